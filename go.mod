@@ -1,0 +1,3 @@
+module github.com/cachenode/cachenode-operator
+
+go 1.26.0

@@ -1,0 +1,48 @@
+#!/usr/bin/env bash
+# Usage: images.sh NAME...: makes image archives without a daemon and prints their paths, one a line.
+#   operator  the operator, from this tree           nginx    nginx 1.30 on Debian, under the stock image's name
+#   origin    the origin server of tests and demo    client   the HTTP client of tests and demo
+#   coredns   the native cluster's DNS
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+top=$(cd "$here/../.." && pwd)
+out=${CACHENODE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/cachenode}/images
+ociimage=$("$top/hack/build-tool" ociimage)/ociimage
+mkdir -p "$out"
+
+compile() { # PACKAGE TARGET: a static program from this tree
+  (cd "$top" && CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w' -o "$out/bin/$2" "$1")
+}
+
+program() { # NAME REFERENCE FILE: an image with one program
+  local temporary
+  temporary=$(mktemp "$out/$1.XXXXXX")
+  "$ociimage" -name "$2" -entrypoint "/$1" -file "$3:/$1" -o "$temporary"
+  mv "$temporary" "$out/$1.tar"
+  echo "$out/$1.tar"
+}
+
+for name in "$@"; do
+  case $name in
+  operator)
+    compile ./cmd/manager manager
+    program manager localhost/cachenode-operator:test "$out/bin/manager"
+    ;;
+  origin | client)
+    compile "./test/$name" "$name"
+    program "$name" "localhost/cachenode-$name:test" "$out/bin/$name"
+    ;;
+  coredns) program coredns localhost/coredns:test "$("$top/hack/build-tool" coredns)/coredns" ;;
+  nginx)
+    if [[ ! -e $out/nginx.tar ]]; then
+      root=$("$top/hack/nginx-root")
+      tar -C "$root" --sort=name --mtime=@0 --numeric-owner --one-file-system --exclude=./dev -cf "$out/nginx-root.tar" .
+      "$ociimage" -name docker.io/library/nginx:1.30 -entrypoint /usr/sbin/nginx -user 0 -root "$out/nginx-root.tar" -o "$out/nginx.partial"
+      rm "$out/nginx-root.tar"
+      mv "$out/nginx.partial" "$out/nginx.tar"
+    fi
+    echo "$out/nginx.tar"
+    ;;
+  *) echo "images.sh: $name: no such image" >&2 && exit 2 ;;
+  esac
+done

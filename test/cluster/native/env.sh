@@ -1,0 +1,35 @@
+# Names and addresses of the native cluster, read by its other scripts.
+# shellcheck shell=bash disable=SC2034
+cache=${CACHENODE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/cachenode}
+state=${CACHENODE_CLUSTER_STATE:-$cache/native-cluster}
+nodes=(node-1 node-2 node-3)
+disks=(disk1 disk2 disk3)
+disk_size=1G # as truncate means it: 1 GiB
+
+# The host and the cluster meet on a link of two addresses; link-local ones, which no router forwards.
+uplink=cachenode0
+host_ip=169.254.230.1
+cluster_ip=169.254.230.2
+
+# Inside: a bridge that joins the nodes, a range of pods for each node, and the Services.
+bridge_ip=10.200.0.1
+service_cidr=10.96.0.0/16
+pod_cidr=10.244.0.0/16
+kubernetes_ip=10.96.0.1
+dns_ip=10.96.0.10
+node_ip() { echo "10.200.0.1${1#node-}"; }
+node_pods() { echo "10.244.${1#node-}"; }
+
+# running: is the cluster's first process alive, and still that process?
+running() {
+  local pid
+  pid=$(cat "$state/init.pid" 2>/dev/null) && [[ -n $pid ]] || return 1
+  tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null | grep -q "native/init.sh $state "
+}
+
+# inside COMMAND...: runs in the cluster's namespaces (its network, mounts and processes), in the root of them.
+inside() { nsenter -t "$(cat "$state/init.pid")" -n -m -p -- "$@"; }
+
+node_name() { echo "$1"; }
+disk_path() { echo "$state/$1/disks/$2"; }
+wipe_disk() { inside find "$(disk_path "$1" "$2")" -mindepth 1 -delete; }

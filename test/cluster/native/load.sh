@@ -1,0 +1,17 @@
+#!/usr/bin/env bash
+# Usage: load.sh ARCHIVE...: imports image archives into every node of the native cluster; one that is there is skipped.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=env.sh
+. "$here/env.sh"
+for archive in "$@"; do
+  sum=$(sha256sum <"$archive" | cut -c1-32)
+  for node in "${nodes[@]}"; do
+    [[ ! -e $state/$node/loaded-$sum ]] || continue
+    (inside "$state/bin/ctr" -a "/run/containerd-$node.sock" -n k8s.io images import "$archive" >/dev/null && touch "$state/$node/loaded-$sum") &
+  done
+  wait
+  for node in "${nodes[@]}"; do
+    [[ -e $state/$node/loaded-$sum ]] || { echo "cluster: $archive did not load on $node" >&2; exit 1; }
+  done
+done

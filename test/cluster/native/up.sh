@@ -1,0 +1,58 @@
+#!/usr/bin/env bash
+# Starts the native cluster: three Kubernetes nodes on one Linux machine, as root, without Docker or a registry, in
+# namespaces of its own. Does nothing where it runs already.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+top=$(cd "$here/../../.." && pwd)
+# shellcheck source=env.sh
+. "$here/env.sh"
+say() { echo "cluster: $*" >&2; }
+
+running && [[ -e $state/init.ready ]] && exit 0
+[[ $(uname -s) == Linux ]] || { say "the native cluster needs Linux; install Docker and kind, and use CLUSTER=kind"; exit 1; }
+[[ $(id -u) == 0 ]] || { say "the native cluster needs root: use sudo, or CLUSTER=kind where Docker works"; exit 1; }
+"$top/hack/setup"
+"$here/down.sh"
+
+bin=$state/bin
+mkdir -p "$bin" "$state/images"
+for tool in kubernetes etcd runc containerd cni coredns; do
+  ln -sf "$("$top/hack/build-tool" "$tool")"/* "$bin/"
+done
+ln -sf server "$bin/etcd" # the module's name for etcd
+
+(cd "$top" && CGO_ENABLED=0 go build -trimpath -ldflags '-s -w' -o "$state/pause" ./test/cluster/pause)
+"$("$top/hack/build-tool" ociimage)/ociimage" -name localhost/pause:1 -entrypoint /pause -file "$state/pause:/pause" -o "$state/images/pause.tar"
+
+"$here/pki.sh" "$state/pki"
+for node in "${nodes[@]}"; do
+  mkdir -p "$state/$node"
+  for disk in "${disks[@]}"; do
+    truncate -s $disk_size "$state/$node/$disk.xfs"
+    mkfs.xfs -q -f "$state/$node/$disk.xfs"
+  done
+done
+
+say "starting the control plane and ${#nodes[@]} nodes ..."
+setsid unshare --net --mount --propagation private --pid --fork --kill-child \
+  bash "$here/init.sh" "$state" "$bin" </dev/null >"$state/unshare.log" 2>&1 &
+for _ in $(seq 50); do
+  pgrep -f "^bash $here/init.sh $state $bin" >"$state/init.pid" && break
+  sleep 0.1
+done
+running || { say "the cluster's first process ended: see $state/logs/init.log"; exit 1; }
+
+ip link add $uplink type veth peer name $uplink netns "$(cat "$state/init.pid")"
+ip addr add $host_ip/30 dev $uplink
+ip link set $uplink up
+inside ip addr add $cluster_ip/30 dev $uplink
+inside ip link set $uplink up
+
+export KUBECONFIG=$state/pki/admin.kubeconfig
+for _ in $(seq 600); do
+  running || { say "the cluster's first process ended: see $state/logs"; exit 1; }
+  [[ -e $state/init.ready ]] && (($("$bin/kubectl" get nodes --no-headers 2>/dev/null | grep -c ' Ready ') == ${#nodes[@]})) && break
+  sleep 0.2
+done
+"$bin/kubectl" get nodes --no-headers | grep -c ' Ready ' >/dev/null || { say "no node became ready: see $state/logs"; exit 1; }
+say "the nodes are ready"
