@@ -1,0 +1,52 @@
+package shard
+
+// Disk is the disk that nginx picks for a cache key, computed as nginx computes it, the truncation of each range's end
+// included. The key is the value of the split_clients source, byte for byte.
+func (t Tree) Disk(key []byte) string {
+	hash := murmurHash2(key)
+	value := t.Root.pick(hash)
+	for _, g := range t.Groups {
+		if g.Name == value {
+			return g.pick(hash)
+		}
+	}
+	return value
+}
+
+// pick follows ngx_http_split_clients_module.c: the end of a range is the sum of the truncated widths up to it.
+func (s Split) pick(hash uint32) string {
+	var end uint32
+	for _, r := range s {
+		end += uint32(uint64(r.Width) * 0xffffffff / Slots) //nolint:gosec // a width is at most Slots
+		if r.Width == 0 || hash < end {
+			return r.Value
+		}
+	}
+	return ""
+}
+
+// murmurHash2 is ngx_murmur_hash2: MurmurHash2 (Appleby, 2008) with seed 0.
+func murmurHash2(data []byte) uint32 {
+	const m = 0x5bd1e995
+	h := uint32(len(data)) //nolint:gosec // as nginx truncates it
+	for ; len(data) >= 4; data = data[4:] {
+		k := uint32(data[0]) | uint32(data[1])<<8 | uint32(data[2])<<16 | uint32(data[3])<<24
+		k *= m
+		k ^= k >> 24
+		k *= m
+		h = h*m ^ k
+	}
+	switch len(data) {
+	case 3:
+		h ^= uint32(data[2]) << 16
+		fallthrough
+	case 2:
+		h ^= uint32(data[1]) << 8
+		fallthrough
+	case 1:
+		h = (h ^ uint32(data[0])) * m
+	}
+	h ^= h >> 13
+	h *= m
+	return h ^ h>>15
+}

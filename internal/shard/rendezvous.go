@@ -1,0 +1,106 @@
+package shard
+
+import (
+	"container/heap"
+	"hash/fnv"
+	"math"
+)
+
+// assign gives each of the slots to one of the disks, none more than its quota; the quotas add up to the number of slots.
+// It writes the disk's index to owner[slot].
+//
+// Slots propose to disks in the order of their scores, and a full disk keeps the slots that score best on it (Gale and
+// Shapley, 1962). As both sides rank by the same score, the outcome is the one that a greedy pass over all pairs, best
+// first, would give, and does not depend on the order of the proposals.
+func assign(owner, slots []int, disks []Disk, quota []int) {
+	seeds := make([]uint64, len(disks))
+	for i, d := range disks {
+		h := fnv.New64a()
+		_, _ = h.Write([]byte(d.Name)) // never fails
+		seeds[i] = mix(h.Sum64())
+	}
+	kept := make([]proposals, len(disks))
+	for _, slot := range slots {
+		// Below the score of its last refusal, a slot tries the next best disk.
+		limit := proposal{slot: slot, disk: -1, score: math.Inf(1)}
+		for {
+			best := proposal{slot: slot, disk: -1, score: math.Inf(-1)}
+			for i, d := range disks {
+				p := proposal{slot: limit.slot, disk: i, score: score(seeds[i], limit.slot, d.Weight)}
+				if limit.beats(p) && p.beats(best) {
+					best = p
+				}
+			}
+			d := best.disk
+			heap.Push(&kept[d], best)
+			if len(kept[d]) <= quota[d] {
+				break
+			}
+			limit = heap.Pop(&kept[d]).(proposal) //nolint:errcheck // the heap holds nothing else
+		}
+	}
+	for _, ps := range kept {
+		for _, p := range ps {
+			owner[p.slot] = p.disk
+		}
+	}
+}
+
+// score ranks a disk for a slot: the expected share of slots that a disk wins is in proportion to its weight.
+func score(seed uint64, slot int, weight int64) float64 {
+	x := mix(seed ^ mix(uint64(slot)+0x9e3779b97f4a7c15)) //nolint:gosec // a slot is not negative
+	u := (float64(x>>12) + 0.5) / (1 << 52)               // in (0, 1), exact
+	return float64(weight) / -logarithm(u)
+}
+
+// mix is the finalizer of SplitMix64 (Steele, Lea and Flood, 2014).
+func mix(x uint64) uint64 {
+	x ^= x >> 30
+	x *= 0xbf58476d1ce4e5b9
+	x ^= x >> 27
+	x *= 0x94d049bb133111eb
+	return x ^ x>>31
+}
+
+// logarithm is ln(x) for x in (0, 1). The plan must be the same on every architecture, and math.Log is not: some have an
+// assembly version, and Go may fuse a product and a sum into one rounding unless a conversion stands between them.
+func logarithm(x float64) float64 {
+	fraction, exponent := math.Frexp(x)
+	s := (fraction - 1) / (fraction + 1) // ln(fraction) = 2 artanh(s), |s| ≤ 1/3
+	square := float64(s * s)
+	sum := 0.0
+	for n := 23; n >= 1; n -= 2 {
+		sum = float64(float64(sum*square) + 1/float64(n))
+	}
+	return float64(float64(2*s*sum) + float64(float64(exponent)*math.Ln2))
+}
+
+// proposal is a slot that wants to go to a disk.
+type proposal struct {
+	slot, disk int
+	score      float64
+}
+
+// beats orders proposals strictly; equal scores, which are all but impossible, go by disk and slot.
+func (p proposal) beats(q proposal) bool {
+	switch {
+	case p.score != q.score:
+		return p.score > q.score
+	case p.disk != q.disk:
+		return p.disk < q.disk
+	}
+	return p.slot < q.slot
+}
+
+// proposals is a heap with the worst proposal on top.
+type proposals []proposal
+
+func (h proposals) Len() int           { return len(h) }
+func (h proposals) Less(i, j int) bool { return h[j].beats(h[i]) }
+func (h proposals) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
+func (h *proposals) Push(x any)        { *h = append(*h, x.(proposal)) } //nolint:errcheck // see assign
+func (h *proposals) Pop() any {
+	last := (*h)[len(*h)-1]
+	*h = (*h)[:len(*h)-1]
+	return last
+}

@@ -1,0 +1,71 @@
+package shard
+
+// Range is a part of a split_clients block.
+type Range struct {
+	// Width is in hundredths of a percent; 0 stands for "*", the rest, and is the last range's.
+	Width int
+	// Value is what nginx's variable becomes.
+	Value string
+}
+
+// Split is a split_clients block: ranges in the order in which nginx scans them.
+type Split []Range
+
+// Tree is a plan as nginx evaluates it: Root says which group of slots a key is in, and the group says which disk. A
+// plan whose ranges are few needs no groups: then Groups is empty and Root gives the disk at once.
+type Tree struct {
+	Root   Split
+	Groups []Group
+}
+
+// Group is a part of the key space with a split_clients block of its own.
+type Group struct {
+	// Name is the value by which Root leads to this group.
+	Name string
+	Split
+}
+
+// groupSlots is how many slots a group has: the square root of Slots makes both levels equally long.
+const groupSlots = 100
+
+// Tree arranges the plan's ranges in two levels, so that nginx scans some tens of ranges for a request, not thousands.
+func (p Plan) Tree() Tree {
+	if flat := p.split(0, Slots); len(flat) <= groupSlots {
+		return Tree{Root: flat}
+	}
+	var t Tree
+	for first := 0; first < Slots; first += groupSlots {
+		group := Group{Name: groupName(first / groupSlots), Split: p.split(first, first+groupSlots)}
+		t.Groups = append(t.Groups, group)
+		t.Root = append(t.Root, Range{Width: groupSlots, Value: group.Name})
+	}
+	t.Root[len(t.Root)-1].Width = 0
+	return t
+}
+
+// Ranges counts the ranges of all blocks.
+func (t Tree) Ranges() int {
+	n := len(t.Root)
+	for _, g := range t.Groups {
+		n += len(g.Split)
+	}
+	return n
+}
+
+// split is the block for the slots from first up to, not including, end. Neighbours with one owner share a range. A key
+// of this block never hashes below first, so the first range begins at 0 and needs no range before it.
+func (p Plan) split(first, end int) Split {
+	var s Split
+	for slot := first; slot < end; slot++ {
+		if n := len(s); n > 0 && s[n-1].Value == p.Owner(slot) {
+			s[n-1].Width++
+			continue
+		}
+		s = append(s, Range{Width: 1, Value: p.Owner(slot)})
+	}
+	s[0].Width += first
+	s[len(s)-1].Width = 0
+	return s
+}
+
+func groupName(i int) string { return string([]byte{'g', byte('0' + i/10), byte('0' + i%10)}) }
