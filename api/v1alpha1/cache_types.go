@@ -1,0 +1,155 @@
+package v1alpha1
+
+import "k8s.io/apimachinery/pkg/api/resource"
+
+// CachePolicy says what is cached, under which key and for how long. What the origin says in Cache-Control, Expires and
+// X-Accel-Expires goes before valid; a response with Set-Cookie or Vary: * is not cached.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.methods) || !('POST' in self.methods) || (has(self.key) && 'Method' in self.key)",message="methods: POST needs Method in cache.key, or a GET would be answered with the response to a POST",fieldPath=".methods"
+type CachePolicy struct {
+	// key is what tells one object from another (proxy_cache_key), and what is hashed to choose the disk. A set: the
+	// order does not matter. Scheme, Host (without port), RequestURI (as the client sent it) or URI (normalised), Args
+	// (with URI only) and Method. Default Scheme, Host and RequestURI.
+	// +optional
+	// +listType=set
+	// +kubebuilder:default={Scheme,Host,RequestURI}
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=5
+	// +kubebuilder:validation:XValidation:rule="('RequestURI' in self) != ('URI' in self)",message="key: give either RequestURI or URI: without them all objects would be one"
+	// +kubebuilder:validation:XValidation:rule="!('Args' in self) || 'URI' in self",message="key: Args goes with URI only: RequestURI has the arguments in it"
+	Key []KeyPart `json:"key,omitempty"`
+
+	// valid says how long responses are fresh by status code, where the origin does not say (proxy_cache_valid). At most
+	// 16 entries. Default 1h for 200, 206 and 301, 1m for 404.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:default={{status:{200,206,301},for:"1h"},{status:{404},for:"1m"}}
+	// +kubebuilder:validation:MaxItems=16
+	Valid []Validity `json:"valid,omitempty"`
+
+	// useStale says when a stale object is served instead of an error (proxy_cache_use_stale). Empty: never. Default
+	// Error, Timeout, Updating, HTTP500, HTTP502, HTTP503 and HTTP504.
+	// +optional
+	// +listType=set
+	// +kubebuilder:default={Error,Timeout,Updating,HTTP500,HTTP502,HTTP503,HTTP504}
+	// +kubebuilder:validation:MaxItems=11
+	UseStale []StaleReason `json:"useStale,omitempty"`
+
+	// lock lets one request at a time fill an object while others wait for it.
+	// +optional
+	// +kubebuilder:default={}
+	Lock CacheLock `json:"lock,omitempty"`
+
+	// backgroundUpdate refreshes a stale object in the background while it is served (proxy_cache_background_update).
+	// Default true.
+	// +optional
+	// +kubebuilder:default=true
+	BackgroundUpdate *bool `json:"backgroundUpdate,omitempty"`
+
+	// revalidate asks the origin with If-Modified-Since and If-None-Match whether a stale object has changed
+	// (proxy_cache_revalidate). Default true.
+	// +optional
+	// +kubebuilder:default=true
+	Revalidate *bool `json:"revalidate,omitempty"`
+
+	// minUses is the request for an object with which it is cached (proxy_cache_min_uses). Range 1 to 1000, default 1.
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000
+	MinUses *int32 `json:"minUses,omitempty"`
+
+	// methods are the request methods whose responses are cached (proxy_cache_methods); others go to the origin. nginx
+	// always adds GET and HEAD. A body is not part of the key: POST only where the URI says all. Default GET and HEAD.
+	// +optional
+	// +listType=set
+	// +kubebuilder:default={GET,HEAD}
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=3
+	Methods []CacheMethod `json:"methods,omitempty"`
+
+	// statusHeaders adds X-Cache (HIT, MISS, EXPIRED, STALE, UPDATING, REVALIDATED, BYPASS, or UNCACHED where the disk
+	// could not be used), X-Cache-Disk and X-Cache-Node to every response. Default true.
+	// +optional
+	// +kubebuilder:default=true
+	StatusHeaders *bool `json:"statusHeaders,omitempty"`
+}
+
+// KeyPart is a part of the cache key.
+//
+// +kubebuilder:validation:Enum=Scheme;Host;RequestURI;URI;Args;Method
+type KeyPart string
+
+// The parts of a cache key.
+const (
+	KeyScheme     KeyPart = "Scheme"
+	KeyHost       KeyPart = "Host"
+	KeyRequestURI KeyPart = "RequestURI"
+	KeyURI        KeyPart = "URI"
+	KeyArgs       KeyPart = "Args"
+	KeyMethod     KeyPart = "Method"
+)
+
+// Validity is how long responses with certain status codes are fresh.
+type Validity struct {
+	// status are the status codes, 1 to 32 of 100 to 599.
+	// +required
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=32
+	Status []StatusCode `json:"status"`
+
+	// for is how long such a response is fresh; 0s: it is not cached.
+	// +required
+	For Duration `json:"for"`
+}
+
+// StatusCode is an HTTP status code.
+//
+// +kubebuilder:validation:Minimum=100
+// +kubebuilder:validation:Maximum=599
+type StatusCode int32
+
+// StaleReason is a reason to serve a stale object, in the words of proxy_cache_use_stale.
+//
+// +kubebuilder:validation:Enum=Error;Timeout;InvalidHeader;Updating;HTTP403;HTTP404;HTTP429;HTTP500;HTTP502;HTTP503;HTTP504
+type StaleReason string
+
+// CacheMethod is a request method whose responses can be cached.
+//
+// +kubebuilder:validation:Enum=GET;HEAD;POST
+type CacheMethod string
+
+// CacheLock becomes proxy_cache_lock, proxy_cache_lock_timeout and proxy_cache_lock_age.
+type CacheLock struct {
+	// enabled lets only one request at a time ask the origin for an object that is not in the cache. Default true.
+	// +optional
+	// +kubebuilder:default=true
+	Enabled *bool `json:"enabled,omitempty"`
+
+	// timeout is how long a request waits for another's response; then it goes to the origin itself and is not cached.
+	// Default 5s.
+	// +optional
+	// +kubebuilder:default="5s"
+	Timeout Duration `json:"timeout,omitempty"`
+
+	// age is after how long one more request may ask the origin, if the first is not done. Default 5s.
+	// +optional
+	// +kubebuilder:default="5s"
+	Age Duration `json:"age,omitempty"`
+}
+
+// IO tunes how nginx reads and writes cache files.
+type IO struct {
+	// asyncWrite hands the writing of responses to the disk's thread pool too (aio_write). Default true.
+	// +optional
+	// +kubebuilder:default=true
+	AsyncWrite *bool `json:"asyncWrite,omitempty"`
+
+	// sendfileMaxChunk bounds what one sendfile call sends, so that one fast connection cannot seize a worker
+	// (sendfile_max_chunk). Default 512Ki, the article's.
+	// +optional
+	// +kubebuilder:default="512Ki"
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('16Ki')) >= 0 && quantity(string(self)).compareTo(quantity('1Gi')) <= 0",message="sendfileMaxChunk: must be from 16Ki to 1Gi"
+	SendfileMaxChunk *resource.Quantity `json:"sendfileMaxChunk,omitempty"`
+}

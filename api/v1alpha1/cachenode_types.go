@@ -1,0 +1,162 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// CacheNode is an HTTP cache on local disks: pods in which nginx runs with a thread pool, a cache and a share of the keys
+// of its own for each disk, so that a disk that blocks holds up only the requests that need it.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:subresource:scale:specpath=.spec.replicas,statuspath=.status.replicas,selectorpath=.status.selector
+// +kubebuilder:resource:shortName=cn,categories=all
+// +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
+// +kubebuilder:printcolumn:name="Replicas",type=string,JSONPath=`.status.readyOfReplicas`
+// +kubebuilder:printcolumn:name="Disks",type=integer,JSONPath=`.status.diskCount`
+// +kubebuilder:printcolumn:name="Size",type=string,JSONPath=`.status.size`
+// +kubebuilder:printcolumn:name="Reason",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
+// +kubebuilder:printcolumn:name="Revision",type=string,priority=1,JSONPath=`.status.configRevision`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+// +kubebuilder:validation:XValidation:rule="self.metadata.name.size() <= 40 && self.metadata.name.matches('^[a-z]([-a-z0-9]*[a-z0-9])?$')",message="metadata.name: must be at most 40 lower-case letters, digits and hyphens, begin with a letter and end with a letter or digit: Services and pods are named after it"
+type CacheNode struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is the wanted state.
+	// +required
+	Spec CacheNodeSpec `json:"spec"`
+
+	// status is what the operator sees.
+	// +optional
+	Status CacheNodeStatus `json:"status,omitempty"`
+}
+
+// CacheNodeList is a list of CacheNodes.
+//
+// +kubebuilder:object:root=true
+type CacheNodeList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []CacheNode `json:"items"`
+}
+
+// CacheNodeSpec is the wanted state of a CacheNode.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.cache) || !has(self.cache.key) || 'Host' in self.cache.key || has(self.origin.hostHeader) || (has(self.hosts) && self.hosts.size() == 1 && !self.hosts[0].startsWith('*'))",message="cache.key: without Host, objects of one host would be served for another: add Host, set origin.hostHeader, or list exactly one name in hosts",fieldPath=".cache.key"
+type CacheNodeSpec struct {
+	// replicas is the number of pods. Each pod has all disks of its own. Range 0 to 1000, default 1.
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1000
+	Replicas *int32 `json:"replicas,omitempty"`
+
+	// disks are the disks of each pod, 1 to 32, keyed by name. Their order does not matter. Which disks there are, and
+	// their size and class, cannot be changed yet: a StatefulSet's claim templates are immutable.
+	// +required
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:XValidation:rule="self.all(d, has(d.weight)) || !self.exists(d, has(d.weight))",message="disks: set weight on every disk or on none: a weight means nothing beside a size"
+	// +kubebuilder:validation:XValidation:rule="self.size() == oldSelf.size() && self.all(d, oldSelf.exists(o, o.name == d.name))",message="disks: adding or removing a disk is not supported yet: make a new CacheNode, move the traffic, delete the old one"
+	Disks []Disk `json:"disks"`
+
+	// persistentVolumeClaimRetentionPolicy says what becomes of the claims of the disks.
+	// +optional
+	// +kubebuilder:default={}
+	PersistentVolumeClaimRetentionPolicy ClaimRetentionPolicy `json:"persistentVolumeClaimRetentionPolicy,omitempty"`
+
+	// origin is where responses come from that are not in the cache.
+	// +required
+	Origin Origin `json:"origin"`
+
+	// hosts are the names that the cache serves; a request for another is answered with 421 (Misdirected Request) and
+	// reaches neither cache nor origin. "*.example.com" stands for every name below example.com. Empty: any name is
+	// served, which lets strangers fill the disks by making names up as long as the cache key has Host in it. Becomes
+	// server_name. At most 64 names.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:XValidation:rule="self.all(h, h.matches('^([*][.])?[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?([.][a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?)*$'))",message="hosts: each must be a lower-case DNS name such as cdn.example.com, or *.example.com; no port, scheme or path"
+	Hosts []Hostname `json:"hosts,omitempty"`
+
+	// cache says what is cached, under which key and for how long.
+	// +optional
+	// +kubebuilder:default={}
+	Cache CachePolicy `json:"cache,omitempty"`
+
+	// io tunes how nginx reads and writes cache files.
+	// +optional
+	// +kubebuilder:default={}
+	IO IO `json:"io,omitempty"`
+
+	// listen is where the pods accept requests.
+	// +optional
+	// +kubebuilder:default={}
+	Listen Listen `json:"listen,omitempty"`
+
+	// logs says what nginx logs to the container's output.
+	// +optional
+	// +kubebuilder:default={}
+	Logs Logs `json:"logs,omitempty"`
+
+	// pod says how the pods are made.
+	// +optional
+	// +kubebuilder:default={}
+	Pod Pod `json:"pod,omitempty"`
+
+	// service is the Service that clients use; it has the CacheNode's name.
+	// +optional
+	// +kubebuilder:default={}
+	Service Service `json:"service,omitempty"`
+
+	// disruption bounds voluntary disruptions, such as the drain of a node.
+	// +optional
+	// +kubebuilder:default={}
+	Disruption Disruption `json:"disruption,omitempty"`
+}
+
+// Hostname is a DNS name.
+//
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=253
+type Hostname string
+
+// Duration is a time such as "90s", "1h30m" or "500ms": whole numbers with the units h, m, s and ms, as in Gateway API's
+// GEP-2257.
+//
+// +kubebuilder:validation:MinLength=2
+// +kubebuilder:validation:MaxLength=32
+// +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$')",message="must be a duration such as 90s, 1h30m or 500ms: whole numbers with the units h, m, s and ms"
+type Duration string
+
+// ClaimRetentionPolicy is a StatefulSet's persistentVolumeClaimRetentionPolicy.
+type ClaimRetentionPolicy struct {
+	// whenDeleted is what becomes of the claims when the CacheNode is deleted: Delete (default) or Retain. A cache can
+	// be filled again; disks that a forgotten claim holds cannot be used by anybody.
+	// +optional
+	// +kubebuilder:default=Delete
+	WhenDeleted ClaimRetention `json:"whenDeleted,omitempty"`
+
+	// whenScaled is what becomes of the claims of pods that are scaled away: Retain (default), so that a pod that
+	// comes back finds its cache warm, or Delete.
+	// +optional
+	// +kubebuilder:default=Retain
+	WhenScaled ClaimRetention `json:"whenScaled,omitempty"`
+}
+
+// ClaimRetention is Retain or Delete.
+//
+// +kubebuilder:validation:Enum=Retain;Delete
+type ClaimRetention string
+
+const (
+	// RetainClaims keeps claims.
+	RetainClaims ClaimRetention = "Retain"
+	// DeleteClaims deletes claims.
+	DeleteClaims ClaimRetention = "Delete"
+)

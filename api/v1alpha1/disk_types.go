@@ -1,0 +1,114 @@
+package v1alpha1
+
+import (
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// Disk is one disk of each pod: a volume with a thread pool, a cache and a share of the keys of its own.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",message="storageClassName: cannot be changed yet: a StatefulSet's claim templates are immutable",fieldPath=".storageClassName"
+type Disk struct {
+	// name identifies the disk; the keys that live on it follow the name. At most 16 lower-case letters and digits,
+	// beginning with a letter, and no hyphen: it becomes part of nginx identifiers and of the claim's name
+	// "<disk>-<cachenode>-<ordinal>", where a hyphen could make two CacheNodes claim the same volume.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=16
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z][a-z0-9]*$')",message="name: must be lower-case letters and digits and begin with a letter, such as disk1; no hyphen or underscore, so that no two names become one in nginx or in a claim's name"
+	Name string `json:"name"`
+
+	// size is what the disk's claim asks for, such as 1Ti. It is also the disk's weight where no disk has one, and the
+	// limits of the cache are derived from it. At least 64Mi.
+	// +required
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('64Mi')) >= 0",message="size: must be at least 64Mi"
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('8Pi')) <= 0",message="size: must be at most 8Pi"
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity(string(oldSelf))) == 0",message="size: cannot be changed yet: a StatefulSet's claim templates are immutable"
+	Size resource.Quantity `json:"size"`
+
+	// storageClassName is the class of the disk's claim. Unset: the cluster's default class. For local disks, a class
+	// with volumeBindingMode WaitForFirstConsumer. At most 253 characters.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",message="storageClassName: must be the name of a StorageClass"
+	StorageClassName *string `json:"storageClassName,omitempty"`
+
+	// media is the kind of disk, HDD, SSD or NVMe; it picks the default number of threads. Default HDD.
+	// +optional
+	// +kubebuilder:default=HDD
+	Media Media `json:"media,omitempty"`
+
+	// weight is the disk's share of the keys in relation to the sum of all weights. Range 1 to 10000. Set it on every
+	// disk or on none; by default shares are in proportion to the sizes.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=10000
+	Weight *int32 `json:"weight,omitempty"`
+
+	// threadPool is the disk's thread pool.
+	// +optional
+	// +kubebuilder:default={}
+	ThreadPool ThreadPool `json:"threadPool,omitempty"`
+
+	// cache bounds the disk's cache.
+	// +optional
+	// +kubebuilder:default={}
+	Cache DiskCache `json:"cache,omitempty"`
+}
+
+// Media is a kind of disk.
+//
+// +kubebuilder:validation:Enum=HDD;SSD;NVMe
+type Media string
+
+// The kinds of disk.
+const (
+	HDD  Media = "HDD"
+	SSD  Media = "SSD"
+	NVMe Media = "NVMe"
+)
+
+// ThreadPool becomes the directive thread_pool.
+type ThreadPool struct {
+	// threads is how many reads and writes of this disk are under way at once in each worker. Range 1 to 1024. Default
+	// 16 for HDD, which is the article's, 32 for SSD and 64 for NVMe.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1024
+	Threads *int32 `json:"threads,omitempty"`
+
+	// maxQueue is how many tasks may wait for a thread; one more and nginx answers from the origin or, in the middle of
+	// a body, breaks off. 0 means that no task waits. Range 0 to 1048576, default 65536.
+	// +optional
+	// +kubebuilder:default=65536
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=1048576
+	MaxQueue *int32 `json:"maxQueue,omitempty"`
+}
+
+// DiskCache becomes the parameters of proxy_cache_path.
+type DiskCache struct {
+	// maxSize is how much the cache files may take (max_size). nginx checks it now and then, not at each write. Default
+	// 90% of the disk's size; at most the disk's size.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('1Mi')) >= 0",message="maxSize: must be at least 1Mi"
+	MaxSize *resource.Quantity `json:"maxSize,omitempty"`
+
+	// minFree is how much of the file system nginx keeps free (min_free). Default 5% of the disk's size; 0 switches it
+	// off.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('0')) >= 0",message="minFree: must not be negative"
+	MinFree *resource.Quantity `json:"minFree,omitempty"`
+
+	// keysZone is the shared memory for the index of the cache (keys_zone): about 8,000 keys in each mebibyte. A full
+	// zone evicts objects that the disk has room for. The zones of all disks must fit into the memory limit. Default a
+	// 4096th of maxSize, which is the article's 256 MiB for 1 TiB, at least 8Mi and at most 4Gi.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('1Mi')) >= 0",message="keysZone: must be at least 1Mi"
+	KeysZone *resource.Quantity `json:"keysZone,omitempty"`
+
+	// inactive is after how long without a request an object is removed, fresh or not (inactive). Default 168h.
+	// +optional
+	// +kubebuilder:default="168h"
+	Inactive Duration `json:"inactive,omitempty"`
+}

@@ -1,0 +1,224 @@
+package v1alpha1
+
+// Origin is where responses come from that are not in the cache. It becomes an upstream block and the proxy_ directives.
+//
+// +kubebuilder:validation:XValidation:rule="self.scheme == 'https' || !has(self.tls)",message="tls: only for scheme https: set scheme to https or remove tls",fieldPath=".tls"
+type Origin struct {
+	// scheme is how nginx speaks to the origin: http (default) or https.
+	// +optional
+	// +kubebuilder:default=http
+	// +kubebuilder:validation:Enum=http;https
+	Scheme string `json:"scheme,omitempty"`
+
+	// servers are the origin's servers, 1 to 32, tried by weighted round robin.
+	// +required
+	// +listType=atomic
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:XValidation:rule="self.exists(s, !s.backup)",message="servers: at least one must not be a backup"
+	Servers []OriginServer `json:"servers"`
+
+	// hostHeader is the Host header that the origin gets. Unset: the name that the client asked for. At most 253
+	// characters.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=259
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-zA-Z0-9]([-a-zA-Z0-9.]{0,251}[a-zA-Z0-9])?(:[0-9]{1,5})?$')",message="hostHeader: must be a DNS name or an IPv4 address, with a port if need be, such as www.example.com or www.example.com:8443"
+	HostHeader *string `json:"hostHeader,omitempty"`
+
+	// keepalive keeps connections to the origin open for the next request.
+	// +optional
+	// +kubebuilder:default={}
+	Keepalive Keepalive `json:"keepalive,omitempty"`
+
+	// timeouts bound the waiting for the origin.
+	// +optional
+	// +kubebuilder:default={}
+	Timeouts OriginTimeouts `json:"timeouts,omitempty"`
+
+	// retries says when and how often another server is tried.
+	// +optional
+	// +kubebuilder:default={}
+	Retries Retries `json:"retries,omitempty"`
+
+	// tls is how an https origin is verified.
+	// +optional
+	TLS *OriginTLS `json:"tls,omitempty"`
+}
+
+// OriginServer is one server of the origin: a Service of this cluster, or a host.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.service) != has(self.host)",message="give either service or host, not both and not neither"
+// +kubebuilder:validation:XValidation:rule="!has(self.port) || has(self.host)",message="port: belongs to host; the port of a Service is service.port",fieldPath=".port"
+type OriginServer struct {
+	// service is a Service of this cluster.
+	// +optional
+	Service *ServiceReference `json:"service,omitempty"`
+
+	// host is an IPv4 address or a fully qualified name: nginx's resolver knows no search domains. The name need not
+	// exist yet; nginx follows its changes. At most 253 characters.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self.matches('^([a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?[.])+[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?[.]?$')",message="host: must be a fully qualified lower-case DNS name such as origin.example.com, or an IPv4 address; no port, scheme or path"
+	Host *string `json:"host,omitempty"`
+
+	// port is the host's port. Range 1 to 65535. Default 80 for http and 443 for https.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	Port *int32 `json:"port,omitempty"`
+
+	// weight is the server's share of the requests. Range 1 to 1000, default 1.
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000
+	Weight *int32 `json:"weight,omitempty"`
+
+	// backup makes the server one that is asked only when the others fail. Default false.
+	// +optional
+	// +kubebuilder:default=false
+	Backup bool `json:"backup,omitempty"`
+}
+
+// ServiceReference names a Service.
+type ServiceReference struct {
+	// name is the Service's name.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="name: must be the name of a Service"
+	Name string `json:"name"`
+
+	// namespace is the Service's namespace. Default the CacheNode's.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=63
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="namespace: must be the name of a namespace"
+	Namespace *string `json:"namespace,omitempty"`
+
+	// port is the Service's port. Range 1 to 65535.
+	// +required
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	Port int32 `json:"port"`
+}
+
+// Keepalive becomes keepalive, keepalive_requests and keepalive_timeout of the upstream.
+type Keepalive struct {
+	// connections is how many idle connections to the origin each worker keeps. Range 1 to 4096, default 32.
+	// +optional
+	// +kubebuilder:default=32
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=4096
+	Connections *int32 `json:"connections,omitempty"`
+
+	// requests is after how many requests a connection is closed. Range 1 to 1000000, default 1000.
+	// +optional
+	// +kubebuilder:default=1000
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000000
+	Requests *int32 `json:"requests,omitempty"`
+
+	// timeout is how long an idle connection stays open. Default 60s. Keep it below the origin's own.
+	// +optional
+	// +kubebuilder:default="60s"
+	Timeout Duration `json:"timeout,omitempty"`
+}
+
+// OriginTimeouts become proxy_connect_timeout, proxy_read_timeout and proxy_send_timeout.
+type OriginTimeouts struct {
+	// connect bounds the making of a connection. Default 5s; nginx cannot wait longer than 75s.
+	// +optional
+	// +kubebuilder:default="5s"
+	Connect Duration `json:"connect,omitempty"`
+
+	// read bounds the time between two reads of a response. Default 60s.
+	// +optional
+	// +kubebuilder:default="60s"
+	Read Duration `json:"read,omitempty"`
+
+	// send bounds the time between two writes of a request. Default 60s.
+	// +optional
+	// +kubebuilder:default="60s"
+	Send Duration `json:"send,omitempty"`
+}
+
+// Retries becomes proxy_next_upstream and its limits. A request that is not idempotent is never sent twice.
+type Retries struct {
+	// on is what makes nginx try the next server. Default Error and Timeout.
+	// +optional
+	// +listType=set
+	// +kubebuilder:default={Error,Timeout}
+	// +kubebuilder:validation:MaxItems=10
+	On []OriginFailure `json:"on,omitempty"`
+
+	// tries bounds how many servers are tried, the first included; 0 means all. Range 0 to 32, default 3.
+	// +optional
+	// +kubebuilder:default=3
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=32
+	Tries *int32 `json:"tries,omitempty"`
+
+	// timeout bounds the time in which another server is tried. Default 10s.
+	// +optional
+	// +kubebuilder:default="10s"
+	Timeout Duration `json:"timeout,omitempty"`
+}
+
+// OriginFailure is a way in which the origin can fail, in the words of proxy_next_upstream.
+//
+// +kubebuilder:validation:Enum=Error;Timeout;InvalidHeader;HTTP403;HTTP404;HTTP429;HTTP500;HTTP502;HTTP503;HTTP504
+type OriginFailure string
+
+// OriginTLS is how an https origin is verified.
+//
+// +kubebuilder:validation:XValidation:rule="self.verify || !has(self.caBundle)",message="caBundle: has no effect with verify false: remove one of them",fieldPath=".caBundle"
+type OriginTLS struct {
+	// verify makes nginx check the origin's certificate (proxy_ssl_verify). Default true.
+	// +optional
+	// +kubebuilder:default=true
+	Verify *bool `json:"verify,omitempty"`
+
+	// caBundle holds the authorities that may sign the origin's certificate. Unset: those of the nginx image.
+	// +optional
+	CABundle *CABundle `json:"caBundle,omitempty"`
+
+	// serverName is the name for SNI and for the check of the certificate. Default the name in origin.hostHeader or, if
+	// that is unset, the host of the servers if they all have the same.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",message="serverName: must be a lower-case DNS name such as origin.example.com"
+	ServerName *string `json:"serverName,omitempty"`
+}
+
+// CABundle is a key of a Secret or ConfigMap in the CacheNode's namespace that holds PEM certificates.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.secret) != has(self.configMap)",message="give either secret or configMap, not both and not neither"
+type CABundle struct {
+	// secret is a key of a Secret.
+	// +optional
+	Secret *KeyReference `json:"secret,omitempty"`
+
+	// configMap is a key of a ConfigMap.
+	// +optional
+	ConfigMap *KeyReference `json:"configMap,omitempty"`
+}
+
+// KeyReference names a key of a Secret or ConfigMap.
+type KeyReference struct {
+	// name is the object's name. While it does not exist, the CacheNode waits with Accepted=False, ReferenceNotFound.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+
+	// key is the key in the object's data. Default ca.crt.
+	// +optional
+	// +kubebuilder:default=ca.crt
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	Key string `json:"key,omitempty"`
+}

@@ -1,0 +1,163 @@
+package v1alpha1
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+)
+
+// Listen is where the pods accept requests.
+type Listen struct {
+	// port is the port in the pod. Range 1024 to 65535, as nginx runs without privileges, but for 8081, which is the
+	// private port for health and status. Default 8080.
+	// +optional
+	// +kubebuilder:default=8080
+	// +kubebuilder:validation:Minimum=1024
+	// +kubebuilder:validation:Maximum=65535
+	// +kubebuilder:validation:XValidation:rule="self != 8081",message="port: 8081 is the private port for health and status: choose another"
+	Port *int32 `json:"port,omitempty"`
+
+	// reusePort gives each worker a listening socket of its own, among which the kernel spreads connections (the
+	// parameter reuseport of listen). Default true.
+	// +optional
+	// +kubebuilder:default=true
+	ReusePort *bool `json:"reusePort,omitempty"`
+}
+
+// Logs says what nginx logs to the container's output.
+type Logs struct {
+	// access writes a line for each request: Off (default, as in the article's benchmark) or Stdout.
+	// +optional
+	// +kubebuilder:default=Off
+	// +kubebuilder:validation:Enum=Off;Stdout
+	Access string `json:"access,omitempty"`
+
+	// level is the least severity that goes to the error log: Debug, Info, Notice, Warn (default), Error or Crit.
+	// +optional
+	// +kubebuilder:default=Warn
+	// +kubebuilder:validation:Enum=Debug;Info;Notice;Warn;Error;Crit
+	Level string `json:"level,omitempty"`
+}
+
+// DefaultImage is the nginx image of pods that name none.
+const DefaultImage = "docker.io/library/nginx:1.30"
+
+// Pod says how the pods are made. Whatever is set here restarts them.
+type Pod struct {
+	// image is the nginx image, version 1.28 or newer. Any image does that has nginx and sh in its path; command, user,
+	// paths and signals are the operator's. At most 512 characters. Default docker.io/library/nginx:1.30.
+	// +optional
+	// +kubebuilder:default="docker.io/library/nginx:1.30"
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=512
+	Image string `json:"image,omitempty"`
+
+	// imagePullPolicy is Always, IfNotPresent or Never. Default the cluster's.
+	// +optional
+	// +kubebuilder:validation:Enum=Always;IfNotPresent;Never
+	ImagePullPolicy corev1.PullPolicy `json:"imagePullPolicy,omitempty"`
+
+	// imagePullSecrets are Secrets of this namespace for the image's registry. At most 8.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=8
+	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
+
+	// resources of the nginx container. The CPU limit is the number of workers, rounded up; without one there is one
+	// for each core. Default requests: 100m CPU and memory for the keys zones and 64Mi.
+	// +optional
+	Resources corev1.ResourceRequirements `json:"resources,omitempty"`
+
+	// nodeSelector picks nodes by label. At most 64 entries.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=64
+	NodeSelector map[string]string `json:"nodeSelector,omitempty"`
+
+	// tolerations let the pods run on tainted nodes. At most 64.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=64
+	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
+
+	// affinity attracts the pods to nodes and to other pods, or keeps them away.
+	// +optional
+	Affinity *corev1.Affinity `json:"affinity,omitempty"`
+
+	// topologySpreadConstraints spread the pods. At most 8. Default: over nodes, as far as that is possible. A constraint
+	// without a labelSelector gets the pods' own.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=8
+	TopologySpreadConstraints []corev1.TopologySpreadConstraint `json:"topologySpreadConstraints,omitempty"`
+
+	// priorityClassName is the pods' PriorityClass. At most 253 characters.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	PriorityClassName string `json:"priorityClassName,omitempty"`
+
+	// terminationGracePeriodSeconds is how long a pod that stops may finish the responses that it is sending. Range 10 to
+	// 3600, default 60; the first 5 are for the Service to take notice.
+	// +optional
+	// +kubebuilder:default=60
+	// +kubebuilder:validation:Minimum=10
+	// +kubebuilder:validation:Maximum=3600
+	TerminationGracePeriodSeconds *int64 `json:"terminationGracePeriodSeconds,omitempty"`
+
+	// labels are added to the pods. The operator's own cannot be overridden. At most 64.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=64
+	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('cachenode.io/') && !k.startsWith('app.kubernetes.io/'))",message="labels: those of cachenode.io and app.kubernetes.io are the operator's own: use others"
+	Labels map[string]string `json:"labels,omitempty"`
+
+	// annotations are added to the pods. At most 64.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=64
+	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('cachenode.io/'))",message="annotations: those of cachenode.io are the operator's own: use others"
+	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+// Service is the Service that clients use.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.loadBalancerClass) || self.type == 'LoadBalancer'",message="loadBalancerClass: only for type LoadBalancer",fieldPath=".loadBalancerClass"
+// +kubebuilder:validation:XValidation:rule="!has(self.externalTrafficPolicy) || self.type != 'ClusterIP'",message="externalTrafficPolicy: only for types NodePort and LoadBalancer",fieldPath=".externalTrafficPolicy"
+type Service struct {
+	// type is ClusterIP (default), NodePort or LoadBalancer.
+	// +optional
+	// +kubebuilder:default=ClusterIP
+	// +kubebuilder:validation:Enum=ClusterIP;NodePort;LoadBalancer
+	Type corev1.ServiceType `json:"type,omitempty"`
+
+	// port is the Service's port. Range 1 to 65535, default 80.
+	// +optional
+	// +kubebuilder:default=80
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	Port *int32 `json:"port,omitempty"`
+
+	// externalTrafficPolicy is Cluster or Local. Default the cluster's.
+	// +optional
+	// +kubebuilder:validation:Enum=Cluster;Local
+	ExternalTrafficPolicy *corev1.ServiceExternalTrafficPolicy `json:"externalTrafficPolicy,omitempty"`
+
+	// loadBalancerClass picks the load balancer's implementation. At most 253 characters.
+	// +optional
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	LoadBalancerClass *string `json:"loadBalancerClass,omitempty"`
+
+	// annotations are added to the Service. At most 64.
+	// +optional
+	// +kubebuilder:validation:MaxProperties=64
+	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('cachenode.io/'))",message="annotations: those of cachenode.io are the operator's own: use others"
+	Annotations map[string]string `json:"annotations,omitempty"`
+}
+
+// Disruption becomes a PodDisruptionBudget.
+type Disruption struct {
+	// maxUnavailable is how many pods may be down at once by voluntary disruptions, as a number or a percentage such as
+	// "25%". Default 1; 0 forbids them.
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? (self >= 0 && self <= 1000) : string(self).matches('^([0-9]|[1-9][0-9]|100)%$')",message="maxUnavailable: must be a number from 0 to 1000 or a percentage from 0% to 100%"
+	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
+}
