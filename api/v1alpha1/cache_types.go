@@ -150,6 +150,8 @@ type IO struct {
 	// (sendfile_max_chunk). Default 512Ki, the article's.
 	// +optional
 	// +kubebuilder:default="512Ki"
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('16Ki')) >= 0 && quantity(string(self)).compareTo(quantity('1Gi')) <= 0",message="sendfileMaxChunk: must be from 16Ki to 1Gi"
 	SendfileMaxChunk *resource.Quantity `json:"sendfileMaxChunk,omitempty"`
 }

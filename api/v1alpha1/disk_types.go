@@ -20,6 +20,8 @@ type Disk struct {
 	// size is what the disk's claim asks for, such as 1Ti. It is also the disk's weight where no disk has one, and the
 	// limits of the cache are derived from it. At least 64Mi.
 	// +required
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('64Mi')) >= 0",message="size: must be at least 64Mi"
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('8Pi')) <= 0",message="size: must be at most 8Pi"
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity(string(oldSelf))) == 0",message="size: cannot be changed yet: a StatefulSet's claim templates are immutable"
@@ -91,12 +93,16 @@ type DiskCache struct {
 	// maxSize is how much the cache files may take (max_size). nginx checks it now and then, not at each write. Default
 	// 90% of the disk's size; at most the disk's size.
 	// +optional
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('1Mi')) >= 0",message="maxSize: must be at least 1Mi"
 	MaxSize *resource.Quantity `json:"maxSize,omitempty"`
 
 	// minFree is how much of the file system nginx keeps free (min_free). Default 5% of the disk's size; 0 switches it
 	// off.
 	// +optional
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('0')) >= 0",message="minFree: must not be negative"
 	MinFree *resource.Quantity `json:"minFree,omitempty"`
 
@@ -104,6 +110,8 @@ type DiskCache struct {
 	// zone evicts objects that the disk has room for. The zones of all disks must fit into the memory limit. Default a
 	// 4096th of maxSize, which is the article's 256 MiB for 1 TiB, at least 8Mi and at most 4Gi.
 	// +optional
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('1Mi')) >= 0",message="keysZone: must be at least 1Mi"
 	KeysZone *resource.Quantity `json:"keysZone,omitempty"`
 

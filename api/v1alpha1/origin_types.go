@@ -147,12 +147,12 @@ type OriginTimeouts struct {
 
 // Retries becomes proxy_next_upstream and its limits. A request that is not idempotent is never sent twice.
 type Retries struct {
-	// on is what makes nginx try the next server. Default Error and Timeout.
+	// when is what makes nginx try the next server. Default Error and Timeout.
 	// +optional
 	// +listType=set
 	// +kubebuilder:default={Error,Timeout}
 	// +kubebuilder:validation:MaxItems=10
-	On []OriginFailure `json:"on,omitempty"`
+	When []OriginFailure `json:"when,omitempty"`
 
 	// tries bounds how many servers are tried, the first included; 0 means all. Range 0 to 32, default 3.
 	// +optional

@@ -25,10 +25,10 @@ type Listen struct {
 
 // Logs says what nginx logs to the container's output.
 type Logs struct {
-	// access writes a line for each request: Off (default, as in the article's benchmark) or Stdout.
+	// access writes a line for each request: None (default, as in the article's benchmark) or Stdout.
 	// +optional
-	// +kubebuilder:default=Off
-	// +kubebuilder:validation:Enum=Off;Stdout
+	// +kubebuilder:default=None
+	// +kubebuilder:validation:Enum=None;Stdout
 	Access string `json:"access,omitempty"`
 
 	// level is the least severity that goes to the error log: Debug, Info, Notice, Warn (default), Error or Crit.
