@@ -1,0 +1,9 @@
+// Package crd embeds the CustomResourceDefinitions that controller-gen writes.
+package crd
+
+import _ "embed"
+
+// CacheNodes is the definition of the kind CacheNode, as YAML.
+//
+//go:embed bases/cachenode.io_cachenodes.yaml
+var CacheNodes []byte

@@ -1,0 +1,132 @@
+package controllers
+
+import (
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+)
+
+// conditions is pure: it says what a pass found in the terms of the API. The cases it must tell apart: the spec is
+// refused while the old pods go on; pods are on their way; pods are missing though nothing is on its way.
+func conditions(s *scope, want int32) []metav1.Condition {
+	var list []metav1.Condition
+	set := func(kind string, is bool, reason, message string) bool {
+		status := metav1.ConditionFalse
+		if is {
+			status = metav1.ConditionTrue
+		}
+		list = append(list, metav1.Condition{
+			Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: s.node.Generation,
+		})
+		return is
+	}
+	ready := s.node.Status.ReadyReplicas
+	pods := fmt.Sprintf("%d of %d pods are ready", ready, want)
+
+	accepted := s.problem == nil
+	if accepted {
+		set(v1alpha1.ConditionAccepted, true, v1alpha1.ReasonAccepted, acceptance(s.node))
+	} else {
+		set(v1alpha1.ConditionAccepted, false, s.problem.reason, s.problem.message)
+	}
+
+	switch {
+	case ready > 0:
+		set(v1alpha1.ConditionAvailable, true, v1alpha1.ReasonPodsReady, "at least one pod is ready")
+	case want == 0:
+		set(v1alpha1.ConditionAvailable, false, v1alpha1.ReasonScaledToZero, "spec.replicas is 0")
+	default:
+		set(v1alpha1.ConditionAvailable, false, v1alpha1.ReasonNoPodReady, "no pod is ready")
+	}
+
+	allReady := s.statefulSet != nil && ready == want
+	progressing := accepted && s.failure == nil && isProgressing(s, allReady)
+	if progressing {
+		set(v1alpha1.ConditionProgressing, true, v1alpha1.ReasonRollingOut, fmt.Sprintf("%d of %d pods are of the wanted revision, %d are ready", updated(s.statefulSet), want, ready))
+	} else {
+		set(v1alpha1.ConditionProgressing, false, v1alpha1.ReasonRolledOut, "no pod is being made, replaced or removed")
+	}
+
+	switch {
+	case s.failure != nil && apierrors.IsForbidden(s.failure):
+		set(v1alpha1.ConditionDegraded, true, v1alpha1.ReasonApplyFailed, s.failure.Error())
+	case !progressing && s.statefulSet != nil && !allReady:
+		set(v1alpha1.ConditionDegraded, true, v1alpha1.ReasonPodsNotReady, pods)
+	default:
+		set(v1alpha1.ConditionDegraded, false, v1alpha1.ReasonAsExpected, "nothing is wrong")
+	}
+
+	stalled := !accepted && s.problem.stalled
+	switch {
+	case stalled:
+		set(v1alpha1.ConditionReady, false, s.problem.reason, "the spec is not accepted; the pods go on with what was accepted last")
+		set(v1alpha1.ConditionStalled, true, s.problem.reason, s.problem.message)
+		set(v1alpha1.ConditionReconciling, false, s.problem.reason, "the spec must be edited")
+	case !accepted:
+		waiting(set, s.problem.reason, s.problem.message)
+	case s.failure != nil:
+		waiting(set, v1alpha1.ReasonApplyFailed, "an object could not be written; it is tried again")
+	case progressing:
+		waiting(set, v1alpha1.ReasonRollingOut, pods)
+	case !allReady:
+		waiting(set, v1alpha1.ReasonPodsNotReady, pods)
+	default:
+		set(v1alpha1.ConditionReady, true, v1alpha1.ReasonReady, pods+" and run what the spec asks for")
+		set(v1alpha1.ConditionStalled, false, v1alpha1.ReasonAsExpected, "nothing is wrong")
+		set(v1alpha1.ConditionReconciling, false, v1alpha1.ReasonReady, "nothing is to do")
+	}
+	return list
+}
+
+// waiting: not there yet, but it will be without a person's help.
+func waiting(set func(kind string, is bool, reason, message string) bool, reason, message string) {
+	set(v1alpha1.ConditionReady, false, reason, message)
+	set(v1alpha1.ConditionStalled, false, v1alpha1.ReasonAsExpected, "no edit of the spec is needed")
+	set(v1alpha1.ConditionReconciling, true, reason, message)
+}
+
+// acceptance warns of what is valid but unwise.
+func acceptance(node *v1alpha1.CacheNode) string {
+	if len(node.Spec.Hosts) > 0 {
+		return "the spec is valid"
+	}
+	for _, part := range node.Spec.Cache.Key {
+		if part == v1alpha1.KeyHost {
+			return "the spec is valid; as spec.hosts is empty and the cache key has Host in it, strangers can fill the disks by making up host names: list the names that are served"
+		}
+	}
+	return "the spec is valid"
+}
+
+// isProgressing is true while the StatefulSet controller makes, replaces or removes pods, and from then on until all are
+// ready. Pods that become unready later, with nothing under way, are no progress.
+func isProgressing(s *scope, allReady bool) bool {
+	if !rolledOut(s.statefulSet) {
+		return true
+	}
+	old := meta.FindStatusCondition(s.node.Status.Conditions, v1alpha1.ConditionProgressing)
+	return !allReady && (old == nil || old.Status == metav1.ConditionTrue)
+}
+
+// rolledOut is true when the StatefulSet controller has seen the wanted template and every pod there is was made from it,
+// none too many and none too few. They need not be ready.
+func rolledOut(set *appsv1.StatefulSet) bool {
+	if set == nil || set.Status.ObservedGeneration < set.Generation {
+		return false
+	}
+	want := ptr.Deref(set.Spec.Replicas, 1)
+	return set.Status.Replicas == want && updated(set) == want && set.Status.CurrentRevision == set.Status.UpdateRevision
+}
+
+func updated(set *appsv1.StatefulSet) int32 {
+	if set == nil {
+		return 0
+	}
+	return set.Status.UpdatedReplicas
+}

@@ -1,0 +1,145 @@
+package controllers
+
+import (
+	"bytes"
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+)
+
+// resolve reads the origin's CA bundle, if the spec names one. Its certificates go into the CacheNode's own ConfigMap, so
+// that a pod starts also when the bundle has gone; nothing else of a Secret is copied.
+func (r *CacheNodeReconciler) resolve(ctx context.Context, s *scope) error {
+	kind, ref := caBundleReference(s.node)
+	if ref == nil {
+		return nil
+	}
+	what := fmt.Sprintf("spec.origin.tls.caBundle.%s: key %q of %s %q in namespace %q",
+		map[string]string{"Secret": "secret", "ConfigMap": "configMap"}[kind], ref.Key, kind, ref.Name, s.node.Namespace)
+	content, found, err := r.readKey(ctx, kind, client.ObjectKey{Namespace: s.node.Namespace, Name: ref.Name}, ref.Key)
+	if err != nil {
+		return fmt.Errorf("read %s %s: %w", kind, ref.Name, err)
+	}
+	if !found {
+		return &problem{reason: v1alpha1.ReasonReferenceNotFound, message: what + " does not exist: create it, or name another"}
+	}
+	s.caBundle, err = certificates(content)
+	if err != nil {
+		return &problem{reason: v1alpha1.ReasonInvalidReference, message: fmt.Sprintf("%s: %v", what, err)}
+	}
+	return nil
+}
+
+func caBundleReference(node *v1alpha1.CacheNode) (kind string, ref *v1alpha1.KeyReference) {
+	tls := node.Spec.Origin.TLS
+	switch {
+	case tls == nil || tls.CABundle == nil:
+		return "", nil
+	case tls.CABundle.Secret != nil:
+		return "Secret", tls.CABundle.Secret
+	}
+	return "ConfigMap", tls.CABundle.ConfigMap
+}
+
+// readKey reads from the API server itself. found is false where the object or the key is missing.
+func (r *CacheNodeReconciler) readKey(ctx context.Context, kind string, name client.ObjectKey, key string) (content []byte, found bool, err error) {
+	if kind == "Secret" {
+		secret := &corev1.Secret{}
+		if err := r.Live.Get(ctx, name, secret); err != nil {
+			return nil, false, client.IgnoreNotFound(err)
+		}
+		content, found = secret.Data[key]
+		return content, found, nil
+	}
+	configMap := &corev1.ConfigMap{}
+	if err := r.Live.Get(ctx, name, configMap); err != nil {
+		if apierrors.IsNotFound(err) {
+			return nil, false, nil
+		}
+		return nil, false, err
+	}
+	if text, ok := configMap.Data[key]; ok {
+		return []byte(text), true, nil
+	}
+	content, found = configMap.BinaryData[key]
+	return content, found, nil
+}
+
+// certificates returns the certificates of a PEM text and refuses anything else, so that no private key that lies in the
+// wrong key gets into a ConfigMap.
+func certificates(text []byte) (string, error) {
+	var out bytes.Buffer
+	for {
+		block, rest := pem.Decode(text)
+		if block == nil {
+			break
+		}
+		if block.Type != "CERTIFICATE" {
+			return "", fmt.Errorf("holds a PEM block %q: it must hold certificates only", block.Type)
+		}
+		if _, err := x509.ParseCertificate(block.Bytes); err != nil {
+			return "", fmt.Errorf("holds a certificate that cannot be read: %w", err)
+		}
+		if err := pem.Encode(&out, &pem.Block{Type: block.Type, Bytes: block.Bytes}); err != nil {
+			return "", err
+		}
+		text = rest
+	}
+	if out.Len() == 0 {
+		return "", fmt.Errorf("holds no PEM certificate")
+	}
+	return out.String(), nil
+}
+
+// referenceIndex finds the CacheNodes that refer to an object, by "Kind/name".
+const referenceIndex = "references"
+
+func indexReferences(mgr ctrl.Manager) error {
+	return mgr.GetFieldIndexer().IndexField(context.Background(), &v1alpha1.CacheNode{}, referenceIndex, func(o client.Object) []string {
+		kind, ref := caBundleReference(o.(*v1alpha1.CacheNode)) //nolint:errcheck // the index is on this type
+		if ref == nil {
+			return nil
+		}
+		return []string{kind + "/" + ref.Name}
+	})
+}
+
+// referenceSources watch Secrets and ConfigMaps as metadata: their content is read only where a CacheNode names them.
+func (r *CacheNodeReconciler) referenceSources(references cache.Cache) []source.Source {
+	var sources []source.Source
+	for _, kind := range []string{"Secret", "ConfigMap"} {
+		object := &metav1.PartialObjectMetadata{}
+		object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
+		sources = append(sources, source.Kind(references, object, handler.TypedEnqueueRequestsFromMapFunc(
+			func(ctx context.Context, o *metav1.PartialObjectMetadata) []reconcile.Request {
+				return r.referrers(ctx, kind, client.ObjectKeyFromObject(o))
+			})))
+	}
+	return sources
+}
+
+func (r *CacheNodeReconciler) referrers(ctx context.Context, kind string, name types.NamespacedName) []reconcile.Request {
+	nodes := &v1alpha1.CacheNodeList{}
+	if err := r.List(ctx, nodes, client.InNamespace(name.Namespace), client.MatchingFields{referenceIndex: kind + "/" + name.Name}); err != nil {
+		return nil
+	}
+	var requests []reconcile.Request
+	for i := range nodes.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&nodes.Items[i])})
+	}
+	return requests
+}

@@ -1,0 +1,110 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+)
+
+// report writes the status, once and only if it changed, and then tells in events what changed.
+func (r *CacheNodeReconciler) report(ctx context.Context, s *scope) error {
+	if s.statefulSet == nil { // the pass ended before it: report on the pods that go on as they were
+		live := &appsv1.StatefulSet{}
+		err := r.Get(ctx, client.ObjectKeyFromObject(s.node), live)
+		if client.IgnoreNotFound(err) != nil {
+			return err
+		}
+		if err == nil {
+			s.statefulSet = live
+		}
+	}
+	before := s.node.DeepCopy()
+	setStatus(s)
+	if equality.Semantic.DeepEqual(before.Status, s.node.Status) {
+		return nil
+	}
+	if err := r.Status().Patch(ctx, s.node, client.MergeFrom(before), client.FieldOwner(naming.FieldManager)); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	for _, e := range changes(before.Status.Conditions, s.node.Status.Conditions) {
+		r.Events.Eventf(s.node, nil, e.kind, e.reason, e.action, "%s", e.note)
+	}
+	return nil
+}
+
+// setStatus is pure: from what the pass found to the status.
+func setStatus(s *scope) {
+	status := &s.node.Status
+	status.Selector = labels.SelectorFromSet(naming.PodSelector(s.node.Name)).String()
+	status.Replicas, status.ReadyReplicas = 0, 0
+	if s.statefulSet != nil {
+		status.Replicas = s.statefulSet.Status.Replicas
+		status.ReadyReplicas = s.statefulSet.Status.ReadyReplicas
+	}
+	want := ptr.Deref(s.node.Spec.Replicas, 1)
+	status.ReadyOfReplicas = fmt.Sprintf("%d/%d", status.ReadyReplicas, want)
+	if s.config.Revision != "" {
+		status.ConfigRevision, status.Disks = s.config.Revision, s.shares
+		status.DiskCount = int32(len(s.shares)) //nolint:gosec // at most 32
+		status.Size = totalSize(s.node.Spec.Disks, want)
+	}
+	status.ObservedGeneration = s.node.Generation
+	for _, condition := range conditions(s, want) {
+		meta.SetStatusCondition(&status.Conditions, condition)
+	}
+}
+
+func totalSize(disks []v1alpha1.Disk, replicas int32) string {
+	sum := resource.NewQuantity(0, resource.BinarySI)
+	for range replicas {
+		for _, d := range disks {
+			sum.Add(d.Size)
+		}
+	}
+	return sum.String()
+}
+
+// change is a condition's change in the form of an event.
+type change struct{ kind, reason, action, note string }
+
+// changes tells what changed between two sets of conditions: what was not accepted, what began, ended or broke.
+func changes(before, after []metav1.Condition) []change {
+	var list []change
+	for _, condition := range after {
+		old := meta.FindStatusCondition(before, condition.Type)
+		if old != nil && old.Status == condition.Status && old.Reason == condition.Reason {
+			continue
+		}
+		bad := false
+		switch condition.Type {
+		case v1alpha1.ConditionAccepted:
+			bad = condition.Status == "False"
+		case v1alpha1.ConditionDegraded:
+			bad = condition.Status == "True"
+		case v1alpha1.ConditionProgressing:
+		default:
+			continue // these follow from the others
+		}
+		if old == nil && !bad && condition.Status == "False" {
+			continue // it never was otherwise
+		}
+		kind := corev1.EventTypeNormal
+		if bad {
+			kind = corev1.EventTypeWarning
+		}
+		list = append(list, change{kind: kind, reason: condition.Reason, action: "Reconcile", note: condition.Message})
+	}
+	return list
+}

@@ -1,0 +1,122 @@
+// Package apply writes the operator's objects by server-side apply with one field manager, and only where a write would
+// change something: at steady state it sends nothing to the API server but reads.
+package apply
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cachenode/cachenode-operator/internal/naming"
+)
+
+// Outcome is what Apply did.
+type Outcome string
+
+// What Apply did.
+const (
+	Unchanged Outcome = "unchanged"
+	Created   Outcome = "created"
+	Updated   Outcome = "updated"
+)
+
+// Apply makes the object on the API server what desired says, and leaves to others what desired does not mention. Where
+// the cache already shows that, it sends nothing. It returns the object as the API server has it.
+//
+// Two facts together mean that nothing is to do: the hash on the live object is that of desired, so no field was dropped
+// from desired since, and every field of desired is there with its value, so nobody has changed one by hand.
+func Apply(ctx context.Context, c client.Client, desired client.Object) (*unstructured.Unstructured, Outcome, error) {
+	want, err := toUnstructured(desired)
+	if err != nil {
+		return nil, "", err
+	}
+	live, err := get(ctx, c, desired)
+	if err != nil {
+		return nil, "", err
+	}
+	if live != nil && contains(live.Object, want.Object) {
+		return live, Unchanged, nil
+	}
+	if err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(want), client.FieldOwner(naming.FieldManager), client.ForceOwnership); err != nil {
+		return nil, "", fmt.Errorf("apply %s %s: %w", want.GetKind(), want.GetName(), err)
+	}
+	if live == nil {
+		return want, Created, nil
+	}
+	return want, Updated, nil
+}
+
+// get reads the live object from the client's cache, by its Go type so that no second cache is started; nil: none there.
+func get(ctx context.Context, c client.Client, desired client.Object) (*unstructured.Unstructured, error) {
+	object := desired.DeepCopyObject().(client.Object) //nolint:errcheck // a copy has the same type
+	if err := c.Get(ctx, client.ObjectKeyFromObject(desired), object); err != nil {
+		return nil, client.IgnoreNotFound(err)
+	}
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
+	if err != nil {
+		return nil, err
+	}
+	live := &unstructured.Unstructured{Object: content}
+	live.SetGroupVersionKind(desired.GetObjectKind().GroupVersionKind()) // a typed object has lost it
+	return live, nil
+}
+
+// toUnstructured drops what is not ours to say and adds the hash of the rest.
+func toUnstructured(desired client.Object) (*unstructured.Unstructured, error) {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(desired)
+	if err != nil {
+		return nil, err
+	}
+	delete(content, "status")
+	prune(content)
+	text, err := json.Marshal(content) // sorts the keys
+	if err != nil {
+		return nil, err
+	}
+	sum := sha256.Sum256(text)
+	u := &unstructured.Unstructured{Object: content}
+	annotations := u.GetAnnotations()
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[naming.AnnotationApplied] = hex.EncodeToString(sum[:8])
+	u.SetAnnotations(annotations)
+	return u, nil
+}
+
+// prune removes what Go's types write though nobody set it: nulls, empty objects and empty lists. Owning an empty field
+// would say nothing, and the API server does not store it.
+func prune(object map[string]any) {
+	for key, value := range object {
+		switch v := value.(type) {
+		case nil:
+			delete(object, key)
+		case map[string]any:
+			// An emptyDir is an empty object that means something.
+			if prune(v); len(v) == 0 && key != "emptyDir" {
+				delete(object, key)
+			}
+		case []any:
+			for _, element := range v {
+				if m, ok := element.(map[string]any); ok {
+					prune(m)
+				}
+			}
+			if len(v) == 0 {
+				delete(object, key)
+			}
+		}
+	}
+}
+
+// IsRefused is true for an error that says that the object itself is wrong, so that trying again cannot help.
+func IsRefused(err error) bool {
+	return errors.IsInvalid(err) || errors.IsBadRequest(err)
+}

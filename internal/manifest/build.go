@@ -1,0 +1,56 @@
+// Package manifest turns a CacheNode into the objects that the operator applies. It is pure: one file a kind, only the
+// fields that the operator owns.
+package manifest
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
+)
+
+// Input is all that the objects depend on.
+type Input struct {
+	// Node is valid and has the CRD's defaults.
+	Node *v1alpha1.CacheNode
+	// Config is the rendered configuration.
+	Config cache.Config
+	// CABundle is the PEM text that nginx checks the origin with; "" if the spec names none.
+	CABundle string
+}
+
+// Build makes all objects, in the order in which they are applied: what others refer to comes first.
+func Build(in Input) []client.Object {
+	return []client.Object{
+		configMap(in),
+		headlessService(in),
+		clientService(in),
+		podDisruptionBudget(in),
+		statefulSet(in),
+	}
+}
+
+// Kinds has an empty object of every kind that Build makes.
+func Kinds() []client.Object {
+	seen := map[string]bool{}
+	var kinds []client.Object
+	for _, object := range Build(Input{Node: &v1alpha1.CacheNode{}}) {
+		kind := object.GetObjectKind().GroupVersionKind().String()
+		if !seen[kind] {
+			seen[kind] = true
+			kinds = append(kinds, object)
+		}
+	}
+	return kinds
+}
+
+func objectMeta(in Input, name string) metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Name:            name,
+		Namespace:       in.Node.Namespace,
+		Labels:          naming.Labels(in.Node.Name),
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(in.Node, v1alpha1.GroupVersion.WithKind("CacheNode"))},
+	}
+}

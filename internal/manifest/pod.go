@@ -1,0 +1,151 @@
+package manifest
+
+import (
+	"fmt"
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/tuning"
+)
+
+const (
+	// nginxID is the user and group of the stock image's nginx user; any image takes it, as all paths are set.
+	nginxID = 101
+	// deregistrationSeconds is how long a pod that stops goes on accepting connections, until no Service leads to it.
+	deregistrationSeconds = 5
+)
+
+// run starts nginx and turns the signals with which pods are stopped into QUIT, on which nginx finishes its responses;
+// an image's own stop signal may be another, and on TERM nginx breaks them off. The shell ends when nginx ends.
+var run = fmt.Sprintf(`nginx -c %s -e stderr & nginx=$!
+trap 'kill -QUIT $nginx' TERM INT QUIT
+while kill -0 $nginx 2>/dev/null; do wait $nginx; status=$?; done
+exit $status`, naming.ConfigFile)
+
+func podTemplate(in Input) corev1.PodTemplateSpec {
+	pod := in.Node.Spec.Pod
+	labels := naming.Labels(in.Node.Name)
+	for key, value := range pod.Labels {
+		if _, own := labels[key]; !own {
+			labels[key] = value
+		}
+	}
+	annotations := maps.Clone(pod.Annotations)
+	if annotations == nil {
+		annotations = map[string]string{}
+	}
+	annotations[naming.AnnotationConfigRevision] = in.Config.Revision
+	return corev1.PodTemplateSpec{
+		ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: annotations},
+		Spec: corev1.PodSpec{
+			AutomountServiceAccountToken:  ptr.To(false),
+			EnableServiceLinks:            ptr.To(false),
+			TerminationGracePeriodSeconds: pod.TerminationGracePeriodSeconds,
+			NodeSelector:                  pod.NodeSelector,
+			Tolerations:                   pod.Tolerations,
+			Affinity:                      pod.Affinity,
+			TopologySpreadConstraints:     topologySpread(in),
+			PriorityClassName:             pod.PriorityClassName,
+			ImagePullSecrets:              pod.ImagePullSecrets,
+			SecurityContext: &corev1.PodSecurityContext{
+				RunAsNonRoot: ptr.To(true),
+				RunAsUser:    ptr.To[int64](nginxID),
+				RunAsGroup:   ptr.To[int64](nginxID),
+				FSGroup:      ptr.To[int64](nginxID),
+				// A terabyte of cache files is not chowned at every start.
+				FSGroupChangePolicy: ptr.To(corev1.FSGroupChangeOnRootMismatch),
+				SeccompProfile:      &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+			},
+			Containers: []corev1.Container{nginxContainer(in)},
+			Volumes: []corev1.Volume{
+				{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+					LocalObjectReference: corev1.LocalObjectReference{Name: naming.ConfigMap(in.Node.Name, in.Config.Revision)},
+				}}},
+				{Name: "run", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
+			},
+		},
+	}
+}
+
+func nginxContainer(in Input) corev1.Container {
+	mounts := []corev1.VolumeMount{
+		{Name: "config", MountPath: naming.ConfigDir, ReadOnly: true},
+		{Name: "run", MountPath: naming.RunDir},
+	}
+	for _, d := range disksByName(in.Node.Spec.Disks) {
+		mounts = append(mounts, corev1.VolumeMount{Name: d.Name, MountPath: naming.DiskDir(d.Name)})
+	}
+	return corev1.Container{
+		Name:            naming.Container,
+		Image:           in.Node.Spec.Pod.Image,
+		ImagePullPolicy: in.Node.Spec.Pod.ImagePullPolicy,
+		Command:         []string{"/bin/sh", "-c", run},
+		Ports: []corev1.ContainerPort{
+			{Name: naming.PortHTTP, ContainerPort: ptr.Deref(in.Node.Spec.Listen.Port, 0), Protocol: corev1.ProtocolTCP},
+			{Name: naming.PortPrivate, ContainerPort: naming.PrivatePort, Protocol: corev1.ProtocolTCP},
+		},
+		Resources:    resources(in),
+		VolumeMounts: mounts,
+		ReadinessProbe: &corev1.Probe{
+			ProbeHandler:     corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromString(naming.PortPrivate)}},
+			PeriodSeconds:    2,
+			TimeoutSeconds:   2,
+			FailureThreshold: 3,
+		},
+		// The kernel accepts the connection for the listening socket, which the master holds: a worker that a disk
+		// blocks does not get the pod killed, which would cost the other disks' requests too.
+		LivenessProbe: &corev1.Probe{
+			ProbeHandler:        corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromString(naming.PortPrivate)}},
+			InitialDelaySeconds: 10,
+			PeriodSeconds:       10,
+			TimeoutSeconds:      5,
+			FailureThreshold:    3,
+		},
+		Lifecycle: &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: deregistrationSeconds}}},
+		SecurityContext: &corev1.SecurityContext{
+			AllowPrivilegeEscalation: ptr.To(false),
+			ReadOnlyRootFilesystem:   ptr.To(true),
+			Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
+		},
+	}
+}
+
+// resources are the spec's or, where it names none, requests for what nginx takes at least.
+func resources(in Input) corev1.ResourceRequirements {
+	r := in.Node.Spec.Pod.Resources
+	if len(r.Requests) > 0 || len(r.Limits) > 0 || len(r.Claims) > 0 {
+		return r
+	}
+	const besidesZones = 64 << 20
+	return corev1.ResourceRequirements{Requests: corev1.ResourceList{
+		corev1.ResourceCPU:    resource.MustParse("100m"),
+		corev1.ResourceMemory: *resource.NewQuantity(tuning.KeysZones(in.Node.Spec.Disks)+besidesZones, resource.BinarySI),
+	}}
+}
+
+// topologySpread is the spec's or, where it has none, over nodes as far as that is possible.
+func topologySpread(in Input) []corev1.TopologySpreadConstraint {
+	selector := &metav1.LabelSelector{MatchLabels: naming.PodSelector(in.Node.Name)}
+	if len(in.Node.Spec.Pod.TopologySpreadConstraints) == 0 {
+		return []corev1.TopologySpreadConstraint{{
+			MaxSkew:           1,
+			TopologyKey:       corev1.LabelHostname,
+			WhenUnsatisfiable: corev1.ScheduleAnyway,
+			LabelSelector:     selector,
+		}}
+	}
+	var constraints []corev1.TopologySpreadConstraint
+	for _, c := range in.Node.Spec.Pod.TopologySpreadConstraints {
+		if c.LabelSelector == nil {
+			c.LabelSelector = selector
+		}
+		constraints = append(constraints, c)
+	}
+	return constraints
+}

@@ -1,0 +1,19 @@
+package manifest
+
+import (
+	policyv1 "k8s.io/api/policy/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/cachenode/cachenode-operator/internal/naming"
+)
+
+func podDisruptionBudget(in Input) *policyv1.PodDisruptionBudget {
+	return &policyv1.PodDisruptionBudget{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "policy/v1", Kind: "PodDisruptionBudget"},
+		ObjectMeta: objectMeta(in, in.Node.Name),
+		Spec: policyv1.PodDisruptionBudgetSpec{
+			MaxUnavailable: in.Node.Spec.Disruption.MaxUnavailable,
+			Selector:       &metav1.LabelSelector{MatchLabels: naming.PodSelector(in.Node.Name)},
+		},
+	}
+}

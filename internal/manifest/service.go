@@ -1,0 +1,55 @@
+package manifest
+
+import (
+	"maps"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+
+	"github.com/cachenode/cachenode-operator/internal/naming"
+)
+
+// clientService is the Service that clients use.
+func clientService(in Input) *corev1.Service {
+	spec := in.Node.Spec.Service
+	meta := objectMeta(in, in.Node.Name)
+	meta.Annotations = maps.Clone(spec.Annotations)
+	service := &corev1.Service{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
+		ObjectMeta: meta,
+		Spec: corev1.ServiceSpec{
+			Type:              spec.Type,
+			Selector:          naming.PodSelector(in.Node.Name),
+			LoadBalancerClass: spec.LoadBalancerClass,
+			Ports: []corev1.ServicePort{{
+				Name:       naming.PortHTTP,
+				Protocol:   corev1.ProtocolTCP,
+				Port:       ptr.Deref(spec.Port, 0),
+				TargetPort: intstr.FromString(naming.PortHTTP),
+			}},
+		},
+	}
+	if spec.ExternalTrafficPolicy != nil {
+		service.Spec.ExternalTrafficPolicy = *spec.ExternalTrafficPolicy
+	}
+	return service
+}
+
+// headlessService gives the pods their names. It lists pods that are not ready too: for finding them, not for clients.
+func headlessService(in Input) *corev1.Service {
+	return &corev1.Service{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
+		ObjectMeta: objectMeta(in, naming.Headless(in.Node.Name)),
+		Spec: corev1.ServiceSpec{
+			ClusterIP:                corev1.ClusterIPNone,
+			Selector:                 naming.PodSelector(in.Node.Name),
+			PublishNotReadyAddresses: true,
+			Ports: []corev1.ServicePort{
+				{Name: naming.PortHTTP, Protocol: corev1.ProtocolTCP, Port: ptr.Deref(in.Node.Spec.Listen.Port, 0), TargetPort: intstr.FromString(naming.PortHTTP)},
+				{Name: naming.PortPrivate, Protocol: corev1.ProtocolTCP, Port: naming.PrivatePort, TargetPort: intstr.FromString(naming.PortPrivate)},
+			},
+		},
+	}
+}

@@ -1,0 +1,129 @@
+package cache
+
+import (
+	"fmt"
+	"net/netip"
+
+	"k8s.io/utils/ptr"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
+	"github.com/cachenode/cachenode-operator/internal/tuning"
+)
+
+// upstreamName is the upstream block's name, as it stands in proxy_pass.
+const upstreamName = "origin"
+
+// upstream is the group of the origin's servers. With "zone" and "resolve" nginx starts before a name exists and follows
+// its changes; a plain server line with an unknown name would keep nginx from starting.
+func upstream(in Input) conf.Block {
+	origin := in.Spec.Origin
+	servers := conf.Block{conf.D("zone", conf.Literal(upstreamName), conf.Literal("1m"))}
+	var block conf.Block
+	resolves := false
+	for _, s := range origin.Servers {
+		host, port := Address(s, origin.Scheme, in.Namespace, in.Facts.ClusterDomain)
+		args := []conf.Argument{conf.Literal(fmt.Sprintf("%s:%d", host, port))}
+		if weight := ptr.Deref(s.Weight, 1); weight != 1 {
+			args = append(args, conf.Literal(fmt.Sprintf("weight=%d", weight)))
+		}
+		if s.Backup {
+			args = append(args, conf.Literal("backup"))
+		}
+		if _, err := netip.ParseAddr(host); err != nil {
+			args = append(args, conf.Literal("resolve"))
+			resolves = true
+		}
+		servers = append(servers, conf.D("server", args...))
+	}
+	if resolves {
+		args := append(conf.Literals(in.Facts.Resolvers...), conf.Literal("valid=10s"), conf.Literal("ipv6=off"))
+		block = append(block, conf.D("resolver", args...), conf.D("resolver_timeout", conf.Literal("5s")))
+	}
+	servers = append(servers,
+		conf.D("keepalive", conf.Int(ptr.Deref(origin.Keepalive.Connections, 0))),
+		conf.D("keepalive_requests", conf.Int(ptr.Deref(origin.Keepalive.Requests, 0))),
+		conf.D("keepalive_timeout", conf.Time(tuning.Duration(origin.Keepalive.Timeout))))
+	return append(block, conf.B("upstream", conf.Literals(upstreamName), servers...))
+}
+
+// Address is where a server of the origin listens.
+func Address(s v1alpha1.OriginServer, scheme, namespace, clusterDomain string) (host string, port int32) {
+	if s.Service != nil {
+		return naming.ServiceHost(s.Service.Name, ptr.Deref(s.Service.Namespace, namespace), clusterDomain), s.Service.Port
+	}
+	port = 80
+	if scheme == "https" {
+		port = 443
+	}
+	return ptr.Deref(s.Host, ""), ptr.Deref(s.Port, port)
+}
+
+// toOrigin are the directives that every request to the origin needs, cached or not.
+func toOrigin(in Input) conf.Block {
+	origin := in.Spec.Origin
+	host := conf.Argument(conf.Expression("$host"))
+	if origin.HostHeader != nil {
+		host = conf.Literal(*origin.HostHeader)
+	}
+	block := conf.Block{
+		conf.D("proxy_http_version", conf.Literal("1.1")),
+		conf.D("proxy_set_header", conf.Literal("Connection"), conf.Literal("")),
+		conf.D("proxy_set_header", conf.Literal("Host"), host),
+		conf.D("proxy_set_header", conf.Literal("X-Forwarded-For"), conf.Expression("$proxy_add_x_forwarded_for")),
+		conf.D("proxy_set_header", conf.Literal("X-Forwarded-Host"), conf.Expression("$host")),
+		conf.D("proxy_set_header", conf.Literal("X-Forwarded-Proto"), conf.Expression("$scheme")),
+		conf.D("proxy_connect_timeout", conf.Time(tuning.Duration(origin.Timeouts.Connect))),
+		conf.D("proxy_read_timeout", conf.Time(tuning.Duration(origin.Timeouts.Read))),
+		conf.D("proxy_send_timeout", conf.Time(tuning.Duration(origin.Timeouts.Send))),
+		conf.D("proxy_next_upstream", failures(origin.Retries.When)...),
+		conf.D("proxy_next_upstream_tries", conf.Int(ptr.Deref(origin.Retries.Tries, 0))),
+		conf.D("proxy_next_upstream_timeout", conf.Time(tuning.Duration(origin.Retries.Timeout))),
+	}
+	if origin.Scheme == "https" {
+		block = append(block, originTLS(in)...)
+	}
+	return block
+}
+
+// systemCAs is where Debian's and Alpine's nginx images have the authorities that are trusted by default.
+const systemCAs = "/etc/ssl/certs/ca-certificates.crt"
+
+func originTLS(in Input) conf.Block {
+	tls := ptr.Deref(in.Spec.Origin.TLS, v1alpha1.OriginTLS{})
+	block := conf.Block{
+		conf.D("proxy_ssl_server_name", conf.OnOff(true)),
+		conf.D("proxy_ssl_name", conf.Literal(tuning.ServerName(in.Spec.Origin))),
+	}
+	if !ptr.Deref(tls.Verify, true) {
+		return append(block, conf.D("proxy_ssl_verify", conf.OnOff(false)))
+	}
+	authorities := systemCAs
+	if in.CABundle != "" {
+		authorities = naming.CAFile
+	}
+	return append(block,
+		conf.D("proxy_ssl_verify", conf.OnOff(true)),
+		conf.D("proxy_ssl_verify_depth", conf.Literal("4")),
+		conf.D("proxy_ssl_trusted_certificate", conf.Literal(authorities)))
+}
+
+// nginxWords are the API's enums in the words of nginx.
+var nginxWords = map[string]string{
+	"Error": "error", "Timeout": "timeout", "InvalidHeader": "invalid_header", "Updating": "updating",
+	"HTTP403": "http_403", "HTTP404": "http_404", "HTTP429": "http_429",
+	"HTTP500": "http_500", "HTTP502": "http_502", "HTTP503": "http_503", "HTTP504": "http_504",
+}
+
+// failures are the arguments of proxy_next_upstream and proxy_cache_use_stale; none means "off".
+func failures[T ~string](reasons []T) []conf.Argument {
+	if len(reasons) == 0 {
+		return conf.Literals("off")
+	}
+	args := make([]conf.Argument, len(reasons))
+	for i, r := range reasons {
+		args[i] = conf.Literal(nginxWords[string(r)])
+	}
+	return args
+}

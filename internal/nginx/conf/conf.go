@@ -1,0 +1,68 @@
+// Package conf is nginx's configuration syntax and nothing else: a tree of directives and the one writer that quotes.
+//
+// An argument is either a [Literal], in which nothing is special, or an [Expression], in which nginx expands variables.
+// No quoting keeps nginx from expanding $name where a directive takes variables, so a literal with a dollar sign cannot
+// be written at all: what a user says is a literal, and what is an expression stands in this repository's code.
+package conf
+
+// Directive is a name with arguments and, for a block directive, the directives inside.
+type Directive struct {
+	Name string
+	Args []Argument
+	// Block is nil for a simple directive; an empty Block is written as "{ }".
+	Block Block
+	// Comment goes on a line of its own above the directive.
+	Comment string
+	// Rows writes the block's directives side by side: for the hundreds of ranges of split_clients.
+	Rows bool
+}
+
+// Block is a list of directives in the order in which they are written.
+type Block []Directive
+
+// Argument is a [Literal] or an [Expression].
+type Argument interface {
+	text() string
+	expression() bool
+}
+
+// Literal is an argument that nginx takes as it is. It must be valid UTF-8 without control characters and "$".
+type Literal string
+
+// Expression is an argument in which nginx expands variables. Never build one from what a user says.
+type Expression string
+
+func (l Literal) text() string        { return string(l) }
+func (l Literal) expression() bool    { return false }
+func (e Expression) text() string     { return string(e) }
+func (e Expression) expression() bool { return true }
+
+// D is a simple directive.
+func D(name string, args ...Argument) Directive {
+	return Directive{Name: name, Args: args}
+}
+
+// B is a block directive.
+func B(name string, args []Argument, block ...Directive) Directive {
+	if block == nil {
+		block = Block{}
+	}
+	return Directive{Name: name, Args: args, Block: block}
+}
+
+// Literals turns strings into arguments.
+func Literals(values ...string) []Argument {
+	args := make([]Argument, len(values))
+	for i, v := range values {
+		args[i] = Literal(v)
+	}
+	return args
+}
+
+// OnOff is the argument of a flag.
+func OnOff(on bool) Argument {
+	if on {
+		return Literal("on")
+	}
+	return Literal("off")
+}

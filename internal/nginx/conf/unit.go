@@ -1,0 +1,43 @@
+package conf
+
+import (
+	"fmt"
+	"strconv"
+	"time"
+)
+
+// Size is a number of bytes in nginx's units: k, m and g where they divide it, plain bytes otherwise. nginx knows no
+// larger unit: a "t" breaks the configuration.
+func Size(bytes int64) Literal {
+	for _, unit := range []struct {
+		suffix string
+		bytes  int64
+	}{{"g", 1 << 30}, {"m", 1 << 20}, {"k", 1 << 10}} {
+		if bytes >= unit.bytes && bytes%unit.bytes == 0 {
+			return Literal(strconv.FormatInt(bytes/unit.bytes, 10) + unit.suffix)
+		}
+	}
+	return Literal(strconv.FormatInt(bytes, 10))
+}
+
+// Time is a duration in nginx's units: whole seconds, or milliseconds. Directives that count in seconds, such as inactive
+// and proxy_cache_valid, refuse milliseconds: give them [Seconds].
+func Time(d time.Duration) Literal {
+	if d%time.Second == 0 {
+		return Literal(fmt.Sprintf("%ds", d/time.Second))
+	}
+	return Literal(fmt.Sprintf("%dms", d/time.Millisecond))
+}
+
+// Seconds is a duration in whole seconds, rounded up so that a short time does not become none.
+func Seconds(d time.Duration) Literal {
+	return Literal(fmt.Sprintf("%ds", (d+time.Second-1)/time.Second))
+}
+
+// Percent is hundredths of a percent as split_clients takes them, such as 0.05%.
+func Percent(hundredths int) string {
+	return fmt.Sprintf("%d.%02d%%", hundredths/100, hundredths%100)
+}
+
+// Int is a whole number.
+func Int[T ~int | ~int32 | ~int64](n T) Literal { return Literal(strconv.FormatInt(int64(n), 10)) }

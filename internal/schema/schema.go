@@ -1,0 +1,115 @@
+// Package schema does without a cluster what the API server does on admission: it refuses unknown fields, applies the
+// CRD's defaults and checks its schema and its CEL rules, all with the API server's own code.
+package schema
+
+import (
+	"context"
+	"fmt"
+	"sync"
+
+	"k8s.io/apiextensions-apiserver/pkg/apis/apiextensions"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	structural "k8s.io/apiextensions-apiserver/pkg/apiserver/schema"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/cel"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/defaulting"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
+	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+	celconfig "k8s.io/apiserver/pkg/apis/cel"
+	"sigs.k8s.io/yaml"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/config/crd"
+)
+
+// cacheNodes is the schema of version v1alpha1 in the forms that the API server's packages take.
+type cacheNodes struct {
+	structural *structural.Structural
+	schema     validation.SchemaValidator
+	rules      *cel.Validator
+}
+
+var load = sync.OnceValues(func() (*cacheNodes, error) {
+	var definition apiextensionsv1.CustomResourceDefinition
+	if err := yaml.UnmarshalStrict(crd.CacheNodes, &definition); err != nil {
+		return nil, err
+	}
+	var internal apiextensions.JSONSchemaProps
+	versioned := definition.Spec.Versions[0].Schema.OpenAPIV3Schema
+	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(versioned, &internal, nil); err != nil {
+		return nil, err
+	}
+	s, err := structural.NewStructural(&internal)
+	if err != nil {
+		return nil, err
+	}
+	validator, _, err := validation.NewSchemaValidator(&internal)
+	if err != nil {
+		return nil, err
+	}
+	return &cacheNodes{structural: s, schema: validator, rules: cel.NewValidator(s, true, celconfig.PerCallLimit)}, nil
+})
+
+// Decode reads one CacheNode from YAML or JSON as the API server would store it. User errors come as field errors with
+// paths such as spec.origin.servers[0].host; the error is for input that is no CacheNode at all.
+func Decode(data []byte) (*v1alpha1.CacheNode, field.ErrorList, error) {
+	var object map[string]any
+	text, err := yaml.YAMLToJSONStrict(data)
+	if err != nil {
+		return nil, nil, err
+	}
+	if err := json.Unmarshal(text, &object); err != nil { // as the API server: whole numbers become int64
+		return nil, nil, err
+	}
+	u := &unstructured.Unstructured{Object: object}
+	if want := v1alpha1.GroupVersion.WithKind("CacheNode"); u.GroupVersionKind() != want {
+		return nil, nil, fmt.Errorf("got kind %q of %q, want kind CacheNode of %s", u.GetKind(), u.GetAPIVersion(), v1alpha1.GroupVersion)
+	}
+	nodes, err := load()
+	if err != nil {
+		return nil, nil, fmt.Errorf("the embedded CustomResourceDefinition: %w", err)
+	}
+	if errs := nodes.admit(object); len(errs) > 0 {
+		return nil, errs, nil
+	}
+	node := &v1alpha1.CacheNode{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object, node); err != nil {
+		return nil, nil, err
+	}
+	return node, nil, nil
+}
+
+// admit applies defaults to the object and returns what the API server would refuse it for.
+func (n *cacheNodes) admit(object map[string]any) field.ErrorList {
+	var errs field.ErrorList
+	options := structural.UnknownFieldPathOptions{TrackUnknownFieldPaths: true}
+	for _, path := range pruning.PruneWithOptions(object, n.structural, true, options) {
+		errs = append(errs, &field.Error{Type: field.ErrorTypeForbidden, Field: path, Detail: "no such field"})
+	}
+	defaulting.Default(object, n.structural)
+	errs = append(errs, nameErrors(object)...)
+	errs = append(errs, validation.ValidateCustomResource(nil, object, n.schema)...)
+	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, n.structural, object)...)
+	if len(errs) > 0 {
+		return errs // the rules take an object that has the schema's form
+	}
+	broken, _ := n.rules.Validate(context.Background(), nil, n.structural, object, nil, celconfig.RuntimeCELCostBudget)
+	return broken
+}
+
+// nameErrors: a name is no part of the schema.
+func nameErrors(object map[string]any) field.ErrorList {
+	u := unstructured.Unstructured{Object: object}
+	if u.GetName() == "" {
+		return field.ErrorList{field.Required(field.NewPath("metadata", "name"), "a CacheNode needs a name")}
+	}
+	if u.GetNamespace() == "" {
+		u.SetNamespace(metav1.NamespaceDefault)
+	}
+	return nil
+}

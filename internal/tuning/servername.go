@@ -1,0 +1,31 @@
+package tuning
+
+import (
+	"net"
+
+	"k8s.io/utils/ptr"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+)
+
+// ServerName is the name for SNI and for the check of an https origin's certificate; "" where none follows from the spec.
+func ServerName(o v1alpha1.Origin) string {
+	if o.TLS != nil && o.TLS.ServerName != nil {
+		return *o.TLS.ServerName
+	}
+	if o.HostHeader != nil {
+		if host, _, err := net.SplitHostPort(*o.HostHeader); err == nil {
+			return host
+		}
+		return *o.HostHeader
+	}
+	name := ""
+	for i, s := range o.Servers {
+		host := ptr.Deref(s.Host, "")
+		if i > 0 && host != name {
+			return ""
+		}
+		name = host
+	}
+	return name
+}

@@ -1,0 +1,90 @@
+// Package tuning has the defaults that depend on other fields: they stand in code, not in the CRD, so that they can
+// improve. It is pure. Its functions take a spec with the CRD's own defaults applied.
+package tuning
+
+import (
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/shard"
+)
+
+const mebibyte = 1 << 20
+
+// threads by media. 16 is the article's, for hard disks; the others are starting points for disks that serve many
+// reads at once.
+var threads = map[v1alpha1.Media]int32{v1alpha1.HDD: 16, v1alpha1.SSD: 32, v1alpha1.NVMe: 64}
+
+// Threads is the size of a disk's thread pool in each worker.
+func Threads(d v1alpha1.Disk) int32 { return ptr.Deref(d.ThreadPool.Threads, threads[d.Media]) }
+
+// MaxSize is the bytes that a disk's cache files may take: by default 90% of the disk.
+func MaxSize(d v1alpha1.Disk) int64 {
+	if d.Cache.MaxSize != nil {
+		return d.Cache.MaxSize.Value()
+	}
+	return wholeMebibytes(percentOf(d.Size.Value(), 90))
+}
+
+// MinFree is the bytes of a disk that nginx keeps free: by default 5% of the disk.
+func MinFree(d v1alpha1.Disk) int64 {
+	if d.Cache.MinFree != nil {
+		return d.Cache.MinFree.Value()
+	}
+	return wholeMebibytes(percentOf(d.Size.Value(), 5))
+}
+
+// KeysZone is the bytes of a disk's index: by default a 4096th of MaxSize, the article's 256 MiB for 1 TiB, which is
+// room for as many objects of half a mebibyte as the disk holds.
+func KeysZone(d v1alpha1.Disk) int64 {
+	if d.Cache.KeysZone != nil {
+		return d.Cache.KeysZone.Value()
+	}
+	return min(max(wholeMebibytes(MaxSize(d)/4096), 8*mebibyte), 4096*mebibyte)
+}
+
+// KeysZones is the bytes of the indexes of all disks.
+func KeysZones(disks []v1alpha1.Disk) int64 {
+	var sum int64
+	for _, d := range disks {
+		sum += KeysZone(d)
+	}
+	return sum
+}
+
+// ShardDisks are the disks as sharding sees them: with their weights, or with their sizes where none has a weight.
+func ShardDisks(disks []v1alpha1.Disk) []shard.Disk {
+	sharded := make([]shard.Disk, len(disks))
+	for i, d := range disks {
+		sharded[i] = shard.Disk{Name: d.Name, Weight: wholeMebibytes(d.Size.Value()) / mebibyte}
+		if d.Weight != nil {
+			sharded[i].Weight = int64(*d.Weight)
+		}
+	}
+	return sharded
+}
+
+// Workers is the number of nginx's workers: the CPU limit, rounded up, or 0 where there is none, for "auto".
+func Workers(limit *resource.Quantity) int32 {
+	if limit == nil || limit.Sign() <= 0 {
+		return 0
+	}
+	return int32(min(limit.Value(), 1024)) //nolint:gosec // bounded
+}
+
+// Duration is a duration of the API, which is valid by its schema; the zero duration for one that is not.
+func Duration(d v1alpha1.Duration) time.Duration {
+	parsed, err := time.ParseDuration(string(d))
+	if err != nil {
+		return 0
+	}
+	return parsed
+}
+
+// percentOf avoids the overflow of bytes times percent.
+func percentOf(bytes, percent int64) int64 { return bytes/100*percent + bytes%100*percent/100 }
+
+func wholeMebibytes(bytes int64) int64 { return bytes / mebibyte * mebibyte }

@@ -1,0 +1,102 @@
+// Package validation checks what the CRD's schema and CEL rules cannot say: sums, and what follows from defaults in code.
+// It is pure. Every message names the field and the remedy.
+package validation
+
+import (
+	"fmt"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/tuning"
+)
+
+// Validate returns what is wrong with a CacheNode whose spec has the CRD's defaults and has passed its rules.
+func Validate(node *v1alpha1.CacheNode) field.ErrorList {
+	spec := field.NewPath("spec")
+	errs := disks(node.Spec.Disks, spec.Child("disks"))
+	errs = append(errs, memory(node.Spec, spec)...)
+	errs = append(errs, origin(node.Spec.Origin, spec.Child("origin"))...)
+	return append(errs, pod(node.Spec.Pod, spec.Child("pod"))...)
+}
+
+func disks(disks []v1alpha1.Disk, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, d := range disks {
+		path := path.Index(i).Child("cache")
+		size := d.Size.Value()
+		switch maxSize, minFree := tuning.MaxSize(d), tuning.MinFree(d); {
+		case maxSize > size:
+			errs = append(errs, field.Invalid(path.Child("maxSize"), d.Cache.MaxSize.String(),
+				fmt.Sprintf("is more than the disk's size %s: lower it, or leave it out for 90%% of the size", d.Size.String())))
+		case minFree > size-maxSize && d.Cache.MinFree != nil:
+			errs = append(errs, field.Invalid(path.Child("minFree"), d.Cache.MinFree.String(),
+				fmt.Sprintf("with maxSize %s is more than the disk's size %s: lower one of them", bytes(maxSize), d.Size.String())))
+		}
+		if d.Cache.Inactive != "" && tuning.Duration(d.Cache.Inactive) <= 0 {
+			errs = append(errs, field.Invalid(path.Child("inactive"), d.Cache.Inactive, "must be more than 0: objects would be removed at once"))
+		}
+	}
+	return errs
+}
+
+// memory: nginx makes the keys zones at start; beyond the limit the kernel kills it, again and again.
+func memory(spec v1alpha1.CacheNodeSpec, path *field.Path) field.ErrorList {
+	limit := spec.Pod.Resources.Limits.Memory()
+	zones := tuning.KeysZones(spec.Disks)
+	if limit.IsZero() || zones < limit.Value() {
+		return nil
+	}
+	message := fmt.Sprintf("the keys zones of all disks are %s together and do not fit into the memory limit %s: lower spec.disks[].cache.keysZone or raise spec.pod.resources.limits.memory", bytes(zones), limit.String())
+	for i, d := range spec.Disks {
+		if d.Cache.KeysZone != nil {
+			return field.ErrorList{field.Invalid(path.Child("disks").Index(i).Child("cache", "keysZone"), d.Cache.KeysZone.String(), message)}
+		}
+	}
+	return field.ErrorList{field.Invalid(path.Child("pod", "resources", "limits").Key("memory"), limit.String(), message)}
+}
+
+func origin(o v1alpha1.Origin, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if o.Scheme == "https" && tuning.ServerName(o) == "" {
+		errs = append(errs, field.Required(path.Child("tls", "serverName"),
+			"the servers have no host in common: set serverName or origin.hostHeader, so that the certificate can be checked"))
+	}
+	if o.TLS != nil && o.TLS.CABundle != nil {
+		for name, ref := range map[string]*v1alpha1.KeyReference{"secret": o.TLS.CABundle.Secret, "configMap": o.TLS.CABundle.ConfigMap} {
+			if ref != nil {
+				path := path.Child("tls", "caBundle", name)
+				errs = append(errs, named(path.Child("name"), ref.Name, validation.IsDNS1123Subdomain(ref.Name))...)
+				errs = append(errs, named(path.Child("key"), ref.Key, validation.IsConfigMapKey(ref.Key))...)
+			}
+		}
+	}
+	return errs
+}
+
+func pod(p v1alpha1.Pod, path *field.Path) field.ErrorList {
+	errs := metav1validation.ValidateLabels(p.Labels, path.Child("labels"))
+	if strings.ContainsFunc(p.Image, func(r rune) bool { return r <= ' ' }) {
+		errs = append(errs, field.Invalid(path.Child("image"), p.Image, "must not contain white space"))
+	}
+	if cpu := p.Resources.Limits.Cpu(); cpu.Sign() < 0 {
+		errs = append(errs, field.Invalid(path.Child("resources", "limits").Key("cpu"), cpu.String(), "must not be negative"))
+	}
+	return errs
+}
+
+func named(path *field.Path, value string, problems []string) field.ErrorList {
+	var errs field.ErrorList
+	for _, p := range problems {
+		errs = append(errs, field.Invalid(path, value, p))
+	}
+	return errs
+}
+
+func bytes(n int64) string {
+	return resource.NewQuantity(n, resource.BinarySI).String()
+}
