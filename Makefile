@@ -1,0 +1,94 @@
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+VERSION ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo unknown)
+chart := charts/cachenode-operator
+
+##@ Everyday
+.PHONY: help
+help: ## List the targets.
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: setup
+setup: ## Check what is needed from the system; install it on Debian and Ubuntu as root.
+	@hack/setup
+
+.PHONY: build
+build: ## Build manager and kubectl-cachenode into bin/.
+	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/ ./cmd/...
+
+.PHONY: demo
+demo: ## Start a cluster with the operator and a CacheNode, fetch objects and show where they are cached.
+	@hack/setup
+	@test/demo/demo
+
+.PHONY: clean
+clean: ## Remove what a build leaves in the tree.
+	rm -rf bin dist
+
+##@ Generated files
+.PHONY: generate
+generate: ## Write all generated files anew: deep copies, CRD, RBAC, the chart's copies.
+	@tools=$$(hack/build-tool tools); set -x; \
+	$$tools/controller-gen object paths=./api/...; \
+	$$tools/controller-gen crd:allowDangerousTypes=false paths=./api/... output:crd:dir=config/crd/bases; \
+	$$tools/controller-gen rbac:roleName=cachenode-operator paths=./controllers/... output:rbac:dir=config/rbac
+	@hack/generate-chart
+
+.PHONY: golden
+golden: ## Write the golden files anew.
+	go test ./internal/nginx/cache ./internal/manifest -update
+
+.PHONY: fmt
+fmt: ## Format the Go code.
+	$$(hack/build-tool tools)/gofumpt -w $$(git ls-files '*.go' | grep -v zz_generated)
+
+##@ Tests
+.PHONY: test
+test: ## Everything: verify, lint, unit, envtest, chart and end to end on a real cluster.
+	@hack/setup
+	$(MAKE) verify lint test-unit test-chart test-e2e
+
+.PHONY: verify
+verify: ## Check that generated files are in step with their sources.
+	@hack/verify
+
+.PHONY: lint
+lint: ## Lint Go and shell code.
+	$$(hack/build-tool golangci-lint)/golangci-lint run
+	shellcheck -S warning $$(git ls-files | xargs grep -lE '^#!.*bash')
+
+.PHONY: test-unit
+test-unit: ## Unit tests, with the real nginx, and API tests with a real API server.
+	NGINX_ROOT=$$(hack/nginx-root) KUBEBUILDER_ASSETS=$$(hack/envtest-assets) go test $$(go list ./... | grep -v /test/e2e)
+
+.PHONY: test-chart
+test-chart: ## Lint and render the chart; check what comes out against Kubernetes' schemas.
+	@test/chart/check
+
+.PHONY: test-e2e
+test-e2e: ## End to end on a real cluster, which is started if there is none and left running.
+	@test/e2e/run
+
+.PHONY: fuzz
+fuzz: ## Fuzz what quotes and parses, a minute each.
+	@hack/fuzz
+
+.PHONY: bench
+bench: ## Benchmarks of the pure packages, and of nginx (test/bench).
+	go test -run '^$$' -bench . -benchmem ./internal/... ./controllers/...
+	@test/bench/split-clients
+
+##@ Cluster for tests and demo (CLUSTER=native|kind, found out by itself when unset)
+.PHONY: cluster-up
+cluster-up: ## Start a three-node Kubernetes with three real disks a node.
+	@test/cluster/cluster up
+
+.PHONY: cluster-down
+cluster-down: ## End it and remove what it made.
+	@test/cluster/cluster down
+
+.PHONY: cluster-kubeconfig
+cluster-kubeconfig: ## Print the path of its kubeconfig.
+	@test/cluster/cluster kubeconfig

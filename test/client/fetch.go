@@ -1,0 +1,106 @@
+package main
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/cachenode/cachenode-operator/test/content"
+)
+
+// result is what came of one request.
+type result struct {
+	Path         string  `json:"path"`
+	Status       int     `json:"status"`
+	Cache        string  `json:"cache"`
+	Disk         string  `json:"disk"`
+	Node         string  `json:"node"`
+	Bytes        int64   `json:"bytes"`
+	Milliseconds float64 `json:"ms"`
+	// Error is "" only if the status was 200 and every byte was right.
+	Error string `json:"error,omitempty"`
+}
+
+type fetcher struct {
+	base   string
+	client *http.Client
+}
+
+// newFetcher makes a client that never sends a request twice: Go's transport would try again on a kept connection that
+// the server has closed, unless the request has a body that cannot be read again.
+func newFetcher(base string, keepalive bool) *fetcher {
+	return &fetcher{base: base, client: &http.Client{
+		Timeout: time.Minute,
+		Transport: &http.Transport{
+			DisableKeepAlives: !keepalive,
+			MaxIdleConns:      1,
+		},
+	}}
+}
+
+// onceBody is an empty body that Go's transport does not know to be empty, which keeps it from retrying.
+type onceBody struct{}
+
+func (onceBody) Read([]byte) (int, error) { return 0, io.EOF }
+func (onceBody) Close() error             { return nil }
+
+func (f *fetcher) fetch(path string) result {
+	r := result{Path: path}
+	begun := time.Now()
+	err := f.do(path, &r)
+	r.Milliseconds = float64(time.Since(begun).Microseconds()) / 1000
+	if err != nil {
+		r.Error = err.Error()
+	}
+	return r
+}
+
+func (f *fetcher) do(path string, r *result) error {
+	request, err := http.NewRequest(http.MethodGet, f.base+path, onceBody{})
+	if err != nil {
+		return err
+	}
+	request.GetBody = nil
+	response, err := f.client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	r.Status = response.StatusCode
+	r.Cache = response.Header.Get("X-Cache")
+	r.Disk = response.Header.Get("X-Cache-Disk")
+	r.Node = response.Header.Get("X-Cache-Node")
+	hash := sha256.New()
+	r.Bytes, err = io.Copy(hash, response.Body)
+	if err != nil {
+		return fmt.Errorf("body after %d bytes: %w", r.Bytes, err)
+	}
+	if r.Status != http.StatusOK {
+		return fmt.Errorf("status %d", r.Status)
+	}
+	want, err := sumOf(path)
+	if err != nil {
+		return err
+	}
+	if got := hex.EncodeToString(hash.Sum(nil)); got != want {
+		return fmt.Errorf("wrong bytes: SHA-256 is %s, want %s", got, want)
+	}
+	return nil
+}
+
+var sums sync.Map // path → SHA-256
+
+func sumOf(path string) (string, error) {
+	if sum, ok := sums.Load(path); ok {
+		return sum.(string), nil //nolint:errcheck // only strings are stored
+	}
+	sum, err := content.Sum(path)
+	if err == nil {
+		sums.Store(path, sum)
+	}
+	return sum, err
+}

@@ -1,0 +1,79 @@
+package main
+
+import (
+	"math/rand/v2"
+	"slices"
+	"sync"
+	"time"
+)
+
+// load is a steady load: workers that each fetch one object after another.
+type load struct {
+	paths    []string
+	workers  int
+	duration time.Duration
+	rate     int
+}
+
+// summary is what came of a load.
+type summary struct {
+	Requests int            `json:"requests"`
+	Failed   int            `json:"failed"`
+	Errors   []string       `json:"errors,omitempty"` // the first few, with the time since the begin
+	Cache    map[string]int `json:"cache"`
+	Nodes    map[string]int `json:"nodes"`
+	P50      float64        `json:"p50ms"`
+	P99      float64        `json:"p99ms"`
+	Max      float64        `json:"maxms"`
+}
+
+func (l load) run(fetcher func() *fetcher) summary {
+	for _, path := range l.paths {
+		_, _ = sumOf(path) // not while the clock runs; an error comes again with the request
+	}
+	results := make(chan timed, 1024)
+	begun := time.Now()
+	var group sync.WaitGroup
+	for range l.workers {
+		group.Go(func() {
+			f := fetcher()
+			for time.Since(begun) < l.duration {
+				next := time.Now()
+				results <- timed{f.fetch(l.paths[rand.IntN(len(l.paths))]), time.Since(begun)}
+				if l.rate > 0 {
+					pause := time.Duration(l.workers) * time.Second / time.Duration(l.rate)
+					time.Sleep(time.Until(next.Add(pause)))
+				}
+			}
+		})
+	}
+	go func() { group.Wait(); close(results) }()
+	return sumUp(results)
+}
+
+type timed struct {
+	result
+	at time.Duration
+}
+
+func sumUp(results <-chan timed) summary {
+	s := summary{Cache: map[string]int{}, Nodes: map[string]int{}}
+	var times []float64
+	for r := range results {
+		s.Requests++
+		s.Cache[r.Cache]++
+		s.Nodes[r.Node]++
+		times = append(times, r.Milliseconds)
+		if r.Error != "" {
+			s.Failed++
+			if len(s.Errors) < 10 {
+				s.Errors = append(s.Errors, r.at.Round(time.Millisecond).String()+" "+r.Path+": "+r.Error)
+			}
+		}
+	}
+	slices.Sort(times)
+	if n := len(times); n > 0 {
+		s.P50, s.P99, s.Max = times[n/2], times[n*99/100], times[n-1]
+	}
+	return s
+}

@@ -1,0 +1,85 @@
+// Command client is the HTTP client of the tests and the demo. It never retries, and checks the status and every byte of
+// each response.
+//
+//	client wait                                   does nothing until a signal: a pod to run the others in
+//	client fetch -base URL [-keepalive] <PATHS    fetches the paths one after another, a JSON line for each
+//	client load  -base URL [-keepalive] -seconds N -workers N <PATHS
+//	                                              fetches random ones of the paths and sums up as JSON
+package main
+
+import (
+	"bufio"
+	"encoding/json"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+func main() {
+	log.SetFlags(0)
+	if len(os.Args) < 2 {
+		log.Fatal("client: want wait, fetch or load")
+	}
+	verb := os.Args[1]
+	flags := flag.NewFlagSet(verb, flag.ExitOnError)
+	base := flags.String("base", "", "what goes before the paths, such as http://edge.default")
+	keepalive := flags.Bool("keepalive", false, "use a connection for more than one request")
+	seconds := flags.Int("seconds", 10, "how long the load lasts")
+	workers := flags.Int("workers", 4, "how many requests are under way at once")
+	rate := flags.Int("rate", 0, "requests a second of all workers; 0: as fast as it goes")
+	_ = flags.Parse(os.Args[2:]) // exits on an error
+
+	var err error
+	switch verb {
+	case "wait":
+		stop := make(chan os.Signal, 1)
+		signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)
+		<-stop
+	case "fetch":
+		err = fetchAll(os.Stdin, os.Stdout, newFetcher(*base, *keepalive))
+	case "load":
+		var paths []string
+		if paths, err = lines(os.Stdin); err == nil {
+			l := load{paths: paths, workers: *workers, duration: time.Duration(*seconds) * time.Second, rate: *rate}
+			err = json.NewEncoder(os.Stdout).Encode(l.run(func() *fetcher { return newFetcher(*base, *keepalive) }))
+		}
+	default:
+		err = fmt.Errorf("%s: want wait, fetch or load", verb)
+	}
+	if err != nil {
+		log.Fatal("client: ", err)
+	}
+}
+
+func lines(r io.Reader) ([]string, error) {
+	var list []string
+	scanner := bufio.NewScanner(r)
+	for scanner.Scan() {
+		if scanner.Text() != "" {
+			list = append(list, scanner.Text())
+		}
+	}
+	if len(list) == 0 {
+		return nil, fmt.Errorf("no paths on standard input")
+	}
+	return list, scanner.Err()
+}
+
+func fetchAll(in io.Reader, out io.Writer, f *fetcher) error {
+	paths, err := lines(in)
+	if err != nil {
+		return err
+	}
+	encoder := json.NewEncoder(out)
+	for _, path := range paths {
+		if err := encoder.Encode(f.fetch(path)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
