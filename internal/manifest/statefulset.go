@@ -40,7 +40,6 @@ func claimTemplates(in Input) []corev1.PersistentVolumeClaim {
 	var claims []corev1.PersistentVolumeClaim
 	for _, d := range disksByName(in.Node.Spec.Disks) {
 		claims = append(claims, corev1.PersistentVolumeClaim{
-			TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
 			ObjectMeta: metav1.ObjectMeta{Name: d.Name, Labels: naming.Labels(in.Node.Name)},
 			Spec: corev1.PersistentVolumeClaimSpec{
 				AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
