@@ -4,12 +4,16 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
+	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 	"github.com/cachenode/cachenode-operator/internal/schema"
 	"github.com/cachenode/cachenode-operator/internal/shard"
 	"github.com/cachenode/cachenode-operator/internal/tuning"
@@ -25,8 +29,9 @@ func decode(t *testing.T, data []byte) cache.Input {
 		t.Fatal(err, errs)
 	}
 	return cache.Input{
-		Namespace: "default",
+		Namespace: node.Namespace,
 		Spec:      node.Spec,
+		CABundle:  caBundle(node),
 		Plan:      shard.NewPlan(tuning.ShardDisks(node.Spec.Disks)),
 		Facts: cache.Facts{
 			Workers:       tuning.Workers(node.Spec.Pod.Resources.Limits.Cpu()),
@@ -64,6 +69,51 @@ func TestGolden(t *testing.T) {
 			if diff := cmp.Diff(string(want), got.Text); diff != "" {
 				t.Errorf("%s (-want +got), \"go test ./internal/nginx/cache -update\" writes it anew:\n%s", golden, diff)
 			}
+			if again, err := cache.Render(decode(t, data)); err != nil || again != got {
+				t.Errorf("rendering it again gives something else (error %v)", err)
+			}
+			checkWithNginx(t, got.Text)
 		})
 	}
+}
+
+// checkWithNginx asks the real nginx, which must not even warn.
+func checkWithNginx(t *testing.T, text string) {
+	t.Helper()
+	n := nginxtest.New(t)
+	n.Configure(text, disks(text)...)
+	if strings.Contains(text, naming.CAFile) {
+		authorities, err := os.ReadFile(n.Root + "/etc/ssl/certs/ca-certificates.crt")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(n.Root+naming.CAFile, authorities, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chown(n.Root+naming.CAFile, 101, 101); err != nil {
+			t.Fatal(err)
+		}
+	}
+	output, err := n.Test()
+	if lines := nginxtest.Errors(output); err != nil || len(lines) > 0 {
+		t.Errorf("nginx -t: %v\n%s", err, output)
+	}
+}
+
+var cacheDir = regexp.MustCompile(`proxy_cache_path /var/cache/cachenode/([a-z0-9]+)/`)
+
+func disks(text string) []string {
+	var names []string
+	for _, match := range cacheDir.FindAllStringSubmatch(text, -1) {
+		names = append(names, match[1])
+	}
+	return names
+}
+
+// caBundle stands for what the operator reads where the spec names a bundle.
+func caBundle(node *v1alpha1.CacheNode) string {
+	if tls := node.Spec.Origin.TLS; tls != nil && tls.CABundle != nil {
+		return "a bundle"
+	}
+	return ""
 }

@@ -18,7 +18,10 @@ const (
 func Write(block Block) (string, error) {
 	var w writer
 	w.block(block, 0)
-	return w.String(), errors.Join(w.errs...)
+	if len(w.errs) > 0 {
+		return "", errors.Join(w.errs...)
+	}
+	return w.String(), nil
 }
 
 type writer struct {

@@ -1,0 +1,216 @@
+package cache_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
+	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
+)
+
+const threeDisks = `
+apiVersion: cachenode.io/v1alpha1
+kind: CacheNode
+metadata: {name: edge}
+spec:
+  disks: [{name: disk1, size: 1Gi}, {name: disk2, size: 1Gi}, {name: disk3, size: 1Gi}]
+  origin:
+    servers: [{host: 127.0.0.1, port: 9000}]
+  hosts: [www.example.com]
+`
+
+// get fetches a path with a Host header.
+func get(t *testing.T, client *http.Client, host, path string) (response *http.Response, body string) {
+	t.Helper()
+	request, err := http.NewRequest(http.MethodGet, "http://127.0.0.1:8080"+path, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Host = host
+	response, err = client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	content, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response, string(content)
+}
+
+// origin echoes the path and counts.
+func origin(count *atomic.Int64) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		count.Add(1)
+		w.Header().Set("X-Cache", "the origin's own")
+		if r.URL.Path == "/broken" {
+			w.WriteHeader(http.StatusInternalServerError)
+		}
+		_, _ = fmt.Fprintf(w, "%s of %s", r.URL.Path, r.Host)
+	})
+}
+
+func TestServe(t *testing.T) {
+	n := nginxtest.New(t)
+	in := decode(t, []byte(threeDisks))
+	config, err := cache.Render(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Configure(config.Text, "disk1", "disk2", "disk3")
+	var count atomic.Int64
+	n.Serve("127.0.0.1:9000", origin(&count))
+	n.Start()
+	client := n.Client()
+
+	t.Run("a miss, then hits, on the disk of the plan", func(t *testing.T) {
+		tree := in.Plan.Tree()
+		used := map[string]int{}
+		for i := range 60 {
+			path := fmt.Sprintf("/object/%d?x=1", i)
+			want := tree.Disk([]byte("http://www.example.com" + path))
+			for _, status := range []string{"MISS", "HIT"} {
+				response, body := get(t, client, "www.example.com", path)
+				if got := response.Header.Values("X-Cache"); len(got) != 1 || got[0] != status {
+					t.Errorf("%s: X-Cache is %q, want %s", path, got, status)
+				}
+				if got := response.Header.Get("X-Cache-Disk"); got != want {
+					t.Errorf("%s is on %s, want %s", path, got, want)
+				}
+				if want := fmt.Sprintf("/object/%d of www.example.com", i); body != want {
+					t.Errorf("%s: body is %q, want %q", path, body, want)
+				}
+			}
+			used[want]++
+		}
+		if len(used) != 3 || count.Load() != 60 {
+			t.Errorf("objects by disk: %v, the origin was asked %d times; want three disks and 60", used, count.Load())
+		}
+		for disk, want := range used {
+			if got := countFiles(t, n.Root+naming.CacheDir(disk)); got != want {
+				t.Errorf("%s has %d files, want %d", disk, got, want)
+			}
+		}
+	})
+	t.Run("a host that is not served", func(t *testing.T) {
+		before := count.Load()
+		if response, _ := get(t, client, "stranger.example.com", "/"); response.StatusCode != http.StatusMisdirectedRequest {
+			t.Errorf("status is %d, want 421", response.StatusCode)
+		}
+		if count.Load() != before {
+			t.Error("the origin was asked")
+		}
+	})
+	t.Run("the origin's own error passes through", func(t *testing.T) {
+		response, body := get(t, client, "www.example.com", "/broken")
+		if response.StatusCode != http.StatusInternalServerError || body != "/broken of www.example.com" {
+			t.Errorf("got %d %q", response.StatusCode, body)
+		}
+		if got := response.Header.Get("X-Cache"); got != "MISS" {
+			t.Errorf("X-Cache is %s, want MISS", got)
+		}
+	})
+	t.Run("the private port", func(t *testing.T) {
+		for path, want := range map[string]string{"/healthz": "ok", "/version": config.Revision, "/stub_status": "Active connections"} {
+			response, err := client.Get("http://127.0.0.1:8081" + path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			body, err := io.ReadAll(response.Body)
+			_ = response.Body.Close()
+			if err != nil || response.StatusCode != http.StatusOK || !strings.Contains(string(body), want) {
+				t.Errorf("%s: %d %q, want %q (error %v)", path, response.StatusCode, body, want, err)
+			}
+		}
+	})
+}
+
+func countFiles(t *testing.T, dir string) int {
+	t.Helper()
+	n := 0
+	err := filepath.WalkDir(dir, func(_ string, entry os.DirEntry, err error) error {
+		if err == nil && entry.Type().IsRegular() {
+			n++
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n
+}
+
+// TestDeadDisk shuts a real file system down under nginx: its keys are served from the origin, the others from the cache.
+func TestDeadDisk(t *testing.T) {
+	n := nginxtest.New(t)
+	in := decode(t, []byte(threeDisks))
+	config, err := cache.Render(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Configure(config.Text, "disk1", "disk2", "disk3")
+	mount := n.Root + naming.DiskDir("disk2")
+	mountXFS(t, mount)
+	n.Mkdir(naming.DiskDir("disk2"))
+	var count atomic.Int64
+	n.Serve("127.0.0.1:9000", origin(&count))
+	n.Start()
+	client := n.Client()
+
+	paths := make([]string, 90)
+	for i := range paths {
+		paths[i] = fmt.Sprintf("/object/%d", i)
+		get(t, client, "www.example.com", paths[i])
+	}
+	if output, err := exec.Command("xfs_io", "-x", "-c", "shutdown", mount).CombinedOutput(); err != nil { //nolint:gosec // our own path
+		t.Fatalf("xfs_io: %v\n%s", err, output)
+	}
+	if err := os.WriteFile(filepath.Join(mount, "probe"), nil, 0o600); err == nil {
+		t.Fatal("the disk is still alive")
+	}
+	seen := map[string]int{}
+	for _, path := range paths {
+		response, body := get(t, client, "www.example.com", path)
+		if response.StatusCode != http.StatusOK || body != path+" of www.example.com" {
+			t.Errorf("%s: %d %q", path, response.StatusCode, body)
+		}
+		disk, status := response.Header.Get("X-Cache-Disk"), response.Header.Get("X-Cache")
+		seen[disk+" "+status]++
+		if want := map[bool]string{true: "UNCACHED", false: "HIT"}[disk == "disk2"]; status != want {
+			t.Errorf("%s on %s: X-Cache is %s, want %s", path, disk, status, want)
+		}
+	}
+	if seen["disk2 UNCACHED"] == 0 {
+		t.Errorf("no object is on the dead disk: %v", seen)
+	}
+}
+
+// mountXFS makes a real file system of its own and mounts it.
+func mountXFS(t *testing.T, dir string) {
+	t.Helper()
+	image := filepath.Join(t.TempDir(), "disk.xfs")
+	for _, command := range [][]string{
+		{"truncate", "-s", "512M", image},
+		{"mkfs.xfs", "-q", image},
+		{"mkdir", "-p", dir},
+		{"mount", "-o", "loop", image, dir},
+	} {
+		if output, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil { //nolint:gosec // fixed words
+			t.Fatalf("%v: %v\n%s", command, err, output)
+		}
+	}
+	t.Cleanup(func() {
+		if output, err := exec.Command("umount", "-l", dir).CombinedOutput(); err != nil { //nolint:gosec // our own path
+			t.Errorf("umount: %v\n%s", err, output)
+		}
+	})
+}

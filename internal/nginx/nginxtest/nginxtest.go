@@ -1,0 +1,177 @@
+// Package nginxtest runs the real nginx in tests: chrooted into a root file system (hack/nginx-root) under an overlay of
+// its own, and in a network namespace of its own, so that tests can use fixed ports and paths side by side. It needs
+// Linux and root.
+package nginxtest
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/cachenode/cachenode-operator/internal/naming"
+)
+
+// id is the user and group that nginx runs as, as in a pod.
+const id = 101
+
+// Nginx is a root file system with nginx in it.
+type Nginx struct {
+	t *testing.T
+	// Root is the root file system, as a path on the host.
+	Root string
+	// holder keeps the network namespace alive.
+	holder *exec.Cmd
+}
+
+// New mounts a fresh root file system. The environment variable NGINX_ROOT names the one below it; make test sets it.
+func New(t *testing.T) *Nginx {
+	t.Helper()
+	lower := os.Getenv("NGINX_ROOT")
+	if lower == "" {
+		t.Fatal("NGINX_ROOT is not set: use make test-unit, or NGINX_ROOT=$(hack/nginx-root) go test")
+	}
+	dir := t.TempDir()
+	for _, name := range []string{"upper", "work", "root"} {
+		must(t, os.Mkdir(filepath.Join(dir, name), 0o755)) //nolint:gosec // nginx runs as another user
+	}
+	root := filepath.Join(dir, "root")
+	options := "lowerdir=" + lower + ",upperdir=" + dir + "/upper,workdir=" + dir + "/work"
+	must(t, unix.Mount("overlay", root, "overlay", 0, options))
+	t.Cleanup(func() { must(t, unix.Unmount(root, unix.MNT_DETACH)) })
+	for _, name := range []string{"/dev", "/proc"} {
+		must(t, os.MkdirAll(root+name, 0o755)) //nolint:gosec // nginx runs as another user
+		must(t, unix.Mount(name, root+name, "", unix.MS_BIND|unix.MS_REC, ""))
+		must(t, unix.Mount("", root+name, "", unix.MS_PRIVATE|unix.MS_REC, ""))
+		t.Cleanup(func() { must(t, unix.Unmount(root+name, unix.MNT_DETACH)) })
+	}
+	for parent := dir; parent != os.TempDir() && parent != "/"; parent = filepath.Dir(parent) {
+		must(t, os.Chmod(parent, 0o755)) //nolint:gosec // nginx runs as another user
+	}
+	n := &Nginx{t: t, Root: root}
+	for _, writable := range []string{naming.RunDir, naming.ConfigDir} {
+		n.Mkdir(writable)
+	}
+	return n
+}
+
+// Mkdir makes a folder that nginx may write to.
+func (n *Nginx) Mkdir(path string) {
+	n.t.Helper()
+	must(n.t, os.MkdirAll(n.Root+path, 0o755)) //nolint:gosec // nginx runs as another user
+	must(n.t, os.Chown(n.Root+path, id, id))
+}
+
+// Configure writes nginx.conf and makes the folders of the disks.
+func (n *Nginx) Configure(text string, disks ...string) {
+	n.t.Helper()
+	must(n.t, os.WriteFile(n.Root+naming.ConfigFile, []byte(text), 0o644)) //nolint:gosec // nginx runs as another user
+	for _, disk := range disks {
+		n.Mkdir(naming.DiskDir(disk))
+	}
+}
+
+// Test runs nginx -t and returns what it printed.
+func (n *Nginx) Test() (output string, err error) {
+	n.t.Helper()
+	cmd := n.command("-t", "-e", "stderr")
+	// A file of its own, as /dev/stdout is opened anew and a pipe of ours would be root's.
+	log, err := os.CreateTemp(n.t.TempDir(), "log")
+	must(n.t, err)
+	defer func() { _ = log.Close() }()
+	must(n.t, log.Chown(id, id))
+	cmd.Stdout, cmd.Stderr = log, log
+	err = cmd.Run()
+	text, readErr := os.ReadFile(log.Name())
+	must(n.t, readErr)
+	return string(text), err
+}
+
+// Start runs nginx until the test ends, and waits until it answers on the private port.
+func (n *Nginx) Start() {
+	n.t.Helper()
+	n.namespace()
+	cmd := exec.Command("nsenter", "--net="+n.netns(), "chroot", "--userspec=101:101", n.Root, "nginx", "-c", naming.ConfigFile, "-e", "stderr") //nolint:gosec // fixed words
+	var log bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &log, &log
+	must(n.t, cmd.Start())
+	n.t.Cleanup(func() {
+		_ = cmd.Process.Signal(syscall.SIGTERM)
+		_ = cmd.Wait()
+		if n.t.Failed() {
+			n.t.Logf("nginx's log:\n%s", log.String())
+		}
+	})
+	client := n.Client()
+	deadline := time.Now().Add(10 * time.Second)
+	for {
+		response, err := client.Get("http://127.0.0.1:8081/healthz")
+		if err == nil {
+			_ = response.Body.Close()
+			return
+		}
+		if time.Now().After(deadline) {
+			n.t.Fatalf("nginx does not answer: %v\n%s", err, log.String())
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// Client is an HTTP client inside nginx's network namespace.
+func (n *Nginx) Client() *http.Client {
+	dial := func(ctx context.Context, network, address string) (connection net.Conn, err error) {
+		n.inside(func() { connection, err = (&net.Dialer{}).DialContext(ctx, network, address) })
+		return connection, err
+	}
+	return &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DialContext: dial, MaxIdleConnsPerHost: 64}}
+}
+
+// Serve runs an origin inside nginx's network namespace until the test ends.
+func (n *Nginx) Serve(address string, handler http.Handler) {
+	n.t.Helper()
+	n.namespace()
+	var listener net.Listener
+	var err error
+	n.inside(func() { listener, err = net.Listen("tcp", address) })
+	must(n.t, err)
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	go func() { _ = server.Serve(listener) }()
+	n.t.Cleanup(func() { _ = server.Close() })
+}
+
+func (n *Nginx) command(args ...string) *exec.Cmd {
+	cmd := exec.Command("nginx", append([]string{"-c", naming.ConfigFile}, args...)...) //nolint:gosec // fixed words
+	cmd.Path, cmd.Err = "/usr/sbin/nginx", nil
+	cmd.Dir = "/"
+	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: n.Root, Credential: &syscall.Credential{Uid: id, Gid: id}}
+	return cmd
+}
+
+// Errors are the lines of a log or of nginx -t's output that are not just notices.
+func Errors(output string) []string {
+	var lines []string
+	for line := range strings.Lines(output) {
+		for _, level := range []string{"[warn]", "[error]", "[crit]", "[alert]", "[emerg]"} {
+			if strings.Contains(line, level) {
+				lines = append(lines, strings.TrimSpace(line))
+			}
+		}
+	}
+	return lines
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

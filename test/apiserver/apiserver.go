@@ -1,0 +1,59 @@
+// Package apiserver starts a real API server with etcd for tests, with the CRD installed.
+package apiserver
+
+import (
+	"path/filepath"
+	"runtime"
+	"testing"
+
+	k8sruntime "k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+)
+
+// Start runs an API server until the test ends. KUBEBUILDER_ASSETS names the folder with its binaries; make test-unit
+// sets it, from hack/envtest-assets.
+func Start(t testing.TB) *rest.Config {
+	t.Helper()
+	_, file, _, _ := runtime.Caller(0)
+	env := &envtest.Environment{
+		CRDDirectoryPaths:     []string{filepath.Join(filepath.Dir(file), "../../config/crd/bases")},
+		ErrorIfCRDPathMissing: true,
+	}
+	config, err := env.Start()
+	if err != nil {
+		t.Fatalf("%v\n(use make test-unit, or KUBEBUILDER_ASSETS=$(hack/envtest-assets) go test)", err)
+	}
+	t.Cleanup(func() {
+		if err := env.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return config
+}
+
+// Scheme knows Kubernetes' own types and ours.
+func Scheme(t testing.TB) *k8sruntime.Scheme {
+	t.Helper()
+	scheme := k8sruntime.NewScheme()
+	for _, add := range []func(*k8sruntime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return scheme
+}
+
+// Client is a client without a cache.
+func Client(t testing.TB, config *rest.Config) client.Client {
+	t.Helper()
+	c, err := client.New(config, client.Options{Scheme: Scheme(t)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}

@@ -1,0 +1,271 @@
+// Package cel tries every rule of the CRD on a real API server and on the plugin's offline validation, which must agree.
+package cel
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/cachenode/cachenode-operator/internal/schema"
+	"github.com/cachenode/cachenode-operator/internal/validation"
+	"github.com/cachenode/cachenode-operator/test/apiserver"
+)
+
+// base is a valid CacheNode; the cases set fields of it.
+const base = `
+apiVersion: cachenode.io/v1alpha1
+kind: CacheNode
+metadata: {name: %s, namespace: default}
+spec:
+  disks: [{name: disk1, size: 10Gi}, {name: disk2, size: 10Gi}]
+  origin: {servers: [{host: origin.example.com}]}
+`
+
+// object makes a CacheNode with some fields of spec set, each by its path and a YAML value; "-" removes the field.
+func object(t *testing.T, name string, fields map[string]string) *unstructured.Unstructured {
+	t.Helper()
+	u := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal(fmt.Appendf(nil, base, name), &u.Object); err != nil {
+		t.Fatal(err)
+	}
+	for path, text := range fields {
+		keys := append([]string{"spec"}, strings.Split(path, ".")...)
+		if text == "-" {
+			unstructured.RemoveNestedField(u.Object, keys...)
+			continue
+		}
+		var value any
+		if err := yaml.Unmarshal([]byte(text), &value); err != nil {
+			t.Fatal(err)
+		}
+		if err := unstructured.SetNestedField(u.Object, whole(value), keys...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return u
+}
+
+// whole turns YAML's floats into integers, which is what unstructured objects hold.
+func whole(value any) any {
+	switch v := value.(type) {
+	case float64:
+		return int64(v)
+	case []any:
+		for i := range v {
+			v[i] = whole(v[i])
+		}
+	case map[string]any:
+		for key := range v {
+			v[key] = whole(v[key])
+		}
+	}
+	return value
+}
+
+type fields = map[string]string
+
+var refused = map[string]struct {
+	fields fields
+	want   string // in the error
+}{
+	"no disks":                      {fields{"disks": "[]"}, "spec.disks"},
+	"33 disks":                      {fields{"disks": manyDisks(33)}, "spec.disks"},
+	"two disks with one name":       {fields{"disks": "[{name: disk1, size: 1Gi}, {name: disk1, size: 1Gi}]"}, "spec.disks[1]"},
+	"a hyphen in a disk's name":     {fields{"disks": "[{name: disk-1, size: 1Gi}]"}, "no hyphen or underscore"},
+	"an underscore":                 {fields{"disks": "[{name: disk_1, size: 1Gi}]"}, "no hyphen or underscore"},
+	"a disk name of 17 characters":  {fields{"disks": "[{name: abcdefghijklmnopq, size: 1Gi}]"}, "spec.disks[0].name"},
+	"a size that does not parse":    {fields{"disks": "[{name: disk1, size: big}]"}, "spec.disks[0].size"},
+	"a tiny disk":                   {fields{"disks": "[{name: disk1, size: 1Mi}]"}, "at least 64Mi"},
+	"a huge disk":                   {fields{"disks": "[{name: disk1, size: 9Pi}]"}, "at most 8Pi"},
+	"weight 0":                      {fields{"disks": "[{name: disk1, size: 1Gi, weight: 0}]"}, "spec.disks[0].weight"},
+	"a weight on one of two disks":  {fields{"disks": "[{name: disk1, size: 1Gi, weight: 1}, {name: disk2, size: 1Gi}]"}, "set weight on every disk or on none"},
+	"an unknown medium":             {fields{"disks": "[{name: disk1, size: 1Gi, media: Tape}]"}, "spec.disks[0].media"},
+	"no thread":                     {fields{"disks": "[{name: disk1, size: 1Gi, threadPool: {threads: 0}}]"}, "threads"},
+	"a negative queue":              {fields{"disks": "[{name: disk1, size: 1Gi, threadPool: {maxQueue: -1}}]"}, "maxQueue"},
+	"a storage class with a space":  {fields{"disks": "[{name: disk1, size: 1Gi, storageClassName: 'a b'}]"}, "must be the name of a StorageClass"},
+	"a duration without a unit":     {fields{"disks": "[{name: disk1, size: 1Gi, cache: {inactive: '10'}}]"}, "must be a duration"},
+	"a negative minFree":            {fields{"disks": "[{name: disk1, size: 1Gi, cache: {minFree: '-1'}}]"}, "must not be negative"},
+	"a tiny keys zone":              {fields{"disks": "[{name: disk1, size: 1Gi, cache: {keysZone: 1Ki}}]"}, "keysZone: must be at least 1Mi"},
+	"a tiny cache":                  {fields{"disks": "[{name: disk1, size: 1Gi, cache: {maxSize: 1Ki}}]"}, "maxSize: must be at least 1Mi"},
+	"too many replicas":             {fields{"replicas": "1001"}, "spec.replicas"},
+	"no server":                     {fields{"origin.servers": "[]"}, "spec.origin.servers"},
+	"only backups":                  {fields{"origin.servers": "[{host: a.example.com, backup: true}]"}, "at least one must not be a backup"},
+	"service and host":              {fields{"origin.servers": "[{host: a.example.com, service: {name: a, port: 80}}]"}, "either service or host"},
+	"neither service nor host":      {fields{"origin.servers": "[{weight: 1}]"}, "either service or host"},
+	"a port beside a service":       {fields{"origin.servers": "[{service: {name: a, port: 80}, port: 81}]"}, "belongs to host"},
+	"a host without a dot":          {fields{"origin.servers": "[{host: origin}]"}, "fully qualified"},
+	"a host with a port":            {fields{"origin.servers": "[{host: 'a.example.com:80'}]"}, "fully qualified"},
+	"a host with a scheme":          {fields{"origin.servers": "[{host: 'http://a.example.com'}]"}, "fully qualified"},
+	"a variable in a host":          {fields{"origin.servers": "[{host: '$host.example.com'}]"}, "spec.origin.servers[0].host"},
+	"a semicolon in a host":         {fields{"origin.servers": "[{host: 'a.example.com;'}]"}, "spec.origin.servers[0].host"},
+	"a newline in a host":           {fields{"origin.servers": `[{host: "a.example.com\n"}]`}, "spec.origin.servers[0].host"},
+	"a bad service":                 {fields{"origin.servers": "[{service: {name: A_b, port: 80}}]"}, "must be the name of a Service"},
+	"a bad namespace":               {fields{"origin.servers": "[{service: {name: a, namespace: 'x.y', port: 80}}]"}, "must be the name of a namespace"},
+	"port 0":                        {fields{"origin.servers": "[{host: a.example.com, port: 0}]"}, "spec.origin.servers[0].port"},
+	"a quote in the Host header":    {fields{"origin.hostHeader": `'a"b'`}, "spec.origin.hostHeader"},
+	"a brace in the Host header":    {fields{"origin.hostHeader": "'a{b'"}, "spec.origin.hostHeader"},
+	"a variable in the Host header": {fields{"origin.hostHeader": "$host"}, "spec.origin.hostHeader"},
+	"an unknown scheme":             {fields{"origin.scheme": "ftp"}, "spec.origin.scheme"},
+	"tls with http":                 {fields{"origin.tls": "{verify: false}"}, "only for scheme https"},
+	"a bundle that nobody reads":    {fields{"origin.scheme": "https", "origin.tls": "{verify: false, caBundle: {secret: {name: a}}}"}, "has no effect with verify false"},
+	"two bundles":                   {fields{"origin.scheme": "https", "origin.tls": "{caBundle: {secret: {name: a}, configMap: {name: b}}}"}, "either secret or configMap"},
+	"a bad server name":             {fields{"origin.scheme": "https", "origin.tls": "{serverName: 'a b'}"}, "serverName: must be"},
+	"an unknown failure":            {fields{"origin.retries": "{when: [Weather]}"}, "spec.origin.retries.when[0]"},
+	"a bad timeout":                 {fields{"origin.timeouts": "{connect: soon}"}, "must be a duration"},
+	"a host with a path":            {fields{"hosts": "[a.example.com/x]"}, "hosts: each must be"},
+	"a wildcard in the middle":      {fields{"hosts": "['a.*.example.com']"}, "hosts: each must be"},
+	"a regular expression as host":  {fields{"hosts": "['~^(.*)$']"}, "hosts: each must be"},
+	"a host twice":                  {fields{"hosts": "[a.example.com, a.example.com]"}, "spec.hosts[1]"},
+	"a key without the object":      {fields{"cache.key": "[Scheme, Host]"}, "either RequestURI or URI"},
+	"a key with both URIs":          {fields{"cache.key": "[Host, URI, RequestURI]"}, "either RequestURI or URI"},
+	"arguments twice":               {fields{"cache.key": "[Host, RequestURI, Args]"}, "Args goes with URI only"},
+	"a key without a host":          {fields{"cache.key": "[RequestURI]"}, "objects of one host would be served for another"},
+	"a key for a wildcard":          {fields{"cache.key": "[RequestURI]", "hosts": "['*.example.com']"}, "objects of one host would be served for another"},
+	"a raw variable as key":         {fields{"cache.key": "[$request_uri]"}, "spec.cache.key[0]"},
+	"POST without Method":           {fields{"cache.methods": "[GET, POST]"}, "POST needs Method"},
+	"an unknown method":             {fields{"cache.methods": "[DELETE]"}, "spec.cache.methods[0]"},
+	"a status code out of range":    {fields{"cache.valid": "[{status: [99], for: 1m}]"}, "spec.cache.valid[0].status[0]"},
+	"no status code":                {fields{"cache.valid": "[{status: [], for: 1m}]"}, "spec.cache.valid[0].status"},
+	"an unknown reason":             {fields{"cache.useStale": "[Always]"}, "spec.cache.useStale[0]"},
+	"minUses 0":                     {fields{"cache.minUses": "0"}, "spec.cache.minUses"},
+	"a tiny sendfile chunk":         {fields{"io.sendfileMaxChunk": "1Ki"}, "must be from 16Ki to 1Gi"},
+	"the private port":              {fields{"listen.port": "8081"}, "private port"},
+	"a privileged port":             {fields{"listen.port": "80"}, "spec.listen.port"},
+	"an unknown log level":          {fields{"logs.level": "Loud"}, "spec.logs.level"},
+	"our own label":                 {fields{"pod.labels": "{app.kubernetes.io/name: x}"}, "the operator's own"},
+	"our own annotation":            {fields{"pod.annotations": "{cachenode.io/config-revision: x}"}, "the operator's own"},
+	"a short grace period":          {fields{"pod.terminationGracePeriodSeconds": "1"}, "terminationGracePeriodSeconds"},
+	"a load balancer class":         {fields{"service.loadBalancerClass": "x/y"}, "only for type LoadBalancer"},
+	"a traffic policy":              {fields{"service.externalTrafficPolicy": "Local"}, "only for types NodePort and LoadBalancer"},
+	"our own service annotation":    {fields{"service.annotations": "{cachenode.io/applied: x}"}, "the operator's own"},
+	"101% unavailable":              {fields{"disruption.maxUnavailable": "101%"}, "must be a number from 0 to 1000 or a percentage"},
+	"-1 unavailable":                {fields{"disruption.maxUnavailable": "-1"}, "must be a number from 0 to 1000 or a percentage"},
+}
+
+var accepted = map[string]fields{
+	"base":                        {},
+	"32 disks":                    {"disks": manyDisks(32)},
+	"weights on all disks":        {"disks": "[{name: disk1, size: 1Gi, weight: 1}, {name: disk2, size: 1Gi, weight: 10000}]"},
+	"a size as a number":          {"disks": "[{name: disk1, size: 1073741824}]"},
+	"a queue that does not wait":  {"disks": "[{name: disk1, size: 1Gi, threadPool: {maxQueue: 0}}]"},
+	"minFree off":                 {"disks": "[{name: disk1, size: 1Gi, cache: {minFree: 0}}]"},
+	"no pods":                     {"replicas": "0"},
+	"an address and a service":    {"origin.servers": "[{host: 192.0.2.1, port: 8080}, {service: {name: a, namespace: b, port: 80}, backup: true}]"},
+	"a host header with a port":   {"origin.hostHeader": "www.example.com:8443"},
+	"https with defaults":         {"origin.scheme": "https"},
+	"https with a bundle":         {"origin.scheme": "https", "origin.tls": "{caBundle: {configMap: {name: ca}}}"},
+	"https, not verified":         {"origin.scheme": "https", "origin.tls": "{verify: false}"},
+	"never retry":                 {"origin.retries": "{when: []}"},
+	"hosts and a wildcard":        {"hosts": "[cdn.example.com, '*.example.com', localhost]"},
+	"a key without a host, fixed": {"cache.key": "[RequestURI]", "origin.hostHeader": "www.example.com"},
+	"a key for a single host":     {"cache.key": "[URI, Args]", "hosts": "[cdn.example.com]"},
+	"POST with Method":            {"cache.methods": "[GET, POST]", "cache.key": "[Method, Host, RequestURI]"},
+	"never stale":                 {"cache.useStale": "[]"},
+	"nothing valid by itself":     {"cache.valid": "[]"},
+	"a percentage":                {"disruption.maxUnavailable": "25%"},
+	"no disruption":               {"disruption.maxUnavailable": "0"},
+	"a load balancer":             {"service": "{type: LoadBalancer, loadBalancerClass: x/y, externalTrafficPolicy: Local}"},
+}
+
+func manyDisks(n int) string {
+	var list []string
+	for i := range n {
+		list = append(list, fmt.Sprintf("{name: disk%d, size: 1Gi}", i))
+	}
+	return "[" + strings.Join(list, ", ") + "]"
+}
+
+// offline is what the plugin says of an object.
+func offline(t *testing.T, u *unstructured.Unstructured) error {
+	t.Helper()
+	data, err := u.MarshalJSON()
+	if err != nil {
+		t.Fatal(err)
+	}
+	node, errs, err := schema.Decode(data)
+	if err != nil {
+		return err
+	}
+	if len(errs) == 0 {
+		errs = validation.Validate(node)
+	}
+	return errs.ToAggregate()
+}
+
+func TestRules(t *testing.T) {
+	c := apiserver.Client(t, apiserver.Start(t))
+	ctx := context.Background()
+	for name, tt := range refused {
+		t.Run("refused: "+name, func(t *testing.T) {
+			err := c.Create(ctx, object(t, "refused", tt.fields), client.DryRunAll)
+			if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("the API server says %v, want invalid with %q", err, tt.want)
+			}
+			if err := offline(t, object(t, "refused", tt.fields)); err == nil || !strings.Contains(err.Error(), tt.want) {
+				t.Errorf("offline: %v, want an error with %q", err, tt.want)
+			}
+		})
+	}
+	for name, f := range accepted {
+		t.Run("accepted: "+name, func(t *testing.T) {
+			if err := c.Create(ctx, object(t, "accepted", f), client.DryRunAll); err != nil {
+				t.Errorf("the API server says %v", err)
+			}
+			if err := offline(t, object(t, "accepted", f)); err != nil {
+				t.Errorf("offline: %v", err)
+			}
+		})
+	}
+	for name, want := range map[string]string{
+		"a.b":                   "metadata.name",
+		"1a":                    "metadata.name",
+		strings.Repeat("a", 41): "metadata.name",
+	} {
+		t.Run("name "+name, func(t *testing.T) {
+			if err := c.Create(ctx, object(t, name, nil), client.DryRunAll); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), want) {
+				t.Errorf("the API server says %v, want invalid with %q", err, want)
+			}
+			if err := offline(t, object(t, name, nil)); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("offline: %v, want an error with %q", err, want)
+			}
+		})
+	}
+}
+
+func TestTransitionRules(t *testing.T) {
+	c := apiserver.Client(t, apiserver.Start(t))
+	ctx := context.Background()
+	if err := c.Create(ctx, object(t, "edge", fields{"disks": "[{name: disk1, size: 1024Mi, storageClassName: a}, {name: disk2, size: 1Gi}]"})); err != nil {
+		t.Fatal(err)
+	}
+	tests := map[string]struct{ disks, want string }{
+		"another order, size in other words": {"[{name: disk2, size: 1Gi}, {name: disk1, size: 1Gi, storageClassName: a}]", ""},
+		"other threads":                      {"[{name: disk1, size: 1Gi, storageClassName: a, threadPool: {threads: 3}}, {name: disk2, size: 1Gi}]", ""},
+		"one more":                           {"[{name: disk1, size: 1Gi, storageClassName: a}, {name: disk2, size: 1Gi}, {name: disk3, size: 1Gi}]", "not supported yet"},
+		"one less":                           {"[{name: disk1, size: 1Gi, storageClassName: a}]", "not supported yet"},
+		"another":                            {"[{name: disk1, size: 1Gi, storageClassName: a}, {name: disk3, size: 1Gi}]", "not supported yet"},
+		"another size":                       {"[{name: disk1, size: 2Gi, storageClassName: a}, {name: disk2, size: 1Gi}]", "size: cannot be changed yet"},
+		"another class":                      {"[{name: disk1, size: 1Gi, storageClassName: b}, {name: disk2, size: 1Gi}]", "storageClassName: cannot be changed yet"},
+		"no class any more":                  {"[{name: disk1, size: 1Gi}, {name: disk2, size: 1Gi}]", "storageClassName: cannot be changed yet"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			live := object(t, "edge", nil)
+			if err := c.Get(ctx, client.ObjectKeyFromObject(live), live); err != nil {
+				t.Fatal(err)
+			}
+			changed := object(t, "edge", fields{"disks": tt.disks})
+			changed.SetResourceVersion(live.GetResourceVersion())
+			err := c.Update(ctx, changed, client.DryRunAll)
+			if tt.want == "" && err != nil || tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)) {
+				t.Errorf("error is %v, want %q", err, tt.want)
+			}
+		})
+	}
+}
