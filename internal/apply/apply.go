@@ -44,13 +44,23 @@ func Apply(ctx context.Context, c client.Client, desired client.Object) (*unstru
 	if live != nil && contains(live.Object, want.Object) {
 		return live, Unchanged, nil
 	}
-	if err := c.Apply(ctx, client.ApplyConfigurationFromUnstructured(want), client.FieldOwner(naming.FieldManager), client.ForceOwnership); err != nil {
+	applied, err := send(ctx, c, want)
+	if IsRefused(err) && live != nil && retake(ctx, c, want) == nil {
+		applied, err = send(ctx, c, want)
+	}
+	if err != nil {
 		return nil, "", fmt.Errorf("apply %s %s: %w", want.GetKind(), want.GetName(), err)
 	}
 	if live == nil {
-		return want, Created, nil
+		return applied, Created, nil
 	}
-	return want, Updated, nil
+	return applied, Updated, nil
+}
+
+// send applies the object and returns it as the API server then has it.
+func send(ctx context.Context, c client.Client, want *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	object := want.DeepCopy()
+	return object, c.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(naming.FieldManager), client.ForceOwnership)
 }
 
 // get reads the live object from the client's cache, by its Go type so that no second cache is started; nil: none there.

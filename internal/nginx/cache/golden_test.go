@@ -117,3 +117,30 @@ func caBundle(node *v1alpha1.CacheNode) string {
 	}
 	return ""
 }
+
+// TestArticle holds the golden file of the article to what the article prescribes, with its benchmark's tuning.
+func TestArticle(t *testing.T) {
+	text, err := os.ReadFile("testdata/article.conf")
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := map[string]bool{}
+	for line := range strings.Lines(string(text)) {
+		lines[strings.TrimSpace(line)] = true
+	}
+	want := []string{
+		"split_clients $request_uri $shard_group {", "proxy_cache_key $request_uri;", "proxy_cache cache_$disk;",
+		"aio threads=pool_$disk;", "sendfile on;", "sendfile_max_chunk 512k;", "accept_mutex off;", "access_log off;",
+		"aio_write on;", "listen 8080 default_server reuseport;", "error_page 500 = @uncached;", "server_tokens off;",
+	}
+	for _, disk := range []string{"disk1", "disk2", "disk3"} {
+		want = append(want,
+			"thread_pool pool_"+disk+" threads=16 max_queue=65536;",
+			"proxy_cache_path /var/cache/cachenode/"+disk+"/cache levels=1:2 keys_zone=cache_"+disk+":256m max_size=1024g min_free=55g inactive=604800s use_temp_path=off;")
+	}
+	for _, line := range want {
+		if !lines[line] {
+			t.Errorf("%q is missing", line)
+		}
+	}
+}

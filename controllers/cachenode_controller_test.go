@@ -1,0 +1,365 @@
+package controllers
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/test/apiserver"
+)
+
+const edge = `
+apiVersion: cachenode.io/v1alpha1
+kind: CacheNode
+metadata: {name: edge, namespace: default}
+spec:
+  replicas: 2
+  disks: [{name: disk1, size: 1Gi}, {name: disk2, size: 3Gi}]
+  origin: {servers: [{service: {name: origin, port: 80}}]}
+`
+
+func TestReconcile(t *testing.T) {
+	config := apiserver.Start(t)
+	o := startOperator(t, config)
+	ctx := context.Background()
+	node := o.create(edge)
+
+	t.Run("comes up", func(t *testing.T) {
+		o.t = t
+		o.becomes(node, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
+		o.rollOut(node)
+		o.becomes(node, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
+		s := node.Status
+		if s.Replicas != 2 || s.ReadyReplicas != 2 || s.ReadyOfReplicas != "2/2" || s.DiskCount != 2 || s.Size != "8Gi" {
+			t.Errorf("status is %+v", s)
+		}
+		if want := "app.kubernetes.io/instance=edge,app.kubernetes.io/name=cachenode"; s.Selector != want {
+			t.Errorf("selector is %s, want %s", s.Selector, want)
+		}
+		if want := []v1alpha1.DiskStatus{{Name: "disk1", Share: "25.00%"}, {Name: "disk2", Share: "75.00%"}}; !slices.Equal(s.Disks, want) {
+			t.Errorf("disks are %v, want %v", s.Disks, want)
+		}
+	})
+
+	t.Run("100 passes over an unchanged CacheNode write nothing", func(t *testing.T) {
+		o.t = t
+		o.settle(node)
+		o.requests.take()
+		for range 100 {
+			o.pass(node)
+		}
+		if reads, writes := o.requests.take(); len(writes) != 0 {
+			t.Errorf("%d writes in 100 passes: %v (%d reads)", len(writes), writes, reads)
+		}
+	})
+
+	t.Run("hand edits are repaired", func(t *testing.T) {
+		o.t = t
+		for name, edit := range handEdits(node) {
+			t.Run(name, func(t *testing.T) {
+				o.t = t
+				o.settle(node)
+				o.get(edit.object)
+				before := edit.object.DeepCopyObject().(client.Object)
+				edit.change()
+				must(t, o.client.Patch(ctx, edit.object, client.MergeFrom(before)))
+				o.eventually(func() string {
+					o.get(edit.object)
+					if edit.repaired() {
+						return ""
+					}
+					return "it was not repaired"
+				})
+			})
+		}
+	})
+
+	t.Run("what is deleted is made again", func(t *testing.T) {
+		o.t = t
+		for _, object := range children(node) {
+			o.get(object)
+			uid := object.GetUID()
+			must(t, o.client.Delete(ctx, object))
+			o.eventually(func() string {
+				if err := o.client.Get(ctx, client.ObjectKeyFromObject(object), object); err != nil || object.GetUID() == uid {
+					return "it is not there again"
+				}
+				return ""
+			})
+		}
+		o.rollOut(node)
+		o.becomes(node, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
+	})
+
+	t.Run("an edit is rolled out and the old configuration is removed", func(t *testing.T) {
+		o.t = t
+		old := node.Status.ConfigRevision
+		o.edit(node, func(s *v1alpha1.CacheNodeSpec) { s.Disks[0].ThreadPool.Threads = ptr.To[int32](5) })
+		o.becomes(node, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
+		if node.Status.ConfigRevision == old {
+			t.Error("the revision has not changed")
+		}
+		o.get(configMap(node, old)) // a pod of the old revision may start again
+		o.rollOut(node)
+		o.becomes(node, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
+		o.eventually(func() string {
+			if err := o.client.Get(ctx, client.ObjectKeyFromObject(configMap(node, old)), configMap(node, old)); client.IgnoreNotFound(err) == nil && err != nil {
+				return ""
+			}
+			return "the old ConfigMap is still there"
+		})
+	})
+
+	t.Run("a field that is taken out of the spec is taken out of the object", func(t *testing.T) {
+		o.t = t
+		service := children(node)[1]
+		o.edit(node, func(s *v1alpha1.CacheNodeSpec) { s.Service.Annotations = map[string]string{"example.com/a": "b"} })
+		o.eventually(func() string {
+			if o.get(service); service.GetAnnotations()["example.com/a"] == "b" {
+				return ""
+			}
+			return "the annotation does not come"
+		})
+		o.edit(node, func(s *v1alpha1.CacheNodeSpec) { s.Service.Annotations = nil })
+		o.eventually(func() string {
+			if o.get(service); service.GetAnnotations()["example.com/a"] == "" {
+				return ""
+			}
+			return "the annotation does not go"
+		})
+		o.becomes(node, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
+	})
+
+	t.Run("a wrong spec is refused and the pods go on", func(t *testing.T) {
+		o.t = t
+		set := children(node)[0]
+		o.get(set)
+		generation := set.GetGeneration()
+		o.edit(node, func(s *v1alpha1.CacheNodeSpec) {
+			s.Pod.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("10Mi")}
+		})
+		o.becomes(node, status.FailedStatus, v1alpha1.ConditionAccepted, v1alpha1.ReasonInvalidSpec)
+		if text := describe(node); !strings.Contains(text, "spec.pod.resources.limits[memory]") || !strings.Contains(text, "Available=True") {
+			t.Error(text)
+		}
+		if o.get(set); set.GetGeneration() != generation {
+			t.Error("the StatefulSet was changed")
+		}
+		o.edit(node, func(s *v1alpha1.CacheNodeSpec) { s.Pod.Resources.Limits = nil })
+		o.becomes(node, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
+	})
+
+	t.Run("what the API server refuses is refused too", func(t *testing.T) {
+		o.t = t
+		o.edit(node, func(s *v1alpha1.CacheNodeSpec) { s.Pod.NodeSelector = map[string]string{"a": "not a label value"} })
+		o.becomes(node, status.FailedStatus, v1alpha1.ConditionAccepted, v1alpha1.ReasonInvalidSpec)
+		if text := describe(node); !strings.Contains(text, "nodeSelector") {
+			t.Error(text)
+		}
+		o.edit(node, func(s *v1alpha1.CacheNodeSpec) { s.Pod.NodeSelector = nil })
+		o.becomes(node, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
+	})
+
+	t.Run("a pod that fails later is no rollout", func(t *testing.T) {
+		o.t = t
+		set := children(node)[0].(*appsv1.StatefulSet)
+		o.get(set)
+		set.Status.ReadyReplicas, set.Status.AvailableReplicas = 1, 1
+		must(t, o.client.Status().Update(ctx, set))
+		o.becomes(node, status.InProgressStatus, v1alpha1.ConditionDegraded, v1alpha1.ReasonPodsNotReady)
+		o.rollOut(node)
+		o.becomes(node, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
+	})
+
+	t.Run("events tell what happened", func(t *testing.T) {
+		o.t = t
+		o.eventually(func() string {
+			list := &eventsv1.EventList{}
+			must(t, o.client.List(ctx, list, client.InNamespace("default")))
+			missing := []string{v1alpha1.ReasonRollingOut, v1alpha1.ReasonRolledOut, v1alpha1.ReasonInvalidSpec, v1alpha1.ReasonPodsNotReady}
+			for _, e := range list.Items {
+				missing = slices.DeleteFunc(missing, func(r string) bool { return r == e.Reason })
+			}
+			if len(missing) > 0 {
+				return "no event for " + strings.Join(missing, ", ")
+			}
+			return ""
+		})
+	})
+
+	t.Run("a restart writes nothing", func(t *testing.T) {
+		o.t = t
+		o.settle(node)
+		o.stop()
+		again := startOperator(t, config)
+		again.pass(node)
+		again.settle(node)
+		reads, writes := again.requests.take()
+		t.Logf("start and first pass of the operator: %d reads (lists, watches and discovery among them), %d writes", reads, len(writes))
+		if len(writes) != 0 {
+			t.Errorf("the first pass after a restart wrote %v", writes)
+		}
+	})
+}
+
+// settle waits until the operator has had nothing to do for a while.
+func (o *operator) settle(node *v1alpha1.CacheNode) {
+	o.t.Helper()
+	o.get(node)
+	for last := ""; last != node.ResourceVersion; o.get(node) {
+		last = node.ResourceVersion
+		time.Sleep(300 * time.Millisecond)
+	}
+}
+
+func configMap(node *v1alpha1.CacheNode, revision string) *corev1.ConfigMap {
+	c := &corev1.ConfigMap{}
+	c.Name, c.Namespace = naming.ConfigMap(node.Name, revision), node.Namespace
+	return c
+}
+
+// children are the objects of a CacheNode: first the StatefulSet, then the client Service.
+func children(node *v1alpha1.CacheNode) []client.Object {
+	objects := []client.Object{&appsv1.StatefulSet{}, &corev1.Service{}, &corev1.Service{}, &policyv1.PodDisruptionBudget{}, &corev1.ConfigMap{}}
+	names := []string{node.Name, node.Name, naming.Headless(node.Name), node.Name, naming.ConfigMap(node.Name, node.Status.ConfigRevision)}
+	for i, object := range objects {
+		object.SetName(names[i])
+		object.SetNamespace(node.Namespace)
+	}
+	return objects
+}
+
+type handEdit struct {
+	object   client.Object
+	change   func()
+	repaired func() bool
+}
+
+// handEdits has at least one for each kind of child.
+func handEdits(node *v1alpha1.CacheNode) map[string]handEdit {
+	list := children(node)
+	set, service, headless := list[0].(*appsv1.StatefulSet), list[1].(*corev1.Service), list[2].(*corev1.Service)
+	budget, configMap := list[3].(*policyv1.PodDisruptionBudget), list[4].(*corev1.ConfigMap)
+	unlabelled := func(o client.Object) handEdit {
+		return handEdit{o,
+			func() { o.SetLabels(map[string]string{naming.LabelManagedBy: naming.FieldManager}) },
+			func() bool { return o.GetLabels()[naming.LabelInstance] == node.Name }}
+	}
+	return map[string]handEdit{
+		"StatefulSet: image": {set,
+			func() { set.Spec.Template.Spec.Containers[0].Image = "evil" },
+			func() bool { return set.Spec.Template.Spec.Containers[0].Image == v1alpha1.DefaultImage }},
+		"StatefulSet: read-only root file system": {set,
+			func() { set.Spec.Template.Spec.Containers[0].SecurityContext.ReadOnlyRootFilesystem = ptr.To(false) },
+			func() bool { return *set.Spec.Template.Spec.Containers[0].SecurityContext.ReadOnlyRootFilesystem }},
+		"StatefulSet: replicas": {set,
+			func() { set.Spec.Replicas = ptr.To[int32](7) },
+			func() bool { return *set.Spec.Replicas == 2 }},
+		"Service: port": {service,
+			func() { service.Spec.Ports[0].Port = 99 },
+			func() bool { return len(service.Spec.Ports) == 1 && service.Spec.Ports[0].Port == 80 }},
+		"Service: selector": {service,
+			func() { service.Spec.Selector = map[string]string{"app": "other"} },
+			func() bool { return service.Spec.Selector[naming.LabelInstance] == node.Name }},
+		"Service: no longer labelled as ours": {service,
+			func() { service.SetLabels(nil) },
+			func() bool { return service.Labels[naming.LabelManagedBy] == naming.FieldManager }},
+		"headless Service: not ready addresses": {headless,
+			func() { headless.Spec.PublishNotReadyAddresses = false },
+			func() bool { return headless.Spec.PublishNotReadyAddresses }},
+		"PodDisruptionBudget: maxUnavailable": {budget,
+			func() { budget.Spec.MaxUnavailable = ptr.To(intstr.FromInt32(9)) },
+			func() bool { return budget.Spec.MaxUnavailable.IntVal == 1 }},
+		"ConfigMap: labels": unlabelled(configMap), // its data is immutable
+		"ConfigMap: owner": {configMap,
+			func() { configMap.OwnerReferences = nil },
+			func() bool { return len(configMap.OwnerReferences) == 1 }},
+	}
+}
+
+func TestReferences(t *testing.T) {
+	o := startOperator(t, apiserver.Start(t))
+	ctx := context.Background()
+	node := o.create(`
+apiVersion: cachenode.io/v1alpha1
+kind: CacheNode
+metadata: {name: edge, namespace: default}
+spec:
+  disks: [{name: disk1, size: 1Gi}]
+  origin:
+    scheme: https
+    servers: [{host: origin.example.com}]
+    tls: {caBundle: {secret: {name: origin-ca}}}
+`)
+	o.becomes(node, status.InProgressStatus, v1alpha1.ConditionAccepted, v1alpha1.ReasonReferenceNotFound)
+	if text := describe(node); !strings.Contains(text, `spec.origin.tls.caBundle.secret: key "ca.crt" of Secret "origin-ca" in namespace "default" does not exist`) {
+		t.Error(text)
+	}
+
+	certificate, key := selfSigned(t)
+	secret := &corev1.Secret{Data: map[string][]byte{"ca.crt": append(slices.Clone(certificate), key...)}}
+	secret.Name, secret.Namespace = "origin-ca", "default"
+	must(t, o.client.Create(ctx, secret))
+	o.becomes(node, status.InProgressStatus, v1alpha1.ConditionAccepted, v1alpha1.ReasonInvalidReference)
+	if text := describe(node); !strings.Contains(text, "PRIVATE KEY") || !strings.Contains(text, "must hold certificates only") {
+		t.Error(text)
+	}
+
+	secret.Data["ca.crt"] = append([]byte("a comment\n"), certificate...)
+	must(t, o.client.Update(ctx, secret))
+	o.becomes(node, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
+	o.rollOut(node)
+	o.becomes(node, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
+	configMap := configMap(node, node.Status.ConfigRevision)
+	o.get(configMap)
+	if got := configMap.Data[naming.CAKey]; got != string(certificate) {
+		t.Errorf("the ConfigMap holds %q, want the certificate and nothing else", got)
+	}
+
+	old := node.Status.ConfigRevision
+	secret.Data["ca.crt"], _ = selfSigned(t)
+	must(t, o.client.Update(ctx, secret))
+	o.eventually(func() string {
+		if o.get(node); node.Status.ConfigRevision != old {
+			return ""
+		}
+		return "a new bundle does not make a new revision"
+	})
+
+	must(t, o.client.Delete(ctx, secret))
+	o.becomes(node, status.InProgressStatus, v1alpha1.ConditionAccepted, v1alpha1.ReasonReferenceNotFound)
+	o.get(children(node)[0]) // the pods stay
+}
+
+// selfSigned makes a certificate and its key in PEM.
+func selfSigned(t *testing.T) (certificate, key []byte) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	must(t, err)
+	keyDER, err := x509.MarshalECPrivateKey(private)
+	must(t, err)
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER})
+}

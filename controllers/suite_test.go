@@ -1,0 +1,226 @@
+package controllers
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/go-logr/logr"
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/client-go/rest"
+	"k8s.io/utils/ptr"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/config"
+	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	nginxcache "github.com/cachenode/cachenode-operator/internal/nginx/cache"
+	"github.com/cachenode/cachenode-operator/internal/schema"
+	"github.com/cachenode/cachenode-operator/test/apiserver"
+)
+
+func TestMain(m *testing.M) {
+	ctrl.SetLogger(logr.Discard())
+	os.Exit(m.Run())
+}
+
+// requests counts what the operator sends to the API server.
+type requests struct {
+	mutex sync.Mutex
+	reads int
+	// writes are all requests that are not a GET, leases apart.
+	writes []string
+}
+
+func (r *requests) wrap(next http.RoundTripper) http.RoundTripper {
+	return roundTripper(func(request *http.Request) (*http.Response, error) {
+		r.mutex.Lock()
+		switch {
+		case request.Method == http.MethodGet:
+			r.reads++
+		case !strings.Contains(request.URL.Path, "/leases"):
+			r.writes = append(r.writes, request.Method+" "+request.URL.Path)
+		}
+		r.mutex.Unlock()
+		return next.RoundTrip(request)
+	})
+}
+
+// take returns the counts since the last call.
+func (r *requests) take() (reads int, writes []string) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	reads, writes = r.reads, r.writes
+	r.reads, r.writes = 0, nil
+	return reads, writes
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+// operator is a running operator, with a client of the test's own beside it.
+type operator struct {
+	t          *testing.T
+	reconciler *CacheNodeReconciler
+	requests   *requests
+	client     client.Client
+	stop       func()
+}
+
+// startOperator runs the operator as cmd/manager does, until the test ends or stop is called.
+func startOperator(t *testing.T, restConfig *rest.Config) *operator {
+	t.Helper()
+	ctx, cancel := context.WithCancel(context.Background())
+	counted := rest.CopyConfig(restConfig)
+	o := &operator{t: t, requests: &requests{}, client: apiserver.Client(t, restConfig)}
+	counted.Wrap(o.requests.wrap)
+	mgr, err := ctrl.NewManager(counted, ctrl.Options{
+		Scheme:     apiserver.Scheme(t),
+		Cache:      CacheOptions(),
+		Metrics:    metricsserver.Options{BindAddress: "0"},
+		Controller: config.Controller{SkipNameValidation: ptr.To(true)},
+	})
+	must(t, err)
+	references, err := cache.New(counted, cache.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient()})
+	must(t, err)
+	must(t, mgr.Add(references))
+	o.reconciler = &CacheNodeReconciler{
+		Client: mgr.GetClient(),
+		Live:   mgr.GetAPIReader(),
+		Events: mgr.GetEventRecorder("cachenode-operator"),
+		Facts:  nginxcache.Facts{Resolvers: []string{"10.96.0.10"}, ClusterDomain: "cluster.local"},
+	}
+	must(t, o.reconciler.SetupWithManager(mgr, references))
+	done := make(chan error)
+	go func() { done <- mgr.Start(ctx) }()
+	var once sync.Once
+	o.stop = func() {
+		once.Do(func() {
+			cancel()
+			if err := <-done; err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	t.Cleanup(o.stop)
+	if !mgr.GetCache().WaitForCacheSync(ctx) {
+		t.Fatal("the cache did not start")
+	}
+	return o
+}
+
+// create makes a CacheNode from YAML.
+func (o *operator) create(text string) *v1alpha1.CacheNode {
+	o.t.Helper()
+	node, errs, err := schema.Decode([]byte(text))
+	if err != nil || len(errs) > 0 {
+		o.t.Fatal(err, errs)
+	}
+	must(o.t, o.client.Create(context.Background(), node))
+	return node
+}
+
+// edit changes a CacheNode as a user would.
+func (o *operator) edit(node *v1alpha1.CacheNode, change func(*v1alpha1.CacheNodeSpec)) {
+	o.t.Helper()
+	o.get(node)
+	before := node.DeepCopy()
+	change(&node.Spec)
+	must(o.t, o.client.Patch(context.Background(), node, client.MergeFrom(before)))
+}
+
+func (o *operator) get(object client.Object) {
+	o.t.Helper()
+	must(o.t, o.client.Get(context.Background(), client.ObjectKeyFromObject(object), object))
+}
+
+// pass forces one pass over a CacheNode, beside those that events cause.
+func (o *operator) pass(node *v1alpha1.CacheNode) {
+	o.t.Helper()
+	_, err := o.reconciler.Reconcile(context.Background(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(node)})
+	must(o.t, err)
+}
+
+// rollOut plays the StatefulSet controller, which an API server alone does not have: every pod of the wanted revision is
+// ready.
+func (o *operator) rollOut(node *v1alpha1.CacheNode) {
+	o.t.Helper()
+	set := &appsv1.StatefulSet{}
+	set.Name, set.Namespace = node.Name, node.Namespace
+	o.get(set)
+	want := *set.Spec.Replicas
+	set.Status = appsv1.StatefulSetStatus{
+		ObservedGeneration: set.Generation,
+		Replicas:           want, ReadyReplicas: want, AvailableReplicas: want, CurrentReplicas: want, UpdatedReplicas: want,
+		CurrentRevision: "r", UpdateRevision: "r",
+	}
+	must(o.t, o.client.Status().Update(context.Background(), set))
+}
+
+// eventually waits for what takes time: f returns "" when it has come.
+func (o *operator) eventually(f func() string) {
+	o.t.Helper()
+	deadline := time.Now().Add(15 * time.Second)
+	for {
+		problem := f()
+		if problem == "" {
+			return
+		}
+		if time.Now().After(deadline) {
+			o.t.Fatal(problem)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// kstatus is what Flux and others make of the CacheNode.
+func (o *operator) kstatus(node *v1alpha1.CacheNode) status.Status {
+	o.t.Helper()
+	o.get(node)
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(node)
+	must(o.t, err)
+	result, err := status.Compute(&unstructured.Unstructured{Object: content})
+	must(o.t, err)
+	return result.Status
+}
+
+// becomes waits for a kstatus, and for a condition with a reason.
+func (o *operator) becomes(node *v1alpha1.CacheNode, want status.Status, condition, reason string) {
+	o.t.Helper()
+	o.eventually(func() string {
+		got := o.kstatus(node)
+		for _, c := range node.Status.Conditions {
+			if c.Type == condition && c.Reason == reason && got == want && c.ObservedGeneration == node.Generation {
+				return ""
+			}
+		}
+		return "kstatus is " + got.String() + ", want " + want.String() + " with " + condition + " for " + reason + ": " + describe(node)
+	})
+}
+
+func describe(node *v1alpha1.CacheNode) string {
+	var b strings.Builder
+	for _, c := range node.Status.Conditions {
+		b.WriteString("\n" + c.Type + "=" + string(c.Status) + " " + c.Reason + ": " + c.Message)
+	}
+	return b.String()
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,163 @@
+package manifest_test
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+
+	"github.com/cachenode/cachenode-operator/internal/apply"
+	"github.com/cachenode/cachenode-operator/internal/manifest"
+	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
+	"github.com/cachenode/cachenode-operator/internal/schema"
+	"github.com/cachenode/cachenode-operator/test/apiserver"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+// samples are those of the configuration's own golden files.
+const samples = "../nginx/cache/testdata/*.yaml"
+
+func build(t *testing.T, file string) []client.Object {
+	t.Helper()
+	data, err := os.ReadFile(file) //nolint:gosec // our own files
+	if err != nil {
+		t.Fatal(err)
+	}
+	node, errs, err := schema.Decode(data)
+	if err != nil || len(errs) > 0 {
+		t.Fatal(err, errs)
+	}
+	if node.Namespace == "" {
+		node.Namespace = "default"
+	}
+	node.UID = "11111111-2222-3333-4444-555555555555"
+	return manifest.Build(manifest.Input{
+		Node:   node,
+		Config: cache.Config{Text: "# see the configuration's golden file\n", Revision: "0123456789ab"},
+	})
+}
+
+func TestGolden(t *testing.T) {
+	files, err := filepath.Glob(samples)
+	if err != nil || len(files) == 0 {
+		t.Fatal("no samples", err)
+	}
+	for _, file := range files {
+		name := filepath.Base(file)
+		t.Run(name, func(t *testing.T) {
+			var got bytes.Buffer
+			for _, object := range build(t, file) {
+				text, err := yaml.Marshal(object)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got.WriteString("---\n")
+				got.Write(text)
+			}
+			golden := filepath.Join("testdata", name)
+			if *update {
+				if err := os.WriteFile(golden, got.Bytes(), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			want, err := os.ReadFile(golden) //nolint:gosec // our own files
+			if err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(string(want), got.String()); diff != "" {
+				t.Errorf("%s (-want +got), make golden writes it anew:\n%s", golden, diff)
+			}
+		})
+	}
+}
+
+// TestAPIServerTakesThem applies every golden object to a real API server with strict field validation, in a namespace
+// that enforces the restricted Pod Security Standard, and finds no difference afterwards.
+func TestAPIServerTakesThem(t *testing.T) {
+	c := apiserver.Client(t, apiserver.Start(t))
+	ctx := context.Background()
+	for _, name := range []string{"media", "restricted"} {
+		namespace := &corev1.Namespace{}
+		namespace.Name = name
+		namespace.Labels = map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}
+		if err := c.Create(ctx, namespace); err != nil {
+			t.Fatal(err)
+		}
+	}
+	files, err := filepath.Glob("testdata/*.yaml")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no golden files", err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			data, err := os.ReadFile(file) //nolint:gosec // our own files
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, part := range bytes.Split(data, []byte("---\n"))[1:] {
+				object := &unstructured.Unstructured{}
+				if err := yaml.Unmarshal(part, &object.Object); err != nil {
+					t.Fatal(err)
+				}
+				strict := client.WithFieldValidation(c, "Strict")
+				if err := strict.Create(ctx, object, client.DryRunAll); err != nil {
+					t.Errorf("%s %s: %v", object.GetKind(), object.GetName(), err)
+				}
+				if object.GetKind() == "StatefulSet" {
+					checkRestricted(ctx, t, c, part)
+				}
+			}
+		})
+		for _, object := range build(t, "../nginx/cache/testdata/"+filepath.Base(file)) {
+			for i, want := range []apply.Outcome{apply.Created, apply.Unchanged} {
+				_, got, err := apply.Apply(ctx, c, object)
+				if err != nil || got != want {
+					t.Errorf("apply %d of %T %s: %s, error %v; want %s", i+1, object, object.GetName(), got, err, want)
+				}
+			}
+		}
+	}
+}
+
+// checkRestricted makes a pod of the StatefulSet's template: only pods are held to the standard.
+func checkRestricted(ctx context.Context, t *testing.T, c client.Client, statefulSet []byte) {
+	t.Helper()
+	var set struct {
+		Spec struct {
+			Template corev1.PodTemplateSpec
+		}
+	}
+	if err := utilyaml.Unmarshal(statefulSet, &set); err != nil {
+		t.Fatal(err)
+	}
+	pod := &corev1.Pod{ObjectMeta: set.Spec.Template.ObjectMeta, Spec: set.Spec.Template.Spec}
+	pod.Name, pod.Namespace = "pod", "restricted"
+	pod.Spec.PriorityClassName = "" // the class does not exist here
+	mounted := map[string]bool{}
+	for _, v := range pod.Spec.Volumes {
+		mounted[v.Name] = true
+	}
+	for _, m := range pod.Spec.Containers[0].VolumeMounts { // the disks' volumes come from claims
+		if !mounted[m.Name] {
+			pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: m.Name, VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: m.Name},
+			}})
+		}
+	}
+	account := &corev1.ServiceAccount{}
+	account.Name, account.Namespace = "default", "restricted"
+	_ = c.Create(ctx, account) // there for the second sample
+	if err := c.Create(ctx, pod, client.DryRunAll); err != nil {
+		t.Errorf("a pod of the template is refused: %v", err)
+	}
+}
