@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"fmt"
+	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -10,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/validation"
 )
 
 // conditions is pure: it says what a pass found in the terms of the API. The cases it must tell apart: the spec is
@@ -93,15 +95,7 @@ func waiting(set func(kind string, is bool, reason, message string) bool, reason
 
 // acceptance warns of what is valid but unwise.
 func acceptance(node *v1alpha1.CacheNode) string {
-	if len(node.Spec.Hosts) > 0 {
-		return "the spec is valid"
-	}
-	for _, part := range node.Spec.Cache.Key {
-		if part == v1alpha1.KeyHost {
-			return "the spec is valid; as spec.hosts is empty and the cache key has Host in it, strangers can fill the disks by making up host names: list the names that are served"
-		}
-	}
-	return "the spec is valid"
+	return strings.Join(append([]string{"the spec is valid"}, validation.Warnings(node)...), "; ")
 }
 
 // isProgressing is true while the StatefulSet controller makes, replaces or removes pods, and from then on until all are

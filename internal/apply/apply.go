@@ -78,14 +78,23 @@ func get(ctx context.Context, c client.Client, desired client.Object) (*unstruct
 	return live, nil
 }
 
-// toUnstructured drops what is not ours to say and adds the hash of the rest.
-func toUnstructured(desired client.Object) (*unstructured.Unstructured, error) {
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(desired)
+// Content is what an object says: without its status, and without what Go's types write though nobody set it.
+func Content(object client.Object) (map[string]any, error) {
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {
 		return nil, err
 	}
 	delete(content, "status")
 	prune(content)
+	return content, nil
+}
+
+// toUnstructured is the content with its hash.
+func toUnstructured(desired client.Object) (*unstructured.Unstructured, error) {
+	content, err := Content(desired)
+	if err != nil {
+		return nil, err
+	}
 	text, err := json.Marshal(content) // sorts the keys
 	if err != nil {
 		return nil, err

@@ -15,7 +15,6 @@ import (
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/listtype"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/schema/pruning"
 	"k8s.io/apiextensions-apiserver/pkg/apiserver/validation"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/json"
@@ -107,9 +106,6 @@ func nameErrors(object map[string]any) field.ErrorList {
 	u := unstructured.Unstructured{Object: object}
 	if u.GetName() == "" {
 		return field.ErrorList{field.Required(field.NewPath("metadata", "name"), "a CacheNode needs a name")}
-	}
-	if u.GetNamespace() == "" {
-		u.SetNamespace(metav1.NamespaceDefault)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ package validation
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -22,6 +23,14 @@ func Validate(node *v1alpha1.CacheNode) field.ErrorList {
 	errs = append(errs, memory(node.Spec, spec)...)
 	errs = append(errs, origin(node.Spec.Origin, spec.Child("origin"))...)
 	return append(errs, pod(node.Spec.Pod, spec.Child("pod"))...)
+}
+
+// Warnings names what is valid but unwise.
+func Warnings(node *v1alpha1.CacheNode) []string {
+	if len(node.Spec.Hosts) == 0 && slices.Contains(node.Spec.Cache.Key, v1alpha1.KeyHost) {
+		return []string{"spec.hosts is empty and spec.cache.key has Host in it, so strangers can fill the disks by making up host names: list the names that are served"}
+	}
+	return nil
 }
 
 func disks(disks []v1alpha1.Disk, path *field.Path) field.ErrorList {

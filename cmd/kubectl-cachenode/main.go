@@ -1,0 +1,33 @@
+// Command kubectl-cachenode is the kubectl plugin: kubectl cachenode.
+package main
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cachenode/cachenode-operator/internal/cli/render"
+)
+
+var version = "dev" // set by the linker
+
+func main() {
+	command := &cobra.Command{
+		Use:           "kubectl-cachenode",
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl cachenode"},
+		Short:         "See what the CacheNode operator makes of a CacheNode",
+		Version:       version,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	command.AddCommand(render.New())
+	if err := command.Execute(); err != nil {
+		for line := range strings.Lines(err.Error()) {
+			_, _ = fmt.Fprint(os.Stderr, "error: ", line)
+		}
+		_, _ = fmt.Fprintln(os.Stderr)
+		os.Exit(1)
+	}
+}

@@ -1,0 +1,199 @@
+// Package render is the plugin's verb that shows what the operator would make of a CacheNode, without a cluster.
+package render
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/apply"
+	"github.com/cachenode/cachenode-operator/internal/manifest"
+	nginxcache "github.com/cachenode/cachenode-operator/internal/nginx/cache"
+	"github.com/cachenode/cachenode-operator/internal/schema"
+	"github.com/cachenode/cachenode-operator/internal/shard"
+	"github.com/cachenode/cachenode-operator/internal/tuning"
+	"github.com/cachenode/cachenode-operator/internal/validation"
+)
+
+// options are the command's flags.
+type options struct {
+	file, output, namespace, caBundle, clusterDomain string
+	resolvers                                        []string
+}
+
+// New makes the command.
+func New() *cobra.Command {
+	var o options
+	command := &cobra.Command{
+		Use:   "render -f FILE",
+		Short: "Print the nginx.conf, or all objects, that the operator makes of a CacheNode",
+		Long: `Print the nginx.conf, or all objects, that the operator makes of a CacheNode. No cluster is asked: defaults,
+schema and CEL rules come from the CustomResourceDefinition built into this program.
+
+If anything is wrong, every error goes to standard error with the path of its field, nothing goes to standard output,
+and the exit code is 1.`,
+		Example: `  kubectl cachenode render -f edge.yaml
+  kubectl cachenode render -f - -o yaml <edge.yaml`,
+		Args: cobra.NoArgs,
+		RunE: func(command *cobra.Command, _ []string) error {
+			var out bytes.Buffer // all or nothing
+			if err := o.run(command.InOrStdin(), &out, command.ErrOrStderr()); err != nil {
+				return err
+			}
+			_, err := out.WriteTo(command.OutOrStdout())
+			return err
+		},
+	}
+	flags := command.Flags()
+	flags.StringVarP(&o.file, "filename", "f", "", "the file with the CacheNode, as YAML or JSON; - reads standard input")
+	flags.StringVarP(&o.output, "output", "o", "conf", "conf: the nginx.conf; yaml: all objects")
+	flags.StringVarP(&o.namespace, "namespace", "n", metav1.NamespaceDefault, "the namespace of a CacheNode that names none")
+	flags.StringVar(&o.caBundle, "ca-bundle", "", "a file that stands for the Secret or ConfigMap in spec.origin.tls.caBundle")
+	flags.StringVar(&o.clusterDomain, "cluster-domain", "cluster.local", "the operator's flag of this name")
+	flags.StringSliceVar(&o.resolvers, "resolvers", []string{"10.96.0.10"}, "the operator's flag of this name")
+	_ = command.MarkFlagRequired("filename") // the flag exists
+	return command
+}
+
+func (o options) run(in io.Reader, out, warnings io.Writer) error {
+	if o.output != "conf" && o.output != "yaml" {
+		return fmt.Errorf("--output %s: want conf or yaml", o.output)
+	}
+	nodes, err := o.read(in)
+	if err != nil {
+		return err
+	}
+	for _, node := range nodes {
+		for _, warning := range validation.Warnings(node) {
+			_, _ = fmt.Fprintln(warnings, "warning:", warning)
+		}
+		if err := o.render(node, out, warnings); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// read reads every CacheNode in the file. Other kinds are passed over, as such a file may hold the origin too.
+func (o options) read(in io.Reader) ([]*v1alpha1.CacheNode, error) {
+	if o.file != "-" {
+		file, err := os.Open(o.file)
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = file.Close() }()
+		in = file
+	}
+	var nodes []*v1alpha1.CacheNode
+	var problems []error
+	documents := utilyaml.NewYAMLReader(bufio.NewReader(in))
+	for {
+		document, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(bytes.TrimSpace(document)) == 0 {
+			continue
+		}
+		if kind := kindOf(document); kind != "" && kind != "CacheNode" {
+			continue
+		}
+		node, errs, err := schema.Decode(document)
+		if err != nil {
+			return nil, err
+		}
+		if len(errs) == 0 {
+			errs = validation.Validate(node)
+		}
+		for _, e := range errs {
+			problems = append(problems, e)
+		}
+		nodes = append(nodes, node)
+	}
+	if len(problems) > 0 {
+		return nil, errors.Join(problems...)
+	}
+	if len(nodes) == 0 {
+		return nil, fmt.Errorf("%s: no CacheNode in it", o.file)
+	}
+	return nodes, nil
+}
+
+// kindOf is the kind of a document; "" where it cannot be told.
+func kindOf(document []byte) string {
+	var object metav1.TypeMeta
+	if yaml.Unmarshal(document, &object) != nil {
+		return ""
+	}
+	return object.Kind
+}
+
+func (o options) render(node *v1alpha1.CacheNode, out, warnings io.Writer) error {
+	if node.Namespace == "" {
+		node.Namespace = o.namespace
+	}
+	bundle, err := o.readCABundle(node, warnings)
+	if err != nil {
+		return err
+	}
+	config, err := nginxcache.Render(nginxcache.Input{
+		Namespace: node.Namespace,
+		Spec:      node.Spec,
+		Plan:      shard.NewPlan(tuning.ShardDisks(node.Spec.Disks)),
+		CABundle:  bundle,
+		Facts: nginxcache.Facts{
+			Workers:       tuning.Workers(node.Spec.Pod.Resources.Limits.Cpu()),
+			Resolvers:     o.resolvers,
+			ClusterDomain: o.clusterDomain,
+		},
+	})
+	if err != nil {
+		return err
+	}
+	if o.output == "conf" {
+		_, err := io.WriteString(out, config.Text)
+		return err
+	}
+	for _, object := range manifest.Build(manifest.Input{Node: node, Config: config, CABundle: bundle}) {
+		object.SetOwnerReferences(nil) // they need the UID that a cluster gives
+		content, err := apply.Content(object)
+		if err != nil {
+			return err
+		}
+		text, err := yaml.Marshal(content)
+		if err != nil {
+			return err
+		}
+		if _, err := fmt.Fprintf(out, "---\n%s", text); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readCABundle reads the file that stands for the reference. Without one, the configuration is the same but for its
+// revision, which is a hash of the bundle too.
+func (o options) readCABundle(node *v1alpha1.CacheNode, warnings io.Writer) (string, error) {
+	tls := node.Spec.Origin.TLS
+	if tls == nil || tls.CABundle == nil {
+		return "", nil
+	}
+	if o.caBundle == "" {
+		_, _ = fmt.Fprintln(warnings, "warning: spec.origin.tls.caBundle: its content is not known here, so the revision is not the real one: give --ca-bundle")
+		return "# the content of spec.origin.tls.caBundle\n", nil
+	}
+	content, err := os.ReadFile(o.caBundle)
+	return string(content), err
+}
