@@ -43,6 +43,9 @@ func TestReconcile(t *testing.T) {
 	o := startOperator(t, config)
 	ctx := context.Background()
 	node := o.create(edge)
+	if got := o.kstatus(node); got == status.CurrentStatus {
+		t.Errorf("kstatus is %s before anything can be there", got)
+	}
 
 	t.Run("comes up", func(t *testing.T) {
 		o.t = t

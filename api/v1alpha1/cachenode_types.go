@@ -29,8 +29,9 @@ type CacheNode struct {
 	// +required
 	Spec CacheNodeSpec `json:"spec"`
 
-	// status is what the operator sees.
+	// status is what the operator sees. Until it has looked, observedGeneration is -1, so that kstatus says InProgress.
 	// +optional
+	// +kubebuilder:default={observedGeneration:-1}
 	Status CacheNodeStatus `json:"status,omitempty"`
 }
 

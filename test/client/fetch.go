@@ -9,31 +9,20 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cachenode/cachenode-operator/test/client/report"
 	"github.com/cachenode/cachenode-operator/test/content"
 )
 
-// result is what came of one request.
-type result struct {
-	Path         string  `json:"path"`
-	Status       int     `json:"status"`
-	Cache        string  `json:"cache"`
-	Disk         string  `json:"disk"`
-	Node         string  `json:"node"`
-	Bytes        int64   `json:"bytes"`
-	Milliseconds float64 `json:"ms"`
-	// Error is "" only if the status was 200 and every byte was right.
-	Error string `json:"error,omitempty"`
-}
-
 type fetcher struct {
 	base   string
+	host   string // the Host header; "" for the one in base
 	client *http.Client
 }
 
 // newFetcher makes a client that never sends a request twice: Go's transport would try again on a kept connection that
 // the server has closed, unless the request has a body that cannot be read again.
-func newFetcher(base string, keepalive bool) *fetcher {
-	return &fetcher{base: base, client: &http.Client{
+func newFetcher(base, host string, keepalive bool) *fetcher {
+	return &fetcher{base: base, host: host, client: &http.Client{
 		Timeout: time.Minute,
 		Transport: &http.Transport{
 			DisableKeepAlives: !keepalive,
@@ -48,8 +37,8 @@ type onceBody struct{}
 func (onceBody) Read([]byte) (int, error) { return 0, io.EOF }
 func (onceBody) Close() error             { return nil }
 
-func (f *fetcher) fetch(path string) result {
-	r := result{Path: path}
+func (f *fetcher) fetch(path string) report.Result {
+	r := report.Result{Path: path}
 	begun := time.Now()
 	err := f.do(path, &r)
 	r.Milliseconds = float64(time.Since(begun).Microseconds()) / 1000
@@ -59,12 +48,13 @@ func (f *fetcher) fetch(path string) result {
 	return r
 }
 
-func (f *fetcher) do(path string, r *result) error {
+func (f *fetcher) do(path string, r *report.Result) error {
 	request, err := http.NewRequest(http.MethodGet, f.base+path, onceBody{})
 	if err != nil {
 		return err
 	}
 	request.GetBody = nil
+	request.Host = f.host
 	response, err := f.client.Do(request)
 	if err != nil {
 		return err
@@ -73,7 +63,7 @@ func (f *fetcher) do(path string, r *result) error {
 	r.Status = response.StatusCode
 	r.Cache = response.Header.Get("X-Cache")
 	r.Disk = response.Header.Get("X-Cache-Disk")
-	r.Node = response.Header.Get("X-Cache-Node")
+	r.Pod = response.Header.Get("X-Cache-Node")
 	hash := sha256.New()
 	r.Bytes, err = io.Copy(hash, response.Body)
 	if err != nil {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/cachenode/cachenode-operator/test/client/report"
 )
 
 // load is a steady load: workers that each fetch one object after another.
@@ -15,19 +17,7 @@ type load struct {
 	rate     int
 }
 
-// summary is what came of a load.
-type summary struct {
-	Requests int            `json:"requests"`
-	Failed   int            `json:"failed"`
-	Errors   []string       `json:"errors,omitempty"` // the first few, with the time since the begin
-	Cache    map[string]int `json:"cache"`
-	Nodes    map[string]int `json:"nodes"`
-	P50      float64        `json:"p50ms"`
-	P99      float64        `json:"p99ms"`
-	Max      float64        `json:"maxms"`
-}
-
-func (l load) run(fetcher func() *fetcher) summary {
+func (l load) run(fetcher func() *fetcher) report.Summary {
 	for _, path := range l.paths {
 		_, _ = sumOf(path) // not while the clock runs; an error comes again with the request
 	}
@@ -52,17 +42,17 @@ func (l load) run(fetcher func() *fetcher) summary {
 }
 
 type timed struct {
-	result
+	report.Result
 	at time.Duration
 }
 
-func sumUp(results <-chan timed) summary {
-	s := summary{Cache: map[string]int{}, Nodes: map[string]int{}}
+func sumUp(results <-chan timed) report.Summary {
+	s := report.Summary{Cache: map[string]int{}, Pods: map[string]int{}}
 	var times []float64
 	for r := range results {
 		s.Requests++
 		s.Cache[r.Cache]++
-		s.Nodes[r.Node]++
+		s.Pods[r.Pod]++
 		times = append(times, r.Milliseconds)
 		if r.Error != "" {
 			s.Failed++

@@ -2,8 +2,8 @@
 // each response.
 //
 //	client wait                                   does nothing until a signal: a pod to run the others in
-//	client fetch -base URL [-keepalive] <PATHS    fetches the paths one after another, a JSON line for each
-//	client load  -base URL [-keepalive] -seconds N -workers N <PATHS
+//	client fetch -base URL [-host NAME] [-keepalive] <PATHS    fetches the paths one after another, a JSON line for each
+//	client load  -base URL [-host NAME] [-keepalive] [-rate N] -seconds N -workers N <PATHS
 //	                                              fetches random ones of the paths and sums up as JSON
 package main
 
@@ -28,6 +28,7 @@ func main() {
 	verb := os.Args[1]
 	flags := flag.NewFlagSet(verb, flag.ExitOnError)
 	base := flags.String("base", "", "what goes before the paths, such as http://edge.default")
+	host := flags.String("host", "", "the Host header, if it is not the host of -base")
 	keepalive := flags.Bool("keepalive", false, "use a connection for more than one request")
 	seconds := flags.Int("seconds", 10, "how long the load lasts")
 	workers := flags.Int("workers", 4, "how many requests are under way at once")
@@ -41,12 +42,12 @@ func main() {
 		signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)
 		<-stop
 	case "fetch":
-		err = fetchAll(os.Stdin, os.Stdout, newFetcher(*base, *keepalive))
+		err = fetchAll(os.Stdin, os.Stdout, newFetcher(*base, *host, *keepalive))
 	case "load":
 		var paths []string
 		if paths, err = lines(os.Stdin); err == nil {
 			l := load{paths: paths, workers: *workers, duration: time.Duration(*seconds) * time.Second, rate: *rate}
-			err = json.NewEncoder(os.Stdout).Encode(l.run(func() *fetcher { return newFetcher(*base, *keepalive) }))
+			err = json.NewEncoder(os.Stdout).Encode(l.run(func() *fetcher { return newFetcher(*base, *host, *keepalive) }))
 		}
 	default:
 		err = fmt.Errorf("%s: want wait, fetch or load", verb)

@@ -8,10 +8,10 @@ for archive in "$@"; do
   sum=$(sha256sum <"$archive" | cut -c1-32)
   for node in "${nodes[@]}"; do
     [[ ! -e $state/$node/loaded-$sum ]] || continue
-    (inside "$state/bin/ctr" -a "/run/containerd-$node.sock" -n k8s.io images import "$archive" >/dev/null && touch "$state/$node/loaded-$sum") &
+    (inside "$state/bin/ctr" -a "/run/containerd-$node.sock" -n k8s.io images import "$archive" >/dev/null 2>"$state/$node/load.log" && touch "$state/$node/loaded-$sum") &
   done
   wait
   for node in "${nodes[@]}"; do
-    [[ -e $state/$node/loaded-$sum ]] || { echo "cluster: $archive did not load on $node" >&2; exit 1; }
+    [[ -e $state/$node/loaded-$sum ]] || { echo "cluster: $archive did not load on $node: $(cat "$state/$node/load.log")" >&2; exit 1; }
   done
 done

@@ -1,0 +1,27 @@
+// Package report has what the test client prints, for it to write and for the tests to read.
+package report
+
+// Result is what came of one request.
+type Result struct {
+	Path         string  `json:"path"`
+	Status       int     `json:"status"`
+	Cache        string  `json:"cache"`
+	Disk         string  `json:"disk"`
+	Pod          string  `json:"pod"`
+	Bytes        int64   `json:"bytes"`
+	Milliseconds float64 `json:"ms"`
+	// Error is "" only if the status was 200 and every byte was right.
+	Error string `json:"error,omitempty"`
+}
+
+// Summary is what came of a load.
+type Summary struct {
+	Requests int            `json:"requests"`
+	Failed   int            `json:"failed"`
+	Errors   []string       `json:"errors,omitempty"` // the first few, with the time since the begin
+	Cache    map[string]int `json:"cache"`
+	Pods     map[string]int `json:"pods"`
+	P50      float64        `json:"p50ms"`
+	P99      float64        `json:"p99ms"`
+	Max      float64        `json:"maxms"`
+}

@@ -1,0 +1,133 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"context"
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+)
+
+// edit patches the spec as a user would and returns the API server's answer.
+func edit(patch string) error {
+	_, err := tryKubectl("", "patch", "cachenode", name, "--type=merge", "--patch", patch)
+	return err
+}
+
+// editsUnderLoad changes threads, queue and validity while clients that never retry fetch objects.
+func editsUnderLoad(t *testing.T, s *suite) {
+	const duration = 75 * time.Second
+	before := uids(s.cachePods(t))
+	wait := s.load(t, objects[:150], duration)
+	time.Sleep(3 * time.Second) // some load before the change
+	begun := time.Now()
+	must(t, edit(`{"spec":{
+	  "disks":[
+	    {"name":"disk1","size":"1Gi","storageClassName":"local-disks","threadPool":{"threads":7,"maxQueue":4321}},
+	    {"name":"disk2","size":"1Gi","storageClassName":"local-disks"},
+	    {"name":"disk3","size":"1Gi","storageClassName":"local-disks"}],
+	  "cache":{"valid":[{"status":[200],"for":"2h"}]}}}`))
+	node := s.current(t)
+	took := time.Since(begun)
+	if took > duration-5*time.Second {
+		t.Errorf("the rollout took %s, longer than the load", took)
+	}
+	checkLoad(t, wait(), 15000)
+	t.Logf("all pods run the new configuration %s after the edit", took.Round(100*time.Millisecond))
+
+	after := uids(s.cachePods(t))
+	for pod, id := range before {
+		if after[pod] == id {
+			t.Errorf("%s was not restarted", pod)
+		}
+		config := kubectl(t, "", "exec", pod, "--", "cat", naming.ConfigFile)
+		for _, want := range []string{"thread_pool pool_disk1 threads=7 max_queue=4321;", "proxy_cache_valid 200 7200s;"} {
+			if !strings.Contains(config, want) {
+				t.Errorf("%s: %q is not in the configuration", pod, want)
+			}
+		}
+		version := kubectl(t, "", "get", "--raw", fmt.Sprintf("/api/v1/namespaces/%s/pods/%s:%d/proxy/version", namespace, pod, naming.PrivatePort))
+		if version != node.Status.ConfigRevision {
+			t.Errorf("%s answers with revision %q, want %q", pod, version, node.Status.ConfigRevision)
+		}
+	}
+}
+
+// refusesBadEdits tries an edit of each class that must not take effect: some the API server refuses, the others the
+// operator, in a condition. The pods serve all the while.
+func refusesBadEdits(t *testing.T, s *suite) {
+	disks := func(first string) string {
+		return `{"spec":{"disks":[` + first + `,{"name":"disk2","size":"1Gi","storageClassName":"local-disks"},{"name":"disk3","size":"1Gi","storageClassName":"local-disks"}]}}`
+	}
+	host := func(host string) string { return fmt.Sprintf(`{"spec":{"origin":{"servers":[{"host":%s}]}}}`, host) }
+	atAdmission := map[string]struct{ patch, want string }{
+		"overlapping disk names":   {disks(`{"name":"disk2","size":"1Gi"}`), "spec.disks[1]"},
+		"a name that would be one": {disks(`{"name":"disk_1","size":"1Gi"}`), "spec.disks[0].name"},
+		"weight 0":                 {disks(`{"name":"disk1","size":"1Gi","storageClassName":"local-disks","weight":0}`), "spec.disks[0].weight"},
+		"a size that is none":      {disks(`{"name":"disk1","size":"large","storageClassName":"local-disks"}`), "spec.disks[0].size"},
+		"an unknown variable":      {host(`"$nonsense.example.com"`), "spec.origin.servers[0].host"},
+		"a quote":                  {host(`"a\".example.com"`), "spec.origin.servers[0].host"},
+		"a newline":                {host(`"a.example.com\n"`), "spec.origin.servers[0].host"},
+		"a semicolon":              {host(`"a.example.com;"`), "spec.origin.servers[0].host"},
+		"a brace":                  {host(`"a{.example.com"`), "spec.origin.servers[0].host"},
+		"a brace in Host":          {`{"spec":{"origin":{"hostHeader":"a{b"}}}`, "spec.origin.hostHeader"},
+		"a semicolon in hosts":     {`{"spec":{"hosts":["a;b"]}}`, "spec.hosts"},
+	}
+	byOperator := map[string]struct{ patch, undo, reason, want string }{
+		"a missing Secret": {
+			`{"spec":{"origin":{"scheme":"https","tls":{"serverName":"origin","caBundle":{"secret":{"name":"nowhere"}}}}}}`,
+			`{"spec":{"origin":{"scheme":"http","tls":null}}}`,
+			v1alpha1.ReasonReferenceNotFound, `Secret "nowhere"`,
+		},
+		"a keys zone larger than memory": {
+			`{"spec":{"pod":{"resources":{"limits":{"memory":"20Mi"}}}}}`,
+			`{"spec":{"pod":{"resources":null}}}`,
+			v1alpha1.ReasonInvalidSpec, "spec.pod.resources.limits[memory]",
+		},
+	}
+	before := uids(s.cachePods(t))
+	wait := s.load(t, objects[:150], 30*time.Second)
+	for what, tt := range atAdmission {
+		if err := edit(tt.patch); err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("%s: %v, want an error with %q", what, err, tt.want)
+		}
+	}
+	for what, tt := range byOperator {
+		must(t, edit(tt.patch))
+		if got := s.notAccepted(t, tt.reason); !strings.Contains(got, tt.want) {
+			t.Errorf("%s: %s, want %q", what, got, tt.want)
+		}
+		must(t, edit(tt.undo))
+		s.current(t)
+	}
+	checkLoad(t, wait(), 5000)
+	after := uids(s.cachePods(t))
+	for pod, id := range before {
+		if after[pod] != id {
+			t.Errorf("%s was restarted", pod)
+		}
+	}
+}
+
+// notAccepted waits for Accepted=False with a reason and returns its message.
+func (s *suite) notAccepted(t *testing.T, reason string) string {
+	t.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		node := &v1alpha1.CacheNode{}
+		must(t, s.Get(context.Background(), client.ObjectKey{Name: name}, node))
+		for _, c := range node.Status.Conditions {
+			if c.Type == v1alpha1.ConditionAccepted && c.Status == "False" && c.Reason == reason {
+				return c.Message
+			}
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("Accepted does not become False for %s", reason)
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}

@@ -1,0 +1,157 @@
+package e2e
+
+import (
+	"context"
+	"crypto/md5" //nolint:gosec // nginx names cache files so
+	"encoding/hex"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/shard"
+	"github.com/cachenode/cachenode-operator/internal/tuning"
+	"github.com/cachenode/cachenode-operator/test/client/report"
+	"github.com/cachenode/cachenode-operator/test/content"
+)
+
+// objects are 300 distinct objects of 1 KB to 8 MB, evenly spread over the orders of magnitude.
+var objects = func() []string {
+	paths := make([]string, 300)
+	for i := range paths {
+		size := 1e3 * math.Pow(8e3, float64(i)/float64(len(paths)-1))
+		paths[i] = content.Path(int(size), fmt.Sprintf("object-%d", i))
+	}
+	return paths
+}()
+
+// key is the cache key of a path by the sample's policy.
+func key(path string) []byte { return []byte("http://" + name + path) }
+
+// record checks results against what each pod has served before: HIT if it has, MISS if not.
+func (s *suite) record(t *testing.T, results []report.Result, tree shard.Tree) (hits int) {
+	t.Helper()
+	for _, r := range results {
+		want := "MISS"
+		if s.served[r.Pod][r.Path] {
+			want = "HIT"
+			hits++
+		}
+		if r.Error != "" || r.Cache != want {
+			t.Errorf("%s from %s: %s, want %s (error %q)", r.Path, r.Pod, r.Cache, want, r.Error)
+		}
+		if disk := tree.Disk(key(r.Path)); r.Disk != disk {
+			t.Errorf("%s is on %s, want %s", r.Path, r.Disk, disk)
+		}
+		if s.served[r.Pod] == nil {
+			s.served[r.Pod] = map[string]bool{}
+		}
+		s.served[r.Pod][r.Path] = true
+	}
+	return hits
+}
+
+func servesByPlan(t *testing.T, s *suite) {
+	node := s.node(t)
+	tree := shard.NewPlan(tuning.ShardDisks(node.Spec.Disks)).Tree()
+	for pass := range 2 {
+		hits := s.record(t, s.fetch(t, pass, objects, "-base", base), tree)
+		t.Logf("pass %d, from node %d, through the Service: %d of %d objects are HITs, all bytes right", pass+1, pass+1, hits, len(objects))
+	}
+	for pod, paths := range s.served {
+		counts := checkFiles(t, pod, paths, tree)
+		t.Logf("%s: objects by disk %v", pod, counts)
+		if len(counts) != 3 {
+			t.Errorf("%s uses %d disks, want 3", pod, len(counts))
+		}
+	}
+	if len(s.served) != 3 {
+		t.Errorf("%d pods have answered, want 3", len(s.served))
+	}
+}
+
+// checkFiles compares a pod's cache files with the objects that it has served: each is at the path that nginx makes of
+// its key's MD5, on the disk that the plan says, and holds the body and a header.
+func checkFiles(t *testing.T, pod string, served map[string]bool, tree shard.Tree) (count map[string]int) {
+	t.Helper()
+	want, disks := map[string]int64{}, map[string]string{}
+	for path := range served {
+		disk := tree.Disk(key(path))
+		sum := md5.Sum(key(path)) //nolint:gosec // nginx names cache files so
+		hash := hex.EncodeToString(sum[:])
+		file := naming.CacheDir(disk) + "/" + hash[31:] + "/" + hash[29:31] + "/" + hash // levels=1:2
+		want[file], _ = content.Size(path)
+		disks[file] = disk
+	}
+	count = map[string]int{}
+	sizes, wantSizes := map[string]int64{}, map[string]int64{}
+	listing := kubectl(t, "", "exec", pod, "--", "find", "/var/cache/cachenode", "-type", "f", "-path", "*/cache/*", "-printf", `%p %s\n`)
+	for line := range strings.Lines(listing) {
+		file, text, _ := strings.Cut(strings.TrimSpace(line), " ")
+		size, err := strconv.ParseInt(text, 10, 64)
+		must(t, err)
+		body, expected := want[file]
+		if !expected || size < body || size > body+2048 {
+			t.Errorf("%s: %s has %d bytes; expected: %t, with a body of %d", pod, file, size, expected, body)
+		}
+		count[disks[file]]++
+		sizes[disks[file]] += size
+		wantSizes[disks[file]] += body
+		delete(want, file)
+	}
+	for file := range want {
+		t.Errorf("%s: %s is missing", pod, file)
+	}
+	for disk := range sizes {
+		t.Logf("%s: %s holds %d bytes in %d files, %d of them bodies", pod, disk, sizes[disk], count[disk], wantSizes[disk])
+	}
+	return count
+}
+
+// comesBackWarm deletes a pod: all that it had served is a HIT afterwards, and the origin is not asked.
+func comesBackWarm(t *testing.T, s *suite) {
+	ctx := context.Background()
+	const victim = name + "-1"
+	pod := &corev1.Pod{}
+	must(t, s.Get(ctx, client.ObjectKey{Name: victim}, pod))
+	before := pod.UID
+	must(t, s.Delete(ctx, pod))
+	deadline := time.Now().Add(2 * time.Minute)
+	for pod.UID == before || !isReady(*pod) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s does not come back", victim)
+		}
+		time.Sleep(200 * time.Millisecond)
+		must(t, client.IgnoreNotFound(s.Get(ctx, client.ObjectKey{Name: victim}, pod)))
+	}
+	var paths []string
+	for path := range s.served[victim] {
+		paths = append(paths, path)
+	}
+	asked := s.originCount(t)
+	for _, r := range s.fetch(t, 0, paths, "-base", "http://"+pod.Status.PodIP+":8080", "-host", name) {
+		if r.Error != "" || r.Cache != "HIT" || r.Pod != victim {
+			t.Errorf("%s: %s from %s (error %q), want a HIT", r.Path, r.Cache, r.Pod, r.Error)
+		}
+	}
+	if now := s.originCount(t); now != asked {
+		t.Errorf("the origin was asked: %s before, %s after", asked, now)
+	}
+	t.Logf("%d objects are HITs on the new pod", len(paths))
+	s.current(t)
+}
+
+func mustItems(t *testing.T, list client.ObjectList) []runtime.Object {
+	t.Helper()
+	items, err := meta.ExtractList(list)
+	must(t, err)
+	return items
+}

@@ -1,0 +1,240 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/client/config"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/test/client/report"
+)
+
+const (
+	namespace = "e2e"
+	name      = "edge"
+	base      = "http://" + name
+)
+
+// suite is the cluster and what the tests know of it. Its subtests build on each other, in order.
+type suite struct {
+	client.Client
+	clients []string // the test client's pods, one on each node
+	// served has what each pod has answered: pod → path.
+	served map[string]map[string]bool
+}
+
+func newSuite(t *testing.T) *suite {
+	t.Helper()
+	restConfig, err := config.GetConfig()
+	must(t, err)
+	scheme := runtime.NewScheme()
+	must(t, clientgoscheme.AddToScheme(scheme))
+	must(t, v1alpha1.AddToScheme(scheme))
+	c, err := client.New(restConfig, client.Options{Scheme: scheme})
+	must(t, err)
+	s := &suite{Client: client.NewNamespacedClient(c, namespace), served: map[string]map[string]bool{}}
+
+	ns := &corev1.Namespace{}
+	ns.Name = namespace
+	ns.Labels = map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}
+	must(t, c.Create(context.Background(), ns))
+	kubectl(t, "", "apply", "-f", "../origin/origin.yaml", "-f", "../client/client.yaml")
+	kubectl(t, "", "rollout", "status", "deployment/origin", "daemonset/client", "--timeout=2m")
+	for _, pod := range s.pods(t, client.MatchingLabels{"app": "client"}) {
+		s.clients = append(s.clients, pod.Name)
+	}
+	if len(s.clients) < 2 {
+		t.Fatalf("%d nodes, want at least 2", len(s.clients))
+	}
+	return s
+}
+
+// kubectl runs kubectl in the tests' namespace and returns what it prints.
+func kubectl(t *testing.T, input string, args ...string) string {
+	t.Helper()
+	out, err := tryKubectl(input, args...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func tryKubectl(input string, args ...string) (string, error) {
+	var stdout, stderr bytes.Buffer
+	cmd := exec.Command("kubectl", append([]string{"--namespace", namespace}, args...)...) //nolint:gosec // our own words
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		return "", fmt.Errorf("kubectl %s: %w\n%s", strings.Join(args, " "), err, stderr.String())
+	}
+	return stdout.String(), nil
+}
+
+// fetch fetches paths, one after another, from one of the nodes.
+func (s *suite) fetch(t *testing.T, node int, paths []string, args ...string) []report.Result {
+	t.Helper()
+	command := append([]string{"exec", "-i", s.clients[node], "--", "/client", "fetch"}, args...)
+	decoder := json.NewDecoder(strings.NewReader(kubectl(t, strings.Join(paths, "\n"), command...)))
+	var results []report.Result
+	for decoder.More() {
+		var r report.Result
+		must(t, decoder.Decode(&r))
+		results = append(results, r)
+	}
+	if len(results) != len(paths) {
+		t.Fatalf("%d results for %d paths", len(results), len(paths))
+	}
+	return results
+}
+
+// load begins a steady load of the paths, half of it with keep-alive from one node and half without from another. What it
+// returns waits for its end and sums up both.
+func (s *suite) load(t *testing.T, paths []string, duration time.Duration) (wait func() []report.Summary) {
+	t.Helper()
+	type outcome struct {
+		summary report.Summary
+		err     error
+	}
+	outcomes := make(chan outcome)
+	for node, keepalive := range []bool{true, false} {
+		command := []string{
+			"exec", "-i", s.clients[node], "--", "/client", "load", "-base", base, "-workers", "4", "-rate", "150",
+			"-seconds", fmt.Sprint(int(duration.Seconds())), fmt.Sprintf("-keepalive=%t", keepalive),
+		}
+		go func() {
+			var o outcome
+			text, err := tryKubectl(strings.Join(paths, "\n"), command...)
+			if o.err = err; err == nil {
+				o.err = json.Unmarshal([]byte(text), &o.summary)
+			}
+			outcomes <- o
+		}()
+	}
+	return func() []report.Summary {
+		t.Helper()
+		var summaries []report.Summary
+		for range 2 {
+			o := <-outcomes
+			must(t, o.err)
+			summaries = append(summaries, o.summary)
+		}
+		return summaries
+	}
+}
+
+// checkLoad holds a load to not one failed request, of at least a number.
+func checkLoad(t *testing.T, summaries []report.Summary, atLeast int) {
+	t.Helper()
+	total := 0
+	for _, s := range summaries {
+		total += s.Requests
+		t.Logf("load: %d requests, %d failed, %v, by pod %v, p50 %.1f ms, p99 %.1f ms, longest %.0f ms",
+			s.Requests, s.Failed, s.Cache, s.Pods, s.P50, s.P99, s.Max)
+		if s.Failed > 0 {
+			t.Errorf("%d of %d requests failed: %v", s.Failed, s.Requests, s.Errors)
+		}
+	}
+	if total < atLeast {
+		t.Errorf("%d requests, too few to show anything: want %d", total, atLeast)
+	}
+}
+
+func (s *suite) pods(t *testing.T, labels client.MatchingLabels) []corev1.Pod {
+	t.Helper()
+	list := &corev1.PodList{}
+	must(t, s.List(context.Background(), list, labels))
+	return list.Items
+}
+
+func (s *suite) cachePods(t *testing.T) []corev1.Pod {
+	t.Helper()
+	return s.pods(t, naming.PodSelector(name))
+}
+
+// uids are the pods' identities and restarts: they change when a pod is made anew or its container restarts.
+func uids(pods []corev1.Pod) map[string]string {
+	ids := map[string]string{}
+	for _, p := range pods {
+		ids[p.Name] = fmt.Sprintf("%s %d", p.UID, p.Status.ContainerStatuses[0].RestartCount)
+	}
+	return ids
+}
+
+func (s *suite) node(t *testing.T) *v1alpha1.CacheNode {
+	t.Helper()
+	node := &v1alpha1.CacheNode{}
+	must(t, s.Get(context.Background(), client.ObjectKey{Name: name}, node))
+	return node
+}
+
+// current waits until kstatus says Current, and never lets it say so before every pod runs the wanted revision.
+func (s *suite) current(t *testing.T) *v1alpha1.CacheNode {
+	t.Helper()
+	deadline := time.Now().Add(3 * time.Minute)
+	for {
+		node := s.node(t)
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(node)
+		must(t, err)
+		result, err := status.Compute(&unstructured.Unstructured{Object: content})
+		must(t, err)
+		if result.Status == status.CurrentStatus {
+			pods := s.cachePods(t)
+			if int32(len(pods)) != *node.Spec.Replicas { //nolint:gosec // a few
+				t.Errorf("kstatus says Current with %d pods, want %d", len(pods), *node.Spec.Replicas)
+			}
+			for _, p := range pods {
+				if got := p.Annotations[naming.AnnotationConfigRevision]; got != node.Status.ConfigRevision || !isReady(p) {
+					t.Errorf("kstatus says Current, but %s has revision %s, want %s (ready: %t)", p.Name, got, node.Status.ConfigRevision, isReady(p))
+				}
+			}
+			return node
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("kstatus is %s: %s\n%s", result.Status, result.Message, kubectl(t, "", "get", "all,pvc,events", "-o", "wide"))
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+func isReady(p corev1.Pod) bool {
+	for _, c := range p.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}
+
+// originCount is how many objects the origin was asked for.
+func (s *suite) originCount(t *testing.T) string {
+	t.Helper()
+	return kubectl(t, "", "get", "--raw", "/api/v1/namespaces/"+namespace+"/services/origin:http/proxy/count")
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func readFile(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path) //nolint:gosec // our own files
+	must(t, err)
+	return string(text)
+}
