@@ -57,8 +57,7 @@ func (r *CacheNodeReconciler) Reconcile(ctx context.Context, request reconcile.R
 	}
 	s := &scope{node: node}
 	err := r.run(ctx, s)
-	var p *problem
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*problem](err); ok {
 		s.problem, err = p, nil
 		log.FromContext(ctx).Info("not accepted", "reason", p.reason, "message", p.message)
 	}

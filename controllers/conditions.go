@@ -14,83 +14,95 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/validation"
 )
 
+// conditionList collects conditions about one generation of the spec.
+type conditionList struct {
+	generation int64
+	items      []metav1.Condition
+}
+
+func (l *conditionList) set(kind string, is bool, reason, message string) {
+	status := metav1.ConditionFalse
+	if is {
+		status = metav1.ConditionTrue
+	}
+	l.items = append(l.items, metav1.Condition{
+		Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: l.generation,
+	})
+}
+
 // conditions is pure: it says what a pass found in the terms of the API. The cases it must tell apart: the spec is
 // refused while the old pods go on; pods are on their way; pods are missing though nothing is on its way.
 func conditions(s *scope, want int32) []metav1.Condition {
-	var list []metav1.Condition
-	set := func(kind string, is bool, reason, message string) bool {
-		status := metav1.ConditionFalse
-		if is {
-			status = metav1.ConditionTrue
-		}
-		list = append(list, metav1.Condition{
-			Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: s.node.Generation,
-		})
-		return is
-	}
+	l := &conditionList{generation: s.node.Generation}
 	ready := s.node.Status.ReadyReplicas
-	pods := fmt.Sprintf("%d of %d pods are ready", ready, want)
-
-	accepted := s.problem == nil
-	if accepted {
-		set(v1alpha1.ConditionAccepted, true, v1alpha1.ReasonAccepted, acceptance(s.node))
-	} else {
-		set(v1alpha1.ConditionAccepted, false, s.problem.reason, s.problem.message)
-	}
-
-	switch {
-	case ready > 0:
-		set(v1alpha1.ConditionAvailable, true, v1alpha1.ReasonPodsReady, "at least one pod is ready")
-	case want == 0:
-		set(v1alpha1.ConditionAvailable, false, v1alpha1.ReasonScaledToZero, "spec.replicas is 0")
-	default:
-		set(v1alpha1.ConditionAvailable, false, v1alpha1.ReasonNoPodReady, "no pod is ready")
-	}
-
 	allReady := s.statefulSet != nil && ready == want
-	progressing := accepted && s.failure == nil && isProgressing(s, allReady)
-	if progressing {
-		set(v1alpha1.ConditionProgressing, true, v1alpha1.ReasonRollingOut, fmt.Sprintf("%d of %d pods are of the wanted revision, %d are ready", updated(s.statefulSet), want, ready))
+	progressing := s.problem == nil && s.failure == nil && isProgressing(s, allReady)
+
+	if s.problem == nil {
+		l.set(v1alpha1.ConditionAccepted, true, v1alpha1.ReasonAccepted, acceptance(s.node))
 	} else {
-		set(v1alpha1.ConditionProgressing, false, v1alpha1.ReasonRolledOut, "no pod is being made, replaced or removed")
+		l.set(v1alpha1.ConditionAccepted, false, s.problem.reason, s.problem.message)
 	}
-
+	l.available(ready, want)
+	if progressing {
+		l.set(v1alpha1.ConditionProgressing, true, v1alpha1.ReasonRollingOut,
+			fmt.Sprintf("%d of %d pods are of the wanted revision, %d are ready", updated(s.statefulSet), want, ready))
+	} else {
+		l.set(v1alpha1.ConditionProgressing, false, v1alpha1.ReasonRolledOut, "no pod is being made, replaced or removed")
+	}
+	pods := fmt.Sprintf("%d of %d pods are ready", ready, want)
 	switch {
-	case s.failure != nil && apierrors.IsForbidden(s.failure):
-		set(v1alpha1.ConditionDegraded, true, v1alpha1.ReasonApplyFailed, s.failure.Error())
+	case apierrors.IsForbidden(s.failure):
+		l.set(v1alpha1.ConditionDegraded, true, v1alpha1.ReasonApplyFailed, s.failure.Error())
 	case !progressing && s.statefulSet != nil && !allReady:
-		set(v1alpha1.ConditionDegraded, true, v1alpha1.ReasonPodsNotReady, pods)
+		l.set(v1alpha1.ConditionDegraded, true, v1alpha1.ReasonPodsNotReady, pods)
 	default:
-		set(v1alpha1.ConditionDegraded, false, v1alpha1.ReasonAsExpected, "nothing is wrong")
+		l.set(v1alpha1.ConditionDegraded, false, v1alpha1.ReasonAsExpected, "nothing is wrong")
 	}
-
-	stalled := !accepted && s.problem.stalled
 	switch {
-	case stalled:
-		set(v1alpha1.ConditionReady, false, s.problem.reason, "the spec is not accepted; the pods go on with what was accepted last")
-		set(v1alpha1.ConditionStalled, true, s.problem.reason, s.problem.message)
-		set(v1alpha1.ConditionReconciling, false, s.problem.reason, "the spec must be edited")
-	case !accepted:
-		waiting(set, s.problem.reason, s.problem.message)
+	case s.problem != nil:
+		l.notAccepted(s.problem)
 	case s.failure != nil:
-		waiting(set, v1alpha1.ReasonApplyFailed, "an object could not be written; it is tried again")
+		l.waiting(v1alpha1.ReasonApplyFailed, "an object could not be written; it is tried again")
 	case progressing:
-		waiting(set, v1alpha1.ReasonRollingOut, pods)
+		l.waiting(v1alpha1.ReasonRollingOut, pods)
 	case !allReady:
-		waiting(set, v1alpha1.ReasonPodsNotReady, pods)
+		l.waiting(v1alpha1.ReasonPodsNotReady, pods)
 	default:
-		set(v1alpha1.ConditionReady, true, v1alpha1.ReasonReady, pods+" and run what the spec asks for")
-		set(v1alpha1.ConditionStalled, false, v1alpha1.ReasonAsExpected, "nothing is wrong")
-		set(v1alpha1.ConditionReconciling, false, v1alpha1.ReasonReady, "nothing is to do")
+		l.set(v1alpha1.ConditionReady, true, v1alpha1.ReasonReady, pods+" and run what the spec asks for")
+		l.set(v1alpha1.ConditionStalled, false, v1alpha1.ReasonAsExpected, "nothing is wrong")
+		l.set(v1alpha1.ConditionReconciling, false, v1alpha1.ReasonReady, "nothing is to do")
 	}
-	return list
+	return l.items
 }
 
-// waiting: not there yet, but it will be without a person's help.
-func waiting(set func(kind string, is bool, reason, message string) bool, reason, message string) {
-	set(v1alpha1.ConditionReady, false, reason, message)
-	set(v1alpha1.ConditionStalled, false, v1alpha1.ReasonAsExpected, "no edit of the spec is needed")
-	set(v1alpha1.ConditionReconciling, true, reason, message)
+func (l *conditionList) available(ready, want int32) {
+	switch {
+	case ready > 0:
+		l.set(v1alpha1.ConditionAvailable, true, v1alpha1.ReasonPodsReady, "at least one pod is ready")
+	case want == 0:
+		l.set(v1alpha1.ConditionAvailable, false, v1alpha1.ReasonScaledToZero, "spec.replicas is 0")
+	default:
+		l.set(v1alpha1.ConditionAvailable, false, v1alpha1.ReasonNoPodReady, "no pod is ready")
+	}
+}
+
+// notAccepted: a person must edit the spec, or what it refers to has yet to come.
+func (l *conditionList) notAccepted(p *problem) {
+	if !p.stalled {
+		l.waiting(p.reason, p.message)
+		return
+	}
+	l.set(v1alpha1.ConditionReady, false, p.reason, "the spec is not accepted; the pods go on with what was accepted last")
+	l.set(v1alpha1.ConditionStalled, true, p.reason, p.message)
+	l.set(v1alpha1.ConditionReconciling, false, p.reason, "the spec must be edited")
+}
+
+// waiting: not there yet, but it will be without an edit of the spec.
+func (l *conditionList) waiting(reason, message string) {
+	l.set(v1alpha1.ConditionReady, false, reason, message)
+	l.set(v1alpha1.ConditionStalled, false, v1alpha1.ReasonAsExpected, "no edit of the spec is needed")
+	l.set(v1alpha1.ConditionReconciling, true, reason, message)
 }
 
 // acceptance warns of what is valid but unwise.

@@ -110,7 +110,7 @@ const referenceIndex = "references"
 
 func indexReferences(mgr ctrl.Manager) error {
 	return mgr.GetFieldIndexer().IndexField(context.Background(), &v1alpha1.CacheNode{}, referenceIndex, func(o client.Object) []string {
-		kind, ref := caBundleReference(o.(*v1alpha1.CacheNode)) //nolint:errcheck // the index is on this type
+		kind, ref := caBundleReference(o.(*v1alpha1.CacheNode))
 		if ref == nil {
 			return nil
 		}

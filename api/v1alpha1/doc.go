@@ -6,18 +6,17 @@
 package v1alpha1
 
 import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"sigs.k8s.io/controller-runtime/pkg/scheme"
 )
 
-var (
-	// GroupVersion is the group and version of every type in this package.
-	GroupVersion = schema.GroupVersion{Group: "cachenode.io", Version: "v1alpha1"}
+// GroupVersion is the group and version of every type in this package.
+var GroupVersion = schema.GroupVersion{Group: "cachenode.io", Version: "v1alpha1"}
 
-	builder = &scheme.Builder{GroupVersion: GroupVersion}
-
-	// AddToScheme makes the types known to a scheme.
-	AddToScheme = builder.AddToScheme
-)
-
-func init() { builder.Register(&CacheNode{}, &CacheNodeList{}) }
+// AddToScheme makes the types known to a scheme. It returns no error but for the signature that callers expect.
+func AddToScheme(scheme *runtime.Scheme) error {
+	scheme.AddKnownTypes(GroupVersion, &CacheNode{}, &CacheNodeList{})
+	metav1.AddToGroupVersion(scheme, GroupVersion)
+	return nil
+}

@@ -65,7 +65,7 @@ func send(ctx context.Context, c client.Client, want *unstructured.Unstructured)
 
 // get reads the live object from the client's cache, by its Go type so that no second cache is started; nil: none there.
 func get(ctx context.Context, c client.Client, desired client.Object) (*unstructured.Unstructured, error) {
-	object := desired.DeepCopyObject().(client.Object) //nolint:errcheck // a copy has the same type
+	object := desired.DeepCopyObject().(client.Object)
 	if err := c.Get(ctx, client.ObjectKeyFromObject(desired), object); err != nil {
 		return nil, client.IgnoreNotFound(err)
 	}

@@ -7,7 +7,6 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
@@ -28,12 +27,12 @@ func Prune(ctx context.Context, c client.Client, owner client.Object, kinds []cl
 			return deleted, err
 		}
 		for _, item := range items {
-			object := item.(client.Object) //nolint:errcheck // every API object is one
+			object := item.(client.Object)
 			object.GetObjectKind().SetGroupVersionKind(kind.GetObjectKind().GroupVersionKind())
 			if !metav1.IsControlledBy(object, owner) || object.GetDeletionTimestamp() != nil || keep(object) {
 				continue
 			}
-			err := c.Delete(ctx, object, client.Preconditions{UID: ptr.To(object.GetUID())}, client.PropagationPolicy(metav1.DeletePropagationBackground))
+			err := c.Delete(ctx, object, client.Preconditions{UID: new(object.GetUID())}, client.PropagationPolicy(metav1.DeletePropagationBackground))
 			if client.IgnoreNotFound(err) != nil {
 				return deleted, fmt.Errorf("delete %s %s: %w", object.GetObjectKind().GroupVersionKind().Kind, object.GetName(), err)
 			}
@@ -50,5 +49,5 @@ func newList(c client.Client, kind schema.GroupVersionKind) (client.ObjectList, 
 	if err != nil {
 		return nil, err
 	}
-	return object.(client.ObjectList), nil //nolint:errcheck // every kind named List is one
+	return object.(client.ObjectList), nil
 }

@@ -3,7 +3,6 @@ package manifest
 import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
@@ -19,6 +18,6 @@ func configMap(in Input) *corev1.ConfigMap {
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
 		ObjectMeta: objectMeta(in, naming.ConfigMap(in.Node.Name, in.Config.Revision)),
 		Data:       data,
-		Immutable:  ptr.To(true),
+		Immutable:  new(true),
 	}
 }

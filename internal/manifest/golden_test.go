@@ -29,7 +29,7 @@ const samples = "../nginx/cache/testdata/*.yaml"
 
 func build(t *testing.T, file string) []client.Object {
 	t.Helper()
-	data, err := os.ReadFile(file) //nolint:gosec // our own files
+	data, err := os.ReadFile(file)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestGolden(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			want, err := os.ReadFile(golden) //nolint:gosec // our own files
+			want, err := os.ReadFile(golden)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -100,7 +100,7 @@ func TestAPIServerTakesThem(t *testing.T) {
 	}
 	for _, file := range files {
 		t.Run(filepath.Base(file), func(t *testing.T) {
-			data, err := os.ReadFile(file) //nolint:gosec // our own files
+			data, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)
 			}

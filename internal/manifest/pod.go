@@ -46,8 +46,8 @@ func podTemplate(in Input) corev1.PodTemplateSpec {
 	return corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: annotations},
 		Spec: corev1.PodSpec{
-			AutomountServiceAccountToken:  ptr.To(false),
-			EnableServiceLinks:            ptr.To(false),
+			AutomountServiceAccountToken:  new(false),
+			EnableServiceLinks:            new(false),
 			TerminationGracePeriodSeconds: pod.TerminationGracePeriodSeconds,
 			NodeSelector:                  pod.NodeSelector,
 			Tolerations:                   pod.Tolerations,
@@ -56,12 +56,12 @@ func podTemplate(in Input) corev1.PodTemplateSpec {
 			PriorityClassName:             pod.PriorityClassName,
 			ImagePullSecrets:              pod.ImagePullSecrets,
 			SecurityContext: &corev1.PodSecurityContext{
-				RunAsNonRoot: ptr.To(true),
-				RunAsUser:    ptr.To[int64](nginxID),
-				RunAsGroup:   ptr.To[int64](nginxID),
-				FSGroup:      ptr.To[int64](nginxID),
+				RunAsNonRoot: new(true),
+				RunAsUser:    new(int64(nginxID)),
+				RunAsGroup:   new(int64(nginxID)),
+				FSGroup:      new(int64(nginxID)),
 				// A terabyte of cache files is not chowned at every start.
-				FSGroupChangePolicy: ptr.To(corev1.FSGroupChangeOnRootMismatch),
+				FSGroupChangePolicy: new(corev1.FSGroupChangeOnRootMismatch),
 				SeccompProfile:      &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 			},
 			Containers: []corev1.Container{nginxContainer(in)},
@@ -111,8 +111,8 @@ func nginxContainer(in Input) corev1.Container {
 		},
 		Lifecycle: &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: deregistrationSeconds}}},
 		SecurityContext: &corev1.SecurityContext{
-			AllowPrivilegeEscalation: ptr.To(false),
-			ReadOnlyRootFilesystem:   ptr.To(true),
+			AllowPrivilegeEscalation: new(false),
+			ReadOnlyRootFilesystem:   new(true),
 			Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 		},
 	}

@@ -129,7 +129,7 @@ func quotas(disks []Disk, slots int) []int {
 	quota, remainder := make([]int, len(disks)), make([]uint64, len(disks))
 	left := slots
 	for i, d := range disks {
-		high, low := bits.Mul64(uint64(d.Weight), uint64(slots))
+		high, low := bits.Mul64(uint64(d.Weight), uint64(slots)) //nolint:gosec // neither is negative
 		share, rest := bits.Div64(high, low, total)
 		quota[i], remainder[i] = int(share), rest //nolint:gosec // share is at most slots
 		left -= quota[i]

@@ -36,7 +36,7 @@ func assign(owner, slots []int, disks []Disk, quota []int) {
 			if len(kept[d]) <= quota[d] {
 				break
 			}
-			limit = heap.Pop(&kept[d]).(proposal) //nolint:errcheck // the heap holds nothing else
+			limit = heap.Pop(&kept[d]).(proposal)
 		}
 	}
 	for _, ps := range kept {
@@ -98,7 +98,7 @@ type proposals []proposal
 func (h proposals) Len() int           { return len(h) }
 func (h proposals) Less(i, j int) bool { return h[j].beats(h[i]) }
 func (h proposals) Swap(i, j int)      { h[i], h[j] = h[j], h[i] }
-func (h *proposals) Push(x any)        { *h = append(*h, x.(proposal)) } //nolint:errcheck // see assign
+func (h *proposals) Push(x any)        { *h = append(*h, x.(proposal)) }
 func (h *proposals) Pop() any {
 	last := (*h)[len(*h)-1]
 	*h = (*h)[:len(*h)-1]

@@ -1,5 +1,7 @@
 package shard
 
+import "fmt"
+
 // Range is a part of a split_clients block.
 type Range struct {
 	// Width is in hundredths of a percent; 0 stands for "*", the rest, and is the last range's.
@@ -68,4 +70,4 @@ func (p Plan) split(first, end int) Split {
 	return s
 }
 
-func groupName(i int) string { return string([]byte{'g', byte('0' + i/10), byte('0' + i%10)}) }
+func groupName(i int) string { return fmt.Sprintf("g%02d", i) }

@@ -16,34 +16,48 @@ func TestValidate(t *testing.T) {
 	}{
 		"valid": {disk, origin, "{}", ""},
 		"zones within the memory limit": {
-			"{name: disk1, size: 10Gi, cache: {keysZone: 100Mi}}", origin, "{resources: {limits: {memory: 101Mi}}}", ""},
+			"{name: disk1, size: 10Gi, cache: {keysZone: 100Mi}}", origin, "{resources: {limits: {memory: 101Mi}}}", "",
+		},
 		"zones beyond the memory limit, summed up": {
 			"{name: disk1, size: 10Gi}, {name: disk2, size: 10Gi, cache: {keysZone: 60Mi}}, {name: disk3, size: 1Gi, cache: {keysZone: 60Mi}}", origin,
-			"{resources: {limits: {memory: 128Mi}}}", "spec.disks[1].cache.keysZone: Invalid value: \"60Mi\": the keys zones of all disks are 128Mi together"},
+			"{resources: {limits: {memory: 128Mi}}}", "spec.disks[1].cache.keysZone: Invalid value: \"60Mi\": the keys zones of all disks are 128Mi together",
+		},
 		"default zones beyond the memory limit": {
-			"{name: disk1, size: 10Ti}", origin, "{resources: {limits: {memory: 1Gi}}}", "spec.pod.resources.limits[memory]"},
+			"{name: disk1, size: 10Ti}", origin, "{resources: {limits: {memory: 1Gi}}}", "spec.pod.resources.limits[memory]",
+		},
 		"more cache than disk": {
-			"{name: disk1, size: 10Gi, cache: {maxSize: 11Gi}}", origin, "{}", "spec.disks[0].cache.maxSize"},
+			"{name: disk1, size: 10Gi, cache: {maxSize: 11Gi}}", origin, "{}", "spec.disks[0].cache.maxSize",
+		},
 		"cache and free space are more than the disk": {
-			"{name: disk1, size: 10Gi, cache: {maxSize: 9Gi, minFree: 2Gi}}", origin, "{}", "spec.disks[0].cache.minFree"},
+			"{name: disk1, size: 10Gi, cache: {maxSize: 9Gi, minFree: 2Gi}}", origin, "{}", "spec.disks[0].cache.minFree",
+		},
 		"all of the disk": {
-			"{name: disk1, size: 10Gi, cache: {maxSize: 10Gi}}", origin, "{}", ""},
+			"{name: disk1, size: 10Gi, cache: {maxSize: 10Gi}}", origin, "{}", "",
+		},
 		"inactive at once": {
-			"{name: disk1, size: 10Gi, cache: {inactive: 0s}}", origin, "{}", "spec.disks[0].cache.inactive"},
+			"{name: disk1, size: 10Gi, cache: {inactive: 0s}}", origin, "{}", "spec.disks[0].cache.inactive",
+		},
 		"https without a name": {
-			disk, "scheme: https, servers: [{service: {name: a, port: 443}}]", "{}", "spec.origin.tls.serverName: Required"},
+			disk, "scheme: https, servers: [{service: {name: a, port: 443}}]", "{}", "spec.origin.tls.serverName: Required",
+		},
 		"https with two hosts": {
-			disk, "scheme: https, servers: [{host: a.example.com}, {host: b.example.com}]", "{}", "spec.origin.tls.serverName: Required"},
+			disk, "scheme: https, servers: [{host: a.example.com}, {host: b.example.com}]", "{}", "spec.origin.tls.serverName: Required",
+		},
 		"https with a Host header": {
-			disk, "scheme: https, hostHeader: 'a.example.com:8443', servers: [{service: {name: a, port: 443}}]", "{}", ""},
+			disk, "scheme: https, hostHeader: 'a.example.com:8443', servers: [{service: {name: a, port: 443}}]", "{}", "",
+		},
 		"a bad Secret name": {
-			disk, "scheme: https, tls: {caBundle: {secret: {name: A_}}}, servers: [{host: a.example.com}]", "{}", "spec.origin.tls.caBundle.secret.name"},
+			disk, "scheme: https, tls: {caBundle: {secret: {name: A_}}}, servers: [{host: a.example.com}]", "{}", "spec.origin.tls.caBundle.secret.name",
+		},
 		"a bad key": {
-			disk, "scheme: https, tls: {caBundle: {configMap: {name: a, key: 'a/b'}}}, servers: [{host: a.example.com}]", "{}", "spec.origin.tls.caBundle.configMap.key"},
+			disk, "scheme: https, tls: {caBundle: {configMap: {name: a, key: 'a/b'}}}, servers: [{host: a.example.com}]", "{}", "spec.origin.tls.caBundle.configMap.key",
+		},
 		"a bad label": {
-			disk, origin, "{labels: {a: 'b c'}}", "spec.pod.labels"},
+			disk, origin, "{labels: {a: 'b c'}}", "spec.pod.labels",
+		},
 		"white space in the image": {
-			disk, origin, "{image: 'a b'}", "spec.pod.image"},
+			disk, origin, "{image: 'a b'}", "spec.pod.image",
+		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

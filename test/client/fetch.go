@@ -86,7 +86,7 @@ var sums sync.Map // path → SHA-256
 
 func sumOf(path string) (string, error) {
 	if sum, ok := sums.Load(path); ok {
-		return sum.(string), nil //nolint:errcheck // only strings are stored
+		return sum.(string), nil
 	}
 	sum, err := content.Sum(path)
 	if err == nil {

@@ -1,12 +1,12 @@
 package e2e
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
-	"context"
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"sigs.k8s.io/controller-runtime/pkg/client"

@@ -5,7 +5,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -76,7 +75,7 @@ func kubectl(t *testing.T, input string, args ...string) string {
 
 func tryKubectl(input string, args ...string) (string, error) {
 	var stdout, stderr bytes.Buffer
-	cmd := exec.Command("kubectl", append([]string{"--namespace", namespace}, args...)...) //nolint:gosec // our own words
+	cmd := exec.Command("kubectl", append([]string{"--namespace", namespace}, args...)...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(input), &stdout, &stderr
 	if err := cmd.Run(); err != nil {
 		return "", fmt.Errorf("kubectl %s: %w\n%s", strings.Join(args, " "), err, stderr.String())
@@ -193,7 +192,7 @@ func (s *suite) current(t *testing.T) *v1alpha1.CacheNode {
 		must(t, err)
 		if result.Status == status.CurrentStatus {
 			pods := s.cachePods(t)
-			if int32(len(pods)) != *node.Spec.Replicas { //nolint:gosec // a few
+			if int32(len(pods)) != *node.Spec.Replicas {
 				t.Errorf("kstatus says Current with %d pods, want %d", len(pods), *node.Spec.Replicas)
 			}
 			for _, p := range pods {
@@ -230,11 +229,4 @@ func must(t *testing.T, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-}
-
-func readFile(t *testing.T, path string) string {
-	t.Helper()
-	text, err := os.ReadFile(path) //nolint:gosec // our own files
-	must(t, err)
-	return string(text)
 }

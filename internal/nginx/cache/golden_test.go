@@ -1,6 +1,7 @@
 package cache_test
 
 import (
+	stdcmp "cmp"
 	"flag"
 	"os"
 	"path/filepath"
@@ -29,7 +30,7 @@ func decode(t *testing.T, data []byte) cache.Input {
 		t.Fatal(err, errs)
 	}
 	return cache.Input{
-		Namespace: node.Namespace,
+		Namespace: stdcmp.Or(node.Namespace, "default"),
 		Spec:      node.Spec,
 		CABundle:  caBundle(node),
 		Plan:      shard.NewPlan(tuning.ShardDisks(node.Spec.Disks)),

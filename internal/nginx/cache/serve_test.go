@@ -171,7 +171,7 @@ func TestDeadDisk(t *testing.T) {
 		paths[i] = fmt.Sprintf("/object/%d", i)
 		get(t, client, "www.example.com", paths[i])
 	}
-	if output, err := exec.Command("xfs_io", "-x", "-c", "shutdown", mount).CombinedOutput(); err != nil { //nolint:gosec // our own path
+	if output, err := exec.Command("xfs_io", "-x", "-c", "shutdown", mount).CombinedOutput(); err != nil {
 		t.Fatalf("xfs_io: %v\n%s", err, output)
 	}
 	if err := os.WriteFile(filepath.Join(mount, "probe"), nil, 0o600); err == nil {
@@ -204,12 +204,12 @@ func mountXFS(t *testing.T, dir string) {
 		{"mkdir", "-p", dir},
 		{"mount", "-o", "loop", image, dir},
 	} {
-		if output, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil { //nolint:gosec // fixed words
+		if output, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %v\n%s", command, err, output)
 		}
 	}
 	t.Cleanup(func() {
-		if output, err := exec.Command("umount", "-l", dir).CombinedOutput(); err != nil { //nolint:gosec // our own path
+		if output, err := exec.Command("umount", "-l", dir).CombinedOutput(); err != nil {
 			t.Errorf("umount: %v\n%s", err, output)
 		}
 	})

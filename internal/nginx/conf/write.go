@@ -34,24 +34,30 @@ func (w *writer) block(block Block, depth int) {
 	for _, d := range block {
 		if d.Comment != "" {
 			for line := range strings.Lines(d.Comment) {
-				fmt.Fprintf(w, "%s# %s\n", margin, clean(line))
+				w.line(margin, "# ", clean(line))
 			}
 		}
-		fmt.Fprintf(w, "%s%s", margin, w.head(d))
+		head := margin + w.head(d)
 		switch {
 		case d.Block == nil:
-			w.WriteString(";\n")
+			w.line(head, ";")
 		case len(d.Block) == 0:
-			w.WriteString(" { }\n")
+			w.line(head, " { }")
 		default:
-			w.WriteString(" {\n")
+			w.line(head, " {")
 			if d.Rows {
 				w.rows(d.Block, margin+indent)
 			} else {
 				w.block(d.Block, depth+1)
 			}
-			fmt.Fprintf(w, "%s}\n", margin)
+			w.line(margin, "}")
 		}
+	}
+}
+
+func (w *writer) line(parts ...string) {
+	for _, part := range append(parts, "\n") {
+		_, _ = w.WriteString(part) // a strings.Builder never fails
 	}
 }
 
@@ -64,7 +70,7 @@ func (w *writer) rows(block Block, margin string) {
 			w.errs = append(w.errs, fmt.Errorf("%s: only simple directives can stand in rows", d.Name))
 		}
 		if len(line) > len(margin) && len(line)+1+len(text) > rowWidth {
-			w.WriteString(line + "\n")
+			w.line(line)
 			line = margin
 		}
 		if len(line) > len(margin) {
@@ -72,7 +78,7 @@ func (w *writer) rows(block Block, margin string) {
 		}
 		line += text
 	}
-	w.WriteString(line + "\n")
+	w.line(line)
 }
 
 // head is the directive's name and arguments.

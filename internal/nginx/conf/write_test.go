@@ -22,8 +22,10 @@ func TestWrite(t *testing.T) {
 		"empty block":    {Block{B("types", nil)}, "types { }\n"},
 		"variables":      {Block{D("set", Expression("$a"), Expression("$b c"))}, "set $a \"$b c\";\n"},
 		"quotes":         {Block{D("return", Literal(`a"b\c`))}, `return "a\"b\\c";` + "\n"},
-		"special characters": {Block{D("return", Literal("a;b"), Literal("{"), Literal("}"), Literal("#"), Literal("'"))},
-			`return "a;b" "{" "}" "#" "'";` + "\n"},
+		"special characters": {
+			Block{D("return", Literal("a;b"), Literal("{"), Literal("}"), Literal("#"), Literal("'"))},
+			`return "a;b" "{" "}" "#" "'";` + "\n",
+		},
 		"a comment cannot end its line": {Block{{Name: "a", Comment: "one\ntwo\revil"}}, "# one\n# twoevil\na;\n"},
 		"rows":                          {Block{{Name: "map", Rows: true, Block: Block{D("a", Literal("1")), D("b", Literal("2"))}}}, "map {\n    a 1; b 2;\n}\n"},
 	}
@@ -103,9 +105,16 @@ func FuzzWrite(f *testing.F) {
 			t.Fatalf("%v\n%s", err, text)
 		}
 		want := []token{
-			{word: "outer"}, {word: literal}, {mark: '{'},
-			{word: "inner"}, {word: expression}, {word: literal}, {mark: ';'},
-			{word: "after"}, {mark: ';'}, {mark: '}'},
+			{word: "outer"},
+			{word: literal},
+			{mark: '{'},
+			{word: "inner"},
+			{word: expression},
+			{word: literal},
+			{mark: ';'},
+			{word: "after"},
+			{mark: ';'},
+			{mark: '}'},
 		}
 		if diff := cmp.Diff(want, got, cmp.AllowUnexported(token{})); diff != "" {
 			t.Errorf("read back (-want +got):\n%s\n%s", diff, text)

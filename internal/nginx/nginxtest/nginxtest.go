@@ -42,20 +42,20 @@ func New(t *testing.T) *Nginx {
 	}
 	dir := t.TempDir()
 	for _, name := range []string{"upper", "work", "root"} {
-		must(t, os.Mkdir(filepath.Join(dir, name), 0o755)) //nolint:gosec // nginx runs as another user
+		must(t, os.Mkdir(filepath.Join(dir, name), 0o755))
 	}
 	root := filepath.Join(dir, "root")
 	options := "lowerdir=" + lower + ",upperdir=" + dir + "/upper,workdir=" + dir + "/work"
 	must(t, unix.Mount("overlay", root, "overlay", 0, options))
 	t.Cleanup(func() { must(t, unix.Unmount(root, unix.MNT_DETACH)) })
 	for _, name := range []string{"/dev", "/proc"} {
-		must(t, os.MkdirAll(root+name, 0o755)) //nolint:gosec // nginx runs as another user
+		must(t, os.MkdirAll(root+name, 0o755))
 		must(t, unix.Mount(name, root+name, "", unix.MS_BIND|unix.MS_REC, ""))
 		must(t, unix.Mount("", root+name, "", unix.MS_PRIVATE|unix.MS_REC, ""))
 		t.Cleanup(func() { must(t, unix.Unmount(root+name, unix.MNT_DETACH)) })
 	}
 	for parent := dir; parent != os.TempDir() && parent != "/"; parent = filepath.Dir(parent) {
-		must(t, os.Chmod(parent, 0o755)) //nolint:gosec // nginx runs as another user
+		must(t, os.Chmod(parent, 0o755))
 	}
 	n := &Nginx{t: t, Root: root}
 	for _, writable := range []string{naming.RunDir, naming.ConfigDir} {
@@ -67,14 +67,14 @@ func New(t *testing.T) *Nginx {
 // Mkdir makes a folder that nginx may write to.
 func (n *Nginx) Mkdir(path string) {
 	n.t.Helper()
-	must(n.t, os.MkdirAll(n.Root+path, 0o755)) //nolint:gosec // nginx runs as another user
+	must(n.t, os.MkdirAll(n.Root+path, 0o755))
 	must(n.t, os.Chown(n.Root+path, id, id))
 }
 
 // Configure writes nginx.conf and makes the folders of the disks.
 func (n *Nginx) Configure(text string, disks ...string) {
 	n.t.Helper()
-	must(n.t, os.WriteFile(n.Root+naming.ConfigFile, []byte(text), 0o644)) //nolint:gosec // nginx runs as another user
+	must(n.t, os.WriteFile(n.Root+naming.ConfigFile, []byte(text), 0o644))
 	for _, disk := range disks {
 		n.Mkdir(naming.DiskDir(disk))
 	}
@@ -100,7 +100,7 @@ func (n *Nginx) Test() (output string, err error) {
 func (n *Nginx) Start() {
 	n.t.Helper()
 	n.namespace()
-	cmd := exec.Command("nsenter", "--net="+n.netns(), "chroot", "--userspec=101:101", n.Root, "nginx", "-c", naming.ConfigFile, "-e", "stderr") //nolint:gosec // fixed words
+	cmd := exec.Command("nsenter", "--net="+n.netns(), "chroot", "--userspec=101:101", n.Root, "nginx", "-c", naming.ConfigFile, "-e", "stderr")
 	var log bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &log, &log
 	must(n.t, cmd.Start())
@@ -149,7 +149,7 @@ func (n *Nginx) Serve(address string, handler http.Handler) {
 }
 
 func (n *Nginx) command(args ...string) *exec.Cmd {
-	cmd := exec.Command("nginx", append([]string{"-c", naming.ConfigFile}, args...)...) //nolint:gosec // fixed words
+	cmd := exec.Command("nginx", append([]string{"-c", naming.ConfigFile}, args...)...)
 	cmd.Path, cmd.Err = "/usr/sbin/nginx", nil
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: n.Root, Credential: &syscall.Credential{Uid: id, Gid: id}}
