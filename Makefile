@@ -61,7 +61,7 @@ lint: ## Lint Go and shell code.
 
 .PHONY: test-unit
 test-unit: ## Unit tests, with the real nginx, and API tests with a real API server.
-	NGINX_ROOT=$$(hack/nginx-root) KUBEBUILDER_ASSETS=$$(hack/envtest-assets) go test $$(go list ./... | grep -v /test/e2e)
+	NGINX_ROOT=$$(hack/nginx-root) KUBEBUILDER_ASSETS=$$(hack/envtest-assets) go test $$(go list ./... | grep -vE '/test/(e2e|chart)$$')
 
 .PHONY: test-chart
 test-chart: ## Lint and render the chart; check what comes out against Kubernetes' schemas.

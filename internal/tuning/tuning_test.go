@@ -4,7 +4,6 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/utils/ptr"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
@@ -15,7 +14,7 @@ func TestDefaults(t *testing.T) {
 		return v1alpha1.Disk{Name: "disk1", Size: resource.MustParse(size), Media: media}
 	}
 	article := disk("1Ti", v1alpha1.HDD)
-	article.Cache.MaxSize = ptr.To(resource.MustParse("1Ti"))
+	article.Cache.MaxSize = new(resource.MustParse("1Ti"))
 	tests := map[string]struct{ got, want int64 }{
 		"16 threads for a hard disk, as in the article":       {int64(Threads(disk("1Ti", v1alpha1.HDD))), 16},
 		"more for a disk that serves more at once":            {int64(Threads(disk("1Ti", v1alpha1.NVMe))), 64},
@@ -25,10 +24,10 @@ func TestDefaults(t *testing.T) {
 		"nine tenths for the cache":                           {MaxSize(disk("100Gi", v1alpha1.HDD)), 90 * gibibyte},
 		"no overflow":                                         {MaxSize(disk("5Pi", v1alpha1.HDD)), 5 << 50 / 10 * 9},
 		"a twentieth free":                                    {MinFree(disk("100Gi", v1alpha1.HDD)), 5 * gibibyte},
-		"workers: the limit, rounded up":                      {int64(Workers(ptr.To(resource.MustParse("3500m")))), 4},
-		"workers: a small limit":                              {int64(Workers(ptr.To(resource.MustParse("100m")))), 1},
+		"workers: the limit, rounded up":                      {int64(Workers(new(resource.MustParse("3500m")))), 4},
+		"workers: a small limit":                              {int64(Workers(new(resource.MustParse("100m")))), 1},
 		"workers: no limit":                                   {int64(Workers(nil)), 0},
-		"a weight goes before the size":                       {ShardDisks([]v1alpha1.Disk{{Size: resource.MustParse("1Ti"), Weight: ptr.To[int32](7)}})[0].Weight, 7},
+		"a weight goes before the size":                       {ShardDisks([]v1alpha1.Disk{{Size: resource.MustParse("1Ti"), Weight: new(int32(7))}})[0].Weight, 7},
 		"sizes are weights":                                   {ShardDisks([]v1alpha1.Disk{disk("1Ti", v1alpha1.HDD)})[0].Weight, 1 << 20},
 	}
 	for name, tt := range tests {

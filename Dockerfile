@@ -1,0 +1,14 @@
+# The operator's image: docker buildx build --platform linux/amd64,linux/arm64 .
+FROM --platform=$BUILDPLATFORM docker.io/library/golang:1.26 AS build
+ARG TARGETOS TARGETARCH VERSION=unknown
+WORKDIR /src
+COPY go.mod go.sum ./
+RUN go mod download
+COPY . .
+RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -ldflags "-s -w" -o /out/manager ./cmd/manager
+
+FROM scratch
+# The same path and user as in the image that test/cluster/images.sh makes without a daemon.
+COPY --from=build /out/manager /manager
+USER 65532:65532
+ENTRYPOINT ["/manager"]
