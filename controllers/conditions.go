@@ -38,18 +38,9 @@ func conditions(s *scope, want int32) []metav1.Condition {
 	allReady := s.statefulSet != nil && ready == want
 	progressing := s.problem == nil && s.failure == nil && isProgressing(s, allReady)
 
-	if s.problem == nil {
-		l.set(v1alpha1.ConditionAccepted, true, v1alpha1.ReasonAccepted, acceptance(s.node))
-	} else {
-		l.set(v1alpha1.ConditionAccepted, false, s.problem.reason, s.problem.message)
-	}
+	l.accepted(s)
 	l.available(ready, want)
-	if progressing {
-		l.set(v1alpha1.ConditionProgressing, true, v1alpha1.ReasonRollingOut,
-			fmt.Sprintf("%d of %d pods are of the wanted revision, %d are ready", updated(s.statefulSet), want, ready))
-	} else {
-		l.set(v1alpha1.ConditionProgressing, false, v1alpha1.ReasonRolledOut, "no pod is being made, replaced or removed")
-	}
+	l.progressing(s, progressing, want)
 	pods := fmt.Sprintf("%d of %d pods are ready", ready, want)
 	switch {
 	case apierrors.IsForbidden(s.failure):
@@ -74,6 +65,28 @@ func conditions(s *scope, want int32) []metav1.Condition {
 		l.set(v1alpha1.ConditionReconciling, false, v1alpha1.ReasonReady, "nothing is to do")
 	}
 	return l.items
+}
+
+func (l *conditionList) accepted(s *scope) {
+	if s.problem == nil {
+		l.set(v1alpha1.ConditionAccepted, true, v1alpha1.ReasonAccepted, acceptance(s.node))
+		return
+	}
+	l.set(v1alpha1.ConditionAccepted, false, s.problem.reason, s.problem.message)
+}
+
+func (l *conditionList) progressing(s *scope, is bool, want int32) {
+	switch {
+	case is:
+		l.set(v1alpha1.ConditionProgressing, true, v1alpha1.ReasonRollingOut,
+			fmt.Sprintf("revision %s: %d of %d pods run it, %d pods are ready", s.config.Revision, updated(s.statefulSet), want, s.node.Status.ReadyReplicas))
+	case s.problem != nil:
+		l.set(v1alpha1.ConditionProgressing, false, s.problem.reason, "the spec is not accepted: nothing is rolled out")
+	case s.failure != nil:
+		l.set(v1alpha1.ConditionProgressing, false, v1alpha1.ReasonApplyFailed, "an object could not be written")
+	default:
+		l.set(v1alpha1.ConditionProgressing, false, v1alpha1.ReasonRolledOut, "every pod runs revision "+s.config.Revision)
+	}
 }
 
 func (l *conditionList) available(ready, want int32) {
@@ -130,8 +143,9 @@ func rolledOut(set *appsv1.StatefulSet) bool {
 	return set.Status.Replicas == want && updated(set) == want && set.Status.CurrentRevision == set.Status.UpdateRevision
 }
 
+// updated counts the pods of the wanted template; none while the StatefulSet controller has not seen it.
 func updated(set *appsv1.StatefulSet) int32 {
-	if set == nil {
+	if set == nil || set.Status.ObservedGeneration < set.Generation {
 		return 0
 	}
 	return set.Status.UpdatedReplicas

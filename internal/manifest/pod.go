@@ -95,10 +95,11 @@ func nginxContainer(in Input) corev1.Container {
 		Resources:    resources(in),
 		VolumeMounts: mounts,
 		ReadinessProbe: &corev1.Probe{
-			ProbeHandler:     corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromString(naming.PortPrivate)}},
-			PeriodSeconds:    2,
-			TimeoutSeconds:   2,
-			FailureThreshold: 3,
+			ProbeHandler:        corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromString(naming.PortPrivate)}},
+			InitialDelaySeconds: 1,
+			PeriodSeconds:       2,
+			TimeoutSeconds:      2,
+			FailureThreshold:    3,
 		},
 		// The kernel accepts the connection for the listening socket, which the master holds: a worker that a disk
 		// blocks does not get the pod killed, which would cost the other disks' requests too.

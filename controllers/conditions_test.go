@@ -1,0 +1,90 @@
+package controllers
+
+import (
+	"errors"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+)
+
+// statefulSet has a status as the StatefulSet controller would write it: seen is the generation that it has seen.
+func statefulSet(generation, seen int64, want, replicas, updated, ready int32) *appsv1.StatefulSet {
+	set := &appsv1.StatefulSet{}
+	set.Generation = generation
+	set.Spec.Replicas = &want
+	set.Status = appsv1.StatefulSetStatus{
+		ObservedGeneration: seen, Replicas: replicas, UpdatedReplicas: updated, ReadyReplicas: ready, UpdateRevision: "new", CurrentRevision: "old",
+	}
+	if updated == want && ready == want {
+		set.Status.CurrentRevision = "new"
+	}
+	return set
+}
+
+func TestConditions(t *testing.T) {
+	const healthy = "Accepted Available Ready"
+	lost := statefulSet(1, 1, 3, 3, 3, 2)
+	lost.Status.CurrentRevision = "new" // the rollout was over before the pod was lost
+	tests := map[string]struct {
+		set     *appsv1.StatefulSet
+		problem *problem
+		failure error
+		want    string // the conditions that are true
+	}{
+		"nothing there yet":                  {nil, nil, nil, "Accepted Progressing Reconciling"},
+		"the controller has not looked":      {statefulSet(2, 1, 3, 3, 3, 3), nil, nil, "Accepted Available Progressing Reconciling"},
+		"pods are made":                      {statefulSet(1, 1, 3, 3, 3, 1), nil, nil, "Accepted Available Progressing Reconciling"},
+		"pods are replaced":                  {statefulSet(2, 2, 3, 3, 1, 3), nil, nil, "Accepted Available Progressing Reconciling"},
+		"one too many":                       {statefulSet(2, 2, 3, 4, 3, 3), nil, nil, "Accepted Available Progressing Reconciling"},
+		"all there":                          {statefulSet(1, 1, 3, 3, 3, 3), nil, nil, healthy},
+		"none wanted":                        {statefulSet(1, 1, 0, 0, 0, 0), nil, nil, "Accepted Ready"},
+		"a pod is lost":                      {lost, nil, nil, "Accepted Available Degraded Reconciling"},
+		"a wrong spec, the pods go on":       {statefulSet(1, 1, 3, 3, 3, 3), &problem{reason: "InvalidSpec", stalled: true}, nil, "Available Stalled"},
+		"a wrong spec from the beginning":    {nil, &problem{reason: "InvalidSpec", stalled: true}, nil, "Stalled"},
+		"a reference is missing":             {nil, &problem{reason: "ReferenceNotFound"}, nil, "Reconciling"},
+		"a reference is missing, pods go on": {statefulSet(1, 1, 3, 3, 3, 3), &problem{reason: "ReferenceNotFound"}, nil, "Available Reconciling"},
+		"an object could not be written":     {statefulSet(1, 1, 3, 3, 3, 3), nil, errors.New("conflict"), "Accepted Available Reconciling"},
+		"an object must not be written": {
+			statefulSet(1, 1, 3, 3, 3, 3), nil, apierrors.NewForbidden(schema.GroupResource{}, "x", nil),
+			"Accepted Available Degraded Reconciling",
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			want := int32(3)
+			node := &v1alpha1.CacheNode{}
+			node.Generation = 7
+			if tt.set != nil {
+				want = *tt.set.Spec.Replicas
+				node.Status.ReadyReplicas = tt.set.Status.ReadyReplicas
+			}
+			if name == "a pod is lost" {
+				l := conditionList{}
+				l.set(v1alpha1.ConditionProgressing, false, v1alpha1.ReasonRolledOut, "")
+				node.Status.Conditions = l.items
+			}
+			var isTrue []string
+			list := conditions(&scope{node: node, statefulSet: tt.set, problem: tt.problem, failure: tt.failure}, want)
+			for _, c := range list {
+				if c.ObservedGeneration != 7 || c.Reason == "" {
+					t.Errorf("%s has generation %d and reason %q", c.Type, c.ObservedGeneration, c.Reason)
+				}
+				if c.Status == "True" {
+					isTrue = append(isTrue, c.Type)
+				}
+			}
+			if len(list) != 7 {
+				t.Errorf("%d conditions, want 7", len(list))
+			}
+			if diff := cmp.Diff(strings.Fields(tt.want), isTrue); diff != "" {
+				t.Errorf("true conditions (-want +got):\n%s", diff)
+			}
+		})
+	}
+}
