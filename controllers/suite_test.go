@@ -71,7 +71,7 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 
 // operator is a running operator, with a client of the test's own beside it.
 type operator struct {
-	t          *testing.T
+	t          testing.TB
 	reconciler *CacheNodeReconciler
 	requests   *requests
 	client     client.Client
@@ -79,7 +79,7 @@ type operator struct {
 }
 
 // startOperator runs the operator as cmd/manager does, until the test ends or stop is called.
-func startOperator(t *testing.T, restConfig *rest.Config) *operator {
+func startOperator(t testing.TB, restConfig *rest.Config) *operator {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	counted := rest.CopyConfig(restConfig)
@@ -217,7 +217,7 @@ func describe(node *v1alpha1.CacheNode) string {
 	return b.String()
 }
 
-func must(t *testing.T, err error) {
+func must(t testing.TB, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)

@@ -36,8 +36,12 @@ func Seconds(d time.Duration) Literal {
 
 // Percent is hundredths of a percent as split_clients takes them, such as 0.05%.
 func Percent(hundredths int) string {
-	return fmt.Sprintf("%d.%02d%%", hundredths/100, hundredths%100)
+	text := strconv.AppendInt(make([]byte, 0, 8), int64(hundredths/100), 10)
+	return string(append(text, '.', digit(hundredths/10), digit(hundredths), '%'))
 }
+
+// digit is the last decimal digit of a number that is not negative.
+func digit(n int) byte { return "0123456789"[n%10] }
 
 // Int is a whole number.
 func Int[T ~int | ~int32 | ~int64](n T) Literal { return Literal(strconv.FormatInt(int64(n), 10)) }

@@ -17,87 +17,94 @@ const (
 // no directive's and for an argument that cannot be written, see [Literal].
 func Write(block Block) (string, error) {
 	var w writer
-	w.block(block, 0)
+	w.block(block, "")
 	if len(w.errs) > 0 {
 		return "", errors.Join(w.errs...)
 	}
-	return w.String(), nil
+	return string(w.text), nil
 }
 
 type writer struct {
-	strings.Builder
+	text []byte
 	errs []error
 }
 
-func (w *writer) block(block Block, depth int) {
-	margin := strings.Repeat(indent, depth)
+func (w *writer) block(block Block, margin string) {
 	for _, d := range block {
 		if d.Comment != "" {
 			for line := range strings.Lines(d.Comment) {
-				w.line(margin, "# ", clean(line))
+				w.add(margin, "# ", clean(line), "\n")
 			}
 		}
-		head := margin + w.head(d)
+		w.add(margin)
+		w.head(d)
 		switch {
 		case d.Block == nil:
-			w.line(head, ";")
+			w.add(";\n")
 		case len(d.Block) == 0:
-			w.line(head, " { }")
+			w.add(" { }\n")
 		default:
-			w.line(head, " {")
+			w.add(" {\n")
 			if d.Rows {
 				w.rows(d.Block, margin+indent)
 			} else {
-				w.block(d.Block, depth+1)
+				w.block(d.Block, margin+indent)
 			}
-			w.line(margin, "}")
+			w.add(margin, "}\n")
 		}
 	}
 }
 
-func (w *writer) line(parts ...string) {
-	for _, part := range append(parts, "\n") {
-		_, _ = w.WriteString(part) // a strings.Builder never fails
+func (w *writer) add(parts ...string) {
+	for _, part := range parts {
+		w.text = append(w.text, part...)
 	}
 }
 
 // rows writes simple directives side by side.
 func (w *writer) rows(block Block, margin string) {
-	line := margin
+	w.add(margin)
+	line := len(w.text) // where the line's first directive begins
 	for _, d := range block {
-		text := w.head(d) + ";"
 		if d.Block != nil || d.Comment != "" {
 			w.errs = append(w.errs, fmt.Errorf("%s: only simple directives can stand in rows", d.Name))
 		}
-		if len(line) > len(margin) && len(line)+1+len(text) > rowWidth {
-			w.line(line)
-			line = margin
+		begin := len(w.text)
+		if begin > line {
+			w.add(" ")
 		}
-		if len(line) > len(margin) {
-			line += " "
+		w.head(d)
+		w.add(";")
+		if begin > line && len(margin)+len(w.text)-line > rowWidth {
+			word := string(w.text[begin+1:])
+			w.text = w.text[:begin]
+			w.add("\n", margin)
+			line = len(w.text)
+			w.add(word)
 		}
-		line += text
 	}
-	w.line(line)
+	w.add("\n")
 }
 
-// head is the directive's name and arguments.
-func (w *writer) head(d Directive) string {
+// head writes the directive's name and arguments.
+func (w *writer) head(d Directive) {
 	if !isWord(d.Name) {
 		w.errs = append(w.errs, fmt.Errorf("%q is no directive's name", d.Name))
 	}
-	words := []string{d.Name}
+	w.add(d.Name)
 	for _, arg := range d.Args {
 		if err := check(arg); err != nil {
 			w.errs = append(w.errs, fmt.Errorf("%s: argument %q: %w", d.Name, arg.text(), err))
 		}
-		words = append(words, quote(arg.text()))
+		w.add(" ", quote(arg.text()))
 	}
-	return strings.Join(words, " ")
 }
 
 func check(arg Argument) error {
 	text := arg.text()
+	if isPlain(text) && (arg.expression() || strings.IndexByte(text, '$') < 0) {
+		return nil
+	}
 	if !utf8.ValidString(text) {
 		return errors.New("is not valid UTF-8")
 	}
@@ -125,16 +132,21 @@ func isPlain(text string) bool {
 	if text == "" {
 		return false
 	}
-	for _, r := range text {
-		switch {
-		case r >= 'a' && r <= 'z', r >= 'A' && r <= 'Z', r >= '0' && r <= '9':
-		case strings.ContainsRune("_-./:=%*$@,+?", r):
-		default:
+	for i := range len(text) {
+		if !plain[text[i]] {
 			return false
 		}
 	}
 	return true
 }
+
+// plain are the bytes of words without quotes.
+var plain = func() (table [256]bool) {
+	for _, c := range []byte("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=%*$@,+?") {
+		table[c] = true
+	}
+	return table
+}()
 
 // isWord is true for the name of a directive, and for the first word of a line in a map or split_clients block.
 func isWord(name string) bool { return isPlain(name) && name[0] != '$' && name[0] != '@' }
