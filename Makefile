@@ -29,12 +29,13 @@ clean: ## Remove what a build leaves in the tree.
 
 ##@ Generated files
 .PHONY: generate
-generate: ## Write all generated files anew: deep copies, CRD, RBAC, the chart's copies.
+generate: ## Write all generated files anew: deep copies, CRD, RBAC, the chart's copies, the reference.
 	@tools=$$(hack/build-tool tools); set -x; \
 	$$tools/controller-gen object paths=./api/...; \
 	$$tools/controller-gen crd:allowDangerousTypes=false paths=./api/... output:crd:dir=config/crd/bases; \
 	$$tools/controller-gen rbac:roleName=cachenode-operator paths=./controllers/... output:rbac:dir=config/rbac
 	@hack/generate-chart
+	go run ./hack/reference >docs/reference/cachenode.md
 
 .PHONY: golden
 golden: ## Write the golden files anew.

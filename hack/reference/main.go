@@ -1,0 +1,83 @@
+// Command reference writes docs/reference/cachenode.md from the CustomResourceDefinition: every field with its type,
+// default, limits and meaning, as the API's comments give it.
+package main
+
+import (
+	"fmt"
+	"log"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/cachenode/cachenode-operator/config/crd"
+)
+
+// kubernetes are fields with types of Kubernetes' own, which its documentation describes.
+var kubernetes = []string{
+	"spec.pod.affinity", "spec.pod.tolerations", "spec.pod.topologySpreadConstraints", "spec.pod.resources", "spec.pod.imagePullSecrets",
+	"status.conditions",
+}
+
+func main() {
+	var definition apiextensionsv1.CustomResourceDefinition
+	if err := yaml.UnmarshalStrict(crd.CacheNodes, &definition); err != nil {
+		log.Fatal(err)
+	}
+	root := definition.Spec.Versions[0].Schema.OpenAPIV3Schema
+	fmt.Printf("<!-- Written by hack/reference from the API's comments: make generate. -->\n# CacheNode %s/%s\n\n%s\n",
+		definition.Spec.Group, definition.Spec.Versions[0].Name, oneLine(root.Description))
+	for _, part := range []string{"spec", "status"} {
+		fmt.Printf("\n## %s\n\n| field | type | meaning |\n|---|---|---|\n", part)
+		fields(part, root.Properties[part])
+	}
+	if err := os.Stdout.Close(); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func fields(path string, schema apiextensionsv1.JSONSchemaProps) {
+	if schema.Items != nil && schema.Items.Schema != nil {
+		path += "[]"
+		schema = *schema.Items.Schema
+	}
+	for _, name := range slices.Sorted(maps.Keys(schema.Properties)) {
+		field := schema.Properties[name]
+		required := ""
+		if slices.Contains(schema.Required, name) {
+			required = ", required"
+		}
+		fmt.Printf("| `%s.%s` | %s%s | %s |\n", path, name, kind(field), required, meaning(name, field))
+		if !slices.Contains(kubernetes, path+"."+name) {
+			fields(path+"."+name, field)
+		}
+	}
+}
+
+func kind(s apiextensionsv1.JSONSchemaProps) string {
+	switch {
+	case s.XIntOrString:
+		return "quantity or number"
+	case s.Type == "array" && s.Items.Schema.Properties == nil:
+		return "list of " + kind(*s.Items.Schema)
+	case s.Type == "array":
+		return "list"
+	case len(s.Enum) > 0:
+		return "enum"
+	}
+	return s.Type
+}
+
+// meaning leaves out the field's own name, with which every comment begins.
+func meaning(name string, s apiextensionsv1.JSONSchemaProps) string {
+	text := oneLine(s.Description)
+	for _, verb := range []string{" is ", " are "} {
+		text = strings.TrimPrefix(text, name+verb)
+	}
+	return strings.ReplaceAll(strings.TrimPrefix(text, name+" "), "|", `\|`)
+}
+
+func oneLine(text string) string { return strings.Join(strings.Fields(text), " ") }
