@@ -60,7 +60,7 @@ func fields(path string, schema apiextensionsv1.JSONSchemaProps) {
 func kind(s apiextensionsv1.JSONSchemaProps) string {
 	switch {
 	case s.XIntOrString:
-		return "quantity or number"
+		return "number or string"
 	case s.Type == "array" && s.Items.Schema.Properties == nil:
 		return "list of " + kind(*s.Items.Schema)
 	case s.Type == "array":
