@@ -1,7 +1,13 @@
 package e2e
 
 import (
+	"bufio"
 	"context"
+	"crypto/tls"
+	"io"
+	"net/http"
+	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
@@ -68,13 +74,53 @@ func scales(t *testing.T, s *suite) {
 	}
 }
 
+// metricsNeedAuthentication asks for the operator's metrics as a stranger, as somebody without the right, and as somebody
+// with it.
 func metricsNeedAuthentication(t *testing.T, _ *suite) {
-	const url = "https://cachenode-operator-metrics.cachenode-system:8443/metrics"
-	script := `kubectl -n cachenode-system get --raw /api/v1/namespaces/cachenode-system/services/https:cachenode-operator-metrics:metrics/proxy/metrics`
-	// The API server's proxy drops the client's credentials, so the request arrives without any.
-	if out, err := tryKubectl("", "get", "--raw", "/api/v1/namespaces/cachenode-system/services/https:cachenode-operator-metrics:metrics/proxy/metrics"); err == nil {
-		t.Errorf("%s answers strangers (%s): %.200s", url, script, out)
+	kubectl(t, "", "create", "serviceaccount", "scraper")
+	kubectl(t, "", "create", "serviceaccount", "nobody")
+	kubectl(t, "", "delete", "clusterrolebinding", "e2e-scraper", "--ignore-not-found")
+	kubectl(t, "", "create", "clusterrolebinding", "e2e-scraper", "--clusterrole=cachenode-operator-metrics-reader", "--serviceaccount="+namespace+":scraper")
+	t.Cleanup(func() { kubectl(t, "", "delete", "clusterrolebinding", "e2e-scraper") })
+	address := portForward(t, "cachenode-system", "service/cachenode-operator-metrics", "8443")
+
+	// The operator's certificate is its own, made at start: this test is about who may ask.
+	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	for account, want := range map[string]int{"": http.StatusUnauthorized, "nobody": http.StatusForbidden, "scraper": http.StatusOK} {
+		request, err := http.NewRequest(http.MethodGet, "https://"+address+"/metrics", nil)
+		must(t, err)
+		if account != "" {
+			request.Header.Set("Authorization", "Bearer "+strings.TrimSpace(kubectl(t, "", "create", "token", account)))
+		}
+		response, err := client.Do(request)
+		must(t, err)
+		body, err := io.ReadAll(response.Body)
+		must(t, err)
+		must(t, response.Body.Close())
+		if response.StatusCode != want {
+			t.Errorf("account %q gets status %d, want %d", account, response.StatusCode, want)
+		}
+		if got := strings.Contains(string(body), "controller_runtime_reconcile_total"); got != (want == http.StatusOK) {
+			t.Errorf("account %q sees metrics: %t", account, got)
+		}
 	}
+}
+
+// portForward forwards a free local port until the test ends and returns its address.
+func portForward(t *testing.T, namespace, target, port string) string {
+	t.Helper()
+	cmd := exec.Command("kubectl", "--namespace", namespace, "port-forward", target, ":"+port)
+	out, err := cmd.StdoutPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	line, err := bufio.NewReader(out).ReadString('\n') // Forwarding from 127.0.0.1:PORT -> 8443
+	must(t, err)
+	words := strings.Fields(line)
+	if len(words) < 3 {
+		t.Fatalf("kubectl port-forward says %q", line)
+	}
+	return words[2]
 }
 
 func deletes(t *testing.T, s *suite) {

@@ -4,7 +4,6 @@
 package nginxtest
 
 import (
-	"bytes"
 	"context"
 	"net"
 	"net/http"
@@ -31,6 +30,7 @@ type Nginx struct {
 	Root string
 	// holder keeps the network namespace alive.
 	holder *exec.Cmd
+	log    *os.File
 }
 
 // New mounts a fresh root file system. The environment variable NGINX_ROOT names the one below it; make test sets it.
@@ -100,16 +100,19 @@ func (n *Nginx) Test() (output string, err error) {
 func (n *Nginx) Start() {
 	n.t.Helper()
 	n.namespace()
+	log, err := os.CreateTemp(n.t.TempDir(), "log")
+	must(n.t, err)
+	n.log = log
 	cmd := exec.Command("nsenter", "--net="+n.netns(), "chroot", "--userspec=101:101", n.Root, "nginx", "-c", naming.ConfigFile, "-e", "stderr")
-	var log bytes.Buffer
-	cmd.Stdout, cmd.Stderr = &log, &log
+	cmd.Stdout, cmd.Stderr = log, log
 	must(n.t, cmd.Start())
 	n.t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		_ = cmd.Wait()
 		if n.t.Failed() {
-			n.t.Logf("nginx's log:\n%s", log.String())
+			n.t.Logf("nginx's log:\n%s", n.Log())
 		}
+		_ = log.Close()
 	})
 	client := n.Client()
 	deadline := time.Now().Add(10 * time.Second)
@@ -120,10 +123,18 @@ func (n *Nginx) Start() {
 			return
 		}
 		if time.Now().After(deadline) {
-			n.t.Fatalf("nginx does not answer: %v\n%s", err, log.String())
+			n.t.Fatalf("nginx does not answer: %v\n%s", err, n.Log())
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
+}
+
+// Log is what nginx has logged so far.
+func (n *Nginx) Log() string {
+	n.t.Helper()
+	text, err := os.ReadFile(n.log.Name())
+	must(n.t, err)
+	return string(text)
 }
 
 // Client is an HTTP client inside nginx's network namespace.
@@ -146,6 +157,17 @@ func (n *Nginx) Serve(address string, handler http.Handler) {
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
 	go func() { _ = server.Serve(listener) }()
 	n.t.Cleanup(func() { _ = server.Close() })
+}
+
+// ListenPacket listens inside nginx's network namespace.
+func (n *Nginx) ListenPacket(address string) net.PacketConn {
+	n.t.Helper()
+	n.namespace()
+	var connection net.PacketConn
+	var err error
+	n.inside(func() { connection, err = net.ListenPacket("udp", address) })
+	must(n.t, err)
+	return connection
 }
 
 func (n *Nginx) command(args ...string) *exec.Cmd {

@@ -1,0 +1,161 @@
+package cache_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+
+	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
+	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
+)
+
+// TestOriginsName starts nginx before its origin's name exists: nginx starts all the same, finds the origin when the name
+// comes, and follows when its address changes.
+func TestOriginsName(t *testing.T) {
+	t.Parallel()
+	n := nginxtest.New(t)
+	in := decode(t, []byte(strings.Replace(threeDisks, "{host: 127.0.0.1, port: 9000}", "{host: origin.example.com, port: 9000}", 1)))
+	in.Facts.Resolvers = []string{"127.0.0.1"}
+	config, err := cache.Render(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Configure(config.Text, "disk1", "disk2", "disk3")
+	var address atomic.Value
+	address.Store("")
+	resolve(t, n, &address)
+	for _, ip := range []string{"127.0.0.2", "127.0.0.3"} {
+		n.Serve(ip+":9000", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, ip) }))
+	}
+	n.Start()
+	client := n.Client()
+
+	if response, _ := get(t, client, "www.example.com", "/before"); response.StatusCode != http.StatusBadGateway {
+		t.Errorf("without a name: status %d, want 502", response.StatusCode)
+	}
+	for _, ip := range []string{"127.0.0.2", "127.0.0.3"} {
+		address.Store(ip)
+		deadline := time.Now().Add(40 * time.Second)
+		for i := 0; ; i++ {
+			response, body := get(t, client, "www.example.com", fmt.Sprintf("/%s/%d", ip, i))
+			if response.StatusCode == http.StatusOK && body == ip {
+				break
+			}
+			if time.Now().After(deadline) {
+				t.Fatalf("nginx does not find the origin at %s: %d %q", ip, response.StatusCode, body)
+			}
+			time.Sleep(100 * time.Millisecond)
+		}
+	}
+}
+
+// resolve runs a DNS server that knows one address, or none while it is "".
+func resolve(t *testing.T, n *nginxtest.Nginx, address *atomic.Value) {
+	t.Helper()
+	server := &dns.Server{PacketConn: n.ListenPacket("127.0.0.1:53"), Handler: dns.HandlerFunc(func(w dns.ResponseWriter, question *dns.Msg) {
+		answer := (&dns.Msg{}).SetReply(question)
+		if ip := address.Load().(string); ip == "" {
+			answer.Rcode = dns.RcodeNameError
+		} else if question.Question[0].Qtype == dns.TypeA {
+			answer.Answer = []dns.RR{&dns.A{
+				Hdr: dns.RR_Header{Name: question.Question[0].Name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: 5},
+				A:   net.ParseIP(ip),
+			}}
+		}
+		_ = w.WriteMsg(answer)
+	})}
+	go func() { _ = server.ActivateAndServe() }()
+	t.Cleanup(func() { _ = server.Shutdown() })
+}
+
+// TestFullQueue gives a disk a single thread and no queue: a request that finds no thread is served from the origin. Only a
+// response whose header is already sent breaks off, which nothing can mend; every overflow is one or the other.
+func TestFullQueue(t *testing.T) {
+	t.Parallel()
+	n := nginxtest.New(t)
+	in := decode(t, []byte(strings.Replace(threeDisks,
+		"[{name: disk1, size: 1Gi}, {name: disk2, size: 1Gi}, {name: disk3, size: 1Gi}]",
+		"[{name: disk1, size: 1Gi, threadPool: {threads: 1, maxQueue: 0}}]", 1)))
+	in.Facts.Workers = 1
+	config, err := cache.Render(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Configure(config.Text, "disk1")
+	var count atomic.Int64
+	n.Serve("127.0.0.1:9000", origin(&count))
+	n.Start()
+	client := n.Client()
+	paths := make([]string, 20)
+	for i := range paths {
+		paths[i] = fmt.Sprintf("/object/%d", i)
+		if _, err := fetch(client, paths[i]); err != nil { // to fill the cache; the single thread may be busy here already
+			t.Fatal(err)
+		}
+	}
+	overflow := `thread pool "pool_disk1" queue overflow`
+	before := strings.Count(n.Log(), overflow)
+
+	var group sync.WaitGroup
+	var mutex sync.Mutex
+	seen := map[string]int{}
+	for range 32 {
+		group.Go(func() {
+			for i := range 100 {
+				status, err := fetch(client, paths[i%len(paths)])
+				mutex.Lock()
+				if seen[status]++; err != nil {
+					t.Error(err)
+				}
+				mutex.Unlock()
+			}
+		})
+	}
+	group.Wait()
+	overflows := strings.Count(n.Log(), overflow) - before
+	t.Logf("%v, %d queue overflows", seen, overflows)
+	if seen["UNCACHED"] == 0 || seen["HIT"] == 0 {
+		t.Error("the queue has not overflowed, or nothing else has happened: nothing is shown")
+	}
+	if seen["UNCACHED"]+seen["broken off"] != overflows {
+		t.Errorf("%d overflows, but %d requests were served from the origin and %d broke off", overflows, seen["UNCACHED"], seen["broken off"])
+	}
+}
+
+// fetch returns X-Cache, or "broken off" for a response that ends too early.
+func fetch(client *http.Client, path string) (status string, err error) {
+	request, err := http.NewRequest(http.MethodGet, "http://127.0.0.1:8080"+path, nil)
+	if err != nil {
+		return "", err
+	}
+	request.Host = "www.example.com"
+	request.Close = true // on a kept connection Go would try again by itself
+	response, err := client.Do(request)
+	if errors.Is(err, io.EOF) {
+		return "broken off", nil // with its header still in a buffer
+	}
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return "broken off", nil
+	}
+	if err != nil {
+		return "", err
+	}
+	if response.StatusCode != http.StatusOK || string(body) != path+" of www.example.com" {
+		return "", fmt.Errorf("%s: %d %q", path, response.StatusCode, body)
+	}
+	return response.Header.Get("X-Cache"), nil
+}
