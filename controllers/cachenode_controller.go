@@ -64,7 +64,11 @@ func (r *CacheNodeReconciler) Reconcile(ctx context.Context, request reconcile.R
 	if err != nil {
 		s.failure = err
 	}
-	return reconcile.Result{}, errors.Join(err, r.report(ctx, s))
+	var result reconcile.Result
+	if s.problem != nil {
+		result.RequeueAfter = s.problem.retryAfter
+	}
+	return result, errors.Join(err, r.report(ctx, s))
 }
 
 // scope is what one pass knows. Each field says which phase sets it.

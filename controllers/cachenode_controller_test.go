@@ -374,6 +374,30 @@ spec:
 	o.get(children(node)[0]) // the pods stay
 }
 
+// TestNameTaken: an object of somebody else's is neither changed nor adopted, so it is not deleted with the CacheNode either.
+func TestNameTaken(t *testing.T) {
+	o := startOperator(t, apiserver.Start(t))
+	ctx := context.Background()
+	service := &corev1.Service{}
+	service.Name, service.Namespace = "edge", "default"
+	service.Spec.Selector = map[string]string{"app": "somebody-elses"}
+	service.Spec.Ports = []corev1.ServicePort{{Port: 80}}
+	must(t, o.client.Create(ctx, service))
+	before := service.ResourceVersion
+
+	node := o.create(edge)
+	o.becomes(node, status.InProgressStatus, v1alpha1.ConditionAccepted, v1alpha1.ReasonNameTaken)
+	if text := describe(node); !strings.Contains(text, `Service "edge" exists and is not the operator's`) {
+		t.Error(text)
+	}
+	if o.get(service); service.ResourceVersion != before {
+		t.Errorf("the Service was changed: %v", service)
+	}
+	must(t, o.client.Delete(ctx, service))
+	o.pass(node)
+	o.becomes(node, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
+}
+
 // selfSigned makes a certificate and its key in PEM.
 func selfSigned(t *testing.T) (certificate, key []byte) {
 	t.Helper()

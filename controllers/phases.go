@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -28,6 +29,8 @@ type problem struct {
 	reason, message string
 	// stalled: only an edit of the spec helps. Otherwise the problem heals when something else changes.
 	stalled bool
+	// retryAfter is when to look again, where nothing tells that the problem is gone.
+	retryAfter time.Duration
 }
 
 func (p *problem) Error() string { return p.message }
@@ -63,7 +66,14 @@ func (r *CacheNodeReconciler) render(_ context.Context, s *scope) error {
 // apply writes the objects. One that the API server calls invalid has its cause in the spec.
 func (r *CacheNodeReconciler) apply(ctx context.Context, s *scope) error {
 	for _, object := range manifest.Build(manifest.Input{Node: s.node, Config: s.config, CABundle: s.caBundle}) {
-		live, outcome, err := apply.Apply(ctx, r.Client, object)
+		live, outcome, err := apply.Applier{Client: r.Client, Live: r.Live}.Apply(ctx, object)
+		if taken, ok := errors.AsType[*apply.TakenError](err); ok {
+			return &problem{
+				reason:     v1alpha1.ReasonNameTaken,
+				message:    taken.Error() + ": it is left alone; delete it, or give the CacheNode another name",
+				retryAfter: time.Minute, // objects of others are not watched
+			}
+		}
 		if apply.IsRefused(err) {
 			return &problem{reason: v1alpha1.ReasonInvalidSpec, message: refusal(err), stalled: true}
 		}

@@ -103,6 +103,9 @@ const (
 	ReasonReferenceNotFound = "ReferenceNotFound"
 	// ReasonInvalidReference: a Secret or ConfigMap is there, but holds no certificates. It heals when it is corrected.
 	ReasonInvalidReference = "InvalidReference"
+	// ReasonNameTaken: an object that the CacheNode needs exists and belongs to somebody else. It heals within a minute
+	// when that object is gone.
+	ReasonNameTaken = "NameTaken"
 	// ReasonRollingOut: pods are made, replaced or removed.
 	ReasonRollingOut = "RollingOut"
 	// ReasonRolledOut: every pod runs what the spec asks for.

@@ -10,6 +10,7 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -27,26 +28,49 @@ const (
 	Updated   Outcome = "updated"
 )
 
+// Applier applies objects. It is safe for concurrent use.
+type Applier struct {
+	client.Client
+	// Live reads from the API server. The client's cache may hold our own objects only, so an object that is not in it
+	// may still exist.
+	Live client.Reader
+}
+
+// TakenError says that an object of the wanted name exists and belongs to somebody else. Server-side apply with force would
+// take it over, and deleting our owner would delete it.
+type TakenError struct{ Kind, Name string }
+
+func (e *TakenError) Error() string {
+	return fmt.Sprintf("%s %q exists and is not the operator's", e.Kind, e.Name)
+}
+
 // Apply makes the object on the API server what desired says, and leaves to others what desired does not mention. Where
-// the cache already shows that, it sends nothing. It returns the object as the API server has it.
+// the cache already shows that, it sends nothing. It returns the object as the API server has it. An object of somebody
+// else's is left alone and reported as a [TakenError].
 //
 // Two facts together mean that nothing is to do: the hash on the live object is that of desired, so no field was dropped
 // from desired since, and every field of desired is there with its value, so nobody has changed one by hand.
-func Apply(ctx context.Context, c client.Client, desired client.Object) (*unstructured.Unstructured, Outcome, error) {
+func (a Applier) Apply(ctx context.Context, desired client.Object) (*unstructured.Unstructured, Outcome, error) {
 	want, err := toUnstructured(desired)
 	if err != nil {
 		return nil, "", err
 	}
-	live, err := get(ctx, c, desired)
+	live, err := get(ctx, a.Client, desired)
+	if err == nil && live == nil {
+		live, err = get(ctx, a.Live, desired)
+	}
 	if err != nil {
 		return nil, "", err
+	}
+	if live != nil && !isOurs(live, desired) {
+		return nil, "", &TakenError{Kind: want.GetKind(), Name: want.GetName()}
 	}
 	if live != nil && contains(live.Object, want.Object) {
 		return live, Unchanged, nil
 	}
-	applied, err := send(ctx, c, want)
-	if IsRefused(err) && live != nil && retake(ctx, c, want) == nil {
-		applied, err = send(ctx, c, want)
+	applied, err := send(ctx, a.Client, want)
+	if IsRefused(err) && live != nil && retake(ctx, a.Client, want) == nil {
+		applied, err = send(ctx, a.Client, want)
 	}
 	if err != nil {
 		return nil, "", fmt.Errorf("apply %s %s: %w", want.GetKind(), want.GetName(), err)
@@ -57,14 +81,24 @@ func Apply(ctx context.Context, c client.Client, desired client.Object) (*unstru
 	return applied, Updated, nil
 }
 
+// isOurs is true for an object with the controller of desired, and for one that has lost it but was applied by us: a hand
+// edit, to be repaired like any other.
+func isOurs(live, desired client.Object) bool {
+	if controller := metav1.GetControllerOf(live); controller != nil {
+		wanted := metav1.GetControllerOf(desired)
+		return wanted != nil && wanted.UID == controller.UID
+	}
+	return live.GetAnnotations()[naming.AnnotationApplied] != ""
+}
+
 // send applies the object and returns it as the API server then has it.
 func send(ctx context.Context, c client.Client, want *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	object := want.DeepCopy()
 	return object, c.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(naming.FieldManager), client.ForceOwnership)
 }
 
-// get reads the live object from the client's cache, by its Go type so that no second cache is started; nil: none there.
-func get(ctx context.Context, c client.Client, desired client.Object) (*unstructured.Unstructured, error) {
+// get reads the live object by its Go type, so that no second cache is started; nil: none there.
+func get(ctx context.Context, c client.Reader, desired client.Object) (*unstructured.Unstructured, error) {
 	object := desired.DeepCopyObject().(client.Object)
 	if err := c.Get(ctx, client.ObjectKeyFromObject(desired), object); err != nil {
 		return nil, client.IgnoreNotFound(err)

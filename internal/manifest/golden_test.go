@@ -120,7 +120,7 @@ func TestAPIServerTakesThem(t *testing.T) {
 		})
 		for _, object := range build(t, "../nginx/cache/testdata/"+filepath.Base(file)) {
 			for i, want := range []apply.Outcome{apply.Created, apply.Unchanged} {
-				_, got, err := apply.Apply(ctx, c, object)
+				_, got, err := apply.Applier{Client: c, Live: c}.Apply(ctx, object)
 				if err != nil || got != want {
 					t.Errorf("apply %d of %T %s: %s, error %v; want %s", i+1, object, object.GetName(), got, err, want)
 				}
