@@ -20,7 +20,6 @@ build: ## Build manager and kubectl-cachenode into bin/.
 
 .PHONY: demo
 demo: ## Start a cluster with the operator and a CacheNode, fetch objects and show where they are cached.
-	@hack/setup
 	@test/demo/demo
 
 .PHONY: clean

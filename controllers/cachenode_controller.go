@@ -7,6 +7,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -61,9 +62,10 @@ func (r *CacheNodeReconciler) Reconcile(ctx context.Context, request reconcile.R
 		s.problem, err = p, nil
 		log.FromContext(ctx).Info("not accepted", "reason", p.reason, "message", p.message)
 	}
-	if err != nil {
-		s.failure = err
+	if err != nil && !apierrors.IsForbidden(err) {
+		return reconcile.Result{}, err // it passes, or the next try says more: no condition flaps for it
 	}
+	s.failure = err
 	var result reconcile.Result
 	if s.problem != nil {
 		result.RequeueAfter = s.problem.retryAfter
@@ -81,7 +83,7 @@ type scope struct {
 	shares []v1alpha1.DiskStatus
 	// statefulSet: apply, or report where apply was not reached; nil while there is none.
 	statefulSet *appsv1.StatefulSet
-	// problem: what keeps the spec from being accepted; failure: what went wrong on our side. Reconcile sets both.
+	// problem: what keeps the spec from being accepted; failure: what the operator is not allowed to do. Reconcile sets both.
 	problem *problem
 	failure error
 }

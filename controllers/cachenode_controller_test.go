@@ -174,12 +174,21 @@ func TestReconcile(t *testing.T) {
 
 	t.Run("what the API server refuses is refused too", func(t *testing.T) {
 		o.t = t
-		o.edit(node, func(s *v1alpha1.CacheNodeSpec) { s.Pod.NodeSelector = map[string]string{"a": "not a label value"} })
+		service := children(node)[1]
+		o.get(service)
+		version := service.GetResourceVersion()
+		o.edit(node, func(s *v1alpha1.CacheNodeSpec) {
+			s.Service.Port = ptr.To[int32](8888) // right by itself, but part of a spec that is refused
+			s.Pod.NodeSelector = map[string]string{"a": "not a label value"}
+		})
 		o.becomes(node, status.FailedStatus, v1alpha1.ConditionAccepted, v1alpha1.ReasonInvalidSpec)
 		if text := describe(node); !strings.Contains(text, "nodeSelector") {
 			t.Error(text)
 		}
-		o.edit(node, func(s *v1alpha1.CacheNodeSpec) { s.Pod.NodeSelector = nil })
+		if o.get(service); service.GetResourceVersion() != version {
+			t.Error("the Service was changed though the spec is refused")
+		}
+		o.edit(node, func(s *v1alpha1.CacheNodeSpec) { s.Pod.NodeSelector, s.Service.Port = nil, nil })
 		o.becomes(node, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
 	})
 

@@ -5,7 +5,6 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -43,7 +42,7 @@ func conditions(s *scope, want int32) []metav1.Condition {
 	l.progressing(s, progressing, want)
 	pods := fmt.Sprintf("%d of %d pods are ready", ready, want)
 	switch {
-	case apierrors.IsForbidden(s.failure):
+	case s.failure != nil:
 		l.set(v1alpha1.ConditionDegraded, true, v1alpha1.ReasonApplyFailed, s.failure.Error())
 	case !progressing && s.statefulSet != nil && !allReady:
 		l.set(v1alpha1.ConditionDegraded, true, v1alpha1.ReasonPodsNotReady, pods)
@@ -54,7 +53,7 @@ func conditions(s *scope, want int32) []metav1.Condition {
 	case s.problem != nil:
 		l.notAccepted(s.problem)
 	case s.failure != nil:
-		l.waiting(v1alpha1.ReasonApplyFailed, "an object could not be written; it is tried again")
+		l.waiting(v1alpha1.ReasonApplyFailed, "the operator may not write an object; it is tried again")
 	case progressing:
 		l.waiting(v1alpha1.ReasonRollingOut, pods)
 	case !allReady:
@@ -83,7 +82,7 @@ func (l *conditionList) progressing(s *scope, is bool, want int32) {
 	case s.problem != nil:
 		l.set(v1alpha1.ConditionProgressing, false, s.problem.reason, "the spec is not accepted: nothing is rolled out")
 	case s.failure != nil:
-		l.set(v1alpha1.ConditionProgressing, false, v1alpha1.ReasonApplyFailed, "an object could not be written")
+		l.set(v1alpha1.ConditionProgressing, false, v1alpha1.ReasonApplyFailed, "the operator may not write an object")
 	default:
 		l.set(v1alpha1.ConditionProgressing, false, v1alpha1.ReasonRolledOut, "every pod runs revision "+s.config.Revision)
 	}

@@ -1,7 +1,6 @@
 package controllers
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
@@ -49,7 +48,6 @@ func TestConditions(t *testing.T) {
 		"a wrong spec from the beginning":    {nil, &problem{reason: "InvalidSpec", stalled: true}, nil, "Stalled"},
 		"a reference is missing":             {nil, &problem{reason: "ReferenceNotFound"}, nil, "Reconciling"},
 		"a reference is missing, pods go on": {statefulSet(1, 1, 3, 3, 3, 3), &problem{reason: "ReferenceNotFound"}, nil, "Available Reconciling"},
-		"an object could not be written":     {statefulSet(1, 1, 3, 3, 3, 3), nil, errors.New("conflict"), "Accepted Available Reconciling"},
 		"an object must not be written": {
 			statefulSet(1, 1, 3, 3, 3, 3), nil, apierrors.NewForbidden(schema.GroupResource{}, "x", nil),
 			"Accepted Available Degraded Reconciling",

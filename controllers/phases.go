@@ -63,10 +63,22 @@ func (r *CacheNodeReconciler) render(_ context.Context, s *scope) error {
 	return nil
 }
 
-// apply writes the objects. One that the API server calls invalid has its cause in the spec.
+// apply writes the objects. One that the API server calls invalid has its cause in the spec. All are checked before the
+// first is written, so that of a spec that is refused nothing takes effect.
 func (r *CacheNodeReconciler) apply(ctx context.Context, s *scope) error {
-	for _, object := range manifest.Build(manifest.Input{Node: s.node, Config: s.config, CABundle: s.caBundle}) {
-		live, outcome, err := apply.Applier{Client: r.Client, Live: r.Live}.Apply(ctx, object)
+	applier := apply.Applier{Client: r.Client, Live: r.Live}
+	objects := manifest.Build(manifest.Input{Node: s.node, Config: s.config, CABundle: s.caBundle})
+	for _, object := range objects {
+		err := applier.Check(ctx, object)
+		if apply.IsRefused(err) {
+			return &problem{reason: v1alpha1.ReasonInvalidSpec, message: refusal(err), stalled: true}
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for _, object := range objects {
+		live, outcome, err := applier.Apply(ctx, object)
 		if taken, ok := errors.AsType[*apply.TakenError](err); ok {
 			return &problem{
 				reason:     v1alpha1.ReasonNameTaken,

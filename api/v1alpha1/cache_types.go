@@ -3,7 +3,9 @@ package v1alpha1
 import "k8s.io/apimachinery/pkg/api/resource"
 
 // CachePolicy says what is cached, under which key and for how long. What the origin says in Cache-Control, Expires and
-// X-Accel-Expires goes before valid; a response with Set-Cookie or Vary: * is not cached.
+// X-Accel-Expires goes before valid; a response with Set-Cookie or Vary: * is not cached, and neither is one to a request
+// with Authorization. A request with Cookie is served like any other: an origin whose responses depend on cookies must say
+// Cache-Control: private or no-store.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.methods) || !('POST' in self.methods) || (has(self.key) && 'Method' in self.key)",message="methods: POST needs Method in cache.key, or a GET would be answered with the response to a POST",fieldPath=".methods"
 type CachePolicy struct {
@@ -41,7 +43,7 @@ type CachePolicy struct {
 	Lock CacheLock `json:"lock,omitempty"`
 
 	// backgroundUpdate refreshes a stale object in the background while it is served (proxy_cache_background_update).
-	// Default true.
+	// It takes effect if useStale has Updating. Default true.
 	// +optional
 	// +kubebuilder:default=true
 	BackgroundUpdate *bool `json:"backgroundUpdate,omitempty"`
@@ -60,7 +62,7 @@ type CachePolicy struct {
 	MinUses *int32 `json:"minUses,omitempty"`
 
 	// methods are the request methods whose responses are cached (proxy_cache_methods); others go to the origin. nginx
-	// always adds GET and HEAD. A body is not part of the key: POST only where the URI says all. Default GET and HEAD.
+	// always adds GET and HEAD. Bodies of other requests pass through, of any size. A body is not part of the key: POST only where the URI says all. Default GET and HEAD.
 	// +optional
 	// +listType=set
 	// +kubebuilder:default={GET,HEAD}
@@ -69,7 +71,7 @@ type CachePolicy struct {
 	Methods []CacheMethod `json:"methods,omitempty"`
 
 	// statusHeaders adds X-Cache (HIT, MISS, EXPIRED, STALE, UPDATING, REVALIDATED, BYPASS, or UNCACHED where the disk
-	// could not be used), X-Cache-Disk and X-Cache-Node to every response. Default true.
+	// could not be used), X-Cache-Disk and X-Cache-Node to responses; X-Cache is missing where nothing was looked up. Default true.
 	// +optional
 	// +kubebuilder:default=true
 	StatusHeaders *bool `json:"statusHeaders,omitempty"`

@@ -91,7 +91,7 @@ type ThreadPool struct {
 // DiskCache becomes the parameters of proxy_cache_path.
 type DiskCache struct {
 	// maxSize is how much the cache files may take (max_size). nginx checks it now and then, not at each write. Default
-	// 90% of the disk's size; at most the disk's size.
+	// 90% of the disk's size, or less if minFree leaves less; at most the disk's size.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=32
@@ -107,12 +107,13 @@ type DiskCache struct {
 	MinFree *resource.Quantity `json:"minFree,omitempty"`
 
 	// keysZone is the shared memory for the index of the cache (keys_zone): about 8,000 keys in each mebibyte. A full
-	// zone evicts objects that the disk has room for. The zones of all disks must fit into the memory limit. Default a
+	// zone evicts objects that the disk has room for. The zones of all disks, and 16Mi or more
+	// for nginx itself, must fit into the memory limit. At most 64Gi. Default a
 	// 4096th of maxSize, which is the article's 256 MiB for 1 TiB, at least 8Mi and at most 4Gi.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=32
-	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('1Mi')) >= 0",message="keysZone: must be at least 1Mi"
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('1Mi')) >= 0 && quantity(string(self)).compareTo(quantity('64Gi')) <= 0",message="keysZone: must be at least 1Mi and at most 64Gi"
 	KeysZone *resource.Quantity `json:"keysZone,omitempty"`
 
 	// inactive is after how long without a request an object is removed, fresh or not (inactive). Default 168h.

@@ -18,7 +18,7 @@ type Origin struct {
 	// +kubebuilder:validation:XValidation:rule="self.exists(s, !s.backup)",message="servers: at least one must not be a backup"
 	Servers []OriginServer `json:"servers"`
 
-	// hostHeader is the Host header that the origin gets. Unset: the name that the client asked for. At most 253
+	// hostHeader is the Host header that the origin gets. Unset: the name that the client asked for. At most 259
 	// characters.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -129,19 +129,22 @@ type Keepalive struct {
 
 // OriginTimeouts become proxy_connect_timeout, proxy_read_timeout and proxy_send_timeout.
 type OriginTimeouts struct {
-	// connect bounds the making of a connection. Default 5s; nginx cannot wait longer than 75s.
+	// connect bounds the making of a connection. More than 0s, at most 75s, default 5s.
 	// +optional
 	// +kubebuilder:default="5s"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || (duration(self) > duration('0s') && duration(self) <= duration('75s'))",message="connect: must be more than 0s and at most 75s"
 	Connect Duration `json:"connect,omitempty"`
 
-	// read bounds the time between two reads of a response. Default 60s.
+	// read bounds the time between two reads of a response. More than 0s, default 60s.
 	// +optional
 	// +kubebuilder:default="60s"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || duration(self) > duration('0s')",message="read: must be more than 0s: every request would fail at once"
 	Read Duration `json:"read,omitempty"`
 
-	// send bounds the time between two writes of a request. Default 60s.
+	// send bounds the time between two writes of a request. More than 0s, default 60s.
 	// +optional
 	// +kubebuilder:default="60s"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || duration(self) > duration('0s')",message="send: must be more than 0s: every request would fail at once"
 	Send Duration `json:"send,omitempty"`
 }
 
@@ -161,7 +164,7 @@ type Retries struct {
 	// +kubebuilder:validation:Maximum=32
 	Tries *int32 `json:"tries,omitempty"`
 
-	// timeout bounds the time in which another server is tried. Default 10s.
+	// timeout bounds the time in which another server is tried; 0s means no bound. Default 10s.
 	// +optional
 	// +kubebuilder:default="10s"
 	Timeout Duration `json:"timeout,omitempty"`
@@ -186,7 +189,7 @@ type OriginTLS struct {
 	CABundle *CABundle `json:"caBundle,omitempty"`
 
 	// serverName is the name for SNI and for the check of the certificate. Default the name in origin.hostHeader or, if
-	// that is unset, the host of the servers if they all have the same.
+	// that is unset, the host of the servers if they all have the same name. An address has no name.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253

@@ -81,6 +81,23 @@ func (a Applier) Apply(ctx context.Context, desired client.Object) (*unstructure
 	return applied, Updated, nil
 }
 
+// Check asks the API server whether it would take the object, if applying it would change what was applied before, and
+// changes nothing. A hand edit is no such change: the object itself was taken already.
+func (a Applier) Check(ctx context.Context, desired client.Object) error {
+	want, err := toUnstructured(desired)
+	if err != nil {
+		return err
+	}
+	live, err := get(ctx, a.Client, desired)
+	if err != nil {
+		return err
+	}
+	if live != nil && live.GetAnnotations()[naming.AnnotationApplied] == want.GetAnnotations()[naming.AnnotationApplied] {
+		return nil
+	}
+	return a.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(want), client.FieldOwner(naming.FieldManager), client.ForceOwnership, client.DryRunAll)
+}
+
 // isOurs is true for an object with the controller of desired, and for one that has lost it but was applied by us: a hand
 // edit, to be repaired like any other.
 func isOurs(live, desired client.Object) bool {
@@ -144,26 +161,19 @@ func toUnstructured(desired client.Object) (*unstructured.Unstructured, error) {
 	return u, nil
 }
 
-// prune removes what Go's types write though nobody set it: nulls, empty objects and empty lists. Owning an empty field
-// would say nothing, and the API server does not store it.
+// prune removes nulls, which Go's types write for what nobody set. Empty objects stay: an empty selector selects all.
 func prune(object map[string]any) {
 	for key, value := range object {
 		switch v := value.(type) {
 		case nil:
 			delete(object, key)
 		case map[string]any:
-			// An emptyDir is an empty object that means something.
-			if prune(v); len(v) == 0 && key != "emptyDir" {
-				delete(object, key)
-			}
+			prune(v)
 		case []any:
 			for _, element := range v {
 				if m, ok := element.(map[string]any); ok {
 					prune(m)
 				}
-			}
-			if len(v) == 0 {
-				delete(object, key)
 			}
 		}
 	}

@@ -24,7 +24,8 @@ const (
 // run starts nginx and turns the signals with which pods are stopped into QUIT, on which nginx finishes its responses;
 // an image's own stop signal may be another, and on TERM nginx breaks them off. The shell ends when nginx ends. The limit
 // on open files is raised as far as the container allows, for where that is less than worker_rlimit_nofile.
-var run = fmt.Sprintf(`ulimit -n "$(ulimit -H -n)"
+var run = fmt.Sprintf(`status=1
+ulimit -n "$(ulimit -H -n)"
 nginx -c %s -e stderr & nginx=$!
 trap 'kill -QUIT $nginx' TERM INT QUIT
 while kill -0 $nginx 2>/dev/null; do wait $nginx; status=$?; done

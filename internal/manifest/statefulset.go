@@ -23,7 +23,11 @@ func statefulSet(in Input) *appsv1.StatefulSet {
 			ServiceName: naming.Headless(in.Node.Name),
 			// Caches do not wait for each other to start; updates still go one by one.
 			PodManagementPolicy: appsv1.ParallelPodManagement,
-			UpdateStrategy:      appsv1.StatefulSetUpdateStrategy{Type: appsv1.RollingUpdateStatefulSetStrategyType},
+			UpdateStrategy: appsv1.StatefulSetUpdateStrategy{
+				Type: appsv1.RollingUpdateStatefulSetStrategyType,
+				// Owned, as a partition that somebody sets by hand would keep every rollout from ending.
+				RollingUpdate: &appsv1.RollingUpdateStatefulSetStrategy{Partition: new(int32(0))},
+			},
 			PersistentVolumeClaimRetentionPolicy: &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{
 				WhenDeleted: appsv1.PersistentVolumeClaimRetentionPolicyType(spec.PersistentVolumeClaimRetentionPolicy.WhenDeleted),
 				WhenScaled:  appsv1.PersistentVolumeClaimRetentionPolicyType(spec.PersistentVolumeClaimRetentionPolicy.WhenScaled),

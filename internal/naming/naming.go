@@ -29,7 +29,7 @@ const (
 
 // Ports of a pod.
 const (
-	// PrivatePort serves health, version and stub_status; no Service leads to it.
+	// PrivatePort serves health, version and stub_status; the client Service does not lead to it.
 	PrivatePort = 8081
 	// PortHTTP and PortPrivate are the ports' names.
 	PortHTTP    = "http"

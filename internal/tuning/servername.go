@@ -2,6 +2,7 @@ package tuning
 
 import (
 	"net"
+	"strings"
 
 	"k8s.io/utils/ptr"
 
@@ -15,9 +16,9 @@ func ServerName(o v1alpha1.Origin) string {
 	}
 	if o.HostHeader != nil {
 		if host, _, err := net.SplitHostPort(*o.HostHeader); err == nil {
-			return host
+			return nameOnly(host)
 		}
-		return *o.HostHeader
+		return nameOnly(*o.HostHeader)
 	}
 	name := ""
 	for i, s := range o.Servers {
@@ -27,5 +28,14 @@ func ServerName(o v1alpha1.Origin) string {
 		}
 		name = host
 	}
-	return name
+	return nameOnly(name)
+}
+
+// nameOnly drops the dot that may end a name in DNS but not in a certificate, and an address, which nginx cannot check a
+// certificate against.
+func nameOnly(host string) string {
+	if net.ParseIP(host) != nil {
+		return ""
+	}
+	return strings.TrimSuffix(host, ".")
 }

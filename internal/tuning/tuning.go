@@ -21,12 +21,13 @@ var threads = map[v1alpha1.Media]int32{v1alpha1.HDD: 16, v1alpha1.SSD: 32, v1alp
 // Threads is the size of a disk's thread pool in each worker.
 func Threads(d v1alpha1.Disk) int32 { return ptr.Deref(d.ThreadPool.Threads, threads[d.Media]) }
 
-// MaxSize is the bytes that a disk's cache files may take: by default 90% of the disk.
+// MaxSize is the bytes that a disk's cache files may take: by default 90% of the disk, or what minFree leaves.
 func MaxSize(d v1alpha1.Disk) int64 {
 	if d.Cache.MaxSize != nil {
 		return d.Cache.MaxSize.Value()
 	}
-	return wholeMebibytes(percentOf(d.Size.Value(), 90))
+	size := d.Size.Value()
+	return wholeMebibytes(max(min(percentOf(size, 90), size-MinFree(d)), mebibyte))
 }
 
 // MinFree is the bytes of a disk that nginx keeps free: by default 5% of the disk.
@@ -53,6 +54,13 @@ func KeysZones(disks []v1alpha1.Disk) int64 {
 		sum += KeysZone(d)
 	}
 	return sum
+}
+
+// Memory is the bytes that nginx takes at least, besides the page cache: the keys zones, the connections that each worker
+// prepares, and some for everything else. Without a CPU limit the number of workers is not known; one is counted.
+func Memory(disks []v1alpha1.Disk, workers int32) int64 {
+	const perWorker, base = 8 * mebibyte, 8 * mebibyte
+	return KeysZones(disks) + int64(max(workers, 1))*perWorker + base
 }
 
 // ShardDisks are the disks as sharding sees them: with their weights, or with their sizes where none has a weight.

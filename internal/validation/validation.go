@@ -56,11 +56,12 @@ func disks(disks []v1alpha1.Disk, path *field.Path) field.ErrorList {
 // memory: nginx makes the keys zones at start; beyond the limit the kernel kills it, again and again.
 func memory(spec v1alpha1.CacheNodeSpec, path *field.Path) field.ErrorList {
 	limit := spec.Pod.Resources.Limits.Memory()
-	zones := tuning.KeysZones(spec.Disks)
-	if limit.IsZero() || zones < limit.Value() {
+	needed := tuning.Memory(spec.Disks, tuning.Workers(spec.Pod.Resources.Limits.Cpu()))
+	if limit.IsZero() || needed <= limit.Value() {
 		return nil
 	}
-	message := fmt.Sprintf("the keys zones of all disks are %s together and do not fit into the memory limit %s: lower spec.disks[].cache.keysZone or raise spec.pod.resources.limits.memory", bytes(zones), limit.String())
+	message := fmt.Sprintf("the keys zones of all disks are %s together; with nginx's own they need %s and do not fit into the memory limit %s: lower spec.disks[].cache.keysZone or raise spec.pod.resources.limits.memory",
+		bytes(tuning.KeysZones(spec.Disks)), bytes(needed), limit.String())
 	for i, d := range spec.Disks {
 		if d.Cache.KeysZone != nil {
 			return field.ErrorList{field.Invalid(path.Child("disks").Index(i).Child("cache", "keysZone"), d.Cache.KeysZone.String(), message)}
@@ -73,7 +74,7 @@ func origin(o v1alpha1.Origin, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if o.Scheme == "https" && tuning.ServerName(o) == "" {
 		errs = append(errs, field.Required(path.Child("tls", "serverName"),
-			"the servers have no host in common: set serverName or origin.hostHeader, so that the certificate can be checked"))
+			"no name follows from the servers: set serverName or origin.hostHeader, so that the certificate can be checked"))
 	}
 	if o.TLS != nil && o.TLS.CABundle != nil {
 		for name, ref := range map[string]*v1alpha1.KeyReference{"secret": o.TLS.CABundle.Secret, "configMap": o.TLS.CABundle.ConfigMap} {

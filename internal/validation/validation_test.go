@@ -16,7 +16,17 @@ func TestValidate(t *testing.T) {
 	}{
 		"valid": {disk, origin, "{}", ""},
 		"zones within the memory limit": {
-			"{name: disk1, size: 10Gi, cache: {keysZone: 100Mi}}", origin, "{resources: {limits: {memory: 101Mi}}}", "",
+			"{name: disk1, size: 10Gi, cache: {keysZone: 100Mi}}", origin, "{resources: {limits: {memory: 116Mi}}}", "",
+		},
+		"zones within the memory limit, but not the rest": {
+			"{name: disk1, size: 10Gi, cache: {keysZone: 100Mi}}", origin, "{resources: {limits: {memory: 115Mi}}}",
+			"spec.disks[0].cache.keysZone",
+		},
+		"https to an address": {
+			disk, "scheme: https, servers: [{host: 192.0.2.1}]", "{}", "spec.origin.tls.serverName: Required",
+		},
+		"much free space and the default for the cache": {
+			"{name: disk1, size: 10Gi, cache: {minFree: 4Gi}}", origin, "{}", "",
 		},
 		"zones beyond the memory limit, summed up": {
 			"{name: disk1, size: 10Gi}, {name: disk2, size: 10Gi, cache: {keysZone: 60Mi}}, {name: disk3, size: 1Gi, cache: {keysZone: 60Mi}}", origin,

@@ -34,14 +34,15 @@ for name in "$@"; do
     ;;
   coredns) program coredns localhost/coredns:test "$("$top/hack/build-tool" coredns)/coredns" ;;
   nginx)
-    if [[ ! -e $out/nginx.tar ]]; then
-      root=$("$top/hack/nginx-root")
+    root=$("$top/hack/nginx-root")
+    archive=$out/$(basename "$root").tar
+    if [[ ! -e $archive ]]; then
       tar -C "$root" --sort=name --mtime=@0 --numeric-owner --one-file-system --exclude=./dev -cf "$out/nginx-root.tar" .
       "$ociimage" -name docker.io/library/nginx:1.30 -entrypoint /usr/sbin/nginx -user 0 -root "$out/nginx-root.tar" -o "$out/nginx.partial"
       rm "$out/nginx-root.tar"
-      mv "$out/nginx.partial" "$out/nginx.tar"
+      mv "$out/nginx.partial" "$archive"
     fi
-    echo "$out/nginx.tar"
+    echo "$archive"
     ;;
   *) echo "images.sh: $name: no such image" >&2 && exit 2 ;;
   esac

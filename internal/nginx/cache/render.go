@@ -97,6 +97,9 @@ func http(in Input, revision string) conf.Block {
 		conf.D("server_tokens", conf.OnOff(false)),
 		// A reload or a stop closes idle connections; without this time a client that sends just then loses its request.
 		conf.D("keepalive_min_timeout", conf.Literal("5s")),
+		// Room for 64 names of 253 characters: with less, nginx refuses to start.
+		conf.D("server_names_hash_bucket_size", conf.Literal("512")),
+		conf.D("server_names_hash_max_size", conf.Literal("4096")),
 	}
 	for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
 		block = append(block, conf.D(kind+"_temp_path", conf.Literal(naming.RunDir+"/"+kind)))
@@ -108,7 +111,7 @@ func http(in Input, revision string) conf.Block {
 	return append(block, shards(in)...)
 }
 
-// privateServer is for probes and monitoring; no Service leads to it.
+// privateServer is for probes and monitoring; the client Service does not lead to it.
 func privateServer(revision string) conf.Directive {
 	plain := func(path, text string) conf.Directive {
 		return conf.B("location", conf.Literals("=", path),

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
@@ -51,6 +52,7 @@ func get(t *testing.T, client *http.Client, host, path string) (response *http.R
 func origin(count *atomic.Int64) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		count.Add(1)
+		_, _ = io.Copy(io.Discard, r.Body)
 		w.Header().Set("X-Cache", "the origin's own")
 		if r.URL.Path == "/broken" {
 			w.WriteHeader(http.StatusInternalServerError)
@@ -119,6 +121,42 @@ func TestServe(t *testing.T) {
 			t.Errorf("X-Cache is %s, want MISS", got)
 		}
 	})
+	t.Run("what is asked for with credentials is not shared", func(t *testing.T) {
+		for _, want := range []string{"BYPASS", "BYPASS"} {
+			request, err := http.NewRequest(http.MethodGet, "http://127.0.0.1:8080/private", nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			request.Host = "www.example.com"
+			request.Header.Set("Authorization", "Bearer x")
+			response, err := client.Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_ = response.Body.Close()
+			if got := response.Header.Get("X-Cache"); got != want {
+				t.Errorf("X-Cache is %s, want %s", got, want)
+			}
+		}
+		if response, _ := get(t, client, "www.example.com", "/private"); response.Header.Get("X-Cache") != "MISS" {
+			t.Errorf("X-Cache is %s, want MISS", response.Header.Get("X-Cache"))
+		}
+	})
+	t.Run("a large body passes through", func(t *testing.T) {
+		request, err := http.NewRequest(http.MethodPost, "http://127.0.0.1:8080/upload", strings.NewReader(strings.Repeat("x", 8<<20)))
+		if err != nil {
+			t.Fatal(err)
+		}
+		request.Host = "www.example.com"
+		response, err := client.Do(request)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		if response.StatusCode != http.StatusOK {
+			t.Errorf("status is %d", response.StatusCode)
+		}
+	})
 	t.Run("the private port", func(t *testing.T) {
 		for path, want := range map[string]string{"/healthz": "ok", "/version": config.Revision, "/stub_status": "Active connections"} {
 			response, err := client.Get("http://127.0.0.1:8081" + path)
@@ -149,10 +187,12 @@ func countFiles(t *testing.T, dir string) int {
 	return n
 }
 
-// TestDeadDisk shuts a real file system down under nginx: its keys are served from the origin, the others from the cache.
+// TestDeadDisk shuts a real file system down under nginx, after the cache loader has read the disks: its keys are served
+// from the origin, those that were in the cache and those that were not, and the others from the cache.
 func TestDeadDisk(t *testing.T) {
+	t.Parallel()
 	n := nginxtest.New(t)
-	in := decode(t, []byte(threeDisks))
+	in := decode(t, []byte(threeDisks+"  logs: {level: Notice}\n"))
 	config, err := cache.Render(in)
 	if err != nil {
 		t.Fatal(err)
@@ -170,6 +210,11 @@ func TestDeadDisk(t *testing.T) {
 	for i := range paths {
 		paths[i] = fmt.Sprintf("/object/%d", i)
 		get(t, client, "www.example.com", paths[i])
+	}
+	for deadline := time.Now().Add(2 * time.Minute); strings.Count(n.Log(), "http file cache: ") < 3; time.Sleep(time.Second) {
+		if time.Now().After(deadline) {
+			t.Fatal("the cache loader, which starts a minute after nginx, does not end")
+		}
 	}
 	if output, err := exec.Command("xfs_io", "-x", "-c", "shutdown", mount).CombinedOutput(); err != nil {
 		t.Fatalf("xfs_io: %v\n%s", err, output)
@@ -189,8 +234,19 @@ func TestDeadDisk(t *testing.T) {
 			t.Errorf("%s on %s: X-Cache is %s, want %s", path, disk, status, want)
 		}
 	}
-	if seen["disk2 UNCACHED"] == 0 {
-		t.Errorf("no object is on the dead disk: %v", seen)
+	for i := range 60 {
+		path := fmt.Sprintf("/new/%d", i)
+		response, body := get(t, client, "www.example.com", path)
+		disk, status := response.Header.Get("X-Cache-Disk"), response.Header.Get("X-Cache")
+		seen["new on "+disk+" "+status]++
+		want := map[bool]string{true: "UNCACHED", false: "MISS"}[disk == "disk2"]
+		if response.StatusCode != http.StatusOK || body != path+" of www.example.com" || status != want {
+			t.Errorf("%s on %s: %d %q, X-Cache is %s, want %s", path, disk, response.StatusCode, body, status, want)
+		}
+	}
+	t.Logf("%v", seen)
+	if seen["disk2 UNCACHED"] == 0 || seen["new on disk2 UNCACHED"] == 0 {
+		t.Error("no object is on the dead disk: nothing is shown")
 	}
 }
 

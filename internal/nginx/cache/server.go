@@ -38,17 +38,16 @@ func publicServers(in Input) conf.Block {
 //
 // error_page catches what fails before the response's header is sent: an I/O error of the disk and a full queue of its
 // thread pool both end as 500, and the request goes to the origin instead. The origin's own errors pass through, as
-// proxy_intercept_errors is off.
+// proxy_intercept_errors is off. A MISS would touch a dead disk only when the origin has answered, too late to turn back;
+// so each request first looks whether the disk's folder can be seen, which costs one stat from memory.
 func server(in Input, listen, name conf.Directive) conf.Directive {
 	pass := conf.D("proxy_pass", conf.Literal(in.Spec.Origin.Scheme+"://"+upstreamName))
-	cached := append(conf.Block{pass}, cachePolicy(in.Spec.Cache)...)
+	alive := conf.B("if", []conf.Argument{conf.Expression("(!-d"), conf.Expression(naming.CacheDir(diskVariable) + ")")},
+		conf.D("return", conf.Literal("500")))
+	cached := append(conf.Block{alive, pass}, cachePolicy(in.Spec.Cache)...)
 	cached = append(cached, diskIO(in.Spec.IO)...)
 	cached = append(cached, conf.D("error_page", conf.Literal("500"), conf.Literal("="), conf.Literal(uncached)))
-	fallback := conf.Block{
-		pass,
-		// The response goes to the client as fast as it takes it, not into a temporary file on the node's own disk.
-		conf.D("proxy_max_temp_file_size", conf.Literal("0")),
-	}
+	fallback := conf.Block{pass}
 	block := append(conf.Block{listen, name}, toOrigin(in)...)
 	if ptr.Deref(in.Spec.Cache.StatusHeaders, true) {
 		for _, header := range []string{"X-Cache", "X-Cache-Disk", "X-Cache-Node"} {
@@ -78,6 +77,9 @@ func cachePolicy(c v1alpha1.CachePolicy) conf.Block {
 	block := conf.Block{
 		conf.D("proxy_cache", conf.Expression(naming.Zone(diskVariable))),
 		conf.D("proxy_cache_key", cacheKey(c.Key)),
+		// A response to a request with credentials is for its sender alone (RFC 9111, 3.5).
+		conf.D("proxy_cache_bypass", conf.Expression("$http_authorization")),
+		conf.D("proxy_no_cache", conf.Expression("$http_authorization")),
 	}
 	for _, v := range c.Valid {
 		var args []conf.Argument

@@ -80,6 +80,11 @@ func toOrigin(in Input) conf.Block {
 		conf.D("proxy_next_upstream", failures(origin.Retries.When)...),
 		conf.D("proxy_next_upstream_tries", conf.Int(ptr.Deref(origin.Retries.Tries, 0))),
 		conf.D("proxy_next_upstream_timeout", conf.Time(tuning.Duration(origin.Retries.Timeout))),
+		// What is not cached passes through at the pace of the slower side, not by way of files on the node's own disk.
+		// Responses that are cached are exempt.
+		conf.D("proxy_max_temp_file_size", conf.Literal("0")),
+		conf.D("proxy_request_buffering", conf.OnOff(false)),
+		conf.D("client_max_body_size", conf.Literal("0")),
 	}
 	if origin.Scheme == "https" {
 		block = append(block, originTLS(in)...)

@@ -142,7 +142,7 @@ func isPlain(text string) bool {
 
 // plain are the bytes of words without quotes.
 var plain = func() (table [256]bool) {
-	for _, c := range []byte("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=%*$@,+?") {
+	for _, c := range []byte("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=%*$@,+?()!") {
 		table[c] = true
 	}
 	return table

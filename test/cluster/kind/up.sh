@@ -10,7 +10,11 @@ docker info >/dev/null 2>&1 || { echo "cluster: kind needs Docker, and Docker do
 mkdir -p "$state/bin" "$state/pki"
 ln -sf "$("$top/hack/build-tool" kind)/kind" "$("$top/hack/build-tool" kubernetes)/kubectl" "$state/bin/"
 export PATH=$state/bin:$PATH
-if kind get clusters 2>/dev/null | grep -qx "$name"; then exit 0; fi
+if kind get clusters 2>/dev/null | grep -qx "$name"; then
+  if kubectl --kubeconfig "$state/pki/admin.kubeconfig" get --raw /readyz >/dev/null 2>&1; then exit 0; fi
+  echo "cluster: the kind cluster does not answer; it is made anew" >&2
+  kind delete cluster --name "$name" >&2
+fi
 
 {
   printf 'kind: Cluster\napiVersion: kind.x-k8s.io/v1alpha4\nnodes:\n- role: control-plane\n'

@@ -11,7 +11,7 @@ if running; then
   kill -KILL "$pid"
   while [[ -e /proc/$pid ]]; do sleep 0.1; done
 fi
-ip link del $uplink 2>/dev/null || true
+# The kernel removes the uplink with the network namespace that its other end is in, a moment later.
 
 # Empty cgroups, children first; they cannot be removed while a process is in them.
 for root in /sys/fs/cgroup /sys/fs/cgroup/*; do

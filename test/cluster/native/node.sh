@@ -12,12 +12,11 @@ mount_disks() { # NODE: three real disks, each a file system of its own
 make_cgroups() { # NODE: a tree for each kubelet, in cgroup version 1 or 2
   local root=/sys/fs/cgroup group=cachenode-$1 controller
   if [[ -e $root/cgroup.controllers ]]; then
-    for controller in cpu cpuset io memory pids; do
-      echo "+$controller" >$root/cgroup.subtree_control
-    done
     mkdir -p "$root/$group"
-    for controller in cpu cpuset io memory pids; do
-      echo "+$controller" >"$root/$group/cgroup.subtree_control"
+    # All that the root has: the kubelet refuses a tree that lacks one of those that it knows.
+    for controller in $(<$root/cgroup.controllers); do
+      echo "+$controller" >$root/cgroup.subtree_control || true
+      echo "+$controller" >"$root/$group/cgroup.subtree_control" || true
     done
     return
   fi

@@ -13,6 +13,11 @@ running && [[ -e $state/init.ready ]] && exit 0
 [[ $(id -u) == 0 ]] || { say "the native cluster needs root: use sudo, or CLUSTER=kind where Docker works"; exit 1; }
 "$top/hack/setup"
 "$here/down.sh"
+for _ in $(seq 50); do
+  ip link show $uplink >/dev/null 2>&1 || break
+  sleep 0.1
+done
+! ip link show $uplink >/dev/null 2>&1 || { say "the network device $uplink exists: another test cluster runs on this machine; end it with its own make cluster-down"; exit 1; }
 
 bin=$state/bin
 mkdir -p "$bin" "$state/images"
@@ -35,7 +40,7 @@ done
 
 say "starting the control plane and ${#nodes[@]} nodes ..."
 setsid unshare --net --mount --propagation private --pid --fork --kill-child \
-  bash "$here/init.sh" "$state" "$bin" </dev/null >"$state/unshare.log" 2>&1 &
+  bash "$here/init.sh" "$state" "$bin" </dev/null >"$state/unshare.log" 2>&1 9>&- &
 for _ in $(seq 50); do
   pgrep -f "^bash $here/init.sh $state $bin" >"$state/init.pid" && break
   sleep 0.1
