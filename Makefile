@@ -32,6 +32,7 @@ generate: ## Write all generated files anew: deep copies, CRD, RBAC, the chart's
 	@tools=$$(hack/build-tool tools); set -x; \
 	$$tools/controller-gen object paths=./api/...; \
 	$$tools/controller-gen crd:allowDangerousTypes=false paths=./api/... output:crd:dir=config/crd/bases; \
+	go run ./hack/bounds config/crd/bases/cachenode.io_cachenodes.yaml; \
 	$$tools/controller-gen rbac:roleName=cachenode-operator paths=./controllers/... output:rbac:dir=config/rbac
 	@hack/generate-chart
 	go run ./hack/reference >docs/reference/cachenode.md

@@ -1,0 +1,90 @@
+package cel
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/cachenode/cachenode-operator/config/crd"
+)
+
+// TestEverythingIsBounded: no list, map or string of the API is without a limit.
+func TestEverythingIsBounded(t *testing.T) {
+	var definition apiextensionsv1.CustomResourceDefinition
+	if err := yaml.UnmarshalStrict(crd.CacheNodes, &definition); err != nil {
+		t.Fatal(err)
+	}
+	root := definition.Spec.Versions[0].Schema.OpenAPIV3Schema
+	checked := 0
+	var walk func(path string, s apiextensionsv1.JSONSchemaProps)
+	walk = func(path string, s apiextensionsv1.JSONSchemaProps) {
+		checked++
+		switch {
+		case (s.Type == "string" || s.XIntOrString) && len(s.Enum) == 0 && s.MaxLength == nil:
+			t.Errorf("%s: no maxLength", path)
+		case s.Type == "array" && s.MaxItems == nil:
+			t.Errorf("%s: no maxItems", path)
+		case s.AdditionalProperties != nil && s.MaxProperties == nil:
+			t.Errorf("%s: no maxProperties", path)
+		}
+		for name, field := range s.Properties {
+			walk(path+"."+name, field)
+		}
+		if s.Items != nil {
+			walk(path+"[]", *s.Items.Schema)
+		}
+		if s.AdditionalProperties != nil {
+			walk(path+"{}", *s.AdditionalProperties.Schema)
+		}
+	}
+	walk("spec", root.Properties["spec"])
+	walk("status", root.Properties["status"])
+	if checked < 100 {
+		t.Errorf("only %d fields were checked", checked)
+	}
+}
+
+// TestNoStringReachesTheConfiguration tries characters that mean something to nginx in every string that is printed in
+// nginx.conf: each is refused, or is not a string that a user writes.
+func TestNoStringReachesTheConfiguration(t *testing.T) {
+	values := map[string]string{ // a field's path, and its value with a place for the evil
+		"disks":                  `[{name: %s, size: 1Gi}]`,
+		"origin.hostHeader":      `%s`,
+		"hosts":                  `[%s]`,
+		"origin.scheme":          `%s`,
+		"cache.key":              `[%s, RequestURI]`,
+		"cache.methods":          `[%s]`,
+		"cache.useStale":         `[%s]`,
+		"cache.lock":             `{age: %s}`,
+		"cache.valid":            `[{status: [200], for: %s}]`,
+		"origin.retries":         `{when: [%s]}`,
+		"origin.timeouts":        `{read: %s}`,
+		"origin.keepalive":       `{timeout: %s}`,
+		"io.sendfileMaxChunk":    `%s`,
+		"logs.level":             `%s`,
+		"logs.access":            `%s`,
+		"origin.servers":         `[{host: %s}]`,
+		"origin.servers (name)":  `[{service: {name: %s, port: 80}}]`,
+		"origin.servers (space)": `[{service: {name: a, namespace: %s, port: 80}}]`,
+		"origin":                 `{scheme: https, servers: [{host: a.example.com}], tls: {serverName: %s}}`,
+		"origin (secret)":        `{scheme: https, servers: [{host: a.example.com}], tls: {caBundle: {secret: {name: %s}}}}`,
+		"origin (key)":           `{scheme: https, servers: [{host: a.example.com}], tls: {caBundle: {configMap: {name: a, key: %s}}}}`,
+		"disks (size)":           `[{name: disk1, size: %s}]`,
+		"disks (zone)":           `[{name: disk1, size: 1Gi, cache: {keysZone: %s}}]`,
+		"disks (inactive)":       `[{name: disk1, size: 1Gi, cache: {inactive: %s}}]`,
+		"disks (class)":          `[{name: disk1, size: 1Gi, storageClassName: %s}]`,
+	}
+	for path, value := range values {
+		field := firstWord(path)
+		for _, evil := range []string{`"$x"`, `"a$x"`, `"a\"b"`, `"a'b"`, `"a\nb"`, `"a;b"`, `"a{b"`, `"a}b"`, `"a\\b"`, `"a b"`, `"a#b"`, `"a\tb"`} {
+			if err := offline(t, object(t, "edge", fields{field: fmt.Sprintf(value, evil)})); err == nil {
+				t.Errorf("spec.%s: %s is accepted", path, evil)
+			}
+		}
+	}
+}
+
+func firstWord(text string) string { return strings.Fields(text)[0] }
