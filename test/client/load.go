@@ -38,7 +38,7 @@ func (l load) run(fetcher func() *fetcher) report.Summary {
 		})
 	}
 	go func() { group.Wait(); close(results) }()
-	return sumUp(results)
+	return sumUp(results, l.duration)
 }
 
 type timed struct {
@@ -46,19 +46,28 @@ type timed struct {
 	at time.Duration
 }
 
-func sumUp(results <-chan timed) report.Summary {
+func sumUp(results <-chan timed, duration time.Duration) report.Summary {
 	s := report.Summary{Cache: map[string]int{}, Pods: map[string]int{}}
 	var times []float64
+	var windows [3][]float64
 	for r := range results {
 		s.Requests++
 		s.Cache[r.Cache]++
 		s.Pods[r.Pod]++
 		times = append(times, r.Milliseconds)
+		window := min(int(3*r.at/duration), 2)
+		windows[window] = append(windows[window], r.Milliseconds)
 		if r.Error != "" {
 			s.Failed++
 			if len(s.Errors) < 10 {
 				s.Errors = append(s.Errors, r.at.Round(time.Millisecond).String()+" "+r.Path+": "+r.Error)
 			}
+		}
+	}
+	for i, window := range windows {
+		slices.Sort(window)
+		if n := len(window); n > 0 {
+			s.WindowP99[i] = window[n*99/100]
 		}
 	}
 	slices.Sort(times)

@@ -64,6 +64,9 @@ func servesByPlan(t *testing.T, s *suite) {
 	tree := shard.NewPlan(tuning.ShardDisks(node.Spec.Disks)).Tree()
 	for pass := range 2 {
 		hits := s.record(t, s.fetch(t, pass, objects, "-base", base), tree)
+		if pass == 1 && hits < 50 {
+			t.Errorf("%d HITs in the second pass: with three pods it should be about a third of 300", hits)
+		}
 		t.Logf("pass %d, from node %d, through the Service: %d of %d objects are HITs, all bytes right", pass+1, pass+1, hits, len(objects))
 	}
 	for pod, paths := range s.served {

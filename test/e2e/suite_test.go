@@ -108,7 +108,7 @@ func (s *suite) load(t *testing.T, paths []string, duration time.Duration) (wait
 		summary report.Summary
 		err     error
 	}
-	outcomes := make(chan outcome)
+	outcomes := [2]chan outcome{make(chan outcome, 1), make(chan outcome, 1)}
 	for node, keepalive := range []bool{true, false} {
 		command := []string{
 			"exec", "-i", s.clients[node], "--", "/client", "load", "-base", base, "-workers", "4", "-rate", "150",
@@ -120,14 +120,14 @@ func (s *suite) load(t *testing.T, paths []string, duration time.Duration) (wait
 			if o.err = err; err == nil {
 				o.err = json.Unmarshal([]byte(text), &o.summary)
 			}
-			outcomes <- o
+			outcomes[node] <- o
 		}()
 	}
 	return func() []report.Summary {
 		t.Helper()
 		var summaries []report.Summary
-		for range 2 {
-			o := <-outcomes
+		for _, outcome := range outcomes {
+			o := <-outcome
 			must(t, o.err)
 			summaries = append(summaries, o.summary)
 		}

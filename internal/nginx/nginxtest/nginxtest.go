@@ -5,6 +5,7 @@ package nginxtest
 
 import (
 	"context"
+	"crypto/tls"
 	"net"
 	"net/http"
 	"os"
@@ -40,7 +41,10 @@ func New(t *testing.T) *Nginx {
 	if lower == "" {
 		t.Fatal("NGINX_ROOT is not set: use make test-unit, or NGINX_ROOT=$(hack/nginx-root) go test")
 	}
-	dir := t.TempDir()
+	// Not t.TempDir: a test's name, which would be in the path, may have a comma, which separates the options of a mount.
+	dir, err := os.MkdirTemp("", "nginx") //nolint:usetesting // a comma in the path would break the mount
+	must(t, err)
+	t.Cleanup(func() { must(t, os.RemoveAll(dir)) })
 	for _, name := range []string{"upper", "work", "root"} {
 		must(t, os.Mkdir(filepath.Join(dir, name), 0o755))
 	}
@@ -149,11 +153,26 @@ func (n *Nginx) Client() *http.Client {
 // Serve runs an origin inside nginx's network namespace until the test ends.
 func (n *Nginx) Serve(address string, handler http.Handler) {
 	n.t.Helper()
+	n.serve(n.listen(address), handler)
+}
+
+// ServeTLS runs an origin that speaks TLS.
+func (n *Nginx) ServeTLS(address string, config *tls.Config, handler http.Handler) {
+	n.t.Helper()
+	n.serve(tls.NewListener(n.listen(address), config), handler)
+}
+
+func (n *Nginx) listen(address string) net.Listener {
+	n.t.Helper()
 	n.namespace()
 	var listener net.Listener
 	var err error
 	n.inside(func() { listener, err = net.Listen("tcp", address) })
 	must(n.t, err)
+	return listener
+}
+
+func (n *Nginx) serve(listener net.Listener, handler http.Handler) {
 	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
 	go func() { _ = server.Serve(listener) }()
 	n.t.Cleanup(func() { _ = server.Close() })
