@@ -32,20 +32,6 @@ func Build(in Input) []client.Object {
 	}
 }
 
-// Kinds has an empty object of every kind that Build makes.
-func Kinds() []client.Object {
-	seen := map[string]bool{}
-	var kinds []client.Object
-	for _, object := range Build(Input{Node: &v1alpha1.CacheNode{}}) {
-		kind := object.GetObjectKind().GroupVersionKind().String()
-		if !seen[kind] {
-			seen[kind] = true
-			kinds = append(kinds, object)
-		}
-	}
-	return kinds
-}
-
 func objectMeta(in Input, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Name:            name,

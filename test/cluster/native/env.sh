@@ -24,7 +24,7 @@ node_pods() { echo "10.244.${1#node-}"; }
 running() {
   local pid
   pid=$(cat "$state/init.pid" 2>/dev/null) && [[ -n $pid ]] || return 1
-  tr '\0' ' ' <"/proc/$pid/cmdline" 2>/dev/null | grep -q "native/init.sh $state "
+  { tr '\0' ' ' <"/proc/$pid/cmdline"; } 2>/dev/null | grep -q "native/init.sh $state "
 }
 
 # inside COMMAND...: runs in the cluster's namespaces (its network, mounts and processes), in the root of them.
