@@ -80,6 +80,7 @@ fuzz: ## Fuzz what quotes and parses, a minute each.
 bench: ## Benchmarks of the pure packages, and of nginx (test/bench).
 	go test -run '^$$' -bench . -benchmem ./internal/... ./controllers/...
 	@test/bench/split-clients
+	@test/bench/disk-check
 
 ##@ Cluster for tests and demo (CLUSTER=native|kind, found out by itself when unset)
 .PHONY: cluster-up
