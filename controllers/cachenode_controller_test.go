@@ -2,12 +2,6 @@ package controllers
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"encoding/pem"
-	"math/big"
 	"slices"
 	"strings"
 	"testing"
@@ -19,7 +13,6 @@ import (
 	eventsv1 "k8s.io/api/events/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -261,128 +254,6 @@ func children(node *v1alpha1.CacheNode) []client.Object {
 	return objects
 }
 
-type handEdit struct {
-	object   client.Object
-	change   func()
-	repaired func() bool
-}
-
-// handEdits has at least one for each kind of child.
-func handEdits(node *v1alpha1.CacheNode) map[string]handEdit {
-	list := children(node)
-	set, service, headless := list[0].(*appsv1.StatefulSet), list[1].(*corev1.Service), list[2].(*corev1.Service)
-	budget, configMap := list[3].(*policyv1.PodDisruptionBudget), list[4].(*corev1.ConfigMap)
-	unlabelled := func(o client.Object) handEdit {
-		return handEdit{
-			o,
-			func() { o.SetLabels(map[string]string{naming.LabelManagedBy: naming.FieldManager}) },
-			func() bool { return o.GetLabels()[naming.LabelInstance] == node.Name },
-		}
-	}
-	return map[string]handEdit{
-		"StatefulSet: image": {
-			set,
-			func() { set.Spec.Template.Spec.Containers[0].Image = "evil" },
-			func() bool { return set.Spec.Template.Spec.Containers[0].Image == v1alpha1.DefaultImage },
-		},
-		"StatefulSet: read-only root file system": {
-			set,
-			func() { set.Spec.Template.Spec.Containers[0].SecurityContext.ReadOnlyRootFilesystem = new(false) },
-			func() bool { return *set.Spec.Template.Spec.Containers[0].SecurityContext.ReadOnlyRootFilesystem },
-		},
-		"StatefulSet: replicas": {
-			set,
-			func() { set.Spec.Replicas = ptr.To[int32](7) },
-			func() bool { return *set.Spec.Replicas == 2 },
-		},
-		"Service: port": {
-			service,
-			func() { service.Spec.Ports[0].Port = 99 },
-			func() bool { return len(service.Spec.Ports) == 1 && service.Spec.Ports[0].Port == 80 },
-		},
-		"Service: selector": {
-			service,
-			func() { service.Spec.Selector = map[string]string{"app": "other"} },
-			func() bool { return service.Spec.Selector[naming.LabelInstance] == node.Name },
-		},
-		"Service: no longer labelled as ours": {
-			service,
-			func() { service.SetLabels(nil) },
-			func() bool { return service.Labels[naming.LabelManagedBy] == naming.FieldManager },
-		},
-		"headless Service: not ready addresses": {
-			headless,
-			func() { headless.Spec.PublishNotReadyAddresses = false },
-			func() bool { return headless.Spec.PublishNotReadyAddresses },
-		},
-		"PodDisruptionBudget: maxUnavailable": {
-			budget,
-			func() { budget.Spec.MaxUnavailable = new(intstr.FromInt32(9)) },
-			func() bool { return budget.Spec.MaxUnavailable.IntVal == 1 },
-		},
-		"ConfigMap: labels": unlabelled(configMap), // its data is immutable
-		"ConfigMap: owner": {
-			configMap,
-			func() { configMap.OwnerReferences = nil },
-			func() bool { return len(configMap.OwnerReferences) == 1 },
-		},
-	}
-}
-
-func TestReferences(t *testing.T) {
-	o := startOperator(t, apiserver.Start(t))
-	ctx := context.Background()
-	node := o.create(`
-apiVersion: cachenode.io/v1alpha1
-kind: CacheNode
-metadata: {name: edge, namespace: default}
-spec:
-  disks: [{name: disk1, size: 1Gi}]
-  origin:
-    scheme: https
-    servers: [{host: origin.example.com}]
-    tls: {caBundle: {secret: {name: origin-ca}}}
-`)
-	o.becomes(node, status.InProgressStatus, v1alpha1.ConditionAccepted, v1alpha1.ReasonReferenceNotFound)
-	if text := describe(node); !strings.Contains(text, `spec.origin.tls.caBundle.secret: key "ca.crt" of Secret "origin-ca" in namespace "default" does not exist`) {
-		t.Error(text)
-	}
-
-	certificate, key := selfSigned(t)
-	secret := &corev1.Secret{Data: map[string][]byte{"ca.crt": append(slices.Clone(certificate), key...)}}
-	secret.Name, secret.Namespace = "origin-ca", "default"
-	must(t, o.client.Create(ctx, secret))
-	o.becomes(node, status.InProgressStatus, v1alpha1.ConditionAccepted, v1alpha1.ReasonInvalidReference)
-	if text := describe(node); !strings.Contains(text, "PRIVATE KEY") || !strings.Contains(text, "must hold certificates only") {
-		t.Error(text)
-	}
-
-	secret.Data["ca.crt"] = append([]byte("a comment\n"), certificate...)
-	must(t, o.client.Update(ctx, secret))
-	o.becomes(node, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
-	o.rollOut(node)
-	o.becomes(node, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
-	configMap := configMap(node, node.Status.ConfigRevision)
-	o.get(configMap)
-	if got := configMap.Data[naming.CAKey]; got != string(certificate) {
-		t.Errorf("the ConfigMap holds %q, want the certificate and nothing else", got)
-	}
-
-	old := node.Status.ConfigRevision
-	secret.Data["ca.crt"], _ = selfSigned(t)
-	must(t, o.client.Update(ctx, secret))
-	o.eventually(func() string {
-		if o.get(node); node.Status.ConfigRevision != old {
-			return ""
-		}
-		return "a new bundle does not make a new revision"
-	})
-
-	must(t, o.client.Delete(ctx, secret))
-	o.becomes(node, status.InProgressStatus, v1alpha1.ConditionAccepted, v1alpha1.ReasonReferenceNotFound)
-	o.get(children(node)[0]) // the pods stay
-}
-
 // TestNameTaken: an object of somebody else's is neither changed nor adopted, so it is not deleted with the CacheNode either.
 func TestNameTaken(t *testing.T) {
 	o := startOperator(t, apiserver.Start(t))
@@ -405,19 +276,6 @@ func TestNameTaken(t *testing.T) {
 	must(t, o.client.Delete(ctx, service))
 	o.pass(node)
 	o.becomes(node, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
-}
-
-// selfSigned makes a certificate and its key in PEM.
-func selfSigned(t *testing.T) (certificate, key []byte) {
-	t.Helper()
-	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
-	must(t, err)
-	keyDER, err := x509.MarshalECPrivateKey(private)
-	must(t, err)
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER})
 }
 
 // BenchmarkReconcile measures a pass over a CacheNode that has not changed, which is what passes mostly are.

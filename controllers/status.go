@@ -94,6 +94,9 @@ func changes(before, after []metav1.Condition) []change {
 		case v1alpha1.ConditionDegraded:
 			bad = condition.Status == "True"
 		case v1alpha1.ConditionProgressing:
+			if condition.Status == "False" && condition.Reason != v1alpha1.ReasonRolledOut {
+				continue // Accepted or Degraded tells why
+			}
 		default:
 			continue // these follow from the others
 		}

@@ -1,0 +1,89 @@
+package controllers
+
+import (
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/pem"
+	"math/big"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/test/apiserver"
+)
+
+func TestReferences(t *testing.T) {
+	o := startOperator(t, apiserver.Start(t))
+	ctx := context.Background()
+	node := o.create(`
+apiVersion: cachenode.io/v1alpha1
+kind: CacheNode
+metadata: {name: edge, namespace: default}
+spec:
+  disks: [{name: disk1, size: 1Gi}]
+  origin:
+    scheme: https
+    servers: [{host: origin.example.com}]
+    tls: {caBundle: {secret: {name: origin-ca}}}
+`)
+	o.becomes(node, status.InProgressStatus, v1alpha1.ConditionAccepted, v1alpha1.ReasonReferenceNotFound)
+	if text := describe(node); !strings.Contains(text, `spec.origin.tls.caBundle.secret: key "ca.crt" of Secret "origin-ca" in namespace "default" does not exist`) {
+		t.Error(text)
+	}
+
+	certificate, key := selfSigned(t)
+	secret := &corev1.Secret{Data: map[string][]byte{"ca.crt": append(slices.Clone(certificate), key...)}}
+	secret.Name, secret.Namespace = "origin-ca", "default"
+	must(t, o.client.Create(ctx, secret))
+	o.becomes(node, status.InProgressStatus, v1alpha1.ConditionAccepted, v1alpha1.ReasonInvalidReference)
+	if text := describe(node); !strings.Contains(text, "PRIVATE KEY") || !strings.Contains(text, "must hold certificates only") {
+		t.Error(text)
+	}
+
+	secret.Data["ca.crt"] = append([]byte("a comment\n"), certificate...)
+	must(t, o.client.Update(ctx, secret))
+	o.becomes(node, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
+	o.rollOut(node)
+	o.becomes(node, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
+	configMap := configMap(node, node.Status.ConfigRevision)
+	o.get(configMap)
+	if got := configMap.Data[naming.CAKey]; got != string(certificate) {
+		t.Errorf("the ConfigMap holds %q, want the certificate and nothing else", got)
+	}
+
+	old := node.Status.ConfigRevision
+	secret.Data["ca.crt"], _ = selfSigned(t)
+	must(t, o.client.Update(ctx, secret))
+	o.eventually(func() string {
+		if o.get(node); node.Status.ConfigRevision != old {
+			return ""
+		}
+		return "a new bundle does not make a new revision"
+	})
+
+	must(t, o.client.Delete(ctx, secret))
+	o.becomes(node, status.InProgressStatus, v1alpha1.ConditionAccepted, v1alpha1.ReasonReferenceNotFound)
+	o.get(children(node)[0]) // the pods stay
+}
+
+// selfSigned makes a certificate and its key in PEM.
+func selfSigned(t *testing.T) (certificate, key []byte) {
+	t.Helper()
+	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
+	must(t, err)
+	keyDER, err := x509.MarshalECPrivateKey(private)
+	must(t, err)
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER})
+}
