@@ -29,7 +29,7 @@ func read(t *testing.T, name string) []*unstructured.Unstructured {
 	t.Helper()
 	dir := os.Getenv("RENDERED")
 	if dir == "" {
-		t.Skip("RENDERED is not set: make test-chart renders the chart and runs this")
+		t.Fatal("RENDERED is not set: make test-chart renders the chart and runs this")
 	}
 	data, err := os.ReadFile(filepath.Join(dir, name+".yaml"))
 	if err != nil {
