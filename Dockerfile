@@ -5,10 +5,10 @@ WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
-RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -ldflags "-s -w" -o /out/manager ./cmd/manager
+RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -ldflags "-s -w -X main.version=$VERSION" -o /out/ ./cmd/manager ./cmd/agent
 
 FROM scratch
 # The same path and user as in the image that test/cluster/images.sh makes without a daemon.
-COPY --from=build /out/manager /manager
+COPY --from=build /out/manager /out/agent /
 USER 65532:65532
 ENTRYPOINT ["/manager"]

@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"errors"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -13,25 +14,27 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/manifest"
 	"github.com/cachenode/cachenode-operator/internal/naming"
-	nginxcache "github.com/cachenode/cachenode-operator/internal/nginx/cache"
+	"github.com/cachenode/cachenode-operator/internal/rollout"
+	"github.com/cachenode/cachenode-operator/internal/shard"
 )
 
 // +kubebuilder:rbac:groups=cachenode.io,resources=cachenodes,verbs=get;list;watch
 // +kubebuilder:rbac:groups=cachenode.io,resources=cachenodes/status,verbs=patch
 // +kubebuilder:rbac:groups=cachenode.io,resources=cachenodes/finalizers,verbs=update
 // +kubebuilder:rbac:groups=apps,resources=statefulsets,verbs=get;list;watch;create;patch
-// +kubebuilder:rbac:groups="",resources=configmaps,verbs=get;list;watch;create;patch;delete
-// +kubebuilder:rbac:groups="",resources=services,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups="",resources=configmaps;services;secrets,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;list;watch;create;patch
-// +kubebuilder:rbac:groups="",resources=pods;secrets,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups="",resources=pods/eviction,verbs=create
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
@@ -42,8 +45,20 @@ type CacheNodeReconciler struct {
 	// Live reads from the API server, past the cache: what a CacheNode refers to is watched as metadata only.
 	Live   client.Reader
 	Events events.EventRecorder
-	// Facts of the cluster, the same for every CacheNode.
-	Facts nginxcache.Facts
+	Agents *Agents
+	// Cluster has what is the same for every CacheNode.
+	Cluster Cluster
+}
+
+// Cluster is what the operator was told of the cluster and of itself.
+type Cluster struct {
+	// Domain is the domain of the cluster's Services, usually cluster.local.
+	Domain string
+	// Resolvers are the DNS servers that nginx is to ask; empty for those of each pod's own resolv.conf.
+	Resolvers []string
+	// AgentImage is the image that the pods get the agent from: the operator's own.
+	AgentImage      string
+	AgentPullPolicy corev1.PullPolicy
 }
 
 // Reconcile brings one CacheNode's objects to what its spec asks for. A wrong spec or a missing reference is no error
@@ -51,12 +66,15 @@ type CacheNodeReconciler struct {
 func (r *CacheNodeReconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	node := &v1alpha1.CacheNode{}
 	if err := r.Get(ctx, request.NamespacedName, node); err != nil {
+		if apierrors.IsNotFound(err) {
+			r.Agents.Forget(request.NamespacedName)
+		}
 		return reconcile.Result{}, client.IgnoreNotFound(err)
 	}
 	if !node.DeletionTimestamp.IsZero() {
 		return reconcile.Result{}, nil // the garbage collector removes what it owns
 	}
-	s := &scope{node: node}
+	s := &scope{node: node, now: time.Now()}
 	err := r.run(ctx, s)
 	if p, ok := errors.AsType[*problem](err); ok {
 		s.problem, err = p, nil
@@ -66,31 +84,51 @@ func (r *CacheNodeReconciler) Reconcile(ctx context.Context, request reconcile.R
 		return reconcile.Result{}, err // it passes, or the next try says more: no condition flaps for it
 	}
 	s.failure = err
-	var result reconcile.Result
 	if s.problem != nil {
-		result.RequeueAfter = s.problem.retryAfter
+		s.lookAgain(s.problem.retryAfter)
 	}
-	return result, errors.Join(err, r.report(ctx, s))
+	return reconcile.Result{RequeueAfter: s.after}, errors.Join(err, r.report(ctx, s))
 }
 
 // scope is what one pass knows. Each field says which phase sets it.
 type scope struct {
 	node *v1alpha1.CacheNode
+	now  time.Time
+	// after is when to look again though nothing happens; 0 for never. Any phase may shorten it.
+	after time.Duration
+	// pods, observations and secret: observe. secret is nil while there is none.
+	pods         []corev1.Pod
+	observations map[string]Observation
+	secret       *corev1.Secret
 	// caBundle: resolve.
 	caBundle string
-	// config and shares: render.
-	config nginxcache.Config
-	shares []v1alpha1.DiskStatus
-	// statefulSet: apply, or report where apply was not reached; nil while there is none.
+	// certificates: certify.
+	certificates map[string][]byte
+	// wanted and plan: render.
+	wanted agentapi.Node
+	plan   *shard.Plan
+	// offer, template and decision: decide.
+	offer    manifest.ConfigMap
+	template manifest.Template
+	decision *rollout.Decision
+	// statefulSet: observe, then apply; nil while there is none.
 	statefulSet *appsv1.StatefulSet
+	// evicting says which pod waits to be evicted, and why: evict.
+	evicting string
 	// problem: what keeps the spec from being accepted; failure: what the operator is not allowed to do. Reconcile sets both.
 	problem *problem
 	failure error
 }
 
+func (s *scope) lookAgain(after time.Duration) {
+	if after > 0 && (s.after == 0 || after < s.after) {
+		s.after = after
+	}
+}
+
 // run goes through the phases and stops at the first that fails: nothing is applied of a spec that is not accepted.
 func (r *CacheNodeReconciler) run(ctx context.Context, s *scope) error {
-	for _, phase := range []func(context.Context, *scope) error{r.validate, r.resolve, r.render, r.apply, r.prune} {
+	for _, phase := range []func(context.Context, *scope) error{r.observe, r.validate, r.resolve, r.certify, r.render, r.decide, r.apply, r.assign, r.evict} {
 		if err := phase(ctx, s); err != nil {
 			return err
 		}
@@ -105,21 +143,19 @@ func (r *CacheNodeReconciler) SetupWithManager(mgr ctrl.Manager, references cach
 		return err
 	}
 	b := ctrl.NewControllerManagedBy(mgr).
-		For(&v1alpha1.CacheNode{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		For(&v1alpha1.CacheNode{}, builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
 		Owns(&appsv1.StatefulSet{}).
 		Owns(&corev1.ConfigMap{}).
 		Owns(&corev1.Service{}).
 		Owns(&policyv1.PodDisruptionBudget{}).
-		WatchesMetadata(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(podToCacheNode),
-			builder.WithPredicates(podComesOrGoes))
+		Owns(&corev1.Secret{}).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(podToCacheNode)).
+		WatchesRawSource(r.Agents)
 	for _, source := range r.referenceSources(references) {
 		b = b.WatchesRawSource(source)
 	}
 	return b.Complete(r)
 }
-
-// podComesOrGoes: what happens to a pod in between shows in the StatefulSet's status.
-var podComesOrGoes = predicate.Funcs{UpdateFunc: func(event.UpdateEvent) bool { return false }}
 
 func podToCacheNode(_ context.Context, pod client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: client.ObjectKey{
@@ -131,14 +167,28 @@ func podToCacheNode(_ context.Context, pod client.Object) []reconcile.Request {
 // CacheOptions restricts the manager's cache to what the operator makes and strips what nobody reads.
 func CacheOptions() cache.Options {
 	mine := cache.ByObject{Label: naming.Managed()}
+	pods := cache.ByObject{Label: naming.Managed(), Transform: stripPod}
 	return cache.Options{
 		DefaultTransform: cache.TransformStripManagedFields(),
 		ByObject: map[client.Object]cache.ByObject{
 			&appsv1.StatefulSet{}:           mine,
 			&corev1.ConfigMap{}:             mine,
 			&corev1.Service{}:               mine,
-			&corev1.Pod{}:                   mine,
+			&corev1.Secret{}:                mine,
+			&corev1.Pod{}:                   pods,
 			&policyv1.PodDisruptionBudget{}: mine,
 		},
 	}
+}
+
+// stripPod keeps of a pod what the operator reads: thousands of them are in its memory.
+func stripPod(object any) (any, error) {
+	pod, ok := object.(*corev1.Pod)
+	if !ok {
+		return object, nil
+	}
+	pod.ManagedFields = nil
+	pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName}
+	pod.Status = corev1.PodStatus{PodIP: pod.Status.PodIP, Conditions: pod.Status.Conditions}
+	return pod, nil
 }

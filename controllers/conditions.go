@@ -10,6 +10,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/rollout"
 	"github.com/cachenode/cachenode-operator/internal/validation"
 )
 
@@ -35,7 +36,8 @@ func conditions(s *scope, want int32) []metav1.Condition {
 	l := &conditionList{generation: s.node.Generation}
 	ready := s.node.Status.ReadyReplicas
 	allReady := s.statefulSet != nil && ready == want
-	progressing := s.problem == nil && s.failure == nil && isProgressing(s, allReady)
+	refusal := refusalOf(s)
+	progressing := s.problem == nil && s.failure == nil && refusal == nil && isProgressing(s, allReady)
 
 	l.accepted(s)
 	l.available(ready, want)
@@ -44,14 +46,20 @@ func conditions(s *scope, want int32) []metav1.Condition {
 	switch {
 	case s.failure != nil:
 		l.set(v1alpha1.ConditionDegraded, true, v1alpha1.ReasonApplyFailed, s.failure.Error())
+	case refusal != nil:
+		l.set(v1alpha1.ConditionDegraded, true, v1alpha1.ReasonConfigRefused, refusal.text())
 	case !progressing && s.statefulSet != nil && !allReady:
 		l.set(v1alpha1.ConditionDegraded, true, v1alpha1.ReasonPodsNotReady, pods)
 	default:
-		l.set(v1alpha1.ConditionDegraded, false, v1alpha1.ReasonAsExpected, "nothing is wrong")
+		l.degraded(s)
 	}
 	switch {
 	case s.problem != nil:
 		l.notAccepted(s.problem)
+	case refusal != nil:
+		l.set(v1alpha1.ConditionReady, false, v1alpha1.ReasonConfigRefused, "the pods go on with revision "+s.decision.State.Stable)
+		l.set(v1alpha1.ConditionStalled, true, v1alpha1.ReasonConfigRefused, refusal.text())
+		l.set(v1alpha1.ConditionReconciling, false, v1alpha1.ReasonConfigRefused, "the spec must be edited")
 	case s.failure != nil:
 		l.waiting(v1alpha1.ReasonApplyFailed, "the operator may not write an object; it is tried again")
 	case progressing:
@@ -78,13 +86,15 @@ func (l *conditionList) progressing(s *scope, is bool, want int32) {
 	switch {
 	case is:
 		l.set(v1alpha1.ConditionProgressing, true, v1alpha1.ReasonRollingOut,
-			fmt.Sprintf("revision %s: %d of %d pods run it, %d pods are ready", s.config.Revision, updated(s.statefulSet), want, s.node.Status.ReadyReplicas))
+			fmt.Sprintf("revision %s: %d of %d pods run it, %d pods are ready", s.wanted.Revision, running(s), want, s.node.Status.ReadyReplicas))
 	case s.problem != nil:
 		l.set(v1alpha1.ConditionProgressing, false, s.problem.reason, "the spec is not accepted: nothing is rolled out")
 	case s.failure != nil:
 		l.set(v1alpha1.ConditionProgressing, false, v1alpha1.ReasonApplyFailed, "the operator may not write an object")
+	case refusalOf(s) != nil:
+		l.set(v1alpha1.ConditionProgressing, false, v1alpha1.ReasonConfigRefused, "revision "+s.wanted.Revision+" was rolled back")
 	default:
-		l.set(v1alpha1.ConditionProgressing, false, v1alpha1.ReasonRolledOut, "every pod runs revision "+s.config.Revision)
+		l.set(v1alpha1.ConditionProgressing, false, v1alpha1.ReasonRolledOut, "every pod runs revision "+s.wanted.Revision)
 	}
 }
 
@@ -122,10 +132,48 @@ func acceptance(node *v1alpha1.CacheNode) string {
 	return strings.Join(append([]string{"the spec is valid"}, validation.Warnings(node)...), "; ")
 }
 
-// isProgressing is true while the StatefulSet controller makes, replaces or removes pods, and from then on until all are
-// ready. Pods that become unready later, with nothing under way, are no progress.
+// refused is a refusal in the words of conditions.
+type refused rollout.Refusal
+
+func (r *refused) text() string {
+	return fmt.Sprintf("%s refused revision %s, which was rolled back: %s", r.Pod, r.Revision, r.Message)
+}
+
+// refusalOf is that of the wanted revision; nil if it was not refused.
+func refusalOf(s *scope) *refused {
+	if s.decision == nil {
+		return nil
+	}
+	return (*refused)(s.decision.State.Refused)
+}
+
+// degraded tells of disks and agents: nothing else is wrong.
+func (l *conditionList) degraded(s *scope) {
+	switch disks, silent := failedDisks(s), silentAgents(s); {
+	case s.evicting != "":
+		l.set(v1alpha1.ConditionDegraded, true, v1alpha1.ReasonDiskFailed, s.evicting)
+	case len(disks) > 0:
+		l.set(v1alpha1.ConditionDegraded, true, v1alpha1.ReasonDiskFailed, listed(disks))
+	case len(silent) > 0:
+		l.set(v1alpha1.ConditionDegraded, true, v1alpha1.ReasonAgentUnreachable, "no answer from the agents of "+listed(silent))
+	default:
+		l.set(v1alpha1.ConditionDegraded, false, v1alpha1.ReasonAsExpected, "nothing is wrong")
+	}
+}
+
+// listed is a list of which a condition names the first few.
+func listed(items []string) string {
+	const most = 5
+	if more := len(items) - most; more > 0 {
+		return fmt.Sprintf("%s; and %d more", strings.Join(items[:most], "; "), more)
+	}
+	return strings.Join(items, "; ")
+}
+
+// isProgressing is true while the StatefulSet controller makes, replaces or removes pods, or pods have yet to take a
+// revision, and from then on until all are ready. Pods that become unready later, with nothing under way, are no progress.
 func isProgressing(s *scope, allReady bool) bool {
-	if !rolledOut(s.statefulSet) {
+	if !rolledOut(s.statefulSet) || s.decision == nil || !s.decision.Done {
 		return true
 	}
 	old := meta.FindStatusCondition(s.node.Status.Conditions, v1alpha1.ConditionProgressing)
@@ -140,6 +188,17 @@ func rolledOut(set *appsv1.StatefulSet) bool {
 	}
 	want := ptr.Deref(set.Spec.Replicas, 1)
 	return set.Status.Replicas == want && updated(set) == want && set.Status.CurrentRevision == set.Status.UpdateRevision
+}
+
+// running counts the pods that run the wanted revision.
+func running(s *scope) int {
+	n := 0
+	for i := range s.pods {
+		if s.observations[s.pods[i].Name].Report.Revision == s.wanted.Revision {
+			n++
+		}
+	}
+	return n
 }
 
 // updated counts the pods of the wanted template; none while the StatefulSet controller has not seen it.

@@ -3,24 +3,18 @@ package controllers
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
-	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/apply"
 	"github.com/cachenode/cachenode-operator/internal/manifest"
-	"github.com/cachenode/cachenode-operator/internal/naming"
 	nginxcache "github.com/cachenode/cachenode-operator/internal/nginx/cache"
-	"github.com/cachenode/cachenode-operator/internal/shard"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 	"github.com/cachenode/cachenode-operator/internal/validation"
 )
 
@@ -43,23 +37,19 @@ func (r *CacheNodeReconciler) validate(_ context.Context, s *scope) error {
 	return nil
 }
 
-// render makes the configuration from the spec and the facts.
+// render makes node.json, and from it the configuration with nominal facts: what cannot be rendered is refused here, before
+// a pod sees it.
 func (r *CacheNodeReconciler) render(_ context.Context, s *scope) error {
-	spec := s.node.Spec
-	plan := shard.NewPlan(tuning.ShardDisks(spec.Disks))
-	facts := r.Facts
-	facts.Workers = tuning.Workers(spec.Pod.Resources.Limits.Cpu())
-	config, err := nginxcache.Render(nginxcache.Input{
-		Namespace: s.node.Namespace, Spec: spec, Plan: plan, CABundle: s.caBundle, Facts: facts,
-	})
+	wanted, err := agentapi.NewNode(s.node, s.caBundle, r.Cluster.Domain, r.Cluster.Resolvers)
+	if err != nil {
+		return err
+	}
+	nominal := nginxcache.Facts{Resolvers: []string{"192.0.2.1"}}
+	config, err := nginxcache.Render(nginxcache.Input{Node: wanted, Facts: nominal})
 	if err != nil {
 		return &problem{reason: v1alpha1.ReasonInvalidSpec, message: err.Error(), stalled: true}
 	}
-	s.config = config
-	for _, disk := range plan.Disks() {
-		share := plan.Share(disk)
-		s.shares = append(s.shares, v1alpha1.DiskStatus{Name: disk, Share: fmt.Sprintf("%d.%02d%%", share/100, share%100)})
-	}
+	s.wanted, s.plan = wanted, &config.Plan
 	return nil
 }
 
@@ -67,7 +57,9 @@ func (r *CacheNodeReconciler) render(_ context.Context, s *scope) error {
 // first is written, so that of a spec that is refused nothing takes effect.
 func (r *CacheNodeReconciler) apply(ctx context.Context, s *scope) error {
 	applier := apply.Applier{Client: r.Client, Live: r.Live}
-	objects := manifest.Build(manifest.Input{Node: s.node, Config: s.config, CABundle: s.caBundle})
+	objects := manifest.Build(manifest.Input{
+		Node: s.node, Config: s.offer, Certificates: s.certificates, Template: s.template, Hold: s.decision.Hold,
+	})
 	for _, object := range objects {
 		err := applier.Check(ctx, object)
 		if apply.IsRefused(err) {
@@ -112,28 +104,4 @@ func refusal(err error) string {
 		return status.Status().Message
 	}
 	return err.Error()
-}
-
-// prune deletes ConfigMaps with revisions that no pod runs any more. In the middle of a rollout it deletes none.
-func (r *CacheNodeReconciler) prune(ctx context.Context, s *scope) error {
-	if !rolledOut(s.statefulSet) {
-		return nil
-	}
-	pods := &metav1.PartialObjectMetadataList{}
-	pods.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("PodList"))
-	selector := client.MatchingLabels(naming.PodSelector(s.node.Name))
-	if err := r.List(ctx, pods, client.InNamespace(s.node.Namespace), selector); err != nil {
-		return err
-	}
-	used := map[string]bool{naming.ConfigMap(s.node.Name, s.config.Revision): true}
-	for _, pod := range pods.Items {
-		used[naming.ConfigMap(s.node.Name, pod.Annotations[naming.AnnotationConfigRevision])] = true
-	}
-	configMaps := &corev1.ConfigMap{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"}}
-	deleted, err := apply.Prune(ctx, r.Client, s.node, []client.Object{configMaps}, selector,
-		func(o client.Object) bool { return used[o.GetName()] })
-	for _, object := range deleted {
-		log.FromContext(ctx).Info("deleted", "kind", "ConfigMap", "object", object.GetName())
-	}
-	return err
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -20,16 +19,6 @@ import (
 
 // report writes the status, once and only if it changed, and then tells in events what changed.
 func (r *CacheNodeReconciler) report(ctx context.Context, s *scope) error {
-	if s.statefulSet == nil { // the pass ended before it: report on the pods that go on as they were
-		live := &appsv1.StatefulSet{}
-		err := r.Get(ctx, client.ObjectKeyFromObject(s.node), live)
-		if client.IgnoreNotFound(err) != nil {
-			return err
-		}
-		if err == nil {
-			s.statefulSet = live
-		}
-	}
 	before := s.node.DeepCopy()
 	setStatus(s)
 	if equality.Semantic.DeepEqual(before.Status, s.node.Status) {
@@ -38,7 +27,8 @@ func (r *CacheNodeReconciler) report(ctx context.Context, s *scope) error {
 	if err := r.Status().Patch(ctx, s.node, client.MergeFrom(before), client.FieldOwner(naming.FieldManager)); err != nil {
 		return client.IgnoreNotFound(err)
 	}
-	for _, e := range changes(before.Status.Conditions, s.node.Status.Conditions) {
+	events := changes(before.Status.Conditions, s.node.Status.Conditions)
+	for _, e := range append(events, diskChanges(before.Status.Pods, s.node.Status.Pods)...) {
 		r.Events.Eventf(s.node, nil, e.kind, e.reason, e.action, "%s", e.note)
 	}
 	return nil
@@ -55,10 +45,18 @@ func setStatus(s *scope) {
 	}
 	want := ptr.Deref(s.node.Spec.Replicas, 1)
 	status.ReadyOfReplicas = fmt.Sprintf("%d/%d", status.ReadyReplicas, want)
-	if s.config.Revision != "" {
-		status.ConfigRevision, status.Disks = s.config.Revision, s.shares
-		status.DiskCount = int32(len(s.shares)) //nolint:gosec // at most 32
+	if s.plan != nil {
+		status.ConfigRevision = s.wanted.Revision
+		status.DiskCount = int32(len(s.plan.Disks())) //nolint:gosec // at most 32
 		status.Size = totalSize(s.node.Spec.Disks, want)
+		status.Disks = diskStatuses(s)
+	}
+	status.Pods = podStatuses(s)
+	if s.decision != nil {
+		status.Refusal = nil
+		if r := s.decision.State.Refused; r != nil {
+			status.Refusal = &v1alpha1.Refusal{Revision: r.Revision, Pod: r.Pod, Message: truncated(r.Message, 2048)}
+		}
 	}
 	status.ObservedGeneration = s.node.Generation
 	for _, condition := range conditions(s, want) {

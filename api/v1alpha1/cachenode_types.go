@@ -46,6 +46,7 @@ type CacheNodeList struct {
 
 // CacheNodeSpec is the wanted state of a CacheNode.
 //
+// +kubebuilder:validation:XValidation:rule="self.disks.all(d, !has(d.threadPool) || !has(d.threadPool.maxQueue) || !has(self.listen) || !has(self.listen.maxConnections) || d.threadPool.maxQueue >= self.listen.maxConnections)",message="disks: threadPool.maxQueue must not be less than listen.maxConnections, or a full queue could break responses off: raise it, or lower listen.maxConnections",fieldPath=".disks"
 // +kubebuilder:validation:XValidation:rule="!has(self.cache) || !has(self.cache.key) || 'Host' in self.cache.key || has(self.origin.hostHeader) || (has(self.hosts) && self.hosts.size() == 1 && !self.hosts[0].startsWith('*'))",message="cache.key: without Host, objects of one host would be served for another: add Host, set origin.hostHeader, or list exactly one name in hosts",fieldPath=".cache.key"
 type CacheNodeSpec struct {
 	// replicas is the number of pods. Each pod has all disks of its own. Range 0 to 1000, default 1.
@@ -104,6 +105,16 @@ type CacheNodeSpec struct {
 	// +optional
 	// +kubebuilder:default={}
 	Logs Logs `json:"logs,omitempty"`
+
+	// monitoring says what is measured.
+	// +optional
+	// +kubebuilder:default={}
+	Monitoring Monitoring `json:"monitoring,omitempty"`
+
+	// rollout says how a new configuration reaches the pods.
+	// +optional
+	// +kubebuilder:default={}
+	Rollout Rollout `json:"rollout,omitempty"`
 
 	// pod says how the pods are made.
 	// +optional

@@ -56,7 +56,97 @@ type Disk struct {
 	// +optional
 	// +kubebuilder:default={}
 	Cache DiskCache `json:"cache,omitempty"`
+
+	// health says when the disk is taken out of use and when it comes back.
+	// +optional
+	// +kubebuilder:default={}
+	Health DiskHealth `json:"health,omitempty"`
+
+	// foreignCache is what becomes of a cache on the disk that another CacheNode has marked as its own: Keep (default)
+	// leaves it alone and does not use the disk; Empty deletes it and uses the disk. Only the folder "cachenode" on the
+	// disk is ever touched.
+	// +optional
+	// +kubebuilder:default=Keep
+	ForeignCache ForeignCache `json:"foreignCache,omitempty"`
 }
+
+// ForeignCache is Keep or Empty.
+//
+// +kubebuilder:validation:Enum=Keep;Empty
+type ForeignCache string
+
+const (
+	// KeepForeign leaves another CacheNode's cache alone.
+	KeepForeign ForeignCache = "Keep"
+	// EmptyForeign deletes another CacheNode's cache.
+	EmptyForeign ForeignCache = "Empty"
+)
+
+// DiskHealth are the thresholds by which the agent in the pod judges a disk. It writes a block of a file of its own, syncs
+// it and reads the file back past the page cache.
+type DiskHealth struct {
+	// interval is the time between two probes of a disk that is well. From 500ms to 1m, default 1s.
+	// +optional
+	// +kubebuilder:default="1s"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || (duration(self) >= duration('500ms') && duration(self) <= duration('1m'))",message="interval: must be from 500ms to 1m"
+	Interval Duration `json:"interval,omitempty"`
+
+	// timeout is how long a probe may take; one that takes longer has failed, and fails once more each time that it has
+	// taken this long again. From 50ms to 1m. Default 2s for HDD and 1s for SSD and NVMe.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || (duration(self) >= duration('50ms') && duration(self) <= duration('1m'))",message="timeout: must be from 50ms to 1m"
+	Timeout Duration `json:"timeout,omitempty"`
+
+	// failures is after how many failed probes in a row the disk is taken out of use. Range 1 to 100, default 2.
+	// +optional
+	// +kubebuilder:default=2
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=100
+	Failures *int32 `json:"failures,omitempty"`
+
+	// successes is after how many good probes in a row it is used again. The number doubles each time that the disk fails
+	// within ten minutes of its return, at most to 64 times. Range 1 to 1000, default 10.
+	// +optional
+	// +kubebuilder:default=10
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=1000
+	Successes *int32 `json:"successes,omitempty"`
+
+	// minFree is the free space below which the disk is taken out of use, before a response can break off for want of
+	// space; it is used again above one and a half times that. It must be less than cache.minFree, which nginx keeps free
+	// by evicting objects. Default 2% of the disk's size; 0 switches it off.
+	// +optional
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('0')) >= 0",message="minFree: must not be negative"
+	MinFree *resource.Quantity `json:"minFree,omitempty"`
+
+	// minFreeInodes is the share of free inodes, in percent, below which the disk is taken out of use; it is used again
+	// above one and a half times that. Range 0 to 50, default 1; 0 switches it off.
+	// +optional
+	// +kubebuilder:default=1
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=50
+	MinFreeInodes *int32 `json:"minFreeInodes,omitempty"`
+
+	// device is Own (default): the disk must be a mount and a device of its own, neither that of another disk nor that of
+	// the node's own volumes; or Shared: it may share a device, and then its failures.
+	// +optional
+	// +kubebuilder:default=Own
+	Device DeviceRule `json:"device,omitempty"`
+}
+
+// DeviceRule is Own or Shared.
+//
+// +kubebuilder:validation:Enum=Own;Shared
+type DeviceRule string
+
+const (
+	// OwnDevice asks for a device of the disk's own.
+	OwnDevice DeviceRule = "Own"
+	// SharedDevice lets the disk share a device.
+	SharedDevice DeviceRule = "Shared"
+)
 
 // Media is a kind of disk.
 //
@@ -79,11 +169,12 @@ type ThreadPool struct {
 	// +kubebuilder:validation:Maximum=1024
 	Threads *int32 `json:"threads,omitempty"`
 
-	// maxQueue is how many tasks may wait for a thread; one more and nginx answers from the origin or, in the middle of
-	// a body, breaks off. 0 means that no task waits. Range 0 to 1048576, default 65536.
+	// maxQueue is how many tasks may wait for a thread. One more, and nginx would answer without this disk or, in the
+	// middle of a body, break off; so it must not be less than listen.maxConnections, and no connection ever has more than
+	// one task. Range 256 to 1048576, default 65536.
 	// +optional
 	// +kubebuilder:default=65536
-	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Minimum=256
 	// +kubebuilder:validation:Maximum=1048576
 	MaxQueue *int32 `json:"maxQueue,omitempty"`
 }
@@ -109,7 +200,7 @@ type DiskCache struct {
 	// keysZone is the shared memory for the index of the cache (keys_zone): about 8,000 keys in each mebibyte. A full
 	// zone evicts objects that the disk has room for. The zones of all disks, and 16Mi or more
 	// for nginx itself, must fit into the memory limit. At most 64Gi. Default a
-	// 4096th of maxSize, which is the article's 256 MiB for 1 TiB, at least 8Mi and at most 4Gi.
+	// 4096th of the disk's size, which is the article's 256 MiB for 1 TiB, at least 8Mi and at most 4Gi.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=32

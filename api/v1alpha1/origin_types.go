@@ -44,6 +44,15 @@ type Origin struct {
 	// tls is how an https origin is verified.
 	// +optional
 	TLS *OriginTLS `json:"tls,omitempty"`
+
+	// fallbackConcurrency is how many requests each pod may have at the origin at once that no disk can serve, because
+	// they have failed or all threads and queues are full (limit_conn). Above it, the answer is 503 with Retry-After: a
+	// failure of the disks must not become one of the origin. Range 1 to 65536, default 128.
+	// +optional
+	// +kubebuilder:default=128
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65536
+	FallbackConcurrency *int32 `json:"fallbackConcurrency,omitempty"`
 }
 
 // OriginServer is one server of the origin: a Service of this cluster, or a host.

@@ -7,13 +7,13 @@ import (
 
 // Listen is where the pods accept requests.
 type Listen struct {
-	// port is the port in the pod. Range 1024 to 65535, as nginx runs without privileges, but for 8081, which is the
-	// private port for health and status. Default 8080.
+	// port is the port in the pod. Range 1024 to 65535, as nginx runs without privileges, but for 8081, 8083 and 8084,
+	// which are nginx's private port and the agent's two. Default 8080.
 	// +optional
 	// +kubebuilder:default=8080
 	// +kubebuilder:validation:Minimum=1024
 	// +kubebuilder:validation:Maximum=65535
-	// +kubebuilder:validation:XValidation:rule="self != 8081",message="port: 8081 is the private port for health and status: choose another"
+	// +kubebuilder:validation:XValidation:rule="!(self in [8081, 8083, 8084])",message="port: 8081, 8083 and 8084 are for health, metrics and the agent: choose another"
 	Port *int32 `json:"port,omitempty"`
 
 	// reusePort gives each worker a listening socket of its own, among which the kernel spreads connections (the
@@ -21,6 +21,59 @@ type Listen struct {
 	// +optional
 	// +kubebuilder:default=true
 	ReusePort *bool `json:"reusePort,omitempty"`
+
+	// maxConnections bounds the connections of a worker, those to clients and to the origin together
+	// (worker_connections). Range 256 to 65536, default 16384.
+	// +optional
+	// +kubebuilder:default=16384
+	// +kubebuilder:validation:Minimum=256
+	// +kubebuilder:validation:Maximum=65536
+	MaxConnections *int32 `json:"maxConnections,omitempty"`
+}
+
+// Monitoring says what is measured.
+type Monitoring struct {
+	// requestSampling is the share of requests, in percent, that nginx reports to the agent for metrics and hit ratios; a
+	// request that no disk could serve is always reported. 0 to 100, default 10.
+	// +optional
+	// +kubebuilder:default=10
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	RequestSampling *int32 `json:"requestSampling,omitempty"`
+}
+
+// Rollout says how a new configuration reaches the pods. Each takes it in place, without a restart, if nginx can.
+type Rollout struct {
+	// canary is the first pod to take a new configuration.
+	// +optional
+	// +kubebuilder:default={}
+	Canary Canary `json:"canary,omitempty"`
+
+	// maxUnavailable is how many pods may take a new configuration at once after the first, as a number or a percentage
+	// of all, rounded up. At least 1. Default 25%.
+	// +optional
+	// +kubebuilder:default="25%"
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:XValidation:rule="type(self) == int ? (self >= 1 && self <= 1000) : string(self).matches('^([1-9]|[1-9][0-9]|100)%$')",message="maxUnavailable: must be a number from 1 to 1000 or a percentage from 1% to 100%"
+	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
+
+	// workerShutdownTimeout is how long nginx's old workers may go on with the responses that they are sending after a
+	// new configuration was taken; then their connections are closed (worker_shutdown_timeout). Old workers take memory,
+	// so with many edits in a row a long time costs. From 1s to 24h, default 10m.
+	// +optional
+	// +kubebuilder:default="10m"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || (duration(self) >= duration('1s') && duration(self) <= duration('24h'))",message="workerShutdownTimeout: must be from 1s to 24h"
+	WorkerShutdownTimeout Duration `json:"workerShutdownTimeout,omitempty"`
+}
+
+// Canary is the first pod of a rollout.
+type Canary struct {
+	// seconds is how long the first pod runs a new configuration before the others take it. Range 0 to 86400, default 0.
+	// +optional
+	// +kubebuilder:default=0
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=86400
+	Seconds *int32 `json:"seconds,omitempty"`
 }
 
 // Logs says what nginx logs to the container's output.
@@ -67,6 +120,11 @@ type Pod struct {
 	// and 64Mi.
 	// +optional
 	Resources corev1.ResourceRequirements `json:"resources,omitempty"`
+
+	// agentResources of the agent's container. Default requests, if neither requests nor limits are given: 10m CPU and
+	// 32Mi memory.
+	// +optional
+	AgentResources corev1.ResourceRequirements `json:"agentResources,omitempty"`
 
 	// nodeSelector picks nodes by label. At most 64 entries.
 	// +optional

@@ -42,12 +42,23 @@ type CacheNodeStatus struct {
 	// +kubebuilder:validation:MaxLength=32
 	Size string `json:"size,omitempty"`
 
-	// disks says which share of the keys each disk has.
+	// disks says which share of the keys each disk has, and in how many pods it is healthy.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=32
 	Disks []DiskStatus `json:"disks,omitempty"`
+
+	// pods says what each pod runs, as its agent reports.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=1000
+	Pods []PodStatus `json:"pods,omitempty"`
+
+	// refusal is the revision that was rolled back, while the spec still asks for it.
+	// +optional
+	Refusal *Refusal `json:"refusal,omitempty"`
 
 	// conditions are Ready, Accepted, Available, Progressing, Degraded, Reconciling and Stalled.
 	// +optional
@@ -68,6 +79,91 @@ type DiskStatus struct {
 	// +required
 	// +kubebuilder:validation:MaxLength=16
 	Share string `json:"share"`
+
+	// healthy is in how many pods the disk is healthy.
+	// +optional
+	Healthy int32 `json:"healthy"`
+
+	// total is how many pods have told.
+	// +optional
+	Total int32 `json:"total"`
+}
+
+// PodStatus is what a pod's agent reports.
+type PodStatus struct {
+	// name is the pod's name.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	Name string `json:"name"`
+
+	// node is the node that the pod is on.
+	// +optional
+	// +kubebuilder:validation:MaxLength=253
+	Node string `json:"node,omitempty"`
+
+	// revision is the revision of the configuration that nginx runs.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	Revision string `json:"revision,omitempty"`
+
+	// disks are the disks that are not healthy, and those whose share of the keys is not the plan's for want of another.
+	// A disk that is not listed is healthy and has the share in status.disks.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=32
+	Disks []PodDiskStatus `json:"disks,omitempty"`
+
+	// message says what is wrong with the agent or with nginx, if anything.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Message string `json:"message,omitempty"`
+}
+
+// PodDiskStatus is a disk of a pod.
+type PodDiskStatus struct {
+	// name is the disk's name.
+	// +required
+	// +kubebuilder:validation:MaxLength=16
+	Name string `json:"name"`
+
+	// state is Healthy, Failed or Starting.
+	// +required
+	// +kubebuilder:validation:MaxLength=16
+	State string `json:"state"`
+
+	// reason is why the disk is not healthy, such as IOError, Slow or Full.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	Reason string `json:"reason,omitempty"`
+
+	// share is the part of the keys that the disk has in this pod.
+	// +optional
+	// +kubebuilder:validation:MaxLength=16
+	Share string `json:"share,omitempty"`
+
+	// message says what the agent saw.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	Message string `json:"message,omitempty"`
+}
+
+// Refusal is a revision that a pod did not take.
+type Refusal struct {
+	// revision is the refused one.
+	// +required
+	// +kubebuilder:validation:MaxLength=64
+	Revision string `json:"revision"`
+
+	// pod is the pod that refused it.
+	// +required
+	// +kubebuilder:validation:MaxLength=253
+	Pod string `json:"pod"`
+
+	// message is what nginx said.
+	// +required
+	// +kubebuilder:validation:MaxLength=2048
+	Message string `json:"message"`
 }
 
 // Conditions of a CacheNode. Reconciling and Stalled are there for kstatus, which tools such as Flux and kubectl wait
@@ -82,8 +178,8 @@ const (
 	ConditionAvailable = "Available"
 	// ConditionProgressing is true while pods are made, replaced or removed.
 	ConditionProgressing = "Progressing"
-	// ConditionDegraded is true when pods are missing though nothing is being rolled out, or the operator cannot write
-	// what it should.
+	// ConditionDegraded is true when pods are missing though nothing is being rolled out, a pod refused the
+	// configuration, a disk is out of use, an agent does not answer, or the operator cannot write what it should.
 	ConditionDegraded = "Degraded"
 	// ConditionReconciling is true while the pods do not run what the spec asks for, but will.
 	ConditionReconciling = "Reconciling"
@@ -120,6 +216,12 @@ const (
 	ReasonPodsNotReady = "PodsNotReady"
 	// ReasonAsExpected: nothing is wrong.
 	ReasonAsExpected = "AsExpected"
+	// ReasonConfigRefused: a pod refused the configuration; the others never took it, and all run the one before.
+	ReasonConfigRefused = "ConfigRefused"
+	// ReasonDiskFailed: a disk of a pod is out of use; its keys are on the pod's other disks.
+	ReasonDiskFailed = "DiskFailed"
+	// ReasonAgentUnreachable: the agent of a ready pod does not answer.
+	ReasonAgentUnreachable = "AgentUnreachable"
 	// ReasonApplyFailed: the API server refused an object of this CacheNode.
 	ReasonApplyFailed = "ApplyFailed"
 )

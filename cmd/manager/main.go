@@ -2,13 +2,13 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
-	"net/netip"
 	"os"
 	"strings"
 
-	"github.com/miekg/dns"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	_ "k8s.io/client-go/plugin/pkg/client/auth" // every way in which a kubeconfig can authenticate
@@ -22,7 +22,7 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/controllers"
-	nginxcache "github.com/cachenode/cachenode-operator/internal/nginx/cache"
+	"github.com/cachenode/cachenode-operator/internal/agent/podinfo"
 )
 
 // options are the command's flags.
@@ -30,6 +30,7 @@ type options struct {
 	metricsAddress, probeAddress string
 	leaderElection               bool
 	clusterDomain, resolvers     string
+	agentImage, agentPullPolicy  string
 	log                          zap.Options
 }
 
@@ -40,9 +41,19 @@ func parse(args []string) (options, error) {
 	flags.StringVar(&o.probeAddress, "health-probe-bind-address", ":8082", "where /healthz and /readyz are served")
 	flags.BoolVar(&o.leaderElection, "leader-elect", false, "work only while holding the lease, so that one of several replicas works at a time")
 	flags.StringVar(&o.clusterDomain, "cluster-domain", "cluster.local", "the domain of the cluster's Services")
-	flags.StringVar(&o.resolvers, "resolvers", "", "comma-separated addresses of the DNS servers that nginx asks for the origin; default: those in this pod's /etc/resolv.conf")
+	flags.StringVar(&o.resolvers, "resolvers", "", "comma-separated addresses of the DNS servers that nginx asks for the origin; default: those in each cache pod's /etc/resolv.conf")
+	flags.StringVar(&o.agentImage, "agent-image", "", "the image that new cache pods get the agent from: the operator's own; required")
+	flags.StringVar(&o.agentPullPolicy, "agent-image-pull-policy", "", "Always, IfNotPresent or Never; default: the cluster's")
 	o.log.BindFlags(flags)
-	return o, flags.Parse(args)
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	if o.agentImage == "" {
+		err := errors.New("--agent-image is required: the image of this operator")
+		_, _ = fmt.Fprintln(flags.Output(), err)
+		return o, err
+	}
+	return o, nil
 }
 
 func main() {
@@ -58,9 +69,12 @@ func main() {
 }
 
 func run(o options, config *rest.Config) error {
-	resolvers, err := findResolvers(o.resolvers, "/etc/resolv.conf")
-	if err != nil {
-		return err
+	var resolvers []string
+	if o.resolvers != "" {
+		var err error
+		if resolvers, err = podinfo.NginxAddresses(strings.Split(o.resolvers, ",")); err != nil {
+			return fmt.Errorf("--resolvers: %w", err)
+		}
 	}
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
@@ -94,7 +108,11 @@ func run(o options, config *rest.Config) error {
 		Client: mgr.GetClient(),
 		Live:   mgr.GetAPIReader(),
 		Events: mgr.GetEventRecorder("cachenode-operator"),
-		Facts:  nginxcache.Facts{Resolvers: resolvers, ClusterDomain: o.clusterDomain},
+		Agents: controllers.NewAgents(),
+		Cluster: controllers.Cluster{
+			Domain: o.clusterDomain, Resolvers: resolvers,
+			AgentImage: o.agentImage, AgentPullPolicy: corev1.PullPolicy(o.agentPullPolicy),
+		},
 	}
 	if err := reconciler.SetupWithManager(mgr, references); err != nil {
 		return err
@@ -106,33 +124,4 @@ func run(o options, config *rest.Config) error {
 		return err
 	}
 	return mgr.Start(ctrl.SetupSignalHandler())
-}
-
-// findResolvers reads the flag or, where it is empty, resolv.conf: a pod with the default DNS policy finds there the
-// cluster's own DNS, which the cache pods can reach too.
-func findResolvers(flag, resolvConf string) ([]string, error) {
-	var servers []string
-	if flag != "" {
-		servers = strings.Split(flag, ",")
-	} else {
-		config, err := dns.ClientConfigFromFile(resolvConf)
-		if err != nil {
-			return nil, fmt.Errorf("no --resolvers, and %w", err)
-		}
-		servers = config.Servers
-	}
-	for i, s := range servers {
-		address, err := netip.ParseAddr(strings.TrimSpace(s))
-		if err != nil {
-			return nil, fmt.Errorf("--resolvers: %w", err)
-		}
-		servers[i] = address.WithZone("").String()
-		if address.Is6() {
-			servers[i] = "[" + servers[i] + "]"
-		}
-	}
-	if len(servers) == 0 {
-		return nil, fmt.Errorf("no DNS server in %s: give --resolvers", resolvConf)
-	}
-	return servers, nil
 }

@@ -8,22 +8,26 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/naming"
-	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 )
 
 // Input is all that the objects depend on.
 type Input struct {
 	// Node is valid and has the CRD's defaults.
 	Node *v1alpha1.CacheNode
-	// Config is the rendered configuration.
-	Config cache.Config
-	// CABundle is the PEM text that nginx checks the origin with; "" if the spec names none.
-	CABundle string
+	// Config is what the pods' agents are offered.
+	Config ConfigMap
+	// Certificates are the data of the agents' Secret.
+	Certificates map[string][]byte
+	// Template is the pod template, see NewTemplate.
+	Template Template
+	// Hold is how many pods, those of the lowest ordinals, must not be made anew yet.
+	Hold int
 }
 
 // Build makes all objects, in the order in which they are applied: what others refer to comes first.
 func Build(in Input) []client.Object {
 	return []client.Object{
+		agentSecret(in),
 		configMap(in),
 		headlessService(in),
 		clientService(in),

@@ -7,17 +7,26 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// configMap holds one revision of the configuration and never changes: a pod that starts again finds the revision that
-// it was made with, also in the middle of a rollout.
+// ConfigMap offers configurations to the pods' agents: the stable one, and the candidate while one is being tried.
+type ConfigMap struct {
+	// Stable and Candidate are node.json; Candidate is "" where none is tried.
+	Stable, Candidate string
+	// Refused is the value of naming.AnnotationRefused; "" for none.
+	Refused string
+}
+
 func configMap(in Input) *corev1.ConfigMap {
-	data := map[string]string{naming.ConfigKey: in.Config.Text}
-	if in.CABundle != "" {
-		data[naming.CAKey] = in.CABundle
+	meta := objectMeta(in, naming.ConfigMap(in.Node.Name))
+	if in.Config.Refused != "" {
+		meta.Annotations = map[string]string{naming.AnnotationRefused: in.Config.Refused}
+	}
+	data := map[string]string{naming.StableKey: in.Config.Stable}
+	if in.Config.Candidate != "" {
+		data[naming.CandidateKey] = in.Config.Candidate
 	}
 	return &corev1.ConfigMap{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
-		ObjectMeta: objectMeta(in, naming.ConfigMap(in.Node.Name, in.Config.Revision)),
+		ObjectMeta: meta,
 		Data:       data,
-		Immutable:  new(true),
 	}
 }

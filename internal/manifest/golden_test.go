@@ -17,7 +17,6 @@ import (
 
 	"github.com/cachenode/cachenode-operator/internal/apply"
 	"github.com/cachenode/cachenode-operator/internal/manifest"
-	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/schema"
 	"github.com/cachenode/cachenode-operator/test/apiserver"
 )
@@ -41,9 +40,15 @@ func build(t *testing.T, file string) []client.Object {
 		node.Namespace = "default"
 	}
 	node.UID = "11111111-2222-3333-4444-555555555555"
+	template, _, err := manifest.NewTemplate(manifest.NewPodInput(node), "", "localhost/cachenode-operator:test", "", "0123456789ab")
+	if err != nil {
+		t.Fatal(err)
+	}
 	return manifest.Build(manifest.Input{
-		Node:   node,
-		Config: cache.Config{Text: "# see the configuration's golden file\n", Revision: "0123456789ab"},
+		Node:         node,
+		Config:       manifest.ConfigMap{Stable: "{}"},
+		Certificates: map[string][]byte{"ca.crt": []byte("none")},
+		Template:     template,
 	})
 }
 

@@ -8,10 +8,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
-	"k8s.io/utils/ptr"
 
 	"github.com/cachenode/cachenode-operator/internal/naming"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 const (
@@ -31,9 +29,9 @@ trap 'kill -QUIT $nginx' TERM INT QUIT
 while kill -0 $nginx 2>/dev/null; do wait $nginx; status=$?; done
 exit $status`, naming.ConfigFile)
 
-func podTemplate(in Input) corev1.PodTemplateSpec {
-	pod := in.Node.Spec.Pod
-	labels := naming.Labels(in.Node.Name)
+func podTemplate(in PodInput, agentImage string, agentPullPolicy corev1.PullPolicy, revision string) corev1.PodTemplateSpec {
+	pod := in.Pod
+	labels := naming.Labels(in.Name)
 	for key, value := range pod.Labels {
 		if _, own := labels[key]; !own {
 			labels[key] = value
@@ -43,11 +41,15 @@ func podTemplate(in Input) corev1.PodTemplateSpec {
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
-	annotations[naming.AnnotationConfigRevision] = in.Config.Revision
+	annotations[naming.AnnotationRevision] = revision
+	if in.Restart != "" {
+		annotations[naming.AnnotationRestart] = in.Restart
+	}
 	return corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: annotations},
 		Spec: corev1.PodSpec{
 			AutomountServiceAccountToken:  new(false),
+			ShareProcessNamespace:         new(true), // the agent signals nginx
 			EnableServiceLinks:            new(false),
 			TerminationGracePeriodSeconds: pod.TerminationGracePeriodSeconds,
 			NodeSelector:                  pod.NodeSelector,
@@ -65,36 +67,25 @@ func podTemplate(in Input) corev1.PodTemplateSpec {
 				FSGroupChangePolicy: new(corev1.FSGroupChangeOnRootMismatch),
 				SeccompProfile:      &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 			},
-			Containers: []corev1.Container{nginxContainer(in)},
-			Volumes: []corev1.Volume{
-				{Name: "config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
-					LocalObjectReference: corev1.LocalObjectReference{Name: naming.ConfigMap(in.Node.Name, in.Config.Revision)},
-				}}},
-				{Name: "run", VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}},
-			},
+			InitContainers: []corev1.Container{agentInstaller(agentImage, agentPullPolicy), agentContainer(in)},
+			Containers:     []corev1.Container{nginxContainer(in)},
+			Volumes:        volumes(in),
 		},
 	}
 }
 
-func nginxContainer(in Input) corev1.Container {
-	mounts := []corev1.VolumeMount{
-		{Name: "config", MountPath: naming.ConfigDir, ReadOnly: true},
-		{Name: "run", MountPath: naming.RunDir},
-	}
-	for _, d := range disksByName(in.Node.Spec.Disks) {
-		mounts = append(mounts, corev1.VolumeMount{Name: d.Name, MountPath: naming.DiskDir(d.Name)})
-	}
+func nginxContainer(in PodInput) corev1.Container {
 	return corev1.Container{
 		Name:            naming.Container,
-		Image:           in.Node.Spec.Pod.Image,
-		ImagePullPolicy: in.Node.Spec.Pod.ImagePullPolicy,
+		Image:           in.Pod.Image,
+		ImagePullPolicy: in.Pod.ImagePullPolicy,
 		Command:         []string{"/bin/sh", "-c", run},
 		Ports: []corev1.ContainerPort{
-			{Name: naming.PortHTTP, ContainerPort: ptr.Deref(in.Node.Spec.Listen.Port, 0), Protocol: corev1.ProtocolTCP},
+			{Name: naming.PortHTTP, ContainerPort: in.Port, Protocol: corev1.ProtocolTCP},
 			{Name: naming.PortPrivate, ContainerPort: naming.PrivatePort, Protocol: corev1.ProtocolTCP},
 		},
 		Resources:    resources(in),
-		VolumeMounts: mounts,
+		VolumeMounts: append([]corev1.VolumeMount{{Name: "cachenode-run", MountPath: naming.RunDir}}, diskMounts(in)...),
 		ReadinessProbe: &corev1.Probe{
 			ProbeHandler:        corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromString(naming.PortPrivate)}},
 			InitialDelaySeconds: 1,
@@ -112,31 +103,43 @@ func nginxContainer(in Input) corev1.Container {
 			FailureThreshold:    3,
 		},
 		Lifecycle: &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: deregistrationSeconds}}},
-		SecurityContext: &corev1.SecurityContext{
-			AllowPrivilegeEscalation: new(false),
-			ReadOnlyRootFilesystem:   new(true),
-			Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
-		},
+		SecurityContext: containerSecurity(),
+	}
+}
+
+func diskMounts(in PodInput) []corev1.VolumeMount {
+	var mounts []corev1.VolumeMount
+	for _, d := range in.Disks {
+		mounts = append(mounts, corev1.VolumeMount{Name: d.Name, MountPath: naming.DiskDir(d.Name)})
+	}
+	return mounts
+}
+
+func containerSecurity() *corev1.SecurityContext {
+	return &corev1.SecurityContext{
+		AllowPrivilegeEscalation: new(false),
+		ReadOnlyRootFilesystem:   new(true),
+		Capabilities:             &corev1.Capabilities{Drop: []corev1.Capability{"ALL"}},
 	}
 }
 
 // resources are the spec's or, where it names none, requests for what nginx takes at least.
-func resources(in Input) corev1.ResourceRequirements {
-	r := in.Node.Spec.Pod.Resources
+func resources(in PodInput) corev1.ResourceRequirements {
+	r := in.Pod.Resources
 	if len(r.Requests) > 0 || len(r.Limits) > 0 || len(r.Claims) > 0 {
 		return r
 	}
 	const besidesZones = 64 << 20
 	return corev1.ResourceRequirements{Requests: corev1.ResourceList{
 		corev1.ResourceCPU:    resource.MustParse("100m"),
-		corev1.ResourceMemory: *resource.NewQuantity(tuning.KeysZones(in.Node.Spec.Disks)+besidesZones, resource.BinarySI),
+		corev1.ResourceMemory: *resource.NewQuantity(in.keysZones()+besidesZones, resource.BinarySI),
 	}}
 }
 
 // topologySpread is the spec's or, where it has none, over nodes as far as that is possible.
-func topologySpread(in Input) []corev1.TopologySpreadConstraint {
-	selector := &metav1.LabelSelector{MatchLabels: naming.PodSelector(in.Node.Name)}
-	if len(in.Node.Spec.Pod.TopologySpreadConstraints) == 0 {
+func topologySpread(in PodInput) []corev1.TopologySpreadConstraint {
+	selector := &metav1.LabelSelector{MatchLabels: naming.PodSelector(in.Name)}
+	if len(in.Pod.TopologySpreadConstraints) == 0 {
 		return []corev1.TopologySpreadConstraint{{
 			MaxSkew:           1,
 			TopologyKey:       corev1.LabelHostname,
@@ -145,7 +148,7 @@ func topologySpread(in Input) []corev1.TopologySpreadConstraint {
 		}}
 	}
 	var constraints []corev1.TopologySpreadConstraint
-	for _, c := range in.Node.Spec.Pod.TopologySpreadConstraints {
+	for _, c := range in.Pod.TopologySpreadConstraints {
 		if c.LabelSelector == nil {
 			c.LabelSelector = selector
 		}

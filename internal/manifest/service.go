@@ -49,6 +49,7 @@ func headlessService(in Input) *corev1.Service {
 			Ports: []corev1.ServicePort{
 				{Name: naming.PortHTTP, Protocol: corev1.ProtocolTCP, Port: ptr.Deref(in.Node.Spec.Listen.Port, 0), TargetPort: intstr.FromString(naming.PortHTTP)},
 				{Name: naming.PortPrivate, Protocol: corev1.ProtocolTCP, Port: naming.PrivatePort, TargetPort: intstr.FromString(naming.PortPrivate)},
+				{Name: naming.PortMetrics, Protocol: corev1.ProtocolTCP, Port: naming.MetricsPort, TargetPort: intstr.FromString(naming.PortMetrics)},
 			},
 		},
 	}

@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 
@@ -15,9 +16,15 @@ import (
 
 func statefulSet(in Input) *appsv1.StatefulSet {
 	spec := in.Node.Spec
+	meta := objectMeta(in, in.Node.Name)
+	text, err := json.Marshal(in.Template)
+	if err != nil {
+		panic(err) // Kubernetes' own types
+	}
+	meta.Annotations = map[string]string{naming.AnnotationTemplate: string(text)}
 	return &appsv1.StatefulSet{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "StatefulSet"},
-		ObjectMeta: objectMeta(in, in.Node.Name),
+		ObjectMeta: meta,
 		Spec: appsv1.StatefulSetSpec{
 			Replicas:    spec.Replicas,
 			ServiceName: naming.Headless(in.Node.Name),
@@ -25,15 +32,14 @@ func statefulSet(in Input) *appsv1.StatefulSet {
 			PodManagementPolicy: appsv1.ParallelPodManagement,
 			UpdateStrategy: appsv1.StatefulSetUpdateStrategy{
 				Type: appsv1.RollingUpdateStatefulSetStrategyType,
-				// Owned, as a partition that somebody sets by hand would keep every rollout from ending.
-				RollingUpdate: &appsv1.RollingUpdateStatefulSetStrategy{Partition: new(int32(0))},
+				RollingUpdate: &appsv1.RollingUpdateStatefulSetStrategy{Partition: new(int32(in.Hold))}, //nolint:gosec // at most 1000
 			},
 			PersistentVolumeClaimRetentionPolicy: &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{
 				WhenDeleted: appsv1.PersistentVolumeClaimRetentionPolicyType(spec.PersistentVolumeClaimRetentionPolicy.WhenDeleted),
 				WhenScaled:  appsv1.PersistentVolumeClaimRetentionPolicyType(spec.PersistentVolumeClaimRetentionPolicy.WhenScaled),
 			},
 			Selector:             &metav1.LabelSelector{MatchLabels: naming.PodSelector(in.Node.Name)},
-			Template:             podTemplate(in),
+			Template:             in.Template.Template,
 			VolumeClaimTemplates: claimTemplates(in),
 		},
 	}

@@ -38,13 +38,34 @@ func MinFree(d v1alpha1.Disk) int64 {
 	return wholeMebibytes(percentOf(d.Size.Value(), 5))
 }
 
-// KeysZone is the bytes of a disk's index: by default a 4096th of MaxSize, the article's 256 MiB for 1 TiB, which is
-// room for as many objects of half a mebibyte as the disk holds.
+// KeysZone is the bytes of a disk's index: by default a 4096th of the disk, the article's 256 MiB for 1 TiB, which is
+// room for as many objects of half a mebibyte as the disk holds. It depends on nothing that can be changed in a running
+// nginx, as a zone of another size is a new and empty one.
 func KeysZone(d v1alpha1.Disk) int64 {
 	if d.Cache.KeysZone != nil {
 		return d.Cache.KeysZone.Value()
 	}
-	return min(max(wholeMebibytes(MaxSize(d)/4096), 8*mebibyte), 4096*mebibyte)
+	return min(max(wholeMebibytes(d.Size.Value()/4096), 8*mebibyte), 4096*mebibyte)
+}
+
+// ProbeTimeout is how long a probe of a disk may take.
+func ProbeTimeout(d v1alpha1.Disk) time.Duration {
+	if d.Health.Timeout != "" {
+		return Duration(d.Health.Timeout)
+	}
+	if d.Media == v1alpha1.HDD {
+		return 2 * time.Second
+	}
+	return time.Second
+}
+
+// EjectBelow is the bytes of free space below which a disk is taken out of use: by default 2% of the disk, or half of
+// what nginx keeps free, where that is less.
+func EjectBelow(d v1alpha1.Disk) int64 {
+	if d.Health.MinFree != nil {
+		return d.Health.MinFree.Value()
+	}
+	return min(percentOf(d.Size.Value(), 2), MinFree(d)/2)
 }
 
 // KeysZones is the bytes of the indexes of all disks.

@@ -10,14 +10,15 @@ out=${CACHENODE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/cachenode}/images
 ociimage=$("$top/hack/build-tool" ociimage)/ociimage
 mkdir -p "$out"
 
-compile() { # PACKAGE TARGET: a static program from this tree
-  (cd "$top" && CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w' -o "$out/bin/$2" "$1")
+compile() { # PACKAGE TARGET [FLAG...]: a static program from this tree
+  (cd "$top" && CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w' "${@:3}" -o "$out/bin/$2" "$1")
 }
 
-program() { # NAME REFERENCE FILE: an image with one program
-  local temporary
+program() { # NAME REFERENCE FILE...: an image with programs, of which the first is the entry point
+  local temporary file files=()
   temporary=$(mktemp "$out/$1.XXXXXX")
-  "$ociimage" -name "$2" -entrypoint "/$1" -file "$3:/$1" -o "$temporary"
+  for file in "${@:3}"; do files+=(-file "$file:/$(basename "$file")"); done
+  "$ociimage" -name "$2" -entrypoint "/$1" "${files[@]}" -o "$temporary"
   mv "$temporary" "$out/$1.tar"
   echo "$out/$1.tar"
 }
@@ -26,7 +27,9 @@ for name in "$@"; do
   case $name in
   operator)
     compile ./cmd/manager manager
-    program manager localhost/cachenode-operator:test "$out/bin/manager"
+    # With the tag, the end-to-end tests can make a configuration that only a running nginx refuses.
+    compile ./cmd/agent agent -tags refusal
+    program manager localhost/cachenode-operator:test "$out/bin/manager" "$out/bin/agent"
     ;;
   origin | client)
     compile "./test/$name" "$name"

@@ -4,29 +4,31 @@ package render
 import (
 	"bufio"
 	"bytes"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 
 	"github.com/spf13/cobra"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/apply"
 	"github.com/cachenode/cachenode-operator/internal/manifest"
 	nginxcache "github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/schema"
-	"github.com/cachenode/cachenode-operator/internal/shard"
 	"github.com/cachenode/cachenode-operator/internal/tuning"
 	"github.com/cachenode/cachenode-operator/internal/validation"
 )
 
 // options are the command's flags.
 type options struct {
-	file, output, namespace, caBundle, clusterDomain string
+	file, output, namespace, caBundle, clusterDomain, agentImage string
 	resolvers                                        []string
 }
 
@@ -59,7 +61,8 @@ and the exit code is 1.`,
 	flags.StringVarP(&o.namespace, "namespace", "n", metav1.NamespaceDefault, "the namespace of a CacheNode that names none")
 	flags.StringVar(&o.caBundle, "ca-bundle", "", "a file that stands for the Secret or ConfigMap in spec.origin.tls.caBundle")
 	flags.StringVar(&o.clusterDomain, "cluster-domain", "cluster.local", "the operator's flag of this name")
-	flags.StringSliceVar(&o.resolvers, "resolvers", []string{"10.96.0.10"}, "the operator's flag of this name")
+	flags.StringVar(&o.agentImage, "agent-image", "ghcr.io/cachenode/cachenode-operator:latest", "the operator's flag of this name")
+	flags.StringSliceVar(&o.resolvers, "resolvers", []string{"10.96.0.10"}, "what the pods find in their resolv.conf")
 	_ = command.MarkFlagRequired("filename") // the flag exists
 	return command
 }
@@ -148,17 +151,13 @@ func (o options) render(node *v1alpha1.CacheNode, out, warnings io.Writer) error
 	if err != nil {
 		return err
 	}
-	config, err := nginxcache.Render(nginxcache.Input{
-		Namespace: node.Namespace,
-		Spec:      node.Spec,
-		Plan:      shard.NewPlan(tuning.ShardDisks(node.Spec.Disks)),
-		CABundle:  bundle,
-		Facts: nginxcache.Facts{
-			Workers:       tuning.Workers(node.Spec.Pod.Resources.Limits.Cpu()),
-			Resolvers:     o.resolvers,
-			ClusterDomain: o.clusterDomain,
-		},
-	})
+	n, err := agentapi.NewNode(node, bundle, o.clusterDomain, nil)
+	if err != nil {
+		return err
+	}
+	config, err := nginxcache.Render(nginxcache.Input{Node: n, Facts: nginxcache.Facts{
+		Workers: tuning.Workers(node.Spec.Pod.Resources.Limits.Cpu()), Resolvers: o.resolvers,
+	}})
 	if err != nil {
 		return err
 	}
@@ -166,7 +165,23 @@ func (o options) render(node *v1alpha1.CacheNode, out, warnings io.Writer) error
 		_, err := io.WriteString(out, config.Text)
 		return err
 	}
-	for _, object := range manifest.Build(manifest.Input{Node: node, Config: config, CABundle: bundle}) {
+	return o.writeObjects(node, n, out)
+}
+
+// writeObjects writes all objects but the Secret, whose certificates the operator makes when it runs.
+func (o options) writeObjects(node *v1alpha1.CacheNode, n agentapi.Node, out io.Writer) error {
+	stable, err := json.Marshal(n)
+	if err != nil {
+		return err
+	}
+	template, _, err := manifest.NewTemplate(manifest.NewPodInput(node), "", o.agentImage, "", n.Revision)
+	if err != nil {
+		return err
+	}
+	for _, object := range manifest.Build(manifest.Input{Node: node, Config: manifest.ConfigMap{Stable: string(stable)}, Template: template}) {
+		if _, ok := object.(*corev1.Secret); ok {
+			continue
+		}
 		object.SetOwnerReferences(nil) // they need the UID that a cluster gives
 		content, err := apply.Content(object)
 		if err != nil {

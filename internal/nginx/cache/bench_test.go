@@ -4,10 +4,9 @@ import (
 	"os"
 	"testing"
 
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/schema"
-	"github.com/cachenode/cachenode-operator/internal/shard"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 func BenchmarkRender(b *testing.B) {
@@ -19,7 +18,11 @@ func BenchmarkRender(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	in := cache.Input{Namespace: "default", Spec: node.Spec, Plan: shard.NewPlan(tuning.ShardDisks(node.Spec.Disks))}
+	n, err := agentapi.NewNode(node, "", "cluster.local", nil)
+	if err != nil {
+		b.Fatal(err)
+	}
+	in := cache.Input{Node: n}
 	for b.Loop() {
 		if _, err := cache.Render(in); err != nil {
 			b.Fatal(err)

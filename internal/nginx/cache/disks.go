@@ -3,7 +3,6 @@ package cache
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"k8s.io/utils/ptr"
 
@@ -17,15 +16,16 @@ import (
 // diskVariable is nginx's variable for the disk of a request.
 const diskVariable = "$disk"
 
-// sorted makes the output independent of the order of the disks in the spec.
-func sorted(disks []v1alpha1.Disk) []v1alpha1.Disk {
-	return slices.SortedFunc(slices.Values(disks), func(a, b v1alpha1.Disk) int { return strings.Compare(a.Name, b.Name) })
-}
+// otherDiskVariable is nginx's variable for the disk that stands in for the request's own.
+const otherDiskVariable = "$other_disk"
+
+// NoDisk is what the disk of a request is called when all have failed.
+const NoDisk = "none"
 
 // threadPools gives each disk threads of its own: a disk that blocks holds up only its own pool.
-func threadPools(disks []v1alpha1.Disk) conf.Block {
+func (r renderer) threadPools() conf.Block {
 	var block conf.Block
-	for _, d := range sorted(disks) {
+	for _, d := range r.disks {
 		block = append(block, conf.D("thread_pool", conf.Literal(naming.Pool(d.Name)),
 			conf.Literal(fmt.Sprintf("threads=%d", tuning.Threads(d))),
 			conf.Literal(fmt.Sprintf("max_queue=%d", ptr.Deref(d.ThreadPool.MaxQueue, 0)))))
@@ -35,18 +35,18 @@ func threadPools(disks []v1alpha1.Disk) conf.Block {
 
 // cachePaths gives each disk a cache of its own. Temporary files stay on the disk that the finished file will be on, so
 // that the last step is a rename and not a copy.
-func cachePaths(disks []v1alpha1.Disk) conf.Block {
+func (r renderer) cachePaths() conf.Block {
 	var block conf.Block
-	for _, d := range sorted(disks) {
+	for _, d := range r.disks {
 		parameter := func(name string, value conf.Literal) conf.Argument { return conf.Literal(name+"=") + value }
 		args := []conf.Argument{
 			conf.Literal(naming.CacheDir(d.Name)),
-			parameter("levels", "1:2"),
+			parameter("levels", levels(r.Input)),
 			parameter("keys_zone", conf.Literal(naming.Zone(d.Name))+":"+conf.Size(tuning.KeysZone(d))),
-			parameter("max_size", conf.Size(tuning.MaxSize(d))),
+			parameter("max_size", conf.Offset(r.maxSize(d))),
 		}
 		if free := tuning.MinFree(d); free > 0 {
-			args = append(args, parameter("min_free", conf.Size(free)))
+			args = append(args, parameter("min_free", conf.Offset(free)))
 		}
 		args = append(args,
 			parameter("inactive", conf.Seconds(tuning.Duration(d.Cache.Inactive))),
@@ -56,10 +56,40 @@ func cachePaths(disks []v1alpha1.Disk) conf.Block {
 	return block
 }
 
+// maxSize is tuning's, but never more than the file system has room for: one that is smaller than its claim would fill up.
+func (r renderer) maxSize(d v1alpha1.Disk) int64 {
+	limit := tuning.MaxSize(d)
+	if size, known := r.Facts.Sizes[d.Name]; known {
+		limit = min(limit, max(size-max(tuning.MinFree(d), size/20), 1<<20)>>20<<20)
+	}
+	return limit
+}
+
+// otherDisk leads from a disk to the next: where a request goes whose own disk fails, until the disk leaves the
+// configuration.
+func (r renderer) otherDisk() conf.Directive {
+	d := conf.B("map", []conf.Argument{conf.Expression(diskVariable), conf.Expression(otherDiskVariable)})
+	for i, disk := range r.disks {
+		d.Block = append(d.Block, conf.D(disk.Name, conf.Literal(r.disks[(i+1)%len(r.disks)].Name)))
+	}
+	return d
+}
+
 // shards map the cache key to a disk. The blocks come last in the file because they are long.
-func shards(in Input) conf.Block {
-	tree := in.Plan.Tree()
-	key := cacheKey(in.Spec.Cache.Key)
+func (r renderer) shards() conf.Block {
+	switch len(r.disks) {
+	case 0:
+		return conf.Block{conf.B("map", []conf.Argument{conf.Expression("$server_port"), conf.Expression(diskVariable)},
+			conf.D("default", conf.Literal(NoDisk)))}
+	case 1:
+		return r.shardBlocks()
+	}
+	return append(conf.Block{r.otherDisk()}, r.shardBlocks()...)
+}
+
+func (r renderer) shardBlocks() conf.Block {
+	tree := r.plan.Tree()
+	key := cacheKey(r.Spec.Cache.Key)
 	if len(tree.Groups) == 0 {
 		root := split(key, diskVariable, tree.Root)
 		root.Comment = "Which disk a key is on."

@@ -12,11 +12,10 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
-	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 	"github.com/cachenode/cachenode-operator/internal/schema"
-	"github.com/cachenode/cachenode-operator/internal/shard"
 	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
@@ -29,17 +28,15 @@ func decode(t *testing.T, data []byte) cache.Input {
 	if err != nil || len(errs) > 0 {
 		t.Fatal(err, errs)
 	}
-	return cache.Input{
-		Namespace: stdcmp.Or(node.Namespace, "default"),
-		Spec:      node.Spec,
-		CABundle:  caBundle(node),
-		Plan:      shard.NewPlan(tuning.ShardDisks(node.Spec.Disks)),
-		Facts: cache.Facts{
-			Workers:       tuning.Workers(node.Spec.Pod.Resources.Limits.Cpu()),
-			Resolvers:     []string{"10.96.0.10"},
-			ClusterDomain: "cluster.local",
-		},
+	node.Namespace = stdcmp.Or(node.Namespace, "default")
+	n, err := agentapi.NewNode(node, caBundle(node), "cluster.local", nil)
+	if err != nil {
+		t.Fatal(err)
 	}
+	return cache.Input{Node: n, Facts: cache.Facts{
+		Workers:   tuning.Workers(node.Spec.Pod.Resources.Limits.Cpu()),
+		Resolvers: []string{"10.96.0.10"},
+	}}
 }
 
 func TestGolden(t *testing.T) {
@@ -70,28 +67,28 @@ func TestGolden(t *testing.T) {
 			if diff := cmp.Diff(string(want), got.Text); diff != "" {
 				t.Errorf("%s (-want +got), \"go test ./internal/nginx/cache -update\" writes it anew:\n%s", golden, diff)
 			}
-			if again, err := cache.Render(decode(t, data)); err != nil || again != got {
+			if again, err := cache.Render(decode(t, data)); err != nil || again.Text != got.Text {
 				t.Errorf("rendering it again gives something else (error %v)", err)
 			}
-			checkWithNginx(t, got.Text)
+			checkWithNginx(t, got)
 		})
 	}
 }
 
 // checkWithNginx asks the real nginx, which must not even warn.
-func checkWithNginx(t *testing.T, text string) {
+func checkWithNginx(t *testing.T, config cache.Config) {
 	t.Helper()
 	n := nginxtest.New(t)
-	n.Configure(text, disks(text)...)
-	if strings.Contains(text, naming.CAFile) {
+	n.Configure(config.Text, disks(config.Text)...)
+	if config.CAFile != "" {
 		authorities, err := os.ReadFile(n.Root + "/etc/ssl/certs/ca-certificates.crt")
 		if err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(n.Root+naming.CAFile, authorities, 0o600); err != nil {
+		if err := os.WriteFile(n.Root+config.CAFile, authorities, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Chown(n.Root+naming.CAFile, 101, 101); err != nil {
+		if err := os.Chown(n.Root+config.CAFile, 101, 101); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -132,12 +129,12 @@ func TestArticle(t *testing.T) {
 	want := []string{
 		"split_clients $request_uri $shard_group {", "proxy_cache_key $request_uri;", "proxy_cache cache_$disk;",
 		"aio threads=pool_$disk;", "sendfile on;", "sendfile_max_chunk 512k;", "accept_mutex off;", "access_log off;",
-		"aio_write on;", "listen 8080 default_server reuseport;", "error_page 500 = @uncached;", "server_tokens off;",
+		"aio_write on;", "listen 8080 default_server reuseport;", "error_page 500 = @other_disk;", "error_page 500 = @uncached;", "server_tokens off;",
 	}
 	for _, disk := range []string{"disk1", "disk2", "disk3"} {
 		want = append(want,
 			"thread_pool pool_"+disk+" threads=16 max_queue=65536;",
-			"proxy_cache_path /var/cache/cachenode/"+disk+"/cache levels=1:2 keys_zone=cache_"+disk+":256m max_size=1024g min_free=55g inactive=604800s use_temp_path=off;")
+			"proxy_cache_path /var/cache/cachenode/"+disk+"/cachenode/cache levels=1:2 keys_zone=cache_"+disk+":256m max_size=1024g min_free=55g inactive=604800s use_temp_path=off;")
 	}
 	for _, line := range want {
 		if !lines[line] {

@@ -16,7 +16,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 )
@@ -49,7 +48,7 @@ func TestHTTPSOrigin(t *testing.T) {
 				t.Fatal(err)
 			}
 			n.Configure(config.Text, "disk1", "disk2", "disk3")
-			if err := os.WriteFile(n.Root+naming.CAFile, []byte(in.CABundle), 0o644); err != nil {
+			if err := os.WriteFile(n.Root+config.CAFile, []byte(in.CABundle), 0o644); err != nil {
 				t.Fatal(err)
 			}
 			certificate := issue(t, authority, key, tt.name)

@@ -84,7 +84,8 @@ func TestFullQueue(t *testing.T) {
 	n := nginxtest.New(t)
 	in := decode(t, []byte(strings.Replace(threeDisks,
 		"[{name: disk1, size: 1Gi}, {name: disk2, size: 1Gi}, {name: disk3, size: 1Gi}]",
-		"[{name: disk1, size: 1Gi, threadPool: {threads: 1, maxQueue: 0}}]", 1)))
+		"[{name: disk1, size: 1Gi, threadPool: {threads: 1}}]", 1)))
+	in.Spec.Disks[0].ThreadPool.MaxQueue = new(int32(0)) // which the API server refuses
 	in.Facts.Workers = 1
 	config, err := cache.Render(in)
 	if err != nil {

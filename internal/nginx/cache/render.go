@@ -5,95 +5,136 @@ package cache
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/utils/ptr"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 	"github.com/cachenode/cachenode-operator/internal/shard"
+	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 // Input is all that the configuration depends on.
 type Input struct {
-	// Namespace is the CacheNode's; Services without a namespace are looked for there.
-	Namespace string
-	// Spec is valid and has the CRD's defaults.
-	Spec v1alpha1.CacheNodeSpec
-	// Plan says which disk owns which keys.
-	Plan shard.Plan
-	// CABundle is the PEM text with which the origin's certificate is checked; empty for the image's own authorities.
-	CABundle string
-	Facts    Facts
+	agentapi.Node
+	Facts Facts
 }
 
-// Facts are what the spec does not say but the place where nginx runs.
+// Facts are what the spec does not say but the pod in which nginx runs. The zero value but for the resolvers is nominal:
+// what the operator validates and the plugin shows.
 type Facts struct {
 	// Workers is the number of worker processes; 0 means one for each core ("auto").
 	Workers int32
-	// Resolvers are the addresses of the DNS servers that nginx asks.
+	// Resolvers are the addresses of the DNS servers that nginx asks, where the node names none.
 	Resolvers []string
-	// ClusterDomain is the domain of the cluster's Services, usually cluster.local.
-	ClusterDomain string
+	// Failed are the disks that cannot be used: their slots go to the others. If it is all of them, nothing is cached.
+	Failed []string
+	// Sizes are the sizes of file systems in bytes, by disk, where they are known: a cache is never larger than its disk.
+	Sizes map[string]int64
 }
 
 // Config is a rendered configuration.
 type Config struct {
 	// Text is the content of nginx.conf.
 	Text string
-	// Revision is a hash of all that nginx reads. The running nginx answers with it on the private port.
-	Revision string
+	// Version is the node's revision and a hash of the text, which differs from pod to pod as their facts do. The running
+	// nginx answers with it on the private port.
+	Version string
+	// CAFile is where the CA bundle must be before nginx reads the text; "" if there is none.
+	CAFile string
+	// Plan says which disk owns which keys, after what has failed; only with Cached it has a meaning.
+	Plan shard.Plan
+	// Cached is false when all disks have failed.
+	Cached bool
+}
+
+// placeholder stands for the version until the text is known that it is a hash of.
+const placeholder = "the-version"
+
+// renderer is an input with what follows from it.
+type renderer struct {
+	Input
+	// disks are the usable ones, sorted by name.
+	disks  []v1alpha1.Disk
+	plan   shard.Plan
+	caFile string
 }
 
 // Render renders the configuration. An error means that a string got past validation which must not stand in a
 // configuration; its text names the directive.
 func Render(in Input) (Config, error) {
-	text, err := conf.Write(file(in, ""))
+	r := renderer{Input: in, plan: shard.NewPlan(tuning.ShardDisks(in.Spec.Disks))}
+	for _, d := range in.Spec.Disks {
+		if !slices.Contains(in.Facts.Failed, d.Name) {
+			r.disks = append(r.disks, d)
+		}
+	}
+	slices.SortFunc(r.disks, func(a, b v1alpha1.Disk) int { return strings.Compare(a.Name, b.Name) })
+	cached := len(r.disks) > 0
+	if cached && len(r.disks) < len(in.Spec.Disks) {
+		r.plan, _ = r.plan.Without(in.Facts.Failed...)
+	}
+	if in.CABundle != "" {
+		r.caFile = naming.CAFile(digest(in.CABundle))
+	}
+	text, err := conf.Write(r.file())
 	if err != nil {
 		return Config{}, err
 	}
-	sum := sha256.Sum256([]byte(text + "\x00" + in.CABundle))
-	revision := hex.EncodeToString(sum[:])[:12]
-	text, err = conf.Write(file(in, revision))
-	return Config{Text: text, Revision: revision}, err
+	version := in.Revision + "-" + digest(text)
+	text = strings.Replace(text, placeholder, version, 1)
+	return Config{Text: text, Version: version, CAFile: r.caFile, Plan: r.plan, Cached: cached}, nil
+}
+
+func digest(text string) string {
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:])[:8]
 }
 
 // file is the whole of nginx.conf. Everything that an image could have set otherwise is set here.
-func file(in Input, revision string) conf.Block {
+func (r renderer) file() conf.Block {
 	workers := conf.Argument(conf.Literal("auto"))
-	if in.Facts.Workers > 0 {
-		workers = conf.Int(in.Facts.Workers)
+	if r.Facts.Workers > 0 {
+		workers = conf.Int(r.Facts.Workers)
 	}
+	connections := ptr.Deref(r.Spec.Listen.MaxConnections, 0)
 	block := conf.Block{
 		conf.D("daemon", conf.OnOff(false)),
 		conf.D("pid", conf.Literal(naming.PIDFile)),
-		conf.D("error_log", conf.Literal("stderr"), conf.Literal(logLevels[in.Spec.Logs.Level])),
+		conf.D("error_log", conf.Literal("stderr"), conf.Literal(logLevels[r.Spec.Logs.Level])),
+		conf.D("error_log", toAgent("error"), conf.Literal("notice")),
 		conf.D("worker_processes", workers),
-		conf.D("worker_rlimit_nofile", conf.Int(4*workerConnections)),
+		// Each connection may need a socket to the client, one to the origin and a cache file.
+		conf.D("worker_rlimit_nofile", conf.Int(4*connections)),
+		conf.D("worker_shutdown_timeout", conf.Time(tuning.Duration(r.Spec.Rollout.WorkerShutdownTimeout))),
 	}
-	block = append(block, threadPools(in.Spec.Disks)...)
+	block = append(block, r.threadPools()...)
 	return append(block,
 		conf.B("events", nil,
-			conf.D("worker_connections", conf.Int(workerConnections)),
+			conf.D("worker_connections", conf.Int(connections)),
 			conf.D("accept_mutex", conf.OnOff(false)),
 		),
-		conf.B("http", nil, http(in, revision)...),
+		conf.B("http", nil, r.http()...),
 	)
 }
 
-// workerConnections bounds client and origin connections of a worker. Each may need a socket to the client, one to the
-// origin and a cache file.
-const workerConnections = 16384
+// toAgent is the socket on which the agent reads what nginx reports. The tag says what a line is about.
+func toAgent(tag string) conf.Literal {
+	return conf.Literal(fmt.Sprintf("syslog:server=unix:%s,nohostname,tag=%s", naming.LogSocket, tag))
+}
 
 var logLevels = map[string]string{
 	"Debug": "debug", "Info": "info", "Notice": "notice", "Warn": "warn", "Error": "error", "Crit": "crit",
 }
 
-func http(in Input, revision string) conf.Block {
-	accessLog := conf.D("access_log", conf.OnOff(false))
-	if in.Spec.Logs.Access == "Stdout" {
-		accessLog = conf.D("access_log", conf.Literal("/dev/stdout"), conf.Literal("combined"))
-	}
+func (r renderer) http() conf.Block {
 	block := conf.Block{
-		accessLog,
+		conf.D("access_log", conf.OnOff(false)),
 		conf.D("server_tokens", conf.OnOff(false)),
 		// A reload or a stop closes idle connections; without this time a client that sends just then loses its request.
 		conf.D("keepalive_min_timeout", conf.Literal("5s")),
@@ -104,15 +145,16 @@ func http(in Input, revision string) conf.Block {
 	for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
 		block = append(block, conf.D(kind+"_temp_path", conf.Literal(naming.RunDir+"/"+kind)))
 	}
-	block = append(block, cachePaths(in.Spec.Disks)...)
-	block = append(block, upstream(in)...)
-	block = append(block, publicServers(in)...)
-	block = append(block, privateServer(revision))
-	return append(block, shards(in)...)
+	block = append(block, r.reporting()...)
+	block = append(block, r.cachePaths()...)
+	block = append(block, r.upstream()...)
+	block = append(block, r.publicServers()...)
+	block = append(block, privateServer())
+	return append(block, r.shards()...)
 }
 
 // privateServer is for probes and monitoring; the client Service does not lead to it.
-func privateServer(revision string) conf.Directive {
+func privateServer() conf.Directive {
 	plain := func(path, text string) conf.Directive {
 		return conf.B("location", conf.Literals("=", path),
 			conf.D("default_type", conf.Literal("text/plain")),
@@ -120,9 +162,8 @@ func privateServer(revision string) conf.Directive {
 	}
 	return conf.B("server", nil,
 		conf.D("listen", conf.Int(naming.PrivatePort)),
-		conf.D("access_log", conf.OnOff(false)),
 		plain("/healthz", "ok"),
-		plain("/version", revision),
+		plain("/version", placeholder),
 		conf.B("location", conf.Literals("=", "/stub_status"), conf.D("stub_status")),
 		conf.B("location", conf.Literals("/"), conf.D("return", conf.Literal("404"))),
 	)

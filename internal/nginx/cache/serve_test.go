@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -75,7 +76,7 @@ func TestServe(t *testing.T) {
 	client := n.Client()
 
 	t.Run("a miss, then hits, on the disk of the plan", func(t *testing.T) {
-		tree := in.Plan.Tree()
+		tree := config.Plan.Tree()
 		used := map[string]int{}
 		for i := range 60 {
 			path := fmt.Sprintf("/object/%d?x=1", i)
@@ -158,7 +159,7 @@ func TestServe(t *testing.T) {
 		}
 	})
 	t.Run("the private port", func(t *testing.T) {
-		for path, want := range map[string]string{"/healthz": "ok", "/version": config.Revision, "/stub_status": "Active connections"} {
+		for path, want := range map[string]string{"/healthz": "ok", "/version": config.Version, "/stub_status": "Active connections"} {
 			response, err := client.Get("http://127.0.0.1:8081" + path)
 			if err != nil {
 				t.Fatal(err)
@@ -200,7 +201,7 @@ func TestDeadDisk(t *testing.T) {
 	n.Configure(config.Text, "disk1", "disk2", "disk3")
 	mount := n.Root + naming.DiskDir("disk2")
 	mountXFS(t, mount)
-	n.Mkdir(naming.DiskDir("disk2"))
+	n.Disk("disk2")
 	var count atomic.Int64
 	n.Serve("127.0.0.1:9000", origin(&count))
 	n.Start()
@@ -222,31 +223,119 @@ func TestDeadDisk(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(mount, "probe"), nil, 0o600); err == nil {
 		t.Fatal("the disk is still alive")
 	}
+	tree := config.Plan.Tree()
 	seen := map[string]int{}
-	for _, path := range paths {
+	fetch := func(path, wantOnDead, wantOnOthers string) {
 		response, body := get(t, client, "www.example.com", path)
-		if response.StatusCode != http.StatusOK || body != path+" of www.example.com" {
-			t.Errorf("%s: %d %q", path, response.StatusCode, body)
+		own, status := tree.Disk([]byte("http://www.example.com"+path)), response.Header.Get("X-Cache")
+		disk, want := own, wantOnOthers
+		if own == "disk2" {
+			disk, want = "disk3", wantOnDead
 		}
-		disk, status := response.Header.Get("X-Cache-Disk"), response.Header.Get("X-Cache")
-		seen[disk+" "+status]++
-		if want := map[bool]string{true: "UNCACHED", false: "HIT"}[disk == "disk2"]; status != want {
-			t.Errorf("%s on %s: X-Cache is %s, want %s", path, disk, status, want)
+		if response.StatusCode != http.StatusOK || body != path+" of www.example.com" || status != want || response.Header.Get("X-Cache-Disk") != disk {
+			t.Errorf("%s of %s: %d %q, X-Cache is %s on %s, want %s on %s", path, own, response.StatusCode, body, status, response.Header.Get("X-Cache-Disk"), want, disk)
 		}
+		seen[own+" "+status]++
+	}
+	for _, path := range paths {
+		fetch(path, "MISS", "HIT")
+		fetch(path, "HIT", "HIT")
 	}
 	for i := range 60 {
 		path := fmt.Sprintf("/new/%d", i)
-		response, body := get(t, client, "www.example.com", path)
-		disk, status := response.Header.Get("X-Cache-Disk"), response.Header.Get("X-Cache")
-		seen["new on "+disk+" "+status]++
-		want := map[bool]string{true: "UNCACHED", false: "MISS"}[disk == "disk2"]
-		if response.StatusCode != http.StatusOK || body != path+" of www.example.com" || status != want {
-			t.Errorf("%s on %s: %d %q, X-Cache is %s, want %s", path, disk, response.StatusCode, body, status, want)
-		}
+		fetch(path, "MISS", "MISS")
+		fetch(path, "HIT", "HIT")
 	}
 	t.Logf("%v", seen)
-	if seen["disk2 UNCACHED"] == 0 || seen["new on disk2 UNCACHED"] == 0 {
+	if seen["disk2 HIT"] == 0 {
 		t.Error("no object is on the dead disk: nothing is shown")
+	}
+}
+
+// TestDeadDiskAndLock shuts a disk down while many clients wait for one object of it, which the origin sends slowly. Nothing
+// tells them that the disk has died: one after another gets the lock, asks, and breaks off when its response is to be
+// written; the lock's timeout sets the others free. Whoever comes later goes to the disk that stands in, and the origin is
+// asked once.
+func TestDeadDiskAndLock(t *testing.T) {
+	t.Parallel()
+	n := nginxtest.New(t)
+	in := decode(t, []byte(threeDisks))
+	config, err := cache.Render(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Configure(config.Text, "disk1", "disk2", "disk3")
+	mount := n.Root + naming.DiskDir("disk2")
+	mountXFS(t, mount)
+	n.Disk("disk2")
+	var count atomic.Int64
+	asked := make(chan struct{}, 100)
+	n.Serve("127.0.0.1:9000", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		count.Add(1)
+		asked <- struct{}{}
+		time.Sleep(time.Second)
+		_, _ = io.WriteString(w, "slow")
+	}))
+	n.Start()
+	tree := config.Plan.Tree()
+	path := ""
+	for i := 0; tree.Disk([]byte("http://www.example.com"+path)) != "disk2"; i++ {
+		path = fmt.Sprintf("/slow/%d", i)
+	}
+	const clients = 20
+	type outcome struct {
+		status int
+		took   time.Duration
+		err    error
+	}
+	fetchAll := func() []outcome {
+		outcomes := make([]outcome, clients)
+		var group sync.WaitGroup
+		for i := range outcomes {
+			group.Go(func() {
+				begun := time.Now()
+				request, _ := http.NewRequest(http.MethodGet, "http://127.0.0.1:8080"+path, nil)
+				request.Host = "www.example.com"
+				response, err := n.Client().Do(request)
+				if err == nil {
+					outcomes[i].status = response.StatusCode
+					_, err = io.Copy(io.Discard, response.Body)
+					_ = response.Body.Close()
+				}
+				outcomes[i].took, outcomes[i].err = time.Since(begun), err
+			})
+		}
+		group.Wait()
+		return outcomes
+	}
+	go func() {
+		<-asked
+		time.Sleep(200 * time.Millisecond) // all wait for the lock
+		_ = exec.Command("xfs_io", "-x", "-c", "shutdown", mount).Run()
+	}()
+	broken := 0
+	for _, o := range fetchAll() {
+		if o.err != nil {
+			broken++ // the one that was filling the object when the disk died
+		} else if o.status != http.StatusOK {
+			t.Errorf("status %d after %s", o.status, o.took)
+		}
+		if o.took > 8*time.Second {
+			t.Errorf("a client was held for %s", o.took)
+		}
+	}
+	asked1 := count.Load()
+	t.Logf("%d clients waited for an object of a disk that died: %d broke off, one after another, until the lock's timeout", clients, broken)
+	if broken > 5 {
+		t.Errorf("%d broke off, want at most one for each second of the lock's timeout", broken)
+	}
+	for _, o := range fetchAll() { // and now another disk stands in, with its own lock
+		if o.err != nil || o.status != http.StatusOK || o.took > 3*time.Second {
+			t.Errorf("afterwards: status %d, error %v, after %s", o.status, o.err, o.took)
+		}
+	}
+	if got := count.Load() - asked1; got != 1 {
+		t.Errorf("the origin was asked %d times for what %d clients want, want once", got, clients)
 	}
 }
 

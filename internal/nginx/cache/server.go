@@ -4,78 +4,126 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
-// uncached is the location for requests whose disk cannot be used.
-const uncached = "@uncached"
+const (
+	// otherDisk is the location for requests whose own disk fails: the next disk stands in, with its cache and its lock,
+	// so that the origin sees one request for an object, not one for each client.
+	otherDisk = "@other_disk"
+	// uncached is the location for requests that no disk can serve.
+	uncached = "@uncached"
+	// uncachedZone counts them.
+	uncachedZone = "uncached"
+)
 
 // publicServers are the servers that clients reach. Where the spec lists hosts, a request for any other gets 421.
-func publicServers(in Input) conf.Block {
-	options := []conf.Argument{conf.Int(ptr.Deref(in.Spec.Listen.Port, 0)), conf.Literal("default_server")}
-	if ptr.Deref(in.Spec.Listen.ReusePort, true) {
+func (r renderer) publicServers() conf.Block {
+	block := conf.Block{
+		// One key, so one count for all workers.
+		conf.D("limit_conn_zone", conf.Expression("$server_port"), conf.Literal("zone="+uncachedZone+":1m")),
+		conf.B("map", []conf.Argument{conf.Expression("$limit_conn_status"), conf.Expression("$retry_after")},
+			conf.D("default", conf.Literal("")),
+			conf.D("REJECTED", conf.Literal("1"))),
+	}
+	options := []conf.Argument{conf.Int(ptr.Deref(r.Spec.Listen.Port, 0)), conf.Literal("default_server")}
+	if ptr.Deref(r.Spec.Listen.ReusePort, true) {
 		options = append(options, conf.Literal("reuseport"))
 	}
-	if len(in.Spec.Hosts) == 0 {
-		return conf.Block{server(in, conf.D("listen", options...), conf.D("server_name", conf.Literal("_")))}
+	if len(r.Spec.Hosts) == 0 {
+		return append(block, r.server(conf.D("listen", options...), conf.D("server_name", conf.Literal("_"))))
 	}
 	var names []conf.Argument
-	for _, h := range in.Spec.Hosts {
+	for _, h := range r.Spec.Hosts {
 		names = append(names, conf.Literal(h))
 	}
-	return conf.Block{
+	return append(block,
 		conf.B("server", nil,
 			conf.D("listen", options...),
 			conf.D("server_name", conf.Literal("_")),
 			conf.D("return", conf.Literal("421"))),
-		server(in, conf.D("listen", options[0]), conf.D("server_name", names...)),
-	}
+		r.server(conf.D("listen", options[0]), conf.D("server_name", names...)))
 }
 
 // server is the cache itself.
 //
 // error_page catches what fails before the response's header is sent: an I/O error of the disk and a full queue of its
-// thread pool both end as 500, and the request goes to the origin instead. The origin's own errors pass through, as
-// proxy_intercept_errors is off. A MISS would touch a dead disk only when the origin has answered, too late to turn back;
-// so each request first looks whether the disk's folder can be seen, which costs one stat from memory.
-func server(in Input, listen, name conf.Directive) conf.Directive {
-	pass := conf.D("proxy_pass", conf.Literal(in.Spec.Origin.Scheme+"://"+upstreamName))
-	alive := conf.B("if", []conf.Argument{conf.Expression("(!-d"), conf.Expression(naming.CacheDir(diskVariable) + ")")},
-		conf.D("return", conf.Literal("500")))
-	cached := append(conf.Block{alive, pass}, cachePolicy(in.Spec.Cache)...)
-	cached = append(cached, diskIO(in.Spec.IO)...)
-	cached = append(cached, conf.D("error_page", conf.Literal("500"), conf.Literal("="), conf.Literal(uncached)))
-	fallback := conf.Block{pass}
-	block := append(conf.Block{listen, name}, toOrigin(in)...)
-	if ptr.Deref(in.Spec.Cache.StatusHeaders, true) {
+// thread pool both end as 500, and the request goes to another disk, and from there, should that fail too, to the origin.
+// The origin's own errors pass through, as proxy_intercept_errors is off.
+func (r renderer) server(listen, name conf.Directive) conf.Directive {
+	block := append(conf.Block{listen, name}, r.toOrigin()...)
+	if r.statusHeaders() {
 		for _, header := range []string{"X-Cache", "X-Cache-Disk", "X-Cache-Node"} {
 			block = append(block, conf.D("proxy_hide_header", conf.Literal(header)))
 		}
-		cached = append(cached, statusHeaders(conf.Expression("$upstream_cache_status"))...)
-		fallback = append(fallback, statusHeaders(conf.Literal("UNCACHED"))...)
 	}
-	block = append(block,
-		conf.B("location", conf.Literals("/"), cached...),
-		conf.B("location", conf.Literals(uncached), fallback...))
-	return conf.B("server", nil, block...)
+	root := conf.Literals("/")
+	switch len(r.disks) {
+	case 0:
+		return conf.B("server", nil, append(block, r.uncached(root))...)
+	case 1:
+		block = append(block, r.cached(root, diskVariable, agentapi.TagCached, uncached))
+	default:
+		first := r.cached(root, diskVariable, agentapi.TagCached, otherDisk)
+		// The other disk may fail as well.
+		first.Block = append(first.Block, conf.D("recursive_error_pages", conf.OnOff(true)))
+		block = append(block, first, r.cached(conf.Literals(otherDisk), otherDiskVariable, agentapi.TagOtherDisk, uncached))
+	}
+	return conf.B("server", nil, append(block, r.uncached(conf.Literals(uncached)))...)
 }
 
-func statusHeaders(status conf.Argument) conf.Block {
+// cached is a location that serves from a disk, or from next if that fails.
+//
+// A MISS would touch a dead disk only when the origin has answered, too late to turn back; so each request first looks
+// whether the disk's folder can be seen, which costs one stat from memory.
+func (r renderer) cached(location []conf.Argument, disk conf.Expression, tag, next string) conf.Directive {
+	alive := conf.B("if", []conf.Argument{conf.Expression("(!-d"), conf.Expression(naming.CacheDir(string(disk)) + ")")},
+		conf.D("return", conf.Literal("500")))
+	block := append(conf.Block{alive, r.pass()}, cachePolicy(r.Spec.Cache, disk)...)
+	block = append(block, diskIO(r.Spec.IO, disk)...)
+	block = append(block, conf.D("error_page", conf.Literal("500"), conf.Literal("="), conf.Literal(next)))
+	block = append(block, r.logs(tag)...)
+	return conf.B("location", location, append(block, r.headers(conf.Expression("$upstream_cache_status"), disk)...)...)
+}
+
+// uncached is a location that passes requests to the origin, only so many at once.
+func (r renderer) uncached(location []conf.Argument) conf.Directive {
+	block := conf.Block{
+		r.pass(),
+		conf.D("limit_conn", conf.Literal(uncachedZone), conf.Int(ptr.Deref(r.Spec.Origin.FallbackConcurrency, 1))),
+		conf.D("add_header", conf.Literal("Retry-After"), conf.Expression("$retry_after"), conf.Literal("always")),
+	}
+	block = append(block, r.logs(agentapi.TagUncached)...)
+	return conf.B("location", location, append(block, r.headers(conf.Literal("UNCACHED"), conf.Expression(diskVariable))...)...)
+}
+
+func (r renderer) pass() conf.Directive {
+	return conf.D("proxy_pass", conf.Literal(r.Spec.Origin.Scheme+"://"+upstreamName))
+}
+
+func (r renderer) statusHeaders() bool { return ptr.Deref(r.Spec.Cache.StatusHeaders, true) }
+
+// headers tell clients how a response came about.
+func (r renderer) headers(status, disk conf.Argument) conf.Block {
+	if !r.statusHeaders() {
+		return nil
+	}
 	header := func(name string, value conf.Argument) conf.Directive {
 		return conf.D("add_header", conf.Literal(name), value, conf.Literal("always"))
 	}
 	return conf.Block{
 		header("X-Cache", status),
-		header("X-Cache-Disk", conf.Expression(diskVariable)),
+		header("X-Cache-Disk", disk),
 		header("X-Cache-Node", conf.Expression("$hostname")),
 	}
 }
 
-func cachePolicy(c v1alpha1.CachePolicy) conf.Block {
+func cachePolicy(c v1alpha1.CachePolicy, disk conf.Expression) conf.Block {
 	block := conf.Block{
-		conf.D("proxy_cache", conf.Expression(naming.Zone(diskVariable))),
+		conf.D("proxy_cache", conf.Expression(naming.Zone(string(disk)))),
 		conf.D("proxy_cache_key", cacheKey(c.Key)),
 		// A response to a request with credentials is for its sender alone (RFC 9111, 3.5).
 		conf.D("proxy_cache_bypass", conf.Expression("$http_authorization")),
@@ -103,10 +151,10 @@ func cachePolicy(c v1alpha1.CachePolicy) conf.Block {
 		conf.D("proxy_cache_lock_age", conf.Time(tuning.Duration(c.Lock.Age))))
 }
 
-// diskIO hands reads, sendfile and writes of cache files to the thread pool of the request's disk.
-func diskIO(io v1alpha1.IO) conf.Block {
+// diskIO hands reads, sendfile and writes of cache files to the disk's thread pool.
+func diskIO(io v1alpha1.IO, disk conf.Expression) conf.Block {
 	block := conf.Block{
-		conf.D("aio", conf.Expression("threads="+naming.Pool(diskVariable))),
+		conf.D("aio", conf.Expression("threads="+naming.Pool(string(disk)))),
 		conf.D("aio_write", conf.OnOff(ptr.Deref(io.AsyncWrite, true))),
 		conf.D("sendfile", conf.OnOff(true)),
 	}

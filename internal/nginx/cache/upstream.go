@@ -17,13 +17,13 @@ const upstreamName = "origin"
 
 // upstream is the group of the origin's servers. With "zone" and "resolve" nginx starts before a name exists and follows
 // its changes; a plain server line with an unknown name would keep nginx from starting.
-func upstream(in Input) conf.Block {
-	origin := in.Spec.Origin
+func (r renderer) upstream() conf.Block {
+	origin := r.Spec.Origin
 	servers := conf.Block{conf.D("zone", conf.Literal(upstreamName), conf.Literal("1m"))}
 	var block conf.Block
 	resolves := false
 	for _, s := range origin.Servers {
-		host, port := Address(s, origin.Scheme, in.Namespace, in.Facts.ClusterDomain)
+		host, port := Address(s, origin.Scheme, r.Namespace, r.ClusterDomain)
 		args := []conf.Argument{conf.Literal(fmt.Sprintf("%s:%d", host, port))}
 		if weight := ptr.Deref(s.Weight, 1); weight != 1 {
 			args = append(args, conf.Literal(fmt.Sprintf("weight=%d", weight)))
@@ -38,7 +38,7 @@ func upstream(in Input) conf.Block {
 		servers = append(servers, conf.D("server", args...))
 	}
 	if resolves {
-		args := append(conf.Literals(in.Facts.Resolvers...), conf.Literal("valid=10s"), conf.Literal("ipv6=off"))
+		args := append(conf.Literals(r.resolvers()...), conf.Literal("valid=10s"), conf.Literal("ipv6=off"))
 		block = append(block, conf.D("resolver", args...), conf.D("resolver_timeout", conf.Literal("5s")))
 	}
 	servers = append(servers,
@@ -46,6 +46,14 @@ func upstream(in Input) conf.Block {
 		conf.D("keepalive_requests", conf.Int(ptr.Deref(origin.Keepalive.Requests, 0))),
 		conf.D("keepalive_timeout", conf.Time(tuning.Duration(origin.Keepalive.Timeout))))
 	return append(block, conf.B("upstream", conf.Literals(upstreamName), servers...))
+}
+
+// resolvers are those that the node names, or the pod's own.
+func (r renderer) resolvers() []string {
+	if len(r.Resolvers) > 0 {
+		return r.Resolvers
+	}
+	return r.Facts.Resolvers
 }
 
 // Address is where a server of the origin listens.
@@ -61,8 +69,8 @@ func Address(s v1alpha1.OriginServer, scheme, namespace, clusterDomain string) (
 }
 
 // toOrigin are the directives that every request to the origin needs, cached or not.
-func toOrigin(in Input) conf.Block {
-	origin := in.Spec.Origin
+func (r renderer) toOrigin() conf.Block {
+	origin := r.Spec.Origin
 	host := conf.Argument(conf.Expression("$host"))
 	if origin.HostHeader != nil {
 		host = conf.Literal(*origin.HostHeader)
@@ -87,7 +95,7 @@ func toOrigin(in Input) conf.Block {
 		conf.D("client_max_body_size", conf.Literal("0")),
 	}
 	if origin.Scheme == "https" {
-		block = append(block, originTLS(in)...)
+		block = append(block, r.originTLS()...)
 	}
 	return block
 }
@@ -95,18 +103,18 @@ func toOrigin(in Input) conf.Block {
 // systemCAs is where Debian's and Alpine's nginx images have the authorities that are trusted by default.
 const systemCAs = "/etc/ssl/certs/ca-certificates.crt"
 
-func originTLS(in Input) conf.Block {
-	tls := ptr.Deref(in.Spec.Origin.TLS, v1alpha1.OriginTLS{})
+func (r renderer) originTLS() conf.Block {
+	tls := ptr.Deref(r.Spec.Origin.TLS, v1alpha1.OriginTLS{})
 	block := conf.Block{
 		conf.D("proxy_ssl_server_name", conf.OnOff(true)),
-		conf.D("proxy_ssl_name", conf.Literal(tuning.ServerName(in.Spec.Origin))),
+		conf.D("proxy_ssl_name", conf.Literal(tuning.ServerName(r.Spec.Origin))),
 	}
 	if !ptr.Deref(tls.Verify, true) {
 		return append(block, conf.D("proxy_ssl_verify", conf.OnOff(false)))
 	}
 	authorities := systemCAs
-	if in.CABundle != "" {
-		authorities = naming.CAFile
+	if r.caFile != "" {
+		authorities = r.caFile
 	}
 	return append(block,
 		conf.D("proxy_ssl_verify", conf.OnOff(true)),

@@ -6,13 +6,22 @@ import (
 	"time"
 )
 
-// Size is a number of bytes in nginx's units: k, m and g where they divide it, plain bytes otherwise. nginx knows no
-// larger unit: a "t" breaks the configuration.
-func Size(bytes int64) Literal {
-	for _, unit := range []struct {
-		suffix string
-		bytes  int64
-	}{{"g", 1 << 30}, {"m", 1 << 20}, {"k", 1 << 10}} {
+type unit struct {
+	suffix string
+	bytes  int64
+}
+
+var units = []unit{{"g", 1 << 30}, {"m", 1 << 20}, {"k", 1 << 10}}
+
+// Offset is a number of bytes on a disk (ngx_parse_offset): in k, m and g where they divide it, in bytes otherwise. nginx
+// knows no larger unit: a "t" breaks the configuration.
+func Offset(bytes int64) Literal { return inUnits(bytes, units) }
+
+// Size is a number of bytes in memory (ngx_parse_size), where nginx does not know "g".
+func Size(bytes int64) Literal { return inUnits(bytes, units[1:]) }
+
+func inUnits(bytes int64, units []unit) Literal {
+	for _, unit := range units {
 		if bytes >= unit.bytes && bytes%unit.bytes == 0 {
 			return Literal(strconv.FormatInt(bytes/unit.bytes, 10) + unit.suffix)
 		}

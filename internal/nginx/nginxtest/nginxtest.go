@@ -11,7 +11,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -32,6 +34,9 @@ type Nginx struct {
 	// holder keeps the network namespace alive.
 	holder *exec.Cmd
 	log    *os.File
+	// reports are the lines that nginx sent to the agent.
+	mutex   sync.Mutex
+	reports []string
 }
 
 // New mounts a fresh root file system. The environment variable NGINX_ROOT names the one below it; make test sets it.
@@ -80,8 +85,15 @@ func (n *Nginx) Configure(text string, disks ...string) {
 	n.t.Helper()
 	must(n.t, os.WriteFile(n.Root+naming.ConfigFile, []byte(text), 0o644))
 	for _, disk := range disks {
-		n.Mkdir(naming.DiskDir(disk))
+		n.Disk(disk)
 	}
+}
+
+// Disk makes the folders of a disk as the agent does.
+func (n *Nginx) Disk(disk string) {
+	n.t.Helper()
+	n.Mkdir(naming.DiskDir(disk))
+	n.Mkdir(naming.DiskDir(disk) + "/" + naming.OwnFolder)
 }
 
 // Test runs nginx -t and returns what it printed.
@@ -104,6 +116,7 @@ func (n *Nginx) Test() (output string, err error) {
 func (n *Nginx) Start() {
 	n.t.Helper()
 	n.namespace()
+	n.collect()
 	log, err := os.CreateTemp(n.t.TempDir(), "log")
 	must(n.t, err)
 	n.log = log
@@ -131,6 +144,37 @@ func (n *Nginx) Start() {
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
+}
+
+// collect stands for the agent, on whose socket nginx logs; a test that has listened there itself keeps it.
+func (n *Nginx) collect() {
+	path := n.Root + naming.LogSocket
+	if _, err := os.Stat(path); err == nil {
+		return
+	}
+	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	must(n.t, err)
+	must(n.t, os.Chmod(path, 0o666)) //nolint:gosec // nginx runs as another user
+	n.t.Cleanup(func() { _ = socket.Close() })
+	go func() {
+		buffer := make([]byte, 65536)
+		for {
+			size, err := socket.Read(buffer)
+			if err != nil {
+				return
+			}
+			n.mutex.Lock()
+			n.reports = append(n.reports, string(buffer[:size]))
+			n.mutex.Unlock()
+		}
+	}()
+}
+
+// Reports are the lines that nginx has sent to the agent so far.
+func (n *Nginx) Reports() []string {
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	return slices.Clone(n.reports)
 }
 
 // Log is what nginx has logged so far.

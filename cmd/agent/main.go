@@ -1,0 +1,100 @@
+// Command agent runs beside nginx in each cache pod.
+//
+//	agent install DIR   copies this program into DIR, for a container of another image to run
+//	agent run           conducts nginx, watches over the disks, and reports
+package main
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"syscall"
+	"time"
+
+	"github.com/cachenode/cachenode-operator/internal/agent"
+	"github.com/cachenode/cachenode-operator/internal/agent/reload"
+	"github.com/cachenode/cachenode-operator/internal/agent/server"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+)
+
+// version is set at link time.
+var version = "unknown"
+
+const usage = `usage:
+  agent install DIR   copy this program into DIR
+  agent run           conduct nginx, watch over the disks, and report
+`
+
+func main() {
+	if err := run(os.Args[1:]); err != nil {
+		fmt.Fprintln(os.Stderr, "agent:", err)
+		os.Exit(1)
+	}
+}
+
+func run(args []string) error {
+	flags := flag.NewFlagSet("agent", flag.ContinueOnError)
+	flags.Usage = func() { _, _ = io.WriteString(flags.Output(), usage) }
+	if err := flags.Parse(args); err != nil {
+		return err
+	}
+	switch {
+	case flags.Arg(0) == "install" && flags.NArg() == 2:
+		return install(flags.Arg(1))
+	case flags.Arg(0) == "run" && flags.NArg() == 1:
+		return conduct()
+	case flags.Arg(0) == "version":
+		fmt.Println(version)
+		return nil
+	}
+	flags.Usage()
+	return fmt.Errorf("want install DIR or run")
+}
+
+// install copies the running program.
+func install(dir string) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	from, err := os.Open(self) //nolint:gosec // this program
+	if err != nil {
+		return err
+	}
+	defer func() { _ = from.Close() }()
+	path := filepath.Join(dir, "agent")
+	to, err := os.OpenFile(path+".next", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o755) //nolint:gosec // a program
+	if err != nil {
+		return err
+	}
+	if _, err := io.Copy(to, from); err != nil {
+		_ = to.Close()
+		return err
+	}
+	if err := to.Close(); err != nil {
+		return err
+	}
+	return os.Rename(path+".next", path)
+}
+
+func conduct() error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
+	nginx := &reload.Nginx{
+		Program: []string{"nginx"}, URL: fmt.Sprintf("http://127.0.0.1:%d", naming.PrivatePort),
+		Client: agent.LocalClient(), TestTimeout: 15 * time.Second, TakeTimeout: 30 * time.Second,
+	}
+	a := agent.New(agent.Paths{
+		Config: naming.ConfigDir, PodInfo: naming.PodInfoDir, ResolvConf: "/etc/resolv.conf",
+	}, nginx, log, version)
+	log.Info("the agent starts", "version", version)
+	return a.Serve(ctx, agent.Addresses{
+		Plain: fmt.Sprintf(":%d", naming.MetricsPort), Reports: fmt.Sprintf(":%d", naming.AgentPort),
+	}, server.TLS(naming.CertificateDir))
+}

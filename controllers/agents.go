@@ -1,0 +1,209 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"reflect"
+	"strconv"
+	"sync"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+)
+
+const (
+	// calmInterval is the time between two reads of an agent; hurriedInterval that while a pod is to take a revision.
+	calmInterval    = 5 * time.Second
+	hurriedInterval = 100 * time.Millisecond
+	// readTimeout bounds a read; maxBackoff the time between two tries of an agent that does not answer.
+	readTimeout = 2 * time.Second
+	maxBackoff  = time.Minute
+	// readers is how many agents are read at once, whatever the number of pods.
+	readers = 16
+	// silence is after how long without an answer an agent counts as one that does not answer.
+	silence = 15 * time.Second
+)
+
+// Agents reads the reports of the pods' agents. A pass over a CacheNode never waits for one: it takes what was read last,
+// and is called again when a report has changed. Agents are read by a few goroutines, not by one for each pod, and one that
+// does not answer is asked less and less often. It is safe for concurrent use.
+type Agents struct {
+	// read reads one report; tests may replace it.
+	read func(ctx context.Context, c *agentapi.Client, address string) (agentapi.Report, error)
+
+	pods  workqueue.TypedRateLimitingInterface[types.NamespacedName]
+	mutex sync.Mutex
+	known map[types.NamespacedName]*agent
+	// clients are those of the CacheNodes, by the version of the Secret with their certificates.
+	clients map[types.NamespacedName]versionedClient
+	// reconcile is the controller's queue.
+	reconcile workqueue.TypedRateLimitingInterface[reconcile.Request]
+}
+
+type versionedClient struct {
+	client  *agentapi.Client
+	version string
+}
+
+// agent is one pod's.
+type agent struct {
+	Target
+	cacheNode types.NamespacedName
+	client    *agentapi.Client
+	hurry     bool
+	Observation
+}
+
+// Target is a pod whose agent is to be read.
+type Target struct {
+	Pod types.NamespacedName
+	UID types.UID
+	// IP is the pod's address; "" while it has none.
+	IP string
+}
+
+// Observation is what was read of an agent last.
+type Observation struct {
+	Report agentapi.Report
+	// Answered is when it was read; the zero time while it never was. Tracked is since when it is tried.
+	Answered, Tracked time.Time
+	// AssignedAt is when the pod was given a revision, or nudged, by this operator; the zero time if it was not.
+	AssignedAt time.Time
+	// Err is why the last try failed; nil if it did not.
+	Err error
+}
+
+// NewAgents makes it; it begins to read when the controller starts.
+func NewAgents() *Agents {
+	return &Agents{
+		read: func(ctx context.Context, c *agentapi.Client, address string) (agentapi.Report, error) {
+			return c.Report(ctx, address)
+		},
+		pods:  workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](readTimeout, maxBackoff)),
+		known: map[types.NamespacedName]*agent{}, clients: map[types.NamespacedName]versionedClient{},
+	}
+}
+
+// Start implements source.Source: reading begins, and changed reports go to the controller's queue.
+func (a *Agents) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	a.mutex.Lock()
+	a.reconcile = queue
+	a.mutex.Unlock()
+	context.AfterFunc(ctx, a.pods.ShutDown)
+	for range readers {
+		go func() {
+			for a.next(ctx) {
+			}
+		}()
+	}
+	return nil
+}
+
+// Track replaces the pods of a CacheNode, and returns what is known of them, by name. hurry has them read often.
+func (a *Agents) Track(cacheNode types.NamespacedName, c *agentapi.Client, targets []Target, hurry bool) map[string]Observation {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	wanted := map[types.NamespacedName]bool{}
+	observations := map[string]Observation{}
+	for _, target := range targets {
+		wanted[target.Pod] = true
+		known := a.known[target.Pod]
+		if known == nil || known.UID != target.UID {
+			known = &agent{Observation: Observation{Tracked: time.Now()}}
+			a.known[target.Pod] = known
+		}
+		if known.Target != target || (hurry && !known.hurry) {
+			a.pods.Forget(target.Pod)
+			a.pods.Add(target.Pod)
+		}
+		known.Target, known.cacheNode, known.client, known.hurry = target, cacheNode, c, hurry
+		observations[target.Pod.Name] = known.Observation
+	}
+	for name, known := range a.known {
+		if known.cacheNode == cacheNode && !wanted[name] {
+			delete(a.known, name)
+		}
+	}
+	return observations
+}
+
+// Forget ends the reading of a CacheNode that is gone.
+func (a *Agents) Forget(cacheNode types.NamespacedName) {
+	a.Track(cacheNode, nil, nil, false)
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	delete(a.clients, cacheNode)
+}
+
+// next reads one agent; false when the queue has ended.
+func (a *Agents) next(ctx context.Context) bool {
+	pod, end := a.pods.Get()
+	if end {
+		return false
+	}
+	defer a.pods.Done(pod)
+	a.mutex.Lock()
+	known := a.known[pod]
+	var current agent
+	if known != nil {
+		current = *known
+	}
+	a.mutex.Unlock()
+	if known == nil || current.IP == "" || current.client == nil {
+		return true // Track adds it again when it has an address
+	}
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	report, err := a.read(ctx, current.client, net.JoinHostPort(current.IP, strconv.Itoa(naming.AgentPort)))
+	a.note(pod, current.UID, report, err)
+	return true
+}
+
+// note keeps what was read, and has the CacheNode looked at if it is news.
+func (a *Agents) note(pod types.NamespacedName, uid types.UID, report agentapi.Report, err error) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	known := a.known[pod]
+	if known == nil || known.UID != uid {
+		return
+	}
+	news := (err == nil) != (known.Err == nil)
+	known.Err = err
+	if err != nil {
+		a.pods.AddRateLimited(pod)
+	} else {
+		news = news || known.Answered.IsZero() || !reflect.DeepEqual(known.Report, report)
+		known.Report, known.Answered = report, time.Now()
+		a.pods.Forget(pod)
+		interval := calmInterval
+		if known.hurry {
+			interval = hurriedInterval
+		}
+		a.pods.AddAfter(pod, interval)
+	}
+	if news && a.reconcile != nil {
+		a.reconcile.Add(reconcile.Request{NamespacedName: known.cacheNode})
+	}
+}
+
+// isSilent is true for an agent that has not answered for a while.
+func (o Observation) isSilent(now time.Time) bool {
+	if o.Err == nil {
+		return false
+	}
+	last := o.Answered
+	if last.IsZero() {
+		last = o.Tracked
+	}
+	return now.Sub(last) > silence
+}
+
+// String names the source in the controller's log.
+func (a *Agents) String() string { return fmt.Sprintf("agents: %T", a) }
+

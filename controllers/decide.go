@@ -1,0 +1,133 @@
+package controllers
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/manifest"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/rollout"
+)
+
+// decide finds out which pod takes which revision next, and what the ConfigMap offers them.
+func (r *CacheNodeReconciler) decide(ctx context.Context, s *scope) error {
+	live := &corev1.ConfigMap{}
+	err := r.get(ctx, client.ObjectKey{Namespace: s.node.Namespace, Name: naming.ConfigMap(s.node.Name)}, live)
+	if err != nil && !apierrors.IsNotFound(err) {
+		return err
+	}
+	wanted, err := json.Marshal(s.wanted)
+	if err != nil {
+		return err
+	}
+	offered := readOffered(live)
+	offered.texts[s.wanted.Revision] = string(wanted)
+
+	var previous string
+	if s.statefulSet != nil {
+		previous = s.statefulSet.Annotations[naming.AnnotationTemplate]
+	}
+	var changed bool
+	s.template, changed, err = manifest.NewTemplate(manifest.NewPodInput(s.node), previous, r.Cluster.AgentImage, r.Cluster.AgentPullPolicy, s.wanted.Revision)
+	if err != nil {
+		return err
+	}
+	d := rollout.Decide(rolloutInput(s, offered, changed))
+	s.decision = &d
+	s.lookAgain(d.After)
+	s.offer = manifest.ConfigMap{Stable: offered.texts[d.State.Stable], Candidate: offered.texts[d.State.Candidate]}
+	if d.State.Refused != nil {
+		refused, err := json.Marshal(d.State.Refused)
+		if err != nil {
+			return err
+		}
+		s.offer.Refused = string(refused)
+	}
+	if !d.Done {
+		r.track(s, true)
+	}
+	return nil
+}
+
+// offered is what the ConfigMap offers now.
+type offered struct {
+	state rollout.State
+	// texts are node.json by revision.
+	texts  map[string]string
+	stable *agentapi.Node
+}
+
+// readOffered reads the ConfigMap. What was edited by hand is not there: it is written anew.
+func readOffered(live *corev1.ConfigMap) offered {
+	o := offered{texts: map[string]string{}}
+	for key, revision := range map[string]*string{naming.StableKey: &o.state.Stable, naming.CandidateKey: &o.state.Candidate} {
+		text := live.Data[key]
+		if !agentapi.IsWhole([]byte(text)) {
+			continue
+		}
+		node, err := agentapi.ReadNode([]byte(text))
+		if err != nil {
+			continue
+		}
+		*revision, o.texts[node.Revision] = node.Revision, text
+		if key == naming.StableKey {
+			o.stable = &node
+		}
+	}
+	if text := live.Annotations[naming.AnnotationRefused]; text != "" {
+		refused := &rollout.Refusal{}
+		if json.Unmarshal([]byte(text), refused) == nil {
+			o.state.Refused = refused
+		}
+	}
+	return o
+}
+
+// rolloutInput is pure: what was observed, in the terms of package rollout.
+func rolloutInput(s *scope, o offered, templateChanged bool) rollout.Input {
+	replicas := int(ptr.Deref(s.node.Spec.Replicas, 1))
+	width, err := intstr.GetScaledValueFromIntOrPercent(ptr.To(ptr.Deref(s.node.Spec.Rollout.MaxUnavailable, intstr.FromInt32(1))), replicas, true)
+	if err != nil {
+		width = 1 // the schema allows nothing else
+	}
+	in := rollout.Input{
+		State: o.state, Wanted: s.wanted.Revision, Replicas: replicas, Width: max(width, 1), Now: s.now,
+		Canary: time.Duration(ptr.Deref(s.node.Spec.Rollout.Canary.Seconds, 0)) * time.Second,
+		Retry:  s.node.Annotations[naming.AnnotationRetry],
+	}
+	in.NewPods = o.stable != nil && manifest.NeedsNewPods(*o.stable, s.wanted)
+	for i := range s.pods {
+		pod := &s.pods[i]
+		if !pod.DeletionTimestamp.IsZero() {
+			continue
+		}
+		seen := s.observations[pod.Name]
+		p := rollout.Pod{
+			Name: pod.Name, Serving: isReady(pod) && !seen.isSilent(s.now),
+			Assigned: pod.Annotations[naming.AnnotationRevision], AssignedAt: seen.AssignedAt,
+			Revision: seen.Report.Revision, Since: seen.Report.Since,
+			Current: !templateChanged && isCurrent(pod, s.statefulSet),
+		}
+		if refusal := seen.Report.Refusal; refusal != nil {
+			p.Refused = &rollout.Refusal{Revision: refusal.Revision, Message: refusal.Message, Retry: refusal.Retry}
+		}
+		in.Pods = append(in.Pods, p)
+	}
+	return in
+}
+
+// isCurrent is true for a pod of the StatefulSet's current template.
+func isCurrent(pod *corev1.Pod, set *appsv1.StatefulSet) bool {
+	return set != nil && set.Status.ObservedGeneration >= set.Generation && set.Status.UpdateRevision != "" &&
+		pod.Labels[appsv1.ControllerRevisionHashLabelKey] == set.Status.UpdateRevision
+}
+

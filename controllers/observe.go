@@ -1,0 +1,111 @@
+package controllers
+
+import (
+	"context"
+	"time"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/pki"
+)
+
+// observe finds what is there: StatefulSet, pods, and what the pods' agents said last. It comes first, so that the status
+// tells of the pods also while a spec is refused.
+func (r *CacheNodeReconciler) observe(ctx context.Context, s *scope) error {
+	set := &appsv1.StatefulSet{}
+	switch err := r.Get(ctx, client.ObjectKeyFromObject(s.node), set); {
+	case err == nil:
+		s.statefulSet = set
+	case !apierrors.IsNotFound(err):
+		return err
+	}
+	pods := &corev1.PodList{}
+	if err := r.List(ctx, pods, client.InNamespace(s.node.Namespace), client.MatchingLabels(naming.PodSelector(s.node.Name))); err != nil {
+		return err
+	}
+	s.pods = pods.Items
+	secret := &corev1.Secret{}
+	switch err := r.get(ctx, client.ObjectKey{Namespace: s.node.Namespace, Name: naming.AgentSecret(s.node.Name)}, secret); {
+	case err == nil:
+		s.secret = secret
+	case !apierrors.IsNotFound(err):
+		return err
+	}
+	s.observations = r.track(s, false)
+	return nil
+}
+
+// get reads from the cache or, what is not there yet, from the API server.
+func (r *CacheNodeReconciler) get(ctx context.Context, key client.ObjectKey, object client.Object) error {
+	err := r.Get(ctx, key, object)
+	if apierrors.IsNotFound(err) {
+		err = r.Live.Get(ctx, key, object)
+	}
+	return err
+}
+
+// track has the agents of the pods read, often where a pod is to take a revision, and returns what they said last.
+func (r *CacheNodeReconciler) track(s *scope, hurry bool) map[string]Observation {
+	name := client.ObjectKeyFromObject(s.node)
+	var targets []Target
+	for i := range s.pods {
+		pod := &s.pods[i]
+		if pod.DeletionTimestamp.IsZero() {
+			targets = append(targets, Target{Pod: client.ObjectKeyFromObject(pod), UID: pod.UID, IP: pod.Status.PodIP})
+		}
+	}
+	var c *agentapi.Client
+	if s.secret != nil {
+		c = r.Agents.client(name, s.secret)
+	}
+	return r.Agents.Track(name, c, targets, hurry)
+}
+
+// client is the one for the agents of a CacheNode, made anew when its certificates change; nil where they are unusable.
+func (a *Agents) client(cacheNode types.NamespacedName, secret *corev1.Secret) *agentapi.Client {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	if known := a.clients[cacheNode]; known.client != nil && known.version == secret.ResourceVersion {
+		return known.client
+	}
+	config, err := pki.Client(secret.Data, naming.AgentName(cacheNode.Namespace, cacheNode.Name))
+	if err != nil {
+		return nil
+	}
+	a.clients[cacheNode] = versionedClient{client: agentapi.NewClient(config), version: secret.ResourceVersion}
+	return a.clients[cacheNode].client
+}
+
+// certify makes the certificates of operator and agents, and new ones before they end.
+func (r *CacheNodeReconciler) certify(_ context.Context, s *scope) error {
+	var data map[string][]byte
+	if s.secret != nil {
+		data = s.secret.Data
+	}
+	var renewAt time.Time
+	var err error
+	s.certificates, renewAt, err = pki.Renew(data, naming.AgentName(s.node.Namespace, s.node.Name), s.now)
+	if err != nil {
+		return err
+	}
+	s.lookAgain(min(renewAt.Sub(s.now)+time.Second, 12*time.Hour))
+	return nil
+}
+
+func isReady(pod *corev1.Pod) bool {
+	if !pod.DeletionTimestamp.IsZero() {
+		return false
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}

@@ -1,0 +1,155 @@
+package controllers
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
+)
+
+const (
+	healthy = "Healthy"
+	failed  = "Failed"
+)
+
+// podStatuses tells what each pod runs, and of its disks what is not as planned: a pure function of what was observed.
+func podStatuses(s *scope) []v1alpha1.PodStatus {
+	statuses := []v1alpha1.PodStatus{}
+	for i := range s.pods {
+		pod, seen := &s.pods[i], s.observations[s.pods[i].Name]
+		if !pod.DeletionTimestamp.IsZero() {
+			continue
+		}
+		status := v1alpha1.PodStatus{Name: pod.Name, Node: pod.Spec.NodeName, Revision: seen.Report.Revision}
+		switch refusal := seen.Report.Refusal; {
+		case seen.isSilent(s.now):
+			status.Message = "the agent does not answer"
+		case seen.Report.Problem != "":
+			status.Message = truncated(seen.Report.Problem, 1024)
+		case refusal != nil:
+			status.Message = truncated("refused revision "+refusal.Revision+": "+refusal.Message, 1024)
+		}
+		for _, d := range seen.Report.Disks {
+			if d.Status == healthy && (s.plan == nil || seen.Report.Revision != s.wanted.Revision || d.Share == s.plan.Share(d.Name)) {
+				continue
+			}
+			status.Disks = append(status.Disks, v1alpha1.PodDiskStatus{
+				Name: d.Name, State: d.Status, Reason: d.Reason, Share: share(d.Share), Message: truncated(d.Message, 512),
+			})
+		}
+		statuses = append(statuses, status)
+	}
+	slices.SortFunc(statuses, func(a, b v1alpha1.PodStatus) int { return strings.Compare(a.Name, b.Name) })
+	return statuses[:min(len(statuses), 1000)]
+}
+
+// diskStatuses tells of each disk over all pods.
+func diskStatuses(s *scope) []v1alpha1.DiskStatus {
+	var statuses []v1alpha1.DiskStatus
+	for _, name := range s.plan.Disks() {
+		status := v1alpha1.DiskStatus{Name: name, Share: share(s.plan.Share(name))}
+		for i := range s.pods {
+			for _, d := range s.observations[s.pods[i].Name].Report.Disks {
+				if d.Name == name {
+					status.Total++
+					if d.Status == healthy {
+						status.Healthy++
+					}
+				}
+			}
+		}
+		statuses = append(statuses, status)
+	}
+	return statuses
+}
+
+func share(hundredths int) string { return fmt.Sprintf("%d.%02d%%", hundredths/100, hundredths%100) }
+
+// failedDisks are the disks that are out of use, with the reasons, and what a person can do.
+func failedDisks(s *scope) []string {
+	var list []string
+	for i := range s.pods {
+		for _, d := range s.observations[s.pods[i].Name].Report.Disks {
+			if d.Status == failed {
+				list = append(list, s.pods[i].Name+": "+describeDisk(d))
+			}
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+func describeDisk(d agentapi.DiskReport) string {
+	text := fmt.Sprintf("%s is out of use (%s)", d.Name, d.Reason)
+	if d.NeedsNewPod {
+		text += fmt.Sprintf(", and needs a new pod once it is repaired: kubectl cachenode repaired POD %s", d.Name)
+	}
+	return text
+}
+
+// silentAgents are the pods that are ready and whose agents do not answer.
+func silentAgents(s *scope) []string {
+	var list []string
+	for i := range s.pods {
+		if isReady(&s.pods[i]) && s.observations[s.pods[i].Name].isSilent(s.now) {
+			list = append(list, s.pods[i].Name)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// diskChanges tells which disks failed and which came back.
+func diskChanges(before, after []v1alpha1.PodStatus) []change {
+	states := func(pods []v1alpha1.PodStatus) map[string]v1alpha1.PodDiskStatus {
+		disks := map[string]v1alpha1.PodDiskStatus{}
+		for _, p := range pods {
+			for _, d := range p.Disks {
+				if d.State == failed {
+					disks[p.Name+" "+d.Name] = d
+				}
+			}
+		}
+		return disks
+	}
+	was, is := states(before), states(after)
+	var list []change
+	for key, d := range is {
+		if _, known := was[key]; !known {
+			pod, _, _ := strings.Cut(key, " ")
+			list = append(list, change{
+				kind: corev1.EventTypeWarning, reason: v1alpha1.ReasonDiskFailed, action: "Observe",
+				note: fmt.Sprintf("%s of %s is out of use: %s: %s", d.Name, pod, d.Reason, d.Message),
+			})
+		}
+	}
+	for key, d := range was {
+		pod, _, _ := strings.Cut(key, " ")
+		still := slices.ContainsFunc(after, func(p v1alpha1.PodStatus) bool { return p.Name == pod })
+		if _, known := is[key]; !known && still {
+			list = append(list, change{
+				kind: corev1.EventTypeNormal, reason: "DiskHealthy", action: "Observe",
+				note: fmt.Sprintf("%s of %s is in use again", d.Name, pod),
+			})
+		}
+	}
+	slices.SortFunc(list, func(a, b change) int { return strings.Compare(a.note, b.note) })
+	return list
+}
+
+// truncated cuts a text to a length in bytes, not within a character.
+func truncated(text string, length int) string {
+	if len(text) <= length {
+		return text
+	}
+	text = text[:length]
+	for !utf8.ValidString(text) {
+		text = text[:len(text)-1]
+	}
+	return text
+}

@@ -1,0 +1,54 @@
+package agent
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+)
+
+// offers are the revisions that the ConfigMap offers. Candidate is nil where none is tried.
+type offers struct{ stable, candidate *agentapi.Node }
+
+// readOffers reads the ConfigMap's folder. A candidate that cannot be read is reported, and stable stands.
+func readOffers(dir string) (offers, error) {
+	stable, err := readOffer(filepath.Join(dir, naming.StableKey))
+	if err != nil {
+		return offers{}, err
+	}
+	candidate, err := readOffer(filepath.Join(dir, naming.CandidateKey))
+	if errors.Is(err, os.ErrNotExist) {
+		return offers{stable: stable}, nil
+	}
+	return offers{stable: stable, candidate: candidate}, err
+}
+
+func readOffer(path string) (*agentapi.Node, error) {
+	text, err := os.ReadFile(path) //nolint:gosec // the path is ours
+	if err != nil {
+		return nil, err
+	}
+	node, err := agentapi.ReadNode(text)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", filepath.Base(path), err)
+	}
+	return &node, nil
+}
+
+// choose is the revision that the pod is to run. The annotation and the ConfigMap reach the pod in either order: while the
+// revision that the annotation names is not there, what runs goes on, and a pod that runs nothing yet takes stable. It is
+// pure.
+func choose(o offers, annotation string, running *agentapi.Node) *agentapi.Node {
+	switch {
+	case o.candidate != nil && o.candidate.Revision == annotation:
+		return o.candidate
+	case o.stable != nil && (o.stable.Revision == annotation || annotation == ""):
+		return o.stable
+	case running != nil:
+		return running
+	}
+	return o.stable
+}

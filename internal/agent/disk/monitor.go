@@ -1,0 +1,132 @@
+package disk
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/cachenode/cachenode-operator/internal/naming"
+)
+
+// Monitor probes one disk as long as its context lives. A probe that hangs holds up nothing but itself: it is left alone
+// on a thread of its own, counts as failed again and again, and no second one is begun. Methods are safe for concurrent
+// use.
+type Monitor struct {
+	// Changed is called, from the monitor's goroutine, when the status has changed.
+	Changed func(before, after State)
+	// Observed is called for each sample.
+	Observed func(Sample)
+
+	mutex      sync.Mutex
+	prober     *Prober
+	thresholds Thresholds
+	state      State
+	wake       chan struct{}
+}
+
+// NewMonitor makes a monitor that does nothing until Run.
+func NewMonitor(prober *Prober, thresholds Thresholds) *Monitor {
+	return &Monitor{prober: prober, thresholds: thresholds, state: State{Status: Starting}, wake: make(chan struct{}, 1)}
+}
+
+// State is what is known of the disk now.
+func (m *Monitor) State() State {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	return m.state
+}
+
+// Configure changes the thresholds, and the rules of the next probe.
+func (m *Monitor) Configure(thresholds Thresholds, own, empty bool) {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	m.thresholds = thresholds
+	rules := *m.prober // a probe that is under way keeps its own
+	rules.Own, rules.Empty, rules.block = own, empty, nil
+	m.prober = &rules
+}
+
+// Wake asks for a probe at once: something else met an error on the disk.
+func (m *Monitor) Wake() {
+	select {
+	case m.wake <- struct{}{}:
+	default:
+	}
+}
+
+// Run probes until the context ends.
+func (m *Monitor) Run(ctx context.Context) {
+	results := make(chan Sample, 1)
+	next := time.NewTimer(0)
+	defer next.Stop()
+	var overdue <-chan time.Time // while a probe is under way
+	var begun time.Time
+	begin := func() {
+		begun = time.Now()
+		overdue = time.After(m.timeout())
+		go func() { results <- m.probe() }()
+	}
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-m.wake:
+			if overdue == nil {
+				begin()
+			}
+		case <-next.C:
+			if overdue == nil {
+				begin()
+			}
+		case <-overdue:
+			m.observe(Sample{
+				At: time.Now(), Latency: time.Since(begun), Reason: Slow,
+				Message: fmt.Sprintf("no answer for %s", time.Since(begun).Round(100*time.Millisecond)),
+			})
+			overdue = time.After(m.timeout())
+		case s := <-results:
+			overdue = nil
+			if s.Reason == "" && s.Latency > m.timeout() {
+				s.Reason, s.Message = Slow, fmt.Sprintf("the probe took %s", s.Latency.Round(time.Millisecond))
+			}
+			next.Reset(m.observe(s))
+		}
+	}
+}
+
+func (m *Monitor) timeout() time.Duration {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	return m.thresholds.Timeout
+}
+
+func (m *Monitor) probe() Sample {
+	m.mutex.Lock()
+	prober, state, thresholds := m.prober, m.state, m.thresholds
+	m.mutex.Unlock()
+	if state.Status == Failed && state.Reason == Full {
+		cache := filepath.Join(prober.Dir, naming.OwnFolder, cacheFolder)
+		if err := trim(cache, 2*thresholds.MinFree); err != nil {
+			return Sample{At: time.Now(), Reason: IOError, Message: err.Error()}
+		}
+	}
+	return prober.Probe()
+}
+
+// observe takes a sample in and returns the time to the next probe.
+func (m *Monitor) observe(s Sample) time.Duration {
+	m.mutex.Lock()
+	before := m.state
+	m.state = before.Next(s, m.thresholds)
+	after, delay := m.state, m.state.Delay(m.thresholds)
+	m.mutex.Unlock()
+	if m.Observed != nil {
+		m.Observed(s)
+	}
+	if m.Changed != nil && (before.Status != after.Status || before.Reason != after.Reason) {
+		m.Changed(before, after)
+	}
+	return delay
+}

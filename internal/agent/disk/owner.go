@@ -1,0 +1,68 @@
+package disk
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+)
+
+const (
+	ownerFile = "owner.json"
+	// cacheFolder is nginx's, see naming.CacheDir.
+	cacheFolder = "cache"
+	// foreignFolder is a cache that is being deleted.
+	foreignFolder = "cache.foreign"
+)
+
+// Owner is the CacheNode whose cache is on a disk. The same CacheNode made anew finds its cache again.
+type Owner struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+}
+
+// claim looks at the mark in our folder on a disk. A folder without a mark is marked; one with another's is a finding or,
+// where that is allowed, its cache is deleted in the background and the mark replaced.
+func (o Owner) claim(folder string, empty bool) error {
+	path := filepath.Join(folder, ownerFile)
+	text, err := os.ReadFile(path) //nolint:gosec // the path is ours
+	if errors.Is(err, os.ErrNotExist) {
+		return o.mark(path)
+	}
+	if err != nil {
+		return err
+	}
+	var found Owner
+	if err := json.Unmarshal(text, &found); err != nil {
+		// A mark that was not written to its end, or was damaged: whose cache it is cannot be told.
+		found = Owner{Namespace: "?", Name: "?"}
+	}
+	if found == o {
+		return nil
+	}
+	if !empty {
+		return &finding{ForeignCache, fmt.Sprintf("holds the cache of CacheNode %s/%s: delete the folder on the disk, or set foreignCache to Empty", found.Namespace, found.Name)}
+	}
+	doomed := filepath.Join(folder, foreignFolder)
+	if err := os.RemoveAll(doomed); err != nil {
+		return err
+	}
+	if err := os.Rename(filepath.Join(folder, cacheFolder), doomed); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	go func() { _ = os.RemoveAll(doomed) }() // may take long; what is left goes with the next one
+	return o.mark(path)
+}
+
+func (o Owner) mark(path string) error {
+	text, err := json.Marshal(o)
+	if err != nil {
+		return err
+	}
+	next := path + ".next"
+	if err := os.WriteFile(next, text, 0o600); err != nil {
+		return err
+	}
+	return os.Rename(next, path)
+}

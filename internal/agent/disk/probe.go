@@ -1,0 +1,223 @@
+package disk
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/cachenode/cachenode-operator/internal/naming"
+)
+
+const (
+	// blockSize is what O_DIRECT takes on every file system.
+	blockSize = 4096
+	// blocks is how many blocks the file of the probes has. Each is read by itself, so that a disk that answers, but
+	// one request a second, is found out.
+	blocks    = 8
+	probeFile = "probe"
+)
+
+// Devices remembers the device of each disk, so that two on one are found without asking a disk that may hang. It is safe
+// for concurrent use.
+type Devices struct {
+	mutex sync.Mutex
+	of    map[string]uint64
+}
+
+// claim notes a disk's device and returns the disk of an earlier name that is on the same one, or "".
+func (d *Devices) claim(disk string, device uint64) (other string) {
+	d.mutex.Lock()
+	defer d.mutex.Unlock()
+	if d.of == nil {
+		d.of = map[string]uint64{}
+	}
+	d.of[disk] = device
+	for name, id := range d.of {
+		if id == device && name < disk && (other == "" || name < other) {
+			other = name
+		}
+	}
+	return other
+}
+
+// Prober takes samples of one disk. It is not safe for concurrent use.
+type Prober struct {
+	Disk string
+	// Dir is where the disk is mounted.
+	Dir string
+	// NodeDir is a folder on the node's own file system.
+	NodeDir string
+	// Own asks for a device of the disk's own.
+	Own     bool
+	Devices *Devices
+	Owner   Owner
+	// Empty allows to empty the cache of another CacheNode.
+	Empty bool
+
+	round int
+	block []byte
+}
+
+// Probe looks whether the disk is there, is ours and has space, writes a block, syncs it and reads all blocks back. It
+// hangs as long as the disk does.
+func (p *Prober) Probe() Sample {
+	begun := time.Now()
+	s := Sample{}
+	err := p.probe(&s.Usage)
+	s.At = time.Now()
+	s.Latency = s.At.Sub(begun)
+	if err != nil {
+		s.Reason, s.Message = IOError, err.Error()
+		if f, ok := errors.AsType[*finding](err); ok {
+			s.Reason = f.reason
+		} else if errors.Is(err, syscall.EROFS) {
+			s.Reason = ReadOnly
+		} else if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
+			s.Reason = Full
+		}
+	}
+	return s
+}
+
+// finding is an error with a reason of its own.
+type finding struct {
+	reason Reason
+	text   string
+}
+
+func (f *finding) Error() string { return f.text }
+
+func (p *Prober) probe(usage *Usage) error {
+	if err := p.checkDevice(); err != nil {
+		return err
+	}
+	var fs unix.Statfs_t
+	if err := unix.Statfs(p.Dir, &fs); err != nil {
+		return fmt.Errorf("statfs %s: %w", p.Dir, err)
+	}
+	*usage = Usage{
+		Size: int64(fs.Blocks) * fs.Bsize, Free: int64(fs.Bavail) * fs.Bsize, //nolint:gosec // no file system has 8 EiB
+		Inodes: fs.Files, FreeInodes: fs.Ffree,
+	}
+	if fs.Flags&unix.ST_RDONLY != 0 {
+		return &finding{ReadOnly, p.Dir + " is mounted read-only"}
+	}
+	folder := filepath.Join(p.Dir, naming.OwnFolder)
+	if err := os.Mkdir(folder, 0o750); err != nil && !errors.Is(err, os.ErrExist) {
+		return err
+	}
+	if err := p.Owner.claim(folder, p.Empty); err != nil {
+		return err
+	}
+	return p.writeAndRead(filepath.Join(folder, probeFile))
+}
+
+// checkDevice finds a volume that is not mounted, or not what it should be.
+func (p *Prober) checkDevice() error {
+	device, err := deviceOf(p.Dir)
+	switch {
+	case errors.Is(err, syscall.EIO):
+		return &finding{Shutdown, fmt.Sprintf("the file system at %s gives errors: %v", p.Dir, err)}
+	case errors.Is(err, os.ErrNotExist):
+		return &finding{NotMounted, p.Dir + " does not exist"}
+	case err != nil:
+		return err
+	}
+	if !p.Own {
+		return nil
+	}
+	if parent, err := deviceOf(filepath.Dir(p.Dir)); err == nil && parent == device {
+		return &finding{NotMounted, "no volume is mounted at " + p.Dir}
+	}
+	if node, err := deviceOf(p.NodeDir); err == nil && node == device {
+		return &finding{NodeDevice, "the volume at " + p.Dir + " is a folder on the node's own file system: mount a disk there, or set health.device to Shared"}
+	}
+	if other := p.Devices.claim(p.Disk, device); other != "" {
+		return &finding{SharedDevice, "is on the same device as " + other + ": use another disk, or set health.device to Shared"}
+	}
+	return nil
+}
+
+// deviceOf opens the folder, as a stat may be answered from memory when the file system is dead.
+func deviceOf(dir string) (uint64, error) {
+	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return 0, &os.PathError{Op: "open", Path: dir, Err: err}
+	}
+	defer func() { _ = unix.Close(fd) }()
+	var stat unix.Stat_t
+	if err := unix.Fstat(fd, &stat); err != nil {
+		return 0, &os.PathError{Op: "stat", Path: dir, Err: err}
+	}
+	if _, err := unix.Getdents(fd, make([]byte, blockSize)); err != nil { // what a dead file system refuses at last
+		return 0, &os.PathError{Op: "readdir", Path: dir, Err: err}
+	}
+	return stat.Dev, nil
+}
+
+// writeAndRead goes past the page cache where the file system can.
+func (p *Prober) writeAndRead(path string) error {
+	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_DIRECT, 0o600) //nolint:gosec // the path is ours
+	if errors.Is(err, syscall.EINVAL) {
+		file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600) //nolint:gosec // the path is ours
+	}
+	if err != nil {
+		return err
+	}
+	defer func() { _ = file.Close() }()
+	if p.block == nil {
+		p.block = alignedBlock()
+	}
+	stat, err := file.Stat()
+	if err != nil {
+		return err
+	}
+	written := []int{p.round % blocks}
+	if stat.Size() != blocks*blockSize {
+		written = []int{0, 1, 2, 3, 4, 5, 6, 7}
+	}
+	p.round++
+	stamp := fmt.Appendf(nil, "%s %d %d ", p.Disk, p.round, time.Now().UnixNano())
+	for _, i := range written {
+		for n := 0; n < blockSize; {
+			n += copy(p.block[n:], stamp)
+		}
+		if _, err := file.WriteAt(p.block, int64(i)*blockSize); err != nil {
+			return err
+		}
+	}
+	if err := file.Sync(); err != nil {
+		return err
+	}
+	return p.readBack(file, written, stamp)
+}
+
+func (p *Prober) readBack(file *os.File, written []int, stamp []byte) error {
+	for i := range blocks {
+		clear(p.block)
+		if _, err := file.ReadAt(p.block, int64(i)*blockSize); err != nil {
+			return err
+		}
+		for _, w := range written {
+			if w == i && !bytes.HasPrefix(p.block, stamp) {
+				return &finding{Corrupt, "the probe reads other bytes than it wrote"}
+			}
+		}
+	}
+	return nil
+}
+
+// alignedBlock is a block at an address that O_DIRECT takes.
+func alignedBlock() []byte {
+	buffer := make([]byte, 2*blockSize)
+	offset := int(uintptr(unsafe.Pointer(&buffer[0])) % blockSize) //nolint:gosec // the address is only looked at
+	return buffer[blockSize-offset : 2*blockSize-offset]
+}

@@ -1,0 +1,134 @@
+package agent
+
+import (
+	"context"
+	"maps"
+	"time"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/agent/disk"
+	"github.com/cachenode/cachenode-operator/internal/agent/metrics"
+	"github.com/cachenode/cachenode-operator/internal/agent/nginxlog"
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/tuning"
+
+	"k8s.io/utils/ptr"
+)
+
+// watchDisks starts a monitor for each disk that has none, and gives the others the thresholds of the node.
+func (a *Agent) watchDisks(ctx context.Context, node agentapi.Node) {
+	for _, d := range node.Spec.Disks {
+		thresholds := thresholds(d)
+		own, empty := d.Health.Device != v1alpha1.SharedDevice, d.ForeignCache == v1alpha1.EmptyForeign
+		a.mutex.Lock()
+		monitor := a.monitors[d.Name]
+		a.mutex.Unlock()
+		if monitor != nil {
+			monitor.Configure(thresholds, own, empty)
+			continue
+		}
+		a.watchDisk(ctx, d.Name, disk.NewMonitor(&disk.Prober{
+			Disk: d.Name, Dir: a.Paths.Root + naming.DiskDir(d.Name), NodeDir: a.Paths.Root + naming.RunDir,
+			Own: own, Devices: &a.devices, Owner: disk.Owner{Namespace: node.Namespace, Name: node.Name}, Empty: empty,
+		}, thresholds))
+	}
+}
+
+func thresholds(d v1alpha1.Disk) disk.Thresholds {
+	return disk.Thresholds{
+		Interval: max(tuning.Duration(d.Health.Interval), 100*time.Millisecond), Timeout: tuning.ProbeTimeout(d),
+		Failures: int(ptr.Deref(d.Health.Failures, 2)), Successes: int(ptr.Deref(d.Health.Successes, 10)),
+		MinFree: tuning.EjectBelow(d), MinFreeInodes: int(ptr.Deref(d.Health.MinFreeInodes, 1)),
+	}
+}
+
+func (a *Agent) watchDisk(ctx context.Context, name string, monitor *disk.Monitor) {
+	a.metrics.Disk(name)
+	monitor.Observed = func(s disk.Sample) { a.metrics.Probe(name, s) }
+	monitor.Changed = func(before, after disk.State) {
+		if before.Status != after.Status {
+			a.Log.Info("a disk changed", "disk", name, "from", before.Status, "to", after.Status, "reason", after.Reason, "message", after.Message)
+			if after.Status == disk.Healthy {
+				a.metrics.SetLoaded(name, false) // nginx reads its index anew
+			}
+		}
+		a.Wake()
+	}
+	a.mutex.Lock()
+	a.monitors[name] = monitor
+	a.mutex.Unlock()
+	go monitor.Run(ctx)
+	go a.estimate(ctx, name, monitor)
+}
+
+// estimateInterval is the time between two looks at a disk's cache files.
+const estimateInterval = time.Minute
+
+// estimate looks at the files of a disk's cache now and then. On a disk that hangs, it hangs alone.
+func (a *Agent) estimate(ctx context.Context, name string, monitor *disk.Monitor) {
+	ticker := time.NewTicker(estimateInterval)
+	defer ticker.Stop()
+	for {
+		if monitor.State().Status == disk.Healthy {
+			if files, err := metrics.Estimate(a.Paths.Root + naming.CacheDir(name)); err == nil {
+				a.mutex.Lock()
+				a.files[name] = files
+				a.mutex.Unlock()
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+func (a *Agent) cacheFiles() map[string]metrics.Files {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	return maps.Clone(a.files)
+}
+
+// states are those of all disks.
+func (a *Agent) states() map[string]disk.State {
+	a.mutex.Lock()
+	monitors := maps.Clone(a.monitors)
+	a.mutex.Unlock()
+	states := map[string]disk.State{}
+	for name, monitor := range monitors {
+		states[name] = monitor.State()
+	}
+	return states
+}
+
+func (a *Agent) isStarting() bool {
+	for _, s := range a.states() {
+		if s.Status == disk.Starting {
+			return true
+		}
+	}
+	return false
+}
+
+// Request implements nginxlog.Handler.
+func (a *Agent) Request(r nginxlog.Request) { a.metrics.Request(r) }
+
+// Error implements nginxlog.Handler: an error on a disk has it probed at once, and what nginx says while it takes a
+// configuration goes to whoever waits for that.
+func (a *Agent) Error(e nginxlog.Error) {
+	a.metrics.Error(e)
+	if e.Level == "emerg" {
+		a.Nginx.Emergency(e.Text)
+	}
+	if e.Event != nginxlog.Failure {
+		return
+	}
+	a.mutex.Lock()
+	monitor := a.monitors[e.Disk]
+	a.mutex.Unlock()
+	if monitor != nil {
+		monitor.Wake()
+	}
+}

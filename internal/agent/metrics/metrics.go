@@ -1,0 +1,183 @@
+// Package metrics has the numbers of a pod, by disk, for Prometheus. What requests tell is a sample, of the share that
+// cachenode_request_sampling_ratio gives; events such as queue overflows are counted one by one.
+package metrics
+
+import (
+	"net/http"
+	"sync"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"github.com/cachenode/cachenode-operator/internal/agent/disk"
+	"github.com/cachenode/cachenode-operator/internal/agent/nginxlog"
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
+)
+
+// What stands in the label cache beside nginx's own words.
+const (
+	// OtherDisk: another disk served the request because its own could not.
+	OtherDisk = "OTHER_DISK"
+	// Uncached: no disk could serve the request.
+	Uncached = "UNCACHED"
+	// None: nothing was looked up, as for a method that is not cached.
+	None = "NONE"
+)
+
+// Metrics are a pod's numbers. It is safe for concurrent use.
+type Metrics struct {
+	registry *prometheus.Registry
+
+	requests, bytes, probeFailures, overflows, ioErrors, reloads *prometheus.CounterVec
+	firstByte, duration, probe                                   *prometheus.HistogramVec
+	rejected                                                     prometheus.Counter
+	config                                                       *prometheus.GaugeVec
+	sampling, nginxUp                                            prometheus.Gauge
+
+	mutex  sync.Mutex
+	loaded map[string]bool
+}
+
+const sampled = " Sampled: of the requests, only the share that cachenode_request_sampling_ratio gives is counted."
+
+// latencies are from a millisecond, the step in which nginx measures, to a minute.
+var latencies = []float64{.001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 60}
+
+// New makes the numbers. disks is asked at each scrape for the states of the disks, and for their cache files.
+func New(disks func() map[string]disk.State, files func() map[string]Files) *Metrics {
+	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
+		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+	}
+	histogram := func(name, help string, labels ...string) *prometheus.HistogramVec {
+		return prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: latencies}, labels)
+	}
+	gauge := func(name, help string) prometheus.Gauge {
+		return prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
+	}
+	m := &Metrics{
+		registry:      prometheus.NewRegistry(),
+		requests:      counter("cachenode_requests_total", "Requests by the disk that their key is on and by how the cache answered: nginx's $upstream_cache_status, OTHER_DISK, UNCACHED or NONE. OTHER_DISK and UNCACHED are counted one by one."+sampled, "disk", "cache"),
+		bytes:         counter("cachenode_response_bytes_total", "Bytes sent to clients, headers included."+sampled, "disk", "cache"),
+		firstByte:     histogram("cachenode_first_byte_seconds", "Time from a request's first byte to the response's header, for responses from the cache and from the origin."+sampled, "disk", "from"),
+		duration:      histogram("cachenode_request_duration_seconds", "Time from a request's first byte to the response's last."+sampled, "disk", "from"),
+		probe:         histogram("cachenode_disk_probe_duration_seconds", "Time that a probe took to write, sync and read back.", "disk"),
+		probeFailures: counter("cachenode_disk_probe_failures_total", "Probes that failed, by reason.", "disk", "reason"),
+		overflows:     counter("cachenode_thread_pool_overflows_total", "Tasks that found the queue of a disk's thread pool full.", "disk"),
+		ioErrors:      counter("cachenode_disk_errors_total", "Lines of nginx's error log that tell of a failed system call on a disk.", "disk"),
+		reloads:       counter("cachenode_reloads_total", "Configurations that the agent gave to nginx, by result: taken, refused or failed.", "result"),
+		rejected: prometheus.NewCounter(prometheus.CounterOpts{
+			Name: "cachenode_uncached_rejected_total", Help: "Requests answered with 503 because origin.fallbackConcurrency others, which no disk could serve either, were under way.",
+		}),
+		config: prometheus.NewGaugeVec(prometheus.GaugeOpts{
+			Name: "cachenode_config_info", Help: "1 for the revision of the configuration that nginx runs.",
+		}, []string{"revision"}),
+		sampling: gauge("cachenode_request_sampling_ratio", "Share of the requests that nginx reports, from 0 to 1."),
+		nginxUp:  gauge("cachenode_nginx_up", "1 if nginx answers on its private port."),
+		loaded:   map[string]bool{},
+	}
+	m.registry.MustRegister(m.requests, m.bytes, m.firstByte, m.duration, m.probe, m.probeFailures, m.overflows, m.ioErrors,
+		m.reloads, m.rejected, m.config, m.sampling, m.nginxUp, &diskCollector{disks: disks, files: files, loaded: m.isLoaded},
+		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	return m
+}
+
+// Handler serves the numbers.
+func (m *Metrics) Handler() http.Handler {
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+}
+
+// Gatherer gives the numbers to tests and to the agent itself.
+func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }
+
+// Register adds a collector, such as nginx's own counters.
+func (m *Metrics) Register(c prometheus.Collector) { m.registry.MustRegister(c) }
+
+// Request counts a request.
+func (m *Metrics) Request(r nginxlog.Request) {
+	if r.Rejected {
+		m.rejected.Inc()
+	}
+	cache, from := r.Cache, "origin"
+	switch {
+	case r.Tag == agentapi.TagOtherDisk:
+		cache = OtherDisk
+	case r.Tag == agentapi.TagUncached:
+		cache = Uncached
+	case cache == "":
+		cache = None
+	case IsHit(cache):
+		from = "cache"
+	}
+	m.requests.WithLabelValues(r.Disk, cache).Inc()
+	m.bytes.WithLabelValues(r.Disk, cache).Add(float64(r.Bytes))
+	m.firstByte.WithLabelValues(r.Disk, from).Observe(r.FirstByte.Seconds())
+	m.duration.WithLabelValues(r.Disk, from).Observe(r.Duration.Seconds())
+}
+
+// IsHit is true for the statuses with which an object came from the disk.
+func IsHit(cache string) bool {
+	switch cache {
+	case "HIT", "STALE", "UPDATING", "REVALIDATED":
+		return true
+	}
+	return false
+}
+
+// Error counts what a line of the error log tells of a disk.
+func (m *Metrics) Error(e nginxlog.Error) {
+	switch e.Event {
+	case nginxlog.QueueOverflow:
+		m.overflows.WithLabelValues(e.Disk).Inc()
+	case nginxlog.Failure:
+		m.ioErrors.WithLabelValues(e.Disk).Inc()
+	case nginxlog.IndexLoaded:
+		m.SetLoaded(e.Disk, true)
+	}
+}
+
+// Probe counts a probe of a disk.
+func (m *Metrics) Probe(name string, s disk.Sample) {
+	m.probe.WithLabelValues(name).Observe(s.Latency.Seconds())
+	if s.Reason != "" {
+		m.probeFailures.WithLabelValues(name, string(s.Reason)).Inc()
+	}
+}
+
+// Reload counts an attempt to bring a configuration into nginx: taken, refused or failed.
+func (m *Metrics) Reload(result string) { m.reloads.WithLabelValues(result).Inc() }
+
+// Disk makes the counters of a disk exist before something happens, as rates need a beginning.
+func (m *Metrics) Disk(name string) {
+	m.overflows.WithLabelValues(name)
+	m.ioErrors.WithLabelValues(name)
+	for _, cache := range []string{"HIT", "MISS", OtherDisk, Uncached} {
+		m.requests.WithLabelValues(name, cache)
+		m.bytes.WithLabelValues(name, cache)
+	}
+}
+
+// Running notes what nginx runs: its revision ("" while it does not answer) and the share of requests that it reports.
+func (m *Metrics) Running(revision string, samplingPercent int32) {
+	m.config.Reset()
+	m.nginxUp.Set(0)
+	if revision != "" {
+		m.config.WithLabelValues(revision).Set(1)
+		m.nginxUp.Set(1)
+	}
+	m.sampling.Set(float64(samplingPercent) / 100)
+}
+
+// SetLoaded notes whether nginx has read the index of a disk's cache since it last began to.
+func (m *Metrics) SetLoaded(name string, loaded bool) {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	m.loaded[name] = loaded
+}
+
+func (m *Metrics) isLoaded(name string) (loaded, known bool) {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	loaded, known = m.loaded[name]
+	return loaded, known
+}

@@ -1,0 +1,155 @@
+// Package nginxlog reads what nginx reports over the log socket: requests, in the format of agentapi.RequestFormat, and
+// the lines of its error log.
+package nginxlog
+
+import (
+	"regexp"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+)
+
+// Request is a request that nginx has answered.
+type Request struct {
+	// Tag is one of agentapi's but TagError.
+	Tag  string
+	Disk string
+	// Cache is $upstream_cache_status; "" where nothing was looked up.
+	Cache  string
+	Status int
+	// Bytes are those sent to the client, header included.
+	Bytes int64
+	// FirstByte and Duration are in steps of a millisecond, as nginx measures.
+	FirstByte, Duration time.Duration
+	// Rejected: too many requests that no disk could serve were under way.
+	Rejected bool
+}
+
+// Error is a line of the error log.
+type Error struct {
+	// Level is nginx's: emerg, alert, crit, error, warn or notice.
+	Level string
+	// Text is the line after level and process.
+	Text string
+	// Disk is the disk that the line is about; "" if it names none.
+	Disk string
+	// Event is what happened.
+	Event Event
+}
+
+// Event is what a line of the error log tells of a disk.
+type Event string
+
+// The events that are told apart.
+const (
+	NoEvent Event = ""
+	// QueueOverflow: a task found the queue of the disk's thread pool full.
+	QueueOverflow Event = "QueueOverflow"
+	// Failure: a system call on a file of the disk failed in a way that no healthy disk's does.
+	Failure Event = "Failure"
+	// IndexLoaded: the cache loader has read the disk.
+	IndexLoaded Event = "IndexLoaded"
+)
+
+// Split takes a syslog datagram (RFC 3164, without a host name) apart: "<190>Nov 21 13:45:21 tag: text".
+func Split(datagram string) (tag, text string, ok bool) {
+	const stamp = len("Nov 21 13:45:21 ")
+	_, rest, ok := strings.Cut(datagram, ">")
+	if !ok || len(rest) < stamp {
+		return "", "", false
+	}
+	return strings.Cut(rest[stamp:], ": ")
+}
+
+// ParseRequest reads the text of a request's line; ok is false for one that is not in the format.
+func ParseRequest(tag, text string) (r Request, ok bool) {
+	words := strings.Split(text, " ")
+	if len(words) != len(strings.Split(agentapi.RequestFormat, " ")) {
+		return Request{}, false
+	}
+	r = Request{Tag: tag, Disk: words[0], Rejected: words[6] == "REJECTED"}
+	if words[1] != "-" {
+		r.Cache = words[1]
+	}
+	var err error
+	if r.Status, err = strconv.Atoi(words[2]); err != nil {
+		return Request{}, false
+	}
+	if r.Bytes, err = strconv.ParseInt(words[3], 10, 64); err != nil || r.Bytes < 0 {
+		return Request{}, false
+	}
+	if r.FirstByte, ok = seconds(words[4]); !ok {
+		return Request{}, false
+	}
+	r.Duration, ok = seconds(words[5])
+	return r, ok && isName(r.Disk) && isCacheStatus(r.Cache)
+}
+
+// seconds reads "0.012"; "-" is no time.
+func seconds(word string) (time.Duration, bool) {
+	if word == "-" {
+		return 0, true
+	}
+	value, err := strconv.ParseFloat(word, 64)
+	if err != nil || value < 0 || value > 1e8 {
+		return 0, false
+	}
+	return time.Duration(value * float64(time.Second)), true
+}
+
+var name = regexp.MustCompile(`^[a-z][a-z0-9]{0,15}$`)
+
+func isName(disk string) bool { return name.MatchString(disk) }
+
+// isCacheStatus keeps what nginx knows, so that no line can make up labels of metrics.
+func isCacheStatus(s string) bool {
+	switch s {
+	case "", "MISS", "BYPASS", "EXPIRED", "STALE", "UPDATING", "REVALIDATED", "HIT":
+		return true
+	}
+	return false
+}
+
+var (
+	line     = regexp.MustCompile(`^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d \[([a-z]+)\] \d+#\d+: (?:\*\d+ )?(.*)$`)
+	overflow = regexp.MustCompile(`^thread pool "` + naming.Pool("") + `([a-z0-9]+)" queue overflow`)
+	path     = regexp.MustCompile(regexp.QuoteMeta(naming.DiskDir("")) + `([a-z][a-z0-9]{0,15})/`)
+	failed   = regexp.MustCompile(` failed \((\d+): `)
+	// system calls outside of a worker's own names: EIO, EROFS, ENOSPC, EDQUOT, ENODEV, ESHUTDOWN, EUCLEAN.
+	diskErrors = map[string]bool{"5": true, "19": true, "28": true, "30": true, "108": true, "117": true, "122": true}
+)
+
+// ParseError reads a line of the error log; ok is false for one that is none.
+func ParseError(text string) (e Error, ok bool) {
+	match := line.FindStringSubmatch(text)
+	if match == nil {
+		return Error{}, false
+	}
+	e = Error{Level: match[1], Text: match[2]}
+	if pool := overflow.FindStringSubmatch(e.Text); pool != nil {
+		e.Disk, e.Event = pool[1], QueueOverflow
+		return e, true
+	}
+	e.Disk = DiskOf(e.Text)
+	switch {
+	case e.Disk == "":
+	case strings.HasPrefix(e.Text, "http file cache: "):
+		e.Event = IndexLoaded
+	default:
+		if errno := failed.FindStringSubmatch(e.Text); errno != nil && diskErrors[errno[1]] {
+			e.Event = Failure
+		}
+	}
+	return e, true
+}
+
+// DiskOf is the disk whose path stands in a text; "" if there is none.
+func DiskOf(text string) string {
+	if match := path.FindStringSubmatch(text); match != nil {
+		return match[1]
+	}
+	return ""
+}

@@ -1,0 +1,80 @@
+// Package podinfo reads what the kubelet and the container runtime tell a container of its pod.
+package podinfo
+
+import (
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+
+	"github.com/miekg/dns"
+
+	"github.com/cachenode/cachenode-operator/internal/naming"
+)
+
+// Annotations reads the pod's annotations from the file of a downward API volume: a line `key="value"` for each, the
+// value quoted as by Go's strconv.Quote.
+func Annotations(dir string) (map[string]string, error) {
+	text, err := os.ReadFile(filepath.Join(dir, naming.AnnotationsFile)) //nolint:gosec // the path is ours
+	if err != nil {
+		return nil, err
+	}
+	return parseAnnotations(string(text)), nil
+}
+
+func parseAnnotations(text string) map[string]string {
+	annotations := map[string]string{}
+	for line := range strings.Lines(text) {
+		key, quoted, ok := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
+		if !ok {
+			continue
+		}
+		if value, err := strconv.Unquote(quoted); err == nil {
+			annotations[key] = value
+		}
+	}
+	return annotations
+}
+
+// Workers is the CPU limit of nginx's container in whole cores, rounded up; without a limit, the node's cores.
+func Workers(dir string) (int32, error) {
+	text, err := os.ReadFile(filepath.Join(dir, naming.CPULimitFile)) //nolint:gosec // the path is ours
+	if err != nil {
+		return 0, err
+	}
+	milli, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	if err != nil || milli <= 0 {
+		return 0, fmt.Errorf("%s: %q is no number of thousandths of a core", naming.CPULimitFile, text)
+	}
+	return int32(min((milli+999)/1000, 1024)), nil //nolint:gosec // bounded
+}
+
+// Resolvers are the DNS servers of a resolv.conf, as nginx takes them.
+func Resolvers(resolvConf string) ([]string, error) {
+	config, err := dns.ClientConfigFromFile(resolvConf)
+	if err != nil {
+		return nil, err
+	}
+	return NginxAddresses(config.Servers)
+}
+
+// NginxAddresses turns addresses of DNS servers into those that nginx's resolver takes.
+func NginxAddresses(servers []string) ([]string, error) {
+	if len(servers) == 0 {
+		return nil, fmt.Errorf("no DNS server")
+	}
+	addresses := make([]string, len(servers))
+	for i, s := range servers {
+		address, err := netip.ParseAddr(strings.TrimSpace(s))
+		if err != nil {
+			return nil, err
+		}
+		addresses[i] = address.WithZone("").String()
+		if address.Is6() {
+			addresses[i] = "[" + addresses[i] + "]"
+		}
+	}
+	return addresses, nil
+}

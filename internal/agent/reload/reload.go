@@ -1,0 +1,246 @@
+// Package reload brings a new configuration into a running nginx, and proves that it took: nginx -t, an atomic rename, HUP,
+// and then new workers that answer with the new version. Whatever fails, the last good file is in place again.
+package reload
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
+)
+
+// RefusedError says that nginx did not take a configuration.
+type RefusedError struct {
+	// Message is what nginx said.
+	Message string
+}
+
+func (e *RefusedError) Error() string { return e.Message }
+
+// Nginx is the nginx of a pod. Apply must not be called concurrently; the other methods are safe for concurrent use.
+type Nginx struct {
+	// Program is nginx's, as a command: in tests with words before it.
+	Program []string
+	// Root goes before the paths of files, "" in a pod.
+	Root string
+	// URL is that of the private port.
+	URL string
+	// Client asks for the version; it must not keep connections, which would lead to old workers.
+	Client *http.Client
+	// TestTimeout bounds nginx -t, TakeTimeout the time until new workers answer.
+	TestTimeout, TakeTimeout time.Duration
+
+	mutex  sync.Mutex
+	emerg  []string
+	reload bool // lines of level emerg are of interest
+}
+
+// Apply makes nginx run the configuration. Where nginx does not run yet, it is left in place for its start. On failure
+// the file of before is in place again, and the running nginx goes on as it was.
+func (n *Nginx) Apply(ctx context.Context, config cache.Config, caBundle string) error {
+	if config.CAFile != "" {
+		if err := n.write(config.CAFile, caBundle); err != nil {
+			return err
+		}
+	}
+	next := naming.ConfigFile + ".next"
+	if err := n.write(next, config.Text); err != nil {
+		return err
+	}
+	if err := n.test(ctx, next); err != nil {
+		return err
+	}
+	good, err := os.ReadFile(n.Root + naming.ConfigFile)
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		return err
+	}
+	if err := os.Rename(n.Root+next, n.Root+naming.ConfigFile); err != nil {
+		return err
+	}
+	err = n.Reload(ctx, config.Version)
+	if err != nil && good != nil {
+		if restore := n.write(naming.ConfigFile, string(good)); restore != nil {
+			return errors.Join(err, restore)
+		}
+		// A master that refused goes on as before; one that did not answer in time must be told.
+		if _, refused := errors.AsType[*RefusedError](err); !refused {
+			_ = n.signal(syscall.SIGHUP)
+		}
+	}
+	if err == nil {
+		n.sweep(config.CAFile)
+	}
+	return err
+}
+
+// Reload tells a running nginx to read its file anew and waits until new workers answer with the version.
+func (n *Nginx) Reload(ctx context.Context, version string) error {
+	if _, err := n.master(); err != nil {
+		return nil //nolint:nilerr // nginx does not run: it will read the file when it starts
+	}
+	n.watch(true)
+	defer n.watch(false)
+	if err := n.signal(syscall.SIGHUP); err != nil {
+		return nil //nolint:nilerr // it has just ended, and reads the file when it starts again
+	}
+	ctx, cancel := context.WithTimeout(ctx, n.TakeTimeout)
+	defer cancel()
+	for {
+		if got, err := n.Version(ctx); err == nil && got == version {
+			return nil
+		}
+		if lines := n.emergencies(); len(lines) > 0 {
+			return &RefusedError{Message: strings.Join(lines, "; ")}
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("no worker answers with version %s within %s of the reload", version, n.TakeTimeout)
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+}
+
+// Version is what nginx's workers answer with: the version of the configuration that they run.
+func (n *Nginx) Version(ctx context.Context) (string, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, n.URL+"/version", nil)
+	if err != nil {
+		return "", err
+	}
+	response, err := n.Client.Do(request)
+	if err != nil {
+		return "", err
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(io.LimitReader(response.Body, 256))
+	if err != nil || response.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("version: status %d: %w", response.StatusCode, err)
+	}
+	return string(body), nil
+}
+
+// Emergency takes a line of level emerg from the error log, in which nginx says why it does not take a configuration.
+func (n *Nginx) Emergency(text string) {
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	if n.reload && len(n.emerg) < 16 {
+		n.emerg = append(n.emerg, text)
+	}
+}
+
+func (n *Nginx) watch(on bool) {
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	n.reload, n.emerg = on, nil
+}
+
+func (n *Nginx) emergencies() []string {
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	return n.emerg
+}
+
+// test runs nginx -t.
+func (n *Nginx) test(ctx context.Context, file string) error {
+	ctx, cancel := context.WithTimeout(ctx, n.TestTimeout)
+	defer cancel()
+	args := append(n.Program[1:len(n.Program):len(n.Program)], "-t", "-q", "-c", file, "-e", "stderr")
+	cmd := exec.CommandContext(ctx, n.Program[0], args...)
+	cmd.WaitDelay = time.Second // a test that hangs on a disk cannot be killed: go on without it
+	var output bytes.Buffer
+	cmd.Stdout, cmd.Stderr = &output, &output
+	err := cmd.Run()
+	if err == nil {
+		return nil
+	}
+	if ctx.Err() != nil {
+		return fmt.Errorf("nginx -t takes longer than %s", n.TestTimeout)
+	}
+	if _, ok := errors.AsType[*exec.ExitError](err); !ok {
+		return err
+	}
+	return &RefusedError{Message: complaint(output.String())}
+}
+
+// complaint is what nginx -t printed of errors, without times and process ids, which are never the same twice.
+func complaint(output string) string {
+	var lines []string
+	for text := range strings.Lines(output) {
+		if _, rest, ok := strings.Cut(text, "[emerg] "); ok {
+			if _, message, ok := strings.Cut(rest, ": "); ok {
+				rest = message
+			}
+			lines = append(lines, strings.TrimSpace(rest))
+		}
+	}
+	if len(lines) == 0 {
+		return strings.TrimSpace(output)
+	}
+	return strings.Join(lines, "; ")
+}
+
+// master is the process id of nginx's master.
+func (n *Nginx) master() (int, error) {
+	text, err := os.ReadFile(n.Root + naming.PIDFile)
+	if err != nil {
+		return 0, err
+	}
+	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
+	if err != nil || pid <= 1 {
+		return 0, fmt.Errorf("%s holds no process id", naming.PIDFile)
+	}
+	// The file outlives nginx, and its number may be another process's by then.
+	comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
+	if err != nil {
+		return 0, err
+	}
+	if strings.TrimSpace(string(comm)) != "nginx" {
+		return 0, fmt.Errorf("process %d is not nginx", pid)
+	}
+	return pid, nil
+}
+
+// Running is true while nginx's master lives.
+func (n *Nginx) Running() bool {
+	_, err := n.master()
+	return err == nil
+}
+
+func (n *Nginx) signal(s syscall.Signal) error {
+	pid, err := n.master()
+	if err != nil {
+		return err
+	}
+	return syscall.Kill(pid, s)
+}
+
+// write writes a file as a whole or not at all.
+func (n *Nginx) write(path, text string) error {
+	temporary := n.Root + path + ".tmp"
+	if err := os.WriteFile(temporary, []byte(text), 0o640); err != nil { //nolint:gosec // the group is nginx's, as the user
+		return err
+	}
+	return os.Rename(temporary, n.Root+path)
+}
+
+// sweep deletes CA bundles of configurations that are gone. The running one is all that nginx may read again.
+func (n *Nginx) sweep(keep string) {
+	files, _ := filepath.Glob(n.Root + naming.CAFile("*")) // the pattern is right
+	for _, file := range files {
+		if file != n.Root+keep {
+			_ = os.Remove(file)
+		}
+	}
+}

@@ -1,0 +1,95 @@
+package agent
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"os/exec"
+	"strings"
+
+	"github.com/fsnotify/fsnotify"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/cachenode/cachenode-operator/internal/agent/metrics"
+	"github.com/cachenode/cachenode-operator/internal/agent/nginxlog"
+	"github.com/cachenode/cachenode-operator/internal/agent/server"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+)
+
+// Addresses are where the agent serves.
+type Addresses struct{ Plain, Reports string }
+
+// Serve runs the agent with all that belongs to it until the context ends.
+func (a *Agent) Serve(ctx context.Context, addresses Addresses, certificates *tls.Config) error {
+	socket, err := nginxlog.Listen(a.Paths.Root + naming.LogSocket)
+	if err != nil {
+		return fmt.Errorf("the log socket: %w", err)
+	}
+	watcher, err := a.watchFiles()
+	if err != nil {
+		return err
+	}
+	a.metrics.Register(&metrics.NginxCollector{URL: a.Nginx.URL, Client: a.Nginx.Client})
+	group, ctx := errgroup.WithContext(ctx)
+	group.Go(func() error { a.Run(ctx); return nil })
+	group.Go(func() error { nginxlog.Serve(ctx, socket, a); return nil })
+	group.Go(func() error { return a.follow(ctx, watcher) })
+	group.Go(func() error {
+		return server.Serve(ctx, addresses.Plain, server.Plain(a.metrics.Handler(), a.Started), nil)
+	})
+	group.Go(func() error { return server.Serve(ctx, addresses.Reports, server.Reports(a.Report), certificates) })
+	return group.Wait()
+}
+
+// watchFiles watches the folders that the kubelet writes. It replaces a link in them, so the folders are what to watch.
+func (a *Agent) watchFiles() (*fsnotify.Watcher, error) {
+	watcher, err := fsnotify.NewWatcher()
+	if err != nil {
+		return nil, err
+	}
+	for _, dir := range []string{a.Paths.Config, a.Paths.PodInfo} {
+		if err := watcher.Add(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("watch %s: %w", dir, err)
+		}
+	}
+	return watcher, nil
+}
+
+func (a *Agent) follow(ctx context.Context, watcher *fsnotify.Watcher) error {
+	defer func() { _ = watcher.Close() }()
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-watcher.Events:
+			a.Wake()
+		case err := <-watcher.Errors:
+			a.Log.Warn("watching files", "error", err) // the agent looks by itself every second
+		}
+	}
+}
+
+// askNginxVersion runs nginx -v.
+func (a *Agent) askNginxVersion(ctx context.Context) {
+	program := a.Nginx.Program
+	cmd := exec.CommandContext(ctx, program[0], append(program[1:len(program):len(program)], "-v")...)
+	output, err := cmd.CombinedOutput()
+	if err != nil {
+		a.Log.Warn("nginx -v", "error", err)
+		return
+	}
+	_, version, _ := strings.Cut(string(bytes.TrimSpace(output)), "nginx/")
+	version, _, _ = strings.Cut(version, " ")
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	a.nginx = version
+}
+
+// LocalClient asks nginx on its private port. It keeps no connection, as that would lead to old workers.
+func LocalClient() *http.Client {
+	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+}

@@ -1,0 +1,93 @@
+// Package server has the agent's two HTTP servers: one for health and metrics, in plain text, and one for reports, which
+// only the operator can reach: client and server prove by certificates who they are.
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+)
+
+// Plain serves health and metrics. started tells whether nginx may start.
+func Plain(metrics http.Handler, started func() bool) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok") })
+	mux.HandleFunc("GET /started", func(w http.ResponseWriter, _ *http.Request) {
+		if !started() {
+			http.Error(w, "there is no configuration for nginx yet", http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = fmt.Fprintln(w, "ok")
+	})
+	mux.Handle("GET /metrics", metrics)
+	return mux
+}
+
+// Reports serves the agent's report.
+func Reports(report func() agentapi.Report) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET "+agentapi.ReportPath, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(report()) // the client went away
+	})
+	return mux
+}
+
+// TLS reads key, certificate and authority from the folder for each connection: there are few, and the kubelet replaces
+// the files when the operator rotates them.
+func TLS(dir string) *tls.Config {
+	return &tls.Config{
+		MinVersion: tls.VersionTLS13,
+		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
+			certificate, err := tls.LoadX509KeyPair(filepath.Join(dir, naming.ServerCertificateKey), filepath.Join(dir, naming.ServerKeyKey))
+			if err != nil {
+				return nil, err
+			}
+			authority, err := os.ReadFile(filepath.Join(dir, naming.AuthorityKey)) //nolint:gosec // the path is ours
+			if err != nil {
+				return nil, err
+			}
+			clients := x509.NewCertPool()
+			if !clients.AppendCertsFromPEM(authority) {
+				return nil, errors.New("no certificate in " + naming.AuthorityKey)
+			}
+			return &tls.Config{
+				MinVersion:   tls.VersionTLS13,
+				Certificates: []tls.Certificate{certificate},
+				ClientAuth:   tls.RequireAndVerifyClientCert,
+				ClientCAs:    clients,
+			}, nil
+		},
+	}
+}
+
+// Serve serves until the context ends. tlsConfig is nil for plain text.
+func Serve(ctx context.Context, address string, handler http.Handler, tlsConfig *tls.Config) error {
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	if err != nil {
+		return err
+	}
+	if tlsConfig != nil {
+		listener = tls.NewListener(listener, tlsConfig)
+	}
+	server := &http.Server{
+		Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
+	}
+	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
+	defer stop()
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}

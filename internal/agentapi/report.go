@@ -1,0 +1,45 @@
+package agentapi
+
+import "time"
+
+// Report is what an agent says of its pod. It holds only what changes when something happens: numbers that move all the
+// time are metrics.
+type Report struct {
+	// AgentVersion and NginxVersion are the programs'; the latter is "" until nginx -v has answered.
+	AgentVersion string `json:"agentVersion,omitempty"`
+	NginxVersion string `json:"nginxVersion,omitempty"`
+	// Revision is the revision of the configuration that nginx's workers answer with; "" while none does.
+	Revision string `json:"revision,omitempty"`
+	// Since is when they first answered with it.
+	Since time.Time `json:"since,omitzero"`
+	// Refusal is the revision that the agent was last asked for and that nginx did not take.
+	Refusal *Refusal `json:"refusal,omitempty"`
+	// Problem is what keeps the agent from its work, such as a node.json that it cannot read.
+	Problem string       `json:"problem,omitempty"`
+	Disks   []DiskReport `json:"disks,omitempty"`
+}
+
+// Refusal is a revision that nginx did not take, and what it said.
+type Refusal struct {
+	Revision string `json:"revision"`
+	Message  string `json:"message"`
+	// Retry is the value of the pod's annotation cachenode.io/retry when it was tried.
+	Retry string `json:"retry,omitempty"`
+}
+
+// DiskReport is the state of a disk.
+type DiskReport struct {
+	Name string `json:"name"`
+	// Status is Starting, Healthy or Failed.
+	Status  string    `json:"status"`
+	Reason  string    `json:"reason,omitempty"`
+	Message string    `json:"message,omitempty"`
+	Since   time.Time `json:"since,omitzero"`
+	// Share is the part of the keys that the disk has in the running configuration, in hundredths of a percent.
+	Share int `json:"share"`
+	// NeedsNewPod: the disk cannot come back, not even repaired, as long as this pod has it mounted.
+	NeedsNewPod bool `json:"needsNewPod,omitempty"`
+}
+
+// ReportPath is where the agent serves its report.
+const ReportPath = "/v1/report"

@@ -1,0 +1,99 @@
+package manifest
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/cachenode/cachenode-operator/internal/naming"
+)
+
+// agentInstaller copies the agent from the operator's image into the pod.
+func agentInstaller(image string, pullPolicy corev1.PullPolicy) corev1.Container {
+	return corev1.Container{
+		Name:            "install-agent",
+		Image:           image,
+		ImagePullPolicy: pullPolicy,
+		Command:         []string{"/agent", "install", naming.AgentDir},
+		Resources:       smallRequests(),
+		VolumeMounts:    []corev1.VolumeMount{{Name: "cachenode-agent", MountPath: naming.AgentDir}},
+		SecurityContext: containerSecurity(),
+	}
+}
+
+// agentContainer runs the agent on nginx's image, so that it has the same nginx for nginx -t. It starts before nginx and
+// ends after it; its death does not touch nginx.
+func agentContainer(in PodInput) corev1.Container {
+	mounts := append([]corev1.VolumeMount{
+		{Name: "cachenode-agent", MountPath: naming.AgentDir, ReadOnly: true},
+		{Name: "cachenode-config", MountPath: naming.ConfigDir, ReadOnly: true},
+		{Name: "cachenode-pod", MountPath: naming.PodInfoDir, ReadOnly: true},
+		{Name: "cachenode-tls", MountPath: naming.CertificateDir, ReadOnly: true},
+		{Name: "cachenode-run", MountPath: naming.RunDir},
+	}, diskMounts(in)...)
+	get := func(path string) corev1.ProbeHandler {
+		return corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString(naming.PortMetrics)}}
+	}
+	resources := in.Pod.AgentResources
+	if len(resources.Requests) == 0 && len(resources.Limits) == 0 && len(resources.Claims) == 0 {
+		resources = smallRequests()
+	}
+	return corev1.Container{
+		Name:            naming.AgentContainer,
+		Image:           in.Pod.Image,
+		ImagePullPolicy: in.Pod.ImagePullPolicy,
+		Command:         []string{naming.AgentDir + "/agent", "run"},
+		Env: []corev1.EnvVar{
+			// A soft bound, by which Go's garbage collector keeps the agent small.
+			{Name: "GOMEMLIMIT", Value: "24MiB"},
+			{Name: "GOMAXPROCS", Value: "1"},
+		},
+		RestartPolicy: new(corev1.ContainerRestartPolicyAlways),
+		Ports: []corev1.ContainerPort{
+			{Name: naming.PortMetrics, ContainerPort: naming.MetricsPort, Protocol: corev1.ProtocolTCP},
+			{Name: naming.PortAgent, ContainerPort: naming.AgentPort, Protocol: corev1.ProtocolTCP},
+		},
+		Resources:    resources,
+		VolumeMounts: mounts,
+		// nginx starts when there is a configuration for it.
+		StartupProbe:    &corev1.Probe{ProbeHandler: get("/started"), PeriodSeconds: 1, TimeoutSeconds: 2, FailureThreshold: 300},
+		LivenessProbe:   &corev1.Probe{ProbeHandler: get("/healthz"), PeriodSeconds: 10, TimeoutSeconds: 5, FailureThreshold: 3},
+		SecurityContext: containerSecurity(),
+	}
+}
+
+func smallRequests() corev1.ResourceRequirements {
+	return corev1.ResourceRequirements{Requests: corev1.ResourceList{
+		corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("32Mi"),
+	}}
+}
+
+// volumes are those that are not disks. Their names have hyphens, which those of disks cannot have.
+func volumes(in PodInput) []corev1.Volume {
+	emptyDir := corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}
+	return []corev1.Volume{
+		{Name: "cachenode-config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+			LocalObjectReference: corev1.LocalObjectReference{Name: naming.ConfigMap(in.Name)},
+		}}},
+		{Name: "cachenode-pod", VolumeSource: corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{
+			Items: []corev1.DownwardAPIVolumeFile{
+				{Path: naming.AnnotationsFile, FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.annotations"}},
+				{Path: naming.CPULimitFile, ResourceFieldRef: &corev1.ResourceFieldSelector{
+					ContainerName: naming.Container, Resource: "limits.cpu", Divisor: resource.MustParse("1m"),
+				}},
+			},
+		}}},
+		// The operator's own key stays out of the pod.
+		{Name: "cachenode-tls", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
+			SecretName: naming.AgentSecret(in.Name),
+			Items: []corev1.KeyToPath{
+				{Key: naming.ServerCertificateKey, Path: naming.ServerCertificateKey},
+				{Key: naming.ServerKeyKey, Path: naming.ServerKeyKey},
+				{Key: naming.AuthorityKey, Path: naming.AuthorityKey},
+			},
+			DefaultMode: new(int32(0o440)),
+		}}},
+		{Name: "cachenode-agent", VolumeSource: emptyDir},
+		{Name: "cachenode-run", VolumeSource: emptyDir},
+	}
+}

@@ -1,0 +1,97 @@
+package manifest
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"reflect"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/tuning"
+)
+
+// PodInput is all of the spec that the pod template is made from: a change of it, and of nothing else, restarts the pods.
+// What nginx takes by a reload is not in it, so it cannot restart anything. A field that is added later must be empty
+// where a CacheNode of before does not ask for it, or an upgrade of the operator would restart every pod.
+type PodInput struct {
+	Name  string       `json:"name"`
+	Pod   v1alpha1.Pod `json:"pod"`
+	Disks []PodDisk    `json:"disks"`
+	// Port and ReusePort: a listening socket that changes its kind under load loses connections.
+	Port      int32 `json:"port"`
+	ReusePort bool  `json:"reusePort"`
+	// Restart is the value of naming.AnnotationRestart.
+	Restart string `json:"restart,omitempty"`
+}
+
+// PodDisk is a disk as the pod template sees it.
+type PodDisk struct {
+	Name string `json:"name"`
+	// KeysZone is the bytes of the disk's index. nginx would begin a new, empty one.
+	KeysZone int64 `json:"keysZone"`
+}
+
+// NewPodInput takes from a CacheNode what its pods are made from.
+func NewPodInput(node *v1alpha1.CacheNode) PodInput {
+	in := PodInput{
+		Name: node.Name, Pod: node.Spec.Pod,
+		Port: ptr.Deref(node.Spec.Listen.Port, 0), ReusePort: ptr.Deref(node.Spec.Listen.ReusePort, true),
+		Restart: node.Annotations[naming.AnnotationRestart],
+	}
+	for _, d := range node.Spec.Disks {
+		in.Disks = append(in.Disks, PodDisk{Name: d.Name, KeysZone: tuning.KeysZone(d)})
+	}
+	slices.SortFunc(in.Disks, func(a, b PodDisk) int { return strings.Compare(a.Name, b.Name) })
+	return in
+}
+
+// NeedsNewPods is true where a running nginx that has one configuration cannot take the other, or would lose its index.
+func NeedsNewPods(a, b agentapi.Node) bool {
+	of := func(n agentapi.Node) PodInput { return NewPodInput(&v1alpha1.CacheNode{Spec: n.Spec}) }
+	return !reflect.DeepEqual(of(a), of(b))
+}
+
+func (in PodInput) keysZones() int64 {
+	var sum int64
+	for _, d := range in.Disks {
+		sum += d.KeysZone
+	}
+	return sum
+}
+
+// Hash identifies the input.
+func (in PodInput) Hash() (string, error) {
+	text, err := json.Marshal(in)
+	if err != nil {
+		return "", err
+	}
+	sum := sha256.Sum256(text)
+	return hex.EncodeToString(sum[:])[:16], nil
+}
+
+// Template is a pod template with the hash of what it was made from. It is kept on the StatefulSet: while the hash is the
+// same, the template stays, to the byte, whatever a newer operator would make of the same input.
+type Template struct {
+	InputHash string                 `json:"inputHash"`
+	Template  corev1.PodTemplateSpec `json:"template"`
+}
+
+// NewTemplate is the template to apply: the previous one, as text from the StatefulSet, if it was made from the same
+// input; a new one otherwise, whose pods start with the given revision if it is offered. changed tells which.
+func NewTemplate(in PodInput, previous, agentImage string, agentPullPolicy corev1.PullPolicy, revision string) (t Template, changed bool, err error) {
+	hash, err := in.Hash()
+	if err != nil {
+		return Template{}, false, err
+	}
+	if json.Unmarshal([]byte(previous), &t) == nil && t.InputHash == hash {
+		return t, false, nil
+	}
+	return Template{InputHash: hash, Template: podTemplate(in, agentImage, agentPullPolicy, revision)}, true, nil
+}

@@ -1,0 +1,53 @@
+package cache
+
+import (
+	"k8s.io/utils/ptr"
+
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
+)
+
+// sampledVariable is 1 for the requests that are reported to the agent.
+const sampledVariable = "$sampled"
+
+// reporting is the format in which nginx reports requests to the agent, and the choice of those that it reports.
+//
+// nginx has no variable for the time to the first byte. The value of a map is computed once, when it is first asked for:
+// a header that is never sent, because its value is empty, asks for it just when the response's header is made.
+func (r renderer) reporting() conf.Block {
+	format := conf.D("log_format", conf.Literal("agent"), conf.Expression(agentapi.RequestFormat))
+	block := conf.Block{
+		format,
+		conf.B("map", []conf.Argument{conf.Expression("$request_time"), conf.Expression("$first_byte")},
+			conf.D("default", conf.Expression("$request_time"))),
+		conf.B("map", []conf.Argument{conf.Expression("$first_byte"), conf.Expression("$nothing")},
+			conf.D("default", conf.Literal(""))),
+	}
+	if percent := r.sampling(); percent > 0 && percent < 100 {
+		block = append(block, conf.B("split_clients",
+			[]conf.Argument{conf.Expression("$msec/$connection/$connection_requests"), conf.Expression(sampledVariable)},
+			conf.D(conf.Percent(percent*100), conf.Literal("1")),
+			conf.D("*", conf.Literal("0"))))
+	}
+	return block
+}
+
+func (r renderer) sampling() int { return int(ptr.Deref(r.Spec.Monitoring.RequestSampling, 0)) }
+
+// logs are the access logs of a location: the user's, and the report to the agent under the tag. Every request that went
+// past its disk is reported, and of the others a sample.
+func (r renderer) logs(tag string) conf.Block {
+	var block conf.Block
+	if r.Spec.Logs.Access == "Stdout" {
+		block = append(block, conf.D("access_log", conf.Literal("/dev/stdout"), conf.Literal("combined")))
+	}
+	args := []conf.Argument{toAgent(tag), conf.Literal("agent")}
+	if percent := r.sampling(); tag == agentapi.TagCached && percent < 100 {
+		if percent == 0 {
+			return block
+		}
+		args = append(args, conf.Expression("if="+sampledVariable))
+	}
+	block = append(block, conf.D("access_log", args...))
+	return append(block, conf.D("add_header", conf.Literal("X-First-Byte"), conf.Expression("$nothing"), conf.Literal("always")))
+}

@@ -1,0 +1,228 @@
+// Package rollout decides which pod takes which revision of the configuration next. It is pure: what it knows stands in the
+// ConfigMap, on the pods and in their agents' reports, so an operator that starts anew goes on where another stopped.
+//
+// A new revision is the candidate. One pod takes it first, the canary; when it has answered with it for long enough, the
+// others follow, some at a time; when all have it, the candidate becomes stable. Where a pod refuses it, all go back to
+// stable, and the revision is not tried again until another is wanted. A revision that is wanted in the middle of this takes
+// the candidate's place.
+package rollout
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// NudgeAfter is how long a pod may take to report a revision that it was assigned; then its volumes are refreshed once more.
+const NudgeAfter = 2 * time.Second
+
+// State is what is kept, in the ConfigMap.
+type State struct {
+	// Stable and Candidate are revisions; Candidate is "" where none is tried.
+	Stable, Candidate string
+	Refused           *Refusal
+}
+
+// Refusal says that a pod did not take a revision.
+type Refusal struct {
+	Revision string `json:"revision"`
+	Pod      string `json:"pod"`
+	Message  string `json:"message"`
+	// Retry is the value of the annotation with which a person asks to try again, as it was then.
+	Retry string `json:"retry,omitempty"`
+}
+
+// Pod is a pod as it was seen last.
+type Pod struct {
+	Name string
+	// Serving: it is ready, and its agent answers. Others are assigned revisions, but not waited for.
+	Serving bool
+	// Assigned is the revision that its annotation names, since AssignedAt or the last nudge; the zero time where that is
+	// not known.
+	Assigned   string
+	AssignedAt time.Time
+	// Revision is what its nginx runs, since Since; "" where that is not known.
+	Revision string
+	Since    time.Time
+	// Refused is what its agent says that nginx refused.
+	Refused *Refusal
+	// Current: it was made from the StatefulSet's current template.
+	Current bool
+}
+
+// Input is all that the decision depends on.
+type Input struct {
+	State State
+	// Wanted is the revision that the spec asks for.
+	Wanted string
+	// NewPods: the running nginx of a pod cannot take the wanted revision, only one of a new pod.
+	NewPods bool
+	Pods    []Pod
+	// Replicas is how many pods there should be.
+	Replicas int
+	// Canary is how long the first pod must have run the revision; Width is how many may take it at once afterwards.
+	Canary time.Duration
+	Width  int
+	Retry  string
+	Now    time.Time
+}
+
+// Decision is what to do next.
+type Decision struct {
+	// State is what to keep.
+	State State
+	// Assign says which pods get which revision; Nudge which are to look again.
+	Assign map[string]string
+	Nudge  []string
+	// Hold is how many pods, those of the lowest ordinals, must not be made anew yet.
+	Hold int
+	// Done: every pod that serves runs the wanted revision.
+	Done bool
+	// After is when to look again, even if nothing happens; 0 for never.
+	After time.Duration
+}
+
+// Decide decides.
+func Decide(in Input) Decision {
+	d := Decision{State: in.State, Assign: map[string]string{}}
+	if d.State.Stable == "" {
+		d.State = State{Stable: in.Wanted}
+	}
+	slices.SortFunc(in.Pods, func(a, b Pod) int { return cmp.Or(cmp.Compare(len(a.Name), len(b.Name)), cmp.Compare(a.Name, b.Name)) })
+	if in.Wanted != d.State.Stable {
+		d.State.Refused = refusal(in, d.State)
+	}
+	switch {
+	case in.Wanted == d.State.Stable:
+		d.State.Candidate, d.State.Refused = "", nil
+		d.all(in, in.Wanted)
+	case d.State.Refused != nil:
+		d.State.Candidate = ""
+		d.all(in, d.State.Stable)
+		d.Done = false
+		if in.NewPods {
+			d.Hold = in.Replicas
+		}
+	default:
+		d.State.Candidate = in.Wanted
+		d.try(in)
+	}
+	return d
+}
+
+// refusal is that of the wanted revision: the one that is kept, or one that a pod reports.
+func refusal(in Input, s State) *Refusal {
+	if r := s.Refused; r != nil && r.Revision == in.Wanted && r.Retry == in.Retry {
+		return r
+	}
+	for _, p := range in.Pods {
+		if r := p.Refused; r != nil && r.Revision == in.Wanted && r.Retry == in.Retry && p.Assigned == in.Wanted {
+			return &Refusal{Revision: r.Revision, Pod: p.Name, Message: r.Message, Retry: in.Retry}
+		}
+	}
+	return nil
+}
+
+// all assigns every pod one revision at once: the one that all have run before.
+func (d *Decision) all(in Input, revision string) {
+	d.Done = true
+	for _, p := range in.Pods {
+		d.assign(in, p, revision)
+		if p.Serving && p.Revision != revision {
+			d.Done = false
+		}
+	}
+}
+
+// try brings the candidate one step further.
+func (d *Decision) try(in Input) {
+	var able []Pod
+	for _, p := range in.Pods {
+		if p.Current || !in.NewPods {
+			able = append(able, p)
+		}
+	}
+	took, waiting, ready := 0, 0, false
+	for _, p := range able {
+		switch {
+		case p.Serving && p.Revision == in.Wanted:
+			took++
+			if left := in.Canary - in.Now.Sub(p.Since); left <= 0 {
+				ready = true
+			} else {
+				d.lookAgain(left)
+			}
+		case p.Serving && p.Assigned == in.Wanted:
+			waiting++
+		}
+	}
+	if in.NewPods && !ready {
+		d.Hold = max(in.Replicas-1, 0)
+	}
+	if canary := canary(able, in); canary != nil && !ready {
+		d.assign(in, *canary, in.Wanted)
+		return
+	}
+	serving := 0
+	for _, p := range able {
+		if p.Serving {
+			serving++
+		}
+		if p.Revision == in.Wanted && p.Assigned == in.Wanted {
+			continue
+		}
+		if !p.Serving || p.Assigned == in.Wanted || p.Revision == in.Wanted {
+			d.assign(in, p, in.Wanted)
+		} else if waiting < max(in.Width, 1) {
+			d.assign(in, p, in.Wanted)
+			waiting++
+		}
+	}
+	if took == serving && len(able) == len(in.Pods) && (!in.NewPods || len(in.Pods) >= in.Replicas) {
+		d.State.Stable, d.State.Candidate = in.Wanted, ""
+		d.Done = true
+	}
+}
+
+// canary is the pod that takes the candidate first: the one that has been assigned it, one that has taken an earlier
+// candidate, or the one of the highest ordinal. nil where no pod serves: then there is nothing to lose.
+func canary(pods []Pod, in Input) *Pod {
+	var best *Pod
+	rank := func(p Pod) int {
+		switch p.Assigned {
+		case in.Wanted:
+			return 2
+		case in.State.Stable, "":
+			return 0
+		}
+		return 1
+	}
+	for i, p := range pods {
+		if p.Serving && (best == nil || rank(p) >= rank(*best)) {
+			best = &pods[i]
+		}
+	}
+	return best
+}
+
+// assign gives a pod a revision or, if it has had it for a while and does not run it, nudges it.
+func (d *Decision) assign(in Input, p Pod, revision string) {
+	switch {
+	case p.Assigned != revision:
+		d.Assign[p.Name] = revision
+		d.lookAgain(NudgeAfter)
+	case p.Revision != revision && p.Serving:
+		if left := NudgeAfter - in.Now.Sub(p.AssignedAt); left > 0 {
+			d.lookAgain(left)
+		} else {
+			d.Nudge = append(d.Nudge, p.Name)
+			d.lookAgain(NudgeAfter)
+		}
+	}
+}
+
+func (d *Decision) lookAgain(after time.Duration) {
+	if d.After == 0 || after < d.After {
+		d.After = after
+	}
+}

@@ -1,0 +1,201 @@
+package rollout
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+)
+
+var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// pod runs a revision that it was assigned a minute ago.
+func pod(i int, assigned, runs string) Pod {
+	return Pod{
+		Name: fmt.Sprintf("edge-%d", i), Serving: true, Assigned: assigned, Revision: runs, Current: true,
+		AssignedAt: now.Add(-time.Minute), Since: now.Add(-time.Minute),
+	}
+}
+
+func with(p Pod, change func(*Pod)) Pod { change(&p); return p }
+
+func TestDecide(t *testing.T) {
+	old := func(p *Pod) { p.Current = false }
+	down := func(p *Pod) { p.Serving, p.Revision = false, "" }
+	just := func(p *Pod) { p.AssignedAt, p.Since = now.Add(-500*time.Millisecond), now.Add(-500*time.Millisecond) }
+	refuses := func(p *Pod) { p.Refused = &Refusal{Revision: "b", Message: "no"} }
+	refused := &Refusal{Revision: "b", Pod: "edge-2", Message: "no"}
+	type pods = []Pod
+	tests := map[string]struct {
+		in   Input
+		want Decision
+	}{
+		"a new CacheNode": {
+			Input{Wanted: "a"},
+			Decision{State: State{Stable: "a"}, Done: true},
+		},
+		"nothing to do": {
+			Input{State: State{Stable: "a"}, Wanted: "a", Pods: pods{pod(0, "a", "a"), pod(1, "a", "a")}},
+			Decision{State: State{Stable: "a"}, Done: true},
+		},
+		"a new pod starts on stable and is told so": {
+			Input{State: State{Stable: "a"}, Wanted: "a", Pods: pods{pod(0, "a", "a"), with(pod(1, "x", ""), down)}},
+			Decision{State: State{Stable: "a"}, Assign: map[string]string{"edge-1": "a"}, Done: true, After: NudgeAfter},
+		},
+		"an edit: the highest ordinal is the canary": {
+			Input{State: State{Stable: "a"}, Wanted: "b", Width: 1, Pods: pods{pod(0, "a", "a"), pod(10, "a", "a"), pod(9, "a", "a")}},
+			Decision{State: State{Stable: "a", Candidate: "b"}, Assign: map[string]string{"edge-10": "b"}, After: NudgeAfter},
+		},
+		"a pod that does not serve is no canary": {
+			Input{State: State{Stable: "a"}, Wanted: "b", Width: 1, Pods: pods{pod(0, "a", "a"), with(pod(1, "a", "a"), down)}},
+			Decision{State: State{Stable: "a", Candidate: "b"}, Assign: map[string]string{"edge-0": "b"}, After: NudgeAfter},
+		},
+		"the canary has not reported yet": {
+			Input{State: State{Stable: "a", Candidate: "b"}, Wanted: "b", Width: 1, Pods: pods{pod(0, "a", "a"), with(pod(1, "b", "a"), just)}},
+			Decision{State: State{Stable: "a", Candidate: "b"}, After: 1500 * time.Millisecond},
+		},
+		"the canary does not report: it is nudged": {
+			Input{State: State{Stable: "a", Candidate: "b"}, Wanted: "b", Width: 1, Pods: pods{pod(0, "a", "a"), pod(1, "b", "a")}},
+			Decision{State: State{Stable: "a", Candidate: "b"}, Nudge: []string{"edge-1"}, After: NudgeAfter},
+		},
+		"the canary is watched": {
+			Input{State: State{Stable: "a", Candidate: "b"}, Wanted: "b", Width: 1, Canary: 10 * time.Second, Pods: pods{pod(0, "a", "a"), with(pod(1, "b", "b"), just)}},
+			Decision{State: State{Stable: "a", Candidate: "b"}, After: 9500 * time.Millisecond},
+		},
+		"the others follow, two at a time": {
+			Input{State: State{Stable: "a", Candidate: "b"}, Wanted: "b", Width: 2, Pods: pods{pod(0, "a", "a"), pod(1, "a", "a"), with(pod(2, "b", "a"), just), pod(3, "b", "b")}},
+			Decision{State: State{Stable: "a", Candidate: "b"}, Assign: map[string]string{"edge-0": "b"}, After: 1500 * time.Millisecond},
+		},
+		"all have it": {
+			Input{State: State{Stable: "a", Candidate: "b"}, Wanted: "b", Width: 1, Pods: pods{pod(0, "b", "b"), pod(1, "b", "b")}},
+			Decision{State: State{Stable: "b"}, Done: true},
+		},
+		"a pod that is down holds nobody up": {
+			Input{State: State{Stable: "a", Candidate: "b"}, Wanted: "b", Width: 1, Pods: pods{with(pod(0, "a", "a"), down), pod(1, "b", "b")}},
+			Decision{State: State{Stable: "b"}, Assign: map[string]string{"edge-0": "b"}, Done: true, After: NudgeAfter},
+		},
+		"no pod serves: all take it": {
+			Input{State: State{Stable: "a"}, Wanted: "b", Width: 1, Pods: pods{with(pod(0, "a", ""), down), with(pod(1, "a", ""), down)}},
+			Decision{State: State{Stable: "b"}, Assign: map[string]string{"edge-0": "b", "edge-1": "b"}, Done: true, After: NudgeAfter},
+		},
+		"the canary refuses: it goes back": {
+			Input{State: State{Stable: "a", Candidate: "b"}, Wanted: "b", Width: 1, Pods: pods{pod(0, "a", "a"), pod(1, "a", "a"), with(pod(2, "b", "a"), refuses)}},
+			Decision{State: State{Stable: "a", Refused: refused}, Assign: map[string]string{"edge-2": "a"}, After: NudgeAfter},
+		},
+		"it is not tried again": {
+			Input{State: State{Stable: "a", Refused: refused}, Wanted: "b", Width: 1, Pods: pods{pod(0, "a", "a"), with(pod(1, "a", "a"), refuses)}},
+			Decision{State: State{Stable: "a", Refused: refused}},
+		},
+		"a person asks to try again": {
+			Input{State: State{Stable: "a", Refused: refused}, Wanted: "b", Width: 1, Retry: "1", Pods: pods{pod(0, "a", "a"), with(pod(1, "a", "a"), refuses)}},
+			Decision{State: State{Stable: "a", Candidate: "b"}, Assign: map[string]string{"edge-1": "b"}, After: NudgeAfter},
+		},
+		"another edit takes the refused one's place": {
+			Input{State: State{Stable: "a", Refused: refused}, Wanted: "c", Width: 1, Pods: pods{pod(0, "a", "a"), with(pod(1, "a", "a"), refuses)}},
+			Decision{State: State{Stable: "a", Candidate: "c"}, Assign: map[string]string{"edge-1": "c"}, After: NudgeAfter},
+		},
+		"the edit is taken back": {
+			Input{State: State{Stable: "a", Refused: refused}, Wanted: "a", Width: 1, Pods: pods{pod(0, "a", "a"), with(pod(1, "a", "a"), refuses)}},
+			Decision{State: State{Stable: "a"}, Done: true},
+		},
+		"an edit in the middle: the pod with the old candidate is the canary": {
+			Input{State: State{Stable: "a", Candidate: "b"}, Wanted: "c", Width: 1, Pods: pods{pod(0, "b", "b"), pod(1, "a", "a"), pod(2, "a", "a")}},
+			Decision{State: State{Stable: "a", Candidate: "c"}, Assign: map[string]string{"edge-0": "c"}, After: NudgeAfter},
+		},
+		"back to stable in the middle: all at once": {
+			Input{State: State{Stable: "a", Candidate: "b"}, Wanted: "a", Width: 1, Pods: pods{pod(0, "b", "b"), pod(1, "b", "a"), pod(2, "a", "a")}},
+			Decision{State: State{Stable: "a"}, Assign: map[string]string{"edge-0": "a", "edge-1": "a"}, After: NudgeAfter},
+		},
+		"only new pods can take it: the old ones are left alone": {
+			Input{State: State{Stable: "a"}, Wanted: "b", NewPods: true, Replicas: 2, Width: 1, Pods: pods{with(pod(0, "a", "a"), old), with(pod(1, "a", "a"), old)}},
+			Decision{State: State{Stable: "a", Candidate: "b"}, Hold: 1},
+		},
+		"the first new pod runs it: the others may be made anew": {
+			Input{State: State{Stable: "a", Candidate: "b"}, Wanted: "b", NewPods: true, Replicas: 2, Width: 1, Pods: pods{with(pod(0, "a", "a"), old), pod(1, "b", "b")}},
+			Decision{State: State{Stable: "a", Candidate: "b"}},
+		},
+		"the last is being made anew": {
+			Input{State: State{Stable: "a", Candidate: "b"}, Wanted: "b", NewPods: true, Replicas: 2, Width: 1, Pods: pods{pod(1, "b", "b")}},
+			Decision{State: State{Stable: "a", Candidate: "b"}},
+		},
+		"the first new pod refuses it: no other is made anew": {
+			Input{State: State{Stable: "a", Candidate: "b"}, Wanted: "b", NewPods: true, Replicas: 3, Width: 1, Pods: pods{with(pod(0, "a", "a"), old), with(pod(1, "a", "a"), old), with(pod(2, "b", "a"), refuses)}},
+			Decision{State: State{Stable: "a", Refused: refused}, Assign: map[string]string{"edge-2": "a"}, Hold: 3, After: NudgeAfter},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			tt.in.Now = now
+			if diff := cmp.Diff(tt.want, Decide(tt.in), cmpopts.EquateEmpty()); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestConvergence plays random clusters: edits come at any time, pods go down and come back, some refuse some revisions.
+// Whatever happens, in the end all run what they should: the wanted revision, or the stable one where it was refused.
+func TestConvergence(t *testing.T) {
+	for seed := range uint64(500) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		in := Input{Wanted: "r0", Width: 1 + random.IntN(3), Replicas: 1 + random.IntN(6), Now: now}
+		for i := range in.Replicas {
+			in.Pods = append(in.Pods, pod(i, "", "r0"))
+		}
+		bad := map[string]bool{}
+		in.State = Decide(in).State
+		for step := range 400 {
+			in.Now = in.Now.Add(time.Second)
+			if step < 200 && random.IntN(15) == 0 {
+				in.Wanted = fmt.Sprintf("r%d", 1+random.IntN(50))
+				if _, known := bad[in.Wanted]; !known {
+					bad[in.Wanted] = random.IntN(4) == 0
+				}
+				if in.Wanted == in.State.Stable {
+					bad[in.Wanted] = false
+				}
+			}
+			d := Decide(in)
+			if again := Decide(in); !cmp.Equal(d, again) {
+				t.Fatalf("seed %d: two decisions on one input", seed)
+			}
+			in.State = d.State
+			for i := range in.Pods {
+				p := &in.Pods[i]
+				if revision, ok := d.Assign[p.Name]; ok {
+					p.Assigned, p.AssignedAt = revision, in.Now
+				}
+				if step < 200 && random.IntN(30) == 0 {
+					p.Serving = false
+				} else if random.IntN(3) == 0 || step > 200 {
+					p.Serving = true
+				}
+				if p.Serving && p.Assigned != p.Revision && random.IntN(2) == 0 && (p.Assigned == in.State.Stable || p.Assigned == in.State.Candidate) {
+					if bad[p.Assigned] && p.Assigned != in.State.Stable {
+						p.Refused = &Refusal{Revision: p.Assigned, Message: "no"}
+					} else {
+						p.Revision, p.Since, p.Refused = p.Assigned, in.Now, nil
+					}
+				}
+			}
+		}
+		d := Decide(in)
+		want := in.Wanted
+		if bad[want] && d.State.Stable != want {
+			want = d.State.Stable
+			if d.State.Refused == nil || d.Done {
+				t.Errorf("seed %d: a bad revision is wanted, and it is not said", seed)
+			}
+		} else if !d.Done {
+			t.Errorf("seed %d: not done: %+v", seed, d)
+		}
+		for _, p := range in.Pods {
+			if p.Revision != want {
+				t.Errorf("seed %d: %s runs %s, want %s", seed, p.Name, p.Revision, want)
+			}
+		}
+	}
+}
