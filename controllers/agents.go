@@ -206,4 +206,3 @@ func (o Observation) isSilent(now time.Time) bool {
 
 // String names the source in the controller's log.
 func (a *Agents) String() string { return fmt.Sprintf("agents: %T", a) }
-

@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"strings"
@@ -88,12 +89,23 @@ func (r *CacheNodeReconciler) evict(ctx context.Context, s *scope) error {
 		if disk == "" || !pod.DeletionTimestamp.IsZero() {
 			continue
 		}
+		// Asked first, as client-go would go on asking by itself, and hold up other CacheNodes.
+		budget := &policyv1.PodDisruptionBudget{}
+		if err := r.get(ctx, client.ObjectKeyFromObject(s.node), budget); err != nil {
+			return client.IgnoreNotFound(err) // it is made again, and then looked at
+		}
+		if budget.Status.DisruptionsAllowed < 1 || budget.Status.ObservedGeneration < budget.Generation {
+			s.evicting = fmt.Sprintf("%s waits for the disruption budget to be evicted, so that %s can come back", pod.Name, disk)
+			s.lookAgain(evictRetry)
+			return nil
+		}
+		ctx, cancel := context.WithTimeout(ctx, evictRetry)
+		defer cancel()
 		eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
 		eviction.DeleteOptions = &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID}}
 		err := r.SubResource("eviction").Create(ctx, pod, eviction)
 		switch {
-		case apierrors.IsTooManyRequests(err):
-			s.evicting = fmt.Sprintf("%s waits for the disruption budget to be evicted, so that %s can come back", pod.Name, disk)
+		case apierrors.IsTooManyRequests(err), errors.Is(err, context.DeadlineExceeded):
 			s.lookAgain(evictRetry)
 			return nil
 		case apierrors.IsNotFound(err), apierrors.IsConflict(err):

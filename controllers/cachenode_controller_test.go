@@ -107,23 +107,47 @@ func TestReconcile(t *testing.T) {
 		o.becomes(node, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
 	})
 
-	t.Run("an edit is rolled out and the old configuration is removed", func(t *testing.T) {
+	t.Run("an edit that nginx can reload leaves the pod template alone", func(t *testing.T) {
 		o.t = t
-		old := node.Status.ConfigRevision
+		old, set := node.Status.ConfigRevision, children(node)[0].(*appsv1.StatefulSet)
+		o.get(set)
+		generation := set.Generation
 		o.edit(node, func(s *v1alpha1.CacheNodeSpec) { s.Disks[0].ThreadPool.Threads = ptr.To[int32](5) })
-		o.becomes(node, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
-		if node.Status.ConfigRevision == old {
-			t.Error("the revision has not changed")
-		}
-		o.get(configMap(node, old)) // a pod of the old revision may start again
-		o.rollOut(node)
-		o.becomes(node, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
 		o.eventually(func() string {
-			if err := o.client.Get(ctx, client.ObjectKeyFromObject(configMap(node, old)), configMap(node, old)); client.IgnoreNotFound(err) == nil && err != nil {
+			if o.get(node); node.Status.ConfigRevision != old && node.Status.ObservedGeneration == node.Generation {
 				return ""
 			}
-			return "the old ConfigMap is still there"
+			return "the revision does not change"
 		})
+		o.becomes(node, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
+		if o.get(set); set.Generation != generation {
+			t.Error("the StatefulSet was changed")
+		}
+	})
+
+	t.Run("an upgrade of the operator leaves the pod template alone", func(t *testing.T) {
+		o.t = t
+		set := children(node)[0].(*appsv1.StatefulSet)
+		o.get(set)
+		generation := set.Generation
+		o.reconciler.Cluster.AgentImage = "localhost/cachenode-operator:next"
+		defer func() { o.reconciler.Cluster.AgentImage = "localhost/cachenode-operator:test" }()
+		o.pass(node)
+		if o.get(set); set.Generation != generation || set.Spec.Template.Spec.InitContainers[0].Image != "localhost/cachenode-operator:test" {
+			t.Error("the StatefulSet was changed")
+		}
+		o.get(node)
+		before := node.DeepCopy()
+		node.Annotations = map[string]string{naming.AnnotationRestart: "1"} // as the user asks
+		must(t, o.client.Patch(ctx, node, client.MergeFrom(before)))
+		o.eventually(func() string {
+			if o.get(set); set.Spec.Template.Spec.InitContainers[0].Image == "localhost/cachenode-operator:next" {
+				return ""
+			}
+			return "the pods are not made anew"
+		})
+		o.rollOut(node)
+		o.becomes(node, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
 	})
 
 	t.Run("a field that is taken out of the spec is taken out of the object", func(t *testing.T) {
@@ -237,16 +261,16 @@ func (o *operator) settle(node *v1alpha1.CacheNode) {
 	}
 }
 
-func configMap(node *v1alpha1.CacheNode, revision string) *corev1.ConfigMap {
+func configMap(node *v1alpha1.CacheNode) *corev1.ConfigMap {
 	c := &corev1.ConfigMap{}
-	c.Name, c.Namespace = naming.ConfigMap(node.Name, revision), node.Namespace
+	c.Name, c.Namespace = naming.ConfigMap(node.Name), node.Namespace
 	return c
 }
 
 // children are the objects of a CacheNode: first the StatefulSet, then the client Service.
 func children(node *v1alpha1.CacheNode) []client.Object {
-	objects := []client.Object{&appsv1.StatefulSet{}, &corev1.Service{}, &corev1.Service{}, &policyv1.PodDisruptionBudget{}, &corev1.ConfigMap{}}
-	names := []string{node.Name, node.Name, naming.Headless(node.Name), node.Name, naming.ConfigMap(node.Name, node.Status.ConfigRevision)}
+	objects := []client.Object{&appsv1.StatefulSet{}, &corev1.Service{}, &corev1.Service{}, &policyv1.PodDisruptionBudget{}, &corev1.ConfigMap{}, &corev1.Secret{}}
+	names := []string{node.Name, node.Name, naming.Headless(node.Name), node.Name, naming.ConfigMap(node.Name), naming.AgentSecret(node.Name)}
 	for i, object := range objects {
 		object.SetName(names[i])
 		object.SetNamespace(node.Namespace)

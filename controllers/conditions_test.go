@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/rollout"
 )
 
 // statefulSet has a status as the StatefulSet controller would write it: seen is the generation that it has seen.
@@ -68,7 +69,8 @@ func TestConditions(t *testing.T) {
 				node.Status.Conditions = l.items
 			}
 			var isTrue []string
-			list := conditions(&scope{node: node, statefulSet: tt.set, problem: tt.problem, failure: tt.failure}, want)
+			done := &rollout.Decision{Done: true}
+			list := conditions(&scope{node: node, statefulSet: tt.set, problem: tt.problem, failure: tt.failure, decision: done}, want)
 			for _, c := range list {
 				if c.ObservedGeneration != 7 || c.Reason == "" {
 					t.Errorf("%s has generation %d and reason %q", c.Type, c.ObservedGeneration, c.Reason)

@@ -130,4 +130,3 @@ func isCurrent(pod *corev1.Pod, set *appsv1.StatefulSet) bool {
 	return set != nil && set.Status.ObservedGeneration >= set.Generation && set.Status.UpdateRevision != "" &&
 		pod.Labels[appsv1.ControllerRevisionHashLabelKey] == set.Status.UpdateRevision
 }
-

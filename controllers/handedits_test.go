@@ -1,6 +1,8 @@
 package controllers
 
 import (
+	"strings"
+
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
@@ -23,6 +25,7 @@ func handEdits(node *v1alpha1.CacheNode) map[string]handEdit {
 	list := children(node)
 	set, service, headless := list[0].(*appsv1.StatefulSet), list[1].(*corev1.Service), list[2].(*corev1.Service)
 	budget, configMap := list[3].(*policyv1.PodDisruptionBudget), list[4].(*corev1.ConfigMap)
+	secret := list[5].(*corev1.Secret)
 	unlabelled := func(o client.Object) handEdit {
 		return handEdit{
 			o,
@@ -71,7 +74,19 @@ func handEdits(node *v1alpha1.CacheNode) map[string]handEdit {
 			func() { budget.Spec.MaxUnavailable = new(intstr.FromInt32(9)) },
 			func() bool { return budget.Spec.MaxUnavailable.IntVal == 1 },
 		},
-		"ConfigMap: labels": unlabelled(configMap), // its data is immutable
+		"ConfigMap: labels": unlabelled(configMap),
+		"ConfigMap: node.json": {
+			configMap,
+			func() {
+				configMap.Data[naming.StableKey] = strings.Replace(configMap.Data[naming.StableKey], `"port":80`, `"port":81`, 1)
+			},
+			func() bool { return strings.Contains(configMap.Data[naming.StableKey], `"port":80`) },
+		},
+		"Secret: certificate": {
+			secret,
+			func() { secret.Data[naming.ServerCertificateKey] = []byte("none") },
+			func() bool { return len(secret.Data[naming.ServerCertificateKey]) > 100 },
+		},
 		"ConfigMap: owner": {
 			configMap,
 			func() { configMap.OwnerReferences = nil },

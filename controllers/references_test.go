@@ -17,6 +17,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/test/apiserver"
 )
@@ -54,10 +55,12 @@ spec:
 	o.becomes(node, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
 	o.rollOut(node)
 	o.becomes(node, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
-	configMap := configMap(node, node.Status.ConfigRevision)
+	configMap := configMap(node)
 	o.get(configMap)
-	if got := configMap.Data[naming.CAKey]; got != string(certificate) {
-		t.Errorf("the ConfigMap holds %q, want the certificate and nothing else", got)
+	content, err := agentapi.ReadNode([]byte(configMap.Data[naming.StableKey]))
+	must(t, err)
+	if content.CABundle != string(certificate) {
+		t.Errorf("the ConfigMap holds %q, want the certificate and nothing else", content.CABundle)
 	}
 
 	old := node.Status.ConfigRevision

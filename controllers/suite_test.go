@@ -24,7 +24,6 @@ import (
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
-	nginxcache "github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/schema"
 	"github.com/cachenode/cachenode-operator/test/apiserver"
 )
@@ -96,10 +95,11 @@ func startOperator(t testing.TB, restConfig *rest.Config) *operator {
 	must(t, err)
 	must(t, mgr.Add(references))
 	o.reconciler = &CacheNodeReconciler{
-		Client: mgr.GetClient(),
-		Live:   mgr.GetAPIReader(),
-		Events: mgr.GetEventRecorder("cachenode-operator"),
-		Facts:  nginxcache.Facts{Resolvers: []string{"10.96.0.10"}, ClusterDomain: "cluster.local"},
+		Client:  mgr.GetClient(),
+		Live:    mgr.GetAPIReader(),
+		Events:  mgr.GetEventRecorder("cachenode-operator"),
+		Agents:  NewAgents(),
+		Cluster: Cluster{Domain: "cluster.local", AgentImage: "localhost/cachenode-operator:test"},
 	}
 	must(t, o.reconciler.SetupWithManager(mgr, references))
 	done := make(chan error)

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 	"github.com/cachenode/cachenode-operator/internal/schema"
@@ -42,18 +43,26 @@ spec:
 		t.Fatal(err, errs)
 	}
 	plan := shard.NewPlan(tuning.ShardDisks(node.Spec.Disks))
-	config, err := cache.Render(cache.Input{Spec: node.Spec, Plan: plan, Facts: cache.Facts{Workers: 2}})
+	content, err := agentapi.NewNode(node, "", "cluster.local", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config, err := cache.Render(cache.Input{Node: content, Facts: cache.Facts{Workers: 2}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	// The rendered file, but for the location, which says the disk and asks no origin.
 	before, _, _ := strings.Cut(config.Text, "        location / {")
-	_, after, found := strings.Cut(config.Text, "        location @uncached {")
+	next := "        location @uncached {"
+	if len(node.Spec.Disks) > 1 {
+		next = "        location @other_disk {"
+	}
+	_, after, found := strings.Cut(config.Text, next)
 	if !found {
 		t.Fatal("the configuration has changed its form")
 	}
 	n := nginxtest.New(t)
-	n.Configure(before+"        location / { return 200 $disk; }\n        location @uncached {"+after, plan.Disks()...)
+	n.Configure(before+"        location / { return 200 $disk; }\n"+next+after, plan.Disks()...)
 	n.Start()
 
 	tree := plan.Tree()

@@ -196,7 +196,7 @@ func (s *suite) current(t *testing.T) *v1alpha1.CacheNode {
 				t.Errorf("kstatus says Current with %d pods, want %d", len(pods), *node.Spec.Replicas)
 			}
 			for _, p := range pods {
-				if got := p.Annotations[naming.AnnotationConfigRevision]; got != node.Status.ConfigRevision || !isReady(p) {
+				if got := p.Annotations[naming.AnnotationRevision]; got != node.Status.ConfigRevision || !isReady(p) {
 					t.Errorf("kstatus says Current, but %s has revision %s, want %s (ready: %t)", p.Name, got, node.Status.ConfigRevision, isReady(p))
 				}
 			}

@@ -99,7 +99,7 @@ func TestRenderWarns(t *testing.T) {
 	https := strings.Replace(edge, "origin: {servers: [{service: {name: origin, port: 80}}]}",
 		"origin: {scheme: https, servers: [{host: a.example.com}], tls: {caBundle: {secret: {name: ca}}}}", 1)
 	out, errOut, err := run(t, https, "-f", "-")
-	if err != nil || !strings.Contains(errOut, "give --ca-bundle") || !strings.Contains(out, "proxy_ssl_trusted_certificate /etc/cachenode/ca.crt;") {
+	if err != nil || !strings.Contains(errOut, "give --ca-bundle") || !strings.Contains(out, "proxy_ssl_trusted_certificate /run/cachenode/ca-") {
 		t.Errorf("error %v, %q\n%s", err, errOut, out)
 	}
 }

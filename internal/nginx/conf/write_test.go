@@ -67,7 +67,8 @@ func TestWriteRefuses(t *testing.T) {
 
 func TestUnits(t *testing.T) {
 	tests := map[string]struct{ got, want Literal }{
-		"a tebibyte has no unit in nginx": {Size(1 << 40), "1024g"},
+		"a tebibyte has no unit in nginx": {Offset(1 << 40), "1024g"},
+		"nor has a gibibyte in memory":    {Size(1 << 30), "1024m"},
 		"mebibytes":                       {Size(1500 << 20), "1500m"},
 		"kibibytes":                       {Size(100 << 10), "100k"},
 		"bytes":                           {Size(1000), "1000"},

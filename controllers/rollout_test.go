@@ -1,0 +1,303 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	eventsv1 "k8s.io/api/events/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/test/apiserver"
+)
+
+// agents plays the pods' agents, which an API server alone does not have: each takes the revision that its pod's
+// annotation names, unless it is one that it refuses.
+type agents struct {
+	o     *operator
+	mutex sync.Mutex
+	// order has the pods in the order in which they took or refused something.
+	order   []string
+	running map[string]string
+	refuses map[string]bool // by pod and revision
+	silent  map[string]bool
+	disks   map[string][]agentapi.DiskReport
+}
+
+func (a *agents) read(ctx context.Context, _ *agentapi.Client, address string) (agentapi.Report, error) {
+	pods := &corev1.PodList{}
+	if err := a.o.client.List(ctx, pods, client.InNamespace("default")); err != nil {
+		return agentapi.Report{}, err
+	}
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	for _, pod := range pods.Items {
+		if !strings.HasPrefix(address, pod.Status.PodIP+":") {
+			continue
+		}
+		if a.silent[pod.Name] {
+			break
+		}
+		wanted := pod.Annotations[naming.AnnotationRevision]
+		report := agentapi.Report{Since: time.Unix(1, 0), Disks: a.disks[pod.Name]}
+		if a.refuses[wanted] {
+			report.Refusal = &agentapi.Refusal{Revision: wanted, Message: "host not found", Retry: pod.Annotations[naming.AnnotationRetry]}
+		} else if a.running[pod.Name] != wanted {
+			a.running[pod.Name] = wanted
+			a.order = append(a.order, pod.Name)
+		}
+		report.Revision = a.running[pod.Name]
+		return report, nil
+	}
+	return agentapi.Report{}, errors.New("no answer")
+}
+
+func (a *agents) set(change func()) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	change()
+}
+
+func (a *agents) taken() []string {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	order := a.order
+	a.order = nil
+	return order
+}
+
+// makePods makes ready pods, as StatefulSet controller and kubelet would.
+func (o *operator) makePods(node *v1alpha1.CacheNode, n int) {
+	o.t.Helper()
+	for i := range n {
+		pod := &corev1.Pod{}
+		pod.Name, pod.Namespace = fmt.Sprintf("%s-%d", node.Name, i), node.Namespace
+		pod.Labels = naming.Labels(node.Name)
+		pod.Labels[appsv1.ControllerRevisionHashLabelKey] = "r"
+		pod.Spec.Containers = []corev1.Container{{Name: "nginx", Image: "nginx"}}
+		pod.Spec.NodeName = fmt.Sprintf("node-%d", i)
+		must(o.t, o.client.Create(context.Background(), pod))
+		pod.Status = corev1.PodStatus{
+			Phase: corev1.PodRunning, PodIP: fmt.Sprintf("10.0.0.%d", i+1), PodIPs: []corev1.PodIP{{IP: fmt.Sprintf("10.0.0.%d", i+1)}},
+			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+		}
+		must(o.t, o.client.Status().Update(context.Background(), pod))
+	}
+}
+
+// TestRollout follows edits through three pods whose agents the test plays.
+func TestRollout(t *testing.T) {
+	o := startOperator(t, apiserver.Start(t))
+	ctx := context.Background()
+	a := &agents{o: o, running: map[string]string{}, refuses: map[string]bool{}, silent: map[string]bool{}, disks: map[string][]agentapi.DiskReport{}}
+	o.reconciler.Agents.read = a.read
+	node := o.create(strings.Replace(edge, "replicas: 2", "replicas: 3", 1))
+	o.becomes(node, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
+	o.makePods(node, 3)
+	o.rollOut(node)
+	o.becomes(node, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
+	first := node.Status.ConfigRevision
+	revisions := func() []string {
+		o.get(node)
+		var list []string
+		for _, p := range node.Status.Pods {
+			list = append(list, p.Revision)
+		}
+		return list
+	}
+	if got := revisions(); !slices.Equal(got, []string{first, first, first}) {
+		t.Errorf("the pods run %v, want %s", got, first)
+	}
+
+	t.Run("an edit: one pod first, then the others", func(t *testing.T) {
+		o.t = t
+		a.taken()
+		threads := int32(5)
+		o.edit(node, func(s *v1alpha1.CacheNodeSpec) { s.Disks[0].ThreadPool.Threads = &threads })
+		o.eventually(func() string {
+			if got := revisions(); got[0] != first && got[0] == got[1] && got[1] == got[2] {
+				return ""
+			}
+			return fmt.Sprint("the pods run ", revisions())
+		})
+		o.becomes(node, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
+		if got := a.taken(); !slices.Equal(got, []string{"edge-2", "edge-0", "edge-1"}) {
+			t.Errorf("they took it in the order %v", got)
+		}
+		config := configMap(node)
+		if o.get(config); config.Data[naming.CandidateKey] != "" || !strings.Contains(config.Data[naming.StableKey], node.Status.ConfigRevision) {
+			t.Error("the candidate has not become stable")
+		}
+	})
+
+	t.Run("a refusal: only the canary has seen it", func(t *testing.T) {
+		o.t = t
+		good := node.Status.ConfigRevision
+		a.taken()
+		bad := o.revisionOf(node, func(s *v1alpha1.CacheNodeSpec) { s.Hosts = []v1alpha1.Hostname{"refused.example.com"} })
+		a.set(func() { a.refuses[bad] = true })
+		o.edit(node, func(s *v1alpha1.CacheNodeSpec) { s.Hosts = []v1alpha1.Hostname{"refused.example.com"} })
+		o.becomes(node, status.FailedStatus, v1alpha1.ConditionDegraded, v1alpha1.ReasonConfigRefused)
+		if r := node.Status.Refusal; r == nil || r.Pod != "edge-2" || r.Message != "host not found" || r.Revision != bad {
+			t.Errorf("status.refusal is %+v", r)
+		}
+		o.settle(node)
+		if got := revisions(); !slices.Equal(got, []string{good, good, good}) {
+			t.Errorf("the pods run %v, want %s", got, good)
+		}
+		if got := a.taken(); len(got) != 0 {
+			t.Errorf("%v took something", got)
+		}
+		o.requests.take()
+		o.pass(node)
+		if _, writes := o.requests.take(); len(writes) != 0 {
+			t.Errorf("the refusal is written again: %v", writes)
+		}
+	})
+
+	t.Run("a person asks to try it again", func(t *testing.T) {
+		o.t = t
+		a.set(func() { clear(a.refuses) })
+		o.get(node)
+		before := node.DeepCopy()
+		node.Annotations = map[string]string{naming.AnnotationRetry: "1"}
+		must(t, o.client.Patch(ctx, node, client.MergeFrom(before)))
+		o.becomes(node, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
+		if node.Status.Refusal != nil {
+			t.Errorf("status.refusal is %+v", node.Status.Refusal)
+		}
+	})
+
+	t.Run("a keys zone of another size needs new pods: none takes it, one is made anew first", func(t *testing.T) {
+		o.t = t
+		a.taken()
+		o.edit(node, func(s *v1alpha1.CacheNodeSpec) { s.Disks[0].Cache.KeysZone = new(resource.MustParse("16Mi")) })
+		set := children(node)[0].(*appsv1.StatefulSet)
+		o.eventually(func() string {
+			if o.get(set); *set.Spec.UpdateStrategy.RollingUpdate.Partition == 2 {
+				return ""
+			}
+			return "two pods are not held"
+		})
+		o.settle(node)
+		if got := a.taken(); len(got) != 0 {
+			t.Errorf("%v took it in place", got)
+		}
+		o.edit(node, func(s *v1alpha1.CacheNodeSpec) { s.Disks[0].Cache.KeysZone = nil })
+		o.eventually(func() string {
+			if o.get(set); *set.Spec.UpdateStrategy.RollingUpdate.Partition == 0 {
+				return ""
+			}
+			return "the pods are still held"
+		})
+		o.rollOut(node)
+		o.becomes(node, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
+	})
+
+	t.Run("a disk fails and comes back", func(t *testing.T) {
+		o.t = t
+		disk := func(status string, share int) []agentapi.DiskReport {
+			reason := ""
+			if status == failed {
+				reason = "IOError"
+			}
+			return []agentapi.DiskReport{{Name: "disk1", Status: status, Reason: reason, Share: share}, {Name: "disk2", Status: healthy, Share: 10000 - share}}
+		}
+		a.set(func() { a.disks["edge-1"] = disk(failed, 0) })
+		o.becomes(node, status.CurrentStatus, v1alpha1.ConditionDegraded, v1alpha1.ReasonDiskFailed)
+		if text := describe(node); !strings.Contains(text, "edge-1: disk1 is out of use (IOError)") || !strings.Contains(text, "Ready=True") {
+			t.Error(text)
+		}
+		want := []v1alpha1.PodDiskStatus{{Name: "disk1", State: failed, Reason: "IOError", Share: "0.00%"}, {Name: "disk2", State: healthy, Share: "100.00%"}}
+		if got := node.Status.Pods[1].Disks; !slices.Equal(got, want) {
+			t.Errorf("status.pods[1].disks is %v, want %v", got, want)
+		}
+		a.set(func() { a.disks["edge-1"] = disk(healthy, 2500) })
+		o.becomes(node, status.CurrentStatus, v1alpha1.ConditionDegraded, v1alpha1.ReasonAsExpected)
+		o.eventually(func() string {
+			list := &eventsv1.EventList{}
+			must(t, o.client.List(ctx, list, client.InNamespace("default")))
+			missing := []string{v1alpha1.ReasonDiskFailed, "DiskHealthy", v1alpha1.ReasonConfigRefused}
+			for _, e := range list.Items {
+				missing = slices.DeleteFunc(missing, func(r string) bool { return r == e.Reason })
+			}
+			if len(missing) > 0 {
+				return "no event for " + strings.Join(missing, ", ")
+			}
+			return ""
+		})
+	})
+
+	t.Run("a repaired disk: its pod is evicted, once the budget allows it", func(t *testing.T) {
+		o.t = t
+		a.set(func() {
+			a.disks["edge-1"] = []agentapi.DiskReport{{Name: "disk1", Status: failed, Reason: "Shutdown", NeedsNewPod: true}}
+		})
+		o.becomes(node, status.CurrentStatus, v1alpha1.ConditionDegraded, v1alpha1.ReasonDiskFailed)
+		pod := &corev1.Pod{}
+		pod.Name, pod.Namespace = "edge-1", "default"
+		o.get(pod)
+		before := pod.DeepCopy()
+		pod.Annotations[naming.AnnotationRepaired] = "disk1"
+		must(t, o.client.Patch(ctx, pod, client.MergeFrom(before)))
+		o.eventually(func() string { // nobody keeps the budget's status here, so it allows nothing
+			if o.get(node); strings.Contains(describe(node), "edge-1 waits for the disruption budget") {
+				return ""
+			}
+			return "the eviction does not wait: " + describe(node)
+		})
+		budget := children(node)[3].(*policyv1.PodDisruptionBudget)
+		o.get(budget)
+		budget.Status.ObservedGeneration, budget.Status.DisruptionsAllowed = budget.Generation, 1
+		budget.Status.CurrentHealthy, budget.Status.DesiredHealthy, budget.Status.ExpectedPods = 3, 2, 3
+		must(t, o.client.Status().Update(ctx, budget))
+		o.eventually(func() string {
+			err := o.client.Get(ctx, client.ObjectKeyFromObject(pod), pod)
+			if apierrors.IsNotFound(err) || (err == nil && pod.DeletionTimestamp != nil) {
+				return ""
+			}
+			return "it was not evicted"
+		})
+	})
+
+	t.Run("an agent that does not answer holds nobody up", func(t *testing.T) {
+		o.t = t
+		a.set(func() { a.silent["edge-0"] = true })
+		node2 := o.create(strings.NewReplacer("name: edge,", "name: other,").Replace(edge))
+		begun := time.Now()
+		o.eventually(func() string {
+			if o.get(node2); node2.Status.ObservedGeneration == node2.Generation {
+				return ""
+			}
+			return "another CacheNode waits: " + describe(node2)
+		})
+		if took := time.Since(begun); took > 5*time.Second {
+			t.Errorf("another CacheNode was held up for %s", took)
+		}
+	})
+}
+
+// revisionOf is the revision that a changed spec will have.
+func (o *operator) revisionOf(node *v1alpha1.CacheNode, change func(*v1alpha1.CacheNodeSpec)) string {
+	o.t.Helper()
+	o.get(node)
+	changed := node.DeepCopy()
+	change(&changed.Spec)
+	n, err := agentapi.NewNode(changed, "", o.reconciler.Cluster.Domain, o.reconciler.Cluster.Resolvers)
+	must(o.t, err)
+	return n.Revision
+}

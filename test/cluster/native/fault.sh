@@ -1,0 +1,76 @@
+#!/usr/bin/env bash
+# Usage: fault.sh FAULT ...: what goes wrong with disks and servers, done to the native cluster.
+#   shutdown NODE DISK            the file system gives errors from now on (xfs_io shutdown)
+#   remount NODE DISK             the repair of that, once no pod has it mounted any more: waits for that, 60 s at most
+#   throttle NODE DISK POD IOPS   reads a second of the disk for each container of the pod (by UID); 0 lifts it
+#   throttled NODE DISK POD       how many reads the throttle has let through
+#   fill NODE DISK LEAVE [STEP]   a stranger's file takes all but LEAVE MiB; in steps of STEP MiB, 4 a second
+#   unfill NODE DISK              the stranger's file goes
+#   readonly NODE DISK            remounts it read-only
+#   writable NODE DISK            and writable
+#   pause PROGRAM                 stops a process of the control plane, such as kube-apiserver
+#   continue PROGRAM              lets it go on
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+# shellcheck source=env.sh
+. "$here/env.sh"
+running || { echo "fault.sh: the cluster does not run" >&2; exit 1; }
+
+# device NODE DISK: the numbers of the disk's loop device
+device() { inside stat -c '%Hd:%Ld' "$(disk_path "$1" "$2")"; }
+
+# containers POD: the cgroups of a pod's containers. A limit on a parent does not bind its children in version 1.
+containers() { find /sys/fs/cgroup/blkio -mindepth 1 -type d -path "*/pod$1/*"; }
+
+free_mib() { inside df -m --output=avail "$1" | tail -1 | tr -d ' '; }
+
+fault=$1
+shift
+case $fault in
+shutdown) inside xfs_io -x -c shutdown "$(disk_path "$1" "$2")" ;;
+remount)
+  path=$(disk_path "$1" "$2")
+  image=$state/$1/$2.xfs
+  inside umount "$path"
+  for ((i = 0; i < 600; i++)); do # the file system lives as long as a pod has it
+    inside mount -o loop "$image" "$path"
+    if inside ls "$path" >/dev/null 2>&1; then exit 0; fi
+    inside umount "$path"
+    sleep 0.1
+  done
+  echo "fault.sh: $path stays dead: something has it mounted" >&2
+  exit 1
+  ;;
+throttle)
+  numbers=$(device "$1" "$2")
+  found=
+  for group in $(containers "$3"); do
+    echo "$numbers $4" >"$group/blkio.throttle.read_iops_device"
+    found=1
+  done
+  [[ $found ]] || { echo "fault.sh: no cgroup of pod $3 (cgroup version 1 is needed)" >&2; exit 1; }
+  ;;
+throttled)
+  numbers=$(device "$1" "$2")
+  for group in $(containers "$3"); do cat "$group/blkio.throttle.io_serviced"; done | awk -v d="$numbers" '$1 == d && $2 == "Read" {n += $3} END {print n + 0}'
+  ;;
+fill)
+  path=$(disk_path "$1" "$2") step=${4-}
+  while (($(free_mib "$path") > $3)); do
+    left=$(($(free_mib "$path") - $3))
+    size=$((step && step < left ? step : left))
+    inside sh -c "head -c ${size}M /dev/zero >>$path/stranger" || break # full is full
+    [[ -z $step ]] || sleep 0.25
+  done
+  ;;
+unfill) inside rm -f "$(disk_path "$1" "$2")/stranger" ;;
+readonly) inside mount -o remount,ro "$(disk_path "$1" "$2")" ;;
+writable) inside mount -o remount,rw "$(disk_path "$1" "$2")" ;;
+pause | continue)
+  signal=STOP
+  [[ $fault == pause ]] || signal=CONT
+  # Only what is in the cluster's own process namespace.
+  inside pkill -"$signal" -x "${1:0:15}"
+  ;;
+*) sed -n 's/^# \{0,1\}//;2,14p' "$0" && exit 2 ;;
+esac
