@@ -9,6 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cachenode/cachenode-operator/internal/cli/render"
+	"github.com/cachenode/cachenode-operator/internal/cli/repaired"
+	"github.com/cachenode/cachenode-operator/internal/cli/status"
 )
 
 var version = "dev" // set by the linker
@@ -17,12 +19,12 @@ func main() {
 	command := &cobra.Command{
 		Use:           "kubectl-cachenode",
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl cachenode"},
-		Short:         "See what the CacheNode operator makes of a CacheNode",
+		Short:         "See what becomes of a CacheNode, and tell the operator of repairs",
 		Version:       version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	command.AddCommand(render.New())
+	command.AddCommand(render.New(), status.New(), repaired.New())
 	if err := command.Execute(); err != nil {
 		for line := range strings.Lines(err.Error()) {
 			_, _ = fmt.Fprint(os.Stderr, "error: ", line)

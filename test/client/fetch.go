@@ -38,8 +38,8 @@ func (onceBody) Read([]byte) (int, error) { return 0, io.EOF }
 func (onceBody) Close() error             { return nil }
 
 func (f *fetcher) fetch(path string) report.Result {
-	r := report.Result{Path: path}
 	begun := time.Now()
+	r := report.Result{Path: path, Began: begun.UnixMilli()}
 	err := f.do(path, &r)
 	r.Milliseconds = float64(time.Since(begun).Microseconds()) / 1000
 	if err != nil {

@@ -17,16 +17,20 @@ type load struct {
 	rate     int
 }
 
-func (l load) run(fetcher func() *fetcher) report.Summary {
+// run fetches until the time is over; the results end when the last request has.
+func (l load) run(fetcher func() *fetcher) <-chan timed {
 	for _, path := range l.paths {
 		_, _ = sumOf(path) // not while the clock runs; an error comes again with the request
 	}
 	results := make(chan timed, 1024)
 	begun := time.Now()
 	var group sync.WaitGroup
-	for range l.workers {
+	for i := range l.workers {
 		group.Go(func() {
 			f := fetcher()
+			if l.rate > 0 { // not all at once
+				time.Sleep(time.Duration(i) * time.Second / time.Duration(l.rate))
+			}
 			for time.Since(begun) < l.duration {
 				next := time.Now()
 				results <- timed{f.fetch(l.paths[rand.IntN(len(l.paths))]), time.Since(begun)}
@@ -38,7 +42,7 @@ func (l load) run(fetcher func() *fetcher) report.Summary {
 		})
 	}
 	go func() { group.Wait(); close(results) }()
-	return sumUp(results, l.duration)
+	return results
 }
 
 type timed struct {

@@ -4,7 +4,8 @@
 //	client wait                                   does nothing until a signal: a pod to run the others in
 //	client fetch -base URL [-host NAME] [-keepalive] <PATHS    fetches the paths one after another, a JSON line for each
 //	client load  -base URL [-host NAME] [-keepalive] [-rate N] -seconds N -workers N <PATHS
-//	                                              fetches random ones of the paths and sums up as JSON
+//	                                              fetches random ones of the paths and sums up as JSON, or, with -each,
+//	                                              prints a JSON line for each request
 package main
 
 import (
@@ -33,6 +34,7 @@ func main() {
 	seconds := flags.Int("seconds", 10, "how long the load lasts")
 	workers := flags.Int("workers", 4, "how many requests are under way at once")
 	rate := flags.Int("rate", 0, "requests a second of all workers; 0: as fast as it goes")
+	each := flags.Bool("each", false, "print each request of a load")
 	_ = flags.Parse(os.Args[2:]) // exits on an error
 
 	var err error
@@ -47,7 +49,12 @@ func main() {
 		var paths []string
 		if paths, err = lines(os.Stdin); err == nil {
 			l := load{paths: paths, workers: *workers, duration: time.Duration(*seconds) * time.Second, rate: *rate}
-			err = json.NewEncoder(os.Stdout).Encode(l.run(func() *fetcher { return newFetcher(*base, *host, *keepalive) }))
+			results := l.run(func() *fetcher { return newFetcher(*base, *host, *keepalive) })
+			if *each {
+				err = printEach(os.Stdout, results)
+			} else {
+				err = json.NewEncoder(os.Stdout).Encode(sumUp(results, l.duration))
+			}
 		}
 	default:
 		err = fmt.Errorf("%s: want wait, fetch or load", verb)
@@ -83,4 +90,15 @@ func fetchAll(in io.Reader, out io.Writer, f *fetcher) error {
 		}
 	}
 	return nil
+}
+
+func printEach(out io.Writer, results <-chan timed) error {
+	buffered := bufio.NewWriter(out)
+	encoder := json.NewEncoder(buffered)
+	for r := range results {
+		if err := encoder.Encode(r.Result); err != nil {
+			return err
+		}
+	}
+	return buffered.Flush()
 }

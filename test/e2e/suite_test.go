@@ -51,7 +51,7 @@ func newSuite(t *testing.T) *suite {
 	ns := &corev1.Namespace{}
 	ns.Name = namespace
 	ns.Labels = map[string]string{"pod-security.kubernetes.io/enforce": "restricted"}
-	must(t, c.Create(context.Background(), ns))
+	must(t, client.IgnoreAlreadyExists(c.Create(context.Background(), ns)))
 	kubectl(t, "", "apply", "-f", "../origin/origin.yaml", "-f", "../client/client.yaml")
 	kubectl(t, "", "rollout", "status", "deployment/origin", "daemonset/client", "--timeout=2m")
 	for _, pod := range s.pods(t, client.MatchingLabels{"app": "client"}) {

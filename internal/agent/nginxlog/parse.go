@@ -94,7 +94,7 @@ func seconds(word string) (time.Duration, bool) {
 		return 0, true
 	}
 	value, err := strconv.ParseFloat(word, 64)
-	if err != nil || value < 0 || value > 1e8 {
+	if err != nil || !(value >= 0 && value <= 1e8) { // NaN neither
 		return 0, false
 	}
 	return time.Duration(value * float64(time.Second)), true
@@ -115,7 +115,7 @@ func isCacheStatus(s string) bool {
 
 var (
 	line     = regexp.MustCompile(`^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d \[([a-z]+)\] \d+#\d+: (?:\*\d+ )?(.*)$`)
-	overflow = regexp.MustCompile(`^thread pool "` + naming.Pool("") + `([a-z0-9]+)" queue overflow`)
+	overflow = regexp.MustCompile(`^thread pool "` + naming.Pool("") + `([a-z][a-z0-9]{0,15})" queue overflow`)
 	path     = regexp.MustCompile(regexp.QuoteMeta(naming.DiskDir("")) + `([a-z][a-z0-9]{0,15})/`)
 	failed   = regexp.MustCompile(` failed \((\d+): `)
 	// system calls outside of a worker's own names: EIO, EROFS, ENOSPC, EDQUOT, ENODEV, ESHUTDOWN, EUCLEAN.

@@ -5,7 +5,6 @@ import (
 	"io"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -16,6 +15,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
+	"github.com/cachenode/cachenode-operator/test/xfs"
 )
 
 const threeDisks = `
@@ -200,7 +200,7 @@ func TestDeadDisk(t *testing.T) {
 	}
 	n.Configure(config.Text, "disk1", "disk2", "disk3")
 	mount := n.Root + naming.DiskDir("disk2")
-	mountXFS(t, mount)
+	xfs.Mount(t, mount)
 	n.Disk("disk2")
 	var count atomic.Int64
 	n.Serve("127.0.0.1:9000", origin(&count))
@@ -217,9 +217,7 @@ func TestDeadDisk(t *testing.T) {
 			t.Fatal("the cache loader, which starts a minute after nginx, does not end")
 		}
 	}
-	if output, err := exec.Command("xfs_io", "-x", "-c", "shutdown", mount).CombinedOutput(); err != nil {
-		t.Fatalf("xfs_io: %v\n%s", err, output)
-	}
+	xfs.Shutdown(t, mount)
 	if err := os.WriteFile(filepath.Join(mount, "probe"), nil, 0o600); err == nil {
 		t.Fatal("the disk is still alive")
 	}
@@ -266,7 +264,7 @@ func TestDeadDiskAndLock(t *testing.T) {
 	}
 	n.Configure(config.Text, "disk1", "disk2", "disk3")
 	mount := n.Root + naming.DiskDir("disk2")
-	mountXFS(t, mount)
+	xfs.Mount(t, mount)
 	n.Disk("disk2")
 	var count atomic.Int64
 	asked := make(chan struct{}, 100)
@@ -311,7 +309,7 @@ func TestDeadDiskAndLock(t *testing.T) {
 	go func() {
 		<-asked
 		time.Sleep(200 * time.Millisecond) // all wait for the lock
-		_ = exec.Command("xfs_io", "-x", "-c", "shutdown", mount).Run()
+		xfs.Shutdown(t, mount)
 	}()
 	broken := 0
 	for _, o := range fetchAll() {
@@ -337,25 +335,4 @@ func TestDeadDiskAndLock(t *testing.T) {
 	if got := count.Load() - asked1; got != 1 {
 		t.Errorf("the origin was asked %d times for what %d clients want, want once", got, clients)
 	}
-}
-
-// mountXFS makes a real file system of its own and mounts it.
-func mountXFS(t *testing.T, dir string) {
-	t.Helper()
-	image := filepath.Join(t.TempDir(), "disk.xfs")
-	for _, command := range [][]string{
-		{"truncate", "-s", "512M", image},
-		{"mkfs.xfs", "-q", image},
-		{"mkdir", "-p", dir},
-		{"mount", "-o", "loop", image, dir},
-	} {
-		if output, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
-			t.Fatalf("%v: %v\n%s", command, err, output)
-		}
-	}
-	t.Cleanup(func() {
-		if output, err := exec.Command("umount", "-l", dir).CombinedOutput(); err != nil {
-			t.Errorf("umount: %v\n%s", err, output)
-		}
-	})
 }

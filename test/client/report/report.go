@@ -10,6 +10,8 @@ type Result struct {
 	Pod          string  `json:"pod"`
 	Bytes        int64   `json:"bytes"`
 	Milliseconds float64 `json:"ms"`
+	// Began is when the request began, as Unix time in milliseconds.
+	Began int64 `json:"began"`
 	// Error is "" only if the status was 200 and every byte was right.
 	Error string `json:"error,omitempty"`
 }

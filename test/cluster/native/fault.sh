@@ -8,6 +8,8 @@
 #   unfill NODE DISK              the stranger's file goes
 #   readonly NODE DISK            remounts it read-only
 #   writable NODE DISK            and writable
+#   kill POD PROGRAM              SIGKILL to the processes of that name in the pod (by UID)
+#   run NODE COMMAND...           runs a command in the node's network
 #   pause PROGRAM                 stops a process of the control plane, such as kube-apiserver
 #   continue PROGRAM              lets it go on
 set -euo pipefail
@@ -27,7 +29,10 @@ free_mib() { inside df -m --output=avail "$1" | tail -1 | tr -d ' '; }
 fault=$1
 shift
 case $fault in
-shutdown) inside xfs_io -x -c shutdown "$(disk_path "$1" "$2")" ;;
+shutdown)
+  inside sync -f "$(disk_path "$1" "$2")" # what was there for long is on a disk when it dies
+  inside xfs_io -x -c shutdown "$(disk_path "$1" "$2")"
+  ;;
 remount)
   path=$(disk_path "$1" "$2")
   image=$state/$1/$2.xfs
@@ -64,13 +69,32 @@ fill)
   done
   ;;
 unfill) inside rm -f "$(disk_path "$1" "$2")/stranger" ;;
-readonly) inside mount -o remount,ro "$(disk_path "$1" "$2")" ;;
+readonly) # refused while a file is open for writing, which is never for long
+  for ((i = 0; i < 1000; i++)); do
+    if inside mount -o remount,ro "$(disk_path "$1" "$2")" 2>/dev/null; then exit 0; fi
+  done
+  echo "fault.sh: the disk is always written to" >&2
+  exit 1
+  ;;
 writable) inside mount -o remount,rw "$(disk_path "$1" "$2")" ;;
+kill)
+  found=
+  for group in $(containers "$1"); do
+    for pid in $(cat "$group/cgroup.procs"); do
+      if [[ $(cat "/proc/$pid/comm") == "$2" ]]; then
+        kill -KILL "$pid"
+        found=1
+      fi
+    done
+  done
+  [[ $found ]] || { echo "fault.sh: no $2 in pod $1" >&2; exit 1; }
+  ;;
+run) node=$1 && shift && inside nsenter --net="/run/netns/$node" -- "$@" ;;
 pause | continue)
   signal=STOP
   [[ $fault == pause ]] || signal=CONT
   # Only what is in the cluster's own process namespace.
   inside pkill -"$signal" -x "${1:0:15}"
   ;;
-*) sed -n 's/^# \{0,1\}//;2,14p' "$0" && exit 2 ;;
+*) sed -n 's/^# \{0,1\}//;2,16p' "$0" && exit 2 ;;
 esac

@@ -1,0 +1,230 @@
+package disk
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/test/xfs"
+)
+
+var owner = Owner{Namespace: "default", Name: "edge"}
+
+// prober probes a real disk, mounted below a folder of its own.
+func prober(t *testing.T) *Prober {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), "disk1")
+	xfs.Mount(t, dir)
+	return &Prober{Disk: "disk1", Dir: dir, NodeDir: t.TempDir(), Own: true, Devices: &Devices{}, Owner: owner}
+}
+
+// expect probes and holds the outcome to a reason.
+func expect(t *testing.T, p *Prober, want Reason) Sample {
+	t.Helper()
+	s := p.Probe()
+	if s.Reason != want {
+		t.Errorf("the probe says %q (%s), want %q", s.Reason, s.Message, want)
+	}
+	return s
+}
+
+func TestProbe(t *testing.T) {
+	p := prober(t)
+	for range 2 * blocks {
+		s := expect(t, p, "")
+		if s.Usage.Size < 400<<20 || s.Usage.Free < 300<<20 || s.Usage.Inodes == 0 || s.Latency <= 0 {
+			t.Errorf("the sample is %+v", s)
+		}
+	}
+	t.Run("another's cache is left alone", func(t *testing.T) {
+		stranger := *p
+		stranger.Owner.Name = "other"
+		cached := filepath.Join(p.Dir, naming.OwnFolder, cacheFolder, "file")
+		must(t, os.MkdirAll(filepath.Dir(cached), 0o750))
+		must(t, os.WriteFile(cached, nil, 0o600))
+		if s := expect(t, &stranger, ForeignCache); !strings.Contains(s.Message, "default/edge") {
+			t.Errorf("the message is %q", s.Message)
+		}
+		if _, err := os.Stat(cached); err != nil {
+			t.Error(err)
+		}
+		expect(t, p, "") // the same CacheNode made anew finds it
+	})
+	t.Run("unless that is allowed", func(t *testing.T) {
+		stranger := *p
+		stranger.Owner.Name, stranger.Empty = "other", true
+		beside := filepath.Join(p.Dir, "somebody-elses")
+		must(t, os.WriteFile(beside, nil, 0o600))
+		expect(t, &stranger, "")
+		if _, err := os.Stat(filepath.Join(p.Dir, naming.OwnFolder, cacheFolder)); err == nil {
+			t.Error("the cache is still there")
+		}
+		if _, err := os.Stat(beside); err != nil {
+			t.Error(err)
+		}
+		expect(t, p, ForeignCache)
+		must(t, os.RemoveAll(filepath.Join(p.Dir, naming.OwnFolder)))
+		expect(t, p, "")
+	})
+	t.Run("read-only, and back", func(t *testing.T) {
+		xfs.Remount(t, p.Dir, "ro")
+		expect(t, p, ReadOnly)
+		xfs.Remount(t, p.Dir, "rw")
+		expect(t, p, "")
+	})
+	t.Run("full, and back", func(t *testing.T) {
+		stranger := filepath.Join(p.Dir, "stranger")
+		file, err := os.Create(stranger)
+		must(t, err)
+		must(t, file.Truncate(1))
+		for size := int64(256 << 20); size >= 4096; { // all there is
+			info, err := file.Stat()
+			must(t, err)
+			if unix.Fallocate(int(file.Fd()), 0, info.Size(), size) != nil {
+				size /= 2
+			}
+		}
+		must(t, file.Close())
+		must(t, os.Remove(filepath.Join(p.Dir, naming.OwnFolder, probeFile))) // its blocks need no space
+		if s := p.Probe(); s.Reason != "" && s.Reason != Full {
+			t.Errorf("the probe says %q (%s)", s.Reason, s.Message)
+		} else if after := (State{Status: Healthy}).Next(s, limits); after.Reason != Full {
+			t.Errorf("the state is %s for %q with %d bytes free", after.Status, after.Reason, s.Usage.Free)
+		}
+		must(t, os.Remove(stranger))
+		expect(t, p, "")
+	})
+	t.Run("damaged mark", func(t *testing.T) {
+		must(t, os.WriteFile(filepath.Join(p.Dir, naming.OwnFolder, ownerFile), []byte("{"), 0o600))
+		expect(t, p, ForeignCache)
+		must(t, os.Remove(filepath.Join(p.Dir, naming.OwnFolder, ownerFile)))
+	})
+	t.Run("dead", func(t *testing.T) {
+		xfs.Shutdown(t, p.Dir)
+		expect(t, p, Shutdown)
+	})
+}
+
+func TestDevices(t *testing.T) {
+	p := prober(t)
+	second := *p
+	second.Disk = "disk2"
+	expect(t, p, "")
+	if s := expect(t, &second, SharedDevice); !strings.Contains(s.Message, "disk1") {
+		t.Errorf("the message is %q", s.Message)
+	}
+	second.Own = false
+	expect(t, &second, "")
+
+	folder := *p
+	folder.Disk, folder.Dir = "disk3", filepath.Join(p.Dir, "folder")
+	must(t, os.Mkdir(folder.Dir, 0o750))
+	expect(t, &folder, NotMounted) // on the same device as its parent
+	folder.Dir = filepath.Join(p.Dir, "nowhere")
+	expect(t, &folder, NotMounted)
+
+	node := *p
+	node.NodeDir = p.Dir
+	expect(t, &node, NodeDevice)
+}
+
+func TestTrim(t *testing.T) {
+	p := prober(t)
+	cache := filepath.Join(p.Dir, "cache", "a", "bc")
+	must(t, os.MkdirAll(cache, 0o750))
+	for _, name := range []string{"1", "2", "3", "4"} {
+		must(t, os.WriteFile(filepath.Join(cache, name), make([]byte, 50<<20), 0o600))
+	}
+	before := expect(t, p, "").Usage.Free
+	must(t, trim(filepath.Join(p.Dir, "cache"), before+70<<20))
+	left, err := os.ReadDir(cache)
+	must(t, err)
+	if len(left) == 0 || len(left) > 2 { // the file system frees the space some time after the file
+		t.Errorf("%d files are left, want 1 or 2: hardly more are deleted than needed", len(left))
+	}
+	must(t, trim(filepath.Join(p.Dir, "nowhere"), 1<<40))
+}
+
+// TestMonitor has a probe that hangs: it counts as failed again and again, no second one is begun, and the disk comes back
+// when it ends.
+func TestMonitor(t *testing.T) {
+	p := prober(t)
+	must(t, os.Mkdir(filepath.Join(p.Dir, naming.OwnFolder), 0o750))
+	// A pipe that nobody writes to stands for the mark: to open it hangs.
+	pipe := filepath.Join(p.Dir, naming.OwnFolder, ownerFile)
+	quick := Thresholds{Interval: 20 * time.Millisecond, Timeout: 50 * time.Millisecond, Failures: 2, Successes: 3}
+	m := NewMonitor(p, quick)
+	var mutex sync.Mutex
+	var seen []Sample
+	m.Observed = func(s Sample) { mutex.Lock(); defer mutex.Unlock(); seen = append(seen, s) }
+	changes := make(chan State, 100)
+	m.Changed = func(_, after State) { changes <- after }
+	go m.Run(t.Context())
+	next := func(want Status) State {
+		t.Helper()
+		for {
+			select {
+			case s := <-changes:
+				if s.Status == want {
+					return s
+				}
+			case <-time.After(20 * time.Second):
+				t.Fatalf("the disk does not become %s: it is %+v", want, m.State())
+			}
+		}
+	}
+	next(Healthy)
+	must(t, os.Remove(pipe))
+	must(t, unix.Mkfifo(pipe, 0o600))
+	if got := next(Failed); got.Reason != Slow {
+		t.Errorf("it failed for %q, want Slow", got.Reason)
+	}
+	time.Sleep(200 * time.Millisecond)
+	m.Wake() // begins no second one
+	if got := m.State(); got.Status != Failed {
+		t.Errorf("it is %s", got.Status)
+	}
+	must(t, os.Rename(pipe, pipe+".old"))
+	writer, err := os.OpenFile(pipe+".old", os.O_RDWR, 0) // lets the reader go
+	must(t, err)
+	must(t, writer.Close())
+	next(Healthy)
+	mutex.Lock()
+	defer mutex.Unlock()
+	hung := 0
+	for _, s := range seen {
+		if s.Reason == Slow {
+			hung++
+		}
+	}
+	if hung < 4 {
+		t.Errorf("a probe that hangs for 200 ms with a timeout of 50 ms has failed %d times", hung)
+	}
+}
+
+func TestMonitorStops(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	m := NewMonitor(prober(t), limits)
+	go func() { m.Run(ctx); close(done) }()
+	cancel()
+	select {
+	case <-done:
+	case <-time.After(5 * time.Second):
+		t.Error("the monitor does not end")
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,172 @@
+package nginxlog
+
+import (
+	"context"
+	"net"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
+)
+
+func TestSplit(t *testing.T) {
+	tests := map[string]struct {
+		datagram, tag, text string
+		ok                  bool
+	}{
+		"a request":    {"<190>Nov 21 14:06:34 cached: disk1 HIT 200 1 0.000 0.001 -", "cached", "disk1 HIT 200 1 0.000 0.001 -", true},
+		"a colon":      {"<187>Nov  1 14:06:34 error: a: b", "error", "a: b", true},
+		"no tag":       {"<190>Nov 21 14:06:34 cached", "", "", false},
+		"no stamp":     {"<190>cached: x", "", "", false},
+		"nothing":      {"", "", "", false},
+		"no priority":  {"Nov 21 14:06:34 cached: x", "", "", false},
+		"an empty one": {"<190>Nov 21 14:06:34 cached: ", "cached", "", true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			tag, text, ok := Split(tt.datagram)
+			if ok != tt.ok || (ok && (tag != tt.tag || text != tt.text)) {
+				t.Errorf("got %q %q %t", tag, text, ok)
+			}
+		})
+	}
+}
+
+func TestParseRequest(t *testing.T) {
+	tests := map[string]struct {
+		text string
+		want Request
+		ok   bool
+	}{
+		"a hit": {
+			"disk1 HIT 200 1234 0.001 0.250 -",
+			Request{Tag: "cached", Disk: "disk1", Cache: "HIT", Status: 200, Bytes: 1234, FirstByte: time.Millisecond, Duration: 250 * time.Millisecond}, true,
+		},
+		"rejected":             {"disk1 - 503 197 0.000 0.000 REJECTED", Request{Tag: "cached", Disk: "disk1", Status: 503, Bytes: 197, Rejected: true}, true},
+		"no first byte":        {"none - 499 0 - 3.000 PASSED", Request{Tag: "cached", Disk: "none", Status: 499, Duration: 3 * time.Second}, true},
+		"a word too few":       {"disk1 HIT 200 1234 0.001 0.250", Request{}, false},
+		"a status of words":    {"disk1 HIT ok 1234 0.001 0.250 -", Request{}, false},
+		"negative bytes":       {"disk1 HIT 200 -1 0.001 0.250 -", Request{}, false},
+		"no number":            {"disk1 HIT 200 1 NaN 0.250 -", Request{}, false},
+		"an invented status":   {"disk1 LUCKY 200 1 0.001 0.250 -", Request{}, false},
+		"an invented disk":     {"DISK{} HIT 200 1 0.001 0.250 -", Request{}, false},
+		"a disk from nowhere:": {"- HIT 200 1 0.001 0.250 -", Request{}, false},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, ok := ParseRequest("cached", tt.text)
+			if ok != tt.ok {
+				t.Fatalf("ok is %t, want %t", ok, tt.ok)
+			}
+			if ok {
+				if diff := cmp.Diff(tt.want, got); diff != "" {
+					t.Errorf("(-want +got)\n%s", diff)
+				}
+			}
+		})
+	}
+}
+
+func TestParseError(t *testing.T) {
+	const prefix = "2026/11/21 14:06:34 "
+	tests := map[string]struct {
+		text string
+		want Error
+	}{
+		"an I/O error": {
+			prefix + `[crit] 26397#26397: *38 stat() "/var/cache/cachenode/disk2/cachenode/cache" failed (5: Input/output error), client: 127.0.0.1`,
+			Error{Level: "crit", Text: `stat() "/var/cache/cachenode/disk2/cachenode/cache" failed (5: Input/output error), client: 127.0.0.1`, Disk: "disk2", Event: Failure},
+		},
+		"a file that is not there": {
+			prefix + `[error] 1#1: *2 open() "/var/cache/cachenode/disk2/cachenode/cache/a" failed (2: No such file or directory)`,
+			Error{Level: "error", Text: `open() "/var/cache/cachenode/disk2/cachenode/cache/a" failed (2: No such file or directory)`, Disk: "disk2"},
+		},
+		"an overflow": {
+			prefix + `[error] 1#1: *2 thread pool "pool_disk1" queue overflow: 4 tasks waiting while sending response to client`,
+			Error{Level: "error", Text: `thread pool "pool_disk1" queue overflow: 4 tasks waiting while sending response to client`, Disk: "disk1", Event: QueueOverflow},
+		},
+		"the loader": {
+			prefix + `[notice] 1#1: http file cache: /var/cache/cachenode/disk3/cachenode/cache 12.345M, bsize: 4096`,
+			Error{Level: "notice", Text: `http file cache: /var/cache/cachenode/disk3/cachenode/cache 12.345M, bsize: 4096`, Disk: "disk3", Event: IndexLoaded},
+		},
+		"a refusal": {
+			prefix + `[emerg] 1#1: cache "cache_disk1" had previously different levels`,
+			Error{Level: "emerg", Text: `cache "cache_disk1" had previously different levels`},
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			got, ok := ParseError(tt.text)
+			if diff := cmp.Diff(tt.want, got); diff != "" || !ok {
+				t.Errorf("ok %t (-want +got)\n%s", ok, diff)
+			}
+		})
+	}
+	if _, ok := ParseError("nonsense"); ok {
+		t.Error("nonsense is a line")
+	}
+}
+
+// FuzzDatagram: whatever comes, nothing breaks, and no label of a metric can be made up.
+func FuzzDatagram(f *testing.F) {
+	f.Add("<190>Nov 21 14:06:34 cached: disk1 HIT 200 1 0.000 0.001 -")
+	f.Add(`<187>Nov 21 14:06:34 error: 2026/11/21 14:06:34 [crit] 1#1: *2 open() "/var/cache/cachenode/disk2/x" failed (5: Input/output error)`)
+	f.Fuzz(func(t *testing.T, datagram string) {
+		tag, text, ok := Split(datagram)
+		if !ok {
+			return
+		}
+		if r, ok := ParseRequest(tag, text); ok && (!isName(r.Disk) || !isCacheStatus(r.Cache) || r.Bytes < 0 || r.Duration < 0 || r.FirstByte < 0) {
+			t.Errorf("%q is taken for %+v", datagram, r)
+		}
+		if e, ok := ParseError(text); ok && e.Event != NoEvent && !isName(e.Disk) {
+			t.Errorf("%q is taken for %+v", datagram, e)
+		}
+	})
+}
+
+type recorder struct {
+	requests chan Request
+	errors   chan Error
+}
+
+func (r recorder) Request(q Request) { r.requests <- q }
+func (r recorder) Error(e Error)     { r.errors <- e }
+
+// TestSocket: an agent that comes back takes the place of the socket that the one before has left.
+func TestSocket(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "log.sock")
+	left, err := Listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = left.Close()
+	socket, err := Listen(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := recorder{make(chan Request, 1), make(chan Error, 1)}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan struct{})
+	go func() { Serve(ctx, socket, r); close(done) }()
+	nginx, err := net.Dial("unixgram", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range []string{"garbage", "<190>Nov 21 14:06:34 " + agentapi.TagUncached + ": disk1 - 200 1 0.000 0.001 PASSED", "<187>Nov 21 14:06:34 error: 2026/11/21 14:06:34 [warn] 1#1: x"} {
+		if _, err := nginx.Write([]byte(line)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := <-r.requests; got.Tag != agentapi.TagUncached || got.Disk != "disk1" {
+		t.Errorf("got %+v", got)
+	}
+	if got := <-r.errors; got.Text != "x" {
+		t.Errorf("got %+v", got)
+	}
+	cancel()
+	<-done
+}

@@ -1,0 +1,54 @@
+// Package connect reaches the cluster that the user's kubeconfig and flags name, for the plugin's verbs that need one.
+package connect
+
+import (
+	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/cli-runtime/pkg/genericclioptions"
+	"k8s.io/client-go/kubernetes"
+	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+)
+
+// Flags are kubectl's own for reaching a cluster, such as --context and --namespace.
+type Flags struct{ config *genericclioptions.ConfigFlags }
+
+// Add adds the flags to a command.
+func Add(command *cobra.Command) *Flags {
+	f := &Flags{config: genericclioptions.NewConfigFlags(true)}
+	f.config.AddFlags(command.Flags())
+	return f
+}
+
+// Cluster is a connection, and the namespace that the user means.
+type Cluster struct {
+	client.Client
+	Kubernetes kubernetes.Interface
+	Namespace  string
+}
+
+// Connect makes a connection. Nothing is sent yet.
+func (f *Flags) Connect() (*Cluster, error) {
+	config, err := f.config.ToRESTConfig()
+	if err != nil {
+		return nil, err
+	}
+	namespace, _, err := f.config.ToRawKubeConfigLoader().Namespace()
+	if err != nil {
+		return nil, err
+	}
+	scheme := runtime.NewScheme()
+	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
+		if err := add(scheme); err != nil {
+			return nil, err
+		}
+	}
+	c, err := client.New(config, client.Options{Scheme: scheme})
+	if err != nil {
+		return nil, err
+	}
+	typed, err := kubernetes.NewForConfig(config)
+	return &Cluster{Client: c, Kubernetes: typed, Namespace: namespace}, err
+}

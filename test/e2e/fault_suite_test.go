@@ -1,0 +1,278 @@
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/shard"
+	"github.com/cachenode/cachenode-operator/internal/tuning"
+	"github.com/cachenode/cachenode-operator/test/client/report"
+	"github.com/cachenode/cachenode-operator/test/content"
+)
+
+// cluster runs test/cluster/cluster and returns what it prints.
+func cluster(t *testing.T, args ...string) string {
+	t.Helper()
+	out, err := tryCluster(args...)
+	must(t, err)
+	return out
+}
+
+func tryCluster(args ...string) (string, error) {
+	out, err := exec.Command("../cluster/cluster", args...).CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("cluster %s: %w\n%s", strings.Join(args, " "), err, out)
+	}
+	return strings.TrimSpace(string(out)), nil
+}
+
+// target is a pod whose disks are made to fail. All load of these tests goes straight to it.
+type target struct {
+	*suite
+	name string
+	tree shard.Tree
+}
+
+func (s *suite) target(t *testing.T, name string) *target {
+	t.Helper()
+	return &target{suite: s, name: name, tree: shard.NewPlan(tuning.ShardDisks(s.node(t).Spec.Disks)).Tree()}
+}
+
+func (p *target) pod(t *testing.T) *corev1.Pod {
+	t.Helper()
+	pod := &corev1.Pod{}
+	must(t, p.Get(context.Background(), client.ObjectKey{Name: p.name}, pod))
+	return pod
+}
+
+// identity changes when the pod is made anew or a container restarts.
+func (p *target) identity(t *testing.T) string {
+	t.Helper()
+	return uids([]corev1.Pod{*p.pod(t)})[p.name]
+}
+
+// fault does something to a disk of the pod.
+func (p *target) fault(t *testing.T, fault, disk string, args ...string) string {
+	t.Helper()
+	return p.prepareFault(t, fault, disk, args...)()
+}
+
+// prepareFault finds out now, from the API server, which disk it will be.
+func (p *target) prepareFault(t *testing.T, fault, disk string, args ...string) func() string {
+	t.Helper()
+	claim := &corev1.PersistentVolumeClaim{}
+	must(t, p.Get(context.Background(), client.ObjectKey{Name: disk + "-" + p.name}, claim))
+	i := strings.LastIndex(claim.Spec.VolumeName, "-") // NODE-DISK, see test/cluster
+	command := append([]string{"fault", fault, claim.Spec.VolumeName[:i], claim.Spec.VolumeName[i+1:]}, args...)
+	return func() string {
+		t.Helper()
+		return cluster(t, command...)
+	}
+}
+
+// report is the pod's part of the status.
+func (p *target) report(t *testing.T) v1alpha1.PodStatus {
+	t.Helper()
+	for _, pod := range p.node(t).Status.Pods {
+		if pod.Name == p.name {
+			return pod
+		}
+	}
+	return v1alpha1.PodStatus{}
+}
+
+// reason is why a disk is out of use; "" if it is not.
+func (p *target) reason(t *testing.T, disk string) string {
+	t.Helper()
+	for _, d := range p.report(t).Disks {
+		if d.Name == disk && d.State == "Failed" {
+			return d.Reason
+		}
+	}
+	return ""
+}
+
+// version is what the pod's nginx answers with: it changes with each configuration.
+func (p *target) version(t *testing.T) string {
+	t.Helper()
+	out, _ := tryKubectl("", "get", "--raw", fmt.Sprintf("/api/v1/namespaces/%s/pods/%s:%d/proxy/version", namespace, p.name, naming.PrivatePort))
+	return out
+}
+
+// changes waits until nginx runs another configuration than before, and returns when it was seen.
+func (p *target) changes(t *testing.T, before string, within time.Duration) time.Time {
+	t.Helper()
+	deadline := time.Now().Add(within)
+	for {
+		if now := p.version(t); now != "" && now != before {
+			return time.Now()
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s runs the same configuration after %s", p.name, within)
+		}
+	}
+}
+
+// becomes waits until a disk is out of use for one of the reasons, or in use for none.
+func (p *target) becomes(t *testing.T, disk string, within time.Duration, reasons ...string) {
+	t.Helper()
+	deadline := time.Now().Add(within)
+	for {
+		got := p.reason(t, disk)
+		if slices.Contains(reasons, got) || (len(reasons) == 0 && got == "" && p.report(t).Revision != "") {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%s of %s is out of use for %q, want %v\n%s", disk, p.name, got, reasons, kubectl(t, "", "logs", p.name, "-c", naming.AgentContainer, "--tail=20"))
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+}
+
+// disk is where an object's key is.
+func (p *target) disk(path string) string { return p.tree.Disk(key(path)) }
+
+// run fetches objects from the pod, from a node's network and not through the API server. What it returns waits for the end.
+func (p *target) run(t *testing.T, verb string, paths []string, args ...string) (wait func() []report.Result) {
+	t.Helper()
+	pod := p.pod(t)
+	program := os.Getenv("CACHENODE_TEST_CLIENT")
+	if program == "" {
+		t.Fatal("CACHENODE_TEST_CLIENT is not set: use test/e2e/run")
+	}
+	base := fmt.Sprintf("http://%s:8080", pod.Status.PodIP)
+	command := append([]string{"fault", "run", pod.Spec.NodeName, program, verb, "-base", base, "-host", name}, args...)
+	type outcome struct {
+		results []report.Result
+		err     error
+	}
+	done := make(chan outcome, 1)
+	go func() {
+		cmd := exec.Command("../cluster/cluster", command...)
+		cmd.Stdin = strings.NewReader(strings.Join(paths, "\n"))
+		cmd.Stderr = os.Stderr
+		out, err := cmd.Output()
+		o := outcome{err: err}
+		scanner := bufio.NewScanner(strings.NewReader(string(out)))
+		for o.err == nil && scanner.Scan() {
+			var r report.Result
+			o.err = json.Unmarshal(scanner.Bytes(), &r)
+			o.results = append(o.results, r)
+		}
+		done <- o
+	}()
+	return func() []report.Result {
+		t.Helper()
+		o := <-done
+		must(t, o.err)
+		return o.results
+	}
+}
+
+// load is a steady load of random ones of the paths: half of it with keep-alive, half without.
+func (p *target) load(t *testing.T, paths []string, duration time.Duration, rate, workers int) (wait func() []report.Result) {
+	t.Helper()
+	var waits []func() []report.Result
+	for _, keepalive := range []bool{true, false} {
+		waits = append(waits, p.run(t, "load", paths, "-each", "-seconds", fmt.Sprint(int(duration.Seconds())),
+			"-rate", fmt.Sprint(rate/2), "-workers", fmt.Sprint(workers/2), fmt.Sprintf("-keepalive=%t", keepalive)))
+	}
+	return func() []report.Result {
+		t.Helper()
+		return append(waits[0](), waits[1]()...)
+	}
+}
+
+// warm fetches each object once, so that it is in the cache.
+func (p *target) warm(t *testing.T, paths []string) {
+	t.Helper()
+	for _, r := range p.run(t, "fetch", paths, "-keepalive")() {
+		if r.Error != "" {
+			t.Errorf("%s: %s", r.Path, r.Error)
+		}
+	}
+}
+
+// many are 2,000 objects of 2 KB to 200 KB.
+var many = func() []string {
+	paths := make([]string, 2000)
+	for i := range paths {
+		paths[i] = content.Path(2000+99*i, fmt.Sprintf("small-%d", i))
+	}
+	return paths
+}()
+
+// fresh are objects that nobody has asked for yet.
+func fresh(name string, n int) []string {
+	paths := make([]string, n)
+	for i := range paths {
+		paths[i] = content.Path(30000+i, fmt.Sprintf("%s-%d", name, i))
+	}
+	return paths
+}
+
+// tally sums results up.
+type tally struct {
+	requests, hits, failed, cut int
+	errors                      []string
+	p99                         float64
+}
+
+func (a tally) ratio() float64 { return 100 * float64(a.hits) / float64(max(a.requests, 1)) }
+
+func (a tally) String() string {
+	return fmt.Sprintf("%d requests, %d failed, %d bodies cut, %.1f%% HITs, p99 %.1f ms", a.requests, a.failed, a.cut, a.ratio(), a.p99)
+}
+
+// count sums up the results that keep selects. A body that broke off after its header is cut; every other error is a
+// failure.
+func count(results []report.Result, keep func(report.Result) bool) tally {
+	var a tally
+	var times []float64
+	for _, r := range results {
+		if !keep(r) {
+			continue
+		}
+		a.requests++
+		times = append(times, r.Milliseconds)
+		if r.Cache == "HIT" {
+			a.hits++
+		}
+		if r.Error == "" {
+			continue
+		}
+		if strings.HasPrefix(r.Error, "body after ") {
+			a.cut++
+		} else {
+			a.failed++
+		}
+		if len(a.errors) < 5 {
+			a.errors = append(a.errors, fmt.Sprintf("%s %s %s: %s", time.UnixMilli(r.Began).Format("15:04:05.000"), r.Path, r.Cache, r.Error))
+		}
+	}
+	slices.Sort(times)
+	if n := len(times); n > 0 {
+		a.p99 = times[n*99/100]
+	}
+	return a
+}
+
+// ended is when the client had the whole response, or its error.
+func ended(r report.Result) time.Time {
+	return time.UnixMilli(r.Began).Add(time.Duration(r.Milliseconds * float64(time.Millisecond)))
+}
+
+func began(r report.Result) time.Time { return time.UnixMilli(r.Began) }

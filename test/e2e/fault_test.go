@@ -1,0 +1,308 @@
+package e2e
+
+import (
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/test/client/report"
+)
+
+// workers is how many requests of a load are under way at once.
+const workers = 8
+
+// TestFaults breaks the disks of a CacheNode, its configuration, its programs and the control plane, under load.
+func TestFaults(t *testing.T) {
+	if cluster(t, "kind") != "native" {
+		t.Skip("faults of disks are made on the native cluster only: CLUSTER=native test/e2e/run")
+	}
+	cluster(t, "recycle")
+	s := newSuite(t)
+	kubectl(t, "", "apply", "-f", "../../config/samples/cachenode.yaml")
+	must(t, edit(`{"spec":{"rollout":{"workerShutdownTimeout":"10s"}}}`))
+	s.current(t)
+	p := s.target(t, name+"-0")
+	p.warm(t, many)
+	for _, step := range []struct {
+		name string
+		run  func(*testing.T, *target)
+	}{
+		{"fifty edits in a row", fiftyEdits},
+		{"a configuration that the running master refuses", refusedByMaster},
+		{"a disk that fills slowly", fillsSlowly},
+		{"a disk that is full at once", fillsAtOnce},
+		{"a disk that is remounted read-only", readOnly},
+		{"a disk that hangs", hangs},
+		{"a disk that dies", dies},
+		{"two disks that die, and then the third", allDie},
+		{"the agent is killed", killsAgent},
+		{"nginx is killed", killsNginx},
+		{"operator and API server are stopped", stopsControlPlane},
+	} {
+		if !t.Run(step.name, func(t *testing.T) { step.run(t, p) }) {
+			t.Log(kubectl(t, "", "get", "cachenodes,pods,pvc,events", "-o", "wide"))
+			t.Log(kubectl(t, "", "logs", p.name, "-c", naming.AgentContainer, "--tail=40"))
+			t.FailNow() // the steps build on each other
+		}
+	}
+	kubectl(t, "", "delete", "cachenode", name, "--wait")
+}
+
+// ejected is what the tests of failing disks have in common: a calm time, a fault under load, the time at which the disk
+// left the configuration, and what became of the requests.
+type ejected struct {
+	disk         string
+	fault, gone  time.Time
+	calm, during []report.Result
+}
+
+// eject has a disk fail under load.
+func (p *target) eject(t *testing.T, disk string, paths []string, fault func(), within time.Duration, reasons ...string) ejected {
+	t.Helper()
+	e := ejected{disk: disk}
+	e.calm = p.load(t, paths, 6*time.Second, 300, workers)()
+	wait := p.load(t, paths, within+10*time.Second, 300, workers)
+	time.Sleep(2 * time.Second)
+	before := p.version(t)
+	e.fault = time.Now()
+	fault()
+	e.gone = p.changes(t, before, within)
+	p.becomes(t, disk, 15*time.Second, reasons...)
+	e.during = wait()
+	t.Logf("out of the configuration %s after the fault began", e.gone.Sub(e.fault).Round(time.Millisecond))
+	return e
+}
+
+// check holds it to: no failed request but for bodies that were on their way when the disk failed, none of them after the
+// ejection; and the other disks' HITs are as many as before, to 2 points.
+func (p *target) check(t *testing.T, e ejected) {
+	t.Helper()
+	all := count(e.during, func(report.Result) bool { return true })
+	after := count(e.during, func(r report.Result) bool { return began(r).After(e.gone) })
+	others := func(r report.Result) bool { return p.disk(r.Path) != e.disk }
+	calm, during := count(e.calm, others), count(e.during, others)
+	t.Logf("before: the other disks %s", calm)
+	t.Logf("during: all %s; those that began after the ejection: %s; the other disks: %s", all, after, during)
+	if all.failed > 0 || all.cut > workers {
+		t.Errorf("%d requests failed, want none; %d bodies were cut, want at most the %d that were on their way: %v", all.failed, all.cut, workers, all.errors)
+	}
+	if after.failed+after.cut > 0 {
+		t.Errorf("after the ejection: %v", after.errors)
+	}
+	if during.ratio() < calm.ratio()-2 {
+		t.Errorf("the other disks' HIT ratio fell from %.1f%% to %.1f%%", calm.ratio(), during.ratio())
+	}
+	if all.requests < 1000 {
+		t.Errorf("%d requests are too few to show anything", all.requests)
+	}
+}
+
+func fillsSlowly(t *testing.T, p *target) {
+	before := p.identity(t)
+	p.fault(t, "fill", "disk1", "150")
+	stop := make(chan struct{})
+	e := p.eject(t, "disk1", append(fresh("slowly", 3000), many...), func() {
+		go func() { defer close(stop); p.fault(t, "fill", "disk1", "0", "4") }()
+	}, 40*time.Second, "Full")
+	free := strings.Fields(kubectl(t, "", "exec", p.name, "-c", naming.Container, "--", "df", "-m", "--output=avail", naming.DiskDir("disk1")))[1]
+	<-stop
+	t.Logf("%s MiB were free some seconds after the ejection", free)
+	p.check(t, e)
+	p.comesBack(t, "disk1", before, func() { p.fault(t, "unfill", "disk1") })
+}
+
+func fillsAtOnce(t *testing.T, p *target) {
+	before := p.identity(t)
+	e := p.eject(t, "disk1", append(fresh("at-once", 3000), many...), func() { p.fault(t, "fill", "disk1", "0") }, 15*time.Second, "Full")
+	p.check(t, e)
+	p.comesBack(t, "disk1", before, func() { p.fault(t, "unfill", "disk1") })
+}
+
+func readOnly(t *testing.T, p *target) {
+	before := p.identity(t)
+	e := p.eject(t, "disk1", append(fresh("read-only", 3000), many...), func() { p.fault(t, "readonly", "disk1") }, 15*time.Second, "ReadOnly")
+	p.check(t, e)
+	p.comesBack(t, "disk1", before, func() { p.fault(t, "writable", "disk1") })
+}
+
+// comesBack lifts a fault: the disk is in use again without a restart, and its objects are HITs.
+func (p *target) comesBack(t *testing.T, disk, identity string, lift func()) {
+	t.Helper()
+	begun := time.Now()
+	lift()
+	p.becomes(t, disk, 90*time.Second)
+	t.Logf("in use again %s after the fault was lifted", time.Since(begun).Round(100*time.Millisecond))
+	if got := p.identity(t); got != identity {
+		t.Errorf("the pod was restarted: %s, was %s", got, identity)
+	}
+	p.current(t)
+	p.warm(t, many)
+}
+
+// hangs throttles a disk to one read a second. Its keys get no answer from the article's configuration; here they do from
+// ten seconds after the fault on.
+func hangs(t *testing.T, p *target) {
+	const disk, deadline = "disk2", 10 * time.Second
+	before := p.identity(t)
+	var own, others []string
+	for _, path := range many {
+		if p.disk(path) == disk {
+			own = append(own, path)
+		} else {
+			others = append(others, path)
+		}
+	}
+	othersCalm := p.load(t, others, 6*time.Second, 200, 4)()
+	uid := string(p.pod(t).UID)
+	must(t, os.WriteFile("/proc/sys/vm/drop_caches", []byte("1"), 0o644)) // or the page cache would hide the disk
+	p.fault(t, "throttle", disk, uid, "1")
+	fault := time.Now()
+	reads := p.fault(t, "throttled", disk, uid)
+	version := p.version(t)
+	// Each request of the disk's keys that hangs holds a worker of the client.
+	waitOwn := p.load(t, own, 40*time.Second, 20, 400)
+	waitOthers := p.load(t, others, 40*time.Second, 200, 4)
+	gone := p.changes(t, version, 20*time.Second)
+	p.becomes(t, disk, 15*time.Second, "Slow")
+	ownResults, othersResults := waitOwn(), waitOthers()
+	readsAfter := p.fault(t, "throttled", disk, uid)
+	t.Logf("out of the configuration %s after the fault; the throttle let %s and then %s reads through", gone.Sub(fault).Round(time.Millisecond), reads, readsAfter)
+
+	late := count(ownResults, func(r report.Result) bool { return began(r).After(fault.Add(deadline)) })
+	early := func(r report.Result) bool { return !began(r).After(fault.Add(deadline)) }
+	waited := count(ownResults, early)
+	t.Logf("the disk's keys: later than %s after the fault %s; before that %s", deadline, late, waited)
+	if late.failed+late.cut > 0 || late.requests < 100 || late.p99 > 1000 {
+		t.Errorf("requests later than %s after the fault: %s %v", deadline, late, late.errors)
+	}
+	const timeout = 10 * time.Second // the spec's workerShutdownTimeout
+	for _, r := range ownResults {
+		if early(r) && ended(r).After(gone.Add(timeout+2*time.Second)) {
+			t.Errorf("a request that waited ended %s after the reload", ended(r).Sub(gone))
+			break
+		}
+	}
+	calm, during := count(othersCalm, func(report.Result) bool { return true }), count(othersResults, func(report.Result) bool { return true })
+	t.Logf("the other disks: before %s; during %s", calm, during)
+	if during.failed+during.cut > 0 || during.ratio() < calm.ratio()-2 || during.p99 > max(3*calm.p99, 50) {
+		t.Errorf("the other disks: before %s, during %s: %v", calm, during, during.errors)
+	}
+	p.comesBack(t, disk, before, func() { p.fault(t, "throttle", disk, uid, "0") })
+}
+
+// dies shuts a disk's file system down, and repairs it.
+func dies(t *testing.T, p *target) {
+	e := p.eject(t, "disk3", many, func() { p.fault(t, "shutdown", "disk3") }, 5*time.Second, "Shutdown")
+	p.check(t, e)
+	log := kubectl(t, "", "logs", p.name, "-c", naming.Container, "--tail=-1")
+	t.Logf("nginx met %d I/O errors", strings.Count(log, "(5: Input/output error)"))
+	p.repair(t, "disk3")
+
+	hits := map[string]tally{}
+	for _, r := range p.run(t, "fetch", many, "-keepalive")() {
+		a := hits[p.disk(r.Path)]
+		a.requests++
+		if r.Error != "" {
+			a.failed++
+		} else if r.Cache == "HIT" {
+			a.hits++
+		}
+		hits[p.disk(r.Path)] = a
+	}
+	for disk, a := range hits {
+		t.Logf("after the repair: %s: %d of %d objects are HITs", disk, a.hits, a.requests)
+		if want := 99.0; a.failed > 0 || a.ratio() < want {
+			t.Errorf("after the repair: %s: %d failed, %.1f%% HITs, want %.0f%%", disk, a.failed, a.ratio(), want)
+		}
+	}
+}
+
+// repair says that disks are repaired, as a person would, and mounts them once the operator has let the pod go.
+func (p *target) repair(t *testing.T, disks ...string) {
+	t.Helper()
+	old := p.pod(t).UID
+	out, err := exec.Command(os.Getenv("CACHENODE_TEST_PLUGIN"), append([]string{"repaired", "--namespace", namespace, p.name}, disks...)...).CombinedOutput()
+	if err != nil {
+		t.Fatalf("kubectl cachenode repaired: %v\n%s", err, out)
+	}
+	begun := time.Now()
+	for _, disk := range disks {
+		p.fault(t, "remount", disk)
+	}
+	deadline := time.Now().Add(2 * time.Minute)
+	for pods := p.cachePods(t); ; pods = p.cachePods(t) {
+		back := false
+		for _, pod := range pods {
+			back = back || (pod.Name == p.name && pod.UID != old && isReady(pod))
+		}
+		if back {
+			break
+		}
+		if time.Now().After(deadline) {
+			t.Fatal("the pod does not come back")
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	for _, disk := range disks {
+		p.becomes(t, disk, 30*time.Second)
+	}
+	p.current(t)
+	t.Logf("the pod was evicted and is back %s after the repair was declared", time.Since(begun).Round(100*time.Millisecond))
+}
+
+// allDie shuts down two disks, and then the third: the pod serves on, from the one that is left and then from the origin.
+func allDie(t *testing.T, p *target) {
+	before := p.identity(t)
+	first := p.version(t)
+	wait := p.load(t, many, 25*time.Second, 200, workers)
+	time.Sleep(time.Second)
+	p.fault(t, "shutdown", "disk1")
+	p.fault(t, "shutdown", "disk2")
+	p.changes(t, first, 5*time.Second)
+	for _, disk := range []string{"disk1", "disk2"} {
+		p.becomes(t, disk, 15*time.Second, "Shutdown")
+	}
+	time.Sleep(2 * time.Second)
+	second := p.version(t)
+	p.fault(t, "shutdown", "disk3")
+	gone := p.changes(t, second, 5*time.Second)
+	p.becomes(t, "disk3", 15*time.Second, "Shutdown")
+	results := wait()
+	all := count(results, func(report.Result) bool { return true })
+	last := count(results, func(r report.Result) bool { return began(r).After(gone) })
+	t.Logf("all %s; after the last disk %s", all, last)
+	if all.failed > 0 || all.cut > 3*workers || last.cut > 0 {
+		t.Errorf("%v", all.errors)
+	}
+	for _, r := range results {
+		if began(r).After(gone) && r.Cache != "UNCACHED" {
+			t.Errorf("without a disk %s is %s", r.Path, r.Cache)
+			break
+		}
+	}
+	if got := p.identity(t); got != before || !isReady(*p.pod(t)) {
+		t.Errorf("the pod is %s, was %s; ready: %t", got, before, isReady(*p.pod(t)))
+	}
+	for _, c := range p.node(t).Status.Conditions {
+		if c.Type == v1alpha1.ConditionDegraded && (c.Status != "True" || !strings.Contains(c.Message, "disk3")) {
+			t.Errorf("Degraded is %s: %s", c.Status, c.Message)
+		}
+	}
+	p.repair(t, "disk1", "disk2", "disk3")
+	p.warm(t, many)
+}
+
+// nginxWorkers counts nginx's processes in the pod, but for the master.
+func (p *target) nginxWorkers(t *testing.T) int {
+	t.Helper()
+	out := kubectl(t, "", "exec", p.name, "-c", naming.Container, "--", "sh", "-c", `cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' '\n' | grep -c "nginx: worker" || true`)
+	n, err := strconv.Atoi(strings.TrimSpace(out))
+	must(t, err)
+	return n
+}
+
