@@ -53,7 +53,9 @@ type Agent struct {
 	// retry is the value of the pod's annotation that asks to try a refused revision again.
 	retry   string
 	problem string
-	nginx    string // nginx's own version
+	nginx   string // nginx's own version
+	// strange counts the checks in a row in which nginx ran something else. Only the conductor uses it.
+	strange int
 }
 
 // applied is a configuration with what it was made from.
@@ -181,6 +183,7 @@ func (a *Agent) bring(ctx context.Context, node agentapi.Node) time.Duration {
 		return checkInterval
 	}
 	if err == nil {
+		a.metrics.Reload("taken")
 		a.took(node, config)
 		a.Log.Info("nginx took the configuration", "version", config.Version, "failedDisks", facts.Failed, "took", time.Since(begun).Round(time.Millisecond))
 		return 0
@@ -251,7 +254,9 @@ func (a *Agent) check(ctx context.Context) {
 		version = ""
 	}
 	current := a.current()
-	if version != "" && current != nil && version != current.config.Version {
+	if version == "" || current == nil || version == current.config.Version {
+		a.strange = 0
+	} else if a.strange++; a.strange > 1 { // once may be an old worker's last answer
 		a.Log.Warn("nginx runs another configuration", "version", version, "want", current.config.Version)
 		if err := a.Nginx.Reload(ctx, current.config.Version); err != nil {
 			a.setProblem(err)
@@ -296,7 +301,6 @@ func (a *Agent) isRefused(revision string) bool {
 }
 
 func (a *Agent) took(node agentapi.Node, config cache.Config) {
-	a.metrics.Reload("taken")
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	if a.refusal != nil && a.refusal.Revision == node.Revision {

@@ -102,7 +102,7 @@ func nginxContainer(in PodInput) corev1.Container {
 			TimeoutSeconds:      5,
 			FailureThreshold:    3,
 		},
-		Lifecycle: &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: deregistrationSeconds}}},
+		Lifecycle:       &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: deregistrationSeconds}}},
 		SecurityContext: containerSecurity(),
 	}
 }

@@ -224,6 +224,9 @@ func fresh(name string, n int) []string {
 	return paths
 }
 
+// cut is how the error of a response begins that broke off.
+const cut = "body after "
+
 // tally sums results up.
 type tally struct {
 	requests, hits, failed, cut int
@@ -234,7 +237,7 @@ type tally struct {
 func (a tally) ratio() float64 { return 100 * float64(a.hits) / float64(max(a.requests, 1)) }
 
 func (a tally) String() string {
-	return fmt.Sprintf("%d requests, %d failed, %d bodies cut, %.1f%% HITs, p99 %.1f ms", a.requests, a.failed, a.cut, a.ratio(), a.p99)
+	return fmt.Sprintf("%d requests, %d failed, %d broke off, %.1f%% HITs, p99 %.1f ms", a.requests, a.failed, a.cut, a.ratio(), a.p99)
 }
 
 // count sums up the results that keep selects. A body that broke off after its header is cut; every other error is a
@@ -254,7 +257,7 @@ func count(results []report.Result, keep func(report.Result) bool) tally {
 		if r.Error == "" {
 			continue
 		}
-		if strings.HasPrefix(r.Error, "body after ") {
+		if strings.HasPrefix(r.Error, cut) {
 			a.cut++
 		} else {
 			a.failed++

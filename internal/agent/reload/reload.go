@@ -48,6 +48,10 @@ type Nginx struct {
 	reload bool // lines of level emerg are of interest
 }
 
+// answersInRow is how many answers with the new version, each over a connection of its own, show that the new workers are
+// there and the old ones take no more connections.
+const answersInRow = 5
+
 // Apply makes nginx run the configuration. Where nginx does not run yet, it is left in place for its start. On failure
 // the file of before is in place again, and the running nginx goes on as it was.
 func (n *Nginx) Apply(ctx context.Context, config cache.Config, caBundle string) error {
@@ -98,10 +102,14 @@ func (n *Nginx) Reload(ctx context.Context, version string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, n.TakeTimeout)
 	defer cancel()
-	for {
+	for row := 0; ; {
 		if got, err := n.Version(ctx); err == nil && got == version {
-			return nil
+			if row++; row == answersInRow {
+				return nil
+			}
+			continue
 		}
+		row = 0
 		if lines := n.emergencies(); len(lines) > 0 {
 			return &RefusedError{Message: strings.Join(lines, "; ")}
 		}
@@ -229,7 +237,7 @@ func (n *Nginx) signal(s syscall.Signal) error {
 // write writes a file as a whole or not at all.
 func (n *Nginx) write(path, text string) error {
 	temporary := n.Root + path + ".tmp"
-	if err := os.WriteFile(temporary, []byte(text), 0o640); err != nil { //nolint:gosec // the group is nginx's, as the user
+	if err := os.WriteFile(temporary, []byte(text), 0o644); err != nil { //nolint:gosec // nothing in it is secret
 		return err
 	}
 	return os.Rename(temporary, n.Root+path)

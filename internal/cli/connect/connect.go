@@ -13,7 +13,9 @@ import (
 )
 
 // Flags are kubectl's own for reaching a cluster, such as --context and --namespace.
-type Flags struct{ config *genericclioptions.ConfigFlags }
+type Flags struct {
+	config *genericclioptions.ConfigFlags
+}
 
 // Add adds the flags to a command.
 func Add(command *cobra.Command) *Flags {

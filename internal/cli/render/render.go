@@ -29,7 +29,7 @@ import (
 // options are the command's flags.
 type options struct {
 	file, output, namespace, caBundle, clusterDomain, agentImage string
-	resolvers                                        []string
+	resolvers                                                    []string
 }
 
 // New makes the command.

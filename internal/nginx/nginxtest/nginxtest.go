@@ -177,6 +177,13 @@ func (n *Nginx) Reports() []string {
 	return slices.Clone(n.reports)
 }
 
+// Program is the command that runs nginx here, for what is to run it by itself.
+func (n *Nginx) Program() []string {
+	n.t.Helper()
+	n.namespace()
+	return []string{"nsenter", "--net=" + n.netns(), "chroot", "--userspec=101:101", n.Root, "nginx"}
+}
+
 // Log is what nginx has logged so far.
 func (n *Nginx) Log() string {
 	n.t.Helper()

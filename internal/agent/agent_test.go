@@ -1,0 +1,293 @@
+package agent
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/agent/nginxlog"
+	"github.com/cachenode/cachenode-operator/internal/agent/reload"
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
+	"github.com/cachenode/cachenode-operator/internal/schema"
+	"github.com/cachenode/cachenode-operator/test/xfs"
+)
+
+const edge = `
+apiVersion: cachenode.io/v1alpha1
+kind: CacheNode
+metadata: {name: edge, namespace: default}
+spec:
+  disks: [{name: disk1, size: 512Mi}, {name: disk2, size: 512Mi}]
+  origin: {servers: [{host: 127.0.0.1, port: 9000}], fallbackConcurrency: 1}
+  cache: {key: [RequestURI, Host]}
+  logs: {level: Notice}
+  monitoring: {requestSampling: 100}
+`
+
+// pod is what a pod is to an agent: real nginx, two real disks, and the files that a kubelet would write.
+type pod struct {
+	t     *testing.T // the subtest that is running
+	whole *testing.T
+	nginx *nginxtest.Nginx
+	paths Paths
+	agent *Agent
+	stop  context.CancelFunc
+}
+
+func newPod(t *testing.T) *pod {
+	t.Helper()
+	p := &pod{t: t, whole: t, nginx: nginxtest.New(t)}
+	for _, disk := range []string{"disk1", "disk2"} {
+		xfs.Mount(t, p.nginx.Root+naming.DiskDir(disk))
+		p.nginx.Disk(disk)
+	}
+	p.paths = Paths{Config: t.TempDir(), PodInfo: t.TempDir(), ResolvConf: filepath.Join(t.TempDir(), "resolv.conf"), Root: p.nginx.Root}
+	p.write(p.paths.ResolvConf, "nameserver 127.0.0.1\n")
+	p.write(filepath.Join(p.paths.PodInfo, naming.CPULimitFile), "2000")
+	p.annotate("")
+	return p
+}
+
+func (p *pod) write(path, text string) {
+	p.t.Helper()
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+func (p *pod) annotate(revision string) {
+	p.t.Helper()
+	p.write(filepath.Join(p.paths.PodInfo, naming.AnnotationsFile), fmt.Sprintf("%s=%q\n", naming.AnnotationRevision, revision))
+}
+
+// offer writes node.json under a key of the ConfigMap and returns its revision.
+func (p *pod) offer(key string, change func(*v1alpha1.CacheNodeSpec)) string {
+	p.t.Helper()
+	node, errs, err := schema.Decode([]byte(edge))
+	if err != nil || len(errs) > 0 {
+		p.t.Fatal(err, errs)
+	}
+	if change != nil {
+		change(&node.Spec)
+	}
+	n, err := agentapi.NewNode(node, "", "cluster.local", nil)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	text, err := json.Marshal(n)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	p.write(filepath.Join(p.paths.Config, key), string(text))
+	return n.Revision
+}
+
+// start runs an agent as cmd/agent does, but for its servers.
+func (p *pod) start() {
+	p.t.Helper()
+	client := p.nginx.Client()
+	client.Transport.(*http.Transport).DisableKeepAlives = true
+	p.agent = New(p.paths, &reload.Nginx{
+		Program: p.nginx.Program(), Root: p.nginx.Root, URL: fmt.Sprintf("http://127.0.0.1:%d", naming.PrivatePort),
+		Client: client, TestTimeout: 15 * time.Second, TakeTimeout: 15 * time.Second,
+	}, slog.New(slog.NewTextHandler(p.whole.Output(), nil)), "test")
+	socket, err := nginxlog.Listen(p.nginx.Root + naming.LogSocket)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if err := os.Chmod(p.nginx.Root+naming.LogSocket, 0o666); err != nil { // nginx is another user here
+		p.t.Fatal(err)
+	}
+	watcher, err := p.agent.watchFiles()
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var group sync.WaitGroup
+	group.Go(func() { p.agent.Run(ctx) })
+	group.Go(func() { nginxlog.Serve(ctx, socket, p.agent) })
+	group.Go(func() { _ = p.agent.follow(ctx, watcher) })
+	p.stop = func() { cancel(); group.Wait() }
+	p.whole.Cleanup(p.stop)
+	p.eventually("the agent has a configuration for nginx", p.agent.Started)
+}
+
+func (p *pod) eventually(what string, is func() bool) {
+	p.t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !is(); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			p.t.Fatalf("%s: not so after 20 s; the report is %+v", what, p.agent.Report())
+		}
+	}
+}
+
+// get asks nginx for a path.
+func (p *pod) get(path string) (status int, cache string, header http.Header) {
+	p.t.Helper()
+	request, err := http.NewRequest(http.MethodGet, "http://127.0.0.1:8080"+path, nil)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	response, err := p.nginx.Client().Do(request)
+	if err != nil {
+		p.t.Error(err)
+		return 0, "", nil
+	}
+	defer func() { _ = response.Body.Close() }()
+	_, _ = io.Copy(io.Discard, response.Body)
+	return response.StatusCode, response.Header.Get("X-Cache"), response.Header
+}
+
+func (p *pod) hangups() int { return strings.Count(p.nginx.Log(), "signal 1 (SIGHUP) received") }
+
+func TestAgent(t *testing.T) {
+	p := newPod(t)
+	stable := p.offer(naming.StableKey, nil)
+	var slow atomic.Bool
+	p.nginx.Serve("127.0.0.1:9000", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		if slow.Load() {
+			time.Sleep(time.Second)
+		}
+		_, _ = io.WriteString(w, "origin")
+	}))
+	p.start()
+	p.nginx.Start()
+	runs := func(revision string) func() bool {
+		return func() bool { return p.agent.Report().Revision == revision }
+	}
+	p.eventually("nginx runs stable", runs(stable))
+
+	t.Run("the candidate, when the annotation names it", func(t *testing.T) {
+		p.t = t
+		candidate := p.offer(naming.CandidateKey, func(s *v1alpha1.CacheNodeSpec) { s.Cache.MinUses = new(int32(2)) })
+		time.Sleep(300 * time.Millisecond)
+		if got := p.agent.Report().Revision; got != stable {
+			t.Errorf("nginx runs %s without having been told", got)
+		}
+		p.annotate(candidate)
+		p.eventually("nginx runs the candidate", runs(candidate))
+		p.annotate(stable)
+		p.eventually("nginx runs stable again", runs(stable))
+	})
+
+	t.Run("the annotation comes before the ConfigMap", func(t *testing.T) {
+		p.t = t
+		change := func(s *v1alpha1.CacheNodeSpec) { s.Cache.MinUses = new(int32(3)) }
+		revision := p.offer("later.json", change)
+		p.annotate(revision)
+		time.Sleep(300 * time.Millisecond)
+		p.offer(naming.CandidateKey, change)
+		p.eventually("nginx runs the candidate", runs(revision))
+		p.annotate(stable)
+		p.eventually("nginx runs stable again", runs(stable))
+	})
+
+	t.Run("what nginx refuses is reported, and what runs goes on", func(t *testing.T) {
+		p.t = t
+		hangups := p.hangups()
+		bad := p.offer(naming.CandidateKey, func(s *v1alpha1.CacheNodeSpec) { s.IO.SendfileMaxChunk, s.Logs.Level = nil, "Loud" })
+		p.annotate(bad)
+		p.eventually("the refusal is reported", func() bool {
+			r := p.agent.Report().Refusal
+			return r != nil && r.Revision == bad && strings.Contains(r.Message, `invalid log level ""`)
+		})
+		if status, _, _ := p.get("/x"); status != http.StatusOK || p.agent.Report().Revision != stable || p.hangups() != hangups {
+			t.Errorf("status %d, report %+v", status, p.agent.Report())
+		}
+		time.Sleep(2500 * time.Millisecond) // the agent looks every second
+		if !strings.Contains(p.metrics(), `cachenode_reloads_total{result="refused"} 1`+"\n") {
+			t.Error("a refused revision is tried again and again")
+		}
+		p.annotate(stable)
+		p.eventually("nginx runs stable", runs(stable))
+	})
+
+	t.Run("an agent that comes back changes nothing", func(t *testing.T) {
+		p.t = t
+		hangups := p.hangups()
+		p.stop()
+		if status, _, _ := p.get("/x"); status != http.StatusOK {
+			t.Errorf("without an agent: status %d", status)
+		}
+		p.start()
+		p.eventually("the new agent reports", runs(stable))
+		if got := p.hangups(); got != hangups {
+			t.Errorf("%d reloads", got-hangups)
+		}
+	})
+
+	t.Run("requests are counted", func(t *testing.T) {
+		p.t = t
+		for range 3 {
+			p.get("/counted")
+		}
+		p.eventually("one MISS and two HITs are counted", func() bool {
+			text := p.metrics()
+			return strings.Contains(text, `cachenode_requests_total{cache="MISS",disk="disk`) && strings.Contains(text, `cache="HIT",disk="`) &&
+				strings.Contains(text, `cachenode_first_byte_seconds_count{disk="`)
+		})
+	})
+
+	t.Run("a disk that dies leaves the configuration", func(t *testing.T) {
+		p.t = t
+		begun := time.Now()
+		xfs.Shutdown(t, p.nginx.Root+naming.DiskDir("disk1"))
+		p.eventually("disk1 has no share", func() bool {
+			r := p.agent.Report()
+			return r.Disks[0].Status == "Failed" && r.Disks[0].NeedsNewPod && r.Disks[0].Share == 0 && r.Disks[1].Share == 10000
+		})
+		t.Logf("out of the configuration after %s", time.Since(begun).Round(time.Millisecond))
+		for i := range 40 {
+			if status, cache, header := p.get(fmt.Sprintf("/after/%d", i)); status != http.StatusOK || cache != "MISS" || header.Get("X-Cache-Disk") != "disk2" {
+				t.Errorf("%d %s on %s", status, cache, header.Get("X-Cache-Disk"))
+			}
+		}
+	})
+
+	t.Run("without a disk the origin serves, only so many at once", func(t *testing.T) {
+		p.t = t
+		xfs.Shutdown(t, p.nginx.Root+naming.DiskDir("disk2"))
+		p.eventually("nothing is cached", func() bool { _, cache, _ := p.get("/uncached"); return cache == "UNCACHED" })
+		slow.Store(true)
+		var group sync.WaitGroup
+		var served, rejected atomic.Int32
+		for range 5 {
+			group.Go(func() {
+				switch status, _, header := p.get("/slow"); {
+				case status == http.StatusOK:
+					served.Add(1)
+				case status == http.StatusServiceUnavailable && header.Get("Retry-After") == "1":
+					rejected.Add(1)
+				default:
+					t.Errorf("status %d, Retry-After %q", status, header.Get("Retry-After"))
+				}
+			})
+		}
+		group.Wait()
+		if served.Load() != 1 || rejected.Load() != 4 {
+			t.Errorf("%d were served and %d rejected, want 1 and 4", served.Load(), rejected.Load())
+		}
+		p.eventually("they are counted", func() bool { return strings.Contains(p.metrics(), "cachenode_uncached_rejected_total 4\n") })
+	})
+}
+
+// metrics is what Prometheus would read.
+func (p *pod) metrics() string {
+	recorder := httptest.NewRecorder()
+	p.agent.Metrics().Handler().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+	return recorder.Body.String()
+}

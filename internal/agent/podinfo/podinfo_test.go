@@ -1,0 +1,67 @@
+package podinfo
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cachenode/cachenode-operator/internal/naming"
+)
+
+func write(t *testing.T, name, text string) (dir string) {
+	t.Helper()
+	dir = t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return dir
+}
+
+func TestAnnotations(t *testing.T) {
+	dir := write(t, naming.AnnotationsFile, `cachenode.io/revision="abc"`+"\n"+`a="two\nlines, a \" and a ="`+"\n"+"garbage\n"+`b=unquoted`)
+	got, err := Annotations(dir)
+	want := map[string]string{"cachenode.io/revision": "abc", "a": "two\nlines, a \" and a ="}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Errorf("error %v (-want +got)\n%s", err, diff)
+	}
+	if _, err := Annotations(t.TempDir()); err == nil {
+		t.Error("no file, no error")
+	}
+}
+
+// FuzzAnnotations: what the kubelet writes is read back.
+func FuzzAnnotations(f *testing.F) {
+	f.Add("a", "b")
+	f.Add("a", "\"\n\\=")
+	f.Fuzz(func(t *testing.T, before, value string) {
+		text := "first=" + strconv.Quote(before) + "\nkey=" + strconv.Quote(value) + "\n"
+		if got := parseAnnotations(text); got["key"] != value || got["first"] != before {
+			t.Errorf("%q is read as %q", text, got)
+		}
+	})
+}
+
+func TestWorkers(t *testing.T) {
+	for text, want := range map[string]int32{"1000": 1, "1001": 2, "100": 1, "3500\n": 4, "99999999": 1024, "": 0, "x": 0, "0": 0, "-5": 0} {
+		got, err := Workers(write(t, naming.CPULimitFile, text))
+		if got != want || (err == nil) != (want > 0) {
+			t.Errorf("%q: %d workers, error %v; want %d", text, got, err, want)
+		}
+	}
+}
+
+func TestResolvers(t *testing.T) {
+	got, err := Resolvers(filepath.Join(write(t, "resolv.conf", "search a\nnameserver 10.96.0.10\nnameserver fd00::1\n"), "resolv.conf"))
+	if want := []string{"10.96.0.10", "[fd00::1]"}; err != nil || !slices.Equal(got, want) {
+		t.Errorf("got %v (error %v), want %v", got, err, want)
+	}
+	for _, servers := range [][]string{nil, {"dns.example.com"}, {"10.0.0.1; return 200"}} {
+		if _, err := NginxAddresses(servers); err == nil {
+			t.Errorf("%v: no error", servers)
+		}
+	}
+}

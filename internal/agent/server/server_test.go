@@ -1,0 +1,169 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/pki"
+)
+
+const name = "edge.default.agent.cachenode.io"
+
+// mount writes what a pod mounts of the Secret.
+func mount(t *testing.T, dir string, data map[string][]byte) {
+	t.Helper()
+	for _, key := range []string{naming.ServerCertificateKey, naming.ServerKeyKey, naming.AuthorityKey} {
+		must(t, os.WriteFile(filepath.Join(dir, key), data[key], 0o600))
+	}
+}
+
+func issue(t *testing.T, data map[string][]byte, name string, at time.Time) map[string][]byte {
+	t.Helper()
+	renewed, _, err := pki.Renew(data, name, at)
+	must(t, err)
+	return renewed
+}
+
+func TestReports(t *testing.T) {
+	now := time.Now()
+	dir := t.TempDir()
+	first := issue(t, nil, name, now)
+	mount(t, dir, first)
+	want := agentapi.Report{
+		AgentVersion: "v1", Revision: "abc", Since: now.UTC().Truncate(time.Second),
+		Disks: []agentapi.DiskReport{{Name: "disk1", Status: "Failed", Reason: "IOError", NeedsNewPod: true}},
+	}
+	address := serve(t, Reports(func() agentapi.Report { return want }), TLS(dir))
+	ask := func(data map[string][]byte, name string) (agentapi.Report, error) {
+		config, err := pki.Client(data, name)
+		must(t, err)
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		return agentapi.NewClient(config).Report(ctx, address)
+	}
+
+	t.Run("the operator reads it", func(t *testing.T) {
+		got, err := ask(first, name)
+		if diff := cmp.Diff(want, got); diff != "" || err != nil {
+			t.Errorf("error %v (-want +got)\n%s", err, diff)
+		}
+	})
+	t.Run("a stranger does not", func(t *testing.T) {
+		stranger := issue(t, nil, name, now)
+		stranger[naming.AuthorityKey] = first[naming.AuthorityKey] // trusts the agent, but is not trusted
+		if _, err := ask(stranger, name); err == nil {
+			t.Error("a stranger's certificate was taken")
+		}
+		client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+		if response, err := client.Get("https://" + address + agentapi.ReportPath); err == nil {
+			_ = response.Body.Close()
+			t.Error("no certificate was asked for")
+		}
+		if response, err := http.Get("http://" + address + agentapi.ReportPath); err == nil {
+			_ = response.Body.Close()
+			if response.StatusCode == http.StatusOK {
+				t.Error("plain text was answered")
+			}
+		}
+	})
+	t.Run("the operator does not believe another's agent", func(t *testing.T) {
+		if _, err := ask(first, "other.default.agent.cachenode.io"); err == nil {
+			t.Error("the agent of another CacheNode was believed")
+		}
+		if _, err := ask(issue(t, nil, name, now), name); err == nil {
+			t.Error("an agent with an unknown authority was believed")
+		}
+	})
+	t.Run("certificates rotate without a break", func(t *testing.T) {
+		second := reissued(t, first)
+		if _, err := ask(second, name); err != nil {
+			t.Errorf("a new operator, an agent with old files: %v", err)
+		}
+		mount(t, dir, second)
+		if _, err := ask(second, name); err != nil {
+			t.Errorf("both new: %v", err)
+		}
+		if _, err := ask(first, name); err == nil {
+			t.Error("an operator that never saw the new set should not know the new agent")
+		}
+	})
+	t.Run("files that are missing", func(t *testing.T) {
+		must(t, os.Remove(filepath.Join(dir, naming.AuthorityKey)))
+		if _, err := ask(first, name); err == nil {
+			t.Error("without an authority, everybody was let in")
+		}
+	})
+}
+
+// reissued is a set that follows another and is valid now, as if that had been about to end.
+func reissued(t *testing.T, old map[string][]byte) map[string][]byte {
+	t.Helper()
+	damaged := map[string][]byte{}
+	for key, value := range old {
+		damaged[key] = value
+	}
+	delete(damaged, naming.ServerKeyKey)
+	return issue(t, damaged, name, time.Now())
+}
+
+func serve(t *testing.T, handler http.Handler, config *tls.Config) (address string) {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	address = listener.Addr().String()
+	must(t, listener.Close())
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- Serve(ctx, address, handler, config) }()
+	t.Cleanup(func() {
+		cancel()
+		must(t, <-done)
+	})
+	for range 200 {
+		if c, err := net.Dial("tcp", address); err == nil {
+			_ = c.Close()
+			return address
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	t.Fatal("the server does not start")
+	return ""
+}
+
+func TestPlain(t *testing.T) {
+	started := false
+	handler := Plain(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "numbers") }), func() bool { return started })
+	get := func(path string) int {
+		recorder := httptest.NewRecorder()
+		handler.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, path, nil))
+		return recorder.Code
+	}
+	if got := get("/started"); got != http.StatusServiceUnavailable {
+		t.Errorf("before there is a configuration: status %d", got)
+	}
+	started = true
+	for path, want := range map[string]int{"/started": 200, "/healthz": 200, "/metrics": 200, agentapi.ReportPath: 404} {
+		if got := get(path); got != want {
+			t.Errorf("%s: status %d, want %d", path, got, want)
+		}
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

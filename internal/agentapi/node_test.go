@@ -1,0 +1,117 @@
+package agentapi_test
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
+	"github.com/cachenode/cachenode-operator/internal/schema"
+)
+
+const edge = `
+apiVersion: cachenode.io/v1alpha1
+kind: CacheNode
+metadata: {name: edge, namespace: default}
+spec:
+  disks: [{name: disk1, size: 10Gi}, {name: disk2, size: 10Gi}]
+  origin: {servers: [{service: {name: origin, port: 80}}]}
+`
+
+func node(t *testing.T, text string) (agentapi.Node, []byte) {
+	t.Helper()
+	object, errs, err := schema.Decode([]byte(text))
+	if err != nil || len(errs) > 0 {
+		t.Fatal(err, errs)
+	}
+	n, err := agentapi.NewNode(object, "", "cluster.local", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	written, err := json.Marshal(n)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return n, written
+}
+
+// TestSameBytes: operator and agent render the same from node.json, as it comes out of the ConfigMap.
+func TestSameBytes(t *testing.T) {
+	n, text := node(t, edge)
+	read, err := agentapi.ReadNode(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	facts := cache.Facts{Resolvers: []string{"10.96.0.10"}}
+	operator, err := cache.Render(cache.Input{Node: n, Facts: facts})
+	if err != nil {
+		t.Fatal(err)
+	}
+	agent, err := cache.Render(cache.Input{Node: read, Facts: facts})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(operator.Text, agent.Text); diff != "" || operator.Version != agent.Version {
+		t.Errorf("operator and agent differ:\n%s", diff)
+	}
+}
+
+// TestNewerOperator: an agent reads what a newer operator writes, and passes over what it does not know.
+func TestNewerOperator(t *testing.T) {
+	_, text := node(t, edge)
+	newer := strings.NewReplacer(
+		`{"format":1,`, `{"format":7,"news":{"a":[1]},`,
+		`"spec":{`, `"spec":{"unheardOf":{"x":true},`,
+		`"media":"HDD"`, `"media":"HDD","colour":"red"`,
+	).Replace(string(text))
+	read, err := agentapi.ReadNode([]byte(newer))
+	if err != nil || len(read.Spec.Disks) != 2 {
+		t.Errorf("error %v, %+v", err, read)
+	}
+	if _, err := agentapi.ReadNode([]byte(strings.Replace(newer, `"minReader":1`, `"minReader":7`, 1))); err == nil || !strings.Contains(err.Error(), "restart the pod") {
+		t.Errorf("what only newer agents understand: error %v", err)
+	}
+	for _, damaged := range []string{"", "{", "{}", `{"format":1,"minReader":1,"revision":"a"}`} {
+		if _, err := agentapi.ReadNode([]byte(damaged)); err == nil {
+			t.Errorf("%q: no error", damaged)
+		}
+	}
+}
+
+func TestRevision(t *testing.T) {
+	base, text := node(t, edge)
+	other := func(old, with string) string {
+		n, _ := node(t, strings.Replace(edge, old, with, 1))
+		return n.Revision
+	}
+	for what, revision := range map[string]string{
+		"the order of the disks": other("{name: disk1, size: 10Gi}, {name: disk2, size: 10Gi}", "{name: disk2, size: 10Gi}, {name: disk1, size: 10Gi}"),
+		"replicas":               other("spec:", "spec:\n  replicas: 7"),
+		"the pod":                other("spec:", "spec:\n  pod: {image: x}"),
+		"the rollout's width":    other("spec:", "spec:\n  rollout: {maxUnavailable: 3}"),
+	} {
+		if revision != base.Revision {
+			t.Errorf("%s makes another revision, and a reload for nothing", what)
+		}
+	}
+	revisions := []string{base.Revision}
+	for _, with := range []string{"hosts: [a.example.com]", "cache: {minUses: 2}", "monitoring: {requestSampling: 1}", "rollout: {workerShutdownTimeout: 1m}", "io: {asyncWrite: false}"} {
+		revision := other("spec:", "spec:\n  "+with)
+		if slices.Contains(revisions, revision) {
+			t.Errorf("%s makes no revision of its own", with)
+		}
+		revisions = append(revisions, revision)
+	}
+	if !agentapi.IsWhole(text) {
+		t.Error("node.json as written is not whole")
+	}
+	for _, edited := range []string{strings.Replace(string(text), `"port":80`, `"port":81`, 1), "", "{}", strings.Replace(string(text), base.Revision, "0123456789ab", 1)} {
+		if agentapi.IsWhole([]byte(edited)) {
+			t.Errorf("an edited node.json is whole: %.60s", edited)
+		}
+	}
+}
