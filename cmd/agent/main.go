@@ -27,7 +27,12 @@ var version = "unknown"
 
 const usage = `usage:
   agent install DIR   copy this program into DIR
-  agent run           conduct nginx, watch over the disks, and report
+  agent [-config DIR] [-pod DIR] run
+                      conduct nginx, watch over the disks, and report
+  agent version       print the version
+flags:
+  -config DIR   the folder of the ConfigMap, default ` + naming.ConfigDir + `
+  -pod DIR      the folder of the downward API volume, default ` + naming.PodInfoDir + `
 `
 
 func main() {
@@ -39,6 +44,9 @@ func main() {
 
 func run(args []string) error {
 	flags := flag.NewFlagSet("agent", flag.ContinueOnError)
+	paths := agent.Paths{ResolvConf: "/etc/resolv.conf"}
+	flags.StringVar(&paths.Config, "config", naming.ConfigDir, "")
+	flags.StringVar(&paths.PodInfo, "pod", naming.PodInfoDir, "")
 	flags.Usage = func() { _, _ = io.WriteString(flags.Output(), usage) }
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -47,7 +55,7 @@ func run(args []string) error {
 	case flags.Arg(0) == "install" && flags.NArg() == 2:
 		return install(flags.Arg(1))
 	case flags.Arg(0) == "run" && flags.NArg() == 1:
-		return conduct()
+		return conduct(paths)
 	case flags.Arg(0) == "version":
 		fmt.Println(version)
 		return nil
@@ -82,7 +90,7 @@ func install(dir string) error {
 	return os.Rename(path+".next", path)
 }
 
-func conduct() error {
+func conduct(paths agent.Paths) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
 	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
@@ -90,9 +98,7 @@ func conduct() error {
 		Program: []string{"nginx"}, URL: fmt.Sprintf("http://127.0.0.1:%d", naming.PrivatePort),
 		Client: agent.LocalClient(), TestTimeout: 15 * time.Second, TakeTimeout: 30 * time.Second,
 	}
-	a := agent.New(agent.Paths{
-		Config: naming.ConfigDir, PodInfo: naming.PodInfoDir, ResolvConf: "/etc/resolv.conf",
-	}, nginx, log, version)
+	a := agent.New(paths, nginx, log, version)
 	log.Info("the agent starts", "version", version)
 	return a.Serve(ctx, agent.Addresses{
 		Plain: fmt.Sprintf(":%d", naming.MetricsPort), Reports: fmt.Sprintf(":%d", naming.AgentPort),

@@ -21,6 +21,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
+	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 // Paths are where the agent finds what it reads. In a pod they are naming's.
@@ -51,9 +52,11 @@ type Agent struct {
 	since    time.Time
 	refusal  *agentapi.Refusal
 	// retry is the value of the pod's annotation that asks to try a refused revision again.
-	retry   string
-	problem string
-	nginx   string // nginx's own version
+	retry string
+	// retrying: the last try failed for want of a disk that is not found out yet.
+	retrying bool
+	problem  string
+	nginx    string // nginx's own version
 	// strange counts the checks in a row in which nginx ran something else. Only the conductor uses it.
 	strange int
 }
@@ -62,6 +65,8 @@ type Agent struct {
 type applied struct {
 	node   agentapi.Node
 	config cache.Config
+	// madeFrom identifies revision and facts, so that nothing is rendered twice.
+	madeFrom string
 }
 
 // New makes an agent.
@@ -86,8 +91,10 @@ func (a *Agent) Wake() {
 }
 
 const (
-	// checkInterval is the time between two looks at nginx, and at files whose change nobody told of.
-	checkInterval = time.Second
+	// checkInterval is the time between two looks at nginx.
+	checkInterval = 2 * time.Second
+	// fileInterval is the time between two looks at files whose change nobody told of.
+	fileInterval = 10 * time.Second
 	// retryInterval is the time to the next try after one that failed for want of a disk that is not found out yet.
 	retryInterval = 200 * time.Millisecond
 )
@@ -95,6 +102,7 @@ const (
 // Run conducts until the context ends.
 func (a *Agent) Run(ctx context.Context) {
 	a.askNginxVersion(ctx)
+	var looked time.Time
 	timer := time.NewTimer(0)
 	defer timer.Stop()
 	for {
@@ -103,9 +111,23 @@ func (a *Agent) Run(ctx context.Context) {
 			return
 		case <-timer.C:
 		case <-a.wake:
+			looked = time.Time{}
 		}
-		timer.Reset(a.step(ctx))
+		wait := checkInterval
+		if now := time.Now(); now.Sub(looked) >= fileInterval || a.isUnsettled() {
+			looked = now
+			wait = a.step(ctx)
+		}
+		a.check(ctx)
+		timer.Reset(wait)
 	}
+}
+
+// isUnsettled is true while the agent has something to do of which no event tells.
+func (a *Agent) isUnsettled() bool {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	return a.applied == nil || a.problem != "" || a.retrying
 }
 
 // step brings nginx one step nearer to what it should run, and returns when to look again.
@@ -128,7 +150,9 @@ func (a *Agent) step(ctx context.Context) time.Duration {
 			wait = a.bring(ctx, *good)
 		}
 	}
-	a.check(ctx)
+	a.mutex.Lock()
+	a.retrying = wait < checkInterval
+	a.mutex.Unlock()
 	return wait
 }
 
@@ -165,16 +189,21 @@ func (a *Agent) bring(ctx context.Context, node agentapi.Node) time.Duration {
 		a.setProblem(err)
 		return checkInterval
 	}
+	made := node.Revision + fmt.Sprint(facts)
+	if current := a.current(); current != nil && current.madeFrom == made {
+		return checkInterval
+	}
 	config, err := cache.Render(cache.Input{Node: node, Facts: facts})
 	if err != nil {
 		a.refuse(node, err.Error())
 		return checkInterval
 	}
 	if current := a.current(); current != nil && current.config.Version == config.Version {
+		a.took(node, config, made)
 		return checkInterval
 	}
 	if a.current() == nil && a.runsAlready(ctx, config) { // this agent is new, nginx is not
-		a.took(node, config)
+		a.took(node, config, made)
 		return 0
 	}
 	begun := time.Now()
@@ -184,7 +213,7 @@ func (a *Agent) bring(ctx context.Context, node agentapi.Node) time.Duration {
 	}
 	if err == nil {
 		a.metrics.Reload("taken")
-		a.took(node, config)
+		a.took(node, config, made)
 		a.Log.Info("nginx took the configuration", "version", config.Version, "failedDisks", facts.Failed, "took", time.Since(begun).Round(time.Millisecond))
 		return 0
 	}
@@ -254,6 +283,12 @@ func (a *Agent) check(ctx context.Context) {
 		version = ""
 	}
 	current := a.current()
+	if current != nil {
+		timeout := tuning.Duration(current.node.Spec.Rollout.WorkerShutdownTimeout)
+		if killed := a.Nginx.KillStuck(time.Now(), timeout); killed > 0 {
+			a.Log.Warn("ended old workers that wait for a disk", "workers", killed)
+		}
+	}
 	if version == "" || current == nil || version == current.config.Version {
 		a.strange = 0
 	} else if a.strange++; a.strange > 1 { // once may be an old worker's last answer
@@ -300,13 +335,13 @@ func (a *Agent) isRefused(revision string) bool {
 	return a.refusal != nil && a.refusal.Revision == revision
 }
 
-func (a *Agent) took(node agentapi.Node, config cache.Config) {
+func (a *Agent) took(node agentapi.Node, config cache.Config, madeFrom string) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	if a.refusal != nil && a.refusal.Revision == node.Revision {
 		a.refusal = nil
 	}
-	a.applied = &applied{node: node, config: config}
+	a.applied = &applied{node: node, config: config, madeFrom: madeFrom}
 }
 
 func (a *Agent) answers(version string) {

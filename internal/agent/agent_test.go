@@ -105,13 +105,7 @@ func (p *pod) start() {
 		Program: p.nginx.Program(), Root: p.nginx.Root, URL: fmt.Sprintf("http://127.0.0.1:%d", naming.PrivatePort),
 		Client: client, TestTimeout: 15 * time.Second, TakeTimeout: 15 * time.Second,
 	}, slog.New(slog.NewTextHandler(p.whole.Output(), nil)), "test")
-	socket, err := nginxlog.Listen(p.nginx.Root + naming.LogSocket)
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	if err := os.Chmod(p.nginx.Root+naming.LogSocket, 0o666); err != nil { // nginx is another user here
-		p.t.Fatal(err)
-	}
+	socket := p.nginx.Agent()
 	watcher, err := p.agent.watchFiles()
 	if err != nil {
 		p.t.Fatal(err)
@@ -281,7 +275,12 @@ func TestAgent(t *testing.T) {
 		if served.Load() != 1 || rejected.Load() != 4 {
 			t.Errorf("%d were served and %d rejected, want 1 and 4", served.Load(), rejected.Load())
 		}
-		p.eventually("they are counted", func() bool { return strings.Contains(p.metrics(), "cachenode_uncached_rejected_total 4\n") })
+		_, count, _ := strings.Cut(p.metrics(), "\ncachenode_uncached_rejected_total ")
+		for deadline := time.Now().Add(10 * time.Second); !strings.HasPrefix(count, "4\n"); _, count, _ = strings.Cut(p.metrics(), "\ncachenode_uncached_rejected_total ") {
+			if time.Now().After(deadline) {
+				t.Fatalf("%.3s are counted, want 4", count)
+			}
+		}
 	})
 }
 

@@ -25,7 +25,7 @@ type Addresses struct{ Plain, Reports string }
 
 // Serve runs the agent with all that belongs to it until the context ends.
 func (a *Agent) Serve(ctx context.Context, addresses Addresses, certificates *tls.Config) error {
-	socket, err := nginxlog.Listen(a.Paths.Root + naming.LogSocket)
+	socket, err := nginxlog.Listen(ctx, naming.LogAddress)
 	if err != nil {
 		return fmt.Errorf("the log socket: %w", err)
 	}

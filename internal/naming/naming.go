@@ -57,6 +57,9 @@ const (
 	PortAgent   = "agent"
 )
 
+// LogAddress is where nginx reports requests and errors to the agent, by UDP. Nothing outside of the pod reaches it.
+const LogAddress = "127.0.0.1:8085"
+
 // Paths in a pod. Only those of emptyDirs and disks are writable.
 const (
 	// ConfigDir has the files of the ConfigMap; the agent's container alone mounts it.
@@ -67,14 +70,12 @@ const (
 	CertificateDir = "/etc/cachenode/tls"
 	// AgentDir has the agent's program.
 	AgentDir = "/opt/cachenode"
-	// RunDir has what nginx and the agent share: configuration, pid file, the log socket, nginx's temporary files.
+	// RunDir has what nginx and the agent share: configuration, pid file, nginx's temporary files.
 	RunDir = "/run/cachenode"
 	// ConfigFile is nginx's configuration, written by the agent.
 	ConfigFile = RunDir + "/nginx.conf"
 	// PIDFile holds the process id of nginx's master.
 	PIDFile = RunDir + "/nginx.pid"
-	// LogSocket is where nginx reports requests and errors to the agent.
-	LogSocket = RunDir + "/log.sock"
 )
 
 // Files in PodInfoDir.

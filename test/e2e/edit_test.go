@@ -21,47 +21,74 @@ func edit(patch string) error {
 	return err
 }
 
-// editsUnderLoad changes threads, queue and validity while clients that never retry fetch objects.
+// edits change one class of fields each (docs/concepts/changes.md). newPods says what must become of the pods.
+var edits = map[string]struct {
+	patch   string
+	newPods bool
+	want    []string // in the configuration afterwards
+}{
+	"what nginx reloads": {
+		`{"spec":{"disks":[
+		  {"name":"disk1","size":"1Gi","storageClassName":"local-disks","threadPool":{"threads":7,"maxQueue":43210}},
+		  {"name":"disk2","size":"1Gi","storageClassName":"local-disks"},
+		  {"name":"disk3","size":"1Gi","storageClassName":"local-disks"}],
+		  "cache":{"valid":[{"status":[200],"for":"2h"}]}}}`, false,
+		[]string{"thread_pool pool_disk1 threads=7 max_queue=43210;", "proxy_cache_valid 200 7200s;"},
+	},
+	"what needs new pods": {
+		`{"spec":{"disks":[
+		  {"name":"disk1","size":"1Gi","storageClassName":"local-disks","cache":{"keysZone":"9Mi"}},
+		  {"name":"disk2","size":"1Gi","storageClassName":"local-disks"},
+		  {"name":"disk3","size":"1Gi","storageClassName":"local-disks"}]}}`, true,
+		[]string{"keys_zone=cache_disk1:9m"},
+	},
+	"what changes another object": {
+		`{"spec":{"service":{"annotations":{"example.com/a":"b"}},"disruption":{"maxUnavailable":2}}}`, false, nil,
+	},
+	"what only the operator reads": {
+		`{"spec":{"rollout":{"canary":{"seconds":1},"maxUnavailable":"100%"}}}`, false, nil,
+	},
+}
+
+// editsUnderLoad makes an edit of each class while clients that never retry fetch objects.
 func editsUnderLoad(t *testing.T, s *suite) {
-	const duration = 75 * time.Second
-	before := uids(s.cachePods(t))
 	warm := s.load(t, objects[:150], 10*time.Second) // fills what is not cached yet
 	checkLoad(t, warm(), 1000)
-	calm := s.load(t, objects[:150], 15*time.Second)()
-	checkLoad(t, calm, 2000)
-	wait := s.load(t, objects[:150], duration)
-	time.Sleep(3 * time.Second) // some load before the change
-	begun := time.Now()
-	must(t, edit(`{"spec":{
-	  "disks":[
-	    {"name":"disk1","size":"1Gi","storageClassName":"local-disks","threadPool":{"threads":7,"maxQueue":4321}},
-	    {"name":"disk2","size":"1Gi","storageClassName":"local-disks"},
-	    {"name":"disk3","size":"1Gi","storageClassName":"local-disks"}],
-	  "cache":{"valid":[{"status":[200],"for":"2h"}]}}}`))
-	node := s.current(t)
-	took := time.Since(begun)
-	if took > duration-5*time.Second {
-		t.Errorf("the rollout took %s, longer than the load", took)
-	}
-	busy := wait()
-	checkLoad(t, busy, 15000)
-	checkLatency(t, calm, busy)
-	t.Logf("all pods run the new configuration %s after the edit", took.Round(100*time.Millisecond))
-
-	after := uids(s.cachePods(t))
-	for pod, id := range before {
-		if after[pod] == id {
-			t.Errorf("%s was not restarted", pod)
+	calm := s.load(t, objects[:150], 10*time.Second)()
+	checkLoad(t, calm, 1500)
+	for class, e := range edits {
+		duration := 15 * time.Second
+		if e.newPods {
+			duration = 75 * time.Second
 		}
-		config := kubectl(t, "", "exec", pod, "--", "cat", naming.ConfigFile)
-		for _, want := range []string{"thread_pool pool_disk1 threads=7 max_queue=4321;", "proxy_cache_valid 200 7200s;"} {
-			if !strings.Contains(config, want) {
-				t.Errorf("%s: %q is not in the configuration", pod, want)
+		before := uids(s.cachePods(t))
+		wait := s.load(t, objects[:150], duration)
+		time.Sleep(3 * time.Second) // some load before the change
+		begun := time.Now()
+		must(t, edit(e.patch))
+		node := s.current(t)
+		took := time.Since(begun)
+		if took > duration-5*time.Second {
+			t.Errorf("%s: the rollout took %s, longer than the load", class, took)
+		}
+		busy := wait()
+		checkLoad(t, busy, int(duration.Seconds())*150)
+		checkLatency(t, calm, busy)
+		t.Logf("%s: all pods are as the spec asks %s after the edit", class, took.Round(100*time.Millisecond))
+		for pod, id := range uids(s.cachePods(t)) {
+			if got := before[pod] != id; got != e.newPods {
+				t.Errorf("%s: %s was restarted: %t", class, pod, got)
 			}
-		}
-		version := kubectl(t, "", "get", "--raw", fmt.Sprintf("/api/v1/namespaces/%s/pods/%s:%d/proxy/version", namespace, pod, naming.PrivatePort))
-		if version != node.Status.ConfigRevision {
-			t.Errorf("%s answers with revision %q, want %q", pod, version, node.Status.ConfigRevision)
+			config := kubectl(t, "", "exec", pod, "-c", naming.Container, "--", "cat", naming.ConfigFile)
+			for _, want := range e.want {
+				if !strings.Contains(config, want) {
+					t.Errorf("%s: %s: %q is not in the configuration", class, pod, want)
+				}
+			}
+			version := kubectl(t, "", "get", "--raw", fmt.Sprintf("/api/v1/namespaces/%s/pods/%s:%d/proxy/version", namespace, pod, naming.PrivatePort))
+			if !strings.HasPrefix(version, node.Status.ConfigRevision+"-") {
+				t.Errorf("%s: %s answers with version %q, want revision %s", class, pod, version, node.Status.ConfigRevision)
+			}
 		}
 	}
 }

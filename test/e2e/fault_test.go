@@ -191,7 +191,7 @@ func hangs(t *testing.T, p *target) {
 	}
 	const timeout = 10 * time.Second // the spec's workerShutdownTimeout
 	for _, r := range ownResults {
-		if early(r) && ended(r).After(gone.Add(timeout+2*time.Second)) {
+		if early(r) && ended(r).After(gone.Add(timeout+5*time.Second)) {
 			t.Errorf("a request that waited ended %s after the reload", ended(r).Sub(gone))
 			break
 		}

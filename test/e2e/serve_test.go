@@ -96,7 +96,7 @@ func checkFiles(t *testing.T, pod string, served map[string]bool, tree shard.Tre
 	}
 	count = map[string]int{}
 	sizes, wantSizes := map[string]int64{}, map[string]int64{}
-	listing := kubectl(t, "", "exec", pod, "--", "find", "/var/cache/cachenode", "-type", "f", "-path", "*/cache/*", "-printf", `%p %s\n`)
+	listing := kubectl(t, "", "exec", pod, "--", "find", "/var/cache/cachenode", "-type", "f", "-path", "*/cachenode/cache/*", "-printf", `%p %s\n`)
 	for line := range strings.Lines(listing) {
 		file, text, _ := strings.Cut(strings.TrimSpace(line), " ")
 		size, err := strconv.ParseInt(text, 10, 64)

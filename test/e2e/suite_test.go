@@ -196,8 +196,13 @@ func (s *suite) current(t *testing.T) *v1alpha1.CacheNode {
 				t.Errorf("kstatus says Current with %d pods, want %d", len(pods), *node.Spec.Replicas)
 			}
 			for _, p := range pods {
-				if got := p.Annotations[naming.AnnotationRevision]; got != node.Status.ConfigRevision || !isReady(p) {
-					t.Errorf("kstatus says Current, but %s has revision %s, want %s (ready: %t)", p.Name, got, node.Status.ConfigRevision, isReady(p))
+				if !isReady(p) {
+					t.Errorf("kstatus says Current, but %s is not ready", p.Name)
+				}
+			}
+			for _, p := range node.Status.Pods {
+				if p.Revision != node.Status.ConfigRevision {
+					t.Errorf("kstatus says Current, but %s runs revision %q, want %s", p.Name, p.Revision, node.Status.ConfigRevision)
 				}
 			}
 			return node

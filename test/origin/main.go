@@ -6,10 +6,12 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"log"
 	"net/http"
+	"os"
 	"strconv"
 	"sync/atomic"
 	"time"
@@ -18,7 +20,7 @@ import (
 )
 
 func main() {
-	server := &http.Server{Addr: ":8080", Handler: handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 5 * time.Minute}
+	server := &http.Server{Addr: cmp.Or(os.Getenv("ORIGIN_ADDRESS"), ":8080"), Handler: handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 5 * time.Minute}
 	log.Fatal(server.ListenAndServe())
 }
 

@@ -146,8 +146,8 @@ func TestTrim(t *testing.T) {
 	must(t, trim(filepath.Join(p.Dir, "cache"), before+70<<20))
 	left, err := os.ReadDir(cache)
 	must(t, err)
-	if len(left) == 0 || len(left) > 2 { // the file system frees the space some time after the file
-		t.Errorf("%d files are left, want 1 or 2: hardly more are deleted than needed", len(left))
+	if len(left) != 2 {
+		t.Errorf("%d files are left, want 2: no more are deleted than needed", len(left))
 	}
 	must(t, trim(filepath.Join(p.Dir, "nowhere"), 1<<40))
 }

@@ -2,7 +2,7 @@ package disk
 
 import (
 	"errors"
-	"io/fs"
+	iofs "io/fs"
 	"os"
 	"path/filepath"
 
@@ -18,22 +18,31 @@ var errEnough = errors.New("enough")
 // does not evict from a disk that is not in its configuration; a file that is gone is a MISS. The folders are named by
 // hashes, so the first that a walk meets are as good as any.
 func trim(cache string, want int64) error {
+	var fs unix.Statfs_t
+	if err := unix.Statfs(cache, &fs); err != nil {
+		if errors.Is(err, os.ErrNotExist) {
+			return nil
+		}
+		return err
+	}
+	free := int64(fs.Bavail) * fs.Bsize //nolint:gosec // no file system has 8 EiB
 	deleted := 0
-	err := filepath.WalkDir(cache, func(path string, entry fs.DirEntry, err error) error {
+	err := filepath.WalkDir(cache, func(path string, entry iofs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
 			return err
 		}
-		var fs unix.Statfs_t
-		if err := unix.Statfs(cache, &fs); err != nil {
-			return err
-		}
-		if int64(fs.Bavail)*fs.Bsize > want || deleted >= trimFiles { //nolint:gosec // no file system has 8 EiB
+		if free > want || deleted >= trimFiles {
 			return errEnough
 		}
+		info, err := entry.Info()
+		if err != nil {
+			return err
+		}
 		deleted++
+		free += info.Size() // counted, as the file system frees the space some time after the file
 		return os.Remove(path)
 	})
-	if errors.Is(err, errEnough) || errors.Is(err, os.ErrNotExist) {
+	if errors.Is(err, errEnough) {
 		return nil
 	}
 	return err

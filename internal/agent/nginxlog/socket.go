@@ -2,14 +2,13 @@ package nginxlog
 
 import (
 	"context"
-	"errors"
 	"net"
-	"os"
 
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 )
 
-// receiveBuffer is how much the kernel keeps while the agent is busy; beyond it nginx drops lines, and never waits.
+// receiveBuffer is how much the kernel is asked to keep while the agent is busy; it may allow less. What comes beyond it
+// is lost: nginx never waits.
 const receiveBuffer = 4 << 20
 
 // Handler takes what nginx reports. Both methods are called from one goroutine.
@@ -18,26 +17,26 @@ type Handler interface {
 	Error(Error)
 }
 
-// Listen makes the socket, in place of one that an earlier agent has left.
-func Listen(path string) (*net.UnixConn, error) {
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return nil, err
-	}
-	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+// Listen opens the socket that nginx reports to. It is not a unix socket, as the kernel keeps no more than 10 datagrams of
+// one (net.unix.max_dgram_qlen): a burst of requests would be lost.
+func Listen(ctx context.Context, address string) (net.PacketConn, error) {
+	socket, err := (&net.ListenConfig{}).ListenPacket(ctx, "udp", address)
 	if err != nil {
 		return nil, err
 	}
-	_ = socket.SetReadBuffer(receiveBuffer) // the kernel may allow less
+	if udp, ok := socket.(*net.UDPConn); ok {
+		_ = udp.SetReadBuffer(receiveBuffer)
+	}
 	return socket, nil
 }
 
 // Serve reads the socket until the context ends. Lines that are in no known format are passed over.
-func Serve(ctx context.Context, socket *net.UnixConn, handler Handler) {
+func Serve(ctx context.Context, socket net.PacketConn, handler Handler) {
 	stop := context.AfterFunc(ctx, func() { _ = socket.Close() })
 	defer stop()
 	buffer := make([]byte, 64<<10)
 	for {
-		size, err := socket.Read(buffer)
+		size, _, err := socket.ReadFrom(buffer)
 		if err != nil {
 			return
 		}

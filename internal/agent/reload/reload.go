@@ -30,7 +30,8 @@ type RefusedError struct {
 
 func (e *RefusedError) Error() string { return e.Message }
 
-// Nginx is the nginx of a pod. Apply must not be called concurrently; the other methods are safe for concurrent use.
+// Nginx is the nginx of a pod. Apply, Reload and KillStuck must not be called concurrently; the other methods are safe for
+// concurrent use.
 type Nginx struct {
 	// Program is nginx's, as a command: in tests with words before it.
 	Program []string
@@ -42,6 +43,9 @@ type Nginx struct {
 	Client *http.Client
 	// TestTimeout bounds nginx -t, TakeTimeout the time until new workers answer.
 	TestTimeout, TakeTimeout time.Duration
+
+	// leaving has the old workers that are shutting down, since when. KillStuck alone uses it.
+	leaving map[int]time.Time
 
 	mutex  sync.Mutex
 	emerg  []string

@@ -123,9 +123,9 @@ func (r renderer) file() conf.Block {
 	)
 }
 
-// toAgent is the socket on which the agent reads what nginx reports. The tag says what a line is about.
+// toAgent is the address at which the agent reads what nginx reports. The tag says what a line is about.
 func toAgent(tag string) conf.Literal {
-	return conf.Literal(fmt.Sprintf("syslog:server=unix:%s,nohostname,tag=%s", naming.LogSocket, tag))
+	return conf.Literal(fmt.Sprintf("syslog:server=%s,nohostname,tag=%s", naming.LogAddress, tag))
 }
 
 var logLevels = map[string]string{

@@ -37,6 +37,7 @@ type Nginx struct {
 	// reports are the lines that nginx sent to the agent.
 	mutex   sync.Mutex
 	reports []string
+	agent   bool
 }
 
 // New mounts a fresh root file system. The environment variable NGINX_ROOT names the one below it; make test sets it.
@@ -146,20 +147,17 @@ func (n *Nginx) Start() {
 	}
 }
 
-// collect stands for the agent, on whose socket nginx logs; a test that has listened there itself keeps it.
+// collect stands for the agent, to which nginx logs; a test that listens there itself says so by Agent.
 func (n *Nginx) collect() {
-	path := n.Root + naming.LogSocket
-	if _, err := os.Stat(path); err == nil {
+	if n.agent {
 		return
 	}
-	socket, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
-	must(n.t, err)
-	must(n.t, os.Chmod(path, 0o666)) //nolint:gosec // nginx runs as another user
+	socket := n.ListenPacket(naming.LogAddress)
 	n.t.Cleanup(func() { _ = socket.Close() })
 	go func() {
 		buffer := make([]byte, 65536)
 		for {
-			size, err := socket.Read(buffer)
+			size, _, err := socket.ReadFrom(buffer)
 			if err != nil {
 				return
 			}
@@ -168,6 +166,13 @@ func (n *Nginx) collect() {
 			n.mutex.Unlock()
 		}
 	}()
+}
+
+// Agent listens where nginx logs to the agent.
+func (n *Nginx) Agent() net.PacketConn {
+	n.t.Helper()
+	n.agent = true
+	return n.ListenPacket(naming.LogAddress)
 }
 
 // Reports are the lines that nginx has sent to the agent so far.

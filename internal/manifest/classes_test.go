@@ -1,0 +1,242 @@
+package manifest_test
+
+import (
+	"encoding/json"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/config/crd"
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/manifest"
+)
+
+// The classes of changes, as docs/concepts/changes.md names them.
+const (
+	reload   = "reload"
+	newPods  = "new pods"
+	object   = "object"
+	operator = "operator"
+	refused  = "refused"
+)
+
+// changes has another value for each field of the spec. Where a field can only be set with others, they are part of the
+// base.
+var changes = map[string]string{
+	"cache.backgroundUpdate": "false", "cache.key": "[URI, Host]", "cache.lock.age": "9s", "cache.lock.enabled": "false", "cache.lock.timeout": "9s",
+	"cache.methods": "[GET]", "cache.minUses": "3", "cache.revalidate": "false", "cache.statusHeaders": "false", "cache.useStale": "[Error]",
+	"cache.valid.for": "9s", "cache.valid.status": "[418]",
+	"disks.cache.inactive": "9h", "disks.cache.keysZone": "11Mi", "disks.cache.maxSize": "2Gi", "disks.cache.minFree": "1Gi",
+	"disks.foreignCache": "Empty", "disks.health.device": "Shared", "disks.health.failures": "9", "disks.health.interval": "9s",
+	"disks.health.minFree": "9Mi", "disks.health.minFreeInodes": "9", "disks.health.successes": "9", "disks.health.timeout": "9s",
+	"disks.media": "NVMe", "disks.threadPool.maxQueue": "99999", "disks.threadPool.threads": "9", "disks.weight": "9",
+	"disks.name": "", "disks.size": "", "disks.storageClassName": "", // admission refuses a change: test/cel
+	"disruption.maxUnavailable": "9", "hosts": "[other.example.com]", "io.asyncWrite": "false", "io.sendfileMaxChunk": "1Mi",
+	"listen.maxConnections": "9999", "listen.port": "9999", "listen.reusePort": "false", "logs.access": "Stdout", "logs.level": "Debug",
+	"monitoring.requestSampling": "9", "origin.fallbackConcurrency": "9", "origin.hostHeader": "other.example.com",
+	"origin.keepalive.connections": "9", "origin.keepalive.requests": "9", "origin.keepalive.timeout": "9s",
+	"origin.retries.timeout": "9s", "origin.retries.tries": "9", "origin.retries.when": "[Error]", "origin.scheme": "https",
+	"origin.servers.backup": "true", "origin.servers.host": "other.example.com", "origin.servers.port": "9",
+	"origin.servers.service.name": "other", "origin.servers.service.namespace": "other", "origin.servers.service.port": "9", "origin.servers.weight": "9",
+	"origin.timeouts.connect": "9s", "origin.timeouts.read": "9s", "origin.timeouts.send": "9s",
+	"origin.tls.caBundle.configMap.key": "other", "origin.tls.caBundle.configMap.name": "other",
+	"origin.tls.caBundle.secret.key": "other", "origin.tls.caBundle.secret.name": "other",
+	"origin.tls.serverName": "other.example.com", "origin.tls.verify": "false",
+	"persistentVolumeClaimRetentionPolicy.whenDeleted": "Retain", "persistentVolumeClaimRetentionPolicy.whenScaled": "Delete",
+	"pod.affinity": "{nodeAffinity: {}}", "pod.agentResources": "{requests: {cpu: 1}}", "pod.annotations": "{a: b}", "pod.image": "other",
+	"pod.imagePullPolicy": "Never", "pod.imagePullSecrets": "[{name: a}]", "pod.labels": "{a: b}", "pod.nodeSelector": "{a: b}",
+	"pod.priorityClassName": "other", "pod.resources": "{limits: {cpu: 9}}", "pod.terminationGracePeriodSeconds": "99",
+	"pod.tolerations": "[{key: a}]", "pod.topologySpreadConstraints": "[{maxSkew: 9, topologyKey: a, whenUnsatisfiable: DoNotSchedule}]",
+	"replicas": "9", "rollout.canary.seconds": "9", "rollout.maxUnavailable": "9", "rollout.workerShutdownTimeout": "9s",
+	"service.annotations": "{a: b}", "service.externalTrafficPolicy": "Local", "service.loadBalancerClass": "a/b", "service.port": "9", "service.type": "NodePort",
+}
+
+// TestClasses holds the table of docs/concepts/changes.md to what the code does with a change of each field.
+func TestClasses(t *testing.T) {
+	table := readTable(t)
+	fields := leaves(t)
+	for _, path := range fields {
+		if _, ok := changes[path]; !ok {
+			t.Errorf("%s has no other value in this test", path)
+		}
+	}
+	for path, value := range changes {
+		t.Run(path, func(t *testing.T) {
+			if !slices.Contains(fields, path) {
+				t.Fatal("is no field of the spec")
+			}
+			want := table.class(path)
+			if want == "" {
+				t.Fatal("is not in the table")
+			}
+			got := refused
+			if value != "" {
+				got = classOf(t, path, value)
+			}
+			if got != want {
+				t.Errorf("is in class %q, the table says %q", got, want)
+			}
+		})
+	}
+	for row := range table {
+		if !slices.ContainsFunc(fields, func(f string) bool { return f == row || strings.HasPrefix(f, row+".") }) {
+			t.Errorf("the table's row %s is no field of the spec", row)
+		}
+	}
+}
+
+const baseSpec = `
+disks: [{name: disk1, size: 10Gi, media: HDD, weight: 1, cache: {}, health: {}, threadPool: {}}, {name: disk2, size: 10Gi, media: HDD, weight: 1}]
+origin:
+  servers: [{service: {name: origin, port: 80}}]
+  tls: {caBundle: {secret: {}, configMap: {}}}
+cache: {valid: [{status: [200], for: 1h}]}
+service: {type: ClusterIP}
+`
+
+// classOf finds out what comes of a change.
+func classOf(t *testing.T, path, value string) string {
+	t.Helper()
+	before, after := decodeSpec(t, nil, ""), decodeSpec(t, strings.Split(path, "."), value)
+	if diff := cmp.Diff(before.Spec, after.Spec); diff == "" {
+		t.Fatal("the value is the same as before")
+	}
+	type outcome struct{ template, revision, objects string }
+	of := func(node *v1alpha1.CacheNode) outcome {
+		in := manifest.NewPodInput(node)
+		hash, err := in.Hash()
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, err := agentapi.NewNode(node, "", "cluster.local", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		objects, err := json.Marshal(manifest.Build(manifest.Input{Node: node}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return outcome{hash, n.Revision, string(objects)}
+	}
+	a, b := of(before), of(after)
+	switch {
+	case a.template != b.template:
+		return newPods
+	case a.revision != b.revision:
+		return reload
+	case a.objects != b.objects:
+		return object
+	}
+	return operator
+}
+
+// decodeSpec reads the base, with one field changed.
+func decodeSpec(t *testing.T, path []string, value string) *v1alpha1.CacheNode {
+	t.Helper()
+	var spec map[string]any
+	if err := yaml.Unmarshal([]byte(baseSpec), &spec); err != nil {
+		t.Fatal(err)
+	}
+	if path != nil {
+		var v any
+		if err := yaml.Unmarshal([]byte(value), &v); err != nil {
+			t.Fatal(err)
+		}
+		at := spec
+		for _, name := range path[:len(path)-1] {
+			switch child := at[name].(type) {
+			case map[string]any:
+				at = child
+			case []any:
+				at = child[0].(map[string]any)
+			default:
+				made := map[string]any{}
+				at[name] = made
+				at = made
+			}
+		}
+		at[path[len(path)-1]] = v
+	}
+	text, err := yaml.Marshal(map[string]any{"metadata": map[string]any{"name": "edge", "namespace": "default"}, "spec": spec})
+	if err != nil {
+		t.Fatal(err)
+	}
+	node := &v1alpha1.CacheNode{}
+	if err := yaml.UnmarshalStrict(text, node); err != nil {
+		t.Fatal(err)
+	}
+	return node
+}
+
+// leaves are the fields of the spec that have no fields of ours below them, without the marks of lists.
+func leaves(t *testing.T) []string {
+	t.Helper()
+	var definition apiextensionsv1.CustomResourceDefinition
+	if err := yaml.UnmarshalStrict(crd.CacheNodes, &definition); err != nil {
+		t.Fatal(err)
+	}
+	kubernetes := []string{"pod.affinity", "pod.tolerations", "pod.topologySpreadConstraints", "pod.resources", "pod.agentResources", "pod.imagePullSecrets"}
+	var list []string
+	var walk func(path string, schema apiextensionsv1.JSONSchemaProps)
+	walk = func(path string, schema apiextensionsv1.JSONSchemaProps) {
+		if schema.Items != nil && schema.Items.Schema != nil && len(schema.Items.Schema.Properties) > 0 {
+			schema = *schema.Items.Schema
+		}
+		if len(schema.Properties) == 0 || slices.Contains(kubernetes, path) {
+			list = append(list, path)
+			return
+		}
+		for name, child := range schema.Properties {
+			walk(strings.TrimPrefix(path+"."+name, "."), child)
+		}
+	}
+	walk("", definition.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"])
+	return list
+}
+
+// classTable is the table of the document: field → class.
+type classTable map[string]string
+
+func readTable(t *testing.T) classTable {
+	t.Helper()
+	text, err := os.ReadFile("../../docs/concepts/changes.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	table := classTable{}
+	for line := range strings.Lines(string(text)) {
+		cells := strings.Split(line, "|")
+		if len(cells) < 4 || !strings.Contains(cells[1], "`") {
+			continue
+		}
+		for field := range strings.SplitSeq(cells[1], ",") {
+			field = strings.ReplaceAll(strings.Trim(strings.TrimSpace(field), "`"), "[]", "")
+			if table[field] != "" {
+				t.Errorf("%s is in the table twice", field)
+			}
+			table[field] = strings.TrimSpace(cells[2])
+		}
+	}
+	if len(table) < 10 {
+		t.Fatalf("the table has %d rows", len(table))
+	}
+	return table
+}
+
+// class is that of the row with the longest path that the field is in.
+func (c classTable) class(field string) string {
+	for path := field; path != ""; {
+		if class, ok := c[path]; ok {
+			return class
+		}
+		i := strings.LastIndex(path, ".")
+		path = path[:max(i, 0)]
+	}
+	return ""
+}
