@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/test/client/report"
@@ -168,7 +170,8 @@ func hangs(t *testing.T, p *target) {
 	}
 	othersCalm := p.load(t, others, 6*time.Second, 200, 4)()
 	uid := string(p.pod(t).UID)
-	must(t, os.WriteFile("/proc/sys/vm/drop_caches", []byte("1"), 0o644)) // or the page cache would hide the disk
+	unix.Sync() // or the page cache would hide the disk
+	must(t, os.WriteFile("/proc/sys/vm/drop_caches", []byte("1"), 0o644))
 	p.fault(t, "throttle", disk, uid, "1")
 	fault := time.Now()
 	reads := p.fault(t, "throttled", disk, uid)
@@ -309,7 +312,7 @@ func allDie(t *testing.T, p *target) {
 // nginxWorkers counts nginx's processes in the pod, but for the master.
 func (p *target) nginxWorkers(t *testing.T) int {
 	t.Helper()
-	out := kubectl(t, "", "exec", p.name, "-c", naming.Container, "--", "sh", "-c", `cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' '\n' | grep -c "nginx: worker" || true`)
+	out := kubectl(t, "", "exec", p.name, "-c", naming.Container, "--", "sh", "-c", `cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' '\n' | grep -c "^nginx: worker" || true`)
 	n, err := strconv.Atoi(strings.TrimSpace(out))
 	must(t, err)
 	return n
