@@ -95,7 +95,7 @@ func readOffered(live *corev1.ConfigMap) offered {
 // rolloutInput is pure: what was observed, in the terms of package rollout.
 func rolloutInput(s *scope, o offered, templateChanged bool) rollout.Input {
 	replicas := int(ptr.Deref(s.node.Spec.Replicas, 1))
-	width, err := intstr.GetScaledValueFromIntOrPercent(ptr.To(ptr.Deref(s.node.Spec.Rollout.MaxUnavailable, intstr.FromInt32(1))), replicas, true)
+	width, err := intstr.GetScaledValueFromIntOrPercent(new(ptr.Deref(s.node.Spec.Rollout.MaxUnavailable, intstr.FromInt32(1))), replicas, true)
 	if err != nil {
 		width = 1 // the schema allows nothing else
 	}

@@ -1,15 +1,12 @@
 package agent
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
 	"fmt"
 	"io/fs"
 	"net/http"
-	"os/exec"
-	"strings"
 
 	"github.com/fsnotify/fsnotify"
 	"golang.org/x/sync/errgroup"
@@ -73,17 +70,12 @@ func (a *Agent) follow(ctx context.Context, watcher *fsnotify.Watcher) error {
 	}
 }
 
-// askNginxVersion runs nginx -v.
+// askNginxVersion asks the program once: its image does not change while the pod lives.
 func (a *Agent) askNginxVersion(ctx context.Context) {
-	program := a.Nginx.Program
-	cmd := exec.CommandContext(ctx, program[0], append(program[1:len(program):len(program)], "-v")...)
-	output, err := cmd.CombinedOutput()
+	version, err := a.Nginx.ProgramVersion(ctx)
 	if err != nil {
 		a.Log.Warn("nginx -v", "error", err)
-		return
 	}
-	_, version, _ := strings.Cut(string(bytes.TrimSpace(output)), "nginx/")
-	version, _, _ = strings.Cut(version, " ")
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	a.nginx = version

@@ -29,7 +29,7 @@ func renew(t *testing.T, data map[string][]byte, name string, at time.Time) map[
 func TestRenew(t *testing.T) {
 	first := renew(t, nil, name, now)
 	same := func(a, b map[string][]byte) bool {
-		return maps.EqualFunc(a, b, func(x, y []byte) bool { return bytes.Equal(x, y) })
+		return maps.EqualFunc(a, b, bytes.Equal)
 	}
 	tests := map[string]struct {
 		change func(map[string][]byte)

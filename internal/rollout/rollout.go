@@ -137,50 +137,67 @@ func (d *Decision) all(in Input, revision string) {
 // try brings the candidate one step further.
 func (d *Decision) try(in Input) {
 	var able []Pod
+	serving, took := 0, 0
 	for _, p := range in.Pods {
-		if p.Current || !in.NewPods {
-			able = append(able, p)
+		if !p.Current && in.NewPods {
+			continue
 		}
-	}
-	took, waiting, ready := 0, 0, false
-	for _, p := range able {
-		switch {
-		case p.Serving && p.Revision == in.Wanted:
-			took++
-			if left := in.Canary - in.Now.Sub(p.Since); left <= 0 {
-				ready = true
-			} else {
-				d.lookAgain(left)
+		able = append(able, p)
+		if p.Serving {
+			serving++
+			if p.Revision == in.Wanted {
+				took++
 			}
-		case p.Serving && p.Assigned == in.Wanted:
-			waiting++
 		}
 	}
-	if in.NewPods && !ready {
+	proven := d.isProven(in, able)
+	if in.NewPods && !proven {
 		d.Hold = max(in.Replicas-1, 0)
 	}
-	if canary := canary(able, in); canary != nil && !ready {
+	if canary := canary(able, in); canary != nil && !proven {
 		d.assign(in, *canary, in.Wanted)
 		return
 	}
-	serving := 0
-	for _, p := range able {
-		if p.Serving {
-			serving++
-		}
-		if p.Revision == in.Wanted && p.Assigned == in.Wanted {
-			continue
-		}
-		if !p.Serving || p.Assigned == in.Wanted || p.Revision == in.Wanted {
-			d.assign(in, p, in.Wanted)
-		} else if waiting < max(in.Width, 1) {
-			d.assign(in, p, in.Wanted)
-			waiting++
-		}
-	}
+	d.follow(in, able)
 	if took == serving && len(able) == len(in.Pods) && (!in.NewPods || len(in.Pods) >= in.Replicas) {
 		d.State.Stable, d.State.Candidate = in.Wanted, ""
 		d.Done = true
+	}
+}
+
+// isProven is true when a pod has run the candidate for long enough.
+func (d *Decision) isProven(in Input, pods []Pod) bool {
+	proven := false
+	for _, p := range pods {
+		if !p.Serving || p.Revision != in.Wanted {
+			continue
+		}
+		if left := in.Canary - in.Now.Sub(p.Since); left <= 0 {
+			proven = true
+		} else {
+			d.lookAgain(left)
+		}
+	}
+	return proven
+}
+
+// follow gives the candidate to the pods that have yet to take it, so many at a time; those that do not serve do not count.
+func (d *Decision) follow(in Input, pods []Pod) {
+	waiting := 0
+	for _, p := range pods {
+		if p.Serving && p.Assigned == in.Wanted && p.Revision != in.Wanted {
+			waiting++
+		}
+	}
+	for _, p := range pods {
+		counts := p.Serving && p.Assigned != in.Wanted && p.Revision != in.Wanted
+		if counts && waiting >= max(in.Width, 1) {
+			continue
+		}
+		if counts {
+			waiting++
+		}
+		d.assign(in, p, in.Wanted)
 	}
 }
 

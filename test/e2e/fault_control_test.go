@@ -108,7 +108,7 @@ func refusedByMaster(t *testing.T, p *target) {
 func killsAgent(t *testing.T, p *target) {
 	before, version := p.pod(t), p.version(t)
 	master := func() string {
-		return kubectl(t, "", "exec", p.name, "-c", naming.Container, "--", "sh", "-c", `cat /run/cachenode/nginx.pid; ls /proc | sort -n | while read p; do grep -l "^nginx: worker" /proc/$p/cmdline; done 2>/dev/null`)
+		return kubectl(t, "", "exec", p.name, "-c", naming.Container, "--", "sh", "-c", `cat /run/cachenode/nginx.pid; ls /proc | sort -n | while read p; do grep -l "^nginx: worker" /proc/$p/cmdline; done 2>/dev/null; true`)
 	}
 	processes := master()
 	wait := p.load(t, many, 12*time.Second, 200, workers)

@@ -52,11 +52,7 @@ const (
 
 // isCertain: one look is enough. The others are errors that a single request may meet on a disk that is well.
 func (r Reason) isCertain() bool {
-	switch r {
-	case "", IOError, Corrupt, Slow:
-		return false
-	}
-	return true
+	return r != "" && r != IOError && r != Corrupt && r != Slow
 }
 
 // Usage is the state of a file system.
@@ -127,7 +123,7 @@ func (s State) judge(sample Sample, t Thresholds) (Reason, string) {
 	if sample.Reason != "" || sample.Usage == (Usage{}) {
 		return sample.Reason, sample.Message
 	}
-	minFree, minInodes := t.MinFree, uint64(max(t.MinFreeInodes, 0)) //nolint:gosec // not negative
+	minFree, minInodes := t.MinFree, uint64(max(t.MinFreeInodes, 0))
 	if s.Status == Failed {
 		minFree, minInodes = minFree+minFree/2, minInodes+minInodes/2
 	}
@@ -143,15 +139,15 @@ func (s State) judge(sample Sample, t Thresholds) (Reason, string) {
 
 func (s State) good(at time.Time, t Thresholds) State {
 	s.failures = 0
-	switch s.Status {
-	case Failed:
+	if s.Status == Healthy {
+		return s
+	}
+	if s.Status == Failed {
 		s.successes++
 		if s.successes < s.needed(t) {
 			return s
 		}
 		s.returned = at
-	case Healthy:
-		return s
 	}
 	s.Status, s.Reason, s.Message, s.Since = Healthy, "", "", at
 	return s
@@ -160,16 +156,14 @@ func (s State) good(at time.Time, t Thresholds) State {
 func (s State) bad(at time.Time, reason Reason, message string, t Thresholds) State {
 	s.successes = 0
 	s.failures++
-	switch s.Status {
-	case Failed:
+	if s.Status == Failed {
 		if s.Reason != reason { // otherwise the first message stands: one that counts would be news each time
 			s.Reason, s.Message = reason, message
 		}
 		return s
-	case Healthy:
-		if !reason.isCertain() && s.failures < t.Failures {
-			return s
-		}
+	}
+	if s.Status == Healthy && !reason.isCertain() && s.failures < t.Failures {
+		return s
 	}
 	if !s.returned.IsZero() && at.Sub(s.returned) < flapTime {
 		s.flaps = min(s.flaps+1, maxFlaps)

@@ -4,7 +4,6 @@ import (
 	"errors"
 	iofs "io/fs"
 	"os"
-	"path/filepath"
 
 	"golang.org/x/sys/unix"
 )
@@ -25,9 +24,14 @@ func trim(cache string, want int64) error {
 		}
 		return err
 	}
+	root, err := os.OpenRoot(cache)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
 	free := int64(fs.Bavail) * fs.Bsize //nolint:gosec // no file system has 8 EiB
 	deleted := 0
-	err := filepath.WalkDir(cache, func(path string, entry iofs.DirEntry, err error) error {
+	err = iofs.WalkDir(root.FS(), ".", func(path string, entry iofs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
 			return err
 		}
@@ -40,7 +44,7 @@ func trim(cache string, want int64) error {
 		}
 		deleted++
 		free += info.Size() // counted, as the file system frees the space some time after the file
-		return os.Remove(path)
+		return root.Remove(path)
 	})
 	if errors.Is(err, errEnough) {
 		return nil

@@ -33,7 +33,7 @@ func Estimate(cache string) (Files, error) {
 			leaves = append(leaves, filepath.Join(cache, folder.Name(), leaf.Name()))
 		}
 	}
-	rand.Shuffle(len(leaves), func(i, j int) { leaves[i], leaves[j] = leaves[j], leaves[i] })
+	rand.Shuffle(len(leaves), func(i, j int) { leaves[i], leaves[j] = leaves[j], leaves[i] }) //nolint:gosec // a sample
 	looked := leaves[:min(sampleFolders, len(leaves))]
 	var count, sized, bytes int64
 	for _, leaf := range looked {

@@ -133,6 +133,7 @@ func (m *Metrics) Error(e nginxlog.Error) {
 		m.ioErrors.WithLabelValues(e.Disk).Inc()
 	case nginxlog.IndexLoaded:
 		m.SetLoaded(e.Disk, true)
+	case nginxlog.NoEvent:
 	}
 }
 

@@ -42,7 +42,8 @@ func TestParseRequest(t *testing.T) {
 	}{
 		"a hit": {
 			"disk1 HIT 200 1234 0.001 0.250 -",
-			Request{Tag: "cached", Disk: "disk1", Cache: "HIT", Status: 200, Bytes: 1234, FirstByte: time.Millisecond, Duration: 250 * time.Millisecond}, true,
+			Request{Tag: "cached", Disk: "disk1", Cache: "HIT", Status: 200, Bytes: 1234, FirstByte: time.Millisecond, Duration: 250 * time.Millisecond},
+			true,
 		},
 		"rejected":             {"disk1 - 503 197 0.000 0.000 REJECTED", Request{Tag: "cached", Disk: "disk1", Status: 503, Bytes: 197, Rejected: true}, true},
 		"no first byte":        {"none - 499 0 - 3.000 PASSED", Request{Tag: "cached", Disk: "none", Status: 499, Duration: 3 * time.Second}, true},

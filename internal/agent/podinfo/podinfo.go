@@ -48,7 +48,7 @@ func Workers(dir string) (int32, error) {
 	if err != nil || milli <= 0 {
 		return 0, fmt.Errorf("%s: %q is no number of thousandths of a core", naming.CPULimitFile, text)
 	}
-	return int32(min((milli+999)/1000, 1024)), nil //nolint:gosec // bounded
+	return int32(min((milli+999)/1000, 1024)), nil
 }
 
 // Resolvers are the DNS servers of a resolv.conf, as nginx takes them.

@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -164,12 +165,27 @@ func (n *Nginx) emergencies() []string {
 	return n.emerg
 }
 
+// command runs nginx's program.
+func (n *Nginx) command(ctx context.Context, args ...string) *exec.Cmd {
+	return exec.CommandContext(ctx, n.Program[0], slices.Concat(n.Program[1:], args)...) //nolint:gosec // the program is ours
+}
+
+// ProgramVersion runs nginx -v.
+func (n *Nginx) ProgramVersion(ctx context.Context) (string, error) {
+	output, err := n.command(ctx, "-v").CombinedOutput()
+	if err != nil {
+		return "", err
+	}
+	_, version, _ := strings.Cut(string(bytes.TrimSpace(output)), "nginx/")
+	version, _, _ = strings.Cut(version, " ")
+	return version, nil
+}
+
 // test runs nginx -t.
 func (n *Nginx) test(ctx context.Context, file string) error {
 	ctx, cancel := context.WithTimeout(ctx, n.TestTimeout)
 	defer cancel()
-	args := append(n.Program[1:len(n.Program):len(n.Program)], "-t", "-q", "-c", file, "-e", "stderr")
-	cmd := exec.CommandContext(ctx, n.Program[0], args...)
+	cmd := n.command(ctx, "-t", "-q", "-c", file, "-e", "stderr")
 	cmd.WaitDelay = time.Second // a test that hangs on a disk cannot be killed: go on without it
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/tls"
 	"io"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -110,10 +111,7 @@ func TestReports(t *testing.T) {
 // reissued is a set that follows another and is valid now, as if that had been about to end.
 func reissued(t *testing.T, old map[string][]byte) map[string][]byte {
 	t.Helper()
-	damaged := map[string][]byte{}
-	for key, value := range old {
-		damaged[key] = value
-	}
+	damaged := maps.Clone(old)
 	delete(damaged, naming.ServerKeyKey)
 	return issue(t, damaged, name, time.Now())
 }
