@@ -42,7 +42,7 @@ func agentContainer(in PodInput) corev1.Container {
 		Name:            naming.AgentContainer,
 		Image:           in.Pod.Image,
 		ImagePullPolicy: in.Pod.ImagePullPolicy,
-		Command:         []string{naming.AgentDir + "/agent", "run"},
+		Command:         supervise(naming.AgentDir+"/agent run", "TERM", ":"),
 		Env: []corev1.EnvVar{
 			// A soft bound, by which Go's garbage collector keeps the agent small.
 			{Name: "GOMEMLIMIT", Value: "24MiB"},

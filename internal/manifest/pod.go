@@ -19,15 +19,26 @@ const (
 	deregistrationSeconds = 5
 )
 
-// run starts nginx and turns the signals with which pods are stopped into QUIT, on which nginx finishes its responses;
-// an image's own stop signal may be another, and on TERM nginx breaks them off. The shell ends when nginx ends. The limit
-// on open files is raised as far as the container allows, for where that is less than worker_rlimit_nofile.
-var run = fmt.Sprintf(`status=1
-ulimit -n "$(ulimit -H -n)"
-nginx -c %s -e stderr & nginx=$!
-trap 'kill -QUIT $nginx' TERM INT QUIT
-while kill -0 $nginx 2>/dev/null; do wait $nginx; status=$?; done
-exit $status`, naming.ConfigFile)
+// supervise is a shell that runs a program, starts it again when it ends by itself, and hands the signals with which pods are
+// stopped on as one of its own. A container cannot be started again while a volume of its pod is dead, as the runtime looks
+// at each; so the program must come back within its container. before runs each time that it is started.
+func supervise(program, stop, before string) []string {
+	const script = `trap 'stop=1; kill -%[2]s $child' TERM INT QUIT
+while [ -z "$stop" ]; do
+  %[3]s
+  %[1]s & child=$!
+  status=1
+  while kill -0 $child 2>/dev/null; do wait $child; status=$?; done
+  [ -n "$stop" ] || { echo "%[1]s ended with status $status and is started again" >&2; sleep 1; }
+done
+exit $status`
+	return []string{"/bin/sh", "-c", fmt.Sprintf(script, program, stop, before)}
+}
+
+// beforeNginx ends what a master that was killed has left, and raises the limit on open files as far as the container
+// allows, for where that is less than worker_rlimit_nofile.
+const beforeNginx = `for p in /proc/[0-9]*; do case "$(tr '\0' ' ' <$p/cmdline)" in "nginx: "*) kill -KILL ${p#/proc/};; esac; done 2>/dev/null
+  ulimit -n "$(ulimit -H -n)"`
 
 func podTemplate(in PodInput, agentImage string, agentPullPolicy corev1.PullPolicy, revision string) corev1.PodTemplateSpec {
 	pod := in.Pod
@@ -79,7 +90,8 @@ func nginxContainer(in PodInput) corev1.Container {
 		Name:            naming.Container,
 		Image:           in.Pod.Image,
 		ImagePullPolicy: in.Pod.ImagePullPolicy,
-		Command:         []string{"/bin/sh", "-c", run},
+		// On QUIT nginx finishes its responses; an image's own stop signal may be another, and on TERM it breaks them off.
+		Command: supervise("nginx -c "+naming.ConfigFile+" -e stderr", "QUIT", beforeNginx),
 		Ports: []corev1.ContainerPort{
 			{Name: naming.PortHTTP, ContainerPort: in.Port, Protocol: corev1.ProtocolTCP},
 			{Name: naming.PortPrivate, ContainerPort: naming.PrivatePort, Protocol: corev1.ProtocolTCP},

@@ -105,44 +105,42 @@ func refusedByMaster(t *testing.T, p *target) {
 	p.current(t)
 }
 
-func killsAgent(t *testing.T, p *target) {
-	before, version := p.pod(t), p.version(t)
-	master := func() string {
-		return kubectl(t, "", "exec", p.name, "-c", naming.Container, "--", "sh", "-c", `cat /run/cachenode/nginx.pid; ls /proc | sort -n | while read p; do grep -l "^nginx: worker" /proc/$p/cmdline; done 2>/dev/null; true`)
+// processes are those of nginx, and the agent's.
+func (p *target) processes(t *testing.T) (nginx, agent string) {
+	t.Helper()
+	list := func(pattern string) string {
+		return kubectl(t, "", "exec", p.name, "-c", naming.Container, "--", "sh", "-c", `grep -l "`+pattern+`" /proc/[0-9]*/cmdline 2>/dev/null; true`)
 	}
-	processes := master()
+	return list("^nginx: "), list("^/opt/cachenode/agent")
+}
+
+func killsAgent(t *testing.T, p *target) {
+	identity, version := p.identity(t), p.version(t)
+	nginx, agent := p.processes(t)
 	wait := p.load(t, many, 12*time.Second, 200, workers)
 	time.Sleep(time.Second)
-	cluster(t, "fault", "kill", string(before.UID), "agent")
+	cluster(t, "fault", "kill", string(p.pod(t).UID), "agent")
 	time.Sleep(8 * time.Second)
 	all := count(wait(), everything)
 	t.Logf("%s", all)
 	if all.failed+all.cut > 0 {
 		t.Errorf("%v", all.errors)
 	}
-	pod := p.pod(t)
-	restarts := pod.Status.InitContainerStatuses[1].RestartCount
-	if pod.UID != before.UID || restarts != before.Status.InitContainerStatuses[1].RestartCount+1 || !isReady(*pod) {
-		t.Errorf("the agent was restarted %d times, the pod is ready: %t", restarts, isReady(*pod))
+	nginxAfter, agentAfter := p.processes(t)
+	if agentAfter == agent || agentAfter == "" {
+		t.Errorf("the agent is process %q, was %q", agentAfter, agent)
 	}
-	if got := p.version(t); got != version {
-		t.Errorf("nginx runs %s, want %s", got, version)
+	if nginxAfter != nginx || p.version(t) != version || p.identity(t) != identity {
+		t.Errorf("the agent has changed something when it came back: nginx is processes %q, were %q", nginxAfter, nginx)
 	}
-	if got := master(); got != processes {
-		t.Errorf("the agent has reloaded nginx when it came back: processes\n%s\nwere\n%s", got, processes)
-	}
+	p.current(t)
 }
 
 func killsNginx(t *testing.T, p *target) {
 	version := p.version(t)
 	cluster(t, "fault", "kill", string(p.pod(t).UID), "nginx")
 	begun := time.Now()
-	deadline := begun.Add(time.Minute)
-	for p.version(t) != version || !isReady(*p.pod(t)) {
-		if time.Now().After(deadline) {
-			t.Fatal("nginx does not come back")
-		}
-	}
+	p.serves(t, version, time.Minute)
 	t.Logf("nginx is back with its configuration %s after it was killed", time.Since(begun).Round(100*time.Millisecond))
 	p.current(t)
 	if all := count(p.load(t, many, 5*time.Second, 200, workers)(), everything); all.failed+all.cut > 0 || all.ratio() < 99 {
@@ -150,14 +148,25 @@ func killsNginx(t *testing.T, p *target) {
 	}
 }
 
-// stopsControlPlane stops the operator and the API server: the pods go on, survive the death of a disk, and a container
-// restarts.
+// serves waits until the pod is ready and answers with a version.
+func (p *target) serves(t *testing.T, version string, within time.Duration) {
+	t.Helper()
+	for deadline := time.Now().Add(within); p.version(t) != version || !isReady(*p.pod(t)); {
+		if time.Now().After(deadline) {
+			t.Fatalf("nginx answers with version %q, want %q", p.version(t), version)
+		}
+	}
+}
+
+// stopsControlPlane stops the operator and the API server: the pods go on, a container restarts, a disk that dies leaves the
+// configuration, and nginx comes back without it.
 func stopsControlPlane(t *testing.T, p *target) {
 	uid := string(p.pod(t).UID)
 	kubectl(t, "", "--namespace", "cachenode-system", "scale", "deployment/cachenode-operator", "--replicas=0")
 	kubectl(t, "", "--namespace", "cachenode-system", "wait", "--for=delete", "pod", "-l", "app.kubernetes.io/name=cachenode-operator", "--timeout=60s")
-	first := p.load(t, many, 8*time.Second, 200, workers)
-	later := p.load(t, many, 40*time.Second, 100, workers) // begun now, as it asks the API server for the pod
+	restarts := p.pod(t).Status.ContainerStatuses[0].RestartCount
+	calm := p.load(t, many, 5*time.Second, 200, workers)
+	load := p.load(t, many, 60*time.Second, 100, workers) // begun now, as it asks the API server for the pod
 	dead := p.prepareFault(t, "shutdown", "disk2")
 	cluster(t, "fault", "pause", "kube-apiserver")
 	resumed := false
@@ -168,24 +177,35 @@ func stopsControlPlane(t *testing.T, p *target) {
 		}
 	}
 	defer resume()
-	if all := count(first(), everything); all.failed+all.cut > 0 || all.ratio() < 99 {
+	if all := count(calm(), everything); all.failed+all.cut > 0 || all.ratio() < 99 {
 		t.Errorf("without operator and API server: %s %v", all, all.errors)
 	}
+	restarted := time.Now()
+	cluster(t, "fault", "kill", uid, "sh") // with it, its container ends
+	time.Sleep(20 * time.Second)
 	died := time.Now()
 	dead()
 	time.Sleep(5 * time.Second)
 	killed := time.Now()
 	cluster(t, "fault", "kill", uid, "nginx")
-	results := later()
+	results := load()
 	resume()
-	disk := count(results, func(r report.Result) bool { return ended(r).After(died) && ended(r).Before(killed) })
-	back := count(results, func(r report.Result) bool { return began(r).After(killed.Add(20 * time.Second)) })
-	t.Logf("a disk died: %s; nginx was killed, 20 s later: %s", disk, back)
-	if disk.failed > 0 || disk.cut > workers || back.failed+back.cut > 0 || back.requests < 100 {
-		t.Errorf("a disk died: %v; nginx was killed: %v", disk.errors, back.errors)
+	between := func(from, to time.Time) tally {
+		return count(results, func(r report.Result) bool { return began(r).After(from) && ended(r).Before(to) })
+	}
+	settled := between(restarted.Add(15*time.Second), died)
+	disk, back := between(died, killed), between(killed.Add(5*time.Second), time.Now())
+	t.Logf("both containers restarted, 15 s later: %s; a disk died: %s; nginx was killed, 5 s later: %s", settled, disk, back)
+	for what, a := range map[string]tally{"restarted": settled, "a disk died": disk, "nginx was killed": back} {
+		if a.failed > 0 || a.cut > workers || a.requests < 100 {
+			t.Errorf("%s: %s %v", what, a, a.errors)
+		}
 	}
 	kubectl(t, "", "--namespace", "cachenode-system", "scale", "deployment/cachenode-operator", "--replicas=1")
 	kubectl(t, "", "--namespace", "cachenode-system", "rollout", "status", "deployment/cachenode-operator", "--timeout=60s")
 	p.becomes(t, "disk2", time.Minute, "Shutdown")
+	if got := p.pod(t).Status.ContainerStatuses[0].RestartCount; got != restarts+1 {
+		t.Errorf("nginx's container has restarted %d times, want once", got-restarts)
+	}
 	p.repair(t, "disk2")
 }
