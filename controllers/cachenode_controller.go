@@ -128,7 +128,7 @@ func (s *scope) lookAgain(after time.Duration) {
 
 // run goes through the phases and stops at the first that fails: nothing is applied of a spec that is not accepted.
 func (r *CacheNodeReconciler) run(ctx context.Context, s *scope) error {
-	for _, phase := range []func(context.Context, *scope) error{r.observe, r.validate, r.resolve, r.certify, r.render, r.decide, r.apply, r.assign, r.evict} {
+	for _, phase := range []func(context.Context, *scope) error{r.observe, r.validate, r.resolve, r.resolveListener, r.certify, r.render, r.decide, r.apply, r.assign, r.evict} {
 		if err := phase(ctx, s); err != nil {
 			return err
 		}

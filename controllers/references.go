@@ -3,6 +3,7 @@ package controllers
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
@@ -40,6 +41,27 @@ func (r *CacheNodeReconciler) resolve(ctx context.Context, s *scope) error {
 	s.caBundle, err = certificates(content)
 	if err != nil {
 		return &problem{reason: v1alpha1.ReasonInvalidReference, message: fmt.Sprintf("%s: %v", what, err)}
+	}
+	return nil
+}
+
+// resolveListener checks the certificate that clients are to see. The pods mount its Secret and cannot start without.
+func (r *CacheNodeReconciler) resolveListener(ctx context.Context, s *scope) error {
+	listener := s.node.Spec.Listen.TLS
+	if listener == nil {
+		return nil
+	}
+	what := fmt.Sprintf("spec.listen.tls.secretName: Secret %q in namespace %q", listener.SecretName, s.node.Namespace)
+	secret := &corev1.Secret{}
+	err := r.Live.Get(ctx, client.ObjectKey{Namespace: s.node.Namespace, Name: listener.SecretName}, secret)
+	if apierrors.IsNotFound(err) {
+		return &problem{reason: v1alpha1.ReasonReferenceNotFound, message: what + " does not exist: create it, or name another"}
+	}
+	if err != nil {
+		return err
+	}
+	if _, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey]); err != nil {
+		return &problem{reason: v1alpha1.ReasonInvalidReference, message: fmt.Sprintf("%s: tls.crt and tls.key: %v", what, err)}
 	}
 	return nil
 }
@@ -110,11 +132,15 @@ const referenceIndex = "references"
 
 func indexReferences(mgr ctrl.Manager) error {
 	return mgr.GetFieldIndexer().IndexField(context.Background(), &v1alpha1.CacheNode{}, referenceIndex, func(o client.Object) []string {
-		kind, ref := caBundleReference(o.(*v1alpha1.CacheNode))
-		if ref == nil {
-			return nil
+		node := o.(*v1alpha1.CacheNode)
+		var names []string
+		if kind, ref := caBundleReference(node); ref != nil {
+			names = append(names, kind+"/"+ref.Name)
 		}
-		return []string{kind + "/" + ref.Name}
+		if listener := node.Spec.Listen.TLS; listener != nil {
+			names = append(names, "Secret/"+listener.SecretName)
+		}
+		return names
 	})
 }
 

@@ -6,6 +6,8 @@ import (
 )
 
 // Listen is where the pods accept requests.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.tls) || !has(self.tls.port) || !has(self.port) || self.tls.port != self.port",message="tls.port: must not be listen.port",fieldPath=".tls.port"
 type Listen struct {
 	// port is the port in the pod. Range 1024 to 65535, as nginx runs without privileges, but for 8081, 8083 and 8084,
 	// which are nginx's private port and the agent's two. Default 8080.
@@ -29,6 +31,29 @@ type Listen struct {
 	// +kubebuilder:validation:Minimum=256
 	// +kubebuilder:validation:Maximum=65536
 	MaxConnections *int32 `json:"maxConnections,omitempty"`
+
+	// tls makes the pods accept requests over TLS too. Unset: in plain text only.
+	// +optional
+	TLS *ListenTLS `json:"tls,omitempty"`
+}
+
+// ListenTLS is where and how the pods accept requests over TLS, versions 1.2 and 1.3.
+type ListenTLS struct {
+	// secretName is a Secret of type kubernetes.io/tls in the CacheNode's namespace, such as cert-manager makes. A
+	// certificate that is renewed there reaches nginx in place; one that is damaged does not.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=253
+	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",message="secretName: must be the name of a Secret"
+	SecretName string `json:"secretName"`
+
+	// port is the port in the pod. Range 1024 to 65535, but for those that listen.port must not be. Default 8443.
+	// +optional
+	// +kubebuilder:default=8443
+	// +kubebuilder:validation:Minimum=1024
+	// +kubebuilder:validation:Maximum=65535
+	// +kubebuilder:validation:XValidation:rule="!(self in [8081, 8083, 8084])",message="port: 8081, 8083 and 8084 are for health, metrics and the agent: choose another"
+	Port *int32 `json:"port,omitempty"`
 }
 
 // Monitoring says what is measured.
@@ -177,6 +202,7 @@ type Pod struct {
 // Service is the Service that clients use.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.loadBalancerClass) || self.type == 'LoadBalancer'",message="loadBalancerClass: only for type LoadBalancer",fieldPath=".loadBalancerClass"
+// +kubebuilder:validation:XValidation:rule="!has(self.port) || !has(self.httpsPort) || self.port != self.httpsPort",message="httpsPort: must not be port",fieldPath=".httpsPort"
 // +kubebuilder:validation:XValidation:rule="!has(self.externalTrafficPolicy) || self.type != 'ClusterIP'",message="externalTrafficPolicy: only for types NodePort and LoadBalancer",fieldPath=".externalTrafficPolicy"
 type Service struct {
 	// type is ClusterIP (default), NodePort or LoadBalancer.
@@ -191,6 +217,13 @@ type Service struct {
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65535
 	Port *int32 `json:"port,omitempty"`
+
+	// httpsPort is the Service's port for TLS, if listen.tls is set. Range 1 to 65535, default 443.
+	// +optional
+	// +kubebuilder:default=443
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65535
+	HTTPSPort *int32 `json:"httpsPort,omitempty"`
 
 	// externalTrafficPolicy is Cluster or Local. Default the cluster's.
 	// +optional

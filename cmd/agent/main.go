@@ -44,7 +44,7 @@ func main() {
 
 func run(args []string) error {
 	flags := flag.NewFlagSet("agent", flag.ContinueOnError)
-	paths := agent.Paths{ResolvConf: "/etc/resolv.conf"}
+	paths := agent.Paths{Listener: naming.ListenerDir, ResolvConf: "/etc/resolv.conf"}
 	flags.StringVar(&paths.Config, "config", naming.ConfigDir, "")
 	flags.StringVar(&paths.PodInfo, "pod", naming.PodInfoDir, "")
 	flags.Usage = func() { _, _ = io.WriteString(flags.Output(), usage) }

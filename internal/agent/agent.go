@@ -26,7 +26,7 @@ import (
 
 // Paths are where the agent finds what it reads. In a pod they are naming's.
 type Paths struct {
-	Config, PodInfo, ResolvConf string
+	Config, PodInfo, Listener, ResolvConf string
 	// Root goes before the paths of disks; "" in a pod.
 	Root string
 }
@@ -44,7 +44,7 @@ type Agent struct {
 
 	mutex    sync.Mutex
 	monitors map[string]*disk.Monitor
-	files    map[string]metrics.Files
+	counts   map[string]metrics.Files
 	// applied is what nginx was given last and took, or will find when it starts.
 	applied *applied
 	// answered is the version that nginx's workers answer with, since when; "" while they do not.
@@ -53,6 +53,8 @@ type Agent struct {
 	refusal  *agentapi.Refusal
 	// retry is the value of the pod's annotation that asks to try a refused revision again.
 	retry string
+	// pair is the certificate and key that clients are to see, as they were read last. Only the conductor uses it.
+	pair podinfo.KeyPair
 	// retrying: the last try failed for want of a disk that is not found out yet.
 	retrying bool
 	problem  string
@@ -73,7 +75,7 @@ type applied struct {
 func New(paths Paths, nginx *reload.Nginx, log *slog.Logger, version string) *Agent {
 	a := &Agent{
 		Paths: paths, Nginx: nginx, Log: log, Version: version,
-		wake: make(chan struct{}, 1), monitors: map[string]*disk.Monitor{}, files: map[string]metrics.Files{},
+		wake: make(chan struct{}, 1), monitors: map[string]*disk.Monitor{}, counts: map[string]metrics.Files{},
 	}
 	a.metrics = metrics.New(a.states, a.cacheFiles)
 	return a
@@ -207,7 +209,7 @@ func (a *Agent) bring(ctx context.Context, node agentapi.Node) time.Duration {
 		return 0
 	}
 	begun := time.Now()
-	err = a.Nginx.Apply(ctx, config, node.CABundle)
+	err = a.Nginx.Apply(ctx, config, a.files(config, node, facts))
 	if ctx.Err() != nil {
 		return checkInterval
 	}
@@ -259,6 +261,11 @@ func (a *Agent) facts(node agentapi.Node) (cache.Facts, error) {
 	if len(node.Resolvers) == 0 {
 		if facts.Resolvers, err = podinfo.Resolvers(a.Paths.ResolvConf); err != nil {
 			return cache.Facts{}, fmt.Errorf("%s: %w", a.Paths.ResolvConf, err)
+		}
+	}
+	if node.Spec.Listen.TLS != nil {
+		if facts.Certificate, err = a.listener(); err != nil {
+			return cache.Facts{}, err
 		}
 	}
 	for name, s := range a.states() {

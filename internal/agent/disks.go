@@ -73,7 +73,7 @@ func (a *Agent) estimate(ctx context.Context, name string, monitor *disk.Monitor
 		if monitor.State().Status == disk.Healthy {
 			if files, err := metrics.Estimate(a.Paths.Root + naming.CacheDir(name)); err == nil {
 				a.mutex.Lock()
-				a.files[name] = files
+				a.counts[name] = files
 				a.mutex.Unlock()
 			}
 		}
@@ -88,7 +88,7 @@ func (a *Agent) estimate(ctx context.Context, name string, monitor *disk.Monitor
 func (a *Agent) cacheFiles() map[string]metrics.Files {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
-	return maps.Clone(a.files)
+	return maps.Clone(a.counts)
 }
 
 // states are those of all disks.

@@ -31,6 +31,9 @@ func agentContainer(in PodInput) corev1.Container {
 		{Name: "cachenode-tls", MountPath: naming.CertificateDir, ReadOnly: true},
 		{Name: "cachenode-run", MountPath: naming.RunDir},
 	}, diskMounts(in)...)
+	if in.TLS != nil {
+		mounts = append(mounts, corev1.VolumeMount{Name: "cachenode-listener", MountPath: naming.ListenerDir, ReadOnly: true})
+	}
 	get := func(path string) corev1.ProbeHandler {
 		return corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString(naming.PortMetrics)}}
 	}
@@ -71,7 +74,7 @@ func smallRequests() corev1.ResourceRequirements {
 // volumes are those that are not disks. Their names have hyphens, which those of disks cannot have.
 func volumes(in PodInput) []corev1.Volume {
 	emptyDir := corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}
-	return []corev1.Volume{
+	list := []corev1.Volume{
 		{Name: "cachenode-config", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
 			LocalObjectReference: corev1.LocalObjectReference{Name: naming.ConfigMap(in.Name)},
 		}}},
@@ -96,4 +99,10 @@ func volumes(in PodInput) []corev1.Volume {
 		{Name: "cachenode-agent", VolumeSource: emptyDir},
 		{Name: "cachenode-run", VolumeSource: emptyDir},
 	}
+	if in.TLS != nil {
+		list = append(list, corev1.Volume{Name: "cachenode-listener", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
+			SecretName: in.TLS.SecretName, DefaultMode: new(int32(0o440)),
+		}}})
+	}
+	return list
 }

@@ -38,7 +38,7 @@ var changes = map[string]string{
 	"disks.media": "NVMe", "disks.threadPool.maxQueue": "99999", "disks.threadPool.threads": "9", "disks.weight": "9",
 	"disks.name": "", "disks.size": "", "disks.storageClassName": "", // admission refuses a change: test/cel
 	"disruption.maxUnavailable": "9", "hosts": "[other.example.com]", "io.asyncWrite": "false", "io.sendfileMaxChunk": "1Mi",
-	"listen.maxConnections": "9999", "listen.port": "9999", "listen.reusePort": "false", "logs.access": "Stdout", "logs.level": "Debug",
+	"listen.maxConnections": "9999", "listen.port": "9999", "listen.reusePort": "false", "listen.tls.port": "9443", "listen.tls.secretName": "other", "logs.access": "Stdout", "logs.level": "Debug",
 	"monitoring.requestSampling": "9", "origin.fallbackConcurrency": "9", "origin.hostHeader": "other.example.com",
 	"origin.keepalive.connections": "9", "origin.keepalive.requests": "9", "origin.keepalive.timeout": "9s",
 	"origin.retries.timeout": "9s", "origin.retries.tries": "9", "origin.retries.when": "[Error]", "origin.scheme": "https",
@@ -54,7 +54,7 @@ var changes = map[string]string{
 	"pod.priorityClassName": "other", "pod.resources": "{limits: {cpu: 9}}", "pod.terminationGracePeriodSeconds": "99",
 	"pod.tolerations": "[{key: a}]", "pod.topologySpreadConstraints": "[{maxSkew: 9, topologyKey: a, whenUnsatisfiable: DoNotSchedule}]",
 	"replicas": "9", "rollout.canary.seconds": "9", "rollout.maxUnavailable": "9", "rollout.workerShutdownTimeout": "9s",
-	"service.annotations": "{a: b}", "service.externalTrafficPolicy": "Local", "service.loadBalancerClass": "a/b", "service.port": "9", "service.type": "NodePort",
+	"service.annotations": "{a: b}", "service.externalTrafficPolicy": "Local", "service.loadBalancerClass": "a/b", "service.port": "9", "service.httpsPort": "9", "service.type": "NodePort",
 }
 
 // TestClasses holds the table of docs/concepts/changes.md to what the code does with a change of each field.
@@ -98,6 +98,7 @@ origin:
   tls: {caBundle: {secret: {}, configMap: {}}}
 cache: {valid: [{status: [200], for: 1h}]}
 service: {type: ClusterIP}
+listen: {tls: {secretName: a}}
 `
 
 // classOf finds out what comes of a change.

@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
@@ -91,11 +92,8 @@ func nginxContainer(in PodInput) corev1.Container {
 		Image:           in.Pod.Image,
 		ImagePullPolicy: in.Pod.ImagePullPolicy,
 		// On QUIT nginx finishes its responses; an image's own stop signal may be another, and on TERM it breaks them off.
-		Command: supervise("nginx -c "+naming.ConfigFile+" -e stderr", "QUIT", beforeNginx),
-		Ports: []corev1.ContainerPort{
-			{Name: naming.PortHTTP, ContainerPort: in.Port, Protocol: corev1.ProtocolTCP},
-			{Name: naming.PortPrivate, ContainerPort: naming.PrivatePort, Protocol: corev1.ProtocolTCP},
-		},
+		Command:      supervise("nginx -c "+naming.ConfigFile+" -e stderr", "QUIT", beforeNginx),
+		Ports:        nginxPorts(in),
 		Resources:    resources(in),
 		VolumeMounts: append([]corev1.VolumeMount{{Name: "cachenode-run", MountPath: naming.RunDir}}, diskMounts(in)...),
 		ReadinessProbe: &corev1.Probe{
@@ -117,6 +115,17 @@ func nginxContainer(in PodInput) corev1.Container {
 		Lifecycle:       &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: deregistrationSeconds}}},
 		SecurityContext: containerSecurity(),
 	}
+}
+
+func nginxPorts(in PodInput) []corev1.ContainerPort {
+	ports := []corev1.ContainerPort{
+		{Name: naming.PortHTTP, ContainerPort: in.Port, Protocol: corev1.ProtocolTCP},
+		{Name: naming.PortPrivate, ContainerPort: naming.PrivatePort, Protocol: corev1.ProtocolTCP},
+	}
+	if in.TLS != nil {
+		ports = append(ports, corev1.ContainerPort{Name: naming.PortHTTPS, ContainerPort: ptr.Deref(in.TLS.Port, 0), Protocol: corev1.ProtocolTCP})
+	}
+	return ports
 }
 
 func diskMounts(in PodInput) []corev1.VolumeMount {

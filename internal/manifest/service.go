@@ -31,6 +31,11 @@ func clientService(in Input) *corev1.Service {
 			}},
 		},
 	}
+	if in.Node.Spec.Listen.TLS != nil {
+		service.Spec.Ports = append(service.Spec.Ports, corev1.ServicePort{
+			Name: naming.PortHTTPS, Protocol: corev1.ProtocolTCP, Port: ptr.Deref(spec.HTTPSPort, 0), TargetPort: intstr.FromString(naming.PortHTTPS),
+		})
+	}
 	if spec.ExternalTrafficPolicy != nil {
 		service.Spec.ExternalTrafficPolicy = *spec.ExternalTrafficPolicy
 	}

@@ -27,6 +27,8 @@ type PodInput struct {
 	// Port and ReusePort: a listening socket that changes its kind under load loses connections.
 	Port      int32 `json:"port"`
 	ReusePort bool  `json:"reusePort"`
+	// TLS is a volume and a port more.
+	TLS *v1alpha1.ListenTLS `json:"tls,omitempty"`
 	// Restart is the value of naming.AnnotationRestart.
 	Restart string `json:"restart,omitempty"`
 }
@@ -43,6 +45,7 @@ func NewPodInput(node *v1alpha1.CacheNode) PodInput {
 	in := PodInput{
 		Name: node.Name, Pod: node.Spec.Pod,
 		Port: ptr.Deref(node.Spec.Listen.Port, 0), ReusePort: ptr.Deref(node.Spec.Listen.ReusePort, true),
+		TLS:     node.Spec.Listen.TLS,
 		Restart: node.Annotations[naming.AnnotationRestart],
 	}
 	for _, d := range node.Spec.Disks {

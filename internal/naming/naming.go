@@ -52,6 +52,7 @@ const (
 	AgentPort = 8084
 	// The ports' names.
 	PortHTTP    = "http"
+	PortHTTPS   = "https"
 	PortPrivate = "private"
 	PortMetrics = "metrics"
 	PortAgent   = "agent"
@@ -68,6 +69,8 @@ const (
 	PodInfoDir = "/etc/cachenode/pod"
 	// CertificateDir has the agent's key and certificate and the operator's authority.
 	CertificateDir = "/etc/cachenode/tls"
+	// ListenerDir has the certificate and key that clients see; the agent's container alone mounts it.
+	ListenerDir = "/etc/cachenode/listener"
 	// AgentDir has the agent's program.
 	AgentDir = "/opt/cachenode"
 	// RunDir has what nginx and the agent share: configuration, pid file, nginx's temporary files.
@@ -111,6 +114,12 @@ const (
 // CAFile is the origin's CA bundle, by the hash of its content: the configuration that is running and the one that is
 // tried may have different ones.
 func CAFile(hash string) string { return RunDir + "/ca-" + hash + ".crt" }
+
+// ListenerCertificate and ListenerKey are what nginx shows to clients, by the hash of both.
+func ListenerCertificate(hash string) string { return RunDir + "/listener-" + hash + ".crt" }
+
+// ListenerKey is the key of ListenerCertificate.
+func ListenerKey(hash string) string { return RunDir + "/listener-" + hash + ".key" }
 
 // DiskDir is where a disk is mounted.
 func DiskDir(disk string) string { return "/var/cache/cachenode/" + disk }

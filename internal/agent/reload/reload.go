@@ -53,21 +53,27 @@ type Nginx struct {
 	reload bool // lines of level emerg are of interest
 }
 
+// File is a file that a configuration refers to. Its name changes with its content, so that the running configuration and
+// the one that is tried can have different ones.
+type File struct {
+	Path    string
+	Content []byte
+	// Secret: nobody but nginx's user may read it.
+	Secret bool
+}
+
 // answersInRow is how many answers with the new version, each over a connection of its own, show that the new workers are
 // there and the old ones take no more connections.
 const answersInRow = 5
 
 // Apply makes nginx run the configuration. Where nginx does not run yet, it is left in place for its start. On failure
 // the file of before is in place again, and the running nginx goes on as it was.
-func (n *Nginx) Apply(ctx context.Context, config cache.Config, caBundle string) error {
-	if config.CAFile != "" {
-		if err := n.write(config.CAFile, caBundle); err != nil {
+func (n *Nginx) Apply(ctx context.Context, config cache.Config, files []File) error {
+	next := naming.ConfigFile + ".next"
+	for _, file := range append(files, File{Path: next, Content: []byte(config.Text)}) {
+		if err := n.write(file); err != nil {
 			return err
 		}
-	}
-	next := naming.ConfigFile + ".next"
-	if err := n.write(next, config.Text); err != nil {
-		return err
 	}
 	if err := n.test(ctx, next); err != nil {
 		return err
@@ -81,7 +87,7 @@ func (n *Nginx) Apply(ctx context.Context, config cache.Config, caBundle string)
 	}
 	err = n.Reload(ctx, config.Version)
 	if err != nil && good != nil {
-		if restore := n.write(naming.ConfigFile, string(good)); restore != nil {
+		if restore := n.write(File{Path: naming.ConfigFile, Content: good}); restore != nil {
 			return errors.Join(err, restore)
 		}
 		// A master that refused goes on as before; one that did not answer in time must be told.
@@ -90,7 +96,7 @@ func (n *Nginx) Apply(ctx context.Context, config cache.Config, caBundle string)
 		}
 	}
 	if err == nil {
-		n.sweep(config.CAFile)
+		n.sweep(files)
 	}
 	return err
 }
@@ -255,20 +261,26 @@ func (n *Nginx) signal(s syscall.Signal) error {
 }
 
 // write writes a file as a whole or not at all.
-func (n *Nginx) write(path, text string) error {
-	temporary := n.Root + path + ".tmp"
-	if err := os.WriteFile(temporary, []byte(text), 0o644); err != nil { //nolint:gosec // nothing in it is secret
+func (n *Nginx) write(file File) error {
+	mode := os.FileMode(0o644)
+	if file.Secret {
+		mode = 0o600
+	}
+	temporary := n.Root + file.Path + ".tmp"
+	if err := os.WriteFile(temporary, file.Content, mode); err != nil {
 		return err
 	}
-	return os.Rename(temporary, n.Root+path)
+	return os.Rename(temporary, n.Root+file.Path)
 }
 
-// sweep deletes CA bundles of configurations that are gone. The running one is all that nginx may read again.
-func (n *Nginx) sweep(keep string) {
-	files, _ := filepath.Glob(n.Root + naming.CAFile("*")) // the pattern is right
-	for _, file := range files {
-		if file != n.Root+keep {
-			_ = os.Remove(file)
+// sweep deletes files of configurations that are gone. Those of the running one are all that nginx may read again.
+func (n *Nginx) sweep(keep []File) {
+	for _, pattern := range []string{naming.CAFile("*"), naming.ListenerCertificate("*"), naming.ListenerKey("*")} {
+		files, _ := filepath.Glob(n.Root + pattern) // the pattern is right
+		for _, file := range files {
+			if !slices.ContainsFunc(keep, func(k File) bool { return n.Root+k.Path == file }) {
+				_ = os.Remove(file)
+			}
 		}
 	}
 }

@@ -34,6 +34,9 @@ type Facts struct {
 	Resolvers []string
 	// Failed are the disks that cannot be used: their slots go to the others. If it is all of them, nothing is cached.
 	Failed []string
+	// Certificate is a hash of the certificate and key that clients see, if listen.tls is set; they lie at
+	// naming.ListenerCertificate and naming.ListenerKey before nginx reads the text.
+	Certificate string
 	// Sizes are the sizes of file systems in bytes, by disk, where they are known: a cache is never larger than its disk.
 	Sizes map[string]int64
 }

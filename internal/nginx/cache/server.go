@@ -1,6 +1,8 @@
 package cache
 
 import (
+	"slices"
+
 	"k8s.io/utils/ptr"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
@@ -33,19 +35,50 @@ func (r renderer) publicServers() conf.Block {
 	if ptr.Deref(r.Spec.Listen.ReusePort, true) {
 		options = append(options, conf.Literal("reuseport"))
 	}
+	listen := conf.Block{conf.D("listen", options...)}
+	if r.Spec.Listen.TLS != nil {
+		block = append(block, r.listenerTLS()...)
+		secure := slices.Clone(options)
+		secure[0] = conf.Int(ptr.Deref(r.Spec.Listen.TLS.Port, 0))
+		listen = append(listen, conf.D("listen", append(secure, conf.Literal("ssl"))...))
+	}
 	if len(r.Spec.Hosts) == 0 {
-		return append(block, r.server(conf.D("listen", options...), conf.D("server_name", conf.Literal("_"))))
+		return append(block, r.server(append(listen, conf.D("server_name", conf.Literal("_")))))
 	}
 	var names []conf.Argument
 	for _, h := range r.Spec.Hosts {
 		names = append(names, conf.Literal(h))
 	}
 	return append(block,
-		conf.B("server", nil,
-			conf.D("listen", options...),
+		conf.B("server", nil, append(slices.Clone(listen),
 			conf.D("server_name", conf.Literal("_")),
-			conf.D("return", conf.Literal("421"))),
-		r.server(conf.D("listen", options[0]), conf.D("server_name", names...)))
+			conf.D("return", conf.Literal("421")))...),
+		r.server(append(named(listen), conf.D("server_name", names...))))
+}
+
+// named are the listen directives of a server that is not the default: parameters of a socket stand only once.
+func named(listen conf.Block) conf.Block {
+	var block conf.Block
+	for _, d := range listen {
+		args := []conf.Argument{d.Args[0]}
+		if d.Args[len(d.Args)-1] == conf.Argument(conf.Literal("ssl")) {
+			args = append(args, conf.Literal("ssl"))
+		}
+		block = append(block, conf.D("listen", args...))
+	}
+	return block
+}
+
+// listenerTLS is what clients see over TLS.
+func (r renderer) listenerTLS() conf.Block {
+	return conf.Block{
+		conf.D("ssl_certificate", conf.Literal(naming.ListenerCertificate(r.Facts.Certificate))),
+		conf.D("ssl_certificate_key", conf.Literal(naming.ListenerKey(r.Facts.Certificate))),
+		conf.D("ssl_protocols", conf.Literal("TLSv1.2"), conf.Literal("TLSv1.3")),
+		conf.D("ssl_session_cache", conf.Literal("shared:listener:10m")),
+		conf.D("ssl_session_timeout", conf.Literal("1d")),
+		conf.D("ssl_session_tickets", conf.OnOff(false)),
+	}
 }
 
 // server is the cache itself.
@@ -53,8 +86,8 @@ func (r renderer) publicServers() conf.Block {
 // error_page catches what fails before the response's header is sent: an I/O error of the disk and a full queue of its
 // thread pool both end as 500, and the request goes to another disk, and from there, should that fail too, to the origin.
 // The origin's own errors pass through, as proxy_intercept_errors is off.
-func (r renderer) server(listen, name conf.Directive) conf.Directive {
-	block := append(conf.Block{listen, name}, r.toOrigin()...)
+func (r renderer) server(listen conf.Block) conf.Directive {
+	block := append(listen, r.toOrigin()...)
 	if r.statusHeaders() {
 		for _, header := range []string{"X-Cache", "X-Cache-Disk", "X-Cache-Node"} {
 			block = append(block, conf.D("proxy_hide_header", conf.Literal(header)))

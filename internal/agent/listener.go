@@ -1,0 +1,40 @@
+package agent
+
+import (
+	"fmt"
+
+	"github.com/cachenode/cachenode-operator/internal/agent/podinfo"
+	"github.com/cachenode/cachenode-operator/internal/agent/reload"
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
+)
+
+// listener reads the certificate that clients are to see, and returns its hash. One that is damaged does not take the
+// place of one that was good: nginx would not start with it.
+func (a *Agent) listener() (hash string, err error) {
+	pair, err := podinfo.ReadKeyPair(a.Paths.Listener)
+	if err == nil {
+		a.pair = pair
+		return pair.Hash, nil
+	}
+	if a.pair.Hash == "" {
+		return "", fmt.Errorf("the certificate of listen.tls: %w", err)
+	}
+	a.Log.Warn("the certificate of listen.tls cannot be used: nginx keeps the one before", "error", err)
+	return a.pair.Hash, nil
+}
+
+// files are what the configuration refers to. nginx reads copies, which change with the configuration and not before.
+func (a *Agent) files(config cache.Config, node agentapi.Node, facts cache.Facts) []reload.File {
+	var files []reload.File
+	if config.CAFile != "" {
+		files = append(files, reload.File{Path: config.CAFile, Content: []byte(node.CABundle)})
+	}
+	if facts.Certificate != "" {
+		files = append(files,
+			reload.File{Path: naming.ListenerCertificate(facts.Certificate), Content: a.pair.Certificate},
+			reload.File{Path: naming.ListenerKey(facts.Certificate), Content: a.pair.Key, Secret: true})
+	}
+	return files
+}
