@@ -46,6 +46,7 @@ type CacheNodeList struct {
 
 // CacheNodeSpec is the wanted state of a CacheNode.
 //
+// +kubebuilder:validation:XValidation:rule="!has(self.listen) || !has(self.listen.tls) || !has(self.service) || !has(self.service.port) || !has(self.service.httpsPort) || self.service.port != self.service.httpsPort",message="service.httpsPort: must not be service.port where listen.tls is set",fieldPath=".service.httpsPort"
 // +kubebuilder:validation:XValidation:rule="self.disks.all(d, !has(d.threadPool) || !has(d.threadPool.maxQueue) || !has(self.listen) || !has(self.listen.maxConnections) || d.threadPool.maxQueue >= self.listen.maxConnections)",message="disks: threadPool.maxQueue must not be less than listen.maxConnections, or a full queue could break responses off: raise it, or lower listen.maxConnections",fieldPath=".disks"
 // +kubebuilder:validation:XValidation:rule="!has(self.cache) || !has(self.cache.key) || 'Host' in self.cache.key || has(self.origin.hostHeader) || (has(self.hosts) && self.hosts.size() == 1 && !self.hosts[0].startsWith('*'))",message="cache.key: without Host, objects of one host would be served for another: add Host, set origin.hostHeader, or list exactly one name in hosts",fieldPath=".cache.key"
 type CacheNodeSpec struct {

@@ -202,7 +202,6 @@ type Pod struct {
 // Service is the Service that clients use.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.loadBalancerClass) || self.type == 'LoadBalancer'",message="loadBalancerClass: only for type LoadBalancer",fieldPath=".loadBalancerClass"
-// +kubebuilder:validation:XValidation:rule="!has(self.port) || !has(self.httpsPort) || self.port != self.httpsPort",message="httpsPort: must not be port",fieldPath=".httpsPort"
 // +kubebuilder:validation:XValidation:rule="!has(self.externalTrafficPolicy) || self.type != 'ClusterIP'",message="externalTrafficPolicy: only for types NodePort and LoadBalancer",fieldPath=".externalTrafficPolicy"
 type Service struct {
 	// type is ClusterIP (default), NodePort or LoadBalancer.

@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -15,6 +16,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"k8s.io/client-go/util/cert"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agent/nginxlog"
@@ -55,7 +58,7 @@ func newPod(t *testing.T) *pod {
 		xfs.Mount(t, p.nginx.Root+naming.DiskDir(disk))
 		p.nginx.Disk(disk)
 	}
-	p.paths = Paths{Config: t.TempDir(), PodInfo: t.TempDir(), ResolvConf: filepath.Join(t.TempDir(), "resolv.conf"), Root: p.nginx.Root}
+	p.paths = Paths{Config: t.TempDir(), PodInfo: t.TempDir(), Listener: t.TempDir(), ResolvConf: filepath.Join(t.TempDir(), "resolv.conf"), Root: p.nginx.Root}
 	p.write(p.paths.ResolvConf, "nameserver 127.0.0.1\n")
 	p.write(filepath.Join(p.paths.PodInfo, naming.CPULimitFile), "2000")
 	p.annotate("")
@@ -222,6 +225,52 @@ func TestAgent(t *testing.T) {
 		if got := p.hangups(); got != hangups {
 			t.Errorf("%d reloads", got-hangups)
 		}
+	})
+
+	t.Run("a certificate for clients, and another", func(t *testing.T) {
+		p.t = t
+		shown := func() string {
+			address := "127.0.0.1:8443"
+			connection, err := p.nginx.Client().Transport.(*http.Transport).DialContext(t.Context(), "tcp", address)
+			if err != nil {
+				return ""
+			}
+			defer func() { _ = connection.Close() }()
+			secure := tls.Client(connection, &tls.Config{InsecureSkipVerify: true})
+			if secure.Handshake() != nil {
+				return ""
+			}
+			return secure.ConnectionState().PeerCertificates[0].DNSNames[0]
+		}
+		put := func(name string) {
+			certificate, key, err := cert.GenerateSelfSignedCertKey(name, nil, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p.write(filepath.Join(p.paths.Listener, "tls.key"), string(key))
+			p.write(filepath.Join(p.paths.Listener, "tls.crt"), string(certificate))
+		}
+		put("first.example.com")
+		revision := p.offer(naming.CandidateKey, func(s *v1alpha1.CacheNodeSpec) {
+			s.Listen.TLS = &v1alpha1.ListenTLS{SecretName: "edge-tls", Port: new(int32(8443))}
+		})
+		p.annotate(revision)
+		p.eventually("clients see it", func() bool { return shown() == "first.example.com" })
+		put("second.example.com")
+		p.eventually("clients see the other", func() bool { return shown() == "second.example.com" })
+		p.write(filepath.Join(p.paths.Listener, "tls.crt"), "damaged")
+		time.Sleep(500 * time.Millisecond)
+		if got := shown(); got != "second.example.com" {
+			t.Errorf("with a damaged one they see %q", got)
+		}
+		put("third.example.com")
+		p.eventually("clients see the third", func() bool { return shown() == "third.example.com" })
+		p.eventually("the old keys are gone", func() bool {
+			keys, err := filepath.Glob(p.nginx.Root + naming.ListenerKey("*"))
+			return err == nil && len(keys) == 1
+		})
+		p.annotate(stable)
+		p.eventually("nginx runs stable", runs(stable))
 	})
 
 	t.Run("requests are counted", func(t *testing.T) {

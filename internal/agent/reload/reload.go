@@ -58,7 +58,7 @@ type Nginx struct {
 type File struct {
 	Path    string
 	Content []byte
-	// Secret: nobody but nginx's user may read it.
+	// Secret: nobody but nginx's user and group may read it.
 	Secret bool
 }
 
@@ -264,7 +264,7 @@ func (n *Nginx) signal(s syscall.Signal) error {
 func (n *Nginx) write(file File) error {
 	mode := os.FileMode(0o644)
 	if file.Secret {
-		mode = 0o600
+		mode = 0o640
 	}
 	temporary := n.Root + file.Path + ".tmp"
 	if err := os.WriteFile(temporary, file.Content, mode); err != nil {

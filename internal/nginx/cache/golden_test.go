@@ -10,9 +10,11 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"k8s.io/client-go/util/cert"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 	"github.com/cachenode/cachenode-operator/internal/schema"
@@ -20,6 +22,9 @@ import (
 )
 
 var update = flag.Bool("update", false, "write the golden files anew")
+
+// certificateHash stands for the hash of the certificate that clients see.
+const certificateHash = "0123456789ab"
 
 // decode reads a CacheNode as the API server would store it.
 func decode(t *testing.T, data []byte) cache.Input {
@@ -33,10 +38,11 @@ func decode(t *testing.T, data []byte) cache.Input {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return cache.Input{Node: n, Facts: cache.Facts{
-		Workers:   tuning.Workers(node.Spec.Pod.Resources.Limits.Cpu()),
-		Resolvers: []string{"10.96.0.10"},
-	}}
+	facts := cache.Facts{Workers: tuning.Workers(node.Spec.Pod.Resources.Limits.Cpu()), Resolvers: []string{"10.96.0.10"}}
+	if node.Spec.Listen.TLS != nil {
+		facts.Certificate = certificateHash
+	}
+	return cache.Input{Node: n, Facts: facts}
 }
 
 func TestGolden(t *testing.T) {
@@ -90,6 +96,17 @@ func checkWithNginx(t *testing.T, config cache.Config) {
 		}
 		if err := os.Chown(n.Root+config.CAFile, 101, 101); err != nil {
 			t.Fatal(err)
+		}
+	}
+	if strings.Contains(config.Text, naming.ListenerKey(certificateHash)) {
+		certificate, key, err := cert.GenerateSelfSignedCertKey("edge", nil, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for path, content := range map[string][]byte{naming.ListenerCertificate(certificateHash): certificate, naming.ListenerKey(certificateHash): key} {
+			if err := os.WriteFile(n.Root+path, content, 0o644); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	output, err := n.Test()

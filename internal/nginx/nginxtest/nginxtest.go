@@ -74,11 +74,12 @@ func New(t *testing.T) *Nginx {
 	return n
 }
 
-// Mkdir makes a folder that nginx may write to.
+// Mkdir makes a folder that nginx may write to. What others make in it gets its group, as in a pod.
 func (n *Nginx) Mkdir(path string) {
 	n.t.Helper()
 	must(n.t, os.MkdirAll(n.Root+path, 0o755))
 	must(n.t, os.Chown(n.Root+path, id, id))
+	must(n.t, os.Chmod(n.Root+path, 0o755|os.ModeSetgid))
 }
 
 // Configure writes nginx.conf and makes the folders of the disks.
