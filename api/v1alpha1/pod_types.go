@@ -59,9 +59,10 @@ type ListenTLS struct {
 // Monitoring says what is measured.
 type Monitoring struct {
 	// requestSampling is the share of requests, in percent, that nginx reports to the agent for metrics and hit ratios; a
-	// request that no disk could serve is always reported. 0 to 100, default 10.
+	// request that went past its disk is always reported. On small HITs as fast as they go, 1 costs some hundredths of nginx's
+	// throughput, 10 about a tenth and 100 about a fifth. 0 to 100, default 1.
 	// +optional
-	// +kubebuilder:default=10
+	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	RequestSampling *int32 `json:"requestSampling,omitempty"`

@@ -43,9 +43,9 @@ func (m *Monitor) Configure(thresholds Thresholds, own, empty bool) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	m.thresholds = thresholds
-	rules := *m.prober // a probe that is under way keeps its own
-	rules.Own, rules.Empty, rules.block = own, empty, nil
-	m.prober = &rules
+	if p := m.prober; p.Own != own || p.Empty != empty { // a probe that is under way keeps its own
+		m.prober = &Prober{Disk: p.Disk, Dir: p.Dir, NodeDir: p.NodeDir, Own: own, Devices: p.Devices, Owner: p.Owner, Empty: empty}
+	}
 }
 
 // Wake asks for a probe at once: something else met an error on the disk.

@@ -23,6 +23,8 @@ const (
 	// one request a second, is found out.
 	blocks    = 8
 	probeFile = "probe"
+	// markEvery is how often the owner's mark is looked at, in good probes.
+	markEvery = 10
 )
 
 // Devices remembers the device of each disk, so that two on one are found without asking a disk that may hang. It is safe
@@ -64,6 +66,10 @@ type Prober struct {
 
 	round int
 	block []byte
+	// parent and node are the devices of the folders above Dir and NodeDir. They do not change.
+	parent, node uint64
+	// ours: the mark was seen lately.
+	ours bool
 }
 
 // Probe looks whether the disk is there, is ours and has space, writes a block, syncs it and reads all blocks back. It
@@ -111,13 +117,18 @@ func (p *Prober) probe(usage *Usage) error {
 		return &finding{ReadOnly, p.Dir + " is mounted read-only"}
 	}
 	folder := filepath.Join(p.Dir, naming.OwnFolder)
-	if err := os.Mkdir(folder, 0o750); err != nil && !errors.Is(err, os.ErrExist) {
-		return err
+	if !p.ours || p.round%markEvery == 0 {
+		p.ours = false
+		if err := os.Mkdir(folder, 0o750); err != nil && !errors.Is(err, os.ErrExist) {
+			return err
+		}
+		if err := p.Owner.claim(folder, p.Empty); err != nil {
+			return err
+		}
 	}
-	if err := p.Owner.claim(folder, p.Empty); err != nil {
-		return err
-	}
-	return p.writeAndRead(filepath.Join(folder, probeFile))
+	err := p.writeAndRead(filepath.Join(folder, probeFile))
+	p.ours = err == nil
+	return err
 }
 
 // checkDevice finds a volume that is not mounted, or not what it should be.
@@ -134,10 +145,14 @@ func (p *Prober) checkDevice() error {
 	if !p.Own {
 		return nil
 	}
-	if parent, err := deviceOf(filepath.Dir(p.Dir)); err == nil && parent == device {
+	if p.parent == 0 { // which is no device
+		p.parent, _ = deviceOf(filepath.Dir(p.Dir))
+		p.node, _ = deviceOf(p.NodeDir)
+	}
+	if p.parent == device {
 		return &finding{NotMounted, "no volume is mounted at " + p.Dir}
 	}
-	if node, err := deviceOf(p.NodeDir); err == nil && node == device {
+	if p.node == device {
 		return &finding{NodeDevice, "the volume at " + p.Dir + " is a folder on the node's own file system: mount a disk there, or set health.device to Shared"}
 	}
 	if other := p.Devices.claim(p.Disk, device); other != "" {

@@ -3,6 +3,7 @@ package nginxlog
 import (
 	"context"
 	"net"
+	"time"
 
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 )
@@ -10,6 +11,10 @@ import (
 // receiveBuffer is how much the kernel is asked to keep while the agent is busy; it may allow less. What comes beyond it
 // is lost: nginx never waits.
 const receiveBuffer = 4 << 20
+
+// pause is how long reports may wait in the socket. Without it the agent would be woken for each by itself, which costs
+// more than to read it.
+const pause = 50 * time.Millisecond
 
 // Handler takes what nginx reports. Both methods are called from one goroutine.
 type Handler interface {
@@ -36,20 +41,28 @@ func Serve(ctx context.Context, socket net.PacketConn, handler Handler) {
 	defer stop()
 	buffer := make([]byte, 64<<10)
 	for {
+		begun := time.Now()
 		size, _, err := socket.ReadFrom(buffer)
 		if err != nil {
 			return
 		}
+		waited := time.Since(begun) > time.Millisecond // there was nothing left to read
 		tag, text, ok := Split(string(buffer[:size]))
 		if !ok {
 			continue
 		}
-		if tag == agentapi.TagError {
+		switch {
+		case tag == agentapi.TagError:
 			if e, ok := ParseError(text); ok {
 				handler.Error(e)
 			}
-		} else if r, ok := ParseRequest(tag, text); ok {
-			handler.Request(r)
+		default:
+			if r, ok := ParseRequest(tag, text); ok {
+				handler.Request(r)
+			}
+		}
+		if waited {
+			time.Sleep(pause)
 		}
 	}
 }
