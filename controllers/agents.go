@@ -24,20 +24,23 @@ const (
 	// readTimeout bounds a read; maxBackoff the time between two tries of an agent that does not answer.
 	readTimeout = 2 * time.Second
 	maxBackoff  = time.Minute
-	// readers is how many agents are read at once, whatever the number of pods.
-	readers = 16
+	// readers is how many agents are read at once, whatever the number of pods: so many that answer, and as many that do
+	// not, or were never tried.
+	readers = 12
 	// silence is after how long without an answer an agent counts as one that does not answer.
 	silence = 15 * time.Second
 )
 
 // Agents reads the reports of the pods' agents. A pass over a CacheNode never waits for one: it takes what was read last,
 // and is called again when a report has changed. Agents are read by a few goroutines, not by one for each pod, and one that
-// does not answer is asked less and less often. It is safe for concurrent use.
+// does not answer waits in a queue of its own and is asked less and less often. It is safe for concurrent use.
 type Agents struct {
 	// read reads one report; tests may replace it.
 	read func(ctx context.Context, c *agentapi.Client, address string) (agentapi.Report, error)
 
-	pods  workqueue.TypedRateLimitingInterface[types.NamespacedName]
+	// answering has the pods whose agents answered last time, others the rest.
+	answering, others workqueue.TypedRateLimitingInterface[types.NamespacedName]
+
 	mutex sync.Mutex
 	known map[types.NamespacedName]*agent
 	// clients are those of the CacheNodes, by the version of the Secret with their certificates.
@@ -85,7 +88,7 @@ func NewAgents() *Agents {
 		read: func(ctx context.Context, c *agentapi.Client, address string) (agentapi.Report, error) {
 			return c.Report(ctx, address)
 		},
-		pods:  workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](readTimeout, maxBackoff)),
+		answering: newQueue(), others: newQueue(),
 		known: map[types.NamespacedName]*agent{}, clients: map[types.NamespacedName]versionedClient{},
 	}
 }
@@ -95,14 +98,28 @@ func (a *Agents) Start(ctx context.Context, queue workqueue.TypedRateLimitingInt
 	a.mutex.Lock()
 	a.reconcile = queue
 	a.mutex.Unlock()
-	context.AfterFunc(ctx, a.pods.ShutDown)
-	for range readers {
-		go func() {
-			for a.next(ctx) {
-			}
-		}()
+	for _, pods := range []workqueue.TypedRateLimitingInterface[types.NamespacedName]{a.answering, a.others} {
+		context.AfterFunc(ctx, pods.ShutDown)
+		for range readers {
+			go func() {
+				for a.next(ctx, pods) {
+				}
+			}()
+		}
 	}
 	return nil
+}
+
+func newQueue() workqueue.TypedRateLimitingInterface[types.NamespacedName] {
+	return workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](readTimeout, maxBackoff))
+}
+
+// queueOf is where a pod waits to be read.
+func (a *Agents) queueOf(known *agent) workqueue.TypedRateLimitingInterface[types.NamespacedName] {
+	if known.Err == nil && !known.Answered.IsZero() {
+		return a.answering
+	}
+	return a.others
 }
 
 // Track replaces the pods of a CacheNode, and returns what is known of them, by name. hurry has them read often.
@@ -119,8 +136,8 @@ func (a *Agents) Track(cacheNode types.NamespacedName, c *agentapi.Client, targe
 			a.known[target.Pod] = known
 		}
 		if known.Target != target || (hurry && !known.hurry) {
-			a.pods.Forget(target.Pod)
-			a.pods.Add(target.Pod)
+			a.others.Forget(target.Pod)
+			a.queueOf(known).Add(target.Pod)
 		}
 		known.Target, known.cacheNode, known.client, known.hurry = target, cacheNode, c, hurry
 		observations[target.Pod.Name] = known.Observation
@@ -142,12 +159,12 @@ func (a *Agents) Forget(cacheNode types.NamespacedName) {
 }
 
 // next reads one agent; false when the queue has ended.
-func (a *Agents) next(ctx context.Context) bool {
-	pod, end := a.pods.Get()
+func (a *Agents) next(ctx context.Context, pods workqueue.TypedRateLimitingInterface[types.NamespacedName]) bool {
+	pod, end := pods.Get()
 	if end {
 		return false
 	}
-	defer a.pods.Done(pod)
+	defer pods.Done(pod)
 	a.mutex.Lock()
 	known := a.known[pod]
 	var current agent
@@ -155,7 +172,7 @@ func (a *Agents) next(ctx context.Context) bool {
 		current = *known
 	}
 	a.mutex.Unlock()
-	if known == nil || current.IP == "" || current.client == nil {
+	if known == nil || current.IP == "" || current.client == nil || a.queueOf(&current) != pods {
 		return true // Track adds it again when it has an address
 	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
@@ -176,16 +193,16 @@ func (a *Agents) note(pod types.NamespacedName, uid types.UID, report agentapi.R
 	news := (err == nil) != (known.Err == nil)
 	known.Err = err
 	if err != nil {
-		a.pods.AddRateLimited(pod)
+		a.others.AddRateLimited(pod)
 	} else {
 		news = news || known.Answered.IsZero() || !reflect.DeepEqual(known.Report, report)
 		known.Report, known.Answered = report, time.Now()
-		a.pods.Forget(pod)
+		a.others.Forget(pod)
 		interval := calmInterval
 		if known.hurry {
 			interval = hurriedInterval
 		}
-		a.pods.AddAfter(pod, interval)
+		a.answering.AddAfter(pod, interval)
 	}
 	if news && a.reconcile != nil {
 		a.reconcile.Add(reconcile.Request{NamespacedName: known.cacheNode})

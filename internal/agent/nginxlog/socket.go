@@ -51,8 +51,8 @@ func Serve(ctx context.Context, socket net.PacketConn, handler Handler) {
 		if !ok {
 			continue
 		}
-		switch {
-		case tag == agentapi.TagError:
+		switch tag {
+		case agentapi.TagError:
 			if e, ok := ParseError(text); ok {
 				handler.Error(e)
 			}

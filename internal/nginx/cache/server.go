@@ -87,7 +87,7 @@ func (r renderer) listenerTLS() conf.Block {
 // thread pool both end as 500, and the request goes to another disk, and from there, should that fail too, to the origin.
 // The origin's own errors pass through, as proxy_intercept_errors is off.
 func (r renderer) server(listen conf.Block) conf.Directive {
-	block := append(listen, r.toOrigin()...)
+	block := slices.Concat(listen, r.toOrigin())
 	if r.statusHeaders() {
 		for _, header := range []string{"X-Cache", "X-Cache-Disk", "X-Cache-Node"} {
 			block = append(block, conf.D("proxy_hide_header", conf.Literal(header)))
