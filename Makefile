@@ -81,6 +81,7 @@ bench: ## Benchmarks of the pure packages, and of nginx (test/bench).
 	go test -run '^$$' -bench . -benchmem ./internal/... ./controllers/...
 	@test/bench/split-clients
 	@test/bench/disk-check
+	@test/bench/agent
 
 ##@ Cluster for tests and demo (CLUSTER=native|kind, found out by itself when unset)
 .PHONY: cluster-up

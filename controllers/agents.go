@@ -78,6 +78,8 @@ type Observation struct {
 	Answered, Tracked time.Time
 	// AssignedAt is when the pod was given a revision, or nudged, by this operator; the zero time if it was not.
 	AssignedAt time.Time
+	// Nudges is how often it was nudged since it was given the revision.
+	Nudges int
 	// Err is why the last try failed; nil if it did not.
 	Err error
 }
@@ -122,8 +124,23 @@ func (a *Agents) queueOf(known *agent) workqueue.TypedRateLimitingInterface[type
 	return a.others
 }
 
-// Track replaces the pods of a CacheNode, and returns what is known of them, by name. hurry has them read often.
-func (a *Agents) Track(cacheNode types.NamespacedName, c *agentapi.Client, targets []Target, hurry bool) map[string]Observation {
+// Hurry has the pods of a CacheNode read often, or no longer.
+func (a *Agents) Hurry(cacheNode types.NamespacedName, hurry bool) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	for pod, known := range a.known {
+		if known.cacheNode != cacheNode {
+			continue
+		}
+		if queue := a.queueOf(known); hurry && !known.hurry && queue == a.answering {
+			queue.Add(pod)
+		}
+		known.hurry = hurry
+	}
+}
+
+// Track replaces the pods of a CacheNode, and returns what is known of them, by name.
+func (a *Agents) Track(cacheNode types.NamespacedName, c *agentapi.Client, targets []Target) map[string]Observation {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	wanted := map[types.NamespacedName]bool{}
@@ -135,11 +152,11 @@ func (a *Agents) Track(cacheNode types.NamespacedName, c *agentapi.Client, targe
 			known = &agent{Observation: Observation{Tracked: time.Now()}}
 			a.known[target.Pod] = known
 		}
-		if known.Target != target || (hurry && !known.hurry) {
+		if known.Target != target || (known.client == nil && c != nil) {
 			a.others.Forget(target.Pod)
 			a.queueOf(known).Add(target.Pod)
 		}
-		known.Target, known.cacheNode, known.client, known.hurry = target, cacheNode, c, hurry
+		known.Target, known.cacheNode, known.client = target, cacheNode, c
 		observations[target.Pod.Name] = known.Observation
 	}
 	for name, known := range a.known {
@@ -152,7 +169,7 @@ func (a *Agents) Track(cacheNode types.NamespacedName, c *agentapi.Client, targe
 
 // Forget ends the reading of a CacheNode that is gone.
 func (a *Agents) Forget(cacheNode types.NamespacedName) {
-	a.Track(cacheNode, nil, nil, false)
+	a.Track(cacheNode, nil, nil)
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	delete(a.clients, cacheNode)

@@ -46,7 +46,7 @@ func TestAgents(t *testing.T) {
 	wait := func(want string, within time.Duration) {
 		t.Helper()
 		for deadline := time.Now().Add(within); ; time.Sleep(10 * time.Millisecond) {
-			if got := a.Track(good, c, []Target{target("good-0", "10.0.0.1")}, true)["good-0"].Report.Revision; got == want {
+			if got := a.Track(good, c, []Target{target("good-0", "10.0.0.1")})["good-0"].Report.Revision; got == want {
 				return
 			}
 			if time.Now().After(deadline) {
@@ -55,11 +55,12 @@ func TestAgents(t *testing.T) {
 		}
 	}
 	wait("0", 10*time.Second)
+	a.Hurry(good, true)
 	var silent []Target
 	for i := range 200 {
 		silent = append(silent, target(fmt.Sprintf("bad-%d", i), "10.0.1.1"))
 	}
-	a.Track(bad, c, silent, false)
+	a.Track(bad, c, silent)
 	time.Sleep(100 * time.Millisecond) // all readers of such agents wait by now
 	revision.Store(1)
 	wait("1", 2*time.Second)
@@ -74,7 +75,7 @@ func TestAgents(t *testing.T) {
 		t.Error("an agent is silent when it was asked and has not answered, and only then")
 	}
 	a.Forget(good)
-	if got := a.Track(good, c, nil, false); len(got) != 0 {
+	if got := a.Track(good, c, nil); len(got) != 0 {
 		t.Errorf("what is forgotten is known: %v", got)
 	}
 }

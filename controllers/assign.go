@@ -47,7 +47,7 @@ func (r *CacheNodeReconciler) assign(ctx context.Context, s *scope) error {
 		if err := r.annotate(ctx, pod, annotations); err != nil {
 			return err
 		}
-		r.Agents.assigned(client.ObjectKeyFromObject(pod), s.now)
+		r.Agents.assigned(client.ObjectKeyFromObject(pod), s.now, nudged)
 		log.FromContext(ctx).Info("assigned", "pod", pod.Name, "revision", annotations[naming.AnnotationRevision], "again", nudged)
 	}
 	return nil
@@ -69,11 +69,15 @@ func (r *CacheNodeReconciler) annotate(ctx context.Context, pod *corev1.Pod, ann
 }
 
 // assigned notes when a pod was given a revision, or nudged.
-func (a *Agents) assigned(pod types.NamespacedName, at time.Time) {
+func (a *Agents) assigned(pod types.NamespacedName, at time.Time, nudged bool) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	if known := a.known[pod]; known != nil {
 		known.AssignedAt = at
+		known.Nudges++
+		if !nudged {
+			known.Nudges = 0
+		}
 	}
 }
 
@@ -119,11 +123,11 @@ func (r *CacheNodeReconciler) evict(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// repaired is a disk that a person has declared repaired and that needs a new pod to come back; "" if there is none.
+// repaired is a disk that a person has declared repaired and that is still out of use; "" if there is none.
 func repaired(pod *corev1.Pod, seen Observation) string {
 	for name := range strings.SplitSeq(pod.Annotations[naming.AnnotationRepaired], ",") {
 		for _, d := range seen.Report.Disks {
-			if d.Name == strings.TrimSpace(name) && d.NeedsNewPod {
+			if d.Name == strings.TrimSpace(name) && d.Status == failed {
 				return d.Name
 			}
 		}

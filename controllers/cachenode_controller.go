@@ -100,6 +100,8 @@ type scope struct {
 	pods         []corev1.Pod
 	observations map[string]Observation
 	secret       *corev1.Secret
+	// unknown: a ready pod's agent has yet to be asked, as this operator is new. Nothing is decided or told without it.
+	unknown bool
 	// caBundle: resolve.
 	caBundle string
 	// certificates: certify.
@@ -128,7 +130,7 @@ func (s *scope) lookAgain(after time.Duration) {
 
 // run goes through the phases and stops at the first that fails: nothing is applied of a spec that is not accepted.
 func (r *CacheNodeReconciler) run(ctx context.Context, s *scope) error {
-	for _, phase := range []func(context.Context, *scope) error{r.observe, r.validate, r.resolve, r.resolveListener, r.certify, r.render, r.decide, r.apply, r.assign, r.evict} {
+	for _, phase := range []func(context.Context, *scope) error{r.observe, r.evict, r.validate, r.resolve, r.resolveListener, r.certify, r.render, r.decide, r.apply, r.assign} {
 		if err := phase(ctx, s); err != nil {
 			return err
 		}

@@ -41,7 +41,10 @@ func (r *CacheNodeReconciler) decide(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	d := rollout.Decide(rolloutInput(s, offered, changed))
+	d := rollout.Decision{State: offered.state, Hold: held(s.statefulSet)}
+	if !s.unknown || offered.state.Stable == "" {
+		d = rollout.Decide(rolloutInput(s, offered, changed))
+	}
 	s.decision = &d
 	s.lookAgain(d.After)
 	s.offer = manifest.ConfigMap{Stable: offered.texts[d.State.Stable], Candidate: offered.texts[d.State.Candidate]}
@@ -52,10 +55,16 @@ func (r *CacheNodeReconciler) decide(ctx context.Context, s *scope) error {
 		}
 		s.offer.Refused = string(refused)
 	}
-	if !d.Done {
-		r.track(s, true)
-	}
+	r.Agents.Hurry(client.ObjectKeyFromObject(s.node), d.Waiting)
 	return nil
+}
+
+// held is how many pods the StatefulSet keeps from being made anew.
+func held(set *appsv1.StatefulSet) int {
+	if set == nil || set.Spec.UpdateStrategy.RollingUpdate == nil {
+		return 0
+	}
+	return int(ptr.Deref(set.Spec.UpdateStrategy.RollingUpdate.Partition, 0))
 }
 
 // offered is what the ConfigMap offers now.
@@ -112,13 +121,13 @@ func rolloutInput(s *scope, o offered, templateChanged bool) rollout.Input {
 		}
 		seen := s.observations[pod.Name]
 		p := rollout.Pod{
-			Name: pod.Name, Serving: isReady(pod) && !seen.isSilent(s.now),
-			Assigned: pod.Annotations[naming.AnnotationRevision], AssignedAt: seen.AssignedAt,
+			Name: pod.Name, Ready: isReady(pod), Silent: seen.isSilent(s.now),
+			Assigned: pod.Annotations[naming.AnnotationRevision], AssignedAt: seen.AssignedAt, Nudges: seen.Nudges,
 			Revision: seen.Report.Revision, Since: seen.Report.Since,
 			Current: !templateChanged && isCurrent(pod, s.statefulSet),
 		}
 		if refusal := seen.Report.Refusal; refusal != nil {
-			p.Refused = &rollout.Refusal{Revision: refusal.Revision, Message: refusal.Message, Retry: refusal.Retry}
+			p.Refused = &rollout.Refusal{Revision: refusal.Revision, Message: truncated(refusal.Message, 1024), Retry: refusal.Retry}
 		}
 		in.Pods = append(in.Pods, p)
 	}

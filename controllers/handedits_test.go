@@ -44,6 +44,11 @@ func handEdits(node *v1alpha1.CacheNode) map[string]handEdit {
 			func() { set.Spec.Template.Spec.Containers[0].SecurityContext.ReadOnlyRootFilesystem = new(false) },
 			func() bool { return *set.Spec.Template.Spec.Containers[0].SecurityContext.ReadOnlyRootFilesystem },
 		},
+		"StatefulSet: no longer labelled as ours": {
+			set,
+			func() { set.SetLabels(nil) },
+			func() bool { return set.Labels[naming.LabelManagedBy] == naming.FieldManager },
+		},
 		"StatefulSet: replicas": {
 			set,
 			func() { set.Spec.Replicas = ptr.To[int32](7) },

@@ -2,6 +2,8 @@ package controllers
 
 import (
 	"context"
+	"slices"
+	"strings"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -10,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/pki"
@@ -19,7 +22,7 @@ import (
 // tells of the pods also while a spec is refused.
 func (r *CacheNodeReconciler) observe(ctx context.Context, s *scope) error {
 	set := &appsv1.StatefulSet{}
-	switch err := r.Get(ctx, client.ObjectKeyFromObject(s.node), set); {
+	switch err := r.get(ctx, client.ObjectKeyFromObject(s.node), set); {
 	case err == nil:
 		s.statefulSet = set
 	case !apierrors.IsNotFound(err):
@@ -30,6 +33,7 @@ func (r *CacheNodeReconciler) observe(ctx context.Context, s *scope) error {
 		return err
 	}
 	s.pods = pods.Items
+	slices.SortFunc(s.pods, func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
 	secret := &corev1.Secret{}
 	switch err := r.get(ctx, client.ObjectKey{Namespace: s.node.Namespace, Name: naming.AgentSecret(s.node.Name)}, secret); {
 	case err == nil:
@@ -37,7 +41,16 @@ func (r *CacheNodeReconciler) observe(ctx context.Context, s *scope) error {
 	case !apierrors.IsNotFound(err):
 		return err
 	}
-	s.observations = r.track(s, false)
+	s.observations = r.track(s)
+	for i := range s.pods {
+		seen := s.observations[s.pods[i].Name]
+		if !isReady(&s.pods[i]) || !seen.Answered.IsZero() && seen.Err == nil {
+			continue
+		}
+		// Soon it has answered, or is silent.
+		s.lookAgain(max(silence-s.now.Sub(seen.Tracked), 0) + time.Second)
+		s.unknown = s.unknown || (seen.Answered.IsZero() && seen.Err == nil && s.now.Sub(seen.Tracked) < 2*readTimeout)
+	}
 	return nil
 }
 
@@ -50,8 +63,8 @@ func (r *CacheNodeReconciler) get(ctx context.Context, key client.ObjectKey, obj
 	return err
 }
 
-// track has the agents of the pods read, often where a pod is to take a revision, and returns what they said last.
-func (r *CacheNodeReconciler) track(s *scope, hurry bool) map[string]Observation {
+// track has the agents of the pods read, and returns what they said last, of disks that the spec knows.
+func (r *CacheNodeReconciler) track(s *scope) map[string]Observation {
 	name := client.ObjectKeyFromObject(s.node)
 	var targets []Target
 	for i := range s.pods {
@@ -64,7 +77,17 @@ func (r *CacheNodeReconciler) track(s *scope, hurry bool) map[string]Observation
 	if s.secret != nil {
 		c = r.Agents.client(name, s.secret)
 	}
-	return r.Agents.Track(name, c, targets, hurry)
+	observations := r.Agents.Track(name, c, targets)
+	for pod, seen := range observations {
+		known := map[string]bool{}
+		seen.Report.Disks = slices.DeleteFunc(slices.Clone(seen.Report.Disks), func(d agentapi.DiskReport) bool {
+			strange := known[d.Name] || !slices.ContainsFunc(s.node.Spec.Disks, func(disk v1alpha1.Disk) bool { return disk.Name == d.Name })
+			known[d.Name] = true
+			return strange
+		})
+		observations[pod] = seen
+	}
+	return observations
 }
 
 // client is the one for the agents of a CacheNode, made anew when its certificates change; nil where they are unusable.

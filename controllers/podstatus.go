@@ -87,7 +87,7 @@ func failedDisks(s *scope) []string {
 func describeDisk(d agentapi.DiskReport) string {
 	text := fmt.Sprintf("%s is out of use (%s)", d.Name, d.Reason)
 	if d.NeedsNewPod {
-		text += fmt.Sprintf(", and needs a new pod once it is repaired: kubectl cachenode repaired POD %s", d.Name)
+		text += ", and needs a new pod once it is repaired: kubectl cachenode repaired POD " + d.Name
 	}
 	return text
 }

@@ -101,10 +101,11 @@ func (o *operator) makePods(node *v1alpha1.CacheNode, n int) {
 
 // TestRollout follows edits through three pods whose agents the test plays.
 func TestRollout(t *testing.T) {
-	o := startOperator(t, apiserver.Start(t))
+	whole := t
+	a := &agents{running: map[string]string{}, refuses: map[string]bool{}, silent: map[string]bool{}, disks: map[string][]agentapi.DiskReport{}}
+	o := startOperator(t, apiserver.Start(t), func(r *CacheNodeReconciler) { r.Agents.read = a.read })
 	ctx := context.Background()
-	a := &agents{o: o, running: map[string]string{}, refuses: map[string]bool{}, silent: map[string]bool{}, disks: map[string][]agentapi.DiskReport{}}
-	o.reconciler.Agents.read = a.read
+	a.o = o
 	node := o.create(strings.Replace(edge, "replicas: 2", "replicas: 3", 1))
 	o.becomes(node, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
 	o.makePods(node, 3)
@@ -206,6 +207,32 @@ func TestRollout(t *testing.T) {
 		})
 		o.rollOut(node)
 		o.becomes(node, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
+	})
+
+	t.Run("an edit that needs new pods and is taken back leaves the pod template as it was", func(t *testing.T) {
+		o.t = t
+		set := children(node)[0].(*appsv1.StatefulSet)
+		o.get(set)
+		if got := set.Spec.Template.Annotations[naming.AnnotationRevision]; got != first {
+			t.Errorf("the template has revision %s, want that of the beginning, %s", got, first)
+		}
+	})
+
+	t.Run("an operator that starts anew writes nothing and tells nothing else", func(t *testing.T) {
+		o.t = t
+		o.settle(node)
+		o.stop()
+		o.get(node)
+		before := node.ResourceVersion
+		again := startOperator(whole, o.config, func(r *CacheNodeReconciler) { r.Agents.read = a.read })
+		again.settle(node)
+		time.Sleep(time.Second) // the agents are read for the first time
+		again.settle(node)
+		_, writes := again.requests.take()
+		if o.get(node); len(writes) != 0 || node.ResourceVersion != before {
+			t.Errorf("it wrote %v", writes)
+		}
+		o.reconciler, o.requests, o.stop = again.reconciler, again.requests, again.stop
 	})
 
 	t.Run("a disk fails and comes back", func(t *testing.T) {

@@ -19,6 +19,9 @@ import (
 
 // report writes the status, once and only if it changed, and then tells in events what changed.
 func (r *CacheNodeReconciler) report(ctx context.Context, s *scope) error {
+	if s.unknown && s.problem == nil && s.node.Status.ObservedGeneration > 0 {
+		return nil // what was told stands until the pods' agents have been asked
+	}
 	before := s.node.DeepCopy()
 	setStatus(s)
 	if equality.Semantic.DeepEqual(before.Status, s.node.Status) {

@@ -71,6 +71,7 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 // operator is a running operator, with a client of the test's own beside it.
 type operator struct {
 	t          testing.TB
+	config     *rest.Config
 	reconciler *CacheNodeReconciler
 	requests   *requests
 	client     client.Client
@@ -78,11 +79,11 @@ type operator struct {
 }
 
 // startOperator runs the operator as cmd/manager does, until the test ends or stop is called.
-func startOperator(t testing.TB, restConfig *rest.Config) *operator {
+func startOperator(t testing.TB, restConfig *rest.Config, options ...func(*CacheNodeReconciler)) *operator {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	counted := rest.CopyConfig(restConfig)
-	o := &operator{t: t, requests: &requests{}, client: apiserver.Client(t, restConfig)}
+	o := &operator{t: t, config: restConfig, requests: &requests{}, client: apiserver.Client(t, restConfig)}
 	counted.Wrap(o.requests.wrap)
 	mgr, err := ctrl.NewManager(counted, ctrl.Options{
 		Scheme:     apiserver.Scheme(t),
@@ -100,6 +101,9 @@ func startOperator(t testing.TB, restConfig *rest.Config) *operator {
 		Events:  mgr.GetEventRecorder("cachenode-operator"),
 		Agents:  NewAgents(),
 		Cluster: Cluster{Domain: "cluster.local", AgentImage: "localhost/cachenode-operator:test"},
+	}
+	for _, option := range options {
+		option(o.reconciler)
 	}
 	must(t, o.reconciler.SetupWithManager(mgr, references))
 	done := make(chan error)

@@ -45,8 +45,8 @@ type Origin struct {
 	// +optional
 	TLS *OriginTLS `json:"tls,omitempty"`
 
-	// fallbackConcurrency is how many requests each pod may have at the origin at once that no disk can serve, because
-	// they have failed or all threads and queues are full (limit_conn). Above it, the answer is 503 with Retry-After: a
+	// fallbackConcurrency is how many requests may be under way at once in each pod that their own disk cannot serve,
+	// because it has failed or its threads and queue are full (limit_conn). Above it, the answer is 503 with Retry-After: a
 	// failure of the disks must not become one of the origin. Range 1 to 65536, default 128.
 	// +optional
 	// +kubebuilder:default=128

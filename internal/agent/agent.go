@@ -59,6 +59,8 @@ type Agent struct {
 	retrying bool
 	problem  string
 	nginx    string // nginx's own version
+	// blamed counts the tries in a row that failed for a disk. Only the conductor uses it.
+	blamed int
 	// strange counts the checks in a row in which nginx ran something else. Only the conductor uses it.
 	strange int
 }
@@ -69,6 +71,7 @@ type applied struct {
 	config cache.Config
 	// madeFrom identifies revision and facts, so that nothing is rendered twice.
 	madeFrom string
+	files    []reload.File
 }
 
 // New makes an agent.
@@ -139,6 +142,11 @@ func (a *Agent) step(ctx context.Context) time.Duration {
 	if node == nil {
 		return checkInterval
 	}
+	a.mutex.Lock()
+	if a.refusal != nil && a.refusal.Revision != node.Revision {
+		a.refusal = nil // another is wanted: should this one be wanted again, it is tried again
+	}
+	a.mutex.Unlock()
 	a.watchDisks(ctx, *node)
 	if a.isStarting() {
 		return retryInterval // the first probes decide which disks nginx starts with
@@ -165,9 +173,6 @@ func (a *Agent) wanted() (*agentapi.Node, error) {
 		a.forget(retry)
 	}
 	o, err := readOffers(a.Paths.Config)
-	if o.stable == nil {
-		return a.running(), errors.Join(err, annotationsErr)
-	}
 	return choose(o, annotations[naming.AnnotationRevision], a.running()), errors.Join(err, annotationsErr)
 }
 
@@ -191,8 +196,8 @@ func (a *Agent) bring(ctx context.Context, node agentapi.Node) time.Duration {
 		a.setProblem(err)
 		return checkInterval
 	}
-	made := node.Revision + fmt.Sprint(facts)
-	if current := a.current(); current != nil && current.madeFrom == made {
+	from := node.Revision + fmt.Sprint(facts)
+	if current := a.current(); current != nil && current.madeFrom == from {
 		return checkInterval
 	}
 	config, err := cache.Render(cache.Input{Node: node, Facts: facts})
@@ -200,29 +205,47 @@ func (a *Agent) bring(ctx context.Context, node agentapi.Node) time.Duration {
 		a.refuse(node, err.Error())
 		return checkInterval
 	}
+	made := applied{node: node, config: config, madeFrom: from}
 	if current := a.current(); current != nil && current.config.Version == config.Version {
-		a.took(node, config, made)
+		made.files = current.files
+		a.took(made)
 		return checkInterval
 	}
+	made.files = a.files(config, node, facts)
 	if a.current() == nil && a.runsAlready(ctx, config) { // this agent is new, nginx is not
-		a.took(node, config, made)
+		// What lies there may be another, from the middle of an agent's work.
+		if err := a.Nginx.Put(config, made.files); err != nil {
+			a.setProblem(err)
+			return checkInterval
+		}
+		a.took(made)
 		return 0
 	}
 	begun := time.Now()
-	err = a.Nginx.Apply(ctx, config, a.files(config, node, facts))
+	err = a.Nginx.Apply(ctx, config, made.files)
 	if ctx.Err() != nil {
 		return checkInterval
 	}
 	if err == nil {
+		a.blamed = 0
 		a.metrics.Reload("taken")
-		a.took(node, config, made)
+		a.took(made)
 		a.Log.Info("nginx took the configuration", "version", config.Version, "failedDisks", facts.Failed, "took", time.Since(begun).Round(time.Millisecond))
 		return 0
 	}
 	if name := nginxlog.DiskOf(err.Error()); a.blames(name, err) {
 		a.Log.Warn("a disk keeps nginx from taking the configuration", "disk", name, "error", err)
 		a.metrics.Reload("failed")
-		return retryInterval
+		if a.blamed++; a.blamed < 20 {
+			return retryInterval
+		}
+		a.setProblem(err) // the disk's probes find nothing wrong
+		return checkInterval
+	}
+	if _, refused := errors.AsType[*reload.RefusedError](err); !refused {
+		a.metrics.Reload("failed")
+		a.setProblem(err)
+		return checkInterval
 	}
 	a.refuse(node, err.Error())
 	return checkInterval
@@ -230,10 +253,7 @@ func (a *Agent) bring(ctx context.Context, node agentapi.Node) time.Duration {
 
 // runsAlready is true when nginx's workers answer with the version of the configuration.
 func (a *Agent) runsAlready(ctx context.Context, config cache.Config) bool {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	version, err := a.Nginx.Version(ctx)
-	return err == nil && version == config.Version
+	return a.ask(ctx) == config.Version
 }
 
 // blames is true where the error names a disk of ours: it is no fault of the configuration, and the disk is probed.
@@ -283,12 +303,7 @@ func (a *Agent) facts(node agentapi.Node) (cache.Facts, error) {
 // check looks whether nginx runs what it was given, and tells it again if not: it may have started just when the file
 // was exchanged.
 func (a *Agent) check(ctx context.Context) {
-	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
-	defer cancel()
-	version, err := a.Nginx.Version(ctx)
-	if err != nil {
-		version = ""
-	}
+	version := a.ask(ctx)
 	current := a.current()
 	if current != nil {
 		timeout := tuning.Duration(current.node.Spec.Rollout.WorkerShutdownTimeout)
@@ -298,13 +313,25 @@ func (a *Agent) check(ctx context.Context) {
 	}
 	if version == "" || current == nil || version == current.config.Version {
 		a.strange = 0
-	} else if a.strange++; a.strange > 1 { // once may be an old worker's last answer
+	} else if a.strange++; a.strange > 1 && a.strange&(a.strange-1) == 0 { // once may be an old worker's last answer; then less and less often
 		a.Log.Warn("nginx runs another configuration", "version", version, "want", current.config.Version)
-		if err := a.Nginx.Reload(ctx, current.config.Version); err != nil {
+		if err := a.Nginx.Apply(ctx, current.config, current.files); err != nil {
 			a.setProblem(err)
 		}
+		version = a.ask(ctx)
 	}
 	a.answers(version)
+}
+
+// ask is the version that nginx answers with; "" while it does not.
+func (a *Agent) ask(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	version, err := a.Nginx.Version(ctx)
+	if err != nil {
+		return ""
+	}
+	return version
 }
 
 func (a *Agent) setProblem(err error) {
@@ -342,19 +369,24 @@ func (a *Agent) isRefused(revision string) bool {
 	return a.refusal != nil && a.refusal.Revision == revision
 }
 
-func (a *Agent) took(node agentapi.Node, config cache.Config, madeFrom string) {
+func (a *Agent) took(made applied) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
-	if a.refusal != nil && a.refusal.Revision == node.Revision {
+	if a.refusal != nil && a.refusal.Revision == made.node.Revision {
 		a.refusal = nil
 	}
-	a.applied = &applied{node: node, config: config, madeFrom: madeFrom}
+	a.applied = &made
 }
 
 func (a *Agent) answers(version string) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	if version != a.answered {
+		if a.answered == "" && !a.since.IsZero() { // nginx has started again, and reads the indexes of its disks
+			for name := range a.monitors {
+				a.metrics.SetLoaded(name, false)
+			}
+		}
 		a.answered, a.since = version, time.Now()
 	}
 	revision, _, _ := strings.Cut(version, "-")
@@ -394,7 +426,7 @@ func (a *Agent) Report() agentapi.Report {
 		s := states[name]
 		d := agentapi.DiskReport{
 			Name: name, Status: string(s.Status), Reason: string(s.Reason), Message: s.Message, Since: s.Since,
-			NeedsNewPod: s.Reason == disk.Shutdown,
+			NeedsNewPod: s.Reason.NeedsNewPod(),
 		}
 		if a.applied != nil && a.applied.config.Cached {
 			d.Share = a.applied.config.Plan.Share(name)

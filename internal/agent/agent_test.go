@@ -205,7 +205,10 @@ func TestAgent(t *testing.T) {
 		if status, _, _ := p.get("/x"); status != http.StatusOK || p.agent.Report().Revision != stable || p.hangups() != hangups {
 			t.Errorf("status %d, report %+v", status, p.agent.Report())
 		}
-		time.Sleep(2500 * time.Millisecond) // the agent looks every second
+		p.agent.Wake()
+		time.Sleep(500 * time.Millisecond)
+		p.agent.Wake()
+		time.Sleep(500 * time.Millisecond)
 		if !strings.Contains(p.metrics(), `cachenode_reloads_total{result="refused"} 1`+"\n") {
 			t.Error("a refused revision is tried again and again")
 		}

@@ -13,17 +13,14 @@ import (
 // offers are the revisions that the ConfigMap offers. Candidate is nil where none is tried.
 type offers struct{ stable, candidate *agentapi.Node }
 
-// readOffers reads the ConfigMap's folder. A candidate that cannot be read is reported, and stable stands.
+// readOffers reads the ConfigMap's folder. What cannot be read is reported, and the rest stands.
 func readOffers(dir string) (offers, error) {
 	stable, err := readOffer(filepath.Join(dir, naming.StableKey))
-	if err != nil {
-		return offers{}, err
+	candidate, candidateErr := readOffer(filepath.Join(dir, naming.CandidateKey))
+	if errors.Is(candidateErr, os.ErrNotExist) {
+		candidateErr = nil
 	}
-	candidate, err := readOffer(filepath.Join(dir, naming.CandidateKey))
-	if errors.Is(err, os.ErrNotExist) {
-		return offers{stable: stable}, nil
-	}
-	return offers{stable: stable, candidate: candidate}, err
+	return offers{stable: stable, candidate: candidate}, errors.Join(err, candidateErr)
 }
 
 func readOffer(path string) (*agentapi.Node, error) {

@@ -65,7 +65,7 @@ func (a *Agent) follow(ctx context.Context, watcher *fsnotify.Watcher) error {
 		case <-watcher.Events:
 			a.Wake()
 		case err := <-watcher.Errors:
-			a.Log.Warn("watching files", "error", err) // the agent looks by itself every second
+			a.Log.Warn("watching files", "error", err) // the agent looks by itself now and then
 		}
 	}
 }

@@ -17,7 +17,10 @@ type Client struct{ http http.Client }
 
 // NewClient makes a client for the agents of one CacheNode.
 func NewClient(config *tls.Config) *Client {
-	return &Client{http: http.Client{Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true}}}
+	return &Client{http: http.Client{
+		Transport:     &http.Transport{TLSClientConfig: config, DisableKeepAlives: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // nobody sends the operator elsewhere
+	}}
 }
 
 // Report reads the report of the agent at an address "host:port".

@@ -9,7 +9,7 @@ import (
 
 // ConfigMap offers configurations to the pods' agents: the stable one, and the candidate while one is being tried.
 type ConfigMap struct {
-	// Stable and Candidate are node.json; Candidate is "" where none is tried.
+	// Stable and Candidate are node.json; Candidate is "" where none is tried, and Stable where it was lost.
 	Stable, Candidate string
 	// Refused is the value of naming.AnnotationRefused; "" for none.
 	Refused string
@@ -20,7 +20,10 @@ func configMap(in Input) *corev1.ConfigMap {
 	if in.Config.Refused != "" {
 		meta.Annotations = map[string]string{naming.AnnotationRefused: in.Config.Refused}
 	}
-	data := map[string]string{naming.StableKey: in.Config.Stable}
+	data := map[string]string{}
+	if in.Config.Stable != "" {
+		data[naming.StableKey] = in.Config.Stable
+	}
 	if in.Config.Candidate != "" {
 		data[naming.CandidateKey] = in.Config.Candidate
 	}

@@ -84,17 +84,35 @@ func (in PodInput) Hash() (string, error) {
 type Template struct {
 	InputHash string                 `json:"inputHash"`
 	Template  corev1.PodTemplateSpec `json:"template"`
+	// Before are the last few others, the latest first: an edit that is taken back finds the template of before, and so
+	// the pods that were never made anew.
+	Before []Template `json:"before,omitempty"`
 }
 
-// NewTemplate is the template to apply: the previous one, as text from the StatefulSet, if it was made from the same
-// input; a new one otherwise, whose pods start with the given revision if it is offered. changed tells which.
+// templatesBefore is how many others are kept.
+const templatesBefore = 2
+
+// NewTemplate is the template to apply: the previous one, as text from the StatefulSet, or one of those before it, if it was
+// made from the same input; a new one otherwise, whose pods start with the given revision if it is offered. changed tells which.
 func NewTemplate(in PodInput, previous, agentImage string, agentPullPolicy corev1.PullPolicy, revision string) (t Template, changed bool, err error) {
 	hash, err := in.Hash()
 	if err != nil {
 		return Template{}, false, err
 	}
-	if json.Unmarshal([]byte(previous), &t) == nil && t.InputHash == hash {
+	if json.Unmarshal([]byte(previous), &t) != nil || t.InputHash == "" {
+		return Template{InputHash: hash, Template: podTemplate(in, agentImage, agentPullPolicy, revision)}, true, nil
+	}
+	if t.InputHash == hash {
 		return t, false, nil
 	}
-	return Template{InputHash: hash, Template: podTemplate(in, agentImage, agentPullPolicy, revision)}, true, nil
+	next := Template{InputHash: hash, Template: podTemplate(in, agentImage, agentPullPolicy, revision)}
+	others := append([]Template{{InputHash: t.InputHash, Template: t.Template}}, t.Before...)
+	for _, other := range others {
+		if other.InputHash == hash {
+			next.Template = other.Template
+		}
+	}
+	others = slices.DeleteFunc(others, func(o Template) bool { return o.InputHash == hash })
+	next.Before = others[:min(len(others), templatesBefore)]
+	return next, true, nil
 }

@@ -14,7 +14,11 @@ import (
 )
 
 // NudgeAfter is how long a pod may take to report a revision that it was assigned; then its volumes are refreshed once more.
+// The time doubles with each nudge.
 const NudgeAfter = 2 * time.Second
+
+// maxNudges bounds the doubling.
+const maxNudges = 6
 
 // State is what is kept, in the ConfigMap.
 type State struct {
@@ -35,12 +39,13 @@ type Refusal struct {
 // Pod is a pod as it was seen last.
 type Pod struct {
 	Name string
-	// Serving: it is ready, and its agent answers. Others are assigned revisions, but not waited for.
-	Serving bool
-	// Assigned is the revision that its annotation names, since AssignedAt or the last nudge; the zero time where that is
-	// not known.
+	// Ready is what the kubelet says, Silent that its agent does not answer.
+	Ready, Silent bool
+	// Assigned is the revision that its annotation names, since AssignedAt or the last of so many nudges; the zero time
+	// where that is not known.
 	Assigned   string
 	AssignedAt time.Time
+	Nudges     int
 	// Revision is what its nginx runs, since Since; "" where that is not known.
 	Revision string
 	Since    time.Time
@@ -49,6 +54,13 @@ type Pod struct {
 	// Current: it was made from the StatefulSet's current template.
 	Current bool
 }
+
+// serves is true for a pod that is waited for.
+func (p Pod) serves() bool { return p.Ready && !p.Silent }
+
+// isHurt is true for a pod that has been assigned a revision and is not ready, though its agent is there: the revision may
+// be what keeps it from being ready.
+func (p Pod) isHurt(revision string) bool { return p.Assigned == revision && !p.Ready && !p.Silent }
 
 // Input is all that the decision depends on.
 type Input struct {
@@ -78,6 +90,8 @@ type Decision struct {
 	Hold int
 	// Done: every pod that serves runs the wanted revision.
 	Done bool
+	// Waiting: a pod is to report soon.
+	Waiting bool
 	// After is when to look again, even if nothing happens; 0 for never.
 	After time.Duration
 }
@@ -85,8 +99,8 @@ type Decision struct {
 // Decide decides.
 func Decide(in Input) Decision {
 	d := Decision{State: in.State, Assign: map[string]string{}}
-	if d.State.Stable == "" {
-		d.State = State{Stable: in.Wanted}
+	if d.State.Stable == "" && !slices.ContainsFunc(in.Pods, func(p Pod) bool { return p.Revision != "" }) {
+		d.State.Stable = in.Wanted // there is nothing to lose
 	}
 	slices.SortFunc(in.Pods, func(a, b Pod) int { return cmp.Or(cmp.Compare(len(a.Name), len(b.Name)), cmp.Compare(a.Name, b.Name)) })
 	if in.Wanted != d.State.Stable {
@@ -98,7 +112,9 @@ func Decide(in Input) Decision {
 		d.all(in, in.Wanted)
 	case d.State.Refused != nil:
 		d.State.Candidate = ""
-		d.all(in, d.State.Stable)
+		if d.State.Stable != "" { // it may have been lost; then the pods go on with what they have
+			d.all(in, d.State.Stable)
+		}
 		d.Done = false
 		if in.NewPods {
 			d.Hold = in.Replicas
@@ -128,7 +144,7 @@ func (d *Decision) all(in Input, revision string) {
 	d.Done = true
 	for _, p := range in.Pods {
 		d.assign(in, p, revision)
-		if p.Serving && p.Revision != revision {
+		if p.serves() && p.Revision != revision {
 			d.Done = false
 		}
 	}
@@ -136,40 +152,51 @@ func (d *Decision) all(in Input, revision string) {
 
 // try brings the candidate one step further.
 func (d *Decision) try(in Input) {
-	var able []Pod
-	serving, took := 0, 0
-	for _, p := range in.Pods {
-		if !p.Current && in.NewPods {
-			continue
-		}
-		able = append(able, p)
-		if p.Serving {
-			serving++
-			if p.Revision == in.Wanted {
-				took++
-			}
-		}
+	able := slices.Clone(in.Pods)
+	if in.NewPods {
+		able = slices.DeleteFunc(able, func(p Pod) bool { return !p.Current })
 	}
 	proven := d.isProven(in, able)
 	if in.NewPods && !proven {
 		d.Hold = max(in.Replicas-1, 0)
 	}
-	if canary := canary(able, in); canary != nil && !proven {
-		d.assign(in, *canary, in.Wanted)
+	ready := slices.ContainsFunc(able, func(p Pod) bool { return p.Ready })
+	if ready && !proven {
+		if canary := canary(able, in); canary != nil {
+			d.assign(in, *canary, in.Wanted)
+		}
 		return
 	}
-	d.follow(in, able)
-	if took == serving && len(able) == len(in.Pods) && (!in.NewPods || len(in.Pods) >= in.Replicas) {
+	d.follow(in, able, !ready)
+	if len(able) == len(in.Pods) && haveTaken(in) {
 		d.State.Stable, d.State.Candidate = in.Wanted, ""
 		d.Done = true
 	}
+}
+
+// haveTaken is true when the candidate is what all pods run that are waited for, at least one if there are any, and it hurts
+// none.
+func haveTaken(in Input) bool {
+	took := 0
+	for _, p := range in.Pods {
+		switch {
+		case p.isHurt(in.Wanted), p.serves() && p.Revision != in.Wanted:
+			return false
+		case p.serves():
+			took++
+		}
+	}
+	if in.NewPods && len(in.Pods) < in.Replicas {
+		return false
+	}
+	return took > 0 || len(in.Pods) == 0
 }
 
 // isProven is true when a pod has run the candidate for long enough.
 func (d *Decision) isProven(in Input, pods []Pod) bool {
 	proven := false
 	for _, p := range pods {
-		if !p.Serving || p.Revision != in.Wanted {
+		if !p.serves() || p.Revision != in.Wanted {
 			continue
 		}
 		if left := in.Canary - in.Now.Sub(p.Since); left <= 0 {
@@ -181,17 +208,18 @@ func (d *Decision) isProven(in Input, pods []Pod) bool {
 	return proven
 }
 
-// follow gives the candidate to the pods that have yet to take it, so many at a time; those that do not serve do not count.
-func (d *Decision) follow(in Input, pods []Pod) {
+// follow gives the candidate to the pods that have yet to take it, so many at a time. Those that are not ready do not count,
+// unless the candidate may be why. all gives it to all at once.
+func (d *Decision) follow(in Input, pods []Pod, all bool) {
 	waiting := 0
 	for _, p := range pods {
-		if p.Serving && p.Assigned == in.Wanted && p.Revision != in.Wanted {
+		if p.isHurt(in.Wanted) || (p.serves() && p.Assigned == in.Wanted && p.Revision != in.Wanted) {
 			waiting++
 		}
 	}
 	for _, p := range pods {
-		counts := p.Serving && p.Assigned != in.Wanted && p.Revision != in.Wanted
-		if counts && waiting >= max(in.Width, 1) {
+		counts := p.Ready && p.Assigned != in.Wanted && p.Revision != in.Wanted
+		if !all && counts && waiting >= max(in.Width, 1) {
 			continue
 		}
 		if counts {
@@ -201,8 +229,8 @@ func (d *Decision) follow(in Input, pods []Pod) {
 	}
 }
 
-// canary is the pod that takes the candidate first: the one that has been assigned it, one that has taken an earlier
-// candidate, or the one of the highest ordinal. nil where no pod serves: then there is nothing to lose.
+// canary is the pod that takes the candidate first: the one that has been assigned it, also if it is not ready since; one
+// that has taken an earlier candidate; or the one of the highest ordinal. nil where the agents of all ready pods are silent.
 func canary(pods []Pod, in Input) *Pod {
 	var best *Pod
 	rank := func(p Pod) int {
@@ -215,7 +243,7 @@ func canary(pods []Pod, in Input) *Pod {
 		return 1
 	}
 	for i, p := range pods {
-		if p.Serving && (best == nil || rank(p) >= rank(*best)) {
+		if (p.serves() || p.isHurt(in.Wanted)) && (best == nil || rank(p) >= rank(*best)) {
 			best = &pods[i]
 		}
 	}
@@ -228,13 +256,16 @@ func (d *Decision) assign(in Input, p Pod, revision string) {
 	case p.Assigned != revision:
 		d.Assign[p.Name] = revision
 		d.lookAgain(NudgeAfter)
-	case p.Revision != revision && p.Serving:
-		if left := NudgeAfter - in.Now.Sub(p.AssignedAt); left > 0 {
+		d.Waiting = true
+	case p.Revision != revision && p.serves():
+		after := NudgeAfter << min(p.Nudges, maxNudges)
+		if left := after - in.Now.Sub(p.AssignedAt); left > 0 {
 			d.lookAgain(left)
 		} else {
 			d.Nudge = append(d.Nudge, p.Name)
-			d.lookAgain(NudgeAfter)
+			d.lookAgain(after)
 		}
+		d.Waiting = d.Waiting || p.Nudges < maxNudges
 	}
 }
 

@@ -15,7 +15,7 @@ var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 // pod runs a revision that it was assigned a minute ago.
 func pod(i int, assigned, runs string) Pod {
 	return Pod{
-		Name: fmt.Sprintf("edge-%d", i), Serving: true, Assigned: assigned, Revision: runs, Current: true,
+		Name: fmt.Sprintf("edge-%d", i), Ready: true, Assigned: assigned, Revision: runs, Current: true,
 		AssignedAt: now.Add(-time.Minute), Since: now.Add(-time.Minute),
 	}
 }
@@ -24,7 +24,9 @@ func with(p Pod, change func(*Pod)) Pod { change(&p); return p }
 
 func TestDecide(t *testing.T) {
 	old := func(p *Pod) { p.Current = false }
-	down := func(p *Pod) { p.Serving, p.Revision = false, "" }
+	down := func(p *Pod) { p.Ready, p.Silent, p.Revision = false, true, "" }
+	hurt := func(p *Pod) { p.Ready = false }
+	silent := func(p *Pod) { p.Silent = true }
 	just := func(p *Pod) { p.AssignedAt, p.Since = now.Add(-500*time.Millisecond), now.Add(-500*time.Millisecond) }
 	refuses := func(p *Pod) { p.Refused = &Refusal{Revision: "b", Message: "no"} }
 	refused := &Refusal{Revision: "b", Pod: "edge-2", Message: "no"}
@@ -79,7 +81,39 @@ func TestDecide(t *testing.T) {
 		},
 		"no pod serves: all take it": {
 			Input{State: State{Stable: "a"}, Wanted: "b", Width: 1, Pods: pods{with(pod(0, "a", ""), down), with(pod(1, "a", ""), down)}},
-			Decision{State: State{Stable: "b"}, Assign: map[string]string{"edge-0": "b", "edge-1": "b"}, Done: true, After: NudgeAfter},
+			Decision{State: State{Stable: "a", Candidate: "b"}, Assign: map[string]string{"edge-0": "b", "edge-1": "b"}, After: NudgeAfter},
+		},
+		"a canary that is not ready since is no reason to try another": {
+			Input{State: State{Stable: "a", Candidate: "b"}, Wanted: "b", Width: 2, Pods: pods{pod(0, "a", "a"), pod(1, "a", "a"), with(pod(2, "b", "b"), hurt)}},
+			Decision{State: State{Stable: "a", Candidate: "b"}},
+		},
+		"one that is gone with its node is": {
+			Input{State: State{Stable: "a", Candidate: "b"}, Wanted: "b", Width: 2, Pods: pods{pod(0, "a", "a"), pod(1, "a", "a"), with(pod(2, "b", "b"), down)}},
+			Decision{State: State{Stable: "a", Candidate: "b"}, Assign: map[string]string{"edge-1": "b"}, After: NudgeAfter},
+		},
+		"a pod that a revision hurts takes a place, and keeps it from becoming stable": {
+			Input{State: State{Stable: "a", Candidate: "b"}, Wanted: "b", Width: 1, Pods: pods{pod(0, "a", "a"), with(pod(1, "b", "b"), hurt), pod(2, "b", "b")}},
+			Decision{State: State{Stable: "a", Candidate: "b"}},
+		},
+		"a single pod that is not ready takes it, and must prove it": {
+			Input{State: State{Stable: "a"}, Wanted: "b", Width: 1, Pods: pods{with(pod(0, "a", "a"), hurt)}},
+			Decision{State: State{Stable: "a", Candidate: "b"}, Assign: map[string]string{"edge-0": "b"}, After: NudgeAfter},
+		},
+		"no agent answers: nothing is tried": {
+			Input{State: State{Stable: "a"}, Wanted: "b", Width: 1, Pods: pods{with(pod(0, "a", "a"), silent), with(pod(1, "a", "a"), silent)}},
+			Decision{State: State{Stable: "a", Candidate: "b"}},
+		},
+		"stable is lost: the pods go on, and what is wanted must prove itself": {
+			Input{Wanted: "b", Width: 1, Pods: pods{pod(0, "a", "a"), pod(1, "a", "a")}},
+			Decision{State: State{Candidate: "b"}, Assign: map[string]string{"edge-1": "b"}, After: NudgeAfter},
+		},
+		"stable is lost, and what is wanted is refused": {
+			Input{State: State{Refused: refused}, Wanted: "b", Width: 1, Pods: pods{pod(0, "a", "a"), pod(1, "a", "a")}},
+			Decision{State: State{Refused: refused}},
+		},
+		"nudged three times: the next is later": {
+			Input{State: State{Stable: "a", Candidate: "b"}, Wanted: "b", Width: 1, Pods: pods{pod(0, "a", "a"), with(pod(1, "b", "a"), func(p *Pod) { p.Nudges, p.AssignedAt = 3, now.Add(-10*time.Second) })}},
+			Decision{State: State{Stable: "a", Candidate: "b"}, After: 6 * time.Second},
 		},
 		"the canary refuses: it goes back": {
 			Input{State: State{Stable: "a", Candidate: "b"}, Wanted: "b", Width: 1, Pods: pods{pod(0, "a", "a"), pod(1, "a", "a"), with(pod(2, "b", "a"), refuses)}},
@@ -129,7 +163,7 @@ func TestDecide(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			tt.in.Now = now
-			if diff := cmp.Diff(tt.want, Decide(tt.in), cmpopts.EquateEmpty()); diff != "" {
+			if diff := cmp.Diff(tt.want, Decide(tt.in), cmpopts.EquateEmpty(), cmpopts.IgnoreFields(Decision{}, "Waiting")); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 		})
@@ -169,11 +203,11 @@ func TestConvergence(t *testing.T) {
 					p.Assigned, p.AssignedAt = revision, in.Now
 				}
 				if step < 200 && random.IntN(30) == 0 {
-					p.Serving = false
+					p.Ready = false
 				} else if random.IntN(3) == 0 || step > 200 {
-					p.Serving = true
+					p.Ready = true
 				}
-				if p.Serving && p.Assigned != p.Revision && random.IntN(2) == 0 && (p.Assigned == in.State.Stable || p.Assigned == in.State.Candidate) {
+				if p.Ready && p.Assigned != p.Revision && random.IntN(2) == 0 && (p.Assigned == in.State.Stable || p.Assigned == in.State.Candidate) {
 					if bad[p.Assigned] && p.Assigned != in.State.Stable {
 						p.Refused = &Refusal{Revision: p.Assigned, Message: "no"}
 					} else {

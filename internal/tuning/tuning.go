@@ -65,7 +65,11 @@ func EjectBelow(d v1alpha1.Disk) int64 {
 	if d.Health.MinFree != nil {
 		return d.Health.MinFree.Value()
 	}
-	return min(percentOf(d.Size.Value(), 2), MinFree(d)/2)
+	below := percentOf(d.Size.Value(), 2)
+	if free := MinFree(d); free > 0 {
+		below = min(below, free/2)
+	}
+	return below
 }
 
 // KeysZones is the bytes of the indexes of all disks.

@@ -36,7 +36,7 @@ func Warnings(node *v1alpha1.CacheNode) []string {
 func disks(disks []v1alpha1.Disk, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, d := range disks {
-		path := path.Index(i).Child("cache")
+		health, path := path.Index(i).Child("health"), path.Index(i).Child("cache")
 		size := d.Size.Value()
 		switch maxSize, minFree := tuning.MaxSize(d), tuning.MinFree(d); {
 		case maxSize > size:
@@ -45,6 +45,10 @@ func disks(disks []v1alpha1.Disk, path *field.Path) field.ErrorList {
 		case minFree > size-maxSize && d.Cache.MinFree != nil:
 			errs = append(errs, field.Invalid(path.Child("minFree"), d.Cache.MinFree.String(),
 				fmt.Sprintf("with maxSize %s is more than the disk's size %s: lower one of them", bytes(maxSize), d.Size.String())))
+		}
+		if free := d.Health.MinFree; free != nil && !free.IsZero() && tuning.MinFree(d) > 0 && free.Value() >= tuning.MinFree(d) {
+			errs = append(errs, field.Invalid(health.Child("minFree"), free.String(),
+				fmt.Sprintf("is not less than cache.minFree, %s, which nginx keeps free: the disk would be taken out of use as soon as it is as full as it should be; lower it", bytes(tuning.MinFree(d)))))
 		}
 		if d.Cache.Inactive != "" && tuning.Duration(d.Cache.Inactive) <= 0 {
 			errs = append(errs, field.Invalid(path.Child("inactive"), d.Cache.Inactive, "must be more than 0: objects would be removed at once"))

@@ -44,6 +44,12 @@ func TestValidate(t *testing.T) {
 		"all of the disk": {
 			"{name: disk1, size: 10Gi, cache: {maxSize: 10Gi}}", origin, "{}", "",
 		},
+		"taken out of use before nginx evicts": {
+			"{name: disk1, size: 10Gi, cache: {minFree: 1Gi}, health: {minFree: 1Gi}}", origin, "{}", "spec.disks[0].health.minFree",
+		},
+		"taken out of use after nginx evicts": {
+			"{name: disk1, size: 10Gi, cache: {minFree: 1Gi}, health: {minFree: 1023Mi}}", origin, "{}", "",
+		},
 		"inactive at once": {
 			"{name: disk1, size: 10Gi, cache: {inactive: 0s}}", origin, "{}", "spec.disks[0].cache.inactive",
 		},

@@ -185,6 +185,9 @@ func hangs(t *testing.T, p *target) {
 	readsAfter := p.fault(t, "throttled", disk, uid)
 	t.Logf("out of the configuration %s after the fault; the throttle let %s and then %s reads through", gone.Sub(fault).Round(time.Millisecond), reads, readsAfter)
 
+	if readsAfter == reads {
+		t.Error("the throttle let no read through: nothing is shown")
+	}
 	late := count(ownResults, func(r report.Result) bool { return began(r).After(fault.Add(deadline)) })
 	early := func(r report.Result) bool { return !began(r).After(fault.Add(deadline)) }
 	waited := count(ownResults, early)
@@ -212,7 +215,11 @@ func dies(t *testing.T, p *target) {
 	e := p.eject(t, "disk3", many, func() { p.fault(t, "shutdown", "disk3") }, 5*time.Second, "Shutdown")
 	p.check(t, e, workers) // as many as were in flight
 	log := kubectl(t, "", "logs", p.name, "-c", naming.Container, "--tail=-1")
-	t.Logf("nginx met %d I/O errors", strings.Count(log, "(5: Input/output error)"))
+	if met := strings.Count(log, "(5: Input/output error)"); met == 0 {
+		t.Error("nginx met no I/O error: nothing is shown")
+	} else {
+		t.Logf("nginx met %d I/O errors", met)
+	}
 	p.repair(t, "disk3")
 
 	hits := map[string]tally{}

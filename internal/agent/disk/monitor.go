@@ -48,8 +48,11 @@ func (m *Monitor) Configure(thresholds Thresholds, own, empty bool) {
 	}
 }
 
-// Wake asks for a probe at once: something else met an error on the disk.
+// Wake asks for a probe soon: something else met an error on the disk. One that is out of use is probed at its own pace.
 func (m *Monitor) Wake() {
+	if m.State().Status == Failed {
+		return
+	}
 	select {
 	case m.wake <- struct{}{}:
 	default:
@@ -62,7 +65,7 @@ func (m *Monitor) Run(ctx context.Context) {
 	next := time.NewTimer(0)
 	defer next.Stop()
 	var overdue <-chan time.Time // while a probe is under way
-	var begun time.Time
+	var begun, ended time.Time
 	begin := func() {
 		begun = time.Now()
 		overdue = time.After(m.timeout())
@@ -73,8 +76,8 @@ func (m *Monitor) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-m.wake:
-			if overdue == nil {
-				begin()
+			if overdue == nil { // however many errors there are, the disk has time for something else
+				next.Reset(max(confirmDelay-time.Since(ended), 0))
 			}
 		case <-next.C:
 			if overdue == nil {
@@ -87,7 +90,7 @@ func (m *Monitor) Run(ctx context.Context) {
 			})
 			overdue = time.After(m.timeout())
 		case s := <-results:
-			overdue = nil
+			overdue, ended = nil, time.Now()
 			if s.Reason == "" && s.Latency > m.timeout() {
 				s.Reason, s.Message = Slow, fmt.Sprintf("the probe took %s", s.Latency.Round(time.Millisecond))
 			}

@@ -38,13 +38,16 @@ func (o Owner) claim(folder string, empty bool) error {
 		// A mark that was not written to its end, or was damaged: whose cache it is cannot be told.
 		found = Owner{Namespace: "?", Name: "?"}
 	}
+	doomed := filepath.Join(folder, foreignFolder)
 	if found == o {
+		if _, err := os.Lstat(doomed); err == nil { // a pod before this one has not come to the end of it
+			go func() { _ = os.RemoveAll(doomed) }()
+		}
 		return nil
 	}
 	if !empty {
 		return &finding{ForeignCache, fmt.Sprintf("holds the cache of CacheNode %s/%s: delete the folder on the disk, or set foreignCache to Empty", found.Namespace, found.Name)}
 	}
-	doomed := filepath.Join(folder, foreignFolder)
 	if err := os.RemoveAll(doomed); err != nil {
 		return err
 	}
@@ -61,7 +64,12 @@ func (o Owner) mark(path string) error {
 		return err
 	}
 	next := path + ".next"
-	if err := os.WriteFile(next, text, 0o600); err != nil {
+	file, err := os.Create(next) //nolint:gosec // the path is ours
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(text)
+	if err := errors.Join(err, file.Sync(), file.Close()); err != nil { // an empty mark would be a stranger's
 		return err
 	}
 	return os.Rename(next, path)

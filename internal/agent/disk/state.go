@@ -55,6 +55,11 @@ func (r Reason) isCertain() bool {
 	return r != "" && r != IOError && r != Corrupt && r != Slow
 }
 
+// NeedsNewPod is true for what cannot change, repaired or not, as long as the pod has the volume mounted.
+func (r Reason) NeedsNewPod() bool {
+	return r == Shutdown || r == NotMounted || r == NodeDevice || r == SharedDevice
+}
+
 // Usage is the state of a file system.
 type Usage struct {
 	// Size and Free are in bytes; Free is what an unprivileged process may take.

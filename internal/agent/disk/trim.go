@@ -4,12 +4,16 @@ import (
 	"errors"
 	iofs "io/fs"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
 
-// trimFiles bounds how many files one call of trim deletes, so that it does not take long.
-const trimFiles = 500
+// trimFiles and trimTime bound what one call of trim does: it is part of a probe, which must not become slow by it.
+const (
+	trimFiles = 500
+	trimTime  = 300 * time.Millisecond
+)
 
 var errEnough = errors.New("enough")
 
@@ -30,21 +34,27 @@ func trim(cache string, want int64) error {
 	}
 	defer func() { _ = root.Close() }()
 	free := int64(fs.Bavail) * fs.Bsize //nolint:gosec // no file system has 8 EiB
-	deleted := 0
+	deleted, begun := 0, time.Now()
 	err = iofs.WalkDir(root.FS(), ".", func(path string, entry iofs.DirEntry, err error) error {
+		if errors.Is(err, os.ErrNotExist) {
+			return nil
+		}
 		if err != nil || !entry.Type().IsRegular() {
 			return err
 		}
-		if free > want || deleted >= trimFiles {
+		if free > want || deleted >= trimFiles || time.Since(begun) > trimTime {
 			return errEnough
 		}
 		info, err := entry.Info()
-		if err != nil {
-			return err
+		if err == nil {
+			err = root.Remove(path)
+		}
+		if errors.Is(err, os.ErrNotExist) { // old workers delete as well
+			return nil
 		}
 		deleted++
 		free += info.Size() // counted, as the file system frees the space some time after the file
-		return root.Remove(path)
+		return err
 	})
 	if errors.Is(err, errEnough) {
 		return nil

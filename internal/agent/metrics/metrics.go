@@ -99,6 +99,9 @@ func (m *Metrics) Request(r nginxlog.Request) {
 		m.rejected.Inc()
 	}
 	cache, from := r.Cache, "origin"
+	if IsHit(cache) {
+		from = "cache"
+	}
 	switch {
 	case r.Tag == agentapi.TagOtherDisk:
 		cache = OtherDisk
@@ -106,8 +109,6 @@ func (m *Metrics) Request(r nginxlog.Request) {
 		cache = Uncached
 	case cache == "":
 		cache = None
-	case IsHit(cache):
-		from = "cache"
 	}
 	m.requests.WithLabelValues(r.Disk, cache).Inc()
 	m.bytes.WithLabelValues(r.Disk, cache).Add(float64(r.Bytes))

@@ -129,17 +129,18 @@ func ParseError(text string) (e Error, ok bool) {
 		return Error{}, false
 	}
 	e = Error{Level: match[1], Text: match[2]}
-	if pool := overflow.FindStringSubmatch(e.Text); pool != nil {
+	own, _, _ := strings.Cut(e.Text, ", client: ") // what follows holds what a client sent
+	if pool := overflow.FindStringSubmatch(own); pool != nil {
 		e.Disk, e.Event = pool[1], QueueOverflow
 		return e, true
 	}
-	e.Disk = DiskOf(e.Text)
+	e.Disk = DiskOf(own)
 	switch {
 	case e.Disk == "":
-	case strings.HasPrefix(e.Text, "http file cache: "):
+	case strings.HasPrefix(own, "http file cache: "):
 		e.Event = IndexLoaded
 	default:
-		if errno := failed.FindStringSubmatch(e.Text); errno != nil && diskErrors[errno[1]] {
+		if errno := failed.FindStringSubmatch(own); errno != nil && diskErrors[errno[1]] {
 			e.Event = Failure
 		}
 	}

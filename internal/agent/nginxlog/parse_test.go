@@ -88,6 +88,10 @@ func TestParseError(t *testing.T) {
 			prefix + `[error] 1#1: *2 thread pool "pool_disk1" queue overflow: 4 tasks waiting while sending response to client`,
 			Error{Level: "error", Text: `thread pool "pool_disk1" queue overflow: 4 tasks waiting while sending response to client`, Disk: "disk1", Event: QueueOverflow},
 		},
+		"what a client makes up": {
+			prefix + `[error] 1#1: *2 limiting connections by zone "uncached", client: 10.0.0.1, server: _, request: "GET / HTTP/1.1", referrer: "/var/cache/cachenode/disk1/ failed (5: "`,
+			Error{Level: "error", Text: `limiting connections by zone "uncached", client: 10.0.0.1, server: _, request: "GET / HTTP/1.1", referrer: "/var/cache/cachenode/disk1/ failed (5: "`},
+		},
 		"the loader": {
 			prefix + `[notice] 1#1: http file cache: /var/cache/cachenode/disk3/cachenode/cache 12.345M, bsize: 4096`,
 			Error{Level: "notice", Text: `http file cache: /var/cache/cachenode/disk3/cachenode/cache 12.345M, bsize: 4096`, Disk: "disk3", Event: IndexLoaded},

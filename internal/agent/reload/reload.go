@@ -27,6 +27,8 @@ import (
 type RefusedError struct {
 	// Message is what nginx said.
 	Message string
+	// slow: nobody said anything; nginx may yet take it.
+	slow bool
 }
 
 func (e *RefusedError) Error() string { return e.Message }
@@ -70,10 +72,8 @@ const answersInRow = 5
 // the file of before is in place again, and the running nginx goes on as it was.
 func (n *Nginx) Apply(ctx context.Context, config cache.Config, files []File) error {
 	next := naming.ConfigFile + ".next"
-	for _, file := range append(files, File{Path: next, Content: []byte(config.Text)}) {
-		if err := n.write(file); err != nil {
-			return err
-		}
+	if err := n.writeAll(append(slices.Clone(files), File{Path: next, Content: []byte(config.Text)})); err != nil {
+		return err
 	}
 	if err := n.test(ctx, next); err != nil {
 		return err
@@ -90,8 +90,8 @@ func (n *Nginx) Apply(ctx context.Context, config cache.Config, files []File) er
 		if restore := n.write(File{Path: naming.ConfigFile, Content: good}); restore != nil {
 			return errors.Join(err, restore)
 		}
-		// A master that refused goes on as before; one that did not answer in time must be told.
-		if _, refused := errors.AsType[*RefusedError](err); !refused {
+		// A master that refused goes on as before; one that was only slow comes back to it.
+		if refused, ok := errors.AsType[*RefusedError](err); !ok || refused.slow {
 			_ = n.signal(syscall.SIGHUP)
 		}
 	}
@@ -99,6 +99,20 @@ func (n *Nginx) Apply(ctx context.Context, config cache.Config, files []File) er
 		n.sweep(files)
 	}
 	return err
+}
+
+// Put leaves a configuration in place that nginx runs already, for when it starts again.
+func (n *Nginx) Put(config cache.Config, files []File) error {
+	return n.writeAll(append(slices.Clone(files), File{Path: naming.ConfigFile, Content: []byte(config.Text)}))
+}
+
+func (n *Nginx) writeAll(files []File) error {
+	for _, file := range files {
+		if err := n.write(file); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // Reload tells a running nginx to read its file anew and waits until new workers answer with the version.
@@ -126,7 +140,8 @@ func (n *Nginx) Reload(ctx context.Context, version string) error {
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("no worker answers with version %s within %s of the reload", version, n.TakeTimeout)
+			// The master's own word may have been lost. To try again and again would pile up workers.
+			return &RefusedError{Message: fmt.Sprintf("no worker answers with version %s within %s of the reload", version, n.TakeTimeout), slow: true}
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
@@ -192,15 +207,18 @@ func (n *Nginx) test(ctx context.Context, file string) error {
 	ctx, cancel := context.WithTimeout(ctx, n.TestTimeout)
 	defer cancel()
 	cmd := n.command(ctx, "-t", "-q", "-c", file, "-e", "stderr")
-	cmd.WaitDelay = time.Second // a test that hangs on a disk cannot be killed: go on without it
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
-	err := cmd.Run()
+	done := make(chan error, 1)
+	go func() { done <- cmd.Run() }() // one that hangs on a disk cannot be killed: the agent goes on without it
+	var err error
+	select {
+	case err = <-done:
+	case <-ctx.Done():
+		return fmt.Errorf("nginx -t takes longer than %s", n.TestTimeout)
+	}
 	if err == nil {
 		return nil
-	}
-	if ctx.Err() != nil {
-		return fmt.Errorf("nginx -t takes longer than %s", n.TestTimeout)
 	}
 	if _, ok := errors.AsType[*exec.ExitError](err); !ok {
 		return err

@@ -103,7 +103,9 @@ func (r renderer) server(listen conf.Block) conf.Directive {
 		first := r.cached(root, diskVariable, agentapi.TagCached, otherDisk)
 		// The other disk may fail as well.
 		first.Block = append(first.Block, conf.D("recursive_error_pages", conf.OnOff(true)))
-		block = append(block, first, r.cached(conf.Literals(otherDisk), otherDiskVariable, agentapi.TagOtherDisk, uncached))
+		second := r.cached(conf.Literals(otherDisk), otherDiskVariable, agentapi.TagOtherDisk, uncached)
+		second.Block = append(second.Block, r.capped()...)
+		block = append(block, first, second)
 	}
 	return conf.B("server", nil, append(block, r.uncached(conf.Literals(uncached)))...)
 }
@@ -124,13 +126,17 @@ func (r renderer) cached(location []conf.Argument, disk conf.Expression, tag, ne
 
 // uncached is a location that passes requests to the origin, only so many at once.
 func (r renderer) uncached(location []conf.Argument) conf.Directive {
-	block := conf.Block{
-		r.pass(),
+	block := append(conf.Block{r.pass()}, r.capped()...)
+	block = append(block, r.logs(agentapi.TagUncached)...)
+	return conf.B("location", location, append(block, r.headers(conf.Literal("UNCACHED"), conf.Expression(diskVariable))...)...)
+}
+
+// capped lets only so many requests at once past their own disk.
+func (r renderer) capped() conf.Block {
+	return conf.Block{
 		conf.D("limit_conn", conf.Literal(uncachedZone), conf.Int(ptr.Deref(r.Spec.Origin.FallbackConcurrency, 1))),
 		conf.D("add_header", conf.Literal("Retry-After"), conf.Expression("$retry_after"), conf.Literal("always")),
 	}
-	block = append(block, r.logs(agentapi.TagUncached)...)
-	return conf.B("location", location, append(block, r.headers(conf.Literal("UNCACHED"), conf.Expression(diskVariable))...)...)
 }
 
 func (r renderer) pass() conf.Directive {
