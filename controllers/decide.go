@@ -3,11 +3,11 @@ package controllers
 import (
 	"context"
 	"encoding/json"
+	"reflect"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -20,30 +20,26 @@ import (
 
 // decide finds out which pod takes which revision next, and what the ConfigMap offers them.
 func (r *CacheNodeReconciler) decide(ctx context.Context, s *scope) error {
-	live := &corev1.ConfigMap{}
-	err := r.get(ctx, client.ObjectKey{Namespace: s.node.Namespace, Name: naming.ConfigMap(s.node.Name)}, live)
-	if err != nil && !apierrors.IsNotFound(err) {
-		return err
-	}
-	wanted, err := json.Marshal(s.wanted)
-	if err != nil {
-		return err
-	}
-	offered := readOffered(live)
-	offered.texts[s.wanted.Revision] = string(wanted)
-
 	var previous string
 	if s.statefulSet != nil {
 		previous = s.statefulSet.Annotations[naming.AnnotationTemplate]
 	}
-	var changed bool
-	s.template, changed, err = manifest.NewTemplate(manifest.NewPodInput(s.node), previous, r.Cluster.AgentImage, r.Cluster.AgentPullPolicy, s.wanted.Revision)
+	template, changed, err := manifest.NewTemplate(manifest.NewPodInput(s.node), previous, r.Cluster.AgentImage, r.Cluster.AgentPullPolicy, s.wanted.Revision)
 	if err != nil {
 		return err
 	}
-	d := rollout.Decision{State: offered.state, Hold: held(s.statefulSet)}
-	if !s.unknown || offered.state.Stable == "" {
-		d = rollout.Decide(rolloutInput(s, offered, changed))
+	s.template = template
+	offered, err := readOffered(ctx, r.get, s)
+	if err != nil {
+		return err
+	}
+	d := decision(s, offered, changed)
+	if !reflect.DeepEqual(d.State, offered.state) {
+		// Never from a cache that may not have seen the last write: it could set an older revision back.
+		if offered, err = readOffered(ctx, r.live, s); err != nil {
+			return err
+		}
+		d = decision(s, offered, changed)
 	}
 	s.decision = &d
 	s.lookAgain(d.After)
@@ -57,6 +53,14 @@ func (r *CacheNodeReconciler) decide(ctx context.Context, s *scope) error {
 	}
 	r.Agents.Hurry(client.ObjectKeyFromObject(s.node), d.Waiting)
 	return nil
+}
+
+// decision is what package rollout says or, while the pods' agents have yet to be asked, what is.
+func decision(s *scope, o offered, templateChanged bool) rollout.Decision {
+	if s.unknown && o.state.Stable != "" {
+		return rollout.Decision{State: o.state, Hold: held(s.statefulSet)}
+	}
+	return rollout.Decide(rolloutInput(s, o, templateChanged))
 }
 
 // held is how many pods the StatefulSet keeps from being made anew.
@@ -76,8 +80,17 @@ type offered struct {
 }
 
 // readOffered reads the ConfigMap. What was edited by hand is not there: it is written anew.
-func readOffered(live *corev1.ConfigMap) offered {
-	o := offered{texts: map[string]string{}}
+func readOffered(ctx context.Context, get func(context.Context, client.ObjectKey, client.Object) error, s *scope) (offered, error) {
+	wanted, err := json.Marshal(s.wanted)
+	if err != nil {
+		return offered{}, err
+	}
+	o := offered{texts: map[string]string{s.wanted.Revision: string(wanted)}}
+	live := &corev1.ConfigMap{}
+	err = get(ctx, client.ObjectKey{Namespace: s.node.Namespace, Name: naming.ConfigMap(s.node.Name)}, live)
+	if err != nil {
+		return o, client.IgnoreNotFound(err)
+	}
 	for key, revision := range map[string]*string{naming.StableKey: &o.state.Stable, naming.CandidateKey: &o.state.Candidate} {
 		text := live.Data[key]
 		if !agentapi.IsWhole([]byte(text)) {
@@ -98,7 +111,7 @@ func readOffered(live *corev1.ConfigMap) offered {
 			o.state.Refused = refused
 		}
 	}
-	return o
+	return o, nil
 }
 
 // rolloutInput is pure: what was observed, in the terms of package rollout.

@@ -63,6 +63,11 @@ func (r *CacheNodeReconciler) get(ctx context.Context, key client.ObjectKey, obj
 	return err
 }
 
+// live reads from the API server.
+func (r *CacheNodeReconciler) live(ctx context.Context, key client.ObjectKey, object client.Object) error {
+	return r.Live.Get(ctx, key, object)
+}
+
 // track has the agents of the pods read, and returns what they said last, of disks that the spec knows.
 func (r *CacheNodeReconciler) track(s *scope) map[string]Observation {
 	name := client.ObjectKeyFromObject(s.node)

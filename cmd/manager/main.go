@@ -2,7 +2,7 @@
 package main
 
 import (
-	"errors"
+	"context"
 	"flag"
 	"fmt"
 	"os"
@@ -15,6 +15,7 @@ import (
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
@@ -42,18 +43,24 @@ func parse(args []string) (options, error) {
 	flags.BoolVar(&o.leaderElection, "leader-elect", false, "work only while holding the lease, so that one of several replicas works at a time")
 	flags.StringVar(&o.clusterDomain, "cluster-domain", "cluster.local", "the domain of the cluster's Services")
 	flags.StringVar(&o.resolvers, "resolvers", "", "comma-separated addresses of the DNS servers that nginx asks for the origin; default: those in each cache pod's /etc/resolv.conf")
-	flags.StringVar(&o.agentImage, "agent-image", "", "the image that new cache pods get the agent from: the operator's own; required")
+	flags.StringVar(&o.agentImage, "agent-image", "", "the image that new cache pods get the agent from; default: that of this pod, which the environment variables POD_NAMESPACE and POD_NAME name")
 	flags.StringVar(&o.agentPullPolicy, "agent-image-pull-policy", "", "Always, IfNotPresent or Never; default: the cluster's")
 	o.log.BindFlags(flags)
-	if err := flags.Parse(args); err != nil {
-		return o, err
+	return o, flags.Parse(args)
+}
+
+// ownImage is the image of the container that this program runs in.
+func ownImage(ctx context.Context, reader client.Reader, namespace, name string) (string, error) {
+	pod := &corev1.Pod{}
+	if err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, pod); err != nil {
+		return "", fmt.Errorf("no --agent-image, and this pod's own (POD_NAMESPACE and POD_NAME): %w", err)
 	}
-	if o.agentImage == "" {
-		err := errors.New("--agent-image is required: the image of this operator")
-		_, _ = fmt.Fprintln(flags.Output(), err)
-		return o, err
+	for _, c := range pod.Spec.Containers {
+		if c.Name == "manager" {
+			return c.Image, nil
+		}
 	}
-	return o, nil
+	return "", fmt.Errorf("no --agent-image, and pod %s/%s has no container \"manager\"", namespace, name)
 }
 
 func main() {
@@ -94,6 +101,11 @@ func run(o options, config *rest.Config) error {
 	})
 	if err != nil {
 		return err
+	}
+	if o.agentImage == "" {
+		if o.agentImage, err = ownImage(context.Background(), mgr.GetAPIReader(), os.Getenv("POD_NAMESPACE"), os.Getenv("POD_NAME")); err != nil {
+			return err
+		}
 	}
 	references, err := cache.New(config, cache.Options{
 		Scheme: scheme, Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(), DefaultTransform: cache.TransformStripManagedFields(),

@@ -2,6 +2,8 @@ package agent
 
 import (
 	"fmt"
+	"path/filepath"
+	"strings"
 
 	"github.com/cachenode/cachenode-operator/internal/agent/podinfo"
 	"github.com/cachenode/cachenode-operator/internal/agent/reload"
@@ -13,16 +15,30 @@ import (
 // listener reads the certificate that clients are to see, and returns its hash. One that is damaged does not take the
 // place of one that was good: nginx would not start with it.
 func (a *Agent) listener() (hash string, err error) {
-	pair, err := podinfo.ReadKeyPair(a.Paths.Listener)
+	pair, err := podinfo.MountedKeyPair(a.Paths.Listener)
 	if err == nil {
 		a.pair = pair
 		return pair.Hash, nil
+	}
+	if a.pair.Hash == "" {
+		a.pair = a.copied() // by an agent before this one
 	}
 	if a.pair.Hash == "" {
 		return "", fmt.Errorf("the certificate of listen.tls: %w", err)
 	}
 	a.Log.Warn("the certificate of listen.tls cannot be used: nginx keeps the one before", "error", err)
 	return a.pair.Hash, nil
+}
+
+// copied is the certificate that lies where nginx reads it; the zero value if there is none.
+func (a *Agent) copied() podinfo.KeyPair {
+	certificates, _ := filepath.Glob(a.Paths.Root + naming.ListenerCertificate("*")) // the pattern is right
+	for _, certificate := range certificates {
+		if pair, err := podinfo.ReadKeyPair(certificate, strings.TrimSuffix(certificate, ".crt")+".key"); err == nil {
+			return pair
+		}
+	}
+	return podinfo.KeyPair{}
 }
 
 // files are what the configuration refers to. nginx reads copies, which change with the configuration and not before.

@@ -58,10 +58,26 @@ func (p *target) pod(t *testing.T) *corev1.Pod {
 	return pod
 }
 
-// identity changes when the pod is made anew or a container restarts.
+// identity changes when the pod is made anew, a container restarts, or nginx does within its container.
 func (p *target) identity(t *testing.T) string {
 	t.Helper()
-	return uids([]corev1.Pod{*p.pod(t)})[p.name]
+	return uids([]corev1.Pod{*p.pod(t)})[p.name] + " " + master(t, p.name)
+}
+
+// master is the process of nginx's master.
+func master(t *testing.T, pod string) string {
+	t.Helper()
+	return strings.TrimSpace(kubectl(t, "", "exec", pod, "-c", naming.Container, "--", "cat", naming.PIDFile))
+}
+
+// masters are those of all cache pods.
+func (p *target) masters(t *testing.T) string {
+	t.Helper()
+	var list []string
+	for _, pod := range p.cachePods(t) {
+		list = append(list, pod.Name+" "+master(t, pod.Name))
+	}
+	return strings.Join(list, ", ")
 }
 
 // fault does something to a disk of the pod.

@@ -88,8 +88,12 @@ func (p *target) eject(t *testing.T, disk string, paths []string, fault func(), 
 // response's header with the first of its body, so one that breaks off early may have sent nothing.
 func (p *target) check(t *testing.T, e ejected, most int) {
 	t.Helper()
+	until := e.gone
+	if most != anyNumber {
+		until = e.fault // only what was on its way by then
+	}
 	for i, r := range e.during {
-		if r.Error != "" && p.disk(r.Path) == e.disk && began(r).Before(e.gone) && ended(r).After(e.fault) && strings.HasSuffix(r.Error, "EOF") {
+		if r.Error != "" && p.disk(r.Path) == e.disk && began(r).Before(until) && ended(r).After(e.fault) && strings.HasSuffix(r.Error, "EOF") {
 			e.during[i].Error = cut + r.Error
 		}
 	}

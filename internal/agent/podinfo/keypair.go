@@ -17,14 +17,19 @@ type KeyPair struct {
 	Hash string
 }
 
-// ReadKeyPair reads a mounted Secret of type kubernetes.io/tls. Certificate and key must belong together.
-func ReadKeyPair(dir string) (KeyPair, error) {
+// MountedKeyPair reads a mounted Secret of type kubernetes.io/tls.
+func MountedKeyPair(dir string) (KeyPair, error) {
+	return ReadKeyPair(filepath.Join(dir, corev1.TLSCertKey), filepath.Join(dir, corev1.TLSPrivateKeyKey))
+}
+
+// ReadKeyPair reads a certificate and its key. They must belong together.
+func ReadKeyPair(certificate, key string) (KeyPair, error) {
 	var p KeyPair
 	var err error
-	if p.Certificate, err = os.ReadFile(filepath.Join(dir, corev1.TLSCertKey)); err != nil { //nolint:gosec // the path is ours
+	if p.Certificate, err = os.ReadFile(certificate); err != nil { //nolint:gosec // the path is ours
 		return KeyPair{}, err
 	}
-	if p.Key, err = os.ReadFile(filepath.Join(dir, corev1.TLSPrivateKeyKey)); err != nil { //nolint:gosec // the path is ours
+	if p.Key, err = os.ReadFile(key); err != nil { //nolint:gosec // the path is ours
 		return KeyPair{}, err
 	}
 	if _, err := tls.X509KeyPair(p.Certificate, p.Key); err != nil {

@@ -1,0 +1,41 @@
+package main
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/cachenode/cachenode-operator/test/apiserver"
+)
+
+func TestOwnImage(t *testing.T) {
+	c := apiserver.Client(t, apiserver.Start(t))
+	for name, container := range map[string]string{"operator": "manager", "other": "nginx"} {
+		pod := &corev1.Pod{}
+		pod.Name, pod.Namespace = name, "default"
+		pod.Spec.Containers = []corev1.Container{{Name: container, Image: "registry.example.com/operator@sha256:0123"}}
+		if err := c.Create(context.Background(), pod); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := ownImage(context.Background(), c, "default", "operator"); err != nil || got != "registry.example.com/operator@sha256:0123" {
+		t.Errorf("got %q, error %v", got, err)
+	}
+	for _, name := range []string{"other", "nobody", ""} {
+		if _, err := ownImage(context.Background(), c, "default", name); err == nil || !strings.Contains(err.Error(), "--agent-image") {
+			t.Errorf("pod %q: error %v", name, err)
+		}
+	}
+}
+
+func TestParse(t *testing.T) {
+	if _, err := parse([]string{"--no-such-flag"}); err == nil {
+		t.Error("an unknown flag is taken")
+	}
+	o, err := parse([]string{"--agent-image=a", "--resolvers=10.0.0.1"})
+	if err != nil || o.agentImage != "a" || o.clusterDomain != "cluster.local" || o.resolvers != "10.0.0.1" {
+		t.Errorf("got %+v, error %v", o, err)
+	}
+}
