@@ -99,7 +99,7 @@ func TestRevision(t *testing.T) {
 		}
 	}
 	revisions := []string{base.Revision}
-	for _, with := range []string{"hosts: [a.example.com]", "cache: {minUses: 2}", "monitoring: {requestSampling: 1}", "rollout: {workerShutdownTimeout: 1m}", "io: {asyncWrite: false}"} {
+	for _, with := range []string{"hosts: [a.example.com]", "cache: {minUses: 2}", "monitoring: {requestSampling: 2}", "rollout: {workerShutdownTimeout: 1m}", "io: {asyncWrite: false}"} {
 		revision := other("spec:", "spec:\n  "+with)
 		if slices.Contains(revisions, revision) {
 			t.Errorf("%s makes no revision of its own", with)
