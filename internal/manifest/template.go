@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
@@ -36,8 +37,10 @@ type PodInput struct {
 // PodDisk is a disk as the pod template sees it.
 type PodDisk struct {
 	Name string `json:"name"`
-	// KeysZone is the bytes of the disk's index. nginx would begin a new, empty one.
-	KeysZone int64 `json:"keysZone"`
+	// Size and KeysZone are the spec's, in bytes; KeysZone is 0 where the spec leaves it to package tuning. nginx would begin
+	// a new, empty index of another size. What tuning makes of them is not here: it may improve, and must restart nobody.
+	Size     int64 `json:"size"`
+	KeysZone int64 `json:"keysZone,omitempty"`
 }
 
 // NewPodInput takes from a CacheNode what its pods are made from.
@@ -49,7 +52,11 @@ func NewPodInput(node *v1alpha1.CacheNode) PodInput {
 		Restart: node.Annotations[naming.AnnotationRestart],
 	}
 	for _, d := range node.Spec.Disks {
-		in.Disks = append(in.Disks, PodDisk{Name: d.Name, KeysZone: tuning.KeysZone(d)})
+		disk := PodDisk{Name: d.Name, Size: d.Size.Value()}
+		if d.Cache.KeysZone != nil {
+			disk.KeysZone = d.Cache.KeysZone.Value()
+		}
+		in.Disks = append(in.Disks, disk)
 	}
 	slices.SortFunc(in.Disks, func(a, b PodDisk) int { return strings.Compare(a.Name, b.Name) })
 	return in
@@ -64,7 +71,11 @@ func NeedsNewPods(a, b agentapi.Node) bool {
 func (in PodInput) keysZones() int64 {
 	var sum int64
 	for _, d := range in.Disks {
-		sum += d.KeysZone
+		disk := v1alpha1.Disk{Size: *resource.NewQuantity(d.Size, resource.BinarySI)}
+		if d.KeysZone > 0 {
+			disk.Cache.KeysZone = resource.NewQuantity(d.KeysZone, resource.BinarySI)
+		}
+		sum += tuning.KeysZone(disk)
 	}
 	return sum
 }

@@ -1,0 +1,163 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cachenode/cachenode-operator/internal/agent/disk"
+	"github.com/cachenode/cachenode-operator/internal/agent/nginxlog"
+	"github.com/cachenode/cachenode-operator/internal/agent/podinfo"
+	"github.com/cachenode/cachenode-operator/internal/agent/reload"
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
+	"github.com/cachenode/cachenode-operator/internal/tuning"
+)
+
+// bring renders a node with the pod's facts and gives it to nginx, if it is not what nginx has.
+func (a *Agent) bring(ctx context.Context, node agentapi.Node) time.Duration {
+	facts, err := a.facts(node)
+	if err != nil {
+		a.setProblem(err)
+		return checkInterval
+	}
+	from := node.Revision + fmt.Sprint(facts)
+	if current := a.current(); current != nil && current.madeFrom == from {
+		return checkInterval
+	}
+	config, err := cache.Render(cache.Input{Node: node, Facts: facts})
+	if err != nil {
+		a.refuse(node, err.Error())
+		return checkInterval
+	}
+	made := applied{node: node, config: config, madeFrom: from}
+	if current := a.current(); current != nil && current.config.Version == config.Version {
+		made.files = current.files
+		a.took(made)
+		return checkInterval
+	}
+	made.files = a.files(config, node, facts)
+	if a.current() == nil && a.runsAlready(ctx, config) { // this agent is new, nginx is not
+		// What lies there may be another, from the middle of an agent's work.
+		if err := a.Nginx.Put(config, made.files); err != nil {
+			a.setProblem(err)
+			return checkInterval
+		}
+		a.took(made)
+		return 0
+	}
+	begun := time.Now()
+	err = a.Nginx.Apply(ctx, config, made.files)
+	if ctx.Err() != nil {
+		return checkInterval
+	}
+	if err == nil {
+		a.blamed = 0
+		a.metrics.Reload("taken")
+		a.took(made)
+		a.Log.Info("nginx took the configuration", "version", config.Version, "failedDisks", facts.Failed, "took", time.Since(begun).Round(time.Millisecond))
+		return 0
+	}
+	if name := nginxlog.DiskOf(err.Error()); a.blames(name, err) {
+		a.Log.Warn("a disk keeps nginx from taking the configuration", "disk", name, "error", err)
+		a.metrics.Reload("failed")
+		if a.blamed++; a.blamed < 20 {
+			return retryInterval
+		}
+		a.setProblem(err) // the disk's probes find nothing wrong
+		return checkInterval
+	}
+	if _, refused := errors.AsType[*reload.RefusedError](err); !refused {
+		a.metrics.Reload("failed")
+		a.setProblem(err)
+		return checkInterval
+	}
+	a.refuse(node, err.Error())
+	return checkInterval
+}
+
+// runsAlready is true when nginx's workers answer with the version of the configuration.
+func (a *Agent) runsAlready(ctx context.Context, config cache.Config) bool {
+	return a.ask(ctx) == config.Version
+}
+
+// blames is true where the error names a disk of ours: it is no fault of the configuration, and the disk is probed.
+func (a *Agent) blames(name string, err error) bool {
+	if name == "" || !strings.Contains(err.Error(), " failed (") {
+		return false
+	}
+	a.mutex.Lock()
+	monitor := a.monitors[name]
+	a.mutex.Unlock()
+	if monitor == nil {
+		return false
+	}
+	monitor.Wake()
+	return true
+}
+
+// facts are the pod's own.
+func (a *Agent) facts(node agentapi.Node) (cache.Facts, error) {
+	workers, err := podinfo.Workers(a.Paths.PodInfo)
+	if err != nil {
+		return cache.Facts{}, err
+	}
+	facts := cache.Facts{Workers: workers, Sizes: map[string]int64{}}
+	if len(node.Resolvers) == 0 {
+		if facts.Resolvers, err = podinfo.Resolvers(a.Paths.ResolvConf); err != nil {
+			return cache.Facts{}, fmt.Errorf("%s: %w", a.Paths.ResolvConf, err)
+		}
+	}
+	if node.Spec.Listen.TLS != nil {
+		if facts.Certificate, err = a.listener(); err != nil {
+			return cache.Facts{}, err
+		}
+	}
+	for name, s := range a.states() {
+		if s.Status != disk.Healthy {
+			facts.Failed = append(facts.Failed, name)
+		}
+		if s.Usage.Size > 0 {
+			facts.Sizes[name] = s.Usage.Size
+		}
+	}
+	slices.Sort(facts.Failed)
+	return facts, nil
+}
+
+// check looks whether nginx runs what it was given, and tells it again if not: it may have started just when the file
+// was exchanged.
+func (a *Agent) check(ctx context.Context) {
+	version := a.ask(ctx)
+	current := a.current()
+	if current != nil {
+		timeout := tuning.Duration(current.node.Spec.Rollout.WorkerShutdownTimeout)
+		if killed := a.Nginx.KillStuck(time.Now(), timeout); killed > 0 {
+			a.Log.Warn("ended old workers that wait for a disk", "workers", killed)
+		}
+	}
+	if version == "" || current == nil || version == current.config.Version {
+		a.strange = 0
+	} else if a.strange++; a.strange > 1 && a.strange&(a.strange-1) == 0 { // once may be an old worker's last answer; then less and less often
+		a.Log.Warn("nginx runs another configuration", "version", version, "want", current.config.Version)
+		if err := a.Nginx.Apply(ctx, current.config, current.files); err != nil {
+			a.setProblem(err)
+		}
+		version = a.ask(ctx)
+	}
+	a.answers(version)
+}
+
+// ask is the version that nginx answers with; "" while it does not.
+func (a *Agent) ask(ctx context.Context) string {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	version, err := a.Nginx.Version(ctx)
+	if err != nil {
+		return ""
+	}
+	return version
+}

@@ -1,0 +1,112 @@
+package agent
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
+)
+
+func (a *Agent) setProblem(err error) {
+	text := ""
+	if err != nil {
+		text = err.Error()
+	}
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	if text != "" && text != a.problem {
+		a.Log.Error("cannot work", "error", text)
+	}
+	a.problem = text
+}
+
+// refuse notes that nginx did not take a revision. The same revision is not tried again.
+func (a *Agent) refuse(node agentapi.Node, message string) {
+	a.Log.Error("nginx refused the configuration", "revision", node.Revision, "message", message)
+	a.metrics.Reload("refused")
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	a.refusal = &agentapi.Refusal{Revision: node.Revision, Message: message, Retry: a.retry}
+}
+
+// forget makes the agent try again what was refused.
+func (a *Agent) forget(retry string) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	a.retry, a.refusal = retry, nil
+}
+
+func (a *Agent) isRefused(revision string) bool {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	return a.refusal != nil && a.refusal.Revision == revision
+}
+
+func (a *Agent) took(made applied) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	if a.refusal != nil && a.refusal.Revision == made.node.Revision {
+		a.refusal = nil
+	}
+	a.applied = &made
+}
+
+func (a *Agent) answers(version string) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	if version != a.answered {
+		if a.answered == "" && !a.since.IsZero() { // nginx has started again, and reads the indexes of its disks
+			for name := range a.monitors {
+				a.metrics.SetLoaded(name, false)
+			}
+		}
+		a.answered, a.since = version, time.Now()
+	}
+	revision, _, _ := strings.Cut(version, "-")
+	var sampling int32
+	if a.applied != nil && a.applied.node.Spec.Monitoring.RequestSampling != nil {
+		sampling = *a.applied.node.Spec.Monitoring.RequestSampling
+	}
+	a.metrics.Running(revision, sampling)
+}
+
+func (a *Agent) current() *applied {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	return a.applied
+}
+
+func (a *Agent) running() *agentapi.Node {
+	if current := a.current(); current != nil {
+		return &current.node
+	}
+	return nil
+}
+
+// Started is true when nginx has a configuration to start with.
+func (a *Agent) Started() bool { return a.current() != nil }
+
+// Report is what the operator reads.
+func (a *Agent) Report() agentapi.Report {
+	states := a.states()
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	r := agentapi.Report{
+		AgentVersion: a.Version, NginxVersion: a.nginx, Since: a.since, Refusal: a.refusal, Problem: a.problem,
+	}
+	r.Revision, _, _ = strings.Cut(a.answered, "-")
+	for _, name := range slices.Sorted(maps.Keys(states)) {
+		s := states[name]
+		d := agentapi.DiskReport{
+			Name: name, Status: string(s.Status), Reason: string(s.Reason), Message: s.Message, Since: s.Since,
+			NeedsNewPod: s.Reason.NeedsNewPod(),
+		}
+		if a.applied != nil && a.applied.config.Cached {
+			d.Share = a.applied.config.Plan.Share(name)
+		}
+		r.Disks = append(r.Disks, d)
+	}
+	return r
+}
