@@ -10,7 +10,6 @@ import (
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	eventsv1 "k8s.io/api/events/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
@@ -222,18 +221,7 @@ func TestReconcile(t *testing.T) {
 
 	t.Run("events tell what happened", func(t *testing.T) {
 		o.t = t
-		o.eventually(func() string {
-			list := &eventsv1.EventList{}
-			must(t, o.client.List(ctx, list, client.InNamespace("default")))
-			missing := []string{v1alpha1.ReasonRollingOut, v1alpha1.ReasonRolledOut, v1alpha1.ReasonInvalidSpec, v1alpha1.ReasonPodsNotReady}
-			for _, e := range list.Items {
-				missing = slices.DeleteFunc(missing, func(r string) bool { return r == e.Reason })
-			}
-			if len(missing) > 0 {
-				return "no event for " + strings.Join(missing, ", ")
-			}
-			return ""
-		})
+		o.hasEvents(v1alpha1.ReasonRollingOut, v1alpha1.ReasonRolledOut, v1alpha1.ReasonInvalidSpec, v1alpha1.ReasonPodsNotReady)
 	})
 
 	t.Run("a restart writes nothing", func(t *testing.T) {

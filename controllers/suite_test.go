@@ -4,6 +4,7 @@ import (
 	"context"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/go-logr/logr"
 	appsv1 "k8s.io/api/apps/v1"
+	eventsv1 "k8s.io/api/events/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
@@ -186,6 +188,23 @@ func (o *operator) eventually(f func() string) {
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
+}
+
+// hasEvents waits for an event of each reason.
+func (o *operator) hasEvents(reasons ...string) {
+	o.t.Helper()
+	o.eventually(func() string {
+		list := &eventsv1.EventList{}
+		must(o.t, o.client.List(context.Background(), list, client.InNamespace("default")))
+		missing := slices.Clone(reasons)
+		for _, e := range list.Items {
+			missing = slices.DeleteFunc(missing, func(r string) bool { return r == e.Reason })
+		}
+		if len(missing) > 0 {
+			return "no event for " + strings.Join(missing, ", ")
+		}
+		return ""
+	})
 }
 
 // kstatus is what Flux and others make of the CacheNode.
