@@ -13,3 +13,4 @@ node_name() { # node-1 is kind's first worker
 }
 disk_path() { echo "/mnt/disks/$2"; }
 wipe_disk() { docker exec "$(node_name "$1")" find "$(disk_path "$1" "$2")" -mindepth 1 -delete; }
+heal_disk() { :; } # no test makes its disks fail

@@ -33,3 +33,13 @@ inside() { nsenter -t "$(cat "$state/init.pid")" -n -m -p -- "$@"; }
 node_name() { echo "$1"; }
 disk_path() { echo "$state/$1/disks/$2"; }
 wipe_disk() { inside find "$(disk_path "$1" "$2")" -mindepth 1 -delete; }
+heal_disk() {
+  local path
+  path=$(disk_path "$1" "$2")
+  if ! inside mountpoint -q "$path" || ! inside ls "$path" >/dev/null 2>&1; then
+    inside umount "$path" 2>/dev/null || true
+    inside mount -o loop "$state/$1/$2.xfs" "$path"
+  fi
+  inside mount -o remount,rw "$path"
+  inside rm -f "$path/stranger"
+}
