@@ -40,6 +40,6 @@ heal_disk() {
     inside umount "$path" 2>/dev/null || true
     inside mount -o loop "$state/$1/$2.xfs" "$path"
   fi
-  inside mount -o remount,rw "$path"
+  inside mount -o remount,rw "$path" 2>/dev/null || true # a pod may still hold a dead one
   inside rm -f "$path/stranger"
 }
