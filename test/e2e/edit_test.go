@@ -21,32 +21,29 @@ func edit(patch string) error {
 	return err
 }
 
-// edits change one class of fields each (docs/concepts/changes.md). newPods says what must become of the pods.
-var edits = map[string]struct {
-	patch   string
-	newPods bool
-	want    []string // in the configuration afterwards
+// edits change one class of fields each (docs/concepts/changes.md), one after another. newPods says what must become of the
+// pods.
+var edits = []struct {
+	class, patch string
+	newPods      bool
+	want         []string // in the configuration afterwards
 }{
-	"what nginx reloads": {
-		`{"spec":{"disks":[
+	{
+		"what nginx reloads", `{"spec":{"disks":[
 		  {"name":"disk1","size":"1Gi","storageClassName":"local-disks","threadPool":{"threads":7,"maxQueue":43210}},
 		  {"name":"disk2","size":"1Gi","storageClassName":"local-disks"},
 		  {"name":"disk3","size":"1Gi","storageClassName":"local-disks"}],
 		  "cache":{"valid":[{"status":[200],"for":"2h"}]}}}`, false,
 		[]string{"thread_pool pool_disk1 threads=7 max_queue=43210;", "proxy_cache_valid 200 7200s;"},
 	},
-	"what needs new pods": {
-		`{"spec":{"disks":[
+	{"what changes another object", `{"spec":{"service":{"annotations":{"example.com/a":"b"}},"disruption":{"maxUnavailable":2}}}`, false, nil},
+	{"what only the operator reads", `{"spec":{"rollout":{"canary":{"seconds":1},"maxUnavailable":"100%"}}}`, false, nil},
+	{
+		"what needs new pods", `{"spec":{"disks":[
 		  {"name":"disk1","size":"1Gi","storageClassName":"local-disks","cache":{"keysZone":"9Mi"}},
 		  {"name":"disk2","size":"1Gi","storageClassName":"local-disks"},
 		  {"name":"disk3","size":"1Gi","storageClassName":"local-disks"}]}}`, true,
 		[]string{"keys_zone=cache_disk1:9m"},
-	},
-	"what changes another object": {
-		`{"spec":{"service":{"annotations":{"example.com/a":"b"}},"disruption":{"maxUnavailable":2}}}`, false, nil,
-	},
-	"what only the operator reads": {
-		`{"spec":{"rollout":{"canary":{"seconds":1},"maxUnavailable":"100%"}}}`, false, nil,
 	},
 }
 
@@ -56,10 +53,11 @@ func editsUnderLoad(t *testing.T, s *suite) {
 	checkLoad(t, warm(), 1000)
 	calm := s.load(t, objects[:150], 10*time.Second)()
 	checkLoad(t, calm, 1500)
-	for class, e := range edits {
+	for _, e := range edits {
+		class := e.class
 		duration := 15 * time.Second
 		if e.newPods {
-			duration = 75 * time.Second
+			duration = 60 * time.Second
 		}
 		before := uids(s.cachePods(t))
 		wait := s.load(t, objects[:150], duration)

@@ -19,7 +19,7 @@ func everything(report.Result) bool { return true }
 func fiftyEdits(t *testing.T, p *target) {
 	before, masters := uids(p.cachePods(t)), p.masters(t)
 	workersBefore := p.nginxWorkers(t)
-	wait := p.load(t, many, 100*time.Second, 200, workers)
+	wait := p.load(t, many, 80*time.Second, 200, workers)
 	var times []time.Duration
 	most := 0
 	for i := range 50 {
