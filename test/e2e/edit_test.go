@@ -137,7 +137,7 @@ func refusesBadEdits(t *testing.T, s *suite) {
 		"a keys zone larger than memory": {
 			`{"spec":{"pod":{"resources":{"limits":{"memory":"20Mi"}}}}}`,
 			`{"spec":{"pod":{"resources":null}}}`,
-			v1alpha1.ReasonInvalidSpec, "spec.pod.resources.limits[memory]",
+			v1alpha1.ReasonInvalidSpec, "do not fit into the memory limit 20Mi",
 		},
 	}
 	before := uids(s.cachePods(t))
