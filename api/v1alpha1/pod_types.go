@@ -59,8 +59,8 @@ type ListenTLS struct {
 // Monitoring says what is measured.
 type Monitoring struct {
 	// requestSampling is the share of requests, in percent, that nginx reports to the agent for metrics and hit ratios; a
-	// request that went past its disk is always reported. On small HITs as fast as they go, 1 costs some hundredths of nginx's
-	// throughput, 10 about a tenth and 100 about a fifth. 0 to 100, default 1.
+	// request that went past its disk is always reported. On small HITs as fast as they go, 1 costs nothing that
+	// test/bench/agent could tell from noise, 10 some hundredths of nginx's throughput and 100 about a sixth. 0 to 100, default 1.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0
