@@ -21,8 +21,12 @@ running || { echo "fault.sh: the cluster does not run" >&2; exit 1; }
 # device NODE DISK: the numbers of the disk's loop device
 device() { inside stat -c '%Hd:%Ld' "$(disk_path "$1" "$2")"; }
 
+# Version 2 of cgroups has one tree and other files.
+cgroups=/sys/fs/cgroup/blkio
+[[ ! -e /sys/fs/cgroup/cgroup.controllers ]] || cgroups=/sys/fs/cgroup
+
 # containers POD: the cgroups of a pod's containers. A limit on a parent does not bind its children in version 1.
-containers() { find /sys/fs/cgroup/blkio -mindepth 1 -type d -path "*/pod$1/*"; }
+containers() { find $cgroups -mindepth 1 -type d -path "*/pod$1/*"; }
 
 free_mib() { inside df -m --output=avail "$1" | tail -1 | tr -d ' '; }
 
@@ -50,14 +54,24 @@ throttle)
   numbers=$(device "$1" "$2")
   found=
   for group in $(containers "$3"); do
-    echo "$numbers $4" >"$group/blkio.throttle.read_iops_device"
+    if [[ $cgroups == */blkio ]]; then
+      echo "$numbers $4" >"$group/blkio.throttle.read_iops_device"
+    else
+      limit=$4
+      if [[ $limit == 0 ]]; then limit=max; fi
+      echo "$numbers riops=$limit" >"$group/io.max"
+    fi
     found=1
   done
-  [[ $found ]] || { echo "fault.sh: no cgroup of pod $3 (cgroup version 1 is needed)" >&2; exit 1; }
+  [[ $found ]] || { echo "fault.sh: no cgroup of pod $3" >&2; exit 1; }
   ;;
 throttled)
   numbers=$(device "$1" "$2")
-  for group in $(containers "$3"); do cat "$group/blkio.throttle.io_serviced"; done | awk -v d="$numbers" '$1 == d && $2 == "Read" {n += $3} END {print n + 0}'
+  if [[ $cgroups == */blkio ]]; then
+    for group in $(containers "$3"); do cat "$group/blkio.throttle.io_serviced"; done | awk -v d="$numbers" '$1 == d && $2 == "Read" {n += $3} END {print n + 0}'
+  else
+    for group in $(containers "$3"); do cat "$group/io.stat"; done | sed -n "s/^$numbers .*rios=\([0-9]*\).*/\1/p" | awk '{n += $1} END {print n + 0}'
+  fi
   ;;
 fill)
   path=$(disk_path "$1" "$2") step=${4-}
