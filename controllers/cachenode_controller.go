@@ -8,12 +8,15 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
@@ -25,15 +28,22 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/rollout"
 	"github.com/cachenode/cachenode-operator/internal/shard"
+	"github.com/cachenode/cachenode-operator/internal/storage"
 )
 
 // +kubebuilder:rbac:groups=cachenode.io,resources=cachenodes,verbs=get;list;watch
 // +kubebuilder:rbac:groups=cachenode.io,resources=cachenodes/status,verbs=patch
 // +kubebuilder:rbac:groups=cachenode.io,resources=cachenodes/finalizers,verbs=update
-// +kubebuilder:rbac:groups=apps,resources=statefulsets,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups=cachenode.io,resources=cachenodes/scale,verbs=patch
+// +kubebuilder:rbac:groups=apps,resources=statefulsets,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=configmaps;services;secrets,verbs=get;list;watch;create;patch
 // +kubebuilder:rbac:groups=policy,resources=poddisruptionbudgets,verbs=get;list;watch;create;patch
-// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;patch
+// +kubebuilder:rbac:groups="",resources=pods,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch
+// +kubebuilder:rbac:groups="",resources=persistentvolumes,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups="",resources=persistentvolumeclaims,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=storage.k8s.io,resources=storageclasses,verbs=get;list;watch;create;patch
+// +kubebuilder:rbac:groups="",resources=events,verbs=get;list
 // +kubebuilder:rbac:groups="",resources=pods/eviction,verbs=create
 // +kubebuilder:rbac:groups=events.k8s.io,resources=events,verbs=create;patch
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
@@ -66,10 +76,11 @@ type Cluster struct {
 func (r *CacheNodeReconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	node := &v1alpha1.CacheNode{}
 	if err := r.Get(ctx, request.NamespacedName, node); err != nil {
-		if apierrors.IsNotFound(err) {
-			r.Agents.Forget(request.NamespacedName)
+		if !apierrors.IsNotFound(err) {
+			return reconcile.Result{}, err
 		}
-		return reconcile.Result{}, client.IgnoreNotFound(err)
+		r.Agents.Forget(request.NamespacedName)
+		return reconcile.Result{}, r.abandonVolumes(ctx, request.NamespacedName)
 	}
 	if !node.DeletionTimestamp.IsZero() {
 		return reconcile.Result{}, nil // the garbage collector removes what it owns
@@ -115,7 +126,22 @@ type scope struct {
 	decision *rollout.Decision
 	// statefulSet: observe, then apply; nil while there is none.
 	statefulSet *appsv1.StatefulSet
-	// evicting says which pod waits to be evicted, and why: evict.
+	// claims, hosts and volumes: observe. volumes are those that the claims have, by name, and those of this CacheNode.
+	claims  []corev1.PersistentVolumeClaim
+	hosts   []corev1.Node
+	volumes map[string]*corev1.PersistentVolume
+	// verbs: observe.
+	verbs storage.Verbs
+	// loss says which lost nodes are waited for, and why: recover.
+	loss string
+	// missing are the disks that placeholders stand in for: recover.
+	missing []storage.Missing
+	// movement is what the edit of the disks moves; nil if nothing: hold. held is true while it must be acknowledged.
+	movement *v1alpha1.KeyMovement
+	held     bool
+	// remaking: the StatefulSet is gone or going, and is made anew: apply.
+	remaking bool
+	// evicting says which pod waits to be evicted, and why: recover or replace.
 	evicting string
 	// problem: what keeps the spec from being accepted; failure: what the operator is not allowed to do. Reconcile sets both.
 	problem *problem
@@ -130,7 +156,10 @@ func (s *scope) lookAgain(after time.Duration) {
 
 // run goes through the phases and stops at the first that fails: nothing is applied of a spec that is not accepted.
 func (r *CacheNodeReconciler) run(ctx context.Context, s *scope) error {
-	for _, phase := range []func(context.Context, *scope) error{r.observe, r.evict, r.validate, r.resolve, r.resolveListener, r.certify, r.render, r.decide, r.apply, r.assign} {
+	for _, phase := range []func(context.Context, *scope) error{
+		r.observe, r.recover, r.validate, r.followHosts, r.resolve, r.resolveListener, r.certify, r.render, r.hold,
+		r.applyVolumes, r.decide, r.apply, r.assign, r.tidyClaims, r.replace,
+	} {
 		if err := phase(ctx, s); err != nil {
 			return err
 		}
@@ -151,7 +180,10 @@ func (r *CacheNodeReconciler) SetupWithManager(mgr ctrl.Manager, references cach
 		Owns(&corev1.Service{}).
 		Owns(&policyv1.PodDisruptionBudget{}).
 		Owns(&corev1.Secret{}).
-		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(podToCacheNode)).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(toCacheNode)).
+		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(toCacheNode)).
+		Watches(&corev1.PersistentVolume{}, handler.EnqueueRequestsFromMapFunc(toCacheNode)).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.allCacheNodes), builder.WithPredicates(hostChanged())).
 		WatchesRawSource(r.Agents)
 	for _, source := range r.referenceSources(references) {
 		b = b.WatchesRawSource(source)
@@ -159,11 +191,39 @@ func (r *CacheNodeReconciler) SetupWithManager(mgr ctrl.Manager, references cach
 	return b.Complete(r)
 }
 
-func podToCacheNode(_ context.Context, pod client.Object) []reconcile.Request {
-	return []reconcile.Request{{NamespacedName: client.ObjectKey{
-		Namespace: pod.GetNamespace(),
-		Name:      pod.GetLabels()[naming.LabelInstance],
-	}}}
+// toCacheNode is the CacheNode that an object is for, by its labels; those without a namespace name it too.
+func toCacheNode(_ context.Context, object client.Object) []reconcile.Request {
+	labels, namespace := object.GetLabels(), object.GetNamespace()
+	if namespace == "" {
+		namespace = labels[naming.LabelNamespace]
+	}
+	if namespace == "" || labels[naming.LabelInstance] == "" {
+		return nil
+	}
+	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: namespace, Name: labels[naming.LabelInstance]}}}
+}
+
+func (r *CacheNodeReconciler) allCacheNodes(ctx context.Context, _ client.Object) []reconcile.Request {
+	nodes := &v1alpha1.CacheNodeList{}
+	if err := r.List(ctx, nodes); err != nil {
+		return nil
+	}
+	requests := make([]reconcile.Request, len(nodes.Items))
+	for i := range nodes.Items {
+		requests[i] = reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&nodes.Items[i])}
+	}
+	return requests
+}
+
+// hostChanged lets pass what can make a difference to a CacheNode, and not the heartbeats of each node.
+func hostChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node)
+		return !equality.Semantic.DeepEqual(before.Labels, after.Labels) ||
+			!equality.Semantic.DeepEqual(before.Spec, after.Spec) ||
+			!equality.Semantic.DeepEqual(before.Status, after.Status) ||
+			before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero()
+	}}
 }
 
 // CacheOptions restricts the manager's cache to what the operator makes and strips what nobody reads.
@@ -179,6 +239,10 @@ func CacheOptions() cache.Options {
 			&corev1.Secret{}:                mine,
 			&corev1.Pod{}:                   pods,
 			&policyv1.PodDisruptionBudget{}: mine,
+			&corev1.PersistentVolumeClaim{}: mine,
+			&corev1.PersistentVolume{}:      mine,
+			&storagev1.StorageClass{}:       mine,
+			&corev1.Node{}:                  {Transform: stripHost},
 		},
 	}
 }
@@ -189,8 +253,32 @@ func stripPod(object any) (any, error) {
 	if !ok {
 		return object, nil
 	}
+	var volumes []corev1.Volume
+	for _, v := range pod.Spec.Volumes {
+		if v.PersistentVolumeClaim != nil {
+			volumes = append(volumes, v)
+		}
+	}
 	pod.ManagedFields = nil
-	pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName}
-	pod.Status = corev1.PodStatus{PodIP: pod.Status.PodIP, Conditions: pod.Status.Conditions}
+	pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName, Volumes: volumes}
+	pod.Status = corev1.PodStatus{Phase: pod.Status.Phase, PodIP: pod.Status.PodIP, Conditions: pod.Status.Conditions}
 	return pod, nil
+}
+
+// stripHost keeps of a node what the operator reads, and nothing that changes with each heartbeat.
+func stripHost(object any) (any, error) {
+	host, ok := object.(*corev1.Node)
+	if !ok {
+		return object, nil
+	}
+	host.ManagedFields, host.Annotations = nil, nil
+	host.Spec = corev1.NodeSpec{Taints: host.Spec.Taints}
+	var conditions []corev1.NodeCondition
+	for _, c := range host.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			conditions = append(conditions, corev1.NodeCondition{Type: c.Type, Status: c.Status, LastTransitionTime: c.LastTransitionTime})
+		}
+	}
+	host.Status = corev1.NodeStatus{Conditions: conditions}
+	return host, nil
 }

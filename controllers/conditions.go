@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -46,6 +47,8 @@ func conditions(s *scope, want int32) []metav1.Condition {
 	switch {
 	case s.failure != nil:
 		l.set(v1alpha1.ConditionDegraded, true, v1alpha1.ReasonApplyFailed, s.failure.Error())
+	case s.loss != "":
+		l.set(v1alpha1.ConditionDegraded, true, v1alpha1.ReasonNodeLost, s.loss)
 	case refusal != nil:
 		l.set(v1alpha1.ConditionDegraded, true, v1alpha1.ReasonConfigRefused, refusal.text())
 	case !progressing && s.statefulSet != nil && !allReady:
@@ -75,8 +78,8 @@ func conditions(s *scope, want int32) []metav1.Condition {
 }
 
 func (l *conditionList) accepted(s *scope) {
-	if s.problem == nil {
-		l.set(v1alpha1.ConditionAccepted, true, v1alpha1.ReasonAccepted, acceptance(s.node))
+	if s.problem == nil || s.problem.accepted {
+		l.set(v1alpha1.ConditionAccepted, true, v1alpha1.ReasonAccepted, acceptance(s))
 		return
 	}
 	l.set(v1alpha1.ConditionAccepted, false, s.problem.reason, s.problem.message)
@@ -85,8 +88,16 @@ func (l *conditionList) accepted(s *scope) {
 func (l *conditionList) progressing(s *scope, is bool, want int32) {
 	switch {
 	case is:
-		l.set(v1alpha1.ConditionProgressing, true, v1alpha1.ReasonRollingOut,
-			fmt.Sprintf("revision %s: %d of %d pods run it, %d pods are ready", s.wanted.Revision, running(s), want, s.node.Status.ReadyReplicas))
+		message := fmt.Sprintf("revision %s: %d of %d pods run it, %d pods are ready", s.wanted.Revision, running(s), want, s.node.Status.ReadyReplicas)
+		if s.movement != nil {
+			message += "; " + describeMovement(s.movement)
+		}
+		if s.evicting != "" {
+			message += "; " + s.evicting
+		}
+		l.set(v1alpha1.ConditionProgressing, true, v1alpha1.ReasonRollingOut, message)
+	case s.problem != nil && s.problem.accepted:
+		l.set(v1alpha1.ConditionProgressing, true, s.problem.reason, s.problem.message)
 	case s.problem != nil:
 		l.set(v1alpha1.ConditionProgressing, false, s.problem.reason, "the spec is not accepted: nothing is rolled out")
 	case s.failure != nil:
@@ -128,8 +139,8 @@ func (l *conditionList) waiting(reason, message string) {
 }
 
 // acceptance warns of what is valid but unwise.
-func acceptance(node *v1alpha1.CacheNode) string {
-	return strings.Join(append([]string{"the spec is valid"}, validation.Warnings(node)...), "; ")
+func acceptance(s *scope) string {
+	return strings.Join(slices.Concat([]string{"the spec is valid"}, validation.Warnings(s.node), s.verbs.Problems), "; ")
 }
 
 // refused is a refusal in the words of conditions.
@@ -149,9 +160,13 @@ func refusalOf(s *scope) *refused {
 
 // degraded tells of disks and agents: nothing else is wrong.
 func (l *conditionList) degraded(s *scope) {
-	switch disks, silent := failedDisks(s), silentAgents(s); {
-	case s.evicting != "":
-		l.set(v1alpha1.ConditionDegraded, true, v1alpha1.ReasonDiskFailed, s.evicting)
+	disks, silent, missing := failedDisks(s), silentAgents(s), missingDisks(s)
+	if s.evicting != "" && s.decision != nil && s.decision.Done && s.decision.Replace == "" {
+		disks = append([]string{s.evicting}, disks...)
+	}
+	switch {
+	case len(missing) > 0:
+		l.set(v1alpha1.ConditionDegraded, true, v1alpha1.ReasonDiskMissing, listed(append(missing, disks...)))
 	case len(disks) > 0:
 		l.set(v1alpha1.ConditionDegraded, true, v1alpha1.ReasonDiskFailed, listed(disks))
 	case len(silent) > 0:
@@ -173,7 +188,10 @@ func listed(items []string) string {
 // isProgressing is true while the StatefulSet controller makes, replaces or removes pods, or pods have yet to take a
 // revision, and from then on until all are ready. Pods that become unready later, with nothing under way, are no progress.
 func isProgressing(s *scope, allReady bool) bool {
-	if !rolledOut(s.statefulSet) || s.decision == nil || !s.decision.Done {
+	if s.remaking || (s.template.InputHash != "" && !isSettled(s.statefulSet, s.template)) {
+		return true
+	}
+	if !rolledOut(s.statefulSet) || s.decision == nil || !s.decision.Done || s.decision.Replace != "" {
 		return true
 	}
 	old := meta.FindStatusCondition(s.node.Status.Conditions, v1alpha1.ConditionProgressing)
@@ -187,7 +205,7 @@ func rolledOut(set *appsv1.StatefulSet) bool {
 		return false
 	}
 	want := ptr.Deref(set.Spec.Replicas, 1)
-	return set.Status.Replicas == want && updated(set) == want && set.Status.CurrentRevision == set.Status.UpdateRevision
+	return set.Status.Replicas == want && updated(set) == want
 }
 
 // running counts the pods that run the wanted revision.

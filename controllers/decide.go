@@ -20,26 +20,24 @@ import (
 
 // decide finds out which pod takes which revision next, and what the ConfigMap offers them.
 func (r *CacheNodeReconciler) decide(ctx context.Context, s *scope) error {
-	var previous string
-	if s.statefulSet != nil {
-		previous = s.statefulSet.Annotations[naming.AnnotationTemplate]
-	}
-	template, changed, err := manifest.NewTemplate(manifest.NewPodInput(s.node), previous, r.Cluster.AgentImage, r.Cluster.AgentPullPolicy, s.wanted.Revision)
-	if err != nil {
-		return err
-	}
-	s.template = template
 	offered, err := readOffered(ctx, r.get, s)
 	if err != nil {
 		return err
 	}
-	d := decision(s, offered, changed)
-	if !reflect.DeepEqual(d.State, offered.state) {
+	changed, err := r.chooseTemplate(s, offered)
+	if err != nil {
+		return err
+	}
+	d := decision(s, offered)
+	if changed || !reflect.DeepEqual(d.State, offered.state) {
 		// Never from a cache that may not have seen the last write: it could set an older revision back.
 		if offered, err = readOffered(ctx, r.live, s); err != nil {
 			return err
 		}
-		d = decision(s, offered, changed)
+		if _, err = r.chooseTemplate(s, offered); err != nil {
+			return err
+		}
+		d = decision(s, offered)
 	}
 	s.decision = &d
 	s.lookAgain(d.After)
@@ -55,20 +53,18 @@ func (r *CacheNodeReconciler) decide(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// decision is what package rollout says or, while the pods' agents have yet to be asked, what is.
-func decision(s *scope, o offered, templateChanged bool) rollout.Decision {
-	if s.unknown && o.state.Stable != "" {
-		return rollout.Decision{State: o.state, Hold: held(s.statefulSet)}
-	}
-	return rollout.Decide(rolloutInput(s, o, templateChanged))
+// chooseTemplate finds the pod template; changed is true if it is not the one of before.
+func (r *CacheNodeReconciler) chooseTemplate(s *scope, o offered) (changed bool, err error) {
+	s.template, changed, err = manifest.NewTemplate(manifest.NewPodInput(s.node), o.template, r.Cluster.AgentImage, r.Cluster.AgentPullPolicy, s.wanted.Revision)
+	return changed, err
 }
 
-// held is how many pods the StatefulSet keeps from being made anew.
-func held(set *appsv1.StatefulSet) int {
-	if set == nil || set.Spec.UpdateStrategy.RollingUpdate == nil {
-		return 0
+// decision is what package rollout says or, while the pods' agents have yet to be asked, what is.
+func decision(s *scope, o offered) rollout.Decision {
+	if s.unknown && o.state.Stable != "" {
+		return rollout.Decision{State: o.state}
 	}
-	return int(ptr.Deref(set.Spec.UpdateStrategy.RollingUpdate.Partition, 0))
+	return rollout.Decide(rolloutInput(s, o))
 }
 
 // offered is what the ConfigMap offers now.
@@ -77,6 +73,8 @@ type offered struct {
 	// texts are node.json by revision.
 	texts  map[string]string
 	stable *agentapi.Node
+	// template is the pod template that was applied last, as text.
+	template string
 }
 
 // readOffered reads the ConfigMap. What was edited by hand is not there: it is written anew.
@@ -105,6 +103,7 @@ func readOffered(ctx context.Context, get func(context.Context, client.ObjectKey
 			o.stable = &node
 		}
 	}
+	o.template = live.Annotations[naming.AnnotationTemplate]
 	if text := live.Annotations[naming.AnnotationRefused]; text != "" {
 		refused := &rollout.Refusal{}
 		if json.Unmarshal([]byte(text), refused) == nil {
@@ -115,7 +114,7 @@ func readOffered(ctx context.Context, get func(context.Context, client.ObjectKey
 }
 
 // rolloutInput is pure: what was observed, in the terms of package rollout.
-func rolloutInput(s *scope, o offered, templateChanged bool) rollout.Input {
+func rolloutInput(s *scope, o offered) rollout.Input {
 	replicas := int(ptr.Deref(s.node.Spec.Replicas, 1))
 	width, err := intstr.GetScaledValueFromIntOrPercent(new(ptr.Deref(s.node.Spec.Rollout.MaxUnavailable, intstr.FromInt32(1))), replicas, true)
 	if err != nil {
@@ -123,8 +122,9 @@ func rolloutInput(s *scope, o offered, templateChanged bool) rollout.Input {
 	}
 	in := rollout.Input{
 		State: o.state, Wanted: s.wanted.Revision, Replicas: replicas, Width: max(width, 1), Now: s.now,
-		Canary: time.Duration(ptr.Deref(s.node.Spec.Rollout.Canary.Seconds, 0)) * time.Second,
-		Retry:  s.node.Annotations[naming.AnnotationRetry],
+		Canary:  time.Duration(ptr.Deref(s.node.Spec.Rollout.Canary.Seconds, 0)) * time.Second,
+		Retry:   s.node.Annotations[naming.AnnotationRetry],
+		Settled: isSettled(s.statefulSet, s.template),
 	}
 	in.NewPods = o.stable != nil && manifest.NeedsNewPods(*o.stable, s.wanted)
 	for i := range s.pods {
@@ -137,7 +137,7 @@ func rolloutInput(s *scope, o offered, templateChanged bool) rollout.Input {
 			Name: pod.Name, Ready: isReady(pod), Silent: seen.isSilent(s.now),
 			Assigned: pod.Annotations[naming.AnnotationRevision], AssignedAt: seen.AssignedAt, Nudges: seen.Nudges,
 			Revision: seen.Report.Revision, Since: seen.Report.Since,
-			Current: !templateChanged && isCurrent(pod, s.statefulSet),
+			Current: isCurrent(pod, s.statefulSet, s.template),
 		}
 		if refusal := seen.Report.Refusal; refusal != nil {
 			p.Refused = &rollout.Refusal{Revision: refusal.Revision, Message: truncated(refusal.Message, 1024), Retry: refusal.Retry}
@@ -147,8 +147,15 @@ func rolloutInput(s *scope, o offered, templateChanged bool) rollout.Input {
 	return in
 }
 
-// isCurrent is true for a pod of the StatefulSet's current template.
-func isCurrent(pod *corev1.Pod, set *appsv1.StatefulSet) bool {
-	return set != nil && set.Status.ObservedGeneration >= set.Generation && set.Status.UpdateRevision != "" &&
-		pod.Labels[appsv1.ControllerRevisionHashLabelKey] == set.Status.UpdateRevision
+// isSettled is true when the StatefulSet controller makes pods from the template.
+func isSettled(set *appsv1.StatefulSet, template manifest.Template) bool {
+	return set != nil && set.DeletionTimestamp.IsZero() && set.Status.ObservedGeneration >= set.Generation && set.Status.UpdateRevision != "" &&
+		set.Spec.Template.Annotations[naming.AnnotationInput] == template.InputHash
+}
+
+// isCurrent is true for a pod of the template; where the StatefulSet is settled, it must also be of its revision, or somebody
+// has edited the StatefulSet by hand.
+func isCurrent(pod *corev1.Pod, set *appsv1.StatefulSet, template manifest.Template) bool {
+	return pod.Annotations[naming.AnnotationInput] == template.InputHash &&
+		(!isSettled(set, template) || pod.Labels[appsv1.ControllerRevisionHashLabelKey] == set.Status.UpdateRevision)
 }

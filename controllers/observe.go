@@ -16,6 +16,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/pki"
+	"github.com/cachenode/cachenode-operator/internal/storage"
 )
 
 // observe finds what is there: StatefulSet, pods, and what the pods' agents said last. It comes first, so that the status
@@ -32,13 +33,15 @@ func (r *CacheNodeReconciler) observe(ctx context.Context, s *scope) error {
 	if err := r.List(ctx, pods, client.InNamespace(s.node.Namespace), client.MatchingLabels(naming.PodSelector(s.node.Name))); err != nil {
 		return err
 	}
-	s.pods = pods.Items
-	slices.SortFunc(s.pods, func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
+	s.pods = cachePods(pods.Items)
 	secret := &corev1.Secret{}
 	switch err := r.get(ctx, client.ObjectKey{Namespace: s.node.Namespace, Name: naming.AgentSecret(s.node.Name)}, secret); {
 	case err == nil:
 		s.secret = secret
 	case !apierrors.IsNotFound(err):
+		return err
+	}
+	if err := r.observeStorage(ctx, s); err != nil {
 		return err
 	}
 	s.observations = r.track(s)
@@ -52,6 +55,15 @@ func (r *CacheNodeReconciler) observe(ctx context.Context, s *scope) error {
 		s.unknown = s.unknown || (seen.Answered.IsZero() && seen.Err == nil && s.now.Sub(seen.Tracked) < 2*readTimeout)
 	}
 	return nil
+}
+
+// cachePods are sorted by name. One that the kubelet has ended is as good as gone: the StatefulSet controller makes it anew.
+func cachePods(pods []corev1.Pod) []corev1.Pod {
+	pods = slices.DeleteFunc(pods, func(p corev1.Pod) bool {
+		return p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded
+	})
+	slices.SortFunc(pods, func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
+	return pods
 }
 
 // get reads from the cache or, what is not there yet, from the API server.
@@ -126,14 +138,4 @@ func (r *CacheNodeReconciler) certify(_ context.Context, s *scope) error {
 	return nil
 }
 
-func isReady(pod *corev1.Pod) bool {
-	if !pod.DeletionTimestamp.IsZero() {
-		return false
-	}
-	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodReady {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
-}
+func isReady(pod *corev1.Pod) bool { return storage.IsReady(pod) }

@@ -23,6 +23,8 @@ type problem struct {
 	reason, message string
 	// stalled: only an edit of the spec helps. Otherwise the problem heals when something else changes.
 	stalled bool
+	// accepted: the spec is right, but waits for a person.
+	accepted bool
 	// retryAfter is when to look again, where nothing tells that the problem is gone.
 	retryAfter time.Duration
 }
@@ -56,12 +58,13 @@ func (r *CacheNodeReconciler) render(_ context.Context, s *scope) error {
 // apply writes the objects. One that the API server calls invalid has its cause in the spec. All are checked before the
 // first is written, so that of a spec that is refused nothing takes effect.
 func (r *CacheNodeReconciler) apply(ctx context.Context, s *scope) error {
-	applier := apply.Applier{Client: r.Client, Live: r.Live}
+	applier := r.applier()
 	objects := manifest.Build(manifest.Input{
-		Node: s.node, Config: s.offer, Certificates: s.certificates, Template: s.template, Hold: s.decision.Hold,
+		Node: s.node, Config: s.offer, Certificates: s.certificates, Template: s.template, Volumes: s.podVolumes(),
 	})
+	remake := isToBeRemade(s.statefulSet, objects)
 	for _, object := range objects {
-		err := applier.Check(ctx, object)
+		err := applier.Check(ctx, checked(object, remake))
 		if apply.IsRefused(err) {
 			return &problem{reason: v1alpha1.ReasonInvalidSpec, message: refusal(err), stalled: true}
 		}
@@ -70,6 +73,10 @@ func (r *CacheNodeReconciler) apply(ctx context.Context, s *scope) error {
 		}
 	}
 	for _, object := range objects {
+		if _, ok := object.(*appsv1.StatefulSet); ok && remake {
+			s.remaking = true
+			return r.orphan(ctx, s)
+		}
 		live, outcome, err := applier.Apply(ctx, object)
 		if taken, ok := errors.AsType[*apply.TakenError](err); ok {
 			return &problem{

@@ -10,11 +10,15 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/movement"
+	"github.com/cachenode/cachenode-operator/internal/storage"
 )
 
 const (
 	healthy = "Healthy"
 	failed  = "Failed"
+	// drained is a disk that a person has had taken out of use: nothing is wrong with it.
+	drained = "Drained"
 )
 
 // podStatuses tells what each pod runs, and of its disks what is not as planned: a pure function of what was observed.
@@ -39,7 +43,7 @@ func podStatuses(s *scope) []v1alpha1.PodStatus {
 				continue
 			}
 			status.Disks = append(status.Disks, v1alpha1.PodDiskStatus{
-				Name: d.Name, State: d.Status, Reason: d.Reason, Share: share(d.Share), Message: truncated(d.Message, 512),
+				Name: d.Name, State: d.Status, Reason: d.Reason, Share: movement.Share(d.Share), Message: truncated(d.Message, 512),
 			})
 		}
 		statuses = append(statuses, status)
@@ -52,7 +56,7 @@ func podStatuses(s *scope) []v1alpha1.PodStatus {
 func diskStatuses(s *scope) []v1alpha1.DiskStatus {
 	var statuses []v1alpha1.DiskStatus
 	for _, name := range s.plan.Disks() {
-		status := v1alpha1.DiskStatus{Name: name, Share: share(s.plan.Share(name))}
+		status := v1alpha1.DiskStatus{Name: name, Share: movement.Share(s.plan.Share(name))}
 		for i := range s.pods {
 			for _, d := range s.observations[s.pods[i].Name].Report.Disks {
 				if d.Name == name {
@@ -68,14 +72,13 @@ func diskStatuses(s *scope) []v1alpha1.DiskStatus {
 	return statuses
 }
 
-func share(hundredths int) string { return fmt.Sprintf("%d.%02d%%", hundredths/100, hundredths%100) }
-
 // failedDisks are the disks that are out of use, with the reasons, and what a person can do.
 func failedDisks(s *scope) []string {
 	var list []string
 	for i := range s.pods {
 		for _, d := range s.observations[s.pods[i].Name].Report.Disks {
-			if d.Status == failed {
+			missing := slices.ContainsFunc(s.missing, func(m storage.Missing) bool { return m.Pod == s.pods[i].Name && m.Disk == d.Name })
+			if d.Status == failed && !missing {
 				list = append(list, s.pods[i].Name+": "+describeDisk(d))
 			}
 		}
@@ -87,9 +90,24 @@ func failedDisks(s *scope) []string {
 func describeDisk(d agentapi.DiskReport) string {
 	text := fmt.Sprintf("%s is out of use (%s)", d.Name, d.Reason)
 	if d.NeedsNewPod {
-		text += ", and needs a new pod once it is repaired: kubectl cachenode repaired POD " + d.Name
+		text += ", and needs a new pod once it is repaired: kubectl cachenode disk readmit POD " + d.Name
 	}
 	return text
+}
+
+// missingDisks are the disks that placeholders stand in for, and how they come back.
+func missingDisks(s *scope) []string {
+	var list []string
+	for _, m := range s.missing {
+		text := fmt.Sprintf("%s of %s cannot be mounted on node %s, and a placeholder is in its place", m.Disk, m.Pod, m.Host)
+		for _, d := range s.node.Spec.Disks {
+			if d.Name == m.Disk && d.LocalPath != nil {
+				text += " until it is mounted at " + d.LocalPath.Path
+			}
+		}
+		list = append(list, fmt.Sprintf("%s; to try it at once: kubectl cachenode disk readmit %s %s", text, m.Pod, m.Disk))
+	}
+	return list
 }
 
 // silentAgents are the pods that are ready and whose agents do not answer.

@@ -31,6 +31,7 @@ func (r *CacheNodeReconciler) report(ctx context.Context, s *scope) error {
 		return client.IgnoreNotFound(err)
 	}
 	events := changes(before.Status.Conditions, s.node.Status.Conditions)
+	events = append(events, movementChange(before.Status.KeyMovement, s.node.Status.KeyMovement, s.held)...)
 	for _, e := range append(events, diskChanges(before.Status.Pods, s.node.Status.Pods)...) {
 		r.Events.Eventf(s.node, nil, e.kind, e.reason, e.action, "%s", e.note)
 	}
@@ -41,11 +42,7 @@ func (r *CacheNodeReconciler) report(ctx context.Context, s *scope) error {
 func setStatus(s *scope) {
 	status := &s.node.Status
 	status.Selector = labels.SelectorFromSet(naming.PodSelector(s.node.Name)).String()
-	status.Replicas, status.ReadyReplicas = 0, 0
-	if s.statefulSet != nil {
-		status.Replicas = s.statefulSet.Status.Replicas
-		status.ReadyReplicas = s.statefulSet.Status.ReadyReplicas
-	}
+	status.Replicas, status.ReadyReplicas = countPods(s)
 	want := ptr.Deref(s.node.Spec.Replicas, 1)
 	status.ReadyOfReplicas = fmt.Sprintf("%d/%d", status.ReadyReplicas, want)
 	if s.plan != nil {
@@ -55,6 +52,9 @@ func setStatus(s *scope) {
 		status.Disks = diskStatuses(s)
 	}
 	status.Pods = podStatuses(s)
+	if s.plan != nil {
+		status.KeyMovement = s.movement
+	}
 	if s.decision != nil {
 		status.Refusal = nil
 		if r := s.decision.State.Refused; r != nil {
@@ -65,6 +65,20 @@ func setStatus(s *scope) {
 	for _, condition := range conditions(s, want) {
 		meta.SetStatusCondition(&status.Conditions, condition)
 	}
+}
+
+// countPods takes the StatefulSet controller's word or, while it has not looked at a StatefulSet that was made anew, counts.
+func countPods(s *scope) (all, ready int32) {
+	if s.statefulSet != nil && s.statefulSet.Status.ObservedGeneration > 0 {
+		return s.statefulSet.Status.Replicas, s.statefulSet.Status.ReadyReplicas
+	}
+	for i := range s.pods {
+		all++
+		if isReady(&s.pods[i]) {
+			ready++
+		}
+	}
+	return all, ready
 }
 
 func totalSize(disks []v1alpha1.Disk, replicas int32) string {

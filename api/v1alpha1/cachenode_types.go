@@ -50,22 +50,29 @@ type CacheNodeList struct {
 // +kubebuilder:validation:XValidation:rule="self.disks.all(d, !has(d.threadPool) || !has(d.threadPool.maxQueue) || !has(self.listen) || !has(self.listen.maxConnections) || d.threadPool.maxQueue >= self.listen.maxConnections)",message="disks: threadPool.maxQueue must not be less than listen.maxConnections, or a full queue could break responses off: raise it, or lower listen.maxConnections",fieldPath=".disks"
 // +kubebuilder:validation:XValidation:rule="!has(self.cache) || !has(self.cache.key) || 'Host' in self.cache.key || has(self.origin.hostHeader) || (has(self.hosts) && self.hosts.size() == 1 && !self.hosts[0].startsWith('*'))",message="cache.key: without Host, objects of one host would be served for another: add Host, set origin.hostHeader, or list exactly one name in hosts",fieldPath=".cache.key"
 type CacheNodeSpec struct {
-	// replicas is the number of pods. Each pod has all disks of its own. Range 0 to 1000, default 1.
+	// replicas is the number of pods. Each pod has all disks of its own. With placement.perNode it is the operator that
+	// sets it: leave it out. Range 0 to 1000, default 1.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// disks are the disks of each pod, 1 to 32, keyed by name. Their order does not matter. Which disks there are, and
-	// their size and class, cannot be changed yet: a StatefulSet's claim templates are immutable.
+	// placement says on which nodes the pods run, beside pod.nodeSelector and pod.affinity.
+	// +optional
+	// +kubebuilder:default={}
+	Placement Placement `json:"placement,omitempty"`
+
+	// disks are the disks of each pod, 1 to 32, keyed by name. Their order does not matter. One that is added or removed
+	// moves hardly more keys than it must; the pods are made anew one after another, and their other disks stay warm. The
+	// claims of a disk that is removed are deleted.
 	// +required
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:XValidation:rule="self.all(d, has(d.weight)) || !self.exists(d, has(d.weight))",message="disks: set weight on every disk or on none: a weight means nothing beside a size"
-	// +kubebuilder:validation:XValidation:rule="self.size() == oldSelf.size() && self.all(d, oldSelf.exists(o, o.name == d.name))",message="disks: adding or removing a disk is not supported yet: make a new CacheNode, move the traffic, delete the old one"
+	// +kubebuilder:validation:XValidation:rule="self.all(d, !has(d.localPath) || self.exists_one(o, has(o.localPath) && o.localPath.path == d.localPath.path))",message="disks: no two may have the same localPath.path"
 	Disks []Disk `json:"disks"`
 
 	// persistentVolumeClaimRetentionPolicy says what becomes of the claims of the disks.
@@ -127,10 +134,20 @@ type CacheNodeSpec struct {
 	// +kubebuilder:default={}
 	Service Service `json:"service,omitempty"`
 
-	// disruption bounds voluntary disruptions, such as the drain of a node.
+	// disruption bounds voluntary disruptions, such as the drain of a node, and says what to do when a node or a disk is
+	// lost.
 	// +optional
 	// +kubebuilder:default={}
 	Disruption Disruption `json:"disruption,omitempty"`
+}
+
+// Placement says on which nodes the pods run.
+type Placement struct {
+	// perNode makes one pod on each node that pod.nodeSelector, pod.affinity and pod.tolerations allow. The operator then
+	// sets spec.replicas, by the scale subresource, to the number of such nodes: one that joins gets a pod, for one that
+	// leaves a pod goes. At most 1000 nodes. Default false.
+	// +optional
+	PerNode bool `json:"perNode,omitempty"`
 }
 
 // Hostname is a DNS name.

@@ -6,7 +6,9 @@ import (
 
 // Disk is one disk of each pod: a volume with a thread pool, a cache and a share of the keys of its own.
 //
-// +kubebuilder:validation:XValidation:rule="has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",message="storageClassName: cannot be changed yet: a StatefulSet's claim templates are immutable",fieldPath=".storageClassName"
+// +kubebuilder:validation:XValidation:rule="!has(self.storageClassName) || !has(self.localPath)",message="localPath: cannot be set beside storageClassName: the operator makes the volumes in a class of its own",fieldPath=".localPath"
+// +kubebuilder:validation:XValidation:rule="has(self.storageClassName) == has(oldSelf.storageClassName) && (!has(self.storageClassName) || self.storageClassName == oldSelf.storageClassName)",message="storageClassName: a volume cannot change its class: remove the disk and add one with another name",fieldPath=".storageClassName"
+// +kubebuilder:validation:XValidation:rule="has(self.localPath) == has(oldSelf.localPath) && (!has(self.localPath) || self.localPath.path == oldSelf.localPath.path)",message="localPath: a volume cannot change its path: remove the disk and add one with another name",fieldPath=".localPath"
 type Disk struct {
 	// name identifies the disk; the keys that live on it follow the name. At most 16 lower-case letters and digits,
 	// beginning with a letter, and no hyphen: it becomes part of nginx identifiers and of the claim's name
@@ -17,23 +19,28 @@ type Disk struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z][a-z0-9]*$')",message="name: must be lower-case letters and digits and begin with a letter, such as disk1; no hyphen or underscore, so that no two names become one in nginx or in a claim's name"
 	Name string `json:"name"`
 
-	// size is what the disk's claim asks for, such as 1Ti. It is also the disk's weight where no disk has one, and the
-	// limits of the cache are derived from it. At least 64Mi.
+	// size is what the disk's claim asks for, such as 1Ti. It is also the disk's weight where no disk has one. The limits
+	// of the cache are derived from it or, where that is smaller, from the measured file system. A size that grows is
+	// asked of the claims where their class allows that (allowVolumeExpansion); a claim never shrinks. At least 64Mi.
 	// +required
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('64Mi')) >= 0",message="size: must be at least 64Mi"
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('8Pi')) <= 0",message="size: must be at most 8Pi"
-	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity(string(oldSelf))) == 0",message="size: cannot be changed yet: a StatefulSet's claim templates are immutable"
 	Size resource.Quantity `json:"size"`
 
-	// storageClassName is the class of the disk's claim. Unset: the cluster's default class. For local disks, a class
-	// with volumeBindingMode WaitForFirstConsumer. At most 253 characters.
+	// storageClassName is the class of the disk's claim. Unset, and localPath too: the cluster's default class. For local
+	// disks, a class with volumeBindingMode WaitForFirstConsumer. It cannot be changed. At most 253 characters.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",message="storageClassName: must be the name of a StorageClass"
 	StorageClassName *string `json:"storageClassName,omitempty"`
+
+	// localPath has the operator make the volumes: a local PersistentVolume for the disk on each node that
+	// pod.nodeSelector and pod.affinity allow, in the class "cachenode-local". Not beside storageClassName.
+	// +optional
+	LocalPath *LocalPath `json:"localPath,omitempty"`
 
 	// media is the kind of disk, HDD, SSD or NVMe; it picks the default number of threads. Default HDD.
 	// +optional
@@ -68,6 +75,24 @@ type Disk struct {
 	// +optional
 	// +kubebuilder:default=Keep
 	ForeignCache ForeignCache `json:"foreignCache,omitempty"`
+}
+
+// LocalPath is where a disk is found on each node.
+type LocalPath struct {
+	// path is the folder on the node at which the disk is mounted, such as /mnt/disk1. It is not made. One path on one
+	// node belongs to one disk of one CacheNode. It cannot be changed. At most 255 characters.
+	// +required
+	// +kubebuilder:validation:MinLength=2
+	// +kubebuilder:validation:MaxLength=255
+	// +kubebuilder:validation:XValidation:rule="self.matches('^(/[A-Za-z0-9_][-A-Za-z0-9._]*)+$')",message="path: must be an absolute path such as /mnt/disk1: letters, digits, points, hyphens and underscores, no part that begins with a point or hyphen, no slash at the end"
+	Path string `json:"path"`
+
+	// requireMountPoint says that path must be a mount of its own (default); a mere folder is then not used, so that a
+	// cache never fills the node's root file system because a disk is missing. false allows a folder, and that it shares
+	// the device of other disks or of the node, as health.device Shared does.
+	// +optional
+	// +kubebuilder:default=true
+	RequireMountPoint *bool `json:"requireMountPoint,omitempty"`
 }
 
 // ForeignCache is Keep or Empty.

@@ -83,6 +83,15 @@ type Rollout struct {
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? (self >= 1 && self <= 1000) : string(self).matches('^([1-9]|[1-9][0-9]|100)%$')",message="maxUnavailable: must be a number from 1 to 1000 or a percentage from 1% to 100%"
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 
+	// maxKeyMovement is the share of the keys, in percent, that an edit of the disks may move from one disk to another,
+	// where they are MISSes at first. An edit that moves more waits, and changes nothing, until the annotation
+	// cachenode.io/acknowledged-key-movement on the CacheNode names it; status.keyMovement and "kubectl cachenode plan"
+	// tell its name. Range 0 to 100. Unset: no limit.
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=100
+	MaxKeyMovement *int32 `json:"maxKeyMovement,omitempty"`
+
 	// workerShutdownTimeout is how long nginx's old workers may go on with the responses that they are sending after a
 	// new configuration was taken; then their connections are closed (worker_shutdown_timeout). Old workers take memory,
 	// so with many edits in a row a long time costs. From 1s to 24h, default 10m.
@@ -243,13 +252,30 @@ type Service struct {
 	Annotations map[string]string `json:"annotations,omitempty"`
 }
 
-// Disruption becomes a PodDisruptionBudget.
+// Disruption becomes a PodDisruptionBudget, and bounds what the operator itself does to pods.
 type Disruption struct {
 	// maxUnavailable is how many pods may be down at once by voluntary disruptions, as a number or a percentage such as
-	// "25%". Default 1; 0 forbids them.
+	// "25%". Default 1; 0 forbids them, and with them that pods are made anew.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? (self >= 0 && self <= 1000) : string(self).matches('^([0-9]|[1-9][0-9]|100)%$')",message="maxUnavailable: must be a number from 0 to 1000 or a percentage from 0% to 100%"
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
+
+	// nodeLossAfter is how long a node may be out of service (its condition Ready is not True) before its pods and their
+	// claims are deleted, so that the pods start on other nodes with empty disks. For a node whose Node object is gone,
+	// it counts from when that was seen first. Never more pods at once than maxUnavailable, and none while more than half of
+	// the nodes that could serve this CacheNode are out of service. From 10s to 24h, default 5m; 0s switches it off.
+	// +optional
+	// +kubebuilder:default="5m"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || duration(self) == duration('0s') || (duration(self) >= duration('10s') && duration(self) <= duration('24h'))",message="nodeLossAfter: must be from 10s to 24h, or 0s to switch it off"
+	NodeLossAfter Duration `json:"nodeLossAfter,omitempty"`
+
+	// diskLossAfter is how long a pod may fail to start for want of a disk, whose path is gone or whose device is dead; then
+	// it starts without: a placeholder takes the disk's place until the disk is back. From 10s to 24h, default 1m; 0s
+	// switches it off, and the pod waits.
+	// +optional
+	// +kubebuilder:default="1m"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || duration(self) == duration('0s') || (duration(self) >= duration('10s') && duration(self) <= duration('24h'))",message="diskLossAfter: must be from 10s to 24h, or 0s to switch it off"
+	DiskLossAfter Duration `json:"diskLossAfter,omitempty"`
 }

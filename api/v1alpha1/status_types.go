@@ -56,6 +56,11 @@ type CacheNodeStatus struct {
 	// +kubebuilder:validation:MaxItems=1000
 	Pods []PodStatus `json:"pods,omitempty"`
 
+	// keyMovement is what the edit of the disks moves that is being rolled out, or that waits to be acknowledged. Unset
+	// when nothing moves.
+	// +optional
+	KeyMovement *KeyMovement `json:"keyMovement,omitempty"`
+
 	// refusal is the revision that was rolled back, while the spec still asks for it.
 	// +optional
 	Refusal *Refusal `json:"refusal,omitempty"`
@@ -87,6 +92,49 @@ type DiskStatus struct {
 	// total is how many pods have told.
 	// +optional
 	Total int32 `json:"total"`
+}
+
+// KeyMovement is what an edit of the disks does to the keys.
+type KeyMovement struct {
+	// name identifies the movement: a hash of which keys are on which disk afterwards. The annotation
+	// cachenode.io/acknowledged-key-movement takes it.
+	// +required
+	// +kubebuilder:validation:MaxLength=64
+	Name string `json:"name"`
+
+	// share is the part of the keys that moves, such as 25.03%.
+	// +required
+	// +kubebuilder:validation:MaxLength=16
+	Share string `json:"share"`
+
+	// bytes is what these keys take on the disks of all pods, as far as the agents have told.
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	Bytes string `json:"bytes,omitempty"`
+
+	// moves says from which disk to which.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=1024
+	Moves []KeyMove `json:"moves,omitempty"`
+}
+
+// KeyMove is the part of a movement between two disks.
+type KeyMove struct {
+	// from is the disk that the keys leave.
+	// +required
+	// +kubebuilder:validation:MaxLength=16
+	From string `json:"from"`
+
+	// to is the disk that they go to.
+	// +required
+	// +kubebuilder:validation:MaxLength=16
+	To string `json:"to"`
+
+	// share is their part of all keys.
+	// +required
+	// +kubebuilder:validation:MaxLength=16
+	Share string `json:"share"`
 }
 
 // PodStatus is what a pod's agent reports.
@@ -127,7 +175,7 @@ type PodDiskStatus struct {
 	// +kubebuilder:validation:MaxLength=16
 	Name string `json:"name"`
 
-	// state is Healthy, Failed or Starting.
+	// state is Healthy, Failed, Drained or Starting.
 	// +required
 	// +kubebuilder:validation:MaxLength=16
 	State string `json:"state"`
@@ -222,6 +270,14 @@ const (
 	ReasonDiskFailed = "DiskFailed"
 	// ReasonAgentUnreachable: the agent of a ready pod does not answer.
 	ReasonAgentUnreachable = "AgentUnreachable"
+	// ReasonKeyMovement: an edit of the disks moves more keys than rollout.maxKeyMovement and waits to be acknowledged.
+	ReasonKeyMovement = "KeyMovementNotAcknowledged"
+	// ReasonDiskMissing: a disk could not be mounted; a placeholder is in its place.
+	ReasonDiskMissing = "DiskMissing"
+	// ReasonPathTaken: another CacheNode has the path of a disk on a node. It heals when that one lets go of it.
+	ReasonPathTaken = "PathTaken"
+	// ReasonNodeLost: a node is out of service, and its pod waits to be made on another.
+	ReasonNodeLost = "NodeLost"
 	// ReasonApplyFailed: the API server refused an object of this CacheNode.
 	ReasonApplyFailed = "ApplyFailed"
 )

@@ -2,10 +2,12 @@
 //
 //	agent install DIR   copies this program into DIR, for a container of another image to run
 //	agent run           conducts nginx, watches over the disks, and reports
+//	agent await DIR     ends when a disk is mounted at DIR
 package main
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
@@ -17,6 +19,7 @@ import (
 	"time"
 
 	"github.com/cachenode/cachenode-operator/internal/agent"
+	"github.com/cachenode/cachenode-operator/internal/agent/disk"
 	"github.com/cachenode/cachenode-operator/internal/agent/reload"
 	"github.com/cachenode/cachenode-operator/internal/agent/server"
 	"github.com/cachenode/cachenode-operator/internal/naming"
@@ -29,9 +32,12 @@ const usage = `usage:
   agent install DIR   copy this program into DIR
   agent [-config DIR] [-pod DIR] run
                       conduct nginx, watch over the disks, and report
+  agent [-folder] await DIR
+                      end when a file system is mounted at DIR and can be read
   agent version       print the version
 flags:
   -config DIR   the folder of the ConfigMap, default ` + naming.ConfigDir + `
+  -folder       a mere folder will do
   -pod DIR      the folder of the downward API volume, default ` + naming.PodInfoDir + `
 `
 
@@ -47,6 +53,7 @@ func run(args []string) error {
 	paths := agent.Paths{Listener: naming.ListenerDir, ResolvConf: "/etc/resolv.conf"}
 	flags.StringVar(&paths.Config, "config", naming.ConfigDir, "")
 	flags.StringVar(&paths.PodInfo, "pod", naming.PodInfoDir, "")
+	folder := flags.Bool("folder", false, "")
 	flags.Usage = func() { _, _ = io.WriteString(flags.Output(), usage) }
 	if err := flags.Parse(args); err != nil {
 		return err
@@ -56,12 +63,33 @@ func run(args []string) error {
 		return install(flags.Arg(1))
 	case flags.Arg(0) == "run" && flags.NArg() == 1:
 		return conduct(paths)
+	case flags.Arg(0) == "await" && flags.NArg() == 2:
+		return await(flags.Arg(1), *folder)
 	case flags.Arg(0) == "version":
 		fmt.Println(version)
 		return nil
 	}
 	flags.Usage()
 	return fmt.Errorf("want install DIR or run")
+}
+
+// await ends when a disk is there.
+func await(dir string, folder bool) error {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	for {
+		whole, err := disk.IsWholeMount(dir)
+		if err == nil && (whole || folder) {
+			if _, err = os.ReadDir(dir); err == nil {
+				return nil
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("%s is no mount yet: %w", dir, errors.Join(err, ctx.Err()))
+		case <-time.After(time.Second):
+		}
+	}
 }
 
 // install copies the running program.

@@ -9,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cachenode/cachenode-operator/internal/cli/render"
-	"github.com/cachenode/cachenode-operator/internal/cli/repaired"
 	"github.com/cachenode/cachenode-operator/internal/cli/status"
 )
 
@@ -24,7 +23,7 @@ func main() {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	command.AddCommand(render.New(), status.New(), repaired.New())
+	command.AddCommand(render.New(), status.New())
 	if err := command.Execute(); err != nil {
 		for line := range strings.Lines(err.Error()) {
 			_, _ = fmt.Fprint(os.Stderr, "error: ", line)

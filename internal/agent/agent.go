@@ -39,6 +39,10 @@ type Agent struct {
 	mutex    sync.Mutex
 	monitors map[string]*disk.Monitor
 	counts   map[string]metrics.Files
+	// drained are the disks that a person has had taken out of use; abandoned, the CacheNodes that are gone and whose caches
+	// may be deleted, by disk.
+	drained   map[string]bool
+	abandoned map[string]string
 	// applied is what nginx was given last and took, or will find when it starts.
 	applied *applied
 	// answered is the version that nginx's workers answer with, since when; "" while they do not.
@@ -165,6 +169,9 @@ func (a *Agent) wanted() (*agentapi.Node, error) {
 	annotations, annotationsErr := podinfo.Annotations(a.Paths.PodInfo)
 	if retry := annotations[naming.AnnotationRetry]; annotationsErr == nil && retry != a.retry {
 		a.forget(retry)
+	}
+	if annotationsErr == nil {
+		a.heed(annotations)
 	}
 	o, err := readOffers(a.Paths.Config)
 	return choose(o, annotations[naming.AnnotationRevision], a.running()), errors.Join(err, annotationsErr)

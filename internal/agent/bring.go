@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
-	"github.com/cachenode/cachenode-operator/internal/agent/disk"
 	"github.com/cachenode/cachenode-operator/internal/agent/nginxlog"
 	"github.com/cachenode/cachenode-operator/internal/agent/podinfo"
 	"github.com/cachenode/cachenode-operator/internal/agent/reload"
@@ -117,14 +115,11 @@ func (a *Agent) facts(node agentapi.Node) (cache.Facts, error) {
 		}
 	}
 	for name, s := range a.states() {
-		if s.Status != disk.Healthy {
-			facts.Failed = append(facts.Failed, name)
-		}
 		if s.Usage.Size > 0 {
 			facts.Sizes[name] = s.Usage.Size
 		}
 	}
-	slices.Sort(facts.Failed)
+	facts.Failed = a.unused()
 	return facts, nil
 }
 

@@ -3,6 +3,8 @@ package agent
 import (
 	"context"
 	"maps"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
@@ -20,19 +22,28 @@ import (
 func (a *Agent) watchDisks(ctx context.Context, node agentapi.Node) {
 	for _, d := range node.Spec.Disks {
 		thresholds := thresholds(d)
-		own, empty := d.Health.Device != v1alpha1.SharedDevice, d.ForeignCache == v1alpha1.EmptyForeign
 		a.mutex.Lock()
-		monitor := a.monitors[d.Name]
+		monitor, rules := a.monitors[d.Name], rules(d, a.abandoned[d.Name])
 		a.mutex.Unlock()
 		if monitor != nil {
-			monitor.Configure(thresholds, own, empty)
+			monitor.Configure(thresholds, rules)
 			continue
 		}
 		a.watchDisk(ctx, d.Name, disk.NewMonitor(&disk.Prober{
 			Disk: d.Name, Dir: a.Paths.Root + naming.DiskDir(d.Name), NodeDir: a.Paths.Root + naming.RunDir,
-			Own: own, Devices: &a.devices, Owner: disk.Owner{Namespace: node.Namespace, Name: node.Name}, Empty: empty,
+			Devices: &a.devices, Owner: disk.Owner{Namespace: node.Namespace, Name: node.Name}, Rules: rules,
 		}, thresholds))
 	}
+}
+
+// rules are those of a disk; abandoned is the CacheNode that is gone and whose cache may be deleted.
+func rules(d v1alpha1.Disk, abandoned string) disk.Rules {
+	r := disk.Rules{Own: d.Health.Device != v1alpha1.SharedDevice, Empty: d.ForeignCache == v1alpha1.EmptyForeign, Abandoned: abandoned}
+	if d.LocalPath != nil {
+		r.MountPoint = ptr.Deref(d.LocalPath.RequireMountPoint, true)
+		r.Own = r.Own && r.MountPoint
+	}
+	return r
 }
 
 func thresholds(d v1alpha1.Disk) disk.Thresholds {
@@ -103,6 +114,24 @@ func (a *Agent) states() map[string]disk.State {
 	return states
 }
 
+// unused are the disks that nginx is to do without, sorted: those that are not healthy, and those that are drained.
+func (a *Agent) unused() []string {
+	var unused []string
+	for name, s := range a.states() {
+		if s.Status != disk.Healthy || a.isDrained(name) {
+			unused = append(unused, name)
+		}
+	}
+	slices.Sort(unused)
+	return unused
+}
+
+func (a *Agent) isDrained(name string) bool {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	return a.drained[name]
+}
+
 func (a *Agent) isStarting() bool {
 	for _, s := range a.states() {
 		if s.Status == disk.Starting {
@@ -131,4 +160,20 @@ func (a *Agent) Error(e nginxlog.Error) {
 	if monitor != nil {
 		monitor.Wake()
 	}
+}
+
+// heed takes from the pod's annotations which disks are to be left alone, and whose caches may be deleted.
+func (a *Agent) heed(annotations map[string]string) {
+	drained, abandoned := map[string]bool{}, map[string]string{}
+	for name := range strings.SplitSeq(annotations[naming.AnnotationDrained], ",") {
+		drained[name] = name != ""
+	}
+	for pair := range strings.SplitSeq(annotations[naming.AnnotationEmpty], ",") {
+		if name, owner, ok := strings.Cut(pair, "="); ok {
+			abandoned[name] = owner
+		}
+	}
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	a.drained, a.abandoned = drained, abandoned
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cachenode/cachenode-operator/internal/agent/disk"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 )
 
@@ -101,7 +102,11 @@ func (a *Agent) Report() agentapi.Report {
 		s := states[name]
 		d := agentapi.DiskReport{
 			Name: name, Status: string(s.Status), Reason: string(s.Reason), Message: s.Message, Since: s.Since,
-			NeedsNewPod: s.Reason.NeedsNewPod(),
+			NeedsNewPod: s.Reason.NeedsNewPod(), ForeignOwner: s.ForeignOwner,
+			Size: s.Usage.Size, UsedPercent: usedPercent(s.Usage),
+		}
+		if a.drained[name] {
+			d.Status, d.Message = "Drained", "left alone as a person asked"
 		}
 		if a.applied != nil && a.applied.config.Cached {
 			d.Share = a.applied.config.Plan.Share(name)
@@ -109,4 +114,12 @@ func (a *Agent) Report() agentapi.Report {
 		r.Disks = append(r.Disks, d)
 	}
 	return r
+}
+
+// usedPercent is rounded to even numbers, so that a disk that fills is not news all the time.
+func usedPercent(u disk.Usage) int {
+	if u.Size <= 0 {
+		return 0
+	}
+	return int((u.Size-u.Free)*50/u.Size) * 2
 }

@@ -37,6 +37,12 @@ type DiskReport struct {
 	Since   time.Time `json:"since,omitzero"`
 	// Share is the part of the keys that the disk has in the running configuration, in hundredths of a percent.
 	Share int `json:"share"`
+	// ForeignOwner is the CacheNode, as NAMESPACE/NAME, whose cache is on the disk, where that is why it is not used.
+	ForeignOwner string `json:"foreignOwner,omitempty"`
+	// Size is the file system's, in bytes; 0 where it is not known.
+	Size int64 `json:"size,omitempty"`
+	// UsedPercent is how much of it is in use. It is rounded, as a report holds nothing that moves all the time.
+	UsedPercent int `json:"usedPercent,omitempty"`
 	// NeedsNewPod: the disk cannot come back, not even repaired, as long as this pod has it mounted.
 	NeedsNewPod bool `json:"needsNewPod,omitempty"`
 }

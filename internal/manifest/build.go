@@ -20,8 +20,8 @@ type Input struct {
 	Certificates map[string][]byte
 	// Template is the pod template, see NewTemplate.
 	Template Template
-	// Hold is how many pods, those of the lowest ordinals, must not be made anew yet.
-	Hold int
+	// Volumes are those that each pod has, by ordinal.
+	Volumes map[int][]string
 }
 
 // Build makes all objects, in the order in which they are applied: what others refer to comes first.

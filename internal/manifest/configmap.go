@@ -1,6 +1,8 @@
 package manifest
 
 import (
+	"encoding/json"
+
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -16,9 +18,14 @@ type ConfigMap struct {
 }
 
 func configMap(in Input) *corev1.ConfigMap {
+	template, err := json.Marshal(in.Template)
+	if err != nil {
+		panic(err) // Kubernetes' own types
+	}
 	meta := objectMeta(in, naming.ConfigMap(in.Node.Name))
+	meta.Annotations = map[string]string{naming.AnnotationTemplate: string(template)}
 	if in.Config.Refused != "" {
-		meta.Annotations = map[string]string{naming.AnnotationRefused: in.Config.Refused}
+		meta.Annotations[naming.AnnotationRefused] = in.Config.Refused
 	}
 	data := map[string]string{}
 	if in.Config.Stable != "" {

@@ -41,7 +41,7 @@ exit $status`
 const beforeNginx = `for p in /proc/[0-9]*; do case "$(tr '\0' ' ' <$p/cmdline)" in "nginx: "*) kill -KILL ${p#/proc/};; esac; done 2>/dev/null
   ulimit -n "$(ulimit -H -n)"`
 
-func podTemplate(in PodInput, agentImage string, agentPullPolicy corev1.PullPolicy, revision string) corev1.PodTemplateSpec {
+func podTemplate(in PodInput, hash, agentImage string, agentPullPolicy corev1.PullPolicy, revision string) corev1.PodTemplateSpec {
 	pod := in.Pod
 	labels := naming.Labels(in.Name)
 	for key, value := range pod.Labels {
@@ -53,7 +53,7 @@ func podTemplate(in PodInput, agentImage string, agentPullPolicy corev1.PullPoli
 	if annotations == nil {
 		annotations = map[string]string{}
 	}
-	annotations[naming.AnnotationRevision] = revision
+	annotations[naming.AnnotationRevision], annotations[naming.AnnotationInput] = revision, hash
 	if in.Restart != "" {
 		annotations[naming.AnnotationRestart] = in.Restart
 	}
@@ -66,7 +66,7 @@ func podTemplate(in PodInput, agentImage string, agentPullPolicy corev1.PullPoli
 			TerminationGracePeriodSeconds: pod.TerminationGracePeriodSeconds,
 			NodeSelector:                  pod.NodeSelector,
 			Tolerations:                   pod.Tolerations,
-			Affinity:                      pod.Affinity,
+			Affinity:                      affinity(in),
 			TopologySpreadConstraints:     topologySpread(in),
 			PriorityClassName:             pod.PriorityClassName,
 			ImagePullSecrets:              pod.ImagePullSecrets,
@@ -155,6 +155,26 @@ func resources(in PodInput) corev1.ResourceRequirements {
 		corev1.ResourceCPU:    resource.MustParse("100m"),
 		corev1.ResourceMemory: *resource.NewQuantity(in.keysZones()+besidesZones, resource.BinarySI),
 	}}
+}
+
+// affinity is the spec's and, with one pod a node, keeps the pods apart.
+func affinity(in PodInput) *corev1.Affinity {
+	if !in.PerNode {
+		return in.Pod.Affinity
+	}
+	affinity := in.Pod.Affinity.DeepCopy()
+	if affinity == nil {
+		affinity = &corev1.Affinity{}
+	}
+	if affinity.PodAntiAffinity == nil {
+		affinity.PodAntiAffinity = &corev1.PodAntiAffinity{}
+	}
+	terms := &affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution
+	*terms = append(*terms, corev1.PodAffinityTerm{
+		TopologyKey:   corev1.LabelHostname,
+		LabelSelector: &metav1.LabelSelector{MatchLabels: naming.PodSelector(in.Name)},
+	})
+	return affinity
 }
 
 // topologySpread is the spec's or, where it has none, over nodes as far as that is possible.

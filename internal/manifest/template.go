@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
@@ -32,6 +33,10 @@ type PodInput struct {
 	TLS *v1alpha1.ListenTLS `json:"tls,omitempty"`
 	// Restart is the value of naming.AnnotationRestart.
 	Restart string `json:"restart,omitempty"`
+	// PerNode keeps the pods of this CacheNode off each other's nodes.
+	PerNode bool `json:"perNode,omitempty"`
+	// Namespace is set where a claim selects its volumes by it.
+	Namespace string `json:"namespace,omitempty"`
 }
 
 // PodDisk is a disk as the pod template sees it.
@@ -41,6 +46,9 @@ type PodDisk struct {
 	// a new, empty index of another size. What tuning makes of them is not here: it may improve, and must restart nobody.
 	Size     int64 `json:"size"`
 	KeysZone int64 `json:"keysZone,omitempty"`
+	// Class and LocalPath are those of the claim.
+	Class     *string `json:"class,omitempty"`
+	LocalPath string  `json:"localPath,omitempty"`
 }
 
 // NewPodInput takes from a CacheNode what its pods are made from.
@@ -50,9 +58,13 @@ func NewPodInput(node *v1alpha1.CacheNode) PodInput {
 		Port: ptr.Deref(node.Spec.Listen.Port, 0), ReusePort: ptr.Deref(node.Spec.Listen.ReusePort, true),
 		TLS:     node.Spec.Listen.TLS,
 		Restart: node.Annotations[naming.AnnotationRestart],
+		PerNode: node.Spec.Placement.PerNode,
 	}
 	for _, d := range node.Spec.Disks {
-		disk := PodDisk{Name: d.Name, Size: d.Size.Value()}
+		disk := PodDisk{Name: d.Name, Size: d.Size.Value(), Class: d.StorageClassName}
+		if d.LocalPath != nil {
+			disk.LocalPath, in.Namespace = d.LocalPath.Path, node.Namespace
+		}
 		if d.Cache.KeysZone != nil {
 			disk.KeysZone = d.Cache.KeysZone.Value()
 		}
@@ -64,7 +76,9 @@ func NewPodInput(node *v1alpha1.CacheNode) PodInput {
 
 // NeedsNewPods is true where a running nginx that has one configuration cannot take the other, or would lose its index.
 func NeedsNewPods(a, b agentapi.Node) bool {
-	of := func(n agentapi.Node) PodInput { return NewPodInput(&v1alpha1.CacheNode{Spec: n.Spec}) }
+	of := func(n agentapi.Node) PodInput {
+		return NewPodInput(&v1alpha1.CacheNode{ObjectMeta: metav1.ObjectMeta{Namespace: n.Namespace}, Spec: n.Spec})
+	}
 	return !reflect.DeepEqual(of(a), of(b))
 }
 
@@ -90,11 +104,13 @@ func (in PodInput) Hash() (string, error) {
 	return hex.EncodeToString(sum[:])[:16], nil
 }
 
-// Template is a pod template with the hash of what it was made from. It is kept on the StatefulSet: while the hash is the
-// same, the template stays, to the byte, whatever a newer operator would make of the same input.
+// Template is a pod template and the templates of its claims, with the hash of what they were made from. It is kept on the
+// ConfigMap: while the hash is the same, the template stays, to the byte, whatever a newer operator would make of the same
+// input.
 type Template struct {
-	InputHash string                 `json:"inputHash"`
-	Template  corev1.PodTemplateSpec `json:"template"`
+	InputHash string                         `json:"inputHash"`
+	Template  corev1.PodTemplateSpec         `json:"template"`
+	Claims    []corev1.PersistentVolumeClaim `json:"claims"`
 	// Before are the last few others, the latest first: an edit that is taken back finds the template of before, and so
 	// the pods that were never made anew.
 	Before []Template `json:"before,omitempty"`
@@ -103,7 +119,11 @@ type Template struct {
 // templatesBefore is how many others are kept.
 const templatesBefore = 2
 
-// NewTemplate is the template to apply: the previous one, as text from the StatefulSet, or one of those before it, if it was
+func newTemplate(in PodInput, hash, agentImage string, agentPullPolicy corev1.PullPolicy, revision string) Template {
+	return Template{InputHash: hash, Template: podTemplate(in, hash, agentImage, agentPullPolicy, revision), Claims: claimTemplates(in)}
+}
+
+// NewTemplate is the template to apply: the previous one, as text from the ConfigMap, or one of those before it, if it was
 // made from the same input; a new one otherwise, whose pods start with the given revision if it is offered. changed tells which.
 func NewTemplate(in PodInput, previous, agentImage string, agentPullPolicy corev1.PullPolicy, revision string) (t Template, changed bool, err error) {
 	hash, err := in.Hash()
@@ -111,19 +131,45 @@ func NewTemplate(in PodInput, previous, agentImage string, agentPullPolicy corev
 		return Template{}, false, err
 	}
 	if json.Unmarshal([]byte(previous), &t) != nil || t.InputHash == "" {
-		return Template{InputHash: hash, Template: podTemplate(in, agentImage, agentPullPolicy, revision)}, true, nil
+		return newTemplate(in, hash, agentImage, agentPullPolicy, revision), true, nil
 	}
 	if t.InputHash == hash {
 		return t, false, nil
 	}
-	next := Template{InputHash: hash, Template: podTemplate(in, agentImage, agentPullPolicy, revision)}
-	others := append([]Template{{InputHash: t.InputHash, Template: t.Template}}, t.Before...)
+	next := newTemplate(in, hash, agentImage, agentPullPolicy, revision)
+	others := append([]Template{{InputHash: t.InputHash, Template: t.Template, Claims: t.Claims}}, t.Before...)
 	for _, other := range others {
 		if other.InputHash == hash {
-			next.Template = other.Template
+			next = other
 		}
 	}
 	others = slices.DeleteFunc(others, func(o Template) bool { return o.InputHash == hash })
 	next.Before = others[:min(len(others), templatesBefore)]
 	return next, true, nil
+}
+
+// Makeable picks the template that the StatefulSet is to have now: t or, of those before it, the latest of which it can make
+// the pods that are missing. The StatefulSet controller makes none while a pod of a lower ordinal lacks a volume of the
+// template: it tries to add it to that pod first, which no API server allows. volumes are those that each pod has, by ordinal;
+// a pod that is being deleted is missing.
+func (t Template) Makeable(volumes map[int][]string, replicas int) Template {
+	for _, candidate := range append([]Template{t}, t.Before...) {
+		if !candidate.isBlocked(volumes, replicas) {
+			return candidate
+		}
+	}
+	return t
+}
+
+func (t Template) isBlocked(volumes map[int][]string, replicas int) bool {
+	for ordinal, lacking := 0, false; ordinal < replicas; ordinal++ {
+		has, exists := volumes[ordinal]
+		if !exists && lacking {
+			return true
+		}
+		lacking = lacking || exists && slices.ContainsFunc(t.Claims, func(c corev1.PersistentVolumeClaim) bool {
+			return !slices.Contains(has, c.Name)
+		})
+	}
+	return false
 }

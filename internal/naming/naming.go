@@ -2,7 +2,11 @@
 package naming
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
+	"strconv"
+	"strings"
 
 	"k8s.io/apimachinery/pkg/labels"
 )
@@ -23,16 +27,33 @@ const (
 	AnnotationRevision = "cachenode.io/revision"
 	// AnnotationNonce, on a pod, has no meaning: a change of any annotation makes the kubelet refresh the pod's volumes.
 	AnnotationNonce = "cachenode.io/nonce"
-	// AnnotationTemplate, on the StatefulSet, is the pod template that was applied last and a hash of what it was made
-	// from. While that is the same, the template stays as it is, whatever a newer operator would make of it.
+	// AnnotationTemplate, on the ConfigMap, is the pod template that was applied last and a hash of what it was made
+	// from. While that is the same, the template stays as it is, whatever a newer operator would make of it. The
+	// StatefulSet is no place for it, as that is made anew when the disks change.
 	AnnotationTemplate = "cachenode.io/template"
+	// AnnotationInput, on a pod, is the hash of what its template was made from.
+	AnnotationInput = "cachenode.io/template-input"
 	// AnnotationRestart, on a CacheNode, asks for new pods, one by one, whenever its value changes.
 	AnnotationRestart = "cachenode.io/restart"
 	// AnnotationRetry, on a CacheNode, asks to try a refused configuration again, whenever its value changes.
 	AnnotationRetry = "cachenode.io/retry"
-	// AnnotationRepaired, on a pod, names a disk, or several with commas between, that a person has repaired: the pod
-	// is evicted once, so that the kernel lets the dead file system go.
-	AnnotationRepaired = "cachenode.io/repaired"
+	// AnnotationAcknowledged, on a CacheNode, is the name of the key movement that a person allows although it is more than
+	// rollout.maxKeyMovement.
+	AnnotationAcknowledged = "cachenode.io/acknowledged-key-movement"
+	// AnnotationDrained, on a pod, names the disks, with commas between, that its agent is to leave alone.
+	AnnotationDrained = "cachenode.io/drained"
+	// AnnotationEmpty, on a pod, names caches that its agent may delete: DISK=NAMESPACE/NAME, with commas between. The
+	// CacheNode that they belonged to is gone.
+	AnnotationEmpty = "cachenode.io/empty"
+	// AnnotationPath and AnnotationNode, on a PersistentVolume of ours, are the folder and the node that it is for.
+	AnnotationPath = "cachenode.io/path"
+	AnnotationNode = "cachenode.io/node"
+	// LabelNamespace is the namespace of the CacheNode, on what has no namespace itself.
+	LabelNamespace = "cachenode.io/namespace"
+	// LabelDisk is the name of the disk that a volume or claim is for.
+	LabelDisk = "cachenode.io/disk"
+	// LabelRole tells the volumes, claims and pods that stand in for a disk that is missing from the others.
+	LabelRole = "cachenode.io/role"
 	// AnnotationRefused, on the ConfigMap, is the refused candidate, with the pod and what nginx said.
 	AnnotationRefused = "cachenode.io/refused"
 	// AnnotationApplied, on every object, is a hash of what the operator applied last. It tells an unchanged object,
@@ -41,6 +62,22 @@ const (
 	// Application is the value of LabelName.
 	Application = "cachenode"
 )
+
+// Values of LabelRole.
+const (
+	// RoleDisk is a volume for a disk.
+	RoleDisk = "disk"
+	// RolePlaceholder is an empty volume in the place of one that cannot be mounted.
+	RolePlaceholder = "placeholder"
+	// RoleScout is a pod, and its claim, that waits for a volume that cannot be mounted.
+	RoleScout = "scout"
+)
+
+// LocalClass is the StorageClass of the volumes that the operator makes.
+const LocalClass = "cachenode-local"
+
+// PlaceholderPath is the empty folder on each node that placeholders lead to. The kubelet makes it; no pod can write to it.
+const PlaceholderPath = "/var/lib/cachenode/placeholder"
 
 // Ports of a pod.
 const (
@@ -154,6 +191,71 @@ func AgentName(namespace, cacheNode string) string {
 // ServiceHost is the name that nginx resolves for a Service. nginx knows no search domains.
 func ServiceHost(name, namespace, clusterDomain string) string {
 	return fmt.Sprintf("%s.%s.svc.%s", name, namespace, clusterDomain)
+}
+
+// Pod is the name of the pod with an ordinal.
+func Pod(cacheNode string, ordinal int) string { return fmt.Sprintf("%s-%d", cacheNode, ordinal) }
+
+// Ordinal is the ordinal of a pod of the CacheNode's StatefulSet; ok is false for a name that is none's.
+func Ordinal(cacheNode, pod string) (ordinal int, ok bool) {
+	digits, ok := strings.CutPrefix(pod, cacheNode+"-")
+	if !ok {
+		return 0, false
+	}
+	ordinal, err := strconv.Atoi(digits)
+	return ordinal, err == nil && ordinal >= 0 && strconv.Itoa(ordinal) == digits
+}
+
+// Claim is the name of a pod's claim for a disk, as the StatefulSet controller makes it.
+func Claim(disk, pod string) string { return disk + "-" + pod }
+
+// Scout is the name of the pod that waits for the missing disk of a pod, and of its claim. It is no claim's of a pod, as it
+// does not end with a number.
+func Scout(disk, pod string) string { return pod + "-" + disk + "-scout" }
+
+// Volume is the name of the PersistentVolume for a folder on a node. No two CacheNodes can have it at once.
+func Volume(node, path string) string {
+	sum := sha256.Sum256([]byte(node + "\x00" + path))
+	return "cachenode-" + hex.EncodeToString(sum[:])[:20]
+}
+
+// Placeholder is the name of the PersistentVolume that stands in for that of a claim.
+func Placeholder(namespace, claim string) string {
+	sum := sha256.Sum256([]byte(namespace + "\x00" + claim))
+	return "cachenode-placeholder-" + hex.EncodeToString(sum[:])[:20]
+}
+
+// VolumeLabels are on every PersistentVolume for a disk of a CacheNode; a claim selects by them.
+func VolumeLabels(namespace, cacheNode, disk, role string) map[string]string {
+	labels := Labels(cacheNode)
+	labels[LabelNamespace], labels[LabelDisk], labels[LabelRole] = namespace, disk, role
+	return labels
+}
+
+// ScoutLabels are on the scouts of a CacheNode and on their claims. Neither its Service nor its StatefulSet selects them.
+func ScoutLabels(cacheNode string) map[string]string {
+	return map[string]string{
+		LabelName: Application + "-" + RoleScout, LabelInstance: cacheNode, LabelManagedBy: FieldManager, LabelRole: RoleScout,
+	}
+}
+
+// Verb is something that a person asks of a disk of a pod, by an annotation on the CacheNode.
+type Verb string
+
+// The verbs. The annotation is VERB.cachenode.io/POD.DISK.
+const (
+	// Drain has the disk left alone as long as the annotation is there, whatever its value.
+	Drain Verb = "drain"
+	// Readmit asks that a disk that is back is used again: its value is the time of that. A pod or placeholder that is
+	// older makes room for a new one.
+	Readmit Verb = "readmit"
+	// Replace asks for another volume: its value is the time of that. A claim that is older is deleted.
+	Replace Verb = "replace"
+)
+
+// Annotation is the key for a disk of a pod.
+func (v Verb) Annotation(pod, disk string) string {
+	return string(v) + ".cachenode.io/" + pod + "." + disk
 }
 
 // Labels are on every object of a CacheNode.

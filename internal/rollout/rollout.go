@@ -51,7 +51,7 @@ type Pod struct {
 	Since    time.Time
 	// Refused is what its agent says that nginx refused.
 	Refused *Refusal
-	// Current: it was made from the StatefulSet's current template.
+	// Current: it was made from the wanted template.
 	Current bool
 }
 
@@ -69,7 +69,10 @@ type Input struct {
 	Wanted string
 	// NewPods: the running nginx of a pod cannot take the wanted revision, only one of a new pod.
 	NewPods bool
-	Pods    []Pod
+	// Pods are those that are not being deleted.
+	Pods []Pod
+	// Settled: the StatefulSet makes pods from the wanted template, and is not being changed.
+	Settled bool
 	// Replicas is how many pods there should be.
 	Replicas int
 	// Canary is how long the first pod must have run the revision; Width is how many may take it at once afterwards.
@@ -86,8 +89,8 @@ type Decision struct {
 	// Assign says which pods get which revision; Nudge which are to look again.
 	Assign map[string]string
 	Nudge  []string
-	// Hold is how many pods, those of the lowest ordinals, must not be made anew yet.
-	Hold int
+	// Replace is the pod to be made anew next, as far as the disruption budget allows it; "" for none.
+	Replace string
 	// Done: every pod that serves runs the wanted revision.
 	Done bool
 	// Waiting: a pod is to report soon.
@@ -110,15 +113,13 @@ func Decide(in Input) Decision {
 	case in.Wanted == d.State.Stable:
 		d.State.Candidate, d.State.Refused = "", nil
 		d.all(in, in.Wanted)
+		d.replace(in, true)
 	case d.State.Refused != nil:
 		d.State.Candidate = ""
 		if d.State.Stable != "" { // it may have been lost; then the pods go on with what they have
 			d.all(in, d.State.Stable)
 		}
 		d.Done = false
-		if in.NewPods {
-			d.Hold = in.Replicas
-		}
 	default:
 		d.State.Candidate = in.Wanted
 		d.try(in)
@@ -157,9 +158,7 @@ func (d *Decision) try(in Input) {
 		able = slices.DeleteFunc(able, func(p Pod) bool { return !p.Current })
 	}
 	proven := d.isProven(in, able)
-	if in.NewPods && !proven {
-		d.Hold = max(in.Replicas-1, 0)
-	}
+	d.replace(in, proven || len(able) == 0)
 	ready := slices.ContainsFunc(able, func(p Pod) bool { return p.Ready })
 	if ready && !proven {
 		if canary := canary(able, in); canary != nil {
@@ -171,6 +170,28 @@ func (d *Decision) try(in Input) {
 	if len(able) == len(in.Pods) && haveTaken(in) {
 		d.State.Stable, d.State.Candidate = in.Wanted, ""
 		d.Done = true
+	}
+}
+
+// replace picks the next pod to be made anew: one after another, those that are not ready first, then in ascending order of
+// ordinal, as the StatefulSet controller makes no pod while one of a lower ordinal lacks a volume of the template. more is
+// false while the first that was made anew has yet to prove itself.
+func (d *Decision) replace(in Input, more bool) {
+	if !in.Settled || !more || slices.ContainsFunc(in.Pods, func(p Pod) bool { return p.Current && !p.Ready }) {
+		return
+	}
+	old := slices.DeleteFunc(slices.Clone(in.Pods), func(p Pod) bool { return p.Current })
+	slices.SortStableFunc(old, func(a, b Pod) int {
+		switch {
+		case a.Ready == b.Ready:
+			return 0
+		case b.Ready:
+			return -1
+		}
+		return 1
+	})
+	if len(old) > 0 && (!old[0].Ready || len(in.Pods) >= in.Replicas) {
+		d.Replace = old[0].Name
 	}
 }
 

@@ -145,24 +145,40 @@ func TestDecide(t *testing.T) {
 		},
 		"only new pods can take it: the old ones are left alone": {
 			Input{State: State{Stable: "a"}, Wanted: "b", NewPods: true, Replicas: 2, Width: 1, Pods: pods{with(pod(0, "a", "a"), old), with(pod(1, "a", "a"), old)}},
-			Decision{State: State{Stable: "a", Candidate: "b"}, Hold: 1},
+			Decision{State: State{Stable: "a", Candidate: "b"}, Replace: "edge-0"},
+		},
+		"the first new pod is watched: no other is made anew": {
+			Input{State: State{Stable: "a", Candidate: "b"}, Wanted: "b", NewPods: true, Replicas: 2, Width: 1, Canary: 10 * time.Second, Pods: pods{with(pod(0, "b", "b"), just), with(pod(1, "a", "a"), old)}},
+			Decision{State: State{Stable: "a", Candidate: "b"}, After: 9500 * time.Millisecond},
 		},
 		"the first new pod runs it: the others may be made anew": {
-			Input{State: State{Stable: "a", Candidate: "b"}, Wanted: "b", NewPods: true, Replicas: 2, Width: 1, Pods: pods{with(pod(0, "a", "a"), old), pod(1, "b", "b")}},
+			Input{State: State{Stable: "a", Candidate: "b"}, Wanted: "b", NewPods: true, Replicas: 3, Width: 1, Pods: pods{pod(0, "b", "b"), with(pod(1, "a", "a"), old), with(pod(2, "a", "a"), old)}},
+			Decision{State: State{Stable: "a", Candidate: "b"}, Replace: "edge-1"},
+		},
+		"one is being made anew": {
+			Input{State: State{Stable: "a", Candidate: "b"}, Wanted: "b", NewPods: true, Replicas: 3, Width: 1, Pods: pods{pod(0, "b", "b"), with(pod(2, "a", "a"), old)}},
 			Decision{State: State{Stable: "a", Candidate: "b"}},
 		},
-		"the last is being made anew": {
-			Input{State: State{Stable: "a", Candidate: "b"}, Wanted: "b", NewPods: true, Replicas: 2, Width: 1, Pods: pods{pod(1, "b", "b")}},
+		"one that was made anew is not ready": {
+			Input{State: State{Stable: "a", Candidate: "b"}, Wanted: "b", NewPods: true, Replicas: 3, Width: 1, Pods: pods{pod(0, "b", "b"), with(pod(1, "b", ""), down), with(pod(2, "a", "a"), old)}},
 			Decision{State: State{Stable: "a", Candidate: "b"}},
+		},
+		"an old one that is not ready goes first": {
+			Input{State: State{Stable: "a", Candidate: "b"}, Wanted: "b", NewPods: true, Replicas: 3, Width: 1, Pods: pods{with(pod(0, "a", "a"), old), pod(1, "b", "b"), with(with(pod(2, "a", ""), down), old)}},
+			Decision{State: State{Stable: "a", Candidate: "b"}, Replace: "edge-2"},
+		},
+		"another pod template, the same configuration": {
+			Input{State: State{Stable: "a"}, Wanted: "a", Replicas: 2, Width: 1, Pods: pods{with(pod(0, "a", "a"), old), with(pod(1, "a", "a"), old)}},
+			Decision{State: State{Stable: "a"}, Done: true, Replace: "edge-0"},
 		},
 		"the first new pod refuses it: no other is made anew": {
 			Input{State: State{Stable: "a", Candidate: "b"}, Wanted: "b", NewPods: true, Replicas: 3, Width: 1, Pods: pods{with(pod(0, "a", "a"), old), with(pod(1, "a", "a"), old), with(pod(2, "b", "a"), refuses)}},
-			Decision{State: State{Stable: "a", Refused: refused}, Assign: map[string]string{"edge-2": "a"}, Hold: 3, After: NudgeAfter},
+			Decision{State: State{Stable: "a", Refused: refused}, Assign: map[string]string{"edge-2": "a"}, After: NudgeAfter},
 		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			tt.in.Now = now
+			tt.in.Now, tt.in.Settled = now, true
 			if diff := cmp.Diff(tt.want, Decide(tt.in), cmpopts.EquateEmpty(), cmpopts.IgnoreFields(Decision{}, "Waiting")); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}

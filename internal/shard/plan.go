@@ -1,6 +1,10 @@
 package shard
 
 import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
 	"math/bits"
 	"slices"
 	"strings"
@@ -95,20 +99,48 @@ func (p Plan) Disks() []string {
 	return names
 }
 
-// Moved counts the slots that have another owner in q than in p: the share of the key space that becomes a MISS, in
-// hundredths of a percent.
-func (p Plan) Moved(q Plan) int {
-	same := make([]int, len(p.disks)) // p's index of a disk → q's
-	for i, d := range p.disks {
-		same[i] = q.index(d.Name)
-	}
-	moved := 0
+// Move is a part of the key space that goes from one disk to another.
+type Move struct {
+	From, To string
+	// Slots is how much, in hundredths of a percent.
+	Slots int
+}
+
+// Moves are the slots that have another owner in q than in p: the keys that become MISSes. They are sorted by the disks'
+// names.
+func (p Plan) Moves(q Plan) []Move {
+	counts := map[[2]string]int{}
 	for slot := range Slots {
-		if same[p.owner[slot]] != q.owner[slot] {
-			moved++
+		if from, to := p.Owner(slot), q.Owner(slot); from != to {
+			counts[[2]string{from, to}]++
 		}
 	}
+	moves := make([]Move, 0, len(counts))
+	for disks, slots := range counts {
+		moves = append(moves, Move{From: disks[0], To: disks[1], Slots: slots})
+	}
+	slices.SortFunc(moves, func(a, b Move) int {
+		return cmp.Or(strings.Compare(a.From, b.From), strings.Compare(a.To, b.To))
+	})
+	return moves
+}
+
+// Moved is the sum of the Moves, in hundredths of a percent.
+func (p Plan) Moved(q Plan) int {
+	moved := 0
+	for _, m := range p.Moves(q) {
+		moved += m.Slots
+	}
 	return moved
+}
+
+// Hash identifies which slot is on which disk.
+func (p Plan) Hash() string {
+	sum := sha256.New()
+	for slot := range Slots {
+		_, _ = io.WriteString(sum, p.Owner(slot)+"\n")
+	}
+	return hex.EncodeToString(sum.Sum(nil))[:12]
 }
 
 // index is a disk's position in p.disks, or -1.

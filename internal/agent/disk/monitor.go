@@ -39,12 +39,12 @@ func (m *Monitor) State() State {
 }
 
 // Configure changes the thresholds, and the rules of the next probe.
-func (m *Monitor) Configure(thresholds Thresholds, own, empty bool) {
+func (m *Monitor) Configure(thresholds Thresholds, rules Rules) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	m.thresholds = thresholds
-	if p := m.prober; p.Own != own || p.Empty != empty { // a probe that is under way keeps its own
-		m.prober = &Prober{Disk: p.Disk, Dir: p.Dir, NodeDir: p.NodeDir, Own: own, Devices: p.Devices, Owner: p.Owner, Empty: empty}
+	if p := m.prober; p.Rules != rules { // a probe that is under way keeps its own
+		m.prober = &Prober{Disk: p.Disk, Dir: p.Dir, NodeDir: p.NodeDir, Devices: p.Devices, Owner: p.Owner, Rules: rules}
 	}
 }
 

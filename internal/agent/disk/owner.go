@@ -22,9 +22,11 @@ type Owner struct {
 	Name      string `json:"name"`
 }
 
+func (o Owner) String() string { return o.Namespace + "/" + o.Name }
+
 // claim looks at the mark in our folder on a disk. A folder without a mark is marked; one with another's is a finding or,
 // where that is allowed, its cache is deleted in the background and the mark replaced.
-func (o Owner) claim(folder string, empty bool) error {
+func (o Owner) claim(folder string, rules Rules) error {
 	path := filepath.Join(folder, ownerFile)
 	text, err := os.ReadFile(path) //nolint:gosec // the path is ours
 	if errors.Is(err, os.ErrNotExist) {
@@ -45,8 +47,11 @@ func (o Owner) claim(folder string, empty bool) error {
 		}
 		return nil
 	}
-	if !empty {
-		return &finding{ForeignCache, fmt.Sprintf("holds the cache of CacheNode %s/%s: delete the folder on the disk, or set foreignCache to Empty", found.Namespace, found.Name)}
+	if !rules.Empty && rules.Abandoned != found.String() {
+		return &finding{
+			reason: ForeignCache, owner: found.String(),
+			text: fmt.Sprintf("holds the cache of CacheNode %s: delete the folder on the disk, or set foreignCache to Empty", found),
+		}
 	}
 	if err := os.RemoveAll(doomed); err != nil {
 		return err

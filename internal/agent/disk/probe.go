@@ -57,12 +57,9 @@ type Prober struct {
 	Dir string
 	// NodeDir is a folder on the node's own file system.
 	NodeDir string
-	// Own asks for a device of the disk's own.
-	Own     bool
 	Devices *Devices
 	Owner   Owner
-	// Empty allows to empty the cache of another CacheNode.
-	Empty bool
+	Rules
 
 	round int
 	block []byte
@@ -70,6 +67,15 @@ type Prober struct {
 	parent, node uint64
 	// ours: the mark was seen lately.
 	ours bool
+}
+
+// Rules say what a disk must be to be used.
+type Rules struct {
+	// Own asks for a device of the disk's own, MountPoint for the root of a file system and not a folder in one.
+	Own, MountPoint bool
+	// Empty allows to empty the cache of any other CacheNode; Abandoned, that of the one it names, as NAMESPACE/NAME.
+	Empty     bool
+	Abandoned string
 }
 
 // Probe looks whether the disk is there, is ours and has space, writes a block, syncs it and reads all blocks back. It
@@ -83,7 +89,7 @@ func (p *Prober) Probe() Sample {
 	if err != nil {
 		s.Reason, s.Message = IOError, err.Error()
 		if f, ok := errors.AsType[*finding](err); ok {
-			s.Reason = f.reason
+			s.Reason, s.ForeignOwner = f.reason, f.owner
 		} else if errors.Is(err, syscall.EROFS) {
 			s.Reason = ReadOnly
 		} else if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
@@ -97,6 +103,8 @@ func (p *Prober) Probe() Sample {
 type finding struct {
 	reason Reason
 	text   string
+	// owner is whose cache it is, of ForeignCache.
+	owner string
 }
 
 func (f *finding) Error() string { return f.text }
@@ -114,7 +122,7 @@ func (p *Prober) probe(usage *Usage) error {
 		Inodes: fs.Files, FreeInodes: fs.Ffree,
 	}
 	if fs.Flags&unix.ST_RDONLY != 0 {
-		return &finding{ReadOnly, p.Dir + " is mounted read-only"}
+		return &finding{reason: ReadOnly, text: p.Dir + " is mounted read-only"}
 	}
 	folder := filepath.Join(p.Dir, naming.OwnFolder)
 	if !p.ours || p.round%markEvery == 0 {
@@ -122,7 +130,7 @@ func (p *Prober) probe(usage *Usage) error {
 		if err := os.Mkdir(folder, 0o750); err != nil && !errors.Is(err, os.ErrExist) {
 			return err
 		}
-		if err := p.Owner.claim(folder, p.Empty); err != nil {
+		if err := p.Owner.claim(folder, p.Rules); err != nil {
 			return err
 		}
 	}
@@ -136,11 +144,16 @@ func (p *Prober) checkDevice() error {
 	device, err := deviceOf(p.Dir)
 	switch {
 	case errors.Is(err, syscall.EIO):
-		return &finding{Shutdown, fmt.Sprintf("the file system at %s gives errors: %v", p.Dir, err)}
+		return &finding{reason: Shutdown, text: fmt.Sprintf("the file system at %s gives errors: %v", p.Dir, err)}
 	case errors.Is(err, os.ErrNotExist):
-		return &finding{NotMounted, p.Dir + " does not exist"}
+		return &finding{reason: NotMounted, text: p.Dir + " does not exist"}
 	case err != nil:
 		return err
+	}
+	if p.MountPoint {
+		if whole, err := IsWholeMount(p.Dir); err != nil || !whole {
+			return &finding{reason: NotMounted, text: "the volume at " + p.Dir + " is a folder and no mount point: mount the disk on the node, or set localPath.requireMountPoint to false"}
+		}
 	}
 	if !p.Own {
 		return nil
@@ -150,13 +163,13 @@ func (p *Prober) checkDevice() error {
 		p.node, _ = deviceOf(p.NodeDir)
 	}
 	if p.parent == device {
-		return &finding{NotMounted, "no volume is mounted at " + p.Dir}
+		return &finding{reason: NotMounted, text: "no volume is mounted at " + p.Dir}
 	}
 	if p.node == device {
-		return &finding{NodeDevice, "the volume at " + p.Dir + " is a folder on the node's own file system: mount a disk there, or set health.device to Shared"}
+		return &finding{reason: NodeDevice, text: "the volume at " + p.Dir + " is a folder on the node's own file system: mount a disk there, or set health.device to Shared"}
 	}
 	if other := p.Devices.claim(p.Disk, device); other != "" {
-		return &finding{SharedDevice, "is on the same device as " + other + ": use another disk, or set health.device to Shared"}
+		return &finding{reason: SharedDevice, text: "is on the same device as " + other + ": use another disk, or set health.device to Shared"}
 	}
 	return nil
 }
@@ -223,7 +236,7 @@ func (p *Prober) readBack(file *os.File, written []int, stamp []byte) error {
 		}
 		for _, w := range written {
 			if w == i && !bytes.HasPrefix(p.block, stamp) {
-				return &finding{Corrupt, "the probe reads other bytes than it wrote"}
+				return &finding{reason: Corrupt, text: "the probe reads other bytes than it wrote"}
 			}
 		}
 	}

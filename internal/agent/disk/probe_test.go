@@ -22,12 +22,12 @@ func prober(t *testing.T) *Prober {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "disk1")
 	xfs.Mount(t, dir)
-	return &Prober{Disk: "disk1", Dir: dir, NodeDir: t.TempDir(), Own: true, Devices: &Devices{}, Owner: owner}
+	return &Prober{Disk: "disk1", Dir: dir, NodeDir: t.TempDir(), Devices: &Devices{}, Owner: owner, Rules: Rules{Own: true, MountPoint: true}}
 }
 
 // again is a prober of the same disk that knows nothing yet.
 func again(p *Prober) *Prober {
-	return &Prober{Disk: p.Disk, Dir: p.Dir, NodeDir: p.NodeDir, Own: p.Own, Devices: p.Devices, Owner: p.Owner, Empty: p.Empty}
+	return &Prober{Disk: p.Disk, Dir: p.Dir, NodeDir: p.NodeDir, Devices: p.Devices, Owner: p.Owner, Rules: p.Rules}
 }
 
 // expect probes and holds the outcome to a reason.
@@ -81,6 +81,17 @@ func TestProbe(t *testing.T) {
 		if !seen {
 			t.Error("another's mark was not seen")
 		}
+		must(t, os.RemoveAll(filepath.Join(p.Dir, naming.OwnFolder)))
+		expect(t, p, "")
+	})
+	t.Run("or the one that it belonged to is gone", func(t *testing.T) {
+		stranger := again(p)
+		stranger.Owner.Name, stranger.Abandoned = "other", "default/another"
+		if s := expect(t, stranger, ForeignCache); s.ForeignOwner != "default/edge" {
+			t.Errorf("the owner is %q", s.ForeignOwner)
+		}
+		stranger.Abandoned = "default/edge"
+		expect(t, stranger, "")
 		must(t, os.RemoveAll(filepath.Join(p.Dir, naming.OwnFolder)))
 		expect(t, p, "")
 	})
@@ -140,6 +151,16 @@ func TestDevices(t *testing.T) {
 	expect(t, folder, NotMounted) // on the same device as its parent
 	folder.Dir = filepath.Join(p.Dir, "nowhere")
 	expect(t, folder, NotMounted)
+
+	bound := again(p) // a folder as the kubelet would mount it
+	bound.Disk, bound.Dir = "disk4", t.TempDir()
+	must(t, unix.Mount(folder.Dir[:len(folder.Dir)-len("nowhere")]+"folder", bound.Dir, "", unix.MS_BIND, ""))
+	t.Cleanup(func() { must(t, unix.Unmount(bound.Dir, 0)) })
+	if s := expect(t, bound, NotMounted); !strings.Contains(s.Message, "requireMountPoint") {
+		t.Errorf("the message is %q", s.Message)
+	}
+	bound.MountPoint, bound.Own = false, false
+	expect(t, bound, "")
 
 	node := again(p)
 	node.NodeDir = p.Dir

@@ -76,6 +76,8 @@ type Sample struct {
 	Message string
 	// Usage is the zero value where the probe did not come so far.
 	Usage Usage
+	// ForeignOwner is whose cache is on the disk, of ForeignCache.
+	ForeignOwner string
 }
 
 // Thresholds are those of spec.disks[].health, in effect.
@@ -106,6 +108,8 @@ type State struct {
 	Since time.Time
 	// Usage is the latest that is known.
 	Usage Usage
+	// ForeignOwner is whose cache is on the disk, of ForeignCache.
+	ForeignOwner string
 
 	failures, successes, flaps int
 	returned                   time.Time
@@ -116,6 +120,7 @@ func (s State) Next(sample Sample, t Thresholds) State {
 	if sample.Usage != (Usage{}) {
 		s.Usage = sample.Usage
 	}
+	s.ForeignOwner = sample.ForeignOwner
 	reason, message := s.judge(sample, t)
 	if reason == "" {
 		return s.good(sample.At, t)

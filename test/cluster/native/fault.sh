@@ -10,6 +10,11 @@
 #   writable NODE DISK            and writable
 #   kill POD PROGRAM              SIGKILL to the processes of that name in the pod (by UID)
 #   run NODE COMMAND...           runs a command in the node's network
+#   unmount NODE DISK             the disk is no longer at /mnt/DISK of the node, and the folder is gone; running pods keep it
+#   mount NODE DISK               and is there again
+#   exec NODE COMMAND...          runs a command with the node's mounts and network
+#   stop NODE                     the node loses its power
+#   start NODE                    and has it again
 #   pause PROGRAM                 stops a process of the control plane, such as kube-apiserver
 #   continue PROGRAM              lets it go on
 set -euo pipefail
@@ -27,6 +32,13 @@ cgroups=/sys/fs/cgroup/blkio
 
 # containers POD: the cgroups of a pod's containers. A limit on a parent does not bind its children in version 1.
 containers() { find $cgroups -mindepth 1 -type d -path "*/pod$1/*"; }
+
+# node_sh SCRIPT: runs with the functions of node.sh, where the nodes are.
+node_sh() {
+  # shellcheck disable=SC2016 # it is expanded there
+  inside env CACHENODE_CLUSTER_STATE="$state" PATH="$state/bin:$PATH" bash -c \
+    'set -euo pipefail; here=$0 pki=$CACHENODE_CLUSTER_STATE/pki bin=$CACHENODE_CLUSTER_STATE/bin; . "$here/env.sh"; . "$here/node.sh"; eval "$1"' "$here" "$1"
+}
 
 free_mib() { inside df -m --output=avail "$1" | tail -1 | tr -d ' '; }
 
@@ -104,11 +116,16 @@ kill)
   [[ $found ]] || { echo "fault.sh: no $2 in pod $1" >&2; exit 1; }
   ;;
 run) node=$1 && shift && inside nsenter --net="/run/netns/$node" -- "$@" ;;
+unmount) node_sh "on_node $1 umount /mnt/$2 && on_node $1 rmdir /mnt/$2" ;;
+mount) node_sh "on_node $1 mkdir -p /mnt/$2 && on_node $1 mount --bind $(disk_path "$1" "$2") /mnt/$2" ;;
+exec) node=$1 && shift && node_sh "on_node $node $*" ;;
+stop) node_sh "stop_node $1" ;;
+start) node_sh "ip link set v-$1 up && start_node $1" ;;
 pause | continue)
   signal=STOP
   [[ $fault == pause ]] || signal=CONT
   # Only what is in the cluster's own process namespace.
   inside pkill -"$signal" -x "${1:0:15}"
   ;;
-*) sed -n 's/^# \{0,1\}//;2,16p' "$0" && exit 2 ;;
+*) sed -n 's/^# \{0,1\}//;2,21p' "$0" && exit 2 ;;
 esac

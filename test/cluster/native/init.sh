@@ -16,12 +16,6 @@ mount -t tmpfs -o mode=755 tmpfs /run
 mkdir -p /run/netns "$state/logs"
 exec >>"$state/logs/init.log" 2>&1
 
-start() { # NAME COMMAND...
-  local name=$1
-  shift
-  "$@" </dev/null >>"$state/logs/$name.log" 2>&1 &
-}
-
 network() {
   ip link set lo up
   ip link add kbr0 type bridge
@@ -79,12 +73,12 @@ control_plane() {
   start scheduler kube-scheduler --kubeconfig="$pki/scheduler.kubeconfig" --bind-address=127.0.0.1 --leader-elect=false --profiling=false
 }
 
+# shellcheck source=node.sh
+. "$here/node.sh"
 trap 'exit 0' TERM INT
 network
 control_plane
 for node in "${nodes[@]}"; do
-  # shellcheck source=node.sh
-  . "$here/node.sh"
   start_node "$node"
 done
 echo ready >"$state/init.ready"

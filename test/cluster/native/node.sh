@@ -1,12 +1,43 @@
-# One node of the native cluster: its disks, cgroups, container runtime, kubelet and Service proxy. Read by init.sh.
+# One node of the native cluster: its disks, mounts, cgroups, container runtime, kubelet and Service proxy. Read by init.sh,
+# and by fault.sh to start a node again.
 # shellcheck shell=bash disable=SC2154
+
+start() { # NAME COMMAND...
+  local name=$1
+  shift
+  "$@" </dev/null >>"$state/logs/$name.log" 2>&1 &
+}
 
 mount_disks() { # NODE: three real disks, each a file system of its own
   local node=$1 disk
   for disk in "${disks[@]}"; do
     mkdir -p "$state/$node/disks/$disk"
-    mount -o loop "$state/$node/$disk.xfs" "$state/$node/disks/$disk"
+    mountpoint -q "$state/$node/disks/$disk" || mount -o loop "$state/$node/$disk.xfs" "$state/$node/disks/$disk"
   done
+}
+
+# make_mounts NODE: a mount namespace for the node, in which its disks are at /mnt/DISK, as they are on every other node.
+# What the others see of the machine it sees too. A process that sleeps holds it.
+make_mounts() {
+  local node=$1 disk
+  start "$node-mounts" unshare --mount --propagation slave sleep infinity
+  echo $! >"$state/$node/mounts.pid"
+  until [[ $(readlink "/proc/$!/ns/mnt") != "$(readlink /proc/self/ns/mnt)" && $(cat "/proc/$!/comm") == sleep ]]; do sleep 0.05; done
+  on_node "$node" mount --make-rshared /
+  on_node "$node" mount -t tmpfs -o mode=755 tmpfs /mnt
+  on_node "$node" mkdir -p /var/lib/cachenode
+  on_node "$node" mount -t tmpfs -o mode=755 tmpfs /var/lib/cachenode
+  for disk in "${disks[@]}"; do
+    on_node "$node" mkdir "/mnt/$disk"
+    on_node "$node" mount --bind "$state/$node/disks/$disk" "/mnt/$disk"
+  done
+}
+
+# on_node NODE COMMAND...: runs in the node's mount and network namespaces.
+on_node() {
+  local node=$1
+  shift
+  nsenter --mount="/proc/$(cat "$state/$node/mounts.pid")/ns/mnt" --net="/run/netns/$node" -- "$@"
 }
 
 make_cgroups() { # NODE: a tree for each kubelet, in cgroup version 1 or 2
@@ -98,14 +129,29 @@ K
 start_node() { # NODE
   local node=$1 dir=$state/$1
   mount_disks "$node"
+  make_mounts "$node"
   make_cgroups "$node"
   write_node_config "$node"
   # nsenter, not "ip netns exec": the latter mounts a new /sys, in which the kubelet finds no cgroups.
-  local enter=(nsenter --net="/run/netns/$node")
+  local enter=(nsenter --mount="/proc/$(cat "$dir/mounts.pid")/ns/mnt" --net="/run/netns/$node")
   start "$node-containerd" "${enter[@]}" containerd -c "$dir/containerd.toml" -l warn
   until [[ -S /run/containerd-$node.sock ]] && ctr -a "/run/containerd-$node.sock" version >/dev/null 2>&1; do sleep 0.2; done
   ctr -a "/run/containerd-$node.sock" -n k8s.io images import "$state/images/pause.tar" >/dev/null
   start "$node-kubelet" "${enter[@]}" kubelet --config="$dir/kubelet.yaml" --kubeconfig="$pki/$node.kubeconfig" \
     --root-dir="$dir/kubelet" --hostname-override="$node" --node-ip="$(node_ip "$node")"
   start "$node-proxy" "${enter[@]}" kube-proxy --config "$dir/proxy.yaml"
+}
+
+# stop_node NODE: everything of the node ends at once, as when it loses its power; its disks keep what they have.
+stop_node() {
+  local node=$1 group pid
+  pkill -KILL -f "(kubelet|kube-proxy) .*$state/$node/" || true
+  pkill -KILL -f "containerd.* (-c $state/$node/|-address /run/containerd-$node.sock )" || true
+  for group in /sys/fs/cgroup{,/*}/cachenode-"$node"; do
+    [[ -d $group ]] || continue
+    while read -r pid; do kill -KILL "$pid" 2>/dev/null || true; done < <(find "$group" -name cgroup.procs -exec cat {} + | sort -u)
+  done
+  kill -KILL "$(cat "$state/$node/mounts.pid")"
+  rm -f "/run/containerd-$node.sock" "/run/containerd-$node.sock.ttrpc"
+  ip link set "v-$node" down
 }

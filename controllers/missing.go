@@ -1,0 +1,97 @@
+package controllers
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/apply"
+	"github.com/cachenode/cachenode-operator/internal/manifest"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/storage"
+)
+
+// applyPlaceholder makes the volume that waits for the claim that takes the place of this one.
+func (r *CacheNodeReconciler) applyPlaceholder(ctx context.Context, s *scope, claim *corev1.PersistentVolumeClaim, disk string, host *corev1.Node) error {
+	_, _, err := r.applier().Apply(ctx, manifest.Placeholder(s.node, claim, disk, host))
+	return err
+}
+
+func (r *CacheNodeReconciler) applier() apply.Applier {
+	return apply.Applier{Client: r.Client, Live: r.Live}
+}
+
+// scout keeps a pod for each disk that a placeholder stands in for and that has a path of the operator's: it starts when the
+// disk can be mounted, and ends when the disk is a mount. It returns the disks of which that is so, and removes the scouts
+// that nobody needs any more.
+func (r *CacheNodeReconciler) scout(ctx context.Context, s *scope) (back map[storage.PodDisk]bool, err error) {
+	back = map[storage.PodDisk]bool{}
+	needed := map[string]bool{}
+	for _, m := range s.missing {
+		i := slices.IndexFunc(s.node.Spec.Disks, func(d v1alpha1.Disk) bool { return d.Name == m.Disk && d.LocalPath != nil })
+		host := s.storage().Host(m.Host)
+		if i < 0 || host == nil {
+			continue
+		}
+		name := naming.Scout(m.Disk, m.Pod)
+		needed[name] = true
+		in := manifest.ScoutInput{
+			Node: s.node, Disk: s.node.Spec.Disks[i], Pod: m.Pod, Host: host,
+			Image: r.Cluster.AgentImage, PullPolicy: r.Cluster.AgentPullPolicy,
+		}
+		// The volume is this claim's now, whatever else looks for one.
+		volume := s.volumes[manifest.LocalVolume(s.node, in.Disk, host).Name]
+		if volume == nil || (volume.Spec.ClaimRef != nil && volume.Spec.ClaimRef.Name != name) {
+			continue // it is being offered again
+		}
+		for _, object := range []client.Object{manifest.ScoutClaim(in), manifest.Scout(in)} {
+			if _, _, err := r.applier().Apply(ctx, object); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return back, r.readScouts(ctx, s, needed, back)
+}
+
+// readScouts notes which have found their disk, and deletes those that are not needed.
+func (r *CacheNodeReconciler) readScouts(ctx context.Context, s *scope, needed map[string]bool, back map[storage.PodDisk]bool) error {
+	labels := client.MatchingLabels(naming.ScoutLabels(s.node.Name))
+	pods := &corev1.PodList{}
+	if err := r.List(ctx, pods, client.InNamespace(s.node.Namespace), labels); err != nil {
+		return err
+	}
+	claims := &corev1.PersistentVolumeClaimList{}
+	if err := r.List(ctx, claims, client.InNamespace(s.node.Namespace), labels); err != nil {
+		return err
+	}
+	var spent []client.Object
+	for i := range pods.Items {
+		pod := &pods.Items[i]
+		if !needed[pod.Name] {
+			spent = append(spent, pod)
+		} else if pod.Status.Phase == corev1.PodSucceeded {
+			for _, m := range s.missing {
+				if naming.Scout(m.Disk, m.Pod) == pod.Name {
+					back[m.PodDisk] = true
+				}
+			}
+		}
+	}
+	for i := range claims.Items {
+		if !needed[claims.Items[i].Name] {
+			spent = append(spent, &claims.Items[i])
+		}
+	}
+	for _, object := range spent {
+		if !object.GetDeletionTimestamp().IsZero() {
+			continue
+		}
+		if err := client.IgnoreNotFound(r.Delete(ctx, object, client.GracePeriodSeconds(0))); err != nil {
+			return err
+		}
+	}
+	return nil
+}

@@ -1,0 +1,83 @@
+package controllers
+
+import (
+	"context"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/storage"
+)
+
+// observeStorage finds the nodes of the cluster, and the claims and volumes of the CacheNode.
+func (r *CacheNodeReconciler) observeStorage(ctx context.Context, s *scope) error {
+	s.verbs = storage.ReadVerbs(s.node)
+	if err := r.readStorage(ctx, r.Client, s); err != nil {
+		return err
+	}
+	if s.areAllReady() {
+		return nil // then no volume is missing, and those of others need not be read
+	}
+	return r.readForeignVolumes(ctx, s)
+}
+
+// readStorage reads from the cache or, for what must not be old, from the API server.
+func (r *CacheNodeReconciler) readStorage(ctx context.Context, from client.Reader, s *scope) error {
+	hosts, claims, volumes := &corev1.NodeList{}, &corev1.PersistentVolumeClaimList{}, &corev1.PersistentVolumeList{}
+	ours := client.MatchingLabels(naming.PodSelector(s.node.Name))
+	if err := from.List(ctx, hosts); err != nil {
+		return err
+	}
+	if err := from.List(ctx, claims, client.InNamespace(s.node.Namespace), ours); err != nil {
+		return err
+	}
+	if err := from.List(ctx, volumes, ours, client.MatchingLabels{naming.LabelNamespace: s.node.Namespace}); err != nil {
+		return err
+	}
+	s.hosts, s.claims = hosts.Items, claims.Items
+	s.volumes = map[string]*corev1.PersistentVolume{}
+	for i := range volumes.Items {
+		s.volumes[volumes.Items[i].Name] = &volumes.Items[i]
+	}
+	return nil
+}
+
+// readForeignVolumes reads the volumes of the claims that the operator has not made. They are not watched.
+func (r *CacheNodeReconciler) readForeignVolumes(ctx context.Context, s *scope) error {
+	for i := range s.claims {
+		name := s.claims[i].Spec.VolumeName
+		if name == "" || s.volumes[name] != nil {
+			continue
+		}
+		volume := &corev1.PersistentVolume{}
+		err := r.Live.Get(ctx, client.ObjectKey{Name: name}, volume)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		s.volumes[name] = volume
+	}
+	return nil
+}
+
+// areAllReady is true when every wanted pod is there and ready.
+func (s *scope) areAllReady() bool {
+	state := s.storage()
+	for ordinal := range replicasOf(s.node) {
+		i := slices.IndexFunc(state.Pods, func(p corev1.Pod) bool { return p.Name == naming.Pod(s.node.Name, ordinal) })
+		if i < 0 || !isReady(&state.Pods[i]) {
+			return false
+		}
+	}
+	return true
+}
+
+// storage is what package storage decides from.
+func (s *scope) storage() storage.State {
+	return storage.State{Node: s.node, Now: s.now, Hosts: s.hosts, Pods: s.pods, Claims: s.claims, Volumes: s.volumes}
+}

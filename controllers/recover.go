@@ -1,0 +1,136 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/storage"
+	"github.com/cachenode/cachenode-operator/internal/tuning"
+)
+
+// recover does what keeps the pods running whatever the spec says: pods on lost nodes start elsewhere, pods start without a
+// disk that cannot be mounted, and disks that are back, replaced or repaired take their places.
+func (r *CacheNodeReconciler) recover(ctx context.Context, s *scope) error {
+	if err := r.recoverFromLoss(ctx, s); err != nil {
+		return err
+	}
+	if err := r.replaceMissing(ctx, s); err != nil {
+		return err
+	}
+	back, err := r.scout(ctx, s)
+	if err != nil {
+		return err
+	}
+	for _, release := range storage.Due(s.storage(), s.verbs, back, s.needNewPods()) {
+		if done, err := r.release(ctx, s, release); err != nil || !done {
+			return err
+		}
+	}
+	return nil
+}
+
+// recoverFromLoss decides twice: what is about to be deleted is looked at again on the API server itself. An operator that
+// cannot reach it deletes nothing.
+func (r *CacheNodeReconciler) recoverFromLoss(ctx context.Context, s *scope) error {
+	loss := storage.Lost(s.storage())
+	if len(loss.Releases) > 0 {
+		if err := r.readAgain(ctx, s); err != nil {
+			return err
+		}
+		loss = storage.Lost(s.storage())
+	}
+	s.loss = loss.Waiting
+	s.lookAgain(loss.After)
+	for _, release := range loss.Releases {
+		if _, err := r.release(ctx, s, release); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// readAgain reads nodes, pods, claims and volumes from the API server.
+func (r *CacheNodeReconciler) readAgain(ctx context.Context, s *scope) error {
+	pods := &corev1.PodList{}
+	if err := r.Live.List(ctx, pods, client.InNamespace(s.node.Namespace), client.MatchingLabels(naming.PodSelector(s.node.Name))); err != nil {
+		return err
+	}
+	s.pods = cachePods(pods.Items)
+	if err := r.readStorage(ctx, r.Live, s); err != nil {
+		return err
+	}
+	return r.readForeignVolumes(ctx, s)
+}
+
+// replaceMissing lets pods start without the disks that keep them from it.
+func (r *CacheNodeReconciler) replaceMissing(ctx context.Context, s *scope) error {
+	patience := tuning.Duration(s.node.Spec.Disruption.DiskLossAfter)
+	for i := range s.pods {
+		stuck, after := storage.Stuck(&s.pods[i], patience, s.now)
+		s.lookAgain(after)
+		if !stuck {
+			continue
+		}
+		s.lookAgain(silence) // events are not watched
+		if err := r.startWithout(ctx, s, &s.pods[i]); err != nil {
+			return err
+		}
+	}
+	s.missing = storage.MissingDisks(s.storage())
+	return nil
+}
+
+// startWithout puts placeholders in the place of the disks that a pod waits for.
+func (r *CacheNodeReconciler) startWithout(ctx context.Context, s *scope, cached *corev1.Pod) error {
+	pod := &corev1.Pod{}
+	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(cached), pod); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	events := &corev1.EventList{}
+	if err := r.Live.List(ctx, events, client.InNamespace(pod.Namespace), client.MatchingFields{"involvedObject.uid": string(pod.UID)}); err != nil {
+		return err
+	}
+	state := s.storage()
+	host := state.Host(pod.Spec.NodeName)
+	if host == nil {
+		return nil
+	}
+	claims := state.ClaimsOf(pod.Name)
+	release := storage.Release{Pod: pod.Name, Reason: "DiskMissing"}
+	for disk, message := range storage.Blamed(pod, claims, events.Items, s.now) {
+		claim := claims[disk]
+		if storage.IsPlaceholder(claim) {
+			continue
+		}
+		if err := r.applyPlaceholder(ctx, s, claim, disk, host); err != nil {
+			return err
+		}
+		release.Claims = append(release.Claims, claim.Name)
+		if release.Note != "" {
+			release.Note += "; "
+		}
+		release.Note += fmt.Sprintf("%s of %s cannot be mounted on %s, the pod starts without: %s", disk, pod.Name, host.Name, truncated(message, 300))
+	}
+	if len(release.Claims) == 0 {
+		return nil
+	}
+	_, err := r.release(ctx, s, release)
+	return err
+}
+
+// needNewPods are the disks that are out of use as long as their pod lives.
+func (s *scope) needNewPods() map[storage.PodDisk]bool {
+	disks := map[storage.PodDisk]bool{}
+	for pod, seen := range s.observations {
+		for _, d := range seen.Report.Disks {
+			if d.Status == failed {
+				disks[storage.PodDisk{Pod: pod, Disk: d.Name}] = true
+			}
+		}
+	}
+	return disks
+}

@@ -1,0 +1,88 @@
+package manifest
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+)
+
+// ScoutInput is all that a scout depends on.
+type ScoutInput struct {
+	Node *v1alpha1.CacheNode
+	// Disk has a localPath; Pod is the cache pod that does without it, Host the node that it is missing on.
+	Disk v1alpha1.Disk
+	Pod  string
+	Host *corev1.Node
+	// Image is the operator's.
+	Image      string
+	PullPolicy corev1.PullPolicy
+}
+
+func (in ScoutInput) meta() metav1.ObjectMeta {
+	return metav1.ObjectMeta{
+		Name: naming.Scout(in.Disk.Name, in.Pod), Namespace: in.Node.Namespace, Labels: naming.ScoutLabels(in.Node.Name),
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(in.Node, v1alpha1.GroupVersion.WithKind("CacheNode"))},
+	}
+}
+
+// ScoutClaim holds the volume that the scout waits for.
+func ScoutClaim(in ScoutInput) *corev1.PersistentVolumeClaim {
+	return &corev1.PersistentVolumeClaim{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
+		ObjectMeta: in.meta(),
+		Spec: corev1.PersistentVolumeClaimSpec{
+			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			StorageClassName: new(naming.LocalClass),
+			VolumeMode:       new(corev1.PersistentVolumeFilesystem),
+			VolumeName:       naming.Volume(in.Host.Name, in.Disk.LocalPath.Path),
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: in.Disk.Size},
+			},
+		},
+	}
+}
+
+// Scout is a pod that waits for a disk that cannot be mounted: the kubelet tries again and again to start it, and it ends
+// when it has seen that the disk is there.
+func Scout(in ScoutInput) *corev1.Pod {
+	const dir = "/disk"
+	command := []string{"/agent"}
+	if in.Disk.LocalPath.RequireMountPoint != nil && !*in.Disk.LocalPath.RequireMountPoint {
+		command = append(command, "-folder")
+	}
+	return &corev1.Pod{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
+		ObjectMeta: in.meta(),
+		Spec: corev1.PodSpec{
+			AutomountServiceAccountToken:  new(false),
+			EnableServiceLinks:            new(false),
+			RestartPolicy:                 corev1.RestartPolicyOnFailure,
+			TerminationGracePeriodSeconds: new(int64(1)),
+			Tolerations:                   in.Node.Spec.Pod.Tolerations,
+			ImagePullSecrets:              in.Node.Spec.Pod.ImagePullSecrets,
+			PriorityClassName:             in.Node.Spec.Pod.PriorityClassName,
+			SecurityContext: &corev1.PodSecurityContext{
+				RunAsNonRoot:   new(true),
+				RunAsUser:      new(int64(nginxID)),
+				RunAsGroup:     new(int64(nginxID)),
+				SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
+			},
+			Containers: []corev1.Container{{
+				Name: "scout", Image: in.Image, ImagePullPolicy: in.PullPolicy,
+				Command: append(command, "await", dir),
+				Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
+					corev1.ResourceCPU: resource.MustParse("1m"), corev1.ResourceMemory: resource.MustParse("16Mi"),
+				}},
+				// A disk that is mounted later is then seen in the container too.
+				VolumeMounts:    []corev1.VolumeMount{{Name: in.Disk.Name, MountPath: dir, ReadOnly: true, MountPropagation: new(corev1.MountPropagationHostToContainer)}},
+				SecurityContext: containerSecurity(),
+			}},
+			Volumes: []corev1.Volume{{Name: in.Disk.Name, VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: naming.Scout(in.Disk.Name, in.Pod)},
+			}}},
+		},
+	}
+}

@@ -1,0 +1,82 @@
+package manifest
+
+import (
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+)
+
+// LocalClass is the StorageClass of the volumes that the operator makes. All CacheNodes share it, and it stays when they go.
+func LocalClass() *storagev1.StorageClass {
+	return &storagev1.StorageClass{
+		TypeMeta: metav1.TypeMeta{APIVersion: "storage.k8s.io/v1", Kind: "StorageClass"},
+		ObjectMeta: metav1.ObjectMeta{
+			Name:   naming.LocalClass,
+			Labels: map[string]string{naming.LabelName: naming.Application, naming.LabelManagedBy: naming.FieldManager},
+		},
+		Provisioner:       "kubernetes.io/no-provisioner",
+		VolumeBindingMode: new(storagev1.VolumeBindingWaitForFirstConsumer),
+	}
+}
+
+// LocalVolume is the PersistentVolume for a disk with a localPath on a node. It has no owner, as it belongs to no
+// namespace, and no finalizer, so that it can be deleted when the operator is gone.
+func LocalVolume(node *v1alpha1.CacheNode, disk v1alpha1.Disk, host *corev1.Node) *corev1.PersistentVolume {
+	volume := volumeFor(naming.Volume(host.Name, disk.LocalPath.Path), host)
+	volume.Labels = naming.VolumeLabels(node.Namespace, node.Name, disk.Name, naming.RoleDisk)
+	volume.Annotations[naming.AnnotationPath] = disk.LocalPath.Path
+	volume.Spec.StorageClassName = naming.LocalClass
+	volume.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: disk.Size}
+	volume.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: disk.LocalPath.Path}}
+	return volume
+}
+
+// Placeholder is an empty PersistentVolume that takes the place of one that cannot be mounted: it waits for the claim of
+// that name, on the node of the missing disk, where the pod's other disks are.
+func Placeholder(node *v1alpha1.CacheNode, claim *corev1.PersistentVolumeClaim, disk string, host *corev1.Node) *corev1.PersistentVolume {
+	volume := volumeFor(naming.Placeholder(claim.Namespace, claim.Name), host)
+	volume.Labels = naming.VolumeLabels(node.Namespace, node.Name, disk, naming.RolePlaceholder)
+	if claim.Spec.StorageClassName != nil {
+		volume.Spec.StorageClassName = *claim.Spec.StorageClassName
+	}
+	volume.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: *claimSize(claim)}
+	volume.Spec.ClaimRef = &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name}
+	volume.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{
+		Path: naming.PlaceholderPath, Type: new(corev1.HostPathDirectoryOrCreate),
+	}}
+	return volume
+}
+
+func claimSize(claim *corev1.PersistentVolumeClaim) *resource.Quantity {
+	return claim.Spec.Resources.Requests.Storage()
+}
+
+// volumeFor is what all volumes on a node have in common.
+func volumeFor(name string, host *corev1.Node) *corev1.PersistentVolume {
+	return &corev1.PersistentVolume{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{naming.AnnotationNode: host.Name}},
+		Spec: corev1.PersistentVolumeSpec{
+			AccessModes:                   []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
+			VolumeMode:                    new(corev1.PersistentVolumeFilesystem),
+			NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+				MatchExpressions: []corev1.NodeSelectorRequirement{{
+					Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{hostname(host)},
+				}},
+			}}}},
+		},
+	}
+}
+
+// hostname is the node's label by which volumes are tied to it; the kubelet may set another than the node's name.
+func hostname(host *corev1.Node) string {
+	if name := host.Labels[corev1.LabelHostname]; name != "" {
+		return name
+	}
+	return host.Name
+}

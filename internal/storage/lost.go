@@ -1,0 +1,176 @@
+package storage
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/tuning"
+)
+
+// Loss is what is to be done about nodes that are lost.
+type Loss struct {
+	Releases []Release
+	// Waiting says what is not done, and why; "" if nothing is lost.
+	Waiting string
+	// After is when to look again; 0 for never.
+	After time.Duration
+}
+
+// lostPod is a pod that cannot come back where its disks are.
+type lostPod struct {
+	name, host string
+	claims     []string
+}
+
+// Lost finds the pods whose node is gone, or out of service for longer than the spec allows, and lets go of their claims, so
+// that they start elsewhere. Never more at once than the disruption budget allows, and none when more than half of the nodes
+// are out: then it is not the nodes that are lost, but whoever looks at them.
+func Lost(s State) Loss {
+	patience := tuning.Duration(s.Node.Spec.Disruption.NodeLossAfter)
+	if patience == 0 {
+		return Loss{}
+	}
+	var loss Loss
+	var lost []lostPod
+	gone := map[string]bool{}
+	for _, p := range s.placed() {
+		host := s.Host(p.host)
+		switch {
+		case host == nil:
+			gone[p.host] = true
+			lost = append(lost, p)
+		default:
+			since, out := outSince(host)
+			if !out {
+				continue
+			}
+			if left := patience - s.Now.Sub(since); left > 0 {
+				loss.After = earlier(loss.After, left+time.Second)
+				continue
+			}
+			lost = append(lost, p)
+		}
+	}
+	if len(lost) == 0 {
+		return loss
+	}
+	if out, all := s.outOfService(gone); 2*out > all {
+		loss.Waiting = fmt.Sprintf("%d of %d nodes are out of service, more than half: no pod is moved to another; those of %s wait", out, all, hostsOf(lost))
+		loss.After = earlier(loss.After, time.Minute)
+		return loss
+	}
+	budget := max(Allowed(s.Node.Spec, s.replicas())-s.unavailable(lost), 0)
+	for _, p := range lost {
+		if budget == 0 {
+			loss.Waiting = fmt.Sprintf("%s on lost node %s waits for the disruption budget: other pods are not ready", p.name, p.host)
+			loss.After = earlier(loss.After, 5*time.Second)
+			break
+		}
+		budget--
+		loss.Releases = append(loss.Releases, Release{
+			Pod: p.name, Claims: p.claims, Force: true, Reason: "NodeLost",
+			Note: fmt.Sprintf("node %s is lost: %s starts on another, with empty disks", p.host, p.name),
+		})
+	}
+	return loss
+}
+
+// placed are the pods, also those that are only wanted, with the node that they are on or that their claims tie them to.
+func (s State) placed() []lostPod {
+	var placed []lostPod
+	for ordinal := range s.replicas() {
+		name := naming.Pod(s.Node.Name, ordinal)
+		tied := map[string][]string{} // node → claims
+		if pod := s.pod(ordinal); pod != nil && pod.Spec.NodeName != "" {
+			tied[pod.Spec.NodeName] = nil
+		}
+		for _, claim := range s.ClaimsOf(name) {
+			volume := s.Volumes[claim.Spec.VolumeName]
+			if volume == nil {
+				continue
+			}
+			if hostname := HostOf(volume); hostname != "" {
+				host := hostname
+				if h := s.hostNamed(hostname); h != nil {
+					host = h.Name
+				} else if recorded := volume.Annotations[naming.AnnotationNode]; recorded != "" {
+					host = recorded
+				}
+				tied[host] = append(tied[host], claim.Name)
+			}
+		}
+		for _, host := range slices.Sorted(maps.Keys(tied)) {
+			slices.Sort(tied[host])
+			placed = append(placed, lostPod{name: name, host: host, claims: tied[host]})
+		}
+	}
+	return placed
+}
+
+// Host is the node of that name; nil if there is none.
+func (s State) Host(name string) *corev1.Node {
+	i := slices.IndexFunc(s.Hosts, func(h corev1.Node) bool { return h.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &s.Hosts[i]
+}
+
+// hostNamed is the node with a hostname, which is a label of it.
+func (s State) hostNamed(hostname string) *corev1.Node {
+	i := slices.IndexFunc(s.Hosts, func(h corev1.Node) bool { return h.Labels[corev1.LabelHostname] == hostname })
+	if i < 0 {
+		return nil
+	}
+	return &s.Hosts[i]
+}
+
+// outOfService counts the nodes that are out, of those that the pods may run on and those that are gone.
+func (s State) outOfService(gone map[string]bool) (out, all int) {
+	hosts, err := Eligible(s.Node.Spec, s.Hosts)
+	if err != nil {
+		hosts = s.Hosts
+	}
+	for i := range hosts {
+		if _, is := outSince(&hosts[i]); is {
+			out++
+		}
+	}
+	return out + len(gone), len(hosts) + len(gone)
+}
+
+// unavailable counts the wanted pods that are not ready and not among the lost.
+func (s State) unavailable(lost []lostPod) int {
+	n := 0
+	for ordinal := range s.replicas() {
+		name := naming.Pod(s.Node.Name, ordinal)
+		isLost := slices.ContainsFunc(lost, func(p lostPod) bool { return p.name == name })
+		if !isLost && !IsReady(s.pod(ordinal)) {
+			n++
+		}
+	}
+	return n
+}
+
+func hostsOf(lost []lostPod) string {
+	var hosts []string
+	for _, p := range lost {
+		hosts = append(hosts, p.host)
+	}
+	slices.Sort(hosts)
+	return strings.Join(slices.Compact(hosts), ", ")
+}
+
+// earlier is the shorter of two times, of which 0 means never.
+func earlier(a, b time.Duration) time.Duration {
+	if a == 0 || b < a {
+		return b
+	}
+	return a
+}

@@ -1,0 +1,63 @@
+package storage
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+)
+
+// Verbs are what the annotations of a CacheNode ask of single disks.
+type Verbs struct {
+	// Drained are the disks that are to be left alone, by pod.
+	Drained map[string][]string
+	// Readmit and Replace are the times that are asked for.
+	Readmit, Replace map[PodDisk]time.Time
+	// Problems are annotations that mean nothing.
+	Problems []string
+}
+
+// PodDisk is a disk of a pod.
+type PodDisk struct{ Pod, Disk string }
+
+func (d PodDisk) String() string { return d.Pod + ", " + d.Disk }
+
+// ReadVerbs reads the annotations.
+func ReadVerbs(node *v1alpha1.CacheNode) Verbs {
+	v := Verbs{Drained: map[string][]string{}, Readmit: map[PodDisk]time.Time{}, Replace: map[PodDisk]time.Time{}}
+	for key, value := range node.Annotations {
+		prefix, target, found := strings.Cut(key, ".cachenode.io/")
+		verb := naming.Verb(prefix)
+		if !found || !slices.Contains([]naming.Verb{naming.Drain, naming.Readmit, naming.Replace}, verb) {
+			continue
+		}
+		pod, disk, _ := strings.Cut(target, ".")
+		known := slices.ContainsFunc(node.Spec.Disks, func(d v1alpha1.Disk) bool { return d.Name == disk })
+		if _, ok := naming.Ordinal(node.Name, pod); !ok || !known {
+			v.Problems = append(v.Problems, fmt.Sprintf("annotation %s names no disk of a pod of this CacheNode", key))
+			continue
+		}
+		if verb == naming.Drain {
+			v.Drained[pod] = append(v.Drained[pod], disk)
+			continue
+		}
+		at, err := time.Parse(time.RFC3339, value)
+		if err != nil {
+			v.Problems = append(v.Problems, fmt.Sprintf("annotation %s: %q is no time such as 2026-11-21T12:00:00Z", key, value))
+			continue
+		}
+		if verb == naming.Readmit {
+			v.Readmit[PodDisk{pod, disk}] = at
+		} else {
+			v.Replace[PodDisk{pod, disk}] = at
+		}
+	}
+	for _, disks := range v.Drained {
+		slices.Sort(disks)
+	}
+	slices.Sort(v.Problems)
+	return v
+}
