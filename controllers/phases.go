@@ -46,7 +46,7 @@ func (r *CacheNodeReconciler) render(_ context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	nominal := nginxcache.Facts{Resolvers: []string{"192.0.2.1"}}
+	nominal := nginxcache.Facts{Resolvers: []string{"192.0.2.1"}, Memory: s.node.Spec.Pod.Resources.Limits.Memory().Value()}
 	config, err := nginxcache.Render(nginxcache.Input{Node: wanted, Facts: nominal})
 	if err != nil {
 		return &problem{reason: v1alpha1.ReasonInvalidSpec, message: err.Error(), stalled: true}

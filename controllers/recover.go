@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -25,7 +26,9 @@ func (r *CacheNodeReconciler) recover(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	for _, release := range storage.Due(s.storage(), s.verbs, back, s.needNewPods()) {
+	due, later := storage.Due(s.storage(), s.verbs, back, s.failedSince())
+	s.lookAgain(later)
+	for _, release := range due {
 		if done, err := r.release(ctx, s, release); err != nil || !done {
 			return err
 		}
@@ -122,13 +125,13 @@ func (r *CacheNodeReconciler) startWithout(ctx context.Context, s *scope, cached
 	return err
 }
 
-// needNewPods are the disks that are out of use as long as their pod lives.
-func (s *scope) needNewPods() map[storage.PodDisk]bool {
-	disks := map[storage.PodDisk]bool{}
+// failedSince has the disks that are out of use.
+func (s *scope) failedSince() map[storage.PodDisk]time.Time {
+	disks := map[storage.PodDisk]time.Time{}
 	for pod, seen := range s.observations {
 		for _, d := range seen.Report.Disks {
 			if d.Status == failed {
-				disks[storage.PodDisk{Pod: pod, Disk: d.Name}] = true
+				disks[storage.PodDisk{Pod: pod, Disk: d.Name}] = d.Since
 			}
 		}
 	}

@@ -275,7 +275,7 @@ func TestRollout(t *testing.T) {
 	t.Run("a repaired disk: its pod is evicted, once the budget allows it", func(t *testing.T) {
 		o.t = t
 		a.set(func() {
-			a.disks["edge-1"] = []agentapi.DiskReport{{Name: "disk1", Status: failed, Reason: "Shutdown", NeedsNewPod: true}}
+			a.disks["edge-1"] = []agentapi.DiskReport{{Name: "disk1", Status: failed, Reason: "Shutdown", Since: time.Now(), NeedsNewPod: true}}
 		})
 		o.becomes(node, status.CurrentStatus, v1alpha1.ConditionDegraded, v1alpha1.ReasonDiskFailed)
 		pod := &corev1.Pod{}
@@ -287,7 +287,7 @@ func TestRollout(t *testing.T) {
 		claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
 		claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("10Gi")}
 		must(t, o.client.Create(ctx, claim))
-		o.annotate(node, naming.Readmit.Annotation("edge-1", "disk1"), time.Now().Add(time.Minute).Format(time.RFC3339))
+		o.annotate(node, naming.Readmit.Annotation("edge-1", "disk1"), time.Now().Add(2*time.Second).Format(time.RFC3339))
 		o.eventually(func() string { // nobody keeps the budget's status here, so it allows nothing
 			if o.get(node); strings.Contains(describe(node), "edge-1 waits for the disruption budget") {
 				return ""

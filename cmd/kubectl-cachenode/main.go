@@ -8,6 +8,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/cachenode/cachenode-operator/internal/cli/disk"
+	"github.com/cachenode/cachenode-operator/internal/cli/plan"
 	"github.com/cachenode/cachenode-operator/internal/cli/render"
 	"github.com/cachenode/cachenode-operator/internal/cli/status"
 )
@@ -18,12 +20,12 @@ func main() {
 	command := &cobra.Command{
 		Use:           "kubectl-cachenode",
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl cachenode"},
-		Short:         "See what becomes of a CacheNode, and tell the operator of repairs",
+		Short:         "See what becomes of a CacheNode, and look after its disks",
 		Version:       version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
-	command.AddCommand(render.New(), status.New())
+	command.AddCommand(render.New(), status.New(), plan.New(), disk.New())
 	if err := command.Execute(); err != nil {
 		for line := range strings.Lines(err.Error()) {
 			_, _ = fmt.Fprint(os.Stderr, "error: ", line)

@@ -61,6 +61,7 @@ func newPod(t *testing.T) *pod {
 	p.paths = Paths{Config: t.TempDir(), PodInfo: t.TempDir(), Listener: t.TempDir(), ResolvConf: filepath.Join(t.TempDir(), "resolv.conf"), Root: p.nginx.Root}
 	p.write(p.paths.ResolvConf, "nameserver 127.0.0.1\n")
 	p.write(filepath.Join(p.paths.PodInfo, naming.CPULimitFile), "2000")
+	p.write(filepath.Join(p.paths.PodInfo, naming.MemoryLimitFile), "1073741824")
 	p.annotate("")
 	return p
 }

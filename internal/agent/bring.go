@@ -26,6 +26,13 @@ func (a *Agent) bring(ctx context.Context, node agentapi.Node) time.Duration {
 	if current := a.current(); current != nil && current.madeFrom == from {
 		return checkInterval
 	}
+	// What runs goes on with the facts as they are; only another revision is held to them.
+	if current := a.current(); current == nil || current.node.Revision != node.Revision {
+		if problems := contradictions(node, facts); problems != "" {
+			a.refuse(node, problems)
+			return checkInterval
+		}
+	}
 	config, err := cache.Render(cache.Input{Node: node, Facts: facts})
 	if err != nil {
 		a.refuse(node, err.Error())
@@ -77,6 +84,15 @@ func (a *Agent) bring(ctx context.Context, node agentapi.Node) time.Duration {
 	return checkInterval
 }
 
+// contradictions are the limits of the spec that the pod's disks cannot hold.
+func contradictions(node agentapi.Node, facts cache.Facts) string {
+	var list []string
+	for _, d := range node.Spec.Disks {
+		list = append(list, tuning.Contradictions(d, facts.Sizes[d.Name])...)
+	}
+	return strings.Join(list, "; ")
+}
+
 // runsAlready is true when nginx's workers answer with the version of the configuration.
 func (a *Agent) runsAlready(ctx context.Context, config cache.Config) bool {
 	return a.ask(ctx) == config.Version
@@ -103,7 +119,11 @@ func (a *Agent) facts(node agentapi.Node) (cache.Facts, error) {
 	if err != nil {
 		return cache.Facts{}, err
 	}
-	facts := cache.Facts{Workers: workers, Sizes: map[string]int64{}}
+	memory, err := podinfo.Memory(a.Paths.PodInfo)
+	if err != nil {
+		return cache.Facts{}, err
+	}
+	facts := cache.Facts{Workers: workers, Memory: memory, Sizes: map[string]int64{}}
 	if len(node.Resolvers) == 0 {
 		if facts.Resolvers, err = podinfo.Resolvers(a.Paths.ResolvConf); err != nil {
 			return cache.Facts{}, fmt.Errorf("%s: %w", a.Paths.ResolvConf, err)

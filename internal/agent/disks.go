@@ -21,18 +21,17 @@ import (
 // watchDisks starts a monitor for each disk that has none, and gives the others the thresholds of the node.
 func (a *Agent) watchDisks(ctx context.Context, node agentapi.Node) {
 	for _, d := range node.Spec.Disks {
-		thresholds := thresholds(d)
 		a.mutex.Lock()
 		monitor, rules := a.monitors[d.Name], rules(d, a.abandoned[d.Name])
 		a.mutex.Unlock()
 		if monitor != nil {
-			monitor.Configure(thresholds, rules)
+			monitor.Configure(limits(d), rules)
 			continue
 		}
 		a.watchDisk(ctx, d.Name, disk.NewMonitor(&disk.Prober{
 			Disk: d.Name, Dir: a.Paths.Root + naming.DiskDir(d.Name), NodeDir: a.Paths.Root + naming.RunDir,
 			Devices: &a.devices, Owner: disk.Owner{Namespace: node.Namespace, Name: node.Name}, Rules: rules,
-		}, thresholds))
+		}, limits(d)))
 	}
 }
 
@@ -46,11 +45,14 @@ func rules(d v1alpha1.Disk, abandoned string) disk.Rules {
 	return r
 }
 
-func thresholds(d v1alpha1.Disk) disk.Thresholds {
-	return disk.Thresholds{
-		Interval: max(tuning.Duration(d.Health.Interval), 100*time.Millisecond), Timeout: tuning.ProbeTimeout(d),
-		Failures: int(ptr.Deref(d.Health.Failures, 2)), Successes: int(ptr.Deref(d.Health.Successes, 10)),
-		MinFree: tuning.EjectBelow(d), MinFreeInodes: int(ptr.Deref(d.Health.MinFreeInodes, 1)),
+// limits are the thresholds of the spec, of which that on free space follows from the file system where the spec is silent.
+func limits(d v1alpha1.Disk) disk.Limits {
+	return func(size int64) disk.Thresholds {
+		return disk.Thresholds{
+			Interval: max(tuning.Duration(d.Health.Interval), 100*time.Millisecond), Timeout: tuning.ProbeTimeout(d),
+			Failures: int(ptr.Deref(d.Health.Failures, 2)), Successes: int(ptr.Deref(d.Health.Successes, 10)),
+			MinFree: tuning.EjectBelow(tuning.Measured(d, size)), MinFreeInodes: int(ptr.Deref(d.Health.MinFreeInodes, 1)),
+		}
 	}
 }
 

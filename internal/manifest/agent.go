@@ -84,6 +84,9 @@ func volumes(in PodInput) []corev1.Volume {
 				{Path: naming.CPULimitFile, ResourceFieldRef: &corev1.ResourceFieldSelector{
 					ContainerName: naming.Container, Resource: "limits.cpu", Divisor: resource.MustParse("1m"),
 				}},
+				{Path: naming.MemoryLimitFile, ResourceFieldRef: &corev1.ResourceFieldSelector{
+					ContainerName: naming.Container, Resource: "limits.memory", Divisor: resource.MustParse("1"),
+				}},
 			},
 		}}},
 		// The operator's own key stays out of the pod.

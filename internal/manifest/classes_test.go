@@ -36,7 +36,9 @@ var changes = map[string]string{
 	"disks.foreignCache": "Empty", "disks.health.device": "Shared", "disks.health.failures": "9", "disks.health.interval": "9s",
 	"disks.health.minFree": "9Mi", "disks.health.minFreeInodes": "9", "disks.health.successes": "9", "disks.health.timeout": "9s",
 	"disks.media": "NVMe", "disks.threadPool.maxQueue": "99999", "disks.threadPool.threads": "9", "disks.weight": "9",
-	"disks.name": "", "disks.size": "", "disks.storageClassName": "", // admission refuses a change: test/cel
+	"disks.storageClassName": "", "disks.localPath.path": "", // admission refuses a change: test/cel
+	"disks.name": "disk9", "disks.size": "11Gi", "disks.localPath.requireMountPoint": "false",
+	"disruption.diskLossAfter": "9m", "disruption.nodeLossAfter": "9m",
 	"disruption.maxUnavailable": "9", "hosts": "[other.example.com]", "io.asyncWrite": "false", "io.sendfileMaxChunk": "1Mi",
 	"listen.maxConnections": "9999", "listen.port": "9999", "listen.reusePort": "false", "listen.tls.port": "9443", "listen.tls.secretName": "other", "logs.access": "Stdout", "logs.level": "Debug",
 	"monitoring.requestSampling": "9", "origin.fallbackConcurrency": "9", "origin.hostHeader": "other.example.com",
@@ -53,7 +55,7 @@ var changes = map[string]string{
 	"pod.imagePullPolicy": "Never", "pod.imagePullSecrets": "[{name: a}]", "pod.labels": "{a: b}", "pod.nodeSelector": "{a: b}",
 	"pod.priorityClassName": "other", "pod.resources": "{limits: {cpu: 9}}", "pod.terminationGracePeriodSeconds": "99",
 	"pod.tolerations": "[{key: a}]", "pod.topologySpreadConstraints": "[{maxSkew: 9, topologyKey: a, whenUnsatisfiable: DoNotSchedule}]",
-	"replicas": "9", "rollout.canary.seconds": "9", "rollout.maxUnavailable": "9", "rollout.workerShutdownTimeout": "9s",
+	"replicas": "9", "placement.perNode": "true", "rollout.canary.seconds": "9", "rollout.maxKeyMovement": "9", "rollout.maxUnavailable": "9", "rollout.workerShutdownTimeout": "9s",
 	"service.annotations": "{a: b}", "service.externalTrafficPolicy": "Local", "service.loadBalancerClass": "a/b", "service.port": "9", "service.httpsPort": "9", "service.type": "NodePort",
 }
 
@@ -92,7 +94,7 @@ func TestClasses(t *testing.T) {
 }
 
 const baseSpec = `
-disks: [{name: disk1, size: 10Gi, media: HDD, weight: 1, cache: {}, health: {}, threadPool: {}}, {name: disk2, size: 10Gi, media: HDD, weight: 1}]
+disks: [{name: disk1, size: 10Gi, media: HDD, weight: 1, cache: {}, health: {}, threadPool: {}, localPath: {path: /mnt/a}}, {name: disk2, size: 10Gi, media: HDD, weight: 1}]
 origin:
   servers: [{service: {name: origin, port: 80}}]
   tls: {caBundle: {secret: {}, configMap: {}}}

@@ -122,6 +122,7 @@ const (
 const (
 	AnnotationsFile = "annotations"
 	CPULimitFile    = "cpu-limit"
+	MemoryLimitFile = "memory-limit"
 )
 
 // Keys of the ConfigMap: node.json of the revision that all pods run or go back to, and of the one that is being tried.

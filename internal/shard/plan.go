@@ -1,7 +1,6 @@
 package shard
 
 import (
-	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"io"
@@ -109,19 +108,18 @@ type Move struct {
 // Moves are the slots that have another owner in q than in p: the keys that become MISSes. They are sorted by the disks'
 // names.
 func (p Plan) Moves(q Plan) []Move {
-	counts := map[[2]string]int{}
+	counts := make([]int, len(p.disks)*len(q.disks))
 	for slot := range Slots {
-		if from, to := p.Owner(slot), q.Owner(slot); from != to {
-			counts[[2]string{from, to}]++
+		counts[p.owner[slot]*len(q.disks)+q.owner[slot]]++
+	}
+	var moves []Move
+	for from, disk := range p.disks {
+		for to, other := range q.disks {
+			if slots := counts[from*len(q.disks)+to]; slots > 0 && disk.Name != other.Name {
+				moves = append(moves, Move{From: disk.Name, To: other.Name, Slots: slots})
+			}
 		}
 	}
-	moves := make([]Move, 0, len(counts))
-	for disks, slots := range counts {
-		moves = append(moves, Move{From: disks[0], To: disks[1], Slots: slots})
-	}
-	slices.SortFunc(moves, func(a, b Move) int {
-		return cmp.Or(strings.Compare(a.From, b.From), strings.Compare(a.To, b.To))
-	})
 	return moves
 }
 

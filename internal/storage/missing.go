@@ -114,9 +114,16 @@ func MissingDisks(s State) []Missing {
 }
 
 // Due are the releases that a person has asked for, or that a disk that is back allows: back has the missing disks that a
-// scout could mount. needsNewPod are the disks that are out of use as long as their pod lives.
-func Due(s State, verbs Verbs, back map[PodDisk]bool, needsNewPod map[PodDisk]bool) []Release {
-	var list []Release
+// scout could mount. failed has the disks that are out of use, since when. What is asked for at a time that has yet to come
+// waits: later is how long; 0 for nothing.
+func Due(s State, verbs Verbs, back map[PodDisk]bool, failed map[PodDisk]time.Time) (list []Release, later time.Duration) {
+	after := func(asked, other time.Time) bool {
+		if left := asked.Sub(s.Now); !asked.IsZero() && left > 0 {
+			later = earlier(later, left+time.Second)
+			return false
+		}
+		return !asked.IsZero() && asked.After(other)
+	}
 	missing := map[PodDisk]Missing{}
 	for _, m := range MissingDisks(s) {
 		missing[m.PodDisk] = m
@@ -133,7 +140,7 @@ func Due(s State, verbs Verbs, back map[PodDisk]bool, needsNewPod map[PodDisk]bo
 				release.Reason, release.Note = "DiskReplaced", fmt.Sprintf("%s of %s gets another volume", disk, name)
 			case isMissing && after(verbs.Readmit[key], m.Since), isMissing && back[key]:
 				release.Reason, release.Note = "DiskBack", fmt.Sprintf("%s of %s is back on %s and takes its place again", disk, name, m.Host)
-			case pod != nil && needsNewPod[key] && after(verbs.Readmit[key], pod.CreationTimestamp.Time):
+			case pod != nil && !failed[key].IsZero() && after(verbs.Readmit[key], failed[key]) && after(verbs.Readmit[key], pod.CreationTimestamp.Time):
 				release.Claims = nil
 				release.Reason, release.Note = "Evicted", fmt.Sprintf("%s makes room for a new pod, so that its repaired %s can come back", name, disk)
 			default:
@@ -142,11 +149,8 @@ func Due(s State, verbs Verbs, back map[PodDisk]bool, needsNewPod map[PodDisk]bo
 			list = append(list, release)
 		}
 	}
-	return merged(list)
+	return merged(list), later
 }
-
-// after is true if a time was asked for and is not before another. Kubernetes' times are whole seconds.
-func after(asked, other time.Time) bool { return !asked.IsZero() && asked.After(other) }
 
 // merged has one release for each pod.
 func merged(list []Release) []Release {

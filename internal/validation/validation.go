@@ -7,7 +7,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -38,17 +37,20 @@ func disks(disks []v1alpha1.Disk, path *field.Path) field.ErrorList {
 	for i, d := range disks {
 		health, path := path.Index(i).Child("health"), path.Index(i).Child("cache")
 		size := d.Size.Value()
-		switch maxSize, minFree := tuning.MaxSize(d), tuning.MinFree(d); {
-		case maxSize > size:
-			errs = append(errs, field.Invalid(path.Child("maxSize"), d.Cache.MaxSize.String(),
+		switch maxSize, minFree := d.Cache.MaxSize, d.Cache.MinFree; {
+		case maxSize != nil && maxSize.Value() > size:
+			errs = append(errs, field.Invalid(path.Child("maxSize"), maxSize.String(),
 				fmt.Sprintf("is more than the disk's size %s: lower it, or leave it out for 90%% of the size", d.Size.String())))
-		case minFree > size-maxSize && d.Cache.MinFree != nil:
-			errs = append(errs, field.Invalid(path.Child("minFree"), d.Cache.MinFree.String(),
-				fmt.Sprintf("with maxSize %s is more than the disk's size %s: lower one of them", bytes(maxSize), d.Size.String())))
+		case minFree != nil && minFree.Value() >= size:
+			errs = append(errs, field.Invalid(path.Child("minFree"), minFree.String(),
+				fmt.Sprintf("is more than the disk's size %s leaves: lower it", d.Size.String())))
+		case maxSize != nil && minFree != nil && maxSize.Value()+minFree.Value() > size:
+			errs = append(errs, field.Invalid(path.Child("minFree"), minFree.String(),
+				fmt.Sprintf("with maxSize %s is more than the disk's size %s: lower one of them", maxSize.String(), d.Size.String())))
 		}
 		if free := d.Health.MinFree; free != nil && !free.IsZero() && tuning.MinFree(d) > 0 && free.Value() >= tuning.MinFree(d) {
 			errs = append(errs, field.Invalid(health.Child("minFree"), free.String(),
-				fmt.Sprintf("is not less than cache.minFree, %s, which nginx keeps free: the disk would be taken out of use as soon as it is as full as it should be; lower it", bytes(tuning.MinFree(d)))))
+				fmt.Sprintf("is not less than cache.minFree, %s, which nginx keeps free: the disk would be taken out of use as soon as it is as full as it should be; lower it", tuning.Bytes(tuning.MinFree(d)))))
 		}
 		if d.Cache.Inactive != "" && tuning.Duration(d.Cache.Inactive) <= 0 {
 			errs = append(errs, field.Invalid(path.Child("inactive"), d.Cache.Inactive, "must be more than 0: objects would be removed at once"))
@@ -60,12 +62,12 @@ func disks(disks []v1alpha1.Disk, path *field.Path) field.ErrorList {
 // memory: nginx makes the keys zones at start; beyond the limit the kernel kills it, again and again.
 func memory(spec v1alpha1.CacheNodeSpec, path *field.Path) field.ErrorList {
 	limit := spec.Pod.Resources.Limits.Memory()
-	needed := tuning.Memory(spec.Disks, tuning.Workers(spec.Pod.Resources.Limits.Cpu()))
+	needed := tuning.Memory(spec.Disks, limit.Value(), tuning.Workers(spec.Pod.Resources.Limits.Cpu()))
 	if limit.IsZero() || needed <= limit.Value() {
 		return nil
 	}
 	message := fmt.Sprintf("the keys zones of all disks are %s together; with nginx's own they need %s and do not fit into the memory limit %s: lower spec.disks[].cache.keysZone or raise spec.pod.resources.limits.memory",
-		bytes(tuning.KeysZones(spec.Disks)), bytes(needed), limit.String())
+		tuning.Bytes(tuning.Sum(tuning.KeysZones(spec.Disks, limit.Value()))), tuning.Bytes(needed), limit.String())
 	for i, d := range spec.Disks {
 		if d.Cache.KeysZone != nil {
 			return field.ErrorList{field.Invalid(path.Child("disks").Index(i).Child("cache", "keysZone"), d.Cache.KeysZone.String(), message)}
@@ -109,8 +111,4 @@ func named(path *field.Path, value string, problems []string) field.ErrorList {
 		errs = append(errs, field.Invalid(path, value, p))
 	}
 	return errs
-}
-
-func bytes(n int64) string {
-	return resource.NewQuantity(n, resource.BinarySI).String()
 }

@@ -30,10 +30,13 @@ func TestValidate(t *testing.T) {
 		},
 		"zones beyond the memory limit, summed up": {
 			"{name: disk1, size: 10Gi}, {name: disk2, size: 10Gi, cache: {keysZone: 60Mi}}, {name: disk3, size: 1Gi, cache: {keysZone: 60Mi}}", origin,
-			"{resources: {limits: {memory: 128Mi}}}", "spec.disks[1].cache.keysZone: Invalid value: \"60Mi\": the keys zones of all disks are 128Mi together",
+			"{resources: {limits: {memory: 128Mi}}}", "spec.disks[1].cache.keysZone: Invalid value: \"60Mi\": the keys zones of all disks are 121Mi together",
 		},
-		"default zones beyond the memory limit": {
-			"{name: disk1, size: 10Ti}", origin, "{resources: {limits: {memory: 1Gi}}}", "spec.pod.resources.limits[memory]",
+		"default zones fit into the memory limit": {
+			"{name: disk1, size: 10Ti}", origin, "{resources: {limits: {memory: 1Gi}}}", "",
+		},
+		"no zone would fit": {
+			"{name: disk1, size: 10Ti}", origin, "{resources: {limits: {memory: 16Mi}}}", "spec.pod.resources.limits[memory]: Invalid value: \"16Mi\": the keys zones of all disks are 8Mi together",
 		},
 		"more cache than disk": {
 			"{name: disk1, size: 10Gi, cache: {maxSize: 11Gi}}", origin, "{}", "spec.disks[0].cache.maxSize",

@@ -155,6 +155,16 @@ var refused = map[string]struct {
 	"no pod at a time":              {fields{"rollout.maxUnavailable": "0"}, "must be a number from 1 to 1000 or a percentage"},
 	"workers that never end":        {fields{"rollout.workerShutdownTimeout": "25h"}, "must be from 1s to 24h"},
 	"a canary for ever":             {fields{"rollout.canary": "{seconds: 100000}"}, "spec.rollout.canary.seconds"},
+	"a path beside a class":         {fields{"disks": "[{name: disk1, size: 1Gi, storageClassName: a, localPath: {path: /mnt/a}}]"}, "cannot be set beside storageClassName"},
+	"one path twice":                {fields{"disks": "[{name: disk1, size: 1Gi, localPath: {path: /mnt/a}}, {name: disk2, size: 1Gi, localPath: {path: /mnt/a}}]"}, "no two may have the same localPath.path"},
+	"a relative path":               {fields{"disks": "[{name: disk1, size: 1Gi, localPath: {path: mnt/a}}]"}, "must be an absolute path"},
+	"the root":                      {fields{"disks": "[{name: disk1, size: 1Gi, localPath: {path: /}}]"}, "spec.disks[0].localPath.path"},
+	"a way up":                      {fields{"disks": "[{name: disk1, size: 1Gi, localPath: {path: /mnt/../etc}}]"}, "must be an absolute path"},
+	"a slash at the end":            {fields{"disks": "[{name: disk1, size: 1Gi, localPath: {path: /mnt/a/}}]"}, "must be an absolute path"},
+	"no path":                       {fields{"disks": "[{name: disk1, size: 1Gi, localPath: {}}]"}, "spec.disks[0].localPath.path"},
+	"more than all keys":            {fields{"rollout.maxKeyMovement": "101"}, "spec.rollout.maxKeyMovement"},
+	"a node lost in no time":        {fields{"disruption.nodeLossAfter": "1s"}, "must be from 10s to 24h, or 0s to switch it off"},
+	"a disk lost in no time":        {fields{"disruption.diskLossAfter": "1s"}, "must be from 10s to 24h, or 0s to switch it off"},
 	"a privileged port":             {fields{"listen.port": "80"}, "spec.listen.port"},
 	"an unknown log level":          {fields{"logs.level": "Loud"}, "spec.logs.level"},
 	"our own label":                 {fields{"pod.labels": "{app.kubernetes.io/name: x}"}, "the operator's own"},
@@ -191,6 +201,11 @@ var accepted = map[string]fields{
 	"POST with Method":            {"cache.methods": "[GET, POST]", "cache.key": "[Method, Host, RequestURI]"},
 	"never stale":                 {"cache.useStale": "[]"},
 	"nothing valid by itself":     {"cache.valid": "[]"},
+	"local paths":                 {"disks": "[{name: disk1, size: 1Gi, localPath: {path: /mnt/disk-1.a}}, {name: disk2, size: 1Gi, localPath: {path: /srv/cache/2, requireMountPoint: false}}]"},
+	"a path and a class":          {"disks": "[{name: disk1, size: 1Gi, localPath: {path: /mnt/a}}, {name: disk2, size: 1Gi, storageClassName: b}]"},
+	"one pod a node":              {"placement": "{perNode: true}"},
+	"no key may move":             {"rollout.maxKeyMovement": "0"},
+	"nothing is ever lost":        {"disruption": "{nodeLossAfter: 0s, diskLossAfter: 0s}"},
 	"a percentage":                {"disruption.maxUnavailable": "25%"},
 	"no disruption":               {"disruption.maxUnavailable": "0"},
 	"a load balancer":             {"service": "{type: LoadBalancer, loadBalancerClass: x/y, externalTrafficPolicy: Local}"},
@@ -264,18 +279,21 @@ func TestRules(t *testing.T) {
 func TestTransitionRules(t *testing.T) {
 	c := apiserver.Client(t, apiserver.Start(t))
 	ctx := context.Background()
-	if err := c.Create(ctx, object(t, "edge", fields{"disks": "[{name: disk1, size: 1024Mi, storageClassName: a}, {name: disk2, size: 1Gi}]"})); err != nil {
+	if err := c.Create(ctx, object(t, "edge", fields{"disks": "[{name: disk1, size: 1024Mi, storageClassName: a}, {name: disk2, size: 1Gi}, {name: disk9, size: 1Gi, localPath: {path: /mnt/a}}]"})); err != nil {
 		t.Fatal(err)
 	}
+	const local = "{name: disk9, size: 1Gi, localPath: {path: /mnt/a}}"
 	tests := map[string]struct{ disks, want string }{
-		"another order, size in other words": {"[{name: disk2, size: 1Gi}, {name: disk1, size: 1Gi, storageClassName: a}]", ""},
-		"other threads":                      {"[{name: disk1, size: 1Gi, storageClassName: a, threadPool: {threads: 3}}, {name: disk2, size: 1Gi}]", ""},
-		"one more":                           {"[{name: disk1, size: 1Gi, storageClassName: a}, {name: disk2, size: 1Gi}, {name: disk3, size: 1Gi}]", "not supported yet"},
-		"one less":                           {"[{name: disk1, size: 1Gi, storageClassName: a}]", "not supported yet"},
-		"another":                            {"[{name: disk1, size: 1Gi, storageClassName: a}, {name: disk3, size: 1Gi}]", "not supported yet"},
-		"another size":                       {"[{name: disk1, size: 2Gi, storageClassName: a}, {name: disk2, size: 1Gi}]", "size: cannot be changed yet"},
-		"another class":                      {"[{name: disk1, size: 1Gi, storageClassName: b}, {name: disk2, size: 1Gi}]", "storageClassName: cannot be changed yet"},
-		"no class any more":                  {"[{name: disk1, size: 1Gi}, {name: disk2, size: 1Gi}]", "storageClassName: cannot be changed yet"},
+		"another order, size in other words": {"[{name: disk2, size: 1Gi}, " + local + ", {name: disk1, size: 1Gi, storageClassName: a}]", ""},
+		"other threads":                      {"[{name: disk1, size: 1Gi, storageClassName: a, threadPool: {threads: 3}}, {name: disk2, size: 1Gi}, " + local + "]", ""},
+		"one more":                           {"[{name: disk1, size: 1Gi, storageClassName: a}, {name: disk2, size: 1Gi}, " + local + ", {name: disk3, size: 1Gi}]", ""},
+		"one less":                           {"[{name: disk1, size: 1Gi, storageClassName: a}]", ""},
+		"another size":                       {"[{name: disk1, size: 2Gi, storageClassName: a}, {name: disk2, size: 512Mi}]", ""},
+		"a mere folder will do":              {"[{name: disk9, size: 1Gi, localPath: {path: /mnt/a, requireMountPoint: false}}]", ""},
+		"another class":                      {"[{name: disk1, size: 1Gi, storageClassName: b}, {name: disk2, size: 1Gi}]", "storageClassName: a volume cannot change its class"},
+		"no class any more":                  {"[{name: disk1, size: 1Gi}, {name: disk2, size: 1Gi}]", "storageClassName: a volume cannot change its class"},
+		"another path":                       {"[{name: disk9, size: 1Gi, localPath: {path: /mnt/b}}]", "localPath: a volume cannot change its path"},
+		"no path any more":                   {"[{name: disk9, size: 1Gi}]", "localPath: a volume cannot change its path"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"path/filepath"
@@ -19,16 +20,16 @@ type Monitor struct {
 	// Observed is called for each sample.
 	Observed func(Sample)
 
-	mutex      sync.Mutex
-	prober     *Prober
-	thresholds Thresholds
-	state      State
-	wake       chan struct{}
+	mutex  sync.Mutex
+	prober *Prober
+	limits Limits
+	state  State
+	wake   chan struct{}
 }
 
 // NewMonitor makes a monitor that does nothing until Run.
-func NewMonitor(prober *Prober, thresholds Thresholds) *Monitor {
-	return &Monitor{prober: prober, thresholds: thresholds, state: State{Status: Starting}, wake: make(chan struct{}, 1)}
+func NewMonitor(prober *Prober, limits Limits) *Monitor {
+	return &Monitor{prober: prober, limits: limits, state: State{Status: Starting}, wake: make(chan struct{}, 1)}
 }
 
 // State is what is known of the disk now.
@@ -39,10 +40,10 @@ func (m *Monitor) State() State {
 }
 
 // Configure changes the thresholds, and the rules of the next probe.
-func (m *Monitor) Configure(thresholds Thresholds, rules Rules) {
+func (m *Monitor) Configure(limits Limits, rules Rules) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
-	m.thresholds = thresholds
+	m.limits = limits
 	if p := m.prober; p.Rules != rules { // a probe that is under way keeps its own
 		m.prober = &Prober{Disk: p.Disk, Dir: p.Dir, NodeDir: p.NodeDir, Devices: p.Devices, Owner: p.Owner, Rules: rules}
 	}
@@ -102,12 +103,12 @@ func (m *Monitor) Run(ctx context.Context) {
 func (m *Monitor) timeout() time.Duration {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
-	return m.thresholds.Timeout
+	return m.limits(m.state.Usage.Size).Timeout
 }
 
 func (m *Monitor) probe() Sample {
 	m.mutex.Lock()
-	prober, state, thresholds := m.prober, m.state, m.thresholds
+	prober, state, thresholds := m.prober, m.state, m.limits(m.state.Usage.Size)
 	m.mutex.Unlock()
 	if state.Status == Failed && state.Reason == Full {
 		cache := filepath.Join(prober.Dir, naming.OwnFolder, cacheFolder)
@@ -122,8 +123,9 @@ func (m *Monitor) probe() Sample {
 func (m *Monitor) observe(s Sample) time.Duration {
 	m.mutex.Lock()
 	before := m.state
-	m.state = before.Next(s, m.thresholds)
-	after, delay := m.state, m.state.Delay(m.thresholds)
+	thresholds := m.limits(cmp.Or(s.Usage.Size, before.Usage.Size))
+	m.state = before.Next(s, thresholds)
+	after, delay := m.state, m.state.Delay(thresholds)
 	m.mutex.Unlock()
 	if m.Observed != nil {
 		m.Observed(s)

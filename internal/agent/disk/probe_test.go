@@ -93,6 +93,7 @@ func TestProbe(t *testing.T) {
 		stranger.Abandoned = "default/edge"
 		expect(t, stranger, "")
 		must(t, os.RemoveAll(filepath.Join(p.Dir, naming.OwnFolder)))
+		p = again(p)
 		expect(t, p, "")
 	})
 	t.Run("read-only, and back", func(t *testing.T) {
@@ -192,7 +193,7 @@ func TestMonitor(t *testing.T) {
 	// A pipe that nobody writes to stands for the mark: to open it hangs.
 	pipe := filepath.Join(p.Dir, naming.OwnFolder, ownerFile)
 	quick := Thresholds{Interval: 20 * time.Millisecond, Timeout: 50 * time.Millisecond, Failures: 2, Successes: 3}
-	m := NewMonitor(p, quick)
+	m := NewMonitor(p, always(quick))
 	var mutex sync.Mutex
 	var seen []Sample
 	m.Observed = func(s Sample) { mutex.Lock(); defer mutex.Unlock(); seen = append(seen, s) }
@@ -244,7 +245,7 @@ func TestMonitor(t *testing.T) {
 func TestMonitorStops(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan struct{})
-	m := NewMonitor(prober(t), limits)
+	m := NewMonitor(prober(t), always(limits))
 	go func() { m.Run(ctx); close(done) }()
 	cancel()
 	select {

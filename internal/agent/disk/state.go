@@ -90,6 +90,9 @@ type Thresholds struct {
 	MinFreeInodes int
 }
 
+// Limits are the thresholds for a file system of a size in bytes; 0 while it is not known.
+type Limits func(size int64) Thresholds
+
 const (
 	// flapTime: a disk that fails this soon after its return must prove itself longer.
 	flapTime = 10 * time.Minute

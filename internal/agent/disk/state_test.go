@@ -122,3 +122,6 @@ func TestProperties(t *testing.T) {
 		}
 	}
 }
+
+// always are thresholds that do not follow from the size.
+func always(t Thresholds) Limits { return func(int64) Thresholds { return t } }

@@ -51,6 +51,19 @@ func Workers(dir string) (int32, error) {
 	return int32(min((milli+999)/1000, 1024)), nil
 }
 
+// Memory is the memory limit of nginx's container in bytes; without a limit, what the node has for pods.
+func Memory(dir string) (int64, error) {
+	text, err := os.ReadFile(filepath.Join(dir, naming.MemoryLimitFile)) //nolint:gosec // the path is ours
+	if err != nil {
+		return 0, err
+	}
+	bytes, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+	if err != nil || bytes <= 0 {
+		return 0, fmt.Errorf("%s: %q is no number of bytes", naming.MemoryLimitFile, text)
+	}
+	return bytes, nil
+}
+
 // Resolvers are the DNS servers of a resolv.conf, as nginx takes them.
 func Resolvers(resolvConf string) ([]string, error) {
 	config, err := dns.ClientConfigFromFile(resolvConf)

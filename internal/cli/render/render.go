@@ -2,10 +2,8 @@
 package render
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -13,15 +11,14 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/yaml"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/apply"
+	"github.com/cachenode/cachenode-operator/internal/cli/file"
 	"github.com/cachenode/cachenode-operator/internal/manifest"
 	nginxcache "github.com/cachenode/cachenode-operator/internal/nginx/cache"
-	"github.com/cachenode/cachenode-operator/internal/schema"
 	"github.com/cachenode/cachenode-operator/internal/tuning"
 	"github.com/cachenode/cachenode-operator/internal/validation"
 )
@@ -71,7 +68,7 @@ func (o options) run(in io.Reader, out, warnings io.Writer) error {
 	if o.output != "conf" && o.output != "yaml" {
 		return fmt.Errorf("--output %s: want conf or yaml", o.output)
 	}
-	nodes, err := o.read(in)
+	nodes, err := file.Read(o.file, in)
 	if err != nil {
 		return err
 	}
@@ -84,63 +81,6 @@ func (o options) run(in io.Reader, out, warnings io.Writer) error {
 		}
 	}
 	return nil
-}
-
-// read reads every CacheNode in the file. Other kinds are passed over, as such a file may hold the origin too.
-func (o options) read(in io.Reader) ([]*v1alpha1.CacheNode, error) {
-	if o.file != "-" {
-		file, err := os.Open(o.file)
-		if err != nil {
-			return nil, err
-		}
-		defer func() { _ = file.Close() }()
-		in = file
-	}
-	var nodes []*v1alpha1.CacheNode
-	var problems []error
-	documents := utilyaml.NewYAMLReader(bufio.NewReader(in))
-	for {
-		document, err := documents.Read()
-		if errors.Is(err, io.EOF) {
-			break
-		}
-		if err != nil {
-			return nil, err
-		}
-		if len(bytes.TrimSpace(document)) == 0 {
-			continue
-		}
-		if kind := kindOf(document); kind != "" && kind != "CacheNode" {
-			continue
-		}
-		node, errs, err := schema.Decode(document)
-		if err != nil {
-			return nil, err
-		}
-		if len(errs) == 0 {
-			errs = validation.Validate(node)
-		}
-		for _, e := range errs {
-			problems = append(problems, e)
-		}
-		nodes = append(nodes, node)
-	}
-	if len(problems) > 0 {
-		return nil, errors.Join(problems...)
-	}
-	if len(nodes) == 0 {
-		return nil, fmt.Errorf("%s: no CacheNode in it", o.file)
-	}
-	return nodes, nil
-}
-
-// kindOf is the kind of a document; "" where it cannot be told.
-func kindOf(document []byte) string {
-	var object metav1.TypeMeta
-	if yaml.Unmarshal(document, &object) != nil {
-		return ""
-	}
-	return object.Kind
 }
 
 func (o options) render(node *v1alpha1.CacheNode, out, warnings io.Writer) error {
@@ -157,6 +97,7 @@ func (o options) render(node *v1alpha1.CacheNode, out, warnings io.Writer) error
 	}
 	config, err := nginxcache.Render(nginxcache.Input{Node: n, Facts: nginxcache.Facts{
 		Workers: tuning.Workers(node.Spec.Pod.Resources.Limits.Cpu()), Resolvers: o.resolvers,
+		Memory: node.Spec.Pod.Resources.Limits.Memory().Value(),
 	}})
 	if err != nil {
 		return err

@@ -13,6 +13,7 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/cli/connect"
+	"github.com/cachenode/cachenode-operator/internal/cli/podmetrics"
 )
 
 // New makes the command.
@@ -47,11 +48,11 @@ func run(ctx context.Context, cluster *connect.Cluster, name string, out io.Writ
 	for _, p := range node.Status.Pods {
 		pods = append(pods, p.Name)
 	}
-	return write(out, node, readNumbers(ctx, cluster, pods))
+	return write(out, node, podmetrics.Read(ctx, cluster, pods))
 }
 
 // write writes what the status and the pods' numbers say. It is pure but for the writer.
-func write(out io.Writer, node *v1alpha1.CacheNode, numbers map[string]podNumbers) error {
+func write(out io.Writer, node *v1alpha1.CacheNode, numbers map[string]podmetrics.Pod) error {
 	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionAccepted, v1alpha1.ConditionDegraded} {
 		c := meta.FindStatusCondition(node.Status.Conditions, kind)
 		if c == nil {
@@ -68,7 +69,7 @@ func write(out io.Writer, node *v1alpha1.CacheNode, numbers map[string]podNumber
 			state, share := stateOf(pod, disk)
 			used, ratio := "-", "-"
 			if n, ok := numbers[pod.Name][disk.Name]; ok {
-				used, ratio = n.used(), n.hitRatio()
+				used, ratio = n.Used(), n.HitRatio()
 			}
 			_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", pod.Name, orDash(pod.Node), orDash(pod.Revision), disk.Name, state, share, used, ratio)
 		}

@@ -8,6 +8,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/cli/podmetrics"
 )
 
 func TestWrite(t *testing.T) {
@@ -27,7 +28,7 @@ func TestWrite(t *testing.T) {
 			{Type: v1alpha1.ConditionDegraded, Status: "True", Reason: "DiskFailed", Message: "edge-1: disk2"},
 		},
 	}}
-	numbers := map[string]podNumbers{"edge-0": {"disk1": {size: 2 << 30, usedBytes: 1 << 30, hits: 3, requests: 4}}}
+	numbers := map[string]podmetrics.Pod{"edge-0": {"disk1": {Size: 2 << 30, UsedBytes: 1 << 30, Hits: 3, Requests: 4}}}
 	var out strings.Builder
 	if err := write(&out, node, numbers); err != nil {
 		t.Fatal(err)
@@ -47,27 +48,5 @@ edge-2: the agent does not answer
 `, "\n")
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
-	}
-}
-
-func TestParse(t *testing.T) {
-	numbers, err := parse(strings.NewReader(`
-# TYPE cachenode_disk_size_bytes gauge
-cachenode_disk_size_bytes{disk="disk1"} 1000
-# TYPE cachenode_disk_used_bytes gauge
-cachenode_disk_used_bytes{disk="disk1"} 250
-# TYPE cachenode_requests_total counter
-cachenode_requests_total{disk="disk1",cache="HIT"} 6
-cachenode_requests_total{disk="disk1",cache="STALE"} 2
-cachenode_requests_total{disk="disk1",cache="MISS"} 2
-cachenode_requests_total{disk="disk1",cache="OTHER_DISK"} 90
-cachenode_requests_total{disk="disk2",cache="MISS"} 1
-`))
-	want := podNumbers{"disk1": {size: 1000, usedBytes: 250, hits: 8, requests: 10}, "disk2": {requests: 1}}
-	if diff := cmp.Diff(want, numbers, cmp.AllowUnexported(diskNumbers{})); diff != "" || err != nil {
-		t.Errorf("error %v (-want +got)\n%s", err, diff)
-	}
-	if _, err := parse(strings.NewReader("<html>")); err == nil {
-		t.Error("a page of another kind is taken")
 	}
 }

@@ -37,13 +37,15 @@ func (r renderer) threadPools() conf.Block {
 // that the last step is a rename and not a copy.
 func (r renderer) cachePaths() conf.Block {
 	var block conf.Block
+	zones := r.keysZones()
 	for _, d := range r.disks {
+		d = tuning.Measured(d, r.Facts.Sizes[d.Name])
 		parameter := func(name string, value conf.Literal) conf.Argument { return conf.Literal(name+"=") + value }
 		args := []conf.Argument{
 			conf.Literal(naming.CacheDir(d.Name)),
 			parameter("levels", levels(r.Input)),
-			parameter("keys_zone", conf.Literal(naming.Zone(d.Name))+":"+conf.Size(tuning.KeysZone(d))),
-			parameter("max_size", conf.Offset(r.maxSize(d))),
+			parameter("keys_zone", conf.Literal(naming.Zone(d.Name))+":"+conf.Size(zones[d.Name])),
+			parameter("max_size", conf.Offset(tuning.MaxSize(d))),
 		}
 		if free := tuning.MinFree(d); free > 0 {
 			args = append(args, parameter("min_free", conf.Offset(free)))
@@ -56,13 +58,14 @@ func (r renderer) cachePaths() conf.Block {
 	return block
 }
 
-// maxSize is tuning's, but never more than the file system has room for: one that is smaller than its claim would fill up.
-func (r renderer) maxSize(d v1alpha1.Disk) int64 {
-	limit := tuning.MaxSize(d)
-	if size, known := r.Facts.Sizes[d.Name]; known {
-		limit = min(limit, max(size-max(tuning.MinFree(d), size/20), 1<<20)>>20<<20)
+// keysZones are those of all disks, also of those that have failed: the others' must not change with them, as a zone of
+// another size is a new and empty one.
+func (r renderer) keysZones() map[string]int64 {
+	disks := make([]v1alpha1.Disk, len(r.Spec.Disks))
+	for i, d := range r.Spec.Disks {
+		disks[i] = tuning.Measured(d, r.Facts.Sizes[d.Name])
 	}
-	return limit
+	return tuning.KeysZones(disks, r.Facts.Memory)
 }
 
 // otherDisk leads from a disk to the next: where a request goes whose own disk fails, until the disk leaves the

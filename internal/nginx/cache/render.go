@@ -39,6 +39,8 @@ type Facts struct {
 	Certificate string
 	// Sizes are the sizes of file systems in bytes, by disk, where they are known: a cache is never larger than its disk.
 	Sizes map[string]int64
+	// Memory is nginx's memory limit in bytes; 0 where it is not known.
+	Memory int64
 }
 
 // Config is a rendered configuration.

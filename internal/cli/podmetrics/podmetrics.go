@@ -1,4 +1,5 @@
-package status
+// Package podmetrics asks the pods of a CacheNode for their metrics, for the plugin's verbs that show numbers.
+package podmetrics
 
 import (
 	"bytes"
@@ -19,30 +20,30 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// diskNumbers are what the metrics of a pod say of a disk.
-type diskNumbers struct{ size, usedBytes, hits, requests float64 }
+// Disk are what the metrics of a pod say of a disk.
+type Disk struct{ Size, UsedBytes, Hits, Requests float64 }
 
-// podNumbers are those of a pod, by disk.
-type podNumbers map[string]diskNumbers
+// Pod are those of a pod, by disk.
+type Pod map[string]Disk
 
-func (n diskNumbers) used() string {
-	if n.size == 0 {
+func (n Disk) Used() string {
+	if n.Size == 0 {
 		return "-"
 	}
-	return fmt.Sprintf("%.0f%% of %.1f GiB", 100*n.usedBytes/n.size, n.size/(1<<30))
+	return fmt.Sprintf("%.0f%% of %.1f GiB", 100*n.UsedBytes/n.Size, n.Size/(1<<30))
 }
 
-func (n diskNumbers) hitRatio() string {
-	if n.requests == 0 {
+func (n Disk) HitRatio() string {
+	if n.Requests == 0 {
 		return "-"
 	}
-	return fmt.Sprintf("%.1f%%", 100*n.hits/n.requests)
+	return fmt.Sprintf("%.1f%%", 100*n.Hits/n.Requests)
 }
 
-// readNumbers asks the pods for their metrics, some at a time. A pod that does not answer is left out.
-func readNumbers(ctx context.Context, cluster *connect.Cluster, pods []string) map[string]podNumbers {
+// Read asks the pods for their metrics, some at a time. A pod that does not answer is left out.
+func Read(ctx context.Context, cluster *connect.Cluster, pods []string) map[string]Pod {
 	var mutex sync.Mutex
-	all := map[string]podNumbers{}
+	all := map[string]Pod{}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(16)
 	for _, pod := range pods {
@@ -67,14 +68,14 @@ func readNumbers(ctx context.Context, cluster *connect.Cluster, pods []string) m
 }
 
 // parse reads the agent's metrics.
-func parse(text io.Reader) (podNumbers, error) {
+func parse(text io.Reader) (Pod, error) {
 	parser := expfmt.NewTextParser(model.LegacyValidation)
 	families, err := parser.TextToMetricFamilies(text)
 	if err != nil {
 		return nil, err
 	}
-	numbers := podNumbers{}
-	each := func(family string, add func(n *diskNumbers, cache string, value float64)) {
+	numbers := Pod{}
+	each := func(family string, add func(n *Disk, cache string, value float64)) {
 		for _, m := range families[family].GetMetric() {
 			disk := label(m, "disk")
 			n := numbers[disk]
@@ -82,16 +83,16 @@ func parse(text io.Reader) (podNumbers, error) {
 			numbers[disk] = n
 		}
 	}
-	each("cachenode_disk_size_bytes", func(n *diskNumbers, _ string, v float64) { n.size = v })
-	each("cachenode_disk_used_bytes", func(n *diskNumbers, _ string, v float64) { n.usedBytes = v })
-	each("cachenode_requests_total", func(n *diskNumbers, cache string, v float64) {
+	each("cachenode_disk_size_bytes", func(n *Disk, _ string, v float64) { n.Size = v })
+	each("cachenode_disk_used_bytes", func(n *Disk, _ string, v float64) { n.UsedBytes = v })
+	each("cachenode_requests_total", func(n *Disk, cache string, v float64) {
 		switch cache { // what went past the disk was counted one by one, the others were sampled
 		case metrics.OtherDisk, metrics.Uncached:
 			return
 		}
-		n.requests += v
+		n.Requests += v
 		if metrics.IsHit(cache) {
-			n.hits += v
+			n.Hits += v
 		}
 	})
 	return numbers, nil

@@ -1,0 +1,111 @@
+// Package disk has the plugin's verbs for single disks of a pod. Each sets an annotation on the CacheNode, which a manifest
+// can carry just as well; the operator does the work.
+package disk
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/cli/connect"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+)
+
+// New makes the command.
+func New() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "disk",
+		Short: "Take a disk of a pod out of use, bring it back, or give it another volume",
+		Args:  cobra.NoArgs,
+	}
+	command.AddCommand(
+		verb(naming.Drain, "Take disks of a pod out of use; their files stay", `Take disks of a pod out of use. Their keys go to the pod's other disks by a reload, and no pod restarts. The files stay: a
+disk that is readmitted finds them again.`),
+		verb(naming.Readmit, "Bring disks of a pod back that were drained, missing or repaired", `Bring disks of a pod back. One that was drained is used again. One that could not be mounted when the pod started, and has a
+placeholder in its place, is tried again: the pod is made anew. One that failed, and cannot come back as long as the pod has
+it mounted, is repaired, you say: the pod is evicted once. A file system that was shut down must be mounted again on the node as soon as
+the pod is gone; the new pod waits for it. All of it as the disruption budget allows.`),
+		verb(naming.Replace, "Give disks of a pod new volumes, for disks that were exchanged", `Give disks of a pod new volumes. The pod is evicted, as the disruption budget allows; the claims of these disks and their
+volumes are let go of, and the new pod gets new ones on the same node, where its other disks are. Mount the new disk before, or as
+soon as the pod is gone.`),
+	)
+	return command
+}
+
+func verb(v naming.Verb, short, long string) *cobra.Command {
+	command := &cobra.Command{
+		Use:   string(v) + " POD DISK...",
+		Short: short,
+		Long: long + `
+
+The same can be said without this program: the annotation ` + string(v) + `.cachenode.io/POD.DISK on the CacheNode` + meaning(v),
+		Example: "  kubectl cachenode disk " + string(v) + " edge-1 disk2",
+		Args:    cobra.MinimumNArgs(2),
+	}
+	flags := connect.Add(command)
+	command.RunE = func(command *cobra.Command, args []string) error {
+		cluster, err := flags.Connect()
+		if err != nil {
+			return err
+		}
+		return run(command.Context(), cluster, v, args[0], args[1:], time.Now(), command.OutOrStdout())
+	}
+	return command
+}
+
+func meaning(v naming.Verb) string {
+	if v == naming.Drain {
+		return ", as long as it is there."
+	}
+	return ", with the time\nof now as its value, such as 2026-11-21T12:00:00Z. Pods, claims and failures that are newer are left alone."
+}
+
+func run(ctx context.Context, cluster *connect.Cluster, v naming.Verb, pod string, disks []string, now time.Time, out io.Writer) error {
+	node, err := find(ctx, cluster, pod)
+	if err != nil {
+		return err
+	}
+	before := node.DeepCopy()
+	if node.Annotations == nil {
+		node.Annotations = map[string]string{}
+	}
+	for _, disk := range disks {
+		if !slices.ContainsFunc(node.Spec.Disks, func(d v1alpha1.Disk) bool { return d.Name == disk }) {
+			return fmt.Errorf("CacheNode %s has no disk %q", node.Name, disk)
+		}
+		if v == naming.Readmit {
+			delete(node.Annotations, naming.Drain.Annotation(pod, disk))
+		}
+		node.Annotations[v.Annotation(pod, disk)] = now.UTC().Format(time.RFC3339)
+	}
+	if err := cluster.Patch(ctx, node, client.MergeFrom(before), client.FieldOwner("kubectl-cachenode")); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(out, "cachenode/%s: %s %s of %s\n", node.Name, v, strings.Join(disks, ", "), pod)
+	return err
+}
+
+// find is the CacheNode of a pod, which need not be there.
+func find(ctx context.Context, cluster *connect.Cluster, pod string) (*v1alpha1.CacheNode, error) {
+	i := strings.LastIndex(pod, "-")
+	if i < 0 {
+		return nil, fmt.Errorf("%s is no pod of a CacheNode: want a name such as edge-1", pod)
+	}
+	node := &v1alpha1.CacheNode{}
+	if err := cluster.Get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: pod[:i]}, node); err != nil {
+		return nil, err
+	}
+	ordinal, ok := naming.Ordinal(node.Name, pod)
+	if replicas := int(ptr.Deref(node.Spec.Replicas, 1)); !ok || ordinal >= replicas {
+		return nil, fmt.Errorf("CacheNode %s has %d pods, and %s is none of them", node.Name, replicas, pod)
+	}
+	return node, nil
+}

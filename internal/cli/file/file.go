@@ -1,0 +1,88 @@
+// Package file reads CacheNodes from files, for the plugin's verbs that take one.
+package file
+
+import (
+	"bufio"
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
+	"sigs.k8s.io/yaml"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/schema"
+	"github.com/cachenode/cachenode-operator/internal/validation"
+)
+
+// Read reads every CacheNode in a file, - for what in reads. Other kinds are passed over, as such a file may hold the origin too.
+func Read(path string, in io.Reader) ([]*v1alpha1.CacheNode, error) {
+	if path != "-" {
+		opened, err := os.Open(path) //nolint:gosec // the user's choice
+		if err != nil {
+			return nil, err
+		}
+		defer func() { _ = opened.Close() }()
+		in = opened
+	}
+	var nodes []*v1alpha1.CacheNode
+	var problems []error
+	documents := utilyaml.NewYAMLReader(bufio.NewReader(in))
+	for {
+		document, err := documents.Read()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			return nil, err
+		}
+		if len(bytes.TrimSpace(document)) == 0 {
+			continue
+		}
+		if kind := kindOf(document); kind != "" && kind != "CacheNode" {
+			continue
+		}
+		node, errs, err := schema.Decode(document)
+		if err != nil {
+			return nil, err
+		}
+		if len(errs) == 0 {
+			errs = validation.Validate(node)
+		}
+		for _, e := range errs {
+			problems = append(problems, e)
+		}
+		nodes = append(nodes, node)
+	}
+	if len(problems) > 0 {
+		return nil, errors.Join(problems...)
+	}
+	if len(nodes) == 0 {
+		return nil, fmt.Errorf("%s: no CacheNode in it", path)
+	}
+	return nodes, nil
+}
+
+// kindOf is the kind of a document; "" where it cannot be told.
+func kindOf(document []byte) string {
+	var object metav1.TypeMeta
+	if yaml.Unmarshal(document, &object) != nil {
+		return ""
+	}
+	return object.Kind
+}
+
+// One reads the only CacheNode in a file.
+func One(path string, in io.Reader) (*v1alpha1.CacheNode, error) {
+	nodes, err := Read(path, in)
+	if err != nil {
+		return nil, err
+	}
+	if len(nodes) != 1 {
+		return nil, fmt.Errorf("%s: %d CacheNodes in it, want one", path, len(nodes))
+	}
+	return nodes[0], nil
+}

@@ -1,0 +1,134 @@
+package tuning
+
+import (
+	"fmt"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+)
+
+const mebibyte = 1 << 20
+
+// Measured is the disk as it is: never larger than its file system. measured is in bytes, 0 where it is not known. Limits
+// that the spec leaves open follow from it.
+func Measured(d v1alpha1.Disk, measured int64) v1alpha1.Disk {
+	if measured > 0 && measured < d.Size.Value() {
+		d.Size = *resource.NewQuantity(measured, resource.BinarySI)
+	}
+	return d
+}
+
+// MaxSize is the bytes that a disk's cache files may take: by default 90% of the disk, or what minFree leaves; never more
+// than that leaves.
+func MaxSize(d v1alpha1.Disk) int64 {
+	limit := percentOf(d.Size.Value(), 90)
+	if d.Cache.MaxSize != nil {
+		limit = d.Cache.MaxSize.Value()
+	}
+	return max(min(limit, d.Size.Value()-MinFree(d))/mebibyte*mebibyte, mebibyte)
+}
+
+// MinFree is the bytes of a disk that nginx keeps free: by default 5% of the disk. It is room for responses that are being
+// written, whose files count only when they are complete, and for the time until nginx looks again, 10 s at most.
+func MinFree(d v1alpha1.Disk) int64 {
+	if d.Cache.MinFree != nil {
+		return d.Cache.MinFree.Value()
+	}
+	return wholeMebibytes(percentOf(d.Size.Value(), 5))
+}
+
+// KeysZone is the bytes of a disk's index: by default a 4096th of the disk, the article's 256 MiB for 1 TiB, which is
+// room for as many objects of half a mebibyte as the disk holds. It depends on nothing that can be changed in a running
+// nginx, as a zone of another size is a new and empty one.
+func KeysZone(d v1alpha1.Disk) int64 {
+	if d.Cache.KeysZone != nil {
+		return d.Cache.KeysZone.Value()
+	}
+	return min(max(wholeMebibytes(d.Size.Value()/4096), 8*mebibyte), 4096*mebibyte)
+}
+
+// KeysZones is the bytes of the index of each disk within a memory limit; 0 for none. Those that the spec leaves open take
+// together at most half of the limit, in proportion: a larger index is of no use to a cache without memory for pages.
+func KeysZones(disks []v1alpha1.Disk, memory int64) map[string]int64 {
+	zones := map[string]int64{}
+	var given, open int64
+	for _, d := range disks {
+		zones[d.Name] = KeysZone(d)
+		if d.Cache.KeysZone != nil {
+			given += zones[d.Name]
+		} else {
+			open += zones[d.Name]
+		}
+	}
+	room := max(memory/2-given, 0)
+	if memory <= 0 || open <= room {
+		return zones
+	}
+	for _, d := range disks {
+		if d.Cache.KeysZone == nil {
+			share := float64(zones[d.Name]) / float64(open)
+			zones[d.Name] = max(wholeMebibytes(int64(share*float64(room))), mebibyte)
+		}
+	}
+	return zones
+}
+
+// EjectBelow is the bytes of free space below which a disk is taken out of use: by default 2% of the disk, or half of
+// what nginx keeps free, where that is less.
+func EjectBelow(d v1alpha1.Disk) int64 {
+	if d.Health.MinFree != nil {
+		return d.Health.MinFree.Value()
+	}
+	below := percentOf(d.Size.Value(), 2)
+	if free := MinFree(d); free > 0 {
+		below = min(below, free/2)
+	}
+	return below
+}
+
+// Memory is the bytes that nginx takes at least within a limit, besides the page cache: the keys zones, the connections that
+// each worker prepares, and some for everything else. Without a CPU limit the number of workers is not known; one is
+// counted.
+func Memory(disks []v1alpha1.Disk, limit int64, workers int32) int64 {
+	const perWorker, base = 8 * mebibyte, 8 * mebibyte
+	return Sum(KeysZones(disks, limit)) + int64(max(workers, 1))*perWorker + base
+}
+
+// Sum adds the zones up.
+func Sum(zones map[string]int64) int64 {
+	var sum int64
+	for _, zone := range zones {
+		sum += zone
+	}
+	return sum
+}
+
+// Contradictions are the limits that the spec gives a disk and that its file system cannot hold, with the arithmetic.
+func Contradictions(d v1alpha1.Disk, measured int64) []string {
+	if measured <= 0 {
+		return nil
+	}
+	var list []string
+	is := Measured(d, measured)
+	path := fmt.Sprintf("spec.disks[%s]", d.Name)
+	free, eject := MinFree(is), EjectBelow(is)
+	switch given := d.Cache.MaxSize; {
+	case given != nil && given.Value() > measured:
+		list = append(list, fmt.Sprintf("%s.cache.maxSize: %s is more than the file system has, which is %s: lower it, or leave it out for 90%% of that",
+			path, given.String(), Bytes(measured)))
+	case given != nil && free == 0 && given.Value()+eject > measured:
+		list = append(list, fmt.Sprintf("%s.cache.maxSize: %s and the %s below which the disk is taken out of use are %s together, and the file system has %s: lower it, or let cache.minFree be more than 0",
+			path, given.String(), Bytes(eject), Bytes(given.Value()+eject), Bytes(measured)))
+	case free >= measured:
+		list = append(list, fmt.Sprintf("%s.cache.minFree: %s is all of the file system, which has %s: lower it", path, Bytes(free), Bytes(measured)))
+	}
+	if given := d.Health.MinFree; given != nil && !given.IsZero() && free > 0 && given.Value() >= free {
+		list = append(list, fmt.Sprintf("%s.health.minFree: %s is not less than cache.minFree, which is %s on a file system of %s: lower it",
+			path, given.String(), Bytes(free), Bytes(measured)))
+	}
+	return list
+}
+
+// Bytes writes a size as people do.
+func Bytes(n int64) string { return resource.NewQuantity(n, resource.BinarySI).String() }
