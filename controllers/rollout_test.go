@@ -104,6 +104,9 @@ func (o *operator) makePods(node *v1alpha1.CacheNode, n int) {
 		pod.Annotations = set.Spec.Template.Annotations
 		pod.Spec.Containers = []corev1.Container{{Name: "nginx", Image: "nginx"}}
 		pod.Spec.NodeName = fmt.Sprintf("node-%d", i)
+		host := &corev1.Node{}
+		host.Name = pod.Spec.NodeName
+		must(o.t, client.IgnoreAlreadyExists(o.client.Create(context.Background(), host)))
 		must(o.t, o.client.Create(context.Background(), pod))
 		pod.Status = corev1.PodStatus{
 			Phase: corev1.PodRunning, PodIP: fmt.Sprintf("10.0.0.%d", i+1), PodIPs: []corev1.PodIP{{IP: fmt.Sprintf("10.0.0.%d", i+1)}},
@@ -201,6 +204,14 @@ func TestRollout(t *testing.T) {
 		o.t = t
 		a.taken()
 		o.edit(node, func(s *v1alpha1.CacheNodeSpec) { s.Disks[0].Cache.KeysZone = new(resource.MustParse("16Mi")) })
+		o.eventually(func() string {
+			set := children(node)[0].(*appsv1.StatefulSet)
+			if o.get(set); set.Spec.Template.Annotations[naming.AnnotationInput] != input {
+				return ""
+			}
+			return "the template is that of before"
+		})
+		o.rollOut(node)
 		o.eventually(func() string { // nobody keeps the budget's status here, so it allows nothing
 			if o.get(node); strings.Contains(describe(node), "edge-0 waits for the disruption budget") {
 				return ""

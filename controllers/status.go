@@ -108,8 +108,8 @@ func changes(before, after []metav1.Condition) []change {
 			bad = condition.Status == "False"
 		case v1alpha1.ConditionDegraded:
 			bad = condition.Status == "True"
-			if condition.Reason == v1alpha1.ReasonDiskFailed {
-				continue // diskChanges tells of each disk
+			if condition.Reason == v1alpha1.ReasonDiskFailed || condition.Reason == v1alpha1.ReasonDiskMissing {
+				continue // diskChanges and the release of the claim tell of each disk
 			}
 		case v1alpha1.ConditionProgressing:
 			if condition.Status == "False" && condition.Reason != v1alpha1.ReasonRolledOut {
