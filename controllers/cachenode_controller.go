@@ -111,6 +111,8 @@ type scope struct {
 	pods         []corev1.Pod
 	observations map[string]Observation
 	secret       *corev1.Secret
+	// used is what each disk holds over all pods, also one that is no longer in the spec: observe.
+	used map[string]int64
 	// unknown: a ready pod's agent has yet to be asked, as this operator is new. Nothing is decided or told without it.
 	unknown bool
 	// caBundle: resolve.

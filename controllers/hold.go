@@ -21,7 +21,7 @@ func (r *CacheNodeReconciler) hold(ctx context.Context, s *scope) error {
 		return err
 	}
 	m := movement.Between(offered.stable.Spec.Disks, s.wanted.Spec.Disks)
-	s.movement = m.Status(usedBytes(s))
+	s.movement = m.Status(s.used)
 	if s.movement == nil {
 		return nil
 	}
@@ -51,10 +51,10 @@ func describeMovement(m *v1alpha1.KeyMovement) string {
 }
 
 // usedBytes is what each disk holds over all pods, as far as their agents have told.
-func usedBytes(s *scope) map[string]int64 {
+func usedBytes(observations map[string]Observation) map[string]int64 {
 	used := map[string]int64{}
-	for i := range s.pods {
-		for _, d := range s.observations[s.pods[i].Name].Report.Disks {
+	for _, seen := range observations {
+		for _, d := range seen.Report.Disks {
 			used[d.Name] += d.Size / 100 * int64(d.UsedPercent)
 		}
 	}

@@ -95,6 +95,7 @@ func (r *CacheNodeReconciler) track(s *scope) map[string]Observation {
 		c = r.Agents.client(name, s.secret)
 	}
 	observations := r.Agents.Track(name, c, targets)
+	s.used = usedBytes(observations)
 	for pod, seen := range observations {
 		known := map[string]bool{}
 		seen.Report.Disks = slices.DeleteFunc(slices.Clone(seen.Report.Disks), func(d agentapi.DiskReport) bool {

@@ -2,7 +2,6 @@ package controllers
 
 import (
 	"context"
-	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -111,33 +110,4 @@ func (r *CacheNodeReconciler) abandonVolumes(ctx context.Context, name types.Nam
 	}
 	gone := &v1alpha1.CacheNode{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}
 	return r.tidyVolumes(ctx, storage.Volumes(gone, nil, volumes.Items, nil))
-}
-
-// followHosts sets the number of pods to that of the nodes, with one pod on each.
-func (r *CacheNodeReconciler) followHosts(ctx context.Context, s *scope) error {
-	if !s.node.Spec.Placement.PerNode {
-		return nil
-	}
-	hosts, err := storage.Eligible(s.node.Spec, s.hosts)
-	if err != nil {
-		return &problem{reason: v1alpha1.ReasonInvalidSpec, message: err.Error(), stalled: true}
-	}
-	hosts = storage.Tolerated(s.node.Spec, hosts)
-	if len(hosts) > 1000 {
-		return &problem{
-			reason: v1alpha1.ReasonInvalidSpec, stalled: true,
-			message: "spec.placement.perNode: more than 1000 nodes match: narrow them down by spec.pod.nodeSelector",
-		}
-	}
-	if len(hosts) == replicasOf(s.node) {
-		return nil
-	}
-	log.FromContext(ctx).Info("one pod on each node", "nodes", len(hosts), "before", replicasOf(s.node))
-	patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":`+strconv.Itoa(len(hosts))+`}}`))
-	scaled := &v1alpha1.CacheNode{ObjectMeta: metav1.ObjectMeta{Namespace: s.node.Namespace, Name: s.node.Name}}
-	if err := r.SubResource("scale").Patch(ctx, scaled, patch, client.FieldOwner(naming.FieldManager)); err != nil {
-		return client.IgnoreNotFound(err)
-	}
-	s.node.Spec.Replicas = new(int32(len(hosts))) //nolint:gosec // at most 1000
-	return nil
 }

@@ -207,15 +207,17 @@ type ThreadPool struct {
 // DiskCache becomes the parameters of proxy_cache_path.
 type DiskCache struct {
 	// maxSize is how much the cache files may take (max_size). nginx checks it now and then, not at each write. Default
-	// 90% of the disk's size, or less if minFree leaves less; at most the disk's size.
+	// 90% of the disk's size, or less if minFree leaves less; at most the disk's size. One that is more than the file system
+	// turns out to have is refused.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('1Mi')) >= 0",message="maxSize: must be at least 1Mi"
 	MaxSize *resource.Quantity `json:"maxSize,omitempty"`
 
-	// minFree is how much of the file system nginx keeps free (min_free). Default 5% of the disk's size; 0 switches it
-	// off.
+	// minFree is how much of the file system nginx keeps free (min_free). Default what the medium can take in within the 10
+	// seconds after which nginx looks again (1500Mi for HDD, 5000Mi for SSD, 20Gi for NVMe), at least 5% and at most 25% of
+	// the disk's size; 0 switches it off.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=32
@@ -225,7 +227,8 @@ type DiskCache struct {
 	// keysZone is the shared memory for the index of the cache (keys_zone): about 8,000 keys in each mebibyte. A full
 	// zone evicts objects that the disk has room for. The zones of all disks, and 16Mi or more
 	// for nginx itself, must fit into the memory limit. At most 64Gi. Default a
-	// 4096th of the disk's size, which is the article's 256 MiB for 1 TiB, at least 8Mi and at most 4Gi.
+	// 4096th of the disk's size, which is the article's 256 MiB for 1 TiB, at least 8Mi and at most 4Gi; less where the
+	// default zones of all disks would take more than half of the memory limit.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=32

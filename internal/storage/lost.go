@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
@@ -79,6 +80,33 @@ func Lost(s State) Loss {
 		})
 	}
 	return loss
+}
+
+// Displaced are the pods that the spec no longer allows where they are, of a CacheNode whose volumes or pods belong to nodes:
+// they are let go of there, and start where they may. Whether others are free for them is not looked at.
+func Displaced(s State) ([]Release, error) {
+	if !s.Node.Spec.Placement.PerNode && !slices.ContainsFunc(s.Node.Spec.Disks, func(d v1alpha1.Disk) bool { return d.LocalPath != nil }) {
+		return nil, nil
+	}
+	hosts, err := Eligible(s.Node.Spec, s.Hosts)
+	if err != nil {
+		return nil, err
+	}
+	if s.Node.Spec.Placement.PerNode {
+		hosts = Tolerated(s.Node.Spec, hosts)
+	}
+	var list []Release
+	for _, p := range s.placed() {
+		allowed := slices.ContainsFunc(hosts, func(h corev1.Node) bool { return h.Name == p.host })
+		if s.Host(p.host) == nil || allowed {
+			continue // one that is gone is lost
+		}
+		list = append(list, Release{
+			Pod: p.name, Claims: p.claims, Evict: true, Reason: "NodeLeft",
+			Note: fmt.Sprintf("node %s is no longer one for %s: it starts on another, with the disks there", p.host, p.name),
+		})
+	}
+	return list, nil
 }
 
 // placed are the pods, also those that are only wanted, with the node that they are on or that their claims tie them to.

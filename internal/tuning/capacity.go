@@ -29,13 +29,21 @@ func MaxSize(d v1alpha1.Disk) int64 {
 	return max(min(limit, d.Size.Value()-MinFree(d))/mebibyte*mebibyte, mebibyte)
 }
 
-// MinFree is the bytes of a disk that nginx keeps free: by default 5% of the disk. It is room for responses that are being
-// written, whose files count only when they are complete, and for the time until nginx looks again, 10 s at most.
+// writeRate is what a disk of each kind takes in, in bytes a second, rather more than less.
+var writeRate = map[v1alpha1.Media]int64{v1alpha1.HDD: 150 * mebibyte, v1alpha1.SSD: 500 * mebibyte, v1alpha1.NVMe: 2048 * mebibyte}
+
+// evictionSeconds is after how long at most nginx looks again whether a cache is too large (ngx_http_file_cache_manager).
+const evictionSeconds = 10
+
+// MinFree is the bytes of a disk that nginx keeps free: by default what the disk can take in until nginx looks again, so that
+// it does not fill up between two looks, which is also room for responses that are being written; at least 5% and at most
+// 25% of the disk.
 func MinFree(d v1alpha1.Disk) int64 {
 	if d.Cache.MinFree != nil {
 		return d.Cache.MinFree.Value()
 	}
-	return wholeMebibytes(percentOf(d.Size.Value(), 5))
+	size := d.Size.Value()
+	return wholeMebibytes(min(max(percentOf(size, 5), evictionSeconds*writeRate[d.Media]), percentOf(size, 25)))
 }
 
 // KeysZone is the bytes of a disk's index: by default a 4096th of the disk, the article's 256 MiB for 1 TiB, which is

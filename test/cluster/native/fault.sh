@@ -12,6 +12,7 @@
 #   run NODE COMMAND...           runs a command in the node's network
 #   unmount NODE DISK             the disk is no longer at /mnt/DISK of the node, and the folder is gone; running pods keep it
 #   mount NODE DISK               and is there again
+#   swap NODE DISK                another disk, a new one, is at /mnt/DISK of the node; mount NODE DISK takes it out again
 #   exec NODE COMMAND...          runs a command with the node's mounts and network
 #   stop NODE                     the node loses its power
 #   start NODE                    and has it again
@@ -117,7 +118,12 @@ kill)
   ;;
 run) node=$1 && shift && inside nsenter --net="/run/netns/$node" -- "$@" ;;
 unmount) node_sh "on_node $1 umount /mnt/$2 && on_node $1 rmdir /mnt/$2" ;;
-mount) node_sh "on_node $1 mkdir -p /mnt/$2 && on_node $1 mount --bind $(disk_path "$1" "$2") /mnt/$2" ;;
+swap)
+  image=$state/$1/$2.swap.xfs
+  rm -f "$image" && truncate -s $disk_size "$image" && mkfs.xfs -q "$image"
+  node_sh "on_node $1 umount /mnt/$2 && on_node $1 mount -o loop $image /mnt/$2"
+  ;;
+mount) node_sh "on_node $1 mkdir -p /mnt/$2; on_node $1 umount /mnt/$2 2>/dev/null || true; on_node $1 mount --bind $(disk_path "$1" "$2") /mnt/$2" ;;
 exec) node=$1 && shift && node_sh "on_node $node $*" ;;
 stop) node_sh "stop_node $1" ;;
 start) node_sh "ip link set v-$1 up && start_node $1" ;;
@@ -127,5 +133,5 @@ pause | continue)
   # Only what is in the cluster's own process namespace.
   inside pkill -"$signal" -x "${1:0:15}"
   ;;
-*) sed -n 's/^# \{0,1\}//;2,21p' "$0" && exit 2 ;;
+*) sed -n 's/^# \{0,1\}//;2,22p' "$0" && exit 2 ;;
 esac

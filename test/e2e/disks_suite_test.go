@@ -1,0 +1,156 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/shard"
+	"github.com/cachenode/cachenode-operator/internal/tuning"
+)
+
+// plugin runs the kubectl plugin in the tests' namespace.
+func plugin(t *testing.T, input string, args ...string) string {
+	t.Helper()
+	cmd := exec.Command(os.Getenv("CACHENODE_TEST_PLUGIN"), append(args, "--namespace", namespace)...)
+	cmd.Stdin = strings.NewReader(input)
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		t.Fatalf("kubectl cachenode %s: %v\n%s", strings.Join(args, " "), err, out)
+	}
+	return string(out)
+}
+
+// localDisk is a disk of the sample with a path, and what else is given.
+func localDisk(disk, more string) string {
+	return fmt.Sprintf(`{"name":%q,"size":"1Gi","media":"HDD","localPath":{"path":"/mnt/%s"}%s}`, disk, disk, more)
+}
+
+// within waits until f returns "".
+func within(t *testing.T, most time.Duration, f func() string) {
+	t.Helper()
+	begun := time.Now()
+	for {
+		problem := f()
+		if problem == "" {
+			return
+		}
+		if time.Since(begun) > most {
+			t.Fatalf("after %s: %s\n%s", most, problem, kubectl(t, "", "get", "cachenodes,pods,pvc,events", "-o", "wide"))
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+}
+
+// condition is one of the CacheNode's.
+func (s *suite) condition(t *testing.T, kind string) (reason, message string) {
+	t.Helper()
+	c := meta.FindStatusCondition(s.node(t).Status.Conditions, kind)
+	if c == nil || c.Status != "True" {
+		return "", ""
+	}
+	return c.Reason, c.Message
+}
+
+// says waits until a condition is true for a reason, and returns its message.
+func (s *suite) says(t *testing.T, kind, reason string, most time.Duration) (message string) {
+	t.Helper()
+	within(t, most, func() string {
+		got, text := s.condition(t, kind)
+		message = text
+		if got == reason {
+			return ""
+		}
+		return fmt.Sprintf("%s is for %q (%s), want %s", kind, got, text, reason)
+	})
+	return message
+}
+
+// localVolumes are the volumes that the operator has made, by node and path.
+func (s *suite) localVolumes(t *testing.T) map[string]corev1.PersistentVolume {
+	t.Helper()
+	list := &corev1.PersistentVolumeList{}
+	must(t, s.List(context.Background(), list, client.MatchingLabels{naming.LabelManagedBy: naming.FieldManager}))
+	volumes := map[string]corev1.PersistentVolume{}
+	for _, v := range list.Items {
+		key := v.Annotations[naming.AnnotationNode] + " placeholder"
+		if v.Spec.Local != nil {
+			key = v.Annotations[naming.AnnotationNode] + " " + v.Spec.Local.Path
+		}
+		volumes[key] = v
+	}
+	return volumes
+}
+
+// claim is that of a pod for a disk.
+func (s *suite) claim(t *testing.T, disk, pod string) corev1.PersistentVolumeClaim {
+	t.Helper()
+	claim := corev1.PersistentVolumeClaim{}
+	must(t, s.Get(context.Background(), client.ObjectKey{Name: naming.Claim(disk, pod)}, &claim))
+	return claim
+}
+
+// checkPins holds every claim to the volume of its own disk, on its pod's node.
+func (s *suite) checkPins(t *testing.T) {
+	t.Helper()
+	byName := map[string]string{}
+	for place, v := range s.localVolumes(t) {
+		byName[v.Name] = place
+	}
+	for _, pod := range s.cachePods(t) {
+		for _, disk := range s.node(t).Spec.Disks {
+			claim := s.claim(t, disk.Name, pod.Name)
+			if got, want := byName[claim.Spec.VolumeName], pod.Spec.NodeName+" "+disk.LocalPath.Path; got != want {
+				t.Errorf("%s of %s is %q, want %q", disk.Name, pod.Name, got, want)
+			}
+		}
+	}
+}
+
+// tree says where keys are, by the spec as it is now.
+func (s *suite) tree(t *testing.T) shard.Tree {
+	t.Helper()
+	return shard.NewPlan(tuning.ShardDisks(s.node(t).Spec.Disks)).Tree()
+}
+
+// where is the node that a pod is on.
+func (p *target) where(t *testing.T) string { return p.pod(t).Spec.NodeName }
+
+// renewed waits until the pod is another than before, and ready.
+func (p *target) renewed(t *testing.T, before string, most time.Duration) {
+	t.Helper()
+	within(t, most, func() string {
+		pod := &corev1.Pod{}
+		if err := p.Get(context.Background(), client.ObjectKey{Name: p.name}, pod); err != nil {
+			return err.Error()
+		}
+		if string(pod.UID) == before || !isReady(*pod) {
+			return p.name + " is the one of before, or not ready"
+		}
+		return ""
+	})
+}
+
+// scale is what the scale subresource says.
+func scale(t *testing.T) string {
+	t.Helper()
+	return kubectl(t, "", "get", "--raw", "/apis/cachenode.io/v1alpha1/namespaces/"+namespace+"/cachenodes/"+name+"/scale")
+}
+
+// statusOf is a condition's status.
+func statusOf(node *v1alpha1.CacheNode, kind string) string {
+	if c := meta.FindStatusCondition(node.Status.Conditions, kind); c != nil {
+		return string(c.Status)
+	}
+	return ""
+}
