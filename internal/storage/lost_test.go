@@ -1,0 +1,279 @@
+package storage
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/manifest"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+)
+
+var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+
+// cluster is a CacheNode with a pod on each of the first nodes, each with two disks there. Node and pod are called after
+// their number.
+func cluster(pods, hosts int) State {
+	node := &v1alpha1.CacheNode{ObjectMeta: metav1.ObjectMeta{Name: "edge", Namespace: "default"}}
+	node.Spec.Replicas = new(int32(pods)) //nolint:gosec // small
+	node.Spec.Disruption.NodeLossAfter = "5m"
+	node.Spec.Disruption.MaxUnavailable = new(intstr.FromInt32(1))
+	node.Spec.Disks = []v1alpha1.Disk{local("disk1"), local("disk2")}
+	s := State{Node: node, Now: now, Volumes: map[string]*corev1.PersistentVolume{}}
+	for i := range hosts {
+		s.Hosts = append(s.Hosts, host(i))
+	}
+	for i := range pods {
+		pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: naming.Pod("edge", i), CreationTimestamp: metav1.NewTime(now.Add(-time.Hour))}}
+		pod.Spec.NodeName = s.Hosts[i].Name
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+		for _, d := range node.Spec.Disks {
+			volume := manifest.LocalVolume(node, d, &s.Hosts[i])
+			volume.Status.Phase = corev1.VolumeBound
+			claim := corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
+				Name: naming.Claim(d.Name, pod.Name), Namespace: "default", CreationTimestamp: metav1.NewTime(now.Add(-time.Hour)),
+				Labels: map[string]string{naming.LabelDisk: d.Name},
+			}}
+			claim.Spec.VolumeName = volume.Name
+			volume.Spec.ClaimRef = &corev1.ObjectReference{Name: claim.Name}
+			s.Volumes[volume.Name] = volume
+			s.Claims = append(s.Claims, claim)
+			pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: d.Name, VolumeSource: corev1.VolumeSource{
+				PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: claim.Name},
+			}})
+		}
+		s.Pods = append(s.Pods, pod)
+	}
+	return s
+}
+
+func local(name string) v1alpha1.Disk {
+	return v1alpha1.Disk{Name: name, LocalPath: &v1alpha1.LocalPath{Path: "/mnt/" + name}}
+}
+
+func host(i int) corev1.Node {
+	h := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("node-%d", i), Labels: map[string]string{corev1.LabelHostname: fmt.Sprintf("host-%d", i)}}}
+	h.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
+	return h
+}
+
+// stop makes a node not ready since some time.
+func (s State) stop(i int, since time.Duration) {
+	c := &s.Hosts[i].Status.Conditions[0]
+	c.Status, c.LastTransitionTime = corev1.ConditionUnknown, metav1.NewTime(now.Add(-since))
+	for p := range s.Pods {
+		if s.Pods[p].Spec.NodeName == s.Hosts[i].Name {
+			s.Pods[p].Status.Conditions[0].Status = corev1.ConditionFalse
+		}
+	}
+}
+
+func releases(list []Release) []string {
+	var out []string
+	for _, r := range list {
+		out = append(out, fmt.Sprintf("%s force=%t evict=%t %s", r.Pod, r.Force, r.Evict, strings.Join(r.Claims, ",")))
+	}
+	return out
+}
+
+func TestLost(t *testing.T) {
+	tests := map[string]struct {
+		pods, hosts int
+		change      func(*State)
+		want        []string
+		waiting     string
+		after       time.Duration
+	}{
+		"nothing is lost": {3, 3, func(*State) {}, nil, "", 0},
+		"a node is out, but not for long": {
+			3, 4, func(s *State) { s.stop(1, 4*time.Minute) }, nil, "", time.Minute + time.Second,
+		},
+		"a node is out for long": {
+			3, 4, func(s *State) { s.stop(1, 5*time.Minute) },
+			[]string{"edge-1 force=true evict=false disk1-edge-1,disk2-edge-1"},
+			"", 0,
+		},
+		"a person says that it is out": {
+			3, 4, func(s *State) { s.Hosts[1].Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeOutOfService}} },
+			[]string{"edge-1 force=true evict=false disk1-edge-1,disk2-edge-1"},
+			"", 0,
+		},
+		"it is switched off": {
+			3, 4, func(s *State) { s.stop(1, time.Hour); s.Node.Spec.Disruption.NodeLossAfter = "0s" }, nil, "", 0,
+		},
+		"the Node object is gone": {
+			3, 4, func(s *State) { s.Hosts = slices.Delete(s.Hosts, 1, 2) },
+			[]string{"edge-1 force=true evict=false disk1-edge-1,disk2-edge-1"},
+			"", 0,
+		},
+		"the Node object and the pod are gone, and the next one waits for its claims": {
+			3, 4, func(s *State) {
+				s.Hosts = slices.Delete(s.Hosts, 1, 2)
+				s.Pods[1].Spec.NodeName, s.Pods[1].Status.Conditions = "", nil
+			},
+			[]string{"edge-1 force=true evict=false disk1-edge-1,disk2-edge-1"},
+			"", 0,
+		},
+		"no more than the budget": {
+			5, 9, func(s *State) { s.stop(1, time.Hour); s.stop(3, time.Hour) },
+			[]string{"edge-1 force=true evict=false disk1-edge-1,disk2-edge-1"},
+			"edge-3 on lost node node-3 waits for the disruption budget", 5 * time.Second,
+		},
+		"as many as the budget": {
+			5, 9, func(s *State) {
+				s.stop(1, time.Hour)
+				s.stop(3, time.Hour)
+				s.Node.Spec.Disruption.MaxUnavailable = new(intstr.FromString("40%"))
+			},
+			[]string{"edge-1 force=true evict=false disk1-edge-1,disk2-edge-1", "edge-3 force=true evict=false disk1-edge-3,disk2-edge-3"},
+			"", 0,
+		},
+		"another pod is down already": {
+			3, 6, func(s *State) { s.stop(1, time.Hour); s.Pods[0].Status.Conditions = nil },
+			nil, "edge-1 on lost node node-1 waits", 5 * time.Second,
+		},
+		"no disruption is allowed": {
+			3, 6, func(s *State) {
+				s.stop(1, time.Hour)
+				s.Node.Spec.Disruption.MaxUnavailable = new(intstr.FromInt32(0))
+			}, nil, "edge-1 on lost node node-1 waits", 5 * time.Second,
+		},
+		"more than half of the nodes": {
+			3, 3, func(s *State) { s.stop(1, time.Hour); s.stop(2, time.Second) },
+			nil, "2 of 3 nodes are out of service, more than half", time.Minute,
+		},
+		"all nodes are gone": {
+			3, 3, func(s *State) { s.Hosts = nil }, nil, "3 of 3 nodes are out of service, more than half", time.Minute,
+		},
+		"nodes that the pods may not use do not count": {
+			1, 3, func(s *State) {
+				s.stop(0, time.Hour)
+				s.Hosts[0].Labels["cache"], s.Node.Spec.Pod.NodeSelector = "true", map[string]string{"cache": "true"}
+			}, nil, "1 of 1 nodes are out of service", time.Minute,
+		},
+		"a volume that is tied to no node": {
+			2, 4, func(s *State) {
+				s.stop(1, time.Hour)
+				for _, v := range s.Volumes {
+					v.Spec.NodeAffinity = nil
+				}
+			}, []string{"edge-1 force=true evict=false "}, "", 0,
+		},
+		"claims that are going already": {
+			2, 4, func(s *State) {
+				s.stop(1, time.Hour)
+				for i := range s.Claims {
+					s.Claims[i].DeletionTimestamp = new(metav1.NewTime(now))
+				}
+				s.Pods = s.Pods[:1]
+			}, nil, "", 0,
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := cluster(tt.pods, tt.hosts)
+			tt.change(&s)
+			loss := Lost(s)
+			if diff := cmp.Diff(tt.want, releases(loss.Releases)); diff != "" {
+				t.Errorf("releases (-want +got)\n%s", diff)
+			}
+			if (tt.waiting == "") != (loss.Waiting == "") || !strings.HasPrefix(loss.Waiting, tt.waiting) || loss.After != tt.after {
+				t.Errorf("waiting is %q, after %s; want %q, %s", loss.Waiting, loss.After, tt.waiting, tt.after)
+			}
+		})
+	}
+}
+
+// TestLossIsBounded: whatever goes out of service, never more pods than the budget are let go of, and none when most is out.
+func TestLossIsBounded(t *testing.T) {
+	for seed := range uint64(1000) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		pods := 1 + random.IntN(8)
+		s := cluster(pods, pods+random.IntN(8))
+		allowed := random.IntN(4)
+		s.Node.Spec.Disruption.MaxUnavailable = new(intstr.FromInt32(int32(allowed))) //nolint:gosec // small
+		out := 0
+		for i := range s.Hosts {
+			if random.IntN(3) == 0 {
+				s.stop(i, time.Duration(random.IntN(600))*time.Second)
+				out++
+			}
+		}
+		down := 0
+		for i := range s.Pods {
+			if s.Pods[i].Status.Conditions[0].Status == corev1.ConditionTrue && random.IntN(5) == 0 {
+				s.Pods[i].Status.Conditions = nil
+				down++
+			}
+		}
+		got := Lost(s).Releases
+		if len(got) > max(allowed-down, 0) {
+			t.Errorf("seed %d: %d pods at once, %d are allowed and %d are down already", seed, len(got), allowed, down)
+		}
+		if 2*out > len(s.Hosts) && len(got) > 0 {
+			t.Errorf("seed %d: %d of %d nodes are out, and %d pods are let go of", seed, out, len(s.Hosts), len(got))
+		}
+	}
+}
+
+func TestDisplaced(t *testing.T) {
+	s := cluster(2, 3)
+	if got, err := Displaced(s); err != nil || len(got) > 0 {
+		t.Errorf("%v, %v: no pod is where it may not be", got, err)
+	}
+	for _, i := range []int{0, 2} {
+		s.Hosts[i].Labels["cache"] = "true"
+	}
+	s.Node.Spec.Pod.NodeSelector = map[string]string{"cache": "true"}
+	got, err := Displaced(s)
+	if want := []string{"edge-1 force=false evict=true disk1-edge-1,disk2-edge-1"}; err != nil || !cmp.Equal(want, releases(got)) {
+		t.Errorf("%v, %v, want %v", releases(got), err, want)
+	}
+	s.Node.Spec.Disks = nil // volumes of others' tie nothing to the nodes that the operator picks
+	if got, err := Displaced(s); err != nil || len(got) > 0 {
+		t.Errorf("%v, %v: nothing of the operator's is on a node", got, err)
+	}
+}
+
+func TestTolerated(t *testing.T) {
+	taint := func(key string, effect corev1.TaintEffect) corev1.Taint {
+		return corev1.Taint{Key: key, Value: "v", Effect: effect}
+	}
+	tests := map[string]struct {
+		taint      corev1.Taint
+		toleration []corev1.Toleration
+		want       bool
+	}{
+		"cordoned":          {taint("node.kubernetes.io/unschedulable", corev1.TaintEffectNoSchedule), nil, true},
+		"unreachable":       {taint("node.kubernetes.io/unreachable", corev1.TaintEffectNoExecute), nil, true},
+		"preferred":         {taint("a", corev1.TaintEffectPreferNoSchedule), nil, true},
+		"reserved":          {taint("a", corev1.TaintEffectNoSchedule), nil, false},
+		"by value":          {taint("a", corev1.TaintEffectNoSchedule), []corev1.Toleration{{Key: "a", Value: "v"}}, true},
+		"another value":     {taint("a", corev1.TaintEffectNoSchedule), []corev1.Toleration{{Key: "a", Value: "w"}}, false},
+		"by key":            {taint("a", corev1.TaintEffectNoSchedule), []corev1.Toleration{{Key: "a", Operator: corev1.TolerationOpExists}}, true},
+		"another effect":    {taint("a", corev1.TaintEffectNoSchedule), []corev1.Toleration{{Key: "a", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}}, false},
+		"whatever it is":    {taint("a", corev1.TaintEffectNoExecute), []corev1.Toleration{{Operator: corev1.TolerationOpExists}}, true},
+		"an empty one":      {taint("a", corev1.TaintEffectNoExecute), []corev1.Toleration{{}}, false},
+		"the second of two": {taint("a", corev1.TaintEffectNoExecute), []corev1.Toleration{{Key: "b", Value: "v"}, {Key: "a", Value: "v"}}, true},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			h := host(0)
+			h.Spec.Taints = []corev1.Taint{tt.taint}
+			spec := v1alpha1.CacheNodeSpec{}
+			spec.Pod.Tolerations = tt.toleration
+			if got := len(Tolerated(spec, []corev1.Node{h})) == 1; got != tt.want {
+				t.Errorf("tolerated is %t, want %t", got, tt.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,170 @@
+package storage
+
+import (
+	"maps"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/cachenode/cachenode-operator/internal/manifest"
+)
+
+func TestStuck(t *testing.T) {
+	condition := func(kind corev1.PodConditionType, is corev1.ConditionStatus, ago time.Duration) corev1.PodCondition {
+		return corev1.PodCondition{Type: kind, Status: is, LastTransitionTime: metav1.NewTime(now.Add(-ago))}
+	}
+	scheduled := condition(corev1.PodScheduled, corev1.ConditionTrue, time.Minute)
+	tests := map[string]struct {
+		conditions []corev1.PodCondition
+		host       string
+		patience   time.Duration
+		want       bool
+		after      time.Duration
+	}{
+		"for long":               {[]corev1.PodCondition{scheduled}, "node-0", 30 * time.Second, true, 0},
+		"not for long":           {[]corev1.PodCondition{scheduled}, "node-0", 90 * time.Second, false, 31 * time.Second},
+		"on no node":             {nil, "", 30 * time.Second, false, 0},
+		"switched off":           {[]corev1.PodCondition{scheduled}, "node-0", 0, false, 0},
+		"ready":                  {[]corev1.PodCondition{scheduled, condition(corev1.PodReady, corev1.ConditionTrue, 0)}, "node-0", 30 * time.Second, false, 0},
+		"its volumes are there":  {[]corev1.PodCondition{scheduled, condition(corev1.PodInitialized, corev1.ConditionTrue, 0)}, "node-0", 30 * time.Second, false, 0},
+		"they are not there yet": {[]corev1.PodCondition{scheduled, condition(corev1.PodInitialized, corev1.ConditionFalse, 0)}, "node-0", 30 * time.Second, true, 0},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			pod := &corev1.Pod{}
+			pod.Spec.NodeName, pod.Status.Conditions = tt.host, tt.conditions
+			if got, after := Stuck(pod, tt.patience, now); got != tt.want || after != tt.after {
+				t.Errorf("stuck is %t, after %s; want %t, %s", got, after, tt.want, tt.after)
+			}
+		})
+	}
+}
+
+// TestBlamed has the words of the kubelet 1.36 and of containerd 2.
+func TestBlamed(t *testing.T) {
+	s := cluster(1, 1)
+	volume := s.Claims[1].Spec.VolumeName
+	event := func(change func(*corev1.Event)) func(*corev1.Pod) []corev1.Event {
+		return func(pod *corev1.Pod) []corev1.Event {
+			e := corev1.Event{
+				InvolvedObject: corev1.ObjectReference{UID: pod.UID}, Reason: "FailedMount", LastTimestamp: metav1.NewTime(now.Add(-time.Minute)),
+				Message: `MountVolume.NewMounter initialization failed for volume "` + volume + `" : path "/mnt/disk2" does not exist`,
+			}
+			change(&e)
+			return []corev1.Event{e}
+		}
+	}
+	waiting := func(message string) func(*corev1.Pod) []corev1.Event {
+		return func(pod *corev1.Pod) []corev1.Event {
+			pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
+				Reason: "CreateContainerError", Message: message,
+			}}}}
+			return nil
+		}
+	}
+	tests := map[string]struct {
+		events func(*corev1.Pod) []corev1.Event
+		want   []string
+	}{
+		"a path that is gone": {event(func(*corev1.Event) {}), []string{"disk2"}},
+		"a dead file system": {
+			event(func(e *corev1.Event) {
+				e.Message = `MountVolume.NewMounter initialization failed for volume "` + volume + `" : stat /mnt/disk2: input/output error`
+			}), []string{"disk2"},
+		},
+		"long ago":           {event(func(e *corev1.Event) { e.LastTimestamp = metav1.NewTime(now.Add(-time.Hour)) }), nil},
+		"another pod's":      {event(func(e *corev1.Event) { e.InvolvedObject.UID = "other" }), nil},
+		"another volume":     {event(func(e *corev1.Event) { e.Message = `MountVolume.SetUp failed for volume "cachenode-config"` }), nil},
+		"nothing went wrong": {event(func(e *corev1.Event) { e.Reason = "Pulled" }), nil},
+		"no events":          {func(*corev1.Pod) []corev1.Event { return nil }, nil},
+		"a container beside a dead volume": {
+			waiting(`failed to generate container "x" spec: failed to stat "/var/lib/kubelet/pods/1/volumes/kubernetes.io~local-volume/` + volume + `": input/output error`),
+			[]string{"disk2"},
+		},
+		"an image that is not there": {waiting("ErrImagePull"), nil},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			pod := s.Pods[0].DeepCopy()
+			pod.UID = "1"
+			events := tt.events(pod)
+			got := slices.Sorted(maps.Keys(Blamed(pod, s.ClaimsOf("edge-0"), events, now)))
+			if !slices.Equal(got, tt.want) {
+				t.Errorf("blamed are %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
+
+func TestDue(t *testing.T) {
+	ago := func(d time.Duration) time.Time { return now.Add(-d) }
+	first := PodDisk{"edge-0", "disk1"}
+	// missing has a placeholder for the first disk, made half an hour ago.
+	missing := func(s *State) {
+		v := manifest.Placeholder(s.Node, &s.Claims[0], "disk1", &s.Hosts[0])
+		v.CreationTimestamp = metav1.NewTime(ago(30 * time.Minute))
+		s.Volumes[v.Name], s.Claims[0].Spec.VolumeName = v, v.Name
+	}
+	tests := map[string]struct {
+		change       func(*State)
+		verbs        Verbs
+		back         map[PodDisk]bool
+		failed       map[PodDisk]time.Time
+		want         []string
+		later        time.Duration
+		wantsMissing int
+	}{
+		"nothing is asked": {},
+		"replace a claim that is older": {
+			verbs: Verbs{Replace: map[PodDisk]time.Time{first: ago(time.Minute)}},
+			want:  []string{"edge-0 force=false evict=true disk1-edge-0"},
+		},
+		"replace one that is newer": {verbs: Verbs{Replace: map[PodDisk]time.Time{first: ago(2 * time.Hour)}}},
+		"replace in a minute, by somebody's clock": {
+			verbs: Verbs{Replace: map[PodDisk]time.Time{first: now.Add(time.Minute)}}, later: time.Minute + time.Second,
+		},
+		"replace two disks": {
+			verbs: Verbs{Replace: map[PodDisk]time.Time{first: ago(time.Minute), {"edge-0", "disk2"}: ago(time.Minute)}},
+			want:  []string{"edge-0 force=false evict=true disk1-edge-0,disk2-edge-0"},
+		},
+		"a missing disk waits": {change: missing, wantsMissing: 1},
+		"a missing disk is back": {
+			change: missing, back: map[PodDisk]bool{first: true}, wantsMissing: 1,
+			want: []string{"edge-0 force=false evict=true disk1-edge-0"},
+		},
+		"a missing disk is readmitted": {
+			change: missing, verbs: Verbs{Readmit: map[PodDisk]time.Time{first: ago(time.Minute)}}, wantsMissing: 1,
+			want: []string{"edge-0 force=false evict=true disk1-edge-0"},
+		},
+		"a missing disk was readmitted before it was missing": {
+			change: missing, verbs: Verbs{Readmit: map[PodDisk]time.Time{first: ago(40 * time.Minute)}}, wantsMissing: 1,
+		},
+		"a failed disk is repaired": {
+			verbs: Verbs{Readmit: map[PodDisk]time.Time{first: ago(time.Minute)}}, failed: map[PodDisk]time.Time{first: ago(10 * time.Minute)},
+			want: []string{"edge-0 force=false evict=true "},
+		},
+		"a disk fails that was repaired before": {
+			verbs: Verbs{Readmit: map[PodDisk]time.Time{first: ago(time.Minute)}}, failed: map[PodDisk]time.Time{first: ago(time.Second)},
+		},
+		"a disk is readmitted that is well": {verbs: Verbs{Readmit: map[PodDisk]time.Time{first: ago(time.Minute)}}},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := cluster(2, 2)
+			if tt.change != nil {
+				tt.change(&s)
+			}
+			if got := MissingDisks(s); len(got) != tt.wantsMissing {
+				t.Errorf("missing are %v, want %d", got, tt.wantsMissing)
+			}
+			got, later := Due(s, tt.verbs, tt.back, tt.failed)
+			if diff := cmp.Diff(tt.want, releases(got)); diff != "" || later != tt.later {
+				t.Errorf("later is %s, want %s; (-want +got)\n%s", later, tt.later, diff)
+			}
+		})
+	}
+}
