@@ -125,6 +125,7 @@ func rolloutInput(s *scope, o offered) rollout.Input {
 		Canary:  time.Duration(ptr.Deref(s.node.Spec.Rollout.Canary.Seconds, 0)) * time.Second,
 		Retry:   s.node.Annotations[naming.AnnotationRetry],
 		Settled: isSettled(s.statefulSet, s.template),
+		Ordered: s.template.IsOrdered(s.podVolumes()),
 	}
 	in.NewPods = o.stable != nil && manifest.NeedsNewPods(*o.stable, s.wanted)
 	for i := range s.pods {

@@ -167,9 +167,21 @@ func (t Template) isBlocked(volumes map[int][]string, replicas int) bool {
 		if !exists && lacking {
 			return true
 		}
-		lacking = lacking || exists && slices.ContainsFunc(t.Claims, func(c corev1.PersistentVolumeClaim) bool {
-			return !slices.Contains(has, c.Name)
-		})
+		lacking = lacking || exists && t.isLacking(has)
 	}
 	return false
+}
+
+// IsOrdered is true while a pod lacks a volume of the template: then pods can be made in ascending order only.
+func (t Template) IsOrdered(volumes map[int][]string) bool {
+	for _, has := range volumes {
+		if t.isLacking(has) {
+			return true
+		}
+	}
+	return false
+}
+
+func (t Template) isLacking(volumes []string) bool {
+	return slices.ContainsFunc(t.Claims, func(c corev1.PersistentVolumeClaim) bool { return !slices.Contains(volumes, c.Name) })
 }

@@ -73,6 +73,8 @@ type Input struct {
 	Pods []Pod
 	// Settled: the StatefulSet makes pods from the wanted template, and is not being changed.
 	Settled bool
+	// Ordered: pods can be made from the wanted template in ascending order of ordinal only, as some lack a volume of it.
+	Ordered bool
 	// Replicas is how many pods there should be.
 	Replicas int
 	// Canary is how long the first pod must have run the revision; Width is how many may take it at once afterwards.
@@ -173,24 +175,23 @@ func (d *Decision) try(in Input) {
 	}
 }
 
-// replace picks the next pod to be made anew: one after another, those that are not ready first, then in ascending order of
-// ordinal, as the StatefulSet controller makes no pod while one of a lower ordinal lacks a volume of the template. more is
-// false while the first that was made anew has yet to prove itself.
+// replace picks the next pod to be made anew: one after another, those that are not ready first if the order does not matter,
+// then in ascending order of ordinal. more is false while the first that was made anew has yet to prove itself.
 func (d *Decision) replace(in Input, more bool) {
-	if !in.Settled || !more || slices.ContainsFunc(in.Pods, func(p Pod) bool { return p.Current && !p.Ready }) {
+	if !in.Settled || !more || len(in.Pods) < in.Replicas || slices.ContainsFunc(in.Pods, func(p Pod) bool { return p.Current && !p.Ready }) {
 		return
 	}
 	old := slices.DeleteFunc(slices.Clone(in.Pods), func(p Pod) bool { return p.Current })
 	slices.SortStableFunc(old, func(a, b Pod) int {
 		switch {
-		case a.Ready == b.Ready:
+		case a.Ready == b.Ready, in.Ordered:
 			return 0
 		case b.Ready:
 			return -1
 		}
 		return 1
 	})
-	if len(old) > 0 && (!old[0].Ready || len(in.Pods) >= in.Replicas) {
+	if len(old) > 0 {
 		d.Replace = old[0].Name
 	}
 }

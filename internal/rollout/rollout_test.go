@@ -167,6 +167,10 @@ func TestDecide(t *testing.T) {
 			Input{State: State{Stable: "a", Candidate: "b"}, Wanted: "b", NewPods: true, Replicas: 3, Width: 1, Pods: pods{with(pod(0, "a", "a"), old), pod(1, "b", "b"), with(with(pod(2, "a", ""), down), old)}},
 			Decision{State: State{Stable: "a", Candidate: "b"}, Replace: "edge-2"},
 		},
+		"unless the order matters": {
+			Input{State: State{Stable: "a", Candidate: "b"}, Wanted: "b", NewPods: true, Ordered: true, Replicas: 3, Width: 1, Pods: pods{with(pod(0, "a", "a"), old), pod(1, "b", "b"), with(with(pod(2, "a", ""), down), old)}},
+			Decision{State: State{Stable: "a", Candidate: "b"}, Replace: "edge-0"},
+		},
 		"another pod template, the same configuration": {
 			Input{State: State{Stable: "a"}, Wanted: "a", Replicas: 2, Width: 1, Pods: pods{with(pod(0, "a", "a"), old), with(pod(1, "a", "a"), old)}},
 			Decision{State: State{Stable: "a"}, Done: true, Replace: "edge-0"},

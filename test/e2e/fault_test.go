@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
@@ -249,10 +248,8 @@ func dies(t *testing.T, p *target) {
 func (p *target) repair(t *testing.T, disks ...string) {
 	t.Helper()
 	old := p.pod(t).UID
-	out, err := exec.Command(os.Getenv("CACHENODE_TEST_PLUGIN"), append([]string{"repaired", "--namespace", namespace, p.name}, disks...)...).CombinedOutput()
-	if err != nil {
-		t.Fatalf("kubectl cachenode repaired: %v\n%s", err, out)
-	}
+	time.Sleep(1100 * time.Millisecond) // Kubernetes' times are whole seconds
+	plugin(t, "", append([]string{"disk", "readmit", p.name}, disks...)...)
 	begun := time.Now()
 	for _, disk := range disks {
 		p.fault(t, "remount", disk)

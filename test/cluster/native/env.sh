@@ -33,12 +33,27 @@ inside() { nsenter -t "$(cat "$state/init.pid")" -n -m -p -- "$@"; }
 node_name() { echo "$1"; }
 disk_path() { echo "$state/$1/disks/$2"; }
 wipe_disk() { inside find "$(disk_path "$1" "$2")" -mindepth 1 -delete; }
+
+# node_sh SCRIPT: runs with the functions of node.sh, where the nodes are.
+node_sh() {
+  # shellcheck disable=SC2016 # it is expanded there
+  inside env CACHENODE_CLUSTER_STATE="$state" PATH="$state/bin:$PATH" bash -c \
+    'set -euo pipefail; here=$0 pki=$CACHENODE_CLUSTER_STATE/pki bin=$CACHENODE_CLUSTER_STATE/bin; . "$here/env.sh"; . "$here/node.sh"; eval "$1"' "$here" "$1"
+}
+# detach_disk, attach_disk NODE DISK: whether the disk is at /mnt/DISK of the node
+detach_disk() { node_sh "on_node $1 umount /mnt/$2" 2>/dev/null || true; }
+attach_disk() { node_sh "on_node $1 mkdir -p /mnt/$2 && on_node $1 mount --bind $(disk_path "$1" "$2") /mnt/$2"; }
 heal_disk() {
   local path
   path=$(disk_path "$1" "$2")
   if ! inside mountpoint -q "$path" || ! inside ls "$path" >/dev/null 2>&1; then
+    detach_disk "$1" "$2"
     inside umount "$path" 2>/dev/null || true
     inside mount -o loop "$state/$1/$2.xfs" "$path"
+  fi
+  if ! node_sh "[[ \$(on_node $1 stat -c %d /mnt/$2) == \$(stat -c %d $path) ]]" 2>/dev/null; then
+    detach_disk "$1" "$2"
+    attach_disk "$1" "$2"
   fi
   inside mount -o remount,rw "$path" 2>/dev/null || true # a pod may still hold a dead one
   inside rm -f "$path/stranger"

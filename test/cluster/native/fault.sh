@@ -34,13 +34,6 @@ cgroups=/sys/fs/cgroup/blkio
 # containers POD: the cgroups of a pod's containers. A limit on a parent does not bind its children in version 1.
 containers() { find $cgroups -mindepth 1 -type d -path "*/pod$1/*"; }
 
-# node_sh SCRIPT: runs with the functions of node.sh, where the nodes are.
-node_sh() {
-  # shellcheck disable=SC2016 # it is expanded there
-  inside env CACHENODE_CLUSTER_STATE="$state" PATH="$state/bin:$PATH" bash -c \
-    'set -euo pipefail; here=$0 pki=$CACHENODE_CLUSTER_STATE/pki bin=$CACHENODE_CLUSTER_STATE/bin; . "$here/env.sh"; . "$here/node.sh"; eval "$1"' "$here" "$1"
-}
-
 free_mib() { inside df -m --output=avail "$1" | tail -1 | tr -d ' '; }
 
 fault=$1
@@ -53,10 +46,14 @@ shutdown)
 remount)
   path=$(disk_path "$1" "$2")
   image=$state/$1/$2.xfs
+  detach_disk "$1" "$2"
   inside umount "$path"
   for ((i = 0; i < 600; i++)); do # the file system lives as long as a pod has it
     inside mount -o loop "$image" "$path"
-    if inside ls "$path" >/dev/null 2>&1; then exit 0; fi
+    if inside ls "$path" >/dev/null 2>&1; then
+      attach_disk "$1" "$2"
+      exit 0
+    fi
     inside umount "$path"
     sleep 0.1
   done
@@ -123,7 +120,7 @@ swap)
   rm -f "$image" && truncate -s $disk_size "$image" && mkfs.xfs -q "$image"
   node_sh "on_node $1 umount /mnt/$2 && on_node $1 mount -o loop $image /mnt/$2"
   ;;
-mount) node_sh "on_node $1 mkdir -p /mnt/$2; on_node $1 umount /mnt/$2 2>/dev/null || true; on_node $1 mount --bind $(disk_path "$1" "$2") /mnt/$2" ;;
+mount) detach_disk "$1" "$2" && attach_disk "$1" "$2" ;;
 exec) node=$1 && shift && node_sh "on_node $node $*" ;;
 stop) node_sh "stop_node $1" ;;
 start) node_sh "ip link set v-$1 up && start_node $1" ;;

@@ -1,0 +1,95 @@
+package manifest
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+)
+
+// generation is a template with claims for disks.
+func generation(disks ...string) Template {
+	t := Template{InputHash: disks[len(disks)-1]}
+	for _, d := range disks {
+		claim := corev1.PersistentVolumeClaim{}
+		claim.Name = d
+		t.Claims = append(t.Claims, claim)
+	}
+	return t
+}
+
+func TestMakeable(t *testing.T) {
+	before, after := []string{"a", "b"}, []string{"a", "b", "c"}
+	next := generation(after...)
+	next.Before = []Template{generation(before...)}
+	fewer := generation(before...)
+	fewer.Before = []Template{generation(after...)}
+	type volumes = map[int][]string
+	tests := map[string]struct {
+		template Template
+		pods     volumes
+		want     string
+	}{
+		"all are there":                          {next, volumes{0: before, 1: before, 2: before}, "c"},
+		"the first is being made anew":           {next, volumes{1: before, 2: before}, "c"},
+		"the second is":                          {next, volumes{0: after, 2: before}, "c"},
+		"the last crashes before it is its turn": {next, volumes{0: before, 1: before}, "b"},
+		"and in the middle of it":                {next, volumes{0: after, 1: before}, "b"},
+		"it is its turn":                         {next, volumes{0: after, 1: after}, "c"},
+		"the second and the last are missing":    {next, volumes{0: after}, "c"},
+		"a disk less: any order will do":         {fewer, volumes{0: after, 1: after}, "b"},
+		"there is no pod":                        {next, volumes{}, "c"},
+		"nothing of before would do":             {next, volumes{0: {"a"}, 1: before}, "c"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			if got := tt.template.Makeable(tt.pods, 3); got.InputHash != tt.want {
+				t.Errorf("the template is the one with %s, want %s", got.InputHash, tt.want)
+			}
+		})
+	}
+}
+
+// TestMigration plays the StatefulSet controller while a disk is added and pods crash at any time: whatever happens, all pods
+// have the disk in the end, and one that is missing is made again at the next step.
+func TestMigration(t *testing.T) {
+	before, after := []string{"a", "b"}, []string{"a", "b", "c"}
+	next := generation(after...)
+	next.Before = []Template{generation(before...)}
+	for seed := range uint64(500) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		replicas := 1 + random.IntN(6)
+		pods := map[int][]string{}
+		for i := range replicas {
+			pods[i] = before
+		}
+		for step := range 100 {
+			if step < 60 && random.IntN(3) == 0 {
+				delete(pods, random.IntN(replicas)) // a crash
+			}
+			set := next.Makeable(pods, replicas)
+			for ordinal := range replicas { // the StatefulSet controller: in order, and it stops where it cannot go on
+				if has, exists := pods[ordinal]; exists && set.isLacking(has) {
+					break
+				} else if !exists {
+					pods[ordinal] = nil
+					for _, c := range set.Claims {
+						pods[ordinal] = append(pods[ordinal], c.Name)
+					}
+				}
+			}
+			if len(pods) < replicas {
+				continue
+			}
+			for ordinal := range replicas { // the operator: the lowest that lacks something
+				if next.isLacking(pods[ordinal]) {
+					delete(pods, ordinal)
+					break
+				}
+			}
+		}
+		if len(pods) < replicas || next.IsOrdered(pods) {
+			t.Errorf("seed %d: the pods have %v", seed, pods)
+		}
+	}
+}
