@@ -4,8 +4,6 @@ package movement
 import (
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/api/resource"
-
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/shard"
 	"github.com/cachenode/cachenode-operator/internal/tuning"
@@ -69,7 +67,13 @@ func (m Movement) Status(used map[string]int64) *v1alpha1.KeyMovement {
 // Share writes hundredths of a percent.
 func Share(hundredths int) string { return fmt.Sprintf("%d.%02d%%", hundredths/100, hundredths%100) }
 
-// Size writes bytes for people, in whole mebibytes.
+// Size writes bytes for people.
 func Size(bytes int64) string {
-	return resource.NewQuantity((bytes+1<<19)>>20<<20, resource.BinarySI).String()
+	switch {
+	case bytes < 1<<30:
+		return fmt.Sprintf("%d MiB", bytes>>20)
+	case bytes < 1<<40:
+		return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30))
+	}
+	return fmt.Sprintf("%.1f TiB", float64(bytes)/(1<<40))
 }

@@ -148,7 +148,11 @@ func describePods(now, next *v1alpha1.CacheNode) (string, error) {
 	had, has := int(ptr.Deref(now.Spec.Replicas, 1)), int(ptr.Deref(next.Spec.Replicas, 1))
 	var parts []string
 	if before != after {
-		parts = append(parts, fmt.Sprintf("%s made anew one after another, in this order; the disks that stay are warm", names(next.Name, 0, min(had, has))))
+		order := ", one after another, in this order"
+		if min(had, has) < 2 {
+			order = ""
+		}
+		parts = append(parts, fmt.Sprintf("%s made anew%s; the disks that stay are warm", names(next.Name, 0, min(had, has)), order))
 	} else if before == after && min(had, has) > 0 {
 		parts = append(parts, "none is made anew")
 	}

@@ -1,5 +1,6 @@
 # Names and addresses of the native cluster, read by its other scripts.
 # shellcheck shell=bash disable=SC2034
+native=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 cache=${CACHENODE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/cachenode}
 state=${CACHENODE_CLUSTER_STATE:-$cache/native-cluster}
 nodes=(node-1 node-2 node-3)
@@ -38,7 +39,7 @@ wipe_disk() { inside find "$(disk_path "$1" "$2")" -mindepth 1 -delete; }
 node_sh() {
   # shellcheck disable=SC2016 # it is expanded there
   inside env CACHENODE_CLUSTER_STATE="$state" PATH="$state/bin:$PATH" bash -c \
-    'set -euo pipefail; here=$0 pki=$CACHENODE_CLUSTER_STATE/pki bin=$CACHENODE_CLUSTER_STATE/bin; . "$here/env.sh"; . "$here/node.sh"; eval "$1"' "$here" "$1"
+    'set -euo pipefail; here=$0 pki=$CACHENODE_CLUSTER_STATE/pki bin=$CACHENODE_CLUSTER_STATE/bin; . "$here/env.sh"; . "$here/node.sh"; eval "$1"' "$native" "$1"
 }
 # detach_disk, attach_disk NODE DISK: whether the disk is at /mnt/DISK of the node
 detach_disk() { node_sh "on_node $1 umount /mnt/$2" 2>/dev/null || true; }

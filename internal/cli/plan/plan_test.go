@@ -1,0 +1,115 @@
+package plan
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/cli/file"
+)
+
+func read(t *testing.T, spec string) *v1alpha1.CacheNode {
+	t.Helper()
+	text := "apiVersion: cachenode.io/v1alpha1\nkind: CacheNode\nmetadata: {name: edge}\nspec:\n  origin: {servers: [{host: a.example.com}]}\n" + spec
+	node, err := file.One("-", strings.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return node
+}
+
+const three = `
+  replicas: 2
+  disks: [{name: disk1, size: 1Ti}, {name: disk2, size: 1Ti}, {name: disk3, size: 1Ti}]`
+
+func TestWrite(t *testing.T) {
+	tests := map[string]struct {
+		next string
+		used map[string]int64
+		want string
+	}{
+		"nothing": {three, nil, "Keys: none moves\nPods: none is made anew\n"},
+		"one disk more, of which nothing is known": {
+			`
+  replicas: 2
+  disks: [{name: disk1, size: 1Ti}, {name: disk2, size: 1Ti}, {name: disk3, size: 1Ti}, {name: disk4, size: 1Ti}]`, nil, `
+Keys: 25.90% of them move (any plan must move 25.00%)
+  FROM    TO      SHARE   BYTES
+  disk1   disk4   9.05%   -
+  disk2   disk1   0.49%   -
+  disk2   disk3   0.19%   -
+  disk2   disk4   7.65%   -
+  disk3   disk1   0.22%   -
+  disk3   disk4   8.30%   -
+Pods: edge-0, edge-1 are made anew, one after another, in this order; the disks that stay are warm
+Claims: one for disk4 is made for each pod, of 1Ti
+`,
+		},
+		"a heavier disk, above the limit": {
+			`
+  replicas: 3
+  rollout: {maxKeyMovement: 10}
+  disks: [{name: disk1, size: 1Ti, weight: 2}, {name: disk2, size: 1Ti, weight: 1}, {name: disk3, size: 1Ti, weight: 1}]`,
+			map[string]int64{"disk1": 100 << 30, "disk2": 100 << 30, "disk3": 100 << 30},
+			`
+Keys: 16.72% of them move (any plan must move 16.66%), 50.2 GiB of the 300.0 GiB that the disks hold now
+  FROM    TO      SHARE   BYTES
+  disk2   disk1   8.27%   24.8 GiB
+  disk2   disk3   0.06%   184 MiB
+  disk3   disk1   8.39%   25.2 GiB
+This is more than rollout.maxKeyMovement, 10%: it waits for the annotation
+  cachenode.io/acknowledged-key-movement: "ffbea6fff597"
+Pods: none is made anew; edge-2 is made
+`,
+		},
+		"a disk less, and a larger one": {
+			`
+  replicas: 1
+  disks: [{name: disk1, size: 2Ti, weight: 1}, {name: disk2, size: 1Ti, weight: 1}]`, nil, `
+Keys: 33.84% of them move (any plan must move 33.33%)
+  FROM    TO      SHARE    BYTES
+  disk1   disk2   0.51%    -
+  disk3   disk1   17.17%   -
+  disk3   disk2   16.16%   -
+Pods: edge-0 is made anew; the disks that stay are warm; edge-1 is removed
+Claims: those for disk1 ask for 2Ti, were 1Ti, where their class allows that
+Claims: those for disk3 are deleted, and what is cached there with them
+`,
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			var out strings.Builder
+			if err := write(&out, read(t, three), read(t, tt.next), tt.used); err != nil {
+				t.Fatal(err)
+			}
+			if diff := cmp.Diff(strings.TrimPrefix(tt.want, "\n"), out.String()); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestOffline(t *testing.T) {
+	dir := t.TempDir()
+	for name, spec := range map[string]string{"old.yaml": three, "new.yaml": strings.Replace(three, "replicas: 2", "replicas: 4", 1)} {
+		text := "apiVersion: cachenode.io/v1alpha1\nkind: CacheNode\nmetadata: {name: edge}\nspec:\n  origin: {servers: [{host: a.example.com}]}\n" + spec
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	command := New()
+	var out strings.Builder
+	command.SetOut(&out)
+	command.SetArgs([]string{"-f", filepath.Join(dir, "new.yaml"), "--from", filepath.Join(dir, "old.yaml")})
+	if err := command.Execute(); err != nil {
+		t.Fatal(err)
+	}
+	if want := "Keys: none moves\nPods: none is made anew; edge-2, edge-3 are made\n"; out.String() != want {
+		t.Errorf("it says %q, want %q", out.String(), want)
+	}
+}

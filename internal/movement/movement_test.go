@@ -1,0 +1,50 @@
+package movement
+
+import (
+	"math/rand/v2"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+)
+
+// TestBetween holds random edits to: the moves are all that changed, and hardly more than any plan must move.
+func TestBetween(t *testing.T) {
+	for seed := range uint64(100) {
+		random := rand.New(rand.NewPCG(seed, 0))
+		var before []v1alpha1.Disk
+		for i := range 2 + random.IntN(8) {
+			before = append(before, v1alpha1.Disk{Name: string(rune('a' + i)), Size: *resource.NewQuantity(int64(100+random.IntN(900))<<30, resource.BinarySI)})
+		}
+		after := append([]v1alpha1.Disk{{Name: "new", Size: resource.MustParse("500Gi")}}, before...)
+		if random.IntN(2) == 0 {
+			before, after = after, before
+		}
+		m := Between(before, after)
+		used := map[string]int64{}
+		gained := map[string]int{}
+		for _, move := range m.Moves {
+			gained[move.From] -= move.Slots
+			gained[move.To] += move.Slots
+		}
+		for _, d := range append(m.From.Disks(), m.To.Disks()...) {
+			if m.To.Share(d)-m.From.Share(d) != gained[d] {
+				t.Errorf("seed %d: %s has %d before and %d after, and the moves say %d", seed, d, m.From.Share(d), m.To.Share(d), gained[d])
+			}
+			used[d] = int64(m.From.Share(d)) << 20 // as full as its share
+		}
+		if float64(m.Slots) > 1.15*float64(m.Least)+10 {
+			t.Errorf("seed %d: %d move, and any plan must move %d", seed, m.Slots, m.Least)
+		}
+		if got, want := m.Bytes(used)>>20, int64(m.Slots); got < want-1 || got > want {
+			t.Errorf("seed %d: %d MiB move, want %d", seed, got, want)
+		}
+		if s := m.Status(used); s == nil || s.Name != m.Name || len(s.Moves) != len(m.Moves) {
+			t.Errorf("seed %d: the status is %+v", seed, s)
+		}
+		if same := Between(before, before); same.Slots != 0 || same.Status(used) != nil {
+			t.Errorf("seed %d: nothing changed, and %d move", seed, same.Slots)
+		}
+	}
+}
