@@ -444,7 +444,7 @@ func takesOver(t *testing.T, s *suite) {
 			return "it is not ready"
 		}
 		for _, d := range heir.Status.Disks {
-			if d.Healthy != 2 {
+			if d.Healthy != *heir.Spec.Replicas {
 				return fmt.Sprintf("%s is healthy in %d pods", d.Name, d.Healthy)
 			}
 		}
@@ -453,7 +453,7 @@ func takesOver(t *testing.T, s *suite) {
 	if events := kubectl(t, "", "get", "events"); !strings.Contains(events, "CacheAbandoned") {
 		t.Error("no event tells that a cache was deleted")
 	}
-	files := kubectl(t, "", "exec", "heir-0", "-c", naming.Container, "--", "find", "/var/cache/cachenode", "-type", "f", "-path", "*/cache/*")
+	files := kubectl(t, "", "exec", "heir-0", "-c", naming.Container, "--", "find", "/var/cache/cachenode", "-type", "f", "-path", "*/cachenode/cache/*")
 	if files != "" {
 		t.Errorf("files of the one before: %s", files)
 	}

@@ -1,0 +1,241 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/test/apiserver"
+)
+
+const localEdge = `
+apiVersion: cachenode.io/v1alpha1
+kind: CacheNode
+metadata: {name: edge, namespace: default}
+spec:
+  placement: {perNode: true}
+  disks: [{name: disk1, size: 1Gi, localPath: {path: /mnt/disk1}}, {name: disk2, size: 1Gi, localPath: {path: /mnt/disk2}}]
+  origin: {servers: [{service: {name: origin, port: 80}}]}
+`
+
+// join makes a node.
+func (o *operator) join(name string) {
+	o.t.Helper()
+	host := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: "host-of-" + name}}}
+	must(o.t, o.client.Create(context.Background(), host))
+}
+
+// volumes are those that the operator has made, by node and path.
+func (o *operator) volumes() map[string]*corev1.PersistentVolume {
+	o.t.Helper()
+	list := &corev1.PersistentVolumeList{}
+	must(o.t, o.client.List(context.Background(), list))
+	volumes := map[string]*corev1.PersistentVolume{}
+	for i := range list.Items {
+		v := &list.Items[i]
+		if v.DeletionTimestamp.IsZero() { // nothing takes the protection off a volume here
+			volumes[v.Annotations[naming.AnnotationNode]+" "+v.Annotations[naming.AnnotationPath]] = v
+		}
+	}
+	return volumes
+}
+
+func (o *operator) hasVolumes(want int) {
+	o.t.Helper()
+	o.eventually(func() string {
+		if got := o.volumes(); len(got) != want {
+			return fmt.Sprintf("there are %d volumes, want %d: %v", len(got), want, got)
+		}
+		return ""
+	})
+}
+
+func TestLocalVolumes(t *testing.T) {
+	o := startOperator(t, apiserver.Start(t))
+	ctx := context.Background()
+	o.join("node-1")
+	o.join("node-2")
+	node := o.create(localEdge)
+	o.becomes(node, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
+
+	t.Run("one a disk on each node, tied to it", func(t *testing.T) {
+		o.t = t
+		o.hasVolumes(4)
+		v := o.volumes()["node-2 /mnt/disk1"]
+		terms := v.Spec.NodeAffinity.Required.NodeSelectorTerms
+		if v.Spec.Local.Path != "/mnt/disk1" || terms[0].MatchExpressions[0].Values[0] != "host-of-node-2" || len(v.OwnerReferences)+len(v.Finalizers) > 1 {
+			t.Errorf("the volume is %+v", v)
+		}
+		class := &storagev1.StorageClass{}
+		must(t, o.client.Get(ctx, client.ObjectKey{Name: naming.LocalClass}, class))
+		if class.Provisioner != "kubernetes.io/no-provisioner" || *class.VolumeBindingMode != storagev1.VolumeBindingWaitForFirstConsumer {
+			t.Errorf("the class is %+v", class)
+		}
+		if o.get(node); *node.Spec.Replicas != 2 {
+			t.Errorf("%d replicas, want 2", *node.Spec.Replicas)
+		}
+	})
+
+	t.Run("100 passes write nothing", func(t *testing.T) {
+		o.t = t
+		o.settle(node)
+		o.requests.take()
+		for range 100 {
+			o.pass(node)
+		}
+		if _, writes := o.requests.take(); len(writes) > 0 {
+			t.Errorf("%d writes: %v", len(writes), writes)
+		}
+	})
+
+	t.Run("a node joins", func(t *testing.T) {
+		o.t = t
+		o.join("node-3")
+		o.hasVolumes(6)
+		o.eventually(func() string {
+			if o.get(node); *node.Spec.Replicas == 3 {
+				return ""
+			}
+			return "the replicas do not follow"
+		})
+	})
+
+	t.Run("what is released is offered again", func(t *testing.T) {
+		o.t = t
+		v := o.volumes()["node-1 /mnt/disk2"]
+		before := v.DeepCopy()
+		v.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "default", Name: "disk2-edge-0", UID: "1"}
+		must(t, o.client.Patch(ctx, v, client.MergeFrom(before)))
+		v.Status.Phase = corev1.VolumeReleased
+		must(t, o.client.Status().Update(ctx, v))
+		o.eventually(func() string {
+			if o.get(v); v.Spec.ClaimRef == nil {
+				return ""
+			}
+			return "it is still that claim's"
+		})
+		v.Status.Phase = corev1.VolumeAvailable
+		must(t, o.client.Status().Update(ctx, v))
+	})
+
+	t.Run("another wants one of the paths", func(t *testing.T) {
+		o.t = t
+		other := o.create(strings.NewReplacer("name: edge", "name: other", "/mnt/disk1", "/mnt/disk9", "perNode: true", "perNode: false").Replace(localEdge))
+		o.becomes(other, status.InProgressStatus, v1alpha1.ConditionAccepted, v1alpha1.ReasonPathTaken)
+		if text := describe(other); !strings.Contains(text, "spec.disks[1].localPath.path: /mnt/disk2 on node node-1 belongs to CacheNode default/edge") {
+			t.Error(text)
+		}
+		o.hasVolumes(6)
+		must(t, o.client.Delete(ctx, other))
+	})
+
+	t.Run("a disk more: the StatefulSet is made anew and its pods stay", func(t *testing.T) {
+		o.t = t
+		set := children(node)[0].(*appsv1.StatefulSet)
+		o.get(set)
+		before := set.UID
+		o.edit(node, func(s *v1alpha1.CacheNodeSpec) {
+			s.Disks = append(s.Disks, v1alpha1.Disk{Name: "disk3", Size: resource.MustParse("1Gi"), LocalPath: &v1alpha1.LocalPath{Path: "/mnt/disk3"}})
+		})
+		o.eventually(func() string { // the garbage collector, which is not there, would take the pods' owner off them
+			if o.get(set); set.DeletionTimestamp != nil && len(set.Finalizers) == 1 && set.Finalizers[0] == metav1.FinalizerOrphanDependents {
+				return ""
+			}
+			return "it is not being deleted with orphan"
+		})
+		old := set.DeepCopy()
+		set.Finalizers = nil
+		must(t, o.client.Patch(ctx, set, client.MergeFrom(old)))
+		o.eventually(func() string {
+			if err := o.client.Get(ctx, client.ObjectKeyFromObject(set), set); err == nil && set.UID != before && len(set.Spec.VolumeClaimTemplates) == 3 {
+				return ""
+			}
+			return "it is not there again with three claims"
+		})
+		o.hasVolumes(9)
+		if claim := set.Spec.VolumeClaimTemplates[2]; claim.Spec.Selector.MatchLabels[naming.LabelDisk] != "disk3" || *claim.Spec.StorageClassName != naming.LocalClass {
+			t.Errorf("the claim is %+v", claim.Spec)
+		}
+	})
+
+	t.Run("the CacheNode goes, and its volumes", func(t *testing.T) {
+		o.t = t
+		must(t, o.client.Delete(ctx, node))
+		o.hasVolumes(0)
+	})
+}
+
+// TestClaims: claims of classes that allow it grow, and each goes with the CacheNode or does not.
+func TestClaims(t *testing.T) {
+	o := startOperator(t, apiserver.Start(t))
+	ctx := context.Background()
+	for _, class := range []*storagev1.StorageClass{
+		{ObjectMeta: metav1.ObjectMeta{Name: "elastic"}, Provisioner: "example.com/a", AllowVolumeExpansion: new(true)},
+		{ObjectMeta: metav1.ObjectMeta{Name: "rigid"}, Provisioner: "example.com/a"},
+	} {
+		must(t, o.client.Create(ctx, class))
+	}
+	node := o.create(strings.Replace(edge, "[{name: disk1, size: 1Gi}, {name: disk2, size: 3Gi}]",
+		"[{name: disk1, size: 1Gi, storageClassName: elastic}, {name: disk2, size: 1Gi, storageClassName: rigid}]", 1))
+	claims := map[string]*corev1.PersistentVolumeClaim{}
+	for disk, class := range map[string]string{"disk1": "elastic", "disk2": "rigid"} {
+		c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: naming.Claim(disk, "edge-0"), Namespace: "default", Labels: naming.Labels("edge")}}
+		c.Labels[naming.LabelDisk] = disk
+		c.Spec.StorageClassName, c.Spec.AccessModes = new(class), []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
+		c.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
+		c.Spec.VolumeName = "somebodys-" + disk
+		must(t, o.client.Create(ctx, c))
+		c.Status.Phase = corev1.ClaimBound
+		must(t, o.client.Status().Update(ctx, c))
+		claims[disk] = c
+	}
+	owned := func(want int) {
+		t.Helper()
+		o.eventually(func() string {
+			for _, c := range claims {
+				if o.get(c); len(c.OwnerReferences) != want {
+					return fmt.Sprintf("%s has %d owners, want %d", c.Name, len(c.OwnerReferences), want)
+				}
+			}
+			return ""
+		})
+	}
+	owned(1)
+	o.edit(node, func(s *v1alpha1.CacheNodeSpec) {
+		for i := range s.Disks {
+			s.Disks[i].Size = resource.MustParse("2Gi")
+		}
+	})
+	o.eventually(func() string {
+		set := children(node)[0].(*appsv1.StatefulSet)
+		if o.client.Get(ctx, client.ObjectKeyFromObject(set), set) == nil && set.DeletionTimestamp != nil {
+			old := set.DeepCopy()
+			set.Finalizers = nil
+			must(t, o.client.Patch(ctx, set, client.MergeFrom(old)))
+		}
+		if o.get(claims["disk1"]); claims["disk1"].Spec.Resources.Requests.Storage().String() == "2Gi" {
+			return ""
+		}
+		return "the claim does not grow"
+	})
+	time.Sleep(time.Second) // whether the other does
+	if o.get(claims["disk2"]); claims["disk2"].Spec.Resources.Requests.Storage().String() != "1Gi" {
+		t.Error("a claim grows whose class does not allow it")
+	}
+	o.edit(node, func(s *v1alpha1.CacheNodeSpec) {
+		s.PersistentVolumeClaimRetentionPolicy.WhenDeleted = v1alpha1.RetainClaims
+	})
+	owned(0)
+}
