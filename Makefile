@@ -49,7 +49,12 @@ fmt: ## Format the Go code.
 .PHONY: test
 test: ## Everything: verify, lint, unit, envtest, chart and end to end on a real cluster.
 	@hack/setup
-	$(MAKE) verify lint test-unit test-chart test-e2e
+	$(MAKE) verify
+	$(MAKE) --jobs=2 --output-sync=target test-code test-e2e
+
+.PHONY: test-code
+test-code: ## What needs no cluster; "make test" runs it beside the first end-to-end tests, which mostly wait.
+	$(MAKE) lint test-chart test-unit
 
 .PHONY: verify
 verify: ## Check that generated files are in step with their sources.

@@ -78,7 +78,7 @@ func local(t *testing.T, name string, disks ...string) string {
 	  "placement":{"perNode":true},"pod":{"nodeSelector":{%q:"true"}},"disks":[%s],
 	  "origin":{"servers":[{"service":{"name":"origin","port":80}}]},"hosts":["edge"],
 	  "cache":{"valid":[{"status":[200],"for":"1h"}]},
-	  "rollout":{"workerShutdownTimeout":"10s"},"disruption":{"diskLossAfter":"10s","nodeLossAfter":"15s"}}}`,
+	  "rollout":{"workerShutdownTimeout":"10s"},"disruption":{"diskLossAfter":"10s","nodeLossAfter":"10s"}}}`,
 		name, label, strings.Join(disks, ","))
 }
 
@@ -195,7 +195,7 @@ func moves(t *testing.T, s *suite, change func(), manifest string, load time.Dur
 
 func addsDisk(t *testing.T, s *suite) {
 	disks := []string{localDisk("disk1", ""), localDisk("disk2", ""), localDisk("disk3", "")}
-	moves(t, s, func() { editDisks(t, disks...) }, local(t, name, disks...), 70*time.Second)
+	moves(t, s, func() { editDisks(t, disks...) }, local(t, name, disks...), 50*time.Second)
 	s.checkPins(t)
 	if events := kubectl(t, "", "get", "events"); !strings.Contains(events, "KeyMovement") {
 		t.Error("no event tells of the movement")
@@ -225,7 +225,7 @@ func reweighs(t *testing.T, s *suite) {
 
 func removesDisk(t *testing.T, s *suite) {
 	disks := []string{localDisk("disk1", `,"weight":100`), localDisk("disk2", `,"weight":100`)}
-	moves(t, s, func() { editDisks(t, disks...) }, local(t, name, disks...), 70*time.Second)
+	moves(t, s, func() { editDisks(t, disks...) }, local(t, name, disks...), 50*time.Second)
 	within(t, 30*time.Second, func() string {
 		if n := len(s.localVolumes(t)); n != 6 {
 			return fmt.Sprintf("%d volumes, want 6: those of the disk are gone", n)
@@ -471,10 +471,10 @@ func fillsAll(t *testing.T, s *suite) {
 	for i := range big {
 		big[i] = content.Path(8<<20, fmt.Sprintf("big-%d", i))
 	}
-	results := p.load(t, big, 60*time.Second, 6, 4)()
+	results := p.load(t, big, 45*time.Second, 6, 4)()
 	all := count(results, everything)
 	t.Logf("filled: %s", all)
-	if all.failed+all.cut > 0 || all.requests < 250 {
+	if all.failed+all.cut > 0 || all.requests < 200 {
 		t.Errorf("%s: %v", all, all.errors)
 	}
 	for _, disk := range []string{"disk1", "disk2"} {
@@ -567,8 +567,8 @@ func losesNode(t *testing.T, s *suite) {
 	begun := time.Now()
 	p.renewed(t, before, 2*time.Minute)
 	took := time.Since(begun)
-	t.Logf("%s was lost with its pod; the pod serves from %s after %s, of which Kubernetes takes 20 s to notice and nodeLossAfter is 15 s", host, p.where(t), took.Round(100*time.Millisecond))
-	if took > 75*time.Second || p.where(t) == host {
+	t.Logf("%s was lost with its pod; the pod serves from %s after %s, of which Kubernetes takes 10 s to notice and nodeLossAfter is 10 s", host, p.where(t), took.Round(100*time.Millisecond))
+	if took > 60*time.Second || p.where(t) == host {
 		t.Errorf("it took %s, and the pod is on %s", took, p.where(t))
 	}
 	s.checkPins(t)

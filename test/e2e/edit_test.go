@@ -49,15 +49,15 @@ var edits = []struct {
 
 // editsUnderLoad makes an edit of each class while clients that never retry fetch objects.
 func editsUnderLoad(t *testing.T, s *suite) {
-	warm := s.load(t, objects[:150], 10*time.Second) // fills what is not cached yet
-	checkLoad(t, warm(), 1000)
+	warm := s.load(t, objects[:150], 6*time.Second) // fills what is not cached yet
+	checkLoad(t, warm(), 600)
 	calm := s.load(t, objects[:150], 10*time.Second)()
 	checkLoad(t, calm, 1500)
 	for _, e := range edits {
 		class := e.class
-		duration := 15 * time.Second
+		duration := 12 * time.Second
 		if e.newPods {
-			duration = 60 * time.Second
+			duration = 50 * time.Second
 		}
 		before := uids(s.cachePods(t))
 		wait := s.load(t, objects[:150], duration)
@@ -141,7 +141,7 @@ func refusesBadEdits(t *testing.T, s *suite) {
 		},
 	}
 	before := uids(s.cachePods(t))
-	wait := s.load(t, objects[:150], 30*time.Second)
+	wait := s.load(t, objects[:150], 20*time.Second)
 	for what, tt := range atAdmission {
 		if err := edit(tt.patch); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want an error with %q", what, err, tt.want)
@@ -155,7 +155,7 @@ func refusesBadEdits(t *testing.T, s *suite) {
 		must(t, edit(tt.undo))
 		s.current(t)
 	}
-	checkLoad(t, wait(), 5000)
+	checkLoad(t, wait(), 3500)
 	after := uids(s.cachePods(t))
 	for pod, id := range before {
 		if after[pod] != id {

@@ -69,7 +69,7 @@ control_plane() {
   until curl -sf --cacert "$pki/ca.crt" --cert "$pki/admin.crt" --key "$pki/admin.key" https://127.0.0.1:6443/readyz >/dev/null; do sleep 0.2; done
   start controller-manager kube-controller-manager --kubeconfig="$pki/controller-manager.kubeconfig" --bind-address=127.0.0.1 \
     --service-account-private-key-file="$pki/service-account.key" --root-ca-file="$pki/ca.crt" --leader-elect=false \
-    --use-service-account-credentials --node-monitor-grace-period=20s --profiling=false
+    --use-service-account-credentials --node-monitor-grace-period=10s --profiling=false
   start scheduler kube-scheduler --kubeconfig="$pki/scheduler.kubeconfig" --bind-address=127.0.0.1 --leader-elect=false --profiling=false
 }
 

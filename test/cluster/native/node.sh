@@ -113,6 +113,7 @@ evictionHard: {memory.available: 100Mi, nodefs.available: 1%, imagefs.available:
 imageGCHighThresholdPercent: 100
 podLogsDir: $dir/podlogs
 nodeStatusUpdateFrequency: 5s
+nodeLeaseDurationSeconds: 8
 serializeImagePulls: false
 K
   cat >"$dir/proxy.yaml" <<K
