@@ -10,8 +10,10 @@ if running; then
   pid=$(cat "$state/init.pid")
   kill -KILL "$pid"
   while [[ -e /proc/$pid ]]; do sleep 0.1; done
+  # The kernel would remove the uplink with the network namespace that its other end is in; but connections to a node that
+  # was stopped keep that for minutes.
+  ip link delete "$uplink" 2>/dev/null || true
 fi
-# The kernel removes the uplink with the network namespace that its other end is in, a moment later.
 
 # Empty cgroups, children first; they cannot be removed while a process is in them.
 for root in /sys/fs/cgroup /sys/fs/cgroup/*; do
