@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -22,6 +23,15 @@ import (
 // assign writes on the pods what their agents are to do: which revision to run, which disks to leave alone, which caches to
 // delete. A change of an annotation makes the kubelet refresh the pod's volumes at once, the ConfigMap's too.
 func (r *CacheNodeReconciler) assign(ctx context.Context, s *scope) error {
+	return r.tellPods(ctx, s, *s.decision)
+}
+
+// tellDisks is that without revisions, for while the spec is not accepted.
+func (r *CacheNodeReconciler) tellDisks(ctx context.Context, s *scope) error {
+	return r.tellPods(ctx, s, rollout.Decision{})
+}
+
+func (r *CacheNodeReconciler) tellPods(ctx context.Context, s *scope, d rollout.Decision) error {
 	abandoned, err := r.abandonedCaches(ctx, s)
 	if err != nil {
 		return err
@@ -29,8 +39,8 @@ func (r *CacheNodeReconciler) assign(ctx context.Context, s *scope) error {
 	retry := s.node.Annotations[naming.AnnotationRetry]
 	for i := range s.pods {
 		pod := &s.pods[i]
-		revision, assigned := s.decision.Assign[pod.Name]
-		nudged := slices.Contains(s.decision.Nudge, pod.Name)
+		revision, assigned := d.Assign[pod.Name]
+		nudged := slices.Contains(d.Nudge, pod.Name)
 		drained := strings.Join(s.verbs.Drained[pod.Name], ",")
 		told := pod.Annotations[naming.AnnotationDrained] != drained || pod.Annotations[naming.AnnotationEmpty] != abandoned[pod.Name]
 		if !pod.DeletionTimestamp.IsZero() || (!assigned && !nudged && !told) {
@@ -85,7 +95,7 @@ func (r *CacheNodeReconciler) abandonedCaches(ctx context.Context, s *scope) (ma
 		for _, d := range seen.Report.Disks {
 			i := slices.IndexFunc(s.node.Spec.Disks, func(disk v1alpha1.Disk) bool { return disk.Name == d.Name && disk.LocalPath != nil })
 			namespace, name, ok := strings.Cut(d.ForeignOwner, "/")
-			if i < 0 || !ok {
+			if i < 0 || !ok || len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0 {
 				continue
 			}
 			err := r.live(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &v1alpha1.CacheNode{})

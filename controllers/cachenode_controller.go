@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -58,6 +59,8 @@ type CacheNodeReconciler struct {
 	Agents *Agents
 	// Cluster has what is the same for every CacheNode.
 	Cluster Cluster
+	// since remembers when something began that must last before anything is done about it.
+	since sync.Map
 }
 
 // Cluster is what the operator was told of the cluster and of itself.
@@ -69,6 +72,9 @@ type Cluster struct {
 	// AgentImage is the image that the pods get the agent from: the operator's own.
 	AgentImage      string
 	AgentPullPolicy corev1.PullPolicy
+	// LocalPathPrefixes are what the path of a disk must begin with: whoever may make a CacheNode may have what is below
+	// them on any node.
+	LocalPathPrefixes []string
 }
 
 // Reconcile brings one CacheNode's objects to what its spec asks for. A wrong spec or a missing reference is no error
@@ -88,8 +94,12 @@ func (r *CacheNodeReconciler) Reconcile(ctx context.Context, request reconcile.R
 	s := &scope{node: node, now: time.Now()}
 	err := r.run(ctx, s)
 	if p, ok := errors.AsType[*problem](err); ok {
-		s.problem, err = p, nil
+		s.problem = p
 		log.FromContext(ctx).Info("not accepted", "reason", p.reason, "message", p.message)
+		err = r.keep(ctx, s)
+	}
+	if errors.Is(err, errAnnounced) {
+		s.after, err = time.Millisecond, nil
 	}
 	if err != nil && !apierrors.IsForbidden(err) {
 		return reconcile.Result{}, err // it passes, or the next try says more: no condition flaps for it
@@ -143,6 +153,8 @@ type scope struct {
 	held     bool
 	// remaking: the StatefulSet is gone or going, and is made anew: apply.
 	remaking bool
+	// warnings are about what is valid but is not, or not wholly, done: applyVolumes.
+	warnings []string
 	// evicting says which pod waits to be evicted, and why: recover or replace.
 	evicting string
 	// problem: what keeps the spec from being accepted; failure: what the operator is not allowed to do. Reconcile sets both.
@@ -159,7 +171,7 @@ func (s *scope) lookAgain(after time.Duration) {
 // run goes through the phases and stops at the first that fails: nothing is applied of a spec that is not accepted.
 func (r *CacheNodeReconciler) run(ctx context.Context, s *scope) error {
 	for _, phase := range []func(context.Context, *scope) error{
-		r.observe, r.recover, r.validate, r.followHosts, r.resolve, r.resolveListener, r.certify, r.render, r.hold,
+		r.observe, r.recover, r.validate, r.resolve, r.resolveListener, r.certify, r.render, r.hold, r.followHosts,
 		r.applyVolumes, r.decide, r.apply, r.assign, r.tidyClaims, r.replace,
 	} {
 		if err := phase(ctx, s); err != nil {
@@ -243,7 +255,7 @@ func CacheOptions() cache.Options {
 			&policyv1.PodDisruptionBudget{}: mine,
 			&corev1.PersistentVolumeClaim{}: mine,
 			&corev1.PersistentVolume{}:      mine,
-			&storagev1.StorageClass{}:       mine,
+			&storagev1.StorageClass{}:       {}, // there are few, and others' say whether claims may grow
 			&corev1.Node{}:                  {Transform: stripHost},
 		},
 	}

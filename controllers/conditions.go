@@ -140,7 +140,7 @@ func (l *conditionList) waiting(reason, message string) {
 
 // acceptance warns of what is valid but unwise.
 func acceptance(s *scope) string {
-	return strings.Join(slices.Concat([]string{"the spec is valid"}, validation.Warnings(s.node), s.verbs.Problems), "; ")
+	return strings.Join(slices.Concat([]string{"the spec is valid"}, validation.Warnings(s.node), s.verbs.Problems, s.warnings), "; ")
 }
 
 // refused is a refusal in the words of conditions.
@@ -169,6 +169,8 @@ func (l *conditionList) degraded(s *scope) {
 		l.set(v1alpha1.ConditionDegraded, true, v1alpha1.ReasonDiskMissing, listed(append(missing, disks...)))
 	case len(disks) > 0:
 		l.set(v1alpha1.ConditionDegraded, true, v1alpha1.ReasonDiskFailed, listed(disks))
+	case len(loweredLimits(s)) > 0:
+		l.set(v1alpha1.ConditionDegraded, true, v1alpha1.ReasonLimitsLowered, listed(loweredLimits(s)))
 	case len(silent) > 0:
 		l.set(v1alpha1.ConditionDegraded, true, v1alpha1.ReasonAgentUnreachable, "no answer from the agents of "+listed(silent))
 	default:

@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 
@@ -12,6 +13,9 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/movement"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
+
+// errAnnounced ends a pass before it changes anything: status and event say first what the next one will begin to move.
+var errAnnounced = errors.New("announced")
 
 // hold finds out what the edit moves, and stops before anything is changed if that is more than the spec allows and nobody
 // has acknowledged it.
@@ -31,6 +35,9 @@ func (r *CacheNodeReconciler) hold(ctx context.Context, s *scope) error {
 	}
 	limit := s.node.Spec.Rollout.MaxKeyMovement
 	if limit == nil || m.Slots <= int(*limit)*100 || s.node.Annotations[naming.AnnotationAcknowledged] == m.Name {
+		if said := s.node.Status.KeyMovement; said == nil || said.Name != m.Name {
+			return errAnnounced
+		}
 		return nil
 	}
 	s.held = true

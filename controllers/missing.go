@@ -5,7 +5,9 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/apply"
@@ -48,8 +50,13 @@ func (r *CacheNodeReconciler) scout(ctx context.Context, s *scope) (back map[sto
 			continue // it is being offered again
 		}
 		for _, object := range []client.Object{manifest.ScoutClaim(in), manifest.Scout(in)} {
-			if _, _, err := r.applier().Apply(ctx, object); err != nil {
-				return nil, err
+			// One that is there is left as it is: next to nothing of it can be changed.
+			err := r.get(ctx, client.ObjectKeyFromObject(object), object.DeepCopyObject().(client.Object))
+			if apierrors.IsNotFound(err) {
+				_, _, err = r.applier().Apply(ctx, object)
+			}
+			if err != nil { // a quota, for example: the caches do not wait for scouts
+				log.FromContext(ctx).Error(err, "make a scout", "scout", name)
 			}
 		}
 	}
@@ -70,7 +77,7 @@ func (r *CacheNodeReconciler) readScouts(ctx context.Context, s *scope, needed m
 	var spent []client.Object
 	for i := range pods.Items {
 		pod := &pods.Items[i]
-		if !needed[pod.Name] {
+		if !needed[pod.Name] || pod.Status.Phase == corev1.PodFailed {
 			spent = append(spent, pod)
 		} else if pod.Status.Phase == corev1.PodSucceeded {
 			for _, m := range s.missing {

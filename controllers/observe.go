@@ -9,6 +9,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -24,8 +25,9 @@ import (
 func (r *CacheNodeReconciler) observe(ctx context.Context, s *scope) error {
 	set := &appsv1.StatefulSet{}
 	switch err := r.get(ctx, client.ObjectKeyFromObject(s.node), set); {
-	case err == nil:
+	case err == nil && isOwn(set, s.node):
 		s.statefulSet = set
+	case err == nil: // somebody else's of that name: apply says so
 	case !apierrors.IsNotFound(err):
 		return err
 	}
@@ -64,6 +66,12 @@ func cachePods(pods []corev1.Pod) []corev1.Pod {
 	})
 	slices.SortFunc(pods, func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
 	return pods
+}
+
+// isOwn is true for a StatefulSet that the CacheNode controls, or that has lost its controller and was applied by us.
+func isOwn(set *appsv1.StatefulSet, node *v1alpha1.CacheNode) bool {
+	controller := metav1.GetControllerOf(set)
+	return metav1.IsControlledBy(set, node) || (controller == nil && set.Annotations[naming.AnnotationApplied] != "")
 }
 
 // get reads from the cache or, what is not there yet, from the API server.

@@ -33,7 +33,8 @@ func (p *problem) Error() string { return p.message }
 
 // validate checks what the API server could not.
 func (r *CacheNodeReconciler) validate(_ context.Context, s *scope) error {
-	if errs := validation.Validate(s.node); len(errs) > 0 {
+	errs := append(validation.Validate(s.node), validation.LocalPaths(s.node, r.Cluster.LocalPathPrefixes)...)
+	if len(errs) > 0 {
 		return &problem{reason: v1alpha1.ReasonInvalidSpec, message: errs.ToAggregate().Error(), stalled: true}
 	}
 	return nil

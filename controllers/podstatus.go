@@ -35,6 +35,8 @@ func podStatuses(s *scope) []v1alpha1.PodStatus {
 			status.Message = "the agent does not answer"
 		case seen.Report.Problem != "":
 			status.Message = truncated(seen.Report.Problem, 1024)
+		case seen.Report.Lowered != "":
+			status.Message = truncated(seen.Report.Lowered, 1024)
 		case refusal != nil:
 			status.Message = truncated("refused revision "+refusal.Revision+": "+refusal.Message, 1024)
 		}
@@ -107,6 +109,18 @@ func missingDisks(s *scope) []string {
 		}
 		list = append(list, fmt.Sprintf("%s; to try it at once: kubectl cachenode disk readmit %s %s", text, m.Pod, m.Disk))
 	}
+	return list
+}
+
+// loweredLimits are the pods that run with lower limits than the spec's, and why.
+func loweredLimits(s *scope) []string {
+	var list []string
+	for pod, seen := range s.observations {
+		if seen.Report.Lowered != "" {
+			list = append(list, pod+": "+seen.Report.Lowered)
+		}
+	}
+	slices.Sort(list)
 	return list
 }
 

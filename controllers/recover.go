@@ -22,6 +22,9 @@ func (r *CacheNodeReconciler) recover(ctx context.Context, s *scope) error {
 	if err := r.replaceMissing(ctx, s); err != nil {
 		return err
 	}
+	if err := r.offerVolumes(ctx, s); err != nil {
+		return err
+	}
 	back, err := r.scout(ctx, s)
 	if err != nil {
 		return err
@@ -29,7 +32,7 @@ func (r *CacheNodeReconciler) recover(ctx context.Context, s *scope) error {
 	due, later := storage.Due(s.storage(), s.verbs, back, s.failedSince())
 	s.lookAgain(later)
 	for _, release := range due {
-		if done, err := r.release(ctx, s, release); err != nil || !done {
+		if _, err := r.release(ctx, s, release); err != nil {
 			return err
 		}
 	}
@@ -106,8 +109,9 @@ func (r *CacheNodeReconciler) startWithout(ctx context.Context, s *scope, cached
 	release := storage.Release{Pod: pod.Name, Reason: "DiskMissing"}
 	for disk, message := range storage.Blamed(pod, claims, events.Items, s.now) {
 		claim := claims[disk]
-		if storage.IsPlaceholder(claim) {
-			continue
+		volume := s.volumes[claim.Spec.VolumeName]
+		if storage.IsPlaceholder(claim) || volume == nil || storage.HostOf(volume) == "" {
+			continue // a volume that is tied to no node may only be on its way
 		}
 		if err := r.applyPlaceholder(ctx, s, claim, disk, host); err != nil {
 			return err

@@ -20,13 +20,21 @@ import (
 // server keeps them until it is gone. done is false while the disruption budget does not allow it.
 func (r *CacheNodeReconciler) release(ctx context.Context, s *scope, release storage.Release) (done bool, err error) {
 	i := slices.IndexFunc(s.pods, func(p corev1.Pod) bool { return p.Name == release.Pod })
+	if i < 0 { // the cache may not have one yet that was made just now
+		err := r.live(ctx, client.ObjectKey{Namespace: s.node.Namespace, Name: release.Pod}, &corev1.Pod{})
+		if !apierrors.IsNotFound(err) {
+			s.lookAgain(time.Second)
+			return false, err
+		}
+	}
 	if i >= 0 && (release.Force || s.pods[i].DeletionTimestamp.IsZero()) {
 		pod := &s.pods[i]
 		if release.Evict {
 			if done, err = r.evict(ctx, s, pod, release.Note); err != nil || !done {
 				return false, err
 			}
-		} else if err := r.deletePod(ctx, pod, release.Force); err != nil {
+		} else if done, err = r.deletePod(ctx, pod, release.Force); err != nil || !done {
+			s.lookAgain(time.Second)
 			return false, err
 		}
 	}
@@ -53,17 +61,18 @@ func (r *CacheNodeReconciler) deleteClaim(ctx context.Context, s *scope, claim *
 	return client.IgnoreNotFound(err)
 }
 
-// deletePod deletes a pod that does not serve; with force, without waiting for a kubelet that is not there.
-func (r *CacheNodeReconciler) deletePod(ctx context.Context, pod *corev1.Pod, force bool) error {
+// deletePod deletes a pod that does not serve; with force, without waiting for a kubelet that is not there. done is false if
+// it is another by now.
+func (r *CacheNodeReconciler) deletePod(ctx context.Context, pod *corev1.Pod, force bool) (done bool, err error) {
 	options := []client.DeleteOption{client.Preconditions{UID: &pod.UID}}
 	if force {
 		options = append(options, client.GracePeriodSeconds(0))
 	}
-	err := r.Delete(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}, options...)
+	err = r.Delete(ctx, &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}, options...)
 	if apierrors.IsConflict(err) {
-		return nil
+		return false, nil
 	}
-	return client.IgnoreNotFound(err)
+	return err == nil || apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 }
 
 // evictRetry is when to ask again for an eviction that the disruption budget does not allow now.
@@ -91,8 +100,9 @@ func (r *CacheNodeReconciler) evict(ctx context.Context, s *scope, pod *corev1.P
 		s.evicting = fmt.Sprintf("%s waits for the disruption budget: %s", pod.Name, why)
 		s.lookAgain(evictRetry)
 		return false, nil
-	case apierrors.IsNotFound(err), apierrors.IsConflict(err):
-		return true, nil
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err): // it is gone, or another by now
+		s.lookAgain(time.Second)
+		return false, nil
 	case err != nil:
 		return false, fmt.Errorf("evict %s: %w", pod.Name, err)
 	}

@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"encoding/json"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -12,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/cachenode/cachenode-operator/internal/manifest"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
@@ -83,4 +85,33 @@ func (s *scope) podVolumes() map[int][]string {
 		}
 	}
 	return volumes
+}
+
+// keep does what must go on while the spec is not accepted: the StatefulSet is there, with the template that was accepted
+// last, and can make the pods that are missing; disks are drained and readmitted.
+func (r *CacheNodeReconciler) keep(ctx context.Context, s *scope) error {
+	if err := r.tellDisks(ctx, s); err != nil {
+		return err
+	}
+	live := &corev1.ConfigMap{}
+	if err := r.get(ctx, client.ObjectKey{Namespace: s.node.Namespace, Name: naming.ConfigMap(s.node.Name)}, live); err != nil {
+		return client.IgnoreNotFound(err) // nothing was accepted yet
+	}
+	template := manifest.Template{}
+	if json.Unmarshal([]byte(live.Annotations[naming.AnnotationTemplate]), &template) != nil || template.InputHash == "" {
+		return nil
+	}
+	node := s.node.DeepCopy()
+	if s.statefulSet != nil {
+		node.Spec.Replicas = s.statefulSet.Spec.Replicas
+	}
+	set := manifest.StatefulSet(manifest.Input{Node: node, Template: template, Volumes: s.podVolumes()})
+	if isToBeRemade(s.statefulSet, []client.Object{set}) {
+		return r.orphan(ctx, s)
+	}
+	if s.statefulSet != nil {
+		return nil
+	}
+	_, _, err := r.applier().Apply(ctx, set)
+	return err
 }

@@ -2,6 +2,8 @@ package controllers
 
 import (
 	"context"
+	"errors"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,19 +20,20 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/storage"
 )
 
-// applyVolumes makes the volumes of the disks with a localPath, offers those again whose claims are gone, and deletes those
-// that nobody wants. Nothing is made while another CacheNode has one of the paths.
+// applyVolumes makes the volumes of the disks with a localPath, and deletes those that nobody wants. Of a CacheNode that is
+// new, nothing is made while another has one of the paths; one that runs goes on without the volumes of such nodes.
 func (r *CacheNodeReconciler) applyVolumes(ctx context.Context, s *scope) error {
 	plan, err := r.planVolumes(ctx, s)
 	if err != nil {
 		return err
 	}
 	if len(plan.Taken) > 0 {
-		return &problem{
-			reason:     v1alpha1.ReasonPathTaken,
-			message:    listed(plan.Taken) + ": name another path, or keep the two CacheNodes on different nodes by spec.pod.nodeSelector",
-			retryAfter: time.Minute, // volumes of others tell of their own changes
+		message := listed(plan.Taken) + ": name another path, or keep the two CacheNodes on different nodes by spec.pod.nodeSelector"
+		if s.statefulSet == nil {
+			return &problem{reason: v1alpha1.ReasonPathTaken, message: message, retryAfter: time.Minute} // others' volumes are not watched for it
 		}
+		s.warnings = append(s.warnings, message)
+		s.lookAgain(time.Minute)
 	}
 	if len(plan.Wanted) > 0 {
 		if _, _, err := r.applier().Apply(ctx, manifest.LocalClass()); err != nil {
@@ -46,7 +49,37 @@ func (r *CacheNodeReconciler) applyVolumes(ctx context.Context, s *scope) error 
 			log.FromContext(ctx).Info("made a volume", "volume", volume.Name, "node", volume.Annotations[naming.AnnotationNode], "path", volume.Annotations[naming.AnnotationPath])
 		}
 	}
-	return r.tidyVolumes(ctx, plan)
+	return r.deleteVolumes(ctx, plan)
+}
+
+// offerVolumes has volumes available again whose claims are gone.
+func (r *CacheNodeReconciler) offerVolumes(ctx context.Context, s *scope) error {
+	plan, err := r.planVolumes(ctx, s)
+	if err != nil {
+		return client.IgnoreNotFound(ignoreProblem(err)) // an affinity that cannot be read is told of later
+	}
+	for _, volume := range plan.Offer {
+		before := volume.DeepCopy()
+		volume.Spec.ClaimRef = nil
+		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+		err := r.Patch(ctx, volume, patch, client.FieldOwner(naming.FieldManager))
+		if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+			continue // its newer version is an event
+		}
+		if err != nil {
+			return err
+		}
+		log.FromContext(ctx).Info("offered a volume again", "volume", volume.Name)
+	}
+	return nil
+}
+
+// ignoreProblem drops an error of the spec.
+func ignoreProblem(err error) error {
+	if _, ok := errors.AsType[*problem](err); ok {
+		return nil
+	}
+	return err
 }
 
 // planVolumes looks at the volumes of this CacheNode and at those of others that have the names of wanted ones.
@@ -60,33 +93,31 @@ func (r *CacheNodeReconciler) planVolumes(ctx context.Context, s *scope) (storag
 		live = append(live, *volume)
 	}
 	plan := storage.Volumes(s.node, hosts, live, s.claims)
-	for _, wanted := range plan.Wanted {
-		if s.volumes[wanted.Name] != nil {
-			continue
-		}
-		other := &corev1.PersistentVolume{}
-		switch err := r.get(ctx, client.ObjectKeyFromObject(wanted), other); {
-		case err == nil:
-			live = append(live, *other)
-		case !apierrors.IsNotFound(err):
-			return storage.VolumePlan{}, err
-		}
+	if !slices.ContainsFunc(plan.Wanted, func(wanted *corev1.PersistentVolume) bool { return s.volumes[wanted.Name] == nil }) {
+		return plan, nil
 	}
-	return storage.Volumes(s.node, hosts, live, s.claims), nil
+	// Some are to be made: those of others count, and not as they were a moment ago.
+	all := &corev1.PersistentVolumeList{}
+	if err := r.Live.List(ctx, all, client.MatchingLabels{naming.LabelManagedBy: naming.FieldManager}); err != nil {
+		return storage.VolumePlan{}, err
+	}
+	return storage.Volumes(s.node, hosts, all.Items, s.claims), nil
 }
 
-// tidyVolumes offers and deletes volumes.
-func (r *CacheNodeReconciler) tidyVolumes(ctx context.Context, plan storage.VolumePlan) error {
-	for _, volume := range plan.Offer {
-		before := volume.DeepCopy()
-		volume.Spec.ClaimRef = nil
-		patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
-		if err := r.Patch(ctx, volume, patch, client.FieldOwner(naming.FieldManager)); err != nil {
-			return client.IgnoreNotFound(err)
-		}
-		log.FromContext(ctx).Info("offered a volume again", "volume", volume.Name)
-	}
+// deleteVolumes deletes volumes. The caches of volumes and of claims are not of one moment, so a placeholder's claim is
+// looked at once more.
+func (r *CacheNodeReconciler) deleteVolumes(ctx context.Context, plan storage.VolumePlan) error {
 	for _, volume := range plan.Delete {
+		if ref := volume.Spec.ClaimRef; ref != nil && volume.Labels[naming.LabelRole] == naming.RolePlaceholder {
+			claim := &corev1.PersistentVolumeClaim{}
+			err := r.live(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, claim)
+			if err == nil && (claim.Spec.VolumeName == volume.Name || claim.Spec.VolumeName == "" || !claim.DeletionTimestamp.IsZero()) {
+				continue
+			}
+			if client.IgnoreNotFound(err) != nil {
+				return err
+			}
+		}
 		if err := client.IgnoreNotFound(r.Delete(ctx, volume, client.Preconditions{UID: &volume.UID})); err != nil {
 			return err
 		}
@@ -109,5 +140,5 @@ func (r *CacheNodeReconciler) abandonVolumes(ctx context.Context, name types.Nam
 		return err
 	}
 	gone := &v1alpha1.CacheNode{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}
-	return r.tidyVolumes(ctx, storage.Volumes(gone, nil, volumes.Items, nil))
+	return r.deleteVolumes(ctx, storage.Volumes(gone, nil, volumes.Items, nil))
 }

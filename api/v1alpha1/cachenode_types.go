@@ -72,7 +72,7 @@ type CacheNodeSpec struct {
 	// +kubebuilder:validation:MinItems=1
 	// +kubebuilder:validation:MaxItems=32
 	// +kubebuilder:validation:XValidation:rule="self.all(d, has(d.weight)) || !self.exists(d, has(d.weight))",message="disks: set weight on every disk or on none: a weight means nothing beside a size"
-	// +kubebuilder:validation:XValidation:rule="self.all(d, !has(d.localPath) || self.exists_one(o, has(o.localPath) && o.localPath.path == d.localPath.path))",message="disks: no two may have the same localPath.path"
+	// +kubebuilder:validation:XValidation:rule="self.all(d, !has(d.localPath) || self.exists_one(o, has(o.localPath) && (o.localPath.path + '/').startsWith(d.localPath.path + '/')))",message="disks: no localPath.path may be that of another disk, or lie in it"
 	Disks []Disk `json:"disks"`
 
 	// persistentVolumeClaimRetentionPolicy says what becomes of the claims of the disks.

@@ -263,9 +263,10 @@ type Disruption struct {
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 
 	// nodeLossAfter is how long a node may be out of service (its condition Ready is not True) before its pods and their
-	// claims are deleted, so that the pods start on other nodes with empty disks. For a node whose Node object is gone,
-	// it counts from when that was seen first. Never more pods at once than maxUnavailable, and none while more than half of
-	// the nodes that could serve this CacheNode are out of service. From 10s to 24h, default 5m; 0s switches it off.
+	// claims are deleted, so that the pods start on other nodes with empty disks. A node whose Node object is gone, or that
+	// a person has tainted with node.kubernetes.io/out-of-service, is lost at once. Never more pods at once than
+	// maxUnavailable, none while more than half of the nodes that could serve this CacheNode are out of service, and none that
+	// no other node is free for. From 10s to 24h, default 5m; 0s switches it off.
 	// +optional
 	// +kubebuilder:default="5m"
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || duration(self) == duration('0s') || (duration(self) >= duration('10s') && duration(self) <= duration('24h'))",message="nodeLossAfter: must be from 10s to 24h, or 0s to switch it off"

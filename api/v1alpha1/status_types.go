@@ -96,7 +96,7 @@ type DiskStatus struct {
 
 // KeyMovement is what an edit of the disks does to the keys.
 type KeyMovement struct {
-	// name identifies the movement: a hash of which keys are on which disk afterwards. The annotation
+	// name identifies the movement: a hash of which keys are on which disk before and afterwards. The annotation
 	// cachenode.io/acknowledged-key-movement takes it.
 	// +required
 	// +kubebuilder:validation:MaxLength=64
@@ -276,6 +276,11 @@ const (
 	ReasonDiskMissing = "DiskMissing"
 	// ReasonPathTaken: another CacheNode has the path of a disk on a node. It heals when that one lets go of it.
 	ReasonPathTaken = "PathTaken"
+	// ReasonLimitsLowered: the file system of a disk cannot hold the limits that the spec gives it, so the pod runs with
+	// lower ones.
+	ReasonLimitsLowered = "LimitsLowered"
+	// ReasonNoNodeMatches: with one pod on each node, no node is left for any.
+	ReasonNoNodeMatches = "NoNodeMatches"
 	// ReasonNodeLost: a node is out of service, and its pod waits to be made on another.
 	ReasonNodeLost = "NodeLost"
 	// ReasonApplyFailed: the API server refused an object of this CacheNode.

@@ -32,6 +32,7 @@ type options struct {
 	leaderElection               bool
 	clusterDomain, resolvers     string
 	agentImage, agentPullPolicy  string
+	localPathPrefixes            string
 	log                          zap.Options
 }
 
@@ -45,6 +46,7 @@ func parse(args []string) (options, error) {
 	flags.StringVar(&o.resolvers, "resolvers", "", "comma-separated addresses of the DNS servers that nginx asks for the origin; default: those in each cache pod's /etc/resolv.conf")
 	flags.StringVar(&o.agentImage, "agent-image", "", "the image that new cache pods get the agent from; default: that of this pod, which the environment variables POD_NAMESPACE and POD_NAME name")
 	flags.StringVar(&o.agentPullPolicy, "agent-image-pull-policy", "", "Always, IfNotPresent or Never; default: the cluster's")
+	flags.StringVar(&o.localPathPrefixes, "local-path-prefixes", "/mnt/,/srv/,/data/", "comma-separated beginnings that the localPath of a disk may have; whoever may make a CacheNode can have what is below them on any node. Empty: any path")
 	o.log.BindFlags(flags)
 	return o, flags.Parse(args)
 }
@@ -124,6 +126,7 @@ func run(o options, config *rest.Config) error {
 		Cluster: controllers.Cluster{
 			Domain: o.clusterDomain, Resolvers: resolvers,
 			AgentImage: o.agentImage, AgentPullPolicy: corev1.PullPolicy(o.agentPullPolicy),
+			LocalPathPrefixes: strings.FieldsFunc(o.localPathPrefixes, func(r rune) bool { return r == ',' }),
 		},
 	}
 	if err := reconciler.SetupWithManager(mgr, references); err != nil {

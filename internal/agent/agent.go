@@ -56,7 +56,9 @@ type Agent struct {
 	// retrying: the last try failed for want of a disk that is not found out yet.
 	retrying bool
 	problem  string
-	nginx    string // nginx's own version
+	// lowered says which limits of what runs the disks cannot hold.
+	lowered string
+	nginx   string // nginx's own version
 	// blamed counts the tries in a row that failed for a disk. Only the conductor uses it.
 	blamed int
 	// strange counts the checks in a row in which nginx ran something else. Only the conductor uses it.

@@ -26,13 +26,13 @@ func (a *Agent) bring(ctx context.Context, node agentapi.Node) time.Duration {
 	if current := a.current(); current != nil && current.madeFrom == from {
 		return checkInterval
 	}
-	// What runs goes on with the facts as they are; only another revision is held to them.
-	if current := a.current(); current == nil || current.node.Revision != node.Revision {
-		if problems := contradictions(node, facts); problems != "" {
-			a.refuse(node, problems)
-			return checkInterval
-		}
+	// A revision is refused only where another can be gone on with; otherwise its limits are lowered to what the disks hold.
+	problems := contradictions(node, facts)
+	if problems != "" && a.hasOther(node) {
+		a.refuse(node, problems)
+		return checkInterval
 	}
+	a.setLowered(problems)
 	config, err := cache.Render(cache.Input{Node: node, Facts: facts})
 	if err != nil {
 		a.refuse(node, err.Error())
@@ -82,6 +82,15 @@ func (a *Agent) bring(ctx context.Context, node agentapi.Node) time.Duration {
 	}
 	a.refuse(node, err.Error())
 	return checkInterval
+}
+
+// hasOther is true where nginx runs another revision, or could.
+func (a *Agent) hasOther(node agentapi.Node) bool {
+	if current := a.current(); current != nil {
+		return current.node.Revision != node.Revision
+	}
+	o, _ := readOffers(a.Paths.Config) // wanted has reported the error
+	return o.stable != nil && o.stable.Revision != node.Revision
 }
 
 // contradictions are the limits of the spec that the pod's disks cannot hold.

@@ -23,6 +23,12 @@ func (a *Agent) setProblem(err error) {
 	a.problem = text
 }
 
+func (a *Agent) setLowered(text string) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	a.lowered = text
+}
+
 // refuse notes that nginx did not take a revision. The same revision is not tried again.
 func (a *Agent) refuse(node agentapi.Node, message string) {
 	a.Log.Error("nginx refused the configuration", "revision", node.Revision, "message", message)
@@ -95,7 +101,7 @@ func (a *Agent) Report() agentapi.Report {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	r := agentapi.Report{
-		AgentVersion: a.Version, NginxVersion: a.nginx, Since: a.since, Refusal: a.refusal, Problem: a.problem,
+		AgentVersion: a.Version, NginxVersion: a.nginx, Since: a.since, Refusal: a.refusal, Problem: a.problem, Lowered: a.lowered,
 	}
 	r.Revision, _, _ = strings.Cut(a.answered, "-")
 	for _, name := range slices.Sorted(maps.Keys(states)) {

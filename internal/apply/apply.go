@@ -105,6 +105,11 @@ func isOurs(live, desired client.Object) bool {
 		wanted := metav1.GetControllerOf(desired)
 		return wanted != nil && wanted.UID == controller.UID
 	}
+	for _, label := range []string{naming.LabelNamespace, naming.LabelInstance} { // what has no owner says so by its labels
+		if want, ok := desired.GetLabels()[label]; ok && desired.GetNamespace() == "" && live.GetLabels()[label] != want {
+			return false
+		}
+	}
 	return live.GetAnnotations()[naming.AnnotationApplied] != ""
 }
 

@@ -32,7 +32,7 @@ func Build(in Input) []client.Object {
 		headlessService(in),
 		clientService(in),
 		podDisruptionBudget(in),
-		statefulSet(in),
+		StatefulSet(in),
 	}
 }
 

@@ -14,6 +14,8 @@ func podDisruptionBudget(in Input) *policyv1.PodDisruptionBudget {
 		Spec: policyv1.PodDisruptionBudgetSpec{
 			MaxUnavailable: in.Node.Spec.Disruption.MaxUnavailable,
 			Selector:       &metav1.LabelSelector{MatchLabels: naming.PodSelector(in.Node.Name)},
+			// A pod that does not serve may always go: a new one may be what mends it.
+			UnhealthyPodEvictionPolicy: new(policyv1.AlwaysAllow),
 		},
 	}
 }

@@ -8,7 +8,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-func statefulSet(in Input) *appsv1.StatefulSet {
+// StatefulSet makes the pods: from the template or, while that cannot be, from one of those before it (Template.Makeable).
+func StatefulSet(in Input) *appsv1.StatefulSet {
 	template := in.Template.Makeable(in.Volumes, int(ptr.Deref(in.Node.Spec.Replicas, 1)))
 	return &appsv1.StatefulSet{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "StatefulSet"},

@@ -2,6 +2,8 @@
 package movement
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
@@ -11,7 +13,7 @@ import (
 
 // Movement is what changes between two sets of disks.
 type Movement struct {
-	// Name identifies where the keys are afterwards.
+	// Name identifies where the keys are before and afterwards.
 	Name  string
 	Moves []shard.Move
 	// Slots is the sum of the moves, Least what any plan must move, both in hundredths of a percent.
@@ -23,7 +25,7 @@ type Movement struct {
 // Between compares two sets of disks.
 func Between(before, after []v1alpha1.Disk) Movement {
 	m := Movement{From: shard.NewPlan(tuning.ShardDisks(before)), To: shard.NewPlan(tuning.ShardDisks(after))}
-	m.Name, m.Moves = m.To.Hash(), m.From.Moves(m.To)
+	m.Name, m.Moves = name(m.From, m.To), m.From.Moves(m.To)
 	for _, move := range m.Moves {
 		m.Slots += move.Slots
 	}
@@ -31,6 +33,12 @@ func Between(before, after []v1alpha1.Disk) Movement {
 		m.Least += max(m.From.Share(disk)-m.To.Share(disk), 0)
 	}
 	return m
+}
+
+// name is of both plans: what is acknowledged once is not acknowledged when the same disks come another time from others.
+func name(from, to shard.Plan) string {
+	sum := sha256.Sum256([]byte(from.Hash() + to.Hash()))
+	return hex.EncodeToString(sum[:])[:12]
 }
 
 // Bytes is what the moving keys take, if each disk's files are spread evenly over its keys. used is what each disk of the

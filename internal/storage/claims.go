@@ -18,7 +18,7 @@ func Unwanted(s State) []*corev1.PersistentVolumeClaim {
 	scaledGo := policy.WhenScaled == v1alpha1.DeleteClaims || s.Node.Spec.Placement.PerNode
 	for i := range s.Claims {
 		claim := &s.Claims[i]
-		disk := claim.Labels[naming.LabelDisk]
+		disk := diskOf(claim)
 		ordinal, ok := ordinalOf(s.Node.Name, claim)
 		if !ok || !claim.DeletionTimestamp.IsZero() {
 			continue
@@ -40,7 +40,7 @@ func Unwanted(s State) []*corev1.PersistentVolumeClaim {
 
 // ordinalOf is the ordinal of the pod that a claim is for.
 func ordinalOf(cacheNode string, claim *corev1.PersistentVolumeClaim) (int, bool) {
-	disk := claim.Labels[naming.LabelDisk]
+	disk := diskOf(claim)
 	if disk == "" || len(claim.Name) <= len(disk) || claim.Labels[naming.LabelRole] != "" {
 		return 0, false
 	}
@@ -62,7 +62,7 @@ func Grown(s State) []Growth {
 			continue
 		}
 		for _, d := range s.Node.Spec.Disks {
-			if d.Name == claim.Labels[naming.LabelDisk] && claim.Spec.Resources.Requests.Storage().Cmp(d.Size) < 0 {
+			if d.Name == diskOf(claim) && claim.Spec.Resources.Requests.Storage().Cmp(d.Size) < 0 {
 				list = append(list, Growth{Claim: claim, Size: d.Size})
 			}
 		}

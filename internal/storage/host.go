@@ -33,11 +33,14 @@ func Eligible(spec v1alpha1.CacheNodeSpec, hosts []corev1.Node) ([]corev1.Node, 
 }
 
 // Tolerated are those of the nodes whose taints the pods tolerate. The taints by which Kubernetes says how a node is at the
-// moment do not count: a node that is cordoned or not ready keeps its pod.
-func Tolerated(spec v1alpha1.CacheNodeSpec, hosts []corev1.Node) []corev1.Node {
+// moment do not count: a node that is cordoned or not ready keeps its pod. Nor does one that keeps new pods away count for a
+// node that has a pod already.
+func Tolerated(spec v1alpha1.CacheNodeSpec, hosts []corev1.Node, pods []corev1.Pod) []corev1.Node {
 	return slices.DeleteFunc(slices.Clone(hosts), func(host corev1.Node) bool {
+		has := slices.ContainsFunc(pods, func(p corev1.Pod) bool { return p.Spec.NodeName == host.Name })
 		return slices.ContainsFunc(host.Spec.Taints, func(taint corev1.Taint) bool {
-			if taint.Effect == corev1.TaintEffectPreferNoSchedule || strings.HasPrefix(taint.Key, "node.kubernetes.io/") {
+			if taint.Effect == corev1.TaintEffectPreferNoSchedule || strings.HasPrefix(taint.Key, "node.kubernetes.io/") ||
+				(has && taint.Effect == corev1.TaintEffectNoSchedule) {
 				return false
 			}
 			return !slices.ContainsFunc(spec.Pod.Tolerations, func(t corev1.Toleration) bool {

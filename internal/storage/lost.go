@@ -66,14 +66,19 @@ func Lost(s State) Loss {
 		loss.After = earlier(loss.After, time.Minute)
 		return loss
 	}
-	budget := max(Allowed(s.Node.Spec, s.replicas())-s.unavailable(lost), 0)
+	budget, free := max(Allowed(s.Node.Spec, s.replicas())-s.unavailable(lost), 0), s.free()
 	for _, p := range lost {
+		if free == 0 && !gone[p.host] { // its disks may come back; those of a node that is gone may not
+			loss.Waiting = fmt.Sprintf("%s waits for node %s to come back: no other node is free for it", p.name, p.host)
+			loss.After = earlier(loss.After, time.Minute)
+			continue
+		}
 		if budget == 0 {
 			loss.Waiting = fmt.Sprintf("%s on lost node %s waits for the disruption budget: other pods are not ready", p.name, p.host)
 			loss.After = earlier(loss.After, 5*time.Second)
 			break
 		}
-		budget--
+		budget, free = budget-1, max(free-1, 0)
 		loss.Releases = append(loss.Releases, Release{
 			Pod: p.name, Claims: p.claims, Force: true, Reason: "NodeLost",
 			Note: fmt.Sprintf("node %s is lost: %s starts on another, with empty disks", p.host, p.name),
@@ -93,7 +98,7 @@ func Displaced(s State) ([]Release, error) {
 		return nil, err
 	}
 	if s.Node.Spec.Placement.PerNode {
-		hosts = Tolerated(s.Node.Spec, hosts)
+		hosts = Tolerated(s.Node.Spec, hosts, s.Pods)
 	}
 	var list []Release
 	for _, p := range s.placed() {
@@ -161,16 +166,38 @@ func (s State) hostNamed(hostname string) *corev1.Node {
 
 // outOfService counts the nodes that are out, of those that the pods may run on and those that are gone.
 func (s State) outOfService(gone map[string]bool) (out, all int) {
-	hosts, err := Eligible(s.Node.Spec, s.Hosts)
-	if err != nil {
-		hosts = s.Hosts
-	}
+	hosts := s.usable()
 	for i := range hosts {
 		if _, is := outSince(&hosts[i]); is {
 			out++
 		}
 	}
 	return out + len(gone), len(hosts) + len(gone)
+}
+
+// usable are the nodes that the pods may run on, whether they are in service or not.
+func (s State) usable() []corev1.Node {
+	hosts, err := Eligible(s.Node.Spec, s.Hosts)
+	if err != nil {
+		hosts = s.Hosts
+	}
+	return Tolerated(s.Node.Spec, hosts, s.Pods)
+}
+
+// free counts the nodes that could take one more pod: all that are in service or, where each node has room for one pod
+// only, those of them that have none.
+func (s State) free() int {
+	one := s.Node.Spec.Placement.PerNode || slices.ContainsFunc(s.Node.Spec.Disks, func(d v1alpha1.Disk) bool { return d.LocalPath != nil })
+	placed, n := s.placed(), 0
+	hosts := s.usable()
+	for i := range hosts {
+		_, out := outSince(&hosts[i])
+		taken := slices.ContainsFunc(placed, func(p lostPod) bool { return p.host == hosts[i].Name })
+		if !out && (!one || !taken) {
+			n++
+		}
+	}
+	return n
 }
 
 // unavailable counts the wanted pods that are not ready and not among the lost.

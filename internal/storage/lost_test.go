@@ -147,6 +147,29 @@ func TestLost(t *testing.T) {
 				s.Node.Spec.Disruption.MaxUnavailable = new(intstr.FromInt32(0))
 			}, nil, "edge-1 on lost node node-1 waits", 5 * time.Second,
 		},
+		"no other node is free": {
+			3, 3, func(s *State) { s.stop(1, time.Hour) }, nil, "edge-1 waits for node node-1 to come back: no other node is free", time.Minute,
+		},
+		"no other node is free, but this one is gone": {
+			3, 3, func(s *State) { s.Hosts = slices.Delete(s.Hosts, 1, 2) },
+			[]string{"edge-1 force=true evict=false disk1-edge-1,disk2-edge-1"},
+			"", 0,
+		},
+		"a node that the pods do not tolerate is not free": {
+			3, 4, func(s *State) {
+				s.stop(1, time.Hour)
+				s.Hosts[3].Spec.Taints = []corev1.Taint{{Key: "control-plane", Effect: corev1.TaintEffectNoSchedule}}
+			}, nil, "edge-1 waits for node node-1 to come back", time.Minute,
+		},
+		"both workers beside three others": {
+			2, 5, func(s *State) {
+				s.stop(0, time.Hour)
+				s.stop(1, time.Hour)
+				for i := 2; i < 5; i++ {
+					s.Hosts[i].Spec.Taints = []corev1.Taint{{Key: "control-plane", Effect: corev1.TaintEffectNoSchedule}}
+				}
+			}, nil, "2 of 2 nodes are out of service, more than half", time.Minute,
+		},
 		"more than half of the nodes": {
 			3, 3, func(s *State) { s.stop(1, time.Hour); s.stop(2, time.Second) },
 			nil, "2 of 3 nodes are out of service, more than half", time.Minute,
@@ -244,6 +267,21 @@ func TestDisplaced(t *testing.T) {
 	}
 }
 
+// TestOccupied: a taint that keeps new pods away does not drive one out that is there.
+func TestOccupied(t *testing.T) {
+	s := cluster(1, 2)
+	for i := range s.Hosts {
+		s.Hosts[i].Spec.Taints = []corev1.Taint{{Key: "agent-not-ready", Effect: corev1.TaintEffectNoSchedule}}
+	}
+	if got := Tolerated(s.Node.Spec, s.Hosts, s.Pods); len(got) != 1 || got[0].Name != "node-0" {
+		t.Errorf("%d nodes are left, want the one with a pod", len(got))
+	}
+	s.Hosts[0].Spec.Taints[0].Effect = corev1.TaintEffectNoExecute
+	if got := Tolerated(s.Node.Spec, s.Hosts, s.Pods); len(got) != 0 {
+		t.Errorf("%d nodes are left, want none", len(got))
+	}
+}
+
 func TestTolerated(t *testing.T) {
 	taint := func(key string, effect corev1.TaintEffect) corev1.Taint {
 		return corev1.Taint{Key: key, Value: "v", Effect: effect}
@@ -271,7 +309,7 @@ func TestTolerated(t *testing.T) {
 			h.Spec.Taints = []corev1.Taint{tt.taint}
 			spec := v1alpha1.CacheNodeSpec{}
 			spec.Pod.Tolerations = tt.toleration
-			if got := len(Tolerated(spec, []corev1.Node{h})) == 1; got != tt.want {
+			if got := len(Tolerated(spec, []corev1.Node{h}, nil)) == 1; got != tt.want {
 				t.Errorf("tolerated is %t, want %t", got, tt.want)
 			}
 		})

@@ -52,7 +52,7 @@ func Blamed(pod *corev1.Pod, claims map[string]*corev1.PersistentVolumeClaim, ev
 		if last.IsZero() {
 			last = e.EventTime.Time
 		}
-		if e.InvolvedObject.UID == pod.UID && strings.HasPrefix(e.Reason, "Failed") && now.Sub(last) < staleEvent {
+		if e.InvolvedObject.UID == pod.UID && (e.Reason == "FailedMount" || e.Reason == "Failed") && now.Sub(last) < staleEvent {
 			messages = append(messages, e.Message)
 		}
 	}

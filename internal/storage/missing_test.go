@@ -79,6 +79,7 @@ func TestBlamed(t *testing.T) {
 		"long ago":           {event(func(e *corev1.Event) { e.LastTimestamp = metav1.NewTime(now.Add(-time.Hour)) }), nil},
 		"another pod's":      {event(func(e *corev1.Event) { e.InvolvedObject.UID = "other" }), nil},
 		"another volume":     {event(func(e *corev1.Event) { e.Message = `MountVolume.SetUp failed for volume "cachenode-config"` }), nil},
+		"not attached yet":   {event(func(e *corev1.Event) { e.Reason = "FailedAttachVolume" }), nil},
 		"nothing went wrong": {event(func(e *corev1.Event) { e.Reason = "Pulled" }), nil},
 		"no events":          {func(*corev1.Pod) []corev1.Event { return nil }, nil},
 		"a container beside a dead volume": {

@@ -2,6 +2,7 @@ package storage
 
 import (
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -61,11 +62,20 @@ func (s State) ClaimsOf(pod string) map[string]*corev1.PersistentVolumeClaim {
 	claims := map[string]*corev1.PersistentVolumeClaim{}
 	for i := range s.Claims {
 		c := &s.Claims[i]
-		if disk := c.Labels[naming.LabelDisk]; c.Name == naming.Claim(disk, pod) && c.DeletionTimestamp.IsZero() {
+		if disk := diskOf(c); c.Name == naming.Claim(disk, pod) && c.DeletionTimestamp.IsZero() {
 			claims[disk] = c
 		}
 	}
 	return claims
+}
+
+// diskOf is the disk that a claim is for, by its label or, where it has none, by its name; disks' names have no hyphen.
+func diskOf(claim *corev1.PersistentVolumeClaim) string {
+	if disk := claim.Labels[naming.LabelDisk]; disk != "" {
+		return disk
+	}
+	disk, _, _ := strings.Cut(claim.Name, "-")
+	return disk
 }
 
 // Allowed is how many of a number of pods may be down at once: the disruption budget, as its controller computes it.

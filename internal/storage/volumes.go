@@ -3,8 +3,10 @@ package storage
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/manifest"
@@ -27,10 +29,6 @@ type VolumePlan struct {
 // those of this one. A nil node is one that is gone: whoever it was, its volumes go.
 func Volumes(node *v1alpha1.CacheNode, hosts []corev1.Node, live []corev1.PersistentVolume, claims []corev1.PersistentVolumeClaim) VolumePlan {
 	p := VolumePlan{}
-	byName := map[string]*corev1.PersistentVolume{}
-	for i := range live {
-		byName[live[i].Name] = &live[i]
-	}
 	wanted := map[string]bool{}
 	for d, disk := range node.Spec.Disks {
 		if disk.LocalPath == nil {
@@ -39,7 +37,7 @@ func Volumes(node *v1alpha1.CacheNode, hosts []corev1.Node, live []corev1.Persis
 		for h := range hosts {
 			volume := manifest.LocalVolume(node, disk, &hosts[h])
 			wanted[volume.Name] = true
-			if taken := byName[volume.Name]; taken != nil && !isOf(taken, node) {
+			if taken := owner(live, node, hosts[h].Name, disk.LocalPath.Path); taken != nil {
 				p.Taken = append(p.Taken, fmt.Sprintf("spec.disks[%d].localPath.path: %s on node %s belongs to CacheNode %s/%s",
 					d, disk.LocalPath.Path, hosts[h].Name, taken.Labels[naming.LabelNamespace], taken.Labels[naming.LabelInstance]))
 				continue
@@ -52,7 +50,7 @@ func Volumes(node *v1alpha1.CacheNode, hosts []corev1.Node, live []corev1.Persis
 		switch {
 		case !isOf(volume, node) || !volume.DeletionTimestamp.IsZero():
 		case volume.Labels[naming.LabelRole] == naming.RolePlaceholder:
-			if isSpent(volume, claims) {
+			if isSpent(volume, claims) || !isPlaceholderOf(node, volume) {
 				p.Delete = append(p.Delete, volume)
 			}
 		case !wanted[volume.Name]:
@@ -64,6 +62,29 @@ func Volumes(node *v1alpha1.CacheNode, hosts []corev1.Node, live []corev1.Persis
 		}
 	}
 	return p
+}
+
+// owner is a volume of another CacheNode that has a path on a node, or one that lies in it or around it.
+func owner(live []corev1.PersistentVolume, node *v1alpha1.CacheNode, host, path string) *corev1.PersistentVolume {
+	for i := range live {
+		other := live[i].Annotations[naming.AnnotationPath] + "/"
+		nested := strings.HasPrefix(path+"/", other) || strings.HasPrefix(other, path+"/")
+		if !isOf(&live[i], node) && live[i].Annotations[naming.AnnotationNode] == host && other != "/" && nested {
+			return &live[i]
+		}
+	}
+	return nil
+}
+
+// isPlaceholderOf is false for one that waits for a claim that cannot come any more.
+func isPlaceholderOf(node *v1alpha1.CacheNode, volume *corev1.PersistentVolume) bool {
+	if volume.Status.Phase == corev1.VolumeBound || volume.Spec.ClaimRef == nil {
+		return true
+	}
+	disk := volume.Labels[naming.LabelDisk]
+	ordinal, ok := naming.Ordinal(node.Name, strings.TrimPrefix(volume.Spec.ClaimRef.Name, disk+"-"))
+	return ok && ordinal < int(ptr.Deref(node.Spec.Replicas, 1)) &&
+		slices.ContainsFunc(node.Spec.Disks, func(d v1alpha1.Disk) bool { return d.Name == disk })
 }
 
 // IsFree is true for a volume that no claim holds.

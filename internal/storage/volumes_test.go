@@ -84,6 +84,28 @@ func TestVolumes(t *testing.T) {
 			want:   all[:3],
 			taken:  []string{"spec.disks[1].localPath.path: /mnt/disk2 on node node-1 belongs to CacheNode other/edge"},
 		},
+		"a path lies in another CacheNode's": {
+			change: func(s *State) {
+				v := on(s, "node-1 /mnt/disk1")
+				v.Labels[naming.LabelInstance], v.Annotations[naming.AnnotationPath] = "other", "/mnt/disk1/deep"
+			},
+			want:  []string{all[0], all[1], all[3]},
+			taken: []string{"spec.disks[0].localPath.path: /mnt/disk1 on node node-1 belongs to CacheNode default/other"},
+		},
+		"a path only begins like another CacheNode's": {
+			change: func(s *State) {
+				v := on(s, "node-1 /mnt/disk1")
+				v.Labels[naming.LabelInstance], v.Annotations[naming.AnnotationPath] = "other", "/mnt/disk10"
+			},
+			want: all,
+		},
+		"a placeholder waits for a claim of a disk that was removed": {
+			change: func(s *State) {
+				placeholder(s)
+				s.Claims = s.Claims[:1]
+				s.Node.Spec.Disks = s.Node.Spec.Disks[:1]
+			}, want: []string{all[0], all[2]}, del: []string{"node-0 "},
+		},
 		"a placeholder waits for its claim": {
 			change: func(s *State) { placeholder(s); s.Claims[1].DeletionTimestamp = new(metav1.NewTime(now)) }, want: all,
 		},

@@ -47,8 +47,8 @@ func MinFree(d v1alpha1.Disk) int64 {
 }
 
 // KeysZone is the bytes of a disk's index: by default a 4096th of the disk, the article's 256 MiB for 1 TiB, which is
-// room for as many objects of half a mebibyte as the disk holds. It depends on nothing that can be changed in a running
-// nginx, as a zone of another size is a new and empty one.
+// room for as many objects of half a mebibyte as the disk holds. It depends on nothing of the spec that can be changed in a
+// running nginx, as a zone of another size is a new and empty one; a file system that grows gets a new one.
 func KeysZone(d v1alpha1.Disk) int64 {
 	if d.Cache.KeysZone != nil {
 		return d.Cache.KeysZone.Value()

@@ -24,6 +24,19 @@ func Validate(node *v1alpha1.CacheNode) field.ErrorList {
 	return append(errs, pod(node.Spec.Pod, spec.Child("pod"))...)
 }
 
+// LocalPaths holds the paths of disks to those that the operator allows; any, where it names none.
+func LocalPaths(node *v1alpha1.CacheNode, prefixes []string) field.ErrorList {
+	var errs field.ErrorList
+	for i, d := range node.Spec.Disks {
+		allowed := len(prefixes) == 0 || d.LocalPath == nil || slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(d.LocalPath.Path, p) })
+		if !allowed {
+			errs = append(errs, field.Forbidden(field.NewPath("spec", "disks").Index(i).Child("localPath", "path"),
+				fmt.Sprintf("%s: must begin with one of %s: mount the disk there, or have the operator's flag --local-path-prefixes say more", d.LocalPath.Path, strings.Join(prefixes, ", "))))
+		}
+	}
+	return errs
+}
+
 // Warnings names what is valid but unwise.
 func Warnings(node *v1alpha1.CacheNode) []string {
 	if len(node.Spec.Hosts) == 0 && slices.Contains(node.Spec.Cache.Key, v1alpha1.KeyHost) {

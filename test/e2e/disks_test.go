@@ -137,6 +137,31 @@ func pathIsTaken(t *testing.T, s *suite) {
 		t.Errorf("%d volumes, want 6: nothing is shared", len(volumes))
 	}
 	kubectl(t, "", "delete", "cachenode", "other", "--wait")
+
+	// A folder where a mount should be, on the same nodes beside the first.
+	for _, host := range []string{"node-1", "node-2", "node-3"} {
+		cluster(t, "fault", "exec", host, "mkdir", "-p", "/mnt/folder")
+	}
+	must(t, apply(local(t, "other", strings.Replace(localDisk("disk5", ""), "/mnt/disk5", "/mnt/folder", 1))))
+	within(t, 40*time.Second, func() string {
+		other := &v1alpha1.CacheNode{}
+		must(t, s.Get(context.Background(), client.ObjectKey{Name: "other"}, other))
+		for _, p := range other.Status.Pods {
+			for _, d := range p.Disks {
+				if d.State == "Failed" && d.Reason == "NotMounted" && strings.Contains(d.Message, "requireMountPoint") {
+					return ""
+				}
+			}
+		}
+		return fmt.Sprintf("the folder is used: %+v", other.Status.Pods)
+	})
+	kubectl(t, "", "delete", "cachenode", "other", "--wait")
+	within(t, time.Minute, func() string {
+		if n := len(s.localVolumes(t)); n != 6 {
+			return fmt.Sprintf("%d volumes, want 6", n)
+		}
+		return ""
+	})
 }
 
 // moves makes an edit of the disks under load and holds what happens to what the plugin's plan said: no failed request, the

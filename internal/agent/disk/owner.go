@@ -47,9 +47,13 @@ func (o Owner) claim(folder string, rules Rules) error {
 		}
 		return nil
 	}
-	if !rules.Empty && rules.Abandoned != found.String() {
+	if damaged := found.Name == "" || found.Name == "?"; !rules.Empty && (damaged || rules.Abandoned != found.String()) {
+		owner := found.String()
+		if damaged {
+			owner = "" // nobody can say that it is gone
+		}
 		return &finding{
-			reason: ForeignCache, owner: found.String(),
+			reason: ForeignCache, owner: owner,
 			text: fmt.Sprintf("holds the cache of CacheNode %s: delete the folder on the disk, or set foreignCache to Empty", found),
 		}
 	}

@@ -95,6 +95,8 @@ func run(ctx context.Context, cluster *connect.Cluster, next *v1alpha1.CacheNode
 
 // write says what changes. used is what each disk holds over all pods; nil if that is not known.
 func write(out io.Writer, now, next *v1alpha1.CacheNode, used map[string]int64) error {
+	next = next.DeepCopy()
+	next.Namespace, next.Annotations = now.Namespace, now.Annotations // what a file leaves out is no change
 	m := movement.Between(now.Spec.Disks, next.Spec.Disks)
 	if m.Slots == 0 {
 		_, _ = fmt.Fprintln(out, "Keys: none moves")

@@ -62,7 +62,7 @@ Keys: 16.72% of them move (any plan must move 16.66%), 50.2 GiB of the 300.0 GiB
   disk2   disk3   0.06%   184 MiB
   disk3   disk1   8.39%   25.2 GiB
 This is more than rollout.maxKeyMovement, 10%: it waits for the annotation
-  cachenode.io/acknowledged-key-movement: "ffbea6fff597"
+  cachenode.io/acknowledged-key-movement: "3f4df6cafa2b"
 Pods: none is made anew; edge-2 is made
 `,
 		},

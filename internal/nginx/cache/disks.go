@@ -58,8 +58,9 @@ func (r renderer) cachePaths() conf.Block {
 	return block
 }
 
-// keysZones are those of all disks, also of those that have failed: the others' must not change with them, as a zone of
-// another size is a new and empty one.
+// keysZones are those of all disks, also of those that have failed: the others' should not change with them, as a zone of
+// another size is a new and empty one. Only one that was never measured can make a difference when it is, and only where
+// the zones are scaled down to the memory limit.
 func (r renderer) keysZones() map[string]int64 {
 	disks := make([]v1alpha1.Disk, len(r.Spec.Disks))
 	for i, d := range r.Spec.Disks {
