@@ -34,7 +34,7 @@ func (r *CacheNodeReconciler) followHosts(ctx context.Context, s *scope) error {
 		return nil
 	}
 	for _, release := range displaced {
-		if _, err := r.release(ctx, s, release); err != nil {
+		if err := r.release(ctx, s, release); err != nil {
 			return err
 		}
 	}

@@ -17,8 +17,6 @@ import (
 const (
 	healthy = "Healthy"
 	failed  = "Failed"
-	// drained is a disk that a person has had taken out of use: nothing is wrong with it.
-	drained = "Drained"
 )
 
 // podStatuses tells what each pod runs, and of its disks what is not as planned: a pure function of what was observed.
@@ -101,13 +99,12 @@ func describeDisk(d agentapi.DiskReport) string {
 func missingDisks(s *scope) []string {
 	var list []string
 	for _, m := range s.missing {
-		text := fmt.Sprintf("%s of %s cannot be mounted on node %s, and a placeholder is in its place", m.Disk, m.Pod, m.Host)
-		for _, d := range s.node.Spec.Disks {
-			if d.Name == m.Disk && d.LocalPath != nil {
-				text += " until it is mounted at " + d.LocalPath.Path
-			}
+		until := ""
+		if i := slices.IndexFunc(s.node.Spec.Disks, func(d v1alpha1.Disk) bool { return d.Name == m.Disk && d.LocalPath != nil }); i >= 0 {
+			until = " until it is mounted at " + s.node.Spec.Disks[i].LocalPath.Path
 		}
-		list = append(list, fmt.Sprintf("%s; to try it at once: kubectl cachenode disk readmit %s %s", text, m.Pod, m.Disk))
+		list = append(list, fmt.Sprintf("%s of %s cannot be mounted on node %s, and a placeholder is in its place%s; to try it at once: kubectl cachenode disk readmit %s %s",
+			m.Disk, m.Pod, m.Host, until, m.Pod, m.Disk))
 	}
 	return list
 }

@@ -32,7 +32,7 @@ func (r *CacheNodeReconciler) recover(ctx context.Context, s *scope) error {
 	due, later := storage.Due(s.storage(), s.verbs, back, s.failedSince())
 	s.lookAgain(later)
 	for _, release := range due {
-		if _, err := r.release(ctx, s, release); err != nil {
+		if err := r.release(ctx, s, release); err != nil {
 			return err
 		}
 	}
@@ -52,7 +52,7 @@ func (r *CacheNodeReconciler) recoverFromLoss(ctx context.Context, s *scope) err
 	s.loss = loss.Waiting
 	s.lookAgain(loss.After)
 	for _, release := range loss.Releases {
-		if _, err := r.release(ctx, s, release); err != nil {
+		if err := r.release(ctx, s, release); err != nil {
 			return err
 		}
 	}
@@ -125,8 +125,7 @@ func (r *CacheNodeReconciler) startWithout(ctx context.Context, s *scope, cached
 	if len(release.Claims) == 0 {
 		return nil
 	}
-	_, err := r.release(ctx, s, release)
-	return err
+	return r.release(ctx, s, release)
 }
 
 // failedSince has the disks that are out of use.

@@ -17,35 +17,42 @@ import (
 )
 
 // release takes claims from a pod. The pod goes first, so that it is not made again with the claims that are to go; the API
-// server keeps them until it is gone. done is false while the disruption budget does not allow it.
-func (r *CacheNodeReconciler) release(ctx context.Context, s *scope, release storage.Release) (done bool, err error) {
+// server keeps them until it is gone. While the disruption budget does not allow it, nothing happens, and a later pass tries
+// again.
+func (r *CacheNodeReconciler) release(ctx context.Context, s *scope, release storage.Release) error {
+	if gone, err := r.removePod(ctx, s, release); err != nil || !gone {
+		return err
+	}
+	for _, name := range release.Claims {
+		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: s.node.Namespace, Name: name}}
+		if err := r.deleteClaim(ctx, s, claim); err != nil {
+			return err
+		}
+	}
+	r.Events.Eventf(s.node, nil, corev1.EventTypeNormal, release.Reason, "Release", "%s", truncated(release.Note, 1000))
+	return nil
+}
+
+// removePod has the pod of a release gone, or going.
+func (r *CacheNodeReconciler) removePod(ctx context.Context, s *scope, release storage.Release) (gone bool, err error) {
 	i := slices.IndexFunc(s.pods, func(p corev1.Pod) bool { return p.Name == release.Pod })
-	if i < 0 { // the cache may not have one yet that was made just now
+	switch {
+	case i < 0: // the cache may not have one yet that was made just now
 		err := r.live(ctx, client.ObjectKey{Namespace: s.node.Namespace, Name: release.Pod}, &corev1.Pod{})
 		if !apierrors.IsNotFound(err) {
 			s.lookAgain(time.Second)
 			return false, err
 		}
+		return true, nil
+	case !release.Force && !s.pods[i].DeletionTimestamp.IsZero():
+		return true, nil
+	case release.Evict:
+		return r.evict(ctx, s, &s.pods[i], release.Note)
 	}
-	if i >= 0 && (release.Force || s.pods[i].DeletionTimestamp.IsZero()) {
-		pod := &s.pods[i]
-		if release.Evict {
-			if done, err = r.evict(ctx, s, pod, release.Note); err != nil || !done {
-				return false, err
-			}
-		} else if done, err = r.deletePod(ctx, pod, release.Force); err != nil || !done {
-			s.lookAgain(time.Second)
-			return false, err
-		}
+	if gone, err = r.deletePod(ctx, &s.pods[i], release.Force); !gone {
+		s.lookAgain(time.Second)
 	}
-	for _, name := range release.Claims {
-		claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: s.node.Namespace, Name: name}}
-		if err := r.deleteClaim(ctx, s, claim); err != nil {
-			return false, err
-		}
-	}
-	r.Events.Eventf(s.node, nil, corev1.EventTypeNormal, release.Reason, "Release", "%s", truncated(release.Note, 1000))
-	return true, nil
+	return gone, err
 }
 
 // deleteClaim deletes a claim that is still the one that was looked at.

@@ -42,19 +42,15 @@ func Lost(s State) Loss {
 	gone := map[string]bool{}
 	for _, p := range s.placed() {
 		host := s.Host(p.host)
-		switch {
-		case host == nil:
+		if host == nil {
 			gone[p.host] = true
 			lost = append(lost, p)
-		default:
-			since, out := outSince(host)
-			if !out {
-				continue
-			}
-			if left := patience - s.Now.Sub(since); left > 0 {
-				loss.After = earlier(loss.After, left+time.Second)
-				continue
-			}
+			continue
+		}
+		since, out := outSince(host)
+		if left := patience - s.Now.Sub(since); out && left > 0 {
+			loss.After = earlier(loss.After, left+time.Second)
+		} else if out {
 			lost = append(lost, p)
 		}
 	}

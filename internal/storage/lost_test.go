@@ -24,7 +24,7 @@ var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 // their number.
 func cluster(pods, hosts int) State {
 	node := &v1alpha1.CacheNode{ObjectMeta: metav1.ObjectMeta{Name: "edge", Namespace: "default"}}
-	node.Spec.Replicas = new(int32(pods)) //nolint:gosec // small
+	node.Spec.Replicas = new(int32(pods))
 	node.Spec.Disruption.NodeLossAfter = "5m"
 	node.Spec.Disruption.MaxUnavailable = new(intstr.FromInt32(1))
 	node.Spec.Disks = []v1alpha1.Disk{local("disk1"), local("disk2")}
@@ -223,7 +223,7 @@ func TestLossIsBounded(t *testing.T) {
 		pods := 1 + random.IntN(8)
 		s := cluster(pods, pods+random.IntN(8))
 		allowed := random.IntN(4)
-		s.Node.Spec.Disruption.MaxUnavailable = new(intstr.FromInt32(int32(allowed))) //nolint:gosec // small
+		s.Node.Spec.Disruption.MaxUnavailable = new(intstr.FromInt32(int32(allowed)))
 		out := 0
 		for i := range s.Hosts {
 			if random.IntN(3) == 0 {

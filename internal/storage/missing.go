@@ -20,13 +20,11 @@ func Stuck(pod *corev1.Pod, patience time.Duration, now time.Time) (stuck bool, 
 	}
 	scheduled := pod.CreationTimestamp.Time
 	for _, c := range pod.Status.Conditions {
-		switch c.Type {
-		case corev1.PodScheduled:
+		if c.Type == corev1.PodScheduled {
 			scheduled = c.LastTransitionTime.Time
-		case corev1.PodInitialized:
-			if c.Status == corev1.ConditionTrue { // all volumes were mounted
-				return false, 0
-			}
+		}
+		if c.Type == corev1.PodInitialized && c.Status == corev1.ConditionTrue { // all volumes were mounted
+			return false, 0
 		}
 	}
 	if left := patience - now.Sub(scheduled); left > 0 {

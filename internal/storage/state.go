@@ -47,15 +47,6 @@ func (s State) pod(ordinal int) *corev1.Pod {
 	return &s.Pods[i]
 }
 
-// claim is a pod's claim for a disk; nil while there is none.
-func (s State) claim(disk, pod string) *corev1.PersistentVolumeClaim {
-	i := slices.IndexFunc(s.Claims, func(c corev1.PersistentVolumeClaim) bool { return c.Name == naming.Claim(disk, pod) })
-	if i < 0 {
-		return nil
-	}
-	return &s.Claims[i]
-}
-
 // ClaimsOf are the claims of a pod by disk, of disks that are no longer in the spec too, but not those that are being
 // deleted.
 func (s State) ClaimsOf(pod string) map[string]*corev1.PersistentVolumeClaim {

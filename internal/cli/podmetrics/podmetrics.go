@@ -26,6 +26,7 @@ type Disk struct{ Size, UsedBytes, Hits, Requests float64 }
 // Pod are those of a pod, by disk.
 type Pod map[string]Disk
 
+// Used says for people how much of the disk is in use; "-" where that is not known.
 func (n Disk) Used() string {
 	if n.Size == 0 {
 		return "-"
@@ -33,6 +34,7 @@ func (n Disk) Used() string {
 	return fmt.Sprintf("%.0f%% of %.1f GiB", 100*n.UsedBytes/n.Size, n.Size/(1<<30))
 }
 
+// HitRatio says for people which share of the disk's requests were HITs; "-" where there were none.
 func (n Disk) HitRatio() string {
 	if n.Requests == 0 {
 		return "-"
