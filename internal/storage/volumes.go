@@ -57,7 +57,7 @@ func Volumes(node *v1alpha1.CacheNode, hosts []corev1.Node, live []corev1.Persis
 			if IsFree(volume) {
 				p.Delete = append(p.Delete, volume)
 			}
-		case volume.Status.Phase == corev1.VolumeReleased:
+		case volume.Status.Phase == corev1.VolumeReleased && volume.Spec.ClaimRef != nil:
 			p.Offer = append(p.Offer, volume)
 		}
 	}

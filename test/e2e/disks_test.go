@@ -44,8 +44,8 @@ func TestDisks(t *testing.T) {
 		{"another CacheNode wants one of the paths", pathIsTaken},
 		{"a disk is added under load", addsDisk},
 		{"disks get other weights, once that is acknowledged", reweighs},
-		{"a disk is removed under load", removesDisk},
-		{"a disk grows, and the last pod crashes while a disk comes", crashesInMove},
+		{"a disk is removed and another grows, under load", removesDisk},
+		{"the last pod crashes while a disk comes", crashesInMove},
 		{"a disk is drained and readmitted", drains},
 		{"a disk is replaced", replaces},
 		{"a disk is missing at the start, and comes back", missesDisk},
@@ -249,7 +249,7 @@ func reweighs(t *testing.T, s *suite) {
 }
 
 func removesDisk(t *testing.T, s *suite) {
-	disks := []string{localDisk("disk1", `,"weight":100`), localDisk("disk2", `,"weight":100`)}
+	disks := []string{localDisk("disk1", `,"weight":100`), grownDisk()}
 	moves(t, s, func() { editDisks(t, disks...) }, local(t, name, disks...), 50*time.Second)
 	within(t, 30*time.Second, func() string {
 		if n := len(s.localVolumes(t)); n != 6 {
@@ -260,14 +260,26 @@ func removesDisk(t *testing.T, s *suite) {
 	if claims := kubectl(t, "", "get", "pvc", "-o", "name"); strings.Contains(claims, "disk3") {
 		t.Errorf("a claim of the disk is left: %s", claims)
 	}
+	if got := s.node(t).Status.Size; got != "9Gi" {
+		t.Errorf("the size is %s, want 9Gi", got)
+	}
+	for place, v := range s.localVolumes(t) {
+		if want := map[bool]string{true: "2Gi", false: "1Gi"}[strings.HasSuffix(place, "/mnt/disk2")]; v.Spec.Capacity.Storage().String() != want {
+			t.Errorf("%s has a capacity of %s, want %s", place, v.Spec.Capacity.Storage(), want)
+		}
+	}
+}
+
+// grownDisk is the second disk with twice its size.
+func grownDisk() string {
+	return strings.Replace(localDisk("disk2", `,"weight":100`), `"1Gi"`, `"2Gi"`, 1)
 }
 
 // crashesInMove: the StatefulSet cannot make a pod of a higher ordinal while one of a lower lacks a volume of its template.
 func crashesInMove(t *testing.T, s *suite) {
 	last := s.target(t, name+"-2")
 	before := string(last.pod(t).UID)
-	grown := strings.Replace(localDisk("disk2", `,"weight":100`), `"1Gi"`, `"2Gi"`, 1)
-	editDisks(t, localDisk("disk1", `,"weight":100`), grown, localDisk("disk3", `,"weight":100`))
+	editDisks(t, localDisk("disk1", `,"weight":100`), grownDisk(), localDisk("disk3", `,"weight":100`))
 	first := s.target(t, name+"-0")
 	within(t, 30*time.Second, func() string {
 		pod := &corev1.Pod{}
@@ -282,15 +294,6 @@ func crashesInMove(t *testing.T, s *suite) {
 	t.Logf("the last pod crashed in the middle of the move and was ready again after %s", time.Since(begun).Round(100*time.Millisecond))
 	s.current(t)
 	s.checkPins(t)
-	node := s.node(t)
-	if got := node.Status.Size; got != "12Gi" {
-		t.Errorf("the size is %s, want 12Gi", got)
-	}
-	for place, v := range s.localVolumes(t) {
-		if want := map[bool]string{true: "2Gi", false: "1Gi"}[strings.HasSuffix(place, "/mnt/disk2")]; v.Spec.Capacity.Storage().String() != want {
-			t.Errorf("%s has a capacity of %s, want %s", place, v.Spec.Capacity.Storage(), want)
-		}
-	}
 }
 
 func drains(t *testing.T, s *suite) {
