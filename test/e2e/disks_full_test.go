@@ -1,0 +1,76 @@
+package e2e
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/tuning"
+	"github.com/cachenode/cachenode-operator/test/content"
+)
+
+// fillsAll writes more than two disks can hold, as fast as small disks allow nginx to evict.
+func fillsAll(t *testing.T, s *suite) {
+	kubectl(t, "", "label", "nodes", "--all", "--overwrite", label+"=true")
+	must(t, apply(strings.Replace(local(t, name, localDisk("disk1", ""), localDisk("disk2", "")), `"placement":{"perNode":true}`, `"replicas":2`, 1)))
+	s.current(t)
+	p := s.target(t, name+"-0")
+	before := p.identity(t)
+	big := make([]string, 400)
+	for i := range big {
+		big[i] = content.Path(8<<20, fmt.Sprintf("big-%d", i))
+	}
+	results := p.load(t, big, 45*time.Second, 6, 4)()
+	all := count(results, everything)
+	t.Logf("filled: %s", all)
+	if all.failed+all.cut > 0 || all.requests < 200 {
+		t.Errorf("%s: %v", all, all.errors)
+	}
+	for _, disk := range []string{"disk1", "disk2"} {
+		dir := naming.DiskDir(disk)
+		fields := strings.Fields(kubectl(t, "", "exec", p.name, "-c", naming.Container, "--", "df", "-m", "--output=size,avail", dir))
+		du := strings.Fields(kubectl(t, "", "exec", p.name, "-c", naming.Container, "--", "du", "-sm", dir))
+		size, free, used := number(t, fields[2]), number(t, fields[3]), number(t, du[0])
+		d := tuning.Measured(v1alpha1.Disk{Size: resource.MustParse("1Gi"), Media: v1alpha1.HDD}, int64(size)<<20)
+		limit := int(tuning.MaxSize(d) >> 20)
+		t.Logf("%s: %d of %d MiB in the cache, limit %d, %d free", disk, used, size, limit, free)
+		if used > size-int(tuning.EjectBelow(d)>>20) || used < limit*8/10 {
+			t.Errorf("%s: %d MiB are in the cache, want about the limit, %d", disk, used, limit)
+		}
+		if reason := p.reason(t, disk); reason != "" {
+			t.Errorf("%s is out of use: %s", disk, reason)
+		}
+	}
+	within(t, 30*time.Second, func() string { // nginx looks every 10 seconds
+		du := strings.Fields(kubectl(t, "", "exec", p.name, "-c", naming.Container, "--", "du", "-sm", naming.DiskDir("disk1")))
+		if used := number(t, du[0]); used > 720 {
+			return fmt.Sprintf("%d MiB are in the cache of disk1", used)
+		}
+		return ""
+	})
+	if after := p.identity(t); after != before {
+		t.Errorf("the pod is %s, was %s", after, before)
+	}
+	if err := edit(`{"spec":{"disks":[{"name":"disk1","size":"1Gi","localPath":{"path":"/mnt/disk1"},"cache":{"maxSize":"1000Mi"}},` + localDisk("disk2", "") + `]}}`); err != nil {
+		t.Error(err)
+	}
+	message := s.says(t, v1alpha1.ConditionDegraded, v1alpha1.ReasonConfigRefused, 15*time.Second)
+	if !strings.Contains(message, "spec.disks[disk1].cache.maxSize: 1000Mi is more than the file system has, which is ") {
+		t.Errorf("a cache larger than its disk: %s", message)
+	}
+	editDisks(t, localDisk("disk1", ""), localDisk("disk2", ""))
+	s.current(t)
+}
+
+func number(t *testing.T, text string) int {
+	t.Helper()
+	n, err := strconv.Atoi(text)
+	must(t, err)
+	return n
+}

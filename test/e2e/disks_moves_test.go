@@ -1,0 +1,151 @@
+package e2e
+
+import (
+	"context"
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/movement"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+)
+
+// moves makes an edit of the disks under load and holds what happens to what the plugin's plan said: no failed request, the
+// keys that should not move are HITs, and those that should are on their new disks.
+func moves(t *testing.T, s *suite, change func(), manifest string, load time.Duration) {
+	t.Helper()
+	p := s.target(t, name+"-0")
+	p.warm(t, many)
+	before := s.tree(t)
+	wanted := s.node(t).DeepCopy()
+	said := plugin(t, manifest, "plan", "-f", "-")
+	t.Log(said)
+	was := wanted.Spec.Disks
+	wait := s.load(t, objects[:150], load)
+	time.Sleep(2 * time.Second)
+	begun := time.Now()
+	change()
+	s.current(t)
+	took := time.Since(begun)
+	if took > load-3*time.Second {
+		t.Errorf("it took %s, longer than the load", took)
+	}
+	checkLoad(t, wait(), int(load.Seconds())*100)
+	after := s.tree(t)
+	m := movement.Between(was, s.node(t).Spec.Disks)
+	if match := regexp.MustCompile(`Keys: ([0-9.]+)% of them move \(any plan must move ([0-9.]+)%`).FindStringSubmatch(said); match == nil {
+		t.Errorf("the plan says %s", said)
+	} else if percent, err := strconv.ParseFloat(match[1], 64); err != nil || int(percent*100+0.5) != m.Slots {
+		t.Errorf("the plan says %s%%, and %d hundredths of a percent moved", match[1], m.Slots)
+	}
+	if float64(m.Slots) > 1.15*float64(m.Least) {
+		t.Errorf("%d hundredths of a percent move, and any plan must move %d", m.Slots, m.Least)
+	}
+	moved, hits := 0, 0
+	for _, r := range p.run(t, "fetch", many, "-keepalive")() {
+		from, to := before.Disk(key(r.Path)), after.Disk(key(r.Path))
+		switch {
+		case r.Error != "" || r.Disk != to:
+			t.Errorf("%s: is on %s, want %s (error %q)", r.Path, r.Disk, to, r.Error)
+		case from != to:
+			moved++
+		case r.Cache == "HIT":
+			hits++
+		}
+	}
+	stayed := len(many) - moved
+	t.Logf("took %s; %d of %d objects moved (%.1f%%, planned %.1f%%), of the others %d of %d are HITs",
+		took.Round(100*time.Millisecond), moved, len(many), 100*float64(moved)/float64(len(many)), float64(m.Slots)/100, hits, stayed)
+	if hits < stayed {
+		t.Errorf("%d of %d objects that should not have moved are no HITs", stayed-hits, stayed)
+	}
+	if share := float64(moved) / float64(len(many)) * 10000; share < 0.8*float64(m.Slots)-100 || share > 1.2*float64(m.Slots)+100 {
+		t.Errorf("%.0f hundredths of a percent of the objects moved, planned %d", share, m.Slots)
+	}
+}
+
+func addsDisk(t *testing.T, s *suite) {
+	disks := []string{localDisk("disk1", ""), localDisk("disk2", ""), localDisk("disk3", "")}
+	moves(t, s, func() { editDisks(t, disks...) }, local(t, name, disks...), 50*time.Second)
+	s.checkPins(t)
+	if events := kubectl(t, "", "get", "events"); !strings.Contains(events, "KeyMovement") {
+		t.Error("no event tells of the movement")
+	}
+}
+
+func reweighs(t *testing.T, s *suite) {
+	disks := []string{localDisk("disk1", `,"weight":100`), localDisk("disk2", `,"weight":100`), localDisk("disk3", `,"weight":50`)}
+	moves(t, s, func() {
+		must(t, edit(fmt.Sprintf(`{"spec":{"disks":[%s],"rollout":{"maxKeyMovement":5}}}`, strings.Join(disks, ","))))
+		revision := s.node(t).Status.Pods[0].Revision
+		message := s.says(t, v1alpha1.ConditionProgressing, v1alpha1.ReasonKeyMovement, 10*time.Second)
+		node := s.node(t)
+		if node.Status.KeyMovement == nil || !strings.Contains(message, naming.AnnotationAcknowledged+"="+node.Status.KeyMovement.Name) {
+			t.Fatalf("the movement is %+v, the message %q", node.Status.KeyMovement, message)
+		}
+		time.Sleep(3 * time.Second) // nothing happens
+		for _, pod := range s.node(t).Status.Pods {
+			if pod.Revision != revision {
+				t.Errorf("%s has taken %s without an acknowledgement", pod.Name, pod.Revision)
+			}
+		}
+		kubectl(t, "", "annotate", "cachenode", name, naming.AnnotationAcknowledged+"="+node.Status.KeyMovement.Name)
+	}, local(t, name, disks...), 20*time.Second)
+	must(t, edit(`{"spec":{"rollout":{"maxKeyMovement":null}}}`))
+}
+
+func removesDisk(t *testing.T, s *suite) {
+	disks := []string{localDisk("disk1", `,"weight":100`), grownDisk()}
+	moves(t, s, func() { editDisks(t, disks...) }, local(t, name, disks...), 50*time.Second)
+	within(t, 30*time.Second, func() string {
+		if n := len(s.localVolumes(t)); n != 6 {
+			return fmt.Sprintf("%d volumes, want 6: those of the disk are gone", n)
+		}
+		return ""
+	})
+	if claims := kubectl(t, "", "get", "pvc", "-o", "name"); strings.Contains(claims, "disk3") {
+		t.Errorf("a claim of the disk is left: %s", claims)
+	}
+	if got := s.node(t).Status.Size; got != "9Gi" {
+		t.Errorf("the size is %s, want 9Gi", got)
+	}
+	for place, v := range s.localVolumes(t) {
+		if want := map[bool]string{true: "2Gi", false: "1Gi"}[strings.HasSuffix(place, "/mnt/disk2")]; v.Spec.Capacity.Storage().String() != want {
+			t.Errorf("%s has a capacity of %s, want %s", place, v.Spec.Capacity.Storage(), want)
+		}
+	}
+}
+
+// grownDisk is the second disk with twice its size.
+func grownDisk() string {
+	return strings.Replace(localDisk("disk2", `,"weight":100`), `"1Gi"`, `"2Gi"`, 1)
+}
+
+// crashesInMove: the StatefulSet cannot make a pod of a higher ordinal while one of a lower lacks a volume of its template.
+func crashesInMove(t *testing.T, s *suite) {
+	last := s.target(t, name+"-2")
+	before := string(last.pod(t).UID)
+	editDisks(t, localDisk("disk1", `,"weight":100`), grownDisk(), localDisk("disk3", `,"weight":100`))
+	first := s.target(t, name+"-0")
+	within(t, 30*time.Second, func() string {
+		pod := &corev1.Pod{}
+		if err := s.Get(context.Background(), client.ObjectKey{Name: first.name}, pod); apierrors.IsNotFound(err) || pod.DeletionTimestamp != nil {
+			return ""
+		}
+		return "the first pod is not made anew"
+	})
+	begun := time.Now()
+	kubectl(t, "", "delete", "pod", last.name, "--grace-period=1", "--wait=false")
+	last.renewed(t, before, 60*time.Second)
+	t.Logf("the last pod crashed in the middle of the move and was ready again after %s", time.Since(begun).Round(100*time.Millisecond))
+	s.current(t)
+	s.checkPins(t)
+}
