@@ -49,7 +49,7 @@ func (r *CacheNodeReconciler) applyVolumes(ctx context.Context, s *scope) error 
 			log.FromContext(ctx).Info("made a volume", "volume", volume.Name, "node", volume.Annotations[naming.AnnotationNode], "path", volume.Annotations[naming.AnnotationPath])
 		}
 	}
-	return r.deleteVolumes(ctx, plan)
+	return r.deleteVolumes(ctx, s.node, plan)
 }
 
 // offerVolumes has volumes available again whose claims are gone.
@@ -105,13 +105,16 @@ func (r *CacheNodeReconciler) planVolumes(ctx context.Context, s *scope) (storag
 }
 
 // deleteVolumes deletes volumes. The caches of volumes and of claims are not of one moment, so a placeholder's claim is
-// looked at once more.
-func (r *CacheNodeReconciler) deleteVolumes(ctx context.Context, plan storage.VolumePlan) error {
+// looked at once more: one that waits for its claim, which may be away for a moment, stays.
+func (r *CacheNodeReconciler) deleteVolumes(ctx context.Context, node *v1alpha1.CacheNode, plan storage.VolumePlan) error {
 	for _, volume := range plan.Delete {
 		if ref := volume.Spec.ClaimRef; ref != nil && volume.Labels[naming.LabelRole] == naming.RolePlaceholder {
 			claim := &corev1.PersistentVolumeClaim{}
 			err := r.live(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, claim)
 			if err == nil && (claim.Spec.VolumeName == volume.Name || claim.Spec.VolumeName == "" || !claim.DeletionTimestamp.IsZero()) {
+				continue
+			}
+			if apierrors.IsNotFound(err) && volume.Status.Phase != corev1.VolumeReleased && storage.IsPlaceholderOf(node, volume) {
 				continue
 			}
 			if client.IgnoreNotFound(err) != nil {
@@ -140,5 +143,5 @@ func (r *CacheNodeReconciler) abandonVolumes(ctx context.Context, name types.Nam
 		return err
 	}
 	gone := &v1alpha1.CacheNode{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}
-	return r.deleteVolumes(ctx, storage.Volumes(gone, nil, volumes.Items, nil))
+	return r.deleteVolumes(ctx, gone, storage.Volumes(gone, nil, volumes.Items, nil))
 }

@@ -50,7 +50,7 @@ func Volumes(node *v1alpha1.CacheNode, hosts []corev1.Node, live []corev1.Persis
 		switch {
 		case !isOf(volume, node) || !volume.DeletionTimestamp.IsZero():
 		case volume.Labels[naming.LabelRole] == naming.RolePlaceholder:
-			if isSpent(volume, claims) || !isPlaceholderOf(node, volume) {
+			if isSpent(volume, claims) || !IsPlaceholderOf(node, volume) {
 				p.Delete = append(p.Delete, volume)
 			}
 		case !wanted[volume.Name]:
@@ -76,8 +76,8 @@ func owner(live []corev1.PersistentVolume, node *v1alpha1.CacheNode, host, path 
 	return nil
 }
 
-// isPlaceholderOf is false for one that waits for a claim that cannot come any more.
-func isPlaceholderOf(node *v1alpha1.CacheNode, volume *corev1.PersistentVolume) bool {
+// IsPlaceholderOf is false for one that waits for a claim that cannot come any more.
+func IsPlaceholderOf(node *v1alpha1.CacheNode, volume *corev1.PersistentVolume) bool {
 	if volume.Status.Phase == corev1.VolumeBound || volume.Spec.ClaimRef == nil {
 		return true
 	}
