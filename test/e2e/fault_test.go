@@ -69,8 +69,8 @@ type ejected struct {
 func (p *target) eject(t *testing.T, disk string, paths []string, fault func(), within time.Duration, reasons ...string) ejected {
 	t.Helper()
 	e := ejected{disk: disk}
-	e.calm = p.load(t, paths, 6*time.Second, 300, workers)()
-	wait := p.load(t, paths, within+10*time.Second, 300, workers)
+	e.calm = p.load(t, paths, 5*time.Second, 300, workers)()
+	wait := p.load(t, paths, within+6*time.Second, 300, workers)
 	time.Sleep(2 * time.Second)
 	before := p.version(t)
 	e.fault = time.Now()
@@ -132,14 +132,14 @@ func fillsSlowly(t *testing.T, p *target) {
 
 func fillsAtOnce(t *testing.T, p *target) {
 	before := p.identity(t)
-	e := p.eject(t, "disk1", append(fresh("at-once", 3000), many...), func() { p.fault(t, "fill", "disk1", "0") }, 15*time.Second, "Full")
+	e := p.eject(t, "disk1", append(fresh("at-once", 3000), many...), func() { p.fault(t, "fill", "disk1", "0") }, 10*time.Second, "Full")
 	p.check(t, e, anyNumber)
 	p.comesBack(t, "disk1", before, func() { p.fault(t, "unfill", "disk1") })
 }
 
 func readOnly(t *testing.T, p *target) {
 	before := p.identity(t)
-	e := p.eject(t, "disk1", append(fresh("read-only", 3000), many...), func() { p.fault(t, "readonly", "disk1") }, 15*time.Second, "ReadOnly")
+	e := p.eject(t, "disk1", append(fresh("read-only", 3000), many...), func() { p.fault(t, "readonly", "disk1") }, 10*time.Second, "ReadOnly")
 	p.check(t, e, anyNumber)
 	p.comesBack(t, "disk1", before, func() { p.fault(t, "writable", "disk1") })
 }
@@ -180,8 +180,8 @@ func hangs(t *testing.T, p *target) {
 	reads := p.fault(t, "throttled", disk, uid)
 	version := p.version(t)
 	// Each request of the disk's keys that hangs holds a worker of the client.
-	waitOwn := p.load(t, own, 40*time.Second, 20, 400)
-	waitOthers := p.load(t, others, 40*time.Second, 200, 4)
+	waitOwn := p.load(t, own, 32*time.Second, 20, 400)
+	waitOthers := p.load(t, others, 32*time.Second, 200, 4)
 	gone := p.changes(t, version, 20*time.Second)
 	p.becomes(t, disk, 15*time.Second, "Slow")
 	ownResults, othersResults := waitOwn(), waitOthers()
