@@ -58,6 +58,7 @@ func TestDisks(t *testing.T) {
 		}
 		return ""
 	})
+	cluster(t, "recycle") // the other tests have the same disks as volumes of somebody else's
 }
 
 // local is a CacheNode on the nodes with the label.
