@@ -99,7 +99,7 @@ func (r *CacheNodeReconciler) Reconcile(ctx context.Context, request reconcile.R
 		err = r.keep(ctx, s)
 	}
 	if errors.Is(err, errAnnounced) {
-		s.after, err = time.Millisecond, nil
+		s.after, err = announceDelay, nil
 	}
 	if err != nil && !apierrors.IsForbidden(err) {
 		return reconcile.Result{}, err // it passes, or the next try says more: no condition flaps for it

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
@@ -16,6 +17,9 @@ import (
 
 // errAnnounced ends a pass before it changes anything: status and event say first what the next one will begin to move.
 var errAnnounced = errors.New("announced")
+
+// announceDelay is the time to the pass that begins what was announced.
+const announceDelay = 100 * time.Millisecond
 
 // hold finds out what the edit moves, and stops before anything is changed if that is more than the spec allows and nobody
 // has acknowledged it.
