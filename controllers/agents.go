@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -236,6 +237,16 @@ func (o Observation) isSilent(now time.Time) bool {
 		last = o.Tracked
 	}
 	return now.Sub(last) > silence
+}
+
+// isSilentIn is that for a pod: one that has just become ready is waited for, however long it took to start.
+func (o Observation) isSilentIn(pod *corev1.Pod, now time.Time) bool {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue && now.Sub(c.LastTransitionTime.Time) <= silence {
+			return false
+		}
+	}
+	return o.isSilent(now)
 }
 
 // String names the source in the controller's log.

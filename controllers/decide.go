@@ -135,7 +135,7 @@ func rolloutInput(s *scope, o offered) rollout.Input {
 		}
 		seen := s.observations[pod.Name]
 		p := rollout.Pod{
-			Name: pod.Name, Ready: isReady(pod), Silent: seen.isSilent(s.now),
+			Name: pod.Name, Ready: isReady(pod), Silent: seen.isSilentIn(pod, s.now),
 			Assigned: pod.Annotations[naming.AnnotationRevision], AssignedAt: seen.AssignedAt, Nudges: seen.Nudges,
 			Revision: seen.Report.Revision, Since: seen.Report.Since,
 			Current: isCurrent(pod, s.statefulSet, s.template),

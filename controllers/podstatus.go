@@ -29,7 +29,7 @@ func podStatuses(s *scope) []v1alpha1.PodStatus {
 		}
 		status := v1alpha1.PodStatus{Name: pod.Name, Node: pod.Spec.NodeName, Revision: seen.Report.Revision}
 		switch refusal := seen.Report.Refusal; {
-		case seen.isSilent(s.now):
+		case seen.isSilentIn(pod, s.now):
 			status.Message = "the agent does not answer"
 		case seen.Report.Problem != "":
 			status.Message = truncated(seen.Report.Problem, 1024)
@@ -125,7 +125,7 @@ func loweredLimits(s *scope) []string {
 func silentAgents(s *scope) []string {
 	var list []string
 	for i := range s.pods {
-		if isReady(&s.pods[i]) && s.observations[s.pods[i].Name].isSilent(s.now) {
+		if isReady(&s.pods[i]) && s.observations[s.pods[i].Name].isSilentIn(&s.pods[i], s.now) {
 			list = append(list, s.pods[i].Name)
 		}
 	}
