@@ -131,11 +131,7 @@ func nginxPorts(in PodInput) []corev1.ContainerPort {
 func diskMounts(in PodInput) []corev1.VolumeMount {
 	var mounts []corev1.VolumeMount
 	for _, d := range in.Disks {
-		mounts = append(mounts, corev1.VolumeMount{
-			Name: d.Name, MountPath: naming.DiskDir(d.Name),
-			// A disk that is mounted on the node when the pod has only its empty folder is then seen in the pod too.
-			MountPropagation: new(corev1.MountPropagationHostToContainer),
-		})
+		mounts = append(mounts, corev1.VolumeMount{Name: d.Name, MountPath: naming.DiskDir(d.Name)})
 	}
 	return mounts
 }

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"k8s.io/apimachinery/pkg/types"
-
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
@@ -127,19 +125,6 @@ func missesDisk(t *testing.T, s *suite) {
 	own := count(p.run(t, "fetch", many, "-keepalive")(), func(r report.Result) bool { return p.disk(r.Path) == "disk2" })
 	if own.hits < own.requests {
 		t.Errorf("what was on the disk is no HIT: %s", own)
-	}
-
-	// The folder is there, as it mostly is, and nothing is mounted: the pod starts, and needs no other when the disk is back.
-	uid = string(p.pod(t).UID)
-	cluster(t, "fault", "exec", host, "umount", "/mnt/disk2")
-	kubectl(t, "", "delete", "pod", p.name, "--wait=false")
-	p.renewed(t, uid, 60*time.Second)
-	p.becomes(t, "disk2", 15*time.Second, "NotMounted")
-	uid = string(p.pod(t).UID)
-	cluster(t, "fault", "mount", host, "disk2")
-	p.becomes(t, "disk2", 40*time.Second)
-	if p.pod(t).UID != types.UID(uid) {
-		t.Error("the pod was made anew")
 	}
 }
 

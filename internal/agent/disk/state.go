@@ -57,7 +57,7 @@ func (r Reason) isCertain() bool {
 
 // NeedsNewPod is true for what cannot change, repaired or not, as long as the pod has the volume mounted.
 func (r Reason) NeedsNewPod() bool {
-	return r == Shutdown || r == SharedDevice // what is mounted on the node later is seen in the pod too
+	return r == Shutdown || r == NotMounted || r == NodeDevice || r == SharedDevice
 }
 
 // Usage is the state of a file system.
