@@ -46,15 +46,19 @@ shutdown)
 remount)
   path=$(disk_path "$1" "$2")
   image=$state/$1/$2.xfs
+  staging=$state/$1/staging
   detach_disk "$1" "$2"
   inside umount "$path"
+  inside rmdir "$path" # a pod that starts now must not take the empty folder for the disk
+  mkdir -p "$staging"
   for ((i = 0; i < 600; i++)); do # the file system lives as long as a pod has it
-    inside mount -o loop "$image" "$path"
-    if inside ls "$path" >/dev/null 2>&1; then
+    inside mount -o loop "$image" "$staging"
+    if inside ls "$staging" >/dev/null 2>&1; then
+      inside sh -c 'mkdir "$0" && mount --bind "$1" "$0" && umount "$1"' "$path" "$staging"
       attach_disk "$1" "$2"
       exit 0
     fi
-    inside umount "$path"
+    inside umount "$staging"
     sleep 0.1
   done
   echo "fault.sh: $path stays dead: something has it mounted" >&2
