@@ -27,8 +27,8 @@ func (r *CacheNodeReconciler) applier() apply.Applier {
 }
 
 // scout keeps a pod for each disk that a placeholder stands in for and that has a path of the operator's: it starts when the
-// disk can be mounted, and ends when the disk is a mount. It returns the disks of which that is so, and removes the scouts
-// that nobody needs any more.
+// path is there, and ends when it is a mount. It returns the disks of which that is so, and removes the scouts that nobody
+// needs any more.
 func (r *CacheNodeReconciler) scout(ctx context.Context, s *scope) (back map[storage.PodDisk]bool, err error) {
 	back = map[storage.PodDisk]bool{}
 	needed := map[string]bool{}
@@ -44,23 +44,35 @@ func (r *CacheNodeReconciler) scout(ctx context.Context, s *scope) (back map[sto
 			Node: s.node, Disk: s.node.Spec.Disks[i], Pod: m.Pod, Host: host,
 			Image: r.Cluster.AgentImage, PullPolicy: r.Cluster.AgentPullPolicy,
 		}
-		// The volume is this claim's now, whatever else looks for one.
-		volume := s.volumes[manifest.LocalVolume(s.node, in.Disk, host).Name]
-		if volume == nil || (volume.Spec.ClaimRef != nil && volume.Spec.ClaimRef.Name != name) {
-			continue // it is being offered again
-		}
-		for _, object := range []client.Object{manifest.ScoutClaim(in), manifest.Scout(in)} {
-			// One that is there is left as it is: next to nothing of it can be changed.
-			err := r.get(ctx, client.ObjectKeyFromObject(object), object.DeepCopyObject().(client.Object))
-			if apierrors.IsNotFound(err) {
-				_, _, err = r.applier().Apply(ctx, object)
-			}
-			if err != nil { // a quota, for example: the caches do not wait for scouts
-				log.FromContext(ctx).Error(err, "make a scout", "scout", name)
-			}
+		needed[manifest.ScoutVolume(in).Name] = true
+		if err := r.applyScout(ctx, in); err != nil { // a quota, for example: the caches do not wait for scouts
+			log.FromContext(ctx).Error(err, "make a scout", "scout", name)
 		}
 	}
 	return back, r.readScouts(ctx, s, needed, back)
+}
+
+// applyScout makes what is not there of a scout. What is there is left as it is, as next to nothing of it can be changed; a
+// pod that looks for something else by now is deleted.
+func (r *CacheNodeReconciler) applyScout(ctx context.Context, in manifest.ScoutInput) error {
+	for _, object := range []client.Object{manifest.ScoutVolume(in), manifest.ScoutClaim(in)} {
+		err := r.get(ctx, client.ObjectKeyFromObject(object), object.DeepCopyObject().(client.Object))
+		if apierrors.IsNotFound(err) {
+			_, _, err = r.applier().Apply(ctx, object)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	pod, live := manifest.Scout(in), &corev1.Pod{}
+	err := r.get(ctx, client.ObjectKeyFromObject(pod), live)
+	switch {
+	case apierrors.IsNotFound(err):
+		_, _, err = r.applier().Apply(ctx, pod)
+	case err == nil && live.Annotations[naming.AnnotationInput] != pod.Annotations[naming.AnnotationInput]:
+		err = client.IgnoreNotFound(r.Delete(ctx, live, client.Preconditions{UID: &live.UID}))
+	}
+	return err
 }
 
 // readScouts notes which have found their disk, and deletes those that are not needed.
@@ -90,6 +102,11 @@ func (r *CacheNodeReconciler) readScouts(ctx context.Context, s *scope, needed m
 	for i := range claims.Items {
 		if !needed[claims.Items[i].Name] {
 			spent = append(spent, &claims.Items[i])
+		}
+	}
+	for name, volume := range s.volumes {
+		if volume.Labels[naming.LabelRole] == naming.RoleScout && (!needed[name] || volume.Status.Phase == corev1.VolumeReleased) {
+			spent = append(spent, volume)
 		}
 	}
 	for _, object := range spent {

@@ -17,6 +17,8 @@ import (
 const (
 	healthy = "Healthy"
 	failed  = "Failed"
+	// unmounted is the reason of a disk of which there is only the folder.
+	unmounted = "NotMounted"
 )
 
 // podStatuses tells what each pod runs, and of its disks what is not as planned: a pure function of what was observed.

@@ -3,11 +3,14 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/storage"
 	"github.com/cachenode/cachenode-operator/internal/tuning"
@@ -29,7 +32,7 @@ func (r *CacheNodeReconciler) recover(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	due, later := storage.Due(s.storage(), s.verbs, back, s.failedSince())
+	due, later := storage.Due(s.storage(), s.verbs, back, s.disksSince(isFailed))
 	s.lookAgain(later)
 	for _, release := range due {
 		if err := r.release(ctx, s, release); err != nil {
@@ -72,7 +75,8 @@ func (r *CacheNodeReconciler) readAgain(ctx context.Context, s *scope) error {
 	return r.readForeignVolumes(ctx, s)
 }
 
-// replaceMissing lets pods start without the disks that keep them from it.
+// replaceMissing lets pods start without the disks that keep them from it, and has placeholders for disks that were not
+// mounted when their pods started, so that scouts can tell when they are.
 func (r *CacheNodeReconciler) replaceMissing(ctx context.Context, s *scope) error {
 	patience := tuning.Duration(s.node.Spec.Disruption.DiskLossAfter)
 	for i := range s.pods {
@@ -86,11 +90,23 @@ func (r *CacheNodeReconciler) replaceMissing(ctx context.Context, s *scope) erro
 			return err
 		}
 	}
+	bare, after := storage.Bare(s.storage(), s.disksSince(isUnmounted), patience)
+	s.lookAgain(after)
+	for _, key := range bare {
+		i := slices.IndexFunc(s.pods, func(p corev1.Pod) bool { return p.Name == key.Pod && p.DeletionTimestamp.IsZero() })
+		if i < 0 {
+			continue
+		}
+		why := map[string]string{key.Disk: "its folder is there and nothing was mounted on it when the pod started"}
+		if err := r.doWithout(ctx, s, &s.pods[i], why, true); err != nil {
+			return err
+		}
+	}
 	s.missing = storage.MissingDisks(s.storage())
 	return nil
 }
 
-// startWithout puts placeholders in the place of the disks that a pod waits for.
+// startWithout lets a pod start without the disks that it waits for.
 func (r *CacheNodeReconciler) startWithout(ctx context.Context, s *scope, cached *corev1.Pod) error {
 	pod := &corev1.Pod{}
 	if err := r.Live.Get(ctx, client.ObjectKeyFromObject(cached), pod); err != nil {
@@ -100,14 +116,20 @@ func (r *CacheNodeReconciler) startWithout(ctx context.Context, s *scope, cached
 	if err := r.Live.List(ctx, events, client.InNamespace(pod.Namespace), client.MatchingFields{"involvedObject.uid": string(pod.UID)}); err != nil {
 		return err
 	}
+	claims := s.storage().ClaimsOf(pod.Name)
+	return r.doWithout(ctx, s, pod, storage.Blamed(pod, claims, events.Items, s.now), false)
+}
+
+// doWithout puts placeholders in the place of disks of a pod, and has the pod made anew. evict: the pod serves.
+func (r *CacheNodeReconciler) doWithout(ctx context.Context, s *scope, pod *corev1.Pod, disks map[string]string, evict bool) error {
 	state := s.storage()
 	host := state.Host(pod.Spec.NodeName)
 	if host == nil {
 		return nil
 	}
 	claims := state.ClaimsOf(pod.Name)
-	release := storage.Release{Pod: pod.Name, Reason: "DiskMissing"}
-	for disk, message := range storage.Blamed(pod, claims, events.Items, s.now) {
+	release := storage.Release{Pod: pod.Name, Reason: "DiskMissing", Evict: evict}
+	for _, disk := range slices.Sorted(maps.Keys(disks)) {
 		claim := claims[disk]
 		volume := s.volumes[claim.Spec.VolumeName]
 		if storage.IsPlaceholder(claim) || volume == nil || storage.HostOf(volume) == "" {
@@ -120,7 +142,7 @@ func (r *CacheNodeReconciler) startWithout(ctx context.Context, s *scope, cached
 		if release.Note != "" {
 			release.Note += "; "
 		}
-		release.Note += fmt.Sprintf("%s of %s cannot be mounted on %s, the pod starts without: %s", disk, pod.Name, host.Name, truncated(message, 300))
+		release.Note += fmt.Sprintf("%s of %s cannot be mounted on %s, the pod starts without: %s", disk, pod.Name, host.Name, truncated(disks[disk], 300))
 	}
 	if len(release.Claims) == 0 {
 		return nil
@@ -128,15 +150,19 @@ func (r *CacheNodeReconciler) startWithout(ctx context.Context, s *scope, cached
 	return r.release(ctx, s, release)
 }
 
-// failedSince has the disks that are out of use.
-func (s *scope) failedSince() map[storage.PodDisk]time.Time {
+// disksSince has the disks that the agents say something of, since when.
+func (s *scope) disksSince(match func(agentapi.DiskReport) bool) map[storage.PodDisk]time.Time {
 	disks := map[storage.PodDisk]time.Time{}
 	for pod, seen := range s.observations {
 		for _, d := range seen.Report.Disks {
-			if d.Status == failed {
+			if match(d) {
 				disks[storage.PodDisk{Pod: pod, Disk: d.Name}] = d.Since
 			}
 		}
 	}
 	return disks
 }
+
+func isFailed(d agentapi.DiskReport) bool { return d.Status == failed }
+
+func isUnmounted(d agentapi.DiskReport) bool { return isFailed(d) && d.Reason == unmounted }

@@ -1,6 +1,8 @@
 package manifest
 
 import (
+	"strings"
+
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -28,7 +30,23 @@ func (in ScoutInput) meta() metav1.ObjectMeta {
 	}
 }
 
-// ScoutClaim holds the volume that the scout waits for.
+// ScoutVolume is the path of the missing disk as it is, mounted or not. It is no local volume: of that the kubelet makes a
+// mount of its own, to which a disk that is mounted on the folder later propagates, and which it takes away with the pod, from
+// the node too (tried on Kubernetes 1.36). A hostPath volume is the container's alone.
+func ScoutVolume(in ScoutInput) *corev1.PersistentVolume {
+	name := naming.Scout(in.Disk.Name, in.Pod)
+	volume := volumeFor(naming.ScoutVolume(in.Node.Namespace, name), in.Host)
+	volume.Labels = naming.VolumeLabels(in.Node.Namespace, in.Node.Name, in.Disk.Name, naming.RoleScout)
+	volume.Spec.StorageClassName = naming.LocalClass
+	volume.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: in.Disk.Size}
+	volume.Spec.ClaimRef = &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: in.Node.Namespace, Name: name}
+	volume.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{
+		Path: in.Disk.LocalPath.Path, Type: new(corev1.HostPathDirectory),
+	}}
+	return volume
+}
+
+// ScoutClaim holds the volume of the scout.
 func ScoutClaim(in ScoutInput) *corev1.PersistentVolumeClaim {
 	return &corev1.PersistentVolumeClaim{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
@@ -37,7 +55,7 @@ func ScoutClaim(in ScoutInput) *corev1.PersistentVolumeClaim {
 			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			StorageClassName: new(naming.LocalClass),
 			VolumeMode:       new(corev1.PersistentVolumeFilesystem),
-			VolumeName:       naming.Volume(in.Host.Name, in.Disk.LocalPath.Path),
+			VolumeName:       naming.ScoutVolume(in.Node.Namespace, naming.Scout(in.Disk.Name, in.Pod)),
 			Resources: corev1.VolumeResourceRequirements{
 				Requests: corev1.ResourceList{corev1.ResourceStorage: in.Disk.Size},
 			},
@@ -53,9 +71,11 @@ func Scout(in ScoutInput) *corev1.Pod {
 	if in.Disk.LocalPath.RequireMountPoint != nil && !*in.Disk.LocalPath.RequireMountPoint {
 		command = append(command, "-folder")
 	}
+	meta := in.meta()
+	meta.Annotations = map[string]string{naming.AnnotationInput: strings.Join(command, " ")}
 	return &corev1.Pod{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Pod"},
-		ObjectMeta: in.meta(),
+		ObjectMeta: meta,
 		Spec: corev1.PodSpec{
 			AutomountServiceAccountToken:  new(false),
 			EnableServiceLinks:            new(false),

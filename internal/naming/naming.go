@@ -31,7 +31,7 @@ const (
 	// from. While that is the same, the template stays as it is, whatever a newer operator would make of it. The
 	// StatefulSet is no place for it, as that is made anew when the disks change.
 	AnnotationTemplate = "cachenode.io/template"
-	// AnnotationInput, on a pod, is the hash of what its template was made from.
+	// AnnotationInput, on a pod, is the hash of what its template was made from; on a scout, its command.
 	AnnotationInput = "cachenode.io/template-input"
 	// AnnotationRestart, on a CacheNode, asks for new pods, one by one, whenever its value changes.
 	AnnotationRestart = "cachenode.io/restart"
@@ -69,7 +69,7 @@ const (
 	RoleDisk = "disk"
 	// RolePlaceholder is an empty volume in the place of one that cannot be mounted.
 	RolePlaceholder = "placeholder"
-	// RoleScout is a pod, and its claim, that waits for a volume that cannot be mounted.
+	// RoleScout is a pod, with its claim and volume, that waits for a disk that cannot be mounted.
 	RoleScout = "scout"
 )
 
@@ -224,6 +224,12 @@ func Volume(node, path string) string {
 func Placeholder(namespace, claim string) string {
 	sum := sha256.Sum256([]byte(namespace + "\x00" + claim))
 	return "cachenode-placeholder-" + hex.EncodeToString(sum[:])[:20]
+}
+
+// ScoutVolume is the name of the PersistentVolume through which a scout looks at the disk's path.
+func ScoutVolume(namespace, scout string) string {
+	sum := sha256.Sum256([]byte(namespace + "\x00" + scout))
+	return "cachenode-scout-" + hex.EncodeToString(sum[:])[:20]
 }
 
 // VolumeLabels are on every PersistentVolume for a disk of a CacheNode; a claim selects by them.

@@ -10,7 +10,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/manifest"
+	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
 func TestStuck(t *testing.T) {
@@ -165,6 +167,40 @@ func TestDue(t *testing.T) {
 			got, later := Due(s, tt.verbs, tt.back, tt.failed)
 			if diff := cmp.Diff(tt.want, releases(got)); diff != "" || later != tt.later {
 				t.Errorf("later is %s, want %s; (-want +got)\n%s", later, tt.later, diff)
+			}
+		})
+	}
+}
+
+func TestBare(t *testing.T) {
+	first := PodDisk{"edge-0", "disk1"}
+	local := func(s *State) { s.Node.Spec.Disks[0].LocalPath = &v1alpha1.LocalPath{Path: "/mnt/disk1"} }
+	tests := map[string]struct {
+		change    func(*State)
+		unmounted map[PodDisk]time.Time
+		patience  time.Duration
+		want      []PodDisk
+		after     time.Duration
+	}{
+		"all are mounted":   {change: local, patience: time.Minute},
+		"for long":          {local, map[PodDisk]time.Time{first: now.Add(-2 * time.Minute)}, time.Minute, []PodDisk{first}, 0},
+		"not for long":      {local, map[PodDisk]time.Time{first: now.Add(-20 * time.Second)}, time.Minute, nil, 41 * time.Second},
+		"switched off":      {local, map[PodDisk]time.Time{first: now.Add(-2 * time.Minute)}, 0, nil, 0},
+		"of a class":        {func(s *State) { s.Node.Spec.Disks[0].LocalPath = nil }, map[PodDisk]time.Time{first: now.Add(-2 * time.Minute)}, time.Minute, nil, 0},
+		"of a pod too many": {local, map[PodDisk]time.Time{{"edge-7", "disk1"}: now.Add(-2 * time.Minute)}, time.Minute, nil, 0},
+		"not in the spec":   {local, map[PodDisk]time.Time{{"edge-0", "disk9"}: now.Add(-2 * time.Minute)}, time.Minute, nil, 0},
+		"has a placeholder": {func(s *State) {
+			local(s)
+			s.Claims[0].Spec.VolumeName = naming.Placeholder(s.Claims[0].Namespace, s.Claims[0].Name)
+		}, map[PodDisk]time.Time{first: now.Add(-2 * time.Minute)}, time.Minute, nil, 0},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			s := cluster(2, 2)
+			tt.change(&s)
+			got, after := Bare(s, tt.unmounted, tt.patience)
+			if diff := cmp.Diff(tt.want, got); diff != "" || after != tt.after {
+				t.Errorf("after is %s, want %s; (-want +got)\n%s", after, tt.after, diff)
 			}
 		})
 	}

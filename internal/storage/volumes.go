@@ -53,6 +53,10 @@ func Volumes(node *v1alpha1.CacheNode, hosts []corev1.Node, live []corev1.Persis
 			if isSpent(volume, claims) || !IsPlaceholderOf(node, volume) {
 				p.Delete = append(p.Delete, volume)
 			}
+		case volume.Labels[naming.LabelRole] == naming.RoleScout: // those of a disk in the spec are the scouts' business
+			if !slices.ContainsFunc(node.Spec.Disks, func(d v1alpha1.Disk) bool { return d.Name == volume.Labels[naming.LabelDisk] }) {
+				p.Delete = append(p.Delete, volume)
+			}
 		case !wanted[volume.Name]:
 			if IsFree(volume) {
 				p.Delete = append(p.Delete, volume)

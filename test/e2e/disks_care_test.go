@@ -109,9 +109,30 @@ func missesDisk(t *testing.T, s *suite) {
 	if all := count(results, everything); all.failed+all.cut > 0 || others.hits < others.requests {
 		t.Errorf("without the disk: %s; the other disks: %s", all, others)
 	}
+	s.comesBack(t, p, host)
+
+	// The folder is there, as it mostly is, and nothing is mounted on it: the pod starts, does without, and is not what the
+	// disk is mounted under.
 	uid = string(p.pod(t).UID)
+	cluster(t, "fault", "exec", host, "umount", "/mnt/disk2")
+	kubectl(t, "", "delete", "pod", p.name, "--wait=false")
+	p.renewed(t, uid, 40*time.Second)
+	uid = string(p.pod(t).UID)
+	p.becomes(t, "disk2", 15*time.Second, "NotMounted")
+	p.renewed(t, uid, 60*time.Second)
+	s.says(t, v1alpha1.ConditionDegraded, v1alpha1.ReasonDiskMissing, 15*time.Second)
+	s.comesBack(t, p, host)
+	if list := cluster(t, "fault", "exec", host, "mountpoint", "/mnt/disk2"); !strings.Contains(list, "is a mountpoint") {
+		t.Errorf("on the node: %s", list)
+	}
+}
+
+// comesBack mounts a missing disk2 again, and waits until the pod has it by itself, with what was on it.
+func (s *suite) comesBack(t *testing.T, p *target, host string) {
+	t.Helper()
+	uid := string(p.pod(t).UID)
 	cluster(t, "fault", "mount", host, "disk2")
-	begun = time.Now()
+	begun := time.Now()
 	p.renewed(t, uid, 3*time.Minute) // the kubelet tries again every two minutes at the latest
 	s.current(t)
 	t.Logf("with the disk again %s after it was mounted, by itself", time.Since(begun).Round(100*time.Millisecond))
