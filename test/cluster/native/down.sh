@@ -10,18 +10,19 @@ if running; then
   pid=$(cat "$state/init.pid")
   kill -KILL "$pid"
   while [[ -e /proc/$pid ]]; do sleep 0.1; done
-  # The kernel would remove the uplink with the network namespace that its other end is in; but connections to a node that
-  # was stopped keep that for minutes.
-  ip link delete "$uplink" 2>/dev/null || true
 fi
+# The kernel would remove the uplink with the network namespace that its other end is in; but connections to a node that was
+# stopped keep that for minutes.
+ip link delete "$uplink" 2>/dev/null || true
 
 # Empty cgroups, children first; they cannot be removed while a process is in them.
 for root in /sys/fs/cgroup /sys/fs/cgroup/*; do
   for node in "${nodes[@]}"; do
-    [[ -d $root/cachenode-$node && ! -L $root ]] || continue
+    group=$root/$(node_cgroup "$node")
+    [[ -d $group && ! -L $root ]] || continue
     for _ in $(seq 50); do
-      find "$root/cachenode-$node" -depth -type d -exec rmdir {} + 2>/dev/null || true
-      [[ -d $root/cachenode-$node ]] || break
+      find "$group" -depth -type d -exec rmdir {} + 2>/dev/null || true
+      [[ -d $group ]] || break
       sleep 0.1
     done
   done

@@ -7,10 +7,14 @@ nodes=(node-1 node-2 node-3)
 disks=(disk1 disk2 disk3)
 disk_size=1G # as truncate means it: 1 GiB
 
-# The host and the cluster meet on a link of two addresses; link-local ones, which no router forwards.
-uplink=cachenode0
-host_ip=169.254.230.1
-cluster_ip=169.254.230.2
+# What all clusters of a machine share is named after the state folder: another checkout's may run beside this one.
+tag=$(cksum <<<"$state" | cut -d' ' -f1)
+
+# The host and the cluster meet on a link of two addresses; link-local ones, which no router forwards. up.sh chooses them.
+uplink=cn$tag
+link=$(cat "$state/link" 2>/dev/null || echo 0)
+host_ip=169.254.230.$((4 * link + 1))
+cluster_ip=169.254.230.$((4 * link + 2))
 
 # Inside: a bridge that joins the nodes, a range of pods for each node, and the Services.
 bridge_ip=10.200.0.1
@@ -19,6 +23,7 @@ pod_cidr=10.244.0.0/16
 kubernetes_ip=10.96.0.1
 dns_ip=10.96.0.10
 node_ip() { echo "10.200.0.1${1#node-}"; }
+node_cgroup() { echo "cachenode-$tag-$1"; }
 node_pods() { echo "10.244.${1#node-}"; }
 
 # running: is the cluster's first process alive, and still that process?

@@ -41,7 +41,8 @@ on_node() {
 }
 
 make_cgroups() { # NODE: a tree for each kubelet, in cgroup version 1 or 2
-  local root=/sys/fs/cgroup group=cachenode-$1 controller
+  local root=/sys/fs/cgroup group controller
+  group=$(node_cgroup "$1")
   if [[ -e $root/cgroup.controllers ]]; then
     mkdir -p "$root/$group"
     # All that the root has: the kubelet refuses a tree that lacks one of those that it knows.
@@ -101,7 +102,7 @@ tlsCertFile: $pki/$node.crt
 tlsPrivateKeyFile: $pki/$node.key
 readOnlyPort: 0
 cgroupDriver: cgroupfs
-cgroupRoot: /cachenode-$node
+cgroupRoot: /$(node_cgroup "$node")
 failCgroupV1: false
 failSwapOn: false
 enforceNodeAllocatable: []
@@ -148,7 +149,7 @@ stop_node() {
   local node=$1 group pid
   pkill -KILL -f "(kubelet|kube-proxy) .*$state/$node/" || true
   pkill -KILL -f "containerd.* (-c $state/$node/|-address /run/containerd-$node.sock )" || true
-  for group in /sys/fs/cgroup{,/*}/cachenode-"$node"; do
+  for group in /sys/fs/cgroup{,/*}/"$(node_cgroup "$node")"; do
     [[ -d $group ]] || continue
     while read -r pid; do kill -KILL "$pid" 2>/dev/null || true; done < <(find "$group" -name cgroup.procs -exec cat {} + | sort -u)
   done

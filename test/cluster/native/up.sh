@@ -13,11 +13,14 @@ running && [[ -e $state/init.ready ]] && exit 0
 [[ $(id -u) == 0 ]] || { say "the native cluster needs root: use sudo, or CLUSTER=kind where Docker works"; exit 1; }
 "$top/hack/setup"
 "$here/down.sh"
-for _ in $(seq 50); do
-  ip link show $uplink >/dev/null 2>&1 || break
-  sleep 0.1
+mkdir -p "$state"
+addresses=$(ip -brief addr show)
+for ((link = 0; link < 63; link++)); do
+  [[ $addresses == *"169.254.230.$((4 * link + 1))/30"* ]] || break
 done
-! ip link show $uplink >/dev/null 2>&1 || { say "the network device $uplink exists: another test cluster runs on this machine; end it with its own make cluster-down"; exit 1; }
+echo "$link" >"$state/link"
+# shellcheck source=env.sh
+. "$here/env.sh"
 
 bin=$state/bin
 mkdir -p "$bin" "$state/images"
