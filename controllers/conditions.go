@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
@@ -36,7 +37,7 @@ func (l *conditionList) set(kind string, is bool, reason, message string) {
 func conditions(s *scope, want int32) []metav1.Condition {
 	l := &conditionList{generation: s.node.Generation}
 	ready := s.node.Status.ReadyReplicas
-	allReady := s.statefulSet != nil && ready == want
+	allReady := areReady(s, ready, want)
 	refusal := refusalOf(s)
 	progressing := s.problem == nil && s.failure == nil && refusal == nil && isProgressing(s, allReady)
 
@@ -185,6 +186,13 @@ func listed(items []string) string {
 		return fmt.Sprintf("%s; and %d more", strings.Join(items[:most], "; "), more)
 	}
 	return strings.Join(items, "; ")
+}
+
+// areReady asks the StatefulSet and the pods: their caches are not of one moment.
+func areReady(s *scope, ready, want int32) bool {
+	return s.statefulSet != nil && ready == want && !slices.ContainsFunc(s.pods, func(p corev1.Pod) bool {
+		return p.DeletionTimestamp.IsZero() && !isReady(&p)
+	})
 }
 
 // isProgressing is true while the StatefulSet controller makes, replaces or removes pods, or pods have yet to take a

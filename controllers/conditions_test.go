@@ -6,7 +6,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
@@ -86,5 +89,20 @@ func TestConditions(t *testing.T) {
 				t.Errorf("true conditions (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestLaggingPods: a StatefulSet can be seen with all pods ready while one of them is not seen to be ready yet, and its agent
+// not asked: that is not the end of a rollout.
+func TestLaggingPods(t *testing.T) {
+	s := &scope{node: &v1alpha1.CacheNode{}, statefulSet: statefulSet(1, 1, 1, 1, 1, 1), decision: &rollout.Decision{Done: true}}
+	s.node.Status.ReadyReplicas = 1
+	s.pods = []corev1.Pod{{}}
+	if c := meta.FindStatusCondition(conditions(s, 1), v1alpha1.ConditionReady); c.Status == metav1.ConditionTrue {
+		t.Errorf("Ready is %s (%s)", c.Status, c.Reason)
+	}
+	s.pods[0].Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	if c := meta.FindStatusCondition(conditions(s, 1), v1alpha1.ConditionReady); c.Status != metav1.ConditionTrue {
+		t.Errorf("Ready is %s (%s)", c.Status, c.Reason)
 	}
 }
