@@ -1,0 +1,213 @@
+// Command caches measures caches side by side: nginx without thread pools, the article's configuration, what the operator
+// renders, Varnish and Traffic Server, each with three disks of its own, within the same memory, on disks of the same speed.
+// They take turns; what is printed are medians of several rounds. Needs Linux and root.
+//
+//	caches article          the article's experiment: 4 MB objects, random and constant load
+//	caches peers            random load over slow disks and one hot object, 64 KB and 1 MB, little and more memory
+//	caches fast             the same on disks as fast as they go
+//	caches zipf             a mix with one miss in ten
+package main
+
+import (
+	"flag"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cachenode/cachenode-operator/test/bench/lab"
+)
+
+const (
+	disks = 3
+	// cpus is how many workers or threads each server has.
+	cpus = 2
+)
+
+// conditions are the same for all servers.
+type conditions struct {
+	nginxRoot, peersRoot, plugin   string
+	diskMebibytes, memoryMebibytes int64
+}
+
+// server is one of those that are compared.
+type server interface {
+	fmt.Stringer
+	// About says how it is configured.
+	About() string
+	Preparation() lab.Preparation
+	Start(*lab.Lab, lab.Site, *lab.Cgroup, [disks]lab.Disk, conditions) (*lab.Server, error)
+}
+
+var servers = []server{noPools, article, ours, varnish{}, trafficServer{}}
+
+func main() {
+	rounds := flag.Int("rounds", 5, "how often each is measured")
+	seconds := flag.Int("seconds", 8, "how long a measurement takes")
+	only := flag.String("servers", "", "the servers to measure, separated by commas; all if empty")
+	match := flag.String("cases", "", "measure only cases whose name contains this")
+	out := flag.String("out", "", "a folder for the result as JSON and SVG")
+	flag.Usage = func() {
+		fmt.Fprintln(flag.CommandLine.Output(), "usage: caches [FLAGS] article|peers|fast|zipf")
+		flag.PrintDefaults()
+	}
+	flag.Parse()
+	cases, ok := scenarios[flag.Arg(0)]
+	if !ok {
+		flag.Usage()
+		os.Exit(2)
+	}
+	chosen := servers
+	if *only != "" {
+		names := strings.Split(*only, ",")
+		chosen = slices.DeleteFunc(slices.Clone(servers), func(s server) bool { return !slices.Contains(names, s.String()) })
+	}
+	for _, c := range cases {
+		if !strings.Contains(c.name, *match) {
+			continue
+		}
+		if err := measure(c, chosen, *rounds, time.Duration(*seconds)*time.Second, *out); err != nil {
+			fmt.Fprintln(os.Stderr, "caches:", err)
+			os.Exit(1)
+		}
+	}
+}
+
+// measure runs one case and prints its table.
+func measure(c scenario, chosen []server, rounds int, duration time.Duration, out string) (err error) {
+	l, err := lab.New("")
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if closeErr := l.Close(); err == nil {
+			err = closeErr
+		}
+	}()
+	b := bench{Lab: l, scenario: c, duration: duration}
+	if err := b.prepare(); err != nil {
+		return err
+	}
+	for _, s := range chosen {
+		fmt.Fprintf(os.Stderr, "%s: %s is filled ...\n", c.name, s)
+		if err := b.start(s); err != nil {
+			return fmt.Errorf("%s: %w", s, err)
+		}
+	}
+	for round := range rounds {
+		for i := range b.running {
+			r := &b.running[(i+round)%len(b.running)]
+			sample, err := b.sample(r)
+			if err != nil {
+				return fmt.Errorf("%s: %w", r.server, err)
+			}
+			r.samples = append(r.samples, sample)
+			fmt.Fprintf(os.Stderr, "%s: round %d: %-14s %s\n", c.name, round+1, r.server, sample)
+		}
+	}
+	return report(os.Stdout, b, rounds, out)
+}
+
+// bench is a case that is being measured.
+type bench struct {
+	*lab.Lab
+	scenario
+	conditions
+	duration time.Duration
+	origin   string
+	client   string
+	running  []running
+}
+
+// running is a server with what was measured of it.
+type running struct {
+	server  server
+	site    lab.Site
+	process *lab.Server
+	samples []sample
+}
+
+// prepare builds what is needed.
+func (b *bench) prepare() error {
+	b.memoryMebibytes = b.memory
+	// Twice the room for objects of a block and a bit, and some for the file system.
+	b.diskMebibytes = max(b.size*int64(b.count)/disks>>20*3, 1024)
+	for target, recipe := range map[*string]string{&b.nginxRoot: "hack/nginx-root", &b.peersRoot: "hack/peers-root"} {
+		command := exec.Command(recipe)
+		command.Stderr = os.Stderr
+		output, err := command.Output()
+		if err != nil {
+			return fmt.Errorf("%s: %w (run it from the top folder)", recipe, err)
+		}
+		*target = strings.TrimSpace(string(output))
+	}
+	build := exec.Command("go", "build", "-o", b.Dir+"/bin/", "./test/origin", "./test/client", "./cmd/kubectl-cachenode")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if output, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("go build: %w\n%s", err, output)
+	}
+	b.origin = filepath.Join(b.Dir, "bin/origin")
+	b.client, b.plugin = filepath.Join(b.Dir, "bin/client"), filepath.Join(b.Dir, "bin/kubectl-cachenode")
+	return nil
+}
+
+// start starts a server on disks of its own and fills it, every byte checked on the way.
+func (b *bench) start(s server) error {
+	var d [disks]lab.Disk
+	for i := range d {
+		var err error
+		if d[i], err = b.Disk(fmt.Sprintf("%s-%d", s, i+1), b.diskMebibytes, s.Preparation()); err != nil {
+			return err
+		}
+	}
+	cgroup, err := b.Cgroup(s.String(), b.memoryMebibytes<<20, d[:])
+	if err != nil {
+		return err
+	}
+	if err := cgroup.Throttle(lab.Speed{}); err != nil {
+		return err
+	}
+	site, err := b.Site(s.String())
+	if err != nil {
+		return err
+	}
+	origin, err := b.Lab.Start("origin-"+s.String(), site, nil, lab.Root{}, "env", fmt.Sprintf("ORIGIN_ADDRESS=:%d", lab.OriginPort), b.origin)
+	if err != nil {
+		return err
+	}
+	if err := b.Await(site, origin, lab.OriginPort); err != nil {
+		return err
+	}
+	process, err := s.Start(b.Lab, site, cgroup, d, b.conditions)
+	if err != nil {
+		return err
+	}
+	if err := b.Await(site, process, lab.Port); err != nil {
+		return err
+	}
+	b.running = append(b.running, running{server: s, site: site, process: process})
+	return b.fetch(site, b.count)
+}
+
+// fetch asks for objects one after another; the client checks every byte.
+func (b *bench) fetch(site lab.Site, count int) error {
+	var paths strings.Builder
+	for i := range count {
+		fmt.Fprintf(&paths, "/objects/%d/%d\n", b.size, i)
+	}
+	command := b.Client(b.client, "fetch", "-base", site.URL(), "-keepalive")
+	command.Stdin = strings.NewReader(paths.String())
+	output, err := command.Output()
+	if err != nil {
+		return fmt.Errorf("the client: %w\n%s", err, tail(output))
+	}
+	if n := strings.Count(string(output), `"error":`); n > 0 {
+		return fmt.Errorf("%d of %d objects were not right\n%s", n, count, tail(output))
+	}
+	return nil
+}
+
+func tail(output []byte) string { return string(output[max(0, len(output)-500):]) }

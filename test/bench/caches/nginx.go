@@ -1,0 +1,114 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/cachenode/cachenode-operator/test/bench/lab"
+)
+
+// nginx is stock nginx with some configuration.
+type nginx struct {
+	name        string
+	about       string
+	preparation lab.Preparation
+	// dirs are where the configuration has its disks.
+	dirs   [disks]string
+	config func(c conditions) (string, error)
+}
+
+func (n nginx) String() string                { return n.name }
+func (n nginx) About() string                 { return n.about }
+func (n nginx) Preparation() lab.Preparation { return n.preparation }
+
+func (n nginx) Start(l *lab.Lab, site lab.Site, cgroup *lab.Cgroup, d [disks]lab.Disk, c conditions) (*lab.Server, error) {
+	config, err := n.config(c)
+	if err != nil {
+		return nil, err
+	}
+	root := lab.Root{
+		Dir: c.nginxRoot, Tmpfs: []string{"/run", "/tmp", "/mnt", "/var/cache"}, Binds: map[string]string{},
+		Files: map[string]string{"/tmp/nginx.conf": config, "/run/cachenode/README": "", "/var/cache/cachenode-memory/README": ""},
+	}
+	for i, dir := range n.dirs {
+		root.Binds[dir] = d[i].Dir
+	}
+	return l.Start(n.name, site, cgroup, root, "nginx", "-c", "/tmp/nginx.conf", "-e", "stderr")
+}
+
+// byHand is a configuration as people write it: the article's, with or without its thread pools.
+func byHand(pools bool) func(conditions) (string, error) {
+	return func(c conditions) (string, error) {
+		var b strings.Builder
+		line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+		line("daemon off; pid /run/nginx.pid; user root; error_log stderr crit; worker_processes %d; ", cpus)
+		for i := range disks {
+			if pools {
+				line("thread_pool pool_%d threads=16;", i+1)
+			}
+		}
+		line("events { worker_connections 4096; accept_mutex off; }")
+		line("http { access_log off; sendfile on; sendfile_max_chunk 512k; tcp_nopush on; keepalive_requests 100000;")
+		line("upstream origin { server 127.0.0.1:%d; keepalive 32; }", lab.OriginPort)
+		for i := range disks {
+			line("proxy_cache_path /mnt/disk%[1]d levels=1:2 keys_zone=cache_%[1]d:16m max_size=%[2]dm inactive=7d use_temp_path=off;", i+1, c.diskMebibytes*9/10)
+		}
+		line("split_clients $request_uri $disk { 33.3%% 1; 33.3%% 2; * 3; }")
+		line("server { listen %d reuseport; location / {", lab.Port)
+		line(`proxy_pass http://origin; proxy_http_version 1.1; proxy_set_header Connection ""; proxy_cache_valid any 1d; proxy_max_temp_file_size 0;`)
+		line("proxy_cache cache_$disk; proxy_cache_key $request_uri; proxy_cache_lock on;")
+		if pools {
+			line("aio threads=pool_$disk; aio_write on;")
+		}
+		line("} } }")
+		return b.String(), nil
+	}
+}
+
+// rendered is what the operator renders of a CacheNode.
+func rendered(extra string) func(conditions) (string, error) {
+	return func(c conditions) (string, error) {
+		node := fmt.Sprintf(`apiVersion: cachenode.io/v1alpha1
+kind: CacheNode
+metadata: {name: bench}
+spec:
+  disks:
+  - {name: disk1, size: %[1]dMi, media: HDD}
+  - {name: disk2, size: %[1]dMi, media: HDD}
+  - {name: disk3, size: %[1]dMi, media: HDD}
+  origin: {servers: [{host: 127.0.0.1, port: %[2]d}], hostHeader: bench}
+  cache: {key: [RequestURI], valid: [{status: [200], for: 24h}]}
+  pod: {resources: {limits: {cpu: %[3]d, memory: %[4]dMi}}}
+%[5]s`, c.diskMebibytes, lab.OriginPort, cpus, c.memoryMebibytes, extra)
+		command := exec.Command(c.plugin, "render", "-f", "-") //nolint:gosec // built by this program
+		command.Stdin = strings.NewReader(node)
+		var errors bytes.Buffer
+		command.Stderr = &errors
+		output, err := command.Output()
+		if err != nil {
+			return "", fmt.Errorf("kubectl-cachenode render: %w\n%s", err, &errors)
+		}
+		return "user root;\n" + string(output), nil
+	}
+}
+
+func mounts(format string) (dirs [disks]string) {
+	for i := range dirs {
+		dirs[i] = filepath.Clean(fmt.Sprintf(format, i+1))
+	}
+	return dirs
+}
+
+var (
+	handDirs   = mounts("/mnt/disk%d")
+	agentsDirs = mounts("/var/cache/cachenode/disk%d/cachenode")
+)
+
+var (
+	noPools = nginx{"nginx", "nginx without thread pools (aio off), one cache a disk, usual disks", lab.Usual(), handDirs, byHand(false)}
+	article = nginx{"article", "the article's configuration, 16 threads a disk, usual disks", lab.Usual(), handDirs, byHand(true)}
+	ours    = nginx{"cachenode", "what the operator renders by default, prepared disks", lab.Prepared(), agentsDirs, rendered("")}
+)

@@ -1,0 +1,158 @@
+package main
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cachenode/cachenode-operator/test/bench/lab"
+)
+
+// scenario is a case: what is asked for, and how much memory and how fast disks there are.
+type scenario struct {
+	name string
+	// count objects of size bytes are in the cache.
+	size  int64
+	count int
+	// memory is in MiB, page cache included.
+	memory int64
+	speed  lab.Speed
+	loads  []lab.Load
+	// misses: some requests are for objects that are not in the cache.
+	misses bool
+}
+
+// slow are hard disks: with a seek of some milliseconds they do 150 reads and 150 MB a second.
+var slow = lab.Speed{Reads: 150, Bytes: 150e6}
+
+// hot is the object that the constant load asks for.
+func hot(size int64) string { return fmt.Sprintf("/objects/%d/0", size) }
+
+// mixed is random load over all objects and, at the same time, many clients that want one of them.
+func mixed(name string, size int64, count int, memory int64, speed lab.Speed) scenario {
+	return scenario{
+		name: name, size: size, count: count, memory: memory, speed: speed,
+		loads: []lab.Load{lab.Random("random", 200, count, size), lab.One("hot", 50, hot(size))},
+	}
+}
+
+// single is one load alone.
+func single(name string, size int64, count int, memory int64, load lab.Load) scenario {
+	return scenario{name: name, size: size, count: count, memory: memory, loads: []lab.Load{load}}
+}
+
+const kibi, mebi = 1 << 10, 1 << 20
+
+var scenarios = map[string][]scenario{
+	"article": {mixed("article-4m", 4*mebi, 375, 300, slow)},
+	"peers": {
+		mixed("slow-1m-300", mebi, 1500, 300, slow),
+		mixed("slow-1m-700", mebi, 1500, 700, slow),
+		mixed("slow-64k-300", 64*kibi, 16000, 300, slow),
+		mixed("slow-16m-700", 16*mebi, 150, 700, slow),
+	},
+	"fast": {
+		single("memory-4k-hot", 4*kibi, 1000, 700, lab.One("hot", 50, hot(4*kibi))),
+		single("memory-4k-random", 4*kibi, 1000, 700, lab.Random("random", 50, 1000, 4*kibi)),
+		single("memory-64k-hot", 64*kibi, 1000, 700, lab.One("hot", 50, hot(64*kibi))),
+		single("memory-64k-random", 64*kibi, 1000, 700, lab.Random("random", 50, 1000, 64*kibi)),
+		single("memory-1m-random", mebi, 200, 700, lab.Random("random", 50, 200, mebi)),
+		single("fast-64k-random", 64*kibi, 16000, 300, lab.Random("random", 50, 16000, 64*kibi)),
+		single("fast-1m-random", mebi, 1500, 300, lab.Random("random", 50, 1500, mebi)),
+	},
+	"zipf": {
+		{
+			name: "zipf-64k", size: 64 * kibi, count: 16000, memory: 300, speed: slow, misses: true,
+			loads: []lab.Load{lab.Zipf("zipf", 200, 16000, 10, 64*kibi)},
+		},
+		{
+			name: "zipf-1m", size: mebi, count: 1500, memory: 300, speed: slow, misses: true,
+			loads: []lab.Load{lab.Zipf("zipf", 100, 1500, 10, mebi)},
+		},
+	},
+}
+
+// sample is one measurement of one server.
+type sample struct {
+	// Loads are in the scenario's order.
+	Loads []lab.Answers `json:"loads"`
+	// ReadsPerHit are the disks' reads by the random load's requests; CPU is in milliseconds a request of all loads.
+	ReadsPerHit float64 `json:"readsPerHit"`
+	CPU         float64 `json:"cpuMillisecondsPerRequest"`
+	// Memory is in MiB, Origin how many requests the origin had.
+	Memory int64 `json:"memoryMebibytes"`
+	Origin int64 `json:"originRequests"`
+}
+
+// String is a line of progress.
+func (s sample) String() string {
+	var b strings.Builder
+	for _, a := range s.Loads {
+		fmt.Fprintf(&b, "%9.1f/s p99 %8.1f ms ", a.PerSecond, a.P99)
+	}
+	fmt.Fprintf(&b, " %5.2f reads, %d MiB, %d to the origin", s.ReadsPerHit, s.Memory, s.Origin)
+	return b.String()
+}
+
+// sample measures a server once, with a page cache that is empty but for what a second of load brings in.
+func (b *bench) sample(r *running) (sample, error) {
+	var s sample
+	if err := lab.DropCaches(); err != nil {
+		return s, err
+	}
+	if err := r.process.Throttle(b.speed); err != nil {
+		return s, err
+	}
+	if _, err := b.Ask(r.site.URL(), time.Second, b.loads...); err != nil {
+		return s, err
+	}
+	before, err := r.process.Use()
+	if err != nil {
+		return s, err
+	}
+	asked, err := originCount(r.site)
+	if err != nil {
+		return s, err
+	}
+	if s.Loads, err = b.Ask(r.site.URL(), b.duration, b.loads...); err != nil {
+		return s, err
+	}
+	after, err := r.process.Use()
+	if err != nil {
+		return s, err
+	}
+	var requests, errors int64
+	for _, a := range s.Loads {
+		requests += a.Requests
+		errors += a.Errors
+	}
+	s.ReadsPerHit = float64(after.Reads-before.Reads) / float64(max(s.Loads[0].Requests, 1))
+	s.CPU = float64((after.CPU - before.CPU).Milliseconds()) / float64(max(requests, 1))
+	memory, err := r.process.Memory()
+	if err != nil {
+		return s, err
+	}
+	s.Memory = memory >> 20
+	if s.Origin, err = originCount(r.site); err != nil {
+		return s, err
+	}
+	s.Origin -= asked
+	if errors > 0 {
+		return s, fmt.Errorf("%d of %d requests failed", errors, requests)
+	}
+	if !b.misses && s.Origin > requests/100 {
+		return s, fmt.Errorf("%d of %d requests went to the origin, and all objects should be in the cache", s.Origin, requests)
+	}
+	return s, r.process.Throttle(lab.Speed{})
+}
+
+// originCount is how many objects a site's origin was asked for.
+func originCount(site lab.Site) (int64, error) {
+	output, err := site.Inside("curl", "-sf", fmt.Sprintf("http://127.0.0.1:%d/count", lab.OriginPort)).Output()
+	if err != nil {
+		return 0, fmt.Errorf("the origin: %w", err)
+	}
+	return strconv.ParseInt(strings.TrimSpace(string(output)), 10, 64)
+}
+

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/cachenode/cachenode-operator/test/bench/lab"
+)
+
+// trafficServer is Debian's Apache Traffic Server with a cache file on each disk.
+type trafficServer struct{}
+
+func (trafficServer) String() string { return "trafficserver" }
+func (trafficServer) About() string {
+	return "Traffic Server 9.2, a cache file a disk, prepared disks; a RAM cache and fragments that fit into the memory"
+}
+func (trafficServer) Preparation() lab.Preparation { return lab.Prepared() }
+
+func (trafficServer) Start(l *lab.Lab, site lab.Site, cgroup *lab.Cgroup, d [disks]lab.Disk, c conditions) (*lab.Server, error) {
+	fragment := 1 << 20
+	if c.memoryMebibytes < 500 { // 200 connections with a buffer of 1 MiB each do not fit
+		fragment = 256 << 10
+	}
+	records := []string{
+		fmt.Sprintf("CONFIG proxy.config.http.server_ports STRING %d", lab.Port),
+		fmt.Sprintf("CONFIG proxy.config.cache.ram_cache.size INT %d", c.memoryMebibytes<<20/8),
+		fmt.Sprintf("CONFIG proxy.config.cache.target_fragment_size INT %d", fragment),
+		"CONFIG proxy.config.cache.min_average_object_size INT 32768",
+		"CONFIG proxy.config.cache.threads_per_disk INT 32",
+		"CONFIG proxy.config.exec_thread.autoconfig INT 0",
+		fmt.Sprintf("CONFIG proxy.config.exec_thread.limit INT %d", cpus),
+		"CONFIG proxy.config.admin.user_id STRING trafficserver",
+		"CONFIG proxy.config.body_factory.template_sets_dir STRING /usr/share",
+		"CONFIG proxy.config.body_factory.enable_customizations INT 0",
+		"CONFIG proxy.config.http.cache.required_headers INT 0",
+		"CONFIG proxy.config.http.cache.when_to_revalidate INT 3",
+		"CONFIG proxy.config.http.insert_response_via_str INT 0",
+		"CONFIG proxy.config.log.logging_enabled INT 0",
+		"CONFIG proxy.config.url_remap.remap_required INT 1",
+		"CONFIG proxy.config.diags.output.error STRING E",
+	}
+	const etc = "/etc/trafficserver"
+	var storage []string
+	root := lab.Root{Dir: c.peersRoot, Owner: "trafficserver", Tmpfs: []string{"/run", "/tmp", "/mnt", etc, "/var/log/trafficserver", "/var/cache/trafficserver"}, Binds: map[string]string{}}
+	for i := range d {
+		dir := fmt.Sprintf("/mnt/disk%d", i+1)
+		root.Binds[dir] = d[i].Dir
+		storage = append(storage, fmt.Sprintf("%s %dM", dir, c.diskMebibytes*8/10))
+	}
+	root.Files = map[string]string{
+		etc + "/records.config": strings.Join(records, "\n"),
+		etc + "/storage.config": strings.Join(storage, "\n"),
+		etc + "/remap.config":   fmt.Sprintf("map / http://127.0.0.1:%d/", lab.OriginPort),
+		etc + "/cache.config":   "url_regex=.* ttl-in-cache=1d",
+	}
+	for _, name := range []string{"plugin.config", "ip_allow.yaml", "hosting.config", "volume.config", "parent.config"} {
+		root.Files[etc+"/"+name] = ""
+	}
+	root.Files["/run/trafficserver/README"] = ""
+	root.Files[etc+"/ip_allow.yaml"] = "ip_allow:\n  - {apply: in, ip_addrs: 0/0, action: allow, methods: ALL}\n"
+	return l.Start("trafficserver", site, cgroup, root, "traffic_server")
+}

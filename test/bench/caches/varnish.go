@@ -1,0 +1,45 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/cachenode/cachenode-operator/test/bench/lab"
+)
+
+// varnish is Debian's Varnish with one file storage a disk, chosen by the last digit of the URL.
+type varnish struct{}
+
+func (varnish) String() string { return "varnish" }
+func (varnish) About() string {
+	return "Varnish 7.1, one file storage a disk (advice sequential), chosen by URL, prepared disks"
+}
+func (varnish) Preparation() lab.Preparation { return lab.Prepared() }
+
+func (varnish) Start(l *lab.Lab, site lab.Site, cgroup *lab.Cgroup, d [disks]lab.Disk, c conditions) (*lab.Server, error) {
+	root := lab.Root{
+		Dir: c.peersRoot, Tmpfs: []string{"/run", "/tmp", "/mnt", "/var/lib/varnish"}, Binds: map[string]string{},
+		Files: map[string]string{"/tmp/cache.vcl": fmt.Sprintf(`vcl 4.1;
+import std;
+backend origin { .host = "127.0.0.1"; .port = "%d"; }
+sub vcl_backend_response {
+  set beresp.ttl = 1d;
+  set beresp.do_stream = true;
+  if (bereq.url ~ "[0369]$") {
+    set beresp.storage = storage.disk1;
+  } else if (bereq.url ~ "[147]$") {
+    set beresp.storage = storage.disk2;
+  } else {
+    set beresp.storage = storage.disk3;
+  }
+}
+`, lab.OriginPort)},
+	}
+	command := []string{"varnishd", "-F", "-T", "none", "-j", "none", "-n", "/run/varnish", "-a", fmt.Sprintf("0.0.0.0:%d", lab.Port), "-f", "/tmp/cache.vcl",
+		"-p", "thread_pools=2", "-p", "thread_pool_min=150", "-p", "workspace_thread=1k", "-s", "Transient=malloc,16M"}
+	for i := range d {
+		dir := fmt.Sprintf("/mnt/disk%d", i+1)
+		root.Binds[dir] = d[i].Dir
+		command = append(command, "-s", fmt.Sprintf("disk%d=file,%s/storage,%dM,,sequential", i+1, dir, c.diskMebibytes*8/10))
+	}
+	return l.Start("varnish", site, cgroup, root, command...)
+}

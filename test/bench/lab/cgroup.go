@@ -1,0 +1,176 @@
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Speed is how fast a disk is to a server; 0 for as fast as it goes.
+type Speed struct {
+	// Reads and Bytes are a second's: the throttle makes a large read as cheap as a small one, so both are limited.
+	Reads, Bytes int64
+}
+
+// String tells it in a table.
+func (s Speed) String() string {
+	if s.Reads == 0 {
+		return "unlimited disks"
+	}
+	return fmt.Sprintf("disks of %d reads/s and %d MB/s", s.Reads, s.Bytes/1e6)
+}
+
+// Cgroup bounds the memory of a server and the speed of its disks, and counts what it uses, in version 1 or 2.
+type Cgroup struct {
+	name    string
+	unified bool
+	disks   []Disk
+}
+
+const cgroupRoot = "/sys/fs/cgroup"
+
+// Cgroup makes one; its memory includes the page cache.
+func (l *Lab) Cgroup(name string, memory int64, disks []Disk) (*Cgroup, error) {
+	c := &Cgroup{name: l.tag + "-" + name, disks: disks}
+	if _, err := os.Stat(cgroupRoot + "/cgroup.controllers"); err == nil {
+		c.unified = true
+		if err := os.WriteFile(cgroupRoot+"/cgroup.subtree_control", []byte("+memory +io +cpu"), 0o600); err != nil {
+			return nil, err
+		}
+	}
+	for _, dir := range c.dirs() {
+		if err := os.Mkdir(dir, 0o755); err != nil { //nolint:gosec // as cgroups are
+			return nil, err
+		}
+		l.cleanup(func() error { return removeCgroup(dir) })
+	}
+	limit := c.file("memory", "memory.limit_in_bytes", "memory.max")
+	return c, os.WriteFile(limit, []byte(strconv.FormatInt(memory, 10)), 0o600)
+}
+
+// removeCgroup waits until the last process has left it.
+func removeCgroup(dir string) (err error) {
+	for range 50 {
+		if err = os.Remove(dir); err == nil || errors.Is(err, os.ErrNotExist) {
+			return nil
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	return err
+}
+
+func (c *Cgroup) dirs() []string {
+	if c.unified {
+		return []string{filepath.Join(cgroupRoot, c.name)}
+	}
+	var dirs []string
+	for _, controller := range []string{"memory", "blkio", "cpuacct"} {
+		dirs = append(dirs, filepath.Join(cgroupRoot, controller, c.name))
+	}
+	return dirs
+}
+
+// file is where a controller's file is, which has another name in each version.
+func (c *Cgroup) file(controller, v1, v2 string) string {
+	if c.unified {
+		return filepath.Join(cgroupRoot, c.name, v2)
+	}
+	return filepath.Join(cgroupRoot, controller, c.name, v1)
+}
+
+// procs are the files to which a process that joins writes its number.
+func (c *Cgroup) procs() []string {
+	var files []string
+	for _, dir := range c.dirs() {
+		files = append(files, filepath.Join(dir, "cgroup.procs"))
+	}
+	return files
+}
+
+// Throttle sets the speed of each disk. Reads are counted only while there is a limit, so none is a very high one.
+func (c *Cgroup) Throttle(s Speed) error {
+	if s.Reads == 0 {
+		s = Speed{Reads: 1e7, Bytes: 1e12}
+	}
+	for _, d := range c.disks {
+		if c.unified {
+			line := fmt.Sprintf("%s riops=%d rbps=%d", d.Device, s.Reads, s.Bytes)
+			if err := os.WriteFile(c.file("", "", "io.max"), []byte(line), 0o600); err != nil {
+				return err
+			}
+			continue
+		}
+		for file, value := range map[string]int64{"blkio.throttle.read_iops_device": s.Reads, "blkio.throttle.read_bps_device": s.Bytes} {
+			if err := os.WriteFile(c.file("blkio", file, ""), fmt.Appendf(nil, "%s %d", d.Device, value), 0o600); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Use is what a cgroup has used so far.
+type Use struct {
+	// Reads of its disks, and CPU time.
+	Reads int64
+	CPU   time.Duration
+}
+
+// Use reads the counters.
+func (c *Cgroup) Use() (Use, error) {
+	var use Use
+	reads, err := os.ReadFile(c.file("blkio", "blkio.throttle.io_serviced", "io.stat"))
+	if err != nil {
+		return use, err
+	}
+	for _, d := range c.disks {
+		use.Reads += readsOf(string(reads), d.Device)
+	}
+	cpu, err := os.ReadFile(c.file("cpuacct", "cpuacct.usage", "cpu.stat"))
+	if err != nil {
+		return use, err
+	}
+	fields := strings.Fields(string(cpu))
+	if c.unified {
+		micros, err := strconv.ParseInt(fields[1], 10, 64) // usage_usec N
+		use.CPU = time.Duration(micros) * time.Microsecond
+		return use, err
+	}
+	nanos, err := strconv.ParseInt(fields[0], 10, 64)
+	use.CPU = time.Duration(nanos)
+	return use, err
+}
+
+// readsOf finds "MAJ:MIN Read N" (version 1) or "MAJ:MIN ... rios=N ..." (version 2).
+func readsOf(text, device string) (reads int64) {
+	for line := range strings.Lines(text) {
+		fields := strings.Fields(line)
+		if len(fields) < 3 || fields[0] != device {
+			continue
+		}
+		if fields[1] == "Read" {
+			n, _ := strconv.ParseInt(fields[2], 10, 64)
+			reads += n
+		}
+		for _, f := range fields {
+			if number, ok := strings.CutPrefix(f, "rios="); ok {
+				n, _ := strconv.ParseInt(number, 10, 64)
+				reads += n
+			}
+		}
+	}
+	return reads
+}
+
+// Memory is how many bytes the cgroup has at the moment, the page cache included.
+func (c *Cgroup) Memory() (int64, error) {
+	text, err := os.ReadFile(c.file("memory", "memory.usage_in_bytes", "memory.current"))
+	if err != nil {
+		return 0, err
+	}
+	return strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+}

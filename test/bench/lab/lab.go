@@ -1,0 +1,121 @@
+// Package lab is where the benchmarks run: disks of a set speed, servers in cgroups of a set size, and clients behind a
+// virtual Ethernet with an MTU of 1500, all made for the run and gone after it. It needs Linux and root. Nothing in it is
+// safe for concurrent use.
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// Port is where the server that is measured listens; OriginPort where its origin does.
+const (
+	Port       = 8080
+	OriginPort = 9000
+)
+
+// Lab is a place to measure in.
+type Lab struct {
+	// Dir is a folder that is gone when the lab closes.
+	Dir string
+	// cleanups undo what was made, last first.
+	cleanups []func() error
+	tag      string
+	sites    int
+}
+
+// New makes a lab in a folder of dir, "" for the system's temporary one.
+func New(dir string) (*Lab, error) {
+	if os.Geteuid() != 0 {
+		return nil, errors.New("the benchmarks make disks, cgroups and network namespaces: run them as root")
+	}
+	work, err := os.MkdirTemp(dir, "cachenode-bench-")
+	if err != nil {
+		return nil, err
+	}
+	l := &Lab{Dir: work, tag: filepath.Base(work)}
+	l.cleanup(func() error { return os.RemoveAll(work) })
+	if err := os.Chmod(work, 0o755); err != nil { //nolint:gosec // servers run as other users
+		return nil, errors.Join(err, l.Close())
+	}
+	if err := l.namespace(l.clients()); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+// Close undoes all that the lab made.
+func (l *Lab) Close() error {
+	var errs []error
+	for i := len(l.cleanups) - 1; i >= 0; i-- {
+		errs = append(errs, l.cleanups[i]())
+	}
+	l.cleanups = nil
+	return errors.Join(errs...)
+}
+
+func (l *Lab) cleanup(f func() error) { l.cleanups = append(l.cleanups, f) }
+
+// Site is a network namespace for a server and its origin, which the clients reach over a virtual Ethernet of its own.
+type Site struct {
+	// Address is the server's, as clients see it.
+	Address   string
+	namespace string
+}
+
+// URL is where the site's server answers.
+func (s Site) URL() string { return fmt.Sprintf("http://%s:%d", s.Address, Port) }
+
+// Site makes one.
+func (l *Lab) Site(name string) (Site, error) {
+	l.sites++
+	s := Site{Address: fmt.Sprintf("10.77.%d.1", l.sites), namespace: l.tag + "-" + name}
+	inside, outside := "eth0", fmt.Sprintf("eth%d", l.sites)
+	if err := l.namespace(s.namespace); err != nil {
+		return s, err
+	}
+	if err := run("ip", "-n", s.namespace, "link", "add", inside, "mtu", "1500", "type", "veth", "peer", "name", outside, "netns", l.clients()); err != nil {
+		return s, err
+	}
+	for _, end := range [][3]string{{s.namespace, inside, s.Address}, {l.clients(), outside, fmt.Sprintf("10.77.%d.2", l.sites)}} {
+		if err := run("ip", "-n", end[0], "addr", "add", end[2]+"/24", "dev", end[1]); err != nil {
+			return s, err
+		}
+		if err := run("ip", "-n", end[0], "link", "set", end[1], "up", "mtu", "1500"); err != nil {
+			return s, err
+		}
+	}
+	return s, nil
+}
+
+func (l *Lab) clients() string { return l.tag + "-clients" }
+
+func (l *Lab) namespace(name string) error {
+	if err := run("ip", "netns", "add", name); err != nil {
+		return err
+	}
+	l.cleanup(func() error { return run("ip", "netns", "delete", name) })
+	return run("ip", "-n", name, "link", "set", "lo", "up")
+}
+
+// Client is a command that runs where the clients are.
+func (l *Lab) Client(command ...string) *exec.Cmd { return in(l.clients(), command) }
+
+// Inside is a command that runs where the server is.
+func (s Site) Inside(command ...string) *exec.Cmd { return in(s.namespace, command) }
+
+func in(namespace string, command []string) *exec.Cmd {
+	args := append([]string{"--net=/run/netns/" + namespace, "--"}, command...)
+	return exec.Command("nsenter", args...) //nolint:gosec // the benchmarks' own commands
+}
+
+func run(command ...string) error {
+	if output, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil { //nolint:gosec // as above
+		return fmt.Errorf("%s: %w\n%s", strings.Join(command, " "), err, output)
+	}
+	return nil
+}

@@ -1,0 +1,132 @@
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// Root is what a server sees of the file system: a Debian root with some things mounted over it.
+type Root struct {
+	// Dir is the root (hack/debian-root).
+	Dir string
+	// Tmpfs are folders that are empty and in memory, in the server's cgroup. Binds are folders of the lab, by where the
+	// server finds them; a bind may lie in a tmpfs.
+	Tmpfs []string
+	Binds map[string]string
+	// Files are written before the server starts, by path; the path must be in a tmpfs.
+	Files map[string]string
+	// Owner is the user that tmpfs and files belong to; "" for root.
+	Owner string
+}
+
+// Server is a process of the lab.
+type Server struct {
+	*Cgroup
+	process *exec.Cmd
+	log     string
+}
+
+// Start starts a server at a site, in a cgroup if that is not nil, and in namespaces of its own for mounts and processes. It
+// ends with the lab at the latest.
+func (l *Lab) Start(name string, site Site, cgroup *Cgroup, root Root, command ...string) (*Server, error) {
+	s := &Server{Cgroup: cgroup, log: filepath.Join(l.Dir, name+".log")}
+	log, err := os.Create(s.log)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = log.Close() }()
+	args := append([]string{"--mount", "--pid", "--fork", "--kill-child=KILL", "sh", "-euc", script(site, cgroup, root), "sh"}, command...)
+	s.process = exec.Command("unshare", args...) //nolint:gosec // the benchmarks' own commands
+	s.process.Stdout, s.process.Stderr = log, log
+	if err := s.process.Start(); err != nil {
+		return nil, err
+	}
+	l.cleanup(s.Stop)
+	return s, nil
+}
+
+// script prepares what the server sees, joins the cgroup and becomes the server.
+func script(site Site, cgroup *Cgroup, root Root) string {
+	var b strings.Builder
+	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
+	line("mount --make-rprivate /")
+	if root.Dir != "" {
+		line("mount -t proc proc %s/proc", root.Dir)
+	}
+	if cgroup != nil {
+		for _, file := range cgroup.procs() {
+			line("echo $$ >%s", file)
+		}
+	}
+	for _, dir := range root.Tmpfs {
+		line("mkdir -p %[1]s%[2]s && mount -t tmpfs -o mode=777 tmpfs %[1]s%[2]s", root.Dir, dir)
+	}
+	for target, source := range root.Binds {
+		line("mkdir -p %[1]s%[2]s && mount --bind %[3]s %[1]s%[2]s", root.Dir, target, source)
+	}
+	for path, text := range root.Files {
+		line("mkdir -p $(dirname %[1]s%[2]s) && cat >%[1]s%[2]s <<'END OF FILE'\n%[3]s\nEND OF FILE", root.Dir, path, text)
+	}
+	if root.Owner != "" {
+		for _, dir := range root.Tmpfs {
+			line("chroot %s chown -R %s %s", root.Dir, root.Owner, dir)
+		}
+	}
+	line("ulimit -n $(ulimit -Hn)")
+	enter := "exec nsenter --net=/run/netns/" + site.namespace + " --"
+	if root.Dir != "" {
+		enter += " chroot " + root.Dir
+	}
+	line(`%s "$@"`, enter)
+	return b.String()
+}
+
+// Stop ends the server and all that it started, and waits.
+func (s *Server) Stop() error {
+	if s.process == nil {
+		return nil
+	}
+	err := s.process.Process.Kill()
+	_ = s.process.Wait() // it was killed
+	s.process = nil
+	return err
+}
+
+// Running is an error that tells what the server wrote, once it has ended.
+func (s *Server) Running() error {
+	if err := s.process.Process.Signal(syscall.Signal(0)); err == nil && s.alive() {
+		return nil
+	}
+	text, _ := os.ReadFile(s.log)
+	return fmt.Errorf("the server has ended:\n%s", text)
+}
+
+// alive is false for a zombie.
+func (s *Server) alive() bool {
+	stat, err := os.ReadFile("/proc/" + strconv.Itoa(s.process.Process.Pid) + "/stat")
+	return err == nil && !strings.Contains(string(stat), ") Z ")
+}
+
+// Await waits until something listens at a port of a site.
+func (l *Lab) Await(site Site, s *Server, port int) error {
+	address := net.JoinHostPort(site.Address, strconv.Itoa(port))
+	for range 300 {
+		if err := s.Running(); err != nil {
+			return err
+		}
+		if l.Client("bash", "-c", "exec 3<>/dev/tcp/"+strings.Replace(address, ":", "/", 1)).Run() == nil {
+			return nil
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	text, _ := os.ReadFile(s.log)
+	return errors.New("nothing listens at " + address + ":\n" + string(text))
+}

@@ -1,0 +1,99 @@
+package lab
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"time"
+)
+
+// Load is what clients ask for.
+type Load struct {
+	// Name tells it from others of the same measurement.
+	Name string
+	// Connections ask again as soon as they have their answer.
+	Connections int
+	// Lua is the body of a function that returns the next path.
+	Lua string
+}
+
+// Random asks for any of count objects of a size, each as often.
+func Random(name string, connections, count int, size int64) Load {
+	return Load{Name: name, Connections: connections, Lua: fmt.Sprintf(`return "/objects/%d/" .. math.random(0, %d)`, size, count-1)}
+}
+
+// One asks for one object.
+func One(name string, connections int, path string) Load {
+	return Load{Name: name, Connections: connections, Lua: fmt.Sprintf("return %q", path)}
+}
+
+// Zipf asks for count objects, the one of rank n about 1/n as often as the first, and in some of 100 cases for one that
+// nobody has asked for.
+func Zipf(name string, connections, count, missPercent int, size int64) Load {
+	return Load{Name: name, Connections: connections, Lua: fmt.Sprintf(`
+  if math.random(100) <= %d then return "/objects/%d/new-" .. math.random(1, 2^52) end
+  return "/objects/%d/" .. math.floor(%d ^ math.random()) - 1`, missPercent, size, size, count)}
+}
+
+// Answers is how a load was answered.
+type Answers struct {
+	// PerSecond is requests, P50, P99 and Max are latencies in milliseconds.
+	PerSecond float64 `json:"perSecond"`
+	P50       float64 `json:"p50ms"`
+	P99       float64 `json:"p99ms"`
+	Max       float64 `json:"maxms"`
+	Mean      float64 `json:"meanms"`
+	Requests  int64   `json:"requests"`
+	// Errors are responses other than 200, and connections that broke.
+	Errors int64 `json:"errors"`
+}
+
+const wrkScript = `
+local thread = 0
+function setup(t) thread = thread + 1; t:set("number", thread) end
+function init() math.randomseed(%d * 1000 + number) end
+local function path()
+%s
+end
+function request() return wrk.format("GET", path()) end
+function done(summary, latency)
+  local e, seconds = summary.errors, summary.duration / 1e6
+  local p = function(x) return latency:percentile(x) / 1000 end
+  io.stderr:write(string.format(
+    '{"perSecond":%%.3f,"p50ms":%%.3f,"p99ms":%%.3f,"maxms":%%.3f,"meanms":%%.3f,"requests":%%d,"errors":%%d}\n',
+    summary.requests / seconds, p(50), p(99), latency.max / 1000, latency.mean / 1000, summary.requests, e.connect + e.read + e.write + e.status))
+end
+`
+
+// Ask puts loads on a server at the same time, each from a process of its own, and returns how they were answered.
+func (l *Lab) Ask(url string, duration time.Duration, loads ...Load) ([]Answers, error) {
+	processes, outputs := make([]*exec.Cmd, len(loads)), make([]bytes.Buffer, len(loads))
+	var errs []error
+	for i, load := range loads {
+		file := filepath.Join(l.Dir, load.Name+".lua")
+		if err := os.WriteFile(file, fmt.Appendf(nil, wrkScript, time.Now().UnixNano()%1e6, load.Lua), 0o600); err != nil {
+			return nil, err
+		}
+		processes[i] = l.Client("wrk", "-t1", "-c"+strconv.Itoa(load.Connections), fmt.Sprintf("-d%ds", int(duration.Seconds())),
+			"--timeout", "60s", "-s", file, url)
+		processes[i].Stderr = &outputs[i]
+		errs = append(errs, processes[i].Start())
+	}
+	answers := make([]Answers, len(loads))
+	for i := range loads {
+		if errs[i] != nil {
+			continue
+		}
+		if err := processes[i].Wait(); err != nil {
+			errs[i] = fmt.Errorf("wrk: %w\n%s", err, &outputs[i])
+		} else if err := json.Unmarshal(outputs[i].Bytes(), &answers[i]); err != nil {
+			errs[i] = fmt.Errorf("wrk: %w\n%s", err, &outputs[i])
+		}
+	}
+	return answers, errors.Join(errs...)
+}
