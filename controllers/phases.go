@@ -6,15 +6,19 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/apply"
 	"github.com/cachenode/cachenode-operator/internal/manifest"
+	"github.com/cachenode/cachenode-operator/internal/naming"
 	nginxcache "github.com/cachenode/cachenode-operator/internal/nginx/cache"
+	"github.com/cachenode/cachenode-operator/internal/tuning"
 	"github.com/cachenode/cachenode-operator/internal/validation"
 )
 
@@ -42,7 +46,10 @@ func (r *CacheNodeReconciler) validate(_ context.Context, s *scope) error {
 
 // render makes node.json, and from it the configuration with nominal facts: what cannot be rendered is refused here, before
 // a pod sees it.
-func (r *CacheNodeReconciler) render(_ context.Context, s *scope) error {
+func (r *CacheNodeReconciler) render(ctx context.Context, s *scope) error {
+	if err := r.chooseMemoryTier(ctx, s); err != nil {
+		return err
+	}
 	wanted, err := agentapi.NewNode(s.node, s.caBundle, r.Cluster.Domain, r.Cluster.Resolvers)
 	if err != nil {
 		return err
@@ -53,6 +60,17 @@ func (r *CacheNodeReconciler) render(_ context.Context, s *scope) error {
 		return &problem{reason: v1alpha1.ReasonInvalidSpec, message: err.Error(), stalled: true}
 	}
 	s.wanted, s.plan = wanted, &config.Plan
+	return nil
+}
+
+// chooseMemoryTier fills in what the spec leaves open of the tier, for this pass.
+func (r *CacheNodeReconciler) chooseMemoryTier(ctx context.Context, s *scope) error {
+	offer := &corev1.ConfigMap{}
+	err := r.get(ctx, client.ObjectKey{Namespace: s.node.Namespace, Name: naming.ConfigMap(s.node.Name)}, offer)
+	if client.IgnoreNotFound(err) != nil {
+		return err
+	}
+	s.node.Spec.MemoryTier = tuning.MemoryTier(s.node.Spec, manifest.HadMemoryTier(offer.Annotations[naming.AnnotationTemplate], s.statefulSet))
 	return nil
 }
 

@@ -4,6 +4,8 @@ package agentapi
 const (
 	// TagCached: a request that its own disk served, or that filled the disk.
 	TagCached = "cached"
+	// TagMemory: a request that the memory tier served.
+	TagMemory = "memory"
 	// TagOtherDisk: a request that another disk served because its own could not.
 	TagOtherDisk = "otherdisk"
 	// TagUncached: a request that no disk could serve.

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 // Format is the version of node.json that this code writes, and the newest that it reads. A new field does not change it:
@@ -58,6 +59,9 @@ func NewNode(node *v1alpha1.CacheNode, caBundle, clusterDomain string, resolvers
 			Rollout: v1alpha1.Rollout{WorkerShutdownTimeout: spec.Rollout.WorkerShutdownTimeout},
 		},
 		CABundle: caBundle, ClusterDomain: clusterDomain, Resolvers: resolvers,
+	}
+	if tuning.HasMemoryTier(spec) { // what has none is the revision of before there were any
+		n.Spec.MemoryTier = spec.MemoryTier
 	}
 	text, err := json.Marshal(n)
 	if err != nil {

@@ -1,6 +1,10 @@
 package manifest
 
 import (
+	"encoding/json"
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -30,7 +34,7 @@ func agentContainer(in PodInput) corev1.Container {
 		{Name: "cachenode-pod", MountPath: naming.PodInfoDir, ReadOnly: true},
 		{Name: "cachenode-tls", MountPath: naming.CertificateDir, ReadOnly: true},
 		{Name: "cachenode-run", MountPath: naming.RunDir},
-	}, diskMounts(in)...)
+	}, cacheMounts(in)...)
 	if in.TLS != nil {
 		mounts = append(mounts, corev1.VolumeMount{Name: "cachenode-listener", MountPath: naming.ListenerDir, ReadOnly: true})
 	}
@@ -72,6 +76,23 @@ func smallRequests() corev1.ResourceRequirements {
 }
 
 // volumes are those that are not disks. Their names have hyphens, which those of disks cannot have.
+// memoryVolume is the name of the memory tier's volume.
+const memoryVolume = "cachenode-memory"
+
+// HadMemoryTier tells whether pods have had a memory tier so far: previous is the template as text from the ConfigMap, or
+// what the StatefulSet says where there is none. A CacheNode that has neither is new, and is to have one.
+func HadMemoryTier(previous string, set *appsv1.StatefulSet) bool {
+	var t Template
+	switch {
+	case json.Unmarshal([]byte(previous), &t) == nil && t.InputHash != "":
+	case set == nil:
+		return true
+	default:
+		t.Template = set.Spec.Template
+	}
+	return slices.ContainsFunc(t.Template.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == memoryVolume })
+}
+
 func volumes(in PodInput) []corev1.Volume {
 	emptyDir := corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}
 	list := []corev1.Volume{
@@ -101,6 +122,11 @@ func volumes(in PodInput) []corev1.Volume {
 		}}},
 		{Name: "cachenode-agent", VolumeSource: emptyDir},
 		{Name: "cachenode-run", VolumeSource: emptyDir},
+	}
+	if in.MemoryTier > 0 {
+		list = append(list, corev1.Volume{Name: memoryVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{
+			Medium: corev1.StorageMediumMemory, SizeLimit: resource.NewQuantity(in.MemoryTier, resource.BinarySI),
+		}}})
 	}
 	if in.TLS != nil {
 		list = append(list, corev1.Volume{Name: "cachenode-listener", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{

@@ -95,7 +95,7 @@ func nginxContainer(in PodInput) corev1.Container {
 		Command:      supervise("nginx -c "+naming.ConfigFile+" -e stderr", "QUIT", beforeNginx),
 		Ports:        nginxPorts(in),
 		Resources:    resources(in),
-		VolumeMounts: append([]corev1.VolumeMount{{Name: "cachenode-run", MountPath: naming.RunDir}}, diskMounts(in)...),
+		VolumeMounts: append([]corev1.VolumeMount{{Name: "cachenode-run", MountPath: naming.RunDir}}, cacheMounts(in)...),
 		ReadinessProbe: &corev1.Probe{
 			ProbeHandler:        corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromString(naming.PortPrivate)}},
 			InitialDelaySeconds: 1,
@@ -128,6 +128,15 @@ func nginxPorts(in PodInput) []corev1.ContainerPort {
 	return ports
 }
 
+// cacheMounts are the disks and the memory tier.
+func cacheMounts(in PodInput) []corev1.VolumeMount {
+	mounts := diskMounts(in)
+	if in.MemoryTier > 0 {
+		mounts = append(mounts, corev1.VolumeMount{Name: memoryVolume, MountPath: naming.MemoryTierDir})
+	}
+	return mounts
+}
+
 func diskMounts(in PodInput) []corev1.VolumeMount {
 	var mounts []corev1.VolumeMount
 	for _, d := range in.Disks {
@@ -153,7 +162,7 @@ func resources(in PodInput) corev1.ResourceRequirements {
 	const besidesZones = 64 << 20
 	return corev1.ResourceRequirements{Requests: corev1.ResourceList{
 		corev1.ResourceCPU:    resource.MustParse("100m"),
-		corev1.ResourceMemory: *resource.NewQuantity(in.keysZones()+besidesZones, resource.BinarySI),
+		corev1.ResourceMemory: *resource.NewQuantity(in.keysZones()+in.MemoryTier+besidesZones, resource.BinarySI),
 	}}
 }
 

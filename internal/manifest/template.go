@@ -35,6 +35,8 @@ type PodInput struct {
 	Restart string `json:"restart,omitempty"`
 	// PerNode keeps the pods of this CacheNode off each other's nodes.
 	PerNode bool `json:"perNode,omitempty"`
+	// MemoryTier is the size of the folder in memory, 0 for none.
+	MemoryTier int64 `json:"memoryTier,omitempty"`
 	// Namespace is set where a claim selects its volumes by it.
 	Namespace string `json:"namespace,omitempty"`
 }
@@ -59,6 +61,9 @@ func NewPodInput(node *v1alpha1.CacheNode) PodInput {
 		TLS:     node.Spec.Listen.TLS,
 		Restart: node.Annotations[naming.AnnotationRestart],
 		PerNode: node.Spec.Placement.PerNode,
+	}
+	if tuning.HasMemoryTier(node.Spec) {
+		in.MemoryTier = node.Spec.MemoryTier.Size.Value()
 	}
 	for _, d := range node.Spec.Disks {
 		disk := PodDisk{Name: d.Name, Size: d.Size.Value(), Class: d.StorageClassName}

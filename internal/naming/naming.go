@@ -98,6 +98,9 @@ const (
 // LogAddress is where nginx reports requests and errors to the agent, by UDP. Nothing outside of the pod reaches it.
 const LogAddress = "127.0.0.1:8085"
 
+// DisksAddress is where the memory tier gets objects of the disks from. Nothing outside of the pod reaches it.
+const DisksAddress = "127.0.0.1:8086"
+
 // Paths in a pod. Only those of emptyDirs and disks are writable.
 const (
 	// ConfigDir has the files of the ConfigMap; the agent's container alone mounts it.
@@ -114,6 +117,9 @@ const (
 	RunDir = "/run/cachenode"
 	// ConfigFile is nginx's configuration, written by the agent.
 	ConfigFile = RunDir + "/nginx.conf"
+	// MemoryTierDir is a folder in memory for what is asked for most; MemoryTierCache is where nginx keeps it.
+	MemoryTierDir   = "/var/cache/cachenode-memory"
+	MemoryTierCache = MemoryTierDir + "/cache"
 	// PIDFile holds the process id of nginx's master.
 	PIDFile = RunDir + "/nginx.pid"
 )

@@ -95,7 +95,7 @@ func EjectBelow(d v1alpha1.Disk) int64 {
 	return below
 }
 
-// Memory is the bytes that nginx takes at least within a limit, besides the page cache: the keys zones, the connections that
+// Memory is the bytes that nginx takes at least within a limit, besides the page cache and the memory tier: the keys zones, the connections that
 // each worker prepares, and some for everything else. Without a CPU limit the number of workers is not known; one is
 // counted.
 func Memory(disks []v1alpha1.Disk, limit int64, workers int32) int64 {

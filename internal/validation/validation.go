@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
@@ -20,6 +22,7 @@ func Validate(node *v1alpha1.CacheNode) field.ErrorList {
 	spec := field.NewPath("spec")
 	errs := disks(node.Spec.Disks, spec.Child("disks"))
 	errs = append(errs, memory(node.Spec, spec)...)
+	errs = append(errs, memoryTier(node.Spec, spec)...)
 	errs = append(errs, origin(node.Spec.Origin, spec.Child("origin"))...)
 	return append(errs, pod(node.Spec.Pod, spec.Child("pod"))...)
 }
@@ -68,6 +71,38 @@ func disks(disks []v1alpha1.Disk, path *field.Path) field.ErrorList {
 		if d.Cache.Inactive != "" && tuning.Duration(d.Cache.Inactive) <= 0 {
 			errs = append(errs, field.Invalid(path.Child("inactive"), d.Cache.Inactive, "must be more than 0: objects would be removed at once"))
 		}
+	}
+	return errs
+}
+
+// memoryTier: its pages count in the memory limit, and cannot be taken back like those of the page cache.
+func memoryTier(spec v1alpha1.CacheNodeSpec, path *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	path = path.Child("memoryTier")
+	if tuning.Duration(spec.MemoryTier.MaxExtraAge) < time.Second {
+		errs = append(errs, field.Invalid(path.Child("maxExtraAge"), spec.MemoryTier.MaxExtraAge, "must be at least 1s"))
+	}
+	if tuning.Duration(spec.MemoryTier.Inactive) < time.Second {
+		errs = append(errs, field.Invalid(path.Child("inactive"), spec.MemoryTier.Inactive, "must be at least 1s"))
+	}
+	size, resources := spec.MemoryTier.Size, spec.Pod.Resources
+	if size == nil || (spec.MemoryTier.Enabled != nil && !*spec.MemoryTier.Enabled) {
+		return errs
+	}
+	limit := resources.Limits.Memory()
+	needed := tuning.Memory(spec.Disks, limit.Value(), tuning.Workers(resources.Limits.Cpu()))
+	switch {
+	case !limit.IsZero() && size.Value() > limit.Value()/2:
+		errs = append(errs, field.Invalid(path.Child("size"), size.String(),
+			fmt.Sprintf("is more than half of spec.pod.resources.limits.memory, %s: lower it, or raise the limit", limit.String())))
+	case !limit.IsZero() && size.Value()+needed > limit.Value():
+		errs = append(errs, field.Invalid(path.Child("size"), size.String(),
+			fmt.Sprintf("with the %s that nginx needs for itself and the keys zones it is %s, and spec.pod.resources.limits.memory is %s: lower one of them, or raise the limit",
+				tuning.Bytes(needed), tuning.Bytes(size.Value()+needed), limit.String())))
+	}
+	if request, ok := resources.Requests[corev1.ResourceMemory]; ok && size.Cmp(request) > 0 {
+		errs = append(errs, field.Invalid(path.Child("size"), size.String(),
+			fmt.Sprintf("is more than spec.pod.resources.requests.memory, %s: the node may not have it; raise the request", request.String())))
 	}
 	return errs
 }

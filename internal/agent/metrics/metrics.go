@@ -17,6 +17,8 @@ import (
 
 // What stands in the label cache beside nginx's own words.
 const (
+	// Memory: the memory tier served the request.
+	Memory = "MEMORY"
 	// OtherDisk: another disk served the request because its own could not.
 	OtherDisk = "OTHER_DISK"
 	// Uncached: no disk could serve the request.
@@ -57,9 +59,9 @@ func New(disks func() map[string]disk.State, files func() map[string]Files) *Met
 	}
 	m := &Metrics{
 		registry:      prometheus.NewRegistry(),
-		requests:      counter("cachenode_requests_total", "Requests by the disk that their key is on and by how the cache answered: nginx's $upstream_cache_status, OTHER_DISK, UNCACHED or NONE. OTHER_DISK and UNCACHED are counted one by one."+sampled, "disk", "cache"),
+		requests:      counter("cachenode_requests_total", "Requests by the disk that their key is on and by how the cache answered: nginx's $upstream_cache_status, MEMORY (the memory tier), OTHER_DISK, UNCACHED or NONE. OTHER_DISK and UNCACHED are counted one by one."+sampled, "disk", "cache"),
 		bytes:         counter("cachenode_response_bytes_total", "Bytes sent to clients, headers included."+sampled, "disk", "cache"),
-		firstByte:     histogram("cachenode_first_byte_seconds", "Time from a request's first byte to the response's header, for responses from the cache and from the origin."+sampled, "disk", "from"),
+		firstByte:     histogram("cachenode_first_byte_seconds", "Time from a request's first byte to the response's header, for responses from the cache, from the memory tier and from the origin."+sampled, "disk", "from"),
 		duration:      histogram("cachenode_request_duration_seconds", "Time from a request's first byte to the response's last."+sampled, "disk", "from"),
 		probe:         histogram("cachenode_disk_probe_duration_seconds", "Time that a probe took to write, sync and read back.", "disk"),
 		probeFailures: counter("cachenode_disk_probe_failures_total", "Probes that failed, by reason.", "disk", "reason"),
@@ -107,6 +109,8 @@ func (m *Metrics) Request(r nginxlog.Request) {
 		cache = OtherDisk
 	case r.Tag == agentapi.TagUncached:
 		cache = Uncached
+	case r.Tag == agentapi.TagMemory:
+		cache, from = Memory, "memory"
 	case cache == "":
 		cache = None
 	}
@@ -153,7 +157,7 @@ func (m *Metrics) Reload(result string) { m.reloads.WithLabelValues(result).Inc(
 func (m *Metrics) Disk(name string) {
 	m.overflows.WithLabelValues(name)
 	m.ioErrors.WithLabelValues(name)
-	for _, cache := range []string{"HIT", "MISS", OtherDisk, Uncached} {
+	for _, cache := range []string{"HIT", "MISS", Memory, OtherDisk, Uncached} {
 		m.requests.WithLabelValues(name, cache)
 		m.bytes.WithLabelValues(name, cache)
 	}

@@ -93,7 +93,7 @@ func (r renderer) shards() conf.Block {
 
 func (r renderer) shardBlocks() conf.Block {
 	tree := r.plan.Tree()
-	key := cacheKey(r.Spec.Cache.Key)
+	key := r.key()
 	if len(tree.Groups) == 0 {
 		root := split(key, diskVariable, tree.Root)
 		root.Comment = "Which disk a key is on."

@@ -34,6 +34,7 @@ func decode(t *testing.T, data []byte) cache.Input {
 		t.Fatal(err, errs)
 	}
 	node.Namespace = stdcmp.Or(node.Namespace, "default")
+	node.Spec.MemoryTier = tuning.MemoryTier(node.Spec, false)
 	n, err := agentapi.NewNode(node, caBundle(node), "cluster.local", nil)
 	if err != nil {
 		t.Fatal(err)
@@ -86,6 +87,7 @@ func checkWithNginx(t *testing.T, config cache.Config) {
 	t.Helper()
 	n := nginxtest.New(t)
 	n.Configure(config.Text, disks(config.Text)...)
+	n.Mkdir(naming.MemoryTierDir)
 	if config.CAFile != "" {
 		authorities, err := os.ReadFile(n.Root + "/etc/ssl/certs/ca-certificates.crt")
 		if err != nil {

@@ -42,7 +42,7 @@ func (r renderer) logs(tag string) conf.Block {
 		block = append(block, conf.D("access_log", conf.Literal("/dev/stdout"), conf.Literal("combined")))
 	}
 	args := []conf.Argument{toAgent(tag), conf.Literal("agent")}
-	if percent := r.sampling(); tag == agentapi.TagCached && percent < 100 {
+	if percent := r.sampling(); (tag == agentapi.TagCached || tag == agentapi.TagMemory) && percent < 100 {
 		if percent == 0 {
 			return block
 		}

@@ -94,13 +94,21 @@ func (r renderer) server(listen conf.Block) conf.Directive {
 		}
 	}
 	root := conf.Literals("/")
-	switch len(r.disks) {
-	case 0:
+	if len(r.disks) == 0 {
 		return conf.B("server", nil, append(block, r.uncached(root))...)
-	case 1:
-		block = append(block, r.cached(root, diskVariable, agentapi.TagCached, uncached))
-	default:
+	}
+	var popular conf.Block
+	if r.hasMemoryTier() {
+		block = slices.Concat(block, r.scheme("$scheme"), conf.Block{r.lookup()}, r.promotion())
+		root, popular = conf.Literals(onDisk), r.counts()
+	}
+	if len(r.disks) == 1 {
+		only := r.cached(root, diskVariable, agentapi.TagCached, uncached)
+		only.Block = append(only.Block, popular...)
+		block = append(block, only)
+	} else {
 		first := r.cached(root, diskVariable, agentapi.TagCached, otherDisk)
+		first.Block = append(first.Block, popular...)
 		// The other disk may fail as well.
 		first.Block = append(first.Block, conf.D("recursive_error_pages", conf.OnOff(true)))
 		second := r.cached(conf.Literals(otherDisk), otherDiskVariable, agentapi.TagOtherDisk, uncached)
@@ -117,7 +125,7 @@ func (r renderer) server(listen conf.Block) conf.Directive {
 func (r renderer) cached(location []conf.Argument, disk conf.Expression, tag, next string) conf.Directive {
 	alive := conf.B("if", []conf.Argument{conf.Expression("(!-d"), conf.Expression(naming.CacheDir(string(disk)) + ")")},
 		conf.D("return", conf.Literal("500")))
-	block := append(conf.Block{alive, r.pass()}, cachePolicy(r.Spec.Cache, disk)...)
+	block := append(conf.Block{alive, r.pass()}, r.cachePolicy(disk)...)
 	block = append(block, diskIO(r.Spec.IO, disk)...)
 	block = append(block, conf.D("error_page", conf.Literal("500"), conf.Literal("="), conf.Literal(next)))
 	block = append(block, r.logs(tag)...)
@@ -160,10 +168,11 @@ func (r renderer) headers(status, disk conf.Argument) conf.Block {
 	}
 }
 
-func cachePolicy(c v1alpha1.CachePolicy, disk conf.Expression) conf.Block {
+func (r renderer) cachePolicy(disk conf.Expression) conf.Block {
+	c := r.Spec.Cache
 	block := conf.Block{
 		conf.D("proxy_cache", conf.Expression(naming.Zone(string(disk)))),
-		conf.D("proxy_cache_key", cacheKey(c.Key)),
+		conf.D("proxy_cache_key", r.key()),
 		// A response to a request with credentials is for its sender alone (RFC 9111, 3.5).
 		conf.D("proxy_cache_bypass", conf.Expression("$http_authorization")),
 		conf.D("proxy_no_cache", conf.Expression("$http_authorization")),

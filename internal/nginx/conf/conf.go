@@ -15,6 +15,8 @@ type Directive struct {
 	Comment string
 	// Rows writes the block's directives side by side: for the hundreds of ranges of split_clients.
 	Rows bool
+	// isRow: a row of a map, which has no name.
+	isRow bool
 }
 
 // Block is a list of directives in the order in which they are written.
@@ -40,6 +42,11 @@ func (e Expression) expression() bool { return true }
 // D is a simple directive.
 func D(name string, args ...Argument) Directive {
 	return Directive{Name: name, Args: args}
+}
+
+// Row is a row of a map whose key is no word.
+func Row(key, value Argument) Directive {
+	return Directive{Args: []Argument{key, value}, isRow: true}
 }
 
 // B is a block directive.

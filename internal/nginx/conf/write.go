@@ -88,16 +88,27 @@ func (w *writer) rows(block Block, margin string) {
 
 // head writes the directive's name and arguments.
 func (w *writer) head(d Directive) {
-	if !isWord(d.Name) {
+	args := d.Args
+	switch {
+	case d.isRow && len(args) == 2:
+		w.argument("a row", args[0])
+		args = args[1:]
+	case !d.isRow && isWord(d.Name):
+		w.add(d.Name)
+	default:
 		w.errs = append(w.errs, fmt.Errorf("%q is no directive's name", d.Name))
 	}
-	w.add(d.Name)
-	for _, arg := range d.Args {
-		if err := check(arg); err != nil {
-			w.errs = append(w.errs, fmt.Errorf("%s: argument %q: %w", d.Name, arg.text(), err))
-		}
-		w.add(" ", quote(arg.text()))
+	for _, arg := range args {
+		w.add(" ")
+		w.argument(d.Name, arg)
 	}
+}
+
+func (w *writer) argument(of string, arg Argument) {
+	if err := check(arg); err != nil {
+		w.errs = append(w.errs, fmt.Errorf("%s: argument %q: %w", of, arg.text(), err))
+	}
+	w.add(quote(arg.text()))
 }
 
 func check(arg Argument) error {

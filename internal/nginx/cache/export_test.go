@@ -1,0 +1,4 @@
+package cache
+
+// AtMost is for the tests.
+var AtMost = atMost

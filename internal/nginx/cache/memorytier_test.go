@@ -1,0 +1,207 @@
+package cache_test
+
+import (
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"regexp"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
+	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
+)
+
+func TestAtMost(t *testing.T) {
+	check := func(n, m int64) {
+		t.Helper()
+		if got := regexp.MustCompile("^" + cache.AtMost(n) + "$").MatchString(fmt.Sprint(m)); got != (m <= n) {
+			t.Errorf("%d is at most %d: got %t; the expression is %s", m, n, got, cache.AtMost(n))
+		}
+	}
+	for n := range int64(130) {
+		for m := range int64(1200) {
+			check(n, m)
+		}
+	}
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 5000 {
+		n := random.Int64N(1 << random.IntN(40))
+		for _, m := range []int64{n - 1, n, n + 1, random.Int64N(1 << random.IntN(41))} {
+			check(n, max(m, 0))
+		}
+	}
+}
+
+// ask is get with a method and headers, such as "Range: bytes=1-2".
+func ask(t *testing.T, client *http.Client, method, url string, headers ...string) (r *http.Response, body string) {
+	t.Helper()
+	request, err := http.NewRequest(method, url, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Host = "www.example.com"
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		request.Header.Set(name, value)
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = response.Body.Close() }()
+	content, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return response, string(content)
+}
+
+func place(r *http.Response) string {
+	return r.Header.Get("X-Cache") + " " + strings.TrimRight(r.Header.Get("X-Cache-Disk"), "123")
+}
+
+// TestMemoryTier: what is asked for often is served from memory, as it is on the disks and for a bounded time, and nothing
+// else is.
+func TestMemoryTier(t *testing.T) {
+	n := nginxtest.New(t)
+	config, err := cache.Render(decode(t, []byte(threeDisks+"  memoryTier: {enabled: true, size: 64Mi, minUses: 2, maxExtraAge: 2s, maxObjectSize: 2000}\n")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Configure(config.Text, "disk1", "disk2", "disk3")
+	n.Mkdir(naming.MemoryTierDir)
+	var count, version atomic.Int64
+	n.Serve("127.0.0.1:9000", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		count.Add(1)
+		_, _ = io.Copy(io.Discard, r.Body)
+		w.Header().Set("Accept-Ranges", "bytes")
+		body := fmt.Sprintf("%s %s version %d, in %q. %s", r.Method, r.URL.Path, version.Load(), r.Header.Get("Accept-Encoding"), strings.Repeat("x", 1000))
+		switch {
+		case strings.HasPrefix(r.URL.Path, "/short"):
+			w.Header().Set("Cache-Control", "max-age=1")
+		case strings.HasPrefix(r.URL.Path, "/private"):
+			w.Header().Set("Cache-Control", "private")
+		case strings.HasPrefix(r.URL.Path, "/varied"):
+			w.Header().Set("Vary", "Accept-Encoding")
+		case strings.HasPrefix(r.URL.Path, "/large"):
+			body += strings.Repeat("y", 2000)
+		case strings.HasPrefix(r.URL.Path, "/missing"):
+			w.WriteHeader(http.StatusNotFound)
+		case strings.HasPrefix(r.URL.Path, "/chunked"):
+			w.(http.Flusher).Flush()
+		}
+		_, _ = io.WriteString(w, body)
+	}))
+	n.Start()
+	client := n.Client()
+	const base = "http://127.0.0.1:8080"
+	// often asks until the answer comes from somewhere, eight times at most, and returns where the answers came from.
+	often := func(t *testing.T, path string, headers ...string) (places []string) {
+		t.Helper()
+		var bodies []string
+		for range 8 {
+			r, body := ask(t, client, http.MethodGet, base+path, headers...)
+			places, bodies = append(places, place(r)), append(bodies, body)
+			if body != bodies[0] {
+				t.Errorf("%s: %q, then %q", path, bodies[0], body)
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
+		return places
+	}
+	last := func(places []string) string { return places[len(places)-1] }
+
+	t.Run("what is asked for often is served from memory", func(t *testing.T) {
+		before := count.Load()
+		places := often(t, "/hot")
+		if places[0] != "MISS disk" || places[1] != "HIT disk" || last(places) != "HIT memory" {
+			t.Errorf("it came from %q", places)
+		}
+		if got := count.Load() - before; got != 1 {
+			t.Errorf("the origin was asked %d times", got)
+		}
+		r, body := ask(t, client, http.MethodGet, base+"/hot", "Range: bytes=0-8")
+		if place(r) != "HIT memory" || r.StatusCode != http.StatusPartialContent || body != "GET /hot " {
+			t.Errorf("a range: %s %d %q", place(r), r.StatusCode, body)
+		}
+		r, body = ask(t, client, http.MethodHead, base+"/hot")
+		if place(r) != "HIT memory" || body != "" || r.ContentLength < 1000 {
+			t.Errorf("HEAD: %s, %d bytes", place(r), r.ContentLength)
+		}
+		if r, _ = ask(t, client, http.MethodGet, base+"/hot", "Authorization: Bearer x"); place(r) != "BYPASS disk" {
+			t.Errorf("with credentials: %s", place(r))
+		}
+		if r, _ = ask(t, client, http.MethodPost, base+"/hot"); place(r) != " disk" {
+			t.Errorf("POST: %s", place(r))
+		}
+	})
+	for name, path := range map[string]string{
+		"what is too large": "/large", "what must not be cached": "/private", "what has no length": "/chunked", "an error": "/missing",
+	} {
+		t.Run(name+" stays out of it", func(t *testing.T) {
+			before := count.Load()
+			places := often(t, path)
+			if strings.Contains(strings.Join(places, " "), "memory") {
+				t.Errorf("it came from %q", places)
+			}
+			if got := count.Load() - before; got != 1 && !(path == "/private" && got == 8) {
+				t.Errorf("the origin was asked %d times for %q", got, places)
+			}
+		})
+	}
+	t.Run("a copy ends, and is made anew from the disk", func(t *testing.T) {
+		often(t, "/copied")
+		before := count.Load()
+		var places []string
+		for end := time.Now().Add(3 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+			r, _ := ask(t, client, http.MethodGet, base+"/copied")
+			places = append(places, place(r))
+		}
+		all := strings.Join(places, ",")
+		if !strings.Contains(all, "HIT memory,HIT disk") || last(places) != "HIT memory" || count.Load() != before {
+			t.Errorf("it came from %s; the origin was asked %d times", all, count.Load()-before)
+		}
+	})
+	t.Run("an object that is fresh for a second is old for no more than maxExtraAge", func(t *testing.T) {
+		if got := last(often(t, "/short")); got != "HIT memory" {
+			t.Errorf("it came from %s", got)
+		}
+		changed := time.Now()
+		version.Add(1)
+		for {
+			_, body := ask(t, client, http.MethodGet, base+"/short")
+			if strings.Contains(body, "version 1") {
+				break
+			}
+			if time.Since(changed) > 5*time.Second { // 1 s of its own, 2 s of the copy, and the time of a background update
+				t.Fatalf("after %s it is %q", time.Since(changed), body[:40])
+			}
+			time.Sleep(50 * time.Millisecond)
+		}
+	})
+	t.Run("each variant has its own copy", func(t *testing.T) {
+		for _, encoding := range []string{"gzip", "br"} {
+			if got := last(often(t, "/varied", "Accept-Encoding: "+encoding)); got != "HIT memory" {
+				t.Errorf("%s came from %s", encoding, got)
+			}
+		}
+		if _, body := ask(t, client, http.MethodGet, base+"/varied", "Accept-Encoding: gzip"); !strings.Contains(body, `in "gzip"`) {
+			t.Errorf("asked for gzip, got %q", body[:60])
+		}
+	})
+	t.Run("what is asked for only now and then stays out of it", func(t *testing.T) {
+		for i := range 300 {
+			if r, _ := ask(t, client, http.MethodGet, fmt.Sprintf("%s/rare/%d", base, i%150)); strings.Contains(place(r), "memory") {
+				t.Fatalf("request %d came from memory", i)
+			}
+		}
+	})
+	if r, _ := ask(t, client, http.MethodGet, base+"/.cachenode-promote"); r.StatusCode != http.StatusNotFound {
+		t.Errorf("the internal location answers with %d", r.StatusCode)
+	}
+}
