@@ -75,7 +75,7 @@ test-chart: ## Lint and render the chart; check what comes out against Kubernete
 
 .PHONY: test-e2e
 test-e2e: ## End to end on a real cluster, which is started if there is none and left running.
-	@test/e2e/run
+	@test/e2e/all
 
 .PHONY: fuzz
 fuzz: ## Fuzz what quotes and parses, a minute each.

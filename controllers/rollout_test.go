@@ -21,6 +21,7 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/tuning"
 	"github.com/cachenode/cachenode-operator/test/apiserver"
 )
 
@@ -342,6 +343,7 @@ func (o *operator) revisionOf(node *v1alpha1.CacheNode, change func(*v1alpha1.Ca
 	o.get(node)
 	changed := node.DeepCopy()
 	change(&changed.Spec)
+	changed.Spec.MemoryTier = tuning.MemoryTier(changed.Spec, true)
 	n, err := agentapi.NewNode(changed, "", o.reconciler.Cluster.Domain, o.reconciler.Cluster.Resolvers)
 	must(o.t, err)
 	return n.Revision

@@ -28,6 +28,7 @@ func TestEndToEnd(t *testing.T) {
 	}{
 		{"the sample becomes ready", becomesReady},
 		{"objects are served right and lie where the plan says", servesByPlan},
+		{"what is asked for often is served from memory", servesFromMemory},
 		{"a deleted pod comes back with its cache warm", comesBackWarm},
 		{"an edit reaches every pod without a failed request", editsUnderLoad},
 		{"a bad edit is refused and the pods go on", refusesBadEdits},

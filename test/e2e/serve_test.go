@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -157,4 +158,24 @@ func mustItems(t *testing.T, list client.ObjectList) []runtime.Object {
 	items, err := meta.ExtractList(list)
 	must(t, err)
 	return items
+}
+
+// servesFromMemory: the memory tier is on by default, and a hot object costs its disk nothing.
+func servesFromMemory(t *testing.T, s *suite) {
+	p := s.target(t, name+"-0")
+	before := s.originCount(t)
+	var places []string
+	for _, r := range p.run(t, "fetch", slices.Repeat([]string{objects[0]}, 12), "-keepalive")() {
+		places = append(places, r.Cache+" "+r.Disk)
+		if r.Error != "" {
+			t.Errorf("%s: %s", r.Path, r.Error)
+		}
+	}
+	if got := places[len(places)-1]; got != "HIT memory" || s.originCount(t) != before {
+		t.Errorf("it came from %q; the origin was asked for %s objects before and %s after", places, before, s.originCount(t))
+	}
+	files := kubectl(t, "", "exec", p.name, "-c", naming.Container, "--", "find", naming.MemoryTierCache, "-type", "f")
+	if n := len(strings.Fields(files)); n != 1 {
+		t.Errorf("%d files in memory, want 1", n)
+	}
 }

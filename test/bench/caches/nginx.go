@@ -20,8 +20,8 @@ type nginx struct {
 	config func(c conditions) (string, error)
 }
 
-func (n nginx) String() string                { return n.name }
-func (n nginx) About() string                 { return n.about }
+func (n nginx) String() string               { return n.name }
+func (n nginx) About() string                { return n.about }
 func (n nginx) Preparation() lab.Preparation { return n.preparation }
 
 func (n nginx) Start(l *lab.Lab, site lab.Site, cgroup *lab.Cgroup, d [disks]lab.Disk, c conditions) (*lab.Server, error) {

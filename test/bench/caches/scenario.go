@@ -155,4 +155,3 @@ func originCount(site lab.Site) (int64, error) {
 	}
 	return strconv.ParseInt(strings.TrimSpace(string(output)), 10, 64)
 }
-

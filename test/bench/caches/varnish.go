@@ -34,8 +34,10 @@ sub vcl_backend_response {
 }
 `, lab.OriginPort)},
 	}
-	command := []string{"varnishd", "-F", "-T", "none", "-j", "none", "-n", "/run/varnish", "-a", fmt.Sprintf("0.0.0.0:%d", lab.Port), "-f", "/tmp/cache.vcl",
-		"-p", "thread_pools=2", "-p", "thread_pool_min=150", "-p", "workspace_thread=1k", "-s", "Transient=malloc,16M"}
+	command := []string{
+		"varnishd", "-F", "-T", "none", "-j", "none", "-n", "/run/varnish", "-a", fmt.Sprintf("0.0.0.0:%d", lab.Port), "-f", "/tmp/cache.vcl",
+		"-p", "thread_pools=2", "-p", "thread_pool_min=150", "-p", "workspace_thread=1k", "-s", "Transient=malloc,16M",
+	}
 	for i := range d {
 		dir := fmt.Sprintf("/mnt/disk%d", i+1)
 		root.Binds[dir] = d[i].Dir
