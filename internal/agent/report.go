@@ -111,6 +111,9 @@ func (a *Agent) Report() agentapi.Report {
 			NeedsNewPod: s.Reason.NeedsNewPod(), ForeignOwner: s.ForeignOwner,
 			Size: s.Usage.Size, UsedPercent: usedPercent(s.Usage),
 		}
+		if f := s.Usage.FileSystem; f.Type != "" {
+			d.FileSystem = &agentapi.FileSystem{Type: f.Type, BlockSize: f.BlockSize, ReadAhead: f.ReadAhead, Options: f.Options}
+		}
 		if a.drained[name] {
 			d.Status, d.Message = "Drained", "left alone as a person asked"
 		}

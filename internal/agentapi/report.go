@@ -45,8 +45,21 @@ type DiskReport struct {
 	Size int64 `json:"size,omitempty"`
 	// UsedPercent is how much of it is in use. It is rounded, as a report holds nothing that moves all the time.
 	UsedPercent int `json:"usedPercent,omitempty"`
+	// FileSystem says what a hit costs the disk; nil where it is not known.
+	FileSystem *FileSystem `json:"fileSystem,omitempty"`
 	// NeedsNewPod: the disk cannot come back, not even repaired, as long as this pod has it mounted.
 	NeedsNewPod bool `json:"needsNewPod,omitempty"`
+}
+
+// FileSystem is how a disk is prepared.
+type FileSystem struct {
+	// Type is such as xfs.
+	Type string `json:"type"`
+	// BlockSize and ReadAhead are in bytes; ReadAhead is 0 where it is not known.
+	BlockSize int64 `json:"blockSize"`
+	ReadAhead int64 `json:"readAhead,omitempty"`
+	// Options are those of the mount.
+	Options string `json:"options,omitempty"`
 }
 
 // ReportPath is where the agent serves its report.

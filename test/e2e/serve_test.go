@@ -163,6 +163,7 @@ func mustItems(t *testing.T, list client.ObjectList) []runtime.Object {
 // servesFromMemory: the memory tier is on by default, and a hot object costs its disk nothing.
 func servesFromMemory(t *testing.T, s *suite) {
 	p := s.target(t, name+"-0")
+	p.warm(t, objects[:1])
 	before := s.originCount(t)
 	var places []string
 	for _, r := range p.run(t, "fetch", slices.Repeat([]string{objects[0]}, 12), "-keepalive")() {

@@ -1,36 +1,63 @@
 package disk
 
 import (
-	"bufio"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
+
+	"github.com/moby/sys/mountinfo"
+	"golang.org/x/sys/unix"
 )
 
-// isWholeMount tells whether what is mounted at a folder is a file system from its root, and not a folder of one, as when a
-// disk is missing and the volume is a folder of the node's root file system. The kernel says so in the fourth field of
-// /proc/self/mountinfo (proc_pid_mountinfo(5)). Where several mounts lie on one another, the last counts.
-func isWholeMount(mountinfo, dir string) (bool, error) {
-	file, err := os.Open(mountinfo) //nolint:gosec // the path is ours
+// mountAt is what is mounted at a folder, as this process sees it. Where several mounts lie on one another, the last counts.
+func mountAt(dir string) (*mountinfo.Info, error) {
+	mounts, err := mountinfo.GetMounts(func(m *mountinfo.Info) (skip, stop bool) { return m.Mountpoint != dir, false })
+	if err != nil {
+		return nil, err
+	}
+	if len(mounts) == 0 {
+		return nil, fmt.Errorf("nothing is mounted at %s", dir)
+	}
+	return mounts[len(mounts)-1], nil
+}
+
+// IsWholeMount tells whether what is mounted at a folder is a file system from its root, and not a folder of one, as when a
+// disk is missing and the volume is a folder of the node's root file system.
+func IsWholeMount(dir string) (bool, error) {
+	mount, err := mountAt(dir)
 	if err != nil {
 		return false, err
 	}
-	defer func() { _ = file.Close() }()
-	root := ""
-	for scanner := bufio.NewScanner(file); scanner.Scan(); {
-		fields := strings.Fields(scanner.Text())
-		if len(fields) > 4 && unescape(fields[4]) == dir {
-			root = fields[3]
-		}
-	}
-	if root == "" {
-		return false, fmt.Errorf("nothing is mounted at %s", dir)
-	}
-	return root == "/", nil
+	return mount.Root == "/", nil
 }
 
-// unescape undoes the octal escapes of mountinfo.
-var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`).Replace
+// FileSystem is what the cost of a hit follows from.
+type FileSystem struct {
+	// Type is such as xfs or ext4.
+	Type string
+	// BlockSize and ReadAhead are in bytes. ReadAhead is the block device's; 0 where it is not known.
+	BlockSize, ReadAhead int64
+	// Options are those of the mount and of the file system.
+	Options string
+}
 
-// IsWholeMount looks at this process's own mounts.
-func IsWholeMount(dir string) (bool, error) { return isWholeMount("/proc/self/mountinfo", dir) }
+// readFileSystem looks at what is mounted at a folder: statfs, mountinfo, and the device's read-ahead in sysfs, all of which
+// can be read in a pod.
+func readFileSystem(dir string) (FileSystem, error) {
+	mount, err := mountAt(dir)
+	if err != nil {
+		return FileSystem{}, err
+	}
+	var stat unix.Statfs_t
+	if err := unix.Statfs(dir, &stat); err != nil {
+		return FileSystem{}, err
+	}
+	f := FileSystem{Type: mount.FSType, BlockSize: stat.Bsize, Options: mount.Options + "," + mount.VFSOptions}
+	text, err := os.ReadFile(fmt.Sprintf("/sys/class/bdi/%d:%d/read_ahead_kb", mount.Major, mount.Minor))
+	if err == nil {
+		kibibytes, _ := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+		f.ReadAhead = kibibytes << 10
+	}
+	return f, nil
+}

@@ -67,6 +67,8 @@ type Prober struct {
 	parent, node uint64
 	// ours: the mark was seen lately.
 	ours bool
+	// fileSystem was looked at lately.
+	fileSystem FileSystem
 }
 
 // Rules say what a disk must be to be used.
@@ -121,6 +123,10 @@ func (p *Prober) probe(usage *Usage) error {
 		Size: int64(fs.Blocks) * fs.Bsize, Free: int64(fs.Bavail) * fs.Bsize, //nolint:gosec // no file system has 8 EiB
 		Inodes: fs.Files, FreeInodes: fs.Ffree,
 	}
+	if p.fileSystem == (FileSystem{}) || p.round%markEvery == 0 {
+		p.fileSystem, _ = readFileSystem(p.Dir) // it is for people: no disk fails for it
+	}
+	usage.FileSystem = p.fileSystem
 	if fs.Flags&unix.ST_RDONLY != 0 {
 		return &finding{reason: ReadOnly, text: p.Dir + " is mounted read-only"}
 	}

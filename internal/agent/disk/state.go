@@ -66,6 +66,7 @@ type Usage struct {
 	Size, Free int64
 	// Inodes and FreeInodes are counts; both are 0 on a file system that has no fixed number.
 	Inodes, FreeInodes uint64
+	FileSystem         FileSystem
 }
 
 // Sample is the outcome of a probe.

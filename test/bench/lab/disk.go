@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -14,21 +15,23 @@ import (
 
 // Preparation is how a disk is made ready for a cache.
 type Preparation struct {
-	// MkfsArgs go to mkfs.xfs.
-	MkfsArgs []string
+	// FileSystem is xfs or ext4; MkfsArgs go to its mkfs, Options to mount.
+	FileSystem string
+	MkfsArgs   []string
+	Options    string
 	// ReadAhead is the block device's, in KiB.
 	ReadAhead int
 }
 
 // Usual is what disks have that nobody has prepared: blocks of 4 KiB and a read-ahead of 128 KiB.
-func Usual() Preparation { return Preparation{ReadAhead: 128} }
+func Usual() Preparation { return Preparation{FileSystem: "xfs", ReadAhead: 128} }
 
 // Prepared is what docs/howto/prepare-disks.md advises.
 func Prepared() Preparation {
-	return Preparation{MkfsArgs: []string{"-b", "size=65536"}, ReadAhead: 4096}
+	return Preparation{FileSystem: "xfs", MkfsArgs: []string{"-b", "size=65536"}, ReadAhead: 4096}
 }
 
-// Disk is an XFS file system in a file, behind a loop device that does not use the page cache a second time.
+// Disk is a file system in a file, behind a loop device that does not use the page cache a second time.
 type Disk struct {
 	// Dir is where it is mounted; Device is its MAJOR:MINOR.
 	Dir, Device string
@@ -43,7 +46,7 @@ func (l *Lab) Disk(name string, mebibytes int64, p Preparation) (Disk, error) {
 	if err := errors.Join(os.Truncate(image, mebibytes<<20), os.Mkdir(dir, 0o755)); err != nil { //nolint:gosec // servers run as other users
 		return Disk{}, err
 	}
-	if err := run(append(append([]string{"mkfs.xfs", "-q"}, p.MkfsArgs...), image)...); err != nil {
+	if err := run(append(append([]string{"mkfs." + p.FileSystem, "-q"}, p.MkfsArgs...), image)...); err != nil {
 		return Disk{}, err
 	}
 	output, err := exec.Command("losetup", "--direct-io=on", "--find", "--show", image).Output()
@@ -55,7 +58,7 @@ func (l *Lab) Disk(name string, mebibytes int64, p Preparation) (Disk, error) {
 	if err := run("blockdev", "--setra", strconv.Itoa(p.ReadAhead*2), loop); err != nil { // in sectors of 512 bytes
 		return Disk{}, err
 	}
-	if err := run("mount", loop, dir); err != nil {
+	if err := run("mount", "-o", cmp.Or(p.Options, "defaults"), loop, dir); err != nil {
 		return Disk{}, err
 	}
 	l.cleanup(func() error { return run("umount", dir) })

@@ -1,0 +1,198 @@
+// Command disks measures what a hit costs a disk that is prepared in one way or another: how many reads, and how much space
+// an object takes. nginx runs with what the operator renders, without a memory tier; every object is asked for once, with
+// an empty page cache. Needs Linux and root.
+package main
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"text/tabwriter"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/cachenode/cachenode-operator/test/bench/lab"
+)
+
+const kibi = 1 << 10
+
+// ways are those to prepare a disk.
+var ways = []struct {
+	name string
+	lab.Preparation
+	readAhead string // nginx's directive; "" for what the operator renders
+}{
+	{"xfs, blocks of 4 KiB, read-ahead 128 KiB", lab.Preparation{FileSystem: "xfs", ReadAhead: 128}, ""},
+	{"  without nginx's read_ahead", lab.Preparation{FileSystem: "xfs", ReadAhead: 128}, "0"},
+	{"xfs 4 KiB, read-ahead 512 KiB", lab.Preparation{FileSystem: "xfs", ReadAhead: 512}, ""},
+	{"xfs 4 KiB, read-ahead 4 MiB", lab.Preparation{FileSystem: "xfs", ReadAhead: 4096}, ""},
+	{"xfs 16 KiB, read-ahead 4 MiB", lab.Preparation{FileSystem: "xfs", MkfsArgs: []string{"-b", "size=16384"}, ReadAhead: 4096}, ""},
+	{"xfs 64 KiB, read-ahead 128 KiB", lab.Preparation{FileSystem: "xfs", MkfsArgs: []string{"-b", "size=65536"}, ReadAhead: 128}, ""},
+	{"xfs 64 KiB, read-ahead 1 MiB", lab.Preparation{FileSystem: "xfs", MkfsArgs: []string{"-b", "size=65536"}, ReadAhead: 1024}, ""},
+	{"xfs 64 KiB, read-ahead 4 MiB", lab.Preparation{FileSystem: "xfs", MkfsArgs: []string{"-b", "size=65536"}, ReadAhead: 4096}, ""},
+	{"  without nginx's read_ahead", lab.Preparation{FileSystem: "xfs", MkfsArgs: []string{"-b", "size=65536"}, ReadAhead: 4096}, "0"},
+	{"  with noatime, allocsize=1m", lab.Preparation{FileSystem: "xfs", MkfsArgs: []string{"-b", "size=65536"}, Options: "noatime,allocsize=1m", ReadAhead: 4096}, ""},
+	{"ext4, blocks of 4 KiB, read-ahead 128 KiB", lab.Preparation{FileSystem: "ext4", ReadAhead: 128}, ""},
+	{"ext4, read-ahead 4 MiB", lab.Preparation{FileSystem: "ext4", ReadAhead: 4096}, ""},
+	{"ext4 bigalloc, clusters of 64 KiB, 4 MiB", lab.Preparation{FileSystem: "ext4", MkfsArgs: []string{"-O", "bigalloc", "-C", "65536"}, ReadAhead: 4096}, ""},
+}
+
+var objects = []struct{ size, count int64 }{{4 * kibi, 500}, {64 * kibi, 400}, {256 * kibi, 200}, {1024 * kibi, 100}, {4096 * kibi, 50}}
+
+func main() {
+	if err := measure(); err != nil {
+		fmt.Fprintln(os.Stderr, "disks:", err)
+		os.Exit(1)
+	}
+}
+
+func measure() error {
+	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
+	fmt.Fprint(table, "reads a hit (KiB on the disk an object)\t")
+	for _, o := range objects {
+		fmt.Fprintf(table, "%d KiB\t\t", o.size>>10)
+	}
+	fmt.Fprintln(table)
+	for i, way := range ways {
+		fmt.Fprintf(table, "%s\t", way.name)
+		for _, o := range objects {
+			reads, space, err := cost(way.Preparation, way.readAhead, o.size, o.count)
+			if err != nil {
+				return fmt.Errorf("%s: %w", way.name, err)
+			}
+			fmt.Fprintf(table, "%.2f\t(%d)\t", reads, space>>10)
+		}
+		fmt.Fprintln(table)
+		fmt.Fprintf(os.Stderr, "%d of %d\n", i+1, len(ways))
+	}
+	return table.Flush()
+}
+
+// cost is the reads and the bytes of an object.
+func cost(p lab.Preparation, readAhead string, size, count int64) (reads float64, space int64, err error) {
+	l, err := lab.New("")
+	if err != nil {
+		return 0, 0, err
+	}
+	defer func() {
+		if closeErr := l.Close(); err == nil {
+			err = closeErr
+		}
+	}()
+	disk, err := l.Disk("disk1", 1024, p)
+	if err != nil {
+		return 0, 0, err
+	}
+	s, err := start(l, disk, readAhead)
+	if err != nil {
+		return 0, 0, err
+	}
+	before := used(disk.Dir)
+	if err := s.fetch(size, count); err != nil {
+		return 0, 0, err
+	}
+	if err := lab.DropCaches(); err != nil {
+		return 0, 0, err
+	}
+	space = (used(disk.Dir) - before) / count
+	start, err := s.Use()
+	if err != nil {
+		return 0, 0, err
+	}
+	if err := s.fetch(size, count); err != nil {
+		return 0, 0, err
+	}
+	end, err := s.Use()
+	return float64(end.Reads-start.Reads) / float64(count), space, err
+}
+
+func used(dir string) int64 {
+	var stat unix.Statfs_t
+	if unix.Statfs(dir, &stat) != nil {
+		return 0
+	}
+	return int64(stat.Blocks-stat.Bfree) * stat.Bsize //nolint:gosec // it fits
+}
+
+// cache is nginx with one disk.
+type cache struct {
+	*lab.Lab
+	*lab.Server
+	site   lab.Site
+	client string
+}
+
+func start(l *lab.Lab, disk lab.Disk, readAhead string) (*cache, error) {
+	root, err := exec.Command("hack/nginx-root").Output()
+	if err != nil {
+		return nil, fmt.Errorf("hack/nginx-root: %w (run it from the top folder)", err)
+	}
+	bin := filepath.Join(l.Dir, "bin")
+	build := exec.Command("go", "build", "-o", bin+"/", "./test/origin", "./test/client", "./cmd/kubectl-cachenode") //nolint:gosec // our own
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if output, err := build.CombinedOutput(); err != nil {
+		return nil, fmt.Errorf("go build: %w\n%s", err, output)
+	}
+	render := exec.Command(bin+"/kubectl-cachenode", "render", "-f", "-") //nolint:gosec // our own
+	render.Stdin = strings.NewReader(fmt.Sprintf(`apiVersion: cachenode.io/v1alpha1
+kind: CacheNode
+metadata: {name: bench}
+spec:
+  disks: [{name: disk1, size: 1Gi, media: HDD}]
+  origin: {servers: [{host: 127.0.0.1, port: %d}], hostHeader: bench}
+  cache: {key: [RequestURI], valid: [{status: [200], for: 24h}]}
+  memoryTier: {enabled: false}
+`, lab.OriginPort))
+	config, err := render.Output()
+	if err != nil {
+		return nil, fmt.Errorf("kubectl-cachenode render: %w", err)
+	}
+	text := "user root;\n" + string(config)
+	if readAhead != "" {
+		text = strings.Replace(strings.ReplaceAll(text, "read_ahead ", "# read_ahead "), "http {", "http { read_ahead "+readAhead+";", 1)
+	}
+	site, err := l.Site("cache")
+	if err != nil {
+		return nil, err
+	}
+	origin, err := l.Start("origin", site, nil, lab.Root{}, "env", fmt.Sprintf("ORIGIN_ADDRESS=:%d", lab.OriginPort), bin+"/origin")
+	if err != nil {
+		return nil, err
+	}
+	if err := l.Await(site, origin, lab.OriginPort); err != nil {
+		return nil, err
+	}
+	cgroup, err := l.Cgroup("cache", 4<<30, []lab.Disk{disk})
+	if err != nil {
+		return nil, err
+	}
+	if err := cgroup.Throttle(lab.Speed{}); err != nil {
+		return nil, err
+	}
+	server, err := l.Start("nginx", site, cgroup, lab.Root{
+		Dir: strings.TrimSpace(string(root)), Tmpfs: []string{"/run", "/tmp", "/var/cache"},
+		Binds: map[string]string{"/var/cache/cachenode/disk1/cachenode": disk.Dir},
+		Files: map[string]string{"/tmp/nginx.conf": text, "/run/cachenode/README": ""},
+	}, "nginx", "-c", "/tmp/nginx.conf", "-e", "stderr")
+	if err != nil {
+		return nil, err
+	}
+	return &cache{Lab: l, Server: server, site: site, client: bin + "/client"}, l.Await(site, server, lab.Port)
+}
+
+// fetch asks for each object once; the client checks every byte.
+func (c *cache) fetch(size, count int64) error {
+	var paths strings.Builder
+	for i := range count {
+		fmt.Fprintf(&paths, "/objects/%d/%d\n", size, i)
+	}
+	command := c.Client(c.client, "fetch", "-base", c.site.URL(), "-keepalive")
+	command.Stdin = strings.NewReader(paths.String())
+	output, err := command.Output()
+	if err != nil || strings.Contains(string(output), `"error":`) {
+		return fmt.Errorf("the client: %w\n%s", err, output[max(0, len(output)-500):])
+	}
+	return nil
+}
