@@ -129,9 +129,10 @@ type scope struct {
 	caBundle string
 	// certificates: certify.
 	certificates map[string][]byte
-	// wanted and plan: render.
-	wanted agentapi.Node
-	plan   *shard.Plan
+	// choices, wanted and plan: render. choices is what the spec left to the operator.
+	choices []string
+	wanted  agentapi.Node
+	plan    *shard.Plan
 	// offer, template and decision: decide.
 	offer    manifest.ConfigMap
 	template manifest.Template

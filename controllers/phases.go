@@ -47,7 +47,7 @@ func (r *CacheNodeReconciler) validate(_ context.Context, s *scope) error {
 // render makes node.json, and from it the configuration with nominal facts: what cannot be rendered is refused here, before
 // a pod sees it.
 func (r *CacheNodeReconciler) render(ctx context.Context, s *scope) error {
-	if err := r.chooseMemoryTier(ctx, s); err != nil {
+	if err := r.choose(ctx, s); err != nil {
 		return err
 	}
 	wanted, err := agentapi.NewNode(s.node, s.caBundle, r.Cluster.Domain, r.Cluster.Resolvers)
@@ -63,14 +63,14 @@ func (r *CacheNodeReconciler) render(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// chooseMemoryTier fills in what the spec leaves open of the tier, for this pass.
-func (r *CacheNodeReconciler) chooseMemoryTier(ctx context.Context, s *scope) error {
+// choose fills in what the spec leaves open, for this pass.
+func (r *CacheNodeReconciler) choose(ctx context.Context, s *scope) error {
 	offer := &corev1.ConfigMap{}
 	err := r.get(ctx, client.ObjectKey{Namespace: s.node.Namespace, Name: naming.ConfigMap(s.node.Name)}, offer)
 	if client.IgnoreNotFound(err) != nil {
 		return err
 	}
-	s.node.Spec.MemoryTier = tuning.MemoryTier(s.node.Spec, manifest.HadMemoryTier(offer.Annotations[naming.AnnotationTemplate], s.statefulSet))
+	s.choices = tuning.Resolve(&s.node.Spec, manifest.HadMemoryTier(offer.Annotations[naming.AnnotationTemplate], s.statefulSet))
 	return nil
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/movement"
 	"github.com/cachenode/cachenode-operator/internal/storage"
+	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 const (
@@ -59,6 +60,7 @@ func diskStatuses(s *scope) []v1alpha1.DiskStatus {
 	var statuses []v1alpha1.DiskStatus
 	for _, name := range s.plan.Disks() {
 		status := v1alpha1.DiskStatus{Name: name, Share: movement.Share(s.plan.Share(name))}
+		ways := map[tuning.FileSystem]int{}
 		for i := range s.pods {
 			for _, d := range s.observations[s.pods[i].Name].Report.Disks {
 				if d.Name == name {
@@ -66,12 +68,46 @@ func diskStatuses(s *scope) []v1alpha1.DiskStatus {
 					if d.Status == healthy {
 						status.Healthy++
 					}
+					if f := d.FileSystem; f != nil {
+						ways[tuning.FileSystem{Type: f.Type, BlockSize: f.BlockSize, ReadAhead: f.ReadAhead}]++
+					}
 				}
 			}
 		}
+		status.FileSystem, status.Advice = preparation(ways, s.media(name))
 		statuses = append(statuses, status)
 	}
 	return statuses
+}
+
+// preparation tells how a disk is prepared in the pods, and what would be better where that is not well.
+func preparation(ways map[tuning.FileSystem]int, media v1alpha1.Media) (is, advice string) {
+	var texts, advices []string
+	for way, pods := range ways {
+		text := way.String()
+		if len(ways) > 1 {
+			text = fmt.Sprintf("%s in %d pods", text, pods)
+		}
+		texts = append(texts, text)
+		if advice := way.Advice(media); advice != "" {
+			advices = append(advices, advice)
+		}
+	}
+	slices.Sort(texts)
+	slices.Sort(advices)
+	if len(advices) > 0 {
+		advice = truncated(advices[len(advices)-1], 1024)
+	}
+	return truncated(strings.Join(texts, "; "), 512), advice
+}
+
+func (s *scope) media(disk string) v1alpha1.Media {
+	for _, d := range s.node.Spec.Disks {
+		if d.Name == disk {
+			return d.Media
+		}
+	}
+	return ""
 }
 
 // failedDisks are the disks that are out of use, with the reasons, and what a person can do.

@@ -50,6 +50,7 @@ func setStatus(s *scope) {
 		status.DiskCount = int32(len(s.plan.Disks())) //nolint:gosec // at most 32
 		status.Size = totalSize(s.node.Spec.Disks, want)
 		status.Disks = diskStatuses(s)
+		status.Tuning = s.choices
 	}
 	status.Pods = podStatuses(s)
 	if s.plan != nil {

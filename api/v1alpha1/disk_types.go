@@ -188,7 +188,7 @@ const (
 // ThreadPool becomes the directive thread_pool.
 type ThreadPool struct {
 	// threads is how many reads and writes of this disk are under way at once in each worker. Range 1 to 1024. Default
-	// 16 for HDD, which is the article's, 32 for SSD and 64 for NVMe.
+	// 64 for HDD (the article has 16), 32 for SSD and 64 for NVMe.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1024

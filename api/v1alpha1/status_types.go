@@ -49,6 +49,13 @@ type CacheNodeStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Disks []DiskStatus `json:"disks,omitempty"`
 
+	// tuning says what the operator has chosen where the spec leaves the choice to it, and why.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=8
+	// +kubebuilder:validation:items:MaxLength=512
+	Tuning []string `json:"tuning,omitempty"`
+
 	// pods says what each pod runs, as its agent reports.
 	// +optional
 	// +listType=map
@@ -92,6 +99,18 @@ type DiskStatus struct {
 	// total is how many pods have told.
 	// +optional
 	Total int32 `json:"total"`
+
+	// fileSystem is how the disk is prepared, such as "xfs, blocks of 4Ki, read-ahead 128Ki"; where pods differ, each way
+	// with the number of pods.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	FileSystem string `json:"fileSystem,omitempty"`
+
+	// advice is what a hit costs a disk that is prepared like this, and what would make it cheaper. Unset for disks that
+	// are well prepared, and for SSD and NVMe.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Advice string `json:"advice,omitempty"`
 }
 
 // KeyMovement is what an edit of the disks does to the keys.

@@ -60,6 +60,9 @@ func NewNode(node *v1alpha1.CacheNode, caBundle, clusterDomain string, resolvers
 		},
 		CABundle: caBundle, ClusterDomain: clusterDomain, Resolvers: resolvers,
 	}
+	if n.Spec.IO.Mode == v1alpha1.IOThreads || n.Spec.IO.Mode == v1alpha1.IOAuto { // as before there was a choice
+		n.Spec.IO.Mode = ""
+	}
 	if tuning.HasMemoryTier(spec) { // what has none is the revision of before there were any
 		n.Spec.MemoryTier = spec.MemoryTier
 	}

@@ -16,8 +16,8 @@ func TestDefaults(t *testing.T) {
 	article := disk("1Ti", v1alpha1.HDD)
 	article.Cache.MaxSize = new(resource.MustParse("1Ti"))
 	tests := map[string]struct{ got, want int64 }{
-		"16 threads for a hard disk, as in the article":       {int64(Threads(disk("1Ti", v1alpha1.HDD))), 16},
-		"more for a disk that serves more at once":            {int64(Threads(disk("1Ti", v1alpha1.NVMe))), 64},
+		"threads for a hard disk":                             {int64(Threads(disk("1Ti", v1alpha1.HDD))), 64},
+		"threads for an SSD":                                  {int64(Threads(disk("1Ti", v1alpha1.SSD))), 32},
 		"a keys zone of 256 MiB for 1 TiB, as in the article": {KeysZone(article), 256 << 20},
 		"a small disk's keys zone":                            {KeysZone(disk("1Gi", v1alpha1.HDD)), 8 << 20},
 		"a huge disk's keys zone":                             {KeysZone(disk("1Pi", v1alpha1.HDD)), 4 * gibibyte},

@@ -25,12 +25,20 @@ const NoDisk = "none"
 // threadPools gives each disk threads of its own: a disk that blocks holds up only its own pool.
 func (r renderer) threadPools() conf.Block {
 	var block conf.Block
+	if !r.usesThreads() {
+		return nil
+	}
 	for _, d := range r.disks {
 		block = append(block, conf.D("thread_pool", conf.Literal(naming.Pool(d.Name)),
 			conf.Literal(fmt.Sprintf("threads=%d", tuning.Threads(d))),
 			conf.Literal(fmt.Sprintf("max_queue=%d", ptr.Deref(d.ThreadPool.MaxQueue, 0)))))
 	}
 	return block
+}
+
+// usesThreads is false where the operator has chosen, or a person has said, that workers read themselves.
+func (r renderer) usesThreads() bool {
+	return r.Spec.IO.Mode != v1alpha1.IODirect
 }
 
 // cachePaths gives each disk a cache of its own. Temporary files stay on the disk that the finished file will be on, so

@@ -34,7 +34,7 @@ func decode(t *testing.T, data []byte) cache.Input {
 		t.Fatal(err, errs)
 	}
 	node.Namespace = stdcmp.Or(node.Namespace, "default")
-	node.Spec.MemoryTier = tuning.MemoryTier(node.Spec, false)
+	tuning.Resolve(&node.Spec, false)
 	n, err := agentapi.NewNode(node, caBundle(node), "cluster.local", nil)
 	if err != nil {
 		t.Fatal(err)

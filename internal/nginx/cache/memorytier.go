@@ -104,6 +104,9 @@ func (r renderer) lookup() conf.Directive {
 		conf.D("proxy_cache", conf.Literal(memoryZone)),
 		conf.D("proxy_cache_key", r.key()),
 		conf.D("sendfile", conf.OnOff(true)),
+		conf.D("tcp_nopush", conf.OnOff(true)),
+		conf.D("open_file_cache", conf.Literal("max=4096"), conf.Literal("inactive=10s")),
+		conf.D("open_file_cache_valid", conf.Literal("10s")),
 	}
 	block = append(block, r.logs(agentapi.TagMemory)...)
 	return conf.B("location", conf.Literals("/"), append(block, r.headers(conf.Expression("$upstream_cache_status"), conf.Literal("memory"))...)...)
@@ -168,7 +171,7 @@ func (r renderer) disksServer() conf.Directive {
 		conf.D("add_header", conf.Literal("X-Accel-Expires"), conf.Expression(copyVariable)),
 		quiet(),
 	}
-	return conf.B("server", nil, append(block, conf.B("location", conf.Literals("/"), append(location, diskIO(r.Spec.IO, diskVariable)...)...))...)
+	return conf.B("server", nil, append(block, conf.B("location", conf.Literals("/"), append(location, r.diskIO(diskVariable)...)...))...)
 }
 
 // atMost is a regular expression for the decimal numbers from 0 to n, without leading zeros; it has no braces, as nginx's

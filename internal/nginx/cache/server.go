@@ -5,7 +5,6 @@ import (
 
 	"k8s.io/utils/ptr"
 
-	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
@@ -126,7 +125,7 @@ func (r renderer) cached(location []conf.Argument, disk conf.Expression, tag, ne
 	alive := conf.B("if", []conf.Argument{conf.Expression("(!-d"), conf.Expression(naming.CacheDir(string(disk)) + ")")},
 		conf.D("return", conf.Literal("500")))
 	block := append(conf.Block{alive, r.pass()}, r.cachePolicy(disk)...)
-	block = append(block, diskIO(r.Spec.IO, disk)...)
+	block = append(block, r.diskIO(disk)...)
 	block = append(block, conf.D("error_page", conf.Literal("500"), conf.Literal("="), conf.Literal(next)))
 	block = append(block, r.logs(tag)...)
 	return conf.B("location", location, append(block, r.headers(conf.Expression("$upstream_cache_status"), disk)...)...)
@@ -199,12 +198,19 @@ func (r renderer) cachePolicy(disk conf.Expression) conf.Block {
 		conf.D("proxy_cache_lock_age", conf.Time(tuning.Duration(c.Lock.Age))))
 }
 
-// diskIO hands reads, sendfile and writes of cache files to the disk's thread pool.
-func diskIO(io v1alpha1.IO, disk conf.Expression) conf.Block {
-	block := conf.Block{
-		conf.D("aio", conf.Expression("threads="+naming.Pool(string(disk)))),
-		conf.D("aio_write", conf.OnOff(ptr.Deref(io.AsyncWrite, true))),
-		conf.D("sendfile", conf.OnOff(true)),
+// diskIO hands reads, sendfile and writes of cache files to the disk's thread pool, or leaves them to the worker.
+func (r renderer) diskIO(disk conf.Expression) conf.Block {
+	io := r.Spec.IO
+	block := conf.Block{conf.D("sendfile", conf.OnOff(true))}
+	if r.usesThreads() {
+		block = conf.Block{
+			conf.D("aio", conf.Expression("threads="+naming.Pool(string(disk)))),
+			conf.D("aio_write", conf.OnOff(ptr.Deref(io.AsyncWrite, true))),
+			conf.D("sendfile", conf.OnOff(true)),
+		}
+	}
+	if io.ReadAhead != nil && !io.ReadAhead.IsZero() {
+		block = append(block, conf.D("read_ahead", conf.Size(io.ReadAhead.Value())))
 	}
 	if io.SendfileMaxChunk != nil {
 		block = append(block, conf.D("sendfile_max_chunk", conf.Size(io.SendfileMaxChunk.Value())))

@@ -51,7 +51,7 @@ func main() {
 	match := flag.String("cases", "", "measure only cases whose name contains this")
 	out := flag.String("out", "", "a folder for the result as JSON and SVG")
 	flag.Usage = func() {
-		fmt.Fprintln(flag.CommandLine.Output(), "usage: caches [FLAGS] article|peers|fast|zipf")
+		_, _ = fmt.Fprintln(flag.CommandLine.Output(), "usage: caches [FLAGS] article|peers|fast|zipf")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
@@ -134,7 +134,7 @@ type running struct {
 func (b *bench) prepare() error {
 	b.memoryMebibytes = b.memory
 	// Twice the room for objects of a block and a bit, and some for the file system.
-	b.diskMebibytes = max(b.size*int64(b.count)/disks>>20*3, 1024)
+	b.diskMebibytes = max(b.size*int64(b.count)/disks>>20*4, 1024)
 	for target, recipe := range map[*string]string{&b.nginxRoot: "hack/nginx-root", &b.peersRoot: "hack/peers-root"} {
 		command := exec.Command(recipe)
 		command.Stderr = os.Stderr
@@ -174,7 +174,7 @@ func (b *bench) start(s server) error {
 	if err != nil {
 		return err
 	}
-	origin, err := b.Lab.Start("origin-"+s.String(), site, nil, lab.Root{}, "env", fmt.Sprintf("ORIGIN_ADDRESS=:%d", lab.OriginPort), b.origin)
+	origin, err := b.Start("origin-"+s.String(), site, nil, lab.Root{}, "env", fmt.Sprintf("ORIGIN_ADDRESS=:%d", lab.OriginPort), b.origin)
 	if err != nil {
 		return err
 	}

@@ -83,7 +83,7 @@ spec:
   cache: {key: [RequestURI], valid: [{status: [200], for: 24h}]}
   pod: {resources: {limits: {cpu: %[3]d, memory: %[4]dMi}}}
 %[5]s`, c.diskMebibytes, lab.OriginPort, cpus, c.memoryMebibytes, extra)
-		command := exec.Command(c.plugin, "render", "-f", "-") //nolint:gosec // built by this program
+		command := exec.Command(c.plugin, "render", "-f", "-")
 		command.Stdin = strings.NewReader(node)
 		var errors bytes.Buffer
 		command.Stderr = &errors

@@ -34,14 +34,14 @@ func median(samples []sample, value func(sample) float64) (middle, least, most f
 
 // report prints the table and, if out is a folder, writes result and chart.
 func report(w io.Writer, b bench, rounds int, out string) error {
-	fmt.Fprintf(w, "\n%s: %d objects of %d KiB, %s, %d MiB of memory each; medians of %d rounds of %s, least to greatest in brackets\n",
+	_, _ = fmt.Fprintf(w, "\n%s: %d objects of %d KiB, %s, %d MiB of memory each; medians of %d rounds of %s, least to greatest in brackets\n",
 		b.name, b.count, b.size>>10, b.speed, b.memory, rounds, b.duration)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprint(table, "server\t")
+	_, _ = fmt.Fprint(table, "server\t")
 	for _, l := range b.loads {
-		fmt.Fprintf(table, "%s requests/s\t\tp50 ms\tp99 ms\t", l.Name)
+		_, _ = fmt.Fprintf(table, "%s requests/s\t\tp50 ms\tp99 ms\t", l.Name)
 	}
-	fmt.Fprintln(table, "reads a hit\tms CPU a request\tMiB\torigin\t")
+	_, _ = fmt.Fprintln(table, "reads a hit\tms CPU a request\tMiB\torigin\t")
 	r := result{
 		Case: b.name, Memory: b.memory, Disks: b.speed.String(), Rounds: rounds, Seconds: b.duration.Seconds(),
 		Servers: map[string]string{}, Samples: map[string][]sample{},
@@ -50,13 +50,13 @@ func report(w io.Writer, b bench, rounds int, out string) error {
 		name := running.server.String()
 		r.Servers[name], r.Samples[name] = running.server.About(), running.samples
 		middle := func(value func(sample) float64) float64 { m, _, _ := median(running.samples, value); return m }
-		fmt.Fprintf(table, "%s\t", name)
+		_, _ = fmt.Fprintf(table, "%s\t", name)
 		for i := range b.loads {
 			m, least, most := median(running.samples, func(s sample) float64 { return s.Loads[i].PerSecond })
-			fmt.Fprintf(table, "%.1f\t(%.0f-%.0f)\t%.1f\t%.1f\t", m, least, most,
+			_, _ = fmt.Fprintf(table, "%.1f\t(%.0f-%.0f)\t%.1f\t%.1f\t", m, least, most,
 				middle(func(s sample) float64 { return s.Loads[i].P50 }), middle(func(s sample) float64 { return s.Loads[i].P99 }))
 		}
-		fmt.Fprintf(table, "%.2f\t%.3f\t%.0f\t%.0f\t\n", middle(func(s sample) float64 { return s.ReadsPerHit }),
+		_, _ = fmt.Fprintf(table, "%.2f\t%.3f\t%.0f\t%.0f\t\n", middle(func(s sample) float64 { return s.ReadsPerHit }),
 			middle(func(s sample) float64 { return s.CPU }), middle(func(s sample) float64 { return float64(s.Memory) }),
 			middle(func(s sample) float64 { return float64(s.Origin) }))
 	}
@@ -64,7 +64,7 @@ func report(w io.Writer, b bench, rounds int, out string) error {
 		return err
 	}
 	for _, running := range b.running {
-		fmt.Fprintf(w, "%s: %s\n", running.server, running.server.About())
+		_, _ = fmt.Fprintf(w, "%s: %s\n", running.server, running.server.About())
 	}
 	if out == "" {
 		return nil
@@ -73,5 +73,5 @@ func report(w io.Writer, b bench, rounds int, out string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(out, b.name+".json"), append(text, '\n'), 0o644) //nolint:gosec // a result
+	return os.WriteFile(filepath.Join(out, b.name+".json"), append(text, '\n'), 0o644)
 }

@@ -57,6 +57,7 @@ var scenarios = map[string][]scenario{
 		single("memory-4k-random", 4*kibi, 1000, 700, lab.Random("random", 50, 1000, 4*kibi)),
 		single("memory-64k-hot", 64*kibi, 1000, 700, lab.One("hot", 50, hot(64*kibi))),
 		single("memory-64k-random", 64*kibi, 1000, 700, lab.Random("random", 50, 1000, 64*kibi)),
+		single("memory-1m-hot", mebi, 200, 700, lab.One("hot", 50, hot(mebi))),
 		single("memory-1m-random", mebi, 200, 700, lab.Random("random", 50, 200, mebi)),
 		single("fast-64k-random", 64*kibi, 16000, 300, lab.Random("random", 50, 16000, 64*kibi)),
 		single("fast-1m-random", mebi, 1500, 300, lab.Random("random", 50, 1500, mebi)),

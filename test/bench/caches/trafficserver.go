@@ -23,10 +23,10 @@ func (trafficServer) Start(l *lab.Lab, site lab.Site, cgroup *lab.Cgroup, d [dis
 	}
 	records := []string{
 		fmt.Sprintf("CONFIG proxy.config.http.server_ports STRING %d", lab.Port),
-		fmt.Sprintf("CONFIG proxy.config.cache.ram_cache.size INT %d", c.memoryMebibytes<<20/8),
+		fmt.Sprintf("CONFIG proxy.config.cache.ram_cache.size INT %d", c.memoryMebibytes<<20/16),
 		fmt.Sprintf("CONFIG proxy.config.cache.target_fragment_size INT %d", fragment),
 		"CONFIG proxy.config.cache.min_average_object_size INT 32768",
-		"CONFIG proxy.config.cache.threads_per_disk INT 32",
+		"CONFIG proxy.config.cache.threads_per_disk INT 16",
 		"CONFIG proxy.config.exec_thread.autoconfig INT 0",
 		fmt.Sprintf("CONFIG proxy.config.exec_thread.limit INT %d", cpus),
 		"CONFIG proxy.config.admin.user_id STRING trafficserver",

@@ -50,21 +50,21 @@ func main() {
 
 func measure() error {
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprint(table, "reads a hit (KiB on the disk an object)\t")
+	_, _ = fmt.Fprint(table, "reads a hit (KiB on the disk an object)\t")
 	for _, o := range objects {
-		fmt.Fprintf(table, "%d KiB\t\t", o.size>>10)
+		_, _ = fmt.Fprintf(table, "%d KiB\t\t", o.size>>10)
 	}
-	fmt.Fprintln(table)
+	_, _ = fmt.Fprintln(table)
 	for i, way := range ways {
-		fmt.Fprintf(table, "%s\t", way.name)
+		_, _ = fmt.Fprintf(table, "%s\t", way.name)
 		for _, o := range objects {
 			reads, space, err := cost(way.Preparation, way.readAhead, o.size, o.count)
 			if err != nil {
 				return fmt.Errorf("%s: %w", way.name, err)
 			}
-			fmt.Fprintf(table, "%.2f\t(%d)\t", reads, space>>10)
+			_, _ = fmt.Fprintf(table, "%.2f\t(%d)\t", reads, space>>10)
 		}
-		fmt.Fprintln(table)
+		_, _ = fmt.Fprintln(table)
 		fmt.Fprintf(os.Stderr, "%d of %d\n", i+1, len(ways))
 	}
 	return table.Flush()
@@ -113,7 +113,7 @@ func used(dir string) int64 {
 	if unix.Statfs(dir, &stat) != nil {
 		return 0
 	}
-	return int64(stat.Blocks-stat.Bfree) * stat.Bsize //nolint:gosec // it fits
+	return int64(stat.Blocks-stat.Bfree) * stat.Bsize
 }
 
 // cache is nginx with one disk.
@@ -130,12 +130,12 @@ func start(l *lab.Lab, disk lab.Disk, readAhead string) (*cache, error) {
 		return nil, fmt.Errorf("hack/nginx-root: %w (run it from the top folder)", err)
 	}
 	bin := filepath.Join(l.Dir, "bin")
-	build := exec.Command("go", "build", "-o", bin+"/", "./test/origin", "./test/client", "./cmd/kubectl-cachenode") //nolint:gosec // our own
+	build := exec.Command("go", "build", "-o", bin+"/", "./test/origin", "./test/client", "./cmd/kubectl-cachenode")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if output, err := build.CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("go build: %w\n%s", err, output)
 	}
-	render := exec.Command(bin+"/kubectl-cachenode", "render", "-f", "-") //nolint:gosec // our own
+	render := exec.Command(bin+"/kubectl-cachenode", "render", "-f", "-")
 	render.Stdin = strings.NewReader(fmt.Sprintf(`apiVersion: cachenode.io/v1alpha1
 kind: CacheNode
 metadata: {name: bench}

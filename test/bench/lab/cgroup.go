@@ -43,7 +43,7 @@ func (l *Lab) Cgroup(name string, memory int64, disks []Disk) (*Cgroup, error) {
 		}
 	}
 	for _, dir := range c.dirs() {
-		if err := os.Mkdir(dir, 0o755); err != nil { //nolint:gosec // as cgroups are
+		if err := os.Mkdir(dir, 0o755); err != nil {
 			return nil, err
 		}
 		l.cleanup(func() error { return removeCgroup(dir) })

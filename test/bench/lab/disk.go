@@ -43,7 +43,7 @@ func (l *Lab) Disk(name string, mebibytes int64, p Preparation) (Disk, error) {
 	if err := os.WriteFile(image, nil, 0o600); err != nil {
 		return Disk{}, err
 	}
-	if err := errors.Join(os.Truncate(image, mebibytes<<20), os.Mkdir(dir, 0o755)); err != nil { //nolint:gosec // servers run as other users
+	if err := errors.Join(os.Truncate(image, mebibytes<<20), os.Mkdir(dir, 0o755)); err != nil {
 		return Disk{}, err
 	}
 	if err := run(append(append([]string{"mkfs." + p.FileSystem, "-q"}, p.MkfsArgs...), image)...); err != nil {
@@ -66,7 +66,7 @@ func (l *Lab) Disk(name string, mebibytes int64, p Preparation) (Disk, error) {
 	if err := unix.Stat(loop, &stat); err != nil {
 		return Disk{}, err
 	}
-	if err := os.Chmod(dir, 0o777); err != nil { //nolint:gosec // as above
+	if err := os.Chmod(dir, 0o777); err != nil {
 		return Disk{}, err
 	}
 	return Disk{Dir: dir, Device: fmt.Sprintf("%d:%d", unix.Major(stat.Rdev), unix.Minor(stat.Rdev))}, nil

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -39,7 +40,7 @@ func New(dir string) (*Lab, error) {
 	}
 	l := &Lab{Dir: work, tag: filepath.Base(work)}
 	l.cleanup(func() error { return os.RemoveAll(work) })
-	if err := os.Chmod(work, 0o755); err != nil { //nolint:gosec // servers run as other users
+	if err := os.Chmod(work, 0o755); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	if err := l.namespace(l.clients()); err != nil {
@@ -51,8 +52,8 @@ func New(dir string) (*Lab, error) {
 // Close undoes all that the lab made.
 func (l *Lab) Close() error {
 	var errs []error
-	for i := len(l.cleanups) - 1; i >= 0; i-- {
-		errs = append(errs, l.cleanups[i]())
+	for _, undo := range slices.Backward(l.cleanups) {
+		errs = append(errs, undo())
 	}
 	l.cleanups = nil
 	return errors.Join(errs...)
@@ -110,11 +111,11 @@ func (s Site) Inside(command ...string) *exec.Cmd { return in(s.namespace, comma
 
 func in(namespace string, command []string) *exec.Cmd {
 	args := append([]string{"--net=/run/netns/" + namespace, "--"}, command...)
-	return exec.Command("nsenter", args...) //nolint:gosec // the benchmarks' own commands
+	return exec.Command("nsenter", args...)
 }
 
 func run(command ...string) error {
-	if output, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil { //nolint:gosec // as above
+	if output, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
 		return fmt.Errorf("%s: %w\n%s", strings.Join(command, " "), err, output)
 	}
 	return nil

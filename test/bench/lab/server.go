@@ -44,7 +44,7 @@ func (l *Lab) Start(name string, site Site, cgroup *Cgroup, root Root, command .
 	}
 	defer func() { _ = log.Close() }()
 	args := append([]string{"--mount", "--pid", "--fork", "--kill-child=KILL", "sh", "-euc", script(site, cgroup, root), "sh"}, command...)
-	s.process = exec.Command("unshare", args...) //nolint:gosec // the benchmarks' own commands
+	s.process = exec.Command("unshare", args...)
 	s.process.Stdout, s.process.Stderr = log, log
 	if err := s.process.Start(); err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func script(site Site, cgroup *Cgroup, root Root) string {
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	line("mount --make-rprivate /")
 	if root.Dir != "" {
-		line("mount -t proc proc %s/proc", root.Dir)
+		line("mount --types proc none %s/proc", root.Dir)
 	}
 	if cgroup != nil {
 		for _, file := range cgroup.procs() {

@@ -1,0 +1,49 @@
+package tuning
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+)
+
+// ioMode is the mode in effect, and why. limit is nginx's memory limit in bytes, 0 where there is none.
+func ioMode(spec v1alpha1.CacheNodeSpec, limit int64) (mode v1alpha1.IOMode, why string) {
+	if mode = cmp.Or(spec.IO.Mode, v1alpha1.IOAuto); mode != v1alpha1.IOAuto {
+		return mode, "spec.io.mode says so"
+	}
+	var caches int64
+	for _, d := range spec.Disks {
+		caches += MaxSize(d)
+	}
+	if limit == 0 {
+		return v1alpha1.IOThreads, "without a memory limit it is not known whether the caches fit into memory"
+	}
+	room := limit - Memory(spec.Disks, limit, Workers(spec.Pod.Resources.Limits.Cpu()))
+	if HasMemoryTier(spec) {
+		room -= spec.MemoryTier.Size.Value()
+	}
+	if caches <= room {
+		return v1alpha1.IODirect, fmt.Sprintf("the caches, %s together, fit into the %s of memory that are left for pages, so no read waits for a disk for long", Bytes(caches), Bytes(room))
+	}
+	return v1alpha1.IOThreads, fmt.Sprintf("the caches, %s together, do not fit into the %s of memory that are left for pages", Bytes(caches), Bytes(max(room, 0)))
+}
+
+// Resolve fills in what a spec leaves open and what must be the same for all pods: the memory tier and io.mode. tier is
+// whether there is a memory tier where the spec does not say. It returns what was chosen, and why, in words.
+func Resolve(spec *v1alpha1.CacheNodeSpec, tier bool) (choices []string) {
+	spec.MemoryTier = MemoryTier(*spec, tier)
+	mode, why := ioMode(*spec, spec.Pod.Resources.Limits.Memory().Value())
+	spec.IO.Mode = mode
+	choices = []string{fmt.Sprintf("io.mode is %s: %s", mode, why)}
+	switch {
+	case HasMemoryTier(*spec):
+		return append(choices, fmt.Sprintf("memoryTier is on: %s in memory, for objects of up to %s", spec.MemoryTier.Size, Bytes(TierObject(spec.MemoryTier))))
+	case spec.MemoryTier.Size.Value() < leastTier:
+		return append(choices, "memoryTier is off: the memory limit leaves too little for it")
+	case slices.Contains(spec.Cache.Key, v1alpha1.KeyMethod):
+		return append(choices, "memoryTier is off: cache.key has Method")
+	}
+	return append(choices, "memoryTier is off")
+}
