@@ -154,8 +154,8 @@ const (
 // IO tunes how nginx reads and writes cache files.
 type IO struct {
 	// mode says who reads and writes cache files: Threads, the disk's thread pool (aio threads); Direct, the worker itself
-	// (aio off), which costs less where a read never waits, and everything where it does; Auto, Direct if the caches of all
-	// disks fit into pod.resources.limits.memory beside what nginx needs, and Threads otherwise. Default Auto.
+	// (aio off), which costs less where a read never waits, and everything where it does; Auto, Direct if no disk is
+	// an HDD and the caches of all fit into pod.resources.limits.memory beside what nginx needs, and Threads otherwise. Default Auto.
 	// +optional
 	// +kubebuilder:default=Auto
 	// +kubebuilder:validation:Enum=Auto;Threads;Direct
@@ -164,7 +164,6 @@ type IO struct {
 	// readAhead tells the kernel that larger files than 128Ki are read from one end to the other, so that it reads twice as
 	// far ahead as the disk's read-ahead says (read_ahead, posix_fadvise). 0 switches it off. Range 0 to 1Gi, default 1Mi.
 	// +optional
-	// +kubebuilder:default="1Mi"
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('0')) >= 0 && quantity(string(self)).compareTo(quantity('1Gi')) <= 0",message="readAhead: must be from 0 to 1Gi"

@@ -7,7 +7,7 @@ import "k8s.io/apimachinery/pkg/api/resource"
 // that have a Content-Length; a request that it cannot answer goes to its disk as if it were not there.
 type MemoryTier struct {
 	// enabled switches the tier on or off. Default: on for a new CacheNode, and for one that exists what it has been; an
-	// upgrade of the operator switches nothing on. It stays off where cache.key has Method. A change makes new pods.
+	// upgrade of the operator switches nothing on. It stays off where cache.key has Method or URI. A change makes new pods.
 	// +optional
 	Enabled *bool `json:"enabled,omitempty"`
 
@@ -27,9 +27,8 @@ type MemoryTier struct {
 	// +kubebuilder:validation:Maximum=1000
 	MinUses *int32 `json:"minUses,omitempty"`
 
-	// maxObjectSize: larger objects stay on the disks. Range 1Ki to 1Gi, default 1Mi; at most an eighth of size is used.
+	// maxObjectSize: larger objects stay on the disks. Range 1Ki to 1Gi, default 8Mi; never more than an eighth of size.
 	// +optional
-	// +kubebuilder:default="1Mi"
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('1Ki')) >= 0 && quantity(string(self)).compareTo(quantity('1Gi')) <= 0",message="maxObjectSize: must be from 1Ki to 1Gi"
@@ -41,7 +40,7 @@ type MemoryTier struct {
 	Inactive Duration `json:"inactive,omitempty"`
 
 	// maxExtraAge bounds how much longer an object can be served than without the tier: each copy is good for so long, from
-	// when it was made of one that was fresh on its disk, and is then made anew. 1s at least, default 30s.
+	// when it was made of one that was fresh on its disk, and is then made anew, while the old one is served. 1s at least, default 30s.
 	// +optional
 	// +kubebuilder:default="30s"
 	MaxExtraAge Duration `json:"maxExtraAge,omitempty"`

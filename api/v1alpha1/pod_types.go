@@ -9,13 +9,13 @@ import (
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.tls) || !has(self.tls.port) || !has(self.port) || self.tls.port != self.port",message="tls.port: must not be listen.port",fieldPath=".tls.port"
 type Listen struct {
-	// port is the port in the pod. Range 1024 to 65535, as nginx runs without privileges, but for 8081, 8083 and 8084,
+	// port is the port in the pod. Range 1024 to 65535, as nginx runs without privileges, but for 8081, 8083, 8084, 8086 and 8087,
 	// which are nginx's private port and the agent's two. Default 8080.
 	// +optional
 	// +kubebuilder:default=8080
 	// +kubebuilder:validation:Minimum=1024
 	// +kubebuilder:validation:Maximum=65535
-	// +kubebuilder:validation:XValidation:rule="!(self in [8081, 8083, 8084])",message="port: 8081, 8083 and 8084 are for health, metrics and the agent: choose another"
+	// +kubebuilder:validation:XValidation:rule="!(self in [8081, 8083, 8084, 8086, 8087])",message="port: 8081, 8083, 8084, 8086 and 8087 are for health, metrics, the agent and the memory tier: choose another"
 	Port *int32 `json:"port,omitempty"`
 
 	// reusePort gives each worker a listening socket of its own, among which the kernel spreads connections (the
@@ -52,7 +52,7 @@ type ListenTLS struct {
 	// +kubebuilder:default=8443
 	// +kubebuilder:validation:Minimum=1024
 	// +kubebuilder:validation:Maximum=65535
-	// +kubebuilder:validation:XValidation:rule="!(self in [8081, 8083, 8084])",message="port: 8081, 8083 and 8084 are for health, metrics and the agent: choose another"
+	// +kubebuilder:validation:XValidation:rule="!(self in [8081, 8083, 8084, 8086, 8087])",message="port: 8081, 8083, 8084, 8086 and 8087 are for health, metrics, the agent and the memory tier: choose another"
 	Port *int32 `json:"port,omitempty"`
 }
 

@@ -75,7 +75,6 @@ func smallRequests() corev1.ResourceRequirements {
 	}}
 }
 
-// volumes are those that are not disks. Their names have hyphens, which those of disks cannot have.
 // memoryVolume is the name of the memory tier's volume.
 const memoryVolume = "cachenode-memory"
 
@@ -93,6 +92,7 @@ func HadMemoryTier(previous string, set *appsv1.StatefulSet) bool {
 	return slices.ContainsFunc(t.Template.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == memoryVolume })
 }
 
+// volumes are those that are not disks. Their names have hyphens, which those of disks cannot have.
 func volumes(in PodInput) []corev1.Volume {
 	emptyDir := corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}
 	list := []corev1.Volume{

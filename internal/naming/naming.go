@@ -98,8 +98,12 @@ const (
 // LogAddress is where nginx reports requests and errors to the agent, by UDP. Nothing outside of the pod reaches it.
 const LogAddress = "127.0.0.1:8085"
 
-// DisksAddress is where the memory tier gets objects of the disks from. Nothing outside of the pod reaches it.
-const DisksAddress = "127.0.0.1:8086"
+// PromoterAddress is where objects are taken into the memory tier, DisksAddress where it gets them from. Nothing outside of
+// the pod reaches them.
+const (
+	PromoterAddress = "127.0.0.1:8086"
+	DisksAddress    = "127.0.0.1:8087"
+)
 
 // Paths in a pod. Only those of emptyDirs and disks are writable.
 const (

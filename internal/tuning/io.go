@@ -8,6 +8,14 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
+// ReadAhead is the bytes of read_ahead; 0 for off.
+func ReadAhead(io v1alpha1.IO) int64 {
+	if io.ReadAhead != nil {
+		return io.ReadAhead.Value()
+	}
+	return mebibyte
+}
+
 // ioMode is the mode in effect, and why. limit is nginx's memory limit in bytes, 0 where there is none.
 func ioMode(spec v1alpha1.CacheNodeSpec, limit int64) (mode v1alpha1.IOMode, why string) {
 	if mode = cmp.Or(spec.IO.Mode, v1alpha1.IOAuto); mode != v1alpha1.IOAuto {
@@ -16,6 +24,9 @@ func ioMode(spec v1alpha1.CacheNodeSpec, limit int64) (mode v1alpha1.IOMode, why
 	var caches int64
 	for _, d := range spec.Disks {
 		caches += MaxSize(d)
+	}
+	if slices.ContainsFunc(spec.Disks, func(d v1alpha1.Disk) bool { return d.Media != v1alpha1.SSD && d.Media != v1alpha1.NVMe }) {
+		return v1alpha1.IOThreads, "a hard disk that is slow or hangs must not hold up a worker"
 	}
 	if limit == 0 {
 		return v1alpha1.IOThreads, "without a memory limit it is not known whether the caches fit into memory"
@@ -42,8 +53,8 @@ func Resolve(spec *v1alpha1.CacheNodeSpec, tier bool) (choices []string) {
 		return append(choices, fmt.Sprintf("memoryTier is on: %s in memory, for objects of up to %s", spec.MemoryTier.Size, Bytes(TierObject(spec.MemoryTier))))
 	case spec.MemoryTier.Size.Value() < leastTier:
 		return append(choices, "memoryTier is off: the memory limit leaves too little for it")
-	case slices.Contains(spec.Cache.Key, v1alpha1.KeyMethod):
-		return append(choices, "memoryTier is off: cache.key has Method")
+	case keyOf(spec.Cache.Key) != "":
+		return append(choices, fmt.Sprintf("memoryTier is off: cache.key has %s", keyOf(spec.Cache.Key)))
 	}
 	return append(choices, "memoryTier is off")
 }

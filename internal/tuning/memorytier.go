@@ -3,6 +3,7 @@ package tuning
 import (
 	"slices"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
 
@@ -13,6 +14,7 @@ const (
 	// leastTier is the least memory that is worth a tier; tierWithoutLimit its size where the pod has no memory limit.
 	leastTier        = 16 * mebibyte
 	tierWithoutLimit = 128 * mebibyte
+	tierObject       = 8 * mebibyte
 )
 
 // MemoryTier is the tier that a spec has, with enabled and size filled in: wanted is whether there is one where the spec
@@ -20,7 +22,7 @@ const (
 func MemoryTier(spec v1alpha1.CacheNodeSpec, wanted bool) v1alpha1.MemoryTier {
 	tier := *spec.MemoryTier.DeepCopy()
 	size := tierSize(spec)
-	on := ptr.Deref(tier.Enabled, wanted) && size >= leastTier && !slices.Contains(spec.Cache.Key, v1alpha1.KeyMethod)
+	on := ptr.Deref(tier.Enabled, wanted) && size >= leastTier && keyOf(spec.Cache.Key) == ""
 	tier.Enabled = &on
 	if tier.Size == nil {
 		tier.Size = resource.NewQuantity(size, resource.BinarySI)
@@ -32,13 +34,17 @@ func MemoryTier(spec v1alpha1.CacheNodeSpec, wanted bool) v1alpha1.MemoryTier {
 func tierSize(spec v1alpha1.CacheNodeSpec) int64 {
 	limits := spec.Pod.Resources.Limits
 	limit := limits.Memory().Value()
+	size := int64(tierWithoutLimit)
 	switch {
 	case spec.MemoryTier.Size != nil:
 		return spec.MemoryTier.Size.Value()
-	case limit == 0:
-		return tierWithoutLimit
+	case limit > 0:
+		size = min(limit/4, max(limit-Memory(spec.Disks, limit, Workers(limits.Cpu())), 0)/8*7) // an eighth for its index
 	}
-	return wholeMebibytes(min(limit/4, max(limit-Memory(spec.Disks, limit, Workers(limits.Cpu())), 0)))
+	if request, ok := spec.Pod.Resources.Requests[corev1.ResourceMemory]; ok {
+		size = min(size, request.Value()/2)
+	}
+	return wholeMebibytes(size)
 }
 
 // HasMemoryTier is true for a spec in which MemoryTier has been filled in and switched on.
@@ -46,17 +52,34 @@ func HasMemoryTier(spec v1alpha1.CacheNodeSpec) bool {
 	return ptr.Deref(spec.MemoryTier.Enabled, false) && spec.MemoryTier.Size != nil
 }
 
-// TierObject is the largest object that the tier takes: one more must fit while nginx looks for what to delete.
-func TierObject(t v1alpha1.MemoryTier) int64 {
-	return min(t.MaxObjectSize.Value(), t.Size.Value()/8)
+// keyOf is the part of a cache key that the tier cannot do with, "" for none: it asks itself for an object by another method
+// (HEAD), and in subrequests, which have URIs of their own.
+func keyOf(key []v1alpha1.KeyPart) v1alpha1.KeyPart {
+	for _, part := range []v1alpha1.KeyPart{v1alpha1.KeyMethod, v1alpha1.KeyURI} {
+		if slices.Contains(key, part) {
+			return part
+		}
+	}
+	return ""
 }
 
-// TierFiles is the bytes that the tier's files may take; the rest of its size is for its folders and for what comes in
-// until nginx deletes the oldest.
-func TierFiles(t v1alpha1.MemoryTier) int64 { return wholeMebibytes(t.Size.Value() / 8 * 7) }
+// TierObject is the largest object that the tier takes, never more than an eighth of it.
+func TierObject(t v1alpha1.MemoryTier) int64 {
+	largest := int64(tierObject)
+	if t.MaxObjectSize != nil {
+		largest = t.MaxObjectSize.Value()
+	}
+	return min(largest, t.Size.Value()/8)
+}
 
-// TierKeys is the bytes of the tier's index. It has an entry for each object that was asked for of late, in the tier or
-// not; and of the list of those that are asked for often.
+// TierFiles is the bytes that the tier's files may take, TierFree what nginx keeps free. The rest of its size is for what
+// comes in until nginx deletes the oldest; when it is full, nothing more is taken in until then.
+func TierFiles(t v1alpha1.MemoryTier) int64 { return wholeMebibytes(t.Size.Value() / 4 * 3) }
+
+// TierFree is described with TierFiles.
+func TierFree(t v1alpha1.MemoryTier) int64 { return wholeMebibytes(t.Size.Value() / 8) }
+
+// TierKeys is the bytes of the tier's index, and of the list of objects that are asked for, in the tier or not.
 func TierKeys(t v1alpha1.MemoryTier) int64 {
 	return min(max(wholeMebibytes(t.Size.Value()/32), mebibyte), 64*mebibyte)
 }

@@ -3,10 +3,10 @@
 package tuning
 
 import (
+	"cmp"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/utils/ptr"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/shard"
@@ -16,8 +16,24 @@ import (
 // keys apart: with 64, twice as many random reads of 1 MB were served.
 var threads = map[v1alpha1.Media]int32{v1alpha1.HDD: 64, v1alpha1.SSD: 32, v1alpha1.NVMe: 64}
 
-// Threads is the size of a disk's thread pool in each worker.
-func Threads(d v1alpha1.Disk) int32 { return ptr.Deref(d.ThreadPool.Threads, threads[d.Media]) }
+const (
+	// mostThreads is how many threads the pools of a pod have together where the spec leaves that open: the kubelet bounds
+	// the processes of a pod, and threads count there. Where the number of workers is not known, manyWorkers are assumed.
+	mostThreads = 1024
+	manyWorkers = 16
+	// articleThreads is always allowed.
+	articleThreads = 16
+)
+
+// Threads is the size of a disk's thread pool in each worker: the spec's or, by media, as many as do not make the pools of
+// all disks and workers too large together. workers is 0 where it is not known.
+func Threads(d v1alpha1.Disk, disks int, workers int32) int32 {
+	if d.ThreadPool.Threads != nil {
+		return *d.ThreadPool.Threads
+	}
+	share := int32(mostThreads/max(disks, 1)) / max(cmp.Or(workers, manyWorkers), 1) //nolint:gosec // at most mostThreads
+	return min(threads[d.Media], max(share, articleThreads))
+}
 
 // ProbeTimeout is how long a probe of a disk may take.
 func ProbeTimeout(d v1alpha1.Disk) time.Duration {

@@ -16,8 +16,10 @@ func TestDefaults(t *testing.T) {
 	article := disk("1Ti", v1alpha1.HDD)
 	article.Cache.MaxSize = new(resource.MustParse("1Ti"))
 	tests := map[string]struct{ got, want int64 }{
-		"threads for a hard disk":                             {int64(Threads(disk("1Ti", v1alpha1.HDD))), 64},
-		"threads for an SSD":                                  {int64(Threads(disk("1Ti", v1alpha1.SSD))), 32},
+		"threads for a hard disk":                             {int64(Threads(disk("1Ti", v1alpha1.HDD), 3, 2)), 64},
+		"no more than a pod may have":                         {int64(Threads(disk("1Ti", v1alpha1.HDD), 8, 32)), 16},
+		"workers that are not known":                          {int64(Threads(disk("1Ti", v1alpha1.HDD), 3, 0)), 21},
+		"threads for an SSD":                                  {int64(Threads(disk("1Ti", v1alpha1.SSD), 3, 2)), 32},
 		"a keys zone of 256 MiB for 1 TiB, as in the article": {KeysZone(article), 256 << 20},
 		"a small disk's keys zone":                            {KeysZone(disk("1Gi", v1alpha1.HDD)), 8 << 20},
 		"a huge disk's keys zone":                             {KeysZone(disk("1Pi", v1alpha1.HDD)), 4 * gibibyte},

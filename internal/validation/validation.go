@@ -79,18 +79,21 @@ func disks(disks []v1alpha1.Disk, path *field.Path) field.ErrorList {
 func memoryTier(spec v1alpha1.CacheNodeSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	path = path.Child("memoryTier")
-	if tuning.Duration(spec.MemoryTier.MaxExtraAge) < time.Second {
+	if spec.MemoryTier.Enabled != nil && !*spec.MemoryTier.Enabled {
+		return nil
+	}
+	if age := spec.MemoryTier.MaxExtraAge; age != "" && tuning.Duration(age) < time.Second {
 		errs = append(errs, field.Invalid(path.Child("maxExtraAge"), spec.MemoryTier.MaxExtraAge, "must be at least 1s"))
 	}
-	if tuning.Duration(spec.MemoryTier.Inactive) < time.Second {
+	if inactive := spec.MemoryTier.Inactive; inactive != "" && tuning.Duration(inactive) < time.Second {
 		errs = append(errs, field.Invalid(path.Child("inactive"), spec.MemoryTier.Inactive, "must be at least 1s"))
 	}
 	size, resources := spec.MemoryTier.Size, spec.Pod.Resources
-	if size == nil || (spec.MemoryTier.Enabled != nil && !*spec.MemoryTier.Enabled) {
+	if size == nil {
 		return errs
 	}
 	limit := resources.Limits.Memory()
-	needed := tuning.Memory(spec.Disks, limit.Value(), tuning.Workers(resources.Limits.Cpu()))
+	needed := tuning.Memory(spec.Disks, limit.Value(), tuning.Workers(resources.Limits.Cpu())) + 2*tuning.TierKeys(spec.MemoryTier)
 	switch {
 	case !limit.IsZero() && size.Value() > limit.Value()/2:
 		errs = append(errs, field.Invalid(path.Child("size"), size.String(),

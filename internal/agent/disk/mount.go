@@ -54,10 +54,14 @@ func readFileSystem(dir string) (FileSystem, error) {
 		return FileSystem{}, err
 	}
 	f := FileSystem{Type: mount.FSType, BlockSize: stat.Bsize, Options: mount.Options + "," + mount.VFSOptions}
-	text, err := os.ReadFile(fmt.Sprintf("/sys/class/bdi/%d:%d/read_ahead_kb", mount.Major, mount.Minor))
-	if err == nil {
-		kibibytes, _ := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
-		f.ReadAhead = kibibytes << 10
+	// A partition has no queue of its own; its device is the folder above.
+	for _, file := range []string{"queue/read_ahead_kb", "../queue/read_ahead_kb"} {
+		text, err := os.ReadFile(fmt.Sprintf("/sys/dev/block/%d:%d/%s", mount.Major, mount.Minor, file))
+		if err == nil {
+			kibibytes, _ := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+			f.ReadAhead = kibibytes << 10
+			break
+		}
 	}
 	return f, nil
 }

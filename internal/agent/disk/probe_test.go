@@ -47,6 +47,9 @@ func TestProbe(t *testing.T) {
 		if s.Usage.Size < 400<<20 || s.Usage.Free < 300<<20 || s.Usage.Inodes == 0 || s.Latency <= 0 {
 			t.Errorf("the sample is %+v", s)
 		}
+		if f := s.Usage.FileSystem; f.Type != "xfs" || f.BlockSize != 4096 || f.ReadAhead < 4096 || !strings.Contains(f.Options, "rw") {
+			t.Errorf("the file system is %+v", f)
+		}
 	}
 	t.Run("another's cache is left alone", func(t *testing.T) {
 		stranger := again(p)

@@ -120,10 +120,10 @@ func (m *Metrics) Request(r nginxlog.Request) {
 	m.duration.WithLabelValues(r.Disk, from).Observe(r.Duration.Seconds())
 }
 
-// IsHit is true for the statuses with which an object came from the disk.
+// IsHit is true for the statuses with which an object came from the disk or from memory.
 func IsHit(cache string) bool {
 	switch cache {
-	case "HIT", "STALE", "UPDATING", "REVALIDATED":
+	case "HIT", "STALE", "UPDATING", "REVALIDATED", Memory:
 		return true
 	}
 	return false

@@ -30,7 +30,7 @@ func (r renderer) threadPools() conf.Block {
 	}
 	for _, d := range r.disks {
 		block = append(block, conf.D("thread_pool", conf.Literal(naming.Pool(d.Name)),
-			conf.Literal(fmt.Sprintf("threads=%d", tuning.Threads(d))),
+			conf.Literal(fmt.Sprintf("threads=%d", tuning.Threads(d, len(r.Spec.Disks), r.Facts.Workers))),
 			conf.Literal(fmt.Sprintf("max_queue=%d", ptr.Deref(d.ThreadPool.MaxQueue, 0)))))
 	}
 	return block

@@ -13,23 +13,25 @@ import (
 )
 
 const (
-	// memoryZone is the memory tier's cache, popularZone the list of objects that are asked for often.
-	memoryZone  = "memory"
-	popularZone = "popular"
+	// memoryZone is the memory tier's cache.
+	memoryZone = "memory"
 	// nowhere is an upstream without a server that is up: what is looked up in a cache and not found fails at once.
 	nowhere = "nowhere"
-	// disksUpstream is the server below, to which only the memory tier leads.
-	disksUpstream = "disks"
+	// promoter and disksUpstream are the private servers, to which only the memory tier leads.
+	promoterUpstream = "promoter"
+	disksUpstream    = "disks"
 
 	onDisk  = "@disk"
 	promote = "/.cachenode-promote"
 	store   = "@store"
 
 	tierVariable    = "$memory_tier"
-	promoteVariable = "$promote"
+	hotVariable     = "$is_hot"
+	storeVariable   = "$store_in_memory"
 	copyVariable    = "$copy_seconds"
 	schemeVariable  = "$client_scheme"
 	schemeHeader    = "X-CacheNode-Scheme"
+	schemeInRequest = "$http_x_cachenode_scheme"
 )
 
 func (r renderer) hasMemoryTier() bool { return len(r.disks) > 0 && tuning.HasMemoryTier(r.Spec) }
@@ -55,14 +57,20 @@ func (r renderer) scheme(from conf.Expression) conf.Block {
 	return conf.Block{conf.D("set", conf.Expression(schemeVariable), from)}
 }
 
+// keyedZone is the name of a zone that is counted in by key: the running nginx takes no other key for the same name.
+func (r renderer) keyedZone(name string) conf.Literal {
+	return conf.Literal(name + "_" + digest(string(r.key())))
+}
+
 // memoryTier is what the tier needs beside the locations of the public server.
 //
-// A request is looked up in memory; what is not there fails without an upstream, and goes to its disk as an error page,
-// so that a disk's hit takes the same way as without the tier. There, limit_req counts in a dry run how often the object is
-// asked for. Often enough, and a mirror request in the background asks for its size (HEAD), and the answer's
-// X-Accel-Redirect leads on to the location that stores it, if it is small enough. All it is ever given are HITs of the
-// disks: a server without an upstream of its own answers, so nothing of this reaches the origin. How long a copy is good is
-// X-Accel-Expires, as nginx does not read Age.
+// A request is looked up in memory; what is not there fails without an upstream, and goes to its disk as an error page, so
+// that a disk's hit takes the same way as without the tier. limit_req counts in a dry run how often each object is asked
+// for. Often enough, and not in memory, and a mirror request tells the promoter, which answers at once, so that no client
+// waits, and has a mirror request of its own: one at a time for an object, it asks for the object's size (HEAD), and the
+// answer's X-Accel-Redirect leads on to the location that stores it, if it is small enough. All it is ever given are HITs of
+// the disks: the server that answers has no upstream, so nothing of this reaches the origin. How long a copy is good is
+// X-Accel-Expires, as nginx does not read Age; while it is made anew, the old one is served.
 func (r renderer) memoryTier() conf.Block {
 	if !r.hasMemoryTier() {
 		return nil
@@ -70,43 +78,57 @@ func (r renderer) memoryTier() conf.Block {
 	t := r.Spec.MemoryTier
 	zone := conf.Size(tuning.TierKeys(t))
 	rate := 6 * ptr.Deref(t.MinUses, 1) // a minute, so that they are minUses in ten seconds
-	seconds := conf.Seconds(tuning.Duration(t.MaxExtraAge))
+	seconds := strings.TrimSuffix(string(conf.Seconds(tuning.Duration(t.MaxExtraAge))), "s")
 	lookedUp := conf.B("map", []conf.Argument{
 		conf.Expression("$request_method:$http_authorization$http_content_length$http_transfer_encoding"), conf.Expression(tierVariable),
 	}, conf.Row(conf.Literal("GET:"), conf.Literal("1")), conf.Row(conf.Literal("HEAD:"), conf.Literal("1")), conf.D("default", conf.Literal("")))
 	lookedUp.Comment = "What is looked up in the memory tier."
 	return conf.Block{
 		conf.D("proxy_cache_path", conf.Literal(naming.MemoryTierCache), conf.Literal("levels=1:2"), conf.Literal("keys_zone="+memoryZone+":")+zone,
-			"max_size="+conf.Offset(tuning.TierFiles(t)), "inactive="+conf.Seconds(tuning.Duration(t.Inactive)), conf.Literal("use_temp_path=off")),
-		conf.D("limit_req_zone", r.key(), "zone="+popularZone+":"+zone, conf.Literal("rate="+strconv.Itoa(int(rate))+"r/m")),
+			"max_size="+conf.Offset(tuning.TierFiles(t)), "min_free="+conf.Offset(tuning.TierFree(t)),
+			"inactive="+conf.Seconds(tuning.Duration(t.Inactive)), conf.Literal("use_temp_path=off")),
+		conf.D("limit_req_zone", r.key(), "zone="+r.keyedZone("popular")+":"+zone, conf.Literal("rate="+strconv.Itoa(int(rate))+"r/m")),
 		conf.D("limit_req_log_level", conf.Literal("info")),
+		conf.D("limit_conn_zone", r.key(), "zone="+r.keyedZone("promoting")+":1m"),
+		conf.D("limit_conn_log_level", conf.Literal("info")),
 		lookedUp,
-		conf.B("map", []conf.Argument{conf.Expression("$request_method:$upstream_cache_status:$status:$upstream_http_content_length"), conf.Expression(promoteVariable)},
+		conf.B("map", []conf.Argument{conf.Expression(tierVariable + ":$limit_req_status"), conf.Expression(hotVariable)},
+			conf.Row(conf.Literal("1:REJECTED_DRY_RUN"), conf.Literal("1")), conf.D("default", conf.Literal(""))),
+		conf.B("map", []conf.Argument{conf.Expression("$request_method:$upstream_cache_status:$status:$upstream_http_content_length"), conf.Expression(storeVariable)},
 			conf.D("default", conf.Literal("")),
 			conf.Row(conf.Expression("~^HEAD:HIT:200:"+atMost(tuning.TierObject(t))+"$"), conf.Literal(store))),
 		conf.B("map", []conf.Argument{conf.Expression("$upstream_cache_status:$status"), conf.Expression(copyVariable)},
 			conf.D("default", conf.Literal("0")),
-			conf.Row(conf.Literal("HIT:200"), seconds[:len(seconds)-1])),
+			conf.Row(conf.Literal("HIT:200"), conf.Literal(seconds)), conf.Row(conf.Literal("HIT:304"), conf.Literal(seconds))),
 		conf.B("upstream", conf.Literals(nowhere), conf.D("server", conf.Literal("127.0.0.1:9"), conf.Literal("down"))),
+		conf.B("upstream", conf.Literals(promoterUpstream), conf.D("server", conf.Literal(naming.PromoterAddress))),
 		conf.B("upstream", conf.Literals(disksUpstream), conf.D("server", conf.Literal(naming.DisksAddress)), conf.D("keepalive", conf.Literal("4"))),
+		r.promoterServer(),
 		r.disksServer(),
 	}
 }
 
-// lookup is the location that answers from memory.
+// lookup is the location that answers from memory, and notices what is asked for often.
 func (r renderer) lookup() conf.Directive {
+	count := []conf.Argument{"zone=" + r.keyedZone("popular"), conf.Literal("nodelay")}
+	if burst := ptr.Deref(r.Spec.MemoryTier.MinUses, 1) - 1; burst > 0 { // nginx takes no 0
+		count = append(count, conf.Literal("burst="+strconv.Itoa(int(burst))))
+	} else {
+		count = count[:1]
+	}
 	block := conf.Block{
 		conf.B("if", []conf.Argument{conf.Expression("(" + tierVariable), conf.Literal("!="), conf.Literal("1)")}, conf.D("return", conf.Literal("502"))),
-		conf.D("error_page", conf.Literal("502"), conf.Literal("="), conf.Literal(onDisk)),
+		conf.D("error_page", conf.Literal("500"), conf.Literal("502"), conf.Literal("504"), conf.Literal("="), conf.Literal(onDisk)),
 		conf.D("recursive_error_pages", conf.OnOff(true)),
+		conf.D("limit_req", count...),
+		conf.D("limit_req_dry_run", conf.OnOff(true)),
 		quiet(),
 		conf.D("proxy_pass", conf.Literal("http://"+nowhere)),
 		conf.D("proxy_cache", conf.Literal(memoryZone)),
 		conf.D("proxy_cache_key", r.key()),
-		conf.D("sendfile", conf.OnOff(true)),
-		conf.D("tcp_nopush", conf.OnOff(true)),
-		conf.D("open_file_cache", conf.Literal("max=4096"), conf.Literal("inactive=10s")),
-		conf.D("open_file_cache_valid", conf.Literal("10s")),
+		conf.D("proxy_cache_use_stale", conf.Literal("updating")),
+		conf.D("open_file_cache", conf.Literal("max=4096"), conf.Literal("inactive=2s")),
+		conf.D("open_file_cache_valid", conf.Literal("2s")),
 	}
 	block = append(block, r.logs(agentapi.TagMemory)...)
 	return conf.B("location", conf.Literals("/"), append(block, r.headers(conf.Expression("$upstream_cache_status"), conf.Literal("memory"))...)...)
@@ -114,62 +136,81 @@ func (r renderer) lookup() conf.Directive {
 
 // quiet keeps a location from logging that there is no upstream.
 func quiet() conf.Directive {
-	return conf.D("error_log", conf.Literal("/dev/null"), conf.Literal("emerg"))
+	return conf.D("error_log", conf.Literal("/dev/null"), conf.Literal("crit"))
 }
 
-// counts makes the location of a disk one that notices what is asked for often.
-func (r renderer) counts() conf.Block {
-	return conf.Block{
-		conf.D("limit_req", conf.Literal("zone="+popularZone), conf.Literal("burst="+strconv.Itoa(int(ptr.Deref(r.Spec.MemoryTier.MinUses, 1)-1))), conf.Literal("nodelay")),
-		conf.D("limit_req_dry_run", conf.OnOff(true)),
-		conf.D("mirror", conf.Literal(promote)),
-		conf.D("mirror_request_body", conf.OnOff(false)),
-	}
+// mirrored has a request of a location told to another, in the background.
+func mirrored() conf.Block {
+	return conf.Block{conf.D("mirror", conf.Literal(promote)), conf.D("mirror_request_body", conf.OnOff(false))}
 }
 
-// promotion is the locations that take an object into memory.
-func (r renderer) promotion() conf.Block {
-	fetch := func() conf.Block {
-		block := conf.Block{
-			conf.D("proxy_pass", conf.Expression("http://"+disksUpstream+"$request_uri")),
-			conf.D("proxy_set_header", conf.Literal("Host"), conf.Expression("$host")),
-			conf.D("proxy_set_header", conf.Literal("Connection"), conf.Literal("")),
-		}
-		for _, header := range []string{"Range", "If-Range", "If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since"} {
-			block = append(block, conf.D("proxy_set_header", conf.Literal(header), conf.Literal("")))
-		}
-		if r.tellsScheme() {
-			block = append(block, conf.D("proxy_set_header", conf.Literal(schemeHeader), conf.Expression(schemeVariable)))
-		}
-		return append(block, quiet())
+// toPromoter is the location that tells the promoter of an object that is asked for often and is not in memory.
+func (r renderer) toPromoter() conf.Directive {
+	block := conf.Block{
+		conf.D("internal"),
+		conf.B("if", []conf.Argument{conf.Expression("(" + hotVariable), conf.Literal("!="), conf.Literal("1)")}, conf.D("return", conf.Literal("204"))),
+		conf.D("proxy_method", conf.Literal("HEAD")),
 	}
-	return conf.Block{
+	return conf.B("location", conf.Literals("=", promote), append(block, r.ask(promoterUpstream)...)...)
+}
+
+// ask asks a private server for the object of the request, whole and whatever the client has of it.
+func (r renderer) ask(upstream string) conf.Block {
+	block := append(conf.Block{
+		conf.D("proxy_pass", conf.Expression("http://"+upstream+"$request_uri")),
+		conf.D("proxy_pass_request_body", conf.OnOff(false)),
+	}, r.askHeaders()...)
+	for _, header := range []string{"Content-Length", "Range", "If-Range", "If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since"} {
+		block = append(block, conf.D("proxy_set_header", conf.Literal(header), conf.Literal("")))
+	}
+	return block
+}
+
+func (r renderer) askHeaders() conf.Block {
+	block := conf.Block{
+		conf.D("proxy_set_header", conf.Literal("Host"), conf.Expression("$host")),
+		conf.D("proxy_set_header", conf.Literal("Connection"), conf.Literal("")),
+	}
+	if r.tellsScheme() {
+		block = append(block, conf.D("proxy_set_header", conf.Literal(schemeHeader), conf.Expression(schemeVariable)))
+	}
+	return block
+}
+
+// promoterServer takes objects into memory.
+func (r renderer) promoterServer() conf.Directive {
+	block := append(conf.Block{
+		conf.D("listen", conf.Literal(naming.PromoterAddress)),
+		conf.D("proxy_http_version", conf.Literal("1.1")),
+		quiet(),
+	}, r.scheme(schemeInRequest)...)
+	return conf.B("server", nil, append(block,
+		conf.B("location", conf.Literals("/"), append(mirrored(), conf.D("proxy_pass", conf.Literal("http://"+nowhere)))...),
 		conf.B("location", conf.Literals("=", promote), append(conf.Block{
 			conf.D("internal"),
-			conf.B("if", []conf.Argument{conf.Expression("($limit_req_status"), conf.Literal("!="), conf.Literal("REJECTED_DRY_RUN)")}, conf.D("return", conf.Literal("204"))),
+			conf.D("limit_conn", r.keyedZone("promoting"), conf.Literal("1")),
 			conf.D("proxy_method", conf.Literal("HEAD")),
+		}, r.ask(disksUpstream)...)...),
+		conf.B("location", conf.Literals(store), append(r.askHeaders(),
+			conf.D("proxy_pass", conf.Expression("http://"+disksUpstream+"$request_uri")),
+			conf.D("proxy_method", conf.Literal("GET")),
 			conf.D("proxy_pass_request_body", conf.OnOff(false)),
-		}, fetch()...)...),
-		conf.B("location", conf.Literals(store), append(fetch(),
-			conf.D("proxy_pass_request_body", conf.OnOff(false)),
-			conf.D("proxy_ignore_headers", conf.Literal("Cache-Control"), conf.Literal("Expires")),
+			conf.D("proxy_ignore_headers", conf.Literal("Cache-Control"), conf.Literal("Expires"), conf.Literal("X-Accel-Limit-Rate")),
 			conf.D("proxy_cache", conf.Literal(memoryZone)),
 			conf.D("proxy_cache_key", r.key()),
-			conf.D("proxy_cache_revalidate", conf.OnOff(true)),
-			conf.D("proxy_cache_lock", conf.OnOff(true)))...),
-	}
+			conf.D("proxy_cache_revalidate", conf.OnOff(true)))...))...)
 }
 
 // disksServer gives the memory tier what is fresh on the disks, and nothing else.
 func (r renderer) disksServer() conf.Directive {
-	block := append(conf.Block{conf.D("listen", conf.Literal(naming.DisksAddress))}, r.scheme("$http_"+conf.Expression(strings.ToLower(strings.ReplaceAll(schemeHeader, "-", "_"))))...)
+	block := append(conf.Block{conf.D("listen", conf.Literal(naming.DisksAddress)), quiet()}, r.scheme(schemeInRequest)...)
 	location := conf.Block{
 		conf.D("proxy_pass", conf.Literal("http://"+nowhere)),
 		conf.D("proxy_cache", conf.Expression(naming.Zone(diskVariable))),
 		conf.D("proxy_cache_key", r.key()),
-		conf.D("add_header", conf.Literal("X-Accel-Redirect"), conf.Expression(promoteVariable)),
+		conf.D("proxy_cache_min_uses", conf.Int(ptr.Deref(r.Spec.Cache.MinUses, 1))),
+		conf.D("add_header", conf.Literal("X-Accel-Redirect"), conf.Expression(storeVariable)),
 		conf.D("add_header", conf.Literal("X-Accel-Expires"), conf.Expression(copyVariable)),
-		quiet(),
 	}
 	return conf.B("server", nil, append(block, conf.B("location", conf.Literals("/"), append(location, r.diskIO(diskVariable)...)...))...)
 }

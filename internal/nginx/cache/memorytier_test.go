@@ -5,12 +5,14 @@ import (
 	"io"
 	"math/rand/v2"
 	"net/http"
+	"os"
 	"regexp"
 	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
@@ -194,6 +196,35 @@ func TestMemoryTier(t *testing.T) {
 			t.Errorf("asked for gzip, got %q", body[:60])
 		}
 	})
+	t.Run("requests with bodies are not taken for hits, and hold up nobody", func(t *testing.T) {
+		begun := time.Now()
+		for range 10 {
+			request, err := http.NewRequest(http.MethodPost, base+"/hot", strings.NewReader(strings.Repeat("x", 5000)))
+			if err != nil {
+				t.Fatal(err)
+			}
+			response, err := client.Do(request)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := io.Copy(io.Discard, response.Body); err != nil {
+				t.Fatal(err)
+			}
+			_ = response.Body.Close()
+		}
+		if took := time.Since(begun); took > 5*time.Second {
+			t.Errorf("ten requests took %s", took)
+		}
+	})
+	t.Run("what a client has already does not matter", func(t *testing.T) {
+		places := often(t, "/conditional", "If-None-Match: \"other\"", "Range: bytes=0-10")
+		if last(places) != "HIT memory" {
+			t.Errorf("it came from %q", places)
+		}
+		if r, body := ask(t, client, http.MethodGet, base+"/conditional"); place(r) != "HIT memory" || r.StatusCode != http.StatusOK || len(body) < 1000 {
+			t.Errorf("%s: %d, %d bytes", place(r), r.StatusCode, len(body))
+		}
+	})
 	t.Run("what is asked for only now and then stays out of it", func(t *testing.T) {
 		for i := range 300 {
 			if r, _ := ask(t, client, http.MethodGet, fmt.Sprintf("%s/rare/%d", base, i%150)); strings.Contains(place(r), "memory") {
@@ -203,5 +234,53 @@ func TestMemoryTier(t *testing.T) {
 	})
 	if r, _ := ask(t, client, http.MethodGet, base+"/.cachenode-promote"); r.StatusCode != http.StatusNotFound {
 		t.Errorf("the internal location answers with %d", r.StatusCode)
+	}
+}
+
+// TestMemoryTierOnOneDisk: the least that can be rendered: one disk, and minUses of which nginx takes no burst. When the disk
+// is gone, what is in memory is still served, and the rest comes from the origin.
+func TestMemoryTierOnOneDisk(t *testing.T) {
+	n := nginxtest.New(t)
+	in := decode(t, []byte(strings.Replace(threeDisks, ", {name: disk2, size: 1Gi}, {name: disk3, size: 1Gi}", "", 1)+"  memoryTier: {enabled: true, size: 64Mi, minUses: 1}\n"))
+	config, err := cache.Render(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Configure(config.Text, "disk1")
+	n.Mkdir(naming.MemoryTierDir)
+	var count atomic.Int64
+	n.Serve("127.0.0.1:9000", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		count.Add(1)
+		_, _ = io.WriteString(w, strings.Repeat("x", 500))
+	}))
+	n.Start()
+	client := n.Client()
+	var places []string
+	for range 6 {
+		r, _ := ask(t, client, http.MethodGet, "http://127.0.0.1:8080/hot")
+		places = append(places, place(r))
+		time.Sleep(20 * time.Millisecond)
+	}
+	if places[0] != "MISS disk" || places[5] != "HIT memory" || count.Load() != 1 {
+		t.Errorf("it came from %q; the origin was asked %d times", places, count.Load())
+	}
+	if err := os.RemoveAll(n.Root + naming.CacheDir("disk1")); err != nil {
+		t.Fatal(err)
+	}
+	if r, _ := ask(t, client, http.MethodGet, "http://127.0.0.1:8080/hot"); place(r) != "HIT memory" {
+		t.Errorf("without its disk it came from %s", place(r))
+	}
+	if r, body := ask(t, client, http.MethodGet, "http://127.0.0.1:8080/cold"); r.StatusCode != http.StatusOK || place(r) != "UNCACHED disk" || len(body) != 500 {
+		t.Errorf("another: %d from %s, %d bytes", r.StatusCode, place(r), len(body))
+	}
+	// Another key is another zone: the running nginx must take it.
+	in.Spec.Cache.Key = []v1alpha1.KeyPart{v1alpha1.KeyHost, v1alpha1.KeyRequestURI}
+	other, err := cache.Render(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	zone := regexp.MustCompile(`limit_req_zone .* zone=(\w+):`)
+	if a, b := zone.FindStringSubmatch(config.Text), zone.FindStringSubmatch(other.Text); len(a) < 2 || len(b) < 2 || a[1] == b[1] {
+		t.Errorf("the zones are %v and %v", a, b)
 	}
 }

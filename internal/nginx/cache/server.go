@@ -98,8 +98,8 @@ func (r renderer) server(listen conf.Block) conf.Directive {
 	}
 	var popular conf.Block
 	if r.hasMemoryTier() {
-		block = slices.Concat(block, r.scheme("$scheme"), conf.Block{r.lookup()}, r.promotion())
-		root, popular = conf.Literals(onDisk), r.counts()
+		block = slices.Concat(block, r.scheme("$scheme"), conf.Block{r.lookup(), r.toPromoter()})
+		root, popular = conf.Literals(onDisk), mirrored()
 	}
 	if len(r.disks) == 1 {
 		only := r.cached(root, diskVariable, agentapi.TagCached, uncached)
@@ -201,16 +201,15 @@ func (r renderer) cachePolicy(disk conf.Expression) conf.Block {
 // diskIO hands reads, sendfile and writes of cache files to the disk's thread pool, or leaves them to the worker.
 func (r renderer) diskIO(disk conf.Expression) conf.Block {
 	io := r.Spec.IO
-	block := conf.Block{conf.D("sendfile", conf.OnOff(true))}
+	var block conf.Block
 	if r.usesThreads() {
 		block = conf.Block{
 			conf.D("aio", conf.Expression("threads="+naming.Pool(string(disk)))),
 			conf.D("aio_write", conf.OnOff(ptr.Deref(io.AsyncWrite, true))),
-			conf.D("sendfile", conf.OnOff(true)),
 		}
 	}
-	if io.ReadAhead != nil && !io.ReadAhead.IsZero() {
-		block = append(block, conf.D("read_ahead", conf.Size(io.ReadAhead.Value())))
+	if ahead := tuning.ReadAhead(io); ahead > 0 {
+		block = append(block, conf.D("read_ahead", conf.Size(ahead)))
 	}
 	if io.SendfileMaxChunk != nil {
 		block = append(block, conf.D("sendfile_max_chunk", conf.Size(io.SendfileMaxChunk.Value())))

@@ -8,9 +8,11 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 )
 
 // Port is where the server that is measured listens; OriginPort where its origin does.
@@ -43,10 +45,23 @@ func New(dir string) (*Lab, error) {
 	if err := os.Chmod(work, 0o755); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
+	l.closeOnSignal()
 	if err := l.namespace(l.clients()); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
 	return l, nil
+}
+
+// closeOnSignal leaves nothing behind when a person ends the program.
+func (l *Lab) closeOnSignal() {
+	signals := make(chan os.Signal, 1)
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	l.cleanup(func() error { signal.Stop(signals); return nil })
+	go func() {
+		<-signals
+		_ = l.Close()
+		os.Exit(130)
+	}()
 }
 
 // Close undoes all that the lab made.

@@ -1,0 +1,67 @@
+package tuning
+
+import (
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+)
+
+func tiered(limit string, change func(*v1alpha1.CacheNodeSpec)) v1alpha1.CacheNodeSpec {
+	spec := v1alpha1.CacheNodeSpec{Disks: []v1alpha1.Disk{sized(1<<30, func(d *v1alpha1.Disk) { d.Media = v1alpha1.SSD })}}
+	spec.MemoryTier.MaxObjectSize = new(resource.MustParse("1Mi"))
+	if limit != "" {
+		spec.Pod.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse(limit)}
+	}
+	if change != nil {
+		change(&spec)
+	}
+	return spec
+}
+
+func TestResolve(t *testing.T) {
+	on := func(s *v1alpha1.CacheNodeSpec) { s.MemoryTier.Enabled = new(true) }
+	tests := map[string]struct {
+		limit  string
+		change func(*v1alpha1.CacheNodeSpec)
+		before bool // there was a tier, or the CacheNode is new
+		size   string
+		mode   v1alpha1.IOMode
+		says   string
+	}{
+		"a new one has a quarter of the limit": {"1Gi", nil, true, "256Mi", v1alpha1.IOThreads, "memoryTier is on: 256Mi in memory, for objects of up to 1Mi"},
+		"one of before tiers has none":         {"1Gi", nil, false, "", v1alpha1.IODirect, "io.mode is Direct: the caches, 768Mi together, fit into the 1000Mi of memory"},
+		"no limit":                             {"", nil, true, "128Mi", v1alpha1.IOThreads, "without a memory limit it is not known"},
+		"asked for":                            {"1Gi", on, false, "256Mi", v1alpha1.IOThreads, "do not fit into the 744Mi"},
+		"asked for, but there is no room":      {"40Mi", on, false, "", v1alpha1.IOThreads, "memoryTier is off: the memory limit leaves too little"},
+		"switched off":                         {"1Gi", func(s *v1alpha1.CacheNodeSpec) { s.MemoryTier.Enabled = new(false) }, true, "", v1alpha1.IODirect, "memoryTier is off"},
+		"a key with the method":                {"1Gi", func(s *v1alpha1.CacheNodeSpec) { s.Cache.Key = []v1alpha1.KeyPart{v1alpha1.KeyURI, v1alpha1.KeyMethod} }, true, "", v1alpha1.IODirect, "cache.key has Method"},
+		"a size of its own":                    {"1Gi", func(s *v1alpha1.CacheNodeSpec) { s.MemoryTier.Size = new(resource.MustParse("64Mi")) }, true, "64Mi", v1alpha1.IODirect, "64Mi in memory"},
+		"a hard disk":                          {"1Gi", func(s *v1alpha1.CacheNodeSpec) { s.Disks[0].Media = v1alpha1.HDD }, false, "", v1alpha1.IOThreads, "a hard disk that is slow or hangs"},
+		"no more than half of the request": {"1Gi", func(s *v1alpha1.CacheNodeSpec) {
+			s.Pod.Resources.Requests = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")}
+		}, true, "128Mi", v1alpha1.IODirect, "memoryTier is on: 128Mi"},
+		"threads, whatever the memory":              {"8Gi", func(s *v1alpha1.CacheNodeSpec) { s.IO.Mode = v1alpha1.IOThreads }, true, "2Gi", v1alpha1.IOThreads, "spec.io.mode says so"},
+		"an eighth of a small tier for each object": {"256Mi", nil, true, "64Mi", v1alpha1.IOThreads, "objects of up to 1Mi"},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			spec := tiered(tt.limit, tt.change)
+			says := strings.Join(Resolve(&spec, tt.before), "\n")
+			size := ""
+			if HasMemoryTier(spec) {
+				size = spec.MemoryTier.Size.String()
+			}
+			if size != tt.size || spec.IO.Mode != tt.mode || !strings.Contains(says, tt.says) {
+				t.Errorf("the tier has %q, the mode is %s, and it says\n%s\nwant %q, %s and %q", size, spec.IO.Mode, says, tt.size, tt.mode, tt.says)
+			}
+			again := strings.Join(Resolve(&spec, !tt.before), "\n")
+			if spec.MemoryTier.Size != nil && HasMemoryTier(spec) != (tt.size != "") {
+				t.Errorf("resolved once more it is something else: %s", again)
+			}
+		})
+	}
+}
