@@ -88,6 +88,20 @@ bench: ## Benchmarks of the pure packages, and of nginx (test/bench).
 	@test/bench/disk-check
 	@test/bench/agent
 
+.PHONY: bench-article
+bench-article: ## The article's experiment: 4 MB objects, random and constant load, against nginx without pools. Half an hour.
+	go run ./test/bench/caches -seconds 20 -servers nginx,article,cachenode article
+
+.PHONY: bench-peers
+bench-peers: ## nginx by hand, the article's configuration, the operator's, Varnish and Traffic Server on the same disks. Hours.
+	go run ./test/bench/caches peers
+	go run ./test/bench/caches fast
+	go run ./test/bench/caches zipf
+
+.PHONY: bench-disks
+bench-disks: ## What a hit costs a disk that is prepared in one way or another. Ten minutes.
+	go run ./test/bench/disks
+
 ##@ Cluster for tests and demo (CLUSTER=native|kind, found out by itself when unset)
 .PHONY: cluster-up
 cluster-up: ## Start a three-node Kubernetes with three real disks a node.

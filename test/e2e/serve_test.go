@@ -175,6 +175,15 @@ func servesFromMemory(t *testing.T, s *suite) {
 	if got := places[len(places)-1]; got != "HIT memory" || s.originCount(t) != before {
 		t.Errorf("it came from %q; the origin was asked for %s objects before and %s after", places, before, s.originCount(t))
 	}
+	status := s.node(t).Status
+	if said := strings.Join(status.Tuning, "\n"); !strings.Contains(said, "memoryTier is on") || !strings.Contains(said, "io.mode is Threads") {
+		t.Errorf("status.tuning is %q", said)
+	}
+	for _, d := range status.Disks {
+		if !strings.HasPrefix(d.FileSystem, "xfs, blocks of 4Ki, read-ahead ") || !strings.Contains(d.Advice, "a cold hit of 64Ki costs about") {
+			t.Errorf("%s is said to be %q, and the advice is %q", d.Name, d.FileSystem, d.Advice)
+		}
+	}
 	files := kubectl(t, "", "exec", p.name, "-c", naming.Container, "--", "find", naming.MemoryTierCache, "-type", "f")
 	if n := len(strings.Fields(files)); n != 1 {
 		t.Errorf("%d files in memory, want 1", n)

@@ -23,11 +23,11 @@ const (
 
 	onDisk  = "@disk"
 	promote = "/.cachenode-promote"
-	store   = "@store"
+	discard = "@discard"
 
 	tierVariable    = "$memory_tier"
 	hotVariable     = "$is_hot"
-	storeVariable   = "$store_in_memory"
+	discardVariable = "$discard"
 	copyVariable    = "$copy_seconds"
 	schemeVariable  = "$client_scheme"
 	schemeHeader    = "X-CacheNode-Scheme"
@@ -67,10 +67,10 @@ func (r renderer) keyedZone(name string) conf.Literal {
 // A request is looked up in memory; what is not there fails without an upstream, and goes to its disk as an error page, so
 // that a disk's hit takes the same way as without the tier. limit_req counts in a dry run how often each object is asked
 // for. Often enough, and not in memory, and a mirror request tells the promoter, which answers at once, so that no client
-// waits, and has a mirror request of its own: one at a time for an object, it asks for the object's size (HEAD), and the
-// answer's X-Accel-Redirect leads on to the location that stores it, if it is small enough. All it is ever given are HITs of
-// the disks: the server that answers has no upstream, so nothing of this reaches the origin. How long a copy is good is
-// X-Accel-Expires, as nginx does not read Age; while it is made anew, the old one is served.
+// waits, and has a mirror request of its own, which fetches and stores the object, one at a time for each. All it is ever
+// given are HITs of the disks: the server that answers has no upstream, so nothing of this reaches the origin. What is too
+// large comes with an X-Accel-Redirect, at which nginx reads no further. How long a copy is good is X-Accel-Expires, as
+// nginx does not read Age; while it is made anew, the old one is served.
 func (r renderer) memoryTier() conf.Block {
 	if !r.hasMemoryTier() {
 		return nil
@@ -94,9 +94,9 @@ func (r renderer) memoryTier() conf.Block {
 		lookedUp,
 		conf.B("map", []conf.Argument{conf.Expression(tierVariable + ":$limit_req_status"), conf.Expression(hotVariable)},
 			conf.Row(conf.Literal("1:REJECTED_DRY_RUN"), conf.Literal("1")), conf.D("default", conf.Literal(""))),
-		conf.B("map", []conf.Argument{conf.Expression("$request_method:$upstream_cache_status:$status:$upstream_http_content_length"), conf.Expression(storeVariable)},
-			conf.D("default", conf.Literal("")),
-			conf.Row(conf.Expression("~^HEAD:HIT:200:"+atMost(tuning.TierObject(t))+"$"), conf.Literal(store))),
+		conf.B("map", []conf.Argument{conf.Expression("$upstream_cache_status:$status:$upstream_http_content_length"), conf.Expression(discardVariable)},
+			conf.D("default", conf.Literal(discard)),
+			conf.Row(conf.Expression("~^HIT:(304:|200:"+atMost(tuning.TierObject(t))+"$)"), conf.Literal(""))),
 		conf.B("map", []conf.Argument{conf.Expression("$upstream_cache_status:$status"), conf.Expression(copyVariable)},
 			conf.D("default", conf.Literal("0")),
 			conf.Row(conf.Literal("HIT:200"), conf.Literal(seconds)), conf.Row(conf.Literal("HIT:304"), conf.Literal(seconds))),
@@ -149,23 +149,15 @@ func (r renderer) toPromoter() conf.Directive {
 	block := conf.Block{
 		conf.D("internal"),
 		conf.B("if", []conf.Argument{conf.Expression("(" + hotVariable), conf.Literal("!="), conf.Literal("1)")}, conf.D("return", conf.Literal("204"))),
-		conf.D("proxy_method", conf.Literal("HEAD")),
-	}
-	return conf.B("location", conf.Literals("=", promote), append(block, r.ask(promoterUpstream)...)...)
-}
-
-// ask asks a private server for the object of the request, whole and whatever the client has of it.
-func (r renderer) ask(upstream string) conf.Block {
-	block := append(conf.Block{
-		conf.D("proxy_pass", conf.Expression("http://"+upstream+"$request_uri")),
+		conf.D("proxy_pass", conf.Expression("http://"+promoterUpstream+"$request_uri")),
+		conf.D("proxy_method", conf.Literal("HEAD")), // which has no answer to read
 		conf.D("proxy_pass_request_body", conf.OnOff(false)),
-	}, r.askHeaders()...)
-	for _, header := range []string{"Content-Length", "Range", "If-Range", "If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since"} {
-		block = append(block, conf.D("proxy_set_header", conf.Literal(header), conf.Literal("")))
+		conf.D("proxy_set_header", conf.Literal("Content-Length"), conf.Literal("")),
 	}
-	return block
+	return conf.B("location", conf.Literals("=", promote), append(block, r.askHeaders()...)...)
 }
 
+// askHeaders are for requests to a private server. A location that caches leaves out what the client has of the object.
 func (r renderer) askHeaders() conf.Block {
 	block := conf.Block{
 		conf.D("proxy_set_header", conf.Literal("Host"), conf.Expression("$host")),
@@ -189,16 +181,15 @@ func (r renderer) promoterServer() conf.Directive {
 		conf.B("location", conf.Literals("=", promote), append(conf.Block{
 			conf.D("internal"),
 			conf.D("limit_conn", r.keyedZone("promoting"), conf.Literal("1")),
-			conf.D("proxy_method", conf.Literal("HEAD")),
-		}, r.ask(disksUpstream)...)...),
-		conf.B("location", conf.Literals(store), append(r.askHeaders(),
 			conf.D("proxy_pass", conf.Expression("http://"+disksUpstream+"$request_uri")),
 			conf.D("proxy_method", conf.Literal("GET")),
 			conf.D("proxy_pass_request_body", conf.OnOff(false)),
 			conf.D("proxy_ignore_headers", conf.Literal("Cache-Control"), conf.Literal("Expires"), conf.Literal("X-Accel-Limit-Rate")),
 			conf.D("proxy_cache", conf.Literal(memoryZone)),
 			conf.D("proxy_cache_key", r.key()),
-			conf.D("proxy_cache_revalidate", conf.OnOff(true)))...))...)
+			conf.D("proxy_cache_revalidate", conf.OnOff(true)),
+		}, r.askHeaders()...)...),
+		conf.B("location", conf.Literals(discard), conf.D("return", conf.Literal("204"))))...)
 }
 
 // disksServer gives the memory tier what is fresh on the disks, and nothing else.
@@ -209,7 +200,7 @@ func (r renderer) disksServer() conf.Directive {
 		conf.D("proxy_cache", conf.Expression(naming.Zone(diskVariable))),
 		conf.D("proxy_cache_key", r.key()),
 		conf.D("proxy_cache_min_uses", conf.Int(ptr.Deref(r.Spec.Cache.MinUses, 1))),
-		conf.D("add_header", conf.Literal("X-Accel-Redirect"), conf.Expression(storeVariable)),
+		conf.D("add_header", conf.Literal("X-Accel-Redirect"), conf.Expression(discardVariable)),
 		conf.D("add_header", conf.Literal("X-Accel-Expires"), conf.Expression(copyVariable)),
 	}
 	return conf.B("server", nil, append(block, conf.B("location", conf.Literals("/"), append(location, r.diskIO(diskVariable)...)...))...)
