@@ -40,7 +40,8 @@ func fillsAll(t *testing.T, s *suite) {
 		d := tuning.Measured(v1alpha1.Disk{Size: resource.MustParse("1Gi"), Media: v1alpha1.HDD}, int64(size)<<20)
 		limit := int(tuning.MaxSize(d) >> 20)
 		t.Logf("%s: %d of %d MiB in the cache, limit %d, %d free", disk, used, size, limit, free)
-		// At least a good part: nginx evicts until minFree is free, and what is being written takes room as well.
+		// At least a good part: a file that is being served frees nothing until it is closed, so nginx deletes more until
+		// minFree is free.
 		if used > size-int(tuning.EjectBelow(d)>>20) || used < limit*3/10 {
 			t.Errorf("%s: %d MiB are in the cache, want a good part of the limit, %d", disk, used, limit)
 		}
