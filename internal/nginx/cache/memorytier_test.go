@@ -284,3 +284,51 @@ func TestMemoryTierOnOneDisk(t *testing.T) {
 		t.Errorf("the zones are %v and %v", a, b)
 	}
 }
+
+// TestMemoryTierAndFailingDisk: with a tier in front, a disk that fails is still stood in for by another, and what is in
+// memory needs neither.
+func TestMemoryTierAndFailingDisk(t *testing.T) {
+	n := nginxtest.New(t)
+	config, err := cache.Render(decode(t, []byte(threeDisks+"  memoryTier: {enabled: true, size: 64Mi, minUses: 2}\n")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Configure(config.Text, "disk1", "disk2", "disk3")
+	n.Mkdir(naming.MemoryTierDir)
+	var count atomic.Int64
+	n.Serve("127.0.0.1:9000", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		count.Add(1)
+		_, _ = io.WriteString(w, strings.Repeat("x", 500))
+	}))
+	n.Start()
+	client := n.Client()
+	tree := config.Plan.Tree()
+	var paths []string // of one disk
+	for i := 0; len(paths) < 3; i++ {
+		if path := fmt.Sprintf("/object/%d", i); tree.Disk([]byte("http://www.example.com"+path)) == "disk2" {
+			paths = append(paths, path)
+		}
+	}
+	for range 8 {
+		_, _ = ask(t, client, http.MethodGet, "http://127.0.0.1:8080"+paths[0])
+		time.Sleep(20 * time.Millisecond)
+	}
+	if err := os.RemoveAll(n.Root + naming.CacheDir("disk2")); err != nil {
+		t.Fatal(err)
+	}
+	if r, _ := ask(t, client, http.MethodGet, "http://127.0.0.1:8080"+paths[0]); place(r) != "HIT memory" {
+		t.Errorf("the hot object came from %s", place(r))
+	}
+	for i, want := range []string{"MISS disk3", "HIT disk3"} {
+		r, body := ask(t, client, http.MethodGet, "http://127.0.0.1:8080"+paths[1])
+		if got := r.Header.Get("X-Cache") + " " + r.Header.Get("X-Cache-Disk"); got != want || r.StatusCode != http.StatusOK || len(body) != 500 {
+			t.Errorf("request %d: %d from %s, %d bytes; want %s", i, r.StatusCode, got, len(body), want)
+		}
+	}
+	if r, _ := ask(t, client, http.MethodGet, "http://127.0.0.1:8080"+paths[2], "Authorization: Bearer x"); r.StatusCode != http.StatusOK || r.Header.Get("X-Cache") != "BYPASS" {
+		t.Errorf("with credentials: %d, %s", r.StatusCode, r.Header.Get("X-Cache"))
+	}
+	if got := count.Load(); got != 3 {
+		t.Errorf("the origin was asked %d times, want 3", got)
+	}
+}
