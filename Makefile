@@ -50,10 +50,11 @@ fmt: ## Format the Go code.
 test: ## Everything: verify, lint, unit, envtest, chart and end to end on a real cluster.
 	@hack/setup
 	$(MAKE) verify
-	$(MAKE) --jobs=2 --output-sync=target test-code test-e2e
+	$(MAKE) test-code
+	$(MAKE) test-e2e
 
 .PHONY: test-code
-test-code: ## What needs no cluster; "make test" runs it beside the first end-to-end tests, which mostly wait.
+test-code: ## What needs no cluster.
 	$(MAKE) lint test-chart test-unit
 
 .PHONY: verify
