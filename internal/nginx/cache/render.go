@@ -141,9 +141,9 @@ func (r renderer) http() conf.Block {
 	block := conf.Block{
 		conf.D("access_log", conf.OnOff(false)),
 		conf.D("server_tokens", conf.OnOff(false)),
-		// For all locations: a subrequest in one that has not would switch them off for the client's connection.
+		// For all locations: a subrequest in one that has not would switch it off for the client's connection. tcp_nopush
+		// would hold the ends of responses back, see docs/adr/0018.
 		conf.D("sendfile", conf.OnOff(true)),
-		conf.D("tcp_nopush", conf.OnOff(true)),
 		// A reload or a stop closes idle connections; without this time a client that sends just then loses its request.
 		conf.D("keepalive_min_timeout", conf.Literal("5s")),
 		// Room for 64 names of 253 characters: with less, nginx refuses to start.
