@@ -39,28 +39,10 @@ func TestAtMost(t *testing.T) {
 	}
 }
 
-// ask is get with a method and headers, such as "Range: bytes=1-2".
+// ask sends a request for the host that threeDisks serves.
 func ask(t *testing.T, client *http.Client, method, url string, headers ...string) (r *http.Response, body string) {
 	t.Helper()
-	request, err := http.NewRequest(method, url, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	request.Host = "www.example.com"
-	for _, h := range headers {
-		name, value, _ := strings.Cut(h, ": ")
-		request.Header.Set(name, value)
-	}
-	response, err := client.Do(request)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = response.Body.Close() }()
-	content, err := io.ReadAll(response.Body)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return response, string(content)
+	return send(t, client, method, "www.example.com", url, headers...)
 }
 
 func place(r *http.Response) string {

@@ -32,11 +32,21 @@ spec:
 // get fetches a path with a Host header.
 func get(t *testing.T, client *http.Client, host, path string) (response *http.Response, body string) {
 	t.Helper()
-	request, err := http.NewRequest(http.MethodGet, "http://127.0.0.1:8080"+path, nil)
+	return send(t, client, http.MethodGet, host, "http://127.0.0.1:8080"+path)
+}
+
+// send is get with a method and headers, such as "Range: bytes=1-2".
+func send(t *testing.T, client *http.Client, method, host, url string, headers ...string) (response *http.Response, body string) {
+	t.Helper()
+	request, err := http.NewRequest(method, url, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	request.Host = host
+	for _, h := range headers {
+		name, value, _ := strings.Cut(h, ": ")
+		request.Header.Set(name, value)
+	}
 	response, err = client.Do(request)
 	if err != nil {
 		t.Fatal(err)
