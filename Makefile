@@ -84,24 +84,37 @@ fuzz: ## Fuzz what quotes and parses, a minute each.
 
 .PHONY: bench
 bench: ## Benchmarks of the pure packages, and of nginx (test/bench).
-	go test -run '^$$' -bench . -benchmem ./internal/... ./controllers/...
-	@test/bench/split-clients
+	KUBEBUILDER_ASSETS=$$(hack/envtest-assets) go test -run '^$$' -bench . -benchmem ./internal/... ./controllers/...
 	@test/bench/disk-check
 	@test/bench/agent
 
 .PHONY: bench-article
 bench-article: ## The article's experiment: 4 MB objects, random and constant load, against nginx without pools. Half an hour.
-	go run ./test/bench/caches -seconds 20 -servers nginx,article,cachenode article
+	go run ./test/bench/caches -seconds 20 -servers nginx,article,cachenode -out docs/benchmarks article
 
 .PHONY: bench-peers
 bench-peers: ## nginx by hand, the article's configuration, the operator's, Varnish and Traffic Server on the same disks. Hours.
-	go run ./test/bench/caches peers
-	go run ./test/bench/caches fast
-	go run ./test/bench/caches zipf
+	go run ./test/bench/caches -out docs/benchmarks peers
+	go run ./test/bench/caches -out docs/benchmarks fast
+	go run ./test/bench/caches -out docs/benchmarks zipf
 
 .PHONY: bench-disks
 bench-disks: ## What a hit costs a disk that is prepared in one way or another. Ten minutes.
 	go run ./test/bench/disks
+
+.PHONY: bench-shard
+bench-shard: ## Keys that move and how even the shares are, against percentages by hand and modulo; cost of the ranges. Two minutes.
+	go run ./test/bench/shard -out docs/benchmarks
+
+.PHONY: bench-reuseport
+bench-reuseport: ## A socket for each worker against one for all, with accept_mutex on and off. Two minutes.
+	go run ./test/bench/reuseport -out docs/benchmarks
+
+.PHONY: bench-control
+bench-control: ## Reconcile and render; 1,000 CacheNodes against tsuru/nginx-operator; edits on the cluster. Half an hour.
+	KUBEBUILDER_ASSETS=$$(hack/envtest-assets) go test -run '^$$' -bench 'Reconcile|Render|NewPlan' -benchmem ./controllers ./internal/nginx/cache ./internal/shard
+	KUBEBUILDER_ASSETS=$$(hack/envtest-assets) go run ./test/bench/control
+	test/e2e/run -run '^TestFaults$$/^fifty'
 
 ##@ Cluster for tests and demo (CLUSTER=native|kind, found out by itself when unset)
 .PHONY: cluster-up

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
@@ -59,8 +60,12 @@ type CacheNodeReconciler struct {
 	Agents *Agents
 	// Cluster has what is the same for every CacheNode.
 	Cluster Cluster
+	// Concurrency is how many CacheNodes are seen to at a time, 1 if it is 0. Each one is seen to by one worker at a time.
+	Concurrency int
 	// since remembers when something began that must last before anything is done about it.
 	since sync.Map
+	// volumes is held while volumes are made: their names are those of paths on nodes, not of CacheNodes.
+	volumes sync.Mutex
 }
 
 // Cluster is what the operator was told of the cluster and of itself.
@@ -185,10 +190,11 @@ func (r *CacheNodeReconciler) run(ctx context.Context, s *scope) error {
 // SetupWithManager starts the reconciler. references is a cache of its own, without the label selector of the manager's,
 // for the Secrets and ConfigMaps that CacheNodes refer to.
 func (r *CacheNodeReconciler) SetupWithManager(mgr ctrl.Manager, references cache.Cache) error {
-	if err := indexReferences(mgr); err != nil {
+	if err := errors.Join(indexReferences(mgr), indexInstances(mgr)); err != nil {
 		return err
 	}
 	b := ctrl.NewControllerManagedBy(mgr).
+		WithOptions(controller.Options{MaxConcurrentReconciles: r.Concurrency}).
 		For(&v1alpha1.CacheNode{}, builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
 		Owns(&appsv1.StatefulSet{}).
 		Owns(&corev1.ConfigMap{}).
@@ -204,18 +210,6 @@ func (r *CacheNodeReconciler) SetupWithManager(mgr ctrl.Manager, references cach
 		b = b.WatchesRawSource(source)
 	}
 	return b.Complete(r)
-}
-
-// toCacheNode is the CacheNode that an object is for, by its labels; those without a namespace name it too.
-func toCacheNode(_ context.Context, object client.Object) []reconcile.Request {
-	labels, namespace := object.GetLabels(), object.GetNamespace()
-	if namespace == "" {
-		namespace = labels[naming.LabelNamespace]
-	}
-	if namespace == "" || labels[naming.LabelInstance] == "" {
-		return nil
-	}
-	return []reconcile.Request{{NamespacedName: client.ObjectKey{Namespace: namespace, Name: labels[naming.LabelInstance]}}}
 }
 
 func (r *CacheNodeReconciler) allCacheNodes(ctx context.Context, _ client.Object) []reconcile.Request {

@@ -32,7 +32,7 @@ func (r *CacheNodeReconciler) observe(ctx context.Context, s *scope) error {
 		return err
 	}
 	pods := &corev1.PodList{}
-	if err := r.List(ctx, pods, client.InNamespace(s.node.Namespace), client.MatchingLabels(naming.PodSelector(s.node.Name))); err != nil {
+	if err := r.List(ctx, pods, byInstance(s.node)); err != nil {
 		return err
 	}
 	s.pods = cachePods(pods.Items)

@@ -15,7 +15,7 @@ import (
 // observeStorage finds the nodes of the cluster, and the claims and volumes of the CacheNode.
 func (r *CacheNodeReconciler) observeStorage(ctx context.Context, s *scope) error {
 	s.verbs = storage.ReadVerbs(s.node)
-	if err := r.readStorage(ctx, r.Client, s); err != nil {
+	if err := s.readStorage(ctx, r.Client, byInstance(s.node), byInstance(s.node)); err != nil {
 		return err
 	}
 	if s.areAllReady() {
@@ -24,17 +24,17 @@ func (r *CacheNodeReconciler) observeStorage(ctx context.Context, s *scope) erro
 	return r.readForeignVolumes(ctx, s)
 }
 
-// readStorage reads from the cache or, for what must not be old, from the API server.
-func (r *CacheNodeReconciler) readStorage(ctx context.Context, from client.Reader, s *scope) error {
+// readStorage reads nodes and, of this CacheNode, claims and volumes. Nobody may change the nodes: where they come from the
+// cache they are the cache's own, as a copy of each for every CacheNode costs more than all else.
+func (s *scope) readStorage(ctx context.Context, from client.Reader, ownClaims, ownVolumes client.ListOption) error {
 	hosts, claims, volumes := &corev1.NodeList{}, &corev1.PersistentVolumeClaimList{}, &corev1.PersistentVolumeList{}
-	ours := client.MatchingLabels(naming.PodSelector(s.node.Name))
-	if err := from.List(ctx, hosts); err != nil {
+	if err := from.List(ctx, hosts, client.UnsafeDisableDeepCopy); err != nil {
 		return err
 	}
-	if err := from.List(ctx, claims, client.InNamespace(s.node.Namespace), ours); err != nil {
+	if err := from.List(ctx, claims, client.InNamespace(s.node.Namespace), ownClaims); err != nil {
 		return err
 	}
-	if err := from.List(ctx, volumes, ours, client.MatchingLabels{naming.LabelNamespace: s.node.Namespace}); err != nil {
+	if err := from.List(ctx, volumes, ownVolumes); err != nil {
 		return err
 	}
 	s.hosts, s.claims = hosts.Items, claims.Items

@@ -64,12 +64,15 @@ func (r *CacheNodeReconciler) recoverFromLoss(ctx context.Context, s *scope) err
 
 // readAgain reads nodes, pods, claims and volumes from the API server.
 func (r *CacheNodeReconciler) readAgain(ctx context.Context, s *scope) error {
+	labels := naming.PodSelector(s.node.Name)
 	pods := &corev1.PodList{}
-	if err := r.Live.List(ctx, pods, client.InNamespace(s.node.Namespace), client.MatchingLabels(naming.PodSelector(s.node.Name))); err != nil {
+	if err := r.Live.List(ctx, pods, client.InNamespace(s.node.Namespace), client.MatchingLabels(labels)); err != nil {
 		return err
 	}
 	s.pods = cachePods(pods.Items)
-	if err := r.readStorage(ctx, r.Live, s); err != nil {
+	volumes := maps.Clone(labels)
+	volumes[naming.LabelNamespace] = s.node.Namespace
+	if err := s.readStorage(ctx, r.Live, client.MatchingLabels(labels), client.MatchingLabels(volumes)); err != nil {
 		return err
 	}
 	return r.readForeignVolumes(ctx, s)

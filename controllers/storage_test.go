@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -139,6 +140,36 @@ func TestLocalVolumes(t *testing.T) {
 		}
 		o.hasVolumes(6)
 		must(t, o.client.Delete(ctx, other))
+	})
+
+	t.Run("many want one path at the same moment: one gets it", func(t *testing.T) {
+		o.t = t
+		var rivals []*v1alpha1.CacheNode
+		for i := range 8 {
+			rivals = append(rivals, o.create(strings.NewReplacer("name: edge", fmt.Sprintf("name: rival-%d", i),
+				"/mnt/disk1", "/mnt/contested", "/mnt/disk2", fmt.Sprintf("/mnt/rival-%d", i), "perNode: true", "perNode: false").Replace(localEdge)))
+		}
+		o.eventually(func() string {
+			accepted, refused := 0, 0
+			for _, rival := range rivals {
+				o.get(rival)
+				switch c := meta.FindStatusCondition(rival.Status.Conditions, v1alpha1.ConditionAccepted); {
+				case c == nil:
+				case c.Status == metav1.ConditionTrue:
+					accepted++
+				case c.Reason == v1alpha1.ReasonPathTaken:
+					refused++
+				}
+			}
+			if accepted == 1 && refused == len(rivals)-1 {
+				return ""
+			}
+			return fmt.Sprintf("%d are accepted and %d refused, want 1 and %d", accepted, refused, len(rivals)-1)
+		})
+		for _, rival := range rivals {
+			must(t, o.client.Delete(ctx, rival))
+		}
+		o.hasVolumes(6)
 	})
 
 	t.Run("a disk more: the StatefulSet is made anew and its pods stay", func(t *testing.T) {

@@ -98,11 +98,12 @@ func startOperator(t testing.TB, restConfig *rest.Config, options ...func(*Cache
 	must(t, err)
 	must(t, mgr.Add(references))
 	o.reconciler = &CacheNodeReconciler{
-		Client:  mgr.GetClient(),
-		Live:    mgr.GetAPIReader(),
-		Events:  mgr.GetEventRecorder("cachenode-operator"),
-		Agents:  NewAgents(),
-		Cluster: Cluster{Domain: "cluster.local", AgentImage: "localhost/cachenode-operator:test"},
+		Client:      mgr.GetClient(),
+		Live:        mgr.GetAPIReader(),
+		Events:      mgr.GetEventRecorder("cachenode-operator"),
+		Agents:      NewAgents(),
+		Cluster:     Cluster{Domain: "cluster.local", AgentImage: "localhost/cachenode-operator:test"},
+		Concurrency: 8,
 	}
 	for _, option := range options {
 		option(o.reconciler)

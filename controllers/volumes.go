@@ -23,6 +23,9 @@ import (
 // applyVolumes makes the volumes of the disks with a localPath, and deletes those that nobody wants. Of a CacheNode that is
 // new, nothing is made while another has one of the paths; one that runs goes on without the volumes of such nodes.
 func (r *CacheNodeReconciler) applyVolumes(ctx context.Context, s *scope) error {
+	// Two that want one path must not both see that nobody has it.
+	r.volumes.Lock()
+	defer r.volumes.Unlock()
 	plan, err := r.planVolumes(ctx, s)
 	if err != nil {
 		return err
@@ -133,8 +136,7 @@ func (r *CacheNodeReconciler) deleteVolumes(ctx context.Context, node *v1alpha1.
 // operator that was away then finds them when it is back.
 func (r *CacheNodeReconciler) abandonVolumes(ctx context.Context, name types.NamespacedName) error {
 	volumes := &corev1.PersistentVolumeList{}
-	labels := client.MatchingLabels(naming.PodSelector(name.Name))
-	if err := r.List(ctx, volumes, labels, client.MatchingLabels{naming.LabelNamespace: name.Namespace}); err != nil || len(volumes.Items) == 0 {
+	if err := r.List(ctx, volumes, client.MatchingFields{instanceIndex: name.String()}); err != nil || len(volumes.Items) == 0 {
 		return err
 	}
 	// The cache may not have a CacheNode yet that was made just now.

@@ -33,6 +33,7 @@ type options struct {
 	clusterDomain, resolvers     string
 	agentImage, agentPullPolicy  string
 	localPathPrefixes            string
+	concurrency                  int
 	log                          zap.Options
 }
 
@@ -47,8 +48,17 @@ func parse(args []string) (options, error) {
 	flags.StringVar(&o.agentImage, "agent-image", "", "the image that new cache pods get the agent from; default: that of this pod, which the environment variables POD_NAMESPACE and POD_NAME name")
 	flags.StringVar(&o.agentPullPolicy, "agent-image-pull-policy", "", "Always, IfNotPresent or Never; default: the cluster's")
 	flags.StringVar(&o.localPathPrefixes, "local-path-prefixes", "/mnt/,/srv/,/data/", "comma-separated beginnings that the localPath of a disk may have; whoever may make a CacheNode can have what is below them on any node. Empty: any path")
+	flags.IntVar(&o.concurrency, "max-concurrent-reconciles", 8, "how many CacheNodes are seen to at a time, at least 1")
 	o.log.BindFlags(flags)
-	return o, flags.Parse(args)
+	if err := flags.Parse(args); err != nil {
+		return o, err
+	}
+	if o.concurrency < 1 {
+		err := fmt.Errorf("--max-concurrent-reconciles is %d, want at least 1", o.concurrency)
+		fmt.Fprintln(os.Stderr, err)
+		return o, err
+	}
+	return o, nil
 }
 
 // ownImage is the image of the container that this program runs in.
@@ -68,7 +78,7 @@ func ownImage(ctx context.Context, reader client.Reader, namespace, name string)
 func main() {
 	o, err := parse(os.Args[1:])
 	if err != nil {
-		os.Exit(2) // the flag package has said why
+		os.Exit(2) // parse has said why
 	}
 	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&o.log)))
 	if err := run(o, ctrl.GetConfigOrDie()); err != nil {
@@ -123,6 +133,8 @@ func run(o options, config *rest.Config) error {
 		Live:   mgr.GetAPIReader(),
 		Events: mgr.GetEventRecorder("cachenode-operator"),
 		Agents: controllers.NewAgents(),
+
+		Concurrency: o.concurrency,
 		Cluster: controllers.Cluster{
 			Domain: o.clusterDomain, Resolvers: resolvers,
 			AgentImage: o.agentImage, AgentPullPolicy: corev1.PullPolicy(o.agentPullPolicy),

@@ -31,8 +31,10 @@ func TestOwnImage(t *testing.T) {
 }
 
 func TestParse(t *testing.T) {
-	if _, err := parse([]string{"--no-such-flag"}); err == nil {
-		t.Error("an unknown flag is taken")
+	for _, wrong := range []string{"--no-such-flag", "--max-concurrent-reconciles=0"} {
+		if _, err := parse([]string{wrong}); err == nil {
+			t.Errorf("%s is taken", wrong)
+		}
 	}
 	o, err := parse([]string{"--agent-image=a", "--resolvers=10.0.0.1"})
 	if err != nil || o.agentImage != "a" || o.clusterDomain != "cluster.local" || o.resolvers != "10.0.0.1" {

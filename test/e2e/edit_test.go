@@ -91,8 +91,11 @@ func editsUnderLoad(t *testing.T, s *suite) {
 	}
 }
 
-// checkLatency holds the 99th percentile, in the median of three windows, to the worse of 3 times that before and 50 ms:
-// machines are noisy.
+// stall is a 99th percentile, in milliseconds, that only a stall explains: a few workers that wait for each other, a disk or a
+// lock. What is below it may be other work of the same machine, such as the second cluster's; test/bench measures latency.
+const stall = 500
+
+// checkLatency holds the 99th percentile, in the median of three windows, to the worse of 3 times that before and a stall.
 func checkLatency(t *testing.T, before, during []report.Summary) {
 	t.Helper()
 	median := func(s report.Summary) float64 {
@@ -102,7 +105,7 @@ func checkLatency(t *testing.T, before, during []report.Summary) {
 	for i := range during {
 		was, is := median(before[i]), median(during[i])
 		t.Logf("p99 in the median of three windows: %.1f ms before, %.1f ms during the change", was, is)
-		if is > max(3*was, 50) {
+		if is > max(3*was, stall) {
 			t.Errorf("p99 is %.1f ms during the change, was %.1f ms", is, was)
 		}
 	}

@@ -210,7 +210,7 @@ func hangs(t *testing.T, p *target) {
 	}
 	calm, during := count(othersCalm, everything), count(othersResults, everything)
 	t.Logf("the other disks: before %s; during %s", calm, during)
-	if during.failed+during.cut > 0 || during.ratio() < calm.ratio()-2 || during.p99 > max(3*calm.p99, 50) {
+	if during.failed+during.cut > 0 || during.ratio() < calm.ratio()-2 || during.p99 > max(3*calm.p99, stall) {
 		t.Errorf("the other disks: before %s, during %s: %v", calm, during, during.errors)
 	}
 	p.comesBack(t, disk, before, func() { p.fault(t, "throttle", disk, uid, "0") })

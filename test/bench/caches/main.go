@@ -11,6 +11,7 @@ package main
 import (
 	"flag"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -42,7 +43,17 @@ type server interface {
 	Start(*lab.Lab, lab.Site, *lab.Cgroup, [disks]lab.Disk, conditions) (*lab.Server, error)
 }
 
-var servers = []server{noPools, article, ours, varnish{}, trafficServer{}}
+var servers = []server{
+	noPools, article, ours,
+	varnish{},
+	trafficServer{},
+	variant("nopush", "tcp_nopush on;"),
+	variant("nopush-chunk", "tcp_nopush on; sendfile_max_chunk 8m;"),
+	variant("chunk", "sendfile_max_chunk 8m;"),
+	variant("buffers128", "sendfile off; output_buffers 1 128k;"),
+	variant("buffers1m", "sendfile off; output_buffers 1 1m;"),
+	variant("buffers2x64", "sendfile off; output_buffers 2 64k;"),
+}
 
 func main() {
 	rounds := flag.Int("rounds", 5, "how often each is measured")
@@ -69,7 +80,7 @@ func main() {
 		if !strings.Contains(c.name, *match) {
 			continue
 		}
-		if err := measure(c, chosen, *rounds, time.Duration(*seconds)*time.Second, *out); err != nil {
+		if err := measure(os.Stdout, c, chosen, *rounds, time.Duration(*seconds)*time.Second, *out); err != nil {
 			fmt.Fprintln(os.Stderr, "caches:", err)
 			os.Exit(1)
 		}
@@ -77,7 +88,7 @@ func main() {
 }
 
 // measure runs one case and prints its table.
-func measure(c scenario, chosen []server, rounds int, duration time.Duration, out string) (err error) {
+func measure(w io.Writer, c scenario, chosen []server, rounds int, duration time.Duration, out string) (err error) {
 	l, err := lab.New("")
 	if err != nil {
 		return err
@@ -88,7 +99,7 @@ func measure(c scenario, chosen []server, rounds int, duration time.Duration, ou
 		}
 	}()
 	b := bench{Lab: l, scenario: c, duration: duration}
-	if err := b.prepare(); err != nil {
+	if err := b.prepare(chosen); err != nil {
 		return err
 	}
 	for _, s := range chosen {
@@ -108,7 +119,7 @@ func measure(c scenario, chosen []server, rounds int, duration time.Duration, ou
 			fmt.Fprintf(os.Stderr, "%s: round %d: %-14s %s\n", c.name, round+1, r.server, sample)
 		}
 	}
-	return report(os.Stdout, b, rounds, out)
+	return report(w, b, rounds, out)
 }
 
 // bench is a case that is being measured.
@@ -131,11 +142,15 @@ type running struct {
 }
 
 // prepare builds what is needed.
-func (b *bench) prepare() error {
+func (b *bench) prepare(chosen []server) error {
 	b.memoryMebibytes = b.memory
 	// Twice the room for objects of a block and a bit, and some for the file system.
 	b.diskMebibytes = max(b.size*int64(b.count)/disks>>20*4, 1024)
-	for target, recipe := range map[*string]string{&b.nginxRoot: "hack/nginx-root", &b.peersRoot: "hack/peers-root"} {
+	recipes := map[*string]string{&b.nginxRoot: "hack/nginx-root"}
+	if slices.ContainsFunc(chosen, func(s server) bool { _, stock := s.(nginx); return !stock }) {
+		recipes[&b.peersRoot] = "hack/peers-root"
+	}
+	for target, recipe := range recipes {
 		command := exec.Command(recipe)
 		command.Stderr = os.Stderr
 		output, err := command.Output()

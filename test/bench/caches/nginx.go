@@ -112,3 +112,18 @@ var (
 	article = nginx{"article", "the article's configuration, 16 threads a disk, usual disks", lab.Usual(), handDirs, byHand(true)}
 	ours    = nginx{"cachenode", "what the operator renders by default, prepared disks", lab.Prepared(), agentsDirs, rendered("")}
 )
+
+// variant is the operator's configuration with directives more in the memory tier's location.
+func variant(name, directives string) nginx {
+	v := ours
+	v.name, v.about = name, "the operator's, and in the memory tier's location: "+directives
+	v.config = func(c conditions) (string, error) {
+		text, err := ours.config(c)
+		before := "proxy_cache_use_stale updating;"
+		if err == nil && !strings.Contains(text, before) {
+			err = fmt.Errorf("%q is not in the configuration", before)
+		}
+		return strings.Replace(text, before, before+" "+directives, 1), err
+	}
+	return v
+}

@@ -8,6 +8,9 @@ import (
 	"path/filepath"
 	"slices"
 	"text/tabwriter"
+
+	"github.com/cachenode/cachenode-operator/test/bench/chart"
+	"github.com/cachenode/cachenode-operator/test/bench/lab"
 )
 
 // result is what is written as JSON.
@@ -22,14 +25,13 @@ type result struct {
 	Samples map[string][]sample `json:"samples"`
 }
 
-// median of a value over the samples, with the least and the greatest.
-func median(samples []sample, value func(sample) float64) (middle, least, most float64) {
-	var values []float64
+// values of a sample's figure, one a round.
+func values(samples []sample, value func(sample) float64) []float64 {
+	var list []float64
 	for _, s := range samples {
-		values = append(values, value(s))
+		list = append(list, value(s))
 	}
-	slices.Sort(values)
-	return values[len(values)/2], values[0], values[len(values)-1]
+	return list
 }
 
 // report prints the table and, if out is a folder, writes result and chart.
@@ -49,11 +51,11 @@ func report(w io.Writer, b bench, rounds int, out string) error {
 	for _, running := range b.running {
 		name := running.server.String()
 		r.Servers[name], r.Samples[name] = running.server.About(), running.samples
-		middle := func(value func(sample) float64) float64 { m, _, _ := median(running.samples, value); return m }
+		middle := func(value func(sample) float64) float64 { return chart.Median(values(running.samples, value)) }
 		_, _ = fmt.Fprintf(table, "%s\t", name)
 		for i := range b.loads {
-			m, least, most := median(running.samples, func(s sample) float64 { return s.Loads[i].PerSecond })
-			_, _ = fmt.Fprintf(table, "%.1f\t(%.0f-%.0f)\t%.1f\t%.1f\t", m, least, most,
+			rates := values(running.samples, func(s sample) float64 { return s.Loads[i].PerSecond })
+			_, _ = fmt.Fprintf(table, "%.1f\t(%.0f-%.0f)\t%.1f\t%.1f\t", chart.Median(rates), slices.Min(rates), slices.Max(rates),
 				middle(func(s sample) float64 { return s.Loads[i].P50 }), middle(func(s sample) float64 { return s.Loads[i].P99 }))
 		}
 		_, _ = fmt.Fprintf(table, "%.2f\t%.3f\t%.0f\t%.0f\t\n", middle(func(s sample) float64 { return s.ReadsPerHit }),
@@ -63,6 +65,7 @@ func report(w io.Writer, b bench, rounds int, out string) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
+	ratios(w, b)
 	for _, running := range b.running {
 		_, _ = fmt.Fprintf(w, "%s: %s\n", running.server, running.server.About())
 	}
@@ -73,5 +76,53 @@ func report(w io.Writer, b bench, rounds int, out string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(filepath.Join(out, b.name+".json"), append(text, '\n'), 0o644)
+	if err := os.WriteFile(filepath.Join(out, b.name+".json"), append(text, '\n'), 0o644); err != nil {
+		return err
+	}
+	return draw(b, out)
+}
+
+// read is what report has written.
+func read(file string) (r result, err error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return r, err
+	}
+	return r, json.Unmarshal(text, &r)
+}
+
+// draw makes a chart of each load.
+func draw(b bench, out string) error {
+	for i, l := range b.loads {
+		var bars []chart.Bar
+		for _, r := range b.running {
+			bars = append(bars, chart.Bar{Name: r.server.String(), Values: values(r.samples, func(s sample) float64 { return s.Loads[i].PerSecond })})
+		}
+		title := fmt.Sprintf("%s: %d objects of %d KiB, %s, %d MiB of memory", l.Name, b.count, b.size>>10, b.speed, b.memory)
+		if err := chart.Bars(filepath.Join(out, b.name+"-"+l.Name+".svg"), title, "requests a second", bars); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// ratios compares all with the first.
+func ratios(w io.Writer, b bench) {
+	base := b.running[0]
+	for _, r := range b.running[1:] {
+		_, _ = fmt.Fprintf(w, "%s against %s:", r.server, base.server)
+		for i, l := range b.loads {
+			times := func(value func(lab.Answers) float64, of, by []sample) float64 {
+				at := func(s sample) float64 { return value(s.Loads[i]) }
+				return chart.Median(values(of, at)) / chart.Median(values(by, at))
+			}
+			_, _ = fmt.Fprintf(w, " %s %.2f times the requests, 1/%.2f of the mean latency;", l.Name,
+				times(func(a lab.Answers) float64 { return a.PerSecond }, r.samples, base.samples),
+				times(func(a lab.Answers) float64 { return a.Mean }, base.samples, r.samples))
+		}
+		_, _ = fmt.Fprintln(w)
+	}
+	if b.reference != "" {
+		_, _ = fmt.Fprintln(w, b.reference)
+	}
 }

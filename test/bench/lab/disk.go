@@ -26,9 +26,19 @@ type Preparation struct {
 // Usual is what disks have that nobody has prepared: blocks of 4 KiB and a read-ahead of 128 KiB.
 func Usual() Preparation { return Preparation{FileSystem: "xfs", ReadAhead: 128} }
 
-// Prepared is what docs/howto/prepare-disks.md advises.
+// Prepared is what docs/howto/prepare-disks.md advises: large blocks, where the kernel knows them, and a large read-ahead.
 func Prepared() Preparation {
-	return Preparation{FileSystem: "xfs", MkfsArgs: []string{"-b", "size=65536"}, ReadAhead: 4096}
+	p := Preparation{FileSystem: "xfs", ReadAhead: 4096}
+	var name unix.Utsname
+	var major, minor int
+	if err := unix.Uname(&name); err != nil {
+		return p
+	}
+	n, _ := fmt.Sscanf(unix.ByteSliceToString(name.Release[:]), "%d.%d", &major, &minor)
+	if n == 2 && (major > 6 || major == 6 && minor >= 12) {
+		p.MkfsArgs = []string{"-b", "size=65536"}
+	}
+	return p
 }
 
 // Disk is a file system in a file, behind a loop device that does not use the page cache a second time.

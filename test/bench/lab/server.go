@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/prometheus/procfs"
 )
 
 // Root is what a server sees of the file system: a Debian root with some things mounted over it.
@@ -43,7 +45,13 @@ func (l *Lab) Start(name string, site Site, cgroup *Cgroup, root Root, command .
 		return nil, err
 	}
 	defer func() { _ = log.Close() }()
-	args := append([]string{"--mount", "--pid", "--fork", "--kill-child=KILL", "sh", "-euc", script(site, cgroup, root), "sh"}, command...)
+	files := filepath.Join(l.Dir, name)
+	for path, text := range root.Files {
+		if err := os.WriteFile(files+strings.ReplaceAll(path, "/", "_"), []byte(text+"\n"), 0o600); err != nil {
+			return nil, err
+		}
+	}
+	args := append([]string{"--mount", "--pid", "--fork", "--kill-child=KILL", "sh", "-euc", script(site, cgroup, root, files), "sh"}, command...)
 	s.process = exec.Command("unshare", args...)
 	s.process.Stdout, s.process.Stderr = log, log
 	if err := s.process.Start(); err != nil {
@@ -53,8 +61,8 @@ func (l *Lab) Start(name string, site Site, cgroup *Cgroup, root Root, command .
 	return s, nil
 }
 
-// script prepares what the server sees, joins the cgroup and becomes the server.
-func script(site Site, cgroup *Cgroup, root Root) string {
+// script prepares what the server sees, with the files that have been written to names that begin with files, joins the cgroup and becomes the server.
+func script(site Site, cgroup *Cgroup, root Root, files string) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 	line("mount --make-rprivate /")
@@ -72,8 +80,8 @@ func script(site Site, cgroup *Cgroup, root Root) string {
 	for target, source := range root.Binds {
 		line("mkdir -p %[1]s%[2]s && mount --bind %[3]s %[1]s%[2]s", root.Dir, target, source)
 	}
-	for path, text := range root.Files {
-		line("mkdir -p $(dirname %[1]s%[2]s) && cat >%[1]s%[2]s <<'END OF FILE'\n%[3]s\nEND OF FILE", root.Dir, path, text)
+	for path := range root.Files {
+		line("mkdir -p $(dirname %[1]s%[2]s) && cp %[3]s %[1]s%[2]s", root.Dir, path, files+strings.ReplaceAll(path, "/", "_"))
 	}
 	if root.Owner != "" {
 		for _, dir := range root.Tmpfs {
@@ -129,4 +137,34 @@ func (l *Lab) Await(site Site, s *Server, port int) error {
 	}
 	text, _ := os.ReadFile(s.log)
 	return errors.New("nothing listens at " + address + ":\n" + string(text))
+}
+
+// Descendants are the processes that the server has started whose command line begins so, with the processor time that each
+// has used.
+func (s *Server) Descendants(command string) (map[int]time.Duration, error) {
+	all, err := procfs.AllProcs()
+	if err != nil {
+		return nil, err
+	}
+	parents, found := map[int]int{}, map[int]time.Duration{}
+	for _, p := range all {
+		stat, err := p.Stat()
+		if err != nil {
+			continue // it has just ended
+		}
+		parents[p.PID] = stat.PPID
+		if line, err := p.CmdLine(); err == nil && strings.HasPrefix(strings.Join(line, " "), command) {
+			found[p.PID] = time.Duration(stat.CPUTime() * float64(time.Second))
+		}
+	}
+	for pid := range found {
+		ancestor := pid
+		for ancestor > 1 && ancestor != s.process.Process.Pid {
+			ancestor = parents[ancestor]
+		}
+		if ancestor <= 1 {
+			delete(found, pid)
+		}
+	}
+	return found, nil
 }

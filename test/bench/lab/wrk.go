@@ -42,12 +42,13 @@ func Zipf(name string, connections, count, missPercent int, size int64) Load {
 
 // Answers is how a load was answered.
 type Answers struct {
-	// PerSecond is requests, P50, P99 and Max are latencies in milliseconds.
+	// PerSecond is requests, P50, P99, Max, Mean and Deviation (standard) are latencies in milliseconds.
 	PerSecond float64 `json:"perSecond"`
 	P50       float64 `json:"p50ms"`
 	P99       float64 `json:"p99ms"`
 	Max       float64 `json:"maxms"`
 	Mean      float64 `json:"meanms"`
+	Deviation float64 `json:"deviationms"`
 	Requests  int64   `json:"requests"`
 	// Errors are responses other than 200, and connections that broke.
 	Errors int64 `json:"errors"`
@@ -65,8 +66,8 @@ function done(summary, latency)
   local e, seconds = summary.errors, summary.duration / 1e6
   local p = function(x) return latency:percentile(x) / 1000 end
   io.stderr:write(string.format(
-    '{"perSecond":%%.3f,"p50ms":%%.3f,"p99ms":%%.3f,"maxms":%%.3f,"meanms":%%.3f,"requests":%%d,"errors":%%d}\n',
-    summary.requests / seconds, p(50), p(99), latency.max / 1000, latency.mean / 1000, summary.requests, e.connect + e.read + e.write + e.status))
+    '{"perSecond":%%.3f,"p50ms":%%.3f,"p99ms":%%.3f,"maxms":%%.3f,"meanms":%%.3f,"deviationms":%%.3f,"requests":%%d,"errors":%%d}\n',
+    summary.requests / seconds, p(50), p(99), latency.max / 1000, latency.mean / 1000, latency.stdev / 1000, summary.requests, e.connect + e.read + e.write + e.status))
 end
 `
 

@@ -1,0 +1,40 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+// TestArticle is a short form of make bench-article: three caches are built, filled and asked, and every check of the
+// benchmark holds. It judges no times.
+func TestArticle(t *testing.T) {
+	t.Chdir("../../..")
+	var out strings.Builder
+	small := mixed("smoke", 4*mebi, 24, 300, slow)
+	small.speed.Reads = 0 // as fast as they go
+	folder := t.TempDir()
+	if err := measure(&out, small, []server{noPools, article, ours}, 1, 2*time.Second, folder); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"24 objects of 4096 KiB", "article against nginx: random", "cachenode against nginx: random"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is not in the report:\n%s", want, &out)
+		}
+	}
+	r, err := read(folder + "/smoke.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, samples := range r.Samples {
+		for _, load := range samples[0].Loads {
+			if load.Requests == 0 {
+				t.Errorf("%s has answered no request", name)
+			}
+		}
+	}
+	if len(r.Samples) != 3 {
+		t.Errorf("%d servers were measured, want 3", len(r.Samples))
+	}
+	t.Log(out.String())
+}

@@ -1,0 +1,57 @@
+// Package chart draws what the benchmarks measure.
+package chart
+
+import (
+	"fmt"
+	"image/color"
+	"slices"
+
+	"gonum.org/v1/plot"
+	"gonum.org/v1/plot/plotter"
+	"gonum.org/v1/plot/vg"
+)
+
+// Bar is what is compared: a name and the values of all rounds.
+type Bar struct {
+	Name   string
+	Values []float64
+}
+
+// Bars draws the median of each bar, and each round as a dot, from 0, into a file whose ending says which kind it is (svg or
+// png).
+func Bars(file, title, unit string, bars []Bar) error {
+	p := plot.New()
+	p.Title.Text, p.Y.Label.Text, p.Y.Min = title, unit, 0
+	var names []string
+	var medians plotter.Values
+	var dots plotter.XYs
+	for i, bar := range bars {
+		names = append(names, bar.Name)
+		medians = append(medians, Median(bar.Values))
+		for _, v := range bar.Values {
+			dots = append(dots, plotter.XY{X: float64(i), Y: v})
+		}
+	}
+	columns, err := plotter.NewBarChart(medians, vg.Points(36))
+	if err != nil {
+		return fmt.Errorf("%s: %w", title, err)
+	}
+	columns.Color, columns.LineStyle.Width = color.RGBA{R: 70, G: 130, B: 180, A: 255}, 0
+	rounds, err := plotter.NewScatter(dots)
+	if err != nil {
+		return fmt.Errorf("%s: %w", title, err)
+	}
+	rounds.Radius = vg.Points(2)
+	p.Add(columns, rounds)
+	p.NominalX(names...)
+	return p.Save(7*vg.Inch, 3*vg.Inch, file)
+}
+
+// Median of values, the upper one of two in the middle; 0 of none.
+func Median(values []float64) float64 {
+	if len(values) == 0 {
+		return 0
+	}
+	sorted := slices.Sorted(slices.Values(values))
+	return sorted[len(sorted)/2]
+}

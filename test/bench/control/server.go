@@ -1,0 +1,176 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/envtest"
+	"sigs.k8s.io/yaml"
+)
+
+// user is who the operator is to the API server; nobody else's requests are in the audit log.
+const user = "measured-operator"
+
+const auditPolicy = `
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived, ResponseStarted]
+rules:
+- {level: Metadata, users: [measured-operator]}
+`
+
+// server is a real API server with an audit log.
+type server struct {
+	env        *envtest.Environment
+	client     client.Client
+	kubeconfig string
+	auditLog   string
+}
+
+// serve starts one in a folder.
+func serve(dir string, crds string) (s *server, err error) {
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		return nil, err
+	}
+	policy := filepath.Join(dir, "policy.yaml")
+	s = &server{
+		env:        &envtest.Environment{CRDDirectoryPaths: []string{crds}, ErrorIfCRDPathMissing: true},
+		kubeconfig: filepath.Join(dir, "kubeconfig"), auditLog: filepath.Join(dir, "audit.log"),
+	}
+	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
+		return nil, err
+	}
+	s.env.ControlPlane.GetAPIServer().Configure().Set("audit-policy-file", policy).Set("audit-log-path", s.auditLog)
+	config, err := s.env.Start()
+	if err != nil {
+		return nil, fmt.Errorf("%w (KUBEBUILDER_ASSETS=$(hack/envtest-assets) names the API server)", err)
+	}
+	defer func() {
+		if err != nil {
+			_ = s.env.Stop()
+		}
+	}()
+	config.QPS = -1
+	if s.client, err = client.New(config, client.Options{}); err != nil {
+		return nil, err
+	}
+	measured, err := s.env.AddUser(envtest.User{Name: user, Groups: []string{"system:masters"}}, nil)
+	if err != nil {
+		return nil, err
+	}
+	kubeconfig, err := measured.KubeConfig()
+	if err != nil {
+		return nil, err
+	}
+	return s, os.WriteFile(s.kubeconfig, kubeconfig, 0o600)
+}
+
+// create makes count objects.
+func (s *server) create(ctx context.Context, object string, count int) error {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(16)
+	for i := range count {
+		group.Go(func() error {
+			o := &unstructured.Unstructured{}
+			if err := yaml.Unmarshal(fmt.Appendf(nil, object, name(i)), o); err != nil {
+				return err
+			}
+			return s.client.Create(ctx, o)
+		})
+	}
+	return group.Wait()
+}
+
+func name(i int) string { return fmt.Sprintf("edge-%04d", i) }
+
+// count is how many objects of a kind of the group apps there are.
+func (s *server) count(ctx context.Context, resource string) (int, error) {
+	list := &unstructured.UnstructuredList{}
+	kind := map[string]string{"statefulsets": "StatefulSetList", "deployments": "DeploymentList"}[resource]
+	list.SetAPIVersion("apps/v1")
+	list.SetKind(kind)
+	err := s.client.List(ctx, list)
+	return len(list.Items), err
+}
+
+// calls are what the operator has asked for.
+type calls struct {
+	// Reads are gets and lists, Writes all that changes something, by verb and resource.
+	Reads  int            `json:"reads"`
+	Writes map[string]int `json:"writes"`
+	// Total is the sum of Writes.
+	Total int `json:"totalWrites"`
+	// Failed were answered with an error, but for 404 and 409 (of which both operators make ordinary use).
+	Failed int `json:"failed"`
+	last   time.Time
+}
+
+// each reads the audit log.
+func (s *server) each(f func(auditv1.Event)) error {
+	text, err := os.ReadFile(s.auditLog)
+	if err != nil {
+		return err
+	}
+	lines := bufio.NewScanner(bytes.NewReader(text))
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var e auditv1.Event
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil {
+			return err
+		}
+		if e.ObjectRef != nil {
+			f(e)
+		}
+	}
+	return lines.Err()
+}
+
+// audit counts what came between two times.
+func (s *server) audit(from, to time.Time) (calls, error) {
+	c := calls{Writes: map[string]int{}}
+	err := s.each(func(e auditv1.Event) {
+		if at := e.RequestReceivedTimestamp.Time; at.Before(from) || at.After(to) {
+			return
+		}
+		if code := e.ResponseStatus; code != nil && code.Code >= 400 && code.Code != 404 && code.Code != 409 {
+			c.Failed++
+		}
+		switch e.Verb {
+		case "watch":
+		case "get", "list":
+			c.Reads++
+		default:
+			resource := e.ObjectRef.Resource
+			if e.ObjectRef.Subresource != "" {
+				resource += "/" + e.ObjectRef.Subresource
+			}
+			c.Writes[e.Verb+" "+resource]++
+			c.Total++
+			c.last = e.StageTimestamp.Time
+		}
+	})
+	return c, err
+}
+
+// patched is when an object was last written.
+func (s *server) patched(resource, name string) (at time.Time, err error) {
+	err = s.each(func(e auditv1.Event) {
+		if e.ObjectRef.Resource == resource && e.ObjectRef.Name == name && (e.Verb == "patch" || e.Verb == "update") {
+			at = e.StageTimestamp.Time
+		}
+	})
+	if err == nil && at.IsZero() {
+		err = fmt.Errorf("%s %s was never written", resource, name)
+	}
+	return at, err
+}

@@ -1,0 +1,118 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+
+	"github.com/prometheus/procfs"
+)
+
+// subject is an operator that is measured.
+type subject struct {
+	name, binary string
+	args         []string
+	// crds is the folder of its CustomResourceDefinitions; object is a resource of that kind, in YAML, with a %s for its name.
+	crds, object string
+	// children is the kind of object that it must have made once for each.
+	children string
+}
+
+const cacheNode = `
+apiVersion: cachenode.io/v1alpha1
+kind: CacheNode
+metadata: {name: %s, namespace: default}
+spec:
+  replicas: 3
+  disks:
+  - {name: disk1, size: 100Gi, storageClassName: local}
+  - {name: disk2, size: 100Gi, storageClassName: local}
+  - {name: disk3, size: 100Gi, storageClassName: local}
+  origin: {servers: [{service: {name: origin, port: 80}}]}
+`
+
+const nginx = `
+apiVersion: nginx.tsuru.io/v1alpha1
+kind: Nginx
+metadata: {name: %s, namespace: default}
+spec:
+  replicas: 3
+  config: {kind: Inline, value: "events {} http { server { listen 8080; location / { return 200; } } }"}
+`
+
+// process is an operator that runs.
+type process struct {
+	cmd   *exec.Cmd
+	log   *os.File
+	began time.Time
+}
+
+// start runs an operator with a kubeconfig.
+func (s subject) start(kubeconfig, logFile string) (*process, error) {
+	out, err := os.Create(logFile)
+	if err != nil {
+		return nil, err
+	}
+	p := &process{cmd: exec.Command(s.binary, s.args...), log: out, began: time.Now()}
+	p.cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
+	p.cmd.Stdout, p.cmd.Stderr = out, out
+	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	return p, p.cmd.Start()
+}
+
+// stop ends it.
+func (p *process) stop() error {
+	defer func() { _ = p.log.Close() }()
+	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return fmt.Errorf("it had ended by itself: %w", err)
+	}
+	_ = p.cmd.Wait() // killed or not, it is gone
+	return nil
+}
+
+// cpu is the processor time that it has used.
+func (p *process) cpu() (time.Duration, error) {
+	stat, err := p.stat()
+	return time.Duration(stat.CPUTime() * float64(time.Second)), err
+}
+
+// resident is its memory in MiB.
+func (p *process) resident() (float64, error) {
+	stat, err := p.stat()
+	return float64(stat.ResidentMemory()) / (1 << 20), err
+}
+
+func (p *process) stat() (procfs.ProcStat, error) {
+	proc, err := procfs.NewProc(p.cmd.Process.Pid)
+	if err != nil {
+		return procfs.ProcStat{}, err
+	}
+	return proc.Stat()
+}
+
+// quiet waits until it has used hardly any processor time for some seconds, and returns since when.
+func (p *process) quiet(ctx context.Context, within time.Duration) (time.Time, error) {
+	const step, calm = 250 * time.Millisecond, 4 * time.Second
+	deadline := time.Now().Add(within)
+	busy := time.Now()
+	before, err := p.cpu()
+	for err == nil && time.Since(busy) < calm {
+		if time.Now().After(deadline) {
+			return busy, fmt.Errorf("it is still busy after %s", within)
+		}
+		select {
+		case <-ctx.Done():
+			return busy, ctx.Err()
+		case <-time.After(step):
+		}
+		var now time.Duration
+		if now, err = p.cpu(); now-before >= step/10 {
+			busy = time.Now()
+		}
+		before = now
+	}
+	return busy, err
+}

@@ -1,0 +1,172 @@
+package main
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/cachenode/cachenode-operator/internal/shard"
+	"github.com/cachenode/cachenode-operator/test/bench/chart"
+)
+
+// movement is what a kind of change moves.
+type movement struct {
+	Change string `json:"change"`
+	// Times are how many keys move, by way of sharding, in times of the least possible; Least is that, in percent.
+	Times map[string]float64 `json:"timesOfLeast"`
+	Least float64            `json:"leastPercent"`
+}
+
+// balance is how far a disk's share of the keys is from its share of the weights.
+type balance struct {
+	Way string `json:"way"`
+	// Median and Worst are of the worst disk of each set, in percent of what it should have.
+	Median float64 `json:"medianPercent"`
+	Worst  float64 `json:"worstPercent"`
+}
+
+// sharding finds the disk of a hash of 32 bits.
+type sharding func(hash uint32) string
+
+// byPlan is the project's own.
+func byPlan(disks []shard.Disk) sharding {
+	plan := shard.NewPlan(disks)
+	return func(hash uint32) string { return plan.Owner(int(uint64(hash) * shard.Slots >> 32)) }
+}
+
+// byPercentages is what people write by hand: a range for each disk, one after another.
+func byPercentages(disks []shard.Disk) sharding {
+	var ends []uint64
+	total, sum := weights(disks), int64(0)
+	for _, d := range disks {
+		sum += d.Weight
+		ends = append(ends, uint64(float64(sum)/float64(total)*(1<<32)))
+	}
+	return func(hash uint32) string {
+		i, _ := slices.BinarySearch(ends, uint64(hash)+1)
+		return disks[min(i, len(disks)-1)].Name
+	}
+}
+
+// byModulo is the remainder of the hash, where a disk of weight w stands w times in the list.
+func byModulo(disks []shard.Disk) sharding {
+	var list []string
+	for _, d := range disks {
+		list = append(list, slices.Repeat([]string{d.Name}, int(d.Weight))...)
+	}
+	return func(hash uint32) string { return list[int(hash)%len(list)] }
+}
+
+func weights(disks []shard.Disk) (total int64) {
+	for _, d := range disks {
+		total += d.Weight
+	}
+	return total
+}
+
+var shardings = map[string]func([]shard.Disk) sharding{"plan": byPlan, "percentages": byPercentages, "modulo": byModulo}
+
+func randomDisks(rng *rand.Rand) []shard.Disk {
+	disks := make([]shard.Disk, 2+rng.IntN(15))
+	for i := range disks {
+		disks[i] = shard.Disk{Name: fmt.Sprintf("disk%d", i+1), Weight: 1 + rng.Int64N(10)}
+	}
+	return disks
+}
+
+var changes = []struct {
+	name string
+	make func(*rand.Rand, []shard.Disk) []shard.Disk
+}{
+	{"add a disk", func(rng *rand.Rand, disks []shard.Disk) []shard.Disk {
+		return append(disks, shard.Disk{Name: "new", Weight: 1 + rng.Int64N(10)})
+	}},
+	{"remove a disk", func(rng *rand.Rand, disks []shard.Disk) []shard.Disk {
+		i := rng.IntN(len(disks))
+		return slices.Delete(disks, i, i+1)
+	}},
+	{"weigh one otherwise", func(rng *rand.Rand, disks []shard.Disk) []shard.Disk {
+		i := rng.IntN(len(disks))
+		disks[i].Weight = 1 + (disks[i].Weight+rng.Int64N(9))%10
+		return disks
+	}},
+}
+
+// move changes random sets of disks and counts the keys that move.
+func move(sets, keys int) []movement {
+	var list []movement
+	for _, change := range changes {
+		rng := rand.New(rand.NewPCG(1, 2))
+		moved, least := map[string]int{}, 0.0
+		for range sets {
+			before := randomDisks(rng)
+			after := change.make(rng, slices.Clone(before))
+			least += leastMoved(before, after) * float64(keys)
+			hashes := randomHashes(rng, keys)
+			for way, of := range shardings {
+				was, is := of(before), of(after)
+				for _, hash := range hashes {
+					if was(hash) != is(hash) {
+						moved[way]++
+					}
+				}
+			}
+		}
+		m := movement{Change: change.name, Times: map[string]float64{}, Least: 100 * least / float64(sets*keys)}
+		for way, n := range moved {
+			m.Times[way] = float64(n) / least
+		}
+		list = append(list, m)
+	}
+	return list
+}
+
+func randomHashes(rng *rand.Rand, n int) []uint32 {
+	hashes := make([]uint32, n)
+	for i := range hashes {
+		hashes[i] = rng.Uint32()
+	}
+	return hashes
+}
+
+// leastMoved is the part of all keys that must move: half the sum of what the shares change by.
+func leastMoved(before, after []shard.Disk) float64 {
+	share := map[string]float64{}
+	for _, d := range before {
+		share[d.Name] -= float64(d.Weight) / float64(weights(before))
+	}
+	for _, d := range after {
+		share[d.Name] += float64(d.Weight) / float64(weights(after))
+	}
+	sum := 0.0
+	for _, change := range share {
+		sum += math.Abs(change)
+	}
+	return sum / 2
+}
+
+// spread counts the keys of each disk; so many that slots have equal numbers.
+func spread(sets int) []balance {
+	const keys = 20 * shard.Slots
+	var list []balance
+	for _, way := range []string{"plan", "percentages", "modulo"} {
+		rng := rand.New(rand.NewPCG(3, 4))
+		var worst []float64
+		for range sets {
+			disks := randomDisks(rng)
+			of, got := shardings[way](disks), map[string]int{}
+			for i := range keys { // spread evenly, so that chance does not count
+				got[of(uint32((uint64(i)<<32+1<<31)/uint64(keys)))]++
+			}
+			far := 0.0
+			for _, d := range disks {
+				want := float64(d.Weight) / float64(weights(disks)) * float64(keys)
+				far = max(far, 100*math.Abs(float64(got[d.Name])-want)/want)
+			}
+			worst = append(worst, far)
+		}
+		list = append(list, balance{Way: way, Median: chart.Median(worst), Worst: slices.Max(worst)})
+	}
+	return list
+}
