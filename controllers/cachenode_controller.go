@@ -13,6 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/utils/lru"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -66,6 +67,8 @@ type CacheNodeReconciler struct {
 	since sync.Map
 	// volumes is held while volumes are made: their names are those of paths on nodes, not of CacheNodes.
 	volumes sync.Mutex
+	// rendered are the plans of what was rendered lately, by revision.
+	rendered *lru.Cache
 }
 
 // Cluster is what the operator was told of the cluster and of itself.
@@ -82,6 +85,9 @@ type Cluster struct {
 	LocalPathPrefixes []string
 }
 
+// renderings is how many are remembered; each takes little, as the plans of equal disks are one.
+const renderings = 8192
+
 // Reconcile brings one CacheNode's objects to what its spec asks for. A wrong spec or a missing reference is no error
 // here: it is a condition, and the pass after the next change sees to it.
 func (r *CacheNodeReconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
@@ -96,7 +102,7 @@ func (r *CacheNodeReconciler) Reconcile(ctx context.Context, request reconcile.R
 	if !node.DeletionTimestamp.IsZero() {
 		return reconcile.Result{}, nil // the garbage collector removes what it owns
 	}
-	s := &scope{node: node, now: time.Now()}
+	s := &scope{node: node, now: time.Now(), once: newOnce(r.Live)}
 	err := r.run(ctx, s)
 	if p, ok := errors.AsType[*problem](err); ok {
 		s.problem = p
@@ -120,6 +126,8 @@ func (r *CacheNodeReconciler) Reconcile(ctx context.Context, request reconcile.R
 type scope struct {
 	node *v1alpha1.CacheNode
 	now  time.Time
+	// once reads from the API server what this pass has not written yet.
+	once *once
 	// after is when to look again though nothing happens; 0 for never. Any phase may shorten it.
 	after time.Duration
 	// pods, observations and secret: observe. secret is nil while there is none.
@@ -193,6 +201,7 @@ func (r *CacheNodeReconciler) SetupWithManager(mgr ctrl.Manager, references cach
 	if err := errors.Join(indexReferences(mgr), indexInstances(mgr)); err != nil {
 		return err
 	}
+	r.rendered = lru.New(renderings)
 	b := ctrl.NewControllerManagedBy(mgr).
 		WithOptions(controller.Options{MaxConcurrentReconciles: r.Concurrency}).
 		For(&v1alpha1.CacheNode{}, builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).

@@ -20,7 +20,7 @@ import (
 
 // decide finds out which pod takes which revision next, and what the ConfigMap offers them.
 func (r *CacheNodeReconciler) decide(ctx context.Context, s *scope) error {
-	offered, err := readOffered(ctx, r.get, s)
+	offered, err := readOffered(ctx, r.getOnce(s), s)
 	if err != nil {
 		return err
 	}
@@ -31,7 +31,10 @@ func (r *CacheNodeReconciler) decide(ctx context.Context, s *scope) error {
 	d := decision(s, offered)
 	if changed || !reflect.DeepEqual(d.State, offered.state) {
 		// Never from a cache that may not have seen the last write: it could set an older revision back.
-		if offered, err = readOffered(ctx, r.live, s); err != nil {
+		live := func(ctx context.Context, key client.ObjectKey, object client.Object) error {
+			return s.once.Get(ctx, key, object)
+		}
+		if offered, err = readOffered(ctx, live, s); err != nil {
 			return err
 		}
 		if _, err = r.chooseTemplate(s, offered); err != nil {

@@ -24,7 +24,7 @@ const announceDelay = 100 * time.Millisecond
 // hold finds out what the edit moves, and stops before anything is changed if that is more than the spec allows and nobody
 // has acknowledged it.
 func (r *CacheNodeReconciler) hold(ctx context.Context, s *scope) error {
-	offered, err := readOffered(ctx, r.get, s)
+	offered, err := readOffered(ctx, r.getOnce(s), s)
 	if err != nil || offered.stable == nil {
 		return err
 	}

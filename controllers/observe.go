@@ -23,8 +23,9 @@ import (
 // observe finds what is there: StatefulSet, pods, and what the pods' agents said last. It comes first, so that the status
 // tells of the pods also while a spec is refused.
 func (r *CacheNodeReconciler) observe(ctx context.Context, s *scope) error {
+	get := r.getOnce(s)
 	set := &appsv1.StatefulSet{}
-	switch err := r.get(ctx, client.ObjectKeyFromObject(s.node), set); {
+	switch err := get(ctx, client.ObjectKeyFromObject(s.node), set); {
 	case err == nil && isOwn(set, s.node):
 		s.statefulSet = set
 	case err == nil: // somebody else's of that name: apply says so
@@ -37,7 +38,7 @@ func (r *CacheNodeReconciler) observe(ctx context.Context, s *scope) error {
 	}
 	s.pods = cachePods(pods.Items)
 	secret := &corev1.Secret{}
-	switch err := r.get(ctx, client.ObjectKey{Namespace: s.node.Namespace, Name: naming.AgentSecret(s.node.Name)}, secret); {
+	switch err := get(ctx, client.ObjectKey{Namespace: s.node.Namespace, Name: naming.AgentSecret(s.node.Name)}, secret); {
 	case err == nil:
 		s.secret = secret
 	case !apierrors.IsNotFound(err):
@@ -72,20 +73,6 @@ func cachePods(pods []corev1.Pod) []corev1.Pod {
 func isOwn(set *appsv1.StatefulSet, node *v1alpha1.CacheNode) bool {
 	controller := metav1.GetControllerOf(set)
 	return metav1.IsControlledBy(set, node) || (controller == nil && set.Annotations[naming.AnnotationApplied] != "")
-}
-
-// get reads from the cache or, what is not there yet, from the API server.
-func (r *CacheNodeReconciler) get(ctx context.Context, key client.ObjectKey, object client.Object) error {
-	err := r.Get(ctx, key, object)
-	if apierrors.IsNotFound(err) {
-		err = r.Live.Get(ctx, key, object)
-	}
-	return err
-}
-
-// live reads from the API server.
-func (r *CacheNodeReconciler) live(ctx context.Context, key client.ObjectKey, object client.Object) error {
-	return r.Live.Get(ctx, key, object)
 }
 
 // track has the agents of the pods read, and returns what they said last, of disks that the spec knows.

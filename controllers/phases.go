@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"errors"
+	"strconv"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -18,6 +19,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/manifest"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	nginxcache "github.com/cachenode/cachenode-operator/internal/nginx/cache"
+	"github.com/cachenode/cachenode-operator/internal/shard"
 	"github.com/cachenode/cachenode-operator/internal/tuning"
 	"github.com/cachenode/cachenode-operator/internal/validation"
 )
@@ -54,19 +56,33 @@ func (r *CacheNodeReconciler) render(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	nominal := nginxcache.Facts{Resolvers: []string{"192.0.2.1"}, Memory: s.node.Spec.Pod.Resources.Limits.Memory().Value()}
-	config, err := nginxcache.Render(nginxcache.Input{Node: wanted, Facts: nominal})
+	plan, err := r.tryOut(wanted, s.node.Spec.Pod.Resources.Limits.Memory().Value())
 	if err != nil {
 		return &problem{reason: v1alpha1.ReasonInvalidSpec, message: err.Error(), stalled: true}
 	}
-	s.wanted, s.plan = wanted, &config.Plan
+	s.wanted, s.plan = wanted, plan
 	return nil
+}
+
+// tryOut renders the configuration with nominal facts, unless that was done before: most passes are over what has not changed.
+func (r *CacheNodeReconciler) tryOut(wanted agentapi.Node, memory int64) (*shard.Plan, error) {
+	key := wanted.Revision + " " + strconv.FormatInt(memory, 10)
+	if plan, ok := r.rendered.Get(key); ok {
+		return plan.(*shard.Plan), nil
+	}
+	nominal := nginxcache.Facts{Resolvers: []string{"192.0.2.1"}, Memory: memory}
+	plan, err := nginxcache.Check(nginxcache.Input{Node: wanted, Facts: nominal})
+	if err != nil {
+		return nil, err
+	}
+	r.rendered.Add(key, &plan)
+	return &plan, nil
 }
 
 // choose fills in what the spec leaves open, for this pass.
 func (r *CacheNodeReconciler) choose(ctx context.Context, s *scope) error {
 	offer := &corev1.ConfigMap{}
-	err := r.get(ctx, client.ObjectKey{Namespace: s.node.Namespace, Name: naming.ConfigMap(s.node.Name)}, offer)
+	err := r.getOnce(s)(ctx, client.ObjectKey{Namespace: s.node.Namespace, Name: naming.ConfigMap(s.node.Name)}, offer)
 	if client.IgnoreNotFound(err) != nil {
 		return err
 	}
@@ -74,15 +90,18 @@ func (r *CacheNodeReconciler) choose(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// apply writes the objects. One that the API server calls invalid has its cause in the spec. All are checked before the
-// first is written, so that of a spec that is refused nothing takes effect.
+// apply writes the objects. One that the API server calls invalid has its cause in the spec. Where there are pods, all that
+// can be refused are checked before the first is written, so that of such a spec nothing takes effect.
 func (r *CacheNodeReconciler) apply(ctx context.Context, s *scope) error {
-	applier := r.applier()
+	applier := apply.Applier{Client: r.Client, Live: s.once}
 	objects := manifest.Build(manifest.Input{
 		Node: s.node, Config: s.offer, Certificates: s.certificates, Template: s.template, Volumes: s.podVolumes(),
 	})
 	remake := isToBeRemade(s.statefulSet, objects)
 	for _, object := range objects {
+		if s.statefulSet == nil || !manifest.CanBeRefused(object) {
+			continue
+		}
 		err := applier.Check(ctx, checked(object, remake))
 		if apply.IsRefused(err) {
 			return &problem{reason: v1alpha1.ReasonInvalidSpec, message: refusal(err), stalled: true}

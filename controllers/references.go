@@ -144,6 +144,14 @@ func indexReferences(mgr ctrl.Manager) error {
 	})
 }
 
+// StripReference keeps of a Secret or ConfigMap, of which a cluster may have very many, what tells that it has changed.
+func StripReference(object any) (any, error) {
+	if o, ok := object.(*metav1.PartialObjectMetadata); ok {
+		o.ObjectMeta = metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion}
+	}
+	return object, nil
+}
+
 // referenceSources watch Secrets and ConfigMaps as metadata: their content is read only where a CacheNode names them.
 func (r *CacheNodeReconciler) referenceSources(references cache.Cache) []source.Source {
 	var sources []source.Source

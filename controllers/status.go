@@ -119,7 +119,7 @@ func changes(before, after []metav1.Condition) []change {
 		default:
 			continue // these follow from the others
 		}
-		if old == nil && !bad && condition.Status == "False" {
+		if old == nil && !bad && (condition.Status == "False" || condition.Type == v1alpha1.ConditionAccepted) {
 			continue // it never was otherwise
 		}
 		kind := corev1.EventTypeNormal

@@ -94,7 +94,7 @@ func startOperator(t testing.TB, restConfig *rest.Config, options ...func(*Cache
 		Controller: config.Controller{SkipNameValidation: new(true)},
 	})
 	must(t, err)
-	references, err := cache.New(counted, cache.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient()})
+	references, err := cache.New(counted, cache.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(), DefaultTransform: StripReference})
 	must(t, err)
 	must(t, mgr.Add(references))
 	o.reconciler = &CacheNodeReconciler{

@@ -120,7 +120,7 @@ func run(o options, config *rest.Config) error {
 		}
 	}
 	references, err := cache.New(config, cache.Options{
-		Scheme: scheme, Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(), DefaultTransform: cache.TransformStripManagedFields(),
+		Scheme: scheme, Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(), DefaultTransform: controllers.StripReference,
 	})
 	if err != nil {
 		return err

@@ -3,6 +3,8 @@
 package manifest
 
 import (
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -34,6 +36,18 @@ func Build(in Input) []client.Object {
 		podDisruptionBudget(in),
 		StatefulSet(in),
 	}
+}
+
+// CanBeRefused is true for an object in which fields of the spec stand that only the API server can judge, such as affinity or
+// annotations.
+func CanBeRefused(object client.Object) bool {
+	switch o := object.(type) {
+	case *appsv1.StatefulSet:
+		return true
+	case *corev1.Service:
+		return o.Spec.ClusterIP != corev1.ClusterIPNone
+	}
+	return false
 }
 
 func objectMeta(in Input, name string) metav1.ObjectMeta {

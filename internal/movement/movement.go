@@ -13,7 +13,7 @@ import (
 
 // Movement is what changes between two sets of disks.
 type Movement struct {
-	// Name identifies where the keys are before and afterwards.
+	// Name identifies where the keys are before and afterwards; "" where they are the same.
 	Name  string
 	Moves []shard.Move
 	// Slots is the sum of the moves, Least what any plan must move, both in hundredths of a percent.
@@ -25,7 +25,9 @@ type Movement struct {
 // Between compares two sets of disks.
 func Between(before, after []v1alpha1.Disk) Movement {
 	m := Movement{From: shard.NewPlan(tuning.ShardDisks(before)), To: shard.NewPlan(tuning.ShardDisks(after))}
-	m.Name, m.Moves = name(m.From, m.To), m.From.Moves(m.To)
+	if m.Moves = m.From.Moves(m.To); len(m.Moves) > 0 {
+		m.Name = name(m.From, m.To)
+	}
 	for _, move := range m.Moves {
 		m.Slots += move.Slots
 	}

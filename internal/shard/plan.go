@@ -3,10 +3,13 @@ package shard
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"fmt"
 	"io"
 	"math/bits"
 	"slices"
 	"strings"
+
+	"k8s.io/utils/lru"
 )
 
 // Slots is the number of slots the key space is cut into. Fewer make fewer ranges but move more keys: with 2,000 slots a
@@ -37,10 +40,24 @@ func newPlan(disks []Disk, owner []int) Plan {
 }
 
 // NewPlan assigns every slot to a disk. The order of disks does not matter. It panics on what validation excludes:
-// no disk, more than Slots disks, a weight below 1, weights whose sum overflows.
+// no disk, more than Slots disks, a weight below 1, weights whose sum overflows. It takes milliseconds, so the plans of the
+// last sets of disks are remembered: most nodes of a cluster have the same.
 func NewPlan(disks []Disk) Plan {
 	sorted := slices.Clone(disks)
 	slices.SortFunc(sorted, func(a, b Disk) int { return strings.Compare(a.Name, b.Name) })
+	key := fmt.Sprint(sorted)
+	if plan, ok := remembered.Get(key); ok {
+		return plan.(Plan)
+	}
+	plan := planOf(sorted)
+	remembered.Add(key, plan)
+	return plan
+}
+
+// remembered are plans by their disks. A plan takes some 100 KB.
+var remembered = lru.New(128)
+
+func planOf(sorted []Disk) Plan {
 	all := make([]int, Slots)
 	for slot := range all {
 		all[slot] = slot

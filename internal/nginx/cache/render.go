@@ -68,11 +68,33 @@ type renderer struct {
 	disks  []v1alpha1.Disk
 	plan   shard.Plan
 	caFile string
+	// withoutShards leaves the ranges of the plan out.
+	withoutShards bool
 }
 
 // Render renders the configuration. An error means that a string got past validation which must not stand in a
 // configuration; its text names the directive.
 func Render(in Input) (Config, error) {
+	r := newRenderer(in)
+	text, err := conf.Write(r.file())
+	if err != nil {
+		return Config{}, err
+	}
+	version := in.Revision + "-" + digest(text)
+	text = strings.Replace(text, placeholder, version, 1)
+	return Config{Text: text, Version: version, CAFile: r.caFile, Plan: r.plan, Cached: len(r.disks) > 0}, nil
+}
+
+// Check returns the plan, and the error that Render would. It leaves out the ranges of the plan, in which no string of the
+// spec stands but the names of the disks, and which take most of the time.
+func Check(in Input) (shard.Plan, error) {
+	r := newRenderer(in)
+	r.withoutShards = true
+	_, err := conf.Write(r.file())
+	return r.plan, err
+}
+
+func newRenderer(in Input) renderer {
 	r := renderer{Input: in, plan: shard.NewPlan(tuning.ShardDisks(in.Spec.Disks))}
 	for _, d := range in.Spec.Disks {
 		if !slices.Contains(in.Facts.Failed, d.Name) {
@@ -80,20 +102,13 @@ func Render(in Input) (Config, error) {
 		}
 	}
 	slices.SortFunc(r.disks, func(a, b v1alpha1.Disk) int { return strings.Compare(a.Name, b.Name) })
-	cached := len(r.disks) > 0
-	if cached && len(r.disks) < len(in.Spec.Disks) {
+	if len(r.disks) > 0 && len(r.disks) < len(in.Spec.Disks) {
 		r.plan, _ = r.plan.Without(in.Facts.Failed...)
 	}
 	if in.CABundle != "" {
 		r.caFile = naming.CAFile(digest(in.CABundle))
 	}
-	text, err := conf.Write(r.file())
-	if err != nil {
-		return Config{}, err
-	}
-	version := in.Revision + "-" + digest(text)
-	text = strings.Replace(text, placeholder, version, 1)
-	return Config{Text: text, Version: version, CAFile: r.caFile, Plan: r.plan, Cached: cached}, nil
+	return r
 }
 
 func digest(text string) string {
@@ -159,6 +174,9 @@ func (r renderer) http() conf.Block {
 	block = append(block, r.memoryTier()...)
 	block = append(block, r.publicServers()...)
 	block = append(block, privateServer())
+	if r.withoutShards {
+		return block
+	}
 	return append(block, r.shards()...)
 }
 

@@ -75,7 +75,7 @@ func (m *measurement) while(f func(*process) error) error {
 
 func (m *measurement) empty(ctx context.Context) error {
 	return m.while(func(p *process) (err error) {
-		if _, err = p.quiet(ctx, within); err == nil {
+		if _, err = p.quiet(ctx, m.server.auditLog, within); err == nil {
 			m.sample.Empty, err = p.resident()
 		}
 		return err
@@ -88,7 +88,7 @@ func (m *measurement) converge(ctx context.Context) error {
 		return err
 	}
 	return m.while(func(p *process) error {
-		if _, err := p.quiet(ctx, within); err != nil {
+		if _, err := p.quiet(ctx, m.server.auditLog, within); err != nil {
 			return err
 		}
 		now := time.Now()
@@ -139,7 +139,7 @@ func (m *measurement) idle(ctx context.Context, p *process) error {
 // restart starts the operator with everything in order.
 func (m *measurement) restart(ctx context.Context) error {
 	return m.while(func(p *process) error {
-		busy, err := p.quiet(ctx, within)
+		busy, err := p.quiet(ctx, m.server.auditLog, within)
 		if err != nil {
 			return err
 		}
@@ -162,7 +162,7 @@ func (m *measurement) edit(ctx context.Context) error {
 		if err := m.server.client.Patch(ctx, o, client.RawPatch(types.MergePatchType, patch)); err != nil {
 			return err
 		}
-		if _, err := p.quiet(ctx, within); err != nil {
+		if _, err := p.quiet(ctx, m.server.auditLog, within); err != nil {
 			return err
 		}
 		at, err := m.server.patched(m.subject.children, o.GetName())

@@ -50,7 +50,8 @@ func serve(dir string, crds string) (s *server, err error) {
 	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
 		return nil, err
 	}
-	s.env.ControlPlane.GetAPIServer().Configure().Set("audit-policy-file", policy).Set("audit-log-path", s.auditLog)
+	s.env.ControlPlane.GetAPIServer().Configure().Set("audit-policy-file", policy).Set("audit-log-path", s.auditLog).
+		Set("service-cluster-ip-range", "10.0.0.0/16") // enough for all Services
 	config, err := s.env.Start()
 	if err != nil {
 		return nil, fmt.Errorf("%w (KUBEBUILDER_ASSETS=$(hack/envtest-assets) names the API server)", err)

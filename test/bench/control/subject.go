@@ -93,12 +93,14 @@ func (p *process) stat() (procfs.ProcStat, error) {
 	return proc.Stat()
 }
 
-// quiet waits until it has used hardly any processor time for some seconds, and returns since when.
-func (p *process) quiet(ctx context.Context, within time.Duration) (time.Time, error) {
-	const step, calm = 250 * time.Millisecond, 4 * time.Second
+// quiet waits until it has for some seconds asked the API server for nothing and used hardly any processor time, and returns
+// since when.
+func (p *process) quiet(ctx context.Context, auditLog string, within time.Duration) (time.Time, error) {
+	const step, calm = 250 * time.Millisecond, 6 * time.Second
 	deadline := time.Now().Add(within)
 	busy := time.Now()
 	before, err := p.cpu()
+	asked := size(auditLog)
 	for err == nil && time.Since(busy) < calm {
 		if time.Now().After(deadline) {
 			return busy, fmt.Errorf("it is still busy after %s", within)
@@ -109,10 +111,19 @@ func (p *process) quiet(ctx context.Context, within time.Duration) (time.Time, e
 		case <-time.After(step):
 		}
 		var now time.Duration
-		if now, err = p.cpu(); now-before >= step/10 {
+		if now, err = p.cpu(); now-before >= step/10 || size(auditLog) != asked {
 			busy = time.Now()
 		}
-		before = now
+		before, asked = now, size(auditLog)
 	}
 	return busy, err
+}
+
+// size of a file; 0 if there is none.
+func size(file string) int64 {
+	info, err := os.Stat(file)
+	if err != nil {
+		return 0
+	}
+	return info.Size()
 }
