@@ -127,6 +127,10 @@ func (r renderer) lookup() conf.Directive {
 		conf.D("proxy_cache", conf.Literal(memoryZone)),
 		conf.D("proxy_cache_key", r.key()),
 		conf.D("proxy_cache_use_stale", conf.Literal("updating")),
+		// A response leaves in full packets and in one go. A location without tcp_nopush, such as a disk's, switches it off for
+		// the rest of a connection: there, corked responses were late.
+		conf.D("tcp_nopush", conf.OnOff(true)),
+		conf.D("sendfile_max_chunk", conf.Size(tuning.TierObject(r.Spec.MemoryTier))),
 		conf.D("open_file_cache", conf.Literal("max=4096"), conf.Literal("inactive=2s")),
 		conf.D("open_file_cache_valid", conf.Literal("2s")),
 	}

@@ -9,6 +9,7 @@
 package main
 
 import (
+	"cmp"
 	"flag"
 	"fmt"
 	"io"
@@ -32,6 +33,9 @@ const (
 type conditions struct {
 	nginxRoot, peersRoot, plugin   string
 	diskMebibytes, memoryMebibytes int64
+	// media and declaredMebibytes are what a CacheNode says of its disks.
+	media             string
+	declaredMebibytes int64
 }
 
 // server is one of those that are compared.
@@ -43,17 +47,7 @@ type server interface {
 	Start(*lab.Lab, lab.Site, *lab.Cgroup, [disks]lab.Disk, conditions) (*lab.Server, error)
 }
 
-var servers = []server{
-	noPools, article, ours,
-	varnish{},
-	trafficServer{},
-	variant("nopush", "tcp_nopush on;"),
-	variant("nopush-chunk", "tcp_nopush on; sendfile_max_chunk 8m;"),
-	variant("chunk", "sendfile_max_chunk 8m;"),
-	variant("buffers128", "sendfile off; output_buffers 1 128k;"),
-	variant("buffers1m", "sendfile off; output_buffers 1 1m;"),
-	variant("buffers2x64", "sendfile off; output_buffers 2 64k;"),
-}
+var servers = []server{noPools, article, ours, varnish{}, trafficServer{}}
 
 func main() {
 	rounds := flag.Int("rounds", 5, "how often each is measured")
@@ -146,6 +140,7 @@ func (b *bench) prepare(chosen []server) error {
 	b.memoryMebibytes = b.memory
 	// Twice the room for objects of a block and a bit, and some for the file system.
 	b.diskMebibytes = max(b.size*int64(b.count)/disks>>20*4, 1024)
+	b.conditions.media, b.declaredMebibytes = b.scenario.media, cmp.Or(b.declared, b.diskMebibytes)
 	recipes := map[*string]string{&b.nginxRoot: "hack/nginx-root"}
 	if slices.ContainsFunc(chosen, func(s server) bool { _, stock := s.(nginx); return !stock }) {
 		recipes[&b.peersRoot] = "hack/peers-root"

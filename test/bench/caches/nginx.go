@@ -69,30 +69,28 @@ func byHand(pools bool) func(conditions) (string, error) {
 }
 
 // rendered is what the operator renders of a CacheNode.
-func rendered(extra string) func(conditions) (string, error) {
-	return func(c conditions) (string, error) {
-		node := fmt.Sprintf(`apiVersion: cachenode.io/v1alpha1
+func rendered(c conditions) (string, error) {
+	node := fmt.Sprintf(`apiVersion: cachenode.io/v1alpha1
 kind: CacheNode
 metadata: {name: bench}
 spec:
   disks:
-  - {name: disk1, size: %[1]dMi, media: HDD}
-  - {name: disk2, size: %[1]dMi, media: HDD}
-  - {name: disk3, size: %[1]dMi, media: HDD}
+  - {name: disk1, size: %[1]dMi, media: %[5]s}
+  - {name: disk2, size: %[1]dMi, media: %[5]s}
+  - {name: disk3, size: %[1]dMi, media: %[5]s}
   origin: {servers: [{host: 127.0.0.1, port: %[2]d}], hostHeader: bench}
   cache: {key: [RequestURI], valid: [{status: [200], for: 24h}]}
   pod: {resources: {limits: {cpu: %[3]d, memory: %[4]dMi}}}
-%[5]s`, c.diskMebibytes, lab.OriginPort, cpus, c.memoryMebibytes, extra)
-		command := exec.Command(c.plugin, "render", "-f", "-")
-		command.Stdin = strings.NewReader(node)
-		var errors bytes.Buffer
-		command.Stderr = &errors
-		output, err := command.Output()
-		if err != nil {
-			return "", fmt.Errorf("kubectl-cachenode render: %w\n%s", err, &errors)
-		}
-		return "user root;\n" + string(output), nil
+`, c.declaredMebibytes, lab.OriginPort, cpus, c.memoryMebibytes, c.media)
+	command := exec.Command(c.plugin, "render", "-f", "-")
+	command.Stdin = strings.NewReader(node)
+	var errors bytes.Buffer
+	command.Stderr = &errors
+	output, err := command.Output()
+	if err != nil {
+		return "", fmt.Errorf("kubectl-cachenode render: %w\n%s", err, &errors)
 	}
+	return "user root;\n" + string(output), nil
 }
 
 func mounts(format string) (dirs [disks]string) {
@@ -110,20 +108,5 @@ var (
 var (
 	noPools = nginx{"nginx", "nginx without thread pools (aio off), one cache a disk, usual disks", lab.Usual(), handDirs, byHand(false)}
 	article = nginx{"article", "the article's configuration, 16 threads a disk, usual disks", lab.Usual(), handDirs, byHand(true)}
-	ours    = nginx{"cachenode", "what the operator renders by default, prepared disks", lab.Prepared(), agentsDirs, rendered("")}
+	ours    = nginx{"cachenode", "what the operator renders by default, prepared disks", lab.Prepared(), agentsDirs, rendered}
 )
-
-// variant is the operator's configuration with directives more in the memory tier's location.
-func variant(name, directives string) nginx {
-	v := ours
-	v.name, v.about = name, "the operator's, and in the memory tier's location: "+directives
-	v.config = func(c conditions) (string, error) {
-		text, err := ours.config(c)
-		before := "proxy_cache_use_stale updating;"
-		if err == nil && !strings.Contains(text, before) {
-			err = fmt.Errorf("%q is not in the configuration", before)
-		}
-		return strings.Replace(text, before, before+" "+directives, 1), err
-	}
-	return v
-}

@@ -19,6 +19,9 @@ type scenario struct {
 	memory int64
 	speed  lab.Speed
 	loads  []lab.Load
+	// media is what the CacheNode says of its disks, and declared their size in MiB; 0 for what they really have.
+	media    string
+	declared int64
 	// misses: some requests are for objects that are not in the cache.
 	misses bool
 	// reference are figures of others to compare the ratios with.
@@ -34,14 +37,21 @@ func hot(size int64) string { return fmt.Sprintf("/objects/%d/0", size) }
 // mixed is random load over all objects and, at the same time, many clients that want one of them.
 func mixed(name string, size int64, count int, memory int64, speed lab.Speed) scenario {
 	return scenario{
-		name: name, size: size, count: count, memory: memory, speed: speed,
+		name: name, size: size, count: count, memory: memory, speed: speed, media: "HDD",
 		loads: []lab.Load{lab.Random("random", 200, count, size), lab.One("hot", 50, hot(size))},
 	}
 }
 
-// single is one load alone.
-func single(name string, size int64, count int, memory int64, load lab.Load) scenario {
-	return scenario{name: name, size: size, count: count, memory: memory, loads: []lab.Load{load}}
+// fast is one load alone, on disks as fast as they go.
+func fast(name string, size int64, count int, memory int64, load lab.Load) scenario {
+	return scenario{name: name, size: size, count: count, memory: memory, media: "NVMe", loads: []lab.Load{load}}
+}
+
+// inMemory is one load alone, with disks so small that the user has memory for all of them.
+func inMemory(name string, size int64, count int, load lab.Load) scenario {
+	s := fast(name, size, count, 700, load)
+	s.declared = 160
+	return s
 }
 
 const kibi, mebi = 1 << 10, 1 << 20
@@ -60,22 +70,22 @@ var scenarios = map[string][]scenario{
 		mixed("slow-16m-700", 16*mebi, 150, 700, slow),
 	},
 	"fast": {
-		single("memory-4k-hot", 4*kibi, 1000, 700, lab.One("hot", 50, hot(4*kibi))),
-		single("memory-4k-random", 4*kibi, 1000, 700, lab.Random("random", 50, 1000, 4*kibi)),
-		single("memory-64k-hot", 64*kibi, 1000, 700, lab.One("hot", 50, hot(64*kibi))),
-		single("memory-64k-random", 64*kibi, 1000, 700, lab.Random("random", 50, 1000, 64*kibi)),
-		single("memory-1m-hot", mebi, 200, 700, lab.One("hot", 50, hot(mebi))),
-		single("memory-1m-random", mebi, 200, 700, lab.Random("random", 50, 200, mebi)),
-		single("fast-64k-random", 64*kibi, 16000, 300, lab.Random("random", 50, 16000, 64*kibi)),
-		single("fast-1m-random", mebi, 1500, 300, lab.Random("random", 50, 1500, mebi)),
+		inMemory("memory-4k-hot", 4*kibi, 1000, lab.One("hot", 50, hot(4*kibi))),
+		inMemory("memory-4k-random", 4*kibi, 1000, lab.Random("random", 50, 1000, 4*kibi)),
+		inMemory("memory-64k-hot", 64*kibi, 1000, lab.One("hot", 50, hot(64*kibi))),
+		inMemory("memory-64k-random", 64*kibi, 1000, lab.Random("random", 50, 1000, 64*kibi)),
+		inMemory("memory-1m-hot", mebi, 200, lab.One("hot", 50, hot(mebi))),
+		inMemory("memory-1m-random", mebi, 200, lab.Random("random", 50, 200, mebi)),
+		fast("fast-64k-random", 64*kibi, 16000, 300, lab.Random("random", 50, 16000, 64*kibi)),
+		fast("fast-1m-random", mebi, 1500, 300, lab.Random("random", 50, 1500, mebi)),
 	},
 	"zipf": {
 		{
-			name: "zipf-64k", size: 64 * kibi, count: 16000, memory: 300, speed: slow, misses: true,
+			name: "zipf-64k", size: 64 * kibi, count: 16000, memory: 300, speed: slow, misses: true, media: "HDD",
 			loads: []lab.Load{lab.Zipf("zipf", 200, 16000, 10, 64*kibi)},
 		},
 		{
-			name: "zipf-1m", size: mebi, count: 1500, memory: 300, speed: slow, misses: true,
+			name: "zipf-1m", size: mebi, count: 1500, memory: 300, speed: slow, misses: true, media: "HDD",
 			loads: []lab.Load{lab.Zipf("zipf", 100, 1500, 10, mebi)},
 		},
 	},
