@@ -98,9 +98,13 @@ bench-peers: ## nginx by hand, the article's configuration, the operator's, Varn
 	go run ./test/bench/caches -out docs/benchmarks fast
 	go run ./test/bench/caches -out docs/benchmarks zipf
 
+.PHONY: bench-tuning
+bench-tuning: ## The operator's configuration against itself with one thing otherwise: threads, buffers, direct I/O ... An hour.
+	go run ./test/bench/caches -out docs/benchmarks tuning
+
 .PHONY: bench-disks
 bench-disks: ## What a hit costs a disk that is prepared in one way or another. Ten minutes.
-	go run ./test/bench/disks
+	go run ./test/bench/disks -out docs/benchmarks
 
 .PHONY: bench-shard
 bench-shard: ## Keys that move and how even the shares are, against percentages by hand and modulo; cost of the ranges. Two minutes.
@@ -113,7 +117,7 @@ bench-reuseport: ## A socket for each worker against one for all, with accept_mu
 .PHONY: bench-control
 bench-control: ## Reconcile and render; 1,000 CacheNodes against tsuru/nginx-operator; edits on the cluster. Half an hour.
 	KUBEBUILDER_ASSETS=$$(hack/envtest-assets) go test -run '^$$' -bench 'Reconcile|Render|NewPlan' -benchmem ./controllers ./internal/nginx/cache ./internal/shard
-	KUBEBUILDER_ASSETS=$$(hack/envtest-assets) go run ./test/bench/control
+	KUBEBUILDER_ASSETS=$$(hack/envtest-assets) go run ./test/bench/control -out docs/benchmarks
 	test/e2e/run -run '^TestFaults$$/^fifty'
 
 ##@ Cluster for tests and demo (CLUSTER=native|kind, found out by itself when unset)

@@ -44,6 +44,8 @@ type Agents struct {
 
 	mutex sync.Mutex
 	known map[types.NamespacedName]*agent
+	// pods are those of each CacheNode; each is in known.
+	pods map[types.NamespacedName]map[types.NamespacedName]bool
 	// clients are those of the CacheNodes, by the version of the Secret with their certificates.
 	clients map[types.NamespacedName]versionedClient
 	// reconcile is the controller's queue.
@@ -92,7 +94,7 @@ func NewAgents() *Agents {
 			return c.Report(ctx, address)
 		},
 		answering: newQueue(), others: newQueue(),
-		known: map[types.NamespacedName]*agent{}, clients: map[types.NamespacedName]versionedClient{},
+		known: map[types.NamespacedName]*agent{}, pods: map[types.NamespacedName]map[types.NamespacedName]bool{}, clients: map[types.NamespacedName]versionedClient{},
 	}
 }
 
@@ -129,10 +131,8 @@ func (a *Agents) queueOf(known *agent) workqueue.TypedRateLimitingInterface[type
 func (a *Agents) Hurry(cacheNode types.NamespacedName, hurry bool) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
-	for pod, known := range a.known {
-		if known.cacheNode != cacheNode {
-			continue
-		}
+	for pod := range a.pods[cacheNode] {
+		known := a.known[pod]
 		if queue := a.queueOf(known); hurry && !known.hurry && queue == a.answering {
 			queue.Add(pod)
 		}
@@ -160,10 +160,13 @@ func (a *Agents) Track(cacheNode types.NamespacedName, c *agentapi.Client, targe
 		known.Target, known.cacheNode, known.client = target, cacheNode, c
 		observations[target.Pod.Name] = known.Observation
 	}
-	for name, known := range a.known {
-		if known.cacheNode == cacheNode && !wanted[name] {
-			delete(a.known, name)
+	for pod := range a.pods[cacheNode] {
+		if !wanted[pod] {
+			delete(a.known, pod)
 		}
+	}
+	if a.pods[cacheNode] = wanted; len(wanted) == 0 {
+		delete(a.pods, cacheNode)
 	}
 	return observations
 }

@@ -67,7 +67,7 @@ type CacheNodeReconciler struct {
 	since sync.Map
 	// volumes is held while volumes are made: their names are those of paths on nodes, not of CacheNodes.
 	volumes sync.Mutex
-	// rendered are the plans of what was rendered lately, by revision.
+	// rendered has the revisions that could be rendered.
 	rendered *lru.Cache
 }
 
@@ -85,7 +85,7 @@ type Cluster struct {
 	LocalPathPrefixes []string
 }
 
-// renderings is how many are remembered; each takes little, as the plans of equal disks are one.
+// renderings is how many revisions are remembered to be right.
 const renderings = 8192
 
 // Reconcile brings one CacheNode's objects to what its spec asks for. A wrong spec or a missing reference is no error

@@ -11,6 +11,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -206,6 +207,24 @@ func TestReconcile(t *testing.T) {
 		}
 		o.edit(node, func(s *v1alpha1.CacheNodeSpec) { s.Pod.NodeSelector, s.Service.Port = nil, nil })
 		o.becomes(node, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
+	})
+
+	t.Run("of a new one that it refuses nothing is made", func(t *testing.T) {
+		o.t = t
+		for name, spec := range map[string]string{
+			"pods": "pod: {nodeSelector: {a: not a label value}}", "service": "service: {annotations: {a b: c}}",
+		} {
+			refused := o.create(strings.Replace(edge, "name: edge", "name: refused-"+name, 1) + "  " + spec + "\n")
+			o.becomes(refused, status.FailedStatus, v1alpha1.ConditionAccepted, v1alpha1.ReasonInvalidSpec)
+			for _, child := range children(refused) {
+				if err := o.client.Get(ctx, client.ObjectKeyFromObject(child), child); !apierrors.IsNotFound(err) {
+					t.Errorf("%s: %T %s was made (error %v)", name, child, child.GetName(), err)
+				}
+			}
+			o.edit(refused, func(s *v1alpha1.CacheNodeSpec) { s.Pod.NodeSelector, s.Service.Annotations = nil, nil })
+			o.becomes(refused, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
+			must(t, o.client.Delete(ctx, refused))
+		}
 	})
 
 	t.Run("a pod that fails later is no rollout", func(t *testing.T) {

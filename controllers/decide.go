@@ -31,10 +31,7 @@ func (r *CacheNodeReconciler) decide(ctx context.Context, s *scope) error {
 	d := decision(s, offered)
 	if changed || !reflect.DeepEqual(d.State, offered.state) {
 		// Never from a cache that may not have seen the last write: it could set an older revision back.
-		live := func(ctx context.Context, key client.ObjectKey, object client.Object) error {
-			return s.once.Get(ctx, key, object)
-		}
-		if offered, err = readOffered(ctx, live, s); err != nil {
+		if offered, err = readOffered(ctx, s.once.get, s); err != nil {
 			return err
 		}
 		if _, err = r.chooseTemplate(s, offered); err != nil {

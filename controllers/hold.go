@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/movement"
 	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 // errAnnounced ends a pass before it changes anything: status and event say first what the next one will begin to move.
@@ -27,6 +29,9 @@ func (r *CacheNodeReconciler) hold(ctx context.Context, s *scope) error {
 	offered, err := readOffered(ctx, r.getOnce(s), s)
 	if err != nil || offered.stable == nil {
 		return err
+	}
+	if slices.Equal(tuning.ShardDisks(offered.stable.Spec.Disks), tuning.ShardDisks(s.wanted.Spec.Disks)) {
+		return nil
 	}
 	m := movement.Between(offered.stable.Spec.Disks, s.wanted.Spec.Disks)
 	s.movement = m.Status(s.used)

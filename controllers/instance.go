@@ -20,15 +20,18 @@ const instanceIndex = "cachenode"
 func indexInstances(mgr ctrl.Manager) error {
 	var errs []error
 	for _, object := range []client.Object{&corev1.Pod{}, &corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{}} {
-		errs = append(errs, mgr.GetFieldIndexer().IndexField(context.Background(), object, instanceIndex, func(o client.Object) []string {
-			name := instance(o)
-			if name.Name == "" || o.GetLabels()[naming.LabelName] != naming.Application {
-				return nil // such as a scout
-			}
-			return []string{name.String()}
-		}))
+		errs = append(errs, mgr.GetFieldIndexer().IndexField(context.Background(), object, instanceIndex, indexed))
 	}
 	return errors.Join(errs...)
+}
+
+// indexed is where an object stands in the index: nowhere, if it is for no CacheNode, or none of its own parts, as a scout.
+func indexed(object client.Object) []string {
+	name := instance(object)
+	if name.Name == "" || object.GetLabels()[naming.LabelName] != naming.Application {
+		return nil
+	}
+	return []string{name.String()}
 }
 
 // byInstance lists from the cache what is for a CacheNode.

@@ -29,6 +29,10 @@ func (o *once) Get(ctx context.Context, key client.ObjectKey, object client.Obje
 	return err
 }
 
+func (o *once) get(ctx context.Context, key client.ObjectKey, object client.Object) error {
+	return o.Get(ctx, key, object)
+}
+
 // get reads from the cache or, what is not there yet, from the API server.
 func (r *CacheNodeReconciler) get(ctx context.Context, key client.ObjectKey, object client.Object) error {
 	return cachedOr(ctx, r.Client, r.Live, key, object)

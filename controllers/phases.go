@@ -56,27 +56,26 @@ func (r *CacheNodeReconciler) render(ctx context.Context, s *scope) error {
 	if err != nil {
 		return err
 	}
-	plan, err := r.tryOut(wanted, s.node.Spec.Pod.Resources.Limits.Memory().Value())
-	if err != nil {
+	if err := r.tryOut(wanted, s.node.Spec.Pod.Resources.Limits.Memory().Value()); err != nil {
 		return &problem{reason: v1alpha1.ReasonInvalidSpec, message: err.Error(), stalled: true}
 	}
-	s.wanted, s.plan = wanted, plan
+	plan := shard.NewPlan(tuning.ShardDisks(wanted.Spec.Disks))
+	s.wanted, s.plan = wanted, &plan
 	return nil
 }
 
 // tryOut renders the configuration with nominal facts, unless that was done before: most passes are over what has not changed.
-func (r *CacheNodeReconciler) tryOut(wanted agentapi.Node, memory int64) (*shard.Plan, error) {
+func (r *CacheNodeReconciler) tryOut(wanted agentapi.Node, memory int64) error {
 	key := wanted.Revision + " " + strconv.FormatInt(memory, 10)
-	if plan, ok := r.rendered.Get(key); ok {
-		return plan.(*shard.Plan), nil
+	if _, ok := r.rendered.Get(key); ok {
+		return nil
 	}
 	nominal := nginxcache.Facts{Resolvers: []string{"192.0.2.1"}, Memory: memory}
-	plan, err := nginxcache.Check(nginxcache.Input{Node: wanted, Facts: nominal})
-	if err != nil {
-		return nil, err
+	if err := nginxcache.Check(nginxcache.Input{Node: wanted, Facts: nominal}); err != nil {
+		return err
 	}
-	r.rendered.Add(key, &plan)
-	return &plan, nil
+	r.rendered.Add(key, nil)
+	return nil
 }
 
 // choose fills in what the spec leaves open, for this pass.
@@ -90,8 +89,8 @@ func (r *CacheNodeReconciler) choose(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// apply writes the objects. One that the API server calls invalid has its cause in the spec. Where there are pods, all that
-// can be refused are checked before the first is written, so that of such a spec nothing takes effect.
+// apply writes the objects. One that the API server calls invalid has its cause in the spec. All that can be refused are
+// checked before the first is written, so that of such a spec nothing takes effect.
 func (r *CacheNodeReconciler) apply(ctx context.Context, s *scope) error {
 	applier := apply.Applier{Client: r.Client, Live: s.once}
 	objects := manifest.Build(manifest.Input{
@@ -99,7 +98,7 @@ func (r *CacheNodeReconciler) apply(ctx context.Context, s *scope) error {
 	})
 	remake := isToBeRemade(s.statefulSet, objects)
 	for _, object := range objects {
-		if s.statefulSet == nil || !manifest.CanBeRefused(object) {
+		if !manifest.CanBeRefused(object) {
 			continue
 		}
 		err := applier.Check(ctx, checked(object, remake))

@@ -23,36 +23,56 @@ import (
 // applyVolumes makes the volumes of the disks with a localPath, and deletes those that nobody wants. Of a CacheNode that is
 // new, nothing is made while another has one of the paths; one that runs goes on without the volumes of such nodes.
 func (r *CacheNodeReconciler) applyVolumes(ctx context.Context, s *scope) error {
-	// Two that want one path must not both see that nobody has it.
-	r.volumes.Lock()
-	defer r.volumes.Unlock()
-	plan, err := r.planVolumes(ctx, s)
+	plan, err := r.makeVolumes(ctx, s)
 	if err != nil {
 		return err
+	}
+	return r.deleteVolumes(ctx, s.node, plan)
+}
+
+// makeVolumes makes those that are missing. Two CacheNodes that want one path must not both see that nobody has it, so they
+// take turns; those that have all their volumes wait for nobody.
+func (r *CacheNodeReconciler) makeVolumes(ctx context.Context, s *scope) (storage.VolumePlan, error) {
+	known, err := s.knownVolumes()
+	if err != nil {
+		return known, err
+	}
+	if s.lacks(known) {
+		r.volumes.Lock()
+		defer r.volumes.Unlock()
+	}
+	plan, err := r.planVolumes(ctx, s)
+	if err != nil {
+		return plan, err
 	}
 	if len(plan.Taken) > 0 {
 		message := listed(plan.Taken) + ": name another path, or keep the two CacheNodes on different nodes by spec.pod.nodeSelector"
 		if s.statefulSet == nil {
-			return &problem{reason: v1alpha1.ReasonPathTaken, message: message, retryAfter: time.Minute} // others' volumes are not watched for it
+			return plan, &problem{reason: v1alpha1.ReasonPathTaken, message: message, retryAfter: time.Minute} // others' volumes are not watched for it
 		}
 		s.warnings = append(s.warnings, message)
 		s.lookAgain(time.Minute)
 	}
 	if len(plan.Wanted) > 0 {
 		if _, _, err := r.applier().Apply(ctx, manifest.LocalClass()); err != nil {
-			return err
+			return plan, err
 		}
 	}
 	for _, volume := range plan.Wanted {
 		_, outcome, err := r.applier().Apply(ctx, volume)
 		if err != nil {
-			return err
+			return plan, err
 		}
 		if outcome == apply.Created {
 			log.FromContext(ctx).Info("made a volume", "volume", volume.Name, "node", volume.Annotations[naming.AnnotationNode], "path", volume.Annotations[naming.AnnotationPath])
 		}
 	}
-	return r.deleteVolumes(ctx, s.node, plan)
+	return plan, nil
+}
+
+// lacks is true when a wanted volume is not there, as far as the cache knows.
+func (s *scope) lacks(plan storage.VolumePlan) bool {
+	return slices.ContainsFunc(plan.Wanted, func(wanted *corev1.PersistentVolume) bool { return s.volumes[wanted.Name] == nil })
 }
 
 // offerVolumes has volumes available again whose claims are gone.
@@ -85,26 +105,32 @@ func ignoreProblem(err error) error {
 	return err
 }
 
-// planVolumes looks at the volumes of this CacheNode and at those of others that have the names of wanted ones.
-func (r *CacheNodeReconciler) planVolumes(ctx context.Context, s *scope) (storage.VolumePlan, error) {
+// knownVolumes is the plan from what the cache has of this CacheNode.
+func (s *scope) knownVolumes() (storage.VolumePlan, error) {
 	hosts, err := storage.Eligible(s.node.Spec, s.hosts)
 	if err != nil {
 		return storage.VolumePlan{}, &problem{reason: v1alpha1.ReasonInvalidSpec, message: err.Error(), stalled: true}
 	}
-	var live []corev1.PersistentVolume
+	var known []corev1.PersistentVolume
 	for _, volume := range s.volumes {
-		live = append(live, *volume)
+		known = append(known, *volume)
 	}
-	plan := storage.Volumes(s.node, hosts, live, s.claims)
-	if !slices.ContainsFunc(plan.Wanted, func(wanted *corev1.PersistentVolume) bool { return s.volumes[wanted.Name] == nil }) {
-		return plan, nil
+	return storage.Volumes(s.node, hosts, known, s.claims), nil
+}
+
+// planVolumes looks at the volumes of this CacheNode and, where some are missing, at those of others that have their names.
+func (r *CacheNodeReconciler) planVolumes(ctx context.Context, s *scope) (storage.VolumePlan, error) {
+	plan, err := s.knownVolumes()
+	if err != nil || !s.lacks(plan) {
+		return plan, err
 	}
 	// Some are to be made: those of others count, and not as they were a moment ago.
 	all := &corev1.PersistentVolumeList{}
 	if err := r.Live.List(ctx, all, client.MatchingLabels{naming.LabelManagedBy: naming.FieldManager}); err != nil {
 		return storage.VolumePlan{}, err
 	}
-	return storage.Volumes(s.node, hosts, all.Items, s.claims), nil
+	hosts, err := storage.Eligible(s.node.Spec, s.hosts)
+	return storage.Volumes(s.node, hosts, all.Items, s.claims), err
 }
 
 // deleteVolumes deletes volumes. The caches of volumes and of claims are not of one moment, so a placeholder's claim is

@@ -28,7 +28,7 @@ const (
 	Updated   Outcome = "updated"
 )
 
-// Applier applies objects. It is safe for concurrent use.
+// Applier applies objects. It is safe for concurrent use if its readers are.
 type Applier struct {
 	client.Client
 	// Live reads from the API server. The client's cache may hold our own objects only, so an object that is not in it

@@ -26,14 +26,15 @@ type Disk struct {
 
 // Plan says which disk owns each slot. It is immutable and safe for concurrent use.
 type Plan struct {
-	disks []Disk // sorted by name
-	owner []int  // slot → index into disks
-	share []int  // index into disks → number of slots
+	disks []Disk   // sorted by name
+	owner []uint16 // slot → index into disks
+	share []int    // index into disks → number of slots
 }
 
-func newPlan(disks []Disk, owner []int) Plan {
-	share := make([]int, len(disks))
-	for _, i := range owner {
+func newPlan(disks []Disk, owners []int) Plan {
+	owner, share := make([]uint16, len(owners)), make([]int, len(disks))
+	for slot, i := range owners {
+		owner[slot] = uint16(i) //nolint:gosec // there are fewer disks than Slots
 		share[i]++
 	}
 	return Plan{disks: disks, owner: owner, share: share}
@@ -54,7 +55,7 @@ func NewPlan(disks []Disk) Plan {
 	return plan
 }
 
-// remembered are plans by their disks. A plan takes some 100 KB.
+// remembered are plans by their disks. A plan takes some 20 KB.
 var remembered = lru.New(128)
 
 func planOf(sorted []Disk) Plan {
@@ -88,7 +89,10 @@ func (p Plan) Without(failed ...string) (degraded Plan, ok bool) {
 	}
 	adopted := make([]int, Slots)
 	assign(adopted, orphans, survivors, quotas(survivors, len(orphans)))
-	owner := slices.Clone(p.owner)
+	owner := make([]int, Slots)
+	for slot, i := range p.owner {
+		owner[slot] = int(i)
+	}
 	for _, slot := range orphans {
 		owner[slot] = position[adopted[slot]]
 	}
@@ -127,7 +131,7 @@ type Move struct {
 func (p Plan) Moves(q Plan) []Move {
 	counts := make([]int, len(p.disks)*len(q.disks))
 	for slot := range Slots {
-		counts[p.owner[slot]*len(q.disks)+q.owner[slot]]++
+		counts[int(p.owner[slot])*len(q.disks)+int(q.owner[slot])]++
 	}
 	var moves []Move
 	for from, disk := range p.disks {

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"slices"
 	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -39,7 +40,7 @@ func owners(p Plan) []string {
 func TestPlanProperties(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2))
-	for range rounds(t) {
+	for round := range rounds(t) {
 		disks := randomDisks(rng)
 		plan := NewPlan(disks)
 
@@ -67,6 +68,10 @@ func TestPlanProperties(t *testing.T) {
 		rng.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
 		if plan.Moved(NewPlan(shuffled)) != 0 {
 			t.Fatalf("%v: another order gives another plan", disks)
+		}
+		slices.SortFunc(shuffled, func(a, b Disk) int { return strings.Compare(a.Name, b.Name) })
+		if round%8 == 0 && plan.Moved(planOf(shuffled)) != 0 { // which remembers nothing
+			t.Fatalf("%v: made a second time it is another plan", disks)
 		}
 		checkTree(t, plan)
 	}

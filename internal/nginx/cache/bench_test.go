@@ -23,7 +23,7 @@ func BenchmarkRender(b *testing.B) {
 		b.Fatal(err)
 	}
 	in := cache.Input{Node: n}
-	for b.Loop() {
+	for b.Loop() { // the plan is remembered, as in the operator
 		if _, err := cache.Render(in); err != nil {
 			b.Fatal(err)
 		}

@@ -96,6 +96,9 @@ func (r renderer) shards() conf.Block {
 	case 1:
 		return r.shardBlocks()
 	}
+	if r.withoutRanges {
+		return conf.Block{r.otherDisk()}
+	}
 	return append(conf.Block{r.otherDisk()}, r.shardBlocks()...)
 }
 

@@ -3,6 +3,7 @@ package cache_test
 import (
 	stdcmp "cmp"
 	"flag"
+	"fmt"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -159,5 +160,25 @@ func TestArticle(t *testing.T) {
 		if !lines[line] {
 			t.Errorf("%q is missing", line)
 		}
+	}
+}
+
+// TestCheck: the operator's trial, which leaves the ranges out, refuses what rendering refuses.
+func TestCheck(t *testing.T) {
+	for name, change := range map[string]func(*v1alpha1.CacheNodeSpec){
+		"nothing is wrong": func(*v1alpha1.CacheNodeSpec) {},
+		"a host":           func(s *v1alpha1.CacheNodeSpec) { s.Hosts = []v1alpha1.Hostname{"a;b\n"} },
+		"the origin":       func(s *v1alpha1.CacheNodeSpec) { s.Origin.HostHeader = new("a\nb") },
+		"a disk's name":    func(s *v1alpha1.CacheNodeSpec) { s.Disks[1].Name = "disk2; }" },
+	} {
+		t.Run(name, func(t *testing.T) {
+			in := decode(t, []byte(threeDisks))
+			change(&in.Spec)
+			_, want := cache.Render(in)
+			got := cache.Check(in)
+			if fmt.Sprint(got) != fmt.Sprint(want) || (want == nil) != (name == "nothing is wrong") {
+				t.Errorf("the trial says %v, rendering %v", got, want)
+			}
+		})
 	}
 }

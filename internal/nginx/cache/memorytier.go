@@ -25,6 +25,10 @@ const (
 	promote = "/.cachenode-promote"
 	discard = "@discard"
 
+	// sendfileChunk is nginx's default; nginx counts the header of a response in it.
+	sendfileChunk = 2 << 20
+	headerRoom    = 64 << 10
+
 	tierVariable    = "$memory_tier"
 	hotVariable     = "$is_hot"
 	discardVariable = "$discard"
@@ -130,7 +134,7 @@ func (r renderer) lookup() conf.Directive {
 		// A response leaves in full packets and in one go. A location without tcp_nopush, such as a disk's, switches it off for
 		// the rest of a connection: there, corked responses were late.
 		conf.D("tcp_nopush", conf.OnOff(true)),
-		conf.D("sendfile_max_chunk", conf.Size(tuning.TierObject(r.Spec.MemoryTier))),
+		conf.D("sendfile_max_chunk", conf.Size(max(tuning.TierObject(r.Spec.MemoryTier)+headerRoom, sendfileChunk))),
 		conf.D("open_file_cache", conf.Literal("max=4096"), conf.Literal("inactive=2s")),
 		conf.D("open_file_cache_valid", conf.Literal("2s")),
 	}

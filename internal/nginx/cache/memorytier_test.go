@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"os"
 	"regexp"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -122,6 +123,24 @@ func TestMemoryTier(t *testing.T) {
 		}
 		if r, _ = ask(t, client, http.MethodPost, base+"/hot"); place(r) != " disk" {
 			t.Errorf("POST: %s", place(r))
+		}
+	})
+	t.Run("no response is held back in its socket", func(t *testing.T) {
+		// tcp_nopush is on for what is in memory, and the kernel holds the end of a corked response for 200 ms.
+		var waits []time.Duration
+		for i := range 21 {
+			cold := fmt.Sprintf("%s/cold-%d", base, i)
+			ask(t, client, http.MethodGet, cold)
+			ask(t, client, http.MethodGet, base+"/hot")
+			begun := time.Now()
+			if r, _ := ask(t, client, http.MethodGet, cold); place(r) != "HIT disk" {
+				t.Errorf("it came from %q", place(r))
+			}
+			waits = append(waits, time.Since(begun))
+		}
+		slices.Sort(waits)
+		if waits[10] > 100*time.Millisecond {
+			t.Errorf("what comes from a disk on the connection of what came from memory takes %s in the median", waits[10])
 		}
 	})
 	for name, path := range map[string]string{

@@ -68,8 +68,8 @@ type renderer struct {
 	disks  []v1alpha1.Disk
 	plan   shard.Plan
 	caFile string
-	// withoutShards leaves the ranges of the plan out.
-	withoutShards bool
+	// withoutRanges leaves the ranges of the plan out.
+	withoutRanges bool
 }
 
 // Render renders the configuration. An error means that a string got past validation which must not stand in a
@@ -85,13 +85,12 @@ func Render(in Input) (Config, error) {
 	return Config{Text: text, Version: version, CAFile: r.caFile, Plan: r.plan, Cached: len(r.disks) > 0}, nil
 }
 
-// Check returns the plan, and the error that Render would. It leaves out the ranges of the plan, in which no string of the
-// spec stands but the names of the disks, and which take most of the time.
-func Check(in Input) (shard.Plan, error) {
+// Check returns the error that Render would. It leaves out the ranges of the plan, which take most of the time.
+func Check(in Input) error {
 	r := newRenderer(in)
-	r.withoutShards = true
+	r.withoutRanges = true
 	_, err := conf.Write(r.file())
-	return r.plan, err
+	return err
 }
 
 func newRenderer(in Input) renderer {
@@ -156,8 +155,8 @@ func (r renderer) http() conf.Block {
 	block := conf.Block{
 		conf.D("access_log", conf.OnOff(false)),
 		conf.D("server_tokens", conf.OnOff(false)),
-		// For all locations: a subrequest in one that has not would switch it off for the client's connection. tcp_nopush
-		// would hold the ends of responses back, see docs/adr/0018.
+		// For all locations: a subrequest in one that has not would switch it off for the client's connection. tcp_nopush is
+		// not for all: it would hold the ends of responses back, see docs/adr/0018.
 		conf.D("sendfile", conf.OnOff(true)),
 		// A reload or a stop closes idle connections; without this time a client that sends just then loses its request.
 		conf.D("keepalive_min_timeout", conf.Literal("5s")),
@@ -174,9 +173,6 @@ func (r renderer) http() conf.Block {
 	block = append(block, r.memoryTier()...)
 	block = append(block, r.publicServers()...)
 	block = append(block, privateServer())
-	if r.withoutShards {
-		return block
-	}
 	return append(block, r.shards()...)
 }
 

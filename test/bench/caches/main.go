@@ -6,6 +6,7 @@
 //	caches peers            random load over slow disks and one hot object, 64 KB and 1 MB, little and more memory
 //	caches fast             the same on disks as fast as they go
 //	caches zipf             a mix with one miss in ten
+//	caches tuning           the operator's configuration, each time with one thing otherwise
 package main
 
 import (
@@ -56,7 +57,7 @@ func main() {
 	match := flag.String("cases", "", "measure only cases whose name contains this")
 	out := flag.String("out", "", "a folder for the result as JSON and SVG")
 	flag.Usage = func() {
-		_, _ = fmt.Fprintln(flag.CommandLine.Output(), "usage: caches [FLAGS] article|peers|fast|zipf")
+		_, _ = fmt.Fprintln(flag.CommandLine.Output(), "usage: caches [FLAGS] article|peers|fast|zipf|tuning")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
@@ -65,11 +66,7 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	}
-	chosen := servers
-	if *only != "" {
-		names := strings.Split(*only, ",")
-		chosen = slices.DeleteFunc(slices.Clone(servers), func(s server) bool { return !slices.Contains(names, s.String()) })
-	}
+	chosen := choose(flag.Arg(0), *only)
 	for _, c := range cases {
 		if !strings.Contains(c.name, *match) {
 			continue
@@ -79,6 +76,23 @@ func main() {
 			os.Exit(1)
 		}
 	}
+}
+
+// choose has the servers of the names or, without names, those that a group of cases compares.
+func choose(group, names string) []server {
+	against := []server{ours}
+	for _, v := range variants {
+		against = append(against, v)
+	}
+	switch {
+	case names != "":
+		return slices.DeleteFunc(append(slices.Clone(servers), against[1:]...), func(s server) bool {
+			return !slices.Contains(strings.Split(names, ","), s.String())
+		})
+	case group == "tuning":
+		return against
+	}
+	return servers
 }
 
 // measure runs one case and prints its table.
@@ -146,13 +160,10 @@ func (b *bench) prepare(chosen []server) error {
 		recipes[&b.peersRoot] = "hack/peers-root"
 	}
 	for target, recipe := range recipes {
-		command := exec.Command(recipe)
-		command.Stderr = os.Stderr
-		output, err := command.Output()
-		if err != nil {
-			return fmt.Errorf("%s: %w (run it from the top folder)", recipe, err)
+		var err error
+		if *target, err = lab.Recipe(recipe); err != nil {
+			return err
 		}
-		*target = strings.TrimSpace(string(output))
 	}
 	build := exec.Command("go", "build", "-o", b.Dir+"/bin/", "./test/origin", "./test/client", "./cmd/kubectl-cachenode")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")

@@ -1,20 +1,18 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"path/filepath"
 	"slices"
 	"text/tabwriter"
 
-	"github.com/cachenode/cachenode-operator/test/bench/chart"
 	"github.com/cachenode/cachenode-operator/test/bench/lab"
+	"github.com/cachenode/cachenode-operator/test/bench/result"
 )
 
-// result is what is written as JSON.
-type result struct {
+// measurement is what is written as JSON.
+type measurement struct {
 	Case    string            `json:"case"`
 	Memory  int64             `json:"memoryMebibytes"`
 	Disks   string            `json:"disks"`
@@ -23,15 +21,6 @@ type result struct {
 	Servers map[string]string `json:"servers"`
 	// Samples are those of each server, in order.
 	Samples map[string][]sample `json:"samples"`
-}
-
-// values of a sample's figure, one a round.
-func values(samples []sample, value func(sample) float64) []float64 {
-	var list []float64
-	for _, s := range samples {
-		list = append(list, value(s))
-	}
-	return list
 }
 
 // report prints the table and, if out is a folder, writes result and chart.
@@ -44,18 +33,18 @@ func report(w io.Writer, b bench, rounds int, out string) error {
 		_, _ = fmt.Fprintf(table, "%s requests/s\t\tp50 ms\tp99 ms\t", l.Name)
 	}
 	_, _ = fmt.Fprintln(table, "reads a hit\tms CPU a request\tMiB\torigin\t")
-	r := result{
+	r := measurement{
 		Case: b.name, Memory: b.memory, Disks: b.speed.String(), Rounds: rounds, Seconds: b.duration.Seconds(),
 		Servers: map[string]string{}, Samples: map[string][]sample{},
 	}
 	for _, running := range b.running {
 		name := running.server.String()
 		r.Servers[name], r.Samples[name] = running.server.About(), running.samples
-		middle := func(value func(sample) float64) float64 { return chart.Median(values(running.samples, value)) }
+		middle := func(value func(sample) float64) float64 { return result.Median(result.Values(running.samples, value)) }
 		_, _ = fmt.Fprintf(table, "%s\t", name)
 		for i := range b.loads {
-			rates := values(running.samples, func(s sample) float64 { return s.Loads[i].PerSecond })
-			_, _ = fmt.Fprintf(table, "%.1f\t(%.0f-%.0f)\t%.1f\t%.1f\t", chart.Median(rates), slices.Min(rates), slices.Max(rates),
+			rates := result.Values(running.samples, func(s sample) float64 { return s.Loads[i].PerSecond })
+			_, _ = fmt.Fprintf(table, "%.1f\t(%.0f-%.0f)\t%.1f\t%.1f\t", result.Median(rates), slices.Min(rates), slices.Max(rates),
 				middle(func(s sample) float64 { return s.Loads[i].P50 }), middle(func(s sample) float64 { return s.Loads[i].P99 }))
 		}
 		_, _ = fmt.Fprintf(table, "%.2f\t%.3f\t%.0f\t%.0f\t\n", middle(func(s sample) float64 { return s.ReadsPerHit }),
@@ -72,34 +61,21 @@ func report(w io.Writer, b bench, rounds int, out string) error {
 	if out == "" {
 		return nil
 	}
-	text, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
-		return err
-	}
-	if err := os.WriteFile(filepath.Join(out, b.name+".json"), append(text, '\n'), 0o644); err != nil {
+	if err := result.Write(out, b.name, r); err != nil {
 		return err
 	}
 	return draw(b, out)
 }
 
-// read is what report has written.
-func read(file string) (r result, err error) {
-	text, err := os.ReadFile(file)
-	if err != nil {
-		return r, err
-	}
-	return r, json.Unmarshal(text, &r)
-}
-
 // draw makes a chart of each load.
 func draw(b bench, out string) error {
 	for i, l := range b.loads {
-		var bars []chart.Bar
+		var bars []result.Bar
 		for _, r := range b.running {
-			bars = append(bars, chart.Bar{Name: r.server.String(), Values: values(r.samples, func(s sample) float64 { return s.Loads[i].PerSecond })})
+			bars = append(bars, result.Bar{Name: r.server.String(), Values: result.Values(r.samples, func(s sample) float64 { return s.Loads[i].PerSecond })})
 		}
 		title := fmt.Sprintf("%s: %d objects of %d KiB, %s, %d MiB of memory", l.Name, b.count, b.size>>10, b.speed, b.memory)
-		if err := chart.Bars(filepath.Join(out, b.name+"-"+l.Name+".svg"), title, "requests a second", bars); err != nil {
+		if err := result.Bars(filepath.Join(out, b.name+"-"+l.Name+".svg"), title, "requests a second", bars); err != nil {
 			return err
 		}
 	}
@@ -114,7 +90,7 @@ func ratios(w io.Writer, b bench) {
 		for i, l := range b.loads {
 			times := func(value func(lab.Answers) float64, of, by []sample) float64 {
 				at := func(s sample) float64 { return value(s.Loads[i]) }
-				return chart.Median(values(of, at)) / chart.Median(values(by, at))
+				return result.Median(result.Values(of, at)) / result.Median(result.Values(by, at))
 			}
 			_, _ = fmt.Fprintf(w, " %s %.2f times the requests, 1/%.2f of the mean latency;", l.Name,
 				times(func(a lab.Answers) float64 { return a.PerSecond }, r.samples, base.samples),

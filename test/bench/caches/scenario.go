@@ -54,6 +54,14 @@ func inMemory(name string, size int64, count int, load lab.Load) scenario {
 	return s
 }
 
+// zipf is a mix in which some objects are asked for much more often than others, and one request in ten is a miss.
+func zipf(name string, size int64, count, connections int) scenario {
+	return scenario{
+		name: name, size: size, count: count, memory: 300, speed: slow, misses: true, media: "HDD",
+		loads: []lab.Load{lab.Zipf("zipf", connections, count, 10, size)},
+	}
+}
+
 const kibi, mebi = 1 << 10, 1 << 20
 
 var scenarios = map[string][]scenario{
@@ -80,14 +88,14 @@ var scenarios = map[string][]scenario{
 		fast("fast-1m-random", mebi, 1500, 300, lab.Random("random", 50, 1500, mebi)),
 	},
 	"zipf": {
-		{
-			name: "zipf-64k", size: 64 * kibi, count: 16000, memory: 300, speed: slow, misses: true, media: "HDD",
-			loads: []lab.Load{lab.Zipf("zipf", 200, 16000, 10, 64*kibi)},
-		},
-		{
-			name: "zipf-1m", size: mebi, count: 1500, memory: 300, speed: slow, misses: true, media: "HDD",
-			loads: []lab.Load{lab.Zipf("zipf", 100, 1500, 10, mebi)},
-		},
+		zipf("zipf-64k", 64*kibi, 16000, 200),
+		zipf("zipf-1m", mebi, 1500, 100),
+	},
+	"tuning": {
+		mixed("tuning-slow-1m", mebi, 1500, 300, slow),
+		mixed("tuning-slow-64k", 64*kibi, 16000, 300, slow),
+		fast("tuning-fast-64k", 64*kibi, 16000, 300, lab.Random("random", 50, 16000, 64*kibi)),
+		zipf("tuning-zipf-64k", 64*kibi, 16000, 200),
 	},
 }
 

@@ -15,6 +15,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/cachenode/cachenode-operator/test/bench/lab"
 )
 
 // options are the command's flags.
@@ -29,7 +31,7 @@ func main() {
 	flag.IntVar(&o.count, "count", 1000, "how many objects each operator gets")
 	flag.IntVar(&o.rounds, "rounds", 3, "how often each is measured; they take turns")
 	flag.DurationVar(&o.idle, "idle", 30*time.Second, "how long to look at an operator that has nothing to do")
-	flag.StringVar(&o.out, "out", "docs/benchmarks", "the folder for the result and the chart; empty: none are written")
+	flag.StringVar(&o.out, "out", "", "a folder for the result as JSON and SVG")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	err := run(ctx, o)
@@ -69,14 +71,14 @@ func build(work string) ([]subject, error) {
 	if out, err := exec.Command("go", "build", "-o", own, "./cmd/manager").CombinedOutput(); err != nil {
 		return nil, fmt.Errorf("cmd/manager: %w\n%s", err, out)
 	}
-	out, err := exec.Command("hack/build-tool", "tsuru-nginx-operator").Output()
+	theirs, err := lab.Recipe("hack/build-tool", "tsuru-nginx-operator")
 	if err != nil {
-		return nil, fmt.Errorf("hack/build-tool tsuru-nginx-operator: %w", err)
+		return nil, err
 	}
-	theirs := strings.TrimSpace(string(out))
 	source := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/tsuru/nginx-operator")
 	source.Dir = "hack/tsuru-nginx-operator"
-	if out, err = source.Output(); err != nil {
+	out, err := source.Output()
+	if err != nil {
 		return nil, fmt.Errorf("go list: %w", err)
 	}
 	return []subject{

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"time"
@@ -28,8 +29,12 @@ type sample struct {
 	// Restarted is the time from a start with everything in order until it had looked at all, in seconds.
 	Restarted    float64 `json:"restartedSeconds"`
 	RestartCalls calls   `json:"restart"`
-	// Edited is the time from an edit, made a second after another such start, to the first write for it, in seconds.
-	Edited float64 `json:"editedDuringRestartSeconds"`
+	// Edited is the time from an edit while it was busy after another such start to the first write for it, EditedBusy how
+	// much longer it was busy, in seconds.
+	Edited     float64 `json:"editedDuringRestartSeconds"`
+	EditedBusy float64 `json:"busyAfterEditSeconds"`
+
+	emptyCPU, restartCPU time.Duration
 }
 
 const within = 10 * time.Minute
@@ -40,14 +45,13 @@ func measure(ctx context.Context, s subject, o options, dir string) (sample, err
 	if err != nil {
 		return sample{}, err
 	}
-	defer func() { _ = server.env.Stop() }()
 	m := &measurement{subject: s, server: server, options: o, dir: dir}
 	for _, step := range []func(context.Context) error{m.empty, m.converge, m.restart, m.edit} {
 		if err := step(ctx); err != nil {
-			return m.sample, err
+			return m.sample, errors.Join(err, server.env.Stop())
 		}
 	}
-	return m.sample, nil
+	return m.sample, server.env.Stop()
 }
 
 type measurement struct {
@@ -75,9 +79,13 @@ func (m *measurement) while(f func(*process) error) error {
 
 func (m *measurement) empty(ctx context.Context) error {
 	return m.while(func(p *process) (err error) {
-		if _, err = p.quiet(ctx, m.server.auditLog, within); err == nil {
-			m.sample.Empty, err = p.resident()
+		if _, err = p.quiet(ctx, m.server.auditLog, within); err != nil {
+			return err
 		}
+		if m.sample.Empty, err = p.resident(); err != nil {
+			return err
+		}
+		m.sample.emptyCPU, err = p.cpu()
 		return err
 	})
 }
@@ -144,15 +152,31 @@ func (m *measurement) restart(ctx context.Context) error {
 			return err
 		}
 		m.sample.Restarted = busy.Sub(p.began).Seconds()
-		m.sample.RestartCalls, err = m.server.audit(p.began, time.Now())
+		if m.sample.restartCPU, err = p.cpu(); err != nil {
+			return err
+		}
+		m.sample.restartCPU -= m.sample.emptyCPU
+		if m.sample.RestartCalls, err = m.server.audit(p.began, time.Now()); err == nil && m.sample.RestartCalls.Failed > 0 {
+			err = fmt.Errorf("%d requests failed after a restart", m.sample.RestartCalls.Failed)
+		}
 		return err
 	})
 }
 
-// edit changes an object while the operator, which has just started, has all others to look at.
+// edit changes an object while the operator, which has just started, has all others to look at: when it has used a tenth of
+// the processor time that it used after the restart before.
 func (m *measurement) edit(ctx context.Context) error {
 	return m.while(func(p *process) error {
-		time.Sleep(time.Second) // its caches are full, its queue too
+		for {
+			used, err := p.cpu()
+			if err != nil {
+				return err
+			}
+			if used > m.sample.restartCPU/10+m.sample.emptyCPU {
+				break
+			}
+			time.Sleep(20 * time.Millisecond)
+		}
 		o := &unstructured.Unstructured{}
 		if err := yaml.Unmarshal(fmt.Appendf(nil, m.subject.object, name(m.options.count/2)), o); err != nil {
 			return err
@@ -162,14 +186,15 @@ func (m *measurement) edit(ctx context.Context) error {
 		if err := m.server.client.Patch(ctx, o, client.RawPatch(types.MergePatchType, patch)); err != nil {
 			return err
 		}
-		if _, err := p.quiet(ctx, m.server.auditLog, within); err != nil {
-			return err
-		}
-		at, err := m.server.patched(m.subject.children, o.GetName())
+		busy, err := p.quiet(ctx, m.server.auditLog, within)
 		if err != nil {
 			return err
 		}
-		m.sample.Edited = at.Sub(edited).Seconds()
+		at, err := m.server.patched(m.subject.children, o.GetName(), edited)
+		if err != nil {
+			return err
+		}
+		m.sample.Edited, m.sample.EditedBusy = at.Sub(edited).Seconds(), busy.Sub(edited).Seconds()
 		return nil
 	})
 }

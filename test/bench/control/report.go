@@ -1,26 +1,15 @@
 package main
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
-	"os"
 	"path/filepath"
 	"slices"
 	"text/tabwriter"
 
-	"github.com/cachenode/cachenode-operator/test/bench/chart"
+	"github.com/cachenode/cachenode-operator/test/bench/result"
 )
-
-// values of all rounds.
-func values(samples []sample, value func(sample) float64) []float64 {
-	var list []float64
-	for _, s := range samples {
-		list = append(list, value(s))
-	}
-	return list
-}
 
 // report prints the table and, if there is a folder for them, writes result and chart.
 func report(w io.Writer, subjects []subject, samples map[string][]sample, o options) error {
@@ -32,6 +21,7 @@ func report(w io.Writer, subjects []subject, samples map[string][]sample, o opti
 		{"seconds from a start to the last write", func(s sample) float64 { return s.Converged }},
 		{"writes an object", func(s sample) float64 { return float64(s.Calls.Total) / n }},
 		{"gets and lists an object", func(s sample) float64 { return float64(s.Calls.Reads) / n }},
+		{"dry runs an object", func(s sample) float64 { return float64(s.Calls.DryRuns) / n }},
 		{"CPU seconds until then", func(s sample) float64 { return s.CPU }},
 		{"MiB resident, without objects", func(s sample) float64 { return s.Empty }},
 		{"MiB resident, with all", func(s sample) float64 { return s.Memory }},
@@ -41,8 +31,9 @@ func report(w io.Writer, subjects []subject, samples map[string][]sample, o opti
 		{"writes after a restart, an object", func(s sample) float64 { return float64(s.RestartCalls.Total) / n }},
 		{"gets and lists after a restart", func(s sample) float64 { return float64(s.RestartCalls.Reads) }},
 		{"seconds from an edit during a restart to its write", func(s sample) float64 { return s.Edited }},
+		{"and how much longer it was busy", func(s sample) float64 { return s.EditedBusy }},
 	}
-	_, _ = fmt.Fprintf(w, "\n%d objects each; medians of %d rounds, least to greatest in brackets\n", o.count, o.rounds)
+	_, _ = fmt.Fprintf(w, "\n%d objects each, by each operator's defaults (tsuru's client allows itself 20 requests a second); medians of %d rounds, least to greatest in brackets\n", o.count, o.rounds)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	for _, s := range subjects {
 		_, _ = fmt.Fprintf(table, "\t%s\t", s.name)
@@ -50,8 +41,8 @@ func report(w io.Writer, subjects []subject, samples map[string][]sample, o opti
 	_, _ = fmt.Fprintln(table)
 	for _, row := range rows {
 		for _, s := range subjects {
-			v := values(samples[s.name], row.value)
-			_, _ = fmt.Fprintf(table, "%.2f\t(%.2f-%.2f)\t", chart.Median(v), slices.Min(v), slices.Max(v))
+			v := result.Values(samples[s.name], row.value)
+			_, _ = fmt.Fprintf(table, "%.2f\t(%.2f-%.2f)\t", result.Median(v), slices.Min(v), slices.Max(v))
 		}
 		_, _ = fmt.Fprintf(table, "%s\t\n", row.name)
 	}
@@ -73,16 +64,12 @@ func report(w io.Writer, subjects []subject, samples map[string][]sample, o opti
 }
 
 func write(subjects []subject, samples map[string][]sample, o options) error {
-	text, err := json.MarshalIndent(map[string]any{"count": o.count, "rounds": o.rounds, "samples": samples}, "", "  ")
-	if err != nil {
+	if err := result.Write(o.out, "control", map[string]any{"count": o.count, "rounds": o.rounds, "samples": samples}); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(o.out, "control.json"), append(text, '\n'), 0o644); err != nil {
-		return err
-	}
-	var bars []chart.Bar
+	var bars []result.Bar
 	for _, s := range subjects {
-		bars = append(bars, chart.Bar{Name: s.name, Values: values(samples[s.name], func(s sample) float64 { return s.Converged })})
+		bars = append(bars, result.Bar{Name: s.name, Values: result.Values(samples[s.name], func(s sample) float64 { return s.Converged })})
 	}
-	return chart.Bars(filepath.Join(o.out, "control.svg"), fmt.Sprintf("%d objects, all new", o.count), "seconds to the last write", bars)
+	return result.Bars(filepath.Join(o.out, "control.svg"), fmt.Sprintf("%d objects, all new (tsuru allows itself 20 requests a second)", o.count), "seconds to the last write", bars)
 }

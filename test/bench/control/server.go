@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -26,7 +27,7 @@ apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived, ResponseStarted]
 rules:
-- {level: Metadata, users: [measured-operator]}
+- {level: Metadata, users: [` + user + `]}
 `
 
 // server is a real API server with an audit log.
@@ -51,6 +52,7 @@ func serve(dir string, crds string) (s *server, err error) {
 		return nil, err
 	}
 	s.env.ControlPlane.GetAPIServer().Configure().Set("audit-policy-file", policy).Set("audit-log-path", s.auditLog).
+		Set("audit-log-maxsize", "10000").             // megabytes, so that nothing is rotated away
 		Set("service-cluster-ip-range", "10.0.0.0/16") // enough for all Services
 	config, err := s.env.Start()
 	if err != nil {
@@ -106,9 +108,10 @@ func (s *server) count(ctx context.Context, resource string) (int, error) {
 
 // calls are what the operator has asked for.
 type calls struct {
-	// Reads are gets and lists, Writes all that changes something, by verb and resource.
-	Reads  int            `json:"reads"`
-	Writes map[string]int `json:"writes"`
+	// Reads are gets and lists; DryRuns change nothing; Writes, events among them, by verb and resource.
+	Reads   int            `json:"reads"`
+	DryRuns int            `json:"dryRuns"`
+	Writes  map[string]int `json:"writes"`
 	// Total is the sum of Writes.
 	Total int `json:"totalWrites"`
 	// Failed were answered with an error, but for 404 and 409 (of which both operators make ordinary use).
@@ -143,14 +146,20 @@ func (s *server) audit(from, to time.Time) (calls, error) {
 		if at := e.RequestReceivedTimestamp.Time; at.Before(from) || at.After(to) {
 			return
 		}
-		if code := e.ResponseStatus; code != nil && code.Code >= 400 && code.Code != 404 && code.Code != 409 {
+		code := int32(0)
+		if e.ResponseStatus != nil {
+			code = e.ResponseStatus.Code
+		}
+		if code >= 400 && code != 404 && code != 409 {
 			c.Failed++
 		}
-		switch e.Verb {
-		case "watch":
-		case "get", "list":
+		switch {
+		case e.Verb == "watch":
+		case e.Verb == "get" || e.Verb == "list":
 			c.Reads++
-		default:
+		case strings.Contains(e.RequestURI, "dryRun="):
+			c.DryRuns++
+		case code < 400:
 			resource := e.ObjectRef.Resource
 			if e.ObjectRef.Subresource != "" {
 				resource += "/" + e.ObjectRef.Subresource
@@ -163,10 +172,11 @@ func (s *server) audit(from, to time.Time) (calls, error) {
 	return c, err
 }
 
-// patched is when an object was last written.
-func (s *server) patched(resource, name string) (at time.Time, err error) {
+// patched is when an object was first written after a time.
+func (s *server) patched(resource, name string, after time.Time) (at time.Time, err error) {
 	err = s.each(func(e auditv1.Event) {
-		if e.ObjectRef.Resource == resource && e.ObjectRef.Name == name && (e.Verb == "patch" || e.Verb == "update") {
+		write := e.Verb == "patch" || e.Verb == "update"
+		if e.ObjectRef.Resource == resource && e.ObjectRef.Name == name && write && at.IsZero() && e.RequestReceivedTimestamp.After(after) {
 			at = e.StageTimestamp.Time
 		}
 	})

@@ -66,8 +66,11 @@ func (s subject) start(kubeconfig, logFile string) (*process, error) {
 // stop ends it.
 func (p *process) stop() error {
 	defer func() { _ = p.log.Close() }()
+	if _, err := p.stat(); err != nil {
+		return err
+	}
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
-		return fmt.Errorf("it had ended by itself: %w", err)
+		return err
 	}
 	_ = p.cmd.Wait() // killed or not, it is gone
 	return nil
@@ -90,20 +93,25 @@ func (p *process) stat() (procfs.ProcStat, error) {
 	if err != nil {
 		return procfs.ProcStat{}, err
 	}
-	return proc.Stat()
+	stat, err := proc.Stat()
+	if err == nil && stat.State == "Z" {
+		text, _ := os.ReadFile(p.log.Name())
+		err = fmt.Errorf("it has ended by itself:\n%s", text[max(0, len(text)-2000):])
+	}
+	return stat, err
 }
 
 // quiet waits until it has for some seconds asked the API server for nothing and used hardly any processor time, and returns
 // since when.
-func (p *process) quiet(ctx context.Context, auditLog string, within time.Duration) (time.Time, error) {
+func (p *process) quiet(ctx context.Context, auditLog string, patience time.Duration) (time.Time, error) {
 	const step, calm = 250 * time.Millisecond, 6 * time.Second
-	deadline := time.Now().Add(within)
+	deadline := time.Now().Add(patience)
 	busy := time.Now()
 	before, err := p.cpu()
 	asked := size(auditLog)
 	for err == nil && time.Since(busy) < calm {
 		if time.Now().After(deadline) {
-			return busy, fmt.Errorf("it is still busy after %s", within)
+			return busy, fmt.Errorf("it is still busy after %s", patience)
 		}
 		select {
 		case <-ctx.Done():

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"flag"
 	"fmt"
 	"os"
 	"os/exec"
@@ -14,9 +15,15 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/cachenode/cachenode-operator/test/bench/lab"
+	"github.com/cachenode/cachenode-operator/test/bench/result"
 )
 
 const kibi = 1 << 10
+
+const (
+	usual    = "xfs, blocks of 4 KiB, read-ahead 128 KiB"
+	prepared = "xfs 64 KiB, read-ahead 4 MiB"
+)
 
 // ways are those to prepare a disk.
 var ways = []struct {
@@ -24,14 +31,14 @@ var ways = []struct {
 	lab.Preparation
 	readAhead string // nginx's directive; "" for what the operator renders
 }{
-	{"xfs, blocks of 4 KiB, read-ahead 128 KiB", lab.Preparation{FileSystem: "xfs", ReadAhead: 128}, ""},
+	{usual, lab.Preparation{FileSystem: "xfs", ReadAhead: 128}, ""},
 	{"  without nginx's read_ahead", lab.Preparation{FileSystem: "xfs", ReadAhead: 128}, "0"},
 	{"xfs 4 KiB, read-ahead 512 KiB", lab.Preparation{FileSystem: "xfs", ReadAhead: 512}, ""},
 	{"xfs 4 KiB, read-ahead 4 MiB", lab.Preparation{FileSystem: "xfs", ReadAhead: 4096}, ""},
 	{"xfs 16 KiB, read-ahead 4 MiB", lab.Preparation{FileSystem: "xfs", MkfsArgs: []string{"-b", "size=16384"}, ReadAhead: 4096}, ""},
 	{"xfs 64 KiB, read-ahead 128 KiB", lab.Preparation{FileSystem: "xfs", MkfsArgs: []string{"-b", "size=65536"}, ReadAhead: 128}, ""},
 	{"xfs 64 KiB, read-ahead 1 MiB", lab.Preparation{FileSystem: "xfs", MkfsArgs: []string{"-b", "size=65536"}, ReadAhead: 1024}, ""},
-	{"xfs 64 KiB, read-ahead 4 MiB", lab.Preparation{FileSystem: "xfs", MkfsArgs: []string{"-b", "size=65536"}, ReadAhead: 4096}, ""},
+	{prepared, lab.Preparation{FileSystem: "xfs", MkfsArgs: []string{"-b", "size=65536"}, ReadAhead: 4096}, ""},
 	{"  without nginx's read_ahead", lab.Preparation{FileSystem: "xfs", MkfsArgs: []string{"-b", "size=65536"}, ReadAhead: 4096}, "0"},
 	{"  with noatime, allocsize=1m", lab.Preparation{FileSystem: "xfs", MkfsArgs: []string{"-b", "size=65536"}, Options: "noatime,allocsize=1m", ReadAhead: 4096}, ""},
 	{"ext4, blocks of 4 KiB, read-ahead 128 KiB", lab.Preparation{FileSystem: "ext4", ReadAhead: 128}, ""},
@@ -41,14 +48,44 @@ var ways = []struct {
 
 var objects = []struct{ size, count int64 }{{4 * kibi, 500}, {64 * kibi, 400}, {256 * kibi, 200}, {1024 * kibi, 100}, {4096 * kibi, 50}}
 
+// row is what was measured of a way, in the order of objects.
+type row struct {
+	Way   string    `json:"way"`
+	Reads []float64 `json:"readsPerHit"`
+	Bytes []int64   `json:"bytesPerObject"`
+}
+
 func main() {
-	if err := measure(); err != nil {
+	out := flag.String("out", "", "a folder for the result as JSON and SVG")
+	flag.Parse()
+	rows, err := measure()
+	if err == nil && *out != "" {
+		err = write(rows, *out)
+	}
+	if err != nil {
 		fmt.Fprintln(os.Stderr, "disks:", err)
 		os.Exit(1)
 	}
 }
 
-func measure() error {
+// write writes the result, and a chart of the least and the best prepared XFS.
+func write(rows []row, out string) error {
+	if err := result.Write(out, "disks", rows); err != nil {
+		return err
+	}
+	var bars []result.Bar
+	for i, o := range objects {
+		for _, r := range rows {
+			name := map[string]string{usual: "usual", prepared: "prepared"}[r.Way]
+			if name != "" {
+				bars = append(bars, result.Bar{Name: fmt.Sprintf("%d KiB\n%s", o.size>>10, name), Values: []float64{r.Reads[i]}})
+			}
+		}
+	}
+	return result.Bars(filepath.Join(out, "disks.svg"), "usual: "+usual+"; prepared: "+prepared, "reads a hit", bars)
+}
+
+func measure() (rows []row, err error) {
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
 	_, _ = fmt.Fprint(table, "reads a hit (KiB on the disk an object)\t")
 	for _, o := range objects {
@@ -57,17 +94,20 @@ func measure() error {
 	_, _ = fmt.Fprintln(table)
 	for i, way := range ways {
 		_, _ = fmt.Fprintf(table, "%s\t", way.name)
+		r := row{Way: way.name}
 		for _, o := range objects {
 			reads, space, err := cost(way.Preparation, way.readAhead, o.size, o.count)
 			if err != nil {
-				return fmt.Errorf("%s: %w", way.name, err)
+				return nil, fmt.Errorf("%s: %w", way.name, err)
 			}
+			r.Reads, r.Bytes = append(r.Reads, reads), append(r.Bytes, space)
 			_, _ = fmt.Fprintf(table, "%.2f\t(%d)\t", reads, space>>10)
 		}
 		_, _ = fmt.Fprintln(table)
+		rows = append(rows, r)
 		fmt.Fprintf(os.Stderr, "%d of %d\n", i+1, len(ways))
 	}
-	return table.Flush()
+	return rows, table.Flush()
 }
 
 // cost is the reads and the bytes of an object.
@@ -125,9 +165,9 @@ type cache struct {
 }
 
 func start(l *lab.Lab, disk lab.Disk, readAhead string) (*cache, error) {
-	root, err := exec.Command("hack/nginx-root").Output()
+	root, err := lab.Recipe("hack/nginx-root")
 	if err != nil {
-		return nil, fmt.Errorf("hack/nginx-root: %w (run it from the top folder)", err)
+		return nil, err
 	}
 	bin := filepath.Join(l.Dir, "bin")
 	build := exec.Command("go", "build", "-o", bin+"/", "./test/origin", "./test/client", "./cmd/kubectl-cachenode")
@@ -172,7 +212,7 @@ spec:
 		return nil, err
 	}
 	server, err := l.Start("nginx", site, cgroup, lab.Root{
-		Dir: strings.TrimSpace(string(root)), Tmpfs: []string{"/run", "/tmp", "/var/cache"},
+		Dir: root, Tmpfs: []string{"/run", "/tmp", "/var/cache"},
 		Binds: map[string]string{"/var/cache/cachenode/disk1/cachenode": disk.Dir},
 		Files: map[string]string{"/tmp/nginx.conf": text, "/run/cachenode/README": ""},
 	}, "nginx", "-c", "/tmp/nginx.conf", "-e", "stderr")

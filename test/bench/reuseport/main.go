@@ -4,21 +4,18 @@
 package main
 
 import (
-	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
 	"log"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
-	"strings"
 	"text/tabwriter"
 	"time"
 
-	"github.com/cachenode/cachenode-operator/test/bench/chart"
 	"github.com/cachenode/cachenode-operator/test/bench/lab"
+	"github.com/cachenode/cachenode-operator/test/bench/result"
 )
 
 type options struct {
@@ -39,6 +36,8 @@ var ways = []way{
 // sample is one measurement.
 type sample struct {
 	lab.Answers
+	// CPU is the workers' processor time in microseconds a request.
+	CPU float64 `json:"cpuMicrosecondsPerRequest"`
 	// Busiest is the part of the workers' processor time, in percent, that the busiest one had.
 	Busiest float64 `json:"busiestPercent"`
 }
@@ -61,11 +60,9 @@ func main() {
 }
 
 func measure(o options) (samples map[string][]sample, err error) {
-	recipe := exec.Command("hack/nginx-root")
-	recipe.Stderr = os.Stderr
-	dir, err := recipe.Output()
+	dir, err := lab.Recipe("hack/nginx-root")
 	if err != nil {
-		return nil, fmt.Errorf("hack/nginx-root: %w (run it from the top folder)", err)
+		return nil, err
 	}
 	l, err := lab.New("")
 	if err != nil {
@@ -78,29 +75,21 @@ func measure(o options) (samples map[string][]sample, err error) {
 	}()
 	servers, sites := map[string]*lab.Server{}, map[string]lab.Site{}
 	for i, w := range ways {
-		name := fmt.Sprintf("way%d", i)
-		site, err := l.Site(name)
-		if err != nil {
-			return nil, err
-		}
 		text := fmt.Sprintf(`daemon off; pid /tmp/nginx.pid; worker_processes %d;
 events { accept_mutex %s; }
 http { access_log off; keepalive_requests 1000000; server { listen %d%s; location / { return 200 "OK"; } } }`, o.workers, w.mutex, lab.Port, w.listen)
-		root := lab.Root{Dir: strings.TrimSpace(string(dir)), Tmpfs: []string{"/tmp"}, Files: map[string]string{"/tmp/nginx.conf": text}}
-		server, err := l.Start(name, site, nil, root, "nginx", "-c", "/tmp/nginx.conf", "-e", "stderr")
+		site, server, err := l.Nginx(fmt.Sprintf("way%d", i), dir, text)
 		if err != nil {
-			return nil, err
-		}
-		if err := l.Await(site, server, lab.Port); err != nil {
 			return nil, err
 		}
 		servers[w.name], sites[w.name] = server, site
 	}
 	samples = map[string][]sample{}
 	load := lab.One("ok", o.connections, "/")
-	for range o.rounds {
-		for _, w := range ways {
-			before, err := servers[w.name].Descendants("nginx: worker")
+	for round := range o.rounds {
+		for i := range ways {
+			w := ways[(i+round)%len(ways)]
+			before, err := servers[w.name].Workers()
 			if err != nil {
 				return nil, err
 			}
@@ -108,58 +97,42 @@ http { access_log off; keepalive_requests 1000000; server { listen %d%s; locatio
 			if err != nil {
 				return nil, err
 			}
-			after, err := servers[w.name].Descendants("nginx: worker")
+			after, err := servers[w.name].Workers()
 			if err != nil {
 				return nil, err
 			}
-			if answers[0].Errors > 0 || len(before) != o.workers {
-				return nil, fmt.Errorf("%s: %d requests failed, %d workers", w.name, answers[0].Errors, len(before))
+			if answers[0].Errors > 0 || answers[0].Requests == 0 || len(before) != o.workers {
+				return nil, fmt.Errorf("%s: %d of %d requests failed, %d workers", w.name, answers[0].Errors, answers[0].Requests, len(before))
 			}
-			samples[w.name] = append(samples[w.name], sample{Answers: answers[0], Busiest: busiest(before, after)})
+			sum, most := lab.Used(before, after)
+			samples[w.name] = append(samples[w.name], sample{
+				Answers: answers[0], CPU: float64(sum.Microseconds()) / float64(answers[0].Requests),
+				Busiest: 100 * float64(most) / float64(max(sum, 1)),
+			})
 		}
 	}
 	return samples, nil
-}
-
-// busiest is the greatest share, in percent, of the processor time that processes used between two looks.
-func busiest(before, after map[int]time.Duration) float64 {
-	var sum, most time.Duration
-	for pid, used := range after {
-		sum += used - before[pid]
-		most = max(most, used-before[pid])
-	}
-	return 100 * float64(most) / float64(max(sum, 1))
 }
 
 func report(w io.Writer, samples map[string][]sample, o options) error {
 	_, _ = fmt.Fprintf(w, "%d workers, %d connections that last, a reply of \"OK\"; medians of %d rounds of %s, least to greatest in brackets\n",
 		o.workers, o.connections, o.rounds, o.duration)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	_, _ = fmt.Fprintln(table, "\trequests/s\t\tmean ms\tdeviation ms\tp99 ms\tbusiest worker\t")
-	var bars []chart.Bar
+	_, _ = fmt.Fprintln(table, "\trequests/s\t\tmean ms\tdeviation ms\tp99 ms\tµs CPU a request\tbusiest worker\t")
+	var bars []result.Bar
 	for _, way := range ways {
-		of := func(value func(sample) float64) []float64 {
-			var list []float64
-			for _, s := range samples[way.name] {
-				list = append(list, value(s))
-			}
-			return list
-		}
+		of := func(figure func(sample) float64) []float64 { return result.Values(samples[way.name], figure) }
 		rates := of(func(s sample) float64 { return s.PerSecond })
-		_, _ = fmt.Fprintf(table, "%s\t%.0f\t(%.0f-%.0f)\t%.2f\t%.2f\t%.2f\t%.0f%%\t\n", way.name, chart.Median(rates), slices.Min(rates), slices.Max(rates),
-			chart.Median(of(func(s sample) float64 { return s.Mean })), chart.Median(of(func(s sample) float64 { return s.Deviation })),
-			chart.Median(of(func(s sample) float64 { return s.P99 })), chart.Median(of(func(s sample) float64 { return s.Busiest })))
-		bars = append(bars, chart.Bar{Name: way.name, Values: rates})
+		_, _ = fmt.Fprintf(table, "%s\t%.0f\t(%.0f-%.0f)\t%.2f\t%.2f\t%.2f\t%.1f\t%.0f%%\t\n", way.name, result.Median(rates), slices.Min(rates), slices.Max(rates),
+			result.Median(of(func(s sample) float64 { return s.Mean })), result.Median(of(func(s sample) float64 { return s.Deviation })),
+			result.Median(of(func(s sample) float64 { return s.P99 })), result.Median(of(func(s sample) float64 { return s.CPU })), result.Median(of(func(s sample) float64 { return s.Busiest })))
+		bars = append(bars, result.Bar{Name: way.name, Values: rates})
 	}
 	if err := table.Flush(); err != nil || o.out == "" {
 		return err
 	}
-	text, err := json.MarshalIndent(samples, "", "  ")
-	if err != nil {
+	if err := result.Write(o.out, "reuseport", samples); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(o.out, "reuseport.json"), append(text, '\n'), 0o644); err != nil {
-		return err
-	}
-	return chart.Bars(filepath.Join(o.out, "reuseport.svg"), "A reply of OK", "requests a second", bars)
+	return result.Bars(filepath.Join(o.out, "reuseport.svg"), "A reply of OK", "requests a second", bars)
 }

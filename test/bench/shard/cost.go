@@ -2,9 +2,6 @@ package main
 
 import (
 	"fmt"
-	"os"
-	"os/exec"
-	"strings"
 	"time"
 
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
@@ -16,13 +13,17 @@ import (
 // disks in one block, and the same in two levels, as the operator renders it.
 var ways = []string{"one disk", "by hand", "one block", "two levels"}
 
+// price is one measurement of a way: requests a second, and the worker's processor time in microseconds a request.
+type price struct {
+	PerSecond float64 `json:"perSecond"`
+	CPU       float64 `json:"cpuMicrosecondsPerRequest"`
+}
+
 // cost measures nginx, the ways taking turns.
-func cost(rounds int, duration time.Duration) (rates map[string][]float64, ranges map[string]int, err error) {
-	root := exec.Command("hack/nginx-root")
-	root.Stderr = os.Stderr
-	dir, err := root.Output()
+func cost(rounds int, duration time.Duration) (prices map[string][]price, ranges map[string]int, err error) {
+	dir, err := lab.Recipe("hack/nginx-root")
 	if err != nil {
-		return nil, nil, fmt.Errorf("hack/nginx-root: %w (run it from the top folder)", err)
+		return nil, nil, err
 	}
 	l, err := lab.New("")
 	if err != nil {
@@ -34,41 +35,50 @@ func cost(rounds int, duration time.Duration) (rates map[string][]float64, range
 		}
 	}()
 	blocks, ranges := configurations()
-	sites := map[string]lab.Site{}
+	sites, servers := map[string]lab.Site{}, map[string]*lab.Server{}
 	for i, way := range ways {
 		text, err := whole(blocks[way])
 		if err != nil {
 			return nil, nil, err
 		}
-		site, err := l.Site(fmt.Sprintf("way%d", i))
-		if err != nil {
-			return nil, nil, err
-		}
-		sites[way] = site
-		files := lab.Root{Dir: strings.TrimSpace(string(dir)), Tmpfs: []string{"/tmp"}, Files: map[string]string{"/tmp/nginx.conf": text}}
-		server, err := l.Start(fmt.Sprintf("way%d", i), site, nil, files, "nginx", "-c", "/tmp/nginx.conf", "-e", "stderr")
-		if err != nil {
-			return nil, nil, err
-		}
-		if err := l.Await(site, server, lab.Port); err != nil {
+		if sites[way], servers[way], err = l.Nginx(fmt.Sprintf("way%d", i), dir, text); err != nil {
 			return nil, nil, err
 		}
 	}
-	rates = map[string][]float64{}
-	load := lab.Load{Name: "paths", Connections: 32, Lua: `return "/objects/" .. math.random(1, 1e9)`}
-	for range rounds {
-		for _, way := range ways {
-			answers, err := l.Ask(sites[way].URL(), duration, load)
+	prices = map[string][]price{}
+	for round := range rounds {
+		for i := range ways {
+			way := ways[(i+round)%len(ways)]
+			p, err := ask(l, sites[way], servers[way], duration)
 			if err != nil {
-				return nil, nil, err
+				return nil, nil, fmt.Errorf("%s: %w", way, err)
 			}
-			if answers[0].Errors > 0 || answers[0].Requests == 0 {
-				return nil, nil, fmt.Errorf("%s: %d of %d requests failed", way, answers[0].Errors, answers[0].Requests)
-			}
-			rates[way] = append(rates[way], answers[0].PerSecond)
+			prices[way] = append(prices[way], p)
 		}
 	}
-	return rates, ranges, nil
+	return prices, ranges, nil
+}
+
+func ask(l *lab.Lab, site lab.Site, server *lab.Server, duration time.Duration) (price, error) {
+	load := lab.Load{Name: "paths", Connections: 32, Lua: `return "/objects/" .. math.random(1, 1e9)`}
+	before, err := server.Workers()
+	if err != nil {
+		return price{}, err
+	}
+	answers, err := l.Ask(site.URL(), duration, load)
+	if err != nil {
+		return price{}, err
+	}
+	after, err := server.Workers()
+	if err != nil {
+		return price{}, err
+	}
+	a := answers[0]
+	if a.Errors > 0 || a.Requests == 0 {
+		return price{}, fmt.Errorf("%d of %d requests failed", a.Errors, a.Requests)
+	}
+	sum, _ := lab.Used(before, after)
+	return price{PerSecond: a.PerSecond, CPU: float64(sum.Microseconds()) / float64(a.Requests)}, nil
 }
 
 // configurations are the blocks that find $disk, and how many ranges they have.

@@ -4,7 +4,6 @@
 package main
 
 import (
-	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
@@ -16,7 +15,7 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/cachenode/cachenode-operator/test/bench/chart"
+	"github.com/cachenode/cachenode-operator/test/bench/result"
 )
 
 type options struct {
@@ -25,12 +24,12 @@ type options struct {
 	out                string
 }
 
-// result is what is written as JSON.
-type result struct {
-	Movement []movement           `json:"movement"`
-	Balance  []balance            `json:"balance"`
-	Cost     map[string][]float64 `json:"requestsPerSecond"`
-	Ranges   map[string]int       `json:"ranges"`
+// measurement is what is written as JSON.
+type measurement struct {
+	Movement []movement         `json:"movement"`
+	Balance  []balance          `json:"balance"`
+	Cost     map[string][]price `json:"cost"`
+	Ranges   map[string]int     `json:"ranges"`
 }
 
 func main() {
@@ -47,7 +46,7 @@ func main() {
 }
 
 func run(w io.Writer, o options) error {
-	r := result{Movement: move(o.sets, o.keys), Balance: spread(o.sets)}
+	r := measurement{Movement: move(o.sets, o.keys), Balance: spread(o.sets)}
 	printMovement(w, r, o)
 	var err error
 	if r.Cost, r.Ranges, err = cost(o.rounds, o.duration); err != nil {
@@ -60,7 +59,7 @@ func run(w io.Writer, o options) error {
 	return write(r, o.out)
 }
 
-func printMovement(w io.Writer, r result, o options) {
+func printMovement(w io.Writer, r measurement, o options) {
 	_, _ = fmt.Fprintf(w, "keys that move, by times of the least possible; %d random sets of 2 to 16 disks with weights of 1 to 10, %d keys each\n", o.sets, o.keys)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	_, _ = fmt.Fprintln(table, "\tplan\tpercentages by hand\tmodulo\tleast possible\t")
@@ -74,28 +73,25 @@ func printMovement(w io.Writer, r result, o options) {
 	}
 }
 
-func printCost(w io.Writer, r result, o options) {
+func printCost(w io.Writer, r measurement, o options) {
 	_, _ = fmt.Fprintf(w, "\nrequests a second of one nginx worker that answers with the disk of a random path; medians of %d rounds of %s\n", o.rounds, o.duration)
 	for _, way := range ways {
-		v := r.Cost[way]
-		_, _ = fmt.Fprintf(w, "  %-10s %6d ranges %9.0f (%.0f-%.0f) %.3f\n", way, r.Ranges[way], chart.Median(v), slices.Min(v), slices.Max(v),
-			chart.Median(v)/chart.Median(r.Cost[ways[0]]))
+		rates := result.Values(r.Cost[way], func(p price) float64 { return p.PerSecond })
+		cpu := result.Values(r.Cost[way], func(p price) float64 { return p.CPU })
+		_, _ = fmt.Fprintf(w, "  %-10s %6d ranges %9.0f (%.0f-%.0f), %.2f µs of the worker a request\n",
+			way, r.Ranges[way], result.Median(rates), slices.Min(rates), slices.Max(rates), result.Median(cpu))
 	}
 }
 
-func write(r result, out string) error {
-	text, err := json.MarshalIndent(r, "", "  ")
-	if err != nil {
+func write(r measurement, out string) error {
+	if err := result.Write(out, "shard", r); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(out, "shard.json"), append(text, '\n'), 0o644); err != nil {
-		return err
-	}
-	var bars []chart.Bar
+	var bars []result.Bar
 	for _, m := range r.Movement {
 		for _, way := range []string{"plan", "percentages", "modulo"} {
-			bars = append(bars, chart.Bar{Name: strings.Fields(m.Change)[0] + "\n" + way, Values: []float64{m.Times[way]}})
+			bars = append(bars, result.Bar{Name: strings.Fields(m.Change)[0] + "\n" + way, Values: []float64{m.Times[way]}})
 		}
 	}
-	return chart.Bars(filepath.Join(out, "shard.svg"), "Keys that move when a disk is added, removed, or gets another weight", "times the least possible", bars)
+	return result.Bars(filepath.Join(out, "shard.svg"), "Keys that move when a disk is added, removed, or gets another weight", "times the least possible", bars)
 }

@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/cachenode/cachenode-operator/internal/shard"
-	"github.com/cachenode/cachenode-operator/test/bench/chart"
+	"github.com/cachenode/cachenode-operator/test/bench/result"
 )
 
 // movement is what a kind of change moves.
@@ -166,7 +166,7 @@ func spread(sets int) []balance {
 			}
 			worst = append(worst, far)
 		}
-		list = append(list, balance{Way: way, Median: chart.Median(worst), Worst: slices.Max(worst)})
+		list = append(list, balance{Way: way, Median: result.Median(worst), Worst: slices.Max(worst)})
 	}
 	return list
 }

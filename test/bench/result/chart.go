@@ -1,5 +1,5 @@
-// Package chart draws what the benchmarks measure.
-package chart
+// Package result keeps what the benchmarks measure: as JSON, and as charts.
+package result
 
 import (
 	"fmt"

@@ -1,0 +1,38 @@
+package main
+
+import (
+	"fmt"
+	"regexp"
+)
+
+// variants are the operator's configuration with one thing otherwise: what the defaults were chosen by (docs/adr).
+var variants = []nginx{
+	variant("threads-16", `thread_pool (pool_disk\d) threads=\d+`, "thread_pool $1 threads=16"),
+	variant("threads-32", `thread_pool (pool_disk\d) threads=\d+`, "thread_pool $1 threads=32"),
+	variant("threads-128", `thread_pool (pool_disk\d) threads=\d+`, "thread_pool $1 threads=128"),
+	variant("no-pools", `aio threads=[^;]*;\s*aio_write [^;]*;`, ""),
+	variant("no-aio-write", `aio_write on`, "aio_write off"),
+	variant("no-read-ahead", `read_ahead 1m`, "read_ahead 0"),
+	variant("buffers", `read_ahead 1m`, "read_ahead 1m; sendfile off; output_buffers 1 256k"),
+	variant("direct-io", `read_ahead 1m`, "read_ahead 1m; directio 64k; output_buffers 1 256k"),
+	variant("open-files", `read_ahead 1m;`, "read_ahead 1m; open_file_cache max=20000 inactive=60s; open_file_cache_valid 60s;"),
+	variant("levels-2-2", `(cache_disk\d/?[^;]*|cachenode/cache) levels=1:2`, "$1 levels=2:2"),
+	variant("one-worker", `worker_processes \d+`, "worker_processes 1"),
+	variant("four-workers", `worker_processes \d+`, "worker_processes 4"),
+	variant("accept-mutex", `accept_mutex off`, "accept_mutex on"),
+	variant("nopush", `sendfile on;`, "sendfile on; tcp_nopush on;"),
+}
+
+func variant(name, pattern, replacement string) nginx {
+	v := ours
+	v.name, v.about = name, fmt.Sprintf("the operator's with %q for %s", replacement, pattern)
+	expression := regexp.MustCompile(pattern)
+	v.config = func(c conditions) (string, error) {
+		text, err := rendered(c)
+		if err == nil && !expression.MatchString(text) {
+			return "", fmt.Errorf("%s is not in the configuration", pattern)
+		}
+		return expression.ReplaceAllString(text, replacement), err
+	}
+	return v
+}

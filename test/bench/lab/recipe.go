@@ -1,0 +1,19 @@
+package lab
+
+import (
+	"fmt"
+	"os"
+	"os/exec"
+	"strings"
+)
+
+// Recipe runs a script of hack/ that makes something once and prints where it is, such as hack/nginx-root.
+func Recipe(script string, args ...string) (string, error) {
+	command := exec.Command(script, args...)
+	command.Stderr = os.Stderr
+	output, err := command.Output()
+	if err != nil {
+		return "", fmt.Errorf("%s: %w (run it from the top folder)", script, err)
+	}
+	return strings.TrimSpace(string(output)), nil
+}
