@@ -75,7 +75,11 @@ func draw(b bench, out string) error {
 			bars = append(bars, result.Bar{Name: r.server.String(), Values: result.Values(r.samples, func(s sample) float64 { return s.Loads[i].PerSecond })})
 		}
 		title := fmt.Sprintf("%s: %d objects of %d KiB, %s, %d MiB of memory", l.Name, b.count, b.size>>10, b.speed, b.memory)
-		if err := result.Bars(filepath.Join(out, b.name+"-"+l.Name+".svg"), title, "requests a second", bars); err != nil {
+		file := b.name + "-" + l.Name
+		if len(b.loads) == 1 {
+			file = b.name
+		}
+		if err := result.Bars(filepath.Join(out, file+".svg"), title, "requests a second", bars); err != nil {
 			return err
 		}
 	}

@@ -15,6 +15,7 @@ var variants = []nginx{
 	variant("no-read-ahead", `read_ahead 1m`, "read_ahead 0"),
 	variant("buffers", `read_ahead 1m`, "read_ahead 1m; sendfile off; output_buffers 1 256k"),
 	variant("direct-io", `read_ahead 1m`, "read_ahead 1m; directio 64k; output_buffers 1 256k"),
+	variant("header-256k", `read_ahead 1m`, "read_ahead 1m; proxy_buffer_size 256k; proxy_buffers 4 256k; proxy_busy_buffers_size 512k"),
 	variant("open-files", `read_ahead 1m;`, "read_ahead 1m; open_file_cache max=20000 inactive=60s; open_file_cache_valid 60s;"),
 	variant("levels-2-2", `(cache_disk\d/?[^;]*|cachenode/cache) levels=1:2`, "$1 levels=2:2"),
 	variant("one-worker", `worker_processes \d+`, "worker_processes 1"),

@@ -44,6 +44,8 @@ func Bars(file, title, unit string, bars []Bar) error {
 	rounds.Radius = vg.Points(2)
 	p.Add(columns, rounds)
 	p.NominalX(names...)
+	p.Title.TextStyle.Font.Size = vg.Points(10)
+	p.X.Min, p.X.Max = -0.6, float64(len(bars))-0.4 // room for names
 	return p.Save(7*vg.Inch, 3*vg.Inch, file)
 }
 
