@@ -69,7 +69,7 @@ func replaces(t *testing.T, s *suite) {
 	p.renewed(t, before, 40*time.Second)
 	kubectl(t, "", "annotate", "cachenode", name, naming.Drain.Annotation(p.name, "disk2")+"-")
 	s.current(t)
-	checkLoad(t, wait(), 2000)
+	checkLoad(t, wait(), 1000)
 	if after := s.claim(t, "disk2", p.name); after.UID == claim.UID {
 		t.Error("the claim is the one of before")
 	}

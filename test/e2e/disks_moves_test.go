@@ -38,7 +38,7 @@ func moves(t *testing.T, s *suite, change func(), manifest string, load time.Dur
 	if took > load-3*time.Second {
 		t.Errorf("it took %s, longer than the load", took)
 	}
-	checkLoad(t, wait(), int(load.Seconds())*100)
+	checkLoad(t, wait(), int(load.Seconds())*50)
 	after := s.tree(t)
 	m := movement.Between(was, s.node(t).Spec.Disks)
 	if match := regexp.MustCompile(`Keys: ([0-9.]+)% of them move \(any plan must move ([0-9.]+)%`).FindStringSubmatch(said); match == nil {

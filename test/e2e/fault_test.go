@@ -198,7 +198,7 @@ func hangs(t *testing.T, p *target) {
 	early := func(r report.Result) bool { return !began(r).After(fault.Add(deadline)) }
 	waited := count(ownResults, early)
 	t.Logf("the disk's keys: later than %s after the fault %s; before that %s", deadline, late, waited)
-	if late.failed+late.cut > 0 || late.requests < 100 || late.p99 > 1000 {
+	if late.failed+late.cut > 0 || late.requests < 100 || late.p99 > stall {
 		t.Errorf("requests later than %s after the fault: %s %v", deadline, late, late.errors)
 	}
 	const timeout = 10 * time.Second // the spec's workerShutdownTimeout
