@@ -74,7 +74,7 @@ func moves(t *testing.T, s *suite, change func(), manifest string, load time.Dur
 
 func addsDisk(t *testing.T, s *suite) {
 	disks := []string{localDisk("disk1", ""), localDisk("disk2", ""), localDisk("disk3", "")}
-	moves(t, s, func() { editDisks(t, disks...) }, local(t, name, disks...), 65*time.Second)
+	moves(t, s, func() { editDisks(t, disks...) }, local(t, name, disks...), 95*time.Second)
 	s.checkPins(t)
 	if events := kubectl(t, "", "get", "events"); !strings.Contains(events, "KeyMovement") {
 		t.Error("no event tells of the movement")
@@ -104,7 +104,7 @@ func reweighs(t *testing.T, s *suite) {
 
 func removesDisk(t *testing.T, s *suite) {
 	disks := []string{localDisk("disk1", `,"weight":100`), grownDisk()}
-	moves(t, s, func() { editDisks(t, disks...) }, local(t, name, disks...), 65*time.Second)
+	moves(t, s, func() { editDisks(t, disks...) }, local(t, name, disks...), 95*time.Second)
 	within(t, 30*time.Second, func() string {
 		if n := len(s.localVolumes(t)); n != 6 {
 			return fmt.Sprintf("%d volumes, want 6: those of the disk are gone", n)

@@ -36,9 +36,13 @@ func localDisk(disk, more string) string {
 	return fmt.Sprintf(`{"name":%q,"size":"1Gi","media":"HDD","localPath":{"path":"/mnt/%s"}%s}`, disk, disk, more)
 }
 
+// patience is how many times as long as on an idle machine the tests wait: the host may take processors away.
+const patience = 2
+
 // within waits until f returns "".
 func within(t *testing.T, most time.Duration, f func() string) {
 	t.Helper()
+	most *= patience
 	begun := time.Now()
 	for {
 		problem := f()

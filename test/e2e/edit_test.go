@@ -57,7 +57,7 @@ func editsUnderLoad(t *testing.T, s *suite) {
 		class := e.class
 		duration := 12 * time.Second
 		if e.newPods {
-			duration = 50 * time.Second
+			duration = 100 * time.Second
 		}
 		before := uids(s.cachePods(t))
 		wait := s.load(t, objects[:150], duration)

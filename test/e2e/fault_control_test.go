@@ -72,7 +72,7 @@ func refusedByMaster(t *testing.T, p *target) {
 	hosts := p.node(t).Spec.Hosts
 	wait := p.load(t, many, 15*time.Second, 200, workers)
 	must(t, edit(fmt.Sprintf(`{"spec":{"hosts":[%q,"refused-by-the-running-master.example"]}}`, name)))
-	deadline := time.Now().Add(10 * time.Second)
+	deadline := time.Now().Add(patience * 10 * time.Second)
 	var node *v1alpha1.CacheNode
 	for {
 		if node = p.node(t); node.Status.Refusal != nil {
@@ -154,7 +154,7 @@ func killsNginx(t *testing.T, p *target) {
 // serves waits until the pod is ready and answers with a version.
 func (p *target) serves(t *testing.T, version string, within time.Duration) {
 	t.Helper()
-	for deadline := time.Now().Add(within); p.version(t) != version || !isReady(*p.pod(t)); {
+	for deadline := time.Now().Add(patience * within); p.version(t) != version || !isReady(*p.pod(t)); {
 		if time.Now().After(deadline) {
 			t.Fatalf("nginx answers with version %q, want %q", p.version(t), version)
 		}

@@ -145,7 +145,7 @@ func (p *target) changes(t *testing.T, before string, within time.Duration) time
 // becomes waits until a disk is out of use for one of the reasons, or in use for none.
 func (p *target) becomes(t *testing.T, disk string, within time.Duration, reasons ...string) {
 	t.Helper()
-	deadline := time.Now().Add(within)
+	deadline := time.Now().Add(patience * within)
 	for {
 		got := p.reason(t, disk)
 		if slices.Contains(reasons, got) || (len(reasons) == 0 && got == "" && p.report(t).Revision != "") {
