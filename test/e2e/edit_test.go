@@ -92,7 +92,7 @@ func editsUnderLoad(t *testing.T, s *suite) {
 }
 
 // stall is a 99th percentile, in milliseconds, that only a stall explains: workers that wait for a disk, a lock or each other.
-// What is below it may be other work of the machine: half a second was seen, beside the second cluster, while the host took a
+// What is below it may be other work of the machine: half a second was seen, beside a second cluster, while the host took a
 // fifth of the processors away. test/bench measures latency.
 const stall = 2000
 
