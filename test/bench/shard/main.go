@@ -90,7 +90,8 @@ func write(r measurement, out string) error {
 	var bars []result.Bar
 	for _, m := range r.Movement {
 		for _, way := range []string{"plan", "percentages", "modulo"} {
-			bars = append(bars, result.Bar{Name: strings.Fields(m.Change)[0] + "\n" + way, Values: []float64{m.Times[way]}})
+			name := strings.Fields(m.Change)[0] + "\n" + strings.Replace(way, "percentages", "by hand", 1)
+			bars = append(bars, result.Bar{Name: name, Values: []float64{m.Times[way]}})
 		}
 	}
 	return result.Bars(filepath.Join(out, "shard.svg"), "Keys that move when a disk is added, removed, or gets another weight", "times the least possible", bars)
