@@ -28,14 +28,15 @@ clean: ## Remove what a build leaves in the tree.
 
 ##@ Generated files
 .PHONY: generate
-generate: ## Write all generated files anew: deep copies, CRD, RBAC, the chart's copies, the reference.
+generate: ## Write all generated files anew: deep copies, CRD, RBAC, the chart's schema, README and dashboards, the reference.
 	@tools=$$(hack/build-tool tools); set -x; \
 	$$tools/controller-gen object paths=./api/...; \
 	$$tools/controller-gen crd:allowDangerousTypes=false paths=./api/... output:crd:dir=config/crd/bases; \
 	go run ./hack/bounds config/crd/bases/cachenode.io_cachenodes.yaml; \
 	$$tools/controller-gen rbac:roleName=cachenode-operator paths=./controllers/... output:rbac:dir=config/rbac
 	@hack/generate-chart
-	go run ./hack/reference >docs/reference/cachenode.md
+	for page in cachenode plugin metrics; do go run ./hack/reference $$page >docs/reference/$$page.md; done
+	sed '1s/.*/# Values of the Helm chart/' charts/cachenode-operator/README.md >docs/reference/chart.md
 
 .PHONY: golden
 golden: ## Write the golden files anew.
@@ -55,7 +56,7 @@ test: ## Everything: verify, lint, unit, envtest, chart and end to end on a real
 
 .PHONY: test-code
 test-code: ## What needs no cluster.
-	$(MAKE) lint test-chart test-unit
+	$(MAKE) lint test-chart test-monitoring test-docs test-unit
 
 .PHONY: verify
 verify: ## Check that generated files are in step with their sources.
@@ -73,6 +74,17 @@ test-unit: ## Unit tests, with the real nginx, and API tests with a real API ser
 .PHONY: test-chart
 test-chart: ## Lint and render the chart; check what comes out against Kubernetes' schemas.
 	@test/chart/check
+
+.PHONY: test-monitoring
+test-monitoring: ## Check the chart's alerts with promtool, fire each of them, and hold alerts and dashboards to the metrics that there are.
+	@test/monitoring/check
+
+.PHONY: test-docs
+test-docs: docs ## Build the docs; a broken link fails.
+
+.PHONY: docs
+docs: ## Build the docs as a site, into dist/docs.
+	@hack/docs
 
 .PHONY: test-e2e
 test-e2e: ## End to end on a real cluster, which is started if there is none and left running.

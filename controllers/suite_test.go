@@ -28,6 +28,7 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/schema"
 	"github.com/cachenode/cachenode-operator/test/apiserver"
+	"github.com/cachenode/cachenode-operator/test/argocd"
 )
 
 func TestMain(m *testing.M) {
@@ -216,6 +217,12 @@ func (o *operator) kstatus(node *v1alpha1.CacheNode) status.Status {
 	must(o.t, err)
 	result, err := status.Compute(&unstructured.Unstructured{Object: content})
 	must(o.t, err)
+	// Argo CD, which reads no kstatus, is told the same.
+	health, err := argocd.Check(content)
+	must(o.t, err)
+	if (health.Status == "Healthy") != (result.Status == status.CurrentStatus) || (result.Status == status.FailedStatus && health.Status != "Degraded") {
+		o.t.Errorf("Argo CD says %s (%s) where kstatus is %s: %s", health.Status, health.Message, result.Status, describe(node))
+	}
 	return result.Status
 }
 

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/healthz"
 	"sigs.k8s.io/controller-runtime/pkg/log/zap"
+	"sigs.k8s.io/controller-runtime/pkg/metrics"
 	"sigs.k8s.io/controller-runtime/pkg/metrics/filters"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
@@ -33,6 +34,7 @@ type options struct {
 	clusterDomain, resolvers     string
 	agentImage, agentPullPolicy  string
 	localPathPrefixes            string
+	watchNamespaces              string
 	concurrency                  int
 	log                          zap.Options
 }
@@ -40,6 +42,10 @@ type options struct {
 func parse(args []string) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("manager", flag.ContinueOnError)
+	flags.Usage = func() {
+		_, _ = fmt.Fprintln(flags.Output(), "usage: manager [FLAGS], or manager check [FLAGS], which says whether an operator is at work")
+		flags.PrintDefaults()
+	}
 	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8443", "where metrics are served over TLS to clients that the API server authenticates and authorizes; 0 switches them off")
 	flags.StringVar(&o.probeAddress, "health-probe-bind-address", ":8082", "where /healthz and /readyz are served")
 	flags.BoolVar(&o.leaderElection, "leader-elect", false, "work only while holding the lease, so that one of several replicas works at a time")
@@ -48,6 +54,7 @@ func parse(args []string) (options, error) {
 	flags.StringVar(&o.agentImage, "agent-image", "", "the image that new cache pods get the agent from; default: that of this pod, which the environment variables POD_NAMESPACE and POD_NAME name")
 	flags.StringVar(&o.agentPullPolicy, "agent-image-pull-policy", "", "Always, IfNotPresent or Never; default: the cluster's")
 	flags.StringVar(&o.localPathPrefixes, "local-path-prefixes", "/mnt/,/srv/,/data/", "comma-separated beginnings that the localPath of a disk may have; whoever may make a CacheNode can have what is below them on any node. Empty: any path")
+	flags.StringVar(&o.watchNamespaces, "watch-namespaces", "", "comma-separated namespaces whose CacheNodes are seen to; default: all")
 	flags.IntVar(&o.concurrency, "max-concurrent-reconciles", 8, "how many CacheNodes are seen to at a time, at least 1")
 	o.log.BindFlags(flags)
 	if err := flags.Parse(args); err != nil {
@@ -76,6 +83,13 @@ func ownImage(ctx context.Context, reader client.Reader, namespace, name string)
 }
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == "check" {
+		if err := check(os.Args[2:], os.Stdout); err != nil {
+			fmt.Fprintln(os.Stderr, "error:", err)
+			os.Exit(1)
+		}
+		return
+	}
 	o, err := parse(os.Args[1:])
 	if err != nil {
 		os.Exit(2) // parse has said why
@@ -85,6 +99,18 @@ func main() {
 		ctrl.Log.Error(err, "the operator ends")
 		os.Exit(1)
 	}
+}
+
+// namespaces are those that the operator sees to; nil for all.
+func namespaces(list string) map[string]cache.Config {
+	var all map[string]cache.Config
+	for _, name := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' }) {
+		if all == nil {
+			all = map[string]cache.Config{}
+		}
+		all[name] = cache.Config{}
+	}
+	return all
 }
 
 func run(o options, config *rest.Config) error {
@@ -101,13 +127,15 @@ func run(o options, config *rest.Config) error {
 			return err
 		}
 	}
+	caches := controllers.CacheOptions()
+	caches.DefaultNamespaces = namespaces(o.watchNamespaces)
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                 scheme,
-		Cache:                  controllers.CacheOptions(),
+		Cache:                  caches,
 		Metrics:                metricsserver.Options{BindAddress: o.metricsAddress, SecureServing: true, FilterProvider: filters.WithAuthenticationAndAuthorization},
 		HealthProbeBindAddress: o.probeAddress,
 		LeaderElection:         o.leaderElection,
-		LeaderElectionID:       "manager.cachenode.io",
+		LeaderElectionID:       lease,
 		// The process ends right after the manager does, so the next one need not wait for the lease to run out.
 		LeaderElectionReleaseOnCancel: true,
 	})
@@ -121,6 +149,7 @@ func run(o options, config *rest.Config) error {
 	}
 	references, err := cache.New(config, cache.Options{
 		Scheme: scheme, Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(), DefaultTransform: controllers.StripReference,
+		DefaultNamespaces: caches.DefaultNamespaces,
 	})
 	if err != nil {
 		return err
@@ -142,6 +171,9 @@ func run(o options, config *rest.Config) error {
 		},
 	}
 	if err := reconciler.SetupWithManager(mgr, references); err != nil {
+		return err
+	}
+	if err := metrics.Registry.Register(&controllers.Collector{Reader: mgr.GetClient(), Elected: mgr.Elected()}); err != nil {
 		return err
 	}
 	if err := mgr.AddHealthzCheck("healthz", healthz.Ping); err != nil {

@@ -1,5 +1,8 @@
-// Command reference writes docs/reference/cachenode.md from the CustomResourceDefinition: every field with its type,
-// default, limits and meaning, as the API's comments give it.
+// Command reference writes the pages of docs/reference that follow from the code.
+//
+//	reference cachenode   the CustomResourceDefinition: every field with its type, default, limits and meaning
+//	reference plugin      the verbs and flags of kubectl cachenode
+//	reference metrics     the metrics of agent and operator
 package main
 
 import (
@@ -23,6 +26,18 @@ var kubernetes = []string{
 }
 
 func main() {
+	writers := map[string]func(){"cachenode": cacheNode, "plugin": verbs, "metrics": metrics}
+	if len(os.Args) != 2 || writers[os.Args[1]] == nil {
+		log.Fatal("usage: reference cachenode|plugin|metrics")
+	}
+	writers[os.Args[1]]()
+	if err := os.Stdout.Close(); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// cacheNode writes the fields of the API.
+func cacheNode() {
 	var definition apiextensionsv1.CustomResourceDefinition
 	if err := yaml.UnmarshalStrict(crd.CacheNodes, &definition); err != nil {
 		log.Fatal(err)
@@ -33,9 +48,6 @@ func main() {
 	for _, part := range []string{"spec", "status"} {
 		fmt.Printf("\n## %s\n\n| field | type | meaning |\n|---|---|---|\n", part)
 		fields(part, root.Properties[part])
-	}
-	if err := os.Stdout.Close(); err != nil {
-		log.Fatal(err)
 	}
 }
 

@@ -50,3 +50,10 @@ func murmurHash2(data []byte) uint32 {
 	h *= m
 	return h ^ h>>15
 }
+
+// Hash is the number that nginx makes of a key, of 32 bits, and the slot that it falls into, from 0 to [Slots] less one. A range's
+// end is truncated, so that at the border between two slots nginx may take the next.
+func Hash(key []byte) (hash uint32, slot int) {
+	hash = murmurHash2(key)
+	return hash, int(uint64(hash) * Slots >> 32)
+}

@@ -17,11 +17,11 @@ import (
 
 // Start runs an API server until the test ends. KUBEBUILDER_ASSETS names the folder with its binaries; make test-unit
 // sets it, from hack/envtest-assets.
-func Start(t testing.TB) *rest.Config {
+func Start(t testing.TB, definitions ...string) *rest.Config {
 	t.Helper()
 	_, file, _, _ := runtime.Caller(0)
 	env := &envtest.Environment{
-		CRDDirectoryPaths:     []string{filepath.Join(filepath.Dir(file), "../../config/crd/bases")},
+		CRDDirectoryPaths:     append(definitions, filepath.Join(filepath.Dir(file), "../../config/crd/bases")),
 		ErrorIfCRDPathMissing: true,
 	}
 	config, err := env.Start()

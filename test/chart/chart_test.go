@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -57,10 +58,10 @@ func read(t *testing.T, name string) []*unstructured.Unstructured {
 
 func TestAPIServerTakesThem(t *testing.T) {
 	files := map[string][]*unstructured.Unstructured{}
-	for _, name := range []string{"defaults", "others", "kustomize"} {
+	for _, name := range []string{"defaults", "others", "everything", "kustomize"} {
 		files[name] = read(t, name)
 	}
-	c := apiserver.Client(t, apiserver.Start(t))
+	c := apiserver.Client(t, apiserver.Start(t, os.Getenv("MONITORING_CRDS")))
 	ctx := context.Background()
 	for _, name := range []string{"test", "cachenode-system"} {
 		namespace := &corev1.Namespace{}
@@ -101,7 +102,7 @@ func TestSamePermissions(t *testing.T) {
 	}
 }
 
-// rules are those of all roles but the one for reading metrics, which is for others.
+// rules are those of all roles but those that are for others: for reading metrics, for users, and for helm test.
 func rules(t *testing.T, objects []*unstructured.Unstructured) []rbacv1.PolicyRule {
 	t.Helper()
 	var all []rbacv1.PolicyRule
@@ -114,7 +115,7 @@ func rules(t *testing.T, objects []*unstructured.Unstructured) []rbacv1.PolicyRu
 			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &role); err != nil {
 				t.Fatal(err)
 			}
-			if role.Rules[0].NonResourceURLs == nil {
+			if forOthers := role.Rules[0].NonResourceURLs != nil || object.GetAnnotations()["helm.sh/hook"] != "" || aggregated(object); !forOthers {
 				all = append(all, role.Rules...)
 			}
 		}
@@ -123,4 +124,43 @@ func rules(t *testing.T, objects []*unstructured.Unstructured) []rbacv1.PolicyRu
 		t.Fatal("no rules")
 	}
 	return all
+}
+
+// aggregated says whether a role is added to one of the cluster's.
+func aggregated(object *unstructured.Unstructured) bool {
+	for label := range object.GetLabels() {
+		if strings.HasPrefix(label, "rbac.authorization.k8s.io/aggregate-to-") {
+			return true
+		}
+	}
+	return false
+}
+
+// TestScopedPermissions holds the rights of an operator for some namespaces to those of one for all: the same in these
+// namespaces, and elsewhere only what is in no namespace.
+func TestScopedPermissions(t *testing.T) {
+	count := map[string]int{}
+	for _, object := range read(t, "everything") {
+		kind, name := object.GetKind(), object.GetName()
+		if kind != "ClusterRole" && kind != "Role" || object.GetAnnotations()["helm.sh/hook"] != "" || aggregated(object) || strings.HasSuffix(name, "-metrics-reader") {
+			continue
+		}
+		var role rbacv1.ClusterRole
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &role); err != nil {
+			t.Fatal(err)
+		}
+		for _, rule := range role.Rules {
+			for _, resource := range rule.Resources {
+				unnamespaced := slices.Contains([]string{"nodes", "persistentvolumes", "storageclasses", "tokenreviews", "subjectaccessreviews"}, resource)
+				if unnamespaced != (kind == "ClusterRole") {
+					t.Errorf("%s %s has rights for %s", kind, name, resource)
+				}
+				count[kind+" "+object.GetNamespace()]++
+			}
+		}
+	}
+	// Two namespaces are watched, and in that of the release there are the lease's rights too. The release is in "test".
+	if inOther, in := count["Role cachenode-system"], count["Role test"]; inOther == 0 || in != inOther+3 || count["ClusterRole "] != 5 {
+		t.Errorf("resources by kind and namespace: %v", count)
+	}
 }

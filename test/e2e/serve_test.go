@@ -91,7 +91,7 @@ func checkFiles(t *testing.T, pod string, served map[string]bool, tree shard.Tre
 		disk := tree.Disk(key(path))
 		sum := md5.Sum(key(path))
 		hash := hex.EncodeToString(sum[:])
-		file := naming.CacheDir(disk) + "/" + hash[31:] + "/" + hash[29:31] + "/" + hash // levels=1:2
+		file := naming.CacheDir(disk) + "/" + hash[31:] + "/" + hash[29:31] + "/" + hash // levels=1:2, spelled out here: the plugin has its own
 		want[file], _ = content.Size(path)
 		disks[file] = disk
 	}

@@ -1,5 +1,10 @@
 {{- define "cachenode.name" -}}
-{{- if contains .Chart.Name .Release.Name }}{{ .Release.Name | trunc 50 | trimSuffix "-" }}{{ else }}{{ printf "%s-%s" .Release.Name .Chart.Name | trunc 50 | trimSuffix "-" }}{{ end -}}
+{{- if .Values.fullnameOverride }}{{ .Values.fullnameOverride }}
+{{- else if contains .Chart.Name .Release.Name }}{{ .Release.Name | trunc 50 | trimSuffix "-" }}{{ else }}{{ printf "%s-%s" .Release.Name .Chart.Name | trunc 50 | trimSuffix "-" }}{{ end -}}
+{{- end -}}
+
+{{- define "cachenode.serviceAccount" -}}
+{{ .Values.serviceAccount.name | default (include "cachenode.name" .) }}
 {{- end -}}
 
 {{- define "cachenode.selector" -}}
@@ -12,7 +17,41 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- with .Values.commonLabels }}
+{{ toYaml . }}
+{{- end }}
 {{- end -}}
+
+{{- /* metadata of an object: a dict of root, and perhaps name, namespace ("" for none), labels, annotations */ -}}
+{{- define "cachenode.metadata" -}}
+{{- $root := .root -}}
+name: {{ .name | default (include "cachenode.name" $root) }}
+{{- $namespace := $root.Release.Namespace }}
+{{- if hasKey . "namespace" }}{{ $namespace = .namespace }}{{ end }}
+{{- with $namespace }}
+namespace: {{ . }}
+{{- end }}
+labels:
+  {{- include "cachenode.labels" $root | nindent 2 }}
+  {{- with .labels }}{{ toYaml . | nindent 2 }}{{ end }}
+{{- with merge (dict) (.annotations | default dict) $root.Values.commonAnnotations }}
+annotations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
 {{- define "cachenode.image" -}}
 {{ .Values.image.repository }}{{ if .Values.image.digest }}@{{ .Values.image.digest }}{{ else }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end }}
 {{- end }}
+
+{{- define "cachenode.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+seccompProfile: {type: RuntimeDefault}
+{{- end -}}
+
+{{- define "cachenode.containerSecurity" -}}
+allowPrivilegeEscalation: false
+readOnlyRootFilesystem: true
+capabilities: {drop: [ALL]}
+{{- end -}}

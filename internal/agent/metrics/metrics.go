@@ -4,6 +4,7 @@ package metrics
 
 import (
 	"net/http"
+	"strconv"
 	"sync"
 
 	"github.com/prometheus/client_golang/prometheus"
@@ -31,11 +32,11 @@ const (
 type Metrics struct {
 	registry *prometheus.Registry
 
-	requests, bytes, probeFailures, overflows, ioErrors, reloads *prometheus.CounterVec
-	firstByte, duration, probe                                   *prometheus.HistogramVec
-	rejected                                                     prometheus.Counter
-	config                                                       *prometheus.GaugeVec
-	sampling, nginxUp                                            prometheus.Gauge
+	requests, bytes, originResponses, probeFailures, overflows, ioErrors, reloads *prometheus.CounterVec
+	firstByte, duration, probe                                                    *prometheus.HistogramVec
+	rejected                                                                      prometheus.Counter
+	config                                                                        *prometheus.GaugeVec
+	sampling, nginxUp                                                             prometheus.Gauge
 
 	mutex  sync.Mutex
 	loaded map[string]bool
@@ -58,16 +59,17 @@ func New(disks func() map[string]disk.State, files func() map[string]Files) *Met
 		return prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
 	}
 	m := &Metrics{
-		registry:      prometheus.NewRegistry(),
-		requests:      counter("cachenode_requests_total", "Requests by the disk that their key is on and by how the cache answered: nginx's $upstream_cache_status, MEMORY (the memory tier), OTHER_DISK, UNCACHED or NONE. OTHER_DISK and UNCACHED are counted one by one."+sampled, "disk", "cache"),
-		bytes:         counter("cachenode_response_bytes_total", "Bytes sent to clients, headers included."+sampled, "disk", "cache"),
-		firstByte:     histogram("cachenode_first_byte_seconds", "Time from a request's first byte to the response's header, for responses from the cache, from the memory tier and from the origin."+sampled, "disk", "from"),
-		duration:      histogram("cachenode_request_duration_seconds", "Time from a request's first byte to the response's last."+sampled, "disk", "from"),
-		probe:         histogram("cachenode_disk_probe_duration_seconds", "Time that a probe took to write, sync and read back.", "disk"),
-		probeFailures: counter("cachenode_disk_probe_failures_total", "Probes that failed, by reason.", "disk", "reason"),
-		overflows:     counter("cachenode_thread_pool_overflows_total", "Tasks that found the queue of a disk's thread pool full.", "disk"),
-		ioErrors:      counter("cachenode_disk_errors_total", "Lines of nginx's error log that tell of a failed system call on a disk.", "disk"),
-		reloads:       counter("cachenode_reloads_total", "Configurations that the agent gave to nginx, by result: taken, refused or failed.", "result"),
+		registry:        prometheus.NewRegistry(),
+		requests:        counter("cachenode_requests_total", "Requests by the disk that their key is on and by how the cache answered: nginx's $upstream_cache_status, MEMORY (the memory tier), OTHER_DISK, UNCACHED or NONE. OTHER_DISK and UNCACHED are counted one by one."+sampled, "disk", "cache"),
+		bytes:           counter("cachenode_response_bytes_total", "Bytes sent to clients, headers included."+sampled, "disk", "cache"),
+		originResponses: counter("cachenode_origin_responses_total", "Requests that the origin was asked for, by the class of the status that the client got: 2xx, 3xx, 4xx or 5xx; 5xx too where the origin did not answer."+sampled, "class"),
+		firstByte:       histogram("cachenode_first_byte_seconds", "Time from a request's first byte to the response's header, for responses from the cache, from the memory tier and from the origin."+sampled, "disk", "from"),
+		duration:        histogram("cachenode_request_duration_seconds", "Time from a request's first byte to the response's last."+sampled, "disk", "from"),
+		probe:           histogram("cachenode_disk_probe_duration_seconds", "Time that a probe took to write, sync and read back.", "disk"),
+		probeFailures:   counter("cachenode_disk_probe_failures_total", "Probes that failed, by reason.", "disk", "reason"),
+		overflows:       counter("cachenode_thread_pool_overflows_total", "Tasks that found the queue of a disk's thread pool full.", "disk"),
+		ioErrors:        counter("cachenode_disk_errors_total", "Lines of nginx's error log that tell of a failed system call on a disk.", "disk"),
+		reloads:         counter("cachenode_reloads_total", "Configurations that the agent gave to nginx, by result: taken, refused or failed.", "result"),
 		rejected: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "cachenode_uncached_rejected_total", Help: "Requests answered with 503 because origin.fallbackConcurrency others, which no disk could serve either, were under way.",
 		}),
@@ -78,7 +80,10 @@ func New(disks func() map[string]disk.State, files func() map[string]Files) *Met
 		nginxUp:  gauge("cachenode_nginx_up", "1 if nginx answers on its private port."),
 		loaded:   map[string]bool{},
 	}
-	m.registry.MustRegister(m.requests, m.bytes, m.firstByte, m.duration, m.probe, m.probeFailures, m.overflows, m.ioErrors,
+	for _, class := range []string{"2xx", "3xx", "4xx", "5xx"} { // rates need a beginning
+		m.originResponses.WithLabelValues(class)
+	}
+	m.registry.MustRegister(m.requests, m.bytes, m.originResponses, m.firstByte, m.duration, m.probe, m.probeFailures, m.overflows, m.ioErrors,
 		m.reloads, m.rejected, m.config, m.sampling, m.nginxUp, &diskCollector{disks: disks, files: files, loaded: m.isLoaded},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
@@ -118,6 +123,9 @@ func (m *Metrics) Request(r nginxlog.Request) {
 	m.bytes.WithLabelValues(r.Disk, cache).Add(float64(r.Bytes))
 	m.firstByte.WithLabelValues(r.Disk, from).Observe(r.FirstByte.Seconds())
 	m.duration.WithLabelValues(r.Disk, from).Observe(r.Duration.Seconds())
+	if class := r.Status / 100; from == "origin" && 2 <= class && class <= 5 {
+		m.originResponses.WithLabelValues(strconv.Itoa(class) + "xx").Inc()
+	}
 }
 
 // IsHit is true for the statuses with which an object came from the disk or from memory.

@@ -7,6 +7,7 @@ import (
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 	"k8s.io/client-go/kubernetes"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
@@ -28,6 +29,7 @@ func Add(command *cobra.Command) *Flags {
 type Cluster struct {
 	client.Client
 	Kubernetes kubernetes.Interface
+	Config     *rest.Config
 	Namespace  string
 }
 
@@ -52,5 +54,5 @@ func (f *Flags) Connect() (*Cluster, error) {
 		return nil, err
 	}
 	typed, err := kubernetes.NewForConfig(config)
-	return &Cluster{Client: c, Kubernetes: typed, Namespace: namespace}, err
+	return &Cluster{Client: c, Kubernetes: typed, Config: config, Namespace: namespace}, err
 }

@@ -86,3 +86,17 @@ func One(path string, in io.Reader) (*v1alpha1.CacheNode, error) {
 	}
 	return nodes[0], nil
 }
+
+// Named reads the CacheNode of a name in a file.
+func Named(path, name string, in io.Reader) (*v1alpha1.CacheNode, error) {
+	nodes, err := Read(path, in)
+	if err != nil {
+		return nil, err
+	}
+	for _, node := range nodes {
+		if node.Name == name {
+			return node, nil
+		}
+	}
+	return nil, fmt.Errorf("%s: no CacheNode %s in it", path, name)
+}

@@ -20,8 +20,16 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// Disk are what the metrics of a pod say of a disk.
-type Disk struct{ Size, UsedBytes, Hits, Requests float64 }
+// Disk are what the metrics of a pod say of a disk. Counters are since the agent started; those of requests are of a sample.
+type Disk struct {
+	Size, UsedBytes, Hits, Requests float64
+	// Bytes are those sent to clients, Overflows the tasks that found the queue full.
+	Bytes, Overflows float64
+	// FirstByte counts the requests whose first byte came within so many seconds.
+	FirstByte map[float64]float64
+	// Sampling is the share of requests that are counted, from 0 to 1.
+	Sampling float64
+}
 
 // Pod are those of a pod, by disk.
 type Pod map[string]Disk
@@ -97,6 +105,26 @@ func parse(text io.Reader) (Pod, error) {
 			n.Hits += v
 		}
 	})
+	each("cachenode_response_bytes_total", func(n *Disk, _ string, v float64) { n.Bytes += v })
+	each("cachenode_thread_pool_overflows_total", func(n *Disk, _ string, v float64) { n.Overflows = v })
+	sampling := 0.0
+	for _, m := range families["cachenode_request_sampling_ratio"].GetMetric() {
+		sampling = m.GetGauge().GetValue()
+	}
+	for _, m := range families["cachenode_first_byte_seconds"].GetMetric() {
+		n := numbers[label(m, "disk")]
+		if n.FirstByte == nil {
+			n.FirstByte = map[float64]float64{}
+		}
+		for _, b := range m.GetHistogram().GetBucket() {
+			n.FirstByte[b.GetUpperBound()] += float64(b.GetCumulativeCount())
+		}
+		numbers[label(m, "disk")] = n
+	}
+	for name, n := range numbers {
+		n.Sampling = sampling
+		numbers[name] = n
+	}
 	return numbers, nil
 }
 

@@ -1,6 +1,7 @@
 package podmetrics
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -19,8 +20,27 @@ cachenode_requests_total{disk="disk1",cache="STALE"} 2
 cachenode_requests_total{disk="disk1",cache="MISS"} 2
 cachenode_requests_total{disk="disk1",cache="OTHER_DISK"} 90
 cachenode_requests_total{disk="disk2",cache="MISS"} 1
+# TYPE cachenode_response_bytes_total counter
+cachenode_response_bytes_total{disk="disk1",cache="HIT"} 50
+cachenode_response_bytes_total{disk="disk1",cache="MISS"} 20
+# TYPE cachenode_thread_pool_overflows_total counter
+cachenode_thread_pool_overflows_total{disk="disk2"} 3
+# TYPE cachenode_request_sampling_ratio gauge
+cachenode_request_sampling_ratio 0.5
+# TYPE cachenode_first_byte_seconds histogram
+cachenode_first_byte_seconds_bucket{disk="disk1",from="cache",le="0.001"} 6
+cachenode_first_byte_seconds_bucket{disk="disk1",from="cache",le="+Inf"} 8
+cachenode_first_byte_seconds_sum{disk="disk1",from="cache"} 1
+cachenode_first_byte_seconds_count{disk="disk1",from="cache"} 8
+cachenode_first_byte_seconds_bucket{disk="disk1",from="origin",le="0.001"} 1
+cachenode_first_byte_seconds_bucket{disk="disk1",from="origin",le="+Inf"} 2
+cachenode_first_byte_seconds_sum{disk="disk1",from="origin"} 1
+cachenode_first_byte_seconds_count{disk="disk1",from="origin"} 2
 `))
-	want := Pod{"disk1": {Size: 1000, UsedBytes: 250, Hits: 8, Requests: 10}, "disk2": {Requests: 1}}
+	want := Pod{
+		"disk1": {Size: 1000, UsedBytes: 250, Hits: 8, Requests: 10, Bytes: 70, FirstByte: map[float64]float64{.001: 7, math.Inf(1): 10}, Sampling: .5},
+		"disk2": {Requests: 1, Overflows: 3, Sampling: .5},
+	}
 	if diff := cmp.Diff(want, numbers); diff != "" || err != nil {
 		t.Errorf("error %v (-want +got)\n%s", err, diff)
 	}

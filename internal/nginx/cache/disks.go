@@ -2,7 +2,6 @@ package cache
 
 import (
 	"fmt"
-	"slices"
 
 	"k8s.io/utils/ptr"
 
@@ -136,26 +135,4 @@ func split(key conf.Expression, variable string, ranges shard.Split) conf.Direct
 		d.Block = append(d.Block, conf.D(width, conf.Literal(r.Value)))
 	}
 	return d
-}
-
-// cacheKey joins the parts so that no two different requests can have one key: a scheme has no colon, a host no slash, and
-// a URI begins with a slash.
-func cacheKey(parts []v1alpha1.KeyPart) conf.Expression {
-	var key conf.Expression
-	for _, p := range []struct {
-		part v1alpha1.KeyPart
-		text conf.Expression
-	}{
-		{v1alpha1.KeyMethod, "$request_method "},
-		{v1alpha1.KeyScheme, "$scheme://"},
-		{v1alpha1.KeyHost, "$host"},
-		{v1alpha1.KeyRequestURI, "$request_uri"},
-		{v1alpha1.KeyURI, "$uri"},
-		{v1alpha1.KeyArgs, "$is_args$args"},
-	} {
-		if slices.Contains(parts, p.part) {
-			key += p.text
-		}
-	}
-	return key
 }

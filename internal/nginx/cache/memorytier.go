@@ -3,9 +3,11 @@ package cache
 import (
 	"strconv"
 	"strings"
+	"time"
 
 	"k8s.io/utils/ptr"
 
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
@@ -95,6 +97,8 @@ func (r renderer) memoryTier() conf.Block {
 		conf.D("limit_req_log_level", conf.Literal("info")),
 		conf.D("limit_conn_zone", r.key(), "zone="+r.keyedZone("promoting")+":1m"),
 		conf.D("limit_conn_log_level", conf.Literal("info")),
+		conf.D("limit_req_zone", r.key(), "zone="+r.keyedZone("promoted")+":1m", conf.Literal("rate="+strconv.Itoa(copiesOfOne(t))+"r/m")),
+		conf.D("limit_req_zone", conf.Expression("$server_addr"), conf.Literal("zone=promotions:1m"), conf.Literal("rate="+strconv.Itoa(copies(t))+"r/s")),
 		lookedUp,
 		conf.B("map", []conf.Argument{conf.Expression(tierVariable + ":$limit_req_status"), conf.Expression(hotVariable)},
 			conf.Row(conf.Literal("1:REJECTED_DRY_RUN"), conf.Literal("1")), conf.D("default", conf.Literal(""))),
@@ -110,6 +114,20 @@ func (r renderer) memoryTier() conf.Block {
 		r.promoterServer(),
 		r.disksServer(),
 	}
+}
+
+// copiesOfOne is how often in a minute an object may be copied into memory: once in ten seconds, or twice while a copy is good where
+// that is less. An object that finds no room would be tried with each request otherwise.
+func copiesOfOne(t v1alpha1.MemoryTier) int {
+	const perMinute = 6
+	return max(perMinute, int(2*time.Minute/max(tuning.Duration(t.MaxExtraAge), time.Second)))
+}
+
+// copies is how many objects a second may be copied into memory: as many of 64 KiB as fill the tier in ten seconds. Where more is asked
+// for often than the tier has room for, it would be filled and emptied all the time, and the disks' hits would pay for it.
+func copies(t v1alpha1.MemoryTier) int {
+	const least, object, seconds = 50, 64 << 10, 10
+	return max(least, int(tuning.TierFiles(t)/object/seconds))
 }
 
 // lookup is the location that answers from memory, and notices what is asked for often.
@@ -185,7 +203,10 @@ func (r renderer) promoterServer() conf.Directive {
 		quiet(),
 	}, r.scheme(schemeInRequest)...)
 	return conf.B("server", nil, append(block,
-		conf.B("location", conf.Literals("/"), append(mirrored(), conf.D("proxy_pass", conf.Literal("http://"+nowhere)))...),
+		conf.B("location", conf.Literals("/"), append(mirrored(),
+			conf.D("limit_req", "zone="+r.keyedZone("promoted"), conf.Literal("burst=2"), conf.Literal("nodelay")), // variants have one key
+			conf.D("limit_req", conf.Literal("zone=promotions"), conf.Literal("burst="+strconv.Itoa(copies(r.Spec.MemoryTier))), conf.Literal("nodelay")),
+			conf.D("proxy_pass", conf.Literal("http://"+nowhere)))...),
 		conf.B("location", conf.Literals("=", promote), append(conf.Block{
 			conf.D("internal"),
 			conf.D("limit_conn", r.keyedZone("promoting"), conf.Literal("1")),

@@ -152,8 +152,8 @@ type running struct {
 // prepare builds what is needed.
 func (b *bench) prepare(chosen []server) error {
 	b.memoryMebibytes = b.memory
-	// Twice the room for objects of a block and a bit, and some for the file system.
-	b.diskMebibytes = max(b.size*int64(b.count)/disks>>20*4, 1024)
+	// Twice the room for objects of a block and a bit, and for as many misses again.
+	b.diskMebibytes = max(b.size*int64(b.count)/disks>>20*8, 1024)
 	b.conditions.media, b.declaredMebibytes = b.scenario.media, cmp.Or(b.declared, b.diskMebibytes)
 	recipes := map[*string]string{&b.nginxRoot: "hack/nginx-root"}
 	if slices.ContainsFunc(chosen, func(s server) bool { _, stock := s.(nginx); return !stock }) {

@@ -1,0 +1,83 @@
+package controllers
+
+import (
+	"context"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+)
+
+// Collector turns the status of each CacheNode into metrics at each scrape, from the operator's cache: no request is sent.
+// Only the operator that is at work tells them, so that two replicas do not say the same twice. Safe for concurrent use.
+type Collector struct {
+	Reader client.Reader
+	// Elected is closed when this operator begins to work, as manager.Manager's Elected is.
+	Elected <-chan struct{}
+}
+
+// scrapeTimeout bounds the wait for a cache that has not been filled yet.
+const scrapeTimeout = 5 * time.Second
+
+func newDesc(name, help string, labels ...string) *prometheus.Desc {
+	return prometheus.NewDesc(name, help, labels, nil)
+}
+
+var (
+	descLeader    = newDesc("cachenode_operator_leader", "1 if this operator is at work, 0 if it waits for the lease of another.")
+	descCondition = newDesc("cachenode_condition", "1 if the condition of the CacheNode is true, 0 if it is false.", "namespace", "cachenode", "type", "reason")
+	descWanted    = newDesc("cachenode_replicas_wanted", "Pods that the CacheNode asks for.", "namespace", "cachenode")
+	descReady     = newDesc("cachenode_replicas_ready", "Pods of the CacheNode that are ready.", "namespace", "cachenode")
+	descUpdated   = newDesc("cachenode_replicas_updated", "Pods of the CacheNode that run the wanted revision of the configuration.", "namespace", "cachenode")
+)
+
+// Describe names the metrics.
+func (c *Collector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{descLeader, descCondition, descWanted, descReady, descUpdated} {
+		out <- d
+	}
+}
+
+// Collect reads the cache.
+func (c *Collector) Collect(out chan<- prometheus.Metric) {
+	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
+		out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)
+	}
+	select {
+	case <-c.Elected:
+		gauge(descLeader, 1)
+	default:
+		gauge(descLeader, 0)
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
+	defer cancel()
+	var nodes v1alpha1.CacheNodeList
+	if err := c.Reader.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
+		out <- prometheus.NewInvalidMetric(descCondition, err)
+		return
+	}
+	for i := range nodes.Items {
+		n := &nodes.Items[i]
+		for _, condition := range n.Status.Conditions {
+			value := 0.0
+			if condition.Status == metav1.ConditionTrue {
+				value = 1
+			}
+			gauge(descCondition, value, n.Namespace, n.Name, condition.Type, condition.Reason)
+		}
+		gauge(descWanted, float64(ptr.Deref(n.Spec.Replicas, 1)), n.Namespace, n.Name)
+		gauge(descReady, float64(n.Status.ReadyReplicas), n.Namespace, n.Name)
+		updated := 0
+		for _, pod := range n.Status.Pods {
+			if pod.Revision != "" && pod.Revision == n.Status.ConfigRevision {
+				updated++
+			}
+		}
+		gauge(descUpdated, float64(updated), n.Namespace, n.Name)
+	}
+}

@@ -1,0 +1,66 @@
+package main
+
+import (
+	"fmt"
+	"log"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/cachenode/cachenode-operator/internal/cli/connect"
+	"github.com/cachenode/cachenode-operator/internal/cli/plugin"
+)
+
+// verbs writes the plugin's verbs. The flags of kubectl that reach a cluster are the same for all and stand once.
+func verbs() {
+	root := plugin.New("")
+	fmt.Printf("<!-- Written by hack/reference from the plugin's own help: make generate. -->\n# kubectl cachenode\n\n%s.\n", root.Short)
+	fmt.Print("\nBuild it with `make build` and put `bin/kubectl-cachenode` into the path. `kubectl cachenode completion bash|zsh|fish` prints the shell's completion.\n")
+	common := &cobra.Command{}
+	connect.Add(common)
+	for _, verb := range root.Commands() {
+		children := verb.Commands()
+		if len(children) == 0 {
+			children = []*cobra.Command{verb}
+		}
+		for _, c := range children {
+			describeVerb(c, common.Flags())
+		}
+	}
+	fmt.Print("\n## Flags for reaching a cluster\n\nThose of kubectl, for every verb that asks one:\n\n| flag | meaning |\n|---|---|\n")
+	common.Flags().VisitAll(flagRow)
+}
+
+func describeVerb(c *cobra.Command, common *pflag.FlagSet) {
+	long := c.Long
+	if long == "" {
+		log.Fatalf("%s has no long help", c.Name())
+	}
+	fmt.Printf("\n## %s\n\n```\n%s\n```\n\n%s\n", strings.TrimPrefix(c.CommandPath(), "kubectl-cachenode "), strings.TrimSuffix(c.UseLine(), " [flags]"), long)
+	if c.Example != "" {
+		fmt.Printf("\n```sh\n%s\n```\n", strings.ReplaceAll(strings.TrimPrefix(c.Example, "  "), "\n  ", "\n"))
+	}
+	own := pflag.NewFlagSet("", pflag.ContinueOnError)
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		if common.Lookup(f.Name) == nil || common.Lookup(f.Name).Usage != f.Usage {
+			own.AddFlag(f)
+		}
+	})
+	if own.HasFlags() {
+		fmt.Print("\n| flag | meaning |\n|---|---|\n")
+		own.VisitAll(flagRow)
+	}
+}
+
+func flagRow(f *pflag.Flag) {
+	name := "`--" + f.Name + "`"
+	if f.Shorthand != "" {
+		name = "`-" + f.Shorthand + "`, " + name
+	}
+	usage := strings.ReplaceAll(f.Usage, "|", `\|`)
+	if f.DefValue != "" && f.DefValue != "false" && f.DefValue != "[]" && f.DefValue != "0" && !strings.HasPrefix(f.DefValue, "/") {
+		usage += " (default " + f.DefValue + ")"
+	}
+	fmt.Printf("| %s | %s |\n", name, usage)
+}

@@ -1,0 +1,102 @@
+// Command valuesschema makes values.schema.json of a chart's values.yaml: types from the defaults, descriptions from the
+// comments "# -- ...", and what else a value must be from "# @schema {...}", which is JSON Schema. A map with keys takes
+// these keys only, one without takes any, unless its @schema says otherwise.
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"log"
+	"maps"
+	"os"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+)
+
+func main() {
+	if len(os.Args) != 2 {
+		log.Fatal("usage: valuesschema VALUES.YAML >values.schema.json")
+	}
+	data, err := os.ReadFile(os.Args[1])
+	if err != nil {
+		log.Fatal(err)
+	}
+	var document yaml.Node
+	if err := yaml.Unmarshal(data, &document); err != nil {
+		log.Fatal(err)
+	}
+	schema, err := object(document.Content[0])
+	if err != nil {
+		log.Fatal(err)
+	}
+	schema["$schema"] = "http://json-schema.org/draft-07/schema#"
+	schema["properties"].(map[string]any)["global"] = map[string]any{"type": "object", "description": "Values of a chart that this one is part of; not used."}
+	encoder := json.NewEncoder(os.Stdout)
+	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
+	if err := encoder.Encode(schema); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// object is the schema of a map with keys.
+func object(node *yaml.Node) (map[string]any, error) {
+	properties := map[string]any{}
+	for i := 0; i+1 < len(node.Content); i += 2 {
+		key, value := node.Content[i], node.Content[i+1]
+		schema, err := property(key, value)
+		if err != nil {
+			return nil, fmt.Errorf("line %d: %s: %w", key.Line, key.Value, err)
+		}
+		properties[key.Value] = schema
+	}
+	return map[string]any{"type": "object", "additionalProperties": false, "properties": properties}, nil
+}
+
+// property is the schema of one value, with what its comment says.
+func property(key, value *yaml.Node) (map[string]any, error) {
+	description, extra, err := comment(key.HeadComment)
+	if err != nil {
+		return nil, err
+	}
+	var schema map[string]any
+	switch {
+	case value.Kind == yaml.SequenceNode:
+		schema = map[string]any{"type": "array"}
+	case value.Kind == yaml.MappingNode && (extra != nil || len(value.Content) == 0):
+		schema = map[string]any{"type": "object"}
+	case value.Kind == yaml.MappingNode:
+		if schema, err = object(value); err != nil {
+			return nil, err
+		}
+	default:
+		schema = map[string]any{"type": map[string]string{"!!str": "string", "!!int": "integer", "!!bool": "boolean"}[value.Tag]}
+	}
+	maps.Copy(schema, extra)
+	if description == "" && schema["properties"] == nil {
+		return nil, fmt.Errorf("there is no comment that begins with \"# -- \"")
+	}
+	if description != "" {
+		schema["description"] = description
+	}
+	return schema, nil
+}
+
+// comment takes a comment apart.
+func comment(text string) (description string, extra map[string]any, err error) {
+	var words []string
+	for line := range strings.Lines(text) {
+		line = strings.TrimSpace(strings.TrimPrefix(strings.TrimSpace(line), "#"))
+		if schema, ok := strings.CutPrefix(line, "@schema "); ok {
+			if err := json.Unmarshal([]byte(schema), &extra); err != nil {
+				return "", nil, fmt.Errorf("@schema: %w", err)
+			}
+			continue
+		}
+		if line != "" {
+			words = append(words, strings.TrimPrefix(line, "-- "))
+		}
+	}
+	return strings.Join(words, " "), extra, nil
+}

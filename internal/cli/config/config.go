@@ -1,0 +1,37 @@
+// Package config is the plugin's verb that prints what nginx in a pod runs.
+package config
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/cachenode/cachenode-operator/internal/cli/connect"
+	"github.com/cachenode/cachenode-operator/internal/cli/podexec"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+)
+
+// New makes the command.
+func New() *cobra.Command {
+	command := &cobra.Command{
+		Use:   "config POD",
+		Short: "Print the nginx.conf that a pod runs",
+		Long: `Print the nginx.conf that a pod runs. It can differ from what "render" prints: a pod leaves out disks that failed, and has measured its disks
+and its memory. It takes the right to create pods/exec.`,
+		Example: `  kubectl cachenode config edge-0
+  diff <(kubectl cachenode config edge-0) <(kubectl cachenode config edge-1)`,
+		Args: cobra.ExactArgs(1),
+	}
+	flags := connect.Add(command)
+	command.RunE = func(command *cobra.Command, args []string) error {
+		cluster, err := flags.Connect()
+		if err != nil {
+			return err
+		}
+		text, err := podexec.Run(command.Context(), cluster, args[0], naming.Container, "cat", naming.ConfigFile)
+		if err != nil {
+			return err
+		}
+		_, err = command.OutOrStdout().Write(text)
+		return err
+	}
+	return command
+}

@@ -1,0 +1,210 @@
+// Package explain is the plugin's verb that says where an object is cached.
+package explain
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/sync/errgroup"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/cli/connect"
+	"github.com/cachenode/cachenode-operator/internal/cli/file"
+	"github.com/cachenode/cachenode-operator/internal/cli/podexec"
+	"github.com/cachenode/cachenode-operator/internal/cli/table"
+	"github.com/cachenode/cachenode-operator/internal/movement"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+	nginxcache "github.com/cachenode/cachenode-operator/internal/nginx/cache"
+	"github.com/cachenode/cachenode-operator/internal/shard"
+	"github.com/cachenode/cachenode-operator/internal/tuning"
+)
+
+// New makes the command.
+func New() *cobra.Command {
+	var method, filename string
+	command := &cobra.Command{
+		Use:   "explain NAME KEY|URL",
+		Short: "Say on which disk and in which file an object is, and which pods have it",
+		Long: `Say on which disk and in which file an object is, and which pods have it. A URL such as http://cdn.example.com/a?b=c is turned into the cache
+key that spec.cache.key makes of it; anything else is taken as the key itself. Each pod is then asked for the file, which takes the right
+to create pods/exec; no object is requested, so nothing is cached by asking.
+
+With -f the CacheNode is read from a file, and no cluster is asked.`,
+		Example: `  kubectl cachenode explain edge https://cdn.example.com/video/1.mp4
+  kubectl cachenode explain edge https://cdn.example.com/video/1.mp4 -f edge.yaml`,
+		Args: cobra.ExactArgs(2),
+	}
+	command.Flags().StringVar(&method, "method", "GET", "the request's method, where it is part of the key")
+	command.Flags().StringVarP(&filename, "filename", "f", "", "a file with the CacheNode, instead of the cluster; - reads standard input")
+	flags := connect.Add(command)
+	command.RunE = func(command *cobra.Command, args []string) error {
+		if filename != "" {
+			node, err := file.Named(filename, args[0], command.InOrStdin())
+			if err != nil {
+				return err
+			}
+			return write(command.OutOrStdout(), locate(node, keyOf(node, method, args[1])), nil)
+		}
+		cluster, err := flags.Connect()
+		if err != nil {
+			return err
+		}
+		node := &v1alpha1.CacheNode{}
+		if err := cluster.Get(command.Context(), client.ObjectKey{Namespace: cluster.Namespace, Name: args[0]}, node); err != nil {
+			return err
+		}
+		place := locate(node, keyOf(node, method, args[1]))
+		copies, err := ask(command.Context(), cluster, node, place.key)
+		if err != nil {
+			return err
+		}
+		return write(command.OutOrStdout(), place, copies)
+	}
+	return command
+}
+
+// keyOf is the cache key of a URL, or the key itself.
+func keyOf(node *v1alpha1.CacheNode, method, argument string) string {
+	u, err := url.Parse(argument)
+	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+		return argument
+	}
+	// The text as it was given: parsing and printing would change how it is escaped.
+	_, rest, _ := strings.Cut(argument, "://")
+	uri := "/"
+	if i := strings.IndexAny(rest, "/?"); i >= 0 {
+		uri = rest[i:]
+		if uri[0] == '?' {
+			uri = "/" + uri
+		}
+	}
+	uri, _, _ = strings.Cut(uri, "#")
+	return nginxcache.Key(node.Spec.Cache.Key, nginxcache.Request{Method: method, Scheme: u.Scheme, Host: u.Hostname(), URI: uri})
+}
+
+// place is where a key belongs.
+type place struct {
+	key, disk, file, share string
+	hash                   uint32
+	slot                   int
+}
+
+// locate is pure: where a key belongs while no disk has failed.
+func locate(node *v1alpha1.CacheNode, key string) place {
+	plan := shard.NewPlan(tuning.ShardDisks(node.Spec.Disks))
+	p := place{key: key, disk: plan.Tree().Disk([]byte(key))}
+	p.hash, p.slot = shard.Hash([]byte(key))
+	p.file = nginxcache.File(p.disk, key)
+	for _, d := range node.Status.Disks {
+		if d.Name == p.disk {
+			p.share = d.Share
+		}
+	}
+	if p.share == "" {
+		p.share = movement.Share(plan.Share(p.disk))
+	}
+	return p
+}
+
+// diskIn is the disk of a key in a pod, whose failed and drained disks have given theirs to the others.
+func diskIn(node *v1alpha1.CacheNode, pod v1alpha1.PodStatus, key string) (disk string, moved bool) {
+	plan := shard.NewPlan(tuning.ShardDisks(node.Spec.Disks))
+	own := plan.Tree().Disk([]byte(key))
+	var failed []string
+	for _, d := range pod.Disks {
+		if d.State != "Healthy" {
+			failed = append(failed, d.Name)
+		}
+	}
+	if !slices.Contains(failed, own) {
+		return own, false
+	}
+	if rest, ok := plan.Without(failed...); ok {
+		return rest.Tree().Disk([]byte(key)), true
+	}
+	return nginxcache.NoDisk, true
+}
+
+// held is what a pod has of an object.
+type held struct {
+	pod, disk string
+	moved     bool
+	bytes     int64
+	validTo   time.Time
+	problem   string
+}
+
+// look is a shell script that prints the size of a file and the first two numbers of its header; nothing if there is no file.
+const look = `[ -e "$1" ] || exit 0; stat -c %s "$1" && head -c 16 "$1"`
+
+// ask looks for the object's file in each pod.
+func ask(ctx context.Context, cluster *connect.Cluster, node *v1alpha1.CacheNode, key string) ([]held, error) {
+	copies := make([]held, len(node.Status.Pods))
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(16)
+	for i, pod := range node.Status.Pods {
+		group.Go(func() error {
+			c := held{pod: pod.Name}
+			c.disk, c.moved = diskIn(node, pod, key)
+			if c.disk != nginxcache.NoDisk {
+				ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+				defer cancel()
+				out, err := podexec.Run(ctx, cluster, pod.Name, naming.Container, "sh", "-c", look, "sh", nginxcache.File(c.disk, key))
+				if err != nil {
+					c.problem = err.Error()
+				} else {
+					c.bytes, c.validTo = parse(out)
+				}
+			}
+			copies[i] = c
+			return nil
+		})
+	}
+	return copies, group.Wait()
+}
+
+// parse reads what the script prints. A cache file begins with its version and the second until which it is valid, as
+// ngx_http_file_cache_header_t has them.
+func parse(out []byte) (size int64, validTo time.Time) {
+	line, header, ok := strings.Cut(string(out), "\n")
+	if _, err := fmt.Sscan(line, &size); !ok || err != nil {
+		return 0, time.Time{}
+	}
+	if len(header) >= 16 {
+		validTo = time.Unix(int64(binary.LittleEndian.Uint64([]byte(header[8:16]))), 0) //nolint:gosec // seconds
+	}
+	return size, validTo
+}
+
+func write(out io.Writer, p place, copies []held) error {
+	_, err := fmt.Fprintf(out, "Key:   %s\nHash:  %#08x, slot %d of %d\nDisk:  %s, which has %s of the keys\nFile:  %s\n", p.key, p.hash, p.slot, shard.Slots, p.disk, p.share, p.file)
+	if err != nil || len(copies) == 0 {
+		return err
+	}
+	_, _ = fmt.Fprintln(out)
+	rows := table.New(out, -1, "POD", "DISK", "CACHED", "BYTES", "VALID UNTIL", "NOTE")
+	for _, c := range copies {
+		cached, bytes, valid, note := "no", "-", "-", "-"
+		if c.bytes > 0 {
+			cached, bytes = "yes", fmt.Sprint(c.bytes)
+			valid = c.validTo.UTC().Format(time.RFC3339)
+		}
+		if c.moved {
+			note = p.disk + " is out of use in this pod"
+		}
+		if c.problem != "" {
+			cached, note = "unknown", c.problem
+		}
+		rows.Row(c.pod, c.disk, cached, bytes, valid, note)
+	}
+	rows.Write()
+	return nil
+}

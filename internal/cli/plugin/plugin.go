@@ -1,0 +1,32 @@
+// Package plugin is the kubectl plugin with all its verbs.
+package plugin
+
+import (
+	"github.com/spf13/cobra"
+
+	"github.com/cachenode/cachenode-operator/internal/cli/config"
+	"github.com/cachenode/cachenode-operator/internal/cli/disk"
+	"github.com/cachenode/cachenode-operator/internal/cli/explain"
+	"github.com/cachenode/cachenode-operator/internal/cli/plan"
+	"github.com/cachenode/cachenode-operator/internal/cli/render"
+	"github.com/cachenode/cachenode-operator/internal/cli/status"
+	"github.com/cachenode/cachenode-operator/internal/cli/top"
+	"github.com/cachenode/cachenode-operator/internal/cli/validate"
+)
+
+// New makes the command. Cobra adds "completion" for bash, zsh and fish.
+func New(version string) *cobra.Command {
+	command := &cobra.Command{
+		Use:           "kubectl-cachenode",
+		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl cachenode"},
+		Short:         "See what becomes of a CacheNode, and look after its disks",
+		Version:       version,
+		SilenceUsage:  true,
+		SilenceErrors: true,
+	}
+	command.AddCommand(
+		status.New(), top.New(), explain.New(), config.New(), disk.New(),
+		plan.New(), render.New(), validate.New(),
+	)
+	return command
+}

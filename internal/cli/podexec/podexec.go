@@ -1,0 +1,34 @@
+// Package podexec runs commands in the containers of pods, for the plugin's verbs that look into them.
+package podexec
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/client-go/tools/remotecommand"
+
+	"github.com/cachenode/cachenode-operator/internal/cli/connect"
+)
+
+// Run runs a command and returns what it writes to its standard output. It takes the right to create pods/exec. An error
+// has what the command wrote to standard error.
+func Run(ctx context.Context, cluster *connect.Cluster, pod, container string, command ...string) ([]byte, error) {
+	request := cluster.Kubernetes.CoreV1().RESTClient().Post().Namespace(cluster.Namespace).Resource("pods").Name(pod).SubResource("exec").
+		VersionedParams(&corev1.PodExecOptions{Container: container, Command: command, Stdout: true, Stderr: true}, scheme.ParameterCodec)
+	websocket, err := remotecommand.NewWebSocketExecutor(cluster.Config, "GET", request.URL().String())
+	if err != nil {
+		return nil, err
+	}
+	var stdout, stderr bytes.Buffer
+	if err := websocket.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: &stdout, Stderr: &stderr}); err != nil {
+		if text := strings.TrimSpace(stderr.String()); text != "" {
+			return nil, fmt.Errorf("%s: %w: %s", pod, err, text)
+		}
+		return nil, fmt.Errorf("%s: %w", pod, err)
+	}
+	return stdout.Bytes(), nil
+}

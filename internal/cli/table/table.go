@@ -1,0 +1,64 @@
+// Package table writes tables as kubectl does, with colours on a terminal only.
+package table
+
+import (
+	"io"
+	"os"
+
+	"github.com/jedib0t/go-pretty/v6/table"
+	"github.com/jedib0t/go-pretty/v6/text"
+	"golang.org/x/term"
+)
+
+// Table collects rows and writes them as columns.
+type Table struct {
+	writer  table.Writer
+	colours bool
+}
+
+// New makes a table. State is the column, counted from 0, whose words are coloured on a terminal; -1 for none. Colours
+// are left out where the environment has NO_COLOR (https://no-color.org).
+func New(out io.Writer, state int, columns ...string) *Table {
+	t := &Table{writer: table.NewWriter(), colours: IsTerminal(out) && os.Getenv("NO_COLOR") == ""}
+	t.writer.SetOutputMirror(out)
+	style := table.StyleDefault
+	style.Box.PaddingLeft, style.Box.PaddingRight, style.Box.MiddleVertical = "", "   ", ""
+	style.Options = table.OptionsNoBordersAndSeparators
+	t.writer.SetStyle(style)
+	t.writer.SuppressTrailingSpaces()
+	if t.colours && state >= 0 {
+		t.writer.SetColumnConfigs([]table.ColumnConfig{{Number: state + 1, Transformer: colour}})
+	}
+	t.Row(columns...)
+	return t
+}
+
+// Row adds a row.
+func (t *Table) Row(cells ...string) {
+	row := make(table.Row, len(cells))
+	for i, c := range cells {
+		row[i] = c
+	}
+	t.writer.AppendRow(row)
+}
+
+// Write writes all rows.
+func (t *Table) Write() { t.writer.Render() }
+
+// colour shows what needs a look.
+func colour(value any) string {
+	word, _ := value.(string)
+	switch word {
+	case "Healthy":
+		return text.FgGreen.Sprint(word)
+	case "STATE", "-":
+		return word
+	}
+	return text.FgRed.Sprint(word)
+}
+
+// IsTerminal is true where a person looks at the output.
+func IsTerminal(out io.Writer) bool {
+	file, ok := out.(*os.File)
+	return ok && term.IsTerminal(int(file.Fd()))
+}

@@ -1,0 +1,57 @@
+package top
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cachenode/cachenode-operator/internal/cli/podmetrics"
+)
+
+func TestTop(t *testing.T) {
+	inf := math.Inf(1)
+	before := map[string]podmetrics.Pod{
+		"edge-0": {
+			"disk1": {Requests: 100, Hits: 90, Bytes: 1000, Sampling: .1, FirstByte: map[float64]float64{.001: 50, .1: 90, inf: 100}},
+			"disk2": {Requests: 5, Sampling: .1, FirstByte: map[float64]float64{.001: 5, .1: 5, inf: 5}},
+		},
+		"edge-1":    {"disk1": {Requests: 7, Hits: 7, Sampling: .1, FirstByte: map[float64]float64{.001: 7, .1: 7, inf: 7}}},
+		"restarted": {"disk1": {Requests: 1000}},
+	}
+	after := map[string]podmetrics.Pod{
+		"edge-0": {
+			"disk1": {Requests: 120, Hits: 105, Bytes: 1000 + 4<<20, Overflows: 4, Sampling: .1, Size: 100, UsedBytes: 20, FirstByte: map[float64]float64{.001: 60, .1: 105, inf: 120}},
+			"disk2": {Requests: 5, Sampling: .1, Size: 100, UsedBytes: 10, FirstByte: map[float64]float64{.001: 5, .1: 5, inf: 5}},
+		},
+		"edge-1":    {"disk1": {Requests: 27, Hits: 27, Sampling: .1, Size: 100, UsedBytes: 40, FirstByte: map[float64]float64{.001: 27, .1: 27, inf: 27}}},
+		"restarted": {"disk1": {Requests: 3}},
+		"new":       {"disk1": {Requests: 3}},
+	}
+	for name, test := range map[string]struct {
+		byPod bool
+		want  string
+	}{
+		"by disk": {false, `
+DISK    REQUESTS/S   HIT RATIO   BYTES/S    FIRST BYTE P50   P99      OVERFLOWS/S   USED
+disk1   200.0        87.5%       20.0 MiB   ≤1ms             >100ms   2.0           30%
+disk2   0.0          -           0.0 MiB    -                -        0.0           10%
+`},
+		"by pod": {true, `
+POD      DISK    REQUESTS/S   HIT RATIO   BYTES/S    FIRST BYTE P50   P99      OVERFLOWS/S   USED
+edge-0   disk1   100.0        75.0%       20.0 MiB   ≤1ms             >100ms   2.0           20%
+edge-0   disk2   0.0          -           0.0 MiB    -                -        0.0           10%
+edge-1   disk1   100.0        100.0%      0.0 MiB    ≤1ms             ≤1ms     0.0           40%
+`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out strings.Builder
+			write(&out, rates(before, after, 2*time.Second, test.byPod), test.byPod)
+			if diff := cmp.Diff(strings.TrimPrefix(test.want, "\n"), out.String()); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}

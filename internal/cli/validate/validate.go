@@ -1,0 +1,61 @@
+// Package validate is the plugin's verb that says whether the operator would accept the CacheNodes in files.
+package validate
+
+import (
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/cachenode/cachenode-operator/internal/cli/file"
+	"github.com/cachenode/cachenode-operator/internal/validation"
+)
+
+// New makes the command.
+func New() *cobra.Command {
+	var filenames []string
+	command := &cobra.Command{
+		Use:   "validate -f FILE...",
+		Short: "Say whether the API server and the operator would accept a CacheNode",
+		Long: `Say whether the API server and the operator would accept the CacheNodes in files: schema, CEL rules and what only the operator checks. No
+cluster is asked, so Secrets, nodes and names that are taken are not looked at.
+
+Every error goes to standard error with the path of its field, and the exit code is 1.`,
+		Example: `  kubectl cachenode validate -f edge.yaml
+  kustomize build . | kubectl cachenode validate -f -`,
+		Args: cobra.NoArgs,
+	}
+	command.Flags().StringSliceVarP(&filenames, "filename", "f", nil, "a file with CacheNodes, as YAML or JSON; - reads standard input; may be given more than once")
+	_ = command.MarkFlagRequired("filename") // the flag exists
+	command.RunE = func(command *cobra.Command, _ []string) error {
+		var problems []error
+		for _, name := range filenames {
+			nodes, err := file.Read(name, command.InOrStdin())
+			if err != nil {
+				problems = append(problems, prefixed(name, err))
+				continue
+			}
+			for _, node := range nodes {
+				for _, warning := range validation.Warnings(node) {
+					_, _ = fmt.Fprintf(command.ErrOrStderr(), "warning: %s: %s: %s\n", name, node.Name, warning)
+				}
+				_, _ = fmt.Fprintf(command.OutOrStdout(), "%s: %s is valid\n", name, node.Name)
+			}
+		}
+		return errors.Join(problems...)
+	}
+	return command
+}
+
+// prefixed names the file in each of the errors.
+func prefixed(name string, err error) error {
+	var all interface{ Unwrap() []error }
+	if !errors.As(err, &all) {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	var problems []error
+	for _, e := range all.Unwrap() {
+		problems = append(problems, fmt.Errorf("%s: %w", name, e))
+	}
+	return errors.Join(problems...)
+}

@@ -1,0 +1,92 @@
+package cache
+
+import (
+	"crypto/md5" //nolint:gosec // nginx names its files by it
+	"encoding/hex"
+	"net/url"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
+)
+
+// Request is what of a request a key can depend on.
+type Request struct {
+	Method, Scheme, Host string
+	// URI is the path with its query string, as a client sends it.
+	URI string
+}
+
+// keyParts are the parts of a key, as nginx writes them and of a request. No two different requests can have one key: a
+// scheme has no colon, a host no slash, and a URI begins with a slash.
+var keyParts = []struct {
+	part v1alpha1.KeyPart
+	text conf.Expression
+	of   func(Request) string
+}{
+	{v1alpha1.KeyMethod, "$request_method ", func(r Request) string { return r.Method + " " }},
+	{v1alpha1.KeyScheme, "$scheme://", func(r Request) string { return r.Scheme + "://" }},
+	{v1alpha1.KeyHost, "$host", func(r Request) string { return strings.ToLower(r.Host) }},
+	{v1alpha1.KeyRequestURI, "$request_uri", func(r Request) string { return r.URI }},
+	{v1alpha1.KeyURI, "$uri", Request.normalized},
+	{v1alpha1.KeyArgs, "$is_args$args", Request.arguments},
+}
+
+// cacheKey is the key as nginx is told to make it.
+func cacheKey(parts []v1alpha1.KeyPart) conf.Expression {
+	var key conf.Expression
+	for _, p := range keyParts {
+		if slices.Contains(parts, p.part) {
+			key += p.text
+		}
+	}
+	return key
+}
+
+// Key is the key that nginx makes of a request.
+func Key(parts []v1alpha1.KeyPart, r Request) string {
+	var key strings.Builder
+	for _, p := range keyParts {
+		if slices.Contains(parts, p.part) {
+			key.WriteString(p.of(r))
+		}
+	}
+	return key.String()
+}
+
+// File is the path at which nginx keeps what has a key, on a disk (proxy_cache_path, levels=1:2).
+func File(disk, key string) string {
+	sum := md5.Sum([]byte(key)) //nolint:gosec // see above
+	hash := hex.EncodeToString(sum[:])
+	return naming.CacheDir(disk) + "/" + hash[31:] + "/" + hash[29:31] + "/" + hash
+}
+
+var slashes = regexp.MustCompile(`/+`)
+
+// normalized is $uri: decoded, without "." and "..", and with one slash where there are several.
+func (r Request) normalized() string {
+	raw, _, _ := strings.Cut(r.URI, "?")
+	decoded, err := url.PathUnescape(raw)
+	if err != nil {
+		return raw // nginx answers such a request with 400
+	}
+	decoded = slashes.ReplaceAllString(decoded, "/")
+	clean := path.Clean(decoded)
+	if clean != "/" && (strings.HasSuffix(decoded, "/") || strings.HasSuffix(decoded, "/.") || strings.HasSuffix(decoded, "/..")) {
+		clean += "/"
+	}
+	return clean
+}
+
+// arguments are $is_args$args.
+func (r Request) arguments() string {
+	_, query, _ := strings.Cut(r.URI, "?")
+	if query == "" {
+		return ""
+	}
+	return "?" + query
+}

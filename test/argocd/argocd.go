@@ -1,0 +1,65 @@
+// Package argocd runs the health check that docs/gitops ships for Argo CD, by the Lua interpreter that Argo CD has.
+package argocd
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+
+	lua "github.com/yuin/gopher-lua"
+)
+
+// Health is what Argo CD shows of an object.
+type Health struct{ Status, Message string }
+
+// Check is the health of a CacheNode as the API server has it. As in Argo CD, the script has tables, strings and mathematics
+// and nothing of the system.
+func Check(object map[string]any) (Health, error) {
+	_, file, _, _ := runtime.Caller(0)
+	script, err := os.ReadFile(filepath.Join(filepath.Dir(file), "../../docs/gitops/argocd-health.lua"))
+	if err != nil {
+		return Health{}, err
+	}
+	state := lua.NewState(lua.Options{SkipOpenLibs: true})
+	defer state.Close()
+	for _, open := range []lua.LGFunction{lua.OpenBase, lua.OpenTable, lua.OpenString, lua.OpenMath} {
+		open(state)
+	}
+	state.SetGlobal("obj", value(state, object))
+	if err := state.DoString(string(script)); err != nil {
+		return Health{}, err
+	}
+	table, ok := state.Get(-1).(*lua.LTable)
+	if !ok {
+		return Health{}, fmt.Errorf("the script returns %s, want a table", state.Get(-1).Type())
+	}
+	return Health{Status: lua.LVAsString(table.RawGetString("status")), Message: lua.LVAsString(table.RawGetString("message"))}, nil
+}
+
+// value is JSON's value as Lua's.
+func value(state *lua.LState, v any) lua.LValue {
+	switch v := v.(type) {
+	case map[string]any:
+		table := state.NewTable()
+		for key, item := range v {
+			table.RawSetString(key, value(state, item))
+		}
+		return table
+	case []any:
+		table := state.NewTable()
+		for _, item := range v {
+			table.Append(value(state, item))
+		}
+		return table
+	case string:
+		return lua.LString(v)
+	case bool:
+		return lua.LBool(v)
+	case int64:
+		return lua.LNumber(v)
+	case float64:
+		return lua.LNumber(v)
+	}
+	return lua.LNil
+}

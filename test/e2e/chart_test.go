@@ -1,0 +1,187 @@
+package e2e
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
+)
+
+// The release is that of test/cluster/install.
+const (
+	release           = "cachenode-operator"
+	operatorNamespace = "cachenode-system"
+	chart             = "../../charts/cachenode-operator"
+)
+
+// helm runs helm in the operator's namespace.
+func helm(t *testing.T, args ...string) string {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	cmd := exec.Command("helm", append([]string{"--namespace", operatorNamespace}, args...)...)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("helm %s: %v\n%s%s", strings.Join(args, " "), err, stdout.String(), stderr.String())
+	}
+	return stdout.String()
+}
+
+// install installs or upgrades the operator to a chart, with the image of the tests.
+func install(t *testing.T, from string, sets ...string) {
+	t.Helper()
+	args := []string{
+		"upgrade", "--install", release, from, "--wait", "--timeout", "3m",
+		"--set", "image.repository=localhost/cachenode-operator,image.tag=test,image.pullPolicy=Never",
+	}
+	for _, set := range sets {
+		args = append(args, "--set", set)
+	}
+	helm(t, args...)
+}
+
+// TestChart installs the first version of the chart, upgrades, rolls back and uninstalls it while a CacheNode serves.
+func TestChart(t *testing.T) {
+	s := newSuite(t)
+	t.Cleanup(func() { // what other tests find
+		kubectl(t, "", "delete", "cachenode", name, "--ignore-not-found", "--wait")
+		if out, err := exec.Command("../cluster/install").CombinedOutput(); err != nil {
+			t.Errorf("test/cluster/install: %v\n%s", err, out)
+		}
+	})
+	kubectl(t, "", "apply", "-f", "../../config/samples/cachenode.yaml")
+	s.current(t)
+	before := uids(s.cachePods(t))
+	wait := s.load(t, objects[:150], 60*time.Second)
+	begun := time.Now()
+	for _, step := range []struct {
+		name string
+		run  func(*testing.T, *suite)
+	}{
+		{"uninstalling it leaves CacheNodes and their pods", uninstalls},
+		{"the first version sees to them", func(t *testing.T, s *suite) { install(t, firstChart(t)); s.seesTo(t, "11m") }},
+		{"an upgrade brings the new fields", upgrades},
+		{"a rollback goes back", rollsBack},
+		{"helm test", func(t *testing.T, _ *suite) { install(t, chart); helm(t, "test", release, "--timeout", "2m") }},
+		{"with watchNamespaces it has no rights elsewhere", watchesNamespaces},
+	} {
+		if !t.Run(step.name, func(t *testing.T) { step.run(t, s) }) {
+			t.Log(kubectl(t, "", "--namespace", operatorNamespace, "get", "all", "-o", "wide"))
+			t.FailNow() // the steps build on each other
+		}
+		t.Logf("%s: done after %s", step.name, time.Since(begun).Round(time.Second))
+	}
+	checkLoad(t, wait(), 3000)
+	for pod, id := range uids(s.cachePods(t)) {
+		if before[pod] != id {
+			t.Errorf("%s was restarted: was %s, is %s", pod, before[pod], id)
+		}
+	}
+}
+
+// seesTo makes an edit that nginx reloads and waits until all pods have it.
+func (s *suite) seesTo(t *testing.T, validity string) {
+	t.Helper()
+	must(t, edit(`{"spec":{"cache":{"valid":[{"status":[200],"for":"`+validity+`"}]}}}`))
+	s.current(t)
+}
+
+func uninstalls(t *testing.T, s *suite) {
+	helm(t, "uninstall", release, "--wait")
+	if out := kubectl(t, "", "--namespace", operatorNamespace, "get", "deployments", "-o", "name"); out != "" {
+		t.Errorf("the operator is still there: %s", out)
+	}
+	if n := len(s.cachePods(t)); n != 3 {
+		t.Errorf("%d pods, want 3", n)
+	}
+	for _, r := range s.fetch(t, 0, objects[:20], "-base", base) {
+		if r.Error != "" {
+			t.Errorf("%s: %s", r.Path, r.Error)
+		}
+	}
+}
+
+// firstChart is the chart's version 0.1.0, without a field of today's CRD.
+func firstChart(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if out, err := exec.Command("tar", "-xzf", "testdata/cachenode-operator-0.1.0.tgz", "-C", dir).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	file := filepath.Join(dir, "cachenode-operator/files/crds/cachenode.io_cachenodes.yaml")
+	text, err := os.ReadFile(file)
+	must(t, err)
+	var definition map[string]any
+	must(t, yaml.Unmarshal(text, &definition))
+	properties := definition["spec"].(map[string]any)["versions"].([]any)[0].(map[string]any)["schema"].(map[string]any)["openAPIV3Schema"].(map[string]any)["properties"].(map[string]any)
+	service := properties["spec"].(map[string]any)["properties"].(map[string]any)["service"].(map[string]any)["properties"].(map[string]any)
+	if service["loadBalancerClass"] == nil {
+		t.Fatal("there is no spec.service.loadBalancerClass to take away")
+	}
+	delete(service, "loadBalancerClass")
+	text, err = yaml.Marshal(definition)
+	must(t, err)
+	must(t, os.WriteFile(file, text, 0o600))
+	return filepath.Join(dir, "cachenode-operator")
+}
+
+// hasField says whether the API server knows the field that firstChart takes away.
+func hasField() bool {
+	_, err := tryKubectl("", "explain", "cachenode.spec.service.loadBalancerClass")
+	return err == nil
+}
+
+func upgrades(t *testing.T, s *suite) {
+	if hasField() {
+		t.Fatal("the first version has the field that the upgrade is to bring")
+	}
+	install(t, chart)
+	eventually(t, "the API server knows the new field", 30*time.Second, hasField)
+	s.seesTo(t, "12m")
+}
+
+func rollsBack(t *testing.T, s *suite) {
+	helm(t, "rollback", release, "1", "--wait", "--timeout", "3m")
+	eventually(t, "the API server does not know the new field any more", 30*time.Second, func() bool { return !hasField() })
+	s.seesTo(t, "13m")
+}
+
+// watchesNamespaces has a CacheNode in a namespace that is not watched, which stays as nobody has seen it.
+func watchesNamespaces(t *testing.T, s *suite) {
+	const other = "e2e-other"
+	ns := &corev1.Namespace{}
+	ns.Name = other
+	must(t, client.IgnoreAlreadyExists(s.Create(context.Background(), ns)))
+	t.Cleanup(func() { kubectl(t, "", "delete", "namespace", other, "--wait") })
+	install(t, chart, "watchNamespaces={"+namespace+"}", "replicas=2", "podDisruptionBudget.enabled=true")
+	sample, err := os.ReadFile("../../config/samples/cachenode.yaml")
+	must(t, err)
+	kubectl(t, string(sample), "--namespace", other, "apply", "-f", "-")
+	s.seesTo(t, "14m")
+	if seen := kubectl(t, "", "--namespace", other, "get", "cachenode", name, "-o", "jsonpath={.status.observedGeneration}"); seen != "-1" {
+		t.Errorf("observedGeneration of a CacheNode in a namespace that is not watched is %s, want -1", seen)
+	}
+	account := "--as=system:serviceaccount:" + operatorNamespace + ":" + release
+	for where, want := range map[string]bool{namespace: true, other: false, "kube-system": false} {
+		out, _ := tryKubectl("", "auth", "can-i", "list", "secrets", account, "--namespace", where) // "no" is an error
+		if _, err := tryKubectl("", "auth", "can-i", "list", "secrets", account, "--namespace", where); (err == nil) != want {
+			t.Errorf("the operator may list Secrets in %s: %q, want %t", where, out, want)
+		}
+	}
+}
+
+func eventually(t *testing.T, what string, within time.Duration, is func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience * within); !is(); time.Sleep(200 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not within %s: %s", within, what)
+		}
+	}
+}
