@@ -58,6 +58,10 @@ test: ## Everything: verify, lint, unit, envtest, chart and end to end on a real
 test-code: ## What needs no cluster.
 	$(MAKE) lint test-chart test-monitoring test-docs test-unit
 
+.PHONY: licences
+licences: ## List the licences of what the programs are built of; one that is not known fails.
+	@go run ./hack/licences
+
 .PHONY: verify
 verify: ## Check that generated files are in step with their sources.
 	@hack/verify
@@ -66,6 +70,8 @@ verify: ## Check that generated files are in step with their sources.
 lint: ## Lint Go and shell code.
 	$$(hack/build-tool golangci-lint)/golangci-lint run
 	shellcheck -S warning $$(git ls-files | xargs grep -lE '^#!.*bash')
+	$$(hack/build-tool actionlint)/actionlint
+	$(MAKE) --no-print-directory licences >/dev/null
 
 .PHONY: test-unit
 test-unit: ## Unit tests, with the real nginx, and API tests with a real API server.

@@ -343,7 +343,7 @@ func (o *operator) revisionOf(node *v1alpha1.CacheNode, change func(*v1alpha1.Ca
 	o.get(node)
 	changed := node.DeepCopy()
 	change(&changed.Spec)
-	tuning.Resolve(&changed.Spec, true)
+	tuning.Resolve(&changed.Spec, tuning.WithTier)
 	n, err := agentapi.NewNode(changed, "", o.reconciler.Cluster.Domain, o.reconciler.Cluster.Resolvers)
 	must(o.t, err)
 	return n.Revision

@@ -6,8 +6,8 @@ import "k8s.io/apimachinery/pkg/api/resource"
 // waits behind its disk's queue. It is filled from the disks alone, in the background, with whole responses of status 200
 // that have a Content-Length; a request that it cannot answer goes to its disk as if it were not there.
 type MemoryTier struct {
-	// enabled switches the tier on or off. Default: on for a new CacheNode, and for one that exists what it has been; an
-	// upgrade of the operator switches nothing on. It stays off where cache.key has Method or URI. A change makes new pods.
+	// enabled switches the tier on or off. Default: for a new CacheNode on, unless io.mode is Direct by itself, as all caches
+	// are in memory anyway; for one that exists what it has been: an upgrade of the operator switches nothing on. It stays off where cache.key has Method or URI. A change makes new pods.
 	// +optional
 	Enabled *bool `json:"enabled,omitempty"`
 

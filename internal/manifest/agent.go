@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 
 	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 // agentInstaller copies the agent from the operator's image into the pod.
@@ -79,17 +80,20 @@ func smallRequests() corev1.ResourceRequirements {
 const memoryVolume = "cachenode-memory"
 
 // HadMemoryTier tells whether pods have had a memory tier so far: previous is the template as text from the ConfigMap, or
-// what the StatefulSet says where there is none. A CacheNode that has neither is new, and is to have one.
-func HadMemoryTier(previous string, set *appsv1.StatefulSet) bool {
+// what the StatefulSet says where there is none. A CacheNode that has neither is new.
+func HadMemoryTier(previous string, set *appsv1.StatefulSet) tuning.Before {
 	var t Template
 	switch {
 	case json.Unmarshal([]byte(previous), &t) == nil && t.InputHash != "":
 	case set == nil:
-		return true
+		return tuning.Nothing
 	default:
 		t.Template = set.Spec.Template
 	}
-	return slices.ContainsFunc(t.Template.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == memoryVolume })
+	if slices.ContainsFunc(t.Template.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == memoryVolume }) {
+		return tuning.WithTier
+	}
+	return tuning.WithoutTier
 }
 
 // volumes are those that are not disks. Their names have hyphens, which those of disks cannot have.

@@ -40,7 +40,7 @@ func build(t *testing.T, file string) []client.Object {
 	if node.Namespace == "" {
 		node.Namespace = "default"
 	}
-	tuning.Resolve(&node.Spec, false)
+	tuning.Resolve(&node.Spec, tuning.WithoutTier)
 	node.UID = "11111111-2222-3333-4444-555555555555"
 	template, _, err := manifest.NewTemplate(manifest.NewPodInput(node), "", "localhost/cachenode-operator:test", "", "0123456789ab")
 	if err != nil {

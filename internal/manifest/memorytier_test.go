@@ -34,19 +34,19 @@ func TestHadMemoryTier(t *testing.T) {
 	tests := map[string]struct {
 		template string
 		set      *appsv1.StatefulSet
-		want     bool
+		want     tuning.Before
 	}{
-		"a new one":                              {"", nil, true},
-		"one without":                            {without, setWithout, false},
-		"one with":                               {with, setWith, true},
-		"without, its StatefulSet made anew":     {without, nil, false},
-		"with, its StatefulSet made anew":        {with, nil, true},
-		"without, of before templates were kept": {"", setWithout, false},
-		"with, its ConfigMap lost":               {"", setWith, true},
+		"a new one":                              {"", nil, tuning.Nothing},
+		"one without":                            {without, setWithout, tuning.WithoutTier},
+		"one with":                               {with, setWith, tuning.WithTier},
+		"without, its StatefulSet made anew":     {without, nil, tuning.WithoutTier},
+		"with, its StatefulSet made anew":        {with, nil, tuning.WithTier},
+		"without, of before templates were kept": {"", setWithout, tuning.WithoutTier},
+		"with, its ConfigMap lost":               {"", setWith, tuning.WithTier},
 	}
 	for name, tt := range tests {
 		if got := manifest.HadMemoryTier(tt.template, tt.set); got != tt.want {
-			t.Errorf("%s: got %t", name, got)
+			t.Errorf("%s: got %d", name, got)
 		}
 	}
 }

@@ -41,20 +41,44 @@ func ioMode(spec v1alpha1.CacheNodeSpec, limit int64) (mode v1alpha1.IOMode, why
 	return v1alpha1.IOThreads, fmt.Sprintf("the caches, %s together, do not fit into the %s of memory that are left for pages", Bytes(caches), Bytes(max(room, 0)))
 }
 
-// Resolve fills in what a spec leaves open and what must be the same for all pods: the memory tier and io.mode. tier is
-// whether there is a memory tier where the spec does not say. It returns what was chosen, and why, in words.
-func Resolve(spec *v1alpha1.CacheNodeSpec, tier bool) (choices []string) {
-	spec.MemoryTier = MemoryTier(*spec, tier)
+// Before is what a CacheNode has had of a memory tier, for one whose spec does not say whether it has any.
+type Before int
+
+// What a CacheNode can have had.
+const (
+	// Nothing: it is new, and gets a tier if that is of use.
+	Nothing Before = iota
+	// WithTier: it keeps the one that it has.
+	WithTier
+	// WithoutTier: it gets none.
+	WithoutTier
+)
+
+// Resolve fills in what a spec leaves open and what must be the same for all pods: the memory tier and io.mode. It returns
+// what was chosen, and why, in words.
+func Resolve(spec *v1alpha1.CacheNodeSpec, before Before) (choices []string) {
+	useless := before == Nothing && spec.MemoryTier.Enabled == nil && spec.MemoryTier.Size == nil && allInMemory(*spec)
+	spec.MemoryTier = MemoryTier(*spec, before != WithoutTier && !useless)
 	mode, why := ioMode(*spec, spec.Pod.Resources.Limits.Memory().Value())
 	spec.IO.Mode = mode
 	choices = []string{fmt.Sprintf("io.mode is %s: %s", mode, why)}
 	switch {
 	case HasMemoryTier(*spec):
 		return append(choices, fmt.Sprintf("memoryTier is on: %s in memory, for objects of up to %s", spec.MemoryTier.Size, Bytes(TierObject(spec.MemoryTier))))
-	case spec.MemoryTier.Size.Value() < leastTier:
-		return append(choices, "memoryTier is off: the memory limit leaves too little for it")
 	case keyOf(spec.Cache.Key) != "":
 		return append(choices, fmt.Sprintf("memoryTier is off: cache.key has %s", keyOf(spec.Cache.Key)))
+	case useless:
+		return append(choices, "memoryTier is off: the pages of all caches are in memory anyway; memoryTier.enabled switches it on")
+	case spec.MemoryTier.Size.Value() < leastTier:
+		return append(choices, "memoryTier is off: the memory limit leaves too little for it")
 	}
 	return append(choices, "memoryTier is off")
+}
+
+// allInMemory is true where io.mode is Direct, by itself, without a tier: then a tier holds what is in memory already, and a hit of 1 MiB
+// from it costs more than one from the pages of its disk (docs/adr/0018).
+func allInMemory(spec v1alpha1.CacheNodeSpec) bool {
+	spec.MemoryTier = MemoryTier(spec, false)
+	mode, _ := ioMode(spec, spec.Pod.Resources.Limits.Memory().Value())
+	return mode == v1alpha1.IODirect && cmp.Or(spec.IO.Mode, v1alpha1.IOAuto) == v1alpha1.IOAuto
 }

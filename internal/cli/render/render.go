@@ -91,7 +91,7 @@ func (o options) render(node *v1alpha1.CacheNode, out, warnings io.Writer) error
 	if err != nil {
 		return err
 	}
-	tuning.Resolve(&node.Spec, true) // as that of a new CacheNode
+	tuning.Resolve(&node.Spec, tuning.Nothing) // as that of a new CacheNode
 	n, err := agentapi.NewNode(node, bundle, o.clusterDomain, nil)
 	if err != nil {
 		return err

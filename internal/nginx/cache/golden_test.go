@@ -35,7 +35,7 @@ func decode(t *testing.T, data []byte) cache.Input {
 		t.Fatal(err, errs)
 	}
 	node.Namespace = stdcmp.Or(node.Namespace, "default")
-	tuning.Resolve(&node.Spec, false)
+	tuning.Resolve(&node.Spec, tuning.WithoutTier)
 	n, err := agentapi.NewNode(node, caBundle(node), "cluster.local", nil)
 	if err != nil {
 		t.Fatal(err)

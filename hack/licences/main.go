@@ -1,0 +1,112 @@
+// Command licences lists the licences of all modules that the programs are built of, and fails where one is not known or not wanted.
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// wanted are licences by words of their text, the more special first: what a program under Apache-2.0 may be linked with.
+var wanted = []struct {
+	name  string
+	words []string
+}{
+	{"Apache-2.0", []string{"Apache License", "Version 2.0"}},
+	{"MPL-2.0", []string{"Mozilla Public License", "2.0"}},
+	{"BSD-3-Clause", []string{"Redistribution and use in source and binary forms", "contributors may be used to endorse"}},
+	{"BSD-2-Clause", []string{"Redistribution and use in source and binary forms"}},
+	{"ISC", []string{"Permission to use, copy, modify, and/or distribute this software for any"}},
+	{"ISC", []string{"Permission to use, copy, modify, and distribute this software for any"}},
+	{"MIT", []string{"Permission is hereby granted, free of charge, to any person obtaining a copy"}},
+}
+
+// module is as go list prints it.
+type module struct {
+	Path, Version, Dir string
+	Main               bool
+	Replace            *module
+}
+
+func main() {
+	modules, err := linked("./cmd/...")
+	if err != nil {
+		log.Fatal(err)
+	}
+	unknown := 0
+	for _, path := range slices.Sorted(maps.Keys(modules)) {
+		m := modules[path]
+		name := licence(m.Dir)
+		if name == "" {
+			unknown++
+			name = "UNKNOWN"
+		}
+		fmt.Printf("%-14s %s %s\n", name, m.Path, m.Version)
+	}
+	if len(modules) < 20 || unknown > 0 {
+		fmt.Fprintf(os.Stderr, "licences: %d of %d modules have a licence that is not known here\n", unknown, len(modules))
+		os.Exit(1)
+	}
+}
+
+// linked are the modules whose packages the programs are built of, by path.
+func linked(packages string) (map[string]module, error) {
+	command := exec.Command("go", "list", "-deps", "-json=Module", packages)
+	command.Stderr = os.Stderr
+	out, err := command.StdoutPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := command.Start(); err != nil {
+		return nil, err
+	}
+	modules := map[string]module{}
+	for decoder := json.NewDecoder(out); ; {
+		var p struct{ Module *module }
+		if err := decoder.Decode(&p); errors.Is(err, io.EOF) {
+			break
+		} else if err != nil {
+			return nil, err
+		}
+		if m := p.Module; m != nil && !m.Main {
+			if m.Replace != nil {
+				m = m.Replace
+			}
+			modules[m.Path] = *m
+		}
+	}
+	return modules, command.Wait()
+}
+
+// licence is that of the files in a module's folder; "" if there is none that is known.
+func licence(dir string) string {
+	files, err := os.ReadDir(dir)
+	if err != nil {
+		return ""
+	}
+	for _, f := range files {
+		name := strings.ToUpper(f.Name())
+		if !strings.HasPrefix(name, "LICENSE") && !strings.HasPrefix(name, "LICENCE") && !strings.HasPrefix(name, "COPYING") {
+			continue
+		}
+		text, err := os.ReadFile(filepath.Join(dir, f.Name()))
+		if err != nil {
+			continue
+		}
+		plain := strings.Join(strings.Fields(string(text)), " ")
+		for _, w := range wanted {
+			if !slices.ContainsFunc(w.words, func(words string) bool { return !strings.Contains(plain, words) }) {
+				return w.name
+			}
+		}
+	}
+	return ""
+}
