@@ -121,11 +121,11 @@ func firstChart(t *testing.T) string {
 	var definition map[string]any
 	must(t, yaml.Unmarshal(text, &definition))
 	properties := definition["spec"].(map[string]any)["versions"].([]any)[0].(map[string]any)["schema"].(map[string]any)["openAPIV3Schema"].(map[string]any)["properties"].(map[string]any)
-	service := properties["spec"].(map[string]any)["properties"].(map[string]any)["service"].(map[string]any)["properties"].(map[string]any)
-	if service["loadBalancerClass"] == nil {
-		t.Fatal("there is no spec.service.loadBalancerClass to take away")
+	pod := properties["spec"].(map[string]any)["properties"].(map[string]any)["pod"].(map[string]any)["properties"].(map[string]any)
+	if pod["priorityClassName"] == nil {
+		t.Fatal("there is no spec.pod.priorityClassName to take away")
 	}
-	delete(service, "loadBalancerClass")
+	delete(pod, "priorityClassName")
 	text, err = yaml.Marshal(definition)
 	must(t, err)
 	must(t, os.WriteFile(file, text, 0o600))
@@ -134,7 +134,7 @@ func firstChart(t *testing.T) string {
 
 // hasField says whether the API server knows the field that firstChart takes away.
 func hasField() bool {
-	_, err := tryKubectl("", "explain", "cachenode.spec.service.loadBalancerClass")
+	_, err := tryKubectl("", "explain", "cachenode.spec.pod.priorityClassName")
 	return err == nil
 }
 

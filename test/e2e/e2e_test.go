@@ -4,8 +4,11 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -17,6 +20,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/shard"
+	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 // TestEndToEnd follows one CacheNode, the sample, from its creation to its end.
@@ -27,11 +32,13 @@ func TestEndToEnd(t *testing.T) {
 		run  func(*testing.T, *suite)
 	}{
 		{"the sample becomes ready", becomesReady},
+		{"the same manifest once more changes nothing", appliesTwice},
 		{"objects are served right and lie where the plan says", servesByPlan},
 		{"what is asked for often is served from memory", servesFromMemory},
 		{"a deleted pod comes back with its cache warm", comesBackWarm},
 		{"an edit reaches every pod without a failed request", editsUnderLoad},
 		{"a bad edit is refused and the pods go on", refusesBadEdits},
+		{"the plugin says what there is", pluginTells},
 		{"scaling", scales},
 		{"the operator's metrics need authentication", metricsNeedAuthentication},
 		{"deleting it removes what it made", deletes},
@@ -57,11 +64,43 @@ func becomesReady(t *testing.T, s *suite) {
 	}
 }
 
-// scales goes from 2 to 3 to 1 by the scale subresource.
+const sample = "../../config/samples/cachenode.yaml"
+
+// appliesTwice applies the sample again, client-side and server-side: neither the defaults nor what the operator writes is a difference.
+func appliesTwice(t *testing.T, s *suite) {
+	before := s.node(t)
+	// kubectl says "configured", as it sends the list of disks, which has got defaults, once more; the API server finds no difference.
+	kubectl(t, "", "apply", "-f", sample)
+	server := []string{"--server-side", "--field-manager=gitops", "--force-conflicts", "-f", sample}
+	for range 2 {
+		kubectl(t, "", append([]string{"apply"}, server...)...)
+	}
+	for _, args := range [][]string{{"diff", "-f", sample}, append([]string{"diff"}, server...)} {
+		if out, err := tryKubectl("", args...); err != nil || out != "" { // it fails where there is a difference
+			t.Errorf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
+		}
+	}
+	if after := s.node(t); after.Generation != before.Generation {
+		t.Errorf("the generation went from %d to %d", before.Generation, after.Generation)
+	}
+	for _, m := range s.node(t).ManagedFields {
+		if m.Manager == naming.FieldManager && m.Subresource != "status" {
+			t.Errorf("the operator owns fields beside the status: %s", m.FieldsV1)
+		}
+	}
+}
+
+// scales goes from 2 to 3 to 1 by the scale subresource, as an autoscaler does. A manifest without replicas, applied in between, leaves that alone.
 func scales(t *testing.T, s *suite) {
+	text, err := os.ReadFile(sample)
+	must(t, err)
+	without := strings.Replace(string(text), "  replicas: 3\n", "", 1)
 	for _, replicas := range []string{"2", "3", "1"} {
 		kubectl(t, "", "scale", "cachenode/"+name, "--replicas="+replicas)
-		s.current(t)
+		kubectl(t, without, "apply", "--server-side", "--field-manager=gitops", "--force-conflicts", "-f", "-")
+		if got := fmt.Sprint(*s.current(t).Spec.Replicas); got != replicas {
+			t.Errorf("%s replicas after the manifest was applied, want the autoscaler's %s", got, replicas)
+		}
 		for _, r := range s.fetch(t, 0, objects[:20], "-base", base) {
 			if r.Error != "" {
 				t.Errorf("with %s pods: %s: %s", replicas, r.Path, r.Error)
@@ -146,5 +185,32 @@ func deletes(t *testing.T, s *suite) {
 			}
 			time.Sleep(200 * time.Millisecond)
 		}
+	}
+}
+
+// pluginTells asks each verb that looks into the cluster.
+func pluginTells(t *testing.T, s *suite) {
+	path := objects[10]
+	s.fetch(t, 0, []string{path, path, path, path, path, path}, "-base", base)
+	disk := shard.NewPlan(tuning.ShardDisks(s.node(t).Spec.Disks)).Tree().Disk(key(path))
+	explained := plugin(t, "", "explain", name, base+path)
+	if !strings.Contains(explained, "Disk:  "+disk+",") || !strings.Contains(explained, "   yes ") {
+		t.Errorf("explain does not say that %s is on %s, and that a pod has it:\n%s", path, disk, explained)
+	}
+	wait := s.load(t, objects[:50], 12*time.Second)
+	if out := plugin(t, "", "top", name, "--interval", "6s"); strings.Count(out, "disk") != 3 || strings.Contains(out, "disk1   0.0 ") {
+		t.Errorf("top does not show three disks with requests:\n%s", out)
+	}
+	wait()
+	if out := plugin(t, "", "config", name+"-0"); !strings.Contains(out, "thread_pool pool_disk1 ") {
+		t.Errorf("config has no thread pool:\n%s", out)
+	}
+	var told struct {
+		Name string
+		Pods []struct{ Disks []struct{ State string } }
+	}
+	must(t, json.Unmarshal([]byte(plugin(t, "", "status", name, "-o", "json")), &told))
+	if told.Name != name || len(told.Pods) != 3 || len(told.Pods[2].Disks) != 3 || told.Pods[2].Disks[2].State != "Healthy" {
+		t.Errorf("status -o json: %+v", told)
 	}
 }

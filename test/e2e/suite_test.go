@@ -20,6 +20,7 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/test/argocd"
 	"github.com/cachenode/cachenode-operator/test/client/report"
 )
 
@@ -190,6 +191,11 @@ func (s *suite) current(t *testing.T) *v1alpha1.CacheNode {
 		must(t, err)
 		result, err := status.Compute(&unstructured.Unstructured{Object: content})
 		must(t, err)
+		health, err := argocd.Check(content)
+		must(t, err)
+		if (health.Status == "Healthy") != (result.Status == status.CurrentStatus) {
+			t.Errorf("Argo CD says %s (%s) where kstatus is %s", health.Status, health.Message, result.Status)
+		}
 		if result.Status == status.CurrentStatus {
 			pods := s.cachePods(t)
 			if int32(len(pods)) != *node.Spec.Replicas {

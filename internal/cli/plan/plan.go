@@ -7,7 +7,6 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 	"k8s.io/utils/ptr"
@@ -17,6 +16,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/cli/connect"
 	"github.com/cachenode/cachenode-operator/internal/cli/file"
 	"github.com/cachenode/cachenode-operator/internal/cli/podmetrics"
+	"github.com/cachenode/cachenode-operator/internal/cli/table"
 	"github.com/cachenode/cachenode-operator/internal/manifest"
 	"github.com/cachenode/cachenode-operator/internal/movement"
 	"github.com/cachenode/cachenode-operator/internal/naming"
@@ -102,18 +102,15 @@ func write(out io.Writer, now, next *v1alpha1.CacheNode, used map[string]int64) 
 		_, _ = fmt.Fprintln(out, "Keys: none moves")
 	} else {
 		_, _ = fmt.Fprintf(out, "Keys: %s of them move (any plan must move %s)%s\n", movement.Share(m.Slots), movement.Share(m.Least), amount(m.Bytes(used), used))
-		table := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
-		_, _ = fmt.Fprintln(table, "  FROM\tTO\tSHARE\tBYTES")
+		rows := table.New(out, -1, "  FROM", "TO", "SHARE", "BYTES")
 		for _, move := range m.Moves {
 			size := "-"
 			if used != nil {
 				size = movement.Size(int64(m.MoveBytes(move, used)))
 			}
-			_, _ = fmt.Fprintf(table, "  %s\t%s\t%s\t%s\n", move.From, move.To, movement.Share(move.Slots), size)
+			rows.Row("  "+move.From, move.To, movement.Share(move.Slots), size)
 		}
-		if err := table.Flush(); err != nil {
-			return err
-		}
+		rows.Write()
 	}
 	if limit := next.Spec.Rollout.MaxKeyMovement; limit != nil && m.Slots > int(*limit)*100 {
 		_, _ = fmt.Fprintf(out, "This is more than rollout.maxKeyMovement, %d%%: it waits for the annotation\n  %s: %q\n", *limit, naming.AnnotationAcknowledged, m.Name)

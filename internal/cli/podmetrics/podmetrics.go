@@ -50,6 +50,14 @@ func (n Disk) HitRatio() string {
 	return fmt.Sprintf("%.1f%%", 100*n.Hits/n.Requests)
 }
 
+// All is an estimate of all the disk's requests, of which only a sample is counted.
+func (n Disk) All() float64 {
+	if n.Sampling == 0 {
+		return 0
+	}
+	return n.Requests / n.Sampling
+}
+
 // Read asks the pods for their metrics, some at a time. A pod that does not answer is left out.
 func Read(ctx context.Context, cluster *connect.Cluster, pods []string) map[string]Pod {
 	var mutex sync.Mutex

@@ -2,22 +2,34 @@
 package status
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
-	"text/tabwriter"
+	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/cli/connect"
 	"github.com/cachenode/cachenode-operator/internal/cli/podmetrics"
+	"github.com/cachenode/cachenode-operator/internal/cli/table"
 )
+
+// options are the command's flags.
+type options struct {
+	output string
+	watch  bool
+}
 
 // New makes the command.
 func New() *cobra.Command {
+	var o options
 	command := &cobra.Command{
 		Use:   "status NAME",
 		Short: "Show each disk of each pod of a CacheNode",
@@ -25,21 +37,63 @@ func New() *cobra.Command {
 of it is in use, and the share of its requests that were HITs. What is in use and the hit ratio are asked of the pods'
 metrics by way of the API server, since the agent started; that takes the right to get pods/proxy, and "-" stands where
 it is missing.`,
-		Example: "  kubectl cachenode status edge",
-		Args:    cobra.ExactArgs(1),
+		Example: `  kubectl cachenode status edge
+  kubectl cachenode status edge --watch
+  kubectl cachenode status edge -o json`,
+		Args: cobra.ExactArgs(1),
 	}
+	command.Flags().StringVarP(&o.output, "output", "o", "", "json or yaml for programs; wide for requests, overflows and file systems too")
+	command.Flags().BoolVarP(&o.watch, "watch", "w", false, "show it anew whenever it has changed, until interrupted")
 	flags := connect.Add(command)
 	command.RunE = func(command *cobra.Command, args []string) error {
+		if !slices.Contains([]string{"", "json", "yaml", "wide"}, o.output) {
+			return fmt.Errorf("--output %s: want json, yaml or wide", o.output)
+		}
 		cluster, err := flags.Connect()
 		if err != nil {
 			return err
 		}
-		return run(command.Context(), cluster, args[0], command.OutOrStdout())
+		return o.run(command.Context(), cluster, args[0], command.OutOrStdout())
 	}
 	return command
 }
 
-func run(ctx context.Context, cluster *connect.Cluster, name string, out io.Writer) error {
+// watchInterval is the time between two looks.
+const watchInterval = 2 * time.Second
+
+func (o options) run(ctx context.Context, cluster *connect.Cluster, name string, out io.Writer) error {
+	shown := ""
+	for {
+		var text bytes.Buffer
+		var to io.Writer = &text
+		if !o.watch {
+			to = out // a table has colours on a terminal only
+		}
+		if err := o.show(ctx, cluster, name, to); err != nil {
+			if o.watch && ctx.Err() != nil {
+				return nil //nolint:nilerr // the user has seen enough
+			}
+			return err
+		}
+		if !o.watch {
+			return nil
+		}
+		if now := text.String(); now != shown {
+			if table.IsTerminal(out) {
+				_, _ = fmt.Fprint(out, "\x1b[H\x1b[2J") // the cursor home, the screen empty
+			}
+			_, _ = fmt.Fprintln(out, now)
+			shown = now
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(watchInterval):
+		}
+	}
+}
+
+func (o options) show(ctx context.Context, cluster *connect.Cluster, name string, out io.Writer) error {
 	node := &v1alpha1.CacheNode{}
 	if err := cluster.Get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: name}, node); err != nil {
 		return err
@@ -48,11 +102,23 @@ func run(ctx context.Context, cluster *connect.Cluster, name string, out io.Writ
 	for _, p := range node.Status.Pods {
 		pods = append(pods, p.Name)
 	}
-	return write(out, node, podmetrics.Read(ctx, cluster, pods))
+	return write(out, node, podmetrics.Read(ctx, cluster, pods), o.output)
 }
 
 // write writes what the status and the pods' numbers say. It is pure but for the writer.
-func write(out io.Writer, node *v1alpha1.CacheNode, numbers map[string]podmetrics.Pod) error {
+func write(out io.Writer, node *v1alpha1.CacheNode, numbers map[string]podmetrics.Pod, output string) error {
+	switch output {
+	case "json":
+		encoder := json.NewEncoder(out)
+		encoder.SetIndent("", "  ")
+		return encoder.Encode(summarize(node, numbers))
+	case "yaml":
+		text, err := yaml.Marshal(summarize(node, numbers))
+		if err == nil {
+			_, err = out.Write(text)
+		}
+		return err
+	}
 	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionAccepted, v1alpha1.ConditionDegraded} {
 		c := meta.FindStatusCondition(node.Status.Conditions, kind)
 		if c == nil {
@@ -62,21 +128,7 @@ func write(out io.Writer, node *v1alpha1.CacheNode, numbers map[string]podmetric
 			_, _ = fmt.Fprintf(out, "%s=%s (%s): %s\n", c.Type, c.Status, c.Reason, c.Message)
 		}
 	}
-	table := tabwriter.NewWriter(out, 0, 8, 3, ' ', 0)
-	_, _ = fmt.Fprintln(table, "POD\tNODE\tREVISION\tDISK\tSTATE\tSHARE\tUSED\tHIT RATIO")
-	for _, pod := range node.Status.Pods {
-		for _, disk := range node.Status.Disks {
-			state, share := stateOf(pod, disk)
-			used, ratio := "-", "-"
-			if n, ok := numbers[pod.Name][disk.Name]; ok {
-				used, ratio = n.Used(), n.HitRatio()
-			}
-			_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", pod.Name, orDash(pod.Node), orDash(pod.Revision), disk.Name, state, share, used, ratio)
-		}
-	}
-	if err := table.Flush(); err != nil {
-		return err
-	}
+	writeTable(out, node, numbers, output == "wide")
 	for _, pod := range node.Status.Pods {
 		if pod.Message != "" {
 			_, _ = fmt.Fprintf(out, "%s: %s\n", pod.Name, pod.Message)
@@ -88,6 +140,31 @@ func write(out io.Writer, node *v1alpha1.CacheNode, numbers map[string]podmetric
 		}
 	}
 	return nil
+}
+
+func writeTable(out io.Writer, node *v1alpha1.CacheNode, numbers map[string]podmetrics.Pod, wide bool) {
+	columns := []string{"POD", "NODE", "REVISION", "DISK", "STATE", "SHARE", "USED", "HIT RATIO"}
+	if wide {
+		columns = append(columns, "REQUESTS", "OVERFLOWS", "FILE SYSTEM")
+	}
+	rows := table.New(out, slices.Index(columns, "STATE"), columns...)
+	for _, pod := range node.Status.Pods {
+		for _, disk := range node.Status.Disks {
+			state, share := stateOf(pod, disk)
+			n, known := numbers[pod.Name][disk.Name]
+			used, ratio, requests, overflows := "-", "-", "-", "-"
+			if known {
+				used, ratio = n.Used(), n.HitRatio()
+				requests, overflows = fmt.Sprintf("%.0f", n.All()), fmt.Sprintf("%.0f", n.Overflows)
+			}
+			cells := []string{pod.Name, orDash(pod.Node), orDash(pod.Revision), disk.Name, state, share, used, ratio}
+			if wide {
+				cells = append(cells, requests, overflows, orDash(disk.FileSystem))
+			}
+			rows.Row(cells...)
+		}
+	}
+	rows.Write()
 }
 
 // stateOf is the state and share of a disk in a pod. The status lists only what is not as planned.

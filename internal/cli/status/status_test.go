@@ -1,6 +1,7 @@
 package status
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -30,7 +31,7 @@ func TestWrite(t *testing.T) {
 	}}
 	numbers := map[string]podmetrics.Pod{"edge-0": {"disk1": {Size: 2 << 30, UsedBytes: 1 << 30, Hits: 3, Requests: 4}}}
 	var out strings.Builder
-	if err := write(&out, node, numbers); err != nil {
+	if err := write(&out, node, numbers, ""); err != nil {
 		t.Fatal(err)
 	}
 	want := strings.TrimPrefix(`
@@ -48,5 +49,25 @@ edge-2: the agent does not answer
 `, "\n")
 	if diff := cmp.Diff(want, out.String()); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
+	}
+
+	out.Reset()
+	if err := write(&out, node, numbers, "json"); err != nil {
+		t.Fatal(err)
+	}
+	var told summary
+	if err := json.Unmarshal([]byte(out.String()), &told); err != nil {
+		t.Fatal(err)
+	}
+	wantDisk := disk{Name: "disk2", State: "Failed (IOError)", Share: "0.00%", Message: "read: input/output error"}
+	if diff := cmp.Diff(wantDisk, told.Pods[1].Disks[1]); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	if d := told.Pods[0].Disks[0]; d.HitRatio == nil || *d.HitRatio != 0.75 || d.UsedBytes != 1<<30 {
+		t.Errorf("numbers: %+v", d)
+	}
+	out.Reset()
+	if err := write(&out, node, numbers, "wide"); err != nil || !strings.Contains(out.String(), "REQUESTS   OVERFLOWS   FILE SYSTEM") {
+		t.Errorf("error %v, wide:\n%s", err, out.String())
 	}
 }

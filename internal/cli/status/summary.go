@@ -1,0 +1,65 @@
+package status
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/cli/podmetrics"
+)
+
+// summary is what the verb says to programs.
+type summary struct {
+	Name       string             `json:"name"`
+	Namespace  string             `json:"namespace"`
+	Revision   string             `json:"revision,omitempty"`
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	Pods       []pod              `json:"pods,omitempty"`
+}
+
+// pod is a pod of the CacheNode with all its disks.
+type pod struct {
+	Name     string `json:"name"`
+	Node     string `json:"node,omitempty"`
+	Revision string `json:"revision,omitempty"`
+	Message  string `json:"message,omitempty"`
+	Disks    []disk `json:"disks,omitempty"`
+}
+
+// disk is a disk of a pod. Its numbers are left out where the pod's metrics could not be read; requests are an estimate from the sample.
+type disk struct {
+	Name      string   `json:"name"`
+	State     string   `json:"state"`
+	Share     string   `json:"share"`
+	Message   string   `json:"message,omitempty"`
+	SizeBytes int64    `json:"sizeBytes,omitempty"`
+	UsedBytes int64    `json:"usedBytes,omitempty"`
+	Requests  int64    `json:"requests,omitempty"`
+	HitRatio  *float64 `json:"hitRatio,omitempty"`
+	Overflows int64    `json:"overflows,omitempty"`
+}
+
+func summarize(node *v1alpha1.CacheNode, numbers map[string]podmetrics.Pod) summary {
+	s := summary{Name: node.Name, Namespace: node.Namespace, Revision: node.Status.ConfigRevision, Conditions: node.Status.Conditions}
+	for _, p := range node.Status.Pods {
+		one := pod{Name: p.Name, Node: p.Node, Revision: p.Revision, Message: p.Message}
+		for _, d := range node.Status.Disks {
+			state, share := stateOf(p, d)
+			n := numbers[p.Name][d.Name]
+			told := disk{
+				Name: d.Name, State: state, Share: share, SizeBytes: int64(n.Size), UsedBytes: int64(n.UsedBytes),
+				Requests: int64(n.All()), Overflows: int64(n.Overflows),
+			}
+			if n.Requests > 0 {
+				told.HitRatio = new(n.Hits / n.Requests)
+			}
+			for _, reported := range p.Disks {
+				if reported.Name == d.Name {
+					told.Message = reported.Message
+				}
+			}
+			one.Disks = append(one.Disks, told)
+		}
+		s.Pods = append(s.Pods, one)
+	}
+	return s
+}

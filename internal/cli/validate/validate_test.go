@@ -1,0 +1,62 @@
+package validate
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+const good = `
+apiVersion: cachenode.io/v1alpha1
+kind: CacheNode
+metadata: {name: edge}
+spec:
+  disks: [{name: disk1, size: 1Gi}]
+  origin: {servers: [{host: origin.example.com, port: 80}]}
+  hosts: [cdn.example.com]
+`
+
+func TestValidate(t *testing.T) {
+	write := func(text string) string {
+		file := filepath.Join(t.TempDir(), "edge.yaml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	bad := strings.NewReplacer("size: 1Gi", "size: much", "port: 80", "port: 0").Replace(good)
+	for name, test := range map[string]struct {
+		texts []string
+		out   string
+		errs  []string
+	}{
+		"valid":           {[]string{good}, "edge is valid", nil},
+		"two errors":      {[]string{bad}, "", []string{"spec.disks[0].size", "spec.origin.servers[0].port"}},
+		"one of two":      {[]string{good, bad}, "edge is valid", []string{"spec.disks[0].size"}},
+		"no CacheNode":    {[]string{"kind: Service"}, "", []string{"no CacheNode in it"}},
+		"not even a YAML": {[]string{"{"}, "", []string{"yaml"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			command := New()
+			var out, stderr strings.Builder
+			command.SetOut(&out)
+			command.SetErr(&stderr)
+			command.SilenceUsage, command.SilenceErrors = true, true
+			var args []string
+			for _, text := range test.texts {
+				args = append(args, "-f", write(text))
+			}
+			command.SetArgs(args)
+			err := command.Execute()
+			if (err != nil) != (len(test.errs) > 0) || !strings.Contains(out.String(), test.out) {
+				t.Fatalf("error %v, output %q; want %q and errors about %v", err, out.String(), test.out, test.errs)
+			}
+			for _, want := range test.errs {
+				if !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "edge.yaml: ") {
+					t.Errorf("no file and %q in %q", want, err)
+				}
+			}
+		})
+	}
+}
