@@ -165,6 +165,9 @@ func (m *Metrics) Reload(result string) { m.reloads.WithLabelValues(result).Inc(
 func (m *Metrics) Disk(name string) {
 	m.overflows.WithLabelValues(name)
 	m.ioErrors.WithLabelValues(name)
+	for _, reason := range []disk.Reason{disk.IOError, disk.Slow} {
+		m.probeFailures.WithLabelValues(name, string(reason))
+	}
 	for _, cache := range []string{"HIT", "MISS", Memory, OtherDisk, Uncached} {
 		m.requests.WithLabelValues(name, cache)
 		m.bytes.WithLabelValues(name, cache)

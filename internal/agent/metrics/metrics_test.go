@@ -84,6 +84,7 @@ func TestMetrics(t *testing.T) {
 		`cachenode_disk_inodes_used{disk="disk1"} 1`,
 		`cachenode_cache_files{disk="disk1"} 3`,
 		`cachenode_cache_size_bytes{disk="disk1"} 60`,
+		`cachenode_disk_probe_failures_total{disk="disk1",reason="IOError"} 0`,
 		`cachenode_disk_probe_failures_total{disk="disk1",reason="Slow"} 1`,
 		`cachenode_reloads_total{result="taken"} 1`,
 		`cachenode_config_info{revision="abc"} 1`,

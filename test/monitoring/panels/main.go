@@ -56,7 +56,7 @@ func main() {
 
 func run(p prometheus.API, alert string, within time.Duration, out string) error {
 	ctx := context.Background()
-	rules, err := p.Rules(ctx)
+	rules, err := p.Rules(ctx, nil)
 	if err != nil {
 		return err
 	}
