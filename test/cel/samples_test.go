@@ -1,33 +1,52 @@
 package cel
 
 import (
+	"bufio"
+	"bytes"
 	"context"
 	"os"
 	"path/filepath"
 	"testing"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/yaml"
 
 	"github.com/cachenode/cachenode-operator/internal/cli/file"
 	"github.com/cachenode/cachenode-operator/test/apiserver"
 )
 
-// TestSamples: an API server takes each sample, and the operator would accept it.
+// TestSamples: an API server takes every object of each sample, and the operator would accept the CacheNodes.
 func TestSamples(t *testing.T) {
 	samples, err := filepath.Glob("../../config/samples/cachenode*.yaml")
-	if err != nil || len(samples) < 2 {
+	if err != nil || len(samples) < 5 {
 		t.Fatal("no samples", err)
 	}
-	c := apiserver.Client(t, apiserver.Start(t))
+	c := client.WithFieldValidation(apiserver.Client(t, apiserver.Start(t)), "Strict")
 	for _, sample := range samples {
 		t.Run(filepath.Base(sample), func(t *testing.T) {
-			node, err := file.One(sample, os.Stdin)
+			if _, err := file.One(sample, os.Stdin); err != nil {
+				t.Error(err)
+			}
+			text, err := os.ReadFile(sample)
 			if err != nil {
 				t.Fatal(err)
 			}
-			node.Namespace = "default"
-			if err := c.Create(context.Background(), node, client.DryRunAll); err != nil {
-				t.Error(err)
+			documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
+			for {
+				document, err := documents.Read()
+				if err != nil {
+					break
+				}
+				object := &unstructured.Unstructured{}
+				if err := yaml.Unmarshal(document, &object.Object); err != nil {
+					t.Fatal(err)
+				}
+				object.SetNamespace("default")
+				if err := c.Create(context.Background(), object, client.DryRunAll); err != nil {
+					t.Errorf("%s: %v", object.GetKind(), err)
+				}
 			}
 		})
 	}

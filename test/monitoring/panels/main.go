@@ -161,8 +161,9 @@ func draw(file, title, unit string, matrix model.Matrix) error {
 	chart.Title.Text = strings.ReplaceAll(title, "$disk", "disk2")
 	chart.X.Label.Text, chart.Y.Label.Text = "seconds", unit
 	chart.Legend.Top = true
+	chart.Y.Min = 0
 	if unit == "percentunit" {
-		chart.Y.Min, chart.Y.Max = 0, 1.05
+		chart.Y.Max = 1.05
 	}
 	var begin float64 = math.Inf(1)
 	for _, series := range matrix {
@@ -185,6 +186,7 @@ func draw(file, title, unit string, matrix model.Matrix) error {
 		chart.Add(line)
 		chart.Legend.Add(string(series.Metric["legend"]), line)
 	}
+	chart.X.Max += (chart.X.Max - chart.X.Min) / 3 // room for the legend
 	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
 		return err
 	}
