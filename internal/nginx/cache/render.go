@@ -155,14 +155,18 @@ func (r renderer) http() conf.Block {
 	block := conf.Block{
 		conf.D("access_log", conf.OnOff(false)),
 		conf.D("server_tokens", conf.OnOff(false)),
-		// For all locations: a subrequest in one that has not would switch it off for the client's connection. tcp_nopush is
-		// not for all: it would hold the ends of responses back, see docs/adr/0018.
+		// For all locations: a subrequest in one that has not would switch it off for the client's connection.
 		conf.D("sendfile", conf.OnOff(true)),
 		// A reload or a stop closes idle connections; without this time a client that sends just then loses its request.
 		conf.D("keepalive_min_timeout", conf.Literal("5s")),
 		// Room for 64 names of 253 characters: with less, nginx refuses to start.
 		conf.D("server_names_hash_bucket_size", conf.Literal("512")),
 		conf.D("server_names_hash_max_size", conf.Literal("4096")),
+	}
+	// With a memory tier not for all: the end of a response would wait for the mirror request, see docs/adr/0018. With threads it has
+	// not been measured.
+	if !r.hasMemoryTier() && !r.usesThreads() {
+		block = append(block, conf.D("tcp_nopush", conf.OnOff(true)))
 	}
 	for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
 		block = append(block, conf.D(kind+"_temp_path", conf.Literal(naming.RunDir+"/"+kind)))

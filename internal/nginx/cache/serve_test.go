@@ -6,12 +6,15 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
@@ -200,6 +203,42 @@ func countFiles(t *testing.T, dir string) int {
 
 // TestDeadDisk shuts a real file system down under nginx, after the cache loader has read the disks: its keys are served
 // from the origin, those that were in the cache and those that were not, and the others from the cache.
+// TestNoResponseIsHeldBack: where all is in memory, tcp_nopush is on, and the kernel holds what is corked for 200 ms. Responses of all
+// sizes around the maximum segment must leave at once, on a connection that stays, a MISS of an origin that takes its time too.
+func TestNoResponseIsHeldBack(t *testing.T) {
+	n := nginxtest.New(t)
+	in := decode(t, []byte(threeDisks))
+	in.Spec.IO.Mode = v1alpha1.IODirect
+	config, err := cache.Render(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(config.Text, "tcp_nopush on;") {
+		t.Fatal("tcp_nopush is not on")
+	}
+	n.Configure(config.Text, "disk1", "disk2", "disk3")
+	n.Serve("127.0.0.1:9000", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		size, _ := strconv.Atoi(strings.TrimPrefix(r.URL.Path, "/"))
+		_, _ = w.Write(make([]byte, size))
+	}))
+	n.Start()
+	client := n.Client()
+	var waits []time.Duration
+	for _, size := range []int{1, 1000, 1400, 1448, 1500, 3000, 16000, 60000, 66000, 140000} {
+		for range 5 {
+			begun := time.Now()
+			if _, body := get(t, client, "www.example.com", fmt.Sprintf("/%d", size)); len(body) != size {
+				t.Errorf("%d bytes, want %d", len(body), size)
+			}
+			waits = append(waits, time.Since(begun))
+		}
+	}
+	slices.Sort(waits)
+	if median, slow := waits[len(waits)/2], waits[len(waits)*9/10]; median > 40*time.Millisecond || slow > 150*time.Millisecond {
+		t.Errorf("a response takes %s in the median, %s in the slowest tenth", median, slow)
+	}
+}
+
 func TestDeadDisk(t *testing.T) {
 	t.Parallel()
 	n := nginxtest.New(t)
