@@ -17,6 +17,7 @@ setup: ## Check what is needed from the system; install it on Debian and Ubuntu 
 .PHONY: build
 build: ## Build manager, agent and kubectl-cachenode, all static, into bin/.
 	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/ ./cmd/...
+	cp cmd/kubectl-cachenode/kubectl_complete-cachenode bin/
 
 .PHONY: demo
 demo: ## Start a cluster with the operator and a CacheNode, fetch objects and show where they are cached.
@@ -70,7 +71,7 @@ verify: ## Check that generated files are in step with their sources.
 lint: ## Lint Go and shell code.
 	$$(hack/build-tool golangci-lint)/golangci-lint run
 	shellcheck -S warning $$(git ls-files | xargs grep -lE '^#!.*bash')
-	$$(hack/build-tool actionlint)/actionlint
+	$$(hack/build-tool actionlint)/actionlint .github/workflows/*.yaml docs/gitops/review.yaml
 	$(MAKE) --no-print-directory licences >/dev/null
 
 .PHONY: test-unit

@@ -101,7 +101,7 @@ func (r *CacheNodeReconciler) abandonedCaches(ctx context.Context, s *scope) (ma
 			err := r.live(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &v1alpha1.CacheNode{})
 			if apierrors.IsNotFound(err) {
 				list = append(list, d.Name+"="+d.ForeignOwner)
-			} else if err != nil {
+			} else if err != nil && !apierrors.IsForbidden(err) { // in a namespace that is not ours to see, it is there
 				return nil, err
 			}
 		}

@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
@@ -80,6 +81,8 @@ type Cluster struct {
 	// AgentImage is the image that the pods get the agent from: the operator's own.
 	AgentImage      string
 	AgentPullPolicy corev1.PullPolicy
+	// Namespaces are those whose CacheNodes are seen to; empty for all.
+	Namespaces []string
 	// LocalPathPrefixes are what the path of a disk must begin with: whoever may make a CacheNode may have what is below
 	// them on any node.
 	LocalPathPrefixes []string
@@ -91,6 +94,9 @@ const renderings = 8192
 // Reconcile brings one CacheNode's objects to what its spec asks for. A wrong spec or a missing reference is no error
 // here: it is a condition, and the pass after the next change sees to it.
 func (r *CacheNodeReconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	if len(r.Cluster.Namespaces) > 0 && !slices.Contains(r.Cluster.Namespaces, request.Namespace) {
+		return reconcile.Result{}, nil // a volume of another operator's
+	}
 	node := &v1alpha1.CacheNode{}
 	if err := r.Get(ctx, request.NamespacedName, node); err != nil {
 		if !apierrors.IsNotFound(err) {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -32,7 +33,7 @@ var (
 	descCondition = newDesc("cachenode_condition", "1 if the condition of the CacheNode is true, 0 if it is false.", "namespace", "cachenode", "type", "reason")
 	descWanted    = newDesc("cachenode_replicas_wanted", "Pods that the CacheNode asks for.", "namespace", "cachenode")
 	descReady     = newDesc("cachenode_replicas_ready", "Pods of the CacheNode that are ready.", "namespace", "cachenode")
-	descUpdated   = newDesc("cachenode_replicas_updated", "Pods of the CacheNode that run the wanted revision of the configuration.", "namespace", "cachenode")
+	descUpdated   = newDesc("cachenode_replicas_updated", "Pods of the CacheNode that are of the wanted template and run the wanted revision of the configuration: the lesser of both numbers.", "namespace", "cachenode")
 )
 
 // Describe names the metrics.
@@ -61,6 +62,15 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 		out <- prometheus.NewInvalidMetric(descCondition, err)
 		return
 	}
+	var sets appsv1.StatefulSetList
+	if err := c.Reader.List(ctx, &sets, client.UnsafeDisableDeepCopy); err != nil {
+		out <- prometheus.NewInvalidMetric(descUpdated, err)
+		return
+	}
+	templated := map[client.ObjectKey]int{} // pods of the wanted template
+	for i := range sets.Items {
+		templated[client.ObjectKeyFromObject(&sets.Items[i])] = int(updated(&sets.Items[i]))
+	}
 	for i := range nodes.Items {
 		n := &nodes.Items[i]
 		for _, condition := range n.Status.Conditions {
@@ -72,12 +82,12 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 		}
 		gauge(descWanted, float64(ptr.Deref(n.Spec.Replicas, 1)), n.Namespace, n.Name)
 		gauge(descReady, float64(n.Status.ReadyReplicas), n.Namespace, n.Name)
-		updated := 0
+		configured := 0
 		for _, pod := range n.Status.Pods {
 			if pod.Revision != "" && pod.Revision == n.Status.ConfigRevision {
-				updated++
+				configured++
 			}
 		}
-		gauge(descUpdated, float64(updated), n.Namespace, n.Name)
+		gauge(descUpdated, float64(min(configured, templated[client.ObjectKeyFromObject(n)])), n.Namespace, n.Name)
 	}
 }

@@ -85,7 +85,7 @@ func (r *CacheNodeReconciler) choose(ctx context.Context, s *scope) error {
 	if client.IgnoreNotFound(err) != nil {
 		return err
 	}
-	s.choices = tuning.Resolve(&s.node.Spec, manifest.HadMemoryTier(offer.Annotations[naming.AnnotationTemplate], s.statefulSet))
+	s.choices = tuning.Resolve(&s.node.Spec, manifest.MemoryTierBefore(offer.Annotations[naming.AnnotationTemplate], s.statefulSet))
 	return nil
 }
 

@@ -101,16 +101,9 @@ func main() {
 	}
 }
 
-// namespaces are those that the operator sees to; nil for all.
-func namespaces(list string) map[string]cache.Config {
-	var all map[string]cache.Config
-	for _, name := range strings.FieldsFunc(list, func(r rune) bool { return r == ',' }) {
-		if all == nil {
-			all = map[string]cache.Config{}
-		}
-		all[name] = cache.Config{}
-	}
-	return all
+// list are the words of a flag with commas between.
+func list(flag string) []string {
+	return strings.FieldsFunc(flag, func(r rune) bool { return r == ',' })
 }
 
 func run(o options, config *rest.Config) error {
@@ -128,7 +121,12 @@ func run(o options, config *rest.Config) error {
 		}
 	}
 	caches := controllers.CacheOptions()
-	caches.DefaultNamespaces = namespaces(o.watchNamespaces)
+	for _, namespace := range list(o.watchNamespaces) {
+		if caches.DefaultNamespaces == nil { // nil for all
+			caches.DefaultNamespaces = map[string]cache.Config{}
+		}
+		caches.DefaultNamespaces[namespace] = cache.Config{}
+	}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme:                 scheme,
 		Cache:                  caches,
@@ -167,7 +165,8 @@ func run(o options, config *rest.Config) error {
 		Cluster: controllers.Cluster{
 			Domain: o.clusterDomain, Resolvers: resolvers,
 			AgentImage: o.agentImage, AgentPullPolicy: corev1.PullPolicy(o.agentPullPolicy),
-			LocalPathPrefixes: strings.FieldsFunc(o.localPathPrefixes, func(r rune) bool { return r == ',' }),
+			LocalPathPrefixes: list(o.localPathPrefixes),
+			Namespaces:        list(o.watchNamespaces),
 		},
 	}
 	if err := reconciler.SetupWithManager(mgr, references); err != nil {

@@ -3,8 +3,14 @@ package main
 // hits are the ways in which an object came from the pod itself.
 const hits = `cache=~"HIT|STALE|UPDATING|REVALIDATED|MEMORY"`
 
+// sampled are those of which a sample is counted; the others, past a disk, are counted one by one.
+const sampled = `cache!~"OTHER_DISK|UNCACHED"`
+
+// ofAll turns a sample's rate into that of all requests.
+const ofAll = ` / on (namespace, pod) group_left () max by (namespace, pod) (cachenode_request_sampling_ratio)`
+
 // fromOrigin are those in which it came from the origin.
-const fromOrigin = `cache=~"MISS|EXPIRED|BYPASS|NONE|UNCACHED"`
+const fromOrigin = `cache=~"MISS|EXPIRED|BYPASS|NONE"`
 
 const (
 	inFleet = `namespace=~"$namespace", cachenode=~"$cachenode"`
@@ -42,9 +48,10 @@ var fleet = dashboard{
 				{ratio("cachenode_response_bytes_total", inFleet, "namespace, cachenode"), "{{namespace}}/{{cachenode}}"},
 			}},
 			{title: "Throughput to clients", unit: "Bps", queries: []query{
-				{of(inFleet, `sum by (namespace, cachenode) (rate(cachenode_response_bytes_total{%s}[$__rate_interval]) / on (namespace, pod) group_left () cachenode_request_sampling_ratio)`), "{{namespace}}/{{cachenode}}"},
+				{of(inFleet, `sum by (namespace, cachenode) (rate(cachenode_response_bytes_total{%s, `+sampled+`}[$__rate_interval])`+ofAll+`)`), "{{namespace}}/{{cachenode}}"},
+				{of(inFleet, `sum by (namespace, cachenode) (rate(cachenode_response_bytes_total{%s, cache=~"OTHER_DISK|UNCACHED"}[$__rate_interval]))`), "{{namespace}}/{{cachenode}} past a disk"},
 			}},
-			{title: "Requests", description: "nginx's own counter, exact", unit: "reqps", queries: []query{
+			{title: "Requests", description: "nginx's own counter; probes and what the memory tier asks itself are in it", unit: "reqps", queries: []query{
 				{of(inFleet, `sum by (namespace, cachenode) (rate(cachenode_nginx_requests_total{%s}[$__rate_interval]))`), "{{namespace}}/{{cachenode}}"},
 			}},
 			{title: "Time to the first byte, 99th percentile", unit: "s", queries: []query{
@@ -84,11 +91,11 @@ var node = dashboard{
 				{of(inNode, `max by (pod, disk) (cachenode_disk_up{%s})`), "{{pod}} {{disk}}"},
 			}},
 			{title: "Requests by answer", description: "MEMORY: the memory tier; OTHER_DISK, UNCACHED: past a disk that could not serve", unit: "reqps", stacked: true, queries: []query{
-				{of(inNode, `sum by (cache) (rate(cachenode_requests_total{%s, cache!~"OTHER_DISK|UNCACHED"}[$__rate_interval]) / on (namespace, pod) group_left () cachenode_request_sampling_ratio)`), "{{cache}}"},
+				{of(inNode, `sum by (cache) (rate(cachenode_requests_total{%s, `+sampled+`}[$__rate_interval])`+ofAll+`)`), "{{cache}}"},
 				{of(inNode, `sum by (cache) (rate(cachenode_requests_total{%s, cache=~"OTHER_DISK|UNCACHED"}[$__rate_interval]))`), "{{cache}}"},
 			}},
 			{title: "Origin offload", description: "Share of the bytes that the origin did not have to send", unit: "percentunit", queries: []query{
-				{of(inNode, `1 - sum(rate(cachenode_response_bytes_total{%s, `+fromOrigin+`}[$__rate_interval])) / sum(rate(cachenode_response_bytes_total{%s}[$__rate_interval]))`), "offload"},
+				{of(inNode, `1 - sum(rate(cachenode_response_bytes_total{%s, `+fromOrigin+`}[$__rate_interval])) / sum(rate(cachenode_response_bytes_total{%s, `+sampled+`}[$__rate_interval]))`), "offload"},
 			}},
 			{title: "Hit ratio", unit: "percentunit", queries: []query{
 				{ratio("cachenode_requests_total", inNode, "pod"), "{{pod}} requests"},
@@ -109,7 +116,7 @@ var node = dashboard{
 				{ratio("cachenode_requests_total", onDisk, "pod"), "{{pod}}"},
 			}},
 			{title: "$disk: bytes from the cache", unit: "Bps", queries: []query{
-				{of(onDisk, `sum by (pod) (rate(cachenode_response_bytes_total{%s, `+hits+`}[$__rate_interval]) / on (namespace, pod) group_left () cachenode_request_sampling_ratio)`), "{{pod}}"},
+				{of(onDisk, `sum by (pod) (rate(cachenode_response_bytes_total{%s, `+hits+`}[$__rate_interval])`+ofAll+`)`), "{{pod}}"},
 			}},
 			{title: "$disk: fill", unit: "bytes", queries: []query{
 				{of(onDisk, `cachenode_disk_used_bytes{%s}`), "{{pod}} used"},
@@ -130,5 +137,5 @@ var node = dashboard{
 
 // ratio is the share of hits in a counter, by labels.
 func ratio(counter, choice, by string) string {
-	return of(choice, `sum by (`+by+`) (rate(`+counter+`{%s, `+hits+`}[$__rate_interval])) / sum by (`+by+`) (rate(`+counter+`{%s}[$__rate_interval]))`)
+	return of(choice, `sum by (`+by+`) (rate(`+counter+`{%s, `+hits+`}[$__rate_interval])) / sum by (`+by+`) (rate(`+counter+`{%s, `+sampled+`}[$__rate_interval]))`)
 }

@@ -37,9 +37,11 @@ type module struct {
 }
 
 func main() {
-	modules, err := linked("./cmd/...")
-	if err != nil {
-		log.Fatal(err)
+	modules := map[string]module{}
+	for _, system := range []string{"linux", "darwin", "windows"} { // what a release is built for
+		if err := linked(modules, system, "./cmd/..."); err != nil {
+			log.Fatal(err)
+		}
 	}
 	unknown := 0
 	for _, path := range slices.Sorted(maps.Keys(modules)) {
@@ -57,24 +59,24 @@ func main() {
 	}
 }
 
-// linked are the modules whose packages the programs are built of, by path.
-func linked(packages string) (map[string]module, error) {
-	command := exec.Command("go", "list", "-deps", "-json=Module", packages)
+// linked adds the modules whose packages the programs are built of, by path.
+func linked(modules map[string]module, system, packages string) error {
+	command := exec.Command("go", "list", "-e", "-deps", "-json=Module", packages)
+	command.Env = append(os.Environ(), "GOOS="+system, "CGO_ENABLED=0")
 	command.Stderr = os.Stderr
 	out, err := command.StdoutPipe()
 	if err != nil {
-		return nil, err
+		return err
 	}
 	if err := command.Start(); err != nil {
-		return nil, err
+		return err
 	}
-	modules := map[string]module{}
 	for decoder := json.NewDecoder(out); ; {
 		var p struct{ Module *module }
 		if err := decoder.Decode(&p); errors.Is(err, io.EOF) {
 			break
 		} else if err != nil {
-			return nil, err
+			return err
 		}
 		if m := p.Module; m != nil && !m.Main {
 			if m.Replace != nil {
@@ -83,7 +85,7 @@ func linked(packages string) (map[string]module, error) {
 			modules[m.Path] = *m
 		}
 	}
-	return modules, command.Wait()
+	return command.Wait()
 }
 
 // licence is that of the files in a module's folder; "" if there is none that is known.

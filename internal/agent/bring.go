@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cachenode/cachenode-operator/internal/agent/metrics"
+
 	"github.com/cachenode/cachenode-operator/internal/agent/nginxlog"
 	"github.com/cachenode/cachenode-operator/internal/agent/podinfo"
 	"github.com/cachenode/cachenode-operator/internal/agent/reload"
@@ -61,14 +63,14 @@ func (a *Agent) bring(ctx context.Context, node agentapi.Node) time.Duration {
 	}
 	if err == nil {
 		a.blamed = 0
-		a.metrics.Reload("taken")
+		a.metrics.Reload(metrics.Taken)
 		a.took(made)
 		a.Log.Info("nginx took the configuration", "version", config.Version, "failedDisks", facts.Failed, "took", time.Since(begun).Round(time.Millisecond))
 		return 0
 	}
 	if name := nginxlog.DiskOf(err.Error()); a.blames(name, err) {
 		a.Log.Warn("a disk keeps nginx from taking the configuration", "disk", name, "error", err)
-		a.metrics.Reload("failed")
+		a.metrics.Reload(metrics.Failed)
 		if a.blamed++; a.blamed < 20 {
 			return retryInterval
 		}
@@ -76,7 +78,7 @@ func (a *Agent) bring(ctx context.Context, node agentapi.Node) time.Duration {
 		return checkInterval
 	}
 	if _, refused := errors.AsType[*reload.RefusedError](err); !refused {
-		a.metrics.Reload("failed")
+		a.metrics.Reload(metrics.Failed)
 		a.setProblem(err)
 		return checkInterval
 	}

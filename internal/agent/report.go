@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cachenode/cachenode-operator/internal/agent/metrics"
+
 	"github.com/cachenode/cachenode-operator/internal/agent/disk"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 )
@@ -32,7 +34,7 @@ func (a *Agent) setLowered(text string) {
 // refuse notes that nginx did not take a revision. The same revision is not tried again.
 func (a *Agent) refuse(node agentapi.Node, message string) {
 	a.Log.Error("nginx refused the configuration", "revision", node.Revision, "message", message)
-	a.metrics.Reload("refused")
+	a.metrics.Reload(metrics.Refused)
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	a.refusal = &agentapi.Refusal{Revision: node.Revision, Message: message, Retry: a.retry}

@@ -79,9 +79,9 @@ func smallRequests() corev1.ResourceRequirements {
 // memoryVolume is the name of the memory tier's volume.
 const memoryVolume = "cachenode-memory"
 
-// HadMemoryTier tells whether pods have had a memory tier so far: previous is the template as text from the ConfigMap, or
+// MemoryTierBefore tells whether pods have had a memory tier so far: previous is the template as text from the ConfigMap, or
 // what the StatefulSet says where there is none. A CacheNode that has neither is new.
-func HadMemoryTier(previous string, set *appsv1.StatefulSet) tuning.Before {
+func MemoryTierBefore(previous string, set *appsv1.StatefulSet) tuning.Before {
 	var t Template
 	switch {
 	case json.Unmarshal([]byte(previous), &t) == nil && t.InputHash != "":

@@ -10,9 +10,9 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
-// TestHadMemoryTier: only a CacheNode of which there is nothing yet gets a tier without asking for it; an upgrade of the
+// TestMemoryTierBefore: only a CacheNode of which there is nothing yet gets a tier without asking for it; an upgrade of the
 // operator switches none on, even while the StatefulSet is made anew.
-func TestHadMemoryTier(t *testing.T) {
+func TestMemoryTierBefore(t *testing.T) {
 	of := func(tier bool) (text string, set *appsv1.StatefulSet) {
 		node := decodeSpec(t, nil, "")
 		node.Spec.MemoryTier.Enabled = &tier
@@ -45,7 +45,7 @@ func TestHadMemoryTier(t *testing.T) {
 		"with, its ConfigMap lost":               {"", setWith, tuning.WithTier},
 	}
 	for name, tt := range tests {
-		if got := manifest.HadMemoryTier(tt.template, tt.set); got != tt.want {
+		if got := manifest.MemoryTierBefore(tt.template, tt.set); got != tt.want {
 			t.Errorf("%s: got %d", name, got)
 		}
 	}

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"errors"
+	"io"
 	"os"
 	"path/filepath"
 	"testing"
@@ -36,8 +38,11 @@ func TestSamples(t *testing.T) {
 			documents := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(text)))
 			for {
 				document, err := documents.Read()
+				if errors.Is(err, io.EOF) {
+					return
+				}
 				if err != nil {
-					break
+					t.Fatal(err)
 				}
 				object := &unstructured.Unstructured{}
 				if err := yaml.Unmarshal(document, &object.Object); err != nil {

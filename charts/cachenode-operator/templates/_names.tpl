@@ -12,14 +12,11 @@ app.kubernetes.io/name: cachenode-operator
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end -}}
 
+{{- /* labels of an object, as a map: those of the chart go before those of the user */ -}}
 {{- define "cachenode.labels" -}}
-{{ include "cachenode.selector" . }}
-app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
-app.kubernetes.io/managed-by: {{ .Release.Service }}
-helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
-{{- with .Values.commonLabels }}
-{{ toYaml . }}
-{{- end }}
+{{- $own := dict "app.kubernetes.io/version" .Chart.AppVersion "app.kubernetes.io/managed-by" .Release.Service
+  "helm.sh/chart" (printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_") -}}
+{{- toYaml (merge $own (include "cachenode.selector" . | fromYaml) .Values.commonLabels) }}
 {{- end -}}
 
 {{- /* metadata of an object: a dict of root, and perhaps name, namespace ("" for none), labels, annotations */ -}}
@@ -31,9 +28,7 @@ name: {{ .name | default (include "cachenode.name" $root) }}
 {{- with $namespace }}
 namespace: {{ . }}
 {{- end }}
-labels:
-  {{- include "cachenode.labels" $root | nindent 2 }}
-  {{- with .labels }}{{ toYaml . | nindent 2 }}{{ end }}
+labels: {{- toYaml (merge (dict) (.labels | default dict) (include "cachenode.labels" $root | fromYaml)) | nindent 2 }}
 {{- with merge (dict) (.annotations | default dict) $root.Values.commonAnnotations }}
 annotations: {{- toYaml . | nindent 2 }}
 {{- end }}

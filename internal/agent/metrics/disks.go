@@ -70,7 +70,7 @@ func (c *diskCollector) Collect(out chan<- prometheus.Metric) {
 			set(descFiles, float64(f.Count))
 			set(descCacheBytes, float64(f.Bytes))
 		}
-		if loaded, known := c.loaded(name); known {
+		if loaded, known := c.loaded(name); known && s.Status == disk.Healthy { // nginx reads no other
 			set(descLoaded, one(loaded))
 		}
 	}

@@ -62,8 +62,8 @@ func New(disks func() map[string]disk.State, files func() map[string]Files) *Met
 		registry:        prometheus.NewRegistry(),
 		requests:        counter("cachenode_requests_total", "Requests by the disk that their key is on and by how the cache answered: nginx's $upstream_cache_status, MEMORY (the memory tier), OTHER_DISK, UNCACHED or NONE. OTHER_DISK and UNCACHED are counted one by one."+sampled, "disk", "cache"),
 		bytes:           counter("cachenode_response_bytes_total", "Bytes sent to clients, headers included."+sampled, "disk", "cache"),
-		originResponses: counter("cachenode_origin_responses_total", "Requests that the origin was asked for, by the class of the status that the client got: 2xx, 3xx, 4xx or 5xx; 5xx too where the origin did not answer."+sampled, "class"),
-		firstByte:       histogram("cachenode_first_byte_seconds", "Time from a request's first byte to the response's header, for responses from the cache, from the memory tier and from the origin."+sampled, "disk", "from"),
+		originResponses: counter("cachenode_origin_responses_total", "Requests that the origin was asked for, by the class of the status that the client got: 2xx, 3xx, 4xx or 5xx; 5xx too where the origin did not answer. Those that went past a disk are left out."+sampled, "class"),
+		firstByte:       histogram("cachenode_first_byte_seconds", "Time from a request's first byte to the response's header, for responses from the cache, from the memory tier (memory), from the origin, and for requests that went past their disk (elsewhere; all of them are counted)."+sampled, "disk", "from"),
 		duration:        histogram("cachenode_request_duration_seconds", "Time from a request's first byte to the response's last."+sampled, "disk", "from"),
 		probe:           histogram("cachenode_disk_probe_duration_seconds", "Time that a probe took to write, sync and read back.", "disk"),
 		probeFailures:   counter("cachenode_disk_probe_failures_total", "Probes that failed, by reason.", "disk", "reason"),
@@ -79,6 +79,9 @@ func New(disks func() map[string]disk.State, files func() map[string]Files) *Met
 		sampling: gauge("cachenode_request_sampling_ratio", "Share of the requests that nginx reports, from 0 to 1."),
 		nginxUp:  gauge("cachenode_nginx_up", "1 if nginx answers on its private port."),
 		loaded:   map[string]bool{},
+	}
+	for _, result := range []string{Taken, Refused, Failed} {
+		m.reloads.WithLabelValues(result)
 	}
 	for _, class := range []string{"2xx", "3xx", "4xx", "5xx"} { // rates need a beginning
 		m.originResponses.WithLabelValues(class)
@@ -109,11 +112,12 @@ func (m *Metrics) Request(r nginxlog.Request) {
 	if IsHit(cache) {
 		from = "cache"
 	}
+	// What goes past its disk is told one by one, and would outweigh the sample of all others.
 	switch {
 	case r.Tag == agentapi.TagOtherDisk:
-		cache = OtherDisk
+		cache, from = OtherDisk, "elsewhere"
 	case r.Tag == agentapi.TagUncached:
-		cache = Uncached
+		cache, from = Uncached, "elsewhere"
 	case r.Tag == agentapi.TagMemory:
 		cache, from = Memory, "memory"
 	case cache == "":
@@ -158,7 +162,14 @@ func (m *Metrics) Probe(name string, s disk.Sample) {
 	}
 }
 
-// Reload counts an attempt to bring a configuration into nginx: taken, refused or failed.
+// What becomes of a configuration that the agent brings into nginx.
+const (
+	Taken   = "taken"
+	Refused = "refused"
+	Failed  = "failed"
+)
+
+// Reload counts an attempt to bring a configuration into nginx: Taken, Refused or Failed.
 func (m *Metrics) Reload(result string) { m.reloads.WithLabelValues(result).Inc() }
 
 // Disk makes the counters of a disk exist before something happens, as rates need a beginning.

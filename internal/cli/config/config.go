@@ -15,7 +15,7 @@ func New() *cobra.Command {
 		Use:   "config POD",
 		Short: "Print the nginx.conf that a pod runs",
 		Long: `Print the nginx.conf that a pod runs. It can differ from what "render" prints: a pod leaves out disks that failed, and has measured its disks
-and its memory. It takes the right to create pods/exec.`,
+and its memory. It takes the rights to get and create pods/exec.`,
 		Example: `  kubectl cachenode config edge-0
   diff <(kubectl cachenode config edge-0) <(kubectl cachenode config edge-1)`,
 		Args: cobra.ExactArgs(1),

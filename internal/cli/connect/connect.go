@@ -2,6 +2,9 @@
 package connect
 
 import (
+	"context"
+	"time"
+
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -55,4 +58,29 @@ func (f *Flags) Connect() (*Cluster, error) {
 	}
 	typed, err := kubernetes.NewForConfig(config)
 	return &Cluster{Client: c, Kubernetes: typed, Config: config, Namespace: namespace}, err
+}
+
+// completionTimeout bounds how long a shell waits for names.
+const completionTimeout = 3 * time.Second
+
+// CompleteNames completes the first argument with the names of the CacheNodes there are.
+func (f *Flags) CompleteNames(command *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+	if len(args) > 0 {
+		return nil, cobra.ShellCompDirectiveNoFileComp
+	}
+	cluster, err := f.Connect()
+	if err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	ctx, cancel := context.WithTimeout(command.Context(), completionTimeout)
+	defer cancel()
+	nodes := &v1alpha1.CacheNodeList{}
+	if err := cluster.List(ctx, nodes, client.InNamespace(cluster.Namespace)); err != nil {
+		return nil, cobra.ShellCompDirectiveError
+	}
+	var names []string
+	for i := range nodes.Items {
+		names = append(names, nodes.Items[i].Name)
+	}
+	return names, cobra.ShellCompDirectiveNoFileComp
 }

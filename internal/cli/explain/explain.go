@@ -13,6 +13,8 @@ import (
 
 	"github.com/spf13/cobra"
 	"golang.org/x/sync/errgroup"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
@@ -34,8 +36,8 @@ func New() *cobra.Command {
 		Use:   "explain NAME KEY|URL",
 		Short: "Say on which disk and in which file an object is, and which pods have it",
 		Long: `Say on which disk and in which file an object is, and which pods have it. A URL such as http://cdn.example.com/a?b=c is turned into the cache
-key that spec.cache.key makes of it; anything else is taken as the key itself. Each pod is then asked for the file, which takes the right
-to create pods/exec; no object is requested, so nothing is cached by asking.
+key that spec.cache.key makes of it; anything else is taken as the key itself. Each pod is then asked for the file, which takes the rights
+to get and create pods/exec; no object is requested, so nothing is cached by asking.
 
 With -f the CacheNode is read from a file, and no cluster is asked.`,
 		Example: `  kubectl cachenode explain edge https://cdn.example.com/video/1.mp4
@@ -45,6 +47,7 @@ With -f the CacheNode is read from a file, and no cluster is asked.`,
 	command.Flags().StringVar(&method, "method", "GET", "the request's method, where it is part of the key")
 	command.Flags().StringVarP(&filename, "filename", "f", "", "a file with the CacheNode, instead of the cluster; - reads standard input")
 	flags := connect.Add(command)
+	command.ValidArgsFunction = flags.CompleteNames
 	command.RunE = func(command *cobra.Command, args []string) error {
 		if filename != "" {
 			node, err := file.Named(filename, args[0], command.InOrStdin())
@@ -133,13 +136,23 @@ func diskIn(node *v1alpha1.CacheNode, pod v1alpha1.PodStatus, key string) (disk 
 	return nginxcache.NoDisk, true
 }
 
+// current is true where the status is about today's spec, and the spec is in force: neither refused nor waiting.
+func current(node *v1alpha1.CacheNode) bool {
+	return node.Status.ObservedGeneration == node.Generation && node.Status.Refusal == nil &&
+		meta.IsStatusConditionTrue(node.Status.Conditions, v1alpha1.ConditionAccepted) && !slices.ContainsFunc(node.Status.Conditions, func(c metav1.Condition) bool {
+		return c.Reason == v1alpha1.ReasonKeyMovement
+	})
+}
+
 // held is what a pod has of an object.
 type held struct {
 	pod, disk string
 	moved     bool
-	bytes     int64
-	validTo   time.Time
-	problem   string
+	// older: the pod runs another revision than the one that the spec asks for, so it may look for the object elsewhere.
+	older   bool
+	bytes   int64
+	validTo time.Time
+	problem string
 }
 
 // look is a shell script that prints the size of a file and the first two numbers of its header; nothing if there is no file.
@@ -152,7 +165,7 @@ func ask(ctx context.Context, cluster *connect.Cluster, node *v1alpha1.CacheNode
 	group.SetLimit(16)
 	for i, pod := range node.Status.Pods {
 		group.Go(func() error {
-			c := held{pod: pod.Name}
+			c := held{pod: pod.Name, older: !current(node) || pod.Revision != node.Status.ConfigRevision}
 			c.disk, c.moved = diskIn(node, pod, key)
 			if c.disk != nginxcache.NoDisk {
 				ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
@@ -199,6 +212,9 @@ func write(out io.Writer, p place, copies []held) error {
 		}
 		if c.moved {
 			note = p.disk + " is out of use in this pod"
+		}
+		if c.older {
+			note = "does not run what the spec asks for: it may be elsewhere"
 		}
 		if c.problem != "" {
 			cached, note = "unknown", c.problem

@@ -67,7 +67,8 @@ func TestExplain(t *testing.T) {
 	copies = append(copies,
 		held{pod: "edge-0", disk: p.disk, bytes: size, validTo: valid},
 		held{pod: "edge-1", disk: other, moved: true},
-		held{pod: "edge-2", disk: p.disk, problem: "forbidden"})
+		held{pod: "edge-2", disk: p.disk, problem: "forbidden"},
+		held{pod: "edge-3", disk: p.disk, older: true})
 	if size, valid := parse(nil); size != 0 || valid != (time.Time{}) {
 		t.Errorf("no file is one of %d bytes, valid to %s", size, valid)
 	}
@@ -80,6 +81,7 @@ POD      DISK    CACHED    BYTES   VALID UNTIL            NOTE
 edge-0   DISK2   yes       1234    2023-11-14T22:13:20Z   -
 edge-1   DISK1   no        -       -                      DISK2 is out of use in this pod
 edge-2   DISK2   unknown   -       -                      forbidden
+edge-3   DISK2   no        -       -                      does not run what the spec asks for: it may be elsewhere
 `)
 	_, rows, _ := strings.Cut(out.String(), "\n\n")
 	if diff := cmp.Diff(want, "\n"+rows); diff != "" {

@@ -18,6 +18,10 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/validation"
 )
 
+// NoReplicas is an annotation on what is read of a CacheNode whose document says nothing of spec.replicas: somebody else sets them. It is never
+// sent anywhere.
+const NoReplicas = "file.cachenode.io/no-replicas"
+
 // Read reads every CacheNode in a file, - for what in reads. Other kinds are passed over, as such a file may hold the origin too.
 func Read(path string, in io.Reader) ([]*v1alpha1.CacheNode, error) {
 	if path != "-" {
@@ -55,6 +59,9 @@ func Read(path string, in io.Reader) ([]*v1alpha1.CacheNode, error) {
 		for _, e := range errs {
 			problems = append(problems, e)
 		}
+		if node != nil && !hasReplicas(document) {
+			metav1.SetMetaDataAnnotation(&node.ObjectMeta, NoReplicas, "true")
+		}
 		nodes = append(nodes, node)
 	}
 	if len(problems) > 0 {
@@ -73,6 +80,16 @@ func kindOf(document []byte) string {
 		return ""
 	}
 	return object.Kind
+}
+
+// hasReplicas says whether a document has spec.replicas.
+func hasReplicas(document []byte) bool {
+	var object struct {
+		Spec struct {
+			Replicas *int32 `json:"replicas"`
+		} `json:"spec"`
+	}
+	return yaml.Unmarshal(document, &object) == nil && object.Spec.Replicas != nil
 }
 
 // One reads the only CacheNode in a file.

@@ -47,10 +47,17 @@ asked.`,
 		if err != nil {
 			return err
 		}
+		if next.Annotations[file.NoReplicas] != "" {
+			next.Spec.Replicas = nil
+		}
 		if from != "" {
 			now, err := file.One(from, nil)
 			if err != nil {
 				return err
+			}
+			if next.Spec.Replicas == nil {
+				next.Spec.Replicas = now.Spec.Replicas
+				_, _ = fmt.Fprintln(command.ErrOrStderr(), "warning: the file has no spec.replicas, so how many pods there are is not known here")
 			}
 			return write(command.OutOrStdout(), now, next, nil)
 		}
@@ -72,8 +79,8 @@ func run(ctx context.Context, cluster *connect.Cluster, next *v1alpha1.CacheNode
 		return err
 	}
 	next.Namespace = now.Namespace
-	if next.Spec.Placement.PerNode {
-		next.Spec.Replicas = now.Spec.Replicas // the operator sets it
+	if next.Spec.Placement.PerNode || next.Spec.Replicas == nil {
+		next.Spec.Replicas = now.Spec.Replicas // the operator or an autoscaler sets it
 	}
 	tried := now.DeepCopy()
 	tried.Spec = next.Spec

@@ -10,11 +10,12 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/remotecommand"
+	"k8s.io/streaming/pkg/httpstream"
 
 	"github.com/cachenode/cachenode-operator/internal/cli/connect"
 )
 
-// Run runs a command and returns what it writes to its standard output. It takes the right to create pods/exec. An error
+// Run runs a command and returns what it writes to its standard output. It takes the rights to get and create pods/exec. An error
 // has what the command wrote to standard error.
 func Run(ctx context.Context, cluster *connect.Cluster, pod, container string, command ...string) ([]byte, error) {
 	request := cluster.Kubernetes.CoreV1().RESTClient().Post().Namespace(cluster.Namespace).Resource("pods").Name(pod).SubResource("exec").
@@ -23,8 +24,19 @@ func Run(ctx context.Context, cluster *connect.Cluster, pod, container string, c
 	if err != nil {
 		return nil, err
 	}
+	spdy, err := remotecommand.NewSPDYExecutor(cluster.Config, "POST", request.URL())
+	if err != nil {
+		return nil, err
+	}
+	// As kubectl does: an old API server, or a proxy before it, may not take a websocket.
+	executor, err := remotecommand.NewFallbackExecutor(websocket, spdy, func(err error) bool {
+		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
+	})
+	if err != nil {
+		return nil, err
+	}
 	var stdout, stderr bytes.Buffer
-	if err := websocket.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: &stdout, Stderr: &stderr}); err != nil {
+	if err := executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: &stdout, Stderr: &stderr}); err != nil {
 		if text := strings.TrimSpace(stderr.String()); text != "" {
 			return nil, fmt.Errorf("%s: %w: %s", pod, err, text)
 		}

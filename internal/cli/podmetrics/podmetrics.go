@@ -103,9 +103,10 @@ func parse(text io.Reader) (Pod, error) {
 	}
 	each("cachenode_disk_size_bytes", func(n *Disk, _ string, v float64) { n.Size = v })
 	each("cachenode_disk_used_bytes", func(n *Disk, _ string, v float64) { n.UsedBytes = v })
+	// What went past the disk was counted one by one, the others were sampled.
+	pastDisk := func(cache string) bool { return cache == metrics.OtherDisk || cache == metrics.Uncached }
 	each("cachenode_requests_total", func(n *Disk, cache string, v float64) {
-		switch cache { // what went past the disk was counted one by one, the others were sampled
-		case metrics.OtherDisk, metrics.Uncached:
+		if pastDisk(cache) {
 			return
 		}
 		n.Requests += v
@@ -113,13 +114,20 @@ func parse(text io.Reader) (Pod, error) {
 			n.Hits += v
 		}
 	})
-	each("cachenode_response_bytes_total", func(n *Disk, _ string, v float64) { n.Bytes += v })
+	each("cachenode_response_bytes_total", func(n *Disk, cache string, v float64) {
+		if !pastDisk(cache) {
+			n.Bytes += v
+		}
+	})
 	each("cachenode_thread_pool_overflows_total", func(n *Disk, _ string, v float64) { n.Overflows = v })
 	sampling := 0.0
 	for _, m := range families["cachenode_request_sampling_ratio"].GetMetric() {
 		sampling = m.GetGauge().GetValue()
 	}
 	for _, m := range families["cachenode_first_byte_seconds"].GetMetric() {
+		if label(m, "from") == "elsewhere" {
+			continue
+		}
 		n := numbers[label(m, "disk")]
 		if n.FirstByte == nil {
 			n.FirstByte = map[float64]float64{}

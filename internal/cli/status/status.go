@@ -45,6 +45,7 @@ it is missing.`,
 	command.Flags().StringVarP(&o.output, "output", "o", "", "json or yaml for programs; wide for requests, overflows and file systems too")
 	command.Flags().BoolVarP(&o.watch, "watch", "w", false, "show it anew whenever it has changed, until interrupted")
 	flags := connect.Add(command)
+	command.ValidArgsFunction = flags.CompleteNames
 	command.RunE = func(command *cobra.Command, args []string) error {
 		if !slices.Contains([]string{"", "json", "yaml", "wide"}, o.output) {
 			return fmt.Errorf("--output %s: want json, yaml or wide", o.output)
@@ -64,26 +65,28 @@ const watchInterval = 2 * time.Second
 func (o options) run(ctx context.Context, cluster *connect.Cluster, name string, out io.Writer) error {
 	shown := ""
 	for {
-		var text bytes.Buffer
-		var to io.Writer = &text
-		if !o.watch {
-			to = out // a table has colours on a terminal only
-		}
-		if err := o.show(ctx, cluster, name, to); err != nil {
+		node, numbers, err := look(ctx, cluster, name)
+		if err != nil {
 			if o.watch && ctx.Err() != nil {
 				return nil //nolint:nilerr // the user has seen enough
 			}
 			return err
 		}
 		if !o.watch {
-			return nil
+			return write(out, node, numbers, o.output)
 		}
-		if now := text.String(); now != shown {
+		var text bytes.Buffer
+		if err := write(&text, node, numbers, o.output); err != nil {
+			return err
+		}
+		if text.String() != shown {
+			shown = text.String()
 			if table.IsTerminal(out) {
 				_, _ = fmt.Fprint(out, "\x1b[H\x1b[2J") // the cursor home, the screen empty
 			}
-			_, _ = fmt.Fprintln(out, now)
-			shown = now
+			if err := write(out, node, numbers, o.output); err != nil { // with colours on a terminal
+				return err
+			}
 		}
 		select {
 		case <-ctx.Done():
@@ -93,16 +96,17 @@ func (o options) run(ctx context.Context, cluster *connect.Cluster, name string,
 	}
 }
 
-func (o options) show(ctx context.Context, cluster *connect.Cluster, name string, out io.Writer) error {
+// look reads the status, and the pods' numbers.
+func look(ctx context.Context, cluster *connect.Cluster, name string) (*v1alpha1.CacheNode, map[string]podmetrics.Pod, error) {
 	node := &v1alpha1.CacheNode{}
 	if err := cluster.Get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: name}, node); err != nil {
-		return err
+		return nil, nil, err
 	}
 	var pods []string
 	for _, p := range node.Status.Pods {
 		pods = append(pods, p.Name)
 	}
-	return write(out, node, podmetrics.Read(ctx, cluster, pods), o.output)
+	return node, podmetrics.Read(ctx, cluster, pods), nil
 }
 
 // write writes what the status and the pods' numbers say. It is pure but for the writer.

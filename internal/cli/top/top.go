@@ -35,6 +35,7 @@ are asked by way of the API server, which takes the right to get pods/proxy.`,
 	command.Flags().IntVar(&count, "count", 0, "how often to print; 0 on a terminal: until interrupted, otherwise once")
 	command.Flags().BoolVar(&byPod, "pods", false, "a line for each disk of each pod, instead of one for each disk")
 	flags := connect.Add(command)
+	command.ValidArgsFunction = flags.CompleteNames
 	command.RunE = func(command *cobra.Command, args []string) error {
 		if interval < time.Second || count < 0 {
 			return fmt.Errorf("--interval %s, --count %d: want at least 1s, and no negative count", interval, count)

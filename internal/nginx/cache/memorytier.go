@@ -116,18 +116,20 @@ func (r renderer) memoryTier() conf.Block {
 	}
 }
 
-// copiesOfOne is how often in a minute an object may be copied into memory: once in ten seconds, or twice while a copy is good where
-// that is less. An object that finds no room would be tried with each request otherwise.
+// copiesOfOne is how often in a minute an object may be copied into memory, after three times at once: once in ten seconds, or twice while a
+// copy is good where that is less. An object that finds no room would be tried with each request otherwise.
 func copiesOfOne(t v1alpha1.MemoryTier) int {
 	const perMinute = 6
 	return max(perMinute, int(2*time.Minute/max(tuning.Duration(t.MaxExtraAge), time.Second)))
 }
 
-// copies is how many objects a second may be copied into memory: as many of 64 KiB as fill the tier in ten seconds. Where more is asked
-// for often than the tier has room for, it would be filled and emptied all the time, and the disks' hits would pay for it.
+// copies is how many objects a second may be copied into memory, copies that are made anew among them: as many of 16 KiB as fill the tier in ten
+// seconds, or while a copy is good where that is less. Where more is asked for often than the tier has room for, it would be filled and
+// emptied all the time, and the disks' hits would pay for it.
 func copies(t v1alpha1.MemoryTier) int {
-	const least, object, seconds = 50, 64 << 10, 10
-	return max(least, int(tuning.TierFiles(t)/object/seconds))
+	const least, object, seconds = 50, 16 << 10, 10
+	good := max(int64(tuning.Duration(t.MaxExtraAge)/time.Second), 1)
+	return max(least, int(tuning.TierFiles(t)/object/min(seconds, good)))
 }
 
 // lookup is the location that answers from memory, and notices what is asked for often.

@@ -8,6 +8,7 @@ import (
 	"os"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -157,6 +158,29 @@ func TestMemoryTier(t *testing.T) {
 			}
 		})
 	}
+	t.Run("what finds no room is not copied with each request", func(t *testing.T) {
+		// Clients' requests, the promoter's, and those for the copies themselves are counted alike.
+		requests := func() int {
+			_, body := ask(t, client, http.MethodGet, "http://127.0.0.1:"+strconv.Itoa(naming.PrivatePort)+"/stub_status")
+			fields := strings.Fields(body)
+			if len(fields) < 10 {
+				t.Fatalf("stub_status says %q", body)
+			}
+			n, err := strconv.Atoi(fields[9])
+			if err != nil {
+				t.Fatal(err)
+			}
+			return n
+		}
+		before := requests()
+		for range 100 {
+			ask(t, client, http.MethodGet, base+"/large")
+		}
+		// 100 of the client, at most 100 that tell the promoter, and three copies; it would be 300 without a bound.
+		if got := requests() - before; got < 190 || got > 225 {
+			t.Errorf("nginx had %d requests for 100 of a client, want some 205", got)
+		}
+	})
 	t.Run("a copy ends, and is made anew from the disk", func(t *testing.T) {
 		often(t, "/copied")
 		before := count.Load()

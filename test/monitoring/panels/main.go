@@ -165,7 +165,7 @@ func draw(file, title, unit string, matrix model.Matrix) error {
 	if unit == "percentunit" {
 		chart.Y.Max = 1.05
 	}
-	var begin float64 = math.Inf(1)
+	begin := math.Inf(1)
 	for _, series := range matrix {
 		if len(series.Values) > 0 {
 			begin = min(begin, float64(series.Values[0].Timestamp)/1000)
