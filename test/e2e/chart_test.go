@@ -49,9 +49,11 @@ func install(t *testing.T, from string, sets ...string) {
 
 // TestChart installs the first version of the chart, upgrades, rolls back and uninstalls it while a CacheNode serves.
 func TestChart(t *testing.T) {
+	cluster(t, "recycle")
 	s := newSuite(t)
 	t.Cleanup(func() { // what other tests find
 		kubectl(t, "", "delete", "cachenode", name, "--ignore-not-found", "--wait")
+		_, _ = tryKubectl("", "wait", "--for=delete", "persistentvolumeclaims", "--all", "--timeout=1m") // it fails where there is none
 		if out, err := exec.Command("../cluster/install").CombinedOutput(); err != nil {
 			t.Errorf("test/cluster/install: %v\n%s", err, out)
 		}

@@ -26,6 +26,7 @@ import (
 
 // TestEndToEnd follows one CacheNode, the sample, from its creation to its end.
 func TestEndToEnd(t *testing.T) {
+	cluster(t, "recycle")
 	s := newSuite(t)
 	for _, step := range []struct {
 		name string
