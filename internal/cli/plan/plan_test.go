@@ -113,3 +113,26 @@ func TestOffline(t *testing.T) {
 		t.Errorf("it says %q, want %q", out.String(), want)
 	}
 }
+
+// TestReplicasOfAnAutoscaler: a manifest without replicas changes nothing of their number.
+func TestReplicasOfAnAutoscaler(t *testing.T) {
+	write := func(name, replicas string) string {
+		path := filepath.Join(t.TempDir(), name)
+		text := "apiVersion: cachenode.io/v1alpha1\nkind: CacheNode\nmetadata: {name: edge}\nspec:\n  origin: {servers: [{host: a.example.com}]}\n  disks: [{name: disk1, size: 1Ti}]\n" + replicas
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	command := New()
+	var out, warnings strings.Builder
+	command.SetOut(&out)
+	command.SetErr(&warnings)
+	command.SetArgs([]string{"-f", write("new.yaml", ""), "--from", write("old.yaml", "  replicas: 3\n")})
+	if err := command.Execute(); err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(out.String(), "removed") || !strings.Contains(warnings.String(), "no spec.replicas") {
+		t.Errorf("it says\n%s%s", out.String(), warnings.String())
+	}
+}

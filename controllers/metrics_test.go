@@ -1,0 +1,67 @@
+package controllers
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+	appsv1 "k8s.io/api/apps/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client/fake"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/test/apiserver"
+)
+
+// TestCollector: the operator at work tells of each CacheNode; one that waits tells only that it does.
+func TestCollector(t *testing.T) {
+	node := &v1alpha1.CacheNode{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "edge"}}
+	node.Spec.Replicas = new(int32(3))
+	node.Status = v1alpha1.CacheNodeStatus{
+		ReadyReplicas: 2, ConfigRevision: "new",
+		Pods: []v1alpha1.PodStatus{{Name: "edge-0", Revision: "new"}, {Name: "edge-1", Revision: "new"}, {Name: "edge-2", Revision: "old"}},
+		Conditions: []metav1.Condition{
+			{Type: "Ready", Status: "False", Reason: "RollingOut"}, {Type: "Accepted", Status: "True", Reason: "Accepted"},
+		},
+	}
+	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "edge"}}
+	set.Status.UpdatedReplicas = 1
+	reader := fake.NewClientBuilder().WithScheme(apiserver.Scheme(t)).WithObjects(node, set).WithStatusSubresource(node, set).Build()
+	elected := make(chan struct{})
+	c := &Collector{Reader: reader, Elected: elected}
+	const leader = "# HELP cachenode_operator_leader 1 if this operator is at work, 0 if it waits for the lease of another.\n# TYPE cachenode_operator_leader gauge\ncachenode_operator_leader "
+	if err := testutil.CollectAndCompare(c, strings.NewReader(leader+"0\n")); err != nil {
+		t.Error(err)
+	}
+	close(elected)
+	want := leader + `1
+# HELP cachenode_condition 1 if the condition of the CacheNode is true, 0 if it is false.
+# TYPE cachenode_condition gauge
+cachenode_condition{cachenode="edge",namespace="a",reason="Accepted",type="Accepted"} 1
+cachenode_condition{cachenode="edge",namespace="a",reason="RollingOut",type="Ready"} 0
+# HELP cachenode_replicas_ready Pods of the CacheNode that are ready.
+# TYPE cachenode_replicas_ready gauge
+cachenode_replicas_ready{cachenode="edge",namespace="a"} 2
+# HELP cachenode_replicas_updated Pods of the CacheNode that are of the wanted template and run the wanted revision of the configuration: the lesser of both numbers.
+# TYPE cachenode_replicas_updated gauge
+cachenode_replicas_updated{cachenode="edge",namespace="a"} 1
+# HELP cachenode_replicas_wanted Pods that the CacheNode asks for.
+# TYPE cachenode_replicas_wanted gauge
+cachenode_replicas_wanted{cachenode="edge",namespace="a"} 3
+`
+	if err := testutil.CollectAndCompare(c, strings.NewReader(want)); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestOtherNamespaces: a request for a CacheNode of a namespace that is not watched, such as a volume of another operator's leads to, is dropped
+// before anything is asked.
+func TestOtherNamespaces(t *testing.T) {
+	r := &CacheNodeReconciler{Cluster: Cluster{Namespaces: []string{"a"}}}
+	result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "b", Name: "edge"}})
+	if err != nil || result.RequeueAfter != 0 {
+		t.Errorf("result %v, error %v", result, err)
+	}
+}
