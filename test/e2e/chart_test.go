@@ -3,6 +3,7 @@ package e2e
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -140,18 +141,29 @@ func hasField() bool {
 	return err == nil
 }
 
+// awaitField waits until the API server knows that field, or knows it no more.
+func awaitField(t *testing.T, want bool) {
+	t.Helper()
+	within(t, 30*time.Second, func() string {
+		if hasField() != want {
+			return fmt.Sprintf("the API server knows the field: %t", !want)
+		}
+		return ""
+	})
+}
+
 func upgrades(t *testing.T, s *suite) {
 	if hasField() {
 		t.Fatal("the first version has the field that the upgrade is to bring")
 	}
 	install(t, chart)
-	eventually(t, "the API server knows the new field", 30*time.Second, hasField)
+	awaitField(t, true)
 	s.seesTo(t, "12m")
 }
 
 func rollsBack(t *testing.T, s *suite) {
 	helm(t, "rollback", release, "1", "--wait", "--timeout", "3m")
-	eventually(t, "the API server does not know the new field any more", 30*time.Second, func() bool { return !hasField() })
+	awaitField(t, false)
 	s.seesTo(t, "13m")
 }
 
@@ -175,15 +187,6 @@ func watchesNamespaces(t *testing.T, s *suite) {
 		out, _ := tryKubectl("", "auth", "can-i", "list", "secrets", account, "--namespace", where) // "no" is an error
 		if _, err := tryKubectl("", "auth", "can-i", "list", "secrets", account, "--namespace", where); (err == nil) != want {
 			t.Errorf("the operator may list Secrets in %s: %q, want %t", where, out, want)
-		}
-	}
-}
-
-func eventually(t *testing.T, what string, within time.Duration, is func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience * within); !is(); time.Sleep(200 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("not within %s: %s", within, what)
 		}
 	}
 }
