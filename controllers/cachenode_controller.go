@@ -28,6 +28,7 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/apply"
 	"github.com/cachenode/cachenode-operator/internal/manifest"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/rollout"
@@ -91,6 +92,9 @@ type Cluster struct {
 // renderings is how many revisions are remembered to be right.
 const renderings = 8192
 
+// staleDelay is what the cache is given to see what the operator itself has made.
+const staleDelay = 50 * time.Millisecond
+
 // Reconcile brings one CacheNode's objects to what its spec asks for. A wrong spec or a missing reference is no error
 // here: it is a condition, and the pass after the next change sees to it.
 func (r *CacheNodeReconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
@@ -108,7 +112,7 @@ func (r *CacheNodeReconciler) Reconcile(ctx context.Context, request reconcile.R
 	if !node.DeletionTimestamp.IsZero() {
 		return reconcile.Result{}, nil // the garbage collector removes what it owns
 	}
-	s := &scope{node: node, now: time.Now(), once: newOnce(r.Live)}
+	s := &scope{node: node, now: time.Now(), once: newOnce(r.Live, node)}
 	err := r.run(ctx, s)
 	if p, ok := errors.AsType[*problem](err); ok {
 		s.problem = p
@@ -117,6 +121,9 @@ func (r *CacheNodeReconciler) Reconcile(ctx context.Context, request reconcile.R
 	}
 	if errors.Is(err, errAnnounced) {
 		s.after, err = announceDelay, nil
+	}
+	if errors.Is(err, apply.ErrStale) {
+		return reconcile.Result{RequeueAfter: staleDelay}, nil
 	}
 	if err != nil && !apierrors.IsForbidden(err) {
 		return reconcile.Result{}, err // it passes, or the next try says more: no condition flaps for it

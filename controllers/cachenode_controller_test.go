@@ -13,6 +13,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -283,6 +284,46 @@ func children(node *v1alpha1.CacheNode) []client.Object {
 		object.SetNamespace(node.Namespace)
 	}
 	return objects
+}
+
+// TestCreation: a new CacheNode has its objects made without a question first, and what they were made with goes out of them
+// again when it goes out of the spec.
+func TestCreation(t *testing.T) {
+	o := startOperator(t, apiserver.Start(t))
+	first := o.create(strings.Replace(edge, "name: edge", "name: first", 1)) // has all caches begin
+	o.becomes(first, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
+	o.settle(first)
+	o.requests.take()
+	node := o.create(edge + "  service: {annotations: {example.com/a: b}}\n")
+	o.becomes(node, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
+	o.settle(node)
+	made, created := children(node), 0
+	reads, writes := o.requests.take()
+	for _, w := range writes {
+		if strings.HasPrefix(w, "POST ") && !strings.Contains(w, "/events") {
+			created++
+		}
+	}
+	if reads != 0 || created != len(made)+1 { // and a StatefulSet in a dry run
+		t.Errorf("%d reads and %d creations of %d objects: %v", reads, created, len(made), writes)
+	}
+
+	service := made[1]
+	if o.get(service); service.GetAnnotations()["example.com/a"] != "b" {
+		t.Errorf("annotations are %v", service.GetAnnotations())
+	}
+	o.edit(node, func(s *v1alpha1.CacheNodeSpec) { s.Service.Annotations = nil })
+	o.eventually(func() string {
+		if o.get(service); service.GetAnnotations()["example.com/a"] == "" {
+			return ""
+		}
+		return "the annotation does not go"
+	})
+	for _, entry := range service.GetManagedFields() {
+		if entry.Manager == naming.FieldManager && entry.Operation != metav1.ManagedFieldsOperationApply {
+			t.Errorf("the operator has fields by %s", entry.Operation)
+		}
+	}
 }
 
 // TestNameTaken: an object of somebody else's is neither changed nor adopted, so it is not deleted with the CacheNode either.

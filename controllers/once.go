@@ -7,6 +7,8 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
 // once reads from the API server in one pass, and does not ask again for what was not there a moment ago. It is for what the
@@ -14,19 +16,27 @@ import (
 type once struct {
 	client.Reader
 	absent map[string]bool
+	// isNew: nothing was ever reported on the CacheNode.
+	isNew bool
 }
 
-func newOnce(live client.Reader) *once { return &once{Reader: live, absent: map[string]bool{}} }
+func newOnce(live client.Reader, node *v1alpha1.CacheNode) *once {
+	return &once{Reader: live, absent: map[string]bool{}, isNew: node.Status.ObservedGeneration == 0}
+}
 
 // Get implements [client.Reader].
 func (o *once) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
-	id := fmt.Sprintf("%T %s", object, key)
+	id := identity(key, object)
 	if o.absent[id] {
 		return apierrors.NewNotFound(schema.GroupResource{Resource: fmt.Sprintf("%T", object)}, key.Name)
 	}
 	err := o.Reader.Get(ctx, key, object, options...)
 	o.absent[id] = apierrors.IsNotFound(err)
 	return err
+}
+
+func identity(key client.ObjectKey, object client.Object) string {
+	return fmt.Sprintf("%T %s", object, key)
 }
 
 func (o *once) get(ctx context.Context, key client.ObjectKey, object client.Object) error {
@@ -38,9 +48,15 @@ func (r *CacheNodeReconciler) get(ctx context.Context, key client.ObjectKey, obj
 	return cachedOr(ctx, r.Client, r.Live, key, object)
 }
 
-// getOnce is get, for what the pass has not written yet.
+// getOnce is get, for what the pass has not written yet. Of a CacheNode that is new, what is not in the cache is taken for
+// absent: should it be there after all, package apply finds that out when it is to be made.
 func (r *CacheNodeReconciler) getOnce(s *scope) func(context.Context, client.ObjectKey, client.Object) error {
 	return func(ctx context.Context, key client.ObjectKey, object client.Object) error {
+		if s.once.isNew {
+			err := r.Get(ctx, key, object)
+			s.once.absent[identity(key, object)] = apierrors.IsNotFound(err)
+			return err
+		}
 		return cachedOr(ctx, r.Client, s.once, key, object)
 	}
 }

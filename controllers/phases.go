@@ -89,15 +89,15 @@ func (r *CacheNodeReconciler) choose(ctx context.Context, s *scope) error {
 	return nil
 }
 
-// apply writes the objects. One that the API server calls invalid has its cause in the spec. All that can be refused are
-// checked before the first is written, so that of such a spec nothing takes effect.
+// apply writes the objects. One that the API server calls invalid has its cause in the spec. Those that can be refused are
+// checked before the first is written, or are the first, so that of such a spec nothing takes effect.
 func (r *CacheNodeReconciler) apply(ctx context.Context, s *scope) error {
-	applier := apply.Applier{Client: r.Client, Live: s.once}
+	applier := r.applier()
 	objects := manifest.Build(manifest.Input{
 		Node: s.node, Config: s.offer, Certificates: s.certificates, Template: s.template, Volumes: s.podVolumes(),
 	})
 	remake := isToBeRemade(s.statefulSet, objects)
-	for _, object := range objects {
+	for _, object := range objects[1:] {
 		if !manifest.CanBeRefused(object) {
 			continue
 		}

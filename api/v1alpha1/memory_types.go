@@ -34,13 +34,16 @@ type MemoryTier struct {
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('1Ki')) >= 0 && quantity(string(self)).compareTo(quantity('1Gi')) <= 0",message="maxObjectSize: must be from 1Ki to 1Gi"
 	MaxObjectSize *resource.Quantity `json:"maxObjectSize,omitempty"`
 
-	// inactive is after how long without a request an object leaves the memory (inactive of proxy_cache_path). Default 10m.
+	// inactive is after how long without a request an object leaves the memory (inactive of proxy_cache_path): never later
+	// than maxExtraAge, when its copy is no longer good. Default 10m.
 	// +optional
 	// +kubebuilder:default="10m"
 	Inactive Duration `json:"inactive,omitempty"`
 
 	// maxExtraAge bounds how much longer an object can be served than without the tier: each copy is good for so long, from
-	// when it was made of one that was fresh on its disk, and is then made anew, while the old one is served. 1s at least, default 30s.
+	// when it was made of one that was fresh on its disk. The first request after that has it made anew; until that is done,
+	// the old one is served. As what nobody asks for during maxExtraAge leaves the memory, no copy becomes much older than
+	// twice that. 1s at least, default 30s.
 	// +optional
 	// +kubebuilder:default="30s"
 	MaxExtraAge Duration `json:"maxExtraAge,omitempty"`

@@ -7,9 +7,10 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 
-	"k8s.io/apimachinery/pkg/api/errors"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -36,6 +37,10 @@ type Applier struct {
 	Live client.Reader
 }
 
+// ErrStale says that the client's cache has not yet seen that an object was made, or deleted: what was decided without that
+// is to be decided again.
+var ErrStale = errors.New("the cache is late")
+
 // TakenError says that an object of the wanted name exists and belongs to somebody else. Server-side apply with force would
 // take it over, and deleting our owner would delete it.
 type TakenError struct{ Kind, Name string }
@@ -46,7 +51,8 @@ func (e *TakenError) Error() string {
 
 // Apply makes the object on the API server what desired says, and leaves to others what desired does not mention. Where
 // the cache already shows that, it sends nothing. It returns the object as the API server has it. An object of somebody
-// else's is left alone and reported as a [TakenError].
+// else's is left alone and reported as a [TakenError]. What the cache does not have is created, which the API server does only
+// where there is none; if there is one of ours after all, the error is [ErrStale], as it is for one that is gone.
 //
 // Two facts together mean that nothing is to do: the hash on the live object is that of desired, so no field was dropped
 // from desired since, and every field of desired is there with its value, so nobody has changed one by hand.
@@ -56,29 +62,57 @@ func (a Applier) Apply(ctx context.Context, desired client.Object) (*unstructure
 		return nil, "", err
 	}
 	live, err := get(ctx, a.Client, desired)
-	if err == nil && live == nil {
-		live, err = get(ctx, a.Live, desired)
-	}
 	if err != nil {
 		return nil, "", err
 	}
-	if live != nil && !isOurs(live, desired) {
+	if live == nil {
+		created, err := create(ctx, a.Client, want)
+		if err == nil {
+			return created, Created, nil
+		}
+		if !apierrors.IsAlreadyExists(err) {
+			return nil, "", fmt.Errorf("create %s %s: %w", want.GetKind(), want.GetName(), err)
+		}
+		if live, err = a.unseen(ctx, desired); err != nil {
+			return nil, "", err
+		}
+	}
+	if !isOurs(live, desired) {
 		return nil, "", &TakenError{Kind: want.GetKind(), Name: want.GetName()}
 	}
-	if live != nil && contains(live.Object, want.Object) {
+	if contains(live.Object, want.Object) {
 		return live, Unchanged, nil
 	}
-	applied, err := send(ctx, a.Client, want)
-	if IsRefused(err) && live != nil && retake(ctx, a.Client, want) == nil {
-		applied, err = send(ctx, a.Client, want)
-	}
+	applied, err := a.update(ctx, desired, want)
 	if err != nil {
 		return nil, "", fmt.Errorf("apply %s %s: %w", want.GetKind(), want.GetName(), err)
 	}
-	if live == nil {
-		return applied, Created, nil
-	}
 	return applied, Updated, nil
+}
+
+// unseen reads an object that exists and is not in the cache. If it has the label by which the cache selects, the cache is only
+// late; otherwise it is somebody else's, or somebody took the label away.
+func (a Applier) unseen(ctx context.Context, desired client.Object) (*unstructured.Unstructured, error) {
+	live, err := get(ctx, a.Live, desired)
+	if err != nil {
+		return nil, err
+	}
+	if live == nil || (isOurs(live, desired) && live.GetLabels()[naming.LabelManagedBy] == naming.FieldManager) {
+		return nil, fmt.Errorf("%s %s: %w", desired.GetObjectKind().GroupVersionKind().Kind, desired.GetName(), ErrStale)
+	}
+	return live, nil
+}
+
+// update applies over what is there.
+func (a Applier) update(ctx context.Context, desired client.Object, want *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	if err := a.takeFromCreation(ctx, desired); err != nil {
+		return nil, err
+	}
+	applied, err := send(ctx, a.Client, want)
+	if IsRefused(err) && retake(ctx, a.Client, want) == nil {
+		applied, err = send(ctx, a.Client, want)
+	}
+	return applied, err
 }
 
 // Check asks the API server whether it would take the object, if applying it would change what was applied before, and
@@ -92,7 +126,11 @@ func (a Applier) Check(ctx context.Context, desired client.Object) error {
 	if err != nil {
 		return err
 	}
-	if live != nil && live.GetAnnotations()[naming.AnnotationApplied] == want.GetAnnotations()[naming.AnnotationApplied] {
+	if live == nil {
+		if _, err = create(ctx, a.Client, want, client.DryRunAll); !apierrors.IsAlreadyExists(err) {
+			return err
+		}
+	} else if live.GetAnnotations()[naming.AnnotationApplied] == want.GetAnnotations()[naming.AnnotationApplied] {
 		return nil
 	}
 	return a.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(want), client.FieldOwner(naming.FieldManager), client.ForceOwnership, client.DryRunAll)
@@ -111,6 +149,13 @@ func isOurs(live, desired client.Object) bool {
 		}
 	}
 	return live.GetAnnotations()[naming.AnnotationApplied] != ""
+}
+
+// create makes the object and returns it as the API server then has it. Server-side apply would make it too, but it would as
+// well change one that somebody else has made in the meantime.
+func create(ctx context.Context, c client.Client, want *unstructured.Unstructured, options ...client.CreateOption) (*unstructured.Unstructured, error) {
+	object := want.DeepCopy()
+	return object, c.Create(ctx, object, append(options, client.FieldOwner(naming.FieldManager))...)
 }
 
 // send applies the object and returns it as the API server then has it.
@@ -186,5 +231,5 @@ func prune(object map[string]any) {
 
 // IsRefused is true for an error that says that the object itself is wrong, so that trying again cannot help.
 func IsRefused(err error) bool {
-	return errors.IsInvalid(err) || errors.IsBadRequest(err)
+	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)
 }

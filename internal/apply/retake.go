@@ -4,6 +4,8 @@ import (
 	"context"
 	"encoding/json"
 
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/sets"
@@ -29,9 +31,28 @@ func retake(ctx context.Context, c client.Client, want *unstructured.Unstructure
 	if err := c.Patch(ctx, live, client.RawPatch(types.MergePatchType, text), client.FieldOwner(repairer)); err != nil {
 		return err
 	}
-	handOver, err := csaupgrade.UpgradeManagedFieldsPatch(live, sets.New(repairer), naming.FieldManager)
-	if err != nil || handOver == nil {
+	return handOver(ctx, c, live, repairer)
+}
+
+// takeFromCreation hands what the creation of an object owns, as any create or update does, over to server-side apply: what
+// it owned beside it would stay when it goes out of desired. The cache does not keep who owns what, so that is asked for.
+func (a Applier) takeFromCreation(ctx context.Context, desired client.Object) error {
+	live := &metav1.PartialObjectMetadata{}
+	live.SetGroupVersionKind(desired.GetObjectKind().GroupVersionKind())
+	if err := a.Live.Get(ctx, client.ObjectKeyFromObject(desired), live); err != nil {
+		if apierrors.IsNotFound(err) {
+			return ErrStale
+		}
 		return err
 	}
-	return c.Patch(ctx, live, client.RawPatch(types.JSONPatchType, handOver))
+	return handOver(ctx, a.Client, live, naming.FieldManager)
+}
+
+// handOver makes fields that a manager owns by creates and updates those of our server-side apply.
+func handOver(ctx context.Context, c client.Client, live client.Object, from string) error {
+	patch, err := csaupgrade.UpgradeManagedFieldsPatch(live, sets.New(from), naming.FieldManager)
+	if err != nil || patch == nil {
+		return err
+	}
+	return c.Patch(ctx, live, client.RawPatch(types.JSONPatchType, patch))
 }

@@ -26,13 +26,14 @@ type Input struct {
 	Volumes map[int][]string
 }
 
-// Build makes all objects, in the order in which they are applied: what others refer to comes first.
+// Build makes all objects, in the order in which they are applied: first one that can be refused, see [CanBeRefused], and
+// what others refer to before them.
 func Build(in Input) []client.Object {
 	return []client.Object{
+		clientService(in),
 		agentSecret(in),
 		configMap(in),
 		headlessService(in),
-		clientService(in),
 		podDisruptionBudget(in),
 		StatefulSet(in),
 	}

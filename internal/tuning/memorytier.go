@@ -2,6 +2,7 @@ package tuning
 
 import (
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -70,6 +71,12 @@ func TierObject(t v1alpha1.MemoryTier) int64 {
 		largest = t.MaxObjectSize.Value()
 	}
 	return min(largest, t.Size.Value()/8)
+}
+
+// TierInactive is after how long without a request an object leaves the tier: the spec's, and no longer than a copy is good. One
+// that is older must be made anew by its disk, which is no better than to have none; and it would be served while that lasts.
+func TierInactive(t v1alpha1.MemoryTier) time.Duration {
+	return min(Duration(t.Inactive), max(Duration(t.MaxExtraAge), time.Second))
 }
 
 // TierFiles is the bytes that the tier's files may take, TierFree what nginx keeps free. The rest of its size is for what

@@ -19,6 +19,10 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
+// fieldManager owns the annotations. Flux takes over what managers own whose names begin with kubectl, and would end a drain that
+// git does not know.
+const fieldManager = "cachenode-plugin"
+
 // New makes the command.
 func New() *cobra.Command {
 	command := &cobra.Command{
@@ -86,7 +90,7 @@ func run(ctx context.Context, cluster *connect.Cluster, v naming.Verb, pod strin
 		}
 		node.Annotations[v.Annotation(pod, disk)] = now.UTC().Format(time.RFC3339)
 	}
-	if err := cluster.Patch(ctx, node, client.MergeFrom(before), client.FieldOwner("kubectl-cachenode")); err != nil {
+	if err := cluster.Patch(ctx, node, client.MergeFrom(before), client.FieldOwner(fieldManager)); err != nil {
 		return err
 	}
 	_, err = fmt.Fprintf(out, "cachenode/%s: %s %s of %s\n", node.Name, v, strings.Join(disks, ", "), pod)

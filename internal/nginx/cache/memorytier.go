@@ -23,15 +23,19 @@ const (
 	promoterUpstream = "promoter"
 	disksUpstream    = "disks"
 
-	onDisk  = "@disk"
-	promote = "/.cachenode-promote"
-	discard = "@discard"
+	onDisk   = "@disk"
+	anew     = "@anew"
+	promote  = "/.cachenode-promote"
+	renew    = "/.cachenode-renew"
+	promoted = "/.cachenode-promoted"
+	discard  = "@discard"
 
 	// sendfileChunk is nginx's default; nginx counts the header of a response in it.
 	sendfileChunk = 2 << 20
 	headerRoom    = 64 << 10
 
 	tierVariable    = "$memory_tier"
+	elseVariable    = "$not_in_memory"
 	hotVariable     = "$is_hot"
 	discardVariable = "$discard"
 	copyVariable    = "$copy_seconds"
@@ -76,7 +80,8 @@ func (r renderer) keyedZone(name string) conf.Literal {
 // waits, and has a mirror request of its own, which fetches and stores the object, one at a time for each. All it is ever
 // given are HITs of the disks: the server that answers has no upstream, so nothing of this reaches the origin. What is too
 // large comes with an X-Accel-Redirect, at which nginx reads no further. How long a copy is good is X-Accel-Expires, as
-// nginx does not read Age; while it is made anew, the old one is served.
+// nginx does not read Age. The first request for one that is good no longer waits until the promoter is making it anew; it
+// and those that come until that is done have the old one, and none of them waits for a disk.
 func (r renderer) memoryTier() conf.Block {
 	if !r.hasMemoryTier() {
 		return nil
@@ -92,7 +97,7 @@ func (r renderer) memoryTier() conf.Block {
 	return conf.Block{
 		conf.D("proxy_cache_path", conf.Literal(naming.MemoryTierCache), conf.Literal("levels=1:2"), conf.Literal("keys_zone="+memoryZone+":")+zone,
 			"max_size="+conf.Offset(tuning.TierFiles(t)), "min_free="+conf.Offset(tuning.TierFree(t)),
-			"inactive="+conf.Seconds(tuning.Duration(t.Inactive)), conf.Literal("use_temp_path=off")),
+			"inactive="+conf.Seconds(tuning.TierInactive(t)), conf.Literal("use_temp_path=off")),
 		conf.D("limit_req_zone", r.key(), "zone="+r.keyedZone("popular")+":"+zone, conf.Literal("rate="+strconv.Itoa(int(rate))+"r/m")),
 		conf.D("limit_req_log_level", conf.Literal("info")),
 		conf.D("limit_conn_zone", r.key(), "zone="+r.keyedZone("promoting")+":1m"),
@@ -102,6 +107,8 @@ func (r renderer) memoryTier() conf.Block {
 		lookedUp,
 		conf.B("map", []conf.Argument{conf.Expression(tierVariable + ":$limit_req_status"), conf.Expression(hotVariable)},
 			conf.Row(conf.Literal("1:REJECTED_DRY_RUN"), conf.Literal("1")), conf.D("default", conf.Literal(""))),
+		conf.B("map", []conf.Argument{conf.Expression("$upstream_cache_status"), conf.Expression(elseVariable)},
+			conf.Row(conf.Literal("EXPIRED"), conf.Literal(anew)), conf.D("default", conf.Literal(onDisk))),
 		conf.B("map", []conf.Argument{conf.Expression("$upstream_cache_status:$status:$upstream_http_content_length"), conf.Expression(discardVariable)},
 			conf.D("default", conf.Literal(discard)),
 			conf.Row(conf.Expression("~^HIT:(304:|200:"+atMost(tuning.TierObject(t))+"$)"), conf.Literal(""))),
@@ -142,10 +149,22 @@ func (r renderer) lookup() conf.Directive {
 	}
 	block := conf.Block{
 		conf.B("if", []conf.Argument{conf.Expression("(" + tierVariable), conf.Literal("!="), conf.Literal("1)")}, conf.D("return", conf.Literal("502"))),
-		conf.D("error_page", conf.Literal("500"), conf.Literal("502"), conf.Literal("504"), conf.Literal("="), conf.Literal(onDisk)),
-		conf.D("recursive_error_pages", conf.OnOff(true)),
 		conf.D("limit_req", count...),
 		conf.D("limit_req_dry_run", conf.OnOff(true)),
+	}
+	return conf.B("location", conf.Literals("/"), append(block, r.fromMemory(conf.Expression(elseVariable))...)...)
+}
+
+// madeAnew is the location that answers from memory with what is good no longer, while the promoter makes it anew.
+func (r renderer) madeAnew() conf.Directive {
+	return conf.B("location", conf.Literals(anew), append(conf.Block{conf.D("auth_request", conf.Literal(renew))}, r.fromMemory(conf.Literal(onDisk))...)...)
+}
+
+// fromMemory answers from memory, or goes on elsewhere.
+func (r renderer) fromMemory(elsewhere conf.Argument) conf.Block {
+	block := conf.Block{
+		conf.D("error_page", conf.Literal("500"), conf.Literal("502"), conf.Literal("504"), conf.Literal("="), elsewhere),
+		conf.D("recursive_error_pages", conf.OnOff(true)),
 		quiet(),
 		conf.D("proxy_pass", conf.Literal("http://"+nowhere)),
 		conf.D("proxy_cache", conf.Literal(memoryZone)),
@@ -159,7 +178,7 @@ func (r renderer) lookup() conf.Directive {
 		conf.D("open_file_cache_valid", conf.Literal("2s")),
 	}
 	block = append(block, r.logs(agentapi.TagMemory)...)
-	return conf.B("location", conf.Literals("/"), append(block, r.headers(conf.Expression("$upstream_cache_status"), conf.Literal("memory"))...)...)
+	return append(block, r.headers(conf.Expression("$upstream_cache_status"), conf.Literal("memory"))...)
 }
 
 // quiet keeps a location from logging that there is no upstream.
@@ -174,15 +193,22 @@ func mirrored() conf.Block {
 
 // toPromoter is the location that tells the promoter of an object that is asked for often and is not in memory.
 func (r renderer) toPromoter() conf.Directive {
-	block := conf.Block{
-		conf.D("internal"),
-		conf.B("if", []conf.Argument{conf.Expression("(" + hotVariable), conf.Literal("!="), conf.Literal("1)")}, conf.D("return", conf.Literal("204"))),
+	unless := conf.B("if", []conf.Argument{conf.Expression("(" + hotVariable), conf.Literal("!="), conf.Literal("1)")}, conf.D("return", conf.Literal("204")))
+	return conf.B("location", conf.Literals("=", promote), append(conf.Block{conf.D("internal"), unless}, r.tellPromoter()...)...)
+}
+
+// toRenewal is the location that tells the promoter of an object in memory that is good no longer.
+func (r renderer) toRenewal() conf.Directive {
+	return conf.B("location", conf.Literals("=", renew), append(conf.Block{conf.D("internal")}, r.tellPromoter()...)...)
+}
+
+func (r renderer) tellPromoter() conf.Block {
+	return append(conf.Block{
 		conf.D("proxy_pass", conf.Expression("http://"+promoterUpstream+"$request_uri")),
 		conf.D("proxy_method", conf.Literal("HEAD")), // which has no answer to read
 		conf.D("proxy_pass_request_body", conf.OnOff(false)),
 		conf.D("proxy_set_header", conf.Literal("Content-Length"), conf.Literal("")),
-	}
-	return conf.B("location", conf.Literals("=", promote), append(block, r.askHeaders()...)...)
+	}, r.askHeaders()...)
 }
 
 // askHeaders are for requests to a private server. A location that caches leaves out what the client has of the object.
@@ -197,7 +223,8 @@ func (r renderer) askHeaders() conf.Block {
 	return block
 }
 
-// promoterServer takes objects into memory.
+// promoterServer takes objects into memory. Its answer takes the way over its own port, so that it comes when the fetch has begun
+// and requests for an old copy find that it is being made anew.
 func (r renderer) promoterServer() conf.Directive {
 	block := append(conf.Block{
 		conf.D("listen", conf.Literal(naming.PromoterAddress)),
@@ -208,7 +235,9 @@ func (r renderer) promoterServer() conf.Directive {
 		conf.B("location", conf.Literals("/"), append(mirrored(),
 			conf.D("limit_req", "zone="+r.keyedZone("promoted"), conf.Literal("burst=2"), conf.Literal("nodelay")), // variants have one key
 			conf.D("limit_req", conf.Literal("zone=promotions"), conf.Literal("burst="+strconv.Itoa(copies(r.Spec.MemoryTier))), conf.Literal("nodelay")),
-			conf.D("proxy_pass", conf.Literal("http://"+nowhere)))...),
+			conf.D("error_page", conf.Literal("503"), conf.Literal("="), conf.Literal(promoted)), // others have told it already
+			conf.D("proxy_pass", conf.Expression("http://"+promoterUpstream+promoted+"$is_args$args")))...), // a variable, or the path is put before the client's
+		conf.B("location", conf.Literals("=", promoted), conf.D("return", conf.Literal("204"))),
 		conf.B("location", conf.Literals("=", promote), append(conf.Block{
 			conf.D("internal"),
 			conf.D("limit_conn", r.keyedZone("promoting"), conf.Literal("1")),
@@ -219,6 +248,7 @@ func (r renderer) promoterServer() conf.Directive {
 			conf.D("proxy_cache", conf.Literal(memoryZone)),
 			conf.D("proxy_cache_key", r.key()),
 			conf.D("proxy_cache_revalidate", conf.OnOff(true)),
+			conf.D("proxy_read_timeout", conf.Literal("10s")), // so long at most is an old copy served while a disk does not answer
 		}, r.askHeaders()...)...),
 		conf.B("location", conf.Literals(discard), conf.D("return", conf.Literal("204"))))...)
 }

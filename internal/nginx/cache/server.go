@@ -98,7 +98,7 @@ func (r renderer) server(listen conf.Block) conf.Directive {
 	}
 	var popular conf.Block
 	if r.hasMemoryTier() {
-		block = slices.Concat(block, r.scheme("$scheme"), conf.Block{r.lookup(), r.toPromoter()})
+		block = slices.Concat(block, r.scheme("$scheme"), conf.Block{r.lookup(), r.madeAnew(), r.toPromoter(), r.toRenewal()})
 		root, popular = conf.Literals(onDisk), mirrored()
 	}
 	if len(r.disks) == 1 {

@@ -36,8 +36,8 @@ containers() { find $cgroups -mindepth 1 -type d -path "*/pod$1/*"; }
 
 free_mib() { inside df -m --output=avail "$1" | tail -1 | tr -d ' '; }
 
-fault=$1
-shift
+fault=${1:-help}
+shift || true
 case $fault in
 shutdown)
   inside sync -f "$(disk_path "$1" "$2")" # what was there for long is on a disk when it dies
