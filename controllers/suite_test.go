@@ -36,36 +36,45 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// requests counts what the operator sends to the API server.
+// requests notes what the operator sends to the API server, leases apart.
 type requests struct {
 	mutex sync.Mutex
-	reads int
-	// writes are all requests that are not a GET, leases apart.
-	writes []string
+	sent  []string
 }
 
 func (r *requests) wrap(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(request *http.Request) (*http.Response, error) {
-		r.mutex.Lock()
-		switch {
-		case request.Method == http.MethodGet:
-			r.reads++
-		case !strings.Contains(request.URL.Path, "/leases"):
-			r.writes = append(r.writes, request.Method+" "+request.URL.Path)
+		if !strings.Contains(request.URL.Path, "/leases") {
+			r.mutex.Lock()
+			r.sent = append(r.sent, request.Method+" "+request.URL.Path)
+			r.mutex.Unlock()
 		}
-		r.mutex.Unlock()
 		return next.RoundTrip(request)
 	})
 }
 
-// take returns the counts since the last call.
-func (r *requests) take() (reads int, writes []string) {
+// all returns what was sent since the last call, in order.
+func (r *requests) all() []string {
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	reads, writes = r.reads, r.writes
-	r.reads, r.writes = 0, nil
+	sent := r.sent
+	r.sent = nil
+	return sent
+}
+
+// take is all as the number of reads and the writes, which are all requests that are not a GET.
+func (r *requests) take() (reads int, writes []string) {
+	for _, request := range r.all() {
+		if isRead(request) {
+			reads++
+		} else {
+			writes = append(writes, request)
+		}
+	}
 	return reads, writes
 }
+
+func isRead(request string) bool { return strings.HasPrefix(request, "GET ") }
 
 type roundTripper func(*http.Request) (*http.Response, error)
 
