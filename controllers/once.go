@@ -21,7 +21,7 @@ type once struct {
 }
 
 func newOnce(live client.Reader, node *v1alpha1.CacheNode) *once {
-	return &once{Reader: live, absent: map[string]bool{}, isNew: node.Status.ObservedGeneration == 0}
+	return &once{Reader: live, absent: map[string]bool{}, isNew: node.Status.ObservedGeneration < 1}
 }
 
 // Get implements [client.Reader].

@@ -121,7 +121,10 @@ func (s sample) String() string {
 	return b.String()
 }
 
-// sample measures a server once, with a page cache that is empty but for what a second of load brings in.
+// warmUp is the load before what is measured: long enough for a hot object to be found out as such.
+const warmUp = 3 * time.Second
+
+// sample measures a server once, with a page cache that is empty but for what the warm-up brings in.
 func (b *bench) sample(r *running) (sample, error) {
 	var s sample
 	if err := lab.DropCaches(); err != nil {
@@ -130,7 +133,7 @@ func (b *bench) sample(r *running) (sample, error) {
 	if err := r.process.Throttle(b.speed); err != nil {
 		return s, err
 	}
-	if _, err := b.Ask(r.site.URL(), time.Second, b.loads...); err != nil {
+	if _, err := b.Ask(r.site.URL(), warmUp, b.loads...); err != nil {
 		return s, err
 	}
 	before, err := r.process.Use()
