@@ -93,7 +93,7 @@ type Cluster struct {
 const renderings = 8192
 
 // staleDelay is what the cache is given to see what the operator itself has made.
-const staleDelay = 50 * time.Millisecond
+const staleDelay = 200 * time.Millisecond
 
 // Reconcile brings one CacheNode's objects to what its spec asks for. A wrong spec or a missing reference is no error
 // here: it is a condition, and the pass after the next change sees to it.
@@ -114,6 +114,13 @@ func (r *CacheNodeReconciler) Reconcile(ctx context.Context, request reconcile.R
 	}
 	s := &scope{node: node, now: time.Now(), once: newOnce(r.Live, node)}
 	err := r.run(ctx, s)
+	if taken, ok := errors.AsType[*apply.TakenError](err); ok {
+		err = &problem{
+			reason:     v1alpha1.ReasonNameTaken,
+			message:    taken.Error() + ": it is left alone; delete it, or give the CacheNode another name",
+			retryAfter: time.Minute, // objects of others are not watched
+		}
+	}
 	if p, ok := errors.AsType[*problem](err); ok {
 		s.problem = p
 		log.FromContext(ctx).Info("not accepted", "reason", p.reason, "message", p.message)
@@ -123,6 +130,7 @@ func (r *CacheNodeReconciler) Reconcile(ctx context.Context, request reconcile.R
 		s.after, err = announceDelay, nil
 	}
 	if errors.Is(err, apply.ErrStale) {
+		log.FromContext(ctx).V(1).Info("begins again", "because", err.Error())
 		return reconcile.Result{RequeueAfter: staleDelay}, nil
 	}
 	if err != nil && !apierrors.IsForbidden(err) {

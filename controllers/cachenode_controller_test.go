@@ -320,9 +320,23 @@ func TestCreation(t *testing.T) {
 		}
 		return "the annotation does not go"
 	})
-	for _, entry := range service.GetManagedFields() {
-		if entry.Manager == naming.FieldManager && entry.Operation != metav1.ManagedFieldsOperationApply {
-			t.Errorf("the operator has fields by %s", entry.Operation)
+	set := made[0].(*appsv1.StatefulSet)
+	o.edit(node, func(s *v1alpha1.CacheNodeSpec) { s.Listen.Port = ptr.To[int32](9090) }) // the key of an element of a list
+	o.eventually(func() string {
+		o.get(set)
+		for _, port := range set.Spec.Template.Spec.Containers[0].Ports {
+			if port.Name == "http" && port.ContainerPort == 9090 {
+				return ""
+			}
+		}
+		o.get(node)
+		return "the port does not change: " + describe(node)
+	})
+	for _, child := range []client.Object{service, set} {
+		for _, entry := range child.GetManagedFields() {
+			if entry.Manager == naming.FieldManager && entry.Operation != metav1.ManagedFieldsOperationApply {
+				t.Errorf("the operator has fields of %s by %s", child.GetName(), entry.Operation)
+			}
 		}
 	}
 }

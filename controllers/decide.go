@@ -86,7 +86,7 @@ func readOffered(ctx context.Context, get func(context.Context, client.ObjectKey
 	o := offered{texts: map[string]string{s.wanted.Revision: string(wanted)}}
 	live := &corev1.ConfigMap{}
 	err = get(ctx, client.ObjectKey{Namespace: s.node.Namespace, Name: naming.ConfigMap(s.node.Name)}, live)
-	if err != nil {
+	if err != nil || !isOwn(live, s.node) {
 		return o, client.IgnoreNotFound(err)
 	}
 	for key, revision := range map[string]*string{naming.StableKey: &o.state.Stable, naming.CandidateKey: &o.state.Candidate} {

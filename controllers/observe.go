@@ -39,8 +39,9 @@ func (r *CacheNodeReconciler) observe(ctx context.Context, s *scope) error {
 	s.pods = cachePods(pods.Items)
 	secret := &corev1.Secret{}
 	switch err := get(ctx, client.ObjectKey{Namespace: s.node.Namespace, Name: naming.AgentSecret(s.node.Name)}, secret); {
-	case err == nil:
+	case err == nil && isOwn(secret, s.node):
 		s.secret = secret
+	case err == nil: // as above
 	case !apierrors.IsNotFound(err):
 		return err
 	}
@@ -69,10 +70,11 @@ func cachePods(pods []corev1.Pod) []corev1.Pod {
 	return pods
 }
 
-// isOwn is true for a StatefulSet that the CacheNode controls, or that has lost its controller and was applied by us.
-func isOwn(set *appsv1.StatefulSet, node *v1alpha1.CacheNode) bool {
-	controller := metav1.GetControllerOf(set)
-	return metav1.IsControlledBy(set, node) || (controller == nil && set.Annotations[naming.AnnotationApplied] != "")
+// isOwn is true for an object that the CacheNode controls, or that has lost its controller and was applied by us. One of the same
+// name may still be there of a CacheNode that was deleted.
+func isOwn(object client.Object, node *v1alpha1.CacheNode) bool {
+	controller := metav1.GetControllerOf(object)
+	return metav1.IsControlledBy(object, node) || (controller == nil && object.GetAnnotations()[naming.AnnotationApplied] != "")
 }
 
 // track has the agents of the pods read, and returns what they said last, of disks that the spec knows.

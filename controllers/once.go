@@ -35,6 +35,11 @@ func (o *once) Get(ctx context.Context, key client.ObjectKey, object client.Obje
 	return err
 }
 
+// isAbsent is true for what was asked for and not there.
+func (o *once) isAbsent(object client.Object) bool {
+	return o.absent[identity(client.ObjectKeyFromObject(object), object)]
+}
+
 func identity(key client.ObjectKey, object client.Object) string {
 	return fmt.Sprintf("%T %s", object, key)
 }

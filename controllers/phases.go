@@ -85,6 +85,9 @@ func (r *CacheNodeReconciler) choose(ctx context.Context, s *scope) error {
 	if client.IgnoreNotFound(err) != nil {
 		return err
 	}
+	if !isOwn(offer, s.node) {
+		offer = &corev1.ConfigMap{}
+	}
 	s.choices = tuning.Resolve(&s.node.Spec, manifest.MemoryTierBefore(offer.Annotations[naming.AnnotationTemplate], s.statefulSet))
 	return nil
 }
@@ -93,6 +96,7 @@ func (r *CacheNodeReconciler) choose(ctx context.Context, s *scope) error {
 // checked before the first is written, or are the first, so that of such a spec nothing takes effect.
 func (r *CacheNodeReconciler) apply(ctx context.Context, s *scope) error {
 	applier := r.applier()
+	applier.Absent = s.once.isAbsent
 	objects := manifest.Build(manifest.Input{
 		Node: s.node, Config: s.offer, Certificates: s.certificates, Template: s.template, Volumes: s.podVolumes(),
 	})
@@ -115,13 +119,6 @@ func (r *CacheNodeReconciler) apply(ctx context.Context, s *scope) error {
 			return r.orphan(ctx, s)
 		}
 		live, outcome, err := applier.Apply(ctx, object)
-		if taken, ok := errors.AsType[*apply.TakenError](err); ok {
-			return &problem{
-				reason:     v1alpha1.ReasonNameTaken,
-				message:    taken.Error() + ": it is left alone; delete it, or give the CacheNode another name",
-				retryAfter: time.Minute, // objects of others are not watched
-			}
-		}
 		if apply.IsRefused(err) {
 			return &problem{reason: v1alpha1.ReasonInvalidSpec, message: refusal(err), stalled: true}
 		}

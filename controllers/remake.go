@@ -97,6 +97,9 @@ func (r *CacheNodeReconciler) keep(ctx context.Context, s *scope) error {
 	if err := r.get(ctx, client.ObjectKey{Namespace: s.node.Namespace, Name: naming.ConfigMap(s.node.Name)}, live); err != nil {
 		return client.IgnoreNotFound(err) // nothing was accepted yet
 	}
+	if !isOwn(live, s.node) {
+		return nil
+	}
 	template := manifest.Template{}
 	if json.Unmarshal([]byte(live.Annotations[naming.AnnotationTemplate]), &template) != nil || template.InputHash == "" {
 		return nil

@@ -131,8 +131,8 @@ const DefaultImage = "docker.io/library/nginx:1.30"
 
 // Pod says how the pods are made. Whatever is set here restarts them.
 type Pod struct {
-	// image is the nginx image, version 1.28 or newer. Any image does that has nginx and sh in its path; command, user,
-	// paths and signals are the operator's. At most 512 characters. Default docker.io/library/nginx:1.30.
+	// image is the nginx image, version 1.28 or newer. Any image does that has nginx and sh in its path, and with a memory tier
+	// nginx's auth_request module, as the stock images have; command, user, paths and signals are the operator's. At most 512 characters. Default docker.io/library/nginx:1.30.
 	// +optional
 	// +kubebuilder:default="docker.io/library/nginx:1.30"
 	// +kubebuilder:validation:MinLength=1

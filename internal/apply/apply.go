@@ -35,6 +35,8 @@ type Applier struct {
 	// Live reads from the API server. The client's cache may hold our own objects only, so an object that is not in it
 	// may still exist.
 	Live client.Reader
+	// Absent is true for an object that was taken for absent when it was decided what is to be applied; nil for none.
+	Absent func(client.Object) bool
 }
 
 // ErrStale says that the client's cache has not yet seen that an object was made, or deleted: what was decided without that
@@ -76,6 +78,8 @@ func (a Applier) Apply(ctx context.Context, desired client.Object) (*unstructure
 		if live, err = a.unseen(ctx, desired); err != nil {
 			return nil, "", err
 		}
+	} else if a.Absent != nil && a.Absent(desired) {
+		return nil, "", fmt.Errorf("%s %s: %w", want.GetKind(), want.GetName(), ErrStale)
 	}
 	if !isOurs(live, desired) {
 		return nil, "", &TakenError{Kind: want.GetKind(), Name: want.GetName()}
@@ -83,7 +87,7 @@ func (a Applier) Apply(ctx context.Context, desired client.Object) (*unstructure
 	if contains(live.Object, want.Object) {
 		return live, Unchanged, nil
 	}
-	applied, err := a.update(ctx, desired, want)
+	applied, err := a.update(ctx, live, want)
 	if err != nil {
 		return nil, "", fmt.Errorf("apply %s %s: %w", want.GetKind(), want.GetName(), err)
 	}
@@ -103,20 +107,26 @@ func (a Applier) unseen(ctx context.Context, desired client.Object) (*unstructur
 	return live, nil
 }
 
-// update applies over what is there.
-func (a Applier) update(ctx context.Context, desired client.Object, want *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	if err := a.takeFromCreation(ctx, desired); err != nil {
+// update applies over what is there. What is refused though it is what was applied before has been edited by hand.
+func (a Applier) update(ctx context.Context, live, want *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	if err := a.takeFromCreation(ctx, want); err != nil {
 		return nil, err
 	}
 	applied, err := send(ctx, a.Client, want)
-	if IsRefused(err) && retake(ctx, a.Client, want) == nil {
+	if IsRefused(err) && wasApplied(live, want) && retake(ctx, a.Client, want) == nil {
 		applied, err = send(ctx, a.Client, want)
 	}
 	return applied, err
 }
 
+// wasApplied is true when want is what was applied last.
+func wasApplied(live, want client.Object) bool {
+	return live.GetAnnotations()[naming.AnnotationApplied] == want.GetAnnotations()[naming.AnnotationApplied]
+}
+
 // Check asks the API server whether it would take the object, if applying it would change what was applied before, and
-// changes nothing. A hand edit is no such change: the object itself was taken already.
+// changes nothing but who owns fields. A hand edit is no such change: the object itself was taken already. An object of somebody
+// else's is reported as a [TakenError].
 func (a Applier) Check(ctx context.Context, desired client.Object) error {
 	want, err := toUnstructured(desired)
 	if err != nil {
@@ -130,8 +140,18 @@ func (a Applier) Check(ctx context.Context, desired client.Object) error {
 		if _, err = create(ctx, a.Client, want, client.DryRunAll); !apierrors.IsAlreadyExists(err) {
 			return err
 		}
-	} else if live.GetAnnotations()[naming.AnnotationApplied] == want.GetAnnotations()[naming.AnnotationApplied] {
+		if live, err = a.unseen(ctx, desired); err != nil {
+			return err
+		}
+	}
+	if !isOurs(live, desired) {
+		return &TakenError{Kind: want.GetKind(), Name: want.GetName()}
+	}
+	if wasApplied(live, want) {
 		return nil
+	}
+	if err := a.takeFromCreation(ctx, want); err != nil { // or what is no longer wanted stays beside what is
+		return err
 	}
 	return a.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(want), client.FieldOwner(naming.FieldManager), client.ForceOwnership, client.DryRunAll)
 }

@@ -36,6 +36,9 @@ const (
 
 	tierVariable    = "$memory_tier"
 	elseVariable    = "$not_in_memory"
+	renewVariable   = "$renewed"
+	renewHeader     = "X-CacheNode-Renew"
+	renewInRequest  = "$http_x_cachenode_renew"
 	hotVariable     = "$is_hot"
 	discardVariable = "$discard"
 	copyVariable    = "$copy_seconds"
@@ -103,6 +106,9 @@ func (r renderer) memoryTier() conf.Block {
 		conf.D("limit_conn_zone", r.key(), "zone="+r.keyedZone("promoting")+":1m"),
 		conf.D("limit_conn_log_level", conf.Literal("info")),
 		conf.D("limit_req_zone", r.key(), "zone="+r.keyedZone("promoted")+":1m", conf.Literal("rate="+strconv.Itoa(copiesOfOne(t))+"r/m")),
+		conf.B("map", []conf.Argument{conf.Expression(renewInRequest), conf.Expression(renewVariable)},
+			conf.Row(conf.Literal("1"), r.key()), conf.D("default", conf.Literal(""))), // an empty key is not limited
+		conf.D("limit_req_zone", conf.Expression(renewVariable), "zone="+r.keyedZone("renewed")+":1m", conf.Literal("rate="+strconv.Itoa(renewals(t))+"r/m")),
 		conf.D("limit_req_zone", conf.Expression("$server_addr"), conf.Literal("zone=promotions:1m"), conf.Literal("rate="+strconv.Itoa(copies(t))+"r/s")),
 		lookedUp,
 		conf.B("map", []conf.Argument{conf.Expression(tierVariable + ":$limit_req_status"), conf.Expression(hotVariable)},
@@ -128,6 +134,12 @@ func (r renderer) memoryTier() conf.Block {
 func copiesOfOne(t v1alpha1.MemoryTier) int {
 	const perMinute = 6
 	return max(perMinute, int(2*time.Minute/max(tuning.Duration(t.MaxExtraAge), time.Second)))
+}
+
+// renewals is how often in a minute a copy that is good no longer may be made anew, after three times at once: once in the time that a
+// copy is good. Where the disk has no fresh one any more, the old one is served until that is found out, so it is tried no more often.
+func renewals(t v1alpha1.MemoryTier) int {
+	return max(1, int(time.Minute/max(tuning.Duration(t.MaxExtraAge), time.Second)))
 }
 
 // copies is how many objects a second may be copied into memory, copies that are made anew among them: as many of 16 KiB as fill the tier in ten
@@ -199,7 +211,12 @@ func (r renderer) toPromoter() conf.Directive {
 
 // toRenewal is the location that tells the promoter of an object in memory that is good no longer.
 func (r renderer) toRenewal() conf.Directive {
-	return conf.B("location", conf.Literals("=", renew), append(conf.Block{conf.D("internal")}, r.tellPromoter()...)...)
+	return conf.B("location", conf.Literals("=", renew), append(conf.Block{
+		conf.D("internal"),
+		conf.D("proxy_set_header", conf.Literal(renewHeader), conf.Literal("1")),
+		// A client waits for this; should it take long, the disk is asked.
+		conf.D("proxy_connect_timeout", conf.Literal("1s")), conf.D("proxy_read_timeout", conf.Literal("1s")),
+	}, r.tellPromoter()...)...)
 }
 
 func (r renderer) tellPromoter() conf.Block {
@@ -233,9 +250,12 @@ func (r renderer) promoterServer() conf.Directive {
 	}, r.scheme(schemeInRequest)...)
 	return conf.B("server", nil, append(block,
 		conf.B("location", conf.Literals("/"), append(mirrored(),
+			// A connection takes no other request until the fetch is done, so it is for one only.
+			conf.D("keepalive_timeout", conf.Literal("0")),
+			conf.D("limit_req", "zone="+r.keyedZone("renewed"), conf.Literal("burst=2"), conf.Literal("nodelay")),
 			conf.D("limit_req", "zone="+r.keyedZone("promoted"), conf.Literal("burst=2"), conf.Literal("nodelay")), // variants have one key
 			conf.D("limit_req", conf.Literal("zone=promotions"), conf.Literal("burst="+strconv.Itoa(copies(r.Spec.MemoryTier))), conf.Literal("nodelay")),
-			conf.D("error_page", conf.Literal("503"), conf.Literal("="), conf.Literal(promoted)), // others have told it already
+			conf.D("error_page", conf.Literal("503"), conf.Literal("="), conf.Literal(promoted)),            // others have told it already
 			conf.D("proxy_pass", conf.Expression("http://"+promoterUpstream+promoted+"$is_args$args")))...), // a variable, or the path is put before the client's
 		conf.B("location", conf.Literals("=", promoted), conf.D("return", conf.Literal("204"))),
 		conf.B("location", conf.Literals("=", promote), append(conf.Block{
@@ -248,7 +268,8 @@ func (r renderer) promoterServer() conf.Directive {
 			conf.D("proxy_cache", conf.Literal(memoryZone)),
 			conf.D("proxy_cache_key", r.key()),
 			conf.D("proxy_cache_revalidate", conf.OnOff(true)),
-			conf.D("proxy_read_timeout", conf.Literal("10s")), // so long at most is an old copy served while a disk does not answer
+			conf.D("proxy_cache_use_stale", conf.Literal("updating")), // another is at it
+			conf.D("proxy_read_timeout", conf.Literal("10s")),         // so long at most is an old copy served while a disk does not answer
 		}, r.askHeaders()...)...),
 		conf.B("location", conf.Literals(discard), conf.D("return", conf.Literal("204"))))...)
 }

@@ -271,8 +271,10 @@ func TestMemoryTier(t *testing.T) {
 			}
 		}
 	})
-	if r, _ := ask(t, client, http.MethodGet, base+"/.cachenode-promote"); r.StatusCode != http.StatusNotFound {
-		t.Errorf("the internal location answers with %d", r.StatusCode)
+	for _, internal := range []string{"/.cachenode-promote", "/.cachenode-renew"} {
+		if r, _ := ask(t, client, http.MethodGet, base+internal); r.StatusCode != http.StatusNotFound {
+			t.Errorf("the internal location %s answers with %d", internal, r.StatusCode)
+		}
 	}
 }
 
