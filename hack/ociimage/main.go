@@ -33,20 +33,21 @@ func (l *list) Set(s string) error { *l = append(*l, s); return nil }
 func main() {
 	log.SetFlags(0)
 	log.SetPrefix("ociimage: ")
-	var files list
+	var files, args list
 	ref := flag.String("name", "", "the image's name and tag")
 	out := flag.String("o", "", "the archive to write")
 	root := flag.String("root", "", "a tar file that becomes the first layer")
 	entrypoint := flag.String("entrypoint", "", "the program to run")
 	user := flag.String("user", "65532:65532", "user and group id")
 	flag.Var(&files, "file", "SOURCE:TARGET, an executable to add (repeatable)")
+	flag.Var(&args, "arg", "an argument for it, unless a pod gives others (repeatable)")
 	flag.Parse()
-	if err := build(*ref, *out, *root, *entrypoint, *user, files); err != nil {
+	if err := build(*ref, *out, *root, *user, files, append(list{*entrypoint}, args...)); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func build(ref, out, root, entrypoint, user string, files []string) error {
+func build(ref, out, root, user string, files, command []string) error {
 	tag, err := name.NewTag(ref)
 	if err != nil {
 		return err
@@ -75,8 +76,8 @@ func build(ref, out, root, entrypoint, user string, files []string) error {
 	config.OS, config.Architecture = "linux", runtime.GOARCH
 	config.Config.User = user
 	config.Config.Env = []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
-	if entrypoint != "" {
-		config.Config.Entrypoint = []string{entrypoint}
+	if command[0] != "" {
+		config.Config.Entrypoint, config.Config.Cmd = command[:1], command[1:]
 	}
 	if img, err = mutate.ConfigFile(img, config); err != nil {
 		return err

@@ -41,7 +41,7 @@ for name in "$@"; do
     archive=$out/$(basename "$root").tar
     if [[ ! -e $archive ]]; then
       tar -C "$root" --sort=name --mtime=@0 --numeric-owner --one-file-system --exclude=./dev -cf "$out/nginx-root.tar" .
-      "$ociimage" -name docker.io/library/nginx:1.30 -entrypoint /usr/sbin/nginx -user 0 -root "$out/nginx-root.tar" -o "$out/nginx.partial"
+      "$ociimage" -name docker.io/library/nginx:1.30 -entrypoint /usr/sbin/nginx -arg -g -arg 'daemon off;' -user 0 -root "$out/nginx-root.tar" -o "$out/nginx.partial"
       rm "$out/nginx-root.tar"
       mv "$out/nginx.partial" "$archive"
     fi
