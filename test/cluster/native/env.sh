@@ -38,7 +38,15 @@ inside() { nsenter -t "$(cat "$state/init.pid")" -n -m -p -- "$@"; }
 
 node_name() { echo "$1"; }
 disk_path() { echo "$state/$1/disks/$2"; }
-wipe_disk() { inside find "$(disk_path "$1" "$2")" -mindepth 1 -delete; }
+# An nginx whose pod has just been deleted may still write a file into a folder that goes.
+wipe_disk() {
+  local tries
+  for tries in 3 2 1 0; do
+    inside find "$(disk_path "$1" "$2")" -mindepth 1 -delete && return
+    ((tries == 0)) || sleep 1
+  done
+  return 1
+}
 
 # node_sh SCRIPT: runs with the functions of node.sh, where the nodes are.
 node_sh() {
