@@ -45,7 +45,7 @@ say "starting the control plane and ${#nodes[@]} nodes ..."
 setsid unshare --net --mount --propagation private --pid --fork --kill-child \
   bash "$here/init.sh" "$state" "$bin" </dev/null >"$state/unshare.log" 2>&1 9>&- &
 for _ in $(seq 50); do
-  pgrep -f "^bash $here/init.sh $state $bin" >"$state/init.pid" && break
+  pgrep -o -f "^bash $here/init.sh $state $bin" >"$state/init.pid" && break # the oldest: its subshells look alike
   sleep 0.1
 done
 running || { say "the cluster's first process ended: see $state/logs/init.log"; exit 1; }
