@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/lru"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -71,6 +72,8 @@ type CacheNodeReconciler struct {
 	volumes sync.Mutex
 	// rendered has the revisions that could be rendered.
 	rendered *lru.Cache
+	// late says how long to wait for a cache that has yet to see what the operator itself has made.
+	late workqueue.TypedRateLimiter[reconcile.Request]
 }
 
 // Cluster is what the operator was told of the cluster and of itself.
@@ -92,8 +95,12 @@ type Cluster struct {
 // renderings is how many revisions are remembered to be right.
 const renderings = 8192
 
-// staleDelay is what the cache is given to see what the operator itself has made.
-const staleDelay = 200 * time.Millisecond
+// A cache is given so long to see what the operator itself has made, twice that the next time, and so on up to the longest: it may
+// have lost its watch.
+const (
+	lateDelay   = 200 * time.Millisecond
+	latestDelay = 30 * time.Second
+)
 
 // Reconcile brings one CacheNode's objects to what its spec asks for. A wrong spec or a missing reference is no error
 // here: it is a condition, and the pass after the next change sees to it.
@@ -107,6 +114,7 @@ func (r *CacheNodeReconciler) Reconcile(ctx context.Context, request reconcile.R
 			return reconcile.Result{}, err
 		}
 		r.Agents.Forget(request.NamespacedName)
+		r.late.Forget(request)
 		return reconcile.Result{}, r.abandonVolumes(ctx, request.NamespacedName)
 	}
 	if !node.DeletionTimestamp.IsZero() {
@@ -131,8 +139,9 @@ func (r *CacheNodeReconciler) Reconcile(ctx context.Context, request reconcile.R
 	}
 	if errors.Is(err, apply.ErrStale) {
 		log.FromContext(ctx).V(1).Info("begins again", "because", err.Error())
-		return reconcile.Result{RequeueAfter: staleDelay}, nil
+		return reconcile.Result{RequeueAfter: r.late.When(request)}, nil
 	}
+	r.late.Forget(request)
 	if err != nil && !apierrors.IsForbidden(err) {
 		return reconcile.Result{}, err // it passes, or the next try says more: no condition flaps for it
 	}
@@ -223,6 +232,7 @@ func (r *CacheNodeReconciler) SetupWithManager(mgr ctrl.Manager, references cach
 		return err
 	}
 	r.rendered = lru.New(renderings)
+	r.late = workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](lateDelay, latestDelay)
 	b := ctrl.NewControllerManagedBy(mgr).
 		WithOptions(controller.Options{MaxConcurrentReconciles: r.Concurrency}).
 		For(&v1alpha1.CacheNode{}, builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).

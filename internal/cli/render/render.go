@@ -34,9 +34,10 @@ func New() *cobra.Command {
 	var o options
 	command := &cobra.Command{
 		Use:   "render -f FILE",
-		Short: "Print the nginx.conf, or all objects, that the operator makes of a CacheNode",
-		Long: `Print the nginx.conf, or all objects, that the operator makes of a CacheNode. No cluster is asked: defaults,
-schema and CEL rules come from the CustomResourceDefinition built into this program.
+		Short: "Print the nginx.conf, or the objects, that the operator makes of a CacheNode",
+		Long: `Print the nginx.conf, or the objects, that the operator makes of a CacheNode. No cluster is asked: defaults,
+schema and CEL rules come from the CustomResourceDefinition built into this program. What only a cluster can tell is
+left out: the Secret, whose certificates the operator makes when it runs, and the volumes and claims of the disks.
 
 If anything is wrong, every error goes to standard error with the path of its field, nothing goes to standard output,
 and the exit code is 1.`,
@@ -54,7 +55,7 @@ and the exit code is 1.`,
 	}
 	flags := command.Flags()
 	flags.StringVarP(&o.file, "filename", "f", "", "the file with the CacheNode, as YAML or JSON; - reads standard input")
-	flags.StringVarP(&o.output, "output", "o", "conf", "conf: the nginx.conf; yaml: all objects")
+	flags.StringVarP(&o.output, "output", "o", "conf", "conf: the nginx.conf; yaml: the objects")
 	flags.StringVarP(&o.namespace, "namespace", "n", metav1.NamespaceDefault, "the namespace of a CacheNode that names none")
 	flags.StringVar(&o.caBundle, "ca-bundle", "", "a file that stands for the Secret or ConfigMap in spec.origin.tls.caBundle")
 	flags.StringVar(&o.clusterDomain, "cluster-domain", "cluster.local", "the operator's flag of this name")
@@ -110,7 +111,7 @@ func (o options) render(node *v1alpha1.CacheNode, out, warnings io.Writer) error
 	return o.writeObjects(node, n, out)
 }
 
-// writeObjects writes all objects but the Secret, whose certificates the operator makes when it runs.
+// writeObjects writes the objects but the Secret, whose certificates the operator makes when it runs.
 func (o options) writeObjects(node *v1alpha1.CacheNode, n agentapi.Node, out io.Writer) error {
 	stable, err := json.Marshal(n)
 	if err != nil {

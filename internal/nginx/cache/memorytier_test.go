@@ -208,6 +208,55 @@ func TestMemoryTier(t *testing.T) {
 			t.Errorf("it came from %v; the origin was asked %d times", seen, count.Load()-before)
 		}
 	})
+	for name, request := range map[string]struct {
+		method, content string
+		headers         []string
+		status          int
+	}{
+		"HEAD":    {http.MethodHead, "", nil, http.StatusOK},
+		"a range": {http.MethodGet, "GET /end", []string{"Range: bytes=0-7"}, http.StatusPartialContent},
+	} {
+		t.Run(name+" at the end of a copy does not wait either, and all of the object is made anew", func(t *testing.T) {
+			path := "/end/" + request.method
+			_, whole := ask(t, client, http.MethodGet, base+path)
+			if got := last(often(t, path)); got != "HIT memory" {
+				t.Fatalf("it came from %s", got)
+			}
+			for end := time.Now().Add(4 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) { // an end at the least
+				r, body := ask(t, client, request.method, base+path, request.headers...)
+				if !strings.HasSuffix(place(r), " memory") || r.StatusCode != request.status || body != request.content {
+					t.Errorf("from %s, %d: %q", place(r), r.StatusCode, body)
+				}
+				if r.StatusCode == http.StatusOK && r.ContentLength != int64(len(whole)) {
+					t.Errorf("it says that it has %d bytes, want %d", r.ContentLength, len(whole))
+				}
+			}
+			if r, body := ask(t, client, http.MethodGet, base+path); !strings.HasSuffix(place(r), " memory") || body != whole {
+				t.Errorf("then from %s: %q, want %q", place(r), body, whole)
+			}
+		})
+	}
+	t.Run("what its disk has no longer is old a few times, and then new", func(t *testing.T) {
+		if got := last(often(t, "/removed")); got != "HIT memory" {
+			t.Fatalf("it came from %s", got)
+		}
+		n.Remove("http://www.example.com/removed", "disk1", "disk2", "disk3")
+		is, old := fmt.Sprintf("version %d", version.Add(1)), 0
+		for begun := time.Now(); ; time.Sleep(20 * time.Millisecond) {
+			r, body := ask(t, client, http.MethodGet, base+"/removed")
+			if isNew := strings.Contains(body, is); !isNew && place(r) == "UPDATING memory" {
+				old++
+			} else if isNew && place(r) == "HIT memory" {
+				break
+			}
+			if time.Since(begun) > 5*time.Second {
+				t.Fatalf("after five seconds it comes from %s: %q", place(r), body[:40])
+			}
+		}
+		if old > 3 {
+			t.Errorf("the old one was served %d times after its end, want three at most", old)
+		}
+	})
 	t.Run("an object that is fresh for a second is old for no more than maxExtraAge", func(t *testing.T) {
 		if got := last(often(t, "/short")); got != "HIT memory" {
 			t.Errorf("it came from %s", got)
@@ -323,53 +372,5 @@ func TestMemoryTierOnOneDisk(t *testing.T) {
 	zone := regexp.MustCompile(`limit_req_zone .* zone=(\w+):`)
 	if a, b := zone.FindStringSubmatch(config.Text), zone.FindStringSubmatch(other.Text); len(a) < 2 || len(b) < 2 || a[1] == b[1] {
 		t.Errorf("the zones are %v and %v", a, b)
-	}
-}
-
-// TestMemoryTierAndFailingDisk: with a tier in front, a disk that fails is still stood in for by another, and what is in
-// memory needs neither.
-func TestMemoryTierAndFailingDisk(t *testing.T) {
-	n := nginxtest.New(t)
-	config, err := cache.Render(decode(t, []byte(threeDisks+"  memoryTier: {enabled: true, size: 64Mi, minUses: 2}\n")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	n.Configure(config.Text, "disk1", "disk2", "disk3")
-	n.Mkdir(naming.MemoryTierDir)
-	var count atomic.Int64
-	n.Serve("127.0.0.1:9000", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		count.Add(1)
-		_, _ = io.WriteString(w, strings.Repeat("x", 500))
-	}))
-	n.Start()
-	client := n.Client()
-	tree := config.Plan.Tree()
-	var paths []string // of one disk
-	for i := 0; len(paths) < 3; i++ {
-		if path := fmt.Sprintf("/object/%d", i); tree.Disk([]byte("http://www.example.com"+path)) == "disk2" {
-			paths = append(paths, path)
-		}
-	}
-	for range 8 {
-		_, _ = ask(t, client, http.MethodGet, "http://127.0.0.1:8080"+paths[0])
-		time.Sleep(20 * time.Millisecond)
-	}
-	if err := os.RemoveAll(n.Root + naming.CacheDir("disk2")); err != nil {
-		t.Fatal(err)
-	}
-	if r, _ := ask(t, client, http.MethodGet, "http://127.0.0.1:8080"+paths[0]); place(r) != "HIT memory" {
-		t.Errorf("the hot object came from %s", place(r))
-	}
-	for i, want := range []string{"MISS disk3", "HIT disk3"} {
-		r, body := ask(t, client, http.MethodGet, "http://127.0.0.1:8080"+paths[1])
-		if got := r.Header.Get("X-Cache") + " " + r.Header.Get("X-Cache-Disk"); got != want || r.StatusCode != http.StatusOK || len(body) != 500 {
-			t.Errorf("request %d: %d from %s, %d bytes; want %s", i, r.StatusCode, got, len(body), want)
-		}
-	}
-	if r, _ := ask(t, client, http.MethodGet, "http://127.0.0.1:8080"+paths[2], "Authorization: Bearer x"); r.StatusCode != http.StatusOK || r.Header.Get("X-Cache") != "BYPASS" {
-		t.Errorf("with credentials: %d, %s", r.StatusCode, r.Header.Get("X-Cache"))
-	}
-	if got := count.Load(); got != 3 {
-		t.Errorf("the origin was asked %d times, want 3", got)
 	}
 }

@@ -4,14 +4,17 @@
 package nginxtest
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
+	"fmt"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -34,6 +37,8 @@ type Nginx struct {
 	// holder keeps the network namespace alive.
 	holder *exec.Cmd
 	log    *os.File
+	// master is nginx's master process.
+	master int
 	// reports are the lines that nginx sent to the agent.
 	mutex   sync.Mutex
 	reports []string
@@ -125,6 +130,7 @@ func (n *Nginx) Start() {
 	cmd := exec.Command("nsenter", "--net="+n.netns(), "chroot", "--userspec=101:101", n.Root, "nginx", "-c", naming.ConfigFile, "-e", "stderr")
 	cmd.Stdout, cmd.Stderr = log, log
 	must(n.t, cmd.Start())
+	n.master = cmd.Process.Pid // the others replace themselves by the next
 	n.t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		_ = cmd.Wait()
@@ -188,6 +194,41 @@ func (n *Nginx) Program() []string {
 	n.t.Helper()
 	n.namespace()
 	return []string{"nsenter", "--net=" + n.netns(), "chroot", "--userspec=101:101", n.Root, "nginx"}
+}
+
+// Processes are nginx's master and its children.
+func (n *Nginx) Processes() []int {
+	n.t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", n.master, n.master))
+	must(n.t, err)
+	pids := []int{n.master}
+	for field := range strings.FieldsSeq(string(text)) {
+		pid, err := strconv.Atoi(field)
+		must(n.t, err)
+		pids = append(pids, pid)
+	}
+	return pids
+}
+
+// Remove removes what is cached by key from disks, behind nginx's back.
+func (n *Nginx) Remove(key string, disks ...string) {
+	n.t.Helper()
+	removed := 0
+	for _, disk := range disks {
+		must(n.t, filepath.WalkDir(n.Root+naming.DiskDir(disk), func(path string, entry os.DirEntry, err error) error {
+			if err != nil || !entry.Type().IsRegular() {
+				return err
+			}
+			text, err := os.ReadFile(path)
+			if err == nil && bytes.Contains(text, []byte("\nKEY: "+key+"\n")) {
+				removed, err = removed+1, os.Remove(path)
+			}
+			return err
+		}))
+	}
+	if removed == 0 {
+		n.t.Fatalf("%s is on no disk", key)
+	}
 }
 
 // Log is what nginx has logged so far.

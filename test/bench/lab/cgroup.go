@@ -91,21 +91,43 @@ func (c *Cgroup) procs() []string {
 	return files
 }
 
+// Add has a process join.
+func (c *Cgroup) Add(pid int) error {
+	for _, file := range c.procs() {
+		if err := os.WriteFile(file, []byte(strconv.Itoa(pid)), 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // Throttle sets the speed of each disk. Reads are counted only while there is a limit, so none is a very high one.
 func (c *Cgroup) Throttle(s Speed) error {
 	if s.Reads == 0 {
 		s = Speed{Reads: 1e7, Bytes: 1e12}
 	}
+	return c.limit(strconv.FormatInt(s.Reads, 10), strconv.FormatInt(s.Bytes, 10))
+}
+
+// Lift takes the limits away, also from the reads that wait for them.
+func (c *Cgroup) Lift() error {
+	if c.unified {
+		return c.limit("max", "max")
+	}
+	return c.limit("0", "0")
+}
+
+func (c *Cgroup) limit(reads, bytes string) error {
 	for _, d := range c.disks {
 		if c.unified {
-			line := fmt.Sprintf("%s riops=%d rbps=%d", d.Device, s.Reads, s.Bytes)
+			line := fmt.Sprintf("%s riops=%s rbps=%s", d.Device, reads, bytes)
 			if err := os.WriteFile(c.file("", "", "io.max"), []byte(line), 0o600); err != nil {
 				return err
 			}
 			continue
 		}
-		for file, value := range map[string]int64{"blkio.throttle.read_iops_device": s.Reads, "blkio.throttle.read_bps_device": s.Bytes} {
-			if err := os.WriteFile(c.file("blkio", file, ""), fmt.Appendf(nil, "%s %d", d.Device, value), 0o600); err != nil {
+		for file, value := range map[string]string{"blkio.throttle.read_iops_device": reads, "blkio.throttle.read_bps_device": bytes} {
+			if err := os.WriteFile(c.file("blkio", file, ""), []byte(d.Device+" "+value), 0o600); err != nil {
 				return err
 			}
 		}

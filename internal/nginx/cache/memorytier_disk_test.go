@@ -1,0 +1,156 @@
+package cache_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
+	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
+	"github.com/cachenode/cachenode-operator/test/bench/lab"
+)
+
+// TestMemoryTierAndFailingDisk: with a tier in front, a disk that fails is still stood in for by another, and what is in
+// memory needs neither.
+func TestMemoryTierAndFailingDisk(t *testing.T) {
+	n := nginxtest.New(t)
+	config, err := cache.Render(decode(t, []byte(threeDisks+"  memoryTier: {enabled: true, size: 64Mi, minUses: 2}\n")))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.Configure(config.Text, "disk1", "disk2", "disk3")
+	n.Mkdir(naming.MemoryTierDir)
+	var count atomic.Int64
+	n.Serve("127.0.0.1:9000", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		count.Add(1)
+		_, _ = io.WriteString(w, strings.Repeat("x", 500))
+	}))
+	n.Start()
+	client := n.Client()
+	tree := config.Plan.Tree()
+	var paths []string // of one disk
+	for i := 0; len(paths) < 3; i++ {
+		if path := fmt.Sprintf("/object/%d", i); tree.Disk([]byte("http://www.example.com"+path)) == "disk2" {
+			paths = append(paths, path)
+		}
+	}
+	for range 8 {
+		_, _ = ask(t, client, http.MethodGet, "http://127.0.0.1:8080"+paths[0])
+		time.Sleep(20 * time.Millisecond)
+	}
+	if err := os.RemoveAll(n.Root + naming.CacheDir("disk2")); err != nil {
+		t.Fatal(err)
+	}
+	if r, _ := ask(t, client, http.MethodGet, "http://127.0.0.1:8080"+paths[0]); place(r) != "HIT memory" {
+		t.Errorf("the hot object came from %s", place(r))
+	}
+	for i, want := range []string{"MISS disk3", "HIT disk3"} {
+		r, body := ask(t, client, http.MethodGet, "http://127.0.0.1:8080"+paths[1])
+		if got := r.Header.Get("X-Cache") + " " + r.Header.Get("X-Cache-Disk"); got != want || r.StatusCode != http.StatusOK || len(body) != 500 {
+			t.Errorf("request %d: %d from %s, %d bytes; want %s", i, r.StatusCode, got, len(body), want)
+		}
+	}
+	if r, _ := ask(t, client, http.MethodGet, "http://127.0.0.1:8080"+paths[2], "Authorization: Bearer x"); r.StatusCode != http.StatusOK || r.Header.Get("X-Cache") != "BYPASS" {
+		t.Errorf("with credentials: %d, %s", r.StatusCode, r.Header.Get("X-Cache"))
+	}
+	if got := count.Load(); got != 3 {
+		t.Errorf("the origin was asked %d times, want 3", got)
+	}
+}
+
+// TestMemoryTierAndHangingDisk: what is in memory waits for a disk that hangs neither while its copy is good nor when it has to be made
+// anew, and one object's renewal does not wait for another's.
+func TestMemoryTierAndHangingDisk(t *testing.T) {
+	l, err := lab.New("")
+	must(t, err)
+	t.Cleanup(func() { must(t, l.Close()) })
+	disk, err := l.Disk("disk1", 512, lab.Usual())
+	must(t, err)
+	cgroup, err := l.Cgroup("nginx", 1<<30, []lab.Disk{disk})
+	must(t, err)
+
+	n := nginxtest.New(t)
+	oneDisk := strings.Replace(threeDisks, ", {name: disk2, size: 1Gi}, {name: disk3, size: 1Gi}", "", 1)
+	config, err := cache.Render(decode(t, []byte(oneDisk+"  io: {mode: Threads}\n  memoryTier: {enabled: true, size: 64Mi, minUses: 2, maxExtraAge: 2s}\n")))
+	must(t, err)
+	n.Mkdir(naming.DiskDir("disk1"))
+	must(t, unix.Mount(disk.Dir, n.Root+naming.DiskDir("disk1"), "", unix.MS_BIND, ""))
+	t.Cleanup(func() { must(t, unix.Unmount(n.Root+naming.DiskDir("disk1"), unix.MNT_DETACH)) })
+	n.Configure(config.Text, "disk1")
+	n.Mkdir(naming.MemoryTierDir)
+	n.Serve("127.0.0.1:9000", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "100000")
+		_, _ = io.WriteString(w, strings.Repeat("x", 100_000))
+	}))
+	n.Start()
+	for _, pid := range n.Processes() {
+		must(t, cgroup.Add(pid))
+	}
+	client := n.Client()
+	const base, hotObjects, coldObjects = "http://127.0.0.1:8080", 4, 30
+	for i := range coldObjects {
+		ask(t, client, http.MethodGet, fmt.Sprintf("%s/cold/%d", base, i))
+	}
+	for i := range 8 * hotObjects {
+		ask(t, client, http.MethodGet, fmt.Sprintf("%s/hot/%d", base, i%hotObjects))
+		time.Sleep(10 * time.Millisecond)
+	}
+	must(t, lab.DropCaches())
+	must(t, cgroup.Throttle(lab.Speed{Reads: 1, Bytes: 1 << 30}))
+	t.Cleanup(func() { must(t, cgroup.Lift()) })
+
+	var requests sync.WaitGroup
+	var hung atomic.Int64
+	const measured = 7 * time.Second // three ends of a copy
+	for i := range coldObjects {
+		requests.Go(func() {
+			begun := time.Now()
+			ask(t, client, http.MethodGet, fmt.Sprintf("%s/cold/%d", base, i))
+			if time.Since(begun) > measured {
+				hung.Add(1)
+			}
+		})
+	}
+	seen, longest := map[string]int{}, time.Duration(0)
+	for end := time.Now().Add(measured); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+		for i := range hotObjects {
+			begun := time.Now()
+			r, body := ask(t, client, http.MethodGet, fmt.Sprintf("%s/hot/%d", base, i))
+			longest = max(longest, time.Since(begun))
+			seen[place(r)]++
+			if len(body) != 100_000 {
+				t.Errorf("%d bytes", len(body))
+			}
+		}
+	}
+	must(t, cgroup.Lift())
+	requests.Wait()
+	t.Logf("hot objects came from %v, the longest took %s; of %d on the disk %d hung", seen, longest, coldObjects, hung.Load())
+	if hung.Load() < coldObjects/2 {
+		t.Error("the disk did not hang: nothing is shown")
+	}
+	for where := range seen {
+		if !strings.HasSuffix(where, " memory") {
+			t.Errorf("hot objects came from %v", seen)
+		}
+	}
+	if seen["UPDATING memory"] == 0 || longest > 500*time.Millisecond {
+		t.Errorf("hot objects came from %v; the longest took %s", seen, longest)
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
