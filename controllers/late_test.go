@@ -1,0 +1,67 @@
+package controllers
+
+import (
+	"context"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	policyv1 "k8s.io/api/policy/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/test/apiserver"
+)
+
+// late is a cache that does not show disruption budgets while it is behind.
+type late struct {
+	client.Client
+	behind *atomic.Bool
+}
+
+// Get implements [client.Reader].
+func (l late) Get(ctx context.Context, key client.ObjectKey, object client.Object, options ...client.GetOption) error {
+	if _, ok := object.(*policyv1.PodDisruptionBudget); ok && l.behind.Load() {
+		return apierrors.NewNotFound(schema.GroupResource{Resource: "poddisruptionbudgets"}, key.Name)
+	}
+	return l.Client.Get(ctx, key, object, options...)
+}
+
+// TestLateCache: while the cache does not show what the operator has made, it looks again ever less often and changes nothing; then
+// all goes on.
+func TestLateCache(t *testing.T) {
+	var behind atomic.Bool
+	behind.Store(true)
+	o := startOperator(t, apiserver.Start(t), func(r *CacheNodeReconciler) { r.Client = late{r.Client, &behind} })
+	node := o.create(edge)
+	o.becomes(node, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
+	time.Sleep(time.Second)
+	o.requests.all()
+	const watched = 4 * time.Second
+	time.Sleep(watched)
+	tries := 0
+	for _, request := range o.requests.all() {
+		if strings.HasPrefix(request, "POST ") && strings.HasSuffix(request, "/poddisruptionbudgets") {
+			tries++
+		} else if !isRead(request) {
+			t.Errorf("it wrote: %s", request)
+		}
+	}
+	if most := int(watched / lateDelay / 4); tries == 0 || tries > most {
+		t.Errorf("%d tries in %s, want one to %d", tries, watched, most)
+	}
+	behind.Store(false)
+	o.edit(node, func(s *v1alpha1.CacheNodeSpec) { s.Service.Annotations = map[string]string{"example.com/a": "b"} })
+	service := children(node)[1]
+	o.eventually(func() string {
+		if o.get(service); service.GetAnnotations()["example.com/a"] == "b" {
+			return ""
+		}
+		return "the edit does not arrive"
+	})
+}
