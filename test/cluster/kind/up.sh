@@ -26,9 +26,8 @@ for node in "${nodes[@]}"; do
   for disk in "${disks[@]}"; do
     mkdir -p "$state/$node/disks/$disk"
     if [[ $(id -u) == 0 && $(uname -s) == Linux ]] && ! mountpoint -q "$state/$node/disks/$disk"; then
-      truncate -s $disk_size "$state/$node/$disk.xfs"
-      mkfs.xfs -q -f "$state/$node/$disk.xfs"
-      mount -o loop "$state/$node/$disk.xfs" "$state/$node/disks/$disk"
+      "$here/../disk" make "$state/$node/$disk.xfs" $disk_size
+      "$here/../disk" mount "$state/$node/$disk.xfs" "$state/$node/disks/$disk"
     fi
   done
 done

@@ -64,7 +64,7 @@ heal_disk() {
     detach_disk "$1" "$2"
     inside umount "$path" 2>/dev/null || true
     inside mkdir -p "$path"
-    inside mount -o loop "$state/$1/$2.xfs" "$path"
+    inside "$native/../disk" mount "$state/$1/$2.xfs" "$path"
   fi
   if ! node_sh "[[ \$(on_node $1 stat -c %d /mnt/$2) == \$(stat -c %d $path) ]]" 2>/dev/null; then
     detach_disk "$1" "$2"

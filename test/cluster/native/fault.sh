@@ -52,7 +52,7 @@ remount)
   inside rmdir "$path" # a pod that starts now must not take the empty folder for the disk
   mkdir -p "$staging"
   for ((i = 0; i < 600; i++)); do # the file system lives as long as a pod has it
-    inside mount -o loop "$image" "$staging"
+    inside "$native/../disk" mount "$image" "$staging"
     if inside ls "$staging" >/dev/null 2>&1; then
       inside sh -c 'mkdir "$0" && mount --bind "$1" "$0" && umount "$1"' "$path" "$staging"
       attach_disk "$1" "$2"
@@ -121,8 +121,8 @@ run) node=$1 && shift && inside nsenter --net="/run/netns/$node" -- "$@" ;;
 unmount) node_sh "on_node $1 umount /mnt/$2 && on_node $1 rmdir /mnt/$2" ;;
 swap)
   image=$state/$1/$2.swap.xfs
-  rm -f "$image" && truncate -s $disk_size "$image" && mkfs.xfs -q "$image"
-  node_sh "on_node $1 umount /mnt/$2 && on_node $1 mount -o loop $image /mnt/$2"
+  "$native/../disk" make "$image" $disk_size
+  node_sh "on_node $1 umount /mnt/$2 && on_node $1 $native/../disk mount $image /mnt/$2"
   ;;
 mount) detach_disk "$1" "$2" && attach_disk "$1" "$2" ;;
 exec) node=$1 && shift && node_sh "on_node $node $*" ;;

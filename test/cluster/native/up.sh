@@ -36,8 +36,7 @@ ln -sf server "$bin/etcd" # the module's name for etcd
 for node in "${nodes[@]}"; do
   mkdir -p "$state/$node"
   for disk in "${disks[@]}"; do
-    truncate -s $disk_size "$state/$node/$disk.xfs"
-    mkfs.xfs -q -f "$state/$node/$disk.xfs"
+    "$here/../disk" make "$state/$node/$disk.xfs" $disk_size
   done
 done
 
