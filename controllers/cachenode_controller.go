@@ -146,6 +146,7 @@ func (r *CacheNodeReconciler) Reconcile(ctx context.Context, request reconcile.R
 		return reconcile.Result{}, err // it passes, or the next try says more: no condition flaps for it
 	}
 	s.failure = err
+	s.lookAtPods()
 	if s.problem != nil {
 		s.lookAgain(s.problem.retryAfter)
 	}
@@ -201,6 +202,8 @@ type scope struct {
 	warnings []string
 	// evicting says which pod waits to be evicted, and why: recover or replace.
 	evicting string
+	// heldUp says what keeps pods from starting, by name. Reconcile sets it.
+	heldUp map[string]string
 	// problem: what keeps the spec from being accepted; failure: what the operator is not allowed to do. Reconcile sets both.
 	problem *problem
 	failure error
@@ -310,7 +313,10 @@ func stripPod(object any) (any, error) {
 	}
 	pod.ManagedFields = nil
 	pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName, Volumes: volumes}
-	pod.Status = corev1.PodStatus{Phase: pod.Status.Phase, PodIP: pod.Status.PodIP, Conditions: pod.Status.Conditions}
+	pod.Status = corev1.PodStatus{
+		Phase: pod.Status.Phase, PodIP: pod.Status.PodIP, Conditions: pod.Status.Conditions,
+		InitContainerStatuses: waiting(pod.Status.InitContainerStatuses), ContainerStatuses: waiting(pod.Status.ContainerStatuses),
+	}
 	return pod, nil
 }
 

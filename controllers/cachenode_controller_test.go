@@ -232,8 +232,7 @@ func TestReconcile(t *testing.T) {
 		o.t = t
 		set := children(node)[0].(*appsv1.StatefulSet)
 		o.get(set)
-		set.Status.ReadyReplicas, set.Status.AvailableReplicas = 1, 1
-		must(t, o.client.Status().Update(ctx, set))
+		o.setStatus(set, func() { set.Status.ReadyReplicas, set.Status.AvailableReplicas = 1, 1 })
 		o.becomes(node, status.InProgressStatus, v1alpha1.ConditionDegraded, v1alpha1.ReasonPodsNotReady)
 		o.rollOut(node)
 		o.becomes(node, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)

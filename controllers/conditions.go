@@ -44,7 +44,7 @@ func conditions(s *scope, want int32) []metav1.Condition {
 	l.accepted(s)
 	l.available(ready, want)
 	l.progressing(s, progressing, want)
-	pods := fmt.Sprintf("%d of %d pods are ready", ready, want)
+	pods := strings.Join(append([]string{fmt.Sprintf("%d of %d pods are ready", ready, want)}, heldUpPods(s)...), "; ")
 	switch {
 	case s.failure != nil:
 		l.set(v1alpha1.ConditionDegraded, true, v1alpha1.ReasonApplyFailed, s.failure.Error())
@@ -177,6 +177,20 @@ func (l *conditionList) degraded(s *scope) {
 	default:
 		l.set(v1alpha1.ConditionDegraded, false, v1alpha1.ReasonAsExpected, "nothing is wrong")
 	}
+}
+
+// heldUpPods are the pods that do not start, with the reasons.
+func heldUpPods(s *scope) []string {
+	var list []string
+	for i := range s.pods {
+		if why := s.heldUp[s.pods[i].Name]; why != "" {
+			list = append(list, s.pods[i].Name+": "+why)
+		}
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	return []string{listed(list)}
 }
 
 // listed is a list of which a condition names the first few.

@@ -32,6 +32,8 @@ func podStatuses(s *scope) []v1alpha1.PodStatus {
 		}
 		status := v1alpha1.PodStatus{Name: pod.Name, Node: pod.Spec.NodeName, Revision: seen.Report.Revision}
 		switch refusal := seen.Report.Refusal; {
+		case s.heldUp[pod.Name] != "":
+			status.Message = s.heldUp[pod.Name]
 		case seen.isSilentIn(pod, s.now):
 			status.Message = "the agent does not answer"
 		case seen.Report.Problem != "":

@@ -62,10 +62,11 @@ func (o *operator) place(name, host string) *corev1.Pod {
 		}})
 	}
 	must(o.t, o.client.Create(context.Background(), pod))
-	pod.Status.Phase = corev1.PodPending
-	pod.Status.PodIP, pod.Status.PodIPs = "10.0.0.1", []corev1.PodIP{{IP: "10.0.0.1"}}
-	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(time.Now().Add(-time.Minute))}}
-	must(o.t, o.client.Status().Update(context.Background(), pod))
+	o.setStatus(pod, func() {
+		pod.Status.Phase = corev1.PodPending
+		pod.Status.PodIP, pod.Status.PodIPs = "10.0.0.1", []corev1.PodIP{{IP: "10.0.0.1"}}
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(time.Now().Add(-time.Minute))}}
+	})
 	return pod
 }
 
@@ -146,8 +147,7 @@ func TestMissingDisk(t *testing.T) {
 	// A new edit that is refused does not keep the disk from coming back.
 	o.edit(node, func(s *v1alpha1.CacheNodeSpec) { s.Disks[0].Cache.MaxSize = new(resource.MustParse("9Gi")) })
 	o.becomes(node, status.FailedStatus, v1alpha1.ConditionAccepted, v1alpha1.ReasonInvalidSpec)
-	scout.Status.Phase = corev1.PodSucceeded
-	must(t, o.client.Status().Update(ctx, scout))
+	o.setStatus(scout, func() { scout.Status.Phase = corev1.PodSucceeded })
 	o.goes(pod)
 	o.goes(claim)
 	o.goes(scout)
@@ -175,8 +175,9 @@ func TestLostNode(t *testing.T) {
 			claims = append(claims, o.bind(naming.Pod("edge", i), disk, volumes[host+" /mnt/"+disk]))
 		}
 		pod := o.place(naming.Pod("edge", i), host)
-		pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue})
-		must(t, o.client.Status().Update(ctx, pod))
+		o.setStatus(pod, func() {
+			pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue})
+		})
 		pods = append(pods, pod)
 	}
 	host := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-2"}}

@@ -109,11 +109,12 @@ func (o *operator) makePods(node *v1alpha1.CacheNode, n int) {
 		host.Name = pod.Spec.NodeName
 		must(o.t, client.IgnoreAlreadyExists(o.client.Create(context.Background(), host)))
 		must(o.t, o.client.Create(context.Background(), pod))
-		pod.Status = corev1.PodStatus{
-			Phase: corev1.PodRunning, PodIP: fmt.Sprintf("10.0.0.%d", i+1), PodIPs: []corev1.PodIP{{IP: fmt.Sprintf("10.0.0.%d", i+1)}},
-			Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
-		}
-		must(o.t, o.client.Status().Update(context.Background(), pod))
+		o.setStatus(pod, func() {
+			pod.Status = corev1.PodStatus{
+				Phase: corev1.PodRunning, PodIP: fmt.Sprintf("10.0.0.%d", i+1), PodIPs: []corev1.PodIP{{IP: fmt.Sprintf("10.0.0.%d", i+1)}},
+				Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
+			}
+		})
 	}
 }
 
@@ -308,9 +309,10 @@ func TestRollout(t *testing.T) {
 		})
 		budget := children(node)[3].(*policyv1.PodDisruptionBudget)
 		o.get(budget)
-		budget.Status.ObservedGeneration, budget.Status.DisruptionsAllowed = budget.Generation, 1
-		budget.Status.CurrentHealthy, budget.Status.DesiredHealthy, budget.Status.ExpectedPods = 3, 2, 3
-		must(t, o.client.Status().Update(ctx, budget))
+		o.setStatus(budget, func() {
+			budget.Status.ObservedGeneration, budget.Status.DisruptionsAllowed = budget.Generation, 1
+			budget.Status.CurrentHealthy, budget.Status.DesiredHealthy, budget.Status.ExpectedPods = 3, 2, 3
+		})
 		o.eventually(func() string {
 			err := o.client.Get(ctx, client.ObjectKeyFromObject(pod), pod)
 			if apierrors.IsNotFound(err) || (err == nil && pod.DeletionTimestamp != nil) {

@@ -119,16 +119,14 @@ func TestLocalVolumes(t *testing.T) {
 		before := v.DeepCopy()
 		v.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "default", Name: "disk2-edge-0", UID: "1"}
 		must(t, o.client.Patch(ctx, v, client.MergeFrom(before)))
-		v.Status.Phase = corev1.VolumeReleased
-		must(t, o.client.Status().Update(ctx, v))
+		o.setStatus(v, func() { v.Status.Phase = corev1.VolumeReleased })
 		o.eventually(func() string {
 			if o.get(v); v.Spec.ClaimRef == nil {
 				return ""
 			}
 			return "it is still that claim's"
 		})
-		v.Status.Phase = corev1.VolumeAvailable
-		must(t, o.client.Status().Update(ctx, v))
+		o.setStatus(v, func() { v.Status.Phase = corev1.VolumeAvailable })
 	})
 
 	t.Run("another wants one of the paths", func(t *testing.T) {
@@ -228,8 +226,7 @@ func TestClaims(t *testing.T) {
 		c.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}
 		c.Spec.VolumeName = "somebodys-" + disk
 		must(t, o.client.Create(ctx, c))
-		c.Status.Phase = corev1.ClaimBound
-		must(t, o.client.Status().Update(ctx, c))
+		o.setStatus(c, func() { c.Status.Phase = corev1.ClaimBound })
 		claims[disk] = c
 	}
 	owned := func(want int) {

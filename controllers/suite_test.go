@@ -162,6 +162,14 @@ func (o *operator) get(object client.Object) {
 	must(o.t, o.client.Get(context.Background(), client.ObjectKeyFromObject(object), object))
 }
 
+// setStatus changes an object's status as a controller of Kubernetes would, whatever the operator writes meanwhile.
+func (o *operator) setStatus(object client.Object, change func()) {
+	o.t.Helper()
+	before := object.DeepCopyObject().(client.Object)
+	change()
+	must(o.t, o.client.Status().Patch(context.Background(), object, client.MergeFrom(before)))
+}
+
 // pass forces one pass over a CacheNode, beside those that events cause.
 func (o *operator) pass(node *v1alpha1.CacheNode) {
 	o.t.Helper()
@@ -177,12 +185,13 @@ func (o *operator) rollOut(node *v1alpha1.CacheNode) {
 	set.Name, set.Namespace = node.Name, node.Namespace
 	o.get(set)
 	want := *set.Spec.Replicas
-	set.Status = appsv1.StatefulSetStatus{
-		ObservedGeneration: set.Generation,
-		Replicas:           want, ReadyReplicas: want, AvailableReplicas: want, CurrentReplicas: want, UpdatedReplicas: want,
-		CurrentRevision: "r", UpdateRevision: "r",
-	}
-	must(o.t, o.client.Status().Update(context.Background(), set))
+	o.setStatus(set, func() {
+		set.Status = appsv1.StatefulSetStatus{
+			ObservedGeneration: set.Generation,
+			Replicas:           want, ReadyReplicas: want, AvailableReplicas: want, CurrentReplicas: want, UpdatedReplicas: want,
+			CurrentRevision: "r", UpdateRevision: "r",
+		}
+	})
 }
 
 // eventually waits for what takes time: f returns "" when it has come.

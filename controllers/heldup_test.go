@@ -1,0 +1,89 @@
+package controllers
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"k8s.io/utils/ptr"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/rollout"
+)
+
+func TestHeldUp(t *testing.T) {
+	unscheduled := corev1.PodStatus{Conditions: []corev1.PodCondition{
+		{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/3 nodes are available"},
+	}}
+	waits := func(reason, message string) corev1.PodStatus {
+		return corev1.PodStatus{
+			Conditions: []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue}},
+			ContainerStatuses: []corev1.ContainerStatus{
+				{Name: "agent", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}},
+				{Name: "nginx", State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}},
+			},
+		}
+	}
+	ready := waits("CrashLoopBackOff", "")
+	ready.Conditions = append(ready.Conditions, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue})
+	tests := map[string]struct {
+		status corev1.PodStatus
+		age    time.Duration
+		want   string
+		after  time.Duration
+	}{
+		"on no node":                    {unscheduled, time.Minute, "it is on no node yet: 0/3 nodes are available", 0},
+		"on no node, for a moment":      {unscheduled, 4 * time.Second, "", 6 * time.Second},
+		"an image that cannot be had":   {waits("ErrImagePull", "dial tcp: timeout 17"), time.Minute, "container nginx: ImagePullBackOff", 0},
+		"a program that ends":           {waits("CrashLoopBackOff", "back-off 40s restarting"), time.Minute, "container nginx: CrashLoopBackOff", 0},
+		"a Secret that is not there":    {waits("CreateContainerConfigError", `secret "x" not found`), time.Minute, `container nginx: CreateContainerConfigError: secret "x" not found`, 0},
+		"a reason without a message":    {waits("InvalidImageName", ""), time.Minute, "container nginx: InvalidImageName", 0},
+		"being made":                    {waits("ContainerCreating", ""), time.Minute, "", 0},
+		"nothing is known":              {corev1.PodStatus{}, time.Minute, "", 0},
+		"ready, though one of it waits": {ready, time.Minute, "", 0},
+	}
+	now := time.Now()
+	for name, test := range tests {
+		t.Run(name, func(t *testing.T) {
+			pod := &corev1.Pod{Status: test.status}
+			pod.CreationTimestamp = metav1.NewTime(now.Add(-test.age))
+			stripped, err := stripPod(pod.DeepCopy())
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got, after := heldUp(stripped.(*corev1.Pod), now); got != test.want || after != test.after {
+				t.Errorf("got %q, again after %s; want %q, %s", got, after, test.want, test.after)
+			}
+		})
+	}
+}
+
+// TestHeldUpIsTold: whoever looks at the CacheNode sees why its pods do not start.
+func TestHeldUpIsTold(t *testing.T) {
+	s := &scope{
+		node: &v1alpha1.CacheNode{Spec: v1alpha1.CacheNodeSpec{Replicas: ptr.To[int32](3)}}, now: time.Now(), statefulSet: statefulSet(1, 1, 3, 3, 3, 0), decision: &rollout.Decision{Done: true},
+		pods: make([]corev1.Pod, 3),
+	}
+	for i := range s.pods {
+		s.pods[i].Name = []string{"edge-0", "edge-1", "edge-2"}[i]
+		s.pods[i].CreationTimestamp = metav1.NewTime(s.now.Add(-time.Minute))
+	}
+	s.pods[1].Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "no node has a disk for it"}}
+	s.lookAtPods()
+	setStatus(s)
+	want := "0 of 3 pods are ready; edge-1: it is on no node yet: no node has a disk for it"
+	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionReconciling} {
+		if c := meta.FindStatusCondition(s.node.Status.Conditions, kind); c.Message != want {
+			t.Errorf("%s says %q, want %q", kind, c.Message, want)
+		}
+	}
+	for _, p := range s.node.Status.Pods {
+		if (p.Message != "") != (p.Name == "edge-1") || (p.Message != "" && !strings.HasSuffix(want, p.Message)) {
+			t.Errorf("%s: %q", p.Name, p.Message)
+		}
+	}
+}
