@@ -33,14 +33,15 @@ func inItsWay(pod *corev1.Pod) string {
 			return "it is on no node yet: " + c.Message
 		}
 	}
-	for _, c := range waiting(slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)) {
-		why := c.State.Waiting
-		if reason, ok := changing[why.Reason]; ok {
-			return "container " + c.Name + ": " + reason
-		}
-		return strings.TrimSuffix("container "+c.Name+": "+why.Reason+": "+why.Message, ": ")
+	containers := waiting(slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses))
+	if len(containers) == 0 {
+		return ""
 	}
-	return ""
+	first, why := containers[0].Name, containers[0].State.Waiting
+	if reason, ok := changing[why.Reason]; ok {
+		return "container " + first + ": " + reason
+	}
+	return strings.TrimSuffix("container "+first+": "+why.Reason+": "+why.Message, ": ")
 }
 
 // waiting are the containers that wait for something that may not come: not those that are being made.

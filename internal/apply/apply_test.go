@@ -10,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
@@ -23,7 +22,7 @@ func desired(text string) *corev1.ConfigMap {
 	c := &corev1.ConfigMap{Data: map[string]string{"text": text}}
 	c.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
 	c.Name, c.Namespace, c.Labels = "edge", metav1.NamespaceDefault, naming.Labels("edge")
-	c.OwnerReferences = []metav1.OwnerReference{{APIVersion: "cachenode.io/v1alpha1", Kind: "CacheNode", Name: "edge", UID: "1", Controller: ptr.To(true)}}
+	c.OwnerReferences = []metav1.OwnerReference{{APIVersion: "cachenode.io/v1alpha1", Kind: "CacheNode", Name: "edge", UID: "1", Controller: new(true)}}
 	return c
 }
 
