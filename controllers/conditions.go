@@ -179,13 +179,21 @@ func (l *conditionList) degraded(s *scope) {
 	}
 }
 
-// heldUpPods are the pods that do not start, with the reasons.
+// heldUpPods are the pods that do not start, with the reasons; those with the same one together.
 func heldUpPods(s *scope) []string {
-	var list []string
+	var reasons, list []string
+	pods := map[string][]string{}
 	for i := range s.pods {
-		if why := s.heldUp[s.pods[i].Name]; why != "" {
-			list = append(list, s.pods[i].Name+": "+why)
+		name := s.pods[i].Name
+		if why := s.heldUp[name]; why != "" {
+			if pods[why] == nil {
+				reasons = append(reasons, why)
+			}
+			pods[why] = append(pods[why], name)
 		}
+	}
+	for _, why := range reasons {
+		list = append(list, listed(pods[why])+": "+why)
 	}
 	if len(list) == 0 {
 		return nil

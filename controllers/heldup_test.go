@@ -72,17 +72,19 @@ func TestHeldUpIsTold(t *testing.T) {
 		s.pods[i].Name = []string{"edge-0", "edge-1", "edge-2"}[i]
 		s.pods[i].CreationTimestamp = metav1.NewTime(s.now.Add(-time.Minute))
 	}
-	s.pods[1].Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "no node has a disk for it"}}
+	for i := range s.pods[1:] {
+		s.pods[1+i].Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "no node has a disk for it"}}
+	}
 	s.lookAtPods()
 	setStatus(s)
-	want := "0 of 3 pods are ready; edge-1: it is on no node yet: no node has a disk for it"
+	want := "0 of 3 pods are ready; edge-1; edge-2: it is on no node yet: no node has a disk for it"
 	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionReconciling} {
 		if c := meta.FindStatusCondition(s.node.Status.Conditions, kind); c.Message != want {
 			t.Errorf("%s says %q, want %q", kind, c.Message, want)
 		}
 	}
 	for _, p := range s.node.Status.Pods {
-		if (p.Message != "") != (p.Name == "edge-1") || (p.Message != "" && !strings.HasSuffix(want, p.Message)) {
+		if (p.Message != "") != (p.Name != "edge-0") || (p.Message != "" && !strings.HasSuffix(want, p.Message)) {
 			t.Errorf("%s: %q", p.Name, p.Message)
 		}
 	}

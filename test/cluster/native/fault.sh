@@ -134,5 +134,5 @@ pause | continue)
   # Only what is in the cluster's own process namespace.
   inside pkill -"$signal" -x "${1:0:15}"
   ;;
-*) sed -n 's/^# \{0,1\}//;2,22p' "$0" && exit 2 ;;
+*) sed -n '2,/^[^#]/{s/^# \{0,1\}//p}' "$0" && exit 2 ;;
 esac
