@@ -100,6 +100,8 @@ const renderings = 8192
 const (
 	lateDelay   = 200 * time.Millisecond
 	latestDelay = 30 * time.Second
+	// lateWarning is from when on it is worth a line in the log.
+	lateWarning = 5 * time.Second
 )
 
 // Reconcile brings one CacheNode's objects to what its spec asks for. A wrong spec or a missing reference is no error
@@ -138,8 +140,11 @@ func (r *CacheNodeReconciler) Reconcile(ctx context.Context, request reconcile.R
 		s.after, err = announceDelay, nil
 	}
 	if errors.Is(err, apply.ErrStale) {
-		log.FromContext(ctx).V(1).Info("begins again", "because", err.Error())
-		return reconcile.Result{RequeueAfter: r.late.When(request)}, nil
+		wait := r.late.When(request)
+		if wait >= lateWarning {
+			log.FromContext(ctx).Info("the cache does not show what is on the API server: has it lost its watch?", "because", err.Error(), "again", wait)
+		}
+		return reconcile.Result{RequeueAfter: wait}, nil
 	}
 	r.late.Forget(request)
 	if err != nil && !apierrors.IsForbidden(err) {
@@ -315,7 +320,7 @@ func stripPod(object any) (any, error) {
 	pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName, Volumes: volumes}
 	pod.Status = corev1.PodStatus{
 		Phase: pod.Status.Phase, PodIP: pod.Status.PodIP, Conditions: pod.Status.Conditions,
-		InitContainerStatuses: waiting(pod.Status.InitContainerStatuses), ContainerStatuses: waiting(pod.Status.ContainerStatuses),
+		InitContainerStatuses: lagging(pod.Status.InitContainerStatuses), ContainerStatuses: lagging(pod.Status.ContainerStatuses),
 	}
 	return pod, nil
 }

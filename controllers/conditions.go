@@ -193,7 +193,7 @@ func heldUpPods(s *scope) []string {
 		}
 	}
 	for _, why := range reasons {
-		list = append(list, listed(pods[why])+": "+why)
+		list = append(list, listedBy(pods[why], ", ")+": "+why)
 	}
 	if len(list) == 0 {
 		return nil
@@ -202,12 +202,14 @@ func heldUpPods(s *scope) []string {
 }
 
 // listed is a list of which a condition names the first few.
-func listed(items []string) string {
+func listed(items []string) string { return listedBy(items, "; ") }
+
+func listedBy(items []string, between string) string {
 	const most = 5
 	if more := len(items) - most; more > 0 {
-		return fmt.Sprintf("%s; and %d more", strings.Join(items[:most], "; "), more)
+		return fmt.Sprintf("%s%sand %d more", strings.Join(items[:most], between), between, more)
 	}
-	return strings.Join(items, "; ")
+	return strings.Join(items, between)
 }
 
 // areReady asks the StatefulSet and the pods: their caches are not of one moment.

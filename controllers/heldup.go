@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -11,11 +12,8 @@ import (
 // startPatience is how long a pod may be on its way before it is told what holds it up: most of that passes by itself.
 const startPatience = 10 * time.Second
 
-// changing are the reasons whose messages change from one try to the next: the reason says enough.
-var changing = map[string]string{"ErrImagePull": "ImagePullBackOff", "ImagePullBackOff": "ImagePullBackOff", "CrashLoopBackOff": "CrashLoopBackOff"}
-
 // heldUp says what keeps a pod from starting, in the words of the scheduler or the kubelet; "" where nothing is known to. after
-// is when to look again, 0 for when the pod changes.
+// is when to look again, 0 for when the pod changes. The text is the same at each try, so that none of them writes a status.
 func heldUp(pod *corev1.Pod, now time.Time) (message string, after time.Duration) {
 	if !pod.DeletionTimestamp.IsZero() || isReady(pod) {
 		return "", 0
@@ -33,23 +31,43 @@ func inItsWay(pod *corev1.Pod) string {
 			return "it is on no node yet: " + c.Message
 		}
 	}
-	containers := waiting(slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses))
-	if len(containers) == 0 {
-		return ""
+	for _, c := range lagging(slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)) {
+		if why := containerWaits(c); why != "" {
+			return "container " + c.Name + ": " + why
+		}
 	}
-	first, why := containers[0].Name, containers[0].State.Waiting
-	if reason, ok := changing[why.Reason]; ok {
-		return "container " + first + ": " + reason
-	}
-	return strings.TrimSuffix("container "+first+": "+why.Reason+": "+why.Message, ": ")
+	return ""
 }
 
-// waiting are the containers that wait for something that may not come: not those that are being made.
-func waiting(all []corev1.ContainerStatus) (some []corev1.ContainerStatus) {
+// containerWaits says why a container does not run, or not for long.
+func containerWaits(c corev1.ContainerStatus) string {
+	if ended := c.LastTerminationState.Terminated; ended != nil {
+		return strings.TrimSpace(fmt.Sprintf("it ends with exit code %d %s", ended.ExitCode, ended.Reason)) + ", and is started again and again"
+	}
+	switch why := c.State.Waiting; why.Reason {
+	case "", "ContainerCreating", "PodInitializing": // being made
+		return ""
+	case "ErrImagePull", "ImagePullBackOff": // in turn
+		return "ImagePullBackOff"
+	case "CreateContainerConfigError", "InvalidImageName", "ErrImageNeverPull": // their messages stay the same
+		return strings.TrimSuffix(why.Reason+": "+why.Message, ": ")
+	default:
+		return why.Reason
+	}
+}
+
+// lagging are the containers that wait, or have ended and are not ready again, with what is read of them: thousands are in memory.
+func lagging(all []corev1.ContainerStatus) (some []corev1.ContainerStatus) {
 	for _, c := range all {
-		if w := c.State.Waiting; w != nil && w.Reason != "" && w.Reason != "ContainerCreating" && w.Reason != "PodInitializing" {
-			some = append(some, corev1.ContainerStatus{Name: c.Name, State: corev1.ContainerState{Waiting: w}})
+		ended := c.LastTerminationState.Terminated
+		if c.Ready || (c.State.Waiting == nil && ended == nil) {
+			continue
 		}
+		kept := corev1.ContainerStatus{Name: c.Name, State: corev1.ContainerState{Waiting: c.State.Waiting}}
+		if ended != nil {
+			kept.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: ended.ExitCode, Reason: ended.Reason}
+		}
+		some = append(some, kept)
 	}
 	return some
 }

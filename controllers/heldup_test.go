@@ -28,8 +28,16 @@ func TestHeldUp(t *testing.T) {
 			},
 		}
 	}
-	ready := waits("CrashLoopBackOff", "")
+	ready := waits("CreateContainerError", "")
 	ready.Conditions = append(ready.Conditions, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue})
+	ends := func(state corev1.ContainerState) corev1.PodStatus {
+		s := waits("", "")
+		s.ContainerStatuses[1] = corev1.ContainerStatus{Name: "nginx", State: state, LastTerminationState: corev1.ContainerState{
+			Terminated: &corev1.ContainerStateTerminated{ExitCode: 1, Reason: "Error", ContainerID: "containerd://x", Message: "x"},
+		}}
+		return s
+	}
+	const endsAgain = "container nginx: it ends with exit code 1 Error, and is started again and again"
 	tests := map[string]struct {
 		status corev1.PodStatus
 		age    time.Duration
@@ -39,7 +47,10 @@ func TestHeldUp(t *testing.T) {
 		"on no node":                    {unscheduled, time.Minute, "it is on no node yet: 0/3 nodes are available", 0},
 		"on no node, for a moment":      {unscheduled, 4 * time.Second, "", 6 * time.Second},
 		"an image that cannot be had":   {waits("ErrImagePull", "dial tcp: timeout 17"), time.Minute, "container nginx: ImagePullBackOff", 0},
-		"a program that ends":           {waits("CrashLoopBackOff", "back-off 40s restarting"), time.Minute, "container nginx: CrashLoopBackOff", 0},
+		"a program that ends, waits":    {ends(corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff", Message: "back-off 40s"}}), time.Minute, endsAgain, 0},
+		"a program that ends, runs":     {ends(corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}), time.Minute, endsAgain, 0},
+		"a program that ends, ended":    {ends(corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{ExitCode: 2}}), time.Minute, endsAgain, 0},
+		"a message that changes":        {waits("CreateContainerError", "container 17b is reserved"), time.Minute, "container nginx: CreateContainerError", 0},
 		"a Secret that is not there":    {waits("CreateContainerConfigError", `secret "x" not found`), time.Minute, `container nginx: CreateContainerConfigError: secret "x" not found`, 0},
 		"a reason without a message":    {waits("InvalidImageName", ""), time.Minute, "container nginx: InvalidImageName", 0},
 		"being made":                    {waits("ContainerCreating", ""), time.Minute, "", 0},
@@ -77,7 +88,7 @@ func TestHeldUpIsTold(t *testing.T) {
 	}
 	s.lookAtPods()
 	setStatus(s)
-	want := "0 of 3 pods are ready; edge-1; edge-2: it is on no node yet: no node has a disk for it"
+	want := "0 of 3 pods are ready; edge-1, edge-2: it is on no node yet: no node has a disk for it"
 	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionReconciling} {
 		if c := meta.FindStatusCondition(s.node.Status.Conditions, kind); c.Message != want {
 			t.Errorf("%s says %q, want %q", kind, c.Message, want)

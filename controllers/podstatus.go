@@ -31,17 +31,19 @@ func podStatuses(s *scope) []v1alpha1.PodStatus {
 			continue
 		}
 		status := v1alpha1.PodStatus{Name: pod.Name, Node: pod.Spec.NodeName, Revision: seen.Report.Revision}
-		switch refusal := seen.Report.Refusal; {
-		case s.heldUp[pod.Name] != "":
-			status.Message = s.heldUp[pod.Name]
-		case seen.isSilentIn(pod, s.now):
+		switch refusal, held, silent := seen.Report.Refusal, s.heldUp[pod.Name], seen.isSilentIn(pod, s.now); {
+		case silent && held == "":
 			status.Message = "the agent does not answer"
+		case silent:
+			status.Message = held
 		case seen.Report.Problem != "":
 			status.Message = truncated(seen.Report.Problem, 1024)
 		case seen.Report.Lowered != "":
 			status.Message = truncated(seen.Report.Lowered, 1024)
 		case refusal != nil:
 			status.Message = truncated("refused revision "+refusal.Revision+": "+refusal.Message, 1024)
+		default:
+			status.Message = held
 		}
 		for _, d := range seen.Report.Disks {
 			if d.Status == healthy && (s.plan == nil || seen.Report.Revision != s.wanted.Revision || d.Share == s.plan.Share(d.Name)) {

@@ -125,7 +125,7 @@ func TestRollout(t *testing.T) {
 	o := startOperator(t, apiserver.Start(t), func(r *CacheNodeReconciler) { r.Agents.read = a.read })
 	ctx := context.Background()
 	a.o = o
-	node := o.create(strings.Replace(edge, "replicas: 2", "replicas: 3", 1))
+	node := o.create(strings.Replace(edge, "replicas: 2", "replicas: 3\n  rollout: {maxUnavailable: 1}", 1))
 	o.becomes(node, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
 	o.makePods(node, 3)
 	o.rollOut(node)
@@ -187,7 +187,9 @@ func TestRollout(t *testing.T) {
 		}
 		o.eventually(func() string { // the agents may still have had something to tell
 			o.requests.take()
-			o.pass(node)
+			for range 5 {
+				o.pass(node)
+			}
 			if _, writes := o.requests.take(); len(writes) != 0 {
 				return fmt.Sprintf("the refusal is written again: %v", writes)
 			}

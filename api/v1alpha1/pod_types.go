@@ -76,9 +76,9 @@ type Rollout struct {
 	Canary Canary `json:"canary,omitempty"`
 
 	// maxUnavailable is how many pods may take a new configuration at once after the first, as a number or a percentage
-	// of all, rounded up. At least 1. Default 25%.
+	// of all, rounded up. At least 1. A reload keeps nobody from being served, so it is no disruption. Default 50%.
 	// +optional
-	// +kubebuilder:default="25%"
+	// +kubebuilder:default="50%"
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? (self >= 1 && self <= 1000) : string(self).matches('^([1-9]|[1-9][0-9]|100)%$')",message="maxUnavailable: must be a number from 1 to 1000 or a percentage from 1% to 100%"
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
