@@ -181,7 +181,8 @@ type PodStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Disks []PodDiskStatus `json:"disks,omitempty"`
 
-	// message says what is wrong with the agent or with nginx, if anything.
+	// message says what is wrong, if anything: with the agent or nginx, or what keeps the pod from starting, in the words of
+	// the scheduler or the kubelet.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`

@@ -41,6 +41,8 @@ func TestEndToEnd(t *testing.T) {
 		{"a bad edit is refused and the pods go on", refusesBadEdits},
 		{"the plugin says what there is", pluginTells},
 		{"scaling", scales},
+		{"an autoscaler is not fought", leavesAutoscaler},
+		{"a pod that no node takes says why", saysWhyPending},
 		{"the operator's metrics need authentication", metricsNeedAuthentication},
 		{"deleting it removes what it made", deletes},
 	} {
@@ -112,6 +114,60 @@ func scales(t *testing.T, s *suite) {
 	must(t, s.List(context.Background(), claims))
 	if len(claims.Items) != 9 {
 		t.Errorf("%d claims, want 9: those of pods that were scaled away are retained", len(claims.Items))
+	}
+}
+
+// leavesAutoscaler has Kubernetes' own autoscaler keep its lower bound; there are no metrics for more.
+func leavesAutoscaler(t *testing.T, s *suite) {
+	text, err := os.ReadFile(sample)
+	must(t, err)
+	kubectl(t, `apiVersion: autoscaling/v2
+kind: HorizontalPodAutoscaler
+metadata: {name: `+name+`}
+spec:
+  scaleTargetRef: {apiVersion: cachenode.io/v1alpha1, kind: CacheNode, name: `+name+`}
+  minReplicas: 2
+  maxReplicas: 3
+`, "apply", "-f", "-")
+	t.Cleanup(func() { kubectl(t, "", "delete", "hpa", name) })
+	deadline := time.Now().Add(patience * 45 * time.Second) // it looks every 15 s
+	for *s.node(t).Spec.Replicas != 2 {
+		if time.Now().After(deadline) {
+			t.Fatalf("the autoscaler does not scale:\n%s", kubectl(t, "", "describe", "hpa", name))
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+	kubectl(t, strings.Replace(string(text), "  replicas: 3\n", "", 1), "apply", "--server-side", "--field-manager=gitops", "--force-conflicts", "-f", "-")
+	if got := *s.current(t).Spec.Replicas; got != 2 {
+		t.Errorf("%d replicas after the manifest was applied, want the autoscaler's 2", got)
+	}
+}
+
+// saysWhyPending asks for a disk that is larger than any.
+func saysWhyPending(t *testing.T, _ *suite) {
+	kubectl(t, `apiVersion: cachenode.io/v1alpha1
+kind: CacheNode
+metadata: {name: too-large}
+spec:
+  disks: [{name: disk1, size: 500Gi, storageClassName: local-disks}]
+  origin: {servers: [{service: {name: origin, port: 80}}]}
+  hosts: [too-large.test]
+`, "apply", "-f", "-")
+	t.Cleanup(func() {
+		kubectl(t, "", "delete", "cachenode", "too-large")
+		kubectl(t, "", "delete", "pvc", naming.Claim("disk1", naming.Pod("too-large", 0)))
+	})
+	const want = "0 of 1 pods are ready; too-large-0: it is on no node yet: "
+	deadline := time.Now().Add(patience * 30 * time.Second) // it is told after ten
+	for {
+		said := kubectl(t, "", "get", "cachenode", "too-large", "-o", `jsonpath={.status.conditions[?(@.type=="Ready")].message}`)
+		if strings.HasPrefix(said, want) && strings.Contains(said, "persistent volumes") {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("Ready says %q, want %q and the scheduler's words", said, want)
+		}
+		time.Sleep(200 * time.Millisecond)
 	}
 }
 

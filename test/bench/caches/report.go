@@ -44,8 +44,9 @@ func report(w io.Writer, b bench, rounds int, out string) error {
 		_, _ = fmt.Fprintf(table, "%s\t", name)
 		for i := range b.loads {
 			rates := result.Values(running.samples, func(s sample) float64 { return s.Loads[i].PerSecond })
-			_, _ = fmt.Fprintf(table, "%.1f\t(%.0f-%.0f)\t%.1f\t%.1f\t", result.Median(rates), slices.Min(rates), slices.Max(rates),
-				middle(func(s sample) float64 { return s.Loads[i].P50 }), middle(func(s sample) float64 { return s.Loads[i].P99 }))
+			_, _ = fmt.Fprintf(table, "%.1f\t(%.0f-%.0f)\t%s\t%s\t", result.Median(rates), slices.Min(rates), slices.Max(rates),
+				latency(running.samples, func(s sample) (float64, int64) { return s.Loads[i].P50, s.Loads[i].Requests }),
+				latency(running.samples, func(s sample) (float64, int64) { return s.Loads[i].P99, s.Loads[i].Requests }))
 		}
 		_, _ = fmt.Fprintf(table, "%.2f\t%.3f\t%.0f\t%.0f\t\n", middle(func(s sample) float64 { return s.ReadsPerHit }),
 			middle(func(s sample) float64 { return s.CPU }), middle(func(s sample) float64 { return float64(s.Memory) }),
@@ -65,6 +66,20 @@ func report(w io.Writer, b bench, rounds int, out string) error {
 		return err
 	}
 	return draw(b, out)
+}
+
+// latency is the median over the rounds; none where a server answered nothing in most of them.
+func latency(samples []sample, value func(sample) (milliseconds float64, requests int64)) string {
+	var all []float64
+	for _, s := range samples {
+		if ms, requests := value(s); requests > 0 {
+			all = append(all, ms)
+		}
+	}
+	if 2*len(all) <= len(samples) {
+		return "no answer"
+	}
+	return fmt.Sprintf("%.1f", result.Median(all))
 }
 
 // draw makes a chart of each load.
