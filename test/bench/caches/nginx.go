@@ -69,7 +69,10 @@ func byHand(pools bool) func(conditions) (string, error) {
 }
 
 // rendered is what the operator renders of a CacheNode.
-func rendered(c conditions) (string, error) {
+func rendered(c conditions) (string, error) { return renderedWith(c, "") }
+
+// renderedWith is that with more in its spec, as lines of YAML.
+func renderedWith(c conditions, more string) (string, error) {
 	node := fmt.Sprintf(`apiVersion: cachenode.io/v1alpha1
 kind: CacheNode
 metadata: {name: bench}
@@ -81,7 +84,7 @@ spec:
   origin: {servers: [{host: 127.0.0.1, port: %[2]d}], hostHeader: bench}
   cache: {key: [RequestURI], valid: [{status: [200], for: 24h}]}
   pod: {resources: {limits: {cpu: %[3]d, memory: %[4]dMi}}}
-`, c.declaredMebibytes, lab.OriginPort, cpus, c.memoryMebibytes, c.media)
+`, c.declaredMebibytes, lab.OriginPort, cpus, c.memoryMebibytes, c.media) + more
 	command := exec.Command(c.plugin, "render", "-f", "-")
 	command.Stdin = strings.NewReader(node)
 	var errors bytes.Buffer

@@ -22,6 +22,14 @@ var variants = []nginx{
 	variant("four-workers", `worker_processes \d+`, "worker_processes 4"),
 	variant("accept-mutex", `accept_mutex off`, "accept_mutex on"),
 	variant("nopush", `sendfile on;`, "sendfile on; tcp_nopush on;"),
+	noTier(),
+}
+
+func noTier() nginx {
+	v := ours
+	v.name, v.about = "no-memory-tier", "the operator's with spec.memoryTier.enabled: false"
+	v.config = func(c conditions) (string, error) { return renderedWith(c, "  memoryTier: {enabled: false}\n") }
+	return v
 }
 
 func variant(name, pattern, replacement string) nginx {

@@ -41,6 +41,8 @@ var ways = []struct {
 	{prepared, lab.Preparation{FileSystem: "xfs", MkfsArgs: []string{"-b", "size=65536"}, ReadAhead: 4096}, ""},
 	{"  without nginx's read_ahead", lab.Preparation{FileSystem: "xfs", MkfsArgs: []string{"-b", "size=65536"}, ReadAhead: 4096}, "0"},
 	{"  with noatime, allocsize=1m", lab.Preparation{FileSystem: "xfs", MkfsArgs: []string{"-b", "size=65536"}, Options: "noatime,allocsize=1m", ReadAhead: 4096}, ""},
+	{"  with 8 allocation groups instead of 4", lab.Preparation{FileSystem: "xfs", MkfsArgs: []string{"-b", "size=65536", "-d", "agcount=8"}, ReadAhead: 4096}, ""},
+	{"  without sparse inodes", lab.Preparation{FileSystem: "xfs", MkfsArgs: []string{"-b", "size=65536", "-i", "sparse=0"}, ReadAhead: 4096}, ""},
 	{"ext4, blocks of 4 KiB, read-ahead 128 KiB", lab.Preparation{FileSystem: "ext4", ReadAhead: 128}, ""},
 	{"ext4, read-ahead 4 MiB", lab.Preparation{FileSystem: "ext4", ReadAhead: 4096}, ""},
 	{"ext4 bigalloc, clusters of 64 KiB, 4 MiB", lab.Preparation{FileSystem: "ext4", MkfsArgs: []string{"-O", "bigalloc", "-C", "65536"}, ReadAhead: 4096}, ""},
