@@ -73,7 +73,7 @@ func TestMemoryTierAndHangingDisk(t *testing.T) {
 	l, err := lab.New("")
 	must(t, err)
 	t.Cleanup(func() { must(t, l.Close()) })
-	disk, err := l.Disk("disk1", 512, lab.Usual())
+	disk, err := l.Disk("disk1", 512, lab.Usual(0))
 	must(t, err)
 	cgroup, err := l.Cgroup("nginx", 1<<30, []lab.Disk{disk})
 	must(t, err)

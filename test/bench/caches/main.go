@@ -44,7 +44,7 @@ type server interface {
 	fmt.Stringer
 	// About says how it is configured.
 	About() string
-	Preparation() lab.Preparation
+	Preparation(object int64) lab.Preparation
 	Start(*lab.Lab, lab.Site, *lab.Cgroup, [disks]lab.Disk, conditions) (*lab.Server, error)
 }
 
@@ -180,7 +180,7 @@ func (b *bench) start(s server) error {
 	var d [disks]lab.Disk
 	for i := range d {
 		var err error
-		if d[i], err = b.Disk(fmt.Sprintf("%s-%d", s, i+1), b.diskMebibytes, s.Preparation()); err != nil {
+		if d[i], err = b.Disk(fmt.Sprintf("%s-%d", s, i+1), b.diskMebibytes, s.Preparation(b.size)); err != nil {
 			return err
 		}
 	}

@@ -14,15 +14,15 @@ import (
 type nginx struct {
 	name        string
 	about       string
-	preparation lab.Preparation
+	preparation func(object int64) lab.Preparation
 	// dirs are where the configuration has its disks.
 	dirs   [disks]string
 	config func(c conditions) (string, error)
 }
 
-func (n nginx) String() string               { return n.name }
-func (n nginx) About() string                { return n.about }
-func (n nginx) Preparation() lab.Preparation { return n.preparation }
+func (n nginx) String() string                           { return n.name }
+func (n nginx) About() string                            { return n.about }
+func (n nginx) Preparation(object int64) lab.Preparation { return n.preparation(object) }
 
 func (n nginx) Start(l *lab.Lab, site lab.Site, cgroup *lab.Cgroup, d [disks]lab.Disk, c conditions) (*lab.Server, error) {
 	config, err := n.config(c)
@@ -109,7 +109,7 @@ var (
 )
 
 var (
-	noPools = nginx{"nginx", "nginx without thread pools (aio off), one cache a disk, usual disks", lab.Usual(), handDirs, byHand(false)}
-	article = nginx{"article", "the article's configuration, 16 threads a disk, usual disks", lab.Usual(), handDirs, byHand(true)}
-	ours    = nginx{"cachenode", "what the operator renders by default, prepared disks", lab.Prepared(), agentsDirs, rendered}
+	noPools = nginx{"nginx", "nginx without thread pools (aio off), one cache a disk, usual disks", lab.Usual, handDirs, byHand(false)}
+	article = nginx{"article", "the article's configuration, 16 threads a disk, usual disks", lab.Usual, handDirs, byHand(true)}
+	ours    = nginx{"cachenode", "what the operator renders by default, prepared disks", lab.Prepared, agentsDirs, rendered}
 )

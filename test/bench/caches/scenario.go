@@ -76,6 +76,7 @@ var scenarios = map[string][]scenario{
 		mixed("slow-1m-700", mebi, 1500, 700, slow),
 		mixed("slow-64k-300", 64*kibi, 16000, 300, slow),
 		mixed("slow-16m-700", 16*mebi, 150, 700, slow),
+		mixed("slow-4k-300", 4*kibi, 100000, 300, slow),
 	},
 	"fast": {
 		inMemory("memory-4k-hot", 4*kibi, 1000, lab.One("hot", 50, hot(4*kibi))),
@@ -84,6 +85,7 @@ var scenarios = map[string][]scenario{
 		inMemory("memory-64k-random", 64*kibi, 1000, lab.Random("random", 50, 1000, 64*kibi)),
 		inMemory("memory-1m-hot", mebi, 200, lab.One("hot", 50, hot(mebi))),
 		inMemory("memory-1m-random", mebi, 200, lab.Random("random", 50, 200, mebi)),
+		fast("fast-4k-random", 4*kibi, 100000, 300, lab.Random("random", 50, 100000, 4*kibi)),
 		fast("fast-64k-random", 64*kibi, 16000, 300, lab.Random("random", 50, 16000, 64*kibi)),
 		fast("fast-1m-random", mebi, 1500, 300, lab.Random("random", 50, 1500, mebi)),
 	},

@@ -14,7 +14,7 @@ func (trafficServer) String() string { return "trafficserver" }
 func (trafficServer) About() string {
 	return "Traffic Server 9.2, a cache file a disk, prepared disks; a RAM cache and fragments that fit into the memory"
 }
-func (trafficServer) Preparation() lab.Preparation { return lab.Prepared() }
+func (trafficServer) Preparation(object int64) lab.Preparation { return lab.Prepared(object) }
 
 func (trafficServer) Start(l *lab.Lab, site lab.Site, cgroup *lab.Cgroup, d [disks]lab.Disk, c conditions) (*lab.Server, error) {
 	fragment := 1 << 20

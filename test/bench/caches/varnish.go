@@ -15,8 +15,8 @@ func (varnish) About() string {
 }
 
 // Preparation: a page fault reads as much as the read-ahead, so 4 MiB are too many for it.
-func (varnish) Preparation() lab.Preparation {
-	p := lab.Prepared()
+func (varnish) Preparation(object int64) lab.Preparation {
+	p := lab.Prepared(object)
 	p.ReadAhead = 512
 	return p
 }

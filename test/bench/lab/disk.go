@@ -23,12 +23,17 @@ type Preparation struct {
 	ReadAhead int
 }
 
-// Usual is what disks have that nobody has prepared: blocks of 4 KiB and a read-ahead of 128 KiB.
-func Usual() Preparation { return Preparation{FileSystem: "xfs", ReadAhead: 128} }
+// Usual is what disks have that nobody has prepared, whatever lies on them: blocks of 4 KiB and a read-ahead of 128 KiB.
+func Usual(int64) Preparation { return Preparation{FileSystem: "xfs", ReadAhead: 128} }
 
-// Prepared is what docs/howto/prepare-disks.md advises: large blocks, where the kernel knows them, and a large read-ahead.
-func Prepared() Preparation {
+// Prepared is what docs/howto/prepare-disks.md advises for objects of so many bytes: a large read-ahead, and large blocks where the
+// objects are large and the kernel knows such.
+func Prepared(object int64) Preparation {
+	const block = 64 << 10
 	p := Preparation{FileSystem: "xfs", ReadAhead: 4096}
+	if object < block {
+		return p
+	}
 	var name unix.Utsname
 	var major, minor int
 	if err := unix.Uname(&name); err != nil {
@@ -36,7 +41,7 @@ func Prepared() Preparation {
 	}
 	n, _ := fmt.Sscanf(unix.ByteSliceToString(name.Release[:]), "%d.%d", &major, &minor)
 	if n == 2 && (major > 6 || major == 6 && minor >= 12) {
-		p.MkfsArgs = []string{"-b", "size=65536"}
+		p.MkfsArgs = []string{"-b", fmt.Sprintf("size=%d", block)}
 	}
 	return p
 }
