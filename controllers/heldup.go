@@ -42,7 +42,7 @@ func inItsWay(pod *corev1.Pod) string {
 // containerWaits says why a container does not run, or not for long.
 func containerWaits(c corev1.ContainerStatus) string {
 	if ended := c.LastTerminationState.Terminated; ended != nil {
-		return strings.TrimSpace(fmt.Sprintf("it ends with exit code %d %s", ended.ExitCode, ended.Reason)) + ", and is started again and again"
+		return strings.TrimSpace(fmt.Sprintf("it ends with exit code %d %s", ended.ExitCode, ended.Reason)) + ", and is started again"
 	}
 	switch why := c.State.Waiting; why.Reason {
 	case "", "ContainerCreating", "PodInitializing": // being made

@@ -37,7 +37,7 @@ func TestHeldUp(t *testing.T) {
 		}}
 		return s
 	}
-	const endsAgain = "container nginx: it ends with exit code 1 Error, and is started again and again"
+	const endsAgain = "container nginx: it ends with exit code 1 Error, and is started again"
 	tests := map[string]struct {
 		status corev1.PodStatus
 		age    time.Duration

@@ -22,13 +22,7 @@ import (
 // TestMemoryTierAndFailingDisk: with a tier in front, a disk that fails is still stood in for by another, and what is in
 // memory needs neither.
 func TestMemoryTierAndFailingDisk(t *testing.T) {
-	n := nginxtest.New(t)
-	config, err := cache.Render(decode(t, []byte(threeDisks+"  memoryTier: {enabled: true, size: 64Mi, minUses: 2}\n")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	n.Configure(config.Text, "disk1", "disk2", "disk3")
-	n.Mkdir(naming.MemoryTierDir)
+	n, config := threeDisksWithTier(t, "{enabled: true, size: 64Mi, minUses: 2}")
 	var count atomic.Int64
 	n.Serve("127.0.0.1:9000", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		count.Add(1)

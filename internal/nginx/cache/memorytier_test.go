@@ -52,16 +52,21 @@ func place(r *http.Response) string {
 	return r.Header.Get("X-Cache") + " " + strings.TrimRight(r.Header.Get("X-Cache-Disk"), "123")
 }
 
+// threeDisksWithTier has nginx's files in place for threeDisks with a memory tier, given in YAML.
+func threeDisksWithTier(t *testing.T, tier string) (*nginxtest.Nginx, cache.Config) {
+	t.Helper()
+	n := nginxtest.New(t)
+	config, err := cache.Render(decode(t, []byte(threeDisks+"  memoryTier: "+tier+"\n")))
+	must(t, err)
+	n.Configure(config.Text, "disk1", "disk2", "disk3")
+	n.Mkdir(naming.MemoryTierDir)
+	return n, config
+}
+
 // TestMemoryTier: what is asked for often is served from memory, as it is on the disks and for a bounded time, and nothing
 // else is.
 func TestMemoryTier(t *testing.T) {
-	n := nginxtest.New(t)
-	config, err := cache.Render(decode(t, []byte(threeDisks+"  memoryTier: {enabled: true, size: 64Mi, minUses: 2, maxExtraAge: 2s, maxObjectSize: 2000}\n")))
-	if err != nil {
-		t.Fatal(err)
-	}
-	n.Configure(config.Text, "disk1", "disk2", "disk3")
-	n.Mkdir(naming.MemoryTierDir)
+	n, _ := threeDisksWithTier(t, "{enabled: true, size: 64Mi, minUses: 2, maxExtraAge: 2s, maxObjectSize: 2000}")
 	var count, version atomic.Int64
 	n.Serve("127.0.0.1:9000", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		count.Add(1)
