@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/naming"
@@ -254,35 +255,44 @@ func dies(t *testing.T, p *target) {
 	}
 }
 
-// repair says that disks are repaired, as a person would, and mounts them once the operator has let the pod go.
+// repair does what docs/howto/repair-a-disk.md says: the new pod waits, as its node is cordoned, until the disks are mounted.
 func (p *target) repair(t *testing.T, disks ...string) {
 	t.Helper()
-	old := p.pod(t).UID
+	old := *p.pod(t)
+	kubectl(t, "", "cordon", old.Spec.NodeName)
+	uncordon := func() { kubectl(t, "", "uncordon", old.Spec.NodeName) }
+	t.Cleanup(uncordon)                 // for a repair that fails
 	time.Sleep(1100 * time.Millisecond) // Kubernetes' times are whole seconds
-	plugin(t, "", append([]string{"disk", "readmit", p.name}, disks...)...)
 	begun := time.Now()
+	plugin(t, "", append([]string{"disk", "readmit", p.name}, disks...)...)
+	p.isRemade(t, &old, func(pod corev1.Pod) bool { return pod.Spec.NodeName == "" })
 	for _, disk := range disks {
 		p.fault(t, "remount", disk)
 	}
-	deadline := time.Now().Add(2 * time.Minute)
-	for pods := p.cachePods(t); ; pods = p.cachePods(t) {
-		back := false
-		for _, pod := range pods {
-			back = back || (pod.Name == p.name && pod.UID != old && isReady(pod))
-		}
-		if back {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("the pod does not come back")
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
+	uncordon()
+	p.isRemade(t, &old, isReady)
 	for _, disk := range disks {
 		p.becomes(t, disk, 30*time.Second)
 	}
 	p.current(t)
 	t.Logf("the pod was evicted and is back %s after the repair was declared", time.Since(begun).Round(100*time.Millisecond))
+}
+
+// isRemade waits until there is another pod of the name, and it is as wanted.
+func (p *target) isRemade(t *testing.T, old *corev1.Pod, wanted func(corev1.Pod) bool) {
+	t.Helper()
+	deadline := time.Now().Add(2 * time.Minute)
+	for {
+		for _, pod := range p.cachePods(t) {
+			if pod.Name == p.name && pod.UID != old.UID && wanted(pod) {
+				return
+			}
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("no other %s came:\n%s", p.name, kubectl(t, "", "get", "pods,nodes", "-o", "wide"))
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
 }
 
 // allDie shuts down two disks, and then the third: the pod serves on, from the one that is left and then from the origin.

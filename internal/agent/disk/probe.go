@@ -134,7 +134,7 @@ func (p *Prober) probe(usage *Usage) error {
 	if !p.ours || p.round%markEvery == 0 {
 		p.ours = false
 		if err := os.Mkdir(folder, 0o750); err != nil && !errors.Is(err, os.ErrExist) {
-			return err
+			return explained(err, p.Dir)
 		}
 		if err := p.Owner.claim(folder, p.Rules); err != nil {
 			return err
@@ -143,6 +143,16 @@ func (p *Prober) probe(usage *Usage) error {
 	err := p.writeAndRead(filepath.Join(folder, probeFile))
 	p.ours = err == nil
 	return err
+}
+
+// explained adds to a permission that is denied whose the volume is: a wrong one looks like a broken disk otherwise.
+func explained(err error, dir string) error {
+	var stat unix.Stat_t
+	if !errors.Is(err, os.ErrPermission) || unix.Stat(dir, &stat) != nil {
+		return err
+	}
+	return fmt.Errorf("%w: the root of the volume is owned by %d:%d with mode %04o, and the pod runs as %d:%d; give it to the pod's fsGroup with mode 2775",
+		err, stat.Uid, stat.Gid, stat.Mode&0o7777, os.Geteuid(), os.Getegid())
 }
 
 // checkDevice finds a volume that is not mounted, or not what it should be.

@@ -3,6 +3,7 @@ package disk
 import (
 	"context"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -38,6 +39,24 @@ func expect(t *testing.T, p *Prober, want Reason) Sample {
 		t.Errorf("the probe says %q (%s), want %q", s.Reason, s.Message, want)
 	}
 	return s
+}
+
+// TestNotOurs: a volume that others may not write to says whose it is.
+func TestNotOurs(t *testing.T) {
+	p := prober(t)
+	chattr := func(change string) {
+		t.Helper()
+		if out, err := exec.Command("xfs_io", "-c", "chattr "+change, p.Dir).CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+	}
+	chattr("+i") // root may write anywhere else
+	t.Cleanup(func() { chattr("-i") })
+	if s := expect(t, p, IOError); !strings.Contains(s.Message, "operation not permitted: the root of the volume is owned by 0:0 with mode 0755") {
+		t.Errorf("the probe says %q", s.Message)
+	}
+	chattr("-i")
+	expect(t, p, "")
 }
 
 func TestProbe(t *testing.T) {

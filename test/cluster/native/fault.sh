@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Usage: fault.sh FAULT ...: what goes wrong with disks and servers, done to the native cluster.
 #   shutdown NODE DISK            the file system gives errors from now on (xfs_io shutdown)
-#   remount NODE DISK             the repair of that, once no pod has it mounted any more: waits for that, 60 s at most
+#   remount NODE DISK             the repair of that, once no pod has it mounted any more: waits for that, 60 s at most (a pod that starts meanwhile would take the empty folder)
 #   throttle NODE DISK POD IOPS   reads a second of the disk for each container of the pod (by UID); 0 lifts it
 #   throttled NODE DISK POD       how many reads the throttle has let through
 #   fill NODE DISK LEAVE [STEP]   a stranger's file takes all but LEAVE MiB; in steps of STEP MiB, 4 a second
@@ -45,20 +45,15 @@ shutdown)
   ;;
 remount)
   path=$(disk_path "$1" "$2")
-  image=$state/$1/$2.xfs
-  staging=$state/$1/staging
   detach_disk "$1" "$2"
   inside umount "$path"
-  inside rmdir "$path" # a pod that starts now must not take the empty folder for the disk
-  mkdir -p "$staging"
   for ((i = 0; i < 600; i++)); do # the file system lives as long as a pod has it
-    inside "$native/../disk" mount "$image" "$staging"
-    if inside ls "$staging" >/dev/null 2>&1; then
-      inside sh -c 'mkdir "$0" && mount --bind "$1" "$0" && umount "$1"' "$path" "$staging"
+    inside "$native/../disk" mount "$state/$1/$2.xfs" "$path"
+    if inside ls "$path" >/dev/null 2>&1; then
       attach_disk "$1" "$2"
       exit 0
     fi
-    inside umount "$staging"
+    inside umount "$path"
     sleep 0.1
   done
   echo "fault.sh: $path stays dead: something has it mounted" >&2
