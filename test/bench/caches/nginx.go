@@ -18,6 +18,8 @@ type nginx struct {
 	// dirs are where the configuration has its disks.
 	dirs   [disks]string
 	config func(c conditions) (string, error)
+	// tmpfs are options of its file systems in memory, each after a comma.
+	tmpfs string
 }
 
 func (n nginx) String() string                           { return n.name }
@@ -30,7 +32,7 @@ func (n nginx) Start(l *lab.Lab, site lab.Site, cgroup *lab.Cgroup, d [disks]lab
 		return nil, err
 	}
 	root := lab.Root{
-		Dir: c.nginxRoot, Tmpfs: []string{"/run", "/tmp", "/mnt", "/var/cache"}, Binds: map[string]string{},
+		Dir: c.nginxRoot, Tmpfs: []string{"/run", "/tmp", "/mnt", "/var/cache"}, TmpfsOptions: n.tmpfs, Binds: map[string]string{},
 		Files: map[string]string{"/tmp/nginx.conf": config, "/run/cachenode/README": "", "/var/cache/cachenode-memory/README": ""},
 	}
 	for i, dir := range n.dirs {
@@ -109,7 +111,7 @@ var (
 )
 
 var (
-	noPools = nginx{"nginx", "nginx without thread pools (aio off), one cache a disk, usual disks", lab.Usual, handDirs, byHand(false)}
-	article = nginx{"article", "the article's configuration, 16 threads a disk, usual disks", lab.Usual, handDirs, byHand(true)}
-	ours    = nginx{"cachenode", "what the operator renders by default, prepared disks", lab.Prepared, agentsDirs, rendered}
+	noPools = nginx{"nginx", "nginx without thread pools (aio off), one cache a disk, usual disks", lab.Usual, handDirs, byHand(false), ""}
+	article = nginx{"article", "the article's configuration, 16 threads a disk, usual disks", lab.Usual, handDirs, byHand(true), ""}
+	ours    = nginx{"cachenode", "what the operator renders by default, prepared disks", lab.Prepared, agentsDirs, rendered, ""}
 )

@@ -23,6 +23,14 @@ var variants = []nginx{
 	variant("accept-mutex", `accept_mutex off`, "accept_mutex on"),
 	variant("nopush", `sendfile on;`, "sendfile on; tcp_nopush on;"),
 	noTier(),
+	hugePages(),
+}
+
+// hugePages is what a node can have by the kernel's parameter transparent_hugepage_tmpfs=within_size: no pod can ask for it.
+func hugePages() nginx {
+	v := ours
+	v.name, v.about, v.tmpfs = "huge-pages", "the operator's, with huge pages in the tmpfs of the memory tier", ",huge=within_size"
+	return v
 }
 
 func noTier() nginx {

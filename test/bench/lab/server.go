@@ -19,9 +19,11 @@ import (
 type Root struct {
 	// Dir is the root (hack/debian-root).
 	Dir string
-	// Tmpfs are folders that are empty and in memory, in the server's cgroup. Binds are folders of the lab, by where the
-	// server finds them; a bind may lie in a tmpfs.
-	Tmpfs []string
+	// Tmpfs are folders that are empty and in memory, in the server's cgroup. TmpfsOptions are added to their mount options,
+	// each after a comma.
+	Tmpfs        []string
+	TmpfsOptions string
+	// Binds are folders of the lab, by where the server finds them; a bind may lie in a tmpfs.
 	Binds map[string]string
 	// Files are written before the server starts, by path; the path must be in a tmpfs.
 	Files map[string]string
@@ -75,7 +77,7 @@ func script(site Site, cgroup *Cgroup, root Root, files string) string {
 		}
 	}
 	for _, dir := range root.Tmpfs {
-		line("mkdir -p %[1]s%[2]s && mount -t tmpfs -o mode=777 tmpfs %[1]s%[2]s", root.Dir, dir)
+		line("mkdir -p %[1]s%[2]s && mount -t tmpfs -o mode=777%[3]s tmpfs %[1]s%[2]s", root.Dir, dir, root.TmpfsOptions)
 	}
 	for target, source := range root.Binds {
 		line("mkdir -p %[1]s%[2]s && mount --bind %[3]s %[1]s%[2]s", root.Dir, target, source)
