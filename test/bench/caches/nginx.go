@@ -18,8 +18,8 @@ type nginx struct {
 	// dirs are where the configuration has its disks.
 	dirs   [disks]string
 	config func(c conditions) (string, error)
-	// tmpfs are options of its file systems in memory, each after a comma.
-	tmpfs string
+	// tmpfs are options of its file systems in memory, each after a comma; sysctl is a setting of its network.
+	tmpfs, sysctl string
 }
 
 func (n nginx) String() string                           { return n.name }
@@ -30,6 +30,11 @@ func (n nginx) Start(l *lab.Lab, site lab.Site, cgroup *lab.Cgroup, d [disks]lab
 	config, err := n.config(c)
 	if err != nil {
 		return nil, err
+	}
+	if n.sysctl != "" {
+		if output, err := site.Inside("sysctl", "-w", n.sysctl).CombinedOutput(); err != nil {
+			return nil, fmt.Errorf("sysctl %s: %w\n%s", n.sysctl, err, output)
+		}
 	}
 	root := lab.Root{
 		Dir: c.nginxRoot, Tmpfs: []string{"/run", "/tmp", "/mnt", "/var/cache"}, TmpfsOptions: n.tmpfs, Binds: map[string]string{},
@@ -111,7 +116,7 @@ var (
 )
 
 var (
-	noPools = nginx{"nginx", "nginx without thread pools (aio off), one cache a disk, usual disks", lab.Usual, handDirs, byHand(false), ""}
-	article = nginx{"article", "the article's configuration, 16 threads a disk, usual disks", lab.Usual, handDirs, byHand(true), ""}
-	ours    = nginx{"cachenode", "what the operator renders by default, prepared disks", lab.Prepared, agentsDirs, rendered, ""}
+	noPools = nginx{"nginx", "nginx without thread pools (aio off), one cache a disk, usual disks", lab.Usual, handDirs, byHand(false), "", ""}
+	article = nginx{"article", "the article's configuration, 16 threads a disk, usual disks", lab.Usual, handDirs, byHand(true), "", ""}
+	ours    = nginx{"cachenode", "what the operator renders by default, prepared disks", lab.Prepared, agentsDirs, rendered, "", ""}
 )

@@ -24,6 +24,15 @@ var variants = []nginx{
 	variant("nopush", `sendfile on;`, "sendfile on; tcp_nopush on;"),
 	noTier(),
 	hugePages(),
+	sendBuffer(),
+	variant("sndbuf", `listen 8080 default_server reuseport`, "$0 sndbuf=2m"),
+}
+
+// sendBuffer starts each connection with room for a whole object of 1 MiB, where the kernel begins with 16 KiB.
+func sendBuffer() nginx {
+	v := ours
+	v.name, v.about, v.sysctl = "send-buffer", "the operator's, with net.ipv4.tcp_wmem of 2 MiB from the start", "net.ipv4.tcp_wmem=4096 2097152 4194304"
+	return v
 }
 
 // hugePages is what a node can have by the kernel's parameter transparent_hugepage_tmpfs=within_size: no pod can ask for it.
