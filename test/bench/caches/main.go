@@ -34,6 +34,8 @@ const (
 type conditions struct {
 	nginxRoot, peersRoot, plugin   string
 	diskMebibytes, memoryMebibytes int64
+	// object is the size of all objects, in bytes.
+	object int64
 	// media and declaredMebibytes are what a CacheNode says of its disks.
 	media             string
 	declaredMebibytes int64
@@ -154,7 +156,7 @@ func (b *bench) prepare(chosen []server) error {
 	b.memoryMebibytes = b.memory
 	// Twice the room for objects of a block and a bit, and for as many misses again.
 	b.diskMebibytes = max(b.size*int64(b.count)/disks>>20*8, 1024)
-	b.conditions.media, b.declaredMebibytes = b.scenario.media, cmp.Or(b.declared, b.diskMebibytes)
+	b.object, b.conditions.media, b.declaredMebibytes = b.size, b.scenario.media, cmp.Or(b.declared, b.diskMebibytes)
 	recipes := map[*string]string{&b.nginxRoot: "hack/nginx-root"}
 	if slices.ContainsFunc(chosen, func(s server) bool { _, stock := s.(nginx); return !stock }) {
 		recipes[&b.peersRoot] = "hack/peers-root"

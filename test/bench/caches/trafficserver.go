@@ -16,16 +16,28 @@ func (trafficServer) About() string {
 }
 func (trafficServer) Preparation(object int64) lab.Preparation { return lab.Prepared(object) }
 
-func (trafficServer) Start(l *lab.Lab, site lab.Site, cgroup *lab.Cgroup, d [disks]lab.Disk, c conditions) (*lab.Server, error) {
-	fragment := 1 << 20
-	if c.memoryMebibytes < 500 { // 200 connections with a buffer of 1 MiB each do not fit
+// memoryOfTrafficServer gives the RAM cache what the cgroup has left: seen here, 95 MiB for the rest, and buffers for each
+// connection of 1.6 times an object, or of 2.6 fragments where 200 objects of 1 MiB do not fit.
+func memoryOfTrafficServer(c conditions) (fragment, ram int64) {
+	const connections, others = 250, 100 << 20
+	limit, buffers := c.memoryMebibytes<<20, connections*c.object*16/10
+	fragment = 1 << 20
+	if c.memoryMebibytes < 500 {
 		fragment = 256 << 10
 	}
+	if c.object > fragment {
+		buffers = connections * fragment * 26 / 10
+	}
+	return fragment, max(limit/16, limit*9/10-others-buffers)
+}
+
+func (trafficServer) Start(l *lab.Lab, site lab.Site, cgroup *lab.Cgroup, d [disks]lab.Disk, c conditions) (*lab.Server, error) {
+	fragment, ram := memoryOfTrafficServer(c)
 	records := []string{
 		fmt.Sprintf("CONFIG proxy.config.http.server_ports STRING %d", lab.Port),
-		fmt.Sprintf("CONFIG proxy.config.cache.ram_cache.size INT %d", c.memoryMebibytes<<20/16),
+		fmt.Sprintf("CONFIG proxy.config.cache.ram_cache.size INT %d", ram),
 		fmt.Sprintf("CONFIG proxy.config.cache.target_fragment_size INT %d", fragment),
-		"CONFIG proxy.config.cache.min_average_object_size INT 32768",
+		fmt.Sprintf("CONFIG proxy.config.cache.min_average_object_size INT %d", min(c.object, 32<<10)),
 		"CONFIG proxy.config.cache.threads_per_disk INT 16",
 		"CONFIG proxy.config.exec_thread.autoconfig INT 0",
 		fmt.Sprintf("CONFIG proxy.config.exec_thread.limit INT %d", cpus),
