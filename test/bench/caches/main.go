@@ -54,7 +54,7 @@ var servers = []server{noPools, article, ours, varnish{}, trafficServer{}}
 
 func main() {
 	rounds := flag.Int("rounds", 5, "how often each is measured")
-	seconds := flag.Int("seconds", 8, "how long a measurement takes")
+	seconds := flag.Int("seconds", 0, "how long a measurement takes; 0 for what suits the case")
 	only := flag.String("servers", "", "the servers to measure, separated by commas; all if empty")
 	match := flag.String("cases", "", "measure only cases whose name contains this")
 	out := flag.String("out", "", "a folder for the result as JSON and SVG")
@@ -68,33 +68,50 @@ func main() {
 		flag.Usage()
 		os.Exit(2)
 	}
-	chosen := choose(flag.Arg(0), *only)
-	for _, c := range cases {
-		if !strings.Contains(c.name, *match) {
-			continue
-		}
-		if err := measure(os.Stdout, c, chosen, *rounds, time.Duration(*seconds)*time.Second, *out); err != nil {
-			fmt.Fprintln(os.Stderr, "caches:", err)
-			os.Exit(1)
-		}
+	chosen, err := choose(flag.Arg(0), *only)
+	if err == nil {
+		err = run(cases, *match, func(c scenario) error {
+			return measure(os.Stdout, c, chosen, *rounds, time.Duration(cmp.Or(*seconds, c.seconds))*time.Second, *out)
+		})
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "caches:", err)
+		os.Exit(1)
 	}
 }
 
+// run measures the cases whose name contains match.
+func run(cases []scenario, match string, measure func(scenario) error) error {
+	cases = slices.DeleteFunc(slices.Clone(cases), func(c scenario) bool { return !strings.Contains(c.name, match) })
+	if len(cases) == 0 {
+		return fmt.Errorf("no case has %q in its name", match)
+	}
+	for _, c := range cases {
+		if err := measure(c); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // choose has the servers of the names or, without names, those that a group of cases compares.
-func choose(group, names string) []server {
+func choose(group, names string) ([]server, error) {
 	against := []server{ours}
 	for _, v := range variants {
 		against = append(against, v)
 	}
 	switch {
 	case names != "":
-		return slices.DeleteFunc(append(slices.Clone(servers), against[1:]...), func(s server) bool {
-			return !slices.Contains(strings.Split(names, ","), s.String())
-		})
+		wanted := strings.Split(names, ",")
+		chosen := slices.DeleteFunc(append(slices.Clone(servers), against[1:]...), func(s server) bool { return !slices.Contains(wanted, s.String()) })
+		if len(chosen) != len(wanted) {
+			return nil, fmt.Errorf("of %s there are only %v", names, chosen)
+		}
+		return chosen, nil
 	case group == "tuning":
-		return against
+		return against, nil
 	}
-	return servers
+	return servers, nil
 }
 
 // measure runs one case and prints its table.

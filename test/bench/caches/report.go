@@ -13,12 +13,18 @@ import (
 
 // measurement is what is written as JSON.
 type measurement struct {
-	Case    string            `json:"case"`
-	Memory  int64             `json:"memoryMebibytes"`
-	Disks   string            `json:"disks"`
-	Rounds  int               `json:"rounds"`
-	Seconds float64           `json:"seconds"`
-	Servers map[string]string `json:"servers"`
+	Case   string `json:"case"`
+	Memory int64  `json:"memoryMebibytes"`
+	Disks  string `json:"disks"`
+	Rounds int    `json:"rounds"`
+	// Seconds is how long a measurement took, WarmUp how long the load was there before, on disks as slow.
+	Seconds float64 `json:"seconds"`
+	WarmUp  float64 `json:"warmUpSeconds"`
+	// Objects of Bytes each are in the cache; Connections are those of each load.
+	Objects     int               `json:"objects"`
+	Bytes       int64             `json:"objectBytes"`
+	Connections map[string]int    `json:"connections"`
+	Servers     map[string]string `json:"servers"`
 	// Samples are those of each server, in order.
 	Samples map[string][]sample `json:"samples"`
 }
@@ -35,7 +41,11 @@ func report(w io.Writer, b bench, rounds int, out string) error {
 	_, _ = fmt.Fprintln(table, "reads a hit\tms CPU a request\tMiB\torigin\t")
 	r := measurement{
 		Case: b.name, Memory: b.memory, Disks: b.speed.String(), Rounds: rounds, Seconds: b.duration.Seconds(),
-		Servers: map[string]string{}, Samples: map[string][]sample{},
+		WarmUp: warmUpTime.Seconds(), Objects: b.count, Bytes: b.size,
+		Connections: map[string]int{}, Servers: map[string]string{}, Samples: map[string][]sample{},
+	}
+	for _, l := range b.loads {
+		r.Connections[l.Name] = l.Connections
 	}
 	for _, running := range b.running {
 		name := running.server.String()
@@ -45,12 +55,13 @@ func report(w io.Writer, b bench, rounds int, out string) error {
 		for i := range b.loads {
 			rates := result.Values(running.samples, func(s sample) float64 { return s.Loads[i].PerSecond })
 			_, _ = fmt.Fprintf(table, "%.1f\t(%.0f-%.0f)\t%s\t%s\t", result.Median(rates), slices.Min(rates), slices.Max(rates),
-				latency(running.samples, func(s sample) (float64, int64) { return s.Loads[i].P50, s.Loads[i].Requests }),
-				latency(running.samples, func(s sample) (float64, int64) { return s.Loads[i].P99, s.Loads[i].Requests }))
+				answered(running.samples, "%.1f", func(s sample) (float64, int64) { return s.Loads[i].P50, s.Loads[i].Requests }),
+				answered(running.samples, "%.1f", func(s sample) (float64, int64) { return s.Loads[i].P99, s.Loads[i].Requests }))
 		}
-		_, _ = fmt.Fprintf(table, "%.2f\t%.3f\t%.0f\t%.0f\t\n", middle(func(s sample) float64 { return s.ReadsPerHit }),
-			middle(func(s sample) float64 { return s.CPU }), middle(func(s sample) float64 { return float64(s.Memory) }),
-			middle(func(s sample) float64 { return float64(s.Origin) }))
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%.0f\t%.0f\t\n",
+			answered(running.samples, "%.2f", func(s sample) (float64, int64) { return s.ReadsPerHit, s.Loads[0].Requests }),
+			answered(running.samples, "%.3f", func(s sample) (float64, int64) { return s.CPU, s.Loads[0].Requests }),
+			middle(func(s sample) float64 { return float64(s.Memory) }), middle(func(s sample) float64 { return float64(s.Origin) }))
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -58,6 +69,9 @@ func report(w io.Writer, b bench, rounds int, out string) error {
 	ratios(w, b)
 	for _, running := range b.running {
 		_, _ = fmt.Fprintf(w, "%s: %s\n", running.server, running.server.About())
+		if slices.ContainsFunc(running.samples, func(s sample) bool { return s.Short }) {
+			_, _ = fmt.Fprintf(w, "%s: too short: in some round fewer than %d answers a connection, so latencies end and reads count beyond the measurement\n", running.server, enough)
+		}
 	}
 	if out == "" {
 		return nil
@@ -68,18 +82,18 @@ func report(w io.Writer, b bench, rounds int, out string) error {
 	return draw(b, out)
 }
 
-// latency is the median over the rounds; none where a server answered nothing in most of them.
-func latency(samples []sample, value func(sample) (milliseconds float64, requests int64)) string {
+// answered is the median over the rounds, in a format; none where a server answered nothing in most of them.
+func answered(samples []sample, format string, value func(sample) (figure float64, requests int64)) string {
 	var all []float64
 	for _, s := range samples {
-		if ms, requests := value(s); requests > 0 {
-			all = append(all, ms)
+		if figure, requests := value(s); requests > 0 {
+			all = append(all, figure)
 		}
 	}
 	if 2*len(all) <= len(samples) {
 		return "no answer"
 	}
-	return fmt.Sprintf("%.1f", result.Median(all))
+	return fmt.Sprintf(format, result.Median(all))
 }
 
 // draw makes a chart of each load.

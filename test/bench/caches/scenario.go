@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 	"time"
 
@@ -22,6 +21,8 @@ type scenario struct {
 	// media is what the CacheNode says of its disks, and declared their size in MiB; 0 for what they really have.
 	media    string
 	declared int64
+	// seconds is how long a measurement takes if nobody says otherwise: enough for several answers a connection.
+	seconds int
 	// misses: some requests are for objects that are not in the cache.
 	misses bool
 	// reference are figures of others to compare the ratios with.
@@ -35,16 +36,22 @@ var slow = lab.Speed{Reads: 150, Bytes: 150e6}
 func hot(size int64) string { return fmt.Sprintf("/objects/%d/0", size) }
 
 // mixed is random load over all objects and, at the same time, many clients that want one of them.
-func mixed(name string, size int64, count int, memory int64, speed lab.Speed) scenario {
+func mixed(name string, size int64, count int, memory int64, seconds int) scenario {
 	return scenario{
-		name: name, size: size, count: count, memory: memory, speed: speed, media: "HDD",
+		name: name, size: size, count: count, memory: memory, speed: slow, media: "HDD", seconds: seconds,
 		loads: []lab.Load{lab.Random("random", 200, count, size), lab.One("hot", 50, hot(size))},
 	}
 }
 
+// large is that with fewer clients, as 200 objects of 16 MiB keep three disks busy for half a minute.
+func large(s scenario) scenario {
+	s.loads[0].Connections, s.loads[1].Connections = 30, 10
+	return s
+}
+
 // fast is one load alone, on disks as fast as they go.
 func fast(name string, size int64, count int, memory int64, load lab.Load) scenario {
-	return scenario{name: name, size: size, count: count, memory: memory, media: "NVMe", loads: []lab.Load{load}}
+	return scenario{name: name, size: size, count: count, memory: memory, media: "NVMe", seconds: 4, loads: []lab.Load{load}}
 }
 
 // inMemory is one load alone, with disks so small that the user has memory for all of them.
@@ -57,7 +64,7 @@ func inMemory(name string, size int64, count int, load lab.Load) scenario {
 // zipf is a mix in which some objects are asked for much more often than others, and one request in ten is a miss.
 func zipf(name string, size int64, count, connections int) scenario {
 	return scenario{
-		name: name, size: size, count: count, memory: 300, speed: slow, misses: true, media: "HDD",
+		name: name, size: size, count: count, memory: 300, speed: slow, misses: true, media: "HDD", seconds: 15,
 		loads: []lab.Load{lab.Zipf("zipf", connections, count, 10, size)},
 	}
 }
@@ -67,16 +74,16 @@ const kibi, mebi = 1 << 10, 1 << 20
 var scenarios = map[string][]scenario{
 	// 4 MB objects that do not fit into memory, as in the article; a measurement takes longer, as a hit does.
 	"article": {func() scenario {
-		s := mixed("article-4m", 4*mebi, 500, 700, slow)
+		s := mixed("article-4m", 4*mebi, 500, 700, 80)
 		s.reference = "the article's own, thread pools against none: 9 times the throughput; constant load 31 times the requests, 1/33 of the mean latency"
 		return s
 	}()},
 	"peers": {
-		mixed("slow-1m-300", mebi, 1500, 300, slow),
-		mixed("slow-1m-700", mebi, 1500, 700, slow),
-		mixed("slow-64k-300", 64*kibi, 16000, 300, slow),
-		mixed("slow-16m-700", 16*mebi, 150, 700, slow),
-		mixed("slow-4k-300", 4*kibi, 100000, 300, slow),
+		mixed("slow-1m-300", mebi, 1500, 300, 30),
+		mixed("slow-1m-700", mebi, 1500, 700, 30),
+		mixed("slow-64k-300", 64*kibi, 16000, 300, 15),
+		large(mixed("slow-16m-700", 16*mebi, 150, 700, 60)),
+		mixed("slow-4k-300", 4*kibi, 100000, 300, 8),
 	},
 	"fast": {
 		inMemory("memory-4k-hot", 4*kibi, 1000, lab.One("hot", 50, hot(4*kibi))),
@@ -94,8 +101,9 @@ var scenarios = map[string][]scenario{
 		zipf("zipf-1m", mebi, 1500, 100),
 	},
 	"tuning": {
-		mixed("tuning-slow-1m", mebi, 1500, 300, slow),
-		mixed("tuning-slow-64k", 64*kibi, 16000, 300, slow),
+		mixed("tuning-slow-1m", mebi, 1500, 300, 20),
+		mixed("tuning-slow-64k", 64*kibi, 16000, 300, 10),
+		fast("tuning-fast-1m", mebi, 1500, 300, lab.Random("random", 50, 1500, mebi)),
 		fast("tuning-fast-64k", 64*kibi, 16000, 300, lab.Random("random", 50, 16000, 64*kibi)),
 		zipf("tuning-zipf-64k", 64*kibi, 16000, 200),
 	},
@@ -111,7 +119,12 @@ type sample struct {
 	// Memory is in MiB, Origin how many requests the origin had.
 	Memory int64 `json:"memoryMebibytes"`
 	Origin int64 `json:"originRequests"`
+	// Short is true where a load had fewer than [enough] answers a connection.
+	Short bool `json:"short,omitempty"`
 }
+
+// enough answers a connection make what is under way at the end of a measurement weigh little.
+const enough = 3
 
 // String is a line of progress.
 func (s sample) String() string {
@@ -130,15 +143,32 @@ const warmUpTime = 3 * time.Second
 // keeps objects in memory of its own would be ahead of one that leaves that to the page cache.
 func (b *bench) warmUp(r *running) error {
 	if b.speed != (lab.Speed{}) && !b.misses { // what a mix writes at full speed would fill the disks
-		if _, err := b.Ask(r.site.URL(), 2*warmUpTime, b.loads...); err != nil {
+		if _, err := b.ask(r, 2*warmUpTime); err != nil {
 			return err
 		}
 	}
 	if err := r.process.Throttle(b.speed); err != nil {
 		return err
 	}
-	_, err := b.Ask(r.site.URL(), warmUpTime, b.loads...)
+	_, err := b.ask(r, warmUpTime)
 	return err
+}
+
+// ask puts the loads on a server and holds the answers to what they must be.
+func (b *bench) ask(r *running, duration time.Duration) ([]lab.Answers, error) {
+	answers, err := b.Ask(r.site.URL(), duration, b.loads...)
+	if err != nil {
+		return nil, err
+	}
+	for i, a := range answers {
+		if a.Errors > 0 {
+			return nil, fmt.Errorf("%s: %d requests failed beside %d that did not", b.loads[i].Name, a.Errors, a.Requests)
+		}
+		if a.Bytes < a.Requests*b.size {
+			return nil, fmt.Errorf("%s: %d answers of %d bytes have %d bytes together", b.loads[i].Name, a.Requests, b.size, a.Bytes)
+		}
+	}
+	return answers, nil
 }
 
 // sample measures a server once.
@@ -151,21 +181,21 @@ func (b *bench) sample(r *running) (sample, error) {
 	if err != nil {
 		return s, err
 	}
-	asked, err := originCount(r.site)
+	asked, err := r.site.OriginCount()
 	if err != nil {
 		return s, err
 	}
-	if s.Loads, err = b.Ask(r.site.URL(), b.duration, b.loads...); err != nil {
+	if s.Loads, err = b.ask(r, b.duration); err != nil {
 		return s, err
 	}
 	after, err := r.process.Use()
 	if err != nil {
 		return s, err
 	}
-	var requests, errors int64
-	for _, a := range s.Loads {
+	var requests int64
+	for i, a := range s.Loads {
 		requests += a.Requests
-		errors += a.Errors
+		s.Short = s.Short || a.Requests < enough*int64(b.loads[i].Connections)
 	}
 	s.ReadsPerHit = float64(after.Reads-before.Reads) / float64(max(s.Loads[0].Requests, 1))
 	s.CPU = float64((after.CPU - before.CPU).Milliseconds()) / float64(max(requests, 1))
@@ -174,24 +204,18 @@ func (b *bench) sample(r *running) (sample, error) {
 		return s, err
 	}
 	s.Memory = memory >> 20
-	if s.Origin, err = originCount(r.site); err != nil {
+	if s.Origin, err = r.site.OriginCount(); err != nil {
 		return s, err
 	}
 	s.Origin -= asked
-	if errors > 0 {
-		return s, fmt.Errorf("%d of %d requests failed", errors, requests)
-	}
 	if random := s.Loads[0].Requests; !b.misses && s.Origin > random/100 {
 		return s, fmt.Errorf("%d of %d random requests went to the origin, and all objects should be in the cache", s.Origin, random)
 	}
-	return s, r.process.Throttle(lab.Speed{})
-}
-
-// originCount is how many objects a site's origin was asked for.
-func originCount(site lab.Site) (int64, error) {
-	output, err := site.Inside("curl", "-sf", fmt.Sprintf("http://127.0.0.1:%d/count", lab.OriginPort)).Output()
-	if err != nil {
-		return 0, fmt.Errorf("the origin: %w", err)
+	if share := float64(s.Origin) / float64(max(requests, 1)); b.misses && (share < 0.08 || share > 0.16) {
+		return s, fmt.Errorf("%.1f%% of the requests went to the origin, and one in ten was for what the cache cannot have: is it full?", 100*share)
 	}
-	return strconv.ParseInt(strings.TrimSpace(string(output)), 10, 64)
+	if err := r.process.Throttle(lab.Speed{}); err != nil {
+		return s, err
+	}
+	return s, b.fetch(r.site, min(b.count, 50)) // every byte, of the hot object too
 }

@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/cachenode/cachenode-operator/test/bench/lab"
+	"github.com/cachenode/cachenode-operator/test/bench/result"
 )
 
 // TestArticle is a short form of make bench-article: three caches are built, filled and asked, and every check of the
@@ -13,8 +16,8 @@ import (
 func TestArticle(t *testing.T) {
 	t.Chdir("../../..")
 	var out strings.Builder
-	small := mixed("smoke", 4*mebi, 24, 300, slow)
-	small.speed.Reads = 0 // as fast as they go
+	small := mixed("smoke", 4*mebi, 24, 300, 2)
+	small.speed = lab.Speed{} // as fast as they go
 	folder := t.TempDir()
 	if err := measure(&out, small, []server{noPools, article, ours}, 1, 2*time.Second, folder); err != nil {
 		t.Fatal(err)
@@ -28,9 +31,13 @@ func TestArticle(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var r measurement
-	if err := json.Unmarshal(text, &r); err != nil {
+	var d result.Document[measurement]
+	if err := json.Unmarshal(text, &d); err != nil {
 		t.Fatal(err)
+	}
+	r := d.Result
+	if d.Commit == "" || d.Kernel == "" || r.Connections["hot"] != 50 {
+		t.Errorf("the conditions are %+v", d)
 	}
 	for name, samples := range r.Samples {
 		for _, load := range samples[0].Loads {

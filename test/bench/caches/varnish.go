@@ -6,7 +6,7 @@ import (
 	"github.com/cachenode/cachenode-operator/test/bench/lab"
 )
 
-// varnish is Debian's Varnish with one file storage a disk, chosen by the last digit of the URL.
+// varnish is Debian's Varnish with one file storage a disk, chosen by the last two digits of the URL.
 type varnish struct{}
 
 func (varnish) String() string { return "varnish" }
@@ -30,9 +30,9 @@ backend origin { .host = "127.0.0.1"; .port = "%d"; }
 sub vcl_backend_response {
   set beresp.ttl = 1d;
   set beresp.do_stream = true;
-  if (bereq.url ~ "[0369]$") {
+  if (bereq.url ~ "([036]|[147]9)$") {
     set beresp.storage = storage.disk1;
-  } else if (bereq.url ~ "[147]$") {
+  } else if (bereq.url ~ "([147]|[258]9)$") {
     set beresp.storage = storage.disk2;
   } else {
     set beresp.storage = storage.disk3;

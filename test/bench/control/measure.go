@@ -155,7 +155,9 @@ func (m *measurement) restart(ctx context.Context) error {
 		if m.sample.restartCPU, err = p.cpu(); err != nil {
 			return err
 		}
-		m.sample.restartCPU -= m.sample.emptyCPU
+		if m.sample.restartCPU -= m.sample.emptyCPU; m.sample.restartCPU <= 0 {
+			return errors.New("it has looked at nothing after a restart")
+		}
 		if m.sample.RestartCalls, err = m.server.audit(p.began, time.Now()); err == nil && m.sample.RestartCalls.Failed > 0 {
 			err = fmt.Errorf("%d requests failed after a restart", m.sample.RestartCalls.Failed)
 		}
@@ -167,13 +169,19 @@ func (m *measurement) restart(ctx context.Context) error {
 // the processor time that it used after the restart before.
 func (m *measurement) edit(ctx context.Context) error {
 	return m.while(func(p *process) error {
-		for {
+		for deadline := time.Now().Add(within); ; {
 			used, err := p.cpu()
 			if err != nil {
 				return err
 			}
 			if used > m.sample.restartCPU/10+m.sample.emptyCPU {
 				break
+			}
+			if ctx.Err() != nil {
+				return ctx.Err()
+			}
+			if time.Now().After(deadline) {
+				return fmt.Errorf("after a restart it has used %s of processor time only", used)
 			}
 			time.Sleep(20 * time.Millisecond)
 		}

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -99,14 +100,20 @@ func measure() (rows []row, err error) {
 		r := row{Way: way.name}
 		for _, o := range objects {
 			reads, space, err := cost(way.Preparation, way.readAhead, o.size, o.count)
+			if errors.Is(err, lab.ErrMount) {
+				fmt.Fprintf(os.Stderr, "%s: this kernel does not mount it: %v\n", way.name, err)
+				break
+			}
 			if err != nil {
-				return nil, fmt.Errorf("%s: %w", way.name, err)
+				return nil, errors.Join(table.Flush(), fmt.Errorf("%s: %w", way.name, err))
 			}
 			r.Reads, r.Bytes = append(r.Reads, reads), append(r.Bytes, space)
 			_, _ = fmt.Fprintf(table, "%.2f\t(%d)\t", reads, space>>10)
 		}
 		_, _ = fmt.Fprintln(table)
-		rows = append(rows, r)
+		if len(r.Reads) == len(objects) {
+			rows = append(rows, r)
+		}
 		fmt.Fprintf(os.Stderr, "%d of %d\n", i+1, len(ways))
 	}
 	return rows, table.Flush()
@@ -131,31 +138,47 @@ func cost(p lab.Preparation, readAhead string, size, count int64) (reads float64
 	if err != nil {
 		return 0, 0, err
 	}
-	before := used(disk.Dir)
-	if err := s.fetch(size, count); err != nil {
-		return 0, 0, err
-	}
-	if err := lab.DropCaches(); err != nil {
-		return 0, 0, err
-	}
-	space = (used(disk.Dir) - before) / count
-	start, err := s.Use()
+	before, err := used(disk.Dir)
 	if err != nil {
 		return 0, 0, err
 	}
 	if err := s.fetch(size, count); err != nil {
 		return 0, 0, err
 	}
+	if err := lab.DropCaches(); err != nil {
+		return 0, 0, err
+	}
+	after, err := used(disk.Dir)
+	if err != nil {
+		return 0, 0, err
+	}
+	space = (after - before) / count
+	start, err := s.Use()
+	if err != nil {
+		return 0, 0, err
+	}
+	asked, err := s.site.OriginCount()
+	if err != nil {
+		return 0, 0, err
+	}
+	if err := s.fetch(size, count); err != nil {
+		return 0, 0, err
+	}
+	again, err := s.site.OriginCount()
+	if err != nil {
+		return 0, 0, err
+	}
+	if again != asked {
+		return 0, 0, fmt.Errorf("the origin was asked for %d objects that should be in the cache", again-asked)
+	}
 	end, err := s.Use()
 	return float64(end.Reads-start.Reads) / float64(count), space, err
 }
 
-func used(dir string) int64 {
+func used(dir string) (int64, error) {
 	var stat unix.Statfs_t
-	if unix.Statfs(dir, &stat) != nil {
-		return 0
-	}
-	return int64(stat.Blocks-stat.Bfree) * stat.Bsize
+	err := unix.Statfs(dir, &stat)
+	return int64(stat.Blocks-stat.Bfree) * stat.Bsize, err
 }
 
 // cache is nginx with one disk.

@@ -52,6 +52,9 @@ type Disk struct {
 	Dir, Device string
 }
 
+// ErrMount says that the kernel does not mount a disk of a kind, such as one with blocks larger than a page before Linux 6.12.
+var ErrMount = errors.New("mount")
+
 // Disk makes and mounts a disk; all of it is gone when the lab closes.
 func (l *Lab) Disk(name string, mebibytes int64, p Preparation) (Disk, error) {
 	image, dir := filepath.Join(l.Dir, name+".xfs"), filepath.Join(l.Dir, name)
@@ -74,7 +77,7 @@ func (l *Lab) Disk(name string, mebibytes int64, p Preparation) (Disk, error) {
 		return Disk{}, err
 	}
 	if err := run("mount", "-o", cmp.Or(p.Options, "defaults"), loop, dir); err != nil {
-		return Disk{}, err
+		return Disk{}, fmt.Errorf("%w: %w", ErrMount, err)
 	}
 	l.cleanup(func() error { return run("umount", dir) })
 	var stat unix.Stat_t

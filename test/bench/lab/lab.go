@@ -1,6 +1,6 @@
 // Package lab is where the benchmarks run: disks of a set speed, servers in cgroups of a set size, and clients behind a
 // virtual Ethernet with an MTU of 1500, all made for the run and gone after it. It needs Linux and root. Nothing in it is
-// safe for concurrent use.
+// safe for concurrent use, but for what a signal does, which closes the lab.
 package lab
 
 import (
@@ -11,7 +11,9 @@ import (
 	"os/signal"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 )
 
@@ -25,7 +27,8 @@ const (
 type Lab struct {
 	// Dir is a folder that is gone when the lab closes.
 	Dir string
-	// cleanups undo what was made, last first.
+	// cleanups undo what was made, last first. They are a signal's, too.
+	mutex    sync.Mutex
 	cleanups []func() error
 	tag      string
 	sites    int
@@ -66,15 +69,22 @@ func (l *Lab) closeOnSignal() {
 
 // Close undoes all that the lab made.
 func (l *Lab) Close() error {
+	l.mutex.Lock()
+	cleanups := l.cleanups
+	l.cleanups = nil
+	l.mutex.Unlock()
 	var errs []error
-	for _, undo := range slices.Backward(l.cleanups) {
+	for _, undo := range slices.Backward(cleanups) {
 		errs = append(errs, undo())
 	}
-	l.cleanups = nil
 	return errors.Join(errs...)
 }
 
-func (l *Lab) cleanup(f func() error) { l.cleanups = append(l.cleanups, f) }
+func (l *Lab) cleanup(f func() error) {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	l.cleanups = append(l.cleanups, f)
+}
 
 // Site is a network namespace for a server and its origin, which the clients reach over a virtual Ethernet of its own.
 type Site struct {
@@ -123,6 +133,15 @@ func (l *Lab) Client(command ...string) *exec.Cmd { return in(l.clients(), comma
 
 // Inside is a command that runs where the server is.
 func (s Site) Inside(command ...string) *exec.Cmd { return in(s.namespace, command) }
+
+// OriginCount is how many objects a site's origin was asked for.
+func (s Site) OriginCount() (int64, error) {
+	output, err := s.Inside("curl", "-sf", fmt.Sprintf("http://127.0.0.1:%d/count", OriginPort)).Output()
+	if err != nil {
+		return 0, fmt.Errorf("the origin: %w", err)
+	}
+	return strconv.ParseInt(strings.TrimSpace(string(output)), 10, 64)
+}
 
 func in(namespace string, command []string) *exec.Cmd {
 	args := append([]string{"--net=/run/netns/" + namespace, "--"}, command...)

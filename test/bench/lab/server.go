@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -36,6 +37,7 @@ type Server struct {
 	*Cgroup
 	process *exec.Cmd
 	log     string
+	stop    sync.Once
 }
 
 // Start starts a server at a site, in a cgroup if that is not nil, and in namespaces of its own for mounts and processes. It
@@ -100,13 +102,11 @@ func script(site Site, cgroup *Cgroup, root Root, files string) string {
 }
 
 // Stop ends the server and all that it started, and waits.
-func (s *Server) Stop() error {
-	if s.process == nil {
-		return nil
-	}
-	err := s.process.Process.Kill()
-	_ = s.process.Wait() // it was killed
-	s.process = nil
+func (s *Server) Stop() (err error) {
+	s.stop.Do(func() {
+		err = s.process.Process.Kill()
+		_ = s.process.Wait() // it was killed
+	})
 	return err
 }
 

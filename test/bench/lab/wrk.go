@@ -50,7 +50,9 @@ type Answers struct {
 	Mean      float64 `json:"meanms"`
 	Deviation float64 `json:"deviationms"`
 	Requests  int64   `json:"requests"`
-	// Errors are responses other than 200, and connections that broke.
+	// Bytes are those of all responses, with their headers.
+	Bytes int64 `json:"bytes"`
+	// Errors are responses with a status of 400 or more, those that took longer than a minute, and connections that broke.
 	Errors int64 `json:"errors"`
 }
 
@@ -66,8 +68,8 @@ function done(summary, latency)
   local e, seconds = summary.errors, summary.duration / 1e6
   local p = function(x) return latency:percentile(x) / 1000 end
   io.stderr:write(string.format(
-    '{"perSecond":%%.3f,"p50ms":%%.3f,"p99ms":%%.3f,"maxms":%%.3f,"meanms":%%.3f,"deviationms":%%.3f,"requests":%%d,"errors":%%d}\n',
-    summary.requests / seconds, p(50), p(99), latency.max / 1000, latency.mean / 1000, latency.stdev / 1000, summary.requests, e.connect + e.read + e.write + e.status))
+    '{"perSecond":%%.3f,"p50ms":%%.3f,"p99ms":%%.3f,"maxms":%%.3f,"meanms":%%.3f,"deviationms":%%.3f,"requests":%%d,"bytes":%%d,"errors":%%d}\n',
+    summary.requests / seconds, p(50), p(99), latency.max / 1000, latency.mean / 1000, latency.stdev / 1000, summary.requests, summary.bytes, e.connect + e.read + e.write + e.status + e.timeout))
 end
 `
 

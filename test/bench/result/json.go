@@ -3,12 +3,37 @@ package result
 import (
 	"encoding/json"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
-// Write writes a result to NAME.json in a folder, which must be there.
+// Document is a result with what it was measured on.
+type Document[T any] struct {
+	// Date is in UTC; Commit is of the working tree, with a + where it had changes.
+	Date   string `json:"date"`
+	Commit string `json:"commit"`
+	Kernel string `json:"kernel"`
+	CPUs   int    `json:"cpus"`
+	Result T      `json:"result"`
+}
+
+// Write writes a result to NAME.json in a folder, which must be there, as a [Document].
 func Write(folder, name string, value any) error {
-	text, err := json.MarshalIndent(value, "", "  ")
+	d := Document[any]{Date: time.Now().UTC().Format(time.RFC3339), CPUs: runtime.NumCPU(), Result: value}
+	if output, err := exec.Command("git", "describe", "--always", "--dirty=+", "--abbrev=12").Output(); err == nil {
+		d.Commit = strings.TrimSpace(string(output))
+	}
+	var system unix.Utsname
+	if err := unix.Uname(&system); err != nil {
+		return err
+	}
+	d.Kernel = unix.ByteSliceToString(system.Release[:])
+	text, err := json.MarshalIndent(d, "", "  ")
 	if err != nil {
 		return err
 	}
