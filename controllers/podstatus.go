@@ -73,7 +73,7 @@ func diskStatuses(s *scope) []v1alpha1.DiskStatus {
 						status.Healthy++
 					}
 					if f := d.FileSystem; f != nil {
-						ways[tuning.FileSystem{Type: f.Type, BlockSize: f.BlockSize, ReadAhead: f.ReadAhead}]++
+						ways[tuning.FileSystem{Type: f.Type, BlockSize: f.BlockSize, ReadAhead: f.ReadAhead, Options: f.Options}]++
 					}
 				}
 			}

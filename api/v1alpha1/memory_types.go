@@ -12,7 +12,8 @@ type MemoryTier struct {
 	Enabled *bool `json:"enabled,omitempty"`
 
 	// size is the memory for the tier, part of pod.resources.limits.memory (a tmpfs; its pages count there). Range 16Mi to
-	// half of that limit, default a quarter of it, or 128Mi where there is none. A change makes new pods.
+	// half of that limit, default a quarter of it, or 128Mi where there is none, but never more than half of
+	// pod.resources.requests.memory or than the indexes leave. A change makes new pods.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=32

@@ -33,7 +33,7 @@ func ioMode(spec v1alpha1.CacheNodeSpec, limit int64) (mode v1alpha1.IOMode, why
 	}
 	room := limit - Memory(spec.Disks, limit, Workers(spec.Pod.Resources.Limits.Cpu()))
 	if HasMemoryTier(spec) {
-		room -= spec.MemoryTier.Size.Value()
+		room -= spec.MemoryTier.Size.Value() + 2*TierKeys(spec.MemoryTier)
 	}
 	if caches <= room {
 		return v1alpha1.IODirect, fmt.Sprintf("the caches, %s together, fit into the %s of memory that are left for pages, so no read waits for a disk for long", Bytes(caches), Bytes(room))
@@ -70,7 +70,7 @@ func Resolve(spec *v1alpha1.CacheNodeSpec, before Before) (choices []string) {
 	case useless:
 		return append(choices, "memoryTier is off: the pages of all caches are in memory anyway; memoryTier.enabled switches it on")
 	case spec.MemoryTier.Size.Value() < leastTier:
-		return append(choices, "memoryTier is off: the memory limit leaves too little for it")
+		return append(choices, "memoryTier is off: the memory limit, or half of the memory request, leaves too little for it")
 	}
 	return append(choices, "memoryTier is off")
 }

@@ -31,7 +31,8 @@ func MemoryTier(spec v1alpha1.CacheNodeSpec, wanted bool) v1alpha1.MemoryTier {
 	return tier
 }
 
-// tierSize is the spec's, or a quarter of the memory limit, as far as that leaves nginx what it needs.
+// tierSize is the spec's, or a quarter of the memory limit, as far as that leaves nginx what it needs and is no more than half of
+// the memory request: what is more can be taken away.
 func tierSize(spec v1alpha1.CacheNodeSpec) int64 {
 	limits := spec.Pod.Resources.Limits
 	limit := limits.Memory().Value()

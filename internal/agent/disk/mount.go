@@ -38,7 +38,7 @@ type FileSystem struct {
 	Type string
 	// BlockSize and ReadAhead are in bytes. ReadAhead is the block device's; 0 where it is not known.
 	BlockSize, ReadAhead int64
-	// Options are those of the mount and of the file system.
+	// Options are those of the mount.
 	Options string
 }
 
@@ -53,7 +53,7 @@ func readFileSystem(dir string) (FileSystem, error) {
 	if err := unix.Statfs(dir, &stat); err != nil {
 		return FileSystem{}, err
 	}
-	f := FileSystem{Type: mount.FSType, BlockSize: stat.Bsize, Options: mount.Options + "," + mount.VFSOptions}
+	f := FileSystem{Type: mount.FSType, BlockSize: stat.Bsize, Options: mount.Options}
 	// A partition has no queue of its own; its device is the folder above.
 	for _, file := range []string{"queue/read_ahead_kb", "../queue/read_ahead_kb"} {
 		text, err := os.ReadFile(fmt.Sprintf("/sys/dev/block/%d:%d/%s", mount.Major, mount.Minor, file))

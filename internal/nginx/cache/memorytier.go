@@ -137,7 +137,7 @@ func copiesOfOne(t v1alpha1.MemoryTier) int {
 }
 
 // renewals is how often in a minute a copy that is good no longer may be made anew, after three times at once: once in the time that a
-// copy is good. Where the disk has no fresh one any more, the old one is served until that is found out, so it is tried no more often.
+// copy is good, and once a minute at least. Where the disk has no fresh one any more, the old one is served until that is found out, so it is tried no more often.
 func renewals(t v1alpha1.MemoryTier) int {
 	return max(1, int(time.Minute/max(tuning.Duration(t.MaxExtraAge), time.Second)))
 }
@@ -193,7 +193,8 @@ func (r renderer) fromMemory(elsewhere conf.Argument) conf.Block {
 	return append(block, r.headers(conf.Expression("$upstream_cache_status"), conf.Literal("memory"))...)
 }
 
-// quiet keeps a location from logging that there is no upstream.
+// quiet keeps a location from logging that there is no upstream, or that the tier has no room, which is nothing that anybody has
+// to see to.
 func quiet() conf.Directive {
 	return conf.D("error_log", conf.Literal("/dev/null"), conf.Literal("crit"))
 }
@@ -276,7 +277,12 @@ func (r renderer) promoterServer() conf.Directive {
 
 // disksServer gives the memory tier what is fresh on the disks, and nothing else.
 func (r renderer) disksServer() conf.Directive {
-	block := append(conf.Block{conf.D("listen", conf.Literal(naming.DisksAddress)), quiet()}, r.scheme(schemeInRequest)...)
+	block := append(conf.Block{
+		conf.D("listen", conf.Literal(naming.DisksAddress)),
+		// That there is no upstream is an error; what a disk's failure is told by is more.
+		conf.D("error_log", conf.Literal("stderr"), conf.Literal("crit")),
+		conf.D("error_log", toAgent("error"), conf.Literal("crit")),
+	}, r.scheme(schemeInRequest)...)
 	location := conf.Block{
 		conf.D("proxy_pass", conf.Literal("http://"+nowhere)),
 		conf.D("proxy_cache", conf.Expression(naming.Zone(diskVariable))),

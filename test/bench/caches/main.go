@@ -57,6 +57,7 @@ func main() {
 	seconds := flag.Int("seconds", 0, "how long a measurement takes; 0 for what suits the case")
 	only := flag.String("servers", "", "the servers to measure, separated by commas; all if empty")
 	match := flag.String("cases", "", "measure only cases whose name contains this")
+	used := flag.Bool("used", false, "with memory as after long use; without, with an empty page cache")
 	out := flag.String("out", "", "a folder for the result as JSON and SVG")
 	flag.Usage = func() {
 		_, _ = fmt.Fprintln(flag.CommandLine.Output(), "usage: caches [FLAGS] article|peers|fast|zipf|tuning")
@@ -71,7 +72,10 @@ func main() {
 	chosen, err := choose(flag.Arg(0), *only)
 	if err == nil {
 		err = run(cases, *match, func(c scenario) error {
-			return measure(os.Stdout, c, chosen, *rounds, time.Duration(cmp.Or(*seconds, c.seconds))*time.Second, *out)
+			if c.seconds = cmp.Or(*seconds, c.seconds); *used {
+				c.used, c.name = true, c.name+"-used"
+			}
+			return measure(os.Stdout, c, chosen, *rounds, *out)
 		})
 	}
 	if err != nil {
@@ -115,7 +119,7 @@ func choose(group, names string) ([]server, error) {
 }
 
 // measure runs one case and prints its table.
-func measure(w io.Writer, c scenario, chosen []server, rounds int, duration time.Duration, out string) (err error) {
+func measure(w io.Writer, c scenario, chosen []server, rounds int, out string) (err error) {
 	l, err := lab.New("")
 	if err != nil {
 		return err
@@ -125,7 +129,7 @@ func measure(w io.Writer, c scenario, chosen []server, rounds int, duration time
 			err = closeErr
 		}
 	}()
-	b := bench{Lab: l, scenario: c, duration: duration}
+	b := bench{Lab: l, scenario: c, duration: time.Duration(c.seconds) * time.Second}
 	if err := b.prepare(chosen); err != nil {
 		return err
 	}

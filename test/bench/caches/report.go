@@ -31,8 +31,8 @@ type measurement struct {
 
 // report prints the table and, if out is a folder, writes result and chart.
 func report(w io.Writer, b bench, rounds int, out string) error {
-	_, _ = fmt.Fprintf(w, "\n%s: %d objects of %d KiB, %s, %d MiB of memory each; medians of %d rounds of %s, least to greatest in brackets\n",
-		b.name, b.count, b.size>>10, b.speed, b.memory, rounds, b.duration)
+	_, _ = fmt.Fprintf(w, "\n%s: %d objects of %d KiB, %s, %d MiB of memory each, %s; medians of %d rounds of %s, least to greatest in brackets\n",
+		b.name, b.count, b.size>>10, b.speed, b.memory, map[bool]string{false: "an empty page cache", true: "as after long use"}[b.used], rounds, b.duration)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	_, _ = fmt.Fprint(table, "server\t")
 	for _, l := range b.loads {

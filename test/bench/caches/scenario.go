@@ -23,6 +23,8 @@ type scenario struct {
 	declared int64
 	// seconds is how long a measurement takes if nobody says otherwise: enough for several answers a connection.
 	seconds int
+	// used: memory is as after long use, and not an empty page cache.
+	used bool
 	// misses: some requests are for objects that are not in the cache.
 	misses bool
 	// reference are figures of others to compare the ratios with.
@@ -139,13 +141,15 @@ func (s sample) String() string {
 // warmUpTime is the load before what is measured, on disks as slow as then: long enough for a hot object to be found out as such.
 const warmUpTime = 3 * time.Second
 
-// warmUp brings into memory what a load does, first on disks at their full speed: slow ones would take minutes, and a server that
-// keeps objects in memory of its own would be ahead of one that leaves that to the page cache.
+// warmUp is the load before what is measured. It begins with an empty page cache, or with memory as after long use: then the
+// disks have their full speed at first, as slow ones would take minutes to fill it.
 func (b *bench) warmUp(r *running) error {
-	if b.speed != (lab.Speed{}) && !b.misses { // what a mix writes at full speed would fill the disks
+	if b.used {
 		if _, err := b.ask(r, 2*warmUpTime); err != nil {
 			return err
 		}
+	} else if err := lab.DropCaches(); err != nil {
+		return err
 	}
 	if err := r.process.Throttle(b.speed); err != nil {
 		return err

@@ -5,7 +5,6 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/cachenode/cachenode-operator/test/bench/lab"
 	"github.com/cachenode/cachenode-operator/test/bench/result"
@@ -19,7 +18,7 @@ func TestArticle(t *testing.T) {
 	small := mixed("smoke", 4*mebi, 24, 300, 2)
 	small.speed = lab.Speed{} // as fast as they go
 	folder := t.TempDir()
-	if err := measure(&out, small, []server{noPools, article, ours}, 1, 2*time.Second, folder); err != nil {
+	if err := measure(&out, small, []server{noPools, article, ours}, 1, folder); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"24 objects of 4096 KiB", "article against nginx: random", "cachenode against nginx: random"} {
