@@ -109,11 +109,12 @@ bench: ## Benchmarks of the pure packages, and of nginx (test/bench).
 
 .PHONY: bench-article
 bench-article: ## The article's experiment: 4 MB objects, random and constant load, against nginx without pools. Half an hour.
-	go run ./test/bench/caches -seconds 20 -servers nginx,article,cachenode -out docs/benchmarks article
+	go run ./test/bench/caches -servers nginx,article,cachenode -out docs/benchmarks article
 
 .PHONY: bench-peers
 bench-peers: ## nginx by hand, the article's configuration, the operator's, Varnish and Traffic Server on the same disks. Hours.
 	go run ./test/bench/caches -out docs/benchmarks peers
+	go run ./test/bench/caches -used -cases slow- -out docs/benchmarks peers
 	go run ./test/bench/caches -out docs/benchmarks fast
 	go run ./test/bench/caches -out docs/benchmarks zipf
 
