@@ -175,9 +175,10 @@ type IO struct {
 	AsyncWrite *bool `json:"asyncWrite,omitempty"`
 
 	// sendfileMaxChunk bounds what one sendfile call sends, so that one fast connection cannot seize a worker
-	// (sendfile_max_chunk). Default 512Ki, the article's.
+	// (sendfile_max_chunk). An object that leaves in one is not read again because its pages were given to others meanwhile.
+	// Default 2Mi, nginx's own.
 	// +optional
-	// +kubebuilder:default="512Ki"
+	// +kubebuilder:default="2Mi"
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('16Ki')) >= 0 && quantity(string(self)).compareTo(quantity('1Gi')) <= 0",message="sendfileMaxChunk: must be from 16Ki to 1Gi"

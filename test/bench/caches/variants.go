@@ -25,7 +25,7 @@ var variants = []nginx{
 	noTier(),
 	hugePages(),
 	sendBuffer(),
-	variant("chunk-2m", `sendfile_max_chunk 512k`, "sendfile_max_chunk 2m"),
+	variant("chunk-512k", `sendfile_max_chunk 2m`, "sendfile_max_chunk 512k"),
 	variant("sndbuf", `listen 8080 default_server reuseport`, "$0 sndbuf=2m"),
 }
 
