@@ -61,6 +61,46 @@ func TestMemoryTierAndFailingDisk(t *testing.T) {
 	}
 }
 
+// TestDiskThatFailsTheTier: what a disk fails while copies for memory are made is told in nginx's log and to the agent, and clients get
+// the object all the same.
+func TestDiskThatFailsTheTier(t *testing.T) {
+	n, _ := threeDisksWithTier(t, "{enabled: true, size: 64Mi, minUses: 2, maxExtraAge: 1s}")
+	n.Serve("127.0.0.1:9000", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, strings.Repeat("x", 500))
+	}))
+	n.Start()
+	client := n.Client()
+	hot := func() string {
+		r, body := ask(t, client, http.MethodGet, "http://127.0.0.1:8080/hot")
+		if r.StatusCode != http.StatusOK || len(body) != 500 {
+			t.Errorf("%d with %d bytes", r.StatusCode, len(body))
+		}
+		return place(r)
+	}
+	for where, end := "", time.Now().Add(10*time.Second); where != "HIT memory"; time.Sleep(20 * time.Millisecond) {
+		if where = hot(); time.Now().After(end) {
+			t.Fatalf("the hot object came from %s", where)
+		}
+	}
+	for _, path := range n.Cached("http://www.example.com/hot", "disk1", "disk2", "disk3") {
+		must(t, os.Chmod(path, 0))
+	}
+	told := func(lines string) bool {
+		for line := range strings.Lines(lines) {
+			if strings.Contains(line, "[crit]") && strings.Contains(line, "Permission denied") && strings.Contains(line, "server: , ") {
+				return true
+			}
+		}
+		return false
+	}
+	for end := time.Now().Add(10 * time.Second); !told(n.Log()) || !told(strings.Join(n.Reports(), "\n")); time.Sleep(20 * time.Millisecond) {
+		hot()
+		if time.Now().After(end) {
+			t.Fatalf("told: nginx's log %t, the agent %t\n%s", told(n.Log()), told(strings.Join(n.Reports(), "\n")), n.Log())
+		}
+	}
+}
+
 // TestMemoryTierAndHangingDisk: what is in memory waits for a disk that hangs neither while its copy is good nor when it has to be made
 // anew, and one object's renewal does not wait for another's.
 func TestMemoryTierAndHangingDisk(t *testing.T) {

@@ -210,10 +210,9 @@ func (n *Nginx) Processes() []int {
 	return pids
 }
 
-// Remove removes what is cached by key from disks, behind nginx's back.
-func (n *Nginx) Remove(key string, disks ...string) {
+// Cached are the files of disks that hold what is cached by key: at least one.
+func (n *Nginx) Cached(key string, disks ...string) (paths []string) {
 	n.t.Helper()
-	removed := 0
 	for _, disk := range disks {
 		must(n.t, filepath.WalkDir(n.Root+naming.DiskDir(disk), func(path string, entry os.DirEntry, err error) error {
 			if err != nil || !entry.Type().IsRegular() {
@@ -221,14 +220,15 @@ func (n *Nginx) Remove(key string, disks ...string) {
 			}
 			text, err := os.ReadFile(path)
 			if err == nil && bytes.Contains(text, []byte("\nKEY: "+key+"\n")) {
-				removed, err = removed+1, os.Remove(path)
+				paths = append(paths, path)
 			}
 			return err
 		}))
 	}
-	if removed == 0 {
+	if len(paths) == 0 {
 		n.t.Fatalf("%s is on no disk", key)
 	}
+	return paths
 }
 
 // Log is what nginx has logged so far.
