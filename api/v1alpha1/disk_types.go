@@ -225,7 +225,7 @@ type DiskCache struct {
 	MinFree *resource.Quantity `json:"minFree,omitempty"`
 
 	// keysZone is the shared memory for the index of the cache (keys_zone): about 8,000 keys in each mebibyte. A full
-	// zone evicts objects that the disk has room for. The zones of all disks, and 16Mi or more
+	// zone evicts objects that the disk has room for. The zones of all disks, and 18Mi or more
 	// for nginx itself, must fit into the memory limit. At most 64Gi. Default a
 	// 4096th of the disk's size, which is the article's 256 MiB for 1 TiB, at least 8Mi and at most 4Gi; less where the
 	// default zones of all disks would take more than half of the memory limit.

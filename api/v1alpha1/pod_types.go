@@ -151,8 +151,8 @@ type Pod struct {
 	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
 
 	// resources of the nginx container. The CPU limit is the number of workers, rounded up; without one there is one
-	// for each core. Default requests, if neither requests nor limits are given: 100m CPU, and memory for the keys zones
-	// and 64Mi.
+	// for each core. Default requests, if neither requests nor limits are given: 100m CPU, and memory for the keys zones,
+	// the memory tier and 64Mi.
 	// +optional
 	Resources corev1.ResourceRequirements `json:"resources,omitempty"`
 

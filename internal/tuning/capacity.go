@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
@@ -95,12 +96,31 @@ func EjectBelow(d v1alpha1.Disk) int64 {
 	return below
 }
 
-// Memory is the bytes that nginx takes at least within a limit, besides the page cache and the memory tier: the keys zones, the connections that
-// each worker prepares, and some for everything else. Without a CPU limit the number of workers is not known; one is
-// counted.
-func Memory(disks []v1alpha1.Disk, limit int64, workers int32) int64 {
-	const perWorker, base = 8 * mebibyte, 8 * mebibyte
-	return Sum(KeysZones(disks, limit)) + int64(max(workers, 1))*perWorker + base
+// Memory is the bytes that nginx takes at least within the memory limit of a spec, besides the page cache and the memory tier: the keys
+// zones, what each worker prepares, and some for everything else. Without a CPU limit the number of workers is not known; one is
+// counted. What responses take is not in it: a hit nothing but pages, and a miss MissBuffers.
+func Memory(spec v1alpha1.CacheNodeSpec) int64 {
+	const base = 8 * mebibyte
+	limits := spec.Pod.Resources.Limits
+	workers := Workers(limits.Cpu())
+	return Sum(KeysZones(spec.Disks, limits.Memory().Value())) + int64(max(workers, 1))*perWorker(spec, workers) + base
+}
+
+// MissBuffers is the bytes that a miss takes of a worker's memory while it lasts: nine buffers of a page (proxy_buffer_size and
+// proxy_buffers, nginx's defaults).
+const MissBuffers = 9 * 4096
+
+// perWorker is the bytes that a worker takes: its connections, which nginx allocates at start (a ngx_connection_t and two ngx_event_t
+// each), the touched part of its threads' stacks, and the rest of its heap; whole MiB.
+func perWorker(spec v1alpha1.CacheNodeSpec, workers int32) int64 {
+	const heap, connection, stack = mebibyte, 448, 32 << 10
+	bytes := heap + int64(ptr.Deref(spec.Listen.MaxConnections, 0))*connection
+	if spec.IO.Mode != v1alpha1.IODirect {
+		for _, d := range spec.Disks {
+			bytes += int64(Threads(d, len(spec.Disks), workers)) * stack
+		}
+	}
+	return (bytes + mebibyte - 1) / mebibyte * mebibyte
 }
 
 // Sum adds the zones up.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
@@ -44,6 +45,35 @@ func TestNothingFillsUp(t *testing.T) {
 		limit := int64(128+random.IntN(1<<16)) * mebibyte
 		if sum := Sum(KeysZones(disks, limit)); sum > limit/2 && sum > int64(len(disks))*mebibyte {
 			t.Errorf("%d disks of %s: zones of %s within %s", len(disks), Bytes(size), Bytes(sum), Bytes(limit))
+		}
+	}
+}
+
+// TestMemory: connections, threads and workers count.
+func TestMemory(t *testing.T) {
+	spec := func(change func(*v1alpha1.CacheNodeSpec)) v1alpha1.CacheNodeSpec {
+		s := v1alpha1.CacheNodeSpec{Disks: []v1alpha1.Disk{sized(10<<30, func(d *v1alpha1.Disk) { d.Media = v1alpha1.HDD })}}
+		s.Listen.MaxConnections = new(int32(16384))
+		s.Pod.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi"), corev1.ResourceCPU: resource.MustParse("2")}
+		if change != nil {
+			change(&s)
+		}
+		return s
+	}
+	for name, tt := range map[string]struct {
+		change func(*v1alpha1.CacheNodeSpec)
+		want   string
+	}{
+		"an index of 8Mi, 10Mi a worker, 8Mi for the rest": {nil, "36Mi"},
+		"four times the connections":                       {func(s *v1alpha1.CacheNodeSpec) { s.Listen.MaxConnections = new(int32(65536)) }, "78Mi"},
+		"no threads":                                       {func(s *v1alpha1.CacheNodeSpec) { s.IO.Mode = v1alpha1.IODirect }, "32Mi"},
+		"more threads":                                     {func(s *v1alpha1.CacheNodeSpec) { s.Disks[0].ThreadPool.Threads = new(int32(128)) }, "40Mi"},
+		"a worker": {func(s *v1alpha1.CacheNodeSpec) {
+			s.Pod.Resources.Limits[corev1.ResourceCPU] = resource.MustParse("1")
+		}, "26Mi"},
+	} {
+		if got := Bytes(Memory(spec(tt.change))); got != tt.want {
+			t.Errorf("%s: %s, want %s", name, got, tt.want)
 		}
 	}
 }

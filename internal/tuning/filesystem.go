@@ -37,6 +37,7 @@ var measured = []struct{ blocks, readAhead, of64Ki, of1Mi int64 }{
 	{64 << 10, 4 << 20, 1, 2},
 	{64 << 10, 1 << 20, 1, 4},
 	{64 << 10, 0, 1, 6},
+	{32 << 10, 4 << 20, 1, 3},
 	{0, 4 << 20, 2, 4},
 	{0, 512 << 10, 2, 9},
 	{0, 0, 4, 12},
@@ -56,7 +57,8 @@ func (f FileSystem) Reads() (of64Ki, of1Mi int64) {
 func (f FileSystem) Advice(media v1alpha1.Media) string {
 	best := measured[0]
 	small, large := f.Reads()
-	if media != v1alpha1.HDD || f.Type == "" || f.ReadAhead == 0 || (small <= best.of64Ki && large <= best.of1Mi) {
+	wellPrepared := small <= best.of64Ki && large <= best.of1Mi+1 // blocks of 32 KiB suit objects of 64 KiB best
+	if media != v1alpha1.HDD || f.Type == "" || f.ReadAhead == 0 || wellPrepared {
 		return ""
 	}
 	text := fmt.Sprintf("a cold hit of 64Ki costs about %d reads and one of 1Mi about %d, where %d and %d are possible: ", small, large, best.of64Ki, best.of1Mi)
@@ -64,7 +66,7 @@ func (f FileSystem) Advice(media v1alpha1.Media) string {
 		text += "blockdev --setra 8192 DEVICE (a udev rule keeps it); "
 	}
 	if f.BlockSize < best.blocks {
-		text += "with objects of mostly 64Ki and more, and Linux 6.12, mkfs.xfs -b size=65536 DEVICE when the disk is next made anew; "
+		text += "with objects of 64Ki and more on average, and Linux 6.12, mkfs.xfs -b size=65536 DEVICE when the disk is next made anew; "
 	}
 	return text + "see docs/howto/prepare-disks.md"
 }

@@ -16,6 +16,7 @@ func TestReads(t *testing.T) {
 		"usual":                       {FileSystem{Type: "xfs", BlockSize: 4 * kibi, ReadAhead: 128 * kibi}, 4, 12},
 		"a longer read-ahead":         {FileSystem{Type: "ext4", BlockSize: 4 * kibi, ReadAhead: 512 * kibi}, 2, 9},
 		"a much longer one":           {FileSystem{Type: "xfs", BlockSize: 16 * kibi, ReadAhead: 4096 * kibi}, 2, 4},
+		"blocks between":              {FileSystem{Type: "xfs", BlockSize: 32 * kibi, ReadAhead: 4096 * kibi}, 1, 3},
 		"larger blocks":               {FileSystem{Type: "xfs", BlockSize: 64 * kibi, ReadAhead: 128 * kibi}, 1, 6},
 		"larger blocks and prepared":  {FileSystem{Type: "xfs", BlockSize: 64 * kibi, ReadAhead: 4096 * kibi}, 1, 2},
 		"larger blocks and some more": {FileSystem{Type: "xfs", BlockSize: 64 * kibi, ReadAhead: 2048 * kibi}, 1, 4},
@@ -36,7 +37,7 @@ func TestAdvice(t *testing.T) {
 		t.Errorf("large blocks: %q", got)
 	}
 	for name, got := range map[string]string{
-		"prepared": FileSystem{Type: "xfs", BlockSize: 64 * kibi, ReadAhead: 4096 * kibi}.Advice(v1alpha1.HDD), "an SSD": usual.Advice(v1alpha1.SSD),
+		"prepared": FileSystem{Type: "xfs", BlockSize: 64 * kibi, ReadAhead: 4096 * kibi}.Advice(v1alpha1.HDD), "for 64 KiB": FileSystem{Type: "xfs", BlockSize: 32 * kibi, ReadAhead: 4096 * kibi}.Advice(v1alpha1.HDD), "an SSD": usual.Advice(v1alpha1.SSD),
 		"not known": FileSystem{}.Advice(v1alpha1.HDD),
 	} {
 		if got != "" {

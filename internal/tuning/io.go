@@ -31,14 +31,34 @@ func ioMode(spec v1alpha1.CacheNodeSpec, limit int64) (mode v1alpha1.IOMode, why
 	if limit == 0 {
 		return v1alpha1.IOThreads, "without a memory limit it is not known whether the caches fit into memory"
 	}
-	room := limit - Memory(spec.Disks, limit, Workers(spec.Pod.Resources.Limits.Cpu()))
-	if HasMemoryTier(spec) {
-		room -= spec.MemoryTier.Size.Value() + 2*TierKeys(spec.MemoryTier)
-	}
+	room := roomForPages(spec)
 	if caches <= room {
 		return v1alpha1.IODirect, fmt.Sprintf("the caches, %s together, fit into the %s of memory that are left for pages, so no read waits for a disk for long", Bytes(caches), Bytes(room))
 	}
-	return v1alpha1.IOThreads, fmt.Sprintf("the caches, %s together, do not fit into the %s of memory that are left for pages", Bytes(caches), Bytes(max(room, 0)))
+	return v1alpha1.IOThreads, fmt.Sprintf("the caches, %s together, do not fit into the %s of memory that are left for pages", Bytes(caches), Bytes(room))
+}
+
+// roomForPages is the bytes of a spec's memory limit that are left for the page cache.
+func roomForPages(spec v1alpha1.CacheNodeSpec) int64 {
+	room := spec.Pod.Resources.Limits.Memory().Value() - Memory(spec)
+	if HasMemoryTier(spec) {
+		room -= spec.MemoryTier.Size.Value() + 2*TierKeys(spec.MemoryTier)
+	}
+	return max(room, 0)
+}
+
+// memoryShares tells what the memory limit is for; nothing where there is none.
+func memoryShares(spec v1alpha1.CacheNodeSpec) []string {
+	limit := spec.Pod.Resources.Limits.Memory()
+	if limit.IsZero() {
+		return nil
+	}
+	tier := ""
+	if HasMemoryTier(spec) {
+		tier = fmt.Sprintf(", %s for the memory tier and its index", Bytes(spec.MemoryTier.Size.Value()+2*TierKeys(spec.MemoryTier)))
+	}
+	return []string{fmt.Sprintf("memory: of %s nginx takes %s, the keys zones' %s among it%s; %s are left for pages and for responses that are not in the cache, %s each while they last",
+		limit, Bytes(Memory(spec)), Bytes(Sum(KeysZones(spec.Disks, limit.Value()))), tier, Bytes(roomForPages(spec)), Bytes(MissBuffers))}
 }
 
 // Before is what a CacheNode has had of a memory tier, for one whose spec does not say whether it has any.
@@ -61,7 +81,7 @@ func Resolve(spec *v1alpha1.CacheNodeSpec, before Before) (choices []string) {
 	spec.MemoryTier = MemoryTier(*spec, before != WithoutTier && !useless)
 	mode, why := ioMode(*spec, spec.Pod.Resources.Limits.Memory().Value())
 	spec.IO.Mode = mode
-	choices = []string{fmt.Sprintf("io.mode is %s: %s", mode, why)}
+	choices = append(memoryShares(*spec), fmt.Sprintf("io.mode is %s: %s", mode, why))
 	switch {
 	case HasMemoryTier(*spec):
 		return append(choices, fmt.Sprintf("memoryTier is on: %s in memory, for objects of up to %s", spec.MemoryTier.Size, Bytes(TierObject(spec.MemoryTier))))

@@ -41,7 +41,7 @@ func tierSize(spec v1alpha1.CacheNodeSpec) int64 {
 	case spec.MemoryTier.Size != nil:
 		return spec.MemoryTier.Size.Value()
 	case limit > 0:
-		size = min(limit/4, max(limit-Memory(spec.Disks, limit, Workers(limits.Cpu())), 0)/8*7) // an eighth for its index
+		size = min(limit/4, max(limit-Memory(spec), 0)/8*7) // an eighth for its index
 	}
 	if request, ok := spec.Pod.Resources.Requests[corev1.ResourceMemory]; ok {
 		size = min(size, request.Value()/2)

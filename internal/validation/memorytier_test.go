@@ -16,7 +16,7 @@ func TestMemoryTier(t *testing.T) {
 		"nothing said":                {"{}", "{limits: {memory: 1Gi}}", ""},
 		"within the limit":            {"{size: 256Mi}", "{limits: {memory: 1Gi}}", ""},
 		"more than half of the limit": {"{size: 513Mi}", "{limits: {memory: 1Gi}}", `spec.memoryTier.size: Invalid value: "513Mi": is more than half of spec.pod.resources.limits.memory, 1Gi`},
-		"no room for nginx itself":    {"{size: 32Mi}", "{limits: {memory: 64Mi, cpu: 8}}", `with the 82Mi that nginx needs for itself and the keys zones it is 114Mi`},
+		"no room for nginx itself":    {"{size: 32Mi}", "{limits: {memory: 64Mi, cpu: 8}}", `with the 98Mi that nginx needs for itself and the keys zones it is 130Mi`},
 		"more than is requested":      {"{size: 256Mi}", "{requests: {memory: 128Mi}, limits: {memory: 1Gi}}", "is more than spec.pod.resources.requests.memory, 128Mi"},
 		"switched off":                {"{size: 513Mi, enabled: false}", "{limits: {memory: 1Gi}}", ""},
 		"an age of nothing":           {"{maxExtraAge: 500ms}", "{}", "spec.memoryTier.maxExtraAge: Invalid value: \"500ms\": must be at least 1s"},

@@ -93,7 +93,7 @@ func memoryTier(spec v1alpha1.CacheNodeSpec, path *field.Path) field.ErrorList {
 		return errs
 	}
 	limit := resources.Limits.Memory()
-	needed := tuning.Memory(spec.Disks, limit.Value(), tuning.Workers(resources.Limits.Cpu())) + 2*tuning.TierKeys(spec.MemoryTier)
+	needed := tuning.Memory(spec) + 2*tuning.TierKeys(spec.MemoryTier)
 	switch {
 	case !limit.IsZero() && size.Value() > limit.Value()/2:
 		errs = append(errs, field.Invalid(path.Child("size"), size.String(),
@@ -113,7 +113,7 @@ func memoryTier(spec v1alpha1.CacheNodeSpec, path *field.Path) field.ErrorList {
 // memory: nginx makes the keys zones at start; beyond the limit the kernel kills it, again and again.
 func memory(spec v1alpha1.CacheNodeSpec, path *field.Path) field.ErrorList {
 	limit := spec.Pod.Resources.Limits.Memory()
-	needed := tuning.Memory(spec.Disks, limit.Value(), tuning.Workers(spec.Pod.Resources.Limits.Cpu()))
+	needed := tuning.Memory(spec)
 	if limit.IsZero() || needed <= limit.Value() {
 		return nil
 	}

@@ -29,10 +29,10 @@ func TestValidate(t *testing.T) {
 	}{
 		"valid": {disk, origin, "{}", ""},
 		"zones within the memory limit": {
-			"{name: disk1, size: 10Gi, cache: {keysZone: 100Mi}}", origin, "{resources: {limits: {memory: 116Mi}}}", "",
+			"{name: disk1, size: 10Gi, cache: {keysZone: 100Mi}}", origin, "{resources: {limits: {memory: 118Mi}}}", "",
 		},
 		"zones within the memory limit, but not the rest": {
-			"{name: disk1, size: 10Gi, cache: {keysZone: 100Mi}}", origin, "{resources: {limits: {memory: 115Mi}}}",
+			"{name: disk1, size: 10Gi, cache: {keysZone: 100Mi}}", origin, "{resources: {limits: {memory: 117Mi}}}",
 			"spec.disks[0].cache.keysZone",
 		},
 		"https to an address": {

@@ -84,6 +84,7 @@ var scenarios = map[string][]scenario{
 		mixed("slow-1m-300", mebi, 1500, 300, 30),
 		mixed("slow-1m-700", mebi, 1500, 700, 30),
 		mixed("slow-64k-300", 64*kibi, 16000, 300, 15),
+		mixed("slow-64k-700", 64*kibi, 16000, 700, 15),
 		large(mixed("slow-16m-700", 16*mebi, 150, 700, 60)),
 		mixed("slow-4k-300", 4*kibi, 100000, 300, 8),
 	},
@@ -97,6 +98,7 @@ var scenarios = map[string][]scenario{
 		fast("fast-4k-random", 4*kibi, 100000, 300, lab.Random("random", 50, 100000, 4*kibi)),
 		fast("fast-64k-random", 64*kibi, 16000, 300, lab.Random("random", 50, 16000, 64*kibi)),
 		fast("fast-1m-random", mebi, 1500, 300, lab.Random("random", 50, 1500, mebi)),
+		fast("fast-16m-random", 16*mebi, 150, 300, lab.Random("random", 10, 150, 16*mebi)),
 	},
 	"zipf": {
 		zipf("zipf-64k", 64*kibi, 16000, 200),

@@ -3,6 +3,8 @@ package main
 import (
 	"fmt"
 	"regexp"
+
+	"github.com/cachenode/cachenode-operator/test/bench/lab"
 )
 
 // variants are the operator's configuration with one thing otherwise: what the defaults were chosen by (docs/adr).
@@ -23,6 +25,9 @@ var variants = []nginx{
 	variant("accept-mutex", `accept_mutex off`, "accept_mutex on"),
 	variant("nopush", `sendfile on;`, "sendfile on; tcp_nopush on;"),
 	noTier(),
+	blocks(32),
+	blocks(64),
+	largeTier(),
 	hugePages(),
 	sendBuffer(),
 	variant("chunk-512k", `sendfile_max_chunk 2m`, "sendfile_max_chunk 512k"),
@@ -40,6 +45,28 @@ func sendBuffer() nginx {
 func hugePages() nginx {
 	v := ours
 	v.name, v.about, v.tmpfs = "huge-pages", "the operator's, with huge pages in the tmpfs of the memory tier", ",huge=within_size"
+	return v
+}
+
+// blocks is the operator's on disks with blocks of so many KiB, whatever the objects.
+func blocks(kibibytes int) nginx {
+	v := ours
+	v.name, v.about = fmt.Sprintf("blocks-%dk", kibibytes), fmt.Sprintf("the operator's, disks with blocks of %d KiB", kibibytes)
+	v.preparation = func(object int64) lab.Preparation {
+		p := lab.Prepared(object)
+		p.MkfsArgs = []string{"-b", fmt.Sprintf("size=%d", kibibytes<<10)}
+		return p
+	}
+	return v
+}
+
+// largeTier is a memory tier of half the limit, which is the most that is allowed.
+func largeTier() nginx {
+	v := ours
+	v.name, v.about = "large-tier", "the operator's with a memory tier of half the memory"
+	v.config = func(c conditions) (string, error) {
+		return renderedWith(c, fmt.Sprintf("  memoryTier: {size: %dMi}\n", c.memoryMebibytes/2))
+	}
 	return v
 }
 

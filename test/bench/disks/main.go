@@ -1,5 +1,5 @@
-// Command disks measures what a hit costs a disk that is prepared in one way or another: how many reads, and how much space
-// an object takes. nginx runs with what the operator renders, without a memory tier; every object is asked for once, with
+// Command disks measures what a hit costs a disk that is prepared in one way or another: how many reads, and how much of the disk and,
+// after it, of the page cache an object takes. nginx runs with what the operator renders, without a memory tier; every object is asked for once, with
 // an empty page cache. Needs Linux and root.
 package main
 
@@ -37,6 +37,7 @@ var ways = []struct {
 	{"xfs 4 KiB, read-ahead 512 KiB", lab.Preparation{FileSystem: "xfs", ReadAhead: 512}, ""},
 	{"xfs 4 KiB, read-ahead 4 MiB", lab.Preparation{FileSystem: "xfs", ReadAhead: 4096}, ""},
 	{"xfs 16 KiB, read-ahead 4 MiB", lab.Preparation{FileSystem: "xfs", MkfsArgs: []string{"-b", "size=16384"}, ReadAhead: 4096}, ""},
+	{"xfs 32 KiB, read-ahead 4 MiB", lab.Preparation{FileSystem: "xfs", MkfsArgs: []string{"-b", "size=32768"}, ReadAhead: 4096}, ""},
 	{"xfs 64 KiB, read-ahead 128 KiB", lab.Preparation{FileSystem: "xfs", MkfsArgs: []string{"-b", "size=65536"}, ReadAhead: 128}, ""},
 	{"xfs 64 KiB, read-ahead 1 MiB", lab.Preparation{FileSystem: "xfs", MkfsArgs: []string{"-b", "size=65536"}, ReadAhead: 1024}, ""},
 	{prepared, lab.Preparation{FileSystem: "xfs", MkfsArgs: []string{"-b", "size=65536"}, ReadAhead: 4096}, ""},
@@ -56,6 +57,8 @@ type row struct {
 	Way   string    `json:"way"`
 	Reads []float64 `json:"readsPerHit"`
 	Bytes []int64   `json:"bytesPerObject"`
+	// Memory is what an object takes of it once it was read, the kernel's inode and entry among it.
+	Memory []int64 `json:"memoryBytesPerObject"`
 }
 
 func main() {
@@ -90,7 +93,7 @@ func write(rows []row, out string) error {
 
 func measure() (rows []row, err error) {
 	table := tabwriter.NewWriter(os.Stdout, 0, 0, 2, ' ', tabwriter.AlignRight)
-	_, _ = fmt.Fprint(table, "reads a hit (KiB on the disk an object)\t")
+	_, _ = fmt.Fprint(table, "reads a hit (KiB on the disk an object, in memory)\t")
 	for _, o := range objects {
 		_, _ = fmt.Fprintf(table, "%d KiB\t\t", o.size>>10)
 	}
@@ -99,7 +102,7 @@ func measure() (rows []row, err error) {
 		_, _ = fmt.Fprintf(table, "%s\t", way.name)
 		r := row{Way: way.name}
 		for _, o := range objects {
-			reads, space, err := cost(way.Preparation, way.readAhead, o.size, o.count)
+			price, err := cost(way.Preparation, way.readAhead, o.size, o.count)
 			if errors.Is(err, lab.ErrMount) {
 				fmt.Fprintf(os.Stderr, "%s: this kernel does not mount it: %v\n", way.name, err)
 				break
@@ -107,8 +110,8 @@ func measure() (rows []row, err error) {
 			if err != nil {
 				return nil, errors.Join(table.Flush(), fmt.Errorf("%s: %w", way.name, err))
 			}
-			r.Reads, r.Bytes = append(r.Reads, reads), append(r.Bytes, space)
-			_, _ = fmt.Fprintf(table, "%.2f\t(%d)\t", reads, space>>10)
+			r.Reads, r.Bytes, r.Memory = append(r.Reads, price.reads), append(r.Bytes, price.space), append(r.Memory, price.memory)
+			_, _ = fmt.Fprintf(table, "%.2f\t(%d, %d)\t", price.reads, price.space>>10, price.memory>>10)
 		}
 		_, _ = fmt.Fprintln(table)
 		if len(r.Reads) == len(objects) {
@@ -119,11 +122,17 @@ func measure() (rows []row, err error) {
 	return rows, table.Flush()
 }
 
-// cost is the reads and the bytes of an object.
-func cost(p lab.Preparation, readAhead string, size, count int64) (reads float64, space int64, err error) {
+// price is what an object costs: reads a hit, bytes on the disk and, after the hit, of memory.
+type price struct {
+	reads         float64
+	space, memory int64
+}
+
+// cost measures the price on a new disk.
+func cost(p lab.Preparation, readAhead string, size, count int64) (_ price, err error) {
 	l, err := lab.New("")
 	if err != nil {
-		return 0, 0, err
+		return price{}, err
 	}
 	defer func() {
 		if closeErr := l.Close(); err == nil {
@@ -132,47 +141,54 @@ func cost(p lab.Preparation, readAhead string, size, count int64) (reads float64
 	}()
 	disk, err := l.Disk("disk1", 1024, p)
 	if err != nil {
-		return 0, 0, err
+		return price{}, err
 	}
 	s, err := start(l, disk, readAhead)
 	if err != nil {
-		return 0, 0, err
+		return price{}, err
 	}
-	before, err := used(disk.Dir)
+	empty, err := used(disk.Dir)
 	if err != nil {
-		return 0, 0, err
+		return price{}, err
 	}
 	if err := s.fetch(size, count); err != nil {
-		return 0, 0, err
+		return price{}, err
 	}
 	if err := lab.DropCaches(); err != nil {
-		return 0, 0, err
+		return price{}, err
 	}
-	after, err := used(disk.Dir)
+	full, err := used(disk.Dir)
 	if err != nil {
-		return 0, 0, err
+		return price{}, err
 	}
-	space = (after - before) / count
-	start, err := s.Use()
+	before, err := s.look()
 	if err != nil {
-		return 0, 0, err
-	}
-	asked, err := s.site.OriginCount()
-	if err != nil {
-		return 0, 0, err
+		return price{}, err
 	}
 	if err := s.fetch(size, count); err != nil {
-		return 0, 0, err
+		return price{}, err
 	}
-	again, err := s.site.OriginCount()
+	after, err := s.look()
+	if asked := after.asked - before.asked; err == nil && asked > 0 {
+		err = fmt.Errorf("the origin was asked for %d objects that should be in the cache", asked)
+	}
+	return price{float64(after.reads-before.reads) / float64(count), (full - empty) / count, (after.memory - before.memory) / count}, err
+}
+
+// counters are the cache's reads so far, what it has of memory, and how often the origin was asked.
+type counters struct{ reads, memory, asked int64 }
+
+func (c *cache) look() (n counters, err error) {
+	use, err := c.Use()
 	if err != nil {
-		return 0, 0, err
+		return n, err
 	}
-	if again != asked {
-		return 0, 0, fmt.Errorf("the origin was asked for %d objects that should be in the cache", again-asked)
+	n.reads = use.Reads
+	if n.memory, err = c.Memory(); err != nil {
+		return n, err
 	}
-	end, err := s.Use()
-	return float64(end.Reads-start.Reads) / float64(count), space, err
+	n.asked, err = c.site.OriginCount()
+	return n, err
 }
 
 func used(dir string) (int64, error) {
@@ -256,7 +272,10 @@ func (c *cache) fetch(size, count int64) error {
 	command := c.Client(c.client, "fetch", "-base", c.site.URL(), "-keepalive")
 	command.Stdin = strings.NewReader(paths.String())
 	output, err := command.Output()
-	if err != nil || strings.Contains(string(output), `"error":`) {
+	if err == nil && strings.Contains(string(output), `"error":`) {
+		err = errors.New("an object was not right")
+	}
+	if err != nil {
 		return fmt.Errorf("the client: %w\n%s", err, output[max(0, len(output)-500):])
 	}
 	return nil
