@@ -37,6 +37,7 @@ const (
 	tierVariable    = "$memory_tier"
 	elseVariable    = "$not_in_memory"
 	renewVariable   = "$renewed"
+	newVariable     = "$is_new"
 	renewHeader     = "X-CacheNode-Renew"
 	renewInRequest  = "$http_x_cachenode_renew"
 	hotVariable     = "$is_hot"
@@ -109,7 +110,9 @@ func (r renderer) memoryTier() conf.Block {
 		conf.B("map", []conf.Argument{conf.Expression(renewInRequest), conf.Expression(renewVariable)},
 			conf.Row(conf.Literal("1"), r.key()), conf.D("default", conf.Literal(""))), // an empty key is not limited
 		conf.D("limit_req_zone", conf.Expression(renewVariable), "zone="+r.keyedZone("renewed")+":1m", conf.Literal("rate="+strconv.Itoa(renewals(t))+"r/m")),
-		conf.D("limit_req_zone", conf.Expression("$server_addr"), conf.Literal("zone=promotions:1m"), conf.Literal("rate="+strconv.Itoa(copies(t))+"r/s")),
+		conf.B("map", []conf.Argument{conf.Expression(renewInRequest), conf.Expression(newVariable)},
+			conf.Row(conf.Literal("1"), conf.Literal("")), conf.D("default", conf.Literal("1"))),
+		conf.D("limit_req_zone", conf.Expression(newVariable), conf.Literal("zone=copies:1m"), conf.Literal("rate="+strconv.Itoa(copies(t))+"r/s")),
 		lookedUp,
 		conf.B("map", []conf.Argument{conf.Expression(tierVariable + ":$limit_req_status"), conf.Expression(hotVariable)},
 			conf.Row(conf.Literal("1:REJECTED_DRY_RUN"), conf.Literal("1")), conf.D("default", conf.Literal(""))),
@@ -142,13 +145,12 @@ func renewals(t v1alpha1.MemoryTier) int {
 	return max(1, int(time.Minute/max(tuning.Duration(t.MaxExtraAge), time.Second)))
 }
 
-// copies is how many objects a second may be copied into memory, copies that are made anew among them: as many of 16 KiB as fill the tier in ten
-// seconds, or while a copy is good where that is less. Where more is asked for often than the tier has room for, it would be filled and
-// emptied all the time, and the disks' hits would pay for it.
+// copies is how many objects a second may be taken into memory: as many of 128 KiB as fill the tier in ten seconds. Where more is asked for
+// often than the tier has room for, it would be filled and emptied all the time, and the disks' hits would pay for it. A request that
+// finds this limit reached does not count in its object's own, so what is asked for most comes first.
 func copies(t v1alpha1.MemoryTier) int {
-	const least, object, seconds = 50, 16 << 10, 10
-	good := max(int64(tuning.Duration(t.MaxExtraAge)/time.Second), 1)
-	return max(least, int(tuning.TierFiles(t)/object/min(seconds, good)))
+	const least, object, seconds = 10, 128 << 10, 10
+	return max(least, int(tuning.TierFiles(t)/object/seconds))
 }
 
 // lookup is the location that answers from memory, and notices what is asked for often.
@@ -255,7 +257,7 @@ func (r renderer) promoterServer() conf.Directive {
 			conf.D("keepalive_timeout", conf.Literal("0")),
 			conf.D("limit_req", "zone="+r.keyedZone("renewed"), conf.Literal("burst=2"), conf.Literal("nodelay")),
 			conf.D("limit_req", "zone="+r.keyedZone("promoted"), conf.Literal("burst=2"), conf.Literal("nodelay")), // variants have one key
-			conf.D("limit_req", conf.Literal("zone=promotions"), conf.Literal("burst="+strconv.Itoa(copies(r.Spec.MemoryTier))), conf.Literal("nodelay")),
+			conf.D("limit_req", conf.Literal("zone=copies"), conf.Literal("burst="+strconv.Itoa(copies(r.Spec.MemoryTier))), conf.Literal("nodelay")),
 			conf.D("error_page", conf.Literal("503"), conf.Literal("="), conf.Literal(promoted)),            // others have told it already
 			conf.D("proxy_pass", conf.Expression("http://"+promoterUpstream+promoted+"$is_args$args")))...), // a variable, or the path is put before the client's
 		conf.B("location", conf.Literals("=", promoted), conf.D("return", conf.Literal("204"))),

@@ -337,6 +337,32 @@ func TestMemoryTier(t *testing.T) {
 	}
 }
 
+// TestCopiesAreBounded: where more objects are hot than are copied in a second, the tier is filled slowly.
+func TestCopiesAreBounded(t *testing.T) {
+	n, config := threeDisksWithTier(t, "{enabled: true, size: 64Mi, minUses: 1}")
+	n.Serve("127.0.0.1:9000", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, strings.Repeat("x", 500)) }))
+	n.Start()
+	var rate int
+	_, after, _ := strings.Cut(config.Text, "zone=copies:1m rate=")
+	if _, err := fmt.Sscanf(after, "%dr/s", &rate); err != nil {
+		t.Fatal(err)
+	}
+	client, inMemory := n.Client(), map[string]bool{}
+	begun := time.Now()
+	for range 4 {
+		for i := range 10 * rate {
+			path := fmt.Sprintf("/object/%d", i)
+			if r, _ := ask(t, client, http.MethodGet, "http://127.0.0.1:8080"+path); place(r) == "HIT memory" {
+				inMemory[path] = true
+			}
+		}
+	}
+	elapsed := time.Since(begun).Seconds()
+	if most := float64(rate)*(1+elapsed) + 1; len(inMemory) < rate || float64(len(inMemory)) > most || most > 8*float64(rate) {
+		t.Errorf("%d of %d objects are in memory after %.1f s, with %d copies a second", len(inMemory), 10*rate, elapsed, rate)
+	}
+}
+
 // TestMemoryTierOnOneDisk: the least that can be rendered: one disk, and minUses of which nginx takes no burst. When the disk
 // is gone, what is in memory is still served, and the rest comes from the origin.
 func TestMemoryTierOnOneDisk(t *testing.T) {
