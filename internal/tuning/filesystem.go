@@ -66,7 +66,7 @@ func (f FileSystem) Advice(media v1alpha1.Media) string {
 		text += "blockdev --setra 8192 DEVICE (a udev rule keeps it); "
 	}
 	if f.BlockSize < best.blocks {
-		text += "with objects of 64Ki and more on average, and Linux 6.12, mkfs.xfs -b size=65536 DEVICE when the disk is next made anew; "
+		text += "with objects of 256Ki and more on average, and Linux 6.12, mkfs.xfs -b size=65536 DEVICE when the disk is next made anew, from 64Ki size=32768; "
 	}
 	return text + "see docs/howto/prepare-disks.md"
 }
