@@ -24,10 +24,11 @@ var variants = []nginx{
 	variant("four-workers", `worker_processes \d+`, "worker_processes 4"),
 	variant("accept-mutex", `accept_mutex off`, "accept_mutex on"),
 	variant("nopush", `sendfile on;`, "sendfile on; tcp_nopush on;"),
-	noTier(),
+	withTier("no-memory-tier", "enabled: false"),
+	withTier("min-uses-1", "minUses: 1"),
+	withTier("min-uses-20", "minUses: 20"),
 	blocks(32),
 	blocks(64),
-	largeTier(),
 	hugePages(),
 	sendBuffer(),
 	variant("chunk-512k", `sendfile_max_chunk 2m`, "sendfile_max_chunk 512k"),
@@ -60,20 +61,11 @@ func blocks(kibibytes int) nginx {
 	return v
 }
 
-// largeTier is a memory tier of half the limit, which is the most that is allowed.
-func largeTier() nginx {
+// withTier is the operator's with something in spec.memoryTier.
+func withTier(name, fields string) nginx {
 	v := ours
-	v.name, v.about = "large-tier", "the operator's with a memory tier of half the memory"
-	v.config = func(c conditions) (string, error) {
-		return renderedWith(c, fmt.Sprintf("  memoryTier: {size: %dMi}\n", c.memoryMebibytes/2))
-	}
-	return v
-}
-
-func noTier() nginx {
-	v := ours
-	v.name, v.about = "no-memory-tier", "the operator's with spec.memoryTier.enabled: false"
-	v.config = func(c conditions) (string, error) { return renderedWith(c, "  memoryTier: {enabled: false}\n") }
+	v.name, v.about = name, fmt.Sprintf("the operator's with spec.memoryTier: {%s}", fields)
+	v.config = func(c conditions) (string, error) { return renderedWith(c, "  memoryTier: {"+fields+"}\n") }
 	return v
 }
 
