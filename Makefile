@@ -116,7 +116,7 @@ bench-peers: ## nginx by hand, the article's configuration, the operator's, Varn
 	go run ./test/bench/caches -out docs/benchmarks peers
 	go run ./test/bench/caches -used -cases slow- -out docs/benchmarks peers
 	go run ./test/bench/caches -out docs/benchmarks fast
-	go run ./test/bench/caches -out docs/benchmarks zipf
+	go run ./test/bench/caches -used -out docs/benchmarks zipf
 
 .PHONY: bench-tuning
 bench-tuning: ## The operator's configuration against itself with one thing otherwise: threads, buffers, direct I/O ... An hour.

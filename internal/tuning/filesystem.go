@@ -61,11 +61,11 @@ func (f FileSystem) Advice(media v1alpha1.Media) string {
 	if media != v1alpha1.HDD || f.Type == "" || f.ReadAhead == 0 || wellPrepared {
 		return ""
 	}
-	text := fmt.Sprintf("a cold hit of 64Ki costs about %d reads and one of 1Mi about %d, where %d and %d are possible: ", small, large, best.of64Ki, best.of1Mi)
+	text := fmt.Sprintf("a cold hit of 64Ki costs about %d reads and one of 1Mi about %d, where %d and %d are possible with blocks of 64Ki: ", small, large, best.of64Ki, best.of1Mi)
 	if f.ReadAhead < best.readAhead {
 		text += "blockdev --setra 8192 DEVICE (a udev rule keeps it); "
 	}
-	if f.BlockSize < best.blocks {
+	if f.BlockSize < 32<<10 {
 		text += "with objects of 256Ki and more on average, and Linux 6.12, mkfs.xfs -b size=65536 DEVICE when the disk is next made anew, from 64Ki size=32768; "
 	}
 	return text + "see docs/howto/prepare-disks.md"

@@ -36,6 +36,9 @@ func TestAdvice(t *testing.T) {
 	if got := (FileSystem{Type: "xfs", BlockSize: 64 * kibi, ReadAhead: 128 * kibi}).Advice(v1alpha1.HDD); !strings.Contains(got, "blockdev") || strings.Contains(got, "mkfs") {
 		t.Errorf("large blocks: %q", got)
 	}
+	if got := (FileSystem{Type: "xfs", BlockSize: 32 * kibi, ReadAhead: 128 * kibi}).Advice(v1alpha1.HDD); !strings.Contains(got, "blockdev") || strings.Contains(got, "mkfs") {
+		t.Errorf("blocks of 32 KiB: %q", got)
+	}
 	for name, got := range map[string]string{
 		"prepared": FileSystem{Type: "xfs", BlockSize: 64 * kibi, ReadAhead: 4096 * kibi}.Advice(v1alpha1.HDD), "for 64 KiB": FileSystem{Type: "xfs", BlockSize: 32 * kibi, ReadAhead: 4096 * kibi}.Advice(v1alpha1.HDD), "an SSD": usual.Advice(v1alpha1.SSD),
 		"not known": FileSystem{}.Advice(v1alpha1.HDD),

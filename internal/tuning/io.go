@@ -31,11 +31,12 @@ func ioMode(spec v1alpha1.CacheNodeSpec, limit int64) (mode v1alpha1.IOMode, why
 	if limit == 0 {
 		return v1alpha1.IOThreads, "without a memory limit it is not known whether the caches fit into memory"
 	}
-	room := roomForPages(spec)
-	if caches <= room {
+	direct := spec
+	direct.IO.Mode = v1alpha1.IODirect
+	if room := roomForPages(direct); caches <= room {
 		return v1alpha1.IODirect, fmt.Sprintf("the caches, %s together, fit into the %s of memory that are left for pages, so no read waits for a disk for long", Bytes(caches), Bytes(room))
 	}
-	return v1alpha1.IOThreads, fmt.Sprintf("the caches, %s together, do not fit into the %s of memory that are left for pages", Bytes(caches), Bytes(room))
+	return v1alpha1.IOThreads, fmt.Sprintf("the caches, %s together, do not fit into the %s of memory that are left for pages", Bytes(caches), Bytes(roomForPages(spec)))
 }
 
 // roomForPages is the bytes of a spec's memory limit that are left for the page cache.
@@ -53,12 +54,15 @@ func memoryShares(spec v1alpha1.CacheNodeSpec) []string {
 	if limit.IsZero() {
 		return nil
 	}
-	tier := ""
+	workers, tier := "", ""
+	if Workers(spec.Pod.Resources.Limits.Cpu()) == 0 {
+		workers = " with one worker, as there is no CPU limit, and more with each other"
+	}
 	if HasMemoryTier(spec) {
 		tier = fmt.Sprintf(", %s for the memory tier and its index", Bytes(spec.MemoryTier.Size.Value()+2*TierKeys(spec.MemoryTier)))
 	}
-	return []string{fmt.Sprintf("memory: of %s nginx takes %s, the keys zones' %s among it%s; %s are left for pages and for responses that are not in the cache, %s each while they last",
-		limit, Bytes(Memory(spec)), Bytes(Sum(KeysZones(spec.Disks, limit.Value()))), tier, Bytes(roomForPages(spec)), Bytes(MissBuffers))}
+	return []string{fmt.Sprintf("memory: of %s nginx takes %s%s, the keys zones' %s among it%s; %s are left for pages and for responses that are not in the cache, %s each while they last",
+		limit, Bytes(Memory(spec)), workers, Bytes(Sum(KeysZones(spec.Disks, limit.Value()))), tier, Bytes(roomForPages(spec)), Bytes(MissBuffers))}
 }
 
 // Before is what a CacheNode has had of a memory tier, for one whose spec does not say whether it has any.

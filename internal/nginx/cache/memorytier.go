@@ -209,7 +209,10 @@ func mirrored() conf.Block {
 // toPromoter is the location that tells the promoter of an object that is asked for often and is not in memory.
 func (r renderer) toPromoter() conf.Directive {
 	unless := conf.B("if", []conf.Argument{conf.Expression("(" + hotVariable), conf.Literal("!="), conf.Literal("1)")}, conf.D("return", conf.Literal("204")))
-	return conf.B("location", conf.Literals("=", promote), append(conf.Block{conf.D("internal"), unless}, r.tellPromoter()...)...)
+	return conf.B("location", conf.Literals("=", promote), append(conf.Block{
+		conf.D("internal"), unless,
+		conf.D("proxy_set_header", conf.Literal(renewHeader), conf.Literal("")), // a client's own
+	}, r.tellPromoter()...)...)
 }
 
 // toRenewal is the location that tells the promoter of an object in memory that is good no longer.
