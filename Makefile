@@ -123,7 +123,7 @@ bench-tuning: ## The operator's configuration against itself with one thing othe
 	go run ./test/bench/caches -out docs/benchmarks tuning
 
 .PHONY: bench-disks
-bench-disks: ## What a hit costs a disk that is prepared in one way or another. Ten minutes.
+bench-disks: ## What a hit costs a disk that is prepared in one way or another. A quarter of an hour.
 	go run ./test/bench/disks -out docs/benchmarks
 
 .PHONY: bench-shard
