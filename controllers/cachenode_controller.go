@@ -35,6 +35,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/rollout"
 	"github.com/cachenode/cachenode-operator/internal/shard"
 	"github.com/cachenode/cachenode-operator/internal/storage"
+	"github.com/cachenode/cachenode-operator/internal/validation"
 )
 
 // +kubebuilder:rbac:groups=cachenode.io,resources=cachenodes,verbs=get;list;watch
@@ -87,9 +88,8 @@ type Cluster struct {
 	AgentPullPolicy corev1.PullPolicy
 	// Namespaces are those whose CacheNodes are seen to; empty for all.
 	Namespaces []string
-	// LocalPathPrefixes are what the path of a disk must begin with: whoever may make a CacheNode may have what is below
-	// them on any node.
-	LocalPathPrefixes []string
+	// Policy is what CacheNodes may ask for.
+	Policy validation.Policy
 }
 
 // renderings is how many revisions are remembered to be right.

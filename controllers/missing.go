@@ -38,6 +38,10 @@ func (r *CacheNodeReconciler) scout(ctx context.Context, s *scope) (back map[sto
 		if i < 0 || host == nil {
 			continue
 		}
+		// recover runs before the spec is validated: a scout looks only at what is a volume of this CacheNode already.
+		if path := s.node.Spec.Disks[i].LocalPath.Path; s.volumes[naming.Volume(host.Name, path)] == nil || !r.Cluster.Policy.AllowsLocalPath(path) {
+			continue
+		}
 		name := naming.Scout(m.Disk, m.Pod)
 		needed[name] = true
 		in := manifest.ScoutInput{

@@ -39,7 +39,7 @@ func (p *problem) Error() string { return p.message }
 
 // validate checks what the API server could not.
 func (r *CacheNodeReconciler) validate(_ context.Context, s *scope) error {
-	errs := append(validation.Validate(s.node), validation.LocalPaths(s.node, r.Cluster.LocalPathPrefixes)...)
+	errs := append(validation.Validate(s.node), r.Cluster.Policy.Violations(s.node)...)
 	if len(errs) > 0 {
 		return &problem{reason: v1alpha1.ReasonInvalidSpec, message: errs.ToAggregate().Error(), stalled: true}
 	}

@@ -27,6 +27,7 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/schema"
+	"github.com/cachenode/cachenode-operator/internal/validation"
 	"github.com/cachenode/cachenode-operator/test/apiserver"
 	"github.com/cachenode/cachenode-operator/test/argocd"
 )
@@ -112,7 +113,7 @@ func startOperator(t testing.TB, restConfig *rest.Config, options ...func(*Cache
 		Live:        mgr.GetAPIReader(),
 		Events:      mgr.GetEventRecorder("cachenode-operator"),
 		Agents:      NewAgents(),
-		Cluster:     Cluster{Domain: "cluster.local", AgentImage: "localhost/cachenode-operator:test"},
+		Cluster:     Cluster{Domain: "cluster.local", AgentImage: "localhost/cachenode-operator:test", Policy: validation.DefaultPolicy()},
 		Concurrency: 8,
 	}
 	for _, option := range options {

@@ -118,15 +118,15 @@ func (s *scope) knownVolumes() (storage.VolumePlan, error) {
 	return storage.Volumes(s.node, hosts, known, s.claims), nil
 }
 
-// planVolumes looks at the volumes of this CacheNode and, where some are missing, at those of others that have their names.
+// planVolumes looks at the volumes of this CacheNode and, where some are missing, at all others, which may have their paths.
 func (r *CacheNodeReconciler) planVolumes(ctx context.Context, s *scope) (storage.VolumePlan, error) {
 	plan, err := s.knownVolumes()
 	if err != nil || !s.lacks(plan) {
 		return plan, err
 	}
-	// Some are to be made: those of others count, and not as they were a moment ago.
+	// Some are to be made: those of others count, strangers' too, and not as they were a moment ago.
 	all := &corev1.PersistentVolumeList{}
-	if err := r.Live.List(ctx, all, client.MatchingLabels{naming.LabelManagedBy: naming.FieldManager}); err != nil {
+	if err := r.Live.List(ctx, all); err != nil {
 		return storage.VolumePlan{}, err
 	}
 	hosts, err := storage.Eligible(s.node.Spec, s.hosts)

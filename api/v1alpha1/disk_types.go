@@ -30,11 +30,13 @@ type Disk struct {
 	Size resource.Quantity `json:"size"`
 
 	// storageClassName is the class of the disk's claim. Unset, and localPath too: the cluster's default class. For local
-	// disks, a class with volumeBindingMode WaitForFirstConsumer. It cannot be changed. At most 253 characters.
+	// disks, a class with volumeBindingMode WaitForFirstConsumer. It cannot be changed, and must not be cachenode-local, the
+	// class of the volumes that the operator makes for localPath. At most 253 characters.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",message="storageClassName: must be the name of a StorageClass"
+	// +kubebuilder:validation:XValidation:rule="self != 'cachenode-local'",message="storageClassName: cachenode-local is for the volumes that the operator makes: set localPath instead"
 	StorageClassName *string `json:"storageClassName,omitempty"`
 
 	// localPath has the operator make the volumes: a local PersistentVolume for the disk on each node that
@@ -79,8 +81,9 @@ type Disk struct {
 
 // LocalPath is where a disk is found on each node.
 type LocalPath struct {
-	// path is the folder on the node at which the disk is mounted, such as /mnt/disk1. It is not made. One path on one
-	// node belongs to one disk of one CacheNode. It cannot be changed. At most 255 characters.
+	// path is the folder on the node at which the disk is mounted, such as /mnt/disk1. It is not made. It must lie directly
+	// in a folder that the operator allows (its flag --local-path-prefixes, default /mnt), and must not overlap with the path
+	// of another volume of the node. It cannot be changed. At most 255 characters.
 	// +required
 	// +kubebuilder:validation:MinLength=2
 	// +kubebuilder:validation:MaxLength=255

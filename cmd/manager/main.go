@@ -33,7 +33,7 @@ type options struct {
 	leaderElection               bool
 	clusterDomain, resolvers     string
 	agentImage, agentPullPolicy  string
-	localPathPrefixes            string
+	policy                       policyFlags
 	watchNamespaces              string
 	concurrency                  int
 	log                          zap.Options
@@ -53,7 +53,7 @@ func parse(args []string) (options, error) {
 	flags.StringVar(&o.resolvers, "resolvers", "", "comma-separated addresses of the DNS servers that nginx asks for the origin; default: those in each cache pod's /etc/resolv.conf")
 	flags.StringVar(&o.agentImage, "agent-image", "", "the image that new cache pods get the agent from; default: that of this pod, which the environment variables POD_NAMESPACE and POD_NAME name")
 	flags.StringVar(&o.agentPullPolicy, "agent-image-pull-policy", "", "Always, IfNotPresent or Never; default: the cluster's")
-	flags.StringVar(&o.localPathPrefixes, "local-path-prefixes", "/mnt/,/srv/,/data/", "comma-separated beginnings that the localPath of a disk may have; whoever may make a CacheNode can have what is below them on any node. Empty: any path")
+	o.policy.bind(flags)
 	flags.StringVar(&o.watchNamespaces, "watch-namespaces", "", "comma-separated namespaces whose CacheNodes are seen to; default: all")
 	flags.IntVar(&o.concurrency, "max-concurrent-reconciles", 8, "how many CacheNodes are seen to at a time, at least 1")
 	o.log.BindFlags(flags)
@@ -114,6 +114,10 @@ func run(o options, config *rest.Config) error {
 			return fmt.Errorf("--resolvers: %w", err)
 		}
 	}
+	policy, err := o.policy.policy(o.clusterDomain, os.Getenv("KUBERNETES_SERVICE_HOST"))
+	if err != nil {
+		return err
+	}
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{clientgoscheme.AddToScheme, v1alpha1.AddToScheme} {
 		if err := add(scheme); err != nil {
@@ -165,8 +169,8 @@ func run(o options, config *rest.Config) error {
 		Cluster: controllers.Cluster{
 			Domain: o.clusterDomain, Resolvers: resolvers,
 			AgentImage: o.agentImage, AgentPullPolicy: corev1.PullPolicy(o.agentPullPolicy),
-			LocalPathPrefixes: list(o.localPathPrefixes),
-			Namespaces:        list(o.watchNamespaces),
+			Policy:     policy,
+			Namespaces: list(o.watchNamespaces),
 		},
 	}
 	if err := reconciler.SetupWithManager(mgr, references); err != nil {

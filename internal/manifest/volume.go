@@ -66,15 +66,15 @@ func volumeFor(name string, host *corev1.Node) *corev1.PersistentVolume {
 			VolumeMode:                    new(corev1.PersistentVolumeFilesystem),
 			NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
 				MatchExpressions: []corev1.NodeSelectorRequirement{{
-					Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{hostname(host)},
+					Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{Hostname(host)},
 				}},
 			}}}},
 		},
 	}
 }
 
-// hostname is the node's label by which volumes are tied to it; the kubelet may set another than the node's name.
-func hostname(host *corev1.Node) string {
+// Hostname is the node's label by which volumes are tied to it; the kubelet may set another than the node's name.
+func Hostname(host *corev1.Node) string {
 	if name := host.Labels[corev1.LabelHostname]; name != "" {
 		return name
 	}

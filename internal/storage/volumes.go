@@ -2,6 +2,7 @@ package storage
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -21,12 +22,12 @@ type VolumePlan struct {
 	Offer []*corev1.PersistentVolume
 	// Delete are those that nobody wants and no claim holds.
 	Delete []*corev1.PersistentVolume
-	// Taken says which paths another CacheNode has.
+	// Taken says which paths are, or lie in or around, another volume's.
 	Taken []string
 }
 
-// Volumes plans the volumes of a CacheNode. live are all that the operator has made, of other CacheNodes too; claims are
-// those of this one. A nil node is one that is gone: whoever it was, its volumes go.
+// Volumes plans the volumes of a CacheNode. live are all of the cluster, of other CacheNodes and of strangers too; claims are
+// those of this one. A CacheNode that is gone is one without a spec: its volumes go.
 func Volumes(node *v1alpha1.CacheNode, hosts []corev1.Node, live []corev1.PersistentVolume, claims []corev1.PersistentVolumeClaim) VolumePlan {
 	p := VolumePlan{}
 	wanted := map[string]bool{}
@@ -37,9 +38,8 @@ func Volumes(node *v1alpha1.CacheNode, hosts []corev1.Node, live []corev1.Persis
 		for h := range hosts {
 			volume := manifest.LocalVolume(node, disk, &hosts[h])
 			wanted[volume.Name] = true
-			if taken := owner(live, node, hosts[h].Name, disk.LocalPath.Path); taken != nil {
-				p.Taken = append(p.Taken, fmt.Sprintf("spec.disks[%d].localPath.path: %s on node %s belongs to CacheNode %s/%s",
-					d, disk.LocalPath.Path, hosts[h].Name, taken.Labels[naming.LabelNamespace], taken.Labels[naming.LabelInstance]))
+			if other := overlapping(live, node, &hosts[h], disk.LocalPath.Path); other != "" {
+				p.Taken = append(p.Taken, fmt.Sprintf("spec.disks[%d].localPath.path: %s on node %s %s", d, disk.LocalPath.Path, hosts[h].Name, other))
 				continue
 			}
 			p.Wanted = append(p.Wanted, volume)
@@ -68,16 +68,50 @@ func Volumes(node *v1alpha1.CacheNode, hosts []corev1.Node, live []corev1.Persis
 	return p
 }
 
-// owner is a volume of another CacheNode that has a path on a node, or one that lies in it or around it.
-func owner(live []corev1.PersistentVolume, node *v1alpha1.CacheNode, host, path string) *corev1.PersistentVolume {
+// overlapping says which volume has a path on a node, lies in it or has it within; "" if there is none. Whoever writes to the
+// outer one could lead the inner one to any folder of the node by a symbolic link.
+func overlapping(live []corev1.PersistentVolume, node *v1alpha1.CacheNode, host *corev1.Node, folder string) string {
 	for i := range live {
-		other := live[i].Annotations[naming.AnnotationPath] + "/"
-		nested := strings.HasPrefix(path+"/", other) || strings.HasPrefix(other, path+"/")
-		if !isOf(&live[i], node) && live[i].Annotations[naming.AnnotationNode] == host && other != "/" && nested {
-			return &live[i]
+		volume := &live[i]
+		other := pathOf(volume)
+		if other == "" || !isOn(volume, host) || (!isWithin(folder, other) && !isWithin(other, folder)) {
+			continue
+		}
+		switch {
+		case isOf(volume, node) && other == folder:
+		case isOf(volume, node):
+			return fmt.Sprintf("overlaps with %s, the volume of this CacheNode's disk %s", other, volume.Labels[naming.LabelDisk])
+		case volume.Labels[naming.LabelManagedBy] == naming.FieldManager:
+			return fmt.Sprintf("belongs to CacheNode %s/%s", volume.Labels[naming.LabelNamespace], volume.Labels[naming.LabelInstance])
+		default:
+			return fmt.Sprintf("belongs to PersistentVolume %s", volume.Name)
 		}
 	}
-	return nil
+	return ""
+}
+
+// pathOf is the folder on a node that a volume leads to; "" if it leads to none, or is a placeholder.
+func pathOf(volume *corev1.PersistentVolume) string {
+	switch {
+	case volume.Labels[naming.LabelRole] == naming.RolePlaceholder:
+		return ""
+	case volume.Spec.Local != nil:
+		return path.Clean(volume.Spec.Local.Path)
+	case volume.Spec.HostPath != nil:
+		return path.Clean(volume.Spec.HostPath.Path)
+	}
+	return ""
+}
+
+// isOn is true for a volume of a node, and for one that does not say of which single node it is.
+func isOn(volume *corev1.PersistentVolume, host *corev1.Node) bool {
+	of := HostOf(volume)
+	return of == "" || of == manifest.Hostname(host)
+}
+
+// isWithin is true for a folder that is another or lies in it.
+func isWithin(inner, outer string) bool {
+	return inner == outer || strings.HasPrefix(inner, strings.TrimSuffix(outer, "/")+"/")
 }
 
 // IsPlaceholderOf is false for one that waits for a claim that cannot come any more.

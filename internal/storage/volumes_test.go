@@ -34,6 +34,11 @@ func places(volumes []*corev1.PersistentVolume) []string {
 	return list
 }
 
+// move gives a volume another path.
+func move(v *corev1.PersistentVolume, path string) {
+	v.Annotations[naming.AnnotationPath], v.Spec.Local.Path = path, path
+}
+
 func TestVolumes(t *testing.T) {
 	all := []string{"node-0 /mnt/disk1", "node-0 /mnt/disk2", "node-1 /mnt/disk1", "node-1 /mnt/disk2"}
 	on := func(s *State, place string) *corev1.PersistentVolume {
@@ -87,7 +92,8 @@ func TestVolumes(t *testing.T) {
 		"a path lies in another CacheNode's": {
 			change: func(s *State) {
 				v := on(s, "node-1 /mnt/disk1")
-				v.Labels[naming.LabelInstance], v.Annotations[naming.AnnotationPath] = "other", "/mnt/disk1/deep"
+				v.Labels[naming.LabelInstance] = "other"
+				move(v, "/mnt/disk1/deep")
 			},
 			want:  []string{all[0], all[1], all[3]},
 			taken: []string{"spec.disks[0].localPath.path: /mnt/disk1 on node node-1 belongs to CacheNode default/other"},
@@ -95,9 +101,39 @@ func TestVolumes(t *testing.T) {
 		"a path only begins like another CacheNode's": {
 			change: func(s *State) {
 				v := on(s, "node-1 /mnt/disk1")
-				v.Labels[naming.LabelInstance], v.Annotations[naming.AnnotationPath] = "other", "/mnt/disk10"
+				v.Labels[naming.LabelInstance] = "other"
+				move(v, "/mnt/disk10")
 			},
 			want: all,
+		},
+		"a path lies in the volume of a disk that was removed": {
+			change: func(s *State) {
+				s.Node.Spec.Disks[1].LocalPath.Path = "/mnt/disk1/evil"
+				s.Node.Spec.Disks = s.Node.Spec.Disks[1:]
+				move(on(s, "node-0 /mnt/disk2"), "/mnt/disk3")
+				move(on(s, "node-1 /mnt/disk2"), "/mnt/disk3")
+			},
+			taken: []string{
+				"spec.disks[0].localPath.path: /mnt/disk1/evil on node node-0 overlaps with /mnt/disk1, the volume of this CacheNode's disk disk1",
+				"spec.disks[0].localPath.path: /mnt/disk1/evil on node node-1 overlaps with /mnt/disk1, the volume of this CacheNode's disk disk1",
+			},
+		},
+		"a path belongs to a volume that the operator has not made": {
+			change: func(s *State) {
+				v := on(s, "node-1 /mnt/disk1")
+				v.Name, v.Labels = "database", nil
+			},
+			want:  []string{all[0], all[1], all[3]},
+			taken: []string{"spec.disks[0].localPath.path: /mnt/disk1 on node node-1 belongs to PersistentVolume database"},
+		},
+		"a stranger's hostPath volume of no certain node lies around all": {
+			change: func(s *State) {
+				v := on(s, "node-1 /mnt/disk1")
+				v.Name, v.Labels, v.Spec.NodeAffinity = "everything", nil, nil
+				v.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/mnt/"}}
+				s.Hosts, s.Node.Spec.Disks = s.Hosts[:1], s.Node.Spec.Disks[:1]
+			},
+			taken: []string{"spec.disks[0].localPath.path: /mnt/disk1 on node node-0 belongs to PersistentVolume everything"},
 		},
 		"a placeholder waits for a claim of a disk that was removed": {
 			change: func(s *State) {

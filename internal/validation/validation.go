@@ -12,8 +12,10 @@ import (
 	metav1validation "k8s.io/apimachinery/pkg/apis/meta/v1/validation"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/utils/ptr"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
@@ -27,19 +29,6 @@ func Validate(node *v1alpha1.CacheNode) field.ErrorList {
 	return append(errs, pod(node.Spec.Pod, spec.Child("pod"))...)
 }
 
-// LocalPaths holds the paths of disks to those that the operator allows; any, where it names none.
-func LocalPaths(node *v1alpha1.CacheNode, prefixes []string) field.ErrorList {
-	var errs field.ErrorList
-	for i, d := range node.Spec.Disks {
-		allowed := len(prefixes) == 0 || d.LocalPath == nil || slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(d.LocalPath.Path, p) })
-		if !allowed {
-			errs = append(errs, field.Forbidden(field.NewPath("spec", "disks").Index(i).Child("localPath", "path"),
-				fmt.Sprintf("%s: must begin with one of %s: mount the disk there, or have the operator's flag --local-path-prefixes say more", d.LocalPath.Path, strings.Join(prefixes, ", "))))
-		}
-	}
-	return errs
-}
-
 // Warnings names what is valid but unwise.
 func Warnings(node *v1alpha1.CacheNode) []string {
 	if len(node.Spec.Hosts) == 0 && slices.Contains(node.Spec.Cache.Key, v1alpha1.KeyHost) {
@@ -51,6 +40,10 @@ func Warnings(node *v1alpha1.CacheNode) []string {
 func disks(disks []v1alpha1.Disk, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, d := range disks {
+		if ptr.Deref(d.StorageClassName, "") == naming.LocalClass { // it exists from before the schema refused it
+			errs = append(errs, field.Forbidden(path.Index(i).Child("storageClassName"),
+				naming.LocalClass+" is for the volumes that the operator makes: remove the disk and add one with another name and localPath or another class"))
+		}
 		health, path := path.Index(i).Child("health"), path.Index(i).Child("cache")
 		size := d.Size.Value()
 		switch maxSize, minFree := d.Cache.MaxSize, d.Cache.MinFree; {

@@ -4,22 +4,9 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/schema"
 	"github.com/cachenode/cachenode-operator/internal/validation"
 )
-
-func TestLocalPaths(t *testing.T) {
-	node := &v1alpha1.CacheNode{}
-	node.Spec.Disks = []v1alpha1.Disk{{Name: "disk1", LocalPath: &v1alpha1.LocalPath{Path: "/mnt/disk1"}}, {Name: "disk2"}, {Name: "disk3", LocalPath: &v1alpha1.LocalPath{Path: "/etc"}}}
-	errs := validation.LocalPaths(node, []string{"/mnt/", "/srv/"})
-	if len(errs) != 1 || !strings.Contains(errs[0].Error(), "spec.disks[2].localPath.path: Forbidden: /etc: must begin with one of /mnt/, /srv/") {
-		t.Errorf("got %v", errs)
-	}
-	if errs := validation.LocalPaths(node, nil); len(errs) > 0 {
-		t.Errorf("got %v where any path is allowed", errs)
-	}
-}
 
 func TestValidate(t *testing.T) {
 	const disk, origin = "{name: disk1, size: 10Gi}", "servers: [{host: a.example.com}]"

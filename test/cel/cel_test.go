@@ -89,6 +89,7 @@ var refused = map[string]struct {
 	"no thread":                     {fields{"disks": "[{name: disk1, size: 1Gi, threadPool: {threads: 0}}]"}, "threads"},
 	"a negative queue":              {fields{"disks": "[{name: disk1, size: 1Gi, threadPool: {maxQueue: -1}}]"}, "maxQueue"},
 	"a storage class with a space":  {fields{"disks": "[{name: disk1, size: 1Gi, storageClassName: 'a b'}]"}, "must be the name of a StorageClass"},
+	"the operator's own class":      {fields{"disks": "[{name: disk1, size: 1Gi, storageClassName: cachenode-local}]"}, "cachenode-local is for the volumes that the operator makes"},
 	"a duration without a unit":     {fields{"disks": "[{name: disk1, size: 1Gi, cache: {inactive: '10'}}]"}, "must be a duration"},
 	"a negative minFree":            {fields{"disks": "[{name: disk1, size: 1Gi, cache: {minFree: '-1'}}]"}, "must not be negative"},
 	"a tiny keys zone":              {fields{"disks": "[{name: disk1, size: 1Gi, cache: {keysZone: 1Ki}}]"}, "keysZone: must be at least 1Mi"},

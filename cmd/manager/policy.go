@@ -1,0 +1,53 @@
+package main
+
+import (
+	"flag"
+	"fmt"
+	"net/netip"
+	"strings"
+
+	"github.com/cachenode/cachenode-operator/internal/validation"
+)
+
+// policyFlags say what CacheNodes may ask for. Each is a list with commas between.
+type policyFlags struct {
+	localPathPrefixes, images, priorityClasses, deniedTolerations, originNamespaces, deniedOriginRanges string
+}
+
+func (f *policyFlags) bind(flags *flag.FlagSet) {
+	d := validation.DefaultPolicy()
+	text := func(target *string, name string, value []string, usage string) {
+		flags.StringVar(target, name, strings.Join(value, ","), usage)
+	}
+	text(&f.localPathPrefixes, "local-path-prefixes", d.LocalPathPrefixes, "comma-separated folders on nodes; the localPath of a disk must be a folder directly in one of them. Whoever may write CacheNodes can have what is there on any node. Empty: no localPath is allowed")
+	text(&f.images, "allowed-images", d.Images, "comma-separated repositories that pod.image may come from; one that ends with / stands for all below it, * for any image")
+	text(&f.priorityClasses, "allowed-priority-classes", d.PriorityClasses, "comma-separated names that pod.priorityClassName may have; default: none")
+	text(&f.deniedTolerations, "denied-tolerations", d.DeniedTolerations, "comma-separated keys of taints that pod.tolerations must not name; while there are any, a toleration without a key, which tolerates all taints, is refused too")
+	text(&f.originNamespaces, "origin-namespaces", d.OriginNamespaces, "comma-separated namespaces whose Services a CacheNode of another namespace may have as origin; * for all, default: none")
+	text(&f.deniedOriginRanges, "denied-origin-ranges", nil, "comma-separated ranges of IPv4 addresses, such as 10.0.0.0/8, that no origin may have; loopback, link-local and multicast addresses and the API server's are always denied")
+}
+
+// policy reads the flags. apiServer is the API server's address within the cluster; "" if it is not known.
+func (f *policyFlags) policy(clusterDomain, apiServer string) (validation.Policy, error) {
+	p := validation.Policy{
+		Images: list(f.images), PriorityClasses: list(f.priorityClasses), DeniedTolerations: list(f.deniedTolerations),
+		OriginNamespaces: list(f.originNamespaces), ClusterDomain: clusterDomain,
+	}
+	for _, prefix := range list(f.localPathPrefixes) {
+		p.LocalPathPrefixes = append(p.LocalPathPrefixes, strings.TrimSuffix(prefix, "/"))
+	}
+	for _, text := range list(f.deniedOriginRanges) {
+		denied, err := netip.ParsePrefix(text)
+		if err != nil {
+			return p, fmt.Errorf("--denied-origin-ranges: %w", err)
+		}
+		p.DeniedOriginRanges = append(p.DeniedOriginRanges, denied.Masked())
+	}
+	if address, err := netip.ParseAddr(apiServer); err == nil {
+		p.DeniedOriginRanges = append(p.DeniedOriginRanges, netip.PrefixFrom(address, address.BitLen()))
+	}
+	if err := p.Check(); err != nil {
+		return p, fmt.Errorf("--local-path-prefixes: %w", err)
+	}
+	return p, nil
+}

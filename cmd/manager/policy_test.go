@@ -1,0 +1,57 @@
+package main
+
+import (
+	"net/netip"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/cachenode/cachenode-operator/internal/validation"
+)
+
+func TestPolicyFlags(t *testing.T) {
+	range24 := []netip.Prefix{netip.MustParsePrefix("10.1.2.0/24")}
+	tests := map[string]struct {
+		args      []string
+		apiServer string
+		change    func(*validation.Policy)
+		err       string // "" for none
+	}{
+		"defaults":                  {change: func(*validation.Policy) {}},
+		"the chart's form of paths": {args: []string{"--local-path-prefixes=/mnt/,/srv/cache/"}, change: func(p *validation.Policy) { p.LocalPathPrefixes = []string{"/mnt", "/srv/cache"} }},
+		"no paths":                  {args: []string{"--local-path-prefixes="}, change: func(p *validation.Policy) { p.LocalPathPrefixes = nil }},
+		"one path in another":       {args: []string{"--local-path-prefixes=/mnt/,/mnt/a/"}, err: "--local-path-prefixes: local path prefix /mnt/a lies in /mnt"},
+		"images":                    {args: []string{"--allowed-images=*"}, change: func(p *validation.Policy) { p.Images = []string{"*"} }},
+		"priorities":                {args: []string{"--allowed-priority-classes=a,b"}, change: func(p *validation.Policy) { p.PriorityClasses = []string{"a", "b"} }},
+		"tolerations":               {args: []string{"--denied-tolerations="}, change: func(p *validation.Policy) { p.DeniedTolerations = nil }},
+		"namespaces":                {args: []string{"--origin-namespaces=shop"}, change: func(p *validation.Policy) { p.OriginNamespaces = []string{"shop"} }},
+		"a range":                   {args: []string{"--denied-origin-ranges=10.1.2.3/24"}, change: func(p *validation.Policy) { p.DeniedOriginRanges = range24 }},
+		"no range":                  {args: []string{"--denied-origin-ranges=10.1.2.3"}, err: "--denied-origin-ranges"},
+		"the API server": {apiServer: "10.96.0.1", change: func(p *validation.Policy) {
+			p.DeniedOriginRanges = []netip.Prefix{netip.MustParsePrefix("10.96.0.1/32")}
+		}},
+		"the cluster's domain": {args: []string{"--cluster-domain=example"}, change: func(p *validation.Policy) { p.ClusterDomain = "example" }},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			o, err := parse(tt.args)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := o.policy.policy(o.clusterDomain, tt.apiServer)
+			if tt.err != "" {
+				if err == nil || !strings.Contains(err.Error(), tt.err) {
+					t.Errorf("error %v, want %q", err, tt.err)
+				}
+				return
+			}
+			want := validation.DefaultPolicy()
+			tt.change(&want)
+			if diff := cmp.Diff(want, got, cmpopts.EquateEmpty(), cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" || err != nil {
+				t.Errorf("error %v (-want +got)\n%s", err, diff)
+			}
+		})
+	}
+}

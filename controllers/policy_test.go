@@ -1,0 +1,147 @@
+package controllers
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
+	appsv1 "k8s.io/api/apps/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/validation"
+	"github.com/cachenode/cachenode-operator/test/apiserver"
+)
+
+// anythingGoes is the policy of an operator from before there was one.
+func anythingGoes(r *CacheNodeReconciler) {
+	r.Cluster.Policy = validation.Policy{
+		LocalPathPrefixes: []string{"/mnt", "/srv", "/mnt/disk1"}, Images: []string{"*"}, PriorityClasses: []string{"system-node-critical"},
+		OriginNamespaces: []string{"*"}, ClusterDomain: "cluster.local",
+	}
+}
+
+// TestStricterOperator: a CacheNode that an operator of before has accepted, and this one does not, says why, and everything
+// that was made for it stays as it is.
+func TestStricterOperator(t *testing.T) {
+	localDisk := func(path string) string {
+		return "{name: disk1, size: 1Gi, localPath: {path: " + path + "}}"
+	}
+	tests := map[string]struct {
+		disk, server, pod string
+		// edit makes of a valid spec what only an operator of before would accept, while none runs.
+		edit func(*v1alpha1.CacheNodeSpec)
+		want string
+	}{
+		"a disk where others have data":  {disk: localDisk("/srv/disk1"), want: "spec.disks[0].localPath.path: Forbidden: /srv/disk1 must be a folder directly in /mnt"},
+		"a disk in a deeper folder":      {disk: localDisk("/mnt/disk1/deep"), want: "/mnt/disk1/deep must be a folder directly in /mnt"},
+		"an image of its own":            {pod: "image: mallory/nginx", want: "spec.pod.image: Forbidden"},
+		"a priority of the system":       {pod: "priorityClassName: system-node-critical", want: "spec.pod.priorityClassName: Forbidden"},
+		"a toleration of everything":     {pod: "tolerations: [{operator: Exists}]", want: "spec.pod.tolerations[0]: Forbidden"},
+		"a Service of another namespace": {server: "{service: {name: a, namespace: b, port: 80}}", want: "spec.origin.servers[0].service: Forbidden"},
+		"the credentials of machines": {
+			edit: func(s *v1alpha1.CacheNodeSpec) { s.Origin.Servers[0].Host = new("169.254.169.254") },
+			want: "spec.origin.servers[0].host: Forbidden",
+		},
+		"an address as nginx alone reads it": {
+			edit: func(s *v1alpha1.CacheNodeSpec) { s.Origin.Servers[0].Host = new("0127.0.0.1") },
+			want: "spec.origin.servers[0].host: Invalid value",
+		},
+		"the operator's own class": {
+			edit: func(s *v1alpha1.CacheNodeSpec) {
+				s.Disks[0].Name, s.Disks[0].StorageClassName = "disk2", new(naming.LocalClass)
+			},
+			want: "spec.disks[0].storageClassName: Forbidden",
+		},
+	}
+	restConfig := apiserver.Start(t)
+	before := startOperator(t, restConfig, anythingGoes)
+	before.join("node-1")
+	restore := withoutRules(t, before.client, naming.LocalClass)
+	nodes, sets := map[string]*v1alpha1.CacheNode{}, map[string]*appsv1.StatefulSet{}
+	for name, tt := range tests {
+		node := before.create(fmt.Sprintf("apiVersion: cachenode.io/v1alpha1\nkind: CacheNode\nmetadata: {name: a%d, namespace: default}\nspec:\n  disks: [%s]\n  origin: {servers: [%s]}\n  pod: {%s}\n",
+			len(nodes), cmp.Or(tt.disk, "{name: disk1, size: 1Gi}"), cmp.Or(tt.server, "{host: a.example.com}"), tt.pod))
+		before.becomes(node, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
+		set := &appsv1.StatefulSet{}
+		set.Name, set.Namespace = node.Name, node.Namespace
+		before.get(set)
+		nodes[name], sets[name] = node, set
+	}
+	volumes := before.volumes()
+	if len(volumes) != 2 {
+		t.Fatalf("%d volumes, want 2", len(volumes))
+	}
+	before.stop()
+	for name, tt := range tests {
+		if tt.edit != nil {
+			before.edit(nodes[name], tt.edit)
+		}
+	}
+	restore()
+
+	after := startOperator(t, restConfig)
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			after.t = t
+			after.becomes(nodes[name], status.FailedStatus, v1alpha1.ConditionAccepted, v1alpha1.ReasonInvalidSpec)
+			if text := describe(nodes[name]); !strings.Contains(text, tt.want) {
+				t.Errorf("want %q in%s", tt.want, text)
+			}
+			now := sets[name].DeepCopy()
+			after.get(now)
+			if now.Generation != sets[name].Generation || now.UID != sets[name].UID {
+				t.Errorf("the StatefulSet is another: generation %d, was %d", now.Generation, sets[name].Generation)
+			}
+		})
+	}
+	if left := after.volumes(); len(left) != len(volumes) {
+		t.Errorf("%d volumes are left, want %d", len(left), len(volumes))
+	}
+}
+
+// withoutRules takes the rules with a word in their messages out of the CRD, as in a version that had none, and returns what
+// puts them back.
+func withoutRules(t *testing.T, c client.Client, word string) (restore func()) {
+	t.Helper()
+	must(t, apiextensionsv1.AddToScheme(c.Scheme()))
+	definition := &apiextensionsv1.CustomResourceDefinition{}
+	key := client.ObjectKey{Name: "cachenodes.cachenode.io"}
+	must(t, c.Get(context.Background(), key, definition))
+	whole := definition.DeepCopy()
+	removed := 0
+	var walk func(*apiextensionsv1.JSONSchemaProps)
+	walk = func(s *apiextensionsv1.JSONSchemaProps) {
+		rules := s.XValidations[:0]
+		for _, rule := range s.XValidations {
+			if strings.Contains(rule.Message, word) {
+				removed++
+				continue
+			}
+			rules = append(rules, rule)
+		}
+		s.XValidations = rules
+		for name, property := range s.Properties {
+			walk(&property)
+			s.Properties[name] = property
+		}
+		if s.Items != nil && s.Items.Schema != nil {
+			walk(s.Items.Schema)
+		}
+	}
+	walk(definition.Spec.Versions[0].Schema.OpenAPIV3Schema)
+	if removed == 0 {
+		t.Fatalf("no rule says %q", word)
+	}
+	must(t, c.Update(context.Background(), definition))
+	return func() {
+		must(t, c.Get(context.Background(), key, definition))
+		definition.Spec = whole.Spec
+		must(t, c.Update(context.Background(), definition))
+	}
+}

@@ -1,0 +1,143 @@
+package validation
+
+import (
+	"fmt"
+	"net/netip"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/distribution/reference"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+)
+
+// Policy is what the owner of a cluster lets the authors of CacheNodes ask for. An empty list allows nothing. Policy is
+// safe for concurrent use as long as nobody changes it.
+type Policy struct {
+	// LocalPathPrefixes are the folders on nodes whose direct subfolders may be disks, such as /mnt, without a slash at the
+	// end. None lies in another.
+	LocalPathPrefixes []string
+	// Images are the repositories of nginx images that pods may run, such as docker.io/library/nginx. One that ends with a
+	// slash stands for all repositories below it. "*" allows every image.
+	Images []string
+	// PriorityClasses are the names that pod.priorityClassName may have.
+	PriorityClasses []string
+	// DeniedTolerations are the keys of taints that pods must not tolerate. While there are any, a toleration without a key,
+	// which tolerates every taint, is refused too.
+	DeniedTolerations []string
+	// OriginNamespaces are the namespaces whose Services a CacheNode of another namespace may have as origin. "*" allows all.
+	OriginNamespaces []string
+	// DeniedOriginRanges are ranges of addresses that no origin may have, beside those that NoOrigin lists.
+	DeniedOriginRanges []netip.Prefix
+	// ClusterDomain is the domain of the cluster's Services, usually cluster.local.
+	ClusterDomain string
+}
+
+// DefaultPolicy is what the operator allows unless its flags say otherwise.
+func DefaultPolicy() Policy {
+	return Policy{
+		LocalPathPrefixes: []string{"/mnt"},
+		Images:            []string{"docker.io/library/nginx", "docker.io/nginxinc/nginx-unprivileged"},
+		DeniedTolerations: []string{"node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"},
+		ClusterDomain:     "cluster.local",
+	}
+}
+
+// NoOrigin are the ranges that no origin can have a good reason for: the pod itself, the node's link (which cloud providers
+// use for the credentials of machines), and what is no single host.
+var NoOrigin = []netip.Prefix{
+	netip.MustParsePrefix("0.0.0.0/8"),
+	netip.MustParsePrefix("127.0.0.0/8"),
+	netip.MustParsePrefix("169.254.0.0/16"),
+	netip.MustParsePrefix("224.0.0.0/3"),
+}
+
+// anything allows everything in Images and OriginNamespaces.
+const anything = "*"
+
+// Check returns an error if the policy itself makes no sense.
+func (p Policy) Check() error {
+	for _, folder := range p.LocalPathPrefixes {
+		if !path.IsAbs(folder) || path.Clean(folder) != folder || folder == "/" {
+			return fmt.Errorf("local path prefix %q: want an absolute path such as /mnt, and not /", folder)
+		}
+		for _, other := range p.LocalPathPrefixes {
+			if other != folder && strings.HasPrefix(folder+"/", other+"/") {
+				return fmt.Errorf("local path prefix %s lies in %s: whoever has a disk there could lead the other out of it by a symbolic link; name only one of them", folder, other)
+			}
+		}
+	}
+	return nil
+}
+
+// Violations returns what a CacheNode asks for beyond the policy.
+func (p Policy) Violations(node *v1alpha1.CacheNode) field.ErrorList {
+	spec := field.NewPath("spec")
+	var errs field.ErrorList
+	for i, d := range node.Spec.Disks {
+		if d.LocalPath != nil {
+			errs = append(errs, p.localPath(d.LocalPath.Path, spec.Child("disks").Index(i).Child("localPath", "path"))...)
+		}
+	}
+	for i, s := range node.Spec.Origin.Servers {
+		errs = append(errs, p.originServer(s, node.Namespace, spec.Child("origin", "servers").Index(i))...)
+	}
+	return append(errs, p.pod(node.Spec.Pod, spec.Child("pod"))...)
+}
+
+// AllowsLocalPath is true for a folder that may be a disk. It must lie directly in an allowed one: of a deeper path, a part
+// could be a symbolic link that whoever writes to a disk above has put there, and the kubelet follows it as root.
+func (p Policy) AllowsLocalPath(name string) bool {
+	return path.Clean(name) == name && slices.Contains(p.LocalPathPrefixes, path.Dir(name))
+}
+
+func (p Policy) localPath(name string, at *field.Path) field.ErrorList {
+	switch {
+	case p.AllowsLocalPath(name):
+		return nil
+	case len(p.LocalPathPrefixes) == 0:
+		return field.ErrorList{field.Forbidden(at, "the operator allows no localPath: use storageClassName, or set the operator's flag --local-path-prefixes")}
+	}
+	return field.ErrorList{field.Forbidden(at, fmt.Sprintf("%s must be a folder directly in %s: mount the disk there, or add its parent folder to the operator's flag --local-path-prefixes",
+		name, strings.Join(p.LocalPathPrefixes, " or ")))}
+}
+
+func (p Policy) pod(pod v1alpha1.Pod, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	if pod.Image != "" && !p.allowsImage(pod.Image) {
+		errs = append(errs, field.Forbidden(at.Child("image"), fmt.Sprintf("%s is not from an allowed repository (%s): use one of them, or add it to the operator's flag --allowed-images",
+			pod.Image, strings.Join(p.Images, ", "))))
+	}
+	if class := pod.PriorityClassName; class != "" && !slices.Contains(p.PriorityClasses, class) {
+		errs = append(errs, field.Forbidden(at.Child("priorityClassName"), fmt.Sprintf("%s is not allowed: leave it out, or add it to the operator's flag --allowed-priority-classes", class)))
+	}
+	for i, t := range pod.Tolerations {
+		if p.deniesToleration(t) {
+			errs = append(errs, field.Forbidden(at.Child("tolerations").Index(i), fmt.Sprintf("tolerates taints that the operator keeps cache pods away from (%s): name other keys, or change the operator's flag --denied-tolerations",
+				strings.Join(p.DeniedTolerations, ", "))))
+		}
+	}
+	return errs
+}
+
+func (p Policy) deniesToleration(t corev1.Toleration) bool {
+	return len(p.DeniedTolerations) > 0 && (t.Key == "" || slices.Contains(p.DeniedTolerations, t.Key))
+}
+
+// allowsImage compares repositories by their full names, so that "nginx" is docker.io/library/nginx and no other repository
+// can begin like an allowed one.
+func (p Policy) allowsImage(image string) bool {
+	if slices.Contains(p.Images, anything) {
+		return true
+	}
+	named, err := reference.ParseNormalizedNamed(image)
+	if err != nil {
+		return false
+	}
+	return slices.ContainsFunc(p.Images, func(allowed string) bool {
+		return named.Name() == allowed || (strings.HasSuffix(allowed, "/") && strings.HasPrefix(named.Name(), allowed))
+	})
+}

@@ -1,0 +1,108 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+)
+
+// TestTenants tries what somebody may try who can write CacheNodes, and what goes with them, in one namespace and nothing else.
+func TestTenants(t *testing.T) {
+	if cluster(t, "kind") != "native" {
+		t.Skip("files of nodes are looked at on the native cluster only: CLUSTER=native test/e2e/run")
+	}
+	cluster(t, "recycle")
+	s := newSuite(t)
+	kubectl(t, "", "label", "nodes", "--all", label+"-")
+	kubectl(t, "", "label", "nodes", "node-1", label+"=true")
+	t.Cleanup(func() {
+		kubectl(t, "", "delete", "cachenodes", "--all", "--wait")
+		_, _ = tryKubectl("", "label", "nodes", "--all", label+"-")
+		within(t, time.Minute, func() string {
+			if left := len(s.localVolumes(t)); left > 0 {
+				return fmt.Sprintf("%d volumes are left", left)
+			}
+			return ""
+		})
+		cluster(t, "recycle")
+	})
+	must(t, apply(local(t, name, localDisk("disk1", ""))))
+	s.current(t)
+	t.Run("a symbolic link in a disk leads nowhere", s.followsNoLink)
+}
+
+// accepted is the condition Accepted of the generation that is there now; "" until it has been looked at.
+func (s *suite) accepted(t *testing.T) (status, message string) {
+	t.Helper()
+	node := s.node(t)
+	c := meta.FindStatusCondition(node.Status.Conditions, v1alpha1.ConditionAccepted)
+	if c == nil || c.ObservedGeneration != node.Generation {
+		return "", ""
+	}
+	return string(c.Status), c.Reason + ": " + c.Message
+}
+
+// refuses waits until the CacheNode as it is now is not accepted, for a reason that has these words.
+func (s *suite) refuses(t *testing.T, words string) {
+	t.Helper()
+	within(t, 15*time.Second, func() string {
+		if status, message := s.accepted(t); status != "False" || !strings.Contains(message, words) {
+			return fmt.Sprintf("Accepted is %s (%s), want False with %q", status, message, words)
+		}
+		return ""
+	})
+}
+
+// followsNoLink has the tenant plant a link to a folder of root's in a disk, and ask for a disk at that link: the kubelet
+// would follow it, mount the folder and give it to the pod's group.
+func (s *suite) followsNoLink(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "of-root")
+	must(t, os.MkdirAll(folder, 0o700))
+	file := filepath.Join(folder, "key")
+	must(t, os.WriteFile(file, []byte("secret\n"), 0o600))
+	kubectl(t, "", "exec", name+"-0", "-c", naming.Container, "--", "ln", "-s", folder, naming.DiskDir("disk1")+"/evil")
+	evil := `{"name":"disk2","size":"1Gi","localPath":{"path":"/mnt/disk1/evil","requireMountPoint":false},"health":{"device":"Shared"}}`
+	before := uids(s.cachePods(t))
+	editDisks(t, evil)
+
+	begun := time.Now()
+	for refused := false; time.Since(begun) < time.Minute; time.Sleep(200 * time.Millisecond) {
+		info, err := os.Stat(file)
+		must(t, err)
+		if info.Mode().Perm() != 0o600 {
+			out, _ := tryKubectl("", "exec", name+"-0", "-c", naming.Container, "--", "sh", "-c", "id; ls -ln "+naming.DiskDir("disk2")+"; cat "+naming.DiskDir("disk2")+"/key")
+			t.Fatalf("after %s the file of root has mode %o; in the pod:\n%s", time.Since(begun).Round(time.Second), info.Mode().Perm(), out)
+		}
+		status, message := s.accepted(t)
+		if status == "True" {
+			continue
+		}
+		if !refused && status == "False" {
+			if !strings.Contains(message, "/mnt/disk1/evil must be a folder directly in /mnt") {
+				t.Fatalf("it is refused with %q", message)
+			}
+			refused, begun = true, time.Now().Add(-50*time.Second) // for ten more nothing must happen
+		}
+	}
+	s.refuses(t, "spec.disks[0].localPath.path")
+	if _, ok := s.localVolumes(t)["node-1 /mnt/disk1/evil"]; ok {
+		t.Error("there is a volume at the link")
+	}
+	if after := uids(s.cachePods(t)); fmt.Sprint(before) != fmt.Sprint(after) {
+		t.Errorf("the pods were %v and are %v", before, after)
+	}
+	if entries, err := os.ReadDir(folder); err != nil || len(entries) != 1 {
+		t.Errorf("in the folder of root there are %v (%v)", entries, err)
+	}
+	editDisks(t, localDisk("disk1", ""))
+	s.current(t)
+	kubectl(t, "", "exec", name+"-0", "-c", naming.Container, "--", "rm", naming.DiskDir("disk1")+"/evil")
+}
