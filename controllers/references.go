@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
 // resolve reads the origin's CA bundle, if the spec names one. Its certificates go into the CacheNode's own ConfigMap, so
@@ -60,10 +61,19 @@ func (r *CacheNodeReconciler) resolveListener(ctx context.Context, s *scope) err
 	if err != nil {
 		return err
 	}
+	if isManaged(secret) {
+		return &problem{reason: v1alpha1.ReasonInvalidReference, message: what + " is the operator's own, for its agents: name one of type kubernetes.io/tls"}
+	}
 	if _, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey]); err != nil {
 		return &problem{reason: v1alpha1.ReasonInvalidReference, message: fmt.Sprintf("%s: tls.crt and tls.key: %v", what, err)}
 	}
 	return nil
+}
+
+// isManaged is true for a Secret that the operator makes. Such a Secret also holds the operator's own key, by which agents
+// know it.
+func isManaged(secret *corev1.Secret) bool {
+	return secret.Labels[naming.LabelManagedBy] == naming.FieldManager
 }
 
 func caBundleReference(node *v1alpha1.CacheNode) (kind string, ref *v1alpha1.KeyReference) {
@@ -83,6 +93,9 @@ func (r *CacheNodeReconciler) readKey(ctx context.Context, kind string, name cli
 		secret := &corev1.Secret{}
 		if err := r.Live.Get(ctx, name, secret); err != nil {
 			return nil, false, client.IgnoreNotFound(err)
+		}
+		if isManaged(secret) {
+			return nil, false, &problem{reason: v1alpha1.ReasonInvalidReference, message: fmt.Sprintf("spec.origin.tls.caBundle.secret: Secret %q is the operator's own, for its agents: name another", name.Name)}
 		}
 		content, found = secret.Data[key]
 		return content, found, nil

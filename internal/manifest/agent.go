@@ -135,6 +135,11 @@ func volumes(in PodInput) []corev1.Volume {
 	if in.TLS != nil {
 		list = append(list, corev1.Volume{Name: "cachenode-listener", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
 			SecretName: in.TLS.SecretName, DefaultMode: new(int32(0o440)),
+			// What else the Secret holds is not the pods'.
+			Items: []corev1.KeyToPath{
+				{Key: corev1.TLSCertKey, Path: corev1.TLSCertKey},
+				{Key: corev1.TLSPrivateKeyKey, Path: corev1.TLSPrivateKeyKey},
+			},
 		}}})
 	}
 	return list

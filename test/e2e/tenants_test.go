@@ -36,7 +36,17 @@ func TestTenants(t *testing.T) {
 	})
 	must(t, apply(local(t, name, localDisk("disk1", ""))))
 	s.current(t)
+	t.Run("a claim takes no disk of another CacheNode", takesNoDisk)
 	t.Run("a symbolic link in a disk leads nowhere", s.followsNoLink)
+}
+
+// takesNoDisk has somebody ask for any free disk that the operator offers.
+func takesNoDisk(t *testing.T) {
+	err := apply(`{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"thief"},"spec":{
+	  "storageClassName":"cachenode-local","accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}}}`)
+	if err == nil || !strings.Contains(err.Error(), "must select the volumes of its own CacheNode") {
+		t.Errorf("the claim is taken: %v", err)
+	}
 }
 
 // accepted is the condition Accepted of the generation that is there now; "" until it has been looked at.
