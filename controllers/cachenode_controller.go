@@ -15,6 +15,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/client-go/tools/events"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
 	"k8s.io/utils/lru"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
@@ -65,6 +66,8 @@ type CacheNodeReconciler struct {
 	Agents *Agents
 	// Cluster has what is the same for every CacheNode.
 	Cluster Cluster
+	// Clock is the time that decisions are made by; the real one where it is nil.
+	Clock clock.PassiveClock
 	// Concurrency is how many CacheNodes are seen to at a time, 1 if it is 0. Each one is seen to by one worker at a time.
 	Concurrency int
 	// since remembers when something began that must last before anything is done about it.
@@ -122,7 +125,7 @@ func (r *CacheNodeReconciler) Reconcile(ctx context.Context, request reconcile.R
 	if !node.DeletionTimestamp.IsZero() {
 		return reconcile.Result{}, nil // the garbage collector removes what it owns
 	}
-	s := &scope{node: node, now: time.Now(), once: newOnce(r.Live, node)}
+	s := &scope{node: node, now: r.Clock.Now(), once: newOnce(r.Live, node)}
 	err := r.run(ctx, s)
 	if taken, ok := errors.AsType[*apply.TakenError](err); ok {
 		err = &problem{
@@ -176,7 +179,7 @@ type scope struct {
 	unknown bool
 	// caBundle: resolve.
 	caBundle string
-	// certificates: certify.
+	// certificates: renew, or certify where there were none.
 	certificates map[string][]byte
 	// choices, wanted and plan: render. choices is what the spec left to the operator.
 	choices []string
@@ -223,7 +226,7 @@ func (s *scope) lookAgain(after time.Duration) {
 // run goes through the phases and stops at the first that fails: nothing is applied of a spec that is not accepted.
 func (r *CacheNodeReconciler) run(ctx context.Context, s *scope) error {
 	for _, phase := range []func(context.Context, *scope) error{
-		r.observe, r.recover, r.validate, r.resolve, r.resolveListener, r.certify, r.render, r.hold, r.followHosts,
+		r.observe, r.renew, r.recover, r.validate, r.resolve, r.resolveListener, r.certify, r.render, r.hold, r.followHosts,
 		r.applyVolumes, r.decide, r.apply, r.assign, r.tidyClaims, r.replace,
 	} {
 		if err := phase(ctx, s); err != nil {
@@ -238,6 +241,9 @@ func (r *CacheNodeReconciler) run(ctx context.Context, s *scope) error {
 func (r *CacheNodeReconciler) SetupWithManager(mgr ctrl.Manager, references cache.Cache) error {
 	if err := errors.Join(indexReferences(mgr), indexInstances(mgr)); err != nil {
 		return err
+	}
+	if r.Clock == nil {
+		r.Clock = clock.RealClock{}
 	}
 	r.rendered = lru.New(renderings)
 	r.late = workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](lateDelay, latestDelay)

@@ -120,20 +120,4 @@ func (a *Agents) client(cacheNode types.NamespacedName, secret *corev1.Secret) *
 	return a.clients[cacheNode].client
 }
 
-// certify makes the certificates of operator and agents, and new ones before they end.
-func (r *CacheNodeReconciler) certify(_ context.Context, s *scope) error {
-	var data map[string][]byte
-	if s.secret != nil {
-		data = s.secret.Data
-	}
-	var renewAt time.Time
-	var err error
-	s.certificates, renewAt, err = pki.Renew(data, naming.AgentName(s.node.Namespace, s.node.Name), s.now)
-	if err != nil {
-		return err
-	}
-	s.lookAgain(min(renewAt.Sub(s.now)+time.Second, 12*time.Hour))
-	return nil
-}
-
 func isReady(pod *corev1.Pod) bool { return storage.IsReady(pod) }

@@ -31,7 +31,7 @@ type Input struct {
 func Build(in Input) []client.Object {
 	return []client.Object{
 		clientService(in),
-		agentSecret(in),
+		AgentSecret(in.Node, in.Certificates),
 		configMap(in),
 		headlessService(in),
 		podDisruptionBudget(in),

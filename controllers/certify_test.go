@@ -1,0 +1,112 @@
+package controllers
+
+import (
+	"context"
+	"crypto/x509"
+	"encoding/pem"
+	"testing"
+	"time"
+
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/pki"
+	"github.com/cachenode/cachenode-operator/test/apiserver"
+)
+
+// TestRenewal: certificates are renewed for 200 days in which nothing of the spec takes effect.
+func TestRenewal(t *testing.T) {
+	restConfig := apiserver.Start(t)
+	tests := map[string]struct {
+		edit   func(*v1alpha1.CacheNodeSpec)
+		status status.Status
+		reason string
+	}{
+		"the spec is not accepted": {
+			edit: func(s *v1alpha1.CacheNodeSpec) {
+				s.Pod.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Mi")}
+			},
+			status: status.FailedStatus, reason: v1alpha1.ReasonInvalidSpec,
+		},
+		"a key movement is held": {
+			edit: func(s *v1alpha1.CacheNodeSpec) {
+				s.Disks = append(s.Disks, v1alpha1.Disk{Name: "disk2", Size: resource.MustParse("1Gi")})
+				s.Rollout.MaxKeyMovement = new(int32(1))
+			},
+			status: status.InProgressStatus, reason: v1alpha1.ReasonKeyMovement,
+		},
+	}
+	for name, tt := range tests {
+		t.Run(name, func(t *testing.T) {
+			begun := time.Now()
+			clock := clocktesting.NewFakePassiveClock(begun)
+			o := startOperator(t, restConfig, func(r *CacheNodeReconciler) { r.Clock = clock })
+			node := o.create(`
+apiVersion: cachenode.io/v1alpha1
+kind: CacheNode
+metadata: {name: edge, namespace: default}
+spec:
+  disks: [{name: disk1, size: 1Gi}]
+  origin: {servers: [{host: origin.example.com}]}
+`)
+			o.becomes(node, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
+			o.rollOut(node)
+			o.settle(node)
+			o.edit(node, tt.edit)
+			o.eventually(func() string {
+				if o.kstatus(node) == tt.status && hasReason(node, tt.reason) {
+					return ""
+				}
+				return "want " + tt.reason + ": " + describe(node)
+			})
+			key := client.ObjectKey{Namespace: node.Namespace, Name: naming.AgentSecret(node.Name)}
+			sets := map[string]bool{}
+			for day := 0; day <= 200; day += 2 {
+				now := begun.Add(time.Duration(day) * 24 * time.Hour)
+				clock.SetTime(now)
+				result, err := o.reconciler.Reconcile(context.Background(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(node)})
+				must(t, err)
+				if result.RequeueAfter <= 0 || result.RequeueAfter > renewal {
+					t.Fatalf("day %d: the next pass is after %s", day, result.RequeueAfter)
+				}
+				secret := &corev1.Secret{}
+				must(t, o.client.Get(context.Background(), key, secret))
+				for _, name := range []string{naming.ServerCertificateKey, naming.ClientCertificateKey} {
+					block, _ := pem.Decode(secret.Data[name])
+					certificate, err := x509.ParseCertificate(block.Bytes)
+					must(t, err)
+					if left := certificate.NotAfter.Sub(now); left < pki.Renewal-time.Hour {
+						t.Fatalf("day %d: %s ends in %s", day, name, left)
+					}
+					sets[string(secret.Data[name])] = true
+				}
+			}
+			// One at the start and three later, each of two certificates.
+			if len(sets) != 8 {
+				t.Errorf("%d certificates in 200 days, want 8", len(sets))
+			}
+			if o.get(node); !hasReason(node, tt.reason) {
+				t.Errorf("in the end: %s", describe(node))
+			}
+			must(t, o.client.Delete(context.Background(), node))
+			for _, child := range children(node) {
+				must(t, client.IgnoreNotFound(o.client.Delete(context.Background(), child)))
+			}
+		})
+	}
+}
+
+func hasReason(node *v1alpha1.CacheNode, reason string) bool {
+	for _, c := range node.Status.Conditions {
+		if c.Reason == reason && c.ObservedGeneration == node.Generation {
+			return true
+		}
+	}
+	return false
+}
