@@ -29,6 +29,9 @@ type Monitor struct {
 
 // NewMonitor makes a monitor that does nothing until Run.
 func NewMonitor(prober *Prober, limits Limits) *Monitor {
+	if prober.clearing == nil {
+		prober.clearing = newClearing()
+	}
 	return &Monitor{prober: prober, limits: limits, state: State{Status: Starting}, wake: make(chan struct{}, 1)}
 }
 
@@ -45,7 +48,7 @@ func (m *Monitor) Configure(limits Limits, rules Rules) {
 	defer m.mutex.Unlock()
 	m.limits = limits
 	if p := m.prober; p.Rules != rules { // a probe that is under way keeps its own
-		m.prober = &Prober{Disk: p.Disk, Dir: p.Dir, NodeDir: p.NodeDir, Devices: p.Devices, Owner: p.Owner, Rules: rules}
+		m.prober = &Prober{Disk: p.Disk, Dir: p.Dir, NodeDir: p.NodeDir, Devices: p.Devices, Owner: p.Owner, Rules: rules, clearing: p.clearing}
 	}
 }
 

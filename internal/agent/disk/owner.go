@@ -12,7 +12,7 @@ const (
 	ownerFile = "owner.json"
 	// cacheFolder is nginx's, see naming.CacheDir.
 	cacheFolder = "cache"
-	// foreignFolder is a cache that is being deleted.
+	// foreignFolder begins the names of caches that are being deleted.
 	foreignFolder = "cache.foreign"
 )
 
@@ -25,8 +25,8 @@ type Owner struct {
 func (o Owner) String() string { return o.Namespace + "/" + o.Name }
 
 // claim looks at the mark in our folder on a disk. A folder without a mark is marked; one with another's is a finding or,
-// where that is allowed, its cache is deleted in the background and the mark replaced.
-func (o Owner) claim(folder string, rules Rules) error {
+// where that is allowed, its cache is set aside for c to delete and the mark replaced.
+func (o Owner) claim(folder string, rules Rules, c *clearing) error {
 	path := filepath.Join(folder, ownerFile)
 	text, err := os.ReadFile(path) //nolint:gosec // the path is ours
 	if errors.Is(err, os.ErrNotExist) {
@@ -40,11 +40,8 @@ func (o Owner) claim(folder string, rules Rules) error {
 		// A mark that was not written to its end, or was damaged: whose cache it is cannot be told.
 		found = Owner{Namespace: "?", Name: "?"}
 	}
-	doomed := filepath.Join(folder, foreignFolder)
 	if found == o {
-		if _, err := os.Lstat(doomed); err == nil { // a pod before this one has not come to the end of it
-			go func() { _ = os.RemoveAll(doomed) }()
-		}
+		c.start(folder) // a pod before this one may not have come to the end of it
 		return nil
 	}
 	if damaged := found.Name == "" || found.Name == "?"; !rules.Empty && (damaged || rules.Abandoned != found.String()) {
@@ -57,14 +54,24 @@ func (o Owner) claim(folder string, rules Rules) error {
 			text: fmt.Sprintf("holds the cache of CacheNode %s: delete the folder on the disk, or set foreignCache to Empty", found),
 		}
 	}
-	if err := os.RemoveAll(doomed); err != nil {
+	if err := setAside(folder); err != nil {
 		return err
 	}
-	if err := os.Rename(filepath.Join(folder, cacheFolder), doomed); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return err
-	}
-	go func() { _ = os.RemoveAll(doomed) }() // may take long; what is left goes with the next one
+	c.start(folder)
 	return o.mark(path)
+}
+
+// setAside gives a cache a name under which it is deleted, which may take long. One from before may still be there.
+func setAside(folder string) error {
+	aside, err := os.MkdirTemp(folder, foreignFolder+".*")
+	if err != nil {
+		return err
+	}
+	err = os.Rename(filepath.Join(folder, cacheFolder), filepath.Join(aside, cacheFolder))
+	if errors.Is(err, os.ErrNotExist) {
+		return os.Remove(aside)
+	}
+	return err
 }
 
 func (o Owner) mark(path string) error {

@@ -67,6 +67,8 @@ type Prober struct {
 	parent, node uint64
 	// ours: the mark was seen lately.
 	ours bool
+	// clearing deletes what a foreign cache has left.
+	clearing *clearing
 	// fileSystem was looked at lately.
 	fileSystem FileSystem
 }
@@ -133,10 +135,13 @@ func (p *Prober) probe(usage *Usage) error {
 	folder := filepath.Join(p.Dir, naming.OwnFolder)
 	if !p.ours || p.round%markEvery == 0 {
 		p.ours = false
+		if p.clearing == nil {
+			p.clearing = newClearing()
+		}
 		if err := os.Mkdir(folder, 0o750); err != nil && !errors.Is(err, os.ErrExist) {
 			return explained(err, p.Dir)
 		}
-		if err := p.Owner.claim(folder, p.Rules); err != nil {
+		if err := p.Owner.claim(folder, p.Rules, p.clearing); err != nil {
 			return err
 		}
 	}

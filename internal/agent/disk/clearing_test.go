@@ -1,0 +1,78 @@
+package disk
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cachenode/cachenode-operator/internal/naming"
+)
+
+// TestClearing: a foreign cache is deleted by one at a time however often the disk is probed, with rests, and what is left
+// when that ends is deleted later.
+func TestClearing(t *testing.T) {
+	p := prober(t)
+	folder := filepath.Join(p.Dir, naming.OwnFolder)
+	expect(t, p, "")
+	for i := range 300 {
+		dir := filepath.Join(folder, cacheFolder, fmt.Sprintf("%x", i%16), fmt.Sprintf("%02x", i%32))
+		must(t, os.MkdirAll(dir, 0o750))
+		must(t, os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), []byte("x"), 0o600))
+	}
+	outside := filepath.Join(p.Dir, "outside")
+	must(t, os.WriteFile(outside, []byte("x"), 0o600))
+	must(t, os.Symlink(p.Dir, filepath.Join(folder, cacheFolder, "link")))
+
+	heir := again(p)
+	heir.Owner.Name, heir.Empty = "heir", true
+	var deleting, rests atomic.Int32
+	resume := make(chan struct{})
+	heir.clearing = &clearing{rest: func(time.Duration) {
+		deleting.Add(1)
+		defer deleting.Add(-1)
+		rests.Add(1)
+		<-resume
+	}}
+	for range 5 * markEvery { // the mark is looked at five times
+		expect(t, heir, "")
+	}
+	if _, err := os.Stat(filepath.Join(folder, cacheFolder)); !os.IsNotExist(err) {
+		t.Errorf("the foreign cache is where nginx finds it: %v", err)
+	}
+	eventually(t, func() bool { return deleting.Load() == 1 })
+	expect(t, heir, "")
+	if n := deleting.Load(); n != 1 {
+		t.Errorf("%d deletions at once, want 1", n)
+	}
+	left := func() []string {
+		found, err := filepath.Glob(filepath.Join(folder, foreignFolder+"*"))
+		must(t, err)
+		return found
+	}
+	if len(left()) != 1 {
+		t.Fatalf("there are %v, want one that is being deleted", left())
+	}
+
+	// The agent ends in the middle: the next one goes on.
+	expect(t, again(heir), "")
+	eventually(t, func() bool { return len(left()) == 0 })
+	close(resume)
+	if rests.Load() == 0 {
+		t.Error("there was no rest")
+	}
+	if _, err := os.Stat(outside); err != nil {
+		t.Errorf("what a link leads to: %v", err)
+	}
+}
+
+func eventually(t *testing.T, f func() bool) {
+	t.Helper()
+	for begun := time.Now(); !f(); time.Sleep(5 * time.Millisecond) {
+		if time.Since(begun) > 10*time.Second {
+			t.Fatal("it does not come about")
+		}
+	}
+}
