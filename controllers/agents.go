@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
@@ -28,6 +29,12 @@ const (
 	// readers is how many agents are read at once, whatever the number of pods: so many that answer, and as many that do
 	// not, or were never tried.
 	readers = 12
+	// readersEach is how many of them one CacheNode may occupy, so that agents that answer slowly hold up none but their own.
+	readersEach = 4
+	// newsBurst is how many changed reports of an agent are taken in at once, newsInterval the time for one more: each is a
+	// pass over the CacheNode and may be a write of its status.
+	newsBurst    = 20
+	newsInterval = 5 * time.Second
 	// silence is after how long without an answer an agent counts as one that does not answer.
 	silence = 15 * time.Second
 )
@@ -48,6 +55,9 @@ type Agents struct {
 	pods map[types.NamespacedName]map[types.NamespacedName]bool
 	// clients are those of the CacheNodes, by the version of the Secret with their certificates.
 	clients map[types.NamespacedName]versionedClient
+	// reading counts the readers that a CacheNode occupies, waiting has its pods that wait for one.
+	reading map[types.NamespacedName]int
+	waiting map[types.NamespacedName][]types.NamespacedName
 	// reconcile is the controller's queue.
 	reconcile workqueue.TypedRateLimitingInterface[reconcile.Request]
 }
@@ -63,6 +73,9 @@ type agent struct {
 	cacheNode types.NamespacedName
 	client    *agentapi.Client
 	hurry     bool
+	// news bounds the passes that the agent causes; untold is true after one that was not made.
+	news   *rate.Limiter
+	untold bool
 	Observation
 }
 
@@ -95,6 +108,7 @@ func NewAgents() *Agents {
 		},
 		answering: newQueue(), others: newQueue(),
 		known: map[types.NamespacedName]*agent{}, pods: map[types.NamespacedName]map[types.NamespacedName]bool{}, clients: map[types.NamespacedName]versionedClient{},
+		reading: map[types.NamespacedName]int{}, waiting: map[types.NamespacedName][]types.NamespacedName{},
 	}
 }
 
@@ -150,7 +164,7 @@ func (a *Agents) Track(cacheNode types.NamespacedName, c *agentapi.Client, targe
 		wanted[target.Pod] = true
 		known := a.known[target.Pod]
 		if known == nil || known.UID != target.UID {
-			known = &agent{Observation: Observation{Tracked: time.Now()}}
+			known = &agent{Observation: Observation{Tracked: time.Now()}, news: rate.NewLimiter(rate.Every(newsInterval), newsBurst)}
 			a.known[target.Pod] = known
 		}
 		if known.Target != target || (known.client == nil && c != nil) {
@@ -192,10 +206,13 @@ func (a *Agents) next(ctx context.Context, pods workqueue.TypedRateLimitingInter
 	if known != nil {
 		current = *known
 	}
+	mayRead := known != nil && current.IP != "" && current.client != nil && a.queueOf(&current) == pods // if not, Track adds it again
+	mayRead = mayRead && a.occupy(current.cacheNode, pod)
 	a.mutex.Unlock()
-	if known == nil || current.IP == "" || current.client == nil || a.queueOf(&current) != pods {
-		return true // Track adds it again when it has an address
+	if !mayRead {
+		return true
 	}
+	defer a.leave(current.cacheNode)
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	report, err := a.read(ctx, current.client, net.JoinHostPort(current.IP, strconv.Itoa(naming.AgentPort)))
@@ -203,7 +220,37 @@ func (a *Agents) next(ctx context.Context, pods workqueue.TypedRateLimitingInter
 	return true
 }
 
-// note keeps what was read, and has the CacheNode looked at if it is news.
+// occupy takes a reader for a pod of a CacheNode, or has the pod wait for one. The mutex is held.
+func (a *Agents) occupy(cacheNode, pod types.NamespacedName) bool {
+	if a.reading[cacheNode] >= readersEach {
+		a.waiting[cacheNode] = append(a.waiting[cacheNode], pod)
+		return false
+	}
+	a.reading[cacheNode]++
+	return true
+}
+
+// leave gives a reader back, to the next pod that waits. The last one calls all of them: those before may be gone.
+func (a *Agents) leave(cacheNode types.NamespacedName) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	a.reading[cacheNode]--
+	called := a.waiting[cacheNode][:min(1, len(a.waiting[cacheNode]))]
+	if a.reading[cacheNode] == 0 {
+		delete(a.reading, cacheNode)
+		called = a.waiting[cacheNode]
+	}
+	if a.waiting[cacheNode] = a.waiting[cacheNode][len(called):]; len(a.waiting[cacheNode]) == 0 {
+		delete(a.waiting, cacheNode)
+	}
+	for _, pod := range called {
+		if known := a.known[pod]; known != nil {
+			a.queueOf(known).Add(pod)
+		}
+	}
+}
+
+// note keeps what was read, and has the CacheNode looked at if it is news, as often as an agent may have that done.
 func (a *Agents) note(pod types.NamespacedName, uid types.UID, report agentapi.Report, err error) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
@@ -211,13 +258,17 @@ func (a *Agents) note(pod types.NamespacedName, uid types.UID, report agentapi.R
 	if known == nil || known.UID != uid {
 		return
 	}
-	news := (err == nil) != (known.Err == nil)
+	changed := err == nil && (known.Answered.IsZero() || !reflect.DeepEqual(known.Report, report))
+	news := changed || known.untold || (err == nil) != (known.Err == nil)
+	known.untold = news && !known.news.Allow()
 	known.Err = err
 	if err != nil {
 		a.others.AddRateLimited(pod)
 	} else {
-		news = news || known.Answered.IsZero() || !reflect.DeepEqual(known.Report, report)
-		known.Report, known.Answered = report, time.Now()
+		if changed && !known.untold { // otherwise it is read again later, and is news then
+			known.Report = report
+		}
+		known.Answered = time.Now()
 		a.others.Forget(pod)
 		interval := calmInterval
 		if known.hurry {
@@ -225,7 +276,7 @@ func (a *Agents) note(pod types.NamespacedName, uid types.UID, report agentapi.R
 		}
 		a.answering.AddAfter(pod, interval)
 	}
-	if news && a.reconcile != nil {
+	if news && !known.untold && a.reconcile != nil {
 		a.reconcile.Add(reconcile.Request{NamespacedName: known.cacheNode})
 	}
 }

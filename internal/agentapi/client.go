@@ -1,12 +1,14 @@
 package agentapi
 
 import (
+	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net/http"
+	"time"
 )
 
 // maxReport bounds what a client reads: an agent is trusted with its pod, not with the operator's memory.
@@ -23,7 +25,8 @@ func NewClient(config *tls.Config) *Client {
 	}}
 }
 
-// Report reads the report of the agent at an address "host:port".
+// Report reads the report of the agent at an address "host:port". It is of the form that [Sanitize] gives it; one that is too
+// large, or has more disks than a spec can have, is an error and not kept.
 func (c *Client) Report(ctx context.Context, address string) (Report, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+address+ReportPath, nil)
 	if err != nil {
@@ -37,9 +40,36 @@ func (c *Client) Report(ctx context.Context, address string) (Report, error) {
 	if response.StatusCode != http.StatusOK {
 		return Report{}, fmt.Errorf("the agent answers with status %d", response.StatusCode)
 	}
-	var report Report
-	if err := json.NewDecoder(io.LimitReader(response.Body, maxReport)).Decode(&report); err != nil {
+	// Decoded, a disk of two bytes takes a hundred times as much: there are no more than a pod can have.
+	var answer struct {
+		Report
+		Disks boundedDisks `json:"disks"`
+	}
+	if err := json.NewDecoder(io.LimitReader(response.Body, maxReport)).Decode(&answer); err != nil {
 		return Report{}, fmt.Errorf("the agent's report: %w", err)
 	}
-	return report, nil
+	answer.Report.Disks = answer.Disks
+	return Sanitize(answer.Report, time.Now()), nil
+}
+
+// boundedDisks refuses a list that is longer than any agent's.
+type boundedDisks []DiskReport
+
+// UnmarshalJSON implements [json.Unmarshaler].
+func (b *boundedDisks) UnmarshalJSON(text []byte) error {
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	if _, err := decoder.Token(); err != nil {
+		return err
+	}
+	for decoder.More() {
+		if len(*b) == maxDisks {
+			return fmt.Errorf("more than %d disks", maxDisks)
+		}
+		var d DiskReport
+		if err := decoder.Decode(&d); err != nil {
+			return err
+		}
+		*b = append(*b, d)
+	}
+	return nil
 }

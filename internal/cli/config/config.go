@@ -2,8 +2,13 @@
 package config
 
 import (
+	"fmt"
+	"io"
+	"strings"
+
 	"github.com/spf13/cobra"
 
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/cli/connect"
 	"github.com/cachenode/cachenode-operator/internal/cli/podexec"
 	"github.com/cachenode/cachenode-operator/internal/naming"
@@ -30,8 +35,17 @@ and its memory. It takes the rights to get and create pods/exec.`,
 		if err != nil {
 			return err
 		}
-		_, err = command.OutOrStdout().Write(text)
-		return err
+		return write(command.OutOrStdout(), string(text))
 	}
 	return command
+}
+
+// write prints a pod's file line by line, without what terminals act on.
+func write(out io.Writer, text string) error {
+	for line := range strings.Lines(text) {
+		if _, err := fmt.Fprintln(out, agentapi.Printable(strings.TrimSuffix(line, "\n"), len(line))); err != nil {
+			return err
+		}
+	}
+	return nil
 }

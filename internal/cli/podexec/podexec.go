@@ -12,8 +12,12 @@ import (
 	"k8s.io/client-go/tools/remotecommand"
 	"k8s.io/streaming/pkg/httpstream"
 
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/cli/connect"
 )
+
+// maxError bounds what an error says of a command's standard error, in bytes.
+const maxError = 4 << 10
 
 // Run runs a command and returns what it writes to its standard output. It takes the rights to get and create pods/exec. An error
 // has what the command wrote to standard error.
@@ -37,7 +41,7 @@ func Run(ctx context.Context, cluster *connect.Cluster, pod, container string, c
 	}
 	var stdout, stderr bytes.Buffer
 	if err := executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: &stdout, Stderr: &stderr}); err != nil {
-		if text := strings.TrimSpace(stderr.String()); text != "" {
+		if text := strings.TrimSpace(agentapi.Printable(stderr.String(), maxError)); text != "" {
 			return nil, fmt.Errorf("%s: %w: %s", pod, err, text)
 		}
 		return nil, fmt.Errorf("%s: %w", pod, err)

@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/cli/connect"
 	"github.com/cachenode/cachenode-operator/internal/cli/podmetrics"
 	"github.com/cachenode/cachenode-operator/internal/cli/table"
@@ -129,21 +130,29 @@ func write(out io.Writer, node *v1alpha1.CacheNode, numbers map[string]podmetric
 			continue
 		}
 		if kind == v1alpha1.ConditionReady || (kind == v1alpha1.ConditionDegraded) == (c.Status == "True") {
-			_, _ = fmt.Fprintf(out, "%s=%s (%s): %s\n", c.Type, c.Status, c.Reason, c.Message)
+			say(out, "%s=%s (%s): %s", c.Type, c.Status, c.Reason, c.Message)
 		}
 	}
 	writeTable(out, node, numbers, output == "wide")
 	for _, pod := range node.Status.Pods {
 		if pod.Message != "" {
-			_, _ = fmt.Fprintf(out, "%s: %s\n", pod.Name, pod.Message)
+			say(out, "%s: %s", pod.Name, pod.Message)
 		}
 		for _, d := range pod.Disks {
 			if d.Message != "" {
-				_, _ = fmt.Fprintf(out, "%s, %s: %s\n", pod.Name, d.Name, d.Message)
+				say(out, "%s, %s: %s", pod.Name, d.Name, d.Message)
 			}
 		}
 	}
 	return nil
+}
+
+// maxLine bounds a line, in bytes.
+const maxLine = 32 << 10
+
+// say writes a line without what terminals act on: pods have a part in what it says.
+func say(out io.Writer, format string, values ...any) {
+	_, _ = fmt.Fprintln(out, agentapi.Printable(fmt.Sprintf(format, values...), maxLine))
 }
 
 func writeTable(out io.Writer, node *v1alpha1.CacheNode, numbers map[string]podmetrics.Pod, wide bool) {

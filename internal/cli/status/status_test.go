@@ -19,7 +19,7 @@ func TestWrite(t *testing.T) {
 			{Name: "edge-0", Node: "node-1", Revision: "abc"},
 			{Name: "edge-1", Node: "node-2", Revision: "abc", Disks: []v1alpha1.PodDiskStatus{
 				{Name: "disk1", State: "Healthy", Share: "100.00%"},
-				{Name: "disk2", State: "Failed", Reason: "IOError", Share: "0.00%", Message: "read: input/output error"},
+				{Name: "disk2", State: "Failed", Reason: "IOError", Share: "0.00%", Message: "read: input/output\x1b[2J\u009b\n error"},
 			}},
 			{Name: "edge-2", Message: "the agent does not answer"},
 		},
@@ -44,7 +44,7 @@ edge-1   node-2   abc        disk1   Healthy            100.00%   -             
 edge-1   node-2   abc        disk2   Failed (IOError)   0.00%     -                -
 edge-2   -        -          disk1   -                  -         -                -
 edge-2   -        -          disk2   -                  -         -                -
-edge-1, disk2: read: input/output error
+edge-1, disk2: read: input/output[2J  error
 edge-2: the agent does not answer
 `, "\n")
 	if diff := cmp.Diff(want, out.String()); diff != "" {
@@ -59,7 +59,7 @@ edge-2: the agent does not answer
 	if err := json.Unmarshal([]byte(out.String()), &told); err != nil {
 		t.Fatal(err)
 	}
-	wantDisk := disk{Name: "disk2", State: "Failed (IOError)", Share: "0.00%", Message: "read: input/output error"}
+	wantDisk := disk{Name: "disk2", State: "Failed (IOError)", Share: "0.00%", Message: "read: input/output[2J  error"}
 	if diff := cmp.Diff(wantDisk, told.Pods[1].Disks[1]); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}

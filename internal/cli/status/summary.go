@@ -4,6 +4,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/cli/podmetrics"
 )
 
@@ -41,7 +42,7 @@ type disk struct {
 func summarize(node *v1alpha1.CacheNode, numbers map[string]podmetrics.Pod) summary {
 	s := summary{Name: node.Name, Namespace: node.Namespace, Revision: node.Status.ConfigRevision, Conditions: node.Status.Conditions}
 	for _, p := range node.Status.Pods {
-		one := pod{Name: p.Name, Node: p.Node, Revision: p.Revision, Message: p.Message}
+		one := pod{Name: p.Name, Node: p.Node, Revision: p.Revision, Message: agentapi.Printable(p.Message, maxLine)}
 		for _, d := range node.Status.Disks {
 			state, share := stateOf(p, d)
 			n := numbers[p.Name][d.Name]
@@ -54,7 +55,7 @@ func summarize(node *v1alpha1.CacheNode, numbers map[string]podmetrics.Pod) summ
 			}
 			for _, reported := range p.Disks {
 				if reported.Name == d.Name {
-					told.Message = reported.Message
+					told.Message = agentapi.Printable(reported.Message, maxLine)
 				}
 			}
 			one.Disks = append(one.Disks, told)

@@ -8,6 +8,8 @@ import (
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 	"golang.org/x/term"
+
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
 )
 
 // Table collects rows and writes them as columns.
@@ -33,11 +35,14 @@ func New(out io.Writer, state int, columns ...string) *Table {
 	return t
 }
 
-// Row adds a row.
+// maxCell bounds a cell, in bytes.
+const maxCell = 512
+
+// Row adds a row. What terminals act on is left out of the cells, as pods have a part in what they say.
 func (t *Table) Row(cells ...string) {
 	row := make(table.Row, len(cells))
 	for i, c := range cells {
-		row[i] = c
+		row[i] = agentapi.Printable(c, maxCell)
 	}
 	t.writer.AppendRow(row)
 }

@@ -1,0 +1,111 @@
+package agentapi
+
+import (
+	"regexp"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+)
+
+// What is kept of a report. A pod may be in the hands of somebody else, and what it says ends up in a status, in events and
+// on terminals. The limits leave room for what newer agents may say.
+const (
+	maxDisks   = 32 // as in the spec
+	maxVersion = 64
+	maxMessage = 512
+	maxProblem = 1024
+	maxRefusal = 2048
+	maxBytes   = int64(1) << 60
+	// maxSkew is how far the clocks of nodes may be ahead.
+	maxSkew = 24 * time.Hour
+)
+
+var (
+	diskName = regexp.MustCompile(`^[a-z][a-z0-9]{0,15}$`)
+	status   = regexp.MustCompile(`^[A-Za-z]{1,16}$`)
+	word     = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]{0,31}$`)
+	hash     = regexp.MustCompile(`^[0-9a-f]{1,64}$`)
+	owner    = regexp.MustCompile(`^[-a-z0-9]{1,63}/[-a-z0-9.]{1,253}$`)
+)
+
+// Sanitize returns what of a report can be trusted to be of its form: texts are printable and bounded, words are words,
+// numbers are in their ranges, times are not in the future, and each disk is there once. What is not of its form is left
+// out. It does not say that the report is true.
+func Sanitize(r Report, now time.Time) Report {
+	clean := Report{
+		AgentVersion: Printable(r.AgentVersion, maxVersion), NginxVersion: Printable(r.NginxVersion, maxVersion),
+		Revision: matching(hash, r.Revision), Since: past(r.Since, now),
+		Problem: Printable(r.Problem, maxProblem), Lowered: Printable(r.Lowered, maxProblem),
+	}
+	if r.Refusal != nil && matching(hash, r.Refusal.Revision) != "" {
+		clean.Refusal = &Refusal{Revision: r.Refusal.Revision, Message: Printable(r.Refusal.Message, maxRefusal), Retry: bounded(r.Refusal.Retry, maxMessage)}
+	}
+	known := map[string]bool{}
+	for _, d := range r.Disks {
+		if !diskName.MatchString(d.Name) || known[d.Name] || !status.MatchString(d.Status) || len(known) == maxDisks {
+			continue
+		}
+		known[d.Name] = true
+		clean.Disks = append(clean.Disks, sanitizeDisk(d, now))
+	}
+	return clean
+}
+
+func sanitizeDisk(d DiskReport, now time.Time) DiskReport {
+	clean := DiskReport{
+		Name: d.Name, Status: d.Status, Reason: matching(word, d.Reason), Message: Printable(d.Message, maxMessage), Since: past(d.Since, now),
+		Share: clamp(d.Share, 10000), ForeignOwner: matching(owner, d.ForeignOwner),
+		Size: clamp(d.Size, maxBytes), UsedPercent: clamp(d.UsedPercent, 100), NeedsNewPod: d.NeedsNewPod,
+	}
+	if f := d.FileSystem; f != nil {
+		clean.FileSystem = &FileSystem{
+			Type: matching(word, f.Type), BlockSize: clamp(f.BlockSize, 1<<30), ReadAhead: clamp(f.ReadAhead, 1<<40), Options: Printable(f.Options, maxMessage),
+		}
+	}
+	return clean
+}
+
+// Printable is a text in one line, without what terminals act on (control characters, changes of direction) and cut to a
+// length in bytes.
+func Printable(text string, length int) string {
+	var b strings.Builder
+	for _, r := range text {
+		if unicode.IsSpace(r) {
+			r = ' '
+		}
+		if !unicode.IsPrint(r) || r == utf8.RuneError {
+			continue
+		}
+		if b.Len()+utf8.RuneLen(r) > length {
+			break
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
+}
+
+// bounded is a text that is compared and not shown; "" for one that is too long.
+func bounded(text string, length int) string {
+	if len(text) > length {
+		return ""
+	}
+	return text
+}
+
+func matching(form *regexp.Regexp, text string) string {
+	if form.MatchString(text) {
+		return text
+	}
+	return ""
+}
+
+func clamp[T int | int64](n, most T) T { return min(max(n, 0), most) }
+
+// past is a time that has been, within what clocks may differ; the zero time for another.
+func past(t, now time.Time) time.Time {
+	if t.Year() < 2000 || t.After(now.Add(maxSkew)) {
+		return time.Time{}
+	}
+	return t
+}
