@@ -36,7 +36,7 @@ generate: ## Write all generated files anew: deep copies, CRD, RBAC, the chart's
 	go run ./hack/bounds config/crd/bases/cachenode.io_cachenodes.yaml; \
 	$$tools/controller-gen rbac:roleName=cachenode-operator paths=./controllers/... output:rbac:dir=config/rbac
 	@hack/generate-chart
-	for page in cachenode plugin metrics; do go run ./hack/reference $$page >docs/reference/$$page.md; done
+	for page in cachenode plugin metrics headers; do go run ./hack/reference $$page >docs/reference/$$page.md; done
 	sed '1s/.*/# Values of the Helm chart/' charts/cachenode-operator/README.md >docs/reference/chart.md
 
 .PHONY: golden

@@ -71,10 +71,15 @@ type CachePolicy struct {
 	Methods []CacheMethod `json:"methods,omitempty"`
 
 	// statusHeaders adds X-Cache (HIT, MISS, EXPIRED, STALE, UPDATING, REVALIDATED, BYPASS, or UNCACHED where the disk
-	// could not be used), X-Cache-Disk and X-Cache-Node to responses; X-Cache is missing where nothing was looked up. Default true.
+	// could not be used) and X-Cache-Disk to responses; X-Cache is missing where nothing was looked up. Default true.
 	// +optional
 	// +kubebuilder:default=true
 	StatusHeaders *bool `json:"statusHeaders,omitempty"`
+
+	// nodeHeader adds X-Cache-Node, the name of the pod, to responses. It tells clients how many pods there are and which
+	// one has served them. Default false.
+	// +optional
+	NodeHeader bool `json:"nodeHeader,omitempty"`
 }
 
 // KeyPart is a part of the cache key.

@@ -12,11 +12,13 @@ import (
 type Disk struct {
 	// name identifies the disk; the keys that live on it follow the name. At most 16 lower-case letters and digits,
 	// beginning with a letter, and no hyphen: it becomes part of nginx identifiers and of the claim's name
-	// "<disk>-<cachenode>-<ordinal>", where a hyphen could make two CacheNodes claim the same volume.
+	// "<disk>-<cachenode>-<ordinal>", where a hyphen could make two CacheNodes claim the same volume. Not "memory", as
+	// responses from the memory tier are marked so.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=16
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z][a-z0-9]*$')",message="name: must be lower-case letters and digits and begin with a letter, such as disk1; no hyphen or underscore, so that no two names become one in nginx or in a claim's name"
+	// +kubebuilder:validation:XValidation:rule="self != 'memory'",message="name: memory is what the memory tier is called: choose another"
 	Name string `json:"name"`
 
 	// size is what the disk's claim asks for, such as 1Ti. It is also the disk's weight where no disk has one. The limits

@@ -32,6 +32,18 @@ type Listen struct {
 	// +kubebuilder:validation:Maximum=65536
 	MaxConnections *int32 `json:"maxConnections,omitempty"`
 
+	// headerTimeout is how long a client may take for the header of a request (client_header_timeout). Header that is sent
+	// in part only occupies one of maxConnections until then. From 1s to 1h, default 10s.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || (duration(self) >= duration('1s') && duration(self) <= duration('1h'))",message="headerTimeout: must be from 1s to 1h"
+	HeaderTimeout Duration `json:"headerTimeout,omitempty"`
+
+	// bodyTimeout is how long a client may take between two parts of a request's body (client_body_timeout). From 1s to 1h,
+	// default 30s.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || (duration(self) >= duration('1s') && duration(self) <= duration('1h'))",message="bodyTimeout: must be from 1s to 1h"
+	BodyTimeout Duration `json:"bodyTimeout,omitempty"`
+
 	// tls makes the pods accept requests over TLS too. Unset: in plain text only.
 	// +optional
 	TLS *ListenTLS `json:"tls,omitempty"`

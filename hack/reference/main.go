@@ -3,6 +3,7 @@
 //	reference cachenode   the CustomResourceDefinition: every field with its type, default, limits and meaning
 //	reference plugin      the verbs and flags of kubectl cachenode
 //	reference metrics     the metrics of agent and operator
+//	reference headers     what becomes of the headers of a client's request
 package main
 
 import (
@@ -26,9 +27,9 @@ var kubernetes = []string{
 }
 
 func main() {
-	writers := map[string]func(){"cachenode": cacheNode, "plugin": verbs, "metrics": metrics}
+	writers := map[string]func(){"cachenode": cacheNode, "plugin": verbs, "metrics": metrics, "headers": requestHeaders}
 	if len(os.Args) != 2 || writers[os.Args[1]] == nil {
-		log.Fatal("usage: reference cachenode|plugin|metrics")
+		log.Fatal("usage: reference cachenode|plugin|metrics|headers")
 	}
 	writers[os.Args[1]]()
 	if err := os.Stdout.Close(); err != nil {

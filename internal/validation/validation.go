@@ -44,6 +44,9 @@ func disks(disks []v1alpha1.Disk, path *field.Path) field.ErrorList {
 			errs = append(errs, field.Forbidden(path.Index(i).Child("storageClassName"),
 				naming.LocalClass+" is for the volumes that the operator makes: remove the disk and add one with another name and localPath or another class"))
 		}
+		if d.Name == "memory" { // likewise
+			errs = append(errs, field.Forbidden(path.Index(i).Child("name"), "memory is what the memory tier is called: remove the disk and add it with another name"))
+		}
 		health, path := path.Index(i).Child("health"), path.Index(i).Child("cache")
 		size := d.Size.Value()
 		switch maxSize, minFree := d.Cache.MaxSize, d.Cache.MinFree; {

@@ -80,6 +80,7 @@ var refused = map[string]struct {
 	"a hyphen in a disk's name":     {fields{"disks": "[{name: disk-1, size: 1Gi}]"}, "no hyphen or underscore"},
 	"an underscore":                 {fields{"disks": "[{name: disk_1, size: 1Gi}]"}, "no hyphen or underscore"},
 	"a disk name of 17 characters":  {fields{"disks": "[{name: abcdefghijklmnopq, size: 1Gi}]"}, "spec.disks[0].name"},
+	"a disk called as the tier":     {fields{"disks": "[{name: memory, size: 1Gi}]"}, "memory is what the memory tier is called"},
 	"a size that does not parse":    {fields{"disks": "[{name: disk1, size: big}]"}, "spec.disks[0].size"},
 	"a tiny disk":                   {fields{"disks": "[{name: disk1, size: 1Mi}]"}, "at least 64Mi"},
 	"a huge disk":                   {fields{"disks": "[{name: disk1, size: 9Pi}]"}, "at most 8Pi"},

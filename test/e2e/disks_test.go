@@ -67,7 +67,7 @@ func local(t *testing.T, name string, disks ...string) string {
 	return fmt.Sprintf(`{"apiVersion":"cachenode.io/v1alpha1","kind":"CacheNode","metadata":{"name":%q},"spec":{
 	  "placement":{"perNode":true},"pod":{"nodeSelector":{%q:"true"}},"disks":[%s],
 	  "origin":{"servers":[{"service":{"name":"origin","port":80}}]},"hosts":["edge"],
-	  "cache":{"valid":[{"status":[200],"for":"1h"}]},"memoryTier":{"enabled":false},
+	  "cache":{"valid":[{"status":[200],"for":"1h"}],"nodeHeader":true},"memoryTier":{"enabled":false},
 	  "rollout":{"workerShutdownTimeout":"10s"},"disruption":{"diskLossAfter":"10s","nodeLossAfter":"10s"}}}`,
 		name, label, strings.Join(disks, ","))
 }

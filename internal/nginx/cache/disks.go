@@ -2,6 +2,7 @@ package cache
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/utils/ptr"
 
@@ -18,8 +19,16 @@ const diskVariable = "$disk"
 // otherDiskVariable is nginx's variable for the disk that stands in for the request's own.
 const otherDiskVariable = "$other_disk"
 
-// NoDisk is what the disk of a request is called when all have failed.
-const NoDisk = "none"
+// NoDisk is what the disk of a request is called when all have failed. No disk can have the name.
+const NoDisk = "no-disk"
+
+// row is a row of a map over disks. The names of some disks are parameters of a map, unless a backslash stands before them.
+func row(disk string, value conf.Argument) conf.Directive {
+	if slices.Contains([]string{"default", "hostnames", "include", "volatile"}, disk) {
+		return conf.Row(conf.Literal(`\`+disk), value)
+	}
+	return conf.D(disk, value)
+}
 
 // threadPools gives each disk threads of its own: a disk that blocks holds up only its own pool.
 func (r renderer) threadPools() conf.Block {
@@ -81,7 +90,7 @@ func (r renderer) keysZones() map[string]int64 {
 func (r renderer) otherDisk() conf.Directive {
 	d := conf.B("map", []conf.Argument{conf.Expression(diskVariable), conf.Expression(otherDiskVariable)})
 	for i, disk := range r.disks {
-		d.Block = append(d.Block, conf.D(disk.Name, conf.Literal(r.disks[(i+1)%len(r.disks)].Name)))
+		d.Block = append(d.Block, row(disk.Name, conf.Literal(r.disks[(i+1)%len(r.disks)].Name)))
 	}
 	return d
 }

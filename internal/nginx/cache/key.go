@@ -21,8 +21,9 @@ type Request struct {
 	URI string
 }
 
-// keyParts are the parts of a key, as nginx writes them and of a request. No two different requests can have one key: a
-// scheme has no colon, a host no slash, and a URI begins with a slash.
+// keyParts are the parts of a key, as nginx writes them and of a request. No two requests that differ in these parts have one
+// key: a scheme has no colon, a host no slash, a URI begins with a slash, and arguments begin with a question mark and have no
+// space. Where a decoded path has a question mark itself, a space stands before the arguments: the last one in the key.
 var keyParts = []struct {
 	part v1alpha1.KeyPart
 	text conf.Expression
@@ -33,7 +34,7 @@ var keyParts = []struct {
 	{v1alpha1.KeyHost, "$host", func(r Request) string { return strings.ToLower(r.Host) }},
 	{v1alpha1.KeyRequestURI, "$request_uri", func(r Request) string { return r.URI }},
 	{v1alpha1.KeyURI, "$uri", Request.normalized},
-	{v1alpha1.KeyArgs, "$is_args$args", Request.arguments},
+	{v1alpha1.KeyArgs, encodedMark + "$is_args$args", Request.arguments},
 }
 
 // cacheKey is the key as nginx is told to make it.
@@ -82,11 +83,15 @@ func (r Request) normalized() string {
 	return clean
 }
 
-// arguments are $is_args$args.
+// arguments are $is_args$args, behind a space where the path has a question mark.
 func (r Request) arguments() string {
+	mark := ""
+	if strings.Contains(r.normalized(), "?") {
+		mark = " "
+	}
 	_, query, _ := strings.Cut(r.URI, "?")
 	if query == "" {
-		return ""
+		return mark
 	}
-	return "?" + query
+	return mark + "?" + query
 }

@@ -32,6 +32,7 @@ func TestKey(t *testing.T) {
 			tree := config.Plan.Tree()
 			for _, uri := range []string{
 				"/", "/a", "/a/", "/a//b", "/a/./b", "/a/../b/c", "/a/b/..", "/a/b/.", "/a%20b", "/%61?x=1&y=%20", "/a?", "/ü", "/a%2Fb", "/..a/b..",
+				"/a?b=c", "/a%3Fb=c", "/a%3Fb", "/a%3F?b=c", "/a%3F?", "/a%20?b=c", "/a%3F%20?b=c",
 			} {
 				key := cache.Key(parts, cache.Request{Method: "GET", Scheme: "http", Host: "WWW.example.com", URI: uri})
 				want := tree.Disk([]byte(key))

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"cmp"
 	"slices"
 
 	"k8s.io/utils/ptr"
@@ -30,6 +31,7 @@ func (r renderer) publicServers() conf.Block {
 			conf.D("default", conf.Literal("")),
 			conf.D("REJECTED", conf.Literal("1"))),
 	}
+	block = append(block, r.requestMaps()...)
 	options := []conf.Argument{conf.Int(ptr.Deref(r.Spec.Listen.Port, 0)), conf.Literal("default_server")}
 	if ptr.Deref(r.Spec.Listen.ReusePort, true) {
 		options = append(options, conf.Literal("reuseport"))
@@ -49,7 +51,7 @@ func (r renderer) publicServers() conf.Block {
 		names = append(names, conf.Literal(h))
 	}
 	return append(block,
-		conf.B("server", nil, append(slices.Clone(listen),
+		conf.B("server", nil, append(slices.Concat(listen, r.clientTimeouts()), // the header is awaited in this one
 			conf.D("server_name", conf.Literal("_")),
 			conf.D("return", conf.Literal("421")))...),
 		r.server(append(named(listen), conf.D("server_name", names...))))
@@ -66,6 +68,16 @@ func named(listen conf.Block) conf.Block {
 		block = append(block, conf.D("listen", args...))
 	}
 	return block
+}
+
+// clientTimeouts bound what a client may take for a request. Connections whose requests are sent in part only take the place
+// of others.
+func (r renderer) clientTimeouts() conf.Block {
+	const header, body = "10s", "30s"
+	return conf.Block{
+		conf.D("client_header_timeout", conf.Time(tuning.Duration(cmp.Or(r.Spec.Listen.HeaderTimeout, header)))),
+		conf.D("client_body_timeout", conf.Time(tuning.Duration(cmp.Or(r.Spec.Listen.BodyTimeout, body)))),
+	}
 }
 
 // listenerTLS is what clients see over TLS.
@@ -86,11 +98,9 @@ func (r renderer) listenerTLS() conf.Block {
 // thread pool both end as 500, and the request goes to another disk, and from there, should that fail too, to the origin.
 // The origin's own errors pass through, as proxy_intercept_errors is off.
 func (r renderer) server(listen conf.Block) conf.Directive {
-	block := slices.Concat(listen, r.toOrigin())
-	if r.statusHeaders() {
-		for _, header := range []string{"X-Cache", "X-Cache-Disk", "X-Cache-Node"} {
-			block = append(block, conf.D("proxy_hide_header", conf.Literal(header)))
-		}
+	block := slices.Concat(listen, r.clientTimeouts(), r.normalized(), r.toOrigin())
+	for _, h := range r.headers(conf.Literal(""), conf.Literal("")) { // the origin's own
+		block = append(block, conf.D("proxy_hide_header", h.Args[0]))
 	}
 	root := conf.Literals("/")
 	if len(r.disks) == 0 {
@@ -154,17 +164,17 @@ func (r renderer) statusHeaders() bool { return ptr.Deref(r.Spec.Cache.StatusHea
 
 // headers tell clients how a response came about.
 func (r renderer) headers(status, disk conf.Argument) conf.Block {
-	if !r.statusHeaders() {
-		return nil
-	}
 	header := func(name string, value conf.Argument) conf.Directive {
 		return conf.D("add_header", conf.Literal(name), value, conf.Literal("always"))
 	}
-	return conf.Block{
-		header("X-Cache", status),
-		header("X-Cache-Disk", disk),
-		header("X-Cache-Node", conf.Expression("$hostname")),
+	var block conf.Block
+	if r.statusHeaders() {
+		block = conf.Block{header("X-Cache", status), header("X-Cache-Disk", disk)}
 	}
+	if r.Spec.Cache.NodeHeader {
+		block = append(block, header("X-Cache-Node", conf.Expression("$hostname")))
+	}
+	return block
 }
 
 func (r renderer) cachePolicy(disk conf.Expression) conf.Block {
@@ -172,9 +182,8 @@ func (r renderer) cachePolicy(disk conf.Expression) conf.Block {
 	block := conf.Block{
 		conf.D("proxy_cache", conf.Expression(naming.Zone(string(disk)))),
 		conf.D("proxy_cache_key", r.key()),
-		// A response to a request with credentials is for its sender alone (RFC 9111, 3.5).
-		conf.D("proxy_cache_bypass", conf.Expression("$http_authorization")),
-		conf.D("proxy_no_cache", conf.Expression("$http_authorization")),
+		conf.D("proxy_cache_bypass", conf.Expression(credentialsVariable), conf.Expression(bodyVariable)),
+		conf.D("proxy_no_cache", conf.Expression(credentialsVariable), conf.Expression(bodyVariable)),
 	}
 	for _, v := range c.Valid {
 		var args []conf.Argument

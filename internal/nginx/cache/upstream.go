@@ -71,17 +71,8 @@ func Address(s v1alpha1.OriginServer, scheme, namespace, clusterDomain string) (
 // toOrigin are the directives that every request to the origin needs, cached or not.
 func (r renderer) toOrigin() conf.Block {
 	origin := r.Spec.Origin
-	host := conf.Argument(conf.Expression("$host"))
-	if origin.HostHeader != nil {
-		host = conf.Literal(*origin.HostHeader)
-	}
-	block := conf.Block{
-		conf.D("proxy_http_version", conf.Literal("1.1")),
-		conf.D("proxy_set_header", conf.Literal("Connection"), conf.Literal("")),
-		conf.D("proxy_set_header", conf.Literal("Host"), host),
-		conf.D("proxy_set_header", conf.Literal("X-Forwarded-For"), conf.Expression("$proxy_add_x_forwarded_for")),
-		conf.D("proxy_set_header", conf.Literal("X-Forwarded-Host"), conf.Expression("$host")),
-		conf.D("proxy_set_header", conf.Literal("X-Forwarded-Proto"), conf.Expression("$scheme")),
+	block := append(conf.Block{conf.D("proxy_http_version", conf.Literal("1.1"))}, r.forwarded()...)
+	block = append(block,
 		conf.D("proxy_connect_timeout", conf.Time(tuning.Duration(origin.Timeouts.Connect))),
 		conf.D("proxy_read_timeout", conf.Time(tuning.Duration(origin.Timeouts.Read))),
 		conf.D("proxy_send_timeout", conf.Time(tuning.Duration(origin.Timeouts.Send))),
@@ -93,7 +84,7 @@ func (r renderer) toOrigin() conf.Block {
 		conf.D("proxy_max_temp_file_size", conf.Literal("0")),
 		conf.D("proxy_request_buffering", conf.OnOff(false)),
 		conf.D("client_max_body_size", conf.Literal("0")),
-	}
+	)
 	if origin.Scheme == "https" {
 		block = append(block, r.originTLS()...)
 	}

@@ -241,11 +241,14 @@ func (n *Nginx) Log() string {
 
 // Client is an HTTP client inside nginx's network namespace.
 func (n *Nginx) Client() *http.Client {
-	dial := func(ctx context.Context, network, address string) (connection net.Conn, err error) {
-		n.inside(func() { connection, err = (&net.Dialer{}).DialContext(ctx, network, address) })
-		return connection, err
-	}
+	dial := func(_ context.Context, _, address string) (net.Conn, error) { return n.Dial(address) }
 	return &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DialContext: dial, MaxIdleConnsPerHost: 64}}
+}
+
+// Dial connects from inside nginx's network namespace, for what an HTTP client would not send.
+func (n *Nginx) Dial(address string) (connection net.Conn, err error) {
+	n.inside(func() { connection, err = (&net.Dialer{Timeout: 5 * time.Second}).Dial("tcp", address) })
+	return connection, err
 }
 
 // Serve runs an origin inside nginx's network namespace until the test ends.

@@ -1,0 +1,166 @@
+package cache
+
+import (
+	"slices"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
+)
+
+// HeaderClass says what becomes of a header of a client's request on its way to the origin.
+type HeaderClass string
+
+// The classes. Every header that [RequestHeaders] does not name is Passed.
+const (
+	// Set headers get a value from nginx, whatever the client says.
+	Set HeaderClass = "Set"
+	// Removed headers do not reach the origin.
+	Removed HeaderClass = "Removed"
+	// Bypass headers reach the origin; the response is neither stored nor answered from a cache.
+	Bypass HeaderClass = "Bypass"
+	// Revalidating headers are nginx's to answer; they reach the origin only with a request that no disk can serve.
+	Revalidating HeaderClass = "Revalidating"
+	// Passed headers reach the origin. Where its response depends on one, the origin must name it in Vary.
+	Passed HeaderClass = "Passed"
+)
+
+// RequestHeader is a header of a client's request.
+type RequestHeader struct {
+	Name  string
+	Class HeaderClass
+	// Note says what it is about.
+	Note string
+}
+
+// RequestHeaders are the headers whose names say that they matter to a cache. The rule: nothing that tells the origin another
+// host, scheme, path or method than the request's own reaches it unless it is part of the key. Otherwise one client could
+// have a response stored that others are then served.
+var RequestHeaders = slices.Concat(
+	[]RequestHeader{
+		{"Host", Set, "`origin.hostHeader`, or the name that the client asked for, which then is part of the key or the only one in `hosts`"},
+		{"X-Forwarded-Host", Set, "the name that the client asked for; removed where the key has no Host and `hosts` lists more than one name or none"},
+		{"X-Forwarded-Proto", Set, "http or https; removed where the key has no Scheme and `listen.tls` is set"},
+		{"X-Forwarded-For", Set, "the client's own value, a comma and its address"},
+		{"Connection", Set, "nginx's own"},
+		{"Authorization", Bypass, "a response to credentials is for their sender alone (RFC 9111, section 3.5)"},
+		{"Content-Length", Bypass, "a body of GET or HEAD, which the key knows nothing of; none (0) is no body"},
+		{"Transfer-Encoding", Bypass, "a body of GET or HEAD"},
+	},
+	headers(Revalidating, "of the client's own copy", "If-Modified-Since", "If-Unmodified-Since", "If-None-Match", "If-Match", "If-Range", "Range"),
+	headers(Removed, "between two hops", "Upgrade", "TE", "Keep-Alive", "Expect"),
+	headers(Removed, "another host", overridesHost...),
+	headers(Removed, "another scheme or port", overridesScheme...),
+	headers(Removed, "another path", overridesPath...),
+	headers(Removed, "another method", overridesMethod...),
+	headers(Removed, "CacheNode's own", schemeHeader, renewHeader),
+	headers(Passed, "for example", "Accept", "Accept-Encoding", "Accept-Language", "Cookie", "Origin", "Referer", "User-Agent", "X-Real-IP", "X-Request-Id"),
+)
+
+// What frameworks and proxies take for the host, scheme, path or method of a request.
+var (
+	overridesHost = []string{
+		"Forwarded", "X-Forwarded-Server", "X-Host", "X-HTTP-Host-Override", "X-Original-Host", "X-Forwarded-Hostname",
+	}
+	overridesScheme = []string{
+		"X-Forwarded-Port", "X-Forwarded-Scheme", "X-Forwarded-Protocol", "X-Forwarded-Ssl", "X-Url-Scheme", "X-Scheme", "X-Original-Scheme", "Front-End-Https",
+	}
+	overridesPath = []string{
+		"X-Original-URL", "X-Original-URI", "X-Original-Path", "X-Rewrite-URL", "X-Forwarded-Prefix", "X-Forwarded-Path", "X-Forwarded-Uri", "X-Script-Name",
+		"X-Envoy-Original-Path",
+	}
+	overridesMethod = []string{
+		"X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override", "X-Original-Method", "X-Forwarded-Method",
+	}
+)
+
+func headers(class HeaderClass, note string, names ...string) []RequestHeader {
+	list := make([]RequestHeader, len(names))
+	for i, name := range names {
+		list[i] = RequestHeader{Name: name, Class: class, Note: note}
+	}
+	return list
+}
+
+// keeps is true for a part that is in the key.
+func (r renderer) keeps(part v1alpha1.KeyPart) bool { return slices.Contains(r.Spec.Cache.Key, part) }
+
+// forwarded are the headers for the origin.
+func (r renderer) forwarded() conf.Block {
+	set := func(name string, value conf.Argument) conf.Directive {
+		return conf.D("proxy_set_header", conf.Literal(name), value)
+	}
+	none := conf.Argument(conf.Literal(""))
+	host, forwardedHost, proto := conf.Argument(conf.Expression("$host")), conf.Argument(conf.Expression("$host")), conf.Argument(conf.Expression("$scheme"))
+	if r.Spec.Origin.HostHeader != nil {
+		host = conf.Literal(*r.Spec.Origin.HostHeader)
+	}
+	if !r.keeps(v1alpha1.KeyHost) && !r.hasOneHost() {
+		forwardedHost = none
+	}
+	if !r.keeps(v1alpha1.KeyScheme) && r.Spec.Listen.TLS != nil {
+		proto = none
+	}
+	block := conf.Block{
+		// Room for the headers below.
+		conf.D("proxy_headers_hash_max_size", conf.Literal("1024")),
+		conf.D("proxy_headers_hash_bucket_size", conf.Literal("128")),
+		set("Connection", none),
+		set("Host", host),
+		set("X-Forwarded-For", conf.Expression("$proxy_add_x_forwarded_for")),
+		set("X-Forwarded-Host", forwardedHost),
+		set("X-Forwarded-Proto", proto),
+	}
+	for _, name := range slices.Concat(overridesHost, overridesScheme, overridesPath, overridesMethod, []string{schemeHeader, renewHeader}) {
+		block = append(block, set(name, none))
+	}
+	return block
+}
+
+// hasOneHost is true where a request can have one host only, as all others are refused.
+func (r renderer) hasOneHost() bool {
+	return len(r.Spec.Hosts) == 1 && r.Spec.Hosts[0][0] != '*'
+}
+
+const (
+	// credentialsVariable and bodyVariable are not empty for requests whose responses are not for a cache.
+	credentialsVariable = "$has_credentials"
+	bodyVariable        = "$has_body"
+	// keptArguments are the arguments that the origin gets.
+	keptArguments = "$kept_args"
+	// encodedMark stands between a path with a question mark in it and the arguments.
+	encodedMark = "$uri_mark"
+)
+
+// requestMaps decide by the request alone. nginx takes "" and "0" for no where it asks whether to pass a cache by.
+func (r renderer) requestMaps() conf.Block {
+	block := conf.Block{
+		conf.B("map", []conf.Argument{conf.Expression("$http_authorization"), conf.Expression(credentialsVariable)},
+			conf.Row(conf.Literal(""), conf.Literal("")), conf.D("default", conf.Literal("1"))),
+		conf.B("map", []conf.Argument{conf.Expression("$request_method $http_content_length $http_transfer_encoding"), conf.Expression(bodyVariable)},
+			conf.D("default", conf.Literal("")),
+			conf.Row(conf.Expression("~^(GET|HEAD) 0* $"), conf.Literal("")),
+			conf.Row(conf.Expression("~^(GET|HEAD) "), conf.Literal("1"))),
+	}
+	if !r.keeps(v1alpha1.KeyURI) {
+		return block
+	}
+	if r.keeps(v1alpha1.KeyArgs) {
+		// The path is decoded, so it may have a question mark; no argument has a space.
+		return append(block, conf.B("map", []conf.Argument{conf.Expression("$uri"), conf.Expression(encodedMark)},
+			conf.D("default", conf.Literal("")), conf.Row(conf.Expression("~[?]"), conf.Literal(" "))))
+	}
+	return append(block, conf.B("map", []conf.Argument{conf.Expression("$request_method"), conf.Expression(keptArguments)},
+		conf.Row(conf.Literal("GET"), conf.Literal("")), conf.Row(conf.Literal("HEAD"), conf.Literal("")), conf.D("default", conf.Expression("$args"))))
+}
+
+// normalized has the origin asked for the path as it is in the key, and not as the client wrote it: nginx writes the path anew
+// once the arguments were set. Arguments that are not in the key do not reach the origin, but for methods that are not cached.
+func (r renderer) normalized() conf.Block {
+	switch {
+	case !r.keeps(v1alpha1.KeyURI):
+		return nil
+	case r.keeps(v1alpha1.KeyArgs):
+		return conf.Block{conf.D("set", conf.Expression("$args"), conf.Expression("$args"))}
+	}
+	return conf.Block{conf.D("set", conf.Expression("$args"), conf.Expression(keptArguments))}
+}
