@@ -48,7 +48,9 @@ type Agent struct {
 	// answered is the version that nginx's workers answer with, since when; "" while they do not.
 	answered string
 	since    time.Time
-	refusal  *agentapi.Refusal
+	// exhausted is when nginx said last that it has no connection left.
+	exhausted time.Time
+	refusal   *agentapi.Refusal
 	// retry is the value of the pod's annotation that asks to try a refused revision again.
 	retry string
 	// pair is the certificate and key that clients are to see, as they were read last. Only the conductor uses it.

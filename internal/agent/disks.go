@@ -147,11 +147,16 @@ func (a *Agent) isStarting() bool {
 func (a *Agent) Request(r nginxlog.Request) { a.metrics.Request(r) }
 
 // Error implements nginxlog.Handler: an error on a disk has it probed at once, and what nginx says while it takes a
-// configuration goes to whoever waits for that.
+// configuration goes to whoever waits for that. That it has no connection left is remembered for [Agent.Ready].
 func (a *Agent) Error(e nginxlog.Error) {
 	a.metrics.Error(e)
 	if e.Level == "emerg" {
 		a.Nginx.Emergency(e.Text)
+	}
+	if e.Event == nginxlog.Exhausted {
+		a.mutex.Lock()
+		a.exhausted = time.Now()
+		a.mutex.Unlock()
 	}
 	if e.Event != nginxlog.Failure {
 		return

@@ -36,7 +36,7 @@ func (a *Agent) Serve(ctx context.Context, addresses Addresses, certificates *tl
 	group.Go(func() error { nginxlog.Serve(ctx, socket, a); return nil })
 	group.Go(func() error { return a.follow(ctx, watcher) })
 	group.Go(func() error {
-		return server.Serve(ctx, addresses.Plain, server.Plain(a.metrics.Handler(), a.Started), nil)
+		return server.Serve(ctx, addresses.Plain, server.Plain(a.metrics.Handler(), a.Started, a.Ready), nil)
 	})
 	group.Go(func() error { return server.Serve(ctx, addresses.Reports, server.Reports(a.Report), certificates) })
 	return group.Wait()

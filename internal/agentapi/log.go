@@ -17,3 +17,6 @@ const (
 // RequestFormat is nginx's log_format for requests: disk, cache status, HTTP status, bytes, time to the first byte and whole
 // time in seconds, and whether the cap on uncached requests let it pass.
 const RequestFormat = "$disk $upstream_cache_status $status $bytes_sent $first_byte $request_time $limit_conn_status"
+
+// NoDisk is the disk of a request while all have failed. No disk can have the name.
+const NoDisk = "no-disk"

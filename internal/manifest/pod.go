@@ -96,8 +96,9 @@ func nginxContainer(in PodInput) corev1.Container {
 		Ports:        nginxPorts(in),
 		Resources:    resources(in),
 		VolumeMounts: append([]corev1.VolumeMount{{Name: "cachenode-run", MountPath: naming.RunDir}}, cacheMounts(in)...),
+		// The agent asks nginx: it has no need of a connection where clients have taken all of nginx's.
 		ReadinessProbe: &corev1.Probe{
-			ProbeHandler:        corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/healthz", Port: intstr.FromString(naming.PortPrivate)}},
+			ProbeHandler:        corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/ready", Port: intstr.FromInt32(naming.MetricsPort)}},
 			InitialDelaySeconds: 1,
 			PeriodSeconds:       2,
 			TimeoutSeconds:      2,

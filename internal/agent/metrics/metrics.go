@@ -150,7 +150,7 @@ func (m *Metrics) Error(e nginxlog.Error) {
 		m.ioErrors.WithLabelValues(e.Disk).Inc()
 	case nginxlog.IndexLoaded:
 		m.SetLoaded(e.Disk, true)
-	case nginxlog.NoEvent:
+	case nginxlog.NoEvent, nginxlog.Exhausted:
 	}
 }
 

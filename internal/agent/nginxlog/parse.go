@@ -40,7 +40,7 @@ type Error struct {
 	Event Event
 }
 
-// Event is what a line of the error log tells of a disk.
+// Event is what a line of the error log tells.
 type Event string
 
 // The events that are told apart.
@@ -50,6 +50,8 @@ const (
 	QueueOverflow Event = "QueueOverflow"
 	// Failure: a system call on a file of the disk failed in a way that no healthy disk's does.
 	Failure Event = "Failure"
+	// Exhausted: all connections of a worker are taken, so it closes new ones at once.
+	Exhausted Event = "Exhausted"
 	// IndexLoaded: the cache loader has read the disk.
 	IndexLoaded Event = "IndexLoaded"
 )
@@ -102,7 +104,7 @@ func seconds(word string) (time.Duration, bool) {
 
 var name = regexp.MustCompile(`^[a-z][a-z0-9]{0,15}$`)
 
-func isName(disk string) bool { return name.MatchString(disk) }
+func isName(disk string) bool { return disk == agentapi.NoDisk || name.MatchString(disk) }
 
 // isCacheStatus keeps what nginx knows, so that no line can make up labels of metrics.
 func isCacheStatus(s string) bool {
@@ -136,6 +138,8 @@ func ParseError(text string) (e Error, ok bool) {
 	}
 	e.Disk = DiskOf(own)
 	switch {
+	case strings.Contains(own, "worker_connections are not enough"):
+		e.Event = Exhausted
 	case e.Disk == "":
 	case strings.HasPrefix(own, "http file cache: "):
 		e.Event = IndexLoaded

@@ -19,13 +19,20 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// Plain serves health and metrics. started tells whether nginx may start.
-func Plain(metrics http.Handler, started func() bool) http.Handler {
+// Plain serves health and metrics. started tells whether nginx may start, ready whether it serves.
+func Plain(metrics http.Handler, started func() bool, ready func(context.Context) bool) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok") })
 	mux.HandleFunc("GET /started", func(w http.ResponseWriter, _ *http.Request) {
 		if !started() {
 			http.Error(w, "there is no configuration for nginx yet", http.StatusServiceUnavailable)
+			return
+		}
+		_, _ = fmt.Fprintln(w, "ok")
+	})
+	mux.HandleFunc("GET /ready", func(w http.ResponseWriter, r *http.Request) {
+		if !ready(r.Context()) {
+			http.Error(w, "nginx does not answer", http.StatusServiceUnavailable)
 			return
 		}
 		_, _ = fmt.Fprintln(w, "ok")

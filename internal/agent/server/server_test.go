@@ -142,17 +142,20 @@ func serve(t *testing.T, handler http.Handler, config *tls.Config) (address stri
 
 func TestPlain(t *testing.T) {
 	started := false
-	handler := Plain(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "numbers") }), func() bool { return started })
+	handler := Plain(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "numbers") }),
+		func() bool { return started }, func(context.Context) bool { return started })
 	get := func(path string) int {
 		recorder := httptest.NewRecorder()
 		handler.ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, path, nil))
 		return recorder.Code
 	}
-	if got := get("/started"); got != http.StatusServiceUnavailable {
-		t.Errorf("before there is a configuration: status %d", got)
+	for _, path := range []string{"/started", "/ready"} {
+		if got := get(path); got != http.StatusServiceUnavailable {
+			t.Errorf("%s before there is a configuration: status %d", path, got)
+		}
 	}
 	started = true
-	for path, want := range map[string]int{"/started": 200, "/healthz": 200, "/metrics": 200, agentapi.ReportPath: 404} {
+	for path, want := range map[string]int{"/started": 200, "/ready": 200, "/healthz": 200, "/metrics": 200, agentapi.ReportPath: 404} {
 		if got := get(path); got != want {
 			t.Errorf("%s: status %d, want %d", path, got, want)
 		}

@@ -18,6 +18,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/cli/connect"
 	"github.com/cachenode/cachenode-operator/internal/cli/file"
 	"github.com/cachenode/cachenode-operator/internal/cli/podexec"
@@ -133,7 +134,7 @@ func diskIn(node *v1alpha1.CacheNode, pod v1alpha1.PodStatus, key string) (disk 
 	if rest, ok := plan.Without(failed...); ok {
 		return rest.Tree().Disk([]byte(key)), true
 	}
-	return nginxcache.NoDisk, true
+	return agentapi.NoDisk, true
 }
 
 // current is true where the status is about today's spec, and the spec is in force: neither refused nor waiting.
@@ -167,7 +168,7 @@ func ask(ctx context.Context, cluster *connect.Cluster, node *v1alpha1.CacheNode
 		group.Go(func() error {
 			c := held{pod: pod.Name, older: !current(node) || pod.Revision != node.Status.ConfigRevision}
 			c.disk, c.moved = diskIn(node, pod, key)
-			if c.disk != nginxcache.NoDisk {
+			if c.disk != agentapi.NoDisk {
 				ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 				defer cancel()
 				out, err := podexec.Run(ctx, cluster, pod.Name, naming.Container, "sh", "-c", look, "sh", nginxcache.File(c.disk, key))

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/schema"
 )
 
@@ -58,7 +59,7 @@ func TestExplain(t *testing.T) {
 		"none":  {{Name: p.disk, State: "Failed"}, {Name: other, State: "Drained"}},
 	} {
 		disk, moved := diskIn(node, v1alpha1.PodStatus{Disks: disks}, key)
-		if want := map[string]string{"fine": p.disk, "moved": other, "none": "none"}[name]; disk != want || moved != (name != "fine") {
+		if want := map[string]string{"fine": p.disk, "moved": other, "none": agentapi.NoDisk}[name]; disk != want || moved != (name != "fine") {
 			t.Errorf("%s: the key is on %s (moved: %t), want %s", name, disk, moved, want)
 		}
 	}

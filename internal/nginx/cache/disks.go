@@ -7,6 +7,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 	"github.com/cachenode/cachenode-operator/internal/shard"
@@ -18,9 +19,6 @@ const diskVariable = "$disk"
 
 // otherDiskVariable is nginx's variable for the disk that stands in for the request's own.
 const otherDiskVariable = "$other_disk"
-
-// NoDisk is what the disk of a request is called when all have failed. No disk can have the name.
-const NoDisk = "no-disk"
 
 // row is a row of a map over disks. The names of some disks are parameters of a map, unless a backslash stands before them.
 func row(disk string, value conf.Argument) conf.Directive {
@@ -100,7 +98,7 @@ func (r renderer) shards() conf.Block {
 	switch len(r.disks) {
 	case 0:
 		return conf.Block{conf.B("map", []conf.Argument{conf.Expression("$server_port"), conf.Expression(diskVariable)},
-			conf.D("default", conf.Literal(NoDisk)))}
+			conf.D("default", conf.Literal(agentapi.NoDisk)))}
 	case 1:
 		return r.shardBlocks()
 	}

@@ -1,0 +1,75 @@
+package agent
+
+import (
+	"io"
+	"net"
+	"net/http"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+)
+
+// TestReady: clients that send half a request each on all connections do not make the pod leave its Service, and lose them
+// after listen.headerTimeout; an nginx that hangs, or is gone, is not ready.
+func TestReady(t *testing.T) {
+	p := newPod(t)
+	p.write(p.paths.PodInfo+"/"+naming.CPULimitFile, "1000")
+	p.offer(naming.StableKey, func(s *v1alpha1.CacheNodeSpec) {
+		s.Listen.MaxConnections, s.Listen.HeaderTimeout = new(int32(64)), "3s"
+	})
+	p.nginx.Serve("127.0.0.1:9000", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "origin") }))
+	p.start()
+	if p.agent.Ready(t.Context()) {
+		t.Error("it is ready before nginx has started")
+	}
+	p.nginx.Start()
+	p.eventually("it is ready", func() bool { return p.agent.Ready(t.Context()) })
+
+	var held []net.Conn
+	for range 100 {
+		conn, err := p.nginx.Dial("127.0.0.1:8080")
+		if err != nil {
+			break
+		}
+		t.Cleanup(func() { _ = conn.Close() })
+		_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: ")
+		held = append(held, conn)
+	}
+	p.eventually("all connections are taken", func() bool { return !p.agent.answersHealth(t.Context()) })
+	for range 5 {
+		if !p.agent.Ready(t.Context()) {
+			t.Error("the pod leaves its Service because of clients that send nothing")
+		}
+		time.Sleep(100 * time.Millisecond)
+	}
+	begun := time.Now()
+	p.eventually("they are closed", func() bool { return p.agent.answersHealth(t.Context()) })
+	if took := time.Since(begun); took > 10*time.Second {
+		t.Errorf("that took %s", took)
+	}
+	if len(held) < 50 {
+		t.Errorf("%d connections were held", len(held))
+	}
+
+	signal := func(s syscall.Signal) {
+		for _, pid := range p.nginx.Processes() {
+			if err := syscall.Kill(pid, s); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	signal(syscall.SIGSTOP)
+	t.Cleanup(func() { signal(syscall.SIGCONT) })
+	p.eventually("nginx hangs", func() bool { return !p.agent.answersHealth(t.Context()) })
+	p.agent.mutex.Lock()
+	p.agent.exhausted = time.Time{} // as time passes
+	p.agent.mutex.Unlock()
+	if p.agent.Ready(t.Context()) {
+		t.Error("an nginx that hangs is ready")
+	}
+	signal(syscall.SIGCONT)
+	p.eventually("it is ready again", func() bool { return p.agent.Ready(t.Context()) })
+}
