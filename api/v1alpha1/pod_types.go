@@ -32,6 +32,14 @@ type Listen struct {
 	// +kubebuilder:validation:Maximum=65536
 	MaxConnections *int32 `json:"maxConnections,omitempty"`
 
+	// maxConnectionsPerClient bounds the connections with a request under way of one client address (limit_conn); one more is
+	// answered with 429 (Too Many Requests). Where a load balancer hides the clients' addresses, all of them are one client.
+	// Range 1 to 65536. Unset: no bound.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=65536
+	MaxConnectionsPerClient *int32 `json:"maxConnectionsPerClient,omitempty"`
+
 	// headerTimeout is how long a client may take for the header of a request (client_header_timeout). Header that is sent
 	// in part only occupies one of maxConnections until then. From 1s to 1h, default 10s.
 	// +optional

@@ -559,6 +559,11 @@ func (in *Listen) DeepCopyInto(out *Listen) {
 		*out = new(int32)
 		**out = **in
 	}
+	if in.MaxConnectionsPerClient != nil {
+		in, out := &in.MaxConnectionsPerClient, &out.MaxConnectionsPerClient
+		*out = new(int32)
+		**out = **in
+	}
 	if in.TLS != nil {
 		in, out := &in.TLS, &out.TLS
 		*out = new(ListenTLS)

@@ -40,7 +40,7 @@ var changes = map[string]string{
 	"disks.name": "disk9", "disks.size": "11Gi", "disks.localPath.requireMountPoint": "false",
 	"disruption.diskLossAfter": "9m", "disruption.nodeLossAfter": "9m",
 	"disruption.maxUnavailable": "9", "hosts": "[other.example.com]", "io.asyncWrite": "false", "io.mode": "Direct", "io.readAhead": "2Mi", "io.sendfileMaxChunk": "1Mi",
-	"listen.bodyTimeout": "9s", "listen.headerTimeout": "9s", "listen.maxConnections": "9999", "listen.port": "9999", "listen.reusePort": "false", "listen.tls.port": "9443", "listen.tls.secretName": "other", "memoryTier.enabled": "false", "memoryTier.size": "128Mi", "memoryTier.minUses": "9", "memoryTier.maxObjectSize": "2Mi", "memoryTier.inactive": "9s", "memoryTier.maxExtraAge": "9s",
+	"listen.bodyTimeout": "9s", "listen.headerTimeout": "9s", "listen.maxConnections": "9999", "listen.maxConnectionsPerClient": "9", "listen.port": "9999", "listen.reusePort": "false", "listen.tls.port": "9443", "listen.tls.secretName": "other", "memoryTier.enabled": "false", "memoryTier.size": "128Mi", "memoryTier.minUses": "9", "memoryTier.maxObjectSize": "2Mi", "memoryTier.inactive": "9s", "memoryTier.maxExtraAge": "9s",
 	"logs.access": "Stdout", "logs.level": "Debug",
 	"monitoring.requestSampling": "9", "origin.fallbackConcurrency": "9", "origin.hostHeader": "other.example.com",
 	"origin.keepalive.connections": "9", "origin.keepalive.requests": "9", "origin.keepalive.timeout": "9s",

@@ -173,7 +173,7 @@ func (r renderer) http() conf.Block {
 	}
 	block = append(block, r.reporting()...)
 	block = append(block, r.cachePaths()...)
-	block = append(block, r.upstream()...)
+	block = append(block, r.upstreams()...)
 	block = append(block, r.memoryTier()...)
 	block = append(block, r.publicServers()...)
 	block = append(block, privateServer())

@@ -20,6 +20,10 @@ const (
 	uncached = "@uncached"
 	// uncachedZone counts them.
 	uncachedZone = "uncached"
+	// clientsZone counts the connections of each client.
+	clientsZone = "clients"
+	// busy is the location for those that are too many.
+	busy = "@busy"
 )
 
 // publicServers are the servers that clients reach. Where the spec lists hosts, a request for any other gets 421.
@@ -32,6 +36,9 @@ func (r renderer) publicServers() conf.Block {
 			conf.D("REJECTED", conf.Literal("1"))),
 	}
 	block = append(block, r.requestMaps()...)
+	if r.limitsClients() {
+		block = append(block, conf.D("limit_conn_zone", conf.Expression("$binary_remote_addr"), conf.Literal("zone="+clientsZone+":10m")))
+	}
 	options := []conf.Argument{conf.Int(ptr.Deref(r.Spec.Listen.Port, 0)), conf.Literal("default_server")}
 	if ptr.Deref(r.Spec.Listen.ReusePort, true) {
 		options = append(options, conf.Literal("reuseport"))
@@ -80,6 +87,24 @@ func (r renderer) clientTimeouts() conf.Block {
 	}
 }
 
+func (r renderer) limitsClients() bool { return r.Spec.Listen.MaxConnectionsPerClient != nil }
+
+// clientLimit bounds the connections of each client.
+func (r renderer) clientLimit() conf.Block {
+	if !r.limitsClients() {
+		return nil
+	}
+	return conf.Block{
+		conf.D("limit_conn", conf.Literal(clientsZone), conf.Int(*r.Spec.Listen.MaxConnectionsPerClient)),
+		conf.D("limit_conn_status", conf.Literal("429")),
+		conf.B("location", conf.Literals(busy),
+			// The name of the group stands for its servers where none can take one more.
+			conf.B("if", []conf.Argument{conf.Expression("($upstream_addr"), conf.Literal("!~"), conf.Expression(cappedName + "$)")}, conf.D("return", conf.Literal("502"))),
+			conf.D("add_header", conf.Literal("Retry-After"), conf.Literal("1"), conf.Literal("always")),
+			conf.D("return", conf.Literal("503"))),
+	}
+}
+
 // listenerTLS is what clients see over TLS.
 func (r renderer) listenerTLS() conf.Block {
 	return conf.Block{
@@ -98,7 +123,7 @@ func (r renderer) listenerTLS() conf.Block {
 // thread pool both end as 500, and the request goes to another disk, and from there, should that fail too, to the origin.
 // The origin's own errors pass through, as proxy_intercept_errors is off.
 func (r renderer) server(listen conf.Block) conf.Directive {
-	block := slices.Concat(listen, r.clientTimeouts(), r.normalized(), r.toOrigin())
+	block := slices.Concat(listen, r.clientTimeouts(), r.clientLimit(), r.normalized(), r.toOrigin())
 	for _, h := range r.headers(conf.Literal(""), conf.Literal("")) { // the origin's own
 		block = append(block, conf.D("proxy_hide_header", h.Args[0]))
 	}
@@ -121,7 +146,7 @@ func (r renderer) server(listen conf.Block) conf.Directive {
 		// The other disk may fail as well.
 		first.Block = append(first.Block, conf.D("recursive_error_pages", conf.OnOff(true)))
 		second := r.cached(conf.Literals(otherDisk), otherDiskVariable, agentapi.TagOtherDisk, uncached)
-		second.Block = append(second.Block, r.capped()...)
+		second.Block = r.capped(second.Block)
 		block = append(block, first, second)
 	}
 	return conf.B("server", nil, append(block, r.uncached(conf.Literals(uncached)))...)
@@ -143,17 +168,27 @@ func (r renderer) cached(location []conf.Argument, disk conf.Expression, tag, ne
 
 // uncached is a location that passes requests to the origin, only so many at once.
 func (r renderer) uncached(location []conf.Argument) conf.Directive {
-	block := append(conf.Block{r.pass()}, r.capped()...)
+	block := r.capped(conf.Block{r.pass()})
 	block = append(block, r.logs(agentapi.TagUncached)...)
 	return conf.B("location", location, append(block, r.headers(conf.Literal("UNCACHED"), conf.Expression(diskVariable))...)...)
 }
 
-// capped lets only so many requests at once past their own disk.
-func (r renderer) capped() conf.Block {
-	return conf.Block{
-		conf.D("limit_conn", conf.Literal(uncachedZone), conf.Int(ptr.Deref(r.Spec.Origin.FallbackConcurrency, 1))),
-		conf.D("add_header", conf.Literal("Retry-After"), conf.Expression("$retry_after"), conf.Literal("always")),
+// capped has a location let only so many requests at once past their own disk: by limit_conn or, where that bounds clients,
+// by an upstream of its own.
+func (r renderer) capped(location conf.Block) conf.Block {
+	if !r.limitsClients() {
+		return append(location,
+			conf.D("limit_conn", conf.Literal(uncachedZone), conf.Int(ptr.Deref(r.Spec.Origin.FallbackConcurrency, 1))),
+			conf.D("add_header", conf.Literal("Retry-After"), conf.Expression("$retry_after"), conf.Literal("always")))
 	}
+	for i := range location {
+		if location[i].Name == "proxy_pass" {
+			location[i] = conf.D("proxy_pass", conf.Literal(r.Spec.Origin.Scheme+"://"+cappedName))
+		}
+	}
+	return append(location,
+		conf.D("error_page", conf.Literal("502"), conf.Literal("="), conf.Literal(busy)),
+		conf.D("recursive_error_pages", conf.OnOff(true)))
 }
 
 func (r renderer) pass() conf.Directive {

@@ -15,11 +15,31 @@ import (
 // upstreamName is the upstream block's name, as it stands in proxy_pass.
 const upstreamName = "origin"
 
-// upstream is the group of the origin's servers. With "zone" and "resolve" nginx starts before a name exists and follows
+// cappedName is the upstream of requests that their own disk cannot serve, where limit_conn is taken: nginx asks it once for a
+// request only.
+const cappedName = "origin_capped"
+
+// upstreams are the groups of the origin's servers.
+func (r renderer) upstreams() conf.Block {
+	block := r.upstream(upstreamName, 0)
+	if r.limitsClients() {
+		servers := 0
+		for _, s := range r.Spec.Origin.Servers {
+			if !s.Backup {
+				servers++
+			}
+		}
+		capped := r.upstream(cappedName, max(int(ptr.Deref(r.Spec.Origin.FallbackConcurrency, 1))/max(servers, 1), 1))
+		block = append(block, capped[len(capped)-1]) // the resolver is there
+	}
+	return block
+}
+
+// upstream is a group of the origin's servers. With "zone" and "resolve" nginx starts before a name exists and follows
 // its changes; a plain server line with an unknown name would keep nginx from starting.
-func (r renderer) upstream() conf.Block {
+func (r renderer) upstream(name string, maxConnections int) conf.Block {
 	origin := r.Spec.Origin
-	servers := conf.Block{conf.D("zone", conf.Literal(upstreamName), conf.Literal("1m"))}
+	servers := conf.Block{conf.D("zone", conf.Literal(name), conf.Literal("1m"))}
 	var block conf.Block
 	resolves := false
 	for _, s := range origin.Servers {
@@ -27,6 +47,9 @@ func (r renderer) upstream() conf.Block {
 		args := []conf.Argument{conf.Literal(fmt.Sprintf("%s:%d", host, port))}
 		if weight := ptr.Deref(s.Weight, 1); weight != 1 {
 			args = append(args, conf.Literal(fmt.Sprintf("weight=%d", weight)))
+		}
+		if maxConnections > 0 {
+			args = append(args, conf.Literal(fmt.Sprintf("max_conns=%d", maxConnections)))
 		}
 		if s.Backup {
 			args = append(args, conf.Literal("backup"))
@@ -45,7 +68,7 @@ func (r renderer) upstream() conf.Block {
 		conf.D("keepalive", conf.Int(ptr.Deref(origin.Keepalive.Connections, 0))),
 		conf.D("keepalive_requests", conf.Int(ptr.Deref(origin.Keepalive.Requests, 0))),
 		conf.D("keepalive_timeout", conf.Time(tuning.Duration(origin.Keepalive.Timeout))))
-	return append(block, conf.B("upstream", conf.Literals(upstreamName), servers...))
+	return append(block, conf.B("upstream", conf.Literals(name), servers...))
 }
 
 // resolvers are those that the node names, or the pod's own.

@@ -240,14 +240,20 @@ func (n *Nginx) Log() string {
 }
 
 // Client is an HTTP client inside nginx's network namespace.
-func (n *Nginx) Client() *http.Client {
-	dial := func(_ context.Context, _, address string) (net.Conn, error) { return n.Dial(address) }
+func (n *Nginx) Client() *http.Client { return n.ClientFrom(nil) }
+
+// ClientFrom is a client with an address of the loopback device, such as 127.0.0.2; nil for any.
+func (n *Nginx) ClientFrom(local net.IP) *http.Client {
+	dial := func(_ context.Context, _, address string) (net.Conn, error) { return n.dial(local, address) }
 	return &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DialContext: dial, MaxIdleConnsPerHost: 64}}
 }
 
 // Dial connects from inside nginx's network namespace, for what an HTTP client would not send.
-func (n *Nginx) Dial(address string) (connection net.Conn, err error) {
-	n.inside(func() { connection, err = (&net.Dialer{Timeout: 5 * time.Second}).Dial("tcp", address) })
+func (n *Nginx) Dial(address string) (net.Conn, error) { return n.dial(nil, address) }
+
+func (n *Nginx) dial(local net.IP, address string) (connection net.Conn, err error) {
+	dialer := &net.Dialer{Timeout: 5 * time.Second, LocalAddr: &net.TCPAddr{IP: local}}
+	n.inside(func() { connection, err = dialer.Dial("tcp", address) })
 	return connection, err
 }
 
