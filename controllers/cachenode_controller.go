@@ -254,7 +254,7 @@ func (r *CacheNodeReconciler) SetupWithManager(mgr ctrl.Manager, references cach
 		Owns(&corev1.ConfigMap{}).
 		Owns(&corev1.Service{}).
 		Owns(&policyv1.PodDisruptionBudget{}).
-		Owns(&corev1.Secret{}).
+		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(toCacheNode)). // it may have no owner
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(toCacheNode)).
 		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(toCacheNode)).
 		Watches(&corev1.PersistentVolume{}, handler.EnqueueRequestsFromMapFunc(toCacheNode)).

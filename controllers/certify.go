@@ -66,7 +66,10 @@ func (s *scope) readCertificates() (changed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	s.certificates = certificates
+	s.certificates, err = pki.WithOwnerKey(certificates, data, s.statefulSet != nil, s.now)
+	if err != nil {
+		return false, err
+	}
 	s.lookAgain(min(renewAt.Sub(s.now)+time.Second, renewal))
-	return !maps.EqualFunc(data, certificates, bytes.Equal), nil
+	return !maps.EqualFunc(data, s.certificates, bytes.Equal), nil
 }

@@ -110,3 +110,59 @@ func hasReason(node *v1alpha1.CacheNode, reason string) bool {
 	}
 	return false
 }
+
+// TestOwnerKey: a CacheNode has one key for the marks on its disks, whatever becomes of its certificates, and where the claims
+// stay when it is deleted, so does the key.
+func TestOwnerKey(t *testing.T) {
+	o := startOperator(t, apiserver.Start(t))
+	ctx := context.Background()
+	const edge = `
+apiVersion: cachenode.io/v1alpha1
+kind: CacheNode
+metadata: {name: edge, namespace: default}
+spec:
+  disks: [{name: disk1, size: 1Gi}]
+  origin: {servers: [{host: origin.example.com}]}
+`
+	node := o.create(edge)
+	o.becomes(node, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
+	secret := &corev1.Secret{}
+	secret.Namespace, secret.Name = node.Namespace, naming.AgentSecret(node.Name)
+	o.get(secret)
+	key := string(secret.Data[naming.OwnerKeyKey])
+	if len(key) != 32 || secret.Data[naming.OwnerLegacyKey] != nil || len(secret.OwnerReferences) != 1 {
+		t.Fatalf("a new CacheNode has a key of %d bytes, legacy %q, owners %v", len(key), secret.Data[naming.OwnerLegacyKey], secret.OwnerReferences)
+	}
+
+	o.edit(node, func(s *v1alpha1.CacheNodeSpec) { s.PersistentVolumeClaimRetentionPolicy.WhenDeleted = v1alpha1.RetainClaims })
+	o.eventually(func() string {
+		if o.get(secret); len(secret.OwnerReferences) == 0 {
+			return ""
+		}
+		return "the Secret goes with the CacheNode though the claims stay"
+	})
+	must(t, o.client.Delete(ctx, node))
+	for _, child := range children(node) { // as the garbage collector does
+		o.t.Helper()
+		if _, ok := child.(*corev1.Secret); !ok {
+			must(t, client.IgnoreNotFound(o.client.Delete(ctx, child)))
+		}
+	}
+	node = o.create(edge)
+	o.becomes(node, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
+	if o.get(secret); string(secret.Data[naming.OwnerKeyKey]) != key || len(secret.OwnerReferences) != 1 {
+		t.Errorf("the key is another (%t), the owners are %v", string(secret.Data[naming.OwnerKeyKey]) != key, secret.OwnerReferences)
+	}
+
+	// An operator of before made none: what its agents have marked is theirs.
+	before := secret.DeepCopy()
+	delete(secret.Data, naming.OwnerKeyKey)
+	must(t, o.client.Patch(ctx, secret, client.MergeFrom(before)))
+	o.eventually(func() string {
+		o.get(secret)
+		if _, err := time.Parse(time.RFC3339, string(secret.Data[naming.OwnerLegacyKey])); err == nil && len(secret.Data[naming.OwnerKeyKey]) == 32 {
+			return ""
+		}
+		return "one that is at work gets no key"
+	})
+}

@@ -50,7 +50,7 @@ func main() {
 
 func run(args []string) error {
 	flags := flag.NewFlagSet("agent", flag.ContinueOnError)
-	paths := agent.Paths{Listener: naming.ListenerDir, ResolvConf: "/etc/resolv.conf"}
+	paths := agent.Paths{Listener: naming.ListenerDir, Owner: naming.OwnerDir, ResolvConf: "/etc/resolv.conf"}
 	flags.StringVar(&paths.Config, "config", naming.ConfigDir, "")
 	flags.StringVar(&paths.PodInfo, "pod", naming.PodInfoDir, "")
 	folder := flags.Bool("folder", false, "")

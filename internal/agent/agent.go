@@ -20,7 +20,7 @@ import (
 
 // Paths are where the agent finds what it reads. In a pod they are naming's.
 type Paths struct {
-	Config, PodInfo, Listener, ResolvConf string
+	Config, PodInfo, Listener, Owner, ResolvConf string
 	// Root goes before the paths of disks; "" in a pod.
 	Root string
 }

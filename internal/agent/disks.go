@@ -2,7 +2,11 @@ package agent
 
 import (
 	"context"
+	"errors"
+	"io/fs"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -30,9 +34,22 @@ func (a *Agent) watchDisks(ctx context.Context, node agentapi.Node) {
 		}
 		a.watchDisk(ctx, d.Name, disk.NewMonitor(&disk.Prober{
 			Disk: d.Name, Dir: a.Paths.Root + naming.DiskDir(d.Name), NodeDir: a.Paths.Root + naming.RunDir,
-			Devices: &a.devices, Owner: disk.Owner{Namespace: node.Namespace, Name: node.Name}, Rules: rules,
+			Devices: &a.devices, Owner: a.owner(node), Rules: rules,
 		}, limits(d)))
 	}
+}
+
+// owner is the CacheNode with the key of its marks. A pod of an operator that made none has none.
+func (a *Agent) owner(node agentapi.Node) disk.Owner {
+	o := disk.Owner{Namespace: node.Namespace, Name: node.Name}
+	var err error
+	if o.Key, err = os.ReadFile(filepath.Join(a.Paths.Owner, naming.OwnerKeyKey)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		a.Log.Warn("the key of the disks' marks", "error", err)
+	}
+	if text, err := os.ReadFile(filepath.Join(a.Paths.Owner, naming.OwnerLegacyKey)); err == nil {
+		o.Legacy, _ = time.Parse(time.RFC3339, string(text)) // one that does not parse is none
+	}
+	return o
 }
 
 // rules are those of a disk; abandoned is the CacheNode that is gone and whose cache may be deleted.

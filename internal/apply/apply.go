@@ -160,8 +160,13 @@ func (a Applier) Check(ctx context.Context, desired client.Object) error {
 // edit, to be repaired like any other.
 func isOurs(live, desired client.Object) bool {
 	if controller := metav1.GetControllerOf(live); controller != nil {
-		wanted := metav1.GetControllerOf(desired)
-		return wanted != nil && wanted.UID == controller.UID
+		if wanted := metav1.GetControllerOf(desired); wanted != nil {
+			return wanted.UID == controller.UID
+		}
+		// What is to outlive its CacheNode may have been its own so far.
+		if instance := desired.GetLabels()[naming.LabelInstance]; desired.GetNamespace() == "" || controller.Kind != "CacheNode" || controller.Name != instance {
+			return false
+		}
 	}
 	for _, label := range []string{naming.LabelNamespace, naming.LabelInstance} { // what has no owner says so by its labels
 		if want, ok := desired.GetLabels()[label]; ok && desired.GetNamespace() == "" && live.GetLabels()[label] != want {

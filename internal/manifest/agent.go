@@ -34,6 +34,7 @@ func agentContainer(in PodInput) corev1.Container {
 		{Name: "cachenode-config", MountPath: naming.ConfigDir, ReadOnly: true},
 		{Name: "cachenode-pod", MountPath: naming.PodInfoDir, ReadOnly: true},
 		{Name: "cachenode-tls", MountPath: naming.CertificateDir, ReadOnly: true},
+		{Name: "cachenode-owner", MountPath: naming.OwnerDir, ReadOnly: true},
 		{Name: "cachenode-run", MountPath: naming.RunDir},
 	}, cacheMounts(in)...)
 	if in.TLS != nil {
@@ -123,6 +124,14 @@ func volumes(in PodInput) []corev1.Volume {
 				{Key: naming.AuthorityKey, Path: naming.AuthorityKey},
 			},
 			DefaultMode: new(int32(0o440)),
+		}}},
+		// Optional, so that pods also start beside an operator that knows of no such key.
+		{Name: "cachenode-owner", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
+			SecretName: naming.AgentSecret(in.Name), Optional: new(true), DefaultMode: new(int32(0o440)),
+			Items: []corev1.KeyToPath{
+				{Key: naming.OwnerKeyKey, Path: naming.OwnerKeyKey},
+				{Key: naming.OwnerLegacyKey, Path: naming.OwnerLegacyKey},
+			},
 		}}},
 		{Name: "cachenode-agent", VolumeSource: emptyDir},
 		{Name: "cachenode-run", VolumeSource: emptyDir},

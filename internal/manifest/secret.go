@@ -8,11 +8,17 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// AgentSecret holds the certificates with which agents and operator know each other. The pods mount the server's part.
+// AgentSecret holds the certificates with which agents and operator know each other, and the key of the marks on disks. The
+// pods mount the server's part. It stays where the claims stay when the CacheNode is deleted: without the key, a CacheNode of the
+// same name would not know its caches again.
 func AgentSecret(node *v1alpha1.CacheNode, certificates map[string][]byte) *corev1.Secret {
+	meta := objectMeta(Input{Node: node}, naming.AgentSecret(node.Name))
+	if node.Spec.PersistentVolumeClaimRetentionPolicy.WhenDeleted == v1alpha1.RetainClaims {
+		meta.OwnerReferences = nil
+	}
 	return &corev1.Secret{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
-		ObjectMeta: objectMeta(Input{Node: node}, naming.AgentSecret(node.Name)),
+		ObjectMeta: meta,
 		Type:       corev1.SecretTypeOpaque,
 		Data:       certificates,
 	}

@@ -115,6 +115,8 @@ const (
 	CertificateDir = "/etc/cachenode/tls"
 	// ListenerDir has the certificate and key that clients see; the agent's container alone mounts it.
 	ListenerDir = "/etc/cachenode/listener"
+	// OwnerDir has the key by which the agent knows its own marks on disks; the agent's container alone mounts it.
+	OwnerDir = "/etc/cachenode/owner"
 	// AgentDir has the agent's program.
 	AgentDir = "/opt/cachenode"
 	// RunDir has what nginx and the agent share: configuration, pid file, nginx's temporary files.
@@ -148,6 +150,10 @@ const (
 	AuthorityKey         = "ca.crt"
 	ClientCertificateKey = "client.crt"
 	ClientKeyKey         = "client.key"
+	// OwnerKeyKey is the key that signs the marks on the CacheNode's disks; OwnerLegacyKey, where the CacheNode was at work
+	// before it had that key, is the time (RFC 3339) before which unsigned marks are believed.
+	OwnerKeyKey    = "owner.key"
+	OwnerLegacyKey = "owner.legacy"
 	// The client's of the time before the last rotation, for agents that have yet to see the new ones.
 	OldClientCertificateKey = "old-client.crt"
 	OldClientKeyKey         = "old-client.key"

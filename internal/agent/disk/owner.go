@@ -1,11 +1,17 @@
 package disk
 
 import (
+	"crypto/hmac"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 const (
@@ -16,49 +22,104 @@ const (
 	foreignFolder = "cache.foreign"
 )
 
-// Owner is the CacheNode whose cache is on a disk. The same CacheNode made anew finds its cache again.
+// Owner is the CacheNode whose cache is on a disk. The same CacheNode made anew finds its cache again where its key is kept.
 type Owner struct {
-	Namespace string `json:"namespace"`
-	Name      string `json:"name"`
+	Namespace string
+	Name      string
+	// Key signs the mark, so that nobody who had the disk before can leave a cache on it in this CacheNode's name. Empty: marks
+	// are not signed, and any with the right name is believed.
+	Key []byte
+	// Legacy is when the CacheNode got its key, if it was at work before: a mark of before that is believed once, and signed.
+	Legacy time.Time
 }
 
 func (o Owner) String() string { return o.Namespace + "/" + o.Name }
 
+// mark is the content of the owner's mark on a disk.
+type mark struct {
+	Namespace string `json:"namespace"`
+	Name      string `json:"name"`
+	// MAC is an HMAC-SHA256 of namespace and name, in hexadecimal; "" in marks of agents that knew no key.
+	MAC string `json:"mac,omitempty"`
+}
+
+func (m mark) owner() string { return m.Namespace + "/" + m.Name }
+
 // claim looks at the mark in our folder on a disk. A folder without a mark is marked; one with another's is a finding or,
-// where that is allowed, its cache is set aside for c to delete and the mark replaced.
+// where that is allowed, its cache is set aside for c to delete and the mark replaced. So is a cache that is here in our
+// name, but that we have not marked.
 func (o Owner) claim(folder string, rules Rules, c *clearing) error {
 	path := filepath.Join(folder, ownerFile)
 	text, err := os.ReadFile(path) //nolint:gosec // the path is ours
 	if errors.Is(err, os.ErrNotExist) {
-		return o.mark(path)
+		if len(o.Key) == 0 {
+			return o.mark(path)
+		}
+		return o.takeOver(folder, c)
 	}
 	if err != nil {
 		return err
 	}
-	var found Owner
-	if err := json.Unmarshal(text, &found); err != nil {
+	var found mark
+	if err := json.Unmarshal(text, &found); err != nil || found.Name == "" {
 		// A mark that was not written to its end, or was damaged: whose cache it is cannot be told.
-		found = Owner{Namespace: "?", Name: "?"}
+		found = mark{Namespace: "?", Name: "?"}
 	}
-	if found == o {
-		c.start(folder) // a pod before this one may not have come to the end of it
-		return nil
+	if found.owner() == o.String() {
+		return o.recognize(found, folder, c)
 	}
-	if damaged := found.Name == "" || found.Name == "?"; !rules.Empty && (damaged || rules.Abandoned != found.String()) {
-		owner := found.String()
+	if damaged := found.Name == "?"; !rules.Empty && (damaged || rules.Abandoned != found.owner()) {
+		owner := found.owner()
 		if damaged {
 			owner = "" // nobody can say that it is gone
 		}
 		return &finding{
 			reason: ForeignCache, owner: owner,
-			text: fmt.Sprintf("holds the cache of CacheNode %s: delete the folder on the disk, or set foreignCache to Empty", found),
+			text: fmt.Sprintf("holds the cache of CacheNode %s: delete the folder on the disk, or set foreignCache to Empty", found.owner()),
 		}
 	}
+	return o.takeOver(folder, c)
+}
+
+// recognize looks whether a mark in our name is ours.
+func (o Owner) recognize(found mark, folder string, c *clearing) error {
+	path := filepath.Join(folder, ownerFile)
+	switch {
+	case len(o.Key) == 0 || hmac.Equal([]byte(found.MAC), []byte(o.mac())):
+		c.start(folder) // a pod before this one may not have come to the end of it
+		return nil
+	case !o.Legacy.IsZero() && changed(path).Before(o.Legacy):
+		return o.mark(path)
+	}
+	return o.takeOver(folder, c)
+}
+
+// changed is when a file was last changed in any way, which only the kernel can say; now, if it does not.
+func changed(path string) time.Time {
+	var stat unix.Stat_t
+	if unix.Lstat(path, &stat) != nil {
+		return time.Now()
+	}
+	return time.Unix(stat.Ctim.Unix())
+}
+
+// takeOver has the cache that is there deleted and the disk marked.
+func (o Owner) takeOver(folder string, c *clearing) error {
 	if err := setAside(folder); err != nil {
 		return err
 	}
 	c.start(folder)
-	return o.mark(path)
+	return o.mark(filepath.Join(folder, ownerFile))
+}
+
+// mac is the signature of our mark; "" without a key.
+func (o Owner) mac() string {
+	if len(o.Key) == 0 {
+		return ""
+	}
+	sum := hmac.New(sha256.New, o.Key)
+	sum.Write([]byte(o.String()))
+	return hex.EncodeToString(sum.Sum(nil))
 }
 
 // setAside gives a cache a name under which it is deleted, which may take long. One from before may still be there.
@@ -75,7 +136,7 @@ func setAside(folder string) error {
 }
 
 func (o Owner) mark(path string) error {
-	text, err := json.Marshal(o)
+	text, err := json.Marshal(mark{Namespace: o.Namespace, Name: o.Name, MAC: o.mac()})
 	if err != nil {
 		return err
 	}

@@ -90,6 +90,7 @@ func TestProbe(t *testing.T) {
 		beside := filepath.Join(p.Dir, "somebody-elses")
 		must(t, os.WriteFile(beside, nil, 0o600))
 		expect(t, stranger, "")
+		eventually(t, func() bool { return !stranger.clearing.running.Load() })
 		if _, err := os.Stat(filepath.Join(p.Dir, naming.OwnFolder, cacheFolder)); err == nil {
 			t.Error("the cache is still there")
 		}
@@ -114,11 +115,13 @@ func TestProbe(t *testing.T) {
 		}
 		stranger.Abandoned = "default/edge"
 		expect(t, stranger, "")
+		eventually(t, func() bool { return !stranger.clearing.running.Load() })
 		must(t, os.RemoveAll(filepath.Join(p.Dir, naming.OwnFolder)))
 		p = again(p)
 		expect(t, p, "")
 	})
 	t.Run("read-only, and back", func(t *testing.T) {
+		eventually(t, func() bool { return !p.clearing.running.Load() })
 		xfs.Remount(t, p.Dir, "ro")
 		expect(t, p, ReadOnly)
 		xfs.Remount(t, p.Dir, "rw")

@@ -1,0 +1,37 @@
+package pki
+
+import (
+	"crypto/rand"
+	"maps"
+	"time"
+
+	"github.com/cachenode/cachenode-operator/internal/naming"
+)
+
+// ownerKeySize is the length of the key in bytes: that of the hash.
+const ownerKeySize = 32
+
+// WithOwnerKey returns the data of a CacheNode's Secret with the key that signs the marks on its disks: that of before, which
+// is never replaced, or a new one. running is true where the CacheNode is at work without a key: then marks of before now are
+// believed, unsigned as they are.
+func WithOwnerKey(data, before map[string][]byte, running bool, now time.Time) (map[string][]byte, error) {
+	data = maps.Clone(data)
+	if len(before[naming.OwnerKeyKey]) == ownerKeySize {
+		for _, key := range []string{naming.OwnerKeyKey, naming.OwnerLegacyKey} {
+			if value, ok := before[key]; ok {
+				data[key] = value
+			}
+		}
+		return data, nil
+	}
+	key := make([]byte, ownerKeySize)
+	if _, err := rand.Read(key); err != nil {
+		return nil, err
+	}
+	data[naming.OwnerKeyKey] = key
+	delete(data, naming.OwnerLegacyKey)
+	if running {
+		data[naming.OwnerLegacyKey] = now.UTC().AppendFormat(nil, time.RFC3339)
+	}
+	return data, nil
+}
