@@ -72,6 +72,7 @@ lint: ## Lint Go and shell code.
 	$$(hack/build-tool golangci-lint)/golangci-lint run
 	shellcheck -S warning $$(git ls-files | xargs grep -lE '^#!.*bash')
 	$$(hack/build-tool actionlint)/actionlint .github/workflows/*.yaml docs/gitops/review.yaml
+	@hack/check-pins
 	$(MAKE) --no-print-directory licences >/dev/null
 
 .PHONY: test-unit
