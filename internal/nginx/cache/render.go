@@ -180,18 +180,20 @@ func (r renderer) http() conf.Block {
 	return append(block, r.shards()...)
 }
 
-// privateServer is for probes and monitoring; the client Service does not lead to it.
+// privateServer is for the agent and for the kubelet's probe; the client Service does not lead to it.
 func privateServer() conf.Directive {
 	plain := func(path, text string) conf.Directive {
 		return conf.B("location", conf.Literals("=", path),
 			conf.D("default_type", conf.Literal("text/plain")),
 			conf.D("return", conf.Literal("200"), conf.Literal(text)))
 	}
+	// What the agent alone asks for. The version is no secret: "return" goes before access control.
+	agentOnly := conf.Block{conf.D("allow", conf.Literal("127.0.0.1")), conf.D("deny", conf.Literal("all"))}
 	return conf.B("server", nil,
 		conf.D("listen", conf.Int(naming.PrivatePort)),
 		plain("/healthz", "ok"),
 		plain("/version", placeholder),
-		conf.B("location", conf.Literals("=", "/stub_status"), conf.D("stub_status")),
+		conf.B("location", conf.Literals("=", "/stub_status"), append(agentOnly, conf.D("stub_status"))...),
 		conf.B("location", conf.Literals("/"), conf.D("return", conf.Literal("404"))),
 	)
 }

@@ -3,6 +3,7 @@ package cache_test
 import (
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -182,6 +183,14 @@ func TestServe(t *testing.T) {
 			if err != nil || response.StatusCode != http.StatusOK || !strings.Contains(string(body), want) {
 				t.Errorf("%s: %d %q, want %q (error %v)", path, response.StatusCode, body, want, err)
 			}
+		}
+		response, err := n.ClientFrom(net.ParseIP("127.0.0.2")).Get("http://127.0.0.1:8081/stub_status")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = response.Body.Close()
+		if response.StatusCode != http.StatusForbidden {
+			t.Errorf("nginx's numbers are told to others: status %d", response.StatusCode)
 		}
 	})
 }

@@ -56,7 +56,16 @@ control_plane() {
   start etcd etcd --data-dir "$state/etcd" --unsafe-no-fsync --log-level warn "${etcd[@]}" \
     --listen-client-urls https://127.0.0.1:2379 --advertise-client-urls https://127.0.0.1:2379 \
     --listen-peer-urls http://127.0.0.1:2380
-  start apiserver kube-apiserver --secure-port=6443 --advertise-address=$bridge_ip \
+  # What the operator asks for, for the test of its rights.
+  cat >"$state/audit.yaml" <<'A'
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules:
+- {level: Metadata, users: ["system:serviceaccount:cachenode-system:cachenode-operator"]}
+- {level: None}
+A
+  start apiserver kube-apiserver --audit-policy-file="$state/audit.yaml" --audit-log-path="$state/logs/audit.log" --secure-port=6443 --advertise-address=$bridge_ip \
     --tls-cert-file="$pki/apiserver.crt" --tls-private-key-file="$pki/apiserver.key" --client-ca-file="$pki/ca.crt" \
     --etcd-servers=https://127.0.0.1:2379 --etcd-cafile="$pki/ca.crt" \
     --etcd-certfile="$pki/apiserver-etcd.crt" --etcd-keyfile="$pki/apiserver-etcd.key" \

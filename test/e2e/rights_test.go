@@ -1,0 +1,110 @@
+package e2e
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"sigs.k8s.io/yaml"
+)
+
+// unseen are the rights of which the API server's log shows no use, and why the operator has them.
+var unseen = map[string]string{
+	"update cachenodes/finalizers.cachenode.io": "no call: admission asks for it where an owner reference blocks the owner's deletion (OwnerReferencesPermissionEnforcement)",
+}
+
+// TestRights compares the operator's role with what it has asked for in all tests before: a right that nothing uses is one
+// too many. It runs last (test/e2e/all), on the cluster whose API server logs requests.
+func TestRights(t *testing.T) {
+	if cluster(t, "kind") != "native" {
+		t.Skip("the native cluster's API server logs the operator's requests: CLUSTER=native test/e2e/run")
+	}
+	allowed := map[string]bool{}
+	text, err := os.ReadFile("../../config/rbac/role.yaml")
+	must(t, err)
+	role := rbacv1.ClusterRole{}
+	must(t, yaml.UnmarshalStrict(text, &role))
+	for _, rule := range role.Rules {
+		for _, group := range rule.APIGroups {
+			for _, resource := range rule.Resources {
+				for _, verb := range rule.Verbs {
+					allowed[call(verb, resource, group)] = true
+				}
+			}
+		}
+	}
+	used, refused := calls(t)
+	var unused []string
+	for right := range allowed {
+		if !used[right] && unseen[right] == "" {
+			unused = append(unused, right)
+		}
+	}
+	slices.Sort(unused)
+	for _, right := range unused {
+		t.Errorf("nothing has used the right to %s", right)
+	}
+	for right := range unseen {
+		if used[right] || !allowed[right] {
+			t.Errorf("%s is not an exception any more", right)
+		}
+	}
+	for what := range refused {
+		t.Errorf("the operator was refused: %s", what)
+	}
+	if len(used) < 20 {
+		t.Errorf("the log shows %d different calls, want those of all tests", len(used))
+	}
+}
+
+// call is a request without the object's name, as a role has it.
+func call(verb, resource, group string) string {
+	return strings.TrimSuffix(verb+" "+resource+"."+group, ".")
+}
+
+// calls are what the operator has asked for, by the API server's audit log, and what of it was refused for want of a right.
+func calls(t *testing.T) (used, refused map[string]bool) {
+	t.Helper()
+	used, refused = map[string]bool{}, map[string]bool{}
+	folder := filepath.Join(filepath.Dir(filepath.Dir(cluster(t, "kubeconfig"))), "logs")
+	var logs []string
+	for _, folder := range []string{folder, os.Getenv("CACHENODE_TEST_AUDIT")} { // that of a second cluster
+		found, err := filepath.Glob(filepath.Join(folder, "audit*.log"))
+		must(t, err)
+		logs = append(logs, found...)
+	}
+	for _, path := range logs {
+		file, err := os.Open(path)
+		must(t, err)
+		lines := bufio.NewScanner(file)
+		lines.Buffer(nil, 1<<20)
+		for lines.Scan() {
+			var event struct {
+				Verb      string `json:"verb"`
+				ObjectRef struct {
+					Resource, Subresource, APIGroup string
+				} `json:"objectRef"`
+				Annotations map[string]string `json:"annotations"`
+			}
+			must(t, json.Unmarshal(lines.Bytes(), &event))
+			resource := event.ObjectRef.Resource
+			if event.ObjectRef.Subresource != "" {
+				resource += "/" + event.ObjectRef.Subresource
+			}
+			what := call(event.Verb, resource, event.ObjectRef.APIGroup)
+			if event.Annotations["authorization.k8s.io/decision"] == "forbid" {
+				refused[what] = true
+				continue
+			}
+			used[what] = true
+		}
+		must(t, lines.Err())
+		must(t, file.Close())
+	}
+	return used, refused
+}
