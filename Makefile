@@ -76,8 +76,8 @@ lint: ## Lint Go and shell code.
 	$(MAKE) --no-print-directory licences >/dev/null
 
 .PHONY: test-unit
-test-unit: ## Unit tests, with the real nginx, and API tests with a real API server.
-	NGINX_ROOT=$$(hack/nginx-root) KUBEBUILDER_ASSETS=$$(hack/envtest-assets) go test $$(go list ./... | grep -vE '/test/(e2e|chart)$$')
+test-unit: ## Unit tests, with the real nginx, and API tests with a real API server, under the race detector.
+	NGINX_ROOT=$$(hack/nginx-root) KUBEBUILDER_ASSETS=$$(hack/envtest-assets) go test -race $$(go list ./... | grep -vE '/test/(e2e|chart)$$')
 
 .PHONY: test-chart
 test-chart: ## Lint and render the chart; check what comes out against Kubernetes' schemas.

@@ -33,8 +33,10 @@ spec:
 `
 
 func TestReconcile(t *testing.T) {
-	config := apiserver.Start(t)
-	o := startOperator(t, config)
+	whole, config := t, apiserver.Start(t)
+	a := newAgents()
+	o := startOperator(t, config, func(r *CacheNodeReconciler) { r.Agents.read = a.read })
+	a.o = o
 	ctx := context.Background()
 	node := o.create(edge)
 	if got := o.kstatus(node); got == status.CurrentStatus {
@@ -44,9 +46,14 @@ func TestReconcile(t *testing.T) {
 	t.Run("comes up", func(t *testing.T) {
 		o.t = t
 		o.becomes(node, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
+		o.makePods(node, 2)
+		o.becomes(node, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
 		o.rollOut(node)
 		o.becomes(node, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
 		s := node.Status
+		if len(s.Pods) != 2 || s.Pods[0].Revision != s.ConfigRevision || s.Pods[1].Revision != s.ConfigRevision {
+			t.Errorf("it is ready with pods %+v, want two that run %s", s.Pods, s.ConfigRevision)
+		}
 		if s.Replicas != 2 || s.ReadyReplicas != 2 || s.ReadyOfReplicas != "2/2" || s.DiskCount != 2 || s.Size != "8Gi" {
 			t.Errorf("status is %+v", s)
 		}
@@ -131,8 +138,11 @@ func TestReconcile(t *testing.T) {
 		set := children(node)[0].(*appsv1.StatefulSet)
 		o.get(set)
 		generation := set.Generation
-		o.reconciler.Cluster.AgentImage = "localhost/cachenode-operator:next"
-		defer func() { o.reconciler.Cluster.AgentImage = "localhost/cachenode-operator:test" }()
+		o.stop()
+		o = startOperator(whole, config, func(r *CacheNodeReconciler) {
+			r.Agents.read, r.Cluster.AgentImage = a.read, "localhost/cachenode-operator:next"
+		})
+		a.o, o.t = o, t
 		o.pass(node)
 		if o.get(set); set.Generation != generation || set.Spec.Template.Spec.InitContainers[0].Image != "localhost/cachenode-operator:test" {
 			t.Error("the StatefulSet was changed")
@@ -147,6 +157,7 @@ func TestReconcile(t *testing.T) {
 			}
 			return "the pods are not made anew"
 		})
+		o.replacePods(node)
 		o.rollOut(node)
 		o.becomes(node, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
 	})
@@ -247,7 +258,8 @@ func TestReconcile(t *testing.T) {
 		o.t = t
 		o.settle(node)
 		o.stop()
-		again := startOperator(t, config)
+		again := startOperator(t, config, func(r *CacheNodeReconciler) { r.Agents.read = a.read })
+		a.o = again
 		again.pass(node)
 		again.settle(node)
 		reads, writes := again.requests.take()

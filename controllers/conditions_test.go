@@ -39,22 +39,23 @@ func TestConditions(t *testing.T) {
 		problem *problem
 		failure error
 		want    string // the conditions that are true
+		reasons string // of Ready, Progressing and Degraded
 	}{
-		"nothing there yet":                  {nil, nil, nil, "Accepted Progressing Reconciling"},
-		"the controller has not looked":      {statefulSet(2, 1, 3, 3, 3, 3), nil, nil, "Accepted Available Progressing Reconciling"},
-		"pods are made":                      {statefulSet(1, 1, 3, 3, 3, 1), nil, nil, "Accepted Available Progressing Reconciling"},
-		"pods are replaced":                  {statefulSet(2, 2, 3, 3, 1, 3), nil, nil, "Accepted Available Progressing Reconciling"},
-		"one too many":                       {statefulSet(2, 2, 3, 4, 3, 3), nil, nil, "Accepted Available Progressing Reconciling"},
-		"all there":                          {statefulSet(1, 1, 3, 3, 3, 3), nil, nil, healthy},
-		"none wanted":                        {statefulSet(1, 1, 0, 0, 0, 0), nil, nil, "Accepted Ready"},
-		"a pod is lost":                      {lost, nil, nil, "Accepted Available Degraded Reconciling"},
-		"a wrong spec, the pods go on":       {statefulSet(1, 1, 3, 3, 3, 3), &problem{reason: "InvalidSpec", stalled: true}, nil, "Available Stalled"},
-		"a wrong spec from the beginning":    {nil, &problem{reason: "InvalidSpec", stalled: true}, nil, "Stalled"},
-		"a reference is missing":             {nil, &problem{reason: "ReferenceNotFound"}, nil, "Reconciling"},
-		"a reference is missing, pods go on": {statefulSet(1, 1, 3, 3, 3, 3), &problem{reason: "ReferenceNotFound"}, nil, "Available Reconciling"},
+		"nothing there yet":                  {nil, nil, nil, "Accepted Progressing Reconciling", "RollingOut RollingOut AsExpected"},
+		"the controller has not looked":      {statefulSet(2, 1, 3, 3, 3, 3), nil, nil, "Accepted Available Progressing Reconciling", "RollingOut RollingOut AsExpected"},
+		"pods are made":                      {statefulSet(1, 1, 3, 3, 3, 1), nil, nil, "Accepted Available Progressing Reconciling", "RollingOut RollingOut AsExpected"},
+		"pods are replaced":                  {statefulSet(2, 2, 3, 3, 1, 3), nil, nil, "Accepted Available Progressing Reconciling", "RollingOut RollingOut AsExpected"},
+		"one too many":                       {statefulSet(2, 2, 3, 4, 3, 3), nil, nil, "Accepted Available Progressing Reconciling", "RollingOut RollingOut AsExpected"},
+		"all there":                          {statefulSet(1, 1, 3, 3, 3, 3), nil, nil, healthy, "Ready RolledOut AsExpected"},
+		"none wanted":                        {statefulSet(1, 1, 0, 0, 0, 0), nil, nil, "Accepted Ready", "Ready RolledOut AsExpected"},
+		"a pod is lost":                      {lost, nil, nil, "Accepted Available Degraded Reconciling", "PodsNotReady RolledOut PodsNotReady"},
+		"a wrong spec, the pods go on":       {statefulSet(1, 1, 3, 3, 3, 3), &problem{reason: "InvalidSpec", stalled: true}, nil, "Available Stalled", "InvalidSpec InvalidSpec AsExpected"},
+		"a wrong spec from the beginning":    {nil, &problem{reason: "InvalidSpec", stalled: true}, nil, "Stalled", "InvalidSpec InvalidSpec AsExpected"},
+		"a reference is missing":             {nil, &problem{reason: "ReferenceNotFound"}, nil, "Reconciling", "ReferenceNotFound ReferenceNotFound AsExpected"},
+		"a reference is missing, pods go on": {statefulSet(1, 1, 3, 3, 3, 3), &problem{reason: "ReferenceNotFound"}, nil, "Available Reconciling", "ReferenceNotFound ReferenceNotFound AsExpected"},
 		"an object must not be written": {
 			statefulSet(1, 1, 3, 3, 3, 3), nil, apierrors.NewForbidden(schema.GroupResource{}, "x", nil),
-			"Accepted Available Degraded Reconciling",
+			"Accepted Available Degraded Reconciling", "ApplyFailed ApplyFailed ApplyFailed",
 		},
 	}
 	for name, tt := range tests {
@@ -72,12 +73,14 @@ func TestConditions(t *testing.T) {
 				node.Status.Conditions = l.items
 			}
 			var isTrue []string
+			reasons := map[string]string{}
 			done := &rollout.Decision{Done: true}
 			list := conditions(&scope{node: node, statefulSet: tt.set, problem: tt.problem, failure: tt.failure, decision: done}, want)
 			for _, c := range list {
 				if c.ObservedGeneration != 7 || c.Reason == "" {
 					t.Errorf("%s has generation %d and reason %q", c.Type, c.ObservedGeneration, c.Reason)
 				}
+				reasons[c.Type] = c.Reason
 				if c.Status == "True" {
 					isTrue = append(isTrue, c.Type)
 				}
@@ -87,6 +90,9 @@ func TestConditions(t *testing.T) {
 			}
 			if diff := cmp.Diff(strings.Fields(tt.want), isTrue); diff != "" {
 				t.Errorf("true conditions (-want +got):\n%s", diff)
+			}
+			if diff := cmp.Diff(tt.reasons, strings.Join([]string{reasons[v1alpha1.ConditionReady], reasons[v1alpha1.ConditionProgressing], reasons[v1alpha1.ConditionDegraded]}, " ")); diff != "" {
+				t.Errorf("reasons of Ready, Progressing and Degraded (-want +got):\n%s", diff)
 			}
 		})
 	}

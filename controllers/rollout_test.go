@@ -38,6 +38,10 @@ type agents struct {
 	disks   map[string][]agentapi.DiskReport
 }
 
+func newAgents() *agents {
+	return &agents{running: map[string]string{}, refuses: map[string]bool{}, silent: map[string]bool{}, disks: map[string][]agentapi.DiskReport{}}
+}
+
 func (a *agents) read(ctx context.Context, _ *agentapi.Client, address string) (agentapi.Report, error) {
 	pods := &corev1.PodList{}
 	if err := a.o.client.List(ctx, pods, client.InNamespace("default")); err != nil {
@@ -118,10 +122,21 @@ func (o *operator) makePods(node *v1alpha1.CacheNode, n int) {
 	}
 }
 
+// replacePods makes the pods anew from the StatefulSet's template.
+func (o *operator) replacePods(node *v1alpha1.CacheNode) {
+	o.t.Helper()
+	pods := &corev1.PodList{}
+	must(o.t, o.client.List(context.Background(), pods, client.InNamespace(node.Namespace), client.MatchingLabels(naming.PodSelector(node.Name))))
+	for i := range pods.Items {
+		must(o.t, o.client.Delete(context.Background(), &pods.Items[i], client.GracePeriodSeconds(0)))
+	}
+	o.makePods(node, len(pods.Items))
+}
+
 // TestRollout follows edits through three pods whose agents the test plays.
 func TestRollout(t *testing.T) {
 	whole := t
-	a := &agents{running: map[string]string{}, refuses: map[string]bool{}, silent: map[string]bool{}, disks: map[string][]agentapi.DiskReport{}}
+	a := newAgents()
 	o := startOperator(t, apiserver.Start(t), func(r *CacheNodeReconciler) { r.Agents.read = a.read })
 	ctx := context.Background()
 	a.o = o

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -17,6 +18,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+	dto "github.com/prometheus/client_model/go"
+	"github.com/prometheus/common/expfmt"
+	"github.com/prometheus/common/model"
 	"k8s.io/client-go/util/cert"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
@@ -152,6 +157,36 @@ func (p *pod) get(path string) (status int, cache string, header http.Header) {
 
 func (p *pod) hangups() int { return strings.Count(p.nginx.Log(), "signal 1 (SIGHUP) received") }
 
+// counted are the requests in the metrics, by disk and cache status, and the first bytes, by disk.
+func (p *pod) counted() map[string]float64 {
+	p.t.Helper()
+	parser := expfmt.NewTextParser(model.UTF8Validation)
+	families, err := parser.TextToMetricFamilies(strings.NewReader(p.metrics()))
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	label := func(m *dto.Metric, name string) string {
+		for _, l := range m.GetLabel() {
+			if l.GetName() == name {
+				return l.GetValue()
+			}
+		}
+		return ""
+	}
+	counted := map[string]float64{}
+	for _, m := range families["cachenode_requests_total"].GetMetric() {
+		if n := m.GetCounter().GetValue(); n > 0 {
+			counted[label(m, "disk")+" "+label(m, "cache")] += n
+		}
+	}
+	for _, m := range families["cachenode_first_byte_seconds"].GetMetric() {
+		if n := m.GetHistogram().GetSampleCount(); n > 0 {
+			counted[label(m, "disk")+" first bytes"] += float64(n)
+		}
+	}
+	return counted
+}
+
 func TestAgent(t *testing.T) {
 	p := newPod(t)
 	stable := p.offer(naming.StableKey, nil)
@@ -279,14 +314,17 @@ func TestAgent(t *testing.T) {
 
 	t.Run("requests are counted", func(t *testing.T) {
 		p.t = t
+		before := p.counted()
+		disk := ""
 		for range 3 {
-			p.get("/counted")
+			_, _, header := p.get("/counted")
+			disk = header.Get("X-Cache-Disk")
 		}
-		p.eventually("one MISS and two HITs are counted", func() bool {
-			text := p.metrics()
-			return strings.Contains(text, `cachenode_requests_total{cache="MISS",disk="disk`) && strings.Contains(text, `cache="HIT",disk="`) &&
-				strings.Contains(text, `cachenode_first_byte_seconds_count{disk="`)
-		})
+		want := maps.Clone(before)
+		want[disk+" MISS"]++
+		want[disk+" HIT"] += 2
+		want[disk+" first bytes"] += 3
+		p.eventually("one MISS and two HITs are counted", func() bool { return cmp.Equal(want, p.counted()) })
 	})
 
 	t.Run("a disk that dies leaves the configuration", func(t *testing.T) {
