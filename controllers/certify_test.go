@@ -142,12 +142,24 @@ spec:
 		return "the Secret goes with the CacheNode though the claims stay"
 	})
 	must(t, o.client.Delete(ctx, node))
-	for _, child := range children(node) { // as the garbage collector does
-		o.t.Helper()
-		if _, ok := child.(*corev1.Secret); !ok {
-			must(t, client.IgnoreNotFound(o.client.Delete(ctx, child)))
+	quiet := 0
+	o.eventually(func() string { // as the garbage collector does, until the operator has seen that the CacheNode is gone
+		quiet++
+		for _, child := range children(node) {
+			if _, ok := child.(*corev1.Secret); ok {
+				continue
+			}
+			if err := o.client.Delete(ctx, child); err == nil {
+				quiet = 0
+			} else {
+				must(t, client.IgnoreNotFound(err))
+			}
 		}
-	}
+		if quiet > 20 {
+			return ""
+		}
+		return "its objects are made again and again"
+	})
 	node = o.create(edge)
 	o.becomes(node, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
 	if o.get(secret); string(secret.Data[naming.OwnerKeyKey]) != key || len(secret.OwnerReferences) != 1 {
