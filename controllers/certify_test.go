@@ -134,7 +134,9 @@ spec:
 		t.Fatalf("a new CacheNode has a key of %d bytes, legacy %q, owners %v", len(key), secret.Data[naming.OwnerLegacyKey], secret.OwnerReferences)
 	}
 
-	o.edit(node, func(s *v1alpha1.CacheNodeSpec) { s.PersistentVolumeClaimRetentionPolicy.WhenDeleted = v1alpha1.RetainClaims })
+	o.edit(node, func(s *v1alpha1.CacheNodeSpec) {
+		s.PersistentVolumeClaimRetentionPolicy.WhenDeleted = v1alpha1.RetainClaims
+	})
 	o.eventually(func() string {
 		if o.get(secret); len(secret.OwnerReferences) == 0 {
 			return ""

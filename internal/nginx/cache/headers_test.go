@@ -231,15 +231,18 @@ func TestNormalizedPath(t *testing.T) {
 	}{
 		"as sent": {
 			[]v1alpha1.KeyPart{v1alpha1.KeyHost, v1alpha1.KeyRequestURI},
-			map[string]string{"/a//b/../c%2Fd?x=1": "/a//b/../c%2Fd?x=1"}, "/a?x=1",
+			map[string]string{"/a//b/../c%2Fd?x=1": "/a//b/../c%2Fd?x=1"},
+			"/a?x=1",
 		},
 		"with arguments": {
 			[]v1alpha1.KeyPart{v1alpha1.KeyHost, v1alpha1.KeyURI, v1alpha1.KeyArgs},
-			map[string]string{"/a//b/../c%2Fd?x=1": "/a/c/d?x=1", "/%61b?x=%20": "/ab?x=%20", "/a%3Fb=c": "/a%3Fb=c", "/a%0d%0aX:1": "/a%0D%0AX:1", "/a%20b": "/a%20b"}, "/a?x=1",
+			map[string]string{"/a//b/../c%2Fd?x=1": "/a/c/d?x=1", "/%61b?x=%20": "/ab?x=%20", "/a%3Fb=c": "/a%3Fb=c", "/a%0d%0aX:1": "/a%0D%0AX:1", "/a%20b": "/a%20b"},
+			"/a?x=1",
 		},
 		"without arguments": {
 			[]v1alpha1.KeyPart{v1alpha1.KeyHost, v1alpha1.KeyURI},
-			map[string]string{"/a//b/../c%2Fd?x=1": "/a/c/d", "/a%3Fb=c?x": "/a%3Fb=c"}, "/a?x=1",
+			map[string]string{"/a//b/../c%2Fd?x=1": "/a/c/d", "/a%3Fb=c?x": "/a%3Fb=c"},
+			"/a?x=1",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
