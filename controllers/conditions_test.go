@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -39,23 +40,23 @@ func TestConditions(t *testing.T) {
 		problem *problem
 		failure error
 		want    string // the conditions that are true
-		reasons string // of Ready, Progressing and Degraded
+		reasons string
 	}{
-		"nothing there yet":                  {nil, nil, nil, "Accepted Progressing Reconciling", "RollingOut, RollingOut, AsExpected"},
-		"the controller has not looked":      {statefulSet(2, 1, 3, 3, 3, 3), nil, nil, "Accepted Available Progressing Reconciling", "RollingOut, RollingOut, AsExpected"},
-		"pods are made":                      {statefulSet(1, 1, 3, 3, 3, 1), nil, nil, "Accepted Available Progressing Reconciling", "RollingOut, RollingOut, AsExpected"},
-		"pods are replaced":                  {statefulSet(2, 2, 3, 3, 1, 3), nil, nil, "Accepted Available Progressing Reconciling", "RollingOut, RollingOut, AsExpected"},
-		"one too many":                       {statefulSet(2, 2, 3, 4, 3, 3), nil, nil, "Accepted Available Progressing Reconciling", "RollingOut, RollingOut, AsExpected"},
-		"all there":                          {statefulSet(1, 1, 3, 3, 3, 3), nil, nil, healthy, "Ready, RolledOut, AsExpected"},
-		"none wanted":                        {statefulSet(1, 1, 0, 0, 0, 0), nil, nil, "Accepted Ready", "Ready, RolledOut, AsExpected"},
-		"a pod is lost":                      {lost, nil, nil, "Accepted Available Degraded Reconciling", "PodsNotReady, RolledOut, PodsNotReady"},
-		"a wrong spec, the pods go on":       {statefulSet(1, 1, 3, 3, 3, 3), &problem{reason: "InvalidSpec", stalled: true}, nil, "Available Stalled", "InvalidSpec, InvalidSpec, AsExpected"},
-		"a wrong spec from the beginning":    {nil, &problem{reason: "InvalidSpec", stalled: true}, nil, "Stalled", "InvalidSpec, InvalidSpec, AsExpected"},
-		"a reference is missing":             {nil, &problem{reason: "ReferenceNotFound"}, nil, "Reconciling", "ReferenceNotFound, ReferenceNotFound, AsExpected"},
-		"a reference is missing, pods go on": {statefulSet(1, 1, 3, 3, 3, 3), &problem{reason: "ReferenceNotFound"}, nil, "Available Reconciling", "ReferenceNotFound, ReferenceNotFound, AsExpected"},
+		"nothing there yet":                  {nil, nil, nil, "Accepted Progressing Reconciling", "Ready=RollingOut Progressing=RollingOut Degraded=AsExpected"},
+		"the controller has not looked":      {statefulSet(2, 1, 3, 3, 3, 3), nil, nil, "Accepted Available Progressing Reconciling", "Ready=RollingOut Progressing=RollingOut Degraded=AsExpected"},
+		"pods are made":                      {statefulSet(1, 1, 3, 3, 3, 1), nil, nil, "Accepted Available Progressing Reconciling", "Ready=RollingOut Progressing=RollingOut Degraded=AsExpected"},
+		"pods are replaced":                  {statefulSet(2, 2, 3, 3, 1, 3), nil, nil, "Accepted Available Progressing Reconciling", "Ready=RollingOut Progressing=RollingOut Degraded=AsExpected"},
+		"one too many":                       {statefulSet(2, 2, 3, 4, 3, 3), nil, nil, "Accepted Available Progressing Reconciling", "Ready=RollingOut Progressing=RollingOut Degraded=AsExpected"},
+		"all there":                          {statefulSet(1, 1, 3, 3, 3, 3), nil, nil, healthy, "Ready=Ready Progressing=RolledOut Degraded=AsExpected"},
+		"none wanted":                        {statefulSet(1, 1, 0, 0, 0, 0), nil, nil, "Accepted Ready", "Ready=Ready Progressing=RolledOut Degraded=AsExpected"},
+		"a pod is lost":                      {lost, nil, nil, "Accepted Available Degraded Reconciling", "Ready=PodsNotReady Progressing=RolledOut Degraded=PodsNotReady"},
+		"a wrong spec, the pods go on":       {statefulSet(1, 1, 3, 3, 3, 3), &problem{reason: "InvalidSpec", stalled: true}, nil, "Available Stalled", "Ready=InvalidSpec Progressing=InvalidSpec Degraded=AsExpected"},
+		"a wrong spec from the beginning":    {nil, &problem{reason: "InvalidSpec", stalled: true}, nil, "Stalled", "Ready=InvalidSpec Progressing=InvalidSpec Degraded=AsExpected"},
+		"a reference is missing":             {nil, &problem{reason: "ReferenceNotFound"}, nil, "Reconciling", "Ready=ReferenceNotFound Progressing=ReferenceNotFound Degraded=AsExpected"},
+		"a reference is missing, pods go on": {statefulSet(1, 1, 3, 3, 3, 3), &problem{reason: "ReferenceNotFound"}, nil, "Available Reconciling", "Ready=ReferenceNotFound Progressing=ReferenceNotFound Degraded=AsExpected"},
 		"an object must not be written": {
 			statefulSet(1, 1, 3, 3, 3, 3), nil, apierrors.NewForbidden(schema.GroupResource{}, "x", nil),
-			"Accepted Available Degraded Reconciling", "ApplyFailed, ApplyFailed, ApplyFailed",
+			"Accepted Available Degraded Reconciling", "Ready=ApplyFailed Progressing=ApplyFailed Degraded=ApplyFailed",
 		},
 	}
 	for name, tt := range tests {
@@ -91,8 +92,9 @@ func TestConditions(t *testing.T) {
 			if diff := cmp.Diff(strings.Fields(tt.want), isTrue); diff != "" {
 				t.Errorf("true conditions (-want +got):\n%s", diff)
 			}
-			if diff := cmp.Diff(tt.reasons, strings.Join([]string{reasons[v1alpha1.ConditionReady], reasons[v1alpha1.ConditionProgressing], reasons[v1alpha1.ConditionDegraded]}, ", ")); diff != "" {
-				t.Errorf("reasons of Ready, Progressing and Degraded (-want +got):\n%s", diff)
+			got := fmt.Sprintf("Ready=%s Progressing=%s Degraded=%s", reasons[v1alpha1.ConditionReady], reasons[v1alpha1.ConditionProgressing], reasons[v1alpha1.ConditionDegraded])
+			if diff := cmp.Diff(tt.reasons, got); diff != "" {
+				t.Errorf("reasons (-want +got):\n%s", diff)
 			}
 		})
 	}
