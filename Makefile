@@ -75,9 +75,18 @@ lint: ## Lint Go and shell code.
 	@hack/check-pins
 	$(MAKE) --no-print-directory licences >/dev/null
 
+# With the real nginx and a real API server.
+unit := NGINX_ROOT=$$(hack/nginx-root) KUBEBUILDER_ASSETS=$$(hack/envtest-assets) go test
+units := go list ./... | grep -vE '/test/(e2e|chart)$$'
+
 .PHONY: test-unit
-test-unit: ## Unit tests, with the real nginx, and API tests with a real API server, under the race detector.
-	NGINX_ROOT=$$(hack/nginx-root) KUBEBUILDER_ASSETS=$$(hack/envtest-assets) go test -race $$(go list ./... | grep -vE '/test/(e2e|chart)$$')
+test-unit: ## Unit tests, with the real nginx and a real API server, under the race detector but for internal/shard.
+	$(unit) -race $$($(units) | grep -v '/internal/shard$$')
+	$(unit) ./internal/shard
+
+.PHONY: test-race
+test-race: ## All of them under the race detector: internal/shard starts no goroutine, and takes seven minutes then.
+	$(unit) -race $$($(units))
 
 .PHONY: test-chart
 test-chart: ## Lint and render the chart; check what comes out against Kubernetes' schemas.
