@@ -118,4 +118,16 @@ spec:
 			t.Error(text)
 		}
 	}
+
+	// One that is at work goes on as it is.
+	set := children(victim)[0]
+	o.get(set)
+	generation := set.GetGeneration()
+	o.edit(victim, func(s *v1alpha1.CacheNodeSpec) {
+		s.Listen.TLS = &v1alpha1.ListenTLS{SecretName: naming.AgentSecret("edge"), Port: new(int32(8443))}
+	})
+	o.becomes(victim, status.InProgressStatus, v1alpha1.ConditionAccepted, v1alpha1.ReasonInvalidReference)
+	if o.get(set); set.GetGeneration() != generation {
+		t.Error("the StatefulSet was changed")
+	}
 }

@@ -295,7 +295,7 @@ const (
 	ReasonKeyMovement = "KeyMovementNotAcknowledged"
 	// ReasonDiskMissing: a disk could not be mounted; a placeholder is in its place.
 	ReasonDiskMissing = "DiskMissing"
-	// ReasonPathTaken: another CacheNode has the path of a disk on a node. It heals when that one lets go of it.
+	// ReasonPathTaken: another volume of a node has the path of a disk, one in it or one around it. It heals when that volume is gone.
 	ReasonPathTaken = "PathTaken"
 	// ReasonLimitsLowered: the file system of a disk cannot hold the limits that the spec gives it, so the pod runs with
 	// lower ones.

@@ -18,7 +18,7 @@ func New() *cobra.Command {
 		Use:   "validate -f FILE...",
 		Short: "Say whether the API server and the operator would accept a CacheNode",
 		Long: `Say whether the API server and the operator would accept the CacheNodes in files: schema, CEL rules and what only the operator checks. No
-cluster is asked, so Secrets, nodes and names that are taken are not looked at.
+cluster is asked, so Secrets, nodes and names that are taken are not looked at. What an operator with default flags does not allow is a warning.
 
 Every error goes to standard error with the path of its field, and the exit code is 1.`,
 		Example: `  kubectl cachenode validate -f edge.yaml
@@ -36,6 +36,9 @@ Every error goes to standard error with the path of its field, and the exit code
 				continue
 			}
 			for _, node := range nodes {
+				for _, problem := range validation.DefaultPolicy().Violations(node) {
+					_, _ = fmt.Fprintf(command.ErrOrStderr(), "warning: %s: %s: by the operator's default policy: %v\n", name, node.Name, problem)
+				}
 				for _, warning := range validation.Warnings(node) {
 					_, _ = fmt.Fprintf(command.ErrOrStderr(), "warning: %s: %s: %s\n", name, node.Name, warning)
 				}

@@ -60,3 +60,20 @@ func TestValidate(t *testing.T) {
 		})
 	}
 }
+
+// TestPolicyWarnings: what only an operator with other flags allows is valid, and said.
+func TestPolicyWarnings(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "edge.yaml")
+	text := strings.Replace(good, "size: 1Gi", "size: 1Gi, localPath: {path: /srv/a}", 1)
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	command := New()
+	var out, stderr strings.Builder
+	command.SetOut(&out)
+	command.SetErr(&stderr)
+	command.SetArgs([]string{"-f", file})
+	if err := command.Execute(); err != nil || !strings.Contains(stderr.String(), "by the operator's default policy: spec.disks[0].localPath.path: Forbidden") {
+		t.Errorf("error %v, warnings %q", err, stderr.String())
+	}
+}
