@@ -47,14 +47,7 @@ func TestRenewal(t *testing.T) {
 			begun := time.Now()
 			clock := clocktesting.NewFakePassiveClock(begun)
 			o := startOperator(t, restConfig, func(r *CacheNodeReconciler) { r.Clock = clock })
-			node := o.create(`
-apiVersion: cachenode.io/v1alpha1
-kind: CacheNode
-metadata: {name: edge, namespace: default}
-spec:
-  disks: [{name: disk1, size: 1Gi}]
-  origin: {servers: [{host: origin.example.com}]}
-`)
+			node := o.create(oneDisk)
 			o.becomes(node, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
 			o.rollOut(node)
 			o.settle(node)
@@ -116,15 +109,7 @@ func hasReason(node *v1alpha1.CacheNode, reason string) bool {
 func TestOwnerKey(t *testing.T) {
 	o := startOperator(t, apiserver.Start(t))
 	ctx := context.Background()
-	const edge = `
-apiVersion: cachenode.io/v1alpha1
-kind: CacheNode
-metadata: {name: edge, namespace: default}
-spec:
-  disks: [{name: disk1, size: 1Gi}]
-  origin: {servers: [{host: origin.example.com}]}
-`
-	node := o.create(edge)
+	node := o.create(oneDisk)
 	o.becomes(node, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
 	secret := &corev1.Secret{}
 	secret.Namespace, secret.Name = node.Namespace, naming.AgentSecret(node.Name)
@@ -162,7 +147,7 @@ spec:
 		}
 		return "its objects are made again and again"
 	})
-	node = o.create(edge)
+	node = o.create(oneDisk)
 	o.becomes(node, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
 	if o.get(secret); string(secret.Data[naming.OwnerKeyKey]) != key || len(secret.OwnerReferences) != 1 {
 		t.Errorf("the key is another (%t), the owners are %v", string(secret.Data[naming.OwnerKeyKey]) != key, secret.OwnerReferences)

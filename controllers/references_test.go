@@ -94,21 +94,13 @@ func selfSigned(t *testing.T) (certificate, key []byte) {
 // TestOperatorsSecrets: the Secret with the operator's own key is no reference, so no pod mounts that key.
 func TestOperatorsSecrets(t *testing.T) {
 	o := startOperator(t, apiserver.Start(t))
-	const edge = `
-apiVersion: cachenode.io/v1alpha1
-kind: CacheNode
-metadata: {name: edge, namespace: default}
-spec:
-  disks: [{name: disk1, size: 1Gi}]
-  origin: {servers: [{host: origin.example.com}]}
-`
-	victim := o.create(edge)
+	victim := o.create(oneDisk)
 	o.becomes(victim, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
 	for name, spec := range map[string]string{
 		"listener": "  listen: {tls: {secretName: edge-agent-tls}}\n",
 		"bundle":   "  listen: {}\n",
 	} {
-		text := strings.Replace(edge, "name: edge,", "name: "+name+",", 1) + spec
+		text := strings.Replace(oneDisk, "name: edge,", "name: "+name+",", 1) + spec
 		if name == "bundle" {
 			text = strings.Replace(text, "origin: {", "origin: {scheme: https, tls: {caBundle: {secret: {name: edge-agent-tls}}}, ", 1)
 		}

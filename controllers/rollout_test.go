@@ -122,7 +122,7 @@ func (o *operator) makePods(node *v1alpha1.CacheNode, n int) {
 	}
 }
 
-// replacePods makes the pods anew from the StatefulSet's template.
+// replacePods deletes the pods and creates them from the StatefulSet's template.
 func (o *operator) replacePods(node *v1alpha1.CacheNode) {
 	o.t.Helper()
 	pods := &corev1.PodList{}

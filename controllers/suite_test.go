@@ -37,6 +37,16 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// oneDisk is the smallest CacheNode.
+const oneDisk = `
+apiVersion: cachenode.io/v1alpha1
+kind: CacheNode
+metadata: {name: edge, namespace: default}
+spec:
+  disks: [{name: disk1, size: 1Gi}]
+  origin: {servers: [{host: origin.example.com}]}
+`
+
 // requests notes what the operator sends to the API server, leases apart.
 type requests struct {
 	mutex sync.Mutex

@@ -7,7 +7,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 )
 
-// requestHeaders writes what becomes of the headers of a client's request.
+// requestHeaders writes which headers of a client's request reach the origin.
 func requestHeaders() {
 	fmt.Print(`<!-- Written by hack/reference from internal/nginx/cache: make generate. -->
 # Request headers

@@ -3,7 +3,7 @@
 //	reference cachenode   the CustomResourceDefinition: every field with its type, default, limits and meaning
 //	reference plugin      the verbs and flags of kubectl cachenode
 //	reference metrics     the metrics of agent and operator
-//	reference headers     what becomes of the headers of a client's request
+//	reference headers     which headers of a client's request reach the origin
 package main
 
 import (

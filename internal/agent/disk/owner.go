@@ -22,7 +22,7 @@ const (
 	foreignFolder = "cache.foreign"
 )
 
-// Owner is the CacheNode whose cache is on a disk. The same CacheNode made anew finds its cache again where its key is kept.
+// Owner is the CacheNode whose cache is on a disk. A CacheNode that is deleted and created again finds its cache if its key was kept.
 type Owner struct {
 	Namespace string
 	Name      string

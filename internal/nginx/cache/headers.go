@@ -7,7 +7,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 )
 
-// HeaderClass says what becomes of a header of a client's request on its way to the origin.
+// HeaderClass says how nginx handles a header of a client's request: whether it reaches the origin, and with which value.
 type HeaderClass string
 
 // The classes. Every header that [RequestHeaders] does not name is Passed.
@@ -153,8 +153,9 @@ func (r renderer) requestMaps() conf.Block {
 		conf.Row(conf.Literal("GET"), conf.Literal("")), conf.Row(conf.Literal("HEAD"), conf.Literal("")), conf.D("default", conf.Expression("$args"))))
 }
 
-// normalized has the origin asked for the path as it is in the key, and not as the client wrote it: nginx writes the path anew
-// once the arguments were set. Arguments that are not in the key do not reach the origin, but for methods that are not cached.
+// normalized makes nginx send the path that is in the key, and not the one that the client wrote: after "set $args" nginx
+// builds the request line from the normalized path. Arguments that are not in the key reach the origin only with methods that
+// are not cached.
 func (r renderer) normalized() conf.Block {
 	switch {
 	case !r.keeps(v1alpha1.KeyURI):

@@ -164,7 +164,7 @@ func TestForgedHost(t *testing.T) {
 	}
 }
 
-// TestScheme: the origin is told the scheme only where it is in the key, or there is one only.
+// TestScheme: the origin gets the scheme only if it is in the key, or if there is only one.
 func TestScheme(t *testing.T) {
 	for name, tt := range map[string]struct {
 		key  []v1alpha1.KeyPart

@@ -190,7 +190,7 @@ func TestServe(t *testing.T) {
 		}
 		_ = response.Body.Close()
 		if response.StatusCode != http.StatusForbidden {
-			t.Errorf("nginx's numbers are told to others: status %d", response.StatusCode)
+			t.Errorf("others than the agent can read nginx's numbers: status %d", response.StatusCode)
 		}
 	})
 }
