@@ -16,6 +16,9 @@ import (
 // unseen are the rights of which the API server's log shows no use, and why the operator has them.
 var unseen = map[string]string{
 	"update cachenodes/finalizers.cachenode.io": "no call: admission asks for it where an owner reference blocks the owner's deletion (OwnerReferencesPermissionEnforcement)",
+	"patch secrets":                             "certificates are renewed after 60 days: TestRenewal",
+	"get storageclasses.storage.k8s.io":         "a claim grows whose class is not in the cache yet",
+	"patch storageclasses.storage.k8s.io":       "somebody has edited the operator's class, or an operator of before has made it otherwise",
 }
 
 // TestRights compares the operator's role with what it has asked for in all tests before: a right that nothing uses is one
@@ -41,7 +44,9 @@ func TestRights(t *testing.T) {
 	used, refused := calls(t)
 	var unused []string
 	for right := range allowed {
-		if !used[right] && unseen[right] == "" {
+		// Watches stream what is there first, where the API server can (Kubernetes 1.34); others are asked for lists.
+		streamed := strings.HasPrefix(right, "list ") && used["watch "+strings.TrimPrefix(right, "list ")]
+		if !used[right] && !streamed && unseen[right] == "" {
 			unused = append(unused, right)
 		}
 	}
@@ -54,8 +59,10 @@ func TestRights(t *testing.T) {
 			t.Errorf("%s is not an exception any more", right)
 		}
 	}
-	for what := range refused {
-		t.Errorf("the operator was refused: %s", what)
+	for what := range refused { // TestChart takes rights away while the operator runs
+		if !allowed[what] && !strings.HasSuffix(what, " leases.coordination.k8s.io") {
+			t.Errorf("the operator asks for what its role does not allow: %s", what)
+		}
 	}
 	if len(used) < 20 {
 		t.Errorf("the log shows %d different calls, want those of all tests", len(used))
