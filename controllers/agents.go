@@ -29,7 +29,7 @@ const (
 	// readers is how many agents are read at once, whatever the number of pods: so many that answer, and as many that do
 	// not, or were never tried.
 	readers = 12
-	// readersEach is how many of them one CacheNode may occupy, so that agents that answer slowly hold up none but their own.
+	// readersEach is how many readers of a queue one CacheNode may occupy, so that its slow agents leave some to others.
 	readersEach = 4
 	// newsBurst is how many changed reports of an agent are taken in at once, newsInterval the time for one more: each is a
 	// pass over the CacheNode and may be a write of its status.
@@ -55,9 +55,9 @@ type Agents struct {
 	pods map[types.NamespacedName]map[types.NamespacedName]bool
 	// clients are those of the CacheNodes, by the version of the Secret with their certificates.
 	clients map[types.NamespacedName]versionedClient
-	// reading counts the readers that a CacheNode occupies, waiting has its pods that wait for one.
-	reading map[types.NamespacedName]int
-	waiting map[types.NamespacedName][]types.NamespacedName
+	// reading counts the readers of a queue that a CacheNode occupies, waiting has its pods that wait for one.
+	reading map[share]int
+	waiting map[share][]types.NamespacedName
 	// reconcile is the controller's queue.
 	reconcile workqueue.TypedRateLimitingInterface[reconcile.Request]
 }
@@ -65,6 +65,12 @@ type Agents struct {
 type versionedClient struct {
 	client  *agentapi.Client
 	version string
+}
+
+// share is what one CacheNode has of the readers of a queue: silent agents must not hold up those that answer.
+type share struct {
+	answering bool
+	cacheNode types.NamespacedName
 }
 
 // agent is one pod's.
@@ -108,7 +114,7 @@ func NewAgents() *Agents {
 		},
 		answering: newQueue(), others: newQueue(),
 		known: map[types.NamespacedName]*agent{}, pods: map[types.NamespacedName]map[types.NamespacedName]bool{}, clients: map[types.NamespacedName]versionedClient{},
-		reading: map[types.NamespacedName]int{}, waiting: map[types.NamespacedName][]types.NamespacedName{},
+		reading: map[share]int{}, waiting: map[share][]types.NamespacedName{},
 	}
 }
 
@@ -207,12 +213,13 @@ func (a *Agents) next(ctx context.Context, pods workqueue.TypedRateLimitingInter
 		current = *known
 	}
 	mayRead := known != nil && current.IP != "" && current.client != nil && a.queueOf(&current) == pods // if not, Track adds it again
-	mayRead = mayRead && a.occupy(current.cacheNode, pod)
+	of := share{answering: pods == a.answering, cacheNode: current.cacheNode}
+	mayRead = mayRead && a.occupy(of, pod)
 	a.mutex.Unlock()
 	if !mayRead {
 		return true
 	}
-	defer a.leave(current.cacheNode)
+	defer a.leave(of)
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	report, err := a.read(ctx, current.client, net.JoinHostPort(current.IP, strconv.Itoa(naming.AgentPort)))
@@ -220,30 +227,31 @@ func (a *Agents) next(ctx context.Context, pods workqueue.TypedRateLimitingInter
 	return true
 }
 
-// occupy takes a reader for a pod of a CacheNode, or has the pod wait for one. The mutex is held.
-func (a *Agents) occupy(cacheNode, pod types.NamespacedName) bool {
-	if a.reading[cacheNode] >= readersEach {
-		a.waiting[cacheNode] = append(a.waiting[cacheNode], pod)
+// occupy takes a reader for a pod, or has the pod wait for one. The mutex is held.
+func (a *Agents) occupy(of share, pod types.NamespacedName) bool {
+	if a.reading[of] >= readersEach {
+		a.waiting[of] = append(a.waiting[of], pod)
 		return false
 	}
-	a.reading[cacheNode]++
+	a.reading[of]++
 	return true
 }
 
-// leave gives a reader back, to the next pod that waits. The last one calls all of them: those before may be gone.
-func (a *Agents) leave(cacheNode types.NamespacedName) {
+// leave gives a reader back, to the next pod that waits. The last reader wakes all waiting pods, because a pod that was woken
+// before may have been deleted.
+func (a *Agents) leave(of share) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
-	a.reading[cacheNode]--
-	called := a.waiting[cacheNode][:min(1, len(a.waiting[cacheNode]))]
-	if a.reading[cacheNode] == 0 {
-		delete(a.reading, cacheNode)
-		called = a.waiting[cacheNode]
+	a.reading[of]--
+	woken := a.waiting[of][:min(1, len(a.waiting[of]))]
+	if a.reading[of] == 0 {
+		delete(a.reading, of)
+		woken = a.waiting[of]
 	}
-	if a.waiting[cacheNode] = a.waiting[cacheNode][len(called):]; len(a.waiting[cacheNode]) == 0 {
-		delete(a.waiting, cacheNode)
+	if a.waiting[of] = a.waiting[of][len(woken):]; len(a.waiting[of]) == 0 {
+		delete(a.waiting, of)
 	}
-	for _, pod := range called {
+	for _, pod := range woken {
 		if known := a.known[pod]; known != nil {
 			a.queueOf(known).Add(pod)
 		}

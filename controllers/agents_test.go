@@ -99,6 +99,9 @@ func TestHostileAgents(t *testing.T) {
 			case <-time.After(readTimeout / 2):
 			}
 			return agentapi.Report{Revision: "a"}, nil
+		case "10.0.3.1:8084":
+			<-ctx.Done()
+			return agentapi.Report{}, errors.New("no answer")
 		case "10.0.2.1:8084":
 			return agentapi.Report{Revision: fmt.Sprint(reads.Add(1))}, nil
 		}
@@ -158,6 +161,19 @@ func TestHostileAgents(t *testing.T) {
 	<-ended
 	if got := passes["restless"]; reads.Load() < newsBurst+5 || got > newsBurst+1 {
 		t.Errorf("%d reports that changed caused %d passes, want at most %d", reads.Load(), got, newsBurst+1)
+	}
+	// Agents of the same CacheNode that are silent do not hold up one that answers.
+	fast := append(targets("mixed", "10.0.0.1", 1), targets("silent", "10.0.3.1", 100)...)
+	for begun := time.Now(); a.Track(types.NamespacedName{Name: "mixed"}, c, fast)["mixed-0"].Answered.IsZero(); time.Sleep(10 * time.Millisecond) {
+		if time.Since(begun) > 30*time.Second {
+			t.Fatal("the one that answers is never read")
+		}
+	}
+	a.Hurry(types.NamespacedName{Name: "mixed"}, true)
+	time.Sleep(time.Second)
+	last := a.Track(types.NamespacedName{Name: "mixed"}, c, fast)["mixed-0"].Answered
+	if late := time.Since(last); late > readTimeout/2 {
+		t.Errorf("one that answers was read last %s ago, beside silent ones of its CacheNode", late)
 	}
 	// None of the crowd is forgotten.
 	for begun := time.Now(); ; time.Sleep(50 * time.Millisecond) {

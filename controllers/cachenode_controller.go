@@ -225,8 +225,15 @@ func (s *scope) lookAgain(after time.Duration) {
 
 // run goes through the phases and stops at the first that fails: nothing is applied of a spec that is not accepted.
 func (r *CacheNodeReconciler) run(ctx context.Context, s *scope) error {
+	if err := r.observe(ctx, s); err != nil {
+		return err
+	}
+	// What keeps pods running that are there: neither waits for the other.
+	if err := errors.Join(r.renew(ctx, s), r.recover(ctx, s)); err != nil {
+		return err
+	}
 	for _, phase := range []func(context.Context, *scope) error{
-		r.observe, r.renew, r.recover, r.validate, r.resolve, r.resolveListener, r.certify, r.render, r.hold, r.followHosts,
+		r.validate, r.resolve, r.resolveListener, r.certify, r.render, r.hold, r.followHosts,
 		r.applyVolumes, r.decide, r.apply, r.assign, r.tidyClaims, r.replace,
 	} {
 		if err := phase(ctx, s); err != nil {

@@ -3,7 +3,6 @@ package controllers
 import (
 	"bytes"
 	"context"
-	"maps"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -71,5 +70,8 @@ func (s *scope) readCertificates() (changed bool, err error) {
 		return false, err
 	}
 	s.lookAgain(min(renewAt.Sub(s.now)+time.Second, renewal))
-	return !maps.EqualFunc(data, s.certificates, bytes.Equal), nil
+	for key, value := range s.certificates {
+		changed = changed || !bytes.Equal(data[key], value)
+	}
+	return changed, nil
 }

@@ -32,16 +32,17 @@ type Listen struct {
 	// +kubebuilder:validation:Maximum=65536
 	MaxConnections *int32 `json:"maxConnections,omitempty"`
 
-	// maxConnectionsPerClient bounds the connections with a request under way of one client address (limit_conn); one more is
-	// answered with 429 (Too Many Requests). Where a load balancer hides the clients' addresses, all of them are one client.
-	// Range 1 to 65536. Unset: no bound.
+	// maxConnectionsPerClient is how many connections of one client address may have a request in progress (limit_conn).
+	// Further requests get 429 (Too Many Requests). Where a load balancer hides the clients' addresses, all of them are one
+	// client. With this field set, origin.fallbackConcurrency is divided among the origin's servers and bounds each address of
+	// a server (max_conns). Range 1 to 65536. Unset: no bound.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65536
 	MaxConnectionsPerClient *int32 `json:"maxConnectionsPerClient,omitempty"`
 
-	// headerTimeout is how long a client may take for the header of a request (client_header_timeout). Header that is sent
-	// in part only occupies one of maxConnections until then. From 1s to 1h, default 10s.
+	// headerTimeout is how long a client may take for the header of a request (client_header_timeout). Until then, an
+	// incomplete header occupies one of maxConnections. From 1s to 1h, default 10s.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || (duration(self) >= duration('1s') && duration(self) <= duration('1h'))",message="headerTimeout: must be from 1s to 1h"
 	HeaderTimeout Duration `json:"headerTimeout,omitempty"`

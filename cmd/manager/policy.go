@@ -6,6 +6,8 @@ import (
 	"net/netip"
 	"strings"
 
+	"github.com/distribution/reference"
+
 	"github.com/cachenode/cachenode-operator/internal/validation"
 )
 
@@ -19,7 +21,7 @@ func (f *policyFlags) bind(flags *flag.FlagSet) {
 	text := func(target *string, name string, value []string, usage string) {
 		flags.StringVar(target, name, strings.Join(value, ","), usage)
 	}
-	text(&f.localPathPrefixes, "local-path-prefixes", d.LocalPathPrefixes, "comma-separated folders on nodes; the localPath of a disk must be a folder directly in one of them. Whoever may write CacheNodes can have what is there on any node. Empty: no localPath is allowed")
+	text(&f.localPathPrefixes, "local-path-prefixes", d.LocalPathPrefixes, "comma-separated folders on nodes; the localPath of a disk must be a folder directly in one of them. Anyone who can write CacheNodes can mount any folder directly in them, on any node. Empty: no localPath is allowed")
 	text(&f.images, "allowed-images", d.Images, "comma-separated repositories that pod.image may come from; one that ends with / stands for all below it, * for any image")
 	text(&f.priorityClasses, "allowed-priority-classes", d.PriorityClasses, "comma-separated names that pod.priorityClassName may have; default: none")
 	text(&f.deniedTolerations, "denied-tolerations", d.DeniedTolerations, "comma-separated keys of taints that pod.tolerations must not name; while there are any, a toleration without a key, which tolerates all taints, is refused too")
@@ -35,6 +37,16 @@ func (f *policyFlags) policy(clusterDomain, apiServer string) (validation.Policy
 	}
 	for _, prefix := range list(f.localPathPrefixes) {
 		p.LocalPathPrefixes = append(p.LocalPathPrefixes, strings.TrimSuffix(prefix, "/"))
+	}
+	for i, image := range p.Images {
+		if image == "*" || strings.HasSuffix(image, "/") {
+			continue
+		}
+		named, err := reference.ParseNormalizedNamed(image)
+		if err != nil || !reference.IsNameOnly(named) {
+			return p, fmt.Errorf("--allowed-images: %q: want a repository without tag or digest, such as registry.example.com/nginx", image)
+		}
+		p.Images[i] = named.Name()
 	}
 	for _, text := range list(f.deniedOriginRanges) {
 		denied, err := netip.ParsePrefix(text)

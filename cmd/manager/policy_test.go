@@ -24,6 +24,8 @@ func TestPolicyFlags(t *testing.T) {
 		"no paths":                  {args: []string{"--local-path-prefixes="}, change: func(p *validation.Policy) { p.LocalPathPrefixes = nil }},
 		"one path in another":       {args: []string{"--local-path-prefixes=/mnt/,/mnt/a/"}, err: "--local-path-prefixes: local path prefix /mnt/a lies in /mnt"},
 		"images":                    {args: []string{"--allowed-images=*"}, change: func(p *validation.Policy) { p.Images = []string{"*"} }},
+		"an image's short name":     {args: []string{"--allowed-images=nginx"}, change: func(p *validation.Policy) { p.Images = []string{"docker.io/library/nginx"} }},
+		"an image with a tag":       {args: []string{"--allowed-images=nginx:1.30"}, err: "--allowed-images: \"nginx:1.30\": want a repository without tag or digest"},
 		"priorities":                {args: []string{"--allowed-priority-classes=a,b"}, change: func(p *validation.Policy) { p.PriorityClasses = []string{"a", "b"} }},
 		"tolerations":               {args: []string{"--denied-tolerations="}, change: func(p *validation.Policy) { p.DeniedTolerations = nil }},
 		"namespaces":                {args: []string{"--origin-namespaces=shop"}, change: func(p *validation.Policy) { p.OriginNamespaces = []string{"shop"} }},

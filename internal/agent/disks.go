@@ -34,14 +34,16 @@ func (a *Agent) watchDisks(ctx context.Context, node agentapi.Node) {
 		}
 		a.watchDisk(ctx, d.Name, disk.NewMonitor(&disk.Prober{
 			Disk: d.Name, Dir: a.Paths.Root + naming.DiskDir(d.Name), NodeDir: a.Paths.Root + naming.RunDir,
-			Devices: &a.devices, Owner: a.owner(node), Rules: rules,
+			Devices: &a.devices, Owner: a.owner(node, d.Name), Rules: rules,
 		}, limits(d)))
 	}
 }
 
 // owner is the CacheNode with the key of its marks. A pod of an operator that made none has none.
-func (a *Agent) owner(node agentapi.Node) disk.Owner {
-	o := disk.Owner{Namespace: node.Namespace, Name: node.Name}
+func (a *Agent) owner(node agentapi.Node, name string) disk.Owner {
+	o := disk.Owner{Namespace: node.Namespace, Name: node.Name, Disk: name, TookOver: func() {
+		a.Log.Warn("the disk is new to this CacheNode: what another has left in the cache's folder, or what this CacheNode's key has not signed, is deleted", "disk", name)
+	}}
 	var err error
 	if o.Key, err = os.ReadFile(filepath.Join(a.Paths.Owner, naming.OwnerKeyKey)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		a.Log.Warn("the key of the disks' marks", "error", err)

@@ -24,7 +24,7 @@ const (
 var (
 	diskName = regexp.MustCompile(`^[a-z][a-z0-9]{0,15}$`)
 	status   = regexp.MustCompile(`^[A-Za-z]{1,16}$`)
-	word     = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9]{0,31}$`)
+	word     = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9.-]{0,31}$`)
 	hash     = regexp.MustCompile(`^[0-9a-f]{1,64}$`)
 	owner    = regexp.MustCompile(`^[-a-z0-9]{1,63}/[-a-z0-9.]{1,253}$`)
 )

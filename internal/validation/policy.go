@@ -18,7 +18,7 @@ import (
 // safe for concurrent use as long as nobody changes it.
 type Policy struct {
 	// LocalPathPrefixes are the folders on nodes whose direct subfolders may be disks, such as /mnt, without a slash at the
-	// end. None lies in another.
+	// end. No prefix is inside another prefix.
 	LocalPathPrefixes []string
 	// Images are the repositories of nginx images that pods may run, such as docker.io/library/nginx. One that ends with a
 	// slash stands for all repositories below it. "*" allows every image.

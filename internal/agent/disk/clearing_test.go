@@ -4,9 +4,12 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
@@ -52,8 +55,8 @@ func TestClearing(t *testing.T) {
 		must(t, err)
 		return found
 	}
-	if len(left()) != 1 {
-		t.Fatalf("there are %v, want one that is being deleted", left())
+	if len(left()) == 0 {
+		t.Fatalf("there are %v, want what is being deleted", left())
 	}
 
 	// The agent ends in the middle: the next one goes on.
@@ -65,6 +68,49 @@ func TestClearing(t *testing.T) {
 	}
 	if _, err := os.Stat(outside); err != nil {
 		t.Errorf("what a link leads to: %v", err)
+	}
+}
+
+// TestClearingTraps: what the previous holder of a disk may have prepared for whoever deletes it.
+func TestClearingTraps(t *testing.T) {
+	p := prober(t)
+	expect(t, p, "")
+	folder := filepath.Join(p.Dir, naming.OwnFolder)
+	own := filepath.Join(folder, cacheFolder, "a", "own")
+	must(t, os.MkdirAll(filepath.Dir(own), 0o750))
+	must(t, os.WriteFile(own, []byte("own"), 0o600))
+	foreign := func(name string) string { return filepath.Join(folder, foreignFolder+"."+name) }
+	must(t, os.Symlink(".", foreign("here")))
+	must(t, os.Symlink(cacheFolder, foreign("cache")))
+	must(t, unix.Mkfifo(foreign("pipe"), 0o600))
+	must(t, os.WriteFile(filepath.Join(folder, foreignFolder), []byte("a file"), 0o600))
+	must(t, os.Mkdir(foreign("full"), 0o750))
+	must(t, unix.Mkfifo(filepath.Join(foreign("full"), "pipe"), 0o600))
+	must(t, os.Symlink("..", filepath.Join(foreign("full"), "up")))
+	deep, err := os.OpenRoot(folder) // deeper than a path can name
+	must(t, err)
+	name := foreignFolder + ".deep"
+	for range 400 {
+		must(t, deep.Mkdir(name, 0o750))
+		next, err := deep.OpenRoot(name)
+		must(t, err)
+		must(t, deep.Close())
+		deep, name = next, strings.Repeat("d", 200)
+	}
+	must(t, deep.Close())
+
+	for range 2 * markEvery {
+		expect(t, p, "")
+	}
+	eventually(t, func() bool {
+		left, err := filepath.Glob(filepath.Join(folder, foreignFolder+"*"))
+		must(t, err)
+		return len(left) == 0
+	})
+	for _, path := range []string{own, filepath.Join(folder, ownerFile)} {
+		if _, err := os.Stat(path); err != nil {
+			t.Errorf("what is one's own: %v", err)
+		}
 	}
 }
 

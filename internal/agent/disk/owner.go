@@ -7,8 +7,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
+	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -26,9 +28,13 @@ const (
 type Owner struct {
 	Namespace string
 	Name      string
-	// Key signs the mark, so that nobody who had the disk before can leave a cache on it in this CacheNode's name. Empty: marks
-	// are not signed, and any with the right name is believed.
+	// Disk is the disk's name, which is signed too.
+	Disk string
+	// Key signs the mark, so that nobody can write one in this CacheNode's name. Empty: marks are not signed, and any with the
+	// right name is believed.
 	Key []byte
+	// TookOver is called after a cache was set aside to be deleted; nil for nothing.
+	TookOver func()
 	// Legacy is when the CacheNode got its key, if it was at work before: a mark of before that is believed once, and signed.
 	Legacy time.Time
 }
@@ -39,18 +45,18 @@ func (o Owner) String() string { return o.Namespace + "/" + o.Name }
 type mark struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// MAC is an HMAC-SHA256 of namespace and name, in hexadecimal; "" in marks of agents that knew no key.
+	// MAC is an HMAC-SHA256 of namespace, name and disk, in hexadecimal; "" in marks of agents that knew no key.
 	MAC string `json:"mac,omitempty"`
 }
 
 func (m mark) owner() string { return m.Namespace + "/" + m.Name }
 
 // claim looks at the mark in our folder on a disk. A folder without a mark is marked; one with another's is a finding or,
-// where that is allowed, its cache is set aside for c to delete and the mark replaced. So is a cache that is here in our
-// name, but that we have not marked.
+// where that is allowed, its cache is set aside for c to delete and the mark replaced. The same happens to a cache whose mark
+// has our name but not our signature.
 func (o Owner) claim(folder string, rules Rules, c *clearing) error {
 	path := filepath.Join(folder, ownerFile)
-	text, err := os.ReadFile(path) //nolint:gosec // the path is ours
+	text, err := readMark(path)
 	if errors.Is(err, os.ErrNotExist) {
 		if len(o.Key) == 0 {
 			return o.mark(path)
@@ -88,7 +94,7 @@ func (o Owner) recognize(found mark, folder string, c *clearing) error {
 	case len(o.Key) == 0 || hmac.Equal([]byte(found.MAC), []byte(o.mac())):
 		c.start(folder) // a pod before this one may not have come to the end of it
 		return nil
-	case !o.Legacy.IsZero() && changed(path).Before(o.Legacy):
+	case found.MAC == "" && !o.Legacy.IsZero() && changed(path).Before(o.Legacy):
 		return o.mark(path)
 	}
 	return o.takeOver(folder, c)
@@ -109,6 +115,9 @@ func (o Owner) takeOver(folder string, c *clearing) error {
 		return err
 	}
 	c.start(folder)
+	if o.TookOver != nil {
+		o.TookOver()
+	}
 	return o.mark(filepath.Join(folder, ownerFile))
 }
 
@@ -118,21 +127,29 @@ func (o Owner) mac() string {
 		return ""
 	}
 	sum := hmac.New(sha256.New, o.Key)
-	sum.Write([]byte(o.String()))
+	sum.Write([]byte(o.String() + "\x00" + o.Disk))
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
 // setAside gives a cache a name under which it is deleted, which may take long. One from before may still be there.
 func setAside(folder string) error {
-	aside, err := os.MkdirTemp(folder, foreignFolder+".*")
-	if err != nil {
-		return err
-	}
-	err = os.Rename(filepath.Join(folder, cacheFolder), filepath.Join(aside, cacheFolder))
+	err := os.Rename(filepath.Join(folder, cacheFolder), filepath.Join(folder, newForeign()))
 	if errors.Is(err, os.ErrNotExist) {
-		return os.Remove(aside)
+		return nil
 	}
 	return err
+}
+
+// maxMark bounds what is read of a mark, which somebody else may have written.
+const maxMark = 4 << 10
+
+func readMark(path string) ([]byte, error) {
+	file, err := os.OpenFile(path, os.O_RDONLY|syscall.O_NOFOLLOW, 0) //nolint:gosec // the path is ours
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = file.Close() }()
+	return io.ReadAll(io.LimitReader(file, maxMark))
 }
 
 func (o Owner) mark(path string) error {

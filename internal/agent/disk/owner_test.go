@@ -27,12 +27,18 @@ func TestForgedMark(t *testing.T) {
 		kept   bool
 		want   Reason
 	}{
-		"one's own":                        {mark: signed(string(key)), key: key, kept: true},
-		"without a signature":              {mark: unsigned, key: key},
-		"with another's signature":         {mark: signed("another"), key: key},
+		"one's own":                {mark: signed(string(key)), key: key, kept: true},
+		"without a signature":      {mark: unsigned, key: key},
+		"with another's signature": {mark: signed("another"), key: key},
+		"with the signature of another disk": {mark: func() string {
+			o := owner
+			o.Key, o.Disk = key, "disk7"
+			return fmt.Sprintf(`{"namespace":%q,"name":%q,"mac":%q}`, owner.Namespace, owner.Name, o.mac())
+		}(), key: key},
 		"with a made-up signature":         {mark: fmt.Sprintf(`{"namespace":%q,"name":%q,"mac":"00"}`, owner.Namespace, owner.Name), key: key},
 		"without a mark":                   {key: key},
 		"of before there was a key":        {mark: unsigned, key: key, legacy: time.Now().Add(time.Hour), kept: true},
+		"forged before there was a key":    {mark: signed("another"), key: key, legacy: time.Now().Add(time.Hour)},
 		"of after there was a key":         {mark: unsigned, key: key, legacy: time.Now().Add(-time.Hour)},
 		"seen by an agent without a key":   {mark: unsigned, kept: true},
 		"signed, and seen without a key":   {mark: signed(string(key)), kept: true},

@@ -6,9 +6,12 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
@@ -82,6 +85,14 @@ func TestClientLimit(t *testing.T) {
 		t.Errorf("one more that no disk can serve is answered with %s, want 503 with Retry-After", got)
 	}
 	release(first)
+	rejected := func(report string) bool {
+		return strings.Contains(report, agentapi.TagUncached+":") && strings.Contains(report, " 503 ")
+	}
+	for begun := time.Now(); !slices.ContainsFunc(n.Reports(), rejected); time.Sleep(10 * time.Millisecond) {
+		if time.Since(begun) > 5*time.Second {
+			t.Fatalf("the agent is not told of it: %q", n.Reports())
+		}
+	}
 }
 
 // from sends a request from an address of the pod's own, and returns the status, and whether there is a Retry-After.

@@ -32,9 +32,9 @@ type RequestHeader struct {
 	Note string
 }
 
-// RequestHeaders are the headers whose names say that they matter to a cache. The rule: nothing that tells the origin another
-// host, scheme, path or method than the request's own reaches it unless it is part of the key. Otherwise one client could
-// have a response stored that others are then served.
+// RequestHeaders are the headers that matter to a cache. The rule: what servers and frameworks are known to take for another
+// host, scheme, path or method than the request's own does not reach the origin, unless it is part of the key. Otherwise one
+// client could have a response stored that others are then served.
 var RequestHeaders = slices.Concat(
 	[]RequestHeader{
 		{"Host", Set, "`origin.hostHeader`, or the name that the client asked for, which then is part of the key or the only one in `hosts`"},
@@ -47,11 +47,12 @@ var RequestHeaders = slices.Concat(
 		{"Transfer-Encoding", Bypass, "a body of GET or HEAD"},
 	},
 	headers(Revalidating, "of the client's own copy", "If-Modified-Since", "If-Unmodified-Since", "If-None-Match", "If-Match", "If-Range", "Range"),
-	headers(Removed, "between two hops", "Upgrade", "TE", "Keep-Alive", "Expect"),
+	headers(Removed, "between two hops", "Upgrade", "TE", "Keep-Alive", "Expect", "Proxy-Authorization", "Proxy-Connection"),
 	headers(Removed, "another host", overridesHost...),
 	headers(Removed, "another scheme or port", overridesScheme...),
 	headers(Removed, "another path", overridesPath...),
 	headers(Removed, "another method", overridesMethod...),
+	headers(Removed, "for scripts and servers behind the origin's own proxy", overridesServer...),
 	headers(Removed, "CacheNode's own", schemeHeader, renewHeader),
 	headers(Passed, "for example", "Accept", "Accept-Encoding", "Accept-Language", "Cookie", "Origin", "Referer", "User-Agent", "X-Real-IP", "X-Request-Id"),
 )
@@ -59,15 +60,17 @@ var RequestHeaders = slices.Concat(
 // What frameworks and proxies take for the host, scheme, path or method of a request.
 var (
 	overridesHost = []string{
-		"Forwarded", "X-Forwarded-Server", "X-Host", "X-HTTP-Host-Override", "X-Original-Host", "X-Forwarded-Hostname",
+		"Forwarded", "X-Forwarded-Server", "X-Host", "X-HTTP-Host-Override", "X-Original-Host", "X-Forwarded-Hostname", "X-Backend-Host", "X-Proxy-Host",
 	}
 	overridesScheme = []string{
 		"X-Forwarded-Port", "X-Forwarded-Scheme", "X-Forwarded-Protocol", "X-Forwarded-Ssl", "X-Url-Scheme", "X-Scheme", "X-Original-Scheme", "Front-End-Https",
+		"Https", "X-Https", "X-Forwarded-Https", "X-Client-Scheme", "X-Client-Proto", "CF-Visitor", "CloudFront-Forwarded-Proto", "X-Edge-Proto",
 	}
 	overridesPath = []string{
 		"X-Original-URL", "X-Original-URI", "X-Original-Path", "X-Rewrite-URL", "X-Forwarded-Prefix", "X-Forwarded-Path", "X-Forwarded-Uri", "X-Script-Name",
-		"X-Envoy-Original-Path",
+		"X-Envoy-Original-Path", "X-Request-Uri", "X-Original-Request-Uri", "X-Forwarded-Context", "X-Forwarded-Pathbase", "X-Invoke-Path", "X-Middleware-Rewrite",
 	}
+	overridesServer = []string{"Proxy", "X-Sendfile-Type", "X-Accel-Mapping"}
 	overridesMethod = []string{
 		"X-HTTP-Method-Override", "X-HTTP-Method", "X-Method-Override", "X-Original-Method", "X-Forwarded-Method",
 	}
@@ -102,7 +105,7 @@ func (r renderer) forwarded() conf.Block {
 	}
 	block := conf.Block{
 		// Room for the headers below.
-		conf.D("proxy_headers_hash_max_size", conf.Literal("1024")),
+		conf.D("proxy_headers_hash_max_size", conf.Literal("2048")),
 		conf.D("proxy_headers_hash_bucket_size", conf.Literal("128")),
 		set("Connection", none),
 		set("Host", host),
@@ -110,7 +113,8 @@ func (r renderer) forwarded() conf.Block {
 		set("X-Forwarded-Host", forwardedHost),
 		set("X-Forwarded-Proto", proto),
 	}
-	for _, name := range slices.Concat(overridesHost, overridesScheme, overridesPath, overridesMethod, []string{schemeHeader, renewHeader}) {
+	for _, name := range slices.Concat(overridesHost, overridesScheme, overridesPath, overridesMethod, overridesServer,
+		[]string{"Proxy-Authorization", "Proxy-Connection", schemeHeader, renewHeader}) {
 		block = append(block, set(name, none))
 	}
 	return block
@@ -149,8 +153,14 @@ func (r renderer) requestMaps() conf.Block {
 		return append(block, conf.B("map", []conf.Argument{conf.Expression("$uri"), conf.Expression(encodedMark)},
 			conf.D("default", conf.Literal("")), conf.Row(conf.Expression("~[?]"), conf.Literal(" "))))
 	}
-	return append(block, conf.B("map", []conf.Argument{conf.Expression("$request_method"), conf.Expression(keptArguments)},
-		conf.Row(conf.Literal("GET"), conf.Literal("")), conf.Row(conf.Literal("HEAD"), conf.Literal("")), conf.D("default", conf.Expression("$args"))))
+	kept := conf.B("map", []conf.Argument{conf.Expression("$request_method"), conf.Expression(keptArguments)})
+	for _, method := range []v1alpha1.CacheMethod{"GET", "HEAD", "POST"} {
+		if method != "POST" || slices.Contains(r.Spec.Cache.Methods, method) { // nginx always caches the first two
+			kept.Block = append(kept.Block, conf.Row(conf.Literal(method), conf.Literal("")))
+		}
+	}
+	kept.Block = append(kept.Block, conf.D("default", conf.Expression("$args")))
+	return append(block, kept)
 }
 
 // normalized makes nginx send the path that is in the key, and not the one that the client wrote: after "set $args" nginx

@@ -255,6 +255,16 @@ func TestNormalizedPath(t *testing.T) {
 			if _, origin := raw(t, n, fmt.Sprintf(post, "/a?x=1")); origin.URI != tt.post {
 				t.Errorf("POST: the origin is asked for %q, want %q", origin.URI, tt.post)
 			}
+			if name != "without arguments" {
+				return
+			}
+			cached, _ := echo(t, func(s *v1alpha1.CacheNodeSpec) {
+				s.Cache.Key = append([]v1alpha1.KeyPart{v1alpha1.KeyMethod}, tt.key...)
+				s.Cache.Methods = []v1alpha1.CacheMethod{"GET", "HEAD", "POST"}
+			})
+			if status, origin := raw(t, cached, fmt.Sprintf(post, "/a?x=1")); status != "MISS" || origin.URI != "/a" {
+				t.Errorf("POST that is cached: a %s, for which the origin is asked for %q, want /a", status, origin.URI)
+			}
 		})
 	}
 }

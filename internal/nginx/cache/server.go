@@ -77,8 +77,8 @@ func named(listen conf.Block) conf.Block {
 	return block
 }
 
-// clientTimeouts bound what a client may take for a request. Connections whose requests are sent in part only take the place
-// of others.
+// clientTimeouts bound what a client may take for a request. A connection with an incomplete request occupies a slot that
+// another client could use.
 func (r renderer) clientTimeouts() conf.Block {
 	const header, body = "10s", "30s"
 	return conf.Block{
@@ -94,14 +94,16 @@ func (r renderer) clientLimit() conf.Block {
 	if !r.limitsClients() {
 		return nil
 	}
+	full := conf.Block{
+		// nginx names the group instead of a server if no server can take one more.
+		conf.B("if", []conf.Argument{conf.Expression("($upstream_addr"), conf.Literal("!~"), conf.Expression(cappedName + "$)")}, conf.D("return", conf.Literal("502"))),
+		conf.D("add_header", conf.Literal("Retry-After"), conf.Literal("1"), conf.Literal("always")),
+	}
+	full = slices.Concat(full, r.logs(agentapi.TagUncached), r.headers(conf.Literal("UNCACHED"), conf.Expression(diskVariable)))
 	return conf.Block{
 		conf.D("limit_conn", conf.Literal(clientsZone), conf.Int(*r.Spec.Listen.MaxConnectionsPerClient)),
 		conf.D("limit_conn_status", conf.Literal("429")),
-		conf.B("location", conf.Literals(busy),
-			// The name of the group stands for its servers where none can take one more.
-			conf.B("if", []conf.Argument{conf.Expression("($upstream_addr"), conf.Literal("!~"), conf.Expression(cappedName + "$)")}, conf.D("return", conf.Literal("502"))),
-			conf.D("add_header", conf.Literal("Retry-After"), conf.Literal("1"), conf.Literal("always")),
-			conf.D("return", conf.Literal("503"))),
+		conf.B("location", conf.Literals(busy), append(full, conf.D("return", conf.Literal("503")))...),
 	}
 }
 

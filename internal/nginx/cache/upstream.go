@@ -15,8 +15,8 @@ import (
 // upstreamName is the upstream block's name, as it stands in proxy_pass.
 const upstreamName = "origin"
 
-// cappedName is the upstream of requests that their own disk cannot serve, where limit_conn is taken: nginx asks it once for a
-// request only.
+// cappedName is the upstream of requests that their own disk cannot serve, used when limit_conn already limits clients: nginx
+// evaluates limit_conn once per request. Its bound is for each address of a server.
 const cappedName = "origin_capped"
 
 // upstreams are the groups of the origin's servers.
@@ -44,6 +44,9 @@ func (r renderer) upstream(name string, maxConnections int) conf.Block {
 	resolves := false
 	for _, s := range origin.Servers {
 		host, port := Address(s, origin.Scheme, r.Namespace, r.ClusterDomain)
+		if s.Backup && maxConnections > 0 {
+			continue // one that is full has not failed
+		}
 		args := []conf.Argument{conf.Literal(fmt.Sprintf("%s:%d", host, port))}
 		if weight := ptr.Deref(s.Weight, 1); weight != 1 {
 			args = append(args, conf.Literal(fmt.Sprintf("weight=%d", weight)))
