@@ -16,9 +16,9 @@ import (
 // unseen are the rights of which the API server's log shows no use, and why the operator has them.
 var unseen = map[string]string{
 	"update cachenodes/finalizers.cachenode.io": "no call: admission asks for it where an owner reference blocks the owner's deletion (OwnerReferencesPermissionEnforcement)",
-	"patch secrets":                             "certificates are renewed after 60 days: TestRenewal",
-	"get storageclasses.storage.k8s.io":         "a claim grows whose class is not in the cache yet",
-	"patch storageclasses.storage.k8s.io":       "somebody has edited the operator's class, or an operator of before has made it otherwise",
+	"patch secrets":                       "certificates are renewed after 60 days: TestRenewal",
+	"get storageclasses.storage.k8s.io":   "a claim grows whose class is not in the cache yet",
+	"patch storageclasses.storage.k8s.io": "somebody has edited the operator's class, or an operator of before has made it otherwise",
 }
 
 // TestRights compares the operator's role with what it has asked for in all tests before: a right that nothing uses is one
