@@ -24,8 +24,21 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// samples are those of the configuration's own golden files.
-const samples = "../nginx/cache/testdata/*.yaml"
+// inputs are those of the configuration's own golden files, and the samples that users begin with.
+func inputs(t *testing.T) map[string]string {
+	t.Helper()
+	files := map[string]string{} // by the name of the golden file
+	for prefix, pattern := range map[string]string{"": "../nginx/cache/testdata/*.yaml", "sample-": "../../config/samples/cachenode*.yaml"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil || len(found) == 0 {
+			t.Fatal(pattern, err)
+		}
+		for _, file := range found {
+			files[prefix+filepath.Base(file)] = file
+		}
+	}
+	return files
+}
 
 func build(t *testing.T, file string) []client.Object {
 	t.Helper()
@@ -55,12 +68,7 @@ func build(t *testing.T, file string) []client.Object {
 }
 
 func TestGolden(t *testing.T) {
-	files, err := filepath.Glob(samples)
-	if err != nil || len(files) == 0 {
-		t.Fatal("no samples", err)
-	}
-	for _, file := range files {
-		name := filepath.Base(file)
+	for name, file := range inputs(t) {
 		t.Run(name, func(t *testing.T) {
 			var got bytes.Buffer
 			for _, object := range build(t, file) {
@@ -101,13 +109,9 @@ func TestAPIServerTakesThem(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	files, err := filepath.Glob("testdata/*.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no golden files", err)
-	}
-	for _, file := range files {
-		t.Run(filepath.Base(file), func(t *testing.T) {
-			data, err := os.ReadFile(file)
+	for name, file := range inputs(t) {
+		t.Run(name, func(t *testing.T) {
+			data, err := os.ReadFile(filepath.Join("testdata", name))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -125,7 +129,7 @@ func TestAPIServerTakesThem(t *testing.T) {
 				}
 			}
 		})
-		for _, object := range build(t, "../nginx/cache/testdata/"+filepath.Base(file)) {
+		for _, object := range build(t, file) {
 			for i, want := range []apply.Outcome{apply.Created, apply.Unchanged} {
 				_, got, err := apply.Applier{Client: c, Live: c}.Apply(ctx, object)
 				if err != nil || got != want {

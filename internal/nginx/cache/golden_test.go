@@ -47,13 +47,25 @@ func decode(t *testing.T, data []byte) cache.Input {
 	return cache.Input{Node: n, Facts: facts}
 }
 
-func TestGolden(t *testing.T) {
-	files, err := filepath.Glob("testdata/*.yaml")
-	if err != nil || len(files) == 0 {
-		t.Fatal("no golden files", err)
+// goldenFiles are the CacheNodes beside the golden files, and the samples that users begin with, by their golden files.
+func goldenFiles(t *testing.T) map[string]string {
+	t.Helper()
+	files := map[string]string{}
+	for prefix, pattern := range map[string]string{"": "testdata/*.yaml", "sample-": "../../../config/samples/cachenode*.yaml"} {
+		found, err := filepath.Glob(pattern)
+		if err != nil || len(found) == 0 {
+			t.Fatal(pattern, err)
+		}
+		for _, file := range found {
+			files["testdata/"+prefix+strings.TrimSuffix(filepath.Base(file), ".yaml")+".conf"] = file
+		}
 	}
-	for _, file := range files {
-		t.Run(filepath.Base(file), func(t *testing.T) {
+	return files
+}
+
+func TestGolden(t *testing.T) {
+	for golden, file := range goldenFiles(t) {
+		t.Run(filepath.Base(golden), func(t *testing.T) {
 			data, err := os.ReadFile(file)
 			if err != nil {
 				t.Fatal(err)
@@ -62,7 +74,6 @@ func TestGolden(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			golden := strings.TrimSuffix(file, ".yaml") + ".conf"
 			if *update {
 				if err := os.WriteFile(golden, []byte(got.Text), 0o600); err != nil {
 					t.Fatal(err)
