@@ -113,8 +113,8 @@ func (r *CacheNodeReconciler) Reconcile(ctx context.Context, request reconcile.R
 	if len(r.Cluster.Namespaces) > 0 && !slices.Contains(r.Cluster.Namespaces, request.Namespace) {
 		return reconcile.Result{}, nil // a volume of another operator's
 	}
-	node := &v1alpha1.CacheNode{}
-	if err := r.Get(ctx, request.NamespacedName, node); err != nil {
+	cacheNode := &v1alpha1.CacheNode{}
+	if err := r.Get(ctx, request.NamespacedName, cacheNode); err != nil {
 		if !apierrors.IsNotFound(err) {
 			return reconcile.Result{}, err
 		}
@@ -122,10 +122,10 @@ func (r *CacheNodeReconciler) Reconcile(ctx context.Context, request reconcile.R
 		r.late.Forget(request)
 		return reconcile.Result{}, r.abandonVolumes(ctx, request.NamespacedName)
 	}
-	if !node.DeletionTimestamp.IsZero() {
+	if !cacheNode.DeletionTimestamp.IsZero() {
 		return reconcile.Result{}, nil // the garbage collector removes what it owns
 	}
-	s := &scope{node: node, now: r.Clock.Now(), once: newOnce(r.Live, node)}
+	s := &scope{node: cacheNode, now: r.Clock.Now(), once: newOnce(r.Live, cacheNode)}
 	err := r.run(ctx, s)
 	if taken, ok := errors.AsType[*apply.TakenError](err); ok {
 		err = &problem{
@@ -183,7 +183,7 @@ type scope struct {
 	certificates map[string][]byte
 	// choices, wanted and plan: render. choices is what the spec left to the operator.
 	choices []string
-	wanted  agentapi.Node
+	wanted  agentapi.Revision
 	plan    *shard.Plan
 	// offer, template and decision: decide.
 	offer    manifest.ConfigMap
@@ -274,13 +274,13 @@ func (r *CacheNodeReconciler) SetupWithManager(mgr ctrl.Manager, references cach
 }
 
 func (r *CacheNodeReconciler) allCacheNodes(ctx context.Context, _ client.Object) []reconcile.Request {
-	nodes := &v1alpha1.CacheNodeList{}
-	if err := r.List(ctx, nodes); err != nil {
+	cacheNodes := &v1alpha1.CacheNodeList{}
+	if err := r.List(ctx, cacheNodes); err != nil {
 		return nil
 	}
-	requests := make([]reconcile.Request, len(nodes.Items))
-	for i := range nodes.Items {
-		requests[i] = reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&nodes.Items[i])}
+	requests := make([]reconcile.Request, len(cacheNodes.Items))
+	for i := range cacheNodes.Items {
+		requests[i] = reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&cacheNodes.Items[i])}
 	}
 	return requests
 }
@@ -340,18 +340,18 @@ func stripPod(object any) (any, error) {
 
 // stripHost keeps of a node what the operator reads, and nothing that changes with each heartbeat.
 func stripHost(object any) (any, error) {
-	host, ok := object.(*corev1.Node)
+	node, ok := object.(*corev1.Node)
 	if !ok {
 		return object, nil
 	}
-	host.ManagedFields, host.Annotations = nil, nil
-	host.Spec = corev1.NodeSpec{Taints: host.Spec.Taints}
+	node.ManagedFields, node.Annotations = nil, nil
+	node.Spec = corev1.NodeSpec{Taints: node.Spec.Taints}
 	var conditions []corev1.NodeCondition
-	for _, c := range host.Status.Conditions {
+	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady {
 			conditions = append(conditions, corev1.NodeCondition{Type: c.Type, Status: c.Status, LastTransitionTime: c.LastTransitionTime})
 		}
 	}
-	host.Status = corev1.NodeStatus{Conditions: conditions}
-	return host, nil
+	node.Status = corev1.NodeStatus{Conditions: conditions}
+	return node, nil
 }

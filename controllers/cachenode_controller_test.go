@@ -38,19 +38,19 @@ func TestReconcile(t *testing.T) {
 	o := startOperator(t, config, func(r *CacheNodeReconciler) { r.Agents.read = a.read })
 	a.o = o
 	ctx := context.Background()
-	node := o.create(edge)
-	if got := o.kstatus(node); got == status.CurrentStatus {
+	cacheNode := o.create(edge)
+	if got := o.kstatus(cacheNode); got == status.CurrentStatus {
 		t.Errorf("kstatus is %s before anything can be there", got)
 	}
 
 	t.Run("comes up", func(t *testing.T) {
 		o.t = t
-		o.becomes(node, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
-		o.makePods(node, 2)
-		o.becomes(node, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
-		o.rollOut(node)
-		o.becomes(node, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
-		s := node.Status
+		o.becomes(cacheNode, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
+		o.makePods(cacheNode, 2)
+		o.becomes(cacheNode, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
+		o.rollOut(cacheNode)
+		o.becomes(cacheNode, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
+		s := cacheNode.Status
 		if len(s.Pods) != 2 || s.Pods[0].Revision != s.ConfigRevision || s.Pods[1].Revision != s.ConfigRevision {
 			t.Errorf("it is ready with pods %+v, want two that run %s", s.Pods, s.ConfigRevision)
 		}
@@ -67,10 +67,10 @@ func TestReconcile(t *testing.T) {
 
 	t.Run("100 passes over an unchanged CacheNode write nothing", func(t *testing.T) {
 		o.t = t
-		o.settle(node)
+		o.settle(cacheNode)
 		o.requests.take()
 		for range 100 {
-			o.pass(node)
+			o.pass(cacheNode)
 		}
 		if reads, writes := o.requests.take(); len(writes) != 0 {
 			t.Errorf("%d writes in 100 passes: %v (%d reads)", len(writes), writes, reads)
@@ -79,10 +79,10 @@ func TestReconcile(t *testing.T) {
 
 	t.Run("hand edits are repaired", func(t *testing.T) {
 		o.t = t
-		for name, edit := range handEdits(node) {
+		for name, edit := range handEdits(cacheNode) {
 			t.Run(name, func(t *testing.T) {
 				o.t = t
-				o.settle(node)
+				o.settle(cacheNode)
 				o.get(edit.object)
 				before := edit.object.DeepCopyObject().(client.Object)
 				edit.change()
@@ -100,7 +100,7 @@ func TestReconcile(t *testing.T) {
 
 	t.Run("what is deleted is made again", func(t *testing.T) {
 		o.t = t
-		for _, object := range children(node) {
+		for _, object := range children(cacheNode) {
 			o.get(object)
 			uid := object.GetUID()
 			must(t, o.client.Delete(ctx, object))
@@ -111,23 +111,23 @@ func TestReconcile(t *testing.T) {
 				return ""
 			})
 		}
-		o.rollOut(node)
-		o.becomes(node, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
+		o.rollOut(cacheNode)
+		o.becomes(cacheNode, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
 	})
 
 	t.Run("an edit that nginx can reload leaves the pod template alone", func(t *testing.T) {
 		o.t = t
-		old, set := node.Status.ConfigRevision, children(node)[0].(*appsv1.StatefulSet)
+		old, set := cacheNode.Status.ConfigRevision, children(cacheNode)[0].(*appsv1.StatefulSet)
 		o.get(set)
 		generation := set.Generation
-		o.edit(node, func(s *v1alpha1.CacheNodeSpec) { s.Disks[0].ThreadPool.Threads = ptr.To[int32](5) })
+		o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) { s.Disks[0].ThreadPool.Threads = ptr.To[int32](5) })
 		o.eventually(func() string {
-			if o.get(node); node.Status.ConfigRevision != old && node.Status.ObservedGeneration == node.Generation {
+			if o.get(cacheNode); cacheNode.Status.ConfigRevision != old && cacheNode.Status.ObservedGeneration == cacheNode.Generation {
 				return ""
 			}
 			return "the revision does not change"
 		})
-		o.becomes(node, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
+		o.becomes(cacheNode, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
 		if o.get(set); set.Generation != generation {
 			t.Error("the StatefulSet was changed")
 		}
@@ -135,7 +135,7 @@ func TestReconcile(t *testing.T) {
 
 	t.Run("an upgrade of the operator leaves the pod template alone", func(t *testing.T) {
 		o.t = t
-		set := children(node)[0].(*appsv1.StatefulSet)
+		set := children(cacheNode)[0].(*appsv1.StatefulSet)
 		o.get(set)
 		generation := set.Generation
 		o.stop()
@@ -143,82 +143,82 @@ func TestReconcile(t *testing.T) {
 			r.Agents.read, r.Cluster.AgentImage = a.read, "localhost/cachenode-operator:next"
 		})
 		a.o, o.t = o, t
-		o.pass(node)
+		o.pass(cacheNode)
 		if o.get(set); set.Generation != generation || set.Spec.Template.Spec.InitContainers[0].Image != "localhost/cachenode-operator:test" {
 			t.Error("the StatefulSet was changed")
 		}
-		o.get(node)
-		before := node.DeepCopy()
-		node.Annotations = map[string]string{naming.AnnotationRestart: "1"} // as the user asks
-		must(t, o.client.Patch(ctx, node, client.MergeFrom(before)))
+		o.get(cacheNode)
+		before := cacheNode.DeepCopy()
+		cacheNode.Annotations = map[string]string{naming.AnnotationRestart: "1"} // as the user asks
+		must(t, o.client.Patch(ctx, cacheNode, client.MergeFrom(before)))
 		o.eventually(func() string {
 			if o.get(set); set.Spec.Template.Spec.InitContainers[0].Image == "localhost/cachenode-operator:next" {
 				return ""
 			}
 			return "the pods are not made anew"
 		})
-		o.replacePods(node)
-		o.rollOut(node)
-		o.becomes(node, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
+		o.replacePods(cacheNode)
+		o.rollOut(cacheNode)
+		o.becomes(cacheNode, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
 	})
 
 	t.Run("a field that is taken out of the spec is taken out of the object", func(t *testing.T) {
 		o.t = t
-		service := children(node)[1]
-		o.edit(node, func(s *v1alpha1.CacheNodeSpec) { s.Service.Annotations = map[string]string{"example.com/a": "b"} })
+		service := children(cacheNode)[1]
+		o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) { s.Service.Annotations = map[string]string{"example.com/a": "b"} })
 		o.eventually(func() string {
 			if o.get(service); service.GetAnnotations()["example.com/a"] == "b" {
 				return ""
 			}
 			return "the annotation does not come"
 		})
-		o.edit(node, func(s *v1alpha1.CacheNodeSpec) { s.Service.Annotations = nil })
+		o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) { s.Service.Annotations = nil })
 		o.eventually(func() string {
 			if o.get(service); service.GetAnnotations()["example.com/a"] == "" {
 				return ""
 			}
 			return "the annotation does not go"
 		})
-		o.becomes(node, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
+		o.becomes(cacheNode, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
 	})
 
 	t.Run("a wrong spec is refused and the pods go on", func(t *testing.T) {
 		o.t = t
-		set := children(node)[0]
+		set := children(cacheNode)[0]
 		o.get(set)
 		generation := set.GetGeneration()
-		o.edit(node, func(s *v1alpha1.CacheNodeSpec) {
+		o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) {
 			s.Pod.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("10Mi")}
 		})
-		o.becomes(node, status.FailedStatus, v1alpha1.ConditionAccepted, v1alpha1.ReasonInvalidSpec)
-		if text := describe(node); !strings.Contains(text, "spec.pod.resources.limits[memory]") || !strings.Contains(text, "Available=True") {
+		o.becomes(cacheNode, status.FailedStatus, v1alpha1.ConditionAccepted, v1alpha1.ReasonInvalidSpec)
+		if text := describe(cacheNode); !strings.Contains(text, "spec.pod.resources.limits[memory]") || !strings.Contains(text, "Available=True") {
 			t.Error(text)
 		}
 		if o.get(set); set.GetGeneration() != generation {
 			t.Error("the StatefulSet was changed")
 		}
-		o.edit(node, func(s *v1alpha1.CacheNodeSpec) { s.Pod.Resources.Limits = nil })
-		o.becomes(node, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
+		o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) { s.Pod.Resources.Limits = nil })
+		o.becomes(cacheNode, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
 	})
 
 	t.Run("what the API server refuses is refused too", func(t *testing.T) {
 		o.t = t
-		service := children(node)[1]
+		service := children(cacheNode)[1]
 		o.get(service)
 		version := service.GetResourceVersion()
-		o.edit(node, func(s *v1alpha1.CacheNodeSpec) {
+		o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) {
 			s.Service.Port = ptr.To[int32](8888) // right by itself, but part of a spec that is refused
 			s.Pod.NodeSelector = map[string]string{"a": "not a label value"}
 		})
-		o.becomes(node, status.FailedStatus, v1alpha1.ConditionAccepted, v1alpha1.ReasonInvalidSpec)
-		if text := describe(node); !strings.Contains(text, "nodeSelector") {
+		o.becomes(cacheNode, status.FailedStatus, v1alpha1.ConditionAccepted, v1alpha1.ReasonInvalidSpec)
+		if text := describe(cacheNode); !strings.Contains(text, "nodeSelector") {
 			t.Error(text)
 		}
 		if o.get(service); service.GetResourceVersion() != version {
 			t.Error("the Service was changed though the spec is refused")
 		}
-		o.edit(node, func(s *v1alpha1.CacheNodeSpec) { s.Pod.NodeSelector, s.Service.Port = nil, nil })
-		o.becomes(node, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
+		o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) { s.Pod.NodeSelector, s.Service.Port = nil, nil })
+		o.becomes(cacheNode, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
 	})
 
 	t.Run("of a new one that it refuses nothing is made", func(t *testing.T) {
@@ -241,12 +241,12 @@ func TestReconcile(t *testing.T) {
 
 	t.Run("a pod that fails later is no rollout", func(t *testing.T) {
 		o.t = t
-		set := children(node)[0].(*appsv1.StatefulSet)
+		set := children(cacheNode)[0].(*appsv1.StatefulSet)
 		o.get(set)
 		o.setStatus(set, func() { set.Status.ReadyReplicas, set.Status.AvailableReplicas = 1, 1 })
-		o.becomes(node, status.InProgressStatus, v1alpha1.ConditionDegraded, v1alpha1.ReasonPodsNotReady)
-		o.rollOut(node)
-		o.becomes(node, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
+		o.becomes(cacheNode, status.InProgressStatus, v1alpha1.ConditionDegraded, v1alpha1.ReasonPodsNotReady)
+		o.rollOut(cacheNode)
+		o.becomes(cacheNode, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
 	})
 
 	t.Run("events tell what happened", func(t *testing.T) {
@@ -256,12 +256,12 @@ func TestReconcile(t *testing.T) {
 
 	t.Run("a restart writes nothing", func(t *testing.T) {
 		o.t = t
-		o.settle(node)
+		o.settle(cacheNode)
 		o.stop()
 		again := startOperator(t, config, func(r *CacheNodeReconciler) { r.Agents.read = a.read })
 		a.o = again
-		again.pass(node)
-		again.settle(node)
+		again.pass(cacheNode)
+		again.settle(cacheNode)
 		reads, writes := again.requests.take()
 		t.Logf("start and first pass of the operator: %d reads (lists, watches and discovery among them), %d writes", reads, len(writes))
 		if len(writes) != 0 {
@@ -271,28 +271,28 @@ func TestReconcile(t *testing.T) {
 }
 
 // settle waits until the operator has had nothing to do for a while.
-func (o *operator) settle(node *v1alpha1.CacheNode) {
+func (o *operator) settle(cacheNode *v1alpha1.CacheNode) {
 	o.t.Helper()
-	o.get(node)
-	for last := ""; last != node.ResourceVersion; o.get(node) {
-		last = node.ResourceVersion
+	o.get(cacheNode)
+	for last := ""; last != cacheNode.ResourceVersion; o.get(cacheNode) {
+		last = cacheNode.ResourceVersion
 		time.Sleep(300 * time.Millisecond)
 	}
 }
 
-func configMap(node *v1alpha1.CacheNode) *corev1.ConfigMap {
+func configMap(cacheNode *v1alpha1.CacheNode) *corev1.ConfigMap {
 	c := &corev1.ConfigMap{}
-	c.Name, c.Namespace = naming.ConfigMap(node.Name), node.Namespace
+	c.Name, c.Namespace = naming.ConfigMap(cacheNode.Name), cacheNode.Namespace
 	return c
 }
 
 // children are the objects of a CacheNode: first the StatefulSet, then the client Service.
-func children(node *v1alpha1.CacheNode) []client.Object {
+func children(cacheNode *v1alpha1.CacheNode) []client.Object {
 	objects := []client.Object{&appsv1.StatefulSet{}, &corev1.Service{}, &corev1.Service{}, &policyv1.PodDisruptionBudget{}, &corev1.ConfigMap{}, &corev1.Secret{}}
-	names := []string{node.Name, node.Name, naming.Headless(node.Name), node.Name, naming.ConfigMap(node.Name), naming.AgentSecret(node.Name)}
+	names := []string{cacheNode.Name, cacheNode.Name, naming.Headless(cacheNode.Name), cacheNode.Name, naming.ConfigMap(cacheNode.Name), naming.AgentSecret(cacheNode.Name)}
 	for i, object := range objects {
 		object.SetName(names[i])
-		object.SetNamespace(node.Namespace)
+		object.SetNamespace(cacheNode.Namespace)
 	}
 	return objects
 }
@@ -305,9 +305,9 @@ func TestCreation(t *testing.T) {
 	o.becomes(first, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
 	o.settle(first)
 	o.requests.take()
-	node := o.create(edge + "  service: {annotations: {example.com/a: b}}\n")
-	o.becomes(node, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
-	made, created := children(node), 0
+	cacheNode := o.create(edge + "  service: {annotations: {example.com/a: b}}\n")
+	o.becomes(cacheNode, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
+	made, created := children(cacheNode), 0
 	sent := o.requests.all()
 	reported := slices.IndexFunc(sent, func(s string) bool { return strings.HasSuffix(s, "/status") })
 	for _, s := range sent[:max(reported, 0)] { // later the cache may be late
@@ -324,7 +324,7 @@ func TestCreation(t *testing.T) {
 	if o.get(service); service.GetAnnotations()["example.com/a"] != "b" {
 		t.Errorf("annotations are %v", service.GetAnnotations())
 	}
-	o.edit(node, func(s *v1alpha1.CacheNodeSpec) { s.Service.Annotations = nil })
+	o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) { s.Service.Annotations = nil })
 	o.eventually(func() string {
 		if o.get(service); service.GetAnnotations()["example.com/a"] == "" {
 			return ""
@@ -332,7 +332,7 @@ func TestCreation(t *testing.T) {
 		return "the annotation does not go"
 	})
 	set := made[0].(*appsv1.StatefulSet)
-	o.edit(node, func(s *v1alpha1.CacheNodeSpec) { s.Listen.Port = ptr.To[int32](9090) }) // the key of an element of a list
+	o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) { s.Listen.Port = ptr.To[int32](9090) }) // the key of an element of a list
 	o.eventually(func() string {
 		o.get(set)
 		for _, port := range set.Spec.Template.Spec.Containers[0].Ports {
@@ -340,8 +340,8 @@ func TestCreation(t *testing.T) {
 				return ""
 			}
 		}
-		o.get(node)
-		return "the port does not change: " + describe(node)
+		o.get(cacheNode)
+		return "the port does not change: " + describe(cacheNode)
 	})
 	for _, child := range []client.Object{service, set} {
 		for _, entry := range child.GetManagedFields() {
@@ -363,28 +363,28 @@ func TestNameTaken(t *testing.T) {
 	must(t, o.client.Create(ctx, service))
 	before := service.ResourceVersion
 
-	node := o.create(edge)
-	o.becomes(node, status.InProgressStatus, v1alpha1.ConditionAccepted, v1alpha1.ReasonNameTaken)
-	if text := describe(node); !strings.Contains(text, `Service "edge" exists and is not the operator's`) {
+	cacheNode := o.create(edge)
+	o.becomes(cacheNode, status.InProgressStatus, v1alpha1.ConditionAccepted, v1alpha1.ReasonNameTaken)
+	if text := describe(cacheNode); !strings.Contains(text, `Service "edge" exists and is not the operator's`) {
 		t.Error(text)
 	}
 	if o.get(service); service.ResourceVersion != before {
 		t.Errorf("the Service was changed: %v", service)
 	}
 	must(t, o.client.Delete(ctx, service))
-	o.pass(node)
-	o.becomes(node, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
+	o.pass(cacheNode)
+	o.becomes(cacheNode, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
 }
 
 // BenchmarkReconcile measures a pass over a CacheNode that has not changed, which is what passes mostly are.
 func BenchmarkReconcile(b *testing.B) {
 	o := startOperator(b, apiserver.Start(b))
-	node := o.create(edge)
-	o.becomes(node, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
-	o.rollOut(node)
-	o.becomes(node, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
-	o.settle(node)
+	cacheNode := o.create(edge)
+	o.becomes(cacheNode, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
+	o.rollOut(cacheNode)
+	o.becomes(cacheNode, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
+	o.settle(cacheNode)
 	for b.Loop() {
-		o.pass(node)
+		o.pass(cacheNode)
 	}
 }

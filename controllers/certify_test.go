@@ -47,23 +47,23 @@ func TestRenewal(t *testing.T) {
 			begun := time.Now()
 			clock := clocktesting.NewFakePassiveClock(begun)
 			o := startOperator(t, restConfig, func(r *CacheNodeReconciler) { r.Clock = clock })
-			node := o.create(oneDisk)
-			o.becomes(node, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
-			o.rollOut(node)
-			o.settle(node)
-			o.edit(node, tt.edit)
+			cacheNode := o.create(oneDisk)
+			o.becomes(cacheNode, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
+			o.rollOut(cacheNode)
+			o.settle(cacheNode)
+			o.edit(cacheNode, tt.edit)
 			o.eventually(func() string {
-				if o.kstatus(node) == tt.status && hasReason(node, tt.reason) {
+				if o.kstatus(cacheNode) == tt.status && hasReason(cacheNode, tt.reason) {
 					return ""
 				}
-				return "want " + tt.reason + ": " + describe(node)
+				return "want " + tt.reason + ": " + describe(cacheNode)
 			})
-			key := client.ObjectKey{Namespace: node.Namespace, Name: naming.AgentSecret(node.Name)}
+			key := client.ObjectKey{Namespace: cacheNode.Namespace, Name: naming.AgentSecret(cacheNode.Name)}
 			sets := map[string]bool{}
 			for day := 0; day <= 200; day += 2 {
 				now := begun.Add(time.Duration(day) * 24 * time.Hour)
 				clock.SetTime(now)
-				result, err := o.reconciler.Reconcile(context.Background(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(node)})
+				result, err := o.reconciler.Reconcile(context.Background(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(cacheNode)})
 				must(t, err)
 				if result.RequeueAfter <= 0 || result.RequeueAfter > renewal {
 					t.Fatalf("day %d: the next pass is after %s", day, result.RequeueAfter)
@@ -84,20 +84,20 @@ func TestRenewal(t *testing.T) {
 			if len(sets) < 8 || len(sets) > 14 {
 				t.Errorf("%d certificates in 200 days, want 8", len(sets))
 			}
-			if o.get(node); !hasReason(node, tt.reason) {
-				t.Errorf("in the end: %s", describe(node))
+			if o.get(cacheNode); !hasReason(cacheNode, tt.reason) {
+				t.Errorf("in the end: %s", describe(cacheNode))
 			}
-			must(t, o.client.Delete(context.Background(), node))
-			for _, child := range children(node) {
+			must(t, o.client.Delete(context.Background(), cacheNode))
+			for _, child := range children(cacheNode) {
 				must(t, client.IgnoreNotFound(o.client.Delete(context.Background(), child)))
 			}
 		})
 	}
 }
 
-func hasReason(node *v1alpha1.CacheNode, reason string) bool {
-	for _, c := range node.Status.Conditions {
-		if c.Reason == reason && c.ObservedGeneration == node.Generation {
+func hasReason(cacheNode *v1alpha1.CacheNode, reason string) bool {
+	for _, c := range cacheNode.Status.Conditions {
+		if c.Reason == reason && c.ObservedGeneration == cacheNode.Generation {
 			return true
 		}
 	}
@@ -109,17 +109,17 @@ func hasReason(node *v1alpha1.CacheNode, reason string) bool {
 func TestOwnerKey(t *testing.T) {
 	o := startOperator(t, apiserver.Start(t))
 	ctx := context.Background()
-	node := o.create(oneDisk)
-	o.becomes(node, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
+	cacheNode := o.create(oneDisk)
+	o.becomes(cacheNode, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
 	secret := &corev1.Secret{}
-	secret.Namespace, secret.Name = node.Namespace, naming.AgentSecret(node.Name)
+	secret.Namespace, secret.Name = cacheNode.Namespace, naming.AgentSecret(cacheNode.Name)
 	o.get(secret)
 	key := string(secret.Data[naming.OwnerKeyKey])
 	if len(key) != 32 || secret.Data[naming.OwnerLegacyKey] != nil || len(secret.OwnerReferences) != 1 {
 		t.Fatalf("a new CacheNode has a key of %d bytes, legacy %q, owners %v", len(key), secret.Data[naming.OwnerLegacyKey], secret.OwnerReferences)
 	}
 
-	o.edit(node, func(s *v1alpha1.CacheNodeSpec) {
+	o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) {
 		s.PersistentVolumeClaimRetentionPolicy.WhenDeleted = v1alpha1.RetainClaims
 	})
 	o.eventually(func() string {
@@ -128,11 +128,11 @@ func TestOwnerKey(t *testing.T) {
 		}
 		return "the Secret goes with the CacheNode though the claims stay"
 	})
-	must(t, o.client.Delete(ctx, node))
+	must(t, o.client.Delete(ctx, cacheNode))
 	quiet := 0
 	o.eventually(func() string { // as the garbage collector does, until the operator has seen that the CacheNode is gone
 		quiet++
-		for _, child := range children(node) {
+		for _, child := range children(cacheNode) {
 			if _, ok := child.(*corev1.Secret); ok {
 				continue
 			}
@@ -147,8 +147,8 @@ func TestOwnerKey(t *testing.T) {
 		}
 		return "its objects are made again and again"
 	})
-	node = o.create(oneDisk)
-	o.becomes(node, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
+	cacheNode = o.create(oneDisk)
+	o.becomes(cacheNode, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
 	if o.get(secret); string(secret.Data[naming.OwnerKeyKey]) != key || len(secret.OwnerReferences) != 1 {
 		t.Errorf("the key is another (%t), the owners are %v", string(secret.Data[naming.OwnerKeyKey]) != key, secret.OwnerReferences)
 	}

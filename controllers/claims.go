@@ -61,12 +61,12 @@ func (r *CacheNodeReconciler) grow(ctx context.Context, growth storage.Growth) e
 }
 
 // own makes the CacheNode the owner of a claim that goes with it, and no owner of one that is retained.
-func (r *CacheNodeReconciler) own(ctx context.Context, node *v1alpha1.CacheNode, claim *corev1.PersistentVolumeClaim) error {
+func (r *CacheNodeReconciler) own(ctx context.Context, cacheNode *v1alpha1.CacheNode, claim *corev1.PersistentVolumeClaim) error {
 	if !claim.DeletionTimestamp.IsZero() {
 		return nil
 	}
-	goes := node.Spec.PersistentVolumeClaimRetentionPolicy.WhenDeleted != v1alpha1.RetainClaims
-	owner := metav1.OwnerReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: "CacheNode", Name: node.Name, UID: node.UID}
+	goes := cacheNode.Spec.PersistentVolumeClaimRetentionPolicy.WhenDeleted != v1alpha1.RetainClaims
+	owner := metav1.OwnerReference{APIVersion: v1alpha1.GroupVersion.String(), Kind: "CacheNode", Name: cacheNode.Name, UID: cacheNode.UID}
 	before := claim.DeepCopy()
 	claim.OwnerReferences = slices.DeleteFunc(claim.OwnerReferences, func(o metav1.OwnerReference) bool {
 		return o.Kind == owner.Kind && o.APIVersion == owner.APIVersion && (!goes || o.UID != owner.UID)

@@ -89,7 +89,7 @@ func (l *conditionList) accepted(s *scope) {
 func (l *conditionList) progressing(s *scope, is bool, want int32) {
 	switch {
 	case is:
-		message := fmt.Sprintf("revision %s: %d of %d pods run it, %d pods are ready", s.wanted.Revision, running(s), want, s.node.Status.ReadyReplicas)
+		message := fmt.Sprintf("revision %s: %d of %d pods run it, %d pods are ready", s.wanted.ID, running(s), want, s.node.Status.ReadyReplicas)
 		if s.movement != nil {
 			message += "; " + describeMovement(s.movement)
 		}
@@ -104,9 +104,9 @@ func (l *conditionList) progressing(s *scope, is bool, want int32) {
 	case s.failure != nil:
 		l.set(v1alpha1.ConditionProgressing, false, v1alpha1.ReasonApplyFailed, "the operator may not write an object")
 	case refusalOf(s) != nil:
-		l.set(v1alpha1.ConditionProgressing, false, v1alpha1.ReasonConfigRefused, "revision "+s.wanted.Revision+" was rolled back")
+		l.set(v1alpha1.ConditionProgressing, false, v1alpha1.ReasonConfigRefused, "revision "+s.wanted.ID+" was rolled back")
 	default:
-		l.set(v1alpha1.ConditionProgressing, false, v1alpha1.ReasonRolledOut, "every pod runs revision "+s.wanted.Revision)
+		l.set(v1alpha1.ConditionProgressing, false, v1alpha1.ReasonRolledOut, "every pod runs revision "+s.wanted.ID)
 	}
 }
 
@@ -246,7 +246,7 @@ func rolledOut(set *appsv1.StatefulSet) bool {
 func running(s *scope) int {
 	n := 0
 	for i := range s.pods {
-		if s.observations[s.pods[i].Name].Report.Revision == s.wanted.Revision {
+		if s.observations[s.pods[i].Name].Report.Revision == s.wanted.ID {
 			n++
 		}
 	}

@@ -62,21 +62,21 @@ func TestConditions(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			want := int32(3)
-			node := &v1alpha1.CacheNode{}
-			node.Generation = 7
+			cacheNode := &v1alpha1.CacheNode{}
+			cacheNode.Generation = 7
 			if tt.set != nil {
 				want = *tt.set.Spec.Replicas
-				node.Status.ReadyReplicas = tt.set.Status.ReadyReplicas
+				cacheNode.Status.ReadyReplicas = tt.set.Status.ReadyReplicas
 			}
 			if name == "a pod is lost" {
 				l := conditionList{}
 				l.set(v1alpha1.ConditionProgressing, false, v1alpha1.ReasonRolledOut, "")
-				node.Status.Conditions = l.items
+				cacheNode.Status.Conditions = l.items
 			}
 			var isTrue []string
 			reasons := map[string]string{}
 			done := &rollout.Decision{Done: true}
-			list := conditions(&scope{node: node, statefulSet: tt.set, problem: tt.problem, failure: tt.failure, decision: done}, want)
+			list := conditions(&scope{node: cacheNode, statefulSet: tt.set, problem: tt.problem, failure: tt.failure, decision: done}, want)
 			for _, c := range list {
 				if c.ObservedGeneration != 7 || c.Reason == "" {
 					t.Errorf("%s has generation %d and reason %q", c.Type, c.ObservedGeneration, c.Reason)

@@ -55,7 +55,7 @@ func (r *CacheNodeReconciler) decide(ctx context.Context, s *scope) error {
 
 // chooseTemplate finds the pod template; changed is true if it is not the one of before.
 func (r *CacheNodeReconciler) chooseTemplate(s *scope, o offered) (changed bool, err error) {
-	s.template, changed, err = manifest.NewTemplate(manifest.NewPodInput(s.node), o.template, r.Cluster.AgentImage, r.Cluster.AgentPullPolicy, s.wanted.Revision)
+	s.template, changed, err = manifest.NewTemplate(manifest.NewPodInput(s.node), o.template, r.Cluster.AgentImage, r.Cluster.AgentPullPolicy, s.wanted.ID)
 	return changed, err
 }
 
@@ -72,7 +72,7 @@ type offered struct {
 	state rollout.State
 	// texts are node.json by revision.
 	texts  map[string]string
-	stable *agentapi.Node
+	stable *agentapi.Revision
 	// template is the pod template that was applied last, as text.
 	template string
 }
@@ -83,7 +83,7 @@ func readOffered(ctx context.Context, get func(context.Context, client.ObjectKey
 	if err != nil {
 		return offered{}, err
 	}
-	o := offered{texts: map[string]string{s.wanted.Revision: string(wanted)}}
+	o := offered{texts: map[string]string{s.wanted.ID: string(wanted)}}
 	live := &corev1.ConfigMap{}
 	err = get(ctx, client.ObjectKey{Namespace: s.node.Namespace, Name: naming.ConfigMap(s.node.Name)}, live)
 	if err != nil || !isOwn(live, s.node) {
@@ -94,13 +94,13 @@ func readOffered(ctx context.Context, get func(context.Context, client.ObjectKey
 		if !agentapi.IsWhole([]byte(text)) {
 			continue
 		}
-		node, err := agentapi.ReadNode([]byte(text))
+		cacheNode, err := agentapi.ReadRevision([]byte(text))
 		if err != nil {
 			continue
 		}
-		*revision, o.texts[node.Revision] = node.Revision, text
+		*revision, o.texts[cacheNode.ID] = cacheNode.ID, text
 		if key == naming.StableKey {
-			o.stable = &node
+			o.stable = &cacheNode
 		}
 	}
 	o.template = live.Annotations[naming.AnnotationTemplate]
@@ -121,7 +121,7 @@ func rolloutInput(s *scope, o offered) rollout.Input {
 		width = 1 // the schema allows nothing else
 	}
 	in := rollout.Input{
-		State: o.state, Wanted: s.wanted.Revision, Replicas: replicas, Width: max(width, 1), Now: s.now,
+		State: o.state, Wanted: s.wanted.ID, Replicas: replicas, Width: max(width, 1), Now: s.now,
 		Canary:  time.Duration(ptr.Deref(s.node.Spec.Rollout.Canary.Seconds, 0)) * time.Second,
 		Retry:   s.node.Annotations[naming.AnnotationRetry],
 		Settled: isSettled(s.statefulSet, s.template),

@@ -21,8 +21,8 @@ type handEdit struct {
 }
 
 // handEdits has at least one for each kind of child.
-func handEdits(node *v1alpha1.CacheNode) map[string]handEdit {
-	list := children(node)
+func handEdits(cacheNode *v1alpha1.CacheNode) map[string]handEdit {
+	list := children(cacheNode)
 	set, service, headless := list[0].(*appsv1.StatefulSet), list[1].(*corev1.Service), list[2].(*corev1.Service)
 	budget, configMap := list[3].(*policyv1.PodDisruptionBudget), list[4].(*corev1.ConfigMap)
 	secret := list[5].(*corev1.Secret)
@@ -30,7 +30,7 @@ func handEdits(node *v1alpha1.CacheNode) map[string]handEdit {
 		return handEdit{
 			o,
 			func() { o.SetLabels(map[string]string{naming.LabelManagedBy: naming.FieldManager}) },
-			func() bool { return o.GetLabels()[naming.LabelInstance] == node.Name },
+			func() bool { return o.GetLabels()[naming.LabelInstance] == cacheNode.Name },
 		}
 	}
 	return map[string]handEdit{
@@ -62,7 +62,7 @@ func handEdits(node *v1alpha1.CacheNode) map[string]handEdit {
 		"Service: selector": {
 			service,
 			func() { service.Spec.Selector = map[string]string{"app": "other"} },
-			func() bool { return service.Spec.Selector[naming.LabelInstance] == node.Name },
+			func() bool { return service.Spec.Selector[naming.LabelInstance] == cacheNode.Name },
 		},
 		"Service: no longer labelled as ours": {
 			service,

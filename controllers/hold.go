@@ -89,4 +89,4 @@ func movementChange(before, after *v1alpha1.KeyMovement, held bool) []change {
 	return []change{{kind: corev1.EventTypeNormal, reason: "KeyMovement", action: "Rollout", note: strings.ToUpper(note[:1]) + note[1:]}}
 }
 
-func replicasOf(node *v1alpha1.CacheNode) int { return int(ptr.Deref(node.Spec.Replicas, 1)) }
+func replicasOf(cacheNode *v1alpha1.CacheNode) int { return int(ptr.Deref(cacheNode.Spec.Replicas, 1)) }

@@ -35,8 +35,8 @@ func indexed(object client.Object) []string {
 }
 
 // byInstance lists from the cache what is for a CacheNode.
-func byInstance(node client.Object) client.ListOption {
-	return client.MatchingFields{instanceIndex: client.ObjectKeyFromObject(node).String()}
+func byInstance(cacheNode client.Object) client.ListOption {
+	return client.MatchingFields{instanceIndex: client.ObjectKeyFromObject(cacheNode).String()}
 }
 
 // instance is the CacheNode that an object is for, by its labels; those without a namespace name it too. It has no name

@@ -38,8 +38,8 @@ func TestLateCache(t *testing.T) {
 	var behind atomic.Bool
 	behind.Store(true)
 	o := startOperator(t, apiserver.Start(t), func(r *CacheNodeReconciler) { r.Client = late{r.Client, &behind} })
-	node := o.create(edge)
-	o.becomes(node, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
+	cacheNode := o.create(edge)
+	o.becomes(cacheNode, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
 	time.Sleep(time.Second)
 	o.requests.all()
 	const watched = 4 * time.Second
@@ -56,8 +56,8 @@ func TestLateCache(t *testing.T) {
 		t.Errorf("%d tries in %s, want one to %d", tries, watched, most)
 	}
 	behind.Store(false)
-	o.edit(node, func(s *v1alpha1.CacheNodeSpec) { s.Service.Annotations = map[string]string{"example.com/a": "b"} })
-	service := children(node)[1]
+	o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) { s.Service.Annotations = map[string]string{"example.com/a": "b"} })
+	service := children(cacheNode)[1]
 	o.eventually(func() string {
 		if o.get(service); service.GetAnnotations()["example.com/a"] == "b" {
 			return ""

@@ -57,8 +57,8 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), scrapeTimeout)
 	defer cancel()
-	var nodes v1alpha1.CacheNodeList
-	if err := c.Reader.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
+	var cacheNodes v1alpha1.CacheNodeList
+	if err := c.Reader.List(ctx, &cacheNodes, client.UnsafeDisableDeepCopy); err != nil {
 		out <- prometheus.NewInvalidMetric(descCondition, err)
 		return
 	}
@@ -71,8 +71,8 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	for i := range sets.Items {
 		templated[client.ObjectKeyFromObject(&sets.Items[i])] = int(updated(&sets.Items[i]))
 	}
-	for i := range nodes.Items {
-		n := &nodes.Items[i]
+	for i := range cacheNodes.Items {
+		n := &cacheNodes.Items[i]
 		for _, condition := range n.Status.Conditions {
 			value := 0.0
 			if condition.Status == metav1.ConditionTrue {

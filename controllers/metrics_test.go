@@ -17,9 +17,9 @@ import (
 
 // TestCollector: the operator at work tells of each CacheNode; one that waits tells only that it does.
 func TestCollector(t *testing.T) {
-	node := &v1alpha1.CacheNode{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "edge"}}
-	node.Spec.Replicas = new(int32(3))
-	node.Status = v1alpha1.CacheNodeStatus{
+	cacheNode := &v1alpha1.CacheNode{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "edge"}}
+	cacheNode.Spec.Replicas = new(int32(3))
+	cacheNode.Status = v1alpha1.CacheNodeStatus{
 		ReadyReplicas: 2, ConfigRevision: "new",
 		Pods: []v1alpha1.PodStatus{{Name: "edge-0", Revision: "new"}, {Name: "edge-1", Revision: "new"}, {Name: "edge-2", Revision: "old"}},
 		Conditions: []metav1.Condition{
@@ -28,7 +28,7 @@ func TestCollector(t *testing.T) {
 	}
 	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "edge"}}
 	set.Status.UpdatedReplicas = 1
-	reader := fake.NewClientBuilder().WithScheme(apiserver.Scheme(t)).WithObjects(node, set).WithStatusSubresource(node, set).Build()
+	reader := fake.NewClientBuilder().WithScheme(apiserver.Scheme(t)).WithObjects(cacheNode, set).WithStatusSubresource(cacheNode, set).Build()
 	elected := make(chan struct{})
 	c := &Collector{Reader: reader, Elected: elected}
 	const leader = "# HELP cachenode_operator_leader 1 if this operator is at work, 0 if it waits for the lease of another.\n# TYPE cachenode_operator_leader gauge\ncachenode_operator_leader "

@@ -17,8 +17,8 @@ import (
 )
 
 // applyPlaceholder makes the volume that waits for the claim that takes the place of this one.
-func (r *CacheNodeReconciler) applyPlaceholder(ctx context.Context, s *scope, claim *corev1.PersistentVolumeClaim, disk string, host *corev1.Node) error {
-	_, _, err := r.applier().Apply(ctx, manifest.Placeholder(s.node, claim, disk, host))
+func (r *CacheNodeReconciler) applyPlaceholder(ctx context.Context, s *scope, claim *corev1.PersistentVolumeClaim, disk string, node *corev1.Node) error {
+	_, _, err := r.applier().Apply(ctx, manifest.Placeholder(s.node, claim, disk, node))
 	return err
 }
 
@@ -34,18 +34,18 @@ func (r *CacheNodeReconciler) scout(ctx context.Context, s *scope) (back map[sto
 	needed := map[string]bool{}
 	for _, m := range s.missing {
 		i := slices.IndexFunc(s.node.Spec.Disks, func(d v1alpha1.Disk) bool { return d.Name == m.Disk && d.LocalPath != nil })
-		host := s.storage().Host(m.Host)
-		if i < 0 || host == nil {
+		node := s.storage().Host(m.Node)
+		if i < 0 || node == nil {
 			continue
 		}
 		// recover runs before the spec is validated: a scout looks only at what is a volume of this CacheNode already.
-		if path := s.node.Spec.Disks[i].LocalPath.Path; s.volumes[naming.Volume(host.Name, path)] == nil || !r.Cluster.Policy.AllowsLocalPath(path) {
+		if path := s.node.Spec.Disks[i].LocalPath.Path; s.volumes[naming.Volume(node.Name, path)] == nil || !r.Cluster.Policy.AllowsLocalPath(path) {
 			continue
 		}
 		name := naming.Scout(m.Disk, m.Pod)
 		needed[name] = true
 		in := manifest.ScoutInput{
-			Node: s.node, Disk: s.node.Spec.Disks[i], Pod: m.Pod, Host: host,
+			CacheNode: s.node, Disk: s.node.Spec.Disks[i], Pod: m.Pod, Node: node,
 			Image: r.Cluster.AgentImage, PullPolicy: r.Cluster.AgentPullPolicy,
 		}
 		needed[manifest.ScoutVolume(in).Name] = true

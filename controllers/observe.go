@@ -72,9 +72,9 @@ func cachePods(pods []corev1.Pod) []corev1.Pod {
 
 // isOwn is true for an object that the CacheNode controls, or that has lost its controller and was applied by us. One of the same
 // name may still be there of a CacheNode that was deleted.
-func isOwn(object client.Object, node *v1alpha1.CacheNode) bool {
+func isOwn(object client.Object, cacheNode *v1alpha1.CacheNode) bool {
 	controller := metav1.GetControllerOf(object)
-	return metav1.IsControlledBy(object, node) || (controller == nil && object.GetAnnotations()[naming.AnnotationApplied] != "")
+	return metav1.IsControlledBy(object, cacheNode) || (controller == nil && object.GetAnnotations()[naming.AnnotationApplied] != "")
 }
 
 // track has the agents of the pods read, and returns what they said last, of disks that the spec knows.

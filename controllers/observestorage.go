@@ -27,8 +27,8 @@ func (r *CacheNodeReconciler) observeStorage(ctx context.Context, s *scope) erro
 // readStorage reads nodes and, of this CacheNode, claims and volumes. Nobody may change the nodes: where they come from the
 // cache they are the cache's own, as a copy of each for every CacheNode costs more than all else.
 func (s *scope) readStorage(ctx context.Context, from client.Reader, ownClaims, ownVolumes client.ListOption) error {
-	hosts, claims, volumes := &corev1.NodeList{}, &corev1.PersistentVolumeClaimList{}, &corev1.PersistentVolumeList{}
-	if err := from.List(ctx, hosts, client.UnsafeDisableDeepCopy); err != nil {
+	nodes, claims, volumes := &corev1.NodeList{}, &corev1.PersistentVolumeClaimList{}, &corev1.PersistentVolumeList{}
+	if err := from.List(ctx, nodes, client.UnsafeDisableDeepCopy); err != nil {
 		return err
 	}
 	if err := from.List(ctx, claims, client.InNamespace(s.node.Namespace), ownClaims); err != nil {
@@ -37,7 +37,7 @@ func (s *scope) readStorage(ctx context.Context, from client.Reader, ownClaims, 
 	if err := from.List(ctx, volumes, ownVolumes); err != nil {
 		return err
 	}
-	s.hosts, s.claims = hosts.Items, claims.Items
+	s.hosts, s.claims = nodes.Items, claims.Items
 	s.volumes = map[string]*corev1.PersistentVolume{}
 	for i := range volumes.Items {
 		s.volumes[volumes.Items[i].Name] = &volumes.Items[i]
@@ -79,5 +79,5 @@ func (s *scope) areAllReady() bool {
 
 // storage is what package storage decides from.
 func (s *scope) storage() storage.State {
-	return storage.State{Node: s.node, Now: s.now, Hosts: s.hosts, Pods: s.pods, Claims: s.claims, Volumes: s.volumes}
+	return storage.State{CacheNode: s.node, Now: s.now, Nodes: s.hosts, Pods: s.pods, Claims: s.claims, Volumes: s.volumes}
 }

@@ -20,8 +20,8 @@ type once struct {
 	isNew bool
 }
 
-func newOnce(live client.Reader, node *v1alpha1.CacheNode) *once {
-	return &once{Reader: live, absent: map[string]bool{}, isNew: node.Status.ObservedGeneration < 1}
+func newOnce(live client.Reader, cacheNode *v1alpha1.CacheNode) *once {
+	return &once{Reader: live, absent: map[string]bool{}, isNew: cacheNode.Status.ObservedGeneration < 1}
 }
 
 // Get implements [client.Reader].

@@ -52,7 +52,7 @@ func (r *CacheNodeReconciler) render(ctx context.Context, s *scope) error {
 	if err := r.choose(ctx, s); err != nil {
 		return err
 	}
-	wanted, err := agentapi.NewNode(s.node, s.caBundle, r.Cluster.Domain, r.Cluster.Resolvers)
+	wanted, err := agentapi.NewRevision(s.node, s.caBundle, r.Cluster.Domain, r.Cluster.Resolvers)
 	if err != nil {
 		return err
 	}
@@ -65,13 +65,13 @@ func (r *CacheNodeReconciler) render(ctx context.Context, s *scope) error {
 }
 
 // tryOut renders the configuration with nominal facts, unless that was done before: most passes are over what has not changed.
-func (r *CacheNodeReconciler) tryOut(wanted agentapi.Node, memory int64) error {
-	key := wanted.Revision + " " + strconv.FormatInt(memory, 10)
+func (r *CacheNodeReconciler) tryOut(wanted agentapi.Revision, memory int64) error {
+	key := wanted.ID + " " + strconv.FormatInt(memory, 10)
 	if _, ok := r.rendered.Get(key); ok {
 		return nil
 	}
 	nominal := nginxcache.Facts{Resolvers: []string{"192.0.2.1"}, Memory: memory}
-	if err := nginxcache.Check(nginxcache.Input{Node: wanted, Facts: nominal}); err != nil {
+	if err := nginxcache.Check(nginxcache.Input{Revision: wanted, Facts: nominal}); err != nil {
 		return err
 	}
 	r.rendered.Add(key, nil)
@@ -98,7 +98,7 @@ func (r *CacheNodeReconciler) apply(ctx context.Context, s *scope) error {
 	applier := r.applier()
 	applier.Absent = s.once.isAbsent
 	objects := manifest.Build(manifest.Input{
-		Node: s.node, Config: s.offer, Certificates: s.certificates, Template: s.template, Volumes: s.podVolumes(),
+		CacheNode: s.node, Config: s.offer, Certificates: s.certificates, Template: s.template, Volumes: s.podVolumes(),
 	})
 	remake := isToBeRemade(s.statefulSet, objects)
 	for _, object := range objects[1:] {

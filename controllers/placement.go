@@ -91,12 +91,12 @@ func (r *CacheNodeReconciler) scaleToHosts(ctx context.Context, s *scope) error 
 
 // hostCount is how many nodes are to have a pod.
 func hostCount(s *scope) (int, error) {
-	hosts, err := storage.Eligible(s.node.Spec, s.hosts)
+	nodes, err := storage.Eligible(s.node.Spec, s.hosts)
 	if err != nil {
 		return 0, &problem{reason: v1alpha1.ReasonInvalidSpec, message: err.Error(), stalled: true}
 	}
-	hosts = storage.Tolerated(s.node.Spec, hosts, runningPods(s.pods))
-	switch n := len(hosts); {
+	nodes = storage.Tolerated(s.node.Spec, nodes, runningPods(s.pods))
+	switch n := len(nodes); {
 	case n == 0:
 		return 0, &problem{
 			reason: v1alpha1.ReasonNoNodeMatches, retryAfter: time.Minute,

@@ -46,7 +46,7 @@ func podStatuses(s *scope) []v1alpha1.PodStatus {
 			status.Message = held
 		}
 		for _, d := range seen.Report.Disks {
-			if d.Status == healthy && (s.plan == nil || seen.Report.Revision != s.wanted.Revision || d.Share == s.plan.Share(d.Name)) {
+			if d.Status == healthy && (s.plan == nil || seen.Report.Revision != s.wanted.ID || d.Share == s.plan.Share(d.Name)) {
 				continue
 			}
 			status.Disks = append(status.Disks, v1alpha1.PodDiskStatus{
@@ -146,7 +146,7 @@ func missingDisks(s *scope) []string {
 			until = " until it is mounted at " + s.node.Spec.Disks[i].LocalPath.Path
 		}
 		list = append(list, fmt.Sprintf("%s of %s cannot be mounted on node %s, and a placeholder is in its place%s; to try it at once: kubectl cachenode disk readmit %s %s",
-			m.Disk, m.Pod, m.Host, until, m.Pod, m.Disk))
+			m.Disk, m.Pod, m.Node, until, m.Pod, m.Disk))
 	}
 	return list
 }

@@ -23,7 +23,7 @@ func TestHostileReport(t *testing.T) {
 		{Name: "disk1", Status: "Healthy"},
 		{Name: "disk2", Status: long},
 	}
-	node, errs, err := schema.Decode([]byte("apiVersion: cachenode.io/v1alpha1\nkind: CacheNode\nmetadata: {name: edge, namespace: default}\nspec: {disks: [{name: disk1, size: 1Gi}, {name: disk2, size: 1Gi}], origin: {servers: [{host: a.example.com}]}}"))
+	cacheNode, errs, err := schema.Decode([]byte("apiVersion: cachenode.io/v1alpha1\nkind: CacheNode\nmetadata: {name: edge, namespace: default}\nspec: {disks: [{name: disk1, size: 1Gi}, {name: disk2, size: 1Gi}], origin: {servers: [{host: a.example.com}]}}"))
 	if err != nil || len(errs) > 0 {
 		t.Fatal(err, errs)
 	}
@@ -38,7 +38,7 @@ func TestHostileReport(t *testing.T) {
 			report := agentapi.Sanitize(r, now)
 			pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "edge-0", Namespace: "default"}}
 			s := &scope{
-				node: node.DeepCopy(), now: now, pods: []corev1.Pod{pod},
+				node: cacheNode.DeepCopy(), now: now, pods: []corev1.Pod{pod},
 				observations: map[string]Observation{"edge-0": {Report: report, Answered: now}},
 			}
 			if report.Refusal != nil {

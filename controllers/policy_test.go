@@ -68,15 +68,15 @@ func TestStricterOperator(t *testing.T) {
 	before := startOperator(t, restConfig, anythingGoes)
 	before.join("node-1")
 	restore := withoutRules(t, before.client, naming.LocalClass, "memory is what the memory tier is called")
-	nodes, sets := map[string]*v1alpha1.CacheNode{}, map[string]*appsv1.StatefulSet{}
+	cacheNodes, sets := map[string]*v1alpha1.CacheNode{}, map[string]*appsv1.StatefulSet{}
 	for name, tt := range tests {
-		node := before.create(fmt.Sprintf("apiVersion: cachenode.io/v1alpha1\nkind: CacheNode\nmetadata: {name: a%d, namespace: default}\nspec:\n  disks: [%s]\n  origin: {servers: [%s]}\n  pod: {%s}\n",
-			len(nodes), cmp.Or(tt.disk, "{name: disk1, size: 1Gi}"), cmp.Or(tt.server, "{host: a.example.com}"), tt.pod))
-		before.becomes(node, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
+		cacheNode := before.create(fmt.Sprintf("apiVersion: cachenode.io/v1alpha1\nkind: CacheNode\nmetadata: {name: a%d, namespace: default}\nspec:\n  disks: [%s]\n  origin: {servers: [%s]}\n  pod: {%s}\n",
+			len(cacheNodes), cmp.Or(tt.disk, "{name: disk1, size: 1Gi}"), cmp.Or(tt.server, "{host: a.example.com}"), tt.pod))
+		before.becomes(cacheNode, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
 		set := &appsv1.StatefulSet{}
-		set.Name, set.Namespace = node.Name, node.Namespace
+		set.Name, set.Namespace = cacheNode.Name, cacheNode.Namespace
 		before.get(set)
-		nodes[name], sets[name] = node, set
+		cacheNodes[name], sets[name] = cacheNode, set
 	}
 	volumes := before.volumes()
 	if len(volumes) != 2 {
@@ -85,7 +85,7 @@ func TestStricterOperator(t *testing.T) {
 	before.stop()
 	for name, tt := range tests {
 		if tt.edit != nil {
-			before.edit(nodes[name], tt.edit)
+			before.edit(cacheNodes[name], tt.edit)
 		}
 	}
 	restore()
@@ -94,8 +94,8 @@ func TestStricterOperator(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			after.t = t
-			after.becomes(nodes[name], status.FailedStatus, v1alpha1.ConditionAccepted, v1alpha1.ReasonInvalidSpec)
-			if text := describe(nodes[name]); !strings.Contains(text, tt.want) {
+			after.becomes(cacheNodes[name], status.FailedStatus, v1alpha1.ConditionAccepted, v1alpha1.ReasonInvalidSpec)
+			if text := describe(cacheNodes[name]); !strings.Contains(text, tt.want) {
 				t.Errorf("want %q in%s", tt.want, text)
 			}
 			now := sets[name].DeepCopy()

@@ -126,8 +126,8 @@ func (r *CacheNodeReconciler) startWithout(ctx context.Context, s *scope, cached
 // doWithout puts placeholders in the place of disks of a pod, and has the pod made anew. evict: the pod serves.
 func (r *CacheNodeReconciler) doWithout(ctx context.Context, s *scope, pod *corev1.Pod, disks map[string]string, evict bool) error {
 	state := s.storage()
-	host := state.Host(pod.Spec.NodeName)
-	if host == nil {
+	node := state.Host(pod.Spec.NodeName)
+	if node == nil {
 		return nil
 	}
 	claims := state.ClaimsOf(pod.Name)
@@ -138,14 +138,14 @@ func (r *CacheNodeReconciler) doWithout(ctx context.Context, s *scope, pod *core
 		if storage.IsPlaceholder(claim) || volume == nil || storage.HostOf(volume) == "" {
 			continue // a volume that is tied to no node may only be on its way
 		}
-		if err := r.applyPlaceholder(ctx, s, claim, disk, host); err != nil {
+		if err := r.applyPlaceholder(ctx, s, claim, disk, node); err != nil {
 			return err
 		}
 		release.Claims = append(release.Claims, claim.Name)
 		if release.Note != "" {
 			release.Note += "; "
 		}
-		release.Note += fmt.Sprintf("%s of %s cannot be mounted on %s, the pod starts without: %s", disk, pod.Name, host.Name, truncated(disks[disk], 300))
+		release.Note += fmt.Sprintf("%s of %s cannot be mounted on %s, the pod starts without: %s", disk, pod.Name, node.Name, truncated(disks[disk], 300))
 	}
 	if len(release.Claims) == 0 {
 		return nil

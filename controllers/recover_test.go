@@ -52,10 +52,10 @@ func (o *operator) phase(volume *corev1.PersistentVolume, phase corev1.Persisten
 }
 
 // place makes a pod on a node that has two claims and has been waiting for a minute.
-func (o *operator) place(name, host string) *corev1.Pod {
+func (o *operator) place(name, node string) *corev1.Pod {
 	o.t.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", Labels: naming.Labels("edge")}}
-	pod.Spec.NodeName, pod.Spec.Containers = host, []corev1.Container{{Name: "nginx", Image: "nginx"}}
+	pod.Spec.NodeName, pod.Spec.Containers = node, []corev1.Container{{Name: "nginx", Image: "nginx"}}
 	for _, disk := range []string{"disk1", "disk2"} {
 		pod.Spec.Volumes = append(pod.Spec.Volumes, corev1.Volume{Name: disk, VolumeSource: corev1.VolumeSource{
 			PersistentVolumeClaim: &corev1.PersistentVolumeClaimVolumeSource{ClaimName: naming.Claim(disk, name)},
@@ -95,7 +95,7 @@ func TestMissingDisk(t *testing.T) {
 	ctx := context.Background()
 	o.join("node-1")
 	o.join("node-2")
-	node := o.create(strings.NewReplacer("placement: {perNode: true}", "replicas: 1\n  disruption: {diskLossAfter: 10s, nodeLossAfter: 10s}").Replace(localEdge))
+	cacheNode := o.create(strings.NewReplacer("placement: {perNode: true}", "replicas: 1\n  disruption: {diskLossAfter: 10s, nodeLossAfter: 10s}").Replace(localEdge))
 	o.hasVolumes(4)
 	volumes := o.volumes()
 	real := volumes["node-1 /mnt/disk2"]
@@ -106,7 +106,7 @@ func TestMissingDisk(t *testing.T) {
 	event.InvolvedObject = corev1.ObjectReference{Kind: "Pod", Namespace: "default", Name: pod.Name, UID: pod.UID}
 	event.Message = fmt.Sprintf("MountVolume.NewMounter initialization failed for volume %q : path %q does not exist", real.Name, "/mnt/disk2")
 	must(t, o.client.Create(ctx, event))
-	o.pass(node)
+	o.pass(cacheNode)
 
 	o.goes(pod)
 	o.goes(claim)
@@ -131,22 +131,22 @@ func TestMissingDisk(t *testing.T) {
 		}
 		return ""
 	})
-	o.becomes(node, status.InProgressStatus, v1alpha1.ConditionDegraded, v1alpha1.ReasonDiskMissing)
-	if text := describe(node); !strings.Contains(text, "disk2 of edge-0 cannot be mounted on node node-1, and a placeholder is in its place until it is mounted at /mnt/disk2") {
+	o.becomes(cacheNode, status.InProgressStatus, v1alpha1.ConditionDegraded, v1alpha1.ReasonDiskMissing)
+	if text := describe(cacheNode); !strings.Contains(text, "disk2 of edge-0 cannot be mounted on node node-1, and a placeholder is in its place until it is mounted at /mnt/disk2") {
 		t.Error(text)
 	}
-	o.settle(node)
+	o.settle(cacheNode)
 	o.requests.take()
 	for range 20 {
-		o.pass(node)
+		o.pass(cacheNode)
 	}
 	if _, writes := o.requests.take(); len(writes) > 0 {
 		t.Errorf("while a disk is missing, 20 passes write %v", writes)
 	}
 
 	// A new edit that is refused does not keep the disk from coming back.
-	o.edit(node, func(s *v1alpha1.CacheNodeSpec) { s.Disks[0].Cache.MaxSize = new(resource.MustParse("9Gi")) })
-	o.becomes(node, status.FailedStatus, v1alpha1.ConditionAccepted, v1alpha1.ReasonInvalidSpec)
+	o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) { s.Disks[0].Cache.MaxSize = new(resource.MustParse("9Gi")) })
+	o.becomes(cacheNode, status.FailedStatus, v1alpha1.ConditionAccepted, v1alpha1.ReasonInvalidSpec)
 	o.setStatus(scout, func() { scout.Status.Phase = corev1.PodSucceeded })
 	o.goes(pod)
 	o.goes(claim)
@@ -162,26 +162,26 @@ func TestLostNode(t *testing.T) {
 		}
 	})
 	ctx := context.Background()
-	for _, host := range []string{"node-1", "node-2", "node-3"} {
-		o.join(host)
+	for _, node := range []string{"node-1", "node-2", "node-3"} {
+		o.join(node)
 	}
-	node := o.create(strings.Replace(localEdge, "placement: {perNode: true}", "replicas: 2", 1))
+	cacheNode := o.create(strings.Replace(localEdge, "placement: {perNode: true}", "replicas: 2", 1))
 	o.hasVolumes(6)
 	volumes := o.volumes()
 	var claims []*corev1.PersistentVolumeClaim
 	var pods []*corev1.Pod
-	for i, host := range []string{"node-1", "node-2"} {
+	for i, node := range []string{"node-1", "node-2"} {
 		for _, disk := range []string{"disk1", "disk2"} {
-			claims = append(claims, o.bind(naming.Pod("edge", i), disk, volumes[host+" /mnt/"+disk]))
+			claims = append(claims, o.bind(naming.Pod("edge", i), disk, volumes[node+" /mnt/"+disk]))
 		}
-		pod := o.place(naming.Pod("edge", i), host)
+		pod := o.place(naming.Pod("edge", i), node)
 		o.setStatus(pod, func() {
 			pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue})
 		})
 		pods = append(pods, pod)
 	}
-	host := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-2"}}
-	must(t, o.client.Delete(ctx, host))
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "node-2"}}
+	must(t, o.client.Delete(ctx, node))
 	o.goes(pods[1])
 	o.goes(claims[2])
 	o.goes(claims[3])
@@ -195,7 +195,7 @@ func TestLostNode(t *testing.T) {
 	for _, name := range []string{"node-1", "node-3"} {
 		must(t, o.client.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}))
 	}
-	o.becomes(node, status.InProgressStatus, v1alpha1.ConditionDegraded, v1alpha1.ReasonNodeLost)
+	o.becomes(cacheNode, status.InProgressStatus, v1alpha1.ConditionDegraded, v1alpha1.ReasonNodeLost)
 	time.Sleep(time.Second) // nothing happens
 	for _, c := range claims[:2] {
 		if o.get(c); c.DeletionTimestamp != nil {
@@ -212,13 +212,13 @@ func TestNoNodeMatches(t *testing.T) {
 	o := startOperator(t, apiserver.Start(t))
 	o.join("node-1")
 	o.join("node-2")
-	node := o.create(localEdge)
-	o.becomes(node, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
-	o.edit(node, func(s *v1alpha1.CacheNodeSpec) { s.Pod.NodeSelector = map[string]string{"cahce": "true"} })
-	o.becomes(node, status.InProgressStatus, v1alpha1.ConditionAccepted, v1alpha1.ReasonNoNodeMatches)
+	cacheNode := o.create(localEdge)
+	o.becomes(cacheNode, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
+	o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) { s.Pod.NodeSelector = map[string]string{"cahce": "true"} })
+	o.becomes(cacheNode, status.InProgressStatus, v1alpha1.ConditionAccepted, v1alpha1.ReasonNoNodeMatches)
 	time.Sleep(leaveAfter + 2*time.Second)
-	if o.get(node); *node.Spec.Replicas != 2 {
-		t.Errorf("%d replicas, want the 2 of before", *node.Spec.Replicas)
+	if o.get(cacheNode); *cacheNode.Spec.Replicas != 2 {
+		t.Errorf("%d replicas, want the 2 of before", *cacheNode.Spec.Replicas)
 	}
 	o.hasVolumes(4)
 }

@@ -76,8 +76,8 @@ func isManaged(secret *corev1.Secret) bool {
 	return secret.Labels[naming.LabelManagedBy] == naming.FieldManager
 }
 
-func caBundleReference(node *v1alpha1.CacheNode) (kind string, ref *v1alpha1.KeyReference) {
-	tls := node.Spec.Origin.TLS
+func caBundleReference(cacheNode *v1alpha1.CacheNode) (kind string, ref *v1alpha1.KeyReference) {
+	tls := cacheNode.Spec.Origin.TLS
 	switch {
 	case tls == nil || tls.CABundle == nil:
 		return "", nil
@@ -145,12 +145,12 @@ const referenceIndex = "references"
 
 func indexReferences(mgr ctrl.Manager) error {
 	return mgr.GetFieldIndexer().IndexField(context.Background(), &v1alpha1.CacheNode{}, referenceIndex, func(o client.Object) []string {
-		node := o.(*v1alpha1.CacheNode)
+		cacheNode := o.(*v1alpha1.CacheNode)
 		var names []string
-		if kind, ref := caBundleReference(node); ref != nil {
+		if kind, ref := caBundleReference(cacheNode); ref != nil {
 			names = append(names, kind+"/"+ref.Name)
 		}
-		if listener := node.Spec.Listen.TLS; listener != nil {
+		if listener := cacheNode.Spec.Listen.TLS; listener != nil {
 			names = append(names, "Secret/"+listener.SecretName)
 		}
 		return names
@@ -180,13 +180,13 @@ func (r *CacheNodeReconciler) referenceSources(references cache.Cache) []source.
 }
 
 func (r *CacheNodeReconciler) referrers(ctx context.Context, kind string, name types.NamespacedName) []reconcile.Request {
-	nodes := &v1alpha1.CacheNodeList{}
-	if err := r.List(ctx, nodes, client.InNamespace(name.Namespace), client.MatchingFields{referenceIndex: kind + "/" + name.Name}); err != nil {
+	cacheNodes := &v1alpha1.CacheNodeList{}
+	if err := r.List(ctx, cacheNodes, client.InNamespace(name.Namespace), client.MatchingFields{referenceIndex: kind + "/" + name.Name}); err != nil {
 		return nil
 	}
 	var requests []reconcile.Request
-	for i := range nodes.Items {
-		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&nodes.Items[i])})
+	for i := range cacheNodes.Items {
+		requests = append(requests, reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&cacheNodes.Items[i])})
 	}
 	return requests
 }

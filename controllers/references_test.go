@@ -25,7 +25,7 @@ import (
 func TestReferences(t *testing.T) {
 	o := startOperator(t, apiserver.Start(t))
 	ctx := context.Background()
-	node := o.create(`
+	cacheNode := o.create(`
 apiVersion: cachenode.io/v1alpha1
 kind: CacheNode
 metadata: {name: edge, namespace: default}
@@ -36,8 +36,8 @@ spec:
     servers: [{host: origin.example.com}]
     tls: {caBundle: {secret: {name: origin-ca}}}
 `)
-	o.becomes(node, status.InProgressStatus, v1alpha1.ConditionAccepted, v1alpha1.ReasonReferenceNotFound)
-	if text := describe(node); !strings.Contains(text, `spec.origin.tls.caBundle.secret: key "ca.crt" of Secret "origin-ca" in namespace "default" does not exist`) {
+	o.becomes(cacheNode, status.InProgressStatus, v1alpha1.ConditionAccepted, v1alpha1.ReasonReferenceNotFound)
+	if text := describe(cacheNode); !strings.Contains(text, `spec.origin.tls.caBundle.secret: key "ca.crt" of Secret "origin-ca" in namespace "default" does not exist`) {
 		t.Error(text)
 	}
 
@@ -45,37 +45,37 @@ spec:
 	secret := &corev1.Secret{Data: map[string][]byte{"ca.crt": append(slices.Clone(certificate), key...)}}
 	secret.Name, secret.Namespace = "origin-ca", "default"
 	must(t, o.client.Create(ctx, secret))
-	o.becomes(node, status.InProgressStatus, v1alpha1.ConditionAccepted, v1alpha1.ReasonInvalidReference)
-	if text := describe(node); !strings.Contains(text, "PRIVATE KEY") || !strings.Contains(text, "must hold certificates only") {
+	o.becomes(cacheNode, status.InProgressStatus, v1alpha1.ConditionAccepted, v1alpha1.ReasonInvalidReference)
+	if text := describe(cacheNode); !strings.Contains(text, "PRIVATE KEY") || !strings.Contains(text, "must hold certificates only") {
 		t.Error(text)
 	}
 
 	secret.Data["ca.crt"] = append([]byte("a comment\n"), certificate...)
 	must(t, o.client.Update(ctx, secret))
-	o.becomes(node, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
-	o.rollOut(node)
-	o.becomes(node, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
-	configMap := configMap(node)
+	o.becomes(cacheNode, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
+	o.rollOut(cacheNode)
+	o.becomes(cacheNode, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
+	configMap := configMap(cacheNode)
 	o.get(configMap)
-	content, err := agentapi.ReadNode([]byte(configMap.Data[naming.StableKey]))
+	content, err := agentapi.ReadRevision([]byte(configMap.Data[naming.StableKey]))
 	must(t, err)
 	if content.CABundle != string(certificate) {
 		t.Errorf("the ConfigMap holds %q, want the certificate and nothing else", content.CABundle)
 	}
 
-	old := node.Status.ConfigRevision
+	old := cacheNode.Status.ConfigRevision
 	secret.Data["ca.crt"], _ = selfSigned(t)
 	must(t, o.client.Update(ctx, secret))
 	o.eventually(func() string {
-		if o.get(node); node.Status.ConfigRevision != old {
+		if o.get(cacheNode); cacheNode.Status.ConfigRevision != old {
 			return ""
 		}
 		return "a new bundle does not make a new revision"
 	})
 
 	must(t, o.client.Delete(ctx, secret))
-	o.becomes(node, status.InProgressStatus, v1alpha1.ConditionAccepted, v1alpha1.ReasonReferenceNotFound)
-	o.get(children(node)[0]) // the pods stay
+	o.becomes(cacheNode, status.InProgressStatus, v1alpha1.ConditionAccepted, v1alpha1.ReasonReferenceNotFound)
+	o.get(children(cacheNode)[0]) // the pods stay
 }
 
 // selfSigned makes a certificate and its key in PEM.
@@ -104,9 +104,9 @@ func TestOperatorsSecrets(t *testing.T) {
 		if name == "bundle" {
 			text = strings.Replace(text, "origin: {", "origin: {scheme: https, tls: {caBundle: {secret: {name: edge-agent-tls}}}, ", 1)
 		}
-		node := o.create(text)
-		o.becomes(node, status.InProgressStatus, v1alpha1.ConditionAccepted, v1alpha1.ReasonInvalidReference)
-		if text := describe(node); !strings.Contains(text, "is the operator's own, for its agents") {
+		cacheNode := o.create(text)
+		o.becomes(cacheNode, status.InProgressStatus, v1alpha1.ConditionAccepted, v1alpha1.ReasonInvalidReference)
+		if text := describe(cacheNode); !strings.Contains(text, "is the operator's own, for its agents") {
 			t.Error(text)
 		}
 	}

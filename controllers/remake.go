@@ -104,11 +104,11 @@ func (r *CacheNodeReconciler) keep(ctx context.Context, s *scope) error {
 	if json.Unmarshal([]byte(live.Annotations[naming.AnnotationTemplate]), &template) != nil || template.InputHash == "" {
 		return nil
 	}
-	node := s.node.DeepCopy()
+	cacheNode := s.node.DeepCopy()
 	if s.statefulSet != nil {
-		node.Spec.Replicas = s.statefulSet.Spec.Replicas
+		cacheNode.Spec.Replicas = s.statefulSet.Spec.Replicas
 	}
-	set := manifest.StatefulSet(manifest.Input{Node: node, Template: template, Volumes: s.podVolumes()})
+	set := manifest.StatefulSet(manifest.Input{CacheNode: cacheNode, Template: template, Volumes: s.podVolumes()})
 	if isToBeRemade(s.statefulSet, []client.Object{set}) {
 		return r.orphan(ctx, s)
 	}

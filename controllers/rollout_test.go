@@ -85,33 +85,33 @@ func (a *agents) taken() []string {
 }
 
 // annotate sets an annotation on a CacheNode as a user would.
-func (o *operator) annotate(node *v1alpha1.CacheNode, key, value string) {
+func (o *operator) annotate(cacheNode *v1alpha1.CacheNode, key, value string) {
 	o.t.Helper()
-	o.get(node)
-	before := node.DeepCopy()
-	if node.Annotations == nil {
-		node.Annotations = map[string]string{}
+	o.get(cacheNode)
+	before := cacheNode.DeepCopy()
+	if cacheNode.Annotations == nil {
+		cacheNode.Annotations = map[string]string{}
 	}
-	node.Annotations[key] = value
-	must(o.t, o.client.Patch(context.Background(), node, client.MergeFrom(before)))
+	cacheNode.Annotations[key] = value
+	must(o.t, o.client.Patch(context.Background(), cacheNode, client.MergeFrom(before)))
 }
 
 // makePods makes ready pods of the StatefulSet's template, as StatefulSet controller and kubelet would.
-func (o *operator) makePods(node *v1alpha1.CacheNode, n int) {
+func (o *operator) makePods(cacheNode *v1alpha1.CacheNode, n int) {
 	o.t.Helper()
-	set := children(node)[0].(*appsv1.StatefulSet)
+	set := children(cacheNode)[0].(*appsv1.StatefulSet)
 	o.get(set)
 	for i := range n {
 		pod := &corev1.Pod{}
-		pod.Name, pod.Namespace = fmt.Sprintf("%s-%d", node.Name, i), node.Namespace
-		pod.Labels = naming.Labels(node.Name)
+		pod.Name, pod.Namespace = fmt.Sprintf("%s-%d", cacheNode.Name, i), cacheNode.Namespace
+		pod.Labels = naming.Labels(cacheNode.Name)
 		pod.Labels[appsv1.ControllerRevisionHashLabelKey] = "r"
 		pod.Annotations = set.Spec.Template.Annotations
 		pod.Spec.Containers = []corev1.Container{{Name: "nginx", Image: "nginx"}}
 		pod.Spec.NodeName = fmt.Sprintf("node-%d", i)
-		host := &corev1.Node{}
-		host.Name = pod.Spec.NodeName
-		must(o.t, client.IgnoreAlreadyExists(o.client.Create(context.Background(), host)))
+		node := &corev1.Node{}
+		node.Name = pod.Spec.NodeName
+		must(o.t, client.IgnoreAlreadyExists(o.client.Create(context.Background(), node)))
 		must(o.t, o.client.Create(context.Background(), pod))
 		o.setStatus(pod, func() {
 			pod.Status = corev1.PodStatus{
@@ -123,14 +123,14 @@ func (o *operator) makePods(node *v1alpha1.CacheNode, n int) {
 }
 
 // replacePods deletes the pods and creates them from the StatefulSet's template.
-func (o *operator) replacePods(node *v1alpha1.CacheNode) {
+func (o *operator) replacePods(cacheNode *v1alpha1.CacheNode) {
 	o.t.Helper()
 	pods := &corev1.PodList{}
-	must(o.t, o.client.List(context.Background(), pods, client.InNamespace(node.Namespace), client.MatchingLabels(naming.PodSelector(node.Name))))
+	must(o.t, o.client.List(context.Background(), pods, client.InNamespace(cacheNode.Namespace), client.MatchingLabels(naming.PodSelector(cacheNode.Name))))
 	for i := range pods.Items {
 		must(o.t, o.client.Delete(context.Background(), &pods.Items[i], client.GracePeriodSeconds(0)))
 	}
-	o.makePods(node, len(pods.Items))
+	o.makePods(cacheNode, len(pods.Items))
 }
 
 // TestRollout follows edits through three pods whose agents the test plays.
@@ -140,19 +140,19 @@ func TestRollout(t *testing.T) {
 	o := startOperator(t, apiserver.Start(t), func(r *CacheNodeReconciler) { r.Agents.read = a.read })
 	ctx := context.Background()
 	a.o = o
-	node := o.create(strings.Replace(edge, "replicas: 2", "replicas: 3\n  rollout: {maxUnavailable: 1}", 1))
-	o.becomes(node, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
-	o.makePods(node, 3)
-	o.rollOut(node)
-	o.becomes(node, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
-	first := node.Status.ConfigRevision
-	set := children(node)[0].(*appsv1.StatefulSet)
+	cacheNode := o.create(strings.Replace(edge, "replicas: 2", "replicas: 3\n  rollout: {maxUnavailable: 1}", 1))
+	o.becomes(cacheNode, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
+	o.makePods(cacheNode, 3)
+	o.rollOut(cacheNode)
+	o.becomes(cacheNode, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
+	first := cacheNode.Status.ConfigRevision
+	set := children(cacheNode)[0].(*appsv1.StatefulSet)
 	o.get(set)
 	input := set.Spec.Template.Annotations[naming.AnnotationInput]
 	revisions := func() []string {
-		o.get(node)
+		o.get(cacheNode)
 		var list []string
-		for _, p := range node.Status.Pods {
+		for _, p := range cacheNode.Status.Pods {
 			list = append(list, p.Revision)
 		}
 		return list
@@ -165,35 +165,35 @@ func TestRollout(t *testing.T) {
 		o.t = t
 		a.taken()
 		threads := int32(5)
-		o.edit(node, func(s *v1alpha1.CacheNodeSpec) { s.Disks[0].ThreadPool.Threads = &threads })
+		o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) { s.Disks[0].ThreadPool.Threads = &threads })
 		o.eventually(func() string {
 			if got := revisions(); got[0] != first && got[0] == got[1] && got[1] == got[2] {
 				return ""
 			}
 			return fmt.Sprint("the pods run ", revisions())
 		})
-		o.becomes(node, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
+		o.becomes(cacheNode, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
 		if got := a.taken(); !slices.Equal(got, []string{"edge-2", "edge-0", "edge-1"}) {
 			t.Errorf("they took it in the order %v", got)
 		}
-		config := configMap(node)
-		if o.get(config); config.Data[naming.CandidateKey] != "" || !strings.Contains(config.Data[naming.StableKey], node.Status.ConfigRevision) {
+		config := configMap(cacheNode)
+		if o.get(config); config.Data[naming.CandidateKey] != "" || !strings.Contains(config.Data[naming.StableKey], cacheNode.Status.ConfigRevision) {
 			t.Error("the candidate has not become stable")
 		}
 	})
 
 	t.Run("a refusal: only the canary has seen it", func(t *testing.T) {
 		o.t = t
-		good := node.Status.ConfigRevision
+		good := cacheNode.Status.ConfigRevision
 		a.taken()
-		bad := o.revisionOf(node, func(s *v1alpha1.CacheNodeSpec) { s.Hosts = []v1alpha1.Hostname{"refused.example.com"} })
+		bad := o.revisionOf(cacheNode, func(s *v1alpha1.CacheNodeSpec) { s.Hosts = []v1alpha1.Hostname{"refused.example.com"} })
 		a.set(func() { a.refuses[bad] = true })
-		o.edit(node, func(s *v1alpha1.CacheNodeSpec) { s.Hosts = []v1alpha1.Hostname{"refused.example.com"} })
-		o.becomes(node, status.FailedStatus, v1alpha1.ConditionDegraded, v1alpha1.ReasonConfigRefused)
-		if r := node.Status.Refusal; r == nil || r.Pod != "edge-2" || r.Message != "host not found" || r.Revision != bad {
+		o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) { s.Hosts = []v1alpha1.Hostname{"refused.example.com"} })
+		o.becomes(cacheNode, status.FailedStatus, v1alpha1.ConditionDegraded, v1alpha1.ReasonConfigRefused)
+		if r := cacheNode.Status.Refusal; r == nil || r.Pod != "edge-2" || r.Message != "host not found" || r.Revision != bad {
 			t.Errorf("status.refusal is %+v", r)
 		}
-		o.settle(node)
+		o.settle(cacheNode)
 		if got := revisions(); !slices.Equal(got, []string{good, good, good}) {
 			t.Errorf("the pods run %v, want %s", got, good)
 		}
@@ -203,7 +203,7 @@ func TestRollout(t *testing.T) {
 		o.eventually(func() string { // the agents may still have had something to tell
 			o.requests.take()
 			for range 5 {
-				o.pass(node)
+				o.pass(cacheNode)
 			}
 			if _, writes := o.requests.take(); len(writes) != 0 {
 				return fmt.Sprintf("the refusal is written again: %v", writes)
@@ -215,50 +215,50 @@ func TestRollout(t *testing.T) {
 	t.Run("a person asks to try it again", func(t *testing.T) {
 		o.t = t
 		a.set(func() { clear(a.refuses) })
-		o.annotate(node, naming.AnnotationRetry, "1")
-		o.becomes(node, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
-		if node.Status.Refusal != nil {
-			t.Errorf("status.refusal is %+v", node.Status.Refusal)
+		o.annotate(cacheNode, naming.AnnotationRetry, "1")
+		o.becomes(cacheNode, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
+		if cacheNode.Status.Refusal != nil {
+			t.Errorf("status.refusal is %+v", cacheNode.Status.Refusal)
 		}
 	})
 
 	t.Run("a keys zone of another size needs new pods: none takes it, one is made anew first", func(t *testing.T) {
 		o.t = t
 		a.taken()
-		o.edit(node, func(s *v1alpha1.CacheNodeSpec) { s.Disks[0].Cache.KeysZone = new(resource.MustParse("16Mi")) })
+		o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) { s.Disks[0].Cache.KeysZone = new(resource.MustParse("16Mi")) })
 		o.eventually(func() string {
-			set := children(node)[0].(*appsv1.StatefulSet)
+			set := children(cacheNode)[0].(*appsv1.StatefulSet)
 			if o.get(set); set.Spec.Template.Annotations[naming.AnnotationInput] != input {
 				return ""
 			}
 			return "the template is that of before"
 		})
-		o.rollOut(node)
+		o.rollOut(cacheNode)
 		o.eventually(func() string { // nobody keeps the budget's status here, so it allows nothing
-			if o.get(node); strings.Contains(describe(node), "edge-0 waits for the disruption budget") {
+			if o.get(cacheNode); strings.Contains(describe(cacheNode), "edge-0 waits for the disruption budget") {
 				return ""
 			}
-			return "the first pod is not to be made anew: " + describe(node)
+			return "the first pod is not to be made anew: " + describe(cacheNode)
 		})
-		o.settle(node)
+		o.settle(cacheNode)
 		if got := a.taken(); len(got) != 0 {
 			t.Errorf("%v took it in place", got)
 		}
-		o.edit(node, func(s *v1alpha1.CacheNodeSpec) { s.Disks[0].Cache.KeysZone = nil })
+		o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) { s.Disks[0].Cache.KeysZone = nil })
 		o.eventually(func() string {
-			set := children(node)[0].(*appsv1.StatefulSet)
+			set := children(cacheNode)[0].(*appsv1.StatefulSet)
 			if o.get(set); set.Spec.Template.Annotations[naming.AnnotationInput] == input {
 				return ""
 			}
 			return "the template is not that of before"
 		})
-		o.rollOut(node)
-		o.becomes(node, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
+		o.rollOut(cacheNode)
+		o.becomes(cacheNode, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
 	})
 
 	t.Run("an edit that needs new pods and is taken back leaves the pod template as it was", func(t *testing.T) {
 		o.t = t
-		set := children(node)[0].(*appsv1.StatefulSet)
+		set := children(cacheNode)[0].(*appsv1.StatefulSet)
 		o.get(set)
 		if got := set.Spec.Template.Annotations[naming.AnnotationRevision]; got != first {
 			t.Errorf("the template has revision %s, want that of the beginning, %s", got, first)
@@ -267,16 +267,16 @@ func TestRollout(t *testing.T) {
 
 	t.Run("an operator that starts anew writes nothing and tells nothing else", func(t *testing.T) {
 		o.t = t
-		o.settle(node)
+		o.settle(cacheNode)
 		o.stop()
-		o.get(node)
-		before := node.ResourceVersion
+		o.get(cacheNode)
+		before := cacheNode.ResourceVersion
 		again := startOperator(whole, o.config, func(r *CacheNodeReconciler) { r.Agents.read = a.read })
-		again.settle(node)
+		again.settle(cacheNode)
 		time.Sleep(time.Second) // the agents are read for the first time
-		again.settle(node)
+		again.settle(cacheNode)
 		_, writes := again.requests.take()
-		if o.get(node); len(writes) != 0 || node.ResourceVersion != before {
+		if o.get(cacheNode); len(writes) != 0 || cacheNode.ResourceVersion != before {
 			t.Errorf("it wrote %v", writes)
 		}
 		o.reconciler, o.requests, o.stop = again.reconciler, again.requests, again.stop
@@ -292,16 +292,16 @@ func TestRollout(t *testing.T) {
 			return []agentapi.DiskReport{{Name: "disk1", Status: status, Reason: reason, Share: share}, {Name: "disk2", Status: healthy, Share: 10000 - share}}
 		}
 		a.set(func() { a.disks["edge-1"] = disk(failed, 0) })
-		o.becomes(node, status.CurrentStatus, v1alpha1.ConditionDegraded, v1alpha1.ReasonDiskFailed)
-		if text := describe(node); !strings.Contains(text, "edge-1: disk1 is out of use (IOError)") || !strings.Contains(text, "Ready=True") {
+		o.becomes(cacheNode, status.CurrentStatus, v1alpha1.ConditionDegraded, v1alpha1.ReasonDiskFailed)
+		if text := describe(cacheNode); !strings.Contains(text, "edge-1: disk1 is out of use (IOError)") || !strings.Contains(text, "Ready=True") {
 			t.Error(text)
 		}
 		want := []v1alpha1.PodDiskStatus{{Name: "disk1", State: failed, Reason: "IOError", Share: "0.00%"}, {Name: "disk2", State: healthy, Share: "100.00%"}}
-		if got := node.Status.Pods[1].Disks; !slices.Equal(got, want) {
+		if got := cacheNode.Status.Pods[1].Disks; !slices.Equal(got, want) {
 			t.Errorf("status.pods[1].disks is %v, want %v", got, want)
 		}
 		a.set(func() { a.disks["edge-1"] = disk(healthy, 2500) })
-		o.becomes(node, status.CurrentStatus, v1alpha1.ConditionDegraded, v1alpha1.ReasonAsExpected)
+		o.becomes(cacheNode, status.CurrentStatus, v1alpha1.ConditionDegraded, v1alpha1.ReasonAsExpected)
 		o.hasEvents(v1alpha1.ReasonDiskFailed, "DiskHealthy", v1alpha1.ReasonConfigRefused)
 	})
 
@@ -310,24 +310,24 @@ func TestRollout(t *testing.T) {
 		a.set(func() {
 			a.disks["edge-1"] = []agentapi.DiskReport{{Name: "disk1", Status: failed, Reason: "Shutdown", Since: time.Now(), NeedsNewPod: true}}
 		})
-		o.becomes(node, status.CurrentStatus, v1alpha1.ConditionDegraded, v1alpha1.ReasonDiskFailed)
+		o.becomes(cacheNode, status.CurrentStatus, v1alpha1.ConditionDegraded, v1alpha1.ReasonDiskFailed)
 		pod := &corev1.Pod{}
 		pod.Name, pod.Namespace = "edge-1", "default"
 		o.get(pod)
 		claim := &corev1.PersistentVolumeClaim{}
-		claim.Name, claim.Namespace, claim.Labels = "disk1-edge-1", "default", naming.Labels(node.Name)
+		claim.Name, claim.Namespace, claim.Labels = "disk1-edge-1", "default", naming.Labels(cacheNode.Name)
 		claim.Labels[naming.LabelDisk] = "disk1"
 		claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
 		claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("10Gi")}
 		must(t, o.client.Create(ctx, claim))
-		o.annotate(node, naming.Readmit.Annotation("edge-1", "disk1"), time.Now().Add(2*time.Second).Format(time.RFC3339))
+		o.annotate(cacheNode, naming.Readmit.Annotation("edge-1", "disk1"), time.Now().Add(2*time.Second).Format(time.RFC3339))
 		o.eventually(func() string { // nobody keeps the budget's status here, so it allows nothing
-			if o.get(node); strings.Contains(describe(node), "edge-1 waits for the disruption budget") {
+			if o.get(cacheNode); strings.Contains(describe(cacheNode), "edge-1 waits for the disruption budget") {
 				return ""
 			}
-			return "the eviction does not wait: " + describe(node)
+			return "the eviction does not wait: " + describe(cacheNode)
 		})
-		budget := children(node)[3].(*policyv1.PodDisruptionBudget)
+		budget := children(cacheNode)[3].(*policyv1.PodDisruptionBudget)
 		o.get(budget)
 		o.setStatus(budget, func() {
 			budget.Status.ObservedGeneration, budget.Status.DisruptionsAllowed = budget.Generation, 1
@@ -360,13 +360,13 @@ func TestRollout(t *testing.T) {
 }
 
 // revisionOf is the revision that a changed spec will have.
-func (o *operator) revisionOf(node *v1alpha1.CacheNode, change func(*v1alpha1.CacheNodeSpec)) string {
+func (o *operator) revisionOf(cacheNode *v1alpha1.CacheNode, change func(*v1alpha1.CacheNodeSpec)) string {
 	o.t.Helper()
-	o.get(node)
-	changed := node.DeepCopy()
+	o.get(cacheNode)
+	changed := cacheNode.DeepCopy()
 	change(&changed.Spec)
 	tuning.Resolve(&changed.Spec, tuning.WithTier)
-	n, err := agentapi.NewNode(changed, "", o.reconciler.Cluster.Domain, o.reconciler.Cluster.Resolvers)
+	n, err := agentapi.NewRevision(changed, "", o.reconciler.Cluster.Domain, o.reconciler.Cluster.Resolvers)
 	must(o.t, err)
-	return n.Revision
+	return n.ID
 }

@@ -46,7 +46,7 @@ func setStatus(s *scope) {
 	want := ptr.Deref(s.node.Spec.Replicas, 1)
 	status.ReadyOfReplicas = fmt.Sprintf("%d/%d", status.ReadyReplicas, want)
 	if s.plan != nil {
-		status.ConfigRevision = s.wanted.Revision
+		status.ConfigRevision = s.wanted.ID
 		status.DiskCount = int32(len(s.plan.Disks())) //nolint:gosec // at most 32
 		status.Size = totalSize(s.node.Spec.Disks, want)
 		status.Disks = diskStatuses(s)

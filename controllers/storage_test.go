@@ -34,8 +34,8 @@ spec:
 // join makes a node.
 func (o *operator) join(name string) {
 	o.t.Helper()
-	host := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: "host-of-" + name}}}
-	must(o.t, o.client.Create(context.Background(), host))
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: "host-of-" + name}}}
+	must(o.t, o.client.Create(context.Background(), node))
 }
 
 // volumes are those that the operator has made, by node and path.
@@ -68,8 +68,8 @@ func TestLocalVolumes(t *testing.T) {
 	ctx := context.Background()
 	o.join("node-1")
 	o.join("node-2")
-	node := o.create(localEdge)
-	o.becomes(node, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
+	cacheNode := o.create(localEdge)
+	o.becomes(cacheNode, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
 
 	t.Run("one a disk on each node, tied to it", func(t *testing.T) {
 		o.t = t
@@ -84,17 +84,17 @@ func TestLocalVolumes(t *testing.T) {
 		if class.Provisioner != "kubernetes.io/no-provisioner" || *class.VolumeBindingMode != storagev1.VolumeBindingWaitForFirstConsumer {
 			t.Errorf("the class is %+v", class)
 		}
-		if o.get(node); *node.Spec.Replicas != 2 {
-			t.Errorf("%d replicas, want 2", *node.Spec.Replicas)
+		if o.get(cacheNode); *cacheNode.Spec.Replicas != 2 {
+			t.Errorf("%d replicas, want 2", *cacheNode.Spec.Replicas)
 		}
 	})
 
 	t.Run("100 passes write nothing", func(t *testing.T) {
 		o.t = t
-		o.settle(node)
+		o.settle(cacheNode)
 		o.requests.take()
 		for range 100 {
-			o.pass(node)
+			o.pass(cacheNode)
 		}
 		if _, writes := o.requests.take(); len(writes) > 0 {
 			t.Errorf("%d writes: %v", len(writes), writes)
@@ -106,7 +106,7 @@ func TestLocalVolumes(t *testing.T) {
 		o.join("node-3")
 		o.hasVolumes(6)
 		o.eventually(func() string {
-			if o.get(node); *node.Spec.Replicas == 3 {
+			if o.get(cacheNode); *cacheNode.Spec.Replicas == 3 {
 				return ""
 			}
 			return "the replicas do not follow"
@@ -172,10 +172,10 @@ func TestLocalVolumes(t *testing.T) {
 
 	t.Run("a disk more: the StatefulSet is made anew and its pods stay", func(t *testing.T) {
 		o.t = t
-		set := children(node)[0].(*appsv1.StatefulSet)
+		set := children(cacheNode)[0].(*appsv1.StatefulSet)
 		o.get(set)
 		before := set.UID
-		o.edit(node, func(s *v1alpha1.CacheNodeSpec) {
+		o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) {
 			s.Disks = append(s.Disks, v1alpha1.Disk{Name: "disk3", Size: resource.MustParse("1Gi"), LocalPath: &v1alpha1.LocalPath{Path: "/mnt/disk3"}})
 		})
 		o.eventually(func() string { // the garbage collector, which is not there, would take the pods' owner off them
@@ -201,7 +201,7 @@ func TestLocalVolumes(t *testing.T) {
 
 	t.Run("the CacheNode goes, and its volumes", func(t *testing.T) {
 		o.t = t
-		must(t, o.client.Delete(ctx, node))
+		must(t, o.client.Delete(ctx, cacheNode))
 		o.hasVolumes(0)
 	})
 }
@@ -216,7 +216,7 @@ func TestClaims(t *testing.T) {
 	} {
 		must(t, o.client.Create(ctx, class))
 	}
-	node := o.create(strings.Replace(edge, "[{name: disk1, size: 1Gi}, {name: disk2, size: 3Gi}]",
+	cacheNode := o.create(strings.Replace(edge, "[{name: disk1, size: 1Gi}, {name: disk2, size: 3Gi}]",
 		"[{name: disk1, size: 1Gi, storageClassName: elastic}, {name: disk2, size: 1Gi, storageClassName: rigid}]", 1))
 	claims := map[string]*corev1.PersistentVolumeClaim{}
 	for disk, class := range map[string]string{"disk1": "elastic", "disk2": "rigid"} {
@@ -241,13 +241,13 @@ func TestClaims(t *testing.T) {
 		})
 	}
 	owned(1)
-	o.edit(node, func(s *v1alpha1.CacheNodeSpec) {
+	o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) {
 		for i := range s.Disks {
 			s.Disks[i].Size = resource.MustParse("2Gi")
 		}
 	})
 	o.eventually(func() string {
-		set := children(node)[0].(*appsv1.StatefulSet)
+		set := children(cacheNode)[0].(*appsv1.StatefulSet)
 		if o.client.Get(ctx, client.ObjectKeyFromObject(set), set) == nil && set.DeletionTimestamp != nil {
 			old := set.DeepCopy()
 			set.Finalizers = nil
@@ -262,7 +262,7 @@ func TestClaims(t *testing.T) {
 	if o.get(claims["disk2"]); claims["disk2"].Spec.Resources.Requests.Storage().String() != "1Gi" {
 		t.Error("a claim grows whose class does not allow it")
 	}
-	o.edit(node, func(s *v1alpha1.CacheNodeSpec) {
+	o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) {
 		s.PersistentVolumeClaimRetentionPolicy.WhenDeleted = v1alpha1.RetainClaims
 	})
 	owned(0)

@@ -151,21 +151,21 @@ func startOperator(t testing.TB, restConfig *rest.Config, options ...func(*Cache
 // create makes a CacheNode from YAML.
 func (o *operator) create(text string) *v1alpha1.CacheNode {
 	o.t.Helper()
-	node, errs, err := schema.Decode([]byte(text))
+	cacheNode, errs, err := schema.Decode([]byte(text))
 	if err != nil || len(errs) > 0 {
 		o.t.Fatal(err, errs)
 	}
-	must(o.t, o.client.Create(context.Background(), node))
-	return node
+	must(o.t, o.client.Create(context.Background(), cacheNode))
+	return cacheNode
 }
 
 // edit changes a CacheNode as a user would.
-func (o *operator) edit(node *v1alpha1.CacheNode, change func(*v1alpha1.CacheNodeSpec)) {
+func (o *operator) edit(cacheNode *v1alpha1.CacheNode, change func(*v1alpha1.CacheNodeSpec)) {
 	o.t.Helper()
-	o.get(node)
-	before := node.DeepCopy()
-	change(&node.Spec)
-	must(o.t, o.client.Patch(context.Background(), node, client.MergeFrom(before)))
+	o.get(cacheNode)
+	before := cacheNode.DeepCopy()
+	change(&cacheNode.Spec)
+	must(o.t, o.client.Patch(context.Background(), cacheNode, client.MergeFrom(before)))
 }
 
 func (o *operator) get(object client.Object) {
@@ -182,18 +182,18 @@ func (o *operator) setStatus(object client.Object, change func()) {
 }
 
 // pass forces one pass over a CacheNode, beside those that events cause.
-func (o *operator) pass(node *v1alpha1.CacheNode) {
+func (o *operator) pass(cacheNode *v1alpha1.CacheNode) {
 	o.t.Helper()
-	_, err := o.reconciler.Reconcile(context.Background(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(node)})
+	_, err := o.reconciler.Reconcile(context.Background(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(cacheNode)})
 	must(o.t, err)
 }
 
 // rollOut plays the StatefulSet controller, which an API server alone does not have: every pod of the wanted revision is
 // ready.
-func (o *operator) rollOut(node *v1alpha1.CacheNode) {
+func (o *operator) rollOut(cacheNode *v1alpha1.CacheNode) {
 	o.t.Helper()
 	set := &appsv1.StatefulSet{}
-	set.Name, set.Namespace = node.Name, node.Namespace
+	set.Name, set.Namespace = cacheNode.Name, cacheNode.Namespace
 	o.get(set)
 	want := *set.Spec.Replicas
 	o.setStatus(set, func() {
@@ -239,10 +239,10 @@ func (o *operator) hasEvents(reasons ...string) {
 }
 
 // kstatus is what Flux and others make of the CacheNode.
-func (o *operator) kstatus(node *v1alpha1.CacheNode) status.Status {
+func (o *operator) kstatus(cacheNode *v1alpha1.CacheNode) status.Status {
 	o.t.Helper()
-	o.get(node)
-	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(node)
+	o.get(cacheNode)
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(cacheNode)
 	must(o.t, err)
 	result, err := status.Compute(&unstructured.Unstructured{Object: content})
 	must(o.t, err)
@@ -250,28 +250,28 @@ func (o *operator) kstatus(node *v1alpha1.CacheNode) status.Status {
 	health, err := argocd.Check(content)
 	must(o.t, err)
 	if (health.Status == "Healthy") != (result.Status == status.CurrentStatus) || (result.Status == status.FailedStatus && health.Status != "Degraded") {
-		o.t.Errorf("Argo CD says %s (%s) where kstatus is %s: %s", health.Status, health.Message, result.Status, describe(node))
+		o.t.Errorf("Argo CD says %s (%s) where kstatus is %s: %s", health.Status, health.Message, result.Status, describe(cacheNode))
 	}
 	return result.Status
 }
 
 // becomes waits for a kstatus, and for a condition with a reason.
-func (o *operator) becomes(node *v1alpha1.CacheNode, want status.Status, condition, reason string) {
+func (o *operator) becomes(cacheNode *v1alpha1.CacheNode, want status.Status, condition, reason string) {
 	o.t.Helper()
 	o.eventually(func() string {
-		got := o.kstatus(node)
-		for _, c := range node.Status.Conditions {
-			if c.Type == condition && c.Reason == reason && got == want && c.ObservedGeneration == node.Generation {
+		got := o.kstatus(cacheNode)
+		for _, c := range cacheNode.Status.Conditions {
+			if c.Type == condition && c.Reason == reason && got == want && c.ObservedGeneration == cacheNode.Generation {
 				return ""
 			}
 		}
-		return "kstatus is " + got.String() + ", want " + want.String() + " with " + condition + " for " + reason + ": " + describe(node)
+		return "kstatus is " + got.String() + ", want " + want.String() + " with " + condition + " for " + reason + ": " + describe(cacheNode)
 	})
 }
 
-func describe(node *v1alpha1.CacheNode) string {
+func describe(cacheNode *v1alpha1.CacheNode) string {
 	var b strings.Builder
-	for _, c := range node.Status.Conditions {
+	for _, c := range cacheNode.Status.Conditions {
 		b.WriteString("\n" + c.Type + "=" + string(c.Status) + " " + c.Reason + ": " + c.Message)
 	}
 	return b.String()

@@ -107,7 +107,7 @@ func ignoreProblem(err error) error {
 
 // knownVolumes is the plan from what the cache has of this CacheNode.
 func (s *scope) knownVolumes() (storage.VolumePlan, error) {
-	hosts, err := storage.Eligible(s.node.Spec, s.hosts)
+	nodes, err := storage.Eligible(s.node.Spec, s.hosts)
 	if err != nil {
 		return storage.VolumePlan{}, &problem{reason: v1alpha1.ReasonInvalidSpec, message: err.Error(), stalled: true}
 	}
@@ -115,7 +115,7 @@ func (s *scope) knownVolumes() (storage.VolumePlan, error) {
 	for _, volume := range s.volumes {
 		known = append(known, *volume)
 	}
-	return storage.Volumes(s.node, hosts, known, s.claims), nil
+	return storage.Volumes(s.node, nodes, known, s.claims), nil
 }
 
 // planVolumes looks at the volumes of this CacheNode and, where some are missing, at all others, which may have their paths.
@@ -129,13 +129,13 @@ func (r *CacheNodeReconciler) planVolumes(ctx context.Context, s *scope) (storag
 	if err := r.Live.List(ctx, all); err != nil {
 		return storage.VolumePlan{}, err
 	}
-	hosts, err := storage.Eligible(s.node.Spec, s.hosts)
-	return storage.Volumes(s.node, hosts, all.Items, s.claims), err
+	nodes, err := storage.Eligible(s.node.Spec, s.hosts)
+	return storage.Volumes(s.node, nodes, all.Items, s.claims), err
 }
 
 // deleteVolumes deletes volumes. The caches of volumes and of claims are not of one moment, so a placeholder's claim is
 // looked at once more: one that waits for its claim, which may be away for a moment, stays.
-func (r *CacheNodeReconciler) deleteVolumes(ctx context.Context, node *v1alpha1.CacheNode, plan storage.VolumePlan) error {
+func (r *CacheNodeReconciler) deleteVolumes(ctx context.Context, cacheNode *v1alpha1.CacheNode, plan storage.VolumePlan) error {
 	for _, volume := range plan.Delete {
 		if ref := volume.Spec.ClaimRef; ref != nil && volume.Labels[naming.LabelRole] == naming.RolePlaceholder {
 			claim := &corev1.PersistentVolumeClaim{}
@@ -143,7 +143,7 @@ func (r *CacheNodeReconciler) deleteVolumes(ctx context.Context, node *v1alpha1.
 			if err == nil && (claim.Spec.VolumeName == volume.Name || claim.Spec.VolumeName == "" || !claim.DeletionTimestamp.IsZero()) {
 				continue
 			}
-			if apierrors.IsNotFound(err) && volume.Status.Phase != corev1.VolumeReleased && storage.IsPlaceholderOf(node, volume) {
+			if apierrors.IsNotFound(err) && volume.Status.Phase != corev1.VolumeReleased && storage.IsPlaceholderOf(cacheNode, volume) {
 				continue
 			}
 			if client.IgnoreNotFound(err) != nil {

@@ -98,19 +98,19 @@ func awaitLeader(ctx context.Context, c client.Client, namespace string) (string
 
 // tryCacheNode asks whether the API server would make a CacheNode.
 func tryCacheNode(ctx context.Context, c client.Client, namespace string) error {
-	node, errs, err := schema.Decode([]byte(trial))
+	cacheNode, errs, err := schema.Decode([]byte(trial))
 	if err != nil {
 		return err
 	}
 	if len(errs) > 0 {
 		return errs.ToAggregate()
 	}
-	node.Namespace = namespace
-	if err := c.Create(ctx, node.DeepCopy(), client.DryRunAll); err != nil {
+	cacheNode.Namespace = namespace
+	if err := c.Create(ctx, cacheNode.DeepCopy(), client.DryRunAll); err != nil {
 		return fmt.Errorf("the API server does not take a CacheNode: %w", err)
 	}
-	node.Spec.Disks = nil
-	if err := c.Create(ctx, node, client.DryRunAll); !apierrors.IsInvalid(err) {
+	cacheNode.Spec.Disks = nil
+	if err := c.Create(ctx, cacheNode, client.DryRunAll); !apierrors.IsInvalid(err) {
 		return fmt.Errorf("the API server does not refuse a CacheNode without disks: %w", err)
 	}
 	return nil

@@ -76,7 +76,7 @@ var fleet = dashboard{
 }
 
 // node is for one CacheNode or pod, with a row for each disk.
-var node = dashboard{
+var cacheNode = dashboard{
 	uid: "cachenode-node", title: "CacheNode / Node",
 	description: "One CacheNode, with a row for each disk.",
 	variables: []variable{

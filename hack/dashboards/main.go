@@ -15,7 +15,7 @@ func main() {
 	if len(os.Args) != 2 {
 		log.Fatal("usage: dashboards DIR")
 	}
-	for name, d := range map[string]dashboard{"fleet": fleet, "node": node} {
+	for name, d := range map[string]dashboard{"fleet": fleet, "node": cacheNode} {
 		text, err := json.MarshalIndent(d.model(), "", "  ")
 		if err != nil {
 			log.Fatal(err)

@@ -41,10 +41,10 @@ func main() {
 }
 
 // object is the schema of a map with keys.
-func object(node *yaml.Node) (map[string]any, error) {
+func object(cacheNode *yaml.Node) (map[string]any, error) {
 	properties := map[string]any{}
-	for i := 0; i+1 < len(node.Content); i += 2 {
-		key, value := node.Content[i], node.Content[i+1]
+	for i := 0; i+1 < len(cacheNode.Content); i += 2 {
+		key, value := cacheNode.Content[i], cacheNode.Content[i+1]
 		schema, err := property(key, value)
 		if err != nil {
 			return nil, fmt.Errorf("line %d: %s: %w", key.Line, key.Value, err)

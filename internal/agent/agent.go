@@ -1,4 +1,4 @@
-// Package agent is what runs beside nginx in each pod: it renders the configuration from node.json and the pod's own
+// Package agent is what runs beside nginx in each pod: it renders the configuration from revision and the pod's own
 // facts, brings it into nginx, watches over the disks, and reports.
 package agent
 
@@ -69,8 +69,8 @@ type Agent struct {
 
 // applied is a configuration with what it was made from.
 type applied struct {
-	node   agentapi.Node
-	config cache.Config
+	revision agentapi.Revision
+	config   cache.Config
 	// madeFrom identifies revision and facts, so that nothing is rendered twice.
 	madeFrom string
 	files    []reload.File
@@ -139,25 +139,25 @@ func (a *Agent) isUnsettled() bool {
 
 // step brings nginx one step nearer to what it should run, and returns when to look again.
 func (a *Agent) step(ctx context.Context) time.Duration {
-	node, err := a.wanted()
+	revision, err := a.wanted()
 	a.setProblem(err)
-	if node == nil {
+	if revision == nil {
 		return checkInterval
 	}
 	a.mutex.Lock()
-	if a.refusal != nil && a.refusal.Revision != node.Revision {
+	if a.refusal != nil && a.refusal.Revision != revision.ID {
 		a.refusal = nil // another is wanted: should this one be wanted again, it is tried again
 	}
 	a.mutex.Unlock()
-	a.watchDisks(ctx, *node)
+	a.watchDisks(ctx, *revision)
 	if a.isStarting() {
 		return retryInterval // the first probes decide which disks nginx starts with
 	}
 	wait := checkInterval
-	if !a.isRefused(node.Revision) {
-		wait = a.bring(ctx, *node)
+	if !a.isRefused(revision.ID) {
+		wait = a.bring(ctx, *revision)
 	}
-	if a.isRefused(node.Revision) {
+	if a.isRefused(revision.ID) {
 		if good := a.lastGood(); good != nil { // the pod's facts may have changed all the same
 			wait = a.bring(ctx, *good)
 		}
@@ -168,8 +168,8 @@ func (a *Agent) step(ctx context.Context) time.Duration {
 	return wait
 }
 
-// wanted is the node that the pod is to run; with an error, it may still be one to go on with.
-func (a *Agent) wanted() (*agentapi.Node, error) {
+// wanted is the revision that the pod is to run; with an error, it may still be one to go on with.
+func (a *Agent) wanted() (*agentapi.Revision, error) {
 	annotations, annotationsErr := podinfo.Annotations(a.Paths.PodInfo)
 	if retry := annotations[naming.AnnotationRetry]; annotationsErr == nil && retry != a.retry {
 		a.forget(retry)
@@ -183,12 +183,12 @@ func (a *Agent) wanted() (*agentapi.Node, error) {
 
 // lastGood is what to go on with when the wanted revision is refused: what runs, or, in a pod that runs nothing yet, the
 // stable revision, if that is another.
-func (a *Agent) lastGood() *agentapi.Node {
+func (a *Agent) lastGood() *agentapi.Revision {
 	if running := a.running(); running != nil {
 		return running
 	}
 	o, _ := readOffers(a.Paths.Config) // wanted has reported the error
-	if o.stable != nil && !a.isRefused(o.stable.Revision) {
+	if o.stable != nil && !a.isRefused(o.stable.ID) {
 		return o.stable
 	}
 	return nil

@@ -83,17 +83,17 @@ func (p *pod) annotate(revision string) {
 	p.write(filepath.Join(p.paths.PodInfo, naming.AnnotationsFile), fmt.Sprintf("%s=%q\n", naming.AnnotationRevision, revision))
 }
 
-// offer writes node.json under a key of the ConfigMap and returns its revision.
+// offer writes revision under a key of the ConfigMap and returns its revision.
 func (p *pod) offer(key string, change func(*v1alpha1.CacheNodeSpec)) string {
 	p.t.Helper()
-	node, errs, err := schema.Decode([]byte(edge))
+	revision, errs, err := schema.Decode([]byte(edge))
 	if err != nil || len(errs) > 0 {
 		p.t.Fatal(err, errs)
 	}
 	if change != nil {
-		change(&node.Spec)
+		change(&revision.Spec)
 	}
-	n, err := agentapi.NewNode(node, "", "cluster.local", nil)
+	n, err := agentapi.NewRevision(revision, "", "cluster.local", nil)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func (p *pod) offer(key string, change func(*v1alpha1.CacheNodeSpec)) string {
 		p.t.Fatal(err)
 	}
 	p.write(filepath.Join(p.paths.Config, key), string(text))
-	return n.Revision
+	return n.ID
 }
 
 // start runs an agent as cmd/agent does, but for its servers.

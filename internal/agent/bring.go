@@ -17,36 +17,36 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
-// bring renders a node with the pod's facts and gives it to nginx, if it is not what nginx has.
-func (a *Agent) bring(ctx context.Context, node agentapi.Node) time.Duration {
-	facts, err := a.facts(node)
+// bring renders a revision with the pod's facts and gives it to nginx, if it is not what nginx has.
+func (a *Agent) bring(ctx context.Context, revision agentapi.Revision) time.Duration {
+	facts, err := a.facts(revision)
 	if err != nil {
 		a.setProblem(err)
 		return checkInterval
 	}
-	from := node.Revision + fmt.Sprint(facts)
+	from := revision.ID + fmt.Sprint(facts)
 	if current := a.current(); current != nil && current.madeFrom == from {
 		return checkInterval
 	}
 	// A revision is refused only where another can be gone on with; otherwise its limits are lowered to what the disks hold.
-	problems := contradictions(node, facts)
-	if problems != "" && a.hasOther(node) {
-		a.refuse(node, problems)
+	problems := contradictions(revision, facts)
+	if problems != "" && a.hasOther(revision) {
+		a.refuse(revision, problems)
 		return checkInterval
 	}
 	a.setLowered(problems)
-	config, err := cache.Render(cache.Input{Node: node, Facts: facts})
+	config, err := cache.Render(cache.Input{Revision: revision, Facts: facts})
 	if err != nil {
-		a.refuse(node, err.Error())
+		a.refuse(revision, err.Error())
 		return checkInterval
 	}
-	made := applied{node: node, config: config, madeFrom: from}
+	made := applied{revision: revision, config: config, madeFrom: from}
 	if current := a.current(); current != nil && current.config.Version == config.Version {
 		made.files = current.files
 		a.took(made)
 		return checkInterval
 	}
-	made.files = a.files(config, node, facts)
+	made.files = a.files(config, revision, facts)
 	if a.current() == nil && a.runsAlready(ctx, config) { // this agent is new, nginx is not
 		// What lies there may be another, from the middle of an agent's work.
 		if err := a.Nginx.Put(config, made.files); err != nil {
@@ -82,23 +82,23 @@ func (a *Agent) bring(ctx context.Context, node agentapi.Node) time.Duration {
 		a.setProblem(err)
 		return checkInterval
 	}
-	a.refuse(node, err.Error())
+	a.refuse(revision, err.Error())
 	return checkInterval
 }
 
 // hasOther is true where nginx runs another revision, or could.
-func (a *Agent) hasOther(node agentapi.Node) bool {
+func (a *Agent) hasOther(revision agentapi.Revision) bool {
 	if current := a.current(); current != nil {
-		return current.node.Revision != node.Revision
+		return current.revision.ID != revision.ID
 	}
 	o, _ := readOffers(a.Paths.Config) // wanted has reported the error
-	return o.stable != nil && o.stable.Revision != node.Revision
+	return o.stable != nil && o.stable.ID != revision.ID
 }
 
 // contradictions are the limits of the spec that the pod's disks cannot hold.
-func contradictions(node agentapi.Node, facts cache.Facts) string {
+func contradictions(revision agentapi.Revision, facts cache.Facts) string {
 	var list []string
-	for _, d := range node.Spec.Disks {
+	for _, d := range revision.Spec.Disks {
 		list = append(list, tuning.Contradictions(d, facts.Sizes[d.Name])...)
 	}
 	return strings.Join(list, "; ")
@@ -125,7 +125,7 @@ func (a *Agent) blames(name string, err error) bool {
 }
 
 // facts are the pod's own.
-func (a *Agent) facts(node agentapi.Node) (cache.Facts, error) {
+func (a *Agent) facts(revision agentapi.Revision) (cache.Facts, error) {
 	workers, err := podinfo.Workers(a.Paths.PodInfo)
 	if err != nil {
 		return cache.Facts{}, err
@@ -135,12 +135,12 @@ func (a *Agent) facts(node agentapi.Node) (cache.Facts, error) {
 		return cache.Facts{}, err
 	}
 	facts := cache.Facts{Workers: workers, Memory: memory, Sizes: map[string]int64{}}
-	if len(node.Resolvers) == 0 {
+	if len(revision.Resolvers) == 0 {
 		if facts.Resolvers, err = podinfo.Resolvers(a.Paths.ResolvConf); err != nil {
 			return cache.Facts{}, fmt.Errorf("%s: %w", a.Paths.ResolvConf, err)
 		}
 	}
-	if node.Spec.Listen.TLS != nil {
+	if revision.Spec.Listen.TLS != nil {
 		if facts.Certificate, err = a.listener(); err != nil {
 			return cache.Facts{}, err
 		}
@@ -160,7 +160,7 @@ func (a *Agent) check(ctx context.Context) {
 	version := a.ask(ctx)
 	current := a.current()
 	if current != nil {
-		timeout := tuning.Duration(current.node.Spec.Rollout.WorkerShutdownTimeout)
+		timeout := tuning.Duration(current.revision.Spec.Rollout.WorkerShutdownTimeout)
 		if killed := a.Nginx.KillStuck(time.Now(), timeout); killed > 0 {
 			a.Log.Warn("ended old workers that wait for a disk", "workers", killed)
 		}

@@ -11,7 +11,7 @@ import (
 )
 
 // offers are the revisions that the ConfigMap offers. Candidate is nil where none is tried.
-type offers struct{ stable, candidate *agentapi.Node }
+type offers struct{ stable, candidate *agentapi.Revision }
 
 // readOffers reads the ConfigMap's folder. What cannot be read is reported, and the rest stands.
 func readOffers(dir string) (offers, error) {
@@ -23,26 +23,26 @@ func readOffers(dir string) (offers, error) {
 	return offers{stable: stable, candidate: candidate}, errors.Join(err, candidateErr)
 }
 
-func readOffer(path string) (*agentapi.Node, error) {
+func readOffer(path string) (*agentapi.Revision, error) {
 	text, err := os.ReadFile(path) //nolint:gosec // the path is ours
 	if err != nil {
 		return nil, err
 	}
-	node, err := agentapi.ReadNode(text)
+	revision, err := agentapi.ReadRevision(text)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", filepath.Base(path), err)
 	}
-	return &node, nil
+	return &revision, nil
 }
 
 // choose is the revision that the pod is to run. The annotation and the ConfigMap reach the pod in either order: while the
 // revision that the annotation names is not there, what runs goes on, and a pod that runs nothing yet takes stable. It is
 // pure.
-func choose(o offers, annotation string, running *agentapi.Node) *agentapi.Node {
+func choose(o offers, annotation string, running *agentapi.Revision) *agentapi.Revision {
 	switch {
-	case o.candidate != nil && o.candidate.Revision == annotation:
+	case o.candidate != nil && o.candidate.ID == annotation:
 		return o.candidate
-	case o.stable != nil && (o.stable.Revision == annotation || annotation == ""):
+	case o.stable != nil && (o.stable.ID == annotation || annotation == ""):
 		return o.stable
 	case running != nil:
 		return running

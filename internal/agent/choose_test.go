@@ -10,28 +10,28 @@ import (
 )
 
 func TestChoose(t *testing.T) {
-	node := func(revision string) *agentapi.Node { return &agentapi.Node{Revision: revision} }
-	both := offers{stable: node("s"), candidate: node("c")}
+	revision := func(revision string) *agentapi.Revision { return &agentapi.Revision{ID: revision} }
+	both := offers{stable: revision("s"), candidate: revision("c")}
 	tests := map[string]struct {
 		offers     offers
 		annotation string
-		running    *agentapi.Node
+		running    *agentapi.Revision
 		want       string
 	}{
 		"a new pod starts on stable":                              {both, "", nil, "s"},
 		"a new pod with an old annotation starts on stable":       {both, "x", nil, "s"},
-		"the candidate, when it is named":                         {both, "c", node("s"), "c"},
-		"stable, when it is named":                                {both, "s", node("c"), "s"},
-		"the annotation is here, the ConfigMap is not":            {both, "n", node("s"), "s"},
-		"a candidate that has gone goes on until it is told":      {offers{stable: node("s")}, "c", node("c"), "c"},
-		"no annotation any more: back to stable":                  {both, "", node("c"), "s"},
-		"nothing readable: what runs goes on":                     {offers{}, "c", node("x"), "x"},
-		"the candidate has become stable, the annotation is same": {offers{stable: node("c")}, "c", node("c"), "c"},
+		"the candidate, when it is named":                         {both, "c", revision("s"), "c"},
+		"stable, when it is named":                                {both, "s", revision("c"), "s"},
+		"the annotation is here, the ConfigMap is not":            {both, "n", revision("s"), "s"},
+		"a candidate that has gone goes on until it is told":      {offers{stable: revision("s")}, "c", revision("c"), "c"},
+		"no annotation any more: back to stable":                  {both, "", revision("c"), "s"},
+		"nothing readable: what runs goes on":                     {offers{}, "c", revision("x"), "x"},
+		"the candidate has become stable, the annotation is same": {offers{stable: revision("c")}, "c", revision("c"), "c"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			got := choose(tt.offers, tt.annotation, tt.running)
-			if got == nil || got.Revision != tt.want {
+			if got == nil || got.ID != tt.want {
 				t.Errorf("got %+v, want %s", got, tt.want)
 			}
 		})
@@ -53,7 +53,7 @@ func TestReadOffers(t *testing.T) {
 		}
 	}
 	write(naming.StableKey, good)
-	if o, err := readOffers(dir); err != nil || o.stable.Revision != "a" || o.candidate != nil {
+	if o, err := readOffers(dir); err != nil || o.stable.ID != "a" || o.candidate != nil {
 		t.Errorf("%+v, error %v", o, err)
 	}
 	write(naming.CandidateKey, "{")

@@ -22,9 +22,9 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// watchDisks starts a monitor for each disk that has none, and gives the others the thresholds of the node.
-func (a *Agent) watchDisks(ctx context.Context, node agentapi.Node) {
-	for _, d := range node.Spec.Disks {
+// watchDisks starts a monitor for each disk that has none, and gives the others the thresholds of the revision.
+func (a *Agent) watchDisks(ctx context.Context, revision agentapi.Revision) {
+	for _, d := range revision.Spec.Disks {
 		a.mutex.Lock()
 		monitor, rules := a.monitors[d.Name], rules(d, a.abandoned[d.Name])
 		a.mutex.Unlock()
@@ -34,14 +34,14 @@ func (a *Agent) watchDisks(ctx context.Context, node agentapi.Node) {
 		}
 		a.watchDisk(ctx, d.Name, disk.NewMonitor(&disk.Prober{
 			Disk: d.Name, Dir: a.Paths.Root + naming.DiskDir(d.Name), NodeDir: a.Paths.Root + naming.RunDir,
-			Devices: &a.devices, Owner: a.owner(node, d.Name), Rules: rules,
+			Devices: &a.devices, Owner: a.owner(revision, d.Name), Rules: rules,
 		}, limits(d)))
 	}
 }
 
 // owner is the CacheNode with the key of its marks. A pod of an operator that made none has none.
-func (a *Agent) owner(node agentapi.Node, name string) disk.Owner {
-	o := disk.Owner{Namespace: node.Namespace, Name: node.Name, Disk: name, TookOver: func() {
+func (a *Agent) owner(revision agentapi.Revision, name string) disk.Owner {
+	o := disk.Owner{Namespace: revision.Namespace, Name: revision.Name, Disk: name, TookOver: func() {
 		a.Log.Warn("the disk is new to this CacheNode: what another has left in the cache's folder, or what this CacheNode's key has not signed, is deleted", "disk", name)
 	}}
 	var err error

@@ -42,10 +42,10 @@ func (a *Agent) copied() podinfo.KeyPair {
 }
 
 // files are what the configuration refers to. nginx reads copies, which change with the configuration and not before.
-func (a *Agent) files(config cache.Config, node agentapi.Node, facts cache.Facts) []reload.File {
+func (a *Agent) files(config cache.Config, revision agentapi.Revision, facts cache.Facts) []reload.File {
 	var files []reload.File
 	if config.CAFile != "" {
-		files = append(files, reload.File{Path: config.CAFile, Content: []byte(node.CABundle)})
+		files = append(files, reload.File{Path: config.CAFile, Content: []byte(revision.CABundle)})
 	}
 	if facts.Certificate != "" {
 		files = append(files,

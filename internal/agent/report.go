@@ -32,12 +32,12 @@ func (a *Agent) setLowered(text string) {
 }
 
 // refuse notes that nginx did not take a revision. The same revision is not tried again.
-func (a *Agent) refuse(node agentapi.Node, message string) {
-	a.Log.Error("nginx refused the configuration", "revision", node.Revision, "message", message)
+func (a *Agent) refuse(revision agentapi.Revision, message string) {
+	a.Log.Error("nginx refused the configuration", "revision", revision.ID, "message", message)
 	a.metrics.Reload(metrics.Refused)
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
-	a.refusal = &agentapi.Refusal{Revision: node.Revision, Message: message, Retry: a.retry}
+	a.refusal = &agentapi.Refusal{Revision: revision.ID, Message: message, Retry: a.retry}
 }
 
 // forget makes the agent try again what was refused.
@@ -56,7 +56,7 @@ func (a *Agent) isRefused(revision string) bool {
 func (a *Agent) took(made applied) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
-	if a.refusal != nil && a.refusal.Revision == made.node.Revision {
+	if a.refusal != nil && a.refusal.Revision == made.revision.ID {
 		a.refusal = nil
 	}
 	a.applied = &made
@@ -75,8 +75,8 @@ func (a *Agent) answers(version string) {
 	}
 	revision, _, _ := strings.Cut(version, "-")
 	var sampling int32
-	if a.applied != nil && a.applied.node.Spec.Monitoring.RequestSampling != nil {
-		sampling = *a.applied.node.Spec.Monitoring.RequestSampling
+	if a.applied != nil && a.applied.revision.Spec.Monitoring.RequestSampling != nil {
+		sampling = *a.applied.revision.Spec.Monitoring.RequestSampling
 	}
 	a.metrics.Running(revision, sampling)
 }
@@ -87,9 +87,9 @@ func (a *Agent) current() *applied {
 	return a.applied
 }
 
-func (a *Agent) running() *agentapi.Node {
+func (a *Agent) running() *agentapi.Revision {
 	if current := a.current(); current != nil {
-		return &current.node
+		return &current.revision
 	}
 	return nil
 }

@@ -14,7 +14,7 @@ type Report struct {
 	Since time.Time `json:"since,omitzero"`
 	// Refusal is the revision that the agent was last asked for and that nginx did not take.
 	Refusal *Refusal `json:"refusal,omitempty"`
-	// Problem is what keeps the agent from its work, such as a node.json that it cannot read.
+	// Problem is what keeps the agent from its work, such as a revision that it cannot read.
 	Problem string `json:"problem,omitempty"`
 	// Lowered says which limits of the spec the disks cannot hold, so that nginx runs with lower ones.
 	Lowered string       `json:"lowered,omitempty"`

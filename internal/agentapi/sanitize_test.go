@@ -23,7 +23,7 @@ func honest() agentapi.Report {
 	return agentapi.Report{
 		AgentVersion: "v0.2.0", NginxVersion: "1.30.6", Revision: "0123456789ab", Since: now.Add(-time.Hour),
 		Refusal: &agentapi.Refusal{Revision: "ba9876543210", Message: "nginx: [emerg] unknown directive", Retry: "2026-11-22T10:00:00Z"},
-		Problem: "node.json: is for newer agents", Lowered: "disk1: maxSize is 1Gi",
+		Problem: "revision: is for newer agents", Lowered: "disk1: maxSize is 1Gi",
 		Disks: []agentapi.DiskReport{{
 			Name: "disk1", Status: "Failed", Reason: "ForeignCache", Message: "holds the cache of CacheNode default/other: ü", Since: now,
 			Share: 3333, ForeignOwner: "default/other", Size: 1 << 40, UsedPercent: 88, NeedsNewPod: true,

@@ -14,8 +14,8 @@ import (
 
 // Input is all that the objects depend on.
 type Input struct {
-	// Node is valid and has the CRD's defaults.
-	Node *v1alpha1.CacheNode
+	// CacheNode is valid and has the CRD's defaults.
+	CacheNode *v1alpha1.CacheNode
 	// Config is what the pods' agents are offered.
 	Config ConfigMap
 	// Certificates are the data of the agents' Secret.
@@ -31,7 +31,7 @@ type Input struct {
 func Build(in Input) []client.Object {
 	return []client.Object{
 		clientService(in),
-		AgentSecret(in.Node, in.Certificates),
+		AgentSecret(in.CacheNode, in.Certificates),
 		configMap(in),
 		headlessService(in),
 		podDisruptionBudget(in),
@@ -54,8 +54,8 @@ func CanBeRefused(object client.Object) bool {
 func objectMeta(in Input, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{
 		Name:            name,
-		Namespace:       in.Node.Namespace,
-		Labels:          naming.Labels(in.Node.Name),
-		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(in.Node, v1alpha1.GroupVersion.WithKind("CacheNode"))},
+		Namespace:       in.CacheNode.Namespace,
+		Labels:          naming.Labels(in.CacheNode.Name),
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(in.CacheNode, v1alpha1.GroupVersion.WithKind("CacheNode"))},
 	}
 }

@@ -113,21 +113,21 @@ func classOf(t *testing.T, path, value string) string {
 		t.Fatal("the value is the same as before")
 	}
 	type outcome struct{ template, revision, objects string }
-	of := func(node *v1alpha1.CacheNode) outcome {
-		in := manifest.NewPodInput(node)
+	of := func(cacheNode *v1alpha1.CacheNode) outcome {
+		in := manifest.NewPodInput(cacheNode)
 		hash, err := in.Hash()
 		if err != nil {
 			t.Fatal(err)
 		}
-		n, err := agentapi.NewNode(node, "", "cluster.local", nil)
+		n, err := agentapi.NewRevision(cacheNode, "", "cluster.local", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		objects, err := json.Marshal(manifest.Build(manifest.Input{Node: node}))
+		objects, err := json.Marshal(manifest.Build(manifest.Input{CacheNode: cacheNode}))
 		if err != nil {
 			t.Fatal(err)
 		}
-		return outcome{hash, n.Revision, string(objects)}
+		return outcome{hash, n.ID, string(objects)}
 	}
 	a, b := of(before), of(after)
 	switch {
@@ -172,11 +172,11 @@ func decodeSpec(t *testing.T, path []string, value string) *v1alpha1.CacheNode {
 	if err != nil {
 		t.Fatal(err)
 	}
-	node := &v1alpha1.CacheNode{}
-	if err := yaml.UnmarshalStrict(text, node); err != nil {
+	cacheNode := &v1alpha1.CacheNode{}
+	if err := yaml.UnmarshalStrict(text, cacheNode); err != nil {
 		t.Fatal(err)
 	}
-	return node
+	return cacheNode
 }
 
 // leaves are the fields of the spec that have no fields of ours below them, without the marks of lists.

@@ -22,7 +22,7 @@ func configMap(in Input) *corev1.ConfigMap {
 	if err != nil {
 		panic(err) // Kubernetes' own types
 	}
-	meta := objectMeta(in, naming.ConfigMap(in.Node.Name))
+	meta := objectMeta(in, naming.ConfigMap(in.CacheNode.Name))
 	meta.Annotations = map[string]string{naming.AnnotationTemplate: string(template)}
 	if in.Config.Refused != "" {
 		meta.Annotations[naming.AnnotationRefused] = in.Config.Refused

@@ -46,21 +46,21 @@ func build(t *testing.T, file string) []client.Object {
 	if err != nil {
 		t.Fatal(err)
 	}
-	node, errs, err := schema.Decode(data)
+	cacheNode, errs, err := schema.Decode(data)
 	if err != nil || len(errs) > 0 {
 		t.Fatal(err, errs)
 	}
-	if node.Namespace == "" {
-		node.Namespace = "default"
+	if cacheNode.Namespace == "" {
+		cacheNode.Namespace = "default"
 	}
-	tuning.Resolve(&node.Spec, tuning.WithoutTier)
-	node.UID = "11111111-2222-3333-4444-555555555555"
-	template, _, err := manifest.NewTemplate(manifest.NewPodInput(node), "", "localhost/cachenode-operator:test", "", "0123456789ab")
+	tuning.Resolve(&cacheNode.Spec, tuning.WithoutTier)
+	cacheNode.UID = "11111111-2222-3333-4444-555555555555"
+	template, _, err := manifest.NewTemplate(manifest.NewPodInput(cacheNode), "", "localhost/cachenode-operator:test", "", "0123456789ab")
 	if err != nil {
 		t.Fatal(err)
 	}
 	return manifest.Build(manifest.Input{
-		Node:         node,
+		CacheNode:         cacheNode,
 		Config:       manifest.ConfigMap{Stable: "{}"},
 		Certificates: map[string][]byte{"ca.crt": []byte("none")},
 		Template:     template,

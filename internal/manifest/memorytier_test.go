@@ -14,10 +14,10 @@ import (
 // operator switches none on, even while the StatefulSet is made anew.
 func TestMemoryTierBefore(t *testing.T) {
 	of := func(tier bool) (text string, set *appsv1.StatefulSet) {
-		node := decodeSpec(t, nil, "")
-		node.Spec.MemoryTier.Enabled = &tier
-		node.Spec.MemoryTier = tuning.MemoryTier(node.Spec, false)
-		template, _, err := manifest.NewTemplate(manifest.NewPodInput(node), "", "operator", "", "revision")
+		cacheNode := decodeSpec(t, nil, "")
+		cacheNode.Spec.MemoryTier.Enabled = &tier
+		cacheNode.Spec.MemoryTier = tuning.MemoryTier(cacheNode.Spec, false)
+		template, _, err := manifest.NewTemplate(manifest.NewPodInput(cacheNode), "", "operator", "", "revision")
 		if err != nil {
 			t.Fatal(err)
 		}

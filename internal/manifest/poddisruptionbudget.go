@@ -10,10 +10,10 @@ import (
 func podDisruptionBudget(in Input) *policyv1.PodDisruptionBudget {
 	return &policyv1.PodDisruptionBudget{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "policy/v1", Kind: "PodDisruptionBudget"},
-		ObjectMeta: objectMeta(in, in.Node.Name),
+		ObjectMeta: objectMeta(in, in.CacheNode.Name),
 		Spec: policyv1.PodDisruptionBudgetSpec{
-			MaxUnavailable: in.Node.Spec.Disruption.MaxUnavailable,
-			Selector:       &metav1.LabelSelector{MatchLabels: naming.PodSelector(in.Node.Name)},
+			MaxUnavailable: in.CacheNode.Spec.Disruption.MaxUnavailable,
+			Selector:       &metav1.LabelSelector{MatchLabels: naming.PodSelector(in.CacheNode.Name)},
 			// A pod that does not serve may always go: a new one may be what mends it.
 			UnhealthyPodEvictionPolicy: new(policyv1.AlwaysAllow),
 		},

@@ -13,11 +13,11 @@ import (
 
 // ScoutInput is all that a scout depends on.
 type ScoutInput struct {
-	Node *v1alpha1.CacheNode
+	CacheNode *v1alpha1.CacheNode
 	// Disk has a localPath; Pod is the cache pod that does without it, Host the node that it is missing on.
 	Disk v1alpha1.Disk
 	Pod  string
-	Host *corev1.Node
+	Node *corev1.Node
 	// Image is the operator's.
 	Image      string
 	PullPolicy corev1.PullPolicy
@@ -25,8 +25,8 @@ type ScoutInput struct {
 
 func (in ScoutInput) meta() metav1.ObjectMeta {
 	return metav1.ObjectMeta{
-		Name: naming.Scout(in.Disk.Name, in.Pod), Namespace: in.Node.Namespace, Labels: naming.ScoutLabels(in.Node.Name),
-		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(in.Node, v1alpha1.GroupVersion.WithKind("CacheNode"))},
+		Name: naming.Scout(in.Disk.Name, in.Pod), Namespace: in.CacheNode.Namespace, Labels: naming.ScoutLabels(in.CacheNode.Name),
+		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(in.CacheNode, v1alpha1.GroupVersion.WithKind("CacheNode"))},
 	}
 }
 
@@ -35,11 +35,11 @@ func (in ScoutInput) meta() metav1.ObjectMeta {
 // the node too (tried on Kubernetes 1.36). A hostPath volume is the container's alone.
 func ScoutVolume(in ScoutInput) *corev1.PersistentVolume {
 	name := naming.Scout(in.Disk.Name, in.Pod)
-	volume := volumeFor(naming.ScoutVolume(in.Node.Namespace, name), in.Host)
-	volume.Labels = naming.VolumeLabels(in.Node.Namespace, in.Node.Name, in.Disk.Name, naming.RoleScout)
+	volume := volumeFor(naming.ScoutVolume(in.CacheNode.Namespace, name), in.Node)
+	volume.Labels = naming.VolumeLabels(in.CacheNode.Namespace, in.CacheNode.Name, in.Disk.Name, naming.RoleScout)
 	volume.Spec.StorageClassName = naming.LocalClass
 	volume.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: in.Disk.Size}
-	volume.Spec.ClaimRef = &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: in.Node.Namespace, Name: name}
+	volume.Spec.ClaimRef = &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: in.CacheNode.Namespace, Name: name}
 	volume.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{
 		Path: in.Disk.LocalPath.Path, Type: new(corev1.HostPathDirectory),
 	}}
@@ -55,7 +55,7 @@ func ScoutClaim(in ScoutInput) *corev1.PersistentVolumeClaim {
 			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			StorageClassName: new(naming.LocalClass),
 			VolumeMode:       new(corev1.PersistentVolumeFilesystem),
-			VolumeName:       naming.ScoutVolume(in.Node.Namespace, naming.Scout(in.Disk.Name, in.Pod)),
+			VolumeName:       naming.ScoutVolume(in.CacheNode.Namespace, naming.Scout(in.Disk.Name, in.Pod)),
 			Resources: corev1.VolumeResourceRequirements{
 				Requests: corev1.ResourceList{corev1.ResourceStorage: in.Disk.Size},
 			},
@@ -81,9 +81,9 @@ func Scout(in ScoutInput) *corev1.Pod {
 			EnableServiceLinks:            new(false),
 			RestartPolicy:                 corev1.RestartPolicyOnFailure,
 			TerminationGracePeriodSeconds: new(int64(1)),
-			Tolerations:                   in.Node.Spec.Pod.Tolerations,
-			ImagePullSecrets:              in.Node.Spec.Pod.ImagePullSecrets,
-			PriorityClassName:             in.Node.Spec.Pod.PriorityClassName,
+			Tolerations:                   in.CacheNode.Spec.Pod.Tolerations,
+			ImagePullSecrets:              in.CacheNode.Spec.Pod.ImagePullSecrets,
+			PriorityClassName:             in.CacheNode.Spec.Pod.PriorityClassName,
 			SecurityContext: &corev1.PodSecurityContext{
 				RunAsNonRoot:   new(true),
 				RunAsUser:      new(int64(nginxID)),

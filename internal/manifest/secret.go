@@ -11,9 +11,9 @@ import (
 // AgentSecret holds the certificates with which agents and operator know each other, and the key of the marks on disks. The
 // pods mount the server's part. It stays where the claims stay when the CacheNode is deleted: without the key, a CacheNode of the
 // same name would not know its caches again.
-func AgentSecret(node *v1alpha1.CacheNode, certificates map[string][]byte) *corev1.Secret {
-	meta := objectMeta(Input{Node: node}, naming.AgentSecret(node.Name))
-	if node.Spec.PersistentVolumeClaimRetentionPolicy.WhenDeleted == v1alpha1.RetainClaims {
+func AgentSecret(cacheNode *v1alpha1.CacheNode, certificates map[string][]byte) *corev1.Secret {
+	meta := objectMeta(Input{CacheNode: cacheNode}, naming.AgentSecret(cacheNode.Name))
+	if cacheNode.Spec.PersistentVolumeClaimRetentionPolicy.WhenDeleted == v1alpha1.RetainClaims {
 		meta.OwnerReferences = nil
 	}
 	return &corev1.Secret{

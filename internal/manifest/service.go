@@ -13,15 +13,15 @@ import (
 
 // clientService is the Service that clients use.
 func clientService(in Input) *corev1.Service {
-	spec := in.Node.Spec.Service
-	meta := objectMeta(in, in.Node.Name)
+	spec := in.CacheNode.Spec.Service
+	meta := objectMeta(in, in.CacheNode.Name)
 	meta.Annotations = maps.Clone(spec.Annotations)
 	service := &corev1.Service{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
 		ObjectMeta: meta,
 		Spec: corev1.ServiceSpec{
 			Type:              spec.Type,
-			Selector:          naming.PodSelector(in.Node.Name),
+			Selector:          naming.PodSelector(in.CacheNode.Name),
 			LoadBalancerClass: spec.LoadBalancerClass,
 			Ports: []corev1.ServicePort{{
 				Name:       naming.PortHTTP,
@@ -31,7 +31,7 @@ func clientService(in Input) *corev1.Service {
 			}},
 		},
 	}
-	if in.Node.Spec.Listen.TLS != nil {
+	if in.CacheNode.Spec.Listen.TLS != nil {
 		service.Spec.Ports = append(service.Spec.Ports, corev1.ServicePort{
 			Name: naming.PortHTTPS, Protocol: corev1.ProtocolTCP, Port: ptr.Deref(spec.HTTPSPort, 0), TargetPort: intstr.FromString(naming.PortHTTPS),
 		})
@@ -46,13 +46,13 @@ func clientService(in Input) *corev1.Service {
 func headlessService(in Input) *corev1.Service {
 	return &corev1.Service{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
-		ObjectMeta: objectMeta(in, naming.Headless(in.Node.Name)),
+		ObjectMeta: objectMeta(in, naming.Headless(in.CacheNode.Name)),
 		Spec: corev1.ServiceSpec{
 			ClusterIP:                corev1.ClusterIPNone,
-			Selector:                 naming.PodSelector(in.Node.Name),
+			Selector:                 naming.PodSelector(in.CacheNode.Name),
 			PublishNotReadyAddresses: true,
 			Ports: []corev1.ServicePort{
-				{Name: naming.PortHTTP, Protocol: corev1.ProtocolTCP, Port: ptr.Deref(in.Node.Spec.Listen.Port, 0), TargetPort: intstr.FromString(naming.PortHTTP)},
+				{Name: naming.PortHTTP, Protocol: corev1.ProtocolTCP, Port: ptr.Deref(in.CacheNode.Spec.Listen.Port, 0), TargetPort: intstr.FromString(naming.PortHTTP)},
 				{Name: naming.PortPrivate, Protocol: corev1.ProtocolTCP, Port: naming.PrivatePort, TargetPort: intstr.FromString(naming.PortPrivate)},
 				{Name: naming.PortMetrics, Protocol: corev1.ProtocolTCP, Port: naming.MetricsPort, TargetPort: intstr.FromString(naming.PortMetrics)},
 			},

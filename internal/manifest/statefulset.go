@@ -10,13 +10,13 @@ import (
 
 // StatefulSet makes the pods: from the template or, while that cannot be, from one of those before it (Template.Makeable).
 func StatefulSet(in Input) *appsv1.StatefulSet {
-	template := in.Template.Makeable(in.Volumes, int(ptr.Deref(in.Node.Spec.Replicas, 1)))
+	template := in.Template.Makeable(in.Volumes, int(ptr.Deref(in.CacheNode.Spec.Replicas, 1)))
 	return &appsv1.StatefulSet{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "StatefulSet"},
-		ObjectMeta: objectMeta(in, in.Node.Name),
+		ObjectMeta: objectMeta(in, in.CacheNode.Name),
 		Spec: appsv1.StatefulSetSpec{
-			Replicas:    in.Node.Spec.Replicas,
-			ServiceName: naming.Headless(in.Node.Name),
+			Replicas:    in.CacheNode.Spec.Replicas,
+			ServiceName: naming.Headless(in.CacheNode.Name),
 			// Caches do not wait for each other to start.
 			PodManagementPolicy: appsv1.ParallelPodManagement,
 			// The operator makes pods anew itself, one after another, in the order that a change of the disks needs.
@@ -26,7 +26,7 @@ func StatefulSet(in Input) *appsv1.StatefulSet {
 				WhenDeleted: appsv1.RetainPersistentVolumeClaimRetentionPolicyType,
 				WhenScaled:  appsv1.RetainPersistentVolumeClaimRetentionPolicyType,
 			},
-			Selector:             &metav1.LabelSelector{MatchLabels: naming.PodSelector(in.Node.Name)},
+			Selector:             &metav1.LabelSelector{MatchLabels: naming.PodSelector(in.CacheNode.Name)},
 			Template:             template.Template,
 			VolumeClaimTemplates: template.Claims,
 		},

@@ -54,21 +54,21 @@ type PodDisk struct {
 }
 
 // NewPodInput takes from a CacheNode what its pods are made from.
-func NewPodInput(node *v1alpha1.CacheNode) PodInput {
+func NewPodInput(cacheNode *v1alpha1.CacheNode) PodInput {
 	in := PodInput{
-		Name: node.Name, Pod: node.Spec.Pod,
-		Port: ptr.Deref(node.Spec.Listen.Port, 0), ReusePort: ptr.Deref(node.Spec.Listen.ReusePort, true),
-		TLS:     node.Spec.Listen.TLS,
-		Restart: node.Annotations[naming.AnnotationRestart],
-		PerNode: node.Spec.Placement.PerNode,
+		Name: cacheNode.Name, Pod: cacheNode.Spec.Pod,
+		Port: ptr.Deref(cacheNode.Spec.Listen.Port, 0), ReusePort: ptr.Deref(cacheNode.Spec.Listen.ReusePort, true),
+		TLS:     cacheNode.Spec.Listen.TLS,
+		Restart: cacheNode.Annotations[naming.AnnotationRestart],
+		PerNode: cacheNode.Spec.Placement.PerNode,
 	}
-	if tuning.HasMemoryTier(node.Spec) {
-		in.MemoryTier = node.Spec.MemoryTier.Size.Value()
+	if tuning.HasMemoryTier(cacheNode.Spec) {
+		in.MemoryTier = cacheNode.Spec.MemoryTier.Size.Value()
 	}
-	for _, d := range node.Spec.Disks {
+	for _, d := range cacheNode.Spec.Disks {
 		disk := PodDisk{Name: d.Name, Size: d.Size.Value(), Class: d.StorageClassName}
 		if d.LocalPath != nil {
-			disk.LocalPath, in.Namespace = d.LocalPath.Path, node.Namespace
+			disk.LocalPath, in.Namespace = d.LocalPath.Path, cacheNode.Namespace
 		}
 		if d.Cache.KeysZone != nil {
 			disk.KeysZone = d.Cache.KeysZone.Value()
@@ -80,8 +80,8 @@ func NewPodInput(node *v1alpha1.CacheNode) PodInput {
 }
 
 // NeedsNewPods is true where a running nginx that has one configuration cannot take the other, or would lose its index.
-func NeedsNewPods(a, b agentapi.Node) bool {
-	of := func(n agentapi.Node) PodInput {
+func NeedsNewPods(a, b agentapi.Revision) bool {
+	of := func(n agentapi.Revision) PodInput {
 		return NewPodInput(&v1alpha1.CacheNode{ObjectMeta: metav1.ObjectMeta{Namespace: n.Namespace}, Spec: n.Spec})
 	}
 	return !reflect.DeepEqual(of(a), of(b))

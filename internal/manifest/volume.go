@@ -25,9 +25,9 @@ func LocalClass() *storagev1.StorageClass {
 
 // LocalVolume is the PersistentVolume for a disk with a localPath on a node. It has no owner, as it belongs to no
 // namespace, and no finalizer, so that it can be deleted when the operator is gone.
-func LocalVolume(node *v1alpha1.CacheNode, disk v1alpha1.Disk, host *corev1.Node) *corev1.PersistentVolume {
-	volume := volumeFor(naming.Volume(host.Name, disk.LocalPath.Path), host)
-	volume.Labels = naming.VolumeLabels(node.Namespace, node.Name, disk.Name, naming.RoleDisk)
+func LocalVolume(cacheNode *v1alpha1.CacheNode, disk v1alpha1.Disk, node *corev1.Node) *corev1.PersistentVolume {
+	volume := volumeFor(naming.Volume(node.Name, disk.LocalPath.Path), node)
+	volume.Labels = naming.VolumeLabels(cacheNode.Namespace, cacheNode.Name, disk.Name, naming.RoleDisk)
 	volume.Annotations[naming.AnnotationPath] = disk.LocalPath.Path
 	volume.Spec.StorageClassName = naming.LocalClass
 	volume.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: disk.Size}
@@ -37,9 +37,9 @@ func LocalVolume(node *v1alpha1.CacheNode, disk v1alpha1.Disk, host *corev1.Node
 
 // Placeholder is an empty PersistentVolume that takes the place of one that cannot be mounted: it waits for the claim of
 // that name, on the node of the missing disk, where the pod's other disks are.
-func Placeholder(node *v1alpha1.CacheNode, claim *corev1.PersistentVolumeClaim, disk string, host *corev1.Node) *corev1.PersistentVolume {
-	volume := volumeFor(naming.Placeholder(claim.Namespace, claim.Name), host)
-	volume.Labels = naming.VolumeLabels(node.Namespace, node.Name, disk, naming.RolePlaceholder)
+func Placeholder(cacheNode *v1alpha1.CacheNode, claim *corev1.PersistentVolumeClaim, disk string, node *corev1.Node) *corev1.PersistentVolume {
+	volume := volumeFor(naming.Placeholder(claim.Namespace, claim.Name), node)
+	volume.Labels = naming.VolumeLabels(cacheNode.Namespace, cacheNode.Name, disk, naming.RolePlaceholder)
 	if claim.Spec.StorageClassName != nil {
 		volume.Spec.StorageClassName = *claim.Spec.StorageClassName
 	}
@@ -56,17 +56,17 @@ func claimSize(claim *corev1.PersistentVolumeClaim) *resource.Quantity {
 }
 
 // volumeFor is what all volumes on a node have in common.
-func volumeFor(name string, host *corev1.Node) *corev1.PersistentVolume {
+func volumeFor(name string, node *corev1.Node) *corev1.PersistentVolume {
 	return &corev1.PersistentVolume{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"},
-		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{naming.AnnotationNode: host.Name}},
+		ObjectMeta: metav1.ObjectMeta{Name: name, Annotations: map[string]string{naming.AnnotationNode: node.Name}},
 		Spec: corev1.PersistentVolumeSpec{
 			AccessModes:                   []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
 			VolumeMode:                    new(corev1.PersistentVolumeFilesystem),
 			NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
 				MatchExpressions: []corev1.NodeSelectorRequirement{{
-					Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{Hostname(host)},
+					Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{Hostname(node)},
 				}},
 			}}}},
 		},
@@ -74,9 +74,9 @@ func volumeFor(name string, host *corev1.Node) *corev1.PersistentVolume {
 }
 
 // Hostname is the node's label by which volumes are tied to it; the kubelet may set another than the node's name.
-func Hostname(host *corev1.Node) string {
-	if name := host.Labels[corev1.LabelHostname]; name != "" {
+func Hostname(node *corev1.Node) string {
+	if name := node.Labels[corev1.LabelHostname]; name != "" {
 		return name
 	}
-	return host.Name
+	return node.Name
 }

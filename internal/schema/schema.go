@@ -69,18 +69,18 @@ func Decode(data []byte) (*v1alpha1.CacheNode, field.ErrorList, error) {
 	if want := v1alpha1.GroupVersion.WithKind("CacheNode"); u.GroupVersionKind() != want {
 		return nil, nil, fmt.Errorf("got kind %q of %q, want kind CacheNode of %s", u.GetKind(), u.GetAPIVersion(), v1alpha1.GroupVersion)
 	}
-	nodes, err := load()
+	cacheNodes, err := load()
 	if err != nil {
 		return nil, nil, fmt.Errorf("the embedded CustomResourceDefinition: %w", err)
 	}
-	if errs := nodes.admit(object); len(errs) > 0 {
+	if errs := cacheNodes.admit(object); len(errs) > 0 {
 		return nil, errs, nil
 	}
-	node := &v1alpha1.CacheNode{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object, node); err != nil {
+	cacheNode := &v1alpha1.CacheNode{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object, cacheNode); err != nil {
 		return nil, nil, err
 	}
-	return node, nil, nil
+	return cacheNode, nil, nil
 }
 
 // admit applies defaults to the object and returns what the API server would refuse it for.

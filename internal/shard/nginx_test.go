@@ -30,7 +30,7 @@ func TestDiskIsNginxs(t *testing.T) {
 
 func compare(t *testing.T, disks string, keys int) {
 	t.Helper()
-	node, errs, err := schema.Decode([]byte(`
+	cacheNode, errs, err := schema.Decode([]byte(`
 apiVersion: cachenode.io/v1alpha1
 kind: CacheNode
 metadata: {name: edge}
@@ -42,19 +42,19 @@ spec:
 	if err != nil || len(errs) > 0 {
 		t.Fatal(err, errs)
 	}
-	plan := shard.NewPlan(tuning.ShardDisks(node.Spec.Disks))
-	content, err := agentapi.NewNode(node, "", "cluster.local", nil)
+	plan := shard.NewPlan(tuning.ShardDisks(cacheNode.Spec.Disks))
+	content, err := agentapi.NewRevision(cacheNode, "", "cluster.local", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	config, err := cache.Render(cache.Input{Node: content, Facts: cache.Facts{Workers: 2}})
+	config, err := cache.Render(cache.Input{Revision: content, Facts: cache.Facts{Workers: 2}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	// The rendered file, but for the location, which says the disk and asks no origin.
 	before, _, _ := strings.Cut(config.Text, "        location / {")
 	next := "        location @uncached {"
-	if len(node.Spec.Disks) > 1 {
+	if len(cacheNode.Spec.Disks) > 1 {
 		next = "        location @other_disk {"
 	}
 	_, after, found := strings.Cut(config.Text, next)

@@ -17,11 +17,11 @@ func Bare(s State, unmounted map[PodDisk]time.Time, patience time.Duration) (lis
 		return nil, 0
 	}
 	for ordinal := range s.replicas() {
-		name := naming.Pod(s.Node.Name, ordinal)
+		name := naming.Pod(s.CacheNode.Name, ordinal)
 		claims := s.ClaimsOf(name)
 		for _, disk := range slices.Sorted(maps.Keys(claims)) {
 			since, known := unmounted[PodDisk{name, disk}]
-			i := slices.IndexFunc(s.Node.Spec.Disks, func(d v1alpha1.Disk) bool { return d.Name == disk && d.LocalPath != nil })
+			i := slices.IndexFunc(s.CacheNode.Spec.Disks, func(d v1alpha1.Disk) bool { return d.Name == disk && d.LocalPath != nil })
 			if !known || i < 0 || IsPlaceholder(claims[disk]) {
 				continue
 			}

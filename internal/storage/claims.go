@@ -14,16 +14,16 @@ import (
 // without them, and those of pods that were scaled away, where the spec says that they go.
 func Unwanted(s State) []*corev1.PersistentVolumeClaim {
 	var list []*corev1.PersistentVolumeClaim
-	policy := s.Node.Spec.PersistentVolumeClaimRetentionPolicy
-	scaledGo := policy.WhenScaled == v1alpha1.DeleteClaims || s.Node.Spec.Placement.PerNode
+	policy := s.CacheNode.Spec.PersistentVolumeClaimRetentionPolicy
+	scaledGo := policy.WhenScaled == v1alpha1.DeleteClaims || s.CacheNode.Spec.Placement.PerNode
 	for i := range s.Claims {
 		claim := &s.Claims[i]
 		disk := diskOf(claim)
-		ordinal, ok := ordinalOf(s.Node.Name, claim)
+		ordinal, ok := ordinalOf(s.CacheNode.Name, claim)
 		if !ok || !claim.DeletionTimestamp.IsZero() {
 			continue
 		}
-		inSpec := slices.ContainsFunc(s.Node.Spec.Disks, func(d v1alpha1.Disk) bool { return d.Name == disk })
+		inSpec := slices.ContainsFunc(s.CacheNode.Spec.Disks, func(d v1alpha1.Disk) bool { return d.Name == disk })
 		pod := s.pod(ordinal)
 		uses := pod != nil && slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
 			return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim.Name
@@ -58,10 +58,10 @@ func Grown(s State) []Growth {
 	var list []Growth
 	for i := range s.Claims {
 		claim := &s.Claims[i]
-		if _, ok := ordinalOf(s.Node.Name, claim); !ok || !claim.DeletionTimestamp.IsZero() {
+		if _, ok := ordinalOf(s.CacheNode.Name, claim); !ok || !claim.DeletionTimestamp.IsZero() {
 			continue
 		}
-		for _, d := range s.Node.Spec.Disks {
+		for _, d := range s.CacheNode.Spec.Disks {
 			if d.Name == diskOf(claim) && claim.Spec.Resources.Requests.Storage().Cmp(d.Size) < 0 {
 				list = append(list, Growth{Claim: claim, Size: d.Size})
 			}

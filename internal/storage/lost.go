@@ -33,7 +33,7 @@ type lostPod struct {
 // that they start elsewhere. Never more at once than the disruption budget allows, and none when more than half of the nodes
 // are out: then it is not the nodes that are lost, but whoever looks at them.
 func Lost(s State) Loss {
-	patience := tuning.Duration(s.Node.Spec.Disruption.NodeLossAfter)
+	patience := tuning.Duration(s.CacheNode.Spec.Disruption.NodeLossAfter)
 	if patience == 0 {
 		return Loss{}
 	}
@@ -41,13 +41,13 @@ func Lost(s State) Loss {
 	var lost []lostPod
 	gone := map[string]bool{}
 	for _, p := range s.placed() {
-		host := s.Host(p.host)
-		if host == nil {
+		node := s.Host(p.host)
+		if node == nil {
 			gone[p.host] = true
 			lost = append(lost, p)
 			continue
 		}
-		since, out := outSince(host)
+		since, out := outSince(node)
 		if left := patience - s.Now.Sub(since); out && left > 0 {
 			loss.After = earlier(loss.After, left+time.Second)
 		} else if out {
@@ -62,7 +62,7 @@ func Lost(s State) Loss {
 		loss.After = earlier(loss.After, time.Minute)
 		return loss
 	}
-	budget, free := max(Allowed(s.Node.Spec, s.replicas())-s.unavailable(lost), 0), s.free()
+	budget, free := max(Allowed(s.CacheNode.Spec, s.replicas())-s.unavailable(lost), 0), s.free()
 	for _, p := range lost {
 		if free == 0 && !gone[p.host] { // its disks may come back; those of a node that is gone may not
 			loss.Waiting = fmt.Sprintf("%s waits for node %s to come back: no other node is free for it", p.name, p.host)
@@ -86,19 +86,19 @@ func Lost(s State) Loss {
 // Displaced are the pods that the spec no longer allows where they are, of a CacheNode whose volumes or pods belong to nodes:
 // they are let go of there, and start where they may. Whether others are free for them is not looked at.
 func Displaced(s State) ([]Release, error) {
-	if !s.Node.Spec.Placement.PerNode && !slices.ContainsFunc(s.Node.Spec.Disks, func(d v1alpha1.Disk) bool { return d.LocalPath != nil }) {
+	if !s.CacheNode.Spec.Placement.PerNode && !slices.ContainsFunc(s.CacheNode.Spec.Disks, func(d v1alpha1.Disk) bool { return d.LocalPath != nil }) {
 		return nil, nil
 	}
-	hosts, err := Eligible(s.Node.Spec, s.Hosts)
+	nodes, err := Eligible(s.CacheNode.Spec, s.Nodes)
 	if err != nil {
 		return nil, err
 	}
-	if s.Node.Spec.Placement.PerNode {
-		hosts = Tolerated(s.Node.Spec, hosts, s.Pods)
+	if s.CacheNode.Spec.Placement.PerNode {
+		nodes = Tolerated(s.CacheNode.Spec, nodes, s.Pods)
 	}
 	var list []Release
 	for _, p := range s.placed() {
-		allowed := slices.ContainsFunc(hosts, func(h corev1.Node) bool { return h.Name == p.host })
+		allowed := slices.ContainsFunc(nodes, func(h corev1.Node) bool { return h.Name == p.host })
 		if s.Host(p.host) == nil || allowed {
 			continue // one that is gone is lost
 		}
@@ -114,7 +114,7 @@ func Displaced(s State) ([]Release, error) {
 func (s State) placed() []lostPod {
 	var placed []lostPod
 	for ordinal := range s.replicas() {
-		name := naming.Pod(s.Node.Name, ordinal)
+		name := naming.Pod(s.CacheNode.Name, ordinal)
 		tied := map[string][]string{} // node → claims
 		if pod := s.pod(ordinal); pod != nil && pod.Spec.NodeName != "" {
 			tied[pod.Spec.NodeName] = nil
@@ -125,18 +125,18 @@ func (s State) placed() []lostPod {
 				continue
 			}
 			if hostname := HostOf(volume); hostname != "" {
-				host := hostname
+				node := hostname
 				if h := s.hostNamed(hostname); h != nil {
-					host = h.Name
+					node = h.Name
 				} else if recorded := volume.Annotations[naming.AnnotationNode]; recorded != "" {
-					host = recorded
+					node = recorded
 				}
-				tied[host] = append(tied[host], claim.Name)
+				tied[node] = append(tied[node], claim.Name)
 			}
 		}
-		for _, host := range slices.Sorted(maps.Keys(tied)) {
-			slices.Sort(tied[host])
-			placed = append(placed, lostPod{name: name, host: host, claims: tied[host]})
+		for _, node := range slices.Sorted(maps.Keys(tied)) {
+			slices.Sort(tied[node])
+			placed = append(placed, lostPod{name: name, host: node, claims: tied[node]})
 		}
 	}
 	return placed
@@ -144,51 +144,51 @@ func (s State) placed() []lostPod {
 
 // Host is the node of that name; nil if there is none.
 func (s State) Host(name string) *corev1.Node {
-	i := slices.IndexFunc(s.Hosts, func(h corev1.Node) bool { return h.Name == name })
+	i := slices.IndexFunc(s.Nodes, func(h corev1.Node) bool { return h.Name == name })
 	if i < 0 {
 		return nil
 	}
-	return &s.Hosts[i]
+	return &s.Nodes[i]
 }
 
 // hostNamed is the node with a hostname, which is a label of it.
 func (s State) hostNamed(hostname string) *corev1.Node {
-	i := slices.IndexFunc(s.Hosts, func(h corev1.Node) bool { return h.Labels[corev1.LabelHostname] == hostname })
+	i := slices.IndexFunc(s.Nodes, func(h corev1.Node) bool { return h.Labels[corev1.LabelHostname] == hostname })
 	if i < 0 {
 		return nil
 	}
-	return &s.Hosts[i]
+	return &s.Nodes[i]
 }
 
 // outOfService counts the nodes that are out, of those that the pods may run on and those that are gone.
 func (s State) outOfService(gone map[string]bool) (out, all int) {
-	hosts := s.usable()
-	for i := range hosts {
-		if _, is := outSince(&hosts[i]); is {
+	nodes := s.usable()
+	for i := range nodes {
+		if _, is := outSince(&nodes[i]); is {
 			out++
 		}
 	}
-	return out + len(gone), len(hosts) + len(gone)
+	return out + len(gone), len(nodes) + len(gone)
 }
 
 // usable are the nodes that the pods may run on, whether they are in service or not.
 func (s State) usable() []corev1.Node {
-	hosts, err := Eligible(s.Node.Spec, s.Hosts)
+	nodes, err := Eligible(s.CacheNode.Spec, s.Nodes)
 	if err != nil {
-		hosts = s.Hosts
+		nodes = s.Nodes
 	}
-	return Tolerated(s.Node.Spec, hosts, s.Pods)
+	return Tolerated(s.CacheNode.Spec, nodes, s.Pods)
 }
 
 // free counts the nodes that could take one more pod: all that are in service or, where each node has room for one pod
 // only, those of them that have none.
 func (s State) free() int {
-	one := s.Node.Spec.Placement.PerNode || slices.ContainsFunc(s.Node.Spec.Disks, func(d v1alpha1.Disk) bool { return d.LocalPath != nil })
+	one := s.CacheNode.Spec.Placement.PerNode || slices.ContainsFunc(s.CacheNode.Spec.Disks, func(d v1alpha1.Disk) bool { return d.LocalPath != nil })
 	placed, n := s.placed(), 0
-	hosts := s.usable()
-	for i := range hosts {
-		_, out := outSince(&hosts[i])
-		taken := slices.ContainsFunc(placed, func(p lostPod) bool { return p.host == hosts[i].Name })
+	nodes := s.usable()
+	for i := range nodes {
+		_, out := outSince(&nodes[i])
+		taken := slices.ContainsFunc(placed, func(p lostPod) bool { return p.host == nodes[i].Name })
 		if !out && (!one || !taken) {
 			n++
 		}
@@ -200,7 +200,7 @@ func (s State) free() int {
 func (s State) unavailable(lost []lostPod) int {
 	n := 0
 	for ordinal := range s.replicas() {
-		name := naming.Pod(s.Node.Name, ordinal)
+		name := naming.Pod(s.CacheNode.Name, ordinal)
 		isLost := slices.ContainsFunc(lost, func(p lostPod) bool { return p.name == name })
 		if !isLost && !IsReady(s.pod(ordinal)) {
 			n++
@@ -210,12 +210,12 @@ func (s State) unavailable(lost []lostPod) int {
 }
 
 func hostsOf(lost []lostPod) string {
-	var hosts []string
+	var nodes []string
 	for _, p := range lost {
-		hosts = append(hosts, p.host)
+		nodes = append(nodes, p.host)
 	}
-	slices.Sort(hosts)
-	return strings.Join(slices.Compact(hosts), ", ")
+	slices.Sort(nodes)
+	return strings.Join(slices.Compact(nodes), ", ")
 }
 
 // earlier is the shorter of two times, of which 0 means never.

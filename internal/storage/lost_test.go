@@ -22,22 +22,22 @@ var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
 // cluster is a CacheNode with a pod on each of the first nodes, each with two disks there. Node and pod are called after
 // their number.
-func cluster(pods, hosts int) State {
-	node := &v1alpha1.CacheNode{ObjectMeta: metav1.ObjectMeta{Name: "edge", Namespace: "default"}}
-	node.Spec.Replicas = new(int32(pods))
-	node.Spec.Disruption.NodeLossAfter = "5m"
-	node.Spec.Disruption.MaxUnavailable = new(intstr.FromInt32(1))
-	node.Spec.Disks = []v1alpha1.Disk{local("disk1"), local("disk2")}
-	s := State{Node: node, Now: now, Volumes: map[string]*corev1.PersistentVolume{}}
-	for i := range hosts {
-		s.Hosts = append(s.Hosts, host(i))
+func cluster(pods, nodes int) State {
+	cacheNode := &v1alpha1.CacheNode{ObjectMeta: metav1.ObjectMeta{Name: "edge", Namespace: "default"}}
+	cacheNode.Spec.Replicas = new(int32(pods))
+	cacheNode.Spec.Disruption.NodeLossAfter = "5m"
+	cacheNode.Spec.Disruption.MaxUnavailable = new(intstr.FromInt32(1))
+	cacheNode.Spec.Disks = []v1alpha1.Disk{local("disk1"), local("disk2")}
+	s := State{CacheNode: cacheNode, Now: now, Volumes: map[string]*corev1.PersistentVolume{}}
+	for i := range nodes {
+		s.Nodes = append(s.Nodes, node(i))
 	}
 	for i := range pods {
 		pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: naming.Pod("edge", i), CreationTimestamp: metav1.NewTime(now.Add(-time.Hour))}}
-		pod.Spec.NodeName = s.Hosts[i].Name
+		pod.Spec.NodeName = s.Nodes[i].Name
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
-		for _, d := range node.Spec.Disks {
-			volume := manifest.LocalVolume(node, d, &s.Hosts[i])
+		for _, d := range cacheNode.Spec.Disks {
+			volume := manifest.LocalVolume(cacheNode, d, &s.Nodes[i])
 			volume.Status.Phase = corev1.VolumeBound
 			claim := corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
 				Name: naming.Claim(d.Name, pod.Name), Namespace: "default", CreationTimestamp: metav1.NewTime(now.Add(-time.Hour)),
@@ -60,7 +60,7 @@ func local(name string) v1alpha1.Disk {
 	return v1alpha1.Disk{Name: name, LocalPath: &v1alpha1.LocalPath{Path: "/mnt/" + name}}
 }
 
-func host(i int) corev1.Node {
+func node(i int) corev1.Node {
 	h := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("node-%d", i), Labels: map[string]string{corev1.LabelHostname: fmt.Sprintf("host-%d", i)}}}
 	h.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	return h
@@ -68,10 +68,10 @@ func host(i int) corev1.Node {
 
 // stop makes a node not ready since some time.
 func (s State) stop(i int, since time.Duration) {
-	c := &s.Hosts[i].Status.Conditions[0]
+	c := &s.Nodes[i].Status.Conditions[0]
 	c.Status, c.LastTransitionTime = corev1.ConditionUnknown, metav1.NewTime(now.Add(-since))
 	for p := range s.Pods {
-		if s.Pods[p].Spec.NodeName == s.Hosts[i].Name {
+		if s.Pods[p].Spec.NodeName == s.Nodes[i].Name {
 			s.Pods[p].Status.Conditions[0].Status = corev1.ConditionFalse
 		}
 	}
@@ -103,21 +103,21 @@ func TestLost(t *testing.T) {
 			"", 0,
 		},
 		"a person says that it is out": {
-			3, 4, func(s *State) { s.Hosts[1].Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeOutOfService}} },
+			3, 4, func(s *State) { s.Nodes[1].Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeOutOfService}} },
 			[]string{"edge-1 force=true evict=false disk1-edge-1,disk2-edge-1"},
 			"", 0,
 		},
 		"it is switched off": {
-			3, 4, func(s *State) { s.stop(1, time.Hour); s.Node.Spec.Disruption.NodeLossAfter = "0s" }, nil, "", 0,
+			3, 4, func(s *State) { s.stop(1, time.Hour); s.CacheNode.Spec.Disruption.NodeLossAfter = "0s" }, nil, "", 0,
 		},
 		"the Node object is gone": {
-			3, 4, func(s *State) { s.Hosts = slices.Delete(s.Hosts, 1, 2) },
+			3, 4, func(s *State) { s.Nodes = slices.Delete(s.Nodes, 1, 2) },
 			[]string{"edge-1 force=true evict=false disk1-edge-1,disk2-edge-1"},
 			"", 0,
 		},
 		"the Node object and the pod are gone, and the next one waits for its claims": {
 			3, 4, func(s *State) {
-				s.Hosts = slices.Delete(s.Hosts, 1, 2)
+				s.Nodes = slices.Delete(s.Nodes, 1, 2)
 				s.Pods[1].Spec.NodeName, s.Pods[1].Status.Conditions = "", nil
 			},
 			[]string{"edge-1 force=true evict=false disk1-edge-1,disk2-edge-1"},
@@ -132,7 +132,7 @@ func TestLost(t *testing.T) {
 			5, 9, func(s *State) {
 				s.stop(1, time.Hour)
 				s.stop(3, time.Hour)
-				s.Node.Spec.Disruption.MaxUnavailable = new(intstr.FromString("40%"))
+				s.CacheNode.Spec.Disruption.MaxUnavailable = new(intstr.FromString("40%"))
 			},
 			[]string{"edge-1 force=true evict=false disk1-edge-1,disk2-edge-1", "edge-3 force=true evict=false disk1-edge-3,disk2-edge-3"},
 			"", 0,
@@ -144,21 +144,21 @@ func TestLost(t *testing.T) {
 		"no disruption is allowed": {
 			3, 6, func(s *State) {
 				s.stop(1, time.Hour)
-				s.Node.Spec.Disruption.MaxUnavailable = new(intstr.FromInt32(0))
+				s.CacheNode.Spec.Disruption.MaxUnavailable = new(intstr.FromInt32(0))
 			}, nil, "edge-1 on lost node node-1 waits", 5 * time.Second,
 		},
 		"no other node is free": {
 			3, 3, func(s *State) { s.stop(1, time.Hour) }, nil, "edge-1 waits for node node-1 to come back: no other node is free", time.Minute,
 		},
 		"no other node is free, but this one is gone": {
-			3, 3, func(s *State) { s.Hosts = slices.Delete(s.Hosts, 1, 2) },
+			3, 3, func(s *State) { s.Nodes = slices.Delete(s.Nodes, 1, 2) },
 			[]string{"edge-1 force=true evict=false disk1-edge-1,disk2-edge-1"},
 			"", 0,
 		},
 		"a node that the pods do not tolerate is not free": {
 			3, 4, func(s *State) {
 				s.stop(1, time.Hour)
-				s.Hosts[3].Spec.Taints = []corev1.Taint{{Key: "control-plane", Effect: corev1.TaintEffectNoSchedule}}
+				s.Nodes[3].Spec.Taints = []corev1.Taint{{Key: "control-plane", Effect: corev1.TaintEffectNoSchedule}}
 			}, nil, "edge-1 waits for node node-1 to come back", time.Minute,
 		},
 		"both workers beside three others": {
@@ -166,7 +166,7 @@ func TestLost(t *testing.T) {
 				s.stop(0, time.Hour)
 				s.stop(1, time.Hour)
 				for i := 2; i < 5; i++ {
-					s.Hosts[i].Spec.Taints = []corev1.Taint{{Key: "control-plane", Effect: corev1.TaintEffectNoSchedule}}
+					s.Nodes[i].Spec.Taints = []corev1.Taint{{Key: "control-plane", Effect: corev1.TaintEffectNoSchedule}}
 				}
 			}, nil, "2 of 2 nodes are out of service, more than half", time.Minute,
 		},
@@ -175,12 +175,12 @@ func TestLost(t *testing.T) {
 			nil, "2 of 3 nodes are out of service, more than half", time.Minute,
 		},
 		"all nodes are gone": {
-			3, 3, func(s *State) { s.Hosts = nil }, nil, "3 of 3 nodes are out of service, more than half", time.Minute,
+			3, 3, func(s *State) { s.Nodes = nil }, nil, "3 of 3 nodes are out of service, more than half", time.Minute,
 		},
 		"nodes that the pods may not use do not count": {
 			1, 3, func(s *State) {
 				s.stop(0, time.Hour)
-				s.Hosts[0].Labels["cache"], s.Node.Spec.Pod.NodeSelector = "true", map[string]string{"cache": "true"}
+				s.Nodes[0].Labels["cache"], s.CacheNode.Spec.Pod.NodeSelector = "true", map[string]string{"cache": "true"}
 			}, nil, "1 of 1 nodes are out of service", time.Minute,
 		},
 		"a volume that is tied to no node": {
@@ -223,9 +223,9 @@ func TestLossIsBounded(t *testing.T) {
 		pods := 1 + random.IntN(8)
 		s := cluster(pods, pods+random.IntN(8))
 		allowed := random.IntN(4)
-		s.Node.Spec.Disruption.MaxUnavailable = new(intstr.FromInt32(int32(allowed)))
+		s.CacheNode.Spec.Disruption.MaxUnavailable = new(intstr.FromInt32(int32(allowed)))
 		out := 0
-		for i := range s.Hosts {
+		for i := range s.Nodes {
 			if random.IntN(3) == 0 {
 				s.stop(i, time.Duration(random.IntN(600))*time.Second)
 				out++
@@ -242,8 +242,8 @@ func TestLossIsBounded(t *testing.T) {
 		if len(got) > max(allowed-down, 0) {
 			t.Errorf("seed %d: %d pods at once, %d are allowed and %d are down already", seed, len(got), allowed, down)
 		}
-		if 2*out > len(s.Hosts) && len(got) > 0 {
-			t.Errorf("seed %d: %d of %d nodes are out, and %d pods are let go of", seed, out, len(s.Hosts), len(got))
+		if 2*out > len(s.Nodes) && len(got) > 0 {
+			t.Errorf("seed %d: %d of %d nodes are out, and %d pods are let go of", seed, out, len(s.Nodes), len(got))
 		}
 	}
 }
@@ -254,14 +254,14 @@ func TestDisplaced(t *testing.T) {
 		t.Errorf("%v, %v: no pod is where it may not be", got, err)
 	}
 	for _, i := range []int{0, 2} {
-		s.Hosts[i].Labels["cache"] = "true"
+		s.Nodes[i].Labels["cache"] = "true"
 	}
-	s.Node.Spec.Pod.NodeSelector = map[string]string{"cache": "true"}
+	s.CacheNode.Spec.Pod.NodeSelector = map[string]string{"cache": "true"}
 	got, err := Displaced(s)
 	if want := []string{"edge-1 force=false evict=true disk1-edge-1,disk2-edge-1"}; err != nil || !cmp.Equal(want, releases(got)) {
 		t.Errorf("%v, %v, want %v", releases(got), err, want)
 	}
-	s.Node.Spec.Disks = nil // volumes of others' tie nothing to the nodes that the operator picks
+	s.CacheNode.Spec.Disks = nil // volumes of others' tie nothing to the nodes that the operator picks
 	if got, err := Displaced(s); err != nil || len(got) > 0 {
 		t.Errorf("%v, %v: nothing of the operator's is on a node", got, err)
 	}
@@ -270,14 +270,14 @@ func TestDisplaced(t *testing.T) {
 // TestOccupied: a taint that keeps new pods away does not drive one out that is there.
 func TestOccupied(t *testing.T) {
 	s := cluster(1, 2)
-	for i := range s.Hosts {
-		s.Hosts[i].Spec.Taints = []corev1.Taint{{Key: "agent-not-ready", Effect: corev1.TaintEffectNoSchedule}}
+	for i := range s.Nodes {
+		s.Nodes[i].Spec.Taints = []corev1.Taint{{Key: "agent-not-ready", Effect: corev1.TaintEffectNoSchedule}}
 	}
-	if got := Tolerated(s.Node.Spec, s.Hosts, s.Pods); len(got) != 1 || got[0].Name != "node-0" {
+	if got := Tolerated(s.CacheNode.Spec, s.Nodes, s.Pods); len(got) != 1 || got[0].Name != "node-0" {
 		t.Errorf("%d nodes are left, want the one with a pod", len(got))
 	}
-	s.Hosts[0].Spec.Taints[0].Effect = corev1.TaintEffectNoExecute
-	if got := Tolerated(s.Node.Spec, s.Hosts, s.Pods); len(got) != 0 {
+	s.Nodes[0].Spec.Taints[0].Effect = corev1.TaintEffectNoExecute
+	if got := Tolerated(s.CacheNode.Spec, s.Nodes, s.Pods); len(got) != 0 {
 		t.Errorf("%d nodes are left, want none", len(got))
 	}
 }
@@ -305,7 +305,7 @@ func TestTolerated(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			h := host(0)
+			h := node(0)
 			h.Spec.Taints = []corev1.Taint{tt.taint}
 			spec := v1alpha1.CacheNodeSpec{}
 			spec.Pod.Tolerations = tt.toleration

@@ -84,8 +84,8 @@ func IsPlaceholder(claim *corev1.PersistentVolumeClaim) bool {
 type Missing struct {
 	PodDisk
 	Claim *corev1.PersistentVolumeClaim
-	// Host is the node.
-	Host string
+	// Node is the node.
+	Node string
 	// Since is when the placeholder was made.
 	Since time.Time
 }
@@ -94,7 +94,7 @@ type Missing struct {
 func MissingDisks(s State) []Missing {
 	var list []Missing
 	for ordinal := range s.replicas() {
-		name := naming.Pod(s.Node.Name, ordinal)
+		name := naming.Pod(s.CacheNode.Name, ordinal)
 		claims := s.ClaimsOf(name)
 		for _, disk := range slices.Sorted(maps.Keys(claims)) {
 			claim := claims[disk]
@@ -104,7 +104,7 @@ func MissingDisks(s State) []Missing {
 			}
 			list = append(list, Missing{
 				PodDisk: PodDisk{name, disk}, Claim: claim,
-				Host: volume.Annotations[naming.AnnotationNode], Since: volume.CreationTimestamp.Time,
+				Node: volume.Annotations[naming.AnnotationNode], Since: volume.CreationTimestamp.Time,
 			})
 		}
 	}
@@ -127,7 +127,7 @@ func Due(s State, verbs Verbs, back map[PodDisk]bool, failed map[PodDisk]time.Ti
 		missing[m.PodDisk] = m
 	}
 	for ordinal := range s.replicas() {
-		name := naming.Pod(s.Node.Name, ordinal)
+		name := naming.Pod(s.CacheNode.Name, ordinal)
 		claims, pod := s.ClaimsOf(name), s.pod(ordinal)
 		for _, disk := range slices.Sorted(maps.Keys(claims)) {
 			claim, key := claims[disk], PodDisk{name, disk}
@@ -137,7 +137,7 @@ func Due(s State, verbs Verbs, back map[PodDisk]bool, failed map[PodDisk]time.Ti
 			case after(verbs.Replace[key], claim.CreationTimestamp.Time):
 				release.Reason, release.Note = "DiskReplaced", fmt.Sprintf("%s of %s gets another volume", disk, name)
 			case isMissing && after(verbs.Readmit[key], m.Since), isMissing && back[key]:
-				release.Reason, release.Note = "DiskBack", fmt.Sprintf("%s of %s is back on %s and takes its place again", disk, name, m.Host)
+				release.Reason, release.Note = "DiskBack", fmt.Sprintf("%s of %s is back on %s and takes its place again", disk, name, m.Node)
 			case pod != nil && !failed[key].IsZero() && after(verbs.Readmit[key], failed[key]) && after(verbs.Readmit[key], pod.CreationTimestamp.Time):
 				release.Claims = nil
 				release.Reason, release.Note = "Evicted", fmt.Sprintf("%s makes room for a new pod, so that its repaired %s can come back", name, disk)

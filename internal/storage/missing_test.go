@@ -108,7 +108,7 @@ func TestDue(t *testing.T) {
 	first := PodDisk{"edge-0", "disk1"}
 	// missing has a placeholder for the first disk, made half an hour ago.
 	missing := func(s *State) {
-		v := manifest.Placeholder(s.Node, &s.Claims[0], "disk1", &s.Hosts[0])
+		v := manifest.Placeholder(s.CacheNode, &s.Claims[0], "disk1", &s.Nodes[0])
 		v.CreationTimestamp = metav1.NewTime(ago(30 * time.Minute))
 		s.Volumes[v.Name], s.Claims[0].Spec.VolumeName = v, v.Name
 	}
@@ -174,7 +174,7 @@ func TestDue(t *testing.T) {
 
 func TestBare(t *testing.T) {
 	first := PodDisk{"edge-0", "disk1"}
-	local := func(s *State) { s.Node.Spec.Disks[0].LocalPath = &v1alpha1.LocalPath{Path: "/mnt/disk1"} }
+	local := func(s *State) { s.CacheNode.Spec.Disks[0].LocalPath = &v1alpha1.LocalPath{Path: "/mnt/disk1"} }
 	tests := map[string]struct {
 		change    func(*State)
 		unmounted map[PodDisk]time.Time
@@ -186,7 +186,7 @@ func TestBare(t *testing.T) {
 		"for long":          {local, map[PodDisk]time.Time{first: now.Add(-2 * time.Minute)}, time.Minute, []PodDisk{first}, 0},
 		"not for long":      {local, map[PodDisk]time.Time{first: now.Add(-20 * time.Second)}, time.Minute, nil, 41 * time.Second},
 		"switched off":      {local, map[PodDisk]time.Time{first: now.Add(-2 * time.Minute)}, 0, nil, 0},
-		"of a class":        {func(s *State) { s.Node.Spec.Disks[0].LocalPath = nil }, map[PodDisk]time.Time{first: now.Add(-2 * time.Minute)}, time.Minute, nil, 0},
+		"of a class":        {func(s *State) { s.CacheNode.Spec.Disks[0].LocalPath = nil }, map[PodDisk]time.Time{first: now.Add(-2 * time.Minute)}, time.Minute, nil, 0},
 		"of a pod too many": {local, map[PodDisk]time.Time{{"edge-7", "disk1"}: now.Add(-2 * time.Minute)}, time.Minute, nil, 0},
 		"not in the spec":   {local, map[PodDisk]time.Time{{"edge-0", "disk9"}: now.Add(-2 * time.Minute)}, time.Minute, nil, 0},
 		"has a placeholder": {func(s *State) {

@@ -15,10 +15,10 @@ import (
 
 // State is what was read of a CacheNode, its pods and their claims.
 type State struct {
-	Node *v1alpha1.CacheNode
+	CacheNode *v1alpha1.CacheNode
 	Now  time.Time
-	// Hosts are all nodes of the cluster.
-	Hosts  []corev1.Node
+	// Nodes are all nodes of the cluster.
+	Nodes  []corev1.Node
 	Pods   []corev1.Pod
 	Claims []corev1.PersistentVolumeClaim
 	// Volumes are those that the claims have, by name.
@@ -36,11 +36,11 @@ type Release struct {
 	Reason, Note string
 }
 
-func (s State) replicas() int { return int(ptr.Deref(s.Node.Spec.Replicas, 1)) }
+func (s State) replicas() int { return int(ptr.Deref(s.CacheNode.Spec.Replicas, 1)) }
 
 // pod is the pod with an ordinal; nil while there is none.
 func (s State) pod(ordinal int) *corev1.Pod {
-	i := slices.IndexFunc(s.Pods, func(p corev1.Pod) bool { return p.Name == naming.Pod(s.Node.Name, ordinal) })
+	i := slices.IndexFunc(s.Pods, func(p corev1.Pod) bool { return p.Name == naming.Pod(s.CacheNode.Name, ordinal) })
 	if i < 0 {
 		return nil
 	}

@@ -26,17 +26,17 @@ type PodDisk struct{ Pod, Disk string }
 func (d PodDisk) String() string { return d.Pod + ", " + d.Disk }
 
 // ReadVerbs reads the annotations.
-func ReadVerbs(node *v1alpha1.CacheNode) Verbs {
+func ReadVerbs(cacheNode *v1alpha1.CacheNode) Verbs {
 	v := Verbs{Drained: map[string][]string{}, Readmit: map[PodDisk]time.Time{}, Replace: map[PodDisk]time.Time{}}
-	for key, value := range node.Annotations {
+	for key, value := range cacheNode.Annotations {
 		prefix, target, found := strings.Cut(key, ".cachenode.io/")
 		verb := naming.Verb(prefix)
 		if !found || !slices.Contains([]naming.Verb{naming.Drain, naming.Readmit, naming.Replace}, verb) {
 			continue
 		}
 		pod, disk, _ := strings.Cut(target, ".")
-		known := slices.ContainsFunc(node.Spec.Disks, func(d v1alpha1.Disk) bool { return d.Name == disk })
-		if _, ok := naming.Ordinal(node.Name, pod); !ok || !known {
+		known := slices.ContainsFunc(cacheNode.Spec.Disks, func(d v1alpha1.Disk) bool { return d.Name == disk })
+		if _, ok := naming.Ordinal(cacheNode.Name, pod); !ok || !known {
 			v.Problems = append(v.Problems, fmt.Sprintf("annotation %s names no disk of a pod of this CacheNode", key))
 			continue
 		}

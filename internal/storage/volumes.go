@@ -28,18 +28,18 @@ type VolumePlan struct {
 
 // Volumes plans the volumes of a CacheNode. live are all of the cluster, of other CacheNodes and of strangers too; claims are
 // those of this one. A CacheNode that is gone is one without a spec: its volumes go.
-func Volumes(node *v1alpha1.CacheNode, hosts []corev1.Node, live []corev1.PersistentVolume, claims []corev1.PersistentVolumeClaim) VolumePlan {
+func Volumes(cacheNode *v1alpha1.CacheNode, nodes []corev1.Node, live []corev1.PersistentVolume, claims []corev1.PersistentVolumeClaim) VolumePlan {
 	p := VolumePlan{}
 	wanted := map[string]bool{}
-	for d, disk := range node.Spec.Disks {
+	for d, disk := range cacheNode.Spec.Disks {
 		if disk.LocalPath == nil {
 			continue
 		}
-		for h := range hosts {
-			volume := manifest.LocalVolume(node, disk, &hosts[h])
+		for h := range nodes {
+			volume := manifest.LocalVolume(cacheNode, disk, &nodes[h])
 			wanted[volume.Name] = true
-			if other := overlapping(live, node, &hosts[h], disk.LocalPath.Path); other != "" {
-				p.Taken = append(p.Taken, fmt.Sprintf("spec.disks[%d].localPath.path: %s on node %s %s", d, disk.LocalPath.Path, hosts[h].Name, other))
+			if other := overlapping(live, cacheNode, &nodes[h], disk.LocalPath.Path); other != "" {
+				p.Taken = append(p.Taken, fmt.Sprintf("spec.disks[%d].localPath.path: %s on node %s %s", d, disk.LocalPath.Path, nodes[h].Name, other))
 				continue
 			}
 			p.Wanted = append(p.Wanted, volume)
@@ -48,13 +48,13 @@ func Volumes(node *v1alpha1.CacheNode, hosts []corev1.Node, live []corev1.Persis
 	for i := range live {
 		volume := &live[i]
 		switch {
-		case !isOf(volume, node) || !volume.DeletionTimestamp.IsZero():
+		case !isOf(volume, cacheNode) || !volume.DeletionTimestamp.IsZero():
 		case volume.Labels[naming.LabelRole] == naming.RolePlaceholder:
-			if isSpent(volume, claims) || !IsPlaceholderOf(node, volume) {
+			if isSpent(volume, claims) || !IsPlaceholderOf(cacheNode, volume) {
 				p.Delete = append(p.Delete, volume)
 			}
 		case volume.Labels[naming.LabelRole] == naming.RoleScout: // those of a disk in the spec are the scouts' business
-			if !slices.ContainsFunc(node.Spec.Disks, func(d v1alpha1.Disk) bool { return d.Name == volume.Labels[naming.LabelDisk] }) {
+			if !slices.ContainsFunc(cacheNode.Spec.Disks, func(d v1alpha1.Disk) bool { return d.Name == volume.Labels[naming.LabelDisk] }) {
 				p.Delete = append(p.Delete, volume)
 			}
 		case !wanted[volume.Name]:
@@ -70,16 +70,16 @@ func Volumes(node *v1alpha1.CacheNode, hosts []corev1.Node, live []corev1.Persis
 
 // overlapping says which volume has a path on a node, lies in it or has it within; "" if there is none. Whoever writes to the
 // outer one could lead the inner one to any folder of the node by a symbolic link.
-func overlapping(live []corev1.PersistentVolume, node *v1alpha1.CacheNode, host *corev1.Node, folder string) string {
+func overlapping(live []corev1.PersistentVolume, cacheNode *v1alpha1.CacheNode, node *corev1.Node, folder string) string {
 	for i := range live {
 		volume := &live[i]
 		other := pathOf(volume)
-		if other == "" || !isOn(volume, host) || (!isWithin(folder, other) && !isWithin(other, folder)) {
+		if other == "" || !isOn(volume, node) || (!isWithin(folder, other) && !isWithin(other, folder)) {
 			continue
 		}
 		switch {
-		case isOf(volume, node) && other == folder:
-		case isOf(volume, node):
+		case isOf(volume, cacheNode) && other == folder:
+		case isOf(volume, cacheNode):
 			return fmt.Sprintf("overlaps with %s, the volume of this CacheNode's disk %s", other, volume.Labels[naming.LabelDisk])
 		case volume.Labels[naming.LabelManagedBy] == naming.FieldManager:
 			return fmt.Sprintf("belongs to CacheNode %s/%s", volume.Labels[naming.LabelNamespace], volume.Labels[naming.LabelInstance])
@@ -104,9 +104,9 @@ func pathOf(volume *corev1.PersistentVolume) string {
 }
 
 // isOn is true for a volume of a node, and for one that does not say of which single node it is.
-func isOn(volume *corev1.PersistentVolume, host *corev1.Node) bool {
+func isOn(volume *corev1.PersistentVolume, node *corev1.Node) bool {
 	of := HostOf(volume)
-	return of == "" || of == manifest.Hostname(host)
+	return of == "" || of == manifest.Hostname(node)
 }
 
 // isWithin is true for a folder that is another or lies in it.
@@ -115,14 +115,14 @@ func isWithin(inner, outer string) bool {
 }
 
 // IsPlaceholderOf is false for one that waits for a claim that cannot come any more.
-func IsPlaceholderOf(node *v1alpha1.CacheNode, volume *corev1.PersistentVolume) bool {
+func IsPlaceholderOf(cacheNode *v1alpha1.CacheNode, volume *corev1.PersistentVolume) bool {
 	if volume.Status.Phase == corev1.VolumeBound || volume.Spec.ClaimRef == nil {
 		return true
 	}
 	disk := volume.Labels[naming.LabelDisk]
-	ordinal, ok := naming.Ordinal(node.Name, strings.TrimPrefix(volume.Spec.ClaimRef.Name, disk+"-"))
-	return ok && ordinal < int(ptr.Deref(node.Spec.Replicas, 1)) &&
-		slices.ContainsFunc(node.Spec.Disks, func(d v1alpha1.Disk) bool { return d.Name == disk })
+	ordinal, ok := naming.Ordinal(cacheNode.Name, strings.TrimPrefix(volume.Spec.ClaimRef.Name, disk+"-"))
+	return ok && ordinal < int(ptr.Deref(cacheNode.Spec.Replicas, 1)) &&
+		slices.ContainsFunc(cacheNode.Spec.Disks, func(d v1alpha1.Disk) bool { return d.Name == disk })
 }
 
 // IsFree is true for a volume that no claim holds.
@@ -130,8 +130,8 @@ func IsFree(volume *corev1.PersistentVolume) bool {
 	return volume.Status.Phase != corev1.VolumeBound && (volume.Spec.ClaimRef == nil || volume.Status.Phase == corev1.VolumeReleased)
 }
 
-func isOf(volume *corev1.PersistentVolume, node *v1alpha1.CacheNode) bool {
-	return volume.Labels[naming.LabelNamespace] == node.Namespace && volume.Labels[naming.LabelInstance] == node.Name
+func isOf(volume *corev1.PersistentVolume, cacheNode *v1alpha1.CacheNode) bool {
+	return volume.Labels[naming.LabelNamespace] == cacheNode.Namespace && volume.Labels[naming.LabelInstance] == cacheNode.Name
 }
 
 // isSpent is true for a placeholder whose claim is gone or has another volume.

@@ -51,7 +51,7 @@ func TestVolumes(t *testing.T) {
 	}
 	free := func(v *corev1.PersistentVolume) { v.Status.Phase, v.Spec.ClaimRef = corev1.VolumeAvailable, nil }
 	placeholder := func(s *State) *corev1.PersistentVolume {
-		v := manifest.Placeholder(s.Node, &s.Claims[1], "disk2", &s.Hosts[0])
+		v := manifest.Placeholder(s.CacheNode, &s.Claims[1], "disk2", &s.Nodes[0])
 		s.Volumes[v.Name] = v
 		return v
 	}
@@ -61,11 +61,11 @@ func TestVolumes(t *testing.T) {
 	}{
 		"all are there": {change: func(*State) {}, want: all},
 		"a node joins": {
-			change: func(s *State) { s.Hosts = append(s.Hosts, host(2)) },
+			change: func(s *State) { s.Nodes = append(s.Nodes, node(2)) },
 			want:   append(slices.Clone(all), "node-2 /mnt/disk1", "node-2 /mnt/disk2"),
 		},
 		"a node leaves: what is held stays until it is let go of": {
-			change: func(s *State) { s.Hosts = s.Hosts[:1]; free(on(s, "node-1 /mnt/disk2")) },
+			change: func(s *State) { s.Nodes = s.Nodes[:1]; free(on(s, "node-1 /mnt/disk2")) },
 			want:   all[:2], del: []string{"node-1 /mnt/disk2"},
 		},
 		"a claim is gone": {
@@ -74,7 +74,7 @@ func TestVolumes(t *testing.T) {
 		},
 		"a disk is removed and its claim gone": {
 			change: func(s *State) {
-				s.Node.Spec.Disks = s.Node.Spec.Disks[:1]
+				s.CacheNode.Spec.Disks = s.CacheNode.Spec.Disks[:1]
 				on(s, "node-0 /mnt/disk2").Status.Phase = corev1.VolumeReleased
 			},
 			want: []string{all[0], all[2]}, del: []string{"node-0 /mnt/disk2"},
@@ -108,8 +108,8 @@ func TestVolumes(t *testing.T) {
 		},
 		"a path lies in the volume of a disk that was removed": {
 			change: func(s *State) {
-				s.Node.Spec.Disks[1].LocalPath.Path = "/mnt/disk1/evil"
-				s.Node.Spec.Disks = s.Node.Spec.Disks[1:]
+				s.CacheNode.Spec.Disks[1].LocalPath.Path = "/mnt/disk1/evil"
+				s.CacheNode.Spec.Disks = s.CacheNode.Spec.Disks[1:]
 				move(on(s, "node-0 /mnt/disk2"), "/mnt/disk3")
 				move(on(s, "node-1 /mnt/disk2"), "/mnt/disk3")
 			},
@@ -131,7 +131,7 @@ func TestVolumes(t *testing.T) {
 				v := on(s, "node-1 /mnt/disk1")
 				v.Name, v.Labels, v.Spec.NodeAffinity = "everything", nil, nil
 				v.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/mnt/"}}
-				s.Hosts, s.Node.Spec.Disks = s.Hosts[:1], s.Node.Spec.Disks[:1]
+				s.Nodes, s.CacheNode.Spec.Disks = s.Nodes[:1], s.CacheNode.Spec.Disks[:1]
 			},
 			taken: []string{"spec.disks[0].localPath.path: /mnt/disk1 on node node-0 belongs to PersistentVolume everything"},
 		},
@@ -139,7 +139,7 @@ func TestVolumes(t *testing.T) {
 			change: func(s *State) {
 				placeholder(s)
 				s.Claims = s.Claims[:1]
-				s.Node.Spec.Disks = s.Node.Spec.Disks[:1]
+				s.CacheNode.Spec.Disks = s.CacheNode.Spec.Disks[:1]
 			}, want: []string{all[0], all[2]}, del: []string{"node-0 "},
 		},
 		"a placeholder waits for its claim": {
@@ -162,7 +162,7 @@ func TestVolumes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := cluster(2, 2)
 			tt.change(&s)
-			p := Volumes(s.Node, s.Hosts, live(s), s.Claims)
+			p := Volumes(s.CacheNode, s.Nodes, live(s), s.Claims)
 			for what, diff := range map[string]string{
 				"wanted": cmp.Diff(tt.want, places(p.Wanted)), "offered": cmp.Diff(tt.offer, places(p.Offer)),
 				"deleted": cmp.Diff(tt.del, places(p.Delete)), "taken": cmp.Diff(tt.taken, p.Taken),
@@ -178,7 +178,7 @@ func TestVolumes(t *testing.T) {
 // TestVolumesOfNobody: those of a CacheNode that is gone go when their claims have gone.
 func TestVolumesOfNobody(t *testing.T) {
 	s := cluster(1, 1)
-	gone := &v1alpha1.CacheNode{ObjectMeta: s.Node.ObjectMeta}
+	gone := &v1alpha1.CacheNode{ObjectMeta: s.CacheNode.ObjectMeta}
 	if p := Volumes(gone, nil, live(s), nil); len(p.Delete)+len(p.Offer)+len(p.Wanted) > 0 {
 		t.Errorf("claims hold them, and the plan is %+v", p)
 	}
@@ -197,34 +197,34 @@ func TestUnwanted(t *testing.T) {
 	}{
 		"all are needed": {func(*State) {}, nil},
 		"a disk was removed, and the pod still has it": {
-			func(s *State) { s.Node.Spec.Disks = s.Node.Spec.Disks[:1] }, nil,
+			func(s *State) { s.CacheNode.Spec.Disks = s.CacheNode.Spec.Disks[:1] }, nil,
 		},
 		"a disk was removed, and one pod does without": {
 			func(s *State) {
-				s.Node.Spec.Disks = s.Node.Spec.Disks[:1]
+				s.CacheNode.Spec.Disks = s.CacheNode.Spec.Disks[:1]
 				s.Pods[0].Spec.Volumes = s.Pods[0].Spec.Volumes[:1]
 			}, []string{"disk2-edge-0"},
 		},
 		"a disk was removed, and the pod is about to be made": {
-			func(s *State) { s.Node.Spec.Disks = s.Node.Spec.Disks[:1]; s.Pods = s.Pods[:1] }, nil,
+			func(s *State) { s.CacheNode.Spec.Disks = s.CacheNode.Spec.Disks[:1]; s.Pods = s.Pods[:1] }, nil,
 		},
 		"a pod was scaled away, and its claims stay": {
-			func(s *State) { s.Node.Spec.Replicas, s.Pods = new(int32(1)), s.Pods[:1] }, nil,
+			func(s *State) { s.CacheNode.Spec.Replicas, s.Pods = new(int32(1)), s.Pods[:1] }, nil,
 		},
 		"a pod was scaled away, and its claims go": {
 			func(s *State) {
-				s.Node.Spec.Replicas, s.Pods = new(int32(1)), s.Pods[:1]
-				s.Node.Spec.PersistentVolumeClaimRetentionPolicy.WhenScaled = v1alpha1.DeleteClaims
+				s.CacheNode.Spec.Replicas, s.Pods = new(int32(1)), s.Pods[:1]
+				s.CacheNode.Spec.PersistentVolumeClaimRetentionPolicy.WhenScaled = v1alpha1.DeleteClaims
 			}, []string{"disk1-edge-1", "disk2-edge-1"},
 		},
 		"a pod's node has left, with one pod a node": {
 			func(s *State) {
-				s.Node.Spec.Replicas, s.Pods = new(int32(1)), s.Pods[:1]
-				s.Node.Spec.Placement.PerNode = true
+				s.CacheNode.Spec.Replicas, s.Pods = new(int32(1)), s.Pods[:1]
+				s.CacheNode.Spec.Placement.PerNode = true
 			}, []string{"disk1-edge-1", "disk2-edge-1"},
 		},
 		"a pod is being scaled away": {
-			func(s *State) { s.Node.Spec.Replicas, s.Node.Spec.Placement.PerNode = new(int32(1)), true }, nil,
+			func(s *State) { s.CacheNode.Spec.Replicas, s.CacheNode.Spec.Placement.PerNode = new(int32(1)), true }, nil,
 		},
 		"a scout's claim": {
 			func(s *State) {
@@ -252,7 +252,7 @@ func TestGrown(t *testing.T) {
 	s := cluster(1, 1)
 	for i, size := range []string{"1Gi", "3Gi"} {
 		s.Claims[i].Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
-		s.Node.Spec.Disks[i].Size = resource.MustParse("2Gi")
+		s.CacheNode.Spec.Disks[i].Size = resource.MustParse("2Gi")
 	}
 	got := Grown(s)
 	if len(got) != 1 || got[0].Claim.Name != "disk1-edge-0" || got[0].Size.String() != "2Gi" {
@@ -262,7 +262,7 @@ func TestGrown(t *testing.T) {
 
 func TestReadVerbs(t *testing.T) {
 	s := cluster(2, 2)
-	s.Node.Annotations = map[string]string{
+	s.CacheNode.Annotations = map[string]string{
 		"drain.cachenode.io/edge-1.disk2":   "",
 		"drain.cachenode.io/edge-1.disk1":   "because",
 		"readmit.cachenode.io/edge-0.disk1": "2026-11-21T11:00:00Z",
@@ -273,7 +273,7 @@ func TestReadVerbs(t *testing.T) {
 		"cachenode.io/retry":                "1",
 		"replace.example.com/edge-0.disk1":  "2026-11-21T11:00:00Z",
 	}
-	v := ReadVerbs(s.Node)
+	v := ReadVerbs(s.CacheNode)
 	if diff := cmp.Diff(map[string][]string{"edge-1": {"disk1", "disk2"}}, v.Drained); diff != "" {
 		t.Errorf("drained (-want +got)\n%s", diff)
 	}
@@ -291,8 +291,8 @@ func FuzzReadVerbs(f *testing.F) {
 	f.Add("readmit.cachenode.io/..", "x")
 	f.Fuzz(func(t *testing.T, key, value string) {
 		s := cluster(2, 2)
-		s.Node.Annotations = map[string]string{key: value}
-		v := ReadVerbs(s.Node)
+		s.CacheNode.Annotations = map[string]string{key: value}
+		v := ReadVerbs(s.CacheNode)
 		for d := range v.Replace {
 			if naming.Replace.Annotation(d.Pod, d.Disk) != key {
 				t.Errorf("%q is taken for %v", key, d)

@@ -26,13 +26,13 @@ func TestMemoryTier(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			text := "apiVersion: cachenode.io/v1alpha1\nkind: CacheNode\nmetadata: {name: edge}\nspec:\n  disks: [{name: disk1, size: 10Gi}]\n" +
 				"  origin: {servers: [{host: a.example.com}]}\n  memoryTier: " + tt.tier + "\n  pod: {resources: " + tt.resources + "}\n"
-			node, errs, err := schema.Decode([]byte(text))
+			cacheNode, errs, err := schema.Decode([]byte(text))
 			if err != nil {
 				t.Fatal(err)
 			}
 			got := ""
 			if len(errs) == 0 {
-				errs = validation.Validate(node)
+				errs = validation.Validate(cacheNode)
 			} else if tt.want != "" {
 				return // the API server refuses it itself, see test/cel
 			}

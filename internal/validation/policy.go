@@ -74,18 +74,18 @@ func (p Policy) Check() error {
 }
 
 // Violations returns what a CacheNode asks for beyond the policy.
-func (p Policy) Violations(node *v1alpha1.CacheNode) field.ErrorList {
+func (p Policy) Violations(cacheNode *v1alpha1.CacheNode) field.ErrorList {
 	spec := field.NewPath("spec")
 	var errs field.ErrorList
-	for i, d := range node.Spec.Disks {
+	for i, d := range cacheNode.Spec.Disks {
 		if d.LocalPath != nil {
 			errs = append(errs, p.localPath(d.LocalPath.Path, spec.Child("disks").Index(i).Child("localPath", "path"))...)
 		}
 	}
-	for i, s := range node.Spec.Origin.Servers {
-		errs = append(errs, p.originServer(s, node.Namespace, spec.Child("origin", "servers").Index(i))...)
+	for i, s := range cacheNode.Spec.Origin.Servers {
+		errs = append(errs, p.originServer(s, cacheNode.Namespace, spec.Child("origin", "servers").Index(i))...)
 	}
-	return append(errs, p.pod(node.Spec.Pod, spec.Child("pod"))...)
+	return append(errs, p.pod(cacheNode.Spec.Pod, spec.Child("pod"))...)
 }
 
 // AllowsLocalPath is true for a folder that may be a disk. It must lie directly in an allowed one: of a deeper path, a part

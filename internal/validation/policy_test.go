@@ -85,7 +85,7 @@ func TestPolicy(t *testing.T) {
 			if tt.pods != "" {
 				pods = tt.pods
 			}
-			node, _, err := schema.Decode([]byte(`
+			cacheNode, _, err := schema.Decode([]byte(`
 apiVersion: cachenode.io/v1alpha1
 kind: CacheNode
 metadata: {name: edge, namespace: tenant}
@@ -96,7 +96,7 @@ spec:
 			if err != nil {
 				t.Fatal(err)
 			}
-			got := tt.policy.Violations(node).ToAggregate()
+			got := tt.policy.Violations(cacheNode).ToAggregate()
 			if tt.want == "" && got != nil || tt.want != "" && (got == nil || !strings.Contains(got.Error(), tt.want)) {
 				t.Errorf("got %v, want %q", got, tt.want)
 			}

@@ -20,18 +20,18 @@ import (
 )
 
 // Validate returns what is wrong with a CacheNode whose spec has the CRD's defaults and has passed its rules.
-func Validate(node *v1alpha1.CacheNode) field.ErrorList {
+func Validate(cacheNode *v1alpha1.CacheNode) field.ErrorList {
 	spec := field.NewPath("spec")
-	errs := disks(node.Spec.Disks, spec.Child("disks"))
-	errs = append(errs, memory(node.Spec, spec)...)
-	errs = append(errs, memoryTier(node.Spec, spec)...)
-	errs = append(errs, origin(node.Spec.Origin, spec.Child("origin"))...)
-	return append(errs, pod(node.Spec.Pod, spec.Child("pod"))...)
+	errs := disks(cacheNode.Spec.Disks, spec.Child("disks"))
+	errs = append(errs, memory(cacheNode.Spec, spec)...)
+	errs = append(errs, memoryTier(cacheNode.Spec, spec)...)
+	errs = append(errs, origin(cacheNode.Spec.Origin, spec.Child("origin"))...)
+	return append(errs, pod(cacheNode.Spec.Pod, spec.Child("pod"))...)
 }
 
 // Warnings names what is valid but unwise.
-func Warnings(node *v1alpha1.CacheNode) []string {
-	if len(node.Spec.Hosts) == 0 && slices.Contains(node.Spec.Cache.Key, v1alpha1.KeyHost) {
+func Warnings(cacheNode *v1alpha1.CacheNode) []string {
+	if len(cacheNode.Spec.Hosts) == 0 && slices.Contains(cacheNode.Spec.Cache.Key, v1alpha1.KeyHost) {
 		return []string{"spec.hosts is empty and spec.cache.key has Host in it, so strangers can fill the disks by making up host names: list the names that are served"}
 	}
 	return nil

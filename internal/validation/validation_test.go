@@ -80,7 +80,7 @@ func TestValidate(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			node, errs, err := schema.Decode([]byte(`
+			cacheNode, errs, err := schema.Decode([]byte(`
 apiVersion: cachenode.io/v1alpha1
 kind: CacheNode
 metadata: {name: edge}
@@ -91,7 +91,7 @@ spec:
 			if err != nil || len(errs) > 0 {
 				t.Fatal(err, errs)
 			}
-			got := validation.Validate(node).ToAggregate()
+			got := validation.Validate(cacheNode).ToAggregate()
 			if tt.want == "" && got != nil || tt.want != "" && (got == nil || !strings.Contains(got.Error(), tt.want)) {
 				t.Errorf("got %v, want %q", got, tt.want)
 			}

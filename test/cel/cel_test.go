@@ -236,12 +236,12 @@ func offline(t *testing.T, u *unstructured.Unstructured) error {
 	if err != nil {
 		t.Fatal(err)
 	}
-	node, errs, err := schema.Decode(data)
+	cacheNode, errs, err := schema.Decode(data)
 	if err != nil {
 		return err
 	}
 	if len(errs) == 0 {
-		errs = validation.Validate(node)
+		errs = validation.Validate(cacheNode)
 	}
 	return errs.ToAggregate()
 }

@@ -74,13 +74,13 @@ func (f *Flags) CompleteNames(command *cobra.Command, args []string, _ string) (
 	}
 	ctx, cancel := context.WithTimeout(command.Context(), completionTimeout)
 	defer cancel()
-	nodes := &v1alpha1.CacheNodeList{}
-	if err := cluster.List(ctx, nodes, client.InNamespace(cluster.Namespace)); err != nil {
+	cacheNodes := &v1alpha1.CacheNodeList{}
+	if err := cluster.List(ctx, cacheNodes, client.InNamespace(cluster.Namespace)); err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
 	var names []string
-	for i := range nodes.Items {
-		names = append(names, nodes.Items[i].Name)
+	for i := range cacheNodes.Items {
+		names = append(names, cacheNodes.Items[i].Name)
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
 }

@@ -73,27 +73,27 @@ func meaning(v naming.Verb) string {
 }
 
 func run(ctx context.Context, cluster *connect.Cluster, v naming.Verb, pod string, disks []string, now time.Time, out io.Writer) error {
-	node, err := find(ctx, cluster, pod)
+	cacheNode, err := find(ctx, cluster, pod)
 	if err != nil {
 		return err
 	}
-	before := node.DeepCopy()
-	if node.Annotations == nil {
-		node.Annotations = map[string]string{}
+	before := cacheNode.DeepCopy()
+	if cacheNode.Annotations == nil {
+		cacheNode.Annotations = map[string]string{}
 	}
 	for _, disk := range disks {
-		if !slices.ContainsFunc(node.Spec.Disks, func(d v1alpha1.Disk) bool { return d.Name == disk }) {
-			return fmt.Errorf("CacheNode %s has no disk %q", node.Name, disk)
+		if !slices.ContainsFunc(cacheNode.Spec.Disks, func(d v1alpha1.Disk) bool { return d.Name == disk }) {
+			return fmt.Errorf("CacheNode %s has no disk %q", cacheNode.Name, disk)
 		}
 		if v == naming.Readmit {
-			delete(node.Annotations, naming.Drain.Annotation(pod, disk))
+			delete(cacheNode.Annotations, naming.Drain.Annotation(pod, disk))
 		}
-		node.Annotations[v.Annotation(pod, disk)] = now.UTC().Format(time.RFC3339)
+		cacheNode.Annotations[v.Annotation(pod, disk)] = now.UTC().Format(time.RFC3339)
 	}
-	if err := cluster.Patch(ctx, node, client.MergeFrom(before), client.FieldOwner(fieldManager)); err != nil {
+	if err := cluster.Patch(ctx, cacheNode, client.MergeFrom(before), client.FieldOwner(fieldManager)); err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "cachenode/%s: %s %s of %s\n", node.Name, v, strings.Join(disks, ", "), pod)
+	_, err = fmt.Fprintf(out, "cachenode/%s: %s %s of %s\n", cacheNode.Name, v, strings.Join(disks, ", "), pod)
 	return err
 }
 
@@ -103,13 +103,13 @@ func find(ctx context.Context, cluster *connect.Cluster, pod string) (*v1alpha1.
 	if i < 0 {
 		return nil, fmt.Errorf("%s is no pod of a CacheNode: want a name such as edge-1", pod)
 	}
-	node := &v1alpha1.CacheNode{}
-	if err := cluster.Get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: pod[:i]}, node); err != nil {
+	cacheNode := &v1alpha1.CacheNode{}
+	if err := cluster.Get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: pod[:i]}, cacheNode); err != nil {
 		return nil, err
 	}
-	ordinal, ok := naming.Ordinal(node.Name, pod)
-	if replicas := int(ptr.Deref(node.Spec.Replicas, 1)); !ok || ordinal >= replicas {
-		return nil, fmt.Errorf("CacheNode %s has %d pods, and %s is none of them", node.Name, replicas, pod)
+	ordinal, ok := naming.Ordinal(cacheNode.Name, pod)
+	if replicas := int(ptr.Deref(cacheNode.Spec.Replicas, 1)); !ok || ordinal >= replicas {
+		return nil, fmt.Errorf("CacheNode %s has %d pods, and %s is none of them", cacheNode.Name, replicas, pod)
 	}
-	return node, nil
+	return cacheNode, nil
 }

@@ -40,12 +40,12 @@ func TestRun(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			node := &v1alpha1.CacheNode{ObjectMeta: metav1.ObjectMeta{Name: "edge", Namespace: "default", Annotations: map[string]string{}}}
-			node.Spec.Replicas, node.Spec.Disks = new(int32(2)), []v1alpha1.Disk{{Name: "disk1"}, {Name: "disk2"}}
+			cacheNode := &v1alpha1.CacheNode{ObjectMeta: metav1.ObjectMeta{Name: "edge", Namespace: "default", Annotations: map[string]string{}}}
+			cacheNode.Spec.Replicas, cacheNode.Spec.Disks = new(int32(2)), []v1alpha1.Disk{{Name: "disk1"}, {Name: "disk2"}}
 			if tt.verb != naming.Drain {
-				node.Annotations[drain] = "earlier"
+				cacheNode.Annotations[drain] = "earlier"
 			}
-			cluster := &connect.Cluster{Client: fake.NewClientBuilder().WithScheme(apiserver.Scheme(t)).WithObjects(node).Build(), Namespace: "default"}
+			cluster := &connect.Cluster{Client: fake.NewClientBuilder().WithScheme(apiserver.Scheme(t)).WithObjects(cacheNode).Build(), Namespace: "default"}
 			var out strings.Builder
 			err := run(context.Background(), cluster, tt.verb, tt.pod, tt.disks, now, &out)
 			if tt.err != "" {
@@ -57,14 +57,14 @@ func TestRun(t *testing.T) {
 			if err != nil || !strings.Contains(out.String(), "cachenode/edge: "+string(tt.verb)) {
 				t.Errorf("error %v, it says %q", err, out.String())
 			}
-			if err := cluster.Get(context.Background(), client.ObjectKeyFromObject(node), node); err != nil {
+			if err := cluster.Get(context.Background(), client.ObjectKeyFromObject(cacheNode), cacheNode); err != nil {
 				t.Fatal(err)
 			}
 			slices.Sort(tt.want)
-			if got := slices.Sorted(maps.Keys(node.Annotations)); !slices.Equal(got, tt.want) {
+			if got := slices.Sorted(maps.Keys(cacheNode.Annotations)); !slices.Equal(got, tt.want) {
 				t.Errorf("the annotations are %v, want %v", got, tt.want)
 			}
-			if v := storage.ReadVerbs(node); len(v.Problems) > 0 {
+			if v := storage.ReadVerbs(cacheNode); len(v.Problems) > 0 {
 				t.Errorf("the operator does not understand them: %v", v.Problems)
 			}
 		})

@@ -51,22 +51,22 @@ With -f the CacheNode is read from a file, and no cluster is asked.`,
 	command.ValidArgsFunction = flags.CompleteNames
 	command.RunE = func(command *cobra.Command, args []string) error {
 		if filename != "" {
-			node, err := file.Named(filename, args[0], command.InOrStdin())
+			cacheNode, err := file.Named(filename, args[0], command.InOrStdin())
 			if err != nil {
 				return err
 			}
-			return write(command.OutOrStdout(), locate(node, keyOf(node, method, args[1])), nil)
+			return write(command.OutOrStdout(), locate(cacheNode, keyOf(cacheNode, method, args[1])), nil)
 		}
 		cluster, err := flags.Connect()
 		if err != nil {
 			return err
 		}
-		node := &v1alpha1.CacheNode{}
-		if err := cluster.Get(command.Context(), client.ObjectKey{Namespace: cluster.Namespace, Name: args[0]}, node); err != nil {
+		cacheNode := &v1alpha1.CacheNode{}
+		if err := cluster.Get(command.Context(), client.ObjectKey{Namespace: cluster.Namespace, Name: args[0]}, cacheNode); err != nil {
 			return err
 		}
-		place := locate(node, keyOf(node, method, args[1]))
-		copies, err := ask(command.Context(), cluster, node, place.key)
+		place := locate(cacheNode, keyOf(cacheNode, method, args[1]))
+		copies, err := ask(command.Context(), cluster, cacheNode, place.key)
 		if err != nil {
 			return err
 		}
@@ -76,7 +76,7 @@ With -f the CacheNode is read from a file, and no cluster is asked.`,
 }
 
 // keyOf is the cache key of a URL, or the key itself.
-func keyOf(node *v1alpha1.CacheNode, method, argument string) string {
+func keyOf(cacheNode *v1alpha1.CacheNode, method, argument string) string {
 	u, err := url.Parse(argument)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
 		return argument
@@ -91,7 +91,7 @@ func keyOf(node *v1alpha1.CacheNode, method, argument string) string {
 		}
 	}
 	uri, _, _ = strings.Cut(uri, "#")
-	return nginxcache.Key(node.Spec.Cache.Key, nginxcache.Request{Method: method, Scheme: u.Scheme, Host: u.Hostname(), URI: uri})
+	return nginxcache.Key(cacheNode.Spec.Cache.Key, nginxcache.Request{Method: method, Scheme: u.Scheme, Host: u.Hostname(), URI: uri})
 }
 
 // place is where a key belongs.
@@ -102,12 +102,12 @@ type place struct {
 }
 
 // locate is pure: where a key belongs while no disk has failed.
-func locate(node *v1alpha1.CacheNode, key string) place {
-	plan := shard.NewPlan(tuning.ShardDisks(node.Spec.Disks))
+func locate(cacheNode *v1alpha1.CacheNode, key string) place {
+	plan := shard.NewPlan(tuning.ShardDisks(cacheNode.Spec.Disks))
 	p := place{key: key, disk: plan.Tree().Disk([]byte(key))}
 	p.hash, p.slot = shard.Hash([]byte(key))
 	p.file = nginxcache.File(p.disk, key)
-	for _, d := range node.Status.Disks {
+	for _, d := range cacheNode.Status.Disks {
 		if d.Name == p.disk {
 			p.share = d.Share
 		}
@@ -119,8 +119,8 @@ func locate(node *v1alpha1.CacheNode, key string) place {
 }
 
 // diskIn is the disk of a key in a pod, whose failed and drained disks have given theirs to the others.
-func diskIn(node *v1alpha1.CacheNode, pod v1alpha1.PodStatus, key string) (disk string, moved bool) {
-	plan := shard.NewPlan(tuning.ShardDisks(node.Spec.Disks))
+func diskIn(cacheNode *v1alpha1.CacheNode, pod v1alpha1.PodStatus, key string) (disk string, moved bool) {
+	plan := shard.NewPlan(tuning.ShardDisks(cacheNode.Spec.Disks))
 	own := plan.Tree().Disk([]byte(key))
 	var failed []string
 	for _, d := range pod.Disks {
@@ -138,9 +138,9 @@ func diskIn(node *v1alpha1.CacheNode, pod v1alpha1.PodStatus, key string) (disk 
 }
 
 // current is true where the status is about today's spec, and the spec is in force: neither refused nor waiting.
-func current(node *v1alpha1.CacheNode) bool {
-	return node.Status.ObservedGeneration == node.Generation && node.Status.Refusal == nil &&
-		meta.IsStatusConditionTrue(node.Status.Conditions, v1alpha1.ConditionAccepted) && !slices.ContainsFunc(node.Status.Conditions, func(c metav1.Condition) bool {
+func current(cacheNode *v1alpha1.CacheNode) bool {
+	return cacheNode.Status.ObservedGeneration == cacheNode.Generation && cacheNode.Status.Refusal == nil &&
+		meta.IsStatusConditionTrue(cacheNode.Status.Conditions, v1alpha1.ConditionAccepted) && !slices.ContainsFunc(cacheNode.Status.Conditions, func(c metav1.Condition) bool {
 		return c.Reason == v1alpha1.ReasonKeyMovement
 	})
 }
@@ -160,14 +160,14 @@ type held struct {
 const look = `[ -e "$1" ] || exit 0; stat -c %s "$1" && head -c 16 "$1"`
 
 // ask looks for the object's file in each pod.
-func ask(ctx context.Context, cluster *connect.Cluster, node *v1alpha1.CacheNode, key string) ([]held, error) {
-	copies := make([]held, len(node.Status.Pods))
+func ask(ctx context.Context, cluster *connect.Cluster, cacheNode *v1alpha1.CacheNode, key string) ([]held, error) {
+	copies := make([]held, len(cacheNode.Status.Pods))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(16)
-	for i, pod := range node.Status.Pods {
+	for i, pod := range cacheNode.Status.Pods {
 		group.Go(func() error {
-			c := held{pod: pod.Name, older: !current(node) || pod.Revision != node.Status.ConfigRevision}
-			c.disk, c.moved = diskIn(node, pod, key)
+			c := held{pod: pod.Name, older: !current(cacheNode) || pod.Revision != cacheNode.Status.ConfigRevision}
+			c.disk, c.moved = diskIn(cacheNode, pod, key)
 			if c.disk != agentapi.NoDisk {
 				ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 				defer cancel()

@@ -25,11 +25,11 @@ spec:
 
 func decode(t *testing.T) *v1alpha1.CacheNode {
 	t.Helper()
-	node, errs, err := schema.Decode([]byte(edge))
+	cacheNode, errs, err := schema.Decode([]byte(edge))
 	if err != nil || len(errs) > 0 {
 		t.Fatal(err, errs)
 	}
-	return node
+	return cacheNode
 }
 
 func TestKeyOf(t *testing.T) {
@@ -48,9 +48,9 @@ func TestKeyOf(t *testing.T) {
 }
 
 func TestExplain(t *testing.T) {
-	node := decode(t)
+	cacheNode := decode(t)
 	const key = "http://cdn.example.com/a"
-	p := locate(node, key)
+	p := locate(cacheNode, key)
 	other := map[string]string{"disk1": "disk2", "disk2": "disk1"}[p.disk]
 	var copies []held
 	for name, disks := range map[string][]v1alpha1.PodDiskStatus{
@@ -58,7 +58,7 @@ func TestExplain(t *testing.T) {
 		"moved": {{Name: p.disk, State: "Failed"}},
 		"none":  {{Name: p.disk, State: "Failed"}, {Name: other, State: "Drained"}},
 	} {
-		disk, moved := diskIn(node, v1alpha1.PodStatus{Disks: disks}, key)
+		disk, moved := diskIn(cacheNode, v1alpha1.PodStatus{Disks: disks}, key)
 		if want := map[string]string{"fine": p.disk, "moved": other, "none": agentapi.NoDisk}[name]; disk != want || moved != (name != "fine") {
 			t.Errorf("%s: the key is on %s (moved: %t), want %s", name, disk, moved, want)
 		}

@@ -32,7 +32,7 @@ func Read(path string, in io.Reader) ([]*v1alpha1.CacheNode, error) {
 		defer func() { _ = opened.Close() }()
 		in = opened
 	}
-	var nodes []*v1alpha1.CacheNode
+	var cacheNodes []*v1alpha1.CacheNode
 	var problems []error
 	documents := utilyaml.NewYAMLReader(bufio.NewReader(in))
 	for {
@@ -49,28 +49,28 @@ func Read(path string, in io.Reader) ([]*v1alpha1.CacheNode, error) {
 		if kind := kindOf(document); kind != "" && kind != "CacheNode" {
 			continue
 		}
-		node, errs, err := schema.Decode(document)
+		cacheNode, errs, err := schema.Decode(document)
 		if err != nil {
 			return nil, err
 		}
 		if len(errs) == 0 {
-			errs = validation.Validate(node)
+			errs = validation.Validate(cacheNode)
 		}
 		for _, e := range errs {
 			problems = append(problems, e)
 		}
-		if node != nil && !hasReplicas(document) {
-			metav1.SetMetaDataAnnotation(&node.ObjectMeta, NoReplicas, "true")
+		if cacheNode != nil && !hasReplicas(document) {
+			metav1.SetMetaDataAnnotation(&cacheNode.ObjectMeta, NoReplicas, "true")
 		}
-		nodes = append(nodes, node)
+		cacheNodes = append(cacheNodes, cacheNode)
 	}
 	if len(problems) > 0 {
 		return nil, errors.Join(problems...)
 	}
-	if len(nodes) == 0 {
+	if len(cacheNodes) == 0 {
 		return nil, fmt.Errorf("%s: no CacheNode in it", path)
 	}
-	return nodes, nil
+	return cacheNodes, nil
 }
 
 // kindOf is the kind of a document; "" where it cannot be told.
@@ -94,25 +94,25 @@ func hasReplicas(document []byte) bool {
 
 // One reads the only CacheNode in a file.
 func One(path string, in io.Reader) (*v1alpha1.CacheNode, error) {
-	nodes, err := Read(path, in)
+	cacheNodes, err := Read(path, in)
 	if err != nil {
 		return nil, err
 	}
-	if len(nodes) != 1 {
-		return nil, fmt.Errorf("%s: %d CacheNodes in it, want one", path, len(nodes))
+	if len(cacheNodes) != 1 {
+		return nil, fmt.Errorf("%s: %d CacheNodes in it, want one", path, len(cacheNodes))
 	}
-	return nodes[0], nil
+	return cacheNodes[0], nil
 }
 
 // Named reads the CacheNode of a name in a file.
 func Named(path, name string, in io.Reader) (*v1alpha1.CacheNode, error) {
-	nodes, err := Read(path, in)
+	cacheNodes, err := Read(path, in)
 	if err != nil {
 		return nil, err
 	}
-	for _, node := range nodes {
-		if node.Name == name {
-			return node, nil
+	for _, cacheNode := range cacheNodes {
+		if cacheNode.Name == name {
+			return cacheNode, nil
 		}
 	}
 	return nil, fmt.Errorf("%s: no CacheNode %s in it", path, name)

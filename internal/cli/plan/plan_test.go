@@ -15,11 +15,11 @@ import (
 func read(t *testing.T, spec string) *v1alpha1.CacheNode {
 	t.Helper()
 	text := "apiVersion: cachenode.io/v1alpha1\nkind: CacheNode\nmetadata: {name: edge}\nspec:\n  origin: {servers: [{host: a.example.com}]}\n" + spec
-	node, err := file.One("-", strings.NewReader(text))
+	cacheNode, err := file.One("-", strings.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
 	}
-	return node
+	return cacheNode
 }
 
 const three = `

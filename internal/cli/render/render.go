@@ -69,37 +69,37 @@ func (o options) run(in io.Reader, out, warnings io.Writer) error {
 	if o.output != "conf" && o.output != "yaml" {
 		return fmt.Errorf("--output %s: want conf or yaml", o.output)
 	}
-	nodes, err := file.Read(o.file, in)
+	cacheNodes, err := file.Read(o.file, in)
 	if err != nil {
 		return err
 	}
-	for _, node := range nodes {
-		for _, warning := range validation.Warnings(node) {
+	for _, cacheNode := range cacheNodes {
+		for _, warning := range validation.Warnings(cacheNode) {
 			_, _ = fmt.Fprintln(warnings, "warning:", warning)
 		}
-		if err := o.render(node, out, warnings); err != nil {
+		if err := o.render(cacheNode, out, warnings); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (o options) render(node *v1alpha1.CacheNode, out, warnings io.Writer) error {
-	if node.Namespace == "" {
-		node.Namespace = o.namespace
+func (o options) render(cacheNode *v1alpha1.CacheNode, out, warnings io.Writer) error {
+	if cacheNode.Namespace == "" {
+		cacheNode.Namespace = o.namespace
 	}
-	bundle, err := o.readCABundle(node, warnings)
+	bundle, err := o.readCABundle(cacheNode, warnings)
 	if err != nil {
 		return err
 	}
-	tuning.Resolve(&node.Spec, tuning.Nothing) // as that of a new CacheNode
-	n, err := agentapi.NewNode(node, bundle, o.clusterDomain, nil)
+	tuning.Resolve(&cacheNode.Spec, tuning.Nothing) // as that of a new CacheNode
+	n, err := agentapi.NewRevision(cacheNode, bundle, o.clusterDomain, nil)
 	if err != nil {
 		return err
 	}
-	config, err := nginxcache.Render(nginxcache.Input{Node: n, Facts: nginxcache.Facts{
-		Workers: tuning.Workers(node.Spec.Pod.Resources.Limits.Cpu()), Resolvers: o.resolvers,
-		Memory: node.Spec.Pod.Resources.Limits.Memory().Value(),
+	config, err := nginxcache.Render(nginxcache.Input{Revision: n, Facts: nginxcache.Facts{
+		Workers: tuning.Workers(cacheNode.Spec.Pod.Resources.Limits.Cpu()), Resolvers: o.resolvers,
+		Memory: cacheNode.Spec.Pod.Resources.Limits.Memory().Value(),
 	}})
 	if err != nil {
 		return err
@@ -108,20 +108,20 @@ func (o options) render(node *v1alpha1.CacheNode, out, warnings io.Writer) error
 		_, err := io.WriteString(out, config.Text)
 		return err
 	}
-	return o.writeObjects(node, n, out)
+	return o.writeObjects(cacheNode, n, out)
 }
 
 // writeObjects writes the objects but the Secret, whose certificates the operator makes when it runs.
-func (o options) writeObjects(node *v1alpha1.CacheNode, n agentapi.Node, out io.Writer) error {
+func (o options) writeObjects(cacheNode *v1alpha1.CacheNode, n agentapi.Revision, out io.Writer) error {
 	stable, err := json.Marshal(n)
 	if err != nil {
 		return err
 	}
-	template, _, err := manifest.NewTemplate(manifest.NewPodInput(node), "", o.agentImage, "", n.Revision)
+	template, _, err := manifest.NewTemplate(manifest.NewPodInput(cacheNode), "", o.agentImage, "", n.ID)
 	if err != nil {
 		return err
 	}
-	for _, object := range manifest.Build(manifest.Input{Node: node, Config: manifest.ConfigMap{Stable: string(stable)}, Template: template}) {
+	for _, object := range manifest.Build(manifest.Input{CacheNode: cacheNode, Config: manifest.ConfigMap{Stable: string(stable)}, Template: template}) {
 		if _, ok := object.(*corev1.Secret); ok {
 			continue
 		}
@@ -143,8 +143,8 @@ func (o options) writeObjects(node *v1alpha1.CacheNode, n agentapi.Node, out io.
 
 // readCABundle reads the file that stands for the reference. Without one, the configuration is the same but for its
 // revision, which is a hash of the bundle too.
-func (o options) readCABundle(node *v1alpha1.CacheNode, warnings io.Writer) (string, error) {
-	tls := node.Spec.Origin.TLS
+func (o options) readCABundle(cacheNode *v1alpha1.CacheNode, warnings io.Writer) (string, error) {
+	tls := cacheNode.Spec.Origin.TLS
 	if tls == nil || tls.CABundle == nil {
 		return "", nil
 	}

@@ -66,7 +66,7 @@ const watchInterval = 2 * time.Second
 func (o options) run(ctx context.Context, cluster *connect.Cluster, name string, out io.Writer) error {
 	shown := ""
 	for {
-		node, numbers, err := look(ctx, cluster, name)
+		cacheNode, numbers, err := look(ctx, cluster, name)
 		if err != nil {
 			if o.watch && ctx.Err() != nil {
 				return nil //nolint:nilerr // the user has seen enough
@@ -74,10 +74,10 @@ func (o options) run(ctx context.Context, cluster *connect.Cluster, name string,
 			return err
 		}
 		if !o.watch {
-			return write(out, node, numbers, o.output)
+			return write(out, cacheNode, numbers, o.output)
 		}
 		var text bytes.Buffer
-		if err := write(&text, node, numbers, o.output); err != nil {
+		if err := write(&text, cacheNode, numbers, o.output); err != nil {
 			return err
 		}
 		if text.String() != shown {
@@ -85,7 +85,7 @@ func (o options) run(ctx context.Context, cluster *connect.Cluster, name string,
 			if table.IsTerminal(out) {
 				_, _ = fmt.Fprint(out, "\x1b[H\x1b[2J") // the cursor home, the screen empty
 			}
-			if err := write(out, node, numbers, o.output); err != nil { // with colours on a terminal
+			if err := write(out, cacheNode, numbers, o.output); err != nil { // with colours on a terminal
 				return err
 			}
 		}
@@ -99,33 +99,33 @@ func (o options) run(ctx context.Context, cluster *connect.Cluster, name string,
 
 // look reads the status, and the pods' numbers.
 func look(ctx context.Context, cluster *connect.Cluster, name string) (*v1alpha1.CacheNode, map[string]podmetrics.Pod, error) {
-	node := &v1alpha1.CacheNode{}
-	if err := cluster.Get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: name}, node); err != nil {
+	cacheNode := &v1alpha1.CacheNode{}
+	if err := cluster.Get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: name}, cacheNode); err != nil {
 		return nil, nil, err
 	}
 	var pods []string
-	for _, p := range node.Status.Pods {
+	for _, p := range cacheNode.Status.Pods {
 		pods = append(pods, p.Name)
 	}
-	return node, podmetrics.Read(ctx, cluster, pods), nil
+	return cacheNode, podmetrics.Read(ctx, cluster, pods), nil
 }
 
 // write writes what the status and the pods' numbers say. It is pure but for the writer.
-func write(out io.Writer, node *v1alpha1.CacheNode, numbers map[string]podmetrics.Pod, output string) error {
+func write(out io.Writer, cacheNode *v1alpha1.CacheNode, numbers map[string]podmetrics.Pod, output string) error {
 	switch output {
 	case "json":
 		encoder := json.NewEncoder(out)
 		encoder.SetIndent("", "  ")
-		return encoder.Encode(summarize(node, numbers))
+		return encoder.Encode(summarize(cacheNode, numbers))
 	case "yaml":
-		text, err := yaml.Marshal(summarize(node, numbers))
+		text, err := yaml.Marshal(summarize(cacheNode, numbers))
 		if err == nil {
 			_, err = out.Write(text)
 		}
 		return err
 	}
 	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionAccepted, v1alpha1.ConditionDegraded} {
-		c := meta.FindStatusCondition(node.Status.Conditions, kind)
+		c := meta.FindStatusCondition(cacheNode.Status.Conditions, kind)
 		if c == nil {
 			continue
 		}
@@ -133,8 +133,8 @@ func write(out io.Writer, node *v1alpha1.CacheNode, numbers map[string]podmetric
 			say(out, "%s=%s (%s): %s", c.Type, c.Status, c.Reason, c.Message)
 		}
 	}
-	writeTable(out, node, numbers, output == "wide")
-	for _, pod := range node.Status.Pods {
+	writeTable(out, cacheNode, numbers, output == "wide")
+	for _, pod := range cacheNode.Status.Pods {
 		if pod.Message != "" {
 			say(out, "%s: %s", pod.Name, pod.Message)
 		}
@@ -155,14 +155,14 @@ func say(out io.Writer, format string, values ...any) {
 	_, _ = fmt.Fprintln(out, agentapi.Printable(fmt.Sprintf(format, values...), maxLine))
 }
 
-func writeTable(out io.Writer, node *v1alpha1.CacheNode, numbers map[string]podmetrics.Pod, wide bool) {
+func writeTable(out io.Writer, cacheNode *v1alpha1.CacheNode, numbers map[string]podmetrics.Pod, wide bool) {
 	columns := []string{"POD", "NODE", "REVISION", "DISK", "STATE", "SHARE", "USED", "HIT RATIO"}
 	if wide {
 		columns = append(columns, "REQUESTS", "OVERFLOWS", "FILE SYSTEM")
 	}
 	rows := table.New(out, slices.Index(columns, "STATE"), columns...)
-	for _, pod := range node.Status.Pods {
-		for _, disk := range node.Status.Disks {
+	for _, pod := range cacheNode.Status.Pods {
+		for _, disk := range cacheNode.Status.Disks {
 			state, share := stateOf(pod, disk)
 			n, known := numbers[pod.Name][disk.Name]
 			used, ratio, requests, overflows := "-", "-", "-", "-"

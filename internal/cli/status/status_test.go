@@ -13,7 +13,7 @@ import (
 )
 
 func TestWrite(t *testing.T) {
-	node := &v1alpha1.CacheNode{Status: v1alpha1.CacheNodeStatus{
+	cacheNode := &v1alpha1.CacheNode{Status: v1alpha1.CacheNodeStatus{
 		Disks: []v1alpha1.DiskStatus{{Name: "disk1", Share: "50.00%"}, {Name: "disk2", Share: "50.00%"}},
 		Pods: []v1alpha1.PodStatus{
 			{Name: "edge-0", Node: "node-1", Revision: "abc"},
@@ -31,7 +31,7 @@ func TestWrite(t *testing.T) {
 	}}
 	numbers := map[string]podmetrics.Pod{"edge-0": {"disk1": {Size: 2 << 30, UsedBytes: 1 << 30, Hits: 3, Requests: 4}}}
 	var out strings.Builder
-	if err := write(&out, node, numbers, ""); err != nil {
+	if err := write(&out, cacheNode, numbers, ""); err != nil {
 		t.Fatal(err)
 	}
 	want := strings.TrimPrefix(`
@@ -52,7 +52,7 @@ edge-2: the agent does not answer
 	}
 
 	out.Reset()
-	if err := write(&out, node, numbers, "json"); err != nil {
+	if err := write(&out, cacheNode, numbers, "json"); err != nil {
 		t.Fatal(err)
 	}
 	var told summary
@@ -67,7 +67,7 @@ edge-2: the agent does not answer
 		t.Errorf("numbers: %+v", d)
 	}
 	out.Reset()
-	if err := write(&out, node, numbers, "wide"); err != nil || !strings.Contains(out.String(), "REQUESTS   OVERFLOWS   FILE SYSTEM") {
+	if err := write(&out, cacheNode, numbers, "wide"); err != nil || !strings.Contains(out.String(), "REQUESTS   OVERFLOWS   FILE SYSTEM") {
 		t.Errorf("error %v, wide:\n%s", err, out.String())
 	}
 }

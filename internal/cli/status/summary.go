@@ -39,11 +39,11 @@ type disk struct {
 	Overflows int64    `json:"overflows,omitempty"`
 }
 
-func summarize(node *v1alpha1.CacheNode, numbers map[string]podmetrics.Pod) summary {
-	s := summary{Name: node.Name, Namespace: node.Namespace, Revision: node.Status.ConfigRevision, Conditions: node.Status.Conditions}
-	for _, p := range node.Status.Pods {
+func summarize(cacheNode *v1alpha1.CacheNode, numbers map[string]podmetrics.Pod) summary {
+	s := summary{Name: cacheNode.Name, Namespace: cacheNode.Namespace, Revision: cacheNode.Status.ConfigRevision, Conditions: cacheNode.Status.Conditions}
+	for _, p := range cacheNode.Status.Pods {
 		one := pod{Name: p.Name, Node: p.Node, Revision: p.Revision, Message: agentapi.Printable(p.Message, maxLine)}
-		for _, d := range node.Status.Disks {
+		for _, d := range cacheNode.Status.Disks {
 			state, share := stateOf(p, d)
 			n := numbers[p.Name][d.Name]
 			told := disk{

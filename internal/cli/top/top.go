@@ -83,12 +83,12 @@ func run(ctx context.Context, cluster *connect.Cluster, name string, interval ti
 
 // look asks all pods of a CacheNode for their numbers.
 func look(ctx context.Context, cluster *connect.Cluster, name string) (map[string]podmetrics.Pod, time.Time, error) {
-	node := &v1alpha1.CacheNode{}
-	if err := cluster.Get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: name}, node); err != nil {
+	cacheNode := &v1alpha1.CacheNode{}
+	if err := cluster.Get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: name}, cacheNode); err != nil {
 		return nil, time.Time{}, err
 	}
 	var pods []string
-	for _, p := range node.Status.Pods {
+	for _, p := range cacheNode.Status.Pods {
 		pods = append(pods, p.Name)
 	}
 	numbers := podmetrics.Read(ctx, cluster, pods)

@@ -30,19 +30,19 @@ Every error goes to standard error with the path of its field, and the exit code
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		var problems []error
 		for _, name := range filenames {
-			nodes, err := file.Read(name, command.InOrStdin())
+			cacheNodes, err := file.Read(name, command.InOrStdin())
 			if err != nil {
 				problems = append(problems, prefixed(name, err))
 				continue
 			}
-			for _, node := range nodes {
-				for _, problem := range validation.DefaultPolicy().Violations(node) {
-					_, _ = fmt.Fprintf(command.ErrOrStderr(), "warning: %s: %s: by the operator's default policy: %v\n", name, node.Name, problem)
+			for _, cacheNode := range cacheNodes {
+				for _, problem := range validation.DefaultPolicy().Violations(cacheNode) {
+					_, _ = fmt.Fprintf(command.ErrOrStderr(), "warning: %s: %s: by the operator's default policy: %v\n", name, cacheNode.Name, problem)
 				}
-				for _, warning := range validation.Warnings(node) {
-					_, _ = fmt.Fprintf(command.ErrOrStderr(), "warning: %s: %s: %s\n", name, node.Name, warning)
+				for _, warning := range validation.Warnings(cacheNode) {
+					_, _ = fmt.Fprintf(command.ErrOrStderr(), "warning: %s: %s: %s\n", name, cacheNode.Name, warning)
 				}
-				_, _ = fmt.Fprintf(command.OutOrStdout(), "%s: %s is valid\n", name, node.Name)
+				_, _ = fmt.Fprintf(command.OutOrStdout(), "%s: %s is valid\n", name, cacheNode.Name)
 			}
 		}
 		return errors.Join(problems...)

@@ -14,15 +14,15 @@ func BenchmarkRender(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	node, _, err := schema.Decode(data)
+	cacheNode, _, err := schema.Decode(data)
 	if err != nil {
 		b.Fatal(err)
 	}
-	n, err := agentapi.NewNode(node, "", "cluster.local", nil)
+	n, err := agentapi.NewRevision(cacheNode, "", "cluster.local", nil)
 	if err != nil {
 		b.Fatal(err)
 	}
-	in := cache.Input{Node: n}
+	in := cache.Input{Revision: n}
 	for b.Loop() { // the plan is remembered, as in the operator
 		if _, err := cache.Render(in); err != nil {
 			b.Fatal(err)

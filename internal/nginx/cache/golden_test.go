@@ -30,21 +30,21 @@ const certificateHash = "0123456789ab"
 // decode reads a CacheNode as the API server would store it.
 func decode(t *testing.T, data []byte) cache.Input {
 	t.Helper()
-	node, errs, err := schema.Decode(data)
+	cacheNode, errs, err := schema.Decode(data)
 	if err != nil || len(errs) > 0 {
 		t.Fatal(err, errs)
 	}
-	node.Namespace = stdcmp.Or(node.Namespace, "default")
-	tuning.Resolve(&node.Spec, tuning.WithoutTier)
-	n, err := agentapi.NewNode(node, caBundle(node), "cluster.local", nil)
+	cacheNode.Namespace = stdcmp.Or(cacheNode.Namespace, "default")
+	tuning.Resolve(&cacheNode.Spec, tuning.WithoutTier)
+	n, err := agentapi.NewRevision(cacheNode, caBundle(cacheNode), "cluster.local", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	facts := cache.Facts{Workers: tuning.Workers(node.Spec.Pod.Resources.Limits.Cpu()), Resolvers: []string{"10.96.0.10"}}
-	if node.Spec.Listen.TLS != nil {
+	facts := cache.Facts{Workers: tuning.Workers(cacheNode.Spec.Pod.Resources.Limits.Cpu()), Resolvers: []string{"10.96.0.10"}}
+	if cacheNode.Spec.Listen.TLS != nil {
 		facts.Certificate = certificateHash
 	}
-	return cache.Input{Node: n, Facts: facts}
+	return cache.Input{Revision: n, Facts: facts}
 }
 
 // goldenFiles are the CacheNodes beside the golden files, and the samples that users begin with, by their golden files.
@@ -140,8 +140,8 @@ func disks(text string) []string {
 }
 
 // caBundle stands for what the operator reads where the spec names a bundle.
-func caBundle(node *v1alpha1.CacheNode) string {
-	if tls := node.Spec.Origin.TLS; tls != nil && tls.CABundle != nil {
+func caBundle(cacheNode *v1alpha1.CacheNode) string {
+	if tls := cacheNode.Spec.Origin.TLS; tls != nil && tls.CABundle != nil {
 		return "a bundle"
 	}
 	return ""

@@ -21,7 +21,7 @@ import (
 
 // Input is all that the configuration depends on.
 type Input struct {
-	agentapi.Node
+	agentapi.Revision
 	Facts Facts
 }
 
@@ -30,7 +30,7 @@ type Input struct {
 type Facts struct {
 	// Workers is the number of worker processes; 0 means one for each core ("auto").
 	Workers int32
-	// Resolvers are the addresses of the DNS servers that nginx asks, where the node names none.
+	// Resolvers are the addresses of the DNS servers that nginx asks, where the revision names none.
 	Resolvers []string
 	// Failed are the disks that cannot be used: their slots go to the others. If it is all of them, nothing is cached.
 	Failed []string
@@ -47,7 +47,7 @@ type Facts struct {
 type Config struct {
 	// Text is the content of nginx.conf.
 	Text string
-	// Version is the node's revision and a hash of the text, which differs from pod to pod as their facts do. The running
+	// Version is the revision and a hash of the text, which differs from pod to pod as their facts do. The running
 	// nginx answers with it on the private port.
 	Version string
 	// CAFile is where the CA bundle must be before nginx reads the text; "" if there is none.
@@ -80,7 +80,7 @@ func Render(in Input) (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
-	version := in.Revision + "-" + digest(text)
+	version := in.ID + "-" + digest(text)
 	text = strings.Replace(text, placeholder, version, 1)
 	return Config{Text: text, Version: version, CAFile: r.caFile, Plan: r.plan, Cached: len(r.disks) > 0}, nil
 }

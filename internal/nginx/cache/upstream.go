@@ -74,7 +74,7 @@ func (r renderer) upstream(name string, maxConnections int) conf.Block {
 	return append(block, conf.B("upstream", conf.Literals(name), servers...))
 }
 
-// resolvers are those that the node names, or the pod's own.
+// resolvers are those that the revision names, or the pod's own.
 func (r renderer) resolvers() []string {
 	if len(r.Resolvers) > 0 {
 		return r.Resolvers

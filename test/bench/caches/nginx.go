@@ -80,7 +80,7 @@ func rendered(c conditions) (string, error) { return renderedWith(c, "") }
 
 // renderedWith is that with more in its spec, as lines of YAML.
 func renderedWith(c conditions, more string) (string, error) {
-	node := fmt.Sprintf(`apiVersion: cachenode.io/v1alpha1
+	cacheNode := fmt.Sprintf(`apiVersion: cachenode.io/v1alpha1
 kind: CacheNode
 metadata: {name: bench}
 spec:
@@ -93,7 +93,7 @@ spec:
   pod: {resources: {limits: {cpu: %[3]d, memory: %[4]dMi}}}
 `, c.declaredMebibytes, lab.OriginPort, cpus, c.memoryMebibytes, c.media) + more
 	command := exec.Command(c.plugin, "render", "-f", "-")
-	command.Stdin = strings.NewReader(node)
+	command.Stdin = strings.NewReader(cacheNode)
 	var errors bytes.Buffer
 	command.Stderr = &errors
 	output, err := command.Output()

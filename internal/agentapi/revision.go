@@ -1,4 +1,4 @@
-// Package agentapi is what operator, agent and kubectl plugin say to each other: node.json, which the operator writes and
+// Package agentapi is what operator, agent and kubectl plugin say to each other: revision, which the operator writes and
 // the agent reads, and the report, which the agent answers with. Both only ever gain fields, so that versions can differ.
 package agentapi
 
@@ -15,7 +15,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
-// Format is the version of node.json that this code writes, and the newest that it reads. A new field does not change it:
+// Format is the version of revision that this code writes, and the newest that it reads. A new field does not change it:
 // an agent that does not know the field passes it over. It grows with what an older agent would get wrong; then MinReader
 // grows too, and agents below it keep what they have.
 const Format = 1
@@ -23,14 +23,14 @@ const Format = 1
 // minReader is the oldest Format whose readers understand what this code writes.
 const minReader = 1
 
-// Node is the content of node.json: all that the configuration of a CacheNode's pods depends on, but for the facts of each
+// Revision is the content of revision: all that the configuration of a CacheNode's pods depends on, but for the facts of each
 // pod.
-type Node struct {
+type Revision struct {
 	// Format is the version of the writer; MinReader is the lowest that a reader must have.
 	Format    int `json:"format"`
 	MinReader int `json:"minReader"`
-	// Revision is a hash of all else.
-	Revision  string `json:"revision"`
+	// ID is a hash of all else.
+	ID  string `json:"revision"`
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	// Spec is valid, has the CRD's defaults, and only those parts that nginx or the agent read.
@@ -43,13 +43,13 @@ type Node struct {
 	Resolvers []string `json:"resolvers,omitempty"`
 }
 
-// NewNode makes the content of node.json. What is not named here does not reach the pods, and an edit of it reloads
+// NewRevision makes the content of revision. What is not named here does not reach the pods, and an edit of it reloads
 // nothing. The order of the disks does not matter.
-func NewNode(node *v1alpha1.CacheNode, caBundle, clusterDomain string, resolvers []string) (Node, error) {
-	spec := node.Spec
-	n := Node{
+func NewRevision(cacheNode *v1alpha1.CacheNode, caBundle, clusterDomain string, resolvers []string) (Revision, error) {
+	spec := cacheNode.Spec
+	n := Revision{
 		Format: Format, MinReader: minReader,
-		Namespace: node.Namespace, Name: node.Name,
+		Namespace: cacheNode.Namespace, Name: cacheNode.Name,
 		Spec: v1alpha1.CacheNodeSpec{
 			Disks: slices.SortedFunc(slices.Values(spec.Disks), func(a, b v1alpha1.Disk) int {
 				return strings.Compare(a.Name, b.Name)
@@ -68,9 +68,9 @@ func NewNode(node *v1alpha1.CacheNode, caBundle, clusterDomain string, resolvers
 	}
 	text, err := json.Marshal(n)
 	if err != nil {
-		return Node{}, fmt.Errorf("node.json: %w", err)
+		return Revision{}, fmt.Errorf("revision: %w", err)
 	}
-	n.Revision = revisionOf(text)
+	n.ID = revisionOf(text)
 	return n, nil
 }
 
@@ -85,23 +85,23 @@ func IsWhole(text []byte) bool {
 	return revisionOf(bytes.Replace(text, fmt.Appendf(nil, `"revision":%q`, n.Revision), []byte(`"revision":""`), 1)) == n.Revision
 }
 
-// revisionOf is the revision of a node.json in which the revision is empty.
+// revisionOf is the revision of a revision in which the revision is empty.
 func revisionOf(text []byte) string {
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])[:12]
 }
 
-// ReadNode reads node.json. Fields that this code does not know are passed over.
-func ReadNode(text []byte) (Node, error) {
-	var n Node
+// ReadRevision reads revision. Fields that this code does not know are passed over.
+func ReadRevision(text []byte) (Revision, error) {
+	var n Revision
 	if err := json.Unmarshal(text, &n); err != nil {
-		return Node{}, fmt.Errorf("node.json: %w", err)
+		return Revision{}, fmt.Errorf("revision: %w", err)
 	}
 	if n.MinReader > Format {
-		return Node{}, fmt.Errorf("node.json: is for agents that know format %d, this one knows %d: restart the pod to get a newer agent", n.MinReader, Format)
+		return Revision{}, fmt.Errorf("revision: is for agents that know format %d, this one knows %d: restart the pod to get a newer agent", n.MinReader, Format)
 	}
-	if n.Revision == "" || len(n.Spec.Disks) == 0 {
-		return Node{}, fmt.Errorf("node.json: has no revision or no disks")
+	if n.ID == "" || len(n.Spec.Disks) == 0 {
+		return Revision{}, fmt.Errorf("revision: has no revision or no disks")
 	}
 	return n, nil
 }

@@ -22,13 +22,13 @@ spec:
   origin: {servers: [{service: {name: origin, port: 80}}]}
 `
 
-func node(t *testing.T, text string) (agentapi.Node, []byte) {
+func cacheNode(t *testing.T, text string) (agentapi.Revision, []byte) {
 	t.Helper()
 	object, errs, err := schema.Decode([]byte(text))
 	if err != nil || len(errs) > 0 {
 		t.Fatal(err, errs)
 	}
-	n, err := agentapi.NewNode(object, "", "cluster.local", nil)
+	n, err := agentapi.NewRevision(object, "", "cluster.local", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -39,19 +39,19 @@ func node(t *testing.T, text string) (agentapi.Node, []byte) {
 	return n, written
 }
 
-// TestSameBytes: operator and agent render the same from node.json, as it comes out of the ConfigMap.
+// TestSameBytes: operator and agent render the same from revision, as it comes out of the ConfigMap.
 func TestSameBytes(t *testing.T) {
-	n, text := node(t, edge)
-	read, err := agentapi.ReadNode(text)
+	n, text := cacheNode(t, edge)
+	read, err := agentapi.ReadRevision(text)
 	if err != nil {
 		t.Fatal(err)
 	}
 	facts := cache.Facts{Resolvers: []string{"10.96.0.10"}}
-	operator, err := cache.Render(cache.Input{Node: n, Facts: facts})
+	operator, err := cache.Render(cache.Input{Revision: n, Facts: facts})
 	if err != nil {
 		t.Fatal(err)
 	}
-	agent, err := cache.Render(cache.Input{Node: read, Facts: facts})
+	agent, err := cache.Render(cache.Input{Revision: read, Facts: facts})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -62,31 +62,31 @@ func TestSameBytes(t *testing.T) {
 
 // TestNewerOperator: an agent reads what a newer operator writes, and passes over what it does not know.
 func TestNewerOperator(t *testing.T) {
-	_, text := node(t, edge)
+	_, text := cacheNode(t, edge)
 	newer := strings.NewReplacer(
 		`{"format":1,`, `{"format":7,"news":{"a":[1]},`,
 		`"spec":{`, `"spec":{"unheardOf":{"x":true},`,
 		`"media":"HDD"`, `"media":"HDD","colour":"red"`,
 	).Replace(string(text))
-	read, err := agentapi.ReadNode([]byte(newer))
+	read, err := agentapi.ReadRevision([]byte(newer))
 	if err != nil || len(read.Spec.Disks) != 2 {
 		t.Errorf("error %v, %+v", err, read)
 	}
-	if _, err := agentapi.ReadNode([]byte(strings.Replace(newer, `"minReader":1`, `"minReader":7`, 1))); err == nil || !strings.Contains(err.Error(), "restart the pod") {
+	if _, err := agentapi.ReadRevision([]byte(strings.Replace(newer, `"minReader":1`, `"minReader":7`, 1))); err == nil || !strings.Contains(err.Error(), "restart the pod") {
 		t.Errorf("what only newer agents understand: error %v", err)
 	}
 	for _, damaged := range []string{"", "{", "{}", `{"format":1,"minReader":1,"revision":"a"}`} {
-		if _, err := agentapi.ReadNode([]byte(damaged)); err == nil {
+		if _, err := agentapi.ReadRevision([]byte(damaged)); err == nil {
 			t.Errorf("%q: no error", damaged)
 		}
 	}
 }
 
 func TestRevision(t *testing.T) {
-	base, text := node(t, edge)
+	base, text := cacheNode(t, edge)
 	other := func(old, with string) string {
-		n, _ := node(t, strings.Replace(edge, old, with, 1))
-		return n.Revision
+		n, _ := cacheNode(t, strings.Replace(edge, old, with, 1))
+		return n.ID
 	}
 	for what, revision := range map[string]string{
 		"the order of the disks": other("{name: disk1, size: 10Gi}, {name: disk2, size: 10Gi}", "{name: disk2, size: 10Gi}, {name: disk1, size: 10Gi}"),
@@ -94,11 +94,11 @@ func TestRevision(t *testing.T) {
 		"the pod":                other("spec:", "spec:\n  pod: {image: x}"),
 		"the rollout's width":    other("spec:", "spec:\n  rollout: {maxUnavailable: 3}"),
 	} {
-		if revision != base.Revision {
+		if revision != base.ID {
 			t.Errorf("%s makes another revision, and a reload for nothing", what)
 		}
 	}
-	revisions := []string{base.Revision}
+	revisions := []string{base.ID}
 	for _, with := range []string{"hosts: [a.example.com]", "cache: {minUses: 2}", "monitoring: {requestSampling: 2}", "rollout: {workerShutdownTimeout: 1m}", "io: {asyncWrite: false}"} {
 		revision := other("spec:", "spec:\n  "+with)
 		if slices.Contains(revisions, revision) {
@@ -107,11 +107,11 @@ func TestRevision(t *testing.T) {
 		revisions = append(revisions, revision)
 	}
 	if !agentapi.IsWhole(text) {
-		t.Error("node.json as written is not whole")
+		t.Error("revision as written is not whole")
 	}
-	for _, edited := range []string{strings.Replace(string(text), `"port":80`, `"port":81`, 1), "", "{}", strings.Replace(string(text), base.Revision, "0123456789ab", 1)} {
+	for _, edited := range []string{strings.Replace(string(text), `"port":80`, `"port":81`, 1), "", "{}", strings.Replace(string(text), base.ID, "0123456789ab", 1)} {
 		if agentapi.IsWhole([]byte(edited)) {
-			t.Errorf("an edited node.json is whole: %.60s", edited)
+			t.Errorf("an edited revision is whole: %.60s", edited)
 		}
 	}
 }
