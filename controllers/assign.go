@@ -20,98 +20,108 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/rollout"
 )
 
-// assign writes on the pods what their agents are to do: which revision to run, which disks to leave alone, which caches to
-// delete. A change of an annotation makes the kubelet refresh the pod's volumes at once, the ConfigMap's too.
-func (r *CacheNodeReconciler) assign(ctx context.Context, s *scope) error {
-	return r.tellPods(ctx, s, *s.decision)
-}
-
-// tellDisks is that without revisions, for while the spec is not accepted.
-func (r *CacheNodeReconciler) tellDisks(ctx context.Context, s *scope) error {
-	return r.tellPods(ctx, s, rollout.Decision{})
-}
-
-func (r *CacheNodeReconciler) tellPods(ctx context.Context, s *scope, d rollout.Decision) error {
-	abandoned, err := r.abandonedCaches(ctx, s)
-	if err != nil {
-		return err
-	}
-	retry := s.node.Annotations[naming.AnnotationRetry]
-	for i := range s.pods {
-		pod := &s.pods[i]
-		revision, assigned := d.Assign[pod.Name]
-		nudged := slices.Contains(d.Nudge, pod.Name)
-		drained := strings.Join(s.verbs.Drained[pod.Name], ",")
-		told := pod.Annotations[naming.AnnotationDrained] != drained || pod.Annotations[naming.AnnotationEmpty] != abandoned[pod.Name]
-		if !pod.DeletionTimestamp.IsZero() || (!assigned && !nudged && !told) {
+// tellDisks writes on the pods which disks their agents are to leave alone, and which caches to delete.
+func (r *CacheNodeReconciler) tellDisks(ctx context.Context, p *pass) error {
+	for i := range p.pods {
+		pod := &p.pods[i]
+		if !pod.DeletionTimestamp.IsZero() {
 			continue
 		}
-		annotations := map[string]string{naming.AnnotationRevision: pod.Annotations[naming.AnnotationRevision]}
-		if assigned {
-			annotations[naming.AnnotationRevision] = revision
-		}
-		// The same for a while, so that a pass that has not seen the write of the one before writes nothing new.
-		annotations[naming.AnnotationNonce] = strconv.FormatInt(s.now.Unix()/int64(rollout.NudgeAfter/time.Second), 10)
-		for name, value := range map[string]string{
-			naming.AnnotationRetry: retry, naming.AnnotationDrained: drained, naming.AnnotationEmpty: abandoned[pod.Name],
-		} {
-			if value != "" {
-				annotations[name] = value
-			}
-		}
-		if err := r.annotate(ctx, pod, annotations); err != nil {
+		abandoned, err := r.abandonedCaches(ctx, p, pod)
+		if err != nil {
 			return err
 		}
-		if told {
-			r.tell(s, pod, drained, abandoned[pod.Name])
+		drained := strings.Join(p.verbs.Drained[pod.Name], ",")
+		before := map[string]string{naming.AnnotationDrained: pod.Annotations[naming.AnnotationDrained], naming.AnnotationEmpty: pod.Annotations[naming.AnnotationEmpty]}
+		if drained == before[naming.AnnotationDrained] && abandoned == before[naming.AnnotationEmpty] {
+			continue
 		}
-		if assigned || nudged {
-			r.Agents.assigned(client.ObjectKeyFromObject(pod), s.now, nudged)
+		told := map[string]string{naming.AnnotationDrained: drained, naming.AnnotationEmpty: abandoned}
+		if err := r.annotate(ctx, p, pod, told); err != nil {
+			return err
 		}
-		log.FromContext(ctx).Info("assigned", "pod", pod.Name, "revision", annotations[naming.AnnotationRevision], "again", nudged, "drained", drained)
+		r.announce(p, pod, before, told)
 	}
 	return nil
 }
 
-// tell says in events what a pod's agent was told about its disks.
-func (r *CacheNodeReconciler) tell(s *scope, pod *corev1.Pod, drained, abandoned string) {
-	switch before := pod.Annotations[naming.AnnotationDrained]; {
-	case drained != "" && drained != before:
-		r.Events.Eventf(s.node, pod, corev1.EventTypeNormal, "DiskDrained", "Drain", "%s leaves %s alone; the files stay", pod.Name, drained)
-	case drained == "" && before != "":
-		r.Events.Eventf(s.node, pod, corev1.EventTypeNormal, "DiskReadmitted", "Readmit", "%s uses %s again", pod.Name, before)
+// announce says in events what a pod's agent was told about its disks.
+func (r *CacheNodeReconciler) announce(p *pass, pod *corev1.Pod, before, told map[string]string) {
+	switch was, is := before[naming.AnnotationDrained], told[naming.AnnotationDrained]; {
+	case is != "" && is != was:
+		r.Events.Eventf(p.cacheNode, pod, corev1.EventTypeNormal, "DiskDrained", "Drain", "%s leaves %s alone; the files stay", pod.Name, is)
+	case is == "" && was != "":
+		r.Events.Eventf(p.cacheNode, pod, corev1.EventTypeNormal, "DiskReadmitted", "Readmit", "%s uses %s again", pod.Name, was)
 	}
-	if abandoned != "" && abandoned != pod.Annotations[naming.AnnotationEmpty] {
-		r.Events.Eventf(s.node, pod, corev1.EventTypeNormal, "CacheAbandoned", "Empty", "%s deletes caches whose CacheNode is gone: %s", pod.Name, abandoned)
+	if is := told[naming.AnnotationEmpty]; is != "" && is != before[naming.AnnotationEmpty] {
+		r.Events.Eventf(p.cacheNode, pod, corev1.EventTypeNormal, "CacheAbandoned", "Empty", "%s deletes caches whose CacheNode is gone: %s", pod.Name, is)
 	}
 }
 
-// abandonedCaches are those that agents have found on volumes of the operator's and whose CacheNode no longer exists, as the
-// pods' annotation has them.
-func (r *CacheNodeReconciler) abandonedCaches(ctx context.Context, s *scope) (map[string]string, error) {
-	abandoned := map[string]string{}
-	for pod, seen := range s.observations {
-		var list []string
-		for _, d := range seen.Report.Disks {
-			i := slices.IndexFunc(s.node.Spec.Disks, func(disk v1alpha1.Disk) bool { return disk.Name == d.Name && disk.LocalPath != nil })
-			namespace, name, ok := strings.Cut(d.ForeignOwner, "/")
-			if i < 0 || !ok || len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0 {
-				continue
-			}
-			err := r.live(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &v1alpha1.CacheNode{})
-			if apierrors.IsNotFound(err) {
-				list = append(list, d.Name+"="+d.ForeignOwner)
-			} else if err != nil && !apierrors.IsForbidden(err) { // in a namespace that is not ours to see, it is there
-				return nil, err
-			}
+// abandonedCaches are those that a pod's agent has found on volumes of the operator's and whose CacheNode no longer exists, as
+// the pod's annotation has them. What was said to an agent that has not answered this operator yet stands.
+func (r *CacheNodeReconciler) abandonedCaches(ctx context.Context, p *pass, pod *corev1.Pod) (string, error) {
+	seen := p.agents[pod.Name]
+	if seen.Answered.IsZero() {
+		return pod.Annotations[naming.AnnotationEmpty], nil
+	}
+	var list []string
+	for _, d := range seen.Report.Disks {
+		i := slices.IndexFunc(p.cacheNode.Spec.Disks, func(disk v1alpha1.Disk) bool { return disk.Name == d.Name && disk.LocalPath != nil })
+		namespace, name, ok := strings.Cut(d.ForeignOwner, "/")
+		if i < 0 || !ok || len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0 {
+			continue
 		}
-		abandoned[pod] = strings.Join(list, ",")
+		err := r.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &v1alpha1.CacheNode{})
+		if apierrors.IsNotFound(err) {
+			list = append(list, d.Name+"="+d.ForeignOwner)
+		} else if err != nil && !apierrors.IsForbidden(err) { // in a namespace that is not ours to see, it is there
+			return "", err
+		}
 	}
-	return abandoned, nil
+	return strings.Join(list, ","), nil
 }
 
-// annotate applies our annotations on a pod. A pod that is gone, or another by now, is none of this pass's.
-func (r *CacheNodeReconciler) annotate(ctx context.Context, pod *corev1.Pod, annotations map[string]string) error {
+// assign writes on the pods which revision their agents are to run.
+func (r *CacheNodeReconciler) assign(ctx context.Context, p *pass) error {
+	for i := range p.pods {
+		pod := &p.pods[i]
+		revision, assigned := p.decision.Assign[pod.Name]
+		nudged := slices.Contains(p.decision.Nudge, pod.Name)
+		if !pod.DeletionTimestamp.IsZero() || (!assigned && !nudged) {
+			continue
+		}
+		told := map[string]string{}
+		if assigned {
+			told[naming.AnnotationRevision] = revision
+		}
+		if err := r.annotate(ctx, p, pod, told); err != nil {
+			return err
+		}
+		r.Agents.assigned(client.ObjectKeyFromObject(pod), p.now, nudged)
+		log.FromContext(ctx).Info("assigned", "pod", pod.Name, "revision", pod.Annotations[naming.AnnotationRevision], "again", nudged)
+	}
+	return nil
+}
+
+// annotate changes our annotations on a pod and leaves the others of ours as they are. Any change makes the kubelet refresh
+// the pod's volumes at once, the ConfigMap's too. A pod that is gone, or another by now, is none of this pass's.
+func (r *CacheNodeReconciler) annotate(ctx context.Context, p *pass, pod *corev1.Pod, told map[string]string) error {
+	annotations := map[string]string{naming.AnnotationRevision: pod.Annotations[naming.AnnotationRevision]}
+	for _, key := range []string{naming.AnnotationDrained, naming.AnnotationEmpty} {
+		annotations[key] = pod.Annotations[key]
+	}
+	for key, value := range told {
+		annotations[key] = value
+	}
+	annotations[v1alpha1.AnnotationRetry] = p.cacheNode.Annotations[v1alpha1.AnnotationRetry]
+	// The same for a while, so that a pass that has not seen the write of the one before writes nothing new.
+	annotations[naming.AnnotationNonce] = strconv.FormatInt(p.now.Unix()/int64(rollout.NudgeAfter/time.Second), 10)
+	for key, value := range annotations {
+		if value == "" && key != naming.AnnotationRevision {
+			delete(annotations, key)
+		}
+	}
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))
 	u.SetNamespace(pod.Namespace)
@@ -122,7 +132,25 @@ func (r *CacheNodeReconciler) annotate(ctx context.Context, pod *corev1.Pod, ann
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return nil
 	}
+	if err == nil {
+		pod.Annotations = noted(pod.Annotations, annotations)
+	}
 	return err
+}
+
+// noted are the annotations of a pod after ours were applied.
+func noted(pod, ours map[string]string) map[string]string {
+	after := map[string]string{}
+	for key, value := range pod {
+		after[key] = value
+	}
+	for _, key := range []string{naming.AnnotationDrained, naming.AnnotationEmpty, v1alpha1.AnnotationRetry} {
+		delete(after, key)
+	}
+	for key, value := range ours {
+		after[key] = value
+	}
+	return after
 }
 
 // assigned notes when a pod was given a revision, or nudged.

@@ -149,7 +149,7 @@ func TestReconcile(t *testing.T) {
 		}
 		o.get(cacheNode)
 		before := cacheNode.DeepCopy()
-		cacheNode.Annotations = map[string]string{naming.AnnotationRestart: "1"} // as the user asks
+		cacheNode.Annotations = map[string]string{v1alpha1.AnnotationRestart: "1"} // as the user asks
 		must(t, o.client.Patch(ctx, cacheNode, client.MergeFrom(before)))
 		o.eventually(func() string {
 			if o.get(set); set.Spec.Template.Spec.InitContainers[0].Image == "localhost/cachenode-operator:next" {

@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"encoding/json"
+	"maps"
 	"reflect"
 	"time"
 
@@ -12,140 +13,179 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/manifest"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/rollout"
+	"github.com/cachenode/cachenode-operator/internal/storage"
+	"github.com/cachenode/cachenode-operator/internal/storage/executor"
 )
 
 // decide finds out which pod takes which revision next, and what the ConfigMap offers them.
-func (r *CacheNodeReconciler) decide(ctx context.Context, s *scope) error {
-	offered, err := readOffered(ctx, r.getOnce(s), s)
+func (r *CacheNodeReconciler) decide(ctx context.Context, p *pass) error {
+	changed, err := r.chooseTemplate(p)
 	if err != nil {
 		return err
 	}
-	changed, err := r.chooseTemplate(s, offered)
-	if err != nil {
-		return err
-	}
-	d := decision(s, offered)
-	if changed || !reflect.DeepEqual(d.State, offered.state) {
+	d := p.decisionOn()
+	if changed || !reflect.DeepEqual(d.State, p.offered.state) {
 		// Never from a cache that may not have seen the last write: it could set an older revision back.
-		if offered, err = readOffered(ctx, s.once.get, s); err != nil {
+		if err := r.readOfferedAgain(ctx, p); err != nil {
 			return err
 		}
-		if _, err = r.chooseTemplate(s, offered); err != nil {
+		if _, err = r.chooseTemplate(p); err != nil {
 			return err
 		}
-		d = decision(s, offered)
+		d = p.decisionOn()
 	}
-	s.decision = &d
-	s.lookAgain(d.After)
-	s.offer = manifest.ConfigMap{Stable: offered.texts[d.State.Stable], Candidate: offered.texts[d.State.Candidate]}
+	wanted, err := json.Marshal(p.target.Revision)
+	if err != nil {
+		return err
+	}
+	texts := maps.Clone(p.offered.texts)
+	texts[p.target.Revision.ID] = string(wanted)
+	p.decision = &d
+	p.lookAgain(d.After)
+	p.offer = manifest.ConfigMap{Stable: texts[d.State.Stable], Candidate: texts[d.State.Candidate]}
 	if d.State.Refused != nil {
 		refused, err := json.Marshal(d.State.Refused)
 		if err != nil {
 			return err
 		}
-		s.offer.Refused = string(refused)
+		p.offer.Refused = string(refused)
 	}
-	r.Agents.Hurry(client.ObjectKeyFromObject(s.node), d.Waiting)
+	r.Agents.Hurry(client.ObjectKeyFromObject(p.cacheNode), d.Waiting)
+	return nil
+}
+
+// readOfferedAgain reads the ConfigMap from the API server itself, if there was one.
+func (r *CacheNodeReconciler) readOfferedAgain(ctx context.Context, p *pass) error {
+	key := client.ObjectKey{Namespace: p.cacheNode.Namespace, Name: naming.ConfigMap(p.cacheNode.Name)}
+	if p.absent[key] {
+		return nil
+	}
+	live := &corev1.ConfigMap{}
+	if err := r.Live.Get(ctx, key, live); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if isOwn(live, p.cacheNode) {
+		p.offered = readOffered(live)
+	}
 	return nil
 }
 
 // chooseTemplate finds the pod template; changed is true if it is not the one of before.
-func (r *CacheNodeReconciler) chooseTemplate(s *scope, o offered) (changed bool, err error) {
-	s.template, changed, err = manifest.NewTemplate(manifest.NewPodInput(s.node), o.template, r.Cluster.AgentImage, r.Cluster.AgentPullPolicy, s.wanted.ID)
+func (r *CacheNodeReconciler) chooseTemplate(p *pass) (changed bool, err error) {
+	p.template, changed, err = manifest.NewTemplate(p.target.PodInput, p.offered.template, r.Cluster.AgentImage, r.Cluster.AgentPullPolicy, p.target.Revision.ID)
 	return changed, err
 }
 
-// decision is what package rollout says or, while the pods' agents have yet to be asked, what is.
-func decision(s *scope, o offered) rollout.Decision {
-	if s.unknown && o.state.Stable != "" {
-		return rollout.Decision{State: o.state}
+// decisionOn is what package rollout says or, while the pods' agents have yet to be asked, what is.
+func (p *pass) decisionOn() rollout.Decision {
+	if p.unknown && p.offered.state.Stable != "" {
+		return rollout.Decision{State: p.offered.state}
 	}
-	return rollout.Decide(rolloutInput(s, o))
+	return rollout.Decide(p.rolloutInput())
 }
 
-// offered is what the ConfigMap offers now.
+// offered is what the ConfigMap offers.
 type offered struct {
 	state rollout.State
-	// texts are node.json by revision.
+	// texts are the revisions as text, by ID.
 	texts  map[string]string
 	stable *agentapi.Revision
 	// template is the pod template that was applied last, as text.
 	template string
 }
 
-// readOffered reads the ConfigMap. What was edited by hand is not there: it is written anew.
-func readOffered(ctx context.Context, get func(context.Context, client.ObjectKey, client.Object) error, s *scope) (offered, error) {
-	wanted, err := json.Marshal(s.wanted)
-	if err != nil {
-		return offered{}, err
+// readOffered reads the ConfigMap, which may be nil. What was edited by hand is not there: it is written anew.
+func readOffered(configMap *corev1.ConfigMap) offered {
+	o := offered{texts: map[string]string{}}
+	if configMap == nil {
+		return o
 	}
-	o := offered{texts: map[string]string{s.wanted.ID: string(wanted)}}
-	live := &corev1.ConfigMap{}
-	err = get(ctx, client.ObjectKey{Namespace: s.node.Namespace, Name: naming.ConfigMap(s.node.Name)}, live)
-	if err != nil || !isOwn(live, s.node) {
-		return o, client.IgnoreNotFound(err)
-	}
-	for key, revision := range map[string]*string{naming.StableKey: &o.state.Stable, naming.CandidateKey: &o.state.Candidate} {
-		text := live.Data[key]
+	for key, id := range map[string]*string{naming.StableKey: &o.state.Stable, naming.CandidateKey: &o.state.Candidate} {
+		text := configMap.Data[key]
 		if !agentapi.IsWhole([]byte(text)) {
 			continue
 		}
-		cacheNode, err := agentapi.ReadRevision([]byte(text))
+		revision, err := agentapi.ReadRevision([]byte(text))
 		if err != nil {
 			continue
 		}
-		*revision, o.texts[cacheNode.ID] = cacheNode.ID, text
+		*id, o.texts[revision.ID] = revision.ID, text
 		if key == naming.StableKey {
-			o.stable = &cacheNode
+			o.stable = &revision
 		}
 	}
-	o.template = live.Annotations[naming.AnnotationTemplate]
-	if text := live.Annotations[naming.AnnotationRefused]; text != "" {
-		refused := &rollout.Refusal{}
+	o.template = configMap.Annotations[naming.AnnotationTemplate]
+	if text := configMap.Annotations[naming.AnnotationRefused]; text != "" {
+		refused := &agentapi.Refusal{}
 		if json.Unmarshal([]byte(text), refused) == nil {
 			o.state.Refused = refused
 		}
 	}
-	return o, nil
+	return o
 }
 
-// rolloutInput is pure: what was observed, in the terms of package rollout.
-func rolloutInput(s *scope, o offered) rollout.Input {
-	replicas := int(ptr.Deref(s.node.Spec.Replicas, 1))
-	width, err := intstr.GetScaledValueFromIntOrPercent(new(ptr.Deref(s.node.Spec.Rollout.MaxUnavailable, intstr.FromInt32(1))), replicas, true)
+// rolloutInput is what was observed, in the terms of package rollout.
+func (p *pass) rolloutInput() rollout.Input {
+	spec := p.effective.Spec
+	replicas := int(ptr.Deref(spec.Replicas, 1))
+	width, err := intstr.GetScaledValueFromIntOrPercent(new(ptr.Deref(spec.Rollout.MaxUnavailable, intstr.FromInt32(1))), replicas, true)
 	if err != nil {
 		width = 1 // the schema allows nothing else
 	}
 	in := rollout.Input{
-		State: o.state, Wanted: s.wanted.ID, Replicas: replicas, Width: max(width, 1), Now: s.now,
-		Canary:  time.Duration(ptr.Deref(s.node.Spec.Rollout.Canary.Seconds, 0)) * time.Second,
-		Retry:   s.node.Annotations[naming.AnnotationRetry],
-		Settled: isSettled(s.statefulSet, s.template),
-		Ordered: s.template.IsOrdered(s.podVolumes()),
+		State: p.offered.state, Wanted: p.target.Revision.ID, Replicas: replicas, Width: max(width, 1), Now: p.now,
+		Canary:  time.Duration(ptr.Deref(spec.Rollout.Canary.Seconds, 0)) * time.Second,
+		Retry:   p.cacheNode.Annotations[v1alpha1.AnnotationRetry],
+		Settled: isSettled(p.statefulSet, p.template),
+		Ordered: p.template.IsOrdered(p.podVolumes()),
 	}
-	in.NewPods = o.stable != nil && manifest.NeedsNewPods(*o.stable, s.wanted)
-	for i := range s.pods {
-		pod := &s.pods[i]
+	in.NewPods = p.offered.stable != nil && manifest.NeedsNewPods(*p.offered.stable, p.target.Revision)
+	for i := range p.pods {
+		pod := &p.pods[i]
 		if !pod.DeletionTimestamp.IsZero() {
 			continue
 		}
-		seen := s.observations[pod.Name]
-		p := rollout.Pod{
-			Name: pod.Name, Ready: isReady(pod), Silent: seen.isSilentIn(pod, s.now),
+		seen := p.agents[pod.Name]
+		rolled := rollout.Pod{
+			Name: pod.Name, Ready: storage.IsReady(pod), Silent: seen.isSilentIn(pod, p.now),
 			Assigned: pod.Annotations[naming.AnnotationRevision], AssignedAt: seen.AssignedAt, Nudges: seen.Nudges,
 			Revision: seen.Report.Revision, Since: seen.Report.Since,
-			Current: isCurrent(pod, s.statefulSet, s.template),
+			Current: isCurrent(pod, p.statefulSet, p.template),
 		}
 		if refusal := seen.Report.Refusal; refusal != nil {
-			p.Refused = &rollout.Refusal{Revision: refusal.Revision, Message: truncated(refusal.Message, 1024), Retry: refusal.Retry}
+			rolled.Refused = &agentapi.Refusal{Revision: refusal.Revision, Message: refusal.Message, Retry: refusal.Retry}
 		}
-		in.Pods = append(in.Pods, p)
+		in.Pods = append(in.Pods, rolled)
 	}
 	return in
+}
+
+// replace has the next pod replaced, from the template that the StatefulSet has now.
+func (r *CacheNodeReconciler) replace(ctx context.Context, p *pass) error {
+	if p.decision.Replace == "" || p.remaking {
+		return nil
+	}
+	for i := range p.pods {
+		pod := &p.pods[i]
+		if pod.Name != p.decision.Replace || !pod.DeletionTimestamp.IsZero() {
+			continue
+		}
+		done := false
+		err := r.execute(p, func(e *executor.Executor) (err error) {
+			done, err = e.Evict(ctx, pod, "it is to be made anew from the new pod template")
+			return err
+		})
+		if err != nil || !done {
+			return err
+		}
+		r.Events.Eventf(p.cacheNode, pod, corev1.EventTypeNormal, "PodReplaced", "Replace", "%s is made anew from the new pod template", pod.Name)
+	}
+	return nil
 }
 
 // isSettled is true when the StatefulSet controller makes pods from the template.

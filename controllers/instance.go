@@ -20,7 +20,10 @@ const instanceIndex = "cachenode"
 func indexInstances(mgr ctrl.Manager) error {
 	var errs []error
 	for _, object := range []client.Object{&corev1.Pod{}, &corev1.PersistentVolumeClaim{}, &corev1.PersistentVolume{}} {
-		errs = append(errs, mgr.GetFieldIndexer().IndexField(context.Background(), object, instanceIndex, indexed))
+		errs = append(errs,
+			mgr.GetFieldIndexer().IndexField(context.Background(), object, instanceIndex, indexed),
+			mgr.GetFieldIndexer().IndexField(context.Background(), object, scoutIndex, scoutIndexed),
+		)
 	}
 	return errors.Join(errs...)
 }
@@ -32,6 +35,22 @@ func indexed(object client.Object) []string {
 		return nil
 	}
 	return []string{name.String()}
+}
+
+// scoutIndex finds scouts and their claims by the CacheNode that they are for.
+const scoutIndex = "scouts"
+
+func scoutIndexed(object client.Object) []string {
+	name := instance(object)
+	if name.Name == "" || object.GetLabels()[naming.LabelName] != naming.ScoutLabels(name.Name)[naming.LabelName] {
+		return nil
+	}
+	return []string{name.String()}
+}
+
+// byScoutsOf lists from the cache the scouts of a CacheNode, and their claims.
+func byScoutsOf(cacheNode client.Object) client.ListOption {
+	return client.MatchingFields{scoutIndex: client.ObjectKeyFromObject(cacheNode).String()}
 }
 
 // byInstance lists from the cache what is for a CacheNode.

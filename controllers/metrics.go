@@ -11,6 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/status"
 )
 
 // Collector turns the status of each CacheNode into metrics at each scrape, from the operator's cache: no request is sent.
@@ -69,7 +70,7 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	}
 	templated := map[client.ObjectKey]int{} // pods of the wanted template
 	for i := range sets.Items {
-		templated[client.ObjectKeyFromObject(&sets.Items[i])] = int(updated(&sets.Items[i]))
+		templated[client.ObjectKeyFromObject(&sets.Items[i])] = int(status.UpdatedPods(&sets.Items[i]))
 	}
 	for i := range cacheNodes.Items {
 		n := &cacheNodes.Items[i]

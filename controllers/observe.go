@@ -20,48 +20,67 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/storage"
 )
 
-// observe finds what is there: StatefulSet, pods, and what the pods' agents said last. It comes first, so that the status
-// tells of the pods also while a spec is refused.
-func (r *CacheNodeReconciler) observe(ctx context.Context, s *scope) error {
-	get := r.getOnce(s)
-	set := &appsv1.StatefulSet{}
-	switch err := get(ctx, client.ObjectKeyFromObject(s.node), set); {
-	case err == nil && isOwn(set, s.node):
-		s.statefulSet = set
-	case err == nil: // somebody else's of that name: apply says so
-	case !apierrors.IsNotFound(err):
-		return err
+// observe reads what there is: StatefulSet, ConfigMap, Secret, pods, and what the pods' agents said last. Each object is read
+// once a pass.
+func (r *CacheNodeReconciler) observe(ctx context.Context, p *pass) error {
+	p.absent = map[client.ObjectKey]bool{}
+	name := p.cacheNode.Name
+	set, configMap, secret := &appsv1.StatefulSet{}, &corev1.ConfigMap{}, &corev1.Secret{}
+	for _, want := range []struct {
+		object client.Object
+		name   string
+		found  func()
+	}{
+		{set, name, func() { p.statefulSet = set }},
+		{configMap, naming.ConfigMap(name), func() { p.configMap = configMap }},
+		{secret, naming.AgentSecret(name), func() { p.secret = secret }},
+	} {
+		want.object.SetNamespace(p.cacheNode.Namespace)
+		want.object.SetName(want.name)
+		own, err := r.find(ctx, p, want.object)
+		if err != nil {
+			return err
+		}
+		if own {
+			want.found()
+		}
 	}
 	pods := &corev1.PodList{}
-	if err := r.List(ctx, pods, byInstance(s.node)); err != nil {
+	if err := r.List(ctx, pods, byInstance(p.cacheNode)); err != nil {
 		return err
 	}
-	s.pods = cachePods(pods.Items)
-	secret := &corev1.Secret{}
-	switch err := get(ctx, client.ObjectKey{Namespace: s.node.Namespace, Name: naming.AgentSecret(s.node.Name)}, secret); {
-	case err == nil && isOwn(secret, s.node):
-		s.secret = secret
-	case err == nil: // as above
-	case !apierrors.IsNotFound(err):
-		return err
-	}
-	if err := r.observeStorage(ctx, s); err != nil {
-		return err
-	}
-	s.observations = r.track(s)
-	for i := range s.pods {
-		seen := s.observations[s.pods[i].Name]
-		if !isReady(&s.pods[i]) || !seen.Answered.IsZero() && seen.Err == nil {
-			continue
-		}
-		// Soon it has answered, or is silent.
-		s.lookAgain(max(silence-s.now.Sub(seen.Tracked), 0) + time.Second)
-		s.unknown = s.unknown || (seen.Answered.IsZero() && seen.Err == nil && s.now.Sub(seen.Tracked) < 2*readTimeout)
-	}
+	p.pods = cachePods(pods.Items)
+	p.verbs = storage.ReadVerbs(p.cacheNode)
+	p.offered = readOffered(p.configMap)
+	r.track(p)
 	return nil
 }
 
-// cachePods are sorted by name. One that the kubelet has ended is as good as gone: the StatefulSet controller makes it anew.
+// find reads an object from the cache or, where it is not there yet, from the API server; own is false for one that is not
+// there and for somebody else's. Of a CacheNode that is new, what is not in the cache is taken for absent: should it be there
+// after all, package apply finds that out when it is to be made.
+func (r *CacheNodeReconciler) find(ctx context.Context, p *pass, object client.Object) (own bool, err error) {
+	key := client.ObjectKeyFromObject(object)
+	err = r.Get(ctx, key, object)
+	if apierrors.IsNotFound(err) && p.cacheNode.Status.ObservedGeneration > 0 {
+		err = r.Live.Get(ctx, key, object)
+	}
+	if apierrors.IsNotFound(err) {
+		p.absent[key] = true
+	}
+	return err == nil && isOwn(object, p.cacheNode), client.IgnoreNotFound(err)
+}
+
+// isAbsent is true for an object that was not there when it was decided what is to be applied.
+func (p *pass) isAbsent(object client.Object) bool {
+	switch object.(type) {
+	case *appsv1.StatefulSet, *corev1.ConfigMap, *corev1.Secret:
+		return p.absent[client.ObjectKeyFromObject(object)]
+	}
+	return false
+}
+
+// cachePods are sorted by name. One that the kubelet has ended is as good as gone: the StatefulSet controller makes it again.
 func cachePods(pods []corev1.Pod) []corev1.Pod {
 	pods = slices.DeleteFunc(pods, func(p corev1.Pod) bool {
 		return p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded
@@ -77,35 +96,51 @@ func isOwn(object client.Object, cacheNode *v1alpha1.CacheNode) bool {
 	return metav1.IsControlledBy(object, cacheNode) || (controller == nil && object.GetAnnotations()[naming.AnnotationApplied] != "")
 }
 
-// track has the agents of the pods read, and returns what they said last, of disks that the spec knows.
-func (r *CacheNodeReconciler) track(s *scope) map[string]Observation {
-	name := client.ObjectKeyFromObject(s.node)
+// track has the agents of the pods read, and notes what they said last.
+func (r *CacheNodeReconciler) track(p *pass) {
+	name := client.ObjectKeyFromObject(p.cacheNode)
 	var targets []Target
-	for i := range s.pods {
-		pod := &s.pods[i]
+	for i := range p.pods {
+		pod := &p.pods[i]
 		if pod.DeletionTimestamp.IsZero() {
 			targets = append(targets, Target{Pod: client.ObjectKeyFromObject(pod), UID: pod.UID, IP: pod.Status.PodIP})
 		}
 	}
 	var c *agentapi.Client
-	if s.secret != nil {
-		c = r.Agents.client(name, s.secret)
+	if p.secret != nil {
+		c = r.Agents.client(name, p.secret)
 	}
-	observations := r.Agents.Track(name, c, targets)
-	s.used = usedBytes(observations)
-	for pod, seen := range observations {
-		known := map[string]bool{}
+	p.agents = r.Agents.Track(name, c, targets)
+	p.used = usedBytes(p.agents)
+	for pod, seen := range p.agents {
 		seen.Report.Disks = slices.DeleteFunc(slices.Clone(seen.Report.Disks), func(d agentapi.DiskReport) bool {
-			strange := known[d.Name] || !slices.ContainsFunc(s.node.Spec.Disks, func(disk v1alpha1.Disk) bool { return disk.Name == d.Name })
-			known[d.Name] = true
-			return strange
+			return !slices.ContainsFunc(p.cacheNode.Spec.Disks, func(disk v1alpha1.Disk) bool { return disk.Name == d.Name })
 		})
-		observations[pod] = seen
+		p.agents[pod] = seen
 	}
-	return observations
+	for i := range p.pods {
+		seen := p.agents[p.pods[i].Name]
+		if !storage.IsReady(&p.pods[i]) || (!seen.Answered.IsZero() && seen.Err == nil) {
+			continue
+		}
+		// Soon it has answered, or is silent.
+		p.lookAgain(max(silence-p.now.Sub(seen.Tracked), 0) + time.Second)
+		p.unknown = p.unknown || (seen.Answered.IsZero() && seen.Err == nil && p.now.Sub(seen.Tracked) < 2*readTimeout)
+	}
 }
 
-// client is the one for the agents of a CacheNode, made anew when its certificates change; nil where they are unusable.
+// usedBytes is what each disk holds over all pods, as far as their agents have told.
+func usedBytes(agents map[string]Observation) map[string]int64 {
+	used := map[string]int64{}
+	for _, seen := range agents {
+		for _, d := range seen.Report.Disks {
+			used[d.Name] += d.Size / 100 * int64(d.UsedPercent)
+		}
+	}
+	return used
+}
+
+// client is the one for the agents of a CacheNode, made again when its certificates change; nil where they are unusable.
 func (a *Agents) client(cacheNode types.NamespacedName, secret *corev1.Secret) *agentapi.Client {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
@@ -119,5 +154,3 @@ func (a *Agents) client(cacheNode types.NamespacedName, secret *corev1.Secret) *
 	a.clients[cacheNode] = versionedClient{client: agentapi.NewClient(config), version: secret.ResourceVersion}
 	return a.clients[cacheNode].client
 }
-
-func isReady(pod *corev1.Pod) bool { return storage.IsReady(pod) }

@@ -13,6 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
@@ -196,7 +197,9 @@ func TestLostNode(t *testing.T) {
 		must(t, o.client.Delete(ctx, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}))
 	}
 	o.becomes(cacheNode, status.InProgressStatus, v1alpha1.ConditionDegraded, v1alpha1.ReasonNodeLost)
-	time.Sleep(time.Second) // nothing happens
+	for range 5 {
+		o.pass(cacheNode)
+	}
 	for _, c := range claims[:2] {
 		if o.get(c); c.DeletionTimestamp != nil {
 			t.Errorf("all nodes are gone, and %s goes", c.Name)
@@ -209,14 +212,18 @@ func TestLostNode(t *testing.T) {
 
 // TestNoNodeMatches: a selector that matches nothing any more takes no pod away.
 func TestNoNodeMatches(t *testing.T) {
-	o := startOperator(t, apiserver.Start(t))
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	o := startOperator(t, apiserver.Start(t), func(r *CacheNodeReconciler) { r.Clock = clock })
 	o.join("node-1")
 	o.join("node-2")
 	cacheNode := o.create(localEdge)
 	o.becomes(cacheNode, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
 	o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) { s.Pod.NodeSelector = map[string]string{"cahce": "true"} })
 	o.becomes(cacheNode, status.InProgressStatus, v1alpha1.ConditionAccepted, v1alpha1.ReasonNoNodeMatches)
-	time.Sleep(leaveAfter + 2*time.Second)
+	for range 5 {
+		clock.SetTime(clock.Now().Add(time.Minute))
+		o.pass(cacheNode)
+	}
 	if o.get(cacheNode); *cacheNode.Spec.Replicas != 2 {
 		t.Errorf("%d replicas, want the 2 of before", *cacheNode.Spec.Replicas)
 	}

@@ -21,51 +21,52 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/status"
 )
 
-// resolve reads the origin's CA bundle, if the spec names one. Its certificates go into the CacheNode's own ConfigMap, so
+// resolveOrigin reads the origin's CA bundle, if the spec names one. Its certificates go into the CacheNode's own ConfigMap, so
 // that a pod starts also when the bundle has gone; nothing else of a Secret is copied.
-func (r *CacheNodeReconciler) resolve(ctx context.Context, s *scope) error {
-	kind, ref := caBundleReference(s.node)
+func (r *CacheNodeReconciler) resolveOrigin(ctx context.Context, p *pass) error {
+	kind, ref := caBundleReference(p.cacheNode)
 	if ref == nil {
 		return nil
 	}
 	what := fmt.Sprintf("spec.origin.tls.caBundle.%s: key %q of %s %q in namespace %q",
-		map[string]string{"Secret": "secret", "ConfigMap": "configMap"}[kind], ref.Key, kind, ref.Name, s.node.Namespace)
-	content, found, err := r.readKey(ctx, kind, client.ObjectKey{Namespace: s.node.Namespace, Name: ref.Name}, ref.Key)
+		map[string]string{"Secret": "secret", "ConfigMap": "configMap"}[kind], ref.Key, kind, ref.Name, p.cacheNode.Namespace)
+	content, found, err := r.readKey(ctx, kind, client.ObjectKey{Namespace: p.cacheNode.Namespace, Name: ref.Name}, ref.Key)
 	if err != nil {
 		return fmt.Errorf("read %s %s: %w", kind, ref.Name, err)
 	}
 	if !found {
-		return &problem{reason: v1alpha1.ReasonReferenceNotFound, message: what + " does not exist: create it, or name another"}
+		return &status.Problem{Reason: v1alpha1.ReasonReferenceNotFound, Message: what + " does not exist: create it, or name another"}
 	}
-	s.caBundle, err = certificates(content)
+	p.caBundle, err = certificates(content)
 	if err != nil {
-		return &problem{reason: v1alpha1.ReasonInvalidReference, message: fmt.Sprintf("%s: %v", what, err)}
+		return &status.Problem{Reason: v1alpha1.ReasonInvalidReference, Message: fmt.Sprintf("%s: %v", what, err)}
 	}
 	return nil
 }
 
 // resolveListener checks the certificate that clients are to see. The pods mount its Secret and cannot start without.
-func (r *CacheNodeReconciler) resolveListener(ctx context.Context, s *scope) error {
-	listener := s.node.Spec.Listen.TLS
+func (r *CacheNodeReconciler) resolveListener(ctx context.Context, p *pass) error {
+	listener := p.cacheNode.Spec.Listen.TLS
 	if listener == nil {
 		return nil
 	}
-	what := fmt.Sprintf("spec.listen.tls.secretName: Secret %q in namespace %q", listener.SecretName, s.node.Namespace)
+	what := fmt.Sprintf("spec.listen.tls.secretName: Secret %q in namespace %q", listener.SecretName, p.cacheNode.Namespace)
 	secret := &corev1.Secret{}
-	err := r.Live.Get(ctx, client.ObjectKey{Namespace: s.node.Namespace, Name: listener.SecretName}, secret)
+	err := r.Live.Get(ctx, client.ObjectKey{Namespace: p.cacheNode.Namespace, Name: listener.SecretName}, secret)
 	if apierrors.IsNotFound(err) {
-		return &problem{reason: v1alpha1.ReasonReferenceNotFound, message: what + " does not exist: create it, or name another"}
+		return &status.Problem{Reason: v1alpha1.ReasonReferenceNotFound, Message: what + " does not exist: create it, or name another"}
 	}
 	if err != nil {
 		return err
 	}
 	if isManaged(secret) {
-		return &problem{reason: v1alpha1.ReasonInvalidReference, message: what + " is the operator's own, for its agents: name one of type kubernetes.io/tls"}
+		return &status.Problem{Reason: v1alpha1.ReasonInvalidReference, Message: what + " is the operator's own, for its agents: name one of type kubernetes.io/tls"}
 	}
 	if _, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey]); err != nil {
-		return &problem{reason: v1alpha1.ReasonInvalidReference, message: fmt.Sprintf("%s: tls.crt and tls.key: %v", what, err)}
+		return &status.Problem{Reason: v1alpha1.ReasonInvalidReference, Message: fmt.Sprintf("%s: tls.crt and tls.key: %v", what, err)}
 	}
 	return nil
 }
@@ -95,7 +96,7 @@ func (r *CacheNodeReconciler) readKey(ctx context.Context, kind string, name cli
 			return nil, false, client.IgnoreNotFound(err)
 		}
 		if isManaged(secret) {
-			return nil, false, &problem{reason: v1alpha1.ReasonInvalidReference, message: fmt.Sprintf("spec.origin.tls.caBundle.secret: Secret %q is the operator's own, for its agents: name another", name.Name)}
+			return nil, false, &status.Problem{Reason: v1alpha1.ReasonInvalidReference, Message: fmt.Sprintf("spec.origin.tls.caBundle.secret: Secret %q is the operator's own, for its agents: name another", name.Name)}
 		}
 		content, found = secret.Data[key]
 		return content, found, nil

@@ -2,7 +2,6 @@ package controllers
 
 import (
 	"context"
-	"encoding/json"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -13,7 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/cachenode/cachenode-operator/internal/manifest"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
@@ -54,8 +52,8 @@ func checked(object client.Object, remake bool) client.Object {
 }
 
 // orphan deletes the StatefulSet and leaves its pods. When it is gone, the next pass makes it anew, and it takes them in.
-func (r *CacheNodeReconciler) orphan(ctx context.Context, s *scope) error {
-	set := s.statefulSet
+func (r *CacheNodeReconciler) orphan(ctx context.Context, p *pass) error {
+	set := p.statefulSet
 	if !set.DeletionTimestamp.IsZero() {
 		return nil // its end is an event
 	}
@@ -69,11 +67,11 @@ func (r *CacheNodeReconciler) orphan(ctx context.Context, s *scope) error {
 }
 
 // podVolumes are the disks of each pod that is not being deleted, by ordinal.
-func (s *scope) podVolumes() map[int][]string {
+func podVolumes(cacheNode string, pods []corev1.Pod) map[int][]string {
 	volumes := map[int][]string{}
-	for i := range s.pods {
-		pod := &s.pods[i]
-		ordinal, ok := naming.Ordinal(s.node.Name, pod.Name)
+	for i := range pods {
+		pod := &pods[i]
+		ordinal, ok := naming.Ordinal(cacheNode, pod.Name)
 		if !ok || !pod.DeletionTimestamp.IsZero() {
 			continue
 		}
@@ -85,36 +83,4 @@ func (s *scope) podVolumes() map[int][]string {
 		}
 	}
 	return volumes
-}
-
-// keep does what must go on while the spec is not accepted: the StatefulSet is there, with the template that was accepted
-// last, and can make the pods that are missing; disks are drained and readmitted.
-func (r *CacheNodeReconciler) keep(ctx context.Context, s *scope) error {
-	if err := r.tellDisks(ctx, s); err != nil {
-		return err
-	}
-	live := &corev1.ConfigMap{}
-	if err := r.get(ctx, client.ObjectKey{Namespace: s.node.Namespace, Name: naming.ConfigMap(s.node.Name)}, live); err != nil {
-		return client.IgnoreNotFound(err) // nothing was accepted yet
-	}
-	if !isOwn(live, s.node) {
-		return nil
-	}
-	template := manifest.Template{}
-	if json.Unmarshal([]byte(live.Annotations[naming.AnnotationTemplate]), &template) != nil || template.InputHash == "" {
-		return nil
-	}
-	cacheNode := s.node.DeepCopy()
-	if s.statefulSet != nil {
-		cacheNode.Spec.Replicas = s.statefulSet.Spec.Replicas
-	}
-	set := manifest.StatefulSet(manifest.Input{CacheNode: cacheNode, Template: template, Volumes: s.podVolumes()})
-	if isToBeRemade(s.statefulSet, []client.Object{set}) {
-		return r.orphan(ctx, s)
-	}
-	if s.statefulSet != nil {
-		return nil
-	}
-	_, _, err := r.applier().Apply(ctx, set)
-	return err
 }

@@ -20,6 +20,7 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/tuning"
 	"github.com/cachenode/cachenode-operator/test/apiserver"
@@ -59,7 +60,7 @@ func (a *agents) read(ctx context.Context, _ *agentapi.Client, address string) (
 		wanted := pod.Annotations[naming.AnnotationRevision]
 		report := agentapi.Report{Since: time.Unix(1, 0), Disks: a.disks[pod.Name]}
 		if a.refuses[wanted] {
-			report.Refusal = &agentapi.Refusal{Revision: wanted, Message: "host not found", Retry: pod.Annotations[naming.AnnotationRetry]}
+			report.Refusal = &agentapi.Refusal{Revision: wanted, Message: "host not found", Retry: pod.Annotations[v1alpha1.AnnotationRetry]}
 		} else if a.running[pod.Name] != wanted {
 			a.running[pod.Name] = wanted
 			a.order = append(a.order, pod.Name)
@@ -215,7 +216,7 @@ func TestRollout(t *testing.T) {
 	t.Run("a person asks to try it again", func(t *testing.T) {
 		o.t = t
 		a.set(func() { clear(a.refuses) })
-		o.annotate(cacheNode, naming.AnnotationRetry, "1")
+		o.annotate(cacheNode, v1alpha1.AnnotationRetry, "1")
 		o.becomes(cacheNode, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
 		if cacheNode.Status.Refusal != nil {
 			t.Errorf("status.refusal is %+v", cacheNode.Status.Refusal)
@@ -284,23 +285,23 @@ func TestRollout(t *testing.T) {
 
 	t.Run("a disk fails and comes back", func(t *testing.T) {
 		o.t = t
-		disk := func(status string, share int) []agentapi.DiskReport {
-			reason := ""
-			if status == failed {
-				reason = "IOError"
+		disk := func(state v1alpha1.DiskState, share int) []agentapi.DiskReport {
+			var reason v1alpha1.DiskReason
+			if state == v1alpha1.DiskFailed {
+				reason = v1alpha1.DiskIOError
 			}
-			return []agentapi.DiskReport{{Name: "disk1", Status: status, Reason: reason, Share: share}, {Name: "disk2", Status: healthy, Share: 10000 - share}}
+			return []agentapi.DiskReport{{Name: "disk1", State: state, Reason: reason, Share: share}, {Name: "disk2", State: v1alpha1.DiskHealthy, Share: 10000 - share}}
 		}
-		a.set(func() { a.disks["edge-1"] = disk(failed, 0) })
+		a.set(func() { a.disks["edge-1"] = disk(v1alpha1.DiskFailed, 0) })
 		o.becomes(cacheNode, status.CurrentStatus, v1alpha1.ConditionDegraded, v1alpha1.ReasonDiskFailed)
 		if text := describe(cacheNode); !strings.Contains(text, "edge-1: disk1 is out of use (IOError)") || !strings.Contains(text, "Ready=True") {
 			t.Error(text)
 		}
-		want := []v1alpha1.PodDiskStatus{{Name: "disk1", State: failed, Reason: "IOError", Share: "0.00%"}, {Name: "disk2", State: healthy, Share: "100.00%"}}
+		want := []v1alpha1.PodDiskStatus{{Name: "disk1", State: "Failed", Reason: "IOError", Share: "0.00%"}, {Name: "disk2", State: "Healthy", Share: "100.00%"}}
 		if got := cacheNode.Status.Pods[1].Disks; !slices.Equal(got, want) {
 			t.Errorf("status.pods[1].disks is %v, want %v", got, want)
 		}
-		a.set(func() { a.disks["edge-1"] = disk(healthy, 2500) })
+		a.set(func() { a.disks["edge-1"] = disk(v1alpha1.DiskHealthy, 2500) })
 		o.becomes(cacheNode, status.CurrentStatus, v1alpha1.ConditionDegraded, v1alpha1.ReasonAsExpected)
 		o.hasEvents(v1alpha1.ReasonDiskFailed, "DiskHealthy", v1alpha1.ReasonConfigRefused)
 	})
@@ -308,7 +309,7 @@ func TestRollout(t *testing.T) {
 	t.Run("a repaired disk: its pod is evicted, once the budget allows it", func(t *testing.T) {
 		o.t = t
 		a.set(func() {
-			a.disks["edge-1"] = []agentapi.DiskReport{{Name: "disk1", Status: failed, Reason: "Shutdown", Since: time.Now(), NeedsNewPod: true}}
+			a.disks["edge-1"] = []agentapi.DiskReport{{Name: "disk1", State: v1alpha1.DiskFailed, Reason: v1alpha1.DiskShutdown, Since: time.Now(), NeedsNewPod: true}}
 		})
 		o.becomes(cacheNode, status.CurrentStatus, v1alpha1.ConditionDegraded, v1alpha1.ReasonDiskFailed)
 		pod := &corev1.Pod{}
@@ -320,7 +321,7 @@ func TestRollout(t *testing.T) {
 		claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
 		claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("10Gi")}
 		must(t, o.client.Create(ctx, claim))
-		o.annotate(cacheNode, naming.Readmit.Annotation("edge-1", "disk1"), time.Now().Add(2*time.Second).Format(time.RFC3339))
+		o.annotate(cacheNode, v1alpha1.Readmit.Annotation("edge-1", "disk1"), time.Now().Add(2*time.Second).Format(time.RFC3339))
 		o.eventually(func() string { // nobody keeps the budget's status here, so it allows nothing
 			if o.get(cacheNode); strings.Contains(describe(cacheNode), "edge-1 waits for the disruption budget") {
 				return ""
@@ -365,8 +366,7 @@ func (o *operator) revisionOf(cacheNode *v1alpha1.CacheNode, change func(*v1alph
 	o.get(cacheNode)
 	changed := cacheNode.DeepCopy()
 	change(&changed.Spec)
-	tuning.Resolve(&changed.Spec, tuning.WithTier)
-	n, err := agentapi.NewRevision(changed, "", o.reconciler.Cluster.Domain, o.reconciler.Cluster.Resolvers)
+	n, err := agentapi.NewRevision(effective.Of(changed, tuning.WithTier), "", o.reconciler.Cluster.Domain, o.reconciler.Cluster.Resolvers)
 	must(o.t, err)
 	return n.ID
 }

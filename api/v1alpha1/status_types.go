@@ -297,6 +297,8 @@ const (
 	ReasonDiskMissing = "DiskMissing"
 	// ReasonPathTaken: another volume of a node has the path of a disk, one in it or one around it. It heals when that volume is gone.
 	ReasonPathTaken = "PathTaken"
+	// ReasonTooManyVolumes: the CacheNodes of the namespace have as many volumes as they may have together.
+	ReasonTooManyVolumes = "TooManyVolumes"
 	// ReasonLimitsLowered: the file system of a disk cannot hold the limits that the spec gives it, so the pod runs with
 	// lower ones.
 	ReasonLimitsLowered = "LimitsLowered"

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agent/disk"
 	"github.com/cachenode/cachenode-operator/internal/agent/metrics"
 	"github.com/cachenode/cachenode-operator/internal/agent/podinfo"
@@ -171,7 +172,7 @@ func (a *Agent) step(ctx context.Context) time.Duration {
 // wanted is the revision that the pod is to run; with an error, it may still be one to go on with.
 func (a *Agent) wanted() (*agentapi.Revision, error) {
 	annotations, annotationsErr := podinfo.Annotations(a.Paths.PodInfo)
-	if retry := annotations[naming.AnnotationRetry]; annotationsErr == nil && retry != a.retry {
+	if retry := annotations[v1alpha1.AnnotationRetry]; annotationsErr == nil && retry != a.retry {
 		a.forget(retry)
 	}
 	if annotationsErr == nil {

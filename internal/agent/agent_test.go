@@ -28,6 +28,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agent/nginxlog"
 	"github.com/cachenode/cachenode-operator/internal/agent/reload"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 	"github.com/cachenode/cachenode-operator/internal/schema"
@@ -86,14 +87,14 @@ func (p *pod) annotate(revision string) {
 // offer writes revision under a key of the ConfigMap and returns its revision.
 func (p *pod) offer(key string, change func(*v1alpha1.CacheNodeSpec)) string {
 	p.t.Helper()
-	revision, errs, err := schema.Decode([]byte(edge))
+	cacheNode, errs, err := schema.Decode([]byte(edge))
 	if err != nil || len(errs) > 0 {
 		p.t.Fatal(err, errs)
 	}
 	if change != nil {
-		change(&revision.Spec)
+		change(&cacheNode.Spec)
 	}
-	n, err := agentapi.NewRevision(revision, "", "cluster.local", nil)
+	n, err := agentapi.NewRevision(effective.CacheNode{CacheNode: cacheNode}, "", "cluster.local", nil)
 	if err != nil {
 		p.t.Fatal(err)
 	}
@@ -333,7 +334,7 @@ func TestAgent(t *testing.T) {
 		xfs.Shutdown(t, p.nginx.Root+naming.DiskDir("disk1"))
 		p.eventually("disk1 has no share", func() bool {
 			r := p.agent.Report()
-			return r.Disks[0].Status == "Failed" && r.Disks[0].NeedsNewPod && r.Disks[0].Share == 0 && r.Disks[1].Share == 10000
+			return r.Disks[0].State == "Failed" && r.Disks[0].NeedsNewPod && r.Disks[0].Share == 0 && r.Disks[1].Share == 10000
 		})
 		t.Logf("out of the configuration after %s", time.Since(begun).Round(time.Millisecond))
 		for i := range 40 {

@@ -81,7 +81,7 @@ func (a *Agent) watchDisk(ctx context.Context, name string, monitor *disk.Monito
 	monitor.Changed = func(before, after disk.State) {
 		if before.Status != after.Status {
 			a.Log.Info("a disk changed", "disk", name, "from", before.Status, "to", after.Status, "reason", after.Reason, "message", after.Message)
-			if after.Status == disk.Healthy {
+			if after.Status == v1alpha1.DiskHealthy {
 				a.metrics.SetLoaded(name, false) // nginx reads its index anew
 			}
 		}
@@ -102,7 +102,7 @@ func (a *Agent) estimate(ctx context.Context, name string, monitor *disk.Monitor
 	ticker := time.NewTicker(estimateInterval)
 	defer ticker.Stop()
 	for {
-		if monitor.State().Status == disk.Healthy {
+		if monitor.State().Status == v1alpha1.DiskHealthy {
 			if files, err := metrics.Estimate(a.Paths.Root + naming.CacheDir(name)); err == nil {
 				a.mutex.Lock()
 				a.counts[name] = files
@@ -139,7 +139,7 @@ func (a *Agent) states() map[string]disk.State {
 func (a *Agent) unused() []string {
 	var unused []string
 	for name, s := range a.states() {
-		if s.Status != disk.Healthy || a.isDrained(name) {
+		if s.Status != v1alpha1.DiskHealthy || a.isDrained(name) {
 			unused = append(unused, name)
 		}
 	}
@@ -155,7 +155,7 @@ func (a *Agent) isDrained(name string) bool {
 
 func (a *Agent) isStarting() bool {
 	for _, s := range a.states() {
-		if s.Status == disk.Starting {
+		if s.Status == v1alpha1.DiskStarting {
 			return true
 		}
 	}

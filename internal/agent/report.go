@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agent/metrics"
 
 	"github.com/cachenode/cachenode-operator/internal/agent/disk"
@@ -109,15 +110,15 @@ func (a *Agent) Report() agentapi.Report {
 	for _, name := range slices.Sorted(maps.Keys(states)) {
 		s := states[name]
 		d := agentapi.DiskReport{
-			Name: name, Status: string(s.Status), Reason: string(s.Reason), Message: s.Message, Since: s.Since,
+			Name: name, State: s.Status, Reason: s.Reason, Message: s.Message, Since: s.Since,
 			NeedsNewPod: s.Reason.NeedsNewPod(), ForeignOwner: s.ForeignOwner,
 			Size: s.Usage.Size, UsedPercent: usedPercent(s.Usage),
 		}
 		if f := s.Usage.FileSystem; f.Type != "" {
-			d.FileSystem = &agentapi.FileSystem{Type: f.Type, BlockSize: f.BlockSize, ReadAhead: f.ReadAhead, Options: f.Options}
+			d.FileSystem = &f
 		}
 		if a.drained[name] {
-			d.Status, d.Message = "Drained", "left alone as a person asked"
+			d.State, d.Message = v1alpha1.DiskDrained, "left alone as a person asked"
 		}
 		if a.applied != nil && a.applied.config.Cached {
 			d.Share = a.applied.config.Plan.Share(name)

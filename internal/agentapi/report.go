@@ -1,6 +1,11 @@
 package agentapi
 
-import "time"
+import (
+	"time"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/tuning"
+)
 
 // Report is what an agent says of its pod. It holds only what changes when something happens: numbers that move all the
 // time are metrics.
@@ -24,19 +29,21 @@ type Report struct {
 // Refusal is a revision that nginx did not take, and what it said.
 type Refusal struct {
 	Revision string `json:"revision"`
-	Message  string `json:"message"`
+	// Pod is set by the operator; an agent speaks for its own pod.
+	Pod     string `json:"pod,omitempty"`
+	Message string `json:"message"`
 	// Retry is the value of the pod's annotation cachenode.io/retry when it was tried.
 	Retry string `json:"retry,omitempty"`
 }
 
 // DiskReport is the state of a disk.
 type DiskReport struct {
-	Name string `json:"name"`
-	// Status is Starting, Healthy or Failed.
-	Status  string    `json:"status"`
-	Reason  string    `json:"reason,omitempty"`
-	Message string    `json:"message,omitempty"`
-	Since   time.Time `json:"since,omitzero"`
+	Name    string              `json:"name"`
+	State   v1alpha1.DiskState  `json:"status"`
+	Reason  v1alpha1.DiskReason `json:"reason,omitempty"`
+	Message string              `json:"message,omitempty"`
+	// Since is when State last changed.
+	Since time.Time `json:"since,omitzero"`
 	// Share is the part of the keys that the disk has in the running configuration, in hundredths of a percent.
 	Share int `json:"share"`
 	// ForeignOwner is the CacheNode, as NAMESPACE/NAME, whose cache is on the disk, where that is why it is not used.
@@ -46,20 +53,9 @@ type DiskReport struct {
 	// UsedPercent is how much of it is in use. It is rounded, as a report holds nothing that moves all the time.
 	UsedPercent int `json:"usedPercent,omitempty"`
 	// FileSystem says what a hit costs the disk; nil where it is not known.
-	FileSystem *FileSystem `json:"fileSystem,omitempty"`
+	FileSystem *tuning.FileSystem `json:"fileSystem,omitempty"`
 	// NeedsNewPod: the disk cannot come back, not even repaired, as long as this pod has it mounted.
 	NeedsNewPod bool `json:"needsNewPod,omitempty"`
-}
-
-// FileSystem is how a disk is prepared.
-type FileSystem struct {
-	// Type is such as xfs.
-	Type string `json:"type"`
-	// BlockSize and ReadAhead are in bytes; ReadAhead is 0 where it is not known.
-	BlockSize int64 `json:"blockSize"`
-	ReadAhead int64 `json:"readAhead,omitempty"`
-	// Options are those of the mount.
-	Options string `json:"options,omitempty"`
 }
 
 // ReportPath is where the agent serves its report.

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
@@ -30,7 +31,7 @@ type Revision struct {
 	Format    int `json:"format"`
 	MinReader int `json:"minReader"`
 	// ID is a hash of all else.
-	ID  string `json:"revision"`
+	ID        string `json:"revision"`
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
 	// Spec is valid, has the CRD's defaults, and only those parts that nginx or the agent read.
@@ -45,7 +46,7 @@ type Revision struct {
 
 // NewRevision makes the content of revision. What is not named here does not reach the pods, and an edit of it reloads
 // nothing. The order of the disks does not matter.
-func NewRevision(cacheNode *v1alpha1.CacheNode, caBundle, clusterDomain string, resolvers []string) (Revision, error) {
+func NewRevision(cacheNode effective.CacheNode, caBundle, clusterDomain string, resolvers []string) (Revision, error) {
 	spec := cacheNode.Spec
 	n := Revision{
 		Format: Format, MinReader: minReader,

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/schema"
 )
@@ -28,7 +29,7 @@ func cacheNode(t *testing.T, text string) (agentapi.Revision, []byte) {
 	if err != nil || len(errs) > 0 {
 		t.Fatal(err, errs)
 	}
-	n, err := agentapi.NewRevision(object, "", "cluster.local", nil)
+	n, err := agentapi.NewRevision(effective.CacheNode{CacheNode: object}, "", "cluster.local", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -6,6 +6,8 @@ import (
 	"time"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 // What is kept of a report. A pod may be in the hands of somebody else, and what it says ends up in a status, in events and
@@ -43,7 +45,7 @@ func Sanitize(r Report, now time.Time) Report {
 	}
 	known := map[string]bool{}
 	for _, d := range r.Disks {
-		if !diskName.MatchString(d.Name) || known[d.Name] || !status.MatchString(d.Status) || len(known) == maxDisks {
+		if !diskName.MatchString(d.Name) || known[d.Name] || !status.MatchString(string(d.State)) || len(known) == maxDisks {
 			continue
 		}
 		known[d.Name] = true
@@ -54,12 +56,12 @@ func Sanitize(r Report, now time.Time) Report {
 
 func sanitizeDisk(d DiskReport, now time.Time) DiskReport {
 	clean := DiskReport{
-		Name: d.Name, Status: d.Status, Reason: matching(word, d.Reason), Message: Printable(d.Message, maxMessage), Since: past(d.Since, now),
+		Name: d.Name, State: d.State, Reason: matching(word, d.Reason), Message: Printable(d.Message, maxMessage), Since: past(d.Since, now),
 		Share: clamp(d.Share, 10000), ForeignOwner: matching(owner, d.ForeignOwner),
 		Size: clamp(d.Size, maxBytes), UsedPercent: clamp(d.UsedPercent, 100), NeedsNewPod: d.NeedsNewPod,
 	}
 	if f := d.FileSystem; f != nil {
-		clean.FileSystem = &FileSystem{
+		clean.FileSystem = &tuning.FileSystem{
 			Type: matching(word, f.Type), BlockSize: clamp(f.BlockSize, 1<<30), ReadAhead: clamp(f.ReadAhead, 1<<40), Options: Printable(f.Options, maxMessage),
 		}
 	}
@@ -93,8 +95,8 @@ func bounded(text string, length int) string {
 	return text
 }
 
-func matching(form *regexp.Regexp, text string) string {
-	if form.MatchString(text) {
+func matching[T ~string](form *regexp.Regexp, text T) T {
+	if form.MatchString(string(text)) {
 		return text
 	}
 	return ""

@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 var now = time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)
@@ -25,10 +26,10 @@ func honest() agentapi.Report {
 		Refusal: &agentapi.Refusal{Revision: "ba9876543210", Message: "nginx: [emerg] unknown directive", Retry: "2026-11-22T10:00:00Z"},
 		Problem: "revision: is for newer agents", Lowered: "disk1: maxSize is 1Gi",
 		Disks: []agentapi.DiskReport{{
-			Name: "disk1", Status: "Failed", Reason: "ForeignCache", Message: "holds the cache of CacheNode default/other: ü", Since: now,
+			Name: "disk1", State: "Failed", Reason: "ForeignCache", Message: "holds the cache of CacheNode default/other: ü", Since: now,
 			Share: 3333, ForeignOwner: "default/other", Size: 1 << 40, UsedPercent: 88, NeedsNewPod: true,
-			FileSystem: &agentapi.FileSystem{Type: "xfs", BlockSize: 4096, ReadAhead: 131072, Options: "rw,relatime"},
-		}, {Name: "disk2", Status: "Healthy", Share: 6667}},
+			FileSystem: &tuning.FileSystem{Type: "xfs", BlockSize: 4096, ReadAhead: 131072, Options: "rw,relatime"},
+		}, {Name: "disk2", State: "Healthy", Share: 6667}},
 	}
 }
 
@@ -43,7 +44,7 @@ func TestSanitize(t *testing.T) {
 		"a long refusal":                      {func(r *agentapi.Report) { r.Refusal.Message, r.Refusal.Retry = long, long }, func(r *agentapi.Report) { r.Refusal.Message, r.Refusal.Retry = long[:2048], "" }},
 		"what terminals act on":               {func(r *agentapi.Report) { r.Problem = "a\x1b[2Jb\r\n\u202ec\x00\u009b" }, func(r *agentapi.Report) { r.Problem = "a[2Jb  c" }},
 		"a reason of words":                   {func(r *agentapi.Report) { r.Disks[0].Reason = "no reason" }, func(r *agentapi.Report) { r.Disks[0].Reason = "" }},
-		"a state that no status has room for": {func(r *agentapi.Report) { r.Disks[0].Status = "AStateOf17Letters" }, func(r *agentapi.Report) { r.Disks = r.Disks[1:] }},
+		"a state that no status has room for": {func(r *agentapi.Report) { r.Disks[0].State = "AStateOf17Letters" }, func(r *agentapi.Report) { r.Disks = r.Disks[1:] }},
 		"a disk of no name":                   {func(r *agentapi.Report) { r.Disks[0].Name = "" }, func(r *agentapi.Report) { r.Disks = r.Disks[1:] }},
 		"a disk twice":                        {func(r *agentapi.Report) { r.Disks[1].Name = "disk1" }, func(r *agentapi.Report) { r.Disks = r.Disks[:1] }},
 		"a share of more than all":            {func(r *agentapi.Report) { r.Disks[0].Share, r.Disks[1].Share = 1<<40, -1 }, func(r *agentapi.Report) { r.Disks[0].Share, r.Disks[1].Share = 10000, 0 }},
@@ -119,7 +120,7 @@ func FuzzSanitize(f *testing.F) {
 			t.Errorf("%d disks, revision %q", len(clean.Disks), clean.Revision)
 		}
 		for _, d := range clean.Disks {
-			for _, text := range []string{d.Name, d.Status, d.Reason, d.Message} {
+			for _, text := range []string{d.Name, string(d.State), string(d.Reason), d.Message} {
 				if !utf8.ValidString(text) || len(text) > 512 || strings.ContainsFunc(text, unicode.IsControl) {
 					t.Errorf("%q is kept", text)
 				}

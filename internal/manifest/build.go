@@ -9,13 +9,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
 // Input is all that the objects depend on.
 type Input struct {
-	// CacheNode is valid and has the CRD's defaults.
-	CacheNode *v1alpha1.CacheNode
+	// CacheNode is valid.
+	CacheNode effective.CacheNode
 	// Config is what the pods' agents are offered.
 	Config ConfigMap
 	// Certificates are the data of the agents' Secret.
@@ -31,7 +32,7 @@ type Input struct {
 func Build(in Input) []client.Object {
 	return []client.Object{
 		clientService(in),
-		AgentSecret(in.CacheNode, in.Certificates),
+		AgentSecret(in.CacheNode.CacheNode, in.Certificates),
 		configMap(in),
 		headlessService(in),
 		podDisruptionBudget(in),

@@ -14,6 +14,7 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/config/crd"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/manifest"
 )
 
@@ -114,16 +115,16 @@ func classOf(t *testing.T, path, value string) string {
 	}
 	type outcome struct{ template, revision, objects string }
 	of := func(cacheNode *v1alpha1.CacheNode) outcome {
-		in := manifest.NewPodInput(cacheNode)
+		in := manifest.NewPodInput(effective.CacheNode{CacheNode: cacheNode})
 		hash, err := in.Hash()
 		if err != nil {
 			t.Fatal(err)
 		}
-		n, err := agentapi.NewRevision(cacheNode, "", "cluster.local", nil)
+		n, err := agentapi.NewRevision(effective.CacheNode{CacheNode: cacheNode}, "", "cluster.local", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		objects, err := json.Marshal(manifest.Build(manifest.Input{CacheNode: cacheNode}))
+		objects, err := json.Marshal(manifest.Build(manifest.Input{CacheNode: effective.CacheNode{CacheNode: cacheNode}}))
 		if err != nil {
 			t.Fatal(err)
 		}

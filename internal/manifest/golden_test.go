@@ -16,6 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/cachenode/cachenode-operator/internal/apply"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/manifest"
 	"github.com/cachenode/cachenode-operator/internal/schema"
 	"github.com/cachenode/cachenode-operator/internal/tuning"
@@ -53,14 +54,14 @@ func build(t *testing.T, file string) []client.Object {
 	if cacheNode.Namespace == "" {
 		cacheNode.Namespace = "default"
 	}
-	tuning.Resolve(&cacheNode.Spec, tuning.WithoutTier)
 	cacheNode.UID = "11111111-2222-3333-4444-555555555555"
-	template, _, err := manifest.NewTemplate(manifest.NewPodInput(cacheNode), "", "localhost/cachenode-operator:test", "", "0123456789ab")
+	chosen := effective.Of(cacheNode, tuning.WithoutTier)
+	template, _, err := manifest.NewTemplate(manifest.NewPodInput(chosen), "", "localhost/cachenode-operator:test", "", "0123456789ab")
 	if err != nil {
 		t.Fatal(err)
 	}
 	return manifest.Build(manifest.Input{
-		CacheNode:         cacheNode,
+		CacheNode:    chosen,
 		Config:       manifest.ConfigMap{Stable: "{}"},
 		Certificates: map[string][]byte{"ca.crt": []byte("none")},
 		Template:     template,
@@ -129,12 +130,18 @@ func TestAPIServerTakesThem(t *testing.T) {
 				}
 			}
 		})
-		for _, object := range build(t, file) {
+		objects := build(t, file)
+		for _, object := range objects {
 			for i, want := range []apply.Outcome{apply.Created, apply.Unchanged} {
 				_, got, err := apply.Applier{Client: c, Live: c}.Apply(ctx, object)
 				if err != nil || got != want {
 					t.Errorf("apply %d of %T %s: %s, error %v; want %s", i+1, object, object.GetName(), got, err, want)
 				}
+			}
+		}
+		for _, object := range objects { // samples have the same names
+			if err := c.Delete(ctx, object); err != nil {
+				t.Fatal(err)
 			}
 		}
 	}

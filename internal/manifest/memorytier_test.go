@@ -6,6 +6,7 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/manifest"
 	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
@@ -17,7 +18,7 @@ func TestMemoryTierBefore(t *testing.T) {
 		cacheNode := decodeSpec(t, nil, "")
 		cacheNode.Spec.MemoryTier.Enabled = &tier
 		cacheNode.Spec.MemoryTier = tuning.MemoryTier(cacheNode.Spec, false)
-		template, _, err := manifest.NewTemplate(manifest.NewPodInput(cacheNode), "", "operator", "", "revision")
+		template, _, err := manifest.NewTemplate(manifest.NewPodInput(effective.CacheNode{CacheNode: cacheNode}), "", "operator", "", "revision")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
@@ -55,7 +56,7 @@ func podTemplate(in PodInput, hash, agentImage string, agentPullPolicy corev1.Pu
 	}
 	annotations[naming.AnnotationRevision], annotations[naming.AnnotationInput] = revision, hash
 	if in.Restart != "" {
-		annotations[naming.AnnotationRestart] = in.Restart
+		annotations[v1alpha1.AnnotationRestart] = in.Restart
 	}
 	return corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: annotations},

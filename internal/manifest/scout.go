@@ -18,7 +18,11 @@ type ScoutInput struct {
 	Disk v1alpha1.Disk
 	Pod  string
 	Node *corev1.Node
-	// Image is the operator's.
+	ScoutImage
+}
+
+// ScoutImage is what scouts run: the operator's own image.
+type ScoutImage struct {
 	Image      string
 	PullPolicy corev1.PullPolicy
 }

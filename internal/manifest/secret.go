@@ -5,6 +5,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
@@ -12,7 +13,7 @@ import (
 // pods mount the server's part. It stays where the claims stay when the CacheNode is deleted: without the key, a CacheNode of the
 // same name would not know its caches again.
 func AgentSecret(cacheNode *v1alpha1.CacheNode, certificates map[string][]byte) *corev1.Secret {
-	meta := objectMeta(Input{CacheNode: cacheNode}, naming.AgentSecret(cacheNode.Name))
+	meta := objectMeta(Input{CacheNode: effective.CacheNode{CacheNode: cacheNode}}, naming.AgentSecret(cacheNode.Name))
 	if cacheNode.Spec.PersistentVolumeClaimRetentionPolicy.WhenDeleted == v1alpha1.RetainClaims {
 		meta.OwnerReferences = nil
 	}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
-	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
@@ -23,15 +23,15 @@ import (
 // What nginx takes by a reload is not in it, so it cannot restart anything. A field that is added later must be empty
 // where a CacheNode of before does not ask for it, or an upgrade of the operator would restart every pod.
 type PodInput struct {
-	Name  string       `json:"name"`
-	Pod   v1alpha1.Pod `json:"pod"`
-	Disks []PodDisk    `json:"disks"`
+	Name  string         `json:"name"`
+	Pod   v1alpha1.Pod   `json:"pod"`
+	Disks []TemplateDisk `json:"disks"`
 	// Port and ReusePort: a listening socket that changes its kind under load loses connections.
 	Port      int32 `json:"port"`
 	ReusePort bool  `json:"reusePort"`
 	// TLS is a volume and a port more.
 	TLS *v1alpha1.ListenTLS `json:"tls,omitempty"`
-	// Restart is the value of naming.AnnotationRestart.
+	// Restart is the value of v1alpha1.AnnotationRestart.
 	Restart string `json:"restart,omitempty"`
 	// PerNode keeps the pods of this CacheNode off each other's nodes.
 	PerNode bool `json:"perNode,omitempty"`
@@ -41,8 +41,8 @@ type PodInput struct {
 	Namespace string `json:"namespace,omitempty"`
 }
 
-// PodDisk is a disk as the pod template sees it.
-type PodDisk struct {
+// TemplateDisk is a disk as the pod template sees it.
+type TemplateDisk struct {
 	Name string `json:"name"`
 	// Size and KeysZone are the spec's, in bytes; KeysZone is 0 where the spec leaves it to package tuning. nginx would begin
 	// a new, empty index of another size. What tuning makes of them is not here: it may improve, and must restart nobody.
@@ -54,19 +54,19 @@ type PodDisk struct {
 }
 
 // NewPodInput takes from a CacheNode what its pods are made from.
-func NewPodInput(cacheNode *v1alpha1.CacheNode) PodInput {
+func NewPodInput(cacheNode effective.CacheNode) PodInput {
 	in := PodInput{
 		Name: cacheNode.Name, Pod: cacheNode.Spec.Pod,
 		Port: ptr.Deref(cacheNode.Spec.Listen.Port, 0), ReusePort: ptr.Deref(cacheNode.Spec.Listen.ReusePort, true),
 		TLS:     cacheNode.Spec.Listen.TLS,
-		Restart: cacheNode.Annotations[naming.AnnotationRestart],
+		Restart: cacheNode.Annotations[v1alpha1.AnnotationRestart],
 		PerNode: cacheNode.Spec.Placement.PerNode,
 	}
 	if tuning.HasMemoryTier(cacheNode.Spec) {
 		in.MemoryTier = cacheNode.Spec.MemoryTier.Size.Value()
 	}
 	for _, d := range cacheNode.Spec.Disks {
-		disk := PodDisk{Name: d.Name, Size: d.Size.Value(), Class: d.StorageClassName}
+		disk := TemplateDisk{Name: d.Name, Size: d.Size.Value(), Class: d.StorageClassName}
 		if d.LocalPath != nil {
 			disk.LocalPath, in.Namespace = d.LocalPath.Path, cacheNode.Namespace
 		}
@@ -75,14 +75,14 @@ func NewPodInput(cacheNode *v1alpha1.CacheNode) PodInput {
 		}
 		in.Disks = append(in.Disks, disk)
 	}
-	slices.SortFunc(in.Disks, func(a, b PodDisk) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(in.Disks, func(a, b TemplateDisk) int { return strings.Compare(a.Name, b.Name) })
 	return in
 }
 
 // NeedsNewPods is true where a running nginx that has one configuration cannot take the other, or would lose its index.
 func NeedsNewPods(a, b agentapi.Revision) bool {
 	of := func(n agentapi.Revision) PodInput {
-		return NewPodInput(&v1alpha1.CacheNode{ObjectMeta: metav1.ObjectMeta{Namespace: n.Namespace}, Spec: n.Spec})
+		return NewPodInput(effective.CacheNode{CacheNode: &v1alpha1.CacheNode{ObjectMeta: metav1.ObjectMeta{Namespace: n.Namespace}, Spec: n.Spec}})
 	}
 	return !reflect.DeepEqual(of(a), of(b))
 }

@@ -33,13 +33,6 @@ const (
 	AnnotationTemplate = "cachenode.io/template"
 	// AnnotationInput, on a pod, is the hash of what its template was made from; on a scout, its command.
 	AnnotationInput = "cachenode.io/template-input"
-	// AnnotationRestart, on a CacheNode, asks for new pods, one by one, whenever its value changes.
-	AnnotationRestart = "cachenode.io/restart"
-	// AnnotationRetry, on a CacheNode, asks to try a refused configuration again, whenever its value changes.
-	AnnotationRetry = "cachenode.io/retry"
-	// AnnotationAcknowledged, on a CacheNode, is the name of the key movement that a person allows although it is more than
-	// rollout.maxKeyMovement.
-	AnnotationAcknowledged = "cachenode.io/acknowledged-key-movement"
 	// AnnotationDrained, on a pod, names the disks, with commas between, that its agent is to leave alone.
 	AnnotationDrained = "cachenode.io/drained"
 	// AnnotationEmpty, on a pod, names caches that its agent may delete: DISK=NAMESPACE/NAME, with commas between. The
@@ -260,25 +253,6 @@ func ScoutLabels(cacheNode string) map[string]string {
 	return map[string]string{
 		LabelName: Application + "-" + RoleScout, LabelInstance: cacheNode, LabelManagedBy: FieldManager, LabelRole: RoleScout,
 	}
-}
-
-// Verb is something that a person asks of a disk of a pod, by an annotation on the CacheNode.
-type Verb string
-
-// The verbs. The annotation is VERB.cachenode.io/POD.DISK.
-const (
-	// Drain has the disk left alone as long as the annotation is there, whatever its value.
-	Drain Verb = "drain"
-	// Readmit asks that a disk that is back is used again: its value is the time of that. A pod or placeholder that is
-	// older makes room for a new one.
-	Readmit Verb = "readmit"
-	// Replace asks for another volume: its value is the time of that. A claim that is older is deleted.
-	Replace Verb = "replace"
-)
-
-// Annotation is the key for a disk of a pod.
-func (v Verb) Annotation(pod, disk string) string {
-	return string(v) + ".cachenode.io/" + pod + "." + disk
 }
 
 // Labels are on every object of a CacheNode.

@@ -11,6 +11,8 @@ import (
 	"cmp"
 	"slices"
 	"time"
+
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
 )
 
 // NudgeAfter is how long a pod may take to report a revision that it was assigned; then its volumes are refreshed once more.
@@ -24,16 +26,7 @@ const maxNudges = 6
 type State struct {
 	// Stable and Candidate are revisions; Candidate is "" where none is tried.
 	Stable, Candidate string
-	Refused           *Refusal
-}
-
-// Refusal says that a pod did not take a revision.
-type Refusal struct {
-	Revision string `json:"revision"`
-	Pod      string `json:"pod"`
-	Message  string `json:"message"`
-	// Retry is the value of the annotation with which a person asks to try again, as it was then.
-	Retry string `json:"retry,omitempty"`
+	Refused           *agentapi.Refusal
 }
 
 // Pod is a pod as it was seen last.
@@ -50,7 +43,7 @@ type Pod struct {
 	Revision string
 	Since    time.Time
 	// Refused is what its agent says that nginx refused.
-	Refused *Refusal
+	Refused *agentapi.Refusal
 	// Current: it was made from the wanted template.
 	Current bool
 }
@@ -130,13 +123,13 @@ func Decide(in Input) Decision {
 }
 
 // refusal is that of the wanted revision: the one that is kept, or one that a pod reports.
-func refusal(in Input, s State) *Refusal {
+func refusal(in Input, s State) *agentapi.Refusal {
 	if r := s.Refused; r != nil && r.Revision == in.Wanted && r.Retry == in.Retry {
 		return r
 	}
 	for _, p := range in.Pods {
 		if r := p.Refused; r != nil && r.Revision == in.Wanted && r.Retry == in.Retry && p.Assigned == in.Wanted {
-			return &Refusal{Revision: r.Revision, Pod: p.Name, Message: r.Message, Retry: in.Retry}
+			return &agentapi.Refusal{Revision: r.Revision, Pod: p.Name, Message: r.Message, Retry: in.Retry}
 		}
 	}
 	return nil

@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
 )
 
 var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
@@ -28,8 +30,8 @@ func TestDecide(t *testing.T) {
 	hurt := func(p *Pod) { p.Ready = false }
 	silent := func(p *Pod) { p.Silent = true }
 	just := func(p *Pod) { p.AssignedAt, p.Since = now.Add(-500*time.Millisecond), now.Add(-500*time.Millisecond) }
-	refuses := func(p *Pod) { p.Refused = &Refusal{Revision: "b", Message: "no"} }
-	refused := &Refusal{Revision: "b", Pod: "edge-2", Message: "no"}
+	refuses := func(p *Pod) { p.Refused = &agentapi.Refusal{Revision: "b", Message: "no"} }
+	refused := &agentapi.Refusal{Revision: "b", Pod: "edge-2", Message: "no"}
 	type pods = []Pod
 	tests := map[string]struct {
 		in   Input
@@ -229,7 +231,7 @@ func TestConvergence(t *testing.T) {
 				}
 				if p.Ready && p.Assigned != p.Revision && random.IntN(2) == 0 && (p.Assigned == in.State.Stable || p.Assigned == in.State.Candidate) {
 					if bad[p.Assigned] && p.Assigned != in.State.Stable {
-						p.Refused = &Refusal{Revision: p.Assigned, Message: "no"}
+						p.Refused = &agentapi.Refusal{Revision: p.Assigned, Message: "no"}
 					} else {
 						p.Revision, p.Since, p.Refused = p.Assigned, in.Now, nil
 					}

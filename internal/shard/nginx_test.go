@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 	"github.com/cachenode/cachenode-operator/internal/schema"
@@ -43,7 +44,7 @@ spec:
 		t.Fatal(err, errs)
 	}
 	plan := shard.NewPlan(tuning.ShardDisks(cacheNode.Spec.Disks))
-	content, err := agentapi.NewRevision(cacheNode, "", "cluster.local", nil)
+	content, err := agentapi.NewRevision(effective.CacheNode{CacheNode: cacheNode}, "", "cluster.local", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

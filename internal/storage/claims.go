@@ -4,68 +4,88 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// Unwanted are the claims that nobody needs any more: those of disks that are no longer in the spec, once the pod does
-// without them, and those of pods that were scaled away, where the spec says that they go.
-func Unwanted(s State) []*corev1.PersistentVolumeClaim {
-	var list []*corev1.PersistentVolumeClaim
-	policy := s.CacheNode.Spec.PersistentVolumeClaimRetentionPolicy
-	scaledGo := policy.WhenScaled == v1alpha1.DeleteClaims || s.CacheNode.Spec.Placement.PerNode
-	for i := range s.Claims {
-		claim := &s.Claims[i]
-		disk := diskOf(claim)
-		ordinal, ok := ordinalOf(s.CacheNode.Name, claim)
-		if !ok || !claim.DeletionTimestamp.IsZero() {
+// tidyClaims decides on claims: which go, which ask for more, and which the CacheNode owns, so that they go with it.
+func (p *plan) tidyClaims() {
+	for i := range p.Claims {
+		claim := &p.Claims[i]
+		if !claim.DeletionTimestamp.IsZero() {
 			continue
 		}
-		inSpec := slices.ContainsFunc(s.CacheNode.Spec.Disks, func(d v1alpha1.Disk) bool { return d.Name == disk })
-		pod := s.pod(ordinal)
-		uses := pod != nil && slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
-			return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim.Name
-		})
-		scaledAway := ordinal >= s.replicas()
-		switch {
-		case uses:
-		case !inSpec && (pod != nil || scaledAway), scaledAway && pod == nil && scaledGo:
-			list = append(list, claim)
+		if pod, ordinal, ok := p.podOf(claim); ok {
+			if p.isUnwanted(claim, pod, ordinal) {
+				p.Follow.Unwanted = append(p.Follow.Unwanted, claim)
+				continue
+			}
+			p.grow(claim)
+		}
+		if owners := p.ownersOf(claim); !slices.EqualFunc(owners, claim.OwnerReferences, isSameOwner) {
+			p.Follow.Own = append(p.Follow.Own, Ownership{Claim: claim, Owners: owners})
 		}
 	}
-	return list
 }
 
-// ordinalOf is the ordinal of the pod that a claim is for.
-func ordinalOf(cacheNode string, claim *corev1.PersistentVolumeClaim) (int, bool) {
+// isUnwanted is true for a claim of a disk that is no longer in the spec, once the pod does without it, and for one of a pod
+// that was scaled away, where the spec says that it goes.
+func (p *plan) isUnwanted(claim *corev1.PersistentVolumeClaim, pod *corev1.Pod, ordinal int) bool {
+	if pod != nil && slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+		return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim.Name
+	}) {
+		return false
+	}
+	scaledAway := ordinal >= p.replicas()
+	scaledGo := p.CacheNode.Spec.PersistentVolumeClaimRetentionPolicy.WhenScaled == v1alpha1.DeleteClaims || p.CacheNode.Spec.Placement.PerNode
+	return (!p.hasDisk(diskOf(claim)) && (pod != nil || scaledAway)) || (scaledAway && pod == nil && scaledGo)
+}
+
+// grow has a bound claim ask for more where the spec does and its class allows that. A claim never shrinks.
+func (p *plan) grow(claim *corev1.PersistentVolumeClaim) {
+	class := p.Classes[ptr.Deref(claim.Spec.StorageClassName, "")]
+	if class == nil || !ptr.Deref(class.AllowVolumeExpansion, false) || claim.Status.Phase != corev1.ClaimBound {
+		return
+	}
+	for _, d := range p.CacheNode.Spec.Disks {
+		if d.Name == diskOf(claim) && claim.Spec.Resources.Requests.Storage().Cmp(d.Size) < 0 {
+			p.Follow.Grow = append(p.Follow.Grow, Growth{Claim: claim, Size: d.Size})
+		}
+	}
+}
+
+// podOf is the pod that a claim is for, nil while there is none, and its ordinal. ok is false for a scout's claim.
+func (s State) podOf(claim *corev1.PersistentVolumeClaim) (pod *corev1.Pod, ordinal int, ok bool) {
 	disk := diskOf(claim)
 	if disk == "" || len(claim.Name) <= len(disk) || claim.Labels[naming.LabelRole] != "" {
-		return 0, false
+		return nil, 0, false
 	}
-	return naming.Ordinal(cacheNode, claim.Name[len(disk)+1:])
+	name := claim.Name[len(disk)+1:]
+	ordinal, ok = naming.Ordinal(s.CacheNode.Name, name)
+	return s.pod(name), ordinal, ok
 }
 
-// Growth is a claim that is to ask for more.
-type Growth struct {
-	Claim *corev1.PersistentVolumeClaim
-	Size  resource.Quantity
-}
-
-// Grown are the claims that ask for less than the spec. Whether their class allows more is not looked at here.
-func Grown(s State) []Growth {
-	var list []Growth
-	for i := range s.Claims {
-		claim := &s.Claims[i]
-		if _, ok := ordinalOf(s.CacheNode.Name, claim); !ok || !claim.DeletionTimestamp.IsZero() {
+// ownersOf are the owners that a claim is to have: the CacheNode, where the claim is to go with it, and no CacheNode otherwise.
+func (s State) ownersOf(claim *corev1.PersistentVolumeClaim) []metav1.OwnerReference {
+	version := v1alpha1.GroupVersion.String()
+	goes := s.CacheNode.Spec.PersistentVolumeClaimRetentionPolicy.WhenDeleted != v1alpha1.RetainClaims
+	owned := false
+	var owners []metav1.OwnerReference
+	for _, o := range claim.OwnerReferences {
+		isCacheNode := o.Kind == "CacheNode" && o.APIVersion == version
+		if isCacheNode && (!goes || o.UID != s.CacheNode.UID) {
 			continue
 		}
-		for _, d := range s.CacheNode.Spec.Disks {
-			if d.Name == diskOf(claim) && claim.Spec.Resources.Requests.Storage().Cmp(d.Size) < 0 {
-				list = append(list, Growth{Claim: claim, Size: d.Size})
-			}
-		}
+		owned = owned || isCacheNode
+		owners = append(owners, o)
 	}
-	return list
+	if goes && !owned {
+		owners = append(owners, metav1.OwnerReference{APIVersion: version, Kind: "CacheNode", Name: s.CacheNode.Name, UID: s.CacheNode.UID})
+	}
+	return owners
 }
+
+func isSameOwner(a, b metav1.OwnerReference) bool { return a.UID == b.UID }

@@ -1,4 +1,4 @@
-// Package storage decides what becomes of the volumes and claims of a CacheNode: which volumes there are, which claims go,
-// which nodes are lost, which disks are missing. It is pure: what it knows was read by the controllers, which carry its
-// decisions out.
+// Package storage decides what becomes of the volumes, claims, placeholders and scouts of a CacheNode, and of the pods that
+// hold them. It is pure: [Plan] turns what was read ([State]) into [Actions]; package executor carries them out. What an
+// action changes is in the state of the next pass.
 package storage

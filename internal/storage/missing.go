@@ -9,12 +9,78 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/manifest"
 	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
-// Stuck tells whether a pod has been on a node for longer than patience without getting as far as running, and when to look
-// again if not; 0 for never. It says nothing of the cause.
-func Stuck(pod *corev1.Pod, patience time.Duration, now time.Time) (stuck bool, after time.Duration) {
+const (
+	// staleEvent is after how long without a repetition an event says nothing more. The kubelet tries a mount again after 2
+	// minutes at the latest.
+	staleEvent = 5 * time.Minute
+	// eventsAgain is when to read the events of a pod that does not start once more: they are not watched.
+	eventsAgain = 15 * time.Second
+)
+
+// Missing is a disk whose place a placeholder has.
+type Missing struct {
+	PodDisk
+	Claim *corev1.PersistentVolumeClaim
+	Node  string
+	// Since is when the placeholder was made.
+	Since time.Time
+}
+
+// missing are the disks that placeholders stand in for.
+func (s State) missing() []Missing {
+	var list []Missing
+	for _, name := range s.podNames() {
+		claims := s.claimsOf(name)
+		for _, disk := range slices.Sorted(maps.Keys(claims)) {
+			claim := claims[disk]
+			volume := s.Volumes[claim.Spec.VolumeName]
+			if !hasPlaceholder(claim) || volume == nil {
+				continue
+			}
+			list = append(list, Missing{
+				PodDisk: PodDisk{name, disk}, Claim: claim,
+				Node: volume.Annotations[naming.AnnotationNode], Since: volume.CreationTimestamp.Time,
+			})
+		}
+	}
+	return list
+}
+
+// hasPlaceholder is true for a claim that has a placeholder for a volume.
+func hasPlaceholder(claim *corev1.PersistentVolumeClaim) bool {
+	return claim.Spec.VolumeName != "" && claim.Spec.VolumeName == naming.Placeholder(claim.Namespace, claim.Name)
+}
+
+// startWithoutDisks lets pods start without the disks that keep them from it, and gives placeholders to disks that were not
+// mounted when their pods started: no pod sees what is mounted later, and a scout does.
+func (p *plan) startWithoutDisks() {
+	for i := range p.Pods {
+		pod := &p.Pods[i]
+		stuck, after := p.stuck(pod)
+		p.again(after)
+		if !stuck {
+			continue
+		}
+		p.again(eventsAgain)
+		p.doWithout(pod, blamed(pod, p.claimsOf(pod.Name), p.Events[pod.Name], p.Now), false)
+	}
+	for _, key := range p.bare() {
+		if pod := p.pod(key.Pod); pod != nil && pod.DeletionTimestamp.IsZero() {
+			p.doWithout(pod, map[string]string{key.Disk: "its folder is there and nothing was mounted on it when the pod started"}, true)
+		}
+	}
+}
+
+// stuck tells whether a pod has been on a node for longer than the spec allows without getting as far as running, and when to
+// look again if not; 0 for never. It says nothing of the cause.
+func (s State) stuck(pod *corev1.Pod) (stuck bool, after time.Duration) {
+	patience := tuning.Duration(s.CacheNode.Spec.Disruption.DiskLossAfter)
 	if patience == 0 || !pod.DeletionTimestamp.IsZero() || pod.Spec.NodeName == "" || IsReady(pod) {
 		return false, 0
 	}
@@ -27,20 +93,67 @@ func Stuck(pod *corev1.Pod, patience time.Duration, now time.Time) (stuck bool, 
 			return false, 0
 		}
 	}
-	if left := patience - now.Sub(scheduled); left > 0 {
+	if left := patience - s.Now.Sub(scheduled); left > 0 {
 		return false, left + time.Second
 	}
 	return true, 0
 }
 
-// staleEvent is after how long without a repetition an event says nothing more. The kubelet tries a mount again after 2
-// minutes at the latest.
-const staleEvent = 5 * time.Minute
+// bare are the disks with a localPath of which a pod has had the folder alone for longer than the spec allows.
+func (p *plan) bare() (list []PodDisk) {
+	patience := tuning.Duration(p.CacheNode.Spec.Disruption.DiskLossAfter)
+	if patience == 0 {
+		return nil
+	}
+	for _, name := range p.podNames() {
+		claims := p.claimsOf(name)
+		for _, disk := range slices.Sorted(maps.Keys(claims)) {
+			report := p.Disks[PodDisk{name, disk}]
+			if report.State != v1alpha1.DiskFailed || report.Reason != v1alpha1.DiskNotMounted || p.localDisk(disk) == nil || hasPlaceholder(claims[disk]) {
+				continue
+			}
+			if left := patience - p.Now.Sub(report.Since); left > 0 {
+				p.again(left + time.Second)
+				continue
+			}
+			list = append(list, PodDisk{name, disk})
+		}
+	}
+	return list
+}
 
-// Blamed are the disks that keep a pod from starting, with what the kubelet or the container runtime says of them. Both name
+// doWithout puts placeholders in the place of disks of a pod, given with the causes, and replaces the pod. evict: it serves.
+func (p *plan) doWithout(pod *corev1.Pod, disks map[string]string, evict bool) {
+	node := p.node(pod.Spec.NodeName)
+	if node == nil {
+		return
+	}
+	claims := p.claimsOf(pod.Name)
+	release := Release{Name: pod.Name, Reason: "DiskMissing", Evict: evict}
+	var placeholders []*corev1.PersistentVolume
+	var notes []string
+	for _, disk := range slices.Sorted(maps.Keys(disks)) {
+		claim := claims[disk]
+		volume := p.Volumes[claim.Spec.VolumeName]
+		if hasPlaceholder(claim) || volume == nil || hostnameOf(volume) == "" {
+			continue // a volume that is tied to no node may only be on its way
+		}
+		placeholders = append(placeholders, manifest.Placeholder(p.CacheNode, claim, disk, node))
+		release.Claims = append(release.Claims, claim)
+		notes = append(notes, fmt.Sprintf("%s of %s cannot be mounted on %s, the pod starts without: %.300s", disk, pod.Name, node.Name, disks[disk]))
+	}
+	if len(placeholders) == 0 {
+		return
+	}
+	release.Note = strings.Join(notes, "; ")
+	p.Keep.Placeholders = append(p.Keep.Placeholders, placeholders...)
+	p.release(&p.Keep.Releases, release)
+}
+
+// blamed are the disks that keep a pod from starting, with what the kubelet or the container runtime says of them. Both name
 // the volume: the kubelet in events such as "MountVolume.SetUp failed for volume "x"", the runtime in the path that it
 // cannot look at.
-func Blamed(pod *corev1.Pod, claims map[string]*corev1.PersistentVolumeClaim, events []corev1.Event, now time.Time) map[string]string {
+func blamed(pod *corev1.Pod, claims map[string]*corev1.PersistentVolumeClaim, events []corev1.Event, now time.Time) map[string]string {
 	var messages []string
 	for _, e := range events {
 		last := e.LastTimestamp.Time
@@ -61,106 +174,17 @@ func Blamed(pod *corev1.Pod, claims map[string]*corev1.PersistentVolumeClaim, ev
 			}
 		}
 	}
-	blamed := map[string]string{}
+	disks := map[string]string{}
 	for disk, claim := range claims {
-		if claim.Spec.VolumeName == "" {
+		volume := claim.Spec.VolumeName
+		if volume == "" {
 			continue
 		}
 		for _, m := range messages {
-			if strings.Contains(m, `"`+claim.Spec.VolumeName+`"`) || strings.Contains(m, "/"+claim.Spec.VolumeName+`"`) || strings.Contains(m, "/"+claim.Spec.VolumeName+`\"`) {
-				blamed[disk] = m
+			if strings.Contains(m, `"`+volume+`"`) || strings.Contains(m, "/"+volume+`"`) || strings.Contains(m, "/"+volume+`\"`) {
+				disks[disk] = m
 			}
 		}
 	}
-	return blamed
-}
-
-// IsPlaceholder is true for a claim that has a placeholder for a volume.
-func IsPlaceholder(claim *corev1.PersistentVolumeClaim) bool {
-	return claim.Spec.VolumeName != "" && claim.Spec.VolumeName == naming.Placeholder(claim.Namespace, claim.Name)
-}
-
-// Missing is a disk whose place a placeholder has.
-type Missing struct {
-	PodDisk
-	Claim *corev1.PersistentVolumeClaim
-	// Node is the node.
-	Node string
-	// Since is when the placeholder was made.
-	Since time.Time
-}
-
-// MissingDisks are those that placeholders stand in for.
-func MissingDisks(s State) []Missing {
-	var list []Missing
-	for ordinal := range s.replicas() {
-		name := naming.Pod(s.CacheNode.Name, ordinal)
-		claims := s.ClaimsOf(name)
-		for _, disk := range slices.Sorted(maps.Keys(claims)) {
-			claim := claims[disk]
-			volume := s.Volumes[claim.Spec.VolumeName]
-			if !IsPlaceholder(claim) || volume == nil {
-				continue
-			}
-			list = append(list, Missing{
-				PodDisk: PodDisk{name, disk}, Claim: claim,
-				Node: volume.Annotations[naming.AnnotationNode], Since: volume.CreationTimestamp.Time,
-			})
-		}
-	}
-	return list
-}
-
-// Due are the releases that a person has asked for, or that a disk that is back allows: back has the missing disks that a
-// scout could mount. failed has the disks that are out of use, since when. What is asked for at a time that has yet to come
-// waits: later is how long; 0 for nothing.
-func Due(s State, verbs Verbs, back map[PodDisk]bool, failed map[PodDisk]time.Time) (list []Release, later time.Duration) {
-	after := func(asked, other time.Time) bool {
-		if left := asked.Sub(s.Now); !asked.IsZero() && left > 0 {
-			later = earlier(later, left+time.Second)
-			return false
-		}
-		return !asked.IsZero() && asked.After(other)
-	}
-	missing := map[PodDisk]Missing{}
-	for _, m := range MissingDisks(s) {
-		missing[m.PodDisk] = m
-	}
-	for ordinal := range s.replicas() {
-		name := naming.Pod(s.CacheNode.Name, ordinal)
-		claims, pod := s.ClaimsOf(name), s.pod(ordinal)
-		for _, disk := range slices.Sorted(maps.Keys(claims)) {
-			claim, key := claims[disk], PodDisk{name, disk}
-			m, isMissing := missing[key]
-			release := Release{Pod: name, Claims: []string{claim.Name}, Evict: true}
-			switch {
-			case after(verbs.Replace[key], claim.CreationTimestamp.Time):
-				release.Reason, release.Note = "DiskReplaced", fmt.Sprintf("%s of %s gets another volume", disk, name)
-			case isMissing && after(verbs.Readmit[key], m.Since), isMissing && back[key]:
-				release.Reason, release.Note = "DiskBack", fmt.Sprintf("%s of %s is back on %s and takes its place again", disk, name, m.Node)
-			case pod != nil && !failed[key].IsZero() && after(verbs.Readmit[key], failed[key]) && after(verbs.Readmit[key], pod.CreationTimestamp.Time):
-				release.Claims = nil
-				release.Reason, release.Note = "Evicted", fmt.Sprintf("%s makes room for a new pod, so that its repaired %s can come back", name, disk)
-			default:
-				continue
-			}
-			list = append(list, release)
-		}
-	}
-	return merged(list), later
-}
-
-// merged has one release for each pod.
-func merged(list []Release) []Release {
-	var out []Release
-	for _, r := range list {
-		i := slices.IndexFunc(out, func(o Release) bool { return o.Pod == r.Pod })
-		if i < 0 {
-			out = append(out, r)
-			continue
-		}
-		out[i].Claims = append(out[i].Claims, r.Claims...)
-		out[i].Note += "; " + r.Note
-	}
-	return out
+	return disks
 }

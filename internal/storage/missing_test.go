@@ -22,7 +22,7 @@ func TestStuck(t *testing.T) {
 	scheduled := condition(corev1.PodScheduled, corev1.ConditionTrue, time.Minute)
 	tests := map[string]struct {
 		conditions []corev1.PodCondition
-		host       string
+		node       string
 		patience   time.Duration
 		want       bool
 		after      time.Duration
@@ -38,8 +38,10 @@ func TestStuck(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			pod := &corev1.Pod{}
-			pod.Spec.NodeName, pod.Status.Conditions = tt.host, tt.conditions
-			if got, after := Stuck(pod, tt.patience, now); got != tt.want || after != tt.after {
+			pod.Spec.NodeName, pod.Status.Conditions = tt.node, tt.conditions
+			s := State{CacheNode: &v1alpha1.CacheNode{}, Now: now}
+			s.CacheNode.Spec.Disruption.DiskLossAfter = v1alpha1.Duration(tt.patience.String())
+			if got, after := s.stuck(pod); got != tt.want || after != tt.after {
 				t.Errorf("stuck is %t, after %s; want %t, %s", got, after, tt.want, tt.after)
 			}
 		})
@@ -95,7 +97,7 @@ func TestBlamed(t *testing.T) {
 			pod := s.Pods[0].DeepCopy()
 			pod.UID = "1"
 			events := tt.events(pod)
-			got := slices.Sorted(maps.Keys(Blamed(pod, s.ClaimsOf("edge-0"), events, now)))
+			got := slices.Sorted(maps.Keys(blamed(pod, s.claimsOf("edge-0"), events, now)))
 			if !slices.Equal(got, tt.want) {
 				t.Errorf("blamed are %v, want %v", got, tt.want)
 			}
@@ -103,7 +105,9 @@ func TestBlamed(t *testing.T) {
 	}
 }
 
-func TestDue(t *testing.T) {
+// TestReturnedDisksTakeTheirPlaces: what a user has asked for since a claim, a placeholder or a pod was made, or what a scout has
+// found, and nothing else.
+func TestReturnedDisksTakeTheirPlaces(t *testing.T) {
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }
 	first := PodDisk{"edge-0", "disk1"}
 	// missing has a placeholder for the first disk, made half an hour ago.
@@ -161,18 +165,28 @@ func TestDue(t *testing.T) {
 			if tt.change != nil {
 				tt.change(&s)
 			}
-			if got := MissingDisks(s); len(got) != tt.wantsMissing {
-				t.Errorf("missing are %v, want %d", got, tt.wantsMissing)
+			s.Verbs, s.Disks = tt.verbs, map[PodDisk]Report{}
+			for d, since := range tt.failed {
+				s.Disks[d] = Report{State: v1alpha1.DiskFailed, Reason: v1alpha1.DiskIOError, Since: since}
 			}
-			got, later := Due(s, tt.verbs, tt.back, tt.failed)
-			if diff := cmp.Diff(tt.want, releases(got)); diff != "" || later != tt.later {
-				t.Errorf("later is %s, want %s; (-want +got)\n%s", later, tt.later, diff)
+			for d := range tt.back {
+				scout := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: naming.Scout(d.Disk, d.Pod)}}
+				scout.Status.Phase = corev1.PodSucceeded
+				s.Scouts.Pods = append(s.Scouts.Pods, scout)
+			}
+			got := Plan(s)
+			if len(got.Missing) != tt.wantsMissing {
+				t.Errorf("missing are %v, want %d", got.Missing, tt.wantsMissing)
+			}
+			if diff := cmp.Diff(tt.want, releases(got.Keep.Releases)); diff != "" || got.After != tt.later {
+				t.Errorf("again after %s, want %s; (-want +got)\n%s", got.After, tt.later, diff)
 			}
 		})
 	}
 }
 
-func TestBare(t *testing.T) {
+// TestUnmountedDisksGetPlaceholders: a disk that was a mere folder for long enough when its pod started.
+func TestUnmountedDisksGetPlaceholders(t *testing.T) {
 	first := PodDisk{"edge-0", "disk1"}
 	local := func(s *State) { s.CacheNode.Spec.Disks[0].LocalPath = &v1alpha1.LocalPath{Path: "/mnt/disk1"} }
 	tests := map[string]struct {
@@ -198,9 +212,14 @@ func TestBare(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := cluster(2, 2)
 			tt.change(&s)
-			got, after := Bare(s, tt.unmounted, tt.patience)
-			if diff := cmp.Diff(tt.want, got); diff != "" || after != tt.after {
-				t.Errorf("after is %s, want %s; (-want +got)\n%s", after, tt.after, diff)
+			s.CacheNode.Spec.Disruption.DiskLossAfter, s.Disks = v1alpha1.Duration(tt.patience.String()), map[PodDisk]Report{}
+			for d, since := range tt.unmounted {
+				s.Disks[d] = Report{State: v1alpha1.DiskFailed, Reason: v1alpha1.DiskNotMounted, Since: since}
+			}
+			p := &plan{State: s}
+			got := p.bare()
+			if diff := cmp.Diff(tt.want, got); diff != "" || p.After != tt.after {
+				t.Errorf("after is %s, want %s; (-want +got)\n%s", p.After, tt.after, diff)
 			}
 		})
 	}

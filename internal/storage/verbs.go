@@ -3,7 +3,6 @@ package storage
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
@@ -20,27 +19,20 @@ type Verbs struct {
 	Problems []string
 }
 
-// PodDisk is a disk of a pod.
-type PodDisk struct{ Pod, Disk string }
-
-func (d PodDisk) String() string { return d.Pod + ", " + d.Disk }
-
 // ReadVerbs reads the annotations.
 func ReadVerbs(cacheNode *v1alpha1.CacheNode) Verbs {
 	v := Verbs{Drained: map[string][]string{}, Readmit: map[PodDisk]time.Time{}, Replace: map[PodDisk]time.Time{}}
 	for key, value := range cacheNode.Annotations {
-		prefix, target, found := strings.Cut(key, ".cachenode.io/")
-		verb := naming.Verb(prefix)
-		if !found || !slices.Contains([]naming.Verb{naming.Drain, naming.Readmit, naming.Replace}, verb) {
+		verb, pod, disk, ok := v1alpha1.ParseVerb(key)
+		if !ok {
 			continue
 		}
-		pod, disk, _ := strings.Cut(target, ".")
 		known := slices.ContainsFunc(cacheNode.Spec.Disks, func(d v1alpha1.Disk) bool { return d.Name == disk })
 		if _, ok := naming.Ordinal(cacheNode.Name, pod); !ok || !known {
 			v.Problems = append(v.Problems, fmt.Sprintf("annotation %s names no disk of a pod of this CacheNode", key))
 			continue
 		}
-		if verb == naming.Drain {
+		if verb == v1alpha1.Drain {
 			v.Drained[pod] = append(v.Drained[pod], disk)
 			continue
 		}
@@ -49,7 +41,7 @@ func ReadVerbs(cacheNode *v1alpha1.CacheNode) Verbs {
 			v.Problems = append(v.Problems, fmt.Sprintf("annotation %s: %q is no time such as 2026-11-21T12:00:00Z", key, value))
 			continue
 		}
-		if verb == naming.Readmit {
+		if verb == v1alpha1.Readmit {
 			v.Readmit[PodDisk{pod, disk}] = at
 		} else {
 			v.Replace[PodDisk{pod, disk}] = at

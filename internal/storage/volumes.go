@@ -1,90 +1,142 @@
 package storage
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
 	"strings"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/manifest"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// VolumePlan is what becomes of the volumes that the operator makes.
-type VolumePlan struct {
-	// Wanted are the volumes of the disks with a localPath: one a disk on each node.
-	Wanted []*corev1.PersistentVolume
-	// Offer are those whose claim is gone: they are to be available again.
-	Offer []*corev1.PersistentVolume
-	// Delete are those that nobody wants and no claim holds.
-	Delete []*corev1.PersistentVolume
-	// Taken says which paths are, or lie in or around, another volume's.
-	Taken []string
-}
+const (
+	// maxCreate is how many volumes one pass creates, so that one CacheNode does not keep a worker from the others.
+	maxCreate = 64
+	// createAgain is when the next pass creates more.
+	createAgain = 100 * time.Millisecond
+)
 
-// Volumes plans the volumes of a CacheNode. live are all of the cluster, of other CacheNodes and of strangers too; claims are
-// those of this one. A CacheNode that is gone is one without a spec: its volumes go.
-func Volumes(cacheNode *v1alpha1.CacheNode, nodes []corev1.Node, live []corev1.PersistentVolume, claims []corev1.PersistentVolumeClaim) VolumePlan {
-	p := VolumePlan{}
+// planVolumes decides on the volumes of disks with a localPath: which to create, to offer again and to delete. A CacheNode
+// that is gone is one without a spec: its volumes go.
+func (p *plan) planVolumes() {
+	nodes, err := p.volumeNodes()
+	if err != nil {
+		return // followNodes reports it
+	}
 	wanted := map[string]bool{}
-	for d, disk := range cacheNode.Spec.Disks {
+	var create []*corev1.PersistentVolume
+	for d, disk := range p.CacheNode.Spec.Disks {
 		if disk.LocalPath == nil {
 			continue
 		}
-		for h := range nodes {
-			volume := manifest.LocalVolume(cacheNode, disk, &nodes[h])
+		for n := range nodes {
+			volume := manifest.LocalVolume(p.CacheNode, disk, &nodes[n])
 			wanted[volume.Name] = true
-			if other := overlapping(live, cacheNode, &nodes[h], disk.LocalPath.Path); other != "" {
-				p.Taken = append(p.Taken, fmt.Sprintf("spec.disks[%d].localPath.path: %s on node %s %s", d, disk.LocalPath.Path, nodes[h].Name, other))
-				continue
+			if other := p.overlapping(&nodes[n], disk.LocalPath.Path); other != "" {
+				p.Follow.Taken = append(p.Follow.Taken, fmt.Sprintf("spec.disks[%d].localPath.path: %s on node %s %s", d, disk.LocalPath.Path, nodes[n].Name, other))
+			} else if p.All != nil && p.Volumes[volume.Name] == nil {
+				create = append(create, volume)
 			}
-			p.Wanted = append(p.Wanted, volume)
 		}
 	}
-	for i := range live {
-		volume := &live[i]
-		switch {
-		case !isOf(volume, cacheNode) || !volume.DeletionTimestamp.IsZero():
-		case volume.Labels[naming.LabelRole] == naming.RolePlaceholder:
-			if isSpent(volume, claims) || !IsPlaceholderOf(cacheNode, volume) {
-				p.Delete = append(p.Delete, volume)
-			}
-		case volume.Labels[naming.LabelRole] == naming.RoleScout: // those of a disk in the spec are the scouts' business
-			if !slices.ContainsFunc(cacheNode.Spec.Disks, func(d v1alpha1.Disk) bool { return d.Name == volume.Labels[naming.LabelDisk] }) {
-				p.Delete = append(p.Delete, volume)
-			}
-		case !wanted[volume.Name]:
-			if IsFree(volume) {
-				p.Delete = append(p.Delete, volume)
-			}
-		case volume.Status.Phase == corev1.VolumeReleased && volume.Spec.ClaimRef != nil:
-			p.Offer = append(p.Offer, volume)
+	p.create(create)
+	for _, volume := range p.Volumes {
+		if p.isOwn(volume) && volume.DeletionTimestamp.IsZero() {
+			p.keepVolume(volume, wanted[volume.Name])
 		}
 	}
-	return p
+	byName := func(a, b *corev1.PersistentVolume) int { return cmp.Compare(a.Name, b.Name) }
+	slices.SortFunc(p.Keep.Offer, byName)
+	slices.SortFunc(p.Follow.Delete, byName)
+}
+
+// create creates volumes in the order of their names, as every CacheNode does: of two that want the same path at the same
+// time, one finds at the first such volume that the other has it.
+func (p *plan) create(volumes []*corev1.PersistentVolume) {
+	slices.SortFunc(volumes, func(a, b *corev1.PersistentVolume) int { return cmp.Compare(a.Name, b.Name) })
+	if room := p.room(); p.MaxVolumes > 0 && len(volumes) > room {
+		p.Follow.TooMany = fmt.Sprintf("the CacheNodes of namespace %s may have %d volumes together, and this one needs %d more than are left: remove disks or nodes, or raise the operator's --max-volumes-per-namespace",
+			p.CacheNode.Namespace, p.MaxVolumes, len(volumes)-room)
+		volumes = volumes[:room]
+	}
+	if len(volumes) > maxCreate {
+		volumes = volumes[:maxCreate]
+		p.again(createAgain)
+	}
+	p.Follow.Create = volumes
+}
+
+// room is how many volumes more the namespace may have.
+func (p *plan) room() int {
+	room := p.MaxVolumes
+	for i := range p.All {
+		labels := p.All[i].Labels
+		if labels[naming.LabelManagedBy] == naming.FieldManager && labels[naming.LabelNamespace] == p.CacheNode.Namespace && labels[naming.LabelRole] == naming.RoleDisk {
+			room--
+		}
+	}
+	return max(room, 0)
+}
+
+// keepVolume decides on a volume that is there.
+func (p *plan) keepVolume(volume *corev1.PersistentVolume, wanted bool) {
+	switch role := volume.Labels[naming.LabelRole]; {
+	case role == naming.RolePlaceholder:
+		if isSpent(volume, p.Claims) || !p.isAwaited(volume) {
+			p.Follow.Delete = append(p.Follow.Delete, volume)
+		}
+	case role == naming.RoleScout: // spendScouts sees to those of disks in the spec
+		if !p.hasDisk(volume.Labels[naming.LabelDisk]) {
+			p.Follow.Delete = append(p.Follow.Delete, volume)
+		}
+	case !wanted:
+		if isFree(volume) {
+			p.Follow.Delete = append(p.Follow.Delete, volume)
+		}
+	case volume.Status.Phase == corev1.VolumeReleased && volume.Spec.ClaimRef != nil:
+		p.Keep.Offer = append(p.Keep.Offer, volume)
+	}
+}
+
+// lacksVolumes is true where volumes are wanted that are not there.
+func (s State) lacksVolumes() bool {
+	nodes, err := s.volumeNodes()
+	if err != nil {
+		return false
+	}
+	for _, disk := range s.CacheNode.Spec.Disks {
+		for n := range nodes {
+			if disk.LocalPath != nil && s.Volumes[naming.Volume(nodes[n].Name, disk.LocalPath.Path)] == nil {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // overlapping says which volume has a path on a node, lies in it or has it within; "" if there is none. Whoever writes to the
 // outer one could lead the inner one to any folder of the node by a symbolic link.
-func overlapping(live []corev1.PersistentVolume, cacheNode *v1alpha1.CacheNode, node *corev1.Node, folder string) string {
-	for i := range live {
-		volume := &live[i]
+func (p *plan) overlapping(node *corev1.Node, folder string) string {
+	for i := range p.All {
+		volume := &p.All[i]
 		other := pathOf(volume)
 		if other == "" || !isOn(volume, node) || (!isWithin(folder, other) && !isWithin(other, folder)) {
 			continue
 		}
 		switch {
-		case isOf(volume, cacheNode) && other == folder:
-		case isOf(volume, cacheNode):
+		case p.isOwn(volume) && other == folder:
+		case p.isOwn(volume):
 			return fmt.Sprintf("overlaps with %s, the volume of this CacheNode's disk %s", other, volume.Labels[naming.LabelDisk])
 		case volume.Labels[naming.LabelManagedBy] == naming.FieldManager:
 			return fmt.Sprintf("belongs to CacheNode %s/%s", volume.Labels[naming.LabelNamespace], volume.Labels[naming.LabelInstance])
 		default:
-			return fmt.Sprintf("belongs to PersistentVolume %s", volume.Name)
+			return "belongs to PersistentVolume " + volume.Name
 		}
 	}
 	return ""
@@ -105,7 +157,7 @@ func pathOf(volume *corev1.PersistentVolume) string {
 
 // isOn is true for a volume of a node, and for one that does not say of which single node it is.
 func isOn(volume *corev1.PersistentVolume, node *corev1.Node) bool {
-	of := HostOf(volume)
+	of := hostnameOf(volume)
 	return of == "" || of == manifest.Hostname(node)
 }
 
@@ -114,24 +166,28 @@ func isWithin(inner, outer string) bool {
 	return inner == outer || strings.HasPrefix(inner, strings.TrimSuffix(outer, "/")+"/")
 }
 
-// IsPlaceholderOf is false for one that waits for a claim that cannot come any more.
-func IsPlaceholderOf(cacheNode *v1alpha1.CacheNode, volume *corev1.PersistentVolume) bool {
+// isAwaited is false for a placeholder that waits for a claim that cannot come any more.
+func (p *plan) isAwaited(volume *corev1.PersistentVolume) bool { return IsAwaited(p.CacheNode, volume) }
+
+// IsAwaited is false for a placeholder that waits for a claim that cannot come any more.
+func IsAwaited(cacheNode *v1alpha1.CacheNode, volume *corev1.PersistentVolume) bool {
 	if volume.Status.Phase == corev1.VolumeBound || volume.Spec.ClaimRef == nil {
 		return true
 	}
 	disk := volume.Labels[naming.LabelDisk]
 	ordinal, ok := naming.Ordinal(cacheNode.Name, strings.TrimPrefix(volume.Spec.ClaimRef.Name, disk+"-"))
-	return ok && ordinal < int(ptr.Deref(cacheNode.Spec.Replicas, 1)) &&
-		slices.ContainsFunc(cacheNode.Spec.Disks, func(d v1alpha1.Disk) bool { return d.Name == disk })
+	s := State{CacheNode: cacheNode}
+	return ok && ordinal < s.replicas() && s.hasDisk(disk)
 }
 
-// IsFree is true for a volume that no claim holds.
-func IsFree(volume *corev1.PersistentVolume) bool {
+// isFree is true for a volume that no claim holds.
+func isFree(volume *corev1.PersistentVolume) bool {
 	return volume.Status.Phase != corev1.VolumeBound && (volume.Spec.ClaimRef == nil || volume.Status.Phase == corev1.VolumeReleased)
 }
 
-func isOf(volume *corev1.PersistentVolume, cacheNode *v1alpha1.CacheNode) bool {
-	return volume.Labels[naming.LabelNamespace] == cacheNode.Namespace && volume.Labels[naming.LabelInstance] == cacheNode.Name
+// isOwn is true for a volume that the operator made for this CacheNode.
+func (s State) isOwn(volume *corev1.PersistentVolume) bool {
+	return volume.Labels[naming.LabelNamespace] == s.CacheNode.Namespace && volume.Labels[naming.LabelInstance] == s.CacheNode.Name
 }
 
 // isSpent is true for a placeholder whose claim is gone or has another volume.

@@ -5,9 +5,11 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -39,6 +41,17 @@ func move(v *corev1.PersistentVolume, path string) {
 	v.Annotations[naming.AnnotationPath], v.Spec.Local.Path = path, path
 }
 
+// existing are the places of the disks' volumes after a plan.
+func existing(s State, a Actions) []string {
+	list := slices.Clone(a.Follow.Create)
+	for _, v := range s.Volumes {
+		if v.Labels[naming.LabelRole] == naming.RoleDisk && !slices.Contains(a.Follow.Delete, v) {
+			list = append(list, v)
+		}
+	}
+	return places(list)
+}
+
 func TestVolumes(t *testing.T) {
 	all := []string{"node-0 /mnt/disk1", "node-0 /mnt/disk2", "node-1 /mnt/disk1", "node-1 /mnt/disk2"}
 	on := func(s *State, place string) *corev1.PersistentVolume {
@@ -60,13 +73,21 @@ func TestVolumes(t *testing.T) {
 		want, offer, del, taken []string
 	}{
 		"all are there": {change: func(*State) {}, want: all},
-		"a node joins": {
+		"a node joins that no pod needs": {
 			change: func(s *State) { s.Nodes = append(s.Nodes, node(2)) },
+			want:   all,
+		},
+		"a node joins, and a pod needs it": {
+			change: func(s *State) { s.Nodes = append(s.Nodes, node(2)); s.CacheNode.Spec.Replicas = new(int32(3)) },
+			want:   append(slices.Clone(all), "node-2 /mnt/disk1", "node-2 /mnt/disk2"),
+		},
+		"a node joins, and each has one": {
+			change: func(s *State) { s.Nodes = append(s.Nodes, node(2)); s.CacheNode.Spec.Placement.PerNode = true },
 			want:   append(slices.Clone(all), "node-2 /mnt/disk1", "node-2 /mnt/disk2"),
 		},
 		"a node leaves: what is held stays until it is let go of": {
 			change: func(s *State) { s.Nodes = s.Nodes[:1]; free(on(s, "node-1 /mnt/disk2")) },
-			want:   all[:2], del: []string{"node-1 /mnt/disk2"},
+			want:   all[:3], del: []string{"node-1 /mnt/disk2"},
 		},
 		"a claim is gone": {
 			change: func(s *State) { on(s, "node-0 /mnt/disk1").Status.Phase = corev1.VolumeReleased },
@@ -77,7 +98,7 @@ func TestVolumes(t *testing.T) {
 				s.CacheNode.Spec.Disks = s.CacheNode.Spec.Disks[:1]
 				on(s, "node-0 /mnt/disk2").Status.Phase = corev1.VolumeReleased
 			},
-			want: []string{all[0], all[2]}, del: []string{"node-0 /mnt/disk2"},
+			want: []string{all[0], all[2], all[3]}, del: []string{"node-0 /mnt/disk2"},
 		},
 		"a path belongs to another CacheNode": {
 			change: func(s *State) { on(s, "node-1 /mnt/disk1").Labels[naming.LabelInstance] = "other" },
@@ -113,6 +134,7 @@ func TestVolumes(t *testing.T) {
 				move(on(s, "node-0 /mnt/disk2"), "/mnt/disk3")
 				move(on(s, "node-1 /mnt/disk2"), "/mnt/disk3")
 			},
+			want: []string{"node-0 /mnt/disk1", "node-0 /mnt/disk3", "node-1 /mnt/disk1", "node-1 /mnt/disk3"},
 			taken: []string{
 				"spec.disks[0].localPath.path: /mnt/disk1/evil on node node-0 overlaps with /mnt/disk1, the volume of this CacheNode's disk disk1",
 				"spec.disks[0].localPath.path: /mnt/disk1/evil on node node-1 overlaps with /mnt/disk1, the volume of this CacheNode's disk disk1",
@@ -133,6 +155,7 @@ func TestVolumes(t *testing.T) {
 				v.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/mnt/"}}
 				s.Nodes, s.CacheNode.Spec.Disks = s.Nodes[:1], s.CacheNode.Spec.Disks[:1]
 			},
+			want:  []string{all[0], all[1], all[3]},
 			taken: []string{"spec.disks[0].localPath.path: /mnt/disk1 on node node-0 belongs to PersistentVolume everything"},
 		},
 		"a placeholder waits for a claim of a disk that was removed": {
@@ -140,7 +163,7 @@ func TestVolumes(t *testing.T) {
 				placeholder(s)
 				s.Claims = s.Claims[:1]
 				s.CacheNode.Spec.Disks = s.CacheNode.Spec.Disks[:1]
-			}, want: []string{all[0], all[2]}, del: []string{"node-0 "},
+			}, want: all, del: []string{"node-0 "},
 		},
 		"a placeholder waits for its claim": {
 			change: func(s *State) { placeholder(s); s.Claims[1].DeletionTimestamp = new(metav1.NewTime(now)) }, want: all,
@@ -162,10 +185,17 @@ func TestVolumes(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			s := cluster(2, 2)
 			tt.change(&s)
-			p := Volumes(s.CacheNode, s.Nodes, live(s), s.Claims)
+			s.All = live(s)
+			for name, v := range s.Volumes { // those of others are seen on the API server only
+				if v.Labels[naming.LabelInstance] != "edge" || v.Labels[naming.LabelNamespace] != "default" {
+					delete(s.Volumes, name)
+				}
+			}
+			p := Plan(s)
+			wanted := existing(s, p)
 			for what, diff := range map[string]string{
-				"wanted": cmp.Diff(tt.want, places(p.Wanted)), "offered": cmp.Diff(tt.offer, places(p.Offer)),
-				"deleted": cmp.Diff(tt.del, places(p.Delete)), "taken": cmp.Diff(tt.taken, p.Taken),
+				"wanted": cmp.Diff(tt.want, wanted), "offered": cmp.Diff(tt.offer, places(p.Keep.Offer)),
+				"deleted": cmp.Diff(tt.del, places(p.Follow.Delete)), "taken": cmp.Diff(tt.taken, p.Follow.Taken),
 			} {
 				if diff != "" {
 					t.Errorf("%s (-want +got)\n%s", what, diff)
@@ -178,15 +208,16 @@ func TestVolumes(t *testing.T) {
 // TestVolumesOfNobody: those of a CacheNode that is gone go when their claims have gone.
 func TestVolumesOfNobody(t *testing.T) {
 	s := cluster(1, 1)
-	gone := &v1alpha1.CacheNode{ObjectMeta: s.CacheNode.ObjectMeta}
-	if p := Volumes(gone, nil, live(s), nil); len(p.Delete)+len(p.Offer)+len(p.Wanted) > 0 {
-		t.Errorf("claims hold them, and the plan is %+v", p)
+	s.CacheNode = &v1alpha1.CacheNode{ObjectMeta: s.CacheNode.ObjectMeta}
+	s.Nodes, s.Pods, s.Claims = nil, nil, nil
+	if a := Plan(s); len(a.Follow.Delete)+len(a.Keep.Offer)+len(a.Follow.Create) > 0 {
+		t.Errorf("claims hold them, and the plan is %+v", a)
 	}
 	for _, v := range s.Volumes {
 		v.Status.Phase = corev1.VolumeReleased
 	}
-	if p := Volumes(gone, nil, live(s), nil); len(p.Delete) != 2 {
-		t.Errorf("%d volumes are deleted, want 2", len(p.Delete))
+	if a := Plan(s); len(a.Follow.Delete) != 2 {
+		t.Errorf("%d volumes are deleted, want 2", len(a.Follow.Delete))
 	}
 }
 
@@ -238,7 +269,7 @@ func TestUnwanted(t *testing.T) {
 			s := cluster(2, 2)
 			tt.change(&s)
 			var got []string
-			for _, c := range Unwanted(s) {
+			for _, c := range Plan(s).Follow.Unwanted {
 				got = append(got, c.Name)
 			}
 			if diff := cmp.Diff(tt.want, got); diff != "" {
@@ -254,7 +285,11 @@ func TestGrown(t *testing.T) {
 		s.Claims[i].Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}
 		s.CacheNode.Spec.Disks[i].Size = resource.MustParse("2Gi")
 	}
-	got := Grown(s)
+	s.Classes = map[string]*storagev1.StorageClass{"grows": {AllowVolumeExpansion: new(true)}}
+	for i := range s.Claims {
+		s.Claims[i].Spec.StorageClassName, s.Claims[i].Status.Phase = new("grows"), corev1.ClaimBound
+	}
+	got := Plan(s).Follow.Grow
 	if len(got) != 1 || got[0].Claim.Name != "disk1-edge-0" || got[0].Size.String() != "2Gi" {
 		t.Errorf("%+v grow, want disk1's to 2Gi: a claim never shrinks", got)
 	}
@@ -294,16 +329,95 @@ func FuzzReadVerbs(f *testing.F) {
 		s.CacheNode.Annotations = map[string]string{key: value}
 		v := ReadVerbs(s.CacheNode)
 		for d := range v.Replace {
-			if naming.Replace.Annotation(d.Pod, d.Disk) != key {
+			if v1alpha1.Replace.Annotation(d.Pod, d.Disk) != key {
 				t.Errorf("%q is taken for %v", key, d)
 			}
 		}
 		for pod, disks := range v.Drained {
 			for _, disk := range disks {
-				if naming.Drain.Annotation(pod, disk) != key {
+				if v1alpha1.Drain.Annotation(pod, disk) != key {
 					t.Errorf("%q is taken for %s", key, fmt.Sprint(pod, disk))
 				}
 			}
 		}
 	})
+}
+
+// bareState is a CacheNode with nodes in three zones and nothing else.
+func bareState(pods, nodes int) State {
+	s := cluster(0, nodes)
+	s.CacheNode.Spec.Replicas, s.All = new(int32(pods)), []corev1.PersistentVolume{}
+	for i := range s.Nodes {
+		s.Nodes[i].Labels[corev1.LabelTopologyZone] = fmt.Sprint("zone-", i%3)
+	}
+	return s
+}
+
+// carryOut creates what a plan creates, some time ago.
+func (s *State) carryOut(ago time.Duration) {
+	for _, v := range Plan(*s).Follow.Create {
+		v.CreationTimestamp = metav1.NewTime(s.Now.Add(-ago))
+		s.Volumes[v.Name] = v
+		s.All = append(s.All, *v)
+	}
+}
+
+// nodesWithVolumes counts the nodes that have volumes.
+func (s *State) nodesWithVolumes() int {
+	nodes := map[string]bool{}
+	for _, v := range s.Volumes {
+		nodes[v.Annotations[naming.AnnotationNode]] = true
+	}
+	return len(nodes)
+}
+
+// TestVolumesOnlyWherePodsNeedThem: a CacheNode does not flood a large cluster with volumes, and yet leaves the scheduler a choice.
+func TestVolumesOnlyWherePodsNeedThem(t *testing.T) {
+	for pods, want := range map[int]int{0: 0, 1: 3, 3: 5, 40: 40} {
+		s := bareState(pods, 40)
+		for range 10 {
+			s.carryOut(0)
+		}
+		if got := s.nodesWithVolumes(); got != want {
+			t.Errorf("for %d pods, %d of 40 nodes have volumes, want %d", pods, got, want)
+		}
+	}
+	s := bareState(1, 40)
+	s.carryOut(time.Minute)
+	zones := map[string]bool{}
+	for _, v := range s.Volumes {
+		zones[s.node(v.Annotations[naming.AnnotationNode]).Labels[corev1.LabelTopologyZone]] = true
+	}
+	if len(zones) != 3 {
+		t.Errorf("the volumes are in the zones %v, want all three", zones)
+	}
+	if a := Plan(s); len(a.Follow.Create)+len(a.Follow.Delete) > 0 {
+		t.Errorf("the same state has %d volumes created and %d deleted", len(a.Follow.Create), len(a.Follow.Delete))
+	}
+	stuck := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "edge-0"}}
+	stuck.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse}}
+	s.Pods = []corev1.Pod{stuck}
+	var grown []int
+	for range 5 {
+		s.carryOut(time.Minute)
+		grown = append(grown, s.nodesWithVolumes())
+	}
+	if diff := cmp.Diff([]int{6, 12, 24, 40, 40}, grown); diff != "" {
+		t.Errorf("nodes with volumes while a pod cannot be placed (-want +got)\n%s", diff)
+	}
+}
+
+// TestVolumesAreBounded: for each namespace, and for each pass.
+func TestVolumesAreBounded(t *testing.T) {
+	s := bareState(40, 40)
+	if a := Plan(s); len(a.Follow.Create) != maxCreate || a.After == 0 || a.Follow.TooMany != "" {
+		t.Errorf("one pass creates %d volumes, want %d and another pass", len(a.Follow.Create), maxCreate)
+	}
+	s.MaxVolumes = 50
+	other := corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "other", Labels: naming.VolumeLabels("default", "other", "disk1", naming.RoleDisk)}}
+	elsewhere := corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere", Labels: naming.VolumeLabels("elsewhere", "edge", "disk1", naming.RoleDisk)}}
+	s.All = append(s.All, other, elsewhere)
+	if a := Plan(s); len(a.Follow.Create) != 49 || !strings.Contains(a.Follow.TooMany, "may have 50 volumes together, and this one needs 31 more") {
+		t.Errorf("%d volumes are created, want 49; %q", len(a.Follow.Create), a.Follow.TooMany)
+	}
 }

@@ -6,12 +6,16 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
-// FileSystem is how a disk is prepared, in bytes. ReadAhead is the block device's; 0 where it is not known.
+// FileSystem is how a disk is formatted and mounted.
 type FileSystem struct {
-	Type                 string
-	BlockSize, ReadAhead int64
-	// Options are those of the mount, separated by commas.
-	Options string
+	// Type is the type of the file system, such as xfs.
+	Type string `json:"type"`
+	// BlockSize is the block size of the file system, in bytes.
+	BlockSize int64 `json:"blockSize"`
+	// ReadAhead is the read-ahead of the block device, in bytes; 0 where it is not known.
+	ReadAhead int64 `json:"readAhead,omitempty"`
+	// Options are the mount options, separated by commas.
+	Options string `json:"options,omitempty"`
 }
 
 // String is such as "xfs, blocks of 4Ki, read-ahead 128Ki (rw,noatime): a cold hit of 64Ki costs about 4 reads, one of 1Mi 12".

@@ -78,25 +78,29 @@ const (
 	WithoutTier
 )
 
-// Resolve fills in what a spec leaves open and what must be the same for all pods: the memory tier and io.mode. It returns
-// what was chosen, and why, in words.
-func Resolve(spec *v1alpha1.CacheNodeSpec, before Before) (choices []string) {
-	useless := before == Nothing && spec.MemoryTier.Enabled == nil && spec.MemoryTier.Size == nil && allInMemory(*spec)
-	spec.MemoryTier = MemoryTier(*spec, before != WithoutTier && !useless)
-	mode, why := ioMode(*spec, spec.Pod.Resources.Limits.Memory().Value())
+// Resolve fills in what a spec leaves open and what must be the same for all pods: the memory tier and io.mode. choices says
+// what was chosen, and why.
+func Resolve(spec v1alpha1.CacheNodeSpec, before Before) (resolved v1alpha1.CacheNodeSpec, choices []string) {
+	useless := before == Nothing && spec.MemoryTier.Enabled == nil && spec.MemoryTier.Size == nil && allInMemory(spec)
+	spec.MemoryTier = MemoryTier(spec, before != WithoutTier && !useless)
+	mode, why := ioMode(spec, spec.Pod.Resources.Limits.Memory().Value())
 	spec.IO.Mode = mode
-	choices = append(memoryShares(*spec), fmt.Sprintf("io.mode is %s: %s", mode, why))
+	return spec, append(memoryShares(spec), fmt.Sprintf("io.mode is %s: %s", mode, why), tierChoice(spec, useless))
+}
+
+// tierChoice says whether there is a memory tier, and why.
+func tierChoice(spec v1alpha1.CacheNodeSpec, useless bool) string {
 	switch {
-	case HasMemoryTier(*spec):
-		return append(choices, fmt.Sprintf("memoryTier is on: %s in memory, for objects of up to %s", spec.MemoryTier.Size, Bytes(TierObject(spec.MemoryTier))))
+	case HasMemoryTier(spec):
+		return fmt.Sprintf("memoryTier is on: %s in memory, for objects of up to %s", spec.MemoryTier.Size, Bytes(TierObject(spec.MemoryTier)))
 	case keyOf(spec.Cache.Key) != "":
-		return append(choices, fmt.Sprintf("memoryTier is off: cache.key has %s", keyOf(spec.Cache.Key)))
+		return fmt.Sprintf("memoryTier is off: cache.key has %s", keyOf(spec.Cache.Key))
 	case useless:
-		return append(choices, "memoryTier is off: the pages of all caches are in memory anyway; memoryTier.enabled switches it on")
+		return "memoryTier is off: the pages of all caches are in memory anyway; memoryTier.enabled switches it on"
 	case spec.MemoryTier.Size.Value() < leastTier:
-		return append(choices, "memoryTier is off: the memory limit, or half of the memory request, leaves too little for it")
+		return "memoryTier is off: the memory limit, or half of the memory request, leaves too little for it"
 	}
-	return append(choices, "memoryTier is off")
+	return "memoryTier is off"
 }
 
 // allInMemory is true where io.mode is Direct, by itself, without a tier: then a tier holds what is in memory already, and a hit of 1 MiB

@@ -54,7 +54,8 @@ func TestResolve(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			spec := tiered(tt.limit, tt.change)
-			says := strings.Join(Resolve(&spec, tt.before), "\n")
+			spec, choices := Resolve(spec, tt.before)
+			says := strings.Join(choices, "\n")
 			size := ""
 			if HasMemoryTier(spec) {
 				size = spec.MemoryTier.Size.String()
@@ -62,7 +63,8 @@ func TestResolve(t *testing.T) {
 			if size != tt.size || spec.IO.Mode != tt.mode || !strings.Contains(says, tt.says) {
 				t.Errorf("the tier has %q, the mode is %s, and it says\n%s\nwant %q, %s and %q", size, spec.IO.Mode, says, tt.size, tt.mode, tt.says)
 			}
-			again := strings.Join(Resolve(&spec, (tt.before+1)%3), "\n")
+			spec, choices = Resolve(spec, (tt.before+1)%3)
+			again := strings.Join(choices, "\n")
 			if spec.MemoryTier.Size != nil && HasMemoryTier(spec) != (tt.size != "") {
 				t.Errorf("resolved once more it is something else: %s", again)
 			}

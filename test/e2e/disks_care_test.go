@@ -67,7 +67,7 @@ func replaces(t *testing.T, s *suite) {
 	time.Sleep(1100 * time.Millisecond) // Kubernetes' times are whole seconds
 	plugin(t, "", "disk", "replace", p.name, "disk2")
 	p.renewed(t, before, 40*time.Second)
-	kubectl(t, "", "annotate", "cachenode", name, naming.Drain.Annotation(p.name, "disk2")+"-")
+	kubectl(t, "", "annotate", "cachenode", name, v1alpha1.Drain.Annotation(p.name, "disk2")+"-")
 	s.current(t)
 	checkLoad(t, wait(), 1000)
 	if after := s.claim(t, "disk2", p.name); after.UID == claim.UID {

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
-	"github.com/cachenode/cachenode-operator/internal/movement"
-	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/shard"
+	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 // moves makes an edit of the disks under load and holds what happens to what the plugin's plan said: no failed request, the
@@ -40,7 +40,7 @@ func moves(t *testing.T, s *suite, change func(), manifest string, load time.Dur
 	}
 	checkLoad(t, wait(), int(load.Seconds())*50)
 	after := s.tree(t)
-	m := movement.Between(was, s.node(t).Spec.Disks)
+	m := shard.Between(shard.NewPlan(tuning.ShardDisks(was)), shard.NewPlan(tuning.ShardDisks(s.node(t).Spec.Disks)))
 	if match := regexp.MustCompile(`Keys: ([0-9.]+)% of them move \(any plan must move ([0-9.]+)%`).FindStringSubmatch(said); match == nil {
 		t.Errorf("the plan says %s", said)
 	} else if percent, err := strconv.ParseFloat(match[1], 64); err != nil || int(percent*100+0.5) != m.Slots {
@@ -88,7 +88,7 @@ func reweighs(t *testing.T, s *suite) {
 		revision := s.node(t).Status.Pods[0].Revision
 		message := s.says(t, v1alpha1.ConditionProgressing, v1alpha1.ReasonKeyMovement, 10*time.Second)
 		node := s.node(t)
-		if node.Status.KeyMovement == nil || !strings.Contains(message, naming.AnnotationAcknowledged+"="+node.Status.KeyMovement.Name) {
+		if node.Status.KeyMovement == nil || !strings.Contains(message, v1alpha1.AnnotationAcknowledged+"="+node.Status.KeyMovement.Name) {
 			t.Fatalf("the movement is %+v, the message %q", node.Status.KeyMovement, message)
 		}
 		time.Sleep(3 * time.Second) // nothing happens
@@ -97,7 +97,7 @@ func reweighs(t *testing.T, s *suite) {
 				t.Errorf("%s has taken %s without an acknowledgement", pod.Name, pod.Revision)
 			}
 		}
-		kubectl(t, "", "annotate", "cachenode", name, naming.AnnotationAcknowledged+"="+node.Status.KeyMovement.Name)
+		kubectl(t, "", "annotate", "cachenode", name, v1alpha1.AnnotationAcknowledged+"="+node.Status.KeyMovement.Name)
 	}, local(t, name, disks...), 20*time.Second)
 	must(t, edit(`{"spec":{"rollout":{"maxKeyMovement":null}}}`))
 }

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
@@ -32,7 +33,7 @@ func NewMonitor(prober *Prober, limits Limits) *Monitor {
 	if prober.clearing == nil {
 		prober.clearing = newClearing()
 	}
-	return &Monitor{prober: prober, limits: limits, state: State{Status: Starting}, wake: make(chan struct{}, 1)}
+	return &Monitor{prober: prober, limits: limits, state: State{Status: v1alpha1.DiskStarting}, wake: make(chan struct{}, 1)}
 }
 
 // State is what is known of the disk now.
@@ -54,7 +55,7 @@ func (m *Monitor) Configure(limits Limits, rules Rules) {
 
 // Wake asks for a probe soon: something else met an error on the disk. One that is out of use is probed at its own pace.
 func (m *Monitor) Wake() {
-	if m.State().Status == Failed {
+	if m.State().Status == v1alpha1.DiskFailed {
 		return
 	}
 	select {
@@ -89,14 +90,14 @@ func (m *Monitor) Run(ctx context.Context) {
 			}
 		case <-overdue:
 			m.observe(Sample{
-				At: time.Now(), Latency: time.Since(begun), Reason: Slow,
+				At: time.Now(), Latency: time.Since(begun), Reason: v1alpha1.DiskSlow,
 				Message: fmt.Sprintf("no answer for %s", time.Since(begun).Round(100*time.Millisecond)),
 			})
 			overdue = time.After(m.timeout())
 		case s := <-results:
 			overdue, ended = nil, time.Now()
 			if s.Reason == "" && s.Latency > m.timeout() {
-				s.Reason, s.Message = Slow, fmt.Sprintf("the probe took %s", s.Latency.Round(time.Millisecond))
+				s.Reason, s.Message = v1alpha1.DiskSlow, fmt.Sprintf("the probe took %s", s.Latency.Round(time.Millisecond))
 			}
 			next.Reset(m.observe(s))
 		}
@@ -113,10 +114,10 @@ func (m *Monitor) probe() Sample {
 	m.mutex.Lock()
 	prober, state, thresholds := m.prober, m.state, m.limits(m.state.Usage.Size)
 	m.mutex.Unlock()
-	if state.Status == Failed && state.Reason == Full {
+	if state.Status == v1alpha1.DiskFailed && state.Reason == v1alpha1.DiskFull {
 		cache := filepath.Join(prober.Dir, naming.OwnFolder, cacheFolder)
 		if err := trim(cache, 2*thresholds.MinFree); err != nil {
-			return Sample{At: time.Now(), Reason: IOError, Message: err.Error()}
+			return Sample{At: time.Now(), Reason: v1alpha1.DiskIOError, Message: err.Error()}
 		}
 	}
 	return prober.Probe()

@@ -8,6 +8,8 @@ import (
 
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
+
+	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 // mountAt is what is mounted at a folder, as this process sees it. Where several mounts lie on one another, the last counts.
@@ -32,28 +34,18 @@ func IsWholeMount(dir string) (bool, error) {
 	return mount.Root == "/", nil
 }
 
-// FileSystem is what the cost of a hit follows from.
-type FileSystem struct {
-	// Type is such as xfs or ext4.
-	Type string
-	// BlockSize and ReadAhead are in bytes. ReadAhead is the block device's; 0 where it is not known.
-	BlockSize, ReadAhead int64
-	// Options are those of the mount.
-	Options string
-}
-
 // readFileSystem looks at what is mounted at a folder: statfs, mountinfo, and the device's read-ahead in sysfs, all of which
 // can be read in a pod.
-func readFileSystem(dir string) (FileSystem, error) {
+func readFileSystem(dir string) (tuning.FileSystem, error) {
 	mount, err := mountAt(dir)
 	if err != nil {
-		return FileSystem{}, err
+		return tuning.FileSystem{}, err
 	}
 	var stat unix.Statfs_t
 	if err := unix.Statfs(dir, &stat); err != nil {
-		return FileSystem{}, err
+		return tuning.FileSystem{}, err
 	}
-	f := FileSystem{Type: mount.FSType, BlockSize: stat.Bsize, Options: mount.Options}
+	f := tuning.FileSystem{Type: mount.FSType, BlockSize: stat.Bsize, Options: mount.Options}
 	// A partition has no queue of its own; its device is the folder above.
 	for _, file := range []string{"queue/read_ahead_kb", "../queue/read_ahead_kb"} {
 		text, err := os.ReadFile(fmt.Sprintf("/sys/dev/block/%d:%d/%s", mount.Major, mount.Minor, file))

@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
 const (
@@ -80,7 +82,7 @@ func (o Owner) claim(folder string, rules Rules, c *clearing) error {
 			owner = "" // nobody can say that it is gone
 		}
 		return &finding{
-			reason: ForeignCache, owner: owner,
+			reason: v1alpha1.DiskForeignCache, owner: owner,
 			text: fmt.Sprintf("holds the cache of CacheNode %s: delete the folder on the disk, or set foreignCache to Empty", found.owner()),
 		}
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
@@ -25,7 +26,7 @@ func TestForgedMark(t *testing.T) {
 		key    []byte
 		legacy time.Time
 		kept   bool
-		want   Reason
+		want   v1alpha1.DiskReason
 	}{
 		"one's own":                {mark: signed(string(key)), key: key, kept: true},
 		"without a signature":      {mark: unsigned, key: key},
@@ -42,7 +43,7 @@ func TestForgedMark(t *testing.T) {
 		"of after there was a key":         {mark: unsigned, key: key, legacy: time.Now().Add(-time.Hour)},
 		"seen by an agent without a key":   {mark: unsigned, kept: true},
 		"signed, and seen without a key":   {mark: signed(string(key)), kept: true},
-		"another CacheNode's, as it seems": {mark: `{"namespace":"default","name":"other","mac":"00"}`, key: key, kept: true, want: ForeignCache},
+		"another CacheNode's, as it seems": {mark: `{"namespace":"default","name":"other","mac":"00"}`, key: key, kept: true, want: v1alpha1.DiskForeignCache},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := prober(t)

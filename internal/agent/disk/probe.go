@@ -13,7 +13,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 const (
@@ -70,7 +72,7 @@ type Prober struct {
 	// clearing deletes what a foreign cache has left.
 	clearing *clearing
 	// fileSystem was looked at lately.
-	fileSystem FileSystem
+	fileSystem tuning.FileSystem
 }
 
 // Rules say what a disk must be to be used.
@@ -91,13 +93,13 @@ func (p *Prober) Probe() Sample {
 	s.At = time.Now()
 	s.Latency = s.At.Sub(begun)
 	if err != nil {
-		s.Reason, s.Message = IOError, err.Error()
+		s.Reason, s.Message = v1alpha1.DiskIOError, err.Error()
 		if f, ok := errors.AsType[*finding](err); ok {
 			s.Reason, s.ForeignOwner = f.reason, f.owner
 		} else if errors.Is(err, syscall.EROFS) {
-			s.Reason = ReadOnly
+			s.Reason = v1alpha1.DiskReadOnly
 		} else if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
-			s.Reason = Full
+			s.Reason = v1alpha1.DiskFull
 		}
 	}
 	return s
@@ -105,7 +107,7 @@ func (p *Prober) Probe() Sample {
 
 // finding is an error with a reason of its own.
 type finding struct {
-	reason Reason
+	reason v1alpha1.DiskReason
 	text   string
 	// owner is whose cache it is, of ForeignCache.
 	owner string
@@ -125,12 +127,12 @@ func (p *Prober) probe(usage *Usage) error {
 		Size: int64(fs.Blocks) * fs.Bsize, Free: int64(fs.Bavail) * fs.Bsize, //nolint:gosec // no file system has 8 EiB
 		Inodes: fs.Files, FreeInodes: fs.Ffree,
 	}
-	if p.fileSystem == (FileSystem{}) || p.round%markEvery == 0 {
+	if p.fileSystem == (tuning.FileSystem{}) || p.round%markEvery == 0 {
 		p.fileSystem, _ = readFileSystem(p.Dir) // it is for people: no disk fails for it
 	}
 	usage.FileSystem = p.fileSystem
 	if fs.Flags&unix.ST_RDONLY != 0 {
-		return &finding{reason: ReadOnly, text: p.Dir + " is mounted read-only"}
+		return &finding{reason: v1alpha1.DiskReadOnly, text: p.Dir + " is mounted read-only"}
 	}
 	folder := filepath.Join(p.Dir, naming.OwnFolder)
 	if !p.ours || p.round%markEvery == 0 {
@@ -165,15 +167,15 @@ func (p *Prober) checkDevice() error {
 	device, err := deviceOf(p.Dir)
 	switch {
 	case errors.Is(err, syscall.EIO):
-		return &finding{reason: Shutdown, text: fmt.Sprintf("the file system at %s gives errors: %v", p.Dir, err)}
+		return &finding{reason: v1alpha1.DiskShutdown, text: fmt.Sprintf("the file system at %s gives errors: %v", p.Dir, err)}
 	case errors.Is(err, os.ErrNotExist):
-		return &finding{reason: NotMounted, text: p.Dir + " does not exist"}
+		return &finding{reason: v1alpha1.DiskNotMounted, text: p.Dir + " does not exist"}
 	case err != nil:
 		return err
 	}
 	if p.MountPoint {
 		if whole, err := IsWholeMount(p.Dir); err != nil || !whole {
-			return &finding{reason: NotMounted, text: "the volume at " + p.Dir + " is a folder and no mount point: mount the disk on the node, or set localPath.requireMountPoint to false"}
+			return &finding{reason: v1alpha1.DiskNotMounted, text: "the volume at " + p.Dir + " is a folder and no mount point: mount the disk on the node, or set localPath.requireMountPoint to false"}
 		}
 	}
 	if !p.Own {
@@ -184,13 +186,13 @@ func (p *Prober) checkDevice() error {
 		p.node, _ = deviceOf(p.NodeDir)
 	}
 	if p.parent == device {
-		return &finding{reason: NotMounted, text: "no volume is mounted at " + p.Dir}
+		return &finding{reason: v1alpha1.DiskNotMounted, text: "no volume is mounted at " + p.Dir}
 	}
 	if p.node == device {
-		return &finding{reason: NodeDevice, text: "the volume at " + p.Dir + " is a folder on the node's own file system: mount a disk there, or set health.device to Shared"}
+		return &finding{reason: v1alpha1.DiskNodeDevice, text: "the volume at " + p.Dir + " is a folder on the node's own file system: mount a disk there, or set health.device to Shared"}
 	}
 	if other := p.Devices.claim(p.Disk, device); other != "" {
-		return &finding{reason: SharedDevice, text: "is on the same device as " + other + ": use another disk, or set health.device to Shared"}
+		return &finding{reason: v1alpha1.DiskSharedDevice, text: "is on the same device as " + other + ": use another disk, or set health.device to Shared"}
 	}
 	return nil
 }
@@ -257,7 +259,7 @@ func (p *Prober) readBack(file *os.File, written []int, stamp []byte) error {
 		}
 		for _, w := range written {
 			if w == i && !bytes.HasPrefix(p.block, stamp) {
-				return &finding{reason: Corrupt, text: "the probe reads other bytes than it wrote"}
+				return &finding{reason: v1alpha1.DiskCorrupt, text: "the probe reads other bytes than it wrote"}
 			}
 		}
 	}

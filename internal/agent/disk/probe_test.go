@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/test/xfs"
 )
@@ -32,7 +33,7 @@ func again(p *Prober) *Prober {
 }
 
 // expect probes and holds the outcome to a reason.
-func expect(t *testing.T, p *Prober, want Reason) Sample {
+func expect(t *testing.T, p *Prober, want v1alpha1.DiskReason) Sample {
 	t.Helper()
 	s := p.Probe()
 	if s.Reason != want {
@@ -52,7 +53,7 @@ func TestNotOurs(t *testing.T) {
 	}
 	chattr("+i") // root may write anywhere else
 	t.Cleanup(func() { chattr("-i") })
-	if s := expect(t, p, IOError); !strings.Contains(s.Message, "operation not permitted: the root of the volume is owned by 0:0 with mode 0755") {
+	if s := expect(t, p, v1alpha1.DiskIOError); !strings.Contains(s.Message, "operation not permitted: the root of the volume is owned by 0:0 with mode 0755") {
 		t.Errorf("the probe says %q", s.Message)
 	}
 	chattr("-i")
@@ -76,7 +77,7 @@ func TestProbe(t *testing.T) {
 		cached := filepath.Join(p.Dir, naming.OwnFolder, cacheFolder, "file")
 		must(t, os.MkdirAll(filepath.Dir(cached), 0o750))
 		must(t, os.WriteFile(cached, nil, 0o600))
-		if s := expect(t, stranger, ForeignCache); !strings.Contains(s.Message, "default/edge") {
+		if s := expect(t, stranger, v1alpha1.DiskForeignCache); !strings.Contains(s.Message, "default/edge") {
 			t.Errorf("the message is %q", s.Message)
 		}
 		if _, err := os.Stat(cached); err != nil {
@@ -99,7 +100,7 @@ func TestProbe(t *testing.T) {
 		}
 		seen := false
 		for range markEvery { // the mark is looked at now and then
-			seen = seen || p.Probe().Reason == ForeignCache
+			seen = seen || p.Probe().Reason == v1alpha1.DiskForeignCache
 		}
 		if !seen {
 			t.Error("another's mark was not seen")
@@ -110,7 +111,7 @@ func TestProbe(t *testing.T) {
 	t.Run("or the one that it belonged to is gone", func(t *testing.T) {
 		stranger := again(p)
 		stranger.Owner.Name, stranger.Abandoned = "other", "default/another"
-		if s := expect(t, stranger, ForeignCache); s.ForeignOwner != "default/edge" {
+		if s := expect(t, stranger, v1alpha1.DiskForeignCache); s.ForeignOwner != "default/edge" {
 			t.Errorf("the owner is %q", s.ForeignOwner)
 		}
 		stranger.Abandoned = "default/edge"
@@ -123,7 +124,7 @@ func TestProbe(t *testing.T) {
 	t.Run("read-only, and back", func(t *testing.T) {
 		eventually(t, func() bool { return !p.clearing.running.Load() })
 		xfs.Remount(t, p.Dir, "ro")
-		expect(t, p, ReadOnly)
+		expect(t, p, v1alpha1.DiskReadOnly)
 		xfs.Remount(t, p.Dir, "rw")
 		expect(t, p, "")
 	})
@@ -141,9 +142,9 @@ func TestProbe(t *testing.T) {
 		}
 		must(t, file.Close())
 		must(t, os.Remove(filepath.Join(p.Dir, naming.OwnFolder, probeFile))) // its blocks need no space
-		if s := p.Probe(); s.Reason != "" && s.Reason != Full {
+		if s := p.Probe(); s.Reason != "" && s.Reason != v1alpha1.DiskFull {
 			t.Errorf("the probe says %q (%s)", s.Reason, s.Message)
-		} else if after := (State{Status: Healthy}).Next(s, limits); after.Reason != Full {
+		} else if after := (State{Status: v1alpha1.DiskHealthy}).Next(s, limits); after.Reason != v1alpha1.DiskFull {
 			t.Errorf("the state is %s for %q with %d bytes free", after.Status, after.Reason, s.Usage.Free)
 		}
 		must(t, os.Remove(stranger))
@@ -151,12 +152,12 @@ func TestProbe(t *testing.T) {
 	})
 	t.Run("damaged mark", func(t *testing.T) {
 		must(t, os.WriteFile(filepath.Join(p.Dir, naming.OwnFolder, ownerFile), []byte("{"), 0o600))
-		expect(t, again(p), ForeignCache)
+		expect(t, again(p), v1alpha1.DiskForeignCache)
 		must(t, os.Remove(filepath.Join(p.Dir, naming.OwnFolder, ownerFile)))
 	})
 	t.Run("dead", func(t *testing.T) {
 		xfs.Shutdown(t, p.Dir)
-		expect(t, p, Shutdown)
+		expect(t, p, v1alpha1.DiskShutdown)
 	})
 }
 
@@ -165,7 +166,7 @@ func TestDevices(t *testing.T) {
 	second := again(p)
 	second.Disk = "disk2"
 	expect(t, p, "")
-	if s := expect(t, second, SharedDevice); !strings.Contains(s.Message, "disk1") {
+	if s := expect(t, second, v1alpha1.DiskSharedDevice); !strings.Contains(s.Message, "disk1") {
 		t.Errorf("the message is %q", s.Message)
 	}
 	second.Own = false
@@ -174,15 +175,15 @@ func TestDevices(t *testing.T) {
 	folder := again(p)
 	folder.Disk, folder.Dir = "disk3", filepath.Join(p.Dir, "folder")
 	must(t, os.Mkdir(folder.Dir, 0o750))
-	expect(t, folder, NotMounted) // on the same device as its parent
+	expect(t, folder, v1alpha1.DiskNotMounted) // on the same device as its parent
 	folder.Dir = filepath.Join(p.Dir, "nowhere")
-	expect(t, folder, NotMounted)
+	expect(t, folder, v1alpha1.DiskNotMounted)
 
 	bound := again(p) // a folder as the kubelet would mount it
 	bound.Disk, bound.Dir = "disk4", t.TempDir()
 	must(t, unix.Mount(folder.Dir[:len(folder.Dir)-len("nowhere")]+"folder", bound.Dir, "", unix.MS_BIND, ""))
 	t.Cleanup(func() { must(t, unix.Unmount(bound.Dir, 0)) })
-	if s := expect(t, bound, NotMounted); !strings.Contains(s.Message, "requireMountPoint") {
+	if s := expect(t, bound, v1alpha1.DiskNotMounted); !strings.Contains(s.Message, "requireMountPoint") {
 		t.Errorf("the message is %q", s.Message)
 	}
 	bound.MountPoint, bound.Own = false, false
@@ -190,7 +191,7 @@ func TestDevices(t *testing.T) {
 
 	node := again(p)
 	node.NodeDir = p.Dir
-	expect(t, node, NodeDevice)
+	expect(t, node, v1alpha1.DiskNodeDevice)
 }
 
 func TestTrim(t *testing.T) {
@@ -225,7 +226,7 @@ func TestMonitor(t *testing.T) {
 	changes := make(chan State, 100)
 	m.Changed = func(_, after State) { changes <- after }
 	go m.Run(t.Context())
-	next := func(want Status) State {
+	next := func(want v1alpha1.DiskState) State {
 		t.Helper()
 		for {
 			select {
@@ -238,27 +239,27 @@ func TestMonitor(t *testing.T) {
 			}
 		}
 	}
-	next(Healthy)
+	next(v1alpha1.DiskHealthy)
 	must(t, os.Remove(pipe))
 	must(t, unix.Mkfifo(pipe, 0o600))
-	if got := next(Failed); got.Reason != Slow {
+	if got := next(v1alpha1.DiskFailed); got.Reason != v1alpha1.DiskSlow {
 		t.Errorf("it failed for %q, want Slow", got.Reason)
 	}
 	time.Sleep(200 * time.Millisecond)
 	m.Wake() // begins no second one
-	if got := m.State(); got.Status != Failed {
+	if got := m.State(); got.Status != v1alpha1.DiskFailed {
 		t.Errorf("it is %s", got.Status)
 	}
 	must(t, os.Rename(pipe, pipe+".old"))
 	writer, err := os.OpenFile(pipe+".old", os.O_RDWR, 0) // lets the reader go
 	must(t, err)
 	must(t, writer.Close())
-	next(Healthy)
+	next(v1alpha1.DiskHealthy)
 	mutex.Lock()
 	defer mutex.Unlock()
 	hung := 0
 	for _, s := range seen {
-		if s.Reason == Slow {
+		if s.Reason == v1alpha1.DiskSlow {
 			hung++
 		}
 	}

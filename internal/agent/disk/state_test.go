@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
 var limits = Thresholds{
@@ -21,7 +23,7 @@ func play(s State, samples []Sample) State {
 	return s
 }
 
-func samples(reasons ...Reason) []Sample {
+func samples(reasons ...v1alpha1.DiskReason) []Sample {
 	list := make([]Sample, len(reasons))
 	for i, r := range reasons {
 		list[i] = Sample{Reason: r, Message: "because", Usage: Usage{Size: 1 << 30, Free: 1 << 29, Inodes: 1000, FreeInodes: 500}}
@@ -34,36 +36,36 @@ func free(mib int64, inodes uint64) Sample {
 }
 
 func TestState(t *testing.T) {
-	const ok = Reason("")
+	const ok = v1alpha1.DiskReason("")
 	tests := map[string]struct {
 		samples    []Sample
-		wantStatus Status
-		wantReason Reason
+		wantStatus v1alpha1.DiskState
+		wantReason v1alpha1.DiskReason
 	}{
-		"nothing known":                        {nil, Starting, ""},
-		"the first probe decides: good":        {samples(ok), Healthy, ""},
-		"the first probe decides: bad":         {samples(Slow), Failed, Slow},
-		"one error proves nothing":             {samples(ok, IOError), Healthy, ""},
-		"two in a row do":                      {samples(ok, IOError, IOError), Failed, IOError},
-		"errors of different kinds add up":     {samples(ok, Slow, IOError), Failed, IOError},
-		"two that are not in a row do not":     {samples(ok, IOError, ok, IOError), Healthy, ""},
-		"a shut-down file system is certain":   {samples(ok, Shutdown), Failed, Shutdown},
-		"a read-only one too":                  {samples(ok, ReadOnly), Failed, ReadOnly},
-		"it comes back":                        {samples(ok, ReadOnly, ok, ok, ok), Healthy, ""},
-		"but not at once":                      {samples(ok, ReadOnly, ok, ok), Failed, ReadOnly},
-		"and only after a row of good probes":  {samples(ok, ReadOnly, ok, ok, Slow, ok, ok), Failed, Slow},
-		"a disk that flaps must prove more":    {samples(ok, ReadOnly, ok, ok, ok, ReadOnly, ok, ok, ok, ok, ok), Failed, ReadOnly},
-		"twice as much":                        {samples(ok, ReadOnly, ok, ok, ok, ReadOnly, ok, ok, ok, ok, ok, ok), Healthy, ""},
-		"just enough space":                    {append(samples(ok), free(20, 500)), Healthy, ""},
-		"too little space":                     {append(samples(ok), free(19, 500)), Failed, Full},
-		"more space, but not by half":          {append(samples(ok), free(19, 500), free(29, 500), free(29, 500), free(29, 500)), Failed, Full},
-		"half as much space again":             {append(samples(ok), free(19, 500), free(30, 500), free(30, 500), free(30, 500)), Healthy, ""},
-		"too few inodes":                       {append(samples(ok), free(500, 9)), Failed, NoInodes},
-		"a file system without a fixed number": {append(samples(ok), Sample{Usage: Usage{Size: 1 << 30, Free: 1 << 29}}), Healthy, ""},
+		"nothing known":                        {nil, v1alpha1.DiskStarting, ""},
+		"the first probe decides: good":        {samples(ok), v1alpha1.DiskHealthy, ""},
+		"the first probe decides: bad":         {samples(v1alpha1.DiskSlow), v1alpha1.DiskFailed, v1alpha1.DiskSlow},
+		"one error proves nothing":             {samples(ok, v1alpha1.DiskIOError), v1alpha1.DiskHealthy, ""},
+		"two in a row do":                      {samples(ok, v1alpha1.DiskIOError, v1alpha1.DiskIOError), v1alpha1.DiskFailed, v1alpha1.DiskIOError},
+		"errors of different kinds add up":     {samples(ok, v1alpha1.DiskSlow, v1alpha1.DiskIOError), v1alpha1.DiskFailed, v1alpha1.DiskIOError},
+		"two that are not in a row do not":     {samples(ok, v1alpha1.DiskIOError, ok, v1alpha1.DiskIOError), v1alpha1.DiskHealthy, ""},
+		"a shut-down file system is certain":   {samples(ok, v1alpha1.DiskShutdown), v1alpha1.DiskFailed, v1alpha1.DiskShutdown},
+		"a read-only one too":                  {samples(ok, v1alpha1.DiskReadOnly), v1alpha1.DiskFailed, v1alpha1.DiskReadOnly},
+		"it comes back":                        {samples(ok, v1alpha1.DiskReadOnly, ok, ok, ok), v1alpha1.DiskHealthy, ""},
+		"but not at once":                      {samples(ok, v1alpha1.DiskReadOnly, ok, ok), v1alpha1.DiskFailed, v1alpha1.DiskReadOnly},
+		"and only after a row of good probes":  {samples(ok, v1alpha1.DiskReadOnly, ok, ok, v1alpha1.DiskSlow, ok, ok), v1alpha1.DiskFailed, v1alpha1.DiskSlow},
+		"a disk that flaps must prove more":    {samples(ok, v1alpha1.DiskReadOnly, ok, ok, ok, v1alpha1.DiskReadOnly, ok, ok, ok, ok, ok), v1alpha1.DiskFailed, v1alpha1.DiskReadOnly},
+		"twice as much":                        {samples(ok, v1alpha1.DiskReadOnly, ok, ok, ok, v1alpha1.DiskReadOnly, ok, ok, ok, ok, ok, ok), v1alpha1.DiskHealthy, ""},
+		"just enough space":                    {append(samples(ok), free(20, 500)), v1alpha1.DiskHealthy, ""},
+		"too little space":                     {append(samples(ok), free(19, 500)), v1alpha1.DiskFailed, v1alpha1.DiskFull},
+		"more space, but not by half":          {append(samples(ok), free(19, 500), free(29, 500), free(29, 500), free(29, 500)), v1alpha1.DiskFailed, v1alpha1.DiskFull},
+		"half as much space again":             {append(samples(ok), free(19, 500), free(30, 500), free(30, 500), free(30, 500)), v1alpha1.DiskHealthy, ""},
+		"too few inodes":                       {append(samples(ok), free(500, 9)), v1alpha1.DiskFailed, v1alpha1.DiskNoInodes},
+		"a file system without a fixed number": {append(samples(ok), Sample{Usage: Usage{Size: 1 << 30, Free: 1 << 29}}), v1alpha1.DiskHealthy, ""},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			got := play(State{Status: Starting}, tt.samples)
+			got := play(State{Status: v1alpha1.DiskStarting}, tt.samples)
 			if got.Status != tt.wantStatus || got.Reason != tt.wantReason {
 				t.Errorf("got %s for %q, want %s for %q", got.Status, got.Reason, tt.wantStatus, tt.wantReason)
 			}
@@ -72,16 +74,16 @@ func TestState(t *testing.T) {
 }
 
 func TestMessageStands(t *testing.T) {
-	s := play(State{Status: Starting}, samples("", Slow, Slow))
-	later := Sample{At: start, Reason: Slow, Message: "no answer for 99s"}
+	s := play(State{Status: v1alpha1.DiskStarting}, samples("", v1alpha1.DiskSlow, v1alpha1.DiskSlow))
+	later := Sample{At: start, Reason: v1alpha1.DiskSlow, Message: "no answer for 99s"}
 	if got := s.Next(later, limits); got.Message != "because" {
 		t.Errorf("the message is %q: each one would be news", got.Message)
 	}
 }
 
 func TestFlappingIsForgotten(t *testing.T) {
-	s := play(State{Status: Starting}, samples("", ReadOnly, "", "", "", ReadOnly, "", "", "", "", "", ""))
-	s = s.Next(Sample{At: start.Add(time.Hour), Reason: ReadOnly}, limits)
+	s := play(State{Status: v1alpha1.DiskStarting}, samples("", v1alpha1.DiskReadOnly, "", "", "", v1alpha1.DiskReadOnly, "", "", "", "", "", ""))
+	s = s.Next(Sample{At: start.Add(time.Hour), Reason: v1alpha1.DiskReadOnly}, limits)
 	if got := s.needed(limits); got != limits.Successes {
 		t.Errorf("an hour later it takes %d good probes, want %d", got, limits.Successes)
 	}
@@ -89,10 +91,10 @@ func TestFlappingIsForgotten(t *testing.T) {
 
 // TestProperties holds random histories to what must always be so.
 func TestProperties(t *testing.T) {
-	reasons := []Reason{"", "", "", "", IOError, Slow, Corrupt, ReadOnly, Shutdown, Full}
+	reasons := []v1alpha1.DiskReason{"", "", "", "", v1alpha1.DiskIOError, v1alpha1.DiskSlow, v1alpha1.DiskCorrupt, v1alpha1.DiskReadOnly, v1alpha1.DiskShutdown, v1alpha1.DiskFull}
 	for seed := range uint64(300) {
 		random := rand.New(rand.NewPCG(seed, 0))
-		s, at := State{Status: Starting}, start
+		s, at := State{Status: v1alpha1.DiskStarting}, start
 		good, bad := 0, 0
 		for range 300 {
 			at = at.Add(time.Duration(random.IntN(3000)) * time.Millisecond)
@@ -106,15 +108,15 @@ func TestProperties(t *testing.T) {
 				good, bad = 0, bad+1
 			}
 			switch {
-			case s.Status == Starting:
+			case s.Status == v1alpha1.DiskStarting:
 				t.Fatalf("seed %d: starting after a sample", seed)
-			case (s.Reason == "") != (s.Status == Healthy):
+			case (s.Reason == "") != (s.Status == v1alpha1.DiskHealthy):
 				t.Fatalf("seed %d: %s for %q", seed, s.Status, s.Reason)
-			case before.Status == Failed && s.Status == Healthy && good < limits.Successes:
+			case before.Status == v1alpha1.DiskFailed && s.Status == v1alpha1.DiskHealthy && good < limits.Successes:
 				t.Fatalf("seed %d: back after %d good probes", seed, good)
-			case before.Status == Healthy && s.Status == Failed && bad < limits.Failures && !sample.Reason.isCertain():
+			case before.Status == v1alpha1.DiskHealthy && s.Status == v1alpha1.DiskFailed && bad < limits.Failures && !isCertain(sample.Reason):
 				t.Fatalf("seed %d: failed after %d bad probes", seed, bad)
-			case bad >= limits.Failures && s.Status == Healthy:
+			case bad >= limits.Failures && s.Status == v1alpha1.DiskHealthy:
 				t.Fatalf("seed %d: healthy after %d bad probes", seed, bad)
 			case s.needed(limits) > limits.Successes<<maxFlaps:
 				t.Fatalf("seed %d: %d good probes are needed", seed, s.needed(limits))

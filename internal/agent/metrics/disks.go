@@ -3,6 +3,7 @@ package metrics
 import (
 	"github.com/prometheus/client_golang/prometheus"
 
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agent/disk"
 )
 
@@ -51,11 +52,11 @@ func (c *diskCollector) Collect(out chan<- prometheus.Metric) {
 		set := func(desc *prometheus.Desc, value float64, labels ...string) {
 			out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, append([]string{name}, labels...)...)
 		}
-		set(descUp, one(s.Status == disk.Healthy))
-		for _, state := range []disk.Status{disk.Starting, disk.Healthy, disk.Failed} {
+		set(descUp, one(s.Status == v1alpha1.DiskHealthy))
+		for _, state := range []v1alpha1.DiskState{v1alpha1.DiskStarting, v1alpha1.DiskHealthy, v1alpha1.DiskFailed} {
 			set(descState, one(s.Status == state), string(state))
 		}
-		if s.Status == disk.Failed {
+		if s.Status == v1alpha1.DiskFailed {
 			set(descFailure, 1, string(s.Reason))
 		}
 		if u := s.Usage; u.Size > 0 {
@@ -70,7 +71,7 @@ func (c *diskCollector) Collect(out chan<- prometheus.Metric) {
 			set(descFiles, float64(f.Count))
 			set(descCacheBytes, float64(f.Bytes))
 		}
-		if loaded, known := c.loaded(name); known && s.Status == disk.Healthy { // nginx reads no other
+		if loaded, known := c.loaded(name); known && s.Status == v1alpha1.DiskHealthy { // nginx reads no other
 			set(descLoaded, one(loaded))
 		}
 	}

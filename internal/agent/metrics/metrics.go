@@ -11,6 +11,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agent/disk"
 	"github.com/cachenode/cachenode-operator/internal/agent/nginxlog"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
@@ -176,7 +177,7 @@ func (m *Metrics) Reload(result string) { m.reloads.WithLabelValues(result).Inc(
 func (m *Metrics) Disk(name string) {
 	m.overflows.WithLabelValues(name)
 	m.ioErrors.WithLabelValues(name)
-	for _, reason := range []disk.Reason{disk.IOError, disk.Slow} {
+	for _, reason := range []v1alpha1.DiskReason{v1alpha1.DiskIOError, v1alpha1.DiskSlow} {
 		m.probeFailures.WithLabelValues(name, string(reason))
 	}
 	for _, cache := range []string{"HIT", "MISS", Memory, OtherDisk, Uncached} {

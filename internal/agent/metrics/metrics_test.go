@@ -12,6 +12,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
 
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agent/disk"
 	"github.com/cachenode/cachenode-operator/internal/agent/nginxlog"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
@@ -23,8 +24,8 @@ func filled(t *testing.T) *Metrics {
 	m := New(
 		func() map[string]disk.State {
 			return map[string]disk.State{
-				"disk1": {Status: disk.Healthy, Usage: disk.Usage{Size: 100, Free: 40, Inodes: 10, FreeInodes: 9}},
-				"disk2": {Status: disk.Failed, Reason: disk.Full},
+				"disk1": {Status: v1alpha1.DiskHealthy, Usage: disk.Usage{Size: 100, Free: 40, Inodes: 10, FreeInodes: 9}},
+				"disk2": {Status: v1alpha1.DiskFailed, Reason: v1alpha1.DiskFull},
 			}
 		},
 		func() map[string]Files { return map[string]Files{"disk1": {Count: 3, Bytes: 60}} },
@@ -45,7 +46,7 @@ func filled(t *testing.T) *Metrics {
 		m.Error(e)
 	}
 	m.Probe("disk1", disk.Sample{Latency: time.Millisecond})
-	m.Probe("disk1", disk.Sample{Latency: time.Second, Reason: disk.Slow})
+	m.Probe("disk1", disk.Sample{Latency: time.Second, Reason: v1alpha1.DiskSlow})
 	m.Reload("taken")
 	m.Running("abc", 10)
 	stub := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

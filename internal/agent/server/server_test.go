@@ -44,7 +44,7 @@ func TestReports(t *testing.T) {
 	mount(t, dir, first)
 	want := agentapi.Report{
 		AgentVersion: "v1", Revision: "abc", Since: now.UTC().Truncate(time.Second),
-		Disks: []agentapi.DiskReport{{Name: "disk1", Status: "Failed", Reason: "IOError", NeedsNewPod: true}},
+		Disks: []agentapi.DiskReport{{Name: "disk1", State: "Failed", Reason: "IOError", NeedsNewPod: true}},
 	}
 	address := serve(t, Reports(func() agentapi.Report { return want }), TLS(dir))
 	ask := func(data map[string][]byte, name string) (agentapi.Report, error) {

@@ -31,20 +31,20 @@ func New() *cobra.Command {
 		Args:  cobra.NoArgs,
 	}
 	command.AddCommand(
-		verb(naming.Drain, "Take disks of a pod out of use; their files stay", `Take disks of a pod out of use. Their keys go to the pod's other disks by a reload, and no pod restarts. The files stay: a
+		verb(v1alpha1.Drain, "Take disks of a pod out of use; their files stay", `Take disks of a pod out of use. Their keys go to the pod's other disks by a reload, and no pod restarts. The files stay: a
 disk that is readmitted finds them again.`),
-		verb(naming.Readmit, "Bring disks of a pod back that were drained, missing or repaired", `Bring disks of a pod back. One that was drained is used again. One that could not be mounted when the pod started, and has a
+		verb(v1alpha1.Readmit, "Bring disks of a pod back that were drained, missing or repaired", `Bring disks of a pod back. One that was drained is used again. One that could not be mounted when the pod started, and has a
 placeholder in its place, is tried again: the pod is made anew. One that failed, and cannot come back as long as the pod has
 it mounted, is repaired, you say: the pod is evicted once. A file system that was shut down must be mounted again on the node as soon as
 the pod is gone; the new pod waits for it. All of it as the disruption budget allows.`),
-		verb(naming.Replace, "Give disks of a pod new volumes, for disks that were exchanged", `Give disks of a pod new volumes. The pod is evicted, as the disruption budget allows; the claims of these disks and their
+		verb(v1alpha1.Replace, "Give disks of a pod new volumes, for disks that were exchanged", `Give disks of a pod new volumes. The pod is evicted, as the disruption budget allows; the claims of these disks and their
 volumes are let go of, and the new pod gets new ones on the same node, where its other disks are. Mount the new disk before, or as
 soon as the pod is gone.`),
 	)
 	return command
 }
 
-func verb(v naming.Verb, short, long string) *cobra.Command {
+func verb(v v1alpha1.Verb, short, long string) *cobra.Command {
 	command := &cobra.Command{
 		Use:   string(v) + " POD DISK...",
 		Short: short,
@@ -65,14 +65,14 @@ The same can be said without this program: the annotation ` + string(v) + `.cach
 	return command
 }
 
-func meaning(v naming.Verb) string {
-	if v == naming.Drain {
+func meaning(v v1alpha1.Verb) string {
+	if v == v1alpha1.Drain {
 		return ", as long as it is there."
 	}
 	return ", with the time\nof now as its value, such as 2026-11-21T12:00:00Z. Pods, claims and failures that are newer are left alone."
 }
 
-func run(ctx context.Context, cluster *connect.Cluster, v naming.Verb, pod string, disks []string, now time.Time, out io.Writer) error {
+func run(ctx context.Context, cluster *connect.Cluster, v v1alpha1.Verb, pod string, disks []string, now time.Time, out io.Writer) error {
 	cacheNode, err := find(ctx, cluster, pod)
 	if err != nil {
 		return err
@@ -85,8 +85,8 @@ func run(ctx context.Context, cluster *connect.Cluster, v naming.Verb, pod strin
 		if !slices.ContainsFunc(cacheNode.Spec.Disks, func(d v1alpha1.Disk) bool { return d.Name == disk }) {
 			return fmt.Errorf("CacheNode %s has no disk %q", cacheNode.Name, disk)
 		}
-		if v == naming.Readmit {
-			delete(cacheNode.Annotations, naming.Drain.Annotation(pod, disk))
+		if v == v1alpha1.Readmit {
+			delete(cacheNode.Annotations, v1alpha1.Drain.Annotation(pod, disk))
 		}
 		cacheNode.Annotations[v.Annotation(pod, disk)] = now.UTC().Format(time.RFC3339)
 	}

@@ -14,35 +14,34 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/cli/connect"
-	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/storage"
 	"github.com/cachenode/cachenode-operator/test/apiserver"
 )
 
 func TestRun(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	drain, readmit, replace := naming.Drain.Annotation("edge-1", "disk2"), naming.Readmit.Annotation("edge-1", "disk2"), naming.Replace.Annotation("edge-1", "disk2")
+	drain, readmit, replace := v1alpha1.Drain.Annotation("edge-1", "disk2"), v1alpha1.Readmit.Annotation("edge-1", "disk2"), v1alpha1.Replace.Annotation("edge-1", "disk2")
 	tests := map[string]struct {
-		verb  naming.Verb
+		verb  v1alpha1.Verb
 		pod   string
 		disks []string
 		want  []string // the annotations afterwards
 		err   string
 	}{
-		"drain":               {naming.Drain, "edge-1", []string{"disk2"}, []string{drain}, ""},
-		"replace":             {naming.Replace, "edge-1", []string{"disk2"}, []string{drain, replace}, ""},
-		"readmit":             {naming.Readmit, "edge-1", []string{"disk2"}, []string{readmit}, ""},
-		"two disks":           {naming.Drain, "edge-1", []string{"disk1", "disk2"}, []string{drain, naming.Drain.Annotation("edge-1", "disk1")}, ""},
-		"a disk of no name":   {naming.Drain, "edge-1", []string{"disk9"}, nil, `has no disk "disk9"`},
-		"a pod too many":      {naming.Drain, "edge-2", []string{"disk2"}, nil, "has 2 pods, and edge-2 is none of them"},
-		"a pod of no set":     {naming.Drain, "edge", []string{"disk2"}, nil, "is no pod of a CacheNode"},
-		"a CacheNode of none": {naming.Drain, "other-1", []string{"disk2"}, nil, "not found"},
+		"drain":               {v1alpha1.Drain, "edge-1", []string{"disk2"}, []string{drain}, ""},
+		"replace":             {v1alpha1.Replace, "edge-1", []string{"disk2"}, []string{drain, replace}, ""},
+		"readmit":             {v1alpha1.Readmit, "edge-1", []string{"disk2"}, []string{readmit}, ""},
+		"two disks":           {v1alpha1.Drain, "edge-1", []string{"disk1", "disk2"}, []string{drain, v1alpha1.Drain.Annotation("edge-1", "disk1")}, ""},
+		"a disk of no name":   {v1alpha1.Drain, "edge-1", []string{"disk9"}, nil, `has no disk "disk9"`},
+		"a pod too many":      {v1alpha1.Drain, "edge-2", []string{"disk2"}, nil, "has 2 pods, and edge-2 is none of them"},
+		"a pod of no set":     {v1alpha1.Drain, "edge", []string{"disk2"}, nil, "is no pod of a CacheNode"},
+		"a CacheNode of none": {v1alpha1.Drain, "other-1", []string{"disk2"}, nil, "not found"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			cacheNode := &v1alpha1.CacheNode{ObjectMeta: metav1.ObjectMeta{Name: "edge", Namespace: "default", Annotations: map[string]string{}}}
 			cacheNode.Spec.Replicas, cacheNode.Spec.Disks = new(int32(2)), []v1alpha1.Disk{{Name: "disk1"}, {Name: "disk2"}}
-			if tt.verb != naming.Drain {
+			if tt.verb != v1alpha1.Drain {
 				cacheNode.Annotations[drain] = "earlier"
 			}
 			cluster := &connect.Cluster{Client: fake.NewClientBuilder().WithScheme(apiserver.Scheme(t)).WithObjects(cacheNode).Build(), Namespace: "default"}

@@ -23,7 +23,6 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/cli/file"
 	"github.com/cachenode/cachenode-operator/internal/cli/podexec"
 	"github.com/cachenode/cachenode-operator/internal/cli/table"
-	"github.com/cachenode/cachenode-operator/internal/movement"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	nginxcache "github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/shard"
@@ -113,7 +112,7 @@ func locate(cacheNode *v1alpha1.CacheNode, key string) place {
 		}
 	}
 	if p.share == "" {
-		p.share = movement.Share(plan.Share(p.disk))
+		p.share = shard.Percent(plan.Share(p.disk))
 	}
 	return p
 }

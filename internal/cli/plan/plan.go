@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -17,9 +19,13 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/cli/file"
 	"github.com/cachenode/cachenode-operator/internal/cli/podmetrics"
 	"github.com/cachenode/cachenode-operator/internal/cli/table"
+	"github.com/cachenode/cachenode-operator/internal/edit"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/manifest"
-	"github.com/cachenode/cachenode-operator/internal/movement"
 	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/shard"
+	"github.com/cachenode/cachenode-operator/internal/status"
+	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 // New makes the command.
@@ -27,13 +33,13 @@ func New() *cobra.Command {
 	var filename, from string
 	command := &cobra.Command{
 		Use:   "plan -f NEW [--from OLD]",
-		Short: "Say which keys an edit would move, and which pods it would make anew",
-		Long: `Say what the edit of a CacheNode would do: which share of the keys moves from which disk to which, how many bytes that is as full as
-the disks are now, which pods are made anew, and which claims come and go. Nothing is changed.
+		Short: "Show which keys an edit moves, and which pods it replaces",
+		Long: `Show what an edit of a CacheNode does: which share of the keys moves from which disk to which, how many bytes that is,
+which pods are replaced or reload nginx, and which claims come and go. Nothing is changed.
 
-The CacheNode is compared with what the cluster has, and the API server is asked whether it would take it; how full the disks
-are is asked of the pods' metrics, which takes the right to get pods/proxy. With --from, two files are compared and no cluster is
-asked.`,
+The file is compared with the CacheNode in the cluster, and the API server is asked whether it accepts the edit. How full the
+caches are comes from the pods' metrics, which needs the right to get pods/proxy. With --from, two files are compared without
+a cluster.`,
 		Example: `  kubectl cachenode plan -f edge.yaml
   git show HEAD:edge.yaml >old.yaml; kubectl cachenode plan -f edge.yaml --from old.yaml`,
 		Args: cobra.NoArgs,
@@ -59,23 +65,27 @@ asked.`,
 				next.Spec.Replicas = now.Spec.Replicas
 				_, _ = fmt.Fprintln(command.ErrOrStderr(), "warning: the file has no spec.replicas, so how many pods there are is not known here")
 			}
-			return write(command.OutOrStdout(), now, next, nil)
+			return write(command.OutOrStdout(), effective.Of(now, tuning.Nothing), next, nil)
 		}
 		cluster, err := flags.Connect()
 		if err != nil {
 			return err
 		}
-		return run(command.Context(), cluster, next, command.OutOrStdout())
+		return run(command.Context(), cluster, next, command.OutOrStdout(), command.ErrOrStderr())
 	}
 	return command
 }
 
-func run(ctx context.Context, cluster *connect.Cluster, next *v1alpha1.CacheNode, out io.Writer) error {
+func run(ctx context.Context, cluster *connect.Cluster, next *v1alpha1.CacheNode, out, warnings io.Writer) error {
 	if next.Namespace != "" {
 		cluster.Namespace = next.Namespace
 	}
 	now := &v1alpha1.CacheNode{}
-	if err := cluster.Get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: next.Name}, now); err != nil {
+	err := cluster.Get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: next.Name}, now)
+	if apierrors.IsNotFound(err) {
+		return fmt.Errorf("namespace %s has no CacheNode %s, so there is nothing to compare with: kubectl cachenode render shows what a new one becomes", cluster.Namespace, next.Name)
+	}
+	if err != nil {
 		return err
 	}
 	next.Namespace = now.Namespace
@@ -87,47 +97,91 @@ func run(ctx context.Context, cluster *connect.Cluster, next *v1alpha1.CacheNode
 	if err := cluster.Update(ctx, tried, client.DryRunAll); err != nil {
 		return err
 	}
+	before, err := tierBefore(ctx, cluster, now)
+	if err != nil {
+		return err
+	}
+	used, err := usedBytes(ctx, cluster, now)
+	if err != nil {
+		_, _ = fmt.Fprintln(warnings, "warning: how full the disks are is not known:", err)
+	}
+	return write(out, effective.Of(now, before), next, used)
+}
+
+// tierBefore is what the CacheNode has of a memory tier.
+func tierBefore(ctx context.Context, cluster *connect.Cluster, now *v1alpha1.CacheNode) (tuning.Before, error) {
+	set := &appsv1.StatefulSet{}
+	err := cluster.Get(ctx, client.ObjectKeyFromObject(now), set)
+	if apierrors.IsNotFound(err) {
+		return tuning.Nothing, nil
+	}
+	return manifest.MemoryTierBefore("", set), err
+}
+
+// usedBytes is what each disk's cache takes over all pods; nil where that is not known.
+func usedBytes(ctx context.Context, cluster *connect.Cluster, now *v1alpha1.CacheNode) (map[string]int64, error) {
 	var pods []string
 	for _, p := range now.Status.Pods {
 		pods = append(pods, p.Name)
 	}
+	numbers, err := podmetrics.Read(ctx, cluster, pods)
+	if len(numbers) == 0 {
+		return nil, err
+	}
 	used := map[string]int64{}
-	for _, disks := range podmetrics.Read(ctx, cluster, pods) {
+	for _, disks := range numbers {
 		for name, d := range disks {
-			used[name] += int64(d.UsedBytes)
+			used[name] += int64(d.CacheBytes)
 		}
 	}
-	return write(out, now, next, used)
+	return used, err
 }
 
-// write says what changes. used is what each disk holds over all pods; nil if that is not known.
-func write(out io.Writer, now, next *v1alpha1.CacheNode, used map[string]int64) error {
+// write says what changes. used is what each disk's cache takes over all pods; nil if that is not known.
+func write(out io.Writer, now effective.CacheNode, next *v1alpha1.CacheNode, used map[string]int64) error {
 	next = next.DeepCopy()
 	next.Namespace, next.Annotations = now.Namespace, now.Annotations // what a file leaves out is no change
-	m := movement.Between(now.Spec.Disks, next.Spec.Disks)
-	if m.Slots == 0 {
-		_, _ = fmt.Fprintln(out, "Keys: none moves")
-	} else {
-		_, _ = fmt.Fprintf(out, "Keys: %s of them move (any plan must move %s)%s\n", movement.Share(m.Slots), movement.Share(m.Least), amount(m.Bytes(used), used))
-		rows := table.New(out, -1, "  FROM", "TO", "SHARE", "BYTES")
-		for _, move := range m.Moves {
-			size := "-"
-			if used != nil {
-				size = movement.Size(int64(m.MoveBytes(move, used)))
-			}
-			rows.Row("  "+move.From, move.To, movement.Share(move.Slots), size)
-		}
-		rows.Write()
-	}
-	if limit := next.Spec.Rollout.MaxKeyMovement; limit != nil && m.Slots > int(*limit)*100 {
-		_, _ = fmt.Fprintf(out, "This is more than rollout.maxKeyMovement, %d%%: it waits for the annotation\n  %s: %q\n", *limit, naming.AnnotationAcknowledged, m.Name)
-	}
-	pods, err := describePods(now, next)
+	chosen := effective.Of(next, now.Before())
+	e, err := between(now, chosen)
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(out, "Pods: %s\n%s", pods, describeClaims(now, next))
+	writeKeys(out, e.Movement, used)
+	if limit, m := next.Spec.Rollout.MaxKeyMovement, e.Movement; limit != nil && m.Slots > int(*limit)*100 {
+		_, _ = fmt.Fprintf(out, "This is more than rollout.maxKeyMovement, %d%%: it waits for the annotation\n  %s: %q\n", *limit, v1alpha1.AnnotationAcknowledged, m.Name)
+	}
+	_, err = fmt.Fprintf(out, "Pods: %s\n%s", describePods(now, chosen, e), describeClaims(now.CacheNode, next))
 	return err
+}
+
+// between compares by the function that the operator acts on.
+func between(now, next effective.CacheNode) (edit.Edit, error) {
+	before, err := edit.TargetOf(now, edit.Outside{})
+	if err != nil {
+		return edit.Edit{}, err
+	}
+	after, err := edit.TargetOf(next, edit.Outside{})
+	if err != nil {
+		return edit.Edit{}, err
+	}
+	return edit.Between(before, after)
+}
+
+func writeKeys(out io.Writer, m shard.Movement, used map[string]int64) {
+	if m.Slots == 0 {
+		_, _ = fmt.Fprintln(out, "Keys: none moves")
+		return
+	}
+	_, _ = fmt.Fprintf(out, "Keys: %s of them move (any plan must move %s)%s\n", shard.Percent(m.Slots), shard.Percent(m.Least), amount(m.Bytes(used), used))
+	rows := table.New(out, -1, "  FROM", "TO", "SHARE", "BYTES")
+	for _, move := range m.Moves {
+		size := "-"
+		if used != nil {
+			size = status.Size(int64(m.MoveBytes(move, used)))
+		}
+		rows.Row("  "+move.From, move.To, shard.Percent(move.Slots), size)
+	}
+	rows.Write()
 }
 
 func amount(bytes int64, used map[string]int64) string {
@@ -138,37 +192,32 @@ func amount(bytes int64, used map[string]int64) string {
 	for _, n := range used {
 		all += n
 	}
-	return fmt.Sprintf(", %s of the %s that the disks hold now", movement.Size(bytes), movement.Size(all))
+	return fmt.Sprintf(", %s of the %s that the disks hold now", status.Size(bytes), status.Size(all))
 }
 
 // describePods says what becomes of the pods.
-func describePods(now, next *v1alpha1.CacheNode) (string, error) {
-	before, err := manifest.NewPodInput(now).Hash()
-	if err != nil {
-		return "", err
-	}
-	after, err := manifest.NewPodInput(next).Hash()
-	if err != nil {
-		return "", err
-	}
+func describePods(now, next effective.CacheNode, e edit.Edit) string {
 	had, has := int(ptr.Deref(now.Spec.Replicas, 1)), int(ptr.Deref(next.Spec.Replicas, 1))
 	var parts []string
-	if before != after {
+	switch stay := min(had, has); {
+	case e.NewPods:
 		order := ", one after another, in this order"
-		if min(had, has) < 2 {
+		if stay < 2 {
 			order = ""
 		}
-		parts = append(parts, fmt.Sprintf("%s made anew%s; the disks that stay are warm", names(next.Name, 0, min(had, has)), order))
-	} else if before == after && min(had, has) > 0 {
-		parts = append(parts, "none is made anew")
+		parts = append(parts, fmt.Sprintf("%s replaced%s; the disks that stay are warm", names(next.Name, 0, stay), order))
+	case e.NewRevision && stay > 0:
+		parts = append(parts, "none is replaced; nginx reloads in each, without a restart")
+	case stay > 0:
+		parts = append(parts, "none is replaced, and nginx goes on as it is")
 	}
 	if has > had {
-		parts = append(parts, names(next.Name, had, has)+" made")
+		parts = append(parts, names(next.Name, had, has)+" created")
 	}
 	if has < had {
 		parts = append(parts, names(next.Name, has, had)+" removed")
 	}
-	return strings.Join(parts, "; "), nil
+	return strings.Join(parts, "; ")
 }
 
 // names are those of the pods with ordinals from first to before the last, with the verb that fits.

@@ -10,6 +10,8 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/cli/file"
+	"github.com/cachenode/cachenode-operator/internal/effective"
+	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 func read(t *testing.T, spec string) *v1alpha1.CacheNode {
@@ -32,7 +34,7 @@ func TestWrite(t *testing.T) {
 		used map[string]int64
 		want string
 	}{
-		"nothing": {three, nil, "Keys: none moves\nPods: none is made anew\n"},
+		"nothing": {three, nil, "Keys: none moves\nPods: none is replaced, and nginx goes on as it is\n"},
 		"one disk more, of which nothing is known": {
 			`
   replicas: 2
@@ -45,7 +47,7 @@ Keys: 25.90% of them move (any plan must move 25.00%)
   disk2   disk4   7.65%   -
   disk3   disk1   0.22%   -
   disk3   disk4   8.30%   -
-Pods: edge-0, edge-1 are made anew, one after another, in this order; the disks that stay are warm
+Pods: edge-0, edge-1 are replaced, one after another, in this order; the disks that stay are warm
 Claims: one for disk4 is made for each pod, of 1Ti
 `,
 		},
@@ -63,7 +65,7 @@ Keys: 16.72% of them move (any plan must move 16.66%), 50.2 GiB of the 300.0 GiB
   disk3   disk1   8.39%   25.2 GiB
 This is more than rollout.maxKeyMovement, 10%: it waits for the annotation
   cachenode.io/acknowledged-key-movement: "3f4df6cafa2b"
-Pods: none is made anew; edge-2 is made
+Pods: none is replaced; nginx reloads in each, without a restart; edge-2 is created
 `,
 		},
 		"a disk less, and a larger one": {
@@ -75,7 +77,7 @@ Keys: 33.84% of them move (any plan must move 33.33%)
   disk1   disk2   0.51%    -
   disk3   disk1   17.17%   -
   disk3   disk2   16.16%   -
-Pods: edge-0 is made anew; the disks that stay are warm; edge-1 is removed
+Pods: edge-0 is replaced; the disks that stay are warm; edge-1 is removed
 Claims: those for disk1 ask for 2Ti, were 1Ti, where their class allows that
 Claims: those for disk3 are deleted, and what is cached there with them
 `,
@@ -84,7 +86,7 @@ Claims: those for disk3 are deleted, and what is cached there with them
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			var out strings.Builder
-			if err := write(&out, read(t, three), read(t, tt.next), tt.used); err != nil {
+			if err := write(&out, effective.Of(read(t, three), tuning.Nothing), read(t, tt.next), tt.used); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(strings.TrimPrefix(tt.want, "\n"), out.String()); diff != "" {
@@ -109,7 +111,7 @@ func TestOffline(t *testing.T) {
 	if err := command.Execute(); err != nil {
 		t.Fatal(err)
 	}
-	if want := "Keys: none moves\nPods: none is made anew; edge-2, edge-3 are made\n"; out.String() != want {
+	if want := "Keys: none moves\nPods: none is replaced, and nginx goes on as it is; edge-2, edge-3 are created\n"; out.String() != want {
 		t.Errorf("it says %q, want %q", out.String(), want)
 	}
 }

@@ -23,6 +23,8 @@ import (
 // Disk are what the metrics of a pod say of a disk. Counters are since the agent started; those of requests are of a sample.
 type Disk struct {
 	Size, UsedBytes, Hits, Requests float64
+	// CacheBytes are those of the cache's files, estimated; UsedBytes are the file system's, with what others have there.
+	CacheBytes float64
 	// Bytes are those sent to clients, Overflows the tasks that found the queue full.
 	Bytes, Overflows float64
 	// FirstByte counts the requests whose first byte came within so many seconds.
@@ -58,9 +60,11 @@ func (n Disk) All() float64 {
 	return n.Requests / n.Sampling
 }
 
-// Read asks the pods for their metrics, some at a time. A pod that does not answer is left out.
-func Read(ctx context.Context, cluster *connect.Cluster, pods []string) map[string]Pod {
+// Read asks the pods for their metrics, some at a time. A pod that does not answer is left out; the error says why the last of
+// them did not.
+func Read(ctx context.Context, cluster *connect.Cluster, pods []string) (map[string]Pod, error) {
 	var mutex sync.Mutex
+	var failed error
 	all := map[string]Pod{}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(16)
@@ -70,19 +74,22 @@ func Read(ctx context.Context, cluster *connect.Cluster, pods []string) map[stri
 			defer cancel()
 			text, err := cluster.Kubernetes.CoreV1().Pods(cluster.Namespace).
 				ProxyGet("http", pod, strconv.Itoa(naming.MetricsPort), "metrics", nil).DoRaw(ctx)
+			var numbers Pod
+			if err == nil {
+				numbers, err = parse(bytes.NewReader(text))
+			}
+			mutex.Lock()
+			defer mutex.Unlock()
 			if err != nil {
-				return nil //nolint:nilerr // the table shows "-"
+				failed = fmt.Errorf("metrics of pod %s: %w", pod, err)
+				return nil
 			}
-			if numbers, err := parse(bytes.NewReader(text)); err == nil {
-				mutex.Lock()
-				defer mutex.Unlock()
-				all[pod] = numbers
-			}
+			all[pod] = numbers
 			return nil
 		})
 	}
 	_ = group.Wait() // none returns an error
-	return all
+	return all, failed
 }
 
 // parse reads the agent's metrics.
@@ -102,6 +109,7 @@ func parse(text io.Reader) (Pod, error) {
 		}
 	}
 	each("cachenode_disk_size_bytes", func(n *Disk, _ string, v float64) { n.Size = v })
+	each("cachenode_cache_size_bytes", func(n *Disk, _ string, v float64) { n.CacheBytes = v })
 	each("cachenode_disk_used_bytes", func(n *Disk, _ string, v float64) { n.UsedBytes = v })
 	// What went past the disk was counted one by one, the others were sampled.
 	pastDisk := func(cache string) bool { return cache == metrics.OtherDisk || cache == metrics.Uncached }

@@ -17,6 +17,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/apply"
 	"github.com/cachenode/cachenode-operator/internal/cli/file"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/manifest"
 	nginxcache "github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/tuning"
@@ -92,14 +93,14 @@ func (o options) render(cacheNode *v1alpha1.CacheNode, out, warnings io.Writer) 
 	if err != nil {
 		return err
 	}
-	tuning.Resolve(&cacheNode.Spec, tuning.Nothing) // as that of a new CacheNode
-	n, err := agentapi.NewRevision(cacheNode, bundle, o.clusterDomain, nil)
+	chosen := effective.Of(cacheNode, tuning.Nothing) // as that of a new CacheNode
+	revision, err := agentapi.NewRevision(chosen, bundle, o.clusterDomain, nil)
 	if err != nil {
 		return err
 	}
-	config, err := nginxcache.Render(nginxcache.Input{Revision: n, Facts: nginxcache.Facts{
-		Workers: tuning.Workers(cacheNode.Spec.Pod.Resources.Limits.Cpu()), Resolvers: o.resolvers,
-		Memory: cacheNode.Spec.Pod.Resources.Limits.Memory().Value(),
+	config, err := nginxcache.Render(nginxcache.Input{Revision: revision, Facts: nginxcache.Facts{
+		Workers: tuning.Workers(chosen.Spec.Pod.Resources.Limits.Cpu()), Resolvers: o.resolvers,
+		Memory: chosen.Spec.Pod.Resources.Limits.Memory().Value(),
 	}})
 	if err != nil {
 		return err
@@ -108,16 +109,16 @@ func (o options) render(cacheNode *v1alpha1.CacheNode, out, warnings io.Writer) 
 		_, err := io.WriteString(out, config.Text)
 		return err
 	}
-	return o.writeObjects(cacheNode, n, out)
+	return o.writeObjects(chosen, revision, out)
 }
 
 // writeObjects writes the objects but the Secret, whose certificates the operator makes when it runs.
-func (o options) writeObjects(cacheNode *v1alpha1.CacheNode, n agentapi.Revision, out io.Writer) error {
-	stable, err := json.Marshal(n)
+func (o options) writeObjects(cacheNode effective.CacheNode, revision agentapi.Revision, out io.Writer) error {
+	stable, err := json.Marshal(revision)
 	if err != nil {
 		return err
 	}
-	template, _, err := manifest.NewTemplate(manifest.NewPodInput(cacheNode), "", o.agentImage, "", n.ID)
+	template, _, err := manifest.NewTemplate(manifest.NewPodInput(cacheNode), "", o.agentImage, "", revision.ID)
 	if err != nil {
 		return err
 	}

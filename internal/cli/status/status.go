@@ -107,7 +107,8 @@ func look(ctx context.Context, cluster *connect.Cluster, name string) (*v1alpha1
 	for _, p := range cacheNode.Status.Pods {
 		pods = append(pods, p.Name)
 	}
-	return cacheNode, podmetrics.Read(ctx, cluster, pods), nil
+	numbers, _ := podmetrics.Read(ctx, cluster, pods) // the table shows "-"
+	return cacheNode, numbers, nil
 }
 
 // write writes what the status and the pods' numbers say. It is pure but for the writer.

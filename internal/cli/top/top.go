@@ -91,7 +91,7 @@ func look(ctx context.Context, cluster *connect.Cluster, name string) (map[strin
 	for _, p := range cacheNode.Status.Pods {
 		pods = append(pods, p.Name)
 	}
-	numbers := podmetrics.Read(ctx, cluster, pods)
+	numbers, _ := podmetrics.Read(ctx, cluster, pods)
 	if len(numbers) == 0 {
 		return nil, time.Time{}, fmt.Errorf("none of the %d pods of CacheNode %s tells its metrics; it takes the right to get pods/proxy", len(pods), name)
 	}

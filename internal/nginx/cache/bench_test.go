@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/schema"
 )
@@ -18,7 +19,7 @@ func BenchmarkRender(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	n, err := agentapi.NewRevision(cacheNode, "", "cluster.local", nil)
+	n, err := agentapi.NewRevision(effective.CacheNode{CacheNode: cacheNode}, "", "cluster.local", nil)
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
@@ -35,8 +36,7 @@ func decode(t *testing.T, data []byte) cache.Input {
 		t.Fatal(err, errs)
 	}
 	cacheNode.Namespace = stdcmp.Or(cacheNode.Namespace, "default")
-	tuning.Resolve(&cacheNode.Spec, tuning.WithoutTier)
-	n, err := agentapi.NewRevision(cacheNode, caBundle(cacheNode), "cluster.local", nil)
+	n, err := agentapi.NewRevision(effective.Of(cacheNode, tuning.WithoutTier), caBundle(cacheNode), "cluster.local", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package controllers
+package status
 
 import (
 	"fmt"
@@ -7,6 +7,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/cachenode/cachenode-operator/internal/storage"
 )
 
 // startPatience is how long a pod may be on its way before it is told what holds it up: most of that passes by itself.
@@ -15,7 +17,7 @@ const startPatience = 10 * time.Second
 // heldUp says what keeps a pod from starting, in the words of the scheduler or the kubelet; "" where nothing is known to. after
 // is when to look again, 0 for when the pod changes. The text is the same at each try, so that none of them writes a status.
 func heldUp(pod *corev1.Pod, now time.Time) (message string, after time.Duration) {
-	if !pod.DeletionTimestamp.IsZero() || isReady(pod) {
+	if !pod.DeletionTimestamp.IsZero() || storage.IsReady(pod) {
 		return "", 0
 	}
 	message = inItsWay(pod)
@@ -31,7 +33,7 @@ func inItsWay(pod *corev1.Pod) string {
 			return "it is on no node yet: " + c.Message
 		}
 	}
-	for _, c := range lagging(slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)) {
+	for _, c := range Lagging(slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)) {
 		if why := containerWaits(c); why != "" {
 			return "container " + c.Name + ": " + why
 		}
@@ -56,8 +58,8 @@ func containerWaits(c corev1.ContainerStatus) string {
 	}
 }
 
-// lagging are the containers that wait, or have ended and are not ready again, with what is read of them: thousands are in memory.
-func lagging(all []corev1.ContainerStatus) (some []corev1.ContainerStatus) {
+// Lagging are the containers that wait, or have ended and are not ready again, with what is read of them: thousands are in memory.
+func Lagging(all []corev1.ContainerStatus) (some []corev1.ContainerStatus) {
 	for _, c := range all {
 		ended := c.LastTerminationState.Terminated
 		if c.Ready || (c.State.Waiting == nil && ended == nil) {
@@ -72,14 +74,40 @@ func lagging(all []corev1.ContainerStatus) (some []corev1.ContainerStatus) {
 	return some
 }
 
-// lookAtPods notes what holds pods up.
-func (s *scope) lookAtPods() {
-	s.heldUp = map[string]string{}
-	for i := range s.pods {
-		message, after := heldUp(&s.pods[i], s.now)
-		if message != "" {
-			s.heldUp[s.pods[i].Name] = truncated(message, 512)
+// heldUpPod says what keeps a pod from starting; see [heldUp].
+func (f Facts) heldUpPod(p Pod) (message string, after time.Duration) {
+	message, after = heldUp(p.Pod, f.Now)
+	return truncated(message, 512), after
+}
+
+// heldUp are the pods that do not start, with the reasons; those with the same one together.
+func (f Facts) heldUp() []string {
+	var reasons, list []string
+	pods := map[string][]string{}
+	for _, p := range f.Pods {
+		if why, _ := f.heldUpPod(p); why != "" {
+			if pods[why] == nil {
+				reasons = append(reasons, why)
+			}
+			pods[why] = append(pods[why], p.Name)
 		}
-		s.lookAgain(after)
 	}
+	for _, why := range reasons {
+		list = append(list, listedBy(pods[why], ", ")+": "+why)
+	}
+	if len(list) == 0 {
+		return nil
+	}
+	return []string{Listed(list)}
+}
+
+// LookAgain is when the status may say more though nothing happens; 0 for never.
+func (f Facts) LookAgain() time.Duration {
+	var soonest time.Duration
+	for _, p := range f.Pods {
+		if _, after := f.heldUpPod(p); after > 0 && (soonest == 0 || after < soonest) {
+			soonest = after
+		}
+	}
+	return soonest
 }

@@ -1,4 +1,4 @@
-package controllers
+package status
 
 import (
 	"fmt"
@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
-	"github.com/cachenode/cachenode-operator/internal/rollout"
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
 )
 
 // statefulSet has a status as the StatefulSet controller would write it: seen is the generation that it has seen.
@@ -37,7 +37,7 @@ func TestConditions(t *testing.T) {
 	lost.Status.CurrentRevision = "new" // the rollout was over before the pod was lost
 	tests := map[string]struct {
 		set     *appsv1.StatefulSet
-		problem *problem
+		problem *Problem
 		failure error
 		want    string // the conditions that are true
 		reasons string
@@ -50,10 +50,10 @@ func TestConditions(t *testing.T) {
 		"all there":                          {statefulSet(1, 1, 3, 3, 3, 3), nil, nil, healthy, "Ready=Ready Progressing=RolledOut Degraded=AsExpected"},
 		"none wanted":                        {statefulSet(1, 1, 0, 0, 0, 0), nil, nil, "Accepted Ready", "Ready=Ready Progressing=RolledOut Degraded=AsExpected"},
 		"a pod is lost":                      {lost, nil, nil, "Accepted Available Degraded Reconciling", "Ready=PodsNotReady Progressing=RolledOut Degraded=PodsNotReady"},
-		"a wrong spec, the pods go on":       {statefulSet(1, 1, 3, 3, 3, 3), &problem{reason: "InvalidSpec", stalled: true}, nil, "Available Stalled", "Ready=InvalidSpec Progressing=InvalidSpec Degraded=AsExpected"},
-		"a wrong spec from the beginning":    {nil, &problem{reason: "InvalidSpec", stalled: true}, nil, "Stalled", "Ready=InvalidSpec Progressing=InvalidSpec Degraded=AsExpected"},
-		"a reference is missing":             {nil, &problem{reason: "ReferenceNotFound"}, nil, "Reconciling", "Ready=ReferenceNotFound Progressing=ReferenceNotFound Degraded=AsExpected"},
-		"a reference is missing, pods go on": {statefulSet(1, 1, 3, 3, 3, 3), &problem{reason: "ReferenceNotFound"}, nil, "Available Reconciling", "Ready=ReferenceNotFound Progressing=ReferenceNotFound Degraded=AsExpected"},
+		"a wrong spec, the pods go on":       {statefulSet(1, 1, 3, 3, 3, 3), &Problem{Reason: "InvalidSpec", Stalled: true}, nil, "Available Stalled", "Ready=InvalidSpec Progressing=InvalidSpec Degraded=AsExpected"},
+		"a wrong spec from the beginning":    {nil, &Problem{Reason: "InvalidSpec", Stalled: true}, nil, "Stalled", "Ready=InvalidSpec Progressing=InvalidSpec Degraded=AsExpected"},
+		"a reference is missing":             {nil, &Problem{Reason: "ReferenceNotFound"}, nil, "Reconciling", "Ready=ReferenceNotFound Progressing=ReferenceNotFound Degraded=AsExpected"},
+		"a reference is missing, pods go on": {statefulSet(1, 1, 3, 3, 3, 3), &Problem{Reason: "ReferenceNotFound"}, nil, "Available Reconciling", "Ready=ReferenceNotFound Progressing=ReferenceNotFound Degraded=AsExpected"},
 		"an object must not be written": {
 			statefulSet(1, 1, 3, 3, 3, 3), nil, apierrors.NewForbidden(schema.GroupResource{}, "x", nil),
 			"Accepted Available Degraded Reconciling", "Ready=ApplyFailed Progressing=ApplyFailed Degraded=ApplyFailed",
@@ -61,22 +61,18 @@ func TestConditions(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			want := int32(3)
-			cacheNode := &v1alpha1.CacheNode{}
+			cacheNode := &v1alpha1.CacheNode{Spec: v1alpha1.CacheNodeSpec{Replicas: new(int32(3))}}
 			cacheNode.Generation = 7
 			if tt.set != nil {
-				want = *tt.set.Spec.Replicas
-				cacheNode.Status.ReadyReplicas = tt.set.Status.ReadyReplicas
+				cacheNode.Spec.Replicas = tt.set.Spec.Replicas
 			}
 			if name == "a pod is lost" {
-				l := conditionList{}
-				l.set(v1alpha1.ConditionProgressing, false, v1alpha1.ReasonRolledOut, "")
-				cacheNode.Status.Conditions = l.items
+				cacheNode.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionProgressing, Status: metav1.ConditionFalse}}
 			}
 			var isTrue []string
 			reasons := map[string]string{}
-			done := &rollout.Decision{Done: true}
-			list := conditions(&scope{node: cacheNode, statefulSet: tt.set, problem: tt.problem, failure: tt.failure, decision: done}, want)
+			facts := Facts{CacheNode: cacheNode, StatefulSet: tt.set, Problem: tt.problem, Failure: tt.failure, Rollout: &Rollout{Done: true, Settled: true}}
+			list := Of(facts).Conditions
 			for _, c := range list {
 				if c.ObservedGeneration != 7 || c.Reason == "" {
 					t.Errorf("%s has generation %d and reason %q", c.Type, c.ObservedGeneration, c.Reason)
@@ -103,14 +99,28 @@ func TestConditions(t *testing.T) {
 // TestLaggingPods: a StatefulSet can be seen with all pods ready while one of them is not seen to be ready yet, and its agent
 // not asked: that is not the end of a rollout.
 func TestLaggingPods(t *testing.T) {
-	s := &scope{node: &v1alpha1.CacheNode{}, statefulSet: statefulSet(1, 1, 1, 1, 1, 1), decision: &rollout.Decision{Done: true}}
-	s.node.Status.ReadyReplicas = 1
-	s.pods = []corev1.Pod{{}}
-	if c := meta.FindStatusCondition(conditions(s, 1), v1alpha1.ConditionReady); c.Status == metav1.ConditionTrue {
+	pod := &corev1.Pod{}
+	f := Facts{CacheNode: &v1alpha1.CacheNode{}, StatefulSet: statefulSet(1, 1, 1, 1, 1, 1), Rollout: &Rollout{Done: true, Settled: true}, Pods: []Pod{{Pod: pod}}}
+	if c := meta.FindStatusCondition(Of(f).Conditions, v1alpha1.ConditionReady); c.Status == metav1.ConditionTrue {
 		t.Errorf("Ready is %s (%s)", c.Status, c.Reason)
 	}
-	s.pods[0].Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
-	if c := meta.FindStatusCondition(conditions(s, 1), v1alpha1.ConditionReady); c.Status != metav1.ConditionTrue {
+	pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	if c := meta.FindStatusCondition(Of(f).Conditions, v1alpha1.ConditionReady); c.Status != metav1.ConditionTrue {
 		t.Errorf("Ready is %s (%s)", c.Status, c.Reason)
+	}
+}
+
+// TestIncompletePasses: an error that may pass changes no condition, and what is known of the pods is told all the same.
+func TestIncompletePasses(t *testing.T) {
+	f := Facts{CacheNode: &v1alpha1.CacheNode{Spec: v1alpha1.CacheNodeSpec{Replicas: new(int32(1))}}, StatefulSet: statefulSet(1, 1, 1, 1, 1, 1), Rollout: &Rollout{Done: true, Settled: true}}
+	f.CacheNode.Status = Of(f)
+	f.Incomplete, f.Rollout = true, nil
+	f.Pods = []Pod{{Pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "edge-0"}}, Report: &agentapi.Report{Revision: "abc"}}}
+	after := Of(f)
+	if diff := cmp.Diff(f.CacheNode.Status.Conditions, after.Conditions); diff != "" {
+		t.Errorf("conditions changed (-before +after)\n%s", diff)
+	}
+	if len(after.Pods) != 1 || after.Pods[0].Revision != "abc" {
+		t.Errorf("the status tells of %+v", after.Pods)
 	}
 }

@@ -1,4 +1,4 @@
-package controllers
+package status
 
 import (
 	"strings"
@@ -9,10 +9,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"k8s.io/utils/ptr"
-
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
-	"github.com/cachenode/cachenode-operator/internal/rollout"
+	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
 func TestHeldUp(t *testing.T) {
@@ -62,11 +60,9 @@ func TestHeldUp(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			pod := &corev1.Pod{Status: test.status}
 			pod.CreationTimestamp = metav1.NewTime(now.Add(-test.age))
-			stripped, err := stripPod(pod.DeepCopy())
-			if err != nil {
-				t.Fatal(err)
-			}
-			if got, after := heldUp(stripped.(*corev1.Pod), now); got != test.want || after != test.after {
+			pod.Status.InitContainerStatuses = Lagging(pod.Status.InitContainerStatuses) // as the operator's cache has them
+			pod.Status.ContainerStatuses = Lagging(pod.Status.ContainerStatuses)
+			if got, after := heldUp(pod, now); got != test.want || after != test.after {
 				t.Errorf("got %q, again after %s; want %q, %s", got, after, test.want, test.after)
 			}
 		})
@@ -75,26 +71,26 @@ func TestHeldUp(t *testing.T) {
 
 // TestHeldUpIsTold: whoever looks at the CacheNode sees why its pods do not start.
 func TestHeldUpIsTold(t *testing.T) {
-	s := &scope{
-		node: &v1alpha1.CacheNode{Spec: v1alpha1.CacheNodeSpec{Replicas: ptr.To[int32](3)}}, now: time.Now(), statefulSet: statefulSet(1, 1, 3, 3, 3, 0), decision: &rollout.Decision{Done: true},
-		pods: make([]corev1.Pod, 3),
+	f := Facts{
+		CacheNode:   &v1alpha1.CacheNode{Spec: v1alpha1.CacheNodeSpec{Replicas: new(int32(3))}},
+		Now:         time.Now(),
+		StatefulSet: statefulSet(1, 1, 3, 3, 3, 0), Rollout: &Rollout{Done: true, Settled: true},
 	}
-	for i := range s.pods {
-		s.pods[i].Name = []string{"edge-0", "edge-1", "edge-2"}[i]
-		s.pods[i].CreationTimestamp = metav1.NewTime(s.now.Add(-time.Minute))
+	for i := range 3 {
+		pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: naming.Pod("edge", i), CreationTimestamp: metav1.NewTime(f.Now.Add(-time.Minute))}}
+		if i > 0 {
+			pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "no node has a disk for it"}}
+		}
+		f.Pods = append(f.Pods, Pod{Pod: pod})
 	}
-	for i := range s.pods[1:] {
-		s.pods[1+i].Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "no node has a disk for it"}}
-	}
-	s.lookAtPods()
-	setStatus(s)
+	status := Of(f)
 	want := "0 of 3 pods are ready; edge-1, edge-2: it is on no node yet: no node has a disk for it"
 	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionReconciling} {
-		if c := meta.FindStatusCondition(s.node.Status.Conditions, kind); c.Message != want {
+		if c := meta.FindStatusCondition(status.Conditions, kind); c.Message != want {
 			t.Errorf("%s says %q, want %q", kind, c.Message, want)
 		}
 	}
-	for _, p := range s.node.Status.Pods {
+	for _, p := range status.Pods {
 		if (p.Message != "") != (p.Name != "edge-0") || (p.Message != "" && !strings.HasSuffix(want, p.Message)) {
 			t.Errorf("%s: %q", p.Name, p.Message)
 		}

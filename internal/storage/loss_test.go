@@ -80,14 +80,18 @@ func (s State) stop(i int, since time.Duration) {
 func releases(list []Release) []string {
 	var out []string
 	for _, r := range list {
-		out = append(out, fmt.Sprintf("%s force=%t evict=%t %s", r.Pod, r.Force, r.Evict, strings.Join(r.Claims, ",")))
+		var claims []string
+		for _, c := range r.Claims {
+			claims = append(claims, c.Name)
+		}
+		out = append(out, fmt.Sprintf("%s force=%t evict=%t %s", r.Name, r.Force, r.Evict, strings.Join(claims, ",")))
 	}
 	return out
 }
 
-func TestLost(t *testing.T) {
+func TestLostNodesReleaseTheirPods(t *testing.T) {
 	tests := map[string]struct {
-		pods, hosts int
+		pods, nodes int
 		change      func(*State)
 		want        []string
 		waiting     string
@@ -203,10 +207,11 @@ func TestLost(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			s := cluster(tt.pods, tt.hosts)
+			s := cluster(tt.pods, tt.nodes)
 			tt.change(&s)
-			loss := Lost(s)
-			if diff := cmp.Diff(tt.want, releases(loss.Releases)); diff != "" {
+			loss := &plan{State: s}
+			loss.loseNodes()
+			if diff := cmp.Diff(tt.want, releases(loss.Keep.Releases)); diff != "" {
 				t.Errorf("releases (-want +got)\n%s", diff)
 			}
 			if (tt.waiting == "") != (loss.Waiting == "") || !strings.HasPrefix(loss.Waiting, tt.waiting) || loss.After != tt.after {
@@ -238,7 +243,7 @@ func TestLossIsBounded(t *testing.T) {
 				down++
 			}
 		}
-		got := Lost(s).Releases
+		got := Plan(s).Keep.Releases
 		if len(got) > max(allowed-down, 0) {
 			t.Errorf("seed %d: %d pods at once, %d are allowed and %d are down already", seed, len(got), allowed, down)
 		}
@@ -248,22 +253,89 @@ func TestLossIsBounded(t *testing.T) {
 	}
 }
 
+// TestDisplaced: pods leave nodes that the spec no longer allows, when that has lasted.
 func TestDisplaced(t *testing.T) {
+	moved := func(s State) []string {
+		s.Since.Displaced = now.Add(-leaveAfter)
+		return releases(Plan(s).Follow.Releases)
+	}
 	s := cluster(2, 3)
-	if got, err := Displaced(s); err != nil || len(got) > 0 {
-		t.Errorf("%v, %v: no pod is where it may not be", got, err)
+	if got := moved(s); len(got) > 0 {
+		t.Errorf("%v: no pod is where it may not be", got)
 	}
 	for _, i := range []int{0, 2} {
 		s.Nodes[i].Labels["cache"] = "true"
 	}
 	s.CacheNode.Spec.Pod.NodeSelector = map[string]string{"cache": "true"}
-	got, err := Displaced(s)
-	if want := []string{"edge-1 force=false evict=true disk1-edge-1,disk2-edge-1"}; err != nil || !cmp.Equal(want, releases(got)) {
-		t.Errorf("%v, %v, want %v", releases(got), err, want)
+	want := []string{"edge-1 force=false evict=true disk1-edge-1,disk2-edge-1"}
+	if got := moved(s); !cmp.Equal(want, got) {
+		t.Errorf("%v, want %v", got, want)
+	}
+	if a := Plan(s); len(a.Follow.Releases) > 0 || a.Since.Displaced != now || a.After == 0 || a.After > leaveAfter+time.Second {
+		t.Errorf("at once: %v, since %s, again after %s", releases(a.Follow.Releases), a.Since.Displaced, a.After)
 	}
 	s.CacheNode.Spec.Disks = nil // volumes of others' tie nothing to the nodes that the operator picks
-	if got, err := Displaced(s); err != nil || len(got) > 0 {
-		t.Errorf("%v, %v: nothing of the operator's is on a node", got, err)
+	if got := moved(s); len(got) > 0 {
+		t.Errorf("%v: nothing of the operator's is on a node", got)
+	}
+}
+
+// TestScaleToNodes: with one pod on each node, pods are added at once, and removed one by one when that has lasted.
+func TestScaleToNodes(t *testing.T) {
+	for name, tt := range map[string]struct {
+		nodes  int
+		change func(*State)
+		want   int32 // 0: left as it is
+	}{
+		"as many":             {3, func(*State) {}, 0},
+		"two more":            {5, func(*State) {}, 5},
+		"two fewer, for long": {3, func(s *State) { s.drop(1); s.drop(1); s.Since.Fewer = now.Add(-time.Minute) }, 2},
+		"two fewer, just now": {3, func(s *State) { s.drop(1); s.drop(1) }, 0},
+		"fewer, and a pod goes": {3, func(s *State) {
+			s.drop(1)
+			s.Since.Fewer = now.Add(-time.Minute)
+			s.Pods[0].DeletionTimestamp = new(metav1.NewTime(now))
+		}, 0},
+		"fewer, and one is lost": {3, func(s *State) {
+			s.Nodes = s.Nodes[1:]
+			s.Since.Fewer = now.Add(-time.Minute)
+			s.Pods[1].Status.Conditions = nil
+		}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := cluster(3, tt.nodes)
+			s.CacheNode.Spec.Placement.PerNode = true
+			tt.change(&s)
+			var got int32
+			if replicas := Plan(s).Follow.Replicas; replicas != nil {
+				got = *replicas
+			}
+			if got != tt.want {
+				t.Errorf("%d pods, want %d", got, tt.want)
+			}
+		})
+	}
+	s := cluster(1, 1)
+	s.CacheNode.Spec.Placement.PerNode = true
+	s.CacheNode.Spec.Pod.NodeSelector = map[string]string{"cache": "true"}
+	if !Plan(s).Follow.NoNode {
+		t.Error("no node matches, and the plan does not say so")
+	}
+}
+
+// drop has a node no longer match, with its pod still there.
+func (s *State) drop(i int) {
+	s.CacheNode.Spec.Pod.NodeSelector = map[string]string{"cache": "true"}
+	for n := range s.Nodes {
+		if s.Nodes[n].Labels["cache"] == "" {
+			s.Nodes[n].Labels["cache"] = "true"
+		}
+	}
+	for n := i; n < len(s.Nodes); n++ {
+		if s.Nodes[n].Labels["cache"] == "true" {
+			s.Nodes[n].Labels["cache"] = "false"
+			return
+		}
 	}
 }
 
@@ -273,11 +345,11 @@ func TestOccupied(t *testing.T) {
 	for i := range s.Nodes {
 		s.Nodes[i].Spec.Taints = []corev1.Taint{{Key: "agent-not-ready", Effect: corev1.TaintEffectNoSchedule}}
 	}
-	if got := Tolerated(s.CacheNode.Spec, s.Nodes, s.Pods); len(got) != 1 || got[0].Name != "node-0" {
+	if got := s.tolerated(s.Nodes); len(got) != 1 || got[0].Name != "node-0" {
 		t.Errorf("%d nodes are left, want the one with a pod", len(got))
 	}
 	s.Nodes[0].Spec.Taints[0].Effect = corev1.TaintEffectNoExecute
-	if got := Tolerated(s.CacheNode.Spec, s.Nodes, s.Pods); len(got) != 0 {
+	if got := s.tolerated(s.Nodes); len(got) != 0 {
 		t.Errorf("%d nodes are left, want none", len(got))
 	}
 }
@@ -307,9 +379,9 @@ func TestTolerated(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			h := node(0)
 			h.Spec.Taints = []corev1.Taint{tt.taint}
-			spec := v1alpha1.CacheNodeSpec{}
-			spec.Pod.Tolerations = tt.toleration
-			if got := len(Tolerated(spec, []corev1.Node{h}, nil)) == 1; got != tt.want {
+			s := State{CacheNode: &v1alpha1.CacheNode{}}
+			s.CacheNode.Spec.Pod.Tolerations = tt.toleration
+			if got := len(s.tolerated([]corev1.Node{h})) == 1; got != tt.want {
 				t.Errorf("tolerated is %t, want %t", got, tt.want)
 			}
 		})

@@ -1,0 +1,97 @@
+package controllers
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+
+	appsv1 "k8s.io/api/apps/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/apply"
+	"github.com/cachenode/cachenode-operator/internal/effective"
+	"github.com/cachenode/cachenode-operator/internal/manifest"
+	"github.com/cachenode/cachenode-operator/internal/status"
+)
+
+func (r *CacheNodeReconciler) applier() apply.Applier {
+	return apply.Applier{Client: r.Client, Live: r.Live}
+}
+
+// apply writes the objects. One that the API server calls invalid has its cause in the spec. Those that can be refused are
+// checked before the first is written, or are the first, so that of such a spec nothing takes effect.
+func (r *CacheNodeReconciler) apply(ctx context.Context, p *pass) error {
+	applier := r.applier()
+	applier.Absent = p.isAbsent
+	objects := manifest.Build(manifest.Input{
+		CacheNode: p.effective, Config: p.offer, Certificates: p.certificates, Template: p.template, Volumes: p.podVolumes(),
+	})
+	remake := isToBeRemade(p.statefulSet, objects)
+	for _, object := range objects[1:] {
+		if !manifest.CanBeRefused(object) {
+			continue
+		}
+		if err := refused(applier.Check(ctx, checked(object, remake))); err != nil {
+			return err
+		}
+	}
+	for _, object := range objects {
+		if _, ok := object.(*appsv1.StatefulSet); ok && remake {
+			p.remaking = true
+			return r.orphan(ctx, p)
+		}
+		live, outcome, err := applier.Apply(ctx, object)
+		if err != nil {
+			return refused(err)
+		}
+		if outcome != apply.Unchanged {
+			log.FromContext(ctx).Info(string(outcome), "kind", live.GetKind(), "object", live.GetName())
+		}
+		if _, ok := object.(*appsv1.StatefulSet); ok {
+			p.statefulSet = &appsv1.StatefulSet{}
+			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(live.Object, p.statefulSet); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// refused is a problem of the spec where the API server says that the object itself is wrong, in its own words.
+func refused(err error) error {
+	if !apply.IsRefused(err) {
+		return err
+	}
+	message := err.Error()
+	var text apierrors.APIStatus
+	if errors.As(err, &text) {
+		message = text.Status().Message
+	}
+	return &status.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: message, Stalled: true}
+}
+
+// keepStatefulSet runs while the spec is not accepted: the StatefulSet is there, with the template that was accepted last, and
+// can make the pods that are missing.
+func (r *CacheNodeReconciler) keepStatefulSet(ctx context.Context, p *pass) error {
+	template := manifest.Template{}
+	if json.Unmarshal([]byte(p.offered.template), &template) != nil || template.InputHash == "" {
+		return nil // nothing was accepted yet
+	}
+	cacheNode := effective.CacheNode{CacheNode: p.cacheNode.DeepCopy()}
+	if p.statefulSet != nil {
+		cacheNode.Spec.Replicas = p.statefulSet.Spec.Replicas
+	}
+	set := manifest.StatefulSet(manifest.Input{CacheNode: cacheNode, Template: template, Volumes: p.podVolumes()})
+	if isToBeRemade(p.statefulSet, []client.Object{set}) {
+		return r.orphan(ctx, p)
+	}
+	if p.statefulSet != nil {
+		return nil
+	}
+	_, _, err := r.applier().Apply(ctx, set)
+	return err
+}

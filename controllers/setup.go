@@ -1,0 +1,156 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"golang.org/x/time/rate"
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	"k8s.io/apimachinery/pkg/api/equality"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	"k8s.io/utils/lru"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/status"
+)
+
+// renderings is how many revisions are remembered to be right.
+const renderings = 8192
+
+// A pass that failed is repeated after retryDelay, twice that the next time, and so on up to retryMost.
+const (
+	retryDelay = 5 * time.Millisecond
+	retryMost  = time.Minute
+)
+
+// SetupWithManager starts the reconciler. references is a cache of its own, without the label selector of the manager's,
+// for the Secrets and ConfigMaps that CacheNodes refer to.
+func (r *CacheNodeReconciler) SetupWithManager(mgr ctrl.Manager, references cache.Cache) error {
+	if err := errors.Join(indexReferences(mgr), indexInstances(mgr)); err != nil {
+		return err
+	}
+	if r.Clock == nil {
+		r.Clock = clock.RealClock{}
+	}
+	r.rendered = lru.New(renderings)
+	r.late = workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](lateDelay, latestDelay)
+	retries := workqueue.NewTypedMaxOfRateLimiter(
+		workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryDelay, retryMost),
+		&workqueue.TypedBucketRateLimiter[reconcile.Request]{Limiter: rate.NewLimiter(10, 100)}, // as controller-runtime's own
+	)
+	b := ctrl.NewControllerManagedBy(mgr).
+		WithOptions(controller.Options{MaxConcurrentReconciles: r.Concurrency, RateLimiter: retries}).
+		For(&v1alpha1.CacheNode{}, builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
+		Owns(&appsv1.StatefulSet{}).
+		Owns(&corev1.ConfigMap{}).
+		Owns(&corev1.Service{}).
+		Owns(&policyv1.PodDisruptionBudget{}).
+		Watches(&corev1.Secret{}, handler.EnqueueRequestsFromMapFunc(toCacheNode)). // it may have no owner
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(toCacheNode)).
+		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(toCacheNode)).
+		Watches(&corev1.PersistentVolume{}, handler.EnqueueRequestsFromMapFunc(toCacheNode)).
+		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.allCacheNodes), builder.WithPredicates(nodeChanged())).
+		WatchesRawSource(r.Agents)
+	for _, source := range r.referenceSources(references) {
+		b = b.WatchesRawSource(source)
+	}
+	return b.Complete(r)
+}
+
+func (r *CacheNodeReconciler) allCacheNodes(ctx context.Context, _ client.Object) []reconcile.Request {
+	cacheNodes := &v1alpha1.CacheNodeList{}
+	if err := r.List(ctx, cacheNodes); err != nil {
+		return nil
+	}
+	requests := make([]reconcile.Request, len(cacheNodes.Items))
+	for i := range cacheNodes.Items {
+		requests[i] = reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&cacheNodes.Items[i])}
+	}
+	return requests
+}
+
+// nodeChanged lets pass what can make a difference to a CacheNode, and not the heartbeats of each node.
+func nodeChanged() predicate.Predicate {
+	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
+		before, after := e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node)
+		return !equality.Semantic.DeepEqual(before.Labels, after.Labels) ||
+			!equality.Semantic.DeepEqual(before.Spec, after.Spec) ||
+			!equality.Semantic.DeepEqual(before.Status, after.Status) ||
+			before.DeletionTimestamp.IsZero() != after.DeletionTimestamp.IsZero()
+	}}
+}
+
+// CacheOptions restricts the manager's cache to what the operator makes and strips what nobody reads.
+func CacheOptions() cache.Options {
+	mine := cache.ByObject{Label: naming.Managed()}
+	pods := cache.ByObject{Label: naming.Managed(), Transform: stripPod}
+	return cache.Options{
+		DefaultTransform: cache.TransformStripManagedFields(),
+		ByObject: map[client.Object]cache.ByObject{
+			&appsv1.StatefulSet{}:           mine,
+			&corev1.ConfigMap{}:             mine,
+			&corev1.Service{}:               mine,
+			&corev1.Secret{}:                mine,
+			&corev1.Pod{}:                   pods,
+			&policyv1.PodDisruptionBudget{}: mine,
+			&corev1.PersistentVolumeClaim{}: mine,
+			&corev1.PersistentVolume{}:      mine,
+			&storagev1.StorageClass{}:       {}, // there are few, and others' say whether claims may grow
+			&corev1.Node{}:                  {Transform: stripNode},
+		},
+	}
+}
+
+// stripPod keeps of a pod what the operator reads: thousands of them are in its memory.
+func stripPod(object any) (any, error) {
+	pod, ok := object.(*corev1.Pod)
+	if !ok {
+		return object, nil
+	}
+	var volumes []corev1.Volume
+	for _, v := range pod.Spec.Volumes {
+		if v.PersistentVolumeClaim != nil {
+			volumes = append(volumes, v)
+		}
+	}
+	pod.ManagedFields = nil
+	pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName, Volumes: volumes}
+	pod.Status = corev1.PodStatus{
+		Phase: pod.Status.Phase, PodIP: pod.Status.PodIP, Conditions: pod.Status.Conditions,
+		InitContainerStatuses: status.Lagging(pod.Status.InitContainerStatuses), ContainerStatuses: status.Lagging(pod.Status.ContainerStatuses),
+	}
+	return pod, nil
+}
+
+// stripNode keeps of a node what the operator reads, and nothing that changes with each heartbeat.
+func stripNode(object any) (any, error) {
+	node, ok := object.(*corev1.Node)
+	if !ok {
+		return object, nil
+	}
+	node.ManagedFields, node.Annotations = nil, nil
+	node.Spec = corev1.NodeSpec{Taints: node.Spec.Taints}
+	var conditions []corev1.NodeCondition
+	for _, c := range node.Status.Conditions {
+		if c.Type == corev1.NodeReady {
+			conditions = append(conditions, corev1.NodeCondition{Type: c.Type, Status: c.Status, LastTransitionTime: c.LastTransitionTime})
+		}
+	}
+	node.Status = corev1.NodeStatus{Conditions: conditions}
+	return node, nil
+}

@@ -1,0 +1,214 @@
+package status
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	appsv1 "k8s.io/api/apps/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/storage"
+)
+
+// conditionList collects conditions about one generation of the spec.
+type conditionList struct {
+	Facts
+	ready int32
+	items []metav1.Condition
+}
+
+func (l *conditionList) set(kind string, is bool, reason, message string) {
+	status := metav1.ConditionFalse
+	if is {
+		status = metav1.ConditionTrue
+	}
+	l.items = append(l.items, metav1.Condition{
+		Type: kind, Status: status, Reason: reason, Message: message, ObservedGeneration: l.CacheNode.Generation,
+	})
+}
+
+// conditions are those of the facts. The cases that they must tell apart: the spec is refused while the old pods go on; pods
+// are on their way; pods are missing though nothing is on its way.
+func conditions(f Facts, ready int32) []metav1.Condition {
+	l := &conditionList{Facts: f, ready: ready}
+	want := f.replicas()
+	allReady := f.areReady(ready)
+	progressing := f.Problem == nil && f.Failure == nil && f.refusal() == nil && f.isProgressing(allReady)
+	pods := strings.Join(append([]string{fmt.Sprintf("%d of %d pods are ready", ready, want)}, f.heldUp()...), "; ")
+
+	l.accepted()
+	l.available(want)
+	l.progressing(progressing, want)
+	l.degraded(!progressing && f.StatefulSet != nil && !allReady, pods)
+	switch refusal := f.refusal(); {
+	case f.Problem != nil:
+		l.notAccepted(f.Problem)
+	case refusal != nil:
+		l.set(v1alpha1.ConditionReady, false, v1alpha1.ReasonConfigRefused, "the pods go on with revision "+f.Rollout.Stable)
+		l.set(v1alpha1.ConditionStalled, true, v1alpha1.ReasonConfigRefused, describeRefusal(refusal))
+		l.set(v1alpha1.ConditionReconciling, false, v1alpha1.ReasonConfigRefused, "the spec must be edited")
+	case f.Failure != nil:
+		l.waiting(v1alpha1.ReasonApplyFailed, "the operator fails and tries again; see Degraded")
+	case progressing:
+		l.waiting(v1alpha1.ReasonRollingOut, pods)
+	case !allReady:
+		l.waiting(v1alpha1.ReasonPodsNotReady, pods)
+	default:
+		l.set(v1alpha1.ConditionReady, true, v1alpha1.ReasonReady, pods+" and run what the spec asks for")
+		l.set(v1alpha1.ConditionStalled, false, v1alpha1.ReasonAsExpected, "nothing is wrong")
+		l.set(v1alpha1.ConditionReconciling, false, v1alpha1.ReasonReady, "nothing is to do")
+	}
+	return l.items
+}
+
+// accepted warns of what is valid but unwise.
+func (l *conditionList) accepted() {
+	if l.Problem == nil || l.Problem.Accepted {
+		l.set(v1alpha1.ConditionAccepted, true, v1alpha1.ReasonAccepted, strings.Join(append([]string{"the spec is valid"}, l.Warnings...), "; "))
+		return
+	}
+	l.set(v1alpha1.ConditionAccepted, false, l.Problem.Reason, l.Problem.Message)
+}
+
+func (l *conditionList) available(want int32) {
+	switch {
+	case l.ready > 0:
+		l.set(v1alpha1.ConditionAvailable, true, v1alpha1.ReasonPodsReady, "at least one pod is ready")
+	case want == 0:
+		l.set(v1alpha1.ConditionAvailable, false, v1alpha1.ReasonScaledToZero, "spec.replicas is 0")
+	default:
+		l.set(v1alpha1.ConditionAvailable, false, v1alpha1.ReasonNoPodReady, "no pod is ready")
+	}
+}
+
+func (l *conditionList) progressing(is bool, want int32) {
+	switch {
+	case is:
+		message := fmt.Sprintf("revision %s: %d of %d pods run it, %d pods are ready", l.revision(), l.running(), want, l.ready)
+		if l.Movement != nil {
+			message += "; " + DescribeMovement(l.Movement)
+		}
+		if l.Evicting != "" {
+			message += "; " + l.Evicting
+		}
+		l.set(v1alpha1.ConditionProgressing, true, v1alpha1.ReasonRollingOut, message)
+	case l.Problem != nil && l.Problem.Accepted:
+		l.set(v1alpha1.ConditionProgressing, true, l.Problem.Reason, l.Problem.Message)
+	case l.Problem != nil:
+		l.set(v1alpha1.ConditionProgressing, false, l.Problem.Reason, "the spec is not accepted: nothing is rolled out")
+	case l.Failure != nil:
+		l.set(v1alpha1.ConditionProgressing, false, v1alpha1.ReasonApplyFailed, "the operator fails and tries again; see Degraded")
+	case l.refusal() != nil:
+		l.set(v1alpha1.ConditionProgressing, false, v1alpha1.ReasonConfigRefused, "revision "+l.revision()+" was rolled back")
+	default:
+		l.set(v1alpha1.ConditionProgressing, false, v1alpha1.ReasonRolledOut, "every pod runs revision "+l.revision())
+	}
+}
+
+// degraded tells the worst of what is wrong. idle: pods are missing though nothing is on its way.
+func (l *conditionList) degraded(idle bool, pods string) {
+	failed, silent, missing, lowered := l.failedDisks(), l.silentAgents(), l.missingDisks(), l.loweredLimits()
+	if l.Evicting != "" && l.Rollout != nil && l.Rollout.Done && !l.Rollout.Replacing {
+		failed = append([]string{l.Evicting}, failed...)
+	}
+	reason, message := v1alpha1.ReasonAsExpected, "nothing is wrong"
+	switch refusal := l.refusal(); {
+	case l.Failure != nil:
+		reason, message = v1alpha1.ReasonApplyFailed, truncated(l.Failure.Error(), maxMessage)
+	case l.Lost != "":
+		reason, message = v1alpha1.ReasonNodeLost, l.Lost
+	case refusal != nil:
+		reason, message = v1alpha1.ReasonConfigRefused, describeRefusal(refusal)
+	case idle:
+		reason, message = v1alpha1.ReasonPodsNotReady, pods
+	case len(missing) > 0:
+		reason, message = v1alpha1.ReasonDiskMissing, Listed(append(missing, failed...))
+	case len(failed) > 0:
+		reason, message = v1alpha1.ReasonDiskFailed, Listed(failed)
+	case len(lowered) > 0:
+		reason, message = v1alpha1.ReasonLimitsLowered, Listed(lowered)
+	case len(silent) > 0:
+		reason, message = v1alpha1.ReasonAgentUnreachable, "no answer from the agents of "+Listed(silent)
+	}
+	l.set(v1alpha1.ConditionDegraded, reason != v1alpha1.ReasonAsExpected, reason, message)
+}
+
+// notAccepted: a person must edit the spec, or what it refers to has yet to come.
+func (l *conditionList) notAccepted(p *Problem) {
+	if !p.Stalled {
+		l.waiting(p.Reason, p.Message)
+		return
+	}
+	l.set(v1alpha1.ConditionReady, false, p.Reason, "the spec is not accepted; the pods go on with what was accepted last")
+	l.set(v1alpha1.ConditionStalled, true, p.Reason, p.Message)
+	l.set(v1alpha1.ConditionReconciling, false, p.Reason, "the spec must be edited")
+}
+
+// waiting: not there yet, but it will be without an edit of the spec.
+func (l *conditionList) waiting(reason, message string) {
+	l.set(v1alpha1.ConditionReady, false, reason, message)
+	l.set(v1alpha1.ConditionStalled, false, v1alpha1.ReasonAsExpected, "no edit of the spec is needed")
+	l.set(v1alpha1.ConditionReconciling, true, reason, message)
+}
+
+func describeRefusal(r *agentapi.Refusal) string {
+	return fmt.Sprintf("%s refused revision %s, which was rolled back: %s", r.Pod, r.Revision, r.Message)
+}
+
+// areReady asks the StatefulSet and the pods: their caches are not of one moment.
+func (f Facts) areReady(ready int32) bool {
+	return f.StatefulSet != nil && ready == f.replicas() && !slices.ContainsFunc(f.Pods, func(p Pod) bool {
+		return p.DeletionTimestamp.IsZero() && !storage.IsReady(p.Pod)
+	})
+}
+
+// isProgressing is true while the StatefulSet controller makes, replaces or removes pods, or pods have yet to take a
+// revision, and from then on until all are ready. Pods that become unready later, with nothing under way, are no progress.
+func (f Facts) isProgressing(allReady bool) bool {
+	if f.Rollout == nil || !f.Rollout.Settled || f.Rollout.Remaking || !f.Rollout.Done || f.Rollout.Replacing || !isRolledOut(f.StatefulSet) {
+		return true
+	}
+	old := meta.FindStatusCondition(f.CacheNode.Status.Conditions, v1alpha1.ConditionProgressing)
+	return !allReady && (old == nil || old.Status == metav1.ConditionTrue)
+}
+
+// isRolledOut is true when the StatefulSet controller has seen the wanted template and every pod there is was made from it,
+// none too many and none too few. They need not be ready.
+func isRolledOut(set *appsv1.StatefulSet) bool {
+	if set == nil || set.Status.ObservedGeneration < set.Generation {
+		return false
+	}
+	want := ptr.Deref(set.Spec.Replicas, 1)
+	return set.Status.Replicas == want && UpdatedPods(set) == want
+}
+
+// UpdatedPods counts the pods of the wanted template; none while the StatefulSet controller has not seen it.
+func UpdatedPods(set *appsv1.StatefulSet) int32 {
+	if set == nil || set.Status.ObservedGeneration < set.Generation {
+		return 0
+	}
+	return set.Status.UpdatedReplicas
+}
+
+func (f Facts) revision() string {
+	if f.Config == nil {
+		return ""
+	}
+	return f.Config.Revision
+}
+
+// running counts the pods that run the wanted revision.
+func (f Facts) running() int {
+	n := 0
+	for _, p := range f.Pods {
+		if p.Report != nil && p.Report.Revision == f.revision() {
+			n++
+		}
+	}
+	return n
+}

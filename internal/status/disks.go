@@ -1,0 +1,79 @@
+package status
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/shard"
+	"github.com/cachenode/cachenode-operator/internal/tuning"
+)
+
+// diskStatuses tells of each disk over all pods. Where the plan is not known, as the spec is not accepted, the shares are
+// those of before; which disks are healthy is always told.
+func (f Facts) diskStatuses() []v1alpha1.DiskStatus {
+	var statuses []v1alpha1.DiskStatus
+	if f.Config == nil {
+		for _, before := range f.CacheNode.Status.Disks {
+			statuses = append(statuses, v1alpha1.DiskStatus{Name: before.Name, Share: before.Share})
+		}
+	} else {
+		for _, name := range f.Config.Plan.Disks() {
+			statuses = append(statuses, v1alpha1.DiskStatus{Name: name, Share: shard.Percent(f.Config.Plan.Share(name))})
+		}
+	}
+	for i := range statuses {
+		f.addReports(&statuses[i])
+	}
+	return statuses
+}
+
+func (f Facts) addReports(status *v1alpha1.DiskStatus) {
+	ways := map[tuning.FileSystem]int{}
+	for _, p := range f.Pods {
+		for _, d := range f.disks(p) {
+			if d.Name != status.Name {
+				continue
+			}
+			status.Total++
+			if d.State == v1alpha1.DiskHealthy {
+				status.Healthy++
+			}
+			if d.FileSystem != nil {
+				ways[*d.FileSystem]++
+			}
+		}
+	}
+	status.FileSystem, status.Advice = preparation(ways, f.media(status.Name))
+}
+
+// preparation tells how a disk is prepared in the pods, and what would be better where that is not well.
+func preparation(ways map[tuning.FileSystem]int, media v1alpha1.Media) (is, advice string) {
+	var texts, advices []string
+	for way, pods := range ways {
+		text := way.String()
+		if len(ways) > 1 {
+			text = fmt.Sprintf("%s in %d pods", text, pods)
+		}
+		texts = append(texts, text)
+		if advice := way.Advice(media); advice != "" {
+			advices = append(advices, advice)
+		}
+	}
+	slices.Sort(texts)
+	slices.Sort(advices)
+	if len(advices) > 0 {
+		advice = truncated(advices[len(advices)-1], 1024)
+	}
+	return truncated(strings.Join(texts, "; "), 512), advice
+}
+
+func (f Facts) media(disk string) v1alpha1.Media {
+	for _, d := range f.CacheNode.Spec.Disks {
+		if d.Name == disk {
+			return d.Media
+		}
+	}
+	return ""
+}

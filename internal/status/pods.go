@@ -1,0 +1,144 @@
+package status
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/shard"
+	"github.com/cachenode/cachenode-operator/internal/storage"
+)
+
+// maxPods is how many pods the status lists: the largest spec.replicas.
+const maxPods = 1000
+
+// podStatuses tells what each pod runs, and of its disks what is not as planned. What was said of a pod whose agent has never
+// answered this operator stands: nothing else is known.
+func (f Facts) podStatuses() []v1alpha1.PodStatus {
+	statuses := []v1alpha1.PodStatus{}
+	for _, p := range f.Pods {
+		if !p.DeletionTimestamp.IsZero() {
+			continue
+		}
+		status := v1alpha1.PodStatus{Name: p.Name, Node: p.Spec.NodeName, Message: f.podMessage(p)}
+		if p.Report == nil {
+			before := f.statusBefore(p.Name)
+			status.Revision, status.Disks = before.Revision, before.Disks
+		} else {
+			status.Revision, status.Disks = p.Report.Revision, f.podDisks(p.Report)
+		}
+		statuses = append(statuses, status)
+	}
+	slices.SortFunc(statuses, func(a, b v1alpha1.PodStatus) int { return strings.Compare(a.Name, b.Name) })
+	return statuses[:min(len(statuses), maxPods)]
+}
+
+func (f Facts) statusBefore(pod string) v1alpha1.PodStatus {
+	for _, status := range f.CacheNode.Status.Pods {
+		if status.Name == pod {
+			return status
+		}
+	}
+	return v1alpha1.PodStatus{}
+}
+
+// podMessage says what is wrong with a pod; "" if nothing is.
+func (f Facts) podMessage(p Pod) string {
+	held, _ := f.heldUpPod(p)
+	report := p.Report
+	if report == nil {
+		report = &agentapi.Report{}
+	}
+	switch {
+	case p.Silent && held == "":
+		return "the agent does not answer"
+	case p.Silent:
+		return held
+	case report.Problem != "":
+		return truncated(report.Problem, 1024)
+	case report.Lowered != "":
+		return truncated(report.Lowered, 1024)
+	case report.Refusal != nil:
+		return truncated("refused revision "+report.Refusal.Revision+": "+report.Refusal.Message, 1024)
+	}
+	return held
+}
+
+// podDisks are the disks that are not healthy, and those whose share of the keys is not the plan's.
+func (f Facts) podDisks(report *agentapi.Report) (disks []v1alpha1.PodDiskStatus) {
+	for _, d := range report.Disks {
+		planned := f.Config == nil || report.Revision != f.Config.Revision || d.Share == f.Config.Plan.Share(d.Name)
+		if d.State == v1alpha1.DiskHealthy && planned {
+			continue
+		}
+		disks = append(disks, v1alpha1.PodDiskStatus{
+			Name: d.Name, State: string(d.State), Reason: string(d.Reason), Share: shard.Percent(d.Share), Message: truncated(d.Message, 512),
+		})
+	}
+	return disks
+}
+
+// failedDisks are the disks that are out of use, with the reasons, and what a person can do.
+func (f Facts) failedDisks() []string {
+	var list []string
+	for _, p := range f.Pods {
+		for _, d := range f.disks(p) {
+			missing := slices.ContainsFunc(f.Missing, func(m storage.Missing) bool { return m.Pod == p.Name && m.Disk == d.Name })
+			if d.State == v1alpha1.DiskFailed && !missing {
+				list = append(list, p.Name+": "+describeDisk(d))
+			}
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+func describeDisk(d agentapi.DiskReport) string {
+	text := fmt.Sprintf("%s is out of use (%s)", d.Name, d.Reason)
+	if d.NeedsNewPod {
+		text += ", and needs a new pod once it is repaired: kubectl cachenode disk readmit POD " + d.Name
+	}
+	return text
+}
+
+// missingDisks are the disks that placeholders stand in for, and how they come back.
+func (f Facts) missingDisks() []string {
+	var list []string
+	for _, m := range f.Missing {
+		until := ""
+		for _, d := range f.CacheNode.Spec.Disks {
+			if d.Name == m.Disk && d.LocalPath != nil {
+				until = " until it is mounted at " + d.LocalPath.Path
+			}
+		}
+		list = append(list, fmt.Sprintf("%s of %s cannot be mounted on node %s, and a placeholder is in its place%s; to try it at once: kubectl cachenode disk readmit %s %s",
+			m.Disk, m.Pod, m.Node, until, m.Pod, m.Disk))
+	}
+	return list
+}
+
+// loweredLimits are the pods that run with lower limits than the spec's, and why.
+func (f Facts) loweredLimits() []string {
+	var list []string
+	for _, p := range f.Pods {
+		if p.Report != nil && p.Report.Lowered != "" {
+			list = append(list, p.Name+": "+p.Report.Lowered)
+		}
+	}
+	slices.Sort(list)
+	return list
+}
+
+// silentAgents are the pods that are ready and whose agents do not answer.
+func (f Facts) silentAgents() []string {
+	var list []string
+	for _, p := range f.Pods {
+		if p.Silent && storage.IsReady(p.Pod) {
+			list = append(list, p.Name)
+		}
+	}
+	slices.Sort(list)
+	return list
+}

@@ -1,0 +1,68 @@
+package status
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/shard"
+)
+
+// maxMessage bounds the message of a condition, in bytes.
+const maxMessage = 4096
+
+// Listed joins the items of a list, of which a condition names the first few.
+func Listed(items []string) string { return listedBy(items, "; ") }
+
+func listedBy(items []string, between string) string {
+	const most = 5
+	if more := len(items) - most; more > 0 {
+		return fmt.Sprintf("%s%sand %d more", strings.Join(items[:most], between), between, more)
+	}
+	return strings.Join(items, between)
+}
+
+// truncated cuts a text to a length in bytes, not within a character.
+func truncated(text string, length int) string {
+	if len(text) <= length {
+		return text
+	}
+	text = text[:length]
+	for !utf8.ValidString(text) {
+		text = text[:len(text)-1]
+	}
+	return text
+}
+
+// DescribeMovement says what moves.
+func DescribeMovement(m *v1alpha1.KeyMovement) string {
+	var moves []string
+	for _, move := range m.Moves {
+		moves = append(moves, fmt.Sprintf("%s from %s to %s", move.Share, move.From, move.To))
+	}
+	return fmt.Sprintf("the edit of the disks moves %s of the keys, %s (%s)", m.Share, m.Bytes, Listed(moves))
+}
+
+// Movement is a movement in the terms of the API; nil if nothing moves. used is what each disk holds over all pods, in bytes.
+func Movement(m shard.Movement, used map[string]int64) *v1alpha1.KeyMovement {
+	if m.Slots == 0 {
+		return nil
+	}
+	movement := &v1alpha1.KeyMovement{Name: m.Name, Share: shard.Percent(m.Slots), Bytes: Size(m.Bytes(used))}
+	for _, move := range m.Moves {
+		movement.Moves = append(movement.Moves, v1alpha1.KeyMove{From: move.From, To: move.To, Share: shard.Percent(move.Slots)})
+	}
+	return movement
+}
+
+// Size writes bytes for people.
+func Size(bytes int64) string {
+	switch {
+	case bytes < 1<<30:
+		return fmt.Sprintf("%d MiB", bytes>>20)
+	case bytes < 1<<40:
+		return fmt.Sprintf("%.1f GiB", float64(bytes)/(1<<30))
+	}
+	return fmt.Sprintf("%.1f TiB", float64(bytes)/(1<<40))
+}

@@ -1,0 +1,118 @@
+// Package executor carries out what package storage has planned. Each action is safe to repeat: it names what it was decided
+// on (by UID or version), so that what has changed since stays as it is and is planned for anew.
+package executor
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/client-go/tools/events"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/apply"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/storage"
+)
+
+// Executor acts for one CacheNode in one pass. It is not safe for concurrent use.
+type Executor struct {
+	client.Client
+	// Live reads from the API server itself.
+	Live      client.Reader
+	Events    events.EventRecorder
+	CacheNode *v1alpha1.CacheNode
+	// Waiting says which pod waits for the disruption budget, and why; "" for none. The executor sets it.
+	Waiting string
+	// After is when to try again; 0 for never. The executor sets it.
+	After time.Duration
+}
+
+func (e *Executor) again(after time.Duration) {
+	if e.After == 0 || after < e.After {
+		e.After = after
+	}
+}
+
+func (e *Executor) applier() apply.Applier { return apply.Applier{Client: e.Client, Live: e.Live} }
+
+// Keep does what keeps pods running. Scouts come last, and what keeps one from being made is only logged, as a quota: the
+// caches do not wait for scouts.
+func (e *Executor) Keep(ctx context.Context, keep storage.Keep) error {
+	for _, volume := range keep.Placeholders {
+		if _, _, err := e.applier().Apply(ctx, volume); err != nil {
+			return err
+		}
+	}
+	if err := e.release(ctx, keep.Releases); err != nil {
+		return err
+	}
+	for _, volume := range keep.Offer {
+		if err := e.offer(ctx, volume); err != nil {
+			return err
+		}
+	}
+	for _, object := range keep.Scouts {
+		if _, _, err := e.applier().Apply(ctx, object); err != nil {
+			log.FromContext(ctx).Error(err, "create a scout", "object", object.GetName())
+			break
+		}
+	}
+	for _, object := range keep.Spent {
+		if err := client.IgnoreNotFound(e.Delete(ctx, object, client.GracePeriodSeconds(0))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Follow does what follows the spec, but for replicas, which are the caller's.
+func (e *Executor) Follow(ctx context.Context, follow storage.Follow) error {
+	if err := e.release(ctx, follow.Releases); err != nil {
+		return err
+	}
+	if err := e.createVolumes(ctx, follow.Create); err != nil {
+		return err
+	}
+	return e.deleteVolumes(ctx, follow.Delete)
+}
+
+// TidyClaims deletes claims that nobody needs, asks for more space where a disk grew, and sets owners.
+func (e *Executor) TidyClaims(ctx context.Context, follow storage.Follow) error {
+	for _, claim := range follow.Unwanted {
+		if err := e.deleteClaim(ctx, claim); err != nil {
+			return err
+		}
+		log.FromContext(ctx).Info("deleted a claim", "claim", claim.Name)
+	}
+	for _, growth := range follow.Grow {
+		before := growth.Claim.DeepCopy()
+		claim := growth.Claim.DeepCopy()
+		claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: growth.Size}
+		if err := client.IgnoreNotFound(e.Patch(ctx, claim, client.MergeFrom(before), client.FieldOwner(naming.FieldManager))); err != nil {
+			return err
+		}
+		log.FromContext(ctx).Info("a claim grows", "claim", claim.Name, "size", growth.Size.String())
+	}
+	for _, own := range follow.Own {
+		claim := own.Claim.DeepCopy()
+		claim.OwnerReferences = own.Owners
+		if err := e.patchUnchanged(ctx, claim, own.Claim); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// patchUnchanged patches an object that is still the one that was looked at; of another, an event comes.
+func (e *Executor) patchUnchanged(ctx context.Context, object, before client.Object) error {
+	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
+	err := e.Patch(ctx, object, patch, client.FieldOwner(naming.FieldManager))
+	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
+		return nil
+	}
+	return err
+}

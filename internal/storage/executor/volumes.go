@@ -1,0 +1,96 @@
+package executor
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/cachenode/cachenode-operator/internal/apply"
+	"github.com/cachenode/cachenode-operator/internal/manifest"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/storage"
+)
+
+// createVolumes creates volumes in order and stops at the first that somebody else has made since they were planned.
+func (e *Executor) createVolumes(ctx context.Context, volumes []*corev1.PersistentVolume) error {
+	if len(volumes) == 0 {
+		return nil
+	}
+	if _, _, err := e.applier().Apply(ctx, manifest.LocalClass()); err != nil {
+		return err
+	}
+	for _, volume := range volumes {
+		_, outcome, err := e.applier().Apply(ctx, volume)
+		if taken, ok := errors.AsType[*apply.TakenError](err); ok {
+			return fmt.Errorf("%w: %w", taken, apply.ErrStale) // the next plan says whose it is
+		}
+		if err != nil {
+			return err
+		}
+		if outcome == apply.Created {
+			log.FromContext(ctx).Info("created a volume", "volume", volume.Name, "node", volume.Annotations[naming.AnnotationNode], "path", volume.Annotations[naming.AnnotationPath])
+		}
+	}
+	return nil
+}
+
+// offer has a volume available again whose claim is gone.
+func (e *Executor) offer(ctx context.Context, volume *corev1.PersistentVolume) error {
+	offered := volume.DeepCopy()
+	offered.Spec.ClaimRef = nil
+	if err := e.patchUnchanged(ctx, offered, volume); err != nil {
+		return err
+	}
+	log.FromContext(ctx).Info("offered a volume again", "volume", volume.Name)
+	return nil
+}
+
+// deleteVolumes deletes volumes. The caches of volumes and of claims are not of one moment, so a placeholder's claim is
+// looked at once more: one that waits for its claim, which may be away for a moment, stays.
+func (e *Executor) deleteVolumes(ctx context.Context, volumes []*corev1.PersistentVolume) error {
+	for _, volume := range volumes {
+		awaited, err := e.isAwaited(ctx, volume)
+		if err != nil {
+			return err
+		}
+		if awaited {
+			continue
+		}
+		if err := client.IgnoreNotFound(e.Delete(ctx, volume, client.Preconditions{UID: &volume.UID})); err != nil {
+			return err
+		}
+		log.FromContext(ctx).Info("deleted a volume", "volume", volume.Name)
+	}
+	return nil
+}
+
+// isAwaited is true for a placeholder that has its claim, or may yet get it.
+func (e *Executor) isAwaited(ctx context.Context, volume *corev1.PersistentVolume) (bool, error) {
+	ref := volume.Spec.ClaimRef
+	if ref == nil || volume.Labels[naming.LabelRole] != naming.RolePlaceholder {
+		return false, nil
+	}
+	claim := &corev1.PersistentVolumeClaim{}
+	err := e.Live.Get(ctx, client.ObjectKey{Namespace: ref.Namespace, Name: ref.Name}, claim)
+	switch {
+	case err == nil:
+		return claim.Spec.VolumeName == volume.Name || claim.Spec.VolumeName == "" || !claim.DeletionTimestamp.IsZero(), nil
+	case apierrors.IsNotFound(err):
+		return volume.Status.Phase != corev1.VolumeReleased && storage.IsAwaited(e.CacheNode, volume), nil
+	}
+	return false, err
+}
+
+// Abandon deletes the volumes of a CacheNode that is gone, as its claims go.
+func (e *Executor) Abandon(ctx context.Context, volumes []corev1.PersistentVolume) error {
+	state := storage.State{CacheNode: e.CacheNode, Volumes: map[string]*corev1.PersistentVolume{}}
+	for i := range volumes {
+		state.Volumes[volumes[i].Name] = &volumes[i]
+	}
+	return e.deleteVolumes(ctx, storage.Plan(state).Follow.Delete)
+}
