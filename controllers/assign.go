@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -111,9 +112,7 @@ func (r *CacheNodeReconciler) annotate(ctx context.Context, p *pass, pod *corev1
 	for _, key := range []string{naming.AnnotationDrained, naming.AnnotationEmpty} {
 		annotations[key] = pod.Annotations[key]
 	}
-	for key, value := range told {
-		annotations[key] = value
-	}
+	maps.Copy(annotations, told)
 	annotations[v1alpha1.AnnotationRetry] = p.cacheNode.Annotations[v1alpha1.AnnotationRetry]
 	// The same for a while, so that a pass that has not seen the write of the one before writes nothing new.
 	annotations[naming.AnnotationNonce] = strconv.FormatInt(p.now.Unix()/int64(rollout.NudgeAfter/time.Second), 10)
@@ -140,16 +139,14 @@ func (r *CacheNodeReconciler) annotate(ctx context.Context, p *pass, pod *corev1
 
 // noted are the annotations of a pod after ours were applied.
 func noted(pod, ours map[string]string) map[string]string {
-	after := map[string]string{}
-	for key, value := range pod {
-		after[key] = value
+	after := maps.Clone(pod)
+	if after == nil {
+		after = map[string]string{}
 	}
 	for _, key := range []string{naming.AnnotationDrained, naming.AnnotationEmpty, v1alpha1.AnnotationRetry} {
 		delete(after, key)
 	}
-	for key, value := range ours {
-		after[key] = value
-	}
+	maps.Copy(after, ours)
 	return after
 }
 

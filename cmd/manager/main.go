@@ -35,7 +35,7 @@ type options struct {
 	agentImage, agentPullPolicy  string
 	policy                       policyFlags
 	watchNamespaces              string
-	concurrency                  int
+	concurrency, maxVolumes      int
 	log                          zap.Options
 }
 
@@ -56,12 +56,18 @@ func parse(args []string) (options, error) {
 	o.policy.bind(flags)
 	flags.StringVar(&o.watchNamespaces, "watch-namespaces", "", "comma-separated namespaces whose CacheNodes are seen to; default: all")
 	flags.IntVar(&o.concurrency, "max-concurrent-reconciles", 8, "how many CacheNodes are seen to at a time, at least 1")
+	flags.IntVar(&o.maxVolumes, "max-volumes-per-namespace", 1000, "how many PersistentVolumes the operator creates for the CacheNodes of a namespace together; 0: any number")
 	o.log.BindFlags(flags)
 	if err := flags.Parse(args); err != nil {
 		return o, err
 	}
 	if o.concurrency < 1 {
 		err := fmt.Errorf("--max-concurrent-reconciles is %d, want at least 1", o.concurrency)
+		fmt.Fprintln(os.Stderr, err)
+		return o, err
+	}
+	if o.maxVolumes < 0 {
+		err := fmt.Errorf("--max-volumes-per-namespace is %d, want 0 or more", o.maxVolumes)
 		fmt.Fprintln(os.Stderr, err)
 		return o, err
 	}
@@ -170,6 +176,7 @@ func run(o options, config *rest.Config) error {
 			Domain: o.clusterDomain, Resolvers: resolvers,
 			AgentImage: o.agentImage, AgentPullPolicy: corev1.PullPolicy(o.agentPullPolicy),
 			Policy:     policy,
+			MaxVolumes: o.maxVolumes,
 			Namespaces: list(o.watchNamespaces),
 		},
 	}

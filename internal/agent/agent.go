@@ -140,8 +140,8 @@ func (a *Agent) isUnsettled() bool {
 
 // step brings nginx one step nearer to what it should run, and returns when to look again.
 func (a *Agent) step(ctx context.Context) time.Duration {
-	revision, err := a.wanted()
-	a.setProblem(err)
+	revision, problem := a.wanted()
+	defer func() { a.setProblem(problem) }() // once a step, as whoever reads the report in between sees no other
 	if revision == nil {
 		return checkInterval
 	}
@@ -154,13 +154,15 @@ func (a *Agent) step(ctx context.Context) time.Duration {
 	if a.isStarting() {
 		return retryInterval // the first probes decide which disks nginx starts with
 	}
-	wait := checkInterval
+	wait, err := checkInterval, error(nil)
 	if !a.isRefused(revision.ID) {
-		wait = a.bring(ctx, *revision)
+		wait, err = a.bring(ctx, *revision)
+		problem = errors.Join(problem, err)
 	}
 	if a.isRefused(revision.ID) {
 		if good := a.lastGood(); good != nil { // the pod's facts may have changed all the same
-			wait = a.bring(ctx, *good)
+			wait, err = a.bring(ctx, *good)
+			problem = errors.Join(problem, err)
 		}
 	}
 	a.mutex.Lock()

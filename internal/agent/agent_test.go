@@ -382,3 +382,36 @@ func (p *pod) metrics() string {
 	p.agent.Metrics().Handler().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	return recorder.Body.String()
 }
+
+// TestProblemsDoNotFlap: while nginx -t takes too long, each report says so.
+func TestProblemsDoNotFlap(t *testing.T) {
+	p := newPod(t)
+	p.offer(naming.StableKey, nil)
+	a := New(p.paths, &reload.Nginx{Program: p.nginx.Program(), Root: p.nginx.Root, Client: p.nginx.Client(), TestTimeout: time.Nanosecond}, slog.New(slog.DiscardHandler), "test")
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for deadline := time.Now().Add(10 * time.Second); a.Report().Problem == "" && time.Now().Before(deadline); {
+			a.step(t.Context())
+		}
+		for range 20 {
+			a.step(t.Context())
+		}
+	}()
+	seen := ""
+	for {
+		select {
+		case <-done:
+			if !strings.Contains(seen, "nginx -t takes longer than 1ns") {
+				t.Errorf("the report says %q", seen)
+			}
+			return
+		default:
+			if problem := a.Report().Problem; problem != "" {
+				seen = problem
+			} else if seen != "" {
+				t.Fatalf("after %q, the report says nothing", seen)
+			}
+		}
+	}
+}

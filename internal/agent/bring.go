@@ -17,73 +17,70 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
-// bring renders a revision with the pod's facts and gives it to nginx, if it is not what nginx has.
-func (a *Agent) bring(ctx context.Context, revision agentapi.Revision) time.Duration {
+// bring renders a revision with the pod's facts and gives it to nginx, if it is not what nginx has. problem is what keeps the
+// agent from that, though nginx has not refused the revision.
+func (a *Agent) bring(ctx context.Context, revision agentapi.Revision) (again time.Duration, problem error) {
 	facts, err := a.facts(revision)
 	if err != nil {
-		a.setProblem(err)
-		return checkInterval
+		return checkInterval, err
 	}
 	from := revision.ID + fmt.Sprint(facts)
 	if current := a.current(); current != nil && current.madeFrom == from {
-		return checkInterval
+		return checkInterval, nil
 	}
 	// A revision is refused only where another can be gone on with; otherwise its limits are lowered to what the disks hold.
 	problems := contradictions(revision, facts)
 	if problems != "" && a.hasOther(revision) {
 		a.refuse(revision, problems)
-		return checkInterval
+		return checkInterval, nil
 	}
 	a.setLowered(problems)
 	config, err := cache.Render(cache.Input{Revision: revision, Facts: facts})
 	if err != nil {
 		a.refuse(revision, err.Error())
-		return checkInterval
+		return checkInterval, nil
 	}
 	made := applied{revision: revision, config: config, madeFrom: from}
 	if current := a.current(); current != nil && current.config.Version == config.Version {
 		made.files = current.files
 		a.took(made)
-		return checkInterval
+		return checkInterval, nil
 	}
 	made.files = a.files(config, revision, facts)
 	if a.current() == nil && a.runsAlready(ctx, config) { // this agent is new, nginx is not
 		// What lies there may be another, from the middle of an agent's work.
 		if err := a.Nginx.Put(config, made.files); err != nil {
-			a.setProblem(err)
-			return checkInterval
+			return checkInterval, err
 		}
 		a.took(made)
-		return 0
+		return 0, nil
 	}
 	begun := time.Now()
 	err = a.Nginx.Apply(ctx, config, made.files)
 	if ctx.Err() != nil {
-		return checkInterval
+		return checkInterval, nil
 	}
 	if err == nil {
 		a.blamed = 0
 		a.metrics.Reload(metrics.Taken)
 		a.took(made)
 		a.Log.Info("nginx took the configuration", "version", config.Version, "failedDisks", facts.Failed, "took", time.Since(begun).Round(time.Millisecond))
-		return 0
+		return 0, nil
 	}
 	if name := nginxlog.DiskOf(err.Error()); a.blames(name, err) {
 		a.Log.Warn("a disk keeps nginx from taking the configuration", "disk", name, "error", err)
 		a.metrics.Reload(metrics.Failed)
 		if a.blamed++; a.blamed < 20 {
-			return retryInterval
+			return retryInterval, nil
 		}
-		a.setProblem(err) // the disk's probes find nothing wrong
-		return checkInterval
+		return checkInterval, err // the disk's probes find nothing wrong
 	}
 	if _, refused := errors.AsType[*reload.RefusedError](err); !refused {
 		a.metrics.Reload(metrics.Failed)
-		a.setProblem(err)
-		return checkInterval
+		return checkInterval, err
 	}
 	a.refuse(revision, err.Error())
-	return checkInterval
+	return checkInterval, nil
 }
 
 // hasOther is true where nginx runs another revision, or could.

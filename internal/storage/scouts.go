@@ -22,7 +22,7 @@ func (p *plan) scout() {
 		if p.Volumes[naming.Volume(node.Name, path)] == nil || (p.Allowed != nil && !p.Allowed(path)) {
 			continue
 		}
-		in := manifest.ScoutInput{CacheNode: p.CacheNode, Disk: *disk, Pod: m.Pod, Node: node, ScoutImage: p.State.Scout}
+		in := manifest.ScoutInput{CacheNode: p.CacheNode, Disk: *disk, Pod: m.Pod, Node: node, ScoutImage: p.Scout}
 		p.applyScout(in, needed)
 	}
 	p.spendScouts(needed)

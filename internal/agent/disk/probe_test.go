@@ -2,6 +2,8 @@ package disk
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -209,6 +211,30 @@ func TestTrim(t *testing.T) {
 		t.Errorf("%d files are left, want 2: no more are deleted than needed", len(left))
 	}
 	must(t, trim(filepath.Join(p.Dir, "nowhere"), 1<<40))
+}
+
+// TestTrimEmptyFolders: folders without files use up the time of a call as well, and do not keep it from the others for ever.
+func TestTrimEmptyFolders(t *testing.T) {
+	p := prober(t)
+	cache := filepath.Join(p.Dir, "cache")
+	for i := range 256 {
+		must(t, os.MkdirAll(filepath.Join(cache, fmt.Sprintf("%x", i%16), fmt.Sprintf("%02x", i)), 0o750))
+	}
+	file := filepath.Join(cache, "f", "ff", "1")
+	must(t, os.WriteFile(file, []byte("x"), 0o600))
+	late := &trimming{missing: 1, begun: time.Now().Add(-time.Hour)}
+	entries, err := os.ReadDir(cache)
+	must(t, err)
+	if err := late.visit("0", entries[0], nil); !errors.Is(err, errEnough) {
+		t.Errorf("after its time, a call goes on into a folder (%v)", err)
+	}
+	for range 100 {
+		must(t, trim(cache, 1<<60))
+		if _, err := os.Stat(file); errors.Is(err, os.ErrNotExist) {
+			return
+		}
+	}
+	t.Error("after 100 calls, the file is still there")
 }
 
 // TestMonitor has a probe that hangs: it counts as failed again and again, no second one is begun, and the disk comes back

@@ -3,6 +3,7 @@ package disk
 import (
 	"errors"
 	iofs "io/fs"
+	"math/rand/v2"
 	"os"
 	"time"
 
@@ -18,8 +19,8 @@ const (
 var errEnough = errors.New("enough")
 
 // trim deletes cache files of a disk that is out of use because it is full, until more than want bytes are free. nginx
-// does not evict from a disk that is not in its configuration; a file that is gone is a MISS. The folders are named by
-// hashes, so the first that a walk meets are as good as any.
+// does not evict from a disk that is not in its configuration; a file that is gone is a MISS. Each call begins at another of the
+// cache's folders, so that many empty ones, which take their time as well, do not keep it from the others for ever.
 func trim(cache string, want int64) error {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(cache, &fs); err != nil {
@@ -33,31 +34,51 @@ func trim(cache string, want int64) error {
 		return err
 	}
 	defer func() { _ = root.Close() }()
-	free := int64(fs.Bavail) * fs.Bsize //nolint:gosec // no file system has 8 EiB
-	deleted, begun := 0, time.Now()
-	err = iofs.WalkDir(root.FS(), ".", func(path string, entry iofs.DirEntry, err error) error {
-		if errors.Is(err, os.ErrNotExist) {
-			return nil
-		}
-		if err != nil || !entry.Type().IsRegular() {
+	t := &trimming{root: root, missing: want - int64(fs.Bavail)*fs.Bsize, begun: time.Now()} //nolint:gosec // no file system has 8 EiB
+	top, err := iofs.ReadDir(root.FS(), ".")
+	if err != nil || len(top) == 0 {
+		return err
+	}
+	first := rand.IntN(len(top)) //nolint:gosec // any folder will do
+	for i := range top {
+		name := top[(first+i)%len(top)].Name()
+		if err := iofs.WalkDir(root.FS(), name, t.visit); err != nil {
+			if errors.Is(err, errEnough) {
+				return nil
+			}
 			return err
 		}
-		if free > want || deleted >= trimFiles || time.Since(begun) > trimTime {
-			return errEnough
-		}
-		info, err := entry.Info()
-		if err == nil {
-			err = root.Remove(path)
-		}
-		if errors.Is(err, os.ErrNotExist) { // old workers delete as well
-			return nil
-		}
-		deleted++
-		free += info.Size() // counted, as the file system frees the space some time after the file
-		return err
-	})
-	if errors.Is(err, errEnough) {
+	}
+	return nil
+}
+
+// trimming is one call of trim.
+type trimming struct {
+	root *os.Root
+	// missing is how many bytes more are to be free.
+	missing int64
+	deleted int
+	begun   time.Time
+}
+
+func (t *trimming) visit(path string, entry iofs.DirEntry, err error) error {
+	if t.missing < 0 || t.deleted >= trimFiles || time.Since(t.begun) > trimTime {
+		return errEnough
+	}
+	if errors.Is(err, os.ErrNotExist) { // old workers delete as well
 		return nil
 	}
+	if err != nil || !entry.Type().IsRegular() {
+		return err
+	}
+	info, err := entry.Info()
+	if err == nil {
+		err = t.root.Remove(path)
+	}
+	if errors.Is(err, os.ErrNotExist) {
+		return nil
+	}
+	t.deleted++
+	t.missing -= info.Size() // counted, as the file system frees the space some time after the file
 	return err
 }

@@ -71,12 +71,13 @@ a cluster.`,
 		if err != nil {
 			return err
 		}
-		return run(command.Context(), cluster, next, command.OutOrStdout(), command.ErrOrStderr())
+		return Run(command.Context(), cluster, next, command.OutOrStdout(), command.ErrOrStderr())
 	}
 	return command
 }
 
-func run(ctx context.Context, cluster *connect.Cluster, next *v1alpha1.CacheNode, out, warnings io.Writer) error {
+// Run compares the CacheNode of a file with that of the cluster, and writes what the edit does to out.
+func Run(ctx context.Context, cluster *connect.Cluster, next *v1alpha1.CacheNode, out, warnings io.Writer) error {
 	if next.Namespace != "" {
 		cluster.Namespace = next.Namespace
 	}

@@ -1,0 +1,85 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
+	clocktesting "k8s.io/utils/clock/testing"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/test/apiserver"
+)
+
+// failing is a client whose writes of Services fail, as behind a webhook that answers with an error.
+type failing struct {
+	client.Client
+	broken *atomic.Bool
+}
+
+var errWebhook = errors.New(`failed calling webhook "policy.example.com": 500`)
+
+// Apply implements [client.Writer].
+func (f failing) Apply(ctx context.Context, object runtime.ApplyConfiguration, options ...client.ApplyOption) error {
+	if named, ok := object.(interface{ GetKind() string }); ok && f.broken.Load() && named.GetKind() == "Service" {
+		return apierrors.NewInternalError(errWebhook)
+	}
+	return f.Client.Apply(ctx, object, options...)
+}
+
+// TestErrorsThatLast: an error that lasts reaches the status, whatever was said before, and one that passes does not.
+func TestErrorsThatLast(t *testing.T) {
+	clock := clocktesting.NewFakePassiveClock(time.Now())
+	var broken atomic.Bool
+	o := startOperator(t, apiserver.Start(t), func(r *CacheNodeReconciler) {
+		r.Client, r.Clock = failing{r.Client, &broken}, clock
+	})
+	cacheNode := o.create(edge)
+	o.becomes(cacheNode, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
+	o.rollOut(cacheNode)
+	o.becomes(cacheNode, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
+	o.settle(cacheNode)
+	broken.Store(true)
+	o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) { s.Service.Annotations = map[string]string{"example.com/a": "b"} })
+	fails := func() {
+		t.Helper()
+		_, err := o.reconciler.Reconcile(context.Background(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(cacheNode)})
+		if err == nil || !strings.Contains(err.Error(), "policy.example.com") {
+			t.Fatalf("the pass ends with %v", err)
+		}
+	}
+	o.eventually(func() string { // until the cache has the edit
+		if _, err := o.reconciler.Reconcile(context.Background(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(cacheNode)}); err == nil {
+			return "no pass fails"
+		}
+		return ""
+	})
+	fails()
+	if o.get(cacheNode); !strings.Contains(describe(cacheNode), "Ready=True") {
+		t.Errorf("an error that may pass is told: %s", describe(cacheNode))
+	}
+	clock.SetTime(clock.Now().Add(failureAfter + time.Second))
+	fails()
+	o.becomes(cacheNode, status.InProgressStatus, v1alpha1.ConditionDegraded, v1alpha1.ReasonApplyFailed)
+	if text := describe(cacheNode); !strings.Contains(text, "policy.example.com") || strings.Contains(text, "Ready=True") {
+		t.Errorf("the error that lasts is not told: %s", text)
+	}
+	broken.Store(false)
+	o.pass(cacheNode)
+	o.rollOut(cacheNode)
+	o.becomes(cacheNode, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
+	service := children(cacheNode)[1].(*corev1.Service)
+	if o.get(service); service.Annotations["example.com/a"] != "b" {
+		t.Error("the edit has not arrived")
+	}
+}
