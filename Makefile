@@ -33,10 +33,10 @@ generate: ## Write all generated files anew: deep copies, CRD, RBAC, the chart's
 	@tools=$$(hack/build-tool tools); set -x; \
 	$$tools/controller-gen object paths=./api/...; \
 	$$tools/controller-gen crd:allowDangerousTypes=false paths=./api/... output:crd:dir=config/crd/bases; \
-	go run ./hack/bounds config/crd/bases/cachenode.io_cachenodes.yaml; \
+	go run ./hack/generate/bounds config/crd/bases/cachenode.io_cachenodes.yaml; \
 	$$tools/controller-gen rbac:roleName=cachenode-operator paths=./controllers/... output:rbac:dir=config/rbac
-	@hack/generate-chart
-	for page in cachenode plugin metrics headers; do go run ./hack/reference $$page >docs/reference/$$page.md; done
+	@hack/generate/chart
+	for page in cachenode plugin metrics headers; do go run ./hack/generate/reference $$page >docs/reference/$$page.md; done
 	sed '1s/.*/# Values of the Helm chart/' charts/cachenode-operator/README.md >docs/reference/chart.md
 
 .PHONY: golden
@@ -119,35 +119,35 @@ bench: ## Benchmarks of the pure packages, and of nginx (test/bench).
 
 .PHONY: bench-article
 bench-article: ## The article's experiment: 4 MB objects, random and constant load, against nginx without pools. Half an hour.
-	go run ./test/bench/caches -servers nginx,article,cachenode -out docs/benchmarks article
+	test/bench/run caches -servers nginx,article,cachenode -out docs/benchmarks article
 
 .PHONY: bench-peers
 bench-peers: ## nginx by hand, the article's configuration, the operator's, Varnish and Traffic Server on the same disks. Hours.
-	go run ./test/bench/caches -out docs/benchmarks peers
-	go run ./test/bench/caches -used -cases slow- -out docs/benchmarks peers
-	go run ./test/bench/caches -out docs/benchmarks fast
-	go run ./test/bench/caches -used -out docs/benchmarks zipf
+	test/bench/run caches -out docs/benchmarks peers
+	test/bench/run caches -used -cases slow- -out docs/benchmarks peers
+	test/bench/run caches -out docs/benchmarks fast
+	test/bench/run caches -used -out docs/benchmarks zipf
 
 .PHONY: bench-tuning
 bench-tuning: ## The operator's configuration against itself with one thing otherwise: threads, buffers, direct I/O ... An hour.
-	go run ./test/bench/caches -out docs/benchmarks tuning
+	test/bench/run caches -out docs/benchmarks tuning
 
 .PHONY: bench-disks
 bench-disks: ## What a hit costs a disk that is prepared in one way or another. A quarter of an hour.
-	go run ./test/bench/disks -out docs/benchmarks
+	test/bench/run disks -out docs/benchmarks
 
 .PHONY: bench-shard
 bench-shard: ## Keys that move and how even the shares are, against percentages by hand and modulo; cost of the ranges. Two minutes.
-	go run ./test/bench/shard -out docs/benchmarks
+	test/bench/run shard -out docs/benchmarks
 
 .PHONY: bench-reuseport
 bench-reuseport: ## A socket for each worker against one for all, with accept_mutex on and off. Two minutes.
-	go run ./test/bench/reuseport -out docs/benchmarks
+	test/bench/run reuseport -out docs/benchmarks
 
 .PHONY: bench-control
 bench-control: ## Reconcile and render; 1,000 CacheNodes against tsuru/nginx-operator; edits on the cluster. Half an hour.
 	KUBEBUILDER_ASSETS=$$(hack/envtest-assets) go test -run '^$$' -bench 'Reconcile|Render|NewPlan' -benchmem ./controllers ./internal/nginx/cache ./internal/shard
-	KUBEBUILDER_ASSETS=$$(hack/envtest-assets) go run ./test/bench/control -out docs/benchmarks
+	KUBEBUILDER_ASSETS=$$(hack/envtest-assets) test/bench/run control -out docs/benchmarks
 	test/e2e/run -run '^TestFaults$$/^fifty'
 
 ##@ Cluster for tests and demo (CLUSTER=native|kind, found out by itself when unset)

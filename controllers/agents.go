@@ -16,7 +16,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
-	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/agentapi/agentclient"
+	"github.com/cachenode/cachenode-operator/internal/layout"
 )
 
 const (
@@ -44,7 +45,7 @@ const (
 // does not answer waits in a queue of its own and is asked less and less often. It is safe for concurrent use.
 type Agents struct {
 	// read reads one report; tests may replace it.
-	read func(ctx context.Context, c *agentapi.Client, address string) (agentapi.Report, error)
+	read func(ctx context.Context, c *agentclient.Client, address string) (agentapi.Report, error)
 
 	// answering has the pods whose agents answered last time, others the rest.
 	answering, others workqueue.TypedRateLimitingInterface[types.NamespacedName]
@@ -63,7 +64,7 @@ type Agents struct {
 }
 
 type versionedClient struct {
-	client  *agentapi.Client
+	client  *agentclient.Client
 	version string
 }
 
@@ -77,7 +78,7 @@ type share struct {
 type agent struct {
 	Target
 	cacheNode types.NamespacedName
-	client    *agentapi.Client
+	client    *agentclient.Client
 	hurry     bool
 	// news bounds the passes that the agent causes; untold is true after one that was not made.
 	news   *rate.Limiter
@@ -109,7 +110,7 @@ type Observation struct {
 // NewAgents makes it; it begins to read when the controller starts.
 func NewAgents() *Agents {
 	return &Agents{
-		read: func(ctx context.Context, c *agentapi.Client, address string) (agentapi.Report, error) {
+		read: func(ctx context.Context, c *agentclient.Client, address string) (agentapi.Report, error) {
 			return c.Report(ctx, address)
 		},
 		answering: newQueue(), others: newQueue(),
@@ -161,7 +162,7 @@ func (a *Agents) Hurry(cacheNode types.NamespacedName, hurry bool) {
 }
 
 // Track replaces the pods of a CacheNode, and returns what is known of them, by name.
-func (a *Agents) Track(cacheNode types.NamespacedName, c *agentapi.Client, targets []Target) map[string]Observation {
+func (a *Agents) Track(cacheNode types.NamespacedName, c *agentclient.Client, targets []Target) map[string]Observation {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	wanted := map[types.NamespacedName]bool{}
@@ -222,7 +223,7 @@ func (a *Agents) next(ctx context.Context, pods workqueue.TypedRateLimitingInter
 	defer a.leave(of)
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	report, err := a.read(ctx, current.client, net.JoinHostPort(current.IP, strconv.Itoa(naming.AgentPort)))
+	report, err := a.read(ctx, current.client, net.JoinHostPort(current.IP, strconv.Itoa(layout.AgentPort)))
 	a.note(pod, current.UID, report, err)
 	return true
 }

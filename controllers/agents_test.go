@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/agentapi/agentclient"
 )
 
 // TestAgents has 200 agents that never answer and one that does: the one is read all the same, and its news reach the
@@ -22,7 +23,7 @@ func TestAgents(t *testing.T) {
 	defer cancel()
 	a := NewAgents()
 	var under, most, revision atomic.Int64
-	a.read = func(ctx context.Context, _ *agentapi.Client, address string) (agentapi.Report, error) {
+	a.read = func(ctx context.Context, _ *agentclient.Client, address string) (agentapi.Report, error) {
 		n := under.Add(1)
 		defer under.Add(-1)
 		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
@@ -38,7 +39,7 @@ func TestAgents(t *testing.T) {
 	if err := a.Start(ctx, queue); err != nil {
 		t.Fatal(err)
 	}
-	c := &agentapi.Client{}
+	c := &agentclient.Client{}
 	good, bad := types.NamespacedName{Name: "good"}, types.NamespacedName{Name: "bad"}
 	target := func(name, ip string) Target {
 		return Target{Pod: types.NamespacedName{Name: name}, UID: types.UID(name), IP: ip}
@@ -87,7 +88,7 @@ func TestHostileAgents(t *testing.T) {
 	defer cancel()
 	a := NewAgents()
 	var slow, most, reads atomic.Int64
-	a.read = func(ctx context.Context, _ *agentapi.Client, address string) (agentapi.Report, error) {
+	a.read = func(ctx context.Context, _ *agentclient.Client, address string) (agentapi.Report, error) {
 		switch address {
 		case "10.0.1.1:8084":
 			n := slow.Add(1)
@@ -112,7 +113,7 @@ func TestHostileAgents(t *testing.T) {
 	if err := a.Start(ctx, queue); err != nil {
 		t.Fatal(err)
 	}
-	c := &agentapi.Client{}
+	c := &agentclient.Client{}
 	targets := func(name, ip string, n int) []Target {
 		var list []Target
 		for i := range n {

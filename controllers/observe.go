@@ -15,6 +15,7 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/agentapi/agentclient"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/pki"
 	"github.com/cachenode/cachenode-operator/internal/storage"
@@ -106,7 +107,7 @@ func (r *CacheNodeReconciler) track(p *pass) {
 			targets = append(targets, Target{Pod: client.ObjectKeyFromObject(pod), UID: pod.UID, IP: pod.Status.PodIP})
 		}
 	}
-	var c *agentapi.Client
+	var c *agentclient.Client
 	if p.secret != nil {
 		c = r.Agents.client(name, p.secret)
 	}
@@ -141,7 +142,7 @@ func usedBytes(agents map[string]Observation) map[string]int64 {
 }
 
 // client is the one for the agents of a CacheNode, made again when its certificates change; nil where they are unusable.
-func (a *Agents) client(cacheNode types.NamespacedName, secret *corev1.Secret) *agentapi.Client {
+func (a *Agents) client(cacheNode types.NamespacedName, secret *corev1.Secret) *agentclient.Client {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	if known := a.clients[cacheNode]; known.client != nil && known.version == secret.ResourceVersion {
@@ -151,6 +152,6 @@ func (a *Agents) client(cacheNode types.NamespacedName, secret *corev1.Secret) *
 	if err != nil {
 		return nil
 	}
-	a.clients[cacheNode] = versionedClient{client: agentapi.NewClient(config), version: secret.ResourceVersion}
+	a.clients[cacheNode] = versionedClient{client: agentclient.New(config), version: secret.ResourceVersion}
 	return a.clients[cacheNode].client
 }

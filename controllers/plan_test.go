@@ -14,7 +14,7 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/cli/connect"
-	"github.com/cachenode/cachenode-operator/internal/cli/plan"
+	"github.com/cachenode/cachenode-operator/internal/cli/verb/plan"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/test/apiserver"
 )

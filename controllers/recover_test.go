@@ -18,6 +18,7 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/agentapi/agentclient"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/test/apiserver"
 )
@@ -158,7 +159,7 @@ func TestMissingDisk(t *testing.T) {
 // TestLostNode: what is tied to a node that is gone is let go of, and nothing when all are gone.
 func TestLostNode(t *testing.T) {
 	o := startOperator(t, apiserver.Start(t), func(r *CacheNodeReconciler) {
-		r.Agents.read = func(context.Context, *agentapi.Client, string) (agentapi.Report, error) {
+		r.Agents.read = func(context.Context, *agentclient.Client, string) (agentapi.Report, error) {
 			return agentapi.Report{}, errors.New("no agent here")
 		}
 	})

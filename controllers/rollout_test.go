@@ -20,6 +20,7 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/agentapi/agentclient"
 	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/tuning"
@@ -43,7 +44,7 @@ func newAgents() *agents {
 	return &agents{running: map[string]string{}, refuses: map[string]bool{}, silent: map[string]bool{}, disks: map[string][]agentapi.DiskReport{}}
 }
 
-func (a *agents) read(ctx context.Context, _ *agentapi.Client, address string) (agentapi.Report, error) {
+func (a *agents) read(ctx context.Context, _ *agentclient.Client, address string) (agentapi.Report, error) {
 	pods := &corev1.PodList{}
 	if err := a.o.client.List(ctx, pods, client.InNamespace("default")); err != nil {
 		return agentapi.Report{}, err

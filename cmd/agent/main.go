@@ -22,7 +22,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agent/disk"
 	"github.com/cachenode/cachenode-operator/internal/agent/reload"
 	"github.com/cachenode/cachenode-operator/internal/agent/server"
-	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/layout"
 )
 
 // version is set at link time.
@@ -36,9 +36,9 @@ const usage = `usage:
                       end when a file system is mounted at DIR and can be read
   agent version       print the version
 flags:
-  -config DIR   the folder of the ConfigMap, default ` + naming.ConfigDir + `
+  -config DIR   the folder of the ConfigMap, default ` + layout.ConfigDir + `
   -folder       a mere folder will do
-  -pod DIR      the folder of the downward API volume, default ` + naming.PodInfoDir + `
+  -pod DIR      the folder of the downward API volume, default ` + layout.PodInfoDir + `
 `
 
 func main() {
@@ -50,9 +50,9 @@ func main() {
 
 func run(args []string) error {
 	flags := flag.NewFlagSet("agent", flag.ContinueOnError)
-	paths := agent.Paths{Listener: naming.ListenerDir, Owner: naming.OwnerDir, ResolvConf: "/etc/resolv.conf"}
-	flags.StringVar(&paths.Config, "config", naming.ConfigDir, "")
-	flags.StringVar(&paths.PodInfo, "pod", naming.PodInfoDir, "")
+	paths := agent.Paths{Listener: layout.ListenerDir, Owner: layout.OwnerDir, ResolvConf: "/etc/resolv.conf"}
+	flags.StringVar(&paths.Config, "config", layout.ConfigDir, "")
+	flags.StringVar(&paths.PodInfo, "pod", layout.PodInfoDir, "")
 	folder := flags.Bool("folder", false, "")
 	flags.Usage = func() { _, _ = io.WriteString(flags.Output(), usage) }
 	if err := flags.Parse(args); err != nil {
@@ -123,12 +123,12 @@ func conduct(paths agent.Paths) error {
 	defer stop()
 	log := slog.New(slog.NewJSONHandler(os.Stderr, nil))
 	nginx := &reload.Nginx{
-		Program: []string{"nginx"}, URL: fmt.Sprintf("http://127.0.0.1:%d", naming.PrivatePort),
+		Program: []string{"nginx"}, URL: fmt.Sprintf("http://127.0.0.1:%d", layout.PrivatePort),
 		Client: agent.LocalClient(), TestTimeout: 15 * time.Second, TakeTimeout: 30 * time.Second,
 	}
 	a := agent.New(paths, nginx, log, version)
 	log.Info("the agent starts", "version", version)
 	return a.Serve(ctx, agent.Addresses{
-		Plain: fmt.Sprintf(":%d", naming.MetricsPort), Reports: fmt.Sprintf(":%d", naming.AgentPort),
-	}, server.TLS(naming.CertificateDir))
+		Plain: fmt.Sprintf(":%d", layout.MetricsPort), Reports: fmt.Sprintf(":%d", layout.AgentPort),
+	}, server.TLS(layout.CertificateDir))
 }

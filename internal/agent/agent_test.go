@@ -29,6 +29,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agent/reload"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/effective"
+	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 	"github.com/cachenode/cachenode-operator/internal/schema"
@@ -61,13 +62,13 @@ func newPod(t *testing.T) *pod {
 	t.Helper()
 	p := &pod{t: t, whole: t, nginx: nginxtest.New(t)}
 	for _, disk := range []string{"disk1", "disk2"} {
-		xfs.Mount(t, p.nginx.Root+naming.DiskDir(disk))
+		xfs.Mount(t, p.nginx.Root+layout.DiskDir(disk))
 		p.nginx.Disk(disk)
 	}
 	p.paths = Paths{Config: t.TempDir(), PodInfo: t.TempDir(), Listener: t.TempDir(), ResolvConf: filepath.Join(t.TempDir(), "resolv.conf"), Root: p.nginx.Root}
 	p.write(p.paths.ResolvConf, "nameserver 127.0.0.1\n")
-	p.write(filepath.Join(p.paths.PodInfo, naming.CPULimitFile), "2000")
-	p.write(filepath.Join(p.paths.PodInfo, naming.MemoryLimitFile), "1073741824")
+	p.write(filepath.Join(p.paths.PodInfo, layout.CPULimitFile), "2000")
+	p.write(filepath.Join(p.paths.PodInfo, layout.MemoryLimitFile), "1073741824")
 	p.annotate("")
 	return p
 }
@@ -81,7 +82,7 @@ func (p *pod) write(path, text string) {
 
 func (p *pod) annotate(revision string) {
 	p.t.Helper()
-	p.write(filepath.Join(p.paths.PodInfo, naming.AnnotationsFile), fmt.Sprintf("%s=%q\n", naming.AnnotationRevision, revision))
+	p.write(filepath.Join(p.paths.PodInfo, layout.AnnotationsFile), fmt.Sprintf("%s=%q\n", naming.AnnotationRevision, revision))
 }
 
 // offer writes revision under a key of the ConfigMap and returns its revision.
@@ -112,7 +113,7 @@ func (p *pod) start() {
 	client := p.nginx.Client()
 	client.Transport.(*http.Transport).DisableKeepAlives = true
 	p.agent = New(p.paths, &reload.Nginx{
-		Program: p.nginx.Program(), Root: p.nginx.Root, URL: fmt.Sprintf("http://127.0.0.1:%d", naming.PrivatePort),
+		Program: p.nginx.Program(), Root: p.nginx.Root, URL: fmt.Sprintf("http://127.0.0.1:%d", layout.PrivatePort),
 		Client: client, TestTimeout: 15 * time.Second, TakeTimeout: 15 * time.Second,
 	}, slog.New(slog.NewTextHandler(p.whole.Output(), nil)), "test")
 	socket := p.nginx.Agent()
@@ -306,7 +307,7 @@ func TestAgent(t *testing.T) {
 		put("third.example.com")
 		p.eventually("clients see the third", func() bool { return shown() == "third.example.com" })
 		p.eventually("the old keys are gone", func() bool {
-			keys, err := filepath.Glob(p.nginx.Root + naming.ListenerKey("*"))
+			keys, err := filepath.Glob(p.nginx.Root + layout.ListenerKey("*"))
 			return err == nil && len(keys) == 1
 		})
 		p.annotate(stable)
@@ -331,7 +332,7 @@ func TestAgent(t *testing.T) {
 	t.Run("a disk that dies leaves the configuration", func(t *testing.T) {
 		p.t = t
 		begun := time.Now()
-		xfs.Shutdown(t, p.nginx.Root+naming.DiskDir("disk1"))
+		xfs.Shutdown(t, p.nginx.Root+layout.DiskDir("disk1"))
 		p.eventually("disk1 has no share", func() bool {
 			r := p.agent.Report()
 			return r.Disks[0].State == "Failed" && r.Disks[0].NeedsNewPod && r.Disks[0].Share == 0 && r.Disks[1].Share == 10000
@@ -346,7 +347,7 @@ func TestAgent(t *testing.T) {
 
 	t.Run("without a disk the origin serves, only so many at once", func(t *testing.T) {
 		p.t = t
-		xfs.Shutdown(t, p.nginx.Root+naming.DiskDir("disk2"))
+		xfs.Shutdown(t, p.nginx.Root+layout.DiskDir("disk2"))
 		p.eventually("nothing is cached", func() bool { _, cache, _ := p.get("/uncached"); return cache == "UNCACHED" })
 		slow.Store(true)
 		var group sync.WaitGroup

@@ -16,6 +16,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agent/metrics"
 	"github.com/cachenode/cachenode-operator/internal/agent/nginxlog"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/tuning"
 
@@ -33,7 +34,7 @@ func (a *Agent) watchDisks(ctx context.Context, revision agentapi.Revision) {
 			continue
 		}
 		a.watchDisk(ctx, d.Name, disk.NewMonitor(&disk.Prober{
-			Disk: d.Name, Dir: a.Paths.Root + naming.DiskDir(d.Name), NodeDir: a.Paths.Root + naming.RunDir,
+			Disk: d.Name, Dir: a.Paths.Root + layout.DiskDir(d.Name), NodeDir: a.Paths.Root + layout.RunDir,
 			Devices: &a.devices, Owner: a.owner(revision, d.Name), Rules: rules,
 		}, limits(d)))
 	}
@@ -103,7 +104,7 @@ func (a *Agent) estimate(ctx context.Context, name string, monitor *disk.Monitor
 	defer ticker.Stop()
 	for {
 		if monitor.State().Status == v1alpha1.DiskHealthy {
-			if files, err := metrics.Estimate(a.Paths.Root + naming.CacheDir(name)); err == nil {
+			if files, err := metrics.Estimate(a.Paths.Root + layout.CacheDir(name)); err == nil {
 				a.mutex.Lock()
 				a.counts[name] = files
 				a.mutex.Unlock()

@@ -8,7 +8,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agent/podinfo"
 	"github.com/cachenode/cachenode-operator/internal/agent/reload"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
-	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 )
 
@@ -32,7 +32,7 @@ func (a *Agent) listener() (hash string, err error) {
 
 // copied is the certificate that lies where nginx reads it; the zero value if there is none.
 func (a *Agent) copied() podinfo.KeyPair {
-	certificates, _ := filepath.Glob(a.Paths.Root + naming.ListenerCertificate("*")) // the pattern is right
+	certificates, _ := filepath.Glob(a.Paths.Root + layout.ListenerCertificate("*")) // the pattern is right
 	for _, certificate := range certificates {
 		if pair, err := podinfo.ReadKeyPair(certificate, strings.TrimSuffix(certificate, ".crt")+".key"); err == nil {
 			return pair
@@ -49,8 +49,8 @@ func (a *Agent) files(config cache.Config, revision agentapi.Revision, facts cac
 	}
 	if facts.Certificate != "" {
 		files = append(files,
-			reload.File{Path: naming.ListenerCertificate(facts.Certificate), Content: a.pair.Certificate},
-			reload.File{Path: naming.ListenerKey(facts.Certificate), Content: a.pair.Key, Secret: true})
+			reload.File{Path: layout.ListenerCertificate(facts.Certificate), Content: a.pair.Certificate},
+			reload.File{Path: layout.ListenerKey(facts.Certificate), Content: a.pair.Key, Secret: true})
 	}
 	return files
 }

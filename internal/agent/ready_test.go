@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
@@ -16,7 +17,7 @@ import (
 // after listen.headerTimeout; an nginx that hangs, or is gone, is not ready.
 func TestReady(t *testing.T) {
 	p := newPod(t)
-	p.write(p.paths.PodInfo+"/"+naming.CPULimitFile, "1000")
+	p.write(p.paths.PodInfo+"/"+layout.CPULimitFile, "1000")
 	p.offer(naming.StableKey, func(s *v1alpha1.CacheNodeSpec) {
 		s.Listen.MaxConnections, s.Listen.HeaderTimeout = new(int32(64)), "3s"
 	})

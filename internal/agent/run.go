@@ -14,7 +14,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agent/metrics"
 	"github.com/cachenode/cachenode-operator/internal/agent/nginxlog"
 	"github.com/cachenode/cachenode-operator/internal/agent/server"
-	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/layout"
 )
 
 // Addresses are where the agent serves.
@@ -22,7 +22,7 @@ type Addresses struct{ Plain, Reports string }
 
 // Serve runs the agent with all that belongs to it until the context ends.
 func (a *Agent) Serve(ctx context.Context, addresses Addresses, certificates *tls.Config) error {
-	socket, err := nginxlog.Listen(ctx, naming.LogAddress)
+	socket, err := nginxlog.Listen(ctx, layout.LogAddress)
 	if err != nil {
 		return fmt.Errorf("the log socket: %w", err)
 	}

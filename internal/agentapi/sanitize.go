@@ -13,7 +13,8 @@ import (
 // What is kept of a report. A pod may be in the hands of somebody else, and what it says ends up in a status, in events and
 // on terminals. The limits leave room for what newer agents may say.
 const (
-	maxDisks   = 32 // as in the spec
+	// MaxDisks is how many disks a report may have: as many as a spec.
+	MaxDisks   = 32
 	maxVersion = 64
 	maxMessage = 512
 	maxProblem = 1024
@@ -45,7 +46,7 @@ func Sanitize(r Report, now time.Time) Report {
 	}
 	known := map[string]bool{}
 	for _, d := range r.Disks {
-		if !diskName.MatchString(d.Name) || known[d.Name] || !status.MatchString(string(d.State)) || len(known) == maxDisks {
+		if !diskName.MatchString(d.Name) || known[d.Name] || !status.MatchString(string(d.State)) || len(known) == MaxDisks {
 			continue
 		}
 		known[d.Name] = true

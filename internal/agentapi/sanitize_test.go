@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/agentapi/agentclient"
 	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
@@ -91,7 +92,7 @@ func TestClient(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(tt.body)) }))
 			defer server.Close()
-			client := agentapi.NewClient(server.Client().Transport.(*http.Transport).TLSClientConfig)
+			client := agentclient.New(server.Client().Transport.(*http.Transport).TLSClientConfig)
 			report, err := client.Report(t.Context(), server.Listener.Addr().String())
 			if len(report.Disks) != tt.want || tt.err == "" && err != nil || tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err)) {
 				t.Errorf("%d disks, error %v; want %d, %q", len(report.Disks), err, tt.want, tt.err)

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
@@ -19,9 +20,9 @@ func agentInstaller(image string, pullPolicy corev1.PullPolicy) corev1.Container
 		Name:            "install-agent",
 		Image:           image,
 		ImagePullPolicy: pullPolicy,
-		Command:         []string{"/agent", "install", naming.AgentDir},
+		Command:         []string{"/agent", "install", layout.AgentDir},
 		Resources:       smallRequests(),
-		VolumeMounts:    []corev1.VolumeMount{{Name: "cachenode-agent", MountPath: naming.AgentDir}},
+		VolumeMounts:    []corev1.VolumeMount{{Name: "cachenode-agent", MountPath: layout.AgentDir}},
 		SecurityContext: containerSecurity(),
 	}
 }
@@ -30,28 +31,28 @@ func agentInstaller(image string, pullPolicy corev1.PullPolicy) corev1.Container
 // ends after it; its death does not touch nginx.
 func agentContainer(in PodInput) corev1.Container {
 	mounts := append([]corev1.VolumeMount{
-		{Name: "cachenode-agent", MountPath: naming.AgentDir, ReadOnly: true},
-		{Name: "cachenode-config", MountPath: naming.ConfigDir, ReadOnly: true},
-		{Name: "cachenode-pod", MountPath: naming.PodInfoDir, ReadOnly: true},
-		{Name: "cachenode-tls", MountPath: naming.CertificateDir, ReadOnly: true},
-		{Name: "cachenode-owner", MountPath: naming.OwnerDir, ReadOnly: true},
-		{Name: "cachenode-run", MountPath: naming.RunDir},
+		{Name: "cachenode-agent", MountPath: layout.AgentDir, ReadOnly: true},
+		{Name: "cachenode-config", MountPath: layout.ConfigDir, ReadOnly: true},
+		{Name: "cachenode-pod", MountPath: layout.PodInfoDir, ReadOnly: true},
+		{Name: "cachenode-tls", MountPath: layout.CertificateDir, ReadOnly: true},
+		{Name: "cachenode-owner", MountPath: layout.OwnerDir, ReadOnly: true},
+		{Name: "cachenode-run", MountPath: layout.RunDir},
 	}, cacheMounts(in)...)
 	if in.TLS != nil {
-		mounts = append(mounts, corev1.VolumeMount{Name: "cachenode-listener", MountPath: naming.ListenerDir, ReadOnly: true})
+		mounts = append(mounts, corev1.VolumeMount{Name: "cachenode-listener", MountPath: layout.ListenerDir, ReadOnly: true})
 	}
 	get := func(path string) corev1.ProbeHandler {
-		return corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString(naming.PortMetrics)}}
+		return corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString(layout.PortMetrics)}}
 	}
 	resources := in.Pod.AgentResources
 	if len(resources.Requests) == 0 && len(resources.Limits) == 0 && len(resources.Claims) == 0 {
 		resources = smallRequests()
 	}
 	return corev1.Container{
-		Name:            naming.AgentContainer,
+		Name:            layout.AgentContainer,
 		Image:           in.Pod.Image,
 		ImagePullPolicy: in.Pod.ImagePullPolicy,
-		Command:         supervise(naming.AgentDir+"/agent run", "TERM", ":"),
+		Command:         supervise(layout.AgentDir+"/agent run", "TERM", ":"),
 		Env: []corev1.EnvVar{
 			// A soft bound, by which Go's garbage collector keeps the agent small.
 			{Name: "GOMEMLIMIT", Value: "24MiB"},
@@ -59,8 +60,8 @@ func agentContainer(in PodInput) corev1.Container {
 		},
 		RestartPolicy: new(corev1.ContainerRestartPolicyAlways),
 		Ports: []corev1.ContainerPort{
-			{Name: naming.PortMetrics, ContainerPort: naming.MetricsPort, Protocol: corev1.ProtocolTCP},
-			{Name: naming.PortAgent, ContainerPort: naming.AgentPort, Protocol: corev1.ProtocolTCP},
+			{Name: layout.PortMetrics, ContainerPort: layout.MetricsPort, Protocol: corev1.ProtocolTCP},
+			{Name: layout.PortAgent, ContainerPort: layout.AgentPort, Protocol: corev1.ProtocolTCP},
 		},
 		Resources:    resources,
 		VolumeMounts: mounts,
@@ -106,12 +107,12 @@ func volumes(in PodInput) []corev1.Volume {
 		}}},
 		{Name: "cachenode-pod", VolumeSource: corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{
 			Items: []corev1.DownwardAPIVolumeFile{
-				{Path: naming.AnnotationsFile, FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.annotations"}},
-				{Path: naming.CPULimitFile, ResourceFieldRef: &corev1.ResourceFieldSelector{
-					ContainerName: naming.Container, Resource: "limits.cpu", Divisor: resource.MustParse("1m"),
+				{Path: layout.AnnotationsFile, FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.annotations"}},
+				{Path: layout.CPULimitFile, ResourceFieldRef: &corev1.ResourceFieldSelector{
+					ContainerName: layout.Container, Resource: "limits.cpu", Divisor: resource.MustParse("1m"),
 				}},
-				{Path: naming.MemoryLimitFile, ResourceFieldRef: &corev1.ResourceFieldSelector{
-					ContainerName: naming.Container, Resource: "limits.memory", Divisor: resource.MustParse("1"),
+				{Path: layout.MemoryLimitFile, ResourceFieldRef: &corev1.ResourceFieldSelector{
+					ContainerName: layout.Container, Resource: "limits.memory", Divisor: resource.MustParse("1"),
 				}},
 			},
 		}}},

@@ -11,6 +11,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
@@ -89,17 +90,17 @@ func podTemplate(in PodInput, hash, agentImage string, agentPullPolicy corev1.Pu
 
 func nginxContainer(in PodInput) corev1.Container {
 	return corev1.Container{
-		Name:            naming.Container,
+		Name:            layout.Container,
 		Image:           in.Pod.Image,
 		ImagePullPolicy: in.Pod.ImagePullPolicy,
 		// On QUIT nginx finishes its responses; an image's own stop signal may be another, and on TERM it breaks them off.
-		Command:      supervise("nginx -c "+naming.ConfigFile+" -e stderr", "QUIT", beforeNginx),
+		Command:      supervise("nginx -c "+layout.ConfigFile+" -e stderr", "QUIT", beforeNginx),
 		Ports:        nginxPorts(in),
 		Resources:    resources(in),
-		VolumeMounts: append([]corev1.VolumeMount{{Name: "cachenode-run", MountPath: naming.RunDir}}, cacheMounts(in)...),
+		VolumeMounts: append([]corev1.VolumeMount{{Name: "cachenode-run", MountPath: layout.RunDir}}, cacheMounts(in)...),
 		// The agent asks nginx: it has no need of a connection where clients have taken all of nginx's.
 		ReadinessProbe: &corev1.Probe{
-			ProbeHandler:        corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/ready", Port: intstr.FromInt32(naming.MetricsPort)}},
+			ProbeHandler:        corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/ready", Port: intstr.FromInt32(layout.MetricsPort)}},
 			InitialDelaySeconds: 1,
 			PeriodSeconds:       2,
 			TimeoutSeconds:      2,
@@ -108,7 +109,7 @@ func nginxContainer(in PodInput) corev1.Container {
 		// The kernel accepts the connection for the listening socket, which the master holds: a worker that a disk
 		// blocks does not get the pod killed, which would cost the other disks' requests too.
 		LivenessProbe: &corev1.Probe{
-			ProbeHandler:        corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromString(naming.PortPrivate)}},
+			ProbeHandler:        corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromString(layout.PortPrivate)}},
 			InitialDelaySeconds: 10,
 			PeriodSeconds:       10,
 			TimeoutSeconds:      5,
@@ -121,11 +122,11 @@ func nginxContainer(in PodInput) corev1.Container {
 
 func nginxPorts(in PodInput) []corev1.ContainerPort {
 	ports := []corev1.ContainerPort{
-		{Name: naming.PortHTTP, ContainerPort: in.Port, Protocol: corev1.ProtocolTCP},
-		{Name: naming.PortPrivate, ContainerPort: naming.PrivatePort, Protocol: corev1.ProtocolTCP},
+		{Name: layout.PortHTTP, ContainerPort: in.Port, Protocol: corev1.ProtocolTCP},
+		{Name: layout.PortPrivate, ContainerPort: layout.PrivatePort, Protocol: corev1.ProtocolTCP},
 	}
 	if in.TLS != nil {
-		ports = append(ports, corev1.ContainerPort{Name: naming.PortHTTPS, ContainerPort: ptr.Deref(in.TLS.Port, 0), Protocol: corev1.ProtocolTCP})
+		ports = append(ports, corev1.ContainerPort{Name: layout.PortHTTPS, ContainerPort: ptr.Deref(in.TLS.Port, 0), Protocol: corev1.ProtocolTCP})
 	}
 	return ports
 }
@@ -134,7 +135,7 @@ func nginxPorts(in PodInput) []corev1.ContainerPort {
 func cacheMounts(in PodInput) []corev1.VolumeMount {
 	mounts := diskMounts(in)
 	if in.MemoryTier > 0 {
-		mounts = append(mounts, corev1.VolumeMount{Name: memoryVolume, MountPath: naming.MemoryTierDir})
+		mounts = append(mounts, corev1.VolumeMount{Name: memoryVolume, MountPath: layout.MemoryTierDir})
 	}
 	return mounts
 }
@@ -142,7 +143,7 @@ func cacheMounts(in PodInput) []corev1.VolumeMount {
 func diskMounts(in PodInput) []corev1.VolumeMount {
 	var mounts []corev1.VolumeMount
 	for _, d := range in.Disks {
-		mounts = append(mounts, corev1.VolumeMount{Name: d.Name, MountPath: naming.DiskDir(d.Name)})
+		mounts = append(mounts, corev1.VolumeMount{Name: d.Name, MountPath: layout.DiskDir(d.Name)})
 	}
 	return mounts
 }

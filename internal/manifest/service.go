@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
+	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
@@ -24,16 +25,16 @@ func clientService(in Input) *corev1.Service {
 			Selector:          naming.PodSelector(in.CacheNode.Name),
 			LoadBalancerClass: spec.LoadBalancerClass,
 			Ports: []corev1.ServicePort{{
-				Name:       naming.PortHTTP,
+				Name:       layout.PortHTTP,
 				Protocol:   corev1.ProtocolTCP,
 				Port:       ptr.Deref(spec.Port, 0),
-				TargetPort: intstr.FromString(naming.PortHTTP),
+				TargetPort: intstr.FromString(layout.PortHTTP),
 			}},
 		},
 	}
 	if in.CacheNode.Spec.Listen.TLS != nil {
 		service.Spec.Ports = append(service.Spec.Ports, corev1.ServicePort{
-			Name: naming.PortHTTPS, Protocol: corev1.ProtocolTCP, Port: ptr.Deref(spec.HTTPSPort, 0), TargetPort: intstr.FromString(naming.PortHTTPS),
+			Name: layout.PortHTTPS, Protocol: corev1.ProtocolTCP, Port: ptr.Deref(spec.HTTPSPort, 0), TargetPort: intstr.FromString(layout.PortHTTPS),
 		})
 	}
 	if spec.ExternalTrafficPolicy != nil {
@@ -52,9 +53,9 @@ func headlessService(in Input) *corev1.Service {
 			Selector:                 naming.PodSelector(in.CacheNode.Name),
 			PublishNotReadyAddresses: true,
 			Ports: []corev1.ServicePort{
-				{Name: naming.PortHTTP, Protocol: corev1.ProtocolTCP, Port: ptr.Deref(in.CacheNode.Spec.Listen.Port, 0), TargetPort: intstr.FromString(naming.PortHTTP)},
-				{Name: naming.PortPrivate, Protocol: corev1.ProtocolTCP, Port: naming.PrivatePort, TargetPort: intstr.FromString(naming.PortPrivate)},
-				{Name: naming.PortMetrics, Protocol: corev1.ProtocolTCP, Port: naming.MetricsPort, TargetPort: intstr.FromString(naming.PortMetrics)},
+				{Name: layout.PortHTTP, Protocol: corev1.ProtocolTCP, Port: ptr.Deref(in.CacheNode.Spec.Listen.Port, 0), TargetPort: intstr.FromString(layout.PortHTTP)},
+				{Name: layout.PortPrivate, Protocol: corev1.ProtocolTCP, Port: layout.PrivatePort, TargetPort: intstr.FromString(layout.PortPrivate)},
+				{Name: layout.PortMetrics, Protocol: corev1.ProtocolTCP, Port: layout.MetricsPort, TargetPort: intstr.FromString(layout.PortMetrics)},
 			},
 		},
 	}

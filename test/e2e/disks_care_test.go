@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
-	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/test/client/report"
 )
 
@@ -197,7 +197,7 @@ func takesOver(t *testing.T, s *suite) {
 	if events := kubectl(t, "", "get", "events"); !strings.Contains(events, "CacheAbandoned") {
 		t.Error("no event tells that a cache was deleted")
 	}
-	files := kubectl(t, "", "exec", "heir-0", "-c", naming.Container, "--", "find", "/var/cache/cachenode", "-type", "f", "-path", "*/cachenode/cache/*")
+	files := kubectl(t, "", "exec", "heir-0", "-c", layout.Container, "--", "find", "/var/cache/cachenode", "-type", "f", "-path", "*/cachenode/cache/*")
 	if files != "" {
 		t.Errorf("files of the one before: %s", files)
 	}

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
-	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/tuning"
 	"github.com/cachenode/cachenode-operator/test/content"
 )
@@ -33,9 +33,9 @@ func fillsAll(t *testing.T, s *suite) {
 		t.Errorf("%s: %v", all, all.errors)
 	}
 	for _, disk := range []string{"disk1", "disk2"} {
-		dir := naming.DiskDir(disk)
-		fields := strings.Fields(kubectl(t, "", "exec", p.name, "-c", naming.Container, "--", "df", "-m", "--output=size,avail", dir))
-		du := strings.Fields(kubectl(t, "", "exec", p.name, "-c", naming.Container, "--", "du", "-sm", dir))
+		dir := layout.DiskDir(disk)
+		fields := strings.Fields(kubectl(t, "", "exec", p.name, "-c", layout.Container, "--", "df", "-m", "--output=size,avail", dir))
+		du := strings.Fields(kubectl(t, "", "exec", p.name, "-c", layout.Container, "--", "du", "-sm", dir))
 		size, free, used := number(t, fields[2]), number(t, fields[3]), number(t, du[0])
 		d := tuning.Measured(v1alpha1.Disk{Size: resource.MustParse("1Gi"), Media: v1alpha1.HDD}, int64(size)<<20)
 		limit := int(tuning.MaxSize(d) >> 20)
@@ -50,7 +50,7 @@ func fillsAll(t *testing.T, s *suite) {
 		}
 	}
 	within(t, 30*time.Second, func() string { // nginx looks every 10 seconds
-		du := strings.Fields(kubectl(t, "", "exec", p.name, "-c", naming.Container, "--", "du", "-sm", naming.DiskDir("disk1")))
+		du := strings.Fields(kubectl(t, "", "exec", p.name, "-c", layout.Container, "--", "du", "-sm", layout.DiskDir("disk1")))
 		if used := number(t, du[0]); used > 720 {
 			return fmt.Sprintf("%d MiB are in the cache of disk1", used)
 		}

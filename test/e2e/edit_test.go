@@ -8,11 +8,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/test/client/report"
 
-	"github.com/cachenode/cachenode-operator/api/v1alpha1"
-	"github.com/cachenode/cachenode-operator/internal/naming"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
 // edit patches the spec as a user would and returns the API server's answer.
@@ -77,13 +78,13 @@ func editsUnderLoad(t *testing.T, s *suite) {
 			if got := before[pod] != id; got != e.newPods {
 				t.Errorf("%s: %s was restarted: %t", class, pod, got)
 			}
-			config := kubectl(t, "", "exec", pod, "-c", naming.Container, "--", "cat", naming.ConfigFile)
+			config := kubectl(t, "", "exec", pod, "-c", layout.Container, "--", "cat", layout.ConfigFile)
 			for _, want := range e.want {
 				if !strings.Contains(config, want) {
 					t.Errorf("%s: %s: %q is not in the configuration", class, pod, want)
 				}
 			}
-			version := kubectl(t, "", "get", "--raw", fmt.Sprintf("/api/v1/namespaces/%s/pods/%s:%d/proxy/version", namespace, pod, naming.PrivatePort))
+			version := kubectl(t, "", "get", "--raw", fmt.Sprintf("/api/v1/namespaces/%s/pods/%s:%d/proxy/version", namespace, pod, layout.PrivatePort))
 			if !strings.HasPrefix(version, node.Status.ConfigRevision+"-") {
 				t.Errorf("%s: %s answers with version %q, want revision %s", class, pod, version, node.Status.ConfigRevision)
 			}

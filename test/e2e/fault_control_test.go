@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
-	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/test/client/report"
 )
 
@@ -92,7 +92,7 @@ func refusedByMaster(t *testing.T, p *target) {
 		if pod.Revision != good {
 			t.Errorf("%s runs %s, want %s", pod.Name, pod.Revision, good)
 		}
-		log := kubectl(t, "", "logs", pod.Name, "-c", naming.AgentContainer, "--tail=-1")
+		log := kubectl(t, "", "logs", pod.Name, "-c", layout.AgentContainer, "--tail=-1")
 		if saw := strings.Contains(log, "nginx refused the configuration"); saw != (pod.Name == node.Status.Refusal.Pod) {
 			t.Errorf("%s has seen it: %t", pod.Name, saw)
 		}
@@ -112,7 +112,7 @@ func refusedByMaster(t *testing.T, p *target) {
 func (p *target) processes(t *testing.T) (nginx, agent string) {
 	t.Helper()
 	list := func(pattern string) string {
-		return kubectl(t, "", "exec", p.name, "-c", naming.Container, "--", "sh", "-c", `grep -l "`+pattern+`" /proc/[0-9]*/cmdline 2>/dev/null; true`)
+		return kubectl(t, "", "exec", p.name, "-c", layout.Container, "--", "sh", "-c", `grep -l "`+pattern+`" /proc/[0-9]*/cmdline 2>/dev/null; true`)
 	}
 	return list("^nginx: "), list("^/opt/cachenode/agent")
 }

@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
-	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/shard"
 	"github.com/cachenode/cachenode-operator/internal/tuning"
 	"github.com/cachenode/cachenode-operator/test/client/report"
@@ -67,7 +67,7 @@ func (p *target) identity(t *testing.T) string {
 // master is the process of nginx's master.
 func master(t *testing.T, pod string) string {
 	t.Helper()
-	return strings.TrimSpace(kubectl(t, "", "exec", pod, "-c", naming.Container, "--", "cat", naming.PIDFile))
+	return strings.TrimSpace(kubectl(t, "", "exec", pod, "-c", layout.Container, "--", "cat", layout.PIDFile))
 }
 
 // masters are those of all cache pods.
@@ -124,7 +124,7 @@ func (p *target) reason(t *testing.T, disk string) string {
 // version is what the pod's nginx answers with: it changes with each configuration.
 func (p *target) version(t *testing.T) string {
 	t.Helper()
-	out, _ := tryKubectl("", "get", "--raw", fmt.Sprintf("/api/v1/namespaces/%s/pods/%s:%d/proxy/version", namespace, p.name, naming.PrivatePort))
+	out, _ := tryKubectl("", "get", "--raw", fmt.Sprintf("/api/v1/namespaces/%s/pods/%s:%d/proxy/version", namespace, p.name, layout.PrivatePort))
 	return out
 }
 
@@ -152,7 +152,7 @@ func (p *target) becomes(t *testing.T, disk string, within time.Duration, reason
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%s of %s is out of use for %q, want %v\n%s", disk, p.name, got, reasons, kubectl(t, "", "logs", p.name, "-c", naming.AgentContainer, "--tail=20"))
+			t.Fatalf("%s of %s is out of use for %q, want %v\n%s", disk, p.name, got, reasons, kubectl(t, "", "logs", p.name, "-c", layout.AgentContainer, "--tail=20"))
 		}
 		time.Sleep(100 * time.Millisecond)
 	}

@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
-	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/test/client/report"
 )
 
@@ -54,7 +54,7 @@ func TestFaults(t *testing.T) {
 	} {
 		if !t.Run(step.name, func(t *testing.T) { step.run(t, p) }) {
 			t.Log(kubectl(t, "", "get", "cachenodes,pods,pvc,events", "-o", "wide"))
-			t.Log(kubectl(t, "", "logs", p.name, "-c", naming.AgentContainer, "--tail=40"))
+			t.Log(kubectl(t, "", "logs", p.name, "-c", layout.AgentContainer, "--tail=40"))
 			t.FailNow() // the steps build on each other
 		}
 	}
@@ -134,7 +134,7 @@ func fillsSlowly(t *testing.T, p *target) {
 	e := p.eject(t, "disk1", append(fresh("slowly", 3000), many...), func() {
 		go func() { defer close(stop); p.fault(t, "fill", "disk1", "0", "4") }()
 	}, 40*time.Second, "Full")
-	free := strings.Fields(kubectl(t, "", "exec", p.name, "-c", naming.Container, "--", "df", "-m", "--output=avail", naming.DiskDir("disk1")))[1]
+	free := strings.Fields(kubectl(t, "", "exec", p.name, "-c", layout.Container, "--", "df", "-m", "--output=avail", layout.DiskDir("disk1")))[1]
 	<-stop
 	t.Logf("%s MiB were free some seconds after the ejection", free)
 	p.check(t, e, 0)
@@ -228,7 +228,7 @@ func hangs(t *testing.T, p *target) {
 func dies(t *testing.T, p *target) {
 	e := p.eject(t, "disk3", many, func() { p.fault(t, "shutdown", "disk3") }, 5*time.Second, "Shutdown")
 	p.check(t, e, workers) // as many as were in flight
-	log := kubectl(t, "", "logs", p.name, "-c", naming.Container, "--tail=-1")
+	log := kubectl(t, "", "logs", p.name, "-c", layout.Container, "--tail=-1")
 	if met := strings.Count(log, "(5: Input/output error)"); met == 0 {
 		t.Error("nginx met no I/O error: nothing is shown")
 	} else {
@@ -345,7 +345,7 @@ func allDie(t *testing.T, p *target) {
 // nginxWorkers counts nginx's processes in the pod, but for the master.
 func (p *target) nginxWorkers(t *testing.T) int {
 	t.Helper()
-	out := kubectl(t, "", "exec", p.name, "-c", naming.Container, "--", "sh", "-c", `cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' '\n' | grep -c "^nginx: worker" || true`)
+	out := kubectl(t, "", "exec", p.name, "-c", layout.Container, "--", "sh", "-c", `cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' '\n' | grep -c "^nginx: worker" || true`)
 	n, err := strconv.Atoi(strings.TrimSpace(out))
 	must(t, err)
 	return n

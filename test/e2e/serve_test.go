@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/shard"
 	"github.com/cachenode/cachenode-operator/internal/tuning"
 	"github.com/cachenode/cachenode-operator/test/client/report"
@@ -91,7 +91,7 @@ func checkFiles(t *testing.T, pod string, served map[string]bool, tree shard.Tre
 		disk := tree.Disk(key(path))
 		sum := md5.Sum(key(path))
 		hash := hex.EncodeToString(sum[:])
-		file := naming.CacheDir(disk) + "/" + hash[31:] + "/" + hash[29:31] + "/" + hash // levels=1:2, spelled out here: the plugin has its own
+		file := layout.CacheDir(disk) + "/" + hash[31:] + "/" + hash[29:31] + "/" + hash // levels=1:2, spelled out here: the plugin has its own
 		want[file], _ = content.Size(path)
 		disks[file] = disk
 	}
@@ -184,7 +184,7 @@ func servesFromMemory(t *testing.T, s *suite) {
 			t.Errorf("%s is said to be %q, and the advice is %q", d.Name, d.FileSystem, d.Advice)
 		}
 	}
-	files := kubectl(t, "", "exec", p.name, "-c", naming.Container, "--", "find", naming.MemoryTierCache, "-type", "f")
+	files := kubectl(t, "", "exec", p.name, "-c", layout.Container, "--", "find", layout.MemoryTierCache, "-type", "f")
 	if n := len(strings.Fields(files)); n != 1 {
 		t.Errorf("%d files in memory, want 1", n)
 	}

@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
-	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/layout"
 )
 
 // TestTenants tries what somebody may try who can write CacheNodes, and what goes with them, in one namespace and nothing else.
@@ -78,7 +78,7 @@ func (s *suite) followsNoLink(t *testing.T) {
 	must(t, os.MkdirAll(folder, 0o700))
 	file := filepath.Join(folder, "key")
 	must(t, os.WriteFile(file, []byte("secret\n"), 0o600))
-	kubectl(t, "", "exec", name+"-0", "-c", naming.Container, "--", "ln", "-s", folder, naming.DiskDir("disk1")+"/evil")
+	kubectl(t, "", "exec", name+"-0", "-c", layout.Container, "--", "ln", "-s", folder, layout.DiskDir("disk1")+"/evil")
 	evil := `{"name":"disk2","size":"1Gi","localPath":{"path":"/mnt/disk1/evil","requireMountPoint":false},"health":{"device":"Shared"}}`
 	before := uids(s.cachePods(t))
 	editDisks(t, evil)
@@ -88,7 +88,7 @@ func (s *suite) followsNoLink(t *testing.T) {
 		info, err := os.Stat(file)
 		must(t, err)
 		if info.Mode().Perm() != 0o600 {
-			out, _ := tryKubectl("", "exec", name+"-0", "-c", naming.Container, "--", "sh", "-c", "id; ls -ln "+naming.DiskDir("disk2")+"; cat "+naming.DiskDir("disk2")+"/key")
+			out, _ := tryKubectl("", "exec", name+"-0", "-c", layout.Container, "--", "sh", "-c", "id; ls -ln "+layout.DiskDir("disk2")+"; cat "+layout.DiskDir("disk2")+"/key")
 			t.Fatalf("after %s the file of root has mode %o; in the pod:\n%s", time.Since(begun).Round(time.Second), info.Mode().Perm(), out)
 		}
 		status, message := s.accepted(t)
@@ -114,5 +114,5 @@ func (s *suite) followsNoLink(t *testing.T) {
 	}
 	editDisks(t, localDisk("disk1", ""))
 	s.current(t)
-	kubectl(t, "", "exec", name+"-0", "-c", naming.Container, "--", "rm", naming.DiskDir("disk1")+"/evil")
+	kubectl(t, "", "exec", name+"-0", "-c", layout.Container, "--", "rm", layout.DiskDir("disk1")+"/evil")
 }

@@ -11,14 +11,14 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/layout"
 )
 
 // TestClearing: a foreign cache is deleted by one at a time however often the disk is probed, with rests, and what is left
 // when that ends is deleted later.
 func TestClearing(t *testing.T) {
 	p := prober(t)
-	folder := filepath.Join(p.Dir, naming.OwnFolder)
+	folder := filepath.Join(p.Dir, layout.OwnFolder)
 	expect(t, p, "")
 	for i := range 300 {
 		dir := filepath.Join(folder, cacheFolder, fmt.Sprintf("%x", i%16), fmt.Sprintf("%02x", i%32))
@@ -75,7 +75,7 @@ func TestClearing(t *testing.T) {
 func TestClearingTraps(t *testing.T) {
 	p := prober(t)
 	expect(t, p, "")
-	folder := filepath.Join(p.Dir, naming.OwnFolder)
+	folder := filepath.Join(p.Dir, layout.OwnFolder)
 	own := filepath.Join(folder, cacheFolder, "a", "own")
 	must(t, os.MkdirAll(filepath.Dir(own), 0o750))
 	must(t, os.WriteFile(own, []byte("own"), 0o600))

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
-	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/layout"
 )
 
 // Monitor probes one disk as long as its context lives. A probe that hangs holds up nothing but itself: it is left alone
@@ -115,7 +115,7 @@ func (m *Monitor) probe() Sample {
 	prober, state, thresholds := m.prober, m.state, m.limits(m.state.Usage.Size)
 	m.mutex.Unlock()
 	if state.Status == v1alpha1.DiskFailed && state.Reason == v1alpha1.DiskFull {
-		cache := filepath.Join(prober.Dir, naming.OwnFolder, cacheFolder)
+		cache := filepath.Join(prober.Dir, layout.OwnFolder, cacheFolder)
 		if err := trim(cache, 2*thresholds.MinFree); err != nil {
 			return Sample{At: time.Now(), Reason: v1alpha1.DiskIOError, Message: err.Error()}
 		}

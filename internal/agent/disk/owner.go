@@ -20,7 +20,7 @@ import (
 
 const (
 	ownerFile = "owner.json"
-	// cacheFolder is nginx's, see naming.CacheDir.
+	// cacheFolder is nginx's, see layout.CacheDir.
 	cacheFolder = "cache"
 	// foreignFolder begins the names of caches that are being deleted.
 	foreignFolder = "cache.foreign"

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
-	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/layout"
 )
 
 // TestForgedMark: a cache that somebody has left on a disk in this CacheNode's name is deleted before nginx sees it; one's
@@ -48,7 +48,7 @@ func TestForgedMark(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			p := prober(t)
 			p.Owner.Key, p.Owner.Legacy = tt.key, tt.legacy
-			folder := filepath.Join(p.Dir, naming.OwnFolder)
+			folder := filepath.Join(p.Dir, layout.OwnFolder)
 			cached := filepath.Join(folder, cacheFolder, "a", "bc", "poisoned")
 			must(t, os.MkdirAll(filepath.Dir(cached), 0o750))
 			must(t, os.WriteFile(cached, []byte("poisoned"), 0o600))

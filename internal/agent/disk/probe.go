@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
-	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
@@ -134,7 +134,7 @@ func (p *Prober) probe(usage *Usage) error {
 	if fs.Flags&unix.ST_RDONLY != 0 {
 		return &finding{reason: v1alpha1.DiskReadOnly, text: p.Dir + " is mounted read-only"}
 	}
-	folder := filepath.Join(p.Dir, naming.OwnFolder)
+	folder := filepath.Join(p.Dir, layout.OwnFolder)
 	if !p.ours || p.round%markEvery == 0 {
 		p.ours = false
 		if p.clearing == nil {

@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
-	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/test/xfs"
 )
 
@@ -76,7 +76,7 @@ func TestProbe(t *testing.T) {
 	t.Run("another's cache is left alone", func(t *testing.T) {
 		stranger := again(p)
 		stranger.Owner.Name = "other"
-		cached := filepath.Join(p.Dir, naming.OwnFolder, cacheFolder, "file")
+		cached := filepath.Join(p.Dir, layout.OwnFolder, cacheFolder, "file")
 		must(t, os.MkdirAll(filepath.Dir(cached), 0o750))
 		must(t, os.WriteFile(cached, nil, 0o600))
 		if s := expect(t, stranger, v1alpha1.DiskForeignCache); !strings.Contains(s.Message, "default/edge") {
@@ -94,7 +94,7 @@ func TestProbe(t *testing.T) {
 		must(t, os.WriteFile(beside, nil, 0o600))
 		expect(t, stranger, "")
 		eventually(t, func() bool { return !stranger.clearing.running.Load() })
-		if _, err := os.Stat(filepath.Join(p.Dir, naming.OwnFolder, cacheFolder)); err == nil {
+		if _, err := os.Stat(filepath.Join(p.Dir, layout.OwnFolder, cacheFolder)); err == nil {
 			t.Error("the cache is still there")
 		}
 		if _, err := os.Stat(beside); err != nil {
@@ -107,7 +107,7 @@ func TestProbe(t *testing.T) {
 		if !seen {
 			t.Error("another's mark was not seen")
 		}
-		must(t, os.RemoveAll(filepath.Join(p.Dir, naming.OwnFolder)))
+		must(t, os.RemoveAll(filepath.Join(p.Dir, layout.OwnFolder)))
 		expect(t, p, "")
 	})
 	t.Run("or the one that it belonged to is gone", func(t *testing.T) {
@@ -119,7 +119,7 @@ func TestProbe(t *testing.T) {
 		stranger.Abandoned = "default/edge"
 		expect(t, stranger, "")
 		eventually(t, func() bool { return !stranger.clearing.running.Load() })
-		must(t, os.RemoveAll(filepath.Join(p.Dir, naming.OwnFolder)))
+		must(t, os.RemoveAll(filepath.Join(p.Dir, layout.OwnFolder)))
 		p = again(p)
 		expect(t, p, "")
 	})
@@ -143,7 +143,7 @@ func TestProbe(t *testing.T) {
 			}
 		}
 		must(t, file.Close())
-		must(t, os.Remove(filepath.Join(p.Dir, naming.OwnFolder, probeFile))) // its blocks need no space
+		must(t, os.Remove(filepath.Join(p.Dir, layout.OwnFolder, probeFile))) // its blocks need no space
 		if s := p.Probe(); s.Reason != "" && s.Reason != v1alpha1.DiskFull {
 			t.Errorf("the probe says %q (%s)", s.Reason, s.Message)
 		} else if after := (State{Status: v1alpha1.DiskHealthy}).Next(s, limits); after.Reason != v1alpha1.DiskFull {
@@ -153,9 +153,9 @@ func TestProbe(t *testing.T) {
 		expect(t, p, "")
 	})
 	t.Run("damaged mark", func(t *testing.T) {
-		must(t, os.WriteFile(filepath.Join(p.Dir, naming.OwnFolder, ownerFile), []byte("{"), 0o600))
+		must(t, os.WriteFile(filepath.Join(p.Dir, layout.OwnFolder, ownerFile), []byte("{"), 0o600))
 		expect(t, again(p), v1alpha1.DiskForeignCache)
-		must(t, os.Remove(filepath.Join(p.Dir, naming.OwnFolder, ownerFile)))
+		must(t, os.Remove(filepath.Join(p.Dir, layout.OwnFolder, ownerFile)))
 	})
 	t.Run("dead", func(t *testing.T) {
 		xfs.Shutdown(t, p.Dir)
@@ -241,9 +241,9 @@ func TestTrimEmptyFolders(t *testing.T) {
 // when it ends.
 func TestMonitor(t *testing.T) {
 	p := prober(t)
-	must(t, os.Mkdir(filepath.Join(p.Dir, naming.OwnFolder), 0o750))
+	must(t, os.Mkdir(filepath.Join(p.Dir, layout.OwnFolder), 0o750))
 	// A pipe that nobody writes to stands for the mark: to open it hangs.
-	pipe := filepath.Join(p.Dir, naming.OwnFolder, ownerFile)
+	pipe := filepath.Join(p.Dir, layout.OwnFolder, ownerFile)
 	quick := Thresholds{Interval: 20 * time.Millisecond, Timeout: 50 * time.Millisecond, Failures: 2, Successes: 3}
 	m := NewMonitor(p, always(quick))
 	var mutex sync.Mutex

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
@@ -118,7 +119,7 @@ func isCacheStatus(s string) bool {
 var (
 	line     = regexp.MustCompile(`^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d \[([a-z]+)\] \d+#\d+: (?:\*\d+ )?(.*)$`)
 	overflow = regexp.MustCompile(`^thread pool "` + naming.Pool("") + `([a-z][a-z0-9]{0,15})" queue overflow`)
-	path     = regexp.MustCompile(regexp.QuoteMeta(naming.DiskDir("")) + `([a-z][a-z0-9]{0,15})/`)
+	path     = regexp.MustCompile(regexp.QuoteMeta(layout.DiskDir("")) + `([a-z][a-z0-9]{0,15})/`)
 	failed   = regexp.MustCompile(` failed \((\d+): `)
 	// system calls outside of a worker's own names: EIO, EROFS, ENOSPC, EDQUOT, ENODEV, ESHUTDOWN, EUCLEAN.
 	diskErrors = map[string]bool{"5": true, "19": true, "28": true, "30": true, "108": true, "117": true, "122": true}

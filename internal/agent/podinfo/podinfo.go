@@ -11,13 +11,13 @@ import (
 
 	"github.com/miekg/dns"
 
-	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/layout"
 )
 
 // Annotations reads the pod's annotations from the file of a downward API volume: a line `key="value"` for each, the
 // value quoted as by Go's strconv.Quote.
 func Annotations(dir string) (map[string]string, error) {
-	text, err := os.ReadFile(filepath.Join(dir, naming.AnnotationsFile)) //nolint:gosec // the path is ours
+	text, err := os.ReadFile(filepath.Join(dir, layout.AnnotationsFile)) //nolint:gosec // the path is ours
 	if err != nil {
 		return nil, err
 	}
@@ -40,26 +40,26 @@ func parseAnnotations(text string) map[string]string {
 
 // Workers is the CPU limit of nginx's container in whole cores, rounded up; without a limit, the node's cores.
 func Workers(dir string) (int32, error) {
-	text, err := os.ReadFile(filepath.Join(dir, naming.CPULimitFile)) //nolint:gosec // the path is ours
+	text, err := os.ReadFile(filepath.Join(dir, layout.CPULimitFile)) //nolint:gosec // the path is ours
 	if err != nil {
 		return 0, err
 	}
 	milli, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
 	if err != nil || milli <= 0 {
-		return 0, fmt.Errorf("%s: %q is no number of thousandths of a core", naming.CPULimitFile, text)
+		return 0, fmt.Errorf("%s: %q is no number of thousandths of a core", layout.CPULimitFile, text)
 	}
 	return int32(min((milli+999)/1000, 1024)), nil
 }
 
 // Memory is the memory limit of nginx's container in bytes; without a limit, what the node has for pods.
 func Memory(dir string) (int64, error) {
-	text, err := os.ReadFile(filepath.Join(dir, naming.MemoryLimitFile)) //nolint:gosec // the path is ours
+	text, err := os.ReadFile(filepath.Join(dir, layout.MemoryLimitFile)) //nolint:gosec // the path is ours
 	if err != nil {
 		return 0, err
 	}
 	bytes, err := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
 	if err != nil || bytes <= 0 {
-		return 0, fmt.Errorf("%s: %q is no number of bytes", naming.MemoryLimitFile, text)
+		return 0, fmt.Errorf("%s: %q is no number of bytes", layout.MemoryLimitFile, text)
 	}
 	return bytes, nil
 }

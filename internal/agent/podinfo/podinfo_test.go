@@ -9,7 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/layout"
 )
 
 func write(t *testing.T, name, text string) (dir string) {
@@ -22,7 +22,7 @@ func write(t *testing.T, name, text string) (dir string) {
 }
 
 func TestAnnotations(t *testing.T) {
-	dir := write(t, naming.AnnotationsFile, `cachenode.io/revision="abc"`+"\n"+`a="two\nlines, a \" and a ="`+"\n"+"garbage\n"+`b=unquoted`)
+	dir := write(t, layout.AnnotationsFile, `cachenode.io/revision="abc"`+"\n"+`a="two\nlines, a \" and a ="`+"\n"+"garbage\n"+`b=unquoted`)
 	got, err := Annotations(dir)
 	want := map[string]string{"cachenode.io/revision": "abc", "a": "two\nlines, a \" and a ="}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
@@ -47,7 +47,7 @@ func FuzzAnnotations(f *testing.F) {
 
 func TestWorkers(t *testing.T) {
 	for text, want := range map[string]int32{"1000": 1, "1001": 2, "100": 1, "3500\n": 4, "99999999": 1024, "": 0, "x": 0, "0": 0, "-5": 0} {
-		got, err := Workers(write(t, naming.CPULimitFile, text))
+		got, err := Workers(write(t, layout.CPULimitFile, text))
 		if got != want || (err == nil) != (want > 0) {
 			t.Errorf("%q: %d workers, error %v; want %d", text, got, err, want)
 		}

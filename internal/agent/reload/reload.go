@@ -19,7 +19,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 )
 
@@ -71,23 +71,23 @@ const answersInRow = 5
 // Apply makes nginx run the configuration. Where nginx does not run yet, it is left in place for its start. On failure
 // the file of before is in place again, and the running nginx goes on as it was.
 func (n *Nginx) Apply(ctx context.Context, config cache.Config, files []File) error {
-	next := naming.ConfigFile + ".next"
+	next := layout.ConfigFile + ".next"
 	if err := n.writeAll(append(slices.Clone(files), File{Path: next, Content: []byte(config.Text)})); err != nil {
 		return err
 	}
 	if err := n.test(ctx, next); err != nil {
 		return err
 	}
-	good, err := os.ReadFile(n.Root + naming.ConfigFile)
+	good, err := os.ReadFile(n.Root + layout.ConfigFile)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
-	if err := os.Rename(n.Root+next, n.Root+naming.ConfigFile); err != nil {
+	if err := os.Rename(n.Root+next, n.Root+layout.ConfigFile); err != nil {
 		return err
 	}
 	err = n.Reload(ctx, config.Version)
 	if err != nil && good != nil {
-		if restore := n.write(File{Path: naming.ConfigFile, Content: good}); restore != nil {
+		if restore := n.write(File{Path: layout.ConfigFile, Content: good}); restore != nil {
 			return errors.Join(err, restore)
 		}
 		// A master that refused goes on as before; one that was only slow comes back to it.
@@ -103,7 +103,7 @@ func (n *Nginx) Apply(ctx context.Context, config cache.Config, files []File) er
 
 // Put leaves a configuration in place that nginx runs already, for when it starts again.
 func (n *Nginx) Put(config cache.Config, files []File) error {
-	return n.writeAll(append(slices.Clone(files), File{Path: naming.ConfigFile, Content: []byte(config.Text)}))
+	return n.writeAll(append(slices.Clone(files), File{Path: layout.ConfigFile, Content: []byte(config.Text)}))
 }
 
 func (n *Nginx) writeAll(files []File) error {
@@ -245,13 +245,13 @@ func complaint(output string) string {
 
 // master is the process id of nginx's master.
 func (n *Nginx) master() (int, error) {
-	text, err := os.ReadFile(n.Root + naming.PIDFile)
+	text, err := os.ReadFile(n.Root + layout.PIDFile)
 	if err != nil {
 		return 0, err
 	}
 	pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
 	if err != nil || pid <= 1 {
-		return 0, fmt.Errorf("%s holds no process id", naming.PIDFile)
+		return 0, fmt.Errorf("%s holds no process id", layout.PIDFile)
 	}
 	// The file outlives nginx, and its number may be another process's by then.
 	comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
@@ -293,7 +293,7 @@ func (n *Nginx) write(file File) error {
 
 // sweep deletes files of configurations that are gone. Those of the running one are all that nginx may read again.
 func (n *Nginx) sweep(keep []File) {
-	for _, pattern := range []string{naming.CAFile("*"), naming.ListenerCertificate("*"), naming.ListenerKey("*")} {
+	for _, pattern := range []string{layout.CAFile("*"), layout.ListenerCertificate("*"), layout.ListenerKey("*")} {
 		files, _ := filepath.Glob(n.Root + pattern) // the pattern is right
 		for _, file := range files {
 			if !slices.ContainsFunc(keep, func(k File) bool { return n.Root+k.Path == file }) {

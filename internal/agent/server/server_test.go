@@ -16,6 +16,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/agentapi/agentclient"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/pki"
 )
@@ -52,7 +53,7 @@ func TestReports(t *testing.T) {
 		must(t, err)
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
-		return agentapi.NewClient(config).Report(ctx, address)
+		return agentclient.New(config).Report(ctx, address)
 	}
 
 	t.Run("the operator reads it", func(t *testing.T) {

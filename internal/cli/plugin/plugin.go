@@ -4,14 +4,14 @@ package plugin
 import (
 	"github.com/spf13/cobra"
 
-	"github.com/cachenode/cachenode-operator/internal/cli/config"
-	"github.com/cachenode/cachenode-operator/internal/cli/disk"
-	"github.com/cachenode/cachenode-operator/internal/cli/explain"
-	"github.com/cachenode/cachenode-operator/internal/cli/plan"
-	"github.com/cachenode/cachenode-operator/internal/cli/render"
-	"github.com/cachenode/cachenode-operator/internal/cli/status"
-	"github.com/cachenode/cachenode-operator/internal/cli/top"
-	"github.com/cachenode/cachenode-operator/internal/cli/validate"
+	"github.com/cachenode/cachenode-operator/internal/cli/verb/config"
+	"github.com/cachenode/cachenode-operator/internal/cli/verb/disk"
+	"github.com/cachenode/cachenode-operator/internal/cli/verb/explain"
+	"github.com/cachenode/cachenode-operator/internal/cli/verb/plan"
+	"github.com/cachenode/cachenode-operator/internal/cli/verb/render"
+	"github.com/cachenode/cachenode-operator/internal/cli/verb/status"
+	"github.com/cachenode/cachenode-operator/internal/cli/verb/top"
+	"github.com/cachenode/cachenode-operator/internal/cli/verb/validate"
 )
 
 // New makes the command. Cobra adds "completion" for bash, zsh and fish.

@@ -17,7 +17,7 @@ import (
 
 	"github.com/cachenode/cachenode-operator/internal/agent/metrics"
 	"github.com/cachenode/cachenode-operator/internal/cli/connect"
-	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/layout"
 )
 
 // Disk are what the metrics of a pod say of a disk. Counters are since the agent started; those of requests are of a sample.
@@ -73,7 +73,7 @@ func Read(ctx context.Context, cluster *connect.Cluster, pods []string) (map[str
 			ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 			defer cancel()
 			text, err := cluster.Kubernetes.CoreV1().Pods(cluster.Namespace).
-				ProxyGet("http", pod, strconv.Itoa(naming.MetricsPort), "metrics", nil).DoRaw(ctx)
+				ProxyGet("http", pod, strconv.Itoa(layout.MetricsPort), "metrics", nil).DoRaw(ctx)
 			var numbers Pod
 			if err == nil {
 				numbers, err = parse(bytes.NewReader(text))

@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
-	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 )
@@ -76,7 +76,7 @@ func TestClientLimit(t *testing.T) {
 	release(first, second)
 
 	for _, disk := range []string{"disk1", "disk2", "disk3"} { // as a dead disk looks
-		if err := os.RemoveAll(n.Root + naming.CacheDir(disk)); err != nil {
+		if err := os.RemoveAll(n.Root + layout.CacheDir(disk)); err != nil {
 			t.Fatal(err)
 		}
 	}

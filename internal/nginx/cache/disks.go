@@ -8,6 +8,7 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 	"github.com/cachenode/cachenode-operator/internal/shard"
@@ -56,7 +57,7 @@ func (r renderer) cachePaths() conf.Block {
 		d = tuning.Measured(d, r.Facts.Sizes[d.Name])
 		parameter := func(name string, value conf.Literal) conf.Argument { return conf.Literal(name+"=") + value }
 		args := []conf.Argument{
-			conf.Literal(naming.CacheDir(d.Name)),
+			conf.Literal(layout.CacheDir(d.Name)),
 			parameter("levels", levels(r.Input)),
 			parameter("keys_zone", conf.Literal(naming.Zone(d.Name))+":"+conf.Size(zones[d.Name])),
 			parameter("max_size", conf.Offset(tuning.MaxSize(d))),

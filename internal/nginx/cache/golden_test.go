@@ -16,7 +16,7 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/effective"
-	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 	"github.com/cachenode/cachenode-operator/internal/schema"
@@ -99,7 +99,7 @@ func checkWithNginx(t *testing.T, config cache.Config) {
 	t.Helper()
 	n := nginxtest.New(t)
 	n.Configure(config.Text, disks(config.Text)...)
-	n.Mkdir(naming.MemoryTierDir)
+	n.Mkdir(layout.MemoryTierDir)
 	if config.CAFile != "" {
 		authorities, err := os.ReadFile(n.Root + "/etc/ssl/certs/ca-certificates.crt")
 		if err != nil {
@@ -112,12 +112,12 @@ func checkWithNginx(t *testing.T, config cache.Config) {
 			t.Fatal(err)
 		}
 	}
-	if strings.Contains(config.Text, naming.ListenerKey(certificateHash)) {
+	if strings.Contains(config.Text, layout.ListenerKey(certificateHash)) {
 		certificate, key, err := cert.GenerateSelfSignedCertKey("edge", nil, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		for path, content := range map[string][]byte{naming.ListenerCertificate(certificateHash): certificate, naming.ListenerKey(certificateHash): key} {
+		for path, content := range map[string][]byte{layout.ListenerCertificate(certificateHash): certificate, layout.ListenerKey(certificateHash): key} {
 			if err := os.WriteFile(n.Root+path, content, 0o644); err != nil {
 				t.Fatal(err)
 			}

@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
-	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 )
 
@@ -63,7 +63,7 @@ func Key(parts []v1alpha1.KeyPart, r Request) string {
 func File(disk, key string) string {
 	sum := md5.Sum([]byte(key)) //nolint:gosec // see above
 	hash := hex.EncodeToString(sum[:])
-	return naming.CacheDir(disk) + "/" + hash[31:] + "/" + hash[29:31] + "/" + hash
+	return layout.CacheDir(disk) + "/" + hash[31:] + "/" + hash[29:31] + "/" + hash
 }
 
 var slashes = regexp.MustCompile(`/+`)

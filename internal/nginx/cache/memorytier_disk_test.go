@@ -13,10 +13,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
-	"github.com/cachenode/cachenode-operator/test/bench/lab"
+	"github.com/cachenode/cachenode-operator/test/lab"
 )
 
 // TestMemoryTierAndFailingDisk: with a tier in front, a disk that fails is still stood in for by another, and what is in
@@ -41,7 +41,7 @@ func TestMemoryTierAndFailingDisk(t *testing.T) {
 		_, _ = ask(t, client, http.MethodGet, "http://127.0.0.1:8080"+paths[0])
 		time.Sleep(20 * time.Millisecond)
 	}
-	if err := os.RemoveAll(n.Root + naming.CacheDir("disk2")); err != nil {
+	if err := os.RemoveAll(n.Root + layout.CacheDir("disk2")); err != nil {
 		t.Fatal(err)
 	}
 	if r, _ := ask(t, client, http.MethodGet, "http://127.0.0.1:8080"+paths[0]); place(r) != "HIT memory" {
@@ -116,11 +116,11 @@ func TestMemoryTierAndHangingDisk(t *testing.T) {
 	oneDisk := strings.Replace(threeDisks, ", {name: disk2, size: 1Gi}, {name: disk3, size: 1Gi}", "", 1)
 	config, err := cache.Render(decode(t, []byte(oneDisk+"  io: {mode: Threads}\n  memoryTier: {enabled: true, size: 64Mi, minUses: 2, maxExtraAge: 3s}\n")))
 	must(t, err)
-	n.Mkdir(naming.DiskDir("disk1"))
-	must(t, unix.Mount(disk.Dir, n.Root+naming.DiskDir("disk1"), "", unix.MS_BIND, ""))
-	t.Cleanup(func() { must(t, unix.Unmount(n.Root+naming.DiskDir("disk1"), unix.MNT_DETACH)) })
+	n.Mkdir(layout.DiskDir("disk1"))
+	must(t, unix.Mount(disk.Dir, n.Root+layout.DiskDir("disk1"), "", unix.MS_BIND, ""))
+	t.Cleanup(func() { must(t, unix.Unmount(n.Root+layout.DiskDir("disk1"), unix.MNT_DETACH)) })
 	n.Configure(config.Text, "disk1")
-	n.Mkdir(naming.MemoryTierDir)
+	n.Mkdir(layout.MemoryTierDir)
 	n.Serve("127.0.0.1:9000", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Length", "100000")
 		_, _ = io.WriteString(w, strings.Repeat("x", 100_000))

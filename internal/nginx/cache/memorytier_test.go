@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
-	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 )
@@ -59,7 +59,7 @@ func threeDisksWithTier(t *testing.T, tier string) (*nginxtest.Nginx, cache.Conf
 	config, err := cache.Render(decode(t, []byte(threeDisks+"  memoryTier: "+tier+"\n")))
 	must(t, err)
 	n.Configure(config.Text, "disk1", "disk2", "disk3")
-	n.Mkdir(naming.MemoryTierDir)
+	n.Mkdir(layout.MemoryTierDir)
 	return n, config
 }
 
@@ -167,7 +167,7 @@ func TestMemoryTier(t *testing.T) {
 	t.Run("what finds no room is not copied with each request", func(t *testing.T) {
 		// Clients' requests, the promoter's, and those for the copies themselves are counted alike.
 		requests := func() int {
-			_, body := ask(t, client, http.MethodGet, "http://127.0.0.1:"+strconv.Itoa(naming.PrivatePort)+"/stub_status")
+			_, body := ask(t, client, http.MethodGet, "http://127.0.0.1:"+strconv.Itoa(layout.PrivatePort)+"/stub_status")
 			fields := strings.Fields(body)
 			if len(fields) < 10 {
 				t.Fatalf("stub_status says %q", body)
@@ -387,7 +387,7 @@ func TestMemoryTierOnOneDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.Configure(config.Text, "disk1")
-	n.Mkdir(naming.MemoryTierDir)
+	n.Mkdir(layout.MemoryTierDir)
 	var count atomic.Int64
 	n.Serve("127.0.0.1:9000", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		count.Add(1)
@@ -404,7 +404,7 @@ func TestMemoryTierOnOneDisk(t *testing.T) {
 	if places[0] != "MISS disk" || places[5] != "HIT memory" || count.Load() != 1 {
 		t.Errorf("it came from %q; the origin was asked %d times", places, count.Load())
 	}
-	if err := os.RemoveAll(n.Root + naming.CacheDir("disk1")); err != nil {
+	if err := os.RemoveAll(n.Root + layout.CacheDir("disk1")); err != nil {
 		t.Fatal(err)
 	}
 	if r, _ := ask(t, client, http.MethodGet, "http://127.0.0.1:8080/hot"); place(r) != "HIT memory" {

@@ -13,7 +13,7 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
-	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 	"github.com/cachenode/cachenode-operator/internal/shard"
 	"github.com/cachenode/cachenode-operator/internal/tuning"
@@ -35,7 +35,7 @@ type Facts struct {
 	// Failed are the disks that cannot be used: their slots go to the others. If it is all of them, nothing is cached.
 	Failed []string
 	// Certificate is a hash of the certificate and key that clients see, if listen.tls is set; they lie at
-	// naming.ListenerCertificate and naming.ListenerKey before nginx reads the text.
+	// layout.ListenerCertificate and layout.ListenerKey before nginx reads the text.
 	Certificate string
 	// Sizes are the sizes of file systems in bytes, by disk, where they are known: a cache is never larger than its disk.
 	Sizes map[string]int64
@@ -105,7 +105,7 @@ func newRenderer(in Input) renderer {
 		r.plan, _ = r.plan.Without(in.Facts.Failed...)
 	}
 	if in.CABundle != "" {
-		r.caFile = naming.CAFile(digest(in.CABundle))
+		r.caFile = layout.CAFile(digest(in.CABundle))
 	}
 	return r
 }
@@ -124,7 +124,7 @@ func (r renderer) file() conf.Block {
 	connections := ptr.Deref(r.Spec.Listen.MaxConnections, 0)
 	block := conf.Block{
 		conf.D("daemon", conf.OnOff(false)),
-		conf.D("pid", conf.Literal(naming.PIDFile)),
+		conf.D("pid", conf.Literal(layout.PIDFile)),
 		conf.D("error_log", conf.Literal("stderr"), conf.Literal(logLevels[r.Spec.Logs.Level])),
 		conf.D("error_log", toAgent("error"), conf.Literal("notice")),
 		conf.D("worker_processes", workers),
@@ -144,7 +144,7 @@ func (r renderer) file() conf.Block {
 
 // toAgent is the address at which the agent reads what nginx reports. The tag says what a line is about.
 func toAgent(tag string) conf.Literal {
-	return conf.Literal(fmt.Sprintf("syslog:server=%s,nohostname,tag=%s", naming.LogAddress, tag))
+	return conf.Literal(fmt.Sprintf("syslog:server=%s,nohostname,tag=%s", layout.LogAddress, tag))
 }
 
 var logLevels = map[string]string{
@@ -169,7 +169,7 @@ func (r renderer) http() conf.Block {
 		block = append(block, conf.D("tcp_nopush", conf.OnOff(true)))
 	}
 	for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
-		block = append(block, conf.D(kind+"_temp_path", conf.Literal(naming.RunDir+"/"+kind)))
+		block = append(block, conf.D(kind+"_temp_path", conf.Literal(layout.RunDir+"/"+kind)))
 	}
 	block = append(block, r.reporting()...)
 	block = append(block, r.cachePaths()...)
@@ -190,7 +190,7 @@ func privateServer() conf.Directive {
 	// What the agent alone asks for. The version is no secret: "return" goes before access control.
 	agentOnly := conf.Block{conf.D("allow", conf.Literal("127.0.0.1")), conf.D("deny", conf.Literal("all"))}
 	return conf.B("server", nil,
-		conf.D("listen", conf.Int(naming.PrivatePort)),
+		conf.D("listen", conf.Int(layout.PrivatePort)),
 		plain("/healthz", "ok"),
 		plain("/version", placeholder),
 		conf.B("location", conf.Literals("=", "/stub_status"), append(agentOnly, conf.D("stub_status"))...),

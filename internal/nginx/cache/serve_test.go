@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
-	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 	"github.com/cachenode/cachenode-operator/test/xfs"
@@ -113,7 +113,7 @@ func TestServe(t *testing.T) {
 			t.Errorf("objects by disk: %v, the origin was asked %d times; want three disks and 60", used, count.Load())
 		}
 		for disk, want := range used {
-			if got := countFiles(t, n.Root+naming.CacheDir(disk)); got != want {
+			if got := countFiles(t, n.Root+layout.CacheDir(disk)); got != want {
 				t.Errorf("%s has %d files, want %d", disk, got, want)
 			}
 		}
@@ -257,7 +257,7 @@ func TestDeadDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.Configure(config.Text, "disk1", "disk2", "disk3")
-	mount := n.Root + naming.DiskDir("disk2")
+	mount := n.Root + layout.DiskDir("disk2")
 	xfs.Mount(t, mount)
 	n.Disk("disk2")
 	var count atomic.Int64
@@ -321,7 +321,7 @@ func TestDeadDiskAndLock(t *testing.T) {
 		t.Fatal(err)
 	}
 	n.Configure(config.Text, "disk1", "disk2", "disk3")
-	mount := n.Root + naming.DiskDir("disk2")
+	mount := n.Root + layout.DiskDir("disk2")
 	xfs.Mount(t, mount)
 	n.Disk("disk2")
 	var count atomic.Int64

@@ -7,6 +7,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 	"github.com/cachenode/cachenode-operator/internal/tuning"
@@ -110,8 +111,8 @@ func (r renderer) clientLimit() conf.Block {
 // listenerTLS is what clients see over TLS.
 func (r renderer) listenerTLS() conf.Block {
 	return conf.Block{
-		conf.D("ssl_certificate", conf.Literal(naming.ListenerCertificate(r.Facts.Certificate))),
-		conf.D("ssl_certificate_key", conf.Literal(naming.ListenerKey(r.Facts.Certificate))),
+		conf.D("ssl_certificate", conf.Literal(layout.ListenerCertificate(r.Facts.Certificate))),
+		conf.D("ssl_certificate_key", conf.Literal(layout.ListenerKey(r.Facts.Certificate))),
 		conf.D("ssl_protocols", conf.Literal("TLSv1.2"), conf.Literal("TLSv1.3")),
 		conf.D("ssl_session_cache", conf.Literal("shared:listener:10m")),
 		conf.D("ssl_session_timeout", conf.Literal("1d")),
@@ -159,7 +160,7 @@ func (r renderer) server(listen conf.Block) conf.Directive {
 // A MISS would touch a dead disk only when the origin has answered, too late to turn back; so each request first looks
 // whether the disk's folder can be seen, which costs one stat from memory.
 func (r renderer) cached(location []conf.Argument, disk conf.Expression, tag, next string) conf.Directive {
-	alive := conf.B("if", []conf.Argument{conf.Expression("(!-d"), conf.Expression(naming.CacheDir(string(disk)) + ")")},
+	alive := conf.B("if", []conf.Argument{conf.Expression("(!-d"), conf.Expression(layout.CacheDir(string(disk)) + ")")},
 		conf.D("return", conf.Literal("500")))
 	block := append(conf.Block{alive, r.pass()}, r.cachePolicy(disk)...)
 	block = append(block, r.diskIO(disk)...)

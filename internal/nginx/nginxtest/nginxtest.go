@@ -23,7 +23,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/layout"
 )
 
 // id is the user and group that nginx runs as, as in a pod.
@@ -73,7 +73,7 @@ func New(t *testing.T) *Nginx {
 		must(t, os.Chmod(parent, 0o755))
 	}
 	n := &Nginx{t: t, Root: root}
-	for _, writable := range []string{naming.RunDir, naming.ConfigDir} {
+	for _, writable := range []string{layout.RunDir, layout.ConfigDir} {
 		n.Mkdir(writable)
 	}
 	return n
@@ -90,7 +90,7 @@ func (n *Nginx) Mkdir(path string) {
 // Configure writes nginx.conf and makes the folders of the disks.
 func (n *Nginx) Configure(text string, disks ...string) {
 	n.t.Helper()
-	must(n.t, os.WriteFile(n.Root+naming.ConfigFile, []byte(text), 0o644))
+	must(n.t, os.WriteFile(n.Root+layout.ConfigFile, []byte(text), 0o644))
 	for _, disk := range disks {
 		n.Disk(disk)
 	}
@@ -99,8 +99,8 @@ func (n *Nginx) Configure(text string, disks ...string) {
 // Disk makes the folders of a disk as the agent does.
 func (n *Nginx) Disk(disk string) {
 	n.t.Helper()
-	n.Mkdir(naming.DiskDir(disk))
-	n.Mkdir(naming.DiskDir(disk) + "/" + naming.OwnFolder)
+	n.Mkdir(layout.DiskDir(disk))
+	n.Mkdir(layout.DiskDir(disk) + "/" + layout.OwnFolder)
 }
 
 // Test runs nginx -t and returns what it printed.
@@ -127,7 +127,7 @@ func (n *Nginx) Start() {
 	log, err := os.CreateTemp(n.t.TempDir(), "log")
 	must(n.t, err)
 	n.log = log
-	cmd := exec.Command("nsenter", "--net="+n.netns(), "chroot", "--userspec=101:101", n.Root, "nginx", "-c", naming.ConfigFile, "-e", "stderr")
+	cmd := exec.Command("nsenter", "--net="+n.netns(), "chroot", "--userspec=101:101", n.Root, "nginx", "-c", layout.ConfigFile, "-e", "stderr")
 	cmd.Stdout, cmd.Stderr = log, log
 	must(n.t, cmd.Start())
 	n.master = cmd.Process.Pid // the others replace themselves by the next
@@ -159,7 +159,7 @@ func (n *Nginx) collect() {
 	if n.agent {
 		return
 	}
-	socket := n.ListenPacket(naming.LogAddress)
+	socket := n.ListenPacket(layout.LogAddress)
 	n.t.Cleanup(func() { _ = socket.Close() })
 	go func() {
 		buffer := make([]byte, 65536)
@@ -179,7 +179,7 @@ func (n *Nginx) collect() {
 func (n *Nginx) Agent() net.PacketConn {
 	n.t.Helper()
 	n.agent = true
-	return n.ListenPacket(naming.LogAddress)
+	return n.ListenPacket(layout.LogAddress)
 }
 
 // Reports are the lines that nginx has sent to the agent so far.
@@ -214,7 +214,7 @@ func (n *Nginx) Processes() []int {
 func (n *Nginx) Cached(key string, disks ...string) (paths []string) {
 	n.t.Helper()
 	for _, disk := range disks {
-		must(n.t, filepath.WalkDir(n.Root+naming.DiskDir(disk), func(path string, entry os.DirEntry, err error) error {
+		must(n.t, filepath.WalkDir(n.Root+layout.DiskDir(disk), func(path string, entry os.DirEntry, err error) error {
 			if err != nil || !entry.Type().IsRegular() {
 				return err
 			}
@@ -297,7 +297,7 @@ func (n *Nginx) ListenPacket(address string) net.PacketConn {
 }
 
 func (n *Nginx) command(args ...string) *exec.Cmd {
-	cmd := exec.Command("nginx", append([]string{"-c", naming.ConfigFile}, args...)...)
+	cmd := exec.Command("nginx", append([]string{"-c", layout.ConfigFile}, args...)...)
 	cmd.Path, cmd.Err = "/usr/sbin/nginx", nil
 	cmd.Dir = "/"
 	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: n.Root, Credential: &syscall.Credential{Uid: id, Gid: id}}

@@ -21,7 +21,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cachenode/cachenode-operator/test/bench/lab"
+	"github.com/cachenode/cachenode-operator/test/lab"
 )
 
 const (

@@ -7,8 +7,8 @@ import (
 	"slices"
 	"text/tabwriter"
 
-	"github.com/cachenode/cachenode-operator/test/bench/lab"
 	"github.com/cachenode/cachenode-operator/test/bench/result"
+	"github.com/cachenode/cachenode-operator/test/lab"
 )
 
 // measurement is what is written as JSON.

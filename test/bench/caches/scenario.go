@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cachenode/cachenode-operator/test/bench/lab"
+	"github.com/cachenode/cachenode-operator/test/lab"
 )
 
 // scenario is a case: what is asked for, and how much memory and how fast disks there are.

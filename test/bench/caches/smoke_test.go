@@ -6,8 +6,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cachenode/cachenode-operator/test/bench/lab"
 	"github.com/cachenode/cachenode-operator/test/bench/result"
+	"github.com/cachenode/cachenode-operator/test/lab"
 )
 
 // TestArticle is a short form of make bench-article: three caches are built, filled and asked, and every check of the

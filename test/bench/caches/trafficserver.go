@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/cachenode/cachenode-operator/test/bench/lab"
+	"github.com/cachenode/cachenode-operator/test/lab"
 )
 
 // trafficServer is Debian's Apache Traffic Server with a cache file on each disk.

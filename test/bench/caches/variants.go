@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"regexp"
 
-	"github.com/cachenode/cachenode-operator/test/bench/lab"
+	"github.com/cachenode/cachenode-operator/test/lab"
 )
 
 // variants are the operator's configuration with one thing otherwise: what the defaults were chosen by (docs/adr).

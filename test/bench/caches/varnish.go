@@ -3,7 +3,7 @@ package main
 import (
 	"fmt"
 
-	"github.com/cachenode/cachenode-operator/test/bench/lab"
+	"github.com/cachenode/cachenode-operator/test/lab"
 )
 
 // varnish is Debian's Varnish with one file storage a disk, chosen by the last two digits of the URL.

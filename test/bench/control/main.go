@@ -16,7 +16,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/cachenode/cachenode-operator/test/bench/lab"
+	"github.com/cachenode/cachenode-operator/test/lab"
 )
 
 // options are the command's flags.
@@ -76,7 +76,7 @@ func build(work string) ([]subject, error) {
 		return nil, err
 	}
 	source := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "github.com/tsuru/nginx-operator")
-	source.Dir = "hack/tsuru-nginx-operator"
+	source.Dir = "hack/pins/tsuru-nginx-operator"
 	out, err := source.Output()
 	if err != nil {
 		return nil, fmt.Errorf("go list: %w", err)

@@ -15,8 +15,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/cachenode/cachenode-operator/test/bench/lab"
 	"github.com/cachenode/cachenode-operator/test/bench/result"
+	"github.com/cachenode/cachenode-operator/test/lab"
 )
 
 const kibi = 1 << 10

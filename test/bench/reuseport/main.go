@@ -14,8 +14,8 @@ import (
 	"text/tabwriter"
 	"time"
 
-	"github.com/cachenode/cachenode-operator/test/bench/lab"
 	"github.com/cachenode/cachenode-operator/test/bench/result"
+	"github.com/cachenode/cachenode-operator/test/lab"
 )
 
 type options struct {

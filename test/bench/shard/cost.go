@@ -6,7 +6,7 @@ import (
 
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 	"github.com/cachenode/cachenode-operator/internal/shard"
-	"github.com/cachenode/cachenode-operator/test/bench/lab"
+	"github.com/cachenode/cachenode-operator/test/lab"
 )
 
 // ways in which nginx finds the disk of a path: none at all, the three percentages that one writes by hand, a plan of three

@@ -23,7 +23,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/cli/file"
 	"github.com/cachenode/cachenode-operator/internal/cli/podexec"
 	"github.com/cachenode/cachenode-operator/internal/cli/table"
-	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/layout"
 	nginxcache "github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/shard"
 	"github.com/cachenode/cachenode-operator/internal/tuning"
@@ -170,7 +170,7 @@ func ask(ctx context.Context, cluster *connect.Cluster, cacheNode *v1alpha1.Cach
 			if c.disk != agentapi.NoDisk {
 				ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 				defer cancel()
-				out, err := podexec.Run(ctx, cluster, pod.Name, naming.Container, "sh", "-c", look, "sh", nginxcache.File(c.disk, key))
+				out, err := podexec.Run(ctx, cluster, pod.Name, layout.Container, "sh", "-c", look, "sh", nginxcache.File(c.disk, key))
 				if err != nil {
 					c.problem = err.Error()
 				} else {

@@ -9,7 +9,7 @@ import (
 
 // requestHeaders writes which headers of a client's request reach the origin.
 func requestHeaders() {
-	fmt.Print(`<!-- Written by hack/reference from internal/nginx/cache: make generate. -->
+	fmt.Print(`<!-- Written by hack/generate/reference from internal/nginx/cache: make generate. -->
 # Request headers
 
 For whoever runs an origin behind a CacheNode: which headers of a client's request reach it.

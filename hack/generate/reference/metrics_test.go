@@ -11,7 +11,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-const chart = "../../charts/cachenode-operator/files/"
+const chart = "../../../charts/cachenode-operator/files/"
 
 // TestMetricsExist holds alerts and dashboards to the metrics that the code has.
 func TestMetricsExist(t *testing.T) {
@@ -55,7 +55,7 @@ func TestRunbooks(t *testing.T) {
 	if err := yaml.Unmarshal(text, &rules); err != nil {
 		t.Fatal(err)
 	}
-	index, err := os.ReadFile("../../docs/runbooks/README.md")
+	index, err := os.ReadFile("../../../docs/runbooks/README.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func TestRunbooks(t *testing.T) {
 		for _, rule := range group.Rules {
 			page := strings.ToLower(rule.Alert) + ".md"
 			pages[page] = true
-			content, err := os.ReadFile("../../docs/runbooks/" + page)
+			content, err := os.ReadFile("../../../docs/runbooks/" + page)
 			if err != nil || !strings.HasPrefix(string(content), "# "+rule.Alert+"\n") {
 				t.Errorf("%s has no runbook: %v", rule.Alert, err)
 			}
@@ -73,7 +73,7 @@ func TestRunbooks(t *testing.T) {
 			}
 		}
 	}
-	files, err := os.ReadDir("../../docs/runbooks")
+	files, err := os.ReadDir("../../../docs/runbooks")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -86,7 +86,7 @@ func TestRunbooks(t *testing.T) {
 
 // TestFieldsExist holds the fields that the pages for people name to those of the API.
 func TestFieldsExist(t *testing.T) {
-	reference, err := os.ReadFile("../../docs/reference/cachenode.md")
+	reference, err := os.ReadFile("../../../docs/reference/cachenode.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -100,7 +100,7 @@ func TestFieldsExist(t *testing.T) {
 	field := regexp.MustCompile("`((?:spec\\.|status\\.)?[a-zA-Z]+(?:\\[\\])?(?:\\.[a-zA-Z]+(?:\\[\\])?)+)(?::[^`]*)?`")
 	count := 0
 	for _, folder := range []string{"runbooks", "concepts", "howto"} {
-		files, err := filepath.Glob("../../docs/" + folder + "/*.md")
+		files, err := filepath.Glob("../../../docs/" + folder + "/*.md")
 		if err != nil {
 			t.Fatal(err)
 		}

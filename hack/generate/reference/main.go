@@ -44,7 +44,7 @@ func cacheNode() {
 		log.Fatal(err)
 	}
 	root := definition.Spec.Versions[0].Schema.OpenAPIV3Schema
-	fmt.Printf("<!-- Written by hack/reference from the API's comments: make generate. -->\n# CacheNode %s/%s\n\n%s\n",
+	fmt.Printf("<!-- Written by hack/generate/reference from the API's comments: make generate. -->\n# CacheNode %s/%s\n\n%s\n",
 		definition.Spec.Group, definition.Spec.Versions[0].Name, oneLine(root.Description))
 	for _, part := range []string{"spec", "status"} {
 		fmt.Printf("\n## %s\n\n| field | type | meaning |\n|---|---|---|\n", part)

@@ -11,7 +11,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/cli/connect"
 	"github.com/cachenode/cachenode-operator/internal/cli/podexec"
-	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/layout"
 )
 
 // New makes the command.
@@ -31,7 +31,7 @@ and its memory. It takes the rights to get and create pods/exec.`,
 		if err != nil {
 			return err
 		}
-		text, err := podexec.Run(command.Context(), cluster, args[0], naming.Container, "cat", naming.ConfigFile)
+		text, err := podexec.Run(command.Context(), cluster, args[0], layout.Container, "cat", layout.ConfigFile)
 		if err != nil {
 			return err
 		}

@@ -1,4 +1,5 @@
-package agentapi
+// Package agentclient reads the reports of agents, for the operator.
+package agentclient
 
 import (
 	"bytes"
@@ -9,6 +10,8 @@ import (
 	"io"
 	"net/http"
 	"time"
+
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
 )
 
 // maxReport bounds what a client reads: an agent is trusted with its pod, not with the operator's memory.
@@ -17,43 +20,43 @@ const maxReport = 256 << 10
 // Client reads agents' reports. It keeps no connections: between two reads nothing waits. It is safe for concurrent use.
 type Client struct{ http http.Client }
 
-// NewClient makes a client for the agents of one CacheNode.
-func NewClient(config *tls.Config) *Client {
+// New makes a client for the agents of one CacheNode.
+func New(config *tls.Config) *Client {
 	return &Client{http: http.Client{
 		Transport:     &http.Transport{TLSClientConfig: config, DisableKeepAlives: true},
 		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // nobody sends the operator elsewhere
 	}}
 }
 
-// Report reads the report of the agent at an address "host:port". It is of the form that [Sanitize] gives it; one that is too
+// Report reads the report of the agent at an address "host:port". It is of the form that [agentapi.Sanitize] gives it; one that is too
 // large, or has more disks than a spec can have, is an error and not kept.
-func (c *Client) Report(ctx context.Context, address string) (Report, error) {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+address+ReportPath, nil)
+func (c *Client) Report(ctx context.Context, address string) (agentapi.Report, error) {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+address+agentapi.ReportPath, nil)
 	if err != nil {
-		return Report{}, err
+		return agentapi.Report{}, err
 	}
 	response, err := c.http.Do(request)
 	if err != nil {
-		return Report{}, err
+		return agentapi.Report{}, err
 	}
 	defer func() { _ = response.Body.Close() }()
 	if response.StatusCode != http.StatusOK {
-		return Report{}, fmt.Errorf("the agent answers with status %d", response.StatusCode)
+		return agentapi.Report{}, fmt.Errorf("the agent answers with status %d", response.StatusCode)
 	}
 	// Decoded, a disk of two bytes takes a hundred times as much: there are no more than a pod can have.
 	var answer struct {
-		Report
+		agentapi.Report
 		Disks boundedDisks `json:"disks"`
 	}
 	if err := json.NewDecoder(io.LimitReader(response.Body, maxReport)).Decode(&answer); err != nil {
-		return Report{}, fmt.Errorf("the agent's report: %w", err)
+		return agentapi.Report{}, fmt.Errorf("the agent's report: %w", err)
 	}
 	answer.Report.Disks = answer.Disks
-	return Sanitize(answer.Report, time.Now()), nil
+	return agentapi.Sanitize(answer.Report, time.Now()), nil
 }
 
 // boundedDisks refuses a list that is longer than any agent's.
-type boundedDisks []DiskReport
+type boundedDisks []agentapi.DiskReport
 
 // UnmarshalJSON implements [json.Unmarshaler].
 func (b *boundedDisks) UnmarshalJSON(text []byte) error {
@@ -62,10 +65,10 @@ func (b *boundedDisks) UnmarshalJSON(text []byte) error {
 		return err
 	}
 	for decoder.More() {
-		if len(*b) == maxDisks {
-			return fmt.Errorf("more than %d disks", maxDisks)
+		if len(*b) == agentapi.MaxDisks {
+			return fmt.Errorf("more than %d disks", agentapi.MaxDisks)
 		}
-		var d DiskReport
+		var d agentapi.DiskReport
 		if err := decoder.Decode(&d); err != nil {
 			return err
 		}

@@ -53,7 +53,7 @@ func agentMetrics() []metric {
 func operatorMetrics() []metric { return described(&controllers.Collector{}) }
 
 func metrics() {
-	fmt.Print(`<!-- Written by hack/reference from the code: make generate. -->
+	fmt.Print(`<!-- Written by hack/generate/reference from the code: make generate. -->
 # Metrics
 
 ## Of a cache pod

@@ -15,7 +15,7 @@ import (
 // verbs writes the plugin's verbs. The flags of kubectl that reach a cluster are the same for all and stand once.
 func verbs() {
 	root := plugin.New("")
-	fmt.Printf("<!-- Written by hack/reference from the plugin's own help: make generate. -->\n# kubectl cachenode\n\n%s.\n", root.Short)
+	fmt.Printf("<!-- Written by hack/generate/reference from the plugin's own help: make generate. -->\n# kubectl cachenode\n\n%s.\n", root.Short)
 	fmt.Print("\nBuild it with `make build` and put `bin/kubectl-cachenode` into the path. With `bin/kubectl_complete-cachenode` beside it, kubectl's own completion completes verbs, flags and the names of CacheNodes; `kubectl-cachenode completion bash|zsh|fish` prints one for the program itself.\n")
 	common := &cobra.Command{}
 	connect.Add(common)

@@ -1,0 +1,64 @@
+package cache
+
+import (
+	"strconv"
+
+	"k8s.io/utils/ptr"
+
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
+	"github.com/cachenode/cachenode-operator/internal/tuning"
+)
+
+// lookup is the location that answers from memory, and notices what is asked for often.
+func (r renderer) lookup() conf.Directive {
+	count := []conf.Argument{"zone=" + r.keyedZone("popular"), conf.Literal("nodelay")}
+	if burst := ptr.Deref(r.Spec.MemoryTier.MinUses, 1) - 1; burst > 0 { // nginx takes no 0
+		count = append(count, conf.Literal("burst="+strconv.Itoa(int(burst))))
+	} else {
+		count = count[:1]
+	}
+	block := conf.Block{
+		conf.B("if", []conf.Argument{conf.Expression("(" + tierVariable), conf.Literal("!="), conf.Literal("1)")}, conf.D("return", conf.Literal("502"))),
+		conf.D("limit_req", count...),
+		conf.D("limit_req_dry_run", conf.OnOff(true)),
+	}
+	return conf.B("location", conf.Literals("/"), append(block, r.fromMemory(conf.Expression(elseVariable))...)...)
+}
+
+// madeAnew is the location that answers from memory with what is good no longer, while the promoter makes it anew.
+func (r renderer) madeAnew() conf.Directive {
+	return conf.B("location", conf.Literals(anew), append(conf.Block{conf.D("auth_request", conf.Literal(renew))}, r.fromMemory(conf.Literal(onDisk))...)...)
+}
+
+// fromMemory answers from memory, or goes on elsewhere.
+func (r renderer) fromMemory(elsewhere conf.Argument) conf.Block {
+	block := conf.Block{
+		conf.D("error_page", conf.Literal("500"), conf.Literal("502"), conf.Literal("504"), conf.Literal("="), elsewhere),
+		conf.D("recursive_error_pages", conf.OnOff(true)),
+		quiet(),
+		conf.D("proxy_pass", conf.Literal("http://"+nowhere)),
+		conf.D("proxy_cache", conf.Literal(memoryZone)),
+		conf.D("proxy_cache_key", r.key()),
+		conf.D("proxy_cache_use_stale", conf.Literal("updating")),
+		// A response leaves in full packets and in one go. A location without tcp_nopush, such as a disk's, switches it off for
+		// the rest of a connection: there, corked responses were late.
+		conf.D("tcp_nopush", conf.OnOff(true)),
+		conf.D("sendfile_max_chunk", conf.Size(max(tuning.TierObject(r.Spec.MemoryTier)+headerRoom, sendfileChunk))),
+		conf.D("open_file_cache", conf.Literal("max=4096"), conf.Literal("inactive=2s")),
+		conf.D("open_file_cache_valid", conf.Literal("2s")),
+	}
+	block = append(block, r.logs(agentapi.TagMemory)...)
+	return append(block, r.headers(conf.Expression("$upstream_cache_status"), conf.Literal("memory"))...)
+}
+
+// quiet keeps a location from logging that there is no upstream, or that the tier has no room, which is nothing that anybody has
+// to see to.
+func quiet() conf.Directive {
+	return conf.D("error_log", conf.Literal("/dev/null"), conf.Literal("crit"))
+}
+
+// mirrored has a request of a location told to another, in the background.
+func mirrored() conf.Block {
+	return conf.Block{conf.D("mirror", conf.Literal(promote)), conf.D("mirror_request_body", conf.OnOff(false))}
+}

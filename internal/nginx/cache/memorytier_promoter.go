@@ -1,0 +1,104 @@
+package cache
+
+import (
+	"strconv"
+
+	"k8s.io/utils/ptr"
+
+	"github.com/cachenode/cachenode-operator/internal/layout"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
+)
+
+// toPromoter is the location that tells the promoter of an object that is asked for often and is not in memory.
+func (r renderer) toPromoter() conf.Directive {
+	unless := conf.B("if", []conf.Argument{conf.Expression("(" + hotVariable), conf.Literal("!="), conf.Literal("1)")}, conf.D("return", conf.Literal("204")))
+	return conf.B("location", conf.Literals("=", promote), append(conf.Block{
+		conf.D("internal"), unless,
+		conf.D("proxy_set_header", conf.Literal(renewHeader), conf.Literal("")), // a client's own
+	}, r.tellPromoter()...)...)
+}
+
+// toRenewal is the location that tells the promoter of an object in memory that is good no longer.
+func (r renderer) toRenewal() conf.Directive {
+	return conf.B("location", conf.Literals("=", renew), append(conf.Block{
+		conf.D("internal"),
+		conf.D("proxy_set_header", conf.Literal(renewHeader), conf.Literal("1")),
+		// A client waits for this; should it take long, the disk is asked.
+		conf.D("proxy_connect_timeout", conf.Literal("1s")), conf.D("proxy_read_timeout", conf.Literal("1s")),
+	}, r.tellPromoter()...)...)
+}
+
+func (r renderer) tellPromoter() conf.Block {
+	return append(conf.Block{
+		conf.D("proxy_pass", conf.Expression("http://"+promoterUpstream+"$request_uri")),
+		conf.D("proxy_method", conf.Literal("HEAD")), // which has no answer to read
+		conf.D("proxy_pass_request_body", conf.OnOff(false)),
+		conf.D("proxy_set_header", conf.Literal("Content-Length"), conf.Literal("")),
+	}, r.askHeaders()...)
+}
+
+// askHeaders are for requests to a private server. A location that caches leaves out what the client has of the object.
+func (r renderer) askHeaders() conf.Block {
+	block := conf.Block{
+		conf.D("proxy_set_header", conf.Literal("Host"), conf.Expression("$host")),
+		conf.D("proxy_set_header", conf.Literal("Connection"), conf.Literal("")),
+	}
+	if r.tellsScheme() {
+		block = append(block, conf.D("proxy_set_header", conf.Literal(schemeHeader), conf.Expression(schemeVariable)))
+	}
+	return block
+}
+
+// promoterServer takes objects into memory. Its answer takes the way over its own port, so that it comes when the fetch has begun
+// and requests for an old copy find that it is being made anew.
+func (r renderer) promoterServer() conf.Directive {
+	block := append(conf.Block{
+		conf.D("listen", conf.Literal(layout.PromoterAddress)),
+		conf.D("proxy_http_version", conf.Literal("1.1")),
+		quiet(),
+	}, r.scheme(schemeInRequest)...)
+	return conf.B("server", nil, append(block,
+		conf.B("location", conf.Literals("/"), append(mirrored(),
+			// A connection takes no other request until the fetch is done, so it is for one only.
+			conf.D("keepalive_timeout", conf.Literal("0")),
+			conf.D("limit_req", "zone="+r.keyedZone("renewed"), conf.Literal("burst=2"), conf.Literal("nodelay")),
+			conf.D("limit_req", "zone="+r.keyedZone("promoted"), conf.Literal("burst=2"), conf.Literal("nodelay")), // variants have one key
+			conf.D("limit_req", conf.Literal("zone=copies"), conf.Literal("burst="+strconv.Itoa(copies(r.Spec.MemoryTier))), conf.Literal("nodelay")),
+			conf.D("error_page", conf.Literal("503"), conf.Literal("="), conf.Literal(promoted)),            // others have told it already
+			conf.D("proxy_pass", conf.Expression("http://"+promoterUpstream+promoted+"$is_args$args")))...), // a variable, or the path is put before the client's
+		conf.B("location", conf.Literals("=", promoted), conf.D("return", conf.Literal("204"))),
+		conf.B("location", conf.Literals("=", promote), append(conf.Block{
+			conf.D("internal"),
+			conf.D("limit_conn", r.keyedZone("promoting"), conf.Literal("1")),
+			conf.D("proxy_pass", conf.Expression("http://"+disksUpstream+"$request_uri")),
+			conf.D("proxy_method", conf.Literal("GET")),
+			conf.D("proxy_pass_request_body", conf.OnOff(false)),
+			conf.D("proxy_ignore_headers", conf.Literal("Cache-Control"), conf.Literal("Expires"), conf.Literal("X-Accel-Limit-Rate")),
+			conf.D("proxy_cache", conf.Literal(memoryZone)),
+			conf.D("proxy_cache_key", r.key()),
+			conf.D("proxy_cache_revalidate", conf.OnOff(true)),
+			conf.D("proxy_cache_use_stale", conf.Literal("updating")), // another is at it
+			conf.D("proxy_read_timeout", conf.Literal("10s")),         // so long at most is an old copy served while a disk does not answer
+		}, r.askHeaders()...)...),
+		conf.B("location", conf.Literals(discard), conf.D("return", conf.Literal("204"))))...)
+}
+
+// disksServer gives the memory tier what is fresh on the disks, and nothing else.
+func (r renderer) disksServer() conf.Directive {
+	block := append(conf.Block{
+		conf.D("listen", conf.Literal(layout.DisksAddress)),
+		// That there is no upstream is an error; what a disk's failure is told by is more.
+		conf.D("error_log", conf.Literal("stderr"), conf.Literal("crit")),
+		conf.D("error_log", toAgent("error"), conf.Literal("crit")),
+	}, r.scheme(schemeInRequest)...)
+	location := conf.Block{
+		conf.D("proxy_pass", conf.Literal("http://"+nowhere)),
+		conf.D("proxy_cache", conf.Expression(naming.Zone(diskVariable))),
+		conf.D("proxy_cache_key", r.key()),
+		conf.D("proxy_cache_min_uses", conf.Int(ptr.Deref(r.Spec.Cache.MinUses, 1))),
+		conf.D("add_header", conf.Literal("X-Accel-Redirect"), conf.Expression(discardVariable)),
+		conf.D("add_header", conf.Literal("X-Accel-Expires"), conf.Expression(copyVariable)),
+	}
+	return conf.B("server", nil, append(block, conf.B("location", conf.Literals("/"), append(location, r.diskIO(diskVariable)...)...))...)
+}
