@@ -70,19 +70,22 @@ verify: ## Check that generated files are in step with their sources.
 .PHONY: lint
 lint: ## Lint Go and shell code.
 	$$(hack/build-tool golangci-lint)/golangci-lint run
+	cd test/bench && $$(../../hack/build-tool golangci-lint)/golangci-lint run --config ../../.golangci.yml
 	shellcheck -S warning $$(git ls-files | xargs grep -lE '^#!.*bash')
 	$$(hack/build-tool actionlint)/actionlint .github/workflows/*.yaml docs/gitops/review.yaml
 	@hack/check-pins
 	$(MAKE) --no-print-directory licences >/dev/null
 
 # With the real nginx and a real API server.
-unit := NGINX_ROOT=$$(hack/nginx-root) KUBEBUILDER_ASSETS=$$(hack/envtest-assets) go test
+real := NGINX_ROOT=$$(hack/nginx-root) KUBEBUILDER_ASSETS=$$(hack/envtest-assets)
+unit := $(real) go test
 units := go list ./... | grep -vE '/test/(e2e|chart)$$'
 
 .PHONY: test-unit
 test-unit: ## Unit tests, with the real nginx and a real API server, under the race detector but for internal/shard.
 	$(unit) -race $$($(units) | grep -v '/internal/shard$$')
 	$(unit) ./internal/shard
+	$(real) go -C test/bench test ./...
 
 .PHONY: test-race
 test-race: ## All of them under the race detector: internal/shard starts no goroutine, and takes seven minutes then.
