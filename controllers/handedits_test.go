@@ -80,7 +80,7 @@ func handEdits(cacheNode *v1alpha1.CacheNode) map[string]handEdit {
 			func() bool { return budget.Spec.MaxUnavailable.IntVal == 1 },
 		},
 		"ConfigMap: labels": unlabelled(configMap),
-		"ConfigMap: node.json": {
+		"ConfigMap: the revision": {
 			configMap,
 			func() {
 				configMap.Data[naming.StableKey] = strings.Replace(configMap.Data[naming.StableKey], `"port":80`, `"port":81`, 1)

@@ -11,7 +11,7 @@ import (
 
 // ConfigMap offers configurations to the pods' agents: the stable one, and the candidate while one is being tried.
 type ConfigMap struct {
-	// Stable and Candidate are node.json; Candidate is "" where none is tried, and Stable where it was lost.
+	// Stable and Candidate are revisions; Candidate is "" where none is tried, and Stable where it was lost.
 	Stable, Candidate string
 	// Refused is the value of naming.AnnotationRefused; "" for none.
 	Refused string

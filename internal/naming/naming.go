@@ -72,7 +72,7 @@ const LocalClass = "cachenode-local"
 // PlaceholderPath is the empty folder on each node that placeholders lead to. The kubelet makes it; no pod can write to it.
 const PlaceholderPath = "/var/lib/cachenode/placeholder"
 
-// Keys of the ConfigMap: node.json of the revision that all pods run or go back to, and of the one that is being tried.
+// Keys of the ConfigMap: the revision that all pods run or go back to, and of the one that is being tried.
 const (
 	StableKey    = "stable.json"
 	CandidateKey = "candidate.json"
