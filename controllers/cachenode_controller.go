@@ -59,6 +59,8 @@ type CacheNodeReconciler struct {
 	Concurrency int
 	// since remembers by UID, as [lasting], what must last before anything is done about it.
 	since sync.Map
+	// references has metadata of what CacheNodes refer to.
+	references client.Reader
 	// rendered has the revisions that could be rendered.
 	rendered *lru.Cache
 	// late says how long to wait for a cache that has yet to see what the operator itself has made.
@@ -136,7 +138,7 @@ func (r *CacheNodeReconciler) run(ctx context.Context, p *pass) (err error) {
 	}
 	defer func() { err = errors.Join(err, r.report(ctx, p, err)) }()
 	var errs []error
-	for _, phase := range []phase{r.renewCertificates, r.keepStorage, r.tellDisks} {
+	for _, phase := range []phase{r.renewCertificates, r.keepStorage, r.tellDisks, r.observeReferences} {
 		errs = append(errs, phase(ctx, p))
 	}
 	for _, phase := range []phase{

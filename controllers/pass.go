@@ -42,6 +42,8 @@ type pass struct {
 	// movement is what the edit of the disks moves, nil if nothing; held: it must be acknowledged. holdMovement sets both.
 	movement *v1alpha1.KeyMovement
 	held     bool
+	// unmet are what the spec refers to and what does not exist: observeReferences.
+	unmet []string
 	// warnings are about what is valid but is not, or not wholly, done: followStorage.
 	warnings []string
 	// problem keeps the spec from being accepted: run.

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -141,21 +142,52 @@ func certificates(text []byte) (string, error) {
 	return out.String(), nil
 }
 
-// referenceIndex finds the CacheNodes that refer to an object, by "Kind/name".
+// referenceIndex finds the CacheNodes that refer to an object, by "Kind/namespace/name".
 const referenceIndex = "references"
 
 func indexReferences(mgr ctrl.Manager) error {
 	return mgr.GetFieldIndexer().IndexField(context.Background(), &v1alpha1.CacheNode{}, referenceIndex, func(o client.Object) []string {
 		cacheNode := o.(*v1alpha1.CacheNode)
-		var names []string
+		var keys []string
 		if kind, ref := caBundleReference(cacheNode); ref != nil {
-			names = append(names, kind+"/"+ref.Name)
+			keys = append(keys, referenceKey(kind, cacheNode.Namespace, ref.Name))
 		}
 		if listener := cacheNode.Spec.Listen.TLS; listener != nil {
-			names = append(names, "Secret/"+listener.SecretName)
+			keys = append(keys, referenceKey("Secret", cacheNode.Namespace, listener.SecretName))
 		}
-		return names
+		for _, s := range cacheNode.Spec.Origin.Servers {
+			if s.Service != nil {
+				keys = append(keys, referenceKey("Service", ptr.Deref(s.Service.Namespace, cacheNode.Namespace), s.Service.Name))
+			}
+		}
+		return keys
 	})
+}
+
+func referenceKey(kind, namespace, name string) string { return kind + "/" + namespace + "/" + name }
+
+// observeReferences finds what the spec refers to and what does not exist, though the spec is valid: it may come later.
+func (r *CacheNodeReconciler) observeReferences(ctx context.Context, p *pass) error {
+	for i, s := range p.cacheNode.Spec.Origin.Servers {
+		if s.Service == nil {
+			continue
+		}
+		service := &metav1.PartialObjectMetadata{}
+		service.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Service"))
+		key := client.ObjectKey{Namespace: ptr.Deref(s.Service.Namespace, p.cacheNode.Namespace), Name: s.Service.Name}
+		if err := r.references.Get(ctx, key, service); apierrors.IsNotFound(err) { // one that is not ours to see may be there
+			p.unmet = append(p.unmet, fmt.Sprintf("spec.origin.servers[%d].service: Service %q in namespace %q does not exist, so requests to it get 502: create it, or name another", i, key.Name, key.Namespace))
+		}
+	}
+	if p.storage == nil {
+		return nil
+	}
+	for i, d := range p.cacheNode.Spec.Disks {
+		if class := ptr.Deref(d.StorageClassName, ""); class != "" && p.storage.Classes[class] == nil {
+			p.unmet = append(p.unmet, fmt.Sprintf("spec.disks[%d].storageClassName: StorageClass %q does not exist, so the claims for %s stay pending: create it, or replace the disk by one of another class", i, class, d.Name))
+		}
+	}
+	return nil
 }
 
 // StripReference keeps of a Secret or ConfigMap, of which a cluster may have very many, what tells that it has changed.
@@ -166,10 +198,10 @@ func StripReference(object any) (any, error) {
 	return object, nil
 }
 
-// referenceSources watch Secrets and ConfigMaps as metadata: their content is read only where a CacheNode names them.
+// referenceSources watch Secrets, ConfigMaps and Services as metadata: their content is read only where a CacheNode names them.
 func (r *CacheNodeReconciler) referenceSources(references cache.Cache) []source.Source {
 	var sources []source.Source
-	for _, kind := range []string{"Secret", "ConfigMap"} {
+	for _, kind := range []string{"Secret", "ConfigMap", "Service"} {
 		object := &metav1.PartialObjectMetadata{}
 		object.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
 		sources = append(sources, source.Kind(references, object, handler.TypedEnqueueRequestsFromMapFunc(
@@ -182,7 +214,7 @@ func (r *CacheNodeReconciler) referenceSources(references cache.Cache) []source.
 
 func (r *CacheNodeReconciler) referrers(ctx context.Context, kind string, name types.NamespacedName) []reconcile.Request {
 	cacheNodes := &v1alpha1.CacheNodeList{}
-	if err := r.List(ctx, cacheNodes, client.InNamespace(name.Namespace), client.MatchingFields{referenceIndex: kind + "/" + name.Name}); err != nil {
+	if err := r.List(ctx, cacheNodes, client.MatchingFields{referenceIndex: referenceKey(kind, name.Namespace, name.Name)}); err != nil {
 		return nil
 	}
 	var requests []reconcile.Request

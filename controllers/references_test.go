@@ -15,6 +15,8 @@ import (
 
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	corev1 "k8s.io/api/core/v1"
+	storagev1 "k8s.io/api/storage/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
@@ -122,4 +124,25 @@ func TestOperatorsSecrets(t *testing.T) {
 	if o.get(set); set.GetGeneration() != generation {
 		t.Error("the StatefulSet was changed")
 	}
+}
+
+// TestMissingReferences: an origin Service or a StorageClass that does not exist is named, and no longer when it comes.
+func TestMissingReferences(t *testing.T) {
+	o := startOperator(t, apiserver.Start(t))
+	ctx := context.Background()
+	cacheNode := o.create(strings.Replace(edge, "{name: disk1, size: 1Gi}", "{name: disk1, size: 1Gi, storageClassName: fast}", 1))
+	o.becomes(cacheNode, status.InProgressStatus, v1alpha1.ConditionDegraded, v1alpha1.ReasonReferenceMissing)
+	for _, want := range []string{
+		`spec.origin.servers[0].service: Service "origin" in namespace "default" does not exist`,
+		`spec.disks[0].storageClassName: StorageClass "fast" does not exist`,
+	} {
+		if text := describe(cacheNode); !strings.Contains(text, want) {
+			t.Errorf("no condition says %q: %s", want, text)
+		}
+	}
+	must(t, o.client.Create(ctx, &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "fast"}, Provisioner: "example.com/a"}))
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "origin", Namespace: "default"}}
+	service.Spec.Ports = []corev1.ServicePort{{Port: 80}}
+	must(t, o.client.Create(ctx, service))
+	o.becomes(cacheNode, status.InProgressStatus, v1alpha1.ConditionDegraded, v1alpha1.ReasonAsExpected)
 }

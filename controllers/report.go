@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cachenode/cachenode-operator/internal/apply"
@@ -32,7 +33,7 @@ func (r *CacheNodeReconciler) report(ctx context.Context, p *pass, err error) er
 		return client.IgnoreNotFound(err)
 	}
 	for _, e := range status.Events(before.Status, after.Status, p.held) {
-		r.Events.Eventf(p.cacheNode, nil, e.Type, e.Reason, e.Action, "%s", e.Note)
+		r.Events.Eventf(p.cacheNode, p.podNamed(e.Pod), e.Type, e.Reason, e.Action, "%s", e.Note)
 	}
 	return nil
 }
@@ -42,7 +43,7 @@ func (p *pass) facts(err error) status.Facts {
 	f := status.Facts{
 		CacheNode: p.cacheNode, Now: p.now, StatefulSet: p.statefulSet,
 		Missing: p.actions.Missing, Lost: p.actions.Waiting, Evicting: p.evicting,
-		Movement: p.movement, Held: p.held, Problem: p.problem,
+		Movement: p.movement, Held: p.held, Problem: p.problem, Unmet: p.unmet,
 		Warnings: slices.Concat(validation.Warnings(p.cacheNode), p.verbs.Problems, p.warnings),
 	}
 	switch {
@@ -64,17 +65,30 @@ func (p *pass) facts(err error) status.Facts {
 	}
 	if d := p.decision; d != nil {
 		f.Rollout = &status.Rollout{
-			Done: d.Done, Replacing: d.Replace != "", Stable: d.State.Stable, Refused: d.State.Refused,
+			Done: d.Done, Replacing: d.Replace, Stable: d.State.Stable, Refused: d.State.Refused,
 			Settled: isSettled(p.statefulSet, p.template), Remaking: p.remaking,
 		}
 	}
 	return f
 }
 
+// podNamed is the pod of a name as an event refers to it; nil if there is none.
+func (p *pass) podNamed(name string) runtime.Object {
+	for i := range p.pods {
+		if p.pods[i].Name == name {
+			return &p.pods[i]
+		}
+	}
+	return nil
+}
+
 func (p *pass) podFacts(i int) status.Pod {
 	pod := &p.pods[i]
 	seen := p.agents[pod.Name]
 	facts := status.Pod{Pod: pod, Silent: seen.isSilentIn(pod, p.now)}
+	if p.storage != nil {
+		facts.Mount = p.storage.Unmounted(pod)
+	}
 	if !seen.Answered.IsZero() {
 		facts.Report = &seen.Report
 	}

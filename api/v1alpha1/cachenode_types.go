@@ -13,7 +13,7 @@ import (
 // +kubebuilder:resource:shortName=cn,categories=all
 // +kubebuilder:printcolumn:name="Ready",type=string,JSONPath=`.status.conditions[?(@.type=="Ready")].status`
 // +kubebuilder:printcolumn:name="Replicas",type=string,JSONPath=`.status.readyOfReplicas`
-// +kubebuilder:printcolumn:name="Disks",type=integer,JSONPath=`.status.diskCount`
+// +kubebuilder:printcolumn:name="Disks",type=string,JSONPath=`.status.healthyDisks`
 // +kubebuilder:printcolumn:name="Size",type=string,JSONPath=`.status.size`
 // +kubebuilder:printcolumn:name="Reason",type=string,priority=1,JSONPath=`.status.conditions[?(@.type=="Ready")].reason`
 // +kubebuilder:printcolumn:name="Revision",type=string,priority=1,JSONPath=`.status.configRevision`

@@ -37,7 +37,13 @@ type CacheNodeStatus struct {
 	// +optional
 	DiskCount int32 `json:"diskCount,omitempty"`
 
-	// size is the sum of the disks' sizes over all wanted pods.
+	// healthyDisks is the number of disks in use over all pods, and the number that there are to be, as in "5/6".
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	HealthyDisks string `json:"healthyDisks,omitempty"`
+
+	// size is the sum of the sizes of the file systems in use over all pods, as the pods' agents measured them. Until an
+	// agent has measured one, the size in the spec counts for that disk.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	Size string `json:"size,omitempty"`
@@ -299,6 +305,9 @@ const (
 	ReasonPathTaken = "PathTaken"
 	// ReasonTooManyVolumes: the CacheNodes of the namespace have as many volumes as they may have together.
 	ReasonTooManyVolumes = "TooManyVolumes"
+	// ReasonReferenceMissing: a Service that is an origin, or the StorageClass of a disk, does not exist. The spec is accepted
+	// all the same, as they may come later.
+	ReasonReferenceMissing = "ReferenceMissing"
 	// ReasonLimitsLowered: the file system of a disk cannot hold the limits that the spec gives it, so the pod runs with
 	// lower ones.
 	ReasonLimitsLowered = "LimitsLowered"

@@ -40,6 +40,9 @@ func conditions(f Facts, ready int32) []metav1.Condition {
 	allReady := f.areReady(ready)
 	progressing := f.Problem == nil && f.Failure == nil && f.refusal() == nil && f.isProgressing(allReady)
 	pods := strings.Join(append([]string{fmt.Sprintf("%d of %d pods are ready", ready, want)}, f.heldUp()...), "; ")
+	if progressing && f.Config != nil {
+		pods = strings.Join(append([]string{l.rollingOut(want)}, f.heldUp()...), "; ")
+	}
 
 	l.accepted()
 	l.available(want)
@@ -69,7 +72,7 @@ func conditions(f Facts, ready int32) []metav1.Condition {
 // accepted warns of what is valid but unwise.
 func (l *conditionList) accepted() {
 	if l.Problem == nil || l.Problem.Accepted {
-		l.set(v1alpha1.ConditionAccepted, true, v1alpha1.ReasonAccepted, strings.Join(append([]string{"the spec is valid"}, l.Warnings...), "; "))
+		l.set(v1alpha1.ConditionAccepted, true, v1alpha1.ReasonAccepted, strings.Join(slices.Concat([]string{"the spec is valid"}, l.Warnings, l.smallDisks()), "; "))
 		return
 	}
 	l.set(v1alpha1.ConditionAccepted, false, l.Problem.Reason, l.Problem.Message)
@@ -89,7 +92,7 @@ func (l *conditionList) available(want int32) {
 func (l *conditionList) progressing(is bool, want int32) {
 	switch {
 	case is:
-		message := fmt.Sprintf("revision %s: %d of %d pods run it, %d pods are ready", l.revision(), l.running(), want, l.ready)
+		message := l.rollingOut(want)
 		if l.Movement != nil {
 			message += "; " + DescribeMovement(l.Movement)
 		}
@@ -110,10 +113,28 @@ func (l *conditionList) progressing(is bool, want int32) {
 	}
 }
 
+// rollingOut says how far the revision is rolled out.
+func (l *conditionList) rollingOut(want int32) string {
+	text := fmt.Sprintf("revision %s: %d of %d pods run it, %d are ready", l.revision(), l.running(), want, l.ready)
+	replacing := ""
+	if l.Rollout != nil {
+		replacing = l.Rollout.Replacing
+	}
+	for _, p := range l.Pods {
+		if !p.DeletionTimestamp.IsZero() {
+			replacing = p.Name
+		}
+	}
+	if replacing != "" {
+		text += ", " + replacing + " is being replaced"
+	}
+	return text
+}
+
 // degraded tells the worst of what is wrong. idle: pods are missing though nothing is on its way.
 func (l *conditionList) degraded(idle bool, pods string) {
 	failed, silent, missing, lowered := l.failedDisks(), l.silentAgents(), l.missingDisks(), l.loweredLimits()
-	if l.Evicting != "" && l.Rollout != nil && l.Rollout.Done && !l.Rollout.Replacing {
+	if l.Evicting != "" && l.Rollout != nil && l.Rollout.Done && l.Rollout.Replacing == "" {
 		failed = append([]string{l.Evicting}, failed...)
 	}
 	reason, message := v1alpha1.ReasonAsExpected, "nothing is wrong"
@@ -130,12 +151,17 @@ func (l *conditionList) degraded(idle bool, pods string) {
 		reason, message = v1alpha1.ReasonDiskMissing, Listed(append(missing, failed...))
 	case len(failed) > 0:
 		reason, message = v1alpha1.ReasonDiskFailed, Listed(failed)
+	case len(l.Unmet) > 0:
+		reason, message = v1alpha1.ReasonReferenceMissing, ""
 	case len(lowered) > 0:
 		reason, message = v1alpha1.ReasonLimitsLowered, Listed(lowered)
 	case len(silent) > 0:
 		reason, message = v1alpha1.ReasonAgentUnreachable, "no answer from the agents of "+Listed(silent)
 	}
-	l.set(v1alpha1.ConditionDegraded, reason != v1alpha1.ReasonAsExpected, reason, message)
+	if len(l.Unmet) > 0 {
+		message = strings.TrimPrefix(message+"; "+Listed(l.Unmet), "; ")
+	}
+	l.set(v1alpha1.ConditionDegraded, reason != v1alpha1.ReasonAsExpected, reason, truncated(message, maxMessage))
 }
 
 // notAccepted: a person must edit the spec, or what it refers to has yet to come.
@@ -170,7 +196,7 @@ func (f Facts) areReady(ready int32) bool {
 // isProgressing is true while the StatefulSet controller makes, replaces or removes pods, or pods have yet to take a
 // revision, and from then on until all are ready. Pods that become unready later, with nothing under way, are no progress.
 func (f Facts) isProgressing(allReady bool) bool {
-	if f.Rollout == nil || !f.Rollout.Settled || f.Rollout.Remaking || !f.Rollout.Done || f.Rollout.Replacing || !isRolledOut(f.StatefulSet) {
+	if f.Rollout == nil || !f.Rollout.Settled || f.Rollout.Remaking || !f.Rollout.Done || f.Rollout.Replacing != "" || !isRolledOut(f.StatefulSet) {
 		return true
 	}
 	old := meta.FindStatusCondition(f.CacheNode.Status.Conditions, v1alpha1.ConditionProgressing)

@@ -16,8 +16,11 @@ import (
 type Event struct {
 	// Type is Normal or Warning.
 	Type string
-	// Reason, Action and Note are those of Kubernetes' events.
+	// Reason, Action and Note are those of Kubernetes' events. Events that differ in the note alone are taken for one, so the
+	// action names the disk of an event about a disk.
 	Reason, Action, Note string
+	// Pod is the pod that the event is about beside the CacheNode; "" for none.
+	Pod string
 }
 
 // Events are what changed between two statuses.
@@ -84,7 +87,7 @@ func diskEvents(before, after []v1alpha1.PodStatus) []Event {
 	for key, d := range is {
 		if _, known := was[key]; !known {
 			list = append(list, Event{
-				Type: corev1.EventTypeWarning, Reason: v1alpha1.ReasonDiskFailed, Action: "Observe",
+				Type: corev1.EventTypeWarning, Reason: v1alpha1.ReasonDiskFailed, Action: "Observe-" + d.Name, Pod: key.pod,
 				Note: fmt.Sprintf("%s of %s is out of use: %s: %s", d.Name, key.pod, d.Reason, d.Message),
 			})
 		}
@@ -93,7 +96,7 @@ func diskEvents(before, after []v1alpha1.PodStatus) []Event {
 		still := slices.ContainsFunc(after, func(p v1alpha1.PodStatus) bool { return p.Name == key.pod })
 		if _, known := is[key]; !known && still {
 			list = append(list, Event{
-				Type: corev1.EventTypeNormal, Reason: "DiskHealthy", Action: "Observe",
+				Type: corev1.EventTypeNormal, Reason: "DiskHealthy", Action: "Observe-" + d.Name, Pod: key.pod,
 				Note: fmt.Sprintf("%s of %s is in use again", d.Name, key.pod),
 			})
 		}

@@ -37,6 +37,8 @@ type Facts struct {
 	// Movement is what the edit of the disks moves; nil if nothing. Held: it waits to be acknowledged.
 	Movement *v1alpha1.KeyMovement
 	Held     bool
+	// Unmet are what the spec refers to and what does not exist, though the spec is accepted.
+	Unmet []string
 	// Warnings are about what is valid and is not, or not wholly, done.
 	Warnings []string
 	// Problem keeps the spec from being accepted; nil if nothing does.
@@ -54,6 +56,8 @@ type Pod struct {
 	Report *agentapi.Report
 	// Silent: the agent has not answered for a while.
 	Silent bool
+	// Mount is what the kubelet says of a volume that it cannot mount; "" where nothing is known.
+	Mount string
 }
 
 // Config is what the spec asks for.
@@ -67,8 +71,10 @@ type Config struct {
 
 // Rollout is how far a revision is rolled out.
 type Rollout struct {
-	// Done: every pod that serves runs the revision. Replacing: a pod is to be replaced.
-	Done, Replacing bool
+	// Done: every pod that serves runs the revision.
+	Done bool
+	// Replacing is the pod that is to be replaced next; "" for none.
+	Replacing string
 	// Settled: the StatefulSet makes pods from the wanted template. Remaking: the StatefulSet itself is made again.
 	Settled, Remaking bool
 	// Stable is the revision that the pods go back to.

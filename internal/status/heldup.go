@@ -77,6 +77,9 @@ func Lagging(all []corev1.ContainerStatus) (some []corev1.ContainerStatus) {
 // heldUpPod says what keeps a pod from starting; see [heldUp].
 func (f Facts) heldUpPod(p Pod) (message string, after time.Duration) {
 	message, after = heldUp(p.Pod, f.Now)
+	if message == "" && p.Mount != "" && !storage.IsReady(p.Pod) && p.DeletionTimestamp.IsZero() {
+		message = "a volume is not mounted: " + p.Mount
+	}
 	return truncated(message, 512), after
 }
 

@@ -27,7 +27,7 @@ func (f Facts) podStatuses() []v1alpha1.PodStatus {
 			before := f.statusBefore(p.Name)
 			status.Revision, status.Disks = before.Revision, before.Disks
 		} else {
-			status.Revision, status.Disks = p.Report.Revision, f.podDisks(p.Report)
+			status.Revision, status.Disks = p.Report.Revision, f.podDisks(p.Name, p.Report)
 		}
 		statuses = append(statuses, status)
 	}
@@ -67,17 +67,43 @@ func (f Facts) podMessage(p Pod) string {
 }
 
 // podDisks are the disks that are not healthy, and those whose share of the keys is not the plan's.
-func (f Facts) podDisks(report *agentapi.Report) (disks []v1alpha1.PodDiskStatus) {
+func (f Facts) podDisks(pod string, report *agentapi.Report) (disks []v1alpha1.PodDiskStatus) {
 	for _, d := range report.Disks {
 		planned := f.Config == nil || report.Revision != f.Config.Revision || d.Share == f.Config.Plan.Share(d.Name)
 		if d.State == v1alpha1.DiskHealthy && planned {
 			continue
 		}
 		disks = append(disks, v1alpha1.PodDiskStatus{
-			Name: d.Name, State: string(d.State), Reason: string(d.Reason), Share: shard.Percent(d.Share), Message: truncated(d.Message, 512),
+			Name: d.Name, State: string(d.State), Reason: string(d.Reason), Share: shard.Percent(d.Share), Message: truncated(f.diskMessage(pod, d), 512),
 		})
 	}
+	return append(disks, f.disksToCome(report)...)
+}
+
+// disksToCome are the disks of the spec that the pod does not have yet: it is not yet replaced.
+func (f Facts) disksToCome(report *agentapi.Report) (disks []v1alpha1.PodDiskStatus) {
+	if f.Config == nil || len(report.Disks) == 0 {
+		return nil
+	}
+	for _, name := range f.Config.Plan.Disks() {
+		if !slices.ContainsFunc(report.Disks, func(d agentapi.DiskReport) bool { return d.Name == name }) {
+			disks = append(disks, v1alpha1.PodDiskStatus{
+				Name: name, State: string(v1alpha1.DiskStarting), Share: shard.Percent(0), Message: "the pod has this disk when it is replaced",
+			})
+		}
+	}
 	return disks
+}
+
+// diskMessage is what the agent says of a disk or, of one that a placeholder stands in for, which the agent cannot know, what
+// becomes of it.
+func (f Facts) diskMessage(pod string, d agentapi.DiskReport) string {
+	for _, m := range f.Missing {
+		if m.Pod == pod && m.Disk == d.Name {
+			return f.describeMissing(m)
+		}
+	}
+	return d.Message
 }
 
 // failedDisks are the disks that are out of use, with the reasons, and what a person can do.
@@ -87,7 +113,7 @@ func (f Facts) failedDisks() []string {
 		for _, d := range f.disks(p) {
 			missing := slices.ContainsFunc(f.Missing, func(m storage.Missing) bool { return m.Pod == p.Name && m.Disk == d.Name })
 			if d.State == v1alpha1.DiskFailed && !missing {
-				list = append(list, p.Name+": "+describeDisk(d))
+				list = append(list, describeDisk(p, d))
 			}
 		}
 	}
@@ -95,10 +121,11 @@ func (f Facts) failedDisks() []string {
 	return list
 }
 
-func describeDisk(d agentapi.DiskReport) string {
-	text := fmt.Sprintf("%s is out of use (%s)", d.Name, d.Reason)
+func describeDisk(p Pod, d agentapi.DiskReport) string {
+	text := fmt.Sprintf("%s: %s is out of use (%s)", p.Name, d.Name, d.Reason)
 	if d.NeedsNewPod {
-		text += ", and needs a new pod once it is repaired: kubectl cachenode disk readmit POD " + d.Name
+		text += fmt.Sprintf("; to repair it: kubectl cordon %s, kubectl cachenode disk readmit %s %s, repair the disk while the pod is pending, kubectl uncordon %s",
+			p.Spec.NodeName, p.Name, d.Name, p.Spec.NodeName)
 	}
 	return text
 }
@@ -107,16 +134,20 @@ func describeDisk(d agentapi.DiskReport) string {
 func (f Facts) missingDisks() []string {
 	var list []string
 	for _, m := range f.Missing {
-		until := ""
-		for _, d := range f.CacheNode.Spec.Disks {
-			if d.Name == m.Disk && d.LocalPath != nil {
-				until = " until it is mounted at " + d.LocalPath.Path
-			}
-		}
-		list = append(list, fmt.Sprintf("%s of %s cannot be mounted on node %s, and a placeholder is in its place%s; to try it at once: kubectl cachenode disk readmit %s %s",
-			m.Disk, m.Pod, m.Node, until, m.Pod, m.Disk))
+		list = append(list, f.describeMissing(m))
 	}
 	return list
+}
+
+func (f Facts) describeMissing(m storage.Missing) string {
+	until := ""
+	for _, d := range f.CacheNode.Spec.Disks {
+		if d.Name == m.Disk && d.LocalPath != nil {
+			until = " until it is mounted at " + d.LocalPath.Path
+		}
+	}
+	return fmt.Sprintf("%s of %s cannot be mounted on node %s, and a placeholder is in its place%s; to try it at once: kubectl cachenode disk readmit %s %s",
+		m.Disk, m.Pod, m.Node, until, m.Pod, m.Disk)
 }
 
 // loweredLimits are the pods that run with lower limits than the spec's, and why.

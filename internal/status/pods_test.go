@@ -8,6 +8,8 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
 
@@ -16,6 +18,7 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/schema"
+	"github.com/cachenode/cachenode-operator/internal/shard"
 	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
@@ -95,5 +98,61 @@ func TestDisksOfARefusedSpec(t *testing.T) {
 	want := []v1alpha1.DiskStatus{{Name: "disk1", Share: "100.00%", Total: 1}}
 	if diff := cmp.Diff(want, Of(f).Disks); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
+// TestWhatIsThereCounts: healthy disks and sizes are those of the pods, not of the spec.
+func TestWhatIsThereCounts(t *testing.T) {
+	f := Facts{CacheNode: &v1alpha1.CacheNode{}}
+	f.CacheNode.Spec.Replicas = new(int32(2))
+	f.CacheNode.Spec.Disks = []v1alpha1.Disk{{Name: "disk1", Size: resource.MustParse("1Ti")}, {Name: "disk2", Size: resource.MustParse("1Gi")}}
+	f.Config = &Config{Plan: shard.NewPlan([]shard.Disk{{Name: "disk1", Weight: 1}, {Name: "disk2", Weight: 1}})}
+	if s := Of(f); s.HealthyDisks != "0/4" || s.Size != "2050Gi" {
+		t.Errorf("before any agent has answered: %s disks, %s", s.HealthyDisks, s.Size)
+	}
+	report := func(disks ...agentapi.DiskReport) *agentapi.Report { return &agentapi.Report{Disks: disks} }
+	f.Pods = []Pod{
+		{Pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "edge-0"}}, Report: report(
+			agentapi.DiskReport{Name: "disk1", State: v1alpha1.DiskHealthy, Size: 1 << 30, Share: 5000}, agentapi.DiskReport{Name: "disk2", State: v1alpha1.DiskFailed, Size: 1 << 30})},
+		{Pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "edge-1"}}, Report: report(agentapi.DiskReport{Name: "disk2", State: v1alpha1.DiskHealthy, Size: 1 << 30, Share: 5000})},
+	}
+	s := Of(f)
+	if s.HealthyDisks != "2/4" || s.Size != "1027Gi" {
+		t.Errorf("%s disks, %s; want 2/4 and what the agents measured, 1Ti for the disk that edge-1 does not have yet", s.HealthyDisks, s.Size)
+	}
+	if c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionAccepted); !strings.Contains(c.Message, "spec.disks[0].size: disk1 is 1Ti, and the file system has 1Gi in 1 pods") {
+		t.Errorf("Accepted says %q", c.Message)
+	}
+	if disks := s.Pods[1].Disks; len(disks) != 1 || disks[0].Name != "disk1" || disks[0].State != string(v1alpha1.DiskStarting) {
+		t.Errorf("of edge-1, which does not have disk1 yet, the status lists %+v", disks)
+	}
+}
+
+// TestMissingReferencesAreNamed: what does not exist is in Degraded, beside what is worse.
+func TestMissingReferencesAreNamed(t *testing.T) {
+	f := Facts{CacheNode: &v1alpha1.CacheNode{}, StatefulSet: statefulSet(1, 1, 1, 1, 1, 1), Rollout: &Rollout{Done: true, Settled: true}, Unmet: []string{"no such Service"}}
+	c := meta.FindStatusCondition(Of(f).Conditions, v1alpha1.ConditionDegraded)
+	if c.Reason != v1alpha1.ReasonReferenceMissing || c.Message != "no such Service" {
+		t.Errorf("Degraded is %s: %s", c.Reason, c.Message)
+	}
+	f.Lost = "a node"
+	c = meta.FindStatusCondition(Of(f).Conditions, v1alpha1.ConditionDegraded)
+	if c.Reason != v1alpha1.ReasonNodeLost || c.Message != "a node; no such Service" {
+		t.Errorf("Degraded is %s: %s", c.Reason, c.Message)
+	}
+}
+
+// TestEventsOfManyDisks: no two events of disks that fail at once are of the same action on the same pod, as they would be taken for one.
+func TestEventsOfManyDisks(t *testing.T) {
+	var after []v1alpha1.PodStatus
+	for _, pod := range []string{"edge-0", "edge-1", "edge-2"} {
+		after = append(after, v1alpha1.PodStatus{Name: pod, Disks: []v1alpha1.PodDiskStatus{{Name: "disk1", State: "Failed"}, {Name: "disk2", State: "Failed"}}})
+	}
+	seen := map[string]bool{}
+	for _, e := range Events(v1alpha1.CacheNodeStatus{}, v1alpha1.CacheNodeStatus{Pods: after}, false) {
+		seen[e.Reason+" "+e.Action+" "+e.Pod] = true
+	}
+	if len(seen) != 6 {
+		t.Errorf("six disks fail, and the events are %v", seen)
 	}
 }

@@ -2,6 +2,7 @@ package status
 
 import (
 	"fmt"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -10,6 +11,7 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/storage"
+	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 // Of is the status that follows from the facts and from the status of before: what the pass did not find out stays as it was.
@@ -22,11 +24,11 @@ func Of(f Facts) v1alpha1.CacheNodeStatus {
 	if f.Config != nil {
 		status.ConfigRevision = f.Config.Revision
 		status.DiskCount = int32(len(f.Config.Plan.Disks())) //nolint:gosec // at most 32
-		status.Size = totalSize(f.CacheNode.Spec.Disks, want)
 		status.Tuning = f.Config.Tuning
 		status.KeyMovement = f.Movement
 	}
 	status.Disks = f.diskStatuses()
+	status.HealthyDisks, status.Size = f.healthyDisks(status.Disks), f.totalSize()
 	status.Pods = f.podStatuses()
 	if f.Rollout != nil {
 		status.Refusal = nil
@@ -58,12 +60,51 @@ func (f Facts) countPods() (all, ready int32) {
 	return all, ready
 }
 
-func totalSize(disks []v1alpha1.Disk, replicas int32) string {
+// healthyDisks counts the disks in use, of those of all wanted pods.
+func (f Facts) healthyDisks(disks []v1alpha1.DiskStatus) string {
+	var healthy int32
+	for _, d := range disks {
+		healthy += d.Healthy
+	}
+	return fmt.Sprintf("%d/%d", healthy, f.replicas()*int32(len(f.CacheNode.Spec.Disks))) //nolint:gosec // at most 32 disks
+}
+
+// totalSize adds up the file systems that agents have measured, and the sizes in the spec of the others.
+func (f Facts) totalSize() string {
 	sum := resource.NewQuantity(0, resource.BinarySI)
-	for range replicas {
-		for _, d := range disks {
+	for _, d := range f.CacheNode.Spec.Disks {
+		measured := f.measured(d.Name)
+		for _, size := range measured {
+			sum.Add(*resource.NewQuantity(size, resource.BinarySI))
+		}
+		for range int(f.replicas()) - len(measured) {
 			sum.Add(d.Size)
 		}
 	}
-	return sum.String()
+	return tuning.Bytes(sum.Value())
+}
+
+// measured are the sizes of a disk's file systems in the pods.
+func (f Facts) measured(disk string) (sizes []int64) {
+	for _, p := range f.Pods {
+		for _, d := range f.disks(p) {
+			if d.Name == disk && d.Size > 0 {
+				sizes = append(sizes, d.Size)
+			}
+		}
+	}
+	return sizes
+}
+
+// smallDisks are the disks whose file systems are much smaller than the spec says.
+func (f Facts) smallDisks() []string {
+	var list []string
+	for i, d := range f.CacheNode.Spec.Disks {
+		small := slices.DeleteFunc(f.measured(d.Name), func(size int64) bool { return size >= d.Size.Value()/10*8 })
+		if len(small) > 0 {
+			list = append(list, fmt.Sprintf("spec.disks[%d].size: %s is %s, and the file system has %s in %d pods: the cache is bounded by the file system",
+				i, d.Name, d.Size.String(), tuning.Bytes(slices.Min(small)), len(small)))
+		}
+	}
+	return list
 }

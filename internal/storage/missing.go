@@ -19,6 +19,8 @@ const (
 	// staleEvent is after how long without a repetition an event says nothing more. The kubelet tries a mount again after 2
 	// minutes at the latest.
 	staleEvent = 5 * time.Minute
+	// lateAfter is how long a pod may be on a node without its volumes before its events are read.
+	lateAfter = 15 * time.Second
 	// eventsAgain is when to read the events of a pod that does not start once more: they are not watched.
 	eventsAgain = 15 * time.Second
 )
@@ -62,6 +64,11 @@ func hasPlaceholder(claim *corev1.PersistentVolumeClaim) bool {
 func (p *plan) startWithoutDisks() {
 	for i := range p.Pods {
 		pod := &p.Pods[i]
+		late, after := p.isLate(pod)
+		p.again(after)
+		if late {
+			p.again(eventsAgain)
+		}
 		stuck, after := p.stuck(pod)
 		p.again(after)
 		if !stuck {
@@ -97,6 +104,49 @@ func (s State) stuck(pod *corev1.Pod) (stuck bool, after time.Duration) {
 		return false, left + time.Second
 	}
 	return true, 0
+}
+
+// isLate is true for a pod that waits for its volumes for so long that it is worth to know why, and says when to look again if
+// not; 0 for never.
+func (s State) isLate(pod *corev1.Pod) (late bool, after time.Duration) {
+	if !pod.DeletionTimestamp.IsZero() || pod.Spec.NodeName == "" || IsReady(pod) {
+		return false, 0
+	}
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodInitialized && c.Status == corev1.ConditionTrue {
+			return false, 0
+		}
+	}
+	if left := lateAfter - s.Now.Sub(pod.CreationTimestamp.Time); left > 0 {
+		return false, left + time.Second
+	}
+	return true, 0
+}
+
+// Unmounted is what the kubelet said last of a volume of a pod that it cannot mount; "" where nothing is known.
+func (s State) Unmounted(pod *corev1.Pod) string {
+	message, latest := "", time.Time{}
+	for _, e := range s.Events[pod.Name] {
+		if e.Reason != "FailedMount" || e.InvolvedObject.UID != pod.UID {
+			continue
+		}
+		if last := lastTime(e); message == "" || last.After(latest) {
+			message, latest = e.Message, last
+		}
+	}
+	return message
+}
+
+// lastTime is when an event was seen last.
+func lastTime(e corev1.Event) time.Time {
+	last := e.LastTimestamp.Time
+	if e.Series != nil {
+		last = e.Series.LastObservedTime.Time
+	}
+	if last.IsZero() {
+		last = e.EventTime.Time
+	}
+	return last
 }
 
 // bare are the disks with a localPath of which a pod has had the folder alone for longer than the spec allows.
@@ -156,14 +206,7 @@ func (p *plan) doWithout(pod *corev1.Pod, disks map[string]string, evict bool) {
 func blamed(pod *corev1.Pod, claims map[string]*corev1.PersistentVolumeClaim, events []corev1.Event, now time.Time) map[string]string {
 	var messages []string
 	for _, e := range events {
-		last := e.LastTimestamp.Time
-		if e.Series != nil {
-			last = e.Series.LastObservedTime.Time
-		}
-		if last.IsZero() {
-			last = e.EventTime.Time
-		}
-		if e.InvolvedObject.UID == pod.UID && (e.Reason == "FailedMount" || e.Reason == "Failed") && now.Sub(last) < staleEvent {
+		if e.InvolvedObject.UID == pod.UID && (e.Reason == "FailedMount" || e.Reason == "Failed") && now.Sub(lastTime(e)) < staleEvent {
 			messages = append(messages, e.Message)
 		}
 	}

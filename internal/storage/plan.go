@@ -48,8 +48,9 @@ type Follow struct {
 	Replicas *int32
 	// Releases move pods from nodes that the spec no longer allows.
 	Releases []Release
-	// Create and Delete are volumes. Nothing is deleted that a claim holds.
-	Create, Delete []*corev1.PersistentVolume
+	// Create are volumes that are not there. Update are those that are, as they are to be. Delete are those that nobody wants
+	// and no claim holds.
+	Create, Update, Delete []*corev1.PersistentVolume
 	// Taken says which paths other volumes have; TooMany that the namespace has as many volumes as it may have.
 	Taken   []string
 	TooMany string
@@ -90,7 +91,8 @@ func (s State) Needs() Needs {
 	var n Needs
 	for i := range s.Pods {
 		if _, read := s.Events[s.Pods[i].Name]; !read {
-			if stuck, _ := s.stuck(&s.Pods[i]); stuck {
+			stuck, _ := s.stuck(&s.Pods[i])
+			if late, _ := s.isLate(&s.Pods[i]); late || stuck {
 				n.Events = append(n.Events, s.Pods[i].Name)
 			}
 		}

@@ -40,8 +40,10 @@ func (p *plan) planVolumes() {
 			wanted[volume.Name] = true
 			if other := p.overlapping(&nodes[n], disk.LocalPath.Path); other != "" {
 				p.Follow.Taken = append(p.Follow.Taken, fmt.Sprintf("spec.disks[%d].localPath.path: %s on node %s %s", d, disk.LocalPath.Path, nodes[n].Name, other))
-			} else if p.All != nil && p.Volumes[volume.Name] == nil {
+			} else if live := p.Volumes[volume.Name]; live == nil && p.All != nil {
 				create = append(create, volume)
+			} else if live != nil && p.isOwn(live) && live.DeletionTimestamp.IsZero() {
+				p.Follow.Update = append(p.Follow.Update, volume)
 			}
 		}
 	}

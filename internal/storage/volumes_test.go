@@ -407,6 +407,19 @@ func TestVolumesOnlyWherePodsNeedThem(t *testing.T) {
 	}
 }
 
+// TestVolumesFollowTheirDisks: a volume that is there is brought to the size that its disk has by now.
+func TestVolumesFollowTheirDisks(t *testing.T) {
+	s := cluster(1, 1)
+	s.CacheNode.Spec.Disks[1].Size = resource.MustParse("2Gi")
+	sizes := map[string]string{}
+	for _, v := range Plan(s).Follow.Update {
+		sizes[v.Annotations[naming.AnnotationPath]] = v.Spec.Capacity.Storage().String()
+	}
+	if diff := cmp.Diff(map[string]string{"/mnt/disk1": "0", "/mnt/disk2": "2Gi"}, sizes); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+}
+
 // TestVolumesAreBounded: for each namespace, and for each pass.
 func TestVolumesAreBounded(t *testing.T) {
 	s := bareState(40, 40)

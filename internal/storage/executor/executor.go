@@ -74,7 +74,7 @@ func (e *Executor) Follow(ctx context.Context, follow storage.Follow) error {
 	if err := e.release(ctx, follow.Releases); err != nil {
 		return err
 	}
-	if err := e.createVolumes(ctx, follow.Create); err != nil {
+	if err := e.applyVolumes(ctx, append(follow.Create, follow.Update...)); err != nil {
 		return err
 	}
 	return e.deleteVolumes(ctx, follow.Delete)

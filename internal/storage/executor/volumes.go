@@ -16,8 +16,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/storage"
 )
 
-// createVolumes creates volumes in order and stops at the first that somebody else has made since they were planned.
-func (e *Executor) createVolumes(ctx context.Context, volumes []*corev1.PersistentVolume) error {
+// applyVolumes creates and updates volumes in order, and stops at the first that somebody else has made since they were planned.
+func (e *Executor) applyVolumes(ctx context.Context, volumes []*corev1.PersistentVolume) error {
 	if len(volumes) == 0 {
 		return nil
 	}
