@@ -87,6 +87,7 @@ func TestRenewal(t *testing.T) {
 			if o.get(cacheNode); !hasReason(cacheNode, tt.reason) {
 				t.Errorf("in the end: %s", describe(cacheNode))
 			}
+			o.stop() // a pass that is under way would make them again
 			must(t, o.client.Delete(context.Background(), cacheNode))
 			for _, child := range children(cacheNode) {
 				must(t, client.IgnoreNotFound(o.client.Delete(context.Background(), child)))

@@ -130,10 +130,10 @@ func TestOperatorsSecrets(t *testing.T) {
 func TestMissingReferences(t *testing.T) {
 	o := startOperator(t, apiserver.Start(t))
 	ctx := context.Background()
-	cacheNode := o.create(strings.Replace(edge, "{name: disk1, size: 1Gi}", "{name: disk1, size: 1Gi, storageClassName: fast}", 1))
+	cacheNode := o.create(strings.NewReplacer("{name: disk1, size: 1Gi}", "{name: disk1, size: 1Gi, storageClassName: fast}", "name: origin", "name: source").Replace(edge))
 	o.becomes(cacheNode, status.InProgressStatus, v1alpha1.ConditionDegraded, v1alpha1.ReasonReferenceMissing)
 	for _, want := range []string{
-		`spec.origin.servers[0].service: Service "origin" in namespace "default" does not exist`,
+		`spec.origin.servers[0].service: Service "source" in namespace "default" does not exist`,
 		`spec.disks[0].storageClassName: StorageClass "fast" does not exist`,
 	} {
 		if text := describe(cacheNode); !strings.Contains(text, want) {
@@ -141,7 +141,7 @@ func TestMissingReferences(t *testing.T) {
 		}
 	}
 	must(t, o.client.Create(ctx, &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "fast"}, Provisioner: "example.com/a"}))
-	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "origin", Namespace: "default"}}
+	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "source", Namespace: "default"}}
 	service.Spec.Ports = []corev1.ServicePort{{Port: 80}}
 	must(t, o.client.Create(ctx, service))
 	o.becomes(cacheNode, status.InProgressStatus, v1alpha1.ConditionDegraded, v1alpha1.ReasonAsExpected)

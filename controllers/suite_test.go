@@ -12,7 +12,9 @@ import (
 
 	"github.com/go-logr/logr"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	eventsv1 "k8s.io/api/events/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
@@ -129,6 +131,9 @@ func startOperator(t testing.TB, restConfig *rest.Config, options ...func(*Cache
 	for _, option := range options {
 		option(o.reconciler)
 	}
+	origin := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "origin", Namespace: "default"}} // what most CacheNodes here name
+	origin.Spec.Ports = []corev1.ServicePort{{Port: 80}}
+	must(t, client.IgnoreAlreadyExists(o.client.Create(context.Background(), origin)))
 	must(t, o.reconciler.SetupWithManager(mgr, references))
 	done := make(chan error)
 	go func() { done <- mgr.Start(ctx) }()

@@ -95,14 +95,16 @@ func (a *Agent) watchDisk(ctx context.Context, name string, monitor *disk.Monito
 	go a.estimate(ctx, name, monitor)
 }
 
-// estimateInterval is the time between two looks at a disk's cache files.
-const estimateInterval = time.Minute
+// estimateInterval is the time between two looks at a disk's cache files; those of an agent that has just started follow each
+// other faster.
+const (
+	estimateInterval      = time.Minute
+	firstEstimateInterval = 2 * time.Second
+)
 
 // estimate looks at the files of a disk's cache now and then. On a disk that hangs, it hangs alone.
 func (a *Agent) estimate(ctx context.Context, name string, monitor *disk.Monitor) {
-	ticker := time.NewTicker(estimateInterval)
-	defer ticker.Stop()
-	for {
+	for interval := firstEstimateInterval; ; interval = min(2*interval, estimateInterval) {
 		if monitor.State().Status == v1alpha1.DiskHealthy {
 			if files, err := metrics.Estimate(a.Paths.Root + layout.CacheDir(name)); err == nil {
 				a.mutex.Lock()
@@ -113,7 +115,7 @@ func (a *Agent) estimate(ctx context.Context, name string, monitor *disk.Monitor
 		select {
 		case <-ctx.Done():
 			return
-		case <-ticker.C:
+		case <-time.After(interval):
 		}
 	}
 }

@@ -59,6 +59,8 @@ func Movement(m shard.Movement, used map[string]int64) *v1alpha1.KeyMovement {
 // Size writes bytes for people.
 func Size(bytes int64) string {
 	switch {
+	case bytes < 1<<20:
+		return fmt.Sprintf("%d KiB", bytes>>10)
 	case bytes < 1<<30:
 		return fmt.Sprintf("%d MiB", bytes>>20)
 	case bytes < 1<<40:

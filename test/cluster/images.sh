@@ -10,8 +10,15 @@ out=${CACHENODE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/cachenode}/images
 ociimage=$("$top/hack/build-tool" ociimage)/ociimage
 mkdir -p "$out"
 
-compile() { # PACKAGE TARGET [FLAG...]: a static program from this tree
-  (cd "$top" && CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags '-s -w' "${@:3}" -o "$out/bin/$2" "$1")
+# compiled: all programs of this tree that go into images, static. One build for all of them compiles each package once. With the
+# tag, the end-to-end tests can make a configuration that only a running nginx refuses.
+compiled=
+compile() {
+  [[ ! $compiled ]] || return 0
+  compiled=1
+  mkdir -p "$out/bin"
+  (cd "$top" && CGO_ENABLED=0 GOGC=400 hack/with-progress "operator, agent and test programs" "./cmd/... ./test/origin ./test/client" \
+    go build -v -trimpath -buildvcs=false -gcflags=all=-dwarf=false -ldflags '-s -w' -tags refusal -o "$out/bin/" ./cmd/... ./test/origin ./test/client)
 }
 
 program() { # NAME REFERENCE FILE...: an image with programs, of which the first is the entry point
@@ -26,16 +33,14 @@ program() { # NAME REFERENCE FILE...: an image with programs, of which the first
 for name in "$@"; do
   case $name in
   operator)
-    compile ./cmd/manager manager
-    # With the tag, the end-to-end tests can make a configuration that only a running nginx refuses.
-    compile ./cmd/agent agent -tags refusal
+    compile
     program manager localhost/cachenode-operator:test "$out/bin/manager" "$out/bin/agent"
     ;;
   origin | client)
-    compile "./test/$name" "$name"
+    compile
     program "$name" "localhost/cachenode-$name:test" "$out/bin/$name"
     ;;
-  coredns) program coredns localhost/coredns:test "$("$top/hack/build-tool" coredns)/coredns" ;;
+  coredns) program coredns localhost/coredns:test "$("$top/hack/build-tool" cluster)/coredns" ;;
   nginx)
     root=$("$top/hack/nginx-root")
     archive=$out/$(basename "$root").tar

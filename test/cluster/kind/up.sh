@@ -8,7 +8,7 @@ top=$(cd "$here/../../.." && pwd)
 . "$here/env.sh"
 docker info >/dev/null 2>&1 || { echo "cluster: kind needs Docker, and Docker does not answer; CLUSTER=native needs Linux and root instead" >&2; exit 1; }
 mkdir -p "$state/bin" "$state/pki"
-ln -sf "$("$top/hack/build-tool" kind)/kind" "$("$top/hack/build-tool" kubernetes)/kubectl" "$state/bin/"
+ln -sf "$("$top/hack/build-tool" kind)/kind" "$("$top/hack/build-tool" cluster)/kubectl" "$state/bin/"
 export PATH=$state/bin:$PATH
 if kind get clusters 2>/dev/null | grep -qx "$name"; then
   if kubectl --kubeconfig "$state/pki/admin.kubeconfig" get --raw /readyz >/dev/null 2>&1; then exit 0; fi

@@ -24,7 +24,10 @@ echo "$link" >"$state/link"
 
 bin=$state/bin
 mkdir -p "$bin" "$state/images"
-for tool in kubernetes etcd runc containerd cni coredns; do
+# What waits for the network rather than for a processor is fetched beside the build.
+"$top/hack/nginx-root" >/dev/null 2>"$state/nginx-root.log" 9>&- &
+(cd "$top" && go mod download) >/dev/null 2>&1 9>&- &
+for tool in cluster runc cni; do
   ln -sf "$("$top/hack/build-tool" "$tool")"/* "$bin/"
 done
 ln -sf server "$bin/etcd" # the module's name for etcd
