@@ -57,6 +57,8 @@ type CacheNodeReconciler struct {
 	Clock clock.PassiveClock
 	// Concurrency is how many CacheNodes are reconciled at a time, 1 if it is 0. Each one is reconciled by one worker at a time.
 	Concurrency int
+	// began is when this operator began to work.
+	began time.Time
 	// since remembers by UID, as [lasting], what must last before anything is done about it.
 	since sync.Map
 	// references has metadata of what CacheNodes refer to.
@@ -115,7 +117,7 @@ func (r *CacheNodeReconciler) Reconcile(ctx context.Context, request reconcile.R
 		r.since.Delete(cacheNode.UID)
 		return reconcile.Result{}, nil // the garbage collector removes what it owns
 	}
-	p := &pass{cacheNode: cacheNode, now: r.Clock.Now(), lasting: r.lasting(cacheNode.UID)}
+	p := &pass{cacheNode: cacheNode, now: r.Clock.Now(), began: r.began, lasting: r.lasting(cacheNode.UID)}
 	err := r.run(ctx, p)
 	r.since.Store(cacheNode.UID, p.lasting)
 	if errors.Is(err, apply.ErrStale) {

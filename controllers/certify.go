@@ -20,6 +20,11 @@ const renewal = 12 * time.Hour
 // renewCertificates replaces the certificates of operator and agents before they end. It runs on every pass, also over a spec
 // that is not accepted: the pods of before run on, and without certificates their agents fall silent.
 func (r *CacheNodeReconciler) renewCertificates(ctx context.Context, p *pass) error {
+	p.certificateError = r.renew(ctx, p)
+	return p.certificateError
+}
+
+func (r *CacheNodeReconciler) renew(ctx context.Context, p *pass) error {
 	if p.secret == nil && p.statefulSet == nil {
 		return nil // nothing runs: certify makes the first ones when the spec is accepted
 	}
@@ -48,8 +53,8 @@ func (r *CacheNodeReconciler) renewCertificates(ctx context.Context, p *pass) er
 
 // certify makes the certificates of a CacheNode that has none.
 func (r *CacheNodeReconciler) certify(_ context.Context, p *pass) error {
-	if p.certificates != nil {
-		return nil
+	if p.certificates != nil || p.certificateError != nil {
+		return p.certificateError // a second renewal right after one that the cache does not show would leave agents behind
 	}
 	_, err := p.readCertificates()
 	return err

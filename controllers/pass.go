@@ -22,7 +22,8 @@ import (
 type pass struct {
 	// cacheNode is as it was read; no phase changes it.
 	cacheNode *v1alpha1.CacheNode
-	now       time.Time
+	// now is the time of the pass, began when this operator began to work.
+	now, began time.Time
 	// after is when to look again though nothing happens; 0 for never. Any phase may shorten it.
 	after time.Duration
 	// lasting is carried from pass to pass.
@@ -34,11 +35,15 @@ type pass struct {
 
 	// storage is the state that actions were planned from, nil while they were not: keepStorage. An executor that waits for
 	// the disruption budget sets evicting.
-	storage  *storage.State
+	storage *storage.State
+	// planned: all that the plan needs was read.
+	planned  bool
 	actions  storage.Actions
 	evicting string
 	// certificates are those that the Secret is to have: renewCertificates, or certify where there were none.
 	certificates map[string][]byte
+	// certificateError kept renewCertificates from finding out whether they are.
+	certificateError error
 	// movement is what the edit of the disks moves, nil if nothing; held: it must be acknowledged. holdMovement sets both.
 	movement *v1alpha1.KeyMovement
 	held     bool

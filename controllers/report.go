@@ -41,7 +41,7 @@ func (r *CacheNodeReconciler) report(ctx context.Context, p *pass, err error) er
 // facts are what the pass has found. An error is told of when it has lasted, or will: most pass.
 func (p *pass) facts(err error) status.Facts {
 	f := status.Facts{
-		CacheNode: p.cacheNode, Now: p.now, StatefulSet: p.statefulSet,
+		CacheNode: p.cacheNode, Now: p.now, Began: p.began, StatefulSet: p.statefulSet,
 		Missing: p.actions.Missing, Lost: p.actions.Waiting, Evicting: p.evicting,
 		Movement: p.movement, Held: p.held, Problem: p.problem, Unmet: p.unmet,
 		Warnings: slices.Concat(validation.Warnings(p.cacheNode), p.verbs.Problems, p.warnings),

@@ -47,7 +47,7 @@ func (r *CacheNodeReconciler) SetupWithManager(mgr ctrl.Manager, references cach
 	if r.Clock == nil {
 		r.Clock = clock.RealClock{}
 	}
-	r.references = references
+	r.references, r.began = references, r.Clock.Now()
 	r.rendered = lru.New(renderings)
 	r.late = workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](lateDelay, latestDelay)
 	retries := workqueue.NewTypedMaxOfRateLimiter(

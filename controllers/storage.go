@@ -2,7 +2,9 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"maps"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -25,10 +27,12 @@ const pathAgain = time.Minute
 // keepStorage does what keeps the pods running whatever the spec says: pods on lost nodes start elsewhere, pods start without
 // a disk that cannot be mounted, and disks that are back, replaced or repaired take their places.
 func (r *CacheNodeReconciler) keepStorage(ctx context.Context, p *pass) error {
-	if err := r.planStorage(ctx, p); err != nil {
+	err := r.planStorage(ctx, p)
+	if p.storage == nil {
 		return err
 	}
-	return r.execute(p, func(e *executor.Executor) error { return e.Keep(ctx, p.actions.Keep) })
+	p.planned = err == nil
+	return errors.Join(err, r.execute(p, func(e *executor.Executor) error { return e.Keep(ctx, p.actions.Keep) }))
 }
 
 // execute lets an executor work, and notes what it waits for.
@@ -54,15 +58,17 @@ func (r *CacheNodeReconciler) planStorage(ctx context.Context, p *pass) error {
 	if err := r.readStorage(ctx, s, r.Client, own, own); err != nil {
 		return err
 	}
-	for needs := s.Needs(); !needs.None(); needs = s.Needs() {
-		if err := r.readMore(ctx, s, needs); err != nil {
-			return err
-		}
+	var err error
+	for needs := s.Needs(); err == nil && !needs.None(); needs = s.Needs() {
+		err = r.readMore(ctx, s, needs)
 	}
 	p.storage, p.pods, p.actions = s, s.Pods, storage.Plan(*s)
+	if err != nil { // what was read is acted on, but nothing is deleted by force
+		p.actions.Keep.Releases = slices.DeleteFunc(p.actions.Keep.Releases, func(r storage.Release) bool { return r.Force && !s.Fresh })
+	}
 	p.lasting.storage = p.actions.Since
 	p.lookAgain(p.actions.After)
-	return nil
+	return err
 }
 
 // readStorage reads nodes, classes and, of this CacheNode, claims, volumes and scouts. Nobody may change nodes and classes:
@@ -175,8 +181,13 @@ func (r *CacheNodeReconciler) readFresh(ctx context.Context, s *storage.State) e
 func (r *CacheNodeReconciler) readEvents(ctx context.Context, s *storage.State, name string) error {
 	s.Events[name] = nil
 	pod := &corev1.Pod{}
-	if err := r.Live.Get(ctx, client.ObjectKey{Namespace: s.CacheNode.Namespace, Name: name}, pod); err != nil {
-		return client.IgnoreNotFound(err)
+	err := r.Live.Get(ctx, client.ObjectKey{Namespace: s.CacheNode.Namespace, Name: name}, pod)
+	if apierrors.IsNotFound(err) { // the cache is late
+		s.Pods = slices.DeleteFunc(s.Pods, func(p corev1.Pod) bool { return p.Name == name })
+		return nil
+	}
+	if err != nil {
+		return err
 	}
 	for i := range s.Pods {
 		if s.Pods[i].Name == name {
@@ -204,9 +215,15 @@ func (p *pass) diskReports() map[storage.PodDisk]storage.Report {
 	return disks
 }
 
+// errNotPlanned ends a pass that could not plan the storage: the error that kept it from that is reported beside it.
+var errNotPlanned = errors.New("what the spec asks for waits until storage is planned")
+
 // followStorage keeps pods on the nodes that the spec allows, and creates and deletes volumes. Of a CacheNode that is new,
 // nothing is created while another volume has one of the paths; one that runs goes on without the volumes of such nodes.
 func (r *CacheNodeReconciler) followStorage(ctx context.Context, p *pass) error {
+	if !p.planned {
+		return errNotPlanned
+	}
 	follow := p.actions.Follow
 	switch {
 	case follow.Invalid != nil:

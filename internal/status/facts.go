@@ -21,7 +21,9 @@ type Facts struct {
 	// CacheNode is as it was read: its status is that of before.
 	CacheNode *v1alpha1.CacheNode
 	Now       time.Time
-	Pods      []Pod
+	// Began is when this operator began to work: of pods that are younger, nothing was said before.
+	Began time.Time
+	Pods  []Pod
 	// StatefulSet is nil while there is none.
 	StatefulSet *appsv1.StatefulSet
 	// Config is what the spec asks for; nil where the pass did not come so far.
@@ -106,10 +108,19 @@ func (f Facts) refusal() *agentapi.Refusal {
 	return f.Rollout.Refused
 }
 
+// isUnasked is true for a pod from before this operator whose agent has never answered it.
+func (f Facts) isUnasked(p Pod) bool {
+	return p.Report == nil && p.CreationTimestamp.Time.Before(f.Began)
+}
+
 // Unknown is true while a ready pod's agent has yet to be asked, as this operator is new: what was said before stands.
 func (f Facts) Unknown() bool {
-	return f.Problem == nil && f.CacheNode.Status.ObservedGeneration > 0 &&
-		slices.ContainsFunc(f.Pods, func(p Pod) bool { return p.Report == nil && !p.Silent && storage.IsReady(p.Pod) })
+	return f.Problem == nil && f.CacheNode.Status.ObservedGeneration > 0 && f.isEarly()
+}
+
+// isEarly is true while a ready pod's agent has yet to answer this operator, or to fall silent.
+func (f Facts) isEarly() bool {
+	return slices.ContainsFunc(f.Pods, func(p Pod) bool { return p.Report == nil && !p.Silent && storage.IsReady(p.Pod) })
 }
 
 // disks are the reports on the disks of a pod.

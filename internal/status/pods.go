@@ -23,11 +23,10 @@ func (f Facts) podStatuses() []v1alpha1.PodStatus {
 			continue
 		}
 		status := v1alpha1.PodStatus{Name: p.Name, Node: p.Spec.NodeName, Message: f.podMessage(p)}
-		if p.Report == nil {
-			before := f.statusBefore(p.Name)
-			status.Revision, status.Disks = before.Revision, before.Disks
-		} else {
+		if p.Report != nil {
 			status.Revision, status.Disks = p.Report.Revision, f.podDisks(p.Name, p.Report)
+		} else if before := f.statusBefore(p.Name); f.isUnasked(p) && before.Node == status.Node {
+			status.Revision, status.Disks = before.Revision, before.Disks
 		}
 		statuses = append(statuses, status)
 	}

@@ -74,7 +74,7 @@ func TestAnAgentThatHasNotAnswered(t *testing.T) {
 	before := v1alpha1.CacheNodeStatus{Pods: []v1alpha1.PodStatus{{
 		Name: "edge-0", Revision: "abc", Disks: []v1alpha1.PodDiskStatus{{Name: "disk1", State: "Failed", Reason: "IOError"}},
 	}}}
-	f := Facts{CacheNode: &v1alpha1.CacheNode{Status: before}, Pods: []Pod{{Pod: pod}}}
+	f := Facts{CacheNode: &v1alpha1.CacheNode{Status: before}, Pods: []Pod{{Pod: pod}}, Began: time.Now()}
 	after := Of(f)
 	if diff := cmp.Diff(before.Pods, after.Pods); diff != "" {
 		t.Errorf("(-before +after)\n%s", diff)
@@ -83,6 +83,10 @@ func TestAnAgentThatHasNotAnswered(t *testing.T) {
 		if e.Reason == "DiskHealthy" {
 			t.Errorf("the event %+v", e)
 		}
+	}
+	f.Pods[0].Pod = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "edge-0", CreationTimestamp: metav1.NewTime(f.Began.Add(time.Second))}}
+	if status := Of(f).Pods[0]; len(status.Disks) > 0 || status.Revision != "" {
+		t.Errorf("a pod that is younger than the operator has the status of the one before it: %+v", status)
 	}
 	f.Pods[0].Report = &agentapi.Report{Disks: []agentapi.DiskReport{{Name: "disk1", State: v1alpha1.DiskHealthy}}}
 	if events := Events(before, Of(f), false); !slices.ContainsFunc(events, func(e Event) bool { return e.Reason == "DiskHealthy" }) {

@@ -27,8 +27,10 @@ func Of(f Facts) v1alpha1.CacheNodeStatus {
 		status.Tuning = f.Config.Tuning
 		status.KeyMovement = f.Movement
 	}
-	status.Disks = f.diskStatuses()
-	status.HealthyDisks, status.Size = f.healthyDisks(status.Disks), f.totalSize()
+	if !f.isEarly() || len(status.Disks) == 0 {
+		status.Disks = f.diskStatuses()
+		status.HealthyDisks, status.Size = f.healthyDisks(status.Disks), f.totalSize()
+	}
 	status.Pods = f.podStatuses()
 	if f.Rollout != nil {
 		status.Refusal = nil

@@ -180,7 +180,6 @@ func (p *plan) doWithout(pod *corev1.Pod, disks map[string]string, evict bool) {
 	}
 	claims := p.claimsOf(pod.Name)
 	release := Release{Name: pod.Name, Reason: "DiskMissing", Evict: evict}
-	var placeholders []*corev1.PersistentVolume
 	var notes []string
 	for _, disk := range slices.Sorted(maps.Keys(disks)) {
 		claim := claims[disk]
@@ -188,15 +187,14 @@ func (p *plan) doWithout(pod *corev1.Pod, disks map[string]string, evict bool) {
 		if hasPlaceholder(claim) || volume == nil || hostnameOf(volume) == "" {
 			continue // a volume that is tied to no node may only be on its way
 		}
-		placeholders = append(placeholders, manifest.Placeholder(p.CacheNode, claim, disk, node))
+		release.Placeholders = append(release.Placeholders, manifest.Placeholder(p.CacheNode, claim, disk, node))
 		release.Claims = append(release.Claims, claim)
 		notes = append(notes, fmt.Sprintf("%s of %s cannot be mounted on %s, the pod starts without: %.300s", disk, pod.Name, node.Name, disks[disk]))
 	}
-	if len(placeholders) == 0 {
+	if len(release.Placeholders) == 0 {
 		return
 	}
 	release.Note = strings.Join(notes, "; ")
-	p.Keep.Placeholders = append(p.Keep.Placeholders, placeholders...)
 	p.release(&p.Keep.Releases, release)
 }
 

@@ -73,7 +73,9 @@ func (p *plan) lasts(since, keep *time.Time, is bool) bool {
 		*keep = p.Now
 	}
 	left := leaveAfter - p.Now.Sub(*keep)
-	p.again(max(left, 0) + time.Second)
+	if left > 0 {
+		p.again(left + time.Second)
+	}
 	return left <= 0
 }
 

@@ -28,8 +28,6 @@ type Actions struct {
 
 // Keep is what keeps pods running.
 type Keep struct {
-	// Placeholders are volumes to create before the releases.
-	Placeholders []*corev1.PersistentVolume
 	// Releases are those of lost nodes, of disks that cannot be mounted and of disks that are back, at most one for a pod.
 	Releases []Release
 	// Offer are volumes whose claims are gone: they become available again.
@@ -51,6 +49,8 @@ type Follow struct {
 	// Create are volumes that are not there. Update are those that are, as they are to be. Delete are those that nobody wants
 	// and no claim holds.
 	Create, Update, Delete []*corev1.PersistentVolume
+	// More: there are more to create in the next pass.
+	More bool
 	// Taken says which paths other volumes have; TooMany that the namespace has as many volumes as it may have.
 	Taken   []string
 	TooMany string
@@ -88,15 +88,7 @@ func (n Needs) None() bool { return !n.Fresh && !n.All && len(n.Events) == 0 }
 
 // Needs says what the plan lacks. Reading that may show that more is needed.
 func (s State) Needs() Needs {
-	var n Needs
-	for i := range s.Pods {
-		if _, read := s.Events[s.Pods[i].Name]; !read {
-			stuck, _ := s.stuck(&s.Pods[i])
-			if late, _ := s.isLate(&s.Pods[i]); late || stuck {
-				n.Events = append(n.Events, s.Pods[i].Name)
-			}
-		}
-	}
+	n := Needs{Events: s.unexplained()}
 	if !s.Fresh {
 		a := Plan(s)
 		fewer := a.Follow.Replicas != nil && int(*a.Follow.Replicas) < s.replicas()
@@ -104,6 +96,28 @@ func (s State) Needs() Needs {
 	}
 	n.All = s.All == nil && s.lacksVolumes()
 	return n
+}
+
+// maxExplained is how many pods' events are read in a pass.
+const maxExplained = 8
+
+// unexplained are the pods whose events are to be read and were not: first those that are about to start without a disk, then,
+// if they are few, those of which people want to know why they do not start.
+func (s State) unexplained() []string {
+	var stuck, late []string
+	for i := range s.Pods {
+		name := s.Pods[i].Name
+		if _, read := s.Events[name]; read {
+			continue
+		}
+		if is, _ := s.stuck(&s.Pods[i]); is {
+			stuck = append(stuck, name)
+		} else if is, _ := s.isLate(&s.Pods[i]); is {
+			late = append(late, name)
+		}
+	}
+	room := max(maxExplained-len(s.Events)-len(stuck), 0)
+	return append(stuck, late[:min(len(late), room)]...)
 }
 
 // Plan decides.

@@ -7,8 +7,10 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/klog/v2"
 	"k8s.io/utils/set"
 
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
@@ -21,41 +23,67 @@ const (
 
 // volumeNodes are the nodes on which the disks with a localPath have volumes: those that pods or claims hold, and of the others
 // as many as the pods that have no node yet need, and a few more. With one pod on each node, they are all. Nodes without
-// volumes are no choice for the scheduler, so while it cannot place a pod, their number doubles.
-func (s State) volumeNodes() ([]corev1.Node, error) {
+// volumes are no choice for the scheduler, so while it cannot place a pod, their number doubles. The first needed of them are
+// those that pods cannot do without.
+func (s State) volumeNodes() (nodes []corev1.Node, needed int, err error) {
 	if s.replicas() == 0 || !s.hasLocalDisks() {
-		return nil, nil
+		return nil, 0, nil
 	}
-	nodes, err := eligible(s.CacheNode.Spec, s.Nodes)
+	nodes, err = eligible(s.CacheNode.Spec, s.Nodes)
 	if err != nil || s.CacheNode.Spec.Placement.PerNode {
-		return nodes, err
+		return nodes, len(nodes), err
 	}
 	held, offered := s.heldNodes(), s.offeredNodes()
-	homeless := s.replicas()
 	var taken, free []corev1.Node
+	existing := 0
 	for _, node := range nodes {
 		if held.Has(node.Name) {
 			taken = append(taken, node)
-			homeless--
-		} else {
-			free = append(free, node)
+			continue
 		}
-	}
-	existing := 0
-	for i := range free {
-		if offered.Has(free[i].Name) {
+		free = append(free, node)
+		if offered.Has(node.Name) {
 			existing++
 		}
 	}
+	homeless := s.homeless(nodes)
 	want := min(existing, spareNodes) // what is there may stay
 	if homeless > 0 {
 		want = max(homeless+spareNodes, existing)
-		if s.cannotBePlaced() {
+		if late, _ := s.cannotBePlaced(); late {
 			want = max(want, 2*existing)
 		}
 	}
-	free = s.inOrder(free, taken, offered)
-	return append(taken, free[:min(want, len(free))]...), nil
+	free = s.withoutTaken(s.inOrder(free, taken, offered), homeless)
+	return append(taken, free[:min(want, len(free))]...), len(taken) + homeless, nil
+}
+
+// homeless counts the wanted pods that neither are on one of the nodes nor are tied to one by a claim.
+func (s State) homeless(nodes []corev1.Node) int {
+	placed := set.New[string]()
+	for _, p := range s.placed() {
+		if slices.ContainsFunc(nodes, func(n corev1.Node) bool { return n.Name == p.node }) {
+			placed.Insert(p.name)
+		}
+	}
+	return s.replicas() - placed.Len()
+}
+
+// withoutTaken leaves out the nodes on which other volumes have one of the paths, as far as enough others are left. A CacheNode
+// that is new is told of them instead: it may have the wrong path.
+func (s State) withoutTaken(nodes []corev1.Node, homeless int) []corev1.Node {
+	if s.All == nil || (len(s.Claims) == 0 && len(s.Pods) == 0) {
+		return nodes
+	}
+	clear := slices.DeleteFunc(slices.Clone(nodes), func(node corev1.Node) bool {
+		return slices.ContainsFunc(s.CacheNode.Spec.Disks, func(d v1alpha1.Disk) bool {
+			return d.LocalPath != nil && s.overlapping(&node, d.LocalPath.Path) != ""
+		})
+	})
+	if len(clear) < homeless {
+		return nodes
+	}
+	return clear
 }
 
 // heldNodes are the nodes that a wanted pod is on, or whose volumes claims hold.
@@ -83,14 +111,22 @@ func (s State) offeredNodes() set.Set[string] {
 	return offered
 }
 
-// cannotBePlaced is true where the scheduler has failed for a while with the volumes that there are.
-func (s State) cannotBePlaced() bool {
+// cannotBePlaced is true where the scheduler has failed for a while with the volumes that there are, and says when to look again
+// if it has not for long; 0 for never.
+func (s State) cannotBePlaced() (late bool, after time.Duration) {
+	if !slices.ContainsFunc(s.Pods, func(p corev1.Pod) bool { return p.DeletionTimestamp.IsZero() && isUnschedulable(&p) }) {
+		return false, 0
+	}
+	var newest time.Time
 	for _, volume := range s.Volumes {
-		if s.isOwn(volume) && s.Now.Sub(volume.CreationTimestamp.Time) < moreNodesAfter {
-			return false
+		if s.isOwn(volume) && volume.CreationTimestamp.After(newest) {
+			newest = volume.CreationTimestamp.Time
 		}
 	}
-	return slices.ContainsFunc(s.Pods, func(p corev1.Pod) bool { return p.DeletionTimestamp.IsZero() && isUnschedulable(&p) })
+	if left := moreNodesAfter - s.Now.Sub(newest); left > 0 {
+		return false, left + time.Second
+	}
+	return true, 0
 }
 
 func isUnschedulable(pod *corev1.Pod) bool {
@@ -107,10 +143,6 @@ func (s State) inOrder(free, taken []corev1.Node, offered set.Set[string]) []cor
 	for i := range taken {
 		inZone[taken[i].Labels[corev1.LabelTopologyZone]]++
 	}
-	tolerated := set.New[string]()
-	for _, node := range s.tolerated(free) {
-		tolerated.Insert(node.Name)
-	}
 	type ranked struct {
 		node                   corev1.Node
 		fresh, unfit, zoneRank int
@@ -118,14 +150,13 @@ func (s State) inOrder(free, taken []corev1.Node, offered set.Set[string]) []cor
 	}
 	list := make([]ranked, len(free))
 	for i, node := range free {
-		_, out := outSince(&node)
 		hash := fnv.New64a()
 		_, _ = hash.Write([]byte(s.CacheNode.Namespace + "/" + s.CacheNode.Name + " " + node.Name))
 		list[i] = ranked{node: node, hash: hash.Sum64()}
 		if !offered.Has(node.Name) {
 			list[i].fresh = 1
 		}
-		if out || !tolerated.Has(node.Name) {
+		if !s.isFit(&node) {
 			list[i].unfit = 1
 		}
 	}
@@ -145,4 +176,16 @@ func (s State) inOrder(free, taken []corev1.Node, offered set.Set[string]) []cor
 		sorted[i] = list[i].node
 	}
 	return sorted
+}
+
+// isFit is true for a node in service without a taint that keeps the pods away, also one that says how the node is at the moment.
+func (s State) isFit(node *corev1.Node) bool {
+	if _, out := outSince(node); out {
+		return false
+	}
+	return !slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool {
+		return taint.Effect != corev1.TaintEffectPreferNoSchedule && !slices.ContainsFunc(s.CacheNode.Spec.Pod.Tolerations, func(t corev1.Toleration) bool {
+			return t.ToleratesTaint(klog.Logger{}, &taint, true)
+		})
+	})
 }

@@ -82,6 +82,8 @@ type Release struct {
 	// Name is the pod's; Pod is nil where there is none.
 	Name string
 	Pod  *corev1.Pod
+	// Placeholders are created first.
+	Placeholders []*corev1.PersistentVolume
 	// Claims are deleted; the pod goes with them.
 	Claims []*corev1.PersistentVolumeClaim
 	// Evict: the pod may serve, and goes only as the disruption budget allows. Force: no kubelet is there to end it.

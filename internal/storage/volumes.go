@@ -6,7 +6,6 @@ import (
 	"path"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -15,63 +14,68 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-const (
-	// maxCreate is how many volumes one pass creates, so that one CacheNode does not keep a worker from the others.
-	maxCreate = 64
-	// createAgain is when the next pass creates more.
-	createAgain = 100 * time.Millisecond
-)
+// maxCreate is how many volumes one pass creates, so that one CacheNode does not keep a worker from the others.
+const maxCreate = 64
 
 // planVolumes decides on the volumes of disks with a localPath: which to create, to offer again and to delete. A CacheNode
 // that is gone is one without a spec: its volumes go.
 func (p *plan) planVolumes() {
-	nodes, err := p.volumeNodes()
+	nodes, needed, err := p.volumeNodes()
 	if err != nil {
 		return // followNodes reports it
 	}
+	if _, after := p.cannotBePlaced(); len(nodes) > 0 {
+		p.again(after)
+	}
 	wanted := map[string]bool{}
-	var create []*corev1.PersistentVolume
-	for d, disk := range p.CacheNode.Spec.Disks {
-		if disk.LocalPath == nil {
-			continue
-		}
-		for n := range nodes {
-			volume := manifest.LocalVolume(p.CacheNode, disk, &nodes[n])
-			wanted[volume.Name] = true
-			if other := p.overlapping(&nodes[n], disk.LocalPath.Path); other != "" {
-				p.Follow.Taken = append(p.Follow.Taken, fmt.Sprintf("spec.disks[%d].localPath.path: %s on node %s %s", d, disk.LocalPath.Path, nodes[n].Name, other))
-			} else if live := p.Volumes[volume.Name]; live == nil && p.All != nil {
-				create = append(create, volume)
-			} else if live != nil && p.isOwn(live) && live.DeletionTimestamp.IsZero() {
-				p.Follow.Update = append(p.Follow.Update, volume)
-			}
+	room, lacking := p.room(), 0
+	for n := range nodes {
+		create := p.volumesOn(&nodes[n], wanted)
+		switch {
+		case p.MaxVolumes == 0 || len(create) <= room:
+			p.Follow.Create = append(p.Follow.Create, create...)
+			room -= len(create)
+		case n < needed: // otherwise it was to be a choice for the scheduler
+			lacking += len(create)
 		}
 	}
-	p.create(create)
+	if lacking > 0 {
+		p.Follow.TooMany = fmt.Sprintf("the CacheNodes of namespace %s may have %d volumes together, and this one needs %d for which there is no room: remove disks or nodes, or raise the operator's --max-volumes-per-namespace",
+			p.CacheNode.Namespace, p.MaxVolumes, lacking)
+	}
 	for _, volume := range p.Volumes {
 		if p.isOwn(volume) && volume.DeletionTimestamp.IsZero() {
 			p.keepVolume(volume, wanted[volume.Name])
 		}
 	}
+	// Every CacheNode creates volumes in the order of their names: of two that want the same path at the same time, one finds at
+	// the first such volume that the other has it.
 	byName := func(a, b *corev1.PersistentVolume) int { return cmp.Compare(a.Name, b.Name) }
-	slices.SortFunc(p.Keep.Offer, byName)
-	slices.SortFunc(p.Follow.Delete, byName)
+	for _, list := range [][]*corev1.PersistentVolume{p.Follow.Create, p.Follow.Update, p.Keep.Offer, p.Follow.Delete} {
+		slices.SortFunc(list, byName)
+	}
+	if p.Follow.More = len(p.Follow.Create) > maxCreate; p.Follow.More {
+		p.Follow.Create = p.Follow.Create[:maxCreate]
+	}
 }
 
-// create creates volumes in the order of their names, as every CacheNode does: of two that want the same path at the same
-// time, one finds at the first such volume that the other has it.
-func (p *plan) create(volumes []*corev1.PersistentVolume) {
-	slices.SortFunc(volumes, func(a, b *corev1.PersistentVolume) int { return cmp.Compare(a.Name, b.Name) })
-	if room := p.room(); p.MaxVolumes > 0 && len(volumes) > room {
-		p.Follow.TooMany = fmt.Sprintf("the CacheNodes of namespace %s may have %d volumes together, and this one needs %d more than are left: remove disks or nodes, or raise the operator's --max-volumes-per-namespace",
-			p.CacheNode.Namespace, p.MaxVolumes, len(volumes)-room)
-		volumes = volumes[:room]
+// volumesOn notes which volumes a node is to have, and returns those that are to be created.
+func (p *plan) volumesOn(node *corev1.Node, wanted map[string]bool) (create []*corev1.PersistentVolume) {
+	for d, disk := range p.CacheNode.Spec.Disks {
+		if disk.LocalPath == nil {
+			continue
+		}
+		volume := manifest.LocalVolume(p.CacheNode, disk, node)
+		wanted[volume.Name] = true
+		if other := p.overlapping(node, disk.LocalPath.Path); other != "" {
+			p.Follow.Taken = append(p.Follow.Taken, fmt.Sprintf("spec.disks[%d].localPath.path: %s on node %s %s", d, disk.LocalPath.Path, node.Name, other))
+		} else if live := p.Volumes[volume.Name]; live == nil && p.All != nil {
+			create = append(create, volume)
+		} else if live != nil && p.isOwn(live) && live.DeletionTimestamp.IsZero() {
+			p.Follow.Update = append(p.Follow.Update, volume)
+		}
 	}
-	if len(volumes) > maxCreate {
-		volumes = volumes[:maxCreate]
-		p.again(createAgain)
-	}
-	p.Follow.Create = volumes
+	return create
 }
 
 // room is how many volumes more the namespace may have.
@@ -108,7 +112,7 @@ func (p *plan) keepVolume(volume *corev1.PersistentVolume, wanted bool) {
 
 // lacksVolumes is true where volumes are wanted that are not there.
 func (s State) lacksVolumes() bool {
-	nodes, err := s.volumeNodes()
+	nodes, _, err := s.volumeNodes()
 	if err != nil {
 		return false
 	}
@@ -124,16 +128,18 @@ func (s State) lacksVolumes() bool {
 
 // overlapping says which volume has a path on a node, lies in it or has it within; "" if there is none. Whoever writes to the
 // outer one could lead the inner one to any folder of the node by a symbolic link.
-func (p *plan) overlapping(node *corev1.Node, folder string) string {
-	for i := range p.All {
-		volume := &p.All[i]
+func (s State) overlapping(node *corev1.Node, folder string) string {
+	for i := range s.All {
+		volume := &s.All[i]
 		other := pathOf(volume)
-		if other == "" || !isOn(volume, node) || (!isWithin(folder, other) && !isWithin(other, folder)) {
+		isNamesake := volume.Name == naming.Volume(node.Name, folder)
+		if !isNamesake && (other == "" || !isOn(volume, node) || (!isWithin(folder, other) && !isWithin(other, folder))) {
 			continue
 		}
 		switch {
-		case p.isOwn(volume) && other == folder:
-		case p.isOwn(volume):
+		case s.isOwn(volume) && isNamesake:
+		case s.isOwn(volume) && other == folder:
+		case s.isOwn(volume):
 			return fmt.Sprintf("overlaps with %s, the volume of this CacheNode's disk %s", other, volume.Labels[naming.LabelDisk])
 		case volume.Labels[naming.LabelManagedBy] == naming.FieldManager:
 			return fmt.Sprintf("belongs to CacheNode %s/%s", volume.Labels[naming.LabelNamespace], volume.Labels[naming.LabelInstance])

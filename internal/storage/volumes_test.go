@@ -39,6 +39,7 @@ func places(volumes []*corev1.PersistentVolume) []string {
 // move gives a volume another path.
 func move(v *corev1.PersistentVolume, path string) {
 	v.Annotations[naming.AnnotationPath], v.Spec.Local.Path = path, path
+	v.Name = naming.Volume(v.Annotations[naming.AnnotationNode], path)
 }
 
 // existing are the places of the disks' volumes after a plan.
@@ -407,6 +408,54 @@ func TestVolumesOnlyWherePodsNeedThem(t *testing.T) {
 	}
 }
 
+// TestPodsWithoutNodeGetVolumes: whatever holds other nodes, a pod that can be nowhere else gets volumes.
+func TestPodsWithoutNodeGetVolumes(t *testing.T) {
+	created := func(s State) []string { s.All = live(s); return places(Plan(s).Follow.Create) }
+	want := []string{"node-5 /mnt/disk1", "node-5 /mnt/disk2"}
+	t.Run("claims of pods that were scaled away hold the others", func(t *testing.T) {
+		s := cluster(5, 6)
+		s.CacheNode.Spec.Replicas, s.Pods = new(int32(3)), s.Pods[:3]
+		s.Nodes = s.Nodes[1:] // the first pod's is gone
+		if diff := cmp.Diff(want, created(s)); diff != "" {
+			t.Errorf("(-want +got)\n%s", diff)
+		}
+	})
+	t.Run("others have the path on the nodes that come first", func(t *testing.T) {
+		for taken := range 2 {
+			s := cluster(4, 6)
+			s.CacheNode.Spec.Replicas = new(int32(5))
+			first := manifest.LocalVolume(s.CacheNode, s.CacheNode.Spec.Disks[0], &s.Nodes[4+taken])
+			first.Labels[naming.LabelInstance] = "other"
+			s.All = append(live(s), *first)
+			a := Plan(s)
+			if len(a.Follow.Taken) > 0 || len(a.Follow.Create) != 2 || a.Follow.Create[0].Annotations[naming.AnnotationNode] != fmt.Sprint("node-", 5-taken) {
+				t.Errorf("another has the path on node-%d, created are %v, taken %v", 4+taken, places(a.Follow.Create), a.Follow.Taken)
+			}
+		}
+	})
+	t.Run("the scheduler is given time with the volumes that there are", func(t *testing.T) {
+		s := bareState(1, 40)
+		s.carryOut(4 * time.Second)
+		stuck := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "edge-0"}}
+		stuck.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionFalse}}
+		s.Pods = []corev1.Pod{stuck}
+		if a := Plan(s); len(a.Follow.Create) > 0 || a.After != moreNodesAfter-3*time.Second {
+			t.Errorf("%d volumes are created, again after %s", len(a.Follow.Create), a.After)
+		}
+	})
+	t.Run("cordoned nodes are no first choice", func(t *testing.T) {
+		s := bareState(1, 6)
+		for i := range 3 {
+			s.Nodes[i].Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}}
+		}
+		for _, v := range Plan(s).Follow.Create {
+			if node := v.Annotations[naming.AnnotationNode]; node < "node-3" {
+				t.Errorf("%s is cordoned and has volumes", node)
+			}
+		}
+	})
+}
+
 // TestVolumesFollowTheirDisks: a volume that is there is brought to the size that its disk has by now.
 func TestVolumesFollowTheirDisks(t *testing.T) {
 	s := cluster(1, 1)
@@ -423,14 +472,18 @@ func TestVolumesFollowTheirDisks(t *testing.T) {
 // TestVolumesAreBounded: for each namespace, and for each pass.
 func TestVolumesAreBounded(t *testing.T) {
 	s := bareState(40, 40)
-	if a := Plan(s); len(a.Follow.Create) != maxCreate || a.After == 0 || a.Follow.TooMany != "" {
+	if a := Plan(s); len(a.Follow.Create) != maxCreate || !a.Follow.More || a.Follow.TooMany != "" {
 		t.Errorf("one pass creates %d volumes, want %d and another pass", len(a.Follow.Create), maxCreate)
 	}
 	s.MaxVolumes = 50
 	other := corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "other", Labels: naming.VolumeLabels("default", "other", "disk1", naming.RoleDisk)}}
 	elsewhere := corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere", Labels: naming.VolumeLabels("elsewhere", "edge", "disk1", naming.RoleDisk)}}
 	s.All = append(s.All, other, elsewhere)
-	if a := Plan(s); len(a.Follow.Create) != 49 || !strings.Contains(a.Follow.TooMany, "may have 50 volumes together, and this one needs 31 more") {
-		t.Errorf("%d volumes are created, want 49; %q", len(a.Follow.Create), a.Follow.TooMany)
+	if a := Plan(s); len(a.Follow.Create) != 48 || !strings.Contains(a.Follow.TooMany, "may have 50 volumes together, and this one needs 32 for which there is no room") {
+		t.Errorf("%d volumes are created, want 48: those of whole nodes; %q", len(a.Follow.Create), a.Follow.TooMany)
+	}
+	s.CacheNode.Spec.Replicas = new(int32(24))
+	if a := Plan(s); len(a.Follow.Create) != 48 || a.Follow.TooMany != "" {
+		t.Errorf("%d volumes are created, want 48: what is missing is a choice for the scheduler only; %q", len(a.Follow.Create), a.Follow.TooMany)
 	}
 }

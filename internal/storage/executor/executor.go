@@ -4,6 +4,7 @@ package executor
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -17,6 +18,9 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/storage"
 )
+
+// createAgain is when the next pass creates the volumes that one pass does not.
+const createAgain = 100 * time.Millisecond
 
 // Executor acts for one CacheNode in one pass. It is not safe for concurrent use.
 type Executor struct {
@@ -39,21 +43,12 @@ func (e *Executor) again(after time.Duration) {
 
 func (e *Executor) applier() apply.Applier { return apply.Applier{Client: e.Client, Live: e.Live} }
 
-// Keep does what keeps pods running. Scouts come last, and what keeps one from being made is only logged, as a quota: the
-// caches do not wait for scouts.
+// Keep does what keeps pods running. What fails for one pod or volume does not keep the others from it. What keeps a scout from
+// being made is only logged, as a quota: the caches do not wait for scouts.
 func (e *Executor) Keep(ctx context.Context, keep storage.Keep) error {
-	for _, volume := range keep.Placeholders {
-		if _, _, err := e.applier().Apply(ctx, volume); err != nil {
-			return err
-		}
-	}
-	if err := e.release(ctx, keep.Releases); err != nil {
-		return err
-	}
+	errs := []error{e.release(ctx, keep.Releases)}
 	for _, volume := range keep.Offer {
-		if err := e.offer(ctx, volume); err != nil {
-			return err
-		}
+		errs = append(errs, e.offer(ctx, volume))
 	}
 	for _, object := range keep.Scouts {
 		if _, _, err := e.applier().Apply(ctx, object); err != nil {
@@ -62,11 +57,9 @@ func (e *Executor) Keep(ctx context.Context, keep storage.Keep) error {
 		}
 	}
 	for _, object := range keep.Spent {
-		if err := client.IgnoreNotFound(e.Delete(ctx, object, client.GracePeriodSeconds(0))); err != nil {
-			return err
-		}
+		errs = append(errs, client.IgnoreNotFound(e.Delete(ctx, object, client.GracePeriodSeconds(0))))
 	}
-	return nil
+	return errors.Join(errs...)
 }
 
 // Follow does what follows the spec, but for replicas, which are the caller's.
@@ -74,8 +67,11 @@ func (e *Executor) Follow(ctx context.Context, follow storage.Follow) error {
 	if err := e.release(ctx, follow.Releases); err != nil {
 		return err
 	}
-	if err := e.applyVolumes(ctx, append(follow.Create, follow.Update...)); err != nil {
+	if err := e.applyVolumes(ctx, follow); err != nil {
 		return err
+	}
+	if follow.More {
+		e.again(createAgain)
 	}
 	return e.deleteVolumes(ctx, follow.Delete)
 }

@@ -10,6 +10,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cachenode/cachenode-operator/internal/storage"
@@ -18,25 +19,38 @@ import (
 // evictRetry is when to ask again for an eviction that the disruption budget does not allow now.
 const evictRetry = 5 * time.Second
 
-// release takes claims from pods. A pod goes first, so that it is not made again with the claims that are to go; the API
+// release carries releases out, each by itself.
+func (e *Executor) release(ctx context.Context, releases []storage.Release) error {
+	var errs []error
+	for _, release := range releases {
+		errs = append(errs, e.releaseOne(ctx, release))
+	}
+	return errors.Join(errs...)
+}
+
+// releaseOne takes claims from a pod. The pod goes first, so that it is not made again with the claims that are to go; the API
 // server keeps them until it is gone. While the disruption budget does not allow it, nothing happens, and a later pass tries
 // again.
-func (e *Executor) release(ctx context.Context, releases []storage.Release) error {
-	for _, release := range releases {
-		gone, err := e.removePod(ctx, release)
-		if err != nil {
+func (e *Executor) releaseOne(ctx context.Context, release storage.Release) error {
+	for _, volume := range release.Placeholders {
+		if _, _, err := e.applier().Apply(ctx, volume); err != nil {
 			return err
 		}
-		if !gone {
-			continue
-		}
-		for _, claim := range release.Claims {
-			if err := e.deleteClaim(ctx, claim); err != nil {
-				return err
-			}
-		}
-		e.Events.Eventf(e.CacheNode, nil, corev1.EventTypeNormal, release.Reason, "Release", "%.1000s", release.Note)
 	}
+	gone, err := e.removePod(ctx, release)
+	if err != nil || !gone {
+		return err
+	}
+	for _, claim := range release.Claims {
+		if err := e.deleteClaim(ctx, claim); err != nil {
+			return err
+		}
+	}
+	var pod runtime.Object // what two events differ in, or they are taken for one
+	if release.Pod != nil {
+		pod = release.Pod
+	}
+	e.Events.Eventf(e.CacheNode, pod, corev1.EventTypeNormal, release.Reason, "Release", "%.1000s", release.Note)
 	return nil
 }
 
@@ -89,8 +103,7 @@ func (e *Executor) Evict(ctx context.Context, pod *corev1.Pod, why string) (done
 	// Asked first, as client-go would go on asking by itself, and hold up other CacheNodes.
 	budget := &policyv1.PodDisruptionBudget{}
 	if err := e.Get(ctx, client.ObjectKeyFromObject(e.CacheNode), budget); err != nil {
-		e.again(time.Second) // it is created again
-		return false, client.IgnoreNotFound(err)
+		return false, client.IgnoreNotFound(err) // it is created again, which is an event
 	}
 	if storage.IsReady(pod) && (budget.Status.DisruptionsAllowed < 1 || budget.Status.ObservedGeneration < budget.Generation) {
 		e.wait(pod, why)

@@ -16,15 +16,21 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/storage"
 )
 
-// applyVolumes creates and updates volumes in order, and stops at the first that somebody else has made since they were planned.
-func (e *Executor) applyVolumes(ctx context.Context, volumes []*corev1.PersistentVolume) error {
-	if len(volumes) == 0 {
+// applyVolumes updates volumes, and creates others in order until it finds one that somebody else has made since they were
+// planned.
+func (e *Executor) applyVolumes(ctx context.Context, follow storage.Follow) error {
+	if len(follow.Create)+len(follow.Update) == 0 {
 		return nil
 	}
 	if _, _, err := e.applier().Apply(ctx, manifest.LocalClass()); err != nil {
 		return err
 	}
-	for _, volume := range volumes {
+	for _, volume := range follow.Update {
+		if _, _, err := e.applier().Apply(ctx, volume); err != nil {
+			return err
+		}
+	}
+	for _, volume := range follow.Create {
 		_, outcome, err := e.applier().Apply(ctx, volume)
 		if taken, ok := errors.AsType[*apply.TakenError](err); ok {
 			return fmt.Errorf("%w: %w", taken, apply.ErrStale) // the next plan says whose it is
