@@ -83,6 +83,8 @@ var refused = map[string]struct {
 	"a disk called as the tier":     {fields{"disks": "[{name: memory, size: 1Gi}]"}, "memory is what the memory tier is called"},
 	"a size that does not parse":    {fields{"disks": "[{name: disk1, size: big}]"}, "spec.disks[0].size"},
 	"a tiny disk":                   {fields{"disks": "[{name: disk1, size: 1Mi}]"}, "at least 64Mi"},
+	"a size that is no quantity":    {fields{"disks": "[{name: disk1, size: 1TB}]"}, "size: 1TB is no quantity: write it like 500M, 1T or 1Ti"},
+	"a tier that is no quantity":    {fields{"memoryTier": "{size: 1GB}"}, "size: 1GB is no quantity"},
 	"a huge disk":                   {fields{"disks": "[{name: disk1, size: 9Pi}]"}, "at most 8Pi"},
 	"weight 0":                      {fields{"disks": "[{name: disk1, size: 1Gi, weight: 0}]"}, "spec.disks[0].weight"},
 	"a weight on one of two disks":  {fields{"disks": "[{name: disk1, size: 1Gi, weight: 1}, {name: disk2, size: 1Gi}]"}, "set weight on every disk or on none"},

@@ -154,11 +154,11 @@ spec:
   hosts: [too-large.test]
 `, "apply", "-f", "-")
 	t.Cleanup(func() { kubectl(t, "", "delete", "cachenode", "too-large") }) // its claim goes with it
-	const want = "0 of 1 pods are ready; too-large-0: it is on no node yet: "
+	const want = ": 0 of 1 pods run it, 0 are ready; too-large-0: it is on no node yet: "
 	deadline := time.Now().Add(patience * 30 * time.Second) // it is told after ten
 	for {
 		said := kubectl(t, "", "get", "cachenode", "too-large", "-o", `jsonpath={.status.conditions[?(@.type=="Ready")].message}`)
-		if strings.HasPrefix(said, want) && strings.Contains(said, "persistent volumes") {
+		if strings.Contains(said, want) && strings.Contains(said, "persistent volumes") {
 			return
 		}
 		if time.Now().After(deadline) {

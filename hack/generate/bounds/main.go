@@ -1,10 +1,13 @@
 // Command bounds adds limits to the fields of a CustomResourceDefinition whose types are Kubernetes' own, such as affinity:
 // markers cannot reach into them, and every list and string of the API is to be bounded. Fields with limits keep them.
+// It also has quantities refused in words instead of with a regular expression.
 package main
 
 import (
+	"fmt"
 	"log"
 	"os"
+	"strings"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/yaml"
@@ -33,7 +36,7 @@ func main() {
 		for name := range root.Properties {
 			if name == "spec" || name == "status" {
 				field := root.Properties[name]
-				bound(&field)
+				bound(name, &field)
 				root.Properties[name] = field
 			}
 		}
@@ -53,7 +56,25 @@ func main() {
 	}
 }
 
-func bound(s *apiextensionsv1.JSONSchemaProps) {
+// speak replaces the pattern of a quantity with rules of its own by a rule that says what is wrong. The other rules then pass over
+// what is no quantity, so that there is one error.
+func speak(name string, s *apiextensionsv1.JSONSchemaProps) {
+	if !s.XIntOrString || len(s.XValidations) == 0 || !strings.Contains(s.XValidations[0].Rule, "quantity(string(self))") {
+		return
+	}
+	s.Pattern = ""
+	for i := range s.XValidations {
+		s.XValidations[i].Rule = "!isQuantity(string(self)) || (" + s.XValidations[i].Rule + ")"
+	}
+	s.XValidations = append([]apiextensionsv1.ValidationRule{{
+		Rule:              "isQuantity(string(self))",
+		Message:           name + ": must be a quantity such as 500M, 1T or 1Ti",
+		MessageExpression: fmt.Sprintf("%q + string(self) + %q", name+": ", " is no quantity: write it like 500M, 1T or 1Ti"),
+	}}, s.XValidations...)
+}
+
+func bound(name string, s *apiextensionsv1.JSONSchemaProps) {
+	speak(name, s)
 	switch {
 	case (s.Type == "string" || s.XIntOrString) && len(s.Enum) == 0 && s.MaxLength == nil:
 		s.MaxLength = new(int64(maxLength))
@@ -64,13 +85,13 @@ func bound(s *apiextensionsv1.JSONSchemaProps) {
 	}
 	for name := range s.Properties {
 		field := s.Properties[name]
-		bound(&field)
+		bound(name, &field)
 		s.Properties[name] = field
 	}
 	if s.Items != nil && s.Items.Schema != nil {
-		bound(s.Items.Schema)
+		bound(name, s.Items.Schema)
 	}
 	if s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil {
-		bound(s.AdditionalProperties.Schema)
+		bound(name, s.AdditionalProperties.Schema)
 	}
 }
