@@ -7,6 +7,7 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/shard"
 	"github.com/cachenode/cachenode-operator/internal/storage"
 )
@@ -102,7 +103,20 @@ func (f Facts) diskMessage(pod string, d agentapi.DiskReport) string {
 			return f.describeMissing(m)
 		}
 	}
+	if d.Reason == v1alpha1.DiskForeignCache && f.isAbandoned(pod, d) {
+		return fmt.Sprintf("holds the cache of CacheNode %s, which no longer exists: that cache is deleted, and then the disk is used", d.ForeignOwner)
+	}
 	return d.Message
+}
+
+// isAbandoned is true for a foreign cache whose CacheNode is gone: the pod was told to delete it.
+func (f Facts) isAbandoned(pod string, d agentapi.DiskReport) bool {
+	for _, p := range f.Pods {
+		if p.Name == pod {
+			return slices.Contains(strings.Split(p.Annotations[naming.AnnotationEmpty], ","), d.Name+"="+d.ForeignOwner)
+		}
+	}
+	return false
 }
 
 // failedDisks are the disks that are out of use, with the reasons, and what a person can do.
@@ -112,7 +126,7 @@ func (f Facts) failedDisks() []string {
 		for _, d := range f.disks(p) {
 			missing := slices.ContainsFunc(f.Missing, func(m storage.Missing) bool { return m.Pod == p.Name && m.Disk == d.Name })
 			if d.State == v1alpha1.DiskFailed && !missing {
-				list = append(list, describeDisk(p, d))
+				list = append(list, f.describeDisk(p, d))
 			}
 		}
 	}
@@ -120,8 +134,11 @@ func (f Facts) failedDisks() []string {
 	return list
 }
 
-func describeDisk(p Pod, d agentapi.DiskReport) string {
+func (f Facts) describeDisk(p Pod, d agentapi.DiskReport) string {
 	text := fmt.Sprintf("%s: %s is out of use (%s)", p.Name, d.Name, d.Reason)
+	if d.Reason == v1alpha1.DiskForeignCache {
+		return text + ": it " + f.diskMessage(p.Name, d)
+	}
 	if d.NeedsNewPod {
 		text += fmt.Sprintf("; to repair it: kubectl cordon %s, kubectl cachenode disk readmit %s %s, repair the disk while the pod is pending, kubectl uncordon %s",
 			p.Spec.NodeName, p.Name, d.Name, p.Spec.NodeName)

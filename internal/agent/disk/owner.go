@@ -83,7 +83,7 @@ func (o Owner) claim(folder string, rules Rules, c *clearing) error {
 		}
 		return &finding{
 			reason: v1alpha1.DiskForeignCache, owner: owner,
-			text: fmt.Sprintf("holds the cache of CacheNode %s: delete the folder on the disk, or set foreignCache to Empty", found.owner()),
+			text: fmt.Sprintf("holds the cache of CacheNode %s: use another disk or, if nobody needs that cache, set foreignCache to Empty", found.owner()),
 		}
 	}
 	return o.takeOver(folder, c)

@@ -65,7 +65,7 @@ a cluster.`,
 				next.Spec.Replicas = now.Spec.Replicas
 				_, _ = fmt.Fprintln(command.ErrOrStderr(), "warning: the file has no spec.replicas, so how many pods there are is not known here")
 			}
-			return write(command.OutOrStdout(), effective.Of(now, tuning.Nothing), next, nil)
+			return write(command.OutOrStdout(), now, tuning.Nothing, next, nil)
 		}
 		cluster, err := flags.Connect()
 		if err != nil {
@@ -106,7 +106,7 @@ func Run(ctx context.Context, cluster *connect.Cluster, next *v1alpha1.CacheNode
 	if err != nil {
 		_, _ = fmt.Fprintln(warnings, "warning: how full the disks are is not known:", err)
 	}
-	return write(out, effective.Of(now, before), next, used)
+	return write(out, now, before, next, used)
 }
 
 // tierBefore is what the CacheNode has of a memory tier.
@@ -138,8 +138,9 @@ func usedBytes(ctx context.Context, cluster *connect.Cluster, now *v1alpha1.Cach
 	return used, err
 }
 
-// write says what changes. used is what each disk's cache takes over all pods; nil if that is not known.
-func write(out io.Writer, now effective.CacheNode, next *v1alpha1.CacheNode, used map[string]int64) error {
+// write says what an edit of asked changes; before is what the CacheNode has of a memory tier. used is what each disk's cache takes over all pods; nil if that is not known.
+func write(out io.Writer, asked *v1alpha1.CacheNode, before tuning.Before, next *v1alpha1.CacheNode, used map[string]int64) error {
+	now := effective.Of(asked, before)
 	next = next.DeepCopy()
 	next.Namespace, next.Annotations = now.Namespace, now.Annotations // what a file leaves out is no change
 	chosen := effective.Of(next, now.Before())
@@ -151,6 +152,10 @@ func write(out io.Writer, now effective.CacheNode, next *v1alpha1.CacheNode, use
 	if limit, m := next.Spec.Rollout.MaxKeyMovement, e.Movement; limit != nil && m.Slots > int(*limit)*100 {
 		_, _ = fmt.Fprintf(out, "This is more than rollout.maxKeyMovement, %d%%: it waits for the annotation\n  %s: %q\n", *limit, v1alpha1.AnnotationAcknowledged, m.Name)
 	}
+	if err := writeFields(out, now, asked, next); err != nil {
+		return err
+	}
+	writeChoices(out, now, chosen)
 	_, err = fmt.Fprintf(out, "Pods: %s\n%s", describePods(now, chosen, e), describeClaims(now.CacheNode, next))
 	return err
 }

@@ -10,7 +10,6 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/cli/file"
-	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
@@ -47,6 +46,9 @@ Keys: 25.90% of them move (any plan must move 25.00%)
   disk2   disk4   7.65%   -
   disk3   disk1   0.22%   -
   disk3   disk4   8.30%   -
+Fields that change, and what each does by itself:
+  FIELD              FROM   TO    BY ITSELF
+  spec.disks.disk4   -      set   the pods are replaced
 Pods: edge-0, edge-1 are replaced, one after another, in this order; the disks that stay are warm
 Claims: one for disk4 is made for each pod, of 1Ti
 `,
@@ -65,7 +67,25 @@ Keys: 16.72% of them move (any plan must move 16.66%), 50.2 GiB of the 300.0 GiB
   disk3   disk1   8.39%   25.2 GiB
 This is more than rollout.maxKeyMovement, 10%: it waits for the annotation
   cachenode.io/acknowledged-key-movement: "3f4df6cafa2b"
+Fields that change, and what each does by itself:
+  FIELD                         FROM   TO   BY ITSELF
+  spec.disks.disk1.weight       -      2    nginx reloads
+  spec.disks.disk2.weight       -      1    nginx reloads
+  spec.disks.disk3.weight       -      1    nginx reloads
+  spec.replicas                 2      3    pods are created or removed
+  spec.rollout.maxKeyMovement   -      10   no pod is touched
 Pods: none is replaced; nginx reloads in each, without a restart; edge-2 is created
+`,
+		},
+		"a limit that leaves nothing for the memory tier": {
+			three + `
+  pod: {resources: {limits: {memory: 100Mi}}}`, nil, `
+Keys: none moves
+Fields that change, and what each does by itself:
+  FIELD                              FROM   TO      BY ITSELF
+  spec.pod.resources.limits.memory   -      100Mi   the pods are replaced
+Chosen: memoryTier is off: the memory limit, or half of the memory request, leaves too little for it
+Pods: edge-0, edge-1 are replaced, one after another, in this order; the disks that stay are warm
 `,
 		},
 		"a disk less, and a larger one": {
@@ -77,6 +97,13 @@ Keys: 33.84% of them move (any plan must move 33.33%)
   disk1   disk2   0.51%    -
   disk3   disk1   17.17%   -
   disk3   disk2   16.16%   -
+Fields that change, and what each does by itself:
+  FIELD                     FROM   TO    BY ITSELF
+  spec.disks.disk1.size     1Ti    2Ti   the pods are replaced
+  spec.disks.disk1.weight   -      1     nginx reloads
+  spec.disks.disk2.weight   -      1     nginx reloads
+  spec.disks.disk3          set    -     the pods are replaced
+  spec.replicas             2      1     pods are created or removed
 Pods: edge-0 is replaced; the disks that stay are warm; edge-1 is removed
 Claims: those for disk1 ask for 2Ti, were 1Ti, where their class allows that
 Claims: those for disk3 are deleted, and what is cached there with them
@@ -86,7 +113,7 @@ Claims: those for disk3 are deleted, and what is cached there with them
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			var out strings.Builder
-			if err := write(&out, effective.Of(read(t, three), tuning.Nothing), read(t, tt.next), tt.used); err != nil {
+			if err := write(&out, read(t, three), tuning.Nothing, read(t, tt.next), tt.used); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(strings.TrimPrefix(tt.want, "\n"), out.String()); diff != "" {
@@ -111,7 +138,7 @@ func TestOffline(t *testing.T) {
 	if err := command.Execute(); err != nil {
 		t.Fatal(err)
 	}
-	if want := "Keys: none moves\nPods: none is replaced, and nginx goes on as it is; edge-2, edge-3 are created\n"; out.String() != want {
+	if want := "Keys: none moves\nFields that change, and what each does by itself:\n  FIELD           FROM   TO   BY ITSELF\n  spec.replicas   2      4    pods are created or removed\nPods: none is replaced, and nginx goes on as it is; edge-2, edge-3 are created\n"; out.String() != want {
 		t.Errorf("it says %q, want %q", out.String(), want)
 	}
 }
