@@ -79,11 +79,11 @@ Pods: none is replaced; nginx reloads in each, without a restart; edge-2 is crea
 		},
 		"a limit that leaves nothing for the memory tier": {
 			three + `
-  pod: {resources: {limits: {memory: 100Mi}}}`, nil, `
+  pod: {resources: {limits: {memory: 48Mi}}}`, nil, `
 Keys: none moves
 Fields that change, and what each does by itself:
-  FIELD                              FROM   TO      BY ITSELF
-  spec.pod.resources.limits.memory   -      100Mi   the pods are replaced
+  FIELD                              FROM   TO     BY ITSELF
+  spec.pod.resources.limits.memory   -      48Mi   the pods are replaced
 Chosen: memoryTier is off: the memory limit, or half of the memory request, leaves too little for it
 Pods: edge-0, edge-1 are replaced, one after another, in this order; the disks that stay are warm
 `,
