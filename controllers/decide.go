@@ -99,7 +99,7 @@ type offered struct {
 	template string
 }
 
-// readOffered reads the ConfigMap, which may be nil. What was edited by hand is not there: it is written anew.
+// readOffered reads the ConfigMap, which may be nil. What was edited by hand is not there: it is written again.
 func readOffered(configMap *corev1.ConfigMap) offered {
 	o := offered{texts: map[string]string{}}
 	if configMap == nil {
@@ -177,13 +177,13 @@ func (r *CacheNodeReconciler) replace(ctx context.Context, p *pass) error {
 		}
 		done := false
 		err := r.execute(p, func(e *executor.Executor) (err error) {
-			done, err = e.Evict(ctx, pod, "it is to be made anew from the new pod template")
+			done, err = e.Evict(ctx, pod, "it is to be replaced from the new pod template")
 			return err
 		})
 		if err != nil || !done {
 			return err
 		}
-		r.Events.Eventf(p.cacheNode, pod, corev1.EventTypeNormal, "PodReplaced", "Replace", "%s is made anew from the new pod template", pod.Name)
+		r.Events.Eventf(p.cacheNode, pod, corev1.EventTypeNormal, "PodReplaced", "Replace", "%s is replaced from the new pod template", pod.Name)
 	}
 	return nil
 }

@@ -39,7 +39,7 @@ func isSameClaim(a, b corev1.PersistentVolumeClaim) bool {
 		equality.Semantic.DeepEqual(a.Spec.Resources, b.Spec.Resources)
 }
 
-// checked is what is tried on the API server before anything is written: of a StatefulSet that is made anew, one of another
+// checked is what is tried on the API server before anything is written: of a StatefulSet that is recreated, one of another
 // name, as that of its own name is still there.
 func checked(object client.Object, remake bool) client.Object {
 	set, ok := object.(*appsv1.StatefulSet)
@@ -51,13 +51,13 @@ func checked(object client.Object, remake bool) client.Object {
 	return set
 }
 
-// orphan deletes the StatefulSet and leaves its pods. When it is gone, the next pass makes it anew, and it takes them in.
+// orphan deletes the StatefulSet and leaves its pods. When it is gone, the next pass recreates it, and it takes them in.
 func (r *CacheNodeReconciler) orphan(ctx context.Context, p *pass) error {
 	set := p.statefulSet
 	if !set.DeletionTimestamp.IsZero() {
 		return nil // its end is an event
 	}
-	log.FromContext(ctx).Info("makes the StatefulSet anew, for other claim templates")
+	log.FromContext(ctx).Info("recreates the StatefulSet for other claim templates")
 	gone := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: set.Namespace, Name: set.Name}}
 	err := r.Delete(ctx, gone, client.PropagationPolicy(metav1.DeletePropagationOrphan), client.Preconditions{UID: &set.UID})
 	if apierrors.IsConflict(err) {

@@ -66,7 +66,7 @@ type CacheNodeSpec struct {
 	Placement Placement `json:"placement,omitempty"`
 
 	// disks are the disks of each pod, 1 to 32, keyed by name. Their order does not matter. One that is added or removed
-	// moves hardly more keys than it must; the pods are made anew one after another, and their other disks stay warm. The
+	// moves hardly more keys than it must; the pods are replaced one after another, and their other disks stay warm. The
 	// claims of a disk that is removed are deleted.
 	// +required
 	// +listType=map

@@ -41,8 +41,9 @@ type Disk struct {
 	// +kubebuilder:validation:XValidation:rule="self != 'cachenode-local'",message="storageClassName: cachenode-local is for the volumes that the operator makes: set localPath instead"
 	StorageClassName *string `json:"storageClassName,omitempty"`
 
-	// localPath has the operator make the volumes: a local PersistentVolume for the disk on each node that
-	// pod.nodeSelector and pod.affinity allow, in the class "cachenode-local". Not beside storageClassName.
+	// localPath has the operator create the volumes: local PersistentVolumes in the class "cachenode-local", on every node that
+	// pod.nodeSelector and pod.affinity allow with placement.perNode, and otherwise on as many of these nodes as pods need and two
+	// more. Not beside storageClassName.
 	// +optional
 	LocalPath *LocalPath `json:"localPath,omitempty"`
 

@@ -42,7 +42,7 @@ type MemoryTier struct {
 	Inactive Duration `json:"inactive,omitempty"`
 
 	// maxExtraAge bounds how much longer an object can be served than without the tier: each copy is good for so long, from
-	// when it was made of one that was fresh on its disk. The first request after that has it made anew; until that is done,
+	// when it was made of one that was fresh on its disk. The first request after that has it renewed; until that is done,
 	// the old one is served. As what nobody asks for during maxExtraAge leaves the memory, no copy becomes much older than
 	// twice that. 1s at least, default 30s.
 	// +optional

@@ -276,7 +276,7 @@ type Service struct {
 // Disruption becomes a PodDisruptionBudget, and bounds what the operator itself does to pods.
 type Disruption struct {
 	// maxUnavailable is how many pods may be down at once by voluntary disruptions, as a number or a percentage such as
-	// "25%". Default 1; 0 forbids them, and with them that pods are made anew.
+	// "25%". Default 1; 0 forbids them, and with them that pods are replaced.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:XIntOrString

@@ -83,7 +83,7 @@ func (a *Agent) watchDisk(ctx context.Context, name string, monitor *disk.Monito
 		if before.Status != after.Status {
 			a.Log.Info("a disk changed", "disk", name, "from", before.Status, "to", after.Status, "reason", after.Reason, "message", after.Message)
 			if after.Status == v1alpha1.DiskHealthy {
-				a.metrics.SetLoaded(name, false) // nginx reads its index anew
+				a.metrics.SetLoaded(name, false) // nginx reads its index again
 			}
 		}
 		a.Wake()

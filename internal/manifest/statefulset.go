@@ -19,9 +19,9 @@ func StatefulSet(in Input) *appsv1.StatefulSet {
 			ServiceName: naming.Headless(in.CacheNode.Name),
 			// Caches do not wait for each other to start.
 			PodManagementPolicy: appsv1.ParallelPodManagement,
-			// The operator makes pods anew itself, one after another, in the order that a change of the disks needs.
+			// The operator replaces pods itself, one after another, in the order that a change of the disks needs.
 			UpdateStrategy: appsv1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType},
-			// The operator deletes claims itself: a StatefulSet that is made anew would lose those of pods that are scaled away.
+			// The operator deletes claims itself: a recreated StatefulSet would lose those of pods that are scaled away.
 			PersistentVolumeClaimRetentionPolicy: &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{
 				WhenDeleted: appsv1.RetainPersistentVolumeClaimRetentionPolicyType,
 				WhenScaled:  appsv1.RetainPersistentVolumeClaimRetentionPolicyType,

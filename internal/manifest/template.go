@@ -117,7 +117,7 @@ type Template struct {
 	Template  corev1.PodTemplateSpec         `json:"template"`
 	Claims    []corev1.PersistentVolumeClaim `json:"claims"`
 	// Before are the last few others, the latest first: an edit that is taken back finds the template of before, and so
-	// the pods that were never made anew.
+	// the pods that were never replaced.
 	Before []Template `json:"before,omitempty"`
 }
 

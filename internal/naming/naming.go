@@ -29,7 +29,7 @@ const (
 	AnnotationNonce = "cachenode.io/nonce"
 	// AnnotationTemplate, on the ConfigMap, is the pod template that was applied last and a hash of what it was made
 	// from. While that is the same, the template stays as it is, whatever a newer operator would make of it. The
-	// StatefulSet is no place for it, as that is made anew when the disks change.
+	// StatefulSet is no place for it, as that is recreated when the disks change.
 	AnnotationTemplate = "cachenode.io/template"
 	// AnnotationInput, on a pod, is the hash of what its template was made from; on a scout, its command.
 	AnnotationInput = "cachenode.io/template-input"

@@ -1,5 +1,5 @@
 // Package rollout decides which pod takes which revision of the configuration next. It is pure: what it knows stands in the
-// ConfigMap, on the pods and in their agents' reports, so an operator that starts anew goes on where another stopped.
+// ConfigMap, on the pods and in their agents' reports, so an operator that restarts goes on where another stopped.
 //
 // A new revision is the candidate. One pod takes it first, the canary; when it has answered with it for long enough, the
 // others follow, some at a time; when all have it, the candidate becomes stable. Where a pod refuses it, all go back to
@@ -84,7 +84,7 @@ type Decision struct {
 	// Assign says which pods get which revision; Nudge which are to look again.
 	Assign map[string]string
 	Nudge  []string
-	// Replace is the pod to be made anew next, as far as the disruption budget allows it; "" for none.
+	// Replace is the pod to be replaced next, as far as the disruption budget allows it; "" for none.
 	Replace string
 	// Done: every pod that serves runs the wanted revision.
 	Done bool
@@ -168,8 +168,8 @@ func (d *Decision) try(in Input) {
 	}
 }
 
-// replace picks the next pod to be made anew: one after another, those that are not ready first if the order does not matter,
-// then in ascending order of ordinal. more is false while the first that was made anew has yet to prove itself.
+// replace picks the next pod to be replaced: one after another, those that are not ready first if the order does not matter,
+// then in ascending order of ordinal. more is false while the first that was replaced has yet to prove itself.
 func (d *Decision) replace(in Input, more bool) {
 	if !in.Settled || !more || len(in.Pods) < in.Replicas || slices.ContainsFunc(in.Pods, func(p Pod) bool { return p.Current && !p.Ready }) {
 		return

@@ -16,7 +16,7 @@ import (
 // maxNodes is how many nodes can have a pod each: the largest spec.replicas.
 const maxNodes = 1000
 
-// leaveAfter is how long a node must not match before its pod is moved: a label that is set anew may be away for a moment.
+// leaveAfter is how long a node must not match before its pod is moved: a label that is set again may be away for a moment.
 const leaveAfter = 10 * time.Second
 
 // followNodes keeps pods on the nodes that the spec allows and, with one pod on each node, their number at that of the nodes.

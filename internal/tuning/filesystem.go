@@ -70,7 +70,7 @@ func (f FileSystem) Advice(media v1alpha1.Media) string {
 		text += "blockdev --setra 8192 DEVICE (a udev rule keeps it); "
 	}
 	if f.BlockSize < 32<<10 {
-		text += "with objects of 256Ki and more on average, and Linux 6.12, mkfs.xfs -b size=65536 DEVICE when the disk is next made anew, from 64Ki size=32768; "
+		text += "with objects of 256Ki and more on average, and Linux 6.12, mkfs.xfs -b size=65536 DEVICE when the disk is next formatted, from 64Ki size=32768; "
 	}
 	return text + "see docs/howto/prepare-disks.md"
 }

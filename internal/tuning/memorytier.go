@@ -75,7 +75,7 @@ func TierObject(t v1alpha1.MemoryTier) int64 {
 }
 
 // TierInactive is after how long without a request an object leaves the tier: the spec's, and no longer than a copy is good. One
-// that is older must be made anew by its disk, which is no better than to have none; and it would be served while that lasts.
+// that is older must be renewed by its disk, which is no better than to have none; and it would be served while that lasts.
 func TierInactive(t v1alpha1.MemoryTier) time.Duration {
 	return min(Duration(t.Inactive), max(Duration(t.MaxExtraAge), time.Second))
 }

@@ -140,7 +140,7 @@ func crashesInMove(t *testing.T, s *suite) {
 		if err := s.Get(context.Background(), client.ObjectKey{Name: first.name}, pod); apierrors.IsNotFound(err) || pod.DeletionTimestamp != nil {
 			return ""
 		}
-		return "the first pod is not made anew"
+		return "the first pod is not replaced"
 	})
 	begun := time.Now()
 	kubectl(t, "", "delete", "pod", last.name, "--grace-period=1", "--wait=false")

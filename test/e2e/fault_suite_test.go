@@ -58,7 +58,7 @@ func (p *target) pod(t *testing.T) *corev1.Pod {
 	return pod
 }
 
-// identity changes when the pod is made anew, a container restarts, or nginx does within its container.
+// identity changes when the pod is replaced, a container restarts, or nginx does within its container.
 func (p *target) identity(t *testing.T) string {
 	t.Helper()
 	return uids([]corev1.Pod{*p.pod(t)})[p.name] + " " + master(t, p.name)

@@ -165,7 +165,7 @@ func (s *suite) cachePods(t *testing.T) []corev1.Pod {
 	return s.pods(t, naming.PodSelector(name))
 }
 
-// uids are the pods' identities and restarts: they change when a pod is made anew or its container restarts.
+// uids are the pods' identities and restarts: they change when a pod is replaced or its container restarts.
 func uids(pods []corev1.Pod) map[string]string {
 	ids := map[string]string{}
 	for _, p := range pods {

@@ -115,7 +115,7 @@ func (n *Nginx) writeAll(files []File) error {
 	return nil
 }
 
-// Reload tells a running nginx to read its file anew and waits until new workers answer with the version.
+// Reload tells a running nginx to read its file again and waits until new workers answer with the version.
 func (n *Nginx) Reload(ctx context.Context, version string) error {
 	if _, err := n.master(); err != nil {
 		return nil //nolint:nilerr // nginx does not run: it will read the file when it starts

@@ -81,7 +81,7 @@ func (r renderer) keyedZone(name string) conf.Literal {
 // waits, and has a mirror request of its own, which fetches and stores the object, one at a time for each. All it is ever
 // given are HITs of the disks: the server that answers has no upstream, so nothing of this reaches the origin. What is too
 // large comes with an X-Accel-Redirect, at which nginx reads no further. How long a copy is good is X-Accel-Expires, as
-// nginx does not read Age. The first request for one that is good no longer waits until the promoter is making it anew; it
+// nginx does not read Age. The first request for one that is good no longer waits until the promoter is renewing it; it
 // and those that come until that is done have the old one, and none of them waits for a disk.
 func (r renderer) memoryTier() conf.Block {
 	if !r.hasMemoryTier() {

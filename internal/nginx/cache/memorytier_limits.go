@@ -16,7 +16,7 @@ func copiesOfOne(t v1alpha1.MemoryTier) int {
 	return max(perMinute, int(2*time.Minute/max(tuning.Duration(t.MaxExtraAge), time.Second)))
 }
 
-// renewals is how often in a minute a copy that is good no longer may be made anew, after three times at once: once in the time that a
+// renewals is how often in a minute a copy that is good no longer may be renewed, after three times at once: once in the time that a
 // copy is good, and once a minute at least. Where the disk has no fresh one any more, the old one is served until that is found out, so it is tried no more often.
 func renewals(t v1alpha1.MemoryTier) int {
 	return max(1, int(time.Minute/max(tuning.Duration(t.MaxExtraAge), time.Second)))

@@ -26,7 +26,7 @@ func (r renderer) lookup() conf.Directive {
 	return conf.B("location", conf.Literals("/"), append(block, r.fromMemory(conf.Expression(elseVariable))...)...)
 }
 
-// madeAnew is the location that answers from memory with what is good no longer, while the promoter makes it anew.
+// madeAnew is the location that answers from memory with what is good no longer, while the promoter renews it.
 func (r renderer) madeAnew() conf.Directive {
 	return conf.B("location", conf.Literals(anew), append(conf.Block{conf.D("auth_request", conf.Literal(renew))}, r.fromMemory(conf.Literal(onDisk))...)...)
 }

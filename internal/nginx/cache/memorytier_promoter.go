@@ -51,7 +51,7 @@ func (r renderer) askHeaders() conf.Block {
 }
 
 // promoterServer takes objects into memory. Its answer takes the way over its own port, so that it comes when the fetch has begun
-// and requests for an old copy find that it is being made anew.
+// and requests for an old copy find that it is being renewed.
 func (r renderer) promoterServer() conf.Directive {
 	block := append(conf.Block{
 		conf.D("listen", conf.Literal(layout.PromoterAddress)),

@@ -1,5 +1,5 @@
 // Package executor carries out what package storage has planned. Each action is safe to repeat: it names what it was decided
-// on (by UID or version), so that what has changed since stays as it is and is planned for anew.
+// on (by UID or version), so that what has changed since stays as it is and is planned for again.
 package executor
 
 import (

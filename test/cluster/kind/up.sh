@@ -12,7 +12,7 @@ ln -sf "$("$top/hack/build-tool" kind)/kind" "$("$top/hack/build-tool" cluster)/
 export PATH=$state/bin:$PATH
 if kind get clusters 2>/dev/null | grep -qx "$name"; then
   if kubectl --kubeconfig "$state/pki/admin.kubeconfig" get --raw /readyz >/dev/null 2>&1; then exit 0; fi
-  echo "cluster: the kind cluster does not answer; it is made anew" >&2
+  echo "cluster: the kind cluster does not answer; it is recreated" >&2
   kind delete cluster --name "$name" >&2
 fi
 

@@ -34,7 +34,7 @@ func New() *cobra.Command {
 		verb(v1alpha1.Drain, "Take disks of a pod out of use; their files stay", `Take disks of a pod out of use. Their keys go to the pod's other disks by a reload, and no pod restarts. The files stay: a
 disk that is readmitted finds them again.`),
 		verb(v1alpha1.Readmit, "Bring disks of a pod back that were drained, missing or repaired", `Bring disks of a pod back. One that was drained is used again. One that could not be mounted when the pod started, and has a
-placeholder in its place, is tried again: the pod is made anew. One that failed, and cannot come back as long as the pod has
+placeholder in its place, is tried again: the pod is replaced. One that failed, and cannot come back as long as the pod has
 it mounted, is repaired, you say: the pod is evicted once. A file system that was shut down must be mounted again on the node as soon as
 the pod is gone; the new pod waits for it. All of it as the disruption budget allows.`),
 		verb(v1alpha1.Replace, "Give disks of a pod new volumes, for disks that were exchanged", `Give disks of a pod new volumes. The pod is evicted, as the disruption budget allows; the claims of these disks and their

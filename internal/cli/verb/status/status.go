@@ -44,7 +44,7 @@ it is missing.`,
 		Args: cobra.ExactArgs(1),
 	}
 	command.Flags().StringVarP(&o.output, "output", "o", "", "json or yaml for programs; wide for requests, overflows and file systems too")
-	command.Flags().BoolVarP(&o.watch, "watch", "w", false, "show it anew whenever it has changed, until interrupted")
+	command.Flags().BoolVarP(&o.watch, "watch", "w", false, "show it again whenever it has changed, until interrupted")
 	flags := connect.Add(command)
 	command.ValidArgsFunction = flags.CompleteNames
 	command.RunE = func(command *cobra.Command, args []string) error {

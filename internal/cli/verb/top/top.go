@@ -106,7 +106,7 @@ type rate struct {
 	firstByte                        map[float64]float64
 }
 
-// rates is pure. A pod whose counters began anew, or that one of the looks has not seen, is left out.
+// rates is pure. A pod whose counters began again, or that one of the looks has not seen, is left out.
 func rates(before, after map[string]podmetrics.Pod, elapsed time.Duration, byPod bool) []rate {
 	all := map[[2]string]*rate{}
 	for pod, disks := range after {
