@@ -25,15 +25,15 @@ func TestValidate(t *testing.T) {
 		}
 		return file
 	}
-	bad := strings.NewReplacer("size: 1Gi", "size: much", "port: 80", "port: 0").Replace(good)
+	bad := strings.NewReplacer("size: 1Gi", "size: 1Gi, media: Tape", "port: 80", "port: 0").Replace(good)
 	for name, test := range map[string]struct {
 		texts []string
 		out   string
 		errs  []string
 	}{
 		"valid":           {[]string{good}, "edge is valid", nil},
-		"two errors":      {[]string{bad}, "", []string{"spec.disks[0].size", "spec.origin.servers[0].port"}},
-		"one of two":      {[]string{good, bad}, "edge is valid", []string{"spec.disks[0].size"}},
+		"two errors":      {[]string{bad}, "", []string{"spec.disks[0].media", "spec.origin.servers[0].port"}},
+		"one of two":      {[]string{good, bad}, "edge is valid", []string{"spec.disks[0].media"}},
 		"no CacheNode":    {[]string{"kind: Service"}, "", []string{"no CacheNode in it"}},
 		"not even a YAML": {[]string{"{"}, "", []string{"yaml"}},
 	} {
