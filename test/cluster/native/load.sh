@@ -6,12 +6,13 @@ here=$(cd "$(dirname "$0")" && pwd)
 . "$here/env.sh"
 for archive in "$@"; do
   sum=$(sha256sum <"$archive" | cut -c1-32)
+  loaded=loaded-$(basename "$archive" .tar) # names what was loaded last: another version takes the same tag
   for node in "${nodes[@]}"; do
-    [[ ! -e $state/$node/loaded-$sum ]] || continue
-    (inside "$state/bin/ctr" -a "/run/containerd-$node.sock" -n k8s.io images import "$archive" >/dev/null 2>"$state/$node/load.log" && touch "$state/$node/loaded-$sum") &
+    [[ $(cat "$state/$node/$loaded" 2>/dev/null) != "$sum" ]] || continue
+    (inside "$state/bin/ctr" -a "/run/containerd-$node.sock" -n k8s.io images import "$archive" >/dev/null 2>"$state/$node/load.log" && echo "$sum" >"$state/$node/$loaded") &
   done
   wait
   for node in "${nodes[@]}"; do
-    [[ -e $state/$node/loaded-$sum ]] || { echo "cluster: $archive did not load on $node: $(cat "$state/$node/load.log")" >&2; exit 1; }
+    [[ $(cat "$state/$node/$loaded" 2>/dev/null) == "$sum" ]] || { echo "cluster: $archive did not load on $node: $(cat "$state/$node/load.log")" >&2; exit 1; }
   done
 done
