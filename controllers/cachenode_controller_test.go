@@ -155,7 +155,7 @@ func TestReconcile(t *testing.T) {
 			if o.get(set); set.Spec.Template.Spec.InitContainers[0].Image == "localhost/cachenode-operator:next" {
 				return ""
 			}
-			return "the pods are not made anew"
+			return "the pods are not replaced"
 		})
 		o.replacePods(cacheNode)
 		o.rollOut(cacheNode)

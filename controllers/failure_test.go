@@ -66,13 +66,13 @@ func TestErrorsThatLast(t *testing.T) {
 	})
 	fails()
 	if o.get(cacheNode); !strings.Contains(describe(cacheNode), "Ready=True") {
-		t.Errorf("an error that may pass is told: %s", describe(cacheNode))
+		t.Errorf("a passing error reached the status: %s", describe(cacheNode))
 	}
 	clock.SetTime(clock.Now().Add(failureAfter + time.Second))
 	fails()
 	o.becomes(cacheNode, status.InProgressStatus, v1alpha1.ConditionDegraded, v1alpha1.ReasonApplyFailed)
 	if text := describe(cacheNode); !strings.Contains(text, "policy.example.com") || strings.Contains(text, "Ready=True") {
-		t.Errorf("the error that lasts is not told: %s", text)
+		t.Errorf("the lasting error is not in the status: %s", text)
 	}
 	broken.Store(false)
 	o.pass(cacheNode)

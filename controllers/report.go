@@ -21,7 +21,7 @@ import (
 func (r *CacheNodeReconciler) report(ctx context.Context, p *pass, err error) error {
 	facts := p.facts(err)
 	if facts.Unknown() && p.unknown {
-		return nil // what was told stands until the pods' agents have been asked
+		return nil // the status stays as it was until the agents have answered
 	}
 	p.lookAgain(facts.LookAgain())
 	before, after := p.cacheNode, p.cacheNode.DeepCopy()

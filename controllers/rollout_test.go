@@ -224,7 +224,7 @@ func TestRollout(t *testing.T) {
 		}
 	})
 
-	t.Run("a keys zone of another size needs new pods: none takes it, one is made anew first", func(t *testing.T) {
+	t.Run("a keys zone of another size needs new pods: none takes it, one is replaced first", func(t *testing.T) {
 		o.t = t
 		a.taken()
 		o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) { s.Disks[0].Cache.KeysZone = new(resource.MustParse("16Mi")) })
@@ -240,7 +240,7 @@ func TestRollout(t *testing.T) {
 			if o.get(cacheNode); strings.Contains(describe(cacheNode), "edge-0 waits for the disruption budget") {
 				return ""
 			}
-			return "the first pod is not to be made anew: " + describe(cacheNode)
+			return "the first pod is not to be replaced: " + describe(cacheNode)
 		})
 		o.settle(cacheNode)
 		if got := a.taken(); len(got) != 0 {

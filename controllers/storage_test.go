@@ -169,7 +169,7 @@ func TestLocalVolumes(t *testing.T) {
 		o.hasVolumes(6)
 	})
 
-	t.Run("a disk more: the StatefulSet is made anew and its pods stay", func(t *testing.T) {
+	t.Run("a disk more: the StatefulSet is recreated and its pods stay", func(t *testing.T) {
 		o.t = t
 		set := children(cacheNode)[0].(*appsv1.StatefulSet)
 		o.get(set)

@@ -37,7 +37,7 @@ type CacheNodeStatus struct {
 	// +optional
 	DiskCount int32 `json:"diskCount,omitempty"`
 
-	// healthyDisks is the number of disks in use over all pods, and the number that there are to be, as in "5/6".
+	// healthyDisks is the number of disks in use over all pods and the number of disks that the spec asks for, as in "5/6".
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	HealthyDisks string `json:"healthyDisks,omitempty"`

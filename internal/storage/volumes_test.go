@@ -433,7 +433,7 @@ func TestPodsWithoutNodeGetVolumes(t *testing.T) {
 			}
 		}
 	})
-	t.Run("the scheduler is given time with the volumes that there are", func(t *testing.T) {
+	t.Run("more volumes come only when the scheduler has failed for a while", func(t *testing.T) {
 		s := bareState(1, 40)
 		s.carryOut(4 * time.Second)
 		stuck := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "edge-0"}}
