@@ -94,7 +94,7 @@ func (p *plan) room() int {
 func (p *plan) keepVolume(volume *corev1.PersistentVolume, wanted bool) {
 	switch role := volume.Labels[naming.LabelRole]; {
 	case role == naming.RolePlaceholder:
-		if isSpent(volume, p.Claims) || !p.isAwaited(volume) {
+		if isSpent(volume, p.Claims) || !IsAwaited(p.CacheNode, volume) {
 			p.Follow.Delete = append(p.Follow.Delete, volume)
 		}
 	case role == naming.RoleScout: // spendScouts sees to those of disks in the spec
@@ -173,9 +173,6 @@ func isOn(volume *corev1.PersistentVolume, node *corev1.Node) bool {
 func isWithin(inner, outer string) bool {
 	return inner == outer || strings.HasPrefix(inner, strings.TrimSuffix(outer, "/")+"/")
 }
-
-// isAwaited is false for a placeholder that waits for a claim that cannot come any more.
-func (p *plan) isAwaited(volume *corev1.PersistentVolume) bool { return IsAwaited(p.CacheNode, volume) }
 
 // IsAwaited is false for a placeholder that waits for a claim that cannot come any more.
 func IsAwaited(cacheNode *v1alpha1.CacheNode, volume *corev1.PersistentVolume) bool {
