@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"math/rand/v2"
 	"slices"
 	"sync"
@@ -11,14 +12,13 @@ import (
 
 // load is a steady load: workers that each fetch one object after another.
 type load struct {
-	paths    []string
-	workers  int
-	duration time.Duration
-	rate     int
+	paths   []string
+	workers int
+	rate    int
 }
 
-// run fetches until the time is over; the results end when the last request has.
-func (l load) run(fetcher func() *fetcher) <-chan timed {
+// run fetches until ctx ends; the results end when the last request has.
+func (l load) run(ctx context.Context, fetcher func() *fetcher) <-chan timed {
 	for _, path := range l.paths {
 		_, _ = sumOf(path) // not while the clock runs; an error comes again with the request
 	}
@@ -31,7 +31,7 @@ func (l load) run(fetcher func() *fetcher) <-chan timed {
 			if l.rate > 0 { // not all at once
 				time.Sleep(time.Duration(i) * time.Second / time.Duration(l.rate))
 			}
-			for time.Since(begun) < l.duration {
+			for ctx.Err() == nil {
 				next := time.Now()
 				results <- timed{f.fetch(l.paths[rand.IntN(len(l.paths))]), time.Since(begun)}
 				if l.rate > 0 {
@@ -50,28 +50,19 @@ type timed struct {
 	at time.Duration
 }
 
-func sumUp(results <-chan timed, duration time.Duration) report.Summary {
+func sumUp(results <-chan timed) report.Summary {
 	s := report.Summary{Cache: map[string]int{}, Pods: map[string]int{}}
 	var times []float64
-	var windows [3][]float64
 	for r := range results {
 		s.Requests++
 		s.Cache[r.Cache]++
 		s.Pods[r.Pod]++
 		times = append(times, r.Milliseconds)
-		window := min(int(3*r.at/duration), 2)
-		windows[window] = append(windows[window], r.Milliseconds)
 		if r.Error != "" {
 			s.Failed++
 			if len(s.Errors) < 10 {
 				s.Errors = append(s.Errors, r.at.Round(time.Millisecond).String()+" "+r.Path+": "+r.Error)
 			}
-		}
-	}
-	for i, window := range windows {
-		slices.Sort(window)
-		if n := len(window); n > 0 {
-			s.WindowP99[i] = window[n*99/100]
 		}
 	}
 	slices.Sort(times)

@@ -5,11 +5,13 @@
 //	client fetch -base URL [-host NAME] [-keepalive] <PATHS    fetches the paths one after another, a JSON line for each
 //	client load  -base URL [-host NAME] [-keepalive] [-rate N] -seconds N -workers N <PATHS
 //	                                              fetches random ones of the paths and sums up as JSON, or, with -each,
-//	                                              prints a JSON line for each request
+//	                                              prints a JSON line for each request. Where an empty line follows the
+//	                                              paths, the load also ends when standard input does.
 package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"flag"
 	"fmt"
@@ -31,7 +33,7 @@ func main() {
 	base := flags.String("base", "", "what goes before the paths, such as http://edge.default")
 	host := flags.String("host", "", "the Host header, if it is not the host of -base")
 	keepalive := flags.Bool("keepalive", false, "use a connection for more than one request")
-	seconds := flags.Int("seconds", 10, "how long the load lasts")
+	seconds := flags.Int("seconds", 10, "how long the load lasts at most")
 	workers := flags.Int("workers", 4, "how many requests are under way at once")
 	rate := flags.Int("rate", 0, "requests a second of all workers; 0: as fast as it goes")
 	each := flags.Bool("each", false, "print each request of a load")
@@ -46,15 +48,17 @@ func main() {
 	case "fetch":
 		err = fetchAll(os.Stdin, os.Stdout, newFetcher(*base, *host, *keepalive))
 	case "load":
-		var paths []string
-		if paths, err = lines(os.Stdin); err == nil {
-			l := load{paths: paths, workers: *workers, duration: time.Duration(*seconds) * time.Second, rate: *rate}
-			results := l.run(func() *fetcher { return newFetcher(*base, *host, *keepalive) })
-			if *each {
-				err = printEach(os.Stdout, results)
-			} else {
-				err = json.NewEncoder(os.Stdout).Encode(sumUp(results, l.duration))
-			}
+		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(*seconds)*time.Second)
+		defer cancel()
+		l := load{workers: *workers, rate: *rate}
+		if l.paths, err = pathsAndEnd(os.Stdin, cancel); err != nil {
+			break
+		}
+		results := l.run(ctx, func() *fetcher { return newFetcher(*base, *host, *keepalive) })
+		if *each {
+			err = printEach(os.Stdout, results)
+		} else {
+			err = json.NewEncoder(os.Stdout).Encode(sumUp(results))
 		}
 	default:
 		err = fmt.Errorf("%s: want wait, fetch or load", verb)
@@ -64,22 +68,28 @@ func main() {
 	}
 }
 
-func lines(r io.Reader) ([]string, error) {
-	var list []string
+// pathsAndEnd reads one path a line, up to an empty line or the end. After an empty line it calls end when r ends.
+func pathsAndEnd(r io.Reader, end func()) ([]string, error) {
+	var paths []string
 	scanner := bufio.NewScanner(r)
 	for scanner.Scan() {
-		if scanner.Text() != "" {
-			list = append(list, scanner.Text())
+		if scanner.Text() == "" {
+			go func() {
+				_, _ = io.Copy(io.Discard, r) // an error is an end, too
+				end()
+			}()
+			break
 		}
+		paths = append(paths, scanner.Text())
 	}
-	if len(list) == 0 {
+	if len(paths) == 0 {
 		return nil, fmt.Errorf("no paths on standard input")
 	}
-	return list, scanner.Err()
+	return paths, scanner.Err()
 }
 
 func fetchAll(in io.Reader, out io.Writer, f *fetcher) error {
-	paths, err := lines(in)
+	paths, err := pathsAndEnd(in, func() {})
 	if err != nil {
 		return err
 	}

@@ -62,7 +62,7 @@ func TestChart(t *testing.T) {
 	kubectl(t, "", "apply", "-f", "../../config/samples/cachenode.yaml")
 	s.current(t)
 	before := uids(s.cachePods(t))
-	wait := s.load(t, objects[:150], 60*time.Second)
+	end := s.load(t, objects[:150])
 	begun := time.Now()
 	for _, step := range []struct {
 		name string
@@ -87,7 +87,7 @@ func TestChart(t *testing.T) {
 		}
 		t.Logf("%s: done after %s", step.name, time.Since(begun).Round(time.Second))
 	}
-	checkLoad(t, wait(), 3000)
+	checkLoad(t, end(), 3000)
 	for pod, id := range uids(s.cachePods(t)) {
 		if before[pod] != id {
 			t.Errorf("%s was restarted: was %s, is %s", pod, before[pod], id)

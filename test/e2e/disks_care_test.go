@@ -30,7 +30,7 @@ func drains(t *testing.T, s *suite) {
 		}
 		return fmt.Sprintf("the status says %+v", p.report(t))
 	})
-	for _, r := range p.run(t, "fetch", many[:200], "-keepalive")() {
+	for _, r := range p.get(t, many[:200]) {
 		if r.Error != "" || r.Disk == "disk2" {
 			t.Errorf("%s: on %s, error %q", r.Path, r.Disk, r.Error)
 		}
@@ -40,7 +40,7 @@ func drains(t *testing.T, s *suite) {
 	p.changes(t, drained, 10*time.Second)
 	p.becomes(t, "disk2", 15*time.Second)
 	own := slices.DeleteFunc(slices.Clone(many), func(path string) bool { return p.disk(path) != "disk2" })
-	hits := count(p.run(t, "fetch", own, "-keepalive")(), everything)
+	hits := count(p.get(t, own), everything)
 	t.Logf("readmitted: %s; the origin was asked for %s objects before and %s after", hits, asked, s.originCount(t))
 	if hits.hits != len(own) || hits.failed > 0 {
 		t.Errorf("the files did not stay: %s", hits)
@@ -60,7 +60,7 @@ func replaces(t *testing.T, s *suite) {
 	p := s.target(t, name+"-1")
 	host, before := p.where(t), string(p.pod(t).UID)
 	claim, other := s.claim(t, "disk2", p.name), s.claim(t, "disk1", p.name)
-	wait := s.load(t, objects[:150], 25*time.Second)
+	end := s.load(t, objects[:150])
 	time.Sleep(time.Second)
 	plugin(t, "", "disk", "drain", p.name, "disk2")
 	cluster(t, "fault", "swap", host, "disk2")
@@ -69,7 +69,7 @@ func replaces(t *testing.T, s *suite) {
 	p.renewed(t, before, 40*time.Second)
 	kubectl(t, "", "annotate", "cachenode", name, v1alpha1.Drain.Annotation(p.name, "disk2")+"-")
 	s.current(t)
-	checkLoad(t, wait(), 1000)
+	checkLoad(t, end(), 1000)
 	if after := s.claim(t, "disk2", p.name); after.UID == claim.UID {
 		t.Error("the claim is the one of before")
 	}
@@ -77,7 +77,7 @@ func replaces(t *testing.T, s *suite) {
 		t.Error("the other disk's claim, or the node, is another")
 	}
 	p.becomes(t, "disk2", 15*time.Second)
-	results := p.run(t, "fetch", many[:600], "-keepalive")()
+	results := p.get(t, many[:600])
 	hits := func(disk string) tally {
 		return count(results, func(r report.Result) bool { return p.disk(r.Path) == disk })
 	}
@@ -104,7 +104,7 @@ func missesDisk(t *testing.T, s *suite) {
 	if !strings.Contains(message, "disk2 of "+p.name+" cannot be mounted on node "+host) {
 		t.Errorf("Degraded says %q", message)
 	}
-	results := p.run(t, "fetch", many[:300], "-keepalive")()
+	results := p.get(t, many[:300])
 	others := count(results, func(r report.Result) bool { return p.disk(r.Path) != "disk2" })
 	if all := count(results, everything); all.failed+all.cut > 0 || others.hits < others.requests {
 		t.Errorf("without the disk: %s; the other disks: %s", all, others)
@@ -143,7 +143,7 @@ func (s *suite) comesBack(t *testing.T, p *target, host string) {
 		}
 		return ""
 	})
-	own := count(p.run(t, "fetch", many, "-keepalive")(), func(r report.Result) bool { return p.disk(r.Path) == "disk2" })
+	own := count(p.get(t, many), func(r report.Result) bool { return p.disk(r.Path) == "disk2" })
 	if own.hits < own.requests {
 		t.Errorf("what was on the disk is no HIT: %s", own)
 	}

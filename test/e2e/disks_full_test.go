@@ -26,7 +26,7 @@ func fillsAll(t *testing.T, s *suite) {
 	for i := range big {
 		big[i] = content.Path(8<<20, fmt.Sprintf("big-%d", i))
 	}
-	results := p.load(t, big, 45*time.Second, 6, 4)()
+	results := lasting(45*time.Second, p.load(t, big, 6, 4))
 	all := count(results, everything)
 	t.Logf("filled: %s", all)
 	if all.failed+all.cut > 0 || all.requests < 200 {

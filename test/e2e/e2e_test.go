@@ -251,11 +251,11 @@ func pluginTells(t *testing.T, s *suite) {
 	if !strings.Contains(explained, "Disk:  "+disk+",") || !strings.Contains(explained, "   yes ") {
 		t.Errorf("explain does not say that %s is on %s, and that a pod has it:\n%s", path, disk, explained)
 	}
-	wait := s.load(t, objects[:50], 12*time.Second)
+	end := s.load(t, objects[:50])
 	if out := plugin(t, "", "top", name, "--interval", "6s"); strings.Count(out, "disk") != 3 || strings.Contains(out, "disk1   0.0 ") {
 		t.Errorf("top does not show three disks with requests:\n%s", out)
 	}
-	wait()
+	end()
 	if out := plugin(t, "", "config", name+"-0"); !strings.Contains(out, "thread_pool pool_disk1 ") {
 		t.Errorf("config has no thread pool:\n%s", out)
 	}

@@ -3,13 +3,11 @@ package e2e
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/cachenode/cachenode-operator/internal/layout"
-	"github.com/cachenode/cachenode-operator/test/client/report"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -50,29 +48,17 @@ var edits = []struct {
 
 // editsUnderLoad makes an edit of each class while clients that never retry fetch objects.
 func editsUnderLoad(t *testing.T, s *suite) {
-	warm := s.load(t, objects[:150], 6*time.Second) // fills what is not cached yet
-	checkLoad(t, warm(), 300)
-	calm := s.load(t, objects[:150], 10*time.Second)()
-	checkLoad(t, calm, 750)
+	checkLoad(t, lasting(6*time.Second, s.load(t, objects[:150])), 300) // fills what is not cached yet
 	for _, e := range edits {
 		class := e.class
-		duration := 12 * time.Second
-		if e.newPods {
-			duration = 100 * time.Second
-		}
 		before := uids(s.cachePods(t))
-		wait := s.load(t, objects[:150], duration)
+		end := s.load(t, objects[:150])
 		time.Sleep(3 * time.Second) // some load before the change
 		begun := time.Now()
 		must(t, edit(e.patch))
 		node := s.current(t)
 		took := time.Since(begun)
-		if took > duration-5*time.Second {
-			t.Errorf("%s: the rollout took %s, longer than the load", class, took)
-		}
-		busy := wait()
-		checkLoad(t, busy, int(duration.Seconds())*75)
-		checkLatency(t, calm, busy)
+		checkLoad(t, lasting(2*time.Second, end), 300)
 		t.Logf("%s: all pods are as the spec asks %s after the edit", class, took.Round(100*time.Millisecond))
 		for pod, id := range uids(s.cachePods(t)) {
 			if got := before[pod] != id; got != e.newPods {
@@ -88,27 +74,6 @@ func editsUnderLoad(t *testing.T, s *suite) {
 			if !strings.HasPrefix(version, node.Status.ConfigRevision+"-") {
 				t.Errorf("%s: %s answers with version %q, want revision %s", class, pod, version, node.Status.ConfigRevision)
 			}
-		}
-	}
-}
-
-// stall is a 99th percentile, in milliseconds, that only a stall explains: workers that wait for a disk, a lock or each other.
-// What is below it may be other work of the machine: half a second was seen, beside a second cluster, while the host took a
-// fifth of the processors away. test/bench measures latency.
-const stall = 2000
-
-// checkLatency holds the 99th percentile, in the median of three windows, to the worse of 3 times that before and a stall.
-func checkLatency(t *testing.T, before, during []report.Summary) {
-	t.Helper()
-	median := func(s report.Summary) float64 {
-		windows := slices.Sorted(slices.Values(s.WindowP99[:]))
-		return windows[1]
-	}
-	for i := range during {
-		was, is := median(before[i]), median(during[i])
-		t.Logf("p99 in the median of three windows: %.1f ms before, %.1f ms during the change", was, is)
-		if is > max(3*was, stall) {
-			t.Errorf("p99 is %.1f ms during the change, was %.1f ms", is, was)
 		}
 	}
 }
@@ -146,7 +111,7 @@ func refusesBadEdits(t *testing.T, s *suite) {
 		},
 	}
 	before := uids(s.cachePods(t))
-	wait := s.load(t, objects[:150], 20*time.Second)
+	end := s.load(t, objects[:150])
 	for what, tt := range atAdmission {
 		if err := edit(tt.patch); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want an error with %q", what, err, tt.want)
@@ -160,7 +125,7 @@ func refusesBadEdits(t *testing.T, s *suite) {
 		must(t, edit(tt.undo))
 		s.current(t)
 	}
-	checkLoad(t, wait(), 1500)
+	checkLoad(t, end(), 300)
 	after := uids(s.cachePods(t))
 	for pod, id := range before {
 		if after[pod] != id {

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"fmt"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -14,15 +15,19 @@ import (
 
 func everything(report.Result) bool { return true }
 
-// fiftyEdits changes fields that nginx reloads, one after another, and measures the time from each edit to the moment when
-// all pods serve by it.
-func fiftyEdits(t *testing.T, p *target) {
+// manyEdits changes fields that nginx reloads, one after another, and measures the time from each edit to the moment when
+// all pods serve by it: ten times, or CACHENODE_TEST_EDITS times (make soak).
+func manyEdits(t *testing.T, p *target) {
+	edits := 10
+	if text := os.Getenv("CACHENODE_TEST_EDITS"); text != "" {
+		edits = number(t, text)
+	}
 	before, masters := uids(p.cachePods(t)), p.masters(t)
 	workersBefore := p.nginxWorkers(t)
-	wait := p.load(t, many, 80*time.Second, 200, workers)
+	end := p.load(t, many, 200, workers)
 	var times []time.Duration
 	most := 0
-	for i := range 50 {
+	for i := range edits {
 		begun := time.Now()
 		must(t, edit(fmt.Sprintf(`{"spec":{"cache":{"valid":[{"status":[200],"for":"%dm"}]},"hosts":[%q,"*.example.com","edit-%d.test"]}}`, 60+i, name, i)))
 		for {
@@ -42,19 +47,19 @@ func fiftyEdits(t *testing.T, p *target) {
 			time.Sleep(20 * time.Millisecond)
 		}
 		times = append(times, time.Since(begun))
-		if i%10 == 9 {
+		if i%5 == 4 {
 			most = max(most, p.nginxWorkers(t))
 		}
 	}
 	slices.Sort(times)
-	t.Logf("from the edit to the moment when all three pods serve by it: median %s, worst %s", times[25].Round(time.Millisecond), times[49].Round(time.Millisecond))
+	t.Logf("from the edit to the moment when all three pods serve by it: median %s, worst %s", times[edits/2].Round(time.Millisecond), times[edits-1].Round(time.Millisecond))
 	t.Logf("%d workers before, at most %d in between", workersBefore, most)
 	if most > 6*workersBefore {
 		t.Errorf("old workers pile up: %d, were %d", most, workersBefore)
 	}
-	all := count(wait(), everything)
+	all := count(end(), everything)
 	t.Logf("%s", all)
-	if all.failed+all.cut > 0 || all.requests < 5000 {
+	if all.failed+all.cut > 0 || all.requests < 50*edits {
 		t.Errorf("%s %v", all, all.errors)
 	}
 	if after := uids(p.cachePods(t)); fmt.Sprint(after) != fmt.Sprint(before) {
@@ -70,7 +75,7 @@ func fiftyEdits(t *testing.T, p *target) {
 func refusedByMaster(t *testing.T, p *target) {
 	good := p.node(t).Status.ConfigRevision
 	hosts := p.node(t).Spec.Hosts
-	wait := p.load(t, many, 15*time.Second, 200, workers)
+	end := p.load(t, many, 200, workers)
 	must(t, edit(fmt.Sprintf(`{"spec":{"hosts":[%q,"refused-by-the-running-master.example"]}}`, name)))
 	deadline := time.Now().Add(patience * 10 * time.Second)
 	var node *v1alpha1.CacheNode
@@ -97,7 +102,7 @@ func refusedByMaster(t *testing.T, p *target) {
 			t.Errorf("%s has seen it: %t", pod.Name, saw)
 		}
 	}
-	if all := count(wait(), everything); all.failed+all.cut > 0 {
+	if all := count(end(), everything); all.failed+all.cut > 0 {
 		t.Errorf("%s %v", all, all.errors)
 	}
 	text := `"` + name + `"`
@@ -120,11 +125,11 @@ func (p *target) processes(t *testing.T) (nginx, agent string) {
 func killsAgent(t *testing.T, p *target) {
 	identity, version := p.identity(t), p.version(t)
 	nginx, agent := p.processes(t)
-	wait := p.load(t, many, 12*time.Second, 200, workers)
+	end := p.load(t, many, 200, workers)
 	time.Sleep(time.Second)
 	cluster(t, "fault", "kill", string(p.pod(t).UID), "agent")
-	time.Sleep(8 * time.Second)
-	all := count(wait(), everything)
+	time.Sleep(8 * time.Second) // for the next one to change something
+	all := count(end(), everything)
 	t.Logf("%s", all)
 	if all.failed+all.cut > 0 {
 		t.Errorf("%v", all.errors)
@@ -146,7 +151,7 @@ func killsNginx(t *testing.T, p *target) {
 	p.serves(t, version, time.Minute)
 	t.Logf("nginx is back with its configuration %s after it was killed", time.Since(begun).Round(100*time.Millisecond))
 	p.current(t)
-	if all := count(p.load(t, many, 5*time.Second, 200, workers)(), everything); all.failed+all.cut > 0 || all.ratio() < 99 {
+	if all := count(lasting(5*time.Second, p.load(t, many, 200, workers)), everything); all.failed+all.cut > 0 || all.ratio() < 99 {
 		t.Errorf("%s %v", all, all.errors)
 	}
 }
@@ -168,8 +173,8 @@ func stopsControlPlane(t *testing.T, p *target) {
 	kubectl(t, "", "--namespace", "cachenode-system", "scale", "deployment/cachenode-operator", "--replicas=0")
 	kubectl(t, "", "--namespace", "cachenode-system", "wait", "--for=delete", "pod", "-l", "app.kubernetes.io/name=cachenode-operator", "--timeout=60s")
 	restarts := p.pod(t).Status.ContainerStatuses[0].RestartCount
-	calm := p.load(t, many, 5*time.Second, 200, workers)
-	load := p.load(t, many, 60*time.Second, 100, workers) // begun now, as it asks the API server for the pod
+	calm := p.load(t, many, 200, workers)
+	end := p.load(t, many, 100, workers) // begun now, as it asks the API server for the pod
 	dead := p.prepareFault(t, "shutdown", "disk2")
 	cluster(t, "fault", "pause", "kube-apiserver")
 	resumed := false
@@ -180,7 +185,7 @@ func stopsControlPlane(t *testing.T, p *target) {
 		}
 	}
 	defer resume()
-	if all := count(calm(), everything); all.failed+all.cut > 0 || all.ratio() < 99 {
+	if all := count(lasting(5*time.Second, calm), everything); all.failed+all.cut > 0 || all.ratio() < 99 {
 		t.Errorf("without operator and API server: %s %v", all, all.errors)
 	}
 	restarted := time.Now()
@@ -191,7 +196,7 @@ func stopsControlPlane(t *testing.T, p *target) {
 	time.Sleep(5 * time.Second)
 	killed := time.Now()
 	cluster(t, "fault", "kill", uid, "nginx")
-	results := load()
+	results := lasting(12*time.Second, end)
 	resume()
 	between := func(from, to time.Time) tally {
 		return count(results, func(r report.Result) bool { return began(r).After(from) && ended(r).Before(to) })

@@ -1,11 +1,8 @@
 package e2e
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
-	"os"
 	"os/exec"
 	"slices"
 	"strings"
@@ -131,6 +128,7 @@ func (p *target) version(t *testing.T) string {
 // changes waits until nginx runs another configuration than before, and returns when it was seen.
 func (p *target) changes(t *testing.T, before string, within time.Duration) time.Time {
 	t.Helper()
+	within *= patience
 	deadline := time.Now().Add(within)
 	for {
 		if now := p.version(t); now != "" && now != before {
@@ -160,67 +158,6 @@ func (p *target) becomes(t *testing.T, disk string, within time.Duration, reason
 
 // disk is where an object's key is.
 func (p *target) disk(path string) string { return p.tree.Disk(key(path)) }
-
-// run fetches objects from the pod, from a node's network and not through the API server. What it returns waits for the end.
-func (p *target) run(t *testing.T, verb string, paths []string, args ...string) (wait func() []report.Result) {
-	t.Helper()
-	pod := p.pod(t)
-	program := os.Getenv("CACHENODE_TEST_CLIENT")
-	if program == "" {
-		t.Fatal("CACHENODE_TEST_CLIENT is not set: use test/e2e/run")
-	}
-	base := fmt.Sprintf("http://%s:8080", pod.Status.PodIP)
-	command := append([]string{"fault", "run", pod.Spec.NodeName, program, verb, "-base", base, "-host", name}, args...)
-	type outcome struct {
-		results []report.Result
-		err     error
-	}
-	done := make(chan outcome, 1)
-	go func() {
-		cmd := exec.Command("../cluster/cluster", command...)
-		cmd.Stdin = strings.NewReader(strings.Join(paths, "\n"))
-		cmd.Stderr = os.Stderr
-		out, err := cmd.Output()
-		o := outcome{err: err}
-		scanner := bufio.NewScanner(strings.NewReader(string(out)))
-		for o.err == nil && scanner.Scan() {
-			var r report.Result
-			o.err = json.Unmarshal(scanner.Bytes(), &r)
-			o.results = append(o.results, r)
-		}
-		done <- o
-	}()
-	return func() []report.Result {
-		t.Helper()
-		o := <-done
-		must(t, o.err)
-		return o.results
-	}
-}
-
-// load is a steady load of random ones of the paths: half of it with keep-alive, half without.
-func (p *target) load(t *testing.T, paths []string, duration time.Duration, rate, workers int) (wait func() []report.Result) {
-	t.Helper()
-	var waits []func() []report.Result
-	for _, keepalive := range []bool{true, false} {
-		waits = append(waits, p.run(t, "load", paths, "-each", "-seconds", fmt.Sprint(int(duration.Seconds())),
-			"-rate", fmt.Sprint(rate/2), "-workers", fmt.Sprint(workers/2), fmt.Sprintf("-keepalive=%t", keepalive)))
-	}
-	return func() []report.Result {
-		t.Helper()
-		return append(waits[0](), waits[1]()...)
-	}
-}
-
-// warm fetches each object once, so that it is in the cache.
-func (p *target) warm(t *testing.T, paths []string) {
-	t.Helper()
-	for _, r := range p.run(t, "fetch", paths, "-keepalive")() {
-		if r.Error != "" {
-			t.Errorf("%s: %s", r.Path, r.Error)
-		}
-	}
-}
 
 // many are 2,000 objects of 2 KB to 200 KB.
 var many = func() []string {

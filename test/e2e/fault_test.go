@@ -40,7 +40,7 @@ func TestFaults(t *testing.T) {
 		name string
 		run  func(*testing.T, *target)
 	}{
-		{"fifty edits in a row", fiftyEdits},
+		{"many edits in a row", manyEdits},
 		{"a configuration that the running master refuses", refusedByMaster},
 		{"a disk that fills slowly", fillsSlowly},
 		{"a disk that is full at once", fillsAtOnce},
@@ -73,15 +73,15 @@ type ejected struct {
 func (p *target) eject(t *testing.T, disk string, paths []string, fault func(), within time.Duration, reasons ...string) ejected {
 	t.Helper()
 	e := ejected{disk: disk}
-	e.calm = p.load(t, paths, 5*time.Second, 300, workers)()
-	wait := p.load(t, paths, within+6*time.Second, 300, workers)
+	e.calm = lasting(5*time.Second, p.load(t, paths, 300, workers))
+	end := p.load(t, paths, 300, workers)
 	time.Sleep(2 * time.Second)
 	before := p.version(t)
 	e.fault = time.Now()
 	fault()
 	e.gone = p.changes(t, before, within)
 	p.becomes(t, disk, 15*time.Second, reasons...)
-	e.during = wait()
+	e.during = lasting(3*time.Second, end)
 	t.Logf("out of the configuration %s after the fault began", e.gone.Sub(e.fault).Round(time.Millisecond))
 	return e
 }
@@ -112,7 +112,7 @@ func (p *target) check(t *testing.T, e ejected, most int) {
 	if during.ratio() < calm.ratio()-2 {
 		t.Errorf("the other disks' HIT ratio fell from %.1f%% to %.1f%%", calm.ratio(), during.ratio())
 	}
-	if all.requests < 1000 {
+	if all.requests < 500 {
 		t.Errorf("%d requests are too few to show anything", all.requests)
 	}
 }
@@ -169,10 +169,10 @@ func (p *target) comesBack(t *testing.T, disk, identity string, lift func()) {
 	p.warm(t, many)
 }
 
-// hangs throttles a disk to one read a second. Its keys get no answer from the article's configuration; here they do from
-// ten seconds after the fault on.
+// hangs throttles a disk to one read a second. Its keys would get no answer from the article's configuration. Here all of
+// them get one while the disk still hangs, and so do the other disks' keys before it is out of use.
 func hangs(t *testing.T, p *target) {
-	const disk, deadline = "disk2", 10 * time.Second
+	const disk = "disk2"
 	before := p.identity(t)
 	var own, others []string
 	for _, path := range many {
@@ -182,7 +182,7 @@ func hangs(t *testing.T, p *target) {
 			others = append(others, path)
 		}
 	}
-	othersCalm := p.load(t, others, 6*time.Second, 200, 4)()
+	othersCalm := lasting(6*time.Second, p.load(t, others, 200, 4))
 	uid := string(p.pod(t).UID)
 	unix.Sync() // or the page cache would hide the disk
 	must(t, os.WriteFile("/proc/sys/vm/drop_caches", []byte("1"), 0o644))
@@ -191,35 +191,29 @@ func hangs(t *testing.T, p *target) {
 	reads := p.fault(t, "throttled", disk, uid)
 	version := p.version(t)
 	// Each request of the disk's keys that hangs holds a worker of the client.
-	waitOwn := p.load(t, own, 32*time.Second, 20, 400)
-	waitOthers := p.load(t, others, 32*time.Second, 200, 4)
+	endOwn := p.load(t, own, 20, 400)
+	endOthers := p.load(t, others, 200, 4)
 	gone := p.changes(t, version, 20*time.Second)
 	p.becomes(t, disk, 15*time.Second, "Slow")
-	ownResults, othersResults := waitOwn(), waitOthers()
+	ownResults, othersResults := lasting(8*time.Second, endOwn), endOthers()
 	readsAfter := p.fault(t, "throttled", disk, uid)
 	t.Logf("out of the configuration %s after the fault; the throttle let %s and then %s reads through", gone.Sub(fault).Round(time.Millisecond), reads, readsAfter)
 
 	if readsAfter == reads {
 		t.Error("the throttle let no read through: nothing is shown")
 	}
-	late := count(ownResults, func(r report.Result) bool { return began(r).After(fault.Add(deadline)) })
-	early := func(r report.Result) bool { return !began(r).After(fault.Add(deadline)) }
-	waited := count(ownResults, early)
-	t.Logf("the disk's keys: later than %s after the fault %s; before that %s", deadline, late, waited)
-	if late.failed+late.cut > 0 || late.requests < 100 || late.p99 > stall {
-		t.Errorf("requests later than %s after the fault: %s %v", deadline, late, late.errors)
-	}
-	const timeout = 10 * time.Second // the spec's workerShutdownTimeout
-	for _, r := range ownResults {
-		if early(r) && ended(r).After(gone.Add(timeout+5*time.Second)) {
-			t.Errorf("a request that waited ended %s after the reload", ended(r).Sub(gone))
-			break
-		}
+	late := func(r report.Result) bool { return began(r).After(gone) }
+	after := count(ownResults, late)
+	waited := count(ownResults, func(r report.Result) bool { return !late(r) })
+	t.Logf("the disk's keys: before the ejection %s; after it %s", waited, after)
+	if after.failed+after.cut > 0 || after.requests < 50 {
+		t.Errorf("after the ejection: %s %v", after, after.errors)
 	}
 	calm, during := count(othersCalm, everything), count(othersResults, everything)
-	t.Logf("the other disks: before %s; during %s", calm, during)
-	if during.failed+during.cut > 0 || during.ratio() < calm.ratio()-2 || during.p99 > max(3*calm.p99, stall) {
-		t.Errorf("the other disks: before %s, during %s: %v", calm, during, during.errors)
+	meanwhile := count(othersResults, func(r report.Result) bool { return ended(r).Before(gone) })
+	t.Logf("the other disks: before the fault %s; from then on %s; %d of them answered before the ejection", calm, during, meanwhile.requests)
+	if during.failed+during.cut > 0 || during.ratio() < calm.ratio()-2 || meanwhile.requests < 100 {
+		t.Errorf("the other disks: before the fault %s, then %s, %d before the ejection: %v", calm, during, meanwhile.requests, during.errors)
 	}
 	p.comesBack(t, disk, before, func() { p.fault(t, "throttle", disk, uid, "0") })
 }
@@ -237,7 +231,7 @@ func dies(t *testing.T, p *target) {
 	p.repair(t, "disk3")
 
 	hits := map[string]tally{}
-	for _, r := range p.run(t, "fetch", many, "-keepalive")() {
+	for _, r := range p.get(t, many) {
 		a := hits[p.disk(r.Path)]
 		a.requests++
 		if r.Error != "" {
@@ -299,7 +293,7 @@ func (p *target) isRemade(t *testing.T, old *corev1.Pod, wanted func(corev1.Pod)
 func allDie(t *testing.T, p *target) {
 	before := p.identity(t)
 	first := p.version(t)
-	wait := p.load(t, many, 25*time.Second, 200, workers)
+	end := p.load(t, many, 200, workers)
 	time.Sleep(time.Second)
 	firstFault := time.Now()
 	p.fault(t, "shutdown", "disk1")
@@ -314,7 +308,7 @@ func allDie(t *testing.T, p *target) {
 	p.fault(t, "shutdown", "disk3")
 	gone := p.changes(t, second, 5*time.Second)
 	p.becomes(t, "disk3", 15*time.Second, "Shutdown")
-	results := wait()
+	results := lasting(3*time.Second, end)
 	brokeOff(results, func(r report.Result) bool {
 		return (began(r).Before(firstGone) && ended(r).After(firstFault)) || (began(r).Before(gone) && ended(r).After(lastFault))
 	})

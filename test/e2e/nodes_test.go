@@ -92,13 +92,13 @@ func losesNode(t *testing.T, s *suite) {
 	cluster(t, "fault", "stop", host)
 	begun := time.Now()
 	p.renewed(t, before, 2*time.Minute)
-	took := time.Since(begun)
-	t.Logf("%s was lost with its pod; the pod serves from %s after %s, of which Kubernetes takes 10 s to notice and nodeLossAfter is 10 s", host, p.where(t), took.Round(100*time.Millisecond))
-	if took > patience*60*time.Second || p.where(t) == host {
-		t.Errorf("it took %s, and the pod is on %s", took, p.where(t))
+	t.Logf("%s was lost with its pod; the pod serves from %s after %s, of which Kubernetes takes 10 s to notice and nodeLossAfter is 10 s",
+		host, p.where(t), time.Since(begun).Round(100*time.Millisecond))
+	if p.where(t) == host {
+		t.Errorf("the pod is on %s, which is lost", host)
 	}
 	s.checkPins(t)
-	if results := count(p.run(t, "fetch", many[:100], "-keepalive")(), everything); results.failed+results.cut > 0 {
+	if results := count(p.get(t, many[:100]), everything); results.failed+results.cut > 0 {
 		t.Errorf("from the other node: %s: %v", results, results.errors)
 	}
 	if events := kubectl(t, "", "get", "events"); !strings.Contains(events, "node "+host+" is lost") {

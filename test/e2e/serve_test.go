@@ -166,7 +166,7 @@ func servesFromMemory(t *testing.T, s *suite) {
 	p.warm(t, objects[:1])
 	before := s.originCount(t)
 	var places []string
-	for _, r := range p.run(t, "fetch", slices.Repeat([]string{objects[0]}, 12), "-keepalive")() {
+	for _, r := range p.get(t, slices.Repeat([]string{objects[0]}, 12)) {
 		places = append(places, r.Cache+" "+r.Disk)
 		if r.Error != "" {
 			t.Errorf("%s: %s", r.Path, r.Error)

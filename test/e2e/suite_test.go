@@ -101,58 +101,6 @@ func (s *suite) fetch(t *testing.T, node int, paths []string, args ...string) []
 	return results
 }
 
-// load begins a steady load of the paths, half of it with keep-alive from one node and half without from another. What it
-// returns waits for its end and sums up both.
-func (s *suite) load(t *testing.T, paths []string, duration time.Duration) (wait func() []report.Summary) {
-	t.Helper()
-	type outcome struct {
-		summary report.Summary
-		err     error
-	}
-	outcomes := [2]chan outcome{make(chan outcome, 1), make(chan outcome, 1)}
-	for node, keepalive := range []bool{true, false} {
-		command := []string{
-			"exec", "-i", s.clients[node], "--", "/client", "load", "-base", base, "-workers", "4", "-rate", "150",
-			"-seconds", fmt.Sprint(int(duration.Seconds())), fmt.Sprintf("-keepalive=%t", keepalive),
-		}
-		go func() {
-			var o outcome
-			text, err := tryKubectl(strings.Join(paths, "\n"), command...)
-			if o.err = err; err == nil {
-				o.err = json.Unmarshal([]byte(text), &o.summary)
-			}
-			outcomes[node] <- o
-		}()
-	}
-	return func() []report.Summary {
-		t.Helper()
-		var summaries []report.Summary
-		for _, outcome := range outcomes {
-			o := <-outcome
-			must(t, o.err)
-			summaries = append(summaries, o.summary)
-		}
-		return summaries
-	}
-}
-
-// checkLoad holds a load to not one failed request, of at least a number.
-func checkLoad(t *testing.T, summaries []report.Summary, atLeast int) {
-	t.Helper()
-	total := 0
-	for _, s := range summaries {
-		total += s.Requests
-		t.Logf("load: %d requests, %d failed, %v, by pod %v, p50 %.1f ms, p99 %.1f ms, longest %.0f ms",
-			s.Requests, s.Failed, s.Cache, s.Pods, s.P50, s.P99, s.Max)
-		if s.Failed > 0 {
-			t.Errorf("%d of %d requests failed: %v", s.Failed, s.Requests, s.Errors)
-		}
-	}
-	if total < atLeast {
-		t.Errorf("%d requests, too few to show anything: want %d", total, atLeast)
-	}
-}
-
 func (s *suite) pods(t *testing.T, labels client.MatchingLabels) []corev1.Pod {
 	t.Helper()
 	list := &corev1.PodList{}

@@ -26,6 +26,4 @@ type Summary struct {
 	P50      float64        `json:"p50ms"`
 	P99      float64        `json:"p99ms"`
 	Max      float64        `json:"maxms"`
-	// WindowP99 is the 99th percentile in each third of the time.
-	WindowP99 [3]float64 `json:"windowP99ms"`
 }
