@@ -1,4 +1,6 @@
 # The operator's image: docker buildx build --platform linux/amd64,linux/arm64 .
+# Builders before BuildKit do not set it: "linux" is then linux of their own architecture.
+ARG BUILDPLATFORM=${BUILDPLATFORM:-linux}
 FROM --platform=$BUILDPLATFORM docker.io/library/golang:1.26 AS build
 ARG TARGETOS TARGETARCH VERSION=unknown
 WORKDIR /src

@@ -52,12 +52,12 @@ fmt: ## Format the Go code.
 test: ## Everything: verify, lint, unit, envtest, chart and end to end on a real cluster.
 	@hack/setup
 	$(MAKE) verify
-	$(MAKE) test-code
-	$(MAKE) test-e2e
+	@hack/build-tool cluster >/dev/null # both parts need it
+	@hack/side-by-side "code=nice $(MAKE) test-code" "e2e=$(MAKE) test-e2e" # end-to-end tests mostly wait
 
 .PHONY: test-code
 test-code: ## What needs no cluster.
-	$(MAKE) lint test-chart test-monitoring test-docs test-unit
+	$(MAKE) lint test-chart test-monitoring test-docs test-image test-unit
 
 .PHONY: licences
 licences: ## List the licences of what the programs are built of; one that is not known fails.
@@ -74,6 +74,7 @@ lint: ## Lint Go and shell code.
 	shellcheck -S warning $$(git ls-files | xargs grep -lE '^#!.*bash')
 	$$(hack/build-tool actionlint)/actionlint .github/workflows/*.yaml docs/gitops/review.yaml
 	@hack/check-pins
+	@hack/prose/check
 	$(MAKE) --no-print-directory licences >/dev/null
 
 # With the real nginx and a real API server.
@@ -99,6 +100,10 @@ test-chart: ## Lint and render the chart; check what comes out against Kubernete
 test-monitoring: ## Check the chart's alerts with promtool, fire each of them, and hold alerts and dashboards to the metrics that there are.
 	@test/monitoring/check
 
+.PHONY: test-image
+test-image: ## Build the Dockerfile where Docker answers, and look at the image.
+	@test/image/check
+
 .PHONY: test-docs
 test-docs: docs ## Build the docs; a broken link fails.
 
@@ -109,6 +114,11 @@ docs: ## Build the docs as a site, into dist/docs.
 .PHONY: test-e2e
 test-e2e: ## End to end on a real cluster, which is started if there is none and left running.
 	@test/e2e/all
+
+.PHONY: soak
+soak: ## What the tests do once, for long: fifty edits under load on the cluster, and fuzzing. Half an hour.
+	CACHENODE_TEST_EDITS=50 test/e2e/run -run '^TestFaults$$/^many'
+	@hack/fuzz
 
 .PHONY: fuzz
 fuzz: ## Fuzz what quotes and parses, a minute each.
@@ -151,7 +161,7 @@ bench-reuseport: ## A socket for each worker against one for all, with accept_mu
 bench-control: ## Reconcile and render; 1,000 CacheNodes against tsuru/nginx-operator; edits on the cluster. Half an hour.
 	KUBEBUILDER_ASSETS=$$(hack/envtest-assets) go test -run '^$$' -bench 'Reconcile|Render|NewPlan' -benchmem ./controllers ./internal/nginx/cache ./internal/shard
 	KUBEBUILDER_ASSETS=$$(hack/envtest-assets) test/bench/run control -out docs/benchmarks
-	test/e2e/run -run '^TestFaults$$/^fifty'
+	CACHENODE_TEST_EDITS=50 test/e2e/run -run '^TestFaults$$/^many'
 
 ##@ Cluster for tests and demo (CLUSTER=native|kind, found out by itself when unset)
 .PHONY: cluster-up

@@ -5,8 +5,9 @@
 //	client fetch -base URL [-host NAME] [-keepalive] <PATHS    fetches the paths one after another, a JSON line for each
 //	client load  -base URL [-host NAME] [-keepalive] [-rate N] -seconds N -workers N <PATHS
 //	                                              fetches random ones of the paths and sums up as JSON, or, with -each,
-//	                                              prints a JSON line for each request. Where an empty line follows the
-//	                                              paths, the load also ends when standard input does.
+//	                                              prints a JSON line for each request. SIGTERM ends it, and where an
+//	                                              empty line follows the paths, the end of standard input does
+//	client end                                    sends SIGTERM to all loads in this container
 package main
 
 import (
@@ -26,7 +27,7 @@ import (
 func main() {
 	log.SetFlags(0)
 	if len(os.Args) < 2 {
-		log.Fatal("client: want wait, fetch or load")
+		log.Fatal("client: want wait, fetch, load or end")
 	}
 	verb := os.Args[1]
 	flags := flag.NewFlagSet(verb, flag.ExitOnError)
@@ -50,6 +51,8 @@ func main() {
 	case "load":
 		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(*seconds)*time.Second)
 		defer cancel()
+		ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM)
+		defer stop()
 		l := load{workers: *workers, rate: *rate}
 		if l.paths, err = pathsAndEnd(os.Stdin, cancel); err != nil {
 			break
@@ -60,8 +63,10 @@ func main() {
 		} else {
 			err = json.NewEncoder(os.Stdout).Encode(sumUp(results))
 		}
+	case "end":
+		err = endLoads("/proc")
 	default:
-		err = fmt.Errorf("%s: want wait, fetch or load", verb)
+		err = fmt.Errorf("%s: want wait, fetch, load or end", verb)
 	}
 	if err != nil {
 		log.Fatal("client: ", err)

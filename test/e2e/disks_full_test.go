@@ -45,8 +45,8 @@ func fillsAll(t *testing.T, s *suite) {
 		if used > size-int(tuning.EjectBelow(d)>>20) || used < limit*3/10 {
 			t.Errorf("%s: %d MiB are in the cache, want a good part of the limit, %d", disk, used, limit)
 		}
-		if reason := p.reason(t, disk); reason != "" {
-			t.Errorf("%s is out of use: %s", disk, reason)
+		if state := p.state(t, disk); state != string(v1alpha1.DiskHealthy) {
+			t.Errorf("%s is %s", disk, state)
 		}
 	}
 	within(t, 30*time.Second, func() string { // nginx looks every 10 seconds

@@ -17,9 +17,7 @@ const label = "cachenode-e2e"
 // TestDisks follows the life of local disks: the operator makes the volumes, disks come, go and are exchanged, nodes come
 // and are lost.
 func TestDisks(t *testing.T) {
-	if cluster(t, "kind") != "native" {
-		t.Skip("disks and nodes are taken away on the native cluster only: CLUSTER=native test/e2e/run")
-	}
+	nativeOnly(t)
 	cluster(t, "recycle")
 	s := newSuite(t)
 	kubectl(t, "", "label", "nodes", "--all", label+"-")

@@ -36,6 +36,14 @@ func tryCluster(args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
+// nativeOnly skips a test on kind. CONTRIBUTING.md says which these are, and why.
+func nativeOnly(t *testing.T) {
+	t.Helper()
+	if kind := cluster(t, "kind"); kind != "native" {
+		t.Skipf("%s needs the native cluster, this is %s: CLUSTER=native test/e2e/all", t.Name(), kind)
+	}
+}
+
 // target is a pod whose disks are made to fail. All load of these tests goes straight to it.
 type target struct {
 	*suite
@@ -107,15 +115,17 @@ func (p *target) report(t *testing.T) v1alpha1.PodStatus {
 	return v1alpha1.PodStatus{}
 }
 
-// reason is why a disk is out of use; "" if it is not.
-func (p *target) reason(t *testing.T, disk string) string {
+// state is that of a disk: the reason if the disk is out of use, and "Healthy" if it is in use.
+func (p *target) state(t *testing.T, disk string) string {
 	t.Helper()
 	for _, d := range p.report(t).Disks {
-		if d.Name == disk && d.State == "Failed" {
+		if d.Name == disk && d.State == string(v1alpha1.DiskFailed) {
 			return d.Reason
+		} else if d.Name == disk {
+			return d.State
 		}
 	}
-	return ""
+	return "unknown"
 }
 
 // version is what the pod's nginx answers with: it changes with each configuration.
@@ -140,17 +150,17 @@ func (p *target) changes(t *testing.T, before string, within time.Duration) time
 	}
 }
 
-// becomes waits until a disk is out of use for one of the reasons, or in use for none.
+// becomes waits until a disk is out of use for one of the reasons, or in use where none is given.
 func (p *target) becomes(t *testing.T, disk string, within time.Duration, reasons ...string) {
 	t.Helper()
 	deadline := time.Now().Add(patience * within)
 	for {
-		got := p.reason(t, disk)
-		if slices.Contains(reasons, got) || (len(reasons) == 0 && got == "" && p.report(t).Revision != "") {
+		got := p.state(t, disk)
+		if slices.Contains(reasons, got) || (len(reasons) == 0 && got == string(v1alpha1.DiskHealthy)) {
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%s of %s is out of use for %q, want %v\n%s", disk, p.name, got, reasons, kubectl(t, "", "logs", p.name, "-c", layout.AgentContainer, "--tail=20"))
+			t.Fatalf("%s of %s is %s, want %v\n%s", disk, p.name, got, reasons, kubectl(t, "", "logs", p.name, "-c", layout.AgentContainer, "--tail=20"))
 		}
 		time.Sleep(100 * time.Millisecond)
 	}

@@ -23,9 +23,7 @@ const workers = 8
 
 // TestFaults breaks the disks of a CacheNode, its configuration, its programs and the control plane, under load.
 func TestFaults(t *testing.T) {
-	if cluster(t, "kind") != "native" {
-		t.Skip("faults of disks are made on the native cluster only: CLUSTER=native test/e2e/run")
-	}
+	nativeOnly(t)
 	cluster(t, "recycle")
 	s := newSuite(t)
 	sample, err := os.ReadFile("../../config/samples/cachenode.yaml")

@@ -14,44 +14,28 @@ import (
 	"github.com/cachenode/cachenode-operator/test/client/report"
 )
 
-// process is a test client that fetches until its input ends.
+// process is a load of the test client that goes on until it is ended.
 type process struct {
 	cmd         *exec.Cmd
-	stdin       io.Closer
 	out, errors strings.Builder
-	written     chan error
 }
 
-func begin(t *testing.T, cmd *exec.Cmd, paths []string) *process {
+// begin starts a load whose input is all there.
+func begin(t *testing.T, cmd *exec.Cmd, input io.Reader) *process {
 	t.Helper()
-	p := &process{cmd: cmd, written: make(chan error, 1)}
-	cmd.Stdout, cmd.Stderr = &p.out, &p.errors
-	stdin, err := cmd.StdinPipe()
-	must(t, err)
-	p.stdin = stdin
+	p := &process{cmd: cmd}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = input, &p.out, &p.errors
 	must(t, cmd.Start())
-	t.Cleanup(func() { _ = stdin.Close() }) // for a test that fails before the end
-	go func() {
-		_, err := io.WriteString(stdin, strings.Join(paths, "\n")+"\n\n")
-		p.written <- err
-	}()
 	return p
 }
 
-// endAll ends clients and returns what each has printed.
-func endAll(t *testing.T, processes []*process) (printed []string) {
+// wait waits until the load has ended, and returns what it printed.
+func (p *process) wait(t *testing.T) string {
 	t.Helper()
-	for _, p := range processes {
-		must(t, <-p.written)
-		_ = p.stdin.Close()
+	if err := p.cmd.Wait(); err != nil {
+		t.Fatalf("%s: %v\n%s", p.cmd, err, p.errors.String())
 	}
-	for _, p := range processes {
-		if err := p.cmd.Wait(); err != nil {
-			t.Fatalf("%s: %v\n%s", p.cmd, err, p.errors.String())
-		}
-		printed = append(printed, p.out.String())
-	}
-	return printed
+	return p.out.String()
 }
 
 // lasting lets a load go on for a time, ends it and returns its results.
@@ -69,15 +53,21 @@ func (s *suite) load(t *testing.T, paths []string) (end func() []report.Summary)
 	t.Helper()
 	var clients []*process
 	for node, keepalive := range []bool{true, false} {
-		clients = append(clients, begin(t, exec.Command("kubectl", "--namespace", namespace, "exec", "-i", s.clients[node], "--",
-			"/client", "load", "-base", base, "-workers", "4", "-rate", "150", "-seconds", longest, fmt.Sprintf("-keepalive=%t", keepalive)), paths))
+		cmd := exec.Command("kubectl", "--namespace", namespace, "exec", "-i", s.clients[node], "--",
+			"/client", "load", "-base", base, "-workers", "4", "-rate", "150",
+			"-seconds", longest, fmt.Sprintf("-keepalive=%t", keepalive))
+		clients = append(clients, begin(t, cmd, strings.NewReader(strings.Join(paths, "\n"))))
 	}
 	return func() []report.Summary {
 		t.Helper()
+		// Not by the end of its input: a connection of kubectl whose input was silent for a minute breaks then.
+		for node := range clients {
+			kubectl(t, "", "exec", s.clients[node], "--", "/client", "end")
+		}
 		var summaries []report.Summary
-		for _, out := range endAll(t, clients) {
+		for _, client := range clients {
 			var s report.Summary
-			must(t, json.Unmarshal([]byte(out), &s))
+			must(t, json.Unmarshal([]byte(client.wait(t)), &s))
 			summaries = append(summaries, s)
 		}
 		return summaries
@@ -140,15 +130,23 @@ func (p *target) warm(t *testing.T, paths []string) {
 func (p *target) load(t *testing.T, paths []string, rate, workers int) (end func() []report.Result) {
 	t.Helper()
 	var clients []*process
+	var inputs []io.Closer
 	for _, keepalive := range []bool{true, false} {
-		clients = append(clients, begin(t, p.client(t, "load", "-each", "-seconds", longest,
-			"-rate", fmt.Sprint(rate/2), "-workers", fmt.Sprint(workers/2), fmt.Sprintf("-keepalive=%t", keepalive)), paths))
+		cmd := p.client(t, "load", "-each", "-seconds", longest, "-rate", fmt.Sprint(rate/2),
+			"-workers", fmt.Sprint(workers/2), fmt.Sprintf("-keepalive=%t", keepalive))
+		last, input := io.Pipe()
+		t.Cleanup(func() { _ = input.Close() }) // for a test that fails before the end
+		clients = append(clients, begin(t, cmd, io.MultiReader(strings.NewReader(strings.Join(paths, "\n")+"\n\n"), last)))
+		inputs = append(inputs, input)
 	}
 	return func() []report.Result {
 		t.Helper()
+		for _, input := range inputs {
+			_ = input.Close()
+		}
 		var all []report.Result
-		for _, out := range endAll(t, clients) {
-			all = append(all, results(t, out)...)
+		for _, client := range clients {
+			all = append(all, results(t, client.wait(t))...)
 		}
 		return all
 	}

@@ -24,9 +24,7 @@ var unseen = map[string]string{
 // TestRights compares the operator's role with what it has asked for in all tests before: a right that nothing uses is one
 // too many. It runs last (test/e2e/all), on the cluster whose API server logs requests.
 func TestRights(t *testing.T) {
-	if cluster(t, "kind") != "native" {
-		t.Skip("the native cluster's API server logs the operator's requests: CLUSTER=native test/e2e/run")
-	}
+	nativeOnly(t)
 	allowed := map[string]bool{}
 	text, err := os.ReadFile("../../config/rbac/role.yaml")
 	must(t, err)

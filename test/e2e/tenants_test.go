@@ -16,9 +16,7 @@ import (
 
 // TestTenants tries what somebody may try who can write CacheNodes, and what goes with them, in one namespace and nothing else.
 func TestTenants(t *testing.T) {
-	if cluster(t, "kind") != "native" {
-		t.Skip("files of nodes are looked at on the native cluster only: CLUSTER=native test/e2e/run")
-	}
+	nativeOnly(t)
 	cluster(t, "recycle")
 	s := newSuite(t)
 	kubectl(t, "", "label", "nodes", "--all", label+"-")

@@ -7,6 +7,19 @@ nodes=(node-1 node-2 node-3)
 disks=(disk1 disk2 disk3)
 disk_size=1G
 
+# Of the Kubernetes that is tested, and of those that were made for the kind of hack/pins/kind (its release notes list them).
+stock_image=docker.io/kindest/node:v1.36.4@sha256:099e049362a1526b2db71494e1947aae99bd16290d7c895f2b7ea312e3cbfaed
+
+lacks_sys_resource() { # the capability 24 of the bounding set
+  local set
+  set=$(sed -n 's/^CapBnd:\s*/0x/p' /proc/self/status 2>/dev/null) && [[ $set ]] && ! ((set >> 24 & 1))
+}
+
+# pulls_images: can the nodes pull the stock nginx image?
+pulls_images() { [[ ! -e $state/without-registry ]]; }
+
+clients() { "$(dirname "${BASH_SOURCE[0]}")/../../../hack/build-tool" cluster:kubectl,helm; }
+
 node_name() { # node-1 is kind's first worker
   local number=${1#node-}
   echo "$name-worker${number#1}"

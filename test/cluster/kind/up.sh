@@ -6,20 +6,40 @@ here=$(cd "$(dirname "$0")" && pwd)
 top=$(cd "$here/../../.." && pwd)
 # shellcheck source=env.sh
 . "$here/env.sh"
-docker info >/dev/null 2>&1 || { echo "cluster: kind needs Docker, and Docker does not answer; CLUSTER=native needs Linux and root instead" >&2; exit 1; }
+say() { echo "cluster: $*" >&2; }
+docker info >/dev/null 2>&1 || { say "kind needs Docker, and Docker does not answer; CLUSTER=native needs Linux and root instead"; exit 1; }
 mkdir -p "$state/bin" "$state/pki"
-ln -sf "$("$top/hack/build-tool" kind)/kind" "$("$top/hack/build-tool" cluster)/kubectl" "$state/bin/"
+ln -sf "$("$top/hack/build-tool" kind)/kind" "$(clients)/kubectl" "$state/bin/"
+if lacks_sys_resource && [[ ! -e $state/bin/docker ]]; then
+  ln -s "$(command -v docker)" "$state/bin/docker.real"
+  ln -s "$here/docker-without-sys-resource" "$state/bin/docker"
+fi
 export PATH=$state/bin:$PATH
 if kind get clusters 2>/dev/null | grep -qx "$name"; then
   if kubectl --kubeconfig "$state/pki/admin.kubeconfig" get --raw /readyz >/dev/null 2>&1; then exit 0; fi
-  echo "cluster: the kind cluster does not answer; it is recreated" >&2
+  say "the kind cluster does not answer; it is recreated"
   kind delete cluster --name "$name" >&2
+fi
+
+# The nodes' image, and whether the nodes can pull others: kind's own where a registry answers, built from the pinned sources
+# otherwise.
+rm -f "$state/without-registry"
+image=${KIND_NODE_IMAGE:-$stock_image}
+if ! docker image inspect "$image" >/dev/null 2>&1; then
+  say "pulling $image ..."
+  if ! docker pull -q "$image" >/dev/null; then
+    [[ ! ${KIND_NODE_IMAGE-} ]] || { say "KIND_NODE_IMAGE=$image: there is no such image"; exit 1; }
+    say "no registry answers"
+    image=$("$here/node-image.sh")
+    touch "$state/without-registry"
+  fi
 fi
 
 {
   printf 'kind: Cluster\napiVersion: kind.x-k8s.io/v1alpha4\nnodes:\n- role: control-plane\n'
   for node in "${nodes[@]}"; do
-    printf -- '- role: worker\n  extraMounts:\n  - {hostPath: %s, containerPath: /mnt/disks, propagation: HostToContainer}\n' "$state/$node/disks"
+    # The disks are mounted before the nodes start, so no mount has to propagate; it could not where / is not shared.
+    printf -- '- role: worker\n  extraMounts:\n  - {hostPath: %s, containerPath: /mnt/disks}\n' "$state/$node/disks"
   done
 } >"$state/kind.yaml"
 for node in "${nodes[@]}"; do
@@ -31,4 +51,6 @@ for node in "${nodes[@]}"; do
     fi
   done
 done
-kind create cluster --name "$name" --config "$state/kind.yaml" --kubeconfig "$state/pki/admin.kubeconfig" --wait 3m >&2
+kind create cluster --image "$image" --name "$name" --config "$state/kind.yaml" --kubeconfig "$state/pki/admin.kubeconfig" --wait 3m >&2
+# kind waits for the control plane only.
+kubectl --kubeconfig "$state/pki/admin.kubeconfig" wait --for=condition=Ready nodes --all --timeout=3m >&2

@@ -36,6 +36,8 @@ running() {
 # inside COMMAND...: runs in the cluster's namespaces (its network, mounts and processes), in the root of them.
 inside() { nsenter -t "$(cat "$state/init.pid")" -n -m -p -- "$@"; }
 
+pulls_images() { return 1; }
+clients() { "$native/../../../hack/build-tool" cluster; } # all of what the cluster needs: it is there
 node_name() { echo "$1"; }
 disk_path() { echo "$state/$1/disks/$2"; }
 # An nginx whose pod has just been deleted may still write a file into a folder that goes.
