@@ -163,7 +163,7 @@ bench-control: ## Reconcile and render; 1,000 CacheNodes against tsuru/nginx-ope
 	KUBEBUILDER_ASSETS=$$(hack/envtest-assets) test/bench/run control -out docs/benchmarks
 	CACHENODE_TEST_EDITS=50 test/e2e/run -run '^TestFaults$$/^many'
 
-##@ Cluster for tests and demo (CLUSTER=native|kind, found out by itself when unset)
+##@ Cluster for tests and demo (CLUSTER=native|kind; unset: native on Linux as root, kind otherwise)
 .PHONY: cluster-up
 cluster-up: ## Start a three-node Kubernetes with three real disks a node.
 	@test/cluster/cluster up

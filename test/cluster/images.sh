@@ -10,15 +10,14 @@ out=${CACHENODE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/cachenode}/images
 ociimage=$("$top/hack/build-tool" ociimage)/ociimage
 mkdir -p "$out"
 
-# compiled: all programs of this tree that go into images, static. One build for all of them compiles each package once. With the
-# tag, the end-to-end tests can make a configuration that only a running nginx refuses.
+# compiled: all programs of this tree that go into images, static. One build for all of them compiles each package once.
 compiled=
 compile() {
   [[ ! $compiled ]] || return 0
   compiled=1
   mkdir -p "$out/bin"
   (cd "$top" && CGO_ENABLED=0 GOGC=400 hack/with-progress "operator, agent and test programs" "./cmd/... ./test/origin ./test/client" \
-    go build -v -trimpath -buildvcs=false -gcflags=all=-dwarf=false -ldflags '-s -w' -tags refusal -o "$out/bin/" ./cmd/... ./test/origin ./test/client)
+    go build -v -trimpath -buildvcs=false -gcflags=all=-dwarf=false -ldflags '-s -w' -o "$out/bin/" ./cmd/... ./test/origin ./test/client)
 }
 
 program() { # NAME REFERENCE FILE...: an image with programs, of which the first is the entry point
@@ -43,10 +42,11 @@ for name in "$@"; do
   coredns) program coredns localhost/coredns:test "$("$top/hack/build-tool" cluster)/coredns" ;;
   nginx)
     root=$("$top/hack/nginx-root")
-    archive=$out/$(basename "$root").tar
+    archive=$out/$(basename "$root")-$(sha256sum <"$here/native/nginx" | cut -c1-8).tar
     if [[ ! -e $archive ]]; then
       tar -C "$root" --sort=name --mtime=@0 --numeric-owner --one-file-system --exclude=./dev -cf "$out/nginx-root.tar" .
-      "$ociimage" -name docker.io/library/nginx:1.30 -entrypoint /usr/sbin/nginx -arg -g -arg 'daemon off;' -user 0 -root "$out/nginx-root.tar" -o "$out/nginx.partial"
+      "$ociimage" -name docker.io/library/nginx:1.30 -entrypoint /usr/sbin/nginx -arg -g -arg 'daemon off;' -user 0 \
+        -root "$out/nginx-root.tar" -file "$here/native/nginx:/usr/local/sbin/nginx" -o "$out/nginx.partial"
       rm "$out/nginx-root.tar"
       mv "$out/nginx.partial" "$archive"
     fi

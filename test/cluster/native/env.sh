@@ -40,6 +40,7 @@ pulls_images() { return 1; }
 clients() { "$native/../../../hack/build-tool" cluster; } # all of what the cluster needs: it is there
 node_name() { echo "$1"; }
 disk_path() { echo "$state/$1/disks/$2"; }
+disk_file() { echo "$state/files/$1-$2.xfs"; }
 # An nginx whose pod has just been deleted may still write a file into a folder that goes.
 wipe_disk() {
   local tries
@@ -62,16 +63,17 @@ attach_disk() { node_sh "on_node $1 mkdir -p /mnt/$2 && on_node $1 mount --bind 
 heal_disk() {
   local path
   path=$(disk_path "$1" "$2")
-  if ! inside mountpoint -q "$path" || ! inside ls "$path" >/dev/null 2>&1; then
+  inside mount -o remount,rw "$path" 2>/dev/null || true
+  # A file system that was shut down still lists what is cached, and takes nothing.
+  if ! inside mountpoint -q "$path" || ! inside sh -c "echo >$path/stranger" 2>/dev/null; then
     detach_disk "$1" "$2"
     inside umount "$path" 2>/dev/null || true
     inside mkdir -p "$path"
-    inside "$native/../disk" mount "$state/$1/$2.xfs" "$path"
+    inside "$native/../disk" mount "$(disk_file "$1" "$2")" "$path"
   fi
   if ! node_sh "[[ \$(on_node $1 stat -c %d /mnt/$2) == \$(stat -c %d $path) ]]" 2>/dev/null; then
     detach_disk "$1" "$2"
     attach_disk "$1" "$2"
   fi
-  inside mount -o remount,rw "$path" 2>/dev/null || true # a pod may still hold a dead one
-  inside rm -f "$path/stranger"
+  inside rm -f "$path/stranger" 2>/dev/null || true # a pod may still hold a dead one
 }

@@ -48,7 +48,7 @@ remount)
   detach_disk "$1" "$2"
   inside umount "$path"
   for ((i = 0; i < 600; i++)); do # the file system lives as long as a pod has it
-    inside "$native/../disk" mount "$state/$1/$2.xfs" "$path"
+    inside "$native/../disk" mount "$(disk_file "$1" "$2")" "$path"
     if inside ls "$path" >/dev/null 2>&1; then
       attach_disk "$1" "$2"
       exit 0
@@ -115,7 +115,7 @@ kill)
 run) node=$1 && shift && inside nsenter --net="/run/netns/$node" -- "$@" ;;
 unmount) node_sh "on_node $1 umount /mnt/$2 && on_node $1 rmdir /mnt/$2" ;;
 swap)
-  image=$state/$1/$2.swap.xfs
+  image=$(disk_file "$1" "$2").swap
   "$native/../disk" make "$image" $disk_size
   node_sh "on_node $1 umount /mnt/$2 && on_node $1 $native/../disk mount $image /mnt/$2"
   ;;

@@ -12,7 +12,7 @@ mount_disks() { # NODE: three real disks, each a file system of its own
   local node=$1 disk
   for disk in "${disks[@]}"; do
     mkdir -p "$state/$node/disks/$disk"
-    mountpoint -q "$state/$node/disks/$disk" || "$here/../disk" mount "$state/$node/$disk.xfs" "$state/$node/disks/$disk"
+    mountpoint -q "$state/$node/disks/$disk" || "$here/../disk" mount "$(disk_file "$node" "$disk")" "$state/$node/disks/$disk"
   done
 }
 

@@ -36,10 +36,17 @@ ln -sf server "$bin/etcd" # the module's name for etcd
 "$("$top/hack/build-tool" ociimage)/ociimage" -name localhost/pause:1 -entrypoint /pause -file "$state/pause:/pause" -o "$state/images/pause.tar"
 
 "$here/pki.sh" "$state/pki"
+# The files that the disks are in.
+if [[ ${CACHENODE_CLUSTER_DISKS-} ]]; then
+  mkdir -p "$CACHENODE_CLUSTER_DISKS/$tag"
+  ln -s "$CACHENODE_CLUSTER_DISKS/$tag" "$state/files"
+else
+  mkdir -p "$state/files"
+fi
 for node in "${nodes[@]}"; do
   mkdir -p "$state/$node"
   for disk in "${disks[@]}"; do
-    "$here/../disk" make "$state/$node/$disk.xfs" $disk_size
+    "$here/../disk" make "$(disk_file "$node" "$disk")" $disk_size
   done
 done
 
