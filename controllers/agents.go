@@ -21,42 +21,43 @@ import (
 )
 
 const (
-	// calmInterval is the time between two reads of an agent; hurriedInterval that while a pod is to take a revision.
+	// calmInterval is the time between two reads of an agent; hurriedInterval is that time while a pod is to take a
+	// revision.
 	calmInterval    = 5 * time.Second
 	hurriedInterval = 100 * time.Millisecond
-	// readTimeout bounds a read; maxBackoff the time between two tries of an agent that does not answer.
+	// readTimeout limits a read; maxBackoff limits the time between two reads of an agent that does not answer.
 	readTimeout = 2 * time.Second
 	maxBackoff  = time.Minute
-	// readers is how many agents are read at once, whatever the number of pods: so many that answer, and as many that do
-	// not, or were never tried.
+	// readers is how many agents of each queue are read at once, whatever the number of pods. One queue has the agents
+	// that answer, the other those that do not or were never tried.
 	readers = 12
 	// readersEach is how many readers of a queue one CacheNode may occupy, so that its slow agents leave some to others.
 	readersEach = 4
-	// newsBurst is how many changed reports of an agent are taken in at once, newsInterval the time for one more: each is a
-	// pass over the CacheNode and may be a write of its status.
+	// newsBurst is how many changed reports of an agent are taken at once; one more is taken every newsInterval. Each
+	// causes a pass over the CacheNode, and perhaps a write of its status.
 	newsBurst    = 20
 	newsInterval = 5 * time.Second
-	// silence is after how long without an answer an agent counts as one that does not answer.
+	// silence is how long an agent may fail to answer before it counts as silent.
 	silence = 15 * time.Second
 )
 
-// Agents reads the reports of the pods' agents. A pass over a CacheNode never waits for one: it takes what was read last,
-// and is called again when a report has changed. Agents are read by a few goroutines, not by one for each pod, and one that
-// does not answer waits in a queue of its own and is asked less and less often. It is safe for concurrent use.
+// Agents reads the reports of the pods' agents. A pass over a CacheNode never waits for an agent: it takes the last
+// report, and runs again when a report has changed. A few goroutines read all agents. An agent that does not answer
+// waits in a separate queue, and is asked less and less often. Agents is safe for concurrent use.
 type Agents struct {
 	// read reads one report; tests may replace it.
 	read func(ctx context.Context, c *agentclient.Client, address string) (agentapi.Report, error)
 
-	// answering has the pods whose agents answered last time, others the rest.
+	// answering has the pods whose agents answered last time; others has the rest.
 	answering, others workqueue.TypedRateLimitingInterface[types.NamespacedName]
 
 	mutex sync.Mutex
 	known map[types.NamespacedName]*agent
-	// pods are those of each CacheNode; each is in known.
+	// pods has the pods of each CacheNode; each of them is in known.
 	pods map[types.NamespacedName]map[types.NamespacedName]bool
-	// clients are those of the CacheNodes, by the version of the Secret with their certificates.
+	// clients has the client of each CacheNode, with the version of the Secret that its certificates are from.
 	clients map[types.NamespacedName]versionedClient
-	// reading counts the readers of a queue that a CacheNode occupies, waiting has its pods that wait for one.
+	// reading counts the readers of a queue that a CacheNode occupies; waiting has its pods that wait for a reader.
 	reading map[share]int
 	waiting map[share][]types.NamespacedName
 	// reconcile is the controller's queue.
@@ -68,19 +69,19 @@ type versionedClient struct {
 	version string
 }
 
-// share is what one CacheNode has of the readers of a queue: silent agents must not hold up those that answer.
+// share names the readers that one CacheNode occupies in one queue: silent agents must not hold up those that answer.
 type share struct {
 	answering bool
 	cacheNode types.NamespacedName
 }
 
-// agent is one pod's.
+// agent is what is known of the agent of one pod.
 type agent struct {
 	Target
 	cacheNode types.NamespacedName
 	client    *agentclient.Client
 	hurry     bool
-	// news bounds the passes that the agent causes; untold is true after one that was not made.
+	// news limits the passes that the agent causes; untold is true after a change that this limit kept from causing one.
 	news   *rate.Limiter
 	untold bool
 	Observation
@@ -94,32 +95,35 @@ type Target struct {
 	IP string
 }
 
-// Observation is what was read of an agent last.
+// Observation is the result of the last reads of an agent.
 type Observation struct {
 	Report agentapi.Report
-	// Answered is when it was read; the zero time while it never was. Tracked is since when it is tried.
+	// Answered is the time of the last answer; zero if there was none. Tracked is since when the agent is read.
 	Answered, Tracked time.Time
-	// AssignedAt is when the pod was given a revision, or nudged, by this operator; the zero time if it was not.
+	// AssignedAt is when this operator last gave the pod a revision or nudged it; zero if it did neither.
 	AssignedAt time.Time
-	// Nudges is how often it was nudged since it was given the revision.
+	// Nudges is how often the pod was nudged since it was given the revision.
 	Nudges int
-	// Err is why the last try failed; nil if it did not.
+	// Err is why the last read failed; nil if it did not.
 	Err error
 }
 
-// NewAgents makes it; it begins to read when the controller starts.
+// NewAgents returns Agents that begin to read when the controller starts.
 func NewAgents() *Agents {
 	return &Agents{
 		read: func(ctx context.Context, c *agentclient.Client, address string) (agentapi.Report, error) {
 			return c.Report(ctx, address)
 		},
 		answering: newQueue(), others: newQueue(),
-		known: map[types.NamespacedName]*agent{}, pods: map[types.NamespacedName]map[types.NamespacedName]bool{}, clients: map[types.NamespacedName]versionedClient{},
+		known:   map[types.NamespacedName]*agent{},
+		pods:    map[types.NamespacedName]map[types.NamespacedName]bool{},
+		clients: map[types.NamespacedName]versionedClient{},
 		reading: map[share]int{}, waiting: map[share][]types.NamespacedName{},
 	}
 }
 
-// Start implements source.Source: reading begins, and changed reports go to the controller's queue.
+// Start implements source.Source. It starts the readers, which add the CacheNodes of changed reports to the
+// controller's queue.
 func (a *Agents) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
 	a.mutex.Lock()
 	a.reconcile = queue
@@ -137,10 +141,11 @@ func (a *Agents) Start(ctx context.Context, queue workqueue.TypedRateLimitingInt
 }
 
 func newQueue() workqueue.TypedRateLimitingInterface[types.NamespacedName] {
-	return workqueue.NewTypedRateLimitingQueue(workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](readTimeout, maxBackoff))
+	backoff := workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](readTimeout, maxBackoff)
+	return workqueue.NewTypedRateLimitingQueue(backoff)
 }
 
-// queueOf is where a pod waits to be read.
+// queueOf returns the queue in which a pod waits to be read.
 func (a *Agents) queueOf(known *agent) workqueue.TypedRateLimitingInterface[types.NamespacedName] {
 	if known.Err == nil && !known.Answered.IsZero() {
 		return a.answering
@@ -148,7 +153,7 @@ func (a *Agents) queueOf(known *agent) workqueue.TypedRateLimitingInterface[type
 	return a.others
 }
 
-// Hurry has the pods of a CacheNode read often, or no longer.
+// Hurry makes the reads of a CacheNode's pods frequent, or ends that.
 func (a *Agents) Hurry(cacheNode types.NamespacedName, hurry bool) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
@@ -161,7 +166,7 @@ func (a *Agents) Hurry(cacheNode types.NamespacedName, hurry bool) {
 	}
 }
 
-// Track replaces the pods of a CacheNode, and returns what is known of them, by name.
+// Track replaces the pods of a CacheNode, and returns what is known of them by name.
 func (a *Agents) Track(cacheNode types.NamespacedName, c *agentclient.Client, targets []Target) map[string]Observation {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
@@ -171,7 +176,8 @@ func (a *Agents) Track(cacheNode types.NamespacedName, c *agentclient.Client, ta
 		wanted[target.Pod] = true
 		known := a.known[target.Pod]
 		if known == nil || known.UID != target.UID {
-			known = &agent{Observation: Observation{Tracked: time.Now()}, news: rate.NewLimiter(rate.Every(newsInterval), newsBurst)}
+			news := rate.NewLimiter(rate.Every(newsInterval), newsBurst)
+			known = &agent{Observation: Observation{Tracked: time.Now()}, news: news}
 			a.known[target.Pod] = known
 		}
 		if known.Target != target || (known.client == nil && c != nil) {
@@ -192,7 +198,7 @@ func (a *Agents) Track(cacheNode types.NamespacedName, c *agentclient.Client, ta
 	return observations
 }
 
-// Forget ends the reading of a CacheNode that is gone.
+// Forget ends the reads for a CacheNode that no longer exists.
 func (a *Agents) Forget(cacheNode types.NamespacedName) {
 	a.Track(cacheNode, nil, nil)
 	a.mutex.Lock()
@@ -200,7 +206,7 @@ func (a *Agents) Forget(cacheNode types.NamespacedName) {
 	delete(a.clients, cacheNode)
 }
 
-// next reads one agent; false when the queue has ended.
+// next reads one agent. It returns false when the queue was shut down.
 func (a *Agents) next(ctx context.Context, pods workqueue.TypedRateLimitingInterface[types.NamespacedName]) bool {
 	pod, end := pods.Get()
 	if end {
@@ -213,7 +219,8 @@ func (a *Agents) next(ctx context.Context, pods workqueue.TypedRateLimitingInter
 	if known != nil {
 		current = *known
 	}
-	mayRead := known != nil && current.IP != "" && current.client != nil && a.queueOf(&current) == pods // if not, Track adds it again
+	// If the agent is not read now, Track adds it again.
+	mayRead := known != nil && current.IP != "" && current.client != nil && a.queueOf(&current) == pods
 	of := share{answering: pods == a.answering, cacheNode: current.cacheNode}
 	mayRead = mayRead && a.occupy(of, pod)
 	a.mutex.Unlock()
@@ -228,7 +235,8 @@ func (a *Agents) next(ctx context.Context, pods workqueue.TypedRateLimitingInter
 	return true
 }
 
-// occupy takes a reader for a pod, or has the pod wait for one. The mutex is held.
+// occupy takes a reader for a pod. If none is free, it returns false and the pod waits for one. The caller holds the
+// mutex.
 func (a *Agents) occupy(of share, pod types.NamespacedName) bool {
 	if a.reading[of] >= readersEach {
 		a.waiting[of] = append(a.waiting[of], pod)
@@ -238,8 +246,8 @@ func (a *Agents) occupy(of share, pod types.NamespacedName) bool {
 	return true
 }
 
-// leave gives a reader back, to the next pod that waits. The last reader wakes all waiting pods, because a pod that was woken
-// before may have been deleted.
+// leave frees a reader and wakes the next pod that waits. The last reader wakes all waiting pods, because a pod that
+// was woken before may have been deleted.
 func (a *Agents) leave(of share) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
@@ -259,7 +267,7 @@ func (a *Agents) leave(of share) {
 	}
 }
 
-// note keeps what was read, and has the CacheNode looked at if it is news, as often as an agent may have that done.
+// note stores the result of a read. A change causes a pass over the CacheNode, as often as the agent may cause one.
 func (a *Agents) note(pod types.NamespacedName, uid types.UID, report agentapi.Report, err error) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
@@ -274,7 +282,7 @@ func (a *Agents) note(pod types.NamespacedName, uid types.UID, report agentapi.R
 	if err != nil {
 		a.others.AddRateLimited(pod)
 	} else {
-		if changed && !known.untold { // otherwise it is read again later, and is news then
+		if changed && !known.untold { // otherwise a later read finds the change again
 			known.Report = report
 		}
 		known.Answered = time.Now()
@@ -290,7 +298,7 @@ func (a *Agents) note(pod types.NamespacedName, uid types.UID, report agentapi.R
 	}
 }
 
-// isSilent is true for an agent that has not answered for a while.
+// isSilent is true for an agent whose last read failed and that has not answered for longer than [silence].
 func (o Observation) isSilent(now time.Time) bool {
 	if o.Err == nil {
 		return false
@@ -302,7 +310,8 @@ func (o Observation) isSilent(now time.Time) bool {
 	return now.Sub(last) > silence
 }
 
-// isSilentIn is that for a pod: one that has just become ready is waited for, however long it took to start.
+// isSilentIn is isSilent for the agent of a pod. The agent is not silent while the pod has been ready for less than
+// [silence], however long the pod took to start.
 func (o Observation) isSilentIn(pod *corev1.Pod, now time.Time) bool {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue && now.Sub(c.LastTransitionTime.Time) <= silence {

@@ -16,7 +16,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agentapi/agentclient"
 )
 
-// TestAgents has 200 agents that never answer and one that does: the one is read all the same, and its news reach the
+// TestAgents checks that one agent that answers is read among 200 that never do, and that its news reach the
 // controller's queue.
 func TestAgents(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
@@ -62,7 +62,7 @@ func TestAgents(t *testing.T) {
 		silent = append(silent, target(fmt.Sprintf("bad-%d", i), "10.0.1.1"))
 	}
 	a.Track(bad, c, silent)
-	time.Sleep(100 * time.Millisecond) // all readers of such agents wait by now
+	time.Sleep(100 * time.Millisecond) // by now the silent agents occupy all the readers that they may
 	revision.Store(1)
 	wait("1", 2*time.Second)
 	if got := most.Load(); got < readersEach || got > readersEach+1 {
@@ -81,8 +81,8 @@ func TestAgents(t *testing.T) {
 	}
 }
 
-// TestHostileAgents: agents that answer slowly hold up only those of their own CacheNode, and one whose report changes all
-// the time causes no more passes than it may.
+// TestHostileAgents checks that agents that answer slowly hold up only those of their own CacheNode, and that one whose
+// report changes all the time causes no more passes than it may.
 func TestHostileAgents(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
@@ -136,7 +136,7 @@ func TestHostileAgents(t *testing.T) {
 	}()
 	crowd := targets("crowd", "10.0.1.1", 100)
 	a.Track(types.NamespacedName{Name: "crowd"}, c, crowd)
-	time.Sleep(100 * time.Millisecond) // they have all the readers that they may have
+	time.Sleep(100 * time.Millisecond) // by now they occupy all the readers that they may
 	good := targets("good", "10.0.0.1", 50)
 	begun := time.Now()
 	for answered := 0; answered < len(good); time.Sleep(10 * time.Millisecond) {
@@ -165,14 +165,15 @@ func TestHostileAgents(t *testing.T) {
 	}
 	// Agents of the same CacheNode that are silent do not hold up one that answers.
 	fast := append(targets("mixed", "10.0.0.1", 1), targets("silent", "10.0.3.1", 100)...)
-	for begun := time.Now(); a.Track(types.NamespacedName{Name: "mixed"}, c, fast)["mixed-0"].Answered.IsZero(); time.Sleep(10 * time.Millisecond) {
+	mixed := types.NamespacedName{Name: "mixed"}
+	for begun := time.Now(); a.Track(mixed, c, fast)["mixed-0"].Answered.IsZero(); time.Sleep(10 * time.Millisecond) {
 		if time.Since(begun) > 30*time.Second {
 			t.Fatal("the one that answers is never read")
 		}
 	}
-	a.Hurry(types.NamespacedName{Name: "mixed"}, true)
+	a.Hurry(mixed, true)
 	time.Sleep(time.Second)
-	last := a.Track(types.NamespacedName{Name: "mixed"}, c, fast)["mixed-0"].Answered
+	last := a.Track(mixed, c, fast)["mixed-0"].Answered
 	if late := time.Since(last); late > readTimeout/2 {
 		t.Errorf("one that answers was read last %s ago, beside silent ones of its CacheNode", late)
 	}

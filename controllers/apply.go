@@ -22,8 +22,8 @@ func (r *CacheNodeReconciler) applier() apply.Applier {
 	return apply.Applier{Client: r.Client, Live: r.Live}
 }
 
-// apply writes the objects. One that the API server calls invalid has its cause in the spec. Those that can be refused are
-// checked before the first is written, or are the first, so that of such a spec nothing takes effect.
+// apply writes the objects. If the API server calls an object invalid, the cause is in the spec. Objects that can be
+// refused are checked before the first write, or are written first, so that nothing of a refused spec takes effect.
 func (r *CacheNodeReconciler) apply(ctx context.Context, p *pass) error {
 	applier := r.applier()
 	applier.Absent = p.isAbsent
@@ -61,7 +61,7 @@ func (r *CacheNodeReconciler) apply(ctx context.Context, p *pass) error {
 	return nil
 }
 
-// refused is a problem of the spec where the API server says that the object itself is wrong, in its own words.
+// refused turns an error that calls the object itself wrong into a problem of the spec, in the words of the API server.
 func refused(err error) error {
 	if !apply.IsRefused(err) {
 		return err
@@ -74,8 +74,8 @@ func refused(err error) error {
 	return &status.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: message, Stalled: true}
 }
 
-// keepStatefulSet runs while the spec is not accepted: the StatefulSet is there, with the template that was accepted last, and
-// can make the pods that are missing.
+// keepStatefulSet runs while the spec is not accepted. It keeps a StatefulSet with the template that was accepted last,
+// so that missing pods are recreated.
 func (r *CacheNodeReconciler) keepStatefulSet(ctx context.Context, p *pass) error {
 	template := manifest.Template{}
 	if json.Unmarshal([]byte(p.offered.template), &template) != nil || template.InputHash == "" {

@@ -21,7 +21,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/rollout"
 )
 
-// tellDisks writes on the pods which disks their agents are to leave alone, and which caches to delete.
+// tellDisks writes on the pods which disks their agents must not use, and which caches they must delete.
 func (r *CacheNodeReconciler) tellDisks(ctx context.Context, p *pass) error {
 	for i := range p.pods {
 		pod := &p.pods[i]
@@ -33,7 +33,10 @@ func (r *CacheNodeReconciler) tellDisks(ctx context.Context, p *pass) error {
 			return err
 		}
 		drained := strings.Join(p.verbs.Drained[pod.Name], ",")
-		before := map[string]string{naming.AnnotationDrained: pod.Annotations[naming.AnnotationDrained], naming.AnnotationEmpty: pod.Annotations[naming.AnnotationEmpty]}
+		before := map[string]string{
+			naming.AnnotationDrained: pod.Annotations[naming.AnnotationDrained],
+			naming.AnnotationEmpty:   pod.Annotations[naming.AnnotationEmpty],
+		}
 		if drained == before[naming.AnnotationDrained] && abandoned == before[naming.AnnotationEmpty] {
 			continue
 		}
@@ -46,21 +49,25 @@ func (r *CacheNodeReconciler) tellDisks(ctx context.Context, p *pass) error {
 	return nil
 }
 
-// announce says in events what a pod's agent was told about its disks.
+// announce records in events what a pod's agent was told about its disks.
 func (r *CacheNodeReconciler) announce(p *pass, pod *corev1.Pod, before, told map[string]string) {
 	switch was, is := before[naming.AnnotationDrained], told[naming.AnnotationDrained]; {
 	case is != "" && is != was:
-		r.Events.Eventf(p.cacheNode, pod, corev1.EventTypeNormal, "DiskDrained", "Drain", "%s leaves %s alone; the files stay", pod.Name, is)
+		r.Events.Eventf(p.cacheNode, pod, corev1.EventTypeNormal, "DiskDrained", "Drain",
+			"%s leaves %s alone; the files stay", pod.Name, is)
 	case is == "" && was != "":
-		r.Events.Eventf(p.cacheNode, pod, corev1.EventTypeNormal, "DiskReadmitted", "Readmit", "%s uses %s again", pod.Name, was)
+		r.Events.Eventf(p.cacheNode, pod, corev1.EventTypeNormal, "DiskReadmitted", "Readmit",
+			"%s uses %s again", pod.Name, was)
 	}
 	if is := told[naming.AnnotationEmpty]; is != "" && is != before[naming.AnnotationEmpty] {
-		r.Events.Eventf(p.cacheNode, pod, corev1.EventTypeNormal, "CacheAbandoned", "Empty", "%s deletes caches whose CacheNode is gone: %s", pod.Name, is)
+		r.Events.Eventf(p.cacheNode, pod, corev1.EventTypeNormal, "CacheAbandoned", "Empty",
+			"%s deletes caches whose CacheNode is gone: %s", pod.Name, is)
 	}
 }
 
-// abandonedCaches are those that a pod's agent has found on volumes of the operator's and whose CacheNode no longer exists, as
-// the pod's annotation has them. What was said to an agent that has not answered this operator yet stands.
+// abandonedCaches returns the foreign caches that a pod's agent found on the operator's volumes and whose CacheNode no
+// longer exists, in the format of the pod's annotation. The annotation stays as it is until the agent has answered this
+// operator.
 func (r *CacheNodeReconciler) abandonedCaches(ctx context.Context, p *pass, pod *corev1.Pod) (string, error) {
 	seen := p.agents[pod.Name]
 	if seen.Answered.IsZero() {
@@ -68,7 +75,9 @@ func (r *CacheNodeReconciler) abandonedCaches(ctx context.Context, p *pass, pod 
 	}
 	var list []string
 	for _, d := range seen.Report.Disks {
-		i := slices.IndexFunc(p.cacheNode.Spec.Disks, func(disk v1alpha1.Disk) bool { return disk.Name == d.Name && disk.LocalPath != nil })
+		i := slices.IndexFunc(p.cacheNode.Spec.Disks, func(disk v1alpha1.Disk) bool {
+			return disk.Name == d.Name && disk.LocalPath != nil
+		})
 		namespace, name, ok := strings.Cut(d.ForeignOwner, "/")
 		if i < 0 || !ok || len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0 {
 			continue
@@ -76,14 +85,14 @@ func (r *CacheNodeReconciler) abandonedCaches(ctx context.Context, p *pass, pod 
 		err := r.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &v1alpha1.CacheNode{})
 		if apierrors.IsNotFound(err) {
 			list = append(list, d.Name+"="+d.ForeignOwner)
-		} else if err != nil && !apierrors.IsForbidden(err) { // in a namespace that is not ours to see, it is there
+		} else if err != nil && !apierrors.IsForbidden(err) { // in a namespace that we may not read, it counts as existing
 			return "", err
 		}
 	}
 	return strings.Join(list, ","), nil
 }
 
-// assign writes on the pods which revision their agents are to run.
+// assign writes on the pods which revision their agents must run.
 func (r *CacheNodeReconciler) assign(ctx context.Context, p *pass) error {
 	for i := range p.pods {
 		pod := &p.pods[i]
@@ -100,13 +109,14 @@ func (r *CacheNodeReconciler) assign(ctx context.Context, p *pass) error {
 			return err
 		}
 		r.Agents.assigned(client.ObjectKeyFromObject(pod), p.now, nudged)
-		log.FromContext(ctx).Info("assigned", "pod", pod.Name, "revision", pod.Annotations[naming.AnnotationRevision], "again", nudged)
+		log.FromContext(ctx).Info("assigned",
+			"pod", pod.Name, "revision", pod.Annotations[naming.AnnotationRevision], "again", nudged)
 	}
 	return nil
 }
 
-// annotate changes our annotations on a pod and leaves the others of ours as they are. Any change makes the kubelet refresh
-// the pod's volumes at once, the ConfigMap's too. A pod that is gone, or another by now, is none of this pass's.
+// annotate changes some of our annotations on a pod and keeps the others. Any change makes the kubelet refresh the
+// pod's volumes at once, the ConfigMap's too. A pod that is gone or was replaced meanwhile is left alone.
 func (r *CacheNodeReconciler) annotate(ctx context.Context, p *pass, pod *corev1.Pod, told map[string]string) error {
 	annotations := map[string]string{naming.AnnotationRevision: pod.Annotations[naming.AnnotationRevision]}
 	for _, key := range []string{naming.AnnotationDrained, naming.AnnotationEmpty} {
@@ -114,7 +124,8 @@ func (r *CacheNodeReconciler) annotate(ctx context.Context, p *pass, pod *corev1
 	}
 	maps.Copy(annotations, told)
 	annotations[v1alpha1.AnnotationRetry] = p.cacheNode.Annotations[v1alpha1.AnnotationRetry]
-	// The same for a while, so that a pass that has not seen the write of the one before writes nothing new.
+	// The nonce stays the same for a while, so that a pass with a cache that lags behind the last write writes nothing
+	// new.
 	annotations[naming.AnnotationNonce] = strconv.FormatInt(p.now.Unix()/int64(rollout.NudgeAfter/time.Second), 10)
 	for key, value := range annotations {
 		if value == "" && key != naming.AnnotationRevision {
@@ -127,7 +138,8 @@ func (r *CacheNodeReconciler) annotate(ctx context.Context, p *pass, pod *corev1
 	u.SetName(pod.Name)
 	u.SetUID(pod.UID)
 	u.SetAnnotations(annotations)
-	err := r.Apply(ctx, client.ApplyConfigurationFromUnstructured(u), client.FieldOwner(naming.FieldManager), client.ForceOwnership)
+	err := r.Apply(ctx, client.ApplyConfigurationFromUnstructured(u),
+		client.FieldOwner(naming.FieldManager), client.ForceOwnership)
 	if apierrors.IsConflict(err) || apierrors.IsNotFound(err) {
 		return nil
 	}
@@ -137,7 +149,7 @@ func (r *CacheNodeReconciler) annotate(ctx context.Context, p *pass, pod *corev1
 	return err
 }
 
-// noted are the annotations of a pod after ours were applied.
+// noted returns the annotations that a pod has after ours were applied.
 func noted(pod, ours map[string]string) map[string]string {
 	after := maps.Clone(pod)
 	if after == nil {

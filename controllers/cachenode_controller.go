@@ -44,65 +44,67 @@ import (
 // +kubebuilder:rbac:groups=authentication.k8s.io,resources=tokenreviews,verbs=create
 // +kubebuilder:rbac:groups=authorization.k8s.io,resources=subjectaccessreviews,verbs=create
 
-// CacheNodeReconciler makes the objects of a CacheNode and reports on them.
+// CacheNodeReconciler creates, updates and deletes the objects of CacheNodes, and writes their status.
 type CacheNodeReconciler struct {
 	client.Client
-	// Live reads from the API server, past the cache: what a CacheNode refers to is watched as metadata only.
+	// Live reads from the API server, past the cache. Objects that CacheNodes refer to are watched as metadata only, so
+	// their content comes from here.
 	Live   client.Reader
 	Events events.EventRecorder
 	Agents *Agents
-	// Cluster has what is the same for every CacheNode.
+	// Cluster is the same for every CacheNode.
 	Cluster Cluster
-	// Clock is the time that decisions are made by; the real one where it is nil.
+	// Clock tells the time for decisions; nil means the real clock.
 	Clock clock.PassiveClock
-	// Concurrency is how many CacheNodes are reconciled at a time, 1 if it is 0. Each one is reconciled by one worker at a time.
+	// Concurrency is how many CacheNodes are reconciled at a time; 0 means 1. One CacheNode is reconciled by one worker at
+	// a time.
 	Concurrency int
-	// began is when this operator began to work.
+	// began is when this operator started.
 	began time.Time
-	// since remembers by UID, as [lasting], what must last before anything is done about it.
+	// since has a [lasting] for each CacheNode, by its UID.
 	since sync.Map
-	// references has metadata of what CacheNodes refer to.
+	// references has the metadata of the objects that CacheNodes refer to.
 	references client.Reader
-	// rendered has the revisions that could be rendered.
+	// rendered has the revisions that rendered without an error.
 	rendered *lru.Cache
-	// late says how long to wait for a cache that has yet to see what the operator itself has made.
+	// late is the back-off while the informer cache lags behind our own writes.
 	late workqueue.TypedRateLimiter[reconcile.Request]
 }
 
-// Cluster is what the operator was told of the cluster and of itself.
+// Cluster is the operator's configuration: what it was told of the cluster and of itself.
 type Cluster struct {
 	// Domain is the domain of the cluster's Services, usually cluster.local.
 	Domain string
-	// Resolvers are the DNS servers that nginx is to ask; empty for those of each pod's own resolv.conf.
+	// Resolvers are the DNS servers that nginx asks; empty means those in each pod's own resolv.conf.
 	Resolvers []string
-	// AgentImage is the image that the pods get the agent from: the operator's own.
+	// AgentImage is the image that the pods get the agent from, by default the operator's own.
 	AgentImage      string
 	AgentPullPolicy corev1.PullPolicy
-	// Namespaces are those whose CacheNodes are reconciled; empty for all.
+	// Namespaces are those whose CacheNodes are reconciled; empty means all.
 	Namespaces []string
-	// MaxVolumes is how many volumes the CacheNodes of a namespace may have together; 0 for any number.
+	// MaxVolumes is how many volumes the CacheNodes of a namespace may have together; 0 means any number.
 	MaxVolumes int
-	// Policy is what CacheNodes may ask for.
+	// Policy says what CacheNodes may ask for.
 	Policy validation.Policy
 }
 
-// While the cache lags behind our own writes, a pass is repeated after lateDelay, twice that the next time, and so on up to
-// latestDelay: the cache may have lost its watch.
 const (
+	// lateDelay is the first back-off while the informer cache lags behind our own writes. It doubles up to latestDelay,
+	// because the cache may have lost its watch.
 	lateDelay   = 200 * time.Millisecond
 	latestDelay = 30 * time.Second
-	// lateWarning is from when on it is worth a line in the log.
+	// lateWarning is the back-off from which on a pass logs that the cache lags.
 	lateWarning = 5 * time.Second
 )
 
-// failureAfter is how long passes must fail before the status says so: most errors pass.
+// failureAfter is how long every pass must fail before the status reports the error. Most errors are transient.
 const failureAfter = 15 * time.Second
 
-// Reconcile brings one CacheNode's objects to what its spec asks for. A wrong spec or a missing reference is no error
-// here: it is a condition, and the pass after the next change sees to it.
+// Reconcile brings the objects of one CacheNode to what its spec asks for. A wrong spec or a missing reference is not
+// an error here but a condition. The next change to the spec or the reference starts a new pass.
 func (r *CacheNodeReconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	if len(r.Cluster.Namespaces) > 0 && !slices.Contains(r.Cluster.Namespaces, request.Namespace) {
-		return reconcile.Result{}, nil // a volume of another operator's
+		return reconcile.Result{}, nil // the event of another operator's volume
 	}
 	cacheNode := &v1alpha1.CacheNode{}
 	if err := r.Get(ctx, request.NamespacedName, cacheNode); err != nil {
@@ -115,7 +117,7 @@ func (r *CacheNodeReconciler) Reconcile(ctx context.Context, request reconcile.R
 	}
 	if !cacheNode.DeletionTimestamp.IsZero() {
 		r.since.Delete(cacheNode.UID)
-		return reconcile.Result{}, nil // the garbage collector removes what it owns
+		return reconcile.Result{}, nil // the garbage collector deletes the objects that it owns
 	}
 	p := &pass{cacheNode: cacheNode, now: r.Clock.Now(), began: r.began, lasting: r.lasting(cacheNode.UID)}
 	err := r.run(ctx, p)
@@ -123,7 +125,8 @@ func (r *CacheNodeReconciler) Reconcile(ctx context.Context, request reconcile.R
 	if errors.Is(err, apply.ErrStale) {
 		wait := r.late.When(request)
 		if wait >= lateWarning {
-			log.FromContext(ctx).Info("the cache does not show what is on the API server: has it lost its watch?", "because", err.Error(), "again", wait)
+			log.FromContext(ctx).Info("the cache does not show what is on the API server: has it lost its watch?",
+				"because", err.Error(), "again", wait)
 		}
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
@@ -131,12 +134,12 @@ func (r *CacheNodeReconciler) Reconcile(ctx context.Context, request reconcile.R
 	return reconcile.Result{RequeueAfter: p.after}, err
 }
 
-// run goes through the phases of a pass. What keeps running pods alive always runs, whatever the spec asks for, and each part
-// of it whatever becomes of the others. What follows the spec stops at the first phase that fails: nothing is applied of a
-// spec that is not accepted. The status is written in the end, also after an error.
+// run goes through the phases of a pass. The phases that keep running pods alive always run, each whether or not
+// another one fails. The phases that follow the spec stop at the first error, so nothing is applied of a spec that is
+// not accepted. run writes the status at the end, also after an error.
 func (r *CacheNodeReconciler) run(ctx context.Context, p *pass) (err error) {
 	if err := r.observe(ctx, p); err != nil {
-		return err // nothing is known that could be reported
+		return err // no facts are known that the status can report
 	}
 	defer func() { err = errors.Join(err, r.report(ctx, p, err)) }()
 	var errs []error
@@ -164,7 +167,8 @@ func (r *CacheNodeReconciler) run(ctx context.Context, p *pass) (err error) {
 // phase is a part of a pass.
 type phase func(context.Context, *pass) error
 
-// problemIn is the problem in an error; nil if there is none. An object of somebody else's in the way is one.
+// problemIn returns the problem in an error; nil if there is none. An object with a wanted name that belongs to
+// somebody else is a problem too.
 func problemIn(err error) *status.Problem {
 	if taken, ok := errors.AsType[*apply.TakenError](err); ok && !errors.Is(err, apply.ErrStale) {
 		return &status.Problem{
@@ -181,14 +185,15 @@ func withoutProblem(errs []error) []error {
 	return slices.DeleteFunc(errs, func(err error) bool { return err == nil || problemIn(err) != nil })
 }
 
-// abandon deletes the volumes of a CacheNode that is gone. They have no owner and no finalizer: an operator that was away then
-// finds them when it is back.
+// abandon deletes the volumes of a CacheNode that no longer exists. They have no owner and no finalizer, so an operator
+// that did not run during the deletion finds them later.
 func (r *CacheNodeReconciler) abandon(ctx context.Context, name types.NamespacedName) error {
 	volumes := &corev1.PersistentVolumeList{}
-	if err := r.List(ctx, volumes, client.MatchingFields{instanceIndex: name.String()}); err != nil || len(volumes.Items) == 0 {
+	err := r.List(ctx, volumes, client.MatchingFields{instanceIndex: name.String()})
+	if err != nil || len(volumes.Items) == 0 {
 		return err
 	}
-	// The cache may not have a CacheNode yet that was made just now.
+	// The cache may not show a CacheNode that was created just now.
 	if err := r.Live.Get(ctx, name, &v1alpha1.CacheNode{}); !apierrors.IsNotFound(err) {
 		return err
 	}

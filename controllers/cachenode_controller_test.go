@@ -60,7 +60,8 @@ func TestReconcile(t *testing.T) {
 		if want := "app.kubernetes.io/instance=edge,app.kubernetes.io/name=cachenode"; s.Selector != want {
 			t.Errorf("selector is %s, want %s", s.Selector, want)
 		}
-		if want := []v1alpha1.DiskStatus{{Name: "disk1", Share: "25.00%"}, {Name: "disk2", Share: "75.00%"}}; !slices.Equal(s.Disks, want) {
+		want := []v1alpha1.DiskStatus{{Name: "disk1", Share: "25.00%"}, {Name: "disk2", Share: "75.00%"}}
+		if !slices.Equal(s.Disks, want) {
 			t.Errorf("disks are %v, want %v", s.Disks, want)
 		}
 	})
@@ -122,7 +123,8 @@ func TestReconcile(t *testing.T) {
 		generation := set.Generation
 		o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) { s.Disks[0].ThreadPool.Threads = ptr.To[int32](5) })
 		o.eventually(func() string {
-			if o.get(cacheNode); cacheNode.Status.ConfigRevision != old && cacheNode.Status.ObservedGeneration == cacheNode.Generation {
+			o.get(cacheNode)
+			if s := cacheNode.Status; s.ConfigRevision != old && s.ObservedGeneration == cacheNode.Generation {
 				return ""
 			}
 			return "the revision does not change"
@@ -144,7 +146,8 @@ func TestReconcile(t *testing.T) {
 		})
 		a.o, o.t = o, t
 		o.pass(cacheNode)
-		if o.get(set); set.Generation != generation || set.Spec.Template.Spec.InitContainers[0].Image != "localhost/cachenode-operator:test" {
+		if o.get(set); set.Generation != generation ||
+			set.Spec.Template.Spec.InitContainers[0].Image != "localhost/cachenode-operator:test" {
 			t.Error("the StatefulSet was changed")
 		}
 		o.get(cacheNode)
@@ -191,7 +194,8 @@ func TestReconcile(t *testing.T) {
 			s.Pod.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("10Mi")}
 		})
 		o.becomes(cacheNode, status.FailedStatus, v1alpha1.ConditionAccepted, v1alpha1.ReasonInvalidSpec)
-		if text := describe(cacheNode); !strings.Contains(text, "spec.pod.resources.limits[memory]") || !strings.Contains(text, "Available=True") {
+		text := describe(cacheNode)
+		if !strings.Contains(text, "spec.pod.resources.limits[memory]") || !strings.Contains(text, "Available=True") {
 			t.Error(text)
 		}
 		if o.get(set); set.GetGeneration() != generation {
@@ -251,7 +255,8 @@ func TestReconcile(t *testing.T) {
 
 	t.Run("events tell what happened", func(t *testing.T) {
 		o.t = t
-		o.hasEvents(v1alpha1.ReasonRollingOut, v1alpha1.ReasonRolledOut, v1alpha1.ReasonInvalidSpec, v1alpha1.ReasonPodsNotReady)
+		o.hasEvents(v1alpha1.ReasonRollingOut, v1alpha1.ReasonRolledOut,
+			v1alpha1.ReasonInvalidSpec, v1alpha1.ReasonPodsNotReady)
 	})
 
 	t.Run("a restart writes nothing", func(t *testing.T) {
@@ -263,7 +268,8 @@ func TestReconcile(t *testing.T) {
 		again.pass(cacheNode)
 		again.settle(cacheNode)
 		reads, writes := again.requests.take()
-		t.Logf("start and first pass of the operator: %d reads (lists, watches and discovery among them), %d writes", reads, len(writes))
+		t.Logf("start and first pass of the operator: %d reads (lists, watches and discovery among them), %d writes",
+			reads, len(writes))
 		if len(writes) != 0 {
 			t.Errorf("the first pass after a restart wrote %v", writes)
 		}
@@ -288,8 +294,14 @@ func configMap(cacheNode *v1alpha1.CacheNode) *corev1.ConfigMap {
 
 // children are the objects of a CacheNode: first the StatefulSet, then the client Service.
 func children(cacheNode *v1alpha1.CacheNode) []client.Object {
-	objects := []client.Object{&appsv1.StatefulSet{}, &corev1.Service{}, &corev1.Service{}, &policyv1.PodDisruptionBudget{}, &corev1.ConfigMap{}, &corev1.Secret{}}
-	names := []string{cacheNode.Name, cacheNode.Name, naming.Headless(cacheNode.Name), cacheNode.Name, naming.ConfigMap(cacheNode.Name), naming.AgentSecret(cacheNode.Name)}
+	objects := []client.Object{
+		&appsv1.StatefulSet{}, &corev1.Service{}, &corev1.Service{}, &policyv1.PodDisruptionBudget{},
+		&corev1.ConfigMap{}, &corev1.Secret{},
+	}
+	names := []string{
+		cacheNode.Name, cacheNode.Name, naming.Headless(cacheNode.Name), cacheNode.Name,
+		naming.ConfigMap(cacheNode.Name), naming.AgentSecret(cacheNode.Name),
+	}
 	for i, object := range objects {
 		object.SetName(names[i])
 		object.SetNamespace(cacheNode.Namespace)
@@ -297,11 +309,11 @@ func children(cacheNode *v1alpha1.CacheNode) []client.Object {
 	return objects
 }
 
-// TestCreation: a new CacheNode has its objects made without a question first, and what they were made with goes out of them
-// again when it goes out of the spec.
+// TestCreation checks that the objects of a new CacheNode are created without a read first, and that a field that is
+// removed from the spec is removed from them.
 func TestCreation(t *testing.T) {
 	o := startOperator(t, apiserver.Start(t))
-	first := o.create(strings.Replace(edge, "name: edge", "name: first", 1)) // has all caches begin
+	first := o.create(strings.Replace(edge, "name: edge", "name: first", 1)) // starts all caches
 	o.becomes(first, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
 	o.settle(first)
 	o.requests.take()
@@ -310,7 +322,7 @@ func TestCreation(t *testing.T) {
 	made, created := children(cacheNode), 0
 	sent := o.requests.all()
 	reported := slices.IndexFunc(sent, func(s string) bool { return strings.HasSuffix(s, "/status") })
-	for _, s := range sent[:max(reported, 0)] { // later the cache may be late
+	for _, s := range sent[:max(reported, 0)] { // later the cache may lag behind
 		if isRead(s) {
 			t.Errorf("there was a question before: %s", s)
 		}
@@ -332,7 +344,8 @@ func TestCreation(t *testing.T) {
 		return "the annotation does not go"
 	})
 	set := made[0].(*appsv1.StatefulSet)
-	o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) { s.Listen.Port = ptr.To[int32](9090) }) // the key of an element of a list
+	// The port is the key of an element of a list.
+	o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) { s.Listen.Port = ptr.To[int32](9090) })
 	o.eventually(func() string {
 		o.get(set)
 		for _, port := range set.Spec.Template.Spec.Containers[0].Ports {
@@ -352,7 +365,8 @@ func TestCreation(t *testing.T) {
 	}
 }
 
-// TestNameTaken: an object of somebody else's is neither changed nor adopted, so it is not deleted with the CacheNode either.
+// TestNameTaken checks that an object of somebody else is neither changed nor adopted, so that it is not deleted with
+// the CacheNode either.
 func TestNameTaken(t *testing.T) {
 	o := startOperator(t, apiserver.Start(t))
 	ctx := context.Background()
@@ -376,7 +390,7 @@ func TestNameTaken(t *testing.T) {
 	o.becomes(cacheNode, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
 }
 
-// BenchmarkReconcile measures a pass over a CacheNode that has not changed, which is what passes mostly are.
+// BenchmarkReconcile measures a pass over an unchanged CacheNode, as most passes are.
 func BenchmarkReconcile(b *testing.B) {
 	o := startOperator(b, apiserver.Start(b))
 	cacheNode := o.create(edge)

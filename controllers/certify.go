@@ -14,11 +14,11 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/pki"
 )
 
-// renewal is the longest time between two looks at certificates.
+// renewal is the longest time between two checks of the certificates.
 const renewal = 12 * time.Hour
 
-// renewCertificates replaces the certificates of operator and agents before they end. It runs on every pass, also over a spec
-// that is not accepted: the pods of before run on, and without certificates their agents fall silent.
+// renewCertificates replaces the certificates of operator and agents before they expire. It runs on every pass, also if
+// the spec is not accepted: the existing pods go on, and without certificates their agents fall silent.
 func (r *CacheNodeReconciler) renewCertificates(ctx context.Context, p *pass) error {
 	p.certificateError = r.renew(ctx, p)
 	return p.certificateError
@@ -26,15 +26,16 @@ func (r *CacheNodeReconciler) renewCertificates(ctx context.Context, p *pass) er
 
 func (r *CacheNodeReconciler) renew(ctx context.Context, p *pass) error {
 	if p.secret == nil && p.statefulSet == nil {
-		return nil // nothing runs: certify makes the first ones when the spec is accepted
+		return nil // nothing runs: certify creates the first ones when the spec is accepted
 	}
 	changed, err := p.readCertificates()
 	if err != nil || !changed {
 		return err
 	}
-	// The cache may not have the last renewal yet. A second one right after it would leave agents behind.
+	// The cache may not show the last renewal yet. A second renewal right after it would leave agents behind.
 	live := &corev1.Secret{}
-	err = r.Live.Get(ctx, client.ObjectKey{Namespace: p.cacheNode.Namespace, Name: naming.AgentSecret(p.cacheNode.Name)}, live)
+	key := client.ObjectKey{Namespace: p.cacheNode.Namespace, Name: naming.AgentSecret(p.cacheNode.Name)}
+	err = r.Live.Get(ctx, key, live)
 	if client.IgnoreNotFound(err) != nil {
 		return err
 	}
@@ -51,16 +52,16 @@ func (r *CacheNodeReconciler) renew(ctx context.Context, p *pass) error {
 	return nil
 }
 
-// certify makes the certificates of a CacheNode that has none.
+// certify creates the certificates of a CacheNode that has none.
 func (r *CacheNodeReconciler) certify(_ context.Context, p *pass) error {
 	if p.certificates != nil || p.certificateError != nil {
-		return p.certificateError // a second renewal right after one that the cache does not show would leave agents behind
+		return p.certificateError // the cache may not show the last renewal: see renew
 	}
 	_, err := p.readCertificates()
 	return err
 }
 
-// readCertificates sets the certificates that the Secret is to have; changed is false if it has them.
+// readCertificates sets the certificates that the Secret must have; changed is false if it has them.
 func (p *pass) readCertificates() (changed bool, err error) {
 	var data map[string][]byte
 	if p.secret != nil {

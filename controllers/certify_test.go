@@ -20,7 +20,7 @@ import (
 	"github.com/cachenode/cachenode-operator/test/apiserver"
 )
 
-// TestRenewal: certificates are renewed for 200 days in which nothing of the spec takes effect.
+// TestRenewal checks that certificates are renewed for 200 days in which no edit of the spec takes effect.
 func TestRenewal(t *testing.T) {
 	restConfig := apiserver.Start(t)
 	tests := map[string]struct {
@@ -63,7 +63,8 @@ func TestRenewal(t *testing.T) {
 			for day := 0; day <= 200; day += 2 {
 				now := begun.Add(time.Duration(day) * 24 * time.Hour)
 				clock.SetTime(now)
-				result, err := o.reconciler.Reconcile(context.Background(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(cacheNode)})
+				request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(cacheNode)}
+				result, err := o.reconciler.Reconcile(context.Background(), request)
 				must(t, err)
 				if result.RequeueAfter <= 0 || result.RequeueAfter > renewal {
 					t.Fatalf("day %d: the next pass is after %s", day, result.RequeueAfter)
@@ -80,14 +81,15 @@ func TestRenewal(t *testing.T) {
 					sets[string(secret.Data[name])] = true
 				}
 			}
-			// One set at the start and three later, each of two certificates; a pass of the test's may meet one of the operator's.
+			// One set at the start and three later, each of two certificates. A pass of the test may coincide with one of the
+			// operator.
 			if len(sets) < 8 || len(sets) > 14 {
 				t.Errorf("%d certificates in 200 days, want 8", len(sets))
 			}
 			if o.get(cacheNode); !hasReason(cacheNode, tt.reason) {
 				t.Errorf("in the end: %s", describe(cacheNode))
 			}
-			o.stop() // a pass that is under way would make them again
+			o.stop() // a pass that is under way would recreate them
 			must(t, o.client.Delete(context.Background(), cacheNode))
 			for _, child := range children(cacheNode) {
 				must(t, client.IgnoreNotFound(o.client.Delete(context.Background(), child)))
@@ -105,8 +107,8 @@ func hasReason(cacheNode *v1alpha1.CacheNode, reason string) bool {
 	return false
 }
 
-// TestOwnerKey: a CacheNode has one key for the marks on its disks, whatever becomes of its certificates, and where the claims
-// stay when it is deleted, so does the key.
+// TestOwnerKey checks that a CacheNode keeps one key for the marks on its disks, whatever happens to its certificates.
+// If the claims stay when the CacheNode is deleted, so does the key.
 func TestOwnerKey(t *testing.T) {
 	o := startOperator(t, apiserver.Start(t))
 	ctx := context.Background()
@@ -117,7 +119,8 @@ func TestOwnerKey(t *testing.T) {
 	o.get(secret)
 	key := string(secret.Data[naming.OwnerKeyKey])
 	if len(key) != 32 || secret.Data[naming.OwnerLegacyKey] != nil || len(secret.OwnerReferences) != 1 {
-		t.Fatalf("a new CacheNode has a key of %d bytes, legacy %q, owners %v", len(key), secret.Data[naming.OwnerLegacyKey], secret.OwnerReferences)
+		t.Fatalf("a new CacheNode has a key of %d bytes, legacy %q, owners %v",
+			len(key), secret.Data[naming.OwnerLegacyKey], secret.OwnerReferences)
 	}
 
 	o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) {
@@ -151,16 +154,18 @@ func TestOwnerKey(t *testing.T) {
 	cacheNode = o.create(oneDisk)
 	o.becomes(cacheNode, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
 	if o.get(secret); string(secret.Data[naming.OwnerKeyKey]) != key || len(secret.OwnerReferences) != 1 {
-		t.Errorf("the key is another (%t), the owners are %v", string(secret.Data[naming.OwnerKeyKey]) != key, secret.OwnerReferences)
+		t.Errorf("the key is another (%t), the owners are %v",
+			string(secret.Data[naming.OwnerKeyKey]) != key, secret.OwnerReferences)
 	}
 
-	// An operator of before made none: what its agents have marked is theirs.
+	// Earlier operators made no key. The marks of their agents stay valid.
 	before := secret.DeepCopy()
 	delete(secret.Data, naming.OwnerKeyKey)
 	must(t, o.client.Patch(ctx, secret, client.MergeFrom(before)))
 	o.eventually(func() string {
 		o.get(secret)
-		if _, err := time.Parse(time.RFC3339, string(secret.Data[naming.OwnerLegacyKey])); err == nil && len(secret.Data[naming.OwnerKeyKey]) == 32 {
+		_, err := time.Parse(time.RFC3339, string(secret.Data[naming.OwnerLegacyKey]))
+		if err == nil && len(secret.Data[naming.OwnerKeyKey]) == 32 {
 			return ""
 		}
 		return "one that is at work gets no key"

@@ -22,7 +22,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/storage/executor"
 )
 
-// decide finds out which pod takes which revision next, and what the ConfigMap offers them.
+// decide chooses which pod takes which revision next, and what the ConfigMap offers the pods.
 func (r *CacheNodeReconciler) decide(ctx context.Context, p *pass) error {
 	changed, err := r.chooseTemplate(p)
 	if err != nil {
@@ -30,7 +30,7 @@ func (r *CacheNodeReconciler) decide(ctx context.Context, p *pass) error {
 	}
 	d := p.decisionOn()
 	if changed || !reflect.DeepEqual(d.State, p.offered.state) {
-		// Never from a cache that may not have seen the last write: it could set an older revision back.
+		// A cache that lags behind our last write must not decide a change: it could bring an older revision back.
 		if err := r.readOfferedAgain(ctx, p); err != nil {
 			return err
 		}
@@ -59,7 +59,7 @@ func (r *CacheNodeReconciler) decide(ctx context.Context, p *pass) error {
 	return nil
 }
 
-// readOfferedAgain reads the ConfigMap from the API server itself, if there was one.
+// readOfferedAgain reads the ConfigMap from the API server, if there was one.
 func (r *CacheNodeReconciler) readOfferedAgain(ctx context.Context, p *pass) error {
 	key := client.ObjectKey{Namespace: p.cacheNode.Namespace, Name: naming.ConfigMap(p.cacheNode.Name)}
 	if p.absent[key] {
@@ -75,13 +75,16 @@ func (r *CacheNodeReconciler) readOfferedAgain(ctx context.Context, p *pass) err
 	return nil
 }
 
-// chooseTemplate finds the pod template; changed is true if it is not the one of before.
+// chooseTemplate sets the pod template; changed is true if it differs from the one applied last.
 func (r *CacheNodeReconciler) chooseTemplate(p *pass) (changed bool, err error) {
-	p.template, changed, err = manifest.NewTemplate(p.target.PodInput, p.offered.template, r.Cluster.AgentImage, r.Cluster.AgentPullPolicy, p.target.Revision.ID)
+	p.template, changed, err = manifest.NewTemplate(
+		p.target.PodInput, p.offered.template, r.Cluster.AgentImage, r.Cluster.AgentPullPolicy, p.target.Revision.ID,
+	)
 	return changed, err
 }
 
-// decisionOn is what package rollout says or, while the pods' agents have yet to be asked, what is.
+// decisionOn returns the decision of package rollout. It keeps the current state while the pods' agents have yet to be
+// asked.
 func (p *pass) decisionOn() rollout.Decision {
 	if p.unknown && p.offered.state.Stable != "" {
 		return rollout.Decision{State: p.offered.state}
@@ -89,17 +92,18 @@ func (p *pass) decisionOn() rollout.Decision {
 	return rollout.Decide(p.rolloutInput())
 }
 
-// offered is what the ConfigMap offers.
+// offered is what the ConfigMap offers the pods.
 type offered struct {
 	state rollout.State
-	// texts are the revisions as text, by ID.
+	// texts has the revisions as text, by ID.
 	texts  map[string]string
 	stable *agentapi.Revision
 	// template is the pod template that was applied last, as text.
 	template string
 }
 
-// readOffered reads the ConfigMap, which may be nil. What was edited by hand is not there: it is written again.
+// readOffered reads the ConfigMap, which may be nil. It ignores a revision that was edited by hand, so the pass writes
+// it again.
 func readOffered(configMap *corev1.ConfigMap) offered {
 	o := offered{texts: map[string]string{}}
 	if configMap == nil {
@@ -129,11 +133,12 @@ func readOffered(configMap *corev1.ConfigMap) offered {
 	return o
 }
 
-// rolloutInput is what was observed, in the terms of package rollout.
+// rolloutInput is what the pass observed, in the terms of package rollout.
 func (p *pass) rolloutInput() rollout.Input {
 	spec := p.effective.Spec
 	replicas := int(ptr.Deref(spec.Replicas, 1))
-	width, err := intstr.GetScaledValueFromIntOrPercent(new(ptr.Deref(spec.Rollout.MaxUnavailable, intstr.FromInt32(1))), replicas, true)
+	maxUnavailable := ptr.Deref(spec.Rollout.MaxUnavailable, intstr.FromInt32(1))
+	width, err := intstr.GetScaledValueFromIntOrPercent(&maxUnavailable, replicas, true)
 	if err != nil {
 		width = 1 // the schema allows nothing else
 	}
@@ -165,7 +170,8 @@ func (p *pass) rolloutInput() rollout.Input {
 	return in
 }
 
-// replace has the next pod replaced, from the template that the StatefulSet has now.
+// replace evicts the next pod to be replaced, so that the StatefulSet controller creates it from the current pod
+// template.
 func (r *CacheNodeReconciler) replace(ctx context.Context, p *pass) error {
 	if p.decision.Replace == "" || p.remaking {
 		return nil
@@ -183,19 +189,21 @@ func (r *CacheNodeReconciler) replace(ctx context.Context, p *pass) error {
 		if err != nil || !done {
 			return err
 		}
-		r.Events.Eventf(p.cacheNode, pod, corev1.EventTypeNormal, "PodReplaced", "Replace", "%s is replaced from the new pod template", pod.Name)
+		r.Events.Eventf(p.cacheNode, pod, corev1.EventTypeNormal, "PodReplaced", "Replace",
+			"%s is replaced from the new pod template", pod.Name)
 	}
 	return nil
 }
 
-// isSettled is true when the StatefulSet controller makes pods from the template.
+// isSettled is true when the StatefulSet controller creates pods from the template.
 func isSettled(set *appsv1.StatefulSet, template manifest.Template) bool {
-	return set != nil && set.DeletionTimestamp.IsZero() && set.Status.ObservedGeneration >= set.Generation && set.Status.UpdateRevision != "" &&
+	return set != nil && set.DeletionTimestamp.IsZero() &&
+		set.Status.ObservedGeneration >= set.Generation && set.Status.UpdateRevision != "" &&
 		set.Spec.Template.Annotations[naming.AnnotationInput] == template.InputHash
 }
 
-// isCurrent is true for a pod of the template; where the StatefulSet is settled, it must also be of its revision, or somebody
-// has edited the StatefulSet by hand.
+// isCurrent is true for a pod of the template. The pod of a settled StatefulSet must also have its update revision:
+// otherwise somebody has edited the StatefulSet by hand.
 func isCurrent(pod *corev1.Pod, set *appsv1.StatefulSet, template manifest.Template) bool {
 	return pod.Annotations[naming.AnnotationInput] == template.InputHash &&
 		(!isSettled(set, template) || pod.Labels[appsv1.ControllerRevisionHashLabelKey] == set.Status.UpdateRevision)

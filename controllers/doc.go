@@ -1,3 +1,3 @@
-// Package controllers has the thin reconcilers: they gather facts, call the pure packages, apply what comes out and
-// report. Nothing imports it but cmd/manager.
+// Package controllers has the reconciler: it gathers facts, calls the pure packages, applies their results and reports.
+// Only cmd/manager imports it.
 package controllers

@@ -21,7 +21,7 @@ import (
 	"github.com/cachenode/cachenode-operator/test/apiserver"
 )
 
-// failing is a client whose writes of Services fail, as behind a webhook that answers with an error.
+// failing is a client whose writes of Services fail, as they do behind a webhook that answers with an error.
 type failing struct {
 	client.Client
 	broken *atomic.Bool
@@ -37,7 +37,8 @@ func (f failing) Apply(ctx context.Context, object runtime.ApplyConfiguration, o
 	return f.Client.Apply(ctx, object, options...)
 }
 
-// TestErrorsThatLast: an error that lasts reaches the status, whatever was said before, and one that passes does not.
+// TestErrorsThatLast checks that an error that lasts reaches the status, whatever the status said before, and that a
+// transient error does not.
 func TestErrorsThatLast(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Now())
 	var broken atomic.Bool
@@ -51,15 +52,16 @@ func TestErrorsThatLast(t *testing.T) {
 	o.settle(cacheNode)
 	broken.Store(true)
 	o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) { s.Service.Annotations = map[string]string{"example.com/a": "b"} })
+	request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(cacheNode)}
 	fails := func() {
 		t.Helper()
-		_, err := o.reconciler.Reconcile(context.Background(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(cacheNode)})
+		_, err := o.reconciler.Reconcile(context.Background(), request)
 		if err == nil || !strings.Contains(err.Error(), "policy.example.com") {
 			t.Fatalf("the pass ends with %v", err)
 		}
 	}
 	o.eventually(func() string { // until the cache has the edit
-		if _, err := o.reconciler.Reconcile(context.Background(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(cacheNode)}); err == nil {
+		if _, err := o.reconciler.Reconcile(context.Background(), request); err == nil {
 			return "no pass fails"
 		}
 		return ""

@@ -9,8 +9,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/status"
 )
 
-// holdMovement finds out what the edit moves, and stops before anything is changed if that is more than the spec allows and
-// nobody has acknowledged it.
+// holdMovement finds out which keys the edit moves. It stops the pass before anything changes if that is more than the
+// spec allows and nobody has acknowledged it.
 func (r *CacheNodeReconciler) holdMovement(_ context.Context, p *pass) error {
 	if p.offered.stable == nil {
 		return nil
@@ -20,7 +20,7 @@ func (r *CacheNodeReconciler) holdMovement(_ context.Context, p *pass) error {
 	if p.movement == nil {
 		return nil
 	}
-	// What was said when it began stands: the disks fill and empty while the keys move.
+	// The bytes that were reported when the movement began stand, because the disks fill and empty while the keys move.
 	if said := p.cacheNode.Status.KeyMovement; said != nil && said.Name == p.movement.Name {
 		p.movement.Bytes = said.Bytes
 	}
@@ -31,7 +31,8 @@ func (r *CacheNodeReconciler) holdMovement(_ context.Context, p *pass) error {
 	p.held = true
 	return &status.Problem{
 		Reason: v1alpha1.ReasonKeyMovement, Accepted: true,
-		Message: fmt.Sprintf("%s, more than rollout.maxKeyMovement, %d%%; nothing is changed until it is acknowledged: kubectl annotate --overwrite cachenode %s %s=%s",
+		Message: fmt.Sprintf("%s, more than rollout.maxKeyMovement, %d%%; nothing is changed until it is acknowledged: "+
+			"kubectl annotate --overwrite cachenode %s %s=%s",
 			status.DescribeMovement(p.movement), *limit, p.cacheNode.Name, v1alpha1.AnnotationAcknowledged, m.Name),
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// instanceIndex finds pods, claims and volumes in the cache by the CacheNode that they are for. A list by labels would look
-// at all of them for each CacheNode.
+// instanceIndex finds the pods, claims and volumes of a CacheNode in the cache. A list by labels would look at those of
+// all CacheNodes for each CacheNode.
 const instanceIndex = "cachenode"
 
 func indexInstances(mgr ctrl.Manager) error {
@@ -28,7 +28,8 @@ func indexInstances(mgr ctrl.Manager) error {
 	return errors.Join(errs...)
 }
 
-// indexed is where an object stands in the index: nowhere, if it is for no CacheNode, or none of its own parts, as a scout.
+// indexed returns the index key of an object; none if it belongs to no CacheNode, or is not one of its own parts, such
+// as a scout.
 func indexed(object client.Object) []string {
 	name := instance(object)
 	if name.Name == "" || object.GetLabels()[naming.LabelName] != naming.Application {
@@ -48,18 +49,18 @@ func scoutIndexed(object client.Object) []string {
 	return []string{name.String()}
 }
 
-// byScoutsOf lists from the cache the scouts of a CacheNode, and their claims.
+// byScoutsOf selects in the cache the scouts of a CacheNode, and their claims.
 func byScoutsOf(cacheNode client.Object) client.ListOption {
 	return client.MatchingFields{scoutIndex: client.ObjectKeyFromObject(cacheNode).String()}
 }
 
-// byInstance lists from the cache what is for a CacheNode.
+// byInstance selects in the cache the objects of a CacheNode.
 func byInstance(cacheNode client.Object) client.ListOption {
 	return client.MatchingFields{instanceIndex: client.ObjectKeyFromObject(cacheNode).String()}
 }
 
-// instance is the CacheNode that an object is for, by its labels; those without a namespace name it too. It has no name
-// where there is none.
+// instance returns the CacheNode that an object belongs to, by its labels; without a name if there is none. The labels
+// of an object without a namespace also name the namespace of the CacheNode.
 func instance(object client.Object) types.NamespacedName {
 	labels, namespace := object.GetLabels(), object.GetNamespace()
 	if namespace == "" {
@@ -71,7 +72,7 @@ func instance(object client.Object) types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: labels[naming.LabelInstance]}
 }
 
-// toCacheNode is the request that an object's events lead to.
+// toCacheNode returns the request for the CacheNode that an object belongs to; none if there is none.
 func toCacheNode(_ context.Context, object client.Object) []reconcile.Request {
 	if name := instance(object); name.Name != "" {
 		return []reconcile.Request{{NamespacedName: name}}

@@ -13,7 +13,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// TestInstance: what is found by index is what the labels select, and the events of a scout lead to its CacheNode all the same.
+// TestInstance checks that the index finds what the labels select, and that the events of a scout lead to its CacheNode
+// although the index does not have the scout.
 func TestInstance(t *testing.T) {
 	own := naming.PodSelector("edge")
 	volume := maps.Clone(own)
@@ -25,12 +26,30 @@ func TestInstance(t *testing.T) {
 		index    []string
 		requests int
 	}{
-		"a pod":                      {&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Labels: own}}, []string{"default/edge"}, 1},
-		"a claim elsewhere":          {&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Labels: own}}, []string{"other/edge"}, 1},
-		"a volume":                   {&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Labels: volume}}, []string{"default/edge"}, 1},
-		"a volume without namespace": {&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Labels: own}}, nil, 0},
-		"a scout":                    {&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Labels: scout}}, nil, 1},
-		"somebody else's":            {&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default"}}, nil, 0},
+		"a pod": {
+			&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Labels: own}},
+			[]string{"default/edge"}, 1,
+		},
+		"a claim elsewhere": {
+			&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Labels: own}},
+			[]string{"other/edge"}, 1,
+		},
+		"a volume": {
+			&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Labels: volume}},
+			[]string{"default/edge"}, 1,
+		},
+		"a volume without namespace": {
+			&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Labels: own}},
+			nil, 0,
+		},
+		"a scout": {
+			&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Labels: scout}},
+			nil, 1,
+		},
+		"somebody else's": {
+			&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default"}},
+			nil, 0,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(tt.index, indexed(tt.object)); diff != "" {

@@ -32,8 +32,8 @@ func (l late) Get(ctx context.Context, key client.ObjectKey, object client.Objec
 	return l.Client.Get(ctx, key, object, options...)
 }
 
-// TestLateCache: while the cache does not show what the operator has made, it looks again ever less often and changes nothing; then
-// all goes on.
+// TestLateCache checks that the operator looks again less and less often, and changes nothing, while the cache does not
+// show what the operator has created. When the cache shows it, the operator goes on.
 func TestLateCache(t *testing.T) {
 	var behind atomic.Bool
 	behind.Store(true)

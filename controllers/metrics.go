@@ -14,15 +14,16 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/status"
 )
 
-// Collector turns the status of each CacheNode into metrics at each scrape, from the operator's cache: no request is sent.
-// Only the operator that is at work tells them, so that two replicas do not say the same twice. Safe for concurrent use.
+// Collector turns the status of each CacheNode into metrics at each scrape. It reads the operator's cache and sends no
+// request. Only the active operator reports CacheNodes, so that two replicas do not report them twice. Collector is
+// safe for concurrent use.
 type Collector struct {
 	Reader client.Reader
-	// Elected is closed when this operator begins to work, as manager.Manager's Elected is.
+	// Elected is closed when this operator becomes active, like the Elected channel of manager.Manager.
 	Elected <-chan struct{}
 }
 
-// scrapeTimeout bounds the wait for a cache that has not been filled yet.
+// scrapeTimeout limits the wait for a cache that is not filled yet.
 const scrapeTimeout = 5 * time.Second
 
 func newDesc(name, help string, labels ...string) *prometheus.Desc {
@@ -30,21 +31,27 @@ func newDesc(name, help string, labels ...string) *prometheus.Desc {
 }
 
 var (
-	descLeader    = newDesc("cachenode_operator_leader", "1 if this operator is at work, 0 if it waits for the lease of another.")
-	descCondition = newDesc("cachenode_condition", "1 if the condition of the CacheNode is true, 0 if it is false.", "namespace", "cachenode", "type", "reason")
-	descWanted    = newDesc("cachenode_replicas_wanted", "Pods that the CacheNode asks for.", "namespace", "cachenode")
-	descReady     = newDesc("cachenode_replicas_ready", "Pods of the CacheNode that are ready.", "namespace", "cachenode")
-	descUpdated   = newDesc("cachenode_replicas_updated", "Pods of the CacheNode that are of the wanted template and run the wanted revision of the configuration: the lesser of both numbers.", "namespace", "cachenode")
+	descLeader = newDesc("cachenode_operator_leader",
+		"1 if this operator is at work, 0 if it waits for the lease of another.")
+	descCondition = newDesc("cachenode_condition",
+		"1 if the condition of the CacheNode is true, 0 if it is false.", "namespace", "cachenode", "type", "reason")
+	descWanted = newDesc("cachenode_replicas_wanted",
+		"Pods that the CacheNode asks for.", "namespace", "cachenode")
+	descReady = newDesc("cachenode_replicas_ready",
+		"Pods of the CacheNode that are ready.", "namespace", "cachenode")
+	descUpdated = newDesc("cachenode_replicas_updated",
+		"Pods of the CacheNode that are of the wanted template and run the wanted revision of the configuration: "+
+			"the lesser of both numbers.", "namespace", "cachenode")
 )
 
-// Describe names the metrics.
+// Describe implements prometheus.Collector.
 func (c *Collector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{descLeader, descCondition, descWanted, descReady, descUpdated} {
 		out <- d
 	}
 }
 
-// Collect reads the cache.
+// Collect implements prometheus.Collector. It reads the operator's cache.
 func (c *Collector) Collect(out chan<- prometheus.Metric) {
 	gauge := func(desc *prometheus.Desc, value float64, labels ...string) {
 		out <- prometheus.MustNewConstMetric(desc, prometheus.GaugeValue, value, labels...)

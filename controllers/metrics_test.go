@@ -15,23 +15,30 @@ import (
 	"github.com/cachenode/cachenode-operator/test/apiserver"
 )
 
-// TestCollector: the operator at work tells of each CacheNode; one that waits tells only that it does.
+// TestCollector checks that the active operator reports each CacheNode, and that an operator that waits reports only
+// that it waits.
 func TestCollector(t *testing.T) {
 	cacheNode := &v1alpha1.CacheNode{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "edge"}}
 	cacheNode.Spec.Replicas = new(int32(3))
 	cacheNode.Status = v1alpha1.CacheNodeStatus{
 		ReadyReplicas: 2, ConfigRevision: "new",
-		Pods: []v1alpha1.PodStatus{{Name: "edge-0", Revision: "new"}, {Name: "edge-1", Revision: "new"}, {Name: "edge-2", Revision: "old"}},
+		Pods: []v1alpha1.PodStatus{
+			{Name: "edge-0", Revision: "new"}, {Name: "edge-1", Revision: "new"}, {Name: "edge-2", Revision: "old"},
+		},
 		Conditions: []metav1.Condition{
 			{Type: "Ready", Status: "False", Reason: "RollingOut"}, {Type: "Accepted", Status: "True", Reason: "Accepted"},
 		},
 	}
 	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "edge"}}
 	set.Status.UpdatedReplicas = 1
-	reader := fake.NewClientBuilder().WithScheme(apiserver.Scheme(t)).WithObjects(cacheNode, set).WithStatusSubresource(cacheNode, set).Build()
+	reader := fake.NewClientBuilder().WithScheme(apiserver.Scheme(t)).
+		WithObjects(cacheNode, set).WithStatusSubresource(cacheNode, set).Build()
 	elected := make(chan struct{})
 	c := &Collector{Reader: reader, Elected: elected}
-	const leader = "# HELP cachenode_operator_leader 1 if this operator is at work, 0 if it waits for the lease of another.\n# TYPE cachenode_operator_leader gauge\ncachenode_operator_leader "
+	const leader = "# HELP cachenode_operator_leader " +
+		"1 if this operator is at work, 0 if it waits for the lease of another.\n" +
+		"# TYPE cachenode_operator_leader gauge\n" +
+		"cachenode_operator_leader "
 	if err := testutil.CollectAndCompare(c, strings.NewReader(leader+"0\n")); err != nil {
 		t.Error(err)
 	}
@@ -44,7 +51,8 @@ cachenode_condition{cachenode="edge",namespace="a",reason="RollingOut",type="Rea
 # HELP cachenode_replicas_ready Pods of the CacheNode that are ready.
 # TYPE cachenode_replicas_ready gauge
 cachenode_replicas_ready{cachenode="edge",namespace="a"} 2
-# HELP cachenode_replicas_updated Pods of the CacheNode that are of the wanted template and run the wanted revision of the configuration: the lesser of both numbers.
+# HELP cachenode_replicas_updated Pods of the CacheNode that are of the wanted template ` +
+		`and run the wanted revision of the configuration: the lesser of both numbers.
 # TYPE cachenode_replicas_updated gauge
 cachenode_replicas_updated{cachenode="edge",namespace="a"} 1
 # HELP cachenode_replicas_wanted Pods that the CacheNode asks for.
@@ -56,11 +64,12 @@ cachenode_replicas_wanted{cachenode="edge",namespace="a"} 3
 	}
 }
 
-// TestOtherNamespaces: a request for a CacheNode of a namespace that is not watched, such as a volume of another operator's leads to, is dropped
-// before anything is asked.
+// TestOtherNamespaces checks that a request for a CacheNode in a namespace that is not watched is dropped before
+// anything is read. The events of another operator's volumes cause such requests.
 func TestOtherNamespaces(t *testing.T) {
 	r := &CacheNodeReconciler{Cluster: Cluster{Namespaces: []string{"a"}}}
-	result, err := r.Reconcile(t.Context(), reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "b", Name: "edge"}})
+	request := reconcile.Request{NamespacedName: types.NamespacedName{Namespace: "b", Name: "edge"}}
+	result, err := r.Reconcile(t.Context(), request)
 	if err != nil || result.RequeueAfter != 0 {
 		t.Errorf("result %v, error %v", result, err)
 	}

@@ -21,8 +21,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/storage"
 )
 
-// observe reads what there is: StatefulSet, ConfigMap, Secret, pods, and what the pods' agents said last. Each object is read
-// once a pass.
+// observe reads the StatefulSet, the ConfigMap, the Secret and the pods, and what the pods' agents said last. Each
+// object is read once a pass.
 func (r *CacheNodeReconciler) observe(ctx context.Context, p *pass) error {
 	p.absent = map[client.ObjectKey]bool{}
 	name := p.cacheNode.Name
@@ -57,9 +57,9 @@ func (r *CacheNodeReconciler) observe(ctx context.Context, p *pass) error {
 	return nil
 }
 
-// find reads an object from the cache or, where it is not there yet, from the API server; own is false for one that is not
-// there and for somebody else's. Of a CacheNode that is new, what is not in the cache is taken for absent: should it be there
-// after all, package apply finds that out when it is to be made.
+// find reads an object from the cache, and from the API server if the cache does not have it. own is false for an
+// object that does not exist or belongs to somebody else. The API server is not asked for the objects of a new
+// CacheNode. If such an object exists after all, package apply finds out when it creates it.
 func (r *CacheNodeReconciler) find(ctx context.Context, p *pass, object client.Object) (own bool, err error) {
 	key := client.ObjectKeyFromObject(object)
 	err = r.Get(ctx, key, object)
@@ -72,7 +72,7 @@ func (r *CacheNodeReconciler) find(ctx context.Context, p *pass, object client.O
 	return err == nil && isOwn(object, p.cacheNode), client.IgnoreNotFound(err)
 }
 
-// isAbsent is true for an object that was not there when it was decided what is to be applied.
+// isAbsent is true for an object that did not exist when the pass decided what to apply.
 func (p *pass) isAbsent(object client.Object) bool {
 	switch object.(type) {
 	case *appsv1.StatefulSet, *corev1.ConfigMap, *corev1.Secret:
@@ -81,7 +81,8 @@ func (p *pass) isAbsent(object client.Object) bool {
 	return false
 }
 
-// cachePods are sorted by name. One that the kubelet has ended is as good as gone: the StatefulSet controller makes it again.
+// cachePods returns the pods sorted by name, without those that the kubelet has ended: the StatefulSet controller
+// recreates them.
 func cachePods(pods []corev1.Pod) []corev1.Pod {
 	pods = slices.DeleteFunc(pods, func(p corev1.Pod) bool {
 		return p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded
@@ -90,14 +91,15 @@ func cachePods(pods []corev1.Pod) []corev1.Pod {
 	return pods
 }
 
-// isOwn is true for an object that the CacheNode controls, or that has lost its controller and was applied by us. One of the same
-// name may still be there of a CacheNode that was deleted.
+// isOwn is true for an object that the CacheNode controls, and for one that we applied and that has lost its
+// controller. An object with the same name may remain from a CacheNode that was deleted.
 func isOwn(object client.Object, cacheNode *v1alpha1.CacheNode) bool {
 	controller := metav1.GetControllerOf(object)
-	return metav1.IsControlledBy(object, cacheNode) || (controller == nil && object.GetAnnotations()[naming.AnnotationApplied] != "")
+	return metav1.IsControlledBy(object, cacheNode) ||
+		(controller == nil && object.GetAnnotations()[naming.AnnotationApplied] != "")
 }
 
-// track has the agents of the pods read, and notes what they said last.
+// track tells [Agents] which pods to read, and takes what their agents said last.
 func (r *CacheNodeReconciler) track(p *pass) {
 	name := client.ObjectKeyFromObject(p.cacheNode)
 	var targets []Target
@@ -124,13 +126,13 @@ func (r *CacheNodeReconciler) track(p *pass) {
 		if !storage.IsReady(&p.pods[i]) || (!seen.Answered.IsZero() && seen.Err == nil) {
 			continue
 		}
-		// Soon it has answered, or is silent.
+		// By then the agent has answered, or counts as silent.
 		p.lookAgain(max(silence-p.now.Sub(seen.Tracked), 0) + time.Second)
 		p.unknown = p.unknown || (seen.Answered.IsZero() && seen.Err == nil && p.now.Sub(seen.Tracked) < 2*readTimeout)
 	}
 }
 
-// usedBytes is what each disk holds over all pods, as far as their agents have told.
+// usedBytes returns the bytes that each disk holds over all pods, as far as their agents have reported.
 func usedBytes(agents map[string]Observation) map[string]int64 {
 	used := map[string]int64{}
 	for _, seen := range agents {
@@ -141,7 +143,8 @@ func usedBytes(agents map[string]Observation) map[string]int64 {
 	return used
 }
 
-// client is the one for the agents of a CacheNode, made again when its certificates change; nil where they are unusable.
+// client returns the client for the agents of a CacheNode, renewed when its certificates change; nil if they are
+// unusable.
 func (a *Agents) client(cacheNode types.NamespacedName, secret *corev1.Secret) *agentclient.Client {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()

@@ -18,56 +18,58 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/storage"
 )
 
-// pass is what one pass over a CacheNode knows. Each part says which phase sets it.
+// pass is the state of one pass over a CacheNode. The comment of a field names the phase that sets it.
 type pass struct {
-	// cacheNode is as it was read; no phase changes it.
+	// cacheNode is the object as it was read; no phase changes it.
 	cacheNode *v1alpha1.CacheNode
-	// now is the time of the pass, began when this operator began to work.
+	// now is the time of the pass; began is when this operator started.
 	now, began time.Time
-	// after is when to look again though nothing happens; 0 for never. Any phase may shorten it.
+	// after is the time until the next pass if no event comes; 0 means that none is planned. Any phase may shorten it.
 	after time.Duration
-	// lasting is carried from pass to pass.
+	// lasting is carried from one pass to the next.
 	lasting lasting
 
 	observed
 	wanted
 	rolling
 
-	// storage is the state that actions were planned from, nil while they were not: keepStorage. An executor that waits for
-	// the disruption budget sets evicting.
+	// storage is the state that actions were planned from. keepStorage sets it; nil means that nothing was planned.
 	storage *storage.State
-	// planned: all that the plan needs was read.
-	planned  bool
-	actions  storage.Actions
+	// planned is true if keepStorage has read everything that the plan needs.
+	planned bool
+	actions storage.Actions
+	// evicting says which pod waits to be evicted, and why. The executor that waits sets it.
 	evicting string
-	// certificates are those that the Secret is to have: renewCertificates, or certify where there were none.
+	// certificates is what the Secret must contain: renewCertificates, or certify if there were none.
 	certificates map[string][]byte
-	// certificateError kept renewCertificates from finding out whether they are.
+	// certificateError is the error of renewCertificates.
 	certificateError error
-	// movement is what the edit of the disks moves, nil if nothing; held: it must be acknowledged. holdMovement sets both.
+	// movement is what the edit of the disks moves; nil if nothing. held is true if it must be acknowledged first.
+	// holdMovement sets both.
 	movement *v1alpha1.KeyMovement
 	held     bool
-	// unmet are what the spec refers to and what does not exist: observeReferences.
+	// unmet describes the objects that the spec refers to and that do not exist: observeReferences.
 	unmet []string
-	// warnings are about what is valid but is not, or not wholly, done: followStorage.
+	// warnings are about valid parts of the spec that are not, or only partly, carried out: followStorage.
 	warnings []string
-	// problem keeps the spec from being accepted: run.
+	// problem keeps the spec from being accepted or from taking effect: run.
 	problem *status.Problem
 }
 
-// observed is what there was when the pass began: observe sets it. What belongs to somebody else is not here.
+// observed is what there was when the pass began: observe sets it. Objects of others are left out.
 type observed struct {
 	statefulSet *appsv1.StatefulSet
 	configMap   *corev1.ConfigMap
 	secret      *corev1.Secret
-	// absent are the names of those that were looked for and not there.
+	// absent has the names of the objects that observe looked for and did not find.
 	absent map[client.ObjectKey]bool
 	pods   []corev1.Pod
-	// agents are what the pods' agents said last, of disks that the spec knows; used is what each disk holds over all pods,
-	// also one that is no longer in the spec.
+	// agents has, by pod, what the agent said last of the disks of the spec. used has, by disk, the bytes in use over all
+	// pods, also for disks that are no longer in the spec.
 	agents map[string]Observation
 	used   map[string]int64
-	// unknown: a ready pod's agent has yet to be asked, as this operator is new. Nothing is decided without it.
+	// unknown is true while this operator is new and has not yet asked the agent of a ready pod. Nothing is decided until
+	// then.
 	unknown bool
 	verbs   storage.Verbs
 	offered offered
@@ -75,28 +77,28 @@ type observed struct {
 
 // wanted is what the spec asks for.
 type wanted struct {
-	// effective: validate. caBundle: resolveOrigin.
+	// effective is set by validate, caBundle by resolveOrigin.
 	effective effective.CacheNode
 	caBundle  string
-	// target and plan: render. plan is nil before.
+	// target and plan are set by render. plan is nil before.
 	target edit.Target
 	plan   *shard.Plan
 }
 
-// rolling is how the wanted revision gets to the pods.
+// rolling is how the wanted revision is rolled out.
 type rolling struct {
-	// template, offer and decision: decide.
+	// template, offer and decision are set by decide.
 	template manifest.Template
 	offer    manifest.ConfigMap
 	decision *rollout.Decision
-	// remaking: the StatefulSet is gone or going, and is created again: apply.
+	// remaking is true if the StatefulSet is gone, or being deleted, and is then recreated: apply.
 	remaking bool
 }
 
-// lasting is since when something is so that is acted on only if it lasts.
+// lasting has the times since when things are so that must last before the operator acts on them.
 type lasting struct {
 	storage storage.Since
-	// failing is since when every pass has failed.
+	// failing is since when every pass has failed; zero if the last one did not.
 	failing time.Time
 }
 
@@ -112,5 +114,5 @@ func (p *pass) lookAgain(after time.Duration) {
 	}
 }
 
-// podVolumes are the disks of each pod that is not being deleted, by ordinal.
+// podVolumes returns, by ordinal, the disks of each pod that is not being deleted.
 func (p *pass) podVolumes() map[int][]string { return podVolumes(p.cacheNode.Name, p.pods) }

@@ -19,7 +19,7 @@ import (
 	"github.com/cachenode/cachenode-operator/test/apiserver"
 )
 
-// randomEdits are edits of which some replace pods, some reload nginx and some do neither.
+// randomEdits are edits, some of which replace pods, some reload nginx, and some do neither.
 var randomEdits = map[string]func(*rand.Rand, *v1alpha1.CacheNodeSpec){
 	"threads": func(r *rand.Rand, s *v1alpha1.CacheNodeSpec) {
 		s.Disks[0].ThreadPool.Threads = new(16 + r.Int32N(64))
@@ -29,7 +29,9 @@ var randomEdits = map[string]func(*rand.Rand, *v1alpha1.CacheNodeSpec){
 		s.MemoryTier.Size = resource.NewQuantity(int64(32+r.IntN(3)*16)<<20, resource.BinarySI)
 	},
 	"memory limit": func(r *rand.Rand, s *v1alpha1.CacheNodeSpec) {
-		s.Pod.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: *resource.NewQuantity(int64(1+r.IntN(4))<<30, resource.BinarySI)}
+		s.Pod.Resources.Limits = corev1.ResourceList{
+			corev1.ResourceMemory: *resource.NewQuantity(int64(1+r.IntN(4))<<30, resource.BinarySI),
+		}
 	},
 	"key": func(r *rand.Rand, s *v1alpha1.CacheNodeSpec) {
 		s.Cache.Key = [][]v1alpha1.KeyPart{{v1alpha1.KeyURI, "Args", "Host"}, {"RequestURI", "Host"}}[r.IntN(2)]
@@ -53,7 +55,7 @@ var randomEdits = map[string]func(*rand.Rand, *v1alpha1.CacheNodeSpec){
 	},
 }
 
-// made is what the operator has made of the spec: what pods are made from, and what they are offered.
+// made is what the operator has made of the spec: what pods are created from, and what they are offered.
 type made struct{ template, offered string }
 
 func (o *operator) made(cacheNode *v1alpha1.CacheNode) made {
@@ -63,11 +65,14 @@ func (o *operator) made(cacheNode *v1alpha1.CacheNode) made {
 	configMap.Namespace, configMap.Name = cacheNode.Namespace, naming.ConfigMap(cacheNode.Name)
 	o.get(set)
 	o.get(configMap)
-	return made{set.Spec.Template.Annotations[naming.AnnotationInput], configMap.Data[naming.StableKey] + configMap.Data[naming.CandidateKey]}
+	return made{
+		template: set.Spec.Template.Annotations[naming.AnnotationInput],
+		offered:  configMap.Data[naming.StableKey] + configMap.Data[naming.CandidateKey],
+	}
 }
 
-// TestPlanForetellsWhatTheOperatorDoes compares, for random edits, what kubectl cachenode plan says with what the operator
-// then does.
+// TestPlanForetellsWhatTheOperatorDoes compares, for random edits, the output of kubectl cachenode plan with what the
+// operator then does.
 func TestPlanForetellsWhatTheOperatorDoes(t *testing.T) {
 	restConfig := apiserver.Start(t)
 	o := startOperator(t, restConfig)

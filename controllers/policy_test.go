@@ -19,32 +19,47 @@ import (
 	"github.com/cachenode/cachenode-operator/test/apiserver"
 )
 
-// anythingGoes is the policy of an operator from before there was one.
+// anythingGoes sets the policy of an operator from before policies existed.
 func anythingGoes(r *CacheNodeReconciler) {
 	r.Cluster.Policy = validation.Policy{
-		LocalPathPrefixes: []string{"/mnt", "/srv", "/mnt/disk1"}, Images: []string{"*"}, PriorityClasses: []string{"system-node-critical"},
-		OriginNamespaces: []string{"*"}, ClusterDomain: "cluster.local",
+		LocalPathPrefixes: []string{"/mnt", "/srv", "/mnt/disk1"}, Images: []string{"*"},
+		PriorityClasses: []string{"system-node-critical"}, OriginNamespaces: []string{"*"}, ClusterDomain: "cluster.local",
 	}
 }
 
-// TestStricterOperator: a CacheNode that an operator of before has accepted, and this one does not, says why, and everything
-// that was made for it stays as it is.
+// TestStricterOperator checks that a CacheNode that an earlier operator accepted and this one does not says why, and
+// that everything that was created for it stays as it is.
 func TestStricterOperator(t *testing.T) {
 	localDisk := func(path string) string {
 		return "{name: disk1, size: 1Gi, localPath: {path: " + path + "}}"
 	}
 	tests := map[string]struct {
 		disk, server, pod string
-		// edit makes of a valid spec what only an operator of before would accept, while none runs.
+		// edit turns a valid spec, while no operator runs, into one that only an earlier operator would accept.
 		edit func(*v1alpha1.CacheNodeSpec)
 		want string
 	}{
-		"a disk where others have data":  {disk: localDisk("/srv/disk1"), want: "spec.disks[0].localPath.path: Forbidden: /srv/disk1 must be a folder directly in /mnt"},
-		"a disk in a deeper folder":      {disk: localDisk("/mnt/disk1/deep"), want: "/mnt/disk1/deep must be a folder directly in /mnt"},
-		"an image of its own":            {pod: "image: mallory/nginx", want: "spec.pod.image: Forbidden"},
-		"a priority of the system":       {pod: "priorityClassName: system-node-critical", want: "spec.pod.priorityClassName: Forbidden"},
-		"a toleration of everything":     {pod: "tolerations: [{operator: Exists}]", want: "spec.pod.tolerations[0]: Forbidden"},
-		"a Service of another namespace": {server: "{service: {name: a, namespace: b, port: 80}}", want: "spec.origin.servers[0].service: Forbidden"},
+		"a disk where others have data": {
+			disk: localDisk("/srv/disk1"),
+			want: "spec.disks[0].localPath.path: Forbidden: /srv/disk1 must be a folder directly in /mnt",
+		},
+		"a disk in a deeper folder": {
+			disk: localDisk("/mnt/disk1/deep"),
+			want: "/mnt/disk1/deep must be a folder directly in /mnt",
+		},
+		"an image of its own": {pod: "image: mallory/nginx", want: "spec.pod.image: Forbidden"},
+		"a priority of the system": {
+			pod:  "priorityClassName: system-node-critical",
+			want: "spec.pod.priorityClassName: Forbidden",
+		},
+		"a toleration of everything": {
+			pod:  "tolerations: [{operator: Exists}]",
+			want: "spec.pod.tolerations[0]: Forbidden",
+		},
+		"a Service of another namespace": {
+			server: "{service: {name: a, namespace: b, port: 80}}",
+			want:   "spec.origin.servers[0].service: Forbidden",
+		},
 		"the credentials of machines": {
 			edit: func(s *v1alpha1.CacheNodeSpec) { s.Origin.Servers[0].Host = new("169.254.169.254") },
 			want: "spec.origin.servers[0].host: Forbidden",
@@ -70,7 +85,9 @@ func TestStricterOperator(t *testing.T) {
 	restore := withoutRules(t, before.client, naming.LocalClass, "memory is what the memory tier is called")
 	cacheNodes, sets := map[string]*v1alpha1.CacheNode{}, map[string]*appsv1.StatefulSet{}
 	for name, tt := range tests {
-		cacheNode := before.create(fmt.Sprintf("apiVersion: cachenode.io/v1alpha1\nkind: CacheNode\nmetadata: {name: a%d, namespace: default}\nspec:\n  disks: [%s]\n  origin: {servers: [%s]}\n  pod: {%s}\n",
+		cacheNode := before.create(fmt.Sprintf("apiVersion: cachenode.io/v1alpha1\nkind: CacheNode\n"+
+			"metadata: {name: a%d, namespace: default}\n"+
+			"spec:\n  disks: [%s]\n  origin: {servers: [%s]}\n  pod: {%s}\n",
 			len(cacheNodes), cmp.Or(tt.disk, "{name: disk1, size: 1Gi}"), cmp.Or(tt.server, "{host: a.example.com}"), tt.pod))
 		before.becomes(cacheNode, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
 		set := &appsv1.StatefulSet{}
@@ -110,8 +127,8 @@ func TestStricterOperator(t *testing.T) {
 	}
 }
 
-// withoutRules takes the rules with these words in their messages out of the CRD, as in a version that had none, and returns
-// what puts them back.
+// withoutRules removes from the CRD the rules with these words in their messages, as in a version that had none. It
+// returns the function that restores them.
 func withoutRules(t *testing.T, c client.Client, words ...string) (restore func()) {
 	t.Helper()
 	must(t, apiextensionsv1.AddToScheme(c.Scheme()))

@@ -23,11 +23,13 @@ import (
 	"github.com/cachenode/cachenode-operator/test/apiserver"
 )
 
-// bind makes a pod's claim for a disk, bound to a volume, as StatefulSet and volume controllers would.
+// bind creates a pod's claim for a disk, bound to a volume, as the StatefulSet and volume controllers would.
 func (o *operator) bind(pod, disk string, volume *corev1.PersistentVolume) *corev1.PersistentVolumeClaim {
 	o.t.Helper()
 	ctx := context.Background()
-	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: naming.Claim(disk, pod), Namespace: "default", Labels: naming.Labels("edge")}}
+	claim := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
+		Name: naming.Claim(disk, pod), Namespace: "default", Labels: naming.Labels("edge"),
+	}}
 	claim.Labels[naming.LabelDisk] = disk
 	claim.Spec.StorageClassName, claim.Spec.VolumeName = new(naming.LocalClass), volume.Name
 	claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
@@ -53,7 +55,7 @@ func (o *operator) phase(volume *corev1.PersistentVolume, phase corev1.Persisten
 	})
 }
 
-// place makes a pod on a node that has two claims and has been waiting for a minute.
+// place creates a pod on a node, with two claims. The pod has been waiting for a minute.
 func (o *operator) place(name, node string) *corev1.Pod {
 	o.t.Helper()
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default", Labels: naming.Labels("edge")}}
@@ -67,12 +69,16 @@ func (o *operator) place(name, node string) *corev1.Pod {
 	o.setStatus(pod, func() {
 		pod.Status.Phase = corev1.PodPending
 		pod.Status.PodIP, pod.Status.PodIPs = "10.0.0.1", []corev1.PodIP{{IP: "10.0.0.1"}}
-		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodScheduled, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(time.Now().Add(-time.Minute))}}
+		pod.Status.Conditions = []corev1.PodCondition{{
+			Type: corev1.PodScheduled, Status: corev1.ConditionTrue,
+			LastTransitionTime: metav1.NewTime(time.Now().Add(-time.Minute)),
+		}}
 	})
 	return pod
 }
 
-// goes waits until an object is being deleted, and lets it go, as those would that hold it.
+// goes waits until an object is being deleted. Then it removes the finalizers and the object, as their controllers
+// would.
 func (o *operator) goes(object client.Object) {
 	o.t.Helper()
 	ctx := context.Background()
@@ -97,16 +103,21 @@ func TestMissingDisk(t *testing.T) {
 	ctx := context.Background()
 	o.join("node-1")
 	o.join("node-2")
-	cacheNode := o.create(strings.NewReplacer("placement: {perNode: true}", "replicas: 1\n  disruption: {diskLossAfter: 10s, nodeLossAfter: 10s}").Replace(localEdge))
+	cacheNode := o.create(strings.NewReplacer("placement: {perNode: true}",
+		"replicas: 1\n  disruption: {diskLossAfter: 10s, nodeLossAfter: 10s}").Replace(localEdge))
 	o.hasVolumes(4)
 	volumes := o.volumes()
 	real := volumes["node-1 /mnt/disk2"]
 	o.bind("edge-0", "disk1", volumes["node-1 /mnt/disk1"])
 	claim := o.bind("edge-0", "disk2", real)
 	pod := o.place("edge-0", "node-1")
-	event := &corev1.Event{ObjectMeta: metav1.ObjectMeta{Name: "mount", Namespace: "default"}, Reason: "FailedMount", LastTimestamp: metav1.Now()}
+	event := &corev1.Event{
+		ObjectMeta: metav1.ObjectMeta{Name: "mount", Namespace: "default"},
+		Reason:     "FailedMount", LastTimestamp: metav1.Now(),
+	}
 	event.InvolvedObject = corev1.ObjectReference{Kind: "Pod", Namespace: "default", Name: pod.Name, UID: pod.UID}
-	event.Message = fmt.Sprintf("MountVolume.NewMounter initialization failed for volume %q : path %q does not exist", real.Name, "/mnt/disk2")
+	event.Message = fmt.Sprintf("MountVolume.NewMounter initialization failed for volume %q : path %q does not exist",
+		real.Name, "/mnt/disk2")
 	must(t, o.client.Create(ctx, event))
 	o.pass(cacheNode)
 
@@ -114,7 +125,8 @@ func TestMissingDisk(t *testing.T) {
 	o.goes(claim)
 	placeholder := &corev1.PersistentVolume{}
 	must(t, o.client.Get(ctx, client.ObjectKey{Name: naming.Placeholder("default", claim.Name)}, placeholder))
-	if placeholder.Spec.HostPath.Path != naming.PlaceholderPath || placeholder.Spec.ClaimRef.Name != claim.Name || placeholder.Spec.ClaimRef.UID != "" {
+	ref := placeholder.Spec.ClaimRef
+	if placeholder.Spec.HostPath.Path != naming.PlaceholderPath || ref.Name != claim.Name || ref.UID != "" {
 		t.Errorf("the placeholder is %+v", placeholder.Spec)
 	}
 	other := &corev1.PersistentVolumeClaim{}
@@ -134,7 +146,9 @@ func TestMissingDisk(t *testing.T) {
 		return ""
 	})
 	o.becomes(cacheNode, status.InProgressStatus, v1alpha1.ConditionDegraded, v1alpha1.ReasonDiskMissing)
-	if text := describe(cacheNode); !strings.Contains(text, "disk2 of edge-0 cannot be mounted on node node-1, and a placeholder is in its place until it is mounted at /mnt/disk2") {
+	const missing = "disk2 of edge-0 cannot be mounted on node node-1, " +
+		"and a placeholder is in its place until it is mounted at /mnt/disk2"
+	if text := describe(cacheNode); !strings.Contains(text, missing) {
 		t.Error(text)
 	}
 	o.settle(cacheNode)
@@ -156,7 +170,8 @@ func TestMissingDisk(t *testing.T) {
 	o.hasEvents("DiskMissing", "DiskBack")
 }
 
-// TestLostNode: what is tied to a node that is gone is let go of, and nothing when all are gone.
+// TestLostNode checks that the claims and the pod on a lost node are deleted, and that nothing is deleted when all
+// nodes are lost.
 func TestLostNode(t *testing.T) {
 	o := startOperator(t, apiserver.Start(t), func(r *CacheNodeReconciler) {
 		r.Agents.read = func(context.Context, *agentclient.Client, string) (agentapi.Report, error) {
@@ -178,7 +193,8 @@ func TestLostNode(t *testing.T) {
 		}
 		pod := o.place(naming.Pod("edge", i), node)
 		o.setStatus(pod, func() {
-			pod.Status.Conditions = append(pod.Status.Conditions, corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue})
+			ready := corev1.PodCondition{Type: corev1.PodReady, Status: corev1.ConditionTrue}
+			pod.Status.Conditions = append(pod.Status.Conditions, ready)
 		})
 		pods = append(pods, pod)
 	}
@@ -211,7 +227,7 @@ func TestLostNode(t *testing.T) {
 	}
 }
 
-// TestNoNodeMatches: a selector that matches nothing any more takes no pod away.
+// TestNoNodeMatches checks that a selector that no longer matches any node removes no pod.
 func TestNoNodeMatches(t *testing.T) {
 	clock := clocktesting.NewFakePassiveClock(time.Now())
 	o := startOperator(t, apiserver.Start(t), func(r *CacheNodeReconciler) { r.Clock = clock })

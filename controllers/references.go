@@ -25,8 +25,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/status"
 )
 
-// resolveOrigin reads the origin's CA bundle, if the spec names one. Its certificates go into the CacheNode's own ConfigMap, so
-// that a pod starts also when the bundle has gone; nothing else of a Secret is copied.
+// resolveOrigin reads the origin's CA bundle, if the spec names one. Its certificates go into the CacheNode's own
+// ConfigMap, so that a pod can start after the bundle is gone. Nothing else of a Secret is copied.
 func (r *CacheNodeReconciler) resolveOrigin(ctx context.Context, p *pass) error {
 	kind, ref := caBundleReference(p.cacheNode)
 	if ref == nil {
@@ -34,12 +34,15 @@ func (r *CacheNodeReconciler) resolveOrigin(ctx context.Context, p *pass) error 
 	}
 	what := fmt.Sprintf("spec.origin.tls.caBundle.%s: key %q of %s %q in namespace %q",
 		map[string]string{"Secret": "secret", "ConfigMap": "configMap"}[kind], ref.Key, kind, ref.Name, p.cacheNode.Namespace)
-	content, found, err := r.readKey(ctx, kind, client.ObjectKey{Namespace: p.cacheNode.Namespace, Name: ref.Name}, ref.Key)
+	name := client.ObjectKey{Namespace: p.cacheNode.Namespace, Name: ref.Name}
+	content, found, err := r.readKey(ctx, kind, name, ref.Key)
 	if err != nil {
 		return fmt.Errorf("read %s %s: %w", kind, ref.Name, err)
 	}
 	if !found {
-		return &status.Problem{Reason: v1alpha1.ReasonReferenceNotFound, Message: what + " does not exist: create it, or name another"}
+		return &status.Problem{
+			Reason: v1alpha1.ReasonReferenceNotFound, Message: what + " does not exist: create it, or name another",
+		}
 	}
 	p.caBundle, err = certificates(content)
 	if err != nil {
@@ -48,32 +51,40 @@ func (r *CacheNodeReconciler) resolveOrigin(ctx context.Context, p *pass) error 
 	return nil
 }
 
-// resolveListener checks the certificate that clients are to see. The pods mount its Secret and cannot start without.
+// resolveListener checks the certificate that clients see. The pods mount its Secret and cannot start without it.
 func (r *CacheNodeReconciler) resolveListener(ctx context.Context, p *pass) error {
 	listener := p.cacheNode.Spec.Listen.TLS
 	if listener == nil {
 		return nil
 	}
-	what := fmt.Sprintf("spec.listen.tls.secretName: Secret %q in namespace %q", listener.SecretName, p.cacheNode.Namespace)
+	what := fmt.Sprintf("spec.listen.tls.secretName: Secret %q in namespace %q",
+		listener.SecretName, p.cacheNode.Namespace)
 	secret := &corev1.Secret{}
 	err := r.Live.Get(ctx, client.ObjectKey{Namespace: p.cacheNode.Namespace, Name: listener.SecretName}, secret)
 	if apierrors.IsNotFound(err) {
-		return &status.Problem{Reason: v1alpha1.ReasonReferenceNotFound, Message: what + " does not exist: create it, or name another"}
+		return &status.Problem{
+			Reason: v1alpha1.ReasonReferenceNotFound, Message: what + " does not exist: create it, or name another",
+		}
 	}
 	if err != nil {
 		return err
 	}
 	if isManaged(secret) {
-		return &status.Problem{Reason: v1alpha1.ReasonInvalidReference, Message: what + " is the operator's own, for its agents: name one of type kubernetes.io/tls"}
+		return &status.Problem{
+			Reason:  v1alpha1.ReasonInvalidReference,
+			Message: what + " is the operator's own, for its agents: name one of type kubernetes.io/tls",
+		}
 	}
 	if _, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey]); err != nil {
-		return &status.Problem{Reason: v1alpha1.ReasonInvalidReference, Message: fmt.Sprintf("%s: tls.crt and tls.key: %v", what, err)}
+		return &status.Problem{
+			Reason: v1alpha1.ReasonInvalidReference, Message: fmt.Sprintf("%s: tls.crt and tls.key: %v", what, err),
+		}
 	}
 	return nil
 }
 
-// isManaged is true for a Secret that the operator makes. Such a Secret also holds the operator's own key, by which agents
-// know it.
+// isManaged is true for a Secret that the operator creates. Such a Secret also holds the operator's own key, by which
+// agents recognize the operator.
 func isManaged(secret *corev1.Secret) bool {
 	return secret.Labels[naming.LabelManagedBy] == naming.FieldManager
 }
@@ -89,15 +100,20 @@ func caBundleReference(cacheNode *v1alpha1.CacheNode) (kind string, ref *v1alpha
 	return "ConfigMap", tls.CABundle.ConfigMap
 }
 
-// readKey reads from the API server itself. found is false where the object or the key is missing.
-func (r *CacheNodeReconciler) readKey(ctx context.Context, kind string, name client.ObjectKey, key string) (content []byte, found bool, err error) {
+// readKey reads one key of a Secret or ConfigMap from the API server. found is false if the object or the key is
+// missing.
+func (r *CacheNodeReconciler) readKey(
+	ctx context.Context, kind string, name client.ObjectKey, key string,
+) (content []byte, found bool, err error) {
 	if kind == "Secret" {
 		secret := &corev1.Secret{}
 		if err := r.Live.Get(ctx, name, secret); err != nil {
 			return nil, false, client.IgnoreNotFound(err)
 		}
 		if isManaged(secret) {
-			return nil, false, &status.Problem{Reason: v1alpha1.ReasonInvalidReference, Message: fmt.Sprintf("spec.origin.tls.caBundle.secret: Secret %q is the operator's own, for its agents: name another", name.Name)}
+			message := fmt.Sprintf("spec.origin.tls.caBundle.secret: "+
+				"Secret %q is the operator's own, for its agents: name another", name.Name)
+			return nil, false, &status.Problem{Reason: v1alpha1.ReasonInvalidReference, Message: message}
 		}
 		content, found = secret.Data[key]
 		return content, found, nil
@@ -116,8 +132,8 @@ func (r *CacheNodeReconciler) readKey(ctx context.Context, kind string, name cli
 	return content, found, nil
 }
 
-// certificates returns the certificates of a PEM text and refuses anything else, so that no private key that lies in the
-// wrong key gets into a ConfigMap.
+// certificates returns the certificates in a PEM text and refuses anything else, so that a private key under the wrong
+// key never gets into a ConfigMap.
 func certificates(text []byte) (string, error) {
 	var out bytes.Buffer
 	for {
@@ -146,7 +162,7 @@ func certificates(text []byte) (string, error) {
 const referenceIndex = "references"
 
 func indexReferences(mgr ctrl.Manager) error {
-	return mgr.GetFieldIndexer().IndexField(context.Background(), &v1alpha1.CacheNode{}, referenceIndex, func(o client.Object) []string {
+	keysOf := func(o client.Object) []string {
 		cacheNode := o.(*v1alpha1.CacheNode)
 		var keys []string
 		if kind, ref := caBundleReference(cacheNode); ref != nil {
@@ -161,12 +177,13 @@ func indexReferences(mgr ctrl.Manager) error {
 			}
 		}
 		return keys
-	})
+	}
+	return mgr.GetFieldIndexer().IndexField(context.Background(), &v1alpha1.CacheNode{}, referenceIndex, keysOf)
 }
 
 func referenceKey(kind, namespace, name string) string { return kind + "/" + namespace + "/" + name }
 
-// observeReferences finds what the spec refers to and what does not exist, though the spec is valid: it may come later.
+// observeReferences finds the objects that a valid spec refers to and that do not exist. They may be created later.
 func (r *CacheNodeReconciler) observeReferences(ctx context.Context, p *pass) error {
 	for i, s := range p.cacheNode.Spec.Origin.Servers {
 		if s.Service == nil {
@@ -175,8 +192,10 @@ func (r *CacheNodeReconciler) observeReferences(ctx context.Context, p *pass) er
 		service := &metav1.PartialObjectMetadata{}
 		service.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Service"))
 		key := client.ObjectKey{Namespace: ptr.Deref(s.Service.Namespace, p.cacheNode.Namespace), Name: s.Service.Name}
-		if err := r.references.Get(ctx, key, service); apierrors.IsNotFound(err) { // one that is not ours to see may be there
-			p.unmet = append(p.unmet, fmt.Sprintf("spec.origin.servers[%d].service: Service %q in namespace %q does not exist, so requests to it get 502: create it, or name another", i, key.Name, key.Namespace))
+		if err := r.references.Get(ctx, key, service); apierrors.IsNotFound(err) { // other errors: it may exist
+			p.unmet = append(p.unmet, fmt.Sprintf("spec.origin.servers[%d].service: "+
+				"Service %q in namespace %q does not exist, so requests to it get 502: create it, or name another",
+				i, key.Name, key.Namespace))
 		}
 	}
 	if p.storage == nil {
@@ -184,13 +203,17 @@ func (r *CacheNodeReconciler) observeReferences(ctx context.Context, p *pass) er
 	}
 	for i, d := range p.cacheNode.Spec.Disks {
 		if class := ptr.Deref(d.StorageClassName, ""); class != "" && p.storage.Classes[class] == nil {
-			p.unmet = append(p.unmet, fmt.Sprintf("spec.disks[%d].storageClassName: StorageClass %q does not exist, so the claims for %s stay pending: create it, or replace the disk by one of another class", i, class, d.Name))
+			p.unmet = append(p.unmet, fmt.Sprintf("spec.disks[%d].storageClassName: "+
+				"StorageClass %q does not exist, so the claims for %s stay pending: "+
+				"create it, or replace the disk by one of another class",
+				i, class, d.Name))
 		}
 	}
 	return nil
 }
 
-// StripReference keeps of a Secret or ConfigMap, of which a cluster may have very many, what tells that it has changed.
+// StripReference keeps only what tells that a referenced object has changed, because a cluster may have very many
+// Secrets and ConfigMaps.
 func StripReference(object any) (any, error) {
 	if o, ok := object.(*metav1.PartialObjectMetadata); ok {
 		o.ObjectMeta = metav1.ObjectMeta{Namespace: o.Namespace, Name: o.Name, UID: o.UID, ResourceVersion: o.ResourceVersion}
@@ -198,7 +221,8 @@ func StripReference(object any) (any, error) {
 	return object, nil
 }
 
-// referenceSources watch Secrets, ConfigMaps and Services as metadata: their content is read only where a CacheNode names them.
+// referenceSources watch Secrets, ConfigMaps and Services as metadata only. Their content is read only if a CacheNode
+// names them.
 func (r *CacheNodeReconciler) referenceSources(references cache.Cache) []source.Source {
 	var sources []source.Source
 	for _, kind := range []string{"Secret", "ConfigMap", "Service"} {
@@ -212,9 +236,12 @@ func (r *CacheNodeReconciler) referenceSources(references cache.Cache) []source.
 	return sources
 }
 
-func (r *CacheNodeReconciler) referrers(ctx context.Context, kind string, name types.NamespacedName) []reconcile.Request {
+func (r *CacheNodeReconciler) referrers(
+	ctx context.Context, kind string, name types.NamespacedName,
+) []reconcile.Request {
 	cacheNodes := &v1alpha1.CacheNodeList{}
-	if err := r.List(ctx, cacheNodes, client.MatchingFields{referenceIndex: referenceKey(kind, name.Namespace, name.Name)}); err != nil {
+	referring := client.MatchingFields{referenceIndex: referenceKey(kind, name.Namespace, name.Name)}
+	if err := r.List(ctx, cacheNodes, referring); err != nil {
 		return nil
 	}
 	var requests []reconcile.Request

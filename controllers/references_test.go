@@ -39,7 +39,9 @@ spec:
     tls: {caBundle: {secret: {name: origin-ca}}}
 `)
 	o.becomes(cacheNode, status.InProgressStatus, v1alpha1.ConditionAccepted, v1alpha1.ReasonReferenceNotFound)
-	if text := describe(cacheNode); !strings.Contains(text, `spec.origin.tls.caBundle.secret: key "ca.crt" of Secret "origin-ca" in namespace "default" does not exist`) {
+	const missing = `spec.origin.tls.caBundle.secret: ` +
+		`key "ca.crt" of Secret "origin-ca" in namespace "default" does not exist`
+	if text := describe(cacheNode); !strings.Contains(text, missing) {
 		t.Error(text)
 	}
 
@@ -48,7 +50,8 @@ spec:
 	secret.Name, secret.Namespace = "origin-ca", "default"
 	must(t, o.client.Create(ctx, secret))
 	o.becomes(cacheNode, status.InProgressStatus, v1alpha1.ConditionAccepted, v1alpha1.ReasonInvalidReference)
-	if text := describe(cacheNode); !strings.Contains(text, "PRIVATE KEY") || !strings.Contains(text, "must hold certificates only") {
+	text := describe(cacheNode)
+	if !strings.Contains(text, "PRIVATE KEY") || !strings.Contains(text, "must hold certificates only") {
 		t.Error(text)
 	}
 
@@ -80,20 +83,24 @@ spec:
 	o.get(children(cacheNode)[0]) // the pods stay
 }
 
-// selfSigned makes a certificate and its key in PEM.
+// selfSigned returns a new certificate and its key in PEM.
 func selfSigned(t *testing.T) (certificate, key []byte) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	must(t, err)
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, private.Public(), private)
 	must(t, err)
 	keyDER, err := x509.MarshalECPrivateKey(private)
 	must(t, err)
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER})
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: keyDER})
 }
 
-// TestOperatorsSecrets: the Secret with the operator's own key is no reference, so no pod mounts that key.
+// TestOperatorsSecrets checks that a spec cannot refer to the Secret with the operator's own key, so that no pod mounts
+// that key.
 func TestOperatorsSecrets(t *testing.T) {
 	o := startOperator(t, apiserver.Start(t))
 	victim := o.create(oneDisk)
@@ -104,7 +111,8 @@ func TestOperatorsSecrets(t *testing.T) {
 	} {
 		text := strings.Replace(oneDisk, "name: edge,", "name: "+name+",", 1) + spec
 		if name == "bundle" {
-			text = strings.Replace(text, "origin: {", "origin: {scheme: https, tls: {caBundle: {secret: {name: edge-agent-tls}}}, ", 1)
+			text = strings.Replace(text, "origin: {",
+				"origin: {scheme: https, tls: {caBundle: {secret: {name: edge-agent-tls}}}, ", 1)
 		}
 		cacheNode := o.create(text)
 		o.becomes(cacheNode, status.InProgressStatus, v1alpha1.ConditionAccepted, v1alpha1.ReasonInvalidReference)
@@ -113,7 +121,7 @@ func TestOperatorsSecrets(t *testing.T) {
 		}
 	}
 
-	// One that is at work goes on as it is.
+	// A CacheNode that runs goes on as it is.
 	set := children(victim)[0]
 	o.get(set)
 	generation := set.GetGeneration()
@@ -126,11 +134,14 @@ func TestOperatorsSecrets(t *testing.T) {
 	}
 }
 
-// TestMissingReferences: an origin Service or a StorageClass that does not exist is named, and no longer when it comes.
+// TestMissingReferences checks that Degraded names an origin Service or a StorageClass as long as it does not exist.
 func TestMissingReferences(t *testing.T) {
 	o := startOperator(t, apiserver.Start(t))
 	ctx := context.Background()
-	cacheNode := o.create(strings.NewReplacer("{name: disk1, size: 1Gi}", "{name: disk1, size: 1Gi, storageClassName: fast}", "name: origin", "name: source").Replace(edge))
+	cacheNode := o.create(strings.NewReplacer(
+		"{name: disk1, size: 1Gi}", "{name: disk1, size: 1Gi, storageClassName: fast}",
+		"name: origin", "name: source",
+	).Replace(edge))
 	o.becomes(cacheNode, status.InProgressStatus, v1alpha1.ConditionDegraded, v1alpha1.ReasonReferenceMissing)
 	for _, want := range []string{
 		`spec.origin.servers[0].service: Service "source" in namespace "default" does not exist`,
@@ -140,7 +151,8 @@ func TestMissingReferences(t *testing.T) {
 			t.Errorf("no condition says %q: %s", want, text)
 		}
 	}
-	must(t, o.client.Create(ctx, &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "fast"}, Provisioner: "example.com/a"}))
+	class := &storagev1.StorageClass{ObjectMeta: metav1.ObjectMeta{Name: "fast"}, Provisioner: "example.com/a"}
+	must(t, o.client.Create(ctx, class))
 	service := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "source", Namespace: "default"}}
 	service.Spec.Ports = []corev1.ServicePort{{Port: 80}}
 	must(t, o.client.Create(ctx, service))

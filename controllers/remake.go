@@ -15,8 +15,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// isToBeRemade is true for a StatefulSet whose claim templates are not the wanted ones, which no API server lets change, and
-// for one that is on its way out.
+// isToBeRemade is true for a StatefulSet whose claim templates are not the wanted ones, because no API server lets them
+// change, and for one that is being deleted.
 func isToBeRemade(set *appsv1.StatefulSet, objects []client.Object) bool {
 	if set == nil {
 		return false
@@ -39,8 +39,8 @@ func isSameClaim(a, b corev1.PersistentVolumeClaim) bool {
 		equality.Semantic.DeepEqual(a.Spec.Resources, b.Spec.Resources)
 }
 
-// checked is what is tried on the API server before anything is written: of a StatefulSet that is recreated, one of another
-// name, as that of its own name is still there.
+// checked returns the object to try on the API server before anything is written. A StatefulSet that is recreated is
+// tried under another name, because the old one still exists.
 func checked(object client.Object, remake bool) client.Object {
 	set, ok := object.(*appsv1.StatefulSet)
 	if !ok || !remake {
@@ -51,22 +51,24 @@ func checked(object client.Object, remake bool) client.Object {
 	return set
 }
 
-// orphan deletes the StatefulSet and leaves its pods. When it is gone, the next pass recreates it, and it takes them in.
+// orphan deletes the StatefulSet and leaves its pods. When it is gone, the next pass recreates it, and the new one
+// adopts the pods.
 func (r *CacheNodeReconciler) orphan(ctx context.Context, p *pass) error {
 	set := p.statefulSet
 	if !set.DeletionTimestamp.IsZero() {
-		return nil // its end is an event
+		return nil // an event reports the end of the deletion
 	}
 	log.FromContext(ctx).Info("recreates the StatefulSet for other claim templates")
 	gone := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: set.Namespace, Name: set.Name}}
-	err := r.Delete(ctx, gone, client.PropagationPolicy(metav1.DeletePropagationOrphan), client.Preconditions{UID: &set.UID})
+	err := r.Delete(ctx, gone,
+		client.PropagationPolicy(metav1.DeletePropagationOrphan), client.Preconditions{UID: &set.UID})
 	if apierrors.IsConflict(err) {
 		return nil
 	}
 	return client.IgnoreNotFound(err)
 }
 
-// podVolumes are the disks of each pod that is not being deleted, by ordinal.
+// podVolumes returns, by ordinal, the disks of each pod that is not being deleted.
 func podVolumes(cacheNode string, pods []corev1.Pod) map[int][]string {
 	volumes := map[int][]string{}
 	for i := range pods {

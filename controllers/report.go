@@ -17,7 +17,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/validation"
 )
 
-// report writes the status, once and only if it changed, and then tells in events what changed. err is what became of the pass.
+// report writes the status once, only if it changed, and then records in events what changed. err is the result of the
+// pass.
 func (r *CacheNodeReconciler) report(ctx context.Context, p *pass, err error) error {
 	facts := p.facts(err)
 	if facts.Unknown() && p.unknown {
@@ -38,7 +39,8 @@ func (r *CacheNodeReconciler) report(ctx context.Context, p *pass, err error) er
 	return nil
 }
 
-// facts are what the pass has found. An error is told of when it has lasted, or will: most pass.
+// facts are what the pass has found. They include an error only if it has lasted or will last, because most errors are
+// transient.
 func (p *pass) facts(err error) status.Facts {
 	f := status.Facts{
 		CacheNode: p.cacheNode, Now: p.now, Began: p.began, StatefulSet: p.statefulSet,
@@ -46,10 +48,11 @@ func (p *pass) facts(err error) status.Facts {
 		Movement: p.movement, Held: p.held, Problem: p.problem, Unmet: p.unmet,
 		Warnings: slices.Concat(validation.Warnings(p.cacheNode), p.verbs.Problems, p.warnings),
 	}
+	lasts := !p.lasting.failing.IsZero() && p.now.Sub(p.lasting.failing) >= failureAfter
 	switch {
 	case err == nil:
 		p.lasting.failing = time.Time{}
-	case apierrors.IsForbidden(err) || (!p.lasting.failing.IsZero() && p.now.Sub(p.lasting.failing) >= failureAfter && !errors.Is(err, apply.ErrStale)):
+	case apierrors.IsForbidden(err) || (lasts && !errors.Is(err, apply.ErrStale)):
 		f.Failure = err
 	default:
 		f.Incomplete = true
@@ -72,7 +75,7 @@ func (p *pass) facts(err error) status.Facts {
 	return f
 }
 
-// podNamed is the pod of a name as an event refers to it; nil if there is none.
+// podNamed returns the pod with a name, for an event to refer to; nil if there is none.
 func (p *pass) podNamed(name string) runtime.Object {
 	for i := range p.pods {
 		if p.pods[i].Name == name {

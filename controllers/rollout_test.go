@@ -27,12 +27,12 @@ import (
 	"github.com/cachenode/cachenode-operator/test/apiserver"
 )
 
-// agents plays the pods' agents, which an API server alone does not have: each takes the revision that its pod's
-// annotation names, unless it is one that it refuses.
+// agents plays the pods' agents, which an API server alone does not have. Each takes the revision that its pod's
+// annotation names, unless it refuses that revision.
 type agents struct {
 	o     *operator
 	mutex sync.Mutex
-	// order has the pods in the order in which they took or refused something.
+	// order has the pods in the order in which they took something.
 	order   []string
 	running map[string]string
 	refuses map[string]bool // by pod and revision
@@ -41,7 +41,10 @@ type agents struct {
 }
 
 func newAgents() *agents {
-	return &agents{running: map[string]string{}, refuses: map[string]bool{}, silent: map[string]bool{}, disks: map[string][]agentapi.DiskReport{}}
+	return &agents{
+		running: map[string]string{}, refuses: map[string]bool{}, silent: map[string]bool{},
+		disks: map[string][]agentapi.DiskReport{},
+	}
 }
 
 func (a *agents) read(ctx context.Context, _ *agentclient.Client, address string) (agentapi.Report, error) {
@@ -61,7 +64,9 @@ func (a *agents) read(ctx context.Context, _ *agentclient.Client, address string
 		wanted := pod.Annotations[naming.AnnotationRevision]
 		report := agentapi.Report{Since: time.Unix(1, 0), Disks: a.disks[pod.Name]}
 		if a.refuses[wanted] {
-			report.Refusal = &agentapi.Refusal{Revision: wanted, Message: "host not found", Retry: pod.Annotations[v1alpha1.AnnotationRetry]}
+			report.Refusal = &agentapi.Refusal{
+				Revision: wanted, Message: "host not found", Retry: pod.Annotations[v1alpha1.AnnotationRetry],
+			}
 		} else if a.running[pod.Name] != wanted {
 			a.running[pod.Name] = wanted
 			a.order = append(a.order, pod.Name)
@@ -98,7 +103,7 @@ func (o *operator) annotate(cacheNode *v1alpha1.CacheNode, key, value string) {
 	must(o.t, o.client.Patch(context.Background(), cacheNode, client.MergeFrom(before)))
 }
 
-// makePods makes ready pods of the StatefulSet's template, as StatefulSet controller and kubelet would.
+// makePods creates ready pods from the StatefulSet's template, as the StatefulSet controller and the kubelet would.
 func (o *operator) makePods(cacheNode *v1alpha1.CacheNode, n int) {
 	o.t.Helper()
 	set := children(cacheNode)[0].(*appsv1.StatefulSet)
@@ -116,8 +121,9 @@ func (o *operator) makePods(cacheNode *v1alpha1.CacheNode, n int) {
 		must(o.t, client.IgnoreAlreadyExists(o.client.Create(context.Background(), node)))
 		must(o.t, o.client.Create(context.Background(), pod))
 		o.setStatus(pod, func() {
+			ip := fmt.Sprintf("10.0.0.%d", i+1)
 			pod.Status = corev1.PodStatus{
-				Phase: corev1.PodRunning, PodIP: fmt.Sprintf("10.0.0.%d", i+1), PodIPs: []corev1.PodIP{{IP: fmt.Sprintf("10.0.0.%d", i+1)}},
+				Phase: corev1.PodRunning, PodIP: ip, PodIPs: []corev1.PodIP{{IP: ip}},
 				Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}},
 			}
 		})
@@ -128,7 +134,8 @@ func (o *operator) makePods(cacheNode *v1alpha1.CacheNode, n int) {
 func (o *operator) replacePods(cacheNode *v1alpha1.CacheNode) {
 	o.t.Helper()
 	pods := &corev1.PodList{}
-	must(o.t, o.client.List(context.Background(), pods, client.InNamespace(cacheNode.Namespace), client.MatchingLabels(naming.PodSelector(cacheNode.Name))))
+	must(o.t, o.client.List(context.Background(), pods,
+		client.InNamespace(cacheNode.Namespace), client.MatchingLabels(naming.PodSelector(cacheNode.Name))))
 	for i := range pods.Items {
 		must(o.t, o.client.Delete(context.Background(), &pods.Items[i], client.GracePeriodSeconds(0)))
 	}
@@ -179,7 +186,8 @@ func TestRollout(t *testing.T) {
 			t.Errorf("they took it in the order %v", got)
 		}
 		config := configMap(cacheNode)
-		if o.get(config); config.Data[naming.CandidateKey] != "" || !strings.Contains(config.Data[naming.StableKey], cacheNode.Status.ConfigRevision) {
+		if o.get(config); config.Data[naming.CandidateKey] != "" ||
+			!strings.Contains(config.Data[naming.StableKey], cacheNode.Status.ConfigRevision) {
 			t.Error("the candidate has not become stable")
 		}
 	})
@@ -188,11 +196,13 @@ func TestRollout(t *testing.T) {
 		o.t = t
 		good := cacheNode.Status.ConfigRevision
 		a.taken()
-		bad := o.revisionOf(cacheNode, func(s *v1alpha1.CacheNodeSpec) { s.Hosts = []v1alpha1.Hostname{"refused.example.com"} })
+		change := func(s *v1alpha1.CacheNodeSpec) { s.Hosts = []v1alpha1.Hostname{"refused.example.com"} }
+		bad := o.revisionOf(cacheNode, change)
 		a.set(func() { a.refuses[bad] = true })
-		o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) { s.Hosts = []v1alpha1.Hostname{"refused.example.com"} })
+		o.edit(cacheNode, change)
 		o.becomes(cacheNode, status.FailedStatus, v1alpha1.ConditionDegraded, v1alpha1.ReasonConfigRefused)
-		if r := cacheNode.Status.Refusal; r == nil || r.Pod != "edge-2" || r.Message != "host not found" || r.Revision != bad {
+		r := cacheNode.Status.Refusal
+		if r == nil || r.Pod != "edge-2" || r.Message != "host not found" || r.Revision != bad {
 			t.Errorf("status.refusal is %+v", r)
 		}
 		o.settle(cacheNode)
@@ -202,7 +212,7 @@ func TestRollout(t *testing.T) {
 		if got := a.taken(); len(got) != 0 {
 			t.Errorf("%v took something", got)
 		}
-		o.eventually(func() string { // the agents may still have had something to tell
+		o.eventually(func() string { // the agents may still have had something to report
 			o.requests.take()
 			for range 5 {
 				o.pass(cacheNode)
@@ -236,7 +246,7 @@ func TestRollout(t *testing.T) {
 			return "the template is that of before"
 		})
 		o.rollOut(cacheNode)
-		o.eventually(func() string { // nobody keeps the budget's status here, so it allows nothing
+		o.eventually(func() string { // no controller sets the budget's status here, so it allows nothing
 			if o.get(cacheNode); strings.Contains(describe(cacheNode), "edge-0 waits for the disruption budget") {
 				return ""
 			}
@@ -291,14 +301,21 @@ func TestRollout(t *testing.T) {
 			if state == v1alpha1.DiskFailed {
 				reason = v1alpha1.DiskIOError
 			}
-			return []agentapi.DiskReport{{Name: "disk1", State: state, Reason: reason, Share: share}, {Name: "disk2", State: v1alpha1.DiskHealthy, Share: 10000 - share}}
+			return []agentapi.DiskReport{
+				{Name: "disk1", State: state, Reason: reason, Share: share},
+				{Name: "disk2", State: v1alpha1.DiskHealthy, Share: 10000 - share},
+			}
 		}
 		a.set(func() { a.disks["edge-1"] = disk(v1alpha1.DiskFailed, 0) })
 		o.becomes(cacheNode, status.CurrentStatus, v1alpha1.ConditionDegraded, v1alpha1.ReasonDiskFailed)
-		if text := describe(cacheNode); !strings.Contains(text, "edge-1: disk1 is out of use (IOError)") || !strings.Contains(text, "Ready=True") {
+		text := describe(cacheNode)
+		if !strings.Contains(text, "edge-1: disk1 is out of use (IOError)") || !strings.Contains(text, "Ready=True") {
 			t.Error(text)
 		}
-		want := []v1alpha1.PodDiskStatus{{Name: "disk1", State: "Failed", Reason: "IOError", Share: "0.00%"}, {Name: "disk2", State: "Healthy", Share: "100.00%"}}
+		want := []v1alpha1.PodDiskStatus{
+			{Name: "disk1", State: "Failed", Reason: "IOError", Share: "0.00%"},
+			{Name: "disk2", State: "Healthy", Share: "100.00%"},
+		}
 		if got := cacheNode.Status.Pods[1].Disks; !slices.Equal(got, want) {
 			t.Errorf("status.pods[1].disks is %v, want %v", got, want)
 		}
@@ -310,7 +327,10 @@ func TestRollout(t *testing.T) {
 	t.Run("a repaired disk: its pod is evicted, once the budget allows it", func(t *testing.T) {
 		o.t = t
 		a.set(func() {
-			a.disks["edge-1"] = []agentapi.DiskReport{{Name: "disk1", State: v1alpha1.DiskFailed, Reason: v1alpha1.DiskShutdown, Since: time.Now(), NeedsNewPod: true}}
+			a.disks["edge-1"] = []agentapi.DiskReport{{
+				Name: "disk1", State: v1alpha1.DiskFailed, Reason: v1alpha1.DiskShutdown,
+				Since: time.Now(), NeedsNewPod: true,
+			}}
 		})
 		o.becomes(cacheNode, status.CurrentStatus, v1alpha1.ConditionDegraded, v1alpha1.ReasonDiskFailed)
 		pod := &corev1.Pod{}
@@ -322,8 +342,9 @@ func TestRollout(t *testing.T) {
 		claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
 		claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("10Gi")}
 		must(t, o.client.Create(ctx, claim))
-		o.annotate(cacheNode, v1alpha1.Readmit.Annotation("edge-1", "disk1"), time.Now().Add(2*time.Second).Format(time.RFC3339))
-		o.eventually(func() string { // nobody keeps the budget's status here, so it allows nothing
+		soon := time.Now().Add(2 * time.Second).Format(time.RFC3339)
+		o.annotate(cacheNode, v1alpha1.Readmit.Annotation("edge-1", "disk1"), soon)
+		o.eventually(func() string { // no controller sets the budget's status here, so it allows nothing
 			if o.get(cacheNode); strings.Contains(describe(cacheNode), "edge-1 waits for the disruption budget") {
 				return ""
 			}
@@ -361,13 +382,14 @@ func TestRollout(t *testing.T) {
 	})
 }
 
-// revisionOf is the revision that a changed spec will have.
+// revisionOf returns the ID of the revision that a changed spec will have.
 func (o *operator) revisionOf(cacheNode *v1alpha1.CacheNode, change func(*v1alpha1.CacheNodeSpec)) string {
 	o.t.Helper()
 	o.get(cacheNode)
 	changed := cacheNode.DeepCopy()
 	change(&changed.Spec)
-	n, err := agentapi.NewRevision(effective.Of(changed, tuning.WithTier), "", o.reconciler.Cluster.Domain, o.reconciler.Cluster.Resolvers)
+	cluster := o.reconciler.Cluster
+	n, err := agentapi.NewRevision(effective.Of(changed, tuning.WithTier), "", cluster.Domain, cluster.Resolvers)
 	must(o.t, err)
 	return n.ID
 }

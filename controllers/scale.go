@@ -13,7 +13,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// scale sets spec.replicas by way of the scale subresource, as an autoscaler would.
+// scale sets spec.replicas through the scale subresource, as an autoscaler would.
 func (r *CacheNodeReconciler) scale(ctx context.Context, p *pass, replicas int32) error {
 	log.FromContext(ctx).Info("one pod on each node", "replicas", replicas, "before", p.cacheNode.Spec.Replicas)
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":`+strconv.Itoa(int(replicas))+`}}`))

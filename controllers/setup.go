@@ -29,17 +29,17 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/status"
 )
 
-// renderings is how many revisions are remembered to be right.
+// renderings is how many revisions that rendered without an error are remembered.
 const renderings = 8192
 
-// A pass that failed is repeated after retryDelay, twice that the next time, and so on up to retryMost.
+// retryDelay is the first back-off after a pass that failed. It doubles up to retryMost.
 const (
 	retryDelay = 5 * time.Millisecond
 	retryMost  = time.Minute
 )
 
-// SetupWithManager starts the reconciler. references is a cache of its own, without the label selector of the manager's,
-// for the Secrets and ConfigMaps that CacheNodes refer to.
+// SetupWithManager adds the reconciler to the manager. references is a separate cache for the Secrets, ConfigMaps and
+// Services that CacheNodes refer to. It has no label selector, unlike the manager's cache.
 func (r *CacheNodeReconciler) SetupWithManager(mgr ctrl.Manager, references cache.Cache) error {
 	if err := errors.Join(indexReferences(mgr), indexInstances(mgr)); err != nil {
 		return err
@@ -52,11 +52,13 @@ func (r *CacheNodeReconciler) SetupWithManager(mgr ctrl.Manager, references cach
 	r.late = workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](lateDelay, latestDelay)
 	retries := workqueue.NewTypedMaxOfRateLimiter(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](retryDelay, retryMost),
-		&workqueue.TypedBucketRateLimiter[reconcile.Request]{Limiter: rate.NewLimiter(10, 100)}, // as controller-runtime's own
+		// The same limit as controller-runtime's default.
+		&workqueue.TypedBucketRateLimiter[reconcile.Request]{Limiter: rate.NewLimiter(10, 100)},
 	)
+	edited := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
 	b := ctrl.NewControllerManagedBy(mgr).
 		WithOptions(controller.Options{MaxConcurrentReconciles: r.Concurrency, RateLimiter: retries}).
-		For(&v1alpha1.CacheNode{}, builder.WithPredicates(predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{}))).
+		For(&v1alpha1.CacheNode{}, builder.WithPredicates(edited)).
 		Owns(&appsv1.StatefulSet{}).
 		Owns(&corev1.ConfigMap{}).
 		Owns(&corev1.Service{}).
@@ -85,7 +87,7 @@ func (r *CacheNodeReconciler) allCacheNodes(ctx context.Context, _ client.Object
 	return requests
 }
 
-// nodeChanged lets pass what can make a difference to a CacheNode, and not the heartbeats of each node.
+// nodeChanged passes changes of a node that can matter to a CacheNode, and drops its heartbeats.
 func nodeChanged() predicate.Predicate {
 	return predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 		before, after := e.ObjectOld.(*corev1.Node), e.ObjectNew.(*corev1.Node)
@@ -96,7 +98,8 @@ func nodeChanged() predicate.Predicate {
 	}}
 }
 
-// CacheOptions restricts the manager's cache to what the operator makes and strips what nobody reads.
+// CacheOptions restricts the manager's cache to nodes, StorageClasses and the operator's own objects, and strips what
+// nobody reads.
 func CacheOptions() cache.Options {
 	mine := cache.ByObject{Label: naming.Managed()}
 	pods := cache.ByObject{Label: naming.Managed(), Transform: stripPod}
@@ -111,13 +114,13 @@ func CacheOptions() cache.Options {
 			&policyv1.PodDisruptionBudget{}: mine,
 			&corev1.PersistentVolumeClaim{}: mine,
 			&corev1.PersistentVolume{}:      mine,
-			&storagev1.StorageClass{}:       {}, // there are few, and others' say whether claims may grow
+			&storagev1.StorageClass{}:       {}, // there are few, and any of them may say whether claims may grow
 			&corev1.Node{}:                  {Transform: stripNode},
 		},
 	}
 }
 
-// stripPod keeps of a pod what the operator reads: thousands of them are in its memory.
+// stripPod keeps only what the operator reads of a pod, because the cache holds thousands of pods.
 func stripPod(object any) (any, error) {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {
@@ -133,12 +136,13 @@ func stripPod(object any) (any, error) {
 	pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName, Volumes: volumes}
 	pod.Status = corev1.PodStatus{
 		Phase: pod.Status.Phase, PodIP: pod.Status.PodIP, Conditions: pod.Status.Conditions,
-		InitContainerStatuses: status.Lagging(pod.Status.InitContainerStatuses), ContainerStatuses: status.Lagging(pod.Status.ContainerStatuses),
+		InitContainerStatuses: status.Lagging(pod.Status.InitContainerStatuses),
+		ContainerStatuses:     status.Lagging(pod.Status.ContainerStatuses),
 	}
 	return pod, nil
 }
 
-// stripNode keeps of a node what the operator reads, and nothing that changes with each heartbeat.
+// stripNode keeps only what the operator reads of a node, and nothing that changes with each heartbeat.
 func stripNode(object any) (any, error) {
 	node, ok := object.(*corev1.Node)
 	if !ok {
@@ -149,7 +153,9 @@ func stripNode(object any) (any, error) {
 	var conditions []corev1.NodeCondition
 	for _, c := range node.Status.Conditions {
 		if c.Type == corev1.NodeReady {
-			conditions = append(conditions, corev1.NodeCondition{Type: c.Type, Status: c.Status, LastTransitionTime: c.LastTransitionTime})
+			conditions = append(conditions, corev1.NodeCondition{
+				Type: c.Type, Status: c.Status, LastTransitionTime: c.LastTransitionTime,
+			})
 		}
 	}
 	node.Status = corev1.NodeStatus{Conditions: conditions}

@@ -14,7 +14,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/validation"
 )
 
-// validate checks what the API server could not, and chooses what the spec leaves to the operator.
+// validate checks what the API server cannot check, and makes the choices that the spec leaves to the operator.
 func (r *CacheNodeReconciler) validate(_ context.Context, p *pass) error {
 	errs := append(validation.Validate(p.cacheNode), r.Cluster.Policy.Violations(p.cacheNode)...)
 	if len(errs) > 0 {
@@ -24,10 +24,12 @@ func (r *CacheNodeReconciler) validate(_ context.Context, p *pass) error {
 	return nil
 }
 
-// render makes what the spec asks for, and from it the configuration with nominal facts: what cannot be rendered is refused
-// here, before a pod sees it.
+// render computes the target of the spec and tries out its configuration. A configuration that cannot be rendered is
+// refused here, before a pod sees it.
 func (r *CacheNodeReconciler) render(_ context.Context, p *pass) error {
-	target, err := edit.TargetOf(p.effective, edit.Outside{CABundle: p.caBundle, ClusterDomain: r.Cluster.Domain, Resolvers: r.Cluster.Resolvers})
+	target, err := edit.TargetOf(p.effective, edit.Outside{
+		CABundle: p.caBundle, ClusterDomain: r.Cluster.Domain, Resolvers: r.Cluster.Resolvers,
+	})
 	if err != nil {
 		return err
 	}
@@ -39,7 +41,8 @@ func (r *CacheNodeReconciler) render(_ context.Context, p *pass) error {
 	return nil
 }
 
-// tryOut renders the configuration with nominal facts, unless that was done before: most passes are over what has not changed.
+// tryOut renders the configuration with nominal facts, unless that was done before: most passes are over an unchanged
+// CacheNode.
 func (r *CacheNodeReconciler) tryOut(revision agentapi.Revision, memory int64) error {
 	key := revision.ID + " " + strconv.FormatInt(memory, 10)
 	if _, ok := r.rendered.Get(key); ok {

@@ -20,12 +20,12 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/storage/executor"
 )
 
-// pathAgain is when to look again for a path that another volume has, and for room in the namespace: others' volumes are not
-// watched for it.
+// pathAgain is how long a pass waits before it looks again for a free path, a matching node, or room in the namespace.
+// The volumes of others are not watched for that.
 const pathAgain = time.Minute
 
-// keepStorage does what keeps the pods running whatever the spec says: pods on lost nodes start elsewhere, pods start without
-// a disk that cannot be mounted, and disks that are back, replaced or repaired take their places.
+// keepStorage does what keeps the pods running, whatever the spec says. Pods on lost nodes start elsewhere, pods start
+// without a disk that cannot be mounted, and disks that are back, replaced or repaired are used again.
 func (r *CacheNodeReconciler) keepStorage(ctx context.Context, p *pass) error {
 	err := r.planStorage(ctx, p)
 	if p.storage == nil {
@@ -35,7 +35,7 @@ func (r *CacheNodeReconciler) keepStorage(ctx context.Context, p *pass) error {
 	return errors.Join(err, r.execute(p, func(e *executor.Executor) error { return e.Keep(ctx, p.actions.Keep) }))
 }
 
-// execute lets an executor work, and notes what it waits for.
+// execute calls do with an executor, and notes what the executor waits for.
 func (r *CacheNodeReconciler) execute(p *pass, do func(*executor.Executor) error) error {
 	e := executor.Executor{Client: r.Client, Live: r.Live, Events: r.Events, CacheNode: p.cacheNode}
 	err := do(&e)
@@ -46,8 +46,8 @@ func (r *CacheNodeReconciler) execute(p *pass, do func(*executor.Executor) error
 	return err
 }
 
-// planStorage plans, and reads what the plan needs: what is about to be deleted is looked at once more on the API server
-// itself, so an operator that cannot reach it deletes nothing.
+// planStorage plans, and reads what the plan needs. Objects that are about to be deleted are read again from the API
+// server, so an operator that cannot reach it deletes nothing.
 func (r *CacheNodeReconciler) planStorage(ctx context.Context, p *pass) error {
 	s := &storage.State{
 		CacheNode: p.cacheNode, Now: p.now, Pods: p.pods, Verbs: p.verbs, Since: p.lasting.storage, Disks: p.diskReports(),
@@ -63,17 +63,22 @@ func (r *CacheNodeReconciler) planStorage(ctx context.Context, p *pass) error {
 		err = r.readMore(ctx, s, needs)
 	}
 	p.storage, p.pods, p.actions = s, s.Pods, storage.Plan(*s)
-	if err != nil { // what was read is acted on, but nothing is deleted by force
-		p.actions.Keep.Releases = slices.DeleteFunc(p.actions.Keep.Releases, func(r storage.Release) bool { return r.Force && !s.Fresh })
+	if err != nil { // the pass goes on with what was read, but deletes nothing by force
+		p.actions.Keep.Releases = slices.DeleteFunc(p.actions.Keep.Releases, func(r storage.Release) bool {
+			return r.Force && !s.Fresh
+		})
 	}
 	p.lasting.storage = p.actions.Since
 	p.lookAgain(p.actions.After)
 	return err
 }
 
-// readStorage reads nodes, classes and, of this CacheNode, claims, volumes and scouts. Nobody may change nodes and classes:
-// where they come from the cache they are the cache's own, as a copy of each for every CacheNode costs more than all else.
-func (r *CacheNodeReconciler) readStorage(ctx context.Context, s *storage.State, from client.Reader, ownClaims, ownVolumes client.ListOption) error {
+// readStorage reads nodes, classes, and the claims, volumes and scouts of this CacheNode. Nobody may change the nodes
+// and classes. They are the cache's own objects, because a copy of each for every CacheNode would cost more than all
+// else.
+func (r *CacheNodeReconciler) readStorage(
+	ctx context.Context, s *storage.State, from client.Reader, ownClaims, ownVolumes client.ListOption,
+) error {
 	namespace := client.InNamespace(s.CacheNode.Namespace)
 	nodes, claims, volumes := &corev1.NodeList{}, &corev1.PersistentVolumeClaimList{}, &corev1.PersistentVolumeList{}
 	if err := from.List(ctx, nodes, client.UnsafeDisableDeepCopy); err != nil {
@@ -102,7 +107,7 @@ func (r *CacheNodeReconciler) readStorage(ctx context.Context, s *storage.State,
 		s.Classes[classes.Items[i].Name] = &classes.Items[i]
 	}
 	if s.AreAllReady() {
-		return nil // then no volume is missing, and those of others need not be read
+		return nil // no volume is missing, so those of others need not be read
 	}
 	return r.readForeignVolumes(ctx, s)
 }
@@ -119,7 +124,8 @@ func (r *CacheNodeReconciler) readScouts(ctx context.Context, s *storage.State) 
 	return nil
 }
 
-// readForeignVolumes reads the volumes of the claims that the operator has not made. They are not watched.
+// readForeignVolumes reads the volumes of this CacheNode's claims that the operator has not created. They are not
+// watched.
 func (r *CacheNodeReconciler) readForeignVolumes(ctx context.Context, s *storage.State) error {
 	for i := range s.Claims {
 		name := s.Claims[i].Spec.VolumeName
@@ -168,7 +174,8 @@ func (r *CacheNodeReconciler) readMore(ctx context.Context, s *storage.State, ne
 func (r *CacheNodeReconciler) readFresh(ctx context.Context, s *storage.State) error {
 	labels := naming.PodSelector(s.CacheNode.Name)
 	pods := &corev1.PodList{}
-	if err := r.Live.List(ctx, pods, client.InNamespace(s.CacheNode.Namespace), client.MatchingLabels(labels)); err != nil {
+	err := r.Live.List(ctx, pods, client.InNamespace(s.CacheNode.Namespace), client.MatchingLabels(labels))
+	if err != nil {
 		return err
 	}
 	s.Pods, s.Fresh = cachePods(pods.Items), true
@@ -177,12 +184,12 @@ func (r *CacheNodeReconciler) readFresh(ctx context.Context, s *storage.State) e
 	return r.readStorage(ctx, s, r.Live, client.MatchingLabels(labels), client.MatchingLabels(volumes))
 }
 
-// readEvents reads a pod that does not start, with what its containers wait for, and the events about it.
+// readEvents reads a pod that does not start, including what its containers wait for, and the events about it.
 func (r *CacheNodeReconciler) readEvents(ctx context.Context, s *storage.State, name string) error {
 	s.Events[name] = nil
 	pod := &corev1.Pod{}
 	err := r.Live.Get(ctx, client.ObjectKey{Namespace: s.CacheNode.Namespace, Name: name}, pod)
-	if apierrors.IsNotFound(err) { // the cache is late
+	if apierrors.IsNotFound(err) { // the cache lags behind
 		s.Pods = slices.DeleteFunc(s.Pods, func(p corev1.Pod) bool { return p.Name == name })
 		return nil
 	}
@@ -195,14 +202,15 @@ func (r *CacheNodeReconciler) readEvents(ctx context.Context, s *storage.State, 
 		}
 	}
 	events := &corev1.EventList{}
-	if err := r.Live.List(ctx, events, client.InNamespace(pod.Namespace), client.MatchingFields{"involvedObject.uid": string(pod.UID)}); err != nil {
+	about := client.MatchingFields{"involvedObject.uid": string(pod.UID)}
+	if err := r.Live.List(ctx, events, client.InNamespace(pod.Namespace), about); err != nil {
 		return err
 	}
 	s.Events[name] = events.Items
 	return nil
 }
 
-// diskReports are the disks that are not healthy, as their agents say.
+// diskReports returns the disks that are not healthy, as the agents report them.
 func (p *pass) diskReports() map[storage.PodDisk]storage.Report {
 	disks := map[storage.PodDisk]storage.Report{}
 	for pod, seen := range p.agents {
@@ -215,11 +223,12 @@ func (p *pass) diskReports() map[storage.PodDisk]storage.Report {
 	return disks
 }
 
-// errNotPlanned ends a pass that could not plan the storage: the error that kept it from that is reported beside it.
+// errNotPlanned ends a pass that could not plan the storage. The cause is reported beside it.
 var errNotPlanned = errors.New("what the spec asks for waits until storage is planned")
 
-// followStorage keeps pods on the nodes that the spec allows, and creates and deletes volumes. Of a CacheNode that is new,
-// nothing is created while another volume has one of the paths; one that runs goes on without the volumes of such nodes.
+// followStorage keeps pods on the nodes that the spec allows, and creates and deletes volumes. For a new CacheNode,
+// nothing is created while another volume has one of its paths. A running CacheNode goes on without the volumes on such
+// nodes.
 func (r *CacheNodeReconciler) followStorage(ctx context.Context, p *pass) error {
 	if !p.planned {
 		return errNotPlanned
@@ -231,7 +240,8 @@ func (r *CacheNodeReconciler) followStorage(ctx context.Context, p *pass) error 
 	case follow.NoNode:
 		return &status.Problem{
 			Reason: v1alpha1.ReasonNoNodeMatches, RetryAfter: pathAgain,
-			Message: "spec.placement.perNode: no node matches spec.pod.nodeSelector and spec.pod.affinity and has only taints that are tolerated; nothing is changed until one does",
+			Message: "spec.placement.perNode: no node matches spec.pod.nodeSelector and spec.pod.affinity " +
+				"and has only taints that are tolerated; nothing is changed until one does",
 		}
 	}
 	if problem := volumeProblem(follow); problem != nil {
@@ -249,13 +259,14 @@ func (r *CacheNodeReconciler) followStorage(ctx context.Context, p *pass) error 
 	return r.execute(p, func(e *executor.Executor) error { return e.Follow(ctx, follow) })
 }
 
-// volumeProblem is what keeps volumes from being created; nil if nothing does.
+// volumeProblem returns what keeps volumes from being created; nil if nothing does.
 func volumeProblem(follow storage.Follow) *status.Problem {
 	switch {
 	case len(follow.Taken) > 0:
 		return &status.Problem{
 			Reason: v1alpha1.ReasonPathTaken, RetryAfter: pathAgain,
-			Message: status.Listed(follow.Taken) + ": name another path, or keep the two CacheNodes on different nodes by spec.pod.nodeSelector",
+			Message: status.Listed(follow.Taken) +
+				": name another path, or keep the two CacheNodes on different nodes by spec.pod.nodeSelector",
 		}
 	case follow.TooMany != "":
 		return &status.Problem{Reason: v1alpha1.ReasonTooManyVolumes, Message: follow.TooMany, RetryAfter: pathAgain}
@@ -263,7 +274,7 @@ func volumeProblem(follow storage.Follow) *status.Problem {
 	return nil
 }
 
-// tidyClaims deletes claims that nobody needs, asks for more where a disk grew, and sets owners.
+// tidyClaims deletes claims that nobody needs, requests more storage for disks that grew, and sets owners.
 func (r *CacheNodeReconciler) tidyClaims(ctx context.Context, p *pass) error {
 	return r.execute(p, func(e *executor.Executor) error { return e.TidyClaims(ctx, p.actions.Follow) })
 }

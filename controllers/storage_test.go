@@ -26,18 +26,20 @@ kind: CacheNode
 metadata: {name: edge, namespace: default}
 spec:
   placement: {perNode: true}
-  disks: [{name: disk1, size: 1Gi, localPath: {path: /mnt/disk1}}, {name: disk2, size: 1Gi, localPath: {path: /mnt/disk2}}]
+  disks: [{name: disk1, size: 1Gi, localPath: {path: /mnt/disk1}}, ` +
+	`{name: disk2, size: 1Gi, localPath: {path: /mnt/disk2}}]
   origin: {servers: [{service: {name: origin, port: 80}}]}
 `
 
-// join makes a node.
+// join adds a node to the cluster.
 func (o *operator) join(name string) {
 	o.t.Helper()
-	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: "host-of-" + name}}}
+	labels := map[string]string{corev1.LabelHostname: "host-of-" + name}
+	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
 	must(o.t, o.client.Create(context.Background(), node))
 }
 
-// volumes are those that the operator has made, by node and path.
+// volumes returns the volumes that the operator has created, by node and path.
 func (o *operator) volumes() map[string]*corev1.PersistentVolume {
 	o.t.Helper()
 	list := &corev1.PersistentVolumeList{}
@@ -45,7 +47,7 @@ func (o *operator) volumes() map[string]*corev1.PersistentVolume {
 	volumes := map[string]*corev1.PersistentVolume{}
 	for i := range list.Items {
 		v := &list.Items[i]
-		if v.DeletionTimestamp.IsZero() { // nothing takes the protection off a volume here
+		if v.DeletionTimestamp.IsZero() { // nothing removes the protection of a volume here
 			volumes[v.Annotations[naming.AnnotationNode]+" "+v.Annotations[naming.AnnotationPath]] = v
 		}
 	}
@@ -75,12 +77,14 @@ func TestLocalVolumes(t *testing.T) {
 		o.hasVolumes(4)
 		v := o.volumes()["node-2 /mnt/disk1"]
 		terms := v.Spec.NodeAffinity.Required.NodeSelectorTerms
-		if v.Spec.Local.Path != "/mnt/disk1" || terms[0].MatchExpressions[0].Values[0] != "host-of-node-2" || len(v.OwnerReferences)+len(v.Finalizers) > 1 {
+		if v.Spec.Local.Path != "/mnt/disk1" || terms[0].MatchExpressions[0].Values[0] != "host-of-node-2" ||
+			len(v.OwnerReferences)+len(v.Finalizers) > 1 {
 			t.Errorf("the volume is %+v", v)
 		}
 		class := &storagev1.StorageClass{}
 		must(t, o.client.Get(ctx, client.ObjectKey{Name: naming.LocalClass}, class))
-		if class.Provisioner != "kubernetes.io/no-provisioner" || *class.VolumeBindingMode != storagev1.VolumeBindingWaitForFirstConsumer {
+		if class.Provisioner != "kubernetes.io/no-provisioner" ||
+			*class.VolumeBindingMode != storagev1.VolumeBindingWaitForFirstConsumer {
 			t.Errorf("the class is %+v", class)
 		}
 		if o.get(cacheNode); *cacheNode.Spec.Replicas != 2 {
@@ -130,9 +134,12 @@ func TestLocalVolumes(t *testing.T) {
 
 	t.Run("another wants one of the paths", func(t *testing.T) {
 		o.t = t
-		other := o.create(strings.NewReplacer("name: edge", "name: other", "/mnt/disk1", "/mnt/disk9", "perNode: true", "perNode: false").Replace(localEdge))
+		other := o.create(strings.NewReplacer(
+			"name: edge", "name: other", "/mnt/disk1", "/mnt/disk9", "perNode: true", "perNode: false",
+		).Replace(localEdge))
 		o.becomes(other, status.InProgressStatus, v1alpha1.ConditionAccepted, v1alpha1.ReasonPathTaken)
-		if text := describe(other); !strings.Contains(text, "spec.disks[1].localPath.path: /mnt/disk2 on node node-1 belongs to CacheNode default/edge") {
+		const taken = "spec.disks[1].localPath.path: /mnt/disk2 on node node-1 belongs to CacheNode default/edge"
+		if text := describe(other); !strings.Contains(text, taken) {
 			t.Error(text)
 		}
 		o.hasVolumes(6)
@@ -143,8 +150,10 @@ func TestLocalVolumes(t *testing.T) {
 		o.t = t
 		var rivals []*v1alpha1.CacheNode
 		for i := range 8 {
-			rivals = append(rivals, o.create(strings.NewReplacer("name: edge", fmt.Sprintf("name: rival-%d", i),
-				"/mnt/disk1", "/mnt/contested", "/mnt/disk2", fmt.Sprintf("/mnt/rival-%d", i), "perNode: true", "perNode: false").Replace(localEdge)))
+			rivals = append(rivals, o.create(strings.NewReplacer(
+				"name: edge", fmt.Sprintf("name: rival-%d", i), "/mnt/disk1", "/mnt/contested",
+				"/mnt/disk2", fmt.Sprintf("/mnt/rival-%d", i), "perNode: true", "perNode: false",
+			).Replace(localEdge)))
 		}
 		o.eventually(func() string {
 			accepted, refused := 0, 0
@@ -175,10 +184,13 @@ func TestLocalVolumes(t *testing.T) {
 		o.get(set)
 		before := set.UID
 		o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) {
-			s.Disks = append(s.Disks, v1alpha1.Disk{Name: "disk3", Size: resource.MustParse("1Gi"), LocalPath: &v1alpha1.LocalPath{Path: "/mnt/disk3"}})
+			s.Disks = append(s.Disks, v1alpha1.Disk{
+				Name: "disk3", Size: resource.MustParse("1Gi"), LocalPath: &v1alpha1.LocalPath{Path: "/mnt/disk3"},
+			})
 		})
-		o.eventually(func() string { // the garbage collector, which is not there, would take the pods' owner off them
-			if o.get(set); set.DeletionTimestamp != nil && len(set.Finalizers) == 1 && set.Finalizers[0] == metav1.FinalizerOrphanDependents {
+		o.eventually(func() string { // no garbage collector runs here that removes the owner from the pods
+			if o.get(set); set.DeletionTimestamp != nil && len(set.Finalizers) == 1 &&
+				set.Finalizers[0] == metav1.FinalizerOrphanDependents {
 				return ""
 			}
 			return "it is not being deleted with orphan"
@@ -187,13 +199,16 @@ func TestLocalVolumes(t *testing.T) {
 		set.Finalizers = nil
 		must(t, o.client.Patch(ctx, set, client.MergeFrom(old)))
 		o.eventually(func() string {
-			if err := o.client.Get(ctx, client.ObjectKeyFromObject(set), set); err == nil && set.UID != before && len(set.Spec.VolumeClaimTemplates) == 3 {
+			err := o.client.Get(ctx, client.ObjectKeyFromObject(set), set)
+			if err == nil && set.UID != before && len(set.Spec.VolumeClaimTemplates) == 3 {
 				return ""
 			}
 			return "it is not there again with three claims"
 		})
 		o.hasVolumes(9)
-		if claim := set.Spec.VolumeClaimTemplates[2]; claim.Spec.Selector.MatchLabels[naming.LabelDisk] != "disk3" || *claim.Spec.StorageClassName != naming.LocalClass {
+		claim := set.Spec.VolumeClaimTemplates[2]
+		if claim.Spec.Selector.MatchLabels[naming.LabelDisk] != "disk3" ||
+			*claim.Spec.StorageClassName != naming.LocalClass {
 			t.Errorf("the claim is %+v", claim.Spec)
 		}
 	})
@@ -205,7 +220,8 @@ func TestLocalVolumes(t *testing.T) {
 	})
 }
 
-// TestClaims: claims of classes that allow it grow, and each goes with the CacheNode or does not.
+// TestClaims checks that claims grow if their class allows it, and that they are owned by the CacheNode unless the spec
+// retains them.
 func TestClaims(t *testing.T) {
 	o := startOperator(t, apiserver.Start(t))
 	ctx := context.Background()
@@ -219,7 +235,9 @@ func TestClaims(t *testing.T) {
 		"[{name: disk1, size: 1Gi, storageClassName: elastic}, {name: disk2, size: 1Gi, storageClassName: rigid}]", 1))
 	claims := map[string]*corev1.PersistentVolumeClaim{}
 	for disk, class := range map[string]string{"disk1": "elastic", "disk2": "rigid"} {
-		c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Name: naming.Claim(disk, "edge-0"), Namespace: "default", Labels: naming.Labels("edge")}}
+		c := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{
+			Name: naming.Claim(disk, "edge-0"), Namespace: "default", Labels: naming.Labels("edge"),
+		}}
 		c.Labels[naming.LabelDisk] = disk
 		c.Spec.StorageClassName, c.Spec.AccessModes = new(class), []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
 		c.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}

@@ -49,7 +49,7 @@ spec:
   origin: {servers: [{host: origin.example.com}]}
 `
 
-// requests notes what the operator sends to the API server, leases apart.
+// requests records what the operator sends to the API server, except for leases.
 type requests struct {
 	mutex sync.Mutex
 	sent  []string
@@ -75,7 +75,7 @@ func (r *requests) all() []string {
 	return sent
 }
 
-// take is all as the number of reads and the writes, which are all requests that are not a GET.
+// take is all, as the number of reads and the list of writes. Every request other than a GET is a write.
 func (r *requests) take() (reads int, writes []string) {
 	for _, request := range r.all() {
 		if isRead(request) {
@@ -93,7 +93,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// operator is a running operator, with a client of the test's own beside it.
+// operator is a running operator, with the test's own client beside it.
 type operator struct {
 	t          testing.TB
 	config     *rest.Config
@@ -117,21 +117,27 @@ func startOperator(t testing.TB, restConfig *rest.Config, options ...func(*Cache
 		Controller: config.Controller{SkipNameValidation: new(true)},
 	})
 	must(t, err)
-	references, err := cache.New(counted, cache.Options{Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(), DefaultTransform: StripReference})
+	references, err := cache.New(counted, cache.Options{
+		Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(),
+		DefaultTransform: StripReference,
+	})
 	must(t, err)
 	must(t, mgr.Add(references))
 	o.reconciler = &CacheNodeReconciler{
-		Client:      mgr.GetClient(),
-		Live:        mgr.GetAPIReader(),
-		Events:      mgr.GetEventRecorder("cachenode-operator"),
-		Agents:      NewAgents(),
-		Cluster:     Cluster{Domain: "cluster.local", AgentImage: "localhost/cachenode-operator:test", Policy: validation.DefaultPolicy()},
+		Client: mgr.GetClient(),
+		Live:   mgr.GetAPIReader(),
+		Events: mgr.GetEventRecorder("cachenode-operator"),
+		Agents: NewAgents(),
+		Cluster: Cluster{
+			Domain: "cluster.local", AgentImage: "localhost/cachenode-operator:test", Policy: validation.DefaultPolicy(),
+		},
 		Concurrency: 8,
 	}
 	for _, option := range options {
 		option(o.reconciler)
 	}
-	origin := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "origin", Namespace: "default"}} // what most CacheNodes here name
+	// Most CacheNodes of these tests name this Service.
+	origin := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "origin", Namespace: "default"}}
 	origin.Spec.Ports = []corev1.ServicePort{{Port: 80}}
 	must(t, client.IgnoreAlreadyExists(o.client.Create(context.Background(), origin)))
 	must(t, o.reconciler.SetupWithManager(mgr, references))
@@ -153,7 +159,7 @@ func startOperator(t testing.TB, restConfig *rest.Config, options ...func(*Cache
 	return o
 }
 
-// create makes a CacheNode from YAML.
+// create creates a CacheNode from YAML.
 func (o *operator) create(text string) *v1alpha1.CacheNode {
 	o.t.Helper()
 	cacheNode, errs, err := schema.Decode([]byte(text))
@@ -186,15 +192,16 @@ func (o *operator) setStatus(object client.Object, change func()) {
 	must(o.t, o.client.Status().Patch(context.Background(), object, client.MergeFrom(before)))
 }
 
-// pass forces one pass over a CacheNode, beside those that events cause.
+// pass forces one pass over a CacheNode, besides those that events cause.
 func (o *operator) pass(cacheNode *v1alpha1.CacheNode) {
 	o.t.Helper()
-	_, err := o.reconciler.Reconcile(context.Background(), reconcile.Request{NamespacedName: client.ObjectKeyFromObject(cacheNode)})
+	request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(cacheNode)}
+	_, err := o.reconciler.Reconcile(context.Background(), request)
 	must(o.t, err)
 }
 
-// rollOut plays the StatefulSet controller, which an API server alone does not have: every pod of the wanted revision is
-// ready.
+// rollOut plays the StatefulSet controller, which an API server alone does not have: every pod has the wanted revision
+// and is ready.
 func (o *operator) rollOut(cacheNode *v1alpha1.CacheNode) {
 	o.t.Helper()
 	set := &appsv1.StatefulSet{}
@@ -210,7 +217,7 @@ func (o *operator) rollOut(cacheNode *v1alpha1.CacheNode) {
 	})
 }
 
-// eventually waits for what takes time: f returns "" when it has come.
+// eventually calls f until it returns "", for 15 s at most. f returns what is still missing.
 func (o *operator) eventually(f func() string) {
 	o.t.Helper()
 	deadline := time.Now().Add(15 * time.Second)
@@ -243,7 +250,7 @@ func (o *operator) hasEvents(reasons ...string) {
 	})
 }
 
-// kstatus is what Flux and others make of the CacheNode.
+// kstatus is the status that Flux and others compute for the CacheNode.
 func (o *operator) kstatus(cacheNode *v1alpha1.CacheNode) status.Status {
 	o.t.Helper()
 	o.get(cacheNode)
@@ -251,11 +258,13 @@ func (o *operator) kstatus(cacheNode *v1alpha1.CacheNode) status.Status {
 	must(o.t, err)
 	result, err := status.Compute(&unstructured.Unstructured{Object: content})
 	must(o.t, err)
-	// Argo CD, which reads no kstatus, is told the same.
+	// Argo CD, which does not read kstatus, must come to the same result.
 	health, err := argocd.Check(content)
 	must(o.t, err)
-	if (health.Status == "Healthy") != (result.Status == status.CurrentStatus) || (result.Status == status.FailedStatus && health.Status != "Degraded") {
-		o.t.Errorf("Argo CD says %s (%s) where kstatus is %s: %s", health.Status, health.Message, result.Status, describe(cacheNode))
+	if (health.Status == "Healthy") != (result.Status == status.CurrentStatus) ||
+		(result.Status == status.FailedStatus && health.Status != "Degraded") {
+		o.t.Errorf("Argo CD says %s (%s) where kstatus is %s: %s",
+			health.Status, health.Message, result.Status, describe(cacheNode))
 	}
 	return result.Status
 }
@@ -270,7 +279,8 @@ func (o *operator) becomes(cacheNode *v1alpha1.CacheNode, want status.Status, co
 				return ""
 			}
 		}
-		return "kstatus is " + got.String() + ", want " + want.String() + " with " + condition + " for " + reason + ": " + describe(cacheNode)
+		return "kstatus is " + got.String() + ", want " + want.String() +
+			" with " + condition + " for " + reason + ": " + describe(cacheNode)
 	})
 }
 

@@ -8,32 +8,33 @@ const (
 	AnnotationRestart = "cachenode.io/restart"
 	// AnnotationRetry tries a refused configuration again, whenever its value changes.
 	AnnotationRetry = "cachenode.io/retry"
-	// AnnotationAcknowledged is the name of a key movement that is allowed although it is larger than
-	// rollout.maxKeyMovement; see status.keyMovement.name.
+	// AnnotationAcknowledged names a key movement that may proceed although it is larger than rollout.maxKeyMovement. Its
+	// value is status.keyMovement.name.
 	AnnotationAcknowledged = "cachenode.io/acknowledged-key-movement"
 )
 
-// Verb is an action on one disk of one pod. A user asks for it by the annotation VERB.cachenode.io/POD.DISK on the CacheNode.
+// Verb is an action on one disk of one pod. A user requests it with the annotation VERB.cachenode.io/POD.DISK on the
+// CacheNode.
 type Verb string
 
 // The verbs.
 const (
 	// Drain keeps a disk out of use as long as the annotation exists, whatever its value. The files stay.
 	Drain Verb = "drain"
-	// Readmit uses a repaired disk again. The value is the time of the request (RFC 3339): a pod or placeholder that is
-	// older is replaced.
+	// Readmit uses a repaired disk again. The value is the time of the request (RFC 3339). The operator replaces a pod or
+	// placeholder that is older than the request.
 	Readmit Verb = "readmit"
-	// Replace exchanges the volume of a disk. The value is the time of the request (RFC 3339): a claim that is older is
-	// deleted.
+	// Replace gives a disk another volume. The value is the time of the request (RFC 3339). The operator deletes a claim
+	// that is older than the request.
 	Replace Verb = "replace"
 )
 
 const verbDomain = ".cachenode.io/"
 
-// Annotation is the key of the annotation for a disk of a pod.
+// Annotation returns the key of the annotation for a disk of a pod.
 func (v Verb) Annotation(pod, disk string) string { return string(v) + verbDomain + pod + "." + disk }
 
-// ParseVerb splits the key of an annotation into verb, pod and disk. ok is false for a key that is no verb's.
+// ParseVerb splits the key of an annotation into verb, pod and disk. ok is false for a key that requests no verb.
 func ParseVerb(key string) (verb Verb, pod, disk string, ok bool) {
 	prefix, target, found := strings.Cut(key, verbDomain)
 	switch verb = Verb(prefix); {

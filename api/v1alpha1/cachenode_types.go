@@ -4,8 +4,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// CacheNode is an HTTP cache on local disks: pods in which nginx runs with a thread pool, a cache and a share of the keys
-// of its own for each disk, so that a disk that blocks holds up only the requests that need it.
+// CacheNode is an HTTP cache on local disks. Its pods run nginx with a separate thread pool, cache and share of the
+// keys for each disk. So a disk that blocks holds up only the requests that need it.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -25,11 +25,12 @@ type CacheNode struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the wanted state.
+	// spec is the desired state.
 	// +required
 	Spec CacheNodeSpec `json:"spec"`
 
-	// status is what the operator sees. Until it has looked, observedGeneration is -1, so that kstatus says InProgress.
+	// status is the observed state. Until the operator has looked, observedGeneration is -1, so that kstatus reports
+	// InProgress.
 	// +optional
 	// +kubebuilder:default={observedGeneration:-1}
 	Status CacheNodeStatus `json:"status,omitempty"`
@@ -44,7 +45,7 @@ type CacheNodeList struct {
 	Items           []CacheNode `json:"items"`
 }
 
-// CacheNodeSpec is the wanted state of a CacheNode.
+// CacheNodeSpec is the desired state of a CacheNode.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.listen) || !has(self.listen.tls) || !has(self.service) || !has(self.service.port) || !has(self.service.httpsPort) || self.service.port != self.service.httpsPort",message="service.httpsPort: must not be service.port where listen.tls is set",fieldPath=".service.httpsPort"
 // +kubebuilder:validation:XValidation:rule="self.disks.all(d, !has(d.threadPool) || !has(d.threadPool.maxQueue) || !has(self.listen) || !has(self.listen.maxConnections) || d.threadPool.maxQueue >= self.listen.maxConnections)",message="disks: threadPool.maxQueue must not be less than listen.maxConnections, or a full queue could break responses off: raise it, or lower listen.maxConnections",fieldPath=".disks"
@@ -52,22 +53,22 @@ type CacheNodeList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.memoryTier) || !has(self.memoryTier.size) || !isQuantity(string(self.memoryTier.size)) || (has(self.memoryTier.enabled) && !self.memoryTier.enabled) || !has(self.pod) || !has(self.pod.resources) || !has(self.pod.resources.limits) || !('memory' in self.pod.resources.limits) || !isQuantity(string(self.pod.resources.limits['memory'])) || quantity(string(self.memoryTier.size)).add(quantity(string(self.memoryTier.size))).compareTo(quantity(string(self.pod.resources.limits['memory']))) <= 0",message="memoryTier.size: is more than half of pod.resources.limits.memory: lower it, or raise the limit",fieldPath=".memoryTier.size"
 // +kubebuilder:validation:XValidation:rule="!has(self.memoryTier) || !has(self.memoryTier.size) || !isQuantity(string(self.memoryTier.size)) || (has(self.memoryTier.enabled) && !self.memoryTier.enabled) || !has(self.pod) || !has(self.pod.resources) || !has(self.pod.resources.requests) || !('memory' in self.pod.resources.requests) || !isQuantity(string(self.pod.resources.requests['memory'])) || quantity(string(self.memoryTier.size)).compareTo(quantity(string(self.pod.resources.requests['memory']))) <= 0",message="memoryTier.size: is more than pod.resources.requests.memory, which the node may not have: lower it, or raise the request",fieldPath=".memoryTier.size"
 type CacheNodeSpec struct {
-	// replicas is the number of pods. Each pod has all disks of its own. With placement.perNode it is the operator that
-	// sets it: leave it out. Range 0 to 1000, default 1.
+	// replicas is the number of pods. Each pod has its own volume for each disk. Leave it out with placement.perNode,
+	// because the operator then sets it. Range 0 to 1000, default 1.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=1000
 	Replicas *int32 `json:"replicas,omitempty"`
 
-	// placement says on which nodes the pods run, beside pod.nodeSelector and pod.affinity.
+	// placement says on which nodes the pods run, in addition to pod.nodeSelector and pod.affinity.
 	// +optional
 	// +kubebuilder:default={}
 	Placement Placement `json:"placement,omitempty"`
 
-	// disks are the disks of each pod, 1 to 32, keyed by name. Their order does not matter. One that is added or removed
-	// moves hardly more keys than it must; the pods are replaced one after another, and their other disks stay warm. The
-	// claims of a disk that is removed are deleted.
+	// disks are the disks of each pod, 1 to 32, keyed by name. Their order does not matter. Adding or removing a disk
+	// moves hardly more keys than necessary. The operator replaces the pods one after another, and their other disks stay
+	// warm. It deletes the claims of a disk that is removed.
 	// +required
 	// +listType=map
 	// +listMapKey=name
@@ -77,19 +78,19 @@ type CacheNodeSpec struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(d, !has(d.localPath) || self.exists_one(o, has(o.localPath) && (o.localPath.path + '/').startsWith(d.localPath.path + '/')))",message="disks: no localPath.path may be that of another disk, or lie in it"
 	Disks []Disk `json:"disks"`
 
-	// persistentVolumeClaimRetentionPolicy says what becomes of the claims of the disks.
+	// persistentVolumeClaimRetentionPolicy says when the claims of the disks are deleted.
 	// +optional
 	// +kubebuilder:default={}
 	PersistentVolumeClaimRetentionPolicy ClaimRetentionPolicy `json:"persistentVolumeClaimRetentionPolicy,omitempty"`
 
-	// origin is where responses come from that are not in the cache.
+	// origin is where the cache gets objects that it does not have.
 	// +required
 	Origin Origin `json:"origin"`
 
-	// hosts are the names that the cache serves; a request for another is answered with 421 (Misdirected Request) and
-	// reaches neither cache nor origin. "*.example.com" stands for every name below example.com. Empty: any name is
-	// served, which lets strangers fill the disks by making names up as long as the cache key has Host in it. Becomes
-	// server_name. At most 64 names.
+	// hosts are the names that the cache serves (server_name). A request for any other name gets 421 (Misdirected Request)
+	// and reaches neither cache nor origin. "*.example.com" stands for every name below example.com. Empty means that any
+	// name is served. Strangers can then fill the disks by inventing names, as long as the cache key has Host in it. At
+	// most 64 names.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=64
@@ -101,7 +102,7 @@ type CacheNodeSpec struct {
 	// +kubebuilder:default={}
 	Cache CachePolicy `json:"cache,omitempty"`
 
-	// memoryTier keeps what is asked for most in memory, in front of the disks.
+	// memoryTier keeps the most requested objects in memory, in front of the disks.
 	// +optional
 	// +kubebuilder:default={}
 	MemoryTier MemoryTier `json:"memoryTier,omitzero"`
@@ -131,12 +132,12 @@ type CacheNodeSpec struct {
 	// +kubebuilder:default={}
 	Rollout Rollout `json:"rollout,omitempty"`
 
-	// pod says how the pods are made.
+	// pod configures the pods.
 	// +optional
 	// +kubebuilder:default={}
 	Pod Pod `json:"pod,omitempty"`
 
-	// service is the Service that clients use; it has the CacheNode's name.
+	// service is the Service that clients use. It has the CacheNode's name.
 	// +optional
 	// +kubebuilder:default={}
 	Service Service `json:"service,omitempty"`
@@ -150,9 +151,9 @@ type CacheNodeSpec struct {
 
 // Placement says on which nodes the pods run.
 type Placement struct {
-	// perNode makes one pod on each node that pod.nodeSelector, pod.affinity and pod.tolerations allow. The operator then
-	// sets spec.replicas, by the scale subresource, to the number of such nodes: one that joins gets a pod, for one that
-	// leaves a pod goes. At most 1000 nodes. Default false.
+	// perNode runs one pod on each node that pod.nodeSelector, pod.affinity and pod.tolerations allow. The operator then
+	// sets spec.replicas to the number of such nodes, through the scale subresource. A node that joins gets a pod; for a
+	// node that leaves, a pod is removed. At most 1000 nodes. Default false.
 	// +optional
 	PerNode bool `json:"perNode,omitempty"`
 }
@@ -163,24 +164,24 @@ type Placement struct {
 // +kubebuilder:validation:MaxLength=253
 type Hostname string
 
-// Duration is a time such as "90s", "1h30m" or "500ms": whole numbers with the units h, m, s and ms, as in Gateway API's
-// GEP-2257.
+// Duration is a time such as "90s", "1h30m" or "500ms". It has whole numbers with the units h, m, s and ms, as in
+// Gateway API's GEP-2257.
 //
 // +kubebuilder:validation:MinLength=2
 // +kubebuilder:validation:MaxLength=32
 // +kubebuilder:validation:XValidation:rule="self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$')",message="must be a duration such as 90s, 1h30m or 500ms: whole numbers with the units h, m, s and ms"
 type Duration string
 
-// ClaimRetentionPolicy is a StatefulSet's persistentVolumeClaimRetentionPolicy.
+// ClaimRetentionPolicy is a StatefulSet's persistentVolumeClaimRetentionPolicy, carried out by the operator.
 type ClaimRetentionPolicy struct {
-	// whenDeleted is what becomes of the claims when the CacheNode is deleted: Delete (default) or Retain. A cache can
-	// be filled again; disks that a forgotten claim holds cannot be used by anybody.
+	// whenDeleted is what happens to the claims when the CacheNode is deleted: Delete (default) or Retain. A cache can be
+	// filled again, but nobody can use the disks that a forgotten claim holds.
 	// +optional
 	// +kubebuilder:default=Delete
 	WhenDeleted ClaimRetention `json:"whenDeleted,omitempty"`
 
-	// whenScaled is what becomes of the claims of pods that are scaled away: Retain (default), so that a pod that
-	// comes back finds its cache warm, or Delete.
+	// whenScaled is what happens to the claims of pods that are scaled away: Retain (default) or Delete. With Retain, a
+	// pod that comes back finds its cache warm. With placement.perNode, the claims are always deleted.
 	// +optional
 	// +kubebuilder:default=Retain
 	WhenScaled ClaimRetention `json:"whenScaled,omitempty"`

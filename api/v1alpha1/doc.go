@@ -14,7 +14,8 @@ import (
 // GroupVersion is the group and version of every type in this package.
 var GroupVersion = schema.GroupVersion{Group: "cachenode.io", Version: "v1alpha1"}
 
-// AddToScheme makes the types known to a scheme. It returns no error but for the signature that callers expect.
+// AddToScheme registers the types with a scheme. It always returns nil; callers expect a function that returns an
+// error.
 func AddToScheme(scheme *runtime.Scheme) error {
 	scheme.AddKnownTypes(GroupVersion, &CacheNode{}, &CacheNodeList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)

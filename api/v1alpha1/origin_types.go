@@ -1,10 +1,10 @@
 package v1alpha1
 
-// Origin is where responses come from that are not in the cache. It becomes an upstream block and the proxy_ directives.
+// Origin is where the cache gets objects that it does not have. It becomes an upstream block and the proxy_ directives.
 //
 // +kubebuilder:validation:XValidation:rule="self.scheme == 'https' || !has(self.tls)",message="tls: only for scheme https: set scheme to https or remove tls",fieldPath=".tls"
 type Origin struct {
-	// scheme is how nginx speaks to the origin: http (default) or https.
+	// scheme is the protocol to the origin: http (default) or https.
 	// +optional
 	// +kubebuilder:default=http
 	// +kubebuilder:validation:Enum=http;https
@@ -18,7 +18,7 @@ type Origin struct {
 	// +kubebuilder:validation:XValidation:rule="self.exists(s, !s.backup)",message="servers: at least one must not be a backup"
 	Servers []OriginServer `json:"servers"`
 
-	// hostHeader is the Host header that the origin gets. Unset: the name that the client asked for. At most 259
+	// hostHeader is the Host header that the origin gets. Unset means the name that the client asked for. At most 259
 	// characters.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -31,23 +31,23 @@ type Origin struct {
 	// +kubebuilder:default={}
 	Keepalive Keepalive `json:"keepalive,omitempty"`
 
-	// timeouts bound the waiting for the origin.
+	// timeouts bound how long nginx waits for the origin.
 	// +optional
 	// +kubebuilder:default={}
 	Timeouts OriginTimeouts `json:"timeouts,omitempty"`
 
-	// retries says when and how often another server is tried.
+	// retries says when and how often nginx tries another server.
 	// +optional
 	// +kubebuilder:default={}
 	Retries Retries `json:"retries,omitempty"`
 
-	// tls is how an https origin is verified.
+	// tls says how nginx verifies an https origin.
 	// +optional
 	TLS *OriginTLS `json:"tls,omitempty"`
 
-	// fallbackConcurrency is how many requests may be under way at once in each pod that their own disk cannot serve,
-	// because it has failed or its threads and queue are full (limit_conn). Above it, the answer is 503 with Retry-After: a
-	// failure of the disks must not become one of the origin. Range 1 to 65536, default 128.
+	// fallbackConcurrency is the number of requests in each pod that may go past their own disk at once (limit_conn).
+	// Requests go past a disk that has failed, or whose threads and queue are full. Further requests get 503 with
+	// Retry-After, so that a failure of the disks does not become one of the origin. Range 1 to 65536, default 128.
 	// +optional
 	// +kubebuilder:default=128
 	// +kubebuilder:validation:Minimum=1
@@ -64,7 +64,7 @@ type OriginServer struct {
 	// +optional
 	Service *ServiceReference `json:"service,omitempty"`
 
-	// host is an IPv4 address or a fully qualified name: nginx's resolver knows no search domains. The name need not
+	// host is an IPv4 address or a fully qualified name, as nginx's resolver knows no search domains. The name need not
 	// exist yet; nginx follows its changes. At most 253 characters.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
@@ -85,7 +85,7 @@ type OriginServer struct {
 	// +kubebuilder:validation:Maximum=1000
 	Weight *int32 `json:"weight,omitempty"`
 
-	// backup makes the server one that is asked only when the others fail. Default false.
+	// backup says that nginx asks this server only when the others fail. Default false.
 	// +optional
 	// +kubebuilder:default=false
 	Backup bool `json:"backup,omitempty"`
@@ -100,7 +100,7 @@ type ServiceReference struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9]*[a-z0-9])?$')",message="name: must be the name of a Service"
 	Name string `json:"name"`
 
-	// namespace is the Service's namespace. Default the CacheNode's.
+	// namespace is the Service's namespace. Default the namespace of the CacheNode.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=63
@@ -116,21 +116,21 @@ type ServiceReference struct {
 
 // Keepalive becomes keepalive, keepalive_requests and keepalive_timeout of the upstream.
 type Keepalive struct {
-	// connections is how many idle connections to the origin each worker keeps. Range 1 to 4096, default 32.
+	// connections is the number of idle connections to the origin that each worker keeps. Range 1 to 4096, default 32.
 	// +optional
 	// +kubebuilder:default=32
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=4096
 	Connections *int32 `json:"connections,omitempty"`
 
-	// requests is after how many requests a connection is closed. Range 1 to 1000000, default 1000.
+	// requests is the number of requests after which a connection is closed. Range 1 to 1000000, default 1000.
 	// +optional
 	// +kubebuilder:default=1000
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=1000000
 	Requests *int32 `json:"requests,omitempty"`
 
-	// timeout is how long an idle connection stays open. Default 60s. Keep it below the origin's own.
+	// timeout is how long an idle connection stays open. Keep it below the origin's own timeout. Default 60s.
 	// +optional
 	// +kubebuilder:default="60s"
 	Timeout Duration `json:"timeout,omitempty"`
@@ -138,7 +138,7 @@ type Keepalive struct {
 
 // OriginTimeouts become proxy_connect_timeout, proxy_read_timeout and proxy_send_timeout.
 type OriginTimeouts struct {
-	// connect bounds the making of a connection. More than 0s, at most 75s, default 5s.
+	// connect bounds the time to establish a connection. More than 0s, at most 75s, default 5s.
 	// +optional
 	// +kubebuilder:default="5s"
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || (duration(self) > duration('0s') && duration(self) <= duration('75s'))",message="connect: must be more than 0s and at most 75s"
@@ -159,32 +159,32 @@ type OriginTimeouts struct {
 
 // Retries becomes proxy_next_upstream and its limits. A request that is not idempotent is never sent twice.
 type Retries struct {
-	// when is what makes nginx try the next server. Default Error and Timeout.
+	// when is the set of failures after which nginx tries the next server. Default Error and Timeout.
 	// +optional
 	// +listType=set
 	// +kubebuilder:default={Error,Timeout}
 	// +kubebuilder:validation:MaxItems=10
 	When []OriginFailure `json:"when,omitempty"`
 
-	// tries bounds how many servers are tried, the first included; 0 means all. Range 0 to 32, default 3.
+	// tries bounds the number of servers that are tried, including the first. 0 means all. Range 0 to 32, default 3.
 	// +optional
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=32
 	Tries *int32 `json:"tries,omitempty"`
 
-	// timeout bounds the time in which another server is tried; 0s means no bound. Default 10s.
+	// timeout bounds the time in which another server is tried. 0s means no limit. Default 10s.
 	// +optional
 	// +kubebuilder:default="10s"
 	Timeout Duration `json:"timeout,omitempty"`
 }
 
-// OriginFailure is a way in which the origin can fail, in the words of proxy_next_upstream.
+// OriginFailure is a way in which the origin can fail, named after a parameter of proxy_next_upstream.
 //
 // +kubebuilder:validation:Enum=Error;Timeout;InvalidHeader;HTTP403;HTTP404;HTTP429;HTTP500;HTTP502;HTTP503;HTTP504
 type OriginFailure string
 
-// OriginTLS is how an https origin is verified.
+// OriginTLS says how nginx verifies an https origin.
 //
 // +kubebuilder:validation:XValidation:rule="self.verify || !has(self.caBundle)",message="caBundle: has no effect with verify false: remove one of them",fieldPath=".caBundle"
 type OriginTLS struct {
@@ -193,12 +193,12 @@ type OriginTLS struct {
 	// +kubebuilder:default=true
 	Verify *bool `json:"verify,omitempty"`
 
-	// caBundle holds the authorities that may sign the origin's certificate. Unset: those of the nginx image.
+	// caBundle holds the authorities that may sign the origin's certificate. Unset means those of the nginx image.
 	// +optional
 	CABundle *CABundle `json:"caBundle,omitempty"`
 
-	// serverName is the name for SNI and for the check of the certificate. Default the name in origin.hostHeader or, if
-	// that is unset, the host of the servers if they all have the same name. An address has no name.
+	// serverName is the name for SNI and for the check of the certificate. Default the name in origin.hostHeader. If that
+	// is unset, the default is the host of the servers if they all have the same name. An IP address is not a name.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -221,7 +221,8 @@ type CABundle struct {
 
 // KeyReference names a key of a Secret or ConfigMap.
 type KeyReference struct {
-	// name is the object's name. While it does not exist, the CacheNode waits with Accepted=False, ReferenceNotFound.
+	// name is the object's name. While the object does not exist, the CacheNode waits with Accepted=False,
+	// ReferenceNotFound.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253

@@ -9,8 +9,8 @@ import (
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.tls) || !has(self.tls.port) || !has(self.port) || self.tls.port != self.port",message="tls.port: must not be listen.port",fieldPath=".tls.port"
 type Listen struct {
-	// port is the port in the pod. Range 1024 to 65535, as nginx runs without privileges, but for 8081, 8083, 8084, 8086 and 8087,
-	// which are nginx's private port and the agent's two. Default 8080.
+	// port is the port in the pod. Range 1024 to 65535, as nginx runs without privileges. It must not be 8081, 8083, 8084,
+	// 8086 or 8087, which are for health, metrics, the agent and the memory tier. Default 8080.
 	// +optional
 	// +kubebuilder:default=8080
 	// +kubebuilder:validation:Minimum=1024
@@ -18,13 +18,13 @@ type Listen struct {
 	// +kubebuilder:validation:XValidation:rule="!(self in [8081, 8083, 8084, 8086, 8087])",message="port: 8081, 8083, 8084, 8086 and 8087 are for health, metrics, the agent and the memory tier: choose another"
 	Port *int32 `json:"port,omitempty"`
 
-	// reusePort gives each worker a listening socket of its own, among which the kernel spreads connections (the
-	// parameter reuseport of listen). Default true.
+	// reusePort gives each worker its own listening socket, and the kernel spreads connections among them (the parameter
+	// reuseport of listen). Default true.
 	// +optional
 	// +kubebuilder:default=true
 	ReusePort *bool `json:"reusePort,omitempty"`
 
-	// maxConnections bounds the connections of a worker, those to clients and to the origin together
+	// maxConnections is the number of connections that a worker may have, to clients and to the origin together
 	// (worker_connections). Range 256 to 65536, default 16384.
 	// +optional
 	// +kubebuilder:default=16384
@@ -32,43 +32,43 @@ type Listen struct {
 	// +kubebuilder:validation:Maximum=65536
 	MaxConnections *int32 `json:"maxConnections,omitempty"`
 
-	// maxConnectionsPerClient is how many connections of one client address may have a request in progress (limit_conn).
-	// Further requests get 429 (Too Many Requests). Where a load balancer hides the clients' addresses, all of them are one
-	// client. With this field set, origin.fallbackConcurrency is divided among the origin's servers and bounds each address of
-	// a server (max_conns). Range 1 to 65536. Unset: no bound.
+	// maxConnectionsPerClient is the number of connections of one client address that may have a request in progress
+	// (limit_conn). Further requests get 429 (Too Many Requests). Behind a load balancer that hides the clients'
+	// addresses, all clients count as one. If this field is set, origin.fallbackConcurrency is divided among the origin's
+	// servers and bounds each address of a server (max_conns). Range 1 to 65536. Unset means no limit.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65536
 	MaxConnectionsPerClient *int32 `json:"maxConnectionsPerClient,omitempty"`
 
-	// headerTimeout is how long a client may take for the header of a request (client_header_timeout). Until then, an
-	// incomplete header occupies one of maxConnections. From 1s to 1h, default 10s.
+	// headerTimeout is how long a client may take for the header of a request (client_header_timeout). An incomplete
+	// header occupies one of maxConnections. Range 1s to 1h, default 10s.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || (duration(self) >= duration('1s') && duration(self) <= duration('1h'))",message="headerTimeout: must be from 1s to 1h"
 	HeaderTimeout Duration `json:"headerTimeout,omitempty"`
 
-	// bodyTimeout is how long a client may take between two parts of a request's body (client_body_timeout). From 1s to 1h,
-	// default 30s.
+	// bodyTimeout is how long a client may take between two parts of a request's body (client_body_timeout). Range 1s to
+	// 1h, default 30s.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || (duration(self) >= duration('1s') && duration(self) <= duration('1h'))",message="bodyTimeout: must be from 1s to 1h"
 	BodyTimeout Duration `json:"bodyTimeout,omitempty"`
 
-	// tls makes the pods accept requests over TLS too. Unset: in plain text only.
+	// tls makes the pods accept requests over TLS too. Unset means plain text only.
 	// +optional
 	TLS *ListenTLS `json:"tls,omitempty"`
 }
 
-// ListenTLS is where and how the pods accept requests over TLS, versions 1.2 and 1.3.
+// ListenTLS says where and how the pods accept requests over TLS, versions 1.2 and 1.3.
 type ListenTLS struct {
-	// secretName is a Secret of type kubernetes.io/tls in the CacheNode's namespace, such as cert-manager makes. A
-	// certificate that is renewed there reaches nginx in place; one that is damaged does not.
+	// secretName is a Secret of type kubernetes.io/tls in the CacheNode's namespace, such as cert-manager creates. A
+	// renewed certificate reaches nginx without a restart. A damaged certificate does not reach nginx.
 	// +required
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",message="secretName: must be the name of a Secret"
 	SecretName string `json:"secretName"`
 
-	// port is the port in the pod. Range 1024 to 65535, but for those that listen.port must not be. Default 8443.
+	// port is the port in the pod. Range 1024 to 65535, except the ports that listen.port must not be. Default 8443.
 	// +optional
 	// +kubebuilder:default=8443
 	// +kubebuilder:validation:Minimum=1024
@@ -79,9 +79,9 @@ type ListenTLS struct {
 
 // Monitoring says what is measured.
 type Monitoring struct {
-	// requestSampling is the share of requests, in percent, that nginx reports to the agent for metrics and hit ratios; a
-	// request that went past its disk is always reported. On small HITs as fast as they go, 1 costs nothing that
-	// test/bench/agent could tell from noise, 10 some hundredths of nginx's throughput and 100 about a sixth. 0 to 100, default 1.
+	// requestSampling is the share of requests, in percent, that nginx reports to the agent for metrics and hit ratios. A
+	// request that went past its disk is always reported. In test/bench/agent, with small HITs at full speed, 1 costs
+	// nothing above noise, 10 a few percent of nginx's throughput, and 100 about a sixth. Range 0 to 100, default 1.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:Minimum=0
@@ -89,33 +89,33 @@ type Monitoring struct {
 	RequestSampling *int32 `json:"requestSampling,omitempty"`
 }
 
-// Rollout says how a new configuration reaches the pods. Each takes it in place, without a restart, if nginx can.
+// Rollout says how a new configuration reaches the pods. A pod takes it in place, without a restart, if nginx can.
 type Rollout struct {
 	// canary is the first pod to take a new configuration.
 	// +optional
 	// +kubebuilder:default={}
 	Canary Canary `json:"canary,omitempty"`
 
-	// maxUnavailable is how many pods may take a new configuration at once after the first, as a number or a percentage
-	// of all, rounded up. At least 1. A reload keeps nobody from being served, so it is no disruption. Default 50%.
+	// maxUnavailable is the number of pods that may take a new configuration at once after the canary, or a percentage of
+	// all pods, rounded up. A reload interrupts no client, so it is no disruption. At least 1, default 50%.
 	// +optional
 	// +kubebuilder:default="50%"
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:XValidation:rule="type(self) == int ? (self >= 1 && self <= 1000) : string(self).matches('^([1-9]|[1-9][0-9]|100)%$')",message="maxUnavailable: must be a number from 1 to 1000 or a percentage from 1% to 100%"
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 
-	// maxKeyMovement is the share of the keys, in percent, that an edit of the disks may move from one disk to another,
-	// where they are MISSes at first. An edit that moves more waits, and changes nothing, until the annotation
-	// cachenode.io/acknowledged-key-movement on the CacheNode names it; status.keyMovement and "kubectl cachenode plan"
-	// tell its name. Range 0 to 100. Unset: no limit.
+	// maxKeyMovement is the share of the keys, in percent, that an edit of the disks may move from one disk to another.
+	// Keys that move are MISSes at first. An edit that moves more waits and changes nothing until the annotation
+	// cachenode.io/acknowledged-key-movement on the CacheNode names the movement. The name is in status.keyMovement and in
+	// the output of "kubectl cachenode plan". Range 0 to 100. Unset means no limit.
 	// +optional
 	// +kubebuilder:validation:Minimum=0
 	// +kubebuilder:validation:Maximum=100
 	MaxKeyMovement *int32 `json:"maxKeyMovement,omitempty"`
 
-	// workerShutdownTimeout is how long nginx's old workers may go on with the responses that they are sending after a
-	// new configuration was taken; then their connections are closed (worker_shutdown_timeout). Old workers take memory,
-	// so with many edits in a row a long time costs. From 1s to 24h, default 10m.
+	// workerShutdownTimeout is how long nginx's old workers may finish their responses after a reload. Then their
+	// connections are closed (worker_shutdown_timeout). Old workers take memory, so a long time is costly with many edits
+	// in a row. Range 1s to 24h, default 10m.
 	// +optional
 	// +kubebuilder:default="10m"
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || (duration(self) >= duration('1s') && duration(self) <= duration('24h'))",message="workerShutdownTimeout: must be from 1s to 24h"
@@ -134,33 +134,35 @@ type Canary struct {
 
 // Logs says what nginx logs to the container's output.
 type Logs struct {
-	// access writes a line for each request: None (default, as in the article's benchmark) or Stdout.
+	// access says where nginx writes a line for each request: None (default, as in the benchmark of NGINX's article on
+	// thread pools) or Stdout.
 	// +optional
 	// +kubebuilder:default=None
 	// +kubebuilder:validation:Enum=None;Stdout
 	Access string `json:"access,omitempty"`
 
-	// level is the least severity that goes to the error log: Debug, Info, Notice, Warn (default), Error or Crit.
+	// level is the lowest severity that goes to the error log: Debug, Info, Notice, Warn (default), Error or Crit.
 	// +optional
 	// +kubebuilder:default=Warn
 	// +kubebuilder:validation:Enum=Debug;Info;Notice;Warn;Error;Crit
 	Level string `json:"level,omitempty"`
 }
 
-// DefaultImage is the nginx image of pods that name none.
+// DefaultImage is the nginx image of CacheNodes that name none.
 const DefaultImage = "docker.io/library/nginx:1.30"
 
-// Pod says how the pods are made. Whatever is set here restarts them.
+// Pod configures the pods. A change of any field replaces them.
 type Pod struct {
-	// image is the nginx image, version 1.28 or newer. Any image does that has nginx and sh in its path, and with a memory tier
-	// nginx's auth_request module, as the stock images have; command, user, paths and signals are the operator's. At most 512 characters. Default docker.io/library/nginx:1.30.
+	// image is the nginx image, version 1.28 or newer. It must have nginx and sh in its path and, with a memory tier,
+	// nginx's auth_request module, as the stock images have. The operator sets command, user, paths and signals. At most
+	// 512 characters. Default docker.io/library/nginx:1.30.
 	// +optional
 	// +kubebuilder:default="docker.io/library/nginx:1.30"
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=512
 	Image string `json:"image,omitempty"`
 
-	// imagePullPolicy is Always, IfNotPresent or Never. Default the cluster's.
+	// imagePullPolicy is Always, IfNotPresent or Never. Unset means the cluster's default.
 	// +optional
 	// +kubebuilder:validation:Enum=Always;IfNotPresent;Never
 	ImagePullPolicy corev1.PullPolicy `json:"imagePullPolicy,omitempty"`
@@ -171,14 +173,14 @@ type Pod struct {
 	// +kubebuilder:validation:MaxItems=8
 	ImagePullSecrets []corev1.LocalObjectReference `json:"imagePullSecrets,omitempty"`
 
-	// resources of the nginx container. The CPU limit is the number of workers, rounded up; without one there is one
-	// for each core. Default requests, if neither requests nor limits are given: 100m CPU, and memory for the keys zones,
-	// the memory tier and 64Mi.
+	// resources are the resources of the nginx container. The number of nginx workers is the CPU limit, rounded up, or the
+	// number of cores without a limit. If neither requests nor limits are given, the requests are 100m CPU, and memory for
+	// the keys zones, the memory tier and 64Mi.
 	// +optional
 	Resources corev1.ResourceRequirements `json:"resources,omitempty"`
 
-	// agentResources of the agent's container. Default requests, if neither requests nor limits are given: 10m CPU and
-	// 32Mi memory.
+	// agentResources are the resources of the agent's container. If neither requests nor limits are given, the requests
+	// are 10m CPU and 32Mi memory.
 	// +optional
 	AgentResources corev1.ResourceRequirements `json:"agentResources,omitempty"`
 
@@ -197,8 +199,8 @@ type Pod struct {
 	// +optional
 	Affinity *corev1.Affinity `json:"affinity,omitempty"`
 
-	// topologySpreadConstraints spread the pods. At most 8. Default: over nodes, as far as that is possible. A constraint
-	// without a labelSelector gets the pods' own.
+	// topologySpreadConstraints spread the pods. By default, they spread over nodes as far as possible. A constraint
+	// without a labelSelector gets the selector of the pods. At most 8.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=8
@@ -209,15 +211,15 @@ type Pod struct {
 	// +kubebuilder:validation:MaxLength=253
 	PriorityClassName string `json:"priorityClassName,omitempty"`
 
-	// terminationGracePeriodSeconds is how long a pod that stops may finish the responses that it is sending. Range 10 to
-	// 3600, default 60; the first 5 are for the Service to take notice.
+	// terminationGracePeriodSeconds is how long a pod that stops may finish its responses. The pod leaves the Service in
+	// the first 5 seconds. Range 10 to 3600, default 60.
 	// +optional
 	// +kubebuilder:default=60
 	// +kubebuilder:validation:Minimum=10
 	// +kubebuilder:validation:Maximum=3600
 	TerminationGracePeriodSeconds *int64 `json:"terminationGracePeriodSeconds,omitempty"`
 
-	// labels are added to the pods. The operator's own cannot be overridden. At most 64.
+	// labels are added to the pods. The operator's own labels cannot be overridden. At most 64.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
 	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('cachenode.io/') && !k.startsWith('app.kubernetes.io/'))",message="labels: those of cachenode.io and app.kubernetes.io are the operator's own: use others"
@@ -255,12 +257,12 @@ type Service struct {
 	// +kubebuilder:validation:Maximum=65535
 	HTTPSPort *int32 `json:"httpsPort,omitempty"`
 
-	// externalTrafficPolicy is Cluster or Local. Default the cluster's.
+	// externalTrafficPolicy is Cluster or Local. Unset means the cluster's default.
 	// +optional
 	// +kubebuilder:validation:Enum=Cluster;Local
 	ExternalTrafficPolicy *corev1.ServiceExternalTrafficPolicy `json:"externalTrafficPolicy,omitempty"`
 
-	// loadBalancerClass picks the load balancer's implementation. At most 253 characters.
+	// loadBalancerClass selects the load balancer's implementation. At most 253 characters.
 	// +optional
 	// +kubebuilder:validation:MinLength=1
 	// +kubebuilder:validation:MaxLength=253
@@ -276,7 +278,7 @@ type Service struct {
 // Disruption becomes a PodDisruptionBudget, and bounds what the operator itself does to pods.
 type Disruption struct {
 	// maxUnavailable is how many pods may be down at once by voluntary disruptions, as a number or a percentage such as
-	// "25%". Default 1; 0 forbids them, and with them that pods are replaced.
+	// "25%". 0 forbids voluntary disruptions, and so also the replacement of pods. Default 1.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:XIntOrString
@@ -284,18 +286,19 @@ type Disruption struct {
 	MaxUnavailable *intstr.IntOrString `json:"maxUnavailable,omitempty"`
 
 	// nodeLossAfter is how long a node may be out of service (its condition Ready is not True) before its pods and their
-	// claims are deleted, so that the pods start on other nodes with empty disks. A node whose Node object is gone, or that
-	// a person has tainted with node.kubernetes.io/out-of-service, is lost at once. Never more pods at once than
-	// maxUnavailable, none while more than half of the nodes that could serve this CacheNode are out of service, and none that
-	// no other node is free for. From 10s to 24h, default 5m; 0s switches it off.
+	// claims are deleted. The pods then start on other nodes with empty disks. A node is lost at once if its Node object
+	// is gone or a person has tainted it with node.kubernetes.io/out-of-service. The operator never deletes more pods at
+	// once than maxUnavailable. It deletes none while more than half of the nodes that could serve this CacheNode are out
+	// of service. It deletes no pod for which no other node is free, unless the Node object is gone. Range 10s to 24h,
+	// default 5m. 0s switches it off.
 	// +optional
 	// +kubebuilder:default="5m"
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || duration(self) == duration('0s') || (duration(self) >= duration('10s') && duration(self) <= duration('24h'))",message="nodeLossAfter: must be from 10s to 24h, or 0s to switch it off"
 	NodeLossAfter Duration `json:"nodeLossAfter,omitempty"`
 
-	// diskLossAfter is how long a pod may fail to start for want of a disk, whose path is gone or whose device is dead; then
-	// it starts without: a placeholder takes the disk's place until the disk is back. From 10s to 24h, default 1m; 0s
-	// switches it off, and the pod waits.
+	// diskLossAfter is how long a pod may fail to start because the path of a disk is gone or its device is dead. Then the
+	// pod starts without the disk, and a placeholder takes the disk's place until the disk is back. Range 10s to 24h,
+	// default 1m. 0s switches it off, and the pod waits.
 	// +optional
 	// +kubebuilder:default="1m"
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || duration(self) == duration('0s') || (duration(self) >= duration('10s') && duration(self) <= duration('24h'))",message="diskLossAfter: must be from 10s to 24h, or 0s to switch it off"

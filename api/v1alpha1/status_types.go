@@ -4,13 +4,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// CacheNodeStatus is what the operator sees.
+// CacheNodeStatus is the observed state of a CacheNode.
 type CacheNodeStatus struct {
-	// observedGeneration is the generation of the spec that this status is about.
+	// observedGeneration is the generation of the spec that this status describes.
 	// +optional
 	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
 
-	// replicas is the number of pods there are.
+	// replicas is the number of existing pods.
 	// +optional
 	Replicas int32 `json:"replicas"`
 
@@ -18,12 +18,12 @@ type CacheNodeStatus struct {
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas"`
 
-	// readyOfReplicas is readyReplicas and the wanted number, as in "2/3".
+	// readyOfReplicas is readyReplicas and the desired number of pods, such as "2/3".
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	ReadyOfReplicas string `json:"readyOfReplicas,omitempty"`
 
-	// selector selects the pods; it is what the scale subresource gives to an autoscaler.
+	// selector selects the pods. The scale subresource gives it to an autoscaler.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	Selector string `json:"selector,omitempty"`
@@ -37,13 +37,13 @@ type CacheNodeStatus struct {
 	// +optional
 	DiskCount int32 `json:"diskCount,omitempty"`
 
-	// healthyDisks is the number of disks in use over all pods and the number of disks that the spec asks for, as in "5/6".
+	// healthyDisks is the number of disks in use over all pods and the number that the spec asks for, such as "5/6".
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	HealthyDisks string `json:"healthyDisks,omitempty"`
 
-	// size is the sum of the sizes of the file systems in use over all pods, as the pods' agents measured them. Until an
-	// agent has measured one, the size in the spec counts for that disk.
+	// size is the sum of the sizes of the file systems in use over all pods, as the agents measured them. For a disk that
+	// no agent has measured yet, the size in the spec counts.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	Size string `json:"size,omitempty"`
@@ -55,7 +55,7 @@ type CacheNodeStatus struct {
 	// +kubebuilder:validation:MaxItems=32
 	Disks []DiskStatus `json:"disks,omitempty"`
 
-	// tuning says what the operator has chosen where the spec leaves the choice to it, and why.
+	// tuning says what the operator chose where the spec leaves the choice to it, and why.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=8
@@ -69,8 +69,8 @@ type CacheNodeStatus struct {
 	// +kubebuilder:validation:MaxItems=1000
 	Pods []PodStatus `json:"pods,omitempty"`
 
-	// keyMovement is what the edit of the disks moves that is being rolled out, or that waits to be acknowledged. Unset
-	// when nothing moves.
+	// keyMovement is what an edit of the disks moves while the edit is rolled out or waits to be acknowledged. Unset if
+	// nothing moves.
 	// +optional
 	KeyMovement *KeyMovement `json:"keyMovement,omitempty"`
 
@@ -86,7 +86,7 @@ type CacheNodeStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 }
 
-// DiskStatus is what the operator knows of a disk over all pods.
+// DiskStatus is what the operator knows about a disk over all pods.
 type DiskStatus struct {
 	// name is the disk's name.
 	// +required
@@ -98,32 +98,32 @@ type DiskStatus struct {
 	// +kubebuilder:validation:MaxLength=16
 	Share string `json:"share"`
 
-	// healthy is in how many pods the disk is healthy.
+	// healthy is the number of pods in which the disk is healthy.
 	// +optional
 	Healthy int32 `json:"healthy"`
 
-	// total is how many pods have told.
+	// total is the number of pods that have reported the disk.
 	// +optional
 	Total int32 `json:"total"`
 
-	// fileSystem is how the disk is prepared and mounted and what a hit costs it whose bytes are not in memory, such as "xfs, blocks of
-	// 4Ki, read-ahead 128Ki (rw,noatime): a cold hit of 64Ki costs about 4 reads, one of 1Mi 12"; where pods differ, each way
-	// with the number of pods.
+	// fileSystem says how the disk is prepared and mounted, and how many reads a hit costs if its bytes are not in memory.
+	// An example is "xfs, blocks of 4Ki, read-ahead 128Ki (rw,noatime): a cold hit of 64Ki costs about 4 reads, one of 1Mi
+	// 12". If pods differ, each way is listed with the number of pods.
 	// +optional
 	// +kubebuilder:validation:MaxLength=512
 	FileSystem string `json:"fileSystem,omitempty"`
 
-	// advice is what a hit costs a disk that is prepared like this, and what would make it cheaper. Unset for disks that
-	// are well prepared, and for SSD and NVMe.
+	// advice says what a hit costs on a disk that is prepared like this, and what would make it cheaper. Unset for disks
+	// that are well prepared, and for SSD and NVMe.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Advice string `json:"advice,omitempty"`
 }
 
-// KeyMovement is what an edit of the disks does to the keys.
+// KeyMovement is the movement of keys that an edit of the disks causes.
 type KeyMovement struct {
-	// name identifies the movement: a hash of which keys are on which disk before and afterwards. The annotation
-	// cachenode.io/acknowledged-key-movement takes it.
+	// name identifies the movement. It is a hash of which keys are on which disk before and after the edit, and the value
+	// for the annotation cachenode.io/acknowledged-key-movement.
 	// +required
 	// +kubebuilder:validation:MaxLength=64
 	Name string `json:"name"`
@@ -133,12 +133,12 @@ type KeyMovement struct {
 	// +kubebuilder:validation:MaxLength=16
 	Share string `json:"share"`
 
-	// bytes is what these keys take on the disks of all pods, as far as the agents have told.
+	// bytes is the space that these keys take on the disks of all pods, as far as the agents have reported.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	Bytes string `json:"bytes,omitempty"`
 
-	// moves says from which disk to which.
+	// moves lists how many keys move from which disk to which.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1024
@@ -152,12 +152,12 @@ type KeyMove struct {
 	// +kubebuilder:validation:MaxLength=16
 	From string `json:"from"`
 
-	// to is the disk that they go to.
+	// to is the disk that the keys go to.
 	// +required
 	// +kubebuilder:validation:MaxLength=16
 	To string `json:"to"`
 
-	// share is their part of all keys.
+	// share is the part of all keys that moves between these disks.
 	// +required
 	// +kubebuilder:validation:MaxLength=16
 	Share string `json:"share"`
@@ -180,16 +180,16 @@ type PodStatus struct {
 	// +kubebuilder:validation:MaxLength=64
 	Revision string `json:"revision,omitempty"`
 
-	// disks are the disks that are not healthy, and those whose share of the keys is not the plan's for want of another.
-	// A disk that is not listed is healthy and has the share in status.disks.
+	// disks are the disks that are not healthy, and those whose share of the keys differs from the plan because another
+	// disk is not in use. A disk that is not listed is healthy and has the share in status.disks.
 	// +optional
 	// +listType=map
 	// +listMapKey=name
 	// +kubebuilder:validation:MaxItems=32
 	Disks []PodDiskStatus `json:"disks,omitempty"`
 
-	// message says what is wrong, if anything: with the agent or nginx, or what keeps the pod from starting, in the words of
-	// the scheduler or the kubelet.
+	// message says what is wrong with the agent or nginx, or what keeps the pod from starting, in the words of the
+	// scheduler or the kubelet. It is empty if nothing is wrong.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
@@ -223,9 +223,9 @@ type PodDiskStatus struct {
 	Message string `json:"message,omitempty"`
 }
 
-// Refusal is a revision that a pod did not take.
+// Refusal is a revision that a pod refused.
 type Refusal struct {
-	// revision is the refused one.
+	// revision is the refused revision.
 	// +required
 	// +kubebuilder:validation:MaxLength=64
 	Revision string `json:"revision"`
@@ -235,28 +235,29 @@ type Refusal struct {
 	// +kubebuilder:validation:MaxLength=253
 	Pod string `json:"pod"`
 
-	// message is what nginx said.
+	// message is the error of nginx or of the agent.
 	// +required
 	// +kubebuilder:validation:MaxLength=2048
 	Message string `json:"message"`
 }
 
-// Conditions of a CacheNode. Reconciling and Stalled are there for kstatus, which tools such as Flux and kubectl wait
-// read: a CacheNode with Stalled is Failed, one with Reconciling is InProgress, otherwise it is Current.
+// Conditions of a CacheNode. Reconciling and Stalled are for kstatus, which tools such as Flux and kubectl wait read. A
+// CacheNode with Stalled is Failed, one with Reconciling is InProgress, any other is Current.
 const (
 	// ConditionReady is true when every pod is ready and runs what the spec asks for.
 	ConditionReady = "Ready"
-	// ConditionAccepted is true when the spec is valid and all that it refers to exists. While it is false, the pods go
-	// on with what was accepted last.
+	// ConditionAccepted is true when the spec is valid and the Secrets and ConfigMaps that it names exist. While it is
+	// false, the pods keep what was accepted last.
 	ConditionAccepted = "Accepted"
-	// ConditionAvailable is true when at least one pod is ready: the Service answers.
+	// ConditionAvailable is true when at least one pod is ready, so that the Service answers.
 	ConditionAvailable = "Available"
-	// ConditionProgressing is true while pods are made, replaced or removed.
+	// ConditionProgressing is true while pods are created, replaced or removed, or have yet to take a configuration.
 	ConditionProgressing = "Progressing"
-	// ConditionDegraded is true when pods are missing though nothing is being rolled out, a pod refused the
-	// configuration, a disk is out of use, an agent does not answer, or the operator cannot write what it should.
+	// ConditionDegraded is true when pods are missing although nothing is rolled out, a pod refused the configuration or a
+	// disk is out of use. It is also true when an agent does not answer or the operator fails.
+	// docs/reference/conditions.md has all cases.
 	ConditionDegraded = "Degraded"
-	// ConditionReconciling is true while the pods do not run what the spec asks for, but will.
+	// ConditionReconciling is true while the pods do not yet run what the spec asks for.
 	ConditionReconciling = "Reconciling"
 	// ConditionStalled is true when nothing will change until a person changes the spec.
 	ConditionStalled = "Stalled"
@@ -264,57 +265,62 @@ const (
 
 // Reasons of conditions.
 const (
-	// ReasonReady: every pod is ready and runs what the spec asks for.
+	// ReasonReady means that every pod is ready and runs what the spec asks for.
 	ReasonReady = "Ready"
-	// ReasonAccepted: the spec is valid and all that it refers to exists.
+	// ReasonAccepted means that the spec is valid and the Secrets and ConfigMaps that it names exist.
 	ReasonAccepted = "Accepted"
-	// ReasonInvalidSpec: the spec is wrong; the message names the fields and the remedies.
+	// ReasonInvalidSpec means that the spec is wrong. The message names the fields and the remedies.
 	ReasonInvalidSpec = "InvalidSpec"
-	// ReasonReferenceNotFound: a Secret, ConfigMap or key that the spec names does not exist yet. It heals by itself.
+	// ReasonReferenceNotFound means that a Secret, ConfigMap or key that the spec names does not exist yet. The CacheNode
+	// recovers when it is created.
 	ReasonReferenceNotFound = "ReferenceNotFound"
-	// ReasonInvalidReference: a Secret or ConfigMap is there, but holds no certificates. It heals when it is corrected.
+	// ReasonInvalidReference means that a Secret or ConfigMap exists but holds no valid certificates. The CacheNode
+	// recovers when it is corrected.
 	ReasonInvalidReference = "InvalidReference"
-	// ReasonNameTaken: an object that the CacheNode needs exists and belongs to somebody else. It heals within a minute
-	// when that object is gone.
+	// ReasonNameTaken means that an object that the CacheNode needs exists and belongs to somebody else. The CacheNode
+	// recovers within a minute after that object is gone.
 	ReasonNameTaken = "NameTaken"
-	// ReasonRollingOut: pods are made, replaced or removed.
+	// ReasonRollingOut means that pods are created, replaced or removed, or have yet to take a configuration.
 	ReasonRollingOut = "RollingOut"
-	// ReasonRolledOut: every pod runs what the spec asks for.
+	// ReasonRolledOut means that every pod runs what the spec asks for.
 	ReasonRolledOut = "RolledOut"
-	// ReasonPodsReady: at least one pod is ready.
+	// ReasonPodsReady means that at least one pod is ready.
 	ReasonPodsReady = "PodsReady"
-	// ReasonNoPodReady: no pod is ready.
+	// ReasonNoPodReady means that no pod is ready.
 	ReasonNoPodReady = "NoPodReady"
-	// ReasonScaledToZero: the spec asks for no pods.
+	// ReasonScaledToZero means that the spec asks for no pods.
 	ReasonScaledToZero = "ScaledToZero"
-	// ReasonPodsNotReady: pods are missing or not ready.
+	// ReasonPodsNotReady means that pods are missing or not ready.
 	ReasonPodsNotReady = "PodsNotReady"
-	// ReasonAsExpected: nothing is wrong.
+	// ReasonAsExpected means that nothing is wrong.
 	ReasonAsExpected = "AsExpected"
-	// ReasonConfigRefused: a pod refused the configuration; the others never took it, and all run the one before.
+	// ReasonConfigRefused means that a pod refused the configuration. The other pods never took it, and all run the
+	// previous one.
 	ReasonConfigRefused = "ConfigRefused"
-	// ReasonDiskFailed: a disk of a pod is out of use; its keys are on the pod's other disks.
+	// ReasonDiskFailed means that a disk of a pod is out of use and its keys are on the pod's other disks.
 	ReasonDiskFailed = "DiskFailed"
-	// ReasonAgentUnreachable: the agent of a ready pod does not answer.
+	// ReasonAgentUnreachable means that the agent of a ready pod does not answer.
 	ReasonAgentUnreachable = "AgentUnreachable"
-	// ReasonKeyMovement: an edit of the disks moves more keys than rollout.maxKeyMovement and waits to be acknowledged.
+	// ReasonKeyMovement means that an edit of the disks moves more keys than rollout.maxKeyMovement and waits to be
+	// acknowledged.
 	ReasonKeyMovement = "KeyMovementNotAcknowledged"
-	// ReasonDiskMissing: a disk could not be mounted; a placeholder is in its place.
+	// ReasonDiskMissing means that a disk could not be mounted and a placeholder is in its place.
 	ReasonDiskMissing = "DiskMissing"
-	// ReasonPathTaken: another volume of a node has the path of a disk, one in it or one around it. It heals when that volume is gone.
+	// ReasonPathTaken means that another volume of a node has the path of a disk, a path inside it or a path around it.
+	// The CacheNode recovers when that volume is gone.
 	ReasonPathTaken = "PathTaken"
-	// ReasonTooManyVolumes: the CacheNodes of the namespace have as many volumes as they may have together.
+	// ReasonTooManyVolumes means that the CacheNodes of the namespace have as many volumes as they may have together.
 	ReasonTooManyVolumes = "TooManyVolumes"
-	// ReasonReferenceMissing: a Service that is an origin, or the StorageClass of a disk, does not exist. The spec is accepted
-	// all the same, as they may come later.
+	// ReasonReferenceMissing means that an origin Service or the StorageClass of a disk does not exist. The spec is
+	// accepted all the same, as it may be created later.
 	ReasonReferenceMissing = "ReferenceMissing"
-	// ReasonLimitsLowered: the file system of a disk cannot hold the limits that the spec gives it, so the pod runs with
-	// lower ones.
+	// ReasonLimitsLowered means that the file system of a disk cannot hold the limits that the spec gives it, so the pod
+	// runs with lower limits.
 	ReasonLimitsLowered = "LimitsLowered"
-	// ReasonNoNodeMatches: with one pod on each node, no node is left for any.
+	// ReasonNoNodeMatches means that placement.perNode is set and no node matches.
 	ReasonNoNodeMatches = "NoNodeMatches"
-	// ReasonNodeLost: a node is out of service, and its pod waits to be made on another.
+	// ReasonNodeLost means that a node is out of service and its pod waits to be recreated on another node.
 	ReasonNodeLost = "NodeLost"
-	// ReasonApplyFailed: the API server refused an object of this CacheNode.
+	// ReasonApplyFailed means that the operator lacks a permission, or every pass has failed for 15 seconds.
 	ReasonApplyFailed = "ApplyFailed"
 )

@@ -73,7 +73,7 @@ func run(args []string) error {
 	return fmt.Errorf("want install DIR or run")
 }
 
-// await ends when a disk is there.
+// await returns when a file system is mounted at dir and can be read. If folder is true, a folder will do.
 func await(dir string, folder bool) error {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
@@ -92,7 +92,7 @@ func await(dir string, folder bool) error {
 	}
 }
 
-// install copies the running program.
+// install copies the running program into dir.
 func install(dir string) error {
 	self, err := os.Executable()
 	if err != nil {

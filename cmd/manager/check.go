@@ -20,13 +20,13 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/schema"
 )
 
-// lease is by which one of several operators is chosen.
+// lease is the name of the Lease that decides which of several operators is active.
 const lease = "manager.cachenode.io"
 
-// checkTimeout is how long an operator that has just been installed may take to get the lease.
+// checkTimeout limits the check. An operator that has just been installed needs time to get the lease.
 const checkTimeout = time.Minute
 
-// trial is a CacheNode as the API server must take it.
+// trial is a CacheNode that the API server must accept.
 const trial = `
 apiVersion: cachenode.io/v1alpha1
 kind: CacheNode
@@ -37,8 +37,8 @@ spec:
   hosts: [check.invalid]
 `
 
-// check is the command "manager check", which "helm test" runs: is an operator at work, and does the API server take a
-// CacheNode that is right and refuse one that is not? Nothing is made: the API server is asked what it would do.
+// check is the command "manager check", which "helm test" runs. It checks that an operator is active, and that the API
+// server accepts a CacheNode that is right and refuses one that is not. It creates nothing: its requests are dry runs.
 func check(args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("manager check", flag.ContinueOnError)
 	leaseNamespace := flags.String("lease-namespace", os.Getenv("POD_NAMESPACE"), "the operator's namespace")
@@ -96,7 +96,7 @@ func awaitLeader(ctx context.Context, c client.Client, namespace string) (string
 	}
 }
 
-// tryCacheNode asks whether the API server would make a CacheNode.
+// tryCacheNode checks, by dry runs, that the API server accepts a CacheNode and refuses one without disks.
 func tryCacheNode(ctx context.Context, c client.Client, namespace string) error {
 	cacheNode, errs, err := schema.Decode([]byte(trial))
 	if err != nil {

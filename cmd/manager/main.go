@@ -43,20 +43,32 @@ func parse(args []string) (options, error) {
 	var o options
 	flags := flag.NewFlagSet("manager", flag.ContinueOnError)
 	flags.Usage = func() {
-		_, _ = fmt.Fprintln(flags.Output(), "usage: manager [FLAGS], or manager check [FLAGS], which says whether an operator is at work")
+		_, _ = fmt.Fprintln(flags.Output(),
+			"usage: manager [FLAGS], or manager check [FLAGS], which says whether an operator is at work")
 		flags.PrintDefaults()
 	}
-	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8443", "where metrics are served over TLS to clients that the API server authenticates and authorizes; 0 switches them off")
+	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8443",
+		"where metrics are served over TLS to clients that the API server authenticates and authorizes; "+
+			"0 switches them off")
 	flags.StringVar(&o.probeAddress, "health-probe-bind-address", ":8082", "where /healthz and /readyz are served")
-	flags.BoolVar(&o.leaderElection, "leader-elect", false, "work only while holding the lease, so that one of several replicas works at a time")
+	flags.BoolVar(&o.leaderElection, "leader-elect", false,
+		"work only while holding the lease, so that one of several replicas works at a time")
 	flags.StringVar(&o.clusterDomain, "cluster-domain", "cluster.local", "the domain of the cluster's Services")
-	flags.StringVar(&o.resolvers, "resolvers", "", "comma-separated addresses of the DNS servers that nginx asks for the origin; default: those in each cache pod's /etc/resolv.conf")
-	flags.StringVar(&o.agentImage, "agent-image", "", "the image that new cache pods get the agent from; default: that of this pod, which the environment variables POD_NAMESPACE and POD_NAME name")
-	flags.StringVar(&o.agentPullPolicy, "agent-image-pull-policy", "", "Always, IfNotPresent or Never; default: the cluster's")
+	flags.StringVar(&o.resolvers, "resolvers", "",
+		"comma-separated addresses of the DNS servers that nginx asks for the origin; "+
+			"default: those in each cache pod's /etc/resolv.conf")
+	flags.StringVar(&o.agentImage, "agent-image", "",
+		"the image that new cache pods get the agent from; "+
+			"default: that of this pod, which the environment variables POD_NAMESPACE and POD_NAME name")
+	flags.StringVar(&o.agentPullPolicy, "agent-image-pull-policy", "",
+		"Always, IfNotPresent or Never; default: the cluster's")
 	o.policy.bind(flags)
-	flags.StringVar(&o.watchNamespaces, "watch-namespaces", "", "comma-separated namespaces whose CacheNodes are seen to; default: all")
-	flags.IntVar(&o.concurrency, "max-concurrent-reconciles", 8, "how many CacheNodes are seen to at a time, at least 1")
-	flags.IntVar(&o.maxVolumes, "max-volumes-per-namespace", 1000, "how many PersistentVolumes the operator creates for the CacheNodes of a namespace together; 0: any number")
+	flags.StringVar(&o.watchNamespaces, "watch-namespaces", "",
+		"comma-separated namespaces whose CacheNodes are seen to; default: all")
+	flags.IntVar(&o.concurrency, "max-concurrent-reconciles", 8,
+		"how many CacheNodes are seen to at a time, at least 1")
+	flags.IntVar(&o.maxVolumes, "max-volumes-per-namespace", 1000,
+		"how many PersistentVolumes the operator creates for the CacheNodes of a namespace together; 0: any number")
 	o.log.BindFlags(flags)
 	if err := flags.Parse(args); err != nil {
 		return o, err
@@ -107,7 +119,7 @@ func main() {
 	}
 }
 
-// list are the words of a flag with commas between.
+// list splits the value of a flag at its commas.
 func list(flag string) []string {
 	return strings.FieldsFunc(flag, func(r rune) bool { return r == ',' })
 }
@@ -138,9 +150,12 @@ func run(o options, config *rest.Config) error {
 		caches.DefaultNamespaces[namespace] = cache.Config{}
 	}
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
-		Scheme:                 scheme,
-		Cache:                  caches,
-		Metrics:                metricsserver.Options{BindAddress: o.metricsAddress, SecureServing: true, FilterProvider: filters.WithAuthenticationAndAuthorization},
+		Scheme: scheme,
+		Cache:  caches,
+		Metrics: metricsserver.Options{
+			BindAddress: o.metricsAddress, SecureServing: true,
+			FilterProvider: filters.WithAuthenticationAndAuthorization,
+		},
 		HealthProbeBindAddress: o.probeAddress,
 		LeaderElection:         o.leaderElection,
 		LeaderElectionID:       lease,
@@ -151,13 +166,14 @@ func run(o options, config *rest.Config) error {
 		return err
 	}
 	if o.agentImage == "" {
-		if o.agentImage, err = ownImage(context.Background(), mgr.GetAPIReader(), os.Getenv("POD_NAMESPACE"), os.Getenv("POD_NAME")); err != nil {
+		namespace, name := os.Getenv("POD_NAMESPACE"), os.Getenv("POD_NAME")
+		if o.agentImage, err = ownImage(context.Background(), mgr.GetAPIReader(), namespace, name); err != nil {
 			return err
 		}
 	}
 	references, err := cache.New(config, cache.Options{
-		Scheme: scheme, Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(), DefaultTransform: controllers.StripReference,
-		DefaultNamespaces: caches.DefaultNamespaces,
+		Scheme: scheme, Mapper: mgr.GetRESTMapper(), HTTPClient: mgr.GetHTTPClient(),
+		DefaultTransform: controllers.StripReference, DefaultNamespaces: caches.DefaultNamespaces,
 	})
 	if err != nil {
 		return err
@@ -183,7 +199,8 @@ func run(o options, config *rest.Config) error {
 	if err := reconciler.SetupWithManager(mgr, references); err != nil {
 		return err
 	}
-	if err := metrics.Registry.Register(&controllers.Collector{Reader: mgr.GetClient(), Elected: mgr.Elected()}); err != nil {
+	collector := &controllers.Collector{Reader: mgr.GetClient(), Elected: mgr.Elected()}
+	if err := metrics.Registry.Register(collector); err != nil {
 		return err
 	}
 	if err := mgr.AddHealthzCheck("healthz", healthz.Ping); err != nil {

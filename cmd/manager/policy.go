@@ -11,7 +11,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/validation"
 )
 
-// policyFlags say what CacheNodes may ask for. Each is a list with commas between.
+// policyFlags say what CacheNodes may ask for. Each is a comma-separated list.
 type policyFlags struct {
 	localPathPrefixes, images, priorityClasses, deniedTolerations, originNamespaces, deniedOriginRanges string
 }
@@ -21,12 +21,24 @@ func (f *policyFlags) bind(flags *flag.FlagSet) {
 	text := func(target *string, name string, value []string, usage string) {
 		flags.StringVar(target, name, strings.Join(value, ","), usage)
 	}
-	text(&f.localPathPrefixes, "local-path-prefixes", d.LocalPathPrefixes, "comma-separated folders on nodes; the localPath of a disk must be a folder directly in one of them. Anyone who can write CacheNodes can mount any folder directly in them, on any node. Empty: no localPath is allowed")
-	text(&f.images, "allowed-images", d.Images, "comma-separated repositories that pod.image may come from; one that ends with / stands for all below it, * for any image")
-	text(&f.priorityClasses, "allowed-priority-classes", d.PriorityClasses, "comma-separated names that pod.priorityClassName may have; default: none")
-	text(&f.deniedTolerations, "denied-tolerations", d.DeniedTolerations, "comma-separated keys of taints that pod.tolerations must not name; while there are any, a toleration without a key, which tolerates all taints, is refused too")
-	text(&f.originNamespaces, "origin-namespaces", d.OriginNamespaces, "comma-separated namespaces whose Services a CacheNode of another namespace may have as origin; * for all, default: none")
-	text(&f.deniedOriginRanges, "denied-origin-ranges", nil, "comma-separated ranges of IPv4 addresses, such as 10.0.0.0/8, that no origin may have; loopback, link-local and multicast addresses and the API server's are always denied")
+	text(&f.localPathPrefixes, "local-path-prefixes", d.LocalPathPrefixes,
+		"comma-separated folders on nodes; the localPath of a disk must be a folder directly in one of them. "+
+			"Anyone who can write CacheNodes can mount any folder directly in them, on any node. "+
+			"Empty: no localPath is allowed")
+	text(&f.images, "allowed-images", d.Images,
+		"comma-separated repositories that pod.image may come from; "+
+			"one that ends with / stands for all below it, * for any image")
+	text(&f.priorityClasses, "allowed-priority-classes", d.PriorityClasses,
+		"comma-separated names that pod.priorityClassName may have; default: none")
+	text(&f.deniedTolerations, "denied-tolerations", d.DeniedTolerations,
+		"comma-separated keys of taints that pod.tolerations must not name; "+
+			"while there are any, a toleration without a key, which tolerates all taints, is refused too")
+	text(&f.originNamespaces, "origin-namespaces", d.OriginNamespaces,
+		"comma-separated namespaces whose Services a CacheNode of another namespace may have as origin; "+
+			"* for all, default: none")
+	text(&f.deniedOriginRanges, "denied-origin-ranges", nil,
+		"comma-separated ranges of IPv4 addresses, such as 10.0.0.0/8, that no origin may have; "+
+			"loopback, link-local and multicast addresses and the API server's are always denied")
 }
 
 // policy reads the flags. apiServer is the API server's address within the cluster; "" if it is not known.
@@ -44,7 +56,8 @@ func (f *policyFlags) policy(clusterDomain, apiServer string) (validation.Policy
 		}
 		named, err := reference.ParseNormalizedNamed(image)
 		if err != nil || !reference.IsNameOnly(named) {
-			return p, fmt.Errorf("--allowed-images: %q: want a repository without tag or digest, such as registry.example.com/nginx", image)
+			return p, fmt.Errorf("--allowed-images: %q: "+
+				"want a repository without tag or digest, such as registry.example.com/nginx", image)
 		}
 		p.Images[i] = named.Name()
 	}

@@ -1,5 +1,5 @@
-// Package agent is what runs beside nginx in each pod: it renders the configuration from revision and the pod's own
-// facts, brings it into nginx, watches over the disks, and reports.
+// Package agent runs beside nginx in each pod. It renders the configuration from the revision and the facts of the pod,
+// gives it to nginx, probes the disks, and reports to the operator.
 package agent
 
 import (
@@ -19,14 +19,15 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 )
 
-// Paths are where the agent finds what it reads. In a pod they are naming's.
+// Paths are the folders and files that the agent reads. In a pod they are the paths of package naming.
 type Paths struct {
 	Config, PodInfo, Listener, Owner, ResolvConf string
-	// Root goes before the paths of disks; "" in a pod.
+	// Root is a prefix of the paths of disks; "" in a pod.
 	Root string
 }
 
-// Agent is the conductor: one goroutine decides what nginx runs; monitors, log reader and servers tell it and ask it.
+// Agent decides what nginx runs. One goroutine, the conductor, makes all decisions. Disk monitors, the log reader and
+// the HTTP servers run beside it.
 type Agent struct {
 	Paths   Paths
 	Nginx   *reload.Nginx
@@ -40,44 +41,46 @@ type Agent struct {
 	mutex    sync.Mutex
 	monitors map[string]*disk.Monitor
 	counts   map[string]metrics.Files
-	// drained are the disks that a person has had taken out of use; abandoned, the CacheNodes that are gone and whose caches
-	// may be deleted, by disk.
+	// drained are the disks that a user has taken out of use. abandoned are, by disk, deleted CacheNodes whose caches may
+	// be deleted.
 	drained   map[string]bool
 	abandoned map[string]string
-	// applied is what nginx was given last and took, or will find when it starts.
+	// applied is the last configuration that nginx took, or that it will read when it starts.
 	applied *applied
-	// answered is the version that nginx's workers answer with, since when; "" while they do not.
+	// answered is the version that nginx's workers answer with; "" while they do not answer. since is when it last
+	// changed.
 	answered string
 	since    time.Time
-	// exhausted is when nginx said last that it has no connection left.
+	// exhausted is when nginx last reported that it has no connection left.
 	exhausted time.Time
 	refusal   *agentapi.Refusal
-	// retry is the value of the pod's annotation that asks to try a refused revision again.
+	// retry is the value of the pod annotation that asks to retry a refused revision.
 	retry string
-	// pair is the certificate and key that clients are to see, as they were read last. Only the conductor uses it.
+	// pair is the certificate and key for clients, as last read. Only the conductor uses it.
 	pair podinfo.KeyPair
-	// retrying: the last try failed for want of a disk that is not found out yet.
+	// retrying is true if the last step asked to be repeated before checkInterval, as after an error of a disk that its
+	// probes have not found yet.
 	retrying bool
 	problem  string
-	// lowered says which limits of what runs the disks cannot hold.
+	// lowered names the limits of the running revision that the disks cannot hold.
 	lowered string
-	nginx   string // nginx's own version
-	// blamed counts the tries in a row that failed for a disk. Only the conductor uses it.
+	nginx   string // the version of nginx's program
+	// blamed counts the consecutive tries that failed because of a disk. Only the conductor uses it.
 	blamed int
-	// strange counts the checks in a row in which nginx ran something else. Only the conductor uses it.
+	// strange counts the consecutive checks in which nginx ran another configuration. Only the conductor uses it.
 	strange int
 }
 
-// applied is a configuration with what it was made from.
+// applied is a configuration and what it was made from.
 type applied struct {
 	revision agentapi.Revision
 	config   cache.Config
-	// madeFrom identifies revision and facts, so that nothing is rendered twice.
+	// madeFrom identifies the revision and the facts, so that the same configuration is not rendered again.
 	madeFrom string
 	files    []reload.File
 }
 
-// New makes an agent.
+// New returns an agent that does nothing until Run or Serve.
 func New(paths Paths, nginx *reload.Nginx, log *slog.Logger, version string) *Agent {
 	a := &Agent{
 		Paths: paths, Nginx: nginx, Log: log, Version: version,
@@ -87,10 +90,10 @@ func New(paths Paths, nginx *reload.Nginx, log *slog.Logger, version string) *Ag
 	return a
 }
 
-// Metrics are the pod's numbers.
+// Metrics are the metrics of the pod.
 func (a *Agent) Metrics() *metrics.Metrics { return a.metrics }
 
-// Wake makes the agent look again: a file or a disk has changed.
+// Wake makes the agent check again at once, because a file or a disk has changed.
 func (a *Agent) Wake() {
 	select {
 	case a.wake <- struct{}{}:
@@ -99,15 +102,16 @@ func (a *Agent) Wake() {
 }
 
 const (
-	// checkInterval is the time between two looks at nginx.
+	// checkInterval is the time between two checks of nginx.
 	checkInterval = 2 * time.Second
-	// fileInterval is the time between two looks at files whose change nobody told of.
+	// fileInterval is the time after which files are read again even if no change was reported.
 	fileInterval = 10 * time.Second
-	// retryInterval is the time to the next try after one that failed for want of a disk that is not found out yet.
+	// retryInterval is the delay before the next step while the first probes run, or while the probes have not found the
+	// disk that failed.
 	retryInterval = 200 * time.Millisecond
 )
 
-// Run conducts until the context ends.
+// Run is the conductor. It returns when the context ends.
 func (a *Agent) Run(ctx context.Context) {
 	a.askNginxVersion(ctx)
 	var looked time.Time
@@ -131,23 +135,23 @@ func (a *Agent) Run(ctx context.Context) {
 	}
 }
 
-// isUnsettled is true while the agent has something to do of which no event tells.
+// isUnsettled reports whether the agent has work that no event announces.
 func (a *Agent) isUnsettled() bool {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	return a.applied == nil || a.problem != "" || a.retrying
 }
 
-// step brings nginx one step nearer to what it should run, and returns when to look again.
+// step brings nginx one step nearer to the wanted configuration and returns the time to the next step.
 func (a *Agent) step(ctx context.Context) time.Duration {
 	revision, problem := a.wanted()
-	defer func() { a.setProblem(problem) }() // once a step, as whoever reads the report in between sees no other
+	defer func() { a.setProblem(problem) }() // once a step, so that a report in between shows no other problem
 	if revision == nil {
 		return checkInterval
 	}
 	a.mutex.Lock()
 	if a.refusal != nil && a.refusal.Revision != revision.ID {
-		a.refusal = nil // another is wanted: should this one be wanted again, it is tried again
+		a.refusal = nil // another is wanted now; the refused one is tried again if it is wanted again
 	}
 	a.mutex.Unlock()
 	a.watchDisks(ctx, *revision)
@@ -160,7 +164,7 @@ func (a *Agent) step(ctx context.Context) time.Duration {
 		problem = errors.Join(problem, err)
 	}
 	if a.isRefused(revision.ID) {
-		if good := a.lastGood(); good != nil { // the pod's facts may have changed all the same
+		if good := a.lastGood(); good != nil { // the pod's facts may have changed
 			wait, err = a.bring(ctx, *good)
 			problem = errors.Join(problem, err)
 		}
@@ -171,7 +175,7 @@ func (a *Agent) step(ctx context.Context) time.Duration {
 	return wait
 }
 
-// wanted is the revision that the pod is to run; with an error, it may still be one to go on with.
+// wanted is the revision that the pod is to run. With an error, it may still be a revision that can be used.
 func (a *Agent) wanted() (*agentapi.Revision, error) {
 	annotations, annotationsErr := podinfo.Annotations(a.Paths.PodInfo)
 	if retry := annotations[v1alpha1.AnnotationRetry]; annotationsErr == nil && retry != a.retry {
@@ -184,8 +188,8 @@ func (a *Agent) wanted() (*agentapi.Revision, error) {
 	return choose(o, annotations[naming.AnnotationRevision], a.running()), errors.Join(err, annotationsErr)
 }
 
-// lastGood is what to go on with when the wanted revision is refused: what runs, or, in a pod that runs nothing yet, the
-// stable revision, if that is another.
+// lastGood is what nginx runs when the wanted revision is refused: the running revision or, in a pod that runs nothing
+// yet, the stable revision if that is not the refused one.
 func (a *Agent) lastGood() *agentapi.Revision {
 	if running := a.running(); running != nil {
 		return running

@@ -48,7 +48,7 @@ spec:
   monitoring: {requestSampling: 100}
 `
 
-// pod is what a pod is to an agent: real nginx, two real disks, and the files that a kubelet would write.
+// pod has what an agent finds in a pod: real nginx, two real disks, and the files that a kubelet would write.
 type pod struct {
 	t     *testing.T // the subtest that is running
 	whole *testing.T
@@ -65,7 +65,10 @@ func newPod(t *testing.T) *pod {
 		xfs.Mount(t, p.nginx.Root+layout.DiskDir(disk))
 		p.nginx.Disk(disk)
 	}
-	p.paths = Paths{Config: t.TempDir(), PodInfo: t.TempDir(), Listener: t.TempDir(), ResolvConf: filepath.Join(t.TempDir(), "resolv.conf"), Root: p.nginx.Root}
+	p.paths = Paths{
+		Config: t.TempDir(), PodInfo: t.TempDir(), Listener: t.TempDir(),
+		ResolvConf: filepath.Join(t.TempDir(), "resolv.conf"), Root: p.nginx.Root,
+	}
 	p.write(p.paths.ResolvConf, "nameserver 127.0.0.1\n")
 	p.write(filepath.Join(p.paths.PodInfo, layout.CPULimitFile), "2000")
 	p.write(filepath.Join(p.paths.PodInfo, layout.MemoryLimitFile), "1073741824")
@@ -82,10 +85,11 @@ func (p *pod) write(path, text string) {
 
 func (p *pod) annotate(revision string) {
 	p.t.Helper()
-	p.write(filepath.Join(p.paths.PodInfo, layout.AnnotationsFile), fmt.Sprintf("%s=%q\n", naming.AnnotationRevision, revision))
+	text := fmt.Sprintf("%s=%q\n", naming.AnnotationRevision, revision)
+	p.write(filepath.Join(p.paths.PodInfo, layout.AnnotationsFile), text)
 }
 
-// offer writes revision under a key of the ConfigMap and returns its revision.
+// offer writes a revision under a key of the ConfigMap and returns its ID.
 func (p *pod) offer(key string, change func(*v1alpha1.CacheNodeSpec)) string {
 	p.t.Helper()
 	cacheNode, errs, err := schema.Decode([]byte(edge))
@@ -107,7 +111,7 @@ func (p *pod) offer(key string, change func(*v1alpha1.CacheNodeSpec)) string {
 	return n.ID
 }
 
-// start runs an agent as cmd/agent does, but for its servers.
+// start runs an agent as cmd/agent does, without its servers.
 func (p *pod) start() {
 	p.t.Helper()
 	client := p.nginx.Client()
@@ -159,7 +163,7 @@ func (p *pod) get(path string) (status int, cache string, header http.Header) {
 
 func (p *pod) hangups() int { return strings.Count(p.nginx.Log(), "signal 1 (SIGHUP) received") }
 
-// counted are the requests in the metrics, by disk and cache status, and the first bytes, by disk.
+// counted are the requests by disk and cache status, and the first bytes by disk, from the metrics.
 func (p *pod) counted() map[string]float64 {
 	p.t.Helper()
 	parser := expfmt.NewTextParser(model.UTF8Validation)
@@ -234,13 +238,16 @@ func TestAgent(t *testing.T) {
 	t.Run("what nginx refuses is reported, and what runs goes on", func(t *testing.T) {
 		p.t = t
 		hangups := p.hangups()
-		bad := p.offer(naming.CandidateKey, func(s *v1alpha1.CacheNodeSpec) { s.IO.SendfileMaxChunk, s.Logs.Level = nil, "Loud" })
+		bad := p.offer(naming.CandidateKey, func(s *v1alpha1.CacheNodeSpec) {
+			s.IO.SendfileMaxChunk, s.Logs.Level = nil, "Loud"
+		})
 		p.annotate(bad)
 		p.eventually("the refusal is reported", func() bool {
 			r := p.agent.Report().Refusal
 			return r != nil && r.Revision == bad && strings.Contains(r.Message, `invalid log level ""`)
 		})
-		if status, _, _ := p.get("/x"); status != http.StatusOK || p.agent.Report().Revision != stable || p.hangups() != hangups {
+		status, _, _ := p.get("/x")
+		if status != http.StatusOK || p.agent.Report().Revision != stable || p.hangups() != hangups {
 			t.Errorf("status %d, report %+v", status, p.agent.Report())
 		}
 		p.agent.Wake()
@@ -339,7 +346,8 @@ func TestAgent(t *testing.T) {
 		})
 		t.Logf("out of the configuration after %s", time.Since(begun).Round(time.Millisecond))
 		for i := range 40 {
-			if status, cache, header := p.get(fmt.Sprintf("/after/%d", i)); status != http.StatusOK || cache != "MISS" || header.Get("X-Cache-Disk") != "disk2" {
+			status, cache, header := p.get(fmt.Sprintf("/after/%d", i))
+			if status != http.StatusOK || cache != "MISS" || header.Get("X-Cache-Disk") != "disk2" {
 				t.Errorf("%d %s on %s", status, cache, header.Get("X-Cache-Disk"))
 			}
 		}
@@ -368,8 +376,10 @@ func TestAgent(t *testing.T) {
 		if served.Load() != 1 || rejected.Load() != 4 {
 			t.Errorf("%d were served and %d rejected, want 1 and 4", served.Load(), rejected.Load())
 		}
-		_, count, _ := strings.Cut(p.metrics(), "\ncachenode_uncached_rejected_total ")
-		for deadline := time.Now().Add(10 * time.Second); !strings.HasPrefix(count, "4\n"); _, count, _ = strings.Cut(p.metrics(), "\ncachenode_uncached_rejected_total ") {
+		const rejections = "\ncachenode_uncached_rejected_total "
+		_, count, _ := strings.Cut(p.metrics(), rejections)
+		deadline := time.Now().Add(10 * time.Second)
+		for ; !strings.HasPrefix(count, "4\n"); _, count, _ = strings.Cut(p.metrics(), rejections) {
 			if time.Now().After(deadline) {
 				t.Fatalf("%.3s are counted, want 4", count)
 			}
@@ -377,18 +387,21 @@ func TestAgent(t *testing.T) {
 	})
 }
 
-// metrics is what Prometheus would read.
+// metrics is the text that Prometheus would read.
 func (p *pod) metrics() string {
 	recorder := httptest.NewRecorder()
 	p.agent.Metrics().Handler().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/metrics", nil))
 	return recorder.Body.String()
 }
 
-// TestProblemsDoNotFlap: while nginx -t takes too long, each report says so.
+// TestProblemsDoNotFlap checks that each report shows the problem while nginx -t takes too long.
 func TestProblemsDoNotFlap(t *testing.T) {
 	p := newPod(t)
 	p.offer(naming.StableKey, nil)
-	a := New(p.paths, &reload.Nginx{Program: p.nginx.Program(), Root: p.nginx.Root, Client: p.nginx.Client(), TestTimeout: time.Nanosecond}, slog.New(slog.DiscardHandler), "test")
+	nginx := &reload.Nginx{
+		Program: p.nginx.Program(), Root: p.nginx.Root, Client: p.nginx.Client(), TestTimeout: time.Nanosecond,
+	}
+	a := New(p.paths, nginx, slog.New(slog.DiscardHandler), "test")
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/cachenode/cachenode-operator/internal/agent/metrics"
-
 	"github.com/cachenode/cachenode-operator/internal/agent/nginxlog"
 	"github.com/cachenode/cachenode-operator/internal/agent/podinfo"
 	"github.com/cachenode/cachenode-operator/internal/agent/reload"
@@ -17,8 +16,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
-// bring renders a revision with the pod's facts and gives it to nginx, if it is not what nginx has. problem is what keeps the
-// agent from that, though nginx has not refused the revision.
+// bring renders a revision with the facts of the pod and gives it to nginx, if nginx does not have it. problem is what
+// prevented that, other than nginx refusing the revision.
 func (a *Agent) bring(ctx context.Context, revision agentapi.Revision) (again time.Duration, problem error) {
 	facts, err := a.facts(revision)
 	if err != nil {
@@ -28,7 +27,7 @@ func (a *Agent) bring(ctx context.Context, revision agentapi.Revision) (again ti
 	if current := a.current(); current != nil && current.madeFrom == from {
 		return checkInterval, nil
 	}
-	// A revision is refused only where another can be gone on with; otherwise its limits are lowered to what the disks hold.
+	// A revision is refused only if nginx can run another one. Otherwise its limits are lowered to what the disks hold.
 	problems := contradictions(revision, facts)
 	if problems != "" && a.hasOther(revision) {
 		a.refuse(revision, problems)
@@ -47,8 +46,8 @@ func (a *Agent) bring(ctx context.Context, revision agentapi.Revision) (again ti
 		return checkInterval, nil
 	}
 	made.files = a.files(config, revision, facts)
-	if a.current() == nil && a.runsAlready(ctx, config) { // this agent is new, nginx is not
-		// What lies there may be another, from the middle of an agent's work.
+	if a.current() == nil && a.runsAlready(ctx, config) { // the agent was restarted, nginx was not
+		// The file in place may be another one if an agent was interrupted.
 		if err := a.Nginx.Put(config, made.files); err != nil {
 			return checkInterval, err
 		}
@@ -64,7 +63,8 @@ func (a *Agent) bring(ctx context.Context, revision agentapi.Revision) (again ti
 		a.blamed = 0
 		a.metrics.Reload(metrics.Taken)
 		a.took(made)
-		a.Log.Info("nginx took the configuration", "version", config.Version, "failedDisks", facts.Failed, "took", time.Since(begun).Round(time.Millisecond))
+		a.Log.Info("nginx took the configuration", "version", config.Version,
+			"failedDisks", facts.Failed, "took", time.Since(begun).Round(time.Millisecond))
 		return 0, nil
 	}
 	if name := nginxlog.DiskOf(err.Error()); a.blames(name, err) {
@@ -83,7 +83,7 @@ func (a *Agent) bring(ctx context.Context, revision agentapi.Revision) (again ti
 	return checkInterval, nil
 }
 
-// hasOther is true where nginx runs another revision, or could.
+// hasOther reports whether nginx runs another revision or could run one.
 func (a *Agent) hasOther(revision agentapi.Revision) bool {
 	if current := a.current(); current != nil {
 		return current.revision.ID != revision.ID
@@ -101,12 +101,13 @@ func contradictions(revision agentapi.Revision, facts cache.Facts) string {
 	return strings.Join(list, "; ")
 }
 
-// runsAlready is true when nginx's workers answer with the version of the configuration.
+// runsAlready reports whether nginx's workers answer with the version of the configuration.
 func (a *Agent) runsAlready(ctx context.Context, config cache.Config) bool {
 	return a.ask(ctx) == config.Version
 }
 
-// blames is true where the error names a disk of ours: it is no fault of the configuration, and the disk is probed.
+// blames reports whether an error is the fault of one of the pod's disks and not of the configuration. It has that disk
+// probed.
 func (a *Agent) blames(name string, err error) bool {
 	if name == "" || !strings.Contains(err.Error(), " failed (") {
 		return false
@@ -121,7 +122,7 @@ func (a *Agent) blames(name string, err error) bool {
 	return true
 }
 
-// facts are the pod's own.
+// facts are the facts of the pod that a configuration is rendered with.
 func (a *Agent) facts(revision agentapi.Revision) (cache.Facts, error) {
 	workers, err := podinfo.Workers(a.Paths.PodInfo)
 	if err != nil {
@@ -151,8 +152,8 @@ func (a *Agent) facts(revision agentapi.Revision) (cache.Facts, error) {
 	return facts, nil
 }
 
-// check looks whether nginx runs what it was given, and tells it again if not: it may have started just when the file
-// was exchanged.
+// check checks that nginx runs the configuration that it was given, and applies it again if not: nginx may have started
+// while the file was being replaced.
 func (a *Agent) check(ctx context.Context) {
 	version := a.ask(ctx)
 	current := a.current()
@@ -164,7 +165,8 @@ func (a *Agent) check(ctx context.Context) {
 	}
 	if version == "" || current == nil || version == current.config.Version {
 		a.strange = 0
-	} else if a.strange++; a.strange > 1 && a.strange&(a.strange-1) == 0 { // once may be an old worker's last answer; then less and less often
+	} else if a.strange++; a.strange > 1 && a.strange&(a.strange-1) == 0 {
+		// The first wrong answer may come from an old worker. Later ones are acted on less and less often.
 		a.Log.Warn("nginx runs another configuration", "version", version, "want", current.config.Version)
 		if err := a.Nginx.Apply(ctx, current.config, current.files); err != nil {
 			a.setProblem(err)
@@ -174,7 +176,7 @@ func (a *Agent) check(ctx context.Context) {
 	a.answers(version)
 }
 
-// ask is the version that nginx answers with; "" while it does not.
+// ask is the version that nginx answers with; "" if it does not answer.
 func (a *Agent) ask(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()

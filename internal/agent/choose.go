@@ -10,10 +10,11 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// offers are the revisions that the ConfigMap offers. Candidate is nil where none is tried.
+// offers are the revisions in the ConfigMap. candidate is nil if none is being tried.
 type offers struct{ stable, candidate *agentapi.Revision }
 
-// readOffers reads the ConfigMap's folder. What cannot be read is reported, and the rest stands.
+// readOffers reads the folder of the ConfigMap. It returns an error for a revision that cannot be read, and the other
+// revision.
 func readOffers(dir string) (offers, error) {
 	stable, err := readOffer(filepath.Join(dir, naming.StableKey))
 	candidate, candidateErr := readOffer(filepath.Join(dir, naming.CandidateKey))
@@ -35,9 +36,9 @@ func readOffer(path string) (*agentapi.Revision, error) {
 	return &revision, nil
 }
 
-// choose is the revision that the pod is to run. The annotation and the ConfigMap reach the pod in either order: while the
-// revision that the annotation names is not there, what runs goes on, and a pod that runs nothing yet takes stable. It is
-// pure.
+// choose is the revision that the pod is to run. The annotation and the ConfigMap reach the pod in either order. While
+// the revision that the annotation names is not in the ConfigMap, the running revision stays; a pod that runs nothing
+// yet takes stable. choose is pure.
 func choose(o offers, annotation string, running *agentapi.Revision) *agentapi.Revision {
 	switch {
 	case o.candidate != nil && o.candidate.ID == annotation:

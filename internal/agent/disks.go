@@ -23,7 +23,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// watchDisks starts a monitor for each disk that has none, and gives the others the thresholds of the revision.
+// watchDisks starts a monitor for each disk that has none, and gives the others the thresholds and rules of the
+// revision.
 func (a *Agent) watchDisks(ctx context.Context, revision agentapi.Revision) {
 	for _, d := range revision.Spec.Disks {
 		a.mutex.Lock()
@@ -40,24 +41,30 @@ func (a *Agent) watchDisks(ctx context.Context, revision agentapi.Revision) {
 	}
 }
 
-// owner is the CacheNode with the key of its marks. A pod of an operator that made none has none.
+// owner is the CacheNode as the owner of a disk's cache, with the key that signs its marks. The key is empty if the
+// operator has created none.
 func (a *Agent) owner(revision agentapi.Revision, name string) disk.Owner {
 	o := disk.Owner{Namespace: revision.Namespace, Name: revision.Name, Disk: name, TookOver: func() {
-		a.Log.Warn("the disk is new to this CacheNode: what another has left in the cache's folder, or what this CacheNode's key has not signed, is deleted", "disk", name)
+		a.Log.Warn("the disk is new to this CacheNode: what another has left in the cache's folder, "+
+			"or what this CacheNode's key has not signed, is deleted", "disk", name)
 	}}
 	var err error
-	if o.Key, err = os.ReadFile(filepath.Join(a.Paths.Owner, naming.OwnerKeyKey)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	o.Key, err = os.ReadFile(filepath.Join(a.Paths.Owner, naming.OwnerKeyKey))
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		a.Log.Warn("the key of the disks' marks", "error", err)
 	}
 	if text, err := os.ReadFile(filepath.Join(a.Paths.Owner, naming.OwnerLegacyKey)); err == nil {
-		o.Legacy, _ = time.Parse(time.RFC3339, string(text)) // one that does not parse is none
+		o.Legacy, _ = time.Parse(time.RFC3339, string(text)) // an invalid time counts as none
 	}
 	return o
 }
 
-// rules are those of a disk; abandoned is the CacheNode that is gone and whose cache may be deleted.
+// rules are the rules for a disk. abandoned is a deleted CacheNode whose cache on the disk may be deleted.
 func rules(d v1alpha1.Disk, abandoned string) disk.Rules {
-	r := disk.Rules{Own: d.Health.Device != v1alpha1.SharedDevice, Empty: d.ForeignCache == v1alpha1.EmptyForeign, Abandoned: abandoned}
+	r := disk.Rules{
+		Own:   d.Health.Device != v1alpha1.SharedDevice,
+		Empty: d.ForeignCache == v1alpha1.EmptyForeign, Abandoned: abandoned,
+	}
 	if d.LocalPath != nil {
 		r.MountPoint = ptr.Deref(d.LocalPath.RequireMountPoint, true)
 		r.Own = r.Own && r.MountPoint
@@ -65,7 +72,8 @@ func rules(d v1alpha1.Disk, abandoned string) disk.Rules {
 	return r
 }
 
-// limits are the thresholds of the spec, of which that on free space follows from the file system where the spec is silent.
+// limits are the thresholds of the spec. If the spec has no threshold for free space, it follows from the size of the
+// file system.
 func limits(d v1alpha1.Disk) disk.Limits {
 	return func(size int64) disk.Thresholds {
 		return disk.Thresholds{
@@ -81,7 +89,8 @@ func (a *Agent) watchDisk(ctx context.Context, name string, monitor *disk.Monito
 	monitor.Observed = func(s disk.Sample) { a.metrics.Probe(name, s) }
 	monitor.Changed = func(before, after disk.State) {
 		if before.Status != after.Status {
-			a.Log.Info("a disk changed", "disk", name, "from", before.Status, "to", after.Status, "reason", after.Reason, "message", after.Message)
+			a.Log.Info("a disk changed", "disk", name, "from", before.Status, "to", after.Status,
+				"reason", after.Reason, "message", after.Message)
 			if after.Status == v1alpha1.DiskHealthy {
 				a.metrics.SetLoaded(name, false) // nginx reads its index again
 			}
@@ -95,14 +104,15 @@ func (a *Agent) watchDisk(ctx context.Context, name string, monitor *disk.Monito
 	go a.estimate(ctx, name, monitor)
 }
 
-// estimateInterval is the time between two looks at a disk's cache files; those of an agent that has just started follow each
-// other faster.
+// estimateInterval is the time between two estimates of a disk's cache files. An agent that has just started begins
+// with firstEstimateInterval and doubles it.
 const (
 	estimateInterval      = time.Minute
 	firstEstimateInterval = 2 * time.Second
 )
 
-// estimate looks at the files of a disk's cache now and then. On a disk that hangs, it hangs alone.
+// estimate estimates the cache files of a disk at intervals. It blocks while the disk hangs, so it has its own
+// goroutine.
 func (a *Agent) estimate(ctx context.Context, name string, monitor *disk.Monitor) {
 	for interval := firstEstimateInterval; ; interval = min(2*interval, estimateInterval) {
 		if monitor.State().Status == v1alpha1.DiskHealthy {
@@ -126,7 +136,7 @@ func (a *Agent) cacheFiles() map[string]metrics.Files {
 	return maps.Clone(a.counts)
 }
 
-// states are those of all disks.
+// states are the states of all disks.
 func (a *Agent) states() map[string]disk.State {
 	a.mutex.Lock()
 	monitors := maps.Clone(a.monitors)
@@ -138,7 +148,7 @@ func (a *Agent) states() map[string]disk.State {
 	return states
 }
 
-// unused are the disks that nginx is to do without, sorted: those that are not healthy, and those that are drained.
+// unused are the disks that nginx is not to use, sorted: those that are not healthy, and those that are drained.
 func (a *Agent) unused() []string {
 	var unused []string
 	for name, s := range a.states() {
@@ -168,8 +178,8 @@ func (a *Agent) isStarting() bool {
 // Request implements nginxlog.Handler.
 func (a *Agent) Request(r nginxlog.Request) { a.metrics.Request(r) }
 
-// Error implements nginxlog.Handler: an error on a disk has it probed at once, and what nginx says while it takes a
-// configuration goes to whoever waits for that. That it has no connection left is remembered for [Agent.Ready].
+// Error implements nginxlog.Handler. A failure on a disk starts a probe at once. A line of level emerg goes to the
+// reload that is waiting for it. The time at which nginx has no connection left is kept for [Agent.Ready].
 func (a *Agent) Error(e nginxlog.Error) {
 	a.metrics.Error(e)
 	if e.Level == "emerg" {
@@ -191,7 +201,7 @@ func (a *Agent) Error(e nginxlog.Error) {
 	}
 }
 
-// heed takes from the pod's annotations which disks are to be left alone, and whose caches may be deleted.
+// heed reads from the pod's annotations which disks are drained, and whose caches may be deleted.
 func (a *Agent) heed(annotations map[string]string) {
 	drained, abandoned := map[string]bool{}, map[string]string{}
 	for name := range strings.SplitSeq(annotations[naming.AnnotationDrained], ",") {

@@ -12,8 +12,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 )
 
-// listener reads the certificate that clients are to see, and returns its hash. One that is damaged does not take the
-// place of one that was good: nginx would not start with it.
+// listener reads the certificate for clients and returns its hash. A damaged certificate does not replace a good one,
+// because nginx would not start with it.
 func (a *Agent) listener() (hash string, err error) {
 	pair, err := podinfo.MountedKeyPair(a.Paths.Listener)
 	if err == nil {
@@ -21,7 +21,7 @@ func (a *Agent) listener() (hash string, err error) {
 		return pair.Hash, nil
 	}
 	if a.pair.Hash == "" {
-		a.pair = a.copied() // by an agent before this one
+		a.pair = a.copied() // by an earlier agent in this pod
 	}
 	if a.pair.Hash == "" {
 		return "", fmt.Errorf("the certificate of listen.tls: %w", err)
@@ -30,9 +30,9 @@ func (a *Agent) listener() (hash string, err error) {
 	return a.pair.Hash, nil
 }
 
-// copied is the certificate that lies where nginx reads it; the zero value if there is none.
+// copied is the certificate in the place where nginx reads it; the zero value if there is none.
 func (a *Agent) copied() podinfo.KeyPair {
-	certificates, _ := filepath.Glob(a.Paths.Root + layout.ListenerCertificate("*")) // the pattern is right
+	certificates, _ := filepath.Glob(a.Paths.Root + layout.ListenerCertificate("*")) // the pattern is valid
 	for _, certificate := range certificates {
 		if pair, err := podinfo.ReadKeyPair(certificate, strings.TrimSuffix(certificate, ".crt")+".key"); err == nil {
 			return pair
@@ -41,7 +41,7 @@ func (a *Agent) copied() podinfo.KeyPair {
 	return podinfo.KeyPair{}
 }
 
-// files are what the configuration refers to. nginx reads copies, which change with the configuration and not before.
+// files are the files that the configuration refers to. nginx reads copies, which change only with the configuration.
 func (a *Agent) files(config cache.Config, revision agentapi.Revision, facts cache.Facts) []reload.File {
 	var files []reload.File
 	if config.CAFile != "" {

@@ -8,17 +8,17 @@ import (
 )
 
 const (
-	// readyTimeout bounds the question whether nginx answers.
+	// readyTimeout bounds the request to nginx's health endpoint.
 	readyTimeout = time.Second
-	// reasonTimeout is how long nginx's own words about a connection that it has closed are waited for.
+	// reasonTimeout is how long to wait for nginx's log line about a connection that it has closed.
 	reasonTimeout = 200 * time.Millisecond
-	// exhaustion is for how long what nginx said of its connections counts.
+	// exhaustion is how long a report that nginx has no connection left counts.
 	exhaustion = 10 * time.Second
 )
 
-// Ready is true when nginx answers on its private port, and when it cannot because clients have taken all its connections:
-// if such a pod left its Service, whoever holds them would take the next one. A pod that is at work with all that it can take
-// is ready; one whose workers all hang is not.
+// Ready reports whether nginx answers on its private port, or cannot answer because clients hold all its connections.
+// If such a pod left its Service, those clients would go on to exhaust the next one. A fully loaded pod is ready; a pod
+// whose workers all hang is not.
 func (a *Agent) Ready(ctx context.Context) bool {
 	if !a.Started() {
 		return false
@@ -26,7 +26,7 @@ func (a *Agent) Ready(ctx context.Context) bool {
 	if a.answersHealth(ctx) {
 		return true
 	}
-	// Where it has no connection left, nginx has closed this one and said why, which comes a moment later.
+	// If nginx has no connection left, it has closed this one, and its log line about that arrives a moment later.
 	for deadline := time.Now().Add(reasonTimeout); time.Now().Before(deadline); time.Sleep(reasonTimeout / 10) {
 		if a.isExhausted() {
 			return true

@@ -13,15 +13,17 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// TestReady: clients that send half a request each on all connections do not make the pod leave its Service, and lose them
-// after listen.headerTimeout; an nginx that hangs, or is gone, is not ready.
+// TestReady checks that a pod stays ready while clients hold all connections with half a request each, and that they
+// lose them after listen.headerTimeout. A pod whose nginx hangs or is gone is not ready.
 func TestReady(t *testing.T) {
 	p := newPod(t)
 	p.write(p.paths.PodInfo+"/"+layout.CPULimitFile, "1000")
 	p.offer(naming.StableKey, func(s *v1alpha1.CacheNodeSpec) {
 		s.Listen.MaxConnections, s.Listen.HeaderTimeout = new(int32(64)), "3s"
 	})
-	p.nginx.Serve("127.0.0.1:9000", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "origin") }))
+	p.nginx.Serve("127.0.0.1:9000", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "origin")
+	}))
 	p.start()
 	if p.agent.Ready(t.Context()) {
 		t.Error("it is ready before nginx has started")
@@ -66,7 +68,7 @@ func TestReady(t *testing.T) {
 	t.Cleanup(func() { signal(syscall.SIGCONT) })
 	p.eventually("nginx hangs", func() bool { return !p.agent.answersHealth(t.Context()) })
 	p.agent.mutex.Lock()
-	p.agent.exhausted = time.Time{} // as time passes
+	p.agent.exhausted = time.Time{} // as if that was long ago
 	p.agent.mutex.Unlock()
 	if p.agent.Ready(t.Context()) {
 		t.Error("an nginx that hangs is ready")

@@ -7,9 +7,8 @@ import (
 	"time"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
-	"github.com/cachenode/cachenode-operator/internal/agent/metrics"
-
 	"github.com/cachenode/cachenode-operator/internal/agent/disk"
+	"github.com/cachenode/cachenode-operator/internal/agent/metrics"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 )
 
@@ -32,7 +31,8 @@ func (a *Agent) setLowered(text string) {
 	a.lowered = text
 }
 
-// refuse notes that nginx did not take a revision. The same revision is not tried again.
+// refuse records that a revision is refused. The agent does not try it again until another revision or a retry is asked
+// for.
 func (a *Agent) refuse(revision agentapi.Revision, message string) {
 	a.Log.Error("nginx refused the configuration", "revision", revision.ID, "message", message)
 	a.metrics.Reload(metrics.Refused)
@@ -41,7 +41,7 @@ func (a *Agent) refuse(revision agentapi.Revision, message string) {
 	a.refusal = &agentapi.Refusal{Revision: revision.ID, Message: message, Retry: a.retry}
 }
 
-// forget makes the agent try again what was refused.
+// forget drops the refusal, so that the agent tries the revision again.
 func (a *Agent) forget(retry string) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
@@ -67,7 +67,7 @@ func (a *Agent) answers(version string) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	if version != a.answered {
-		if a.answered == "" && !a.since.IsZero() { // nginx has started again, and reads the indexes of its disks
+		if a.answered == "" && !a.since.IsZero() { // nginx has restarted and reads the indexes of its disks
 			for name := range a.monitors {
 				a.metrics.SetLoaded(name, false)
 			}
@@ -95,16 +95,17 @@ func (a *Agent) running() *agentapi.Revision {
 	return nil
 }
 
-// Started is true when nginx has a configuration to start with.
+// Started reports whether nginx has a configuration to start with.
 func (a *Agent) Started() bool { return a.current() != nil }
 
-// Report is what the operator reads.
+// Report is the report that the operator reads.
 func (a *Agent) Report() agentapi.Report {
 	states := a.states()
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	r := agentapi.Report{
-		AgentVersion: a.Version, NginxVersion: a.nginx, Since: a.since, Refusal: a.refusal, Problem: a.problem, Lowered: a.lowered,
+		AgentVersion: a.Version, NginxVersion: a.nginx, Since: a.since,
+		Refusal: a.refusal, Problem: a.problem, Lowered: a.lowered,
 	}
 	r.Revision, _, _ = strings.Cut(a.answered, "-")
 	for _, name := range slices.Sorted(maps.Keys(states)) {
@@ -128,7 +129,7 @@ func (a *Agent) Report() agentapi.Report {
 	return r
 }
 
-// usedPercent is rounded to even numbers, so that a disk that fills is not news all the time.
+// usedPercent is rounded down to even numbers, so that a disk that fills up changes the report less often.
 func usedPercent(u disk.Usage) int {
 	if u.Size <= 0 {
 		return 0

@@ -17,10 +17,10 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/layout"
 )
 
-// Addresses are where the agent serves.
+// Addresses are the addresses on which the agent serves.
 type Addresses struct{ Plain, Reports string }
 
-// Serve runs the agent with all that belongs to it until the context ends.
+// Serve runs the conductor, the log reader, the file watcher and the HTTP servers until the context ends.
 func (a *Agent) Serve(ctx context.Context, addresses Addresses, certificates *tls.Config) error {
 	socket, err := nginxlog.Listen(ctx, layout.LogAddress)
 	if err != nil {
@@ -42,7 +42,8 @@ func (a *Agent) Serve(ctx context.Context, addresses Addresses, certificates *tl
 	return group.Wait()
 }
 
-// watchFiles watches the folders that the kubelet writes. It replaces a link in them, so the folders are what to watch.
+// watchFiles watches the folders that the kubelet writes. The kubelet replaces a link in them, so a watch on a file
+// would miss the change.
 func (a *Agent) watchFiles() (*fsnotify.Watcher, error) {
 	watcher, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -65,12 +66,12 @@ func (a *Agent) follow(ctx context.Context, watcher *fsnotify.Watcher) error {
 		case <-watcher.Events:
 			a.Wake()
 		case err := <-watcher.Errors:
-			a.Log.Warn("watching files", "error", err) // the agent looks by itself now and then
+			a.Log.Warn("watching files", "error", err) // the agent also reads the files every fileInterval
 		}
 	}
 }
 
-// askNginxVersion asks the program once: its image does not change while the pod lives.
+// askNginxVersion runs nginx -v once: the image does not change during the life of the pod.
 func (a *Agent) askNginxVersion(ctx context.Context) {
 	version, err := a.Nginx.ProgramVersion(ctx)
 	if err != nil {
@@ -81,7 +82,7 @@ func (a *Agent) askNginxVersion(ctx context.Context) {
 	a.nginx = version
 }
 
-// LocalClient asks nginx on its private port. It keeps no connection, as that would lead to old workers.
+// LocalClient returns a client for nginx's private port. It does not keep connections, which would lead to old workers.
 func LocalClient() *http.Client {
 	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 }

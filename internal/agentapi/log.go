@@ -2,21 +2,21 @@ package agentapi
 
 // Tags of the lines that nginx sends to the agent by syslog.
 const (
-	// TagCached: a request that its own disk served, or that filled the disk.
+	// TagCached is for a request that the key's own disk served, or that filled the disk.
 	TagCached = "cached"
-	// TagMemory: a request that the memory tier served.
+	// TagMemory is for a request that the memory tier served.
 	TagMemory = "memory"
-	// TagOtherDisk: a request that another disk served because its own could not.
+	// TagOtherDisk is for a request that another disk served because the key's own disk could not.
 	TagOtherDisk = "otherdisk"
-	// TagUncached: a request that no disk could serve.
+	// TagUncached is for a request that no disk could serve.
 	TagUncached = "uncached"
-	// TagError: a line of the error log.
+	// TagError is for a line of the error log.
 	TagError = "error"
 )
 
-// RequestFormat is nginx's log_format for requests: disk, cache status, HTTP status, bytes, time to the first byte and whole
-// time in seconds, and whether the cap on uncached requests let it pass.
+// RequestFormat is nginx's log_format for requests: disk, cache status, HTTP status, bytes, time to the first byte and
+// whole time in seconds, and the result of the limit on uncached requests.
 const RequestFormat = "$disk $upstream_cache_status $status $bytes_sent $first_byte $request_time $limit_conn_status"
 
-// NoDisk is the disk of a request while all have failed. No disk can have the name.
+// NoDisk is the disk of a request while all disks have failed. No disk can have this name.
 const NoDisk = "no-disk"

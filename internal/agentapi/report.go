@@ -7,32 +7,32 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
-// Report is what an agent says of its pod. It holds only what changes when something happens: numbers that move all the
+// Report is what an agent reports about its pod. It has only fields that change on events. Numbers that change all the
 // time are metrics.
 type Report struct {
-	// AgentVersion and NginxVersion are the programs'; the latter is "" until nginx -v has answered.
+	// AgentVersion and NginxVersion are the versions of the programs. NginxVersion is "" until nginx -v has answered.
 	AgentVersion string `json:"agentVersion,omitempty"`
 	NginxVersion string `json:"nginxVersion,omitempty"`
-	// Revision is the revision of the configuration that nginx's workers answer with; "" while none does.
+	// Revision is the revision of the configuration that nginx's workers run, as they answer; "" while none answers.
 	Revision string `json:"revision,omitempty"`
-	// Since is when they first answered with it.
+	// Since is when the workers first answered with Revision.
 	Since time.Time `json:"since,omitzero"`
-	// Refusal is the revision that the agent was last asked for and that nginx did not take.
+	// Refusal is the last wanted revision, if it was refused.
 	Refusal *Refusal `json:"refusal,omitempty"`
-	// Problem is what keeps the agent from its work, such as a revision that it cannot read.
+	// Problem is an error that stops the agent's work, such as a revision that it cannot read.
 	Problem string `json:"problem,omitempty"`
-	// Lowered says which limits of the spec the disks cannot hold, so that nginx runs with lower ones.
+	// Lowered names the limits of the spec that the disks cannot hold. nginx runs with lower limits.
 	Lowered string       `json:"lowered,omitempty"`
 	Disks   []DiskReport `json:"disks,omitempty"`
 }
 
-// Refusal is a revision that nginx did not take, and what it said.
+// Refusal is a revision that was refused, and why.
 type Refusal struct {
 	Revision string `json:"revision"`
-	// Pod is set by the operator; an agent speaks for its own pod.
+	// Pod is set by the operator. An agent leaves it empty.
 	Pod     string `json:"pod,omitempty"`
 	Message string `json:"message"`
-	// Retry is the value of the pod's annotation cachenode.io/retry when it was tried.
+	// Retry is the value that the pod's annotation cachenode.io/retry had when the revision was tried.
 	Retry string `json:"retry,omitempty"`
 }
 
@@ -44,17 +44,18 @@ type DiskReport struct {
 	Message string              `json:"message,omitempty"`
 	// Since is when State last changed.
 	Since time.Time `json:"since,omitzero"`
-	// Share is the part of the keys that the disk has in the running configuration, in hundredths of a percent.
+	// Share is the disk's share of the keys in the running configuration, in hundredths of a percent.
 	Share int `json:"share"`
-	// ForeignOwner is the CacheNode, as NAMESPACE/NAME, whose cache is on the disk, where that is why it is not used.
+	// ForeignOwner is the CacheNode, as NAMESPACE/NAME, whose cache is on the disk; "" unless the disk failed for that
+	// reason.
 	ForeignOwner string `json:"foreignOwner,omitempty"`
-	// Size is the file system's, in bytes; 0 where it is not known.
+	// Size is the size of the file system in bytes; 0 if it is not known.
 	Size int64 `json:"size,omitempty"`
-	// UsedPercent is how much of it is in use. It is rounded, as a report holds nothing that moves all the time.
+	// UsedPercent is the part of Size that is in use. It is rounded, so that the report does not change all the time.
 	UsedPercent int `json:"usedPercent,omitempty"`
-	// FileSystem says what a hit costs the disk; nil where it is not known.
+	// FileSystem has the properties that decide what a hit costs the disk; nil if they are not known.
 	FileSystem *tuning.FileSystem `json:"fileSystem,omitempty"`
-	// NeedsNewPod: the disk cannot come back, not even repaired, as long as this pod has it mounted.
+	// NeedsNewPod is true if the disk, even repaired, cannot come back while this pod has it mounted.
 	NeedsNewPod bool `json:"needsNewPod,omitempty"`
 }
 

@@ -40,7 +40,7 @@ func cacheNode(t *testing.T, text string) (agentapi.Revision, []byte) {
 	return n, written
 }
 
-// TestSameBytes: operator and agent render the same from revision, as it comes out of the ConfigMap.
+// TestSameBytes checks that operator and agent render the same configuration from a revision that was written and read.
 func TestSameBytes(t *testing.T) {
 	n, text := cacheNode(t, edge)
 	read, err := agentapi.ReadRevision(text)
@@ -61,7 +61,7 @@ func TestSameBytes(t *testing.T) {
 	}
 }
 
-// TestNewerOperator: an agent reads what a newer operator writes, and passes over what it does not know.
+// TestNewerOperator checks that an agent reads what a newer operator writes and ignores unknown fields.
 func TestNewerOperator(t *testing.T) {
 	_, text := cacheNode(t, edge)
 	newer := strings.NewReplacer(
@@ -73,7 +73,9 @@ func TestNewerOperator(t *testing.T) {
 	if err != nil || len(read.Spec.Disks) != 2 {
 		t.Errorf("error %v, %+v", err, read)
 	}
-	if _, err := agentapi.ReadRevision([]byte(strings.Replace(newer, `"minReader":1`, `"minReader":7`, 1))); err == nil || !strings.Contains(err.Error(), "restart the pod") {
+	incompatible := strings.Replace(newer, `"minReader":1`, `"minReader":7`, 1)
+	if _, err := agentapi.ReadRevision([]byte(incompatible)); err == nil ||
+		!strings.Contains(err.Error(), "restart the pod") {
 		t.Errorf("what only newer agents understand: error %v", err)
 	}
 	for _, damaged := range []string{"", "{", "{}", `{"format":1,"minReader":1,"revision":"a"}`} {
@@ -90,17 +92,21 @@ func TestRevision(t *testing.T) {
 		return n.ID
 	}
 	for what, revision := range map[string]string{
-		"the order of the disks": other("{name: disk1, size: 10Gi}, {name: disk2, size: 10Gi}", "{name: disk2, size: 10Gi}, {name: disk1, size: 10Gi}"),
-		"replicas":               other("spec:", "spec:\n  replicas: 7"),
-		"the pod":                other("spec:", "spec:\n  pod: {image: x}"),
-		"the rollout's width":    other("spec:", "spec:\n  rollout: {maxUnavailable: 3}"),
+		"the order of the disks": other(
+			"{name: disk1, size: 10Gi}, {name: disk2, size: 10Gi}", "{name: disk2, size: 10Gi}, {name: disk1, size: 10Gi}"),
+		"replicas":            other("spec:", "spec:\n  replicas: 7"),
+		"the pod":             other("spec:", "spec:\n  pod: {image: x}"),
+		"the rollout's width": other("spec:", "spec:\n  rollout: {maxUnavailable: 3}"),
 	} {
 		if revision != base.ID {
 			t.Errorf("%s makes another revision, and a reload for nothing", what)
 		}
 	}
 	revisions := []string{base.ID}
-	for _, with := range []string{"hosts: [a.example.com]", "cache: {minUses: 2}", "monitoring: {requestSampling: 2}", "rollout: {workerShutdownTimeout: 1m}", "io: {asyncWrite: false}"} {
+	for _, with := range []string{
+		"hosts: [a.example.com]", "cache: {minUses: 2}", "monitoring: {requestSampling: 2}",
+		"rollout: {workerShutdownTimeout: 1m}", "io: {asyncWrite: false}",
+	} {
 		revision := other("spec:", "spec:\n  "+with)
 		if slices.Contains(revisions, revision) {
 			t.Errorf("%s makes no revision of its own", with)
@@ -110,7 +116,10 @@ func TestRevision(t *testing.T) {
 	if !agentapi.IsWhole(text) {
 		t.Error("revision as written is not whole")
 	}
-	for _, edited := range []string{strings.Replace(string(text), `"port":80`, `"port":81`, 1), "", "{}", strings.Replace(string(text), base.ID, "0123456789ab", 1)} {
+	for _, edited := range []string{
+		strings.Replace(string(text), `"port":80`, `"port":81`, 1), "", "{}",
+		strings.Replace(string(text), base.ID, "0123456789ab", 1),
+	} {
 		if agentapi.IsWhole([]byte(edited)) {
 			t.Errorf("an edited revision is whole: %.60s", edited)
 		}

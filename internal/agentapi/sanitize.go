@@ -10,17 +10,17 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
-// What is kept of a report. A pod may be in the hands of somebody else, and what it says ends up in a status, in events and
-// on terminals. The limits leave room for what newer agents may say.
+// Limits of a report. Somebody else may control a pod, and what it reports ends up in a status, in events and on
+// terminals. The limits leave room for what newer agents may report.
 const (
-	// MaxDisks is how many disks a report may have: as many as a spec.
+	// MaxDisks is the maximum number of disks in a report, as in a spec.
 	MaxDisks   = 32
 	maxVersion = 64
 	maxMessage = 512
 	maxProblem = 1024
 	maxRefusal = 2048
 	maxBytes   = int64(1) << 60
-	// maxSkew is how far the clocks of nodes may be ahead.
+	// maxSkew is how far the clock of a node may be ahead.
 	maxSkew = 24 * time.Hour
 )
 
@@ -32,9 +32,9 @@ var (
 	owner    = regexp.MustCompile(`^[-a-z0-9]{1,63}/[-a-z0-9.]{1,253}$`)
 )
 
-// Sanitize returns what of a report can be trusted to be of its form: texts are printable and bounded, words are words,
-// numbers are in their ranges, times are not in the future, and each disk is there once. What is not of its form is left
-// out. It does not say that the report is true.
+// Sanitize returns the parts of a report that have a valid form: texts are printable and bounded, words match their
+// pattern, numbers are in range, times are not in the future, and no disk appears twice. It leaves other parts out. It
+// does not verify that the report is true.
 func Sanitize(r Report, now time.Time) Report {
 	clean := Report{
 		AgentVersion: Printable(r.AgentVersion, maxVersion), NginxVersion: Printable(r.NginxVersion, maxVersion),
@@ -42,7 +42,10 @@ func Sanitize(r Report, now time.Time) Report {
 		Problem: Printable(r.Problem, maxProblem), Lowered: Printable(r.Lowered, maxProblem),
 	}
 	if r.Refusal != nil && matching(hash, r.Refusal.Revision) != "" {
-		clean.Refusal = &Refusal{Revision: r.Refusal.Revision, Message: Printable(r.Refusal.Message, maxRefusal), Retry: bounded(r.Refusal.Retry, maxMessage)}
+		clean.Refusal = &Refusal{
+			Revision: r.Refusal.Revision, Message: Printable(r.Refusal.Message, maxRefusal),
+			Retry: bounded(r.Refusal.Retry, maxMessage),
+		}
 	}
 	known := map[string]bool{}
 	for _, d := range r.Disks {
@@ -57,20 +60,22 @@ func Sanitize(r Report, now time.Time) Report {
 
 func sanitizeDisk(d DiskReport, now time.Time) DiskReport {
 	clean := DiskReport{
-		Name: d.Name, State: d.State, Reason: matching(word, d.Reason), Message: Printable(d.Message, maxMessage), Since: past(d.Since, now),
+		Name: d.Name, State: d.State, Reason: matching(word, d.Reason),
+		Message: Printable(d.Message, maxMessage), Since: past(d.Since, now),
 		Share: clamp(d.Share, 10000), ForeignOwner: matching(owner, d.ForeignOwner),
 		Size: clamp(d.Size, maxBytes), UsedPercent: clamp(d.UsedPercent, 100), NeedsNewPod: d.NeedsNewPod,
 	}
 	if f := d.FileSystem; f != nil {
 		clean.FileSystem = &tuning.FileSystem{
-			Type: matching(word, f.Type), BlockSize: clamp(f.BlockSize, 1<<30), ReadAhead: clamp(f.ReadAhead, 1<<40), Options: Printable(f.Options, maxMessage),
+			Type: matching(word, f.Type), BlockSize: clamp(f.BlockSize, 1<<30), ReadAhead: clamp(f.ReadAhead, 1<<40),
+			Options: Printable(f.Options, maxMessage),
 		}
 	}
 	return clean
 }
 
-// Printable is a text in one line, without what terminals act on (control characters, changes of direction) and cut to a
-// length in bytes.
+// Printable returns a text in one line, without characters that terminals act on (control characters, changes of
+// direction), and cut to a length in bytes.
 func Printable(text string, length int) string {
 	var b strings.Builder
 	for _, r := range text {
@@ -88,7 +93,7 @@ func Printable(text string, length int) string {
 	return b.String()
 }
 
-// bounded is a text that is compared and not shown; "" for one that is too long.
+// bounded returns a text that is compared and not shown, and "" for a text that is too long.
 func bounded(text string, length int) string {
 	if len(text) > length {
 		return ""
@@ -105,7 +110,7 @@ func matching[T ~string](form *regexp.Regexp, text T) T {
 
 func clamp[T int | int64](n, most T) T { return min(max(n, 0), most) }
 
-// past is a time that has been, within what clocks may differ; the zero time for another.
+// past returns a time that is not in the future by more than maxSkew, and the zero time for others.
 func past(t, now time.Time) time.Time {
 	if t.Year() < 2000 || t.After(now.Add(maxSkew)) {
 		return time.Time{}

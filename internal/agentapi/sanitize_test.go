@@ -24,10 +24,13 @@ var now = time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)
 func honest() agentapi.Report {
 	return agentapi.Report{
 		AgentVersion: "v0.2.0", NginxVersion: "1.30.6", Revision: "0123456789ab", Since: now.Add(-time.Hour),
-		Refusal: &agentapi.Refusal{Revision: "ba9876543210", Message: "nginx: [emerg] unknown directive", Retry: "2026-11-22T10:00:00Z"},
+		Refusal: &agentapi.Refusal{
+			Revision: "ba9876543210", Message: "nginx: [emerg] unknown directive", Retry: "2026-11-22T10:00:00Z",
+		},
 		Problem: "revision: is for newer agents", Lowered: "disk1: maxSize is 1Gi",
 		Disks: []agentapi.DiskReport{{
-			Name: "disk1", State: "Failed", Reason: "ForeignCache", Message: "holds the cache of CacheNode default/other: ü", Since: now,
+			Name: "disk1", State: "Failed", Reason: "ForeignCache",
+			Message: "holds the cache of CacheNode default/other: ü", Since: now,
 			Share: 3333, ForeignOwner: "default/other", Size: 1 << 40, UsedPercent: 88, NeedsNewPod: true,
 			FileSystem: &tuning.FileSystem{Type: "xfs", BlockSize: 4096, ReadAhead: 131072, Options: "rw,relatime"},
 		}, {Name: "disk2", State: "Healthy", Share: 6667}},
@@ -37,22 +40,67 @@ func honest() agentapi.Report {
 func TestSanitize(t *testing.T) {
 	long := strings.Repeat("x", 100_000)
 	tests := map[string]struct{ change, want func(*agentapi.Report) }{
-		"an honest one":                       {func(*agentapi.Report) {}, func(*agentapi.Report) {}},
-		"a long revision":                     {func(r *agentapi.Report) { r.Revision = strings.Repeat("a", 65) }, func(r *agentapi.Report) { r.Revision = "" }},
-		"a revision of words":                 {func(r *agentapi.Report) { r.Revision = "a b" }, func(r *agentapi.Report) { r.Revision = "" }},
-		"a refusal of nothing":                {func(r *agentapi.Report) { r.Refusal.Revision = long }, func(r *agentapi.Report) { r.Refusal = nil }},
-		"long texts":                          {func(r *agentapi.Report) { r.Problem, r.Disks[0].Message = long, long }, func(r *agentapi.Report) { r.Problem, r.Disks[0].Message = long[:1024], long[:512] }},
-		"a long refusal":                      {func(r *agentapi.Report) { r.Refusal.Message, r.Refusal.Retry = long, long }, func(r *agentapi.Report) { r.Refusal.Message, r.Refusal.Retry = long[:2048], "" }},
-		"what terminals act on":               {func(r *agentapi.Report) { r.Problem = "a\x1b[2Jb\r\n\u202ec\x00\u009b" }, func(r *agentapi.Report) { r.Problem = "a[2Jb  c" }},
-		"a reason of words":                   {func(r *agentapi.Report) { r.Disks[0].Reason = "no reason" }, func(r *agentapi.Report) { r.Disks[0].Reason = "" }},
-		"a state that no status has room for": {func(r *agentapi.Report) { r.Disks[0].State = "AStateOf17Letters" }, func(r *agentapi.Report) { r.Disks = r.Disks[1:] }},
-		"a disk of no name":                   {func(r *agentapi.Report) { r.Disks[0].Name = "" }, func(r *agentapi.Report) { r.Disks = r.Disks[1:] }},
-		"a disk twice":                        {func(r *agentapi.Report) { r.Disks[1].Name = "disk1" }, func(r *agentapi.Report) { r.Disks = r.Disks[:1] }},
-		"a share of more than all":            {func(r *agentapi.Report) { r.Disks[0].Share, r.Disks[1].Share = 1<<40, -1 }, func(r *agentapi.Report) { r.Disks[0].Share, r.Disks[1].Share = 10000, 0 }},
-		"sizes out of the world":              {func(r *agentapi.Report) { r.Disks[0].Size, r.Disks[0].UsedPercent = -5, 1000 }, func(r *agentapi.Report) { r.Disks[0].Size, r.Disks[0].UsedPercent = 0, 100 }},
-		"an owner of no form":                 {func(r *agentapi.Report) { r.Disks[0].ForeignOwner = "a/b,disk2=c/d" }, func(r *agentapi.Report) { r.Disks[0].ForeignOwner = "" }},
-		"times to come":                       {func(r *agentapi.Report) { r.Since, r.Disks[0].Since = now.Add(25*time.Hour), time.Unix(1<<40, 0) }, func(r *agentapi.Report) { r.Since, r.Disks[0].Since = time.Time{}, time.Time{} }},
-		"a file system of words":              {func(r *agentapi.Report) { r.Disks[0].FileSystem.Type = "x f s" }, func(r *agentapi.Report) { r.Disks[0].FileSystem.Type = "" }},
+		"an honest one": {func(*agentapi.Report) {}, func(*agentapi.Report) {}},
+		"a long revision": {
+			func(r *agentapi.Report) { r.Revision = strings.Repeat("a", 65) },
+			func(r *agentapi.Report) { r.Revision = "" },
+		},
+		"a revision of words": {
+			func(r *agentapi.Report) { r.Revision = "a b" },
+			func(r *agentapi.Report) { r.Revision = "" },
+		},
+		"a refusal of nothing": {
+			func(r *agentapi.Report) { r.Refusal.Revision = long },
+			func(r *agentapi.Report) { r.Refusal = nil },
+		},
+		"long texts": {
+			func(r *agentapi.Report) { r.Problem, r.Disks[0].Message = long, long },
+			func(r *agentapi.Report) { r.Problem, r.Disks[0].Message = long[:1024], long[:512] },
+		},
+		"a long refusal": {
+			func(r *agentapi.Report) { r.Refusal.Message, r.Refusal.Retry = long, long },
+			func(r *agentapi.Report) { r.Refusal.Message, r.Refusal.Retry = long[:2048], "" },
+		},
+		"what terminals act on": {
+			func(r *agentapi.Report) { r.Problem = "a\x1b[2Jb\r\n\u202ec\x00\u009b" },
+			func(r *agentapi.Report) { r.Problem = "a[2Jb  c" },
+		},
+		"a reason of words": {
+			func(r *agentapi.Report) { r.Disks[0].Reason = "no reason" },
+			func(r *agentapi.Report) { r.Disks[0].Reason = "" },
+		},
+		"a state that no status has room for": {
+			func(r *agentapi.Report) { r.Disks[0].State = "AStateOf17Letters" },
+			func(r *agentapi.Report) { r.Disks = r.Disks[1:] },
+		},
+		"a disk of no name": {
+			func(r *agentapi.Report) { r.Disks[0].Name = "" },
+			func(r *agentapi.Report) { r.Disks = r.Disks[1:] },
+		},
+		"a disk twice": {
+			func(r *agentapi.Report) { r.Disks[1].Name = "disk1" },
+			func(r *agentapi.Report) { r.Disks = r.Disks[:1] },
+		},
+		"a share of more than all": {
+			func(r *agentapi.Report) { r.Disks[0].Share, r.Disks[1].Share = 1<<40, -1 },
+			func(r *agentapi.Report) { r.Disks[0].Share, r.Disks[1].Share = 10000, 0 },
+		},
+		"sizes out of the world": {
+			func(r *agentapi.Report) { r.Disks[0].Size, r.Disks[0].UsedPercent = -5, 1000 },
+			func(r *agentapi.Report) { r.Disks[0].Size, r.Disks[0].UsedPercent = 0, 100 },
+		},
+		"an owner of no form": {
+			func(r *agentapi.Report) { r.Disks[0].ForeignOwner = "a/b,disk2=c/d" },
+			func(r *agentapi.Report) { r.Disks[0].ForeignOwner = "" },
+		},
+		"times to come": {
+			func(r *agentapi.Report) { r.Since, r.Disks[0].Since = now.Add(25*time.Hour), time.Unix(1<<40, 0) },
+			func(r *agentapi.Report) { r.Since, r.Disks[0].Since = time.Time{}, time.Time{} },
+		},
+		"a file system of words": {
+			func(r *agentapi.Report) { r.Disks[0].FileSystem.Type = "x f s" },
+			func(r *agentapi.Report) { r.Disks[0].FileSystem.Type = "" },
+		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -66,7 +114,7 @@ func TestSanitize(t *testing.T) {
 	}
 }
 
-// TestClient: what is too large or has too many disks is refused, and costs little memory until it is.
+// TestClient checks that a report that is too large or has too many disks is refused, with little use of memory.
 func TestClient(t *testing.T) {
 	disks := func(n int) string {
 		var list []string
@@ -90,11 +138,14 @@ func TestClient(t *testing.T) {
 		"what is of no form": {`{"disks":[{"name":"A","status":"Healthy"}]}`, 0, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte(tt.body)) }))
+			server := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+				_, _ = w.Write([]byte(tt.body))
+			}))
 			defer server.Close()
 			client := agentclient.New(server.Client().Transport.(*http.Transport).TLSClientConfig)
 			report, err := client.Report(t.Context(), server.Listener.Addr().String())
-			if len(report.Disks) != tt.want || tt.err == "" && err != nil || tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err)) {
+			if len(report.Disks) != tt.want || tt.err == "" && err != nil ||
+				tt.err != "" && (err == nil || !strings.Contains(err.Error(), tt.err)) {
 				t.Errorf("%d disks, error %v; want %d, %q", len(report.Disks), err, tt.want, tt.err)
 			}
 		})

@@ -1,5 +1,5 @@
-// Package apply writes the operator's objects by server-side apply with one field manager, and only where a write would
-// change something: at steady state it sends nothing to the API server but reads.
+// Package apply writes the operator's objects by server-side apply with one field manager, and only if a write would
+// change something. At steady state it only reads from the API server.
 package apply
 
 import (
@@ -22,7 +22,7 @@ import (
 // Outcome is what Apply did.
 type Outcome string
 
-// What Apply did.
+// Outcomes of Apply.
 const (
 	Unchanged Outcome = "unchanged"
 	Created   Outcome = "created"
@@ -32,32 +32,33 @@ const (
 // Applier applies objects. It is safe for concurrent use if its readers are.
 type Applier struct {
 	client.Client
-	// Live reads from the API server. The client's cache may hold our own objects only, so an object that is not in it
-	// may still exist.
+	// Live reads from the API server. The client's cache may have only our own objects, so an object that is not in the
+	// cache may still exist.
 	Live client.Reader
-	// Absent is true for an object that was taken for absent when it was decided what is to be applied; nil for none.
+	// Absent is true for an object that did not exist when the pass decided what to apply; nil if there is none.
 	Absent func(client.Object) bool
 }
 
-// ErrStale says that the client's cache has not yet seen that an object was made, or deleted: what was decided without that
-// is to be decided again.
+// ErrStale says that the client's cache has not yet seen the creation or deletion of an object. What was decided
+// without it must be decided again.
 var ErrStale = errors.New("the cache is late")
 
-// TakenError says that an object of the wanted name exists and belongs to somebody else. Server-side apply with force would
-// take it over, and deleting our owner would delete it.
+// TakenError says that an object with a wanted name exists and belongs to somebody else. Server-side apply with force
+// would take it over, and the object would then be deleted with our owner.
 type TakenError struct{ Kind, Name string }
 
 func (e *TakenError) Error() string {
 	return fmt.Sprintf("%s %q exists and is not the operator's", e.Kind, e.Name)
 }
 
-// Apply makes the object on the API server what desired says, and leaves to others what desired does not mention. Where
-// the cache already shows that, it sends nothing. It returns the object as the API server has it. An object of somebody
-// else's is left alone and reported as a [TakenError]. What the cache does not have is created, which the API server does only
-// where there is none; if there is one of ours after all, the error is [ErrStale], as it is for one that is gone.
+// Apply makes the object on the API server what desired says, and leaves to others what desired does not mention. It
+// sends nothing if the cache already shows that. It returns the object as the API server has it. An object of somebody
+// else is left alone and reported as a [TakenError]. An object that the cache does not have is created, which the API
+// server does only if none exists. If one of ours exists after all, the error is [ErrStale]. The error is the same for
+// one that is gone while the cache still shows it.
 //
-// Two facts together mean that nothing is to do: the hash on the live object is that of desired, so no field was dropped
-// from desired since, and every field of desired is there with its value, so nobody has changed one by hand.
+// Nothing is to do if two facts hold. The hash on the live object is that of desired, so no field was dropped from
+// desired since. Every field of desired is in the live object with its value, so nobody has changed one by hand.
 func (a Applier) Apply(ctx context.Context, desired client.Object) (*unstructured.Unstructured, Outcome, error) {
 	want, err := toUnstructured(desired)
 	if err != nil {
@@ -94,8 +95,8 @@ func (a Applier) Apply(ctx context.Context, desired client.Object) (*unstructure
 	return applied, Updated, nil
 }
 
-// unseen reads an object that exists and is not in the cache. If it has the label by which the cache selects, the cache is only
-// late; otherwise it is somebody else's, or somebody took the label away.
+// unseen reads an object that exists and is not in the cache. If the object has the label by which the cache selects,
+// the cache lags behind. Otherwise it belongs to somebody else, or somebody removed the label.
 func (a Applier) unseen(ctx context.Context, desired client.Object) (*unstructured.Unstructured, error) {
 	live, err := get(ctx, a.Live, desired)
 	if err != nil {
@@ -107,8 +108,11 @@ func (a Applier) unseen(ctx context.Context, desired client.Object) (*unstructur
 	return live, nil
 }
 
-// update applies over what is there. What is refused though it is what was applied before has been edited by hand.
-func (a Applier) update(ctx context.Context, live, want *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+// update applies want over the live object. If the API server refuses it although it was applied before, somebody has
+// edited the object by hand.
+func (a Applier) update(
+	ctx context.Context, live, want *unstructured.Unstructured,
+) (*unstructured.Unstructured, error) {
 	if err := a.takeFromCreation(ctx, want); err != nil {
 		return nil, err
 	}
@@ -119,14 +123,14 @@ func (a Applier) update(ctx context.Context, live, want *unstructured.Unstructur
 	return applied, err
 }
 
-// wasApplied is true when want is what was applied last.
+// wasApplied is true if want is what was applied last.
 func wasApplied(live, want client.Object) bool {
 	return live.GetAnnotations()[naming.AnnotationApplied] == want.GetAnnotations()[naming.AnnotationApplied]
 }
 
-// Check asks the API server whether it would take the object, if applying it would change what was applied before, and
-// changes nothing but who owns fields. A hand edit is no such change: the object itself was taken already. An object of somebody
-// else's is reported as a [TakenError].
+// Check asks the API server whether it would take the object, if applying it would change what was applied before. It
+// changes nothing but who owns fields. A hand edit is no such change, because the object itself was taken already. An
+// object of somebody else is reported as a [TakenError].
 func (a Applier) Check(ctx context.Context, desired client.Object) error {
 	want, err := toUnstructured(desired)
 	if err != nil {
@@ -150,25 +154,28 @@ func (a Applier) Check(ctx context.Context, desired client.Object) error {
 	if wasApplied(live, want) {
 		return nil
 	}
-	if err := a.takeFromCreation(ctx, want); err != nil { // or what is no longer wanted stays beside what is
+	if err := a.takeFromCreation(ctx, want); err != nil { // or fields that are no longer wanted stay
 		return err
 	}
-	return a.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(want), client.FieldOwner(naming.FieldManager), client.ForceOwnership, client.DryRunAll)
+	return a.Client.Apply(ctx, client.ApplyConfigurationFromUnstructured(want),
+		client.FieldOwner(naming.FieldManager), client.ForceOwnership, client.DryRunAll)
 }
 
-// isOurs is true for an object with the controller of desired, and for one that has lost it but was applied by us: a hand
-// edit, to be repaired like any other.
+// isOurs is true for an object with the controller of desired, and for one that we applied and that has lost its
+// controller. Such a loss is a hand edit, which is repaired like any other.
 func isOurs(live, desired client.Object) bool {
 	if controller := metav1.GetControllerOf(live); controller != nil {
 		if wanted := metav1.GetControllerOf(desired); wanted != nil {
 			return wanted.UID == controller.UID
 		}
-		// What is to outlive its CacheNode may have been its own so far.
-		if instance := desired.GetLabels()[naming.LabelInstance]; desired.GetNamespace() == "" || controller.Kind != "CacheNode" || controller.Name != instance {
+		// An object that is to outlive its CacheNode may still have the CacheNode as its controller.
+		instance := desired.GetLabels()[naming.LabelInstance]
+		if desired.GetNamespace() == "" || controller.Kind != "CacheNode" || controller.Name != instance {
 			return false
 		}
 	}
-	for _, label := range []string{naming.LabelNamespace, naming.LabelInstance} { // what has no owner says so by its labels
+	// An object without a namespace has no owner. Its labels name the CacheNode that it belongs to.
+	for _, label := range []string{naming.LabelNamespace, naming.LabelInstance} {
 		if want, ok := desired.GetLabels()[label]; ok && desired.GetNamespace() == "" && live.GetLabels()[label] != want {
 			return false
 		}
@@ -176,9 +183,11 @@ func isOurs(live, desired client.Object) bool {
 	return live.GetAnnotations()[naming.AnnotationApplied] != ""
 }
 
-// create makes the object and returns it as the API server then has it. Server-side apply would make it too, but it would as
-// well change one that somebody else has made in the meantime.
-func create(ctx context.Context, c client.Client, want *unstructured.Unstructured, options ...client.CreateOption) (*unstructured.Unstructured, error) {
+// create creates the object and returns it as the API server then has it. Server-side apply would create it too, but it
+// would also change an object that somebody else has created meanwhile.
+func create(
+	ctx context.Context, c client.Client, want *unstructured.Unstructured, options ...client.CreateOption,
+) (*unstructured.Unstructured, error) {
 	object := want.DeepCopy()
 	return object, c.Create(ctx, object, append(options, client.FieldOwner(naming.FieldManager))...)
 }
@@ -186,10 +195,11 @@ func create(ctx context.Context, c client.Client, want *unstructured.Unstructure
 // send applies the object and returns it as the API server then has it.
 func send(ctx context.Context, c client.Client, want *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	object := want.DeepCopy()
-	return object, c.Apply(ctx, client.ApplyConfigurationFromUnstructured(object), client.FieldOwner(naming.FieldManager), client.ForceOwnership)
+	return object, c.Apply(ctx, client.ApplyConfigurationFromUnstructured(object),
+		client.FieldOwner(naming.FieldManager), client.ForceOwnership)
 }
 
-// get reads the live object by its Go type, so that no second cache is started; nil: none there.
+// get reads the live object by its Go type, so that no second cache is started. It returns nil if there is none.
 func get(ctx context.Context, c client.Reader, desired client.Object) (*unstructured.Unstructured, error) {
 	object := desired.DeepCopyObject().(client.Object)
 	if err := c.Get(ctx, client.ObjectKeyFromObject(desired), object); err != nil {
@@ -204,7 +214,7 @@ func get(ctx context.Context, c client.Reader, desired client.Object) (*unstruct
 	return live, nil
 }
 
-// Content is what an object says: without its status, and without what Go's types write though nobody set it.
+// Content returns an object without its status, and without the nulls that Go's types write for unset fields.
 func Content(object client.Object) (map[string]any, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {
@@ -215,7 +225,7 @@ func Content(object client.Object) (map[string]any, error) {
 	return content, nil
 }
 
-// toUnstructured is the content with its hash.
+// toUnstructured returns the content of an object, with its hash in an annotation.
 func toUnstructured(desired client.Object) (*unstructured.Unstructured, error) {
 	content, err := Content(desired)
 	if err != nil {
@@ -236,7 +246,7 @@ func toUnstructured(desired client.Object) (*unstructured.Unstructured, error) {
 	return u, nil
 }
 
-// prune removes nulls, which Go's types write for what nobody set. Empty objects stay: an empty selector selects all.
+// prune removes nulls, which Go's types write for unset fields. Empty objects stay: an empty selector selects all.
 func prune(object map[string]any) {
 	for key, value := range object {
 		switch v := value.(type) {
@@ -254,7 +264,7 @@ func prune(object map[string]any) {
 	}
 }
 
-// IsRefused is true for an error that says that the object itself is wrong, so that trying again cannot help.
+// IsRefused is true for an error that says that the object itself is wrong, so that a retry cannot help.
 func IsRefused(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)
 }

@@ -15,13 +15,13 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// repairer is the field manager of the replacement in retake; it owns nothing afterwards.
+// repairer is the field manager of the merge patch in retake; it owns nothing afterwards.
 const repairer = naming.FieldManager + "-repair"
 
-// retake is for a hand edit that server-side apply cannot undo: somebody changed the key of an element of one of our
-// lists, such as a Service's port, and now owns it as another element, beside which ours is refused. A merge patch
-// replaces such lists as a whole; then its fields are handed over to our own manager, so that what later goes out of
-// desired goes out of the object too.
+// retake undoes a hand edit that server-side apply cannot undo: somebody changed the key of an element in one of our
+// lists, such as a Service's port. That element is now theirs, and the API server refuses ours beside it. A merge patch
+// replaces such lists as a whole. Then its fields are handed over to our own manager, so that a field that later leaves
+// desired also leaves the object.
 func retake(ctx context.Context, c client.Client, want *unstructured.Unstructured) error {
 	text, err := json.Marshal(want.Object)
 	if err != nil {
@@ -34,8 +34,9 @@ func retake(ctx context.Context, c client.Client, want *unstructured.Unstructure
 	return handOver(ctx, c, live, repairer)
 }
 
-// takeFromCreation hands what the creation of an object owns, as any create or update does, over to server-side apply: what
-// it owned beside it would stay when it goes out of desired. The cache does not keep who owns what, so that is asked for.
+// takeFromCreation hands over to server-side apply what the creation of an object owns, as any create or update does.
+// Fields that leave desired would otherwise stay in the object. The cache does not keep who owns what, so that is read
+// from the API server.
 func (a Applier) takeFromCreation(ctx context.Context, desired client.Object) error {
 	live := &metav1.PartialObjectMetadata{}
 	live.SetGroupVersionKind(desired.GetObjectKind().GroupVersionKind())
@@ -48,7 +49,7 @@ func (a Applier) takeFromCreation(ctx context.Context, desired client.Object) er
 	return handOver(ctx, a.Client, live, naming.FieldManager)
 }
 
-// handOver makes fields that a manager owns by creates and updates those of our server-side apply.
+// handOver hands fields that a manager owns by creates and updates over to our server-side apply.
 func handOver(ctx context.Context, c client.Client, live client.Object, from string) error {
 	patch, err := csaupgrade.UpgradeManagedFieldsPatch(live, sets.New(from), naming.FieldManager)
 	if err != nil || patch == nil {

@@ -1,5 +1,5 @@
-// Package edit says what an edit of a CacheNode does to its pods and keys. The operator acts on it, and the plugin's verb plan
-// tells it beforehand. It is pure.
+// Package edit says what an edit of a CacheNode does to its pods and keys. The operator acts on that, and "kubectl
+// cachenode plan" shows it in advance. It is pure.
 package edit
 
 import (
@@ -10,20 +10,20 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
-// Target is what the pods of a CacheNode are to be: what they are made from, and what they run.
+// Target is the wanted state of the pods of a CacheNode: what they are created from, and what they run.
 type Target struct {
 	PodInput manifest.PodInput
 	Revision agentapi.Revision
 }
 
-// Outside is what the revision depends on beside the CacheNode.
+// Outside is what the revision depends on besides the CacheNode.
 type Outside struct {
-	// CABundle is the content of spec.origin.tls.caBundle, ClusterDomain and Resolvers are the operator's flags.
+	// CABundle is the content of spec.origin.tls.caBundle; ClusterDomain and Resolvers are the operator's flags.
 	CABundle, ClusterDomain string
 	Resolvers               []string
 }
 
-// TargetOf is what a CacheNode asks for.
+// TargetOf returns the target that a CacheNode asks for.
 func TargetOf(cacheNode effective.CacheNode, outside Outside) (Target, error) {
 	revision, err := agentapi.NewRevision(cacheNode, outside.CABundle, outside.ClusterDomain, outside.Resolvers)
 	return Target{PodInput: manifest.NewPodInput(cacheNode), Revision: revision}, err
@@ -32,9 +32,9 @@ func TargetOf(cacheNode effective.CacheNode, outside Outside) (Target, error) {
 // Edit is the difference between two targets.
 type Edit struct {
 	Movement shard.Movement
-	// NewPods: the pods are replaced, one after another.
+	// NewPods is true if the pods are replaced, one after another.
 	NewPods bool
-	// NewRevision: nginx takes another configuration, by a reload or in a new pod.
+	// NewRevision is true if nginx takes another configuration, by a reload or in a new pod.
 	NewRevision bool
 }
 
@@ -51,12 +51,12 @@ func Between(before, after Target) (Edit, error) {
 	}, err
 }
 
-// Movement is what becomes of the keys between two revisions.
+// Movement returns the keys that move between two revisions.
 func Movement(before, after agentapi.Revision) shard.Movement {
 	return shard.Between(Plan(before), Plan(after))
 }
 
-// Plan is the plan of a revision.
+// Plan returns the plan of a revision.
 func Plan(revision agentapi.Revision) shard.Plan {
 	return shard.NewPlan(tuning.ShardDisks(revision.Spec.Disks))
 }

@@ -1,5 +1,5 @@
-// Package effective has the spec that the operator acts on: what a user wrote, with what the operator chose where the spec
-// leaves the choice to it. It is pure.
+// Package effective has the spec that the operator acts on: the user's spec, with what the operator chose where the
+// spec leaves the choice open. It is pure.
 package effective
 
 import (
@@ -7,22 +7,22 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
-// CacheNode is a CacheNode with its effective spec. It is a copy: the object that it was made from stays as it was read.
+// CacheNode is a CacheNode with its effective spec. It is a copy, so the object that it was made from does not change.
 // [Of] makes it.
 type CacheNode struct {
 	*v1alpha1.CacheNode
-	// Tuning says what the operator chose, and why: status.tuning.
+	// Tuning says what the operator chose, and why; it goes into status.tuning.
 	Tuning []string
 }
 
-// Of chooses what the spec leaves open. before is what the CacheNode has had of a memory tier so far.
+// Of makes the choices that the spec leaves open. before says whether the CacheNode has had a memory tier so far.
 func Of(cacheNode *v1alpha1.CacheNode, before tuning.Before) CacheNode {
 	e := CacheNode{CacheNode: cacheNode.DeepCopy()}
 	e.Spec, e.Tuning = tuning.Resolve(e.Spec, before)
 	return e
 }
 
-// Before is what an edit of this CacheNode finds of a memory tier.
+// Before says whether an edit of this CacheNode finds a memory tier.
 func (c CacheNode) Before() tuning.Before {
 	if tuning.HasMemoryTier(c.Spec) {
 		return tuning.WithTier

@@ -1,10 +1,10 @@
-// Package layout has the ports, addresses, paths and containers of a cache pod in one place. Operator, agent and plugin use it.
-// It is pure.
+// Package layout has the ports, addresses, paths and containers of a cache pod in one place. Operator, agent and plugin
+// use it. It is pure.
 package layout
 
 // Ports of a pod.
 const (
-	// PrivatePort serves health, version and stub_status; the client Service does not lead to it.
+	// PrivatePort serves health, version and stub_status. The client Service does not lead to it.
 	PrivatePort = 8081
 	// MetricsPort serves the agent's health and metrics.
 	MetricsPort = 8083
@@ -18,35 +18,35 @@ const (
 	PortAgent   = "agent"
 )
 
-// LogAddress is where nginx reports requests and errors to the agent, by UDP. Nothing outside of the pod reaches it.
+// LogAddress is where nginx reports requests and errors to the agent, by UDP. Nothing outside the pod reaches it.
 const LogAddress = "127.0.0.1:8085"
 
-// PromoterAddress is where objects are taken into the memory tier, DisksAddress where it gets them from. Nothing outside of
-// the pod reaches them.
+// PromoterAddress is where objects are promoted to the memory tier, and DisksAddress is where it gets them from.
+// Nothing outside the pod reaches them.
 const (
 	PromoterAddress = "127.0.0.1:8086"
 	DisksAddress    = "127.0.0.1:8087"
 )
 
-// Paths in a pod. Only those of emptyDirs and disks are writable.
+// Paths in a pod. Only those on emptyDirs and disks are writable.
 const (
-	// ConfigDir has the files of the ConfigMap; the agent's container alone mounts it.
+	// ConfigDir has the files of the ConfigMap. Only the agent's container mounts it.
 	ConfigDir = "/etc/cachenode/config"
-	// PodInfoDir has what the agent learns of its pod: annotations and the CPU limit.
+	// PodInfoDir has the facts of its pod for the agent: annotations and the limits of CPU and memory.
 	PodInfoDir = "/etc/cachenode/pod"
 	// CertificateDir has the agent's key and certificate and the operator's authority.
 	CertificateDir = "/etc/cachenode/tls"
-	// ListenerDir has the certificate and key that clients see; the agent's container alone mounts it.
+	// ListenerDir has the certificate that clients see and its key. Only the agent's container mounts it.
 	ListenerDir = "/etc/cachenode/listener"
-	// OwnerDir has the key by which the agent knows its own marks on disks; the agent's container alone mounts it.
+	// OwnerDir has the key by which the agent knows its own marks on disks. Only the agent's container mounts it.
 	OwnerDir = "/etc/cachenode/owner"
 	// AgentDir has the agent's program.
 	AgentDir = "/opt/cachenode"
-	// RunDir has what nginx and the agent share: configuration, pid file, nginx's temporary files.
+	// RunDir has what nginx and the agent share: the configuration, the pid file and nginx's temporary files.
 	RunDir = "/run/cachenode"
 	// ConfigFile is nginx's configuration, written by the agent.
 	ConfigFile = RunDir + "/nginx.conf"
-	// MemoryTierDir is a folder in memory for what is asked for most; MemoryTierCache is where nginx keeps it.
+	// MemoryTierDir is a folder in memory for the hottest objects. MemoryTierCache is where nginx keeps them.
 	MemoryTierDir   = "/var/cache/cachenode-memory"
 	MemoryTierCache = MemoryTierDir + "/cache"
 	// PIDFile holds the process id of nginx's master.
@@ -66,11 +66,11 @@ const (
 	AgentContainer = "agent"
 )
 
-// CAFile is the origin's CA bundle, by the hash of its content: the configuration that is running and the one that is
-// tried may have different ones.
+// CAFile is the origin's CA bundle, by the hash of its content. The stable configuration and the candidate may have
+// different bundles.
 func CAFile(hash string) string { return RunDir + "/ca-" + hash + ".crt" }
 
-// ListenerCertificate and ListenerKey are what nginx shows to clients, by the hash of both.
+// ListenerCertificate is the certificate that nginx shows to clients, by the hash of certificate and key.
 func ListenerCertificate(hash string) string { return RunDir + "/listener-" + hash + ".crt" }
 
 // ListenerKey is the key of ListenerCertificate.
@@ -79,9 +79,10 @@ func ListenerKey(hash string) string { return RunDir + "/listener-" + hash + ".k
 // DiskDir is where a disk is mounted.
 func DiskDir(disk string) string { return "/var/cache/cachenode/" + disk }
 
-// OwnFolder is the folder on a disk, below its mount, that holds all that is ours: the cache, the owner's mark and the file
-// of the probes. lost+found and what strangers put beside it are none of ours.
+// OwnFolder is the folder on a disk, below its mount, that holds everything of ours: the cache, the owner's mark and
+// the file of the probes. lost+found and other people's files beside it are not ours.
 const OwnFolder = "cachenode"
 
-// CacheDir is where nginx keeps a disk's cache files. Its loader deletes what it does not know, so nothing else is there.
+// CacheDir is where nginx keeps a disk's cache files. nginx's loader deletes files that it does not know, so nothing
+// else is there.
 func CacheDir(disk string) string { return DiskDir(disk) + "/" + OwnFolder + "/cache" }

@@ -27,8 +27,8 @@ func agentInstaller(image string, pullPolicy corev1.PullPolicy) corev1.Container
 	}
 }
 
-// agentContainer runs the agent on nginx's image, so that it has the same nginx for nginx -t. It starts before nginx and
-// ends after it; its death does not touch nginx.
+// agentContainer runs the agent on nginx's image, so that it has the same nginx for nginx -t. It starts before nginx
+// and ends after it. The death of the agent does not affect nginx.
 func agentContainer(in PodInput) corev1.Container {
 	mounts := append([]corev1.VolumeMount{
 		{Name: "cachenode-agent", MountPath: layout.AgentDir, ReadOnly: true},
@@ -54,7 +54,7 @@ func agentContainer(in PodInput) corev1.Container {
 		ImagePullPolicy: in.Pod.ImagePullPolicy,
 		Command:         supervise(layout.AgentDir+"/agent run", "TERM", ":"),
 		Env: []corev1.EnvVar{
-			// A soft bound, by which Go's garbage collector keeps the agent small.
+			// A soft limit, with which Go's garbage collector keeps the agent small.
 			{Name: "GOMEMLIMIT", Value: "24MiB"},
 			{Name: "GOMAXPROCS", Value: "1"},
 		},
@@ -65,9 +65,13 @@ func agentContainer(in PodInput) corev1.Container {
 		},
 		Resources:    resources,
 		VolumeMounts: mounts,
-		// nginx starts when there is a configuration for it.
-		StartupProbe:    &corev1.Probe{ProbeHandler: get("/started"), PeriodSeconds: 1, TimeoutSeconds: 2, FailureThreshold: 300},
-		LivenessProbe:   &corev1.Probe{ProbeHandler: get("/healthz"), PeriodSeconds: 10, TimeoutSeconds: 5, FailureThreshold: 3},
+		// nginx starts when the agent has a configuration for it.
+		StartupProbe: &corev1.Probe{
+			ProbeHandler: get("/started"), PeriodSeconds: 1, TimeoutSeconds: 2, FailureThreshold: 300,
+		},
+		LivenessProbe: &corev1.Probe{
+			ProbeHandler: get("/healthz"), PeriodSeconds: 10, TimeoutSeconds: 5, FailureThreshold: 3,
+		},
 		SecurityContext: containerSecurity(),
 	}
 }
@@ -81,8 +85,8 @@ func smallRequests() corev1.ResourceRequirements {
 // memoryVolume is the name of the memory tier's volume.
 const memoryVolume = "cachenode-memory"
 
-// MemoryTierBefore tells whether pods have had a memory tier so far: previous is the template as text from the ConfigMap, or
-// what the StatefulSet says where there is none. A CacheNode that has neither is new.
+// MemoryTierBefore tells whether pods have had a memory tier so far. previous is the template as text from the
+// ConfigMap. Without it, the template of the StatefulSet counts. A CacheNode that has neither is new.
 func MemoryTierBefore(previous string, set *appsv1.StatefulSet) tuning.Before {
 	var t Template
 	switch {
@@ -98,7 +102,7 @@ func MemoryTierBefore(previous string, set *appsv1.StatefulSet) tuning.Before {
 	return tuning.WithoutTier
 }
 
-// volumes are those that are not disks. Their names have hyphens, which those of disks cannot have.
+// volumes are the volumes that are not disks. Their names have hyphens, which names of disks cannot have.
 func volumes(in PodInput) []corev1.Volume {
 	emptyDir := corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}
 	list := []corev1.Volume{
@@ -107,7 +111,10 @@ func volumes(in PodInput) []corev1.Volume {
 		}}},
 		{Name: "cachenode-pod", VolumeSource: corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{
 			Items: []corev1.DownwardAPIVolumeFile{
-				{Path: layout.AnnotationsFile, FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.annotations"}},
+				{
+					Path:     layout.AnnotationsFile,
+					FieldRef: &corev1.ObjectFieldSelector{APIVersion: "v1", FieldPath: "metadata.annotations"},
+				},
 				{Path: layout.CPULimitFile, ResourceFieldRef: &corev1.ResourceFieldSelector{
 					ContainerName: layout.Container, Resource: "limits.cpu", Divisor: resource.MustParse("1m"),
 				}},
@@ -126,7 +133,7 @@ func volumes(in PodInput) []corev1.Volume {
 			},
 			DefaultMode: new(int32(0o440)),
 		}}},
-		// Optional, so that pods also start beside an operator that knows of no such key.
+		// Optional, so that pods also start beside an older operator, which does not know these keys.
 		{Name: "cachenode-owner", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
 			SecretName: naming.AgentSecret(in.Name), Optional: new(true), DefaultMode: new(int32(0o440)),
 			Items: []corev1.KeyToPath{
@@ -138,19 +145,23 @@ func volumes(in PodInput) []corev1.Volume {
 		{Name: "cachenode-run", VolumeSource: emptyDir},
 	}
 	if in.MemoryTier > 0 {
-		list = append(list, corev1.Volume{Name: memoryVolume, VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{
-			Medium: corev1.StorageMediumMemory, SizeLimit: resource.NewQuantity(in.MemoryTier, resource.BinarySI),
-		}}})
+		list = append(list, corev1.Volume{Name: memoryVolume, VolumeSource: corev1.VolumeSource{
+			EmptyDir: &corev1.EmptyDirVolumeSource{
+				Medium: corev1.StorageMediumMemory, SizeLimit: resource.NewQuantity(in.MemoryTier, resource.BinarySI),
+			},
+		}})
 	}
 	if in.TLS != nil {
-		list = append(list, corev1.Volume{Name: "cachenode-listener", VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{
-			SecretName: in.TLS.SecretName, DefaultMode: new(int32(0o440)),
-			// What else the Secret holds is not the pods'.
-			Items: []corev1.KeyToPath{
-				{Key: corev1.TLSCertKey, Path: corev1.TLSCertKey},
-				{Key: corev1.TLSPrivateKeyKey, Path: corev1.TLSPrivateKeyKey},
+		list = append(list, corev1.Volume{Name: "cachenode-listener", VolumeSource: corev1.VolumeSource{
+			Secret: &corev1.SecretVolumeSource{
+				SecretName: in.TLS.SecretName, DefaultMode: new(int32(0o440)),
+				// The pods get nothing else that the Secret holds.
+				Items: []corev1.KeyToPath{
+					{Key: corev1.TLSCertKey, Path: corev1.TLSCertKey},
+					{Key: corev1.TLSPrivateKeyKey, Path: corev1.TLSPrivateKeyKey},
+				},
 			},
-		}}})
+		}})
 	}
 	return list
 }

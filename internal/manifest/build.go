@@ -1,5 +1,5 @@
-// Package manifest turns a CacheNode into the objects that the operator applies. It is pure: one file a kind, only the
-// fields that the operator owns.
+// Package manifest turns a CacheNode into the objects that the operator applies. It is pure. It has one file for each
+// kind, and sets only the fields that the operator owns.
 package manifest
 
 import (
@@ -17,18 +17,18 @@ import (
 type Input struct {
 	// CacheNode is valid.
 	CacheNode effective.CacheNode
-	// Config is what the pods' agents are offered.
+	// Config is what the operator offers to the pods' agents.
 	Config ConfigMap
 	// Certificates are the data of the agents' Secret.
 	Certificates map[string][]byte
 	// Template is the pod template, see NewTemplate.
 	Template Template
-	// Volumes are those that each pod has, by ordinal.
+	// Volumes are the volumes of each pod, by ordinal.
 	Volumes map[int][]string
 }
 
-// Build makes all objects, in the order in which they are applied: first one that can be refused, see [CanBeRefused], and
-// what others refer to before them.
+// Build makes all objects, in the order in which they are applied. The first can be refused, see [CanBeRefused], and
+// each object comes before those that refer to it.
 func Build(in Input) []client.Object {
 	return []client.Object{
 		clientService(in),
@@ -40,7 +40,7 @@ func Build(in Input) []client.Object {
 	}
 }
 
-// CanBeRefused is true for an object in which fields of the spec stand that only the API server can judge, such as affinity or
+// CanBeRefused is true for an object with fields of the spec that only the API server can judge, such as affinity or
 // annotations.
 func CanBeRefused(object client.Object) bool {
 	switch o := object.(type) {
@@ -53,10 +53,11 @@ func CanBeRefused(object client.Object) bool {
 }
 
 func objectMeta(in Input, name string) metav1.ObjectMeta {
+	owner := metav1.NewControllerRef(in.CacheNode, v1alpha1.GroupVersion.WithKind("CacheNode"))
 	return metav1.ObjectMeta{
 		Name:            name,
 		Namespace:       in.CacheNode.Namespace,
 		Labels:          naming.Labels(in.CacheNode.Name),
-		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(in.CacheNode, v1alpha1.GroupVersion.WithKind("CacheNode"))},
+		OwnerReferences: []metav1.OwnerReference{*owner},
 	}
 }

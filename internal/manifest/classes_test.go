@@ -27,41 +27,57 @@ const (
 	refused  = "refused"
 )
 
-// changes has another value for each field of the spec. Where a field can only be set with others, they are part of the
-// base.
+// changes has another value for each field of the spec. The base has the other fields that a field needs.
 var changes = map[string]string{
-	"cache.backgroundUpdate": "false", "cache.key": "[URI, Host]", "cache.lock.age": "9s", "cache.lock.enabled": "false", "cache.lock.timeout": "9s",
-	"cache.methods": "[GET]", "cache.minUses": "3", "cache.nodeHeader": "true", "cache.revalidate": "false", "cache.statusHeaders": "false", "cache.useStale": "[Error]",
+	"cache.backgroundUpdate": "false", "cache.key": "[URI, Host]",
+	"cache.lock.age": "9s", "cache.lock.enabled": "false", "cache.lock.timeout": "9s",
+	"cache.methods": "[GET]", "cache.minUses": "3", "cache.nodeHeader": "true", "cache.revalidate": "false",
+	"cache.statusHeaders": "false", "cache.useStale": "[Error]",
 	"cache.valid.for": "9s", "cache.valid.status": "[418]",
-	"disks.cache.inactive": "9h", "disks.cache.keysZone": "11Mi", "disks.cache.maxSize": "2Gi", "disks.cache.minFree": "1Gi",
-	"disks.foreignCache": "Empty", "disks.health.device": "Shared", "disks.health.failures": "9", "disks.health.interval": "9s",
-	"disks.health.minFree": "9Mi", "disks.health.minFreeInodes": "9", "disks.health.successes": "9", "disks.health.timeout": "9s",
+	"disks.cache.inactive": "9h", "disks.cache.keysZone": "11Mi", "disks.cache.maxSize": "2Gi",
+	"disks.cache.minFree": "1Gi", "disks.foreignCache": "Empty",
+	"disks.health.device": "Shared", "disks.health.failures": "9", "disks.health.interval": "9s",
+	"disks.health.minFree": "9Mi", "disks.health.minFreeInodes": "9",
+	"disks.health.successes": "9", "disks.health.timeout": "9s",
 	"disks.media": "NVMe", "disks.threadPool.maxQueue": "99999", "disks.threadPool.threads": "9", "disks.weight": "9",
 	"disks.storageClassName": "", "disks.localPath.path": "", // admission refuses a change: test/cel
 	"disks.name": "disk9", "disks.size": "11Gi", "disks.localPath.requireMountPoint": "false",
 	"disruption.diskLossAfter": "9m", "disruption.nodeLossAfter": "9m",
-	"disruption.maxUnavailable": "9", "hosts": "[other.example.com]", "io.asyncWrite": "false", "io.mode": "Direct", "io.readAhead": "2Mi", "io.sendfileMaxChunk": "1Mi",
-	"listen.bodyTimeout": "9s", "listen.headerTimeout": "9s", "listen.maxConnections": "9999", "listen.maxConnectionsPerClient": "9", "listen.port": "9999", "listen.reusePort": "false", "listen.tls.port": "9443", "listen.tls.secretName": "other", "memoryTier.enabled": "false", "memoryTier.size": "128Mi", "memoryTier.minUses": "9", "memoryTier.maxObjectSize": "2Mi", "memoryTier.inactive": "9s", "memoryTier.maxExtraAge": "9s",
+	"disruption.maxUnavailable": "9", "hosts": "[other.example.com]",
+	"io.asyncWrite": "false", "io.mode": "Direct", "io.readAhead": "2Mi", "io.sendfileMaxChunk": "1Mi",
+	"listen.bodyTimeout": "9s", "listen.headerTimeout": "9s",
+	"listen.maxConnections": "9999", "listen.maxConnectionsPerClient": "9",
+	"listen.port": "9999", "listen.reusePort": "false", "listen.tls.port": "9443", "listen.tls.secretName": "other",
+	"memoryTier.enabled": "false", "memoryTier.size": "128Mi", "memoryTier.minUses": "9",
+	"memoryTier.maxObjectSize": "2Mi", "memoryTier.inactive": "9s", "memoryTier.maxExtraAge": "9s",
 	"logs.access": "Stdout", "logs.level": "Debug",
 	"monitoring.requestSampling": "9", "origin.fallbackConcurrency": "9", "origin.hostHeader": "other.example.com",
 	"origin.keepalive.connections": "9", "origin.keepalive.requests": "9", "origin.keepalive.timeout": "9s",
-	"origin.retries.timeout": "9s", "origin.retries.tries": "9", "origin.retries.when": "[Error]", "origin.scheme": "https",
+	"origin.retries.timeout": "9s", "origin.retries.tries": "9",
+	"origin.retries.when": "[Error]", "origin.scheme": "https",
 	"origin.servers.backup": "true", "origin.servers.host": "other.example.com", "origin.servers.port": "9",
-	"origin.servers.service.name": "other", "origin.servers.service.namespace": "other", "origin.servers.service.port": "9", "origin.servers.weight": "9",
+	"origin.servers.service.name": "other", "origin.servers.service.namespace": "other",
+	"origin.servers.service.port": "9", "origin.servers.weight": "9",
 	"origin.timeouts.connect": "9s", "origin.timeouts.read": "9s", "origin.timeouts.send": "9s",
 	"origin.tls.caBundle.configMap.key": "other", "origin.tls.caBundle.configMap.name": "other",
 	"origin.tls.caBundle.secret.key": "other", "origin.tls.caBundle.secret.name": "other",
 	"origin.tls.serverName": "other.example.com", "origin.tls.verify": "false",
-	"persistentVolumeClaimRetentionPolicy.whenDeleted": "Retain", "persistentVolumeClaimRetentionPolicy.whenScaled": "Delete",
-	"pod.affinity": "{nodeAffinity: {}}", "pod.agentResources": "{requests: {cpu: 1}}", "pod.annotations": "{a: b}", "pod.image": "other",
-	"pod.imagePullPolicy": "Never", "pod.imagePullSecrets": "[{name: a}]", "pod.labels": "{a: b}", "pod.nodeSelector": "{a: b}",
+	"persistentVolumeClaimRetentionPolicy.whenDeleted": "Retain",
+	"persistentVolumeClaimRetentionPolicy.whenScaled":  "Delete",
+	"pod.affinity": "{nodeAffinity: {}}", "pod.agentResources": "{requests: {cpu: 1}}",
+	"pod.annotations": "{a: b}", "pod.image": "other", "pod.imagePullPolicy": "Never",
+	"pod.imagePullSecrets": "[{name: a}]", "pod.labels": "{a: b}", "pod.nodeSelector": "{a: b}",
 	"pod.priorityClassName": "other", "pod.resources": "{limits: {cpu: 9}}", "pod.terminationGracePeriodSeconds": "99",
-	"pod.tolerations": "[{key: a}]", "pod.topologySpreadConstraints": "[{maxSkew: 9, topologyKey: a, whenUnsatisfiable: DoNotSchedule}]",
-	"replicas": "9", "placement.perNode": "true", "rollout.canary.seconds": "9", "rollout.maxKeyMovement": "9", "rollout.maxUnavailable": "9", "rollout.workerShutdownTimeout": "9s",
-	"service.annotations": "{a: b}", "service.externalTrafficPolicy": "Local", "service.loadBalancerClass": "a/b", "service.port": "9", "service.httpsPort": "9", "service.type": "NodePort",
+	"pod.tolerations":               "[{key: a}]",
+	"pod.topologySpreadConstraints": "[{maxSkew: 9, topologyKey: a, whenUnsatisfiable: DoNotSchedule}]",
+
+	"replicas": "9", "placement.perNode": "true", "rollout.canary.seconds": "9", "rollout.maxKeyMovement": "9",
+	"rollout.maxUnavailable": "9", "rollout.workerShutdownTimeout": "9s",
+	"service.annotations": "{a: b}", "service.externalTrafficPolicy": "Local", "service.loadBalancerClass": "a/b",
+	"service.port": "9", "service.httpsPort": "9", "service.type": "NodePort",
 }
 
-// TestClasses holds the table of docs/concepts/changes.md to what the code does with a change of each field.
+// TestClasses checks the table of docs/concepts/changes.md against what the code does with a change of each field.
 func TestClasses(t *testing.T) {
 	table := readTable(t)
 	fields := leaves(t)
@@ -96,7 +112,8 @@ func TestClasses(t *testing.T) {
 }
 
 const baseSpec = `
-disks: [{name: disk1, size: 10Gi, media: HDD, weight: 1, cache: {}, health: {}, threadPool: {}, localPath: {path: /mnt/a}}, {name: disk2, size: 10Gi, media: HDD, weight: 1}]
+disks: [{name: disk1, size: 10Gi, media: HDD, weight: 1, cache: {}, health: {}, threadPool: {}, ` +
+	`localPath: {path: /mnt/a}}, {name: disk2, size: 10Gi, media: HDD, weight: 1}]
 origin:
   servers: [{service: {name: origin, port: 80}}]
   tls: {caBundle: {secret: {}, configMap: {}}}
@@ -106,7 +123,7 @@ listen: {tls: {secretName: a}}
 memoryTier: {enabled: true, size: 64Mi}
 `
 
-// classOf finds out what comes of a change.
+// classOf returns the class of a change.
 func classOf(t *testing.T, path, value string) string {
 	t.Helper()
 	before, after := decodeSpec(t, nil, ""), decodeSpec(t, strings.Split(path, "."), value)
@@ -142,7 +159,7 @@ func classOf(t *testing.T, path, value string) string {
 	return operator
 }
 
-// decodeSpec reads the base, with one field changed.
+// decodeSpec reads the base spec, with one field changed.
 func decodeSpec(t *testing.T, path []string, value string) *v1alpha1.CacheNode {
 	t.Helper()
 	var spec map[string]any
@@ -169,7 +186,8 @@ func decodeSpec(t *testing.T, path []string, value string) *v1alpha1.CacheNode {
 		}
 		at[path[len(path)-1]] = v
 	}
-	text, err := yaml.Marshal(map[string]any{"metadata": map[string]any{"name": "edge", "namespace": "default"}, "spec": spec})
+	metadata := map[string]any{"name": "edge", "namespace": "default"}
+	text, err := yaml.Marshal(map[string]any{"metadata": metadata, "spec": spec})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -180,14 +198,17 @@ func decodeSpec(t *testing.T, path []string, value string) *v1alpha1.CacheNode {
 	return cacheNode
 }
 
-// leaves are the fields of the spec that have no fields of ours below them, without the marks of lists.
+// leaves are the fields of the spec without fields of ours below them. Their paths have no marks of lists.
 func leaves(t *testing.T) []string {
 	t.Helper()
 	var definition apiextensionsv1.CustomResourceDefinition
 	if err := yaml.UnmarshalStrict(crd.CacheNodes, &definition); err != nil {
 		t.Fatal(err)
 	}
-	kubernetes := []string{"pod.affinity", "pod.tolerations", "pod.topologySpreadConstraints", "pod.resources", "pod.agentResources", "pod.imagePullSecrets"}
+	kubernetes := []string{
+		"pod.affinity", "pod.tolerations", "pod.topologySpreadConstraints", "pod.resources", "pod.agentResources",
+		"pod.imagePullSecrets",
+	}
 	var list []string
 	var walk func(path string, schema apiextensionsv1.JSONSchemaProps)
 	walk = func(path string, schema apiextensionsv1.JSONSchemaProps) {
@@ -206,7 +227,7 @@ func leaves(t *testing.T) []string {
 	return list
 }
 
-// classTable is the table of the document: field → class.
+// classTable is the table of the document: the class by field.
 type classTable map[string]string
 
 func readTable(t *testing.T) classTable {
@@ -235,7 +256,7 @@ func readTable(t *testing.T) classTable {
 	return table
 }
 
-// class is that of the row with the longest path that the field is in.
+// class is the class of the row with the longest path that contains the field.
 func (c classTable) class(field string) string {
 	for path := field; path != ""; {
 		if class, ok := c[path]; ok {

@@ -11,16 +11,16 @@ import (
 
 // ConfigMap offers configurations to the pods' agents: the stable one, and the candidate while one is being tried.
 type ConfigMap struct {
-	// Stable and Candidate are revisions; Candidate is "" where none is tried, and Stable where it was lost.
+	// Stable and Candidate are revisions. Candidate is "" if none is tried, Stable is "" if it was lost.
 	Stable, Candidate string
-	// Refused is the value of naming.AnnotationRefused; "" for none.
+	// Refused is the value of naming.AnnotationRefused, "" for none.
 	Refused string
 }
 
 func configMap(in Input) *corev1.ConfigMap {
 	template, err := json.Marshal(in.Template)
 	if err != nil {
-		panic(err) // Kubernetes' own types
+		panic(err) // not possible for Kubernetes' own types
 	}
 	meta := objectMeta(in, naming.ConfigMap(in.CacheNode.Name))
 	meta.Annotations = map[string]string{naming.AnnotationTemplate: string(template)}

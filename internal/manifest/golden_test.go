@@ -25,11 +25,14 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files anew")
 
-// inputs are those of the configuration's own golden files, and the samples that users begin with.
+// inputs are the inputs of the configuration's golden files, and the samples for users.
 func inputs(t *testing.T) map[string]string {
 	t.Helper()
 	files := map[string]string{} // by the name of the golden file
-	for prefix, pattern := range map[string]string{"": "../nginx/cache/testdata/*.yaml", "sample-": "../../config/samples/cachenode*.yaml"} {
+	for prefix, pattern := range map[string]string{
+		"":        "../nginx/cache/testdata/*.yaml",
+		"sample-": "../../config/samples/cachenode*.yaml",
+	} {
 		found, err := filepath.Glob(pattern)
 		if err != nil || len(found) == 0 {
 			t.Fatal(pattern, err)
@@ -56,7 +59,8 @@ func build(t *testing.T, file string) []client.Object {
 	}
 	cacheNode.UID = "11111111-2222-3333-4444-555555555555"
 	chosen := effective.Of(cacheNode, tuning.WithoutTier)
-	template, _, err := manifest.NewTemplate(manifest.NewPodInput(chosen), "", "localhost/cachenode-operator:test", "", "0123456789ab")
+	input := manifest.NewPodInput(chosen)
+	template, _, err := manifest.NewTemplate(input, "", "localhost/cachenode-operator:test", "", "0123456789ab")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,7 +143,7 @@ func TestAPIServerTakesThem(t *testing.T) {
 				}
 			}
 		}
-		for _, object := range objects { // samples have the same names
+		for _, object := range objects { // the samples have the same names
 			if err := c.Delete(ctx, object); err != nil {
 				t.Fatal(err)
 			}
@@ -147,7 +151,7 @@ func TestAPIServerTakesThem(t *testing.T) {
 	}
 }
 
-// checkRestricted makes a pod of the StatefulSet's template: only pods are held to the standard.
+// checkRestricted creates a pod of the StatefulSet's template, as the standard applies to pods only.
 func checkRestricted(ctx context.Context, t *testing.T, c client.Client, statefulSet []byte) {
 	t.Helper()
 	var set struct {
@@ -174,7 +178,7 @@ func checkRestricted(ctx context.Context, t *testing.T, c client.Client, statefu
 	}
 	account := &corev1.ServiceAccount{}
 	account.Name, account.Namespace = "default", "restricted"
-	_ = c.Create(ctx, account) // there for the second sample
+	_ = c.Create(ctx, account) // exists already for the second sample
 	if err := c.Create(ctx, pod, client.DryRunAll); err != nil {
 		t.Errorf("a pod of the template is refused: %v", err)
 	}

@@ -11,14 +11,15 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
-// TestMemoryTierBefore: only a CacheNode of which there is nothing yet gets a tier without asking for it; an upgrade of the
-// operator switches none on, even while the StatefulSet is made anew.
+// TestMemoryTierBefore checks that only a new CacheNode gets a tier without asking for it. An upgrade of the operator
+// does not switch a tier on, even while the StatefulSet is recreated.
 func TestMemoryTierBefore(t *testing.T) {
 	of := func(tier bool) (text string, set *appsv1.StatefulSet) {
 		cacheNode := decodeSpec(t, nil, "")
 		cacheNode.Spec.MemoryTier.Enabled = &tier
 		cacheNode.Spec.MemoryTier = tuning.MemoryTier(cacheNode.Spec, false)
-		template, _, err := manifest.NewTemplate(manifest.NewPodInput(effective.CacheNode{CacheNode: cacheNode}), "", "operator", "", "revision")
+		input := manifest.NewPodInput(effective.CacheNode{CacheNode: cacheNode})
+		template, _, err := manifest.NewTemplate(input, "", "operator", "", "revision")
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,15 +16,15 @@ import (
 )
 
 const (
-	// nginxID is the user and group of the stock image's nginx user; any image takes it, as all paths are set.
+	// nginxID is the user and group id of nginx in the stock image. It suits any image, as all paths are set.
 	nginxID = 101
-	// deregistrationSeconds is how long a pod that stops goes on accepting connections, until no Service leads to it.
+	// deregistrationSeconds is how long a stopping pod still accepts connections, until no Service leads to it.
 	deregistrationSeconds = 5
 )
 
-// supervise is a shell that runs a program, starts it again when it ends by itself, and hands the signals with which pods are
-// stopped on as one of its own. A container cannot be started again while a volume of its pod is dead, as the runtime looks
-// at each; so the program must come back within its container. before runs each time that it is started.
+// supervise is a shell command that runs a program, starts it again when it ends by itself, and passes the signals that
+// stop a pod on to it as the signal stop. The program must come back within its container: a container cannot be
+// restarted while a volume of its pod is dead, as the runtime checks each volume. before runs before each start.
 func supervise(program, stop, before string) []string {
 	const script = `trap 'stop=1; kill -%[2]s $child' TERM INT QUIT
 while [ -z "$stop" ]; do
@@ -38,12 +38,15 @@ exit $status`
 	return []string{"/bin/sh", "-c", fmt.Sprintf(script, program, stop, before)}
 }
 
-// beforeNginx ends what a master that was killed has left, and raises the limit on open files as far as the container
-// allows, for where that is less than worker_rlimit_nofile.
-const beforeNginx = `for p in /proc/[0-9]*; do case "$(tr '\0' ' ' <$p/cmdline)" in "nginx: "*) kill -KILL ${p#/proc/};; esac; done 2>/dev/null
+// beforeNginx kills the processes that a killed master has left. It raises the limit on open files as far as the
+// container allows, in case that limit is less than worker_rlimit_nofile.
+const beforeNginx = `for p in /proc/[0-9]*; do ` +
+	`case "$(tr '\0' ' ' <$p/cmdline)" in "nginx: "*) kill -KILL ${p#/proc/};; esac; done 2>/dev/null
   ulimit -n "$(ulimit -H -n)"`
 
-func podTemplate(in PodInput, hash, agentImage string, agentPullPolicy corev1.PullPolicy, revision string) corev1.PodTemplateSpec {
+func podTemplate(
+	in PodInput, hash, agentImage string, agentPullPolicy corev1.PullPolicy, revision string,
+) corev1.PodTemplateSpec {
 	pod := in.Pod
 	labels := naming.Labels(in.Name)
 	for key, value := range pod.Labels {
@@ -77,7 +80,7 @@ func podTemplate(in PodInput, hash, agentImage string, agentPullPolicy corev1.Pu
 				RunAsUser:    new(int64(nginxID)),
 				RunAsGroup:   new(int64(nginxID)),
 				FSGroup:      new(int64(nginxID)),
-				// A terabyte of cache files is not chowned at every start.
+				// A terabyte of cache files must not be chowned at every start.
 				FSGroupChangePolicy: new(corev1.FSGroupChangeOnRootMismatch),
 				SeccompProfile:      &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault},
 			},
@@ -93,29 +96,35 @@ func nginxContainer(in PodInput) corev1.Container {
 		Name:            layout.Container,
 		Image:           in.Pod.Image,
 		ImagePullPolicy: in.Pod.ImagePullPolicy,
-		// On QUIT nginx finishes its responses; an image's own stop signal may be another, and on TERM it breaks them off.
+		// On QUIT nginx finishes its responses, on TERM it breaks them off. An image's own stop signal may be another.
 		Command:      supervise("nginx -c "+layout.ConfigFile+" -e stderr", "QUIT", beforeNginx),
 		Ports:        nginxPorts(in),
 		Resources:    resources(in),
 		VolumeMounts: append([]corev1.VolumeMount{{Name: "cachenode-run", MountPath: layout.RunDir}}, cacheMounts(in)...),
-		// The agent asks nginx: it has no need of a connection where clients have taken all of nginx's.
+		// The probe asks the agent, and so needs no connection of nginx's when clients have taken all of them.
 		ReadinessProbe: &corev1.Probe{
-			ProbeHandler:        corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: "/ready", Port: intstr.FromInt32(layout.MetricsPort)}},
+			ProbeHandler: corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{
+				Path: "/ready", Port: intstr.FromInt32(layout.MetricsPort),
+			}},
 			InitialDelaySeconds: 1,
 			PeriodSeconds:       2,
 			TimeoutSeconds:      2,
 			FailureThreshold:    3,
 		},
-		// The kernel accepts the connection for the listening socket, which the master holds: a worker that a disk
-		// blocks does not get the pod killed, which would cost the other disks' requests too.
+		// The kernel accepts the connection for the listening socket, which the master holds. A worker that a disk
+		// blocks thus does not get the pod killed, which would cost the other disks' requests too.
 		LivenessProbe: &corev1.Probe{
-			ProbeHandler:        corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromString(layout.PortPrivate)}},
+			ProbeHandler: corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{
+				Port: intstr.FromString(layout.PortPrivate),
+			}},
 			InitialDelaySeconds: 10,
 			PeriodSeconds:       10,
 			TimeoutSeconds:      5,
 			FailureThreshold:    3,
 		},
-		Lifecycle:       &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{Sleep: &corev1.SleepAction{Seconds: deregistrationSeconds}}},
+		Lifecycle: &corev1.Lifecycle{PreStop: &corev1.LifecycleHandler{
+			Sleep: &corev1.SleepAction{Seconds: deregistrationSeconds},
+		}},
 		SecurityContext: containerSecurity(),
 	}
 }
@@ -126,7 +135,9 @@ func nginxPorts(in PodInput) []corev1.ContainerPort {
 		{Name: layout.PortPrivate, ContainerPort: layout.PrivatePort, Protocol: corev1.ProtocolTCP},
 	}
 	if in.TLS != nil {
-		ports = append(ports, corev1.ContainerPort{Name: layout.PortHTTPS, ContainerPort: ptr.Deref(in.TLS.Port, 0), Protocol: corev1.ProtocolTCP})
+		ports = append(ports, corev1.ContainerPort{
+			Name: layout.PortHTTPS, ContainerPort: ptr.Deref(in.TLS.Port, 0), Protocol: corev1.ProtocolTCP,
+		})
 	}
 	return ports
 }
@@ -156,7 +167,7 @@ func containerSecurity() *corev1.SecurityContext {
 	}
 }
 
-// resources are the spec's or, where it names none, requests for what nginx takes at least.
+// resources are the spec's or, if it names none, requests for the least that nginx takes.
 func resources(in PodInput) corev1.ResourceRequirements {
 	r := in.Pod.Resources
 	if len(r.Requests) > 0 || len(r.Limits) > 0 || len(r.Claims) > 0 {
@@ -169,7 +180,7 @@ func resources(in PodInput) corev1.ResourceRequirements {
 	}}
 }
 
-// affinity is the spec's and, with one pod a node, keeps the pods apart.
+// affinity is the spec's. With one pod a node, it also keeps the pods apart.
 func affinity(in PodInput) *corev1.Affinity {
 	if !in.PerNode {
 		return in.Pod.Affinity
@@ -189,7 +200,7 @@ func affinity(in PodInput) *corev1.Affinity {
 	return affinity
 }
 
-// topologySpread is the spec's or, where it has none, over nodes as far as that is possible.
+// topologySpread is the spec's or, if it has none, an even spread over nodes as far as possible.
 func topologySpread(in PodInput) []corev1.TopologySpreadConstraint {
 	selector := &metav1.LabelSelector{MatchLabels: naming.PodSelector(in.Name)}
 	if len(in.Pod.TopologySpreadConstraints) == 0 {

@@ -14,7 +14,7 @@ func podDisruptionBudget(in Input) *policyv1.PodDisruptionBudget {
 		Spec: policyv1.PodDisruptionBudgetSpec{
 			MaxUnavailable: in.CacheNode.Spec.Disruption.MaxUnavailable,
 			Selector:       &metav1.LabelSelector{MatchLabels: naming.PodSelector(in.CacheNode.Name)},
-			// A pod that does not serve may always go: a new one may be what mends it.
+			// A pod that does not serve may always be evicted: a new pod may be the repair.
 			UnhealthyPodEvictionPolicy: new(policyv1.AlwaysAllow),
 		},
 	}

@@ -14,43 +14,48 @@ import (
 // ScoutInput is all that a scout depends on.
 type ScoutInput struct {
 	CacheNode *v1alpha1.CacheNode
-	// Disk has a localPath; Pod is the cache pod that does without it, Host the node that it is missing on.
+	// Disk has a localPath. Pod is the cache pod that runs without the disk. Node is the node on which it is missing.
 	Disk v1alpha1.Disk
 	Pod  string
 	Node *corev1.Node
 	ScoutImage
 }
 
-// ScoutImage is what scouts run: the operator's own image.
+// ScoutImage is the image that scouts run: the operator's own.
 type ScoutImage struct {
 	Image      string
 	PullPolicy corev1.PullPolicy
 }
 
 func (in ScoutInput) meta() metav1.ObjectMeta {
+	owner := metav1.NewControllerRef(in.CacheNode, v1alpha1.GroupVersion.WithKind("CacheNode"))
 	return metav1.ObjectMeta{
-		Name: naming.Scout(in.Disk.Name, in.Pod), Namespace: in.CacheNode.Namespace, Labels: naming.ScoutLabels(in.CacheNode.Name),
-		OwnerReferences: []metav1.OwnerReference{*metav1.NewControllerRef(in.CacheNode, v1alpha1.GroupVersion.WithKind("CacheNode"))},
+		Name:            naming.Scout(in.Disk.Name, in.Pod),
+		Namespace:       in.CacheNode.Namespace,
+		Labels:          naming.ScoutLabels(in.CacheNode.Name),
+		OwnerReferences: []metav1.OwnerReference{*owner},
 	}
 }
 
-// ScoutVolume is the path of the missing disk as it is, mounted or not. It is no local volume: of that the kubelet makes a
-// mount of its own, to which a disk that is mounted on the folder later propagates, and which it takes away with the pod, from
-// the node too (tried on Kubernetes 1.36). A hostPath volume is the container's alone.
+// ScoutVolume is a hostPath volume with the path of the missing disk, mounted or not. For a local volume, the kubelet
+// makes a mount of its own. A disk that is mounted on the folder later propagates to that mount, and the kubelet then
+// unmounts it with the pod, from the node too (tried on Kubernetes 1.36). A hostPath volume is the container's alone.
 func ScoutVolume(in ScoutInput) *corev1.PersistentVolume {
 	name := naming.Scout(in.Disk.Name, in.Pod)
 	volume := volumeFor(naming.ScoutVolume(in.CacheNode.Namespace, name), in.Node)
 	volume.Labels = naming.VolumeLabels(in.CacheNode.Namespace, in.CacheNode.Name, in.Disk.Name, naming.RoleScout)
 	volume.Spec.StorageClassName = naming.LocalClass
 	volume.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: in.Disk.Size}
-	volume.Spec.ClaimRef = &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: in.CacheNode.Namespace, Name: name}
+	volume.Spec.ClaimRef = &corev1.ObjectReference{
+		APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: in.CacheNode.Namespace, Name: name,
+	}
 	volume.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{
 		Path: in.Disk.LocalPath.Path, Type: new(corev1.HostPathDirectory),
 	}}
 	return volume
 }
 
-// ScoutClaim holds the volume of the scout.
+// ScoutClaim is the claim of the scout's volume.
 func ScoutClaim(in ScoutInput) *corev1.PersistentVolumeClaim {
 	return &corev1.PersistentVolumeClaim{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
@@ -67,8 +72,8 @@ func ScoutClaim(in ScoutInput) *corev1.PersistentVolumeClaim {
 	}
 }
 
-// Scout is a pod that waits for a disk that cannot be mounted: the kubelet tries again and again to start it, and it ends
-// when it has seen that the disk is there.
+// Scout is a pod that waits for a disk that cannot be mounted. The kubelet retries to start it, and it ends when it has
+// seen the disk.
 func Scout(in ScoutInput) *corev1.Pod {
 	const dir = "/disk"
 	command := []string{"/agent"}
@@ -100,8 +105,13 @@ func Scout(in ScoutInput) *corev1.Pod {
 				Resources: corev1.ResourceRequirements{Requests: corev1.ResourceList{
 					corev1.ResourceCPU: resource.MustParse("1m"), corev1.ResourceMemory: resource.MustParse("16Mi"),
 				}},
-				// A disk that is mounted later is then seen in the container too.
-				VolumeMounts:    []corev1.VolumeMount{{Name: in.Disk.Name, MountPath: dir, ReadOnly: true, MountPropagation: new(corev1.MountPropagationHostToContainer)}},
+				VolumeMounts: []corev1.VolumeMount{{
+					Name:      in.Disk.Name,
+					MountPath: dir,
+					ReadOnly:  true,
+					// The container then also sees a disk that is mounted later.
+					MountPropagation: new(corev1.MountPropagationHostToContainer),
+				}},
 				SecurityContext: containerSecurity(),
 			}},
 			Volumes: []corev1.Volume{{Name: in.Disk.Name, VolumeSource: corev1.VolumeSource{

@@ -34,7 +34,10 @@ func clientService(in Input) *corev1.Service {
 	}
 	if in.CacheNode.Spec.Listen.TLS != nil {
 		service.Spec.Ports = append(service.Spec.Ports, corev1.ServicePort{
-			Name: layout.PortHTTPS, Protocol: corev1.ProtocolTCP, Port: ptr.Deref(spec.HTTPSPort, 0), TargetPort: intstr.FromString(layout.PortHTTPS),
+			Name:       layout.PortHTTPS,
+			Protocol:   corev1.ProtocolTCP,
+			Port:       ptr.Deref(spec.HTTPSPort, 0),
+			TargetPort: intstr.FromString(layout.PortHTTPS),
 		})
 	}
 	if spec.ExternalTrafficPolicy != nil {
@@ -43,7 +46,7 @@ func clientService(in Input) *corev1.Service {
 	return service
 }
 
-// headlessService gives the pods their names. It lists pods that are not ready too: for finding them, not for clients.
+// headlessService gives the pods their names. It also lists pods that are not ready, as it is not for clients.
 func headlessService(in Input) *corev1.Service {
 	return &corev1.Service{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "Service"},
@@ -53,9 +56,24 @@ func headlessService(in Input) *corev1.Service {
 			Selector:                 naming.PodSelector(in.CacheNode.Name),
 			PublishNotReadyAddresses: true,
 			Ports: []corev1.ServicePort{
-				{Name: layout.PortHTTP, Protocol: corev1.ProtocolTCP, Port: ptr.Deref(in.CacheNode.Spec.Listen.Port, 0), TargetPort: intstr.FromString(layout.PortHTTP)},
-				{Name: layout.PortPrivate, Protocol: corev1.ProtocolTCP, Port: layout.PrivatePort, TargetPort: intstr.FromString(layout.PortPrivate)},
-				{Name: layout.PortMetrics, Protocol: corev1.ProtocolTCP, Port: layout.MetricsPort, TargetPort: intstr.FromString(layout.PortMetrics)},
+				{
+					Name:       layout.PortHTTP,
+					Protocol:   corev1.ProtocolTCP,
+					Port:       ptr.Deref(in.CacheNode.Spec.Listen.Port, 0),
+					TargetPort: intstr.FromString(layout.PortHTTP),
+				},
+				{
+					Name:       layout.PortPrivate,
+					Protocol:   corev1.ProtocolTCP,
+					Port:       layout.PrivatePort,
+					TargetPort: intstr.FromString(layout.PortPrivate),
+				},
+				{
+					Name:       layout.PortMetrics,
+					Protocol:   corev1.ProtocolTCP,
+					Port:       layout.MetricsPort,
+					TargetPort: intstr.FromString(layout.PortMetrics),
+				},
 			},
 		},
 	}

@@ -8,7 +8,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// StatefulSet makes the pods: from the template or, while that cannot be, from one of those before it (Template.Makeable).
+// StatefulSet makes the pods from the template or, while that is not possible, from an earlier one, see
+// [Template.Makeable].
 func StatefulSet(in Input) *appsv1.StatefulSet {
 	template := in.Template.Makeable(in.Volumes, int(ptr.Deref(in.CacheNode.Spec.Replicas, 1)))
 	return &appsv1.StatefulSet{
@@ -21,7 +22,7 @@ func StatefulSet(in Input) *appsv1.StatefulSet {
 			PodManagementPolicy: appsv1.ParallelPodManagement,
 			// The operator replaces pods itself, one after another, in the order that a change of the disks needs.
 			UpdateStrategy: appsv1.StatefulSetUpdateStrategy{Type: appsv1.OnDeleteStatefulSetStrategyType},
-			// The operator deletes claims itself: a recreated StatefulSet would lose those of pods that are scaled away.
+			// The operator deletes claims itself: a recreated StatefulSet would not know those of pods that are scaled away.
 			PersistentVolumeClaimRetentionPolicy: &appsv1.StatefulSetPersistentVolumeClaimRetentionPolicy{
 				WhenDeleted: appsv1.RetainPersistentVolumeClaimRetentionPolicyType,
 				WhenScaled:  appsv1.RetainPersistentVolumeClaimRetentionPolicyType,

@@ -19,41 +19,42 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
-// PodInput is all of the spec that the pod template is made from: a change of it, and of nothing else, restarts the pods.
-// What nginx takes by a reload is not in it, so it cannot restart anything. A field that is added later must be empty
-// where a CacheNode of before does not ask for it, or an upgrade of the operator would restart every pod.
+// PodInput is the part of the spec from which the pod template is made. A change to it, and to nothing else, restarts
+// the pods. It has nothing that nginx takes by a reload. A field that is added later must be empty for a CacheNode that
+// does not ask for it, or an upgrade of the operator would restart every pod.
 type PodInput struct {
 	Name  string         `json:"name"`
 	Pod   v1alpha1.Pod   `json:"pod"`
 	Disks []TemplateDisk `json:"disks"`
-	// Port and ReusePort: a listening socket that changes its kind under load loses connections.
+	// Port and ReusePort are here because a listening socket that changes its kind under load loses connections.
 	Port      int32 `json:"port"`
 	ReusePort bool  `json:"reusePort"`
-	// TLS is a volume and a port more.
+	// TLS adds a volume and a port.
 	TLS *v1alpha1.ListenTLS `json:"tls,omitempty"`
 	// Restart is the value of v1alpha1.AnnotationRestart.
 	Restart string `json:"restart,omitempty"`
 	// PerNode keeps the pods of this CacheNode off each other's nodes.
 	PerNode bool `json:"perNode,omitempty"`
-	// MemoryTier is the size of the folder in memory, 0 for none.
+	// MemoryTier is the size of the folder in memory, in bytes; 0 for none.
 	MemoryTier int64 `json:"memoryTier,omitempty"`
-	// Namespace is set where a claim selects its volumes by it.
+	// Namespace is set if a claim selects its volumes by it.
 	Namespace string `json:"namespace,omitempty"`
 }
 
 // TemplateDisk is a disk as the pod template sees it.
 type TemplateDisk struct {
 	Name string `json:"name"`
-	// Size and KeysZone are the spec's, in bytes; KeysZone is 0 where the spec leaves it to package tuning. nginx would begin
-	// a new, empty index of another size. What tuning makes of them is not here: it may improve, and must restart nobody.
+	// Size and KeysZone are the spec's, in bytes. KeysZone is 0 if the spec leaves it to package tuning. With another
+	// size, nginx would begin a new, empty index. What tuning derives from them is not here, as it may improve and must
+	// not restart pods.
 	Size     int64 `json:"size"`
 	KeysZone int64 `json:"keysZone,omitempty"`
-	// Class and LocalPath are those of the claim.
+	// Class and LocalPath are for the claim.
 	Class     *string `json:"class,omitempty"`
 	LocalPath string  `json:"localPath,omitempty"`
 }
 
-// NewPodInput takes from a CacheNode what its pods are made from.
+// NewPodInput takes from a CacheNode the input of its pod template.
 func NewPodInput(cacheNode effective.CacheNode) PodInput {
 	in := PodInput{
 		Name: cacheNode.Name, Pod: cacheNode.Spec.Pod,
@@ -79,10 +80,11 @@ func NewPodInput(cacheNode effective.CacheNode) PodInput {
 	return in
 }
 
-// NeedsNewPods is true where a running nginx that has one configuration cannot take the other, or would lose its index.
+// NeedsNewPods is true if an nginx that runs one configuration cannot take the other, or would lose its index.
 func NeedsNewPods(a, b agentapi.Revision) bool {
 	of := func(n agentapi.Revision) PodInput {
-		return NewPodInput(effective.CacheNode{CacheNode: &v1alpha1.CacheNode{ObjectMeta: metav1.ObjectMeta{Namespace: n.Namespace}, Spec: n.Spec}})
+		cacheNode := &v1alpha1.CacheNode{ObjectMeta: metav1.ObjectMeta{Namespace: n.Namespace}, Spec: n.Spec}
+		return NewPodInput(effective.CacheNode{CacheNode: cacheNode})
 	}
 	return !reflect.DeepEqual(of(a), of(b))
 }
@@ -109,28 +111,35 @@ func (in PodInput) Hash() (string, error) {
 	return hex.EncodeToString(sum[:])[:16], nil
 }
 
-// Template is a pod template and the templates of its claims, with the hash of what they were made from. It is kept on the
-// ConfigMap: while the hash is the same, the template stays, to the byte, whatever a newer operator would make of the same
-// input.
+// Template is a pod template and the templates of its claims, with the hash of their input. It is kept on the
+// ConfigMap. While the hash is the same, the template stays the same to the byte, whatever a newer operator would make
+// of the input.
 type Template struct {
 	InputHash string                         `json:"inputHash"`
 	Template  corev1.PodTemplateSpec         `json:"template"`
 	Claims    []corev1.PersistentVolumeClaim `json:"claims"`
-	// Before are the last few others, the latest first: an edit that is taken back finds the template of before, and so
-	// the pods that were never replaced.
+	// Before are the last few other templates, the latest first. If an edit is taken back, the earlier template returns,
+	// and so do the pods that were never replaced.
 	Before []Template `json:"before,omitempty"`
 }
 
-// templatesBefore is how many others are kept.
+// templatesBefore is how many other templates are kept.
 const templatesBefore = 2
 
 func newTemplate(in PodInput, hash, agentImage string, agentPullPolicy corev1.PullPolicy, revision string) Template {
-	return Template{InputHash: hash, Template: podTemplate(in, hash, agentImage, agentPullPolicy, revision), Claims: claimTemplates(in)}
+	return Template{
+		InputHash: hash,
+		Template:  podTemplate(in, hash, agentImage, agentPullPolicy, revision),
+		Claims:    claimTemplates(in),
+	}
 }
 
-// NewTemplate is the template to apply: the previous one, as text from the ConfigMap, or one of those before it, if it was
-// made from the same input; a new one otherwise, whose pods start with the given revision if it is offered. changed tells which.
-func NewTemplate(in PodInput, previous, agentImage string, agentPullPolicy corev1.PullPolicy, revision string) (t Template, changed bool, err error) {
+// NewTemplate is the template to apply. It is the previous one, given as text from the ConfigMap, or one before that,
+// if that has the same input. Otherwise it is a new one, whose pods start with the given revision if that is offered.
+// changed is false if the previous template stays.
+func NewTemplate(
+	in PodInput, previous, agentImage string, agentPullPolicy corev1.PullPolicy, revision string,
+) (t Template, changed bool, err error) {
 	hash, err := in.Hash()
 	if err != nil {
 		return Template{}, false, err
@@ -153,10 +162,10 @@ func NewTemplate(in PodInput, previous, agentImage string, agentPullPolicy corev
 	return next, true, nil
 }
 
-// Makeable picks the template that the StatefulSet is to have now: t or, of those before it, the latest of which it can make
-// the pods that are missing. The StatefulSet controller makes none while a pod of a lower ordinal lacks a volume of the
-// template: it tries to add it to that pod first, which no API server allows. volumes are those that each pod has, by ordinal;
-// a pod that is being deleted is missing.
+// Makeable picks the template that the StatefulSet is to have now: the latest of t and those before it from which the
+// StatefulSet controller can create the missing pods. The controller creates none while a pod of a lower ordinal lacks
+// a volume of the template: it tries to add the volume to that pod first, which no API server allows. volumes are the
+// volumes of each pod by ordinal. A pod that is being deleted is missing.
 func (t Template) Makeable(volumes map[int][]string, replicas int) Template {
 	for _, candidate := range append([]Template{t}, t.Before...) {
 		if !candidate.isBlocked(volumes, replicas) {
@@ -177,7 +186,7 @@ func (t Template) isBlocked(volumes map[int][]string, replicas int) bool {
 	return false
 }
 
-// IsOrdered is true while a pod lacks a volume of the template: then pods can be made in ascending order only.
+// IsOrdered is true while a pod lacks a volume of the template. Pods can then be created in ascending order only.
 func (t Template) IsOrdered(volumes map[int][]string) bool {
 	for _, has := range volumes {
 		if t.isLacking(has) {
@@ -188,5 +197,7 @@ func (t Template) IsOrdered(volumes map[int][]string) bool {
 }
 
 func (t Template) isLacking(volumes []string) bool {
-	return slices.ContainsFunc(t.Claims, func(c corev1.PersistentVolumeClaim) bool { return !slices.Contains(volumes, c.Name) })
+	return slices.ContainsFunc(t.Claims, func(c corev1.PersistentVolumeClaim) bool {
+		return !slices.Contains(volumes, c.Name)
+	})
 }

@@ -50,8 +50,8 @@ func TestMakeable(t *testing.T) {
 	}
 }
 
-// TestMigration plays the StatefulSet controller while a disk is added and pods crash at any time: whatever happens, all pods
-// have the disk in the end, and one that is missing is made again at the next step.
+// TestMigration plays the StatefulSet controller while a disk is added and pods crash at any time. In the end all pods
+// must have the disk, and a missing pod must be created at the next step.
 func TestMigration(t *testing.T) {
 	before, after := []string{"a", "b"}, []string{"a", "b", "c"}
 	next := generation(after...)
@@ -68,7 +68,7 @@ func TestMigration(t *testing.T) {
 				delete(pods, random.IntN(replicas)) // a crash
 			}
 			set := next.Makeable(pods, replicas)
-			for ordinal := range replicas { // the StatefulSet controller: in order, and it stops where it cannot go on
+			for ordinal := range replicas { // the StatefulSet controller: in order, and it stops where it cannot continue
 				if has, exists := pods[ordinal]; exists && set.isLacking(has) {
 					break
 				} else if !exists {
@@ -81,7 +81,7 @@ func TestMigration(t *testing.T) {
 			if len(pods) < replicas {
 				continue
 			}
-			for ordinal := range replicas { // the operator: the lowest that lacks something
+			for ordinal := range replicas { // the operator: the lowest that lacks a volume
 				if next.isLacking(pods[ordinal]) {
 					delete(pods, ordinal)
 					break

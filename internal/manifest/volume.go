@@ -10,7 +10,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// LocalClass is the StorageClass of the volumes that the operator makes. All CacheNodes share it, and it stays when they go.
+// LocalClass is the StorageClass of the volumes that the operator makes. All CacheNodes share it, and it outlives them.
 func LocalClass() *storagev1.StorageClass {
 	return &storagev1.StorageClass{
 		TypeMeta: metav1.TypeMeta{APIVersion: "storage.k8s.io/v1", Kind: "StorageClass"},
@@ -31,20 +31,26 @@ func LocalVolume(cacheNode *v1alpha1.CacheNode, disk v1alpha1.Disk, node *corev1
 	volume.Annotations[naming.AnnotationPath] = disk.LocalPath.Path
 	volume.Spec.StorageClassName = naming.LocalClass
 	volume.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: disk.Size}
-	volume.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{Local: &corev1.LocalVolumeSource{Path: disk.LocalPath.Path}}
+	volume.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{
+		Local: &corev1.LocalVolumeSource{Path: disk.LocalPath.Path},
+	}
 	return volume
 }
 
-// Placeholder is an empty PersistentVolume that takes the place of one that cannot be mounted: it waits for the claim of
-// that name, on the node of the missing disk, where the pod's other disks are.
-func Placeholder(cacheNode *v1alpha1.CacheNode, claim *corev1.PersistentVolumeClaim, disk string, node *corev1.Node) *corev1.PersistentVolume {
+// Placeholder is an empty PersistentVolume that takes the place of one that cannot be mounted. It waits for the given
+// claim, on the node of the missing disk, where the pod's other disks are.
+func Placeholder(
+	cacheNode *v1alpha1.CacheNode, claim *corev1.PersistentVolumeClaim, disk string, node *corev1.Node,
+) *corev1.PersistentVolume {
 	volume := volumeFor(naming.Placeholder(claim.Namespace, claim.Name), node)
 	volume.Labels = naming.VolumeLabels(cacheNode.Namespace, cacheNode.Name, disk, naming.RolePlaceholder)
 	if claim.Spec.StorageClassName != nil {
 		volume.Spec.StorageClassName = *claim.Spec.StorageClassName
 	}
 	volume.Spec.Capacity = corev1.ResourceList{corev1.ResourceStorage: *claimSize(claim)}
-	volume.Spec.ClaimRef = &corev1.ObjectReference{APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name}
+	volume.Spec.ClaimRef = &corev1.ObjectReference{
+		APIVersion: "v1", Kind: "PersistentVolumeClaim", Namespace: claim.Namespace, Name: claim.Name,
+	}
 	volume.Spec.PersistentVolumeSource = corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{
 		Path: naming.PlaceholderPath, Type: new(corev1.HostPathDirectoryOrCreate),
 	}}
@@ -64,16 +70,18 @@ func volumeFor(name string, node *corev1.Node) *corev1.PersistentVolume {
 			AccessModes:                   []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			PersistentVolumeReclaimPolicy: corev1.PersistentVolumeReclaimRetain,
 			VolumeMode:                    new(corev1.PersistentVolumeFilesystem),
-			NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{NodeSelectorTerms: []corev1.NodeSelectorTerm{{
-				MatchExpressions: []corev1.NodeSelectorRequirement{{
-					Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{Hostname(node)},
+			NodeAffinity: &corev1.VolumeNodeAffinity{Required: &corev1.NodeSelector{
+				NodeSelectorTerms: []corev1.NodeSelectorTerm{{
+					MatchExpressions: []corev1.NodeSelectorRequirement{{
+						Key: corev1.LabelHostname, Operator: corev1.NodeSelectorOpIn, Values: []string{Hostname(node)},
+					}},
 				}},
-			}}}},
+			}},
 		},
 	}
 }
 
-// Hostname is the node's label by which volumes are tied to it; the kubelet may set another than the node's name.
+// Hostname is the node's label to which volumes are tied. The kubelet may set another value than the node's name.
 func Hostname(node *corev1.Node) string {
 	if name := node.Labels[corev1.LabelHostname]; name != "" {
 		return name

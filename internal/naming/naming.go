@@ -1,4 +1,4 @@
-// Package naming has every derived name, label, path and port in one place. It is pure.
+// Package naming has every derived name, label, annotation and key in one place. It is pure.
 package naming
 
 import (
@@ -14,43 +14,43 @@ import (
 // FieldManager is the operator's name in server-side apply.
 const FieldManager = "cachenode-operator"
 
-// Labels and annotations of what the operator makes.
+// Labels and annotations of the objects that the operator makes.
 const (
 	// LabelName is the application: always Application.
 	LabelName = "app.kubernetes.io/name"
 	// LabelInstance is the name of the CacheNode.
 	LabelInstance = "app.kubernetes.io/instance"
-	// LabelManagedBy is FieldManager on every object; the operator's cache holds only such objects.
+	// LabelManagedBy is FieldManager on every object. The operator's cache holds only such objects.
 	LabelManagedBy = "app.kubernetes.io/managed-by"
-	// AnnotationRevision, on a pod, is the revision of the configuration that its agent is to run: the stable one or the
-	// candidate of the ConfigMap.
+	// AnnotationRevision, on a pod, is the revision that its agent is to run: the stable one or the candidate of the
+	// ConfigMap.
 	AnnotationRevision = "cachenode.io/revision"
 	// AnnotationNonce, on a pod, has no meaning: a change of any annotation makes the kubelet refresh the pod's volumes.
 	AnnotationNonce = "cachenode.io/nonce"
-	// AnnotationTemplate, on the ConfigMap, is the pod template that was applied last and a hash of what it was made
-	// from. While that is the same, the template stays as it is, whatever a newer operator would make of it. The
-	// StatefulSet is no place for it, as that is recreated when the disks change.
+	// AnnotationTemplate, on the ConfigMap, is the pod template that was applied last and a hash of its input. While the
+	// input is the same, the template stays as it is, whatever a newer operator would make of the input. The StatefulSet
+	// cannot hold it, as that is recreated when the disks change.
 	AnnotationTemplate = "cachenode.io/template"
-	// AnnotationInput, on a pod, is the hash of what its template was made from; on a scout, its command.
+	// AnnotationInput, on a pod, is the hash of its template's input; on a scout, its command.
 	AnnotationInput = "cachenode.io/template-input"
-	// AnnotationDrained, on a pod, names the disks, with commas between, that its agent is to leave alone.
+	// AnnotationDrained, on a pod, names the disks that its agent is to leave alone, separated by commas.
 	AnnotationDrained = "cachenode.io/drained"
-	// AnnotationEmpty, on a pod, names caches that its agent may delete: DISK=NAMESPACE/NAME, with commas between. The
-	// CacheNode that they belonged to is gone.
+	// AnnotationEmpty, on a pod, names caches that its agent may delete, as DISK=NAMESPACE/NAME separated by commas. The
+	// CacheNode of such a cache is gone.
 	AnnotationEmpty = "cachenode.io/empty"
-	// AnnotationPath and AnnotationNode, on a PersistentVolume of ours, are the folder and the node that it is for.
+	// AnnotationPath and AnnotationNode, on a PersistentVolume of ours, are its folder and its node.
 	AnnotationPath = "cachenode.io/path"
 	AnnotationNode = "cachenode.io/node"
-	// LabelNamespace is the namespace of the CacheNode, on what has no namespace itself.
+	// LabelNamespace is the namespace of the CacheNode, on objects without a namespace.
 	LabelNamespace = "cachenode.io/namespace"
 	// LabelDisk is the name of the disk that a volume or claim is for.
 	LabelDisk = "cachenode.io/disk"
-	// LabelRole tells the volumes, claims and pods that stand in for a disk that is missing from the others.
+	// LabelRole distinguishes the volumes, claims and pods that stand in for a missing disk from the others.
 	LabelRole = "cachenode.io/role"
-	// AnnotationRefused, on the ConfigMap, is the refused candidate, with the pod and what nginx said.
+	// AnnotationRefused, on the ConfigMap, is the refused candidate, with the pod and nginx's message.
 	AnnotationRefused = "cachenode.io/refused"
-	// AnnotationApplied, on every object, is a hash of what the operator applied last. It tells an unchanged object,
-	// which needs no write, from one that has lost a field.
+	// AnnotationApplied, on every object, is a hash of what the operator applied last. It distinguishes an unchanged
+	// object, which needs no write, from one that has lost a field.
 	AnnotationApplied = "cachenode.io/applied"
 	// Application is the value of LabelName.
 	Application = "cachenode"
@@ -69,27 +69,28 @@ const (
 // LocalClass is the StorageClass of the volumes that the operator makes.
 const LocalClass = "cachenode-local"
 
-// PlaceholderPath is the empty folder on each node that placeholders lead to. The kubelet makes it; no pod can write to it.
+// PlaceholderPath is the empty folder on each node to which placeholders lead. The kubelet creates it, and no pod can
+// write to it.
 const PlaceholderPath = "/var/lib/cachenode/placeholder"
 
-// Keys of the ConfigMap: the revision that all pods run or go back to, and of the one that is being tried.
+// Keys of the ConfigMap: for the stable revision, and for the candidate.
 const (
 	StableKey    = "stable.json"
 	CandidateKey = "candidate.json"
 )
 
-// Keys of the Secret with the agent's certificates. Those of the client are the operator's and never mounted.
+// Keys of the Secret with the agent's certificates. The operator uses those of the client, and no pod mounts them.
 const (
 	ServerCertificateKey = "tls.crt"
 	ServerKeyKey         = "tls.key"
 	AuthorityKey         = "ca.crt"
 	ClientCertificateKey = "client.crt"
 	ClientKeyKey         = "client.key"
-	// OwnerKeyKey is the key that signs the marks on the CacheNode's disks; OwnerLegacyKey, where the CacheNode was at work
-	// before it had that key, is the time (RFC 3339) before which unsigned marks are believed.
+	// OwnerKeyKey is the key that signs the marks on the CacheNode's disks. OwnerLegacyKey is the time (RFC 3339) before
+	// which unsigned marks are believed. It is set only if the CacheNode was at work before it had an owner key.
 	OwnerKeyKey    = "owner.key"
 	OwnerLegacyKey = "owner.legacy"
-	// The client's of the time before the last rotation, for agents that have yet to see the new ones.
+	// The client's certificate and key from before the last rotation, for agents that have not seen the new ones yet.
 	OldClientCertificateKey = "old-client.crt"
 	OldClientKeyKey         = "old-client.key"
 )
@@ -109,12 +110,13 @@ func ConfigMap(cacheNode string) string { return cacheNode + "-config" }
 // AgentSecret is the name of the Secret with the certificates of agents and operator.
 func AgentSecret(cacheNode string) string { return cacheNode + "-agent-tls" }
 
-// AgentName is the name in the certificate of a CacheNode's agents. It is no DNS name: it says whose agents they are.
+// AgentName is the name in the certificate of a CacheNode's agents. It is not a DNS name: it says whose agents they
+// are.
 func AgentName(namespace, cacheNode string) string {
 	return cacheNode + "." + namespace + ".agent.cachenode.io"
 }
 
-// ServiceHost is the name that nginx resolves for a Service. nginx knows no search domains.
+// ServiceHost is the name by which nginx resolves a Service. nginx knows no search domains.
 func ServiceHost(name, namespace, clusterDomain string) string {
 	return fmt.Sprintf("%s.%s.svc.%s", name, namespace, clusterDomain)
 }
@@ -122,7 +124,7 @@ func ServiceHost(name, namespace, clusterDomain string) string {
 // Pod is the name of the pod with an ordinal.
 func Pod(cacheNode string, ordinal int) string { return fmt.Sprintf("%s-%d", cacheNode, ordinal) }
 
-// Ordinal is the ordinal of a pod of the CacheNode's StatefulSet; ok is false for a name that is none's.
+// Ordinal is the ordinal of a pod of the CacheNode's StatefulSet. ok is false for any other name.
 func Ordinal(cacheNode, pod string) (ordinal int, ok bool) {
 	digits, ok := strings.CutPrefix(pod, cacheNode+"-")
 	if !ok {
@@ -135,17 +137,17 @@ func Ordinal(cacheNode, pod string) (ordinal int, ok bool) {
 // Claim is the name of a pod's claim for a disk, as the StatefulSet controller makes it.
 func Claim(disk, pod string) string { return disk + "-" + pod }
 
-// Scout is the name of the pod that waits for the missing disk of a pod, and of its claim. It is no claim's of a pod, as it
-// does not end with a number.
+// Scout is the name of the pod that waits for a pod's missing disk, and of its claim. The name never collides with a
+// pod's claim, which ends in an ordinal.
 func Scout(disk, pod string) string { return pod + "-" + disk + "-scout" }
 
-// Volume is the name of the PersistentVolume for a folder on a node. No two CacheNodes can have it at once.
+// Volume is the name of the PersistentVolume for a folder on a node, so two CacheNodes cannot have that folder at once.
 func Volume(node, path string) string {
 	sum := sha256.Sum256([]byte(node + "\x00" + path))
 	return "cachenode-" + hex.EncodeToString(sum[:])[:20]
 }
 
-// Placeholder is the name of the PersistentVolume that stands in for that of a claim.
+// Placeholder is the name of the PersistentVolume that stands in for the volume of a claim.
 func Placeholder(namespace, claim string) string {
 	sum := sha256.Sum256([]byte(namespace + "\x00" + claim))
 	return "cachenode-placeholder-" + hex.EncodeToString(sum[:])[:20]
@@ -157,17 +159,20 @@ func ScoutVolume(namespace, scout string) string {
 	return "cachenode-scout-" + hex.EncodeToString(sum[:])[:20]
 }
 
-// VolumeLabels are on every PersistentVolume for a disk of a CacheNode; a claim selects by them.
+// VolumeLabels are on every PersistentVolume for a disk of a CacheNode. A claim selects by them.
 func VolumeLabels(namespace, cacheNode, disk, role string) map[string]string {
 	labels := Labels(cacheNode)
 	labels[LabelNamespace], labels[LabelDisk], labels[LabelRole] = namespace, disk, role
 	return labels
 }
 
-// ScoutLabels are on the scouts of a CacheNode and on their claims. Neither its Service nor its StatefulSet selects them.
+// ScoutLabels are on the scouts of a CacheNode and on their claims. The Service and the StatefulSet do not select them.
 func ScoutLabels(cacheNode string) map[string]string {
 	return map[string]string{
-		LabelName: Application + "-" + RoleScout, LabelInstance: cacheNode, LabelManagedBy: FieldManager, LabelRole: RoleScout,
+		LabelName:      Application + "-" + RoleScout,
+		LabelInstance:  cacheNode,
+		LabelManagedBy: FieldManager,
+		LabelRole:      RoleScout,
 	}
 }
 

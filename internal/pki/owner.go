@@ -8,12 +8,12 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// ownerKeySize is the length of the key in bytes: that of the hash.
+// ownerKeySize is the length of the key in bytes, the same as that of the hash.
 const ownerKeySize = 32
 
-// WithOwnerKey returns the data of a CacheNode's Secret with the key that signs the marks on its disks: that of before, which
-// is never replaced, or a new one. running is true where the CacheNode is at work without a key: then marks of before now are
-// believed, unsigned as they are.
+// WithOwnerKey returns the data of a CacheNode's Secret with the key that signs the marks on its disks. An existing key
+// is never replaced; otherwise the key is new. running is true if the CacheNode already runs without a key: unsigned
+// marks from before now are then accepted.
 func WithOwnerKey(data, before map[string][]byte, running bool, now time.Time) (map[string][]byte, error) {
 	data = maps.Clone(data)
 	if len(before[naming.OwnerKeyKey]) == ownerKeySize {

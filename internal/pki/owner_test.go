@@ -22,10 +22,11 @@ func TestWithOwnerKey(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if string(upgraded[naming.OwnerLegacyKey]) != "2026-11-23T01:00:00Z" || bytes.Equal(upgraded[naming.OwnerKeyKey], fresh[naming.OwnerKeyKey]) {
+	if string(upgraded[naming.OwnerLegacyKey]) != "2026-11-23T01:00:00Z" ||
+		bytes.Equal(upgraded[naming.OwnerKeyKey], fresh[naming.OwnerKeyKey]) {
 		t.Errorf("one that was at work before has %v", upgraded)
 	}
-	// Other certificates, the same key.
+	// The certificates change, but the key stays.
 	later, err := WithOwnerKey(map[string][]byte{"tls.crt": []byte("b")}, upgraded, true, now.Add(time.Hour))
 	if err != nil {
 		t.Fatal(err)

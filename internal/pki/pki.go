@@ -1,8 +1,9 @@
-// Package pki makes the certificates by which the operator and the agents of one CacheNode know each other. Each set has
-// an authority of its own, whose key is thrown away once both certificates are signed: nobody can sign a third.
+// Package pki issues the certificates by which the operator and the agents of one CacheNode authenticate each other.
+// Each set has its own authority. The key of the authority is discarded when both certificates are signed, so nobody
+// can sign a third.
 //
-// A set is replaced long before it ends. For the time until the kubelet has brought the new set to every pod, either side
-// trusts both authorities, and the operator keeps its old certificate for agents that still ask for it.
+// A set is replaced long before it expires. Until the kubelet has brought the new set to every pod, both sides trust
+// both authorities, and the operator keeps its old certificate for agents that still ask for it.
 package pki
 
 import (
@@ -24,15 +25,17 @@ import (
 const (
 	// Lifetime is how long a set is valid.
 	Lifetime = 90 * 24 * time.Hour
-	// Renewal is how long before its end a set is replaced.
+	// Renewal is how long before its expiry a set is replaced.
 	Renewal = 30 * 24 * time.Hour
-	// skew allows for clocks that differ.
+	// skew is how far clocks may differ.
 	skew = time.Hour
 )
 
-// Renew returns the data of the agents' Secret: those of before, or a new set where there is none, where the old one ends
-// soon, is for another name, or cannot be read. renewAt is when to look again.
-func Renew(data map[string][]byte, name string, now time.Time) (renewed map[string][]byte, renewAt time.Time, err error) {
+// Renew returns the data of the agents' Secret. It returns a new set if there is none, or if the existing set expires
+// soon, is for another name, or cannot be read. renewAt is when to call Renew again.
+func Renew(
+	data map[string][]byte, name string, now time.Time,
+) (renewed map[string][]byte, renewAt time.Time, err error) {
 	if end, ok := usable(data, name, now); ok {
 		return data, end.Add(-Renewal), nil
 	}
@@ -43,7 +46,7 @@ func Renew(data map[string][]byte, name string, now time.Time) (renewed map[stri
 	if _, err := tls.X509KeyPair(data[naming.ClientCertificateKey], data[naming.ClientKeyKey]); err == nil {
 		renewed[naming.OldClientCertificateKey] = data[naming.ClientCertificateKey]
 		renewed[naming.OldClientKeyKey] = data[naming.ClientKeyKey]
-		old, _ := pem.Decode(data[naming.AuthorityKey]) // the first is the newest
+		old, _ := pem.Decode(data[naming.AuthorityKey]) // the first one is the newest
 		if old != nil {
 			renewed[naming.AuthorityKey] = append(renewed[naming.AuthorityKey], pem.EncodeToMemory(old)...)
 		}
@@ -51,7 +54,7 @@ func Renew(data map[string][]byte, name string, now time.Time) (renewed map[stri
 	return renewed, now.Add(Lifetime - Renewal), nil
 }
 
-// usable is true for a set that is for the name and is not to be replaced yet.
+// usable reports whether a set is for the name and is not to be replaced yet. end is when it expires.
 func usable(data map[string][]byte, name string, now time.Time) (end time.Time, ok bool) {
 	server, err := tls.X509KeyPair(data[naming.ServerCertificateKey], data[naming.ServerKeyKey])
 	if err != nil {
@@ -68,7 +71,9 @@ func usable(data map[string][]byte, name string, now time.Time) (end time.Time, 
 		usage       x509.ExtKeyUsage
 		name        string
 	}{{server.Leaf, x509.ExtKeyUsageServerAuth, name}, {client.Leaf, x509.ExtKeyUsageClientAuth, ""}} {
-		options := x509.VerifyOptions{Roots: authorities, CurrentTime: now.Add(Renewal), DNSName: c.name, KeyUsages: []x509.ExtKeyUsage{c.usage}}
+		options := x509.VerifyOptions{
+			Roots: authorities, CurrentTime: now.Add(Renewal), DNSName: c.name, KeyUsages: []x509.ExtKeyUsage{c.usage},
+		}
 		if _, err := c.certificate.Verify(options); err != nil {
 			return time.Time{}, false
 		}
@@ -76,7 +81,7 @@ func usable(data map[string][]byte, name string, now time.Time) (end time.Time, 
 	return server.Leaf.NotAfter, true
 }
 
-// issue makes a new set.
+// issue returns a new set.
 func issue(name string, now time.Time) (map[string][]byte, error) {
 	authorityKey, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
@@ -141,8 +146,8 @@ func sign(leaf, authority *x509.Certificate, authorityKey *ecdsa.PrivateKey) (ce
 		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: encoded}), nil
 }
 
-// Client is how the operator speaks to the agents: with the certificate whose authority the agent asks for, the newest
-// first.
+// Client returns the operator's TLS configuration for the agents. It uses the newest certificate whose authority the
+// agent asks for.
 func Client(data map[string][]byte, name string) (*tls.Config, error) {
 	authorities := x509.NewCertPool()
 	if !authorities.AppendCertsFromPEM(data[naming.AuthorityKey]) {

@@ -42,9 +42,13 @@ func TestRenew(t *testing.T) {
 		"just after the renewal":  {nil, name, now.Add(Lifetime - Renewal + time.Minute), true},
 		"another name":            {nil, "other.default.agent.cachenode.io", now, true},
 		"no server key":           {func(d map[string][]byte) { delete(d, naming.ServerKeyKey) }, name, now, true},
-		"a damaged certificate":   {func(d map[string][]byte) { d[naming.ClientCertificateKey] = []byte("x") }, name, now, true},
-		"no authority":            {func(d map[string][]byte) { delete(d, naming.AuthorityKey) }, name, now, true},
-		"another's authority":     {func(d map[string][]byte) { d[naming.AuthorityKey] = renew(t, nil, name, now)[naming.AuthorityKey] }, name, now, true},
+		"a damaged certificate": {
+			func(d map[string][]byte) { d[naming.ClientCertificateKey] = []byte("x") }, name, now, true,
+		},
+		"no authority": {func(d map[string][]byte) { delete(d, naming.AuthorityKey) }, name, now, true},
+		"another's authority": {func(d map[string][]byte) {
+			d[naming.AuthorityKey] = renew(t, nil, name, now)[naming.AuthorityKey]
+		}, name, now, true},
 	}
 	for title, tt := range tests {
 		t.Run(title, func(t *testing.T) {
@@ -59,7 +63,7 @@ func TestRenew(t *testing.T) {
 	}
 }
 
-// TestOverlap: after a rotation either side still trusts the set before, and after two no longer.
+// TestOverlap checks that after a rotation both sides still trust the previous set, and after two rotations no longer.
 func TestOverlap(t *testing.T) {
 	first := renew(t, nil, name, now)
 	later := now.Add(Lifetime - Renewal + time.Minute)

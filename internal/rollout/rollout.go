@@ -1,10 +1,10 @@
-// Package rollout decides which pod takes which revision of the configuration next. It is pure: what it knows stands in the
+// Package rollout decides which pod takes which revision of the configuration next. It is pure. Its state is in the
 // ConfigMap, on the pods and in their agents' reports, so an operator that restarts goes on where another stopped.
 //
-// A new revision is the candidate. One pod takes it first, the canary; when it has answered with it for long enough, the
-// others follow, some at a time; when all have it, the candidate becomes stable. Where a pod refuses it, all go back to
-// stable, and the revision is not tried again until another is wanted. A revision that is wanted in the middle of this takes
-// the candidate's place.
+// A new revision is the candidate. One pod, the canary, takes it first. When the canary has run it for long enough, the
+// other pods follow, some at a time. When all have it, the candidate becomes stable. If a pod refuses it, all pods go
+// back to stable. The revision is then not tried again until a person asks for it, or another one is wanted. A revision
+// that is wanted in the middle of this takes the candidate's place.
 package rollout
 
 import (
@@ -15,16 +15,16 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 )
 
-// NudgeAfter is how long a pod may take to report a revision that it was assigned; then its volumes are refreshed once more.
-// The time doubles with each nudge.
+// NudgeAfter is how long a pod may take to report a revision that it was assigned. Then it is nudged: its volumes are
+// refreshed once more. The time doubles with each nudge.
 const NudgeAfter = 2 * time.Second
 
-// maxNudges bounds the doubling.
+// maxNudges limits the doubling.
 const maxNudges = 6
 
-// State is what is kept, in the ConfigMap.
+// State is what the ConfigMap keeps.
 type State struct {
-	// Stable and Candidate are revisions; Candidate is "" where none is tried.
+	// Stable and Candidate are revisions; Candidate is "" if none is being tried.
 	Stable, Candidate string
 	Refused           *agentapi.Refusal
 }
@@ -32,27 +32,27 @@ type State struct {
 // Pod is a pod as it was seen last.
 type Pod struct {
 	Name string
-	// Ready is what the kubelet says, Silent that its agent does not answer.
+	// Ready is what the kubelet says; Silent is true if the agent does not answer.
 	Ready, Silent bool
-	// Assigned is the revision that its annotation names, since AssignedAt or the last of so many nudges; the zero time
-	// where that is not known.
+	// Assigned is the revision that the pod's annotation names. AssignedAt is when it was assigned or last nudged; zero if
+	// unknown. Nudges counts the nudges since it was assigned.
 	Assigned   string
 	AssignedAt time.Time
 	Nudges     int
-	// Revision is what its nginx runs, since Since; "" where that is not known.
+	// Revision is what nginx runs; "" if unknown. Since is since when.
 	Revision string
 	Since    time.Time
-	// Refused is what its agent says that nginx refused.
+	// Refused is the refusal that the agent reports.
 	Refused *agentapi.Refusal
-	// Current: it was made from the wanted template.
+	// Current is true if the pod was created from the wanted template.
 	Current bool
 }
 
-// serves is true for a pod that is waited for.
+// serves is true for a pod that the rollout waits for.
 func (p Pod) serves() bool { return p.Ready && !p.Silent }
 
-// isHurt is true for a pod that has been assigned a revision and is not ready, though its agent is there: the revision may
-// be what keeps it from being ready.
+// isHurt is true for a pod that was assigned the revision and is not ready, though its agent answers: the revision may
+// be the cause.
 func (p Pod) isHurt(revision string) bool { return p.Assigned == revision && !p.Ready && !p.Silent }
 
 // Input is all that the decision depends on.
@@ -60,17 +60,19 @@ type Input struct {
 	State State
 	// Wanted is the revision that the spec asks for.
 	Wanted string
-	// NewPods: the running nginx of a pod cannot take the wanted revision, only one of a new pod.
+	// NewPods is true if the running nginx of a pod cannot take the wanted revision, so that only new pods can.
 	NewPods bool
 	// Pods are those that are not being deleted.
 	Pods []Pod
-	// Settled: the StatefulSet makes pods from the wanted template, and is not being changed.
+	// Settled is true if the StatefulSet controller creates pods from the wanted template, and the StatefulSet is not
+	// being changed.
 	Settled bool
-	// Ordered: pods can be made from the wanted template in ascending order of ordinal only, as some lack a volume of it.
+	// Ordered is true if pods can be created from the wanted template in ascending order of ordinal only, because some
+	// lack a volume of it.
 	Ordered bool
 	// Replicas is how many pods there should be.
 	Replicas int
-	// Canary is how long the first pod must have run the revision; Width is how many may take it at once afterwards.
+	// Canary is how long the first pod must have run the revision. Width is how many pods may take it at once afterwards.
 	Canary time.Duration
 	Width  int
 	Retry  string
@@ -81,26 +83,28 @@ type Input struct {
 type Decision struct {
 	// State is what to keep.
 	State State
-	// Assign says which pods get which revision; Nudge which are to look again.
+	// Assign says which pods get which revision. Nudge names the pods to nudge.
 	Assign map[string]string
 	Nudge  []string
 	// Replace is the pod to be replaced next, as far as the disruption budget allows it; "" for none.
 	Replace string
-	// Done: every pod that serves runs the wanted revision.
+	// Done is true if every pod that serves runs the wanted revision.
 	Done bool
-	// Waiting: a pod is to report soon.
+	// Waiting is true if a pod is expected to report soon.
 	Waiting bool
-	// After is when to look again, even if nothing happens; 0 for never.
+	// After is when to look again, even if nothing happens; 0 means never.
 	After time.Duration
 }
 
-// Decide decides.
+// Decide returns what to do next.
 func Decide(in Input) Decision {
 	d := Decision{State: in.State, Assign: map[string]string{}}
 	if d.State.Stable == "" && !slices.ContainsFunc(in.Pods, func(p Pod) bool { return p.Revision != "" }) {
-		d.State.Stable = in.Wanted // there is nothing to lose
+		d.State.Stable = in.Wanted // no pod is known to run a revision
 	}
-	slices.SortFunc(in.Pods, func(a, b Pod) int { return cmp.Or(cmp.Compare(len(a.Name), len(b.Name)), cmp.Compare(a.Name, b.Name)) })
+	slices.SortFunc(in.Pods, func(a, b Pod) int {
+		return cmp.Or(cmp.Compare(len(a.Name), len(b.Name)), cmp.Compare(a.Name, b.Name))
+	})
 	if in.Wanted != d.State.Stable {
 		d.State.Refused = refusal(in, d.State)
 	}
@@ -111,7 +115,7 @@ func Decide(in Input) Decision {
 		d.replace(in, true)
 	case d.State.Refused != nil:
 		d.State.Candidate = ""
-		if d.State.Stable != "" { // it may have been lost; then the pods go on with what they have
+		if d.State.Stable != "" { // if stable was lost, the pods go on with what they have
 			d.all(in, d.State.Stable)
 		}
 		d.Done = false
@@ -122,7 +126,7 @@ func Decide(in Input) Decision {
 	return d
 }
 
-// refusal is that of the wanted revision: the one that is kept, or one that a pod reports.
+// refusal returns the refusal of the wanted revision: the one that is kept, or one that a pod reports.
 func refusal(in Input, s State) *agentapi.Refusal {
 	if r := s.Refused; r != nil && r.Revision == in.Wanted && r.Retry == in.Retry {
 		return r
@@ -135,7 +139,7 @@ func refusal(in Input, s State) *agentapi.Refusal {
 	return nil
 }
 
-// all assigns every pod one revision at once: the one that all have run before.
+// all assigns every pod one revision at once. All pods have run this revision before.
 func (d *Decision) all(in Input, revision string) {
 	d.Done = true
 	for _, p := range in.Pods {
@@ -146,7 +150,7 @@ func (d *Decision) all(in Input, revision string) {
 	}
 }
 
-// try brings the candidate one step further.
+// try takes the rollout of the candidate one step further.
 func (d *Decision) try(in Input) {
 	able := slices.Clone(in.Pods)
 	if in.NewPods {
@@ -168,10 +172,11 @@ func (d *Decision) try(in Input) {
 	}
 }
 
-// replace picks the next pod to be replaced: one after another, those that are not ready first if the order does not matter,
-// then in ascending order of ordinal. more is false while the first that was replaced has yet to prove itself.
+// replace picks the next pod to be replaced: one at a time, in ascending order of ordinal. Pods that are not ready go
+// first if the order does not matter. more is false while the first new pod has yet to prove itself.
 func (d *Decision) replace(in Input, more bool) {
-	if !in.Settled || !more || len(in.Pods) < in.Replicas || slices.ContainsFunc(in.Pods, func(p Pod) bool { return p.Current && !p.Ready }) {
+	starts := func(p Pod) bool { return p.Current && !p.Ready }
+	if !in.Settled || !more || len(in.Pods) < in.Replicas || slices.ContainsFunc(in.Pods, starts) {
 		return
 	}
 	old := slices.DeleteFunc(slices.Clone(in.Pods), func(p Pod) bool { return p.Current })
@@ -189,8 +194,8 @@ func (d *Decision) replace(in Input, more bool) {
 	}
 }
 
-// haveTaken is true when the candidate is what all pods run that are waited for, at least one if there are any, and it hurts
-// none.
+// haveTaken is true if all pods that serve run the candidate, at least one if there are any pods, and the candidate
+// hurts none.
 func haveTaken(in Input) bool {
 	took := 0
 	for _, p := range in.Pods {
@@ -207,7 +212,7 @@ func haveTaken(in Input) bool {
 	return took > 0 || len(in.Pods) == 0
 }
 
-// isProven is true when a pod has run the candidate for long enough.
+// isProven is true if a pod has run the candidate for long enough.
 func (d *Decision) isProven(in Input, pods []Pod) bool {
 	proven := false
 	for _, p := range pods {
@@ -223,8 +228,8 @@ func (d *Decision) isProven(in Input, pods []Pod) bool {
 	return proven
 }
 
-// follow gives the candidate to the pods that have yet to take it, so many at a time. Those that are not ready do not count,
-// unless the candidate may be why. all gives it to all at once.
+// follow gives the candidate to the pods that have yet to take it, Width at a time. Pods that are not ready do not
+// count, unless the candidate may be the cause. If all is true, every pod gets it at once.
 func (d *Decision) follow(in Input, pods []Pod, all bool) {
 	waiting := 0
 	for _, p := range pods {
@@ -244,8 +249,9 @@ func (d *Decision) follow(in Input, pods []Pod, all bool) {
 	}
 }
 
-// canary is the pod that takes the candidate first: the one that has been assigned it, also if it is not ready since; one
-// that has taken an earlier candidate; or the one of the highest ordinal. nil where the agents of all ready pods are silent.
+// canary returns the pod that takes the candidate first. A pod that was assigned the candidate comes first, also if it
+// is no longer ready. A pod that has taken an earlier candidate comes next, then the pod with the highest ordinal. The
+// result is nil if the agents of all ready pods are silent.
 func canary(pods []Pod, in Input) *Pod {
 	var best *Pod
 	rank := func(p Pod) int {
@@ -265,7 +271,7 @@ func canary(pods []Pod, in Input) *Pod {
 	return best
 }
 
-// assign gives a pod a revision or, if it has had it for a while and does not run it, nudges it.
+// assign gives a pod a revision. It nudges a pod that has had the revision for a while and does not run it.
 func (d *Decision) assign(in Input, p Pod, revision string) {
 	switch {
 	case p.Assigned != revision:

@@ -50,7 +50,10 @@ func TestDecide(t *testing.T) {
 			Decision{State: State{Stable: "a"}, Assign: map[string]string{"edge-1": "a"}, Done: true, After: NudgeAfter},
 		},
 		"an edit: the highest ordinal is the canary": {
-			Input{State: State{Stable: "a"}, Wanted: "b", Width: 1, Pods: pods{pod(0, "a", "a"), pod(10, "a", "a"), pod(9, "a", "a")}},
+			Input{
+				State: State{Stable: "a"}, Wanted: "b", Width: 1,
+				Pods: pods{pod(0, "a", "a"), pod(10, "a", "a"), pod(9, "a", "a")},
+			},
 			Decision{State: State{Stable: "a", Candidate: "b"}, Assign: map[string]string{"edge-10": "b"}, After: NudgeAfter},
 		},
 		"a pod that does not serve is no canary": {
@@ -58,43 +61,73 @@ func TestDecide(t *testing.T) {
 			Decision{State: State{Stable: "a", Candidate: "b"}, Assign: map[string]string{"edge-0": "b"}, After: NudgeAfter},
 		},
 		"the canary has not reported yet": {
-			Input{State: State{Stable: "a", Candidate: "b"}, Wanted: "b", Width: 1, Pods: pods{pod(0, "a", "a"), with(pod(1, "b", "a"), just)}},
+			Input{
+				State: State{Stable: "a", Candidate: "b"}, Wanted: "b", Width: 1,
+				Pods: pods{pod(0, "a", "a"), with(pod(1, "b", "a"), just)},
+			},
 			Decision{State: State{Stable: "a", Candidate: "b"}, After: 1500 * time.Millisecond},
 		},
 		"the canary does not report: it is nudged": {
-			Input{State: State{Stable: "a", Candidate: "b"}, Wanted: "b", Width: 1, Pods: pods{pod(0, "a", "a"), pod(1, "b", "a")}},
+			Input{
+				State: State{Stable: "a", Candidate: "b"}, Wanted: "b", Width: 1,
+				Pods: pods{pod(0, "a", "a"), pod(1, "b", "a")},
+			},
 			Decision{State: State{Stable: "a", Candidate: "b"}, Nudge: []string{"edge-1"}, After: NudgeAfter},
 		},
 		"the canary is watched": {
-			Input{State: State{Stable: "a", Candidate: "b"}, Wanted: "b", Width: 1, Canary: 10 * time.Second, Pods: pods{pod(0, "a", "a"), with(pod(1, "b", "b"), just)}},
+			Input{
+				State: State{Stable: "a", Candidate: "b"}, Wanted: "b", Width: 1, Canary: 10 * time.Second,
+				Pods: pods{pod(0, "a", "a"), with(pod(1, "b", "b"), just)},
+			},
 			Decision{State: State{Stable: "a", Candidate: "b"}, After: 9500 * time.Millisecond},
 		},
 		"the others follow, two at a time": {
-			Input{State: State{Stable: "a", Candidate: "b"}, Wanted: "b", Width: 2, Pods: pods{pod(0, "a", "a"), pod(1, "a", "a"), with(pod(2, "b", "a"), just), pod(3, "b", "b")}},
+			Input{
+				State: State{Stable: "a", Candidate: "b"}, Wanted: "b", Width: 2,
+				Pods: pods{pod(0, "a", "a"), pod(1, "a", "a"), with(pod(2, "b", "a"), just), pod(3, "b", "b")},
+			},
 			Decision{State: State{Stable: "a", Candidate: "b"}, Assign: map[string]string{"edge-0": "b"}, After: 1500 * time.Millisecond},
 		},
 		"all have it": {
-			Input{State: State{Stable: "a", Candidate: "b"}, Wanted: "b", Width: 1, Pods: pods{pod(0, "b", "b"), pod(1, "b", "b")}},
+			Input{
+				State: State{Stable: "a", Candidate: "b"}, Wanted: "b", Width: 1,
+				Pods: pods{pod(0, "b", "b"), pod(1, "b", "b")},
+			},
 			Decision{State: State{Stable: "b"}, Done: true},
 		},
 		"a pod that is down holds nobody up": {
-			Input{State: State{Stable: "a", Candidate: "b"}, Wanted: "b", Width: 1, Pods: pods{with(pod(0, "a", "a"), down), pod(1, "b", "b")}},
+			Input{
+				State: State{Stable: "a", Candidate: "b"}, Wanted: "b", Width: 1,
+				Pods: pods{with(pod(0, "a", "a"), down), pod(1, "b", "b")},
+			},
 			Decision{State: State{Stable: "b"}, Assign: map[string]string{"edge-0": "b"}, Done: true, After: NudgeAfter},
 		},
 		"no pod serves: all take it": {
-			Input{State: State{Stable: "a"}, Wanted: "b", Width: 1, Pods: pods{with(pod(0, "a", ""), down), with(pod(1, "a", ""), down)}},
+			Input{
+				State: State{Stable: "a"}, Wanted: "b", Width: 1,
+				Pods: pods{with(pod(0, "a", ""), down), with(pod(1, "a", ""), down)},
+			},
 			Decision{State: State{Stable: "a", Candidate: "b"}, Assign: map[string]string{"edge-0": "b", "edge-1": "b"}, After: NudgeAfter},
 		},
 		"a canary that is not ready since is no reason to try another": {
-			Input{State: State{Stable: "a", Candidate: "b"}, Wanted: "b", Width: 2, Pods: pods{pod(0, "a", "a"), pod(1, "a", "a"), with(pod(2, "b", "b"), hurt)}},
+			Input{
+				State: State{Stable: "a", Candidate: "b"}, Wanted: "b", Width: 2,
+				Pods: pods{pod(0, "a", "a"), pod(1, "a", "a"), with(pod(2, "b", "b"), hurt)},
+			},
 			Decision{State: State{Stable: "a", Candidate: "b"}},
 		},
 		"one that is gone with its node is": {
-			Input{State: State{Stable: "a", Candidate: "b"}, Wanted: "b", Width: 2, Pods: pods{pod(0, "a", "a"), pod(1, "a", "a"), with(pod(2, "b", "b"), down)}},
+			Input{
+				State: State{Stable: "a", Candidate: "b"}, Wanted: "b", Width: 2,
+				Pods: pods{pod(0, "a", "a"), pod(1, "a", "a"), with(pod(2, "b", "b"), down)},
+			},
 			Decision{State: State{Stable: "a", Candidate: "b"}, Assign: map[string]string{"edge-1": "b"}, After: NudgeAfter},
 		},
 		"a pod that a revision hurts takes a place, and keeps it from becoming stable": {
-			Input{State: State{Stable: "a", Candidate: "b"}, Wanted: "b", Width: 1, Pods: pods{pod(0, "a", "a"), with(pod(1, "b", "b"), hurt), pod(2, "b", "b")}},
+			Input{
+				State: State{Stable: "a", Candidate: "b"}, Wanted: "b", Width: 1,
+				Pods: pods{pod(0, "a", "a"), with(pod(1, "b", "b"), hurt), pod(2, "b", "b")},
+			},
 			Decision{State: State{Stable: "a", Candidate: "b"}},
 		},
 		"a single pod that is not ready takes it, and must prove it": {
@@ -102,7 +135,10 @@ func TestDecide(t *testing.T) {
 			Decision{State: State{Stable: "a", Candidate: "b"}, Assign: map[string]string{"edge-0": "b"}, After: NudgeAfter},
 		},
 		"no agent answers: nothing is tried": {
-			Input{State: State{Stable: "a"}, Wanted: "b", Width: 1, Pods: pods{with(pod(0, "a", "a"), silent), with(pod(1, "a", "a"), silent)}},
+			Input{
+				State: State{Stable: "a"}, Wanted: "b", Width: 1,
+				Pods: pods{with(pod(0, "a", "a"), silent), with(pod(1, "a", "a"), silent)},
+			},
 			Decision{State: State{Stable: "a", Candidate: "b"}},
 		},
 		"stable is lost: the pods go on, and what is wanted must prove itself": {
@@ -114,71 +150,122 @@ func TestDecide(t *testing.T) {
 			Decision{State: State{Refused: refused}},
 		},
 		"nudged three times: the next is later": {
-			Input{State: State{Stable: "a", Candidate: "b"}, Wanted: "b", Width: 1, Pods: pods{pod(0, "a", "a"), with(pod(1, "b", "a"), func(p *Pod) { p.Nudges, p.AssignedAt = 3, now.Add(-10*time.Second) })}},
+			Input{
+				State: State{Stable: "a", Candidate: "b"}, Wanted: "b", Width: 1,
+				Pods: pods{pod(0, "a", "a"), with(pod(1, "b", "a"), func(p *Pod) { p.Nudges, p.AssignedAt = 3, now.Add(-10*time.Second) })},
+			},
 			Decision{State: State{Stable: "a", Candidate: "b"}, After: 6 * time.Second},
 		},
 		"the canary refuses: it goes back": {
-			Input{State: State{Stable: "a", Candidate: "b"}, Wanted: "b", Width: 1, Pods: pods{pod(0, "a", "a"), pod(1, "a", "a"), with(pod(2, "b", "a"), refuses)}},
+			Input{
+				State: State{Stable: "a", Candidate: "b"}, Wanted: "b", Width: 1,
+				Pods: pods{pod(0, "a", "a"), pod(1, "a", "a"), with(pod(2, "b", "a"), refuses)},
+			},
 			Decision{State: State{Stable: "a", Refused: refused}, Assign: map[string]string{"edge-2": "a"}, After: NudgeAfter},
 		},
 		"it is not tried again": {
-			Input{State: State{Stable: "a", Refused: refused}, Wanted: "b", Width: 1, Pods: pods{pod(0, "a", "a"), with(pod(1, "a", "a"), refuses)}},
+			Input{
+				State: State{Stable: "a", Refused: refused}, Wanted: "b", Width: 1,
+				Pods: pods{pod(0, "a", "a"), with(pod(1, "a", "a"), refuses)},
+			},
 			Decision{State: State{Stable: "a", Refused: refused}},
 		},
 		"a person asks to try again": {
-			Input{State: State{Stable: "a", Refused: refused}, Wanted: "b", Width: 1, Retry: "1", Pods: pods{pod(0, "a", "a"), with(pod(1, "a", "a"), refuses)}},
+			Input{
+				State: State{Stable: "a", Refused: refused}, Wanted: "b", Width: 1, Retry: "1",
+				Pods: pods{pod(0, "a", "a"), with(pod(1, "a", "a"), refuses)},
+			},
 			Decision{State: State{Stable: "a", Candidate: "b"}, Assign: map[string]string{"edge-1": "b"}, After: NudgeAfter},
 		},
 		"another edit takes the refused one's place": {
-			Input{State: State{Stable: "a", Refused: refused}, Wanted: "c", Width: 1, Pods: pods{pod(0, "a", "a"), with(pod(1, "a", "a"), refuses)}},
+			Input{
+				State: State{Stable: "a", Refused: refused}, Wanted: "c", Width: 1,
+				Pods: pods{pod(0, "a", "a"), with(pod(1, "a", "a"), refuses)},
+			},
 			Decision{State: State{Stable: "a", Candidate: "c"}, Assign: map[string]string{"edge-1": "c"}, After: NudgeAfter},
 		},
 		"the edit is taken back": {
-			Input{State: State{Stable: "a", Refused: refused}, Wanted: "a", Width: 1, Pods: pods{pod(0, "a", "a"), with(pod(1, "a", "a"), refuses)}},
+			Input{
+				State: State{Stable: "a", Refused: refused}, Wanted: "a", Width: 1,
+				Pods: pods{pod(0, "a", "a"), with(pod(1, "a", "a"), refuses)},
+			},
 			Decision{State: State{Stable: "a"}, Done: true},
 		},
 		"an edit in the middle: the pod with the old candidate is the canary": {
-			Input{State: State{Stable: "a", Candidate: "b"}, Wanted: "c", Width: 1, Pods: pods{pod(0, "b", "b"), pod(1, "a", "a"), pod(2, "a", "a")}},
+			Input{
+				State: State{Stable: "a", Candidate: "b"}, Wanted: "c", Width: 1,
+				Pods: pods{pod(0, "b", "b"), pod(1, "a", "a"), pod(2, "a", "a")},
+			},
 			Decision{State: State{Stable: "a", Candidate: "c"}, Assign: map[string]string{"edge-0": "c"}, After: NudgeAfter},
 		},
 		"back to stable in the middle: all at once": {
-			Input{State: State{Stable: "a", Candidate: "b"}, Wanted: "a", Width: 1, Pods: pods{pod(0, "b", "b"), pod(1, "b", "a"), pod(2, "a", "a")}},
+			Input{
+				State: State{Stable: "a", Candidate: "b"}, Wanted: "a", Width: 1,
+				Pods: pods{pod(0, "b", "b"), pod(1, "b", "a"), pod(2, "a", "a")},
+			},
 			Decision{State: State{Stable: "a"}, Assign: map[string]string{"edge-0": "a", "edge-1": "a"}, After: NudgeAfter},
 		},
 		"only new pods can take it: the old ones are left alone": {
-			Input{State: State{Stable: "a"}, Wanted: "b", NewPods: true, Replicas: 2, Width: 1, Pods: pods{with(pod(0, "a", "a"), old), with(pod(1, "a", "a"), old)}},
+			Input{
+				State: State{Stable: "a"}, Wanted: "b", NewPods: true, Replicas: 2, Width: 1,
+				Pods: pods{with(pod(0, "a", "a"), old), with(pod(1, "a", "a"), old)},
+			},
 			Decision{State: State{Stable: "a", Candidate: "b"}, Replace: "edge-0"},
 		},
 		"the first new pod is watched: no other is made anew": {
-			Input{State: State{Stable: "a", Candidate: "b"}, Wanted: "b", NewPods: true, Replicas: 2, Width: 1, Canary: 10 * time.Second, Pods: pods{with(pod(0, "b", "b"), just), with(pod(1, "a", "a"), old)}},
+			Input{
+				State: State{Stable: "a", Candidate: "b"}, Wanted: "b", NewPods: true, Replicas: 2, Width: 1, Canary: 10 * time.Second,
+				Pods: pods{with(pod(0, "b", "b"), just), with(pod(1, "a", "a"), old)},
+			},
 			Decision{State: State{Stable: "a", Candidate: "b"}, After: 9500 * time.Millisecond},
 		},
 		"the first new pod runs it: the others may be made anew": {
-			Input{State: State{Stable: "a", Candidate: "b"}, Wanted: "b", NewPods: true, Replicas: 3, Width: 1, Pods: pods{pod(0, "b", "b"), with(pod(1, "a", "a"), old), with(pod(2, "a", "a"), old)}},
+			Input{
+				State: State{Stable: "a", Candidate: "b"}, Wanted: "b", NewPods: true, Replicas: 3, Width: 1,
+				Pods: pods{pod(0, "b", "b"), with(pod(1, "a", "a"), old), with(pod(2, "a", "a"), old)},
+			},
 			Decision{State: State{Stable: "a", Candidate: "b"}, Replace: "edge-1"},
 		},
 		"one is being made anew": {
-			Input{State: State{Stable: "a", Candidate: "b"}, Wanted: "b", NewPods: true, Replicas: 3, Width: 1, Pods: pods{pod(0, "b", "b"), with(pod(2, "a", "a"), old)}},
+			Input{
+				State: State{Stable: "a", Candidate: "b"}, Wanted: "b", NewPods: true, Replicas: 3, Width: 1,
+				Pods: pods{pod(0, "b", "b"), with(pod(2, "a", "a"), old)},
+			},
 			Decision{State: State{Stable: "a", Candidate: "b"}},
 		},
 		"one that was made anew is not ready": {
-			Input{State: State{Stable: "a", Candidate: "b"}, Wanted: "b", NewPods: true, Replicas: 3, Width: 1, Pods: pods{pod(0, "b", "b"), with(pod(1, "b", ""), down), with(pod(2, "a", "a"), old)}},
+			Input{
+				State: State{Stable: "a", Candidate: "b"}, Wanted: "b", NewPods: true, Replicas: 3, Width: 1,
+				Pods: pods{pod(0, "b", "b"), with(pod(1, "b", ""), down), with(pod(2, "a", "a"), old)},
+			},
 			Decision{State: State{Stable: "a", Candidate: "b"}},
 		},
 		"an old one that is not ready goes first": {
-			Input{State: State{Stable: "a", Candidate: "b"}, Wanted: "b", NewPods: true, Replicas: 3, Width: 1, Pods: pods{with(pod(0, "a", "a"), old), pod(1, "b", "b"), with(with(pod(2, "a", ""), down), old)}},
+			Input{
+				State: State{Stable: "a", Candidate: "b"}, Wanted: "b", NewPods: true, Replicas: 3, Width: 1,
+				Pods: pods{with(pod(0, "a", "a"), old), pod(1, "b", "b"), with(with(pod(2, "a", ""), down), old)},
+			},
 			Decision{State: State{Stable: "a", Candidate: "b"}, Replace: "edge-2"},
 		},
 		"unless the order matters": {
-			Input{State: State{Stable: "a", Candidate: "b"}, Wanted: "b", NewPods: true, Ordered: true, Replicas: 3, Width: 1, Pods: pods{with(pod(0, "a", "a"), old), pod(1, "b", "b"), with(with(pod(2, "a", ""), down), old)}},
+			Input{
+				State: State{Stable: "a", Candidate: "b"}, Wanted: "b", NewPods: true, Ordered: true, Replicas: 3, Width: 1,
+				Pods: pods{with(pod(0, "a", "a"), old), pod(1, "b", "b"), with(with(pod(2, "a", ""), down), old)},
+			},
 			Decision{State: State{Stable: "a", Candidate: "b"}, Replace: "edge-0"},
 		},
 		"another pod template, the same configuration": {
-			Input{State: State{Stable: "a"}, Wanted: "a", Replicas: 2, Width: 1, Pods: pods{with(pod(0, "a", "a"), old), with(pod(1, "a", "a"), old)}},
+			Input{
+				State: State{Stable: "a"}, Wanted: "a", Replicas: 2, Width: 1,
+				Pods: pods{with(pod(0, "a", "a"), old), with(pod(1, "a", "a"), old)},
+			},
 			Decision{State: State{Stable: "a"}, Done: true, Replace: "edge-0"},
 		},
 		"the first new pod refuses it: no other is made anew": {
-			Input{State: State{Stable: "a", Candidate: "b"}, Wanted: "b", NewPods: true, Replicas: 3, Width: 1, Pods: pods{with(pod(0, "a", "a"), old), with(pod(1, "a", "a"), old), with(pod(2, "b", "a"), refuses)}},
+			Input{
+				State: State{Stable: "a", Candidate: "b"}, Wanted: "b", NewPods: true, Replicas: 3, Width: 1,
+				Pods: pods{with(pod(0, "a", "a"), old), with(pod(1, "a", "a"), old), with(pod(2, "b", "a"), refuses)},
+			},
 			Decision{State: State{Stable: "a", Refused: refused}, Assign: map[string]string{"edge-2": "a"}, After: NudgeAfter},
 		},
 	}

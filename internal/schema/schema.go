@@ -40,7 +40,8 @@ var load = sync.OnceValues(func() (*cacheNodes, error) {
 	}
 	var internal apiextensions.JSONSchemaProps
 	versioned := definition.Spec.Versions[0].Schema.OpenAPIV3Schema
-	if err := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps(versioned, &internal, nil); err != nil {
+	convert := apiextensionsv1.Convert_v1_JSONSchemaProps_To_apiextensions_JSONSchemaProps
+	if err := convert(versioned, &internal, nil); err != nil {
 		return nil, err
 	}
 	s, err := structural.NewStructural(&internal)
@@ -54,20 +55,21 @@ var load = sync.OnceValues(func() (*cacheNodes, error) {
 	return &cacheNodes{structural: s, schema: validator, rules: cel.NewValidator(s, true, celconfig.PerCallLimit)}, nil
 })
 
-// Decode reads one CacheNode from YAML or JSON as the API server would store it. User errors come as field errors with
-// paths such as spec.origin.servers[0].host; the error is for input that is no CacheNode at all.
+// Decode reads one CacheNode from YAML or JSON as the API server would store it. The errors of users are field errors
+// with paths such as spec.origin.servers[0].host. The error is for input that is no CacheNode at all.
 func Decode(data []byte) (*v1alpha1.CacheNode, field.ErrorList, error) {
 	var object map[string]any
 	text, err := yaml.YAMLToJSONStrict(data)
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := json.Unmarshal(text, &object); err != nil { // as the API server: whole numbers become int64
+	if err := json.Unmarshal(text, &object); err != nil { // like the API server: whole numbers become int64
 		return nil, nil, err
 	}
 	u := &unstructured.Unstructured{Object: object}
 	if want := v1alpha1.GroupVersion.WithKind("CacheNode"); u.GroupVersionKind() != want {
-		return nil, nil, fmt.Errorf("got kind %q of %q, want kind CacheNode of %s", u.GetKind(), u.GetAPIVersion(), v1alpha1.GroupVersion)
+		return nil, nil, fmt.Errorf("got kind %q of %q, want kind CacheNode of %s",
+			u.GetKind(), u.GetAPIVersion(), v1alpha1.GroupVersion)
 	}
 	cacheNodes, err := load()
 	if err != nil {
@@ -83,7 +85,7 @@ func Decode(data []byte) (*v1alpha1.CacheNode, field.ErrorList, error) {
 	return cacheNode, nil, nil
 }
 
-// admit applies defaults to the object and returns what the API server would refuse it for.
+// admit applies the defaults to the object and returns the errors for which the API server would refuse it.
 func (n *cacheNodes) admit(object map[string]any) field.ErrorList {
 	var errs field.ErrorList
 	options := structural.UnknownFieldPathOptions{TrackUnknownFieldPaths: true}
@@ -95,13 +97,13 @@ func (n *cacheNodes) admit(object map[string]any) field.ErrorList {
 	errs = append(errs, validation.ValidateCustomResource(nil, object, n.schema)...)
 	errs = append(errs, listtype.ValidateListSetsAndMaps(nil, n.structural, object)...)
 	if len(errs) > 0 {
-		return errs // the rules take an object that has the schema's form
+		return errs // the rules need an object that fits the schema
 	}
 	broken, _ := n.rules.Validate(context.Background(), nil, n.structural, object, nil, celconfig.RuntimeCELCostBudget)
 	return broken
 }
 
-// nameErrors: a name is no part of the schema.
+// nameErrors checks that the object has a name, which is not part of the schema.
 func nameErrors(object map[string]any) field.ErrorList {
 	u := unstructured.Unstructured{Object: object}
 	if u.GetName() == "" {

@@ -3,9 +3,9 @@
 //
 // The key space is cut into [Slots] slots of a hundredth of a percent, the resolution of nginx's split_clients. Each
 // slot goes to a disk by weighted rendezvous hashing on disk names (Thaler and Ravishankar, 1998; the weighted form of
-// Schindelhauer and Schomaker, 2005), under exact quotas: a disk gets as many slots as its weight is worth, no more. A
-// slot that its best disk has no room for goes to its next best. So shares are exact, and a disk that comes, goes or
-// changes its weight moves hardly more slots than it must: see TestMovement for how many.
+// Schindelhauer and Schomaker, 2005), under exact quotas: a disk gets as many slots as its weight is worth, no more. If
+// its best disk has no room, a slot goes to its next best. Shares are therefore exact. Adding, removing or reweighting
+// a disk moves hardly more slots than it must, see TestMovement for how many.
 //
 // nginx scans the ranges of a split_clients block in order, and 10,000 slots make thousands of ranges. [Plan.Tree]
 // therefore arranges them in two levels, of at most a hundred ranges each.

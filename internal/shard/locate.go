@@ -1,7 +1,7 @@
 package shard
 
-// Disk is the disk that nginx picks for a cache key, computed as nginx computes it, the truncation of each range's end
-// included. The key is the value of the split_clients source, byte for byte.
+// Disk is the disk that nginx picks for a cache key. It is computed as nginx computes it, including the truncation of
+// each range's end. The key is the value of the split_clients source, byte for byte.
 func (t Tree) Disk(key []byte) string {
 	hash := murmurHash2(key)
 	value := t.Root.pick(hash)
@@ -51,8 +51,8 @@ func murmurHash2(data []byte) uint32 {
 	return h ^ h>>15
 }
 
-// Hash is the number that nginx makes of a key, of 32 bits, and the slot that it falls into, from 0 to [Slots] less one. A range's
-// end is truncated, so that at the border between two slots nginx may take the next.
+// Hash is the 32-bit number that nginx computes from a key, and the slot that it falls into, from 0 to [Slots] less
+// one. A range's end is truncated, so nginx may take the next slot at the border of two.
 func Hash(key []byte) (hash uint32, slot int) {
 	hash = murmurHash2(key)
 	return hash, int(uint64(hash) * Slots >> 32)

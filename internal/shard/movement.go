@@ -6,13 +6,13 @@ import (
 	"fmt"
 )
 
-// Movement is what an edit of the disks does to the keys: how many go from which disk to which.
+// Movement is what an edit of the disks does to the keys: how many move from which disk to which.
 type Movement struct {
-	// Name identifies the movement: a hash of both plans; "" where the keys stay. What is acknowledged once is not
-	// acknowledged when the same disks come another time from others.
+	// Name identifies the movement: a hash of both plans; "" if no keys move. An acknowledged movement is thus not
+	// acknowledged again if the same disks follow on other ones.
 	Name  string
 	Moves []Move
-	// Slots is the sum of the moves, Least what any plan must move, both in hundredths of a percent.
+	// Slots is the sum of the moves, and Least is what any plan must move. Both are in hundredths of a percent.
 	Slots, Least int
 	// From and To are the plans.
 	From, To Plan
@@ -34,8 +34,8 @@ func Between(from, to Plan) Movement {
 	return m
 }
 
-// Bytes is what the moving keys take, if each disk's files are spread evenly over its keys. used is what each disk of the
-// first plan holds, over all pods.
+// Bytes is the size of what the moving keys have on disks, if each disk's files are spread evenly over its keys. used
+// is the bytes that each disk of the first plan holds, over all pods.
 func (m Movement) Bytes(used map[string]int64) int64 {
 	var sum float64
 	for _, move := range m.Moves {
@@ -44,7 +44,7 @@ func (m Movement) Bytes(used map[string]int64) int64 {
 	return int64(sum)
 }
 
-// MoveBytes is that of one move.
+// MoveBytes is the part of one move in Bytes.
 func (m Movement) MoveBytes(move Move, used map[string]int64) float64 {
 	share := m.From.Share(move.From)
 	if share == 0 {

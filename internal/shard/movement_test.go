@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestBetween holds random edits to: the moves are all that changed, and hardly more than any plan must move.
+// TestBetween checks for random edits that the moves are all that changed, and hardly more than any plan must move.
 func TestBetween(t *testing.T) {
 	for seed := range uint64(100) {
 		random := rand.New(rand.NewPCG(seed, 0))
@@ -26,7 +26,8 @@ func TestBetween(t *testing.T) {
 		}
 		for _, d := range append(m.From.Disks(), m.To.Disks()...) {
 			if m.To.Share(d)-m.From.Share(d) != gained[d] {
-				t.Errorf("seed %d: %s has %d before and %d after, and the moves say %d", seed, d, m.From.Share(d), m.To.Share(d), gained[d])
+				t.Errorf("seed %d: %s has %d before and %d after, and the moves say %d",
+					seed, d, m.From.Share(d), m.To.Share(d), gained[d])
 			}
 			used[d] = int64(m.From.Share(d)) << 20 // as full as its share
 		}

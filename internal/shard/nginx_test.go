@@ -19,10 +19,12 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
-// TestDiskIsNginxs asks the real nginx for the disk of 20,000 keys, for a plan in two levels and for one in one.
+// TestDiskIsNginxs compares Disk with the real nginx: for 20,000 keys with a plan in two levels, and for 1,000 with one
+// disk.
 func TestDiskIsNginxs(t *testing.T) {
 	t.Run("two levels", func(t *testing.T) {
-		compare(t, "[{name: disk1, size: 1Ti}, {name: disk2, size: 2Ti}, {name: disk3, size: 3Ti}, {name: disk4, size: 100Gi}]", 20000)
+		compare(t, "[{name: disk1, size: 1Ti}, {name: disk2, size: 2Ti}, "+
+			"{name: disk3, size: 3Ti}, {name: disk4, size: 100Gi}]", 20000)
 	})
 	t.Run("one disk", func(t *testing.T) {
 		compare(t, "[{name: disk1, size: 1Ti}]", 1000)
@@ -52,7 +54,7 @@ spec:
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The rendered file, but for the location, which says the disk and asks no origin.
+	// The rendered file, but with a location that returns the disk and does not ask an origin.
 	before, _, _ := strings.Cut(config.Text, "        location / {")
 	next := "        location @uncached {"
 	if len(cacheNode.Spec.Disks) > 1 {
@@ -94,7 +96,8 @@ spec:
 	group.Wait()
 	for _, disk := range plan.Disks() {
 		share := float64(counts[disk]) / float64(keys) * 100
-		t.Logf("%s: %d of %d keys, %.2f%%; the plan says %.2f%%", disk, counts[disk], keys, share, float64(plan.Share(disk))/100)
+		t.Logf("%s: %d of %d keys, %.2f%%; the plan says %.2f%%",
+			disk, counts[disk], keys, share, float64(plan.Share(disk))/100)
 		if want := float64(plan.Share(disk)) / 100; share < want-2 || share > want+2 {
 			t.Errorf("%s has %.2f%% of the keys, want about %.2f%%", disk, share, want)
 		}

@@ -12,8 +12,8 @@ import (
 	"k8s.io/utils/lru"
 )
 
-// Slots is the number of slots the key space is cut into. Fewer make fewer ranges but move more keys: with 2,000 slots a
-// changed weight moves 1.17 times what it must, with 10,000 it moves 1.08 times that.
+// Slots is the number of slots into which the key space is cut. Fewer slots make fewer ranges but move more keys: with
+// 2,000 slots a changed weight moves 1.17 times the minimum, with 10,000 it moves 1.08 times the minimum.
 const Slots = 10000
 
 // Disk is one disk as sharding sees it.
@@ -40,9 +40,9 @@ func newPlan(disks []Disk, owners []int) Plan {
 	return Plan{disks: disks, owner: owner, share: share}
 }
 
-// NewPlan assigns every slot to a disk. The order of disks does not matter. It panics on what validation excludes:
-// no disk, more than Slots disks, a weight below 1, weights whose sum overflows. It takes milliseconds, so the plans of the
-// last sets of disks are remembered: most nodes of a cluster have the same.
+// NewPlan assigns every slot to a disk. The order of disks does not matter. It panics on what validation excludes: no
+// disk, more than Slots disks, a weight below 1, weights whose sum overflows. A new plan takes milliseconds, so the
+// last ones are remembered: most calls have the same disks.
 func NewPlan(disks []Disk) Plan {
 	sorted := slices.Clone(disks)
 	slices.SortFunc(sorted, func(a, b Disk) int { return strings.Compare(a.Name, b.Name) })
@@ -55,7 +55,7 @@ func NewPlan(disks []Disk) Plan {
 	return plan
 }
 
-// remembered are plans by their disks. A plan takes some 20 KB.
+// remembered has the last plans by their disks. A plan takes some 20 KB.
 var remembered = lru.New(128)
 
 func planOf(sorted []Disk) Plan {
@@ -68,8 +68,8 @@ func planOf(sorted []Disk) Plan {
 	return newPlan(sorted, owner)
 }
 
-// Without gives the slots of the failed disks, and only those, to the others in proportion to their weights. The plan
-// itself is the way back: a disk that returns gets exactly its own slots again. With no disk left, ok is false.
+// Without gives the slots of the failed disks, and only those, to the others in proportion to their weights. A disk
+// that returns gets exactly its own slots again, as p stays the same. ok is false if no disk is left.
 func (p Plan) Without(failed ...string) (degraded Plan, ok bool) {
 	var survivors []Disk
 	var position []int // survivor → index into p.disks
@@ -102,7 +102,8 @@ func (p Plan) Without(failed ...string) (degraded Plan, ok bool) {
 // Owner is the name of the disk that a slot belongs to.
 func (p Plan) Owner(slot int) string { return p.disks[p.owner[slot]].Name }
 
-// Share is the part of the key space that a disk owns, in hundredths of a percent; 0 for a name that is not in the plan.
+// Share is the part of the key space that a disk owns, in hundredths of a percent; 0 for a name that is not in the
+// plan.
 func (p Plan) Share(disk string) int {
 	if i := p.index(disk); i >= 0 {
 		return p.share[i]
@@ -126,7 +127,7 @@ type Move struct {
 	Slots int
 }
 
-// Moves are the slots that have another owner in q than in p: the keys that become MISSes. They are sorted by the disks'
+// Moves are the slots whose owner in q is not the one in p. Their keys become MISSes. They are sorted by the disks'
 // names.
 func (p Plan) Moves(q Plan) []Move {
 	counts := make([]int, len(p.disks)*len(q.disks))
@@ -167,8 +168,8 @@ func (p Plan) index(disk string) int {
 	return slices.IndexFunc(p.disks, func(d Disk) bool { return d.Name == disk })
 }
 
-// quotas divides slots among the disks in proportion to their weights by the method of the largest remainder, ties by
-// name. As long as there are enough slots, no disk is left without one.
+// quotas divides slots among the disks in proportion to their weights, by the method of the largest remainder. Ties go
+// by name. If there are enough slots, each disk gets at least one.
 func quotas(disks []Disk, slots int) []int {
 	var total uint64
 	for _, d := range disks {
@@ -207,7 +208,7 @@ func quotas(disks []Disk, slots int) []int {
 	return quota
 }
 
-// feedTheSmallest takes slots from the largest quota for disks that would have none: a disk without a slot would be
+// feedTheSmallest takes slots from the largest quota for disks that would have none. A disk without a slot would be
 // mounted and never used.
 func feedTheSmallest(quota []int) {
 	for i, q := range quota {

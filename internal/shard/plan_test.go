@@ -70,14 +70,14 @@ func TestPlanProperties(t *testing.T) {
 			t.Fatalf("%v: another order gives another plan", disks)
 		}
 		slices.SortFunc(shuffled, func(a, b Disk) int { return strings.Compare(a.Name, b.Name) })
-		if round%8 == 0 && plan.Moved(planOf(shuffled)) != 0 { // which remembers nothing
+		if round%8 == 0 && plan.Moved(planOf(shuffled)) != 0 { // planOf does not remember plans
 			t.Fatalf("%v: made a second time it is another plan", disks)
 		}
 		checkTree(t, plan)
 	}
 }
 
-// checkTree lays the ranges of both levels out over the slots and compares them with the plan.
+// checkTree lays out the ranges of both levels over the slots and compares them with the plan.
 func checkTree(t *testing.T, plan Plan) {
 	t.Helper()
 	tree := plan.Tree()
@@ -111,8 +111,8 @@ func checkTree(t *testing.T, plan Plan) {
 	}
 }
 
-// TestMovement holds every kind of operation to 1.10 times the least possible movement, which is half the sum of the
-// changes in quota: summed over all movement, so that tiny changes do not count more than large ones.
+// TestMovement checks that every kind of operation moves at most 1.10 times the minimum, which is half the sum of the
+// changes in quota. It compares sums over all rounds, so that tiny changes do not count more than large ones.
 func TestMovement(t *testing.T) {
 	operations := map[string]func(*rand.Rand, []Disk) []Disk{
 		"add": func(rng *rand.Rand, disks []Disk) []Disk {
@@ -202,7 +202,7 @@ func TestWithout(t *testing.T) {
 			}
 			gain := degraded.Share(d.Name) - plan.Share(d.Name)
 			want := float64(lost) * float64(d.Weight) / float64(weights)
-			// One slot is the rounding; more only where every survivor must get at least one.
+			// One slot is rounding. More is possible only if every survivor must get at least one.
 			if math.Abs(float64(gain)-want) > 1+float64(len(disks)) {
 				t.Fatalf("%v without %v: %s gains %d slots, want %.1f", disks, failed, d.Name, gain, want)
 			}
@@ -230,7 +230,7 @@ func TestQuotas(t *testing.T) {
 	}
 }
 
-// TestPlanIsStable holds the plan of today to that of earlier versions: a change of the hash would empty every cache.
+// TestPlanIsStable compares today's plan with that of earlier versions: a change of the hash would empty every cache.
 func TestPlanIsStable(t *testing.T) {
 	plan := NewPlan([]Disk{{"disk1", 1}, {"disk2", 1}, {"disk3", 2}})
 	sum := murmurHash2([]byte(fingerprint(plan)))

@@ -6,12 +6,12 @@ import (
 	"math"
 )
 
-// assign gives each of the slots to one of the disks, none more than its quota; the quotas add up to the number of slots.
-// It writes the disk's index to owner[slot].
+// assign gives each of the slots to one of the disks, and none gets more than its quota. The quotas must add up to the
+// number of slots. assign writes the disk's index to owner[slot].
 //
 // Slots propose to disks in the order of their scores, and a full disk keeps the slots that score best on it (Gale and
-// Shapley, 1962). As both sides rank by the same score, the outcome is the one that a greedy pass over all pairs, best
-// first, would give, and does not depend on the order of the proposals.
+// Shapley, 1962). Both sides rank by the same score. The outcome is therefore that of a greedy pass over all pairs,
+// best first, and does not depend on the order of the proposals.
 func assign(owner, slots []int, disks []Disk, quota []int) {
 	seeds := make([]uint64, len(disks))
 	for i, d := range disks {
@@ -21,7 +21,7 @@ func assign(owner, slots []int, disks []Disk, quota []int) {
 	}
 	kept := make([]proposals, len(disks))
 	for _, slot := range slots {
-		// Below the score of its last refusal, a slot tries the next best disk.
+		// A refused slot tries the next best disk, below the score of the refusal.
 		limit := proposal{slot: slot, disk: -1, score: math.Inf(1)}
 		for {
 			best := proposal{slot: slot, disk: -1, score: math.Inf(-1)}
@@ -46,7 +46,7 @@ func assign(owner, slots []int, disks []Disk, quota []int) {
 	}
 }
 
-// score ranks a disk for a slot: the expected share of slots that a disk wins is in proportion to its weight.
+// score ranks a disk for a slot. The expected share of slots that a disk wins is in proportion to its weight.
 func score(seed uint64, slot int, weight int64) float64 {
 	x := mix(seed ^ mix(uint64(slot)+0x9e3779b97f4a7c15)) //nolint:gosec // a slot is not negative
 	u := (float64(x>>12) + 0.5) / (1 << 52)               // in (0, 1), exact
@@ -62,8 +62,8 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// logarithm is ln(x) for x in (0, 1). The plan must be the same on every architecture, and math.Log is not: some have an
-// assembly version, and Go may fuse a product and a sum into one rounding unless a conversion stands between them.
+// logarithm is ln(x) for x in (0, 1). The plan must be the same on every architecture, and math.Log is not: some have
+// an assembly version, and Go may fuse a product and a sum into one rounding unless a conversion stands between them.
 func logarithm(x float64) float64 {
 	fraction, exponent := math.Frexp(x)
 	s := (fraction - 1) / (fraction + 1) // ln(fraction) = 2 artanh(s), |s| ≤ 1/3
@@ -81,7 +81,7 @@ type proposal struct {
 	score      float64
 }
 
-// beats orders proposals strictly; equal scores, which are all but impossible, go by disk and slot.
+// beats orders proposals strictly. Equal scores, which are all but impossible, go by disk and slot.
 func (p proposal) beats(q proposal) bool {
 	switch {
 	case p.score != q.score:

@@ -4,9 +4,9 @@ import "fmt"
 
 // Range is a part of a split_clients block.
 type Range struct {
-	// Width is in hundredths of a percent; 0 stands for "*", the rest, and is the last range's.
+	// Width is in hundredths of a percent. The last range has 0, which stands for "*", the rest.
 	Width int
-	// Value is what nginx's variable becomes.
+	// Value is the value that nginx's variable gets.
 	Value string
 }
 
@@ -14,7 +14,7 @@ type Range struct {
 type Split []Range
 
 // Tree is a plan as nginx evaluates it: Root says which group of slots a key is in, and the group says which disk. A
-// plan whose ranges are few needs no groups: then Groups is empty and Root gives the disk at once.
+// plan with few ranges needs no groups. Groups is then empty, and Root gives the disk at once.
 type Tree struct {
 	Root   Split
 	Groups []Group
@@ -27,7 +27,7 @@ type Group struct {
 	Split
 }
 
-// groupSlots is how many slots a group has: the square root of Slots makes both levels equally long.
+// groupSlots is how many slots a group has. The square root of Slots makes both levels equally long.
 const groupSlots = 100
 
 // Tree arranges the plan's ranges in two levels, so that nginx scans some tens of ranges for a request, not thousands.

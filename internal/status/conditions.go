@@ -32,8 +32,8 @@ func (l *conditionList) set(kind string, is bool, reason, message string) {
 	})
 }
 
-// conditions are those of the facts. The cases that they must tell apart: the spec is refused while the old pods go on; pods
-// are on their way; pods are missing though nothing is on its way.
+// conditions returns the conditions that follow from the facts. They must tell three cases apart: the spec is refused
+// and the old pods go on; pods are being created or replaced; pods are missing though nothing is under way.
 func conditions(f Facts, ready int32) []metav1.Condition {
 	l := &conditionList{Facts: f, ready: ready}
 	want := f.replicas()
@@ -69,10 +69,11 @@ func conditions(f Facts, ready int32) []metav1.Condition {
 	return l.items
 }
 
-// accepted warns of what is valid but unwise.
+// accepted sets Accepted, and warns of what is valid but unwise.
 func (l *conditionList) accepted() {
 	if l.Problem == nil || l.Problem.Accepted {
-		l.set(v1alpha1.ConditionAccepted, true, v1alpha1.ReasonAccepted, strings.Join(slices.Concat([]string{"the spec is valid"}, l.Warnings, l.smallDisks()), "; "))
+		message := strings.Join(slices.Concat([]string{"the spec is valid"}, l.Warnings, l.smallDisks()), "; ")
+		l.set(v1alpha1.ConditionAccepted, true, v1alpha1.ReasonAccepted, message)
 		return
 	}
 	l.set(v1alpha1.ConditionAccepted, false, l.Problem.Reason, l.Problem.Message)
@@ -105,7 +106,8 @@ func (l *conditionList) progressing(is bool, want int32) {
 	case l.Problem != nil:
 		l.set(v1alpha1.ConditionProgressing, false, l.Problem.Reason, "the spec is not accepted: nothing is rolled out")
 	case l.Failure != nil:
-		l.set(v1alpha1.ConditionProgressing, false, v1alpha1.ReasonApplyFailed, "the operator fails and tries again; see Degraded")
+		l.set(v1alpha1.ConditionProgressing, false, v1alpha1.ReasonApplyFailed,
+			"the operator fails and tries again; see Degraded")
 	case l.refusal() != nil:
 		l.set(v1alpha1.ConditionProgressing, false, v1alpha1.ReasonConfigRefused, "revision "+l.revision()+" was rolled back")
 	default:
@@ -131,7 +133,7 @@ func (l *conditionList) rollingOut(want int32) string {
 	return text
 }
 
-// degraded tells the worst of what is wrong. idle: pods are missing though nothing is on its way.
+// degraded sets Degraded to the worst of what is wrong. idle is true if pods are missing though nothing is under way.
 func (l *conditionList) degraded(idle bool, pods string) {
 	failed, silent, missing, lowered := l.failedDisks(), l.silentAgents(), l.missingDisks(), l.loweredLimits()
 	if l.Evicting != "" && l.Rollout != nil && l.Rollout.Done && l.Rollout.Replacing == "" {
@@ -164,7 +166,8 @@ func (l *conditionList) degraded(idle bool, pods string) {
 	l.set(v1alpha1.ConditionDegraded, reason != v1alpha1.ReasonAsExpected, reason, truncated(message, maxMessage))
 }
 
-// notAccepted: a person must edit the spec, or what it refers to has yet to come.
+// notAccepted sets the conditions of a spec that is not accepted: a person must edit it, or an object that it refers to
+// must be created.
 func (l *conditionList) notAccepted(p *Problem) {
 	if !p.Stalled {
 		l.waiting(p.Reason, p.Message)
@@ -175,7 +178,7 @@ func (l *conditionList) notAccepted(p *Problem) {
 	l.set(v1alpha1.ConditionReconciling, false, p.Reason, "the spec must be edited")
 }
 
-// waiting: not there yet, but it will be without an edit of the spec.
+// waiting sets the conditions of a CacheNode that becomes ready without an edit of the spec.
 func (l *conditionList) waiting(reason, message string) {
 	l.set(v1alpha1.ConditionReady, false, reason, message)
 	l.set(v1alpha1.ConditionStalled, false, v1alpha1.ReasonAsExpected, "no edit of the spec is needed")
@@ -186,25 +189,28 @@ func describeRefusal(r *agentapi.Refusal) string {
 	return fmt.Sprintf("%s refused revision %s, which was rolled back: %s", r.Pod, r.Revision, r.Message)
 }
 
-// areReady asks the StatefulSet and the pods: their caches are not of one moment.
+// areReady is true if all pods are ready. It asks both the StatefulSet and the pods, because the cache may show them at
+// different times.
 func (f Facts) areReady(ready int32) bool {
 	return f.StatefulSet != nil && ready == f.replicas() && !slices.ContainsFunc(f.Pods, func(p Pod) bool {
 		return p.DeletionTimestamp.IsZero() && !storage.IsReady(p.Pod)
 	})
 }
 
-// isProgressing is true while the StatefulSet controller makes, replaces or removes pods, or pods have yet to take a
-// revision, and from then on until all are ready. Pods that become unready later, with nothing under way, are no progress.
+// isProgressing is true while the StatefulSet controller creates, replaces or removes pods, or pods have yet to take a
+// revision, and from then on until all pods are ready. Pods that become unready later, with nothing under way, are no
+// progress.
 func (f Facts) isProgressing(allReady bool) bool {
-	if f.Rollout == nil || !f.Rollout.Settled || f.Rollout.Remaking || !f.Rollout.Done || f.Rollout.Replacing != "" || !isRolledOut(f.StatefulSet) {
+	if f.Rollout == nil || !f.Rollout.Settled || f.Rollout.Remaking || !f.Rollout.Done ||
+		f.Rollout.Replacing != "" || !isRolledOut(f.StatefulSet) {
 		return true
 	}
 	old := meta.FindStatusCondition(f.CacheNode.Status.Conditions, v1alpha1.ConditionProgressing)
 	return !allReady && (old == nil || old.Status == metav1.ConditionTrue)
 }
 
-// isRolledOut is true when the StatefulSet controller has seen the wanted template and every pod there is was made from it,
-// none too many and none too few. They need not be ready.
+// isRolledOut is true if the StatefulSet controller has seen the wanted template, and there are as many pods as wanted,
+// all created from it. They need not be ready.
 func isRolledOut(set *appsv1.StatefulSet) bool {
 	if set == nil || set.Status.ObservedGeneration < set.Generation {
 		return false
@@ -213,7 +219,7 @@ func isRolledOut(set *appsv1.StatefulSet) bool {
 	return set.Status.Replicas == want && UpdatedPods(set) == want
 }
 
-// UpdatedPods counts the pods of the wanted template; none while the StatefulSet controller has not seen it.
+// UpdatedPods counts the pods of the wanted template; 0 while the StatefulSet controller has not seen the template.
 func UpdatedPods(set *appsv1.StatefulSet) int32 {
 	if set == nil || set.Status.ObservedGeneration < set.Generation {
 		return 0

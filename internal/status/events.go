@@ -16,14 +16,15 @@ import (
 type Event struct {
 	// Type is Normal or Warning.
 	Type string
-	// Reason, Action and Note are those of Kubernetes' events. Events that differ in the note alone are taken for one, so the
-	// action names the disk of an event about a disk.
+	// Reason, Action and Note are those of a Kubernetes event. Kubernetes takes events that differ only in the note for
+	// one event, so the action of an event about a disk names the disk.
 	Reason, Action, Note string
-	// Pod is the pod that the event is about beside the CacheNode; "" for none.
+	// Pod is the pod that the event is about besides the CacheNode; "" for none.
 	Pod string
 }
 
-// Events are what changed between two statuses.
+// Events returns the events about what changed between two statuses. held is true if a movement waits to be
+// acknowledged.
 func Events(before, after v1alpha1.CacheNodeStatus, held bool) []Event {
 	return slices.Concat(
 		conditionEvents(before.Conditions, after.Conditions),
@@ -32,7 +33,7 @@ func Events(before, after v1alpha1.CacheNodeStatus, held bool) []Event {
 	)
 }
 
-// conditionEvents tell what was not accepted, what began, ended or broke.
+// conditionEvents returns the events about a spec that was not accepted, and about what began, ended or broke.
 func conditionEvents(before, after []metav1.Condition) []Event {
 	var list []Event
 	for _, condition := range after {
@@ -57,7 +58,7 @@ func conditionEvents(before, after []metav1.Condition) []Event {
 			continue // these follow from the others
 		}
 		if old == nil && !bad && (condition.Status == metav1.ConditionFalse || condition.Type == v1alpha1.ConditionAccepted) {
-			continue // it never was otherwise
+			continue // the first status is no change
 		}
 		kind := corev1.EventTypeNormal
 		if bad {
@@ -68,7 +69,7 @@ func conditionEvents(before, after []metav1.Condition) []Event {
 	return list
 }
 
-// movementEvents tell of an edit that begins to move keys, or waits to.
+// movementEvents returns the event about an edit that begins to move keys, or waits to.
 func movementEvents(before, after *v1alpha1.KeyMovement, held bool) []Event {
 	if after == nil || (before != nil && before.Name == after.Name) {
 		return nil
@@ -77,10 +78,13 @@ func movementEvents(before, after *v1alpha1.KeyMovement, held bool) []Event {
 	if held {
 		note += "; it waits to be acknowledged"
 	}
-	return []Event{{Type: corev1.EventTypeNormal, Reason: "KeyMovement", Action: "Rollout", Note: strings.ToUpper(note[:1]) + note[1:]}}
+	return []Event{{
+		Type: corev1.EventTypeNormal, Reason: "KeyMovement", Action: "Rollout",
+		Note: strings.ToUpper(note[:1]) + note[1:],
+	}}
 }
 
-// diskEvents tell which disks failed and which came back.
+// diskEvents returns the events about disks that failed and disks that came back.
 func diskEvents(before, after []v1alpha1.PodStatus) []Event {
 	was, is := failures(before), failures(after)
 	var list []Event
@@ -107,7 +111,7 @@ func diskEvents(before, after []v1alpha1.PodStatus) []Event {
 
 type podDisk struct{ pod, disk string }
 
-// failures are the disks that have failed.
+// failures returns the disks that have failed.
 func failures(pods []v1alpha1.PodStatus) map[podDisk]v1alpha1.PodDiskStatus {
 	disks := map[podDisk]v1alpha1.PodDiskStatus{}
 	for _, p := range pods {

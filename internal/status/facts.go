@@ -1,5 +1,5 @@
-// Package status says what a pass over a CacheNode has found, in the terms of the API: [Of] turns [Facts] into the status with
-// its conditions, [Events] into events. It is pure.
+// Package status says what a pass over a CacheNode has found, in the terms of the API. [Of] turns [Facts] into the
+// status with its conditions, and [Events] turns a change of the status into events. The package is pure.
 package status
 
 import (
@@ -18,53 +18,53 @@ import (
 
 // Facts are what a pass has found.
 type Facts struct {
-	// CacheNode is as it was read: its status is that of before.
+	// CacheNode is the object as it was read; its status is the previous one.
 	CacheNode *v1alpha1.CacheNode
 	Now       time.Time
-	// Began is when this operator began to work: of pods that are younger, nothing was said before.
+	// Began is when this operator started. The previous status says nothing of pods that were created later.
 	Began time.Time
 	Pods  []Pod
 	// StatefulSet is nil while there is none.
 	StatefulSet *appsv1.StatefulSet
-	// Config is what the spec asks for; nil where the pass did not come so far.
+	// Config is what the spec asks for; nil if the pass did not get that far.
 	Config *Config
-	// Rollout is how far that is rolled out; nil where the pass did not come so far.
+	// Rollout is how far Config is rolled out; nil if the pass did not get that far.
 	Rollout *Rollout
-	// Missing are the disks that placeholders stand in for.
+	// Missing are the disks that have a placeholder in their place.
 	Missing []storage.Missing
 	// Lost says which lost nodes are waited for, and why; "" for none.
 	Lost string
 	// Evicting says which pod waits to be evicted, and why; "" for none.
 	Evicting string
-	// Movement is what the edit of the disks moves; nil if nothing. Held: it waits to be acknowledged.
+	// Movement is what the edit of the disks moves; nil if nothing. Held is true if it waits to be acknowledged.
 	Movement *v1alpha1.KeyMovement
 	Held     bool
-	// Unmet are what the spec refers to and what does not exist, though the spec is accepted.
+	// Unmet describes the objects that the spec refers to and that do not exist, though the spec is accepted.
 	Unmet []string
-	// Warnings are about what is valid and is not, or not wholly, done.
+	// Warnings are about valid parts of the spec that are not, or only partly, carried out.
 	Warnings []string
-	// Problem keeps the spec from being accepted; nil if nothing does.
+	// Problem keeps the spec from being accepted or from taking effect; nil if nothing does.
 	Problem *Problem
-	// Failure is an error that has lasted; nil if there is none.
+	// Failure is an error that has lasted or will last; nil if there is none.
 	Failure error
-	// Incomplete: the pass ended with an error that may pass, so the conditions of before stand.
+	// Incomplete is true if the pass ended with an error that may be transient, so the conditions stay as they were.
 	Incomplete bool
 }
 
-// Pod is a pod with what its agent says.
+// Pod is a pod with the report of its agent.
 type Pod struct {
 	*corev1.Pod
-	// Report is nil while the agent has never answered this operator. Its disks are those that the spec has.
+	// Report is nil while the agent has never answered this operator. It has the disks of the spec only.
 	Report *agentapi.Report
-	// Silent: the agent has not answered for a while.
+	// Silent is true if the agent has not answered for a while.
 	Silent bool
-	// Mount is what the kubelet says of a volume that it cannot mount; "" where nothing is known.
+	// Mount is what the kubelet says of a volume that it cannot mount; "" if nothing is known.
 	Mount string
 }
 
 // Config is what the spec asks for.
 type Config struct {
-	// Revision is that of the configuration.
+	// Revision is the ID of the revision.
 	Revision string
 	Plan     shard.Plan
 	// Tuning says what the operator chose, and why.
@@ -73,26 +73,27 @@ type Config struct {
 
 // Rollout is how far a revision is rolled out.
 type Rollout struct {
-	// Done: every pod that serves runs the revision.
+	// Done is true if every pod that serves runs the revision.
 	Done bool
 	// Replacing is the pod that is to be replaced next; "" for none.
 	Replacing string
-	// Settled: the StatefulSet makes pods from the wanted template. Remaking: the StatefulSet itself is made again.
+	// Settled is true if the StatefulSet controller creates pods from the wanted template. Remaking is true if the
+	// StatefulSet itself is being recreated.
 	Settled, Remaking bool
 	// Stable is the revision that the pods go back to.
 	Stable  string
 	Refused *agentapi.Refusal
 }
 
-// Problem is an error that a user can mend and the operator cannot.
+// Problem is an error that a user can fix and the operator cannot.
 type Problem struct {
 	// Reason and Message are those of the condition Accepted.
 	Reason, Message string
-	// Stalled: only an edit of the spec helps. Otherwise the problem ends when something else changes.
+	// Stalled is true if only an edit of the spec helps. Otherwise the problem ends when something else changes.
 	Stalled bool
-	// Accepted: the spec is right, but waits for a person.
+	// Accepted is true if the spec is right but waits for a person.
 	Accepted bool
-	// RetryAfter is when to look again, where no event tells that the problem is gone; 0 for never.
+	// RetryAfter is when to look again if no event tells that the problem is gone; 0 means never.
 	RetryAfter time.Duration
 }
 
@@ -108,22 +109,23 @@ func (f Facts) refusal() *agentapi.Refusal {
 	return f.Rollout.Refused
 }
 
-// isUnasked is true for a pod from before this operator whose agent has never answered it.
+// isUnasked is true for a pod that is older than this operator and whose agent has never answered it.
 func (f Facts) isUnasked(p Pod) bool {
 	return p.Report == nil && p.CreationTimestamp.Time.Before(f.Began)
 }
 
-// Unknown is true while a ready pod's agent has yet to be asked, as this operator is new: what was said before stands.
+// Unknown is true while this operator is new and has not yet asked the agent of a ready pod. The previous status stands
+// until then.
 func (f Facts) Unknown() bool {
 	return f.Problem == nil && f.CacheNode.Status.ObservedGeneration > 0 && f.isEarly()
 }
 
-// isEarly is true while a ready pod's agent has yet to answer this operator, or to fall silent.
+// isEarly is true while the agent of a ready pod has neither answered this operator nor fallen silent.
 func (f Facts) isEarly() bool {
 	return slices.ContainsFunc(f.Pods, func(p Pod) bool { return p.Report == nil && !p.Silent && storage.IsReady(p.Pod) })
 }
 
-// disks are the reports on the disks of a pod.
+// disks returns the reports on the disks of a pod.
 func (f Facts) disks(p Pod) []agentapi.DiskReport {
 	if p.Report == nil {
 		return nil

@@ -11,11 +11,13 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/storage"
 )
 
-// startPatience is how long a pod may be on its way before it is told what holds it up: most of that passes by itself.
+// startPatience is how long a pod may take to start before the status says what holds it up. Most obstacles go away by
+// themselves.
 const startPatience = 10 * time.Second
 
-// heldUp says what keeps a pod from starting, in the words of the scheduler or the kubelet; "" where nothing is known to. after
-// is when to look again, 0 for when the pod changes. The text is the same at each try, so that none of them writes a status.
+// heldUp says what keeps a pod from starting, in the words of the scheduler or the kubelet; "" if nothing is known.
+// after is when to look again; 0 means when the pod changes. The text is the same at each retry, so that a retry causes
+// no write of the status.
 func heldUp(pod *corev1.Pod, now time.Time) (message string, after time.Duration) {
 	if !pod.DeletionTimestamp.IsZero() || storage.IsReady(pod) {
 		return "", 0
@@ -41,15 +43,16 @@ func inItsWay(pod *corev1.Pod) string {
 	return ""
 }
 
-// containerWaits says why a container does not run, or not for long.
+// containerWaits says why a container does not run, or does not run for long.
 func containerWaits(c corev1.ContainerStatus) string {
 	if ended := c.LastTerminationState.Terminated; ended != nil {
-		return strings.TrimSpace(fmt.Sprintf("it ends with exit code %d %s", ended.ExitCode, ended.Reason)) + ", and is started again"
+		text := fmt.Sprintf("it ends with exit code %d %s", ended.ExitCode, ended.Reason)
+		return strings.TrimSpace(text) + ", and is started again"
 	}
 	switch why := c.State.Waiting; why.Reason {
-	case "", "ContainerCreating", "PodInitializing": // being made
+	case "", "ContainerCreating", "PodInitializing": // the container is being created
 		return ""
-	case "ErrImagePull", "ImagePullBackOff": // in turn
+	case "ErrImagePull", "ImagePullBackOff": // the kubelet alternates between the two
 		return "ImagePullBackOff"
 	case "CreateContainerConfigError", "InvalidImageName", "ErrImageNeverPull": // their messages stay the same
 		return strings.TrimSuffix(why.Reason+": "+why.Message, ": ")
@@ -58,7 +61,8 @@ func containerWaits(c corev1.ContainerStatus) string {
 	}
 }
 
-// Lagging are the containers that wait, or have ended and are not ready again, with what is read of them: thousands are in memory.
+// Lagging returns the containers that wait, or have ended and are not ready again, with only what is read of them: the
+// cache holds thousands.
 func Lagging(all []corev1.ContainerStatus) (some []corev1.ContainerStatus) {
 	for _, c := range all {
 		ended := c.LastTerminationState.Terminated
@@ -67,7 +71,9 @@ func Lagging(all []corev1.ContainerStatus) (some []corev1.ContainerStatus) {
 		}
 		kept := corev1.ContainerStatus{Name: c.Name, State: corev1.ContainerState{Waiting: c.State.Waiting}}
 		if ended != nil {
-			kept.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{ExitCode: ended.ExitCode, Reason: ended.Reason}
+			kept.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{
+				ExitCode: ended.ExitCode, Reason: ended.Reason,
+			}
 		}
 		some = append(some, kept)
 	}
@@ -83,7 +89,7 @@ func (f Facts) heldUpPod(p Pod) (message string, after time.Duration) {
 	return truncated(message, 512), after
 }
 
-// heldUp are the pods that do not start, with the reasons; those with the same one together.
+// heldUp lists the pods that do not start, grouped by reason.
 func (f Facts) heldUp() []string {
 	var reasons, list []string
 	pods := map[string][]string{}
@@ -104,7 +110,7 @@ func (f Facts) heldUp() []string {
 	return []string{Listed(list)}
 }
 
-// LookAgain is when the status may say more though nothing happens; 0 for never.
+// LookAgain is when the status may change though no event comes; 0 means never.
 func (f Facts) LookAgain() time.Duration {
 	var soonest time.Duration
 	for _, p := range f.Pods {

@@ -15,8 +15,8 @@ import (
 // maxPods is how many pods the status lists: the largest spec.replicas.
 const maxPods = 1000
 
-// podStatuses tells what each pod runs, and of its disks what is not as planned. What was said of a pod whose agent has never
-// answered this operator stands: nothing else is known.
+// podStatuses says what each pod runs, and which of its disks are not as planned. The previous status of a pod stands
+// while its agent has never answered this operator, because nothing else is known.
 func (f Facts) podStatuses() []v1alpha1.PodStatus {
 	statuses := []v1alpha1.PodStatus{}
 	for _, p := range f.Pods {
@@ -66,7 +66,7 @@ func (f Facts) podMessage(p Pod) string {
 	return held
 }
 
-// podDisks are the disks that are not healthy, and those whose share of the keys is not the plan's.
+// podDisks returns the disks that are not healthy, and those whose share of the keys differs from the plan.
 func (f Facts) podDisks(pod string, report *agentapi.Report) (disks []v1alpha1.PodDiskStatus) {
 	for _, d := range report.Disks {
 		planned := f.Config == nil || report.Revision != f.Config.Revision || d.Share == f.Config.Plan.Share(d.Name)
@@ -74,13 +74,14 @@ func (f Facts) podDisks(pod string, report *agentapi.Report) (disks []v1alpha1.P
 			continue
 		}
 		disks = append(disks, v1alpha1.PodDiskStatus{
-			Name: d.Name, State: string(d.State), Reason: string(d.Reason), Share: shard.Percent(d.Share), Message: truncated(f.diskMessage(pod, d), 512),
+			Name: d.Name, State: string(d.State), Reason: string(d.Reason), Share: shard.Percent(d.Share),
+			Message: truncated(f.diskMessage(pod, d), 512),
 		})
 	}
 	return append(disks, f.disksToCome(report)...)
 }
 
-// disksToCome are the disks of the spec that the pod does not have yet: it is not yet replaced.
+// disksToCome returns the disks of the spec that the pod does not have, because it is not yet replaced.
 func (f Facts) disksToCome(report *agentapi.Report) (disks []v1alpha1.PodDiskStatus) {
 	if f.Config == nil || len(report.Disks) == 0 {
 		return nil
@@ -88,15 +89,16 @@ func (f Facts) disksToCome(report *agentapi.Report) (disks []v1alpha1.PodDiskSta
 	for _, name := range f.Config.Plan.Disks() {
 		if !slices.ContainsFunc(report.Disks, func(d agentapi.DiskReport) bool { return d.Name == name }) {
 			disks = append(disks, v1alpha1.PodDiskStatus{
-				Name: name, State: string(v1alpha1.DiskStarting), Share: shard.Percent(0), Message: "the pod has this disk when it is replaced",
+				Name: name, State: string(v1alpha1.DiskStarting), Share: shard.Percent(0),
+				Message: "the pod has this disk when it is replaced",
 			})
 		}
 	}
 	return disks
 }
 
-// diskMessage is what the agent says of a disk or, of one that a placeholder stands in for, which the agent cannot know, what
-// becomes of it.
+// diskMessage is what the agent says of a disk. For a disk with a placeholder in its place, which the agent cannot
+// know, it is what happens to the disk.
 func (f Facts) diskMessage(pod string, d agentapi.DiskReport) string {
 	for _, m := range f.Missing {
 		if m.Pod == pod && m.Disk == d.Name {
@@ -104,12 +106,13 @@ func (f Facts) diskMessage(pod string, d agentapi.DiskReport) string {
 		}
 	}
 	if d.Reason == v1alpha1.DiskForeignCache && f.isAbandoned(pod, d) {
-		return fmt.Sprintf("holds the cache of CacheNode %s, which no longer exists: that cache is deleted, and then the disk is used", d.ForeignOwner)
+		return fmt.Sprintf("holds the cache of CacheNode %s, which no longer exists: "+
+			"that cache is deleted, and then the disk is used", d.ForeignOwner)
 	}
 	return d.Message
 }
 
-// isAbandoned is true for a foreign cache whose CacheNode is gone: the pod was told to delete it.
+// isAbandoned is true for a foreign cache whose CacheNode no longer exists: the pod was told to delete it.
 func (f Facts) isAbandoned(pod string, d agentapi.DiskReport) bool {
 	for _, p := range f.Pods {
 		if p.Name == pod {
@@ -119,12 +122,14 @@ func (f Facts) isAbandoned(pod string, d agentapi.DiskReport) bool {
 	return false
 }
 
-// failedDisks are the disks that are out of use, with the reasons, and what a person can do.
+// failedDisks describes the disks that are out of use, with the reasons and what a person can do.
 func (f Facts) failedDisks() []string {
 	var list []string
 	for _, p := range f.Pods {
 		for _, d := range f.disks(p) {
-			missing := slices.ContainsFunc(f.Missing, func(m storage.Missing) bool { return m.Pod == p.Name && m.Disk == d.Name })
+			missing := slices.ContainsFunc(f.Missing, func(m storage.Missing) bool {
+				return m.Pod == p.Name && m.Disk == d.Name
+			})
 			if d.State == v1alpha1.DiskFailed && !missing {
 				list = append(list, f.describeDisk(p, d))
 			}
@@ -140,13 +145,14 @@ func (f Facts) describeDisk(p Pod, d agentapi.DiskReport) string {
 		return text + ": it " + f.diskMessage(p.Name, d)
 	}
 	if d.NeedsNewPod {
-		text += fmt.Sprintf("; to repair it: kubectl cordon %s, kubectl cachenode disk readmit %s %s, repair the disk while the pod is pending, kubectl uncordon %s",
+		text += fmt.Sprintf("; to repair it: kubectl cordon %s, kubectl cachenode disk readmit %s %s, "+
+			"repair the disk while the pod is pending, kubectl uncordon %s",
 			p.Spec.NodeName, p.Name, d.Name, p.Spec.NodeName)
 	}
 	return text
 }
 
-// missingDisks are the disks that placeholders stand in for, and how they come back.
+// missingDisks describes the disks that have a placeholder in their place, and how they come back.
 func (f Facts) missingDisks() []string {
 	var list []string
 	for _, m := range f.Missing {
@@ -162,11 +168,12 @@ func (f Facts) describeMissing(m storage.Missing) string {
 			until = " until it is mounted at " + d.LocalPath.Path
 		}
 	}
-	return fmt.Sprintf("%s of %s cannot be mounted on node %s, and a placeholder is in its place%s; to try it at once: kubectl cachenode disk readmit %s %s",
+	return fmt.Sprintf("%s of %s cannot be mounted on node %s, and a placeholder is in its place%s; "+
+		"to try it at once: kubectl cachenode disk readmit %s %s",
 		m.Disk, m.Pod, m.Node, until, m.Pod, m.Disk)
 }
 
-// loweredLimits are the pods that run with lower limits than the spec's, and why.
+// loweredLimits lists the pods that run with lower limits than the spec's, and why.
 func (f Facts) loweredLimits() []string {
 	var list []string
 	for _, p := range f.Pods {
@@ -178,7 +185,7 @@ func (f Facts) loweredLimits() []string {
 	return list
 }
 
-// silentAgents are the pods that are ready and whose agents do not answer.
+// silentAgents lists the ready pods whose agents do not answer.
 func (f Facts) silentAgents() []string {
 	var list []string
 	for _, p := range f.Pods {

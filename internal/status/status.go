@@ -14,7 +14,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
-// Of is the status that follows from the facts and from the status of before: what the pass did not find out stays as it was.
+// Of returns the status that follows from the facts and the previous status. What the pass did not find out stays as it
+// was.
 func Of(f Facts) v1alpha1.CacheNodeStatus {
 	status := *f.CacheNode.Status.DeepCopy()
 	want := f.replicas()
@@ -48,7 +49,8 @@ func Of(f Facts) v1alpha1.CacheNodeStatus {
 	return status
 }
 
-// countPods takes the StatefulSet controller's word or, while it has not looked at a StatefulSet that was made again, counts.
+// countPods returns the counts of the StatefulSet controller. It counts the pods itself while the controller has not
+// seen a StatefulSet that was recreated.
 func (f Facts) countPods() (all, ready int32) {
 	if f.StatefulSet != nil && f.StatefulSet.Status.ObservedGeneration > 0 {
 		return f.StatefulSet.Status.Replicas, f.StatefulSet.Status.ReadyReplicas
@@ -62,16 +64,17 @@ func (f Facts) countPods() (all, ready int32) {
 	return all, ready
 }
 
-// healthyDisks counts the disks in use, of those of all wanted pods.
+// healthyDisks counts the disks in use, out of the disks of all wanted pods.
 func (f Facts) healthyDisks(disks []v1alpha1.DiskStatus) string {
 	var healthy int32
 	for _, d := range disks {
 		healthy += d.Healthy
 	}
-	return fmt.Sprintf("%d/%d", healthy, f.replicas()*int32(len(f.CacheNode.Spec.Disks))) //nolint:gosec // at most 32 disks
+	all := f.replicas() * int32(len(f.CacheNode.Spec.Disks)) //nolint:gosec // at most 32 disks
+	return fmt.Sprintf("%d/%d", healthy, all)
 }
 
-// totalSize adds up the file systems that agents have measured, and the sizes in the spec of the others.
+// totalSize adds up the file systems that agents have measured and, for the other disks, the sizes in the spec.
 func (f Facts) totalSize() string {
 	sum := resource.NewQuantity(0, resource.BinarySI)
 	for _, d := range f.CacheNode.Spec.Disks {
@@ -86,7 +89,7 @@ func (f Facts) totalSize() string {
 	return tuning.Bytes(sum.Value())
 }
 
-// measured are the sizes of a disk's file systems in the pods.
+// measured returns the measured sizes of a disk's file systems in the pods, in bytes.
 func (f Facts) measured(disk string) (sizes []int64) {
 	for _, p := range f.Pods {
 		for _, d := range f.disks(p) {
@@ -98,13 +101,14 @@ func (f Facts) measured(disk string) (sizes []int64) {
 	return sizes
 }
 
-// smallDisks are the disks whose file systems are much smaller than the spec says.
+// smallDisks describes the disks whose file systems have less than 80% of the size in the spec.
 func (f Facts) smallDisks() []string {
 	var list []string
 	for i, d := range f.CacheNode.Spec.Disks {
 		small := slices.DeleteFunc(f.measured(d.Name), func(size int64) bool { return size >= d.Size.Value()/10*8 })
 		if len(small) > 0 {
-			list = append(list, fmt.Sprintf("spec.disks[%d].size: %s is %s, and the file system has %s in %d pods: the cache is bounded by the file system",
+			list = append(list, fmt.Sprintf("spec.disks[%d].size: %s is %s, and the file system has %s in %d pods: "+
+				"the cache is bounded by the file system",
 				i, d.Name, d.Size.String(), tuning.Bytes(slices.Min(small)), len(small)))
 		}
 	}

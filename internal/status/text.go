@@ -9,10 +9,10 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/shard"
 )
 
-// maxMessage bounds the message of a condition, in bytes.
+// maxMessage limits the message of a condition, in bytes.
 const maxMessage = 4096
 
-// Listed joins the items of a list, of which a condition names the first few.
+// Listed joins the first five items for a condition, and says how many more there are.
 func Listed(items []string) string { return listedBy(items, "; ") }
 
 func listedBy(items []string, between string) string {
@@ -23,7 +23,7 @@ func listedBy(items []string, between string) string {
 	return strings.Join(items, between)
 }
 
-// truncated cuts a text to a length in bytes, not within a character.
+// truncated cuts a text to at most length bytes, but not within a character.
 func truncated(text string, length int) string {
 	if len(text) <= length {
 		return text
@@ -35,7 +35,7 @@ func truncated(text string, length int) string {
 	return text
 }
 
-// DescribeMovement says what moves.
+// DescribeMovement says which share of the keys moves, how many bytes that is, and from which disk to which.
 func DescribeMovement(m *v1alpha1.KeyMovement) string {
 	var moves []string
 	for _, move := range m.Moves {
@@ -44,19 +44,22 @@ func DescribeMovement(m *v1alpha1.KeyMovement) string {
 	return fmt.Sprintf("the edit of the disks moves %s of the keys, %s (%s)", m.Share, m.Bytes, Listed(moves))
 }
 
-// Movement is a movement in the terms of the API; nil if nothing moves. used is what each disk holds over all pods, in bytes.
+// Movement is a movement in the terms of the API; nil if nothing moves. used is the number of bytes that each disk
+// holds over all pods.
 func Movement(m shard.Movement, used map[string]int64) *v1alpha1.KeyMovement {
 	if m.Slots == 0 {
 		return nil
 	}
 	movement := &v1alpha1.KeyMovement{Name: m.Name, Share: shard.Percent(m.Slots), Bytes: Size(m.Bytes(used))}
 	for _, move := range m.Moves {
-		movement.Moves = append(movement.Moves, v1alpha1.KeyMove{From: move.From, To: move.To, Share: shard.Percent(move.Slots)})
+		movement.Moves = append(movement.Moves, v1alpha1.KeyMove{
+			From: move.From, To: move.To, Share: shard.Percent(move.Slots),
+		})
 	}
 	return movement
 }
 
-// Size writes bytes for people.
+// Size formats a number of bytes for people.
 func Size(bytes int64) string {
 	switch {
 	case bytes < 1<<20:

@@ -11,7 +11,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// tidyClaims decides on claims: which go, which ask for more, and which the CacheNode owns, so that they go with it.
+// tidyClaims decides which claims are deleted, which ask for more space, and which the CacheNode owns. A claim that the
+// CacheNode owns is deleted with it.
 func (p *plan) tidyClaims() {
 	for i := range p.Claims {
 		claim := &p.Claims[i]
@@ -31,8 +32,8 @@ func (p *plan) tidyClaims() {
 	}
 }
 
-// isUnwanted is true for a claim of a disk that is no longer in the spec, once the pod does without it, and for one of a pod
-// that was scaled away, where the spec says that it goes.
+// isUnwanted reports whether a claim is to be deleted. No pod uses such a claim. Either its disk is no longer in the
+// spec, or its pod was scaled away and the spec deletes claims then.
 func (p *plan) isUnwanted(claim *corev1.PersistentVolumeClaim, pod *corev1.Pod, ordinal int) bool {
 	if pod != nil && slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
 		return v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim.Name
@@ -40,11 +41,13 @@ func (p *plan) isUnwanted(claim *corev1.PersistentVolumeClaim, pod *corev1.Pod, 
 		return false
 	}
 	scaledAway := ordinal >= p.replicas()
-	scaledGo := p.CacheNode.Spec.PersistentVolumeClaimRetentionPolicy.WhenScaled == v1alpha1.DeleteClaims || p.CacheNode.Spec.Placement.PerNode
+	scaledGo := p.CacheNode.Spec.PersistentVolumeClaimRetentionPolicy.WhenScaled == v1alpha1.DeleteClaims ||
+		p.CacheNode.Spec.Placement.PerNode
 	return (!p.hasDisk(diskOf(claim)) && (pod != nil || scaledAway)) || (scaledAway && pod == nil && scaledGo)
 }
 
-// grow has a bound claim ask for more where the spec does and its class allows that. A claim never shrinks.
+// grow asks for more space for a bound claim if the spec has a larger size and the StorageClass allows expansion. A
+// claim never shrinks.
 func (p *plan) grow(claim *corev1.PersistentVolumeClaim) {
 	class := p.Classes[ptr.Deref(claim.Spec.StorageClassName, "")]
 	if class == nil || !ptr.Deref(class.AllowVolumeExpansion, false) || claim.Status.Phase != corev1.ClaimBound {
@@ -57,7 +60,7 @@ func (p *plan) grow(claim *corev1.PersistentVolumeClaim) {
 	}
 }
 
-// podOf is the pod that a claim is for, nil while there is none, and its ordinal. ok is false for a scout's claim.
+// podOf is the pod that a claim is for, nil if there is none, and its ordinal. ok is false for a scout's claim.
 func (s State) podOf(claim *corev1.PersistentVolumeClaim) (pod *corev1.Pod, ordinal int, ok bool) {
 	disk := diskOf(claim)
 	if disk == "" || len(claim.Name) <= len(disk) || claim.Labels[naming.LabelRole] != "" {
@@ -68,7 +71,7 @@ func (s State) podOf(claim *corev1.PersistentVolumeClaim) (pod *corev1.Pod, ordi
 	return s.pod(name), ordinal, ok
 }
 
-// ownersOf are the owners that a claim is to have: the CacheNode, where the claim is to go with it, and no CacheNode otherwise.
+// ownersOf are the owners that a claim is to have. The CacheNode is one of them if the claim is to be deleted with it.
 func (s State) ownersOf(claim *corev1.PersistentVolumeClaim) []metav1.OwnerReference {
 	version := v1alpha1.GroupVersion.String()
 	goes := s.CacheNode.Spec.PersistentVolumeClaimRetentionPolicy.WhenDeleted != v1alpha1.RetainClaims
@@ -83,7 +86,9 @@ func (s State) ownersOf(claim *corev1.PersistentVolumeClaim) []metav1.OwnerRefer
 		owners = append(owners, o)
 	}
 	if goes && !owned {
-		owners = append(owners, metav1.OwnerReference{APIVersion: version, Kind: "CacheNode", Name: s.CacheNode.Name, UID: s.CacheNode.UID})
+		owners = append(owners, metav1.OwnerReference{
+			APIVersion: version, Kind: "CacheNode", Name: s.CacheNode.Name, UID: s.CacheNode.UID,
+		})
 	}
 	return owners
 }

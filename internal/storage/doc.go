@@ -1,4 +1,4 @@
-// Package storage decides what becomes of the volumes, claims, placeholders and scouts of a CacheNode, and of the pods that
-// hold them. It is pure: [Plan] turns what was read ([State]) into [Actions]; package executor carries them out. What an
-// action changes is in the state of the next pass.
+// Package storage decides what happens to the volumes, claims, placeholders and scouts of a CacheNode, and to the pods
+// that use them. It is pure: [Plan] turns what was read ([State]) into [Actions], and package executor carries them
+// out. The next pass reads the effect of an action back into its State.
 package storage

@@ -13,15 +13,15 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
-// placedPod is a wanted pod with a node that it is on, or that some of its claims tie it to.
+// placedPod is a wanted pod and a node that it is on or that some of its claims tie it to.
 type placedPod struct {
 	name, node string
 	claims     []*corev1.PersistentVolumeClaim
 }
 
-// loseNodes releases the pods whose node is gone, or out of service for longer than the spec allows, so that they start
-// elsewhere. It never releases more at once than the disruption budget allows, and none when more than half of the nodes are
-// out: then it is more likely that this operator is cut off.
+// loseNodes releases the pods of lost nodes, so that they start on other nodes. A node is lost if it is gone, or out of
+// service for longer than the spec allows. At most as many pods are released at once as the disruption budget allows.
+// None is released when more than half of the nodes are out, because then the operator itself is probably cut off.
 func (p *plan) loseNodes() {
 	patience := tuning.Duration(p.CacheNode.Spec.Disruption.NodeLossAfter)
 	if patience == 0 {
@@ -32,19 +32,22 @@ func (p *plan) loseNodes() {
 		return
 	}
 	if out, all := p.outOfService(gone); 2*out > all {
-		p.Waiting = fmt.Sprintf("%d of %d nodes are out of service, more than half: no pod is moved to another; those of %s wait", out, all, nodesOf(lost))
+		p.Waiting = fmt.Sprintf(
+			"%d of %d nodes are out of service, more than half: no pod is moved to another; those of %s wait",
+			out, all, nodesOf(lost))
 		p.again(time.Minute)
 		return
 	}
 	budget, free := max(p.allowedDown()-p.unavailable(lost), 0), p.free()
 	for _, l := range lost {
-		if free == 0 && !gone[l.node] { // its disks may come back; those of a node that is gone may not
+		if free == 0 && !gone[l.node] { // its disks may come back, unlike those of a node that is gone
 			p.Waiting = fmt.Sprintf("%s waits for node %s to come back: no other node is free for it", l.name, l.node)
 			p.again(time.Minute)
 			continue
 		}
 		if budget == 0 {
-			p.Waiting = fmt.Sprintf("%s on lost node %s waits for the disruption budget: other pods are not ready", l.name, l.node)
+			p.Waiting = fmt.Sprintf(
+				"%s on lost node %s waits for the disruption budget: other pods are not ready", l.name, l.node)
 			p.again(5 * time.Second)
 			break
 		}
@@ -76,7 +79,7 @@ func (p *plan) lost(patience time.Duration) (lost []placedPod, gone map[string]b
 	return lost, gone
 }
 
-// placed are the wanted pods by the nodes that they are on or that their claims tie them to.
+// placed are the wanted pods, each with every node that it is on or that its claims tie it to.
 func (s State) placed() []placedPod {
 	var placed []placedPod
 	for _, name := range s.podNames() {
@@ -97,7 +100,8 @@ func (s State) placed() []placedPod {
 	return placed
 }
 
-// nodeOf is the node that a volume is tied to, which may be gone; "" for a volume that is tied to none, and for nil.
+// nodeOf is the node that a volume is tied to; the node may be gone. It is "" for a volume that is tied to no node, and
+// for nil.
 func (s State) nodeOf(volume *corev1.PersistentVolume) string {
 	if volume == nil {
 		return ""
@@ -116,7 +120,8 @@ func (s State) nodeOf(volume *corev1.PersistentVolume) string {
 	return hostname
 }
 
-// outOfService counts the nodes that are out, of those that the pods may run on and those that are gone.
+// outOfService counts the nodes that are out of service, and all nodes: those that the pods may run on, and those that
+// are gone. A node that is gone counts as out.
 func (s State) outOfService(gone map[string]bool) (out, all int) {
 	nodes := s.usable()
 	for i := range nodes {
@@ -127,8 +132,8 @@ func (s State) outOfService(gone map[string]bool) (out, all int) {
 	return out + len(gone), len(nodes) + len(gone)
 }
 
-// free counts the nodes that could take one more pod: all that are in service or, where each node has room for one pod
-// only, those of them that have none.
+// free counts the nodes in service that could take one more pod. If each node has room for one pod only, nodes with a
+// pod do not count.
 func (s State) free() int {
 	one := s.CacheNode.Spec.Placement.PerNode || s.hasLocalDisks()
 	placed, n := s.placed(), 0
@@ -143,7 +148,7 @@ func (s State) free() int {
 	return n
 }
 
-// unavailable counts the wanted pods that are not ready and not among the lost.
+// unavailable counts the wanted pods that are not ready, without the lost ones.
 func (s State) unavailable(lost []placedPod) int {
 	n := 0
 	for _, name := range s.podNames() {

@@ -20,8 +20,8 @@ import (
 
 var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// cluster is a CacheNode with a pod on each of the first nodes, each with two disks there. Node and pod are called after
-// their number.
+// cluster is a CacheNode with a pod on each of the first nodes. Each pod has two disks on its node. Names of nodes and
+// pods end in their number.
 func cluster(pods, nodes int) State {
 	cacheNode := &v1alpha1.CacheNode{ObjectMeta: metav1.ObjectMeta{Name: "edge", Namespace: "default"}}
 	cacheNode.Spec.Replicas = new(int32(pods))
@@ -33,7 +33,9 @@ func cluster(pods, nodes int) State {
 		s.Nodes = append(s.Nodes, node(i))
 	}
 	for i := range pods {
-		pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: naming.Pod("edge", i), CreationTimestamp: metav1.NewTime(now.Add(-time.Hour))}}
+		pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+			Name: naming.Pod("edge", i), CreationTimestamp: metav1.NewTime(now.Add(-time.Hour)),
+		}}
 		pod.Spec.NodeName = s.Nodes[i].Name
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 		for _, d := range cacheNode.Spec.Disks {
@@ -61,12 +63,14 @@ func local(name string) v1alpha1.Disk {
 }
 
 func node(i int) corev1.Node {
-	h := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: fmt.Sprintf("node-%d", i), Labels: map[string]string{corev1.LabelHostname: fmt.Sprintf("host-%d", i)}}}
+	h := corev1.Node{ObjectMeta: metav1.ObjectMeta{
+		Name: fmt.Sprintf("node-%d", i), Labels: map[string]string{corev1.LabelHostname: fmt.Sprintf("host-%d", i)},
+	}}
 	h.Status.Conditions = []corev1.NodeCondition{{Type: corev1.NodeReady, Status: corev1.ConditionTrue}}
 	return h
 }
 
-// stop makes a node not ready since some time.
+// stop makes a node not ready for a duration up to now.
 func (s State) stop(i int, since time.Duration) {
 	c := &s.Nodes[i].Status.Conditions[0]
 	c.Status, c.LastTransitionTime = corev1.ConditionUnknown, metav1.NewTime(now.Add(-since))
@@ -138,7 +142,10 @@ func TestLostNodesReleaseTheirPods(t *testing.T) {
 				s.stop(3, time.Hour)
 				s.CacheNode.Spec.Disruption.MaxUnavailable = new(intstr.FromString("40%"))
 			},
-			[]string{"edge-1 force=true evict=false disk1-edge-1,disk2-edge-1", "edge-3 force=true evict=false disk1-edge-3,disk2-edge-3"},
+			[]string{
+				"edge-1 force=true evict=false disk1-edge-1,disk2-edge-1",
+				"edge-3 force=true evict=false disk1-edge-3,disk2-edge-3",
+			},
 			"", 0,
 		},
 		"another pod is down already": {
@@ -152,7 +159,8 @@ func TestLostNodesReleaseTheirPods(t *testing.T) {
 			}, nil, "edge-1 on lost node node-1 waits", 5 * time.Second,
 		},
 		"no other node is free": {
-			3, 3, func(s *State) { s.stop(1, time.Hour) }, nil, "edge-1 waits for node node-1 to come back: no other node is free", time.Minute,
+			3, 3, func(s *State) { s.stop(1, time.Hour) }, nil,
+			"edge-1 waits for node node-1 to come back: no other node is free", time.Minute,
 		},
 		"no other node is free, but this one is gone": {
 			3, 3, func(s *State) { s.Nodes = slices.Delete(s.Nodes, 1, 2) },
@@ -214,14 +222,16 @@ func TestLostNodesReleaseTheirPods(t *testing.T) {
 			if diff := cmp.Diff(tt.want, releases(loss.Keep.Releases)); diff != "" {
 				t.Errorf("releases (-want +got)\n%s", diff)
 			}
-			if (tt.waiting == "") != (loss.Waiting == "") || !strings.HasPrefix(loss.Waiting, tt.waiting) || loss.After != tt.after {
+			if (tt.waiting == "") != (loss.Waiting == "") ||
+				!strings.HasPrefix(loss.Waiting, tt.waiting) || loss.After != tt.after {
 				t.Errorf("waiting is %q, after %s; want %q, %s", loss.Waiting, loss.After, tt.waiting, tt.after)
 			}
 		})
 	}
 }
 
-// TestLossIsBounded: whatever goes out of service, never more pods than the budget are let go of, and none when most is out.
+// TestLossIsBounded checks that at most as many pods are released as the budget allows, whatever nodes go out of
+// service, and none when most nodes are out.
 func TestLossIsBounded(t *testing.T) {
 	for seed := range uint64(1000) {
 		random := rand.New(rand.NewPCG(seed, 0))
@@ -253,7 +263,7 @@ func TestLossIsBounded(t *testing.T) {
 	}
 }
 
-// TestDisplaced: pods leave nodes that the spec no longer allows, when that has lasted.
+// TestDisplaced checks that pods leave nodes that the spec has not allowed for long enough.
 func TestDisplaced(t *testing.T) {
 	moved := func(s State) []string {
 		s.Since.Displaced = now.Add(-leaveAfter)
@@ -271,16 +281,18 @@ func TestDisplaced(t *testing.T) {
 	if got := moved(s); !cmp.Equal(want, got) {
 		t.Errorf("%v, want %v", got, want)
 	}
-	if a := Plan(s); len(a.Follow.Releases) > 0 || a.Since.Displaced != now || a.After == 0 || a.After > leaveAfter+time.Second {
+	if a := Plan(s); len(a.Follow.Releases) > 0 ||
+		a.Since.Displaced != now || a.After == 0 || a.After > leaveAfter+time.Second {
 		t.Errorf("at once: %v, since %s, again after %s", releases(a.Follow.Releases), a.Since.Displaced, a.After)
 	}
-	s.CacheNode.Spec.Disks = nil // volumes of others' tie nothing to the nodes that the operator picks
+	s.CacheNode.Spec.Disks = nil // without localPath, no volume of the operator ties a pod to a node
 	if got := moved(s); len(got) > 0 {
 		t.Errorf("%v: nothing of the operator's is on a node", got)
 	}
 }
 
-// TestScaleToNodes: with one pod on each node, pods are added at once, and removed one by one when that has lasted.
+// TestScaleToNodes checks that, with one pod on each node, pods are added at once, and removed one by one after a
+// delay.
 func TestScaleToNodes(t *testing.T) {
 	for name, tt := range map[string]struct {
 		nodes  int
@@ -323,7 +335,7 @@ func TestScaleToNodes(t *testing.T) {
 	}
 }
 
-// drop has a node no longer match, with its pod still there.
+// drop makes a node stop matching, while its pod still exists.
 func (s *State) drop(i int) {
 	s.CacheNode.Spec.Pod.NodeSelector = map[string]string{"cache": "true"}
 	for n := range s.Nodes {
@@ -339,7 +351,7 @@ func (s *State) drop(i int) {
 	}
 }
 
-// TestOccupied: a taint that keeps new pods away does not drive one out that is there.
+// TestOccupied checks that a taint that keeps new pods away does not remove an existing pod.
 func TestOccupied(t *testing.T) {
 	s := cluster(1, 2)
 	for i := range s.Nodes {
@@ -363,17 +375,27 @@ func TestTolerated(t *testing.T) {
 		toleration []corev1.Toleration
 		want       bool
 	}{
-		"cordoned":          {taint("node.kubernetes.io/unschedulable", corev1.TaintEffectNoSchedule), nil, true},
-		"unreachable":       {taint("node.kubernetes.io/unreachable", corev1.TaintEffectNoExecute), nil, true},
-		"preferred":         {taint("a", corev1.TaintEffectPreferNoSchedule), nil, true},
-		"reserved":          {taint("a", corev1.TaintEffectNoSchedule), nil, false},
-		"by value":          {taint("a", corev1.TaintEffectNoSchedule), []corev1.Toleration{{Key: "a", Value: "v"}}, true},
-		"another value":     {taint("a", corev1.TaintEffectNoSchedule), []corev1.Toleration{{Key: "a", Value: "w"}}, false},
-		"by key":            {taint("a", corev1.TaintEffectNoSchedule), []corev1.Toleration{{Key: "a", Operator: corev1.TolerationOpExists}}, true},
-		"another effect":    {taint("a", corev1.TaintEffectNoSchedule), []corev1.Toleration{{Key: "a", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}}, false},
-		"whatever it is":    {taint("a", corev1.TaintEffectNoExecute), []corev1.Toleration{{Operator: corev1.TolerationOpExists}}, true},
-		"an empty one":      {taint("a", corev1.TaintEffectNoExecute), []corev1.Toleration{{}}, false},
-		"the second of two": {taint("a", corev1.TaintEffectNoExecute), []corev1.Toleration{{Key: "b", Value: "v"}, {Key: "a", Value: "v"}}, true},
+		"cordoned":      {taint("node.kubernetes.io/unschedulable", corev1.TaintEffectNoSchedule), nil, true},
+		"unreachable":   {taint("node.kubernetes.io/unreachable", corev1.TaintEffectNoExecute), nil, true},
+		"preferred":     {taint("a", corev1.TaintEffectPreferNoSchedule), nil, true},
+		"reserved":      {taint("a", corev1.TaintEffectNoSchedule), nil, false},
+		"by value":      {taint("a", corev1.TaintEffectNoSchedule), []corev1.Toleration{{Key: "a", Value: "v"}}, true},
+		"another value": {taint("a", corev1.TaintEffectNoSchedule), []corev1.Toleration{{Key: "a", Value: "w"}}, false},
+		"by key": {
+			taint("a", corev1.TaintEffectNoSchedule), []corev1.Toleration{{Key: "a", Operator: corev1.TolerationOpExists}},
+			true,
+		},
+		"another effect": {
+			taint("a", corev1.TaintEffectNoSchedule),
+			[]corev1.Toleration{{Key: "a", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}}, false,
+		},
+		"whatever it is": {
+			taint("a", corev1.TaintEffectNoExecute), []corev1.Toleration{{Operator: corev1.TolerationOpExists}}, true,
+		},
+		"an empty one": {taint("a", corev1.TaintEffectNoExecute), []corev1.Toleration{{}}, false},
+		"the second of two": {
+			taint("a", corev1.TaintEffectNoExecute), []corev1.Toleration{{Key: "b", Value: "v"}, {Key: "a", Value: "v"}}, true,
+		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

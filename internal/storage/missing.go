@@ -16,21 +16,21 @@ import (
 )
 
 const (
-	// staleEvent is after how long without a repetition an event says nothing more. The kubelet tries a mount again after 2
-	// minutes at the latest.
+	// staleEvent is the age after which an event that is not repeated no longer counts. The kubelet retries a mount after
+	// 2 minutes at the latest.
 	staleEvent = 5 * time.Minute
-	// lateAfter is how long a pod may be on a node without its volumes before its events are read.
+	// lateAfter is how long a pod may wait for its volumes before its events are read.
 	lateAfter = 15 * time.Second
-	// eventsAgain is when to read the events of a pod that does not start once more: they are not watched.
+	// eventsAgain is the delay until the events of a pod that does not start are read again: events are not watched.
 	eventsAgain = 15 * time.Second
 )
 
-// Missing is a disk whose place a placeholder has.
+// Missing is a disk that a placeholder stands in for.
 type Missing struct {
 	PodDisk
 	Claim *corev1.PersistentVolumeClaim
 	Node  string
-	// Since is when the placeholder was made.
+	// Since is when the placeholder was created.
 	Since time.Time
 }
 
@@ -54,13 +54,13 @@ func (s State) missing() []Missing {
 	return list
 }
 
-// hasPlaceholder is true for a claim that has a placeholder for a volume.
+// hasPlaceholder reports whether a claim is bound to a placeholder.
 func hasPlaceholder(claim *corev1.PersistentVolumeClaim) bool {
 	return claim.Spec.VolumeName != "" && claim.Spec.VolumeName == naming.Placeholder(claim.Namespace, claim.Name)
 }
 
-// startWithoutDisks lets pods start without the disks that keep them from it, and gives placeholders to disks that were not
-// mounted when their pods started: no pod sees what is mounted later, and a scout does.
+// startWithoutDisks lets pods start without the disks that cannot be mounted. It also gives placeholders to disks that
+// were not mounted when their pods started: a pod does not see what is mounted later, but a scout does.
 func (p *plan) startWithoutDisks() {
 	for i := range p.Pods {
 		pod := &p.Pods[i]
@@ -79,13 +79,14 @@ func (p *plan) startWithoutDisks() {
 	}
 	for _, key := range p.bare() {
 		if pod := p.pod(key.Pod); pod != nil && pod.DeletionTimestamp.IsZero() {
-			p.doWithout(pod, map[string]string{key.Disk: "its folder is there and nothing was mounted on it when the pod started"}, true)
+			cause := "its folder is there and nothing was mounted on it when the pod started"
+			p.doWithout(pod, map[string]string{key.Disk: cause}, true)
 		}
 	}
 }
 
-// stuck tells whether a pod has been on a node for longer than the spec allows without getting as far as running, and when to
-// look again if not; 0 for never. It says nothing of the cause.
+// stuck reports whether a pod has been on a node for longer than the spec allows without initializing. after is when to
+// look again if it is not stuck; 0 is never. stuck does not look at the cause.
 func (s State) stuck(pod *corev1.Pod) (stuck bool, after time.Duration) {
 	patience := tuning.Duration(s.CacheNode.Spec.Disruption.DiskLossAfter)
 	if patience == 0 || !pod.DeletionTimestamp.IsZero() || pod.Spec.NodeName == "" || IsReady(pod) {
@@ -106,8 +107,8 @@ func (s State) stuck(pod *corev1.Pod) (stuck bool, after time.Duration) {
 	return true, 0
 }
 
-// isLate is true for a pod that waits for its volumes for so long that it is worth to know why, and says when to look again if
-// not; 0 for never.
+// isLate reports whether a pod has waited for its volumes for so long that its events are read. after is when to look
+// again if it has not; 0 is never.
 func (s State) isLate(pod *corev1.Pod) (late bool, after time.Duration) {
 	if !pod.DeletionTimestamp.IsZero() || pod.Spec.NodeName == "" || IsReady(pod) {
 		return false, 0
@@ -123,7 +124,7 @@ func (s State) isLate(pod *corev1.Pod) (late bool, after time.Duration) {
 	return true, 0
 }
 
-// Unmounted is what the kubelet said last of a volume of a pod that it cannot mount; "" where nothing is known.
+// Unmounted is the kubelet's latest message about a volume of a pod that it cannot mount; "" if there is none.
 func (s State) Unmounted(pod *corev1.Pod) string {
 	message, latest := "", time.Time{}
 	for _, e := range s.Events[pod.Name] {
@@ -149,7 +150,7 @@ func lastTime(e corev1.Event) time.Time {
 	return last
 }
 
-// bare are the disks with a localPath of which a pod has had the folder alone for longer than the spec allows.
+// bare are the disks with a localPath whose folder has been in the pod without a mount for longer than the spec allows.
 func (p *plan) bare() (list []PodDisk) {
 	patience := tuning.Duration(p.CacheNode.Spec.Disruption.DiskLossAfter)
 	if patience == 0 {
@@ -159,7 +160,8 @@ func (p *plan) bare() (list []PodDisk) {
 		claims := p.claimsOf(name)
 		for _, disk := range slices.Sorted(maps.Keys(claims)) {
 			report := p.Disks[PodDisk{name, disk}]
-			if report.State != v1alpha1.DiskFailed || report.Reason != v1alpha1.DiskNotMounted || p.localDisk(disk) == nil || hasPlaceholder(claims[disk]) {
+			isUnmounted := report.State == v1alpha1.DiskFailed && report.Reason == v1alpha1.DiskNotMounted
+			if !isUnmounted || p.localDisk(disk) == nil || hasPlaceholder(claims[disk]) {
 				continue
 			}
 			if left := patience - p.Now.Sub(report.Since); left > 0 {
@@ -172,7 +174,8 @@ func (p *plan) bare() (list []PodDisk) {
 	return list
 }
 
-// doWithout puts placeholders in the place of disks of a pod, given with the causes, and replaces the pod. evict: it serves.
+// doWithout puts placeholders in the place of some disks of a pod, and replaces the pod. disks has the cause for each
+// disk. evict is true if the pod serves.
 func (p *plan) doWithout(pod *corev1.Pod, disks map[string]string, evict bool) {
 	node := p.node(pod.Spec.NodeName)
 	if node == nil {
@@ -185,11 +188,12 @@ func (p *plan) doWithout(pod *corev1.Pod, disks map[string]string, evict bool) {
 		claim := claims[disk]
 		volume := p.Volumes[claim.Spec.VolumeName]
 		if hasPlaceholder(claim) || volume == nil || hostnameOf(volume) == "" {
-			continue // a volume that is tied to no node may only be on its way
+			continue // a volume that is tied to no node may still be on its way from another node
 		}
 		release.Placeholders = append(release.Placeholders, manifest.Placeholder(p.CacheNode, claim, disk, node))
 		release.Claims = append(release.Claims, claim)
-		notes = append(notes, fmt.Sprintf("%s of %s cannot be mounted on %s, the pod starts without: %.300s", disk, pod.Name, node.Name, disks[disk]))
+		notes = append(notes, fmt.Sprintf("%s of %s cannot be mounted on %s, the pod starts without: %.300s",
+			disk, pod.Name, node.Name, disks[disk]))
 	}
 	if len(release.Placeholders) == 0 {
 		return
@@ -198,13 +202,16 @@ func (p *plan) doWithout(pod *corev1.Pod, disks map[string]string, evict bool) {
 	p.release(&p.Keep.Releases, release)
 }
 
-// blamed are the disks that keep a pod from starting, with what the kubelet or the container runtime says of them. Both name
-// the volume: the kubelet in events such as "MountVolume.SetUp failed for volume "x"", the runtime in the path that it
-// cannot look at.
-func blamed(pod *corev1.Pod, claims map[string]*corev1.PersistentVolumeClaim, events []corev1.Event, now time.Time) map[string]string {
+// blamed are the disks that keep a pod from starting, each with a message of the kubelet or the container runtime. Both
+// name the volume: the kubelet in events such as "MountVolume.SetUp failed for volume "x"", the runtime in the path
+// that it cannot stat.
+func blamed(
+	pod *corev1.Pod, claims map[string]*corev1.PersistentVolumeClaim, events []corev1.Event, now time.Time,
+) map[string]string {
 	var messages []string
 	for _, e := range events {
-		if e.InvolvedObject.UID == pod.UID && (e.Reason == "FailedMount" || e.Reason == "Failed") && now.Sub(lastTime(e)) < staleEvent {
+		isFailure := e.Reason == "FailedMount" || e.Reason == "Failed"
+		if e.InvolvedObject.UID == pod.UID && isFailure && now.Sub(lastTime(e)) < staleEvent {
 			messages = append(messages, e.Message)
 		}
 	}
@@ -222,7 +229,8 @@ func blamed(pod *corev1.Pod, claims map[string]*corev1.PersistentVolumeClaim, ev
 			continue
 		}
 		for _, m := range messages {
-			if strings.Contains(m, `"`+volume+`"`) || strings.Contains(m, "/"+volume+`"`) || strings.Contains(m, "/"+volume+`\"`) {
+			if strings.Contains(m, `"`+volume+`"`) || strings.Contains(m, "/"+volume+`"`) ||
+				strings.Contains(m, "/"+volume+`\"`) {
 				disks[disk] = m
 			}
 		}

@@ -27,13 +27,22 @@ func TestStuck(t *testing.T) {
 		want       bool
 		after      time.Duration
 	}{
-		"for long":               {[]corev1.PodCondition{scheduled}, "node-0", 30 * time.Second, true, 0},
-		"not for long":           {[]corev1.PodCondition{scheduled}, "node-0", 90 * time.Second, false, 31 * time.Second},
-		"on no node":             {nil, "", 30 * time.Second, false, 0},
-		"switched off":           {[]corev1.PodCondition{scheduled}, "node-0", 0, false, 0},
-		"ready":                  {[]corev1.PodCondition{scheduled, condition(corev1.PodReady, corev1.ConditionTrue, 0)}, "node-0", 30 * time.Second, false, 0},
-		"its volumes are there":  {[]corev1.PodCondition{scheduled, condition(corev1.PodInitialized, corev1.ConditionTrue, 0)}, "node-0", 30 * time.Second, false, 0},
-		"they are not there yet": {[]corev1.PodCondition{scheduled, condition(corev1.PodInitialized, corev1.ConditionFalse, 0)}, "node-0", 30 * time.Second, true, 0},
+		"for long":     {[]corev1.PodCondition{scheduled}, "node-0", 30 * time.Second, true, 0},
+		"not for long": {[]corev1.PodCondition{scheduled}, "node-0", 90 * time.Second, false, 31 * time.Second},
+		"on no node":   {nil, "", 30 * time.Second, false, 0},
+		"switched off": {[]corev1.PodCondition{scheduled}, "node-0", 0, false, 0},
+		"ready": {
+			[]corev1.PodCondition{scheduled, condition(corev1.PodReady, corev1.ConditionTrue, 0)},
+			"node-0", 30 * time.Second, false, 0,
+		},
+		"its volumes are there": {
+			[]corev1.PodCondition{scheduled, condition(corev1.PodInitialized, corev1.ConditionTrue, 0)},
+			"node-0", 30 * time.Second, false, 0,
+		},
+		"they are not there yet": {
+			[]corev1.PodCondition{scheduled, condition(corev1.PodInitialized, corev1.ConditionFalse, 0)},
+			"node-0", 30 * time.Second, true, 0,
+		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -48,15 +57,17 @@ func TestStuck(t *testing.T) {
 	}
 }
 
-// TestBlamed has the words of the kubelet 1.36 and of containerd 2.
+// TestBlamed uses messages of kubelet 1.36 and containerd 2.
 func TestBlamed(t *testing.T) {
 	s := cluster(1, 1)
 	volume := s.Claims[1].Spec.VolumeName
 	event := func(change func(*corev1.Event)) func(*corev1.Pod) []corev1.Event {
 		return func(pod *corev1.Pod) []corev1.Event {
 			e := corev1.Event{
-				InvolvedObject: corev1.ObjectReference{UID: pod.UID}, Reason: "FailedMount", LastTimestamp: metav1.NewTime(now.Add(-time.Minute)),
-				Message: `MountVolume.NewMounter initialization failed for volume "` + volume + `" : path "/mnt/disk2" does not exist`,
+				InvolvedObject: corev1.ObjectReference{UID: pod.UID}, Reason: "FailedMount",
+				LastTimestamp: metav1.NewTime(now.Add(-time.Minute)),
+				Message: `MountVolume.NewMounter initialization failed for volume "` + volume +
+					`" : path "/mnt/disk2" does not exist`,
 			}
 			change(&e)
 			return []corev1.Event{e}
@@ -64,9 +75,8 @@ func TestBlamed(t *testing.T) {
 	}
 	waiting := func(message string) func(*corev1.Pod) []corev1.Event {
 		return func(pod *corev1.Pod) []corev1.Event {
-			pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{
-				Reason: "CreateContainerError", Message: message,
-			}}}}
+			waiting := &corev1.ContainerStateWaiting{Reason: "CreateContainerError", Message: message}
+			pod.Status.InitContainerStatuses = []corev1.ContainerStatus{{State: corev1.ContainerState{Waiting: waiting}}}
 			return nil
 		}
 	}
@@ -77,17 +87,21 @@ func TestBlamed(t *testing.T) {
 		"a path that is gone": {event(func(*corev1.Event) {}), []string{"disk2"}},
 		"a dead file system": {
 			event(func(e *corev1.Event) {
-				e.Message = `MountVolume.NewMounter initialization failed for volume "` + volume + `" : stat /mnt/disk2: input/output error`
+				e.Message = `MountVolume.NewMounter initialization failed for volume "` + volume +
+					`" : stat /mnt/disk2: input/output error`
 			}), []string{"disk2"},
 		},
-		"long ago":           {event(func(e *corev1.Event) { e.LastTimestamp = metav1.NewTime(now.Add(-time.Hour)) }), nil},
-		"another pod's":      {event(func(e *corev1.Event) { e.InvolvedObject.UID = "other" }), nil},
-		"another volume":     {event(func(e *corev1.Event) { e.Message = `MountVolume.SetUp failed for volume "cachenode-config"` }), nil},
+		"long ago":      {event(func(e *corev1.Event) { e.LastTimestamp = metav1.NewTime(now.Add(-time.Hour)) }), nil},
+		"another pod's": {event(func(e *corev1.Event) { e.InvolvedObject.UID = "other" }), nil},
+		"another volume": {event(func(e *corev1.Event) {
+			e.Message = `MountVolume.SetUp failed for volume "cachenode-config"`
+		}), nil},
 		"not attached yet":   {event(func(e *corev1.Event) { e.Reason = "FailedAttachVolume" }), nil},
 		"nothing went wrong": {event(func(e *corev1.Event) { e.Reason = "Pulled" }), nil},
 		"no events":          {func(*corev1.Pod) []corev1.Event { return nil }, nil},
 		"a container beside a dead volume": {
-			waiting(`failed to generate container "x" spec: failed to stat "/var/lib/kubelet/pods/1/volumes/kubernetes.io~local-volume/` + volume + `": input/output error`),
+			waiting(`failed to generate container "x" spec: failed to stat "/var/lib/kubelet/pods/1/volumes/` +
+				`kubernetes.io~local-volume/` + volume + `": input/output error`),
 			[]string{"disk2"},
 		},
 		"an image that is not there": {waiting("ErrImagePull"), nil},
@@ -105,12 +119,12 @@ func TestBlamed(t *testing.T) {
 	}
 }
 
-// TestReturnedDisksTakeTheirPlaces: what a user has asked for since a claim, a placeholder or a pod was made, or what a scout has
-// found, and nothing else.
+// TestReturnedDisksTakeTheirPlaces checks that claims are released for requests that are newer than the claim,
+// placeholder or pod, for disks that a scout has found, and for nothing else.
 func TestReturnedDisksTakeTheirPlaces(t *testing.T) {
 	ago := func(d time.Duration) time.Time { return now.Add(-d) }
 	first := PodDisk{"edge-0", "disk1"}
-	// missing has a placeholder for the first disk, made half an hour ago.
+	// missing gives the first disk a placeholder, created half an hour ago.
 	missing := func(s *State) {
 		v := manifest.Placeholder(s.CacheNode, &s.Claims[0], "disk1", &s.Nodes[0])
 		v.CreationTimestamp = metav1.NewTime(ago(30 * time.Minute))
@@ -151,11 +165,13 @@ func TestReturnedDisksTakeTheirPlaces(t *testing.T) {
 			change: missing, verbs: Verbs{Readmit: map[PodDisk]time.Time{first: ago(40 * time.Minute)}}, wantsMissing: 1,
 		},
 		"a failed disk is repaired": {
-			verbs: Verbs{Readmit: map[PodDisk]time.Time{first: ago(time.Minute)}}, failed: map[PodDisk]time.Time{first: ago(10 * time.Minute)},
-			want: []string{"edge-0 force=false evict=true "},
+			verbs:  Verbs{Readmit: map[PodDisk]time.Time{first: ago(time.Minute)}},
+			failed: map[PodDisk]time.Time{first: ago(10 * time.Minute)},
+			want:   []string{"edge-0 force=false evict=true "},
 		},
 		"a disk fails that was repaired before": {
-			verbs: Verbs{Readmit: map[PodDisk]time.Time{first: ago(time.Minute)}}, failed: map[PodDisk]time.Time{first: ago(time.Second)},
+			verbs:  Verbs{Readmit: map[PodDisk]time.Time{first: ago(time.Minute)}},
+			failed: map[PodDisk]time.Time{first: ago(time.Second)},
 		},
 		"a disk is readmitted that is well": {verbs: Verbs{Readmit: map[PodDisk]time.Time{first: ago(time.Minute)}}},
 	}
@@ -185,7 +201,7 @@ func TestReturnedDisksTakeTheirPlaces(t *testing.T) {
 	}
 }
 
-// TestUnmountedDisksGetPlaceholders: a disk that was a mere folder for long enough when its pod started.
+// TestUnmountedDisksGetPlaceholders checks the disks that have been folders without a mount since their pod started.
 func TestUnmountedDisksGetPlaceholders(t *testing.T) {
 	first := PodDisk{"edge-0", "disk1"}
 	local := func(s *State) { s.CacheNode.Spec.Disks[0].LocalPath = &v1alpha1.LocalPath{Path: "/mnt/disk1"} }
@@ -196,13 +212,24 @@ func TestUnmountedDisksGetPlaceholders(t *testing.T) {
 		want      []PodDisk
 		after     time.Duration
 	}{
-		"all are mounted":   {change: local, patience: time.Minute},
-		"for long":          {local, map[PodDisk]time.Time{first: now.Add(-2 * time.Minute)}, time.Minute, []PodDisk{first}, 0},
-		"not for long":      {local, map[PodDisk]time.Time{first: now.Add(-20 * time.Second)}, time.Minute, nil, 41 * time.Second},
-		"switched off":      {local, map[PodDisk]time.Time{first: now.Add(-2 * time.Minute)}, 0, nil, 0},
-		"of a class":        {func(s *State) { s.CacheNode.Spec.Disks[0].LocalPath = nil }, map[PodDisk]time.Time{first: now.Add(-2 * time.Minute)}, time.Minute, nil, 0},
-		"of a pod too many": {local, map[PodDisk]time.Time{{"edge-7", "disk1"}: now.Add(-2 * time.Minute)}, time.Minute, nil, 0},
-		"not in the spec":   {local, map[PodDisk]time.Time{{"edge-0", "disk9"}: now.Add(-2 * time.Minute)}, time.Minute, nil, 0},
+		"all are mounted": {change: local, patience: time.Minute},
+		"for long": {
+			local, map[PodDisk]time.Time{first: now.Add(-2 * time.Minute)}, time.Minute, []PodDisk{first}, 0,
+		},
+		"not for long": {
+			local, map[PodDisk]time.Time{first: now.Add(-20 * time.Second)}, time.Minute, nil, 41 * time.Second,
+		},
+		"switched off": {local, map[PodDisk]time.Time{first: now.Add(-2 * time.Minute)}, 0, nil, 0},
+		"of a class": {
+			func(s *State) { s.CacheNode.Spec.Disks[0].LocalPath = nil },
+			map[PodDisk]time.Time{first: now.Add(-2 * time.Minute)}, time.Minute, nil, 0,
+		},
+		"of a pod too many": {
+			local, map[PodDisk]time.Time{{"edge-7", "disk1"}: now.Add(-2 * time.Minute)}, time.Minute, nil, 0,
+		},
+		"not in the spec": {
+			local, map[PodDisk]time.Time{{"edge-0", "disk9"}: now.Add(-2 * time.Minute)}, time.Minute, nil, 0,
+		},
 		"has a placeholder": {func(s *State) {
 			local(s)
 			s.Claims[0].Spec.VolumeName = naming.Placeholder(s.Claims[0].Namespace, s.Claims[0].Name)

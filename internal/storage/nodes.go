@@ -13,13 +13,14 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
-// maxNodes is how many nodes can have a pod each: the largest spec.replicas.
+// maxNodes is the maximum of spec.replicas, and so of nodes that can have a pod each.
 const maxNodes = 1000
 
-// leaveAfter is how long a node must not match before its pod is moved: a label that is set again may be away for a moment.
+// leaveAfter is how long a node must not match before its pod is moved: a label may be away for a moment.
 const leaveAfter = 10 * time.Second
 
-// followNodes keeps pods on the nodes that the spec allows and, with one pod on each node, their number at that of the nodes.
+// followNodes moves pods from nodes that the spec no longer allows. With one pod on each node, it also sets the number
+// of pods to the number of nodes.
 func (p *plan) followNodes() {
 	nodes, err := eligible(p.CacheNode.Spec, p.Nodes)
 	if err != nil {
@@ -41,8 +42,8 @@ func (p *plan) followNodes() {
 	}
 }
 
-// scaleTo sets the number of pods to that of the nodes: up at once; down by one pod at a time, and not while a node is lost,
-// as its pod waits. It is false where nothing else is to be done.
+// scaleTo sets the number of pods to the number of nodes. It scales up at once. It scales down by one pod at a time,
+// and not while a lost node is waited for. It is false if nothing else is to be done.
 func (p *plan) scaleTo(want int) bool {
 	has := p.replicas()
 	switch {
@@ -50,7 +51,8 @@ func (p *plan) scaleTo(want int) bool {
 		p.Follow = Follow{NoNode: true}
 		return false
 	case want > maxNodes:
-		p.Follow = Follow{Invalid: fmt.Errorf("spec.placement.perNode: more than %d nodes match: narrow them down by spec.pod.nodeSelector", maxNodes)}
+		p.Follow = Follow{Invalid: fmt.Errorf(
+			"spec.placement.perNode: more than %d nodes match: narrow them down by spec.pod.nodeSelector", maxNodes)}
 		return false
 	}
 	last := p.lasts(&p.State.Since.Fewer, &p.Actions.Since.Fewer, want < has)
@@ -64,7 +66,8 @@ func (p *plan) scaleTo(want int) bool {
 	return true
 }
 
-// lasts is true for what has been so for leaveAfter.
+// lasts reports whether a state has lasted for leaveAfter. since is when it began, from the last pass; keep receives it
+// for the next pass. is is false if the state is over.
 func (p *plan) lasts(since, keep *time.Time, is bool) bool {
 	if !is {
 		return false
@@ -79,8 +82,8 @@ func (p *plan) lasts(since, keep *time.Time, is bool) bool {
 	return left <= 0
 }
 
-// displaced are the pods on nodes that the spec no longer allows, of a CacheNode whose volumes or pods belong to nodes.
-// Whether other nodes are free is not considered.
+// displaced are releases for the pods on nodes that the spec no longer allows, if the CacheNode ties volumes or pods to
+// nodes. It does not consider whether other nodes are free.
 func (p *plan) displaced(nodes []corev1.Node) []Release {
 	if !p.CacheNode.Spec.Placement.PerNode && !p.hasLocalDisks() {
 		return nil
@@ -93,14 +96,15 @@ func (p *plan) displaced(nodes []corev1.Node) []Release {
 		}
 		list = append(list, Release{
 			Name: placed.name, Claims: placed.claims, Evict: true, Reason: "NodeLeft",
-			Note: fmt.Sprintf("node %s is no longer one for %s: it starts on another, with the disks there", placed.node, placed.name),
+			Note: fmt.Sprintf("node %s is no longer one for %s: it starts on another, with the disks there",
+				placed.node, placed.name),
 		})
 	}
 	return list
 }
 
-// eligible are the nodes that nodeSelector and affinity of the spec allow, by name. An affinity that cannot be read is an
-// error of the spec.
+// eligible are the nodes that the nodeSelector and affinity of the spec allow, sorted by name. An affinity that cannot
+// be parsed is an error in the spec.
 func eligible(spec v1alpha1.CacheNodeSpec, nodes []corev1.Node) ([]corev1.Node, error) {
 	required := nodeaffinity.GetRequiredNodeAffinity(&corev1.Pod{Spec: corev1.PodSpec{
 		NodeSelector: spec.Pod.NodeSelector, Affinity: spec.Pod.Affinity,
@@ -119,11 +123,13 @@ func eligible(spec v1alpha1.CacheNodeSpec, nodes []corev1.Node) ([]corev1.Node, 
 	return list, nil
 }
 
-// tolerated are those of the nodes whose taints the pods tolerate. Taints by which Kubernetes reports the state of a node do
-// not count: a node that is cordoned or not ready keeps its pod. Nor does NoSchedule on a node that has a pod already.
+// tolerated are the nodes whose taints the pods tolerate. Taints by which Kubernetes reports the state of a node do not
+// count: a node that is cordoned or not ready keeps its pod. NoSchedule does not count either on a node that has a pod.
 func (s State) tolerated(nodes []corev1.Node) []corev1.Node {
 	return slices.DeleteFunc(slices.Clone(nodes), func(node corev1.Node) bool {
-		has := slices.ContainsFunc(s.Pods, func(p corev1.Pod) bool { return p.Spec.NodeName == node.Name && p.DeletionTimestamp.IsZero() })
+		has := slices.ContainsFunc(s.Pods, func(p corev1.Pod) bool {
+			return p.Spec.NodeName == node.Name && p.DeletionTimestamp.IsZero()
+		})
 		return slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool {
 			if taint.Effect == corev1.TaintEffectPreferNoSchedule || strings.HasPrefix(taint.Key, "node.kubernetes.io/") ||
 				(has && taint.Effect == corev1.TaintEffectNoSchedule) {
@@ -136,7 +142,7 @@ func (s State) tolerated(nodes []corev1.Node) []corev1.Node {
 	})
 }
 
-// usable are the nodes that the pods may run on, in service or not.
+// usable are the nodes that the pods may run on, whether in service or not.
 func (s State) usable() []corev1.Node {
 	nodes, err := eligible(s.CacheNode.Spec, s.Nodes)
 	if err != nil {
@@ -145,7 +151,7 @@ func (s State) usable() []corev1.Node {
 	return s.tolerated(nodes)
 }
 
-// node is the node of a name; nil if there is none.
+// node is the node with a name; nil if there is none.
 func (s State) node(name string) *corev1.Node {
 	i := slices.IndexFunc(s.Nodes, func(n corev1.Node) bool { return n.Name == name })
 	if i < 0 {
@@ -154,8 +160,9 @@ func (s State) node(name string) *corev1.Node {
 	return &s.Nodes[i]
 }
 
-// outSince is since when a node is out of service; ok is false for one that is in service. A person's taint
-// node.kubernetes.io/out-of-service means that it is out for good.
+// outSince is the time since which a node is out of service. ok is false for a node in service. The taint
+// node.kubernetes.io/out-of-service, which an administrator sets, means that the node is out for good: since is then
+// the zero time.
 func outSince(node *corev1.Node) (since time.Time, ok bool) {
 	for _, taint := range node.Spec.Taints {
 		if taint.Key == corev1.TaintNodeOutOfService {
@@ -170,8 +177,8 @@ func outSince(node *corev1.Node) (since time.Time, ok bool) {
 	return time.Time{}, false
 }
 
-// hostnameOf is the node that a volume is tied to, by the label that its node affinity names; "" for a volume that is tied to
-// none, or to more than one.
+// hostnameOf is the hostname label of the node that a volume is tied to by its node affinity. It is "" for a volume
+// that is tied to no node or to more than one.
 func hostnameOf(volume *corev1.PersistentVolume) string {
 	if volume.Spec.NodeAffinity == nil || volume.Spec.NodeAffinity.Required == nil {
 		return ""

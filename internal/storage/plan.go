@@ -10,58 +10,59 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Actions are what is to be done, in this order, and what is to be said of it.
+// Actions are what the executor is to do, in this order, and what the status is to say about it.
 type Actions struct {
-	// Keep is done on every pass, whatever the spec asks for: it keeps pods running.
+	// Keep is carried out on every pass, whatever the spec asks for: it keeps pods running.
 	Keep Keep
-	// Follow is done only when the spec is accepted.
+	// Follow is carried out only when the spec is accepted.
 	Follow Follow
 	// Missing are the disks that placeholders stand in for.
 	Missing []Missing
 	// Waiting says which lost nodes are waited for, and why; "" for none.
 	Waiting string
-	// Since is to be part of the next State.
+	// Since is part of the State of the next pass.
 	Since Since
-	// After is when to plan again though nothing happens; 0 for never.
+	// After is when to plan again if no event comes first; 0 is never.
 	After time.Duration
 }
 
-// Keep is what keeps pods running.
+// Keep holds the actions that keep pods running.
 type Keep struct {
-	// Releases are those of lost nodes, of disks that cannot be mounted and of disks that are back, at most one for a pod.
+	// Releases are for lost nodes, for disks that cannot be mounted and for disks that are back or replaced. There is at
+	// most one for a pod.
 	Releases []Release
-	// Offer are volumes whose claims are gone: they become available again.
+	// Offer are volumes whose claims are gone: they are made available again.
 	Offer []*corev1.PersistentVolume
 	// Scouts are objects to create. Spent are objects of scouts to delete.
 	Scouts, Spent []client.Object
 }
 
-// Follow is what follows the spec.
+// Follow holds the actions that follow the spec.
 type Follow struct {
-	// Invalid is an error of the spec: nothing else is in Follow.
+	// Invalid is an error in the spec. Nothing else is set in Follow then.
 	Invalid error
-	// NoNode: with one pod on each node, no node matches: nothing else is in Follow.
+	// NoNode is true if the spec asks for one pod on each node and no node matches. Nothing else is set in Follow then.
 	NoNode bool
-	// Replicas is the number of pods to set where each node has one; nil to leave it.
+	// Replicas is the number of pods to set with one pod on each node; nil leaves it as it is.
 	Replicas *int32
 	// Releases move pods from nodes that the spec no longer allows.
 	Releases []Release
-	// Create are volumes that are not there. Update are those that are, as they are to be. Delete are those that nobody wants
-	// and no claim holds.
+	// Create are volumes to create. Update are existing volumes as they are to be. Delete are volumes that are no longer
+	// wanted and that no claim holds.
 	Create, Update, Delete []*corev1.PersistentVolume
-	// More: there are more to create in the next pass.
+	// More is true if volumes are left to create in the next pass.
 	More bool
-	// Taken says which paths other volumes have; TooMany that the namespace has as many volumes as it may have.
+	// Taken says which paths belong to other volumes. TooMany says that the namespace has as many volumes as it may have.
 	Taken   []string
 	TooMany string
-	// Unwanted are claims to delete; Grow are claims that are to ask for more.
+	// Unwanted are claims to delete. Grow are claims that are to ask for more space.
 	Unwanted []*corev1.PersistentVolumeClaim
 	Grow     []Growth
 	// Own are claims whose owners are to change.
 	Own []Ownership
 }
 
-// Growth is a claim that is to ask for more.
+// Growth is a claim that is to ask for more space.
 type Growth struct {
 	Claim *corev1.PersistentVolumeClaim
 	Size  resource.Quantity
@@ -75,18 +76,18 @@ type Ownership struct {
 
 // Needs is what must be read before [Plan] can decide, beyond what every pass reads.
 type Needs struct {
-	// Fresh: read nodes, pods, claims and volumes from the API server itself, because something is about to be deleted.
+	// Fresh asks for nodes, pods, claims and volumes from the API server, because something is about to be deleted.
 	Fresh bool
-	// All: read the volumes of the whole cluster, because some are about to be created.
+	// All asks for the volumes of the whole cluster, because some are about to be created.
 	All bool
-	// Events: read the events about these pods.
+	// Events are the names of the pods whose events are to be read.
 	Events []string
 }
 
-// None is true where nothing more must be read.
+// None reports whether nothing more must be read.
 func (n Needs) None() bool { return !n.Fresh && !n.All && len(n.Events) == 0 }
 
-// Needs says what the plan lacks. Reading that may show that more is needed.
+// Needs says what must still be read. After that has been read, more may be needed.
 func (s State) Needs() Needs {
 	n := Needs{Events: s.unexplained()}
 	if !s.Fresh {
@@ -98,11 +99,11 @@ func (s State) Needs() Needs {
 	return n
 }
 
-// maxExplained is how many pods' events are read in a pass.
+// maxExplained is the number of pods whose events are read in a pass, unless more are stuck.
 const maxExplained = 8
 
-// unexplained are the pods whose events are to be read and were not: first those that are about to start without a disk, then,
-// if they are few, those of which people want to know why they do not start.
+// unexplained are the pods whose events must still be read: all pods that are about to start without a disk, then, up
+// to maxExplained in total, pods that are late to start and whose cause users want to know.
 func (s State) unexplained() []string {
 	var stuck, late []string
 	for i := range s.Pods {
@@ -120,7 +121,7 @@ func (s State) unexplained() []string {
 	return append(stuck, late[:min(len(late), room)]...)
 }
 
-// Plan decides.
+// Plan decides what to do about a State.
 func Plan(s State) Actions {
 	p := &plan{State: s}
 	p.Missing = s.missing()
@@ -134,7 +135,7 @@ func Plan(s State) Actions {
 	return p.Actions
 }
 
-// plan is a State with the Actions that have been decided on so far.
+// plan is a State and the Actions that have been decided so far.
 type plan struct {
 	State
 	Actions
@@ -142,7 +143,7 @@ type plan struct {
 
 func (p *plan) again(after time.Duration) { p.After = earlier(p.After, after) }
 
-// release adds a release, unless the pod has one: the next pass decides on more.
+// release adds a release, unless the pod has one already: the next pass decides again.
 func (p *plan) release(list *[]Release, r Release) {
 	same := func(other Release) bool { return other.Name == r.Name }
 	if slices.ContainsFunc(p.Keep.Releases, same) || slices.ContainsFunc(*list, same) {

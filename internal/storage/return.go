@@ -11,8 +11,8 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
-// returnDisks releases what a user has asked for, or what a disk that is back allows. What is asked for at a time that has
-// yet to come waits.
+// returnDisks releases pods whose disks a user has asked to readmit or replace, or whose missing disks are back. A
+// request with a time in the future waits until then.
 func (p *plan) returnDisks() {
 	back, missing := p.back(), map[PodDisk]Missing{}
 	for _, m := range p.Missing {
@@ -29,10 +29,12 @@ func (p *plan) returnDisks() {
 			case p.isDue(p.Verbs.Replace[key], claim.CreationTimestamp.Time):
 				release.Reason, release.Note = "DiskReplaced", fmt.Sprintf("%s of %s gets another volume", disk, name)
 			case isMissing && (p.isDue(p.Verbs.Readmit[key], m.Since) || back[key]):
-				release.Reason, release.Note = "DiskBack", fmt.Sprintf("%s of %s is back on %s and takes its place again", disk, name, m.Node)
+				release.Reason = "DiskBack"
+				release.Note = fmt.Sprintf("%s of %s is back on %s and takes its place again", disk, name, m.Node)
 			case pod != nil && p.isRepaired(key, pod):
 				release.Claims = nil
-				release.Reason, release.Note = "Evicted", fmt.Sprintf("%s makes room for a new pod, so that its repaired %s can come back", name, disk)
+				release.Reason = "Evicted"
+				release.Note = fmt.Sprintf("%s makes room for a new pod, so that its repaired %s can come back", name, disk)
 			default:
 				continue
 			}
@@ -44,13 +46,15 @@ func (p *plan) returnDisks() {
 	}
 }
 
-// isRepaired is true for a failed disk that a user has readmitted since it failed, and since its pod was made.
+// isRepaired reports whether a disk has failed and a user has readmitted it since then and since its pod was created.
 func (p *plan) isRepaired(key PodDisk, pod *corev1.Pod) bool {
 	report, asked := p.Disks[key], p.Verbs.Readmit[key]
-	return report.State == v1alpha1.DiskFailed && !report.Since.IsZero() && p.isDue(asked, report.Since) && p.isDue(asked, pod.CreationTimestamp.Time)
+	return report.State == v1alpha1.DiskFailed && !report.Since.IsZero() &&
+		p.isDue(asked, report.Since) && p.isDue(asked, pod.CreationTimestamp.Time)
 }
 
-// isDue is true for what was asked for after another time, and not for a time that has yet to come.
+// isDue reports whether the time of a request has come and is after another time. For a time in the future it schedules
+// a pass.
 func (p *plan) isDue(asked, other time.Time) bool {
 	if left := asked.Sub(p.Now); !asked.IsZero() && left > 0 {
 		p.again(left + time.Second)
@@ -59,7 +63,7 @@ func (p *plan) isDue(asked, other time.Time) bool {
 	return !asked.IsZero() && asked.After(other)
 }
 
-// merged has one release for each pod.
+// merged joins the releases of each pod into one.
 func merged(list []Release) []Release {
 	var out []Release
 	for _, r := range list {

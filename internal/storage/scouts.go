@@ -8,8 +8,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// scout keeps a scout for each missing disk with a localPath: a pod that starts when the path is there, and ends when it is a
-// mount. What there is of a scout stays as it is; a pod that looks for something else by now is deleted.
+// scout keeps a scout for each missing disk with a localPath. The scout's pod starts when the path exists, and ends
+// when a disk is mounted on it. Existing objects of a scout stay as they are. A pod whose input has changed is deleted.
 func (p *plan) scout() {
 	needed := map[string]bool{}
 	for _, m := range p.Missing {
@@ -17,7 +17,7 @@ func (p *plan) scout() {
 		if disk == nil || node == nil {
 			continue
 		}
-		// This runs before the spec is validated: a scout looks only at what is a volume of this CacheNode already.
+		// This runs before the spec is validated: a scout looks only at paths that are volumes of this CacheNode already.
 		path := disk.LocalPath.Path
 		if p.Volumes[naming.Volume(node.Name, path)] == nil || (p.Allowed != nil && !p.Allowed(path)) {
 			continue
@@ -46,7 +46,7 @@ func (p *plan) applyScout(in manifest.ScoutInput, needed map[string]bool) {
 	}
 }
 
-// spendScouts deletes what nobody needs, and pods and volumes that have to be made again.
+// spendScouts deletes objects of scouts that are no longer needed, and pods and volumes that must be recreated.
 func (p *plan) spendScouts(needed map[string]bool) {
 	for i := range p.Scouts.Pods {
 		if pod := &p.Scouts.Pods[i]; !needed[pod.Name] || pod.Status.Phase == corev1.PodFailed {
@@ -59,7 +59,8 @@ func (p *plan) spendScouts(needed map[string]bool) {
 		}
 	}
 	for name, volume := range p.Volumes {
-		if volume.Labels[naming.LabelRole] == naming.RoleScout && (!needed[name] || volume.Status.Phase == corev1.VolumeReleased) {
+		if volume.Labels[naming.LabelRole] == naming.RoleScout &&
+			(!needed[name] || volume.Status.Phase == corev1.VolumeReleased) {
 			p.spend(volume)
 		}
 	}
@@ -81,7 +82,7 @@ func (s State) back() map[PodDisk]bool {
 	return back
 }
 
-// find is the object of a name; nil if there is none.
+// find is the object with a name; nil if there is none.
 func find[T any, P interface {
 	*T
 	client.Object

@@ -15,16 +15,18 @@ import (
 )
 
 const (
-	// spareNodes is how many nodes more than pods that lack one have volumes, so that the scheduler has a choice.
+	// spareNodes is how many nodes have volumes beyond the number of pods without a node, so that the scheduler has a
+	// choice.
 	spareNodes = 2
-	// moreNodesAfter is how long the scheduler may fail to place a pod before twice as many nodes have volumes.
+	// moreNodesAfter is how long after the newest volume the scheduler may fail to place a pod before the number of nodes
+	// with free volumes doubles.
 	moreNodesAfter = 10 * time.Second
 )
 
-// volumeNodes are the nodes on which the disks with a localPath have volumes: those that pods or claims hold, and of the others
-// as many as the pods that have no node yet need, and a few more. With one pod on each node, they are all. Nodes without
-// volumes are no choice for the scheduler, so while it cannot place a pod, their number doubles. The first needed of them are
-// those that pods cannot do without.
+// volumeNodes are the nodes on which the disks with a localPath have volumes. With one pod on each node, they are all
+// nodes. Otherwise they are the nodes that pods or claims hold, and as many others as the pods without a node need, and
+// a few more. The scheduler considers only nodes with volumes, so while it cannot place a pod, the number of other
+// nodes doubles. Pods cannot do without the first needed nodes of the list.
 func (s State) volumeNodes() (nodes []corev1.Node, needed int, err error) {
 	if s.replicas() == 0 || !s.hasLocalDisks() {
 		return nil, 0, nil
@@ -47,7 +49,7 @@ func (s State) volumeNodes() (nodes []corev1.Node, needed int, err error) {
 		}
 	}
 	homeless := s.homeless(nodes)
-	want := min(existing, spareNodes) // what is there may stay
+	want := min(existing, spareNodes) // existing volumes may stay
 	if homeless > 0 {
 		want = max(homeless+spareNodes, existing)
 		if late, _ := s.cannotBePlaced(); late {
@@ -58,7 +60,7 @@ func (s State) volumeNodes() (nodes []corev1.Node, needed int, err error) {
 	return append(taken, free[:min(want, len(free))]...), len(taken) + homeless, nil
 }
 
-// homeless counts the wanted pods that neither are on one of the nodes nor are tied to one by a claim.
+// homeless counts the wanted pods that are not on one of the nodes and that no claim ties to one.
 func (s State) homeless(nodes []corev1.Node) int {
 	placed := set.New[string]()
 	for _, p := range s.placed() {
@@ -69,8 +71,8 @@ func (s State) homeless(nodes []corev1.Node) int {
 	return s.replicas() - placed.Len()
 }
 
-// withoutTaken leaves out the nodes on which other volumes have one of the paths, as far as enough others are left. A CacheNode
-// that is new is told of them instead: it may have the wrong path.
+// withoutTaken leaves out the nodes on which other volumes have one of the paths, if enough nodes are left. For a new
+// CacheNode it leaves out none: the user is told about the taken paths, because the spec may have the wrong path.
 func (s State) withoutTaken(nodes []corev1.Node, homeless int) []corev1.Node {
 	if s.All == nil || (len(s.Claims) == 0 && len(s.Pods) == 0) {
 		return nodes
@@ -86,7 +88,7 @@ func (s State) withoutTaken(nodes []corev1.Node, homeless int) []corev1.Node {
 	return clear
 }
 
-// heldNodes are the nodes that a wanted pod is on, or whose volumes claims hold.
+// heldNodes are the nodes that a wanted pod is on or tied to, or whose volumes claims hold.
 func (s State) heldNodes() set.Set[string] {
 	held := set.New[string]()
 	for _, placed := range s.placed() {
@@ -111,10 +113,12 @@ func (s State) offeredNodes() set.Set[string] {
 	return offered
 }
 
-// cannotBePlaced is true where the scheduler has failed for a while with the volumes that there are, and says when to look again
-// if it has not for long; 0 for never.
+// cannotBePlaced reports whether the scheduler has failed for moreNodesAfter to place a pod with the existing volumes.
+// after is when to look again if the time is not over; 0 is never.
 func (s State) cannotBePlaced() (late bool, after time.Duration) {
-	if !slices.ContainsFunc(s.Pods, func(p corev1.Pod) bool { return p.DeletionTimestamp.IsZero() && isUnschedulable(&p) }) {
+	if !slices.ContainsFunc(s.Pods, func(p corev1.Pod) bool {
+		return p.DeletionTimestamp.IsZero() && isUnschedulable(&p)
+	}) {
 		return false, 0
 	}
 	var newest time.Time
@@ -135,9 +139,8 @@ func isUnschedulable(pod *corev1.Pod) bool {
 	})
 }
 
-// inOrder sorts free nodes by how well they suit a pod: those that have volumes first, then those in service that the pods
-// tolerate, spread over zones as far as the taken ones leave that open. The order is the same on every pass, and another for
-// each CacheNode.
+// inOrder sorts free nodes by how well they suit a pod: fit nodes first (see isFit), then nodes that have volumes, then
+// nodes in zones with the fewest taken nodes. The order is the same on every pass. Each CacheNode has its own order.
 func (s State) inOrder(free, taken []corev1.Node, offered set.Set[string]) []corev1.Node {
 	inZone := map[string]int{}
 	for i := range taken {
@@ -178,14 +181,16 @@ func (s State) inOrder(free, taken []corev1.Node, offered set.Set[string]) []cor
 	return sorted
 }
 
-// isFit is true for a node in service without a taint that keeps the pods away, also one that says how the node is at the moment.
+// isFit reports whether a node is in service and the pods tolerate its taints. Unlike for tolerated, taints that report
+// the state of the node count.
 func (s State) isFit(node *corev1.Node) bool {
 	if _, out := outSince(node); out {
 		return false
 	}
 	return !slices.ContainsFunc(node.Spec.Taints, func(taint corev1.Taint) bool {
-		return taint.Effect != corev1.TaintEffectPreferNoSchedule && !slices.ContainsFunc(s.CacheNode.Spec.Pod.Tolerations, func(t corev1.Toleration) bool {
+		isTolerated := slices.ContainsFunc(s.CacheNode.Spec.Pod.Tolerations, func(t corev1.Toleration) bool {
 			return t.ToleratesTaint(klog.Logger{}, &taint, true)
 		})
+		return taint.Effect != corev1.TaintEffectPreferNoSchedule && !isTolerated
 	})
 }

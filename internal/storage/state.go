@@ -15,43 +15,43 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// State is all that [Plan] decides from. Nothing in it is changed.
+// State is all that [Plan] decides from. Plan does not change it.
 type State struct {
 	CacheNode *v1alpha1.CacheNode
 	Now       time.Time
 	// Nodes are all nodes of the cluster.
 	Nodes []corev1.Node
-	// Pods and Claims are those of the CacheNode.
+	// Pods and Claims are the pods and claims of the CacheNode.
 	Pods   []corev1.Pod
 	Claims []corev1.PersistentVolumeClaim
-	// Volumes are those of the CacheNode and those that its claims have, by name.
+	// Volumes are the volumes of the CacheNode and those that its claims are bound to, by name.
 	Volumes map[string]*corev1.PersistentVolume
 	// Classes are the StorageClasses of the claims, by name.
 	Classes map[string]*storagev1.StorageClass
-	// Scouts are the pods that look for missing disks, with their claims.
+	// Scouts are the scouts' pods and claims.
 	Scouts Scouts
-	// Disks are what the pods' agents report, without those that are healthy.
+	// Disks are the agents' reports, without healthy disks.
 	Disks map[PodDisk]Report
-	// Verbs are what a person asks for.
+	// Verbs are what users ask for by annotations.
 	Verbs Verbs
-	// Since is what the last plan said must last; see [Actions].
+	// Since is [Actions].Since of the last pass.
 	Since Since
-	// Allowed is true for a localPath that the operator allows.
+	// Allowed reports whether the operator allows a localPath; nil allows all.
 	Allowed func(path string) bool
-	// MaxVolumes is how many volumes the CacheNodes of a namespace may have together; 0 for any number.
+	// MaxVolumes is the maximum number of volumes of all CacheNodes of a namespace together; 0 is no limit.
 	MaxVolumes int
-	// Scout has the image that scouts run.
+	// Scout is the image that scouts run.
 	Scout manifest.ScoutImage
 
-	// Fresh: nodes, pods, claims and volumes were read from the API server itself in this pass.
+	// Fresh is true if nodes, pods, claims and volumes were read from the API server in this pass.
 	Fresh bool
-	// All are the volumes of the whole cluster, read from the API server itself; nil where they were not read.
+	// All are the volumes of the whole cluster, read from the API server; nil if they were not read.
 	All []corev1.PersistentVolume
-	// Events are those about pods that do not start, by pod; a pod whose events were not read has no entry.
+	// Events are the events about pods that do not start, by pod. A pod whose events were not read has no entry.
 	Events map[string][]corev1.Event
 }
 
-// Scouts are what there is of them.
+// Scouts are the existing pods and claims of scouts.
 type Scouts struct {
 	Pods   []corev1.Pod
 	Claims []corev1.PersistentVolumeClaim
@@ -62,39 +62,40 @@ type PodDisk struct{ Pod, Disk string }
 
 func (d PodDisk) String() string { return d.Pod + ", " + d.Disk }
 
-// Report is what an agent says of a disk that is not healthy.
+// Report is an agent's report of a disk that is not healthy.
 type Report struct {
 	State  v1alpha1.DiskState
 	Reason v1alpha1.DiskReason
 	Since  time.Time
 }
 
-// Since is since when something lasts that is acted on only if it lasts; the zero time for what is not so.
+// Since holds when states began that are acted on only if they last. The zero time means that a state does not hold.
 type Since struct {
-	// Displaced: a pod is on a node that the spec no longer allows.
+	// Displaced is for a pod on a node that the spec no longer allows.
 	Displaced time.Time
-	// Fewer: with one pod on each node, there are fewer nodes than pods.
+	// Fewer is for fewer nodes than pods, with one pod on each node.
 	Fewer time.Time
 }
 
 // Release takes claims away from a pod, so that it starts with other volumes.
 type Release struct {
-	// Name is the pod's; Pod is nil where there is none.
+	// Name is the name of the pod. Pod is nil if there is no such pod.
 	Name string
 	Pod  *corev1.Pod
 	// Placeholders are created first.
 	Placeholders []*corev1.PersistentVolume
-	// Claims are deleted; the pod goes with them.
+	// Claims are deleted after the pod.
 	Claims []*corev1.PersistentVolumeClaim
-	// Evict: the pod may serve, and goes only as the disruption budget allows. Force: no kubelet is there to end it.
+	// Evict is true for a pod that may serve: it is evicted as the disruption budget allows. Force is true if no kubelet
+	// can end the pod: the pod is deleted without a grace period.
 	Evict, Force bool
-	// Reason and Note are the event's.
+	// Reason and Note are those of the event.
 	Reason, Note string
 }
 
 func (s State) replicas() int { return int(ptr.Deref(s.CacheNode.Spec.Replicas, 1)) }
 
-// pod is the pod of a name; nil while there is none.
+// pod is the pod with a name; nil if there is none.
 func (s State) pod(name string) *corev1.Pod {
 	i := slices.IndexFunc(s.Pods, func(p corev1.Pod) bool { return p.Name == name })
 	if i < 0 {
@@ -112,13 +113,13 @@ func (s State) podNames() []string {
 	return names
 }
 
-// AreAllReady is true when every wanted pod is there and ready.
+// AreAllReady reports whether every wanted pod exists and is ready.
 func (s State) AreAllReady() bool {
 	return !slices.ContainsFunc(s.podNames(), func(name string) bool { return !IsReady(s.pod(name)) })
 }
 
-// claimsOf are the claims of a pod by disk, of disks that are no longer in the spec too, but not those that are being
-// deleted.
+// claimsOf are the claims of a pod by disk, without those that are being deleted. Disks that are no longer in the spec
+// are included.
 func (s State) claimsOf(pod string) map[string]*corev1.PersistentVolumeClaim {
 	claims := map[string]*corev1.PersistentVolumeClaim{}
 	for i := range s.Claims {
@@ -130,7 +131,7 @@ func (s State) claimsOf(pod string) map[string]*corev1.PersistentVolumeClaim {
 	return claims
 }
 
-// localDisk is the disk of a name if it has a localPath, and nil otherwise.
+// localDisk is the disk with a name if it has a localPath; nil otherwise.
 func (s State) localDisk(name string) *v1alpha1.Disk {
 	for i := range s.CacheNode.Spec.Disks {
 		if d := &s.CacheNode.Spec.Disks[i]; d.Name == name && d.LocalPath != nil {
@@ -148,7 +149,7 @@ func (s State) hasLocalDisks() bool {
 	return slices.ContainsFunc(s.CacheNode.Spec.Disks, func(d v1alpha1.Disk) bool { return d.LocalPath != nil })
 }
 
-// diskOf is the disk that a claim is for, by its label or, where it has none, by its name; disks' names have no hyphen.
+// diskOf is the disk that a claim is for, by its label or else by its name: names of disks have no hyphen.
 func diskOf(claim *corev1.PersistentVolumeClaim) string {
 	if disk := claim.Labels[naming.LabelDisk]; disk != "" {
 		return disk
@@ -167,14 +168,15 @@ func (s State) allowedDown() int {
 	return allowed
 }
 
-// IsReady is what the kubelet says of a pod that is not being deleted.
+// IsReady reports whether the kubelet reports a pod as ready. It is false for nil and for a pod that is being deleted.
 func IsReady(pod *corev1.Pod) bool {
-	return pod != nil && pod.DeletionTimestamp.IsZero() && slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
-		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
-	})
+	return pod != nil && pod.DeletionTimestamp.IsZero() &&
+		slices.ContainsFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool {
+			return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+		})
 }
 
-// earlier is the shorter of two times, of which 0 means never.
+// earlier is the shorter of two durations; 0 means never.
 func earlier(a, b time.Duration) time.Duration {
 	if a == 0 || (b != 0 && b < a) {
 		return b

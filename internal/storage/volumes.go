@@ -14,11 +14,11 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// maxCreate is how many volumes one pass creates, so that one CacheNode does not keep a worker from the others.
+// maxCreate is how many volumes one pass creates, so that one CacheNode does not block a worker for long.
 const maxCreate = 64
 
-// planVolumes decides on the volumes of disks with a localPath: which to create, to offer again and to delete. A CacheNode
-// that is gone is one without a spec: its volumes go.
+// planVolumes decides which volumes of disks with a localPath to create, to offer again and to delete. A CacheNode that
+// is gone is passed without a spec, so its volumes are deleted.
 func (p *plan) planVolumes() {
 	nodes, needed, err := p.volumeNodes()
 	if err != nil {
@@ -35,12 +35,13 @@ func (p *plan) planVolumes() {
 		case p.MaxVolumes == 0 || len(create) <= room:
 			p.Follow.Create = append(p.Follow.Create, create...)
 			room -= len(create)
-		case n < needed: // otherwise it was to be a choice for the scheduler
+		case n < needed: // volumes on further nodes would only give the scheduler a choice
 			lacking += len(create)
 		}
 	}
 	if lacking > 0 {
-		p.Follow.TooMany = fmt.Sprintf("the CacheNodes of namespace %s may have %d volumes together, and this one needs %d for which there is no room: remove disks or nodes, or raise the operator's --max-volumes-per-namespace",
+		p.Follow.TooMany = fmt.Sprintf("the CacheNodes of namespace %s may have %d volumes together, and this one needs %d "+
+			"for which there is no room: remove disks or nodes, or raise the operator's --max-volumes-per-namespace",
 			p.CacheNode.Namespace, p.MaxVolumes, lacking)
 	}
 	for _, volume := range p.Volumes {
@@ -48,10 +49,12 @@ func (p *plan) planVolumes() {
 			p.keepVolume(volume, wanted[volume.Name])
 		}
 	}
-	// Every CacheNode creates volumes in the order of their names: of two that want the same path at the same time, one finds at
-	// the first such volume that the other has it.
+	// Every CacheNode creates its volumes in the order of their names. If two want the same path at the same time, the
+	// second one finds at the first such volume that the path is taken.
 	byName := func(a, b *corev1.PersistentVolume) int { return cmp.Compare(a.Name, b.Name) }
-	for _, list := range [][]*corev1.PersistentVolume{p.Follow.Create, p.Follow.Update, p.Keep.Offer, p.Follow.Delete} {
+	for _, list := range [][]*corev1.PersistentVolume{
+		p.Follow.Create, p.Follow.Update, p.Keep.Offer, p.Follow.Delete,
+	} {
 		slices.SortFunc(list, byName)
 	}
 	if p.Follow.More = len(p.Follow.Create) > maxCreate; p.Follow.More {
@@ -59,7 +62,7 @@ func (p *plan) planVolumes() {
 	}
 }
 
-// volumesOn notes which volumes a node is to have, and returns those that are to be created.
+// volumesOn adds the volumes that a node is to have to wanted, and returns those to create.
 func (p *plan) volumesOn(node *corev1.Node, wanted map[string]bool) (create []*corev1.PersistentVolume) {
 	for d, disk := range p.CacheNode.Spec.Disks {
 		if disk.LocalPath == nil {
@@ -68,7 +71,8 @@ func (p *plan) volumesOn(node *corev1.Node, wanted map[string]bool) (create []*c
 		volume := manifest.LocalVolume(p.CacheNode, disk, node)
 		wanted[volume.Name] = true
 		if other := p.overlapping(node, disk.LocalPath.Path); other != "" {
-			p.Follow.Taken = append(p.Follow.Taken, fmt.Sprintf("spec.disks[%d].localPath.path: %s on node %s %s", d, disk.LocalPath.Path, node.Name, other))
+			p.Follow.Taken = append(p.Follow.Taken, fmt.Sprintf("spec.disks[%d].localPath.path: %s on node %s %s",
+				d, disk.LocalPath.Path, node.Name, other))
 		} else if live := p.Volumes[volume.Name]; live == nil && p.All != nil {
 			create = append(create, volume)
 		} else if live != nil && p.isOwn(live) && live.DeletionTimestamp.IsZero() {
@@ -78,26 +82,27 @@ func (p *plan) volumesOn(node *corev1.Node, wanted map[string]bool) (create []*c
 	return create
 }
 
-// room is how many volumes more the namespace may have.
+// room is how many more volumes the namespace may have.
 func (p *plan) room() int {
 	room := p.MaxVolumes
 	for i := range p.All {
 		labels := p.All[i].Labels
-		if labels[naming.LabelManagedBy] == naming.FieldManager && labels[naming.LabelNamespace] == p.CacheNode.Namespace && labels[naming.LabelRole] == naming.RoleDisk {
+		if labels[naming.LabelManagedBy] == naming.FieldManager &&
+			labels[naming.LabelNamespace] == p.CacheNode.Namespace && labels[naming.LabelRole] == naming.RoleDisk {
 			room--
 		}
 	}
 	return max(room, 0)
 }
 
-// keepVolume decides on a volume that is there.
+// keepVolume decides what happens to an existing volume.
 func (p *plan) keepVolume(volume *corev1.PersistentVolume, wanted bool) {
 	switch role := volume.Labels[naming.LabelRole]; {
 	case role == naming.RolePlaceholder:
 		if isSpent(volume, p.Claims) || !IsAwaited(p.CacheNode, volume) {
 			p.Follow.Delete = append(p.Follow.Delete, volume)
 		}
-	case role == naming.RoleScout: // spendScouts sees to those of disks in the spec
+	case role == naming.RoleScout: // spendScouts deletes those of disks in the spec
 		if !p.hasDisk(volume.Labels[naming.LabelDisk]) {
 			p.Follow.Delete = append(p.Follow.Delete, volume)
 		}
@@ -110,7 +115,7 @@ func (p *plan) keepVolume(volume *corev1.PersistentVolume, wanted bool) {
 	}
 }
 
-// lacksVolumes is true where volumes are wanted that are not there.
+// lacksVolumes reports whether some wanted volumes do not exist.
 func (s State) lacksVolumes() bool {
 	nodes, _, err := s.volumeNodes()
 	if err != nil {
@@ -126,8 +131,8 @@ func (s State) lacksVolumes() bool {
 	return false
 }
 
-// overlapping says which volume has a path on a node, lies in it or has it within; "" if there is none. Whoever writes to the
-// outer one could lead the inner one to any folder of the node by a symbolic link.
+// overlapping names the owner of a volume on a node whose path is the folder, lies in it or contains it; "" if there is
+// none. A writer of the outer folder could use a symbolic link to point the inner one at any folder of the node.
 func (s State) overlapping(node *corev1.Node, folder string) string {
 	for i := range s.All {
 		volume := &s.All[i]
@@ -140,9 +145,11 @@ func (s State) overlapping(node *corev1.Node, folder string) string {
 		case s.isOwn(volume) && isNamesake:
 		case s.isOwn(volume) && other == folder:
 		case s.isOwn(volume):
-			return fmt.Sprintf("overlaps with %s, the volume of this CacheNode's disk %s", other, volume.Labels[naming.LabelDisk])
+			return fmt.Sprintf("overlaps with %s, the volume of this CacheNode's disk %s",
+				other, volume.Labels[naming.LabelDisk])
 		case volume.Labels[naming.LabelManagedBy] == naming.FieldManager:
-			return fmt.Sprintf("belongs to CacheNode %s/%s", volume.Labels[naming.LabelNamespace], volume.Labels[naming.LabelInstance])
+			return fmt.Sprintf("belongs to CacheNode %s/%s",
+				volume.Labels[naming.LabelNamespace], volume.Labels[naming.LabelInstance])
 		default:
 			return "belongs to PersistentVolume " + volume.Name
 		}
@@ -150,7 +157,7 @@ func (s State) overlapping(node *corev1.Node, folder string) string {
 	return ""
 }
 
-// pathOf is the folder on a node that a volume leads to; "" if it leads to none, or is a placeholder.
+// pathOf is the folder of a volume on its node. It is "" for a volume without a folder and for a placeholder.
 func pathOf(volume *corev1.PersistentVolume) string {
 	switch {
 	case volume.Labels[naming.LabelRole] == naming.RolePlaceholder:
@@ -163,18 +170,19 @@ func pathOf(volume *corev1.PersistentVolume) string {
 	return ""
 }
 
-// isOn is true for a volume of a node, and for one that does not say of which single node it is.
+// isOn reports whether a volume may be on a node. It is true for a volume that is not tied to a single node.
 func isOn(volume *corev1.PersistentVolume, node *corev1.Node) bool {
 	of := hostnameOf(volume)
 	return of == "" || of == manifest.Hostname(node)
 }
 
-// isWithin is true for a folder that is another or lies in it.
+// isWithin reports whether the inner folder is the outer one or lies in it.
 func isWithin(inner, outer string) bool {
 	return inner == outer || strings.HasPrefix(inner, strings.TrimSuffix(outer, "/")+"/")
 }
 
-// IsAwaited is false for a placeholder that waits for a claim that cannot come any more.
+// IsAwaited is false for a placeholder whose claim will not be created: the spec no longer asks for its pod or its
+// disk.
 func IsAwaited(cacheNode *v1alpha1.CacheNode, volume *corev1.PersistentVolume) bool {
 	if volume.Status.Phase == corev1.VolumeBound || volume.Spec.ClaimRef == nil {
 		return true
@@ -185,22 +193,25 @@ func IsAwaited(cacheNode *v1alpha1.CacheNode, volume *corev1.PersistentVolume) b
 	return ok && ordinal < s.replicas() && s.hasDisk(disk)
 }
 
-// isFree is true for a volume that no claim holds.
+// isFree reports whether no claim holds a volume.
 func isFree(volume *corev1.PersistentVolume) bool {
-	return volume.Status.Phase != corev1.VolumeBound && (volume.Spec.ClaimRef == nil || volume.Status.Phase == corev1.VolumeReleased)
+	return volume.Status.Phase != corev1.VolumeBound &&
+		(volume.Spec.ClaimRef == nil || volume.Status.Phase == corev1.VolumeReleased)
 }
 
-// isOwn is true for a volume that the operator made for this CacheNode.
+// isOwn reports whether the operator created a volume for this CacheNode.
 func (s State) isOwn(volume *corev1.PersistentVolume) bool {
-	return volume.Labels[naming.LabelNamespace] == s.CacheNode.Namespace && volume.Labels[naming.LabelInstance] == s.CacheNode.Name
+	return volume.Labels[naming.LabelNamespace] == s.CacheNode.Namespace &&
+		volume.Labels[naming.LabelInstance] == s.CacheNode.Name
 }
 
-// isSpent is true for a placeholder whose claim is gone or has another volume.
+// isSpent reports whether the claim of a placeholder is gone or has another volume.
 func isSpent(volume *corev1.PersistentVolume, claims []corev1.PersistentVolumeClaim) bool {
 	if volume.Status.Phase == corev1.VolumeReleased || volume.Spec.ClaimRef == nil {
 		return true
 	}
 	return slices.ContainsFunc(claims, func(c corev1.PersistentVolumeClaim) bool {
-		return c.Name == volume.Spec.ClaimRef.Name && c.DeletionTimestamp.IsZero() && c.Spec.VolumeName != "" && c.Spec.VolumeName != volume.Name
+		return c.Name == volume.Spec.ClaimRef.Name && c.DeletionTimestamp.IsZero() &&
+			c.Spec.VolumeName != "" && c.Spec.VolumeName != volume.Name
 	})
 }

@@ -26,7 +26,7 @@ func live(s State) []corev1.PersistentVolume {
 	return list
 }
 
-// places are nodes and paths of volumes.
+// places are the nodes and paths of volumes.
 func places(volumes []*corev1.PersistentVolume) []string {
 	var list []string
 	for _, v := range volumes {
@@ -137,8 +137,10 @@ func TestVolumes(t *testing.T) {
 			},
 			want: []string{"node-0 /mnt/disk1", "node-0 /mnt/disk3", "node-1 /mnt/disk1", "node-1 /mnt/disk3"},
 			taken: []string{
-				"spec.disks[0].localPath.path: /mnt/disk1/evil on node node-0 overlaps with /mnt/disk1, the volume of this CacheNode's disk disk1",
-				"spec.disks[0].localPath.path: /mnt/disk1/evil on node node-1 overlaps with /mnt/disk1, the volume of this CacheNode's disk disk1",
+				"spec.disks[0].localPath.path: /mnt/disk1/evil on node node-0 overlaps with /mnt/disk1, " +
+					"the volume of this CacheNode's disk disk1",
+				"spec.disks[0].localPath.path: /mnt/disk1/evil on node node-1 overlaps with /mnt/disk1, " +
+					"the volume of this CacheNode's disk disk1",
 			},
 		},
 		"a path belongs to a volume that the operator has not made": {
@@ -187,7 +189,7 @@ func TestVolumes(t *testing.T) {
 			s := cluster(2, 2)
 			tt.change(&s)
 			s.All = live(s)
-			for name, v := range s.Volumes { // those of others are seen on the API server only
+			for name, v := range s.Volumes { // only the API server has the volumes of others
 				if v.Labels[naming.LabelInstance] != "edge" || v.Labels[naming.LabelNamespace] != "default" {
 					delete(s.Volumes, name)
 				}
@@ -206,7 +208,7 @@ func TestVolumes(t *testing.T) {
 	}
 }
 
-// TestVolumesOfNobody: those of a CacheNode that is gone go when their claims have gone.
+// TestVolumesOfNobody checks that the volumes of a deleted CacheNode are deleted after their claims.
 func TestVolumesOfNobody(t *testing.T) {
 	s := cluster(1, 1)
 	s.CacheNode = &v1alpha1.CacheNode{ObjectMeta: s.CacheNode.ObjectMeta}
@@ -316,7 +318,9 @@ func TestReadVerbs(t *testing.T) {
 	if got := v.Readmit[PodDisk{"edge-0", "disk1"}]; got.Hour() != 11 || len(v.Readmit) != 1 || len(v.Replace) != 0 {
 		t.Errorf("readmit is %v, replace %v", v.Readmit, v.Replace)
 	}
-	if text := strings.Join(v.Problems, "\n"); len(v.Problems) != 4 || !strings.Contains(text, `"soon" is no time`) || !strings.Contains(text, "edge-1.disk7 names no disk") {
+	text := strings.Join(v.Problems, "\n")
+	if len(v.Problems) != 4 || !strings.Contains(text, `"soon" is no time`) ||
+		!strings.Contains(text, "edge-1.disk7 names no disk") {
 		t.Errorf("the problems are %q", v.Problems)
 	}
 }
@@ -344,7 +348,7 @@ func FuzzReadVerbs(f *testing.F) {
 	})
 }
 
-// bareState is a CacheNode with nodes in three zones and nothing else.
+// bareState is a CacheNode without pods or claims, and nodes in three zones.
 func bareState(pods, nodes int) State {
 	s := cluster(0, nodes)
 	s.CacheNode.Spec.Replicas, s.All = new(int32(pods)), []corev1.PersistentVolume{}
@@ -354,7 +358,7 @@ func bareState(pods, nodes int) State {
 	return s
 }
 
-// carryOut creates what a plan creates, some time ago.
+// carryOut adds the volumes that a plan creates, with a creation time in the past.
 func (s *State) carryOut(ago time.Duration) {
 	for _, v := range Plan(*s).Follow.Create {
 		v.CreationTimestamp = metav1.NewTime(s.Now.Add(-ago))
@@ -372,7 +376,8 @@ func (s *State) nodesWithVolumes() int {
 	return len(nodes)
 }
 
-// TestVolumesOnlyWherePodsNeedThem: a CacheNode does not flood a large cluster with volumes, and yet leaves the scheduler a choice.
+// TestVolumesOnlyWherePodsNeedThem checks that a CacheNode does not flood a large cluster with volumes, but leaves the
+// scheduler a choice.
 func TestVolumesOnlyWherePodsNeedThem(t *testing.T) {
 	for pods, want := range map[int]int{0: 0, 1: 3, 3: 5, 40: 40} {
 		s := bareState(pods, 40)
@@ -408,7 +413,7 @@ func TestVolumesOnlyWherePodsNeedThem(t *testing.T) {
 	}
 }
 
-// TestPodsWithoutNodeGetVolumes: whatever holds other nodes, a pod that can be nowhere else gets volumes.
+// TestPodsWithoutNodeGetVolumes checks that a pod without a node gets volumes, whatever holds other nodes.
 func TestPodsWithoutNodeGetVolumes(t *testing.T) {
 	created := func(s State) []string { s.All = live(s); return places(Plan(s).Follow.Create) }
 	want := []string{"node-5 /mnt/disk1", "node-5 /mnt/disk2"}
@@ -428,8 +433,11 @@ func TestPodsWithoutNodeGetVolumes(t *testing.T) {
 			first.Labels[naming.LabelInstance] = "other"
 			s.All = append(live(s), *first)
 			a := Plan(s)
-			if len(a.Follow.Taken) > 0 || len(a.Follow.Create) != 2 || a.Follow.Create[0].Annotations[naming.AnnotationNode] != fmt.Sprint("node-", 5-taken) {
-				t.Errorf("another has the path on node-%d, created are %v, taken %v", 4+taken, places(a.Follow.Create), a.Follow.Taken)
+			free := fmt.Sprint("node-", 5-taken)
+			if len(a.Follow.Taken) > 0 || len(a.Follow.Create) != 2 ||
+				a.Follow.Create[0].Annotations[naming.AnnotationNode] != free {
+				t.Errorf("another has the path on node-%d, created are %v, taken %v",
+					4+taken, places(a.Follow.Create), a.Follow.Taken)
 			}
 		}
 	})
@@ -456,7 +464,7 @@ func TestPodsWithoutNodeGetVolumes(t *testing.T) {
 	})
 }
 
-// TestVolumesFollowTheirDisks: a volume that is there is brought to the size that its disk has by now.
+// TestVolumesFollowTheirDisks checks that an existing volume gets the current size of its disk.
 func TestVolumesFollowTheirDisks(t *testing.T) {
 	s := cluster(1, 1)
 	s.CacheNode.Spec.Disks[1].Size = resource.MustParse("2Gi")
@@ -469,21 +477,27 @@ func TestVolumesFollowTheirDisks(t *testing.T) {
 	}
 }
 
-// TestVolumesAreBounded: for each namespace, and for each pass.
+// TestVolumesAreBounded checks the limits for each namespace and for each pass.
 func TestVolumesAreBounded(t *testing.T) {
 	s := bareState(40, 40)
 	if a := Plan(s); len(a.Follow.Create) != maxCreate || !a.Follow.More || a.Follow.TooMany != "" {
 		t.Errorf("one pass creates %d volumes, want %d and another pass", len(a.Follow.Create), maxCreate)
 	}
 	s.MaxVolumes = 50
-	other := corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "other", Labels: naming.VolumeLabels("default", "other", "disk1", naming.RoleDisk)}}
-	elsewhere := corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Name: "elsewhere", Labels: naming.VolumeLabels("elsewhere", "edge", "disk1", naming.RoleDisk)}}
+	other := corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{
+		Name: "other", Labels: naming.VolumeLabels("default", "other", "disk1", naming.RoleDisk),
+	}}
+	elsewhere := corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{
+		Name: "elsewhere", Labels: naming.VolumeLabels("elsewhere", "edge", "disk1", naming.RoleDisk),
+	}}
 	s.All = append(s.All, other, elsewhere)
-	if a := Plan(s); len(a.Follow.Create) != 48 || !strings.Contains(a.Follow.TooMany, "may have 50 volumes together, and this one needs 32 for which there is no room") {
+	tooMany := "may have 50 volumes together, and this one needs 32 for which there is no room"
+	if a := Plan(s); len(a.Follow.Create) != 48 || !strings.Contains(a.Follow.TooMany, tooMany) {
 		t.Errorf("%d volumes are created, want 48: those of whole nodes; %q", len(a.Follow.Create), a.Follow.TooMany)
 	}
 	s.CacheNode.Spec.Replicas = new(int32(24))
 	if a := Plan(s); len(a.Follow.Create) != 48 || a.Follow.TooMany != "" {
-		t.Errorf("%d volumes are created, want 48: what is missing is a choice for the scheduler only; %q", len(a.Follow.Create), a.Follow.TooMany)
+		t.Errorf("%d volumes are created, want 48: what is missing is a choice for the scheduler only; %q",
+			len(a.Follow.Create), a.Follow.TooMany)
 	}
 }

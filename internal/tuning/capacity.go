@@ -11,8 +11,8 @@ import (
 
 const mebibyte = 1 << 20
 
-// Measured is the disk as it is: never larger than its file system. measured is in bytes, 0 where it is not known. Limits
-// that the spec leaves open follow from it.
+// Measured is the disk with its real size, which is never larger than its file system. measured is in bytes, 0 if it is
+// not known. Limits that the spec leaves open follow from the real size.
 func Measured(d v1alpha1.Disk, measured int64) v1alpha1.Disk {
 	if measured > 0 && measured < d.Size.Value() {
 		d.Size = *resource.NewQuantity(measured, resource.BinarySI)
@@ -20,8 +20,8 @@ func Measured(d v1alpha1.Disk, measured int64) v1alpha1.Disk {
 	return d
 }
 
-// MaxSize is the bytes that a disk's cache files may take: by default 90% of the disk, or what minFree leaves; never more
-// than that leaves.
+// MaxSize is the bytes that a disk's cache files may take: by default 90% of the disk, but never more than MinFree
+// leaves.
 func MaxSize(d v1alpha1.Disk) int64 {
 	limit := percentOf(d.Size.Value(), 90)
 	if d.Cache.MaxSize != nil {
@@ -30,15 +30,20 @@ func MaxSize(d v1alpha1.Disk) int64 {
 	return max(min(limit, d.Size.Value()-MinFree(d))/mebibyte*mebibyte, mebibyte)
 }
 
-// writeRate is what a disk of each kind takes in, in bytes a second, rather more than less.
-var writeRate = map[v1alpha1.Media]int64{v1alpha1.HDD: 150 * mebibyte, v1alpha1.SSD: 500 * mebibyte, v1alpha1.NVMe: 2048 * mebibyte}
+// writeRate is what a disk of each kind can take in, in bytes a second, rather too much than too little.
+var writeRate = map[v1alpha1.Media]int64{
+	v1alpha1.HDD:  150 * mebibyte,
+	v1alpha1.SSD:  500 * mebibyte,
+	v1alpha1.NVMe: 2048 * mebibyte,
+}
 
-// evictionSeconds is after how long at most nginx looks again whether a cache is too large (ngx_http_file_cache_manager).
+// evictionSeconds is the longest time between two checks of nginx whether a cache is too large
+// (ngx_http_file_cache_manager).
 const evictionSeconds = 10
 
-// MinFree is the bytes of a disk that nginx keeps free: by default what the disk can take in until nginx looks again, so that
-// it does not fill up between two looks, which is also room for responses that are being written; at least 5% and at most
-// 25% of the disk.
+// MinFree is the bytes of a disk that nginx keeps free. By default it is what the disk can take in between two checks
+// of nginx, so that the disk does not fill up in between. It is at least 5% and at most 25% of the disk, and also room
+// for responses that are being written.
 func MinFree(d v1alpha1.Disk) int64 {
 	if d.Cache.MinFree != nil {
 		return d.Cache.MinFree.Value()
@@ -47,9 +52,10 @@ func MinFree(d v1alpha1.Disk) int64 {
 	return wholeMebibytes(min(max(percentOf(size, 5), evictionSeconds*writeRate[d.Media]), percentOf(size, 25)))
 }
 
-// KeysZone is the bytes of a disk's index: by default a 4096th of the disk, the article's 256 MiB for 1 TiB, which is
-// room for as many objects of half a mebibyte as the disk holds. It depends on nothing of the spec that can be changed in a
-// running nginx, as a zone of another size is a new and empty one; a file system that grows gets a new one.
+// KeysZone is the bytes of a disk's index. By default it is a 4096th of the disk, the article's 256 MiB for 1 TiB,
+// which is room for as many objects of half a mebibyte as the disk holds. It does not depend on anything in the spec
+// that can change in a running nginx, as a zone of another size is a new and empty one. A file system that grows gets a
+// new one.
 func KeysZone(d v1alpha1.Disk) int64 {
 	if d.Cache.KeysZone != nil {
 		return d.Cache.KeysZone.Value()
@@ -57,8 +63,9 @@ func KeysZone(d v1alpha1.Disk) int64 {
 	return min(max(wholeMebibytes(d.Size.Value()/4096), 8*mebibyte), 4096*mebibyte)
 }
 
-// KeysZones is the bytes of the index of each disk within a memory limit; 0 for none. Those that the spec leaves open take
-// together at most half of the limit, in proportion: a larger index is of no use to a cache without memory for pages.
+// KeysZones is the bytes of each disk's index within a memory limit; 0 means no limit. The zones that the spec leaves
+// open take together at most half of the limit, in proportion: a larger index is of no use to a cache without memory
+// for pages.
 func KeysZones(disks []v1alpha1.Disk, memory int64) map[string]int64 {
 	zones := map[string]int64{}
 	var given, open int64
@@ -84,7 +91,7 @@ func KeysZones(disks []v1alpha1.Disk, memory int64) map[string]int64 {
 }
 
 // EjectBelow is the bytes of free space below which a disk is taken out of use: by default 2% of the disk, or half of
-// what nginx keeps free, where that is less.
+// what nginx keeps free if that is less.
 func EjectBelow(d v1alpha1.Disk) int64 {
 	if d.Health.MinFree != nil {
 		return d.Health.MinFree.Value()
@@ -96,9 +103,9 @@ func EjectBelow(d v1alpha1.Disk) int64 {
 	return below
 }
 
-// Memory is the bytes that nginx takes at least within the memory limit of a spec, besides the page cache and the memory tier: the keys
-// zones, what each worker prepares, and some for everything else. Without a CPU limit the number of workers is not known; one is
-// counted. What responses take is not in it: a hit nothing but pages, and a miss MissBuffers.
+// Memory is the least bytes of a spec's memory limit that nginx takes, besides the page cache and the memory tier: the
+// keys zones, what each worker allocates, and some for everything else. Without a CPU limit the number of workers is
+// not known, and one is counted. Responses are not included: a hit takes only pages, and a miss MissBuffers.
 func Memory(spec v1alpha1.CacheNodeSpec) int64 {
 	const base = 8 * mebibyte
 	limits := spec.Pod.Resources.Limits
@@ -106,12 +113,12 @@ func Memory(spec v1alpha1.CacheNodeSpec) int64 {
 	return Sum(KeysZones(spec.Disks, limits.Memory().Value())) + int64(max(workers, 1))*perWorker(spec, workers) + base
 }
 
-// MissBuffers is the bytes that a miss takes of a worker's memory while it lasts: nine buffers of a page (proxy_buffer_size and
-// proxy_buffers, nginx's defaults).
+// MissBuffers is the bytes of a worker's memory that a miss takes while it lasts: nine buffers of a page
+// (proxy_buffer_size and proxy_buffers, nginx's defaults).
 const MissBuffers = 9 * 4096
 
-// perWorker is the bytes that a worker takes: its connections, which nginx allocates at start (a ngx_connection_t and two ngx_event_t
-// each), the touched part of its threads' stacks, and the rest of its heap; whole MiB.
+// perWorker is the bytes that a worker takes, in whole MiB: its connections, which nginx allocates at start (a
+// ngx_connection_t and two ngx_event_t each), the touched part of its threads' stacks, and the rest of its heap.
 func perWorker(spec v1alpha1.CacheNodeSpec, workers int32) int64 {
 	const heap, connection, stack = mebibyte, 448, 32 << 10
 	bytes := heap + int64(ptr.Deref(spec.Listen.MaxConnections, 0))*connection
@@ -132,7 +139,7 @@ func Sum(zones map[string]int64) int64 {
 	return sum
 }
 
-// Contradictions are the limits that the spec gives a disk and that its file system cannot hold, with the arithmetic.
+// Contradictions are the limits in the spec that a disk's file system cannot hold, with the arithmetic.
 func Contradictions(d v1alpha1.Disk, measured int64) []string {
 	if measured <= 0 {
 		return nil
@@ -143,20 +150,23 @@ func Contradictions(d v1alpha1.Disk, measured int64) []string {
 	free, eject := MinFree(is), EjectBelow(is)
 	switch given := d.Cache.MaxSize; {
 	case given != nil && given.Value() > measured:
-		list = append(list, fmt.Sprintf("%s.cache.maxSize: %s is more than the file system has, which is %s: lower it, or leave it out for 90%% of that",
-			path, given.String(), Bytes(measured)))
+		list = append(list, fmt.Sprintf("%s.cache.maxSize: %s is more than the file system has, which is %s: "+
+			"lower it, or leave it out for 90%% of that", path, given.String(), Bytes(measured)))
 	case given != nil && free == 0 && given.Value()+eject > measured:
-		list = append(list, fmt.Sprintf("%s.cache.maxSize: %s and the %s below which the disk is taken out of use are %s together, and the file system has %s: lower it, or let cache.minFree be more than 0",
+		list = append(list, fmt.Sprintf("%s.cache.maxSize: %s and the %s below which the disk is taken out of use "+
+			"are %s together, and the file system has %s: lower it, or let cache.minFree be more than 0",
 			path, given.String(), Bytes(eject), Bytes(given.Value()+eject), Bytes(measured)))
 	case free >= measured:
-		list = append(list, fmt.Sprintf("%s.cache.minFree: %s is all of the file system, which has %s: lower it", path, Bytes(free), Bytes(measured)))
+		list = append(list, fmt.Sprintf("%s.cache.minFree: %s is all of the file system, which has %s: lower it",
+			path, Bytes(free), Bytes(measured)))
 	}
 	if given := d.Health.MinFree; given != nil && !given.IsZero() && free > 0 && given.Value() >= free {
-		list = append(list, fmt.Sprintf("%s.health.minFree: %s is not less than cache.minFree, which is %s on a file system of %s: lower it",
+		list = append(list, fmt.Sprintf("%s.health.minFree: %s is not less than cache.minFree, "+
+			"which is %s on a file system of %s: lower it",
 			path, given.String(), Bytes(free), Bytes(measured)))
 	}
 	return list
 }
 
-// Bytes writes a size as people do.
+// Bytes writes a number of bytes as a Kubernetes quantity, such as 10Gi.
 func Bytes(n int64) string { return resource.NewQuantity(n, resource.BinarySI).String() }

@@ -19,8 +19,8 @@ func sized(size int64, change func(*v1alpha1.Disk)) v1alpha1.Disk {
 	return d
 }
 
-// TestNothingFillsUp: whatever a disk's size and its file system's, the defaults leave room, nginx takes them, and they fit
-// into any memory limit that validation accepts.
+// TestNothingFillsUp checks the defaults for any size of a disk and of its file system: they leave room, nginx accepts
+// them, and they fit into any memory limit that validation accepts.
 func TestNothingFillsUp(t *testing.T) {
 	for seed := range uint64(2000) {
 		random := rand.New(rand.NewPCG(seed, 0))
@@ -32,9 +32,11 @@ func TestNothingFillsUp(t *testing.T) {
 		case maxSize < mebibyte, maxSize%mebibyte != 0:
 			t.Errorf("max_size is %d", maxSize)
 		case maxSize+minFree > min(size, measured):
-			t.Errorf("%s on %s: max_size %s and min_free %s do not fit", Bytes(size), Bytes(measured), Bytes(maxSize), Bytes(minFree))
+			t.Errorf("%s on %s: max_size %s and min_free %s do not fit",
+				Bytes(size), Bytes(measured), Bytes(maxSize), Bytes(minFree))
 		case eject >= minFree:
-			t.Errorf("%s on %s: taken out of use below %s, and nginx keeps only %s free", Bytes(size), Bytes(measured), Bytes(eject), Bytes(minFree))
+			t.Errorf("%s on %s: taken out of use below %s, and nginx keeps only %s free",
+				Bytes(size), Bytes(measured), Bytes(eject), Bytes(minFree))
 		case len(Contradictions(sized(size, nil), measured)) > 0:
 			t.Errorf("%s on %s: the defaults contradict the file system", Bytes(size), Bytes(measured))
 		}
@@ -49,12 +51,15 @@ func TestNothingFillsUp(t *testing.T) {
 	}
 }
 
-// TestMemory: connections, threads and workers count.
+// TestMemory checks that connections, threads and workers count.
 func TestMemory(t *testing.T) {
 	spec := func(change func(*v1alpha1.CacheNodeSpec)) v1alpha1.CacheNodeSpec {
 		s := v1alpha1.CacheNodeSpec{Disks: []v1alpha1.Disk{sized(10<<30, func(d *v1alpha1.Disk) { d.Media = v1alpha1.HDD })}}
 		s.Listen.MaxConnections = new(int32(16384))
-		s.Pod.Resources.Limits = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("1Gi"), corev1.ResourceCPU: resource.MustParse("2")}
+		s.Pod.Resources.Limits = corev1.ResourceList{
+			corev1.ResourceMemory: resource.MustParse("1Gi"),
+			corev1.ResourceCPU:    resource.MustParse("2"),
+		}
 		if change != nil {
 			change(&s)
 		}
@@ -65,9 +70,13 @@ func TestMemory(t *testing.T) {
 		want   string
 	}{
 		"an index of 8Mi, 10Mi a worker, 8Mi for the rest": {nil, "36Mi"},
-		"four times the connections":                       {func(s *v1alpha1.CacheNodeSpec) { s.Listen.MaxConnections = new(int32(65536)) }, "78Mi"},
-		"no threads":                                       {func(s *v1alpha1.CacheNodeSpec) { s.IO.Mode = v1alpha1.IODirect }, "32Mi"},
-		"more threads":                                     {func(s *v1alpha1.CacheNodeSpec) { s.Disks[0].ThreadPool.Threads = new(int32(128)) }, "40Mi"},
+		"four times the connections": {func(s *v1alpha1.CacheNodeSpec) {
+			s.Listen.MaxConnections = new(int32(65536))
+		}, "78Mi"},
+		"no threads": {func(s *v1alpha1.CacheNodeSpec) { s.IO.Mode = v1alpha1.IODirect }, "32Mi"},
+		"more threads": {func(s *v1alpha1.CacheNodeSpec) {
+			s.Disks[0].ThreadPool.Threads = new(int32(128))
+		}, "40Mi"},
 		"a worker": {func(s *v1alpha1.CacheNodeSpec) {
 			s.Pod.Resources.Limits[corev1.ResourceCPU] = resource.MustParse("1")
 		}, "26Mi"},
@@ -105,7 +114,8 @@ func TestContradictions(t *testing.T) {
 			func(d *v1alpha1.Disk) {
 				d.Cache.MaxSize, d.Cache.MinFree = new(resource.MustParse("950Mi")), new(resource.MustParse("0"))
 			},
-			"950Mi and the 20132659 below which the disk is taken out of use are 1016279859 together, and the file system has 960Mi",
+			"950Mi and the 20132659 below which the disk is taken out of use are 1016279859 together, " +
+				"and the file system has 960Mi",
 		},
 		"all of it free": {
 			func(d *v1alpha1.Disk) { d.Cache.MinFree = new(resource.MustParse("960Mi")) },

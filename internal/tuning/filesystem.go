@@ -12,13 +12,14 @@ type FileSystem struct {
 	Type string `json:"type"`
 	// BlockSize is the block size of the file system, in bytes.
 	BlockSize int64 `json:"blockSize"`
-	// ReadAhead is the read-ahead of the block device, in bytes; 0 where it is not known.
+	// ReadAhead is the read-ahead of the block device, in bytes; 0 if it is not known.
 	ReadAhead int64 `json:"readAhead,omitempty"`
 	// Options are the mount options, separated by commas.
 	Options string `json:"options,omitempty"`
 }
 
-// String is such as "xfs, blocks of 4Ki, read-ahead 128Ki (rw,noatime): a cold hit of 64Ki costs about 4 reads, one of 1Mi 12".
+// String is a text such as
+// "xfs, blocks of 4Ki, read-ahead 128Ki (rw,noatime): a cold hit of 64Ki costs about 4 reads, one of 1Mi 12".
 func (f FileSystem) String() string {
 	text := fmt.Sprintf("%s, blocks of %s", f.Type, Bytes(f.BlockSize))
 	if f.ReadAhead > 0 {
@@ -34,9 +35,9 @@ func (f FileSystem) String() string {
 	return text
 }
 
-// measured is how many reads of the disk a hit costs whose bytes are not in the page cache, of an object of 64 KiB and of one
-// of 1 MiB: test/bench/disks on Linux 6.18, with io.readAhead 1Mi. XFS and ext4 do the same. A row counts for disks with at
-// least its blocks and read-ahead; the first that fits.
+// measured is how many reads of the disk a hit costs whose bytes are not in the page cache, for an object of 64 KiB and
+// for one of 1 MiB. The figures come from test/bench/disks on Linux 6.18, with io.readAhead 1Mi. XFS and ext4 do the
+// same. A row is for disks with at least its blocks and read-ahead, and the first such row counts.
 var measured = []struct{ blocks, readAhead, of64Ki, of1Mi int64 }{
 	{64 << 10, 4 << 20, 1, 2},
 	{64 << 10, 1 << 20, 1, 4},
@@ -47,7 +48,7 @@ var measured = []struct{ blocks, readAhead, of64Ki, of1Mi int64 }{
 	{0, 0, 4, 12},
 }
 
-// Reads estimates what a cold hit costs, see measured.
+// Reads estimates the reads of a cold hit, see measured.
 func (f FileSystem) Reads() (of64Ki, of1Mi int64) {
 	for _, row := range measured {
 		if f.BlockSize >= row.blocks && f.ReadAhead >= row.readAhead {
@@ -57,7 +58,7 @@ func (f FileSystem) Reads() (of64Ki, of1Mi int64) {
 	return 0, 0
 }
 
-// Advice is what would make hits cheaper on a disk of a kind, with the commands; "" where there is nothing to gain.
+// Advice is what would make hits cheaper on a disk of a kind, with the commands; "" if there is nothing to gain.
 func (f FileSystem) Advice(media v1alpha1.Media) string {
 	best := measured[0]
 	small, large := f.Reads()
@@ -65,12 +66,14 @@ func (f FileSystem) Advice(media v1alpha1.Media) string {
 	if media != v1alpha1.HDD || f.Type == "" || f.ReadAhead == 0 || wellPrepared {
 		return ""
 	}
-	text := fmt.Sprintf("a cold hit of 64Ki costs about %d reads and one of 1Mi about %d, where %d and %d are possible with blocks of 64Ki: ", small, large, best.of64Ki, best.of1Mi)
+	text := fmt.Sprintf("a cold hit of 64Ki costs about %d reads and one of 1Mi about %d, "+
+		"where %d and %d are possible with blocks of 64Ki: ", small, large, best.of64Ki, best.of1Mi)
 	if f.ReadAhead < best.readAhead {
 		text += "blockdev --setra 8192 DEVICE (a udev rule keeps it); "
 	}
 	if f.BlockSize < 32<<10 {
-		text += "with objects of 256Ki and more on average, and Linux 6.12, mkfs.xfs -b size=65536 DEVICE when the disk is next formatted, from 64Ki size=32768; "
+		text += "with objects of 256Ki and more on average, and Linux 6.12, " +
+			"mkfs.xfs -b size=65536 DEVICE when the disk is next formatted, from 64Ki size=32768; "
 	}
 	return text + "see docs/howto/prepare-disks.md"
 }

@@ -30,25 +30,32 @@ func TestReads(t *testing.T) {
 func TestAdvice(t *testing.T) {
 	const kibi = 1 << 10
 	usual := FileSystem{Type: "xfs", BlockSize: 4 * kibi, ReadAhead: 128 * kibi}
-	if got := usual.Advice(v1alpha1.HDD); !strings.Contains(got, "blockdev --setra 8192") || !strings.Contains(got, "mkfs.xfs -b size=65536") {
+	got := usual.Advice(v1alpha1.HDD)
+	if !strings.Contains(got, "blockdev --setra 8192") || !strings.Contains(got, "mkfs.xfs -b size=65536") {
 		t.Errorf("usual: %q", got)
 	}
-	if got := (FileSystem{Type: "xfs", BlockSize: 64 * kibi, ReadAhead: 128 * kibi}).Advice(v1alpha1.HDD); !strings.Contains(got, "blockdev") || strings.Contains(got, "mkfs") {
+	got = FileSystem{Type: "xfs", BlockSize: 64 * kibi, ReadAhead: 128 * kibi}.Advice(v1alpha1.HDD)
+	if !strings.Contains(got, "blockdev") || strings.Contains(got, "mkfs") {
 		t.Errorf("large blocks: %q", got)
 	}
-	if got := (FileSystem{Type: "xfs", BlockSize: 32 * kibi, ReadAhead: 128 * kibi}).Advice(v1alpha1.HDD); !strings.Contains(got, "blockdev") || strings.Contains(got, "mkfs") {
+	got = FileSystem{Type: "xfs", BlockSize: 32 * kibi, ReadAhead: 128 * kibi}.Advice(v1alpha1.HDD)
+	if !strings.Contains(got, "blockdev") || strings.Contains(got, "mkfs") {
 		t.Errorf("blocks of 32 KiB: %q", got)
 	}
 	for name, got := range map[string]string{
-		"prepared": FileSystem{Type: "xfs", BlockSize: 64 * kibi, ReadAhead: 4096 * kibi}.Advice(v1alpha1.HDD), "for 64 KiB": FileSystem{Type: "xfs", BlockSize: 32 * kibi, ReadAhead: 4096 * kibi}.Advice(v1alpha1.HDD), "an SSD": usual.Advice(v1alpha1.SSD),
-		"not known": FileSystem{}.Advice(v1alpha1.HDD),
+		"prepared":   FileSystem{Type: "xfs", BlockSize: 64 * kibi, ReadAhead: 4096 * kibi}.Advice(v1alpha1.HDD),
+		"for 64 KiB": FileSystem{Type: "xfs", BlockSize: 32 * kibi, ReadAhead: 4096 * kibi}.Advice(v1alpha1.HDD),
+		"an SSD":     usual.Advice(v1alpha1.SSD),
+		"not known":  FileSystem{}.Advice(v1alpha1.HDD),
 	} {
 		if got != "" {
 			t.Errorf("%s: %q", name, got)
 		}
 	}
 	usual.Options = "rw,noatime"
-	if got := usual.String(); got != "xfs, blocks of 4Ki, read-ahead 128Ki (rw,noatime): a cold hit of 64Ki costs about 4 reads, one of 1Mi 12" {
+	const want = "xfs, blocks of 4Ki, read-ahead 128Ki (rw,noatime): " +
+		"a cold hit of 64Ki costs about 4 reads, one of 1Mi 12"
+	if got := usual.String(); got != want {
 		t.Errorf("it is %q", got)
 	}
 	if got := (FileSystem{Type: "tmpfs", BlockSize: 4 * kibi}).String(); got != "tmpfs, blocks of 4Ki" {

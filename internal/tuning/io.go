@@ -8,7 +8,7 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
-// ReadAhead is the bytes of read_ahead; 0 for off.
+// ReadAhead is the value of read_ahead, in bytes; 0 for off.
 func ReadAhead(io v1alpha1.IO) int64 {
 	if io.ReadAhead != nil {
 		return io.ReadAhead.Value()
@@ -16,7 +16,7 @@ func ReadAhead(io v1alpha1.IO) int64 {
 	return mebibyte
 }
 
-// ioMode is the mode in effect, and why. limit is nginx's memory limit in bytes, 0 where there is none.
+// ioMode is the mode in effect, and why. limit is nginx's memory limit in bytes, 0 if there is none.
 func ioMode(spec v1alpha1.CacheNodeSpec, limit int64) (mode v1alpha1.IOMode, why string) {
 	if mode = cmp.Or(spec.IO.Mode, v1alpha1.IOAuto); mode != v1alpha1.IOAuto {
 		return mode, "spec.io.mode says so"
@@ -25,7 +25,9 @@ func ioMode(spec v1alpha1.CacheNodeSpec, limit int64) (mode v1alpha1.IOMode, why
 	for _, d := range spec.Disks {
 		caches += MaxSize(d)
 	}
-	if slices.ContainsFunc(spec.Disks, func(d v1alpha1.Disk) bool { return d.Media != v1alpha1.SSD && d.Media != v1alpha1.NVMe }) {
+	if slices.ContainsFunc(spec.Disks, func(d v1alpha1.Disk) bool {
+		return d.Media != v1alpha1.SSD && d.Media != v1alpha1.NVMe
+	}) {
 		return v1alpha1.IOThreads, "a hard disk that is slow or hangs must not hold up a worker"
 	}
 	if limit == 0 {
@@ -34,9 +36,11 @@ func ioMode(spec v1alpha1.CacheNodeSpec, limit int64) (mode v1alpha1.IOMode, why
 	direct := spec
 	direct.IO.Mode = v1alpha1.IODirect
 	if room := roomForPages(direct); caches <= room {
-		return v1alpha1.IODirect, fmt.Sprintf("the caches, %s together, fit into the %s of memory that are left for pages, so no read waits for a disk for long", Bytes(caches), Bytes(room))
+		return v1alpha1.IODirect, fmt.Sprintf("the caches, %s together, fit into the %s of memory "+
+			"that are left for pages, so no read waits for a disk for long", Bytes(caches), Bytes(room))
 	}
-	return v1alpha1.IOThreads, fmt.Sprintf("the caches, %s together, do not fit into the %s of memory that are left for pages", Bytes(caches), Bytes(roomForPages(spec)))
+	return v1alpha1.IOThreads, fmt.Sprintf("the caches, %s together, do not fit into the %s of memory "+
+		"that are left for pages", Bytes(caches), Bytes(roomForPages(spec)))
 }
 
 // roomForPages is the bytes of a spec's memory limit that are left for the page cache.
@@ -48,7 +52,7 @@ func roomForPages(spec v1alpha1.CacheNodeSpec) int64 {
 	return max(room, 0)
 }
 
-// memoryShares tells what the memory limit is for; nothing where there is none.
+// memoryShares tells what the memory limit is for. It is empty without a limit.
 func memoryShares(spec v1alpha1.CacheNodeSpec) []string {
 	limit := spec.Pod.Resources.Limits.Memory()
 	if limit.IsZero() {
@@ -59,27 +63,30 @@ func memoryShares(spec v1alpha1.CacheNodeSpec) []string {
 		workers = " with one worker, as there is no CPU limit, and more with each other"
 	}
 	if HasMemoryTier(spec) {
-		tier = fmt.Sprintf(", %s for the memory tier and its index", Bytes(spec.MemoryTier.Size.Value()+2*TierKeys(spec.MemoryTier)))
+		size := spec.MemoryTier.Size.Value() + 2*TierKeys(spec.MemoryTier)
+		tier = fmt.Sprintf(", %s for the memory tier and its index", Bytes(size))
 	}
-	return []string{fmt.Sprintf("memory: of %s nginx takes %s%s, the keys zones' %s among it%s; %s are left for pages and for responses that are not in the cache, %s each while they last",
-		limit, Bytes(Memory(spec)), workers, Bytes(Sum(KeysZones(spec.Disks, limit.Value()))), tier, Bytes(roomForPages(spec)), Bytes(MissBuffers))}
+	return []string{fmt.Sprintf("memory: of %s nginx takes %s%s, the keys zones' %s among it%s; "+
+		"%s are left for pages and for responses that are not in the cache, %s each while they last",
+		limit, Bytes(Memory(spec)), workers, Bytes(Sum(KeysZones(spec.Disks, limit.Value()))), tier,
+		Bytes(roomForPages(spec)), Bytes(MissBuffers))}
 }
 
-// Before is what a CacheNode has had of a memory tier, for one whose spec does not say whether it has any.
+// Before says whether a CacheNode has had a memory tier. It counts if the spec does not say whether it has one.
 type Before int
 
 // What a CacheNode can have had.
 const (
-	// Nothing: it is new, and gets a tier if that is of use.
+	// Nothing means that the CacheNode is new. It gets a tier if that is of use.
 	Nothing Before = iota
-	// WithTier: it keeps the one that it has.
+	// WithTier means that it keeps its tier.
 	WithTier
-	// WithoutTier: it gets none.
+	// WithoutTier means that it gets none.
 	WithoutTier
 )
 
-// Resolve fills in what a spec leaves open and what must be the same for all pods: the memory tier and io.mode. choices says
-// what was chosen, and why.
+// Resolve fills in what a spec leaves open and what must be the same for all pods: the memory tier and io.mode. choices
+// says what was chosen, and why.
 func Resolve(spec v1alpha1.CacheNodeSpec, before Before) (resolved v1alpha1.CacheNodeSpec, choices []string) {
 	useless := before == Nothing && spec.MemoryTier.Enabled == nil && spec.MemoryTier.Size == nil && allInMemory(spec)
 	spec.MemoryTier = MemoryTier(spec, before != WithoutTier && !useless)
@@ -92,7 +99,8 @@ func Resolve(spec v1alpha1.CacheNodeSpec, before Before) (resolved v1alpha1.Cach
 func tierChoice(spec v1alpha1.CacheNodeSpec, useless bool) string {
 	switch {
 	case HasMemoryTier(spec):
-		return fmt.Sprintf("memoryTier is on: %s in memory, for objects of up to %s", spec.MemoryTier.Size, Bytes(TierObject(spec.MemoryTier)))
+		return fmt.Sprintf("memoryTier is on: %s in memory, for objects of up to %s",
+			spec.MemoryTier.Size, Bytes(TierObject(spec.MemoryTier)))
 	case keyOf(spec.Cache.Key) != "":
 		return fmt.Sprintf("memoryTier is off: cache.key has %s", keyOf(spec.Cache.Key))
 	case useless:
@@ -103,8 +111,8 @@ func tierChoice(spec v1alpha1.CacheNodeSpec, useless bool) string {
 	return "memoryTier is off"
 }
 
-// allInMemory is true where io.mode is Direct, by itself, without a tier: then a tier holds what is in memory already, and a hit of 1 MiB
-// from it costs more than one from the pages of its disk (docs/adr/0018).
+// allInMemory is true if io.mode Auto means Direct without a tier. A tier would then hold what is in memory already,
+// and a hit of 1 MiB from it costs more than one from the pages of its disk (docs/adr/0018).
 func allInMemory(spec v1alpha1.CacheNodeSpec) bool {
 	spec.MemoryTier = MemoryTier(spec, false)
 	mode, _ := ioMode(spec, spec.Pod.Resources.Limits.Memory().Value())

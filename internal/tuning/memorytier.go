@@ -12,14 +12,14 @@ import (
 )
 
 const (
-	// leastTier is the least memory that is worth a tier; tierWithoutLimit its size where the pod has no memory limit.
+	// leastTier is the least memory that is worth a tier. tierWithoutLimit is its size if the pod has no memory limit.
 	leastTier        = 16 * mebibyte
 	tierWithoutLimit = 128 * mebibyte
 	tierObject       = 8 * mebibyte
 )
 
-// MemoryTier is the tier that a spec has, with enabled and size filled in: wanted is whether there is one where the spec
-// does not say.
+// MemoryTier is the tier of a spec, with enabled and size filled in. wanted says whether there is one if the spec does
+// not say.
 func MemoryTier(spec v1alpha1.CacheNodeSpec, wanted bool) v1alpha1.MemoryTier {
 	tier := *spec.MemoryTier.DeepCopy()
 	size := tierSize(spec)
@@ -31,8 +31,8 @@ func MemoryTier(spec v1alpha1.CacheNodeSpec, wanted bool) v1alpha1.MemoryTier {
 	return tier
 }
 
-// tierSize is the spec's, or a quarter of the memory limit, as far as that leaves nginx what it needs and is no more than half of
-// the memory request: what is more can be taken away.
+// tierSize is the spec's or, by default, a quarter of the memory limit, as far as that leaves nginx what it needs. The
+// default is at most half of the memory request, as memory beyond the request can be taken away.
 func tierSize(spec v1alpha1.CacheNodeSpec) int64 {
 	limits := spec.Pod.Resources.Limits
 	limit := limits.Memory().Value()
@@ -41,7 +41,7 @@ func tierSize(spec v1alpha1.CacheNodeSpec) int64 {
 	case spec.MemoryTier.Size != nil:
 		return spec.MemoryTier.Size.Value()
 	case limit > 0:
-		size = min(limit/4, max(limit-Memory(spec), 0)/8*7) // an eighth for its index
+		size = min(limit/4, max(limit-Memory(spec), 0)/8*7) // an eighth is for its index
 	}
 	if request, ok := spec.Pod.Resources.Requests[corev1.ResourceMemory]; ok {
 		size = min(size, request.Value()/2)
@@ -54,8 +54,8 @@ func HasMemoryTier(spec v1alpha1.CacheNodeSpec) bool {
 	return ptr.Deref(spec.MemoryTier.Enabled, false) && spec.MemoryTier.Size != nil
 }
 
-// keyOf is the part of a cache key that the tier cannot do with, "" for none: it asks itself for an object by another method
-// (HEAD), and in subrequests, which have URIs of their own.
+// keyOf is the part of a cache key with which the tier cannot work, "" for none. The tier requests an object with
+// another method (HEAD), and in subrequests, which have URIs of their own.
 func keyOf(key []v1alpha1.KeyPart) v1alpha1.KeyPart {
 	for _, part := range []v1alpha1.KeyPart{v1alpha1.KeyMethod, v1alpha1.KeyURI} {
 		if slices.Contains(key, part) {
@@ -65,7 +65,7 @@ func keyOf(key []v1alpha1.KeyPart) v1alpha1.KeyPart {
 	return ""
 }
 
-// TierObject is the largest object that the tier takes, never more than an eighth of it.
+// TierObject is the size of the largest object that the tier takes, in bytes. It is at most an eighth of the tier.
 func TierObject(t v1alpha1.MemoryTier) int64 {
 	largest := int64(tierObject)
 	if t.MaxObjectSize != nil {
@@ -74,20 +74,20 @@ func TierObject(t v1alpha1.MemoryTier) int64 {
 	return min(largest, t.Size.Value()/8)
 }
 
-// TierInactive is after how long without a request an object leaves the tier: the spec's, and no longer than a copy is good. One
-// that is older must be renewed by its disk, which is no better than to have none; and it would be served while that lasts.
+// TierInactive is after how long without a request an object leaves the tier: the spec's, but no longer than a copy is
+// fresh. An older copy must be renewed by its disk, which is no better than none, and it would be served meanwhile.
 func TierInactive(t v1alpha1.MemoryTier) time.Duration {
 	return min(Duration(t.Inactive), max(Duration(t.MaxExtraAge), time.Second))
 }
 
-// TierFiles is the bytes that the tier's files may take, TierFree what nginx keeps free. The rest of its size is for what
-// comes in until nginx deletes the oldest; when it is full, nothing more is taken in until then.
+// TierFiles is the bytes that the tier's files may take, and TierFree is what nginx keeps free. The rest of the tier is
+// for objects that come in until nginx deletes the oldest. A full tier takes no more until then.
 func TierFiles(t v1alpha1.MemoryTier) int64 { return wholeMebibytes(t.Size.Value() / 4 * 3) }
 
 // TierFree is described with TierFiles.
 func TierFree(t v1alpha1.MemoryTier) int64 { return wholeMebibytes(t.Size.Value() / 8) }
 
-// TierKeys is the bytes of the tier's index, and of the list of objects that are asked for, in the tier or not.
+// TierKeys is the bytes of the tier's index, and also of the list of requested objects, in the tier or not.
 func TierKeys(t v1alpha1.MemoryTier) int64 {
 	return min(max(wholeMebibytes(t.Size.Value()/32), mebibyte), 64*mebibyte)
 }

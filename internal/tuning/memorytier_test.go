@@ -32,24 +32,71 @@ func TestResolve(t *testing.T) {
 		mode   v1alpha1.IOMode
 		says   string
 	}{
-		"a new one has a quarter of the limit":              {"700Mi", nil, Nothing, "175Mi", v1alpha1.IOThreads, "memoryTier is on: 175Mi in memory, for objects of up to 1Mi"},
-		"a new one whose caches fit into memory needs none": {"1Gi", nil, Nothing, "", v1alpha1.IODirect, "memoryTier is off: the pages of all caches are in memory anyway"},
-		"one that had a tier keeps it":                      {"1Gi", nil, WithTier, "256Mi", v1alpha1.IOThreads, "memoryTier is on: 256Mi"},
-		"a new one may have one all the same":               {"1Gi", on, Nothing, "256Mi", v1alpha1.IOThreads, "memoryTier is on: 256Mi"},
-		"one of before tiers has none":                      {"1Gi", nil, WithoutTier, "", v1alpha1.IODirect, "io.mode is Direct: the caches, 768Mi together, fit into the 1007Mi of memory"},
-		"what memory is for":                                {"1Gi", on, Nothing, "256Mi", v1alpha1.IOThreads, "memory: of 1Gi nginx takes 18Mi with one worker, as there is no CPU limit, and more with each other, the keys zones' 8Mi among it, 272Mi for the memory tier and its index; 734Mi are left for pages"},
-		"no limit":                                          {"", nil, Nothing, "128Mi", v1alpha1.IOThreads, "without a memory limit it is not known"},
-		"asked for":                                         {"1Gi", on, WithoutTier, "256Mi", v1alpha1.IOThreads, "do not fit into the 734Mi"},
-		"asked for, but there is no room":                   {"40Mi", on, WithoutTier, "", v1alpha1.IOThreads, "memoryTier is off: the memory limit, or half of the memory request, leaves too little"},
-		"switched off":                                      {"1Gi", func(s *v1alpha1.CacheNodeSpec) { s.MemoryTier.Enabled = new(false) }, Nothing, "", v1alpha1.IODirect, "memoryTier is off"},
-		"a key with the method":                             {"1Gi", func(s *v1alpha1.CacheNodeSpec) { s.Cache.Key = []v1alpha1.KeyPart{v1alpha1.KeyURI, v1alpha1.KeyMethod} }, Nothing, "", v1alpha1.IODirect, "cache.key has Method"},
-		"a size of its own":                                 {"1Gi", func(s *v1alpha1.CacheNodeSpec) { s.MemoryTier.Size = new(resource.MustParse("64Mi")) }, Nothing, "64Mi", v1alpha1.IODirect, "64Mi in memory"},
-		"a hard disk":                                       {"1Gi", func(s *v1alpha1.CacheNodeSpec) { s.Disks[0].Media = v1alpha1.HDD }, WithoutTier, "", v1alpha1.IOThreads, "a hard disk that is slow or hangs"},
+		"a new one has a quarter of the limit": {
+			"700Mi", nil, Nothing, "175Mi", v1alpha1.IOThreads,
+			"memoryTier is on: 175Mi in memory, for objects of up to 1Mi",
+		},
+		"a new one whose caches fit into memory needs none": {
+			"1Gi", nil, Nothing, "", v1alpha1.IODirect,
+			"memoryTier is off: the pages of all caches are in memory anyway",
+		},
+		"one that had a tier keeps it": {
+			"1Gi", nil, WithTier, "256Mi", v1alpha1.IOThreads,
+			"memoryTier is on: 256Mi",
+		},
+		"a new one may have one all the same": {
+			"1Gi", on, Nothing, "256Mi", v1alpha1.IOThreads,
+			"memoryTier is on: 256Mi",
+		},
+		"one of before tiers has none": {
+			"1Gi", nil, WithoutTier, "", v1alpha1.IODirect,
+			"io.mode is Direct: the caches, 768Mi together, fit into the 1007Mi of memory",
+		},
+		"what memory is for": {
+			"1Gi", on, Nothing, "256Mi", v1alpha1.IOThreads,
+			"memory: of 1Gi nginx takes 18Mi with one worker, as there is no CPU limit, and more with each other, " +
+				"the keys zones' 8Mi among it, 272Mi for the memory tier and its index; 734Mi are left for pages",
+		},
+		"no limit": {
+			"", nil, Nothing, "128Mi", v1alpha1.IOThreads,
+			"without a memory limit it is not known",
+		},
+		"asked for": {
+			"1Gi", on, WithoutTier, "256Mi", v1alpha1.IOThreads,
+			"do not fit into the 734Mi",
+		},
+		"asked for, but there is no room": {
+			"40Mi", on, WithoutTier, "", v1alpha1.IOThreads,
+			"memoryTier is off: the memory limit, or half of the memory request, leaves too little",
+		},
+		"switched off": {
+			"1Gi", func(s *v1alpha1.CacheNodeSpec) { s.MemoryTier.Enabled = new(false) }, Nothing, "", v1alpha1.IODirect,
+			"memoryTier is off",
+		},
+		"a key with the method": {
+			"1Gi", func(s *v1alpha1.CacheNodeSpec) {
+				s.Cache.Key = []v1alpha1.KeyPart{v1alpha1.KeyURI, v1alpha1.KeyMethod}
+			}, Nothing, "", v1alpha1.IODirect, "cache.key has Method",
+		},
+		"a size of its own": {
+			"1Gi", func(s *v1alpha1.CacheNodeSpec) { s.MemoryTier.Size = new(resource.MustParse("64Mi")) }, Nothing,
+			"64Mi", v1alpha1.IODirect, "64Mi in memory",
+		},
+		"a hard disk": {
+			"1Gi", func(s *v1alpha1.CacheNodeSpec) { s.Disks[0].Media = v1alpha1.HDD }, WithoutTier, "", v1alpha1.IOThreads,
+			"a hard disk that is slow or hangs",
+		},
 		"no more than half of the request": {"1Gi", func(s *v1alpha1.CacheNodeSpec) {
 			s.Pod.Resources.Requests = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")}
 		}, WithTier, "128Mi", v1alpha1.IODirect, "memoryTier is on: 128Mi"},
-		"threads, whatever the memory":              {"8Gi", func(s *v1alpha1.CacheNodeSpec) { s.IO.Mode = v1alpha1.IOThreads }, Nothing, "2Gi", v1alpha1.IOThreads, "spec.io.mode says so"},
-		"an eighth of a small tier for each object": {"256Mi", nil, Nothing, "64Mi", v1alpha1.IOThreads, "objects of up to 1Mi"},
+		"threads, whatever the memory": {
+			"8Gi", func(s *v1alpha1.CacheNodeSpec) { s.IO.Mode = v1alpha1.IOThreads }, Nothing, "2Gi", v1alpha1.IOThreads,
+			"spec.io.mode says so",
+		},
+		"an eighth of a small tier for each object": {
+			"256Mi", nil, Nothing, "64Mi", v1alpha1.IOThreads,
+			"objects of up to 1Mi",
+		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -61,7 +108,8 @@ func TestResolve(t *testing.T) {
 				size = spec.MemoryTier.Size.String()
 			}
 			if size != tt.size || spec.IO.Mode != tt.mode || !strings.Contains(says, tt.says) {
-				t.Errorf("the tier has %q, the mode is %s, and it says\n%s\nwant %q, %s and %q", size, spec.IO.Mode, says, tt.size, tt.mode, tt.says)
+				t.Errorf("the tier has %q, the mode is %s, and it says\n%s\nwant %q, %s and %q",
+					size, spec.IO.Mode, says, tt.size, tt.mode, tt.says)
 			}
 			spec, choices = Resolve(spec, (tt.before+1)%3)
 			again := strings.Join(choices, "\n")

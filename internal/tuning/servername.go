@@ -9,7 +9,7 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
-// ServerName is the name for SNI and for the check of an https origin's certificate; "" where none follows from the spec.
+// ServerName is the name for SNI and for the check of an https origin's certificate; "" if none follows from the spec.
 func ServerName(o v1alpha1.Origin) string {
 	if o.TLS != nil && o.TLS.ServerName != nil {
 		return *o.TLS.ServerName
@@ -31,8 +31,8 @@ func ServerName(o v1alpha1.Origin) string {
 	return nameOnly(name)
 }
 
-// nameOnly drops the dot that may end a name in DNS but not in a certificate, and an address, which nginx cannot check a
-// certificate against.
+// nameOnly drops the dot that may end a name in DNS but not in a certificate. It also drops an address, as nginx cannot
+// check a certificate against one.
 func nameOnly(host string) string {
 	if net.ParseIP(host) != nil {
 		return ""

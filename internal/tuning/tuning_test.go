@@ -29,8 +29,10 @@ func TestDefaults(t *testing.T) {
 		"workers: the limit, rounded up":                      {int64(Workers(new(resource.MustParse("3500m")))), 4},
 		"workers: a small limit":                              {int64(Workers(new(resource.MustParse("100m")))), 1},
 		"workers: no limit":                                   {int64(Workers(nil)), 0},
-		"a weight goes before the size":                       {ShardDisks([]v1alpha1.Disk{{Size: resource.MustParse("1Ti"), Weight: new(int32(7))}})[0].Weight, 7},
-		"sizes are weights":                                   {ShardDisks([]v1alpha1.Disk{disk("1Ti", v1alpha1.HDD)})[0].Weight, 1 << 20},
+		"a weight goes before the size": {
+			ShardDisks([]v1alpha1.Disk{{Size: resource.MustParse("1Ti"), Weight: new(int32(7))}})[0].Weight, 7,
+		},
+		"sizes are weights": {ShardDisks([]v1alpha1.Disk{disk("1Ti", v1alpha1.HDD)})[0].Weight, 1 << 20},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

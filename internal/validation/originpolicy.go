@@ -12,8 +12,8 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
-// originServer judges what can be judged before nginx resolves a name: Services, names in the cluster's domain, and
-// addresses. What other names lead to is bounded by a NetworkPolicy for the pods' egress.
+// originServer checks what can be checked before nginx resolves a name: Services, names in the cluster's domain, and
+// addresses. A NetworkPolicy for the pods' egress bounds what other names lead to.
 func (p Policy) originServer(s v1alpha1.OriginServer, namespace string, at *field.Path) field.ErrorList {
 	if s.Service != nil {
 		return p.originService(s.Service.Name, ptr.Deref(s.Service.Namespace, namespace), namespace, at.Child("service"))
@@ -25,8 +25,9 @@ func (p Policy) originServer(s v1alpha1.OriginServer, namespace string, at *fiel
 	}
 	labels := strings.Split(host, ".")
 	if isNumber(labels[len(labels)-1]) {
-		// nginx, and the C library, read some of these as addresses: 0127.0.0.1 is 127.0.0.1 to nginx.
-		return field.ErrorList{field.Invalid(at, host, "ends in a number and is no IPv4 address in its usual form: write four numbers from 0 to 255 without leading zeros")}
+		// nginx and the C library read some of these as addresses: 0127.0.0.1 is 127.0.0.1 to nginx.
+		return field.ErrorList{field.Invalid(at, host, "ends in a number and is no IPv4 address in its usual form: "+
+			"write four numbers from 0 to 255 without leading zeros")}
 	}
 	inside, ok := strings.CutSuffix(host, "."+p.ClusterDomain)
 	if !ok {
@@ -36,7 +37,8 @@ func (p Policy) originServer(s v1alpha1.OriginServer, namespace string, at *fiel
 	if n := len(labels); n >= 3 && labels[n-1] == "svc" { // [pod.]service.namespace.svc
 		return p.originService(labels[n-3], labels[n-2], namespace, at)
 	}
-	return field.ErrorList{field.Forbidden(at, fmt.Sprintf("%s is a name in the cluster's domain that names no Service: use service, or SERVICE.NAMESPACE.svc.%s", host, p.ClusterDomain))}
+	return field.ErrorList{field.Forbidden(at, fmt.Sprintf("%s is a name in the cluster's domain that names no Service: "+
+		"use service, or SERVICE.NAMESPACE.svc.%s", host, p.ClusterDomain))}
 }
 
 func (p Policy) originService(name, of, namespace string, at *field.Path) field.ErrorList {
@@ -46,14 +48,18 @@ func (p Policy) originService(name, of, namespace string, at *field.Path) field.
 	if of == namespace || slices.Contains(p.OriginNamespaces, of) || slices.Contains(p.OriginNamespaces, anything) {
 		return nil
 	}
-	return field.ErrorList{field.Forbidden(at, fmt.Sprintf("Service %s is in namespace %s, and the operator allows Services of the CacheNode's own namespace, %s: use one of these, or add the namespace to the operator's flag --origin-namespaces",
+	return field.ErrorList{field.Forbidden(at, fmt.Sprintf("Service %s is in namespace %s, "+
+		"and the operator allows Services of the CacheNode's own namespace, %s: "+
+		"use one of these, or add the namespace to the operator's flag --origin-namespaces",
 		name, of, strings.Join(append([]string{namespace}, p.OriginNamespaces...), ", ")))}
 }
 
 func (p Policy) originAddress(address netip.Addr, at *field.Path) field.ErrorList {
 	for _, denied := range slices.Concat(NoOrigin, p.DeniedOriginRanges) {
 		if denied.Contains(address) {
-			return field.ErrorList{field.Forbidden(at, fmt.Sprintf("%s is in %s, where no origin may be (operator's flag --denied-origin-ranges, loopback, link-local and multicast addresses): name another address", address, denied))}
+			return field.ErrorList{field.Forbidden(at, fmt.Sprintf("%s is in %s, where no origin may be "+
+				"(operator's flag --denied-origin-ranges, loopback, link-local and multicast addresses): "+
+				"name another address", address, denied))}
 		}
 	}
 	return nil

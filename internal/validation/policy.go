@@ -14,21 +14,22 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
-// Policy is what the owner of a cluster lets the authors of CacheNodes ask for. An empty list allows nothing. Policy is
-// safe for concurrent use as long as nobody changes it.
+// Policy is what the owner of a cluster allows the authors of CacheNodes to ask for. An empty list allows nothing.
+// Policy is safe for concurrent use as long as nobody changes it.
 type Policy struct {
-	// LocalPathPrefixes are the folders on nodes whose direct subfolders may be disks, such as /mnt, without a slash at the
-	// end. No prefix is inside another prefix.
+	// LocalPathPrefixes are the folders on nodes whose direct subfolders may be disks, such as /mnt, without a slash at
+	// the end. No prefix is inside another prefix.
 	LocalPathPrefixes []string
-	// Images are the repositories of nginx images that pods may run, such as docker.io/library/nginx. One that ends with a
-	// slash stands for all repositories below it. "*" allows every image.
+	// Images are the repositories of nginx images that pods may run, such as docker.io/library/nginx. An entry that ends
+	// with a slash stands for all repositories below it. "*" allows every image.
 	Images []string
 	// PriorityClasses are the names that pod.priorityClassName may have.
 	PriorityClasses []string
-	// DeniedTolerations are the keys of taints that pods must not tolerate. While there are any, a toleration without a key,
-	// which tolerates every taint, is refused too.
+	// DeniedTolerations are the keys of taints that pods must not tolerate. While there are any, a toleration without a
+	// key, which tolerates every taint, is refused too.
 	DeniedTolerations []string
-	// OriginNamespaces are the namespaces whose Services a CacheNode of another namespace may have as origin. "*" allows all.
+	// OriginNamespaces are the namespaces whose Services a CacheNode of another namespace may have as origin. "*" allows
+	// all.
 	OriginNamespaces []string
 	// DeniedOriginRanges are ranges of addresses that no origin may have, beside those that NoOrigin lists.
 	DeniedOriginRanges []netip.Prefix
@@ -46,8 +47,8 @@ func DefaultPolicy() Policy {
 	}
 }
 
-// NoOrigin are the ranges that no origin can have a good reason for: the pod itself, the node's link (which cloud providers
-// use for the credentials of machines), and what is no single host.
+// NoOrigin are the ranges that no origin has a good reason to be in: the pod itself, the node's link (which cloud
+// providers use for the credentials of machines), and what is not a single host.
 var NoOrigin = []netip.Prefix{
 	netip.MustParsePrefix("0.0.0.0/8"),
 	netip.MustParsePrefix("127.0.0.0/8"),
@@ -66,7 +67,8 @@ func (p Policy) Check() error {
 		}
 		for _, other := range p.LocalPathPrefixes {
 			if other != folder && strings.HasPrefix(folder+"/", other+"/") {
-				return fmt.Errorf("local path prefix %s lies in %s: whoever has a disk there could lead the other out of it by a symbolic link; name only one of them", folder, other)
+				return fmt.Errorf("local path prefix %s lies in %s: whoever has a disk there could lead the other out of it "+
+					"by a symbolic link; name only one of them", folder, other)
 			}
 		}
 	}
@@ -88,8 +90,8 @@ func (p Policy) Violations(cacheNode *v1alpha1.CacheNode) field.ErrorList {
 	return append(errs, p.pod(cacheNode.Spec.Pod, spec.Child("pod"))...)
 }
 
-// AllowsLocalPath is true for a folder that may be a disk. It must lie directly in an allowed one: of a deeper path, a part
-// could be a symbolic link that whoever writes to a disk above has put there, and the kubelet follows it as root.
+// AllowsLocalPath is true for a folder that may be a disk. It must lie directly in an allowed folder. On a deeper path,
+// whoever writes to a disk above could put a symbolic link, which the kubelet follows as root.
 func (p Policy) AllowsLocalPath(name string) bool {
 	return path.Clean(name) == name && slices.Contains(p.LocalPathPrefixes, path.Dir(name))
 }
@@ -99,24 +101,30 @@ func (p Policy) localPath(name string, at *field.Path) field.ErrorList {
 	case p.AllowsLocalPath(name):
 		return nil
 	case len(p.LocalPathPrefixes) == 0:
-		return field.ErrorList{field.Forbidden(at, "the operator allows no localPath: use storageClassName, or set the operator's flag --local-path-prefixes")}
+		return field.ErrorList{field.Forbidden(at, "the operator allows no localPath: "+
+			"use storageClassName, or set the operator's flag --local-path-prefixes")}
 	}
-	return field.ErrorList{field.Forbidden(at, fmt.Sprintf("%s must be a folder directly in %s: mount the disk there, or add its parent folder to the operator's flag --local-path-prefixes",
+	return field.ErrorList{field.Forbidden(at, fmt.Sprintf("%s must be a folder directly in %s: "+
+		"mount the disk there, or add its parent folder to the operator's flag --local-path-prefixes",
 		name, strings.Join(p.LocalPathPrefixes, " or ")))}
 }
 
 func (p Policy) pod(pod v1alpha1.Pod, at *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if pod.Image != "" && !p.allowsImage(pod.Image) {
-		errs = append(errs, field.Forbidden(at.Child("image"), fmt.Sprintf("%s is not from an allowed repository (%s): use one of them, or add it to the operator's flag --allowed-images",
+		errs = append(errs, field.Forbidden(at.Child("image"), fmt.Sprintf("%s is not from an allowed repository (%s): "+
+			"use one of them, or add it to the operator's flag --allowed-images",
 			pod.Image, strings.Join(p.Images, ", "))))
 	}
 	if class := pod.PriorityClassName; class != "" && !slices.Contains(p.PriorityClasses, class) {
-		errs = append(errs, field.Forbidden(at.Child("priorityClassName"), fmt.Sprintf("%s is not allowed: leave it out, or add it to the operator's flag --allowed-priority-classes", class)))
+		errs = append(errs, field.Forbidden(at.Child("priorityClassName"), fmt.Sprintf("%s is not allowed: "+
+			"leave it out, or add it to the operator's flag --allowed-priority-classes", class)))
 	}
 	for i, t := range pod.Tolerations {
 		if p.deniesToleration(t) {
-			errs = append(errs, field.Forbidden(at.Child("tolerations").Index(i), fmt.Sprintf("tolerates taints that the operator keeps cache pods away from (%s): name other keys, or change the operator's flag --denied-tolerations",
+			errs = append(errs, field.Forbidden(at.Child("tolerations").Index(i), fmt.Sprintf("tolerates taints that "+
+				"the operator keeps cache pods away from (%s): "+
+				"name other keys, or change the operator's flag --denied-tolerations",
 				strings.Join(p.DeniedTolerations, ", "))))
 		}
 	}
@@ -127,8 +135,8 @@ func (p Policy) deniesToleration(t corev1.Toleration) bool {
 	return len(p.DeniedTolerations) > 0 && (t.Key == "" || slices.Contains(p.DeniedTolerations, t.Key))
 }
 
-// allowsImage compares repositories by their full names, so that "nginx" is docker.io/library/nginx and no other repository
-// can begin like an allowed one.
+// allowsImage compares repositories by their full names, so that "nginx" is docker.io/library/nginx, and no other
+// repository is allowed because it begins like an allowed one.
 func (p Policy) allowsImage(image string) bool {
 	if slices.Contains(p.Images, anything) {
 		return true

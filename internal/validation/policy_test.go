@@ -25,53 +25,122 @@ func TestPolicy(t *testing.T) {
 		path, server, pods string
 		want               string // "" for none
 	}{
-		"what the samples have":           {policy: strict, path: "/mnt/disk1"},
-		"a folder elsewhere":              {policy: strict, path: "/etc", want: "spec.disks[0].localPath.path: Forbidden: /etc must be a folder directly in /mnt"},
-		"other people's data":             {policy: strict, path: "/srv/disk1", want: "/srv/disk1 must be a folder directly in /mnt"},
-		"a deeper folder":                 {policy: strict, path: "/mnt/disk1/evil", want: "/mnt/disk1/evil must be a folder directly in /mnt"},
+		"what the samples have": {policy: strict, path: "/mnt/disk1"},
+		"a folder elsewhere": {
+			policy: strict, path: "/etc",
+			want: "spec.disks[0].localPath.path: Forbidden: /etc must be a folder directly in /mnt",
+		},
+		"other people's data": {
+			policy: strict, path: "/srv/disk1",
+			want: "/srv/disk1 must be a folder directly in /mnt",
+		},
+		"a deeper folder": {
+			policy: strict, path: "/mnt/disk1/evil",
+			want: "/mnt/disk1/evil must be a folder directly in /mnt",
+		},
 		"the prefix itself":               {policy: strict, path: "/mnt", want: "must be a folder directly in /mnt"},
 		"a prefix that only begins alike": {policy: strict, path: "/mntb/disk1", want: "must be a folder directly in /mnt"},
 		"the second prefix":               {policy: wide, path: "/srv/cache/1"},
-		"beside the second prefix":        {policy: wide, path: "/srv/cacheb/1", want: "directly in /mnt or /srv/cache: mount"},
-		"no prefix at all":                {policy: all, path: "/mnt/disk1", want: "the operator allows no localPath"},
+		"beside the second prefix": {
+			policy: wide, path: "/srv/cacheb/1",
+			want: "directly in /mnt or /srv/cache: mount",
+		},
+		"no prefix at all": {policy: all, path: "/mnt/disk1", want: "the operator allows no localPath"},
 
-		"an image's short name":           {policy: strict, pods: "{image: 'nginx:1.30'}"},
-		"an image by digest":              {policy: strict, pods: "{image: 'docker.io/library/nginx@sha256:" + strings.Repeat("0", 64) + "'}"},
-		"an image of another user":        {policy: strict, pods: "{image: 'mallory/nginx'}", want: "spec.pod.image: Forbidden: mallory/nginx is not from an allowed repository (docker.io/library/nginx"},
-		"an image that begins alike":      {policy: strict, pods: "{image: 'docker.io/library/nginx-evil:1'}", want: "spec.pod.image: Forbidden"},
-		"an image of another registry":    {policy: strict, pods: "{image: 'docker.io.example.com/library/nginx'}", want: "spec.pod.image: Forbidden"},
-		"an image that is no reference":   {policy: strict, pods: "{image: 'docker.io/library/nginx:1:2'}", want: "spec.pod.image: Forbidden"},
-		"an image below a prefix":         {policy: wide, pods: "{image: 'registry.example.com/cdn/nginx/patched:1'}"},
-		"an image beside a prefix":        {policy: wide, pods: "{image: 'registry.example.com/cdnb/nginx'}", want: "spec.pod.image: Forbidden"},
-		"any image":                       {policy: all, pods: "{image: mallory/nginx}"},
-		"a system priority":               {policy: strict, pods: "{priorityClassName: system-node-critical}", want: "spec.pod.priorityClassName: Forbidden: system-node-critical is not allowed"},
-		"an allowed priority":             {policy: wide, pods: "{priorityClassName: cdn}"},
-		"a toleration of a key":           {policy: strict, pods: "{tolerations: [{key: cdn, operator: Exists}]}"},
-		"a toleration of everything":      {policy: strict, pods: "{tolerations: [{key: a}, {operator: Exists}]}", want: "spec.pod.tolerations[1]: Forbidden: tolerates taints"},
-		"of the control plane":            {policy: strict, pods: "{tolerations: [{key: node-role.kubernetes.io/control-plane, effect: NoSchedule}]}", want: "spec.pod.tolerations[0]"},
+		"an image's short name": {policy: strict, pods: "{image: 'nginx:1.30'}"},
+		"an image by digest": {
+			policy: strict, pods: "{image: 'docker.io/library/nginx@sha256:" + strings.Repeat("0", 64) + "'}",
+		},
+		"an image of another user": {
+			policy: strict, pods: "{image: 'mallory/nginx'}",
+			want: "spec.pod.image: Forbidden: mallory/nginx is not from an allowed repository (docker.io/library/nginx",
+		},
+		"an image that begins alike": {
+			policy: strict, pods: "{image: 'docker.io/library/nginx-evil:1'}",
+			want: "spec.pod.image: Forbidden",
+		},
+		"an image of another registry": {
+			policy: strict, pods: "{image: 'docker.io.example.com/library/nginx'}",
+			want: "spec.pod.image: Forbidden",
+		},
+		"an image that is no reference": {
+			policy: strict, pods: "{image: 'docker.io/library/nginx:1:2'}",
+			want: "spec.pod.image: Forbidden",
+		},
+		"an image below a prefix": {policy: wide, pods: "{image: 'registry.example.com/cdn/nginx/patched:1'}"},
+		"an image beside a prefix": {
+			policy: wide, pods: "{image: 'registry.example.com/cdnb/nginx'}",
+			want: "spec.pod.image: Forbidden",
+		},
+		"any image": {policy: all, pods: "{image: mallory/nginx}"},
+		"a system priority": {
+			policy: strict, pods: "{priorityClassName: system-node-critical}",
+			want: "spec.pod.priorityClassName: Forbidden: system-node-critical is not allowed",
+		},
+		"an allowed priority":   {policy: wide, pods: "{priorityClassName: cdn}"},
+		"a toleration of a key": {policy: strict, pods: "{tolerations: [{key: cdn, operator: Exists}]}"},
+		"a toleration of everything": {
+			policy: strict, pods: "{tolerations: [{key: a}, {operator: Exists}]}",
+			want: "spec.pod.tolerations[1]: Forbidden: tolerates taints",
+		},
+		"of the control plane": {
+			policy: strict, pods: "{tolerations: [{key: node-role.kubernetes.io/control-plane, effect: NoSchedule}]}",
+			want: "spec.pod.tolerations[0]",
+		},
 		"of everything where that may be": {policy: wide, pods: "{tolerations: [{operator: Exists}]}"},
 
-		"a Service of the own namespace":    {policy: strict, server: "{service: {name: web, namespace: tenant, port: 80}}"},
-		"a Service of another namespace":    {policy: strict, server: "{service: {name: web, namespace: shop, port: 80}}", want: "spec.origin.servers[0].service: Forbidden: Service web is in namespace shop, and the operator allows Services of the CacheNode's own namespace, tenant"},
-		"one of an allowed namespace":       {policy: wide, server: "{service: {name: web, namespace: shop, port: 80}}"},
-		"one of any namespace":              {policy: all, server: "{service: {name: web, namespace: bank, port: 80}}"},
-		"its name":                          {policy: strict, server: "{host: web.shop.svc.cluster.local}", want: "Service web is in namespace shop"},
-		"its name with a dot at the end":    {policy: strict, server: "{host: web.shop.svc.cluster.local.}", want: "Service web is in namespace shop"},
-		"a pod behind it":                   {policy: strict, server: "{host: web-0.web.shop.svc.cluster.local}", want: "Service web is in namespace shop"},
-		"the own Service's name":            {policy: strict, server: "{host: web.tenant.svc.cluster.local}"},
-		"a pod's address as a name":         {policy: all, server: "{host: 10-0-0-1.shop.pod.cluster.local}", want: "names no Service"},
-		"the API server":                    {policy: all, server: "{service: {name: kubernetes, namespace: default, port: 443}}", want: "is the API server"},
-		"the API server's name":             {policy: all, server: "{host: kubernetes.default.svc.cluster.local}", want: "is the API server"},
-		"a name elsewhere":                  {policy: strict, server: "{host: origin.example.com}"},
-		"an address":                        {policy: strict, server: "{host: 192.0.2.1}"},
-		"the credentials of machines":       {policy: all, server: "{host: 169.254.169.254}", want: "spec.origin.servers[0].host: Forbidden: 169.254.169.254 is in 169.254.0.0/16"},
-		"the pod itself":                    {policy: all, server: "{host: 127.0.0.1}", want: "is in 127.0.0.0/8"},
-		"the pod itself by another name":    {policy: all, server: "{host: 0.0.0.0}", want: "is in 0.0.0.0/8"},
-		"broadcast":                         {policy: all, server: "{host: 255.255.255.255}", want: "is in 224.0.0.0/3"},
-		"a denied range":                    {policy: wide, server: "{host: 10.1.2.3}", want: "is in 10.0.0.0/8"},
-		"an address as only nginx reads it": {policy: all, server: "{host: 0127.0.0.1}", want: "is no IPv4 address in its usual form"},
-		"an address of three numbers":       {policy: all, server: "{host: 127.0.1}", want: "is no IPv4 address in its usual form"},
-		"an address and a dot":              {policy: all, server: "{host: 127.0.0.1.}", want: "is in 127.0.0.0/8"},
+		"a Service of the own namespace": {policy: strict, server: "{service: {name: web, namespace: tenant, port: 80}}"},
+		"a Service of another namespace": {
+			policy: strict, server: "{service: {name: web, namespace: shop, port: 80}}",
+			want: "spec.origin.servers[0].service: Forbidden: Service web is in namespace shop, " +
+				"and the operator allows Services of the CacheNode's own namespace, tenant",
+		},
+		"one of an allowed namespace": {policy: wide, server: "{service: {name: web, namespace: shop, port: 80}}"},
+		"one of any namespace":        {policy: all, server: "{service: {name: web, namespace: bank, port: 80}}"},
+		"its name": {
+			policy: strict, server: "{host: web.shop.svc.cluster.local}",
+			want: "Service web is in namespace shop",
+		},
+		"its name with a dot at the end": {
+			policy: strict, server: "{host: web.shop.svc.cluster.local.}",
+			want: "Service web is in namespace shop",
+		},
+		"a pod behind it": {
+			policy: strict, server: "{host: web-0.web.shop.svc.cluster.local}",
+			want: "Service web is in namespace shop",
+		},
+		"the own Service's name": {policy: strict, server: "{host: web.tenant.svc.cluster.local}"},
+		"a pod's address as a name": {
+			policy: all, server: "{host: 10-0-0-1.shop.pod.cluster.local}",
+			want: "names no Service",
+		},
+		"the API server": {
+			policy: all, server: "{service: {name: kubernetes, namespace: default, port: 443}}",
+			want: "is the API server",
+		},
+		"the API server's name": {
+			policy: all, server: "{host: kubernetes.default.svc.cluster.local}",
+			want: "is the API server",
+		},
+		"a name elsewhere": {policy: strict, server: "{host: origin.example.com}"},
+		"an address":       {policy: strict, server: "{host: 192.0.2.1}"},
+		"the credentials of machines": {
+			policy: all, server: "{host: 169.254.169.254}",
+			want: "spec.origin.servers[0].host: Forbidden: 169.254.169.254 is in 169.254.0.0/16",
+		},
+		"the pod itself":                 {policy: all, server: "{host: 127.0.0.1}", want: "is in 127.0.0.0/8"},
+		"the pod itself by another name": {policy: all, server: "{host: 0.0.0.0}", want: "is in 0.0.0.0/8"},
+		"broadcast":                      {policy: all, server: "{host: 255.255.255.255}", want: "is in 224.0.0.0/3"},
+		"a denied range":                 {policy: wide, server: "{host: 10.1.2.3}", want: "is in 10.0.0.0/8"},
+		"an address as only nginx reads it": {
+			policy: all, server: "{host: 0127.0.0.1}",
+			want: "is no IPv4 address in its usual form",
+		},
+		"an address of three numbers": {
+			policy: all, server: "{host: 127.0.1}",
+			want: "is no IPv4 address in its usual form",
+		},
+		"an address and a dot": {policy: all, server: "{host: 127.0.0.1.}", want: "is in 127.0.0.0/8"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -104,7 +173,7 @@ spec:
 	}
 }
 
-// TestAllowsLocalPath: the schema lets no such path through, and the policy does not rely on it.
+// TestAllowsLocalPath checks that the policy itself refuses paths that the schema does not let through either.
 func TestAllowsLocalPath(t *testing.T) {
 	p := validation.DefaultPolicy()
 	for path, want := range map[string]bool{

@@ -1,5 +1,5 @@
-// Package validation checks what the CRD's schema and CEL rules cannot say: sums, and what follows from defaults in code.
-// It is pure. Every message names the field and the remedy.
+// Package validation checks what the CRD's schema and CEL rules cannot express: sums, and what follows from defaults in
+// code. It is pure. Every message names the field and the remedy.
 package validation
 
 import (
@@ -32,7 +32,8 @@ func Validate(cacheNode *v1alpha1.CacheNode) field.ErrorList {
 // Warnings names what is valid but unwise.
 func Warnings(cacheNode *v1alpha1.CacheNode) []string {
 	if len(cacheNode.Spec.Hosts) == 0 && slices.Contains(cacheNode.Spec.Cache.Key, v1alpha1.KeyHost) {
-		return []string{"spec.hosts is empty and spec.cache.key has Host in it, so strangers can fill the disks by making up host names: list the names that are served"}
+		return []string{"spec.hosts is empty and spec.cache.key has Host in it, " +
+			"so strangers can fill the disks by making up host names: list the names that are served"}
 	}
 	return nil
 }
@@ -40,12 +41,14 @@ func Warnings(cacheNode *v1alpha1.CacheNode) []string {
 func disks(disks []v1alpha1.Disk, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	for i, d := range disks {
-		if ptr.Deref(d.StorageClassName, "") == naming.LocalClass { // it exists from before the schema refused it
+		if ptr.Deref(d.StorageClassName, "") == naming.LocalClass { // created before the schema refused it
 			errs = append(errs, field.Forbidden(path.Index(i).Child("storageClassName"),
-				naming.LocalClass+" is for the volumes that the operator makes: remove the disk and add one with another name and localPath or another class"))
+				naming.LocalClass+" is for the volumes that the operator makes: "+
+					"remove the disk and add one with another name and localPath or another class"))
 		}
 		if d.Name == "memory" { // likewise
-			errs = append(errs, field.Forbidden(path.Index(i).Child("name"), "memory is what the memory tier is called: remove the disk and add it with another name"))
+			errs = append(errs, field.Forbidden(path.Index(i).Child("name"),
+				"memory is what the memory tier is called: remove the disk and add it with another name"))
 		}
 		health, path := path.Index(i).Child("health"), path.Index(i).Child("cache")
 		size := d.Size.Value()
@@ -58,20 +61,25 @@ func disks(disks []v1alpha1.Disk, path *field.Path) field.ErrorList {
 				fmt.Sprintf("is more than the disk's size %s leaves: lower it", d.Size.String())))
 		case maxSize != nil && minFree != nil && maxSize.Value()+minFree.Value() > size:
 			errs = append(errs, field.Invalid(path.Child("minFree"), minFree.String(),
-				fmt.Sprintf("with maxSize %s is more than the disk's size %s: lower one of them", maxSize.String(), d.Size.String())))
+				fmt.Sprintf("with maxSize %s is more than the disk's size %s: lower one of them",
+					maxSize.String(), d.Size.String())))
 		}
-		if free := d.Health.MinFree; free != nil && !free.IsZero() && tuning.MinFree(d) > 0 && free.Value() >= tuning.MinFree(d) {
+		free, keeps := d.Health.MinFree, tuning.MinFree(d)
+		if free != nil && !free.IsZero() && keeps > 0 && free.Value() >= keeps {
 			errs = append(errs, field.Invalid(health.Child("minFree"), free.String(),
-				fmt.Sprintf("is not less than cache.minFree, %s, which nginx keeps free: the disk would be taken out of use as soon as it is as full as it should be; lower it", tuning.Bytes(tuning.MinFree(d)))))
+				fmt.Sprintf("is not less than cache.minFree, %s, which nginx keeps free: the disk would be taken out of use "+
+					"as soon as it is as full as it should be; lower it", tuning.Bytes(keeps))))
 		}
 		if d.Cache.Inactive != "" && tuning.Duration(d.Cache.Inactive) <= 0 {
-			errs = append(errs, field.Invalid(path.Child("inactive"), d.Cache.Inactive, "must be more than 0: objects would be removed at once"))
+			errs = append(errs, field.Invalid(path.Child("inactive"), d.Cache.Inactive,
+				"must be more than 0: objects would be removed at once"))
 		}
 	}
 	return errs
 }
 
-// memoryTier: its pages count in the memory limit, and cannot be taken back like those of the page cache.
+// memoryTier checks the tier's durations, and its size against the memory limit and request. The pages of the tier
+// count in the limit, and the kernel cannot reclaim them like those of the page cache.
 func memoryTier(spec v1alpha1.CacheNodeSpec, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	path = path.Child("memoryTier")
@@ -93,31 +101,38 @@ func memoryTier(spec v1alpha1.CacheNodeSpec, path *field.Path) field.ErrorList {
 	switch {
 	case !limit.IsZero() && size.Value() > limit.Value()/2:
 		errs = append(errs, field.Invalid(path.Child("size"), size.String(),
-			fmt.Sprintf("is more than half of spec.pod.resources.limits.memory, %s: lower it, or raise the limit", limit.String())))
+			fmt.Sprintf("is more than half of spec.pod.resources.limits.memory, %s: lower it, or raise the limit",
+				limit.String())))
 	case !limit.IsZero() && size.Value()+needed > limit.Value():
 		errs = append(errs, field.Invalid(path.Child("size"), size.String(),
-			fmt.Sprintf("with the %s that nginx needs for itself and the keys zones it is %s, and spec.pod.resources.limits.memory is %s: lower one of them, or raise the limit",
+			fmt.Sprintf("with the %s that nginx needs for itself and the keys zones it is %s, "+
+				"and spec.pod.resources.limits.memory is %s: lower one of them, or raise the limit",
 				tuning.Bytes(needed), tuning.Bytes(size.Value()+needed), limit.String())))
 	}
 	if request, ok := resources.Requests[corev1.ResourceMemory]; ok && size.Cmp(request) > 0 {
 		errs = append(errs, field.Invalid(path.Child("size"), size.String(),
-			fmt.Sprintf("is more than spec.pod.resources.requests.memory, %s: the node may not have it; raise the request", request.String())))
+			fmt.Sprintf("is more than spec.pod.resources.requests.memory, %s: the node may not have it; raise the request",
+				request.String())))
 	}
 	return errs
 }
 
-// memory: nginx makes the keys zones at start; beyond the limit the kernel kills it, again and again.
+// memory checks that what nginx needs fits into the memory limit. nginx creates the keys zones at start. Beyond the
+// limit, the kernel kills it again and again.
 func memory(spec v1alpha1.CacheNodeSpec, path *field.Path) field.ErrorList {
 	limit := spec.Pod.Resources.Limits.Memory()
 	needed := tuning.Memory(spec)
 	if limit.IsZero() || needed <= limit.Value() {
 		return nil
 	}
-	message := fmt.Sprintf("the keys zones of all disks are %s together; with nginx's own they need %s and do not fit into the memory limit %s: lower spec.disks[].cache.keysZone or raise spec.pod.resources.limits.memory",
+	message := fmt.Sprintf("the keys zones of all disks are %s together; with nginx's own they need %s "+
+		"and do not fit into the memory limit %s: "+
+		"lower spec.disks[].cache.keysZone or raise spec.pod.resources.limits.memory",
 		tuning.Bytes(tuning.Sum(tuning.KeysZones(spec.Disks, limit.Value()))), tuning.Bytes(needed), limit.String())
 	for i, d := range spec.Disks {
 		if d.Cache.KeysZone != nil {
-			return field.ErrorList{field.Invalid(path.Child("disks").Index(i).Child("cache", "keysZone"), d.Cache.KeysZone.String(), message)}
+			at := path.Child("disks").Index(i).Child("cache", "keysZone")
+			return field.ErrorList{field.Invalid(at, d.Cache.KeysZone.String(), message)}
 		}
 	}
 	return field.ErrorList{field.Invalid(path.Child("pod", "resources", "limits").Key("memory"), limit.String(), message)}
@@ -130,7 +145,11 @@ func origin(o v1alpha1.Origin, path *field.Path) field.ErrorList {
 			"no name follows from the servers: set serverName or origin.hostHeader, so that the certificate can be checked"))
 	}
 	if o.TLS != nil && o.TLS.CABundle != nil {
-		for name, ref := range map[string]*v1alpha1.KeyReference{"secret": o.TLS.CABundle.Secret, "configMap": o.TLS.CABundle.ConfigMap} {
+		references := map[string]*v1alpha1.KeyReference{
+			"secret":    o.TLS.CABundle.Secret,
+			"configMap": o.TLS.CABundle.ConfigMap,
+		}
+		for name, ref := range references {
 			if ref != nil {
 				path := path.Child("tls", "caBundle", name)
 				errs = append(errs, named(path.Child("name"), ref.Name, validation.IsDNS1123Subdomain(ref.Name))...)

@@ -29,14 +29,17 @@ func TestValidate(t *testing.T) {
 			"{name: disk1, size: 10Gi, cache: {minFree: 4Gi}}", origin, "{}", "",
 		},
 		"zones beyond the memory limit, summed up": {
-			"{name: disk1, size: 10Gi}, {name: disk2, size: 10Gi, cache: {keysZone: 60Mi}}, {name: disk3, size: 1Gi, cache: {keysZone: 60Mi}}", origin,
-			"{resources: {limits: {memory: 128Mi}}}", "spec.disks[1].cache.keysZone: Invalid value: \"60Mi\": the keys zones of all disks are 121Mi together",
+			"{name: disk1, size: 10Gi}, {name: disk2, size: 10Gi, cache: {keysZone: 60Mi}}, " +
+				"{name: disk3, size: 1Gi, cache: {keysZone: 60Mi}}",
+			origin, "{resources: {limits: {memory: 128Mi}}}",
+			"spec.disks[1].cache.keysZone: Invalid value: \"60Mi\": the keys zones of all disks are 121Mi together",
 		},
 		"default zones fit into the memory limit": {
 			"{name: disk1, size: 10Ti}", origin, "{resources: {limits: {memory: 1Gi}}}", "",
 		},
 		"no zone would fit": {
-			"{name: disk1, size: 10Ti}", origin, "{resources: {limits: {memory: 16Mi}}}", "spec.pod.resources.limits[memory]: Invalid value: \"16Mi\": the keys zones of all disks are 8Mi together",
+			"{name: disk1, size: 10Ti}", origin, "{resources: {limits: {memory: 16Mi}}}",
+			"spec.pod.resources.limits[memory]: Invalid value: \"16Mi\": the keys zones of all disks are 8Mi together",
 		},
 		"more cache than disk": {
 			"{name: disk1, size: 10Gi, cache: {maxSize: 11Gi}}", origin, "{}", "spec.disks[0].cache.maxSize",
@@ -48,7 +51,8 @@ func TestValidate(t *testing.T) {
 			"{name: disk1, size: 10Gi, cache: {maxSize: 10Gi}}", origin, "{}", "",
 		},
 		"taken out of use before nginx evicts": {
-			"{name: disk1, size: 10Gi, cache: {minFree: 1Gi}, health: {minFree: 1Gi}}", origin, "{}", "spec.disks[0].health.minFree",
+			"{name: disk1, size: 10Gi, cache: {minFree: 1Gi}, health: {minFree: 1Gi}}", origin, "{}",
+			"spec.disks[0].health.minFree",
 		},
 		"taken out of use after nginx evicts": {
 			"{name: disk1, size: 10Gi, cache: {minFree: 1Gi}, health: {minFree: 1023Mi}}", origin, "{}", "",
@@ -60,16 +64,19 @@ func TestValidate(t *testing.T) {
 			disk, "scheme: https, servers: [{service: {name: a, port: 443}}]", "{}", "spec.origin.tls.serverName: Required",
 		},
 		"https with two hosts": {
-			disk, "scheme: https, servers: [{host: a.example.com}, {host: b.example.com}]", "{}", "spec.origin.tls.serverName: Required",
+			disk, "scheme: https, servers: [{host: a.example.com}, {host: b.example.com}]", "{}",
+			"spec.origin.tls.serverName: Required",
 		},
 		"https with a Host header": {
 			disk, "scheme: https, hostHeader: 'a.example.com:8443', servers: [{service: {name: a, port: 443}}]", "{}", "",
 		},
 		"a bad Secret name": {
-			disk, "scheme: https, tls: {caBundle: {secret: {name: A_}}}, servers: [{host: a.example.com}]", "{}", "spec.origin.tls.caBundle.secret.name",
+			disk, "scheme: https, tls: {caBundle: {secret: {name: A_}}}, servers: [{host: a.example.com}]", "{}",
+			"spec.origin.tls.caBundle.secret.name",
 		},
 		"a bad key": {
-			disk, "scheme: https, tls: {caBundle: {configMap: {name: a, key: 'a/b'}}}, servers: [{host: a.example.com}]", "{}", "spec.origin.tls.caBundle.configMap.key",
+			disk, "scheme: https, tls: {caBundle: {configMap: {name: a, key: 'a/b'}}}, " +
+				"servers: [{host: a.example.com}]", "{}", "spec.origin.tls.caBundle.configMap.key",
 		},
 		"a bad label": {
 			disk, origin, "{labels: {a: 'b c'}}", "spec.pod.labels",

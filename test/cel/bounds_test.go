@@ -11,7 +11,7 @@ import (
 	"github.com/cachenode/cachenode-operator/config/crd"
 )
 
-// TestEverythingIsBounded: no list, map or string of the API is without a limit.
+// TestEverythingIsBounded checks that every list, map and string of the API has a limit.
 func TestEverythingIsBounded(t *testing.T) {
 	var definition apiextensionsv1.CustomResourceDefinition
 	if err := yaml.UnmarshalStrict(crd.CacheNodes, &definition); err != nil {
@@ -47,10 +47,10 @@ func TestEverythingIsBounded(t *testing.T) {
 	}
 }
 
-// TestNoStringReachesTheConfiguration tries characters that mean something to nginx in every string that is printed in
-// nginx.conf: each is refused, or is not a string that a user writes.
+// TestNoStringReachesTheConfiguration tries characters with a meaning in nginx's syntax in every string that a user
+// writes and that is printed in nginx.conf. Each must be refused.
 func TestNoStringReachesTheConfiguration(t *testing.T) {
-	values := map[string]string{ // a field's path, and its value with a place for the evil
+	values := map[string]string{ // the value of a field by its path; %s is the place of the bad string
 		"disks":                  `[{name: %s, size: 1Gi}]`,
 		"origin.hostHeader":      `%s`,
 		"hosts":                  `[%s]`,
@@ -71,15 +71,19 @@ func TestNoStringReachesTheConfiguration(t *testing.T) {
 		"origin.servers (space)": `[{service: {name: a, namespace: %s, port: 80}}]`,
 		"origin":                 `{scheme: https, servers: [{host: a.example.com}], tls: {serverName: %s}}`,
 		"origin (secret)":        `{scheme: https, servers: [{host: a.example.com}], tls: {caBundle: {secret: {name: %s}}}}`,
-		"origin (key)":           `{scheme: https, servers: [{host: a.example.com}], tls: {caBundle: {configMap: {name: a, key: %s}}}}`,
-		"disks (size)":           `[{name: disk1, size: %s}]`,
-		"disks (zone)":           `[{name: disk1, size: 1Gi, cache: {keysZone: %s}}]`,
-		"disks (inactive)":       `[{name: disk1, size: 1Gi, cache: {inactive: %s}}]`,
-		"disks (class)":          `[{name: disk1, size: 1Gi, storageClassName: %s}]`,
+		"origin (key)": `{scheme: https, servers: [{host: a.example.com}], ` +
+			`tls: {caBundle: {configMap: {name: a, key: %s}}}}`,
+		"disks (size)":     `[{name: disk1, size: %s}]`,
+		"disks (zone)":     `[{name: disk1, size: 1Gi, cache: {keysZone: %s}}]`,
+		"disks (inactive)": `[{name: disk1, size: 1Gi, cache: {inactive: %s}}]`,
+		"disks (class)":    `[{name: disk1, size: 1Gi, storageClassName: %s}]`,
+	}
+	evils := []string{
+		`"$x"`, `"a$x"`, `"a\"b"`, `"a'b"`, `"a\nb"`, `"a;b"`, `"a{b"`, `"a}b"`, `"a\\b"`, `"a b"`, `"a#b"`, `"a\tb"`,
 	}
 	for path, value := range values {
 		field := firstWord(path)
-		for _, evil := range []string{`"$x"`, `"a$x"`, `"a\"b"`, `"a'b"`, `"a\nb"`, `"a;b"`, `"a{b"`, `"a}b"`, `"a\\b"`, `"a b"`, `"a#b"`, `"a\tb"`} {
+		for _, evil := range evils {
 			if err := offline(t, object(t, "edge", fields{field: fmt.Sprintf(value, evil)})); err == nil {
 				t.Errorf("spec.%s: %s is accepted", path, evil)
 			}

@@ -1,4 +1,5 @@
-// Package cel tries every rule of the CRD on a real API server and on the plugin's offline validation, which must agree.
+// Package cel tries every rule of the CRD on a real API server and in the plugin's offline validation, which must
+// agree.
 package cel
 
 import (
@@ -27,7 +28,7 @@ spec:
   origin: {servers: [{host: origin.example.com}]}
 `
 
-// object makes a CacheNode with some fields of spec set, each by its path and a YAML value; "-" removes the field.
+// object returns base with fields of spec set. fields has YAML values by path; "-" removes a field.
 func object(t *testing.T, name string, fields map[string]string) *unstructured.Unstructured {
 	t.Helper()
 	u := &unstructured.Unstructured{}
@@ -74,134 +75,266 @@ var refused = map[string]struct {
 	fields fields
 	want   string // in the error
 }{
-	"no disks":                      {fields{"disks": "[]"}, "spec.disks"},
-	"33 disks":                      {fields{"disks": manyDisks(33)}, "spec.disks"},
-	"two disks with one name":       {fields{"disks": "[{name: disk1, size: 1Gi}, {name: disk1, size: 1Gi}]"}, "spec.disks[1]"},
-	"a hyphen in a disk's name":     {fields{"disks": "[{name: disk-1, size: 1Gi}]"}, "no hyphen or underscore"},
-	"an underscore":                 {fields{"disks": "[{name: disk_1, size: 1Gi}]"}, "no hyphen or underscore"},
-	"a disk name of 17 characters":  {fields{"disks": "[{name: abcdefghijklmnopq, size: 1Gi}]"}, "spec.disks[0].name"},
-	"a disk called as the tier":     {fields{"disks": "[{name: memory, size: 1Gi}]"}, "memory is what the memory tier is called"},
-	"a size that does not parse":    {fields{"disks": "[{name: disk1, size: big}]"}, "spec.disks[0].size"},
-	"a tiny disk":                   {fields{"disks": "[{name: disk1, size: 1Mi}]"}, "at least 64Mi"},
-	"a size that is no quantity":    {fields{"disks": "[{name: disk1, size: 1TB}]"}, "size: 1TB is no quantity: write it like 500M, 1T or 1Ti"},
-	"a tier that is no quantity":    {fields{"memoryTier": "{size: 1GB}"}, "size: 1GB is no quantity"},
-	"a huge disk":                   {fields{"disks": "[{name: disk1, size: 9Pi}]"}, "at most 8Pi"},
-	"weight 0":                      {fields{"disks": "[{name: disk1, size: 1Gi, weight: 0}]"}, "spec.disks[0].weight"},
-	"a weight on one of two disks":  {fields{"disks": "[{name: disk1, size: 1Gi, weight: 1}, {name: disk2, size: 1Gi}]"}, "set weight on every disk or on none"},
-	"an unknown medium":             {fields{"disks": "[{name: disk1, size: 1Gi, media: Tape}]"}, "spec.disks[0].media"},
-	"no thread":                     {fields{"disks": "[{name: disk1, size: 1Gi, threadPool: {threads: 0}}]"}, "threads"},
-	"a negative queue":              {fields{"disks": "[{name: disk1, size: 1Gi, threadPool: {maxQueue: -1}}]"}, "maxQueue"},
-	"a storage class with a space":  {fields{"disks": "[{name: disk1, size: 1Gi, storageClassName: 'a b'}]"}, "must be the name of a StorageClass"},
-	"the operator's own class":      {fields{"disks": "[{name: disk1, size: 1Gi, storageClassName: cachenode-local}]"}, "cachenode-local is for the volumes that the operator makes"},
-	"a duration without a unit":     {fields{"disks": "[{name: disk1, size: 1Gi, cache: {inactive: '10'}}]"}, "must be a duration"},
-	"a negative minFree":            {fields{"disks": "[{name: disk1, size: 1Gi, cache: {minFree: '-1'}}]"}, "must not be negative"},
-	"a tiny keys zone":              {fields{"disks": "[{name: disk1, size: 1Gi, cache: {keysZone: 1Ki}}]"}, "keysZone: must be at least 1Mi"},
-	"a tiny cache":                  {fields{"disks": "[{name: disk1, size: 1Gi, cache: {maxSize: 1Ki}}]"}, "maxSize: must be at least 1Mi"},
-	"too many replicas":             {fields{"replicas": "1001"}, "spec.replicas"},
-	"no server":                     {fields{"origin.servers": "[]"}, "spec.origin.servers"},
-	"only backups":                  {fields{"origin.servers": "[{host: a.example.com, backup: true}]"}, "at least one must not be a backup"},
-	"service and host":              {fields{"origin.servers": "[{host: a.example.com, service: {name: a, port: 80}}]"}, "either service or host"},
-	"neither service nor host":      {fields{"origin.servers": "[{weight: 1}]"}, "either service or host"},
-	"a port beside a service":       {fields{"origin.servers": "[{service: {name: a, port: 80}, port: 81}]"}, "belongs to host"},
-	"a host without a dot":          {fields{"origin.servers": "[{host: origin}]"}, "fully qualified"},
-	"a host with a port":            {fields{"origin.servers": "[{host: 'a.example.com:80'}]"}, "fully qualified"},
-	"a host with a scheme":          {fields{"origin.servers": "[{host: 'http://a.example.com'}]"}, "fully qualified"},
-	"a variable in a host":          {fields{"origin.servers": "[{host: '$host.example.com'}]"}, "spec.origin.servers[0].host"},
-	"a semicolon in a host":         {fields{"origin.servers": "[{host: 'a.example.com;'}]"}, "spec.origin.servers[0].host"},
-	"a newline in a host":           {fields{"origin.servers": `[{host: "a.example.com\n"}]`}, "spec.origin.servers[0].host"},
-	"a bad service":                 {fields{"origin.servers": "[{service: {name: A_b, port: 80}}]"}, "must be the name of a Service"},
-	"a bad namespace":               {fields{"origin.servers": "[{service: {name: a, namespace: 'x.y', port: 80}}]"}, "must be the name of a namespace"},
-	"port 0":                        {fields{"origin.servers": "[{host: a.example.com, port: 0}]"}, "spec.origin.servers[0].port"},
+	"no disks": {fields{"disks": "[]"}, "spec.disks"},
+	"33 disks": {fields{"disks": manyDisks(33)}, "spec.disks"},
+	"two disks with one name": {
+		fields{"disks": "[{name: disk1, size: 1Gi}, {name: disk1, size: 1Gi}]"}, "spec.disks[1]",
+	},
+	"a hyphen in a disk's name": {fields{"disks": "[{name: disk-1, size: 1Gi}]"}, "no hyphen or underscore"},
+	"an underscore":             {fields{"disks": "[{name: disk_1, size: 1Gi}]"}, "no hyphen or underscore"},
+	"a disk name of 17 characters": {
+		fields{"disks": "[{name: abcdefghijklmnopq, size: 1Gi}]"}, "spec.disks[0].name",
+	},
+	"a disk called as the tier": {
+		fields{"disks": "[{name: memory, size: 1Gi}]"}, "memory is what the memory tier is called",
+	},
+	"a size that does not parse": {fields{"disks": "[{name: disk1, size: big}]"}, "spec.disks[0].size"},
+	"a tiny disk":                {fields{"disks": "[{name: disk1, size: 1Mi}]"}, "at least 64Mi"},
+	"a size that is no quantity": {
+		fields{"disks": "[{name: disk1, size: 1TB}]"}, "size: 1TB is no quantity: write it like 500M, 1T or 1Ti",
+	},
+	"a tier that is no quantity": {fields{"memoryTier": "{size: 1GB}"}, "size: 1GB is no quantity"},
+	"a huge disk":                {fields{"disks": "[{name: disk1, size: 9Pi}]"}, "at most 8Pi"},
+	"weight 0":                   {fields{"disks": "[{name: disk1, size: 1Gi, weight: 0}]"}, "spec.disks[0].weight"},
+	"a weight on one of two disks": {
+		fields{"disks": "[{name: disk1, size: 1Gi, weight: 1}, {name: disk2, size: 1Gi}]"},
+		"set weight on every disk or on none",
+	},
+	"an unknown medium": {fields{"disks": "[{name: disk1, size: 1Gi, media: Tape}]"}, "spec.disks[0].media"},
+	"no thread":         {fields{"disks": "[{name: disk1, size: 1Gi, threadPool: {threads: 0}}]"}, "threads"},
+	"a negative queue":  {fields{"disks": "[{name: disk1, size: 1Gi, threadPool: {maxQueue: -1}}]"}, "maxQueue"},
+	"a storage class with a space": {
+		fields{"disks": "[{name: disk1, size: 1Gi, storageClassName: 'a b'}]"}, "must be the name of a StorageClass",
+	},
+	"the operator's own class": {
+		fields{"disks": "[{name: disk1, size: 1Gi, storageClassName: cachenode-local}]"},
+		"cachenode-local is for the volumes that the operator makes",
+	},
+	"a duration without a unit": {
+		fields{"disks": "[{name: disk1, size: 1Gi, cache: {inactive: '10'}}]"}, "must be a duration",
+	},
+	"a negative minFree": {
+		fields{"disks": "[{name: disk1, size: 1Gi, cache: {minFree: '-1'}}]"}, "must not be negative",
+	},
+	"a tiny keys zone": {
+		fields{"disks": "[{name: disk1, size: 1Gi, cache: {keysZone: 1Ki}}]"}, "keysZone: must be at least 1Mi",
+	},
+	"a tiny cache": {
+		fields{"disks": "[{name: disk1, size: 1Gi, cache: {maxSize: 1Ki}}]"}, "maxSize: must be at least 1Mi",
+	},
+	"too many replicas": {fields{"replicas": "1001"}, "spec.replicas"},
+	"no server":         {fields{"origin.servers": "[]"}, "spec.origin.servers"},
+	"only backups": {
+		fields{"origin.servers": "[{host: a.example.com, backup: true}]"}, "at least one must not be a backup",
+	},
+	"service and host": {
+		fields{"origin.servers": "[{host: a.example.com, service: {name: a, port: 80}}]"}, "either service or host",
+	},
+	"neither service nor host": {fields{"origin.servers": "[{weight: 1}]"}, "either service or host"},
+	"a port beside a service": {
+		fields{"origin.servers": "[{service: {name: a, port: 80}, port: 81}]"}, "belongs to host",
+	},
+	"a host without a dot": {fields{"origin.servers": "[{host: origin}]"}, "fully qualified"},
+	"a host with a port":   {fields{"origin.servers": "[{host: 'a.example.com:80'}]"}, "fully qualified"},
+	"a host with a scheme": {fields{"origin.servers": "[{host: 'http://a.example.com'}]"}, "fully qualified"},
+	"a variable in a host": {
+		fields{"origin.servers": "[{host: '$host.example.com'}]"}, "spec.origin.servers[0].host",
+	},
+	"a semicolon in a host": {
+		fields{"origin.servers": "[{host: 'a.example.com;'}]"}, "spec.origin.servers[0].host",
+	},
+	"a newline in a host": {
+		fields{"origin.servers": `[{host: "a.example.com\n"}]`}, "spec.origin.servers[0].host",
+	},
+	"a bad service": {
+		fields{"origin.servers": "[{service: {name: A_b, port: 80}}]"}, "must be the name of a Service",
+	},
+	"a bad namespace": {
+		fields{"origin.servers": "[{service: {name: a, namespace: 'x.y', port: 80}}]"}, "must be the name of a namespace",
+	},
+	"port 0": {
+		fields{"origin.servers": "[{host: a.example.com, port: 0}]"}, "spec.origin.servers[0].port",
+	},
 	"a quote in the Host header":    {fields{"origin.hostHeader": `'a"b'`}, "spec.origin.hostHeader"},
 	"a brace in the Host header":    {fields{"origin.hostHeader": "'a{b'"}, "spec.origin.hostHeader"},
 	"a variable in the Host header": {fields{"origin.hostHeader": "$host"}, "spec.origin.hostHeader"},
 	"an unknown scheme":             {fields{"origin.scheme": "ftp"}, "spec.origin.scheme"},
 	"tls with http":                 {fields{"origin.tls": "{verify: false}"}, "only for scheme https"},
-	"a bundle that nobody reads":    {fields{"origin.scheme": "https", "origin.tls": "{verify: false, caBundle: {secret: {name: a}}}"}, "has no effect with verify false"},
-	"two bundles":                   {fields{"origin.scheme": "https", "origin.tls": "{caBundle: {secret: {name: a}, configMap: {name: b}}}"}, "either secret or configMap"},
-	"a bad server name":             {fields{"origin.scheme": "https", "origin.tls": "{serverName: 'a b'}"}, "serverName: must be"},
-	"an unknown failure":            {fields{"origin.retries": "{when: [Weather]}"}, "spec.origin.retries.when[0]"},
-	"a bad timeout":                 {fields{"origin.timeouts": "{connect: soon}"}, "must be a duration"},
-	"a host with a path":            {fields{"hosts": "[a.example.com/x]"}, "hosts: each must be"},
-	"a wildcard in the middle":      {fields{"hosts": "['a.*.example.com']"}, "hosts: each must be"},
-	"a regular expression as host":  {fields{"hosts": "['~^(.*)$']"}, "hosts: each must be"},
-	"a host twice":                  {fields{"hosts": "[a.example.com, a.example.com]"}, "spec.hosts[1]"},
-	"a key without the object":      {fields{"cache.key": "[Scheme, Host]"}, "either RequestURI or URI"},
-	"a key with both URIs":          {fields{"cache.key": "[Host, URI, RequestURI]"}, "either RequestURI or URI"},
-	"arguments twice":               {fields{"cache.key": "[Host, RequestURI, Args]"}, "Args goes with URI only"},
-	"a key without a host":          {fields{"cache.key": "[RequestURI]"}, "objects of one host would be served for another"},
-	"a key for a wildcard":          {fields{"cache.key": "[RequestURI]", "hosts": "['*.example.com']"}, "objects of one host would be served for another"},
-	"a raw variable as key":         {fields{"cache.key": "[$request_uri]"}, "spec.cache.key[0]"},
-	"POST without Method":           {fields{"cache.methods": "[GET, POST]"}, "POST needs Method"},
-	"an unknown method":             {fields{"cache.methods": "[DELETE]"}, "spec.cache.methods[0]"},
-	"a status code out of range":    {fields{"cache.valid": "[{status: [99], for: 1m}]"}, "spec.cache.valid[0].status[0]"},
-	"no status code":                {fields{"cache.valid": "[{status: [], for: 1m}]"}, "spec.cache.valid[0].status"},
-	"an unknown reason":             {fields{"cache.useStale": "[Always]"}, "spec.cache.useStale[0]"},
-	"minUses 0":                     {fields{"cache.minUses": "0"}, "spec.cache.minUses"},
-	"an unknown mode":               {fields{"io.mode": "Fast"}, "spec.io.mode"},
-	"a negative read-ahead":         {fields{"io.readAhead": "-1"}, "must be from 0 to 1Gi"},
-	"a tiny memory tier":            {fields{"memoryTier.size": "1Mi"}, "must be from 16Mi to 16Ti"},
-	"a tier above the request":      {fields{"memoryTier": "{size: 256Mi}", "pod": "{resources: {requests: {memory: 128Mi}, limits: {memory: 1Gi}}}"}, "is more than pod.resources.requests.memory"},
-	"a tier of most of the memory":  {fields{"memoryTier": "{size: 600Mi}", "pod": "{resources: {limits: {memory: 1Gi}}}"}, "is more than half of pod.resources.limits.memory"},
+	"a bundle that nobody reads": {
+		fields{"origin.scheme": "https", "origin.tls": "{verify: false, caBundle: {secret: {name: a}}}"},
+		"has no effect with verify false",
+	},
+	"two bundles": {
+		fields{"origin.scheme": "https", "origin.tls": "{caBundle: {secret: {name: a}, configMap: {name: b}}}"},
+		"either secret or configMap",
+	},
+	"a bad server name": {
+		fields{"origin.scheme": "https", "origin.tls": "{serverName: 'a b'}"}, "serverName: must be",
+	},
+	"an unknown failure":           {fields{"origin.retries": "{when: [Weather]}"}, "spec.origin.retries.when[0]"},
+	"a bad timeout":                {fields{"origin.timeouts": "{connect: soon}"}, "must be a duration"},
+	"a host with a path":           {fields{"hosts": "[a.example.com/x]"}, "hosts: each must be"},
+	"a wildcard in the middle":     {fields{"hosts": "['a.*.example.com']"}, "hosts: each must be"},
+	"a regular expression as host": {fields{"hosts": "['~^(.*)$']"}, "hosts: each must be"},
+	"a host twice":                 {fields{"hosts": "[a.example.com, a.example.com]"}, "spec.hosts[1]"},
+	"a key without the object":     {fields{"cache.key": "[Scheme, Host]"}, "either RequestURI or URI"},
+	"a key with both URIs":         {fields{"cache.key": "[Host, URI, RequestURI]"}, "either RequestURI or URI"},
+	"arguments twice":              {fields{"cache.key": "[Host, RequestURI, Args]"}, "Args goes with URI only"},
+	"a key without a host": {
+		fields{"cache.key": "[RequestURI]"}, "objects of one host would be served for another",
+	},
+	"a key for a wildcard": {
+		fields{"cache.key": "[RequestURI]", "hosts": "['*.example.com']"}, "objects of one host would be served for another",
+	},
+	"a raw variable as key": {fields{"cache.key": "[$request_uri]"}, "spec.cache.key[0]"},
+	"POST without Method":   {fields{"cache.methods": "[GET, POST]"}, "POST needs Method"},
+	"an unknown method":     {fields{"cache.methods": "[DELETE]"}, "spec.cache.methods[0]"},
+	"a status code out of range": {
+		fields{"cache.valid": "[{status: [99], for: 1m}]"}, "spec.cache.valid[0].status[0]",
+	},
+	"no status code":        {fields{"cache.valid": "[{status: [], for: 1m}]"}, "spec.cache.valid[0].status"},
+	"an unknown reason":     {fields{"cache.useStale": "[Always]"}, "spec.cache.useStale[0]"},
+	"minUses 0":             {fields{"cache.minUses": "0"}, "spec.cache.minUses"},
+	"an unknown mode":       {fields{"io.mode": "Fast"}, "spec.io.mode"},
+	"a negative read-ahead": {fields{"io.readAhead": "-1"}, "must be from 0 to 1Gi"},
+	"a tiny memory tier":    {fields{"memoryTier.size": "1Mi"}, "must be from 16Mi to 16Ti"},
+	"a tier above the request": {
+		fields{"memoryTier": "{size: 256Mi}", "pod": "{resources: {requests: {memory: 128Mi}, limits: {memory: 1Gi}}}"},
+		"is more than pod.resources.requests.memory",
+	},
+	"a tier of most of the memory": {
+		fields{"memoryTier": "{size: 600Mi}", "pod": "{resources: {limits: {memory: 1Gi}}}"},
+		"is more than half of pod.resources.limits.memory",
+	},
 	"a huge object in memory":       {fields{"memoryTier.maxObjectSize": "2Gi"}, "must be from 1Ki to 1Gi"},
 	"a tier for what is never used": {fields{"memoryTier.minUses": "0"}, "spec.memoryTier.minUses"},
 	"a tiny sendfile chunk":         {fields{"io.sendfileMaxChunk": "1Ki"}, "must be from 16Ki to 1Gi"},
-	"the private port":              {fields{"listen.port": "8081"}, "are for health, metrics, the agent and the memory tier"},
-	"the agent's port":              {fields{"listen.port": "8084"}, "are for health, metrics, the agent and the memory tier"},
-	"TLS on the plain port":         {fields{"listen": "{port: 8443, tls: {secretName: a}}"}, "must not be listen.port"},
-	"TLS on the agent's port":       {fields{"listen.tls": "{secretName: a, port: 8084}"}, "are for health, metrics, the agent and the memory tier"},
-	"TLS without a Secret":          {fields{"listen.tls": "{port: 8443}"}, "spec.listen.tls.secretName"},
-	"a Secret of no name":           {fields{"listen.tls": "{secretName: A_}"}, "must be the name of a Secret"},
-	"one port twice":                {fields{"service": "{port: 443}", "listen.tls": "{secretName: a}"}, "service.httpsPort: must not be service.port"},
-	"a queue of almost nothing":     {fields{"disks": "[{name: disk1, size: 1Gi, threadPool: {maxQueue: 0}}]"}, "spec.disks[0].threadPool.maxQueue"},
-	"a queue that could overflow":   {fields{"disks": "[{name: disk1, size: 1Gi, threadPool: {maxQueue: 4096}}]"}, "maxQueue must not be less than listen.maxConnections"},
-	"a probe all the time":          {fields{"disks": "[{name: disk1, size: 1Gi, health: {interval: 1ms}}]"}, "must be from 500ms to 1m"},
-	"a probe that never ends":       {fields{"disks": "[{name: disk1, size: 1Gi, health: {timeout: 1h}}]"}, "must be from 50ms to 1m"},
-	"a probe without an end":        {fields{"disks": "[{name: disk1, size: 1Gi, health: {timeout: soon}}]"}, "must be a duration"},
-	"less than nothing free":        {fields{"disks": "[{name: disk1, size: 1Gi, health: {minFree: -1}}]"}, "must not be negative"},
-	"an unknown device rule":        {fields{"disks": "[{name: disk1, size: 1Gi, health: {device: Any}}]"}, "spec.disks[0].health.device"},
-	"a foreign cache":               {fields{"disks": "[{name: disk1, size: 1Gi, foreignCache: Burn}]"}, "spec.disks[0].foreignCache"},
-	"no fallback at all":            {fields{"origin.fallbackConcurrency": "0"}, "spec.origin.fallbackConcurrency"},
-	"more than all requests":        {fields{"monitoring.requestSampling": "101"}, "spec.monitoring.requestSampling"},
-	"no pod at a time":              {fields{"rollout.maxUnavailable": "0"}, "must be a number from 1 to 1000 or a percentage"},
-	"workers that never end":        {fields{"rollout.workerShutdownTimeout": "25h"}, "must be from 1s to 24h"},
-	"a canary for ever":             {fields{"rollout.canary": "{seconds: 100000}"}, "spec.rollout.canary.seconds"},
-	"a path beside a class":         {fields{"disks": "[{name: disk1, size: 1Gi, storageClassName: a, localPath: {path: /mnt/a}}]"}, "cannot be set beside storageClassName"},
-	"one path twice":                {fields{"disks": "[{name: disk1, size: 1Gi, localPath: {path: /mnt/a}}, {name: disk2, size: 1Gi, localPath: {path: /mnt/a}}]"}, "no localPath.path may be that of another disk"},
-	"a path in another":             {fields{"disks": "[{name: disk1, size: 1Gi, localPath: {path: /mnt/a/b}}, {name: disk2, size: 1Gi, localPath: {path: /mnt/a}}]"}, "no localPath.path may be that of another disk, or lie in it"},
-	"a relative path":               {fields{"disks": "[{name: disk1, size: 1Gi, localPath: {path: mnt/a}}]"}, "must be an absolute path"},
-	"the root":                      {fields{"disks": "[{name: disk1, size: 1Gi, localPath: {path: /}}]"}, "spec.disks[0].localPath.path"},
-	"a way up":                      {fields{"disks": "[{name: disk1, size: 1Gi, localPath: {path: /mnt/../etc}}]"}, "must be an absolute path"},
-	"a slash at the end":            {fields{"disks": "[{name: disk1, size: 1Gi, localPath: {path: /mnt/a/}}]"}, "must be an absolute path"},
-	"no path":                       {fields{"disks": "[{name: disk1, size: 1Gi, localPath: {}}]"}, "spec.disks[0].localPath.path"},
-	"more than all keys":            {fields{"rollout.maxKeyMovement": "101"}, "spec.rollout.maxKeyMovement"},
-	"a node lost in no time":        {fields{"disruption.nodeLossAfter": "1s"}, "must be from 10s to 24h, or 0s to switch it off"},
-	"a disk lost in no time":        {fields{"disruption.diskLossAfter": "1s"}, "must be from 10s to 24h, or 0s to switch it off"},
-	"a privileged port":             {fields{"listen.port": "80"}, "spec.listen.port"},
-	"an unknown log level":          {fields{"logs.level": "Loud"}, "spec.logs.level"},
-	"our own label":                 {fields{"pod.labels": "{app.kubernetes.io/name: x}"}, "the operator's own"},
-	"our own annotation":            {fields{"pod.annotations": "{cachenode.io/config-revision: x}"}, "the operator's own"},
-	"a short grace period":          {fields{"pod.terminationGracePeriodSeconds": "1"}, "terminationGracePeriodSeconds"},
-	"a load balancer class":         {fields{"service.loadBalancerClass": "x/y"}, "only for type LoadBalancer"},
-	"a traffic policy":              {fields{"service.externalTrafficPolicy": "Local"}, "only for types NodePort and LoadBalancer"},
-	"our own service annotation":    {fields{"service.annotations": "{cachenode.io/applied: x}"}, "the operator's own"},
-	"101% unavailable":              {fields{"disruption.maxUnavailable": "101%"}, "must be a number from 0 to 1000 or a percentage"},
-	"-1 unavailable":                {fields{"disruption.maxUnavailable": "-1"}, "must be a number from 0 to 1000 or a percentage"},
+	"the private port": {
+		fields{"listen.port": "8081"}, "are for health, metrics, the agent and the memory tier",
+	},
+	"the agent's port": {
+		fields{"listen.port": "8084"}, "are for health, metrics, the agent and the memory tier",
+	},
+	"TLS on the plain port": {fields{"listen": "{port: 8443, tls: {secretName: a}}"}, "must not be listen.port"},
+	"TLS on the agent's port": {
+		fields{"listen.tls": "{secretName: a, port: 8084}"}, "are for health, metrics, the agent and the memory tier",
+	},
+	"TLS without a Secret": {fields{"listen.tls": "{port: 8443}"}, "spec.listen.tls.secretName"},
+	"a Secret of no name":  {fields{"listen.tls": "{secretName: A_}"}, "must be the name of a Secret"},
+	"one port twice": {
+		fields{"service": "{port: 443}", "listen.tls": "{secretName: a}"}, "service.httpsPort: must not be service.port",
+	},
+	"a queue of almost nothing": {
+		fields{"disks": "[{name: disk1, size: 1Gi, threadPool: {maxQueue: 0}}]"}, "spec.disks[0].threadPool.maxQueue",
+	},
+	"a queue that could overflow": {
+		fields{"disks": "[{name: disk1, size: 1Gi, threadPool: {maxQueue: 4096}}]"},
+		"maxQueue must not be less than listen.maxConnections",
+	},
+	"a probe all the time": {
+		fields{"disks": "[{name: disk1, size: 1Gi, health: {interval: 1ms}}]"}, "must be from 500ms to 1m",
+	},
+	"a probe that never ends": {
+		fields{"disks": "[{name: disk1, size: 1Gi, health: {timeout: 1h}}]"}, "must be from 50ms to 1m",
+	},
+	"a probe without an end": {
+		fields{"disks": "[{name: disk1, size: 1Gi, health: {timeout: soon}}]"}, "must be a duration",
+	},
+	"less than nothing free": {
+		fields{"disks": "[{name: disk1, size: 1Gi, health: {minFree: -1}}]"}, "must not be negative",
+	},
+	"an unknown device rule": {
+		fields{"disks": "[{name: disk1, size: 1Gi, health: {device: Any}}]"}, "spec.disks[0].health.device",
+	},
+	"a foreign cache": {
+		fields{"disks": "[{name: disk1, size: 1Gi, foreignCache: Burn}]"}, "spec.disks[0].foreignCache",
+	},
+	"no fallback at all":     {fields{"origin.fallbackConcurrency": "0"}, "spec.origin.fallbackConcurrency"},
+	"more than all requests": {fields{"monitoring.requestSampling": "101"}, "spec.monitoring.requestSampling"},
+	"no pod at a time": {
+		fields{"rollout.maxUnavailable": "0"}, "must be a number from 1 to 1000 or a percentage",
+	},
+	"workers that never end": {fields{"rollout.workerShutdownTimeout": "25h"}, "must be from 1s to 24h"},
+	"a canary for ever":      {fields{"rollout.canary": "{seconds: 100000}"}, "spec.rollout.canary.seconds"},
+	"a path beside a class": {
+		fields{"disks": "[{name: disk1, size: 1Gi, storageClassName: a, localPath: {path: /mnt/a}}]"},
+		"cannot be set beside storageClassName",
+	},
+	"one path twice": {
+		fields{"disks": "[{name: disk1, size: 1Gi, localPath: {path: /mnt/a}}, " +
+			"{name: disk2, size: 1Gi, localPath: {path: /mnt/a}}]"},
+		"no localPath.path may be that of another disk",
+	},
+	"a path in another": {
+		fields{"disks": "[{name: disk1, size: 1Gi, localPath: {path: /mnt/a/b}}, " +
+			"{name: disk2, size: 1Gi, localPath: {path: /mnt/a}}]"},
+		"no localPath.path may be that of another disk, or lie in it",
+	},
+	"a relative path": {
+		fields{"disks": "[{name: disk1, size: 1Gi, localPath: {path: mnt/a}}]"}, "must be an absolute path",
+	},
+	"the root": {
+		fields{"disks": "[{name: disk1, size: 1Gi, localPath: {path: /}}]"}, "spec.disks[0].localPath.path",
+	},
+	"a way up": {
+		fields{"disks": "[{name: disk1, size: 1Gi, localPath: {path: /mnt/../etc}}]"}, "must be an absolute path",
+	},
+	"a slash at the end": {
+		fields{"disks": "[{name: disk1, size: 1Gi, localPath: {path: /mnt/a/}}]"}, "must be an absolute path",
+	},
+	"no path":            {fields{"disks": "[{name: disk1, size: 1Gi, localPath: {}}]"}, "spec.disks[0].localPath.path"},
+	"more than all keys": {fields{"rollout.maxKeyMovement": "101"}, "spec.rollout.maxKeyMovement"},
+	"a node lost in no time": {
+		fields{"disruption.nodeLossAfter": "1s"}, "must be from 10s to 24h, or 0s to switch it off",
+	},
+	"a disk lost in no time": {
+		fields{"disruption.diskLossAfter": "1s"}, "must be from 10s to 24h, or 0s to switch it off",
+	},
+	"a privileged port":     {fields{"listen.port": "80"}, "spec.listen.port"},
+	"an unknown log level":  {fields{"logs.level": "Loud"}, "spec.logs.level"},
+	"our own label":         {fields{"pod.labels": "{app.kubernetes.io/name: x}"}, "the operator's own"},
+	"our own annotation":    {fields{"pod.annotations": "{cachenode.io/config-revision: x}"}, "the operator's own"},
+	"a short grace period":  {fields{"pod.terminationGracePeriodSeconds": "1"}, "terminationGracePeriodSeconds"},
+	"a load balancer class": {fields{"service.loadBalancerClass": "x/y"}, "only for type LoadBalancer"},
+	"a traffic policy": {
+		fields{"service.externalTrafficPolicy": "Local"}, "only for types NodePort and LoadBalancer",
+	},
+	"our own service annotation": {
+		fields{"service.annotations": "{cachenode.io/applied: x}"}, "the operator's own",
+	},
+	"101% unavailable": {
+		fields{"disruption.maxUnavailable": "101%"}, "must be a number from 0 to 1000 or a percentage",
+	},
+	"-1 unavailable": {
+		fields{"disruption.maxUnavailable": "-1"}, "must be a number from 0 to 1000 or a percentage",
+	},
 }
 
 var accepted = map[string]fields{
-	"base":                        {},
-	"32 disks":                    {"disks": manyDisks(32)},
-	"weights on all disks":        {"disks": "[{name: disk1, size: 1Gi, weight: 1}, {name: disk2, size: 1Gi, weight: 10000}]"},
-	"a size as a number":          {"disks": "[{name: disk1, size: 1073741824}]"},
-	"a small queue":               {"disks": "[{name: disk1, size: 1Gi, threadPool: {maxQueue: 1024}}]", "listen.maxConnections": "1024"},
-	"thresholds of a disk":        {"disks": "[{name: disk1, size: 1Gi, foreignCache: Empty, health: {interval: 500ms, timeout: 50ms, failures: 1, successes: 1, minFree: 0, minFreeInodes: 0, device: Shared}}]"},
-	"443 in plain text":           {"service.port": "443"},
-	"TLS":                         {"listen.tls": "{secretName: edge-tls}", "service.httpsPort": "8443"},
-	"a rollout":                   {"rollout": "{canary: {seconds: 60}, maxUnavailable: 100%, workerShutdownTimeout: 24h}"},
-	"minFree off":                 {"disks": "[{name: disk1, size: 1Gi, cache: {minFree: 0}}]"},
-	"no pods":                     {"replicas": "0"},
-	"an address and a service":    {"origin.servers": "[{host: 192.0.2.1, port: 8080}, {service: {name: a, namespace: b, port: 80}, backup: true}]"},
+	"base":     {},
+	"32 disks": {"disks": manyDisks(32)},
+	"weights on all disks": {
+		"disks": "[{name: disk1, size: 1Gi, weight: 1}, {name: disk2, size: 1Gi, weight: 10000}]",
+	},
+	"a size as a number": {"disks": "[{name: disk1, size: 1073741824}]"},
+	"a small queue": {
+		"disks": "[{name: disk1, size: 1Gi, threadPool: {maxQueue: 1024}}]", "listen.maxConnections": "1024",
+	},
+	"thresholds of a disk": {
+		"disks": "[{name: disk1, size: 1Gi, foreignCache: Empty, health: {interval: 500ms, timeout: 50ms, " +
+			"failures: 1, successes: 1, minFree: 0, minFreeInodes: 0, device: Shared}}]",
+	},
+	"443 in plain text": {"service.port": "443"},
+	"TLS":               {"listen.tls": "{secretName: edge-tls}", "service.httpsPort": "8443"},
+	"a rollout": {
+		"rollout": "{canary: {seconds: 60}, maxUnavailable: 100%, workerShutdownTimeout: 24h}",
+	},
+	"minFree off": {"disks": "[{name: disk1, size: 1Gi, cache: {minFree: 0}}]"},
+	"no pods":     {"replicas": "0"},
+	"an address and a service": {
+		"origin.servers": "[{host: 192.0.2.1, port: 8080}, " +
+			"{service: {name: a, namespace: b, port: 80}, backup: true}]",
+	},
 	"a host header with a port":   {"origin.hostHeader": "www.example.com:8443"},
 	"https with defaults":         {"origin.scheme": "https"},
 	"https with a bundle":         {"origin.scheme": "https", "origin.tls": "{caBundle: {configMap: {name: ca}}}"},
@@ -213,14 +346,22 @@ var accepted = map[string]fields{
 	"POST with Method":            {"cache.methods": "[GET, POST]", "cache.key": "[Method, Host, RequestURI]"},
 	"never stale":                 {"cache.useStale": "[]"},
 	"nothing valid by itself":     {"cache.valid": "[]"},
-	"local paths":                 {"disks": "[{name: disk1, size: 1Gi, localPath: {path: /mnt/disk-1.a}}, {name: disk2, size: 1Gi, localPath: {path: /srv/cache/2, requireMountPoint: false}}, {name: disk3, size: 1Gi, localPath: {path: /srv/cache/20}}]"},
-	"a path and a class":          {"disks": "[{name: disk1, size: 1Gi, localPath: {path: /mnt/a}}, {name: disk2, size: 1Gi, storageClassName: b}]"},
-	"one pod a node":              {"placement": "{perNode: true}"},
-	"no key may move":             {"rollout.maxKeyMovement": "0"},
-	"nothing is ever lost":        {"disruption": "{nodeLossAfter: 0s, diskLossAfter: 0s}"},
-	"a percentage":                {"disruption.maxUnavailable": "25%"},
-	"no disruption":               {"disruption.maxUnavailable": "0"},
-	"a load balancer":             {"service": "{type: LoadBalancer, loadBalancerClass: x/y, externalTrafficPolicy: Local}"},
+	"local paths": {
+		"disks": "[{name: disk1, size: 1Gi, localPath: {path: /mnt/disk-1.a}}, " +
+			"{name: disk2, size: 1Gi, localPath: {path: /srv/cache/2, requireMountPoint: false}}, " +
+			"{name: disk3, size: 1Gi, localPath: {path: /srv/cache/20}}]",
+	},
+	"a path and a class": {
+		"disks": "[{name: disk1, size: 1Gi, localPath: {path: /mnt/a}}, {name: disk2, size: 1Gi, storageClassName: b}]",
+	},
+	"one pod a node":       {"placement": "{perNode: true}"},
+	"no key may move":      {"rollout.maxKeyMovement": "0"},
+	"nothing is ever lost": {"disruption": "{nodeLossAfter: 0s, diskLossAfter: 0s}"},
+	"a percentage":         {"disruption.maxUnavailable": "25%"},
+	"no disruption":        {"disruption.maxUnavailable": "0"},
+	"a load balancer": {
+		"service": "{type: LoadBalancer, loadBalancerClass: x/y, externalTrafficPolicy: Local}",
+	},
 }
 
 func manyDisks(n int) string {
@@ -231,7 +372,7 @@ func manyDisks(n int) string {
 	return "[" + strings.Join(list, ", ") + "]"
 }
 
-// offline is what the plugin says of an object.
+// offline returns the error with which the plugin refuses an object; nil if it accepts the object.
 func offline(t *testing.T, u *unstructured.Unstructured) error {
 	t.Helper()
 	data, err := u.MarshalJSON()
@@ -278,7 +419,8 @@ func TestRules(t *testing.T) {
 		strings.Repeat("a", 41): "metadata.name",
 	} {
 		t.Run("name "+name, func(t *testing.T) {
-			if err := c.Create(ctx, object(t, name, nil), client.DryRunAll); !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), want) {
+			err := c.Create(ctx, object(t, name, nil), client.DryRunAll)
+			if !apierrors.IsInvalid(err) || !strings.Contains(err.Error(), want) {
 				t.Errorf("the API server says %v, want invalid with %q", err, want)
 			}
 			if err := offline(t, object(t, name, nil)); err == nil || !strings.Contains(err.Error(), want) {
@@ -291,21 +433,45 @@ func TestRules(t *testing.T) {
 func TestTransitionRules(t *testing.T) {
 	c := apiserver.Client(t, apiserver.Start(t))
 	ctx := context.Background()
-	if err := c.Create(ctx, object(t, "edge", fields{"disks": "[{name: disk1, size: 1024Mi, storageClassName: a}, {name: disk2, size: 1Gi}, {name: disk9, size: 1Gi, localPath: {path: /mnt/a}}]"})); err != nil {
+	const before = "[{name: disk1, size: 1024Mi, storageClassName: a}, {name: disk2, size: 1Gi}, " +
+		"{name: disk9, size: 1Gi, localPath: {path: /mnt/a}}]"
+	if err := c.Create(ctx, object(t, "edge", fields{"disks": before})); err != nil {
 		t.Fatal(err)
 	}
 	const local = "{name: disk9, size: 1Gi, localPath: {path: /mnt/a}}"
 	tests := map[string]struct{ disks, want string }{
-		"another order, size in other words": {"[{name: disk2, size: 1Gi}, " + local + ", {name: disk1, size: 1Gi, storageClassName: a}]", ""},
-		"other threads":                      {"[{name: disk1, size: 1Gi, storageClassName: a, threadPool: {threads: 3}}, {name: disk2, size: 1Gi}, " + local + "]", ""},
-		"one more":                           {"[{name: disk1, size: 1Gi, storageClassName: a}, {name: disk2, size: 1Gi}, " + local + ", {name: disk3, size: 1Gi}]", ""},
-		"one less":                           {"[{name: disk1, size: 1Gi, storageClassName: a}]", ""},
-		"another size":                       {"[{name: disk1, size: 2Gi, storageClassName: a}, {name: disk2, size: 512Mi}]", ""},
-		"a mere folder will do":              {"[{name: disk9, size: 1Gi, localPath: {path: /mnt/a, requireMountPoint: false}}]", ""},
-		"another class":                      {"[{name: disk1, size: 1Gi, storageClassName: b}, {name: disk2, size: 1Gi}]", "storageClassName: a volume cannot change its class"},
-		"no class any more":                  {"[{name: disk1, size: 1Gi}, {name: disk2, size: 1Gi}]", "storageClassName: a volume cannot change its class"},
-		"another path":                       {"[{name: disk9, size: 1Gi, localPath: {path: /mnt/b}}]", "localPath: a volume cannot change its path"},
-		"no path any more":                   {"[{name: disk9, size: 1Gi}]", "localPath: a volume cannot change its path"},
+		"another order, size in other words": {
+			"[{name: disk2, size: 1Gi}, " + local + ", {name: disk1, size: 1Gi, storageClassName: a}]", "",
+		},
+		"other threads": {
+			"[{name: disk1, size: 1Gi, storageClassName: a, threadPool: {threads: 3}}, {name: disk2, size: 1Gi}, " +
+				local + "]",
+			"",
+		},
+		"one more": {
+			"[{name: disk1, size: 1Gi, storageClassName: a}, {name: disk2, size: 1Gi}, " +
+				local + ", {name: disk3, size: 1Gi}]",
+			"",
+		},
+		"one less": {"[{name: disk1, size: 1Gi, storageClassName: a}]", ""},
+		"another size": {
+			"[{name: disk1, size: 2Gi, storageClassName: a}, {name: disk2, size: 512Mi}]", "",
+		},
+		"a mere folder will do": {
+			"[{name: disk9, size: 1Gi, localPath: {path: /mnt/a, requireMountPoint: false}}]", "",
+		},
+		"another class": {
+			"[{name: disk1, size: 1Gi, storageClassName: b}, {name: disk2, size: 1Gi}]",
+			"storageClassName: a volume cannot change its class",
+		},
+		"no class any more": {
+			"[{name: disk1, size: 1Gi}, {name: disk2, size: 1Gi}]",
+			"storageClassName: a volume cannot change its class",
+		},
+		"another path": {
+			"[{name: disk9, size: 1Gi, localPath: {path: /mnt/b}}]", "localPath: a volume cannot change its path",
+		},
+		"no path any more": {"[{name: disk9, size: 1Gi}]", "localPath: a volume cannot change its path"},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {

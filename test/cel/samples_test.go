@@ -19,7 +19,8 @@ import (
 	"github.com/cachenode/cachenode-operator/test/apiserver"
 )
 
-// TestSamples: an API server takes every object of each sample, and the operator would accept the CacheNodes.
+// TestSamples checks that an API server accepts every object of each sample, and that the operator would accept the
+// CacheNodes.
 func TestSamples(t *testing.T) {
 	samples, err := filepath.Glob("../../config/samples/cachenode*.yaml")
 	if err != nil || len(samples) < 5 {

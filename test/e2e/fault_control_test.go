@@ -70,7 +70,7 @@ func manyEdits(t *testing.T, p *target) {
 	}
 }
 
-// refusedByMaster uses a name with which the agent of this test's build makes a configuration that nginx -t takes and the
+// refusedByMaster uses a host with which the test cluster's nginx (test/cluster/native/nginx) passes a configuration that the
 // running master refuses.
 func refusedByMaster(t *testing.T, p *target) {
 	good := p.node(t).Status.ConfigRevision

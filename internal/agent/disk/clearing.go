@@ -13,27 +13,27 @@ import (
 )
 
 const (
-	// clearBatch is how many files are deleted in a row; then the disk has as long as that took for its requests.
+	// clearBatch is how many files are deleted before a rest, which lasts as long as their deletion took.
 	clearBatch = 64
 	// clearRest is the shortest rest between two batches.
 	clearRest = 5 * time.Millisecond
-	// clearFailures is after how many failures a run ends; a later probe begins another.
+	// clearFailures is the number of failures after which a run ends. A later probe begins another run.
 	clearFailures = 16
 )
 
-// clearing deletes what a foreign cache has left on a disk. It runs once at a time, as many deletions at once would slow the
-// probes until the disk is taken out of use, and it rests between batches. What is left when the agent ends is deleted by the
-// next one. The previous holder of the disk has written what is there, so nothing is followed, and no depth is trusted:
-// folders are moved up before they are emptied. It is safe for concurrent use.
+// clearing deletes what a foreign cache has left on a disk. It has one run at a time, because many deletions at once
+// would slow the probes down until the disk is taken out of use. It rests between batches. What is left when the agent
+// ends is deleted by the next agent. The previous owner of the disk wrote the files, so clearing follows no links and
+// trusts no depth: it moves folders up before it empties them. It is safe for concurrent use.
 type clearing struct {
 	running atomic.Bool
-	// rest waits; tests may replace it.
+	// rest sleeps. Tests may replace it.
 	rest func(time.Duration)
 }
 
 func newClearing() *clearing { return &clearing{rest: time.Sleep} }
 
-// start deletes the foreign caches in our folder on a disk in the background, unless that is under way.
+// start deletes the foreign caches in our folder on a disk, in the background. It does nothing if a run is active.
 func (c *clearing) start(folder string) {
 	if !c.running.CompareAndSwap(false, true) {
 		return
@@ -42,7 +42,7 @@ func (c *clearing) start(folder string) {
 		defer c.running.Store(false)
 		root, err := os.OpenRoot(folder)
 		if err != nil {
-			return // the next probe of the disk says why
+			return // the next probe of the disk reports the error
 		}
 		defer func() { _ = root.Close() }()
 		failed := map[string]bool{}
@@ -58,10 +58,10 @@ func (c *clearing) start(folder string) {
 	}()
 }
 
-// newForeign is a name that marks a folder or file as one to be deleted.
+// newForeign is a new name for a folder or file that is to be deleted.
 func newForeign() string { return foreignFolder + "." + rand.Text() }
 
-// nextForeign is an entry of our folder that waits to be deleted, beside those that failed; nil if there is none.
+// nextForeign is an entry of our folder that is to be deleted, without those that failed; nil if there is none.
 func nextForeign(root *os.Root, failed map[string]bool) os.DirEntry {
 	folder, err := root.Open(".")
 	if err != nil {
@@ -81,7 +81,7 @@ func nextForeign(root *os.Root, failed map[string]bool) os.DirEntry {
 	}
 }
 
-// remove deletes a file, or a folder batch by batch. Folders in it that are not empty are moved beside it.
+// remove deletes a file, or a folder in batches. It moves subfolders that are not empty up beside the folder.
 func (c *clearing) remove(root *os.Root, entry os.DirEntry) error {
 	name := entry.Name()
 	if !entry.IsDir() {
@@ -110,7 +110,7 @@ func (c *clearing) remove(root *os.Root, entry os.DirEntry) error {
 	}
 }
 
-// readBatch reads the first entries of a folder, which must be one.
+// readBatch reads the first entries of a folder. It fails for a link.
 func readBatch(root *os.Root, name string) ([]os.DirEntry, error) {
 	folder, err := root.OpenFile(name, os.O_RDONLY|syscall.O_DIRECTORY|syscall.O_NOFOLLOW, 0)
 	if err != nil {

@@ -14,8 +14,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/layout"
 )
 
-// TestClearing: a foreign cache is deleted by one at a time however often the disk is probed, with rests, and what is left
-// when that ends is deleted later.
+// TestClearing checks that only one run deletes a foreign cache however often the disk is probed, that it rests, and
+// that what is left when the agent ends is deleted later.
 func TestClearing(t *testing.T) {
 	p := prober(t)
 	folder := filepath.Join(p.Dir, layout.OwnFolder)
@@ -39,7 +39,7 @@ func TestClearing(t *testing.T) {
 		rests.Add(1)
 		<-resume
 	}}
-	for range 5 * markEvery { // the mark is looked at five times
+	for range 5 * markEvery { // the mark is checked five times
 		expect(t, heir, "")
 	}
 	if _, err := os.Stat(filepath.Join(folder, cacheFolder)); !os.IsNotExist(err) {
@@ -59,7 +59,7 @@ func TestClearing(t *testing.T) {
 		t.Fatalf("there are %v, want what is being deleted", left())
 	}
 
-	// The agent ends in the middle: the next one goes on.
+	// The agent ends in the middle: the next one continues.
 	expect(t, again(heir), "")
 	eventually(t, func() bool { return len(left()) == 0 })
 	close(resume)
@@ -71,7 +71,7 @@ func TestClearing(t *testing.T) {
 	}
 }
 
-// TestClearingTraps: what the previous holder of a disk may have prepared for whoever deletes it.
+// TestClearingTraps checks traps that the previous owner of a disk may have left for the deletion.
 func TestClearingTraps(t *testing.T) {
 	p := prober(t)
 	expect(t, p, "")

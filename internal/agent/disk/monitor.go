@@ -12,11 +12,10 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/layout"
 )
 
-// Monitor probes one disk as long as its context lives. A probe that hangs holds up nothing but itself: it is left alone
-// on a thread of its own, counts as failed again and again, and no second one is begun. Methods are safe for concurrent
-// use.
+// Monitor probes one disk until its context ends. A probe that hangs blocks nothing else: it keeps its own thread, it
+// counts as a failure after each timeout, and no second probe begins. The methods are safe for concurrent use.
 type Monitor struct {
-	// Changed is called, from the monitor's goroutine, when the status has changed.
+	// Changed is called from the monitor's goroutine when the status or the reason has changed.
 	Changed func(before, after State)
 	// Observed is called for each sample.
 	Observed func(Sample)
@@ -28,15 +27,17 @@ type Monitor struct {
 	wake   chan struct{}
 }
 
-// NewMonitor makes a monitor that does nothing until Run.
+// NewMonitor returns a monitor that does nothing until Run.
 func NewMonitor(prober *Prober, limits Limits) *Monitor {
 	if prober.clearing == nil {
 		prober.clearing = newClearing()
 	}
-	return &Monitor{prober: prober, limits: limits, state: State{Status: v1alpha1.DiskStarting}, wake: make(chan struct{}, 1)}
+	return &Monitor{
+		prober: prober, limits: limits, state: State{Status: v1alpha1.DiskStarting}, wake: make(chan struct{}, 1),
+	}
 }
 
-// State is what is known of the disk now.
+// State returns what is known about the disk now.
 func (m *Monitor) State() State {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
@@ -48,12 +49,15 @@ func (m *Monitor) Configure(limits Limits, rules Rules) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	m.limits = limits
-	if p := m.prober; p.Rules != rules { // a probe that is under way keeps its own
-		m.prober = &Prober{Disk: p.Disk, Dir: p.Dir, NodeDir: p.NodeDir, Devices: p.Devices, Owner: p.Owner, Rules: rules, clearing: p.clearing}
+	if p := m.prober; p.Rules != rules { // a running probe keeps its own rules
+		m.prober = &Prober{
+			Disk: p.Disk, Dir: p.Dir, NodeDir: p.NodeDir, Devices: p.Devices,
+			Owner: p.Owner, Rules: rules, clearing: p.clearing,
+		}
 	}
 }
 
-// Wake asks for a probe soon: something else met an error on the disk. One that is out of use is probed at its own pace.
+// Wake asks for a probe soon, because something else met an error on the disk. A failed disk keeps its probe interval.
 func (m *Monitor) Wake() {
 	if m.State().Status == v1alpha1.DiskFailed {
 		return
@@ -69,7 +73,7 @@ func (m *Monitor) Run(ctx context.Context) {
 	results := make(chan Sample, 1)
 	next := time.NewTimer(0)
 	defer next.Stop()
-	var overdue <-chan time.Time // while a probe is under way
+	var overdue <-chan time.Time // not nil while a probe runs
 	var begun, ended time.Time
 	begin := func() {
 		begun = time.Now()
@@ -81,7 +85,7 @@ func (m *Monitor) Run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-m.wake:
-			if overdue == nil { // however many errors there are, the disk has time for something else
+			if overdue == nil { // many errors must not fill the disk's time with probes
 				next.Reset(max(confirmDelay-time.Since(ended), 0))
 			}
 		case <-next.C:
@@ -123,7 +127,7 @@ func (m *Monitor) probe() Sample {
 	return prober.Probe()
 }
 
-// observe takes a sample in and returns the time to the next probe.
+// observe updates the state with a sample and returns the delay before the next probe.
 func (m *Monitor) observe(s Sample) time.Duration {
 	m.mutex.Lock()
 	before := m.state

@@ -12,7 +12,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
-// mountAt is what is mounted at a folder, as this process sees it. Where several mounts lie on one another, the last counts.
+// mountAt is the mount at a folder, as this process sees it. If there are several, the last one covers the others and
+// counts.
 func mountAt(dir string) (*mountinfo.Info, error) {
 	mounts, err := mountinfo.GetMounts(func(m *mountinfo.Info) (skip, stop bool) { return m.Mountpoint != dir, false })
 	if err != nil {
@@ -24,8 +25,8 @@ func mountAt(dir string) (*mountinfo.Info, error) {
 	return mounts[len(mounts)-1], nil
 }
 
-// IsWholeMount tells whether what is mounted at a folder is a file system from its root, and not a folder of one, as when a
-// disk is missing and the volume is a folder of the node's root file system.
+// IsWholeMount reports whether the mount at a folder is the root of a file system. It is not if a disk is missing and
+// the volume is a folder of the node's root file system.
 func IsWholeMount(dir string) (bool, error) {
 	mount, err := mountAt(dir)
 	if err != nil {
@@ -34,8 +35,8 @@ func IsWholeMount(dir string) (bool, error) {
 	return mount.Root == "/", nil
 }
 
-// readFileSystem looks at what is mounted at a folder: statfs, mountinfo, and the device's read-ahead in sysfs, all of which
-// can be read in a pod.
+// readFileSystem reads the file system at a folder from statfs, mountinfo, and the device's read-ahead in sysfs. All of
+// them can be read in a pod.
 func readFileSystem(dir string) (tuning.FileSystem, error) {
 	mount, err := mountAt(dir)
 	if err != nil {
@@ -46,7 +47,7 @@ func readFileSystem(dir string) (tuning.FileSystem, error) {
 		return tuning.FileSystem{}, err
 	}
 	f := tuning.FileSystem{Type: mount.FSType, BlockSize: stat.Bsize, Options: mount.Options}
-	// A partition has no queue of its own; its device is the folder above.
+	// A partition has no queue; its device is the parent folder.
 	for _, file := range []string{"queue/read_ahead_kb", "../queue/read_ahead_kb"} {
 		text, err := os.ReadFile(fmt.Sprintf("/sys/dev/block/%d:%d/%s", mount.Major, mount.Minor, file))
 		if err == nil {

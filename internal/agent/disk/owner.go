@@ -20,42 +20,45 @@ import (
 
 const (
 	ownerFile = "owner.json"
-	// cacheFolder is nginx's, see layout.CacheDir.
+	// cacheFolder is the name of nginx's cache folder; see layout.CacheDir.
 	cacheFolder = "cache"
-	// foreignFolder begins the names of caches that are being deleted.
+	// foreignFolder is the prefix of the names of caches that are being deleted.
 	foreignFolder = "cache.foreign"
 )
 
-// Owner is the CacheNode whose cache is on a disk. A CacheNode that is deleted and created again finds its cache if its key was kept.
+// Owner is the CacheNode that owns the cache on a disk. A CacheNode that is deleted and recreated finds its cache if
+// its key was kept.
 type Owner struct {
 	Namespace string
 	Name      string
 	// Disk is the disk's name, which is signed too.
 	Disk string
-	// Key signs the mark, so that nobody can write one in this CacheNode's name. Empty: marks are not signed, and any with the
-	// right name is believed.
+	// Key signs the mark, so that nobody else can write a mark in this CacheNode's name. Without a key, marks are not
+	// signed, and any mark with the right name is accepted.
 	Key []byte
-	// TookOver is called after a cache was set aside to be deleted; nil for nothing.
+	// TookOver is called after a cache was set aside to be deleted; nil for no call.
 	TookOver func()
-	// Legacy is when the CacheNode got its key, if it was at work before: a mark of before that is believed once, and signed.
+	// Legacy is when a CacheNode that already ran got its key; zero for others. An unsigned mark from before that time is
+	// accepted once and then signed.
 	Legacy time.Time
 }
 
 func (o Owner) String() string { return o.Namespace + "/" + o.Name }
 
-// mark is the content of the owner's mark on a disk.
+// mark is the content of the mark on a disk.
 type mark struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`
-	// MAC is an HMAC-SHA256 of namespace, name and disk, in hexadecimal; "" in marks of agents that knew no key.
+	// MAC is an HMAC-SHA256 of namespace, name and disk, in hexadecimal; "" in a mark that was written without a key.
 	MAC string `json:"mac,omitempty"`
 }
 
 func (m mark) owner() string { return m.Namespace + "/" + m.Name }
 
-// claim looks at the mark in our folder on a disk. A folder without a mark is marked; one with another's is a finding or,
-// where that is allowed, its cache is set aside for c to delete and the mark replaced. The same happens to a cache whose mark
-// has our name but not our signature.
+// claim checks the mark in our folder on a disk. For a mark of another CacheNode it returns a finding or, if the rules
+// allow it, takes the disk over: it sets the cache aside for c to delete and writes a new mark. It also takes over a
+// cache without a mark, and one whose mark has our name but not our signature. Without a key, it only adds a missing
+// mark.
 func (o Owner) claim(folder string, rules Rules, c *clearing) error {
 	path := filepath.Join(folder, ownerFile)
 	text, err := readMark(path)
@@ -70,7 +73,7 @@ func (o Owner) claim(folder string, rules Rules, c *clearing) error {
 	}
 	var found mark
 	if err := json.Unmarshal(text, &found); err != nil || found.Name == "" {
-		// A mark that was not written to its end, or was damaged: whose cache it is cannot be told.
+		// The mark is incomplete or damaged, so the owner of the cache is unknown.
 		found = mark{Namespace: "?", Name: "?"}
 	}
 	if found.owner() == o.String() {
@@ -79,22 +82,23 @@ func (o Owner) claim(folder string, rules Rules, c *clearing) error {
 	if damaged := found.Name == "?"; !rules.Empty && (damaged || rules.Abandoned != found.owner()) {
 		owner := found.owner()
 		if damaged {
-			owner = "" // nobody can say that it is gone
+			owner = "" // an unknown owner never counts as deleted
 		}
 		return &finding{
 			reason: v1alpha1.DiskForeignCache, owner: owner,
-			text: fmt.Sprintf("holds the cache of CacheNode %s: use another disk or, if nobody needs that cache, set foreignCache to Empty", found.owner()),
+			text: fmt.Sprintf("holds the cache of CacheNode %s: use another disk or, if nobody needs that cache, "+
+				"set foreignCache to Empty", found.owner()),
 		}
 	}
 	return o.takeOver(folder, c)
 }
 
-// recognize looks whether a mark in our name is ours.
+// recognize checks whether a mark with our name is ours. If not, it takes the disk over.
 func (o Owner) recognize(found mark, folder string, c *clearing) error {
 	path := filepath.Join(folder, ownerFile)
 	switch {
 	case len(o.Key) == 0 || hmac.Equal([]byte(found.MAC), []byte(o.mac())):
-		c.start(folder) // a pod before this one may not have come to the end of it
+		c.start(folder) // an earlier pod may not have finished
 		return nil
 	case found.MAC == "" && !o.Legacy.IsZero() && changed(path).Before(o.Legacy):
 		return o.mark(path)
@@ -102,7 +106,7 @@ func (o Owner) recognize(found mark, folder string, c *clearing) error {
 	return o.takeOver(folder, c)
 }
 
-// changed is when a file was last changed in any way, which only the kernel can say; now, if it does not.
+// changed is the ctime of a file, which only the kernel can set; now if it cannot be read.
 func changed(path string) time.Time {
 	var stat unix.Stat_t
 	if unix.Lstat(path, &stat) != nil {
@@ -111,7 +115,7 @@ func changed(path string) time.Time {
 	return time.Unix(stat.Ctim.Unix())
 }
 
-// takeOver has the cache that is there deleted and the disk marked.
+// takeOver has the existing cache deleted and marks the disk.
 func (o Owner) takeOver(folder string, c *clearing) error {
 	if err := setAside(folder); err != nil {
 		return err
@@ -133,7 +137,7 @@ func (o Owner) mac() string {
 	return hex.EncodeToString(sum.Sum(nil))
 }
 
-// setAside gives a cache a name under which it is deleted, which may take long. One from before may still be there.
+// setAside renames a cache, so that it can be deleted in the background. An earlier one may still exist.
 func setAside(folder string) error {
 	err := os.Rename(filepath.Join(folder, cacheFolder), filepath.Join(folder, newForeign()))
 	if errors.Is(err, os.ErrNotExist) {
@@ -142,7 +146,7 @@ func setAside(folder string) error {
 	return err
 }
 
-// maxMark bounds what is read of a mark, which somebody else may have written.
+// maxMark is how many bytes of a mark are read, which somebody else may have written.
 const maxMark = 4 << 10
 
 func readMark(path string) ([]byte, error) {
@@ -165,7 +169,7 @@ func (o Owner) mark(path string) error {
 		return err
 	}
 	_, err = file.Write(text)
-	if err := errors.Join(err, file.Sync(), file.Close()); err != nil { // an empty mark would be a stranger's
+	if err := errors.Join(err, file.Sync(), file.Close()); err != nil { // an empty mark would count as foreign
 		return err
 	}
 	return os.Rename(next, path)

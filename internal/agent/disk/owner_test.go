@@ -11,8 +11,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/layout"
 )
 
-// TestForgedMark: a cache that somebody has left on a disk in this CacheNode's name is deleted before nginx sees it; one's
-// own is found again, and marks of before there was a key are believed once.
+// TestForgedMark checks that a cache that somebody else has left in this CacheNode's name is deleted before nginx sees
+// it. The CacheNode's own cache is kept, and marks from before it had a key are accepted once.
 func TestForgedMark(t *testing.T) {
 	key := []byte("0123456789abcdef0123456789abcdef")
 	unsigned := fmt.Sprintf(`{"namespace":%q,"name":%q}`, owner.Namespace, owner.Name)
@@ -36,14 +36,19 @@ func TestForgedMark(t *testing.T) {
 			o.Key, o.Disk = key, "disk7"
 			return fmt.Sprintf(`{"namespace":%q,"name":%q,"mac":%q}`, owner.Namespace, owner.Name, o.mac())
 		}(), key: key},
-		"with a made-up signature":         {mark: fmt.Sprintf(`{"namespace":%q,"name":%q,"mac":"00"}`, owner.Namespace, owner.Name), key: key},
-		"without a mark":                   {key: key},
-		"of before there was a key":        {mark: unsigned, key: key, legacy: time.Now().Add(time.Hour), kept: true},
-		"forged before there was a key":    {mark: signed("another"), key: key, legacy: time.Now().Add(time.Hour)},
-		"of after there was a key":         {mark: unsigned, key: key, legacy: time.Now().Add(-time.Hour)},
-		"seen by an agent without a key":   {mark: unsigned, kept: true},
-		"signed, and seen without a key":   {mark: signed(string(key)), kept: true},
-		"another CacheNode's, as it seems": {mark: `{"namespace":"default","name":"other","mac":"00"}`, key: key, kept: true, want: v1alpha1.DiskForeignCache},
+		"with a made-up signature": {
+			mark: fmt.Sprintf(`{"namespace":%q,"name":%q,"mac":"00"}`, owner.Namespace, owner.Name), key: key,
+		},
+		"without a mark":                 {key: key},
+		"of before there was a key":      {mark: unsigned, key: key, legacy: time.Now().Add(time.Hour), kept: true},
+		"forged before there was a key":  {mark: signed("another"), key: key, legacy: time.Now().Add(time.Hour)},
+		"of after there was a key":       {mark: unsigned, key: key, legacy: time.Now().Add(-time.Hour)},
+		"seen by an agent without a key": {mark: unsigned, kept: true},
+		"signed, and seen without a key": {mark: signed(string(key)), kept: true},
+		"another CacheNode's, as it seems": {
+			mark: `{"namespace":"default","name":"other","mac":"00"}`, key: key, kept: true,
+			want: v1alpha1.DiskForeignCache,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := prober(t)
@@ -62,7 +67,7 @@ func TestForgedMark(t *testing.T) {
 			if tt.want != "" {
 				return
 			}
-			// From now on it is one's own, also for another agent and however old it is.
+			// From now on the cache is our own, for other agents too and however old it is.
 			must(t, os.MkdirAll(filepath.Dir(cached), 0o750))
 			must(t, os.WriteFile(cached, []byte("own"), 0o600))
 			heir := again(p)

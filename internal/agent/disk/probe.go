@@ -19,24 +19,25 @@ import (
 )
 
 const (
-	// blockSize is what O_DIRECT takes on every file system.
+	// blockSize is a size in bytes that O_DIRECT accepts on every file system.
 	blockSize = 4096
-	// blocks is how many blocks the file of the probes has. Each is read by itself, so that a disk that answers, but
-	// one request a second, is found out.
+	// blocks is the number of blocks of the probe's file. Each is read by itself, so that the probe finds a disk that
+	// answers only one request a second.
 	blocks    = 8
 	probeFile = "probe"
-	// markEvery is how often the owner's mark is looked at, in good probes.
+	// markEvery is after how many good probes the mark is checked again.
 	markEvery = 10
 )
 
-// Devices remembers the device of each disk, so that two on one are found without asking a disk that may hang. It is safe
-// for concurrent use.
+// Devices has the device of each disk. It finds two disks on one device without access to a disk, which may hang. It is
+// safe for concurrent use.
 type Devices struct {
 	mutex sync.Mutex
 	of    map[string]uint64
 }
 
-// claim notes a disk's device and returns the disk of an earlier name that is on the same one, or "".
+// claim records a disk's device. It returns the first other disk on the same device whose name sorts before this one;
+// "" if there is none.
 func (d *Devices) claim(disk string, device uint64) (other string) {
 	d.mutex.Lock()
 	defer d.mutex.Unlock()
@@ -65,27 +66,28 @@ type Prober struct {
 
 	round int
 	block []byte
-	// parent and node are the devices of the folders above Dir and NodeDir. They do not change.
+	// parent is the device of the folder above Dir, node that of NodeDir. They do not change.
 	parent, node uint64
-	// ours: the mark was seen lately.
+	// ours is true if the mark was found lately.
 	ours bool
 	// clearing deletes what a foreign cache has left.
 	clearing *clearing
-	// fileSystem was looked at lately.
+	// fileSystem was read lately.
 	fileSystem tuning.FileSystem
 }
 
-// Rules say what a disk must be to be used.
+// Rules say which disks may be used.
 type Rules struct {
-	// Own asks for a device of the disk's own, MountPoint for the root of a file system and not a folder in one.
+	// Own requires a device of the disk's own. MountPoint requires the root of a file system, not a folder in one.
 	Own, MountPoint bool
-	// Empty allows to empty the cache of any other CacheNode; Abandoned, that of the one it names, as NAMESPACE/NAME.
+	// Empty allows the deletion of the cache of any other CacheNode. Abandoned allows it for the CacheNode that it names
+	// as NAMESPACE/NAME.
 	Empty     bool
 	Abandoned string
 }
 
-// Probe looks whether the disk is there, is ours and has space, writes a block, syncs it and reads all blocks back. It
-// hangs as long as the disk does.
+// Probe checks that the disk is mounted, is ours and has space, writes a block, syncs it and reads all blocks back. It
+// blocks while the disk hangs.
 func (p *Prober) Probe() Sample {
 	begun := time.Now()
 	s := Sample{}
@@ -105,11 +107,11 @@ func (p *Prober) Probe() Sample {
 	return s
 }
 
-// finding is an error with a reason of its own.
+// finding is an error with a reason.
 type finding struct {
 	reason v1alpha1.DiskReason
 	text   string
-	// owner is whose cache it is, of ForeignCache.
+	// owner is the owner of the cache, for reason ForeignCache.
 	owner string
 }
 
@@ -128,7 +130,7 @@ func (p *Prober) probe(usage *Usage) error {
 		Inodes: fs.Files, FreeInodes: fs.Ffree,
 	}
 	if p.fileSystem == (tuning.FileSystem{}) || p.round%markEvery == 0 {
-		p.fileSystem, _ = readFileSystem(p.Dir) // it is for people: no disk fails for it
+		p.fileSystem, _ = readFileSystem(p.Dir) // for reports only: an error does not fail the disk
 	}
 	usage.FileSystem = p.fileSystem
 	if fs.Flags&unix.ST_RDONLY != 0 {
@@ -152,22 +154,26 @@ func (p *Prober) probe(usage *Usage) error {
 	return err
 }
 
-// explained adds to a permission that is denied whose the volume is: a wrong one looks like a broken disk otherwise.
+// explained adds owner and mode of the volume to a permission error, which would otherwise look like a broken disk.
 func explained(err error, dir string) error {
 	var stat unix.Stat_t
 	if !errors.Is(err, os.ErrPermission) || unix.Stat(dir, &stat) != nil {
 		return err
 	}
-	return fmt.Errorf("%w: the root of the volume is owned by %d:%d with mode %04o, and the pod runs as %d:%d; give it to the pod's fsGroup with mode 2775",
+	return fmt.Errorf("%w: the root of the volume is owned by %d:%d with mode %04o, and the pod runs as %d:%d; "+
+		"give it to the pod's fsGroup with mode 2775",
 		err, stat.Uid, stat.Gid, stat.Mode&0o7777, os.Geteuid(), os.Getegid())
 }
 
-// checkDevice finds a volume that is not mounted, or not what it should be.
+// checkDevice returns an error for a volume that is not mounted or that breaks the rules.
 func (p *Prober) checkDevice() error {
 	device, err := deviceOf(p.Dir)
 	switch {
 	case errors.Is(err, syscall.EIO):
-		return &finding{reason: v1alpha1.DiskShutdown, text: fmt.Sprintf("the file system at %s gives errors: %v", p.Dir, err)}
+		return &finding{
+			reason: v1alpha1.DiskShutdown,
+			text:   fmt.Sprintf("the file system at %s gives errors: %v", p.Dir, err),
+		}
 	case errors.Is(err, os.ErrNotExist):
 		return &finding{reason: v1alpha1.DiskNotMounted, text: p.Dir + " does not exist"}
 	case err != nil:
@@ -175,13 +181,17 @@ func (p *Prober) checkDevice() error {
 	}
 	if p.MountPoint {
 		if whole, err := IsWholeMount(p.Dir); err != nil || !whole {
-			return &finding{reason: v1alpha1.DiskNotMounted, text: "the volume at " + p.Dir + " is a folder and no mount point: mount the disk on the node, or set localPath.requireMountPoint to false"}
+			return &finding{
+				reason: v1alpha1.DiskNotMounted,
+				text: "the volume at " + p.Dir + " is a folder and no mount point: mount the disk on the node, " +
+					"or set localPath.requireMountPoint to false",
+			}
 		}
 	}
 	if !p.Own {
 		return nil
 	}
-	if p.parent == 0 { // which is no device
+	if p.parent == 0 { // 0 is no device
 		p.parent, _ = deviceOf(filepath.Dir(p.Dir))
 		p.node, _ = deviceOf(p.NodeDir)
 	}
@@ -189,15 +199,23 @@ func (p *Prober) checkDevice() error {
 		return &finding{reason: v1alpha1.DiskNotMounted, text: "no volume is mounted at " + p.Dir}
 	}
 	if p.node == device {
-		return &finding{reason: v1alpha1.DiskNodeDevice, text: "the volume at " + p.Dir + " is a folder on the node's own file system: mount a disk there, or set health.device to Shared"}
+		return &finding{
+			reason: v1alpha1.DiskNodeDevice,
+			text: "the volume at " + p.Dir + " is a folder on the node's own file system: mount a disk there, " +
+				"or set health.device to Shared",
+		}
 	}
 	if other := p.Devices.claim(p.Disk, device); other != "" {
-		return &finding{reason: v1alpha1.DiskSharedDevice, text: "is on the same device as " + other + ": use another disk, or set health.device to Shared"}
+		return &finding{
+			reason: v1alpha1.DiskSharedDevice,
+			text:   "is on the same device as " + other + ": use another disk, or set health.device to Shared",
+		}
 	}
 	return nil
 }
 
-// deviceOf opens the folder, as a stat may be answered from memory when the file system is dead.
+// deviceOf is the device of a folder. It opens the folder, because a stat may be answered from memory when the file
+// system is dead.
 func deviceOf(dir string) (uint64, error) {
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -208,13 +226,14 @@ func deviceOf(dir string) (uint64, error) {
 	if err := unix.Fstat(fd, &stat); err != nil {
 		return 0, &os.PathError{Op: "stat", Path: dir, Err: err}
 	}
-	if _, err := unix.Getdents(fd, make([]byte, blockSize)); err != nil { // what a dead file system refuses at last
+	// A dead file system may still answer open and stat.
+	if _, err := unix.Getdents(fd, make([]byte, blockSize)); err != nil {
 		return 0, &os.PathError{Op: "readdir", Path: dir, Err: err}
 	}
 	return stat.Dev, nil
 }
 
-// writeAndRead goes past the page cache where the file system can.
+// writeAndRead writes and reads back the blocks, past the page cache if the file system supports that.
 func (p *Prober) writeAndRead(path string) error {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_DIRECT, 0o600) //nolint:gosec // the path is ours
 	if errors.Is(err, syscall.EINVAL) {
@@ -266,9 +285,9 @@ func (p *Prober) readBack(file *os.File, written []int, stamp []byte) error {
 	return nil
 }
 
-// alignedBlock is a block at an address that O_DIRECT takes.
+// alignedBlock is a block at an address that O_DIRECT accepts.
 func alignedBlock() []byte {
 	buffer := make([]byte, 2*blockSize)
-	offset := int(uintptr(unsafe.Pointer(&buffer[0])) % blockSize) //nolint:gosec // the address is only looked at
+	offset := int(uintptr(unsafe.Pointer(&buffer[0])) % blockSize) //nolint:gosec // the address is only read
 	return buffer[blockSize-offset : 2*blockSize-offset]
 }

@@ -21,20 +21,23 @@ import (
 
 var owner = Owner{Namespace: "default", Name: "edge"}
 
-// prober probes a real disk, mounted below a folder of its own.
+// prober returns a prober of a real disk that is mounted below its own folder.
 func prober(t *testing.T) *Prober {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "disk1")
 	xfs.Mount(t, dir)
-	return &Prober{Disk: "disk1", Dir: dir, NodeDir: t.TempDir(), Devices: &Devices{}, Owner: owner, Rules: Rules{Own: true, MountPoint: true}}
+	return &Prober{
+		Disk: "disk1", Dir: dir, NodeDir: t.TempDir(), Devices: &Devices{},
+		Owner: owner, Rules: Rules{Own: true, MountPoint: true},
+	}
 }
 
-// again is a prober of the same disk that knows nothing yet.
+// again returns a prober of the same disk without any state.
 func again(p *Prober) *Prober {
 	return &Prober{Disk: p.Disk, Dir: p.Dir, NodeDir: p.NodeDir, Devices: p.Devices, Owner: p.Owner, Rules: p.Rules}
 }
 
-// expect probes and holds the outcome to a reason.
+// expect probes and checks the reason.
 func expect(t *testing.T, p *Prober, want v1alpha1.DiskReason) Sample {
 	t.Helper()
 	s := p.Probe()
@@ -44,7 +47,7 @@ func expect(t *testing.T, p *Prober, want v1alpha1.DiskReason) Sample {
 	return s
 }
 
-// TestNotOurs: a volume that others may not write to says whose it is.
+// TestNotOurs checks that the error for a volume that the pod may not write to names the volume's owner.
 func TestNotOurs(t *testing.T) {
 	p := prober(t)
 	chattr := func(change string) {
@@ -55,7 +58,8 @@ func TestNotOurs(t *testing.T) {
 	}
 	chattr("+i") // root may write anywhere else
 	t.Cleanup(func() { chattr("-i") })
-	if s := expect(t, p, v1alpha1.DiskIOError); !strings.Contains(s.Message, "operation not permitted: the root of the volume is owned by 0:0 with mode 0755") {
+	want := "operation not permitted: the root of the volume is owned by 0:0 with mode 0755"
+	if s := expect(t, p, v1alpha1.DiskIOError); !strings.Contains(s.Message, want) {
 		t.Errorf("the probe says %q", s.Message)
 	}
 	chattr("-i")
@@ -69,7 +73,8 @@ func TestProbe(t *testing.T) {
 		if s.Usage.Size < 400<<20 || s.Usage.Free < 300<<20 || s.Usage.Inodes == 0 || s.Latency <= 0 {
 			t.Errorf("the sample is %+v", s)
 		}
-		if f := s.Usage.FileSystem; f.Type != "xfs" || f.BlockSize != 4096 || f.ReadAhead < 4096 || !strings.Contains(f.Options, "rw") {
+		f := s.Usage.FileSystem
+		if f.Type != "xfs" || f.BlockSize != 4096 || f.ReadAhead < 4096 || !strings.Contains(f.Options, "rw") {
 			t.Errorf("the file system is %+v", f)
 		}
 	}
@@ -85,7 +90,7 @@ func TestProbe(t *testing.T) {
 		if _, err := os.Stat(cached); err != nil {
 			t.Error(err)
 		}
-		expect(t, p, "") // the same CacheNode made anew finds it
+		expect(t, p, "") // the same CacheNode, recreated, finds it
 	})
 	t.Run("unless that is allowed", func(t *testing.T) {
 		stranger := again(p)
@@ -101,7 +106,7 @@ func TestProbe(t *testing.T) {
 			t.Error(err)
 		}
 		seen := false
-		for range markEvery { // the mark is looked at now and then
+		for range markEvery { // the mark is not checked in each probe
 			seen = seen || p.Probe().Reason == v1alpha1.DiskForeignCache
 		}
 		if !seen {
@@ -135,7 +140,7 @@ func TestProbe(t *testing.T) {
 		file, err := os.Create(stranger)
 		must(t, err)
 		must(t, file.Truncate(1))
-		for size := int64(256 << 20); size >= 4096; { // all there is
+		for size := int64(256 << 20); size >= 4096; { // all the space
 			info, err := file.Stat()
 			must(t, err)
 			if unix.Fallocate(int(file.Fd()), 0, info.Size(), size) != nil {
@@ -181,7 +186,7 @@ func TestDevices(t *testing.T) {
 	folder.Dir = filepath.Join(p.Dir, "nowhere")
 	expect(t, folder, v1alpha1.DiskNotMounted)
 
-	bound := again(p) // a folder as the kubelet would mount it
+	bound := again(p) // a folder, mounted as by the kubelet
 	bound.Disk, bound.Dir = "disk4", t.TempDir()
 	must(t, unix.Mount(folder.Dir[:len(folder.Dir)-len("nowhere")]+"folder", bound.Dir, "", unix.MS_BIND, ""))
 	t.Cleanup(func() { must(t, unix.Unmount(bound.Dir, 0)) })
@@ -213,7 +218,8 @@ func TestTrim(t *testing.T) {
 	must(t, trim(filepath.Join(p.Dir, "nowhere"), 1<<40))
 }
 
-// TestTrimEmptyFolders: folders without files use up the time of a call as well, and do not keep it from the others for ever.
+// TestTrimEmptyFolders checks that folders without files, which use up the time of a call, do not keep trim from the
+// other folders for ever.
 func TestTrimEmptyFolders(t *testing.T) {
 	p := prober(t)
 	cache := filepath.Join(p.Dir, "cache")
@@ -237,12 +243,12 @@ func TestTrimEmptyFolders(t *testing.T) {
 	t.Error("after 100 calls, the file is still there")
 }
 
-// TestMonitor has a probe that hangs: it counts as failed again and again, no second one is begun, and the disk comes back
-// when it ends.
+// TestMonitor checks a probe that hangs: it counts as failed again and again, no second one begins, and the disk comes
+// back when it ends.
 func TestMonitor(t *testing.T) {
 	p := prober(t)
 	must(t, os.Mkdir(filepath.Join(p.Dir, layout.OwnFolder), 0o750))
-	// A pipe that nobody writes to stands for the mark: to open it hangs.
+	// A pipe that nobody writes to replaces the mark: opening it hangs.
 	pipe := filepath.Join(p.Dir, layout.OwnFolder, ownerFile)
 	quick := Thresholds{Interval: 20 * time.Millisecond, Timeout: 50 * time.Millisecond, Failures: 2, Successes: 3}
 	m := NewMonitor(p, always(quick))

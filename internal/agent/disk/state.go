@@ -1,5 +1,5 @@
-// Package disk judges the disks of a pod: a pure state machine over samples (state.go), a probe that takes the samples
-// (probe.go), and a monitor that runs the one over the other (monitor.go), for each disk by itself.
+// Package disk decides for each disk of a pod whether it is healthy. A pure state machine takes samples (state.go), a
+// probe produces them (probe.go), and a monitor connects the two (monitor.go).
 package disk
 
 import (
@@ -10,71 +10,72 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
-// isCertain: one look is enough. The others are errors that a single request may meet on a disk that is well.
+// isCertain reports whether one sample with the reason fails a disk. The other reasons are errors that a single request
+// may meet on a healthy disk.
 func isCertain(r v1alpha1.DiskReason) bool {
 	return r != "" && r != v1alpha1.DiskIOError && r != v1alpha1.DiskCorrupt && r != v1alpha1.DiskSlow
 }
 
-// Usage is the state of a file system.
+// Usage is the use of a file system.
 type Usage struct {
-	// Size and Free are in bytes; Free is what an unprivileged process may take.
+	// Size and Free are in bytes. Free is the space that an unprivileged process may use.
 	Size, Free int64
-	// Inodes and FreeInodes are counts; both are 0 on a file system that has no fixed number.
+	// Inodes and FreeInodes are counts. Both are 0 on a file system without a fixed number of inodes.
 	Inodes, FreeInodes uint64
 	FileSystem         tuning.FileSystem
 }
 
-// Sample is the outcome of a probe.
+// Sample is the result of a probe.
 type Sample struct {
 	At      time.Time
 	Latency time.Duration
 	Reason  v1alpha1.DiskReason
 	Message string
-	// Usage is the zero value where the probe did not come so far.
+	// Usage is the zero value if the probe ended before it read the usage.
 	Usage Usage
-	// ForeignOwner is whose cache is on the disk, of ForeignCache.
+	// ForeignOwner is the owner of the cache on the disk, for reason ForeignCache.
 	ForeignOwner string
 }
 
-// Thresholds are those of spec.disks[].health, in effect.
+// Thresholds are the thresholds of spec.disks[].health in effect.
 type Thresholds struct {
 	Interval, Timeout time.Duration
-	// Failures and Successes are how many samples in a row change the status.
+	// Failures and Successes are how many consecutive samples change the status.
 	Failures, Successes int
-	// MinFree is in bytes, MinFreeInodes in percent; 0 switches either off.
+	// MinFree is in bytes and MinFreeInodes in percent; 0 switches a limit off.
 	MinFree       int64
 	MinFreeInodes int
 }
 
-// Limits are the thresholds for a file system of a size in bytes; 0 while it is not known.
+// Limits returns the thresholds for a file system of a size in bytes; size is 0 while it is not known.
 type Limits func(size int64) Thresholds
 
 const (
-	// flapTime: a disk that fails this soon after its return must prove itself longer.
+	// flapTime is the time after a disk's return in which a failure makes the next return take longer.
 	flapTime = 10 * time.Minute
-	// maxFlaps bounds the doubling.
+	// maxFlaps bounds how often the number of good probes for a return doubles.
 	maxFlaps = 6
-	// confirmDelay is the time to the next probe while a failure is neither confirmed nor refuted.
+	// confirmDelay is the delay before the next probe while a failure is not yet confirmed or refuted.
 	confirmDelay = 100 * time.Millisecond
 )
 
-// State is what is known of a disk. It is a value: Next makes a new one.
+// State is what is known about a disk. It is a value: Next returns a new one.
 type State struct {
 	Status  v1alpha1.DiskState
 	Reason  v1alpha1.DiskReason
 	Message string
-	// Since is when Status came to be.
+	// Since is when Status last changed.
 	Since time.Time
-	// Usage is the latest that is known.
+	// Usage is the latest known usage.
 	Usage Usage
-	// ForeignOwner is whose cache is on the disk, of ForeignCache.
+	// ForeignOwner is the owner of the cache on the disk, for reason ForeignCache.
 	ForeignOwner string
 
 	failures, successes, flaps int
 	returned                   time.Time
 }
 
-// Next is the state after one more sample.
+// Next returns the state after one more sample.
 func (s State) Next(sample Sample, t Thresholds) State {
 	if sample.Usage != (Usage{}) {
 		s.Usage = sample.Usage
@@ -87,7 +88,8 @@ func (s State) Next(sample Sample, t Thresholds) State {
 	return s.bad(sample.At, reason, message, t)
 }
 
-// judge adds the thresholds on space to what the probe says.
+// judge returns the reason and message of a sample, or those of a threshold on space that the sample violates. A failed
+// disk needs half as much again as the thresholds to come back.
 func (s State) judge(sample Sample, t Thresholds) (v1alpha1.DiskReason, string) {
 	if sample.Reason != "" || sample.Usage == (Usage{}) {
 		return sample.Reason, sample.Message
@@ -101,7 +103,8 @@ func (s State) judge(sample Sample, t Thresholds) (v1alpha1.DiskReason, string) 
 		return v1alpha1.DiskFull, fmt.Sprintf("%d MiB are free, less than %d MiB", u.Free>>20, minFree>>20)
 	}
 	if u.Inodes > 0 && u.FreeInodes*100 < u.Inodes*minInodes {
-		return v1alpha1.DiskNoInodes, fmt.Sprintf("%d of %d inodes are free, less than %d%%", u.FreeInodes, u.Inodes, minInodes)
+		return v1alpha1.DiskNoInodes,
+			fmt.Sprintf("%d of %d inodes are free, less than %d%%", u.FreeInodes, u.Inodes, minInodes)
 	}
 	return "", ""
 }
@@ -126,7 +129,7 @@ func (s State) bad(at time.Time, reason v1alpha1.DiskReason, message string, t T
 	s.successes = 0
 	s.failures++
 	if s.Status == v1alpha1.DiskFailed {
-		if s.Reason != reason { // otherwise the first message stands: one that counts would be news each time
+		if s.Reason != reason { // for the same reason the first message stays, as messages contain changing numbers
 			s.Reason, s.Message = reason, message
 		}
 		return s
@@ -143,7 +146,7 @@ func (s State) bad(at time.Time, reason v1alpha1.DiskReason, message string, t T
 	return s
 }
 
-// needed is how many good probes in a row bring the disk back.
+// needed is how many consecutive good probes bring the disk back.
 func (s State) needed(t Thresholds) int { return t.Successes << s.flaps }
 
 // Delay is the time from the end of a probe to the next one.

@@ -14,7 +14,7 @@ var limits = Thresholds{
 
 var start = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// play feeds a second's sample for each word: ok, a Reason, or free:N for N MiB.
+// play applies samples that are one second apart.
 func play(s State, samples []Sample) State {
 	for i, sample := range samples {
 		sample.At = start.Add(time.Duration(i) * time.Second)
@@ -26,7 +26,8 @@ func play(s State, samples []Sample) State {
 func samples(reasons ...v1alpha1.DiskReason) []Sample {
 	list := make([]Sample, len(reasons))
 	for i, r := range reasons {
-		list[i] = Sample{Reason: r, Message: "because", Usage: Usage{Size: 1 << 30, Free: 1 << 29, Inodes: 1000, FreeInodes: 500}}
+		usage := Usage{Size: 1 << 30, Free: 1 << 29, Inodes: 1000, FreeInodes: 500}
+		list[i] = Sample{Reason: r, Message: "because", Usage: usage}
 	}
 	return list
 }
@@ -42,26 +43,55 @@ func TestState(t *testing.T) {
 		wantStatus v1alpha1.DiskState
 		wantReason v1alpha1.DiskReason
 	}{
-		"nothing known":                        {nil, v1alpha1.DiskStarting, ""},
-		"the first probe decides: good":        {samples(ok), v1alpha1.DiskHealthy, ""},
-		"the first probe decides: bad":         {samples(v1alpha1.DiskSlow), v1alpha1.DiskFailed, v1alpha1.DiskSlow},
-		"one error proves nothing":             {samples(ok, v1alpha1.DiskIOError), v1alpha1.DiskHealthy, ""},
-		"two in a row do":                      {samples(ok, v1alpha1.DiskIOError, v1alpha1.DiskIOError), v1alpha1.DiskFailed, v1alpha1.DiskIOError},
-		"errors of different kinds add up":     {samples(ok, v1alpha1.DiskSlow, v1alpha1.DiskIOError), v1alpha1.DiskFailed, v1alpha1.DiskIOError},
-		"two that are not in a row do not":     {samples(ok, v1alpha1.DiskIOError, ok, v1alpha1.DiskIOError), v1alpha1.DiskHealthy, ""},
-		"a shut-down file system is certain":   {samples(ok, v1alpha1.DiskShutdown), v1alpha1.DiskFailed, v1alpha1.DiskShutdown},
-		"a read-only one too":                  {samples(ok, v1alpha1.DiskReadOnly), v1alpha1.DiskFailed, v1alpha1.DiskReadOnly},
-		"it comes back":                        {samples(ok, v1alpha1.DiskReadOnly, ok, ok, ok), v1alpha1.DiskHealthy, ""},
-		"but not at once":                      {samples(ok, v1alpha1.DiskReadOnly, ok, ok), v1alpha1.DiskFailed, v1alpha1.DiskReadOnly},
-		"and only after a row of good probes":  {samples(ok, v1alpha1.DiskReadOnly, ok, ok, v1alpha1.DiskSlow, ok, ok), v1alpha1.DiskFailed, v1alpha1.DiskSlow},
-		"a disk that flaps must prove more":    {samples(ok, v1alpha1.DiskReadOnly, ok, ok, ok, v1alpha1.DiskReadOnly, ok, ok, ok, ok, ok), v1alpha1.DiskFailed, v1alpha1.DiskReadOnly},
-		"twice as much":                        {samples(ok, v1alpha1.DiskReadOnly, ok, ok, ok, v1alpha1.DiskReadOnly, ok, ok, ok, ok, ok, ok), v1alpha1.DiskHealthy, ""},
-		"just enough space":                    {append(samples(ok), free(20, 500)), v1alpha1.DiskHealthy, ""},
-		"too little space":                     {append(samples(ok), free(19, 500)), v1alpha1.DiskFailed, v1alpha1.DiskFull},
-		"more space, but not by half":          {append(samples(ok), free(19, 500), free(29, 500), free(29, 500), free(29, 500)), v1alpha1.DiskFailed, v1alpha1.DiskFull},
-		"half as much space again":             {append(samples(ok), free(19, 500), free(30, 500), free(30, 500), free(30, 500)), v1alpha1.DiskHealthy, ""},
-		"too few inodes":                       {append(samples(ok), free(500, 9)), v1alpha1.DiskFailed, v1alpha1.DiskNoInodes},
-		"a file system without a fixed number": {append(samples(ok), Sample{Usage: Usage{Size: 1 << 30, Free: 1 << 29}}), v1alpha1.DiskHealthy, ""},
+		"nothing known":                 {nil, v1alpha1.DiskStarting, ""},
+		"the first probe decides: good": {samples(ok), v1alpha1.DiskHealthy, ""},
+		"the first probe decides: bad":  {samples(v1alpha1.DiskSlow), v1alpha1.DiskFailed, v1alpha1.DiskSlow},
+		"one error proves nothing":      {samples(ok, v1alpha1.DiskIOError), v1alpha1.DiskHealthy, ""},
+		"two in a row do": {
+			samples(ok, v1alpha1.DiskIOError, v1alpha1.DiskIOError), v1alpha1.DiskFailed, v1alpha1.DiskIOError,
+		},
+		"errors of different kinds add up": {
+			samples(ok, v1alpha1.DiskSlow, v1alpha1.DiskIOError), v1alpha1.DiskFailed, v1alpha1.DiskIOError,
+		},
+		"two that are not in a row do not": {
+			samples(ok, v1alpha1.DiskIOError, ok, v1alpha1.DiskIOError), v1alpha1.DiskHealthy, "",
+		},
+		"a shut-down file system is certain": {
+			samples(ok, v1alpha1.DiskShutdown), v1alpha1.DiskFailed, v1alpha1.DiskShutdown,
+		},
+		"a read-only one too": {
+			samples(ok, v1alpha1.DiskReadOnly), v1alpha1.DiskFailed, v1alpha1.DiskReadOnly,
+		},
+		"it comes back": {samples(ok, v1alpha1.DiskReadOnly, ok, ok, ok), v1alpha1.DiskHealthy, ""},
+		"but not at once": {
+			samples(ok, v1alpha1.DiskReadOnly, ok, ok), v1alpha1.DiskFailed, v1alpha1.DiskReadOnly,
+		},
+		"and only after a row of good probes": {
+			samples(ok, v1alpha1.DiskReadOnly, ok, ok, v1alpha1.DiskSlow, ok, ok), v1alpha1.DiskFailed, v1alpha1.DiskSlow,
+		},
+		"a disk that flaps must prove more": {
+			samples(ok, v1alpha1.DiskReadOnly, ok, ok, ok, v1alpha1.DiskReadOnly, ok, ok, ok, ok, ok),
+			v1alpha1.DiskFailed, v1alpha1.DiskReadOnly,
+		},
+		"twice as much": {
+			samples(ok, v1alpha1.DiskReadOnly, ok, ok, ok, v1alpha1.DiskReadOnly, ok, ok, ok, ok, ok, ok),
+			v1alpha1.DiskHealthy, "",
+		},
+		"just enough space": {append(samples(ok), free(20, 500)), v1alpha1.DiskHealthy, ""},
+		"too little space":  {append(samples(ok), free(19, 500)), v1alpha1.DiskFailed, v1alpha1.DiskFull},
+		"more space, but not by half": {
+			append(samples(ok), free(19, 500), free(29, 500), free(29, 500), free(29, 500)),
+			v1alpha1.DiskFailed, v1alpha1.DiskFull,
+		},
+		"half as much space again": {
+			append(samples(ok), free(19, 500), free(30, 500), free(30, 500), free(30, 500)), v1alpha1.DiskHealthy, "",
+		},
+		"too few inodes": {
+			append(samples(ok), free(500, 9)), v1alpha1.DiskFailed, v1alpha1.DiskNoInodes,
+		},
+		"a file system without a fixed number": {
+			append(samples(ok), Sample{Usage: Usage{Size: 1 << 30, Free: 1 << 29}}), v1alpha1.DiskHealthy, "",
+		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -82,16 +112,20 @@ func TestMessageStands(t *testing.T) {
 }
 
 func TestFlappingIsForgotten(t *testing.T) {
-	s := play(State{Status: v1alpha1.DiskStarting}, samples("", v1alpha1.DiskReadOnly, "", "", "", v1alpha1.DiskReadOnly, "", "", "", "", "", ""))
+	s := play(State{Status: v1alpha1.DiskStarting}, samples(
+		"", v1alpha1.DiskReadOnly, "", "", "", v1alpha1.DiskReadOnly, "", "", "", "", "", ""))
 	s = s.Next(Sample{At: start.Add(time.Hour), Reason: v1alpha1.DiskReadOnly}, limits)
 	if got := s.needed(limits); got != limits.Successes {
 		t.Errorf("an hour later it takes %d good probes, want %d", got, limits.Successes)
 	}
 }
 
-// TestProperties holds random histories to what must always be so.
+// TestProperties checks invariants on random histories.
 func TestProperties(t *testing.T) {
-	reasons := []v1alpha1.DiskReason{"", "", "", "", v1alpha1.DiskIOError, v1alpha1.DiskSlow, v1alpha1.DiskCorrupt, v1alpha1.DiskReadOnly, v1alpha1.DiskShutdown, v1alpha1.DiskFull}
+	reasons := []v1alpha1.DiskReason{
+		"", "", "", "", v1alpha1.DiskIOError, v1alpha1.DiskSlow, v1alpha1.DiskCorrupt,
+		v1alpha1.DiskReadOnly, v1alpha1.DiskShutdown, v1alpha1.DiskFull,
+	}
 	for seed := range uint64(300) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		s, at := State{Status: v1alpha1.DiskStarting}, start
@@ -114,7 +148,8 @@ func TestProperties(t *testing.T) {
 				t.Fatalf("seed %d: %s for %q", seed, s.Status, s.Reason)
 			case before.Status == v1alpha1.DiskFailed && s.Status == v1alpha1.DiskHealthy && good < limits.Successes:
 				t.Fatalf("seed %d: back after %d good probes", seed, good)
-			case before.Status == v1alpha1.DiskHealthy && s.Status == v1alpha1.DiskFailed && bad < limits.Failures && !isCertain(sample.Reason):
+			case before.Status == v1alpha1.DiskHealthy && s.Status == v1alpha1.DiskFailed &&
+				bad < limits.Failures && !isCertain(sample.Reason):
 				t.Fatalf("seed %d: failed after %d bad probes", seed, bad)
 			case bad >= limits.Failures && s.Status == v1alpha1.DiskHealthy:
 				t.Fatalf("seed %d: healthy after %d bad probes", seed, bad)
@@ -125,5 +160,5 @@ func TestProperties(t *testing.T) {
 	}
 }
 
-// always are thresholds that do not follow from the size.
+// always returns limits that do not depend on the size.
 func always(t Thresholds) Limits { return func(int64) Thresholds { return t } }

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// trimFiles and trimTime bound what one call of trim does: it is part of a probe, which must not become slow by it.
+// trimFiles and trimTime bound one call of trim, so that it does not make the probe slow that it is part of.
 const (
 	trimFiles = 500
 	trimTime  = 300 * time.Millisecond
@@ -19,8 +19,8 @@ const (
 var errEnough = errors.New("enough")
 
 // trim deletes cache files of a disk that is out of use because it is full, until more than want bytes are free. nginx
-// does not evict from a disk that is not in its configuration; a file that is gone is a MISS. Each call begins at another of the
-// cache's folders, so that many empty ones, which take their time as well, do not keep it from the others for ever.
+// does not evict from a disk that is not in its configuration. A deleted file is a MISS. Each call begins at a random
+// folder of the cache: otherwise many empty folders, which take time too, could keep it from the others for ever.
 func trim(cache string, want int64) error {
 	var fs unix.Statfs_t
 	if err := unix.Statfs(cache, &fs); err != nil {
@@ -34,7 +34,8 @@ func trim(cache string, want int64) error {
 		return err
 	}
 	defer func() { _ = root.Close() }()
-	t := &trimming{root: root, missing: want - int64(fs.Bavail)*fs.Bsize, begun: time.Now()} //nolint:gosec // no file system has 8 EiB
+	missing := want - int64(fs.Bavail)*fs.Bsize //nolint:gosec // no file system has 8 EiB
+	t := &trimming{root: root, missing: missing, begun: time.Now()}
 	top, err := iofs.ReadDir(root.FS(), ".")
 	if err != nil || len(top) == 0 {
 		return err
@@ -55,7 +56,7 @@ func trim(cache string, want int64) error {
 // trimming is one call of trim.
 type trimming struct {
 	root *os.Root
-	// missing is how many bytes more are to be free.
+	// missing is how many more bytes are to be freed.
 	missing int64
 	deleted int
 	begun   time.Time
@@ -65,7 +66,7 @@ func (t *trimming) visit(path string, entry iofs.DirEntry, err error) error {
 	if t.missing < 0 || t.deleted >= trimFiles || time.Since(t.begun) > trimTime {
 		return errEnough
 	}
-	if errors.Is(err, os.ErrNotExist) { // old workers delete as well
+	if errors.Is(err, os.ErrNotExist) { // old workers delete files too
 		return nil
 	}
 	if err != nil || !entry.Type().IsRegular() {
@@ -79,6 +80,6 @@ func (t *trimming) visit(path string, entry iofs.DirEntry, err error) error {
 		return nil
 	}
 	t.deleted++
-	t.missing -= info.Size() // counted, as the file system frees the space some time after the file
+	t.missing -= info.Size() // counted here, because the file system frees the space later
 	return err
 }

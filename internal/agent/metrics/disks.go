@@ -7,7 +7,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agent/disk"
 )
 
-// Files is how many files a disk's cache has, and their bytes, estimated.
+// Files is the estimated number of files of a disk's cache, and their bytes.
 type Files struct {
 	Count, Bytes int64
 }
@@ -24,8 +24,9 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 }
 
 var (
-	descUp         = describe("cachenode_disk_up", "1 if nginx uses the disk.")
-	descState      = describe("cachenode_disk_state", "1 for the state that the disk is in: Starting, Healthy or Failed.", "state")
+	descUp    = describe("cachenode_disk_up", "1 if nginx uses the disk.")
+	descState = describe("cachenode_disk_state",
+		"1 for the state that the disk is in: Starting, Healthy or Failed.", "state")
 	descFailure    = describe("cachenode_disk_failure", "1 for the reason for which the disk is out of use.", "reason")
 	descSize       = describe("cachenode_disk_size_bytes", "Size of the disk's file system.")
 	descFree       = describe("cachenode_disk_free_bytes", "Free space of the disk's file system.")
@@ -33,14 +34,19 @@ var (
 	descInodes     = describe("cachenode_disk_inodes", "Inodes of the disk's file system.")
 	descInodesFree = describe("cachenode_disk_inodes_free", "Free inodes of the disk's file system.")
 	descInodesUsed = describe("cachenode_disk_inodes_used", "Inodes in use on the disk's file system.")
-	descFiles      = describe("cachenode_cache_files", "Files of the disk's cache, estimated from a sample of its folders.")
-	descCacheBytes = describe("cachenode_cache_size_bytes", "Bytes of the files of the disk's cache, estimated from a sample of its folders.")
-	descLoaded     = describe("cachenode_index_loaded", "1 if nginx has read the index of the disk's cache since it began; until then objects are found one by one as they are asked for.")
+	descFiles      = describe("cachenode_cache_files",
+		"Files of the disk's cache, estimated from a sample of its folders.")
+	descCacheBytes = describe("cachenode_cache_size_bytes",
+		"Bytes of the files of the disk's cache, estimated from a sample of its folders.")
+	descLoaded = describe("cachenode_index_loaded",
+		"1 if nginx has read the index of the disk's cache since it began; "+
+			"until then objects are found one by one as they are asked for.")
 )
 
 func (c *diskCollector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
-		descUp, descState, descFailure, descSize, descFree, descUsed, descInodes, descInodesFree, descInodesUsed, descFiles, descCacheBytes, descLoaded,
+		descUp, descState, descFailure, descSize, descFree, descUsed, descInodes, descInodesFree, descInodesUsed,
+		descFiles, descCacheBytes, descLoaded,
 	} {
 		out <- d
 	}
@@ -71,7 +77,7 @@ func (c *diskCollector) Collect(out chan<- prometheus.Metric) {
 			set(descFiles, float64(f.Count))
 			set(descCacheBytes, float64(f.Bytes))
 		}
-		if loaded, known := c.loaded(name); known && s.Status == v1alpha1.DiskHealthy { // nginx reads no other
+		if loaded, known := c.loaded(name); known && s.Status == v1alpha1.DiskHealthy { // nginx reads only healthy disks
 			set(descLoaded, one(loaded))
 		}
 	}

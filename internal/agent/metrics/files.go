@@ -7,14 +7,15 @@ import (
 )
 
 const (
-	// sampleFolders is how many folders of the second level are looked into, and sampleStats how many of their files'
-	// sizes are asked for: enough for an estimate within some percent, and little for a disk that has other work.
+	// sampleFolders is how many folders of the second level are read. sampleStats is for how many of their files the size
+	// is read. That is enough for an estimate within a few percent, and little load on a busy disk.
 	sampleFolders = 16
 	sampleStats   = 256
 )
 
-// Estimate counts the files of a cache and their bytes from a sample of its folders. nginx spreads its files evenly over
-// 16 folders of 256 folders each (levels=1:2), by the last digits of the key's MD5. It takes as long as the disk does.
+// Estimate estimates the number of files of a cache and their bytes from a sample of its folders. nginx spreads its
+// files evenly over 16 folders of 256 folders each (levels=1:2), by the last digits of the key's MD5. Estimate blocks
+// while the disk hangs.
 func Estimate(cache string) (Files, error) {
 	var leaves []string
 	first, err := os.ReadDir(cache)

@@ -1,5 +1,5 @@
-// Package metrics has the numbers of a pod, by disk, for Prometheus. What requests tell is a sample, of the share that
-// cachenode_request_sampling_ratio gives; events such as queue overflows are counted one by one.
+// Package metrics has the Prometheus metrics of a pod, by disk. Metrics of requests are sampled: they count the share
+// of requests that cachenode_request_sampling_ratio gives. Events such as queue overflows are all counted.
 package metrics
 
 import (
@@ -17,19 +17,19 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 )
 
-// What stands in the label cache beside nginx's own words.
+// Values of the label cache that are not values of $upstream_cache_status.
 const (
-	// Memory: the memory tier served the request.
+	// Memory means that the memory tier served the request.
 	Memory = "MEMORY"
-	// OtherDisk: another disk served the request because its own could not.
+	// OtherDisk means that another disk served the request because the key's own disk could not.
 	OtherDisk = "OTHER_DISK"
-	// Uncached: no disk could serve the request.
+	// Uncached means that no disk could serve the request.
 	Uncached = "UNCACHED"
-	// None: nothing was looked up, as for a method that is not cached.
+	// None means that nothing was looked up, as for a method that is not cached.
 	None = "NONE"
 )
 
-// Metrics are a pod's numbers. It is safe for concurrent use.
+// Metrics are the metrics of a pod. They are safe for concurrent use.
 type Metrics struct {
 	registry *prometheus.Registry
 
@@ -45,10 +45,10 @@ type Metrics struct {
 
 const sampled = " Sampled: of the requests, only the share that cachenode_request_sampling_ratio gives is counted."
 
-// latencies are from a millisecond, the step in which nginx measures, to a minute.
+// latencies are the buckets in seconds, from a millisecond, nginx's resolution, to a minute.
 var latencies = []float64{.001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 60}
 
-// New makes the numbers. disks is asked at each scrape for the states of the disks, and for their cache files.
+// New creates the metrics. disks and files are called at each scrape for the states and the cache files of the disks.
 func New(disks func() map[string]disk.State, files func() map[string]Files) *Metrics {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
@@ -60,19 +60,36 @@ func New(disks func() map[string]disk.State, files func() map[string]Files) *Met
 		return prometheus.NewGauge(prometheus.GaugeOpts{Name: name, Help: help})
 	}
 	m := &Metrics{
-		registry:        prometheus.NewRegistry(),
-		requests:        counter("cachenode_requests_total", "Requests by the disk that their key is on and by how the cache answered: nginx's $upstream_cache_status, MEMORY (the memory tier), OTHER_DISK, UNCACHED or NONE. OTHER_DISK and UNCACHED are counted one by one."+sampled, "disk", "cache"),
-		bytes:           counter("cachenode_response_bytes_total", "Bytes sent to clients, headers included."+sampled, "disk", "cache"),
-		originResponses: counter("cachenode_origin_responses_total", "Requests that the origin was asked for, by the class of the status that the client got: 2xx, 3xx, 4xx or 5xx; 5xx too where the origin did not answer. Those that went past a disk are left out."+sampled, "class"),
-		firstByte:       histogram("cachenode_first_byte_seconds", "Time from a request's first byte to the response's header, for responses from the cache, from the memory tier (memory), from the origin, and for requests that went past their disk (elsewhere; all of them are counted)."+sampled, "disk", "from"),
-		duration:        histogram("cachenode_request_duration_seconds", "Time from a request's first byte to the response's last."+sampled, "disk", "from"),
-		probe:           histogram("cachenode_disk_probe_duration_seconds", "Time that a probe took to write, sync and read back.", "disk"),
-		probeFailures:   counter("cachenode_disk_probe_failures_total", "Probes that failed, by reason.", "disk", "reason"),
-		overflows:       counter("cachenode_thread_pool_overflows_total", "Tasks that found the queue of a disk's thread pool full.", "disk"),
-		ioErrors:        counter("cachenode_disk_errors_total", "Lines of nginx's error log that tell of a failed system call on a disk.", "disk"),
-		reloads:         counter("cachenode_reloads_total", "Configurations that the agent gave to nginx, by result: taken, refused or failed.", "result"),
+		registry: prometheus.NewRegistry(),
+		requests: counter("cachenode_requests_total",
+			"Requests by the disk that their key is on and by how the cache answered: nginx's $upstream_cache_status, "+
+				"MEMORY (the memory tier), OTHER_DISK, UNCACHED or NONE. "+
+				"OTHER_DISK and UNCACHED are counted one by one."+sampled, "disk", "cache"),
+		bytes: counter("cachenode_response_bytes_total",
+			"Bytes sent to clients, headers included."+sampled, "disk", "cache"),
+		originResponses: counter("cachenode_origin_responses_total",
+			"Requests that the origin was asked for, by the class of the status that the client got: 2xx, 3xx, 4xx or "+
+				"5xx; 5xx too where the origin did not answer. Those that went past a disk are left out."+sampled, "class"),
+		firstByte: histogram("cachenode_first_byte_seconds",
+			"Time from a request's first byte to the response's header, for responses from the cache, "+
+				"from the memory tier (memory), from the origin, and for requests that went past their disk "+
+				"(elsewhere; all of them are counted)."+sampled, "disk", "from"),
+		duration: histogram("cachenode_request_duration_seconds",
+			"Time from a request's first byte to the response's last."+sampled, "disk", "from"),
+		probe: histogram("cachenode_disk_probe_duration_seconds",
+			"Time that a probe took to write, sync and read back.", "disk"),
+		probeFailures: counter("cachenode_disk_probe_failures_total",
+			"Probes that failed, by reason.", "disk", "reason"),
+		overflows: counter("cachenode_thread_pool_overflows_total",
+			"Tasks that found the queue of a disk's thread pool full.", "disk"),
+		ioErrors: counter("cachenode_disk_errors_total",
+			"Lines of nginx's error log that tell of a failed system call on a disk.", "disk"),
+		reloads: counter("cachenode_reloads_total",
+			"Configurations that the agent gave to nginx, by result: taken, refused or failed.", "result"),
 		rejected: prometheus.NewCounter(prometheus.CounterOpts{
-			Name: "cachenode_uncached_rejected_total", Help: "Requests answered with 503 because origin.fallbackConcurrency others, which no disk could serve either, were under way.",
+			Name: "cachenode_uncached_rejected_total",
+			Help: "Requests answered with 503 because origin.fallbackConcurrency others, " +
+				"which no disk could serve either, were under way.",
 		}),
 		config: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "cachenode_config_info", Help: "1 for the revision of the configuration that nginx runs.",
@@ -84,21 +101,22 @@ func New(disks func() map[string]disk.State, files func() map[string]Files) *Met
 	for _, result := range []string{Taken, Refused, Failed} {
 		m.reloads.WithLabelValues(result)
 	}
-	for _, class := range []string{"2xx", "3xx", "4xx", "5xx"} { // rates need a beginning
+	for _, class := range []string{"2xx", "3xx", "4xx", "5xx"} { // a rate needs a first value
 		m.originResponses.WithLabelValues(class)
 	}
-	m.registry.MustRegister(m.requests, m.bytes, m.originResponses, m.firstByte, m.duration, m.probe, m.probeFailures, m.overflows, m.ioErrors,
-		m.reloads, m.rejected, m.config, m.sampling, m.nginxUp, &diskCollector{disks: disks, files: files, loaded: m.isLoaded},
+	m.registry.MustRegister(m.requests, m.bytes, m.originResponses, m.firstByte, m.duration, m.probe, m.probeFailures,
+		m.overflows, m.ioErrors, m.reloads, m.rejected, m.config, m.sampling, m.nginxUp,
+		&diskCollector{disks: disks, files: files, loaded: m.isLoaded},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
 
-// Handler serves the numbers.
+// Handler serves the metrics.
 func (m *Metrics) Handler() http.Handler {
 	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
 }
 
-// Gatherer gives the numbers to tests and to the agent itself.
+// Gatherer gives the metrics to tests and to the agent.
 func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }
 
 // Register adds a collector, such as nginx's own counters.
@@ -113,7 +131,7 @@ func (m *Metrics) Request(r nginxlog.Request) {
 	if IsHit(cache) {
 		from = "cache"
 	}
-	// What goes past its disk is told one by one, and would outweigh the sample of all others.
+	// Requests that bypass their disk are all reported, so they would outweigh the sample of the others.
 	switch {
 	case r.Tag == agentapi.TagOtherDisk:
 		cache, from = OtherDisk, "elsewhere"
@@ -133,7 +151,7 @@ func (m *Metrics) Request(r nginxlog.Request) {
 	}
 }
 
-// IsHit is true for the statuses with which an object came from the disk or from memory.
+// IsHit reports whether a status means that the object came from the disk or from memory.
 func IsHit(cache string) bool {
 	switch cache {
 	case "HIT", "STALE", "UPDATING", "REVALIDATED", Memory:
@@ -142,7 +160,7 @@ func IsHit(cache string) bool {
 	return false
 }
 
-// Error counts what a line of the error log tells of a disk.
+// Error counts an event of a disk from the error log.
 func (m *Metrics) Error(e nginxlog.Error) {
 	switch e.Event {
 	case nginxlog.QueueOverflow:
@@ -163,17 +181,17 @@ func (m *Metrics) Probe(name string, s disk.Sample) {
 	}
 }
 
-// What becomes of a configuration that the agent brings into nginx.
+// Results of giving a configuration to nginx.
 const (
 	Taken   = "taken"
 	Refused = "refused"
 	Failed  = "failed"
 )
 
-// Reload counts an attempt to bring a configuration into nginx: Taken, Refused or Failed.
+// Reload counts an attempt to give a configuration to nginx. result is Taken, Refused or Failed.
 func (m *Metrics) Reload(result string) { m.reloads.WithLabelValues(result).Inc() }
 
-// Disk makes the counters of a disk exist before something happens, as rates need a beginning.
+// Disk creates the counters of a disk before anything happens, because a rate needs a first value.
 func (m *Metrics) Disk(name string) {
 	m.overflows.WithLabelValues(name)
 	m.ioErrors.WithLabelValues(name)
@@ -186,7 +204,7 @@ func (m *Metrics) Disk(name string) {
 	}
 }
 
-// Running notes what nginx runs: its revision ("" while it does not answer) and the share of requests that it reports.
+// Running records the revision that nginx runs, "" while it does not answer, and the share of requests that it reports.
 func (m *Metrics) Running(revision string, samplingPercent int32) {
 	m.config.Reset()
 	m.nginxUp.Set(0)
@@ -197,7 +215,7 @@ func (m *Metrics) Running(revision string, samplingPercent int32) {
 	m.sampling.Set(float64(samplingPercent) / 100)
 }
 
-// SetLoaded notes whether nginx has read the index of a disk's cache since it last began to.
+// SetLoaded records whether nginx has read the index of a disk's cache since it started or the disk came back.
 func (m *Metrics) SetLoaded(name string, loaded bool) {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()

@@ -18,7 +18,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 )
 
-// filled are numbers of each kind.
+// filled are metrics with values of each kind.
 func filled(t *testing.T) *Metrics {
 	t.Helper()
 	m := New(
@@ -32,7 +32,10 @@ func filled(t *testing.T) *Metrics {
 	)
 	m.Disk("disk1")
 	for _, r := range []nginxlog.Request{
-		{Tag: agentapi.TagCached, Disk: "disk1", Cache: "HIT", Status: 200, Bytes: 10, FirstByte: time.Millisecond, Duration: time.Second},
+		{
+			Tag: agentapi.TagCached, Disk: "disk1", Cache: "HIT", Status: 200, Bytes: 10,
+			FirstByte: time.Millisecond, Duration: time.Second,
+		},
 		{Tag: agentapi.TagCached, Disk: "disk1", Cache: "MISS", Status: 200, Bytes: 10},
 		{Tag: agentapi.TagOtherDisk, Disk: "disk1", Cache: "HIT", Status: 200, Bytes: 10},
 		{Tag: agentapi.TagUncached, Disk: "disk2", Status: 503, Bytes: 10, Rejected: true},
@@ -41,7 +44,8 @@ func filled(t *testing.T) *Metrics {
 		m.Request(r)
 	}
 	for _, e := range []nginxlog.Error{
-		{Disk: "disk1", Event: nginxlog.QueueOverflow}, {Disk: "disk1", Event: nginxlog.Failure}, {Disk: "disk1", Event: nginxlog.IndexLoaded}, {},
+		{Disk: "disk1", Event: nginxlog.QueueOverflow}, {Disk: "disk1", Event: nginxlog.Failure},
+		{Disk: "disk1", Event: nginxlog.IndexLoaded}, {},
 	} {
 		m.Error(e)
 	}
@@ -50,7 +54,8 @@ func filled(t *testing.T) *Metrics {
 	m.Reload("taken")
 	m.Running("abc", 10)
 	stub := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		_, _ = io.WriteString(w, "Active connections: 3 \nserver accepts handled requests\n 5 5 7 \nReading: 0 Writing: 1 Waiting: 2 \n")
+		_, _ = io.WriteString(w, "Active connections: 3 \nserver accepts handled requests\n 5 5 7 \n"+
+			"Reading: 0 Writing: 1 Waiting: 2 \n")
 	}))
 	t.Cleanup(stub.Close)
 	m.Register(&NginxCollector{URL: stub.URL, Client: stub.Client()})
@@ -100,8 +105,12 @@ func TestMetrics(t *testing.T) {
 			t.Errorf("%s is missing", want)
 		}
 	}
-	for _, name := range []string{"cachenode_requests_total", "cachenode_first_byte_seconds", "cachenode_request_duration_seconds", "cachenode_response_bytes_total"} {
-		if _, help, _ := strings.Cut(text, "# HELP "+name+" "); !strings.Contains(strings.SplitN(help, "\n", 2)[0], "Sampled") {
+	for _, name := range []string{
+		"cachenode_requests_total", "cachenode_first_byte_seconds",
+		"cachenode_request_duration_seconds", "cachenode_response_bytes_total",
+	} {
+		_, help, _ := strings.Cut(text, "# HELP "+name+" ")
+		if !strings.Contains(strings.SplitN(help, "\n", 2)[0], "Sampled") {
 			t.Errorf("the help of %s does not say that it is sampled", name)
 		}
 	}
@@ -111,7 +120,7 @@ func TestMetrics(t *testing.T) {
 	}
 }
 
-// TestLint holds names, units and help texts to the rules of promtool check metrics.
+// TestLint checks names, units and help texts by the rules of promtool check metrics.
 func TestLint(t *testing.T) {
 	problems, err := testutil.GatherAndLint(filled(t).Gatherer())
 	if err != nil {

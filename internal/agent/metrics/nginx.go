@@ -10,15 +10,18 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// NginxCollector asks nginx's stub_status at each scrape. These numbers are exact.
+// NginxCollector reads nginx's stub_status at each scrape. Its metrics are exact, not sampled.
 type NginxCollector struct {
 	URL    string
 	Client *http.Client
 }
 
 var (
-	descNginxRequests    = prometheus.NewDesc("cachenode_nginx_requests_total", "All requests that nginx has taken, probes and what the memory tier asks itself included. It begins at 0 when nginx starts.", nil, nil)
-	descNginxConnections = prometheus.NewDesc("cachenode_nginx_connections", "Client connections by state: reading, writing or waiting.", []string{"state"}, nil)
+	descNginxRequests = prometheus.NewDesc("cachenode_nginx_requests_total",
+		"All requests that nginx has taken, probes and what the memory tier asks itself included. "+
+			"It begins at 0 when nginx starts.", nil, nil)
+	descNginxConnections = prometheus.NewDesc("cachenode_nginx_connections",
+		"Client connections by state: reading, writing or waiting.", []string{"state"}, nil)
 )
 
 // Describe implements prometheus.Collector.
@@ -27,7 +30,7 @@ func (c *NginxCollector) Describe(out chan<- *prometheus.Desc) {
 	out <- descNginxConnections
 }
 
-// Collect implements prometheus.Collector. While nginx does not answer, there is nothing to tell.
+// Collect implements prometheus.Collector. It returns nothing while nginx does not answer.
 func (c *NginxCollector) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
@@ -60,10 +63,11 @@ func (c *NginxCollector) get(ctx context.Context) (s stubStatus, err error) {
 	return parseStubStatus(string(text))
 }
 
-// parseStubStatus reads the page of ngx_http_stub_status_module.
+// parseStubStatus parses the page of ngx_http_stub_status_module.
 func parseStubStatus(text string) (s stubStatus, err error) {
 	var active, accepts, handled float64
-	_, err = fmt.Sscanf(text, "Active connections: %g \nserver accepts handled requests\n %g %g %g \nReading: %g Writing: %g Waiting: %g",
+	_, err = fmt.Sscanf(text,
+		"Active connections: %g \nserver accepts handled requests\n %g %g %g \nReading: %g Writing: %g Waiting: %g",
 		&active, &accepts, &handled, &s.requests, &s.reading, &s.writing, &s.waiting)
 	return s, err
 }

@@ -1,5 +1,5 @@
-// Package nginxlog reads what nginx reports over the log socket: requests, in the format of agentapi.RequestFormat, and
-// the lines of its error log.
+// Package nginxlog reads what nginx sends to the log socket: requests in the format of agentapi.RequestFormat, and the
+// lines of its error log.
 package nginxlog
 
 import (
@@ -15,17 +15,17 @@ import (
 
 // Request is a request that nginx has answered.
 type Request struct {
-	// Tag is one of agentapi's but TagError.
+	// Tag is one of the tags of agentapi, but not TagError.
 	Tag  string
 	Disk string
-	// Cache is $upstream_cache_status; "" where nothing was looked up.
+	// Cache is $upstream_cache_status; "" if nothing was looked up.
 	Cache  string
 	Status int
-	// Bytes are those sent to the client, header included.
+	// Bytes are the bytes sent to the client, header included.
 	Bytes int64
-	// FirstByte and Duration are in steps of a millisecond, as nginx measures.
+	// FirstByte and Duration have a resolution of a millisecond, as in nginx.
 	FirstByte, Duration time.Duration
-	// Rejected: too many requests that no disk could serve were under way.
+	// Rejected is true if nginx refused the request because too many requests that no disk could serve were in progress.
 	Rejected bool
 }
 
@@ -33,7 +33,7 @@ type Request struct {
 type Error struct {
 	// Level is nginx's: emerg, alert, crit, error, warn or notice.
 	Level string
-	// Text is the line after level and process.
+	// Text is the part of the line after level and process.
 	Text string
 	// Disk is the disk that the line is about; "" if it names none.
 	Disk string
@@ -41,23 +41,23 @@ type Error struct {
 	Event Event
 }
 
-// Event is what a line of the error log tells.
+// Event is the kind of event that a line of the error log reports.
 type Event string
 
-// The events that are told apart.
+// The events that have an effect in the agent. NoEvent is any other line.
 const (
 	NoEvent Event = ""
-	// QueueOverflow: a task found the queue of the disk's thread pool full.
+	// QueueOverflow means that a task found the queue of the disk's thread pool full.
 	QueueOverflow Event = "QueueOverflow"
-	// Failure: a system call on a file of the disk failed in a way that no healthy disk's does.
+	// Failure means that a system call on a file of the disk failed with an error that a healthy disk does not give.
 	Failure Event = "Failure"
-	// Exhausted: all connections of a worker are taken, so it closes new ones at once.
+	// Exhausted means that all connections of a worker are taken, so it closes new ones at once.
 	Exhausted Event = "Exhausted"
-	// IndexLoaded: the cache loader has read the disk.
+	// IndexLoaded means that the cache loader has read the disk.
 	IndexLoaded Event = "IndexLoaded"
 )
 
-// Split takes a syslog datagram (RFC 3164, without a host name) apart: "<190>Nov 21 13:45:21 tag: text".
+// Split splits a syslog datagram (RFC 3164, without a host name) into tag and text: "<190>Nov 21 13:45:21 tag: text".
 func Split(datagram string) (tag, text string, ok bool) {
 	const stamp = len("Nov 21 13:45:21 ")
 	_, rest, ok := strings.Cut(datagram, ">")
@@ -67,7 +67,7 @@ func Split(datagram string) (tag, text string, ok bool) {
 	return strings.Cut(rest[stamp:], ": ")
 }
 
-// ParseRequest reads the text of a request's line; ok is false for one that is not in the format.
+// ParseRequest parses the text of a request's line. ok is false if it is not in the format.
 func ParseRequest(tag, text string) (r Request, ok bool) {
 	words := strings.Split(text, " ")
 	if len(words) != len(strings.Split(agentapi.RequestFormat, " ")) {
@@ -91,13 +91,13 @@ func ParseRequest(tag, text string) (r Request, ok bool) {
 	return r, ok && isName(r.Disk) && isCacheStatus(r.Cache)
 }
 
-// seconds reads "0.012"; "-" is no time.
+// seconds parses a time such as "0.012"; "-" is 0.
 func seconds(word string) (time.Duration, bool) {
 	if word == "-" {
 		return 0, true
 	}
 	value, err := strconv.ParseFloat(word, 64)
-	if err != nil || !(value >= 0 && value <= 1e8) { // NaN neither
+	if err != nil || !(value >= 0 && value <= 1e8) { // this form rejects NaN too
 		return 0, false
 	}
 	return time.Duration(value * float64(time.Second)), true
@@ -107,7 +107,7 @@ var name = regexp.MustCompile(`^[a-z][a-z0-9]{0,15}$`)
 
 func isName(disk string) bool { return disk == agentapi.NoDisk || name.MatchString(disk) }
 
-// isCacheStatus keeps what nginx knows, so that no line can make up labels of metrics.
+// isCacheStatus reports whether nginx knows a status, so that no line can invent labels of metrics.
 func isCacheStatus(s string) bool {
 	switch s {
 	case "", "MISS", "BYPASS", "EXPIRED", "STALE", "UPDATING", "REVALIDATED", "HIT":
@@ -121,18 +121,18 @@ var (
 	overflow = regexp.MustCompile(`^thread pool "` + naming.Pool("") + `([a-z][a-z0-9]{0,15})" queue overflow`)
 	path     = regexp.MustCompile(regexp.QuoteMeta(layout.DiskDir("")) + `([a-z][a-z0-9]{0,15})/`)
 	failed   = regexp.MustCompile(` failed \((\d+): `)
-	// system calls outside of a worker's own names: EIO, EROFS, ENOSPC, EDQUOT, ENODEV, ESHUTDOWN, EUCLEAN.
+	// diskErrors are the error numbers of a Failure: EIO, ENODEV, ENOSPC, EROFS, ESHUTDOWN, EUCLEAN and EDQUOT.
 	diskErrors = map[string]bool{"5": true, "19": true, "28": true, "30": true, "108": true, "117": true, "122": true}
 )
 
-// ParseError reads a line of the error log; ok is false for one that is none.
+// ParseError parses a line of the error log. ok is false if it is not in the format.
 func ParseError(text string) (e Error, ok bool) {
 	match := line.FindStringSubmatch(text)
 	if match == nil {
 		return Error{}, false
 	}
 	e = Error{Level: match[1], Text: match[2]}
-	own, _, _ := strings.Cut(e.Text, ", client: ") // what follows holds what a client sent
+	own, _, _ := strings.Cut(e.Text, ", client: ") // the rest contains text from the client
 	if pool := overflow.FindStringSubmatch(own); pool != nil {
 		e.Disk, e.Event = pool[1], QueueOverflow
 		return e, true
@@ -152,7 +152,7 @@ func ParseError(text string) (e Error, ok bool) {
 	return e, true
 }
 
-// DiskOf is the disk whose path stands in a text; "" if there is none.
+// DiskOf is the disk whose path is in a text; "" if there is none.
 func DiskOf(text string) string {
 	if match := path.FindStringSubmatch(text); match != nil {
 		return match[1]

@@ -16,7 +16,10 @@ func TestSplit(t *testing.T) {
 		datagram, tag, text string
 		ok                  bool
 	}{
-		"a request":    {"<190>Nov 21 14:06:34 cached: disk1 HIT 200 1 0.000 0.001 -", "cached", "disk1 HIT 200 1 0.000 0.001 -", true},
+		"a request": {
+			"<190>Nov 21 14:06:34 cached: disk1 HIT 200 1 0.000 0.001 -",
+			"cached", "disk1 HIT 200 1 0.000 0.001 -", true,
+		},
 		"a colon":      {"<187>Nov  1 14:06:34 error: a: b", "error", "a: b", true},
 		"no tag":       {"<190>Nov 21 14:06:34 cached", "", "", false},
 		"no stamp":     {"<190>cached: x", "", "", false},
@@ -42,11 +45,20 @@ func TestParseRequest(t *testing.T) {
 	}{
 		"a hit": {
 			"disk1 HIT 200 1234 0.001 0.250 -",
-			Request{Tag: "cached", Disk: "disk1", Cache: "HIT", Status: 200, Bytes: 1234, FirstByte: time.Millisecond, Duration: 250 * time.Millisecond},
+			Request{
+				Tag: "cached", Disk: "disk1", Cache: "HIT", Status: 200, Bytes: 1234,
+				FirstByte: time.Millisecond, Duration: 250 * time.Millisecond,
+			},
 			true,
 		},
-		"rejected":             {"disk1 - 503 197 0.000 0.000 REJECTED", Request{Tag: "cached", Disk: "disk1", Status: 503, Bytes: 197, Rejected: true}, true},
-		"no first byte":        {"none - 499 0 - 3.000 PASSED", Request{Tag: "cached", Disk: "none", Status: 499, Duration: 3 * time.Second}, true},
+		"rejected": {
+			"disk1 - 503 197 0.000 0.000 REJECTED",
+			Request{Tag: "cached", Disk: "disk1", Status: 503, Bytes: 197, Rejected: true}, true,
+		},
+		"no first byte": {
+			"none - 499 0 - 3.000 PASSED",
+			Request{Tag: "cached", Disk: "none", Status: 499, Duration: 3 * time.Second}, true,
+		},
 		"a word too few":       {"disk1 HIT 200 1234 0.001 0.250", Request{}, false},
 		"a status of words":    {"disk1 HIT ok 1234 0.001 0.250 -", Request{}, false},
 		"negative bytes":       {"disk1 HIT 200 -1 0.001 0.250 -", Request{}, false},
@@ -77,24 +89,45 @@ func TestParseError(t *testing.T) {
 		want Error
 	}{
 		"an I/O error": {
-			prefix + `[crit] 26397#26397: *38 stat() "/var/cache/cachenode/disk2/cachenode/cache" failed (5: Input/output error), client: 127.0.0.1`,
-			Error{Level: "crit", Text: `stat() "/var/cache/cachenode/disk2/cachenode/cache" failed (5: Input/output error), client: 127.0.0.1`, Disk: "disk2", Event: Failure},
+			prefix + `[crit] 26397#26397: *38 stat() "/var/cache/cachenode/disk2/cachenode/cache" failed ` +
+				`(5: Input/output error), client: 127.0.0.1`,
+			Error{
+				Level: "crit", Text: `stat() "/var/cache/cachenode/disk2/cachenode/cache" failed ` +
+					`(5: Input/output error), client: 127.0.0.1`,
+				Disk: "disk2", Event: Failure,
+			},
 		},
 		"a file that is not there": {
-			prefix + `[error] 1#1: *2 open() "/var/cache/cachenode/disk2/cachenode/cache/a" failed (2: No such file or directory)`,
-			Error{Level: "error", Text: `open() "/var/cache/cachenode/disk2/cachenode/cache/a" failed (2: No such file or directory)`, Disk: "disk2"},
+			prefix + `[error] 1#1: *2 open() "/var/cache/cachenode/disk2/cachenode/cache/a" failed ` +
+				`(2: No such file or directory)`,
+			Error{
+				Level: "error", Text: `open() "/var/cache/cachenode/disk2/cachenode/cache/a" failed ` +
+					`(2: No such file or directory)`,
+				Disk: "disk2",
+			},
 		},
 		"an overflow": {
 			prefix + `[error] 1#1: *2 thread pool "pool_disk1" queue overflow: 4 tasks waiting while sending response to client`,
-			Error{Level: "error", Text: `thread pool "pool_disk1" queue overflow: 4 tasks waiting while sending response to client`, Disk: "disk1", Event: QueueOverflow},
+			Error{
+				Level: "error",
+				Text:  `thread pool "pool_disk1" queue overflow: 4 tasks waiting while sending response to client`,
+				Disk:  "disk1", Event: QueueOverflow,
+			},
 		},
 		"what a client makes up": {
-			prefix + `[error] 1#1: *2 limiting connections by zone "uncached", client: 10.0.0.1, server: _, request: "GET / HTTP/1.1", referrer: "/var/cache/cachenode/disk1/ failed (5: "`,
-			Error{Level: "error", Text: `limiting connections by zone "uncached", client: 10.0.0.1, server: _, request: "GET / HTTP/1.1", referrer: "/var/cache/cachenode/disk1/ failed (5: "`},
+			prefix + `[error] 1#1: *2 limiting connections by zone "uncached", client: 10.0.0.1, server: _, ` +
+				`request: "GET / HTTP/1.1", referrer: "/var/cache/cachenode/disk1/ failed (5: "`,
+			Error{
+				Level: "error", Text: `limiting connections by zone "uncached", client: 10.0.0.1, server: _, ` +
+					`request: "GET / HTTP/1.1", referrer: "/var/cache/cachenode/disk1/ failed (5: "`,
+			},
 		},
 		"the loader": {
 			prefix + `[notice] 1#1: http file cache: /var/cache/cachenode/disk3/cachenode/cache 12.345M, bsize: 4096`,
-			Error{Level: "notice", Text: `http file cache: /var/cache/cachenode/disk3/cachenode/cache 12.345M, bsize: 4096`, Disk: "disk3", Event: IndexLoaded},
+			Error{
+				Level: "notice", Text: `http file cache: /var/cache/cachenode/disk3/cachenode/cache 12.345M, bsize: 4096`,
+				Disk: "disk3", Event: IndexLoaded,
+			},
 		},
 		"a refusal": {
 			prefix + `[emerg] 1#1: cache "cache_disk1" had previously different levels`,
@@ -114,16 +147,18 @@ func TestParseError(t *testing.T) {
 	}
 }
 
-// FuzzDatagram: whatever comes, nothing breaks, and no label of a metric can be made up.
+// FuzzDatagram checks that no datagram breaks the parser or invents a label of a metric.
 func FuzzDatagram(f *testing.F) {
 	f.Add("<190>Nov 21 14:06:34 cached: disk1 HIT 200 1 0.000 0.001 -")
-	f.Add(`<187>Nov 21 14:06:34 error: 2026/11/21 14:06:34 [crit] 1#1: *2 open() "/var/cache/cachenode/disk2/x" failed (5: Input/output error)`)
+	f.Add(`<187>Nov 21 14:06:34 error: 2026/11/21 14:06:34 [crit] 1#1: *2 open() "/var/cache/cachenode/disk2/x" ` +
+		`failed (5: Input/output error)`)
 	f.Fuzz(func(t *testing.T, datagram string) {
 		tag, text, ok := Split(datagram)
 		if !ok {
 			return
 		}
-		if r, ok := ParseRequest(tag, text); ok && (!isName(r.Disk) || !isCacheStatus(r.Cache) || r.Bytes < 0 || r.Duration < 0 || r.FirstByte < 0) {
+		if r, ok := ParseRequest(tag, text); ok &&
+			(!isName(r.Disk) || !isCacheStatus(r.Cache) || r.Bytes < 0 || r.Duration < 0 || r.FirstByte < 0) {
 			t.Errorf("%q is taken for %+v", datagram, r)
 		}
 		if e, ok := ParseError(text); ok && e.Event != NoEvent && !isName(e.Disk) {
@@ -153,7 +188,11 @@ func TestSocket(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, line := range []string{"garbage", "<190>Nov 21 14:06:34 " + agentapi.TagUncached + ": disk1 - 200 1 0.000 0.001 PASSED", "<187>Nov 21 14:06:34 error: 2026/11/21 14:06:34 [warn] 1#1: x"} {
+	for _, line := range []string{
+		"garbage",
+		"<190>Nov 21 14:06:34 " + agentapi.TagUncached + ": disk1 - 200 1 0.000 0.001 PASSED",
+		"<187>Nov 21 14:06:34 error: 2026/11/21 14:06:34 [warn] 1#1: x",
+	} {
 		if _, err := nginx.Write([]byte(line)); err != nil {
 			t.Fatal(err)
 		}

@@ -8,22 +8,22 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 )
 
-// receiveBuffer is how much the kernel is asked to keep while the agent is busy; it may allow less. What comes beyond it
-// is lost: nginx never waits.
+// receiveBuffer is how many bytes the kernel is asked to keep while the agent is busy; it may keep fewer. What exceeds
+// the buffer is lost: nginx never waits.
 const receiveBuffer = 4 << 20
 
-// pause is how long reports may wait in the socket. Without it the agent would be woken for each by itself, which costs
-// more than to read it.
+// pause is how long lines may wait in the socket. Without it each line would wake the agent, which costs more than
+// reading it.
 const pause = 50 * time.Millisecond
 
-// Handler takes what nginx reports. Both methods are called from one goroutine.
+// Handler receives what nginx reports. Both methods are called from one goroutine.
 type Handler interface {
 	Request(Request)
 	Error(Error)
 }
 
-// Listen opens the socket that nginx reports to. It is not a unix socket, as the kernel keeps no more than 10 datagrams of
-// one (net.unix.max_dgram_qlen): a burst of requests would be lost.
+// Listen opens the socket that nginx sends its logs to. It is not a unix socket, because the kernel queues at most 10
+// datagrams of a unix socket (net.unix.max_dgram_qlen), so that a burst of requests would be lost.
 func Listen(ctx context.Context, address string) (net.PacketConn, error) {
 	socket, err := (&net.ListenConfig{}).ListenPacket(ctx, "udp", address)
 	if err != nil {
@@ -35,7 +35,7 @@ func Listen(ctx context.Context, address string) (net.PacketConn, error) {
 	return socket, nil
 }
 
-// Serve reads the socket until the context ends. Lines that are in no known format are passed over.
+// Serve reads the socket until the context ends. Lines in an unknown format are skipped.
 func Serve(ctx context.Context, socket net.PacketConn, handler Handler) {
 	stop := context.AfterFunc(ctx, func() { _ = socket.Close() })
 	defer stop()
@@ -46,7 +46,7 @@ func Serve(ctx context.Context, socket net.PacketConn, handler Handler) {
 		if err != nil {
 			return
 		}
-		waited := time.Since(begun) > time.Millisecond // there was nothing left to read
+		waited := time.Since(begun) > time.Millisecond // the socket was empty
 		tag, text, ok := Split(string(buffer[:size]))
 		if !ok {
 			continue

@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// KeyPair is a certificate with its key, in PEM.
+// KeyPair is a certificate and its key, in PEM.
 type KeyPair struct {
 	Certificate, Key []byte
 	// Hash identifies both.

@@ -1,4 +1,4 @@
-// Package podinfo reads what the kubelet and the container runtime tell a container of its pod.
+// Package podinfo reads what the kubelet and the container runtime tell a container about its pod.
 package podinfo
 
 import (
@@ -14,8 +14,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/layout"
 )
 
-// Annotations reads the pod's annotations from the file of a downward API volume: a line `key="value"` for each, the
-// value quoted as by Go's strconv.Quote.
+// Annotations reads the pod's annotations from the file of a downward API volume. Each line is `key="value"`, with the
+// value quoted as by strconv.Quote.
 func Annotations(dir string) (map[string]string, error) {
 	text, err := os.ReadFile(filepath.Join(dir, layout.AnnotationsFile)) //nolint:gosec // the path is ours
 	if err != nil {
@@ -38,7 +38,8 @@ func parseAnnotations(text string) map[string]string {
 	return annotations
 }
 
-// Workers is the CPU limit of nginx's container in whole cores, rounded up; without a limit, the node's cores.
+// Workers is the CPU limit of nginx's container in whole cores, rounded up. Without a limit, the file has the node's
+// cores.
 func Workers(dir string) (int32, error) {
 	text, err := os.ReadFile(filepath.Join(dir, layout.CPULimitFile)) //nolint:gosec // the path is ours
 	if err != nil {
@@ -51,7 +52,8 @@ func Workers(dir string) (int32, error) {
 	return int32(min((milli+999)/1000, 1024)), nil
 }
 
-// Memory is the memory limit of nginx's container in bytes; without a limit, what the node has for pods.
+// Memory is the memory limit of nginx's container in bytes. Without a limit, the file has the memory that the node has
+// for pods.
 func Memory(dir string) (int64, error) {
 	text, err := os.ReadFile(filepath.Join(dir, layout.MemoryLimitFile)) //nolint:gosec // the path is ours
 	if err != nil {
@@ -64,7 +66,7 @@ func Memory(dir string) (int64, error) {
 	return bytes, nil
 }
 
-// Resolvers are the DNS servers of a resolv.conf, as nginx takes them.
+// Resolvers are the DNS servers of a resolv.conf, in the form that nginx takes.
 func Resolvers(resolvConf string) ([]string, error) {
 	config, err := dns.ClientConfigFromFile(resolvConf)
 	if err != nil {
@@ -73,7 +75,7 @@ func Resolvers(resolvConf string) ([]string, error) {
 	return NginxAddresses(config.Servers)
 }
 
-// NginxAddresses turns addresses of DNS servers into those that nginx's resolver takes.
+// NginxAddresses turns addresses of DNS servers into the form that nginx's resolver directive takes.
 func NginxAddresses(servers []string) ([]string, error) {
 	if len(servers) == 0 {
 		return nil, fmt.Errorf("no DNS server")

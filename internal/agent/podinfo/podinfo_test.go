@@ -22,7 +22,8 @@ func write(t *testing.T, name, text string) (dir string) {
 }
 
 func TestAnnotations(t *testing.T) {
-	dir := write(t, layout.AnnotationsFile, `cachenode.io/revision="abc"`+"\n"+`a="two\nlines, a \" and a ="`+"\n"+"garbage\n"+`b=unquoted`)
+	dir := write(t, layout.AnnotationsFile,
+		`cachenode.io/revision="abc"`+"\n"+`a="two\nlines, a \" and a ="`+"\n"+"garbage\n"+`b=unquoted`)
 	got, err := Annotations(dir)
 	want := map[string]string{"cachenode.io/revision": "abc", "a": "two\nlines, a \" and a ="}
 	if diff := cmp.Diff(want, got); diff != "" || err != nil {
@@ -33,7 +34,7 @@ func TestAnnotations(t *testing.T) {
 	}
 }
 
-// FuzzAnnotations: what the kubelet writes is read back.
+// FuzzAnnotations checks that any annotation that the kubelet writes is read back.
 func FuzzAnnotations(f *testing.F) {
 	f.Add("a", "b")
 	f.Add("a", "\"\n\\=")
@@ -46,7 +47,9 @@ func FuzzAnnotations(f *testing.F) {
 }
 
 func TestWorkers(t *testing.T) {
-	for text, want := range map[string]int32{"1000": 1, "1001": 2, "100": 1, "3500\n": 4, "99999999": 1024, "": 0, "x": 0, "0": 0, "-5": 0} {
+	for text, want := range map[string]int32{
+		"1000": 1, "1001": 2, "100": 1, "3500\n": 4, "99999999": 1024, "": 0, "x": 0, "0": 0, "-5": 0,
+	} {
 		got, err := Workers(write(t, layout.CPULimitFile, text))
 		if got != want || (err == nil) != (want > 0) {
 			t.Errorf("%q: %d workers, error %v; want %d", text, got, err, want)
@@ -55,7 +58,8 @@ func TestWorkers(t *testing.T) {
 }
 
 func TestResolvers(t *testing.T) {
-	got, err := Resolvers(filepath.Join(write(t, "resolv.conf", "search a\nnameserver 10.96.0.10\nnameserver fd00::1\n"), "resolv.conf"))
+	dir := write(t, "resolv.conf", "search a\nnameserver 10.96.0.10\nnameserver fd00::1\n")
+	got, err := Resolvers(filepath.Join(dir, "resolv.conf"))
 	if want := []string{"10.96.0.10", "[fd00::1]"}; err != nil || !slices.Equal(got, want) {
 		t.Errorf("got %v (error %v), want %v", got, err, want)
 	}

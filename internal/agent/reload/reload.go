@@ -1,5 +1,6 @@
-// Package reload brings a new configuration into a running nginx, and proves that it took: nginx -t, an atomic rename, HUP,
-// and then new workers that answer with the new version. Whatever fails, the last good file is in place again.
+// Package reload gives a new configuration to a running nginx and verifies that nginx runs it: nginx -t, an atomic
+// rename, SIGHUP, and then new workers that answer with the new version. After any failure, the last good file is in
+// place again.
 package reload
 
 import (
@@ -23,53 +24,53 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 )
 
-// RefusedError says that nginx did not take a configuration.
+// RefusedError is the error for a configuration that nginx did not take.
 type RefusedError struct {
 	// Message is what nginx said.
 	Message string
-	// slow: nobody said anything; nginx may yet take it.
+	// slow is true if nginx reported nothing in time: it may still take the configuration.
 	slow bool
 }
 
 func (e *RefusedError) Error() string { return e.Message }
 
-// Nginx is the nginx of a pod. Apply, Reload and KillStuck must not be called concurrently; the other methods are safe for
-// concurrent use.
+// Nginx is the nginx of a pod. Apply, Reload and KillStuck must not be called concurrently; the other methods are safe
+// for concurrent use.
 type Nginx struct {
-	// Program is nginx's, as a command: in tests with words before it.
+	// Program is the command that runs nginx. In tests it begins with other words.
 	Program []string
-	// Root goes before the paths of files, "" in a pod.
+	// Root is a prefix of the paths of files; "" in a pod.
 	Root string
-	// URL is that of the private port.
+	// URL is the URL of the private port.
 	URL string
-	// Client asks for the version; it must not keep connections, which would lead to old workers.
+	// Client asks for the version. It must not keep connections, which would lead to old workers.
 	Client *http.Client
-	// TestTimeout bounds nginx -t, TakeTimeout the time until new workers answer.
+	// TestTimeout bounds nginx -t. TakeTimeout bounds the time until new workers answer.
 	TestTimeout, TakeTimeout time.Duration
 
-	// leaving has the old workers that are shutting down, since when. KillStuck alone uses it.
+	// leaving has, for each old worker that is shutting down, when that was first seen. Only KillStuck uses it.
 	leaving map[int]time.Time
 
 	mutex  sync.Mutex
 	emerg  []string
-	reload bool // lines of level emerg are of interest
+	reload bool // lines of level emerg are kept
 }
 
-// File is a file that a configuration refers to. Its name changes with its content, so that the running configuration and
-// the one that is tried can have different ones.
+// File is a file that a configuration refers to. Its name changes with its content, so that the running configuration
+// and the one that is being tried can have different files.
 type File struct {
 	Path    string
 	Content []byte
-	// Secret: nobody but nginx's user and group may read it.
+	// Secret restricts reading to nginx's user and group.
 	Secret bool
 }
 
-// answersInRow is how many answers with the new version, each over a connection of its own, show that the new workers are
-// there and the old ones take no more connections.
+// answersInRow is how many consecutive answers with the new version, each over its own connection, show that the new
+// workers run and the old ones accept no more connections.
 const answersInRow = 5
 
-// Apply makes nginx run the configuration. Where nginx does not run yet, it is left in place for its start. On failure
-// the file of before is in place again, and the running nginx goes on as it was.
+// Apply makes nginx run the configuration. If nginx does not run yet, the file is left for its start. After a failure
+// the previous file is in place again, and the running nginx continues with it.
 func (n *Nginx) Apply(ctx context.Context, config cache.Config, files []File) error {
 	next := layout.ConfigFile + ".next"
 	if err := n.writeAll(append(slices.Clone(files), File{Path: next, Content: []byte(config.Text)})); err != nil {
@@ -90,7 +91,7 @@ func (n *Nginx) Apply(ctx context.Context, config cache.Config, files []File) er
 		if restore := n.write(File{Path: layout.ConfigFile, Content: good}); restore != nil {
 			return errors.Join(err, restore)
 		}
-		// A master that refused goes on as before; one that was only slow comes back to it.
+		// A master that refused the configuration still runs the previous one. A slow master must be told to return to it.
 		if refused, ok := errors.AsType[*RefusedError](err); !ok || refused.slow {
 			_ = n.signal(syscall.SIGHUP)
 		}
@@ -101,7 +102,7 @@ func (n *Nginx) Apply(ctx context.Context, config cache.Config, files []File) er
 	return err
 }
 
-// Put leaves a configuration in place that nginx runs already, for when it starts again.
+// Put writes a configuration that nginx already runs, for the next start of nginx.
 func (n *Nginx) Put(config cache.Config, files []File) error {
 	return n.writeAll(append(slices.Clone(files), File{Path: layout.ConfigFile, Content: []byte(config.Text)}))
 }
@@ -115,15 +116,15 @@ func (n *Nginx) writeAll(files []File) error {
 	return nil
 }
 
-// Reload tells a running nginx to read its file again and waits until new workers answer with the version.
+// Reload makes a running nginx read its file again and waits until new workers answer with the version.
 func (n *Nginx) Reload(ctx context.Context, version string) error {
 	if _, err := n.master(); err != nil {
-		return nil //nolint:nilerr // nginx does not run: it will read the file when it starts
+		return nil //nolint:nilerr // nginx does not run; it reads the file when it starts
 	}
 	n.watch(true)
 	defer n.watch(false)
 	if err := n.signal(syscall.SIGHUP); err != nil {
-		return nil //nolint:nilerr // it has just ended, and reads the file when it starts again
+		return nil //nolint:nilerr // nginx has just ended; it reads the file when it starts again
 	}
 	ctx, cancel := context.WithTimeout(ctx, n.TakeTimeout)
 	defer cancel()
@@ -140,14 +141,15 @@ func (n *Nginx) Reload(ctx context.Context, version string) error {
 		}
 		select {
 		case <-ctx.Done():
-			// The master's own word may have been lost. To try again and again would pile up workers.
-			return &RefusedError{Message: fmt.Sprintf("no worker answers with version %s within %s of the reload", version, n.TakeTimeout), slow: true}
+			// The master's log line may be lost. More tries would pile up workers.
+			message := fmt.Sprintf("no worker answers with version %s within %s of the reload", version, n.TakeTimeout)
+			return &RefusedError{Message: message, slow: true}
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
 }
 
-// Version is what nginx's workers answer with: the version of the configuration that they run.
+// Version is the version of the configuration that nginx's workers run, as they answer.
 func (n *Nginx) Version(ctx context.Context) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, n.URL+"/version", nil)
 	if err != nil {
@@ -165,7 +167,7 @@ func (n *Nginx) Version(ctx context.Context) (string, error) {
 	return string(body), nil
 }
 
-// Emergency takes a line of level emerg from the error log, in which nginx says why it does not take a configuration.
+// Emergency takes a line of level emerg from the error log: nginx says there why it does not take a configuration.
 func (n *Nginx) Emergency(text string) {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
@@ -186,9 +188,10 @@ func (n *Nginx) emergencies() []string {
 	return n.emerg
 }
 
-// command runs nginx's program.
+// command returns a command that runs nginx's program.
 func (n *Nginx) command(ctx context.Context, args ...string) *exec.Cmd {
-	return exec.CommandContext(ctx, n.Program[0], slices.Concat(n.Program[1:], args)...) //nolint:gosec // the program is ours
+	args = slices.Concat(n.Program[1:], args)
+	return exec.CommandContext(ctx, n.Program[0], args...) //nolint:gosec // the program is ours
 }
 
 // ProgramVersion runs nginx -v.
@@ -210,7 +213,7 @@ func (n *Nginx) test(ctx context.Context, file string) error {
 	var output bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &output, &output
 	done := make(chan error, 1)
-	go func() { done <- cmd.Run() }() // one that hangs on a disk cannot be killed: the agent goes on without it
+	go func() { done <- cmd.Run() }() // a program that hangs on a disk cannot be killed, so it is not waited for
 	var err error
 	select {
 	case err = <-done:
@@ -226,7 +229,7 @@ func (n *Nginx) test(ctx context.Context, file string) error {
 	return &RefusedError{Message: complaint(output.String())}
 }
 
-// complaint is what nginx -t printed of errors, without times and process ids, which are never the same twice.
+// complaint is the errors that nginx -t printed, without times and process ids, which differ each time.
 func complaint(output string) string {
 	var lines []string
 	for text := range strings.Lines(output) {
@@ -253,7 +256,7 @@ func (n *Nginx) master() (int, error) {
 	if err != nil || pid <= 1 {
 		return 0, fmt.Errorf("%s holds no process id", layout.PIDFile)
 	}
-	// The file outlives nginx, and its number may be another process's by then.
+	// The file outlives nginx, so the process id may belong to another process by now.
 	comm, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid))
 	if err != nil {
 		return 0, err
@@ -264,7 +267,7 @@ func (n *Nginx) master() (int, error) {
 	return pid, nil
 }
 
-// Running is true while nginx's master lives.
+// Running reports whether nginx's master runs.
 func (n *Nginx) Running() bool {
 	_, err := n.master()
 	return err == nil
@@ -278,7 +281,7 @@ func (n *Nginx) signal(s syscall.Signal) error {
 	return syscall.Kill(pid, s)
 }
 
-// write writes a file as a whole or not at all.
+// write writes a file atomically.
 func (n *Nginx) write(file File) error {
 	mode := os.FileMode(0o644)
 	if file.Secret {
@@ -291,10 +294,10 @@ func (n *Nginx) write(file File) error {
 	return os.Rename(temporary, n.Root+file.Path)
 }
 
-// sweep deletes files of configurations that are gone. Those of the running one are all that nginx may read again.
+// sweep deletes files of earlier configurations. nginx can only read the files of the running configuration again.
 func (n *Nginx) sweep(keep []File) {
 	for _, pattern := range []string{layout.CAFile("*"), layout.ListenerCertificate("*"), layout.ListenerKey("*")} {
-		files, _ := filepath.Glob(n.Root + pattern) // the pattern is right
+		files, _ := filepath.Glob(n.Root + pattern) // the pattern is valid
 		for _, file := range files {
 			if !slices.ContainsFunc(keep, func(k File) bool { return n.Root+k.Path == file }) {
 				_ = os.Remove(file)

@@ -10,12 +10,12 @@ import (
 	"time"
 )
 
-// exitGrace is how long after worker_shutdown_timeout an old worker may still take to end.
+// exitGrace is how much longer than worker_shutdown_timeout an old worker may take to end.
 const exitGrace = time.Second
 
-// KillStuck ends old workers that have outlived worker_shutdown_timeout: nginx cannot close a connection whose read waits
-// for a disk that hangs, so without this the client waits as long as the disk does. It remembers since when each worker is
-// shutting down, and is to be called every second or so. It returns how many it ended.
+// KillStuck kills old workers that have outlived worker_shutdown_timeout and returns how many it killed. nginx cannot
+// close a connection whose read waits for a disk that hangs, so without KillStuck the client waits as long as the disk
+// hangs. KillStuck remembers when it first saw each worker shut down, so the caller calls it every second or two.
 func (n *Nginx) KillStuck(now time.Time, timeout time.Duration) int {
 	master, err := n.master()
 	if err != nil {
@@ -37,7 +37,7 @@ func (n *Nginx) KillStuck(now time.Time, timeout time.Duration) int {
 	return killed
 }
 
-// shuttingDown are the children of a master that serve what they have and take no more.
+// shuttingDown are the workers of a master that finish their connections and accept no more.
 func shuttingDown(master int) []int {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", master, master))
 	if err != nil {

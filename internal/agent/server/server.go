@@ -1,5 +1,5 @@
-// Package server has the agent's two HTTP servers: one for health and metrics, in plain text, and one for reports, which
-// only the operator can reach: client and server prove by certificates who they are.
+// Package server has the two HTTP servers of the agent. One serves health and metrics in plain text. The other serves
+// reports to the operator only: client and server authenticate by certificates.
 package server
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// Plain serves health and metrics. started tells whether nginx may start, ready whether it serves.
+// Plain serves health and metrics. started reports whether nginx may start, ready whether it serves.
 func Plain(metrics http.Handler, started func() bool, ready func(context.Context) bool) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = fmt.Fprintln(w, "ok") })
@@ -51,13 +51,14 @@ func Reports(report func() agentapi.Report) http.Handler {
 	return mux
 }
 
-// TLS reads key, certificate and authority from the folder for each connection: there are few, and the kubelet replaces
-// the files when the operator rotates them.
+// TLS reads the key, the certificate and the authority from the folder for each connection: there are few connections,
+// and the kubelet replaces the files when the operator rotates them.
 func TLS(dir string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
-			certificate, err := tls.LoadX509KeyPair(filepath.Join(dir, naming.ServerCertificateKey), filepath.Join(dir, naming.ServerKeyKey))
+			certificate, err := tls.LoadX509KeyPair(
+				filepath.Join(dir, naming.ServerCertificateKey), filepath.Join(dir, naming.ServerKeyKey))
 			if err != nil {
 				return nil, err
 			}

@@ -23,7 +23,7 @@ import (
 
 const name = "edge.default.agent.cachenode.io"
 
-// mount writes what a pod mounts of the Secret.
+// mount writes the keys of the Secret that a pod mounts.
 func mount(t *testing.T, dir string, data map[string][]byte) {
 	t.Helper()
 	for _, key := range []string{naming.ServerCertificateKey, naming.ServerKeyKey, naming.AuthorityKey} {
@@ -109,7 +109,7 @@ func TestReports(t *testing.T) {
 	})
 }
 
-// reissued is a set that follows another and is valid now, as if that had been about to end.
+// reissued is a set that replaces another and is valid now, as if the other was about to expire.
 func reissued(t *testing.T, old map[string][]byte) map[string][]byte {
 	t.Helper()
 	damaged := maps.Clone(old)
@@ -143,7 +143,8 @@ func serve(t *testing.T, handler http.Handler, config *tls.Config) (address stri
 
 func TestPlain(t *testing.T) {
 	started := false
-	handler := Plain(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "numbers") }),
+	metrics := func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "numbers") }
+	handler := Plain(http.HandlerFunc(metrics),
 		func() bool { return started }, func(context.Context) bool { return started })
 	get := func(path string) int {
 		recorder := httptest.NewRecorder()
@@ -156,7 +157,9 @@ func TestPlain(t *testing.T) {
 		}
 	}
 	started = true
-	for path, want := range map[string]int{"/started": 200, "/ready": 200, "/healthz": 200, "/metrics": 200, agentapi.ReportPath: 404} {
+	for path, want := range map[string]int{
+		"/started": 200, "/ready": 200, "/healthz": 200, "/metrics": 200, agentapi.ReportPath: 404,
+	} {
 		if got := get(path); got != want {
 			t.Errorf("%s: status %d, want %d", path, got, want)
 		}

@@ -14,22 +14,24 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 )
 
-// maxReport bounds what a client reads: an agent is trusted with its pod, not with the operator's memory.
+// maxReport is how many bytes a client reads. An agent is trusted with its pod, not with the operator's memory.
 const maxReport = 256 << 10
 
-// Client reads agents' reports. It keeps no connections: between two reads nothing waits. It is safe for concurrent use.
+// Client reads agents' reports. It keeps no connections open between reads. It is safe for concurrent use.
 type Client struct{ http http.Client }
 
-// New makes a client for the agents of one CacheNode.
+// New returns a client for the agents of one CacheNode. It follows no redirects.
 func New(config *tls.Config) *Client {
 	return &Client{http: http.Client{
-		Transport:     &http.Transport{TLSClientConfig: config, DisableKeepAlives: true},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }, // nobody sends the operator elsewhere
+		Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true},
+		CheckRedirect: func(*http.Request, []*http.Request) error {
+			return http.ErrUseLastResponse
+		},
 	}}
 }
 
-// Report reads the report of the agent at an address "host:port". It is of the form that [agentapi.Sanitize] gives it; one that is too
-// large, or has more disks than a spec can have, is an error and not kept.
+// Report reads the report of the agent at an address "host:port", as [agentapi.Sanitize] returns it. A report that is
+// too large, or that has more disks than a spec can have, is an error.
 func (c *Client) Report(ctx context.Context, address string) (agentapi.Report, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "https://"+address+agentapi.ReportPath, nil)
 	if err != nil {
@@ -43,7 +45,7 @@ func (c *Client) Report(ctx context.Context, address string) (agentapi.Report, e
 	if response.StatusCode != http.StatusOK {
 		return agentapi.Report{}, fmt.Errorf("the agent answers with status %d", response.StatusCode)
 	}
-	// Decoded, a disk of two bytes takes a hundred times as much: there are no more than a pod can have.
+	// A disk of two bytes takes a hundred times as much memory when decoded, so boundedDisks limits their number.
 	var answer struct {
 		agentapi.Report
 		Disks boundedDisks `json:"disks"`
@@ -55,7 +57,7 @@ func (c *Client) Report(ctx context.Context, address string) (agentapi.Report, e
 	return agentapi.Sanitize(answer.Report, time.Now()), nil
 }
 
-// boundedDisks refuses a list that is longer than any agent's.
+// boundedDisks is a list that does not decode with more than [agentapi.MaxDisks] disks.
 type boundedDisks []agentapi.DiskReport
 
 // UnmarshalJSON implements [json.Unmarshaler].

@@ -28,7 +28,7 @@ func Add(command *cobra.Command) *Flags {
 	return f
 }
 
-// Cluster is a connection, and the namespace that the user means.
+// Cluster is a connection, and the namespace that the user selected.
 type Cluster struct {
 	client.Client
 	Kubernetes kubernetes.Interface
@@ -36,7 +36,7 @@ type Cluster struct {
 	Namespace  string
 }
 
-// Connect makes a connection. Nothing is sent yet.
+// Connect prepares a connection. It sends nothing yet.
 func (f *Flags) Connect() (*Cluster, error) {
 	config, err := f.config.ToRESTConfig()
 	if err != nil {
@@ -60,10 +60,10 @@ func (f *Flags) Connect() (*Cluster, error) {
 	return &Cluster{Client: c, Kubernetes: typed, Config: config, Namespace: namespace}, err
 }
 
-// completionTimeout bounds how long a shell waits for names.
+// completionTimeout limits how long a shell waits for names.
 const completionTimeout = 3 * time.Second
 
-// CompleteNames completes the first argument with the names of the CacheNodes there are.
+// CompleteNames completes the first argument with the names of the existing CacheNodes.
 func (f *Flags) CompleteNames(command *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) > 0 {
 		return nil, cobra.ShellCompDirectiveNoFileComp

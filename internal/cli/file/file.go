@@ -18,11 +18,12 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/validation"
 )
 
-// NoReplicas is an annotation on what is read of a CacheNode whose document says nothing of spec.replicas: somebody else sets them. It is never
-// sent anywhere.
+// NoReplicas is an annotation on a CacheNode that was read from a document without spec.replicas: somebody else sets
+// them. It is never sent anywhere.
 const NoReplicas = "file.cachenode.io/no-replicas"
 
-// Read reads every CacheNode in a file, - for what in reads. Other kinds are passed over, as such a file may hold the origin too.
+// Read reads every CacheNode in a file; - reads from in. It skips other kinds, because such a file may hold the origin
+// too.
 func Read(path string, in io.Reader) ([]*v1alpha1.CacheNode, error) {
 	if path != "-" {
 		opened, err := os.Open(path) //nolint:gosec // the user's choice
@@ -73,7 +74,7 @@ func Read(path string, in io.Reader) ([]*v1alpha1.CacheNode, error) {
 	return cacheNodes, nil
 }
 
-// kindOf is the kind of a document; "" where it cannot be told.
+// kindOf returns the kind of a document; "" if it is unknown.
 func kindOf(document []byte) string {
 	var object metav1.TypeMeta
 	if yaml.Unmarshal(document, &object) != nil {
@@ -82,7 +83,7 @@ func kindOf(document []byte) string {
 	return object.Kind
 }
 
-// hasReplicas says whether a document has spec.replicas.
+// hasReplicas is true if a document has spec.replicas.
 func hasReplicas(document []byte) bool {
 	var object struct {
 		Spec struct {
@@ -104,7 +105,7 @@ func One(path string, in io.Reader) (*v1alpha1.CacheNode, error) {
 	return cacheNodes[0], nil
 }
 
-// Named reads the CacheNode of a name in a file.
+// Named reads the CacheNode with a name in a file.
 func Named(path, name string, in io.Reader) (*v1alpha1.CacheNode, error) {
 	cacheNodes, err := Read(path, in)
 	if err != nil {

@@ -16,14 +16,16 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/cli/connect"
 )
 
-// maxError bounds what an error says of a command's standard error, in bytes.
+// maxError limits how much of a command's standard error goes into an error, in bytes.
 const maxError = 4 << 10
 
-// Run runs a command and returns what it writes to its standard output. It takes the rights to get and create pods/exec. An error
-// has what the command wrote to standard error.
+// Run runs a command and returns what it writes to its standard output. It needs the rights to get and create
+// pods/exec. An error includes what the command wrote to standard error.
 func Run(ctx context.Context, cluster *connect.Cluster, pod, container string, command ...string) ([]byte, error) {
-	request := cluster.Kubernetes.CoreV1().RESTClient().Post().Namespace(cluster.Namespace).Resource("pods").Name(pod).SubResource("exec").
-		VersionedParams(&corev1.PodExecOptions{Container: container, Command: command, Stdout: true, Stderr: true}, scheme.ParameterCodec)
+	options := &corev1.PodExecOptions{Container: container, Command: command, Stdout: true, Stderr: true}
+	request := cluster.Kubernetes.CoreV1().RESTClient().Post().
+		Namespace(cluster.Namespace).Resource("pods").Name(pod).SubResource("exec").
+		VersionedParams(options, scheme.ParameterCodec)
 	websocket, err := remotecommand.NewWebSocketExecutor(cluster.Config, "GET", request.URL().String())
 	if err != nil {
 		return nil, err
@@ -32,7 +34,7 @@ func Run(ctx context.Context, cluster *connect.Cluster, pod, container string, c
 	if err != nil {
 		return nil, err
 	}
-	// As kubectl does: an old API server, or a proxy before it, may not take a websocket.
+	// Like kubectl: an old API server, or a proxy in front of it, may not take a WebSocket.
 	executor, err := remotecommand.NewFallbackExecutor(websocket, spdy, func(err error) bool {
 		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
 	})

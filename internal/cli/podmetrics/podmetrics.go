@@ -20,23 +20,25 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/layout"
 )
 
-// Disk are what the metrics of a pod say of a disk. Counters are since the agent started; those of requests are of a sample.
+// Disk is what the metrics of a pod say of a disk. Counters count since the agent started; those of requests count a
+// sample.
 type Disk struct {
 	Size, UsedBytes, Hits, Requests float64
-	// CacheBytes are those of the cache's files, estimated; UsedBytes are the file system's, with what others have there.
+	// CacheBytes is the estimated size of the cache's files. UsedBytes is what the file system has in use, including what
+	// others have there.
 	CacheBytes float64
-	// Bytes are those sent to clients, Overflows the tasks that found the queue full.
+	// Bytes were sent to clients. Overflows counts the tasks that found the queue full.
 	Bytes, Overflows float64
-	// FirstByte counts the requests whose first byte came within so many seconds.
+	// FirstByte counts, by number of seconds, the requests whose first byte came within so many seconds.
 	FirstByte map[float64]float64
 	// Sampling is the share of requests that are counted, from 0 to 1.
 	Sampling float64
 }
 
-// Pod are those of a pod, by disk.
+// Pod has what the metrics of a pod say, by disk.
 type Pod map[string]Disk
 
-// Used says for people how much of the disk is in use; "-" where that is not known.
+// Used says for people how much of the disk is in use; "-" if that is unknown.
 func (n Disk) Used() string {
 	if n.Size == 0 {
 		return "-"
@@ -44,7 +46,7 @@ func (n Disk) Used() string {
 	return fmt.Sprintf("%.0f%% of %.1f GiB", 100*n.UsedBytes/n.Size, n.Size/(1<<30))
 }
 
-// HitRatio says for people which share of the disk's requests were HITs; "-" where there were none.
+// HitRatio says for people which share of the disk's requests were HITs; "-" if there were none.
 func (n Disk) HitRatio() string {
 	if n.Requests == 0 {
 		return "-"
@@ -52,7 +54,7 @@ func (n Disk) HitRatio() string {
 	return fmt.Sprintf("%.1f%%", 100*n.Hits/n.Requests)
 }
 
-// All is an estimate of all the disk's requests, of which only a sample is counted.
+// All estimates the number of the disk's requests, of which only a sample is counted.
 func (n Disk) All() float64 {
 	if n.Sampling == 0 {
 		return 0
@@ -60,8 +62,8 @@ func (n Disk) All() float64 {
 	return n.Requests / n.Sampling
 }
 
-// Read asks the pods for their metrics, some at a time. A pod that does not answer is left out; the error says why the last of
-// them did not.
+// Read asks the pods for their metrics, some at a time. It leaves out pods that do not answer; the error says why the
+// last of them did not.
 func Read(ctx context.Context, cluster *connect.Cluster, pods []string) (map[string]Pod, error) {
 	var mutex sync.Mutex
 	var failed error
@@ -111,7 +113,7 @@ func parse(text io.Reader) (Pod, error) {
 	each("cachenode_disk_size_bytes", func(n *Disk, _ string, v float64) { n.Size = v })
 	each("cachenode_cache_size_bytes", func(n *Disk, _ string, v float64) { n.CacheBytes = v })
 	each("cachenode_disk_used_bytes", func(n *Disk, _ string, v float64) { n.UsedBytes = v })
-	// What went past the disk was counted one by one, the others were sampled.
+	// Requests that went past the disk are counted one by one; the others are sampled.
 	pastDisk := func(cache string) bool { return cache == metrics.OtherDisk || cache == metrics.Uncached }
 	each("cachenode_requests_total", func(n *Disk, cache string, v float64) {
 		if pastDisk(cache) {

@@ -18,8 +18,8 @@ type Table struct {
 	colours bool
 }
 
-// New makes a table. State is the column, counted from 0, whose words are coloured on a terminal; -1 for none. Colours
-// are left out where the environment has NO_COLOR (https://no-color.org).
+// New makes a table. state is the column, counted from 0, whose words are coloured on a terminal; -1 for none. Colours
+// are left out if the environment has NO_COLOR (https://no-color.org).
 func New(out io.Writer, state int, columns ...string) *Table {
 	t := &Table{writer: table.NewWriter(), colours: IsTerminal(out) && os.Getenv("NO_COLOR") == ""}
 	t.writer.SetOutputMirror(out)
@@ -35,10 +35,10 @@ func New(out io.Writer, state int, columns ...string) *Table {
 	return t
 }
 
-// maxCell bounds a cell, in bytes.
+// maxCell limits a cell, in bytes.
 const maxCell = 512
 
-// Row adds a row. What terminals act on is left out of the cells, as pods have a part in what they say.
+// Row adds a row. It leaves out the characters that terminals act on, because a part of the text comes from pods.
 func (t *Table) Row(cells ...string) {
 	row := make(table.Row, len(cells))
 	for i, c := range cells {
@@ -50,7 +50,7 @@ func (t *Table) Row(cells ...string) {
 // Write writes all rows.
 func (t *Table) Write() { t.writer.Render() }
 
-// colour shows what needs a look.
+// colour highlights the states that need a look.
 func colour(value any) string {
 	word, _ := value.(string)
 	switch word {
@@ -62,7 +62,7 @@ func colour(value any) string {
 	return text.FgRed.Sprint(word)
 }
 
-// IsTerminal is true where a person looks at the output.
+// IsTerminal is true if out is a terminal, so that a person reads it.
 func IsTerminal(out io.Writer) bool {
 	file, ok := out.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))

@@ -17,8 +17,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 )
 
-// TestClientLimit: one client address has as many requests under way as it may, another is not held up by it; and the bound on
-// requests that no disk can serve holds beside it.
+// TestClientLimit checks that a client address gets the concurrent requests that it may have, and that it does not hold
+// up another address. The bound on requests that no disk can serve applies too.
 func TestClientLimit(t *testing.T) {
 	t.Parallel()
 	n := nginxtest.New(t)
@@ -38,7 +38,7 @@ func TestClientLimit(t *testing.T) {
 	}))
 	n.Start()
 
-	// statuses has requests of a client under way, as many as the origin is asked for, and returns what answers them.
+	// hold starts count requests of a client, waits until the origin has got each, and returns the statuses to come.
 	objects := 0
 	hold := func(client string, count int) (statuses chan string) {
 		statuses = make(chan string, count)
@@ -75,7 +75,7 @@ func TestClientLimit(t *testing.T) {
 	second := hold("127.0.0.2", 1)
 	release(first, second)
 
-	for _, disk := range []string{"disk1", "disk2", "disk3"} { // as a dead disk looks
+	for _, disk := range []string{"disk1", "disk2", "disk3"} { // as if the disks were dead
 		if err := os.RemoveAll(n.Root + layout.CacheDir(disk)); err != nil {
 			t.Fatal(err)
 		}
@@ -95,7 +95,8 @@ func TestClientLimit(t *testing.T) {
 	}
 }
 
-// from sends a request from an address of the pod's own, and returns the status, and whether there is a Retry-After.
+// from sends a request from an address of the loopback device. It returns the status, and whether there is a
+// Retry-After.
 func from(t *testing.T, n *nginxtest.Nginx, address, path string) string {
 	client := n.ClientFrom(net.ParseIP(address))
 	defer client.CloseIdleConnections()

@@ -21,7 +21,7 @@ const diskVariable = "$disk"
 // otherDiskVariable is nginx's variable for the disk that stands in for the request's own.
 const otherDiskVariable = "$other_disk"
 
-// row is a row of a map over disks. The names of some disks are parameters of a map, unless a backslash stands before them.
+// row is a row of a map over disks. Some disks' names are parameters of a map unless a backslash precedes them.
 func row(disk string, value conf.Argument) conf.Directive {
 	if slices.Contains([]string{"default", "hostnames", "include", "volatile"}, disk) {
 		return conf.Row(conf.Literal(`\`+disk), value)
@@ -29,7 +29,7 @@ func row(disk string, value conf.Argument) conf.Directive {
 	return conf.D(disk, value)
 }
 
-// threadPools gives each disk threads of its own: a disk that blocks holds up only its own pool.
+// threadPools gives each disk its own threads, so that a disk that blocks holds up only its own pool.
 func (r renderer) threadPools() conf.Block {
 	var block conf.Block
 	if !r.usesThreads() {
@@ -43,13 +43,13 @@ func (r renderer) threadPools() conf.Block {
 	return block
 }
 
-// usesThreads is false where the operator has chosen, or a person has said, that workers read themselves.
+// usesThreads is false if workers read from the disks themselves, by the operator's choice or the spec's.
 func (r renderer) usesThreads() bool {
 	return r.Spec.IO.Mode != v1alpha1.IODirect
 }
 
-// cachePaths gives each disk a cache of its own. Temporary files stay on the disk that the finished file will be on, so
-// that the last step is a rename and not a copy.
+// cachePaths gives each disk its own cache. Temporary files stay on the disk of the finished file, so that the last
+// step is a rename and not a copy.
 func (r renderer) cachePaths() conf.Block {
 	var block conf.Block
 	zones := r.keysZones()
@@ -58,7 +58,7 @@ func (r renderer) cachePaths() conf.Block {
 		parameter := func(name string, value conf.Literal) conf.Argument { return conf.Literal(name+"=") + value }
 		args := []conf.Argument{
 			conf.Literal(layout.CacheDir(d.Name)),
-			parameter("levels", levels(r.Input)),
+			parameter("levels", "1:2"),
 			parameter("keys_zone", conf.Literal(naming.Zone(d.Name))+":"+conf.Size(zones[d.Name])),
 			parameter("max_size", conf.Offset(tuning.MaxSize(d))),
 		}
@@ -73,9 +73,9 @@ func (r renderer) cachePaths() conf.Block {
 	return block
 }
 
-// keysZones are those of all disks, also of those that have failed: the others' should not change with them, as a zone of
-// another size is a new and empty one. Only one that was never measured can make a difference when it is, and only where
-// the zones are scaled down to the memory limit.
+// keysZones are the sizes of all disks' keys zones in bytes, failed disks included. A zone of another size is a new and
+// empty one, so the failure of a disk must not change the zones of the others. The first measurement of a disk can
+// change them, but only where the zones are scaled down to the memory limit.
 func (r renderer) keysZones() map[string]int64 {
 	disks := make([]v1alpha1.Disk, len(r.Spec.Disks))
 	for i, d := range r.Spec.Disks {
@@ -84,8 +84,8 @@ func (r renderer) keysZones() map[string]int64 {
 	return tuning.KeysZones(disks, r.Facts.Memory)
 }
 
-// otherDisk leads from a disk to the next: where a request goes whose own disk fails, until the disk leaves the
-// configuration.
+// otherDisk maps each disk to the next. A request goes there when its own disk fails, until the configuration leaves
+// the failed disk out.
 func (r renderer) otherDisk() conf.Directive {
 	d := conf.B("map", []conf.Argument{conf.Expression(diskVariable), conf.Expression(otherDiskVariable)})
 	for i, disk := range r.disks {

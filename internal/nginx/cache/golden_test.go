@@ -40,18 +40,24 @@ func decode(t *testing.T, data []byte) cache.Input {
 	if err != nil {
 		t.Fatal(err)
 	}
-	facts := cache.Facts{Workers: tuning.Workers(cacheNode.Spec.Pod.Resources.Limits.Cpu()), Resolvers: []string{"10.96.0.10"}}
+	facts := cache.Facts{
+		Workers:   tuning.Workers(cacheNode.Spec.Pod.Resources.Limits.Cpu()),
+		Resolvers: []string{"10.96.0.10"},
+	}
 	if cacheNode.Spec.Listen.TLS != nil {
 		facts.Certificate = certificateHash
 	}
 	return cache.Input{Revision: n, Facts: facts}
 }
 
-// goldenFiles are the CacheNodes beside the golden files, and the samples that users begin with, by their golden files.
+// goldenFiles are the inputs by golden file: the CacheNodes beside the golden files, and the samples for users.
 func goldenFiles(t *testing.T) map[string]string {
 	t.Helper()
 	files := map[string]string{}
-	for prefix, pattern := range map[string]string{"": "testdata/*.yaml", "sample-": "../../../config/samples/cachenode*.yaml"} {
+	for prefix, pattern := range map[string]string{
+		"":        "testdata/*.yaml",
+		"sample-": "../../../config/samples/cachenode*.yaml",
+	} {
 		found, err := filepath.Glob(pattern)
 		if err != nil || len(found) == 0 {
 			t.Fatal(pattern, err)
@@ -94,7 +100,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// checkWithNginx asks the real nginx, which must not even warn.
+// checkWithNginx runs the real nginx -t on the configuration. nginx must not even warn.
 func checkWithNginx(t *testing.T, config cache.Config) {
 	t.Helper()
 	n := nginxtest.New(t)
@@ -117,7 +123,10 @@ func checkWithNginx(t *testing.T, config cache.Config) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for path, content := range map[string][]byte{layout.ListenerCertificate(certificateHash): certificate, layout.ListenerKey(certificateHash): key} {
+		for path, content := range map[string][]byte{
+			layout.ListenerCertificate(certificateHash): certificate,
+			layout.ListenerKey(certificateHash):         key,
+		} {
 			if err := os.WriteFile(n.Root+path, content, 0o644); err != nil {
 				t.Fatal(err)
 			}
@@ -139,7 +148,7 @@ func disks(text string) []string {
 	return names
 }
 
-// caBundle stands for what the operator reads where the spec names a bundle.
+// caBundle stands for the bundle that the operator reads if the spec names one.
 func caBundle(cacheNode *v1alpha1.CacheNode) string {
 	if tls := cacheNode.Spec.Origin.TLS; tls != nil && tls.CABundle != nil {
 		return "a bundle"
@@ -147,7 +156,7 @@ func caBundle(cacheNode *v1alpha1.CacheNode) string {
 	return ""
 }
 
-// TestArticle holds the golden file of the article to what the article prescribes, with its benchmark's tuning.
+// TestArticle checks that the golden file of the article has what the article prescribes, tuned as in its benchmark.
 func TestArticle(t *testing.T) {
 	text, err := os.ReadFile("testdata/article.conf")
 	if err != nil {
@@ -160,12 +169,14 @@ func TestArticle(t *testing.T) {
 	want := []string{
 		"split_clients $request_uri $shard_group {", "proxy_cache_key $request_uri;", "proxy_cache cache_$disk;",
 		"aio threads=pool_$disk;", "sendfile on;", "sendfile_max_chunk 512k;", "accept_mutex off;", "access_log off;",
-		"aio_write on;", "listen 8080 default_server reuseport;", "error_page 500 = @other_disk;", "error_page 500 = @uncached;", "server_tokens off;",
+		"aio_write on;", "listen 8080 default_server reuseport;", "error_page 500 = @other_disk;",
+		"error_page 500 = @uncached;", "server_tokens off;",
 	}
 	for _, disk := range []string{"disk1", "disk2", "disk3"} {
 		want = append(want,
 			"thread_pool pool_"+disk+" threads=16 max_queue=65536;",
-			"proxy_cache_path /var/cache/cachenode/"+disk+"/cachenode/cache levels=1:2 keys_zone=cache_"+disk+":256m max_size=1024g min_free=55g inactive=604800s use_temp_path=off;")
+			"proxy_cache_path /var/cache/cachenode/"+disk+"/cachenode/cache levels=1:2 keys_zone=cache_"+disk+":256m "+
+				"max_size=1024g min_free=55g inactive=604800s use_temp_path=off;")
 	}
 	for _, line := range want {
 		if !lines[line] {
@@ -174,7 +185,7 @@ func TestArticle(t *testing.T) {
 	}
 }
 
-// TestCheck: the operator's trial, which leaves the ranges out, refuses what rendering refuses.
+// TestCheck checks that the operator's trial, which leaves the ranges out, refuses what rendering refuses.
 func TestCheck(t *testing.T) {
 	for name, change := range map[string]func(*v1alpha1.CacheNodeSpec){
 		"nothing is wrong": func(*v1alpha1.CacheNodeSpec) {},

@@ -7,7 +7,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 )
 
-// HeaderClass says how nginx handles a header of a client's request: whether it reaches the origin, and with which value.
+// HeaderClass says how nginx handles a header of a client's request: whether the header reaches the origin, and with
+// which value.
 type HeaderClass string
 
 // The classes. Every header that [RequestHeaders] does not name is Passed.
@@ -18,9 +19,9 @@ const (
 	Removed HeaderClass = "Removed"
 	// Bypass headers reach the origin; the response is neither stored nor answered from a cache.
 	Bypass HeaderClass = "Bypass"
-	// Revalidating headers are nginx's to answer; they reach the origin only with a request that no disk can serve.
+	// Revalidating headers are answered by nginx. They reach the origin only with a request that no disk can serve.
 	Revalidating HeaderClass = "Revalidating"
-	// Passed headers reach the origin. Where its response depends on one, the origin must name it in Vary.
+	// Passed headers reach the origin. If its response depends on one, the origin must name the header in Vary.
 	Passed HeaderClass = "Passed"
 )
 
@@ -28,17 +29,19 @@ const (
 type RequestHeader struct {
 	Name  string
 	Class HeaderClass
-	// Note says what it is about.
+	// Note is the remark on the header in the reference documentation.
 	Note string
 }
 
-// RequestHeaders are the headers that matter to a cache. The rule: what servers and frameworks are known to take for another
-// host, scheme, path or method than the request's own does not reach the origin, unless it is part of the key. Otherwise one
-// client could have a response stored that others are then served.
+// RequestHeaders are the headers that matter to a cache. A header does not reach the origin if servers and frameworks
+// are known to take it for another host, scheme, path or method than the request's own, unless it is part of the key.
+// Otherwise one client could have a response stored that others are then served.
 var RequestHeaders = slices.Concat(
 	[]RequestHeader{
-		{"Host", Set, "`origin.hostHeader`, or the name that the client asked for, which then is part of the key or the only one in `hosts`"},
-		{"X-Forwarded-Host", Set, "the name that the client asked for; removed where the key has no Host and `hosts` lists more than one name or none"},
+		{"Host", Set, "`origin.hostHeader`, or the name that the client asked for, " +
+			"which then is part of the key or the only one in `hosts`"},
+		{"X-Forwarded-Host", Set, "the name that the client asked for; " +
+			"removed where the key has no Host and `hosts` lists more than one name or none"},
 		{"X-Forwarded-Proto", Set, "http or https; removed where the key has no Scheme and `listen.tls` is set"},
 		{"X-Forwarded-For", Set, "the client's own value, a comma and its address"},
 		{"Connection", Set, "nginx's own"},
@@ -46,29 +49,36 @@ var RequestHeaders = slices.Concat(
 		{"Content-Length", Bypass, "a body of GET or HEAD, which the key knows nothing of; none (0) is no body"},
 		{"Transfer-Encoding", Bypass, "a body of GET or HEAD"},
 	},
-	headers(Revalidating, "of the client's own copy", "If-Modified-Since", "If-Unmodified-Since", "If-None-Match", "If-Match", "If-Range", "Range"),
-	headers(Removed, "between two hops", "Upgrade", "TE", "Keep-Alive", "Expect", "Proxy-Authorization", "Proxy-Connection"),
+	headers(Revalidating, "of the client's own copy",
+		"If-Modified-Since", "If-Unmodified-Since", "If-None-Match", "If-Match", "If-Range", "Range"),
+	headers(Removed, "between two hops",
+		"Upgrade", "TE", "Keep-Alive", "Expect", "Proxy-Authorization", "Proxy-Connection"),
 	headers(Removed, "another host", overridesHost...),
 	headers(Removed, "another scheme or port", overridesScheme...),
 	headers(Removed, "another path", overridesPath...),
 	headers(Removed, "another method", overridesMethod...),
 	headers(Removed, "for scripts and servers behind the origin's own proxy", overridesServer...),
 	headers(Removed, "CacheNode's own", schemeHeader, renewHeader),
-	headers(Passed, "for example", "Accept", "Accept-Encoding", "Accept-Language", "Cookie", "Origin", "Referer", "User-Agent", "X-Real-IP", "X-Request-Id"),
+	headers(Passed, "for example",
+		"Accept", "Accept-Encoding", "Accept-Language", "Cookie", "Origin", "Referer", "User-Agent", "X-Real-IP",
+		"X-Request-Id"),
 )
 
-// What frameworks and proxies take for the host, scheme, path or method of a request.
+// Headers that frameworks and proxies take for the host, scheme, path or method of a request.
 var (
 	overridesHost = []string{
-		"Forwarded", "X-Forwarded-Server", "X-Host", "X-HTTP-Host-Override", "X-Original-Host", "X-Forwarded-Hostname", "X-Backend-Host", "X-Proxy-Host",
+		"Forwarded", "X-Forwarded-Server", "X-Host", "X-HTTP-Host-Override", "X-Original-Host", "X-Forwarded-Hostname",
+		"X-Backend-Host", "X-Proxy-Host",
 	}
 	overridesScheme = []string{
-		"X-Forwarded-Port", "X-Forwarded-Scheme", "X-Forwarded-Protocol", "X-Forwarded-Ssl", "X-Url-Scheme", "X-Scheme", "X-Original-Scheme", "Front-End-Https",
-		"Https", "X-Https", "X-Forwarded-Https", "X-Client-Scheme", "X-Client-Proto", "CF-Visitor", "CloudFront-Forwarded-Proto", "X-Edge-Proto",
+		"X-Forwarded-Port", "X-Forwarded-Scheme", "X-Forwarded-Protocol", "X-Forwarded-Ssl", "X-Url-Scheme", "X-Scheme",
+		"X-Original-Scheme", "Front-End-Https", "Https", "X-Https", "X-Forwarded-Https", "X-Client-Scheme",
+		"X-Client-Proto", "CF-Visitor", "CloudFront-Forwarded-Proto", "X-Edge-Proto",
 	}
 	overridesPath = []string{
-		"X-Original-URL", "X-Original-URI", "X-Original-Path", "X-Rewrite-URL", "X-Forwarded-Prefix", "X-Forwarded-Path", "X-Forwarded-Uri", "X-Script-Name",
-		"X-Envoy-Original-Path", "X-Request-Uri", "X-Original-Request-Uri", "X-Forwarded-Context", "X-Forwarded-Pathbase", "X-Invoke-Path", "X-Middleware-Rewrite",
+		"X-Original-URL", "X-Original-URI", "X-Original-Path", "X-Rewrite-URL", "X-Forwarded-Prefix", "X-Forwarded-Path",
+		"X-Forwarded-Uri", "X-Script-Name", "X-Envoy-Original-Path", "X-Request-Uri", "X-Original-Request-Uri",
+		"X-Forwarded-Context", "X-Forwarded-Pathbase", "X-Invoke-Path", "X-Middleware-Rewrite",
 	}
 	overridesServer = []string{"Proxy", "X-Sendfile-Type", "X-Accel-Mapping"}
 	overridesMethod = []string{
@@ -84,16 +94,17 @@ func headers(class HeaderClass, note string, names ...string) []RequestHeader {
 	return list
 }
 
-// keeps is true for a part that is in the key.
+// keeps is true if the part is in the key.
 func (r renderer) keeps(part v1alpha1.KeyPart) bool { return slices.Contains(r.Spec.Cache.Key, part) }
 
-// forwarded are the headers for the origin.
+// forwarded are the directives that set and remove headers of requests to the origin.
 func (r renderer) forwarded() conf.Block {
 	set := func(name string, value conf.Argument) conf.Directive {
 		return conf.D("proxy_set_header", conf.Literal(name), value)
 	}
 	none := conf.Argument(conf.Literal(""))
-	host, forwardedHost, proto := conf.Argument(conf.Expression("$host")), conf.Argument(conf.Expression("$host")), conf.Argument(conf.Expression("$scheme"))
+	host, forwardedHost := conf.Argument(conf.Expression("$host")), conf.Argument(conf.Expression("$host"))
+	proto := conf.Argument(conf.Expression("$scheme"))
 	if r.Spec.Origin.HostHeader != nil {
 		host = conf.Literal(*r.Spec.Origin.HostHeader)
 	}
@@ -120,27 +131,32 @@ func (r renderer) forwarded() conf.Block {
 	return block
 }
 
-// hasOneHost is true where a request can have one host only, as all others are refused.
+// hasOneHost is true if all requests that are not refused have the same host.
 func (r renderer) hasOneHost() bool {
 	return len(r.Spec.Hosts) == 1 && r.Spec.Hosts[0][0] != '*'
 }
 
 const (
-	// credentialsVariable and bodyVariable are not empty for requests whose responses are not for a cache.
+	// credentialsVariable and bodyVariable are not empty for requests that no cache may answer or store.
 	credentialsVariable = "$has_credentials"
 	bodyVariable        = "$has_body"
-	// keptArguments are the arguments that the origin gets.
+	// keptArguments are the arguments that reach the origin.
 	keptArguments = "$kept_args"
-	// encodedMark stands between a path with a question mark in it and the arguments.
+	// encodedMark separates a path that contains a question mark from the arguments.
 	encodedMark = "$uri_mark"
 )
 
-// requestMaps decide by the request alone. nginx takes "" and "0" for no where it asks whether to pass a cache by.
+// requestMaps are the maps that depend on the request alone. Where nginx decides whether to bypass a cache, it takes ""
+// and "0" for no.
 func (r renderer) requestMaps() conf.Block {
 	block := conf.Block{
 		conf.B("map", []conf.Argument{conf.Expression("$http_authorization"), conf.Expression(credentialsVariable)},
 			conf.Row(conf.Literal(""), conf.Literal("")), conf.D("default", conf.Literal("1"))),
-		conf.B("map", []conf.Argument{conf.Expression("$request_method $http_content_length $http_transfer_encoding"), conf.Expression(bodyVariable)},
+		conf.B("map",
+			[]conf.Argument{
+				conf.Expression("$request_method $http_content_length $http_transfer_encoding"),
+				conf.Expression(bodyVariable),
+			},
 			conf.D("default", conf.Literal("")),
 			conf.Row(conf.Expression("~^(GET|HEAD) 0* $"), conf.Literal("")),
 			conf.Row(conf.Expression("~^(GET|HEAD) "), conf.Literal("1"))),
@@ -149,13 +165,13 @@ func (r renderer) requestMaps() conf.Block {
 		return block
 	}
 	if r.keeps(v1alpha1.KeyArgs) {
-		// The path is decoded, so it may have a question mark; no argument has a space.
+		// The path is decoded, so it may contain a question mark. No argument contains a space.
 		return append(block, conf.B("map", []conf.Argument{conf.Expression("$uri"), conf.Expression(encodedMark)},
 			conf.D("default", conf.Literal("")), conf.Row(conf.Expression("~[?]"), conf.Literal(" "))))
 	}
 	kept := conf.B("map", []conf.Argument{conf.Expression("$request_method"), conf.Expression(keptArguments)})
 	for _, method := range []v1alpha1.CacheMethod{"GET", "HEAD", "POST"} {
-		if method != "POST" || slices.Contains(r.Spec.Cache.Methods, method) { // nginx always caches the first two
+		if method != "POST" || slices.Contains(r.Spec.Cache.Methods, method) { // nginx always caches GET and HEAD
 			kept.Block = append(kept.Block, conf.Row(conf.Literal(method), conf.Literal("")))
 		}
 	}
@@ -163,9 +179,9 @@ func (r renderer) requestMaps() conf.Block {
 	return append(block, kept)
 }
 
-// normalized makes nginx send the path that is in the key, and not the one that the client wrote: after "set $args" nginx
-// builds the request line from the normalized path. Arguments that are not in the key reach the origin only with methods that
-// are not cached.
+// normalized makes nginx send the path that is in the key instead of the one that the client wrote: after "set $args",
+// nginx builds the request line from the normalized path. Arguments that are not in the key reach the origin only with
+// methods that are not cached.
 func (r renderer) normalized() conf.Block {
 	switch {
 	case !r.keeps(v1alpha1.KeyURI):

@@ -15,23 +15,26 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 )
 
-// seen is what the origin got of a request.
+// seen is a request as the origin got it.
 type seen struct {
 	Host, Method, URI, Body string
 	Header                  http.Header
 }
 
-// told is an origin that answers with what it got.
+// told is an origin that answers with the request that it got.
 func told(count *atomic.Int64) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		count.Add(1)
 		body, _ := io.ReadAll(r.Body)
 		w.Header().Set("Last-Modified", "Sun, 22 Nov 2026 00:00:00 GMT")
-		_ = json.NewEncoder(w).Encode(seen{Host: r.Host, Method: r.Method, URI: r.RequestURI, Body: string(body), Header: r.Header})
+		_ = json.NewEncoder(w).Encode(seen{
+			Host: r.Host, Method: r.Method, URI: r.RequestURI, Body: string(body), Header: r.Header,
+		})
 	})
 }
 
-// raw sends lines as they are, which Go's client would refuse or mend, and returns the cache's status and what the origin got.
+// raw sends a request as it is, which Go's client would refuse or correct. It returns the cache's status and what the
+// origin got.
 func raw(t *testing.T, n *nginxtest.Nginx, request string) (cacheStatus string, origin seen) {
 	t.Helper()
 	conn, err := n.Dial("127.0.0.1:8080")
@@ -60,7 +63,7 @@ func raw(t *testing.T, n *nginxtest.Nginx, request string) (cacheStatus string, 
 	return response.Header.Get("X-Cache"), origin
 }
 
-// echo starts nginx with a spec before an origin that says what it got.
+// echo starts nginx with a changed spec, in front of an origin that answers with the request that it got.
 func echo(t *testing.T, change func(*v1alpha1.CacheNodeSpec)) (*nginxtest.Nginx, *atomic.Int64) {
 	t.Helper()
 	n := nginxtest.New(t)
@@ -81,13 +84,13 @@ func echo(t *testing.T, change func(*v1alpha1.CacheNodeSpec)) (*nginxtest.Nginx,
 	return n, count
 }
 
-// TestRequestHeaders walks the table of headers: each reaches the origin, or not, as its class says.
+// TestRequestHeaders checks for each header of the table that it reaches the origin, or not, as its class says.
 func TestRequestHeaders(t *testing.T) {
 	t.Parallel()
 	n, _ := echo(t, func(*v1alpha1.CacheNodeSpec) {})
 	const forged = "forged.example.com"
 	for i, h := range cache.RequestHeaders {
-		if h.Name == "Host" { // TestForgedHost has it
+		if h.Name == "Host" { // see TestForgedHost
 			continue
 		}
 		t.Run(h.Name, func(t *testing.T) {
@@ -122,7 +125,7 @@ func TestRequestHeaders(t *testing.T) {
 					t.Errorf("the origin gets %q, want %q", got, value)
 				}
 			case cache.Bypass:
-				if h.Name != "Content-Length" { // none is no body
+				if h.Name != "Content-Length" { // 0 is no body
 					wantStatus = "BYPASS"
 				}
 			case cache.Set:
@@ -141,7 +144,7 @@ func TestRequestHeaders(t *testing.T) {
 	}
 }
 
-// TestForgedHost: where the key has no Host, whatever host a client asks for, the origin is asked the same.
+// TestForgedHost checks that, without Host in the key, the origin gets the same host whatever host a client asks for.
 func TestForgedHost(t *testing.T) {
 	t.Parallel()
 	n, count := echo(t, func(s *v1alpha1.CacheNodeSpec) {
@@ -149,8 +152,10 @@ func TestForgedHost(t *testing.T) {
 		s.Cache.Key = []v1alpha1.KeyPart{v1alpha1.KeyRequestURI}
 	})
 	const request = "GET /a HTTP/1.1\nHost: %s\nConnection: close\nX-Forwarded-Host: %[1]s\n\n"
-	if status, origin := raw(t, n, fmt.Sprintf(request, "evil.example.com")); status != "MISS" || origin.Host != "origin.example.com" || origin.Header.Get("X-Forwarded-Host") != "" {
-		t.Errorf("%s: the origin gets Host %q and X-Forwarded-Host %q", status, origin.Host, origin.Header.Get("X-Forwarded-Host"))
+	status, origin := raw(t, n, fmt.Sprintf(request, "evil.example.com"))
+	forwarded := origin.Header.Get("X-Forwarded-Host")
+	if status != "MISS" || origin.Host != "origin.example.com" || forwarded != "" {
+		t.Errorf("%s: the origin gets Host %q and X-Forwarded-Host %q", status, origin.Host, forwarded)
 	}
 	if status, _ := raw(t, n, fmt.Sprintf(request, "www.example.com")); status != "HIT" || count.Load() != 1 {
 		t.Errorf("%s after %d requests to the origin", status, count.Load())
@@ -158,22 +163,32 @@ func TestForgedHost(t *testing.T) {
 
 	both, _ := echo(t, func(s *v1alpha1.CacheNodeSpec) { s.Hosts = []v1alpha1.Hostname{"a.example.com", "b.example.com"} })
 	for _, host := range []string{"a.example.com", "b.example.com"} {
-		if status, origin := raw(t, both, fmt.Sprintf(request, host)); status != "MISS" || origin.Header.Get("X-Forwarded-Host") != host {
-			t.Errorf("%s: with Host in the key the origin gets X-Forwarded-Host %q", status, origin.Header.Get("X-Forwarded-Host"))
+		status, origin := raw(t, both, fmt.Sprintf(request, host))
+		if forwarded := origin.Header.Get("X-Forwarded-Host"); status != "MISS" || forwarded != host {
+			t.Errorf("%s: with Host in the key the origin gets X-Forwarded-Host %q", status, forwarded)
 		}
 	}
 }
 
-// TestScheme: the origin gets the scheme only if it is in the key, or if there is only one.
+// TestScheme checks that the origin gets the scheme only if it is in the key, or if there is only one.
 func TestScheme(t *testing.T) {
 	for name, tt := range map[string]struct {
 		key  []v1alpha1.KeyPart
 		tls  bool
 		want string
 	}{
-		"in the key":       {[]v1alpha1.KeyPart{v1alpha1.KeyScheme, v1alpha1.KeyHost, v1alpha1.KeyRequestURI}, true, "proxy_set_header X-Forwarded-Proto $scheme;"},
-		"one only":         {[]v1alpha1.KeyPart{v1alpha1.KeyHost, v1alpha1.KeyRequestURI}, false, "proxy_set_header X-Forwarded-Proto $scheme;"},
-		"two in one entry": {[]v1alpha1.KeyPart{v1alpha1.KeyHost, v1alpha1.KeyRequestURI}, true, `proxy_set_header X-Forwarded-Proto "";`},
+		"in the key": {
+			[]v1alpha1.KeyPart{v1alpha1.KeyScheme, v1alpha1.KeyHost, v1alpha1.KeyRequestURI}, true,
+			"proxy_set_header X-Forwarded-Proto $scheme;",
+		},
+		"one only": {
+			[]v1alpha1.KeyPart{v1alpha1.KeyHost, v1alpha1.KeyRequestURI}, false,
+			"proxy_set_header X-Forwarded-Proto $scheme;",
+		},
+		"two in one entry": {
+			[]v1alpha1.KeyPart{v1alpha1.KeyHost, v1alpha1.KeyRequestURI}, true,
+			`proxy_set_header X-Forwarded-Proto "";`,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			in := decode(t, []byte(threeDisks))
@@ -190,7 +205,7 @@ func TestScheme(t *testing.T) {
 	}
 }
 
-// TestBodies: a request with a body or with credentials, whatever these are, is neither stored nor answered from a cache.
+// TestBodies checks that a request with any body or credentials is neither stored nor answered from a cache.
 func TestBodies(t *testing.T) {
 	t.Parallel()
 	n, _ := echo(t, func(*v1alpha1.CacheNodeSpec) {})
@@ -219,15 +234,16 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-// TestNormalizedPath: where the key has the normalized path, the origin is asked for that, and gets the arguments only where
-// they are in the key too.
+// TestNormalizedPath checks that the origin gets the normalized path if the key has it. With methods that are cached,
+// it then gets the arguments only if the key has them too.
 func TestNormalizedPath(t *testing.T) {
 	t.Parallel()
-	const get, post = "GET %s HTTP/1.1\nHost: www.example.com\nConnection: close\n\n", "POST %s HTTP/1.1\nHost: www.example.com\nConnection: close\nContent-Length: 0\n\n"
+	const get, post = "GET %s HTTP/1.1\nHost: www.example.com\nConnection: close\n\n",
+		"POST %s HTTP/1.1\nHost: www.example.com\nConnection: close\nContent-Length: 0\n\n"
 	for name, tt := range map[string]struct {
 		key   []v1alpha1.KeyPart
-		asked map[string]string // by what the client asks for
-		post  string            // of /a?x=1
+		asked map[string]string // the URI that the origin gets, by that of the client
+		post  string            // the URI that the origin gets for POST /a?x=1
 	}{
 		"as sent": {
 			[]v1alpha1.KeyPart{v1alpha1.KeyHost, v1alpha1.KeyRequestURI},
@@ -236,7 +252,10 @@ func TestNormalizedPath(t *testing.T) {
 		},
 		"with arguments": {
 			[]v1alpha1.KeyPart{v1alpha1.KeyHost, v1alpha1.KeyURI, v1alpha1.KeyArgs},
-			map[string]string{"/a//b/../c%2Fd?x=1": "/a/c/d?x=1", "/%61b?x=%20": "/ab?x=%20", "/a%3Fb=c": "/a%3Fb=c", "/a%0d%0aX:1": "/a%0D%0AX:1", "/a%20b": "/a%20b"},
+			map[string]string{
+				"/a//b/../c%2Fd?x=1": "/a/c/d?x=1", "/%61b?x=%20": "/ab?x=%20", "/a%3Fb=c": "/a%3Fb=c",
+				"/a%0d%0aX:1": "/a%0D%0AX:1", "/a%20b": "/a%20b",
+			},
 			"/a?x=1",
 		},
 		"without arguments": {
@@ -269,7 +288,7 @@ func TestNormalizedPath(t *testing.T) {
 	}
 }
 
-// TestNamesOfDisks: a disk may be called what nginx's maps have a meaning for.
+// TestNamesOfDisks checks that a disk may have a name that has a meaning in nginx's maps.
 func TestNamesOfDisks(t *testing.T) {
 	t.Parallel()
 	n, _ := echo(t, func(s *v1alpha1.CacheNodeSpec) {
@@ -283,7 +302,8 @@ func TestNamesOfDisks(t *testing.T) {
 		t.Fatal(out)
 	}
 	for i := range 40 {
-		if status, _ := raw(t, n, fmt.Sprintf("GET /%d HTTP/1.1\nHost: www.example.com\nConnection: close\n\n", i)); status != "MISS" {
+		request := fmt.Sprintf("GET /%d HTTP/1.1\nHost: www.example.com\nConnection: close\n\n", i)
+		if status, _ := raw(t, n, request); status != "MISS" {
 			t.Fatalf("it is a %s", status)
 		}
 	}

@@ -20,7 +20,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 )
 
-// TestHTTPSOrigin has a real TLS origin whose certificate is right, of another authority, or for another name.
+// TestHTTPSOrigin runs a TLS origin whose certificate is right, of another authority, or for another name.
 func TestHTTPSOrigin(t *testing.T) {
 	authority, key := newAuthority(t)
 	stranger, _ := newAuthority(t)
@@ -30,18 +30,28 @@ func TestHTTPSOrigin(t *testing.T) {
 		tls    string
 		want   int
 	}{
-		"the right certificate":            {authority.Raw, "origin.example.com", "{caBundle: {secret: {name: ca}}}", http.StatusOK},
-		"of another authority":             {stranger.Raw, "origin.example.com", "{caBundle: {secret: {name: ca}}}", http.StatusBadGateway},
-		"for another name":                 {authority.Raw, "other.example.com", "{caBundle: {secret: {name: ca}}}", http.StatusBadGateway},
-		"another name, which is asked for": {authority.Raw, "other.example.com", "{caBundle: {secret: {name: ca}}, serverName: other.example.com}", http.StatusOK},
-		"anything, as nothing is checked":  {nil, "other.example.com", "{verify: false}", http.StatusOK},
+		"the right certificate": {
+			authority.Raw, "origin.example.com", "{caBundle: {secret: {name: ca}}}", http.StatusOK,
+		},
+		"of another authority": {
+			stranger.Raw, "origin.example.com", "{caBundle: {secret: {name: ca}}}", http.StatusBadGateway,
+		},
+		"for another name": {
+			authority.Raw, "other.example.com", "{caBundle: {secret: {name: ca}}}", http.StatusBadGateway,
+		},
+		"another name, which is asked for": {
+			authority.Raw, "other.example.com", "{caBundle: {secret: {name: ca}}, serverName: other.example.com}",
+			http.StatusOK,
+		},
+		"anything, as nothing is checked": {nil, "other.example.com", "{verify: false}", http.StatusOK},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			n := nginxtest.New(t)
 			in := decode(t, []byte(strings.Replace(threeDisks, "servers: [{host: 127.0.0.1, port: 9000}]",
-				"scheme: https\n    hostHeader: origin.example.com\n    servers: [{host: 127.0.0.1, port: 9000}]\n    tls: "+tt.tls, 1)))
+				"scheme: https\n    hostHeader: origin.example.com\n"+
+					"    servers: [{host: 127.0.0.1, port: 9000}]\n    tls: "+tt.tls, 1)))
 			in.CABundle = string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: tt.bundle}))
 			config, err := cache.Render(in)
 			if err != nil {
@@ -65,14 +75,15 @@ func TestHTTPSOrigin(t *testing.T) {
 			if tt.want == http.StatusOK && body != "origin.example.com" {
 				t.Errorf("the origin was asked for host %q", body)
 			}
-			if want := map[bool]string{true: "other.example.com", false: "origin.example.com"}[strings.Contains(tt.tls, "serverName")]; asked != want {
+			names := map[bool]string{true: "other.example.com", false: "origin.example.com"}
+			if want := names[strings.Contains(tt.tls, "serverName")]; asked != want {
 				t.Errorf("the server name in TLS was %q, want %q", asked, want)
 			}
 		})
 	}
 }
 
-// newAuthority makes an authority with a subject of its own.
+// newAuthority creates a certificate authority with a subject of its own.
 func newAuthority(t *testing.T) (*x509.Certificate, *ecdsa.PrivateKey) {
 	t.Helper()
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
@@ -100,7 +111,9 @@ func issue(t *testing.T, authority *x509.Certificate, authorityKey *ecdsa.Privat
 	if err != nil {
 		t.Fatal(err)
 	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(2), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{name}}
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(2), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{name},
+	}
 	der, err := x509.CreateCertificate(rand.Reader, template, authority, key.Public(), authorityKey)
 	if err != nil {
 		t.Fatal(err)

@@ -14,16 +14,17 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 )
 
-// Request is what of a request a key can depend on.
+// Request is the part of a request that a key can depend on.
 type Request struct {
 	Method, Scheme, Host string
 	// URI is the path with its query string, as a client sends it.
 	URI string
 }
 
-// keyParts are the parts of a key, as nginx writes them and of a request. No two requests that differ in these parts have one
-// key: a scheme has no colon, a host no slash, a URI begins with a slash, and arguments begin with a question mark and have no
-// space. Where a decoded path has a question mark itself, a space stands before the arguments: the last one in the key.
+// keyParts are the parts of a key: as nginx writes them, and as they follow from a request. Two requests that differ in
+// these parts never have the same key: a scheme has no colon, a host no slash, a URI begins with a slash, and arguments
+// begin with a question mark and contain no space. If a decoded path contains a question mark, a space precedes the
+// arguments: it is the last space in the key.
 var keyParts = []struct {
 	part v1alpha1.KeyPart
 	text conf.Expression
@@ -37,7 +38,7 @@ var keyParts = []struct {
 	{v1alpha1.KeyArgs, encodedMark + "$is_args$args", Request.arguments},
 }
 
-// cacheKey is the key as nginx is told to make it.
+// cacheKey is the key as it stands in nginx's configuration.
 func cacheKey(parts []v1alpha1.KeyPart) conf.Expression {
 	var key conf.Expression
 	for _, p := range keyParts {
@@ -48,7 +49,7 @@ func cacheKey(parts []v1alpha1.KeyPart) conf.Expression {
 	return key
 }
 
-// Key is the key that nginx makes of a request.
+// Key is the key that nginx computes for a request.
 func Key(parts []v1alpha1.KeyPart, r Request) string {
 	var key strings.Builder
 	for _, p := range keyParts {
@@ -59,7 +60,7 @@ func Key(parts []v1alpha1.KeyPart, r Request) string {
 	return key.String()
 }
 
-// File is the path at which nginx keeps what has a key, on a disk (proxy_cache_path, levels=1:2).
+// File is the path at which nginx keeps the response with a key on a disk (proxy_cache_path, levels=1:2).
 func File(disk, key string) string {
 	sum := md5.Sum([]byte(key)) //nolint:gosec // see above
 	hash := hex.EncodeToString(sum[:])
@@ -68,7 +69,7 @@ func File(disk, key string) string {
 
 var slashes = regexp.MustCompile(`/+`)
 
-// normalized is $uri: decoded, without "." and "..", and with one slash where there are several.
+// normalized is $uri: decoded, without "." and "..", and with one slash in place of several.
 func (r Request) normalized() string {
 	raw, _, _ := strings.Cut(r.URI, "?")
 	decoded, err := url.PathUnescape(raw)
@@ -77,13 +78,14 @@ func (r Request) normalized() string {
 	}
 	decoded = slashes.ReplaceAllString(decoded, "/")
 	clean := path.Clean(decoded)
-	if clean != "/" && (strings.HasSuffix(decoded, "/") || strings.HasSuffix(decoded, "/.") || strings.HasSuffix(decoded, "/..")) {
+	if clean != "/" &&
+		(strings.HasSuffix(decoded, "/") || strings.HasSuffix(decoded, "/.") || strings.HasSuffix(decoded, "/..")) {
 		clean += "/"
 	}
 	return clean
 }
 
-// arguments are $is_args$args, behind a space where the path has a question mark.
+// arguments are $is_args$args, after a space if the path contains a question mark.
 func (r Request) arguments() string {
 	mark := ""
 	if strings.Contains(r.normalized(), "?") {

@@ -19,8 +19,8 @@ import (
 	"github.com/cachenode/cachenode-operator/test/lab"
 )
 
-// TestMemoryTierAndFailingDisk: with a tier in front, a disk that fails is still stood in for by another, and what is in
-// memory needs neither.
+// TestMemoryTierAndFailingDisk checks that another disk stands in for a failed one with a memory tier too, and that
+// objects in memory need neither disk.
 func TestMemoryTierAndFailingDisk(t *testing.T) {
 	n, config := threeDisksWithTier(t, "{enabled: true, size: 64Mi, minUses: 2}")
 	var count atomic.Int64
@@ -31,7 +31,7 @@ func TestMemoryTierAndFailingDisk(t *testing.T) {
 	n.Start()
 	client := n.Client()
 	tree := config.Plan.Tree()
-	var paths []string // of one disk
+	var paths []string // all on disk2
 	for i := 0; len(paths) < 3; i++ {
 		if path := fmt.Sprintf("/object/%d", i); tree.Disk([]byte("http://www.example.com"+path)) == "disk2" {
 			paths = append(paths, path)
@@ -49,11 +49,13 @@ func TestMemoryTierAndFailingDisk(t *testing.T) {
 	}
 	for i, want := range []string{"MISS disk3", "HIT disk3"} {
 		r, body := ask(t, client, http.MethodGet, "http://127.0.0.1:8080"+paths[1])
-		if got := r.Header.Get("X-Cache") + " " + r.Header.Get("X-Cache-Disk"); got != want || r.StatusCode != http.StatusOK || len(body) != 500 {
+		got := r.Header.Get("X-Cache") + " " + r.Header.Get("X-Cache-Disk")
+		if got != want || r.StatusCode != http.StatusOK || len(body) != 500 {
 			t.Errorf("request %d: %d from %s, %d bytes; want %s", i, r.StatusCode, got, len(body), want)
 		}
 	}
-	if r, _ := ask(t, client, http.MethodGet, "http://127.0.0.1:8080"+paths[2], "Authorization: Bearer x"); r.StatusCode != http.StatusOK || r.Header.Get("X-Cache") != "BYPASS" {
+	r, _ := ask(t, client, http.MethodGet, "http://127.0.0.1:8080"+paths[2], "Authorization: Bearer x")
+	if r.StatusCode != http.StatusOK || r.Header.Get("X-Cache") != "BYPASS" {
 		t.Errorf("with credentials: %d, %s", r.StatusCode, r.Header.Get("X-Cache"))
 	}
 	if got := count.Load(); got != 3 {
@@ -61,8 +63,8 @@ func TestMemoryTierAndFailingDisk(t *testing.T) {
 	}
 }
 
-// TestDiskThatFailsTheTier: what a disk fails while copies for memory are made is told in nginx's log and to the agent, and clients get
-// the object all the same.
+// TestDiskThatFailsTheTier checks that disk errors during promotion are logged and reported to the agent, and that
+// clients get the object nevertheless.
 func TestDiskThatFailsTheTier(t *testing.T) {
 	n, _ := threeDisksWithTier(t, "{enabled: true, size: 64Mi, minUses: 2, maxExtraAge: 1s}")
 	n.Serve("127.0.0.1:9000", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -87,22 +89,24 @@ func TestDiskThatFailsTheTier(t *testing.T) {
 	}
 	told := func(lines string) bool {
 		for line := range strings.Lines(lines) {
-			if strings.Contains(line, "[crit]") && strings.Contains(line, "Permission denied") && strings.Contains(line, "server: , ") {
+			if strings.Contains(line, "[crit]") && strings.Contains(line, "Permission denied") &&
+				strings.Contains(line, "server: , ") {
 				return true
 			}
 		}
 		return false
 	}
-	for end := time.Now().Add(10 * time.Second); !told(n.Log()) || !told(strings.Join(n.Reports(), "\n")); time.Sleep(20 * time.Millisecond) {
+	reports := func() string { return strings.Join(n.Reports(), "\n") }
+	for end := time.Now().Add(10 * time.Second); !told(n.Log()) || !told(reports()); time.Sleep(20 * time.Millisecond) {
 		hot()
 		if time.Now().After(end) {
-			t.Fatalf("told: nginx's log %t, the agent %t\n%s", told(n.Log()), told(strings.Join(n.Reports(), "\n")), n.Log())
+			t.Fatalf("told: nginx's log %t, the agent %t\n%s", told(n.Log()), told(reports()), n.Log())
 		}
 	}
 }
 
-// TestMemoryTierAndHangingDisk: what is in memory waits for a disk that hangs neither while its copy is good nor when it has to be made
-// anew, and one object's renewal does not wait for another's.
+// TestMemoryTierAndHangingDisk checks that requests for objects in memory do not wait for a disk that hangs, neither
+// while a copy is fresh nor while it is renewed. The renewal of one object does not wait for that of another.
 func TestMemoryTierAndHangingDisk(t *testing.T) {
 	l, err := lab.New("")
 	must(t, err)
@@ -114,7 +118,8 @@ func TestMemoryTierAndHangingDisk(t *testing.T) {
 
 	n := nginxtest.New(t)
 	oneDisk := strings.Replace(threeDisks, ", {name: disk2, size: 1Gi}, {name: disk3, size: 1Gi}", "", 1)
-	config, err := cache.Render(decode(t, []byte(oneDisk+"  io: {mode: Threads}\n  memoryTier: {enabled: true, size: 64Mi, minUses: 2, maxExtraAge: 3s}\n")))
+	tier := "  io: {mode: Threads}\n  memoryTier: {enabled: true, size: 64Mi, minUses: 2, maxExtraAge: 3s}\n"
+	config, err := cache.Render(decode(t, []byte(oneDisk+tier)))
 	must(t, err)
 	n.Mkdir(layout.DiskDir("disk1"))
 	must(t, unix.Mount(disk.Dir, n.Root+layout.DiskDir("disk1"), "", unix.MS_BIND, ""))
@@ -144,7 +149,7 @@ func TestMemoryTierAndHangingDisk(t *testing.T) {
 
 	var requests sync.WaitGroup
 	var hung atomic.Int64
-	const measured = 8 * time.Second // two ends of a copy
+	const measured = 8 * time.Second // in which each copy expires twice
 	for i := range coldObjects {
 		requests.Go(func() {
 			begun := time.Now()
@@ -182,7 +187,8 @@ func TestMemoryTierAndHangingDisk(t *testing.T) {
 	}
 	must(t, cgroup.Lift())
 	requests.Wait()
-	t.Logf("hot objects came from %v, the longest took %s; of %d on the disk %d hung", seen, longest, coldObjects, hung.Load())
+	t.Logf("hot objects came from %v, the longest took %s; of %d on the disk %d hung",
+		seen, longest, coldObjects, hung.Load())
 	if hung.Load() < coldObjects/2 {
 		t.Error("the disk did not hang: nothing is shown")
 	}

@@ -9,29 +9,32 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
-// copiesOfOne is how often in a minute an object may be copied into memory, after three times at once: once in ten seconds, or twice while a
-// copy is good where that is less. An object that finds no room would be tried with each request otherwise.
+// copiesOfOne is how often a minute an object may be copied into memory, after three copies at once: every ten seconds,
+// or twice in maxExtraAge if that is more often. Without a limit, each request would try to copy an object for which
+// there is no room.
 func copiesOfOne(t v1alpha1.MemoryTier) int {
 	const perMinute = 6
 	return max(perMinute, int(2*time.Minute/max(tuning.Duration(t.MaxExtraAge), time.Second)))
 }
 
-// renewals is how often in a minute a copy that is good no longer may be renewed, after three times at once: once in the time that a
-// copy is good, and once a minute at least. Where the disk has no fresh one any more, the old one is served until that is found out, so it is tried no more often.
+// renewals is how often a minute an expired copy may be renewed, after three attempts at once: once in maxExtraAge, and
+// at least once a minute. If the disk has no fresh object any more, the old copy is served until the attempts have
+// shown that, so they are not more frequent.
 func renewals(t v1alpha1.MemoryTier) int {
 	return max(1, int(time.Minute/max(tuning.Duration(t.MaxExtraAge), time.Second)))
 }
 
-// copies is how many objects a second may be taken into memory: as many of 128 KiB as fill the tier in ten seconds. Where more is asked for
-// often than the tier has room for, it would be filled and emptied all the time, and the disks' hits would pay for it. A request that
-// finds this limit reached does not count in its object's own, so what is asked for most comes first.
+// copies is how many objects a second may be copied into memory: as many of 128 KiB as fill the tier in ten seconds,
+// and at least 10. If more objects are hot than the tier can hold, it would otherwise be filled and emptied all the
+// time, at the cost of the disks' hits. A request that this limit rejects does not count in its object's own limit, so
+// the objects with the most requests are copied first.
 func copies(t v1alpha1.MemoryTier) int {
 	const least, object, seconds = 10, 128 << 10, 10
 	return max(least, int(tuning.TierFiles(t)/object/seconds))
 }
 
-// atMost is a regular expression for the decimal numbers from 0 to n, without leading zeros; it has no braces, as nginx's
-// syntax gives those a meaning.
+// atMost is a regular expression for the decimal numbers from 0 to n without leading zeros. It has no braces, as those
+// have a meaning in nginx's syntax.
 func atMost(n int64) string {
 	digits := strconv.FormatInt(n, 10)
 	alternatives := []string{digits}

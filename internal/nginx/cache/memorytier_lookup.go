@@ -10,28 +10,31 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
-// lookup is the location that answers from memory, and notices what is asked for often.
+// lookup is the location that answers from memory, and counts the requests for each object.
 func (r renderer) lookup() conf.Directive {
 	count := []conf.Argument{"zone=" + r.keyedZone("popular"), conf.Literal("nodelay")}
-	if burst := ptr.Deref(r.Spec.MemoryTier.MinUses, 1) - 1; burst > 0 { // nginx takes no 0
+	if burst := ptr.Deref(r.Spec.MemoryTier.MinUses, 1) - 1; burst > 0 { // nginx refuses a burst of 0
 		count = append(count, conf.Literal("burst="+strconv.Itoa(int(burst))))
 	} else {
 		count = count[:1]
 	}
 	block := conf.Block{
-		conf.B("if", []conf.Argument{conf.Expression("(" + tierVariable), conf.Literal("!="), conf.Literal("1)")}, conf.D("return", conf.Literal("502"))),
+		conf.B("if",
+			[]conf.Argument{conf.Expression("(" + tierVariable), conf.Literal("!="), conf.Literal("1)")},
+			conf.D("return", conf.Literal("502"))),
 		conf.D("limit_req", count...),
 		conf.D("limit_req_dry_run", conf.OnOff(true)),
 	}
 	return conf.B("location", conf.Literals("/"), append(block, r.fromMemory(conf.Expression(elseVariable))...)...)
 }
 
-// madeAnew is the location that answers from memory with what is good no longer, while the promoter renews it.
+// madeAnew is the location that answers with an expired copy from memory while the promoter renews it.
 func (r renderer) madeAnew() conf.Directive {
-	return conf.B("location", conf.Literals(anew), append(conf.Block{conf.D("auth_request", conf.Literal(renew))}, r.fromMemory(conf.Literal(onDisk))...)...)
+	block := conf.Block{conf.D("auth_request", conf.Literal(renew))}
+	return conf.B("location", conf.Literals(anew), append(block, r.fromMemory(conf.Literal(onDisk))...)...)
 }
 
-// fromMemory answers from memory, or goes on elsewhere.
+// fromMemory answers from memory, or passes the request on to the location elsewhere.
 func (r renderer) fromMemory(elsewhere conf.Argument) conf.Block {
 	block := conf.Block{
 		conf.D("error_page", conf.Literal("500"), conf.Literal("502"), conf.Literal("504"), conf.Literal("="), elsewhere),
@@ -41,8 +44,8 @@ func (r renderer) fromMemory(elsewhere conf.Argument) conf.Block {
 		conf.D("proxy_cache", conf.Literal(memoryZone)),
 		conf.D("proxy_cache_key", r.key()),
 		conf.D("proxy_cache_use_stale", conf.Literal("updating")),
-		// A response leaves in full packets and in one go. A location without tcp_nopush, such as a disk's, switches it off for
-		// the rest of a connection: there, corked responses were late.
+		// A response leaves in full packets and at once. A disk's location has no tcp_nopush, as corked responses were
+		// late there. nginx then leaves it off for the rest of the connection.
 		conf.D("tcp_nopush", conf.OnOff(true)),
 		conf.D("sendfile_max_chunk", conf.Size(max(tuning.TierObject(r.Spec.MemoryTier)+headerRoom, sendfileChunk))),
 		conf.D("open_file_cache", conf.Literal("max=4096"), conf.Literal("inactive=2s")),
@@ -52,13 +55,12 @@ func (r renderer) fromMemory(elsewhere conf.Argument) conf.Block {
 	return append(block, r.headers(conf.Expression("$upstream_cache_status"), conf.Literal("memory"))...)
 }
 
-// quiet keeps a location from logging that there is no upstream, or that the tier has no room, which is nothing that anybody has
-// to see to.
+// quiet keeps a location from logging that there is no upstream, or that the tier has no room. Neither needs attention.
 func quiet() conf.Directive {
 	return conf.D("error_log", conf.Literal("/dev/null"), conf.Literal("crit"))
 }
 
-// mirrored has a request of a location told to another, in the background.
+// mirrored sends a copy of each request of a location to the location promote, in the background.
 func mirrored() conf.Block {
 	return conf.Block{conf.D("mirror", conf.Literal(promote)), conf.D("mirror_request_body", conf.OnOff(false))}
 }

@@ -10,21 +10,23 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 )
 
-// toPromoter is the location that tells the promoter of an object that is asked for often and is not in memory.
+// toPromoter is the location that tells the promoter of a hot object that is not in memory.
 func (r renderer) toPromoter() conf.Directive {
-	unless := conf.B("if", []conf.Argument{conf.Expression("(" + hotVariable), conf.Literal("!="), conf.Literal("1)")}, conf.D("return", conf.Literal("204")))
+	unless := conf.B("if",
+		[]conf.Argument{conf.Expression("(" + hotVariable), conf.Literal("!="), conf.Literal("1)")},
+		conf.D("return", conf.Literal("204")))
 	return conf.B("location", conf.Literals("=", promote), append(conf.Block{
 		conf.D("internal"), unless,
-		conf.D("proxy_set_header", conf.Literal(renewHeader), conf.Literal("")), // a client's own
+		conf.D("proxy_set_header", conf.Literal(renewHeader), conf.Literal("")), // drops a client's own
 	}, r.tellPromoter()...)...)
 }
 
-// toRenewal is the location that tells the promoter of an object in memory that is good no longer.
+// toRenewal is the location that tells the promoter of an expired copy in memory.
 func (r renderer) toRenewal() conf.Directive {
 	return conf.B("location", conf.Literals("=", renew), append(conf.Block{
 		conf.D("internal"),
 		conf.D("proxy_set_header", conf.Literal(renewHeader), conf.Literal("1")),
-		// A client waits for this; should it take long, the disk is asked.
+		// A client waits for this. If it takes longer, the request goes to the disk.
 		conf.D("proxy_connect_timeout", conf.Literal("1s")), conf.D("proxy_read_timeout", conf.Literal("1s")),
 	}, r.tellPromoter()...)...)
 }
@@ -32,13 +34,14 @@ func (r renderer) toRenewal() conf.Directive {
 func (r renderer) tellPromoter() conf.Block {
 	return append(conf.Block{
 		conf.D("proxy_pass", conf.Expression("http://"+promoterUpstream+"$request_uri")),
-		conf.D("proxy_method", conf.Literal("HEAD")), // which has no answer to read
+		conf.D("proxy_method", conf.Literal("HEAD")), // the response has no body to read
 		conf.D("proxy_pass_request_body", conf.OnOff(false)),
 		conf.D("proxy_set_header", conf.Literal("Content-Length"), conf.Literal("")),
 	}, r.askHeaders()...)
 }
 
-// askHeaders are for requests to a private server. A location that caches leaves out what the client has of the object.
+// askHeaders are the headers of requests to a private server. In a location that caches, nginx itself leaves out the
+// client's conditions and ranges.
 func (r renderer) askHeaders() conf.Block {
 	block := conf.Block{
 		conf.D("proxy_set_header", conf.Literal("Host"), conf.Expression("$host")),
@@ -50,8 +53,8 @@ func (r renderer) askHeaders() conf.Block {
 	return block
 }
 
-// promoterServer takes objects into memory. Its answer takes the way over its own port, so that it comes when the fetch has begun
-// and requests for an old copy find that it is being renewed.
+// promoterServer copies objects into memory. Its answer passes through its own port again, so that it comes after the
+// fetch has begun, when requests for an expired copy find it being renewed.
 func (r renderer) promoterServer() conf.Directive {
 	block := append(conf.Block{
 		conf.D("listen", conf.Literal(layout.PromoterAddress)),
@@ -60,13 +63,19 @@ func (r renderer) promoterServer() conf.Directive {
 	}, r.scheme(schemeInRequest)...)
 	return conf.B("server", nil, append(block,
 		conf.B("location", conf.Literals("/"), append(mirrored(),
-			// A connection takes no other request until the fetch is done, so it is for one only.
+			// A connection takes no other request until its fetch is done, so each serves one request only.
 			conf.D("keepalive_timeout", conf.Literal("0")),
 			conf.D("limit_req", "zone="+r.keyedZone("renewed"), conf.Literal("burst=2"), conf.Literal("nodelay")),
-			conf.D("limit_req", "zone="+r.keyedZone("promoted"), conf.Literal("burst=2"), conf.Literal("nodelay")), // variants have one key
-			conf.D("limit_req", conf.Literal("zone=copies"), conf.Literal("burst="+strconv.Itoa(copies(r.Spec.MemoryTier))), conf.Literal("nodelay")),
-			conf.D("error_page", conf.Literal("503"), conf.Literal("="), conf.Literal(promoted)),            // others have told it already
-			conf.D("proxy_pass", conf.Expression("http://"+promoterUpstream+promoted+"$is_args$args")))...), // a variable, or the path is put before the client's
+			// The variants of an object have one key, and thus one limit.
+			conf.D("limit_req", "zone="+r.keyedZone("promoted"), conf.Literal("burst=2"), conf.Literal("nodelay")),
+			conf.D("limit_req",
+				conf.Literal("zone=copies"),
+				conf.Literal("burst="+strconv.Itoa(copies(r.Spec.MemoryTier))),
+				conf.Literal("nodelay")),
+			// A request beyond a limit is answered without a fetch.
+			conf.D("error_page", conf.Literal("503"), conf.Literal("="), conf.Literal(promoted)),
+			// Without a variable, nginx would insert the path before the client's.
+			conf.D("proxy_pass", conf.Expression("http://"+promoterUpstream+promoted+"$is_args$args")))...),
 		conf.B("location", conf.Literals("=", promoted), conf.D("return", conf.Literal("204"))),
 		conf.B("location", conf.Literals("=", promote), append(conf.Block{
 			conf.D("internal"),
@@ -74,12 +83,14 @@ func (r renderer) promoterServer() conf.Directive {
 			conf.D("proxy_pass", conf.Expression("http://"+disksUpstream+"$request_uri")),
 			conf.D("proxy_method", conf.Literal("GET")),
 			conf.D("proxy_pass_request_body", conf.OnOff(false)),
-			conf.D("proxy_ignore_headers", conf.Literal("Cache-Control"), conf.Literal("Expires"), conf.Literal("X-Accel-Limit-Rate")),
+			conf.D("proxy_ignore_headers",
+				conf.Literal("Cache-Control"), conf.Literal("Expires"), conf.Literal("X-Accel-Limit-Rate")),
 			conf.D("proxy_cache", conf.Literal(memoryZone)),
 			conf.D("proxy_cache_key", r.key()),
 			conf.D("proxy_cache_revalidate", conf.OnOff(true)),
-			conf.D("proxy_cache_use_stale", conf.Literal("updating")), // another is at it
-			conf.D("proxy_read_timeout", conf.Literal("10s")),         // so long at most is an old copy served while a disk does not answer
+			conf.D("proxy_cache_use_stale", conf.Literal("updating")), // another fetch is under way
+			// While a disk does not answer, an expired copy is served for this time at most.
+			conf.D("proxy_read_timeout", conf.Literal("10s")),
 		}, r.askHeaders()...)...),
 		conf.B("location", conf.Literals(discard), conf.D("return", conf.Literal("204"))))...)
 }
@@ -88,7 +99,7 @@ func (r renderer) promoterServer() conf.Directive {
 func (r renderer) disksServer() conf.Directive {
 	block := append(conf.Block{
 		conf.D("listen", conf.Literal(layout.DisksAddress)),
-		// That there is no upstream is an error; what a disk's failure is told by is more.
+		// nginx logs the missing upstream as an error, and the failure of a disk at a higher level.
 		conf.D("error_log", conf.Literal("stderr"), conf.Literal("crit")),
 		conf.D("error_log", toAgent("error"), conf.Literal("crit")),
 	}, r.scheme(schemeInRequest)...)
@@ -100,5 +111,6 @@ func (r renderer) disksServer() conf.Directive {
 		conf.D("add_header", conf.Literal("X-Accel-Redirect"), conf.Expression(discardVariable)),
 		conf.D("add_header", conf.Literal("X-Accel-Expires"), conf.Expression(copyVariable)),
 	}
-	return conf.B("server", nil, append(block, conf.B("location", conf.Literals("/"), append(location, r.diskIO(diskVariable)...)...))...)
+	location = append(location, r.diskIO(diskVariable)...)
+	return conf.B("server", nil, append(block, conf.B("location", conf.Literals("/"), location...))...)
 }

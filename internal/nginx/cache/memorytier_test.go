@@ -52,7 +52,7 @@ func place(r *http.Response) string {
 	return r.Header.Get("X-Cache") + " " + strings.TrimRight(r.Header.Get("X-Cache-Disk"), "123")
 }
 
-// threeDisksWithTier has nginx's files in place for threeDisks with a memory tier, given in YAML.
+// threeDisksWithTier prepares nginx's files for threeDisks with a memory tier, which is given in YAML.
 func threeDisksWithTier(t *testing.T, tier string) (*nginxtest.Nginx, cache.Config) {
 	t.Helper()
 	n := nginxtest.New(t)
@@ -63,8 +63,8 @@ func threeDisksWithTier(t *testing.T, tier string) (*nginxtest.Nginx, cache.Conf
 	return n, config
 }
 
-// TestMemoryTier: what is asked for often is served from memory, as it is on the disks and for a bounded time, and nothing
-// else is.
+// TestMemoryTier checks that hot objects and no others are served from memory, as they are on the disks, and for a
+// bounded time.
 func TestMemoryTier(t *testing.T) {
 	n, _ := threeDisksWithTier(t, "{enabled: true, size: 64Mi, minUses: 2, maxExtraAge: 2s, maxObjectSize: 2000}")
 	var count, version atomic.Int64
@@ -72,7 +72,8 @@ func TestMemoryTier(t *testing.T) {
 		count.Add(1)
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.Header().Set("Accept-Ranges", "bytes")
-		body := fmt.Sprintf("%s %s version %d, in %q. %s", r.Method, r.URL.Path, version.Load(), r.Header.Get("Accept-Encoding"), strings.Repeat("x", 1000))
+		body := fmt.Sprintf("%s %s version %d, in %q. %s",
+			r.Method, r.URL.Path, version.Load(), r.Header.Get("Accept-Encoding"), strings.Repeat("x", 1000))
 		switch {
 		case strings.HasPrefix(r.URL.Path, "/short"):
 			w.Header().Set("Cache-Control", "max-age=1")
@@ -92,7 +93,7 @@ func TestMemoryTier(t *testing.T) {
 	n.Start()
 	client := n.Client()
 	const base = "http://127.0.0.1:8080"
-	// often asks until the answer comes from somewhere, eight times at most, and returns where the answers came from.
+	// often sends eight requests for a path, which must get the same body, and returns where the responses came from.
 	often := func(t *testing.T, path string, headers ...string) (places []string) {
 		t.Helper()
 		var bodies []string
@@ -133,7 +134,7 @@ func TestMemoryTier(t *testing.T) {
 		}
 	})
 	t.Run("no response is held back in its socket", func(t *testing.T) {
-		// tcp_nopush is on for what is in memory, and the kernel holds the end of a corked response for 200 ms.
+		// tcp_nopush is on for responses from memory, and the kernel holds the end of a corked response for 200 ms.
 		var waits []time.Duration
 		for i := range 21 {
 			cold := fmt.Sprintf("%s/cold-%d", base, i)
@@ -151,7 +152,8 @@ func TestMemoryTier(t *testing.T) {
 		}
 	})
 	for name, path := range map[string]string{
-		"what is too large": "/large", "what must not be cached": "/private", "what has no length": "/chunked", "an error": "/missing",
+		"what is too large": "/large", "what must not be cached": "/private", "what has no length": "/chunked",
+		"an error": "/missing",
 	} {
 		t.Run(name+" stays out of it", func(t *testing.T) {
 			before := count.Load()
@@ -165,7 +167,7 @@ func TestMemoryTier(t *testing.T) {
 		})
 	}
 	t.Run("what finds no room is not copied with each request", func(t *testing.T) {
-		// Clients' requests, the promoter's, and those for the copies themselves are counted alike.
+		// nginx counts the requests of clients, those to the promoter, and those for the copies alike.
 		requests := func() int {
 			_, body := ask(t, client, http.MethodGet, "http://127.0.0.1:"+strconv.Itoa(layout.PrivatePort)+"/stub_status")
 			fields := strings.Fields(body)
@@ -182,7 +184,7 @@ func TestMemoryTier(t *testing.T) {
 		for range 100 {
 			ask(t, client, http.MethodGet, base+"/large")
 		}
-		// 100 of the client, at most 100 that tell the promoter, and three copies; it would be 300 without a bound.
+		// 100 from the client, at most 100 to the promoter, and three copies. Without a bound it would be 300.
 		if got := requests() - before; got < 190 || got > 225 {
 			t.Errorf("nginx had %d requests for 100 of a client, want some 205", got)
 		}
@@ -227,7 +229,8 @@ func TestMemoryTier(t *testing.T) {
 			if got := last(often(t, path)); got != "HIT memory" {
 				t.Fatalf("it came from %s", got)
 			}
-			for end := time.Now().Add(4 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) { // an end at the least
+			// Long enough for a copy to expire at least once.
+			for end := time.Now().Add(4 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 				r, body := ask(t, client, request.method, base+path, request.headers...)
 				if !strings.HasSuffix(place(r), " memory") || r.StatusCode != request.status || body != request.content {
 					t.Errorf("from %s, %d: %q", place(r), r.StatusCode, body)
@@ -249,7 +252,7 @@ func TestMemoryTier(t *testing.T) {
 			must(t, os.Remove(path)) // behind nginx's back
 		}
 		is := fmt.Sprintf("version %d", version.Add(1))
-		var first, last time.Time // when the old one was served after its end
+		var first, last time.Time // when the expired copy was served
 		for begun := time.Now(); ; time.Sleep(20 * time.Millisecond) {
 			r, body := ask(t, client, http.MethodGet, base+"/removed")
 			if isNew := strings.Contains(body, is); !isNew && place(r) == "UPDATING memory" {
@@ -263,7 +266,7 @@ func TestMemoryTier(t *testing.T) {
 				t.Fatalf("after five seconds it comes from %s: %q", place(r), body[:40])
 			}
 		}
-		if took := last.Sub(first); took > 2*time.Second { // three renewals find out that there is none
+		if took := last.Sub(first); took > 2*time.Second { // three renewals find that the disk has none
 			t.Errorf("the old one was served for %s after its end", took)
 		}
 	})
@@ -278,7 +281,7 @@ func TestMemoryTier(t *testing.T) {
 			if strings.Contains(body, "version 1") {
 				break
 			}
-			if time.Since(changed) > 5*time.Second { // 1 s of its own, 2 s of the copy, and the time of a background update
+			if time.Since(changed) > 5*time.Second { // 1 s on the disk, 2 s in memory, and the time of a background update
 				t.Fatalf("after %s it is %q", time.Since(changed), body[:40])
 			}
 			time.Sleep(50 * time.Millisecond)
@@ -290,7 +293,8 @@ func TestMemoryTier(t *testing.T) {
 				t.Errorf("%s came from %s", encoding, got)
 			}
 		}
-		if _, body := ask(t, client, http.MethodGet, base+"/varied", "Accept-Encoding: gzip"); !strings.Contains(body, `in "gzip"`) {
+		_, body := ask(t, client, http.MethodGet, base+"/varied", "Accept-Encoding: gzip")
+		if !strings.Contains(body, `in "gzip"`) {
 			t.Errorf("asked for gzip, got %q", body[:60])
 		}
 	})
@@ -319,13 +323,15 @@ func TestMemoryTier(t *testing.T) {
 		if last(places) != "HIT memory" {
 			t.Errorf("it came from %q", places)
 		}
-		if r, body := ask(t, client, http.MethodGet, base+"/conditional"); place(r) != "HIT memory" || r.StatusCode != http.StatusOK || len(body) < 1000 {
+		r, body := ask(t, client, http.MethodGet, base+"/conditional")
+		if place(r) != "HIT memory" || r.StatusCode != http.StatusOK || len(body) < 1000 {
 			t.Errorf("%s: %d, %d bytes", place(r), r.StatusCode, len(body))
 		}
 	})
 	t.Run("what is asked for only now and then stays out of it", func(t *testing.T) {
 		for i := range 300 {
-			if r, _ := ask(t, client, http.MethodGet, fmt.Sprintf("%s/rare/%d", base, i%150)); strings.Contains(place(r), "memory") {
+			r, _ := ask(t, client, http.MethodGet, fmt.Sprintf("%s/rare/%d", base, i%150))
+			if strings.Contains(place(r), "memory") {
 				t.Fatalf("request %d came from memory", i)
 			}
 		}
@@ -337,11 +343,13 @@ func TestMemoryTier(t *testing.T) {
 	}
 }
 
-// TestCopiesAreBounded: where more objects are hot than are copied in a second, the tier is filled slowly, whatever a client says of
-// renewals; and those do not count: what is in it stays.
+// TestCopiesAreBounded checks that the tier fills slowly if more objects are hot than are copied in a second, whatever
+// a client's headers say of renewals. Renewals do not count, so that objects in memory stay there.
 func TestCopiesAreBounded(t *testing.T) {
 	n, config := threeDisksWithTier(t, "{enabled: true, size: 64Mi, minUses: 1, maxExtraAge: 2s}")
-	n.Serve("127.0.0.1:9000", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, strings.Repeat("x", 500)) }))
+	n.Serve("127.0.0.1:9000", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, strings.Repeat("x", 500))
+	}))
 	n.Start()
 	var rate int
 	_, after, _ := strings.Cut(config.Text, "zone=copies:1m rate=")
@@ -373,15 +381,17 @@ func TestCopiesAreBounded(t *testing.T) {
 		}
 	}
 	if fromDisk > requests/100 {
-		t.Errorf("%d of %d requests for %d objects that were in memory went to a disk, with %d copies a second", fromDisk, requests, len(inMemory), rate)
+		t.Errorf("%d of %d requests for %d objects that were in memory went to a disk, with %d copies a second",
+			fromDisk, requests, len(inMemory), rate)
 	}
 }
 
-// TestMemoryTierOnOneDisk: the least that can be rendered: one disk, and minUses of which nginx takes no burst. When the disk
-// is gone, what is in memory is still served, and the rest comes from the origin.
+// TestMemoryTierOnOneDisk renders the least possible: one disk, and a minUses for which nginx accepts no burst. When
+// the disk is gone, objects in memory are still served, and the rest comes from the origin.
 func TestMemoryTierOnOneDisk(t *testing.T) {
 	n := nginxtest.New(t)
-	in := decode(t, []byte(strings.Replace(threeDisks, ", {name: disk2, size: 1Gi}, {name: disk3, size: 1Gi}", "", 1)+"  memoryTier: {enabled: true, size: 64Mi, minUses: 1}\n"))
+	oneDisk := strings.Replace(threeDisks, ", {name: disk2, size: 1Gi}, {name: disk3, size: 1Gi}", "", 1)
+	in := decode(t, []byte(oneDisk+"  memoryTier: {enabled: true, size: 64Mi, minUses: 1}\n"))
 	config, err := cache.Render(in)
 	if err != nil {
 		t.Fatal(err)
@@ -410,17 +420,19 @@ func TestMemoryTierOnOneDisk(t *testing.T) {
 	if r, _ := ask(t, client, http.MethodGet, "http://127.0.0.1:8080/hot"); place(r) != "HIT memory" {
 		t.Errorf("without its disk it came from %s", place(r))
 	}
-	if r, body := ask(t, client, http.MethodGet, "http://127.0.0.1:8080/cold"); r.StatusCode != http.StatusOK || place(r) != "UNCACHED disk" || len(body) != 500 {
+	r, body := ask(t, client, http.MethodGet, "http://127.0.0.1:8080/cold")
+	if r.StatusCode != http.StatusOK || place(r) != "UNCACHED disk" || len(body) != 500 {
 		t.Errorf("another: %d from %s, %d bytes", r.StatusCode, place(r), len(body))
 	}
-	// Another key is another zone: the running nginx must take it.
+	// A running nginx refuses another key for a zone of the same name.
 	in.Spec.Cache.Key = []v1alpha1.KeyPart{v1alpha1.KeyHost, v1alpha1.KeyRequestURI}
 	other, err := cache.Render(in)
 	if err != nil {
 		t.Fatal(err)
 	}
 	zone := regexp.MustCompile(`limit_req_zone .* zone=(\w+):`)
-	if a, b := zone.FindStringSubmatch(config.Text), zone.FindStringSubmatch(other.Text); len(a) < 2 || len(b) < 2 || a[1] == b[1] {
+	a, b := zone.FindStringSubmatch(config.Text), zone.FindStringSubmatch(other.Text)
+	if len(a) < 2 || len(b) < 2 || a[1] == b[1] {
 		t.Errorf("the zones are %v and %v", a, b)
 	}
 }

@@ -18,12 +18,13 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 )
 
-// TestOriginsName starts nginx before its origin's name exists: nginx starts all the same, finds the origin when the name
-// comes, and follows when its address changes.
+// TestOriginsName starts nginx before its origin's name exists. nginx must start, find the origin when the name
+// appears, and follow a change of its address.
 func TestOriginsName(t *testing.T) {
 	t.Parallel()
 	n := nginxtest.New(t)
-	in := decode(t, []byte(strings.Replace(threeDisks, "{host: 127.0.0.1, port: 9000}", "{host: origin.example.com, port: 9000}", 1)))
+	in := decode(t, []byte(strings.Replace(threeDisks,
+		"{host: 127.0.0.1, port: 9000}", "{host: origin.example.com, port: 9000}", 1)))
 	in.Facts.Resolvers = []string{"127.0.0.1"}
 	config, err := cache.Render(in)
 	if err != nil {
@@ -61,7 +62,7 @@ func TestOriginsName(t *testing.T) {
 // resolve runs a DNS server that knows one address, or none while it is "".
 func resolve(t *testing.T, n *nginxtest.Nginx, address *atomic.Value) {
 	t.Helper()
-	server := &dns.Server{PacketConn: n.ListenPacket("127.0.0.1:53"), Handler: dns.HandlerFunc(func(w dns.ResponseWriter, question *dns.Msg) {
+	handler := dns.HandlerFunc(func(w dns.ResponseWriter, question *dns.Msg) {
 		answer := (&dns.Msg{}).SetReply(question)
 		if ip := address.Load().(string); ip == "" {
 			answer.Rcode = dns.RcodeNameError
@@ -72,13 +73,15 @@ func resolve(t *testing.T, n *nginxtest.Nginx, address *atomic.Value) {
 			}}
 		}
 		_ = w.WriteMsg(answer)
-	})}
+	})
+	server := &dns.Server{PacketConn: n.ListenPacket("127.0.0.1:53"), Handler: handler}
 	go func() { _ = server.ActivateAndServe() }()
 	t.Cleanup(func() { _ = server.Shutdown() })
 }
 
-// TestFullQueue gives a disk a single thread and no queue: a request that finds no thread is served from the origin. Only a
-// response whose header is already sent breaks off, which nothing can mend; every overflow is one or the other.
+// TestFullQueue gives a disk a single thread and no queue. A request that finds no thread is served from the origin.
+// Only a response whose header is already sent breaks off, which nothing can prevent. Every overflow is one or the
+// other.
 func TestFullQueue(t *testing.T) {
 	t.Parallel()
 	n := nginxtest.New(t)
@@ -99,7 +102,7 @@ func TestFullQueue(t *testing.T) {
 	paths := make([]string, 20)
 	for i := range paths {
 		paths[i] = fmt.Sprintf("/object/%d", i)
-		if _, err := fetch(client, paths[i]); err != nil { // to fill the cache; the single thread may be busy here already
+		if _, err := fetch(client, paths[i]); err != nil { // fills the cache; the single thread may be busy already
 			t.Fatal(err)
 		}
 	}
@@ -128,7 +131,8 @@ func TestFullQueue(t *testing.T) {
 		t.Error("the queue has not overflowed, or nothing else has happened: nothing is shown")
 	}
 	if seen["UNCACHED"]+seen["broken off"] != overflows {
-		t.Errorf("%d overflows, but %d requests were served from the origin and %d broke off", overflows, seen["UNCACHED"], seen["broken off"])
+		t.Errorf("%d overflows, but %d requests were served from the origin and %d broke off",
+			overflows, seen["UNCACHED"], seen["broken off"])
 	}
 }
 
@@ -139,7 +143,7 @@ func fetch(client *http.Client, path string) (status string, err error) {
 		return "", err
 	}
 	request.Host = "www.example.com"
-	request.Close = true // on a kept connection Go would try again by itself
+	request.Close = true // on a kept connection, Go would retry by itself
 	response, err := client.Do(request)
 	if errors.Is(err, io.EOF) {
 		return "broken off", nil // with its header still in a buffer

@@ -25,21 +25,21 @@ type Input struct {
 	Facts Facts
 }
 
-// Facts are what the spec does not say but the pod in which nginx runs. The zero value but for the resolvers is nominal:
-// what the operator validates and the plugin shows.
+// Facts are what the configuration takes from the pod in which nginx runs and not from the spec. The operator
+// validates, and the plugin shows, the configuration for the zero value with resolvers.
 type Facts struct {
 	// Workers is the number of worker processes; 0 means one for each core ("auto").
 	Workers int32
-	// Resolvers are the addresses of the DNS servers that nginx asks, where the revision names none.
+	// Resolvers are the addresses of the DNS servers that nginx asks if the revision names none.
 	Resolvers []string
-	// Failed are the disks that cannot be used: their slots go to the others. If it is all of them, nothing is cached.
+	// Failed are the disks that cannot be used. Their slots go to the others. If all have failed, nothing is cached.
 	Failed []string
-	// Certificate is a hash of the certificate and key that clients see, if listen.tls is set; they lie at
+	// Certificate is a hash of the certificate and key that clients see, if listen.tls is set. Both must be at
 	// layout.ListenerCertificate and layout.ListenerKey before nginx reads the text.
 	Certificate string
-	// Sizes are the sizes of file systems in bytes, by disk, where they are known: a cache is never larger than its disk.
+	// Sizes are the known sizes of file systems in bytes, by disk. A cache is never larger than its disk.
 	Sizes map[string]int64
-	// Memory is nginx's memory limit in bytes; 0 where it is not known.
+	// Memory is nginx's memory limit in bytes; 0 if it is not known.
 	Memory int64
 }
 
@@ -48,17 +48,17 @@ type Config struct {
 	// Text is the content of nginx.conf.
 	Text string
 	// Version is the revision and a hash of the text, which differs from pod to pod as their facts do. The running
-	// nginx answers with it on the private port.
+	// nginx returns it on the private port.
 	Version string
 	// CAFile is where the CA bundle must be before nginx reads the text; "" if there is none.
 	CAFile string
-	// Plan says which disk owns which keys, after what has failed; only with Cached it has a meaning.
+	// Plan says which disk owns which keys after the failed disks are left out. It has a meaning only if Cached is true.
 	Plan shard.Plan
 	// Cached is false when all disks have failed.
 	Cached bool
 }
 
-// placeholder stands for the version until the text is known that it is a hash of.
+// placeholder stands for the version, a hash of the text, until the text is complete.
 const placeholder = "the-version"
 
 // renderer is an input with what follows from it.
@@ -72,7 +72,7 @@ type renderer struct {
 	withoutRanges bool
 }
 
-// Render renders the configuration. An error means that a string got past validation which must not stand in a
+// Render renders the configuration. An error means that validation let a string through that cannot stand in a
 // configuration; its text names the directive.
 func Render(in Input) (Config, error) {
 	r := newRenderer(in)
@@ -115,7 +115,7 @@ func digest(text string) string {
 	return hex.EncodeToString(sum[:])[:8]
 }
 
-// file is the whole of nginx.conf. Everything that an image could have set otherwise is set here.
+// file is the whole of nginx.conf. It sets everything that an image could have set otherwise.
 func (r renderer) file() conf.Block {
 	workers := conf.Argument(conf.Literal("auto"))
 	if r.Facts.Workers > 0 {
@@ -142,7 +142,7 @@ func (r renderer) file() conf.Block {
 	)
 }
 
-// toAgent is the address at which the agent reads what nginx reports. The tag says what a line is about.
+// toAgent is the address to which nginx reports for the agent. The tag says what a line is about.
 func toAgent(tag string) conf.Literal {
 	return conf.Literal(fmt.Sprintf("syslog:server=%s,nohostname,tag=%s", layout.LogAddress, tag))
 }
@@ -155,16 +155,16 @@ func (r renderer) http() conf.Block {
 	block := conf.Block{
 		conf.D("access_log", conf.OnOff(false)),
 		conf.D("server_tokens", conf.OnOff(false)),
-		// For all locations: a subrequest in one that has not would switch it off for the client's connection.
+		// For all locations: a subrequest in a location without sendfile would switch it off for the client's connection.
 		conf.D("sendfile", conf.OnOff(true)),
-		// A reload or a stop closes idle connections; without this time a client that sends just then loses its request.
+		// A reload or a stop closes idle connections. Without this time, a request that a client sends then is lost.
 		conf.D("keepalive_min_timeout", conf.Literal("5s")),
 		// Room for 64 names of 253 characters: with less, nginx refuses to start.
 		conf.D("server_names_hash_bucket_size", conf.Literal("512")),
 		conf.D("server_names_hash_max_size", conf.Literal("4096")),
 	}
-	// With a memory tier not for all: the end of a response would wait for the mirror request, see docs/adr/0018. With threads a
-	// hit of 1 MiB costs a disk more reads, see docs/adr/0019.
+	// With a memory tier, tcp_nopush is not set for all locations: the end of a response would wait for the mirror
+	// request, see docs/adr/0018. With threads, a hit of 1 MiB would cost a disk more reads, see docs/adr/0019.
 	if !r.hasMemoryTier() && !r.usesThreads() {
 		block = append(block, conf.D("tcp_nopush", conf.OnOff(true)))
 	}
@@ -180,14 +180,14 @@ func (r renderer) http() conf.Block {
 	return append(block, r.shards()...)
 }
 
-// privateServer is for the agent and for the kubelet's probe; the client Service does not lead to it.
+// privateServer is for the agent and for the kubelet's probe. The client Service does not lead to it.
 func privateServer() conf.Directive {
 	plain := func(path, text string) conf.Directive {
 		return conf.B("location", conf.Literals("=", path),
 			conf.D("default_type", conf.Literal("text/plain")),
 			conf.D("return", conf.Literal("200"), conf.Literal(text)))
 	}
-	// What the agent alone asks for. The version is no secret: "return" goes before access control.
+	// Only the agent asks for stub_status. The version is no secret: nginx runs "return" before access control.
 	agentOnly := conf.Block{conf.D("allow", conf.Literal("127.0.0.1")), conf.D("deny", conf.Literal("all"))}
 	return conf.B("server", nil,
 		conf.D("listen", conf.Int(layout.PrivatePort)),

@@ -10,10 +10,11 @@ import (
 // sampledVariable is 1 for the requests that are reported to the agent.
 const sampledVariable = "$sampled"
 
-// reporting is the format in which nginx reports requests to the agent, and the choice of those that it reports.
+// reporting is the format in which nginx reports requests to the agent, and the choice of the sampled requests.
 //
-// nginx has no variable for the time to the first byte. The value of a map is computed once, when it is first asked for:
-// a header that is never sent, because its value is empty, asks for it just when the response's header is made.
+// nginx has no variable for the time to the first byte, but computes the value of a map once, at its first use. A
+// header that is never sent, because its value is empty, uses the map at the time when nginx makes the response's
+// header.
 func (r renderer) reporting() conf.Block {
 	format := conf.D("log_format", conf.Literal("agent"), conf.Expression(agentapi.RequestFormat))
 	block := conf.Block{
@@ -34,8 +35,8 @@ func (r renderer) reporting() conf.Block {
 
 func (r renderer) sampling() int { return int(ptr.Deref(r.Spec.Monitoring.RequestSampling, 0)) }
 
-// logs are the access logs of a location: the user's, and the report to the agent under the tag. Every request that went
-// past its disk is reported, and of the others a sample.
+// logs are the access logs of a location: the user's, and the report to the agent under the tag. nginx reports every
+// request that went past its disk, and a sample of the others.
 func (r renderer) logs(tag string) conf.Block {
 	var block conf.Block
 	if r.Spec.Logs.Access == "Stdout" {
@@ -49,5 +50,6 @@ func (r renderer) logs(tag string) conf.Block {
 		args = append(args, conf.Expression("if="+sampledVariable))
 	}
 	block = append(block, conf.D("access_log", args...))
-	return append(block, conf.D("add_header", conf.Literal("X-First-Byte"), conf.Expression("$nothing"), conf.Literal("always")))
+	return append(block,
+		conf.D("add_header", conf.Literal("X-First-Byte"), conf.Expression("$nothing"), conf.Literal("always")))
 }

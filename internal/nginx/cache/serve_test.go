@@ -40,7 +40,9 @@ func get(t *testing.T, client *http.Client, host, path string) (response *http.R
 }
 
 // send is get with a method and headers, such as "Range: bytes=1-2".
-func send(t *testing.T, client *http.Client, method, host, url string, headers ...string) (response *http.Response, body string) {
+func send(
+	t *testing.T, client *http.Client, method, host, url string, headers ...string,
+) (response *http.Response, body string) {
 	t.Helper()
 	request, err := http.NewRequest(method, url, nil)
 	if err != nil {
@@ -63,7 +65,7 @@ func send(t *testing.T, client *http.Client, method, host, url string, headers .
 	return response, string(content)
 }
 
-// origin echoes the path and counts.
+// origin echoes the path and the host, and counts the requests.
 func origin(count *atomic.Int64) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		count.Add(1)
@@ -158,7 +160,8 @@ func TestServe(t *testing.T) {
 		}
 	})
 	t.Run("a large body passes through", func(t *testing.T) {
-		request, err := http.NewRequest(http.MethodPost, "http://127.0.0.1:8080/upload", strings.NewReader(strings.Repeat("x", 8<<20)))
+		upload := strings.NewReader(strings.Repeat("x", 8<<20))
+		request, err := http.NewRequest(http.MethodPost, "http://127.0.0.1:8080/upload", upload)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -173,7 +176,11 @@ func TestServe(t *testing.T) {
 		}
 	})
 	t.Run("the private port", func(t *testing.T) {
-		for path, want := range map[string]string{"/healthz": "ok", "/version": config.Version, "/stub_status": "Active connections"} {
+		for path, want := range map[string]string{
+			"/healthz":     "ok",
+			"/version":     config.Version,
+			"/stub_status": "Active connections",
+		} {
 			response, err := client.Get("http://127.0.0.1:8081" + path)
 			if err != nil {
 				t.Fatal(err)
@@ -210,10 +217,9 @@ func countFiles(t *testing.T, dir string) int {
 	return n
 }
 
-// TestDeadDisk shuts a real file system down under nginx, after the cache loader has read the disks: its keys are served
-// from the origin, those that were in the cache and those that were not, and the others from the cache.
-// TestNoResponseIsHeldBack: where all is in memory, tcp_nopush is on, and the kernel holds what is corked for 200 ms. Responses of all
-// sizes around the maximum segment must leave at once, on a connection that stays, a MISS of an origin that takes its time too.
+// TestNoResponseIsHeldBack checks that no response waits in its socket. With io.mode Direct, tcp_nopush is on, and the
+// kernel holds a corked response for 200 ms. Responses of all sizes around the maximum segment must leave at once, on a
+// connection that stays open, for a MISS too.
 func TestNoResponseIsHeldBack(t *testing.T) {
 	n := nginxtest.New(t)
 	in := decode(t, []byte(threeDisks))
@@ -243,11 +249,15 @@ func TestNoResponseIsHeldBack(t *testing.T) {
 		}
 	}
 	slices.Sort(waits)
-	if median, slow := waits[len(waits)/2], waits[len(waits)*9/10]; median > 40*time.Millisecond || slow > 150*time.Millisecond {
+	median, slow := waits[len(waits)/2], waits[len(waits)*9/10]
+	if median > 40*time.Millisecond || slow > 150*time.Millisecond {
 		t.Errorf("a response takes %s in the median, %s in the slowest tenth", median, slow)
 	}
 }
 
+// TestDeadDisk shuts a real file system down under nginx, after the cache loader has read the disks. Another disk then
+// serves the keys of the dead one, whether they were in the cache or not: from the origin first, and then as HITs. The
+// other disks go on as before.
 func TestDeadDisk(t *testing.T) {
 	t.Parallel()
 	n := nginxtest.New(t)
@@ -270,7 +280,8 @@ func TestDeadDisk(t *testing.T) {
 		paths[i] = fmt.Sprintf("/object/%d", i)
 		get(t, client, "www.example.com", paths[i])
 	}
-	for deadline := time.Now().Add(2 * time.Minute); strings.Count(n.Log(), "http file cache: ") < 3; time.Sleep(time.Second) {
+	deadline := time.Now().Add(2 * time.Minute)
+	for ; strings.Count(n.Log(), "http file cache: ") < 3; time.Sleep(time.Second) {
 		if time.Now().After(deadline) {
 			t.Fatal("the cache loader, which starts a minute after nginx, does not end")
 		}
@@ -288,8 +299,10 @@ func TestDeadDisk(t *testing.T) {
 		if own == "disk2" {
 			disk, want = "disk3", wantOnDead
 		}
-		if response.StatusCode != http.StatusOK || body != path+" of www.example.com" || status != want || response.Header.Get("X-Cache-Disk") != disk {
-			t.Errorf("%s of %s: %d %q, X-Cache is %s on %s, want %s on %s", path, own, response.StatusCode, body, status, response.Header.Get("X-Cache-Disk"), want, disk)
+		on := response.Header.Get("X-Cache-Disk")
+		if response.StatusCode != http.StatusOK || body != path+" of www.example.com" || status != want || on != disk {
+			t.Errorf("%s of %s: %d %q, X-Cache is %s on %s, want %s on %s",
+				path, own, response.StatusCode, body, status, on, want, disk)
 		}
 		seen[own+" "+status]++
 	}
@@ -308,10 +321,10 @@ func TestDeadDisk(t *testing.T) {
 	}
 }
 
-// TestDeadDiskAndLock shuts a disk down while many clients wait for one object of it, which the origin sends slowly. Nothing
-// tells them that the disk has died: one after another gets the lock, asks, and breaks off when its response is to be
-// written; the lock's timeout sets the others free. Whoever comes later goes to the disk that stands in, and the origin is
-// asked once.
+// TestDeadDiskAndLock shuts a disk down while many clients wait for one object on it, which the origin sends slowly.
+// Nothing tells the clients that the disk has died. One after another gets the lock, asks the origin, and breaks off
+// when its response is to be written. The lock's timeout sets the others free. Later requests go to the disk that
+// stands in, and the origin is asked once.
 func TestDeadDiskAndLock(t *testing.T) {
 	t.Parallel()
 	n := nginxtest.New(t)
@@ -381,11 +394,12 @@ func TestDeadDiskAndLock(t *testing.T) {
 		}
 	}
 	asked1 := count.Load()
-	t.Logf("%d clients waited for an object of a disk that died: %d broke off, one after another, until the lock's timeout", clients, broken)
+	t.Logf("%d clients waited for an object of a disk that died: %d broke off, one after another, until the lock's timeout",
+		clients, broken)
 	if broken > 10 {
 		t.Errorf("%d broke off, want hardly more than one for each second of the lock's timeout", broken)
 	}
-	for _, o := range fetchAll() { // and now another disk stands in, with its own lock
+	for _, o := range fetchAll() { // now another disk stands in, with its own lock
 		if o.err != nil || o.status != http.StatusOK || o.took > 3*time.Second {
 			t.Errorf("afterwards: status %d, error %v, after %s", o.status, o.err, o.took)
 		}

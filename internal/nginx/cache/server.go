@@ -14,23 +14,23 @@ import (
 )
 
 const (
-	// otherDisk is the location for requests whose own disk fails: the next disk stands in, with its cache and its lock,
-	// so that the origin sees one request for an object, not one for each client.
+	// otherDisk is the location for requests whose own disk fails. The next disk stands in with its cache and its lock,
+	// so that the origin gets one request for an object and not one from each client.
 	otherDisk = "@other_disk"
 	// uncached is the location for requests that no disk can serve.
 	uncached = "@uncached"
-	// uncachedZone counts them.
+	// uncachedZone counts the requests that their own disk cannot serve.
 	uncachedZone = "uncached"
 	// clientsZone counts the connections of each client.
 	clientsZone = "clients"
-	// busy is the location for those that are too many.
+	// busy is the location for requests beyond the bound of cappedName.
 	busy = "@busy"
 )
 
-// publicServers are the servers that clients reach. Where the spec lists hosts, a request for any other gets 421.
+// publicServers are the servers that clients reach. If the spec lists hosts, a request for any other host gets 421.
 func (r renderer) publicServers() conf.Block {
 	block := conf.Block{
-		// One key, so one count for all workers.
+		// One key for each port, so one count for all workers.
 		conf.D("limit_conn_zone", conf.Expression("$server_port"), conf.Literal("zone="+uncachedZone+":1m")),
 		conf.B("map", []conf.Argument{conf.Expression("$limit_conn_status"), conf.Expression("$retry_after")},
 			conf.D("default", conf.Literal("")),
@@ -38,7 +38,8 @@ func (r renderer) publicServers() conf.Block {
 	}
 	block = append(block, r.requestMaps()...)
 	if r.limitsClients() {
-		block = append(block, conf.D("limit_conn_zone", conf.Expression("$binary_remote_addr"), conf.Literal("zone="+clientsZone+":10m")))
+		block = append(block, conf.D("limit_conn_zone",
+			conf.Expression("$binary_remote_addr"), conf.Literal("zone="+clientsZone+":10m")))
 	}
 	options := []conf.Argument{conf.Int(ptr.Deref(r.Spec.Listen.Port, 0)), conf.Literal("default_server")}
 	if ptr.Deref(r.Spec.Listen.ReusePort, true) {
@@ -59,13 +60,13 @@ func (r renderer) publicServers() conf.Block {
 		names = append(names, conf.Literal(h))
 	}
 	return append(block,
-		conf.B("server", nil, append(slices.Concat(listen, r.clientTimeouts()), // the header is awaited in this one
+		conf.B("server", nil, append(slices.Concat(listen, r.clientTimeouts()), // the default server awaits the header
 			conf.D("server_name", conf.Literal("_")),
 			conf.D("return", conf.Literal("421")))...),
 		r.server(append(named(listen), conf.D("server_name", names...))))
 }
 
-// named are the listen directives of a server that is not the default: parameters of a socket stand only once.
+// named are the listen directives of a server that is not the default. Parameters of a socket may stand only once.
 func named(listen conf.Block) conf.Block {
 	var block conf.Block
 	for _, d := range listen {
@@ -78,8 +79,8 @@ func named(listen conf.Block) conf.Block {
 	return block
 }
 
-// clientTimeouts bound what a client may take for a request. A connection with an incomplete request occupies a slot that
-// another client could use.
+// clientTimeouts bound the time that a client may take for a request. A connection with an incomplete request occupies
+// a slot that another client could use.
 func (r renderer) clientTimeouts() conf.Block {
 	const header, body = "10s", "30s"
 	return conf.Block{
@@ -96,11 +97,17 @@ func (r renderer) clientLimit() conf.Block {
 		return nil
 	}
 	full := conf.Block{
-		// nginx names the group instead of a server if no server can take one more.
-		conf.B("if", []conf.Argument{conf.Expression("($upstream_addr"), conf.Literal("!~"), conf.Expression(cappedName + "$)")}, conf.D("return", conf.Literal("502"))),
+		// $upstream_addr ends with the name of the group if no server can take another request.
+		conf.B("if",
+			[]conf.Argument{
+				conf.Expression("($upstream_addr"), conf.Literal("!~"), conf.Expression(cappedName + "$)"),
+			},
+			conf.D("return", conf.Literal("502"))),
 		conf.D("add_header", conf.Literal("Retry-After"), conf.Literal("1"), conf.Literal("always")),
 	}
-	full = slices.Concat(full, r.logs(agentapi.TagUncached), r.headers(conf.Literal("UNCACHED"), conf.Expression(diskVariable)))
+	full = slices.Concat(full,
+		r.logs(agentapi.TagUncached),
+		r.headers(conf.Literal("UNCACHED"), conf.Expression(diskVariable)))
 	return conf.Block{
 		conf.D("limit_conn", conf.Literal(clientsZone), conf.Int(*r.Spec.Listen.MaxConnectionsPerClient)),
 		conf.D("limit_conn_status", conf.Literal("429")),
@@ -122,12 +129,12 @@ func (r renderer) listenerTLS() conf.Block {
 
 // server is the cache itself.
 //
-// error_page catches what fails before the response's header is sent: an I/O error of the disk and a full queue of its
-// thread pool both end as 500, and the request goes to another disk, and from there, should that fail too, to the origin.
-// The origin's own errors pass through, as proxy_intercept_errors is off.
+// error_page catches what fails before the response's header is sent. An I/O error of the disk and a full queue of its
+// thread pool both end as 500. The request then goes to another disk and, if that fails too, to the origin. The
+// origin's own errors pass through, as proxy_intercept_errors is off.
 func (r renderer) server(listen conf.Block) conf.Directive {
 	block := slices.Concat(listen, r.clientTimeouts(), r.clientLimit(), r.normalized(), r.toOrigin())
-	for _, h := range r.headers(conf.Literal(""), conf.Literal("")) { // the origin's own
+	for _, h := range r.headers(conf.Literal(""), conf.Literal("")) { // clients do not see the origin's own
 		block = append(block, conf.D("proxy_hide_header", h.Args[0]))
 	}
 	root := conf.Literals("/")
@@ -155,10 +162,10 @@ func (r renderer) server(listen conf.Block) conf.Directive {
 	return conf.B("server", nil, append(block, r.uncached(conf.Literals(uncached)))...)
 }
 
-// cached is a location that serves from a disk, or from next if that fails.
+// cached is a location that serves from a disk, or passes the request on to the location next if the disk fails.
 //
-// A MISS would touch a dead disk only when the origin has answered, too late to turn back; so each request first looks
-// whether the disk's folder can be seen, which costs one stat from memory.
+// A MISS touches a dead disk only after the origin has answered, when it is too late to fail over. Each request
+// therefore first checks that the disk's folder exists, which costs one stat from memory.
 func (r renderer) cached(location []conf.Argument, disk conf.Expression, tag, next string) conf.Directive {
 	alive := conf.B("if", []conf.Argument{conf.Expression("(!-d"), conf.Expression(layout.CacheDir(string(disk)) + ")")},
 		conf.D("return", conf.Literal("500")))
@@ -169,15 +176,16 @@ func (r renderer) cached(location []conf.Argument, disk conf.Expression, tag, ne
 	return conf.B("location", location, append(block, r.headers(conf.Expression("$upstream_cache_status"), disk)...)...)
 }
 
-// uncached is a location that passes requests to the origin, only so many at once.
+// uncached is a location that passes requests to the origin, a limited number at once.
 func (r renderer) uncached(location []conf.Argument) conf.Directive {
 	block := r.capped(conf.Block{r.pass()})
 	block = append(block, r.logs(agentapi.TagUncached)...)
-	return conf.B("location", location, append(block, r.headers(conf.Literal("UNCACHED"), conf.Expression(diskVariable))...)...)
+	block = append(block, r.headers(conf.Literal("UNCACHED"), conf.Expression(diskVariable))...)
+	return conf.B("location", location, block...)
 }
 
-// capped has a location let only so many requests at once past their own disk: by limit_conn or, where that bounds clients,
-// by an upstream of its own.
+// capped bounds how many requests at once a location takes that went past their own disk: by limit_conn or, if that
+// bounds clients already, by an upstream of its own.
 func (r renderer) capped(location conf.Block) conf.Block {
 	if !r.limitsClients() {
 		return append(location,
@@ -200,7 +208,7 @@ func (r renderer) pass() conf.Directive {
 
 func (r renderer) statusHeaders() bool { return ptr.Deref(r.Spec.Cache.StatusHeaders, true) }
 
-// headers tell clients how a response came about.
+// headers are the response headers that tell clients how the response came about.
 func (r renderer) headers(status, disk conf.Argument) conf.Block {
 	header := func(name string, value conf.Argument) conf.Directive {
 		return conf.D("add_header", conf.Literal(name), value, conf.Literal("always"))
@@ -245,7 +253,7 @@ func (r renderer) cachePolicy(disk conf.Expression) conf.Block {
 		conf.D("proxy_cache_lock_age", conf.Time(tuning.Duration(c.Lock.Age))))
 }
 
-// diskIO hands reads, sendfile and writes of cache files to the disk's thread pool, or leaves them to the worker.
+// diskIO gives reads, sendfile and writes of cache files to the disk's thread pool, or leaves them to the worker.
 func (r renderer) diskIO(disk conf.Expression) conf.Block {
 	io := r.Spec.IO
 	var block conf.Block

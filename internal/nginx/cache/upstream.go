@@ -15,8 +15,8 @@ import (
 // upstreamName is the upstream block's name, as it stands in proxy_pass.
 const upstreamName = "origin"
 
-// cappedName is the upstream of requests that their own disk cannot serve, used when limit_conn already limits clients: nginx
-// evaluates limit_conn once per request. Its bound is for each address of a server.
+// cappedName is the upstream of requests that their own disk cannot serve. It is used if limit_conn already limits
+// clients, as nginx evaluates limit_conn once per request. Its bound is for each address of a server.
 const cappedName = "origin_capped"
 
 // upstreams are the groups of the origin's servers.
@@ -30,13 +30,13 @@ func (r renderer) upstreams() conf.Block {
 			}
 		}
 		capped := r.upstream(cappedName, max(int(ptr.Deref(r.Spec.Origin.FallbackConcurrency, 1))/max(servers, 1), 1))
-		block = append(block, capped[len(capped)-1]) // the resolver is there
+		block = append(block, capped[len(capped)-1]) // without the resolver, which is there already
 	}
 	return block
 }
 
-// upstream is a group of the origin's servers. With "zone" and "resolve" nginx starts before a name exists and follows
-// its changes; a plain server line with an unknown name would keep nginx from starting.
+// upstream is a group of the origin's servers. With "zone" and "resolve", nginx starts before a name exists and follows
+// its changes. A plain server line with an unknown name would keep nginx from starting.
 func (r renderer) upstream(name string, maxConnections int) conf.Block {
 	origin := r.Spec.Origin
 	servers := conf.Block{conf.D("zone", conf.Literal(name), conf.Literal("1m"))}
@@ -45,7 +45,7 @@ func (r renderer) upstream(name string, maxConnections int) conf.Block {
 	for _, s := range origin.Servers {
 		host, port := Address(s, origin.Scheme, r.Namespace, r.ClusterDomain)
 		if s.Backup && maxConnections > 0 {
-			continue // one that is full has not failed
+			continue // it would take over from servers that are full and have not failed
 		}
 		args := []conf.Argument{conf.Literal(fmt.Sprintf("%s:%d", host, port))}
 		if weight := ptr.Deref(s.Weight, 1); weight != 1 {
@@ -74,7 +74,7 @@ func (r renderer) upstream(name string, maxConnections int) conf.Block {
 	return append(block, conf.B("upstream", conf.Literals(name), servers...))
 }
 
-// resolvers are those that the revision names, or the pod's own.
+// resolvers are those that the revision names, or else the pod's own.
 func (r renderer) resolvers() []string {
 	if len(r.Resolvers) > 0 {
 		return r.Resolvers
@@ -105,8 +105,8 @@ func (r renderer) toOrigin() conf.Block {
 		conf.D("proxy_next_upstream", failures(origin.Retries.When)...),
 		conf.D("proxy_next_upstream_tries", conf.Int(ptr.Deref(origin.Retries.Tries, 0))),
 		conf.D("proxy_next_upstream_timeout", conf.Time(tuning.Duration(origin.Retries.Timeout))),
-		// What is not cached passes through at the pace of the slower side, not by way of files on the node's own disk.
-		// Responses that are cached are exempt.
+		// What is not cached passes through at the pace of the slower side and not through files on the node's own disk.
+		// Cached responses are exempt.
 		conf.D("proxy_max_temp_file_size", conf.Literal("0")),
 		conf.D("proxy_request_buffering", conf.OnOff(false)),
 		conf.D("client_max_body_size", conf.Literal("0")),
@@ -117,7 +117,7 @@ func (r renderer) toOrigin() conf.Block {
 	return block
 }
 
-// systemCAs is where Debian's and Alpine's nginx images have the authorities that are trusted by default.
+// systemCAs is where nginx's Debian and Alpine images keep the authorities that are trusted by default.
 const systemCAs = "/etc/ssl/certs/ca-certificates.crt"
 
 func (r renderer) originTLS() conf.Block {
@@ -139,7 +139,7 @@ func (r renderer) originTLS() conf.Block {
 		conf.D("proxy_ssl_trusted_certificate", conf.Literal(authorities)))
 }
 
-// nginxWords are the API's enums in the words of nginx.
+// nginxWords maps the API's enums to nginx's words.
 var nginxWords = map[string]string{
 	"Error": "error", "Timeout": "timeout", "InvalidHeader": "invalid_header", "Updating": "updating",
 	"HTTP403": "http_403", "HTTP404": "http_404", "HTTP429": "http_429",

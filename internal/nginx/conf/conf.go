@@ -1,8 +1,8 @@
 // Package conf is nginx's configuration syntax and nothing else: a tree of directives and the one writer that quotes.
 //
 // An argument is either a [Literal], in which nothing is special, or an [Expression], in which nginx expands variables.
-// No quoting keeps nginx from expanding $name where a directive takes variables, so a literal with a dollar sign cannot
-// be written at all: what a user says is a literal, and what is an expression stands in this repository's code.
+// Quoting does not keep nginx from expanding $name in a directive that takes variables, so a literal cannot contain a
+// dollar sign. Text from users is always a literal. Expressions come from this repository's code only.
 package conf
 
 // Directive is a name with arguments and, for a block directive, the directives inside.
@@ -13,9 +13,9 @@ type Directive struct {
 	Block Block
 	// Comment goes on a line of its own above the directive.
 	Comment string
-	// Rows writes the block's directives side by side: for the hundreds of ranges of split_clients.
+	// Rows writes the block's directives side by side. split_clients has hundreds of ranges.
 	Rows bool
-	// isRow: a row of a map, which has no name.
+	// isRow is true for a row of a map, which has no name.
 	isRow bool
 }
 
@@ -28,10 +28,10 @@ type Argument interface {
 	expression() bool
 }
 
-// Literal is an argument that nginx takes as it is. It must be valid UTF-8 without control characters and "$".
+// Literal is an argument that nginx takes as it is. It must be valid UTF-8 without control characters or "$".
 type Literal string
 
-// Expression is an argument in which nginx expands variables. Never build one from what a user says.
+// Expression is an argument in which nginx expands variables. Never build one from a user's text.
 type Expression string
 
 func (l Literal) text() string        { return string(l) }
@@ -44,7 +44,7 @@ func D(name string, args ...Argument) Directive {
 	return Directive{Name: name, Args: args}
 }
 
-// Row is a row of a map whose key is no word.
+// Row is a row of a map whose key is not a plain word.
 func Row(key, value Argument) Directive {
 	return Directive{Args: []Argument{key, value}, isRow: true}
 }

@@ -13,8 +13,8 @@ type unit struct {
 
 var units = []unit{{"g", 1 << 30}, {"m", 1 << 20}, {"k", 1 << 10}}
 
-// Offset is a number of bytes on a disk (ngx_parse_offset): in k, m and g where they divide it, in bytes otherwise. nginx
-// knows no larger unit: a "t" breaks the configuration.
+// Offset is a number of bytes on a disk (ngx_parse_offset), in the largest of g, m and k that divides it, or else in
+// bytes. nginx has no larger unit: a "t" breaks the configuration.
 func Offset(bytes int64) Literal { return inUnits(bytes, units) }
 
 // Size is a number of bytes in memory (ngx_parse_size), where nginx does not know "g".
@@ -29,8 +29,8 @@ func inUnits(bytes int64, units []unit) Literal {
 	return Literal(strconv.FormatInt(bytes, 10))
 }
 
-// Time is a duration in nginx's units: whole seconds, or milliseconds. Directives that count in seconds, such as inactive
-// and proxy_cache_valid, refuse milliseconds: give them [Seconds].
+// Time is a duration in nginx's units: whole seconds, or milliseconds. Directives that count in seconds, such as
+// inactive and proxy_cache_valid, refuse milliseconds: give them [Seconds].
 func Time(d time.Duration) Literal {
 	if d%time.Second == 0 {
 		return Literal(fmt.Sprintf("%ds", d/time.Second))
@@ -38,7 +38,7 @@ func Time(d time.Duration) Literal {
 	return Literal(fmt.Sprintf("%dms", d/time.Millisecond))
 }
 
-// Seconds is a duration in whole seconds, rounded up so that a short time does not become none.
+// Seconds is a duration in whole seconds, rounded up so that a short time does not become 0.
 func Seconds(d time.Duration) Literal {
 	return Literal(fmt.Sprintf("%ds", (d+time.Second-1)/time.Second))
 }

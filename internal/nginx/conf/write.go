@@ -13,8 +13,8 @@ const (
 	rowWidth = 120
 )
 
-// Write writes a configuration file. Equal trees give equal bytes. It returns an error, and no text, for a name that is
-// no directive's and for an argument that cannot be written, see [Literal].
+// Write writes a configuration file. Equal trees give equal bytes. It returns an error and no text if a name cannot be
+// that of a directive, or if an argument cannot be written, see [Literal].
 func Write(block Block) (string, error) {
 	var w writer
 	w.block(block, "")
@@ -128,8 +128,8 @@ func check(arg Argument) error {
 	return nil
 }
 
-// quote follows ngx_conf_read_token: between double quotes a backslash escapes a quote or a backslash and nothing else is
-// special. A word of harmless characters goes without quotes.
+// quote follows ngx_conf_read_token: between double quotes, a backslash escapes a quote or a backslash, and nothing
+// else is special. A plain word gets no quotes.
 func quote(text string) string {
 	if isPlain(text) {
 		return text
@@ -138,7 +138,7 @@ func quote(text string) string {
 }
 
 // isPlain is true for text that nginx reads back unquoted. Braces, quotes, semicolons, backslashes, white space and the
-// comment sign need quotes in some position; what is not listed here is quoted.
+// comment sign need quotes in some positions. Every byte that is not in plain is quoted.
 func isPlain(text string) bool {
 	if text == "" {
 		return false
@@ -151,7 +151,7 @@ func isPlain(text string) bool {
 	return true
 }
 
-// plain are the bytes of words without quotes.
+// plain has the bytes that need no quotes.
 var plain = func() (table [256]bool) {
 	for _, c := range []byte("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./:=%*$@,+?()!") {
 		table[c] = true

@@ -27,7 +27,10 @@ func TestWrite(t *testing.T) {
 			`return "a;b" "{" "}" "#" "'";` + "\n",
 		},
 		"a comment cannot end its line": {Block{{Name: "a", Comment: "one\ntwo\revil"}}, "# one\n# twoevil\na;\n"},
-		"rows":                          {Block{{Name: "map", Rows: true, Block: Block{D("a", Literal("1")), D("b", Literal("2"))}}}, "map {\n    a 1; b 2;\n}\n"},
+		"rows": {
+			Block{{Name: "map", Rows: true, Block: Block{D("a", Literal("1")), D("b", Literal("2"))}}},
+			"map {\n    a 1; b 2;\n}\n",
+		},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -88,13 +91,16 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-// FuzzWrite holds the writer to nginx's own lexer: what is written is read back as the same words, whatever they are.
+// FuzzWrite checks the writer against nginx's lexing rules: any words that are written are read back unchanged.
 func FuzzWrite(f *testing.F) {
-	for _, seed := range []string{"plain", "", `"`, `\`, `a\`, `\"`, "a b", "{", "};", "#", "'", "$x", "${", "\t", "é", "*"} {
+	for _, seed := range []string{
+		"plain", "", `"`, `\`, `a\`, `\"`, "a b", "{", "};", "#", "'", "$x", "${", "\t", "é", "*",
+	} {
 		f.Add(seed, seed)
 	}
 	f.Fuzz(func(t *testing.T, literal, expression string) {
-		text, err := Write(Block{B("outer", Literals(literal), D("inner", Expression(expression), Literal(literal)), D("after"))})
+		inner := D("inner", Expression(expression), Literal(literal))
+		text, err := Write(Block{B("outer", Literals(literal), inner, D("after"))})
 		if err != nil {
 			if text != "" {
 				t.Errorf("an error and a text: %q", text)
@@ -132,8 +138,9 @@ type token struct {
 	mark byte
 }
 
-// lex follows ngx_conf_read_token: quotes only at the beginning of a word, inside them a backslash escapes quotes and
-// backslashes and makes white space, outside them it escapes whatever follows.
+// lex follows ngx_conf_read_token. Quotes count only at the beginning of a word. Inside them, a backslash escapes
+// quotes and backslashes, and makes white space of t, r and n. An unquoted backslash is an error here, as the writer
+// quotes it.
 func lex(text string) ([]token, error) {
 	var tokens []token
 	for i := 0; i < len(text); {

@@ -8,7 +8,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// namespace makes the network namespace, with the loopback device up, and a process that holds it.
+// namespace creates the network namespace, with the loopback device up, and a process that keeps it alive.
 func (n *Nginx) namespace() {
 	n.t.Helper()
 	if n.holder != nil {
@@ -27,12 +27,12 @@ func (n *Nginx) namespace() {
 
 func (n *Nginx) netns() string { return fmt.Sprintf("/proc/%d/ns/net", n.holder.Process.Pid) }
 
-// inside runs f on a thread that is in the network namespace. A socket stays in the namespace that it was made in.
+// inside runs f on a thread in the network namespace. A socket stays in the namespace in which it was created.
 func (n *Nginx) inside(f func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		runtime.LockOSThread() // and never unlocked: the thread ends with the goroutine
+		runtime.LockOSThread() // never unlocked, so that the thread ends with the goroutine
 		fd, err := unix.Open(n.netns(), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 		if err != nil {
 			n.t.Errorf("open the network namespace: %v", err)

@@ -1,5 +1,5 @@
-// Package nginxtest runs the real nginx in tests: chrooted into a root file system (hack/nginx-root) under an overlay of
-// its own, and in a network namespace of its own, so that tests can use fixed ports and paths side by side. It needs
+// Package nginxtest runs the real nginx in tests. Each nginx has its own overlay over a root file system
+// (hack/nginx-root) and its own network namespace, so that parallel tests can use the same ports and paths. It needs
 // Linux and root.
 package nginxtest
 
@@ -45,14 +45,14 @@ type Nginx struct {
 	agent   bool
 }
 
-// New mounts a fresh root file system. The environment variable NGINX_ROOT names the one below it; make test sets it.
+// New mounts a new overlay. The environment variable NGINX_ROOT names the root file system below it; make test sets it.
 func New(t *testing.T) *Nginx {
 	t.Helper()
 	lower := os.Getenv("NGINX_ROOT")
 	if lower == "" {
 		t.Fatal("NGINX_ROOT is not set: use make test-unit, or NGINX_ROOT=$(hack/nginx-root) go test")
 	}
-	// Not t.TempDir: a test's name, which would be in the path, may have a comma, which separates the options of a mount.
+	// t.TempDir has the test's name in its path, and a comma in that name would separate the options of the mount.
 	dir, err := os.MkdirTemp("", "nginx") //nolint:usetesting // a comma in the path would break the mount
 	must(t, err)
 	t.Cleanup(func() { must(t, os.RemoveAll(dir)) })
@@ -79,7 +79,7 @@ func New(t *testing.T) *Nginx {
 	return n
 }
 
-// Mkdir makes a folder that nginx may write to. What others make in it gets its group, as in a pod.
+// Mkdir creates a folder that nginx can write to. What others create in it gets the folder's group, as in a pod.
 func (n *Nginx) Mkdir(path string) {
 	n.t.Helper()
 	must(n.t, os.MkdirAll(n.Root+path, 0o755))
@@ -87,7 +87,7 @@ func (n *Nginx) Mkdir(path string) {
 	must(n.t, os.Chmod(n.Root+path, 0o755|os.ModeSetgid))
 }
 
-// Configure writes nginx.conf and makes the folders of the disks.
+// Configure writes nginx.conf and creates the folders of the disks.
 func (n *Nginx) Configure(text string, disks ...string) {
 	n.t.Helper()
 	must(n.t, os.WriteFile(n.Root+layout.ConfigFile, []byte(text), 0o644))
@@ -96,18 +96,18 @@ func (n *Nginx) Configure(text string, disks ...string) {
 	}
 }
 
-// Disk makes the folders of a disk as the agent does.
+// Disk creates the folders of a disk as the agent does.
 func (n *Nginx) Disk(disk string) {
 	n.t.Helper()
 	n.Mkdir(layout.DiskDir(disk))
 	n.Mkdir(layout.DiskDir(disk) + "/" + layout.OwnFolder)
 }
 
-// Test runs nginx -t and returns what it printed.
+// Test runs nginx -t and returns its output.
 func (n *Nginx) Test() (output string, err error) {
 	n.t.Helper()
 	cmd := n.command("-t", "-e", "stderr")
-	// A file of its own, as /dev/stdout is opened anew and a pipe of ours would be root's.
+	// The output goes to a file that nginx's user owns: nginx reopens /dev/stdout, and a pipe would belong to root.
 	log, err := os.CreateTemp(n.t.TempDir(), "log")
 	must(n.t, err)
 	defer func() { _ = log.Close() }()
@@ -127,10 +127,11 @@ func (n *Nginx) Start() {
 	log, err := os.CreateTemp(n.t.TempDir(), "log")
 	must(n.t, err)
 	n.log = log
-	cmd := exec.Command("nsenter", "--net="+n.netns(), "chroot", "--userspec=101:101", n.Root, "nginx", "-c", layout.ConfigFile, "-e", "stderr")
+	cmd := exec.Command("nsenter", "--net="+n.netns(), "chroot", "--userspec=101:101", n.Root,
+		"nginx", "-c", layout.ConfigFile, "-e", "stderr")
 	cmd.Stdout, cmd.Stderr = log, log
 	must(n.t, cmd.Start())
-	n.master = cmd.Process.Pid // the others replace themselves by the next
+	n.master = cmd.Process.Pid // nsenter and chroot replace themselves with the next program
 	n.t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		_ = cmd.Wait()
@@ -154,7 +155,7 @@ func (n *Nginx) Start() {
 	}
 }
 
-// collect stands for the agent, to which nginx logs; a test that listens there itself says so by Agent.
+// collect takes the place of the agent, to which nginx logs. It does nothing after a call of Agent.
 func (n *Nginx) collect() {
 	if n.agent {
 		return
@@ -175,7 +176,7 @@ func (n *Nginx) collect() {
 	}()
 }
 
-// Agent listens where nginx logs to the agent.
+// Agent listens on the address to which nginx logs for the agent. Call it before Start.
 func (n *Nginx) Agent() net.PacketConn {
 	n.t.Helper()
 	n.agent = true
@@ -189,7 +190,7 @@ func (n *Nginx) Reports() []string {
 	return slices.Clone(n.reports)
 }
 
-// Program is the command that runs nginx here, for what is to run it by itself.
+// Program is the command that runs nginx here, for code under test that starts nginx itself.
 func (n *Nginx) Program() []string {
 	n.t.Helper()
 	n.namespace()
@@ -210,7 +211,7 @@ func (n *Nginx) Processes() []int {
 	return pids
 }
 
-// Cached are the files of disks that hold what is cached by key: at least one.
+// Cached returns the files on disks that hold the response with a key. It fails the test if there is none.
 func (n *Nginx) Cached(key string, disks ...string) (paths []string) {
 	n.t.Helper()
 	for _, disk := range disks {
@@ -242,13 +243,13 @@ func (n *Nginx) Log() string {
 // Client is an HTTP client inside nginx's network namespace.
 func (n *Nginx) Client() *http.Client { return n.ClientFrom(nil) }
 
-// ClientFrom is a client with an address of the loopback device, such as 127.0.0.2; nil for any.
+// ClientFrom is a client with an address of the loopback device, such as 127.0.0.2; nil means any address.
 func (n *Nginx) ClientFrom(local net.IP) *http.Client {
 	dial := func(_ context.Context, _, address string) (net.Conn, error) { return n.dial(local, address) }
 	return &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DialContext: dial, MaxIdleConnsPerHost: 64}}
 }
 
-// Dial connects from inside nginx's network namespace, for what an HTTP client would not send.
+// Dial connects from inside nginx's network namespace, to send what an HTTP client would not send.
 func (n *Nginx) Dial(address string) (net.Conn, error) { return n.dial(nil, address) }
 
 func (n *Nginx) dial(local net.IP, address string) (connection net.Conn, err error) {
@@ -304,7 +305,7 @@ func (n *Nginx) command(args ...string) *exec.Cmd {
 	return cmd
 }
 
-// Errors are the lines of a log or of nginx -t's output that are not just notices.
+// Errors returns the lines of a log, or of nginx -t's output, with level warn or above.
 func Errors(output string) []string {
 	var lines []string
 	for line := range strings.Lines(output) {

@@ -1,5 +1,6 @@
-// Package executor carries out what package storage has planned. Each action is safe to repeat: it names what it was decided
-// on (by UID or version), so that what has changed since stays as it is and is planned for again.
+// Package executor carries out what package storage has planned. Each action is safe to repeat. An action names the
+// object that it was decided for by UID or version: an object that has changed since stays as it is, and the next pass
+// plans for it again.
 package executor
 
 import (
@@ -19,13 +20,13 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/storage"
 )
 
-// createAgain is when the next pass creates the volumes that one pass does not.
+// createAgain is the delay until the next pass when one pass does not create all volumes.
 const createAgain = 100 * time.Millisecond
 
 // Executor acts for one CacheNode in one pass. It is not safe for concurrent use.
 type Executor struct {
 	client.Client
-	// Live reads from the API server itself.
+	// Live reads from the API server, not from the informer cache.
 	Live      client.Reader
 	Events    events.EventRecorder
 	CacheNode *v1alpha1.CacheNode
@@ -43,8 +44,8 @@ func (e *Executor) again(after time.Duration) {
 
 func (e *Executor) applier() apply.Applier { return apply.Applier{Client: e.Client, Live: e.Live} }
 
-// Keep does what keeps pods running. What fails for one pod or volume does not keep the others from it. What keeps a scout from
-// being made is only logged, as a quota: the caches do not wait for scouts.
+// Keep carries out the actions that keep pods running. A failure for one pod or volume does not stop the others. A
+// failure to create a scout, such as an exceeded quota, is only logged: the caches do not wait for scouts.
 func (e *Executor) Keep(ctx context.Context, keep storage.Keep) error {
 	errs := []error{e.release(ctx, keep.Releases)}
 	for _, volume := range keep.Offer {
@@ -62,7 +63,7 @@ func (e *Executor) Keep(ctx context.Context, keep storage.Keep) error {
 	return errors.Join(errs...)
 }
 
-// Follow does what follows the spec, but for replicas, which are the caller's.
+// Follow carries out the actions that follow the spec. The caller sets the replicas.
 func (e *Executor) Follow(ctx context.Context, follow storage.Follow) error {
 	if err := e.release(ctx, follow.Releases); err != nil {
 		return err
@@ -76,7 +77,7 @@ func (e *Executor) Follow(ctx context.Context, follow storage.Follow) error {
 	return e.deleteVolumes(ctx, follow.Delete)
 }
 
-// TidyClaims deletes claims that nobody needs, asks for more space where a disk grew, and sets owners.
+// TidyClaims deletes unwanted claims, asks for more space if a disk grew, and sets owners.
 func (e *Executor) TidyClaims(ctx context.Context, follow storage.Follow) error {
 	for _, claim := range follow.Unwanted {
 		if err := e.deleteClaim(ctx, claim); err != nil {
@@ -88,7 +89,8 @@ func (e *Executor) TidyClaims(ctx context.Context, follow storage.Follow) error 
 		before := growth.Claim.DeepCopy()
 		claim := growth.Claim.DeepCopy()
 		claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: growth.Size}
-		if err := client.IgnoreNotFound(e.Patch(ctx, claim, client.MergeFrom(before), client.FieldOwner(naming.FieldManager))); err != nil {
+		err := e.Patch(ctx, claim, client.MergeFrom(before), client.FieldOwner(naming.FieldManager))
+		if client.IgnoreNotFound(err) != nil {
 			return err
 		}
 		log.FromContext(ctx).Info("a claim grows", "claim", claim.Name, "size", growth.Size.String())
@@ -103,7 +105,7 @@ func (e *Executor) TidyClaims(ctx context.Context, follow storage.Follow) error 
 	return nil
 }
 
-// patchUnchanged patches an object that is still the one that was looked at; of another, an event comes.
+// patchUnchanged patches an object only if it has not changed since it was read. A change triggers another pass.
 func (e *Executor) patchUnchanged(ctx context.Context, object, before client.Object) error {
 	patch := client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{})
 	err := e.Patch(ctx, object, patch, client.FieldOwner(naming.FieldManager))

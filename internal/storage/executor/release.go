@@ -16,10 +16,10 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/storage"
 )
 
-// evictRetry is when to ask again for an eviction that the disruption budget does not allow now.
+// evictRetry is the delay before an eviction that the disruption budget does not allow is tried again.
 const evictRetry = 5 * time.Second
 
-// release carries releases out, each by itself.
+// release carries out all releases, even if one fails.
 func (e *Executor) release(ctx context.Context, releases []storage.Release) error {
 	var errs []error
 	for _, release := range releases {
@@ -28,9 +28,9 @@ func (e *Executor) release(ctx context.Context, releases []storage.Release) erro
 	return errors.Join(errs...)
 }
 
-// releaseOne takes claims from a pod. The pod goes first, so that it is not made again with the claims that are to go; the API
-// server keeps them until it is gone. While the disruption budget does not allow it, nothing happens, and a later pass tries
-// again.
+// releaseOne takes claims from a pod. It removes the pod first, so that the pod is not recreated with the old claims;
+// the API server keeps a claim until its pod is gone. While the disruption budget does not allow the eviction, no claim
+// is deleted, and a later pass tries again.
 func (e *Executor) releaseOne(ctx context.Context, release storage.Release) error {
 	for _, volume := range release.Placeholders {
 		if _, _, err := e.applier().Apply(ctx, volume); err != nil {
@@ -46,7 +46,7 @@ func (e *Executor) releaseOne(ctx context.Context, release storage.Release) erro
 			return err
 		}
 	}
-	var pod runtime.Object // what two events differ in, or they are taken for one
+	var pod runtime.Object // without a related object, the events about two pods would be merged into one
 	if release.Pod != nil {
 		pod = release.Pod
 	}
@@ -54,10 +54,10 @@ func (e *Executor) releaseOne(ctx context.Context, release storage.Release) erro
 	return nil
 }
 
-// removePod has the pod of a release gone, or going.
+// removePod removes the pod of a release. gone is true if the pod is gone or is being deleted.
 func (e *Executor) removePod(ctx context.Context, release storage.Release) (gone bool, err error) {
 	switch {
-	case release.Pod == nil: // the cache may not have one yet that was made just now
+	case release.Pod == nil: // the informer cache may not have a new pod yet
 		err := e.Live.Get(ctx, client.ObjectKey{Namespace: e.CacheNode.Namespace, Name: release.Name}, &corev1.Pod{})
 		if !apierrors.IsNotFound(err) {
 			e.again(time.Second)
@@ -75,17 +75,18 @@ func (e *Executor) removePod(ctx context.Context, release storage.Release) (gone
 	return gone, err
 }
 
-// deleteClaim deletes a claim that is still the one that was looked at.
+// deleteClaim deletes a claim, unless it has been recreated since it was read.
 func (e *Executor) deleteClaim(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
-	err := e.Delete(ctx, &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: claim.Namespace, Name: claim.Name}}, client.Preconditions{UID: &claim.UID})
+	object := &corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: claim.Namespace, Name: claim.Name}}
+	err := e.Delete(ctx, object, client.Preconditions{UID: &claim.UID})
 	if apierrors.IsConflict(err) {
 		return nil
 	}
 	return client.IgnoreNotFound(err)
 }
 
-// deletePod deletes a pod that does not serve; with force, without waiting for a kubelet that is not there. done is false if
-// it is another by now.
+// deletePod deletes a pod that does not serve. force does not wait for the kubelet, which may be gone. done is false if
+// the pod has been recreated since it was read.
 func (e *Executor) deletePod(ctx context.Context, pod *corev1.Pod, force bool) (done bool, err error) {
 	options := []client.DeleteOption{client.Preconditions{UID: &pod.UID}}
 	if force {
@@ -98,14 +99,16 @@ func (e *Executor) deletePod(ctx context.Context, pod *corev1.Pod, force bool) (
 	return err == nil || apierrors.IsNotFound(err), client.IgnoreNotFound(err)
 }
 
-// Evict lets a pod go, if the disruption budget allows it now. done is false while it does not.
+// Evict evicts a pod if the disruption budget allows it now. done is false if it does not, or if the pod has changed.
 func (e *Executor) Evict(ctx context.Context, pod *corev1.Pod, why string) (done bool, err error) {
-	// Asked first, as client-go would go on asking by itself, and hold up other CacheNodes.
+	// The budget is checked first because client-go retries a refused eviction by itself, which would hold up other
+	// CacheNodes.
 	budget := &policyv1.PodDisruptionBudget{}
 	if err := e.Get(ctx, client.ObjectKeyFromObject(e.CacheNode), budget); err != nil {
-		return false, client.IgnoreNotFound(err) // it is created again, which is an event
+		return false, client.IgnoreNotFound(err) // the operator recreates the budget, which triggers another pass
 	}
-	if storage.IsReady(pod) && (budget.Status.DisruptionsAllowed < 1 || budget.Status.ObservedGeneration < budget.Generation) {
+	isAllowed := budget.Status.DisruptionsAllowed >= 1 && budget.Status.ObservedGeneration >= budget.Generation
+	if storage.IsReady(pod) && !isAllowed {
 		e.wait(pod, why)
 		return false, nil
 	}
@@ -118,7 +121,7 @@ func (e *Executor) Evict(ctx context.Context, pod *corev1.Pod, why string) (done
 	case apierrors.IsTooManyRequests(err), errors.Is(err, context.DeadlineExceeded):
 		e.wait(pod, why)
 		return false, nil
-	case apierrors.IsNotFound(err), apierrors.IsConflict(err): // it is gone, or another by now
+	case apierrors.IsNotFound(err), apierrors.IsConflict(err): // the pod is gone or was recreated
 		e.again(time.Second)
 		return false, nil
 	case err != nil:

@@ -16,8 +16,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/storage"
 )
 
-// applyVolumes updates volumes, and creates others in order until it finds one that somebody else has made since they were
-// planned.
+// applyVolumes updates volumes, then creates others in order. It stops at a volume that somebody else has created since
+// the plan was made.
 func (e *Executor) applyVolumes(ctx context.Context, follow storage.Follow) error {
 	if len(follow.Create)+len(follow.Update) == 0 {
 		return nil
@@ -33,19 +33,20 @@ func (e *Executor) applyVolumes(ctx context.Context, follow storage.Follow) erro
 	for _, volume := range follow.Create {
 		_, outcome, err := e.applier().Apply(ctx, volume)
 		if taken, ok := errors.AsType[*apply.TakenError](err); ok {
-			return fmt.Errorf("%w: %w", taken, apply.ErrStale) // the next plan says whose it is
+			return fmt.Errorf("%w: %w", taken, apply.ErrStale) // the next plan names the owner
 		}
 		if err != nil {
 			return err
 		}
 		if outcome == apply.Created {
-			log.FromContext(ctx).Info("created a volume", "volume", volume.Name, "node", volume.Annotations[naming.AnnotationNode], "path", volume.Annotations[naming.AnnotationPath])
+			log.FromContext(ctx).Info("created a volume", "volume", volume.Name,
+				"node", volume.Annotations[naming.AnnotationNode], "path", volume.Annotations[naming.AnnotationPath])
 		}
 	}
 	return nil
 }
 
-// offer has a volume available again whose claim is gone.
+// offer makes a volume available again after its claim is gone.
 func (e *Executor) offer(ctx context.Context, volume *corev1.PersistentVolume) error {
 	offered := volume.DeepCopy()
 	offered.Spec.ClaimRef = nil
@@ -56,8 +57,8 @@ func (e *Executor) offer(ctx context.Context, volume *corev1.PersistentVolume) e
 	return nil
 }
 
-// deleteVolumes deletes volumes. The caches of volumes and of claims are not of one moment, so a placeholder's claim is
-// looked at once more: one that waits for its claim, which may be away for a moment, stays.
+// deleteVolumes deletes volumes, except placeholders that are awaited. The informer caches of volumes and claims are
+// not in step, so isAwaited reads a placeholder's claim from the API server: the claim may be away only for a moment.
 func (e *Executor) deleteVolumes(ctx context.Context, volumes []*corev1.PersistentVolume) error {
 	for _, volume := range volumes {
 		awaited, err := e.isAwaited(ctx, volume)
@@ -75,7 +76,7 @@ func (e *Executor) deleteVolumes(ctx context.Context, volumes []*corev1.Persiste
 	return nil
 }
 
-// isAwaited is true for a placeholder that has its claim, or may yet get it.
+// isAwaited reports whether a volume is a placeholder whose claim exists or may still be created.
 func (e *Executor) isAwaited(ctx context.Context, volume *corev1.PersistentVolume) (bool, error) {
 	ref := volume.Spec.ClaimRef
 	if ref == nil || volume.Labels[naming.LabelRole] != naming.RolePlaceholder {
@@ -92,7 +93,7 @@ func (e *Executor) isAwaited(ctx context.Context, volume *corev1.PersistentVolum
 	return false, err
 }
 
-// Abandon deletes the volumes of a CacheNode that is gone, as its claims go.
+// Abandon deletes the volumes of a CacheNode that is gone, each after its claim is gone.
 func (e *Executor) Abandon(ctx context.Context, volumes []corev1.PersistentVolume) error {
 	state := storage.State{CacheNode: e.CacheNode, Volumes: map[string]*corev1.PersistentVolume{}}
 	for i := range volumes {

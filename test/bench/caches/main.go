@@ -1,12 +1,12 @@
-// Command caches measures caches side by side: nginx without thread pools, the article's configuration, what the operator
-// renders, Varnish and Traffic Server, each with three disks of its own, within the same memory, on disks of the same speed.
-// They take turns; what is printed are medians of several rounds. Needs Linux and root.
+// Command caches compares caches: nginx without thread pools, the article's configuration, the operator's
+// configuration, Varnish and Traffic Server. Each has three disks of its own. All have the same memory, and disks of
+// the same speed. They take turns, and the printed figures are medians of several rounds. It needs Linux and root.
 //
 //	caches article          the article's experiment: 4 MB objects, random and constant load
-//	caches peers            random load over slow disks and one hot object, 64 KB and 1 MB, little and more memory
-//	caches fast             the same on disks as fast as they go
+//	caches peers            random load over slow disks and one hot object, 4 KiB to 16 MiB, little and more memory
+//	caches fast             one load at a time, on disks at full speed or from memory, 4 KiB to 16 MiB
 //	caches zipf             a mix with one miss in ten
-//	caches tuning           the operator's configuration, each time with one thing otherwise
+//	caches tuning           the operator's configuration, each time with one change
 package main
 
 import (
@@ -36,15 +36,15 @@ type conditions struct {
 	diskMebibytes, memoryMebibytes int64
 	// object is the size of all objects, in bytes.
 	object int64
-	// media and declaredMebibytes are what a CacheNode says of its disks.
+	// media and declaredMebibytes are the media and size of the disks in the CacheNode.
 	media             string
 	declaredMebibytes int64
 }
 
-// server is one of those that are compared.
+// server is one of the compared servers.
 type server interface {
 	fmt.Stringer
-	// About says how it is configured.
+	// About says how the server is configured.
 	About() string
 	Preparation(object int64) lab.Preparation
 	Start(*lab.Lab, lab.Site, *lab.Cgroup, [disks]lab.Disk, conditions) (*lab.Server, error)
@@ -98,7 +98,7 @@ func run(cases []scenario, match string, measure func(scenario) error) error {
 	return nil
 }
 
-// choose has the servers of the names or, without names, those that a group of cases compares.
+// choose returns the servers with the names or, without names, the servers that a group of cases compares.
 func choose(group, names string) ([]server, error) {
 	against := []server{ours}
 	for _, v := range variants {
@@ -107,7 +107,9 @@ func choose(group, names string) ([]server, error) {
 	switch {
 	case names != "":
 		wanted := strings.Split(names, ",")
-		chosen := slices.DeleteFunc(append(slices.Clone(servers), against[1:]...), func(s server) bool { return !slices.Contains(wanted, s.String()) })
+		chosen := slices.DeleteFunc(append(slices.Clone(servers), against[1:]...), func(s server) bool {
+			return !slices.Contains(wanted, s.String())
+		})
 		if len(chosen) != len(wanted) {
 			return nil, fmt.Errorf("of %s there are only %v", names, chosen)
 		}
@@ -164,7 +166,7 @@ type bench struct {
 	running  []running
 }
 
-// running is a server with what was measured of it.
+// running is a server and its samples.
 type running struct {
 	server  server
 	site    lab.Site
@@ -172,10 +174,10 @@ type running struct {
 	samples []sample
 }
 
-// prepare builds what is needed.
+// prepare sets the conditions and builds the programs and root file systems.
 func (b *bench) prepare(chosen []server) error {
 	b.memoryMebibytes = b.memory
-	// Twice the room for objects of a block and a bit, and for as many misses again.
+	// Disks have twice the room for objects that take a block and a bit, and for as many misses again.
 	b.diskMebibytes = max(b.size*int64(b.count)/disks>>20*8, 1024)
 	b.object, b.conditions.media, b.declaredMebibytes = b.size, b.scenario.media, cmp.Or(b.declared, b.diskMebibytes)
 	recipes := map[*string]string{&b.nginxRoot: "hack/nginx-root"}
@@ -198,7 +200,7 @@ func (b *bench) prepare(chosen []server) error {
 	return nil
 }
 
-// start starts a server on disks of its own and fills it, every byte checked on the way.
+// start starts a server on its own disks and fills it. The client checks every byte.
 func (b *bench) start(s server) error {
 	var d [disks]lab.Disk
 	for i := range d {
@@ -218,7 +220,8 @@ func (b *bench) start(s server) error {
 	if err != nil {
 		return err
 	}
-	origin, err := b.Start("origin-"+s.String(), site, nil, lab.Root{}, "env", fmt.Sprintf("ORIGIN_ADDRESS=:%d", lab.OriginPort), b.origin)
+	origin, err := b.Start("origin-"+s.String(), site, nil, lab.Root{},
+		"env", fmt.Sprintf("ORIGIN_ADDRESS=:%d", lab.OriginPort), b.origin)
 	if err != nil {
 		return err
 	}
@@ -236,7 +239,7 @@ func (b *bench) start(s server) error {
 	return b.fetch(site, b.count)
 }
 
-// fetch asks for objects one after another; the client checks every byte.
+// fetch requests objects one after another. The client checks every byte.
 func (b *bench) fetch(site lab.Site, count int) error {
 	var paths strings.Builder
 	for i := range count {

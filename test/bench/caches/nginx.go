@@ -15,10 +15,10 @@ type nginx struct {
 	name        string
 	about       string
 	preparation func(object int64) lab.Preparation
-	// dirs are where the configuration has its disks.
+	// dirs are the folders in which the configuration has its disks.
 	dirs   [disks]string
 	config func(c conditions) (string, error)
-	// tmpfs are options of its file systems in memory, each after a comma; sysctl is a setting of its network.
+	// tmpfs are options of the server's tmpfs mounts, each after a comma. sysctl is a setting of its network.
 	tmpfs, sysctl string
 }
 
@@ -26,7 +26,9 @@ func (n nginx) String() string                           { return n.name }
 func (n nginx) About() string                            { return n.about }
 func (n nginx) Preparation(object int64) lab.Preparation { return n.preparation(object) }
 
-func (n nginx) Start(l *lab.Lab, site lab.Site, cgroup *lab.Cgroup, d [disks]lab.Disk, c conditions) (*lab.Server, error) {
+func (n nginx) Start(
+	l *lab.Lab, site lab.Site, cgroup *lab.Cgroup, d [disks]lab.Disk, c conditions,
+) (*lab.Server, error) {
 	config, err := n.config(c)
 	if err != nil {
 		return nil, err
@@ -37,8 +39,11 @@ func (n nginx) Start(l *lab.Lab, site lab.Site, cgroup *lab.Cgroup, d [disks]lab
 		}
 	}
 	root := lab.Root{
-		Dir: c.nginxRoot, Tmpfs: []string{"/run", "/tmp", "/mnt", "/var/cache"}, TmpfsOptions: n.tmpfs, Binds: map[string]string{},
-		Files: map[string]string{"/tmp/nginx.conf": config, "/run/cachenode/README": "", "/var/cache/cachenode-memory/README": ""},
+		Dir: c.nginxRoot, Tmpfs: []string{"/run", "/tmp", "/mnt", "/var/cache"}, TmpfsOptions: n.tmpfs,
+		Binds: map[string]string{},
+		Files: map[string]string{
+			"/tmp/nginx.conf": config, "/run/cachenode/README": "", "/var/cache/cachenode-memory/README": "",
+		},
 	}
 	for i, dir := range n.dirs {
 		root.Binds[dir] = d[i].Dir
@@ -61,11 +66,13 @@ func byHand(pools bool) func(conditions) (string, error) {
 		line("http { access_log off; sendfile on; sendfile_max_chunk 512k; tcp_nopush on; keepalive_requests 100000;")
 		line("upstream origin { server 127.0.0.1:%d; keepalive 32; }", lab.OriginPort)
 		for i := range disks {
-			line("proxy_cache_path /mnt/disk%[1]d levels=1:2 keys_zone=cache_%[1]d:16m max_size=%[2]dm inactive=7d use_temp_path=off;", i+1, c.diskMebibytes*9/10)
+			line("proxy_cache_path /mnt/disk%[1]d levels=1:2 keys_zone=cache_%[1]d:16m max_size=%[2]dm inactive=7d "+
+				"use_temp_path=off;", i+1, c.diskMebibytes*9/10)
 		}
 		line("split_clients $request_uri $disk { 33.3%% 1; 33.3%% 2; * 3; }")
 		line("server { listen %d reuseport; location / {", lab.Port)
-		line(`proxy_pass http://origin; proxy_http_version 1.1; proxy_set_header Connection ""; proxy_cache_valid any 1d; proxy_max_temp_file_size 0;`)
+		line(`proxy_pass http://origin; proxy_http_version 1.1; proxy_set_header Connection ""; ` +
+			`proxy_cache_valid any 1d; proxy_max_temp_file_size 0;`)
 		line("proxy_cache cache_$disk; proxy_cache_key $request_uri; proxy_cache_lock on;")
 		if pools {
 			line("aio threads=pool_$disk; aio_write on;")
@@ -75,10 +82,10 @@ func byHand(pools bool) func(conditions) (string, error) {
 	}
 }
 
-// rendered is what the operator renders of a CacheNode.
+// rendered is the configuration that the operator renders from a CacheNode.
 func rendered(c conditions) (string, error) { return renderedWith(c, "") }
 
-// renderedWith is that with more in its spec, as lines of YAML.
+// renderedWith is rendered with more fields in the spec. more is lines of YAML.
 func renderedWith(c conditions, more string) (string, error) {
 	cacheNode := fmt.Sprintf(`apiVersion: cachenode.io/v1alpha1
 kind: CacheNode
@@ -116,7 +123,16 @@ var (
 )
 
 var (
-	noPools = nginx{"nginx", "nginx without thread pools (aio off), one cache a disk, usual disks", lab.Usual, handDirs, byHand(false), "", ""}
-	article = nginx{"article", "the article's configuration, 16 threads a disk, usual disks", lab.Usual, handDirs, byHand(true), "", ""}
-	ours    = nginx{"cachenode", "what the operator renders by default, prepared disks", lab.Prepared, agentsDirs, rendered, "", ""}
+	noPools = nginx{
+		"nginx", "nginx without thread pools (aio off), one cache a disk, usual disks",
+		lab.Usual, handDirs, byHand(false), "", "",
+	}
+	article = nginx{
+		"article", "the article's configuration, 16 threads a disk, usual disks",
+		lab.Usual, handDirs, byHand(true), "", "",
+	}
+	ours = nginx{
+		"cachenode", "what the operator renders by default, prepared disks",
+		lab.Prepared, agentsDirs, rendered, "", "",
+	}
 )

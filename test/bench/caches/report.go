@@ -11,28 +11,30 @@ import (
 	"github.com/cachenode/cachenode-operator/test/lab"
 )
 
-// measurement is what is written as JSON.
+// measurement is the result in JSON.
 type measurement struct {
 	Case   string `json:"case"`
 	Memory int64  `json:"memoryMebibytes"`
 	Disks  string `json:"disks"`
 	Rounds int    `json:"rounds"`
-	// Seconds is how long a measurement took, WarmUp how long the load was there before, on disks as slow.
+	// Seconds is how long a measurement took. WarmUp is how long the load ran before it, on disks of the same speed.
 	Seconds float64 `json:"seconds"`
 	WarmUp  float64 `json:"warmUpSeconds"`
-	// Objects of Bytes each are in the cache; Connections are those of each load.
+	// Objects is the number of objects in the cache, of Bytes each. Connections are the connections of each load.
 	Objects     int               `json:"objects"`
 	Bytes       int64             `json:"objectBytes"`
 	Connections map[string]int    `json:"connections"`
 	Servers     map[string]string `json:"servers"`
-	// Samples are those of each server, in order.
+	// Samples are the samples of each server, in order.
 	Samples map[string][]sample `json:"samples"`
 }
 
-// report prints the table and, if out is a folder, writes result and chart.
+// report prints the table. If out is a folder, it also writes the result and the charts.
 func report(w io.Writer, b bench, rounds int, out string) error {
-	_, _ = fmt.Fprintf(w, "\n%s: %d objects of %d KiB, %s, %d MiB of memory each, %s; medians of %d rounds of %s, least to greatest in brackets\n",
-		b.name, b.count, b.size>>10, b.speed, b.memory, map[bool]string{false: "an empty page cache", true: "as after long use"}[b.used], rounds, b.duration)
+	state := map[bool]string{false: "an empty page cache", true: "as after long use"}[b.used]
+	_, _ = fmt.Fprintf(w, "\n%s: %d objects of %d KiB, %s, %d MiB of memory each, %s; "+
+		"medians of %d rounds of %s, least to greatest in brackets\n",
+		b.name, b.count, b.size>>10, b.speed, b.memory, state, rounds, b.duration)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	_, _ = fmt.Fprint(table, "server\t")
 	for _, l := range b.loads {
@@ -61,7 +63,8 @@ func report(w io.Writer, b bench, rounds int, out string) error {
 		_, _ = fmt.Fprintf(table, "%s\t%s\t%.0f\t%.0f\t\n",
 			answered(running.samples, "%.2f", func(s sample) (float64, int64) { return s.ReadsPerHit, s.Loads[0].Requests }),
 			answered(running.samples, "%.3f", func(s sample) (float64, int64) { return s.CPU, s.Loads[0].Requests }),
-			middle(func(s sample) float64 { return float64(s.Memory) }), middle(func(s sample) float64 { return float64(s.Origin) }))
+			middle(func(s sample) float64 { return float64(s.Memory) }),
+			middle(func(s sample) float64 { return float64(s.Origin) }))
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -70,7 +73,8 @@ func report(w io.Writer, b bench, rounds int, out string) error {
 	for _, running := range b.running {
 		_, _ = fmt.Fprintf(w, "%s: %s\n", running.server, running.server.About())
 		if slices.ContainsFunc(running.samples, func(s sample) bool { return s.Short }) {
-			_, _ = fmt.Fprintf(w, "%s: too short: in some round fewer than %d answers a connection, so latencies end and reads count beyond the measurement\n", running.server, enough)
+			_, _ = fmt.Fprintf(w, "%s: too short: in some round fewer than %d answers a connection, "+
+				"so latencies end and reads count beyond the measurement\n", running.server, enough)
 		}
 	}
 	if out == "" {
@@ -82,7 +86,8 @@ func report(w io.Writer, b bench, rounds int, out string) error {
 	return draw(b, out)
 }
 
-// answered is the median over the rounds, in a format; none where a server answered nothing in most of them.
+// answered is the median over the rounds, in a format; "no answer" if a server answered nothing in half of them or
+// more.
 func answered(samples []sample, format string, value func(sample) (figure float64, requests int64)) string {
 	var all []float64
 	for _, s := range samples {
@@ -96,12 +101,13 @@ func answered(samples []sample, format string, value func(sample) (figure float6
 	return fmt.Sprintf(format, result.Median(all))
 }
 
-// draw makes a chart of each load.
+// draw draws a chart of each load.
 func draw(b bench, out string) error {
 	for i, l := range b.loads {
 		var bars []result.Bar
 		for _, r := range b.running {
-			bars = append(bars, result.Bar{Name: r.server.String(), Values: result.Values(r.samples, func(s sample) float64 { return s.Loads[i].PerSecond })})
+			rates := result.Values(r.samples, func(s sample) float64 { return s.Loads[i].PerSecond })
+			bars = append(bars, result.Bar{Name: r.server.String(), Values: rates})
 		}
 		title := fmt.Sprintf("%s: %d objects of %d KiB, %s, %d MiB of memory", l.Name, b.count, b.size>>10, b.speed, b.memory)
 		file := b.name + "-" + l.Name
@@ -115,7 +121,7 @@ func draw(b bench, out string) error {
 	return nil
 }
 
-// ratios compares all with the first.
+// ratios prints how all servers compare with the first.
 func ratios(w io.Writer, b bench) {
 	base := b.running[0]
 	for _, r := range b.running[1:] {

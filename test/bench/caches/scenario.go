@@ -8,7 +8,7 @@ import (
 	"github.com/cachenode/cachenode-operator/test/lab"
 )
 
-// scenario is a case: what is asked for, and how much memory and how fast disks there are.
+// scenario is a case: the requests, the memory, and the speed of the disks.
 type scenario struct {
 	name string
 	// count objects of size bytes are in the cache.
@@ -18,26 +18,26 @@ type scenario struct {
 	memory int64
 	speed  lab.Speed
 	loads  []lab.Load
-	// media is what the CacheNode says of its disks, and declared their size in MiB; 0 for what they really have.
+	// media is the media of the disks in the CacheNode. declared is their size there in MiB; 0 for the real size.
 	media    string
 	declared int64
-	// seconds is how long a measurement takes if nobody says otherwise: enough for several answers a connection.
+	// seconds is the default length of a measurement: enough for several answers per connection.
 	seconds int
-	// used: memory is as after long use, and not an empty page cache.
+	// used is true for a measurement with memory as after long use instead of an empty page cache.
 	used bool
-	// misses: some requests are for objects that are not in the cache.
+	// misses is true if some requests are for objects that are not in the cache.
 	misses bool
-	// reference are figures of others to compare the ratios with.
+	// reference has published figures to compare the ratios with.
 	reference string
 }
 
-// slow are hard disks: with a seek of some milliseconds they do 150 reads and 150 MB a second.
+// slow is the speed of hard disks: with a seek time of some milliseconds they do 150 reads and 150 MB per second.
 var slow = lab.Speed{Reads: 150, Bytes: 150e6}
 
-// hot is the object that the constant load asks for.
+// hot is the path of the object that the constant load requests.
 func hot(size int64) string { return fmt.Sprintf("/objects/%d/0", size) }
 
-// mixed is random load over all objects and, at the same time, many clients that want one of them.
+// mixed is random load over all objects and, at the same time, many clients that request one of them.
 func mixed(name string, size int64, count int, memory int64, seconds int) scenario {
 	return scenario{
 		name: name, size: size, count: count, memory: memory, speed: slow, media: "HDD", seconds: seconds,
@@ -45,25 +45,28 @@ func mixed(name string, size int64, count int, memory int64, seconds int) scenar
 	}
 }
 
-// large is that with fewer clients, as 200 objects of 16 MiB keep three disks busy for half a minute.
+// large reduces the number of clients, because 200 objects of 16 MiB keep three disks busy for half a minute.
 func large(s scenario) scenario {
 	s.loads[0].Connections, s.loads[1].Connections = 30, 10
 	return s
 }
 
-// fast is one load alone, on disks as fast as they go.
+// fast is one load alone, on disks at full speed.
 func fast(name string, size int64, count int, memory int64, load lab.Load) scenario {
-	return scenario{name: name, size: size, count: count, memory: memory, media: "NVMe", seconds: 4, loads: []lab.Load{load}}
+	return scenario{
+		name: name, size: size, count: count, memory: memory,
+		media: "NVMe", seconds: 4, loads: []lab.Load{load},
+	}
 }
 
-// inMemory is one load alone, with disks so small that the user has memory for all of them.
+// inMemory is one load alone, with disks that are declared so small that the memory can hold all of them.
 func inMemory(name string, size int64, count int, load lab.Load) scenario {
 	s := fast(name, size, count, 700, load)
 	s.declared = 160
 	return s
 }
 
-// zipf is a mix in which some objects are asked for much more often than others, and one request in ten is a miss.
+// zipf is a load that requests some objects much more often than others. One request in ten is a miss.
 func zipf(name string, size int64, count, connections int) scenario {
 	return scenario{
 		name: name, size: size, count: count, memory: 300, speed: slow, misses: true, media: "HDD", seconds: 15,
@@ -74,10 +77,11 @@ func zipf(name string, size int64, count, connections int) scenario {
 const kibi, mebi = 1 << 10, 1 << 20
 
 var scenarios = map[string][]scenario{
-	// 4 MB objects that do not fit into memory, as in the article; a measurement takes longer, as a hit does.
+	// As in the article, the 4 MB objects do not fit into memory. A hit takes longer, so a measurement does too.
 	"article": {func() scenario {
 		s := mixed("article-4m", 4*mebi, 500, 700, 80)
-		s.reference = "the article's own, thread pools against none: 9 times the throughput; constant load 31 times the requests, 1/33 of the mean latency"
+		s.reference = "the article's own, thread pools against none: 9 times the throughput; " +
+			"constant load 31 times the requests, 1/33 of the mean latency"
 		return s
 	}()},
 	"peers": {
@@ -117,20 +121,22 @@ var scenarios = map[string][]scenario{
 type sample struct {
 	// Loads are in the scenario's order.
 	Loads []lab.Answers `json:"loads"`
-	// ReadsPerHit are the disks' reads by the random load's requests; CPU is in milliseconds a request of all loads.
+	// ReadsPerHit is the number of the disks' reads per request of the random load. CPU is in milliseconds per request of
+	// all loads.
 	ReadsPerHit float64 `json:"readsPerHit"`
 	CPU         float64 `json:"cpuMillisecondsPerRequest"`
-	// Memory is in MiB, Origin how many requests the origin had.
+	// Memory is in MiB. Origin is the number of requests to the origin.
 	Memory int64 `json:"memoryMebibytes"`
 	Origin int64 `json:"originRequests"`
-	// Short is true where a load had fewer than [enough] answers a connection.
+	// Short is true if a load had fewer than [enough] answers per connection.
 	Short bool `json:"short,omitempty"`
 }
 
-// enough answers a connection make what is under way at the end of a measurement weigh little.
+// enough is the number of answers per connection above which requests in progress at the end of a measurement matter
+// little.
 const enough = 3
 
-// String is a line of progress.
+// String returns a line of progress.
 func (s sample) String() string {
 	var b strings.Builder
 	for _, a := range s.Loads {
@@ -140,11 +146,12 @@ func (s sample) String() string {
 	return b.String()
 }
 
-// warmUpTime is the load before what is measured, on disks as slow as then: long enough for a hot object to be found out as such.
+// warmUpTime is how long the load runs before a measurement, on disks at the speed of the measurement: long enough for
+// a server to detect a hot object.
 const warmUpTime = 3 * time.Second
 
-// warmUp is the load before what is measured. It begins with an empty page cache, or with memory as after long use: then the
-// disks have their full speed at first, as slow ones would take minutes to fill it.
+// warmUp runs the load before a measurement. It begins with an empty page cache, or with memory as after long use. In
+// the second case the disks first have full speed, because slow disks would take minutes to fill the memory.
 func (b *bench) warmUp(r *running) error {
 	if b.used {
 		if _, err := b.ask(r, 2*warmUpTime); err != nil {
@@ -160,7 +167,7 @@ func (b *bench) warmUp(r *running) error {
 	return err
 }
 
-// ask puts the loads on a server and holds the answers to what they must be.
+// ask puts the loads on a server and checks the answers.
 func (b *bench) ask(r *running, duration time.Duration) ([]lab.Answers, error) {
 	answers, err := b.Ask(r.site.URL(), duration, b.loads...)
 	if err != nil {
@@ -168,10 +175,12 @@ func (b *bench) ask(r *running, duration time.Duration) ([]lab.Answers, error) {
 	}
 	for i, a := range answers {
 		if a.Errors > 0 {
-			return nil, fmt.Errorf("%s: %d requests failed beside %d that did not", b.loads[i].Name, a.Errors, a.Requests)
+			return nil, fmt.Errorf("%s: %d requests failed beside %d that did not",
+				b.loads[i].Name, a.Errors, a.Requests)
 		}
 		if a.Bytes < a.Requests*b.size {
-			return nil, fmt.Errorf("%s: %d answers of %d bytes have %d bytes together", b.loads[i].Name, a.Requests, b.size, a.Bytes)
+			return nil, fmt.Errorf("%s: %d answers of %d bytes have %d bytes together",
+				b.loads[i].Name, a.Requests, b.size, a.Bytes)
 		}
 	}
 	return answers, nil
@@ -215,13 +224,15 @@ func (b *bench) sample(r *running) (sample, error) {
 	}
 	s.Origin -= asked
 	if random := s.Loads[0].Requests; !b.misses && s.Origin > random/100 {
-		return s, fmt.Errorf("%d of %d random requests went to the origin, and all objects should be in the cache", s.Origin, random)
+		return s, fmt.Errorf("%d of %d random requests went to the origin, and all objects should be in the cache",
+			s.Origin, random)
 	}
 	if share := float64(s.Origin) / float64(max(requests, 1)); b.misses && (share < 0.08 || share > 0.16) {
-		return s, fmt.Errorf("%.1f%% of the requests went to the origin, and one in ten was for what the cache cannot have: is it full?", 100*share)
+		return s, fmt.Errorf("%.1f%% of the requests went to the origin, "+
+			"and one in ten was for what the cache cannot have: is it full?", 100*share)
 	}
 	if err := r.process.Throttle(lab.Speed{}); err != nil {
 		return s, err
 	}
-	return s, b.fetch(r.site, min(b.count, 50)) // every byte, of the hot object too
+	return s, b.fetch(r.site, min(b.count, 50)) // checks every byte, of the hot object too
 }

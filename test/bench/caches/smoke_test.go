@@ -10,18 +10,20 @@ import (
 	"github.com/cachenode/cachenode-operator/test/lab"
 )
 
-// TestArticle is a short form of make bench-article: three caches are built, filled and asked, and every check of the
-// benchmark holds. It judges no times.
+// TestArticle is a short form of make bench-article. It builds, fills and measures three caches with all checks of the
+// benchmark. It does not check times.
 func TestArticle(t *testing.T) {
 	t.Chdir("../../..")
 	var out strings.Builder
 	small := mixed("smoke", 4*mebi, 24, 300, 2)
-	small.speed = lab.Speed{} // as fast as they go
+	small.speed = lab.Speed{} // full speed
 	folder := t.TempDir()
 	if err := measure(&out, small, []server{noPools, article, ours}, 1, folder); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"24 objects of 4096 KiB", "article against nginx: random", "cachenode against nginx: random"} {
+	for _, want := range []string{
+		"24 objects of 4096 KiB", "article against nginx: random", "cachenode against nginx: random",
+	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is not in the report:\n%s", want, &out)
 		}

@@ -16,8 +16,10 @@ func (trafficServer) About() string {
 }
 func (trafficServer) Preparation(object int64) lab.Preparation { return lab.Prepared(object) }
 
-// memoryOfTrafficServer gives the RAM cache what the cgroup has left: seen here, 95 MiB for the rest, and buffers for each
-// connection of 1.6 times an object, or of 2.6 fragments where 200 objects of 1 MiB do not fit.
+// memoryOfTrafficServer returns the fragment size and the size of the RAM cache in bytes. The RAM cache gets what the
+// cgroup has left. Measured were 95 MiB for everything else, and buffers for each connection of 1.6 times an object, or
+// of 2.6 fragments if an object is larger than a fragment. Fragments are smaller if 200 objects of 1 MiB do not fit
+// into the memory.
 func memoryOfTrafficServer(c conditions) (fragment, ram int64) {
 	const connections, others = 250, 100 << 20
 	limit, buffers := c.memoryMebibytes<<20, connections*c.object*16/10
@@ -31,7 +33,9 @@ func memoryOfTrafficServer(c conditions) (fragment, ram int64) {
 	return fragment, max(limit/16, limit*9/10-others-buffers)
 }
 
-func (trafficServer) Start(l *lab.Lab, site lab.Site, cgroup *lab.Cgroup, d [disks]lab.Disk, c conditions) (*lab.Server, error) {
+func (trafficServer) Start(
+	l *lab.Lab, site lab.Site, cgroup *lab.Cgroup, d [disks]lab.Disk, c conditions,
+) (*lab.Server, error) {
 	fragment, ram := memoryOfTrafficServer(c)
 	records := []string{
 		fmt.Sprintf("CONFIG proxy.config.http.server_ports STRING %d", lab.Port),
@@ -53,7 +57,11 @@ func (trafficServer) Start(l *lab.Lab, site lab.Site, cgroup *lab.Cgroup, d [dis
 	}
 	const etc = "/etc/trafficserver"
 	var storage []string
-	root := lab.Root{Dir: c.peersRoot, Owner: "trafficserver", Tmpfs: []string{"/run", "/tmp", "/mnt", etc, "/var/log/trafficserver", "/var/cache/trafficserver"}, Binds: map[string]string{}}
+	root := lab.Root{
+		Dir: c.peersRoot, Owner: "trafficserver",
+		Tmpfs: []string{"/run", "/tmp", "/mnt", etc, "/var/log/trafficserver", "/var/cache/trafficserver"},
+		Binds: map[string]string{},
+	}
 	for i := range d {
 		dir := fmt.Sprintf("/mnt/disk%d", i+1)
 		root.Binds[dir] = d[i].Dir

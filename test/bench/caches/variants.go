@@ -7,7 +7,7 @@ import (
 	"github.com/cachenode/cachenode-operator/test/lab"
 )
 
-// variants are the operator's configuration with one thing otherwise: what the defaults were chosen by (docs/adr).
+// variants are the operator's configuration, each with one change. The defaults were chosen by them (docs/adr).
 var variants = []nginx{
 	variant("threads-16", `thread_pool (pool_disk\d) threads=\d+`, "thread_pool $1 threads=16"),
 	variant("threads-32", `thread_pool (pool_disk\d) threads=\d+`, "thread_pool $1 threads=32"),
@@ -17,8 +17,10 @@ var variants = []nginx{
 	variant("no-read-ahead", `read_ahead 1m`, "read_ahead 0"),
 	variant("buffers", `read_ahead 1m`, "read_ahead 1m; sendfile off; output_buffers 1 256k"),
 	variant("direct-io", `read_ahead 1m`, "read_ahead 1m; directio 64k; output_buffers 1 256k"),
-	variant("header-256k", `read_ahead 1m`, "read_ahead 1m; proxy_buffer_size 256k; proxy_buffers 4 256k; proxy_busy_buffers_size 512k"),
-	variant("open-files", `read_ahead 1m;`, "read_ahead 1m; open_file_cache max=20000 inactive=60s; open_file_cache_valid 60s;"),
+	variant("header-256k", `read_ahead 1m`,
+		"read_ahead 1m; proxy_buffer_size 256k; proxy_buffers 4 256k; proxy_busy_buffers_size 512k"),
+	variant("open-files", `read_ahead 1m;`,
+		"read_ahead 1m; open_file_cache max=20000 inactive=60s; open_file_cache_valid 60s;"),
 	variant("levels-2-2", `(cache_disk\d/?[^;]*|cachenode/cache) levels=1:2`, "$1 levels=2:2"),
 	variant("one-worker", `worker_processes \d+`, "worker_processes 1"),
 	variant("four-workers", `worker_processes \d+`, "worker_processes 4"),
@@ -35,24 +37,29 @@ var variants = []nginx{
 	variant("sndbuf", `listen 8080 default_server reuseport`, "$0 sndbuf=2m"),
 }
 
-// sendBuffer starts each connection with room for a whole object of 1 MiB, where the kernel begins with 16 KiB.
+// sendBuffer is ours with a send buffer for a whole object of 1 MiB from the start of each connection. The kernel
+// begins with 16 KiB.
 func sendBuffer() nginx {
 	v := ours
-	v.name, v.about, v.sysctl = "send-buffer", "the operator's, with net.ipv4.tcp_wmem of 2 MiB from the start", "net.ipv4.tcp_wmem=4096 2097152 4194304"
+	v.name, v.about = "send-buffer", "the operator's, with net.ipv4.tcp_wmem of 2 MiB from the start"
+	v.sysctl = "net.ipv4.tcp_wmem=4096 2097152 4194304"
 	return v
 }
 
-// hugePages is what a node can have by the kernel's parameter transparent_hugepage_tmpfs=within_size: no pod can ask for it.
+// hugePages is ours with huge pages in the tmpfs, as on a node with the kernel parameter
+// transparent_hugepage_tmpfs=within_size. A pod cannot ask for them.
 func hugePages() nginx {
 	v := ours
-	v.name, v.about, v.tmpfs = "huge-pages", "the operator's, with huge pages in the tmpfs of the memory tier", ",huge=within_size"
+	v.name, v.about = "huge-pages", "the operator's, with huge pages in the tmpfs of the memory tier"
+	v.tmpfs = ",huge=within_size"
 	return v
 }
 
-// blocks is the operator's on disks with blocks of so many KiB, whatever the objects.
+// blocks is ours on disks with blocks of a size in KiB, whatever the size of the objects.
 func blocks(kibibytes int) nginx {
 	v := ours
-	v.name, v.about = fmt.Sprintf("blocks-%dk", kibibytes), fmt.Sprintf("the operator's, disks with blocks of %d KiB", kibibytes)
+	v.name = fmt.Sprintf("blocks-%dk", kibibytes)
+	v.about = fmt.Sprintf("the operator's, disks with blocks of %d KiB", kibibytes)
 	v.preparation = func(object int64) lab.Preparation {
 		p := lab.Prepared(object)
 		p.MkfsArgs = []string{"-b", fmt.Sprintf("size=%d", kibibytes<<10)}
@@ -61,7 +68,7 @@ func blocks(kibibytes int) nginx {
 	return v
 }
 
-// withTier is the operator's with something in spec.memoryTier.
+// withTier is ours with fields in spec.memoryTier.
 func withTier(name, fields string) nginx {
 	v := ours
 	v.name, v.about = name, fmt.Sprintf("the operator's with spec.memoryTier: {%s}", fields)

@@ -6,22 +6,26 @@ import (
 	"github.com/cachenode/cachenode-operator/test/lab"
 )
 
-// varnish is Debian's Varnish with one file storage a disk, chosen by the last two digits of the URL.
+// varnish is Debian's Varnish with one file storage per disk, chosen by the last two digits of the URL.
 type varnish struct{}
 
 func (varnish) String() string { return "varnish" }
 func (varnish) About() string {
-	return "Varnish 7.1, one file storage a disk (advice sequential), chosen by URL, prepared disks with a read-ahead of 512 KiB"
+	return "Varnish 7.1, one file storage a disk (advice sequential), chosen by URL, " +
+		"prepared disks with a read-ahead of 512 KiB"
 }
 
-// Preparation: a page fault reads as much as the read-ahead, so 4 MiB are too many for it.
+// Preparation lowers the read-ahead: Varnish reads by page faults, each of which reads as much as the read-ahead, so 4
+// MiB are too many.
 func (varnish) Preparation(object int64) lab.Preparation {
 	p := lab.Prepared(object)
 	p.ReadAhead = 512
 	return p
 }
 
-func (varnish) Start(l *lab.Lab, site lab.Site, cgroup *lab.Cgroup, d [disks]lab.Disk, c conditions) (*lab.Server, error) {
+func (varnish) Start(
+	l *lab.Lab, site lab.Site, cgroup *lab.Cgroup, d [disks]lab.Disk, c conditions,
+) (*lab.Server, error) {
 	root := lab.Root{
 		Dir: c.peersRoot, Tmpfs: []string{"/run", "/tmp", "/mnt", "/var/lib/varnish"}, Binds: map[string]string{},
 		Files: map[string]string{"/tmp/cache.vcl": fmt.Sprintf(`vcl 4.1;
@@ -41,7 +45,8 @@ sub vcl_backend_response {
 `, lab.OriginPort)},
 	}
 	command := []string{
-		"varnishd", "-F", "-T", "none", "-j", "none", "-n", "/run/varnish", "-a", fmt.Sprintf("0.0.0.0:%d", lab.Port), "-f", "/tmp/cache.vcl",
+		"varnishd", "-F", "-T", "none", "-j", "none", "-n", "/run/varnish",
+		"-a", fmt.Sprintf("0.0.0.0:%d", lab.Port), "-f", "/tmp/cache.vcl",
 		"-p", "thread_pools=2", "-p", "thread_pool_min=150", "-p", "workspace_thread=1k", "-s", "Transient=malloc,16M",
 	}
 	for i := range d {

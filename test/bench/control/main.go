@@ -1,6 +1,6 @@
-// Command control measures what the operator costs the control plane: it has 1,000 CacheNodes reconciled on a real API
-// server, and beside it tsuru/nginx-operator 1,000 of its own, and counts by the API server's audit log what each asked
-// for. It prints a table and writes control.json and control.svg.
+// Command control measures the operator's load on the control plane. The operator reconciles 1,000 CacheNodes on a real
+// API server. For comparison, tsuru/nginx-operator reconciles 1,000 objects of its own kind. The API server's audit log
+// shows what each of them requested. control prints a table and writes control.json and control.svg.
 package main
 
 import (
@@ -65,7 +65,7 @@ func run(ctx context.Context, o options) error {
 	return report(os.Stdout, subjects, samples, o)
 }
 
-// build builds both operators, and says where they are.
+// build builds both operators and returns where they are.
 func build(work string) ([]subject, error) {
 	own := filepath.Join(work, "manager")
 	if out, err := exec.Command("go", "build", "-o", own, "./cmd/manager").CombinedOutput(); err != nil {
@@ -87,7 +87,8 @@ func build(work string) ([]subject, error) {
 			args: []string{"--agent-image=localhost/none", "--metrics-bind-address=0", "--health-probe-bind-address=0"},
 		},
 		{
-			name: "tsuru", binary: filepath.Join(theirs, "nginx-operator"), crds: filepath.Join(strings.TrimSpace(string(out)), "config/crd/bases"),
+			name: "tsuru", binary: filepath.Join(theirs, "nginx-operator"),
+			crds:   filepath.Join(strings.TrimSpace(string(out)), "config/crd/bases"),
 			object: nginx, children: "deployments",
 			args: []string{"--leader-elect=false", "--metrics-bind-address=0", "--health-probe-bind-address=0"},
 		},

@@ -15,22 +15,22 @@ import (
 
 // sample is one measurement of one operator.
 type sample struct {
-	// Converged is the time from the operator's start to its last write, in seconds, with all objects there before it.
+	// Converged is the time from the operator's start to its last write, in seconds. All objects exist before the start.
 	Converged float64 `json:"convergedSeconds"`
 	Calls     calls   `json:"converging"`
-	// CPU is processor seconds until then, Memory MiB resident afterwards.
+	// CPU is the processor time in seconds until the operator is idle. Memory is its resident memory in MiB afterwards.
 	CPU    float64 `json:"cpuSeconds"`
 	Memory float64 `json:"residentMebibytes"`
-	// Empty is MiB resident without any object.
+	// Empty is the resident memory in MiB without any object.
 	Empty float64 `json:"emptyMebibytes"`
-	// Idle are the calls, and IdleCPU the share of one processor in percent, while nothing happens.
+	// Idle are the calls while nothing happens. IdleCPU is the share of one processor in percent meanwhile.
 	Idle    calls   `json:"idle"`
 	IdleCPU float64 `json:"idleCPUPercent"`
-	// Restarted is the time from a start with everything in order until it had looked at all, in seconds.
+	// Restarted is the time in seconds from a start, with nothing to change, until the operator has checked everything.
 	Restarted    float64 `json:"restartedSeconds"`
 	RestartCalls calls   `json:"restart"`
-	// Edited is the time from an edit while it was busy after another such start to the first write for it, EditedBusy how
-	// much longer it was busy, in seconds.
+	// Edited is the time in seconds from an edit to the first write for it. The edit comes while the operator is busy
+	// after another restart. EditedBusy is how long after the edit the operator stays busy, in seconds.
 	Edited     float64 `json:"editedDuringRestartSeconds"`
 	EditedBusy float64 `json:"busyAfterEditSeconds"`
 
@@ -39,7 +39,7 @@ type sample struct {
 
 const within = 10 * time.Minute
 
-// measure takes a sample on an API server of its own.
+// measure takes a sample on a new API server.
 func measure(ctx context.Context, s subject, o options, dir string) (sample, error) {
 	server, err := serve(dir, s.crds)
 	if err != nil {
@@ -90,7 +90,7 @@ func (m *measurement) empty(ctx context.Context) error {
 	})
 }
 
-// converge has all objects reconciled for the first time, and then looks at the operator while nothing happens.
+// converge measures the first reconciliation of all objects, and then the operator while nothing happens.
 func (m *measurement) converge(ctx context.Context) error {
 	if err := m.server.create(ctx, m.subject.object, m.options.count); err != nil {
 		return err
@@ -144,7 +144,7 @@ func (m *measurement) idle(ctx context.Context, p *process) error {
 	return err
 }
 
-// restart starts the operator with everything in order.
+// restart measures a start of the operator with nothing to change.
 func (m *measurement) restart(ctx context.Context) error {
 	return m.while(func(p *process) error {
 		busy, err := p.quiet(ctx, m.server.auditLog, within)
@@ -165,8 +165,8 @@ func (m *measurement) restart(ctx context.Context) error {
 	})
 }
 
-// edit changes an object while the operator, which has just started, has all others to look at: when it has used a tenth of
-// the processor time that it used after the restart before.
+// edit changes an object soon after another start, while the operator still has most objects to check: when it has used
+// a tenth of the processor time that it used in restart.
 func (m *measurement) edit(ctx context.Context) error {
 	return m.while(func(p *process) error {
 		for deadline := time.Now().Add(within); ; {

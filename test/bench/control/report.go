@@ -11,7 +11,7 @@ import (
 	"github.com/cachenode/cachenode-operator/test/bench/result"
 )
 
-// report prints the table and, if there is a folder for them, writes result and chart.
+// report prints the table. If there is a folder for them, it also writes the result and the chart.
 func report(w io.Writer, subjects []subject, samples map[string][]sample, o options) error {
 	n := float64(o.count)
 	rows := []struct {
@@ -33,7 +33,8 @@ func report(w io.Writer, subjects []subject, samples map[string][]sample, o opti
 		{"seconds from an edit during a restart to its write", func(s sample) float64 { return s.Edited }},
 		{"and how much longer it was busy", func(s sample) float64 { return s.EditedBusy }},
 	}
-	_, _ = fmt.Fprintf(w, "\n%d objects each, by each operator's defaults (tsuru's client allows itself 20 requests a second); medians of %d rounds, least to greatest in brackets\n", o.count, o.rounds)
+	_, _ = fmt.Fprintf(w, "\n%d objects each, by each operator's defaults (tsuru's client allows itself 20 requests "+
+		"a second); medians of %d rounds, least to greatest in brackets\n", o.count, o.rounds)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	for _, s := range subjects {
 		_, _ = fmt.Fprintf(table, "\t%s\t", s.name)
@@ -64,12 +65,15 @@ func report(w io.Writer, subjects []subject, samples map[string][]sample, o opti
 }
 
 func write(subjects []subject, samples map[string][]sample, o options) error {
-	if err := result.Write(o.out, "control", map[string]any{"count": o.count, "rounds": o.rounds, "samples": samples}); err != nil {
+	document := map[string]any{"count": o.count, "rounds": o.rounds, "samples": samples}
+	if err := result.Write(o.out, "control", document); err != nil {
 		return err
 	}
 	var bars []result.Bar
 	for _, s := range subjects {
-		bars = append(bars, result.Bar{Name: s.name, Values: result.Values(samples[s.name], func(s sample) float64 { return s.Converged })})
+		seconds := result.Values(samples[s.name], func(s sample) float64 { return s.Converged })
+		bars = append(bars, result.Bar{Name: s.name, Values: seconds})
 	}
-	return result.Bars(filepath.Join(o.out, "control.svg"), fmt.Sprintf("%d objects, all new (tsuru allows itself 20 requests a second)", o.count), "seconds to the last write", bars)
+	title := fmt.Sprintf("%d objects, all new (tsuru allows itself 20 requests a second)", o.count)
+	return result.Bars(filepath.Join(o.out, "control.svg"), title, "seconds to the last write", bars)
 }

@@ -19,7 +19,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// user is who the operator is to the API server; nobody else's requests are in the audit log.
+// user is the operator's user on the API server. The audit log has only its requests.
 const user = "measured-operator"
 
 const auditPolicy = `
@@ -38,7 +38,7 @@ type server struct {
 	auditLog   string
 }
 
-// serve starts one in a folder.
+// serve starts a server in a folder.
 func serve(dir string, crds string) (s *server, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
@@ -78,7 +78,7 @@ func serve(dir string, crds string) (s *server, err error) {
 	return s, os.WriteFile(s.kubeconfig, kubeconfig, 0o600)
 }
 
-// create makes count objects.
+// create creates count objects.
 func (s *server) create(ctx context.Context, object string, count int) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(16)
@@ -96,7 +96,7 @@ func (s *server) create(ctx context.Context, object string, count int) error {
 
 func name(i int) string { return fmt.Sprintf("edge-%04d", i) }
 
-// count is how many objects of a kind of the group apps there are.
+// count is the number of objects of a resource of the group apps.
 func (s *server) count(ctx context.Context, resource string) (int, error) {
 	list := &unstructured.UnstructuredList{}
 	kind := map[string]string{"statefulsets": "StatefulSetList", "deployments": "DeploymentList"}[resource]
@@ -106,20 +106,22 @@ func (s *server) count(ctx context.Context, resource string) (int, error) {
 	return len(list.Items), err
 }
 
-// calls are what the operator has asked for.
+// calls are the operator's requests to the API server, without watches.
 type calls struct {
-	// Reads are gets and lists; DryRuns change nothing; Writes, events among them, by verb and resource.
+	// Reads are gets and lists. DryRuns are writes that change nothing. Writes are the other writes, events included, by
+	// verb and resource.
 	Reads   int            `json:"reads"`
 	DryRuns int            `json:"dryRuns"`
 	Writes  map[string]int `json:"writes"`
 	// Total is the sum of Writes.
 	Total int `json:"totalWrites"`
-	// Failed were answered with an error, but for 404 and 409 (of which both operators make ordinary use).
+	// Failed are requests answered with an error. 404 and 409 do not count, because both operators get them in normal
+	// operation.
 	Failed int `json:"failed"`
 	last   time.Time
 }
 
-// each reads the audit log.
+// each calls f for each event about an object in the audit log.
 func (s *server) each(f func(auditv1.Event)) error {
 	text, err := os.ReadFile(s.auditLog)
 	if err != nil {
@@ -139,7 +141,7 @@ func (s *server) each(f func(auditv1.Event)) error {
 	return lines.Err()
 }
 
-// audit counts what came between two times.
+// audit counts the requests between two times.
 func (s *server) audit(from, to time.Time) (calls, error) {
 	c := calls{Writes: map[string]int{}}
 	err := s.each(func(e auditv1.Event) {
@@ -172,11 +174,12 @@ func (s *server) audit(from, to time.Time) (calls, error) {
 	return c, err
 }
 
-// patched is when an object was first written after a time.
+// patched is when an object was first patched or updated after a time.
 func (s *server) patched(resource, name string, after time.Time) (at time.Time, err error) {
 	err = s.each(func(e auditv1.Event) {
 		write := e.Verb == "patch" || e.Verb == "update"
-		if e.ObjectRef.Resource == resource && e.ObjectRef.Name == name && write && at.IsZero() && e.RequestReceivedTimestamp.After(after) {
+		if e.ObjectRef.Resource == resource && e.ObjectRef.Name == name && write &&
+			at.IsZero() && e.RequestReceivedTimestamp.After(after) {
 			at = e.StageTimestamp.Time
 		}
 	})

@@ -15,9 +15,10 @@ import (
 type subject struct {
 	name, binary string
 	args         []string
-	// crds is the folder of its CustomResourceDefinitions; object is a resource of that kind, in YAML, with a %s for its name.
+	// crds is the folder of the operator's CustomResourceDefinitions. object is a resource of its kind, in YAML, with a %s
+	// for the name.
 	crds, object string
-	// children is the kind of object that it must have made once for each.
+	// children is the resource that the operator creates once for each object.
 	children string
 }
 
@@ -43,7 +44,7 @@ spec:
   config: {kind: Inline, value: "events {} http { server { listen 8080; location / { return 200; } } }"}
 `
 
-// process is an operator that runs.
+// process is a running operator.
 type process struct {
 	cmd   *exec.Cmd
 	log   *os.File
@@ -63,7 +64,7 @@ func (s subject) start(kubeconfig, logFile string) (*process, error) {
 	return p, p.cmd.Start()
 }
 
-// stop ends it.
+// stop ends the operator. It fails if the operator has ended by itself.
 func (p *process) stop() error {
 	defer func() { _ = p.log.Close() }()
 	if _, err := p.stat(); err != nil {
@@ -72,17 +73,17 @@ func (p *process) stop() error {
 	if err := p.cmd.Process.Signal(syscall.SIGTERM); err != nil {
 		return err
 	}
-	_ = p.cmd.Wait() // killed or not, it is gone
+	_ = p.cmd.Wait() // the process has ended, whatever its exit status
 	return nil
 }
 
-// cpu is the processor time that it has used.
+// cpu is the processor time that the operator has used.
 func (p *process) cpu() (time.Duration, error) {
 	stat, err := p.stat()
 	return time.Duration(stat.CPUTime() * float64(time.Second)), err
 }
 
-// resident is its memory in MiB.
+// resident is the resident memory of the operator in MiB.
 func (p *process) resident() (float64, error) {
 	stat, err := p.stat()
 	return float64(stat.ResidentMemory()) / (1 << 20), err
@@ -101,8 +102,8 @@ func (p *process) stat() (procfs.ProcStat, error) {
 	return stat, err
 }
 
-// quiet waits until it has for some seconds asked the API server for nothing and used hardly any processor time, and returns
-// since when.
+// quiet waits until the operator has been idle for 6 seconds, and returns when it was last busy. An idle operator sends
+// no requests to the API server and uses less than a tenth of a processor.
 func (p *process) quiet(ctx context.Context, auditLog string, patience time.Duration) (time.Time, error) {
 	const step, calm = 250 * time.Millisecond, 6 * time.Second
 	deadline := time.Now().Add(patience)
@@ -127,7 +128,7 @@ func (p *process) quiet(ctx context.Context, auditLog string, patience time.Dura
 	return busy, err
 }
 
-// size of a file; 0 if there is none.
+// size is the size of a file in bytes; 0 if there is none.
 func size(file string) int64 {
 	info, err := os.Stat(file)
 	if err != nil {

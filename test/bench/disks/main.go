@@ -1,6 +1,6 @@
-// Command disks measures what a hit costs a disk that is prepared in one way or another: how many reads, and how much of the disk and,
-// after it, of the page cache an object takes. nginx runs with what the operator renders, without a memory tier; every object is asked for once, with
-// an empty page cache. Needs Linux and root.
+// Command disks measures what a hit costs on disks that are prepared in different ways: how many reads it takes, and
+// how much of the disk and of the page cache an object uses. nginx runs with the operator's configuration, without a
+// memory tier. Every object is requested once, with an empty page cache. It needs Linux and root.
 package main
 
 import (
@@ -26,7 +26,7 @@ const (
 	prepared = "xfs 64 KiB, read-ahead 4 MiB"
 )
 
-// ways are those to prepare a disk.
+// ways are the measured ways to prepare a disk.
 var ways = []struct {
 	name string
 	lab.Preparation
@@ -36,28 +36,49 @@ var ways = []struct {
 	{"  without nginx's read_ahead", lab.Preparation{FileSystem: "xfs", ReadAhead: 128}, "0"},
 	{"xfs 4 KiB, read-ahead 512 KiB", lab.Preparation{FileSystem: "xfs", ReadAhead: 512}, ""},
 	{"xfs 4 KiB, read-ahead 4 MiB", lab.Preparation{FileSystem: "xfs", ReadAhead: 4096}, ""},
-	{"xfs 16 KiB, read-ahead 4 MiB", lab.Preparation{FileSystem: "xfs", MkfsArgs: []string{"-b", "size=16384"}, ReadAhead: 4096}, ""},
-	{"xfs 32 KiB, read-ahead 4 MiB", lab.Preparation{FileSystem: "xfs", MkfsArgs: []string{"-b", "size=32768"}, ReadAhead: 4096}, ""},
-	{"xfs 64 KiB, read-ahead 128 KiB", lab.Preparation{FileSystem: "xfs", MkfsArgs: []string{"-b", "size=65536"}, ReadAhead: 128}, ""},
-	{"xfs 64 KiB, read-ahead 1 MiB", lab.Preparation{FileSystem: "xfs", MkfsArgs: []string{"-b", "size=65536"}, ReadAhead: 1024}, ""},
+	{"xfs 16 KiB, read-ahead 4 MiB", lab.Preparation{
+		FileSystem: "xfs", MkfsArgs: []string{"-b", "size=16384"}, ReadAhead: 4096,
+	}, ""},
+	{"xfs 32 KiB, read-ahead 4 MiB", lab.Preparation{
+		FileSystem: "xfs", MkfsArgs: []string{"-b", "size=32768"}, ReadAhead: 4096,
+	}, ""},
+	{"xfs 64 KiB, read-ahead 128 KiB", lab.Preparation{
+		FileSystem: "xfs", MkfsArgs: []string{"-b", "size=65536"}, ReadAhead: 128,
+	}, ""},
+	{"xfs 64 KiB, read-ahead 1 MiB", lab.Preparation{
+		FileSystem: "xfs", MkfsArgs: []string{"-b", "size=65536"}, ReadAhead: 1024,
+	}, ""},
 	{prepared, lab.Preparation{FileSystem: "xfs", MkfsArgs: []string{"-b", "size=65536"}, ReadAhead: 4096}, ""},
-	{"  without nginx's read_ahead", lab.Preparation{FileSystem: "xfs", MkfsArgs: []string{"-b", "size=65536"}, ReadAhead: 4096}, "0"},
-	{"  with noatime, allocsize=1m", lab.Preparation{FileSystem: "xfs", MkfsArgs: []string{"-b", "size=65536"}, Options: "noatime,allocsize=1m", ReadAhead: 4096}, ""},
-	{"  with 8 allocation groups instead of 4", lab.Preparation{FileSystem: "xfs", MkfsArgs: []string{"-b", "size=65536", "-d", "agcount=8"}, ReadAhead: 4096}, ""},
-	{"  without sparse inodes", lab.Preparation{FileSystem: "xfs", MkfsArgs: []string{"-b", "size=65536", "-i", "sparse=0"}, ReadAhead: 4096}, ""},
+	{"  without nginx's read_ahead", lab.Preparation{
+		FileSystem: "xfs", MkfsArgs: []string{"-b", "size=65536"}, ReadAhead: 4096,
+	}, "0"},
+	{"  with noatime, allocsize=1m", lab.Preparation{
+		FileSystem: "xfs", MkfsArgs: []string{"-b", "size=65536"},
+		Options: "noatime,allocsize=1m", ReadAhead: 4096,
+	}, ""},
+	{"  with 8 allocation groups instead of 4", lab.Preparation{
+		FileSystem: "xfs", MkfsArgs: []string{"-b", "size=65536", "-d", "agcount=8"}, ReadAhead: 4096,
+	}, ""},
+	{"  without sparse inodes", lab.Preparation{
+		FileSystem: "xfs", MkfsArgs: []string{"-b", "size=65536", "-i", "sparse=0"}, ReadAhead: 4096,
+	}, ""},
 	{"ext4, blocks of 4 KiB, read-ahead 128 KiB", lab.Preparation{FileSystem: "ext4", ReadAhead: 128}, ""},
 	{"ext4, read-ahead 4 MiB", lab.Preparation{FileSystem: "ext4", ReadAhead: 4096}, ""},
-	{"ext4 bigalloc, clusters of 64 KiB, 4 MiB", lab.Preparation{FileSystem: "ext4", MkfsArgs: []string{"-O", "bigalloc", "-C", "65536"}, ReadAhead: 4096}, ""},
+	{"ext4 bigalloc, clusters of 64 KiB, 4 MiB", lab.Preparation{
+		FileSystem: "ext4", MkfsArgs: []string{"-O", "bigalloc", "-C", "65536"}, ReadAhead: 4096,
+	}, ""},
 }
 
-var objects = []struct{ size, count int64 }{{4 * kibi, 500}, {64 * kibi, 400}, {256 * kibi, 200}, {1024 * kibi, 100}, {4096 * kibi, 50}}
+var objects = []struct{ size, count int64 }{
+	{4 * kibi, 500}, {64 * kibi, 400}, {256 * kibi, 200}, {1024 * kibi, 100}, {4096 * kibi, 50},
+}
 
-// row is what was measured of a way, in the order of objects.
+// row is the result for a way, in the order of objects.
 type row struct {
 	Way   string    `json:"way"`
 	Reads []float64 `json:"readsPerHit"`
 	Bytes []int64   `json:"bytesPerObject"`
-	// Memory is what an object takes of it once it was read, the kernel's inode and entry among it.
+	// Memory is the memory that an object uses after it was read, including the kernel's inode and directory entry.
 	Memory []int64 `json:"memoryBytesPerObject"`
 }
 
@@ -74,7 +95,7 @@ func main() {
 	}
 }
 
-// write writes the result, and a chart of the least and the best prepared XFS.
+// write writes the result, and a chart that compares XFS as it usually is and as prepared.
 func write(rows []row, out string) error {
 	if err := result.Write(out, "disks", rows); err != nil {
 		return err
@@ -84,7 +105,9 @@ func write(rows []row, out string) error {
 		for _, r := range rows {
 			name := map[string]string{usual: "usual", prepared: "prepared"}[r.Way]
 			if name != "" {
-				bars = append(bars, result.Bar{Name: fmt.Sprintf("%d KiB\n%s", o.size>>10, name), Values: []float64{r.Reads[i]}})
+				bars = append(bars, result.Bar{
+					Name: fmt.Sprintf("%d KiB\n%s", o.size>>10, name), Values: []float64{r.Reads[i]},
+				})
 			}
 		}
 	}
@@ -110,7 +133,8 @@ func measure() (rows []row, err error) {
 			if err != nil {
 				return nil, errors.Join(table.Flush(), fmt.Errorf("%s: %w", way.name, err))
 			}
-			r.Reads, r.Bytes, r.Memory = append(r.Reads, price.reads), append(r.Bytes, price.space), append(r.Memory, price.memory)
+			r.Reads = append(r.Reads, price.reads)
+			r.Bytes, r.Memory = append(r.Bytes, price.space), append(r.Memory, price.memory)
 			_, _ = fmt.Fprintf(table, "%.2f\t(%d, %d)\t", price.reads, price.space>>10, price.memory>>10)
 		}
 		_, _ = fmt.Fprintln(table)
@@ -122,7 +146,7 @@ func measure() (rows []row, err error) {
 	return rows, table.Flush()
 }
 
-// price is what an object costs: reads a hit, bytes on the disk and, after the hit, of memory.
+// price is what an object costs: reads per hit, bytes on the disk, and bytes of memory after the hit.
 type price struct {
 	reads         float64
 	space, memory int64
@@ -172,10 +196,14 @@ func cost(p lab.Preparation, readAhead string, size, count int64) (_ price, err 
 	if asked := after.asked - before.asked; err == nil && asked > 0 {
 		err = fmt.Errorf("the origin was asked for %d objects that should be in the cache", asked)
 	}
-	return price{float64(after.reads-before.reads) / float64(count), (full - empty) / count, (after.memory - before.memory) / count}, err
+	return price{
+		reads:  float64(after.reads-before.reads) / float64(count),
+		space:  (full - empty) / count,
+		memory: (after.memory - before.memory) / count,
+	}, err
 }
 
-// counters are the cache's reads so far, what it has of memory, and how often the origin was asked.
+// counters are the cache's reads so far, its memory in bytes, and the number of requests to the origin so far.
 type counters struct{ reads, memory, asked int64 }
 
 func (c *cache) look() (n counters, err error) {
@@ -232,13 +260,15 @@ spec:
 	}
 	text := "user root;\n" + string(config)
 	if readAhead != "" {
-		text = strings.Replace(strings.ReplaceAll(text, "read_ahead ", "# read_ahead "), "http {", "http { read_ahead "+readAhead+";", 1)
+		text = strings.ReplaceAll(text, "read_ahead ", "# read_ahead ")
+		text = strings.Replace(text, "http {", "http { read_ahead "+readAhead+";", 1)
 	}
 	site, err := l.Site("cache")
 	if err != nil {
 		return nil, err
 	}
-	origin, err := l.Start("origin", site, nil, lab.Root{}, "env", fmt.Sprintf("ORIGIN_ADDRESS=:%d", lab.OriginPort), bin+"/origin")
+	origin, err := l.Start("origin", site, nil, lab.Root{},
+		"env", fmt.Sprintf("ORIGIN_ADDRESS=:%d", lab.OriginPort), bin+"/origin")
 	if err != nil {
 		return nil, err
 	}
@@ -263,7 +293,7 @@ spec:
 	return &cache{Lab: l, Server: server, site: site, client: bin + "/client"}, l.Await(site, server, lab.Port)
 }
 
-// fetch asks for each object once; the client checks every byte.
+// fetch requests each object once. The client checks every byte.
 func (c *cache) fetch(size, count int64) error {
 	var paths strings.Builder
 	for i := range count {

@@ -1,5 +1,5 @@
-// Command panels asks a Prometheus every query of every panel of the chart's dashboards, fails where one returns nothing, and draws what a few of
-// them show. Before, it waits until an alert fires.
+// Command panels waits until an alert fires. Then it sends a Prometheus every query of every panel of the chart's
+// dashboards, and fails if a query returns nothing. It draws the panels that the docs show.
 package main
 
 import (
@@ -23,7 +23,7 @@ import (
 	"gonum.org/v1/plot/vg"
 )
 
-// dashboard is the part of Grafana's model that is needed.
+// dashboard is the part of Grafana's model that panels needs.
 type dashboard struct {
 	Title  string
 	Panels []struct {
@@ -35,7 +35,8 @@ type dashboard struct {
 
 // drawn are the panels that the docs show.
 var drawn = map[string]string{
-	"State of the disks": "disk-state", "Hit ratio": "hit-ratio", "Requests by answer": "requests", "$disk: fill": "fill", "Pods": "pods",
+	"State of the disks": "disk-state", "Hit ratio": "hit-ratio", "Requests by answer": "requests",
+	"$disk: fill": "fill", "Pods": "pods",
 }
 
 func main() {
@@ -133,11 +134,15 @@ func await(ctx context.Context, p prometheus.API, alert string, within time.Dura
 	return fmt.Errorf("%s does not fire within %s", alert, within)
 }
 
-// ask puts the choices of a dashboard into a query, as Grafana does, and asks for the last minutes.
+// ask replaces the variables of a dashboard in a query, as Grafana does, and queries the last 4 minutes.
 func ask(ctx context.Context, p prometheus.API, expr string) (model.Matrix, error) {
-	expr = strings.NewReplacer("$__rate_interval", "30s", "$namespace", "demo", "$cachenode", "edge", "$pod", ".*", "$disk", "disk2").Replace(expr)
+	expr = strings.NewReplacer(
+		"$__rate_interval", "30s", "$namespace", "demo", "$cachenode", "edge", "$pod", ".*", "$disk", "disk2",
+	).Replace(expr)
 	now := time.Now()
-	value, _, err := p.QueryRange(ctx, expr, prometheus.Range{Start: now.Add(-4 * time.Minute), End: now, Step: 2 * time.Second})
+	value, _, err := p.QueryRange(ctx, expr, prometheus.Range{
+		Start: now.Add(-4 * time.Minute), End: now, Step: 2 * time.Second,
+	})
 	if err != nil {
 		return nil, err
 	}
@@ -155,7 +160,7 @@ func legend(format string, labels model.Metric) string {
 	return format
 }
 
-// draw makes a chart of a panel's data.
+// draw draws a chart of a panel's data.
 func draw(file, title, unit string, matrix model.Matrix) error {
 	chart := plot.New()
 	chart.Title.Text = strings.ReplaceAll(title, "$disk", "disk2")

@@ -1,4 +1,4 @@
-// Package result keeps what the benchmarks measure: as JSON, and as charts.
+// Package result writes the results of the benchmarks as JSON and as charts.
 package result
 
 import (
@@ -11,14 +11,14 @@ import (
 	"gonum.org/v1/plot/vg"
 )
 
-// Bar is what is compared: a name and the values of all rounds.
+// Bar is one of the compared things: a name and the values of all rounds.
 type Bar struct {
 	Name   string
 	Values []float64
 }
 
-// Bars draws the median of each bar, and each round as a dot, from 0, into a file whose ending says which kind it is (svg or
-// png).
+// Bars draws the median of each bar, and each round as a dot, into a file. The axis begins at 0. The file's extension
+// gives the format (svg or png).
 func Bars(file, title, unit string, bars []Bar) error {
 	p := plot.New()
 	p.Title.Text, p.Y.Label.Text, p.Y.Min = title, unit, 0
@@ -49,7 +49,7 @@ func Bars(file, title, unit string, bars []Bar) error {
 	return p.Save(7*vg.Inch, 3*vg.Inch, file)
 }
 
-// Median of values, the upper one of two in the middle; 0 of none.
+// Median is the median of values, the upper one if two are in the middle; 0 if there are none.
 func Median(values []float64) float64 {
 	if len(values) == 0 {
 		return 0

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Document is a result with what it was measured on.
+// Document is a result and the conditions of its measurement.
 type Document[T any] struct {
-	// Date is in UTC; Commit is of the working tree, with a + where it had changes.
+	// Date is in UTC. Commit is the commit of the working tree, with a + if the tree had changes.
 	Date   string `json:"date"`
 	Commit string `json:"commit"`
 	Kernel string `json:"kernel"`
@@ -22,7 +22,7 @@ type Document[T any] struct {
 	Result T      `json:"result"`
 }
 
-// Write writes a result to NAME.json in a folder, which must be there, as a [Document].
+// Write writes a result as a [Document] to NAME.json in a folder, which must exist.
 func Write(folder, name string, value any) error {
 	d := Document[any]{Date: time.Now().UTC().Format(time.RFC3339), CPUs: runtime.NumCPU(), Result: value}
 	if output, err := exec.Command("git", "describe", "--always", "--dirty=+", "--abbrev=12").Output(); err == nil {
@@ -40,7 +40,7 @@ func Write(folder, name string, value any) error {
 	return os.WriteFile(filepath.Join(folder, name+".json"), append(text, '\n'), 0o644)
 }
 
-// Values are those of a figure in all samples, in order.
+// Values are the values of a figure in all samples, in order.
 func Values[S any](samples []S, figure func(S) float64) []float64 {
 	var list []float64
 	for _, s := range samples {

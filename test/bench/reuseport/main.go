@@ -1,6 +1,7 @@
 // Command reuseport repeats the experiment of "Socket Sharding in NGINX Release 1.9.1": one listening socket with
-// accept_mutex on, with accept_mutex off, and a socket for each worker (reuseport). It prints requests, latency, its standard
-// deviation and how even the work is over the workers, and writes reuseport.json and reuseport.svg. Needs Linux and root.
+// accept_mutex on, one with accept_mutex off, and a socket for each worker (reuseport). It prints requests, latency and
+// its standard deviation, and how evenly the workers share the work. It writes reuseport.json and reuseport.svg. It
+// needs Linux and root.
 package main
 
 import (
@@ -24,7 +25,7 @@ type options struct {
 	out                          string
 }
 
-// way of sharing connections out.
+// way is a way to distribute connections to the workers.
 type way struct{ name, mutex, listen string }
 
 var ways = []way{
@@ -36,9 +37,9 @@ var ways = []way{
 // sample is one measurement.
 type sample struct {
 	lab.Answers
-	// CPU is the workers' processor time in microseconds a request.
+	// CPU is the workers' processor time per request, in microseconds.
 	CPU float64 `json:"cpuMicrosecondsPerRequest"`
-	// Busiest is the part of the workers' processor time, in percent, that the busiest one had.
+	// Busiest is the share of the busiest worker in the workers' processor time, in percent.
 	Busiest float64 `json:"busiestPercent"`
 }
 
@@ -77,7 +78,8 @@ func measure(o options) (samples map[string][]sample, err error) {
 	for i, w := range ways {
 		text := fmt.Sprintf(`daemon off; pid /tmp/nginx.pid; worker_processes %d;
 events { accept_mutex %s; }
-http { access_log off; keepalive_requests 1000000; server { listen %d%s; location / { return 200 "OK"; } } }`, o.workers, w.mutex, lab.Port, w.listen)
+http { access_log off; keepalive_requests 1000000; server { listen %d%s; `+
+			`location / { return 200 "OK"; } } }`, o.workers, w.mutex, lab.Port, w.listen)
 		site, server, err := l.Nginx(fmt.Sprintf("way%d", i), dir, text)
 		if err != nil {
 			return nil, err
@@ -102,7 +104,8 @@ http { access_log off; keepalive_requests 1000000; server { listen %d%s; locatio
 				return nil, err
 			}
 			if answers[0].Errors > 0 || answers[0].Requests == 0 || len(before) != o.workers {
-				return nil, fmt.Errorf("%s: %d of %d requests failed, %d workers", w.name, answers[0].Errors, answers[0].Requests, len(before))
+				return nil, fmt.Errorf("%s: %d of %d requests failed, %d workers",
+					w.name, answers[0].Errors, answers[0].Requests, len(before))
 			}
 			sum, most := lab.Used(before, after)
 			samples[w.name] = append(samples[w.name], sample{
@@ -115,7 +118,8 @@ http { access_log off; keepalive_requests 1000000; server { listen %d%s; locatio
 }
 
 func report(w io.Writer, samples map[string][]sample, o options) error {
-	_, _ = fmt.Fprintf(w, "%d workers, %d connections that last, a reply of \"OK\"; medians of %d rounds of %s, least to greatest in brackets\n",
+	_, _ = fmt.Fprintf(w, "%d workers, %d connections that last, a reply of \"OK\"; "+
+		"medians of %d rounds of %s, least to greatest in brackets\n",
 		o.workers, o.connections, o.rounds, o.duration)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	_, _ = fmt.Fprintln(table, "\trequests/s\t\tmean ms\tdeviation ms\tp99 ms\tµs CPU a request\tbusiest worker\t")
@@ -123,9 +127,12 @@ func report(w io.Writer, samples map[string][]sample, o options) error {
 	for _, way := range ways {
 		of := func(figure func(sample) float64) []float64 { return result.Values(samples[way.name], figure) }
 		rates := of(func(s sample) float64 { return s.PerSecond })
-		_, _ = fmt.Fprintf(table, "%s\t%.0f\t(%.0f-%.0f)\t%.2f\t%.2f\t%.2f\t%.1f\t%.0f%%\t\n", way.name, result.Median(rates), slices.Min(rates), slices.Max(rates),
-			result.Median(of(func(s sample) float64 { return s.Mean })), result.Median(of(func(s sample) float64 { return s.Deviation })),
-			result.Median(of(func(s sample) float64 { return s.P99 })), result.Median(of(func(s sample) float64 { return s.CPU })), result.Median(of(func(s sample) float64 { return s.Busiest })))
+		middle := func(figure func(sample) float64) float64 { return result.Median(of(figure)) }
+		_, _ = fmt.Fprintf(table, "%s\t%.0f\t(%.0f-%.0f)\t%.2f\t%.2f\t%.2f\t%.1f\t%.0f%%\t\n",
+			way.name, result.Median(rates), slices.Min(rates), slices.Max(rates),
+			middle(func(s sample) float64 { return s.Mean }), middle(func(s sample) float64 { return s.Deviation }),
+			middle(func(s sample) float64 { return s.P99 }), middle(func(s sample) float64 { return s.CPU }),
+			middle(func(s sample) float64 { return s.Busiest }))
 		bars = append(bars, result.Bar{Name: way.name, Values: rates})
 	}
 	if err := table.Flush(); err != nil || o.out == "" {

@@ -9,17 +9,17 @@ import (
 	"github.com/cachenode/cachenode-operator/test/lab"
 )
 
-// ways in which nginx finds the disk of a path: none at all, the three percentages that one writes by hand, a plan of three
-// disks in one block, and the same in two levels, as the operator renders it.
+// ways are the ways in which nginx finds the disk of a path: not at all, by three percentages written by hand, by a
+// plan of three disks in one block, and by the same plan in two levels, as the operator renders it.
 var ways = []string{"one disk", "by hand", "one block", "two levels"}
 
-// price is one measurement of a way: requests a second, and the worker's processor time in microseconds a request.
+// price is one measurement of a way: requests per second, and the worker's processor time per request in microseconds.
 type price struct {
 	PerSecond float64 `json:"perSecond"`
 	CPU       float64 `json:"cpuMicrosecondsPerRequest"`
 }
 
-// cost measures nginx, the ways taking turns.
+// cost measures nginx. The ways take turns.
 func cost(rounds int, duration time.Duration) (prices map[string][]price, ranges map[string]int, err error) {
 	dir, err := lab.Recipe("hack/nginx-root")
 	if err != nil {
@@ -81,7 +81,7 @@ func ask(l *lab.Lab, site lab.Site, server *lab.Server, duration time.Duration) 
 	return price{PerSecond: a.PerSecond, CPU: float64(sum.Microseconds()) / float64(a.Requests)}, nil
 }
 
-// configurations are the blocks that find $disk, and how many ranges they have.
+// configurations are the blocks that find $disk, and the number of their ranges, by way.
 func configurations() (map[string]conf.Block, map[string]int) {
 	plan := shard.NewPlan([]shard.Disk{{Name: "disk1", Weight: 1}, {Name: "disk2", Weight: 1}, {Name: "disk3", Weight: 1}})
 	var flat shard.Split
@@ -121,7 +121,7 @@ func split(variable string, ranges shard.Split) conf.Directive {
 	return d
 }
 
-// whole is a configuration of one worker that answers with the disk.
+// whole is a complete configuration with one worker, which answers with the disk.
 func whole(shards conf.Block) (string, error) {
 	server := conf.B("server", nil,
 		conf.D("listen", conf.Literal(fmt.Sprint(lab.Port))),
@@ -131,6 +131,8 @@ func whole(shards conf.Block) (string, error) {
 		conf.D("pid", conf.Literal("/tmp/nginx.pid")),
 		conf.D("worker_processes", conf.Literal("1")),
 		conf.B("events", nil),
-		conf.B("http", nil, append(conf.Block{conf.D("access_log", conf.OnOff(false)), conf.D("keepalive_requests", conf.Literal("1000000"))}, append(shards, server)...)...),
+		conf.B("http", nil, append(conf.Block{
+			conf.D("access_log", conf.OnOff(false)), conf.D("keepalive_requests", conf.Literal("1000000")),
+		}, append(shards, server)...)...),
 	})
 }

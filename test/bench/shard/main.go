@@ -1,6 +1,7 @@
-// Command shard measures what sharding by a plan costs and brings: how many keys move when disks come, go or change, against
-// the least possible and against what people write by hand; how even the shares are; and what the ranges of split_clients
-// cost a request of a real nginx. It prints tables and writes shard.json and shard.svg. The second part needs Linux and root.
+// Command shard measures sharding by a plan. It measures how many keys move when disks are added, removed or changed,
+// compared with the minimum and with configurations written by hand. It measures how even the shares are, and what the
+// ranges of split_clients cost a request of a real nginx. It prints tables and writes shard.json and shard.svg. The
+// measurement of nginx needs Linux and root.
 package main
 
 import (
@@ -24,7 +25,7 @@ type options struct {
 	out                string
 }
 
-// measurement is what is written as JSON.
+// measurement is the result in JSON.
 type measurement struct {
 	Movement []movement         `json:"movement"`
 	Balance  []balance          `json:"balance"`
@@ -60,21 +61,25 @@ func run(w io.Writer, o options) error {
 }
 
 func printMovement(w io.Writer, r measurement, o options) {
-	_, _ = fmt.Fprintf(w, "keys that move, by times of the least possible; %d random sets of 2 to 16 disks with weights of 1 to 10, %d keys each\n", o.sets, o.keys)
+	_, _ = fmt.Fprintf(w, "keys that move, by times of the least possible; "+
+		"%d random sets of 2 to 16 disks with weights of 1 to 10, %d keys each\n", o.sets, o.keys)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	_, _ = fmt.Fprintln(table, "\tplan\tpercentages by hand\tmodulo\tleast possible\t")
 	for _, m := range r.Movement {
-		_, _ = fmt.Fprintf(table, "%s\t%.2f\t%.2f\t%.2f\t%.1f%%\t\n", m.Change, m.Times["plan"], m.Times["percentages"], m.Times["modulo"], m.Least)
+		_, _ = fmt.Fprintf(table, "%s\t%.2f\t%.2f\t%.2f\t%.1f%%\t\n",
+			m.Change, m.Times["plan"], m.Times["percentages"], m.Times["modulo"], m.Least)
 	}
 	_ = table.Flush()
-	_, _ = fmt.Fprintln(w, "\na disk's keys against its weight: the worst disk of each set, in percent, in the median and at worst")
+	_, _ = fmt.Fprintln(w, "\na disk's keys against its weight: "+
+		"the worst disk of each set, in percent, in the median and at worst")
 	for _, b := range r.Balance {
 		_, _ = fmt.Fprintf(w, "  %s: %.2f, %.2f\n", b.Way, b.Median, b.Worst)
 	}
 }
 
 func printCost(w io.Writer, r measurement, o options) {
-	_, _ = fmt.Fprintf(w, "\nrequests a second of one nginx worker that answers with the disk of a random path; medians of %d rounds of %s\n", o.rounds, o.duration)
+	_, _ = fmt.Fprintf(w, "\nrequests a second of one nginx worker that answers with the disk of a random path; "+
+		"medians of %d rounds of %s\n", o.rounds, o.duration)
 	for _, way := range ways {
 		rates := result.Values(r.Cost[way], func(p price) float64 { return p.PerSecond })
 		cpu := result.Values(r.Cost[way], func(p price) float64 { return p.CPU })
@@ -94,5 +99,6 @@ func write(r measurement, out string) error {
 			bars = append(bars, result.Bar{Name: name, Values: []float64{m.Times[way]}})
 		}
 	}
-	return result.Bars(filepath.Join(out, "shard.svg"), "Keys that move when a disk is added, removed, or gets another weight", "times the least possible", bars)
+	return result.Bars(filepath.Join(out, "shard.svg"),
+		"Keys that move when a disk is added, removed, or gets another weight", "times the least possible", bars)
 }

@@ -10,10 +10,11 @@ import (
 	"github.com/cachenode/cachenode-operator/test/bench/result"
 )
 
-// movement is what a kind of change moves.
+// movement is how many keys a kind of change moves.
 type movement struct {
 	Change string `json:"change"`
-	// Times are how many keys move, by way of sharding, in times of the least possible; Least is that, in percent.
+	// Times are the moved keys by way of sharding, as multiples of the minimum. Least is the minimum, in percent of all
+	// keys.
 	Times map[string]float64 `json:"timesOfLeast"`
 	Least float64            `json:"leastPercent"`
 }
@@ -21,7 +22,7 @@ type movement struct {
 // balance is how far a disk's share of the keys is from its share of the weights.
 type balance struct {
 	Way string `json:"way"`
-	// Median and Worst are of the worst disk of each set, in percent of what it should have.
+	// Median and Worst are over the worst disk of each set, in percent of the keys that it should have.
 	Median float64 `json:"medianPercent"`
 	Worst  float64 `json:"worstPercent"`
 }
@@ -29,13 +30,13 @@ type balance struct {
 // sharding finds the disk of a hash of 32 bits.
 type sharding func(hash uint32) string
 
-// byPlan is the project's own.
+// byPlan is the sharding of this project.
 func byPlan(disks []shard.Disk) sharding {
 	plan := shard.NewPlan(disks)
 	return func(hash uint32) string { return plan.Owner(int(uint64(hash) * shard.Slots >> 32)) }
 }
 
-// byPercentages is what people write by hand: a range for each disk, one after another.
+// byPercentages is the sharding that people write by hand: a range for each disk, one after another.
 func byPercentages(disks []shard.Disk) sharding {
 	var ends []uint64
 	total, sum := weights(disks), int64(0)
@@ -49,7 +50,7 @@ func byPercentages(disks []shard.Disk) sharding {
 	}
 }
 
-// byModulo is the remainder of the hash, where a disk of weight w stands w times in the list.
+// byModulo takes the remainder of the hash by the length of a list in which a disk of weight w is w times.
 func byModulo(disks []shard.Disk) sharding {
 	var list []string
 	for _, d := range disks {
@@ -130,7 +131,7 @@ func randomHashes(rng *rand.Rand, n int) []uint32 {
 	return hashes
 }
 
-// leastMoved is the part of all keys that must move: half the sum of what the shares change by.
+// leastMoved is the part of all keys that must move: half the sum of the changes of the shares.
 func leastMoved(before, after []shard.Disk) float64 {
 	share := map[string]float64{}
 	for _, d := range before {
@@ -146,7 +147,7 @@ func leastMoved(before, after []shard.Disk) float64 {
 	return sum / 2
 }
 
-// spread counts the keys of each disk; so many that slots have equal numbers.
+// spread counts the keys of each disk. All slots have the same number of keys.
 func spread(sets int) []balance {
 	const keys = 20 * shard.Slots
 	var list []balance
@@ -156,7 +157,7 @@ func spread(sets int) []balance {
 		for range sets {
 			disks := randomDisks(rng)
 			of, got := shardings[way](disks), map[string]int{}
-			for i := range keys { // spread evenly, so that chance does not count
+			for i := range keys { // evenly spread hashes, not random ones
 				got[of(uint32((uint64(i)<<32+1<<31)/uint64(keys)))]++
 			}
 			far := 0.0

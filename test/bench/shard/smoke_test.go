@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// TestShard is a short form of make bench-shard. It judges what does not depend on the machine: how many keys move.
+// TestShard is a short form of make bench-shard. It checks only what does not depend on the machine: how many keys
+// move.
 func TestShard(t *testing.T) {
 	t.Chdir("../../..")
 	var out strings.Builder

@@ -19,7 +19,8 @@ func New() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "config POD",
 		Short: "Print the nginx.conf that a pod runs",
-		Long: `Print the nginx.conf that a pod runs. It can differ from what "render" prints: a pod leaves out disks that failed, and has measured its disks
+		Long: `Print the nginx.conf that a pod runs. It can differ from what "render" prints: ` +
+			`a pod leaves out disks that failed, and has measured its disks
 and its memory. It takes the rights to get and create pods/exec.`,
 		Example: `  kubectl cachenode config edge-0
   diff <(kubectl cachenode config edge-0) <(kubectl cachenode config edge-1)`,
@@ -40,7 +41,7 @@ and its memory. It takes the rights to get and create pods/exec.`,
 	return command
 }
 
-// write prints a pod's file line by line, without what terminals act on.
+// write prints a pod's file line by line, without the characters that terminals act on.
 func write(out io.Writer, text string) error {
 	for line := range strings.Lines(text) {
 		if _, err := fmt.Fprintln(out, agentapi.Printable(strings.TrimSuffix(line, "\n"), len(line))); err != nil {

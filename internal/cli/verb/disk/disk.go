@@ -1,5 +1,5 @@
-// Package disk has the plugin's verbs for single disks of a pod. Each sets an annotation on the CacheNode, which a manifest
-// can carry just as well; the operator does the work.
+// Package disk has the plugin's verbs for single disks of a pod. Each sets an annotation on the CacheNode, as a
+// manifest could; the operator does the work.
 package disk
 
 import (
@@ -19,8 +19,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// fieldManager owns the annotations. Flux takes over what managers own whose names begin with kubectl, and would end a drain that
-// git does not know.
+// fieldManager owns the annotations. Its name must not begin with kubectl: Flux takes over what such managers own, and
+// would end a drain that is not in git.
 const fieldManager = "cachenode-plugin"
 
 // New makes the command.
@@ -31,14 +31,23 @@ func New() *cobra.Command {
 		Args:  cobra.NoArgs,
 	}
 	command.AddCommand(
-		verb(v1alpha1.Drain, "Take disks of a pod out of use; their files stay", `Take disks of a pod out of use. Their keys go to the pod's other disks by a reload, and no pod restarts. The files stay: a
+		verb(v1alpha1.Drain, "Take disks of a pod out of use; their files stay",
+			`Take disks of a pod out of use. Their keys go to the pod's other disks by a reload, and no pod restarts. `+
+				`The files stay: a
 disk that is readmitted finds them again.`),
-		verb(v1alpha1.Readmit, "Bring disks of a pod back that were drained, missing or repaired", `Bring disks of a pod back. One that was drained is used again. One that could not be mounted when the pod started, and has a
-placeholder in its place, is tried again: the pod is replaced. One that failed, and cannot come back as long as the pod has
-it mounted, is repaired, you say: the pod is evicted once. A file system that was shut down must be mounted again on the node as soon as
+		verb(v1alpha1.Readmit, "Bring disks of a pod back that were drained, missing or repaired",
+			`Bring disks of a pod back. One that was drained is used again. `+
+				`One that could not be mounted when the pod started, and has a
+placeholder in its place, is tried again: the pod is replaced. `+
+				`One that failed, and cannot come back as long as the pod has
+it mounted, is repaired, you say: the pod is evicted once. `+
+				`A file system that was shut down must be mounted again on the node as soon as
 the pod is gone; the new pod waits for it. All of it as the disruption budget allows.`),
-		verb(v1alpha1.Replace, "Give disks of a pod new volumes, for disks that were exchanged", `Give disks of a pod new volumes. The pod is evicted, as the disruption budget allows; the claims of these disks and their
-volumes are let go of, and the new pod gets new ones on the same node, where its other disks are. Mount the new disk before, or as
+		verb(v1alpha1.Replace, "Give disks of a pod new volumes, for disks that were exchanged",
+			`Give disks of a pod new volumes. The pod is evicted, as the disruption budget allows; `+
+				`the claims of these disks and their
+volumes are let go of, and the new pod gets new ones on the same node, where its other disks are. `+
+				`Mount the new disk before, or as
 soon as the pod is gone.`),
 	)
 	return command
@@ -50,7 +59,8 @@ func verb(v v1alpha1.Verb, short, long string) *cobra.Command {
 		Short: short,
 		Long: long + `
 
-The same can be said without this program: the annotation ` + string(v) + `.cachenode.io/POD.DISK on the CacheNode` + meaning(v),
+The same can be said without this program: the annotation ` +
+			string(v) + `.cachenode.io/POD.DISK on the CacheNode` + meaning(v),
 		Example: "  kubectl cachenode disk " + string(v) + " edge-1 disk2",
 		Args:    cobra.MinimumNArgs(2),
 	}
@@ -69,10 +79,14 @@ func meaning(v v1alpha1.Verb) string {
 	if v == v1alpha1.Drain {
 		return ", as long as it is there."
 	}
-	return ", with the time\nof now as its value, such as 2026-11-21T12:00:00Z. Pods, claims and failures that are newer are left alone."
+	return ", with the time\nof now as its value, such as 2026-11-21T12:00:00Z. " +
+		"Pods, claims and failures that are newer are left alone."
 }
 
-func run(ctx context.Context, cluster *connect.Cluster, v v1alpha1.Verb, pod string, disks []string, now time.Time, out io.Writer) error {
+func run(
+	ctx context.Context, cluster *connect.Cluster, v v1alpha1.Verb, pod string, disks []string, now time.Time,
+	out io.Writer,
+) error {
 	cacheNode, err := find(ctx, cluster, pod)
 	if err != nil {
 		return err
@@ -97,7 +111,7 @@ func run(ctx context.Context, cluster *connect.Cluster, v v1alpha1.Verb, pod str
 	return err
 }
 
-// find is the CacheNode of a pod, which need not be there.
+// find returns the CacheNode that a pod belongs to. The pod need not exist.
 func find(ctx context.Context, cluster *connect.Cluster, pod string) (*v1alpha1.CacheNode, error) {
 	i := strings.LastIndex(pod, "-")
 	if i < 0 {

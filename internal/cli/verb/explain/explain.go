@@ -35,8 +35,10 @@ func New() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "explain NAME KEY|URL",
 		Short: "Say on which disk and in which file an object is, and which pods have it",
-		Long: `Say on which disk and in which file an object is, and which pods have it. A URL such as http://cdn.example.com/a?b=c is turned into the cache
-key that spec.cache.key makes of it; anything else is taken as the key itself. Each pod is then asked for the file, which takes the rights
+		Long: `Say on which disk and in which file an object is, and which pods have it. ` +
+			`A URL such as http://cdn.example.com/a?b=c is turned into the cache
+key that spec.cache.key makes of it; anything else is taken as the key itself. ` +
+			`Each pod is then asked for the file, which takes the rights
 to get and create pods/exec; no object is requested, so nothing is cached by asking.
 
 With -f the CacheNode is read from a file, and no cluster is asked.`,
@@ -45,7 +47,8 @@ With -f the CacheNode is read from a file, and no cluster is asked.`,
 		Args: cobra.ExactArgs(2),
 	}
 	command.Flags().StringVar(&method, "method", "GET", "the request's method, where it is part of the key")
-	command.Flags().StringVarP(&filename, "filename", "f", "", "a file with the CacheNode, instead of the cluster; - reads standard input")
+	command.Flags().StringVarP(&filename, "filename", "f", "",
+		"a file with the CacheNode, instead of the cluster; - reads standard input")
 	flags := connect.Add(command)
 	command.ValidArgsFunction = flags.CompleteNames
 	command.RunE = func(command *cobra.Command, args []string) error {
@@ -61,7 +64,8 @@ With -f the CacheNode is read from a file, and no cluster is asked.`,
 			return err
 		}
 		cacheNode := &v1alpha1.CacheNode{}
-		if err := cluster.Get(command.Context(), client.ObjectKey{Namespace: cluster.Namespace, Name: args[0]}, cacheNode); err != nil {
+		name := client.ObjectKey{Namespace: cluster.Namespace, Name: args[0]}
+		if err := cluster.Get(command.Context(), name, cacheNode); err != nil {
 			return err
 		}
 		place := locate(cacheNode, keyOf(cacheNode, method, args[1]))
@@ -74,13 +78,13 @@ With -f the CacheNode is read from a file, and no cluster is asked.`,
 	return command
 }
 
-// keyOf is the cache key of a URL, or the key itself.
+// keyOf returns the cache key of a URL. Any other argument is the key itself.
 func keyOf(cacheNode *v1alpha1.CacheNode, method, argument string) string {
 	u, err := url.Parse(argument)
 	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
 		return argument
 	}
-	// The text as it was given: parsing and printing would change how it is escaped.
+	// The text is used as it was given, because parsing and printing would change how it is escaped.
 	_, rest, _ := strings.Cut(argument, "://")
 	uri := "/"
 	if i := strings.IndexAny(rest, "/?"); i >= 0 {
@@ -90,7 +94,8 @@ func keyOf(cacheNode *v1alpha1.CacheNode, method, argument string) string {
 		}
 	}
 	uri, _, _ = strings.Cut(uri, "#")
-	return nginxcache.Key(cacheNode.Spec.Cache.Key, nginxcache.Request{Method: method, Scheme: u.Scheme, Host: u.Hostname(), URI: uri})
+	request := nginxcache.Request{Method: method, Scheme: u.Scheme, Host: u.Hostname(), URI: uri}
+	return nginxcache.Key(cacheNode.Spec.Cache.Key, request)
 }
 
 // place is where a key belongs.
@@ -100,7 +105,7 @@ type place struct {
 	slot                   int
 }
 
-// locate is pure: where a key belongs while no disk has failed.
+// locate returns where a key belongs while no disk has failed. It is pure.
 func locate(cacheNode *v1alpha1.CacheNode, key string) place {
 	plan := shard.NewPlan(tuning.ShardDisks(cacheNode.Spec.Disks))
 	p := place{key: key, disk: plan.Tree().Disk([]byte(key))}
@@ -117,7 +122,8 @@ func locate(cacheNode *v1alpha1.CacheNode, key string) place {
 	return p
 }
 
-// diskIn is the disk of a key in a pod, whose failed and drained disks have given theirs to the others.
+// diskIn returns the disk of a key in a pod, whose failed and drained disks have given their keys to the others. moved
+// is true if the key is not on the disk that the plan gives it to.
 func diskIn(cacheNode *v1alpha1.CacheNode, pod v1alpha1.PodStatus, key string) (disk string, moved bool) {
 	plan := shard.NewPlan(tuning.ShardDisks(cacheNode.Spec.Disks))
 	own := plan.Tree().Disk([]byte(key))
@@ -136,26 +142,27 @@ func diskIn(cacheNode *v1alpha1.CacheNode, pod v1alpha1.PodStatus, key string) (
 	return agentapi.NoDisk, true
 }
 
-// current is true where the status is about today's spec, and the spec is in force: neither refused nor waiting.
+// current is true if the status is about the current spec and the spec is in force: neither refused nor waiting.
 func current(cacheNode *v1alpha1.CacheNode) bool {
+	waits := func(c metav1.Condition) bool { return c.Reason == v1alpha1.ReasonKeyMovement }
 	return cacheNode.Status.ObservedGeneration == cacheNode.Generation && cacheNode.Status.Refusal == nil &&
-		meta.IsStatusConditionTrue(cacheNode.Status.Conditions, v1alpha1.ConditionAccepted) && !slices.ContainsFunc(cacheNode.Status.Conditions, func(c metav1.Condition) bool {
-		return c.Reason == v1alpha1.ReasonKeyMovement
-	})
+		meta.IsStatusConditionTrue(cacheNode.Status.Conditions, v1alpha1.ConditionAccepted) &&
+		!slices.ContainsFunc(cacheNode.Status.Conditions, waits)
 }
 
 // held is what a pod has of an object.
 type held struct {
 	pod, disk string
 	moved     bool
-	// older: the pod runs another revision than the one that the spec asks for, so it may look for the object elsewhere.
+	// older is true if the pod does not run the revision that the spec asks for, so it may look for the object elsewhere.
 	older   bool
 	bytes   int64
 	validTo time.Time
 	problem string
 }
 
-// look is a shell script that prints the size of a file and the first two numbers of its header; nothing if there is no file.
+// look is a shell script that prints the size of a file and the first two numbers of its header. It prints nothing if
+// there is no file.
 const look = `[ -e "$1" ] || exit 0; stat -c %s "$1" && head -c 16 "$1"`
 
 // ask looks for the object's file in each pod.
@@ -170,7 +177,8 @@ func ask(ctx context.Context, cluster *connect.Cluster, cacheNode *v1alpha1.Cach
 			if c.disk != agentapi.NoDisk {
 				ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 				defer cancel()
-				out, err := podexec.Run(ctx, cluster, pod.Name, layout.Container, "sh", "-c", look, "sh", nginxcache.File(c.disk, key))
+				out, err := podexec.Run(ctx, cluster, pod.Name, layout.Container,
+					"sh", "-c", look, "sh", nginxcache.File(c.disk, key))
 				if err != nil {
 					c.problem = err.Error()
 				} else {
@@ -184,8 +192,8 @@ func ask(ctx context.Context, cluster *connect.Cluster, cacheNode *v1alpha1.Cach
 	return copies, group.Wait()
 }
 
-// parse reads what the script prints. A cache file begins with its version and the second until which it is valid, as
-// ngx_http_file_cache_header_t has them.
+// parse reads what the script prints. A cache file begins with its version, then the second until which it is valid:
+// ngx_http_file_cache_header_t.
 func parse(out []byte) (size int64, validTo time.Time) {
 	line, header, ok := strings.Cut(string(out), "\n")
 	if _, err := fmt.Sscan(line, &size); !ok || err != nil {
@@ -198,7 +206,9 @@ func parse(out []byte) (size int64, validTo time.Time) {
 }
 
 func write(out io.Writer, p place, copies []held) error {
-	_, err := fmt.Fprintf(out, "Key:   %s\nHash:  %#08x, slot %d of %d\nDisk:  %s, which has %s of the keys\nFile:  %s\n", p.key, p.hash, p.slot, shard.Slots, p.disk, p.share, p.file)
+	_, err := fmt.Fprintf(out,
+		"Key:   %s\nHash:  %#08x, slot %d of %d\nDisk:  %s, which has %s of the keys\nFile:  %s\n",
+		p.key, p.hash, p.slot, shard.Slots, p.disk, p.share, p.file)
 	if err != nil || len(copies) == 0 {
 		return err
 	}

@@ -14,10 +14,10 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/effective"
 )
 
-// change is a field that an edit changes. A list is one field, but for the disks, which have names.
+// change is a field that an edit changes. A list is one field, except the disks, which have names.
 type change struct {
 	path []string
-	// before and after are the values as YAML has them; nil where the field is not set.
+	// before and after are the values as YAML has them; nil if the field is not set.
 	before, after any
 }
 
@@ -48,7 +48,7 @@ func writeFields(out io.Writer, now effective.CacheNode, before, next *v1alpha1.
 	return nil
 }
 
-// writeChoices says what the operator chooses otherwise because of the edit.
+// writeChoices prints what the operator chooses differently because of the edit.
 func writeChoices(out io.Writer, now, next effective.CacheNode) {
 	for _, choice := range next.Tuning {
 		subject, _, _ := strings.Cut(choice, " is ")
@@ -58,7 +58,7 @@ func writeChoices(out io.Writer, now, next effective.CacheNode) {
 	}
 }
 
-// effect is what the change does if it is the only one.
+// effect says what the change does if it is the only one.
 func (c change) effect(now effective.CacheNode, before *v1alpha1.CacheNode, old map[string]any) (string, error) {
 	if c.path[0] == "replicas" {
 		return "pods are created or removed", nil
@@ -84,7 +84,7 @@ func (c change) effect(now effective.CacheNode, before *v1alpha1.CacheNode, old 
 	return "no pod is touched", nil
 }
 
-// changes are the fields that differ.
+// changes returns the fields that differ.
 func changes(path []string, before, after map[string]any) (list []change) {
 	names := map[string]any{}
 	maps.Copy(names, before)
@@ -105,13 +105,13 @@ func changes(path []string, before, after map[string]any) (list []change) {
 	return list
 }
 
-// isDisk is true for a disk as a whole, which comes or goes.
+// isDisk is true for the path of a whole disk, which is added or removed.
 func isDisk(path []string) bool { return len(path) == 2 && path[0] == disksField }
 
 // disksField is the list whose items have names.
 const disksField = "disks"
 
-// fieldsOf is a spec as maps, with the disks by name.
+// fieldsOf returns a spec as maps, with the disks by name.
 func fieldsOf(spec v1alpha1.CacheNodeSpec) (map[string]any, error) {
 	var fields map[string]any
 	if err := convert(spec, &fields); err != nil {
@@ -126,7 +126,7 @@ func fieldsOf(spec v1alpha1.CacheNodeSpec) (map[string]any, error) {
 	return fields, nil
 }
 
-// specOf is the way back from fieldsOf.
+// specOf is the inverse of fieldsOf.
 func specOf(fields map[string]any) (spec v1alpha1.CacheNodeSpec, err error) {
 	list := []any{}
 	disks := fields[disksField].(map[string]any)
@@ -147,7 +147,7 @@ func convert(from, to any) error {
 	return json.Unmarshal(data, to)
 }
 
-// set sets a field, or removes it where the value is nil.
+// set sets a field, or removes it if the value is nil.
 func set(fields map[string]any, path []string, value any) {
 	for _, name := range path[:len(path)-1] {
 		inner, ok := fields[name].(map[string]any)
@@ -164,7 +164,7 @@ func set(fields map[string]any, path []string, value any) {
 	}
 }
 
-// text is a value in a few characters.
+// text shows a value in a few characters.
 func text(value any) string {
 	switch value.(type) {
 	case nil:

@@ -34,17 +34,21 @@ func New() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "plan -f NEW [--from OLD]",
 		Short: "Show which keys an edit moves, and which pods it replaces",
-		Long: `Show what an edit of a CacheNode does: which share of the keys moves from which disk to which, how many bytes that is,
+		Long: `Show what an edit of a CacheNode does: ` +
+			`which share of the keys moves from which disk to which, how many bytes that is,
 which pods are replaced or reload nginx, and which claims come and go. Nothing is changed.
 
-The file is compared with the CacheNode in the cluster, and the API server is asked whether it accepts the edit. How full the
-caches are comes from the pods' metrics, which needs the right to get pods/proxy. With --from, two files are compared without
+The file is compared with the CacheNode in the cluster, and the API server is asked whether it accepts the edit. ` +
+			`How full the
+caches are comes from the pods' metrics, which needs the right to get pods/proxy. ` +
+			`With --from, two files are compared without
 a cluster.`,
 		Example: `  kubectl cachenode plan -f edge.yaml
   git show HEAD:edge.yaml >old.yaml; kubectl cachenode plan -f edge.yaml --from old.yaml`,
 		Args: cobra.NoArgs,
 	}
-	command.Flags().StringVarP(&filename, "filename", "f", "", "the file with the CacheNode as it is to be; - reads standard input")
+	command.Flags().StringVarP(&filename, "filename", "f", "",
+		"the file with the CacheNode as it is to be; - reads standard input")
 	command.Flags().StringVar(&from, "from", "", "a file with the CacheNode as it is now, instead of the cluster")
 	_ = command.MarkFlagRequired("filename") // the flag exists
 	flags := connect.Add(command)
@@ -63,7 +67,8 @@ a cluster.`,
 			}
 			if next.Spec.Replicas == nil {
 				next.Spec.Replicas = now.Spec.Replicas
-				_, _ = fmt.Fprintln(command.ErrOrStderr(), "warning: the file has no spec.replicas, so how many pods there are is not known here")
+				_, _ = fmt.Fprintln(command.ErrOrStderr(),
+					"warning: the file has no spec.replicas, so how many pods there are is not known here")
 			}
 			return write(command.OutOrStdout(), now, tuning.Nothing, next, nil)
 		}
@@ -76,7 +81,7 @@ a cluster.`,
 	return command
 }
 
-// Run compares the CacheNode of a file with that of the cluster, and writes what the edit does to out.
+// Run compares the CacheNode of a file with the one in the cluster, and writes what the edit does to out.
 func Run(ctx context.Context, cluster *connect.Cluster, next *v1alpha1.CacheNode, out, warnings io.Writer) error {
 	if next.Namespace != "" {
 		cluster.Namespace = next.Namespace
@@ -84,7 +89,8 @@ func Run(ctx context.Context, cluster *connect.Cluster, next *v1alpha1.CacheNode
 	now := &v1alpha1.CacheNode{}
 	err := cluster.Get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: next.Name}, now)
 	if apierrors.IsNotFound(err) {
-		return fmt.Errorf("namespace %s has no CacheNode %s, so there is nothing to compare with: kubectl cachenode render shows what a new one becomes", cluster.Namespace, next.Name)
+		return fmt.Errorf("namespace %s has no CacheNode %s, so there is nothing to compare with: "+
+			"kubectl cachenode render shows what a new one becomes", cluster.Namespace, next.Name)
 	}
 	if err != nil {
 		return err
@@ -109,7 +115,7 @@ func Run(ctx context.Context, cluster *connect.Cluster, next *v1alpha1.CacheNode
 	return write(out, now, before, next, used)
 }
 
-// tierBefore is what the CacheNode has of a memory tier.
+// tierBefore says whether the CacheNode has a memory tier.
 func tierBefore(ctx context.Context, cluster *connect.Cluster, now *v1alpha1.CacheNode) (tuning.Before, error) {
 	set := &appsv1.StatefulSet{}
 	err := cluster.Get(ctx, client.ObjectKeyFromObject(now), set)
@@ -119,7 +125,7 @@ func tierBefore(ctx context.Context, cluster *connect.Cluster, now *v1alpha1.Cac
 	return manifest.MemoryTierBefore("", set), err
 }
 
-// usedBytes is what each disk's cache takes over all pods; nil where that is not known.
+// usedBytes returns, by disk, how many bytes the disk's cache takes over all pods; nil if unknown.
 func usedBytes(ctx context.Context, cluster *connect.Cluster, now *v1alpha1.CacheNode) (map[string]int64, error) {
 	var pods []string
 	for _, p := range now.Status.Pods {
@@ -138,8 +144,11 @@ func usedBytes(ctx context.Context, cluster *connect.Cluster, now *v1alpha1.Cach
 	return used, err
 }
 
-// write says what an edit of asked changes; before is what the CacheNode has of a memory tier. used is what each disk's cache takes over all pods; nil if that is not known.
-func write(out io.Writer, asked *v1alpha1.CacheNode, before tuning.Before, next *v1alpha1.CacheNode, used map[string]int64) error {
+// write prints what an edit of asked changes. before says whether the CacheNode has a memory tier. used is, by disk,
+// how many bytes the disk's cache takes over all pods; nil if unknown.
+func write(
+	out io.Writer, asked *v1alpha1.CacheNode, before tuning.Before, next *v1alpha1.CacheNode, used map[string]int64,
+) error {
 	now := effective.Of(asked, before)
 	next = next.DeepCopy()
 	next.Namespace, next.Annotations = now.Namespace, now.Annotations // what a file leaves out is no change
@@ -150,7 +159,8 @@ func write(out io.Writer, asked *v1alpha1.CacheNode, before tuning.Before, next 
 	}
 	writeKeys(out, e.Movement, used)
 	if limit, m := next.Spec.Rollout.MaxKeyMovement, e.Movement; limit != nil && m.Slots > int(*limit)*100 {
-		_, _ = fmt.Fprintf(out, "This is more than rollout.maxKeyMovement, %d%%: it waits for the annotation\n  %s: %q\n", *limit, v1alpha1.AnnotationAcknowledged, m.Name)
+		_, _ = fmt.Fprintf(out, "This is more than rollout.maxKeyMovement, %d%%: it waits for the annotation\n  %s: %q\n",
+			*limit, v1alpha1.AnnotationAcknowledged, m.Name)
 	}
 	if err := writeFields(out, now, asked, next); err != nil {
 		return err
@@ -160,7 +170,7 @@ func write(out io.Writer, asked *v1alpha1.CacheNode, before tuning.Before, next 
 	return err
 }
 
-// between compares by the function that the operator acts on.
+// between compares with the function that the operator acts on.
 func between(now, next effective.CacheNode) (edit.Edit, error) {
 	before, err := edit.TargetOf(now, edit.Outside{})
 	if err != nil {
@@ -178,7 +188,8 @@ func writeKeys(out io.Writer, m shard.Movement, used map[string]int64) {
 		_, _ = fmt.Fprintln(out, "Keys: none moves")
 		return
 	}
-	_, _ = fmt.Fprintf(out, "Keys: %s of them move (any plan must move %s)%s\n", shard.Percent(m.Slots), shard.Percent(m.Least), amount(m.Bytes(used), used))
+	_, _ = fmt.Fprintf(out, "Keys: %s of them move (any plan must move %s)%s\n",
+		shard.Percent(m.Slots), shard.Percent(m.Least), amount(m.Bytes(used), used))
 	rows := table.New(out, -1, "  FROM", "TO", "SHARE", "BYTES")
 	for _, move := range m.Moves {
 		size := "-"
@@ -226,7 +237,7 @@ func describePods(now, next effective.CacheNode, e edit.Edit) string {
 	return strings.Join(parts, "; ")
 }
 
-// names are those of the pods with ordinals from first to before the last, with the verb that fits.
+// names lists the pods with the ordinals from first up to last, without last, and adds the verb that fits.
 func names(cacheNode string, first, last int) string {
 	list := make([]string, 0, last-first)
 	for i := first; i < last; i++ {
@@ -244,7 +255,7 @@ func names(cacheNode string, first, last int) string {
 	}
 }
 
-// describeClaims says which claims come, go and grow.
+// describeClaims says which claims are created, deleted or enlarged.
 func describeClaims(now, next *v1alpha1.CacheNode) string {
 	find := func(disks []v1alpha1.Disk, name string) *v1alpha1.Disk {
 		i := slices.IndexFunc(disks, func(d v1alpha1.Disk) bool { return d.Name == name })
@@ -259,7 +270,8 @@ func describeClaims(now, next *v1alpha1.CacheNode) string {
 		case old == nil:
 			_, _ = fmt.Fprintf(&lines, "Claims: one for %s is made for each pod, of %s\n", d.Name, d.Size.String())
 		case old.Size.Cmp(d.Size) < 0:
-			_, _ = fmt.Fprintf(&lines, "Claims: those for %s ask for %s, were %s, where their class allows that\n", d.Name, d.Size.String(), old.Size.String())
+			_, _ = fmt.Fprintf(&lines, "Claims: those for %s ask for %s, were %s, where their class allows that\n",
+				d.Name, d.Size.String(), old.Size.String())
 		}
 	}
 	for _, d := range now.Spec.Disks {

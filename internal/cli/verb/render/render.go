@@ -57,10 +57,13 @@ and the exit code is 1.`,
 	flags := command.Flags()
 	flags.StringVarP(&o.file, "filename", "f", "", "the file with the CacheNode, as YAML or JSON; - reads standard input")
 	flags.StringVarP(&o.output, "output", "o", "conf", "conf: the nginx.conf; yaml: the objects")
-	flags.StringVarP(&o.namespace, "namespace", "n", metav1.NamespaceDefault, "the namespace of a CacheNode that names none")
-	flags.StringVar(&o.caBundle, "ca-bundle", "", "a file that stands for the Secret or ConfigMap in spec.origin.tls.caBundle")
+	flags.StringVarP(&o.namespace, "namespace", "n", metav1.NamespaceDefault,
+		"the namespace of a CacheNode that names none")
+	flags.StringVar(&o.caBundle, "ca-bundle", "",
+		"a file that stands for the Secret or ConfigMap in spec.origin.tls.caBundle")
 	flags.StringVar(&o.clusterDomain, "cluster-domain", "cluster.local", "the operator's flag of this name")
-	flags.StringVar(&o.agentImage, "agent-image", "ghcr.io/cachenode/cachenode-operator:latest", "the operator's flag of this name")
+	flags.StringVar(&o.agentImage, "agent-image", "ghcr.io/cachenode/cachenode-operator:latest",
+		"the operator's flag of this name")
 	flags.StringSliceVar(&o.resolvers, "resolvers", []string{"10.96.0.10"}, "what the pods find in their resolv.conf")
 	_ = command.MarkFlagRequired("filename") // the flag exists
 	return command
@@ -93,7 +96,7 @@ func (o options) render(cacheNode *v1alpha1.CacheNode, out, warnings io.Writer) 
 	if err != nil {
 		return err
 	}
-	chosen := effective.Of(cacheNode, tuning.Nothing) // as that of a new CacheNode
+	chosen := effective.Of(cacheNode, tuning.Nothing) // as for a new CacheNode
 	revision, err := agentapi.NewRevision(chosen, bundle, o.clusterDomain, nil)
 	if err != nil {
 		return err
@@ -112,7 +115,7 @@ func (o options) render(cacheNode *v1alpha1.CacheNode, out, warnings io.Writer) 
 	return o.writeObjects(chosen, revision, out)
 }
 
-// writeObjects writes the objects but the Secret, whose certificates the operator makes when it runs.
+// writeObjects writes all objects but the Secret, whose certificates the operator creates when it runs.
 func (o options) writeObjects(cacheNode effective.CacheNode, revision agentapi.Revision, out io.Writer) error {
 	stable, err := json.Marshal(revision)
 	if err != nil {
@@ -122,7 +125,10 @@ func (o options) writeObjects(cacheNode effective.CacheNode, revision agentapi.R
 	if err != nil {
 		return err
 	}
-	for _, object := range manifest.Build(manifest.Input{CacheNode: cacheNode, Config: manifest.ConfigMap{Stable: string(stable)}, Template: template}) {
+	input := manifest.Input{
+		CacheNode: cacheNode, Config: manifest.ConfigMap{Stable: string(stable)}, Template: template,
+	}
+	for _, object := range manifest.Build(input) {
 		if _, ok := object.(*corev1.Secret); ok {
 			continue
 		}
@@ -142,15 +148,16 @@ func (o options) writeObjects(cacheNode effective.CacheNode, revision agentapi.R
 	return nil
 }
 
-// readCABundle reads the file that stands for the reference. Without one, the configuration is the same but for its
-// revision, which is a hash of the bundle too.
+// readCABundle reads the file that stands for the reference. The configuration without a file differs in its revision
+// only, which is a hash of the bundle too.
 func (o options) readCABundle(cacheNode *v1alpha1.CacheNode, warnings io.Writer) (string, error) {
 	tls := cacheNode.Spec.Origin.TLS
 	if tls == nil || tls.CABundle == nil {
 		return "", nil
 	}
 	if o.caBundle == "" {
-		_, _ = fmt.Fprintln(warnings, "warning: spec.origin.tls.caBundle: its content is not known here, so the revision is not the real one: give --ca-bundle")
+		_, _ = fmt.Fprintln(warnings, "warning: spec.origin.tls.caBundle: its content is not known here, "+
+			"so the revision is not the real one: give --ca-bundle")
 		return "# the content of spec.origin.tls.caBundle\n", nil
 	}
 	content, err := os.ReadFile(o.caBundle)

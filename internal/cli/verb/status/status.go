@@ -34,7 +34,8 @@ func New() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "status NAME",
 		Short: "Show each disk of each pod of a CacheNode",
-		Long: `Show each disk of each pod of a CacheNode: the revision that the pod runs, the disk's state and share of the keys, how much
+		Long: `Show each disk of each pod of a CacheNode: ` +
+			`the revision that the pod runs, the disk's state and share of the keys, how much
 of it is in use, and the share of its requests that were HITs. What is in use and the hit ratio are asked of the pods'
 metrics by way of the API server, since the agent started; that takes the right to get pods/proxy, and "-" stands where
 it is missing.`,
@@ -43,7 +44,8 @@ it is missing.`,
   kubectl cachenode status edge -o json`,
 		Args: cobra.ExactArgs(1),
 	}
-	command.Flags().StringVarP(&o.output, "output", "o", "", "json or yaml for programs; wide for requests, overflows and file systems too")
+	command.Flags().StringVarP(&o.output, "output", "o", "",
+		"json or yaml for programs; wide for requests, overflows and file systems too")
 	command.Flags().BoolVarP(&o.watch, "watch", "w", false, "show it again whenever it has changed, until interrupted")
 	flags := connect.Add(command)
 	command.ValidArgsFunction = flags.CompleteNames
@@ -60,7 +62,7 @@ it is missing.`,
 	return command
 }
 
-// watchInterval is the time between two looks.
+// watchInterval is the time between two reads of the status.
 const watchInterval = 2 * time.Second
 
 func (o options) run(ctx context.Context, cluster *connect.Cluster, name string, out io.Writer) error {
@@ -98,7 +100,9 @@ func (o options) run(ctx context.Context, cluster *connect.Cluster, name string,
 }
 
 // look reads the status, and the pods' numbers.
-func look(ctx context.Context, cluster *connect.Cluster, name string) (*v1alpha1.CacheNode, map[string]podmetrics.Pod, error) {
+func look(
+	ctx context.Context, cluster *connect.Cluster, name string,
+) (*v1alpha1.CacheNode, map[string]podmetrics.Pod, error) {
 	cacheNode := &v1alpha1.CacheNode{}
 	if err := cluster.Get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: name}, cacheNode); err != nil {
 		return nil, nil, err
@@ -111,7 +115,7 @@ func look(ctx context.Context, cluster *connect.Cluster, name string) (*v1alpha1
 	return cacheNode, numbers, nil
 }
 
-// write writes what the status and the pods' numbers say. It is pure but for the writer.
+// write prints what the status and the pods' numbers say. It is pure except for the writer.
 func write(out io.Writer, cacheNode *v1alpha1.CacheNode, numbers map[string]podmetrics.Pod, output string) error {
 	switch output {
 	case "json":
@@ -148,10 +152,10 @@ func write(out io.Writer, cacheNode *v1alpha1.CacheNode, numbers map[string]podm
 	return nil
 }
 
-// maxLine bounds a line, in bytes.
+// maxLine limits a line, in bytes.
 const maxLine = 32 << 10
 
-// say writes a line without what terminals act on: pods have a part in what it says.
+// say prints a line without the characters that terminals act on, because a part of the text comes from pods.
 func say(out io.Writer, format string, values ...any) {
 	_, _ = fmt.Fprintln(out, agentapi.Printable(fmt.Sprintf(format, values...), maxLine))
 }
@@ -181,7 +185,7 @@ func writeTable(out io.Writer, cacheNode *v1alpha1.CacheNode, numbers map[string
 	rows.Write()
 }
 
-// stateOf is the state and share of a disk in a pod. The status lists only what is not as planned.
+// stateOf returns the state and share of a disk in a pod. The status lists only the disks that are not as planned.
 func stateOf(pod v1alpha1.PodStatus, disk v1alpha1.DiskStatus) (state, share string) {
 	for _, d := range pod.Disks {
 		if d.Name != disk.Name {

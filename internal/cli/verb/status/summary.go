@@ -26,7 +26,8 @@ type pod struct {
 	Disks    []disk `json:"disks,omitempty"`
 }
 
-// disk is a disk of a pod. Its numbers are left out where the pod's metrics could not be read; requests are an estimate from the sample.
+// disk is a disk of a pod. Its numbers are left out if the pod's metrics cannot be read. Requests are an estimate from
+// the sample.
 type disk struct {
 	Name      string   `json:"name"`
 	State     string   `json:"state"`
@@ -40,7 +41,10 @@ type disk struct {
 }
 
 func summarize(cacheNode *v1alpha1.CacheNode, numbers map[string]podmetrics.Pod) summary {
-	s := summary{Name: cacheNode.Name, Namespace: cacheNode.Namespace, Revision: cacheNode.Status.ConfigRevision, Conditions: cacheNode.Status.Conditions}
+	s := summary{
+		Name: cacheNode.Name, Namespace: cacheNode.Namespace,
+		Revision: cacheNode.Status.ConfigRevision, Conditions: cacheNode.Status.Conditions,
+	}
 	for _, p := range cacheNode.Status.Pods {
 		one := pod{Name: p.Name, Node: p.Node, Revision: p.Revision, Message: agentapi.Printable(p.Message, maxLine)}
 		for _, d := range cacheNode.Status.Disks {

@@ -25,8 +25,10 @@ func New() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "top NAME",
 		Short: "Show requests, hit ratio, bytes and latency of each disk, live",
-		Long: `Show requests, hit ratio, bytes and time to the first byte of each disk over the last seconds, until it is interrupted; where the output is no
-terminal, once. Requests are told by a sample of them (spec.monitoring.requestSampling), in latency steps of the metrics' histogram. The pods' metrics
+		Long: `Show requests, hit ratio, bytes and time to the first byte of each disk over the last seconds, ` +
+			`until it is interrupted; where the output is no
+terminal, once. Requests are told by a sample of them (spec.monitoring.requestSampling), ` +
+			`in latency steps of the metrics' histogram. The pods' metrics
 are asked by way of the API server, which takes the right to get pods/proxy.`,
 		Example: "  kubectl cachenode top edge",
 		Args:    cobra.ExactArgs(1),
@@ -54,7 +56,10 @@ are asked by way of the API server, which takes the right to get pods/proxy.`,
 	return command
 }
 
-func run(ctx context.Context, cluster *connect.Cluster, name string, interval time.Duration, count int, byPod, live bool, out io.Writer) error {
+func run(
+	ctx context.Context, cluster *connect.Cluster, name string, interval time.Duration, count int, byPod, live bool,
+	out io.Writer,
+) error {
 	before, at, err := look(ctx, cluster, name)
 	if err != nil {
 		return err
@@ -93,7 +98,8 @@ func look(ctx context.Context, cluster *connect.Cluster, name string) (map[strin
 	}
 	numbers, _ := podmetrics.Read(ctx, cluster, pods)
 	if len(numbers) == 0 {
-		return nil, time.Time{}, fmt.Errorf("none of the %d pods of CacheNode %s tells its metrics; it takes the right to get pods/proxy", len(pods), name)
+		return nil, time.Time{}, fmt.Errorf("none of the %d pods of CacheNode %s tells its metrics; "+
+			"it takes the right to get pods/proxy", len(pods), name)
 	}
 	return numbers, time.Now(), nil
 }
@@ -106,7 +112,8 @@ type rate struct {
 	firstByte                        map[float64]float64
 }
 
-// rates is pure. A pod whose counters began again, or that one of the looks has not seen, is left out.
+// rates returns what the disks did between two looks. It leaves out pods that one of the looks has not seen, and pods
+// whose counters began again. It is pure.
 func rates(before, after map[string]podmetrics.Pod, elapsed time.Duration, byPod bool) []rate {
 	all := map[[2]string]*rate{}
 	for pod, disks := range after {
@@ -148,7 +155,7 @@ func (r *rate) add(old, now podmetrics.Disk, seconds float64) {
 	}
 }
 
-// quantile is the least bound of the histogram within which a share of the requests is; "-" where there were none.
+// quantile is the lowest bound of the histogram within which a share of the requests is; "-" if there were none.
 func (r rate) quantile(share float64) string {
 	total := r.firstByte[math.Inf(1)]
 	if total == 0 {
@@ -185,7 +192,8 @@ func write(out io.Writer, list []rate, byPod bool) {
 			used = fmt.Sprintf("%.0f%%", 100*r.used/r.size)
 		}
 		cells := []string{
-			r.disk, fmt.Sprintf("%.1f", r.requests), ratio, fmt.Sprintf("%.1f MiB", r.bytes/(1<<20)), r.quantile(.5), r.quantile(.99), fmt.Sprintf("%.1f", r.overflows), used,
+			r.disk, fmt.Sprintf("%.1f", r.requests), ratio, fmt.Sprintf("%.1f MiB", r.bytes/(1<<20)),
+			r.quantile(.5), r.quantile(.99), fmt.Sprintf("%.1f", r.overflows), used,
 		}
 		if byPod {
 			cells = append([]string{r.pod}, cells...)

@@ -17,15 +17,18 @@ func New() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "validate -f FILE...",
 		Short: "Say whether the API server and the operator would accept a CacheNode",
-		Long: `Say whether the API server and the operator would accept the CacheNodes in files: schema, CEL rules and what only the operator checks. No
-cluster is asked, so Secrets, nodes and names that are taken are not looked at. What an operator with default flags does not allow is a warning.
+		Long: `Say whether the API server and the operator would accept the CacheNodes in files: ` +
+			`schema, CEL rules and what only the operator checks. No
+cluster is asked, so Secrets, nodes and names that are taken are not looked at. ` +
+			`What an operator with default flags does not allow is a warning.
 
 Every error goes to standard error with the path of its field, and the exit code is 1.`,
 		Example: `  kubectl cachenode validate -f edge.yaml
   kustomize build . | kubectl cachenode validate -f -`,
 		Args: cobra.NoArgs,
 	}
-	command.Flags().StringSliceVarP(&filenames, "filename", "f", nil, "a file with CacheNodes, as YAML or JSON; - reads standard input; may be given more than once")
+	command.Flags().StringSliceVarP(&filenames, "filename", "f", nil,
+		"a file with CacheNodes, as YAML or JSON; - reads standard input; may be given more than once")
 	_ = command.MarkFlagRequired("filename") // the flag exists
 	command.RunE = func(command *cobra.Command, _ []string) error {
 		var problems []error
@@ -37,7 +40,8 @@ Every error goes to standard error with the path of its field, and the exit code
 			}
 			for _, cacheNode := range cacheNodes {
 				for _, problem := range validation.DefaultPolicy().Violations(cacheNode) {
-					_, _ = fmt.Fprintf(command.ErrOrStderr(), "warning: %s: %s: by the operator's default policy: %v\n", name, cacheNode.Name, problem)
+					_, _ = fmt.Fprintf(command.ErrOrStderr(), "warning: %s: %s: by the operator's default policy: %v\n",
+						name, cacheNode.Name, problem)
 				}
 				for _, warning := range validation.Warnings(cacheNode) {
 					_, _ = fmt.Fprintf(command.ErrOrStderr(), "warning: %s: %s: %s\n", name, cacheNode.Name, warning)
@@ -50,7 +54,7 @@ Every error goes to standard error with the path of its field, and the exit code
 	return command
 }
 
-// prefixed names the file in each of the errors.
+// prefixed adds the name of the file to each of the errors.
 func prefixed(name string, err error) error {
 	var all interface{ Unwrap() []error }
 	if !errors.As(err, &all) {
