@@ -69,7 +69,8 @@ type versionedClient struct {
 	version string
 }
 
-// share names the readers that one CacheNode occupies in one queue: silent agents must not hold up those that answer.
+// share identifies the readers that one CacheNode occupies in one queue. The queues are counted separately, so silent
+// agents do not hold up those that answer.
 type share struct {
 	answering bool
 	cacheNode types.NamespacedName

@@ -30,7 +30,7 @@ func (r *CacheNodeReconciler) decide(ctx context.Context, p *pass) error {
 	}
 	d := p.decisionOn()
 	if changed || !reflect.DeepEqual(d.State, p.offered.state) {
-		// A cache that lags behind our last write must not decide a change: it could bring an older revision back.
+		// A change is never decided from a cache that may lag behind our last write: it could bring an older revision back.
 		if err := r.readOfferedAgain(ctx, p); err != nil {
 			return err
 		}

@@ -20,7 +20,7 @@ type handEdit struct {
 	repaired func() bool
 }
 
-// handEdits has at least one for each kind of child.
+// handEdits returns at least one hand edit for each kind of object that the operator creates for a CacheNode.
 func handEdits(cacheNode *v1alpha1.CacheNode) map[string]handEdit {
 	list := children(cacheNode)
 	set, service, headless := list[0].(*appsv1.StatefulSet), list[1].(*corev1.Service), list[2].(*corev1.Service)

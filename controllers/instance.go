@@ -59,8 +59,8 @@ func byInstance(cacheNode client.Object) client.ListOption {
 	return client.MatchingFields{instanceIndex: client.ObjectKeyFromObject(cacheNode).String()}
 }
 
-// instance returns the CacheNode that an object belongs to, by its labels; without a name if there is none. The labels
-// of an object without a namespace also name the namespace of the CacheNode.
+// instance returns the CacheNode that an object belongs to, by its labels. The result has no name if there is none. The
+// labels of an object without a namespace also name the namespace of the CacheNode.
 func instance(object client.Object) types.NamespacedName {
 	labels, namespace := object.GetLabels(), object.GetNamespace()
 	if namespace == "" {
@@ -72,7 +72,7 @@ func instance(object client.Object) types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: labels[naming.LabelInstance]}
 }
 
-// toCacheNode returns the request for the CacheNode that an object belongs to; none if there is none.
+// toCacheNode returns the request for the CacheNode that an object belongs to, or nothing.
 func toCacheNode(_ context.Context, object client.Object) []reconcile.Request {
 	if name := instance(object); name.Name != "" {
 		return []reconcile.Request{{NamespacedName: name}}

@@ -28,15 +28,18 @@ func TestInstance(t *testing.T) {
 	}{
 		"a pod": {
 			&corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: "default", Labels: own}},
-			[]string{"default/edge"}, 1,
+			[]string{"default/edge"},
+			1,
 		},
 		"a claim elsewhere": {
 			&corev1.PersistentVolumeClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "other", Labels: own}},
-			[]string{"other/edge"}, 1,
+			[]string{"other/edge"},
+			1,
 		},
 		"a volume": {
 			&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Labels: volume}},
-			[]string{"default/edge"}, 1,
+			[]string{"default/edge"},
+			1,
 		},
 		"a volume without namespace": {
 			&corev1.PersistentVolume{ObjectMeta: metav1.ObjectMeta{Labels: own}},

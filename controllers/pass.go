@@ -91,11 +91,11 @@ type rolling struct {
 	template manifest.Template
 	offer    manifest.ConfigMap
 	decision *rollout.Decision
-	// remaking is true if the StatefulSet is gone, or being deleted, and is then recreated: apply.
+	// remaking is true while the StatefulSet is deleted so that it can be recreated: apply.
 	remaking bool
 }
 
-// lasting has the times since when things are so that must last before the operator acts on them.
+// lasting holds the start times of states that must last before the operator acts on them.
 type lasting struct {
 	storage storage.Since
 	// failing is since when every pass has failed; zero if the last one did not.

@@ -35,7 +35,7 @@ type agents struct {
 	// order has the pods in the order in which they took something.
 	order   []string
 	running map[string]string
-	refuses map[string]bool // by pod and revision
+	refuses map[string]bool // by revision
 	silent  map[string]bool
 	disks   map[string][]agentapi.DiskReport
 }

@@ -223,7 +223,7 @@ func (p *pass) diskReports() map[storage.PodDisk]storage.Report {
 	return disks
 }
 
-// errNotPlanned ends a pass that could not plan the storage. The cause is reported beside it.
+// errNotPlanned ends a pass in which the storage was not planned. The cause is reported beside it.
 var errNotPlanned = errors.New("what the spec asks for waits until storage is planned")
 
 // followStorage keeps pods on the nodes that the spec allows, and creates and deletes volumes. For a new CacheNode,

@@ -110,7 +110,7 @@ func main() {
 	}
 	o, err := parse(os.Args[1:])
 	if err != nil {
-		os.Exit(2) // parse has said why
+		os.Exit(2) // parse has printed why
 	}
 	ctrl.SetLogger(zap.New(zap.UseFlagOptions(&o.log)))
 	if err := run(o, ctrl.GetConfigOrDie()); err != nil {

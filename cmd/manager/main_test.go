@@ -12,19 +12,21 @@ import (
 
 func TestOwnImage(t *testing.T) {
 	c := apiserver.Client(t, apiserver.Start(t))
+	const image = "registry.example.com/operator@sha256:0123"
 	for name, container := range map[string]string{"operator": "manager", "other": "nginx"} {
 		pod := &corev1.Pod{}
 		pod.Name, pod.Namespace = name, "default"
-		pod.Spec.Containers = []corev1.Container{{Name: container, Image: "registry.example.com/operator@sha256:0123"}}
+		pod.Spec.Containers = []corev1.Container{{Name: container, Image: image}}
 		if err := c.Create(context.Background(), pod); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if got, err := ownImage(context.Background(), c, "default", "operator"); err != nil || got != "registry.example.com/operator@sha256:0123" {
+	if got, err := ownImage(context.Background(), c, "default", "operator"); err != nil || got != image {
 		t.Errorf("got %q, error %v", got, err)
 	}
 	for _, name := range []string{"other", "nobody", ""} {
-		if _, err := ownImage(context.Background(), c, "default", name); err == nil || !strings.Contains(err.Error(), "--agent-image") {
+		_, err := ownImage(context.Background(), c, "default", name)
+		if err == nil || !strings.Contains(err.Error(), "--agent-image") {
 			t.Errorf("pod %q: error %v", name, err)
 		}
 	}

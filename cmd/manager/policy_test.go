@@ -19,23 +19,57 @@ func TestPolicyFlags(t *testing.T) {
 		change    func(*validation.Policy)
 		err       string // "" for none
 	}{
-		"defaults":                  {change: func(*validation.Policy) {}},
-		"the chart's form of paths": {args: []string{"--local-path-prefixes=/mnt/,/srv/cache/"}, change: func(p *validation.Policy) { p.LocalPathPrefixes = []string{"/mnt", "/srv/cache"} }},
-		"no paths":                  {args: []string{"--local-path-prefixes="}, change: func(p *validation.Policy) { p.LocalPathPrefixes = nil }},
-		"one path in another":       {args: []string{"--local-path-prefixes=/mnt/,/mnt/a/"}, err: "--local-path-prefixes: local path prefix /mnt/a lies in /mnt"},
-		"images":                    {args: []string{"--allowed-images=*"}, change: func(p *validation.Policy) { p.Images = []string{"*"} }},
-		"an image's short name":     {args: []string{"--allowed-images=nginx"}, change: func(p *validation.Policy) { p.Images = []string{"docker.io/library/nginx"} }},
-		"an image with a tag":       {args: []string{"--allowed-images=nginx:1.30"}, err: "--allowed-images: \"nginx:1.30\": want a repository without tag or digest"},
-		"priorities":                {args: []string{"--allowed-priority-classes=a,b"}, change: func(p *validation.Policy) { p.PriorityClasses = []string{"a", "b"} }},
-		"tolerations":               {args: []string{"--denied-tolerations="}, change: func(p *validation.Policy) { p.DeniedTolerations = nil }},
-		"namespaces":                {args: []string{"--origin-namespaces=shop"}, change: func(p *validation.Policy) { p.OriginNamespaces = []string{"shop"} }},
-		"a range":                   {args: []string{"--denied-origin-ranges=10.1.2.3/24"}, change: func(p *validation.Policy) { p.DeniedOriginRanges = range24 }},
-		"no range":                  {args: []string{"--denied-origin-ranges=10.1.2.3"}, err: "--denied-origin-ranges"},
+		"defaults": {change: func(*validation.Policy) {}},
+		"the chart's form of paths": {
+			args:   []string{"--local-path-prefixes=/mnt/,/srv/cache/"},
+			change: func(p *validation.Policy) { p.LocalPathPrefixes = []string{"/mnt", "/srv/cache"} },
+		},
+		"no paths": {
+			args:   []string{"--local-path-prefixes="},
+			change: func(p *validation.Policy) { p.LocalPathPrefixes = nil },
+		},
+		"one path in another": {
+			args: []string{"--local-path-prefixes=/mnt/,/mnt/a/"},
+			err:  "--local-path-prefixes: local path prefix /mnt/a lies in /mnt",
+		},
+		"images": {
+			args:   []string{"--allowed-images=*"},
+			change: func(p *validation.Policy) { p.Images = []string{"*"} },
+		},
+		"an image's short name": {
+			args:   []string{"--allowed-images=nginx"},
+			change: func(p *validation.Policy) { p.Images = []string{"docker.io/library/nginx"} },
+		},
+		"an image with a tag": {
+			args: []string{"--allowed-images=nginx:1.30"},
+			err:  "--allowed-images: \"nginx:1.30\": want a repository without tag or digest",
+		},
+		"priorities": {
+			args:   []string{"--allowed-priority-classes=a,b"},
+			change: func(p *validation.Policy) { p.PriorityClasses = []string{"a", "b"} },
+		},
+		"tolerations": {
+			args:   []string{"--denied-tolerations="},
+			change: func(p *validation.Policy) { p.DeniedTolerations = nil },
+		},
+		"namespaces": {
+			args:   []string{"--origin-namespaces=shop"},
+			change: func(p *validation.Policy) { p.OriginNamespaces = []string{"shop"} },
+		},
+		"a range": {
+			args:   []string{"--denied-origin-ranges=10.1.2.3/24"},
+			change: func(p *validation.Policy) { p.DeniedOriginRanges = range24 },
+		},
+		"no range": {args: []string{"--denied-origin-ranges=10.1.2.3"}, err: "--denied-origin-ranges"},
 		"the API server": {apiServer: "10.96.0.1", change: func(p *validation.Policy) {
 			p.DeniedOriginRanges = []netip.Prefix{netip.MustParsePrefix("10.96.0.1/32")}
 		}},
-		"the cluster's domain": {args: []string{"--cluster-domain=example"}, change: func(p *validation.Policy) { p.ClusterDomain = "example" }},
+		"the cluster's domain": {
+			args:   []string{"--cluster-domain=example"},
+			change: func(p *validation.Policy) { p.ClusterDomain = "example" },
+		},
 	}
+	samePrefix := cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			o, err := parse(tt.args)
@@ -51,7 +85,7 @@ func TestPolicyFlags(t *testing.T) {
 			}
 			want := validation.DefaultPolicy()
 			tt.change(&want)
-			if diff := cmp.Diff(want, got, cmpopts.EquateEmpty(), cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })); diff != "" || err != nil {
+			if diff := cmp.Diff(want, got, cmpopts.EquateEmpty(), samePrefix); diff != "" || err != nil {
 				t.Errorf("error %v (-want +got)\n%s", err, diff)
 			}
 		})

@@ -1,4 +1,5 @@
-// Command licences lists the licences of all modules that the programs are built of, and fails where one is not known or not wanted.
+// Command licences lists the licences of all modules from which the programs are built, and fails if one of the
+// licences is not known or not wanted.
 package main
 
 import (
@@ -15,7 +16,8 @@ import (
 	"strings"
 )
 
-// wanted are licences by words of their text, the more special first: what a program under Apache-2.0 may be linked with.
+// wanted are the licences with which a program under Apache-2.0 may be linked, by words of their text. The more
+// specific come first.
 var wanted = []struct {
 	name  string
 	words []string
@@ -29,7 +31,7 @@ var wanted = []struct {
 	{"MIT", []string{"Permission is hereby granted, free of charge, to any person obtaining a copy"}},
 }
 
-// module is as go list prints it.
+// module is a module as go list prints it.
 type module struct {
 	Path, Version, Dir string
 	Main               bool
@@ -38,7 +40,7 @@ type module struct {
 
 func main() {
 	modules := map[string]module{}
-	for _, system := range []string{"linux", "darwin", "windows"} { // what a release is built for
+	for _, system := range []string{"linux", "darwin", "windows"} { // the systems of a release
 		if err := linked(modules, system, "./cmd/..."); err != nil {
 			log.Fatal(err)
 		}
@@ -59,7 +61,7 @@ func main() {
 	}
 }
 
-// linked adds the modules whose packages the programs are built of, by path.
+// linked adds the modules of the programs' packages, by path.
 func linked(modules map[string]module, system, packages string) error {
 	command := exec.Command("go", "list", "-e", "-deps", "-json=Module", packages)
 	command.Env = append(os.Environ(), "GOOS="+system, "CGO_ENABLED=0")
@@ -88,7 +90,7 @@ func linked(modules map[string]module, system, packages string) error {
 	return command.Wait()
 }
 
-// licence is that of the files in a module's folder; "" if there is none that is known.
+// licence is the licence of a module's folder; "" if no known one is there.
 func licence(dir string) string {
 	files, err := os.ReadDir(dir)
 	if err != nil {

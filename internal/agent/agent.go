@@ -19,7 +19,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 )
 
-// Paths are the folders and files that the agent reads. In a pod they are the paths of package naming.
+// Paths are the folders and files that the agent reads. In a pod most of them are the paths of package layout.
 type Paths struct {
 	Config, PodInfo, Listener, Owner, ResolvConf string
 	// Root is a prefix of the paths of disks; "" in a pod.

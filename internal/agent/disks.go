@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/utils/ptr"
+
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agent/disk"
 	"github.com/cachenode/cachenode-operator/internal/agent/metrics"
@@ -19,8 +21,6 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/tuning"
-
-	"k8s.io/utils/ptr"
 )
 
 // watchDisks starts a monitor for each disk that has none, and gives the others the thresholds and rules of the

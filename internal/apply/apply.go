@@ -51,11 +51,11 @@ func (e *TakenError) Error() string {
 	return fmt.Sprintf("%s %q exists and is not the operator's", e.Kind, e.Name)
 }
 
-// Apply makes the object on the API server what desired says, and leaves to others what desired does not mention. It
-// sends nothing if the cache already shows that. It returns the object as the API server has it. An object of somebody
-// else is left alone and reported as a [TakenError]. An object that the cache does not have is created, which the API
-// server does only if none exists. If one of ours exists after all, the error is [ErrStale]. The error is the same for
-// one that is gone while the cache still shows it.
+// Apply makes the object on the API server match desired, and leaves to others the fields that desired does not
+// mention. It sends nothing if the cache already shows the wanted object. It returns the object as the API server has
+// it. An object of somebody else is left alone and reported as a [TakenError]. An object that the cache does not have
+// is created, which the API server does only if none exists. If one of ours exists after all, the error is [ErrStale].
+// The error is the same for one that is gone while the cache still shows it.
 //
 // Nothing is to do if two facts hold. The hash on the live object is that of desired, so no field was dropped from
 // desired since. Every field of desired is in the live object with its value, so nobody has changed one by hand.

@@ -17,28 +17,31 @@ import (
 	"github.com/cachenode/cachenode-operator/test/apiserver"
 )
 
-// desired is a ConfigMap of one owner.
+// desired returns a ConfigMap with an owner.
 func desired(text string) *corev1.ConfigMap {
 	c := &corev1.ConfigMap{Data: map[string]string{"text": text}}
 	c.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
 	c.Name, c.Namespace, c.Labels = "edge", metav1.NamespaceDefault, naming.Labels("edge")
-	c.OwnerReferences = []metav1.OwnerReference{{APIVersion: "cachenode.io/v1alpha1", Kind: "CacheNode", Name: "edge", UID: "1", Controller: new(true)}}
+	c.OwnerReferences = []metav1.OwnerReference{{
+		APIVersion: "cachenode.io/v1alpha1", Kind: "CacheNode", Name: "edge", UID: "1", Controller: new(true),
+	}}
 	return c
 }
 
-// TestLateCache: what the cache does not know of yet is neither made twice nor taken over, and what it still has though it is gone is
-// not taken for there. The API server is a real one; only what its cache shows is made up.
+// TestLateCache checks that an object that the cache does not show yet is neither created twice nor taken over, and
+// that an object that the cache still shows after its deletion does not count as existing. The API server is a real
+// one; only what its cache shows is made up.
 func TestLateCache(t *testing.T) {
 	config := apiserver.Start(t)
 	live := apiserver.Client(t, config)
 	ctx := context.Background()
-	// What the cache shows: what is there, nothing yet, or what is no longer there.
+	// The cache shows what exists, nothing yet, or what no longer exists.
 	const shows, showsNothing, showsGone = "what is there", "nothing", "what is gone"
 	tests := map[string]struct {
 		cache string
-		// before is what somebody did to the object after it was made.
+		// before is what somebody did to the object after it was created.
 		before func(*corev1.ConfigMap)
-		// text is what is to be applied; "first" is there, unless the cache shows what is gone.
+		// text is what is to be applied. The object has the text "first", unless the cache shows what is gone.
 		text      string
 		absent    bool
 		stale     bool
@@ -46,15 +49,27 @@ func TestLateCache(t *testing.T) {
 		outcome   Outcome
 		wantsText string
 	}{
-		"nothing is to do":                    {cache: shows, text: "first", outcome: Unchanged, wantsText: "first"},
-		"another text":                        {cache: shows, text: "second", outcome: Updated, wantsText: "second"},
-		"not seen yet":                        {cache: showsNothing, text: "second", stale: true, wantsText: "first"},
-		"seen since it was taken for absent":  {cache: shows, text: "second", absent: true, stale: true, wantsText: "first"},
-		"gone, but not for the cache":         {cache: showsGone, text: "second", stale: true},
-		"somebody took the label away":        {cache: showsNothing, before: func(c *corev1.ConfigMap) { delete(c.Labels, naming.LabelManagedBy) }, text: "second", outcome: Updated, wantsText: "second"},
-		"somebody else's, in the cache":       {cache: shows, before: func(c *corev1.ConfigMap) { c.OwnerReferences[0].UID = "2" }, text: "second", taken: true, wantsText: "first"},
-		"somebody else's, not in the cache":   {cache: showsNothing, before: func(c *corev1.ConfigMap) { c.OwnerReferences[0].UID = "2" }, text: "second", taken: true, wantsText: "first"},
-		"no owner, and not what we have made": {cache: showsNothing, before: func(c *corev1.ConfigMap) { c.OwnerReferences, c.Annotations = nil, nil }, text: "second", taken: true, wantsText: "first"},
+		"nothing is to do":                   {cache: shows, text: "first", outcome: Unchanged, wantsText: "first"},
+		"another text":                       {cache: shows, text: "second", outcome: Updated, wantsText: "second"},
+		"not seen yet":                       {cache: showsNothing, text: "second", stale: true, wantsText: "first"},
+		"seen since it was taken for absent": {cache: shows, text: "second", absent: true, stale: true, wantsText: "first"},
+		"gone, but not for the cache":        {cache: showsGone, text: "second", stale: true},
+		"somebody took the label away": {
+			cache: showsNothing, before: func(c *corev1.ConfigMap) { delete(c.Labels, naming.LabelManagedBy) },
+			text: "second", outcome: Updated, wantsText: "second",
+		},
+		"somebody else's, in the cache": {
+			cache: shows, before: func(c *corev1.ConfigMap) { c.OwnerReferences[0].UID = "2" },
+			text: "second", taken: true, wantsText: "first",
+		},
+		"somebody else's, not in the cache": {
+			cache: showsNothing, before: func(c *corev1.ConfigMap) { c.OwnerReferences[0].UID = "2" },
+			text: "second", taken: true, wantsText: "first",
+		},
+		"no owner, and not what we have made": {
+			cache: showsNothing, before: func(c *corev1.ConfigMap) { c.OwnerReferences, c.Annotations = nil, nil },
+			text: "second", taken: true, wantsText: "first",
+		},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -73,7 +88,10 @@ func TestLateCache(t *testing.T) {
 			if test.cache == showsGone {
 				must(t, live.Delete(ctx, there))
 			}
-			a := Applier{Client: cached(t, config, test.cache == showsNothing, there), Live: live, Absent: func(client.Object) bool { return test.absent }}
+			a := Applier{
+				Client: cached(t, config, test.cache == showsNothing, there), Live: live,
+				Absent: func(client.Object) bool { return test.absent },
+			}
 			check := a.Check(ctx, desired(test.text))
 			_, outcome, err = a.Apply(ctx, desired(test.text))
 			var taken *TakenError
@@ -95,13 +113,15 @@ func TestLateCache(t *testing.T) {
 	}
 }
 
-// cached is a client whose cache shows what there was, or nothing.
+// cached returns a client whose cache shows what existed before, or nothing.
 func cached(t *testing.T, config *rest.Config, nothing bool, was *corev1.ConfigMap) client.Client {
 	t.Helper()
 	through, err := client.NewWithWatch(config, client.Options{Scheme: apiserver.Scheme(t)})
 	must(t, err)
 	return interceptor.NewClient(through, interceptor.Funcs{
-		Get: func(_ context.Context, _ client.WithWatch, key client.ObjectKey, object client.Object, _ ...client.GetOption) error {
+		Get: func(
+			_ context.Context, _ client.WithWatch, key client.ObjectKey, object client.Object, _ ...client.GetOption,
+		) error {
 			if nothing {
 				return apierrors.NewNotFound(schema.GroupResource{Resource: "configmaps"}, key.Name)
 			}

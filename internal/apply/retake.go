@@ -34,9 +34,9 @@ func retake(ctx context.Context, c client.Client, want *unstructured.Unstructure
 	return handOver(ctx, c, live, repairer)
 }
 
-// takeFromCreation hands over to server-side apply what the creation of an object owns, as any create or update does.
-// Fields that leave desired would otherwise stay in the object. The cache does not keep who owns what, so that is read
-// from the API server.
+// takeFromCreation hands the fields that the creation of an object owns, as any create or update does, over to
+// server-side apply. Fields that leave desired would otherwise stay in the object. The cache does not keep who owns
+// what, so that is read from the API server.
 func (a Applier) takeFromCreation(ctx context.Context, desired client.Object) error {
 	live := &metav1.PartialObjectMetadata{}
 	live.SetGroupVersionKind(desired.GetObjectKind().GroupVersionKind())

@@ -39,7 +39,7 @@ type Pod struct {
 	Assigned   string
 	AssignedAt time.Time
 	Nudges     int
-	// Revision is what nginx runs; "" if unknown. Since is since when.
+	// Revision is what nginx has run since Since; "" if unknown.
 	Revision string
 	Since    time.Time
 	// Refused is the refusal that the agent reports.

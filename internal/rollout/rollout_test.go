@@ -14,7 +14,7 @@ import (
 
 var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// pod runs a revision that it was assigned a minute ago.
+// pod returns a pod that runs a revision and was assigned one a minute ago.
 func pod(i int, assigned, runs string) Pod {
 	return Pod{
 		Name: fmt.Sprintf("edge-%d", i), Ready: true, Assigned: assigned, Revision: runs, Current: true,
@@ -86,7 +86,10 @@ func TestDecide(t *testing.T) {
 				State: State{Stable: "a", Candidate: "b"}, Wanted: "b", Width: 2,
 				Pods: pods{pod(0, "a", "a"), pod(1, "a", "a"), with(pod(2, "b", "a"), just), pod(3, "b", "b")},
 			},
-			Decision{State: State{Stable: "a", Candidate: "b"}, Assign: map[string]string{"edge-0": "b"}, After: 1500 * time.Millisecond},
+			Decision{
+				State: State{Stable: "a", Candidate: "b"}, Assign: map[string]string{"edge-0": "b"},
+				After: 1500 * time.Millisecond,
+			},
 		},
 		"all have it": {
 			Input{
@@ -107,7 +110,10 @@ func TestDecide(t *testing.T) {
 				State: State{Stable: "a"}, Wanted: "b", Width: 1,
 				Pods: pods{with(pod(0, "a", ""), down), with(pod(1, "a", ""), down)},
 			},
-			Decision{State: State{Stable: "a", Candidate: "b"}, Assign: map[string]string{"edge-0": "b", "edge-1": "b"}, After: NudgeAfter},
+			Decision{
+				State: State{Stable: "a", Candidate: "b"}, Assign: map[string]string{"edge-0": "b", "edge-1": "b"},
+				After: NudgeAfter,
+			},
 		},
 		"a canary that is not ready since is no reason to try another": {
 			Input{
@@ -152,7 +158,10 @@ func TestDecide(t *testing.T) {
 		"nudged three times: the next is later": {
 			Input{
 				State: State{Stable: "a", Candidate: "b"}, Wanted: "b", Width: 1,
-				Pods: pods{pod(0, "a", "a"), with(pod(1, "b", "a"), func(p *Pod) { p.Nudges, p.AssignedAt = 3, now.Add(-10*time.Second) })},
+				Pods: pods{
+					pod(0, "a", "a"),
+					with(pod(1, "b", "a"), func(p *Pod) { p.Nudges, p.AssignedAt = 3, now.Add(-10*time.Second) }),
+				},
 			},
 			Decision{State: State{Stable: "a", Candidate: "b"}, After: 6 * time.Second},
 		},
@@ -214,8 +223,9 @@ func TestDecide(t *testing.T) {
 		},
 		"the first new pod is watched: no other is made anew": {
 			Input{
-				State: State{Stable: "a", Candidate: "b"}, Wanted: "b", NewPods: true, Replicas: 2, Width: 1, Canary: 10 * time.Second,
-				Pods: pods{with(pod(0, "b", "b"), just), with(pod(1, "a", "a"), old)},
+				State: State{Stable: "a", Candidate: "b"}, Wanted: "b", NewPods: true, Replicas: 2, Width: 1,
+				Canary: 10 * time.Second,
+				Pods:   pods{with(pod(0, "b", "b"), just), with(pod(1, "a", "a"), old)},
 			},
 			Decision{State: State{Stable: "a", Candidate: "b"}, After: 9500 * time.Millisecond},
 		},
@@ -269,18 +279,19 @@ func TestDecide(t *testing.T) {
 			Decision{State: State{Stable: "a", Refused: refused}, Assign: map[string]string{"edge-2": "a"}, After: NudgeAfter},
 		},
 	}
+	options := cmp.Options{cmpopts.EquateEmpty(), cmpopts.IgnoreFields(Decision{}, "Waiting")}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			tt.in.Now, tt.in.Settled = now, true
-			if diff := cmp.Diff(tt.want, Decide(tt.in), cmpopts.EquateEmpty(), cmpopts.IgnoreFields(Decision{}, "Waiting")); diff != "" {
+			if diff := cmp.Diff(tt.want, Decide(tt.in), options); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 		})
 	}
 }
 
-// TestConvergence plays random clusters: edits come at any time, pods go down and come back, some refuse some revisions.
-// Whatever happens, in the end all run what they should: the wanted revision, or the stable one where it was refused.
+// TestConvergence plays random clusters: edits come at any time, pods go down and come back, and some pods refuse some
+// revisions. In the end, all pods must run the wanted revision, or the stable one if the wanted one was refused.
 func TestConvergence(t *testing.T) {
 	for seed := range uint64(500) {
 		random := rand.New(rand.NewPCG(seed, 0))
@@ -316,7 +327,8 @@ func TestConvergence(t *testing.T) {
 				} else if random.IntN(3) == 0 || step > 200 {
 					p.Ready = true
 				}
-				if p.Ready && p.Assigned != p.Revision && random.IntN(2) == 0 && (p.Assigned == in.State.Stable || p.Assigned == in.State.Candidate) {
+				if p.Ready && p.Assigned != p.Revision && random.IntN(2) == 0 &&
+					(p.Assigned == in.State.Stable || p.Assigned == in.State.Candidate) {
 					if bad[p.Assigned] && p.Assigned != in.State.Stable {
 						p.Refused = &agentapi.Refusal{Revision: p.Assigned, Message: "no"}
 					} else {

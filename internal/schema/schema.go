@@ -55,8 +55,8 @@ var load = sync.OnceValues(func() (*cacheNodes, error) {
 	return &cacheNodes{structural: s, schema: validator, rules: cel.NewValidator(s, true, celconfig.PerCallLimit)}, nil
 })
 
-// Decode reads one CacheNode from YAML or JSON as the API server would store it. The errors of users are field errors
-// with paths such as spec.origin.servers[0].host. The error is for input that is no CacheNode at all.
+// Decode reads one CacheNode from YAML or JSON as the API server would store it. The mistakes of a user are field
+// errors with paths such as spec.origin.servers[0].host. The error is for input that is no CacheNode at all.
 func Decode(data []byte) (*v1alpha1.CacheNode, field.ErrorList, error) {
 	var object map[string]any
 	text, err := yaml.YAMLToJSONStrict(data)

@@ -17,13 +17,15 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 )
 
-// statefulSet has a status as the StatefulSet controller would write it: seen is the generation that it has seen.
+// statefulSet returns a StatefulSet with a status as the StatefulSet controller would write it. seen is the generation
+// that the controller has seen.
 func statefulSet(generation, seen int64, want, replicas, updated, ready int32) *appsv1.StatefulSet {
 	set := &appsv1.StatefulSet{}
 	set.Generation = generation
 	set.Spec.Replicas = &want
 	set.Status = appsv1.StatefulSetStatus{
-		ObservedGeneration: seen, Replicas: replicas, UpdatedReplicas: updated, ReadyReplicas: ready, UpdateRevision: "new", CurrentRevision: "old",
+		ObservedGeneration: seen, Replicas: replicas, UpdatedReplicas: updated, ReadyReplicas: ready,
+		UpdateRevision: "new", CurrentRevision: "old",
 	}
 	if updated == want && ready == want {
 		set.Status.CurrentRevision = "new"
@@ -42,18 +44,54 @@ func TestConditions(t *testing.T) {
 		want    string // the conditions that are true
 		reasons string
 	}{
-		"nothing there yet":                  {nil, nil, nil, "Accepted Progressing Reconciling", "Ready=RollingOut Progressing=RollingOut Degraded=AsExpected"},
-		"the controller has not looked":      {statefulSet(2, 1, 3, 3, 3, 3), nil, nil, "Accepted Available Progressing Reconciling", "Ready=RollingOut Progressing=RollingOut Degraded=AsExpected"},
-		"pods are made":                      {statefulSet(1, 1, 3, 3, 3, 1), nil, nil, "Accepted Available Progressing Reconciling", "Ready=RollingOut Progressing=RollingOut Degraded=AsExpected"},
-		"pods are replaced":                  {statefulSet(2, 2, 3, 3, 1, 3), nil, nil, "Accepted Available Progressing Reconciling", "Ready=RollingOut Progressing=RollingOut Degraded=AsExpected"},
-		"one too many":                       {statefulSet(2, 2, 3, 4, 3, 3), nil, nil, "Accepted Available Progressing Reconciling", "Ready=RollingOut Progressing=RollingOut Degraded=AsExpected"},
-		"all there":                          {statefulSet(1, 1, 3, 3, 3, 3), nil, nil, healthy, "Ready=Ready Progressing=RolledOut Degraded=AsExpected"},
-		"none wanted":                        {statefulSet(1, 1, 0, 0, 0, 0), nil, nil, "Accepted Ready", "Ready=Ready Progressing=RolledOut Degraded=AsExpected"},
-		"a pod is lost":                      {lost, nil, nil, "Accepted Available Degraded Reconciling", "Ready=PodsNotReady Progressing=RolledOut Degraded=PodsNotReady"},
-		"a wrong spec, the pods go on":       {statefulSet(1, 1, 3, 3, 3, 3), &Problem{Reason: "InvalidSpec", Stalled: true}, nil, "Available Stalled", "Ready=InvalidSpec Progressing=InvalidSpec Degraded=AsExpected"},
-		"a wrong spec from the beginning":    {nil, &Problem{Reason: "InvalidSpec", Stalled: true}, nil, "Stalled", "Ready=InvalidSpec Progressing=InvalidSpec Degraded=AsExpected"},
-		"a reference is missing":             {nil, &Problem{Reason: "ReferenceNotFound"}, nil, "Reconciling", "Ready=ReferenceNotFound Progressing=ReferenceNotFound Degraded=AsExpected"},
-		"a reference is missing, pods go on": {statefulSet(1, 1, 3, 3, 3, 3), &Problem{Reason: "ReferenceNotFound"}, nil, "Available Reconciling", "Ready=ReferenceNotFound Progressing=ReferenceNotFound Degraded=AsExpected"},
+		"nothing there yet": {
+			nil, nil, nil, "Accepted Progressing Reconciling",
+			"Ready=RollingOut Progressing=RollingOut Degraded=AsExpected",
+		},
+		"the controller has not looked": {
+			statefulSet(2, 1, 3, 3, 3, 3), nil, nil, "Accepted Available Progressing Reconciling",
+			"Ready=RollingOut Progressing=RollingOut Degraded=AsExpected",
+		},
+		"pods are made": {
+			statefulSet(1, 1, 3, 3, 3, 1), nil, nil, "Accepted Available Progressing Reconciling",
+			"Ready=RollingOut Progressing=RollingOut Degraded=AsExpected",
+		},
+		"pods are replaced": {
+			statefulSet(2, 2, 3, 3, 1, 3), nil, nil, "Accepted Available Progressing Reconciling",
+			"Ready=RollingOut Progressing=RollingOut Degraded=AsExpected",
+		},
+		"one too many": {
+			statefulSet(2, 2, 3, 4, 3, 3), nil, nil, "Accepted Available Progressing Reconciling",
+			"Ready=RollingOut Progressing=RollingOut Degraded=AsExpected",
+		},
+		"all there": {
+			statefulSet(1, 1, 3, 3, 3, 3), nil, nil, healthy,
+			"Ready=Ready Progressing=RolledOut Degraded=AsExpected",
+		},
+		"none wanted": {
+			statefulSet(1, 1, 0, 0, 0, 0), nil, nil, "Accepted Ready",
+			"Ready=Ready Progressing=RolledOut Degraded=AsExpected",
+		},
+		"a pod is lost": {
+			lost, nil, nil, "Accepted Available Degraded Reconciling",
+			"Ready=PodsNotReady Progressing=RolledOut Degraded=PodsNotReady",
+		},
+		"a wrong spec, the pods go on": {
+			statefulSet(1, 1, 3, 3, 3, 3), &Problem{Reason: "InvalidSpec", Stalled: true}, nil, "Available Stalled",
+			"Ready=InvalidSpec Progressing=InvalidSpec Degraded=AsExpected",
+		},
+		"a wrong spec from the beginning": {
+			nil, &Problem{Reason: "InvalidSpec", Stalled: true}, nil, "Stalled",
+			"Ready=InvalidSpec Progressing=InvalidSpec Degraded=AsExpected",
+		},
+		"a reference is missing": {
+			nil, &Problem{Reason: "ReferenceNotFound"}, nil, "Reconciling",
+			"Ready=ReferenceNotFound Progressing=ReferenceNotFound Degraded=AsExpected",
+		},
+		"a reference is missing, pods go on": {
+			statefulSet(1, 1, 3, 3, 3, 3), &Problem{Reason: "ReferenceNotFound"}, nil, "Available Reconciling",
+			"Ready=ReferenceNotFound Progressing=ReferenceNotFound Degraded=AsExpected",
+		},
 		"an object must not be written": {
 			statefulSet(1, 1, 3, 3, 3, 3), nil, apierrors.NewForbidden(schema.GroupResource{}, "x", nil),
 			"Accepted Available Degraded Reconciling", "Ready=ApplyFailed Progressing=ApplyFailed Degraded=ApplyFailed",
@@ -67,11 +105,15 @@ func TestConditions(t *testing.T) {
 				cacheNode.Spec.Replicas = tt.set.Spec.Replicas
 			}
 			if name == "a pod is lost" {
-				cacheNode.Status.Conditions = []metav1.Condition{{Type: v1alpha1.ConditionProgressing, Status: metav1.ConditionFalse}}
+				progressing := metav1.Condition{Type: v1alpha1.ConditionProgressing, Status: metav1.ConditionFalse}
+				cacheNode.Status.Conditions = []metav1.Condition{progressing}
 			}
 			var isTrue []string
 			reasons := map[string]string{}
-			facts := Facts{CacheNode: cacheNode, StatefulSet: tt.set, Problem: tt.problem, Failure: tt.failure, Rollout: &Rollout{Done: true, Settled: true}}
+			facts := Facts{
+				CacheNode: cacheNode, StatefulSet: tt.set, Problem: tt.problem, Failure: tt.failure,
+				Rollout: &Rollout{Done: true, Settled: true},
+			}
 			list := Of(facts).Conditions
 			for _, c := range list {
 				if c.ObservedGeneration != 7 || c.Reason == "" {
@@ -88,7 +130,8 @@ func TestConditions(t *testing.T) {
 			if diff := cmp.Diff(strings.Fields(tt.want), isTrue); diff != "" {
 				t.Errorf("true conditions (-want +got):\n%s", diff)
 			}
-			got := fmt.Sprintf("Ready=%s Progressing=%s Degraded=%s", reasons[v1alpha1.ConditionReady], reasons[v1alpha1.ConditionProgressing], reasons[v1alpha1.ConditionDegraded])
+			got := fmt.Sprintf("Ready=%s Progressing=%s Degraded=%s", reasons[v1alpha1.ConditionReady],
+				reasons[v1alpha1.ConditionProgressing], reasons[v1alpha1.ConditionDegraded])
 			if diff := cmp.Diff(tt.reasons, got); diff != "" {
 				t.Errorf("reasons (-want +got):\n%s", diff)
 			}
@@ -96,11 +139,14 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// TestLaggingPods: a StatefulSet can be seen with all pods ready while one of them is not seen to be ready yet, and its agent
-// not asked: that is not the end of a rollout.
+// TestLaggingPods checks that a rollout goes on while the StatefulSet shows all pods as ready, but one pod is not yet
+// seen as ready and its agent was not asked.
 func TestLaggingPods(t *testing.T) {
 	pod := &corev1.Pod{}
-	f := Facts{CacheNode: &v1alpha1.CacheNode{}, StatefulSet: statefulSet(1, 1, 1, 1, 1, 1), Rollout: &Rollout{Done: true, Settled: true}, Pods: []Pod{{Pod: pod}}}
+	f := Facts{
+		CacheNode: &v1alpha1.CacheNode{}, StatefulSet: statefulSet(1, 1, 1, 1, 1, 1),
+		Rollout: &Rollout{Done: true, Settled: true}, Pods: []Pod{{Pod: pod}},
+	}
 	if c := meta.FindStatusCondition(Of(f).Conditions, v1alpha1.ConditionReady); c.Status == metav1.ConditionTrue {
 		t.Errorf("Ready is %s (%s)", c.Status, c.Reason)
 	}
@@ -110,12 +156,19 @@ func TestLaggingPods(t *testing.T) {
 	}
 }
 
-// TestIncompletePasses: an error that may pass changes no condition, and what is known of the pods is told all the same.
+// TestIncompletePasses checks that an error that may be transient changes no condition, and that the status still shows
+// what is known of the pods.
 func TestIncompletePasses(t *testing.T) {
-	f := Facts{CacheNode: &v1alpha1.CacheNode{Spec: v1alpha1.CacheNodeSpec{Replicas: new(int32(1))}}, StatefulSet: statefulSet(1, 1, 1, 1, 1, 1), Rollout: &Rollout{Done: true, Settled: true}}
+	f := Facts{
+		CacheNode:   &v1alpha1.CacheNode{Spec: v1alpha1.CacheNodeSpec{Replicas: new(int32(1))}},
+		StatefulSet: statefulSet(1, 1, 1, 1, 1, 1),
+		Rollout:     &Rollout{Done: true, Settled: true},
+	}
 	f.CacheNode.Status = Of(f)
 	f.Incomplete, f.Rollout = true, nil
-	f.Pods = []Pod{{Pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "edge-0"}}, Report: &agentapi.Report{Revision: "abc"}}}
+	f.Pods = []Pod{{
+		Pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "edge-0"}}, Report: &agentapi.Report{Revision: "abc"},
+	}}
 	after := Of(f)
 	if diff := cmp.Diff(f.CacheNode.Status.Conditions, after.Conditions); diff != "" {
 		t.Errorf("conditions changed (-before +after)\n%s", diff)

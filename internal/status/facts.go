@@ -114,8 +114,8 @@ func (f Facts) isUnasked(p Pod) bool {
 	return p.Report == nil && p.CreationTimestamp.Time.Before(f.Began)
 }
 
-// Unknown is true while this operator is new and has not yet asked the agent of a ready pod. The previous status stands
-// until then.
+// Unknown is true while this operator is new and the agent of a ready pod has yet to answer it. The previous status
+// stands until then.
 func (f Facts) Unknown() bool {
 	return f.Problem == nil && f.CacheNode.Status.ObservedGeneration > 0 && f.isEarly()
 }

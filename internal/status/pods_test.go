@@ -22,15 +22,21 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
-// TestHostileReport: whatever an agent says, the API server takes the status that is made of it.
+// TestHostileReport checks that the API server accepts the status, whatever an agent reports.
 func TestHostileReport(t *testing.T) {
 	long := strings.Repeat("\x1b[31mü", 50_000)
 	disks := []agentapi.DiskReport{
-		{Name: "disk1", State: "Failed", Reason: v1alpha1.DiskReason(long), Message: long, Share: 1 << 40, ForeignOwner: long, FileSystem: &tuning.FileSystem{Type: long, Options: long, BlockSize: -1}},
+		{
+			Name: "disk1", State: "Failed", Reason: v1alpha1.DiskReason(long), Message: long, Share: 1 << 40,
+			ForeignOwner: long, FileSystem: &tuning.FileSystem{Type: long, Options: long, BlockSize: -1},
+		},
 		{Name: "disk1", State: "Healthy"},
 		{Name: "disk2", State: v1alpha1.DiskState(long)},
 	}
-	cacheNode, errs, err := schema.Decode([]byte("apiVersion: cachenode.io/v1alpha1\nkind: CacheNode\nmetadata: {name: edge, namespace: default}\nspec: {disks: [{name: disk1, size: 1Gi}, {name: disk2, size: 1Gi}], origin: {servers: [{host: a.example.com}]}}"))
+	cacheNode, errs, err := schema.Decode([]byte("apiVersion: cachenode.io/v1alpha1\nkind: CacheNode\n" +
+		"metadata: {name: edge, namespace: default}\n" +
+		"spec: {disks: [{name: disk1, size: 1Gi}, {name: disk2, size: 1Gi}], " +
+		"origin: {servers: [{host: a.example.com}]}}"))
 	if err != nil || len(errs) > 0 {
 		t.Fatal(err, errs)
 	}
@@ -58,17 +64,20 @@ func TestHostileReport(t *testing.T) {
 			if _, errs, err := schema.Decode(text); err != nil || len(errs) > 0 {
 				t.Errorf("the status is refused: %v %v", err, errs)
 			}
-			if text, err := json.Marshal(f.CacheNode.Status); err != nil || len(text) > 16<<10 || strings.Contains(string(text), `\u001b`) {
+			text, err = json.Marshal(f.CacheNode.Status)
+			if err != nil || len(text) > 16<<10 || strings.Contains(string(text), `\u001b`) {
 				t.Errorf("the status has %d bytes (%v)", len(text), err)
 			}
-			if len(f.CacheNode.Status.Pods) != 1 || (len(r.Disks) > 0 && (len(f.CacheNode.Status.Pods[0].Disks) != 1 || f.CacheNode.Status.Pods[0].Disks[0].State != "Failed")) {
-				t.Errorf("the status tells of %+v", f.CacheNode.Status.Pods)
+			pods := f.CacheNode.Status.Pods
+			if len(pods) != 1 || (len(r.Disks) > 0 && (len(pods[0].Disks) != 1 || pods[0].Disks[0].State != "Failed")) {
+				t.Errorf("the status tells of %+v", pods)
 			}
 		})
 	}
 }
 
-// TestAnAgentThatHasNotAnswered: an operator that starts anew knows nothing of a pod's disks and says nothing new of them.
+// TestAnAgentThatHasNotAnswered checks that an operator that has just started says nothing new of a pod's disks until
+// the agent has answered.
 func TestAnAgentThatHasNotAnswered(t *testing.T) {
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "edge-0"}}
 	before := v1alpha1.CacheNodeStatus{Pods: []v1alpha1.PodStatus{{
@@ -84,32 +93,38 @@ func TestAnAgentThatHasNotAnswered(t *testing.T) {
 			t.Errorf("the event %+v", e)
 		}
 	}
-	f.Pods[0].Pod = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "edge-0", CreationTimestamp: metav1.NewTime(f.Began.Add(time.Second))}}
+	f.Pods[0].Pod = &corev1.Pod{ObjectMeta: metav1.ObjectMeta{
+		Name: "edge-0", CreationTimestamp: metav1.NewTime(f.Began.Add(time.Second)),
+	}}
 	if status := Of(f).Pods[0]; len(status.Disks) > 0 || status.Revision != "" {
 		t.Errorf("a pod that is younger than the operator has the status of the one before it: %+v", status)
 	}
 	f.Pods[0].Report = &agentapi.Report{Disks: []agentapi.DiskReport{{Name: "disk1", State: v1alpha1.DiskHealthy}}}
-	if events := Events(before, Of(f), false); !slices.ContainsFunc(events, func(e Event) bool { return e.Reason == "DiskHealthy" }) {
+	healthy := func(e Event) bool { return e.Reason == "DiskHealthy" }
+	if events := Events(before, Of(f), false); !slices.ContainsFunc(events, healthy) {
 		t.Errorf("the agent says that the disk is well, and the events are %+v", events)
 	}
 }
 
-// TestDisksOfARefusedSpec: which disks are healthy is told also while the spec is not accepted.
+// TestDisksOfARefusedSpec checks that the status counts healthy disks also while the spec is not accepted.
 func TestDisksOfARefusedSpec(t *testing.T) {
 	f := Facts{CacheNode: &v1alpha1.CacheNode{}, Problem: &Problem{Reason: v1alpha1.ReasonInvalidSpec}}
 	f.CacheNode.Status.Disks = []v1alpha1.DiskStatus{{Name: "disk1", Share: "100.00%", Healthy: 1, Total: 1}}
-	f.Pods = []Pod{{Pod: &corev1.Pod{}, Report: &agentapi.Report{Disks: []agentapi.DiskReport{{Name: "disk1", State: v1alpha1.DiskFailed}}}}}
+	failed := []agentapi.DiskReport{{Name: "disk1", State: v1alpha1.DiskFailed}}
+	f.Pods = []Pod{{Pod: &corev1.Pod{}, Report: &agentapi.Report{Disks: failed}}}
 	want := []v1alpha1.DiskStatus{{Name: "disk1", Share: "100.00%", Total: 1}}
 	if diff := cmp.Diff(want, Of(f).Disks); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
 
-// TestWhatIsThereCounts: healthy disks and sizes are those of the pods, not of the spec.
+// TestWhatIsThereCounts checks that healthy disks and sizes are those of the pods, not those of the spec.
 func TestWhatIsThereCounts(t *testing.T) {
 	f := Facts{CacheNode: &v1alpha1.CacheNode{}}
 	f.CacheNode.Spec.Replicas = new(int32(2))
-	f.CacheNode.Spec.Disks = []v1alpha1.Disk{{Name: "disk1", Size: resource.MustParse("1Ti")}, {Name: "disk2", Size: resource.MustParse("1Gi")}}
+	f.CacheNode.Spec.Disks = []v1alpha1.Disk{
+		{Name: "disk1", Size: resource.MustParse("1Ti")}, {Name: "disk2", Size: resource.MustParse("1Gi")},
+	}
 	f.Config = &Config{Plan: shard.NewPlan([]shard.Disk{{Name: "disk1", Weight: 1}, {Name: "disk2", Weight: 1}})}
 	if s := Of(f); s.HealthyDisks != "0/4" || s.Size != "2050Gi" {
 		t.Errorf("before any agent has answered: %s disks, %s", s.HealthyDisks, s.Size)
@@ -117,24 +132,33 @@ func TestWhatIsThereCounts(t *testing.T) {
 	report := func(disks ...agentapi.DiskReport) *agentapi.Report { return &agentapi.Report{Disks: disks} }
 	f.Pods = []Pod{
 		{Pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "edge-0"}}, Report: report(
-			agentapi.DiskReport{Name: "disk1", State: v1alpha1.DiskHealthy, Size: 1 << 30, Share: 5000}, agentapi.DiskReport{Name: "disk2", State: v1alpha1.DiskFailed, Size: 1 << 30})},
-		{Pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "edge-1"}}, Report: report(agentapi.DiskReport{Name: "disk2", State: v1alpha1.DiskHealthy, Size: 1 << 30, Share: 5000})},
+			agentapi.DiskReport{Name: "disk1", State: v1alpha1.DiskHealthy, Size: 1 << 30, Share: 5000},
+			agentapi.DiskReport{Name: "disk2", State: v1alpha1.DiskFailed, Size: 1 << 30})},
+		{Pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "edge-1"}}, Report: report(
+			agentapi.DiskReport{Name: "disk2", State: v1alpha1.DiskHealthy, Size: 1 << 30, Share: 5000})},
 	}
 	s := Of(f)
 	if s.HealthyDisks != "2/4" || s.Size != "1027Gi" {
-		t.Errorf("%s disks, %s; want 2/4 and what the agents measured, 1Ti for the disk that edge-1 does not have yet", s.HealthyDisks, s.Size)
+		t.Errorf("%s disks, %s; want 2/4 and what the agents measured, 1Ti for the disk that edge-1 does not have yet",
+			s.HealthyDisks, s.Size)
 	}
-	if c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionAccepted); !strings.Contains(c.Message, "spec.disks[0].size: disk1 is 1Ti, and the file system has 1Gi in 1 pods") {
+	const small = "spec.disks[0].size: disk1 is 1Ti, and the file system has 1Gi in 1 pods"
+	c := meta.FindStatusCondition(s.Conditions, v1alpha1.ConditionAccepted)
+	if !strings.Contains(c.Message, small) {
 		t.Errorf("Accepted says %q", c.Message)
 	}
-	if disks := s.Pods[1].Disks; len(disks) != 1 || disks[0].Name != "disk1" || disks[0].State != string(v1alpha1.DiskStarting) {
+	disks := s.Pods[1].Disks
+	if len(disks) != 1 || disks[0].Name != "disk1" || disks[0].State != string(v1alpha1.DiskStarting) {
 		t.Errorf("of edge-1, which does not have disk1 yet, the status lists %+v", disks)
 	}
 }
 
-// TestMissingReferencesAreNamed: what does not exist is in Degraded, beside what is worse.
+// TestMissingReferencesAreNamed checks that Degraded names the objects that do not exist, after what is worse.
 func TestMissingReferencesAreNamed(t *testing.T) {
-	f := Facts{CacheNode: &v1alpha1.CacheNode{}, StatefulSet: statefulSet(1, 1, 1, 1, 1, 1), Rollout: &Rollout{Done: true, Settled: true}, Unmet: []string{"no such Service"}}
+	f := Facts{
+		CacheNode: &v1alpha1.CacheNode{}, StatefulSet: statefulSet(1, 1, 1, 1, 1, 1),
+		Rollout: &Rollout{Done: true, Settled: true}, Unmet: []string{"no such Service"},
+	}
 	c := meta.FindStatusCondition(Of(f).Conditions, v1alpha1.ConditionDegraded)
 	if c.Reason != v1alpha1.ReasonReferenceMissing || c.Message != "no such Service" {
 		t.Errorf("Degraded is %s: %s", c.Reason, c.Message)
@@ -146,11 +170,13 @@ func TestMissingReferencesAreNamed(t *testing.T) {
 	}
 }
 
-// TestEventsOfManyDisks: no two events of disks that fail at once are of the same action on the same pod, as they would be taken for one.
+// TestEventsOfManyDisks checks that the events of disks that fail at once differ in pod or action, because Kubernetes
+// would otherwise take them for one event.
 func TestEventsOfManyDisks(t *testing.T) {
 	var after []v1alpha1.PodStatus
 	for _, pod := range []string{"edge-0", "edge-1", "edge-2"} {
-		after = append(after, v1alpha1.PodStatus{Name: pod, Disks: []v1alpha1.PodDiskStatus{{Name: "disk1", State: "Failed"}, {Name: "disk2", State: "Failed"}}})
+		failed := []v1alpha1.PodDiskStatus{{Name: "disk1", State: "Failed"}, {Name: "disk2", State: "Failed"}}
+		after = append(after, v1alpha1.PodStatus{Name: pod, Disks: failed})
 	}
 	seen := map[string]bool{}
 	for _, e := range Events(v1alpha1.CacheNodeStatus{}, v1alpha1.CacheNodeStatus{Pods: after}, false) {

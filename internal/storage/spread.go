@@ -181,8 +181,8 @@ func (s State) inOrder(free, taken []corev1.Node, offered set.Set[string]) []cor
 	return sorted
 }
 
-// isFit reports whether a node is in service and the pods tolerate its taints. Unlike for tolerated, taints that report
-// the state of the node count.
+// isFit reports whether a node is in service and the pods tolerate its taints, PreferNoSchedule aside. Unlike in
+// tolerated, taints that report the state of the node count too.
 func (s State) isFit(node *corev1.Node) bool {
 	if _, out := outSince(node); out {
 		return false

@@ -102,7 +102,7 @@ func (p *plan) keepVolume(volume *corev1.PersistentVolume, wanted bool) {
 		if isSpent(volume, p.Claims) || !IsAwaited(p.CacheNode, volume) {
 			p.Follow.Delete = append(p.Follow.Delete, volume)
 		}
-	case role == naming.RoleScout: // spendScouts deletes those of disks in the spec
+	case role == naming.RoleScout: // for disks in the spec, see spendScouts
 		if !p.hasDisk(volume.Labels[naming.LabelDisk]) {
 			p.Follow.Delete = append(p.Follow.Delete, volume)
 		}

@@ -1,4 +1,4 @@
-// Package argocd runs the health check that docs/gitops ships for Argo CD, by the Lua interpreter that Argo CD has.
+// Package argocd runs the health check that docs/gitops ships for Argo CD, with the Lua interpreter that Argo CD uses.
 package argocd
 
 import (
@@ -13,8 +13,8 @@ import (
 // Health is what Argo CD shows of an object.
 type Health struct{ Status, Message string }
 
-// Check is the health of a CacheNode as the API server has it. As in Argo CD, the script has tables, strings and mathematics
-// and nothing of the system.
+// Check is the health of a CacheNode as the API server has it. As in Argo CD, the script can use tables, strings and
+// mathematics, and nothing of the system.
 func Check(object map[string]any) (Health, error) {
 	_, file, _, _ := runtime.Caller(0)
 	script, err := os.ReadFile(filepath.Join(filepath.Dir(file), "../../docs/gitops/argocd-health.lua"))
@@ -34,10 +34,13 @@ func Check(object map[string]any) (Health, error) {
 	if !ok {
 		return Health{}, fmt.Errorf("the script returns %s, want a table", state.Get(-1).Type())
 	}
-	return Health{Status: lua.LVAsString(table.RawGetString("status")), Message: lua.LVAsString(table.RawGetString("message"))}, nil
+	return Health{
+		Status:  lua.LVAsString(table.RawGetString("status")),
+		Message: lua.LVAsString(table.RawGetString("message")),
+	}, nil
 }
 
-// value is JSON's value as Lua's.
+// value converts a JSON value to a Lua value.
 func value(state *lua.LState, v any) lua.LValue {
 	switch v := v.(type) {
 	case map[string]any:

@@ -6,7 +6,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestHealth has one object for each way through the script; controllers and test/e2e run it on what the operator writes.
+// TestHealth has one object for each path through the script. controllers and test/e2e run the script on what the
+// operator writes.
 func TestHealth(t *testing.T) {
 	for name, test := range map[string]struct {
 		object, status, message string
@@ -16,31 +17,40 @@ func TestHealth(t *testing.T) {
 			status: "Progressing", message: "The operator has not looked at it yet.",
 		},
 		"edited": {
-			object: `{metadata: {generation: 2}, status: {observedGeneration: 1, conditions: [{type: Ready, status: "True", message: m}]}}`,
+			object: `{metadata: {generation: 2}, status: {observedGeneration: 1, conditions: [` +
+				`{type: Ready, status: "True", message: m}]}}`,
 			status: "Progressing", message: "The operator has not looked at the last edit yet.",
 		},
 		"refused": {
-			object: `{metadata: {generation: 1}, status: {observedGeneration: 1, conditions: [{type: Ready, status: "False", message: m}, {type: Stalled, status: "True", message: edit it}]}}`,
+			object: `{metadata: {generation: 1}, status: {observedGeneration: 1, conditions: [` +
+				`{type: Ready, status: "False", message: m}, {type: Stalled, status: "True", message: edit it}]}}`,
 			status: "Degraded", message: "edit it",
 		},
 		"ready": {
-			object: `{metadata: {generation: 1}, status: {observedGeneration: 1, conditions: [{type: Ready, status: "True", message: 3 of 3}, {type: Degraded, status: "False", message: no}]}}`,
+			object: `{metadata: {generation: 1}, status: {observedGeneration: 1, conditions: [` +
+				`{type: Ready, status: "True", message: 3 of 3}, {type: Degraded, status: "False", message: no}]}}`,
 			status: "Healthy", message: "3 of 3",
 		},
 		"ready, without a disk": {
-			object: `{metadata: {generation: 1}, status: {observedGeneration: 1, conditions: [{type: Ready, status: "True", message: 3 of 3}, {type: Degraded, status: "True", message: disk1 failed}]}}`,
+			object: `{metadata: {generation: 1}, status: {observedGeneration: 1, conditions: [` +
+				`{type: Ready, status: "True", message: 3 of 3}, ` +
+				`{type: Degraded, status: "True", message: disk1 failed}]}}`,
 			status: "Healthy", message: "disk1 failed",
 		},
 		"a Secret is missing": {
-			object: `{metadata: {generation: 1}, status: {observedGeneration: 1, conditions: [{type: Ready, status: "False", message: m}, {type: Accepted, status: "False", message: no Secret}]}}`,
+			object: `{metadata: {generation: 1}, status: {observedGeneration: 1, conditions: [` +
+				`{type: Ready, status: "False", message: m}, {type: Accepted, status: "False", message: no Secret}]}}`,
 			status: "Degraded", message: "no Secret",
 		},
 		"a pod is missing": {
-			object: `{metadata: {generation: 1}, status: {observedGeneration: 1, conditions: [{type: Ready, status: "False", message: m}, {type: Degraded, status: "True", message: 2 of 3}, {type: Progressing, status: "False", message: no}]}}`,
+			object: `{metadata: {generation: 1}, status: {observedGeneration: 1, conditions: [` +
+				`{type: Ready, status: "False", message: m}, {type: Degraded, status: "True", message: 2 of 3}, ` +
+				`{type: Progressing, status: "False", message: no}]}}`,
 			status: "Degraded", message: "2 of 3",
 		},
 		"a rollout": {
-			object: `{metadata: {generation: 1}, status: {observedGeneration: 1, conditions: [{type: Ready, status: "False", message: 2 of 3 pods}, {type: Progressing, status: "True", message: p}]}}`,
+			object: `{metadata: {generation: 1}, status: {observedGeneration: 1, conditions: [` +
+				`{type: Ready, status: "False", message: 2 of 3 pods}, {type: Progressing, status: "True", message: p}]}}`,
 			status: "Progressing", message: "2 of 3 pods",
 		},
 	} {

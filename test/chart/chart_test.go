@@ -1,4 +1,4 @@
-// Package chart has a real API server check what the Helm chart and config/ render: see test/chart/check.
+// Package chart has a real API server check what the Helm chart and config/ render, see test/chart/check.
 package chart
 
 import (
@@ -25,7 +25,7 @@ import (
 	"github.com/cachenode/cachenode-operator/test/apiserver"
 )
 
-// read reads a file that test/chart/check has rendered.
+// read returns the objects of a file that test/chart/check has rendered.
 func read(t *testing.T, name string) []*unstructured.Unstructured {
 	t.Helper()
 	dir := os.Getenv("RENDERED")
@@ -78,7 +78,7 @@ func TestAPIServerTakesThem(t *testing.T) {
 		for _, object := range objects {
 			kind := object.GetKind()
 			if kind == "CustomResourceDefinition" || kind == "Namespace" {
-				continue // the API server of the tests has them
+				continue // the API server of the tests already has them
 			}
 			if err := strict.Create(ctx, object.DeepCopy(), client.DryRunAll); err != nil {
 				t.Errorf("%s: %s %s: %v", name, kind, object.GetName(), err)
@@ -87,7 +87,7 @@ func TestAPIServerTakesThem(t *testing.T) {
 	}
 }
 
-// TestSamePermissions holds the chart and config/ to the same rules, and both to no wildcard.
+// TestSamePermissions checks that the chart and config/ grant the same permissions, and none by a wildcard.
 func TestSamePermissions(t *testing.T) {
 	chart, kustomize := rules(t, read(t, "defaults")), rules(t, read(t, "kustomize"))
 	if diff := cmp.Diff(chart, kustomize); diff != "" {
@@ -102,7 +102,7 @@ func TestSamePermissions(t *testing.T) {
 	}
 }
 
-// rules are those of all roles but those that are for others: for reading metrics, for users, and for helm test.
+// rules are those of all roles except the roles for others: for reading metrics, for users, and for helm test.
 func rules(t *testing.T, objects []*unstructured.Unstructured) []rbacv1.PolicyRule {
 	t.Helper()
 	var all []rbacv1.PolicyRule
@@ -115,7 +115,9 @@ func rules(t *testing.T, objects []*unstructured.Unstructured) []rbacv1.PolicyRu
 			if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, &role); err != nil {
 				t.Fatal(err)
 			}
-			if forOthers := role.Rules[0].NonResourceURLs != nil || object.GetAnnotations()["helm.sh/hook"] != "" || aggregated(object); !forOthers {
+			forOthers := role.Rules[0].NonResourceURLs != nil || object.GetAnnotations()["helm.sh/hook"] != "" ||
+				aggregated(object)
+			if !forOthers {
 				all = append(all, role.Rules...)
 			}
 		}
@@ -126,7 +128,7 @@ func rules(t *testing.T, objects []*unstructured.Unstructured) []rbacv1.PolicyRu
 	return all
 }
 
-// aggregated says whether a role is added to one of the cluster's.
+// aggregated is true for a role that is added to one of the cluster's.
 func aggregated(object *unstructured.Unstructured) bool {
 	for label := range object.GetLabels() {
 		if strings.HasPrefix(label, "rbac.authorization.k8s.io/aggregate-to-") {
@@ -136,13 +138,14 @@ func aggregated(object *unstructured.Unstructured) bool {
 	return false
 }
 
-// TestScopedPermissions holds the rights of an operator for some namespaces to those of one for all: the same in these
-// namespaces, and elsewhere only what is in no namespace.
+// TestScopedPermissions checks an operator for some namespaces: its Roles in these namespaces have all rights for
+// resources in a namespace, and its ClusterRoles have only rights for what is in no namespace.
 func TestScopedPermissions(t *testing.T) {
 	count := map[string]int{}
 	for _, object := range read(t, "everything") {
 		kind, name := object.GetKind(), object.GetName()
-		if kind != "ClusterRole" && kind != "Role" || object.GetAnnotations()["helm.sh/hook"] != "" || aggregated(object) || strings.HasSuffix(name, "-metrics-reader") {
+		if kind != "ClusterRole" && kind != "Role" || object.GetAnnotations()["helm.sh/hook"] != "" ||
+			aggregated(object) || strings.HasSuffix(name, "-metrics-reader") {
 			continue
 		}
 		var role rbacv1.ClusterRole
@@ -151,7 +154,9 @@ func TestScopedPermissions(t *testing.T) {
 		}
 		for _, rule := range role.Rules {
 			for _, resource := range rule.Resources {
-				unnamespaced := slices.Contains([]string{"nodes", "persistentvolumes", "storageclasses", "tokenreviews", "subjectaccessreviews"}, resource)
+				unnamespaced := slices.Contains([]string{
+					"nodes", "persistentvolumes", "storageclasses", "tokenreviews", "subjectaccessreviews",
+				}, resource)
 				if unnamespaced != (kind == "ClusterRole") {
 					t.Errorf("%s %s has rights for %s", kind, name, resource)
 				}
@@ -159,8 +164,9 @@ func TestScopedPermissions(t *testing.T) {
 			}
 		}
 	}
-	// Two namespaces are watched, and in that of the release there are the lease's rights too. The release is in "test".
-	if inOther, in := count["Role cachenode-system"], count["Role test"]; inOther == 0 || in != inOther+3 || count["ClusterRole "] != 5 {
+	// Two namespaces are watched. That of the release, "test", also has the rights for the lease.
+	inOther, in := count["Role cachenode-system"], count["Role test"]
+	if inOther == 0 || in != inOther+3 || count["ClusterRole "] != 5 {
 		t.Errorf("resources by kind and namespace: %v", count)
 	}
 }

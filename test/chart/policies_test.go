@@ -27,7 +27,7 @@ const (
 	binder      = "system:serviceaccount:kube-system:persistent-volume-binder"
 )
 
-// policies starts an API server with what the chart renders by default, and returns clients of users.
+// policies starts an API server with what the chart renders by default, and returns clients for users.
 func policies(t *testing.T) (admin client.Client, as func(user string) client.Client) {
 	t.Helper()
 	config := apiserver.Start(t)
@@ -37,17 +37,21 @@ func policies(t *testing.T) (admin client.Client, as func(user string) client.Cl
 	}
 	for _, object := range read(t, "defaults") {
 		switch object.GetKind() {
-		case "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "ClusterRole", "ClusterRoleBinding", "ServiceAccount":
+		case "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding",
+			"ClusterRole", "ClusterRoleBinding", "ServiceAccount":
 			create(t, admin, object)
 		}
 	}
 	create(t, admin, &rbacv1.Role{
 		ObjectMeta: metav1.ObjectMeta{Name: "all", Namespace: "tenant"},
-		Rules:      []rbacv1.PolicyRule{{APIGroups: []string{""}, Resources: []string{"persistentvolumeclaims"}, Verbs: []string{"*"}}},
+		Rules: []rbacv1.PolicyRule{{
+			APIGroups: []string{""}, Resources: []string{"persistentvolumeclaims"}, Verbs: []string{"*"},
+		}},
 	})
 	create(t, admin, &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "all", Namespace: "tenant"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "all"},
-		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: tenant}},
+		ObjectMeta: metav1.ObjectMeta{Name: "all", Namespace: "tenant"},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "all"},
+		Subjects:   []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: tenant}},
 	})
 	return admin, func(user string) client.Client {
 		other := rest.CopyConfig(config)
@@ -63,15 +67,19 @@ func create(t *testing.T, c client.Client, object client.Object) {
 	}
 }
 
-// localClaim is one as the StatefulSet of CacheNode tenant/edge makes it.
+// localClaim is a claim as the StatefulSet of CacheNode tenant/edge makes it.
 func localClaim(change func(*corev1.PersistentVolumeClaim)) *corev1.PersistentVolumeClaim {
 	claim := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: "disk1-edge-0", Namespace: "tenant", Labels: naming.Labels("edge")},
 		Spec: corev1.PersistentVolumeClaimSpec{
 			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
 			StorageClassName: new(naming.LocalClass),
-			Selector:         &metav1.LabelSelector{MatchLabels: naming.VolumeLabels("tenant", "edge", "disk1", naming.RoleDisk)},
-			Resources:        corev1.VolumeResourceRequirements{Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}},
+			Selector: &metav1.LabelSelector{
+				MatchLabels: naming.VolumeLabels("tenant", "edge", "disk1", naming.RoleDisk),
+			},
+			Resources: corev1.VolumeResourceRequirements{
+				Requests: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+			},
 		},
 	}
 	if change != nil {
@@ -80,7 +88,7 @@ func localClaim(change func(*corev1.PersistentVolumeClaim)) *corev1.PersistentVo
 	return claim
 }
 
-// TestClaims: a claim of the operator's class gets volumes of its own CacheNode only, whoever makes it.
+// TestClaims checks that a claim of the operator's class gets only volumes of its own CacheNode, whoever makes it.
 func TestClaims(t *testing.T) {
 	admin, as := policies(t)
 	stolen := func(c *corev1.PersistentVolumeClaim) { c.Spec.Selector = nil }
@@ -91,7 +99,7 @@ func TestClaims(t *testing.T) {
 	for name, tt := range map[string]struct {
 		user   string
 		change func(*corev1.PersistentVolumeClaim)
-		want   string // "" where it is taken
+		want   string // "" if it is accepted
 	}{
 		"the StatefulSet's own":      {user: statefulSet},
 		"the tenant's, made alike":   {user: tenant},
@@ -101,20 +109,29 @@ func TestClaims(t *testing.T) {
 			c.Spec.StorageClassName, c.Spec.Selector = nil, nil
 			c.Annotations = map[string]string{"volume.beta.kubernetes.io/storage-class": naming.LocalClass}
 		}, "spec.selector"},
-		"of another namespace's":     {tenant, selecting(naming.LabelNamespace, "victim"), "spec.selector"},
-		"of no namespace's":          {tenant, func(c *corev1.PersistentVolumeClaim) { delete(c.Spec.Selector.MatchLabels, naming.LabelNamespace) }, "spec.selector"},
-		"of another CacheNode's":     {tenant, selecting(naming.LabelInstance, "other"), "spec.selector"},
-		"of a placeholder":           {tenant, selecting(naming.LabelRole, naming.RolePlaceholder), "spec.selector"},
-		"of a volume by name":        {tenant, func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeName = "cachenode-0123" }, "spec.volumeName: a claim of class cachenode-local must not name its volume: cachenode-0123"},
-		"of another class":           {tenant, func(c *corev1.PersistentVolumeClaim) { c.Spec.StorageClassName, c.Spec.Selector = new("other"), nil }, ""},
-		"a scout's, by the operator": {operator, func(c *corev1.PersistentVolumeClaim) { c.Spec.Selector, c.Spec.VolumeName = nil, "cachenode-scout-1" }, ""},
+		"of another namespace's": {tenant, selecting(naming.LabelNamespace, "victim"), "spec.selector"},
+		"of no namespace's": {tenant, func(c *corev1.PersistentVolumeClaim) {
+			delete(c.Spec.Selector.MatchLabels, naming.LabelNamespace)
+		}, "spec.selector"},
+		"of another CacheNode's": {tenant, selecting(naming.LabelInstance, "other"), "spec.selector"},
+		"of a placeholder":       {tenant, selecting(naming.LabelRole, naming.RolePlaceholder), "spec.selector"},
+		"of a volume by name": {
+			tenant, func(c *corev1.PersistentVolumeClaim) { c.Spec.VolumeName = "cachenode-0123" },
+			"spec.volumeName: a claim of class cachenode-local must not name its volume: cachenode-0123",
+		},
+		"of another class": {tenant, func(c *corev1.PersistentVolumeClaim) {
+			c.Spec.StorageClassName, c.Spec.Selector = new("other"), nil
+		}, ""},
+		"a scout's, by the operator": {operator, func(c *corev1.PersistentVolumeClaim) {
+			c.Spec.Selector, c.Spec.VolumeName = nil, "cachenode-scout-1"
+		}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			check(t, as(tt.user).Create(context.Background(), localClaim(tt.change), client.DryRunAll), tt.want)
 		})
 	}
 
-	// What binds it later.
+	// Later only the binder may name the volume.
 	ctx := context.Background()
 	create(t, admin, localClaim(nil))
 	update := func(user string, change func(*corev1.PersistentVolumeClaim)) error {
@@ -131,7 +148,7 @@ func TestClaims(t *testing.T) {
 	check(t, update(tenant, func(c *corev1.PersistentVolumeClaim) { c.Annotations = map[string]string{"a": "b"} }), "")
 }
 
-// await waits until the API server refuses what it should: policies take effect a moment after they were made.
+// await waits until the API server refuses what it should, as policies take effect a moment after they were made.
 func await(t *testing.T, c client.Client, object client.Object) {
 	t.Helper()
 	deadline := time.Now().Add(30 * time.Second)
@@ -153,7 +170,8 @@ func check(t *testing.T, err error, want string) {
 	}
 }
 
-// TestWrites: the operator has the rights to write other pods, Secrets and volumes, and the policy keeps it from that.
+// TestWrites checks that the policy keeps the operator from writing the pods, Secrets and volumes of others, for which
+// it has the rights.
 func TestWrites(t *testing.T) {
 	admin, as := policies(t)
 	own := func(meta metav1.ObjectMeta) metav1.ObjectMeta {
@@ -168,22 +186,29 @@ func TestWrites(t *testing.T) {
 	volume := func(meta metav1.ObjectMeta) client.Object {
 		meta.Namespace = ""
 		return &corev1.PersistentVolume{ObjectMeta: meta, Spec: corev1.PersistentVolumeSpec{
-			AccessModes: []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}, Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+			AccessModes:            []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Capacity:               corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
 			PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/mnt/a"}},
 		}}
 	}
 	await(t, as(operator), secret(meta))
 	ctx := context.Background()
-	const refused, untouchable = "the CacheNode operator must not write objects without the label", "the CacheNode operator must not change or delete objects of others"
-	for name, object := range map[string]func(metav1.ObjectMeta) client.Object{"pod": pod, "Secret": secret, "volume": volume} {
+	const refused, untouchable = "the CacheNode operator must not write objects without the label",
+		"the CacheNode operator must not change or delete objects of others"
+	for name, object := range map[string]func(metav1.ObjectMeta) client.Object{
+		"pod":    pod,
+		"Secret": secret,
+		"volume": volume,
+	} {
 		t.Run(name, func(t *testing.T) {
 			check(t, as(operator).Create(ctx, object(meta), client.DryRunAll), refused)
 			check(t, as(operator).Create(ctx, object(own(meta)), client.DryRunAll), "")
 			others := object(meta)
 			create(t, admin, others)
-			label := client.RawPatch("application/merge-patch+json", []byte(`{"metadata":{"labels":{"app.kubernetes.io/managed-by":"cachenode-operator"}}}`))
+			label := client.RawPatch("application/merge-patch+json",
+				[]byte(`{"metadata":{"labels":{"app.kubernetes.io/managed-by":"cachenode-operator"}}}`))
 			check(t, as(operator).Patch(ctx, others, label, client.DryRunAll), untouchable)
-			if name != "Secret" { // of those it has no right to delete any
+			if name != "Secret" { // the operator has no right to delete Secrets
 				check(t, as(operator).Delete(ctx, others, client.DryRunAll), untouchable)
 			}
 			if err := admin.Delete(ctx, others, client.GracePeriodSeconds(0)); err != nil {
@@ -191,6 +216,6 @@ func TestWrites(t *testing.T) {
 			}
 		})
 	}
-	// Its own class of volumes is the one object that is shared.
+	// The operator's class of volumes is the one object that is shared.
 	check(t, as(operator).Create(ctx, manifest.LocalClass(), client.DryRunAll), "")
 }

@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// Speed is how fast a disk is to a server; 0 for as fast as it goes.
+// Speed is how fast a disk is for a server; 0 means no limit.
 type Speed struct {
-	// Reads and Bytes are a second's: the throttle makes a large read as cheap as a small one, so both are limited.
+	// Reads and Bytes are per second. Both are limited, as the throttle makes a large read as cheap as a small one.
 	Reads, Bytes int64
 }
 
-// String tells it in a table.
+// String describes the speed in a table.
 func (s Speed) String() string {
 	if s.Reads == 0 {
 		return "unlimited disks"
@@ -24,7 +24,8 @@ func (s Speed) String() string {
 	return fmt.Sprintf("disks of %d reads/s and %d MB/s", s.Reads, s.Bytes/1e6)
 }
 
-// Cgroup bounds the memory of a server and the speed of its disks, and counts what it uses, in version 1 or 2.
+// Cgroup bounds the memory of a server and the speed of its disks, and counts what the server uses. It works with both
+// versions of cgroups.
 type Cgroup struct {
 	name    string
 	unified bool
@@ -33,7 +34,7 @@ type Cgroup struct {
 
 const cgroupRoot = "/sys/fs/cgroup"
 
-// Cgroup makes one; its memory includes the page cache.
+// Cgroup creates a cgroup with a memory limit in bytes, which includes the page cache.
 func (l *Lab) Cgroup(name string, memory int64, disks []Disk) (*Cgroup, error) {
 	c := &Cgroup{name: l.tag + "-" + name, disks: disks}
 	if _, err := os.Stat(cgroupRoot + "/cgroup.controllers"); err == nil {
@@ -74,7 +75,7 @@ func (c *Cgroup) dirs() []string {
 	return dirs
 }
 
-// file is where a controller's file is, which has another name in each version.
+// file is the path of a controller's file, which has another name in each version.
 func (c *Cgroup) file(controller, v1, v2 string) string {
 	if c.unified {
 		return filepath.Join(cgroupRoot, c.name, v2)
@@ -82,7 +83,7 @@ func (c *Cgroup) file(controller, v1, v2 string) string {
 	return filepath.Join(cgroupRoot, controller, c.name, v1)
 }
 
-// procs are the files to which a process that joins writes its number.
+// procs are the files to which a process writes its id to join.
 func (c *Cgroup) procs() []string {
 	var files []string
 	for _, dir := range c.dirs() {
@@ -91,7 +92,7 @@ func (c *Cgroup) procs() []string {
 	return files
 }
 
-// Add has a process join.
+// Add makes a process join the cgroup.
 func (c *Cgroup) Add(pid int) error {
 	for _, file := range c.procs() {
 		if err := os.WriteFile(file, []byte(strconv.Itoa(pid)), 0o600); err != nil {
@@ -101,7 +102,7 @@ func (c *Cgroup) Add(pid int) error {
 	return nil
 }
 
-// Throttle sets the speed of each disk. Reads are counted only while there is a limit, so none is a very high one.
+// Throttle sets the speed of each disk. Reads are counted only while there is a limit, so no limit is a very high one.
 func (c *Cgroup) Throttle(s Speed) error {
 	if s.Reads == 0 {
 		s = Speed{Reads: 1e7, Bytes: 1e12}
@@ -109,7 +110,7 @@ func (c *Cgroup) Throttle(s Speed) error {
 	return c.limit(strconv.FormatInt(s.Reads, 10), strconv.FormatInt(s.Bytes, 10))
 }
 
-// Lift takes the limits away, also from the reads that wait for them.
+// Lift removes the limits, also for the reads that wait for them.
 func (c *Cgroup) Lift() error {
 	if c.unified {
 		return c.limit("max", "max")
@@ -126,7 +127,10 @@ func (c *Cgroup) limit(reads, bytes string) error {
 			}
 			continue
 		}
-		for file, value := range map[string]string{"blkio.throttle.read_iops_device": reads, "blkio.throttle.read_bps_device": bytes} {
+		for file, value := range map[string]string{
+			"blkio.throttle.read_iops_device": reads,
+			"blkio.throttle.read_bps_device":  bytes,
+		} {
 			if err := os.WriteFile(c.file("blkio", file, ""), []byte(d.Device+" "+value), 0o600); err != nil {
 				return err
 			}
@@ -137,7 +141,7 @@ func (c *Cgroup) limit(reads, bytes string) error {
 
 // Use is what a cgroup has used so far.
 type Use struct {
-	// Reads of its disks, and CPU time.
+	// Reads is the number of reads of its disks, and CPU its processor time.
 	Reads int64
 	CPU   time.Duration
 }
@@ -188,7 +192,7 @@ func readsOf(text, device string) (reads int64) {
 	return reads
 }
 
-// Memory is how many bytes the cgroup has at the moment, the page cache included.
+// Memory is how many bytes the cgroup uses at the moment, including the page cache.
 func (c *Cgroup) Memory() (int64, error) {
 	text, err := os.ReadFile(c.file("memory", "memory.usage_in_bytes", "memory.current"))
 	if err != nil {

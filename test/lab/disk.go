@@ -13,21 +13,22 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Preparation is how a disk is made ready for a cache.
+// Preparation is how a disk is formatted and mounted for a cache.
 type Preparation struct {
-	// FileSystem is xfs or ext4; MkfsArgs go to its mkfs, Options to mount.
+	// FileSystem is xfs or ext4. MkfsArgs go to its mkfs, and Options to mount.
 	FileSystem string
 	MkfsArgs   []string
 	Options    string
-	// ReadAhead is the block device's, in KiB.
+	// ReadAhead is the read-ahead of the block device, in KiB.
 	ReadAhead int
 }
 
-// Usual is what disks have that nobody has prepared, whatever lies on them: blocks of 4 KiB and a read-ahead of 128 KiB.
+// Usual is a disk that nobody has prepared, for objects of any size: blocks of 4 KiB and a read-ahead of 128 KiB.
 func Usual(int64) Preparation { return Preparation{FileSystem: "xfs", ReadAhead: 128} }
 
-// Prepared is what docs/howto/prepare-disks.md advises for objects of so many bytes: a large read-ahead, and large blocks where the
-// objects are large and the kernel knows such. With its header an object of 64 KiB takes three blocks of 32 KiB, which are one read.
+// Prepared is what docs/howto/prepare-disks.md advises for objects of so many bytes: a large read-ahead and, if the
+// objects are large and the kernel can mount them, large blocks. With its header, an object of 64 KiB takes three
+// blocks of 32 KiB, which are one read.
 func Prepared(object int64) Preparation {
 	p := Preparation{FileSystem: "xfs", ReadAhead: 4096}
 	block := 64 << 10
@@ -51,14 +52,15 @@ func Prepared(object int64) Preparation {
 
 // Disk is a file system in a file, behind a loop device that does not use the page cache a second time.
 type Disk struct {
-	// Dir is where it is mounted; Device is its MAJOR:MINOR.
+	// Dir is where the disk is mounted. Device is its MAJOR:MINOR.
 	Dir, Device string
 }
 
-// ErrMount says that the kernel does not mount a disk of a kind, such as one with blocks larger than a page before Linux 6.12.
+// ErrMount means that the kernel cannot mount such a disk, for example one with blocks larger than a page before Linux
+// 6.12.
 var ErrMount = errors.New("mount")
 
-// Disk makes and mounts a disk; all of it is gone when the lab closes.
+// Disk creates and mounts a disk, which is removed when the lab closes.
 func (l *Lab) Disk(name string, mebibytes int64, p Preparation) (Disk, error) {
 	image, dir := filepath.Join(l.Dir, name+".xfs"), filepath.Join(l.Dir, name)
 	if err := os.WriteFile(image, nil, 0o600); err != nil {
@@ -93,7 +95,7 @@ func (l *Lab) Disk(name string, mebibytes int64, p Preparation) (Disk, error) {
 	return Disk{Dir: dir, Device: fmt.Sprintf("%d:%d", unix.Major(stat.Rdev), unix.Minor(stat.Rdev))}, nil
 }
 
-// DropCaches empties the page cache; inodes and the file systems' own metadata stay.
+// DropCaches empties the page cache. Inodes and the file systems' own metadata stay.
 func DropCaches() error {
 	unix.Sync()
 	return os.WriteFile("/proc/sys/vm/drop_caches", []byte("1"), 0o200)

@@ -1,6 +1,6 @@
 // Package lab is where the benchmarks run: disks of a set speed, servers in cgroups of a set size, and clients behind a
-// virtual Ethernet with an MTU of 1500, all made for the run and gone after it. It needs Linux and root. Nothing in it is
-// safe for concurrent use, but for what a signal does, which closes the lab.
+// virtual Ethernet with an MTU of 1500. Everything is created for the run and removed after it. It needs Linux and
+// root. Nothing in it is safe for concurrent use, except that a signal may close the lab at any time.
 package lab
 
 import (
@@ -17,7 +17,7 @@ import (
 	"syscall"
 )
 
-// Port is where the server that is measured listens; OriginPort where its origin does.
+// Port is where the measured server listens, and OriginPort is where its origin listens.
 const (
 	Port       = 8080
 	OriginPort = 9000
@@ -25,16 +25,16 @@ const (
 
 // Lab is a place to measure in.
 type Lab struct {
-	// Dir is a folder that is gone when the lab closes.
+	// Dir is a folder that is removed when the lab closes.
 	Dir string
-	// cleanups undo what was made, last first. They are a signal's, too.
+	// cleanups undo what was made, last first. A signal runs them too, so they need the mutex.
 	mutex    sync.Mutex
 	cleanups []func() error
 	tag      string
 	sites    int
 }
 
-// New makes a lab in a folder of dir, "" for the system's temporary one.
+// New creates a lab in a new folder of dir; "" means the system's temporary folder.
 func New(dir string) (*Lab, error) {
 	if os.Geteuid() != 0 {
 		return nil, errors.New("the benchmarks make disks, cgroups and network namespaces: run them as root")
@@ -55,7 +55,7 @@ func New(dir string) (*Lab, error) {
 	return l, nil
 }
 
-// closeOnSignal leaves nothing behind when a person ends the program.
+// closeOnSignal closes the lab when a person ends the program, so that nothing is left behind.
 func (l *Lab) closeOnSignal() {
 	signals := make(chan os.Signal, 1)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -67,7 +67,7 @@ func (l *Lab) closeOnSignal() {
 	}()
 }
 
-// Close undoes all that the lab made.
+// Close undoes everything that the lab made.
 func (l *Lab) Close() error {
 	l.mutex.Lock()
 	cleanups := l.cleanups
@@ -88,7 +88,7 @@ func (l *Lab) cleanup(f func() error) {
 
 // Site is a network namespace for a server and its origin, which the clients reach over a virtual Ethernet of its own.
 type Site struct {
-	// Address is the server's, as clients see it.
+	// Address is the server's address, as clients see it.
 	Address   string
 	namespace string
 }
@@ -96,7 +96,7 @@ type Site struct {
 // URL is where the site's server answers.
 func (s Site) URL() string { return fmt.Sprintf("http://%s:%d", s.Address, Port) }
 
-// Site makes one.
+// Site creates a site.
 func (l *Lab) Site(name string) (Site, error) {
 	l.sites++
 	s := Site{Address: fmt.Sprintf("10.77.%d.1", l.sites), namespace: l.tag + "-" + name}
@@ -104,10 +104,14 @@ func (l *Lab) Site(name string) (Site, error) {
 	if err := l.namespace(s.namespace); err != nil {
 		return s, err
 	}
-	if err := run("ip", "-n", s.namespace, "link", "add", inside, "mtu", "1500", "type", "veth", "peer", "name", outside, "netns", l.clients()); err != nil {
+	if err := run("ip", "-n", s.namespace, "link", "add", inside, "mtu", "1500",
+		"type", "veth", "peer", "name", outside, "netns", l.clients()); err != nil {
 		return s, err
 	}
-	for _, end := range [][3]string{{s.namespace, inside, s.Address}, {l.clients(), outside, fmt.Sprintf("10.77.%d.2", l.sites)}} {
+	for _, end := range [][3]string{
+		{s.namespace, inside, s.Address},
+		{l.clients(), outside, fmt.Sprintf("10.77.%d.2", l.sites)},
+	} {
 		if err := run("ip", "-n", end[0], "addr", "add", end[2]+"/24", "dev", end[1]); err != nil {
 			return s, err
 		}

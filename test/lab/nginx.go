@@ -2,8 +2,8 @@ package lab
 
 import "time"
 
-// Nginx starts an nginx that needs no disk, at a site of its own, and waits until it listens. root is hack/nginx-root's; text
-// is a configuration with "daemon off".
+// Nginx starts an nginx that needs no disk, at a site of its own, and waits until it listens. root is the root file
+// system of hack/nginx-root. text is a configuration with "daemon off".
 func (l *Lab) Nginx(name, root, text string) (Site, *Server, error) {
 	site, err := l.Site(name)
 	if err != nil {
@@ -20,7 +20,7 @@ func (l *Lab) Nginx(name, root, text string) (Site, *Server, error) {
 // Workers are the server's worker processes, with the processor time that each has used.
 func (s *Server) Workers() (map[int]time.Duration, error) { return s.Descendants("nginx: worker") }
 
-// Used is the processor time that processes used between two looks, and that of the one that used most.
+// Used is the processor time that processes used between two measurements, in sum and by the one that used most.
 func Used(before, after map[int]time.Duration) (sum, most time.Duration) {
 	for pid, used := range after {
 		sum += used - before[pid]

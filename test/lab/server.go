@@ -16,19 +16,19 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// Root is what a server sees of the file system: a Debian root with some things mounted over it.
+// Root is the file system that a server sees: a Debian root with some things mounted over it.
 type Root struct {
 	// Dir is the root (hack/debian-root).
 	Dir string
-	// Tmpfs are folders that are empty and in memory, in the server's cgroup. TmpfsOptions are added to their mount options,
-	// each after a comma.
+	// Tmpfs are empty folders in memory, in the server's cgroup. TmpfsOptions are added to their mount options, each after
+	// a comma.
 	Tmpfs        []string
 	TmpfsOptions string
-	// Binds are folders of the lab, by where the server finds them; a bind may lie in a tmpfs.
+	// Binds are folders of the lab, by the path at which the server finds them. A bind may lie in a tmpfs.
 	Binds map[string]string
-	// Files are written before the server starts, by path; the path must be in a tmpfs.
+	// Files are written before the server starts, by path. The path must be in a tmpfs.
 	Files map[string]string
-	// Owner is the user that tmpfs and files belong to; "" for root.
+	// Owner is the user who owns the tmpfs and the files; "" for root.
 	Owner string
 }
 
@@ -40,8 +40,8 @@ type Server struct {
 	stop    sync.Once
 }
 
-// Start starts a server at a site, in a cgroup if that is not nil, and in namespaces of its own for mounts and processes. It
-// ends with the lab at the latest.
+// Start starts a server at a site, in namespaces of its own for mounts and processes, and in a cgroup unless that is
+// nil. The server ends with the lab at the latest.
 func (l *Lab) Start(name string, site Site, cgroup *Cgroup, root Root, command ...string) (*Server, error) {
 	s := &Server{Cgroup: cgroup, log: filepath.Join(l.Dir, name+".log")}
 	log, err := os.Create(s.log)
@@ -55,7 +55,10 @@ func (l *Lab) Start(name string, site Site, cgroup *Cgroup, root Root, command .
 			return nil, err
 		}
 	}
-	args := append([]string{"--mount", "--pid", "--fork", "--kill-child=KILL", "sh", "-euc", script(site, cgroup, root, files), "sh"}, command...)
+	args := []string{
+		"--mount", "--pid", "--fork", "--kill-child=KILL", "sh", "-euc", script(site, cgroup, root, files), "sh",
+	}
+	args = append(args, command...)
 	s.process = exec.Command("unshare", args...)
 	s.process.Stdout, s.process.Stderr = log, log
 	if err := s.process.Start(); err != nil {
@@ -65,7 +68,8 @@ func (l *Lab) Start(name string, site Site, cgroup *Cgroup, root Root, command .
 	return s, nil
 }
 
-// script prepares what the server sees, with the files that have been written to names that begin with files, joins the cgroup and becomes the server.
+// script prepares what the server sees, joins the cgroup and becomes the server. The names of the files that have been
+// written begin with files.
 func script(site Site, cgroup *Cgroup, root Root, files string) string {
 	var b strings.Builder
 	line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
@@ -85,7 +89,8 @@ func script(site Site, cgroup *Cgroup, root Root, files string) string {
 		line("mkdir -p %[1]s%[2]s && mount --bind %[3]s %[1]s%[2]s", root.Dir, target, source)
 	}
 	for path := range root.Files {
-		line("mkdir -p $(dirname %[1]s%[2]s) && cp %[3]s %[1]s%[2]s", root.Dir, path, files+strings.ReplaceAll(path, "/", "_"))
+		line("mkdir -p $(dirname %[1]s%[2]s) && cp %[3]s %[1]s%[2]s",
+			root.Dir, path, files+strings.ReplaceAll(path, "/", "_"))
 	}
 	if root.Owner != "" {
 		for _, dir := range root.Tmpfs {
@@ -101,7 +106,7 @@ func script(site Site, cgroup *Cgroup, root Root, files string) string {
 	return b.String()
 }
 
-// Stop ends the server and all that it started, and waits.
+// Stop kills the server and everything that it started, and waits for its end.
 func (s *Server) Stop() (err error) {
 	s.stop.Do(func() {
 		err = s.process.Process.Kill()
@@ -110,7 +115,7 @@ func (s *Server) Stop() (err error) {
 	return err
 }
 
-// Running is an error that tells what the server wrote, once it has ended.
+// Running returns an error with the server's output once the server has ended.
 func (s *Server) Running() error {
 	if err := s.process.Process.Signal(syscall.Signal(0)); err == nil && s.alive() {
 		return nil
@@ -125,7 +130,7 @@ func (s *Server) alive() bool {
 	return err == nil && !strings.Contains(string(stat), ") Z ")
 }
 
-// Await waits until something listens at a port of a site.
+// Await waits until something listens on a port of a site.
 func (l *Lab) Await(site Site, s *Server, port int) error {
 	address := net.JoinHostPort(site.Address, strconv.Itoa(port))
 	for range 300 {
@@ -141,8 +146,8 @@ func (l *Lab) Await(site Site, s *Server, port int) error {
 	return errors.New("nothing listens at " + address + ":\n" + string(text))
 }
 
-// Descendants are the processes that the server has started whose command line begins so, with the processor time that each
-// has used.
+// Descendants are the processes that the server has started and whose command line begins with command, with the
+// processor time that each has used.
 func (s *Server) Descendants(command string) (map[int]time.Duration, error) {
 	all, err := procfs.AllProcs()
 	if err != nil {

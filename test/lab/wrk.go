@@ -12,28 +12,29 @@ import (
 	"time"
 )
 
-// Load is what clients ask for.
+// Load is what clients request.
 type Load struct {
-	// Name tells it from others of the same measurement.
+	// Name distinguishes the load from others of the same measurement.
 	Name string
-	// Connections ask again as soon as they have their answer.
+	// Connections is how many connections send requests, each as soon as it has the last response.
 	Connections int
 	// Lua is the body of a function that returns the next path.
 	Lua string
 }
 
-// Random asks for any of count objects of a size, each as often.
+// Random requests any of count objects of a size, each as often.
 func Random(name string, connections, count int, size int64) Load {
-	return Load{Name: name, Connections: connections, Lua: fmt.Sprintf(`return "/objects/%d/" .. math.random(0, %d)`, size, count-1)}
+	lua := fmt.Sprintf(`return "/objects/%d/" .. math.random(0, %d)`, size, count-1)
+	return Load{Name: name, Connections: connections, Lua: lua}
 }
 
-// One asks for one object.
+// One requests one object.
 func One(name string, connections int, path string) Load {
 	return Load{Name: name, Connections: connections, Lua: fmt.Sprintf("return %q", path)}
 }
 
-// Zipf asks for count objects, the one of rank n about 1/n as often as the first, and in some of 100 cases for one that
-// nobody has asked for.
+// Zipf requests count objects, the one of rank n about 1/n as often as the first. missPercent of the requests are for
+// objects that nobody has requested.
 func Zipf(name string, connections, count, missPercent int, size int64) Load {
 	return Load{Name: name, Connections: connections, Lua: fmt.Sprintf(`
   if math.random(100) <= %d then return "/objects/%d/new-" .. math.random(1, 2^52) end
@@ -42,7 +43,7 @@ func Zipf(name string, connections, count, missPercent int, size int64) Load {
 
 // Answers is how a load was answered.
 type Answers struct {
-	// PerSecond is requests, P50, P99, Max, Mean and Deviation (standard) are latencies in milliseconds.
+	// PerSecond is requests. P50, P99, Max, Mean and Deviation (standard) are latencies in milliseconds.
 	PerSecond float64 `json:"perSecond"`
 	P50       float64 `json:"p50ms"`
 	P99       float64 `json:"p99ms"`
@@ -50,7 +51,7 @@ type Answers struct {
 	Mean      float64 `json:"meanms"`
 	Deviation float64 `json:"deviationms"`
 	Requests  int64   `json:"requests"`
-	// Bytes are those of all responses, with their headers.
+	// Bytes are those of all responses, including their headers.
 	Bytes int64 `json:"bytes"`
 	// Errors are responses with a status of 400 or more, those that took longer than a minute, and connections that broke.
 	Errors int64 `json:"errors"`
@@ -68,12 +69,14 @@ function done(summary, latency)
   local e, seconds = summary.errors, summary.duration / 1e6
   local p = function(x) return latency:percentile(x) / 1000 end
   io.stderr:write(string.format(
-    '{"perSecond":%%.3f,"p50ms":%%.3f,"p99ms":%%.3f,"maxms":%%.3f,"meanms":%%.3f,"deviationms":%%.3f,"requests":%%d,"bytes":%%d,"errors":%%d}\n',
-    summary.requests / seconds, p(50), p(99), latency.max / 1000, latency.mean / 1000, latency.stdev / 1000, summary.requests, summary.bytes, e.connect + e.read + e.write + e.status + e.timeout))
+    '{"perSecond":%%.3f,"p50ms":%%.3f,"p99ms":%%.3f,"maxms":%%.3f,"meanms":%%.3f,"deviationms":%%.3f,` +
+	`"requests":%%d,"bytes":%%d,"errors":%%d}\n',
+    summary.requests / seconds, p(50), p(99), latency.max / 1000, latency.mean / 1000, latency.stdev / 1000, ` +
+	`summary.requests, summary.bytes, e.connect + e.read + e.write + e.status + e.timeout))
 end
 `
 
-// Ask puts loads on a server at the same time, each from a process of its own, and returns how they were answered.
+// Ask puts loads on a server at the same time, each from its own process, and returns how they were answered.
 func (l *Lab) Ask(url string, duration time.Duration, loads ...Load) ([]Answers, error) {
 	processes, outputs := make([]*exec.Cmd, len(loads)), make([]bytes.Buffer, len(loads))
 	var errs []error
@@ -82,8 +85,8 @@ func (l *Lab) Ask(url string, duration time.Duration, loads ...Load) ([]Answers,
 		if err := os.WriteFile(file, fmt.Appendf(nil, wrkScript, time.Now().UnixNano()%1e6, load.Lua), 0o600); err != nil {
 			return nil, err
 		}
-		processes[i] = l.Client("wrk", "-t1", "-c"+strconv.Itoa(load.Connections), fmt.Sprintf("-d%ds", int(duration.Seconds())),
-			"--timeout", "60s", "-s", file, url)
+		processes[i] = l.Client("wrk", "-t1", "-c"+strconv.Itoa(load.Connections),
+			fmt.Sprintf("-d%ds", int(duration.Seconds())), "--timeout", "60s", "-s", file, url)
 		processes[i].Stderr = &outputs[i]
 		errs = append(errs, processes[i].Start())
 	}

@@ -20,7 +20,12 @@ import (
 )
 
 func main() {
-	server := &http.Server{Addr: cmp.Or(os.Getenv("ORIGIN_ADDRESS"), ":8080"), Handler: handler(), ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 5 * time.Minute}
+	server := &http.Server{
+		Addr:              cmp.Or(os.Getenv("ORIGIN_ADDRESS"), ":8080"),
+		Handler:           handler(),
+		ReadHeaderTimeout: 10 * time.Second,
+		IdleTimeout:       5 * time.Minute,
+	}
 	log.Fatal(server.ListenAndServe())
 }
 

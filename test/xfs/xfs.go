@@ -1,4 +1,5 @@
-// Package xfs makes real file systems for tests: each is a file, behind a loop device, mounted. It needs Linux and root.
+// Package xfs makes real file systems for tests. Each is a file behind a loop device, and mounted. It needs Linux and
+// root.
 package xfs
 
 import (

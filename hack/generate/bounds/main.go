@@ -1,6 +1,6 @@
-// Command bounds adds limits to the fields of a CustomResourceDefinition whose types are Kubernetes' own, such as affinity:
-// markers cannot reach into them, and every list and string of the API is to be bounded. Fields with limits keep them.
-// It also has quantities refused in words instead of with a regular expression.
+// Command bounds adds limits to the fields of a CustomResourceDefinition whose types are Kubernetes' own, such as
+// affinity: markers cannot reach into them, and every list and string of the API must be bounded. Fields with limits
+// keep them. It also replaces the pattern of quantities by a rule that says in words what is wrong.
 package main
 
 import (
@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The limits: far beyond what anybody writes, and far below what could hurt.
+// The limits are far beyond what anybody writes, and far below what could do harm.
 const (
 	maxLength = 4096
 	maxItems  = 64
@@ -41,13 +41,18 @@ func main() {
 			}
 		}
 	}
-	// The status is the API server's to fill.
+	// The API server fills in the status.
 	text, err := yaml.Marshal(struct {
 		APIVersion string                                       `json:"apiVersion"`
 		Kind       string                                       `json:"kind"`
 		Metadata   any                                          `json:"metadata"`
 		Spec       apiextensionsv1.CustomResourceDefinitionSpec `json:"spec"`
-	}{definition.APIVersion, definition.Kind, map[string]any{"name": definition.Name, "annotations": definition.Annotations}, definition.Spec})
+	}{
+		definition.APIVersion,
+		definition.Kind,
+		map[string]any{"name": definition.Name, "annotations": definition.Annotations},
+		definition.Spec,
+	})
 	if err != nil {
 		log.Fatal(err)
 	}
@@ -56,8 +61,8 @@ func main() {
 	}
 }
 
-// speak replaces the pattern of a quantity with rules of its own by a rule that says what is wrong. The other rules then pass over
-// what is no quantity, so that there is one error.
+// speak replaces the pattern of a quantity that has rules by a rule that says what is wrong. The other rules then
+// accept what is not a quantity, so that there is one error.
 func speak(name string, s *apiextensionsv1.JSONSchemaProps) {
 	if !s.XIntOrString || len(s.XValidations) == 0 || !strings.Contains(s.XValidations[0].Rule, "quantity(string(self))") {
 		return

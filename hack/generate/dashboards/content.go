@@ -1,15 +1,15 @@
 package main
 
-// hits are the ways in which an object came from the pod itself.
+// hits selects the requests whose object came from the pod itself.
 const hits = `cache=~"HIT|STALE|UPDATING|REVALIDATED|MEMORY"`
 
-// sampled are those of which a sample is counted; the others, past a disk, are counted one by one.
+// sampled selects the requests of which a sample is counted. The others went past a disk and are counted one by one.
 const sampled = `cache!~"OTHER_DISK|UNCACHED"`
 
-// ofAll turns a sample's rate into that of all requests.
+// ofAll turns the rate of a sample into that of all requests.
 const ofAll = ` / on (namespace, pod) group_left () max by (namespace, pod) (cachenode_request_sampling_ratio)`
 
-// fromOrigin are those in which it came from the origin.
+// fromOrigin selects the requests whose object came from the origin.
 const fromOrigin = `cache=~"MISS|EXPIRED|BYPASS|NONE"`
 
 const (
@@ -18,10 +18,11 @@ const (
 	onDisk  = inNode + `, disk="$disk"`
 )
 
-// fleet is for all CacheNodes side by side.
+// fleet shows all CacheNodes side by side.
 var fleet = dashboard{
 	uid: "cachenode-fleet", title: "CacheNode / Fleet",
-	description: "All CacheNodes side by side. What is counted from requests is a sample; divide by cachenode_request_sampling_ratio for absolute rates, as the panels do.",
+	description: "All CacheNodes side by side. What is counted from requests is a sample; " +
+		"divide by cachenode_request_sampling_ratio for absolute rates, as the panels do.",
 	variables: []variable{
 		{"namespace", "label_values(cachenode_nginx_up, namespace)", true},
 		{"cachenode", `label_values(cachenode_nginx_up{namespace=~"$namespace"}, cachenode)`, true},
@@ -29,13 +30,31 @@ var fleet = dashboard{
 	rows: []row{
 		{title: "Now", panels: []panel{
 			{title: "Conditions", description: "1 true, 0 false", kind: "table", unit: "short", queries: []query{
-				{of(inFleet, `sum by (namespace, cachenode, type, reason) (cachenode_condition{%s, type=~"Ready|Accepted|Available|Degraded|Progressing"})`), ""},
+				{
+					of(inFleet, `sum by (namespace, cachenode, type, reason) (cachenode_condition{%s, `+
+						`type=~"Ready|Accepted|Available|Degraded|Progressing"})`),
+					"",
+				},
 			}},
-			{title: "Pods", description: "Wanted, ready, and with the wanted revision: the progress of a rollout.", unit: "short", queries: []query{
-				{of(inFleet, `sum by (namespace, cachenode) (cachenode_replicas_wanted{%s})`), "{{namespace}}/{{cachenode}} wanted"},
-				{of(inFleet, `sum by (namespace, cachenode) (cachenode_replicas_ready{%s})`), "{{namespace}}/{{cachenode}} ready"},
-				{of(inFleet, `sum by (namespace, cachenode) (cachenode_replicas_updated{%s})`), "{{namespace}}/{{cachenode}} updated"},
-			}},
+			{
+				title:       "Pods",
+				description: "Wanted, ready, and with the wanted revision: the progress of a rollout.",
+				unit:        "short",
+				queries: []query{
+					{
+						of(inFleet, `sum by (namespace, cachenode) (cachenode_replicas_wanted{%s})`),
+						"{{namespace}}/{{cachenode}} wanted",
+					},
+					{
+						of(inFleet, `sum by (namespace, cachenode) (cachenode_replicas_ready{%s})`),
+						"{{namespace}}/{{cachenode}} ready",
+					},
+					{
+						of(inFleet, `sum by (namespace, cachenode) (cachenode_replicas_updated{%s})`),
+						"{{namespace}}/{{cachenode}} updated",
+					},
+				},
+			},
 			{title: "Disks out of use", unit: "short", queries: []query{
 				{of(inFleet, `sum by (namespace, cachenode) (1 - cachenode_disk_up{%s})`), "{{namespace}}/{{cachenode}}"},
 			}},
@@ -48,34 +67,72 @@ var fleet = dashboard{
 				{ratio("cachenode_response_bytes_total", inFleet, "namespace, cachenode"), "{{namespace}}/{{cachenode}}"},
 			}},
 			{title: "Throughput to clients", unit: "Bps", queries: []query{
-				{of(inFleet, `sum by (namespace, cachenode) (rate(cachenode_response_bytes_total{%s, `+sampled+`}[$__rate_interval])`+ofAll+`)`), "{{namespace}}/{{cachenode}}"},
-				{of(inFleet, `sum by (namespace, cachenode) (rate(cachenode_response_bytes_total{%s, cache=~"OTHER_DISK|UNCACHED"}[$__rate_interval]))`), "{{namespace}}/{{cachenode}} past a disk"},
+				{
+					of(inFleet, `sum by (namespace, cachenode) (rate(cachenode_response_bytes_total{%s, `+sampled+
+						`}[$__rate_interval])`+ofAll+`)`),
+					"{{namespace}}/{{cachenode}}",
+				},
+				{
+					of(inFleet, `sum by (namespace, cachenode) (rate(cachenode_response_bytes_total{%s, `+
+						`cache=~"OTHER_DISK|UNCACHED"}[$__rate_interval]))`),
+					"{{namespace}}/{{cachenode}} past a disk",
+				},
 			}},
-			{title: "Requests", description: "nginx's own counter; probes and what the memory tier asks itself are in it", unit: "reqps", queries: []query{
-				{of(inFleet, `sum by (namespace, cachenode) (rate(cachenode_nginx_requests_total{%s}[$__rate_interval]))`), "{{namespace}}/{{cachenode}}"},
-			}},
+			{
+				title:       "Requests",
+				description: "nginx's own counter; probes and what the memory tier asks itself are in it",
+				unit:        "reqps",
+				queries: []query{
+					{
+						of(inFleet, `sum by (namespace, cachenode) `+
+							`(rate(cachenode_nginx_requests_total{%s}[$__rate_interval]))`),
+						"{{namespace}}/{{cachenode}}",
+					},
+				},
+			},
 			{title: "Time to the first byte, 99th percentile", unit: "s", queries: []query{
-				{of(inFleet, `histogram_quantile(0.99, sum by (namespace, cachenode, from, le) (rate(cachenode_first_byte_seconds_bucket{%s}[$__rate_interval])))`), "{{namespace}}/{{cachenode}} {{from}}"},
+				{
+					of(inFleet, `histogram_quantile(0.99, sum by (namespace, cachenode, from, le) `+
+						`(rate(cachenode_first_byte_seconds_bucket{%s}[$__rate_interval])))`),
+					"{{namespace}}/{{cachenode}} {{from}}",
+				},
 			}},
 			{title: "Origin: 5xx", description: "Share of what the origin was asked for", unit: "percentunit", queries: []query{
-				{of(inFleet, `sum by (namespace, cachenode) (rate(cachenode_origin_responses_total{%s, class="5xx"}[$__rate_interval])) / sum by (namespace, cachenode) (rate(cachenode_origin_responses_total{%s}[$__rate_interval]))`), "{{namespace}}/{{cachenode}}"},
+				{
+					of(inFleet, `sum by (namespace, cachenode) `+
+						`(rate(cachenode_origin_responses_total{%s, class="5xx"}[$__rate_interval])) / `+
+						`sum by (namespace, cachenode) (rate(cachenode_origin_responses_total{%s}[$__rate_interval]))`),
+					"{{namespace}}/{{cachenode}}",
+				},
 			}},
 		}},
 		{title: "Disks", panels: []panel{
 			{title: "In use", unit: "percentunit", queries: []query{
-				{of(inFleet, `sum by (namespace, cachenode) (cachenode_disk_used_bytes{%s}) / sum by (namespace, cachenode) (cachenode_disk_size_bytes{%s})`), "{{namespace}}/{{cachenode}}"},
+				{
+					of(inFleet, `sum by (namespace, cachenode) (cachenode_disk_used_bytes{%s}) / `+
+						`sum by (namespace, cachenode) (cachenode_disk_size_bytes{%s})`),
+					"{{namespace}}/{{cachenode}}",
+				},
 			}},
 			{title: "Queue overflows", unit: "ops", queries: []query{
-				{of(inFleet, `sum by (namespace, cachenode) (rate(cachenode_thread_pool_overflows_total{%s}[$__rate_interval]))`), "{{namespace}}/{{cachenode}}"},
+				{
+					of(inFleet, `sum by (namespace, cachenode) `+
+						`(rate(cachenode_thread_pool_overflows_total{%s}[$__rate_interval]))`),
+					"{{namespace}}/{{cachenode}}",
+				},
 			}},
 			{title: "Reloads", unit: "short", queries: []query{
-				{of(inFleet, `sum by (namespace, cachenode, result) (increase(cachenode_reloads_total{%s}[$__rate_interval]))`), "{{namespace}}/{{cachenode}} {{result}}"},
+				{
+					of(inFleet, `sum by (namespace, cachenode, result) `+
+						`(increase(cachenode_reloads_total{%s}[$__rate_interval]))`),
+					"{{namespace}}/{{cachenode}} {{result}}",
+				},
 			}},
 		}},
 	},
 }
 
-// node is for one CacheNode or pod, with a row for each disk.
+// cacheNode shows one CacheNode or pod, with a row for each disk.
 var cacheNode = dashboard{
 	uid: "cachenode-node", title: "CacheNode / Node",
 	description: "One CacheNode, with a row for each disk.",
@@ -90,13 +147,37 @@ var cacheNode = dashboard{
 			{title: "State of the disks", kind: "state-timeline", unit: "short", queries: []query{
 				{of(inNode, `max by (pod, disk) (cachenode_disk_up{%s})`), "{{pod}} {{disk}}"},
 			}},
-			{title: "Requests by answer", description: "MEMORY: the memory tier; OTHER_DISK, UNCACHED: past a disk that could not serve", unit: "reqps", stacked: true, queries: []query{
-				{of(inNode, `sum by (cache) (rate(cachenode_requests_total{%s, `+sampled+`}[$__rate_interval])`+ofAll+`)`), "{{cache}}"},
-				{of(inNode, `sum by (cache) (rate(cachenode_requests_total{%s, cache=~"OTHER_DISK|UNCACHED"}[$__rate_interval]))`), "{{cache}}"},
-			}},
-			{title: "Origin offload", description: "Share of the bytes that the origin did not have to send", unit: "percentunit", queries: []query{
-				{of(inNode, `1 - sum(rate(cachenode_response_bytes_total{%s, `+fromOrigin+`}[$__rate_interval])) / sum(rate(cachenode_response_bytes_total{%s, `+sampled+`}[$__rate_interval]))`), "offload"},
-			}},
+			{
+				title:       "Requests by answer",
+				description: "MEMORY: the memory tier; OTHER_DISK, UNCACHED: past a disk that could not serve",
+				unit:        "reqps",
+				stacked:     true,
+				queries: []query{
+					{
+						of(inNode, `sum by (cache) (rate(cachenode_requests_total{%s, `+sampled+
+							`}[$__rate_interval])`+ofAll+`)`),
+						"{{cache}}",
+					},
+					{
+						of(inNode, `sum by (cache) (rate(cachenode_requests_total{%s, `+
+							`cache=~"OTHER_DISK|UNCACHED"}[$__rate_interval]))`),
+						"{{cache}}",
+					},
+				},
+			},
+			{
+				title:       "Origin offload",
+				description: "Share of the bytes that the origin did not have to send",
+				unit:        "percentunit",
+				queries: []query{
+					{
+						of(inNode, `1 - sum(rate(cachenode_response_bytes_total{%s, `+fromOrigin+
+							`}[$__rate_interval])) / sum(rate(cachenode_response_bytes_total{%s, `+sampled+
+							`}[$__rate_interval]))`),
+						"offload",
+					},
+				},
+			},
 			{title: "Hit ratio", unit: "percentunit", queries: []query{
 				{ratio("cachenode_requests_total", inNode, "pod"), "{{pod}} requests"},
 				{ratio("cachenode_response_bytes_total", inNode, "pod"), "{{pod}} bytes"},
@@ -104,19 +185,39 @@ var cacheNode = dashboard{
 			{title: "Connections", unit: "short", stacked: true, queries: []query{
 				{of(inNode, `sum by (state) (cachenode_nginx_connections{%s})`), "{{state}}"},
 			}},
-			{title: "Revision", description: "Pods by the revision that they run: the progress of a rollout", unit: "short", stacked: true, queries: []query{
-				{of(inNode, `count by (revision) (cachenode_config_info{%s})`), "{{revision}}"},
-			}},
+			{
+				title:       "Revision",
+				description: "Pods by the revision that they run: the progress of a rollout",
+				unit:        "short",
+				stacked:     true,
+				queries: []query{
+					{of(inNode, `count by (revision) (cachenode_config_info{%s})`), "{{revision}}"},
+				},
+			},
 		}},
 		{title: "$disk", repeat: "disk", panels: []panel{
-			{title: "$disk: time to the first byte of hits", description: "Sampled, in steps of a millisecond", kind: "heatmap", unit: "s", queries: []query{
-				{of(onDisk, `sum by (le) (increase(cachenode_first_byte_seconds_bucket{%s, from="cache"}[$__rate_interval]))`), "{{le}}"},
-			}},
+			{
+				title:       "$disk: time to the first byte of hits",
+				description: "Sampled, in steps of a millisecond",
+				kind:        "heatmap",
+				unit:        "s",
+				queries: []query{
+					{
+						of(onDisk, `sum by (le) `+
+							`(increase(cachenode_first_byte_seconds_bucket{%s, from="cache"}[$__rate_interval]))`),
+						"{{le}}",
+					},
+				},
+			},
 			{title: "$disk: hit ratio", unit: "percentunit", queries: []query{
 				{ratio("cachenode_requests_total", onDisk, "pod"), "{{pod}}"},
 			}},
 			{title: "$disk: bytes from the cache", unit: "Bps", queries: []query{
-				{of(onDisk, `sum by (pod) (rate(cachenode_response_bytes_total{%s, `+hits+`}[$__rate_interval])`+ofAll+`)`), "{{pod}}"},
+				{
+					of(onDisk, `sum by (pod) (rate(cachenode_response_bytes_total{%s, `+hits+
+						`}[$__rate_interval])`+ofAll+`)`),
+					"{{pod}}",
+				},
 			}},
 			{title: "$disk: fill", unit: "bytes", queries: []query{
 				{of(onDisk, `cachenode_disk_used_bytes{%s}`), "{{pod}} used"},
@@ -124,12 +225,19 @@ var cacheNode = dashboard{
 				{of(onDisk, `cachenode_cache_size_bytes{%s}`), "{{pod}} cache"},
 			}},
 			{title: "$disk: probes, 99th percentile", unit: "s", queries: []query{
-				{of(onDisk, `histogram_quantile(0.99, sum by (pod, le) (rate(cachenode_disk_probe_duration_seconds_bucket{%s}[$__rate_interval])))`), "{{pod}}"},
+				{
+					of(onDisk, `histogram_quantile(0.99, sum by (pod, le) `+
+						`(rate(cachenode_disk_probe_duration_seconds_bucket{%s}[$__rate_interval])))`),
+					"{{pod}}",
+				},
 			}},
 			{title: "$disk: overflows and errors", unit: "ops", queries: []query{
 				{of(onDisk, `rate(cachenode_thread_pool_overflows_total{%s}[$__rate_interval])`), "{{pod}} overflows"},
 				{of(onDisk, `rate(cachenode_disk_errors_total{%s}[$__rate_interval])`), "{{pod}} errors"},
-				{of(onDisk, `sum by (pod) (rate(cachenode_disk_probe_failures_total{%s}[$__rate_interval]))`), "{{pod}} probes failed"},
+				{
+					of(onDisk, `sum by (pod) (rate(cachenode_disk_probe_failures_total{%s}[$__rate_interval]))`),
+					"{{pod}} probes failed",
+				},
 			}},
 		}},
 	},
@@ -137,5 +245,6 @@ var cacheNode = dashboard{
 
 // ratio is the share of hits in a counter, by labels.
 func ratio(counter, choice, by string) string {
-	return of(choice, `sum by (`+by+`) (rate(`+counter+`{%s, `+hits+`}[$__rate_interval])) / sum by (`+by+`) (rate(`+counter+`{%s, `+sampled+`}[$__rate_interval]))`)
+	return of(choice, `sum by (`+by+`) (rate(`+counter+`{%s, `+hits+`}[$__rate_interval])) / `+
+		`sum by (`+by+`) (rate(`+counter+`{%s, `+sampled+`}[$__rate_interval]))`)
 }

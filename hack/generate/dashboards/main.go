@@ -1,4 +1,4 @@
-// Command dashboards writes the chart's Grafana dashboards. They are described here in Go, as their JSON repeats itself.
+// Command dashboards writes the chart's Grafana dashboards. They are described in Go, as their JSON repeats itself.
 //
 //	dashboards DIR
 package main
@@ -26,20 +26,20 @@ func main() {
 	}
 }
 
-// dashboard is rows of panels, with the variables by which one chooses what they show.
+// dashboard is rows of panels, with the variables that choose what the panels show.
 type dashboard struct {
 	uid, title, description string
 	variables               []variable
 	rows                    []row
 }
 
-// variable is a list to choose from: the values of a label of a metric.
+// variable is a list to choose from: the values of a metric's label.
 type variable struct {
 	name, query string
 	many        bool
 }
 
-// row is a line of panels; repeat is a variable for each of whose values there is one.
+// row is a line of panels. If repeat names a variable, there is a row for each of the variable's values.
 type row struct {
 	title, repeat string
 	panels        []panel
@@ -48,7 +48,7 @@ type row struct {
 // panel is one diagram.
 type panel struct {
 	title, description string
-	// kind is Grafana's: timeseries if empty, stat, heatmap, state-timeline, table.
+	// kind is Grafana's: "" for timeseries, or stat, heatmap, state-timeline, table.
 	kind string
 	// unit is Grafana's: percentunit, Bps, s, bytes, reqps, short.
 	unit    string
@@ -56,17 +56,17 @@ type panel struct {
 	queries []query
 }
 
-// query is PromQL and how its series are called.
+// query is a PromQL expression and the legend of its series.
 type query struct{ expr, legend string }
 
 const (
 	columns = 24
 	height  = 8
-	// schema is the version of Grafana's model that this is written for: that of Grafana 11.
+	// schema is the version of Grafana's dashboard model, that of Grafana 11.
 	schema = 39
 )
 
-// object is JSON's.
+// object is a JSON object.
 type object = map[string]any
 
 var source = object{"type": "prometheus", "uid": "${datasource}"}
@@ -76,7 +76,10 @@ func (d dashboard) model() object {
 	y, id := 0, 0
 	for _, r := range d.rows {
 		id++
-		line := object{"id": id, "type": "row", "title": r.title, "collapsed": false, "panels": []any{}, "gridPos": grid(0, y, columns, 1)}
+		line := object{
+			"id": id, "type": "row", "title": r.title, "collapsed": false, "panels": []any{},
+			"gridPos": grid(0, y, columns, 1),
+		}
 		if r.repeat != "" {
 			line["repeat"] = r.repeat
 		}
@@ -90,13 +93,20 @@ func (d dashboard) model() object {
 		y += (len(r.panels) + 2) / 3 * height
 	}
 	return object{
-		"uid": d.uid, "title": d.title, "description": d.description, "tags": []string{"cachenode"}, "schemaVersion": schema, "version": 1,
-		"editable": true, "graphTooltip": 1, "refresh": "30s", "timezone": "browser", "time": object{"from": "now-3h", "to": "now"},
+		"uid": d.uid, "title": d.title, "description": d.description, "tags": []string{"cachenode"},
+		"schemaVersion": schema, "version": 1, "editable": true, "graphTooltip": 1, "refresh": "30s",
+		"timezone": "browser", "time": object{"from": "now-3h", "to": "now"},
 		"templating": object{"list": d.templating()}, "panels": panels,
-		"links": []object{{"type": "dashboards", "title": "CacheNode", "tags": []string{"cachenode"}, "includeVars": true, "keepTime": true}},
+		"links": []object{{
+			"type": "dashboards", "title": "CacheNode", "tags": []string{"cachenode"},
+			"includeVars": true, "keepTime": true,
+		}},
 		"annotations": object{"list": []object{{
-			"name": "Revisions", "enable": true, "iconColor": "blue", "datasource": source, "titleFormat": "{{cachenode}}: {{revision}}",
-			"expr": `count by (namespace, cachenode, revision) (cachenode_config_info{namespace=~"$namespace", cachenode=~"$cachenode"} unless cachenode_config_info offset 2m)`,
+			"name": "Revisions", "enable": true, "iconColor": "blue", "datasource": source,
+			"titleFormat": "{{cachenode}}: {{revision}}",
+			"expr": `count by (namespace, cachenode, revision) ` +
+				`(cachenode_config_info{namespace=~"$namespace", cachenode=~"$cachenode"} ` +
+				`unless cachenode_config_info offset 2m)`,
 		}}},
 	}
 }
@@ -105,7 +115,8 @@ func (d dashboard) templating() []object {
 	list := []object{{"name": "datasource", "label": "Prometheus", "type": "datasource", "query": "prometheus"}}
 	for _, v := range d.variables {
 		one := object{
-			"name": v.name, "type": "query", "datasource": source, "refresh": 2, "sort": 1, "multi": v.many, "includeAll": v.many,
+			"name": v.name, "type": "query", "datasource": source, "refresh": 2, "sort": 1,
+			"multi": v.many, "includeAll": v.many,
 			"query": object{"query": v.query, "refId": "A"}, "definition": v.query,
 		}
 		if v.many {
@@ -139,7 +150,10 @@ func (p panel) model(id int, position object) object {
 	switch kind {
 	case "heatmap":
 		format = "heatmap"
-		options = object{"calculate": false, "yAxis": object{"unit": p.unit}, "color": object{"scheme": "Oranges", "mode": "scheme"}}
+		options = object{
+			"calculate": false, "yAxis": object{"unit": p.unit},
+			"color": object{"scheme": "Oranges", "mode": "scheme"},
+		}
 	case "state-timeline":
 		defaults["mappings"] = []object{{"type": "value", "options": object{
 			"0": object{"text": "out of use", "color": "red"}, "1": object{"text": "in use", "color": "green"},
@@ -150,7 +164,8 @@ func (p panel) model(id int, position object) object {
 	targets := make([]object, len(p.queries))
 	for i, q := range p.queries {
 		targets[i] = object{
-			"refId": string(rune('A' + i)), "datasource": source, "expr": q.expr, "legendFormat": q.legend, "format": format, "instant": kind == "table",
+			"refId": string(rune('A' + i)), "datasource": source, "expr": q.expr, "legendFormat": q.legend,
+			"format": format, "instant": kind == "table",
 		}
 	}
 	return object{
@@ -161,7 +176,7 @@ func (p panel) model(id int, position object) object {
 
 func grid(x, y, w, h int) object { return object{"x": x, "y": y, "w": w, "h": h} }
 
-// of puts the dashboard's choice into a query; the choice stands for %s each time.
+// of puts the dashboard's choice into a query in place of each %s.
 func of(choice, format string) string {
 	count := 0
 	for i := 0; i+1 < len(format); i++ {

@@ -14,12 +14,16 @@ func requestHeaders() {
 
 For whoever runs an origin behind a CacheNode: which headers of a client's request reach it.
 
-**The rule**: what servers and frameworks are known to take for another host, scheme, path or method than the request's own does not reach the origin, unless
-it is part of the cache key. Otherwise one client could have a response stored that others are then served. All other headers reach the origin. Where its
-response depends on one of them, it must name that header in Vary, or say Cache-Control: private or no-store. An origin that takes a header of its own making for host or path
+**The rule**: what servers and frameworks are known to take for another host, scheme, path or method than the ` +
+		`request's own does not reach the origin, unless
+it is part of the cache key. Otherwise one client could have a response stored that others are then served. ` +
+		`All other headers reach the origin. Where its
+response depends on one of them, it must name that header in Vary, or say Cache-Control: private or no-store. ` +
+		`An origin that takes a header of its own making for host or path
 must not trust it from here.
 
-The same holds for the path and its arguments. With RequestURI in ` + "`cache.key`" + `, the origin gets them as the client wrote them. With URI, it gets the
+The same holds for the path and its arguments. With RequestURI in ` + "`cache.key`" + `, the origin gets them ` +
+		`as the client wrote them. With URI, it gets the
 normalized path that is in the key, and the arguments of methods that are cached only where Args is in the key.
 
 | class | meaning |

@@ -20,9 +20,10 @@ import (
 	"github.com/cachenode/cachenode-operator/config/crd"
 )
 
-// kubernetes are fields with types of Kubernetes' own, which its documentation describes.
+// kubernetes are the fields with types of Kubernetes' own, which its documentation describes.
 var kubernetes = []string{
-	"spec.pod.affinity", "spec.pod.tolerations", "spec.pod.topologySpreadConstraints", "spec.pod.resources", "spec.pod.imagePullSecrets",
+	"spec.pod.affinity", "spec.pod.tolerations", "spec.pod.topologySpreadConstraints", "spec.pod.resources",
+	"spec.pod.imagePullSecrets",
 	"status.conditions",
 }
 
@@ -44,7 +45,8 @@ func cacheNode() {
 		log.Fatal(err)
 	}
 	root := definition.Spec.Versions[0].Schema.OpenAPIV3Schema
-	fmt.Printf("<!-- Written by hack/generate/reference from the API's comments: make generate. -->\n# CacheNode %s/%s\n\n%s\n",
+	fmt.Printf("<!-- Written by hack/generate/reference from the API's comments: make generate. -->\n"+
+		"# CacheNode %s/%s\n\n%s\n",
 		definition.Spec.Group, definition.Spec.Versions[0].Name, oneLine(root.Description))
 	for _, part := range []string{"spec", "status"} {
 		fmt.Printf("\n## %s\n\n| field | type | meaning |\n|---|---|---|\n", part)
@@ -84,7 +86,7 @@ func kind(s apiextensionsv1.JSONSchemaProps) string {
 	return s.Type
 }
 
-// meaning leaves out the field's own name, with which every comment begins.
+// meaning is the description of a field without the field's own name, with which every comment begins.
 func meaning(name string, s apiextensionsv1.JSONSchemaProps) string {
 	text := oneLine(s.Description)
 	for _, verb := range []string{" is ", " are "} {

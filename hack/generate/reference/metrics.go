@@ -13,13 +13,14 @@ import (
 	agentmetrics "github.com/cachenode/cachenode-operator/internal/agent/metrics"
 )
 
-// metric is what a description in the code says.
+// metric is the description of a metric in the code.
 type metric struct{ name, labels, help string }
 
-// description is how prometheus.Desc prints itself; its parts are not to be had otherwise.
-var description = regexp.MustCompile(`^Desc\{fqName: "([^"]*)", help: "(.*)", unit: "[^"]*", constLabels: \{[^}]*\}, variableLabels: \{([^}]*)\}\}$`)
+// description is how prometheus.Desc prints itself. There is no other way to get its parts.
+var description = regexp.MustCompile(`^Desc\{fqName: "([^"]*)", help: "(.*)", unit: "[^"]*", ` +
+	`constLabels: \{[^}]*\}, variableLabels: \{([^}]*)\}\}$`)
 
-// described are the metrics of a collector that are ours.
+// described are the metrics of collectors that are ours.
 func described(collectors ...prometheus.Collector) []metric {
 	var list []metric
 	for _, c := range collectors {
@@ -58,20 +59,25 @@ func metrics() {
 
 ## Of a cache pod
 
-Each pod's agent serves them on port 8083 (` + "`metrics`" + `), path ` + "`/metrics`" + `, in plain text. What is counted from requests is a sample:
-nginx reports ` + "`spec.monitoring.requestSampling`" + ` percent of them to the agent, and all that went past their disk. Reports that come faster
+Each pod's agent serves them on port 8083 (` + "`metrics`" + `), path ` + "`/metrics`" + `, in plain text. ` +
+		`What is counted from requests is a sample:
+nginx reports ` + "`spec.monitoring.requestSampling`" + ` percent of them to the agent, and all that went past ` +
+		`their disk. Reports that come faster
 than the agent reads are lost, and nginx never waits for it.
 
 `)
 	rows(agentMetrics())
 	fmt.Print(`
-nginx does not tell its evictions; ` + "`cachenode_cache_files`" + ` shows what is left. The Go runtime's and the process's metrics are those of
+nginx does not tell its evictions; ` + "`cachenode_cache_files`" + ` shows what is left. ` +
+		`The Go runtime's and the process's metrics are those of
 the agent.
 
 ## Of the operator
 
-It serves them on port 8443 (` + "`metrics`" + `) over TLS, to clients that the API server authenticates and that may get the path ` + "`/metrics`" + ` (the chart's
-ClusterRole ` + "`...-metrics-reader`" + `). Besides those of controller-runtime (` + "`controller_runtime_reconcile_total`, `workqueue_depth`, `rest_client_requests_total`" + ` ...):
+It serves them on port 8443 (` + "`metrics`" + `) over TLS, to clients that the API server authenticates ` +
+		`and that may get the path ` + "`/metrics`" + ` (the chart's
+ClusterRole ` + "`...-metrics-reader`" + `). Besides those of controller-runtime ` +
+		"(`controller_runtime_reconcile_total`, `workqueue_depth`, `rest_client_requests_total`" + ` ...):
 
 `)
 	rows(operatorMetrics())

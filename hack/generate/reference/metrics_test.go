@@ -13,7 +13,7 @@ import (
 
 const chart = "../../../charts/cachenode-operator/files/"
 
-// TestMetricsExist holds alerts and dashboards to the metrics that the code has.
+// TestMetricsExist checks that the code has the metrics that alerts and dashboards name.
 func TestMetricsExist(t *testing.T) {
 	var known []string
 	for _, m := range append(agentMetrics(), operatorMetrics()...) {
@@ -41,7 +41,7 @@ func TestMetricsExist(t *testing.T) {
 	}
 }
 
-// TestRunbooks holds alerts and runbooks to each other.
+// TestRunbooks checks that each alert has a runbook, and each runbook an alert.
 func TestRunbooks(t *testing.T) {
 	text, err := os.ReadFile(chart + "alerts.yaml")
 	if err != nil {
@@ -84,7 +84,7 @@ func TestRunbooks(t *testing.T) {
 	}
 }
 
-// TestFieldsExist holds the fields that the pages for people name to those of the API.
+// TestFieldsExist checks that the API has the fields that runbooks, concepts and how-tos name.
 func TestFieldsExist(t *testing.T) {
 	reference, err := os.ReadFile("../../../docs/reference/cachenode.md")
 	if err != nil {
@@ -92,7 +92,8 @@ func TestFieldsExist(t *testing.T) {
 	}
 	known := map[string]bool{}
 	first := map[string]bool{}
-	for _, m := range regexp.MustCompile("(?m)^\\| `((?:spec|status)\\.[^`]+)`").FindAllStringSubmatch(string(reference), -1) {
+	row := regexp.MustCompile("(?m)^\\| `((?:spec|status)\\.[^`]+)`")
+	for _, m := range row.FindAllStringSubmatch(string(reference), -1) {
 		path := m[1]
 		known[path], known[strings.TrimPrefix(path, "spec.")] = true, true
 		first[strings.TrimSuffix(strings.SplitN(strings.TrimPrefix(path, "spec."), ".", 2)[0], "[]")] = true
@@ -111,9 +112,10 @@ func TestFieldsExist(t *testing.T) {
 			}
 			for _, m := range field.FindAllStringSubmatch(string(text), -1) {
 				name := strings.TrimSuffix(m[1], "[]")
-				begin := strings.TrimSuffix(strings.SplitN(strings.TrimPrefix(strings.TrimPrefix(name, "spec."), "status."), ".", 2)[0], "[]")
+				path := strings.TrimPrefix(strings.TrimPrefix(name, "spec."), "status.")
+				begin := strings.TrimSuffix(strings.SplitN(path, ".", 2)[0], "[]")
 				if !first[begin] || strings.HasPrefix(name, "metrics.") {
-					continue // a file, a host, a value of the chart
+					continue // a file, a host, or a value of the chart
 				}
 				count++
 				if !known[name] && !isKubernetes(name) {

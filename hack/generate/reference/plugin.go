@@ -12,11 +12,14 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/cli/plugin"
 )
 
-// verbs writes the plugin's verbs. The flags of kubectl that reach a cluster are the same for all and stand once.
+// verbs writes the plugin's verbs. kubectl's flags for reaching a cluster are the same for all verbs, and written once.
 func verbs() {
 	root := plugin.New("")
-	fmt.Printf("<!-- Written by hack/generate/reference from the plugin's own help: make generate. -->\n# kubectl cachenode\n\n%s.\n", root.Short)
-	fmt.Print("\nBuild it with `make build` and put `bin/kubectl-cachenode` into the path. With `bin/kubectl_complete-cachenode` beside it, kubectl's own completion completes verbs, flags and the names of CacheNodes; `kubectl-cachenode completion bash|zsh|fish` prints one for the program itself.\n")
+	fmt.Printf("<!-- Written by hack/generate/reference from the plugin's own help: make generate. -->\n"+
+		"# kubectl cachenode\n\n%s.\n", root.Short)
+	fmt.Print("\nBuild it with `make build` and put `bin/kubectl-cachenode` into the path. " +
+		"With `bin/kubectl_complete-cachenode` beside it, kubectl's own completion completes verbs, flags and the names " +
+		"of CacheNodes; `kubectl-cachenode completion bash|zsh|fish` prints one for the program itself.\n")
 	common := &cobra.Command{}
 	connect.Add(common)
 	for _, verb := range root.Commands() {
@@ -28,7 +31,8 @@ func verbs() {
 			describeVerb(c, common.Flags())
 		}
 	}
-	fmt.Print("\n## Flags for reaching a cluster\n\nThose of kubectl, for every verb that asks one:\n\n| flag | meaning |\n|---|---|\n")
+	fmt.Print("\n## Flags for reaching a cluster\n\n" +
+		"Those of kubectl, for every verb that asks one:\n\n| flag | meaning |\n|---|---|\n")
 	common.Flags().VisitAll(flagRow)
 }
 
@@ -37,7 +41,8 @@ func describeVerb(c *cobra.Command, common *pflag.FlagSet) {
 	if long == "" {
 		log.Fatalf("%s has no long help", c.Name())
 	}
-	fmt.Printf("\n## %s\n\n```\n%s\n```\n\n%s\n", strings.TrimPrefix(c.CommandPath(), "kubectl-cachenode "), strings.TrimSuffix(c.UseLine(), " [flags]"), long)
+	path := strings.TrimPrefix(c.CommandPath(), "kubectl-cachenode ")
+	fmt.Printf("\n## %s\n\n```\n%s\n```\n\n%s\n", path, strings.TrimSuffix(c.UseLine(), " [flags]"), long)
 	if c.Example != "" {
 		fmt.Printf("\n```sh\n%s\n```\n", strings.ReplaceAll(strings.TrimPrefix(c.Example, "  "), "\n  ", "\n"))
 	}
@@ -59,7 +64,8 @@ func flagRow(f *pflag.Flag) {
 		name = "`-" + f.Shorthand + "`, " + name
 	}
 	usage := strings.ReplaceAll(f.Usage, "|", `\|`)
-	if f.DefValue != "" && f.DefValue != "false" && f.DefValue != "[]" && f.DefValue != "0" && !strings.HasPrefix(f.DefValue, "/") {
+	if f.DefValue != "" && f.DefValue != "false" && f.DefValue != "[]" && f.DefValue != "0" &&
+		!strings.HasPrefix(f.DefValue, "/") {
 		usage += " (default " + f.DefValue + ")"
 	}
 	fmt.Printf("| %s | %s |\n", name, usage)

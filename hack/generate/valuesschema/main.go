@@ -1,6 +1,6 @@
-// Command valuesschema makes values.schema.json of a chart's values.yaml: types from the defaults, descriptions from the
-// comments "# -- ...", and what else a value must be from "# @schema {...}", which is JSON Schema. A map with keys takes
-// these keys only, one without takes any, unless its @schema says otherwise.
+// Command valuesschema makes values.schema.json of a chart's values.yaml. Types come from the defaults, descriptions
+// from the comments "# -- ...", and other rules from "# @schema {...}", which is JSON Schema. A map with keys takes
+// only these keys, and a map without keys takes any, unless its @schema says otherwise.
 package main
 
 import (
@@ -31,7 +31,9 @@ func main() {
 		log.Fatal(err)
 	}
 	schema["$schema"] = "http://json-schema.org/draft-07/schema#"
-	schema["properties"].(map[string]any)["global"] = map[string]any{"type": "object", "description": "Values of a chart that this one is part of; not used."}
+	schema["properties"].(map[string]any)["global"] = map[string]any{
+		"type": "object", "description": "Values of a chart that this one is part of; not used.",
+	}
 	encoder := json.NewEncoder(os.Stdout)
 	encoder.SetIndent("", "  ")
 	encoder.SetEscapeHTML(false)
@@ -54,7 +56,7 @@ func object(cacheNode *yaml.Node) (map[string]any, error) {
 	return map[string]any{"type": "object", "additionalProperties": false, "properties": properties}, nil
 }
 
-// property is the schema of one value, with what its comment says.
+// property is the schema of one value, with the rules of its comment.
 func property(key, value *yaml.Node) (map[string]any, error) {
 	description, extra, err := comment(key.HeadComment)
 	if err != nil {
@@ -71,7 +73,8 @@ func property(key, value *yaml.Node) (map[string]any, error) {
 			return nil, err
 		}
 	default:
-		schema = map[string]any{"type": map[string]string{"!!str": "string", "!!int": "integer", "!!bool": "boolean"}[value.Tag]}
+		types := map[string]string{"!!str": "string", "!!int": "integer", "!!bool": "boolean"}
+		schema = map[string]any{"type": types[value.Tag]}
 	}
 	maps.Copy(schema, extra)
 	if description == "" && schema["properties"] == nil {
@@ -83,7 +86,7 @@ func property(key, value *yaml.Node) (map[string]any, error) {
 	return schema, nil
 }
 
-// comment takes a comment apart.
+// comment splits a comment into its description and its @schema.
 func comment(text string) (description string, extra map[string]any, err error) {
 	var words []string
 	for line := range strings.Lines(text) {

@@ -1,4 +1,4 @@
-// Package agentclient reads the reports of agents, for the operator.
+// Package agentclient reads the reports of agents for the operator.
 package agentclient
 
 import (

@@ -22,8 +22,8 @@ import (
 // them. It is never sent anywhere.
 const NoReplicas = "file.cachenode.io/no-replicas"
 
-// Read reads every CacheNode in a file; - reads from in. It skips other kinds, because such a file may hold the origin
-// too.
+// Read reads every CacheNode in the file at path; the path - stands for in. It skips other kinds, because such a file
+// may hold the origin too.
 func Read(path string, in io.Reader) ([]*v1alpha1.CacheNode, error) {
 	if path != "-" {
 		opened, err := os.Open(path) //nolint:gosec // the user's choice

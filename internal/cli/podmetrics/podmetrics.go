@@ -27,7 +27,7 @@ type Disk struct {
 	// CacheBytes is the estimated size of the cache's files. UsedBytes is what the file system has in use, including what
 	// others have there.
 	CacheBytes float64
-	// Bytes were sent to clients. Overflows counts the tasks that found the queue full.
+	// Bytes counts the bytes sent to clients, Overflows the tasks that found the queue full.
 	Bytes, Overflows float64
 	// FirstByte counts, by number of seconds, the requests whose first byte came within so many seconds.
 	FirstByte map[float64]float64

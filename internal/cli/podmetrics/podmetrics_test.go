@@ -38,7 +38,10 @@ cachenode_first_byte_seconds_sum{disk="disk1",from="origin"} 1
 cachenode_first_byte_seconds_count{disk="disk1",from="origin"} 2
 `))
 	want := Pod{
-		"disk1": {Size: 1000, UsedBytes: 250, Hits: 8, Requests: 10, Bytes: 70, FirstByte: map[float64]float64{.001: 7, math.Inf(1): 10}, Sampling: .5},
+		"disk1": {
+			Size: 1000, UsedBytes: 250, Hits: 8, Requests: 10, Bytes: 70,
+			FirstByte: map[float64]float64{.001: 7, math.Inf(1): 10}, Sampling: .5,
+		},
 		"disk2": {Requests: 1, Overflows: 3, Sampling: .5},
 	}
 	if diff := cmp.Diff(want, numbers); diff != "" || err != nil {

@@ -394,8 +394,8 @@ func TestDeadDiskAndLock(t *testing.T) {
 		}
 	}
 	asked1 := count.Load()
-	t.Logf("%d clients waited for an object of a disk that died: %d broke off, one after another, until the lock's timeout",
-		clients, broken)
+	t.Logf("%d clients waited for an object of a disk that died: "+
+		"%d broke off, one after another, until the lock's timeout", clients, broken)
 	if broken > 10 {
 		t.Errorf("%d broke off, want hardly more than one for each second of the lock's timeout", broken)
 	}

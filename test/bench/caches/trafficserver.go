@@ -17,9 +17,9 @@ func (trafficServer) About() string {
 func (trafficServer) Preparation(object int64) lab.Preparation { return lab.Prepared(object) }
 
 // memoryOfTrafficServer returns the fragment size and the size of the RAM cache in bytes. The RAM cache gets what the
-// cgroup has left. Measured were 95 MiB for everything else, and buffers for each connection of 1.6 times an object, or
-// of 2.6 fragments if an object is larger than a fragment. Fragments are smaller if 200 objects of 1 MiB do not fit
-// into the memory.
+// cgroup has left. Traffic Server was seen to use 95 MiB for everything else, and for each connection buffers of 1.6
+// times an object, or of 2.6 fragments if an object is larger than a fragment. Fragments are smaller if 200 objects of
+// 1 MiB do not fit into the memory.
 func memoryOfTrafficServer(c conditions) (fragment, ram int64) {
 	const connections, others = 250, 100 << 20
 	limit, buffers := c.memoryMebibytes<<20, connections*c.object*16/10

@@ -13,7 +13,7 @@ version=$(module cluster k8s.io/kubernetes Version)
   echo "node-image.sh: hack/pins/kind-node has another version of Kubernetes than hack/pins/cluster, $version" >&2
   exit 1
 }
-key=$(cat "$here/node-image.sh" "$here/pod-network.yaml" "$top"/hack/pins/{cluster,kind,kind-node,runc,cni}/go.sum | sha256sum | cut -c1-12)
+key=$(cat "$here/node-image.sh" "$here/pod-network.yaml" "$top"/hack/pins/{cluster,kind,kind-node,runc,cni}/go.sum "$top/hack/pins/kind-node/coredns/main.go" | sha256sum | cut -c1-12)
 image=localhost/cachenode-kind-node:$version-$key
 if docker image inspect "$image" >/dev/null 2>&1; then
   echo "$image"
@@ -91,7 +91,7 @@ images() {
     program "registry.k8s.io/$name:$version" "$cluster/$name" "$name"
   done
   program "$(grep etcd <<<"$wanted")" "$cluster/server" etcd
-  "$(tool ociimage)/ociimage" -name "$(grep coredns <<<"$wanted")" -user 0 -entrypoint /coredns -file "$cluster/coredns:/coredns" -o "$work/images/coredns.tar"
+  "$(tool ociimage)/ociimage" -name "$(grep coredns <<<"$wanted")" -user 0 -entrypoint /coredns -file "$(tool kind-node)/coredns:/coredns" -o "$work/images/coredns.tar"
   CGO_ENABLED=0 GOWORK=off go build -C "$top" -trimpath -ldflags '-s -w' -o "$work/pause" ./test/cluster/pause
   "$(tool ociimage)/ociimage" -name registry.k8s.io/pause:3.10 -entrypoint /pause -file "$work/pause:/pause" -o "$work/images/pause.tar"
   proxy_root

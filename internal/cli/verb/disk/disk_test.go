@@ -20,7 +20,9 @@ import (
 
 func TestRun(t *testing.T) {
 	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
-	drain, readmit, replace := v1alpha1.Drain.Annotation("edge-1", "disk2"), v1alpha1.Readmit.Annotation("edge-1", "disk2"), v1alpha1.Replace.Annotation("edge-1", "disk2")
+	drain := v1alpha1.Drain.Annotation("edge-1", "disk2")
+	readmit := v1alpha1.Readmit.Annotation("edge-1", "disk2")
+	replace := v1alpha1.Replace.Annotation("edge-1", "disk2")
 	tests := map[string]struct {
 		verb  v1alpha1.Verb
 		pod   string
@@ -28,10 +30,15 @@ func TestRun(t *testing.T) {
 		want  []string // the annotations afterwards
 		err   string
 	}{
-		"drain":               {v1alpha1.Drain, "edge-1", []string{"disk2"}, []string{drain}, ""},
-		"replace":             {v1alpha1.Replace, "edge-1", []string{"disk2"}, []string{drain, replace}, ""},
-		"readmit":             {v1alpha1.Readmit, "edge-1", []string{"disk2"}, []string{readmit}, ""},
-		"two disks":           {v1alpha1.Drain, "edge-1", []string{"disk1", "disk2"}, []string{drain, v1alpha1.Drain.Annotation("edge-1", "disk1")}, ""},
+		"drain":   {v1alpha1.Drain, "edge-1", []string{"disk2"}, []string{drain}, ""},
+		"replace": {v1alpha1.Replace, "edge-1", []string{"disk2"}, []string{drain, replace}, ""},
+		"readmit": {v1alpha1.Readmit, "edge-1", []string{"disk2"}, []string{readmit}, ""},
+		"two disks": {
+			v1alpha1.Drain, "edge-1",
+			[]string{"disk1", "disk2"},
+			[]string{drain, v1alpha1.Drain.Annotation("edge-1", "disk1")},
+			"",
+		},
 		"a disk of no name":   {v1alpha1.Drain, "edge-1", []string{"disk9"}, nil, `has no disk "disk9"`},
 		"a pod too many":      {v1alpha1.Drain, "edge-2", []string{"disk2"}, nil, "has 2 pods, and edge-2 is none of them"},
 		"a pod of no set":     {v1alpha1.Drain, "edge", []string{"disk2"}, nil, "is no pod of a CacheNode"},
@@ -39,12 +46,15 @@ func TestRun(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			cacheNode := &v1alpha1.CacheNode{ObjectMeta: metav1.ObjectMeta{Name: "edge", Namespace: "default", Annotations: map[string]string{}}}
+			cacheNode := &v1alpha1.CacheNode{ObjectMeta: metav1.ObjectMeta{
+				Name: "edge", Namespace: "default", Annotations: map[string]string{},
+			}}
 			cacheNode.Spec.Replicas, cacheNode.Spec.Disks = new(int32(2)), []v1alpha1.Disk{{Name: "disk1"}, {Name: "disk2"}}
 			if tt.verb != v1alpha1.Drain {
 				cacheNode.Annotations[drain] = "earlier"
 			}
-			cluster := &connect.Cluster{Client: fake.NewClientBuilder().WithScheme(apiserver.Scheme(t)).WithObjects(cacheNode).Build(), Namespace: "default"}
+			c := fake.NewClientBuilder().WithScheme(apiserver.Scheme(t)).WithObjects(cacheNode).Build()
+			cluster := &connect.Cluster{Client: c, Namespace: "default"}
 			var out strings.Builder
 			err := run(context.Background(), cluster, tt.verb, tt.pod, tt.disks, now, &out)
 			if tt.err != "" {

@@ -59,7 +59,8 @@ func TestExplain(t *testing.T) {
 		"none":  {{Name: p.disk, State: "Failed"}, {Name: other, State: "Drained"}},
 	} {
 		disk, moved := diskIn(cacheNode, v1alpha1.PodStatus{Disks: disks}, key)
-		if want := map[string]string{"fine": p.disk, "moved": other, "none": agentapi.NoDisk}[name]; disk != want || moved != (name != "fine") {
+		want := map[string]string{"fine": p.disk, "moved": other, "none": agentapi.NoDisk}[name]
+		if disk != want || moved != (name != "fine") {
 			t.Errorf("%s: the key is on %s (moved: %t), want %s", name, disk, moved, want)
 		}
 	}
@@ -88,7 +89,8 @@ edge-3   DISK2   no        -       -                      does not run what the 
 	if diff := cmp.Diff(want, "\n"+rows); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
-	for _, line := range []string{"Key:   " + key, "Disk:  " + p.disk + ", which has 50.00% of the keys", "/cachenode/cache/"} {
+	lines := []string{"Key:   " + key, "Disk:  " + p.disk + ", which has 50.00% of the keys", "/cachenode/cache/"}
+	for _, line := range lines {
 		if !strings.Contains(out.String(), line) {
 			t.Errorf("%q is not in\n%s", line, out.String())
 		}

@@ -15,7 +15,8 @@ import (
 
 func read(t *testing.T, spec string) *v1alpha1.CacheNode {
 	t.Helper()
-	text := "apiVersion: cachenode.io/v1alpha1\nkind: CacheNode\nmetadata: {name: edge}\nspec:\n  origin: {servers: [{host: a.example.com}]}\n" + spec
+	text := "apiVersion: cachenode.io/v1alpha1\nkind: CacheNode\nmetadata: {name: edge}\n" +
+		"spec:\n  origin: {servers: [{host: a.example.com}]}\n" + spec
 	cacheNode, err := file.One("-", strings.NewReader(text))
 	if err != nil {
 		t.Fatal(err)
@@ -37,7 +38,9 @@ func TestWrite(t *testing.T) {
 		"one disk more, of which nothing is known": {
 			`
   replicas: 2
-  disks: [{name: disk1, size: 1Ti}, {name: disk2, size: 1Ti}, {name: disk3, size: 1Ti}, {name: disk4, size: 1Ti}]`, nil, `
+  disks: [{name: disk1, size: 1Ti}, {name: disk2, size: 1Ti}, {name: disk3, size: 1Ti}, {name: disk4, size: 1Ti}]`,
+			nil,
+			`
 Keys: 25.90% of them move (any plan must move 25.00%)
   FROM    TO      SHARE   BYTES
   disk1   disk4   9.05%   -
@@ -57,7 +60,8 @@ Claims: one for disk4 is made for each pod, of 1Ti
 			`
   replicas: 3
   rollout: {maxKeyMovement: 10}
-  disks: [{name: disk1, size: 1Ti, weight: 2}, {name: disk2, size: 1Ti, weight: 1}, {name: disk3, size: 1Ti, weight: 1}]`,
+  disks: [{name: disk1, size: 1Ti, weight: 2}, {name: disk2, size: 1Ti, weight: 1}, ` +
+				`{name: disk3, size: 1Ti, weight: 1}]`,
 			map[string]int64{"disk1": 100 << 30, "disk2": 100 << 30, "disk3": 100 << 30},
 			`
 Keys: 16.72% of them move (any plan must move 16.66%), 50.2 GiB of the 300.0 GiB that the disks hold now
@@ -125,8 +129,10 @@ Claims: those for disk3 are deleted, and what is cached there with them
 
 func TestOffline(t *testing.T) {
 	dir := t.TempDir()
-	for name, spec := range map[string]string{"old.yaml": three, "new.yaml": strings.Replace(three, "replicas: 2", "replicas: 4", 1)} {
-		text := "apiVersion: cachenode.io/v1alpha1\nkind: CacheNode\nmetadata: {name: edge}\nspec:\n  origin: {servers: [{host: a.example.com}]}\n" + spec
+	scaled := strings.Replace(three, "replicas: 2", "replicas: 4", 1)
+	for name, spec := range map[string]string{"old.yaml": three, "new.yaml": scaled} {
+		text := "apiVersion: cachenode.io/v1alpha1\nkind: CacheNode\nmetadata: {name: edge}\n" +
+			"spec:\n  origin: {servers: [{host: a.example.com}]}\n" + spec
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -138,16 +144,22 @@ func TestOffline(t *testing.T) {
 	if err := command.Execute(); err != nil {
 		t.Fatal(err)
 	}
-	if want := "Keys: none moves\nFields that change, and what each does by itself:\n  FIELD           FROM   TO   BY ITSELF\n  spec.replicas   2      4    pods are created or removed\nPods: none is replaced, and nginx goes on as it is; edge-2, edge-3 are created\n"; out.String() != want {
+	want := "Keys: none moves\n" +
+		"Fields that change, and what each does by itself:\n" +
+		"  FIELD           FROM   TO   BY ITSELF\n" +
+		"  spec.replicas   2      4    pods are created or removed\n" +
+		"Pods: none is replaced, and nginx goes on as it is; edge-2, edge-3 are created\n"
+	if out.String() != want {
 		t.Errorf("it says %q, want %q", out.String(), want)
 	}
 }
 
-// TestReplicasOfAnAutoscaler: a manifest without replicas changes nothing of their number.
+// TestReplicasOfAnAutoscaler checks that a manifest without replicas does not change their number.
 func TestReplicasOfAnAutoscaler(t *testing.T) {
 	write := func(name, replicas string) string {
 		path := filepath.Join(t.TempDir(), name)
-		text := "apiVersion: cachenode.io/v1alpha1\nkind: CacheNode\nmetadata: {name: edge}\nspec:\n  origin: {servers: [{host: a.example.com}]}\n  disks: [{name: disk1, size: 1Ti}]\n" + replicas
+		text := "apiVersion: cachenode.io/v1alpha1\nkind: CacheNode\nmetadata: {name: edge}\n" +
+			"spec:\n  origin: {servers: [{host: a.example.com}]}\n  disks: [{name: disk1, size: 1Ti}]\n" + replicas
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}

@@ -46,8 +46,10 @@ func TestRender(t *testing.T) {
 	if diff := cmp.Diff(fromFile, fromStdin); err != nil || diff != "" {
 		t.Errorf("from standard input: error %v\n%s", err, diff)
 	}
-	namespaced, _, err := run(t, edge, "-f", "-", "-n", "media", "--cluster-domain", "k8s.example", "--resolvers", "192.0.2.1,192.0.2.2")
-	if err != nil || !strings.Contains(namespaced, "server origin.media.svc.k8s.example:80 resolve;") || !strings.Contains(namespaced, "resolver 192.0.2.1 192.0.2.2 ") {
+	namespaced, _, err := run(t, edge,
+		"-f", "-", "-n", "media", "--cluster-domain", "k8s.example", "--resolvers", "192.0.2.1,192.0.2.2")
+	if err != nil || !strings.Contains(namespaced, "server origin.media.svc.k8s.example:80 resolve;") ||
+		!strings.Contains(namespaced, "resolver 192.0.2.1 192.0.2.2 ") {
 		t.Errorf("with flags: error %v\n%s", err, namespaced)
 	}
 	objects, _, err := run(t, edge, "-f", "-", "-o", "yaml")
@@ -64,10 +66,19 @@ func TestRenderRefuses(t *testing.T) {
 		args  []string
 		want  []string
 	}{
-		"the schema":        {strings.Replace(edge, "10Gi", "ten", 1), nil, []string{"spec.disks[0].size: Invalid value"}},
-		"a rule":            {strings.Replace(edge, "service: {name: origin, port: 80}", "host: origin", 1), nil, []string{"spec.origin.servers[0].host: Invalid value: \"origin\": host: must be a fully qualified"}},
-		"a sum":             {edge + "  pod: {resources: {limits: {memory: 1Mi}}}\n", nil, []string{"spec.pod.resources.limits[memory]"}},
-		"two at once":       {edge + "  replicas: -1\n  listen: {port: 80}\n", nil, []string{"spec.replicas", "spec.listen.port"}},
+		"the schema": {strings.Replace(edge, "10Gi", "ten", 1), nil, []string{"spec.disks[0].size: Invalid value"}},
+		"a rule": {
+			strings.Replace(edge, "service: {name: origin, port: 80}", "host: origin", 1), nil,
+			[]string{"spec.origin.servers[0].host: Invalid value: \"origin\": host: must be a fully qualified"},
+		},
+		"a sum": {
+			edge + "  pod: {resources: {limits: {memory: 1Mi}}}\n", nil,
+			[]string{"spec.pod.resources.limits[memory]"},
+		},
+		"two at once": {
+			edge + "  replicas: -1\n  listen: {port: 80}\n", nil,
+			[]string{"spec.replicas", "spec.listen.port"},
+		},
 		"an unknown field":  {edge + "  replica: 1\n", nil, []string{"spec.replica: Forbidden: no such field"}},
 		"a field twice":     {edge + "  hosts: [a]\n", nil, []string{"already set"}},
 		"no CacheNode":      {"apiVersion: v1\nkind: Service\n", nil, []string{"no CacheNode in it"}},
@@ -99,7 +110,8 @@ func TestRenderWarns(t *testing.T) {
 	https := strings.Replace(edge, "origin: {servers: [{service: {name: origin, port: 80}}]}",
 		"origin: {scheme: https, servers: [{host: a.example.com}], tls: {caBundle: {secret: {name: ca}}}}", 1)
 	out, errOut, err := run(t, https, "-f", "-")
-	if err != nil || !strings.Contains(errOut, "give --ca-bundle") || !strings.Contains(out, "proxy_ssl_trusted_certificate /run/cachenode/ca-") {
+	if err != nil || !strings.Contains(errOut, "give --ca-bundle") ||
+		!strings.Contains(out, "proxy_ssl_trusted_certificate /run/cachenode/ca-") {
 		t.Errorf("error %v, %q\n%s", err, errOut, out)
 	}
 }

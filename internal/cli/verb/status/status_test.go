@@ -19,7 +19,10 @@ func TestWrite(t *testing.T) {
 			{Name: "edge-0", Node: "node-1", Revision: "abc"},
 			{Name: "edge-1", Node: "node-2", Revision: "abc", Disks: []v1alpha1.PodDiskStatus{
 				{Name: "disk1", State: "Healthy", Share: "100.00%"},
-				{Name: "disk2", State: "Failed", Reason: "IOError", Share: "0.00%", Message: "read: input/output\x1b[2J\u009b\n error"},
+				{
+					Name: "disk2", State: "Failed", Reason: "IOError", Share: "0.00%",
+					Message: "read: input/output\x1b[2J\u009b\n error",
+				},
 			}},
 			{Name: "edge-2", Message: "the agent does not answer"},
 		},
@@ -67,7 +70,8 @@ edge-2: the agent does not answer
 		t.Errorf("numbers: %+v", d)
 	}
 	out.Reset()
-	if err := write(&out, cacheNode, numbers, "wide"); err != nil || !strings.Contains(out.String(), "REQUESTS   OVERFLOWS   FILE SYSTEM") {
+	err := write(&out, cacheNode, numbers, "wide")
+	if err != nil || !strings.Contains(out.String(), "REQUESTS   OVERFLOWS   FILE SYSTEM") {
 		t.Errorf("error %v, wide:\n%s", err, out.String())
 	}
 }

@@ -15,7 +15,10 @@ func TestTop(t *testing.T) {
 	inf := math.Inf(1)
 	before := map[string]podmetrics.Pod{
 		"edge-0": {
-			"disk1": {Requests: 100, Hits: 90, Bytes: 1000, Sampling: .1, FirstByte: map[float64]float64{.001: 50, .1: 90, inf: 100}},
+			"disk1": {
+				Requests: 100, Hits: 90, Bytes: 1000, Sampling: .1,
+				FirstByte: map[float64]float64{.001: 50, .1: 90, inf: 100},
+			},
 			"disk2": {Requests: 5, Sampling: .1, FirstByte: map[float64]float64{.001: 5, .1: 5, inf: 5}},
 		},
 		"edge-1":    {"disk1": {Requests: 7, Hits: 7, Sampling: .1, FirstByte: map[float64]float64{.001: 7, .1: 7, inf: 7}}},
@@ -23,10 +26,19 @@ func TestTop(t *testing.T) {
 	}
 	after := map[string]podmetrics.Pod{
 		"edge-0": {
-			"disk1": {Requests: 120, Hits: 105, Bytes: 1000 + 4<<20, Overflows: 4, Sampling: .1, Size: 100, UsedBytes: 20, FirstByte: map[float64]float64{.001: 60, .1: 105, inf: 120}},
-			"disk2": {Requests: 5, Sampling: .1, Size: 100, UsedBytes: 10, FirstByte: map[float64]float64{.001: 5, .1: 5, inf: 5}},
+			"disk1": {
+				Requests: 120, Hits: 105, Bytes: 1000 + 4<<20, Overflows: 4, Sampling: .1, Size: 100, UsedBytes: 20,
+				FirstByte: map[float64]float64{.001: 60, .1: 105, inf: 120},
+			},
+			"disk2": {
+				Requests: 5, Sampling: .1, Size: 100, UsedBytes: 10,
+				FirstByte: map[float64]float64{.001: 5, .1: 5, inf: 5},
+			},
 		},
-		"edge-1":    {"disk1": {Requests: 27, Hits: 27, Sampling: .1, Size: 100, UsedBytes: 40, FirstByte: map[float64]float64{.001: 27, .1: 27, inf: 27}}},
+		"edge-1": {"disk1": {
+			Requests: 27, Hits: 27, Sampling: .1, Size: 100, UsedBytes: 40,
+			FirstByte: map[float64]float64{.001: 27, .1: 27, inf: 27},
+		}},
 		"restarted": {"disk1": {Requests: 3}},
 		"new":       {"disk1": {Requests: 3}},
 	}

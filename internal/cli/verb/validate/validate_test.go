@@ -61,7 +61,7 @@ func TestValidate(t *testing.T) {
 	}
 }
 
-// TestPolicyWarnings: what only an operator with other flags allows is valid, and said.
+// TestPolicyWarnings checks that a CacheNode that only an operator with other flags allows is valid, with a warning.
 func TestPolicyWarnings(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "edge.yaml")
 	text := strings.Replace(good, "size: 1Gi", "size: 1Gi, localPath: {path: /srv/a}", 1)
@@ -73,7 +73,9 @@ func TestPolicyWarnings(t *testing.T) {
 	command.SetOut(&out)
 	command.SetErr(&stderr)
 	command.SetArgs([]string{"-f", file})
-	if err := command.Execute(); err != nil || !strings.Contains(stderr.String(), "by the operator's default policy: spec.disks[0].localPath.path: Forbidden") {
+	err := command.Execute()
+	const forbidden = "by the operator's default policy: spec.disks[0].localPath.path: Forbidden"
+	if err != nil || !strings.Contains(stderr.String(), forbidden) {
 		t.Errorf("error %v, warnings %q", err, stderr.String())
 	}
 }
