@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -18,7 +19,9 @@ import (
 
 // TestAgents checks that one agent that answers is read among 200 that never do, and that its news reach the
 // controller's queue.
-func TestAgents(t *testing.T) {
+func TestAgents(t *testing.T) { synctest.Test(t, testAgents) }
+
+func testAgents(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	a := NewAgents()
@@ -62,7 +65,7 @@ func TestAgents(t *testing.T) {
 		silent = append(silent, target(fmt.Sprintf("bad-%d", i), "10.0.1.1"))
 	}
 	a.Track(bad, c, silent)
-	time.Sleep(100 * time.Millisecond) // by now the silent agents occupy all the readers that they may
+	synctest.Wait() // by now the silent agents occupy all the readers that they may
 	revision.Store(1)
 	wait("1", 2*time.Second)
 	if got := most.Load(); got < readersEach || got > readersEach+1 {
@@ -83,7 +86,9 @@ func TestAgents(t *testing.T) {
 
 // TestHostileAgents checks that agents that answer slowly hold up only those of their own CacheNode, and that one whose
 // report changes all the time causes no more passes than it may.
-func TestHostileAgents(t *testing.T) {
+func TestHostileAgents(t *testing.T) { synctest.Test(t, testHostileAgents) }
+
+func testHostileAgents(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	a := NewAgents()
@@ -136,7 +141,7 @@ func TestHostileAgents(t *testing.T) {
 	}()
 	crowd := targets("crowd", "10.0.1.1", 100)
 	a.Track(types.NamespacedName{Name: "crowd"}, c, crowd)
-	time.Sleep(100 * time.Millisecond) // by now they occupy all the readers that they may
+	synctest.Wait() // by now they occupy all the readers that they may
 	good := targets("good", "10.0.0.1", 50)
 	begun := time.Now()
 	for answered := 0; answered < len(good); time.Sleep(10 * time.Millisecond) {

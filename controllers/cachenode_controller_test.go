@@ -7,6 +7,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cachenode/cachenode-operator/test/steps"
+
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -43,8 +45,7 @@ func TestReconcile(t *testing.T) {
 		t.Errorf("kstatus is %s before anything can be there", got)
 	}
 
-	t.Run("comes up", func(t *testing.T) {
-		o.t = t
+	steps.Run(t, "comes up", func() {
 		o.becomes(cacheNode, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
 		o.makePods(cacheNode, 2)
 		o.becomes(cacheNode, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
@@ -66,8 +67,7 @@ func TestReconcile(t *testing.T) {
 		}
 	})
 
-	t.Run("100 passes over an unchanged CacheNode write nothing", func(t *testing.T) {
-		o.t = t
+	steps.Run(t, "100 passes over an unchanged CacheNode write nothing", func() {
 		o.settle(cacheNode)
 		o.requests.take()
 		for range 100 {
@@ -78,11 +78,9 @@ func TestReconcile(t *testing.T) {
 		}
 	})
 
-	t.Run("hand edits are repaired", func(t *testing.T) {
-		o.t = t
+	steps.Run(t, "hand edits are repaired", func() {
 		for name, edit := range handEdits(cacheNode) {
-			t.Run(name, func(t *testing.T) {
-				o.t = t
+			steps.Run(t, name, func() {
 				o.settle(cacheNode)
 				o.get(edit.object)
 				before := edit.object.DeepCopyObject().(client.Object)
@@ -99,8 +97,7 @@ func TestReconcile(t *testing.T) {
 		}
 	})
 
-	t.Run("what is deleted is made again", func(t *testing.T) {
-		o.t = t
+	steps.Run(t, "what is deleted is made again", func() {
 		for _, object := range children(cacheNode) {
 			o.get(object)
 			uid := object.GetUID()
@@ -116,8 +113,7 @@ func TestReconcile(t *testing.T) {
 		o.becomes(cacheNode, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
 	})
 
-	t.Run("an edit that nginx can reload leaves the pod template alone", func(t *testing.T) {
-		o.t = t
+	steps.Run(t, "an edit that nginx can reload leaves the pod template alone", func() {
 		old, set := cacheNode.Status.ConfigRevision, children(cacheNode)[0].(*appsv1.StatefulSet)
 		o.get(set)
 		generation := set.Generation
@@ -135,8 +131,7 @@ func TestReconcile(t *testing.T) {
 		}
 	})
 
-	t.Run("an upgrade of the operator leaves the pod template alone", func(t *testing.T) {
-		o.t = t
+	steps.Run(t, "an upgrade of the operator leaves the pod template alone", func() {
 		set := children(cacheNode)[0].(*appsv1.StatefulSet)
 		o.get(set)
 		generation := set.Generation
@@ -165,8 +160,7 @@ func TestReconcile(t *testing.T) {
 		o.becomes(cacheNode, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
 	})
 
-	t.Run("a field that is taken out of the spec is taken out of the object", func(t *testing.T) {
-		o.t = t
+	steps.Run(t, "a field that is taken out of the spec is taken out of the object", func() {
 		service := children(cacheNode)[1]
 		o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) { s.Service.Annotations = map[string]string{"example.com/a": "b"} })
 		o.eventually(func() string {
@@ -185,8 +179,7 @@ func TestReconcile(t *testing.T) {
 		o.becomes(cacheNode, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
 	})
 
-	t.Run("a wrong spec is refused and the pods go on", func(t *testing.T) {
-		o.t = t
+	steps.Run(t, "a wrong spec is refused and the pods go on", func() {
 		set := children(cacheNode)[0]
 		o.get(set)
 		generation := set.GetGeneration()
@@ -205,8 +198,7 @@ func TestReconcile(t *testing.T) {
 		o.becomes(cacheNode, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
 	})
 
-	t.Run("what the API server refuses is refused too", func(t *testing.T) {
-		o.t = t
+	steps.Run(t, "what the API server refuses is refused too", func() {
 		service := children(cacheNode)[1]
 		o.get(service)
 		version := service.GetResourceVersion()
@@ -225,8 +217,7 @@ func TestReconcile(t *testing.T) {
 		o.becomes(cacheNode, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
 	})
 
-	t.Run("of a new one that it refuses nothing is made", func(t *testing.T) {
-		o.t = t
+	steps.Run(t, "of a new one that it refuses nothing is made", func() {
 		for name, spec := range map[string]string{
 			"pods": "pod: {nodeSelector: {a: not a label value}}", "service": "service: {annotations: {a b: c}}",
 		} {
@@ -243,8 +234,7 @@ func TestReconcile(t *testing.T) {
 		}
 	})
 
-	t.Run("a pod that fails later is no rollout", func(t *testing.T) {
-		o.t = t
+	steps.Run(t, "a pod that fails later is no rollout", func() {
 		set := children(cacheNode)[0].(*appsv1.StatefulSet)
 		o.get(set)
 		o.setStatus(set, func() { set.Status.ReadyReplicas, set.Status.AvailableReplicas = 1, 1 })
@@ -253,14 +243,12 @@ func TestReconcile(t *testing.T) {
 		o.becomes(cacheNode, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
 	})
 
-	t.Run("events tell what happened", func(t *testing.T) {
-		o.t = t
+	steps.Run(t, "events tell what happened", func() {
 		o.hasEvents(v1alpha1.ReasonRollingOut, v1alpha1.ReasonRolledOut,
 			v1alpha1.ReasonInvalidSpec, v1alpha1.ReasonPodsNotReady)
 	})
 
-	t.Run("a restart writes nothing", func(t *testing.T) {
-		o.t = t
+	steps.Run(t, "a restart writes nothing", func() {
 		o.settle(cacheNode)
 		o.stop()
 		again := startOperator(t, config, func(r *CacheNodeReconciler) { r.Agents.read = a.read })

@@ -32,15 +32,15 @@ func newDesc(name, help string, labels ...string) *prometheus.Desc {
 
 var (
 	descLeader = newDesc("cachenode_operator_leader",
-		"1 if this operator is at work, 0 if it waits for the lease of another.")
+		"1 if this operator holds the lease, 0 if it waits for it.")
 	descCondition = newDesc("cachenode_condition",
 		"1 if the condition of the CacheNode is true, 0 if it is false.", "namespace", "cachenode", "type", "reason")
 	descWanted = newDesc("cachenode_replicas_wanted",
-		"Pods that the CacheNode asks for.", "namespace", "cachenode")
+		"Wanted pods of the CacheNode.", "namespace", "cachenode")
 	descReady = newDesc("cachenode_replicas_ready",
-		"Pods of the CacheNode that are ready.", "namespace", "cachenode")
+		"Ready pods of the CacheNode.", "namespace", "cachenode")
 	descUpdated = newDesc("cachenode_replicas_updated",
-		"Pods of the CacheNode that are of the wanted template and run the wanted revision of the configuration: "+
+		"Pods of the CacheNode with the wanted template, or pods that run the wanted revision of the configuration: "+
 			"the lesser of both numbers.", "namespace", "cachenode")
 )
 

@@ -36,7 +36,7 @@ func TestCollector(t *testing.T) {
 	elected := make(chan struct{})
 	c := &Collector{Reader: reader, Elected: elected}
 	const leader = "# HELP cachenode_operator_leader " +
-		"1 if this operator is at work, 0 if it waits for the lease of another.\n" +
+		"1 if this operator holds the lease, 0 if it waits for it.\n" +
 		"# TYPE cachenode_operator_leader gauge\n" +
 		"cachenode_operator_leader "
 	if err := testutil.CollectAndCompare(c, strings.NewReader(leader+"0\n")); err != nil {
@@ -48,14 +48,14 @@ func TestCollector(t *testing.T) {
 # TYPE cachenode_condition gauge
 cachenode_condition{cachenode="edge",namespace="a",reason="Accepted",type="Accepted"} 1
 cachenode_condition{cachenode="edge",namespace="a",reason="RollingOut",type="Ready"} 0
-# HELP cachenode_replicas_ready Pods of the CacheNode that are ready.
+# HELP cachenode_replicas_ready Ready pods of the CacheNode.
 # TYPE cachenode_replicas_ready gauge
 cachenode_replicas_ready{cachenode="edge",namespace="a"} 2
 # HELP cachenode_replicas_updated Pods of the CacheNode that are of the wanted template ` +
 		`and run the wanted revision of the configuration: the lesser of both numbers.
 # TYPE cachenode_replicas_updated gauge
 cachenode_replicas_updated{cachenode="edge",namespace="a"} 1
-# HELP cachenode_replicas_wanted Pods that the CacheNode asks for.
+# HELP cachenode_replicas_wanted Wanted pods of the CacheNode.
 # TYPE cachenode_replicas_wanted gauge
 cachenode_replicas_wanted{cachenode="edge",namespace="a"} 3
 `

@@ -4,11 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/cachenode/cachenode-operator/test/steps"
 
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	appsv1 "k8s.io/api/apps/v1"
@@ -38,12 +41,13 @@ type agents struct {
 	refuses map[string]bool // by revision
 	silent  map[string]bool
 	disks   map[string][]agentapi.DiskReport
+	reads   map[string]int // by pod
 }
 
 func newAgents() *agents {
 	return &agents{
 		running: map[string]string{}, refuses: map[string]bool{}, silent: map[string]bool{},
-		disks: map[string][]agentapi.DiskReport{},
+		disks: map[string][]agentapi.DiskReport{}, reads: map[string]int{},
 	}
 }
 
@@ -58,6 +62,7 @@ func (a *agents) read(ctx context.Context, _ *agentclient.Client, address string
 		if !strings.HasPrefix(address, pod.Status.PodIP+":") {
 			continue
 		}
+		a.reads[pod.Name]++
 		if a.silent[pod.Name] {
 			break
 		}
@@ -81,6 +86,24 @@ func (a *agents) set(change func()) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	change()
+}
+
+// areRead waits until each agent was read twice more: what the first read found has been worked in when the second begins.
+func (a *agents) areRead(t *testing.T) {
+	t.Helper()
+	before := map[string]int{}
+	a.set(func() { maps.Copy(before, a.reads) })
+	a.o.eventually(func() string {
+		waiting := ""
+		a.set(func() {
+			for pod, n := range before {
+				if a.reads[pod] < n+2 {
+					waiting = pod + " is not read"
+				}
+			}
+		})
+		return waiting
+	})
 }
 
 func (a *agents) taken() []string {
@@ -170,8 +193,7 @@ func TestRollout(t *testing.T) {
 		t.Errorf("the pods run %v, want %s", got, first)
 	}
 
-	t.Run("an edit: one pod first, then the others", func(t *testing.T) {
-		o.t = t
+	steps.Run(t, "an edit: one pod first, then the others", func() {
 		a.taken()
 		threads := int32(5)
 		o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) { s.Disks[0].ThreadPool.Threads = &threads })
@@ -192,8 +214,7 @@ func TestRollout(t *testing.T) {
 		}
 	})
 
-	t.Run("a refusal: only the canary has seen it", func(t *testing.T) {
-		o.t = t
+	steps.Run(t, "a refusal: only the canary has seen it", func() {
 		good := cacheNode.Status.ConfigRevision
 		a.taken()
 		change := func(s *v1alpha1.CacheNodeSpec) { s.Hosts = []v1alpha1.Hostname{"refused.example.com"} }
@@ -224,8 +245,7 @@ func TestRollout(t *testing.T) {
 		})
 	})
 
-	t.Run("a person asks to try it again", func(t *testing.T) {
-		o.t = t
+	steps.Run(t, "a person asks to try it again", func() {
 		a.set(func() { clear(a.refuses) })
 		o.annotate(cacheNode, v1alpha1.AnnotationRetry, "1")
 		o.becomes(cacheNode, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
@@ -234,8 +254,7 @@ func TestRollout(t *testing.T) {
 		}
 	})
 
-	t.Run("a keys zone of another size needs new pods: none takes it, one is replaced first", func(t *testing.T) {
-		o.t = t
+	steps.Run(t, "a keys zone of another size needs new pods: none takes it, one is replaced first", func() {
 		a.taken()
 		o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) { s.Disks[0].Cache.KeysZone = new(resource.MustParse("16Mi")) })
 		o.eventually(func() string {
@@ -268,8 +287,7 @@ func TestRollout(t *testing.T) {
 		o.becomes(cacheNode, status.CurrentStatus, v1alpha1.ConditionReady, v1alpha1.ReasonReady)
 	})
 
-	t.Run("an edit that needs new pods and is taken back leaves the pod template as it was", func(t *testing.T) {
-		o.t = t
+	steps.Run(t, "an edit that needs new pods and is taken back leaves the pod template as it was", func() {
 		set := children(cacheNode)[0].(*appsv1.StatefulSet)
 		o.get(set)
 		if got := set.Spec.Template.Annotations[naming.AnnotationRevision]; got != first {
@@ -277,15 +295,14 @@ func TestRollout(t *testing.T) {
 		}
 	})
 
-	t.Run("an operator that starts anew writes nothing and tells nothing else", func(t *testing.T) {
-		o.t = t
+	steps.Run(t, "an operator that starts anew writes nothing and tells nothing else", func() {
 		o.settle(cacheNode)
 		o.stop()
 		o.get(cacheNode)
 		before := cacheNode.ResourceVersion
 		again := startOperator(whole, o.config, func(r *CacheNodeReconciler) { r.Agents.read = a.read })
 		again.settle(cacheNode)
-		time.Sleep(time.Second) // the agents are read for the first time
+		a.areRead(t)
 		again.settle(cacheNode)
 		_, writes := again.requests.take()
 		if o.get(cacheNode); len(writes) != 0 || cacheNode.ResourceVersion != before {
@@ -294,8 +311,7 @@ func TestRollout(t *testing.T) {
 		o.reconciler, o.requests, o.stop = again.reconciler, again.requests, again.stop
 	})
 
-	t.Run("a disk fails and comes back", func(t *testing.T) {
-		o.t = t
+	steps.Run(t, "a disk fails and comes back", func() {
 		disk := func(state v1alpha1.DiskState, share int) []agentapi.DiskReport {
 			var reason v1alpha1.DiskReason
 			if state == v1alpha1.DiskFailed {
@@ -324,8 +340,7 @@ func TestRollout(t *testing.T) {
 		o.hasEvents(v1alpha1.ReasonDiskFailed, "DiskHealthy", v1alpha1.ReasonConfigRefused)
 	})
 
-	t.Run("a repaired disk: its pod is evicted, once the budget allows it", func(t *testing.T) {
-		o.t = t
+	steps.Run(t, "a repaired disk: its pod is evicted, once the budget allows it", func() {
 		a.set(func() {
 			a.disks["edge-1"] = []agentapi.DiskReport{{
 				Name: "disk1", State: v1alpha1.DiskFailed, Reason: v1alpha1.DiskShutdown,
@@ -365,8 +380,7 @@ func TestRollout(t *testing.T) {
 		})
 	})
 
-	t.Run("an agent that does not answer holds nobody up", func(t *testing.T) {
-		o.t = t
+	steps.Run(t, "an agent that does not answer holds nobody up", func() {
 		a.set(func() { a.silent["edge-0"] = true })
 		node2 := o.create(strings.NewReplacer("name: edge,", "name: other,").Replace(edge))
 		begun := time.Now()

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cachenode/cachenode-operator/test/steps"
+
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -72,8 +74,7 @@ func TestLocalVolumes(t *testing.T) {
 	cacheNode := o.create(localEdge)
 	o.becomes(cacheNode, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
 
-	t.Run("one a disk on each node, tied to it", func(t *testing.T) {
-		o.t = t
+	steps.Run(t, "one a disk on each node, tied to it", func() {
 		o.hasVolumes(4)
 		v := o.volumes()["node-2 /mnt/disk1"]
 		terms := v.Spec.NodeAffinity.Required.NodeSelectorTerms
@@ -92,8 +93,7 @@ func TestLocalVolumes(t *testing.T) {
 		}
 	})
 
-	t.Run("100 passes write nothing", func(t *testing.T) {
-		o.t = t
+	steps.Run(t, "100 passes write nothing", func() {
 		o.settle(cacheNode)
 		o.requests.take()
 		for range 100 {
@@ -104,8 +104,7 @@ func TestLocalVolumes(t *testing.T) {
 		}
 	})
 
-	t.Run("a node joins", func(t *testing.T) {
-		o.t = t
+	steps.Run(t, "a node joins", func() {
 		o.join("node-3")
 		o.hasVolumes(6)
 		o.eventually(func() string {
@@ -116,8 +115,7 @@ func TestLocalVolumes(t *testing.T) {
 		})
 	})
 
-	t.Run("what is released is offered again", func(t *testing.T) {
-		o.t = t
+	steps.Run(t, "what is released is offered again", func() {
 		v := o.volumes()["node-1 /mnt/disk2"]
 		before := v.DeepCopy()
 		v.Spec.ClaimRef = &corev1.ObjectReference{Namespace: "default", Name: "disk2-edge-0", UID: "1"}
@@ -132,8 +130,7 @@ func TestLocalVolumes(t *testing.T) {
 		o.setStatus(v, func() { v.Status.Phase = corev1.VolumeAvailable })
 	})
 
-	t.Run("another wants one of the paths", func(t *testing.T) {
-		o.t = t
+	steps.Run(t, "another wants one of the paths", func() {
 		other := o.create(strings.NewReplacer(
 			"name: edge", "name: other", "/mnt/disk1", "/mnt/disk9", "perNode: true", "perNode: false",
 		).Replace(localEdge))
@@ -146,8 +143,7 @@ func TestLocalVolumes(t *testing.T) {
 		must(t, o.client.Delete(ctx, other))
 	})
 
-	t.Run("many want one path at the same moment: one gets it", func(t *testing.T) {
-		o.t = t
+	steps.Run(t, "many want one path at the same moment: one gets it", func() {
 		var rivals []*v1alpha1.CacheNode
 		for i := range 8 {
 			rivals = append(rivals, o.create(strings.NewReplacer(
@@ -178,8 +174,7 @@ func TestLocalVolumes(t *testing.T) {
 		o.hasVolumes(6)
 	})
 
-	t.Run("a disk more: the StatefulSet is recreated and its pods stay", func(t *testing.T) {
-		o.t = t
+	steps.Run(t, "a disk more: the StatefulSet is recreated and its pods stay", func() {
 		set := children(cacheNode)[0].(*appsv1.StatefulSet)
 		o.get(set)
 		before := set.UID
@@ -213,8 +208,7 @@ func TestLocalVolumes(t *testing.T) {
 		}
 	})
 
-	t.Run("the CacheNode goes, and its volumes", func(t *testing.T) {
-		o.t = t
+	steps.Run(t, "the CacheNode goes, and its volumes", func() {
 		must(t, o.client.Delete(ctx, cacheNode))
 		o.hasVolumes(0)
 	})

@@ -31,13 +31,13 @@ var version = "unknown"
 const usage = `usage:
   agent install DIR   copy this program into DIR
   agent [-config DIR] [-pod DIR] run
-                      conduct nginx, watch over the disks, and report
+                      configure and reload nginx, probe the disks, and report
   agent [-folder] await DIR
-                      end when a file system is mounted at DIR and can be read
+                      wait until a file system is mounted at DIR and can be read
   agent version       print the version
 flags:
   -config DIR   the folder of the ConfigMap, default ` + layout.ConfigDir + `
-  -folder       a mere folder will do
+  -folder       accept a folder on which nothing is mounted
   -pod DIR      the folder of the downward API volume, default ` + layout.PodInfoDir + `
 `
 

@@ -44,31 +44,31 @@ func parse(args []string) (options, error) {
 	flags := flag.NewFlagSet("manager", flag.ContinueOnError)
 	flags.Usage = func() {
 		_, _ = fmt.Fprintln(flags.Output(),
-			"usage: manager [FLAGS], or manager check [FLAGS], which says whether an operator is at work")
+			"usage: manager [FLAGS], or manager check [FLAGS], which checks that an operator works")
 		flags.PrintDefaults()
 	}
 	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8443",
-		"where metrics are served over TLS to clients that the API server authenticates and authorizes; "+
-			"0 switches them off")
-	flags.StringVar(&o.probeAddress, "health-probe-bind-address", ":8082", "where /healthz and /readyz are served")
+		"the address for metrics over TLS, for clients that the API server authenticates and authorizes; "+
+			"0 switches metrics off")
+	flags.StringVar(&o.probeAddress, "health-probe-bind-address", ":8082", "the address for /healthz and /readyz")
 	flags.BoolVar(&o.leaderElection, "leader-elect", false,
-		"work only while holding the lease, so that one of several replicas works at a time")
+		"work only while this replica holds the lease, so that one of several works at a time")
 	flags.StringVar(&o.clusterDomain, "cluster-domain", "cluster.local", "the domain of the cluster's Services")
 	flags.StringVar(&o.resolvers, "resolvers", "",
 		"comma-separated addresses of the DNS servers that nginx asks for the origin; "+
 			"default: those in each cache pod's /etc/resolv.conf")
 	flags.StringVar(&o.agentImage, "agent-image", "",
-		"the image that new cache pods get the agent from; "+
-			"default: that of this pod, which the environment variables POD_NAMESPACE and POD_NAME name")
+		"the image from which new cache pods get the agent; "+
+			"default: the image of the pod that the environment variables POD_NAMESPACE and POD_NAME name")
 	flags.StringVar(&o.agentPullPolicy, "agent-image-pull-policy", "",
-		"Always, IfNotPresent or Never; default: the cluster's")
+		"the pull policy of that image: Always, IfNotPresent or Never; default: the cluster's")
 	o.policy.bind(flags)
 	flags.StringVar(&o.watchNamespaces, "watch-namespaces", "",
-		"comma-separated namespaces whose CacheNodes are seen to; default: all")
+		"comma-separated namespaces whose CacheNodes the operator manages; default: all")
 	flags.IntVar(&o.concurrency, "max-concurrent-reconciles", 8,
-		"how many CacheNodes are seen to at a time, at least 1")
+		"the number of CacheNodes that are reconciled at a time, at least 1")
 	flags.IntVar(&o.maxVolumes, "max-volumes-per-namespace", 1000,
-		"how many PersistentVolumes the operator creates for the CacheNodes of a namespace together; 0: any number")
+		"the largest number of PersistentVolumes for the CacheNodes of one namespace together; 0: no limit")
 	o.log.BindFlags(flags)
 	if err := flags.Parse(args); err != nil {
 		return o, err

@@ -23,22 +23,22 @@ func (f *policyFlags) bind(flags *flag.FlagSet) {
 	}
 	text(&f.localPathPrefixes, "local-path-prefixes", d.LocalPathPrefixes,
 		"comma-separated folders on nodes; the localPath of a disk must be a folder directly in one of them. "+
-			"Anyone who can write CacheNodes can mount any folder directly in them, on any node. "+
-			"Empty: no localPath is allowed")
+			"Users who can write CacheNodes can use such folders on any node. "+
+			"Empty: localPath is not allowed")
 	text(&f.images, "allowed-images", d.Images,
 		"comma-separated repositories that pod.image may come from; "+
-			"one that ends with / stands for all below it, * for any image")
+			"a repository that ends with / allows all below it, * allows any image")
 	text(&f.priorityClasses, "allowed-priority-classes", d.PriorityClasses,
 		"comma-separated names that pod.priorityClassName may have; default: none")
 	text(&f.deniedTolerations, "denied-tolerations", d.DeniedTolerations,
 		"comma-separated keys of taints that pod.tolerations must not name; "+
-			"while there are any, a toleration without a key, which tolerates all taints, is refused too")
+			"if there are any, a toleration without a key is refused too, as it tolerates all taints")
 	text(&f.originNamespaces, "origin-namespaces", d.OriginNamespaces,
-		"comma-separated namespaces whose Services a CacheNode of another namespace may have as origin; "+
-			"* for all, default: none")
+		"comma-separated namespaces whose Services may be origins of CacheNodes in other namespaces; "+
+			"*: all, default: none")
 	text(&f.deniedOriginRanges, "denied-origin-ranges", nil,
 		"comma-separated ranges of IPv4 addresses, such as 10.0.0.0/8, that no origin may have; "+
-			"loopback, link-local and multicast addresses and the API server's are always denied")
+			"loopback, link-local and multicast addresses and those of the API server are always denied")
 }
 
 // policy reads the flags. apiServer is the API server's address within the cluster; "" if it is not known.

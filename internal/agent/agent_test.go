@@ -18,6 +18,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cachenode/cachenode-operator/test/steps"
+
 	"github.com/google/go-cmp/cmp"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
@@ -210,8 +212,7 @@ func TestAgent(t *testing.T) {
 	}
 	p.eventually("nginx runs stable", runs(stable))
 
-	t.Run("the candidate, when the annotation names it", func(t *testing.T) {
-		p.t = t
+	steps.Run(t, "the candidate, when the annotation names it", func() {
 		candidate := p.offer(naming.CandidateKey, func(s *v1alpha1.CacheNodeSpec) { s.Cache.MinUses = new(int32(2)) })
 		time.Sleep(300 * time.Millisecond)
 		if got := p.agent.Report().Revision; got != stable {
@@ -223,8 +224,7 @@ func TestAgent(t *testing.T) {
 		p.eventually("nginx runs stable again", runs(stable))
 	})
 
-	t.Run("the annotation comes before the ConfigMap", func(t *testing.T) {
-		p.t = t
+	steps.Run(t, "the annotation comes before the ConfigMap", func() {
 		change := func(s *v1alpha1.CacheNodeSpec) { s.Cache.MinUses = new(int32(3)) }
 		revision := p.offer("later.json", change)
 		p.annotate(revision)
@@ -235,8 +235,7 @@ func TestAgent(t *testing.T) {
 		p.eventually("nginx runs stable again", runs(stable))
 	})
 
-	t.Run("what nginx refuses is reported, and what runs goes on", func(t *testing.T) {
-		p.t = t
+	steps.Run(t, "what nginx refuses is reported, and what runs goes on", func() {
 		hangups := p.hangups()
 		bad := p.offer(naming.CandidateKey, func(s *v1alpha1.CacheNodeSpec) {
 			s.IO.SendfileMaxChunk, s.Logs.Level = nil, "Loud"
@@ -261,8 +260,7 @@ func TestAgent(t *testing.T) {
 		p.eventually("nginx runs stable", runs(stable))
 	})
 
-	t.Run("an agent that comes back changes nothing", func(t *testing.T) {
-		p.t = t
+	steps.Run(t, "an agent that comes back changes nothing", func() {
 		hangups := p.hangups()
 		p.stop()
 		if status, _, _ := p.get("/x"); status != http.StatusOK {
@@ -275,8 +273,7 @@ func TestAgent(t *testing.T) {
 		}
 	})
 
-	t.Run("a certificate for clients, and another", func(t *testing.T) {
-		p.t = t
+	steps.Run(t, "a certificate for clients, and another", func() {
 		shown := func() string {
 			address := "127.0.0.1:8443"
 			connection, err := p.nginx.Client().Transport.(*http.Transport).DialContext(t.Context(), "tcp", address)
@@ -321,8 +318,7 @@ func TestAgent(t *testing.T) {
 		p.eventually("nginx runs stable", runs(stable))
 	})
 
-	t.Run("requests are counted", func(t *testing.T) {
-		p.t = t
+	steps.Run(t, "requests are counted", func() {
 		before := p.counted()
 		disk := ""
 		for range 3 {
@@ -336,8 +332,7 @@ func TestAgent(t *testing.T) {
 		p.eventually("one MISS and two HITs are counted", func() bool { return cmp.Equal(want, p.counted()) })
 	})
 
-	t.Run("a disk that dies leaves the configuration", func(t *testing.T) {
-		p.t = t
+	steps.Run(t, "a disk that dies leaves the configuration", func() {
 		begun := time.Now()
 		xfs.Shutdown(t, p.nginx.Root+layout.DiskDir("disk1"))
 		p.eventually("disk1 has no share", func() bool {
@@ -353,8 +348,7 @@ func TestAgent(t *testing.T) {
 		}
 	})
 
-	t.Run("without a disk the origin serves, only so many at once", func(t *testing.T) {
-		p.t = t
+	steps.Run(t, "without a disk the origin serves, only so many at once", func() {
 		xfs.Shutdown(t, p.nginx.Root+layout.DiskDir("disk2"))
 		p.eventually("nothing is cached", func() bool { _, cache, _ := p.get("/uncached"); return cache == "UNCACHED" })
 		slow.Store(true)

@@ -15,8 +15,8 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
-// Start runs an API server until the test ends. KUBEBUILDER_ASSETS names the folder with its binaries; make test-unit
-// sets it, from hack/envtest-assets.
+// Start starts an API server with our CRDs and those at the paths in definitions, and stops it when the test ends.
+// KUBEBUILDER_ASSETS names the folder with its binaries; make test-unit sets it from hack/envtest-assets.
 func Start(t testing.TB, definitions ...string) *rest.Config {
 	t.Helper()
 	_, file, _, _ := runtime.Caller(0)
@@ -36,7 +36,7 @@ func Start(t testing.TB, definitions ...string) *rest.Config {
 	return config
 }
 
-// Scheme knows Kubernetes' own types and ours.
+// Scheme returns a scheme with the types of Kubernetes and of this project.
 func Scheme(t testing.TB) *k8sruntime.Scheme {
 	t.Helper()
 	scheme := k8sruntime.NewScheme()
@@ -48,7 +48,7 @@ func Scheme(t testing.TB) *k8sruntime.Scheme {
 	return scheme
 }
 
-// Client is a client without a cache.
+// Client returns a client without a cache.
 func Client(t testing.TB, config *rest.Config) client.Client {
 	t.Helper()
 	c, err := client.New(config, client.Options{Scheme: Scheme(t)})

@@ -19,8 +19,8 @@ type fetcher struct {
 	client *http.Client
 }
 
-// newFetcher makes a client that never sends a request twice: Go's transport would try again on a kept connection that
-// the server has closed, unless the request has a body that cannot be read again.
+// newFetcher returns a client that never sends a request twice. Go's transport would retry on a kept connection that
+// the server has closed, unless the request has a body that cannot be read again: see onceBody.
 func newFetcher(base, host string, keepalive bool) *fetcher {
 	return &fetcher{base: base, host: host, client: &http.Client{
 		Timeout: time.Minute,
@@ -31,7 +31,7 @@ func newFetcher(base, host string, keepalive bool) *fetcher {
 	}}
 }
 
-// onceBody is an empty body that Go's transport does not know to be empty, which keeps it from retrying.
+// onceBody is an empty body. Go's transport cannot tell that it is empty, so the transport does not retry.
 type onceBody struct{}
 
 func (onceBody) Read([]byte) (int, error) { return 0, io.EOF }

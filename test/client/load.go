@@ -14,13 +14,13 @@ import (
 type load struct {
 	paths   []string
 	workers int
-	rate    int
+	rate    int // requests a second of all workers; 0 is unlimited
 }
 
-// run fetches until ctx ends; the results end when the last request has.
+// run fetches until ctx ends. The channel is closed when the last request has ended.
 func (l load) run(ctx context.Context, fetcher func() *fetcher) <-chan timed {
 	for _, path := range l.paths {
-		_, _ = sumOf(path) // not while the clock runs; an error comes again with the request
+		_, _ = sumOf(path) // before the clock starts; an error comes again with the request
 	}
 	results := make(chan timed, 1024)
 	begun := time.Now()
@@ -28,7 +28,7 @@ func (l load) run(ctx context.Context, fetcher func() *fetcher) <-chan timed {
 	for i := range l.workers {
 		group.Go(func() {
 			f := fetcher()
-			if l.rate > 0 { // not all at once
+			if l.rate > 0 { // the workers start one after another
 				time.Sleep(time.Duration(i) * time.Second / time.Duration(l.rate))
 			}
 			for ctx.Err() == nil {
@@ -45,6 +45,7 @@ func (l load) run(ctx context.Context, fetcher func() *fetcher) <-chan timed {
 	return results
 }
 
+// timed is a result with the time since the load began.
 type timed struct {
 	report.Result
 	at time.Duration

@@ -1,13 +1,15 @@
-// Command client is the HTTP client of the tests and the demo. It never retries, and checks the status and every byte of
-// each response.
+// Command client is the HTTP client of the tests and the demo. It never retries, and checks the status and every byte
+// of each response.
 //
-//	client wait                                   does nothing until a signal: a pod to run the others in
-//	client fetch -base URL [-host NAME] [-keepalive] <PATHS    fetches the paths one after another, a JSON line for each
-//	client load  -base URL [-host NAME] [-keepalive] [-rate N] -seconds N -workers N <PATHS
-//	                                              fetches random ones of the paths and sums up as JSON, or, with -each,
-//	                                              prints a JSON line for each request. SIGTERM ends it, and where an
-//	                                              empty line follows the paths, the end of standard input does
-//	client end                                    sends SIGTERM to all loads in this container
+//	client wait
+//	    does nothing until a signal: it keeps a pod running in which the other verbs are run
+//	client fetch -base URL [-host NAME] [-keepalive] <PATHS
+//	    fetches the paths one after another, and prints a JSON line for each
+//	client load -base URL [-host NAME] [-keepalive] [-rate N] [-each] -seconds N -workers N <PATHS
+//	    fetches random paths of the list and prints a summary as JSON, or with -each a JSON line for each request.
+//	    SIGTERM ends it, and if an empty line follows the paths, the end of standard input ends it too
+//	client end
+//	    sends SIGTERM to all loads in this container
 package main
 
 import (
@@ -73,14 +75,14 @@ func main() {
 	}
 }
 
-// pathsAndEnd reads one path a line, up to an empty line or the end. After an empty line it calls end when r ends.
+// pathsAndEnd reads one path a line until an empty line or the end of r. After an empty line, it calls end when r ends.
 func pathsAndEnd(r io.Reader, end func()) ([]string, error) {
 	var paths []string
 	scanner := bufio.NewScanner(r)
 	for scanner.Scan() {
 		if scanner.Text() == "" {
 			go func() {
-				_, _ = io.Copy(io.Discard, r) // an error is an end, too
+				_, _ = io.Copy(io.Discard, r) // an error ends r too
 				end()
 			}()
 			break

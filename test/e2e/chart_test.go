@@ -16,7 +16,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// The release is that of test/cluster/install.
+// release, operatorNamespace and chart are those that test/cluster/install uses.
 const (
 	release           = "cachenode-operator"
 	operatorNamespace = "cachenode-system"
@@ -35,7 +35,13 @@ func helm(t *testing.T, args ...string) string {
 	return stdout.String()
 }
 
-// install installs or upgrades the operator to a chart, with the image of the tests.
+// operatorKubectl runs kubectl in the operator's namespace and returns what it prints.
+func operatorKubectl(t *testing.T, args ...string) string {
+	t.Helper()
+	return kubectl(t, "", append([]string{"--namespace", operatorNamespace}, args...)...)
+}
+
+// install installs the operator from a chart, or upgrades it to that chart, with the image of the tests.
 func install(t *testing.T, from string, sets ...string) {
 	t.Helper()
 	args := []string{
@@ -48,13 +54,15 @@ func install(t *testing.T, from string, sets ...string) {
 	helm(t, args...)
 }
 
-// TestChart installs the first version of the chart, upgrades, rolls back and uninstalls it while a CacheNode serves.
+// TestChart uninstalls the operator, installs the first version of the chart, upgrades and rolls back, all while a
+// CacheNode serves.
 func TestChart(t *testing.T) {
 	cluster(t, "recycle")
 	s := newSuite(t)
-	t.Cleanup(func() { // what other tests find
+	t.Cleanup(func() { // restores what other tests expect
 		kubectl(t, "", "delete", "cachenode", name, "--ignore-not-found", "--wait")
-		_, _ = tryKubectl("", "wait", "--for=delete", "persistentvolumeclaims", "--all", "--timeout=1m") // it fails where there is none
+		// kubectl wait fails if there is no claim.
+		_, _ = tryKubectl("", "wait", "--for=delete", "persistentvolumeclaims", "--all", "--timeout=1m")
 		if out, err := exec.Command("../cluster/install").CombinedOutput(); err != nil {
 			t.Errorf("test/cluster/install: %v\n%s", err, out)
 		}
@@ -68,21 +76,25 @@ func TestChart(t *testing.T) {
 		name string
 		run  func(*testing.T, *suite)
 	}{
-		{"uninstalling it leaves CacheNodes and their pods", uninstalls},
-		{"the first version sees to them", func(t *testing.T, s *suite) { install(t, firstChart(t)); s.seesTo(t, "11m") }},
-		{"an upgrade brings the new fields", upgrades},
-		{"a rollback goes back", rollsBack},
-		{"helm test", func(t *testing.T, _ *suite) {
+		{"uninstalling the operator leaves CacheNodes and their pods", uninstalls},
+		{"the first version of the chart reconciles them", func(t *testing.T, s *suite) {
+			install(t, firstChart(t))
+			s.seesTo(t, "11m")
+		}},
+		{"an upgrade adds the new fields", upgrades},
+		{"a rollback removes them", rollsBack},
+		{"helm test succeeds", func(t *testing.T, _ *suite) {
 			install(t, chart)
-			// A chart without tests passes them, too.
-			if out := helm(t, "test", release, "--timeout", "2m"); !strings.Contains(out, release+"-check") || !strings.Contains(out, "Succeeded") {
+			// helm test succeeds for a chart without tests too.
+			out := helm(t, "test", release, "--timeout", "2m")
+			if !strings.Contains(out, release+"-check") || !strings.Contains(out, "Succeeded") {
 				t.Errorf("helm test says:\n%s", out)
 			}
 		}},
-		{"with watchNamespaces it has no rights elsewhere", watchesNamespaces},
+		{"with watchNamespaces the operator has no rights in other namespaces", watchesNamespaces},
 	} {
 		if !t.Run(step.name, func(t *testing.T) { step.run(t, s) }) {
-			t.Log(kubectl(t, "", "--namespace", operatorNamespace, "get", "all", "-o", "wide"))
+			t.Log(operatorKubectl(t, "get", "all", "-o", "wide"))
 			t.FailNow() // the steps build on each other
 		}
 		t.Logf("%s: done after %s", step.name, time.Since(begun).Round(time.Second))
@@ -95,7 +107,7 @@ func TestChart(t *testing.T) {
 	}
 }
 
-// seesTo makes an edit that nginx reloads and waits until all pods have it.
+// seesTo makes an edit that needs a reload, and waits until all pods run it.
 func (s *suite) seesTo(t *testing.T, validity string) {
 	t.Helper()
 	must(t, edit(`{"spec":{"cache":{"valid":[{"status":[200],"for":"`+validity+`"}]}}}`))
@@ -104,7 +116,7 @@ func (s *suite) seesTo(t *testing.T, validity string) {
 
 func uninstalls(t *testing.T, s *suite) {
 	helm(t, "uninstall", release, "--wait")
-	if out := kubectl(t, "", "--namespace", operatorNamespace, "get", "deployments", "-o", "name"); out != "" {
+	if out := operatorKubectl(t, "get", "deployments", "-o", "name"); out != "" {
 		t.Errorf("the operator is still there: %s", out)
 	}
 	if n := len(s.cachePods(t)); n != 3 {
@@ -117,11 +129,12 @@ func uninstalls(t *testing.T, s *suite) {
 	}
 }
 
-// firstChart is the chart's version 0.1.0, without a field of today's CRD.
+// firstChart unpacks version 0.1.0 of the chart, removes a field of today's CRD from it, and returns its folder.
 func firstChart(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	if out, err := exec.Command("tar", "-xzf", "testdata/cachenode-operator-0.1.0.tgz", "-C", dir).CombinedOutput(); err != nil {
+	unpack := exec.Command("tar", "-xzf", "testdata/cachenode-operator-0.1.0.tgz", "-C", dir)
+	if out, err := unpack.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	file := filepath.Join(dir, "cachenode-operator/files/crds/cachenode.io_cachenodes.yaml")
@@ -129,8 +142,10 @@ func firstChart(t *testing.T) string {
 	must(t, err)
 	var definition map[string]any
 	must(t, yaml.Unmarshal(text, &definition))
-	properties := definition["spec"].(map[string]any)["versions"].([]any)[0].(map[string]any)["schema"].(map[string]any)["openAPIV3Schema"].(map[string]any)["properties"].(map[string]any)
-	pod := properties["spec"].(map[string]any)["properties"].(map[string]any)["pod"].(map[string]any)["properties"].(map[string]any)
+	version := definition["spec"].(map[string]any)["versions"].([]any)[0].(map[string]any)
+	schema := version["schema"].(map[string]any)["openAPIV3Schema"].(map[string]any)
+	spec := schema["properties"].(map[string]any)["spec"].(map[string]any)
+	pod := spec["properties"].(map[string]any)["pod"].(map[string]any)["properties"].(map[string]any)
 	if pod["priorityClassName"] == nil {
 		t.Fatal("there is no spec.pod.priorityClassName to take away")
 	}
@@ -141,13 +156,13 @@ func firstChart(t *testing.T) string {
 	return filepath.Join(dir, "cachenode-operator")
 }
 
-// hasField says whether the API server knows the field that firstChart takes away.
+// hasField returns whether the API server knows the field that firstChart removes.
 func hasField() bool {
 	_, err := tryKubectl("", "explain", "cachenode.spec.pod.priorityClassName")
 	return err == nil
 }
 
-// awaitField waits until the API server knows that field, or knows it no more.
+// awaitField waits until the API server knows that field, or until it no longer does if want is false.
 func awaitField(t *testing.T, want bool) {
 	t.Helper()
 	within(t, 30*time.Second, func() string {
@@ -173,7 +188,8 @@ func rollsBack(t *testing.T, s *suite) {
 	s.seesTo(t, "13m")
 }
 
-// watchesNamespaces has a CacheNode in a namespace that is not watched, which stays as nobody has seen it.
+// watchesNamespaces creates a CacheNode in a namespace that the operator does not watch. The operator must not
+// reconcile it, and has no rights in that namespace.
 func watchesNamespaces(t *testing.T, s *suite) {
 	const other = "e2e-other"
 	ns := &corev1.Namespace{}
@@ -185,12 +201,14 @@ func watchesNamespaces(t *testing.T, s *suite) {
 	must(t, err)
 	kubectl(t, string(sample), "--namespace", other, "apply", "-f", "-")
 	s.seesTo(t, "14m")
-	if seen := kubectl(t, "", "--namespace", other, "get", "cachenode", name, "-o", "jsonpath={.status.observedGeneration}"); seen != "-1" {
+	const generation = "jsonpath={.status.observedGeneration}"
+	if seen := kubectl(t, "", "--namespace", other, "get", "cachenode", name, "-o", generation); seen != "-1" {
 		t.Errorf("observedGeneration of a CacheNode in a namespace that is not watched is %s, want -1", seen)
 	}
 	account := "--as=system:serviceaccount:" + operatorNamespace + ":" + release
 	for where, want := range map[string]bool{namespace: true, other: false, "kube-system": false} {
-		out, _ := tryKubectl("", "auth", "can-i", "list", "secrets", account, "--namespace", where) // "no" is an error
+		// kubectl fails if the answer is "no".
+		out, _ := tryKubectl("", "auth", "can-i", "list", "secrets", account, "--namespace", where)
 		if _, err := tryKubectl("", "auth", "can-i", "list", "secrets", account, "--namespace", where); (err == nil) != want {
 			t.Errorf("the operator may list Secrets in %s: %q, want %t", where, out, want)
 		}

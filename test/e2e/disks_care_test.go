@@ -11,7 +11,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
-	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/test/client/report"
 )
 
@@ -64,7 +63,7 @@ func replaces(t *testing.T, s *suite) {
 	time.Sleep(time.Second)
 	plugin(t, "", "disk", "drain", p.name, "disk2")
 	cluster(t, "fault", "swap", host, "disk2")
-	time.Sleep(1100 * time.Millisecond) // Kubernetes' times are whole seconds
+	time.Sleep(1100 * time.Millisecond) // Kubernetes' timestamps have whole seconds
 	plugin(t, "", "disk", "replace", p.name, "disk2")
 	p.renewed(t, before, 40*time.Second)
 	kubectl(t, "", "annotate", "cachenode", name, v1alpha1.Drain.Annotation(p.name, "disk2")+"-")
@@ -111,8 +110,8 @@ func missesDisk(t *testing.T, s *suite) {
 	}
 	s.comesBack(t, p, host)
 
-	// The folder is there, as it mostly is, and nothing is mounted on it: the pod starts, does without, and is not what the
-	// disk is mounted under.
+	// Now the folder exists, as it usually does, and nothing is mounted on it. The pod starts and does not use the folder.
+	// It is replaced by a pod with a placeholder, so that no pod holds the folder when the disk is mounted again.
 	uid = string(p.pod(t).UID)
 	cluster(t, "fault", "exec", host, "umount", "/mnt/disk2")
 	kubectl(t, "", "delete", "pod", p.name, "--wait=false")
@@ -122,18 +121,20 @@ func missesDisk(t *testing.T, s *suite) {
 	p.renewed(t, uid, 60*time.Second)
 	s.says(t, v1alpha1.ConditionDegraded, v1alpha1.ReasonDiskMissing, 15*time.Second)
 	s.comesBack(t, p, host)
-	if list := cluster(t, "fault", "exec", host, "mountpoint", "/mnt/disk2"); !strings.Contains(list, "is a mountpoint") {
+	list := cluster(t, "fault", "exec", host, "mountpoint", "/mnt/disk2")
+	if !strings.Contains(list, "is a mountpoint") {
 		t.Errorf("on the node: %s", list)
 	}
 }
 
-// comesBack mounts a missing disk2 again, and waits until the pod has it by itself, with what was on it.
+// comesBack mounts a missing disk2 again, and waits until the pod uses it without further help. All objects that were
+// on the disk must be HITs.
 func (s *suite) comesBack(t *testing.T, p *target, host string) {
 	t.Helper()
 	uid := string(p.pod(t).UID)
 	cluster(t, "fault", "mount", host, "disk2")
 	begun := time.Now()
-	p.renewed(t, uid, 3*time.Minute) // the kubelet tries again every two minutes at the latest
+	p.renewed(t, uid, 3*time.Minute) // the kubelet retries at least every two minutes
 	s.current(t)
 	t.Logf("with the disk again %s after it was mounted, by itself", time.Since(begun).Round(100*time.Millisecond))
 	s.checkPins(t)
@@ -169,7 +170,7 @@ func startsBesideDead(t *testing.T, s *suite) {
 	s.checkPins(t)
 }
 
-// takesOver: volumes of a CacheNode that is gone are wiped before another's nginx sees them.
+// takesOver checks that the volumes of a deleted CacheNode are wiped before another CacheNode's nginx sees them.
 func takesOver(t *testing.T, s *suite) {
 	old := s.target(t, name+"-0")
 	old.warm(t, many[:100])
@@ -180,7 +181,8 @@ func takesOver(t *testing.T, s *suite) {
 		}
 		return ""
 	})
-	kubectl(t, local(t, "heir", localDisk("disk1", ""), localDisk("disk2", ""), localDisk("disk3", "")), "apply", "-f", "-")
+	manifest := local(t, "heir", localDisk("disk1", ""), localDisk("disk2", ""), localDisk("disk3", ""))
+	kubectl(t, manifest, "apply", "-f", "-")
 	within(t, time.Minute, func() string {
 		heir := &v1alpha1.CacheNode{}
 		must(t, s.Get(context.Background(), client.ObjectKey{Name: "heir"}, heir))
@@ -197,7 +199,7 @@ func takesOver(t *testing.T, s *suite) {
 	if events := kubectl(t, "", "get", "events"); !strings.Contains(events, "CacheAbandoned") {
 		t.Error("no event tells that a cache was deleted")
 	}
-	files := kubectl(t, "", "exec", "heir-0", "-c", layout.Container, "--", "find", "/var/cache/cachenode", "-type", "f", "-path", "*/cachenode/cache/*")
+	files := inNginx(t, "heir-0", "find", "/var/cache/cachenode", "-type", "f", "-path", "*/cachenode/cache/*")
 	if files != "" {
 		t.Errorf("files of the one before: %s", files)
 	}

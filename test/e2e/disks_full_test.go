@@ -15,10 +15,11 @@ import (
 	"github.com/cachenode/cachenode-operator/test/content"
 )
 
-// fillsAll writes more than two disks can hold, as fast as small disks allow nginx to evict.
+// fillsAll writes more than two disks can hold, at the rate at which nginx can evict on small disks.
 func fillsAll(t *testing.T, s *suite) {
 	kubectl(t, "", "label", "nodes", "--all", "--overwrite", label+"=true")
-	must(t, apply(strings.Replace(local(t, name, localDisk("disk1", ""), localDisk("disk2", "")), `"placement":{"perNode":true}`, `"replicas":2`, 1)))
+	manifest := local(t, name, localDisk("disk1", ""), localDisk("disk2", ""))
+	must(t, apply(strings.Replace(manifest, `"placement":{"perNode":true}`, `"replicas":2`, 1)))
 	s.current(t)
 	p := s.target(t, name+"-0")
 	before := p.identity(t)
@@ -34,14 +35,14 @@ func fillsAll(t *testing.T, s *suite) {
 	}
 	for _, disk := range []string{"disk1", "disk2"} {
 		dir := layout.DiskDir(disk)
-		fields := strings.Fields(kubectl(t, "", "exec", p.name, "-c", layout.Container, "--", "df", "-m", "--output=size,avail", dir))
-		du := strings.Fields(kubectl(t, "", "exec", p.name, "-c", layout.Container, "--", "du", "-sm", dir))
+		fields := strings.Fields(inNginx(t, p.name, "df", "-m", "--output=size,avail", dir))
+		du := strings.Fields(inNginx(t, p.name, "du", "-sm", dir))
 		size, free, used := number(t, fields[2]), number(t, fields[3]), number(t, du[0])
 		d := tuning.Measured(v1alpha1.Disk{Size: resource.MustParse("1Gi"), Media: v1alpha1.HDD}, int64(size)<<20)
 		limit := int(tuning.MaxSize(d) >> 20)
 		t.Logf("%s: %d of %d MiB in the cache, limit %d, %d free", disk, used, size, limit, free)
-		// At least a good part: a file that is being served frees nothing until it is closed, so nginx deletes more until
-		// minFree is free.
+		// The cache need not reach its limit. A deleted file frees its space only when the last response from it ends, so
+		// nginx deletes further files until minFree is free.
 		if used > size-int(tuning.EjectBelow(d)>>20) || used < limit*3/10 {
 			t.Errorf("%s: %d MiB are in the cache, want a good part of the limit, %d", disk, used, limit)
 		}
@@ -49,8 +50,8 @@ func fillsAll(t *testing.T, s *suite) {
 			t.Errorf("%s is %s", disk, state)
 		}
 	}
-	within(t, 30*time.Second, func() string { // nginx looks every 10 seconds
-		du := strings.Fields(kubectl(t, "", "exec", p.name, "-c", layout.Container, "--", "du", "-sm", layout.DiskDir("disk1")))
+	within(t, 30*time.Second, func() string { // nginx checks every 10 seconds
+		du := strings.Fields(inNginx(t, p.name, "du", "-sm", layout.DiskDir("disk1")))
 		if used := number(t, du[0]); used > 720 {
 			return fmt.Sprintf("%d MiB are in the cache of disk1", used)
 		}
@@ -59,7 +60,8 @@ func fillsAll(t *testing.T, s *suite) {
 	if after := p.identity(t); after != before {
 		t.Errorf("the pod is %s, was %s", after, before)
 	}
-	if err := edit(`{"spec":{"disks":[{"name":"disk1","size":"1Gi","localPath":{"path":"/mnt/disk1"},"cache":{"maxSize":"1000Mi"}},` + localDisk("disk2", "") + `]}}`); err != nil {
+	tooLarge := `{"name":"disk1","size":"1Gi","localPath":{"path":"/mnt/disk1"},"cache":{"maxSize":"1000Mi"}}`
+	if err := edit(`{"spec":{"disks":[` + tooLarge + `,` + localDisk("disk2", "") + `]}}`); err != nil {
 		t.Error(err)
 	}
 	message := s.says(t, v1alpha1.ConditionDegraded, v1alpha1.ReasonConfigRefused, 15*time.Second)

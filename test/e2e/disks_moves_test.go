@@ -19,8 +19,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
-// moves makes an edit of the disks under load and holds what happens to what the plugin's plan said: no failed request, the
-// keys that should not move are HITs, and those that should are on their new disks.
+// moves edits the disks under load and compares the result with what the plugin's plan said about manifest. No request
+// fails, the keys that should not move are HITs, and those that should move are on their new disks.
 func moves(t *testing.T, s *suite, change func(), manifest string) {
 	t.Helper()
 	p := s.target(t, name+"-0")
@@ -38,8 +38,10 @@ func moves(t *testing.T, s *suite, change func(), manifest string) {
 	took := time.Since(begun)
 	checkLoad(t, end(), 500)
 	after := s.tree(t)
-	m := shard.Between(shard.NewPlan(tuning.ShardDisks(was)), shard.NewPlan(tuning.ShardDisks(s.node(t).Spec.Disks)))
-	if match := regexp.MustCompile(`Keys: ([0-9.]+)% of them move \(any plan must move ([0-9.]+)%`).FindStringSubmatch(said); match == nil {
+	is := s.node(t).Spec.Disks
+	m := shard.Between(shard.NewPlan(tuning.ShardDisks(was)), shard.NewPlan(tuning.ShardDisks(is)))
+	keys := regexp.MustCompile(`Keys: ([0-9.]+)% of them move \(any plan must move ([0-9.]+)%`)
+	if match := keys.FindStringSubmatch(said); match == nil {
 		t.Errorf("the plan says %s", said)
 	} else if percent, err := strconv.ParseFloat(match[1], 64); err != nil || int(percent*100+0.5) != m.Slots {
 		t.Errorf("the plan says %s%%, and %d hundredths of a percent moved", match[1], m.Slots)
@@ -61,11 +63,13 @@ func moves(t *testing.T, s *suite, change func(), manifest string) {
 	}
 	stayed := len(many) - moved
 	t.Logf("took %s; %d of %d objects moved (%.1f%%, planned %.1f%%), of the others %d of %d are HITs",
-		took.Round(100*time.Millisecond), moved, len(many), 100*float64(moved)/float64(len(many)), float64(m.Slots)/100, hits, stayed)
+		took.Round(100*time.Millisecond), moved, len(many), 100*float64(moved)/float64(len(many)),
+		float64(m.Slots)/100, hits, stayed)
 	if hits < stayed {
 		t.Errorf("%d of %d objects that should not have moved are no HITs", stayed-hits, stayed)
 	}
-	if share := float64(moved) / float64(len(many)) * 10000; share < 0.8*float64(m.Slots)-100 || share > 1.2*float64(m.Slots)+100 {
+	share := float64(moved) / float64(len(many)) * 10000
+	if share < 0.8*float64(m.Slots)-100 || share > 1.2*float64(m.Slots)+100 {
 		t.Errorf("%.0f hundredths of a percent of the objects moved, planned %d", share, m.Slots)
 	}
 }
@@ -80,22 +84,26 @@ func addsDisk(t *testing.T, s *suite) {
 }
 
 func reweighs(t *testing.T, s *suite) {
-	disks := []string{localDisk("disk1", `,"weight":100`), localDisk("disk2", `,"weight":100`), localDisk("disk3", `,"weight":50`)}
+	disks := []string{
+		localDisk("disk1", `,"weight":100`),
+		localDisk("disk2", `,"weight":100`),
+		localDisk("disk3", `,"weight":50`),
+	}
 	moves(t, s, func() {
 		must(t, edit(fmt.Sprintf(`{"spec":{"disks":[%s],"rollout":{"maxKeyMovement":5}}}`, strings.Join(disks, ","))))
 		revision := s.node(t).Status.Pods[0].Revision
 		message := s.says(t, v1alpha1.ConditionProgressing, v1alpha1.ReasonKeyMovement, 10*time.Second)
-		node := s.node(t)
-		if node.Status.KeyMovement == nil || !strings.Contains(message, v1alpha1.AnnotationAcknowledged+"="+node.Status.KeyMovement.Name) {
-			t.Fatalf("the movement is %+v, the message %q", node.Status.KeyMovement, message)
+		movement := s.node(t).Status.KeyMovement
+		if movement == nil || !strings.Contains(message, v1alpha1.AnnotationAcknowledged+"="+movement.Name) {
+			t.Fatalf("the movement is %+v, the message %q", movement, message)
 		}
-		time.Sleep(3 * time.Second) // nothing happens
+		time.Sleep(3 * time.Second) // nothing may happen
 		for _, pod := range s.node(t).Status.Pods {
 			if pod.Revision != revision {
 				t.Errorf("%s has taken %s without an acknowledgement", pod.Name, pod.Revision)
 			}
 		}
-		kubectl(t, "", "annotate", "cachenode", name, v1alpha1.AnnotationAcknowledged+"="+node.Status.KeyMovement.Name)
+		kubectl(t, "", "annotate", "cachenode", name, v1alpha1.AnnotationAcknowledged+"="+movement.Name)
 	}, local(t, name, disks...))
 	must(t, edit(`{"spec":{"rollout":{"maxKeyMovement":null}}}`))
 }
@@ -113,22 +121,25 @@ func removesDisk(t *testing.T, s *suite) {
 		t.Errorf("a claim of the disk is left: %s", claims)
 	}
 	// The spec asks for 9 GiB, and there are six file systems of nearly 1 GiB.
-	if size, err := resource.ParseQuantity(s.node(t).Status.Size); err != nil || size.Value() < 5<<30 || size.Value() > 6<<30 {
+	size, err := resource.ParseQuantity(s.node(t).Status.Size)
+	if err != nil || size.Value() < 5<<30 || size.Value() > 6<<30 {
 		t.Errorf("the size is %s, want nearly 6Gi", size.String())
 	}
 	for place, v := range s.localVolumes(t) {
-		if want := map[bool]string{true: "2Gi", false: "1Gi"}[strings.HasSuffix(place, "/mnt/disk2")]; v.Spec.Capacity.Storage().String() != want {
+		want := map[bool]string{true: "2Gi", false: "1Gi"}[strings.HasSuffix(place, "/mnt/disk2")]
+		if v.Spec.Capacity.Storage().String() != want {
 			t.Errorf("%s has a capacity of %s, want %s", place, v.Spec.Capacity.Storage(), want)
 		}
 	}
 }
 
-// grownDisk is the second disk with twice its size.
+// grownDisk returns disk2 with twice its size.
 func grownDisk() string {
 	return strings.Replace(localDisk("disk2", `,"weight":100`), `"1Gi"`, `"2Gi"`, 1)
 }
 
-// crashesInMove: the StatefulSet cannot make a pod of a higher ordinal while one of a lower lacks a volume of its template.
+// crashesInMove deletes the last pod while a disk is added. The StatefulSet cannot create a pod while a pod of a lower
+// ordinal lacks a volume of its template.
 func crashesInMove(t *testing.T, s *suite) {
 	last := s.target(t, name+"-2")
 	before := string(last.pod(t).UID)
@@ -136,7 +147,8 @@ func crashesInMove(t *testing.T, s *suite) {
 	first := s.target(t, name+"-0")
 	within(t, 30*time.Second, func() string {
 		pod := &corev1.Pod{}
-		if err := s.Get(context.Background(), client.ObjectKey{Name: first.name}, pod); apierrors.IsNotFound(err) || pod.DeletionTimestamp != nil {
+		err := s.Get(context.Background(), client.ObjectKey{Name: first.name}, pod)
+		if apierrors.IsNotFound(err) || pod.DeletionTimestamp != nil {
 			return ""
 		}
 		return "the first pod is not replaced"
@@ -144,7 +156,8 @@ func crashesInMove(t *testing.T, s *suite) {
 	begun := time.Now()
 	kubectl(t, "", "delete", "pod", last.name, "--grace-period=1", "--wait=false")
 	last.renewed(t, before, 60*time.Second)
-	t.Logf("the last pod crashed in the middle of the move and was ready again after %s", time.Since(begun).Round(100*time.Millisecond))
+	took := time.Since(begun).Round(100 * time.Millisecond)
+	t.Logf("the last pod crashed in the middle of the move and was ready again after %s", took)
 	s.current(t)
 	s.checkPins(t)
 }

@@ -31,15 +31,16 @@ func plugin(t *testing.T, input string, args ...string) string {
 	return string(out)
 }
 
-// localDisk is a disk of the sample with a path, and what else is given.
+// localDisk returns a disk with a localPath. more holds further fields, and begins with a comma unless it is empty.
 func localDisk(disk, more string) string {
 	return fmt.Sprintf(`{"name":%q,"size":"1Gi","media":"HDD","localPath":{"path":"/mnt/%s"}%s}`, disk, disk, more)
 }
 
-// patience is how many times as long as on an idle machine the tests wait: the host may take processors away.
+// patience multiplies the times for which the tests wait. The times are those of an idle machine, and the host may take
+// processors away.
 const patience = 2
 
-// within waits until f returns "".
+// within waits until f returns "". The test fails with what f returns if that takes longer than patience times most.
 func within(t *testing.T, most time.Duration, f func() string) {
 	t.Helper()
 	most *= patience
@@ -50,13 +51,14 @@ func within(t *testing.T, most time.Duration, f func() string) {
 			return
 		}
 		if time.Since(begun) > most {
-			t.Fatalf("after %s: %s\n%s", most, problem, kubectl(t, "", "get", "cachenodes,pods,pvc,events", "-o", "wide"))
+			list := kubectl(t, "", "get", "cachenodes,pods,pvc,events", "-o", "wide")
+			t.Fatalf("after %s: %s\n%s", most, problem, list)
 		}
 		time.Sleep(200 * time.Millisecond)
 	}
 }
 
-// condition is one of the CacheNode's.
+// condition returns the reason and message of a condition that is True, and "" for any other condition.
 func (s *suite) condition(t *testing.T, kind string) (reason, message string) {
 	t.Helper()
 	c := meta.FindStatusCondition(s.node(t).Status.Conditions, kind)
@@ -66,7 +68,7 @@ func (s *suite) condition(t *testing.T, kind string) (reason, message string) {
 	return c.Reason, c.Message
 }
 
-// says waits until a condition is true for a reason, and returns its message.
+// says waits until a condition is True for a reason, and returns its message.
 func (s *suite) says(t *testing.T, kind, reason string, most time.Duration) (message string) {
 	t.Helper()
 	within(t, most, func() string {
@@ -80,7 +82,7 @@ func (s *suite) says(t *testing.T, kind, reason string, most time.Duration) (mes
 	return message
 }
 
-// localVolumes are the volumes that the operator has made, by node and path.
+// localVolumes returns the volumes that the operator has created, by node and path.
 func (s *suite) localVolumes(t *testing.T) map[string]corev1.PersistentVolume {
 	t.Helper()
 	list := &corev1.PersistentVolumeList{}
@@ -96,7 +98,7 @@ func (s *suite) localVolumes(t *testing.T) map[string]corev1.PersistentVolume {
 	return volumes
 }
 
-// claim is that of a pod for a disk.
+// claim returns the claim of a pod for a disk.
 func (s *suite) claim(t *testing.T, disk, pod string) corev1.PersistentVolumeClaim {
 	t.Helper()
 	claim := corev1.PersistentVolumeClaim{}
@@ -104,7 +106,7 @@ func (s *suite) claim(t *testing.T, disk, pod string) corev1.PersistentVolumeCla
 	return claim
 }
 
-// checkPins holds every claim to the volume of its own disk, on its pod's node.
+// checkPins checks that every claim has the volume of its own disk on its pod's node.
 func (s *suite) checkPins(t *testing.T) {
 	t.Helper()
 	byName := map[string]string{}
@@ -121,16 +123,16 @@ func (s *suite) checkPins(t *testing.T) {
 	}
 }
 
-// tree says where keys are, by the spec as it is now.
+// tree returns the plan of the current spec in the form that finds the disk of a key.
 func (s *suite) tree(t *testing.T) shard.Tree {
 	t.Helper()
 	return shard.NewPlan(tuning.ShardDisks(s.node(t).Spec.Disks)).Tree()
 }
 
-// where is the node that a pod is on.
+// where returns the node that the pod is on.
 func (p *target) where(t *testing.T) string { return p.pod(t).Spec.NodeName }
 
-// renewed waits until the pod is another than before, and ready.
+// renewed waits until the pod is ready and its UID is not the one in before.
 func (p *target) renewed(t *testing.T, before string, most time.Duration) {
 	t.Helper()
 	within(t, most, func() string {
@@ -145,13 +147,14 @@ func (p *target) renewed(t *testing.T, before string, most time.Duration) {
 	})
 }
 
-// scale is what the scale subresource says.
+// scale returns the scale subresource as JSON.
 func scale(t *testing.T) string {
 	t.Helper()
-	return kubectl(t, "", "get", "--raw", "/apis/cachenode.io/v1alpha1/namespaces/"+namespace+"/cachenodes/"+name+"/scale")
+	return kubectl(t, "", "get", "--raw",
+		"/apis/cachenode.io/v1alpha1/namespaces/"+namespace+"/cachenodes/"+name+"/scale")
 }
 
-// statusOf is a condition's status.
+// statusOf returns the status of a condition, or "" if there is none.
 func statusOf(node *v1alpha1.CacheNode, kind string) string {
 	if c := meta.FindStatusCondition(node.Status.Conditions, kind); c != nil {
 		return string(c.Status)

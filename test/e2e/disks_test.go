@@ -14,8 +14,8 @@ import (
 
 const label = "cachenode-e2e"
 
-// TestDisks follows the life of local disks: the operator makes the volumes, disks come, go and are exchanged, nodes come
-// and are lost.
+// TestDisks follows the life of local disks. The operator creates the volumes, disks are added, removed and replaced,
+// and nodes join, leave and are lost.
 func TestDisks(t *testing.T) {
 	nativeOnly(t)
 	cluster(t, "recycle")
@@ -26,22 +26,22 @@ func TestDisks(t *testing.T) {
 		name string
 		run  func(*testing.T, *suite)
 	}{
-		{"one pod on each node, and the operator makes its volumes", perNode},
+		{"one pod on each node, with volumes that the operator creates", perNode},
 		{"a node joins", nodeJoins},
-		{"another CacheNode wants one of the paths", pathIsTaken},
+		{"another CacheNode cannot have one of the paths", pathIsTaken},
 		{"a disk is added under load", addsDisk},
-		{"disks get other weights, once that is acknowledged", reweighs},
+		{"disks get other weights when the movement is acknowledged", reweighs},
 		{"a disk is removed and another grows, under load", removesDisk},
-		{"the last pod crashes while a disk comes", crashesInMove},
+		{"the last pod crashes while a disk is added", crashesInMove},
 		{"a disk is drained and readmitted", drains},
 		{"a disk is replaced", replaces},
-		{"a disk is missing at the start, and comes back", missesDisk},
-		{"a disk is dead at the start, and is readmitted", startsBesideDead},
+		{"a disk is missing when its pod starts, and comes back", missesDisk},
+		{"a disk is dead when its pod starts, and is readmitted", startsBesideDead},
 		{"a node leaves", nodeLeaves},
-		{"another CacheNode gets the disks, and nothing of what was on them", takesOver},
+		{"another CacheNode gets the disks, without the caches on them", takesOver},
 		{"all disks are filled to their limits", fillsAll},
-		{"two of three nodes are lost: nothing is done", losesMost},
-		{"a node is lost: its pod serves from another", losesNode},
+		{"two of three nodes are lost, and the operator does nothing", losesMost},
+		{"a node is lost, and its pod serves from another node", losesNode},
 	} {
 		if !t.Run(step.name, func(t *testing.T) { step.run(t, s) }) {
 			t.Log(kubectl(t, "", "get", "cachenodes,pods,pvc,pv,events", "-o", "wide"))
@@ -56,10 +56,10 @@ func TestDisks(t *testing.T) {
 		}
 		return ""
 	})
-	cluster(t, "recycle") // the other tests have the same disks as volumes of somebody else's
+	cluster(t, "recycle") // the other tests use the same disks through the class local-disks
 }
 
-// local is a CacheNode on the nodes with the label.
+// local returns a CacheNode with one pod on each node that has the label.
 func local(t *testing.T, name string, disks ...string) string {
 	t.Helper()
 	return fmt.Sprintf(`{"apiVersion":"cachenode.io/v1alpha1","kind":"CacheNode","metadata":{"name":%q},"spec":{
@@ -89,7 +89,9 @@ func perNode(t *testing.T, s *suite) {
 }
 
 func pathIsTaken(t *testing.T, s *suite) {
-	kubectl(t, local(t, "other", localDisk("disk5", ""), strings.Replace(localDisk("disk6", ""), "/mnt/disk6", "/mnt/disk2", 1)), "apply", "-f", "-")
+	taken := strings.Replace(localDisk("disk6", ""), "/mnt/disk6", "/mnt/disk2", 1)
+	kubectl(t, local(t, "other", localDisk("disk5", ""), taken), "apply", "-f", "-")
+	const want = "spec.disks[1].localPath.path: /mnt/disk2 on node node-1 belongs to CacheNode e2e/edge"
 	within(t, 10*time.Second, func() string {
 		other := &v1alpha1.CacheNode{}
 		must(t, s.Get(context.Background(), client.ObjectKey{Name: "other"}, other))
@@ -99,7 +101,7 @@ func pathIsTaken(t *testing.T, s *suite) {
 				text = c.Reason + " " + c.Message
 			}
 		}
-		if strings.HasPrefix(text, v1alpha1.ReasonPathTaken) && strings.Contains(text, "spec.disks[1].localPath.path: /mnt/disk2 on node node-1 belongs to CacheNode e2e/edge") {
+		if strings.HasPrefix(text, v1alpha1.ReasonPathTaken) && strings.Contains(text, want) {
 			return ""
 		}
 		return "Accepted is for " + text
@@ -109,7 +111,7 @@ func pathIsTaken(t *testing.T, s *suite) {
 	}
 	kubectl(t, "", "delete", "cachenode", "other", "--wait")
 
-	// A folder where a mount should be, on the same nodes beside the first.
+	// A folder that should be a mount point, for a CacheNode on the same nodes.
 	for _, host := range []string{"node-1", "node-2", "node-3"} {
 		cluster(t, "fault", "exec", host, "mkdir", "-p", "/mnt/folder")
 	}

@@ -33,18 +33,18 @@ func TestEndToEnd(t *testing.T) {
 		run  func(*testing.T, *suite)
 	}{
 		{"the sample becomes ready", becomesReady},
-		{"the same manifest once more changes nothing", appliesTwice},
-		{"objects are served right and lie where the plan says", servesByPlan},
-		{"what is asked for often is served from memory", servesFromMemory},
+		{"applying the same manifest again changes nothing", appliesTwice},
+		{"objects are served correctly, each from its disk in the plan", servesByPlan},
+		{"an object that is requested often is served from memory", servesFromMemory},
 		{"a deleted pod comes back with its cache warm", comesBackWarm},
 		{"an edit reaches every pod without a failed request", editsUnderLoad},
 		{"a bad edit is refused and the pods go on", refusesBadEdits},
-		{"the plugin says what there is", pluginTells},
-		{"scaling", scales},
-		{"an autoscaler is not fought", leavesAutoscaler},
-		{"a pod that no node takes says why", saysWhyPending},
+		{"the plugin shows the state of the cache", pluginTells},
+		{"the CacheNode scales", scales},
+		{"an autoscaler's replicas are kept", leavesAutoscaler},
+		{"the status says why a pod cannot be scheduled", saysWhyPending},
 		{"the operator's metrics need authentication", metricsNeedAuthentication},
-		{"deleting it removes what it made", deletes},
+		{"deleting the CacheNode deletes its objects", deletes},
 	} {
 		if !t.Run(step.name, func(t *testing.T) { step.run(t, s) }) {
 			t.Log(kubectl(t, "", "get", "cachenodes,pods,pvc,events", "-o", "wide"))
@@ -69,17 +69,19 @@ func becomesReady(t *testing.T, s *suite) {
 
 const sample = "../../config/samples/cachenode.yaml"
 
-// appliesTwice applies the sample again, client-side and server-side: neither the defaults nor what the operator writes is a difference.
+// appliesTwice applies the sample again, client-side and server-side. Neither the defaults nor the operator's own
+// writes are a difference.
 func appliesTwice(t *testing.T, s *suite) {
 	before := s.node(t)
-	// kubectl says "configured", as it sends the list of disks, which has got defaults, once more; the API server finds no difference.
+	// kubectl says "configured": it sends the list of disks again, because that list has got defaults. The API server
+	// finds no difference.
 	kubectl(t, "", "apply", "-f", sample)
 	server := []string{"--server-side", "--field-manager=gitops", "--force-conflicts", "-f", sample}
 	for range 2 {
 		kubectl(t, "", append([]string{"apply"}, server...)...)
 	}
 	for _, args := range [][]string{{"diff", "-f", sample}, append([]string{"diff"}, server...)} {
-		if out, err := tryKubectl("", args...); err != nil || out != "" { // it fails where there is a difference
+		if out, err := tryKubectl("", args...); err != nil || out != "" { // kubectl diff fails if there is a difference
 			t.Errorf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
 		}
 	}
@@ -93,7 +95,8 @@ func appliesTwice(t *testing.T, s *suite) {
 	}
 }
 
-// scales goes from 2 to 3 to 1 by the scale subresource, as an autoscaler does. A manifest without replicas, applied in between, leaves that alone.
+// scales scales to 2, 3 and 1 pods through the scale subresource, as an autoscaler does. After each step it applies a
+// manifest without replicas, which does not change the number.
 func scales(t *testing.T, s *suite) {
 	text, err := os.ReadFile(sample)
 	must(t, err)
@@ -117,7 +120,8 @@ func scales(t *testing.T, s *suite) {
 	}
 }
 
-// leavesAutoscaler has Kubernetes' own autoscaler keep its lower bound; there are no metrics for more.
+// leavesAutoscaler creates a HorizontalPodAutoscaler, which scales to its lower bound. Without metrics, it
+// does not scale further.
 func leavesAutoscaler(t *testing.T, s *suite) {
 	text, err := os.ReadFile(sample)
 	must(t, err)
@@ -130,20 +134,21 @@ spec:
   maxReplicas: 3
 `, "apply", "-f", "-")
 	t.Cleanup(func() { kubectl(t, "", "delete", "hpa", name) })
-	deadline := time.Now().Add(patience * 45 * time.Second) // it looks every 15 s
+	deadline := time.Now().Add(patience * 45 * time.Second) // the autoscaler looks every 15 s
 	for *s.node(t).Spec.Replicas != 2 {
 		if time.Now().After(deadline) {
 			t.Fatalf("the autoscaler does not scale:\n%s", kubectl(t, "", "describe", "hpa", name))
 		}
 		time.Sleep(200 * time.Millisecond)
 	}
-	kubectl(t, strings.Replace(string(text), "  replicas: 3\n", "", 1), "apply", "--server-side", "--field-manager=gitops", "--force-conflicts", "-f", "-")
+	without := strings.Replace(string(text), "  replicas: 3\n", "", 1)
+	kubectl(t, without, "apply", "--server-side", "--field-manager=gitops", "--force-conflicts", "-f", "-")
 	if got := *s.current(t).Spec.Replicas; got != 2 {
 		t.Errorf("%d replicas after the manifest was applied, want the autoscaler's 2", got)
 	}
 }
 
-// saysWhyPending asks for a disk that is larger than any.
+// saysWhyPending creates a CacheNode with a disk larger than any volume, so that its pod stays Pending.
 func saysWhyPending(t *testing.T, _ *suite) {
 	kubectl(t, `apiVersion: cachenode.io/v1alpha1
 kind: CacheNode
@@ -153,11 +158,12 @@ spec:
   origin: {servers: [{service: {name: origin, port: 80}}]}
   hosts: [too-large.test]
 `, "apply", "-f", "-")
-	t.Cleanup(func() { kubectl(t, "", "delete", "cachenode", "too-large") }) // its claim goes with it
+	t.Cleanup(func() { kubectl(t, "", "delete", "cachenode", "too-large") }) // its claim is deleted with it
 	const want = ": 0 of 1 pods run it, 0 are ready; too-large-0: it is on no node yet: "
-	deadline := time.Now().Add(patience * 30 * time.Second) // it is told after ten
+	deadline := time.Now().Add(patience * 30 * time.Second) // the status says so after 10 s
+	const message = `jsonpath={.status.conditions[?(@.type=="Ready")].message}`
 	for {
-		said := kubectl(t, "", "get", "cachenode", "too-large", "-o", `jsonpath={.status.conditions[?(@.type=="Ready")].message}`)
+		said := kubectl(t, "", "get", "cachenode", "too-large", "-o", message)
 		if strings.Contains(said, want) && strings.Contains(said, "persistent volumes") {
 			return
 		}
@@ -168,19 +174,22 @@ spec:
 	}
 }
 
-// metricsNeedAuthentication asks for the operator's metrics as a stranger, as somebody without the right, and as somebody
-// with it.
+// metricsNeedAuthentication asks for the operator's metrics without a token, with the token of an account that lacks
+// the right, and with the token of an account that has it.
 func metricsNeedAuthentication(t *testing.T, _ *suite) {
 	kubectl(t, "", "create", "serviceaccount", "scraper")
 	kubectl(t, "", "create", "serviceaccount", "nobody")
 	kubectl(t, "", "delete", "clusterrolebinding", "e2e-scraper", "--ignore-not-found")
-	kubectl(t, "", "create", "clusterrolebinding", "e2e-scraper", "--clusterrole=cachenode-operator-metrics-reader", "--serviceaccount="+namespace+":scraper")
+	kubectl(t, "", "create", "clusterrolebinding", "e2e-scraper",
+		"--clusterrole=cachenode-operator-metrics-reader", "--serviceaccount="+namespace+":scraper")
 	t.Cleanup(func() { kubectl(t, "", "delete", "clusterrolebinding", "e2e-scraper") })
 	address := portForward(t, "cachenode-system", "service/cachenode-operator-metrics", "8443")
 
-	// The operator's certificate is its own, made at start: this test is about who may ask.
-	client := &http.Client{Timeout: 10 * time.Second, Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
-	for account, want := range map[string]int{"": http.StatusUnauthorized, "nobody": http.StatusForbidden, "scraper": http.StatusOK} {
+	// The operator creates its own certificate at start. The test does not verify it, as it is about who may ask.
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+	client := &http.Client{Timeout: 10 * time.Second, Transport: transport}
+	wanted := map[string]int{"": http.StatusUnauthorized, "nobody": http.StatusForbidden, "scraper": http.StatusOK}
+	for account, want := range wanted {
 		request, err := http.NewRequest(http.MethodGet, "https://"+address+"/metrics", nil)
 		must(t, err)
 		if account != "" {
@@ -200,7 +209,7 @@ func metricsNeedAuthentication(t *testing.T, _ *suite) {
 	}
 }
 
-// portForward forwards a free local port until the test ends and returns its address.
+// portForward forwards a free local port until the test ends, and returns the address of that port.
 func portForward(t *testing.T, namespace, target, port string) string {
 	t.Helper()
 	cmd := exec.Command("kubectl", "--namespace", namespace, "port-forward", target, ":"+port)
@@ -242,7 +251,7 @@ func deletes(t *testing.T, s *suite) {
 	}
 }
 
-// pluginTells asks each verb that looks into the cluster.
+// pluginTells runs the plugin's verbs explain, top, config and status.
 func pluginTells(t *testing.T, s *suite) {
 	path := objects[10]
 	s.fetch(t, 0, []string{path, path, path, path, path, path}, "-base", base)
@@ -252,8 +261,9 @@ func pluginTells(t *testing.T, s *suite) {
 		t.Errorf("explain does not say that %s is on %s, and that a pod has it:\n%s", path, disk, explained)
 	}
 	end := s.load(t, objects[:50])
-	if out := plugin(t, "", "top", name, "--interval", "6s"); strings.Count(out, "disk") != 3 || strings.Contains(out, "disk1   0.0 ") {
-		t.Errorf("top does not show three disks with requests:\n%s", out)
+	top := plugin(t, "", "top", name, "--interval", "6s")
+	if strings.Count(top, "disk") != 3 || strings.Contains(top, "disk1   0.0 ") {
+		t.Errorf("top does not show three disks with requests:\n%s", top)
 	}
 	end()
 	if out := plugin(t, "", "config", name+"-0"); !strings.Contains(out, "thread_pool pool_disk1 ") {
@@ -264,7 +274,8 @@ func pluginTells(t *testing.T, s *suite) {
 		Pods []struct{ Disks []struct{ State string } }
 	}
 	must(t, json.Unmarshal([]byte(plugin(t, "", "status", name, "-o", "json")), &told))
-	if told.Name != name || len(told.Pods) != 3 || len(told.Pods[2].Disks) != 3 || told.Pods[2].Disks[2].State != "Healthy" {
+	if told.Name != name || len(told.Pods) != 3 || len(told.Pods[2].Disks) != 3 ||
+		told.Pods[2].Disks[2].State != "Healthy" {
 		t.Errorf("status -o json: %+v", told)
 	}
 }

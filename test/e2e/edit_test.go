@@ -7,21 +7,20 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cachenode/cachenode-operator/internal/layout"
-
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/layout"
 )
 
-// edit patches the spec as a user would and returns the API server's answer.
+// edit patches the CacheNode as a user would. The error contains the API server's answer.
 func edit(patch string) error {
 	_, err := tryKubectl("", "patch", "cachenode", name, "--type=merge", "--patch", patch)
 	return err
 }
 
-// edits change one class of fields each (docs/concepts/changes.md), one after another. newPods says what must become of the
-// pods.
+// edits has an edit for each class of fields (docs/concepts/changes.md), made one after another. newPods is true if the
+// edit must replace the pods.
 var edits = []struct {
 	class, patch string
 	newPods      bool
@@ -35,8 +34,14 @@ var edits = []struct {
 		  "cache":{"valid":[{"status":[200],"for":"2h"}]}}}`, false,
 		[]string{"thread_pool pool_disk1 threads=7 max_queue=43210;", "proxy_cache_valid 200 7200s;"},
 	},
-	{"what changes another object", `{"spec":{"service":{"annotations":{"example.com/a":"b"}},"disruption":{"maxUnavailable":2}}}`, false, nil},
-	{"what only the operator reads", `{"spec":{"rollout":{"canary":{"seconds":1},"maxUnavailable":"100%"}}}`, false, nil},
+	{
+		"what changes another object",
+		`{"spec":{"service":{"annotations":{"example.com/a":"b"}},"disruption":{"maxUnavailable":2}}}`, false, nil,
+	},
+	{
+		"what only the operator reads",
+		`{"spec":{"rollout":{"canary":{"seconds":1},"maxUnavailable":"100%"}}}`, false, nil,
+	},
 	{
 		"what needs new pods", `{"spec":{"disks":[
 		  {"name":"disk1","size":"1Gi","storageClassName":"local-disks","cache":{"keysZone":"9Mi"}},
@@ -48,7 +53,7 @@ var edits = []struct {
 
 // editsUnderLoad makes an edit of each class while clients that never retry fetch objects.
 func editsUnderLoad(t *testing.T, s *suite) {
-	checkLoad(t, lasting(6*time.Second, s.load(t, objects[:150])), 300) // fills what is not cached yet
+	checkLoad(t, lasting(6*time.Second, s.load(t, objects[:150])), 300) // caches what is not cached yet
 	for _, e := range edits {
 		class := e.class
 		before := uids(s.cachePods(t))
@@ -64,39 +69,47 @@ func editsUnderLoad(t *testing.T, s *suite) {
 			if got := before[pod] != id; got != e.newPods {
 				t.Errorf("%s: %s was restarted: %t", class, pod, got)
 			}
-			config := kubectl(t, "", "exec", pod, "-c", layout.Container, "--", "cat", layout.ConfigFile)
+			config := inNginx(t, pod, "cat", layout.ConfigFile)
 			for _, want := range e.want {
 				if !strings.Contains(config, want) {
 					t.Errorf("%s: %s: %q is not in the configuration", class, pod, want)
 				}
 			}
-			version := kubectl(t, "", "get", "--raw", fmt.Sprintf("/api/v1/namespaces/%s/pods/%s:%d/proxy/version", namespace, pod, layout.PrivatePort))
-			if !strings.HasPrefix(version, node.Status.ConfigRevision+"-") {
-				t.Errorf("%s: %s answers with version %q, want revision %s", class, pod, version, node.Status.ConfigRevision)
+			version, revision := kubectl(t, "", "get", "--raw", versionPath(pod)), node.Status.ConfigRevision
+			if !strings.HasPrefix(version, revision+"-") {
+				t.Errorf("%s: %s answers with version %q, want revision %s", class, pod, version, revision)
 			}
 		}
 	}
 }
 
-// refusesBadEdits tries an edit of each class that must not take effect: some the API server refuses, the others the
-// operator, in a condition. The pods serve all the while.
+// refusesBadEdits makes edits that must not take effect. The API server refuses some of them, and the operator refuses
+// the others in a condition. The pods serve meanwhile.
 func refusesBadEdits(t *testing.T, s *suite) {
 	disks := func(first string) string {
-		return `{"spec":{"disks":[` + first + `,{"name":"disk2","size":"1Gi","storageClassName":"local-disks"},{"name":"disk3","size":"1Gi","storageClassName":"local-disks"}]}}`
+		return `{"spec":{"disks":[` + first +
+			`,{"name":"disk2","size":"1Gi","storageClassName":"local-disks"}` +
+			`,{"name":"disk3","size":"1Gi","storageClassName":"local-disks"}]}}`
 	}
 	host := func(host string) string { return fmt.Sprintf(`{"spec":{"origin":{"servers":[{"host":%s}]}}}`, host) }
 	atAdmission := map[string]struct{ patch, want string }{
 		"overlapping disk names":   {disks(`{"name":"disk2","size":"1Gi"}`), "spec.disks[1]"},
 		"a name that would be one": {disks(`{"name":"disk_1","size":"1Gi"}`), "spec.disks[0].name"},
-		"weight 0":                 {disks(`{"name":"disk1","size":"1Gi","storageClassName":"local-disks","weight":0}`), "spec.disks[0].weight"},
-		"a size that is none":      {disks(`{"name":"disk1","size":"large","storageClassName":"local-disks"}`), "spec.disks[0].size"},
-		"an unknown variable":      {host(`"$nonsense.example.com"`), "spec.origin.servers[0].host"},
-		"a quote":                  {host(`"a\".example.com"`), "spec.origin.servers[0].host"},
-		"a newline":                {host(`"a.example.com\n"`), "spec.origin.servers[0].host"},
-		"a semicolon":              {host(`"a.example.com;"`), "spec.origin.servers[0].host"},
-		"a brace":                  {host(`"a{.example.com"`), "spec.origin.servers[0].host"},
-		"a brace in Host":          {`{"spec":{"origin":{"hostHeader":"a{b"}}}`, "spec.origin.hostHeader"},
-		"a semicolon in hosts":     {`{"spec":{"hosts":["a;b"]}}`, "spec.hosts"},
+		"weight 0": {
+			disks(`{"name":"disk1","size":"1Gi","storageClassName":"local-disks","weight":0}`),
+			"spec.disks[0].weight",
+		},
+		"a size that is none": {
+			disks(`{"name":"disk1","size":"large","storageClassName":"local-disks"}`),
+			"spec.disks[0].size",
+		},
+		"an unknown variable":  {host(`"$nonsense.example.com"`), "spec.origin.servers[0].host"},
+		"a quote":              {host(`"a\".example.com"`), "spec.origin.servers[0].host"},
+		"a newline":            {host(`"a.example.com\n"`), "spec.origin.servers[0].host"},
+		"a semicolon":          {host(`"a.example.com;"`), "spec.origin.servers[0].host"},
+		"a brace":              {host(`"a{.example.com"`), "spec.origin.servers[0].host"},
+		"a brace in Host":      {`{"spec":{"origin":{"hostHeader":"a{b"}}}`, "spec.origin.hostHeader"},
+		"a semicolon in hosts": {`{"spec":{"hosts":["a;b"]}}`, "spec.hosts"},
 	}
 	byOperator := map[string]struct{ patch, undo, reason, want string }{
 		"a missing Secret": {

@@ -13,10 +13,11 @@ import (
 	"github.com/cachenode/cachenode-operator/test/client/report"
 )
 
+// everything makes count keep all results.
 func everything(report.Result) bool { return true }
 
-// manyEdits changes fields that nginx reloads, one after another, and measures the time from each edit to the moment when
-// all pods serve by it: ten times, or CACHENODE_TEST_EDITS times (make soak).
+// manyEdits makes ten edits that need a reload, one after another, or CACHENODE_TEST_EDITS edits (make soak). It
+// measures the time from each edit until all pods serve with it.
 func manyEdits(t *testing.T, p *target) {
 	edits := 10
 	if text := os.Getenv("CACHENODE_TEST_EDITS"); text != "" {
@@ -27,9 +28,11 @@ func manyEdits(t *testing.T, p *target) {
 	end := p.load(t, many, 200, workers)
 	var times []time.Duration
 	most := 0
+	const patch = `{"spec":{"cache":{"valid":[{"status":[200],"for":"%dm"}]},` +
+		`"hosts":[%q,"*.example.com","edit-%d.test"]}}`
 	for i := range edits {
 		begun := time.Now()
-		must(t, edit(fmt.Sprintf(`{"spec":{"cache":{"valid":[{"status":[200],"for":"%dm"}]},"hosts":[%q,"*.example.com","edit-%d.test"]}}`, 60+i, name, i)))
+		must(t, edit(fmt.Sprintf(patch, 60+i, name, i)))
 		for {
 			node := p.node(t)
 			served := 0
@@ -52,7 +55,8 @@ func manyEdits(t *testing.T, p *target) {
 		}
 	}
 	slices.Sort(times)
-	t.Logf("from the edit to the moment when all three pods serve by it: median %s, worst %s", times[edits/2].Round(time.Millisecond), times[edits-1].Round(time.Millisecond))
+	median, worst := times[edits/2].Round(time.Millisecond), times[edits-1].Round(time.Millisecond)
+	t.Logf("from the edit to the moment when all three pods serve by it: median %s, worst %s", median, worst)
 	t.Logf("%d workers before, at most %d in between", workersBefore, most)
 	if most > 6*workersBefore {
 		t.Errorf("old workers pile up: %d, were %d", most, workersBefore)
@@ -70,8 +74,8 @@ func manyEdits(t *testing.T, p *target) {
 	}
 }
 
-// refusedByMaster uses a host with which the test cluster's nginx (test/cluster/native/nginx) passes a configuration that the
-// running master refuses.
+// refusedByMaster sets a host for which the test cluster's nginx (test/cluster/native/nginx) passes nginx -t with a
+// configuration that the running master refuses.
 func refusedByMaster(t *testing.T, p *target) {
 	good := p.node(t).Status.ConfigRevision
 	hosts := p.node(t).Spec.Hosts
@@ -92,7 +96,7 @@ func refusedByMaster(t *testing.T, p *target) {
 	if !strings.Contains(node.Status.Refusal.Message, "levels") {
 		t.Errorf("the status does not say what nginx said: %q", node.Status.Refusal.Message)
 	}
-	time.Sleep(2 * time.Second) // for whoever might take it all the same
+	time.Sleep(2 * time.Second) // time for another pod to take it by mistake
 	for _, pod := range p.node(t).Status.Pods {
 		if pod.Revision != good {
 			t.Errorf("%s runs %s, want %s", pod.Name, pod.Revision, good)
@@ -113,11 +117,11 @@ func refusedByMaster(t *testing.T, p *target) {
 	p.current(t)
 }
 
-// processes are those of nginx, and the agent's.
+// processes returns the files in /proc of nginx's processes, and those of the agent.
 func (p *target) processes(t *testing.T) (nginx, agent string) {
 	t.Helper()
 	list := func(pattern string) string {
-		return kubectl(t, "", "exec", p.name, "-c", layout.Container, "--", "sh", "-c", `grep -l "`+pattern+`" /proc/[0-9]*/cmdline 2>/dev/null; true`)
+		return inNginx(t, p.name, "sh", "-c", `grep -l "`+pattern+`" /proc/[0-9]*/cmdline 2>/dev/null; true`)
 	}
 	return list("^nginx: "), list("^/opt/cachenode/agent")
 }
@@ -128,7 +132,7 @@ func killsAgent(t *testing.T, p *target) {
 	end := p.load(t, many, 200, workers)
 	time.Sleep(time.Second)
 	cluster(t, "fault", "kill", string(p.pod(t).UID), "agent")
-	time.Sleep(8 * time.Second) // for the next one to change something
+	time.Sleep(8 * time.Second) // time for the new agent to change something
 	all := count(end(), everything)
 	t.Logf("%s", all)
 	if all.failed+all.cut > 0 {
@@ -151,12 +155,13 @@ func killsNginx(t *testing.T, p *target) {
 	p.serves(t, version, time.Minute)
 	t.Logf("nginx is back with its configuration %s after it was killed", time.Since(begun).Round(100*time.Millisecond))
 	p.current(t)
-	if all := count(lasting(5*time.Second, p.load(t, many, 200, workers)), everything); all.failed+all.cut > 0 || all.ratio() < 99 {
+	all := count(lasting(5*time.Second, p.load(t, many, 200, workers)), everything)
+	if all.failed+all.cut > 0 || all.ratio() < 99 {
 		t.Errorf("%s %v", all, all.errors)
 	}
 }
 
-// serves waits until the pod is ready and answers with a version.
+// serves waits until the pod is ready and its nginx answers with the version.
 func (p *target) serves(t *testing.T, version string, within time.Duration) {
 	t.Helper()
 	for deadline := time.Now().Add(patience * within); p.version(t) != version || !isReady(*p.pod(t)); {
@@ -166,15 +171,15 @@ func (p *target) serves(t *testing.T, version string, within time.Duration) {
 	}
 }
 
-// stopsControlPlane stops the operator and the API server: the pods go on, a container restarts, a disk that dies leaves the
-// configuration, and nginx comes back without it.
+// stopsControlPlane stops the operator and the API server. The pods continue to serve while a container restarts, a
+// dead disk leaves the configuration, and nginx comes back without that disk.
 func stopsControlPlane(t *testing.T, p *target) {
 	uid := string(p.pod(t).UID)
-	kubectl(t, "", "--namespace", "cachenode-system", "scale", "deployment/cachenode-operator", "--replicas=0")
-	kubectl(t, "", "--namespace", "cachenode-system", "wait", "--for=delete", "pod", "-l", "app.kubernetes.io/name=cachenode-operator", "--timeout=60s")
+	operatorKubectl(t, "scale", "deployment/cachenode-operator", "--replicas=0")
+	operatorKubectl(t, "wait", "--for=delete", "pod", "-l", "app.kubernetes.io/name=cachenode-operator", "--timeout=60s")
 	restarts := p.pod(t).Status.ContainerStatuses[0].RestartCount
 	calm := p.load(t, many, 200, workers)
-	end := p.load(t, many, 100, workers) // begun now, as it asks the API server for the pod
+	end := p.load(t, many, 100, workers) // begun now, because it asks the API server for the pod
 	dead := p.prepareFault(t, "shutdown", "disk2")
 	cluster(t, "fault", "pause", "kube-apiserver")
 	resumed := false
@@ -189,7 +194,7 @@ func stopsControlPlane(t *testing.T, p *target) {
 		t.Errorf("without operator and API server: %s %v", all, all.errors)
 	}
 	restarted := time.Now()
-	cluster(t, "fault", "kill", uid, "sh") // with it, its container ends
+	cluster(t, "fault", "kill", uid, "sh") // its container ends with it
 	time.Sleep(30 * time.Second)
 	died := time.Now()
 	dead()
@@ -203,14 +208,15 @@ func stopsControlPlane(t *testing.T, p *target) {
 	}
 	settled := between(restarted.Add(25*time.Second), died)
 	disk, back := between(died, killed), between(killed.Add(5*time.Second), time.Now())
-	t.Logf("both containers restarted, 25 s later: %s; a disk died: %s; nginx was killed, 5 s later: %s", settled, disk, back)
+	t.Logf("both containers restarted, 25 s later: %s; a disk died: %s; nginx was killed, 5 s later: %s",
+		settled, disk, back)
 	for what, a := range map[string]tally{"restarted": settled, "a disk died": disk, "nginx was killed": back} {
 		if a.failed > 0 || a.cut > workers || a.requests < 100 {
 			t.Errorf("%s: %s %v", what, a, a.errors)
 		}
 	}
-	kubectl(t, "", "--namespace", "cachenode-system", "scale", "deployment/cachenode-operator", "--replicas=1")
-	kubectl(t, "", "--namespace", "cachenode-system", "rollout", "status", "deployment/cachenode-operator", "--timeout=60s")
+	operatorKubectl(t, "scale", "deployment/cachenode-operator", "--replicas=1")
+	operatorKubectl(t, "rollout", "status", "deployment/cachenode-operator", "--timeout=60s")
 	p.becomes(t, "disk2", time.Minute, "Shutdown")
 	if got := p.pod(t).Status.ContainerStatuses[0].RestartCount; got != restarts+1 {
 		t.Errorf("nginx's container has restarted %d times, want once", got-restarts)

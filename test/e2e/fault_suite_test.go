@@ -36,7 +36,7 @@ func tryCluster(args ...string) (string, error) {
 	return strings.TrimSpace(string(out)), nil
 }
 
-// nativeOnly skips a test on kind. CONTRIBUTING.md says which these are, and why.
+// nativeOnly skips a test on kind. CONTRIBUTING.md lists these tests and what kind cannot do.
 func nativeOnly(t *testing.T) {
 	t.Helper()
 	if kind := cluster(t, "kind"); kind != "native" {
@@ -44,7 +44,8 @@ func nativeOnly(t *testing.T) {
 	}
 }
 
-// target is a pod whose disks are made to fail. All load of these tests goes straight to it.
+// target is a pod whose disks or processes a test makes fail. Its load goes straight to the pod, not through the
+// Service.
 type target struct {
 	*suite
 	name string
@@ -63,19 +64,19 @@ func (p *target) pod(t *testing.T) *corev1.Pod {
 	return pod
 }
 
-// identity changes when the pod is replaced, a container restarts, or nginx does within its container.
+// identity returns a text that changes when the pod is replaced, or when nginx or its container restarts.
 func (p *target) identity(t *testing.T) string {
 	t.Helper()
 	return uids([]corev1.Pod{*p.pod(t)})[p.name] + " " + master(t, p.name)
 }
 
-// master is the process of nginx's master.
+// master returns the process ID of nginx's master in a pod.
 func master(t *testing.T, pod string) string {
 	t.Helper()
-	return strings.TrimSpace(kubectl(t, "", "exec", pod, "-c", layout.Container, "--", "cat", layout.PIDFile))
+	return strings.TrimSpace(inNginx(t, pod, "cat", layout.PIDFile))
 }
 
-// masters are those of all cache pods.
+// masters returns the process IDs of nginx's masters in all cache pods.
 func (p *target) masters(t *testing.T) string {
 	t.Helper()
 	var list []string
@@ -85,18 +86,19 @@ func (p *target) masters(t *testing.T) string {
 	return strings.Join(list, ", ")
 }
 
-// fault does something to a disk of the pod.
+// fault runs a fault of test/cluster/cluster on a disk of the pod, and returns what it prints.
 func (p *target) fault(t *testing.T, fault, disk string, args ...string) string {
 	t.Helper()
 	return p.prepareFault(t, fault, disk, args...)()
 }
 
-// prepareFault finds out now, from the API server, which disk it will be.
+// prepareFault asks the API server now which disk of which node it is, and returns a function that runs the fault. The
+// function does not need the API server.
 func (p *target) prepareFault(t *testing.T, fault, disk string, args ...string) func() string {
 	t.Helper()
 	claim := &corev1.PersistentVolumeClaim{}
 	must(t, p.Get(context.Background(), client.ObjectKey{Name: disk + "-" + p.name}, claim))
-	i := strings.LastIndex(claim.Spec.VolumeName, "-") // NODE-DISK, see test/cluster
+	i := strings.LastIndex(claim.Spec.VolumeName, "-") // NODE-DISK: see test/cluster/cluster
 	command := append([]string{"fault", fault, claim.Spec.VolumeName[:i], claim.Spec.VolumeName[i+1:]}, args...)
 	return func() string {
 		t.Helper()
@@ -104,7 +106,7 @@ func (p *target) prepareFault(t *testing.T, fault, disk string, args ...string) 
 	}
 }
 
-// report is the pod's part of the status.
+// report returns the pod's part of the CacheNode's status.
 func (p *target) report(t *testing.T) v1alpha1.PodStatus {
 	t.Helper()
 	for _, pod := range p.node(t).Status.Pods {
@@ -115,7 +117,7 @@ func (p *target) report(t *testing.T) v1alpha1.PodStatus {
 	return v1alpha1.PodStatus{}
 }
 
-// state is that of a disk: the reason if the disk is out of use, and "Healthy" if it is in use.
+// state returns the reason if a disk has failed, and otherwise its state, such as "Healthy".
 func (p *target) state(t *testing.T, disk string) string {
 	t.Helper()
 	for _, d := range p.report(t).Disks {
@@ -128,14 +130,15 @@ func (p *target) state(t *testing.T, disk string) string {
 	return "unknown"
 }
 
-// version is what the pod's nginx answers with: it changes with each configuration.
+// version returns the version that the pod's nginx answers with, or "" if it does not answer. Each configuration has
+// another version.
 func (p *target) version(t *testing.T) string {
 	t.Helper()
-	out, _ := tryKubectl("", "get", "--raw", fmt.Sprintf("/api/v1/namespaces/%s/pods/%s:%d/proxy/version", namespace, p.name, layout.PrivatePort))
+	out, _ := tryKubectl("", "get", "--raw", versionPath(p.name))
 	return out
 }
 
-// changes waits until nginx runs another configuration than before, and returns when it was seen.
+// changes waits until nginx runs another configuration than before, and returns the time at which the test saw that.
 func (p *target) changes(t *testing.T, before string, within time.Duration) time.Time {
 	t.Helper()
 	within *= patience
@@ -150,7 +153,7 @@ func (p *target) changes(t *testing.T, before string, within time.Duration) time
 	}
 }
 
-// becomes waits until a disk is out of use for one of the reasons, or in use where none is given.
+// becomes waits until a disk has failed for one of the reasons. Without reasons, it waits until the disk is healthy.
 func (p *target) becomes(t *testing.T, disk string, within time.Duration, reasons ...string) {
 	t.Helper()
 	deadline := time.Now().Add(patience * within)
@@ -160,13 +163,14 @@ func (p *target) becomes(t *testing.T, disk string, within time.Duration, reason
 			return
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("%s of %s is %s, want %v\n%s", disk, p.name, got, reasons, kubectl(t, "", "logs", p.name, "-c", layout.AgentContainer, "--tail=20"))
+			log := kubectl(t, "", "logs", p.name, "-c", layout.AgentContainer, "--tail=20")
+			t.Fatalf("%s of %s is %s, want %v\n%s", disk, p.name, got, reasons, log)
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
 }
 
-// disk is where an object's key is.
+// disk returns the disk that has the key of an object.
 func (p *target) disk(path string) string { return p.tree.Disk(key(path)) }
 
 // many are 2,000 objects of 2 KB to 200 KB.
@@ -178,7 +182,7 @@ var many = func() []string {
 	return paths
 }()
 
-// fresh are objects that nobody has asked for yet.
+// fresh returns n objects of about 30 KB that nobody has requested yet, if the name is new.
 func fresh(name string, n int) []string {
 	paths := make([]string, n)
 	for i := range paths {
@@ -187,24 +191,25 @@ func fresh(name string, n int) []string {
 	return paths
 }
 
-// cut is how the error of a response begins that broke off.
+// cut is the beginning of the client's error for a response that broke off.
 const cut = "body after "
 
-// tally sums results up.
+// tally is the sum of results.
 type tally struct {
 	requests, hits, failed, cut int
 	errors                      []string
-	p99                         float64
+	p99                         float64 // milliseconds
 }
 
 func (a tally) ratio() float64 { return 100 * float64(a.hits) / float64(max(a.requests, 1)) }
 
 func (a tally) String() string {
-	return fmt.Sprintf("%d requests, %d failed, %d broke off, %.1f%% HITs, p99 %.1f ms", a.requests, a.failed, a.cut, a.ratio(), a.p99)
+	return fmt.Sprintf("%d requests, %d failed, %d broke off, %.1f%% HITs, p99 %.1f ms",
+		a.requests, a.failed, a.cut, a.ratio(), a.p99)
 }
 
-// count sums up the results that keep selects. A body that broke off after its header is cut; every other error is a
-// failure.
+// count sums up the results that keep selects. A response that broke off after its header counts as cut, and every
+// other error as failed.
 func count(results []report.Result, keep func(report.Result) bool) tally {
 	var a tally
 	var times []float64
@@ -226,7 +231,8 @@ func count(results []report.Result, keep func(report.Result) bool) tally {
 			a.failed++
 		}
 		if len(a.errors) < 5 {
-			a.errors = append(a.errors, fmt.Sprintf("%s %s %s: %s", time.UnixMilli(r.Began).Format("15:04:05.000"), r.Path, r.Cache, r.Error))
+			at := time.UnixMilli(r.Began).Format("15:04:05.000")
+			a.errors = append(a.errors, fmt.Sprintf("%s %s %s: %s", at, r.Path, r.Cache, r.Error))
 		}
 	}
 	slices.Sort(times)
@@ -236,7 +242,7 @@ func count(results []report.Result, keep func(report.Result) bool) tally {
 	return a
 }
 
-// ended is when the client had the whole response, or its error.
+// ended returns when the client had the whole response, or the error.
 func ended(r report.Result) time.Time {
 	return time.UnixMilli(r.Began).Add(time.Duration(r.Milliseconds * float64(time.Millisecond)))
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/cachenode/cachenode-operator/test/client/report"
 )
 
-// anyNumber: those that broke off between the fault and the ejection are counted, and only that.
+// anyNumber as the limit of check lets any number of responses break off between the fault and the ejection.
 const anyNumber = 1 << 30
 
 // workers is how many requests of a load are under way at once.
@@ -28,8 +28,9 @@ func TestFaults(t *testing.T) {
 	s := newSuite(t)
 	sample, err := os.ReadFile("../../config/samples/cachenode.yaml")
 	must(t, err)
-	// Without the memory tier, as it would hide what becomes of a disk's keys.
-	kubectl(t, strings.Replace(string(sample), "spec:\n", "spec:\n  memoryTier: {enabled: false}\n", 1), "apply", "-f", "-")
+	// The memory tier is off, because it would hide what happens to a disk's keys.
+	manifest := strings.Replace(string(sample), "spec:\n", "spec:\n  memoryTier: {enabled: false}\n", 1)
+	kubectl(t, manifest, "apply", "-f", "-")
 	must(t, edit(`{"spec":{"rollout":{"workerShutdownTimeout":"10s"}}}`))
 	s.current(t)
 	p := s.target(t, name+"-0")
@@ -59,16 +60,19 @@ func TestFaults(t *testing.T) {
 	kubectl(t, "", "delete", "cachenode", name, "--wait")
 }
 
-// ejected is what the tests of failing disks have in common: a calm time, a fault under load, the time at which the disk
-// left the configuration, and what became of the requests.
+// ejected is the record of a disk that failed under load: when the fault began, when the disk was gone from nginx's
+// configuration, and the results of the load before the fault (calm) and during the fault.
 type ejected struct {
 	disk         string
 	fault, gone  time.Time
 	calm, during []report.Result
 }
 
-// eject has a disk fail under load.
-func (p *target) eject(t *testing.T, disk string, paths []string, fault func(), within time.Duration, reasons ...string) ejected {
+// eject makes a disk fail under load. It waits until the disk is out of the configuration, at most for the time within,
+// and has failed for one of the reasons.
+func (p *target) eject(
+	t *testing.T, disk string, paths []string, fault func(), within time.Duration, reasons ...string,
+) ejected {
 	t.Helper()
 	e := ejected{disk: disk}
 	e.calm = lasting(5*time.Second, p.load(t, paths, 300, workers))
@@ -84,13 +88,15 @@ func (p *target) eject(t *testing.T, disk string, paths []string, fault func(), 
 	return e
 }
 
-// check holds it to: no failed request but for responses of that disk that broke off between the fault and the ejection,
-// at most so many; none after the ejection; and the other disks' HITs are as many as before, to 2 points.
+// check fails the test if a request failed, if more than most responses broke off, if a request that began after the
+// ejection failed or broke off, or if the HIT ratio of the other disks fell by more than 2 percentage points. A
+// response of which nothing arrived counts as broken off only if it is of the failed disk and was under way at the
+// fault, or with anyNumber between the fault and the ejection.
 func (p *target) check(t *testing.T, e ejected, most int) {
 	t.Helper()
 	until := e.gone
 	if most != anyNumber {
-		until = e.fault // only what was on its way by then
+		until = e.fault // only requests that were under way at the fault
 	}
 	brokeOff(e.during, func(r report.Result) bool {
 		return p.disk(r.Path) == e.disk && began(r).Before(until) && ended(r).After(e.fault)
@@ -115,8 +121,8 @@ func (p *target) check(t *testing.T, e ejected, most int) {
 	}
 }
 
-// brokeOff counts responses as broken off of which nothing came: nginx sends a response's header with the first of its body, so one that
-// breaks off early may have sent nothing.
+// brokeOff marks the responses of which nothing arrived as broken off, if mayHave allows it. nginx sends a response's
+// header with the first bytes of its body, so nothing may have arrived of a response that breaks off early.
 func brokeOff(results []report.Result, mayHave func(report.Result) bool) {
 	for i, r := range results {
 		if strings.HasSuffix(r.Error, "EOF") && !strings.HasPrefix(r.Error, cut) && mayHave(r) {
@@ -132,7 +138,7 @@ func fillsSlowly(t *testing.T, p *target) {
 	e := p.eject(t, "disk1", append(fresh("slowly", 3000), many...), func() {
 		go func() { defer close(stop); p.fault(t, "fill", "disk1", "0", "4") }()
 	}, 40*time.Second, "Full")
-	free := strings.Fields(kubectl(t, "", "exec", p.name, "-c", layout.Container, "--", "df", "-m", "--output=avail", layout.DiskDir("disk1")))[1]
+	free := strings.Fields(inNginx(t, p.name, "df", "-m", "--output=avail", layout.DiskDir("disk1")))[1]
 	<-stop
 	t.Logf("%s MiB were free some seconds after the ejection", free)
 	p.check(t, e, 0)
@@ -141,19 +147,22 @@ func fillsSlowly(t *testing.T, p *target) {
 
 func fillsAtOnce(t *testing.T, p *target) {
 	before := p.identity(t)
-	e := p.eject(t, "disk1", append(fresh("at-once", 3000), many...), func() { p.fault(t, "fill", "disk1", "0") }, 10*time.Second, "Full")
+	fill := func() { p.fault(t, "fill", "disk1", "0") }
+	e := p.eject(t, "disk1", append(fresh("at-once", 3000), many...), fill, 10*time.Second, "Full")
 	p.check(t, e, anyNumber)
 	p.comesBack(t, "disk1", before, func() { p.fault(t, "unfill", "disk1") })
 }
 
 func readOnly(t *testing.T, p *target) {
 	before := p.identity(t)
-	e := p.eject(t, "disk1", append(fresh("read-only", 3000), many...), func() { p.fault(t, "readonly", "disk1") }, 10*time.Second, "ReadOnly")
+	remount := func() { p.fault(t, "readonly", "disk1") }
+	e := p.eject(t, "disk1", append(fresh("read-only", 3000), many...), remount, 10*time.Second, "ReadOnly")
 	p.check(t, e, anyNumber)
 	p.comesBack(t, "disk1", before, func() { p.fault(t, "writable", "disk1") })
 }
 
-// comesBack lifts a fault: the disk is in use again without a restart, and its objects are HITs.
+// comesBack lifts a fault and waits until the disk is in use again, without a restart. Then it caches all of many
+// again.
 func (p *target) comesBack(t *testing.T, disk, identity string, lift func()) {
 	t.Helper()
 	begun := time.Now()
@@ -167,8 +176,9 @@ func (p *target) comesBack(t *testing.T, disk, identity string, lift func()) {
 	p.warm(t, many)
 }
 
-// hangs throttles a disk to one read a second. Its keys would get no answer from the article's configuration. Here all of
-// them get one while the disk still hangs, and so do the other disks' keys before it is out of use.
+// hangs throttles a disk to one read a second. With the configuration of NGINX's article on thread pools, requests for
+// the disk's keys would get no answer. Here all of them that begin after the ejection get one, although the disk still
+// hangs. Requests for the other disks' keys get answers all the time.
 func hangs(t *testing.T, p *target) {
 	const disk = "disk2"
 	before := p.identity(t)
@@ -182,20 +192,21 @@ func hangs(t *testing.T, p *target) {
 	}
 	othersCalm := lasting(6*time.Second, p.load(t, others, 200, 4))
 	uid := string(p.pod(t).UID)
-	unix.Sync() // or the page cache would hide the disk
+	unix.Sync() // otherwise the page cache would hide the disk
 	must(t, os.WriteFile("/proc/sys/vm/drop_caches", []byte("1"), 0o644))
 	p.fault(t, "throttle", disk, uid, "1")
 	fault := time.Now()
 	reads := p.fault(t, "throttled", disk, uid)
 	version := p.version(t)
-	// Each request of the disk's keys that hangs holds a worker of the client.
+	// Each request that hangs occupies a worker of the client, so the load of the disk's keys has 400.
 	endOwn := p.load(t, own, 20, 400)
 	endOthers := p.load(t, others, 200, 4)
 	gone := p.changes(t, version, 20*time.Second)
 	p.becomes(t, disk, 15*time.Second, "Slow")
 	ownResults, othersResults := lasting(8*time.Second, endOwn), endOthers()
 	readsAfter := p.fault(t, "throttled", disk, uid)
-	t.Logf("out of the configuration %s after the fault; the throttle let %s and then %s reads through", gone.Sub(fault).Round(time.Millisecond), reads, readsAfter)
+	t.Logf("out of the configuration %s after the fault; the throttle let %s and then %s reads through",
+		gone.Sub(fault).Round(time.Millisecond), reads, readsAfter)
 
 	if readsAfter == reads {
 		t.Error("the throttle let no read through: nothing is shown")
@@ -209,17 +220,19 @@ func hangs(t *testing.T, p *target) {
 	}
 	calm, during := count(othersCalm, everything), count(othersResults, everything)
 	meanwhile := count(othersResults, func(r report.Result) bool { return ended(r).Before(gone) })
-	t.Logf("the other disks: before the fault %s; from then on %s; %d of them answered before the ejection", calm, during, meanwhile.requests)
+	t.Logf("the other disks: before the fault %s; from then on %s; %d of them answered before the ejection",
+		calm, during, meanwhile.requests)
 	if during.failed+during.cut > 0 || during.ratio() < calm.ratio()-2 || meanwhile.requests < 100 {
-		t.Errorf("the other disks: before the fault %s, then %s, %d before the ejection: %v", calm, during, meanwhile.requests, during.errors)
+		t.Errorf("the other disks: before the fault %s, then %s, %d before the ejection: %v",
+			calm, during, meanwhile.requests, during.errors)
 	}
 	p.comesBack(t, disk, before, func() { p.fault(t, "throttle", disk, uid, "0") })
 }
 
-// dies shuts a disk's file system down, and repairs it.
+// dies shuts down the file system of a disk, and repairs the disk.
 func dies(t *testing.T, p *target) {
 	e := p.eject(t, "disk3", many, func() { p.fault(t, "shutdown", "disk3") }, 5*time.Second, "Shutdown")
-	p.check(t, e, workers) // as many as were in flight
+	p.check(t, e, workers) // at most all requests that were under way
 	log := kubectl(t, "", "logs", p.name, "-c", layout.Container, "--tail=-1")
 	if met := strings.Count(log, "(5: Input/output error)"); met == 0 {
 		t.Error("nginx met no I/O error: nothing is shown")
@@ -247,14 +260,14 @@ func dies(t *testing.T, p *target) {
 	}
 }
 
-// repair does what docs/howto/repair-a-disk.md says: the new pod waits, as its node is cordoned, until the disks are mounted.
+// repair follows docs/howto/repair-a-disk.md. The node is cordoned, so the new pod waits until the disks are mounted.
 func (p *target) repair(t *testing.T, disks ...string) {
 	t.Helper()
 	old := *p.pod(t)
 	kubectl(t, "", "cordon", old.Spec.NodeName)
 	uncordon := func() { kubectl(t, "", "uncordon", old.Spec.NodeName) }
-	t.Cleanup(uncordon)                 // for a repair that fails
-	time.Sleep(1100 * time.Millisecond) // Kubernetes' times are whole seconds
+	t.Cleanup(uncordon)                 // if the repair fails
+	time.Sleep(1100 * time.Millisecond) // Kubernetes' timestamps have whole seconds
 	begun := time.Now()
 	plugin(t, "", append([]string{"disk", "readmit", p.name}, disks...)...)
 	p.isRemade(t, &old, func(pod corev1.Pod) bool { return pod.Spec.NodeName == "" })
@@ -267,10 +280,11 @@ func (p *target) repair(t *testing.T, disks ...string) {
 		p.becomes(t, disk, 30*time.Second)
 	}
 	p.current(t)
-	t.Logf("the pod was evicted and is back %s after the repair was declared", time.Since(begun).Round(100*time.Millisecond))
+	took := time.Since(begun).Round(100 * time.Millisecond)
+	t.Logf("the pod was evicted and is back %s after the repair was declared", took)
 }
 
-// isRemade waits until there is another pod of the name, and it is as wanted.
+// isRemade waits until there is another pod of the same name, and wanted is true for it.
 func (p *target) isRemade(t *testing.T, old *corev1.Pod, wanted func(corev1.Pod) bool) {
 	t.Helper()
 	deadline := time.Now().Add(2 * time.Minute)
@@ -287,7 +301,8 @@ func (p *target) isRemade(t *testing.T, old *corev1.Pod, wanted func(corev1.Pod)
 	}
 }
 
-// allDie shuts down two disks, and then the third: the pod serves on, from the one that is left and then from the origin.
+// allDie shuts down two disks, and then the third. The pod continues to serve: from the disk that is left, and then
+// from the origin.
 func allDie(t *testing.T, p *target) {
 	before := p.identity(t)
 	first := p.version(t)
@@ -308,7 +323,8 @@ func allDie(t *testing.T, p *target) {
 	p.becomes(t, "disk3", 15*time.Second, "Shutdown")
 	results := lasting(3*time.Second, end)
 	brokeOff(results, func(r report.Result) bool {
-		return (began(r).Before(firstGone) && ended(r).After(firstFault)) || (began(r).Before(gone) && ended(r).After(lastFault))
+		return (began(r).Before(firstGone) && ended(r).After(firstFault)) ||
+			(began(r).Before(gone) && ended(r).After(lastFault))
 	})
 	all := count(results, everything)
 	last := count(results, func(r report.Result) bool { return began(r).After(gone) })
@@ -334,10 +350,11 @@ func allDie(t *testing.T, p *target) {
 	p.warm(t, many)
 }
 
-// nginxWorkers counts nginx's processes in the pod, but for the master.
+// nginxWorkers returns the number of nginx's worker processes in the pod.
 func (p *target) nginxWorkers(t *testing.T) int {
 	t.Helper()
-	out := kubectl(t, "", "exec", p.name, "-c", layout.Container, "--", "sh", "-c", `cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' '\n' | grep -c "^nginx: worker" || true`)
+	const script = `cat /proc/[0-9]*/cmdline 2>/dev/null | tr '\0' '\n' | grep -c "^nginx: worker" || true`
+	out := inNginx(t, p.name, "sh", "-c", script)
 	n, err := strconv.Atoi(strings.TrimSpace(out))
 	must(t, err)
 	return n

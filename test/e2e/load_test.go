@@ -14,13 +14,13 @@ import (
 	"github.com/cachenode/cachenode-operator/test/client/report"
 )
 
-// process is a load of the test client that goes on until it is ended.
+// process is a load of the test client that lasts until a test ends it.
 type process struct {
 	cmd         *exec.Cmd
 	out, errors strings.Builder
 }
 
-// begin starts a load whose input is all there.
+// begin starts a load with its input and collects what it prints.
 func begin(t *testing.T, cmd *exec.Cmd, input io.Reader) *process {
 	t.Helper()
 	p := &process{cmd: cmd}
@@ -38,17 +38,17 @@ func (p *process) wait(t *testing.T) string {
 	return p.out.String()
 }
 
-// lasting lets a load go on for a time, ends it and returns its results.
+// lasting lets a load go on for a time, ends it, and returns its results.
 func lasting[T any](duration time.Duration, end func() []T) []T {
 	time.Sleep(duration)
 	return end()
 }
 
-// longest is the longest that a load lasts which a test that failed has not ended.
+// longest is the limit of a load in seconds, for a load that a failed test does not end.
 const longest = "600"
 
-// load begins a steady load through the Service: half of it with keep-alive from one node, half without from another. What
-// it returns ends the load and sums up both halves.
+// load begins a steady load through the Service: half of it with keep-alive from one node, half without from another
+// node. end ends the load and returns a summary of each half.
 func (s *suite) load(t *testing.T, paths []string) (end func() []report.Summary) {
 	t.Helper()
 	var clients []*process
@@ -60,7 +60,7 @@ func (s *suite) load(t *testing.T, paths []string) (end func() []report.Summary)
 	}
 	return func() []report.Summary {
 		t.Helper()
-		// Not by the end of its input: a connection of kubectl whose input was silent for a minute breaks then.
+		// The end of the input cannot end this load: after a silent minute, kubectl's connection breaks when the input ends.
 		for node := range clients {
 			kubectl(t, "", "exec", s.clients[node], "--", "/client", "end")
 		}
@@ -74,7 +74,7 @@ func (s *suite) load(t *testing.T, paths []string) (end func() []report.Summary)
 	}
 }
 
-// checkLoad holds a load to not one failed request, of at least a number.
+// checkLoad fails the test if a request of the load failed, or if there were fewer requests than atLeast.
 func checkLoad(t *testing.T, summaries []report.Summary, atLeast int) {
 	t.Helper()
 	total := 0
@@ -91,7 +91,7 @@ func checkLoad(t *testing.T, summaries []report.Summary, atLeast int) {
 	}
 }
 
-// client is the test client in the network of the pod's node, not through the API server.
+// client returns the test client as a command in the network of the pod's node. It does not use the API server.
 func (p *target) client(t *testing.T, verb string, args ...string) *exec.Cmd {
 	t.Helper()
 	pod := p.pod(t)
@@ -125,8 +125,8 @@ func (p *target) warm(t *testing.T, paths []string) {
 	}
 }
 
-// load begins a steady load of random ones of the paths, straight to the pod: half of it with keep-alive, half without.
-// What it returns ends the load; its results are those of both halves.
+// load begins a steady load of random paths straight to the pod: half of it with keep-alive, half without. rate is the
+// requests a second of both halves. end ends the load and returns the results of both halves.
 func (p *target) load(t *testing.T, paths []string, rate, workers int) (end func() []report.Result) {
 	t.Helper()
 	var clients []*process
@@ -135,7 +135,7 @@ func (p *target) load(t *testing.T, paths []string, rate, workers int) (end func
 		cmd := p.client(t, "load", "-each", "-seconds", longest, "-rate", fmt.Sprint(rate/2),
 			"-workers", fmt.Sprint(workers/2), fmt.Sprintf("-keepalive=%t", keepalive))
 		last, input := io.Pipe()
-		t.Cleanup(func() { _ = input.Close() }) // for a test that fails before the end
+		t.Cleanup(func() { _ = input.Close() }) // if the test fails before the end
 		clients = append(clients, begin(t, cmd, io.MultiReader(strings.NewReader(strings.Join(paths, "\n")+"\n\n"), last)))
 		inputs = append(inputs, input)
 	}
@@ -152,7 +152,7 @@ func (p *target) load(t *testing.T, paths []string, rate, workers int) (end func
 	}
 }
 
-// results reads what the test client prints, a request a line.
+// results reads what the test client prints, one request a line.
 func results(t *testing.T, out string) []report.Result {
 	t.Helper()
 	var list []report.Result

@@ -29,7 +29,7 @@ func nodeJoins(t *testing.T, s *suite) {
 }
 
 func nodeLeaves(t *testing.T, s *suite) {
-	host := s.target(t, name+"-0").where(t) // not that of the highest ordinal, which a StatefulSet removes
+	host := s.target(t, name+"-0").where(t) // not of the highest ordinal: the StatefulSet would remove that pod anyway
 	kubectl(t, "", "label", "nodes", host, label+"-")
 	within(t, 90*time.Second, func() string {
 		pods := s.cachePods(t)
@@ -52,7 +52,7 @@ func nodeLeaves(t *testing.T, s *suite) {
 	s.checkPins(t)
 }
 
-// losesMost stops two of three nodes: to the operator it must look as if it were the one that is cut off.
+// losesMost stops two of three nodes. The operator must assume that it is the one that is cut off, and do nothing.
 func losesMost(t *testing.T, s *suite) {
 	pods := s.cachePods(t)
 	var hosts []string
@@ -69,7 +69,7 @@ func losesMost(t *testing.T, s *suite) {
 	if !strings.Contains(message, "2 of 3 nodes are out of service, more than half") {
 		t.Errorf("Degraded says %q", message)
 	}
-	time.Sleep(5 * time.Second) // nothing happens
+	time.Sleep(5 * time.Second) // nothing may happen
 	if after := kubectl(t, "", "get", "pvc", "-o", "jsonpath={.items[*].metadata.uid}"); after != claims {
 		t.Errorf("the claims are %s, were %s", after, claims)
 	}
@@ -84,7 +84,7 @@ func losesMost(t *testing.T, s *suite) {
 	s.settles(t, hosts)
 }
 
-// losesNode stops the node of one of two pods, with a third node free.
+// losesNode stops the node of one of two pods, while a third node is free.
 func losesNode(t *testing.T, s *suite) {
 	p := s.target(t, name+"-1")
 	host, before := p.where(t), string(p.pod(t).UID)
@@ -92,7 +92,8 @@ func losesNode(t *testing.T, s *suite) {
 	cluster(t, "fault", "stop", host)
 	begun := time.Now()
 	p.renewed(t, before, 2*time.Minute)
-	t.Logf("%s was lost with its pod; the pod serves from %s after %s, of which Kubernetes takes 10 s to notice and nodeLossAfter is 10 s",
+	t.Logf("%s was lost with its pod; the pod serves from %s after %s, "+
+		"of which Kubernetes takes 10 s to notice and nodeLossAfter is 10 s",
 		host, p.where(t), time.Since(begun).Round(100*time.Millisecond))
 	if p.where(t) == host {
 		t.Errorf("the pod is on %s, which is lost", host)
@@ -106,7 +107,7 @@ func losesNode(t *testing.T, s *suite) {
 	}
 	cluster(t, "fault", "start", host)
 	s.settles(t, []string{host})
-	within(t, 30*time.Second, func() string { // its disks can be had again
+	within(t, 30*time.Second, func() string { // its disks are available again
 		for place, v := range s.localVolumes(t) {
 			if strings.HasPrefix(place, host+" ") && v.Status.Phase != corev1.VolumeAvailable {
 				return place + " is " + string(v.Status.Phase)
@@ -116,12 +117,17 @@ func losesNode(t *testing.T, s *suite) {
 	})
 }
 
-// clear moves everything but the caches away from nodes.
+// clear moves the operator, CoreDNS and the origin away from nodes.
 func (s *suite) clear(t *testing.T, hosts ...string) {
 	t.Helper()
+	selectors := map[string]string{
+		"cachenode-system": "app.kubernetes.io/name=cachenode-operator",
+		"kube-system":      "k8s-app=kube-dns",
+		"e2e":              "app=origin",
+	}
 	for _, host := range hosts {
 		kubectl(t, "", "cordon", host)
-		for namespace, selector := range map[string]string{"cachenode-system": "app.kubernetes.io/name=cachenode-operator", "kube-system": "k8s-app=kube-dns", "e2e": "app=origin"} {
+		for namespace, selector := range selectors {
 			kubectl(t, "", "-n", namespace, "delete", "pod", "-l", selector, "--field-selector", "spec.nodeName="+host)
 		}
 	}
@@ -134,7 +140,7 @@ func (s *suite) clear(t *testing.T, hosts ...string) {
 	s.current(t)
 }
 
-// settles waits until nodes and caches are as before.
+// settles waits until the nodes are Ready, the test client runs on them, and kstatus says Current.
 func (s *suite) settles(t *testing.T, hosts []string) {
 	t.Helper()
 	for _, host := range hosts {

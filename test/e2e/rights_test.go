@@ -13,16 +13,18 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// unseen are the rights of which the API server's log shows no use, and why the operator has them.
+// unseen has the rights that the API server's log does not show in use, each with why the operator has it.
 var unseen = map[string]string{
-	"update cachenodes/finalizers.cachenode.io": "no call: admission asks for it where an owner reference blocks the owner's deletion (OwnerReferencesPermissionEnforcement)",
-	"patch secrets":                       "certificates are renewed after 60 days: TestRenewal",
-	"get storageclasses.storage.k8s.io":   "a claim grows whose class is not in the cache yet",
-	"patch storageclasses.storage.k8s.io": "somebody has edited the operator's class, or an operator of before has made it otherwise",
+	"update cachenodes/finalizers.cachenode.io": "no call: admission asks for it " +
+		"where an owner reference blocks the owner's deletion (OwnerReferencesPermissionEnforcement)",
+	"patch secrets":                     "certificates are renewed after 60 days: TestRenewal",
+	"get storageclasses.storage.k8s.io": "a claim grows whose class is not in the cache yet",
+	"patch storageclasses.storage.k8s.io": "somebody has edited the operator's class, " +
+		"or an operator of before has made it otherwise",
 }
 
-// TestRights compares the operator's role with what it has asked for in all tests before: a right that nothing uses is one
-// too many. It runs last (test/e2e/all), on the cluster whose API server logs requests.
+// TestRights compares the operator's role with its requests in all tests before. It fails if the role has a right that
+// no request used. It runs last (test/e2e/all), on the cluster whose API server logs requests.
 func TestRights(t *testing.T) {
 	nativeOnly(t)
 	allowed := map[string]bool{}
@@ -42,7 +44,7 @@ func TestRights(t *testing.T) {
 	used, refused := calls(t)
 	var unused []string
 	for right := range allowed {
-		// Watches stream what is there first, where the API server can (Kubernetes 1.34); others are asked for lists.
+		// If the API server supports it (Kubernetes 1.34), a watch first streams the existing objects, without a list.
 		streamed := strings.HasPrefix(right, "list ") && used["watch "+strings.TrimPrefix(right, "list ")]
 		if !used[right] && !streamed && unseen[right] == "" {
 			unused = append(unused, right)
@@ -67,18 +69,18 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// call is a request without the object's name, as a role has it.
+// call returns a request in the terms of a role: its verb and resource, without the object's name.
 func call(verb, resource, group string) string {
 	return strings.TrimSuffix(verb+" "+resource+"."+group, ".")
 }
 
-// calls are what the operator has asked for, by the API server's audit log, and what of it was refused for want of a right.
+// calls returns the operator's requests from the API server's audit log: used were authorized, refused were not.
 func calls(t *testing.T) (used, refused map[string]bool) {
 	t.Helper()
 	used, refused = map[string]bool{}, map[string]bool{}
 	folder := filepath.Join(filepath.Dir(filepath.Dir(cluster(t, "kubeconfig"))), "logs")
 	var logs []string
-	for _, folder := range []string{folder, os.Getenv("CACHENODE_TEST_AUDIT")} { // that of a second cluster
+	for _, folder := range []string{folder, os.Getenv("CACHENODE_TEST_AUDIT")} { // the second is of another cluster
 		found, err := filepath.Glob(filepath.Join(folder, "audit*.log"))
 		must(t, err)
 		logs = append(logs, found...)

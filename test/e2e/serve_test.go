@@ -34,10 +34,11 @@ var objects = func() []string {
 	return paths
 }()
 
-// key is the cache key of a path by the sample's policy.
+// key returns the cache key of a path, as the sample's spec.cache.key makes it.
 func key(path string) []byte { return []byte("http://" + name + path) }
 
-// record checks results against what each pod has served before: HIT if it has, MISS if not.
+// record checks results against what each pod has served before: a HIT if the pod has served the path, and a MISS if
+// not. It returns the number of HITs.
 func (s *suite) record(t *testing.T, results []report.Result, tree shard.Tree) (hits int) {
 	t.Helper()
 	for _, r := range results {
@@ -68,7 +69,8 @@ func servesByPlan(t *testing.T, s *suite) {
 		if pass == 1 && hits < 50 {
 			t.Errorf("%d HITs in the second pass: with three pods it should be about a third of 300", hits)
 		}
-		t.Logf("pass %d, from node %d, through the Service: %d of %d objects are HITs, all bytes right", pass+1, pass+1, hits, len(objects))
+		t.Logf("pass %d, from node %d, through the Service: %d of %d objects are HITs, all bytes right",
+			pass+1, pass+1, hits, len(objects))
 	}
 	for pod, paths := range s.served {
 		counts := checkFiles(t, pod, paths, tree)
@@ -82,8 +84,9 @@ func servesByPlan(t *testing.T, s *suite) {
 	}
 }
 
-// checkFiles compares a pod's cache files with the objects that it has served: each is at the path that nginx makes of
-// its key's MD5, on the disk that the plan says, and holds the body and a header.
+// checkFiles compares a pod's cache files with the objects that the pod has served. Each file is on the disk of the
+// plan, at the path that nginx makes from the MD5 of the key, and holds the body and a header. checkFiles returns the
+// number of files on each disk.
 func checkFiles(t *testing.T, pod string, served map[string]bool, tree shard.Tree) (count map[string]int) {
 	t.Helper()
 	want, disks := map[string]int64{}, map[string]string{}
@@ -91,13 +94,15 @@ func checkFiles(t *testing.T, pod string, served map[string]bool, tree shard.Tre
 		disk := tree.Disk(key(path))
 		sum := md5.Sum(key(path))
 		hash := hex.EncodeToString(sum[:])
-		file := layout.CacheDir(disk) + "/" + hash[31:] + "/" + hash[29:31] + "/" + hash // levels=1:2, spelled out here: the plugin has its own
+		// levels=1:2, written out so that the test does not depend on the plugin's code.
+		file := layout.CacheDir(disk) + "/" + hash[31:] + "/" + hash[29:31] + "/" + hash
 		want[file], _ = content.Size(path)
 		disks[file] = disk
 	}
 	count = map[string]int{}
 	sizes, wantSizes := map[string]int64{}, map[string]int64{}
-	listing := kubectl(t, "", "exec", pod, "--", "find", "/var/cache/cachenode", "-type", "f", "-path", "*/cachenode/cache/*", "-printf", `%p %s\n`)
+	listing := kubectl(t, "", "exec", pod, "--",
+		"find", "/var/cache/cachenode", "-type", "f", "-path", "*/cachenode/cache/*", "-printf", `%p %s\n`)
 	for line := range strings.Lines(listing) {
 		file, text, _ := strings.Cut(strings.TrimSpace(line), " ")
 		size, err := strconv.ParseInt(text, 10, 64)
@@ -120,7 +125,8 @@ func checkFiles(t *testing.T, pod string, served map[string]bool, tree shard.Tre
 	return count
 }
 
-// comesBackWarm deletes a pod: all that it had served is a HIT afterwards, and the origin is not asked.
+// comesBackWarm deletes a pod. Afterwards, all objects that the pod has served are HITs, without a request to the
+// origin.
 func comesBackWarm(t *testing.T, s *suite) {
 	ctx := context.Background()
 	const victim = name + "-1"
@@ -160,7 +166,7 @@ func mustItems(t *testing.T, list client.ObjectList) []runtime.Object {
 	return items
 }
 
-// servesFromMemory: the memory tier is on by default, and a hot object costs its disk nothing.
+// servesFromMemory checks that the memory tier is on by default, and that it serves a hot object instead of the disk.
 func servesFromMemory(t *testing.T, s *suite) {
 	p := s.target(t, name+"-0")
 	p.warm(t, objects[:1])
@@ -176,15 +182,17 @@ func servesFromMemory(t *testing.T, s *suite) {
 		t.Errorf("it came from %q; the origin was asked for %s objects before and %s after", places, before, s.originCount(t))
 	}
 	status := s.node(t).Status
-	if said := strings.Join(status.Tuning, "\n"); !strings.Contains(said, "memoryTier is on") || !strings.Contains(said, "io.mode is Threads") {
+	said := strings.Join(status.Tuning, "\n")
+	if !strings.Contains(said, "memoryTier is on") || !strings.Contains(said, "io.mode is Threads") {
 		t.Errorf("status.tuning is %q", said)
 	}
 	for _, d := range status.Disks {
-		if !strings.HasPrefix(d.FileSystem, "xfs, blocks of 4Ki, read-ahead ") || !strings.Contains(d.Advice, "a cold hit of 64Ki costs about") {
+		if !strings.HasPrefix(d.FileSystem, "xfs, blocks of 4Ki, read-ahead ") ||
+			!strings.Contains(d.Advice, "a cold hit of 64Ki costs about") {
 			t.Errorf("%s is said to be %q, and the advice is %q", d.Name, d.FileSystem, d.Advice)
 		}
 	}
-	files := kubectl(t, "", "exec", p.name, "-c", layout.Container, "--", "find", layout.MemoryTierCache, "-type", "f")
+	files := inNginx(t, p.name, "find", layout.MemoryTierCache, "-type", "f")
 	if n := len(strings.Fields(files)); n != 1 {
 		t.Errorf("%d files in memory, want 1", n)
 	}

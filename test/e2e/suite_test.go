@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/test/argocd"
 	"github.com/cachenode/cachenode-operator/test/client/report"
@@ -30,11 +31,11 @@ const (
 	base      = "http://" + name
 )
 
-// suite is the cluster and what the tests know of it. Its subtests build on each other, in order.
+// suite is a client of the cluster, with what the tests know about the cluster. All steps of a test share one suite.
 type suite struct {
 	client.Client
 	clients []string // the test client's pods, one on each node
-	// served has what each pod has answered: pod → path.
+	// served has the paths that each pod has served: pod → path.
 	served map[string]map[string]bool
 }
 
@@ -84,7 +85,18 @@ func tryKubectl(input string, args ...string) (string, error) {
 	return stdout.String(), nil
 }
 
-// fetch fetches paths, one after another, from one of the nodes.
+// inNginx runs a command in the nginx container of a pod and returns what it prints.
+func inNginx(t *testing.T, pod string, command ...string) string {
+	t.Helper()
+	return kubectl(t, "", append([]string{"exec", pod, "-c", layout.Container, "--"}, command...)...)
+}
+
+// versionPath is the path under which the API server passes on the version that the nginx of a pod answers with.
+func versionPath(pod string) string {
+	return fmt.Sprintf("/api/v1/namespaces/%s/pods/%s:%d/proxy/version", namespace, pod, layout.PrivatePort)
+}
+
+// fetch fetches paths, one after another, with the test client on one of the nodes.
 func (s *suite) fetch(t *testing.T, node int, paths []string, args ...string) []report.Result {
 	t.Helper()
 	command := append([]string{"exec", "-i", s.clients[node], "--", "/client", "fetch"}, args...)
@@ -113,7 +125,8 @@ func (s *suite) cachePods(t *testing.T) []corev1.Pod {
 	return s.pods(t, naming.PodSelector(name))
 }
 
-// uids are the pods' identities and restarts: they change when a pod is replaced or its container restarts.
+// uids returns the UID of each pod and the restarts of its nginx container: a value changes when the pod is replaced or
+// the container restarts.
 func uids(pods []corev1.Pod) map[string]string {
 	ids := map[string]string{}
 	for _, p := range pods {
@@ -129,7 +142,8 @@ func (s *suite) node(t *testing.T) *v1alpha1.CacheNode {
 	return node
 }
 
-// current waits until kstatus says Current, and never lets it say so before every pod runs the wanted revision.
+// current waits until kstatus says Current. The test fails if kstatus says so before every pod is ready and runs the
+// wanted revision, or if Argo CD's health differs from kstatus.
 func (s *suite) current(t *testing.T) *v1alpha1.CacheNode {
 	t.Helper()
 	deadline := time.Now().Add(3 * time.Minute)
@@ -156,13 +170,15 @@ func (s *suite) current(t *testing.T) *v1alpha1.CacheNode {
 			}
 			for _, p := range node.Status.Pods {
 				if p.Revision != node.Status.ConfigRevision {
-					t.Errorf("kstatus says Current, but %s runs revision %q, want %s", p.Name, p.Revision, node.Status.ConfigRevision)
+					t.Errorf("kstatus says Current, but %s runs revision %q, want %s",
+						p.Name, p.Revision, node.Status.ConfigRevision)
 				}
 			}
 			return node
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("kstatus is %s: %s\n%s", result.Status, result.Message, kubectl(t, "", "get", "all,pvc,events", "-o", "wide"))
+			list := kubectl(t, "", "get", "all,pvc,events", "-o", "wide")
+			t.Fatalf("kstatus is %s: %s\n%s", result.Status, result.Message, list)
 		}
 		time.Sleep(100 * time.Millisecond)
 	}
@@ -177,7 +193,7 @@ func isReady(p corev1.Pod) bool {
 	return false
 }
 
-// originCount is how many objects the origin was asked for.
+// originCount returns how many objects the origin was asked for.
 func (s *suite) originCount(t *testing.T) string {
 	t.Helper()
 	return kubectl(t, "", "get", "--raw", "/api/v1/namespaces/"+namespace+"/services/origin:http/proxy/count")

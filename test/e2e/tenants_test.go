@@ -14,7 +14,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/layout"
 )
 
-// TestTenants tries what somebody may try who can write CacheNodes, and what goes with them, in one namespace and nothing else.
+// TestTenants makes the attacks of a tenant, who can write CacheNodes and the objects that go with them in one
+// namespace, and nothing else.
 func TestTenants(t *testing.T) {
 	nativeOnly(t)
 	cluster(t, "recycle")
@@ -35,10 +36,10 @@ func TestTenants(t *testing.T) {
 	must(t, apply(local(t, name, localDisk("disk1", ""))))
 	s.current(t)
 	t.Run("a claim takes no disk of another CacheNode", takesNoDisk)
-	t.Run("a symbolic link in a disk leads nowhere", s.followsNoLink)
+	t.Run("a symbolic link on a disk is not followed", s.followsNoLink)
 }
 
-// takesNoDisk has somebody ask for any free disk that the operator offers.
+// takesNoDisk creates a claim for any free disk that the operator offers.
 func takesNoDisk(t *testing.T) {
 	err := apply(`{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"thief"},"spec":{
 	  "storageClassName":"cachenode-local","accessModes":["ReadWriteOnce"],"resources":{"requests":{"storage":"1Gi"}}}}`)
@@ -47,7 +48,7 @@ func takesNoDisk(t *testing.T) {
 	}
 }
 
-// accepted is the condition Accepted of the generation that is there now; "" until it has been looked at.
+// accepted returns the condition Accepted of the current generation, or "" until the operator has reconciled it.
 func (s *suite) accepted(t *testing.T) (status, message string) {
 	t.Helper()
 	node := s.node(t)
@@ -58,7 +59,7 @@ func (s *suite) accepted(t *testing.T) (status, message string) {
 	return string(c.Status), c.Reason + ": " + c.Message
 }
 
-// refuses waits until the CacheNode as it is now is not accepted, for a reason that has these words.
+// refuses waits until the current generation of the CacheNode is not accepted, with words in the reason or message.
 func (s *suite) refuses(t *testing.T, words string) {
 	t.Helper()
 	within(t, 15*time.Second, func() string {
@@ -69,15 +70,16 @@ func (s *suite) refuses(t *testing.T, words string) {
 	})
 }
 
-// followsNoLink has the tenant plant a link to a folder of root's in a disk, and ask for a disk at that link: the kubelet
-// would follow it, mount the folder and give it to the pod's group.
+// followsNoLink puts a link to a folder of root on a disk, as a tenant can, and asks for a disk at that link. The
+// kubelet would follow the link, mount the folder and give it to the pod's group.
 func (s *suite) followsNoLink(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "of-root")
 	must(t, os.MkdirAll(folder, 0o700))
 	file := filepath.Join(folder, "key")
 	must(t, os.WriteFile(file, []byte("secret\n"), 0o600))
-	kubectl(t, "", "exec", name+"-0", "-c", layout.Container, "--", "ln", "-s", folder, layout.DiskDir("disk1")+"/evil")
-	evil := `{"name":"disk2","size":"1Gi","localPath":{"path":"/mnt/disk1/evil","requireMountPoint":false},"health":{"device":"Shared"}}`
+	inNginx(t, name+"-0", "ln", "-s", folder, layout.DiskDir("disk1")+"/evil")
+	evil := `{"name":"disk2","size":"1Gi","localPath":{"path":"/mnt/disk1/evil","requireMountPoint":false},` +
+		`"health":{"device":"Shared"}}`
 	before := uids(s.cachePods(t))
 	editDisks(t, evil)
 
@@ -86,8 +88,10 @@ func (s *suite) followsNoLink(t *testing.T) {
 		info, err := os.Stat(file)
 		must(t, err)
 		if info.Mode().Perm() != 0o600 {
-			out, _ := tryKubectl("", "exec", name+"-0", "-c", layout.Container, "--", "sh", "-c", "id; ls -ln "+layout.DiskDir("disk2")+"; cat "+layout.DiskDir("disk2")+"/key")
-			t.Fatalf("after %s the file of root has mode %o; in the pod:\n%s", time.Since(begun).Round(time.Second), info.Mode().Perm(), out)
+			script := "id; ls -ln " + layout.DiskDir("disk2") + "; cat " + layout.DiskDir("disk2") + "/key"
+			out, _ := tryKubectl("", "exec", name+"-0", "-c", layout.Container, "--", "sh", "-c", script)
+			t.Fatalf("after %s the file of root has mode %o; in the pod:\n%s",
+				time.Since(begun).Round(time.Second), info.Mode().Perm(), out)
 		}
 		status, message := s.accepted(t)
 		if status == "True" {
@@ -97,7 +101,7 @@ func (s *suite) followsNoLink(t *testing.T) {
 			if !strings.Contains(message, "/mnt/disk1/evil must be a folder directly in /mnt") {
 				t.Fatalf("it is refused with %q", message)
 			}
-			refused, begun = true, time.Now().Add(-50*time.Second) // for ten more nothing must happen
+			refused, begun = true, time.Now().Add(-50*time.Second) // nothing may happen for 10 s more
 		}
 	}
 	s.refuses(t, "spec.disks[0].localPath.path")
@@ -112,5 +116,5 @@ func (s *suite) followsNoLink(t *testing.T) {
 	}
 	editDisks(t, localDisk("disk1", ""))
 	s.current(t)
-	kubectl(t, "", "exec", name+"-0", "-c", layout.Container, "--", "rm", layout.DiskDir("disk1")+"/evil")
+	inNginx(t, name+"-0", "rm", layout.DiskDir("disk1")+"/evil")
 }

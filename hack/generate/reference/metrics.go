@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"log"
+	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -54,34 +55,36 @@ func agentMetrics() []metric {
 func operatorMetrics() []metric { return described(&controllers.Collector{}) }
 
 func metrics() {
-	fmt.Print(`<!-- Written by hack/generate/reference from the code: make generate. -->
+	code := strings.NewReplacer("'", "`")
+	_, _ = code.WriteString(os.Stdout, `<!-- Written by hack/generate/reference from the code: make generate. -->
 # Metrics
+
+For those who monitor cache pods and the operator: every metric with its labels and its meaning.
+[Monitor](../howto/monitor.md) says how to scrape them.
+The [runbooks](../runbooks/README.md) explain the alerts on them.
 
 ## Of a cache pod
 
-Each pod's agent serves them on port 8083 (` + "`metrics`" + `), path ` + "`/metrics`" + `, in plain text. ` +
-		`What is counted from requests is a sample:
-nginx reports ` + "`spec.monitoring.requestSampling`" + ` percent of them to the agent, and all that went past ` +
-		`their disk. Reports that come faster
-than the agent reads are lost, and nginx never waits for it.
+The agent of each pod serves metrics on port 8083 ('metrics'), path '/metrics', in plain text.
+Metrics of requests come from a sample.
+nginx reports 'spec.monitoring.requestSampling' percent of the requests to the agent, and all that went past their disk.
+Reports that come faster than the agent reads are lost, and nginx never waits for the agent.
 
 `)
 	rows(agentMetrics())
-	fmt.Print(`
-nginx does not tell its evictions; ` + "`cachenode_cache_files`" + ` shows what is left. ` +
-		`The Go runtime's and the process's metrics are those of
-the agent.
+	_, _ = code.WriteString(os.Stdout, `
+nginx does not report evictions; 'cachenode_cache_files' shows what is left.
+The metrics of the Go runtime and of the process describe the agent.
 
 ## Of the operator
 
-It serves them on port 8443 (` + "`metrics`" + `) over TLS, to clients that the API server authenticates ` +
-		`and that may get the path ` + "`/metrics`" + ` (the chart's
-ClusterRole ` + "`...-metrics-reader`" + `). Besides those of controller-runtime ` +
-		"(`controller_runtime_reconcile_total`, `workqueue_depth`, `rest_client_requests_total`" + ` ...):
+The operator serves metrics on port 8443 ('metrics') over TLS, to clients that the API server authenticates.
+They need the right to get the path '/metrics', which the chart's ClusterRole '...-metrics-reader' grants.
+The operator also serves those of controller-runtime, such as 'controller_runtime_reconcile_total',
+'workqueue_depth' and 'rest_client_requests_total'.
 
 `)
 	rows(operatorMetrics())
-	fmt.Print("\nAlerts on them have [runbooks](../runbooks/README.md).\n")
 }
 
 func rows(list []metric) {

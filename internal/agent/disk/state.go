@@ -94,7 +94,8 @@ func (s State) judge(sample Sample, t Thresholds) (v1alpha1.DiskReason, string) 
 	if sample.Reason != "" || sample.Usage == (Usage{}) {
 		return sample.Reason, sample.Message
 	}
-	minFree, minInodes := t.MinFree, uint64(max(t.MinFreeInodes, 0))
+	// In thousandths, as half as much again as the default, 1%, is no whole percentage.
+	minFree, minInodes := t.MinFree, 10*uint64(max(t.MinFreeInodes, 0))
 	if s.Status == v1alpha1.DiskFailed {
 		minFree, minInodes = minFree+minFree/2, minInodes+minInodes/2
 	}
@@ -102,9 +103,9 @@ func (s State) judge(sample Sample, t Thresholds) (v1alpha1.DiskReason, string) 
 	if u.Free < minFree {
 		return v1alpha1.DiskFull, fmt.Sprintf("%d MiB are free, less than %d MiB", u.Free>>20, minFree>>20)
 	}
-	if u.Inodes > 0 && u.FreeInodes*100 < u.Inodes*minInodes {
+	if u.Inodes > 0 && u.FreeInodes*1000 < u.Inodes*minInodes {
 		return v1alpha1.DiskNoInodes,
-			fmt.Sprintf("%d of %d inodes are free, less than %d%%", u.FreeInodes, u.Inodes, minInodes)
+			fmt.Sprintf("%d of %d inodes are free, less than %g%%", u.FreeInodes, u.Inodes, float64(minInodes)/10)
 	}
 	return "", ""
 }

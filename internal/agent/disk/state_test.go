@@ -89,6 +89,13 @@ func TestState(t *testing.T) {
 		"too few inodes": {
 			append(samples(ok), free(500, 9)), v1alpha1.DiskFailed, v1alpha1.DiskNoInodes,
 		},
+		"more inodes, but not by half": {
+			append(samples(ok), free(500, 9), free(500, 14), free(500, 14), free(500, 14)),
+			v1alpha1.DiskFailed, v1alpha1.DiskNoInodes,
+		},
+		"half as many inodes again": {
+			append(samples(ok), free(500, 9), free(500, 15), free(500, 15), free(500, 15)), v1alpha1.DiskHealthy, "",
+		},
 		"a file system without a fixed number": {
 			append(samples(ok), Sample{Usage: Usage{Size: 1 << 30, Free: 1 << 29}}), v1alpha1.DiskHealthy, "",
 		},

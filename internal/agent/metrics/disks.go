@@ -26,21 +26,21 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 var (
 	descUp    = describe("cachenode_disk_up", "1 if nginx uses the disk.")
 	descState = describe("cachenode_disk_state",
-		"1 for the state that the disk is in: Starting, Healthy or Failed.", "state")
-	descFailure    = describe("cachenode_disk_failure", "1 for the reason for which the disk is out of use.", "reason")
+		"1 for the state of the disk: Starting, Healthy or Failed.", "state")
+	descFailure    = describe("cachenode_disk_failure", "1 for the reason why the disk is out of use.", "reason")
 	descSize       = describe("cachenode_disk_size_bytes", "Size of the disk's file system.")
 	descFree       = describe("cachenode_disk_free_bytes", "Free space of the disk's file system.")
-	descUsed       = describe("cachenode_disk_used_bytes", "Space in use on the disk's file system, by anybody.")
+	descUsed       = describe("cachenode_disk_used_bytes", "Used space of the disk's file system, also by other files.")
 	descInodes     = describe("cachenode_disk_inodes", "Inodes of the disk's file system.")
 	descInodesFree = describe("cachenode_disk_inodes_free", "Free inodes of the disk's file system.")
-	descInodesUsed = describe("cachenode_disk_inodes_used", "Inodes in use on the disk's file system.")
+	descInodesUsed = describe("cachenode_disk_inodes_used", "Used inodes of the disk's file system.")
 	descFiles      = describe("cachenode_cache_files",
 		"Files of the disk's cache, estimated from a sample of its folders.")
 	descCacheBytes = describe("cachenode_cache_size_bytes",
 		"Bytes of the files of the disk's cache, estimated from a sample of its folders.")
 	descLoaded = describe("cachenode_index_loaded",
-		"1 if nginx has read the index of the disk's cache since it began; "+
-			"until then objects are found one by one as they are asked for.")
+		"1 if nginx has read the index of the disk's cache since it started. "+
+			"Until then nginx finds objects one by one, as clients request them.")
 )
 
 func (c *diskCollector) Describe(out chan<- *prometheus.Desc) {

@@ -43,7 +43,7 @@ type Metrics struct {
 	loaded map[string]bool
 }
 
-const sampled = " Sampled: of the requests, only the share that cachenode_request_sampling_ratio gives is counted."
+const sampled = " Sampled: cachenode_request_sampling_ratio is the share of the requests that is counted."
 
 // latencies are the buckets in seconds, from a millisecond, nginx's resolution, to a minute.
 var latencies = []float64{.001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 60}
@@ -62,34 +62,34 @@ func New(disks func() map[string]disk.State, files func() map[string]Files) *Met
 	m := &Metrics{
 		registry: prometheus.NewRegistry(),
 		requests: counter("cachenode_requests_total",
-			"Requests by the disk that their key is on and by how the cache answered: nginx's $upstream_cache_status, "+
+			"Requests by the disk of their key and by the answer of the cache: nginx's $upstream_cache_status, "+
 				"MEMORY (the memory tier), OTHER_DISK, UNCACHED or NONE. "+
-				"OTHER_DISK and UNCACHED are counted one by one."+sampled, "disk", "cache"),
+				"All requests with OTHER_DISK and UNCACHED are counted."+sampled, "disk", "cache"),
 		bytes: counter("cachenode_response_bytes_total",
 			"Bytes sent to clients, headers included."+sampled, "disk", "cache"),
 		originResponses: counter("cachenode_origin_responses_total",
-			"Requests that the origin was asked for, by the class of the status that the client got: 2xx, 3xx, 4xx or "+
-				"5xx; 5xx too where the origin did not answer. Those that went past a disk are left out."+sampled, "class"),
+			"Requests that went to the origin, by the class of the status that the client got: 2xx, 3xx, 4xx or 5xx. "+
+				"5xx includes an origin that did not answer. Requests that went past a disk are left out."+sampled, "class"),
 		firstByte: histogram("cachenode_first_byte_seconds",
-			"Time from a request's first byte to the response's header, for responses from the cache, "+
-				"from the memory tier (memory), from the origin, and for requests that went past their disk "+
-				"(elsewhere; all of them are counted)."+sampled, "disk", "from"),
+			"Time from a request's first byte to the response's header, by where the response came from: the cache, "+
+				"the memory tier (memory), the origin, or, for requests that went past their disk, elsewhere. "+
+				"All requests with elsewhere are counted."+sampled, "disk", "from"),
 		duration: histogram("cachenode_request_duration_seconds",
 			"Time from a request's first byte to the response's last."+sampled, "disk", "from"),
 		probe: histogram("cachenode_disk_probe_duration_seconds",
-			"Time that a probe took to write, sync and read back.", "disk"),
+			"Time that a probe took to write, sync and read a file.", "disk"),
 		probeFailures: counter("cachenode_disk_probe_failures_total",
 			"Probes that failed, by reason.", "disk", "reason"),
 		overflows: counter("cachenode_thread_pool_overflows_total",
 			"Tasks that found the queue of a disk's thread pool full.", "disk"),
 		ioErrors: counter("cachenode_disk_errors_total",
-			"Lines of nginx's error log that tell of a failed system call on a disk.", "disk"),
+			"Lines of nginx's error log about a failed system call on a disk.", "disk"),
 		reloads: counter("cachenode_reloads_total",
 			"Configurations that the agent gave to nginx, by result: taken, refused or failed.", "result"),
 		rejected: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "cachenode_uncached_rejected_total",
-			Help: "Requests answered with 503 because origin.fallbackConcurrency others, " +
-				"which no disk could serve either, were under way.",
+			Help: "Requests that no disk could serve and that got 503, " +
+				"because origin.fallbackConcurrency others were under way.",
 		}),
 		config: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "cachenode_config_info", Help: "1 for the revision of the configuration that nginx runs.",

@@ -18,8 +18,8 @@ type NginxCollector struct {
 
 var (
 	descNginxRequests = prometheus.NewDesc("cachenode_nginx_requests_total",
-		"All requests that nginx has taken, probes and what the memory tier asks itself included. "+
-			"It begins at 0 when nginx starts.", nil, nil)
+		"All requests that nginx has received, including probes and the memory tier's own. "+
+			"The count starts at 0 when nginx starts.", nil, nil)
 	descNginxConnections = prometheus.NewDesc("cachenode_nginx_connections",
 		"Client connections by state: reading, writing or waiting.", []string{"state"}, nil)
 )

@@ -1,7 +1,7 @@
-// Package report has what the test client prints, for it to write and for the tests to read.
+// Package report has the types of what the test client prints. The client writes them, and the tests read them.
 package report
 
-// Result is what came of one request.
+// Result is the outcome of one request.
 type Result struct {
 	Path         string  `json:"path"`
 	Status       int     `json:"status"`
@@ -16,11 +16,11 @@ type Result struct {
 	Error string `json:"error,omitempty"`
 }
 
-// Summary is what came of a load.
+// Summary is the outcome of a load.
 type Summary struct {
 	Requests int            `json:"requests"`
 	Failed   int            `json:"failed"`
-	Errors   []string       `json:"errors,omitempty"` // the first few, with the time since the begin
+	Errors   []string       `json:"errors,omitempty"` // the first ten, with the time since the load began
 	Cache    map[string]int `json:"cache"`
 	Pods     map[string]int `json:"pods"`
 	P50      float64        `json:"p50ms"`

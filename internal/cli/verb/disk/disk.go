@@ -32,23 +32,25 @@ func New() *cobra.Command {
 	}
 	command.AddCommand(
 		verb(v1alpha1.Drain, "Take disks of a pod out of use; their files stay",
-			`Take disks of a pod out of use. Their keys go to the pod's other disks by a reload, and no pod restarts. `+
-				`The files stay: a
-disk that is readmitted finds them again.`),
+			`Take disks of a pod out of use.
+nginx reloads, the pod's other disks serve the keys, and no pod restarts.
+The files stay: after readmit, the disk serves them again.`),
 		verb(v1alpha1.Readmit, "Bring disks of a pod back that were drained, missing or repaired",
-			`Bring disks of a pod back. One that was drained is used again. `+
-				`One that could not be mounted when the pod started, and has a
-placeholder in its place, is tried again: the pod is replaced. `+
-				`One that failed, and cannot come back as long as the pod has
-it mounted, is repaired, you say: the pod is evicted once. `+
-				`A file system that was shut down must be mounted again on the node as soon as
-the pod is gone; the new pod waits for it. All of it as the disruption budget allows.`),
+			`Bring disks of a pod back.
+
+  drained   The disk is used again after a reload.
+  missing   A disk that could not be mounted when the pod started has a placeholder.
+            The operator replaces the pod, which tries the disk again.
+  failed    For a failed disk that you have repaired, the pod is evicted once.
+            If the file system was shut down, mount it again on the node as soon as the pod is gone.
+            The new pod waits for it.
+
+The operator keeps to the disruption budget.`),
 		verb(v1alpha1.Replace, "Give disks of a pod new volumes, for disks that were exchanged",
-			`Give disks of a pod new volumes. The pod is evicted, as the disruption budget allows; `+
-				`the claims of these disks and their
-volumes are let go of, and the new pod gets new ones on the same node, where its other disks are. `+
-				`Mount the new disk before, or as
-soon as the pod is gone.`),
+			`Give disks of a pod new volumes.
+The operator evicts the pod, as the disruption budget allows, and deletes the claims and volumes of these disks.
+The new pod gets new ones on the same node, where its other disks are.
+Mount the new disk before, or as soon as the pod is gone.`),
 	)
 	return command
 }
@@ -59,8 +61,7 @@ func verb(v v1alpha1.Verb, short, long string) *cobra.Command {
 		Short: short,
 		Long: long + `
 
-The same can be said without this program: the annotation ` +
-			string(v) + `.cachenode.io/POD.DISK on the CacheNode` + meaning(v),
+The command sets the annotation ` + string(v) + `.cachenode.io/POD.DISK of the CacheNode` + meaning(v),
 		Example: "  kubectl cachenode disk " + string(v) + " edge-1 disk2",
 		Args:    cobra.MinimumNArgs(2),
 	}
@@ -77,10 +78,10 @@ The same can be said without this program: the annotation ` +
 
 func meaning(v v1alpha1.Verb) string {
 	if v == v1alpha1.Drain {
-		return ", as long as it is there."
+		return ".\nThe disk stays out of use as long as the annotation is there."
 	}
-	return ", with the time\nof now as its value, such as 2026-11-21T12:00:00Z. " +
-		"Pods, claims and failures that are newer are left alone."
+	return "\nto the current time, such as 2026-11-21T12:00:00Z. " +
+		"It does nothing to pods, claims and failures that are newer."
 }
 
 func run(

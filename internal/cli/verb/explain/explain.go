@@ -34,14 +34,15 @@ func New() *cobra.Command {
 	var method, filename string
 	command := &cobra.Command{
 		Use:   "explain NAME KEY|URL",
-		Short: "Say on which disk and in which file an object is, and which pods have it",
-		Long: `Say on which disk and in which file an object is, and which pods have it. ` +
-			`A URL such as http://cdn.example.com/a?b=c is turned into the cache
-key that spec.cache.key makes of it; anything else is taken as the key itself. ` +
-			`Each pod is then asked for the file, which takes the rights
-to get and create pods/exec; no object is requested, so nothing is cached by asking.
+		Short: "Show the disk and file of an object, and which pods hold it",
+		Long: `Show the disk and file of an object, and which pods hold it.
+A URL such as http://cdn.example.com/a?b=c is turned into the cache key that spec.cache.key makes of it.
+Anything else is taken as the key itself.
 
-With -f the CacheNode is read from a file, and no cluster is asked.`,
+The command looks for the file in each pod, which needs the rights to get and create pods/exec.
+It requests no object, so it caches nothing.
+
+With -f, the CacheNode comes from a file, and the command needs no cluster.`,
 		Example: `  kubectl cachenode explain edge https://cdn.example.com/video/1.mp4
   kubectl cachenode explain edge https://cdn.example.com/video/1.mp4 -f edge.yaml`,
 		Args: cobra.ExactArgs(2),

@@ -34,11 +34,11 @@ func New() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "status NAME",
 		Short: "Show each disk of each pod of a CacheNode",
-		Long: `Show each disk of each pod of a CacheNode: ` +
-			`the revision that the pod runs, the disk's state and share of the keys, how much
-of it is in use, and the share of its requests that were HITs. What is in use and the hit ratio are asked of the pods'
-metrics by way of the API server, since the agent started; that takes the right to get pods/proxy, and "-" stands where
-it is missing.`,
+		Long: `Show each disk of each pod of a CacheNode: the revision that the pod runs, and the disk's state,
+its share of the keys, its used space and its hit ratio.
+
+Usage and hit ratio come from the pods' metrics, counted since the agent started.
+Reading them needs the right to get pods/proxy. Without it, both columns show "-".`,
 		Example: `  kubectl cachenode status edge
   kubectl cachenode status edge --watch
   kubectl cachenode status edge -o json`,

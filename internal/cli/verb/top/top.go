@@ -25,11 +25,11 @@ func New() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "top NAME",
 		Short: "Show requests, hit ratio, bytes and latency of each disk, live",
-		Long: `Show requests, hit ratio, bytes and time to the first byte of each disk over the last seconds, ` +
-			`until it is interrupted; where the output is no
-terminal, once. Requests are told by a sample of them (spec.monitoring.requestSampling), ` +
-			`in latency steps of the metrics' histogram. The pods' metrics
-are asked by way of the API server, which takes the right to get pods/proxy.`,
+		Long: `Show requests, hit ratio, bytes and time to the first byte of each disk over the last seconds.
+It goes on until it is interrupted. If the output is no terminal, it prints once.
+
+The figures come from the pods' metrics, which count a sample of the requests (spec.monitoring.requestSampling).
+Latencies are in the steps of the metrics' histogram. Reading them needs the right to get pods/proxy.`,
 		Example: "  kubectl cachenode top edge",
 		Args:    cobra.ExactArgs(1),
 	}

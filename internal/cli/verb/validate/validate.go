@@ -16,13 +16,13 @@ func New() *cobra.Command {
 	var filenames []string
 	command := &cobra.Command{
 		Use:   "validate -f FILE...",
-		Short: "Say whether the API server and the operator would accept a CacheNode",
-		Long: `Say whether the API server and the operator would accept the CacheNodes in files: ` +
-			`schema, CEL rules and what only the operator checks. No
-cluster is asked, so Secrets, nodes and names that are taken are not looked at. ` +
-			`What an operator with default flags does not allow is a warning.
+		Short: "Check whether the API server and the operator would accept a CacheNode",
+		Long: `Check whether the API server and the operator would accept the CacheNodes in files:
+the schema, the CEL rules, and the operator's own checks.
 
-Every error goes to standard error with the path of its field, and the exit code is 1.`,
+The command needs no cluster, so it does not check Secrets, nodes and names that are taken.
+It warns of what an operator with default flags does not allow.
+Each error goes to standard error with the path of its field, and the exit code is 1.`,
 		Example: `  kubectl cachenode validate -f edge.yaml
   kustomize build . | kubectl cachenode validate -f -`,
 		Args: cobra.NoArgs,
