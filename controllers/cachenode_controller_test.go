@@ -35,6 +35,7 @@ spec:
 `
 
 func TestReconcile(t *testing.T) {
+	t.Parallel()
 	whole, config := t, apiserver.Start(t)
 	a := newAgents()
 	o := startOperator(t, config, func(r *CacheNodeReconciler) { r.Agents.read = a.read })
@@ -300,6 +301,7 @@ func children(cacheNode *v1alpha1.CacheNode) []client.Object {
 // TestCreation checks that the objects of a new CacheNode are created without a read first, and that a field that is
 // removed from the spec is removed from them.
 func TestCreation(t *testing.T) {
+	t.Parallel()
 	o := startOperator(t, apiserver.Start(t))
 	first := o.create(strings.Replace(edge, "name: edge", "name: first", 1)) // starts all caches
 	o.becomes(first, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
@@ -356,6 +358,7 @@ func TestCreation(t *testing.T) {
 // TestNameTaken checks that an object of somebody else is neither changed nor adopted, so that it is not deleted with
 // the CacheNode either.
 func TestNameTaken(t *testing.T) {
+	t.Parallel()
 	o := startOperator(t, apiserver.Start(t))
 	ctx := context.Background()
 	service := &corev1.Service{}

@@ -22,6 +22,7 @@ import (
 
 // TestRenewal checks that certificates are renewed for 200 days in which no edit of the spec takes effect.
 func TestRenewal(t *testing.T) {
+	t.Parallel()
 	restConfig := apiserver.Start(t)
 	tests := map[string]struct {
 		edit   func(*v1alpha1.CacheNodeSpec)
@@ -110,6 +111,7 @@ func hasReason(cacheNode *v1alpha1.CacheNode, reason string) bool {
 // TestOwnerKey checks that a CacheNode keeps one key for the marks on its disks, whatever happens to its certificates.
 // If the claims stay when the CacheNode is deleted, so does the key.
 func TestOwnerKey(t *testing.T) {
+	t.Parallel()
 	o := startOperator(t, apiserver.Start(t))
 	ctx := context.Background()
 	cacheNode := o.create(oneDisk)

@@ -40,6 +40,7 @@ func (f failing) Apply(ctx context.Context, object runtime.ApplyConfiguration, o
 // TestErrorsThatLast checks that an error that lasts reaches the status, whatever the status said before, and that a
 // transient error does not.
 func TestErrorsThatLast(t *testing.T) {
+	t.Parallel()
 	clock := clocktesting.NewFakePassiveClock(time.Now())
 	var broken atomic.Bool
 	o := startOperator(t, apiserver.Start(t), func(r *CacheNodeReconciler) {

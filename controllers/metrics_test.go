@@ -51,8 +51,8 @@ cachenode_condition{cachenode="edge",namespace="a",reason="RollingOut",type="Rea
 # HELP cachenode_replicas_ready Ready pods of the CacheNode.
 # TYPE cachenode_replicas_ready gauge
 cachenode_replicas_ready{cachenode="edge",namespace="a"} 2
-# HELP cachenode_replicas_updated Pods of the CacheNode that are of the wanted template ` +
-		`and run the wanted revision of the configuration: the lesser of both numbers.
+# HELP cachenode_replicas_updated Pods of the CacheNode with the wanted template, ` +
+		`or pods that run the wanted revision of the configuration: the lesser of both numbers.
 # TYPE cachenode_replicas_updated gauge
 cachenode_replicas_updated{cachenode="edge",namespace="a"} 1
 # HELP cachenode_replicas_wanted Wanted pods of the CacheNode.

@@ -74,6 +74,7 @@ func (o *operator) made(cacheNode *v1alpha1.CacheNode) made {
 // TestPlanForetellsWhatTheOperatorDoes compares, for random edits, the output of kubectl cachenode plan with what the
 // operator then does.
 func TestPlanForetellsWhatTheOperatorDoes(t *testing.T) {
+	t.Parallel()
 	restConfig := apiserver.Start(t)
 	o := startOperator(t, restConfig)
 	typed, err := kubernetes.NewForConfig(restConfig)

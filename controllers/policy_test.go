@@ -30,6 +30,7 @@ func anythingGoes(r *CacheNodeReconciler) {
 // TestStricterOperator checks that a CacheNode that an earlier operator accepted and this one does not says why, and
 // that everything that was created for it stays as it is.
 func TestStricterOperator(t *testing.T) {
+	t.Parallel()
 	localDisk := func(path string) string {
 		return "{name: disk1, size: 1Gi, localPath: {path: " + path + "}}"
 	}

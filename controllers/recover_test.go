@@ -99,6 +99,7 @@ func (o *operator) goes(object client.Object) {
 
 // TestMissingDisk follows a pod that cannot mount a disk until the disk is back.
 func TestMissingDisk(t *testing.T) {
+	t.Parallel()
 	o := startOperator(t, apiserver.Start(t))
 	ctx := context.Background()
 	o.join("node-1")
@@ -173,6 +174,7 @@ func TestMissingDisk(t *testing.T) {
 // TestLostNode checks that the claims and the pod on a lost node are deleted, and that nothing is deleted when all
 // nodes are lost.
 func TestLostNode(t *testing.T) {
+	t.Parallel()
 	o := startOperator(t, apiserver.Start(t), func(r *CacheNodeReconciler) {
 		r.Agents.read = func(context.Context, *agentclient.Client, string) (agentapi.Report, error) {
 			return agentapi.Report{}, errors.New("no agent here")
@@ -229,6 +231,7 @@ func TestLostNode(t *testing.T) {
 
 // TestNoNodeMatches checks that a selector that no longer matches any node removes no pod.
 func TestNoNodeMatches(t *testing.T) {
+	t.Parallel()
 	clock := clocktesting.NewFakePassiveClock(time.Now())
 	o := startOperator(t, apiserver.Start(t), func(r *CacheNodeReconciler) { r.Clock = clock })
 	o.join("node-1")

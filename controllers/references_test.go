@@ -25,6 +25,7 @@ import (
 )
 
 func TestReferences(t *testing.T) {
+	t.Parallel()
 	o := startOperator(t, apiserver.Start(t))
 	ctx := context.Background()
 	cacheNode := o.create(`
@@ -102,6 +103,7 @@ func selfSigned(t *testing.T) (certificate, key []byte) {
 // TestOperatorsSecrets checks that a spec cannot refer to the Secret with the operator's own key, so that no pod mounts
 // that key.
 func TestOperatorsSecrets(t *testing.T) {
+	t.Parallel()
 	o := startOperator(t, apiserver.Start(t))
 	victim := o.create(oneDisk)
 	o.becomes(victim, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
@@ -136,6 +138,7 @@ func TestOperatorsSecrets(t *testing.T) {
 
 // TestMissingReferences checks that Degraded names an origin Service or a StorageClass as long as it does not exist.
 func TestMissingReferences(t *testing.T) {
+	t.Parallel()
 	o := startOperator(t, apiserver.Start(t))
 	ctx := context.Background()
 	cacheNode := o.create(strings.NewReplacer(

@@ -88,7 +88,7 @@ func (a *agents) set(change func()) {
 	change()
 }
 
-// areRead waits until each agent was read twice more: what the first read found has been worked in when the second begins.
+// areRead waits until each agent was read twice more. At the second read, the operator has the report of the first.
 func (a *agents) areRead(t *testing.T) {
 	t.Helper()
 	before := map[string]int{}
@@ -167,6 +167,7 @@ func (o *operator) replacePods(cacheNode *v1alpha1.CacheNode) {
 
 // TestRollout follows edits through three pods whose agents the test plays.
 func TestRollout(t *testing.T) {
+	t.Parallel()
 	whole := t
 	a := newAgents()
 	o := startOperator(t, apiserver.Start(t), func(r *CacheNodeReconciler) { r.Agents.read = a.read })

@@ -67,6 +67,7 @@ func (o *operator) hasVolumes(want int) {
 }
 
 func TestLocalVolumes(t *testing.T) {
+	t.Parallel()
 	o := startOperator(t, apiserver.Start(t))
 	ctx := context.Background()
 	o.join("node-1")
@@ -217,6 +218,7 @@ func TestLocalVolumes(t *testing.T) {
 // TestClaims checks that claims grow if their class allows it, and that they are owned by the CacheNode unless the spec
 // retains them.
 func TestClaims(t *testing.T) {
+	t.Parallel()
 	o := startOperator(t, apiserver.Start(t))
 	ctx := context.Background()
 	for _, class := range []*storagev1.StorageClass{

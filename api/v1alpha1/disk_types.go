@@ -93,9 +93,9 @@ type LocalPath struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^(/[A-Za-z0-9_][-A-Za-z0-9._]*)+$')",message="path: must be an absolute path such as /mnt/disk1: letters, digits, points, hyphens and underscores, no part that begins with a point or hyphen, no slash at the end"
 	Path string `json:"path"`
 
-	// requireMountPoint says whether path must be a mount of its own. With true (default), a folder on which nothing is mounted is not used. So a
-	// cache never fills the node's root file system because a disk is missing. With false, path may be a folder and may
-	// share the device of other disks or of the node, as with health.device Shared.
+	// requireMountPoint says whether path must be a mount of its own. With true (default), the disk is not used while
+	// nothing is mounted at path. So a cache never fills the node's root file system because a disk is missing. With
+	// false, path may be a folder and may share the device of other disks or of the node, as with health.device Shared.
 	// +optional
 	// +kubebuilder:default=true
 	RequireMountPoint *bool `json:"requireMountPoint,omitempty"`

@@ -382,12 +382,14 @@ func TestTolerated(t *testing.T) {
 		"by value":      {taint("a", corev1.TaintEffectNoSchedule), []corev1.Toleration{{Key: "a", Value: "v"}}, true},
 		"another value": {taint("a", corev1.TaintEffectNoSchedule), []corev1.Toleration{{Key: "a", Value: "w"}}, false},
 		"by key": {
-			taint("a", corev1.TaintEffectNoSchedule), []corev1.Toleration{{Key: "a", Operator: corev1.TolerationOpExists}},
+			taint("a", corev1.TaintEffectNoSchedule),
+			[]corev1.Toleration{{Key: "a", Operator: corev1.TolerationOpExists}},
 			true,
 		},
 		"another effect": {
 			taint("a", corev1.TaintEffectNoSchedule),
-			[]corev1.Toleration{{Key: "a", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}}, false,
+			[]corev1.Toleration{{Key: "a", Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}},
+			false,
 		},
 		"whatever it is": {
 			taint("a", corev1.TaintEffectNoExecute), []corev1.Toleration{{Operator: corev1.TolerationOpExists}}, true,

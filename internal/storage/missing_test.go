@@ -222,7 +222,8 @@ func TestUnmountedDisksGetPlaceholders(t *testing.T) {
 		"switched off": {local, map[PodDisk]time.Time{first: now.Add(-2 * time.Minute)}, 0, nil, 0},
 		"of a class": {
 			func(s *State) { s.CacheNode.Spec.Disks[0].LocalPath = nil },
-			map[PodDisk]time.Time{first: now.Add(-2 * time.Minute)}, time.Minute, nil, 0,
+			map[PodDisk]time.Time{first: now.Add(-2 * time.Minute)},
+			time.Minute, nil, 0,
 		},
 		"of a pod too many": {
 			local, map[PodDisk]time.Time{{"edge-7", "disk1"}: now.Add(-2 * time.Minute)}, time.Minute, nil, 0,

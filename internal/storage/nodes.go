@@ -67,7 +67,7 @@ func (p *plan) scaleTo(want int) bool {
 }
 
 // lasts reports whether a state has lasted for leaveAfter. since is when it began, from the last pass; keep receives it
-// for the next pass. is is false if the state is over.
+// for the next pass. Set is to false if the state is over.
 func (p *plan) lasts(since, keep *time.Time, is bool) bool {
 	if !is {
 		return false

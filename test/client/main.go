@@ -28,10 +28,16 @@ import (
 
 func main() {
 	log.SetFlags(0)
+	log.SetPrefix("client: ")
 	if len(os.Args) < 2 {
-		log.Fatal("client: want wait, fetch, load or end")
+		log.Fatal("want wait, fetch, load or end")
 	}
-	verb := os.Args[1]
+	if err := run(os.Args[1], os.Args[2:]); err != nil {
+		log.Fatal(err)
+	}
+}
+
+func run(verb string, args []string) error {
 	flags := flag.NewFlagSet(verb, flag.ExitOnError)
 	base := flags.String("base", "", "what goes before the paths, such as http://edge.default")
 	host := flags.String("host", "", "the Host header, if it is not the host of -base")
@@ -40,39 +46,36 @@ func main() {
 	workers := flags.Int("workers", 4, "how many requests are under way at once")
 	rate := flags.Int("rate", 0, "requests a second of all workers; 0: as fast as it goes")
 	each := flags.Bool("each", false, "print each request of a load")
-	_ = flags.Parse(os.Args[2:]) // exits on an error
+	_ = flags.Parse(args) // exits on an error
 
-	var err error
 	switch verb {
 	case "wait":
 		stop := make(chan os.Signal, 1)
 		signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)
 		<-stop
 	case "fetch":
-		err = fetchAll(os.Stdin, os.Stdout, newFetcher(*base, *host, *keepalive))
+		return fetchAll(os.Stdin, os.Stdout, newFetcher(*base, *host, *keepalive))
 	case "load":
 		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(*seconds)*time.Second)
 		defer cancel()
 		ctx, stop := signal.NotifyContext(ctx, syscall.SIGTERM)
 		defer stop()
-		l := load{workers: *workers, rate: *rate}
-		if l.paths, err = pathsAndEnd(os.Stdin, cancel); err != nil {
-			break
+		paths, err := pathsAndEnd(os.Stdin, cancel)
+		if err != nil {
+			return err
 		}
+		l := load{paths: paths, workers: *workers, rate: *rate}
 		results := l.run(ctx, func() *fetcher { return newFetcher(*base, *host, *keepalive) })
 		if *each {
-			err = printEach(os.Stdout, results)
-		} else {
-			err = json.NewEncoder(os.Stdout).Encode(sumUp(results))
+			return printEach(os.Stdout, results)
 		}
+		return json.NewEncoder(os.Stdout).Encode(sumUp(results))
 	case "end":
-		err = endLoads("/proc")
+		return endLoads("/proc")
 	default:
-		err = fmt.Errorf("%s: want wait, fetch, load or end", verb)
+		return fmt.Errorf("%s: want wait, fetch, load or end", verb)
 	}
-	if err != nil {
-		log.Fatal("client: ", err)
-	}
+	return nil
 }
 
 // pathsAndEnd reads one path a line until an empty line or the end of r. After an empty line, it calls end when r ends.

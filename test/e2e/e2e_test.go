@@ -95,7 +95,7 @@ func appliesTwice(t *testing.T, s *suite) {
 	}
 }
 
-// scales scales to 2, 3 and 1 pods through the scale subresource, as an autoscaler does. After each step it applies a
+// scales goes to 2, 3 and 1 pods through the scale subresource, as an autoscaler does. After each step it applies a
 // manifest without replicas, which does not change the number.
 func scales(t *testing.T, s *suite) {
 	text, err := os.ReadFile(sample)

@@ -169,10 +169,11 @@ func mustItems(t *testing.T, list client.ObjectList) []runtime.Object {
 // servesFromMemory checks that the memory tier is on by default, and that it serves a hot object instead of the disk.
 func servesFromMemory(t *testing.T, s *suite) {
 	p := s.target(t, name+"-0")
-	p.warm(t, objects[:1])
+	to := []string{"-base", "http://" + p.pod(t).Status.PodIP + ":8080", "-host", name, "-keepalive"}
+	s.fetch(t, 0, objects[:1], to...)
 	before := s.originCount(t)
 	var places []string
-	for _, r := range p.get(t, slices.Repeat([]string{objects[0]}, 12)) {
+	for _, r := range s.fetch(t, 0, slices.Repeat(objects[:1], 12), to...) {
 		places = append(places, r.Cache+" "+r.Disk)
 		if r.Error != "" {
 			t.Errorf("%s: %s", r.Path, r.Error)

@@ -44,8 +44,10 @@ func filled(t *testing.T) *Metrics {
 		m.Request(r)
 	}
 	for _, e := range []nginxlog.Error{
-		{Disk: "disk1", Event: nginxlog.QueueOverflow}, {Disk: "disk1", Event: nginxlog.Failure},
-		{Disk: "disk1", Event: nginxlog.IndexLoaded}, {},
+		{Disk: "disk1", Event: nginxlog.QueueOverflow},
+		{Disk: "disk1", Event: nginxlog.Failure},
+		{Disk: "disk1", Event: nginxlog.IndexLoaded},
+		{},
 	} {
 		m.Error(e)
 	}

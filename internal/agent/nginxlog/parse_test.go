@@ -53,11 +53,13 @@ func TestParseRequest(t *testing.T) {
 		},
 		"rejected": {
 			"disk1 - 503 197 0.000 0.000 REJECTED",
-			Request{Tag: "cached", Disk: "disk1", Status: 503, Bytes: 197, Rejected: true}, true,
+			Request{Tag: "cached", Disk: "disk1", Status: 503, Bytes: 197, Rejected: true},
+			true,
 		},
 		"no first byte": {
 			"none - 499 0 - 3.000 PASSED",
-			Request{Tag: "cached", Disk: "none", Status: 499, Duration: 3 * time.Second}, true,
+			Request{Tag: "cached", Disk: "none", Status: 499, Duration: 3 * time.Second},
+			true,
 		},
 		"a word too few":       {"disk1 HIT 200 1234 0.001 0.250", Request{}, false},
 		"a status of words":    {"disk1 HIT ok 1234 0.001 0.250 -", Request{}, false},

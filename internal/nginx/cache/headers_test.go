@@ -178,15 +178,18 @@ func TestScheme(t *testing.T) {
 		want string
 	}{
 		"in the key": {
-			[]v1alpha1.KeyPart{v1alpha1.KeyScheme, v1alpha1.KeyHost, v1alpha1.KeyRequestURI}, true,
+			[]v1alpha1.KeyPart{v1alpha1.KeyScheme, v1alpha1.KeyHost, v1alpha1.KeyRequestURI},
+			true,
 			"proxy_set_header X-Forwarded-Proto $scheme;",
 		},
 		"one only": {
-			[]v1alpha1.KeyPart{v1alpha1.KeyHost, v1alpha1.KeyRequestURI}, false,
+			[]v1alpha1.KeyPart{v1alpha1.KeyHost, v1alpha1.KeyRequestURI},
+			false,
 			"proxy_set_header X-Forwarded-Proto $scheme;",
 		},
 		"two in one entry": {
-			[]v1alpha1.KeyPart{v1alpha1.KeyHost, v1alpha1.KeyRequestURI}, true,
+			[]v1alpha1.KeyPart{v1alpha1.KeyHost, v1alpha1.KeyRequestURI},
+			true,
 			`proxy_set_header X-Forwarded-Proto "";`,
 		},
 	} {
