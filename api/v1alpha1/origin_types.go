@@ -47,7 +47,8 @@ type Origin struct {
 
 	// fallbackConcurrency is the number of requests in each pod that may go past their own disk at once (limit_conn).
 	// Requests go past a disk that has failed, or whose threads and queue are full. Further requests get 503 with
-	// Retry-After, so that a failure of the disks does not become one of the origin. Range 1 to 65536, default 128.
+	// Retry-After, so that a failure of the disks does not become one of the origin. With listen.tls, each of the two
+	// ports has this limit. Range 1 to 65536, default 128.
 	// +optional
 	// +kubebuilder:default=128
 	// +kubebuilder:validation:Minimum=1
