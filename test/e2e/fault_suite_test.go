@@ -117,17 +117,21 @@ func (p *target) report(t *testing.T) v1alpha1.PodStatus {
 	return v1alpha1.PodStatus{}
 }
 
-// state returns the reason if a disk has failed, and otherwise its state, such as "Healthy".
+// state returns the reason if a disk has failed, and otherwise its state. The status lists only disks that are not healthy.
 func (p *target) state(t *testing.T, disk string) string {
 	t.Helper()
-	for _, d := range p.report(t).Disks {
+	pod := p.report(t)
+	for _, d := range pod.Disks {
 		if d.Name == disk && d.State == string(v1alpha1.DiskFailed) {
 			return d.Reason
 		} else if d.Name == disk {
 			return d.State
 		}
 	}
-	return "unknown"
+	if pod.Revision == "" {
+		return "unknown"
+	}
+	return string(v1alpha1.DiskHealthy)
 }
 
 // version returns the version that the pod's nginx answers with, or "" if it does not answer. Each configuration has
