@@ -117,7 +117,7 @@ func (p *target) report(t *testing.T) v1alpha1.PodStatus {
 	return v1alpha1.PodStatus{}
 }
 
-// state returns the reason if a disk has failed, and otherwise its state. The status lists only disks that are not healthy.
+// state returns the reason if a disk has failed, and otherwise its state. The status does not list healthy disks.
 func (p *target) state(t *testing.T, disk string) string {
 	t.Helper()
 	pod := p.report(t)
