@@ -13,9 +13,9 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// TestInstance checks that the index finds what the labels select, and that the events of a scout lead to its CacheNode
-// although the index does not have the scout.
-func TestInstance(t *testing.T) {
+// TestTheIndexFindsWhatTheLabelsSelect checks that the index finds what the labels select, and that the events of a
+// scout lead to its CacheNode although the index does not have the scout.
+func TestTheIndexFindsWhatTheLabelsSelect(t *testing.T) {
 	own := naming.PodSelector("edge")
 	volume := maps.Clone(own)
 	volume[naming.LabelNamespace] = "default"

@@ -40,8 +40,9 @@ func cacheNode(t *testing.T, text string) (agentapi.Revision, []byte) {
 	return n, written
 }
 
-// TestSameBytes checks that operator and agent render the same configuration from a revision that was written and read.
-func TestSameBytes(t *testing.T) {
+// TestOperatorAndAgentRenderTheSame checks that operator and agent render the same configuration from a revision that
+// was written and read.
+func TestOperatorAndAgentRenderTheSame(t *testing.T) {
 	n, text := cacheNode(t, edge)
 	read, err := agentapi.ReadRevision(text)
 	if err != nil {
@@ -61,8 +62,9 @@ func TestSameBytes(t *testing.T) {
 	}
 }
 
-// TestNewerOperator checks that an agent reads what a newer operator writes and ignores unknown fields.
-func TestNewerOperator(t *testing.T) {
+// TestRevisionsOfANewerOperatorAreRead checks that an agent reads what a newer operator writes and ignores unknown
+// fields.
+func TestRevisionsOfANewerOperatorAreRead(t *testing.T) {
 	_, text := cacheNode(t, edge)
 	newer := strings.NewReplacer(
 		`{"format":1,`, `{"format":7,"news":{"a":[1]},`,

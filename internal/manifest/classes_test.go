@@ -77,8 +77,9 @@ var changes = map[string]string{
 	"service.port": "9", "service.httpsPort": "9", "service.type": "NodePort",
 }
 
-// TestClasses checks the table of docs/concepts/changes.md against what the code does with a change of each field.
-func TestClasses(t *testing.T) {
+// TestDocumentedEffectOfEachField checks the table of docs/concepts/changes.md against what the code does with a change
+// of each field.
+func TestDocumentedEffectOfEachField(t *testing.T) {
 	table := readTable(t)
 	fields := leaves(t)
 	for _, path := range fields {

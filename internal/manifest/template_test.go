@@ -18,7 +18,7 @@ func generation(disks ...string) Template {
 	return t
 }
 
-func TestMakeable(t *testing.T) {
+func TestAPodFitsATemplateOfItsVolumes(t *testing.T) {
 	before, after := []string{"a", "b"}, []string{"a", "b", "c"}
 	next := generation(after...)
 	next.Before = []Template{generation(before...)}
@@ -50,9 +50,9 @@ func TestMakeable(t *testing.T) {
 	}
 }
 
-// TestMigration plays the StatefulSet controller while a disk is added and pods crash at any time. In the end all pods
-// must have the disk, and a missing pod must be created at the next step.
-func TestMigration(t *testing.T) {
+// TestAddingADiskEndsWithAllPods plays the StatefulSet controller while a disk is added and pods crash at any time. In
+// the end all pods must have the disk, and a missing pod must be created at the next step.
+func TestAddingADiskEndsWithAllPods(t *testing.T) {
 	before, after := []string{"a", "b"}, []string{"a", "b", "c"}
 	next := generation(after...)
 	next.Before = []Template{generation(before...)}

@@ -5,8 +5,9 @@ import (
 	"testing"
 )
 
-// TestBetween checks for random edits that the moves are all that changed, and hardly more than any plan must move.
-func TestBetween(t *testing.T) {
+// TestAnEditMovesHardlyMoreThanItMust checks for random edits that the moves are all that changed, and hardly more than
+// any plan must move.
+func TestAnEditMovesHardlyMoreThanItMust(t *testing.T) {
 	for seed := range uint64(100) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		var before []Disk

@@ -164,7 +164,7 @@ func TestMovement(t *testing.T) {
 	}
 }
 
-func TestWithout(t *testing.T) {
+func TestFailedDisksKeysAreSpread(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(5, 6))
 	for range rounds(t) {

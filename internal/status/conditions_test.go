@@ -139,9 +139,9 @@ func TestConditions(t *testing.T) {
 	}
 }
 
-// TestLaggingPods checks that a rollout goes on while the StatefulSet shows all pods as ready, but one pod is not yet
-// seen as ready and its agent was not asked.
-func TestLaggingPods(t *testing.T) {
+// TestARolloutWaitsForLaggingPods checks that a rollout goes on while the StatefulSet shows all pods as ready, but one
+// pod is not yet seen as ready and its agent was not asked.
+func TestARolloutWaitsForLaggingPods(t *testing.T) {
 	pod := &corev1.Pod{}
 	f := Facts{
 		CacheNode: &v1alpha1.CacheNode{}, StatefulSet: statefulSet(1, 1, 1, 1, 1, 1),

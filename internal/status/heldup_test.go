@@ -13,7 +13,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-func TestHeldUp(t *testing.T) {
+func TestWhyAPodDoesNotStart(t *testing.T) {
 	unscheduled := corev1.PodStatus{Conditions: []corev1.PodCondition{
 		{Type: corev1.PodScheduled, Status: corev1.ConditionFalse, Message: "0/3 nodes are available"},
 	}}
@@ -98,8 +98,8 @@ func TestHeldUp(t *testing.T) {
 	}
 }
 
-// TestHeldUpIsTold checks that the CacheNode shows why its pods do not start.
-func TestHeldUpIsTold(t *testing.T) {
+// TestTheStatusSaysWhyPodsDoNotStart checks that the CacheNode shows why its pods do not start.
+func TestTheStatusSaysWhyPodsDoNotStart(t *testing.T) {
 	f := Facts{
 		CacheNode:   &v1alpha1.CacheNode{Spec: v1alpha1.CacheNodeSpec{Replicas: new(int32(3))}},
 		Now:         time.Now(),

@@ -263,8 +263,8 @@ func TestLossIsBounded(t *testing.T) {
 	}
 }
 
-// TestDisplaced checks that pods leave nodes that the spec has not allowed for long enough.
-func TestDisplaced(t *testing.T) {
+// TestPodsLeaveNodesThatAreNoLongerAllowed checks that pods leave nodes that the spec has not allowed for long enough.
+func TestPodsLeaveNodesThatAreNoLongerAllowed(t *testing.T) {
 	moved := func(s State) []string {
 		s.Since.Displaced = now.Add(-leaveAfter)
 		return releases(Plan(s).Follow.Releases)
@@ -291,9 +291,9 @@ func TestDisplaced(t *testing.T) {
 	}
 }
 
-// TestScaleToNodes checks that, with one pod on each node, pods are added at once, and removed one by one after a
-// delay.
-func TestScaleToNodes(t *testing.T) {
+// TestReplicasFollowTheNodes checks that, with one pod on each node, pods are added at once, and removed one by one
+// after a delay.
+func TestReplicasFollowTheNodes(t *testing.T) {
 	for name, tt := range map[string]struct {
 		nodes  int
 		change func(*State)
@@ -351,8 +351,8 @@ func (s *State) drop(i int) {
 	}
 }
 
-// TestOccupied checks that a taint that keeps new pods away does not remove an existing pod.
-func TestOccupied(t *testing.T) {
+// TestATaintRemovesNoRunningPod checks that a taint that keeps new pods away does not remove an existing pod.
+func TestATaintRemovesNoRunningPod(t *testing.T) {
 	s := cluster(1, 2)
 	for i := range s.Nodes {
 		s.Nodes[i].Spec.Taints = []corev1.Taint{{Key: "agent-not-ready", Effect: corev1.TaintEffectNoSchedule}}
@@ -366,7 +366,7 @@ func TestOccupied(t *testing.T) {
 	}
 }
 
-func TestTolerated(t *testing.T) {
+func TestTolerationsAreThoseOfTheScheduler(t *testing.T) {
 	taint := func(key string, effect corev1.TaintEffect) corev1.Taint {
 		return corev1.Taint{Key: key, Value: "v", Effect: effect}
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-func TestStuck(t *testing.T) {
+func TestAPodIsStuckOnlyWhileItsVolumesAreNotMounted(t *testing.T) {
 	condition := func(kind corev1.PodConditionType, is corev1.ConditionStatus, ago time.Duration) corev1.PodCondition {
 		return corev1.PodCondition{Type: kind, Status: is, LastTransitionTime: metav1.NewTime(now.Add(-ago))}
 	}
@@ -57,8 +57,8 @@ func TestStuck(t *testing.T) {
 	}
 }
 
-// TestBlamed uses messages of kubelet 1.36 and containerd 2.
-func TestBlamed(t *testing.T) {
+// TestTheKubeletsMessageNamesTheDisk uses messages of kubelet 1.36 and containerd 2.
+func TestTheKubeletsMessageNamesTheDisk(t *testing.T) {
 	s := cluster(1, 1)
 	volume := s.Claims[1].Spec.VolumeName
 	event := func(change func(*corev1.Event)) func(*corev1.Pod) []corev1.Event {

@@ -53,7 +53,7 @@ func existing(s State, a Actions) []string {
 	return places(list)
 }
 
-func TestVolumes(t *testing.T) {
+func TestOneVolumeForEachDiskAndNode(t *testing.T) {
 	all := []string{"node-0 /mnt/disk1", "node-0 /mnt/disk2", "node-1 /mnt/disk1", "node-1 /mnt/disk2"}
 	on := func(s *State, place string) *corev1.PersistentVolume {
 		for _, v := range s.Volumes {
@@ -208,8 +208,9 @@ func TestVolumes(t *testing.T) {
 	}
 }
 
-// TestVolumesOfNobody checks that the volumes of a deleted CacheNode are deleted after their claims.
-func TestVolumesOfNobody(t *testing.T) {
+// TestVolumesOfADeletedCacheNodeGoAfterTheirClaims checks that the volumes of a deleted CacheNode are deleted after
+// their claims.
+func TestVolumesOfADeletedCacheNodeGoAfterTheirClaims(t *testing.T) {
 	s := cluster(1, 1)
 	s.CacheNode = &v1alpha1.CacheNode{ObjectMeta: s.CacheNode.ObjectMeta}
 	s.Nodes, s.Pods, s.Claims = nil, nil, nil
@@ -224,7 +225,7 @@ func TestVolumesOfNobody(t *testing.T) {
 	}
 }
 
-func TestUnwanted(t *testing.T) {
+func TestClaimsAreDeletedWithTheirDisksAndPods(t *testing.T) {
 	tests := map[string]struct {
 		change func(*State)
 		want   []string
@@ -282,7 +283,7 @@ func TestUnwanted(t *testing.T) {
 	}
 }
 
-func TestGrown(t *testing.T) {
+func TestClaimsGrowWhereTheClassAllowsIt(t *testing.T) {
 	s := cluster(1, 1)
 	for i, size := range []string{"1Gi", "3Gi"} {
 		s.Claims[i].Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse(size)}

@@ -98,7 +98,7 @@ func TestKeysZones(t *testing.T) {
 	}
 }
 
-func TestContradictions(t *testing.T) {
+func TestSizesThatDoNotFitTogether(t *testing.T) {
 	tests := map[string]struct {
 		change func(*v1alpha1.Disk)
 		want   string

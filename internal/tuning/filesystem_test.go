@@ -7,7 +7,7 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
-func TestReads(t *testing.T) {
+func TestReadsOfAHit(t *testing.T) {
 	const kibi = 1 << 10
 	for name, tt := range map[string]struct {
 		FileSystem

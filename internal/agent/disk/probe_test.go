@@ -47,8 +47,9 @@ func expect(t *testing.T, p *Prober, want v1alpha1.DiskReason) Sample {
 	return s
 }
 
-// TestNotOurs checks that the error for a volume that the pod may not write to names the volume's owner.
-func TestNotOurs(t *testing.T) {
+// TestTheErrorNamesTheVolumesOwner checks that the error for a volume that the pod may not write to names the volume's
+// owner.
+func TestTheErrorNamesTheVolumesOwner(t *testing.T) {
 	p := prober(t)
 	chattr := func(change string) {
 		t.Helper()

@@ -127,8 +127,8 @@ func TestFlappingIsForgotten(t *testing.T) {
 	}
 }
 
-// TestProperties checks invariants on random histories.
-func TestProperties(t *testing.T) {
+// TestStatesOnRandomHistories checks invariants on random histories.
+func TestStatesOnRandomHistories(t *testing.T) {
 	reasons := []v1alpha1.DiskReason{
 		"", "", "", "", v1alpha1.DiskIOError, v1alpha1.DiskSlow, v1alpha1.DiskCorrupt,
 		v1alpha1.DiskReadOnly, v1alpha1.DiskShutdown, v1alpha1.DiskFull,

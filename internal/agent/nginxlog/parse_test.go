@@ -11,7 +11,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 )
 
-func TestSplit(t *testing.T) {
+func TestDatagrams(t *testing.T) {
 	tests := map[string]struct {
 		datagram, tag, text string
 		ok                  bool
