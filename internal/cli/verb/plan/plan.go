@@ -101,7 +101,8 @@ func Run(ctx context.Context, cluster *connect.Cluster, next *v1alpha1.CacheNode
 	}
 	tried := now.DeepCopy()
 	tried.Spec = next.Spec
-	if err := cluster.Update(ctx, tried, client.DryRunAll); err != nil {
+	// A patch and not an update, as the operator may write the status meanwhile.
+	if err := cluster.Patch(ctx, tried, client.MergeFrom(now), client.DryRunAll); err != nil {
 		return err
 	}
 	before, err := tierBefore(ctx, cluster, now)
