@@ -11,6 +11,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/client-go/kubernetes"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/cli/connect"
@@ -63,7 +66,12 @@ func (o *operator) made(cacheNode *v1alpha1.CacheNode) made {
 	set, configMap := &appsv1.StatefulSet{}, &corev1.ConfigMap{}
 	set.Namespace, set.Name = cacheNode.Namespace, cacheNode.Name
 	configMap.Namespace, configMap.Name = cacheNode.Namespace, naming.ConfigMap(cacheNode.Name)
-	o.get(set)
+	o.eventually(func() string { // the operator recreates a StatefulSet for other claim templates
+		if err := o.client.Get(context.Background(), client.ObjectKeyFromObject(set), set); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
 	o.get(configMap)
 	return made{
 		template: set.Spec.Template.Annotations[naming.AnnotationInput],
@@ -81,6 +89,7 @@ func TestPlanForetellsWhatTheOperatorDoes(t *testing.T) {
 	must(t, err)
 	cluster := &connect.Cluster{Client: o.client, Kubernetes: typed, Config: restConfig, Namespace: "default"}
 	cacheNode := o.create(edge)
+	o.becomes(cacheNode, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
 	o.settle(cacheNode)
 	seen := map[string]int{}
 	for seed := range uint64(60) {
