@@ -171,6 +171,25 @@ func (c *Cgroup) Use() (Use, error) {
 	return use, err
 }
 
+// Killed is how many processes of the cgroup the kernel has killed for want of memory.
+func (c *Cgroup) Killed() (int64, error) {
+	text, err := os.ReadFile(c.file("memory", "memory.oom_control", "memory.events"))
+	if err != nil {
+		return 0, err
+	}
+	return killedOf(string(text))
+}
+
+// killedOf finds "oom_kill N".
+func killedOf(text string) (int64, error) {
+	for line := range strings.Lines(text) {
+		if number, ok := strings.CutPrefix(strings.TrimSpace(line), "oom_kill "); ok {
+			return strconv.ParseInt(number, 10, 64)
+		}
+	}
+	return 0, errors.New("the kernel does not count the processes that it kills for want of memory")
+}
+
 // readsOf finds "MAJ:MIN Read N" (version 1) or "MAJ:MIN ... rios=N ..." (version 2).
 func readsOf(text, device string) (reads int64) {
 	for line := range strings.Lines(text) {

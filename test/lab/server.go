@@ -20,10 +20,10 @@ import (
 type Root struct {
 	// Dir is the root (hack/debian-root).
 	Dir string
-	// Tmpfs are empty folders in memory, in the server's cgroup. TmpfsOptions are added to their mount options, each after
-	// a comma.
+	// Tmpfs are empty folders in memory, in the server's cgroup, each after the one in which it lies. TmpfsOptions are
+	// more mount options by folder, such as a size.
 	Tmpfs        []string
-	TmpfsOptions string
+	TmpfsOptions map[string]string
 	// Binds are folders of the lab, by the path at which the server finds them. A bind may lie in a tmpfs.
 	Binds map[string]string
 	// Files are written before the server starts, by path. The path must be in a tmpfs.
@@ -83,7 +83,8 @@ func script(site Site, cgroup *Cgroup, root Root, files string) string {
 		}
 	}
 	for _, dir := range root.Tmpfs {
-		line("mkdir -p %[1]s%[2]s && mount -t tmpfs -o mode=777%[3]s tmpfs %[1]s%[2]s", root.Dir, dir, root.TmpfsOptions)
+		options := strings.TrimSuffix("mode=777,"+root.TmpfsOptions[dir], ",")
+		line("mkdir -p %[1]s%[2]s && mount -t tmpfs -o %[3]s tmpfs %[1]s%[2]s", root.Dir, dir, options)
 	}
 	for target, source := range root.Binds {
 		line("mkdir -p %[1]s%[2]s && mount --bind %[3]s %[1]s%[2]s", root.Dir, target, source)

@@ -34,8 +34,8 @@ const (
 type conditions struct {
 	nginxRoot, peersRoot, plugin   string
 	diskMebibytes, memoryMebibytes int64
-	// object is the size of all objects, in bytes.
-	object int64
+	// object is the size of all objects, in bytes. connections is the number of connections of all loads.
+	object, connections int64
 	// media and declaredMebibytes are the media and size of the disks in the CacheNode.
 	media             string
 	declaredMebibytes int64
@@ -174,12 +174,20 @@ type running struct {
 	samples []sample
 }
 
-// prepare sets the conditions and builds the programs and root file systems.
-func (b *bench) prepare(chosen []server) error {
+// setConditions sets the conditions that follow from the case.
+func (b *bench) setConditions() {
 	b.memoryMebibytes = b.memory
+	for _, load := range b.loads {
+		b.connections += int64(load.Connections)
+	}
 	// Disks have twice the room for objects that take a block and a bit, and for as many misses again.
 	b.diskMebibytes = max(b.size*int64(b.count)/disks>>20*8, 1024)
 	b.object, b.conditions.media, b.declaredMebibytes = b.size, b.scenario.media, cmp.Or(b.declared, b.diskMebibytes)
+}
+
+// prepare sets the conditions and builds the programs and root file systems.
+func (b *bench) prepare(chosen []server) error {
+	b.setConditions()
 	recipes := map[*string]string{&b.nginxRoot: "hack/nginx-root"}
 	if slices.ContainsFunc(chosen, func(s server) bool { _, stock := s.(nginx); return !stock }) {
 		recipes[&b.peersRoot] = "hack/peers-root"

@@ -5,8 +5,12 @@ import (
 	"fmt"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/resource"
+
+	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/test/lab"
 )
 
@@ -17,9 +21,15 @@ type nginx struct {
 	preparation func(object int64) lab.Preparation
 	// dirs are the folders in which the configuration has its disks.
 	dirs   [disks]string
-	config func(c conditions) (string, error)
-	// tmpfs are options of the server's tmpfs mounts, each after a comma. sysctl is a setting of its network.
+	config func(c conditions) (configuration, error)
+	// tmpfs are mount options of the memory tier's folder. sysctl is a setting of the server's network.
 	tmpfs, sysctl string
+}
+
+// configuration is an nginx.conf, and the size in bytes of the memory tier for which it is; 0 without one.
+type configuration struct {
+	text string
+	tier int64
 }
 
 func (n nginx) String() string                           { return n.name }
@@ -39,11 +49,13 @@ func (n nginx) Start(
 		}
 	}
 	root := lab.Root{
-		Dir: c.nginxRoot, Tmpfs: []string{"/run", "/tmp", "/mnt", "/var/cache"}, TmpfsOptions: n.tmpfs,
+		Dir: c.nginxRoot, Tmpfs: []string{"/run", "/tmp", "/mnt", "/var/cache"}, TmpfsOptions: map[string]string{},
 		Binds: map[string]string{},
-		Files: map[string]string{
-			"/tmp/nginx.conf": config, "/run/cachenode/README": "", "/var/cache/cachenode-memory/README": "",
-		},
+		Files: map[string]string{"/tmp/nginx.conf": config.text, "/run/cachenode/README": ""},
+	}
+	if config.tier > 0 {
+		root.Tmpfs = append(root.Tmpfs, layout.MemoryTierDir)
+		root.TmpfsOptions[layout.MemoryTierDir] = strings.TrimSuffix(fmt.Sprintf("size=%d,%s", config.tier, n.tmpfs), ",")
 	}
 	for i, dir := range n.dirs {
 		root.Binds[dir] = d[i].Dir
@@ -52,8 +64,8 @@ func (n nginx) Start(
 }
 
 // byHand is a configuration as people write it: the article's, with or without its thread pools.
-func byHand(pools bool) func(conditions) (string, error) {
-	return func(c conditions) (string, error) {
+func byHand(pools bool) func(conditions) (configuration, error) {
+	return func(c conditions) (configuration, error) {
 		var b strings.Builder
 		line := func(format string, args ...any) { fmt.Fprintf(&b, format+"\n", args...) }
 		line("daemon off; pid /run/nginx.pid; user root; error_log stderr crit; worker_processes %d; ", cpus)
@@ -78,15 +90,15 @@ func byHand(pools bool) func(conditions) (string, error) {
 			line("aio threads=pool_$disk; aio_write on;")
 		}
 		line("} } }")
-		return b.String(), nil
+		return configuration{text: b.String()}, nil
 	}
 }
 
 // rendered is the configuration that the operator renders from a CacheNode.
-func rendered(c conditions) (string, error) { return renderedWith(c, "") }
+func rendered(c conditions) (configuration, error) { return renderedWith(c, "") }
 
 // renderedWith is rendered with more fields in the spec. more is lines of YAML.
-func renderedWith(c conditions, more string) (string, error) {
+func renderedWith(c conditions, more string) (configuration, error) {
 	cacheNode := fmt.Sprintf(`apiVersion: cachenode.io/v1alpha1
 kind: CacheNode
 metadata: {name: bench}
@@ -99,15 +111,43 @@ spec:
   cache: {key: [RequestURI], valid: [{status: [200], for: 24h}]}
   pod: {resources: {limits: {cpu: %[3]d, memory: %[4]dMi}}}
 `, c.declaredMebibytes, lab.OriginPort, cpus, c.memoryMebibytes, c.media) + more
-	command := exec.Command(c.plugin, "render", "-f", "-")
+	text, err := render(c, cacheNode, "conf")
+	if err != nil {
+		return configuration{}, err
+	}
+	objects, err := render(c, cacheNode, "yaml")
+	if err != nil {
+		return configuration{}, err
+	}
+	config := configuration{text: "user root;\n" + text}
+	if match := memoryVolume.FindStringSubmatch(objects); match != nil {
+		size, err := resource.ParseQuantity(match[1])
+		if err != nil {
+			return configuration{}, err
+		}
+		config.tier = size.Value()
+	}
+	if tier := strings.Contains(text, layout.MemoryTierCache); tier != (config.tier > 0) {
+		return configuration{}, fmt.Errorf("the configuration has a memory tier (%t), the pod one of %d bytes",
+			tier, config.tier)
+	}
+	return config, nil
+}
+
+// memoryVolume finds the volume of the memory tier in a pod. The lab mounts it as the kubelet would.
+var memoryVolume = regexp.MustCompile(`medium: Memory\s+sizeLimit: (\S+)`)
+
+// render is what the operator makes of a CacheNode.
+func render(c conditions, cacheNode, output string) (string, error) {
+	command := exec.Command(c.plugin, "render", "-f", "-", "-o", output)
 	command.Stdin = strings.NewReader(cacheNode)
 	var errors bytes.Buffer
 	command.Stderr = &errors
-	output, err := command.Output()
+	text, err := command.Output()
 	if err != nil {
 		return "", fmt.Errorf("kubectl-cachenode render: %w\n%s", err, &errors)
 	}
-	return "user root;\n" + string(output), nil
+	return string(text), nil
 }
 
 func mounts(format string) (dirs [disks]string) {

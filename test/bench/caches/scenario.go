@@ -219,6 +219,13 @@ func (b *bench) sample(r *running) (sample, error) {
 		return s, err
 	}
 	s.Memory = memory >> 20
+	killed, err := r.process.Killed()
+	if err != nil {
+		return s, err
+	}
+	if killed > 0 {
+		return s, fmt.Errorf("the kernel has killed %d processes for want of memory", killed)
+	}
 	if s.Origin, err = r.site.OriginCount(); err != nil {
 		return s, err
 	}

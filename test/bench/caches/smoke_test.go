@@ -10,9 +10,9 @@ import (
 	"github.com/cachenode/cachenode-operator/test/lab"
 )
 
-// TestArticle is a short form of make bench-article. It builds, fills and measures three caches with all checks of the
-// benchmark. It does not check times.
-func TestArticle(t *testing.T) {
+// TestBenchmarkChecksItself is a short form of make bench-article. It builds, fills and measures three caches with all
+// checks of the benchmark. It does not check times.
+func TestBenchmarkChecksItself(t *testing.T) {
 	t.Chdir("../../..")
 	var out strings.Builder
 	small := mixed("smoke", 4*mebi, 24, 300, 2)

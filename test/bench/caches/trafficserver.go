@@ -17,18 +17,18 @@ func (trafficServer) About() string {
 func (trafficServer) Preparation(object int64) lab.Preparation { return lab.Prepared(object) }
 
 // memoryOfTrafficServer returns the fragment size and the size of the RAM cache in bytes. The RAM cache gets what the
-// cgroup has left. Traffic Server was seen to use 95 MiB for everything else, and for each connection buffers of 1.6
-// times an object, or of 2.6 fragments if an object is larger than a fragment. Fragments are smaller if 200 objects of
-// 1 MiB do not fit into the memory.
+// cgroup has left beside the connections of the case. Traffic Server was seen to use 95 MiB for everything else, and
+// for each connection buffers of 1.6 times an object, or of 2.6 fragments if an object is larger than a fragment.
+// Fragments are smaller if 200 objects of 1 MiB do not fit into the memory.
 func memoryOfTrafficServer(c conditions) (fragment, ram int64) {
-	const connections, others = 250, 100 << 20
-	limit, buffers := c.memoryMebibytes<<20, connections*c.object*16/10
+	const others = 100 << 20
+	limit, buffers := c.memoryMebibytes<<20, c.connections*c.object*16/10
 	fragment = 1 << 20
 	if c.memoryMebibytes < 500 {
 		fragment = 256 << 10
 	}
 	if c.object > fragment {
-		buffers = connections * fragment * 26 / 10
+		buffers = c.connections * fragment * 26 / 10
 	}
 	return fragment, max(limit/16, limit*9/10-others-buffers)
 }
@@ -40,6 +40,8 @@ func (trafficServer) Start(
 	records := []string{
 		fmt.Sprintf("CONFIG proxy.config.http.server_ports STRING %d", lab.Port),
 		fmt.Sprintf("CONFIG proxy.config.cache.ram_cache.size INT %d", ram),
+		// No object is too large for the RAM cache. The default, 4 MiB, would keep some out.
+		fmt.Sprintf("CONFIG proxy.config.cache.ram_cache_cutoff INT %d", 2*max(c.object, 4<<20)),
 		fmt.Sprintf("CONFIG proxy.config.cache.target_fragment_size INT %d", fragment),
 		fmt.Sprintf("CONFIG proxy.config.cache.min_average_object_size INT %d", min(c.object, 32<<10)),
 		"CONFIG proxy.config.cache.threads_per_disk INT 16",

@@ -51,7 +51,7 @@ func sendBuffer() nginx {
 func hugePages() nginx {
 	v := ours
 	v.name, v.about = "huge-pages", "the operator's, with huge pages in the tmpfs of the memory tier"
-	v.tmpfs = ",huge=within_size"
+	v.tmpfs = "huge=within_size"
 	return v
 }
 
@@ -72,7 +72,7 @@ func blocks(kibibytes int) nginx {
 func withTier(name, fields string) nginx {
 	v := ours
 	v.name, v.about = name, fmt.Sprintf("the operator's with spec.memoryTier: {%s}", fields)
-	v.config = func(c conditions) (string, error) { return renderedWith(c, "  memoryTier: {"+fields+"}\n") }
+	v.config = func(c conditions) (configuration, error) { return renderedWith(c, "  memoryTier: {"+fields+"}\n") }
 	return v
 }
 
@@ -80,12 +80,13 @@ func variant(name, pattern, replacement string) nginx {
 	v := ours
 	v.name, v.about = name, fmt.Sprintf("the operator's with %q for %s", replacement, pattern)
 	expression := regexp.MustCompile(pattern)
-	v.config = func(c conditions) (string, error) {
-		text, err := rendered(c)
-		if err == nil && !expression.MatchString(text) {
-			return "", fmt.Errorf("%s is not in the configuration", pattern)
+	v.config = func(c conditions) (configuration, error) {
+		config, err := rendered(c)
+		if err == nil && !expression.MatchString(config.text) {
+			return configuration{}, fmt.Errorf("%s is not in the configuration", pattern)
 		}
-		return expression.ReplaceAllString(text, replacement), err
+		config.text = expression.ReplaceAllString(config.text, replacement)
+		return config, err
 	}
 	return v
 }
