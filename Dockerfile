@@ -1,7 +1,8 @@
 # The operator's image: docker buildx build --platform linux/amd64,linux/arm64 .
-# Builders before BuildKit do not set it: "linux" is then linux of their own architecture.
+# The legacy builder does not set BUILDPLATFORM. "linux" is then the builder's own architecture.
 ARG BUILDPLATFORM=${BUILDPLATFORM:-linux}
-FROM --platform=$BUILDPLATFORM docker.io/library/golang:1.26 AS build
+ARG GO_IMAGE=docker.io/library/golang:1.26
+FROM --platform=$BUILDPLATFORM $GO_IMAGE AS build
 ARG TARGETOS TARGETARCH VERSION=unknown
 WORKDIR /src
 COPY go.mod go.sum ./

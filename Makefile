@@ -29,18 +29,18 @@ clean: ## Remove what a build leaves in the tree.
 
 ##@ Generated files
 .PHONY: generate
-generate: ## Write all generated files anew: deep copies, CRD, RBAC, the chart's schema, README and dashboards, the reference.
+generate: ## Write all generated files: deep copies, CRD, RBAC, the chart's schema, README and dashboards, the reference.
 	@tools=$$(hack/build-tool tools); set -x; \
 	$$tools/controller-gen object paths=./api/...; \
 	$$tools/controller-gen crd:allowDangerousTypes=false paths=./api/... output:crd:dir=config/crd/bases; \
 	go run ./hack/generate/bounds config/crd/bases/cachenode.io_cachenodes.yaml; \
 	$$tools/controller-gen rbac:roleName=cachenode-operator paths=./controllers/... output:rbac:dir=config/rbac
 	@hack/generate/chart
-	for page in cachenode plugin metrics headers; do go run ./hack/generate/reference $$page >docs/reference/$$page.md; done
+	for page in cachenode plugin metrics headers logs; do go run ./hack/generate/reference $$page >docs/reference/$$page.md; done
 	sed '1s/.*/# Values of the Helm chart/' charts/cachenode-operator/README.md >docs/reference/chart.md
 
 .PHONY: golden
-golden: ## Write the golden files anew.
+golden: ## Write the golden files.
 	go test ./internal/nginx/cache ./internal/manifest -update
 
 .PHONY: fmt
@@ -57,7 +57,7 @@ test: ## Everything: verify, lint, unit, envtest, chart and end to end on a real
 
 .PHONY: test-code
 test-code: ## What needs no cluster.
-	$(MAKE) lint test-chart test-monitoring test-docs test-image test-unit
+	$(MAKE) lint test-chart test-monitoring test-docs test-image test-http test-unit
 
 .PHONY: licences
 licences: ## List the licences of what the programs are built of; one that is not known fails.
@@ -80,7 +80,7 @@ lint: ## Lint Go and shell code.
 # With the real nginx and a real API server.
 real := NGINX_ROOT=$$(hack/nginx-root) KUBEBUILDER_ASSETS=$$(hack/envtest-assets)
 unit := $(real) go test
-units := go list ./... | grep -vE '/test/(e2e|chart)$$'
+units := go list ./... | grep -vE '/test/(e2e|chart|http)$$'
 
 .PHONY: test-unit
 test-unit: ## Unit tests, with the real nginx and a real API server, under the race detector but for internal/shard.
@@ -103,6 +103,10 @@ test-monitoring: ## Check the chart's alerts with promtool, fire each of them, a
 .PHONY: test-image
 test-image: ## Build the Dockerfile where Docker answers, and look at the image.
 	@test/image/check
+
+.PHONY: test-http
+test-http: ## Checks of a public suite for HTTP caches (http-cache-tests), where Node and npm are. CACHE_TESTS=DIR takes a checkout of it.
+	@test/http/run
 
 .PHONY: test-docs
 test-docs: docs ## Build the docs; a broken link fails.
@@ -152,6 +156,14 @@ bench-disks: ## What a hit costs a disk that is prepared in one way or another. 
 .PHONY: bench-shard
 bench-shard: ## Keys that move and how even the shares are, against percentages by hand and modulo; cost of the ranges. Two minutes.
 	test/bench/run shard -out docs/benchmarks
+
+.PHONY: bench-miss
+bench-miss: ## What the gateway between caches and origin costs a MISS. Three minutes.
+	@test/bench/miss
+
+.PHONY: bench-ranges
+bench-ranges: ## How long a range at the end of a large object takes that is not in the cache, with and without slices. Three minutes.
+	@test/bench/ranges
 
 .PHONY: bench-reuseport
 bench-reuseport: ## A socket for each worker against one for all, with accept_mutex on and off. Two minutes.

@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"maps"
 	"slices"
 	"strconv"
@@ -22,39 +23,44 @@ import (
 )
 
 // tellDisks writes on the pods which disks their agents must not use, and which caches they must delete.
+// An error with one pod does not keep the others from being told.
 func (r *CacheNodeReconciler) tellDisks(ctx context.Context, p *pass) error {
+	var errs []error
 	for i := range p.pods {
-		pod := &p.pods[i]
-		if !pod.DeletionTimestamp.IsZero() {
-			continue
+		if pod := &p.pods[i]; pod.DeletionTimestamp.IsZero() {
+			errs = append(errs, r.tellPod(ctx, p, pod))
 		}
-		abandoned, err := r.abandonedCaches(ctx, p, pod)
-		if err != nil {
-			return err
-		}
-		drained := strings.Join(p.verbs.Drained[pod.Name], ",")
-		before := map[string]string{
-			naming.AnnotationDrained: pod.Annotations[naming.AnnotationDrained],
-			naming.AnnotationEmpty:   pod.Annotations[naming.AnnotationEmpty],
-		}
-		if drained == before[naming.AnnotationDrained] && abandoned == before[naming.AnnotationEmpty] {
-			continue
-		}
-		told := map[string]string{naming.AnnotationDrained: drained, naming.AnnotationEmpty: abandoned}
-		if err := r.annotate(ctx, p, pod, told); err != nil {
-			return err
-		}
-		r.announce(p, pod, before, told)
 	}
+	return errors.Join(errs...)
+}
+
+func (r *CacheNodeReconciler) tellPod(ctx context.Context, p *pass, pod *corev1.Pod) error {
+	abandoned, err := r.abandonedCaches(ctx, p, pod)
+	if err != nil {
+		return err
+	}
+	drained := strings.Join(p.verbs.Drained[pod.Name], ",")
+	before := map[string]string{
+		naming.AnnotationDrained: pod.Annotations[naming.AnnotationDrained],
+		naming.AnnotationEmpty:   pod.Annotations[naming.AnnotationEmpty],
+	}
+	if drained == before[naming.AnnotationDrained] && abandoned == before[naming.AnnotationEmpty] {
+		return nil
+	}
+	told := map[string]string{naming.AnnotationDrained: drained, naming.AnnotationEmpty: abandoned}
+	if err := r.annotate(ctx, p, pod, told); err != nil {
+		return err
+	}
+	r.announce(p, pod, before, told)
 	return nil
 }
 
-// announce records in events what a pod's agent was told about its disks.
+// announce records events for disks that the agent of a pod was asked to drain, readmit or empty.
 func (r *CacheNodeReconciler) announce(p *pass, pod *corev1.Pod, before, told map[string]string) {
 	switch was, is := before[naming.AnnotationDrained], told[naming.AnnotationDrained]; {
 	case is != "" && is != was:
 		r.Events.Eventf(p.cacheNode, pod, corev1.EventTypeNormal, "DiskDrained", "Drain",
-			"%s leaves %s alone; the files stay", pod.Name, is)
+			"%s stopped using %s; its files stay", pod.Name, is)
 	case is == "" && was != "":
 		r.Events.Eventf(p.cacheNode, pod, corev1.EventTypeNormal, "DiskReadmitted", "Readmit",
 			"%s uses %s again", pod.Name, was)

@@ -59,9 +59,9 @@ type CacheNodeReconciler struct {
 	// Concurrency is how many CacheNodes are reconciled at a time; 0 means 1. One CacheNode is reconciled by one worker at
 	// a time.
 	Concurrency int
-	// began is when this operator started.
-	began time.Time
-	// since has a [lasting] for each CacheNode, by its UID.
+	// began is when this operator began to reconcile, as the leader if there are several.
+	began func() time.Time
+	// since has a [lasting] for each CacheNode, by its name.
 	since sync.Map
 	// references has the metadata of the objects that CacheNodes refer to.
 	references client.Reader
@@ -71,7 +71,7 @@ type CacheNodeReconciler struct {
 	late workqueue.TypedRateLimiter[reconcile.Request]
 }
 
-// Cluster is the operator's configuration: what it was told of the cluster and of itself.
+// Cluster is what the operator's flags say about the cluster and about the operator.
 type Cluster struct {
 	// Domain is the domain of the cluster's Services, usually cluster.local.
 	Domain string
@@ -97,8 +97,12 @@ const (
 	lateWarning = 5 * time.Second
 )
 
-// failureAfter is how long every pass must fail before the status reports the error. Most errors are transient.
-const failureAfter = 15 * time.Second
+// failureAfter is how long every pass must fail before the status reports the error. lateFailureAfter is the same for
+// passes that only find the informer cache behind.
+const (
+	failureAfter     = 15 * time.Second
+	lateFailureAfter = 2 * time.Minute
+)
 
 // Reconcile brings the objects of one CacheNode to what its spec asks for. A wrong spec or a missing reference is not
 // an error here but a condition. The next change to the spec or the reference starts a new pass.
@@ -111,18 +115,18 @@ func (r *CacheNodeReconciler) Reconcile(ctx context.Context, request reconcile.R
 		if !apierrors.IsNotFound(err) {
 			return reconcile.Result{}, err
 		}
+		r.since.Delete(request.NamespacedName)
 		r.Agents.Forget(request.NamespacedName)
 		r.late.Forget(request)
 		return reconcile.Result{}, r.abandon(ctx, request.NamespacedName)
 	}
 	if !cacheNode.DeletionTimestamp.IsZero() {
-		r.since.Delete(cacheNode.UID)
 		return reconcile.Result{}, nil // the garbage collector deletes the objects that it owns
 	}
-	p := &pass{cacheNode: cacheNode, now: r.Clock.Now(), began: r.began, lasting: r.lasting(cacheNode.UID)}
+	p := &pass{cacheNode: cacheNode, now: r.Clock.Now(), began: r.began(), lasting: r.lasting(cacheNode)}
 	err := r.run(ctx, p)
-	r.since.Store(cacheNode.UID, p.lasting)
-	if errors.Is(err, apply.ErrStale) {
+	r.since.Store(request.NamespacedName, p.lasting)
+	if other := withoutStale(err); err != nil && other == nil {
 		wait := r.late.When(request)
 		if wait >= lateWarning {
 			log.FromContext(ctx).Info("the cache does not show what is on the API server: has it lost its watch?",
@@ -131,17 +135,18 @@ func (r *CacheNodeReconciler) Reconcile(ctx context.Context, request reconcile.R
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
 	r.late.Forget(request)
-	return reconcile.Result{RequeueAfter: p.after}, err
+	return reconcile.Result{RequeueAfter: p.after}, withoutStale(err)
 }
 
 // run goes through the phases of a pass. The phases that keep running pods alive always run, each whether or not
 // another one fails. The phases that follow the spec stop at the first error, so nothing is applied of a spec that is
 // not accepted. run writes the status at the end, also after an error.
 func (r *CacheNodeReconciler) run(ctx context.Context, p *pass) (err error) {
-	if err := r.observe(ctx, p); err != nil {
-		return err // no facts are known that the status can report
-	}
 	defer func() { err = errors.Join(err, r.report(ctx, p, err)) }()
+	if err := r.observe(ctx, p); err != nil {
+		return err
+	}
+	p.complete = true
 	var errs []error
 	for _, phase := range []phase{r.renewCertificates, r.keepStorage, r.tellDisks, r.observeReferences} {
 		errs = append(errs, phase(ctx, p))
@@ -161,7 +166,7 @@ func (r *CacheNodeReconciler) run(ctx context.Context, p *pass) (err error) {
 	}
 	log.FromContext(ctx).Info("not accepted", "reason", p.problem.Reason, "message", p.problem.Message)
 	p.lookAgain(p.problem.RetryAfter)
-	return errors.Join(errors.Join(withoutProblem(errs)...), r.keepStatefulSet(ctx, p))
+	return errors.Join(withoutProblem(err), r.keepStatefulSet(ctx, p))
 }
 
 // phase is a part of a pass.
@@ -181,8 +186,28 @@ func problemIn(err error) *status.Problem {
 	return problem
 }
 
-func withoutProblem(errs []error) []error {
-	return slices.DeleteFunc(errs, func(err error) bool { return err == nil || problemIn(err) != nil })
+func withoutProblem(err error) error {
+	return without(err, func(err error) bool { return problemIn(err) != nil })
+}
+
+// withoutStale returns the other errors of a pass in which objects were missing in the informer cache.
+func withoutStale(err error) error {
+	return without(err, func(err error) bool { return errors.Is(err, apply.ErrStale) })
+}
+
+// without returns an error without the joined errors for which leave is true.
+func without(err error, leave func(error) bool) error {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var rest []error
+		for _, err := range joined.Unwrap() {
+			rest = append(rest, without(err, leave))
+		}
+		return errors.Join(rest...)
+	}
+	if err == nil || leave(err) {
+		return nil
+	}
+	return err
 }
 
 // abandon deletes the volumes of a CacheNode that no longer exists. They have no owner and no finalizer, so an operator

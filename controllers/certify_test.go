@@ -161,14 +161,16 @@ func TestOwnerKey(t *testing.T) {
 	}
 
 	// Earlier operators made no key. The marks of their agents stay valid.
-	before := secret.DeepCopy()
-	delete(secret.Data, naming.OwnerKeyKey)
-	must(t, o.client.Patch(ctx, secret, client.MergeFrom(before)))
 	o.eventually(func() string {
 		o.get(secret)
 		_, err := time.Parse(time.RFC3339, string(secret.Data[naming.OwnerLegacyKey]))
 		if err == nil && len(secret.Data[naming.OwnerKeyKey]) == 32 {
 			return ""
+		}
+		if string(secret.Data[naming.OwnerKeyKey]) == key { // a pass that had begun before put it back
+			before := secret.DeepCopy()
+			delete(secret.Data, naming.OwnerKeyKey)
+			must(t, o.client.Patch(ctx, secret, client.MergeFrom(before)))
 		}
 		return "one that is at work gets no key"
 	})

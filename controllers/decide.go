@@ -183,7 +183,7 @@ func (r *CacheNodeReconciler) replace(ctx context.Context, p *pass) error {
 		}
 		done := false
 		err := r.execute(p, func(e *executor.Executor) (err error) {
-			done, err = e.Evict(ctx, pod, "it is to be replaced from the new pod template")
+			done, err = e.Evict(ctx, pod, "the pod template changed")
 			return err
 		})
 		if err != nil || !done {

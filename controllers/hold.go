@@ -16,7 +16,7 @@ func (r *CacheNodeReconciler) holdMovement(_ context.Context, p *pass) error {
 		return nil
 	}
 	m := edit.Movement(*p.offered.stable, p.target.Revision)
-	p.movement = status.Movement(m, p.used)
+	p.movement = status.Movement(m, p.cached)
 	if p.movement == nil {
 		return nil
 	}

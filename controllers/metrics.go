@@ -41,7 +41,7 @@ var (
 		"Ready pods of the CacheNode.", "namespace", "cachenode")
 	descUpdated = newDesc("cachenode_replicas_updated",
 		"Pods of the CacheNode with the wanted template, or pods that run the wanted revision of the configuration: "+
-			"the lesser of both numbers.", "namespace", "cachenode")
+			"the smaller of the two numbers.", "namespace", "cachenode")
 )
 
 // Describe implements prometheus.Collector.

@@ -52,7 +52,7 @@ cachenode_condition{cachenode="edge",namespace="a",reason="RollingOut",type="Rea
 # TYPE cachenode_replicas_ready gauge
 cachenode_replicas_ready{cachenode="edge",namespace="a"} 2
 # HELP cachenode_replicas_updated Pods of the CacheNode with the wanted template, ` +
-		`or pods that run the wanted revision of the configuration: the lesser of both numbers.
+		`or pods that run the wanted revision of the configuration: the smaller of the two numbers.
 # TYPE cachenode_replicas_updated gauge
 cachenode_replicas_updated{cachenode="edge",namespace="a"} 1
 # HELP cachenode_replicas_wanted Wanted pods of the CacheNode.

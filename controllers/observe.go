@@ -11,6 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
@@ -114,7 +115,7 @@ func (r *CacheNodeReconciler) track(p *pass) {
 		c = r.Agents.client(name, p.secret)
 	}
 	p.agents = r.Agents.Track(name, c, targets)
-	p.used = usedBytes(p.agents)
+	p.cached = cachedBytes(p.agents)
 	for pod, seen := range p.agents {
 		seen.Report.Disks = slices.DeleteFunc(slices.Clone(seen.Report.Disks), func(d agentapi.DiskReport) bool {
 			return !slices.ContainsFunc(p.cacheNode.Spec.Disks, func(disk v1alpha1.Disk) bool { return disk.Name == d.Name })
@@ -132,15 +133,16 @@ func (r *CacheNodeReconciler) track(p *pass) {
 	}
 }
 
-// usedBytes returns the bytes that each disk holds over all pods, as far as their agents have reported.
-func usedBytes(agents map[string]Observation) map[string]int64 {
-	used := map[string]int64{}
+// cachedBytes returns the size of each disk's cache over all pods, as far as their agents have reported. For an agent
+// that does not report it, everything on the disk counts.
+func cachedBytes(agents map[string]Observation) map[string]int64 {
+	cached := map[string]int64{}
 	for _, seen := range agents {
 		for _, d := range seen.Report.Disks {
-			used[d.Name] += d.Size / 100 * int64(d.UsedPercent)
+			cached[d.Name] += ptr.Deref(d.CacheBytes, d.Size/100*int64(d.UsedPercent))
 		}
 	}
-	return used
+	return cached
 }
 
 // client returns the client for the agents of a CacheNode, renewed when its certificates change; nil if they are

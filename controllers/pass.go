@@ -64,15 +64,17 @@ type observed struct {
 	// absent has the names of the objects that observe looked for and did not find.
 	absent map[client.ObjectKey]bool
 	pods   []corev1.Pod
-	// agents has, by pod, what the agent said last of the disks of the spec. used has, by disk, the bytes in use over all
-	// pods, also for disks that are no longer in the spec.
+	// agents has, by pod, what the agent said last of the disks of the spec. cached has, by disk, the size of the caches
+	// over all pods in bytes, also for disks that are no longer in the spec.
 	agents map[string]Observation
-	used   map[string]int64
+	cached map[string]int64
 	// unknown is true while this operator is new and has not yet asked the agent of a ready pod. Nothing is decided until
 	// then.
 	unknown bool
 	verbs   storage.Verbs
 	offered offered
+	// complete is true if nothing failed.
+	complete bool
 }
 
 // wanted is what the spec asks for.
@@ -95,17 +97,25 @@ type rolling struct {
 	remaking bool
 }
 
-// lasting holds the start times of states that must last before the operator acts on them.
+// lasting is what one pass over an object leaves to the next: mostly the start times of states that must last before
+// the operator acts on them.
 type lasting struct {
+	uid     types.UID
 	storage storage.Since
-	// failing is since when every pass has failed; zero if the last one did not.
-	failing time.Time
+	// failing is since when every pass has failed, late since when the informer cache has lagged behind in every pass;
+	// zero if the last pass found neither.
+	failing, late time.Time
+	// broken are the disks whose failure an event told, and whose recovery no event has told yet.
+	broken status.Disks
 }
 
-func (r *CacheNodeReconciler) lasting(uid types.UID) lasting {
-	known, _ := r.since.Load(uid)
-	l, _ := known.(lasting)
-	return l
+// lasting returns what the last pass over the same object left.
+func (r *CacheNodeReconciler) lasting(cacheNode *v1alpha1.CacheNode) lasting {
+	known, _ := r.since.Load(client.ObjectKeyFromObject(cacheNode))
+	if l, ok := known.(lasting); ok && l.uid == cacheNode.UID {
+		return l
+	}
+	return lasting{uid: cacheNode.UID}
 }
 
 func (p *pass) lookAgain(after time.Duration) {

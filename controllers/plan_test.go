@@ -3,22 +3,26 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/client-go/kubernetes"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
-
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/cli/connect"
 	"github.com/cachenode/cachenode-operator/internal/cli/verb/plan"
+	"github.com/cachenode/cachenode-operator/internal/edit"
 	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/shard"
 	"github.com/cachenode/cachenode-operator/test/apiserver"
 )
 
@@ -40,7 +44,22 @@ var randomEdits = map[string]func(*rand.Rand, *v1alpha1.CacheNodeSpec){
 		s.Cache.Key = [][]v1alpha1.KeyPart{{v1alpha1.KeyURI, "Args", "Host"}, {"RequestURI", "Host"}}[r.IntN(2)]
 	},
 	"weights": func(r *rand.Rand, s *v1alpha1.CacheNodeSpec) {
-		s.Disks[0].Weight, s.Disks[1].Weight = new(1+r.Int32N(3)), new(int32(1))
+		for i := range s.Disks { // all disks have a weight, or none has
+			s.Disks[i].Weight = new(1 + r.Int32N(3))
+		}
+	},
+	"a disk more or less": func(r *rand.Rand, s *v1alpha1.CacheNodeSpec) {
+		if len(s.Disks) > 2 {
+			s.Disks = s.Disks[:2]
+			return
+		}
+		added := *s.Disks[0].DeepCopy()
+		added.Name = []string{"disk3", "disk4"}[r.IntN(2)]
+		s.Disks = append(s.Disks, added)
+	},
+	"replicas": func(r *rand.Rand, s *v1alpha1.CacheNodeSpec) { s.Replicas = new(1 + r.Int32N(4)) },
+	"limit of key movement": func(r *rand.Rand, s *v1alpha1.CacheNodeSpec) {
+		s.Rollout.MaxKeyMovement = new(r.Int32N(30))
 	},
 	"media": func(r *rand.Rand, s *v1alpha1.CacheNodeSpec) {
 		s.Disks[0].Media = []v1alpha1.Media{v1alpha1.HDD, v1alpha1.SSD, v1alpha1.NVMe}[r.IntN(3)]
@@ -58,25 +77,68 @@ var randomEdits = map[string]func(*rand.Rand, *v1alpha1.CacheNodeSpec){
 	},
 }
 
-// made is what the operator has made of the spec: what pods are created from, and what they are offered.
-type made struct{ template, offered string }
+// made is what the operator has made of the spec: what pods are created from, how many, with which disks, what they
+// run, and what they are to run. Here no pod exists, so what they run stays the same until the ConfigMap is deleted.
+type made struct {
+	template        string
+	replicas        int32
+	claims          []string
+	running, wanted agentapi.Revision
+}
 
 func (o *operator) made(cacheNode *v1alpha1.CacheNode) made {
 	o.t.Helper()
 	set, configMap := &appsv1.StatefulSet{}, &corev1.ConfigMap{}
 	set.Namespace, set.Name = cacheNode.Namespace, cacheNode.Name
 	configMap.Namespace, configMap.Name = cacheNode.Namespace, naming.ConfigMap(cacheNode.Name)
-	o.eventually(func() string { // the operator recreates a StatefulSet for other claim templates
-		if err := o.client.Get(context.Background(), client.ObjectKeyFromObject(set), set); err != nil {
-			return err.Error()
-		}
-		return ""
-	})
+	o.get(set)
 	o.get(configMap)
-	return made{
-		template: set.Spec.Template.Annotations[naming.AnnotationInput],
-		offered:  configMap.Data[naming.StableKey] + configMap.Data[naming.CandidateKey],
+	m := made{template: set.Spec.Template.Annotations[naming.AnnotationInput], replicas: *set.Spec.Replicas}
+	for _, claim := range set.Spec.VolumeClaimTemplates {
+		m.claims = append(m.claims, claim.Name)
 	}
+	var err error
+	m.running, err = agentapi.ReadRevision([]byte(configMap.Data[naming.StableKey]))
+	must(o.t, err)
+	m.wanted = m.running
+	if candidate := configMap.Data[naming.CandidateKey]; candidate != "" {
+		m.wanted, err = agentapi.ReadRevision([]byte(candidate))
+		must(o.t, err)
+	}
+	return m
+}
+
+// outcome returns what plan must have said of an edit after which the operator has made after, and a name for the kind
+// of edit.
+func outcome(before, after made) (kind string, want []string) {
+	kind, want = "nginx goes on", []string{"nginx goes on as it is"}
+	switch {
+	case before.template != after.template:
+		kind, want = "pods are replaced", []string{" replaced"}
+	case before.running.ID != after.wanted.ID:
+		kind, want = "nginx reloads", []string{"nginx reloads in each"}
+	}
+	if before.replicas < after.replicas {
+		want = append(want, " created")
+	} else if before.replicas > after.replicas {
+		want = append(want, " removed")
+	}
+	if m := edit.Movement(before.running, after.wanted); m.Slots > 0 {
+		want = append(want, "Keys: "+shard.Percent(m.Slots)+" of them move")
+	} else {
+		want = append(want, "Keys: none moves")
+	}
+	for _, claim := range after.claims {
+		if !slices.Contains(before.claims, claim) {
+			want = append(want, "for "+claim+" is created for each pod")
+		}
+	}
+	for _, claim := range before.claims {
+		if !slices.Contains(after.claims, claim) {
+			want = append(want, "Claims: those for "+claim+" are deleted")
+		}
+	}
+	return kind, want
 }
 
 // TestPlanForetellsWhatTheOperatorDoes compares, for random edits, the output of kubectl cachenode plan with what the
@@ -89,17 +151,26 @@ func TestPlanForetellsWhatTheOperatorDoes(t *testing.T) {
 	must(t, err)
 	cluster := &connect.Cluster{Client: o.client, Kubernetes: typed, Config: restConfig, Namespace: "default"}
 	cacheNode := o.create(edge)
-	o.becomes(cacheNode, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
-	o.settle(cacheNode)
+	o.processes(cacheNode)
 	seen := map[string]int{}
 	for seed := range uint64(60) {
 		random := rand.New(rand.NewPCG(seed, 7))
+		if random.IntN(3) == 0 && !o.holds(cacheNode) {
+			must(t, o.client.Delete(context.Background(), configMap(cacheNode)))
+			o.eventually(func() string {
+				if m := configMap(cacheNode); o.client.Get(context.Background(), client.ObjectKeyFromObject(m), m) != nil {
+					return "the ConfigMap is not recreated"
+				}
+				return ""
+			})
+			o.settle(cacheNode)
+		}
 		o.get(cacheNode)
 		next := cacheNode.DeepCopy()
 		var edits []string
-		for name, edit := range randomEdits {
+		for _, name := range slices.Sorted(maps.Keys(randomEdits)) {
 			if random.IntN(6) == 0 {
-				edit(random, &next.Spec)
+				randomEdits[name](random, &next.Spec)
 				edits = append(edits, name)
 			}
 		}
@@ -107,30 +178,76 @@ func TestPlanForetellsWhatTheOperatorDoes(t *testing.T) {
 		must(t, plan.Run(context.Background(), cluster, next.DeepCopy(), &said, &warnings))
 		before := o.made(cacheNode)
 		o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) { *s = next.Spec })
-		o.eventually(func() string {
-			if o.get(cacheNode); cacheNode.Status.ObservedGeneration == cacheNode.Generation {
-				return ""
+		o.processes(cacheNode)
+		kind, want := "", []string(nil)
+		if m := cacheNode.Status.KeyMovement; o.holds(cacheNode) {
+			kind, want = "held", []string{"it waits for the annotation", m.Name}
+			if random.IntN(2) == 0 { // otherwise, the next edit meets an edit that is held
+				o.annotate(cacheNode, v1alpha1.AnnotationAcknowledged, m.Name)
+				o.eventually(func() string {
+					if o.holds(cacheNode) {
+						return "the movement is held though it was acknowledged"
+					}
+					return ""
+				})
+				o.isRecreated(cacheNode)
 			}
-			return "the edit is not seen: " + describe(cacheNode)
-		})
+		}
+		if !o.holds(cacheNode) {
+			done, also := outcome(before, o.made(cacheNode))
+			kind, want = strings.TrimSpace(kind+" "+done), append(want, also...)
+		}
+		seen[kind]++
+		for _, text := range want {
+			if !strings.Contains(said.String(), text) {
+				t.Errorf("seed %d, edits of %v (%s): plan does not say %q:\n%s", seed, edits, kind, text, said.String())
+			}
+		}
+	}
+	t.Log(seen)
+	for _, kind := range []string{
+		"pods are replaced", "nginx reloads", "nginx goes on", "held", "held pods are replaced",
+	} {
+		if seen[kind] == 0 {
+			t.Errorf("no edit had the outcome %q", kind)
+		}
+	}
+}
+
+// processes waits until the operator has processed the present spec, and then until it has nothing to do.
+func (o *operator) processes(cacheNode *v1alpha1.CacheNode) {
+	o.t.Helper()
+	o.eventually(func() string {
+		if o.get(cacheNode); cacheNode.Status.ObservedGeneration == cacheNode.Generation {
+			return ""
+		}
+		return "the edit is not processed: " + describe(cacheNode)
+	})
+	o.isRecreated(cacheNode)
+}
+
+// isRecreated waits until the operator has nothing to do. It acts as the garbage collector for a StatefulSet that the
+// operator recreates for other claim templates.
+func (o *operator) isRecreated(cacheNode *v1alpha1.CacheNode) {
+	o.t.Helper()
+	o.eventually(func() string {
 		o.settle(cacheNode)
-		after := o.made(cacheNode)
-		want := "nginx goes on as it is"
-		switch {
-		case before.template != after.template:
-			want = " replaced; the disks that stay are warm"
-			if !strings.Contains(said.String(), want) {
-				want = " replaced, one after another"
-			}
-		case before.offered != after.offered:
-			want = "nginx reloads in each"
+		set := &appsv1.StatefulSet{}
+		if err := o.client.Get(context.Background(), client.ObjectKeyFromObject(cacheNode), set); err != nil {
+			return err.Error()
 		}
-		seen[want]++
-		if !strings.Contains(said.String(), want) {
-			t.Errorf("seed %d, edits of %v: plan said\n%sand it was %q", seed, edits, said.String(), want)
+		if set.DeletionTimestamp == nil {
+			return ""
 		}
-	}
-	if len(seen) != 3 {
-		t.Errorf("the edits had only the outcomes %v", seen)
-	}
+		o.goes(set)
+		return "the StatefulSet is being deleted"
+	})
+}
+
+// holds reports whether the operator waits for a movement to be acknowledged.
+func (o *operator) holds(cacheNode *v1alpha1.CacheNode) bool {
+	o.t.Helper()
+	o.get(cacheNode)
+	c := meta.FindStatusCondition(cacheNode.Status.Conditions, v1alpha1.ConditionProgressing)
+	return c != nil && c.Reason == v1alpha1.ReasonKeyMovement
 }

@@ -202,7 +202,8 @@ func (r *CacheNodeReconciler) observeReferences(ctx context.Context, p *pass) er
 		return nil
 	}
 	for i, d := range p.cacheNode.Spec.Disks {
-		if class := ptr.Deref(d.StorageClassName, ""); class != "" && p.storage.Classes[class] == nil {
+		class := ptr.Deref(d.StorageClassName, "")
+		if class != "" && p.storage.Classes[class] == nil && !p.storage.IsBound(d.Name) {
 			p.unmet = append(p.unmet, fmt.Sprintf("spec.disks[%d].storageClassName: "+
 				"StorageClass %q does not exist, so the claims for %s stay pending: "+
 				"create it, or replace the disk by one of another class",

@@ -2,7 +2,6 @@ package controllers
 
 import (
 	"context"
-	"errors"
 	"slices"
 	"time"
 
@@ -11,7 +10,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/cachenode/cachenode-operator/internal/apply"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/status"
 	"github.com/cachenode/cachenode-operator/internal/validation"
@@ -20,45 +18,68 @@ import (
 // report writes the status once, only if it changed, and then records in events what changed. err is the result of the
 // pass.
 func (r *CacheNodeReconciler) report(ctx context.Context, p *pass, err error) error {
-	facts := p.facts(err)
-	if facts.Unknown() && p.unknown {
-		return nil // the status stays as it was until the agents have answered
-	}
-	p.lookAgain(facts.LookAgain())
+	failure, incomplete := p.failure(err)
 	before, after := p.cacheNode, p.cacheNode.DeepCopy()
-	after.Status = status.Of(facts)
-	if equality.Semantic.DeepEqual(before.Status, after.Status) {
-		return nil
+	var events []status.Event
+	if p.complete {
+		facts := p.facts(failure, incomplete)
+		if facts.Unknown() && p.unknown {
+			return nil // the status stays as it was until the agents have answered
+		}
+		p.lookAgain(facts.LookAgain())
+		after.Status = status.Of(facts)
+		events, p.lasting.broken = status.Events(facts, after.Status)
+	} else if failure != nil {
+		after.Status = status.OfFailure(p.cacheNode, failure)
 	}
-	if err := r.Status().Patch(ctx, after, client.MergeFrom(before), client.FieldOwner(naming.FieldManager)); err != nil {
-		return client.IgnoreNotFound(err)
+	if !equality.Semantic.DeepEqual(before.Status, after.Status) {
+		err := r.Status().Patch(ctx, after, client.MergeFrom(before), client.FieldOwner(naming.FieldManager))
+		if err != nil {
+			return client.IgnoreNotFound(err)
+		}
 	}
-	for _, e := range status.Events(before.Status, after.Status, p.held) {
+	for _, e := range events {
 		r.Events.Eventf(p.cacheNode, p.podNamed(e.Pod), e.Type, e.Reason, e.Action, "%s", e.Note)
 	}
 	return nil
 }
 
-// facts are what the pass has found. They include an error only if it has lasted or will last, because most errors are
-// transient.
-func (p *pass) facts(err error) status.Facts {
-	f := status.Facts{
-		CacheNode: p.cacheNode, Now: p.now, Began: p.began, StatefulSet: p.statefulSet,
-		Missing: p.actions.Missing, Lost: p.actions.Waiting, Evicting: p.evicting,
-		Movement: p.movement, Held: p.held, Problem: p.problem, Unmet: p.unmet,
-		Warnings: slices.Concat(validation.Warnings(p.cacheNode), p.verbs.Problems, p.warnings),
-	}
-	lasts := !p.lasting.failing.IsZero() && p.now.Sub(p.lasting.failing) >= failureAfter
+// failure returns the error of a pass if the status is to show it, because it has lasted or will last. Most errors are
+// transient: incomplete is true for those. A cache that lags behind has more time.
+func (p *pass) failure(err error) (failure error, incomplete bool) {
+	other := withoutStale(err)
+	p.lasting.failing = began(p.lasting.failing, other != nil, p.now)
+	p.lasting.late = began(p.lasting.late, err != nil, p.now)
 	switch {
 	case err == nil:
-		p.lasting.failing = time.Time{}
-	case apierrors.IsForbidden(err) || (lasts && !errors.Is(err, apply.ErrStale)):
-		f.Failure = err
-	default:
-		f.Incomplete = true
+		return nil, false
+	case apierrors.IsForbidden(other), other != nil && p.now.Sub(p.lasting.failing) >= failureAfter:
+		return other, false
+	case p.now.Sub(p.lasting.late) >= lateFailureAfter:
+		return err, false
 	}
-	if err != nil && p.lasting.failing.IsZero() {
-		p.lasting.failing = p.now
+	return nil, true
+}
+
+// began returns when a state began: at since if it lasts, now if it is new, never if it is over.
+func began(since time.Time, is bool, now time.Time) time.Time {
+	switch {
+	case !is:
+		return time.Time{}
+	case since.IsZero():
+		return now
+	}
+	return since
+}
+
+// facts are what the pass has found.
+func (p *pass) facts(failure error, incomplete bool) status.Facts {
+	f := status.Facts{
+		CacheNode: p.cacheNode, Now: p.now, Began: p.began, StatefulSet: p.statefulSet, Broken: p.lasting.broken,
+		Missing: p.actions.Missing, Lost: p.actions.Waiting, Evicting: p.evicting,
+		Movement: p.movement, Held: p.held, Problem: p.problem, Unmet: p.unmet, TooManyVolumes: p.actions.Follow.TooMany,
+		Warnings: slices.Concat(validation.Warnings(p.cacheNode), p.verbs.Problems, p.warnings),
+		Failure:  failure, Incomplete: incomplete,
 	}
 	for i := range p.pods {
 		f.Pods = append(f.Pods, p.podFacts(i))

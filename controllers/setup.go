@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"golang.org/x/time/rate"
@@ -47,7 +48,7 @@ func (r *CacheNodeReconciler) SetupWithManager(mgr ctrl.Manager, references cach
 	if r.Clock == nil {
 		r.Clock = clock.RealClock{}
 	}
-	r.references, r.began = references, r.Clock.Now()
+	r.references, r.began = references, sync.OnceValue(r.Clock.Now)
 	r.rendered = lru.New(renderings)
 	r.late = workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](lateDelay, latestDelay)
 	retries := workqueue.NewTypedMaxOfRateLimiter(

@@ -248,7 +248,9 @@ func (r *CacheNodeReconciler) followStorage(ctx context.Context, p *pass) error 
 		if p.statefulSet == nil {
 			return problem
 		}
-		p.warnings = append(p.warnings, problem.Message)
+		if follow.TooMany == "" { // Degraded tells of too many volumes
+			p.warnings = append(p.warnings, problem.Message)
+		}
 		p.lookAgain(pathAgain)
 	}
 	if follow.Replicas != nil {

@@ -1,12 +1,17 @@
 package v1alpha1
 
-import "k8s.io/apimachinery/pkg/api/resource"
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+)
 
 // CachePolicy says what is cached, under which key and for how long. The Cache-Control, Expires and X-Accel-Expires of
 // the origin take precedence over valid. A response with Set-Cookie or Vary: * is not cached, nor is a response to a
 // request with Authorization. A request with Cookie is served like any other. An origin whose responses depend on
 // cookies must send Cache-Control: private or no-store.
 //
+// +kubebuilder:validation:XValidation:rule="!has(self.query) || !has(self.key) || 'RequestURI' in self.key || 'Args' in self.key",message="query: needs RequestURI or Args in cache.key, or no argument reaches the origin",fieldPath=".query"
 // +kubebuilder:validation:XValidation:rule="!has(self.methods) || !('POST' in self.methods) || (has(self.key) && 'Method' in self.key)",message="methods: POST needs Method in cache.key, or a GET would be answered with the response to a POST",fieldPath=".methods"
 type CachePolicy struct {
 	// key is the set of request parts that identifies an object (proxy_cache_key) and whose hash chooses the disk. The
@@ -22,6 +27,14 @@ type CachePolicy struct {
 	// +kubebuilder:validation:XValidation:rule="!('Args' in self) || 'URI' in self",message="key: Args goes with URI only: RequestURI has the arguments in it"
 	Key []KeyPart `json:"key,omitempty"`
 
+	// query says which arguments of a URL count. The others are in no key and reach no origin. Unset means that all count.
+	// +optional
+	Query *Query `json:"query,omitempty"`
+
+	// bypass says which requests go to the origin past all caches. Their responses are not stored.
+	// +optional
+	Bypass *Bypass `json:"bypass,omitempty"`
+
 	// valid says how long responses are fresh, by status code, if the origin does not say (proxy_cache_valid). At most 16
 	// entries. Default 1h for 200, 206 and 301, and 1m for 404.
 	// +optional
@@ -30,11 +43,26 @@ type CachePolicy struct {
 	// +kubebuilder:validation:MaxItems=16
 	Valid []Validity `json:"valid,omitempty"`
 
-	// useStale is the set of reasons to serve a stale object instead of an error (proxy_cache_use_stale). An empty set
-	// means never. Default Error, Timeout, Updating, HTTP500, HTTP502, HTTP503 and HTTP504.
+	// staleWhileRevalidate is how long after its end an object is served while a request renews it (RFC 5861), unless the
+	// origin's Cache-Control says so itself. Objects with must-revalidate, proxy-revalidate or s-maxage are never served
+	// stale. 0s to 8760h, default 30s. Applies to responses from then on.
+	// +optional
+	// +kubebuilder:default="30s"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || duration(self) <= duration('8760h')",message="staleWhileRevalidate: must be at most 8760h, a year"
+	StaleWhileRevalidate Duration `json:"staleWhileRevalidate,omitempty"`
+
+	// staleIfError is how long after its end an object is served instead of an error of the origin: no answer, or one with
+	// the status 500, 502, 503 or 504 (RFC 5861). The origin's own Cache-Control and the exceptions count as for
+	// staleWhileRevalidate. 0s to 8760h, default 24h. Applies to responses from then on.
+	// +optional
+	// +kubebuilder:default="24h"
+	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || duration(self) <= duration('8760h')",message="staleIfError: must be at most 8760h, a year"
+	StaleIfError Duration `json:"staleIfError,omitempty"`
+
+	// useStale is deprecated: use staleWhileRevalidate and staleIfError. Without Updating, staleWhileRevalidate counts as
+	// 0s. Its status codes are the ones that staleIfError is for; without any other reason, staleIfError counts as 0s.
 	// +optional
 	// +listType=set
-	// +kubebuilder:default={Error,Timeout,Updating,HTTP500,HTTP502,HTTP503,HTTP504}
 	// +kubebuilder:validation:MaxItems=11
 	UseStale []StaleReason `json:"useStale,omitempty"`
 
@@ -43,10 +71,11 @@ type CachePolicy struct {
 	// +kubebuilder:default={}
 	Lock CacheLock `json:"lock,omitempty"`
 
-	// backgroundUpdate refreshes a stale object in the background while it is served (proxy_cache_background_update). It
-	// takes effect only if useStale contains Updating. Default true.
+	// backgroundUpdate serves a stale object also to the request that renews it, within the time of staleWhileRevalidate
+	// (proxy_cache_background_update). Otherwise that request waits for the origin, and the others get the stale object.
+	// It has no effect on objects in slices. Default false.
 	// +optional
-	// +kubebuilder:default=true
+	// +kubebuilder:default=false
 	BackgroundUpdate *bool `json:"backgroundUpdate,omitempty"`
 
 	// revalidate asks the origin with If-Modified-Since and If-None-Match whether a stale object has changed
@@ -72,9 +101,20 @@ type CachePolicy struct {
 	// +kubebuilder:validation:MaxItems=3
 	Methods []CacheMethod `json:"methods,omitempty"`
 
+	// slice has large objects fetched and stored in parts of one size, so that a request for a range waits only for the
+	// parts in the range (the directive slice). All parts are on the disk of the object. Unset means that objects are
+	// fetched whole. After a change, objects are fetched again: the stored ones are not found any more.
+	//
+	// It is for origins that answer ranges with a strong ETag. Any other object is fetched whole; each request for such an
+	// object that is not in memory asks the origin once more, unless the origin ignores ranges and the request begins in
+	// the first part. If an object changes, a response that would mix old and new parts ends early, and later ones too,
+	// until the old parts have expired.
+	// +optional
+	Slice *Slice `json:"slice,omitempty"`
+
 	// statusHeaders adds X-Cache and X-Cache-Disk to responses. X-Cache is HIT, MISS, EXPIRED, STALE, UPDATING,
-	// REVALIDATED, BYPASS, or UNCACHED if the disk could not be used. X-Cache is missing if nothing was looked up. Default
-	// true.
+	// REVALIDATED, BYPASS, or UNCACHED if neither the disk of the key nor another disk could serve the request. X-Cache is
+	// missing if nothing was looked up. Default true.
 	// +optional
 	// +kubebuilder:default=true
 	StatusHeaders *bool `json:"statusHeaders,omitempty"`
@@ -83,6 +123,68 @@ type CachePolicy struct {
 	// pod served them. Default false.
 	// +optional
 	NodeHeader bool `json:"nodeHeader,omitempty"`
+}
+
+// Names reports whether valid names a status code.
+func (c CachePolicy) Names(status StatusCode) bool {
+	return slices.ContainsFunc(c.Valid, func(v Validity) bool { return slices.Contains(v.Status, status) })
+}
+
+// Query lists arguments of URLs. A name may end in *, which stands for any rest, as in utm_*. Letters' case counts. The
+// order of the arguments stays as it is. Up to eight groups of neighbouring arguments are removed; with more, the rest
+// counts.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.drop) != has(self.keep)",message="give either drop or keep"
+type Query struct {
+	// drop are the arguments that do not count. 1 to 64.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	Drop []NamePattern `json:"drop,omitempty"`
+
+	// keep are the only arguments that count. 1 to 64.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=64
+	Keep []NamePattern `json:"keep,omitempty"`
+}
+
+// Bypass lists what makes a request bypass the caches.
+//
+// +kubebuilder:validation:XValidation:rule="has(self.cookies) || has(self.headers)",message="give cookies, headers or both"
+type Bypass struct {
+	// cookies are names of cookies; one with any value is enough. A name may end in *, which stands for any rest. 1 to 16.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	Cookies []NamePattern `json:"cookies,omitempty"`
+
+	// headers are names of headers; one with any value but the empty one is enough. 1 to 16.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MinItems=1
+	// +kubebuilder:validation:MaxItems=16
+	Headers []HeaderName `json:"headers,omitempty"`
+}
+
+// NamePattern is the name of an argument or cookie, or the beginning of a name and *.
+//
+// +kubebuilder:validation:MinLength=1
+// +kubebuilder:validation:MaxLength=64
+// +kubebuilder:validation:XValidation:rule="self.matches('^[][A-Za-z0-9_.~%-]+[*]?$')",message="must be a name of letters, digits and _ . ~ % [ ] -, and may end in *"
+type NamePattern string
+
+// Slice is how objects are divided.
+type Slice struct {
+	// size is the size of a part. Range 1Mi to 64Mi.
+	// +required
+	// +kubebuilder:validation:XIntOrString
+	// +kubebuilder:validation:MaxLength=32
+	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('1Mi')) >= 0 && quantity(string(self)).compareTo(quantity('64Mi')) <= 0",message="size: must be from 1Mi to 64Mi"
+	Size resource.Quantity `json:"size"`
 }
 
 // KeyPart is a part of the cache key.

@@ -48,6 +48,7 @@ type CacheNodeList struct {
 // CacheNodeSpec is the desired state of a CacheNode.
 //
 // +kubebuilder:validation:XValidation:rule="!has(self.listen) || !has(self.listen.tls) || !has(self.service) || !has(self.service.port) || !has(self.service.httpsPort) || self.service.port != self.service.httpsPort",message="service.httpsPort: must not be service.port where listen.tls is set",fieldPath=".service.httpsPort"
+// +kubebuilder:validation:XValidation:rule="!has(self.cache) || !has(self.cache.slice) || !has(self.headers) || !has(self.headers.response) || !has(self.headers.response.remove) || !self.headers.response.remove.exists(h, h.lowerAscii() == 'set-cookie')",message="headers.response.remove: Set-Cookie cannot be removed with cache.slice: remove one of them",fieldPath=".headers.response.remove"
 // +kubebuilder:validation:XValidation:rule="self.disks.all(d, !has(d.threadPool) || !has(d.threadPool.maxQueue) || !has(self.listen) || !has(self.listen.maxConnections) || d.threadPool.maxQueue >= self.listen.maxConnections)",message="disks: threadPool.maxQueue must not be less than listen.maxConnections, or a full queue could break responses off: raise it, or lower listen.maxConnections",fieldPath=".disks"
 // +kubebuilder:validation:XValidation:rule="!has(self.cache) || !has(self.cache.key) || 'Host' in self.cache.key || has(self.origin.hostHeader) || (has(self.hosts) && self.hosts.size() == 1 && !self.hosts[0].startsWith('*'))",message="cache.key: without Host, objects of one host would be served for another: add Host, set origin.hostHeader, or list exactly one name in hosts",fieldPath=".cache.key"
 // +kubebuilder:validation:XValidation:rule="!has(self.memoryTier) || !has(self.memoryTier.size) || !isQuantity(string(self.memoryTier.size)) || (has(self.memoryTier.enabled) && !self.memoryTier.enabled) || !has(self.pod) || !has(self.pod.resources) || !has(self.pod.resources.limits) || !('memory' in self.pod.resources.limits) || !isQuantity(string(self.pod.resources.limits['memory'])) || quantity(string(self.memoryTier.size)).add(quantity(string(self.memoryTier.size))).compareTo(quantity(string(self.pod.resources.limits['memory']))) <= 0",message="memoryTier.size: is more than half of pod.resources.limits.memory: lower it, or raise the limit",fieldPath=".memoryTier.size"
@@ -121,6 +122,11 @@ type CacheNodeSpec struct {
 	// +optional
 	// +kubebuilder:default={}
 	Logs Logs `json:"logs,omitempty"`
+
+	// headers are what the pods change in headers of requests to the origin and of responses to clients.
+	// +optional
+	// +kubebuilder:default={}
+	Headers Headers `json:"headers,omitzero"`
 
 	// monitoring says what is measured.
 	// +optional

@@ -7,7 +7,7 @@ type DiskState string
 const (
 	// DiskStarting means that no probe has ended or timed out yet.
 	DiskStarting DiskState = "Starting"
-	// DiskHealthy means that nginx uses the disk.
+	// DiskHealthy means that the probes find the disk good. nginx uses it unless it is drained.
 	DiskHealthy DiskState = "Healthy"
 	// DiskFailed means that the disk is out of use and its keys are on the other disks of the pod.
 	DiskFailed DiskState = "Failed"

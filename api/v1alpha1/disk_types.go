@@ -75,8 +75,9 @@ type Disk struct {
 	Health DiskHealth `json:"health,omitempty"`
 
 	// foreignCache is what happens to a cache on the disk that another CacheNode has marked as its own. Keep (default)
-	// leaves that cache alone and does not use the disk. Empty deletes it and uses the disk. Only the folder "cachenode"
-	// on the disk is ever touched.
+	// leaves that cache alone and does not use the disk. With localPath, the cache of a CacheNode that no longer exists is
+	// deleted all the same. Empty deletes the cache in any case and uses the disk. Only the folder "cachenode" on the disk
+	// is ever touched.
 	// +optional
 	// +kubebuilder:default=Keep
 	ForeignCache ForeignCache `json:"foreignCache,omitempty"`
@@ -107,7 +108,7 @@ type LocalPath struct {
 type ForeignCache string
 
 const (
-	// KeepForeign leaves another CacheNode's cache alone.
+	// KeepForeign leaves another CacheNode's cache alone while that CacheNode exists.
 	KeepForeign ForeignCache = "Keep"
 	// EmptyForeign deletes another CacheNode's cache.
 	EmptyForeign ForeignCache = "Empty"
@@ -202,9 +203,9 @@ type ThreadPool struct {
 	// +kubebuilder:validation:Maximum=1024
 	Threads *int32 `json:"threads,omitempty"`
 
-	// maxQueue is the number of tasks that may wait for a thread. If the queue is full, nginx answers without this disk
-	// or, in the middle of a body, breaks off. A connection never has more than one task, so maxQueue must not be less
-	// than listen.maxConnections. Range 256 to 1048576, default 65536.
+	// maxQueue is the number of tasks that may wait for a thread. If the queue is full, a request goes to
+	// another disk of the pod; in the middle of a body, the response would break off. A connection never has more than one
+	// task, so maxQueue must not be less than listen.maxConnections. Range 256 to 1048576, default 65536.
 	// +optional
 	// +kubebuilder:default=65536
 	// +kubebuilder:validation:Minimum=256

@@ -13,16 +13,17 @@ type MemoryTier struct {
 	Enabled *bool `json:"enabled,omitempty"`
 
 	// size is the memory for the tier. It is part of pod.resources.limits.memory, as the pages of a tmpfs count there.
-	// Range 16Mi to half of that limit. Default a quarter of the limit, or 128Mi without a limit. The default is never
-	// more than half of pod.resources.requests.memory or than the indexes leave. A change replaces the pods.
+	// Range 16Mi to half of that limit, and at most pod.resources.requests.memory. Default a quarter of the limit, or
+	// 128Mi without a limit. The default is never more than half of pod.resources.requests.memory or than the indexes
+	// leave. A change replaces the pods.
 	// +optional
 	// +kubebuilder:validation:XIntOrString
 	// +kubebuilder:validation:MaxLength=32
 	// +kubebuilder:validation:XValidation:rule="quantity(string(self)).compareTo(quantity('16Mi')) >= 0 && quantity(string(self)).compareTo(quantity('16Ti')) <= 0",message="size: must be from 16Mi to 16Ti"
 	Size *resource.Quantity `json:"size,omitempty"`
 
-	// minUses is a number of requests within about ten seconds (limit_req, in a dry run). An object for which its disk
-	// gets more is copied into memory. Range 1 to 1000, default 4.
+	// minUses is the number of requests within about ten seconds above which an object is copied from its disk into memory
+	// (limit_req, in a dry run). Range 1 to 1000, default 4.
 	// +optional
 	// +kubebuilder:default=4
 	// +kubebuilder:validation:Minimum=1
@@ -43,10 +44,11 @@ type MemoryTier struct {
 	// +kubebuilder:default="10m"
 	Inactive Duration `json:"inactive,omitempty"`
 
-	// maxExtraAge bounds how much longer an object can be served than without the tier. A copy is good for this time after
-	// it was made from a fresh object on its disk. The first request after that has the copy renewed; until then, the old
-	// copy is served. Objects that nobody requests during maxExtraAge leave the memory, so no copy becomes much older than
-	// twice that. At least 1s, default 30s.
+	// maxExtraAge bounds how much longer an object is served than without the tier. A copy is good for this time after it
+	// was made from a fresh object on its disk. The first request after that has the copy renewed; until then, the old
+	// copy is served. Objects that nobody requests during maxExtraAge leave the memory. An object that is requested only
+	// now and then is therefore served at most twice that time and ten seconds longer, plus the time of its renewal. At
+	// least 1s, default 30s.
 	// +optional
 	// +kubebuilder:default="30s"
 	MaxExtraAge Duration `json:"maxExtraAge,omitempty"`

@@ -5,82 +5,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// Listen is where the pods accept requests.
-//
-// +kubebuilder:validation:XValidation:rule="!has(self.tls) || !has(self.tls.port) || !has(self.port) || self.tls.port != self.port",message="tls.port: must not be listen.port",fieldPath=".tls.port"
-type Listen struct {
-	// port is the port in the pod. Range 1024 to 65535, as nginx runs without privileges. It must not be 8081, 8083, 8084,
-	// 8086 or 8087, which are for health, metrics, the agent and the memory tier. Default 8080.
-	// +optional
-	// +kubebuilder:default=8080
-	// +kubebuilder:validation:Minimum=1024
-	// +kubebuilder:validation:Maximum=65535
-	// +kubebuilder:validation:XValidation:rule="!(self in [8081, 8083, 8084, 8086, 8087])",message="port: 8081, 8083, 8084, 8086 and 8087 are for health, metrics, the agent and the memory tier: choose another"
-	Port *int32 `json:"port,omitempty"`
-
-	// reusePort gives each worker its own listening socket, and the kernel spreads connections among them (the parameter
-	// reuseport of listen). Default true.
-	// +optional
-	// +kubebuilder:default=true
-	ReusePort *bool `json:"reusePort,omitempty"`
-
-	// maxConnections is the number of connections that a worker may have, to clients and to the origin together
-	// (worker_connections). Range 256 to 65536, default 16384.
-	// +optional
-	// +kubebuilder:default=16384
-	// +kubebuilder:validation:Minimum=256
-	// +kubebuilder:validation:Maximum=65536
-	MaxConnections *int32 `json:"maxConnections,omitempty"`
-
-	// maxConnectionsPerClient is the number of connections of one client address that may have a request in progress
-	// (limit_conn). Further requests get 429 (Too Many Requests). Behind a load balancer that hides the clients'
-	// addresses, all clients count as one. If this field is set, origin.fallbackConcurrency is divided among the origin's
-	// servers and bounds each address of a server (max_conns). Range 1 to 65536. Unset means no limit.
-	// +optional
-	// +kubebuilder:validation:Minimum=1
-	// +kubebuilder:validation:Maximum=65536
-	MaxConnectionsPerClient *int32 `json:"maxConnectionsPerClient,omitempty"`
-
-	// headerTimeout is how long a client may take for the header of a request (client_header_timeout). An incomplete
-	// header occupies one of maxConnections. Range 1s to 1h, default 10s.
-	// +optional
-	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || (duration(self) >= duration('1s') && duration(self) <= duration('1h'))",message="headerTimeout: must be from 1s to 1h"
-	HeaderTimeout Duration `json:"headerTimeout,omitempty"`
-
-	// bodyTimeout is how long a client may take between two parts of a request's body (client_body_timeout). Range 1s to
-	// 1h, default 30s.
-	// +optional
-	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || (duration(self) >= duration('1s') && duration(self) <= duration('1h'))",message="bodyTimeout: must be from 1s to 1h"
-	BodyTimeout Duration `json:"bodyTimeout,omitempty"`
-
-	// tls makes the pods accept requests over TLS too. Unset means plain text only.
-	// +optional
-	TLS *ListenTLS `json:"tls,omitempty"`
-}
-
-// ListenTLS says where and how the pods accept requests over TLS, versions 1.2 and 1.3.
-type ListenTLS struct {
-	// secretName is a Secret of type kubernetes.io/tls in the CacheNode's namespace, such as cert-manager creates. A
-	// renewed certificate reaches nginx without a restart. A damaged certificate does not reach nginx.
-	// +required
-	// +kubebuilder:validation:MinLength=1
-	// +kubebuilder:validation:MaxLength=253
-	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",message="secretName: must be the name of a Secret"
-	SecretName string `json:"secretName"`
-
-	// port is the port in the pod. Range 1024 to 65535, except the ports that listen.port must not be. Default 8443.
-	// +optional
-	// +kubebuilder:default=8443
-	// +kubebuilder:validation:Minimum=1024
-	// +kubebuilder:validation:Maximum=65535
-	// +kubebuilder:validation:XValidation:rule="!(self in [8081, 8083, 8084, 8086, 8087])",message="port: 8081, 8083, 8084, 8086 and 8087 are for health, metrics, the agent and the memory tier: choose another"
-	Port *int32 `json:"port,omitempty"`
-}
-
 // Monitoring says what is measured.
 type Monitoring struct {
 	// requestSampling is the share of requests, in percent, that nginx reports to the agent for metrics and hit ratios. A
-	// request that went past its disk is always reported. In test/bench/agent, with small HITs at full speed, 1 costs
+	// request that bypassed its disk is always reported. In test/bench/agent, with small HITs at full speed, 1 costs
 	// nothing above noise, 10 a few percent of nginx's throughput, and 100 about a sixth. Range 0 to 100, default 1.
 	// +optional
 	// +kubebuilder:default=1
@@ -140,6 +68,13 @@ type Logs struct {
 	// +kubebuilder:default=None
 	// +kubebuilder:validation:Enum=None;Stdout
 	Access string `json:"access,omitempty"`
+
+	// format is the format of the lines that access writes: Combined (default), nginx's own, or JSON, an object in each
+	// line. docs/reference/logs.md lists its fields.
+	// +optional
+	// +kubebuilder:default=Combined
+	// +kubebuilder:validation:Enum=Combined;JSON
+	Format string `json:"format,omitempty"`
 
 	// level is the lowest severity that goes to the error log: Debug, Info, Notice, Warn (default), Error or Crit.
 	// +optional

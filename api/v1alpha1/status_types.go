@@ -18,7 +18,7 @@ type CacheNodeStatus struct {
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas"`
 
-	// readyOfReplicas is readyReplicas and the desired number of pods, such as "2/3".
+	// readyOfReplicas is readyReplicas and the wanted number of pods, such as "2/3".
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	ReadyOfReplicas string `json:"readyOfReplicas,omitempty"`
@@ -253,8 +253,9 @@ const (
 	ConditionAvailable = "Available"
 	// ConditionProgressing is true while pods are created, replaced or removed, or have yet to take a configuration.
 	ConditionProgressing = "Progressing"
-	// ConditionDegraded is true when pods are missing although nothing is rolled out, a pod refused the configuration or a
-	// disk is out of use. It is also true when an agent does not answer or the operator fails.
+	// ConditionDegraded is true when pods do not start or are missing although nothing is rolled out, a pod refused the
+	// configuration, a disk is out of use, or the limit of the namespace leaves out volumes. It is also true when an agent
+	// does not answer or the operator fails.
 	// docs/reference/conditions.md has all cases.
 	ConditionDegraded = "Degraded"
 	// ConditionReconciling is true while the pods do not yet run what the spec asks for.

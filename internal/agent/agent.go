@@ -69,6 +69,8 @@ type Agent struct {
 	blamed int
 	// strange counts the consecutive checks in which nginx ran another configuration. Only the conductor uses it.
 	strange int
+	// unmended is the error of the last try to give nginx its configuration back. Only the conductor uses it.
+	unmended error
 }
 
 // applied is a configuration and what it was made from.
@@ -145,7 +147,8 @@ func (a *Agent) isUnsettled() bool {
 // step brings nginx one step nearer to the wanted configuration and returns the time to the next step.
 func (a *Agent) step(ctx context.Context) time.Duration {
 	revision, problem := a.wanted()
-	defer func() { a.setProblem(problem) }() // once a step, so that a report in between shows no other problem
+	// Once a step, so that a report in between shows no other problem.
+	defer func() { a.setProblem(errors.Join(problem, a.unmended)) }()
 	if revision == nil {
 		return checkInterval
 	}

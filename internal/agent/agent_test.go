@@ -146,6 +146,19 @@ func (p *pod) eventually(what string, is func() bool) {
 	}
 }
 
+// looks waits until the agent has made a whole step that began after this call. The agent's channel holds one wake:
+// when the third has been sent, the step of the first has ended.
+func (p *pod) looks() {
+	p.t.Helper()
+	for range 3 {
+		select {
+		case p.agent.wake <- struct{}{}:
+		case <-time.After(20 * time.Second):
+			p.t.Fatalf("no step in 20 s; the report is %+v", p.agent.Report())
+		}
+	}
+}
+
 // get asks nginx for a path.
 func (p *pod) get(path string) (status int, cache string, header http.Header) {
 	p.t.Helper()
@@ -214,9 +227,9 @@ func TestAgent(t *testing.T) {
 
 	steps.Run(t, "the candidate, when the annotation names it", func() {
 		candidate := p.offer(naming.CandidateKey, func(s *v1alpha1.CacheNodeSpec) { s.Cache.MinUses = new(int32(2)) })
-		time.Sleep(300 * time.Millisecond)
+		p.looks()
 		if got := p.agent.Report().Revision; got != stable {
-			t.Errorf("nginx runs %s without having been told", got)
+			t.Errorf("nginx runs %s, which no annotation names", got)
 		}
 		p.annotate(candidate)
 		p.eventually("nginx runs the candidate", runs(candidate))
@@ -228,7 +241,7 @@ func TestAgent(t *testing.T) {
 		change := func(s *v1alpha1.CacheNodeSpec) { s.Cache.MinUses = new(int32(3)) }
 		revision := p.offer("later.json", change)
 		p.annotate(revision)
-		time.Sleep(300 * time.Millisecond)
+		p.looks()
 		p.offer(naming.CandidateKey, change)
 		p.eventually("nginx runs the candidate", runs(revision))
 		p.annotate(stable)
@@ -249,10 +262,7 @@ func TestAgent(t *testing.T) {
 		if status != http.StatusOK || p.agent.Report().Revision != stable || p.hangups() != hangups {
 			t.Errorf("status %d, report %+v", status, p.agent.Report())
 		}
-		p.agent.Wake()
-		time.Sleep(500 * time.Millisecond)
-		p.agent.Wake()
-		time.Sleep(500 * time.Millisecond)
+		p.looks()
 		if !strings.Contains(p.metrics(), `cachenode_reloads_total{result="refused"} 1`+"\n") {
 			t.Error("a refused revision is tried again and again")
 		}
@@ -304,7 +314,7 @@ func TestAgent(t *testing.T) {
 		put("second.example.com")
 		p.eventually("clients see the other", func() bool { return shown() == "second.example.com" })
 		p.write(filepath.Join(p.paths.Listener, "tls.crt"), "damaged")
-		time.Sleep(500 * time.Millisecond)
+		p.looks()
 		if got := shown(); got != "second.example.com" {
 			t.Errorf("with a damaged one they see %q", got)
 		}

@@ -164,13 +164,11 @@ func (a *Agent) check(ctx context.Context) {
 		}
 	}
 	if version == "" || current == nil || version == current.config.Version {
-		a.strange = 0
+		a.strange, a.unmended = 0, nil
 	} else if a.strange++; a.strange > 1 && a.strange&(a.strange-1) == 0 {
 		// The first wrong answer may come from an old worker. Later ones are acted on less and less often.
 		a.Log.Warn("nginx runs another configuration", "version", version, "want", current.config.Version)
-		if err := a.Nginx.Apply(ctx, current.config, current.files); err != nil {
-			a.setProblem(err)
-		}
+		a.unmended = a.Nginx.Apply(ctx, current.config, current.files)
 		version = a.ask(ctx)
 	}
 	a.answers(version)

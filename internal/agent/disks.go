@@ -45,8 +45,8 @@ func (a *Agent) watchDisks(ctx context.Context, revision agentapi.Revision) {
 // operator has created none.
 func (a *Agent) owner(revision agentapi.Revision, name string) disk.Owner {
 	o := disk.Owner{Namespace: revision.Namespace, Name: revision.Name, Disk: name, TookOver: func() {
-		a.Log.Warn("the disk is new to this CacheNode: what another has left in the cache's folder, "+
-			"or what this CacheNode's key has not signed, is deleted", "disk", name)
+		a.Log.Warn("the disk is new to this CacheNode: the cache that is on it is deleted, "+
+			"because this CacheNode did not sign it", "disk", name)
 	}}
 	var err error
 	o.Key, err = os.ReadFile(filepath.Join(a.Paths.Owner, naming.OwnerKeyKey))

@@ -26,7 +26,7 @@ func (a *Agent) listener() (hash string, err error) {
 	if a.pair.Hash == "" {
 		return "", fmt.Errorf("the certificate of listen.tls: %w", err)
 	}
-	a.Log.Warn("the certificate of listen.tls cannot be used: nginx keeps the one before", "error", err)
+	a.Log.Warn("the certificate of listen.tls cannot be used: nginx keeps the previous one", "error", err)
 	return a.pair.Hash, nil
 }
 

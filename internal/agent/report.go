@@ -2,6 +2,7 @@ package agent
 
 import (
 	"maps"
+	"math/bits"
 	"slices"
 	"strings"
 	"time"
@@ -115,11 +116,14 @@ func (a *Agent) Report() agentapi.Report {
 			NeedsNewPod: s.Reason.NeedsNewPod(), ForeignOwner: s.ForeignOwner,
 			Size: s.Usage.Size, UsedPercent: usedPercent(s.Usage),
 		}
+		if files, known := a.counts[name]; known {
+			d.CacheBytes = new(rounded(files.Bytes))
+		}
 		if f := s.Usage.FileSystem; f.Type != "" {
 			d.FileSystem = &f
 		}
 		if a.drained[name] {
-			d.State, d.Message = v1alpha1.DiskDrained, "left alone as a person asked"
+			d.State, d.Message = v1alpha1.DiskDrained, "drained on request"
 		}
 		if a.applied != nil && a.applied.config.Cached {
 			d.Share = a.applied.config.Plan.Share(name)
@@ -127,6 +131,12 @@ func (a *Agent) Report() agentapi.Report {
 		r.Disks = append(r.Disks, d)
 	}
 	return r
+}
+
+// rounded keeps the first four binary digits of a number, so that estimates seldom change the report.
+func rounded(n int64) int64 {
+	low := max(bits.Len64(uint64(max(n, 0)))-4, 0)
+	return n >> low << low
 }
 
 // usedPercent is rounded down to even numbers, so that a disk that fills up changes the report less often.

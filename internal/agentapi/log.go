@@ -10,6 +10,8 @@ const (
 	TagOtherDisk = "otherdisk"
 	// TagUncached is for a request that no disk could serve.
 	TagUncached = "uncached"
+	// TagSlice is for a slice that was fetched from the origin.
+	TagSlice = "slice"
 	// TagError is for a line of the error log.
 	TagError = "error"
 )

@@ -51,7 +51,10 @@ type DiskReport struct {
 	ForeignOwner string `json:"foreignOwner,omitempty"`
 	// Size is the size of the file system in bytes; 0 if it is not known.
 	Size int64 `json:"size,omitempty"`
-	// UsedPercent is the part of Size that is in use. It is rounded, so that the report does not change all the time.
+	// CacheBytes is the size of the cache's files in bytes, estimated and rounded down, so that the report does not change
+	// all the time. It is nil until the first estimate, and in the reports of agents that do not know the field.
+	CacheBytes *int64 `json:"cacheBytes,omitempty"`
+	// UsedPercent is the part of Size that is in use, by the cache and by others. It is rounded.
 	UsedPercent int `json:"usedPercent,omitempty"`
 	// FileSystem has the properties that decide what a hit costs the disk; nil if they are not known.
 	FileSystem *tuning.FileSystem `json:"fileSystem,omitempty"`

@@ -11,18 +11,29 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/utils/ptr"
+
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
-// Format is the version of a revision that this code writes, and the newest that it reads. A new field does not change
-// it, because an agent ignores unknown fields. Format grows with a change that an older agent would misread. MinReader
-// then grows too, and agents below it keep their configuration.
-const Format = 1
+// Format is the newest version of a revision that this code reads, and writes where a spec needs it. A new field does
+// not change it, because an agent ignores unknown fields. Format grows with a change that an older agent would misread.
+// MinReader then grows too, and agents below it keep their configuration.
+const Format = 2
 
-// minReader is the oldest Format whose readers understand what this code writes.
-const minReader = 1
+// minReader is the oldest Format whose readers understand a spec. Format 2 has fields without which a client could get
+// what is not for it, or an origin the wrong request.
+func minReader(spec v1alpha1.CacheNodeSpec) int {
+	changes := func(c v1alpha1.HeaderChanges) bool { return len(c.Set) > 0 || len(c.Remove) > 0 }
+	c := spec.Cache
+	if c.Bypass != nil || c.Query != nil || c.Slice != nil || spec.Listen.ClientAddress != nil ||
+		changes(spec.Headers.Request) || changes(spec.Headers.Response) {
+		return 2
+	}
+	return 1
+}
 
 // Revision is all that the configuration of a CacheNode's pods depends on, except the facts of each pod.
 type Revision struct {
@@ -48,19 +59,32 @@ type Revision struct {
 func NewRevision(cacheNode effective.CacheNode, caBundle, clusterDomain string, resolvers []string) (Revision, error) {
 	spec := cacheNode.Spec
 	n := Revision{
-		Format: Format, MinReader: minReader,
+		Format: minReader(spec), MinReader: minReader(spec),
 		Namespace: cacheNode.Namespace, Name: cacheNode.Name,
 		Spec: v1alpha1.CacheNodeSpec{
 			Disks: slices.SortedFunc(slices.Values(spec.Disks), func(a, b v1alpha1.Disk) int {
 				return strings.Compare(a.Name, b.Name)
 			}),
 			Origin: spec.Origin, Hosts: spec.Hosts, Cache: spec.Cache, IO: spec.IO, Listen: spec.Listen,
-			Logs: spec.Logs, Monitoring: spec.Monitoring,
+			Logs: spec.Logs, Headers: spec.Headers, Monitoring: spec.Monitoring,
 			Rollout: v1alpha1.Rollout{WorkerShutdownTimeout: spec.Rollout.WorkerShutdownTimeout},
 		},
 		CABundle: caBundle, ClusterDomain: clusterDomain, Resolvers: resolvers,
 	}
+	if tls := spec.Listen.TLS; tls != nil && tls.HTTP3 {
+		n.Spec.Service.HTTPSPort = spec.Service.HTTPSPort // it is in Alt-Svc
+	}
 	// The defaults are left out, so that the ID stays the one from before these fields existed.
+	if !spec.Listen.Gzip.Enabled {
+		n.Spec.Listen.Gzip = v1alpha1.Gzip{}
+	}
+	if n.Spec.Logs.Format == "Combined" {
+		n.Spec.Logs.Format = ""
+	}
+	if tls := n.Spec.Listen.TLS; tls != nil && ptr.Deref(tls.HTTP2, true) {
+		n.Spec.Listen.TLS = tls.DeepCopy()
+		n.Spec.Listen.TLS.HTTP2 = nil
+	}
 	if n.Spec.IO.Mode == v1alpha1.IOThreads || n.Spec.IO.Mode == v1alpha1.IOAuto {
 		n.Spec.IO.Mode = ""
 	}

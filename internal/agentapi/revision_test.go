@@ -87,6 +87,41 @@ func TestRevisionsOfANewerOperatorAreRead(t *testing.T) {
 	}
 }
 
+// TestDefaultsAreLeftOut checks that the defaults of later fields are not in a revision. With another ID, an upgrade of
+// the operator would reload every nginx.
+func TestDefaultsAreLeftOut(t *testing.T) {
+	_, text := cacheNode(t, edge+"  listen: {tls: {secretName: edge-tls}}\n")
+	for _, field := range []string{
+		"gzip", "http2", "http3", "headers", "Combined", "slice", "query", "bypass", "clientAddress",
+	} {
+		if strings.Contains(string(text), field) {
+			t.Errorf("%s is in %s", field, text)
+		}
+	}
+	if !strings.HasPrefix(string(text), `{"format":1,"minReader":1,`) {
+		t.Errorf("it begins with %.40s", text)
+	}
+}
+
+// TestOlderAgents checks that agents that do not know a field refuse a revision with it if that is safer.
+func TestOlderAgents(t *testing.T) {
+	check := func(want int, specs ...string) {
+		for _, fields := range specs {
+			if n, _ := cacheNode(t, edge+"  "+fields+"\n"); n.MinReader != want || n.Format != want {
+				t.Errorf("%q: format %d, minReader %d; want %d", fields, n.Format, n.MinReader, want)
+			}
+		}
+	}
+	check(1, "", "listen: {gzip: {enabled: true}}")
+	check(2,
+		"cache: {bypass: {cookies: [session]}}",
+		"cache: {query: {drop: [a]}}",
+		"cache: {slice: {size: 1Mi}}",
+		"listen: {clientAddress: {source: ProxyProtocol, trustedCIDRs: [10.0.0.0/8]}}",
+		"headers: {request: {remove: [Cookie]}}",
+		"headers: {response: {set: [{name: X-Frame-Options, value: DENY}]}}")
+}
+
 func TestRevision(t *testing.T) {
 	base, text := cacheNode(t, edge)
 	other := func(old, with string) string {

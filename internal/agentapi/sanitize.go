@@ -65,6 +65,9 @@ func sanitizeDisk(d DiskReport, now time.Time) DiskReport {
 		Share: clamp(d.Share, 10000), ForeignOwner: matching(owner, d.ForeignOwner),
 		Size: clamp(d.Size, maxBytes), UsedPercent: clamp(d.UsedPercent, 100), NeedsNewPod: d.NeedsNewPod,
 	}
+	if d.CacheBytes != nil {
+		clean.CacheBytes = new(clamp(*d.CacheBytes, clean.Size))
+	}
 	if f := d.FileSystem; f != nil {
 		clean.FileSystem = &tuning.FileSystem{
 			Type: matching(word, f.Type), BlockSize: clamp(f.BlockSize, 1<<30), ReadAhead: clamp(f.ReadAhead, 1<<40),

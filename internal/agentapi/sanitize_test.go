@@ -31,7 +31,8 @@ func honest() agentapi.Report {
 		Disks: []agentapi.DiskReport{{
 			Name: "disk1", State: "Failed", Reason: "ForeignCache",
 			Message: "holds the cache of CacheNode default/other: ü", Since: now,
-			Share: 3333, ForeignOwner: "default/other", Size: 1 << 40, UsedPercent: 88, NeedsNewPod: true,
+			Share: 3333, ForeignOwner: "default/other", Size: 1 << 40, UsedPercent: 88,
+			CacheBytes: new(int64(1 << 30)), NeedsNewPod: true,
 			FileSystem: &tuning.FileSystem{Type: "xfs", BlockSize: 4096, ReadAhead: 131072, Options: "rw,relatime"},
 		}, {Name: "disk2", State: "Healthy", Share: 6667}},
 	}
@@ -87,7 +88,9 @@ func TestSanitize(t *testing.T) {
 		},
 		"sizes out of the world": {
 			func(r *agentapi.Report) { r.Disks[0].Size, r.Disks[0].UsedPercent = -5, 1000 },
-			func(r *agentapi.Report) { r.Disks[0].Size, r.Disks[0].UsedPercent = 0, 100 },
+			func(r *agentapi.Report) {
+				r.Disks[0].Size, r.Disks[0].UsedPercent, r.Disks[0].CacheBytes = 0, 100, new(int64(0))
+			},
 		},
 		"an owner of no form": {
 			func(r *agentapi.Report) { r.Disks[0].ForeignOwner = "a/b,disk2=c/d" },

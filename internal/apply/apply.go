@@ -41,7 +41,7 @@ type Applier struct {
 
 // ErrStale says that the client's cache has not yet seen the creation or deletion of an object. What was decided
 // without it must be decided again.
-var ErrStale = errors.New("the cache is late")
+var ErrStale = errors.New("the informer cache lags behind")
 
 // TakenError says that an object with a wanted name exists and belongs to somebody else. Server-side apply with force
 // would take it over, and the object would then be deleted with our owner.
@@ -54,11 +54,12 @@ func (e *TakenError) Error() string {
 // Apply makes the object on the API server match desired, and leaves to others the fields that desired does not
 // mention. It sends nothing if the cache already shows the wanted object. It returns the object as the API server has
 // it. An object of somebody else is left alone and reported as a [TakenError]. An object that the cache does not have
-// is created, which the API server does only if none exists. If one of ours exists after all, the error is [ErrStale].
-// The error is the same for one that is gone while the cache still shows it.
+// is created, which the API server does only if none exists. The error is [ErrStale] if the cache misses an object of
+// ours that exists, or still shows one that is gone.
 //
-// Nothing is to do if two facts hold. The hash on the live object is that of desired, so no field was dropped from
-// desired since. Every field of desired is in the live object with its value, so nobody has changed one by hand.
+// Nothing needs to be written if two facts hold. The hash on the live object is that of desired, so no field was
+// dropped from desired since. Every field of desired is in the live object with its value, so nobody has changed one by
+// hand.
 func (a Applier) Apply(ctx context.Context, desired client.Object) (*unstructured.Unstructured, Outcome, error) {
 	want, err := toUnstructured(desired)
 	if err != nil {

@@ -44,10 +44,16 @@ func Between(before, after Target) (Edit, error) {
 	if err != nil {
 		return Edit{}, err
 	}
+	return Since(had, before.Revision, after)
+}
+
+// Since compares a target with what there is: the hash of what the pods were created from, and the revision that they
+// run.
+func Since(input string, running agentapi.Revision, after Target) (Edit, error) {
 	has, err := after.PodInput.Hash()
 	return Edit{
-		Movement: Movement(before.Revision, after.Revision),
-		NewPods:  had != has, NewRevision: before.Revision.ID != after.Revision.ID,
+		Movement: Movement(running, after.Revision),
+		NewPods:  input != has, NewRevision: running.ID != after.Revision.ID,
 	}, err
 }
 

@@ -13,6 +13,7 @@ const (
 	// The ports' names.
 	PortHTTP    = "http"
 	PortHTTPS   = "https"
+	PortHTTP3   = "http3"
 	PortPrivate = "private"
 	PortMetrics = "metrics"
 	PortAgent   = "agent"
@@ -27,6 +28,9 @@ const (
 	PromoterAddress = "127.0.0.1:8086"
 	DisksAddress    = "127.0.0.1:8087"
 )
+
+// GatewaySocket is where the caches of the disks get objects: the server in nginx between them and the origin.
+const GatewaySocket = RunDir + "/gateway.sock"
 
 // Paths in a pod. Only those on emptyDirs and disks are writable.
 const (
@@ -86,3 +90,6 @@ const OwnFolder = "cachenode"
 // CacheDir is where nginx keeps a disk's cache files. nginx's loader deletes files that it does not know, so nothing
 // else is there.
 func CacheDir(disk string) string { return DiskDir(disk) + "/" + OwnFolder + "/cache" }
+
+// RefreshDir is where nginx keeps, for some seconds, responses that several requests for an expired object wait for.
+func RefreshDir(disk string) string { return DiskDir(disk) + "/" + OwnFolder + "/refresh" }

@@ -29,7 +29,15 @@ const (
 
 // changes has another value for each field of the spec. The base has the other fields that a field needs.
 var changes = map[string]string{
-	"cache.backgroundUpdate": "false", "cache.key": "[URI, Host]",
+	"cache.backgroundUpdate": "true", "cache.staleIfError": "9s", "cache.staleWhileRevalidate": "9s",
+	"cache.key":            "[URI, Host]",
+	"cache.bypass.cookies": "[a]", "cache.bypass.headers": "[a]", "cache.query.drop": "[a]", "cache.query.keep": "[a]",
+	"cache.slice.size":       "2Mi",
+	"headers.request.remove": "[a]", "headers.request.set.name": "X-A", "headers.request.set.value": "9",
+	"headers.response.remove": "[a]", "headers.response.set.name": "X-A", "headers.response.set.value": "9",
+	"listen.clientAddress.source": "ProxyProtocol", "listen.clientAddress.trustedCIDRs": "[10.0.0.0/8]",
+	"listen.gzip.enabled": "false", "listen.gzip.level": "9", "listen.gzip.minSize": "9Ki", "listen.gzip.types": "[a/b]",
+	"listen.tls.http2": "false", "listen.tls.http3": "true", "logs.format": "JSON",
 	"cache.lock.age": "9s", "cache.lock.enabled": "false", "cache.lock.timeout": "9s",
 	"cache.methods": "[GET]", "cache.minUses": "3", "cache.nodeHeader": "true", "cache.revalidate": "false",
 	"cache.statusHeaders": "false", "cache.useStale": "[Error]",
@@ -118,9 +126,10 @@ disks: [{name: disk1, size: 10Gi, media: HDD, weight: 1, cache: {}, health: {}, 
 origin:
   servers: [{service: {name: origin, port: 80}}]
   tls: {caBundle: {secret: {}, configMap: {}}}
-cache: {valid: [{status: [200], for: 1h}]}
+cache: {valid: [{status: [200], for: 1h}], bypass: {}, query: {}, slice: {size: 1Mi}}
+headers: {request: {set: [{name: a, value: a}]}, response: {set: [{name: a, value: a}]}}
 service: {type: ClusterIP}
-listen: {tls: {secretName: a}}
+listen: {tls: {secretName: a}, gzip: {enabled: true}, clientAddress: {}}
 memoryTier: {enabled: true, size: 64Mi}
 `
 

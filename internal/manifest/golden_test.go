@@ -23,7 +23,7 @@ import (
 	"github.com/cachenode/cachenode-operator/test/apiserver"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files")
 
 // inputs are the inputs of the configuration's golden files, and the samples for users.
 func inputs(t *testing.T) map[string]string {
@@ -95,15 +95,15 @@ func TestGolden(t *testing.T) {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(string(want), got.String()); diff != "" {
-				t.Errorf("%s (-want +got), make golden writes it anew:\n%s", golden, diff)
+				t.Errorf("%s (-want +got), make golden updates it:\n%s", golden, diff)
 			}
 		})
 	}
 }
 
-// TestAPIServerTakesThem applies every golden object to a real API server with strict field validation, in a namespace
-// that enforces the restricted Pod Security Standard, and finds no difference afterwards.
-func TestAPIServerTakesThem(t *testing.T) {
+// TestAPIServerAcceptsRenderedManifests applies every golden object to a real API server with strict field validation,
+// in a namespace that enforces the restricted Pod Security Standard, and finds no difference afterwards.
+func TestAPIServerAcceptsRenderedManifests(t *testing.T) {
 	c := apiserver.Client(t, apiserver.Start(t))
 	ctx := context.Background()
 	for _, name := range []string{"media", "restricted"} {

@@ -41,8 +41,8 @@ func TestMemoryTierBefore(t *testing.T) {
 		"a new one":                              {"", nil, tuning.Nothing},
 		"one without":                            {without, setWithout, tuning.WithoutTier},
 		"one with":                               {with, setWith, tuning.WithTier},
-		"without, its StatefulSet made anew":     {without, nil, tuning.WithoutTier},
-		"with, its StatefulSet made anew":        {with, nil, tuning.WithTier},
+		"without, its StatefulSet recreated":     {without, nil, tuning.WithoutTier},
+		"with, its StatefulSet recreated":        {with, nil, tuning.WithTier},
 		"without, of before templates were kept": {"", setWithout, tuning.WithoutTier},
 		"with, its ConfigMap lost":               {"", setWith, tuning.WithTier},
 	}

@@ -38,10 +38,12 @@ exit $status`
 	return []string{"/bin/sh", "-c", fmt.Sprintf(script, program, stop, before)}
 }
 
-// beforeNginx kills the processes that a killed master has left. It raises the limit on open files as far as the
-// container allows, in case that limit is less than worker_rlimit_nofile.
+// beforeNginx kills the processes that a killed master has left, and deletes its socket, at which nginx could not
+// listen again. It raises the limit on open files as far as the container allows, in case that limit is less than
+// worker_rlimit_nofile.
 const beforeNginx = `for p in /proc/[0-9]*; do ` +
 	`case "$(tr '\0' ' ' <$p/cmdline)" in "nginx: "*) kill -KILL ${p#/proc/};; esac; done 2>/dev/null
+  rm -f ` + layout.GatewaySocket + `
   ulimit -n "$(ulimit -H -n)"`
 
 func podTemplate(

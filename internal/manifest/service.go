@@ -32,13 +32,22 @@ func clientService(in Input) *corev1.Service {
 			}},
 		},
 	}
-	if in.CacheNode.Spec.Listen.TLS != nil {
+	if tls := in.CacheNode.Spec.Listen.TLS; tls != nil {
 		service.Spec.Ports = append(service.Spec.Ports, corev1.ServicePort{
 			Name:       layout.PortHTTPS,
 			Protocol:   corev1.ProtocolTCP,
 			Port:       ptr.Deref(spec.HTTPSPort, 0),
 			TargetPort: intstr.FromString(layout.PortHTTPS),
 		})
+		if tls.HTTP3 {
+			service.Spec.Ports = append(service.Spec.Ports, corev1.ServicePort{
+				Name:     layout.PortHTTP3,
+				Protocol: corev1.ProtocolUDP,
+				Port:     ptr.Deref(spec.HTTPSPort, 0),
+				// A number, so that pods need no port of this name.
+				TargetPort: intstr.FromInt32(ptr.Deref(tls.Port, 0)),
+			})
+		}
 	}
 	if spec.ExternalTrafficPolicy != nil {
 		service.Spec.ExternalTrafficPolicy = *spec.ExternalTrafficPolicy

@@ -59,7 +59,7 @@ func NewPodInput(cacheNode effective.CacheNode) PodInput {
 	in := PodInput{
 		Name: cacheNode.Name, Pod: cacheNode.Spec.Pod,
 		Port: ptr.Deref(cacheNode.Spec.Listen.Port, 0), ReusePort: ptr.Deref(cacheNode.Spec.Listen.ReusePort, true),
-		TLS:     cacheNode.Spec.Listen.TLS,
+		TLS:     podTLS(cacheNode.Spec.Listen.TLS),
 		Restart: cacheNode.Annotations[v1alpha1.AnnotationRestart],
 		PerNode: cacheNode.Spec.Placement.PerNode,
 	}
@@ -78,6 +78,14 @@ func NewPodInput(cacheNode effective.CacheNode) PodInput {
 	}
 	slices.SortFunc(in.Disks, func(a, b TemplateDisk) int { return strings.Compare(a.Name, b.Name) })
 	return in
+}
+
+// podTLS is the part of TLS that pods are made of. nginx begins and ends the versions of HTTP with a reload.
+func podTLS(tls *v1alpha1.ListenTLS) *v1alpha1.ListenTLS {
+	if tls == nil {
+		return nil
+	}
+	return &v1alpha1.ListenTLS{SecretName: tls.SecretName, Port: tls.Port}
 }
 
 // NeedsNewPods is true if an nginx that runs one configuration cannot take the other, or would lose its index.

@@ -31,7 +31,7 @@ func TestAPodFitsATemplateOfItsVolumes(t *testing.T) {
 		want     string
 	}{
 		"all are there":                          {next, volumes{0: before, 1: before, 2: before}, "c"},
-		"the first is being made anew":           {next, volumes{1: before, 2: before}, "c"},
+		"the first is being replaced":            {next, volumes{1: before, 2: before}, "c"},
 		"the second is":                          {next, volumes{0: after, 2: before}, "c"},
 		"the last crashes before it is its turn": {next, volumes{0: before, 1: before}, "b"},
 		"and in the middle of it":                {next, volumes{0: after, 1: before}, "b"},

@@ -221,7 +221,7 @@ func TestDecide(t *testing.T) {
 			},
 			Decision{State: State{Stable: "a", Candidate: "b"}, Replace: "edge-0"},
 		},
-		"the first new pod is watched: no other is made anew": {
+		"the first new pod is watched: no other is replaced": {
 			Input{
 				State: State{Stable: "a", Candidate: "b"}, Wanted: "b", NewPods: true, Replicas: 2, Width: 1,
 				Canary: 10 * time.Second,
@@ -229,21 +229,21 @@ func TestDecide(t *testing.T) {
 			},
 			Decision{State: State{Stable: "a", Candidate: "b"}, After: 9500 * time.Millisecond},
 		},
-		"the first new pod runs it: the others may be made anew": {
+		"the first new pod runs it: the others may be replaced": {
 			Input{
 				State: State{Stable: "a", Candidate: "b"}, Wanted: "b", NewPods: true, Replicas: 3, Width: 1,
 				Pods: pods{pod(0, "b", "b"), with(pod(1, "a", "a"), old), with(pod(2, "a", "a"), old)},
 			},
 			Decision{State: State{Stable: "a", Candidate: "b"}, Replace: "edge-1"},
 		},
-		"one is being made anew": {
+		"one is being replaced": {
 			Input{
 				State: State{Stable: "a", Candidate: "b"}, Wanted: "b", NewPods: true, Replicas: 3, Width: 1,
 				Pods: pods{pod(0, "b", "b"), with(pod(2, "a", "a"), old)},
 			},
 			Decision{State: State{Stable: "a", Candidate: "b"}},
 		},
-		"one that was made anew is not ready": {
+		"one that was replaced is not ready": {
 			Input{
 				State: State{Stable: "a", Candidate: "b"}, Wanted: "b", NewPods: true, Replicas: 3, Width: 1,
 				Pods: pods{pod(0, "b", "b"), with(pod(1, "b", ""), down), with(pod(2, "a", "a"), old)},
@@ -271,7 +271,7 @@ func TestDecide(t *testing.T) {
 			},
 			Decision{State: State{Stable: "a"}, Done: true, Replace: "edge-0"},
 		},
-		"the first new pod refuses it: no other is made anew": {
+		"the first new pod refuses it: no other is replaced": {
 			Input{
 				State: State{Stable: "a", Candidate: "b"}, Wanted: "b", NewPods: true, Replicas: 3, Width: 1,
 				Pods: pods{with(pod(0, "a", "a"), old), with(pod(1, "a", "a"), old), with(pod(2, "b", "a"), refuses)},

@@ -210,7 +210,7 @@ func TestFailedDisksKeysAreSpread(t *testing.T) {
 	}
 }
 
-func TestQuotas(t *testing.T) {
+func TestQuotasFollowWeights(t *testing.T) {
 	tests := map[string]struct {
 		disks []Disk
 		want  []int

@@ -47,7 +47,7 @@ func conditions(f Facts, ready int32) []metav1.Condition {
 	l.accepted()
 	l.available(want)
 	l.progressing(progressing, want)
-	l.degraded(!progressing && f.StatefulSet != nil && !allReady, pods)
+	l.degraded((!progressing && f.StatefulSet != nil && !allReady) || len(f.heldUp()) > 0, pods)
 	switch refusal := f.refusal(); {
 	case f.Problem != nil:
 		l.notAccepted(f.Problem)
@@ -56,7 +56,7 @@ func conditions(f Facts, ready int32) []metav1.Condition {
 		l.set(v1alpha1.ConditionStalled, true, v1alpha1.ReasonConfigRefused, describeRefusal(refusal))
 		l.set(v1alpha1.ConditionReconciling, false, v1alpha1.ReasonConfigRefused, "the spec must be edited")
 	case f.Failure != nil:
-		l.waiting(v1alpha1.ReasonApplyFailed, "the operator fails and tries again; see Degraded")
+		l.failing()
 	case progressing:
 		l.waiting(v1alpha1.ReasonRollingOut, pods)
 	case !allReady:
@@ -64,7 +64,7 @@ func conditions(f Facts, ready int32) []metav1.Condition {
 	default:
 		l.set(v1alpha1.ConditionReady, true, v1alpha1.ReasonReady, pods+" and run what the spec asks for")
 		l.set(v1alpha1.ConditionStalled, false, v1alpha1.ReasonAsExpected, "nothing is wrong")
-		l.set(v1alpha1.ConditionReconciling, false, v1alpha1.ReasonReady, "nothing is to do")
+		l.set(v1alpha1.ConditionReconciling, false, v1alpha1.ReasonReady, "nothing to reconcile")
 	}
 	return l.items
 }
@@ -133,8 +133,9 @@ func (l *conditionList) rollingOut(want int32) string {
 	return text
 }
 
-// degraded sets Degraded to the worst of what is wrong. idle is true if pods are missing though nothing is under way.
-func (l *conditionList) degraded(idle bool, pods string) {
+// degraded sets Degraded to the worst of what is wrong. stuck is true if pods do not start, or are missing though
+// nothing is under way; pods describes them.
+func (l *conditionList) degraded(stuck bool, pods string) {
 	failed, silent, missing, lowered := l.failedDisks(), l.silentAgents(), l.missingDisks(), l.loweredLimits()
 	if l.Evicting != "" && l.Rollout != nil && l.Rollout.Done && l.Rollout.Replacing == "" {
 		failed = append([]string{l.Evicting}, failed...)
@@ -147,7 +148,9 @@ func (l *conditionList) degraded(idle bool, pods string) {
 		reason, message = v1alpha1.ReasonNodeLost, l.Lost
 	case refusal != nil:
 		reason, message = v1alpha1.ReasonConfigRefused, describeRefusal(refusal)
-	case idle:
+	case l.TooManyVolumes != "":
+		reason, message = v1alpha1.ReasonTooManyVolumes, l.TooManyVolumes
+	case stuck:
 		reason, message = v1alpha1.ReasonPodsNotReady, pods
 	case len(missing) > 0:
 		reason, message = v1alpha1.ReasonDiskMissing, Listed(append(missing, failed...))
@@ -183,6 +186,10 @@ func (l *conditionList) waiting(reason, message string) {
 	l.set(v1alpha1.ConditionReady, false, reason, message)
 	l.set(v1alpha1.ConditionStalled, false, v1alpha1.ReasonAsExpected, "no edit of the spec is needed")
 	l.set(v1alpha1.ConditionReconciling, true, reason, message)
+}
+
+func (l *conditionList) failing() {
+	l.waiting(v1alpha1.ReasonApplyFailed, "the operator fails and tries again; see Degraded")
 }
 
 func describeRefusal(r *agentapi.Refusal) string {

@@ -8,8 +8,11 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/sets"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/storage"
 )
 
 // Event is a change that is worth an event on the CacheNode.
@@ -23,14 +26,19 @@ type Event struct {
 	Pod string
 }
 
-// Events returns the events about what changed between two statuses. held is true if a movement waits to be
-// acknowledged.
-func Events(before, after v1alpha1.CacheNodeStatus, held bool) []Event {
+// Disks are disks of pods.
+type Disks = sets.Set[storage.PodDisk]
+
+// Events returns the events about what changed since the previous status, and the disks that broke and of whose
+// recovery no event has told yet: the next [Facts].Broken.
+func Events(f Facts, after v1alpha1.CacheNodeStatus) ([]Event, Disks) {
+	before := f.CacheNode.Status
+	disks, broken := f.diskEvents(before.Pods, after.Pods)
 	return slices.Concat(
 		conditionEvents(before.Conditions, after.Conditions),
-		movementEvents(before.KeyMovement, after.KeyMovement, held),
-		diskEvents(before.Pods, after.Pods),
-	)
+		movementEvents(before.KeyMovement, after.KeyMovement, f.Held),
+		disks,
+	), broken
 }
 
 // conditionEvents returns the events about a spec that was not accepted, and about what began, ended or broke.
@@ -84,40 +92,54 @@ func movementEvents(before, after *v1alpha1.KeyMovement, held bool) []Event {
 	}}
 }
 
-// diskEvents returns the events about disks that failed and disks that came back.
-func diskEvents(before, after []v1alpha1.PodStatus) []Event {
+// diskEvents returns the events about disks that failed, and about broken disks that an agent now reports as healthy.
+// A disk that is not reported stays broken: it may be drained, or its pod may be starting.
+func (f Facts) diskEvents(before, after []v1alpha1.PodStatus) ([]Event, Disks) {
 	was, is := failures(before), failures(after)
+	broken := f.Broken.Union(sets.KeySet(was)).Union(sets.KeySet(is))
 	var list []Event
-	for key, d := range is {
-		if _, known := was[key]; !known {
+	for disk, d := range is {
+		if _, known := was[disk]; !known {
 			list = append(list, Event{
-				Type: corev1.EventTypeWarning, Reason: v1alpha1.ReasonDiskFailed, Action: "Observe-" + d.Name, Pod: key.pod,
-				Note: fmt.Sprintf("%s of %s is out of use: %s: %s", d.Name, key.pod, d.Reason, d.Message),
+				Type: corev1.EventTypeWarning, Reason: v1alpha1.ReasonDiskFailed, Action: "Observe-" + disk.Disk, Pod: disk.Pod,
+				Note: fmt.Sprintf("%s of %s is out of use: %s: %s", disk.Disk, disk.Pod, d.Reason, d.Message),
 			})
 		}
 	}
-	for key, d := range was {
-		still := slices.ContainsFunc(after, func(p v1alpha1.PodStatus) bool { return p.Name == key.pod })
-		if _, known := is[key]; !known && still {
+	for _, p := range f.Pods {
+		for _, d := range f.disks(p) {
+			disk := storage.PodDisk{Pod: p.Name, Disk: d.Name}
+			if d.State != v1alpha1.DiskHealthy || !broken.Has(disk) {
+				continue
+			}
+			broken.Delete(disk)
 			list = append(list, Event{
-				Type: corev1.EventTypeNormal, Reason: "DiskHealthy", Action: "Observe-" + d.Name, Pod: key.pod,
-				Note: fmt.Sprintf("%s of %s is in use again", d.Name, key.pod),
+				Type: corev1.EventTypeNormal, Reason: "DiskHealthy", Action: "Observe-" + disk.Disk, Pod: disk.Pod,
+				Note: fmt.Sprintf("%s of %s is in use again", disk.Disk, disk.Pod),
 			})
 		}
 	}
 	slices.SortFunc(list, func(a, b Event) int { return strings.Compare(a.Note, b.Note) })
-	return list
+	return list, broken.Intersection(f.wantedDisks())
 }
 
-type podDisk struct{ pod, disk string }
+func (f Facts) wantedDisks() Disks {
+	wanted := Disks{}
+	for ordinal := range int(f.replicas()) {
+		for _, d := range f.CacheNode.Spec.Disks {
+			wanted.Insert(storage.PodDisk{Pod: naming.Pod(f.CacheNode.Name, ordinal), Disk: d.Name})
+		}
+	}
+	return wanted
+}
 
 // failures returns the disks that have failed.
-func failures(pods []v1alpha1.PodStatus) map[podDisk]v1alpha1.PodDiskStatus {
-	disks := map[podDisk]v1alpha1.PodDiskStatus{}
+func failures(pods []v1alpha1.PodStatus) map[storage.PodDisk]v1alpha1.PodDiskStatus {
+	disks := map[storage.PodDisk]v1alpha1.PodDiskStatus{}
 	for _, p := range pods {
 		for _, d := range p.Disks {
 			if d.State == string(v1alpha1.DiskFailed) {
-				disks[podDisk{p.Name, d.Name}] = d
+				disks[storage.PodDisk{Pod: p.Name, Disk: d.Name}] = d
 			}
 		}
 	}

@@ -39,10 +39,14 @@ type Facts struct {
 	// Movement is what the edit of the disks moves; nil if nothing. Held is true if it waits to be acknowledged.
 	Movement *v1alpha1.KeyMovement
 	Held     bool
+	// TooManyVolumes says which volumes are missing because of the limit of the namespace; "" for none.
+	TooManyVolumes string
 	// Unmet describes the objects that the spec refers to and that do not exist, though the spec is accepted.
 	Unmet []string
 	// Warnings are about valid parts of the spec that are not, or only partly, carried out.
 	Warnings []string
+	// Broken is what [Events] returned in the last pass.
+	Broken Disks
 	// Problem keeps the spec from being accepted or from taking effect; nil if nothing does.
 	Problem *Problem
 	// Failure is an error that has lasted or will last; nil if there is none.

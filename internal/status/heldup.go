@@ -32,7 +32,7 @@ func heldUp(pod *corev1.Pod, now time.Time) (message string, after time.Duration
 func inItsWay(pod *corev1.Pod) string {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodScheduled && c.Status == corev1.ConditionFalse {
-			return "it is on no node yet: " + c.Message
+			return "not scheduled: " + c.Message
 		}
 	}
 	for _, c := range Lagging(slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses)) {
@@ -46,8 +46,7 @@ func inItsWay(pod *corev1.Pod) string {
 // containerWaits says why a container does not run, or does not run for long.
 func containerWaits(c corev1.ContainerStatus) string {
 	if ended := c.LastTerminationState.Terminated; ended != nil {
-		text := fmt.Sprintf("it ends with exit code %d %s", ended.ExitCode, ended.Reason)
-		return strings.TrimSpace(text) + ", and is started again"
+		return strings.TrimSpace(fmt.Sprintf("restarts after exit code %d %s", ended.ExitCode, ended.Reason))
 	}
 	switch why := c.State.Waiting; why.Reason {
 	case "", "ContainerCreating", "PodInitializing": // the container is being created

@@ -40,14 +40,14 @@ func TestWhyAPodDoesNotStart(t *testing.T) {
 		}
 		return s
 	}
-	const endsAgain = "container nginx: it ends with exit code 1 Error, and is started again"
+	const endsAgain = "container nginx: restarts after exit code 1 Error"
 	tests := map[string]struct {
 		status corev1.PodStatus
 		age    time.Duration
 		want   string
 		after  time.Duration
 	}{
-		"on no node":               {unscheduled, time.Minute, "it is on no node yet: 0/3 nodes are available", 0},
+		"on no node":               {unscheduled, time.Minute, "not scheduled: 0/3 nodes are available", 0},
 		"on no node, for a moment": {unscheduled, 4 * time.Second, "", 6 * time.Second},
 		"an image that cannot be had": {
 			waits("ErrImagePull", "dial tcp: timeout 17"),
@@ -117,7 +117,7 @@ func TestTheStatusSaysWhyPodsDoNotStart(t *testing.T) {
 		f.Pods = append(f.Pods, Pod{Pod: pod})
 	}
 	status := Of(f)
-	want := "0 of 3 pods are ready; edge-1, edge-2: it is on no node yet: no node has a disk for it"
+	want := "0 of 3 pods are ready; edge-1, edge-2: not scheduled: no node has a disk for it"
 	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionReconciling} {
 		if c := meta.FindStatusCondition(status.Conditions, kind); c.Message != want {
 			t.Errorf("%s says %q, want %q", kind, c.Message, want)

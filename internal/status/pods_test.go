@@ -84,11 +84,13 @@ func TestAnAgentThatHasNotAnswered(t *testing.T) {
 		Name: "edge-0", Revision: "abc", Disks: []v1alpha1.PodDiskStatus{{Name: "disk1", State: "Failed", Reason: "IOError"}},
 	}}}
 	f := Facts{CacheNode: &v1alpha1.CacheNode{Status: before}, Pods: []Pod{{Pod: pod}}, Began: time.Now()}
+	f.CacheNode.Name, f.CacheNode.Spec.Disks = "edge", []v1alpha1.Disk{{Name: "disk1"}}
 	after := Of(f)
 	if diff := cmp.Diff(before.Pods, after.Pods); diff != "" {
 		t.Errorf("(-before +after)\n%s", diff)
 	}
-	for _, e := range Events(before, after, false) {
+	events, broken := Events(f, after)
+	for _, e := range events {
 		if e.Reason == "DiskHealthy" {
 			t.Errorf("the event %+v", e)
 		}
@@ -99,10 +101,40 @@ func TestAnAgentThatHasNotAnswered(t *testing.T) {
 	if status := Of(f).Pods[0]; len(status.Disks) > 0 || status.Revision != "" {
 		t.Errorf("a pod that is younger than the operator has the status of the one before it: %+v", status)
 	}
-	f.Pods[0].Report = &agentapi.Report{Disks: []agentapi.DiskReport{{Name: "disk1", State: v1alpha1.DiskHealthy}}}
-	healthy := func(e Event) bool { return e.Reason == "DiskHealthy" }
-	if events := Events(before, Of(f), false); !slices.ContainsFunc(events, healthy) {
-		t.Errorf("the agent says that the disk is well, and the events are %+v", events)
+	// The event comes once, when an agent says that the disk is healthy, also if the disk had other states in between.
+	for _, step := range []struct {
+		state v1alpha1.DiskState
+		want  bool
+	}{
+		{v1alpha1.DiskStarting, false},
+		{v1alpha1.DiskDrained, false},
+		{v1alpha1.DiskHealthy, true},
+		{v1alpha1.DiskHealthy, false},
+	} {
+		f.CacheNode.Status, f.Broken = after, broken
+		f.Pods[0].Report = &agentapi.Report{Disks: []agentapi.DiskReport{{Name: "disk1", State: step.state}}}
+		after = Of(f)
+		events, broken = Events(f, after)
+		healthy := slices.ContainsFunc(events, func(e Event) bool { return e.Reason == "DiskHealthy" })
+		if healthy != step.want {
+			t.Errorf("%s: the event DiskHealthy came: %t; all events: %+v", step.state, healthy, events)
+		}
+	}
+}
+
+// TestABrokenDiskThatLeavesTheSpec checks that no event calls it healthy.
+func TestABrokenDiskThatLeavesTheSpec(t *testing.T) {
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "edge-0"}}
+	f := Facts{CacheNode: &v1alpha1.CacheNode{}, Pods: []Pod{{Pod: pod}}}
+	f.CacheNode.Name = "edge"
+	f.CacheNode.Status.Pods = []v1alpha1.PodStatus{{
+		Name: "edge-0", Disks: []v1alpha1.PodDiskStatus{{Name: "disk1", State: "Failed", Reason: "IOError"}},
+	}}
+	f.Pods[0].Report = &agentapi.Report{}
+	events, broken := Events(f, Of(f))
+	healthy := slices.ContainsFunc(events, func(e Event) bool { return e.Reason == "DiskHealthy" })
+	if healthy || len(broken) > 0 {
+		t.Errorf("the events are %+v, the broken disks %v", events, broken)
 	}
 }
 
@@ -179,7 +211,8 @@ func TestEventsOfManyDisks(t *testing.T) {
 		after = append(after, v1alpha1.PodStatus{Name: pod, Disks: failed})
 	}
 	seen := map[string]bool{}
-	for _, e := range Events(v1alpha1.CacheNodeStatus{}, v1alpha1.CacheNodeStatus{Pods: after}, false) {
+	events, _ := Events(Facts{CacheNode: &v1alpha1.CacheNode{}}, v1alpha1.CacheNodeStatus{Pods: after})
+	for _, e := range events {
 		seen[e.Reason+" "+e.Action+" "+e.Pod] = true
 	}
 	if len(seen) != 6 {

@@ -49,6 +49,18 @@ func Of(f Facts) v1alpha1.CacheNodeStatus {
 	return status
 }
 
+// OfFailure returns the previous status with an error that keeps the operator from observing anything.
+func OfFailure(cacheNode *v1alpha1.CacheNode, failure error) v1alpha1.CacheNodeStatus {
+	status := *cacheNode.Status.DeepCopy()
+	l := &conditionList{Facts: Facts{CacheNode: cacheNode, Failure: failure}}
+	l.degraded(false, "")
+	l.failing()
+	for _, condition := range l.items {
+		meta.SetStatusCondition(&status.Conditions, condition)
+	}
+	return status
+}
+
 // countPods returns the counts of the StatefulSet controller. It counts the pods itself while the controller has not
 // seen a StatefulSet that was recreated.
 func (f Facts) countPods() (all, ready int32) {
@@ -86,7 +98,7 @@ func (f Facts) totalSize() string {
 			sum.Add(d.Size)
 		}
 	}
-	return tuning.Bytes(sum.Value())
+	return tuning.About(sum.Value())
 }
 
 // measured returns the measured sizes of a disk's file systems in the pods, in bytes.
@@ -109,7 +121,7 @@ func (f Facts) smallDisks() []string {
 		if len(small) > 0 {
 			list = append(list, fmt.Sprintf("spec.disks[%d].size: %s is %s, and the file system has %s in %d pods: "+
 				"the cache is bounded by the file system",
-				i, d.Name, d.Size.String(), tuning.Bytes(slices.Min(small)), len(small)))
+				i, d.Name, d.Size.String(), tuning.About(slices.Min(small)), len(small)))
 		}
 	}
 	return list

@@ -44,13 +44,13 @@ func DescribeMovement(m *v1alpha1.KeyMovement) string {
 	return fmt.Sprintf("the edit of the disks moves %s of the keys, %s (%s)", m.Share, m.Bytes, Listed(moves))
 }
 
-// Movement is a movement in the terms of the API; nil if nothing moves. used is the number of bytes that each disk
-// holds over all pods.
-func Movement(m shard.Movement, used map[string]int64) *v1alpha1.KeyMovement {
+// Movement is a movement in the terms of the API; nil if nothing moves. cached is the size of each disk's
+// cache over all pods in bytes.
+func Movement(m shard.Movement, cached map[string]int64) *v1alpha1.KeyMovement {
 	if m.Slots == 0 {
 		return nil
 	}
-	movement := &v1alpha1.KeyMovement{Name: m.Name, Share: shard.Percent(m.Slots), Bytes: Size(m.Bytes(used))}
+	movement := &v1alpha1.KeyMovement{Name: m.Name, Share: shard.Percent(m.Slots), Bytes: Size(m.Bytes(cached))}
 	for _, move := range m.Moves {
 		movement.Moves = append(movement.Moves, v1alpha1.KeyMove{
 			From: move.From, To: move.To, Share: shard.Percent(move.Slots),

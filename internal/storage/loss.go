@@ -33,7 +33,7 @@ func (p *plan) loseNodes() {
 	}
 	if out, all := p.outOfService(gone); 2*out > all {
 		p.Waiting = fmt.Sprintf(
-			"%d of %d nodes are out of service, more than half: no pod is moved to another; those of %s wait",
+			"%d of %d nodes are out of service, more than half: no pod is moved to another node; the pods of %s wait",
 			out, all, nodesOf(lost))
 		p.again(time.Minute)
 		return

@@ -192,7 +192,7 @@ func (p *plan) doWithout(pod *corev1.Pod, disks map[string]string, evict bool) {
 		}
 		release.Placeholders = append(release.Placeholders, manifest.Placeholder(p.CacheNode, claim, disk, node))
 		release.Claims = append(release.Claims, claim)
-		notes = append(notes, fmt.Sprintf("%s of %s cannot be mounted on %s, the pod starts without: %.300s",
+		notes = append(notes, fmt.Sprintf("%s of %s cannot be mounted on %s; the pod starts without it: %.300s",
 			disk, pod.Name, node.Name, disks[disk]))
 	}
 	if len(release.Placeholders) == 0 {

@@ -43,7 +43,7 @@ func (p *plan) followNodes() {
 }
 
 // scaleTo sets the number of pods to the number of nodes. It scales up at once. It scales down by one pod at a time,
-// and not while a lost node is waited for. It is false if nothing else is to be done.
+// and not while a lost node is waited for. It returns false if planning stops here.
 func (p *plan) scaleTo(want int) bool {
 	has := p.replicas()
 	switch {
@@ -67,7 +67,7 @@ func (p *plan) scaleTo(want int) bool {
 }
 
 // lasts reports whether a state has lasted for leaveAfter. since is when it began, from the last pass; keep receives it
-// for the next pass. Set is to false if the state is over.
+// for the next pass. keep stays zero when the state is over.
 func (p *plan) lasts(since, keep *time.Time, is bool) bool {
 	if !is {
 		return false
@@ -96,7 +96,7 @@ func (p *plan) displaced(nodes []corev1.Node) []Release {
 		}
 		list = append(list, Release{
 			Name: placed.name, Claims: placed.claims, Evict: true, Reason: "NodeLeft",
-			Note: fmt.Sprintf("node %s is no longer one for %s: it starts on another, with the disks there",
+			Note: fmt.Sprintf("the spec no longer allows node %s: %s starts on another node, with the disks there",
 				placed.node, placed.name),
 		})
 	}

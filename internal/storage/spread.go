@@ -71,8 +71,8 @@ func (s State) homeless(nodes []corev1.Node) int {
 	return s.replicas() - placed.Len()
 }
 
-// withoutTaken leaves out the nodes on which other volumes have one of the paths, if enough nodes are left. For a new
-// CacheNode it leaves out none: the user is told about the taken paths, because the spec may have the wrong path.
+// withoutTaken returns the nodes on which no other volume has one of the paths, or all nodes if too few would be left.
+// For a new CacheNode it returns all: a taken path may be a mistake in the spec, and the status must report it.
 func (s State) withoutTaken(nodes []corev1.Node, homeless int) []corev1.Node {
 	if s.All == nil || (len(s.Claims) == 0 && len(s.Pods) == 0) {
 		return nodes

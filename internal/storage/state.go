@@ -131,6 +131,15 @@ func (s State) claimsOf(pod string) map[string]*corev1.PersistentVolumeClaim {
 	return claims
 }
 
+// IsBound reports whether each wanted pod has a bound claim for a disk. A volume that a person made binds without a
+// StorageClass object, and a bound claim outlives its StorageClass.
+func (s State) IsBound(disk string) bool {
+	return !slices.ContainsFunc(s.podNames(), func(pod string) bool {
+		claim := s.claimsOf(pod)[disk]
+		return claim == nil || claim.Spec.VolumeName == ""
+	})
+}
+
 // localDisk is the disk with a name if it has a localPath; nil otherwise.
 func (s State) localDisk(name string) *v1alpha1.Disk {
 	for i := range s.CacheNode.Spec.Disks {

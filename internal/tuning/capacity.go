@@ -168,5 +168,19 @@ func Contradictions(d v1alpha1.Disk, measured int64) []string {
 	return list
 }
 
+// About writes a number of bytes as a Kubernetes quantity that a person can read at a glance: a number that is no
+// multiple of a large unit is rounded down to a tenth of one, such as 5.3Gi.
+func About(n int64) string {
+	for _, unit := range []struct {
+		bytes int64
+		name  string
+	}{{1 << 40, "Ti"}, {1 << 30, "Gi"}, {1 << 20, "Mi"}} {
+		if n >= unit.bytes && n%(unit.bytes/1024) != 0 {
+			return fmt.Sprintf("%d.%d%s", n/unit.bytes, n%unit.bytes*10/unit.bytes, unit.name)
+		}
+	}
+	return Bytes(n)
+}
+
 // Bytes writes a number of bytes as a Kubernetes quantity, such as 10Gi.
 func Bytes(n int64) string { return resource.NewQuantity(n, resource.BinarySI).String() }

@@ -19,7 +19,7 @@ func ReadAhead(io v1alpha1.IO) int64 {
 // ioMode is the mode in effect, and why. limit is nginx's memory limit in bytes, 0 if there is none.
 func ioMode(spec v1alpha1.CacheNodeSpec, limit int64) (mode v1alpha1.IOMode, why string) {
 	if mode = cmp.Or(spec.IO.Mode, v1alpha1.IOAuto); mode != v1alpha1.IOAuto {
-		return mode, "spec.io.mode says so"
+		return mode, "set by spec.io.mode"
 	}
 	var caches int64
 	for _, d := range spec.Disks {
@@ -60,14 +60,14 @@ func memoryShares(spec v1alpha1.CacheNodeSpec) []string {
 	}
 	workers, tier := "", ""
 	if Workers(spec.Pod.Resources.Limits.Cpu()) == 0 {
-		workers = " with one worker, as there is no CPU limit, and more with each other"
+		workers = " with one worker, and more with each other worker, as there is no CPU limit"
 	}
 	if HasMemoryTier(spec) {
 		size := spec.MemoryTier.Size.Value() + 2*TierKeys(spec.MemoryTier)
-		tier = fmt.Sprintf(", %s for the memory tier and its index", Bytes(size))
+		tier = fmt.Sprintf("; the memory tier and its index take %s", Bytes(size))
 	}
-	return []string{fmt.Sprintf("memory: of %s nginx takes %s%s, the keys zones' %s among it%s; "+
-		"%s are left for pages and for responses that are not in the cache, %s each while they last",
+	return []string{fmt.Sprintf("memory limit %s: nginx takes %s%s, %s of it for keys zones%s; "+
+		"%s are left for the page cache and for responses that are not in the cache, each of which takes %s while it lasts",
 		limit, Bytes(Memory(spec)), workers, Bytes(Sum(KeysZones(spec.Disks, limit.Value()))), tier,
 		Bytes(roomForPages(spec)), Bytes(MissBuffers))}
 }
@@ -92,6 +92,7 @@ func Resolve(spec v1alpha1.CacheNodeSpec, before Before) (resolved v1alpha1.Cach
 	spec.MemoryTier = MemoryTier(spec, before != WithoutTier && !useless)
 	mode, why := ioMode(spec, spec.Pod.Resources.Limits.Memory().Value())
 	spec.IO.Mode = mode
+	spec.Cache = Stale(spec.Cache)
 	return spec, append(memoryShares(spec), fmt.Sprintf("io.mode is %s: %s", mode, why), tierChoice(spec, useless))
 }
 

@@ -54,8 +54,8 @@ func TestResolve(t *testing.T) {
 		},
 		"what memory is for": {
 			"1Gi", on, Nothing, "256Mi", v1alpha1.IOThreads,
-			"memory: of 1Gi nginx takes 18Mi with one worker, as there is no CPU limit, and more with each other, " +
-				"the keys zones' 8Mi among it, 272Mi for the memory tier and its index; 734Mi are left for pages",
+			"memory limit 1Gi: nginx takes 18Mi with one worker, and more with each other worker, as there is no CPU limit, " +
+				"8Mi of it for keys zones; the memory tier and its index take 272Mi; 734Mi are left for the page cache",
 		},
 		"no limit": {
 			"", nil, Nothing, "128Mi", v1alpha1.IOThreads,
@@ -91,7 +91,7 @@ func TestResolve(t *testing.T) {
 		}, WithTier, "128Mi", v1alpha1.IODirect, "memoryTier is on: 128Mi"},
 		"threads, whatever the memory": {
 			"8Gi", func(s *v1alpha1.CacheNodeSpec) { s.IO.Mode = v1alpha1.IOThreads }, Nothing, "2Gi", v1alpha1.IOThreads,
-			"spec.io.mode says so",
+			"set by spec.io.mode",
 		},
 		"an eighth of a small tier for each object": {
 			"256Mi", nil, Nothing, "64Mi", v1alpha1.IOThreads,

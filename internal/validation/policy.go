@@ -67,7 +67,7 @@ func (p Policy) Check() error {
 		}
 		for _, other := range p.LocalPathPrefixes {
 			if other != folder && strings.HasPrefix(folder+"/", other+"/") {
-				return fmt.Errorf("local path prefix %s lies in %s: whoever has a disk there could lead the other out of it "+
+				return fmt.Errorf("local path prefix %s lies in %s: a user of a disk of one could redirect the other "+
 					"by a symbolic link; name only one of them", folder, other)
 			}
 		}

@@ -31,11 +31,18 @@ func Validate(cacheNode *v1alpha1.CacheNode) field.ErrorList {
 
 // Warnings names what is valid but unwise.
 func Warnings(cacheNode *v1alpha1.CacheNode) []string {
-	if len(cacheNode.Spec.Hosts) == 0 && slices.Contains(cacheNode.Spec.Cache.Key, v1alpha1.KeyHost) {
-		return []string{"spec.hosts is empty and spec.cache.key has Host in it, " +
-			"so strangers can fill the disks by making up host names: list the names that are served"}
+	var list []string
+	// The schema's default was once a list of seven, which objects still have.
+	if s := cacheNode.Spec.Cache.UseStale; s != nil && len(s) != 7 {
+		list = append(list, "spec.cache.useStale is deprecated: "+
+			"remove it, and set in spec.cache.staleWhileRevalidate and spec.cache.staleIfError "+
+			"how long objects may be served stale")
 	}
-	return nil
+	if len(cacheNode.Spec.Hosts) == 0 && slices.Contains(cacheNode.Spec.Cache.Key, v1alpha1.KeyHost) {
+		list = append(list, "spec.hosts is empty and spec.cache.key has Host in it, "+
+			"so strangers can fill the disks by making up host names: list the names that are served")
+	}
+	return list
 }
 
 func disks(disks []v1alpha1.Disk, path *field.Path) field.ErrorList {
@@ -58,7 +65,7 @@ func disks(disks []v1alpha1.Disk, path *field.Path) field.ErrorList {
 				fmt.Sprintf("is more than the disk's size %s: lower it, or leave it out for 90%% of the size", d.Size.String())))
 		case minFree != nil && minFree.Value() >= size:
 			errs = append(errs, field.Invalid(path.Child("minFree"), minFree.String(),
-				fmt.Sprintf("is more than the disk's size %s leaves: lower it", d.Size.String())))
+				fmt.Sprintf("must be less than the disk's size %s", d.Size.String())))
 		case maxSize != nil && minFree != nil && maxSize.Value()+minFree.Value() > size:
 			errs = append(errs, field.Invalid(path.Child("minFree"), minFree.String(),
 				fmt.Sprintf("with maxSize %s is more than the disk's size %s: lower one of them",

@@ -6,9 +6,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestHealth has one object for each path through the script. controllers and test/e2e run the script on what the
-// operator writes.
-func TestHealth(t *testing.T) {
+// TestHealthFollowsConditions has one object for each path through the script. controllers and test/e2e run the script
+// on what the operator writes.
+func TestHealthFollowsConditions(t *testing.T) {
 	for name, test := range map[string]struct {
 		object, status, message string
 	}{

@@ -192,8 +192,85 @@ var refused = map[string]struct {
 	"a status code out of range": {
 		fields{"cache.valid": "[{status: [99], for: 1m}]"}, "spec.cache.valid[0].status[0]",
 	},
-	"no status code":        {fields{"cache.valid": "[{status: [], for: 1m}]"}, "spec.cache.valid[0].status"},
-	"an unknown reason":     {fields{"cache.useStale": "[Always]"}, "spec.cache.useStale[0]"},
+	"no status code":    {fields{"cache.valid": "[{status: [], for: 1m}]"}, "spec.cache.valid[0].status"},
+	"an unknown reason": {fields{"cache.useStale": "[Always]"}, "spec.cache.useStale[0]"},
+	"stale for years":   {fields{"cache.staleIfError": "9000h"}, "spec.cache.staleIfError"},
+	"stale while revalidated for years": {
+		fields{"cache.staleWhileRevalidate": "9000h"}, "spec.cache.staleWhileRevalidate",
+	},
+	"tiny slices":  {fields{"cache.slice": "{size: 1Ki}"}, "size: must be from 1Mi to 64Mi"},
+	"huge slices":  {fields{"cache.slice": "{size: 65Mi}"}, "size: must be from 1Mi to 64Mi"},
+	"no size":      {fields{"cache.slice": "{}"}, "spec.cache.slice.size"},
+	"both lists":   {fields{"cache.query": "{drop: [a], keep: [b]}"}, "give either drop or keep"},
+	"neither list": {fields{"cache.query": "{}"}, "give either drop or keep"},
+	"a star in the middle": {
+		fields{"cache.query": "{drop: ['a*b']}"}, "must be a name of letters, digits",
+	},
+	"arguments that reach no origin": {
+		fields{"cache.query": "{drop: [a]}", "cache.key": "[Host, URI]"}, "needs RequestURI or Args in cache.key",
+	},
+	"no cookies of slices": {
+		fields{"cache.slice": "{size: 1Mi}", "headers": "{response: {remove: [set-cookie]}}"},
+		"Set-Cookie cannot be removed with cache.slice",
+	},
+	"nothing to bypass by": {fields{"cache.bypass": "{}"}, "give cookies, headers or both"},
+	"17 cookies":           {fields{"cache.bypass": "{cookies: " + names(17) + "}"}, "spec.cache.bypass.cookies"},
+	"an underscore in a header": {
+		fields{"cache.bypass": "{headers: [a_b]}"}, "must be a header's name: letters, digits and dashes",
+	},
+	"a header of our own": {
+		fields{"headers": "{request: {set: [{name: X-CacheNode-Disk, value: a}]}}"}, "X-CacheNode- or X-Accel-",
+	},
+	"a header that says how nginx serves": {
+		fields{"headers": "{response: {remove: [x-accel-redirect]}}"}, "X-CacheNode- or X-Accel-",
+	},
+	"another Host": {
+		fields{"headers": "{request: {set: [{name: hOST, value: a}]}}"}, "set: one of these headers is CacheNode's",
+	},
+	"no Range": {
+		fields{"headers": "{request: {remove: [Range]}}"}, "remove: one of these headers is CacheNode's",
+	},
+	"another Vary": {
+		fields{"headers": "{response: {set: [{name: Vary, value: a}]}}"}, "set: one of these headers is CacheNode's",
+	},
+	"no ETag": {
+		fields{"headers": "{response: {remove: [ETag]}}"}, "remove: one of these headers is CacheNode's",
+	},
+	"set and removed": {
+		fields{"headers": "{response: {set: [{name: X-A, value: a}], remove: [x-a]}}"}, "a header that is set replaces",
+	},
+	"one header twice": {
+		fields{"headers": "{request: {set: [{name: X-A, value: a}, {name: x-a, value: b}]}}"}, "differ in letters' case only",
+	},
+	"a variable in a header": {
+		fields{"headers": "{request: {set: [{name: X-A, value: 'a$b'}]}}"}, "must be printable ASCII without $",
+	},
+	"a line in a header": {
+		fields{"headers": `{request: {set: [{name: X-A, value: "a\nb"}]}}`}, "must be printable ASCII without $",
+	},
+	"a space at the end": {
+		fields{"headers": `{request: {set: [{name: X-A, value: "a "}]}}`}, "must be printable ASCII without $",
+	},
+	"nobody is trusted": {
+		fields{"listen.clientAddress": "{source: ProxyProtocol, trustedCIDRs: []}"}, "spec.listen.clientAddress.trustedCIDRs",
+	},
+	"an address is no network": {
+		fields{"listen.clientAddress": "{source: ProxyProtocol, trustedCIDRs: [10.0.0.1]}"},
+		"must be a network such as 10.0.0.0/8",
+	},
+	"another source": {
+		fields{"listen.clientAddress": "{source: X-Real-IP, trustedCIDRs: [10.0.0.0/8]}"}, "spec.listen.clientAddress.source",
+	},
+	"HTTP/3 with PROXY": {
+		fields{
+			"listen.clientAddress": "{source: ProxyProtocol, trustedCIDRs: [10.0.0.0/8]}",
+			"listen.tls":           "{secretName: a, http3: true}",
+		}, "goes without the PROXY protocol only",
+	},
+	"a type in capitals":    {fields{"listen.gzip": "{types: [Text/CSS]}"}, "must be a media type"},
+	"what is always zipped": {fields{"listen.gzip": "{types: [text/html]}"}, "text/html is always compressed"},
+	"level 0":               {fields{"listen.gzip": "{level: 0}"}, "spec.listen.gzip.level"},
+	"an unknown format":     {fields{"logs.format": "XML"}, "spec.logs.format"},
 	"minUses 0":             {fields{"cache.minUses": "0"}, "spec.cache.minUses"},
 	"an unknown mode":       {fields{"io.mode": "Fast"}, "spec.io.mode"},
 	"a negative read-ahead": {fields{"io.readAhead": "-1"}, "must be from 0 to 1Gi"},
@@ -345,7 +422,26 @@ var accepted = map[string]fields{
 	"a key for a single host":     {"cache.key": "[URI, Args]", "hosts": "[cdn.example.com]"},
 	"POST with Method":            {"cache.methods": "[GET, POST]", "cache.key": "[Method, Host, RequestURI]"},
 	"never stale":                 {"cache.useStale": "[]"},
+	"no windows":                  {"cache.staleWhileRevalidate": "0s", "cache.staleIfError": "0s"},
 	"nothing valid by itself":     {"cache.valid": "[]"},
+	"slices":                      {"cache.slice": "{size: 64Mi}"},
+	"a tracker's arguments":       {"cache.query": "{drop: ['utm_*', fbclid, 'a[]', '%5B']}"},
+	"64 arguments":                {"cache.query": "{keep: " + names(64) + "}"},
+	"16 cookies and headers":      {"cache.bypass": "{cookies: " + names(16) + ", headers: " + names(16) + "}"},
+	"headers": {
+		"headers": `{request: {set: [{name: X-A, value: 'a "b" \ c; {d} #'}], remove: [Cookie]}, ` +
+			"response: {set: [{name: Cache-Control, value: no-cache}], remove: [X-Powered-By]}}",
+	},
+	"many headers": {
+		"headers": "{request: {set: " + headers(16) + ", remove: " + names(16) + "}, " +
+			"response: {set: " + headers(16) + ", remove: " + names(16) + "}}",
+	},
+	"the front door": {
+		"listen.clientAddress": "{source: XForwardedFor, trustedCIDRs: [10.0.0.0/8, 'fd00::/8']}",
+		"listen.tls":           "{secretName: a, http2: false, http3: true}",
+		"listen.gzip":          "{enabled: true, types: [application/vnd.api+json], minSize: 20, level: 9}",
+		"logs":                 "{access: Stdout, format: JSON}",
+	},
 	"local paths": {
 		"disks": "[{name: disk1, size: 1Gi, localPath: {path: /mnt/disk-1.a}}, " +
 			"{name: disk2, size: 1Gi, localPath: {path: /srv/cache/2, requireMountPoint: false}}, " +
@@ -362,6 +458,23 @@ var accepted = map[string]fields{
 	"a load balancer": {
 		"service": "{type: LoadBalancer, loadBalancerClass: x/y, externalTrafficPolicy: Local}",
 	},
+}
+
+// names are n names in a list, headers n headers with values.
+func names(n int) string {
+	list := make([]string, n)
+	for i := range n {
+		list[i] = fmt.Sprintf("%s-%d", strings.Repeat("n", 60), i)
+	}
+	return "[" + strings.Join(list, ", ") + "]"
+}
+
+func headers(n int) string {
+	list := make([]string, n)
+	for i := range n {
+		list[i] = fmt.Sprintf("{name: %s-%d, value: %s}", strings.Repeat("h", 60), i, strings.Repeat("v", 1000))
+	}
+	return "[" + strings.Join(list, ", ") + "]"
 }
 
 func manyDisks(n int) string {
@@ -389,7 +502,7 @@ func offline(t *testing.T, u *unstructured.Unstructured) error {
 	return errs.ToAggregate()
 }
 
-func TestRules(t *testing.T) {
+func TestAPIServerAndPluginRefuseTheSame(t *testing.T) {
 	c := apiserver.Client(t, apiserver.Start(t))
 	ctx := context.Background()
 	for name, tt := range refused {
@@ -430,7 +543,7 @@ func TestRules(t *testing.T) {
 	}
 }
 
-func TestTransitionRules(t *testing.T) {
+func TestVolumesKeepClassAndPath(t *testing.T) {
 	c := apiserver.Client(t, apiserver.Start(t))
 	ctx := context.Background()
 	const before = "[{name: disk1, size: 1024Mi, storageClassName: a}, {name: disk2, size: 1Gi}, " +

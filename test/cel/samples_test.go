@@ -19,9 +19,9 @@ import (
 	"github.com/cachenode/cachenode-operator/test/apiserver"
 )
 
-// TestSamples checks that an API server accepts every object of each sample, and that the operator would accept the
-// CacheNodes.
-func TestSamples(t *testing.T) {
+// TestAPIServerAcceptsSamples checks that an API server accepts every object of each sample, and that the operator
+// would accept the CacheNodes.
+func TestAPIServerAcceptsSamples(t *testing.T) {
 	samples, err := filepath.Glob("../../config/samples/cachenode*.yaml")
 	if err != nil || len(samples) < 5 {
 		t.Fatal("no samples", err)

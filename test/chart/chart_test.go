@@ -56,7 +56,7 @@ func read(t *testing.T, name string) []*unstructured.Unstructured {
 	}
 }
 
-func TestAPIServerTakesThem(t *testing.T) {
+func TestAPIServerAcceptsRenderedManifests(t *testing.T) {
 	files := map[string][]*unstructured.Unstructured{}
 	for _, name := range []string{"defaults", "others", "everything", "kustomize"} {
 		files[name] = read(t, name)

@@ -2,7 +2,9 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"sync"
 	"time"
@@ -24,6 +26,7 @@ func (l load) run(ctx context.Context, fetcher func() *fetcher) <-chan timed {
 	}
 	results := make(chan timed, 1024)
 	begun := time.Now()
+	var first sync.Once
 	var group sync.WaitGroup
 	for i := range l.workers {
 		group.Go(func() {
@@ -34,6 +37,7 @@ func (l load) run(ctx context.Context, fetcher func() *fetcher) <-chan timed {
 			for ctx.Err() == nil {
 				next := time.Now()
 				results <- timed{f.fetch(l.paths[rand.IntN(len(l.paths))]), time.Since(begun)}
+				first.Do(func() { fmt.Fprintln(os.Stderr, report.Begun) })
 				if l.rate > 0 {
 					pause := time.Duration(l.workers) * time.Second / time.Duration(l.rate)
 					time.Sleep(time.Until(next.Add(pause)))

@@ -26,13 +26,19 @@ const (
 // helm runs helm in the operator's namespace.
 func helm(t *testing.T, args ...string) string {
 	t.Helper()
+	out, err := tryHelm(args...)
+	must(t, err)
+	return out
+}
+
+func tryHelm(args ...string) (string, error) {
 	var stdout, stderr bytes.Buffer
 	cmd := exec.Command("helm", append([]string{"--namespace", operatorNamespace}, args...)...)
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
-		t.Fatalf("helm %s: %v\n%s%s", strings.Join(args, " "), err, stdout.String(), stderr.String())
+		return "", fmt.Errorf("helm %s: %w\n%s%s", strings.Join(args, " "), err, stdout.String(), stderr.String())
 	}
-	return stdout.String()
+	return stdout.String(), nil
 }
 
 // operatorKubectl runs kubectl in the operator's namespace and returns what it prints.
@@ -71,11 +77,12 @@ func TestChart(t *testing.T) {
 	s.current(t)
 	before := uids(s.cachePods(t))
 	end := s.load(t, objects[:150])
-	begun := time.Now()
-	for _, step := range []struct {
-		name string
-		run  func(*testing.T, *suite)
-	}{
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(operatorKubectl(t, "get", "all", "-o", "wide"))
+		}
+	})
+	s.inOrder(t, []step{
 		{"uninstalling the operator leaves CacheNodes and their pods", uninstalls},
 		{"the first version of the chart reconciles them", func(t *testing.T, s *suite) {
 			install(t, firstChart(t))
@@ -91,15 +98,10 @@ func TestChart(t *testing.T) {
 				t.Errorf("helm test says:\n%s", out)
 			}
 		}},
+		{"what the cluster lacks is named", namesWhatIsMissing},
 		{"with watchNamespaces the operator has no rights in other namespaces", watchesNamespaces},
-	} {
-		if !t.Run(step.name, func(t *testing.T) { step.run(t, s) }) {
-			t.Log(operatorKubectl(t, "get", "all", "-o", "wide"))
-			t.FailNow() // the steps build on each other
-		}
-		t.Logf("%s: done after %s", step.name, time.Since(begun).Round(time.Second))
-	}
-	checkLoad(t, end(), 3000)
+	})
+	checkLoad(t, end(), 1000)
 	for pod, id := range uids(s.cachePods(t)) {
 		if before[pod] != id {
 			t.Errorf("%s was restarted: was %s, is %s", pod, before[pod], id)
@@ -112,6 +114,20 @@ func (s *suite) seesTo(t *testing.T, validity string) {
 	t.Helper()
 	must(t, edit(`{"spec":{"cache":{"valid":[{"status":[200],"for":"`+validity+`"}]}}}`))
 	s.current(t)
+}
+
+// namesWhatIsMissing asks for a monitor that no CustomResourceDefinition defines, and for a namespace that does not
+// exist.
+func namesWhatIsMissing(t *testing.T, _ *suite) {
+	for set, want := range map[string]string{
+		"metrics.podMonitor.enabled=true": "metrics.podMonitor.enabled: this cluster has no PodMonitor",
+		"watchNamespaces={nowhere}":       "kubectl create namespace nowhere",
+	} {
+		_, err := tryHelm("upgrade", "--install", release, chart, "--dry-run=server", "--set", set)
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("with %s: %v, want %q", set, err, want)
+		}
+	}
 }
 
 func uninstalls(t *testing.T, s *suite) {

@@ -60,10 +60,8 @@ func replaces(t *testing.T, s *suite) {
 	host, before := p.where(t), string(p.pod(t).UID)
 	claim, other := s.claim(t, "disk2", p.name), s.claim(t, "disk1", p.name)
 	end := s.load(t, objects[:150])
-	time.Sleep(time.Second)
 	plugin(t, "", "disk", "drain", p.name, "disk2")
 	cluster(t, "fault", "swap", host, "disk2")
-	time.Sleep(1100 * time.Millisecond) // Kubernetes' timestamps have whole seconds
 	plugin(t, "", "disk", "replace", p.name, "disk2")
 	p.renewed(t, before, 40*time.Second)
 	kubectl(t, "", "annotate", "cachenode", name, v1alpha1.Drain.Annotation(p.name, "disk2")+"-")

@@ -26,19 +26,18 @@ func moves(t *testing.T, s *suite, change func(), manifest string) {
 	p := s.target(t, name+"-0")
 	p.warm(t, many)
 	before := s.tree(t)
-	wanted := s.node(t).DeepCopy()
+	wanted := s.cacheNode(t).DeepCopy()
 	said := plugin(t, manifest, "plan", "-f", "-")
 	t.Log(said)
 	was := wanted.Spec.Disks
 	end := s.load(t, objects[:150])
-	time.Sleep(2 * time.Second)
 	begun := time.Now()
 	change()
 	s.current(t)
 	took := time.Since(begun)
 	checkLoad(t, end(), 500)
 	after := s.tree(t)
-	is := s.node(t).Spec.Disks
+	is := s.cacheNode(t).Spec.Disks
 	m := shard.Between(shard.NewPlan(tuning.ShardDisks(was)), shard.NewPlan(tuning.ShardDisks(is)))
 	keys := regexp.MustCompile(`Keys: ([0-9.]+)% of them move \(any plan must move ([0-9.]+)%`)
 	if match := keys.FindStringSubmatch(said); match == nil {
@@ -91,18 +90,13 @@ func reweighs(t *testing.T, s *suite) {
 	}
 	moves(t, s, func() {
 		must(t, edit(fmt.Sprintf(`{"spec":{"disks":[%s],"rollout":{"maxKeyMovement":5}}}`, strings.Join(disks, ","))))
-		revision := s.node(t).Status.Pods[0].Revision
+		revision := s.cacheNode(t).Status.Pods[0].Revision
 		message := s.says(t, v1alpha1.ConditionProgressing, v1alpha1.ReasonKeyMovement, 10*time.Second)
-		movement := s.node(t).Status.KeyMovement
+		movement := s.cacheNode(t).Status.KeyMovement
 		if movement == nil || !strings.Contains(message, v1alpha1.AnnotationAcknowledged+"="+movement.Name) {
 			t.Fatalf("the movement is %+v, the message %q", movement, message)
 		}
-		time.Sleep(3 * time.Second) // nothing may happen
-		for _, pod := range s.node(t).Status.Pods {
-			if pod.Revision != revision {
-				t.Errorf("%s has taken %s without an acknowledgement", pod.Name, pod.Revision)
-			}
-		}
+		s.asksOnly(t, revision) // until the movement is acknowledged
 		kubectl(t, "", "annotate", "cachenode", name, v1alpha1.AnnotationAcknowledged+"="+movement.Name)
 	}, local(t, name, disks...))
 	must(t, edit(`{"spec":{"rollout":{"maxKeyMovement":null}}}`))
@@ -121,7 +115,7 @@ func removesDisk(t *testing.T, s *suite) {
 		t.Errorf("a claim of the disk is left: %s", claims)
 	}
 	// The spec asks for 9 GiB, and there are six file systems of nearly 1 GiB.
-	size, err := resource.ParseQuantity(s.node(t).Status.Size)
+	size, err := resource.ParseQuantity(s.cacheNode(t).Status.Size)
 	if err != nil || size.Value() < 5<<30 || size.Value() > 6<<30 {
 		t.Errorf("the size is %s, want nearly 6Gi", size.String())
 	}

@@ -61,7 +61,7 @@ func within(t *testing.T, most time.Duration, f func() string) {
 // condition returns the reason and message of a condition that is True, and "" for any other condition.
 func (s *suite) condition(t *testing.T, kind string) (reason, message string) {
 	t.Helper()
-	c := meta.FindStatusCondition(s.node(t).Status.Conditions, kind)
+	c := meta.FindStatusCondition(s.cacheNode(t).Status.Conditions, kind)
 	if c == nil || c.Status != "True" {
 		return "", ""
 	}
@@ -114,7 +114,7 @@ func (s *suite) checkPins(t *testing.T) {
 		byName[v.Name] = place
 	}
 	for _, pod := range s.cachePods(t) {
-		for _, disk := range s.node(t).Spec.Disks {
+		for _, disk := range s.cacheNode(t).Spec.Disks {
 			claim := s.claim(t, disk.Name, pod.Name)
 			if got, want := byName[claim.Spec.VolumeName], pod.Spec.NodeName+" "+disk.LocalPath.Path; got != want {
 				t.Errorf("%s of %s is %q, want %q", disk.Name, pod.Name, got, want)
@@ -126,7 +126,7 @@ func (s *suite) checkPins(t *testing.T) {
 // tree returns the plan of the current spec in the form that finds the disk of a key.
 func (s *suite) tree(t *testing.T) shard.Tree {
 	t.Helper()
-	return shard.NewPlan(tuning.ShardDisks(s.node(t).Spec.Disks)).Tree()
+	return shard.NewPlan(tuning.ShardDisks(s.cacheNode(t).Spec.Disks)).Tree()
 }
 
 // where returns the node that the pod is on.
@@ -155,8 +155,8 @@ func scale(t *testing.T) string {
 }
 
 // statusOf returns the status of a condition, or "" if there is none.
-func statusOf(node *v1alpha1.CacheNode, kind string) string {
-	if c := meta.FindStatusCondition(node.Status.Conditions, kind); c != nil {
+func statusOf(cacheNode *v1alpha1.CacheNode, kind string) string {
+	if c := meta.FindStatusCondition(cacheNode.Status.Conditions, kind); c != nil {
 		return string(c.Status)
 	}
 	return ""

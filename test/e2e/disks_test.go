@@ -22,33 +22,30 @@ func TestDisks(t *testing.T) {
 	s := newSuite(t)
 	kubectl(t, "", "label", "nodes", "--all", label+"-")
 	t.Cleanup(func() { _, _ = tryKubectl("", "label", "nodes", "--all", label+"-") })
-	for _, step := range []struct {
-		name string
-		run  func(*testing.T, *suite)
-	}{
+	t.Cleanup(func() {
+		if t.Failed() {
+			t.Log(kubectl(t, "", "get", "cachenodes,pods,pvc,pv,events", "-o", "wide"))
+			t.Log(kubectl(t, "", "get", "cachenode", "-o", "jsonpath={.items[*].status}"))
+		}
+	})
+	s.inOrder(t, []step{
 		{"one pod on each node, with volumes that the operator creates", perNode},
-		{"a node joins", nodeJoins},
+		{"a node that joins gets a pod and volumes", nodeJoins},
 		{"another CacheNode cannot have one of the paths", pathIsTaken},
 		{"a disk is added under load", addsDisk},
 		{"disks get other weights when the movement is acknowledged", reweighs},
 		{"a disk is removed and another grows, under load", removesDisk},
-		{"the last pod crashes while a disk is added", crashesInMove},
+		{"a disk is added while the last pod crashes", crashesInMove},
 		{"a disk is drained and readmitted", drains},
-		{"a disk is replaced", replaces},
+		{"a disk is replaced under load", replaces},
 		{"a disk is missing when its pod starts, and comes back", missesDisk},
 		{"a disk is dead when its pod starts, and is readmitted", startsBesideDead},
-		{"a node leaves", nodeLeaves},
+		{"a node that leaves takes its pod and volumes along", nodeLeaves},
 		{"another CacheNode gets the disks, without the caches on them", takesOver},
 		{"all disks are filled to their limits", fillsAll},
 		{"two of three nodes are lost, and the operator does nothing", losesMost},
 		{"a node is lost, and its pod serves from another node", losesNode},
-	} {
-		if !t.Run(step.name, func(t *testing.T) { step.run(t, s) }) {
-			t.Log(kubectl(t, "", "get", "cachenodes,pods,pvc,pv,events", "-o", "wide"))
-			t.Log(kubectl(t, "", "get", "cachenode", "-o", "jsonpath={.items[*].status}"))
-			t.FailNow() // the steps build on each other
-		}
-	}
+	})
 	kubectl(t, "", "delete", "cachenode", name, "--wait")
 	within(t, time.Minute, func() string {
 		if left := len(s.localVolumes(t)); left > 0 {
@@ -78,9 +75,9 @@ func editDisks(t *testing.T, disks ...string) {
 func perNode(t *testing.T, s *suite) {
 	kubectl(t, "", "label", "nodes", "node-1", "node-2", label+"=true")
 	must(t, apply(local(t, name, localDisk("disk1", ""), localDisk("disk2", ""))))
-	node := s.current(t)
-	if *node.Spec.Replicas != 2 || !strings.Contains(scale(t), `"replicas":2`) {
-		t.Errorf("%d replicas, want 2; /scale says %s", *node.Spec.Replicas, scale(t))
+	cacheNode := s.current(t)
+	if *cacheNode.Spec.Replicas != 2 || !strings.Contains(scale(t), `"replicas":2`) {
+		t.Errorf("%d replicas, want 2; /scale says %s", *cacheNode.Spec.Replicas, scale(t))
 	}
 	s.checkPins(t)
 	if volumes := s.localVolumes(t); len(volumes) != 4 {

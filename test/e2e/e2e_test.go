@@ -22,17 +22,15 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/shard"
 	"github.com/cachenode/cachenode-operator/internal/tuning"
+	"github.com/cachenode/cachenode-operator/test/steps"
 )
 
-// TestEndToEnd follows one CacheNode, the sample, from its creation to its end.
+// TestEndToEnd follows one CacheNode, the sample, from its creation to its end. Each subtest can run alone.
 func TestEndToEnd(t *testing.T) {
 	cluster(t, "recycle")
 	s := newSuite(t)
-	for _, step := range []struct {
-		name string
-		run  func(*testing.T, *suite)
-	}{
-		{"the sample becomes ready", becomesReady},
+	steps.Run(t, "the sample becomes ready", func() { becomesReady(t, s) })
+	for _, step := range []step{
 		{"applying the same manifest again changes nothing", appliesTwice},
 		{"objects are served correctly, each from its disk in the plan", servesByPlan},
 		{"an object that is requested often is served from memory", servesFromMemory},
@@ -48,7 +46,7 @@ func TestEndToEnd(t *testing.T) {
 	} {
 		if !t.Run(step.name, func(t *testing.T) { step.run(t, s) }) {
 			t.Log(kubectl(t, "", "get", "cachenodes,pods,pvc,events", "-o", "wide"))
-			t.FailNow() // the steps build on each other
+			t.FailNow()
 		}
 	}
 }
@@ -56,14 +54,14 @@ func TestEndToEnd(t *testing.T) {
 func becomesReady(t *testing.T, s *suite) {
 	begun := time.Now()
 	kubectl(t, "", "apply", "-f", "../../config/samples/cachenode.yaml")
-	node := s.current(t)
+	cacheNode := s.current(t)
 	t.Logf("ready %s after apply\n%s", time.Since(begun).Round(100*time.Millisecond), kubectl(t, "", "get", "cachenode"))
 	nodes := map[string]bool{}
 	for _, p := range s.cachePods(t) {
 		nodes[p.Spec.NodeName] = true
 	}
-	if len(nodes) != 3 || node.Status.ReadyReplicas != 3 {
-		t.Errorf("%d pods are ready, on %d nodes; want three on three", node.Status.ReadyReplicas, len(nodes))
+	if len(nodes) != 3 || cacheNode.Status.ReadyReplicas != 3 {
+		t.Errorf("%d pods are ready, on %d nodes; want three on three", cacheNode.Status.ReadyReplicas, len(nodes))
 	}
 }
 
@@ -72,7 +70,7 @@ const sample = "../../config/samples/cachenode.yaml"
 // appliesTwice applies the sample again, client-side and server-side. Neither the defaults nor the operator's own
 // writes are a difference.
 func appliesTwice(t *testing.T, s *suite) {
-	before := s.node(t)
+	before := s.cacheNode(t)
 	// kubectl says "configured": it sends the list of disks again, because that list has got defaults. The API server
 	// finds no difference.
 	kubectl(t, "", "apply", "-f", sample)
@@ -85,10 +83,10 @@ func appliesTwice(t *testing.T, s *suite) {
 			t.Errorf("kubectl %s: %v\n%s", strings.Join(args, " "), err, out)
 		}
 	}
-	if after := s.node(t); after.Generation != before.Generation {
+	if after := s.cacheNode(t); after.Generation != before.Generation {
 		t.Errorf("the generation went from %d to %d", before.Generation, after.Generation)
 	}
-	for _, m := range s.node(t).ManagedFields {
+	for _, m := range s.cacheNode(t).ManagedFields {
 		if m.Manager == naming.FieldManager && m.Subresource != "status" {
 			t.Errorf("the operator owns fields beside the status: %s", m.FieldsV1)
 		}
@@ -135,7 +133,7 @@ spec:
 `, "apply", "-f", "-")
 	t.Cleanup(func() { kubectl(t, "", "delete", "hpa", name) })
 	deadline := time.Now().Add(patience * 45 * time.Second) // the autoscaler looks every 15 s
-	for *s.node(t).Spec.Replicas != 2 {
+	for *s.cacheNode(t).Spec.Replicas != 2 {
 		if time.Now().After(deadline) {
 			t.Fatalf("the autoscaler does not scale:\n%s", kubectl(t, "", "describe", "hpa", name))
 		}
@@ -159,7 +157,7 @@ spec:
   hosts: [too-large.test]
 `, "apply", "-f", "-")
 	t.Cleanup(func() { kubectl(t, "", "delete", "cachenode", "too-large") }) // its claim is deleted with it
-	const want = ": 0 of 1 pods run it, 0 are ready; too-large-0: it is on no node yet: "
+	const want = ": 0 of 1 pods run it, 0 are ready; too-large-0: not scheduled: "
 	deadline := time.Now().Add(patience * 30 * time.Second) // the status says so after 10 s
 	const message = `jsonpath={.status.conditions[?(@.type=="Ready")].message}`
 	for {
@@ -255,7 +253,7 @@ func deletes(t *testing.T, s *suite) {
 func pluginTells(t *testing.T, s *suite) {
 	path := objects[10]
 	s.fetch(t, 0, []string{path, path, path, path, path, path}, "-base", base)
-	disk := shard.NewPlan(tuning.ShardDisks(s.node(t).Spec.Disks)).Tree().Disk(key(path))
+	disk := shard.NewPlan(tuning.ShardDisks(s.cacheNode(t).Spec.Disks)).Tree().Disk(key(path))
 	explained := plugin(t, "", "explain", name, base+path)
 	if !strings.Contains(explained, "Disk:  "+disk+",") || !strings.Contains(explained, "   yes ") {
 		t.Errorf("explain does not say that %s is on %s, and that a pod has it:\n%s", path, disk, explained)

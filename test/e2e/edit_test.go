@@ -2,11 +2,13 @@ package e2e
 
 import (
 	"context"
+	"encoding/base64"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"k8s.io/client-go/util/cert"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
@@ -49,19 +51,46 @@ var edits = []struct {
 		  {"name":"disk3","size":"1Gi","storageClassName":"local-disks"}]}}`, true,
 		[]string{"keys_zone=cache_disk1:9m"},
 	},
+	{
+		"how long objects are served stale, and what counts in a URL", `{"spec":{"cache":{
+		  "staleWhileRevalidate":"10s","staleIfError":"1h",
+		  "query":{"drop":["utm_*"]},"bypass":{"cookies":["session"],"headers":["X-Preview"]}}}}`, false,
+		[]string{"stale-while-revalidate=10, stale-if-error=3600", "$http_cookie $bypass_cookie", "$counted_query"},
+	},
+	{"slices", `{"spec":{"cache":{"slice":{"size":"1Mi"}}}}`, false, []string{"slice 1m;"}},
+	{
+		"headers, compression and logs", `{"spec":{
+		  "headers":{"request":{"set":[{"name":"X-Edge","value":"a"}]},"response":{"remove":["X-Powered-By"]}},
+		  "listen":{"gzip":{"enabled":true}},"logs":{"access":"Stdout","format":"JSON"}}}`, false,
+		[]string{"proxy_set_header X-Edge a;", "proxy_hide_header X-Powered-By;", "gzip on;", "/dev/stdout cachenode_json;"},
+	},
+	{
+		"the clients' addresses",
+		`{"spec":{"listen":{"clientAddress":{"source":"XForwardedFor","trustedCIDRs":["10.0.0.0/8"]}}}}`, false,
+		[]string{"set_real_ip_from 10.0.0.0/8;"},
+	},
+	{
+		"all of these back", `{"spec":{"cache":{"query":null,"bypass":null,"slice":null},"headers":null,
+		  "listen":{"gzip":null,"clientAddress":null},"logs":null}}`, false, nil,
+	},
+	{"a listener for TLS", `{"spec":{"listen":{"tls":{"secretName":"listener"}}}}`, true, []string{"http2 on;"}},
+	{
+		"the versions of HTTP", `{"spec":{"listen":{"tls":{"http2":false,"http3":true}}}}`, false,
+		[]string{"listen 8443 default_server quic reuseport;"},
+	},
 }
 
 // editsUnderLoad makes an edit of each class while clients that never retry fetch objects.
 func editsUnderLoad(t *testing.T, s *suite) {
+	createListenerSecret(t)
 	checkLoad(t, lasting(6*time.Second, s.load(t, objects[:150])), 300) // caches what is not cached yet
 	for _, e := range edits {
 		class := e.class
 		before := uids(s.cachePods(t))
 		end := s.load(t, objects[:150])
-		time.Sleep(3 * time.Second) // some load before the change
 		begun := time.Now()
 		must(t, edit(e.patch))
-		node := s.current(t)
+		cacheNode := s.current(t)
 		took := time.Since(begun)
 		checkLoad(t, lasting(2*time.Second, end), 300)
 		t.Logf("%s: all pods are as the spec asks %s after the edit", class, took.Round(100*time.Millisecond))
@@ -75,12 +104,23 @@ func editsUnderLoad(t *testing.T, s *suite) {
 					t.Errorf("%s: %s: %q is not in the configuration", class, pod, want)
 				}
 			}
-			version, revision := kubectl(t, "", "get", "--raw", versionPath(pod)), node.Status.ConfigRevision
+			version, revision := kubectl(t, "", "get", "--raw", versionPath(pod)), cacheNode.Status.ConfigRevision
 			if !strings.HasPrefix(version, revision+"-") {
 				t.Errorf("%s: %s answers with version %q, want revision %s", class, pod, version, revision)
 			}
 		}
 	}
+}
+
+// createListenerSecret creates the Secret with the certificate that clients see.
+func createListenerSecret(t *testing.T) {
+	t.Helper()
+	certificate, key, err := cert.GenerateSelfSignedCertKey("edge.example.com", nil, nil)
+	must(t, err)
+	encode := base64.StdEncoding.EncodeToString
+	apply := fmt.Sprintf("{apiVersion: v1, kind: Secret, metadata: {name: listener}, type: kubernetes.io/tls, "+
+		"data: {tls.crt: %s, tls.key: %s}}", encode(certificate), encode(key))
+	kubectl(t, apply, "apply", "-f", "-")
 }
 
 // refusesBadEdits makes edits that must not take effect. The API server refuses some of them, and the operator refuses
@@ -152,9 +192,9 @@ func (s *suite) notAccepted(t *testing.T, reason string) string {
 	t.Helper()
 	deadline := time.Now().Add(30 * time.Second)
 	for {
-		node := &v1alpha1.CacheNode{}
-		must(t, s.Get(context.Background(), client.ObjectKey{Name: name}, node))
-		for _, c := range node.Status.Conditions {
+		cacheNode := &v1alpha1.CacheNode{}
+		must(t, s.Get(context.Background(), client.ObjectKey{Name: name}, cacheNode))
+		for _, c := range cacheNode.Status.Conditions {
 			if c.Type == v1alpha1.ConditionAccepted && c.Status == "False" && c.Reason == reason {
 				return c.Message
 			}

@@ -34,18 +34,18 @@ func manyEdits(t *testing.T, p *target) {
 		begun := time.Now()
 		must(t, edit(fmt.Sprintf(patch, 60+i, name, i)))
 		for {
-			node := p.node(t)
+			cacheNode := p.cacheNode(t)
 			served := 0
-			for _, pod := range node.Status.Pods {
-				if pod.Revision == node.Status.ConfigRevision {
+			for _, pod := range cacheNode.Status.Pods {
+				if pod.Revision == cacheNode.Status.ConfigRevision {
 					served++
 				}
 			}
-			if node.Status.ObservedGeneration == node.Generation && served == 3 {
+			if cacheNode.Status.ObservedGeneration == cacheNode.Generation && served == 3 {
 				break
 			}
 			if time.Since(begun) > patience*20*time.Second {
-				t.Fatalf("edit %d does not reach all pods: %+v", i, node.Status)
+				t.Fatalf("edit %d does not reach all pods: %+v", i, cacheNode.Status)
 			}
 			time.Sleep(20 * time.Millisecond)
 		}
@@ -77,32 +77,33 @@ func manyEdits(t *testing.T, p *target) {
 // refusedByMaster sets a host for which the test cluster's nginx (test/cluster/native/nginx) passes nginx -t with a
 // configuration that the running master refuses.
 func refusedByMaster(t *testing.T, p *target) {
-	good := p.node(t).Status.ConfigRevision
-	hosts := p.node(t).Spec.Hosts
+	good := p.cacheNode(t).Status.ConfigRevision
+	hosts := p.cacheNode(t).Spec.Hosts
 	end := p.load(t, many, 200, workers)
 	must(t, edit(fmt.Sprintf(`{"spec":{"hosts":[%q,"refused-by-the-running-master.example"]}}`, name)))
 	deadline := time.Now().Add(patience * 10 * time.Second)
-	var node *v1alpha1.CacheNode
+	var cacheNode *v1alpha1.CacheNode
 	for {
-		if node = p.node(t); node.Status.Refusal != nil {
+		if cacheNode = p.cacheNode(t); cacheNode.Status.Refusal != nil {
 			break
 		}
 		if time.Now().After(deadline) {
-			t.Fatalf("no refusal: %+v", node.Status)
+			t.Fatalf("no refusal: %+v", cacheNode.Status)
 		}
 		time.Sleep(50 * time.Millisecond)
 	}
-	t.Logf("%s refused it: %s", node.Status.Refusal.Pod, node.Status.Refusal.Message)
-	if !strings.Contains(node.Status.Refusal.Message, "levels") {
-		t.Errorf("the status does not say what nginx said: %q", node.Status.Refusal.Message)
+	t.Logf("%s refused it: %s", cacheNode.Status.Refusal.Pod, cacheNode.Status.Refusal.Message)
+	if !strings.Contains(cacheNode.Status.Refusal.Message, "levels") {
+		t.Errorf("the status does not say what nginx said: %q", cacheNode.Status.Refusal.Message)
 	}
-	time.Sleep(2 * time.Second) // time for another pod to take it by mistake
-	for _, pod := range p.node(t).Status.Pods {
+	p.asksOnly(t, good)
+	for _, pod := range p.cacheNode(t).Status.Pods {
 		if pod.Revision != good {
 			t.Errorf("%s runs %s, want %s", pod.Name, pod.Revision, good)
 		}
 		log := kubectl(t, "", "logs", pod.Name, "-c", layout.AgentContainer, "--tail=-1")
-		if saw := strings.Contains(log, "nginx refused the configuration"); saw != (pod.Name == node.Status.Refusal.Pod) {
+		saw := strings.Contains(log, "nginx refused the configuration")
+		if saw != (pod.Name == cacheNode.Status.Refusal.Pod) {
 			t.Errorf("%s has seen it: %t", pod.Name, saw)
 		}
 	}
@@ -130,19 +131,20 @@ func killsAgent(t *testing.T, p *target) {
 	identity, version := p.identity(t), p.version(t)
 	nginx, agent := p.processes(t)
 	end := p.load(t, many, 200, workers)
-	time.Sleep(time.Second)
 	cluster(t, "fault", "kill", string(p.pod(t).UID), "agent")
-	time.Sleep(8 * time.Second) // time for the new agent to change something
-	all := count(end(), everything)
+	var nginxAfter, agentAfter string
+	within(t, 15*time.Second, func() string {
+		if nginxAfter, agentAfter = p.processes(t); agentAfter == agent || agentAfter == "" {
+			return fmt.Sprintf("the agent is process %q, was %q", agentAfter, agent)
+		}
+		return ""
+	})
+	all := count(lasting(5*time.Second, end), everything) // the new agent checks nginx at its start and every 2 s
 	t.Logf("%s", all)
 	if all.failed+all.cut > 0 {
 		t.Errorf("%v", all.errors)
 	}
-	nginxAfter, agentAfter := p.processes(t)
-	if agentAfter == agent || agentAfter == "" {
-		t.Errorf("the agent is process %q, was %q", agentAfter, agent)
-	}
-	if nginxAfter != nginx || p.version(t) != version || p.identity(t) != identity {
+	if nginxAfter, _ = p.processes(t); nginxAfter != nginx || p.version(t) != version || p.identity(t) != identity {
 		t.Errorf("the agent has changed something when it came back: nginx is processes %q, were %q", nginxAfter, nginx)
 	}
 	p.current(t)
@@ -176,6 +178,7 @@ func (p *target) serves(t *testing.T, version string, within time.Duration) {
 func stopsControlPlane(t *testing.T, p *target) {
 	uid := string(p.pod(t).UID)
 	operatorKubectl(t, "scale", "deployment/cachenode-operator", "--replicas=0")
+	t.Cleanup(func() { operatorKubectl(t, "scale", "deployment/cachenode-operator", "--replicas=1") }) // if a step fails
 	operatorKubectl(t, "wait", "--for=delete", "pod", "-l", "app.kubernetes.io/name=cachenode-operator", "--timeout=60s")
 	restarts := p.pod(t).Status.ContainerStatuses[0].RestartCount
 	calm := p.load(t, many, 200, workers)

@@ -54,7 +54,7 @@ type target struct {
 
 func (s *suite) target(t *testing.T, name string) *target {
 	t.Helper()
-	return &target{suite: s, name: name, tree: shard.NewPlan(tuning.ShardDisks(s.node(t).Spec.Disks)).Tree()}
+	return &target{suite: s, name: name, tree: shard.NewPlan(tuning.ShardDisks(s.cacheNode(t).Spec.Disks)).Tree()}
 }
 
 func (p *target) pod(t *testing.T) *corev1.Pod {
@@ -109,7 +109,7 @@ func (p *target) prepareFault(t *testing.T, fault, disk string, args ...string) 
 // report returns the pod's part of the CacheNode's status.
 func (p *target) report(t *testing.T) v1alpha1.PodStatus {
 	t.Helper()
-	for _, pod := range p.node(t).Status.Pods {
+	for _, pod := range p.cacheNode(t).Status.Pods {
 		if pod.Name == p.name {
 			return pod
 		}

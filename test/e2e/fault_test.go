@@ -39,22 +39,22 @@ func TestFaults(t *testing.T) {
 		name string
 		run  func(*testing.T, *target)
 	}{
-		{"many edits in a row", manyEdits},
-		{"a configuration that the running master refuses", refusedByMaster},
-		{"a disk that fills slowly", fillsSlowly},
-		{"a disk that is full at once", fillsAtOnce},
-		{"a disk that is remounted read-only", readOnly},
-		{"a disk that hangs", hangs},
-		{"a disk that dies", dies},
-		{"two disks that die, and then the third", allDie},
-		{"the agent is killed", killsAgent},
-		{"nginx is killed", killsNginx},
-		{"operator and API server are stopped", stopsControlPlane},
+		{"many edits in a row reach all pods, and cost no request", manyEdits},
+		{"a configuration that the running master refuses is rolled back", refusedByMaster},
+		{"a disk that fills slowly costs no request", fillsSlowly},
+		{"a disk that is full at once costs no request", fillsAtOnce},
+		{"a disk that is remounted read-only costs no request", readOnly},
+		{"a disk that hangs holds up only what was on its way from it", hangs},
+		{"a disk that dies costs no request and is repaired", dies},
+		{"two disks that die, and then the third, leave the pod serving", allDie},
+		{"an agent that is killed changes nothing", killsAgent},
+		{"nginx that is killed comes back with its cache", killsNginx},
+		{"the pods go on without operator and API server", stopsControlPlane},
 	} {
 		if !t.Run(step.name, func(t *testing.T) { step.run(t, p) }) {
 			t.Log(kubectl(t, "", "get", "cachenodes,pods,pvc,events", "-o", "wide"))
 			t.Log(kubectl(t, "", "logs", p.name, "-c", layout.AgentContainer, "--tail=40"))
-			t.FailNow() // the steps build on each other
+			t.FailNow() // the others need a healthy pod
 		}
 	}
 	kubectl(t, "", "delete", "cachenode", name, "--wait")
@@ -77,7 +77,6 @@ func (p *target) eject(
 	e := ejected{disk: disk}
 	e.calm = lasting(5*time.Second, p.load(t, paths, 300, workers))
 	end := p.load(t, paths, 300, workers)
-	time.Sleep(2 * time.Second)
 	before := p.version(t)
 	e.fault = time.Now()
 	fault()
@@ -199,7 +198,7 @@ func hangs(t *testing.T, p *target) {
 	reads := p.fault(t, "throttled", disk, uid)
 	version := p.version(t)
 	// Each request that hangs occupies a worker of the client, so the load of the disk's keys has 400.
-	endOwn := p.load(t, own, 20, 400)
+	endOwn, _ := p.startLoad(t, own, 20, 400)
 	endOthers := p.load(t, others, 200, 4)
 	gone := p.changes(t, version, 20*time.Second)
 	p.becomes(t, disk, 15*time.Second, "Slow")
@@ -266,8 +265,9 @@ func (p *target) repair(t *testing.T, disks ...string) {
 	old := *p.pod(t)
 	kubectl(t, "", "cordon", old.Spec.NodeName)
 	uncordon := func() { kubectl(t, "", "uncordon", old.Spec.NodeName) }
-	t.Cleanup(uncordon)                 // if the repair fails
-	time.Sleep(1100 * time.Millisecond) // Kubernetes' timestamps have whole seconds
+	t.Cleanup(uncordon) // if the repair fails
+	// The request counts for pods created before it. Kubernetes' times of creation have whole seconds.
+	time.Sleep(time.Until(old.CreationTimestamp.Add(time.Second)))
 	begun := time.Now()
 	plugin(t, "", append([]string{"disk", "readmit", p.name}, disks...)...)
 	p.isRemade(t, &old, func(pod corev1.Pod) bool { return pod.Spec.NodeName == "" })
@@ -307,7 +307,6 @@ func allDie(t *testing.T, p *target) {
 	before := p.identity(t)
 	first := p.version(t)
 	end := p.load(t, many, 200, workers)
-	time.Sleep(time.Second)
 	firstFault := time.Now()
 	p.fault(t, "shutdown", "disk1")
 	p.fault(t, "shutdown", "disk2")
@@ -315,8 +314,18 @@ func allDie(t *testing.T, p *target) {
 	for _, disk := range []string{"disk1", "disk2"} {
 		p.becomes(t, disk, 15*time.Second, "Shutdown")
 	}
-	time.Sleep(2 * time.Second)
-	second := p.version(t)
+	var second string // when both are gone
+	within(t, 5*time.Second, func() string {
+		second = p.version(t)
+		config := inNginx(t, p.name, "cat", layout.ConfigFile)
+		switch {
+		case strings.Contains(config, "keys_zone=cache_disk1") || strings.Contains(config, "keys_zone=cache_disk2"):
+			return "the configuration still has a dead disk"
+		case second == "" || !strings.Contains(config, second):
+			return "nginx does not run the configuration yet: " + second
+		}
+		return ""
+	})
 	lastFault := time.Now()
 	p.fault(t, "shutdown", "disk3")
 	gone := p.changes(t, second, 5*time.Second)
@@ -341,7 +350,7 @@ func allDie(t *testing.T, p *target) {
 	if got := p.identity(t); got != before || !isReady(*p.pod(t)) {
 		t.Errorf("the pod is %s, was %s; ready: %t", got, before, isReady(*p.pod(t)))
 	}
-	for _, c := range p.node(t).Status.Conditions {
+	for _, c := range p.cacheNode(t).Status.Conditions {
 		if c.Type == v1alpha1.ConditionDegraded && (c.Status != "True" || !strings.Contains(c.Message, "disk3")) {
 			t.Errorf("Degraded is %s: %s", c.Status, c.Message)
 		}

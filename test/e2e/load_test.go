@@ -18,15 +18,38 @@ import (
 type process struct {
 	cmd         *exec.Cmd
 	out, errors strings.Builder
+	first       chan struct{} // closed when the first request has ended
 }
 
-// begin starts a load with its input and collects what it prints.
-func begin(t *testing.T, cmd *exec.Cmd, input io.Reader) *process {
+// start starts a load with its input and collects what it prints. The load has not begun yet: see begun.
+func start(t *testing.T, cmd *exec.Cmd, input io.Reader) *process {
 	t.Helper()
-	p := &process{cmd: cmd}
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = input, &p.out, &p.errors
+	p := &process{cmd: cmd, first: make(chan struct{})}
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = input, &p.out, p
 	must(t, cmd.Start())
 	return p
+}
+
+// Write collects the standard error of the load, and notes when the load says that its first request has ended.
+func (p *process) Write(text []byte) (int, error) {
+	before := strings.Contains(p.errors.String(), report.Begun)
+	p.errors.Write(text)
+	if !before && strings.Contains(p.errors.String(), report.Begun) {
+		close(p.first)
+	}
+	return len(text), nil
+}
+
+// begun waits until the first request of the load has ended.
+func (p *process) begun(t *testing.T) {
+	t.Helper()
+	select {
+	case <-p.first:
+	case <-time.After(patience * 30 * time.Second):
+		_ = p.cmd.Process.Kill()
+		_ = p.cmd.Wait() // p.errors is complete then
+		t.Fatalf("%s: no request has ended:\n%s", p.cmd, p.errors.String())
+	}
 }
 
 // wait waits until the load has ended, and returns what it printed.
@@ -48,7 +71,7 @@ func lasting[T any](duration time.Duration, end func() []T) []T {
 const longest = "600"
 
 // load begins a steady load through the Service: half of it with keep-alive from one node, half without from another
-// node. end ends the load and returns a summary of each half.
+// node. It returns when both halves run. end ends the load and returns a summary of each half.
 func (s *suite) load(t *testing.T, paths []string) (end func() []report.Summary) {
 	t.Helper()
 	var clients []*process
@@ -56,8 +79,18 @@ func (s *suite) load(t *testing.T, paths []string) (end func() []report.Summary)
 		cmd := exec.Command("kubectl", "--namespace", namespace, "exec", "-i", s.clients[node], "--",
 			"/client", "load", "-base", base, "-workers", "4", "-rate", "150",
 			"-seconds", longest, fmt.Sprintf("-keepalive=%t", keepalive))
-		clients = append(clients, begin(t, cmd, strings.NewReader(strings.Join(paths, "\n"))))
+		clients = append(clients, start(t, cmd, strings.NewReader(strings.Join(paths, "\n"))))
 	}
+	for _, client := range clients {
+		client.begun(t)
+	}
+	t.Cleanup(func() {
+		if t.Failed() {
+			for node := range clients {
+				_, _ = tryKubectl("", "exec", s.clients[node], "--", "/client", "end")
+			}
+		}
+	})
 	return func() []report.Summary {
 		t.Helper()
 		// The end of the input cannot end this load: after a silent minute, kubectl's connection breaks when the input ends.
@@ -126,17 +159,29 @@ func (p *target) warm(t *testing.T, paths []string) {
 }
 
 // load begins a steady load of random paths straight to the pod: half of it with keep-alive, half without. rate is the
-// requests a second of both halves. end ends the load and returns the results of both halves.
+// requests a second of both halves. It returns when both halves run. end ends the load and returns the results of both
+// halves.
 func (p *target) load(t *testing.T, paths []string, rate, workers int) (end func() []report.Result) {
 	t.Helper()
-	var clients []*process
+	end, clients := p.startLoad(t, paths, rate, workers)
+	for _, client := range clients {
+		client.begun(t)
+	}
+	return end
+}
+
+// startLoad is load for requests that may hang: it does not wait for the first to end.
+func (p *target) startLoad(
+	t *testing.T, paths []string, rate, workers int,
+) (end func() []report.Result, clients []*process) {
+	t.Helper()
 	var inputs []io.Closer
 	for _, keepalive := range []bool{true, false} {
 		cmd := p.client(t, "load", "-each", "-seconds", longest, "-rate", fmt.Sprint(rate/2),
 			"-workers", fmt.Sprint(workers/2), fmt.Sprintf("-keepalive=%t", keepalive))
 		last, input := io.Pipe()
 		t.Cleanup(func() { _ = input.Close() }) // if the test fails before the end
-		clients = append(clients, begin(t, cmd, io.MultiReader(strings.NewReader(strings.Join(paths, "\n")+"\n\n"), last)))
+		clients = append(clients, start(t, cmd, io.MultiReader(strings.NewReader(strings.Join(paths, "\n")+"\n\n"), last)))
 		inputs = append(inputs, input)
 	}
 	return func() []report.Result {
@@ -149,7 +194,7 @@ func (p *target) load(t *testing.T, paths []string, rate, workers int) (end func
 			all = append(all, results(t, client.wait(t))...)
 		}
 		return all
-	}
+	}, clients
 }
 
 // results reads what the test client prints, one request a line.

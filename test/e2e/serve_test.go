@@ -62,8 +62,8 @@ func (s *suite) record(t *testing.T, results []report.Result, tree shard.Tree) (
 }
 
 func servesByPlan(t *testing.T, s *suite) {
-	node := s.node(t)
-	tree := shard.NewPlan(tuning.ShardDisks(node.Spec.Disks)).Tree()
+	cacheNode := s.cacheNode(t)
+	tree := shard.NewPlan(tuning.ShardDisks(cacheNode.Spec.Disks)).Tree()
 	for pass := range 2 {
 		hits := s.record(t, s.fetch(t, pass, objects, "-base", base), tree)
 		if pass == 1 && hits < 50 {
@@ -182,7 +182,7 @@ func servesFromMemory(t *testing.T, s *suite) {
 	if got := places[len(places)-1]; got != "HIT memory" || s.originCount(t) != before {
 		t.Errorf("it came from %q; the origin was asked for %s objects before and %s after", places, before, s.originCount(t))
 	}
-	status := s.node(t).Status
+	status := s.cacheNode(t).Status
 	said := strings.Join(status.Tuning, "\n")
 	if !strings.Contains(said, "memoryTier is on") || !strings.Contains(said, "io.mode is Threads") {
 		t.Errorf("status.tuning is %q", said)

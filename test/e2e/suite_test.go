@@ -23,6 +23,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/test/argocd"
 	"github.com/cachenode/cachenode-operator/test/client/report"
+	"github.com/cachenode/cachenode-operator/test/steps"
 )
 
 const (
@@ -135,11 +136,55 @@ func uids(pods []corev1.Pod) map[string]string {
 	return ids
 }
 
-func (s *suite) node(t *testing.T) *v1alpha1.CacheNode {
+func (s *suite) cacheNode(t *testing.T) *v1alpha1.CacheNode {
 	t.Helper()
-	node := &v1alpha1.CacheNode{}
-	must(t, s.Get(context.Background(), client.ObjectKey{Name: name}, node))
-	return node
+	cacheNode := &v1alpha1.CacheNode{}
+	must(t, s.Get(context.Background(), client.ObjectKey{Name: name}, cacheNode))
+	return cacheNode
+}
+
+// step is a part of a test.
+type step struct {
+	name string
+	run  func(*testing.T, *suite)
+}
+
+// inOrder runs steps that build on each other, until one fails.
+func (s *suite) inOrder(t *testing.T, list []step) {
+	t.Helper()
+	for _, one := range list {
+		begun := time.Now()
+		steps.Run(t, one.name, func() { one.run(t, s) })
+		t.Logf("%s: done after %s", one.name, time.Since(begun).Round(time.Second))
+		if t.Failed() {
+			t.FailNow()
+		}
+	}
+}
+
+// passesAgain waits until the operator has made two more passes. It causes them by edits that change nothing in pods.
+func (s *suite) passesAgain(t *testing.T) {
+	t.Helper()
+	for _, seconds := range []string{"1", "null"} {
+		must(t, edit(`{"spec":{"rollout":{"canary":{"seconds":`+seconds+`}}}}`))
+		within(t, 10*time.Second, func() string {
+			if cacheNode := s.cacheNode(t); cacheNode.Status.ObservedGeneration != cacheNode.Generation {
+				return "the status is of an earlier generation"
+			}
+			return ""
+		})
+	}
+}
+
+// asksOnly fails the test if the operator, in its next passes, asks a pod to run another revision than want.
+func (s *suite) asksOnly(t *testing.T, want string) {
+	t.Helper()
+	s.passesAgain(t)
+	for _, p := range s.cachePods(t) {
+		if got := p.Annotations[naming.AnnotationRevision]; got != want {
+			t.Errorf("%s is asked to run %s, want %s", p.Name, got, want)
+		}
+	}
 }
 
 // current waits until kstatus says Current. The test fails if kstatus says so before every pod is ready and runs the
@@ -148,8 +193,8 @@ func (s *suite) current(t *testing.T) *v1alpha1.CacheNode {
 	t.Helper()
 	deadline := time.Now().Add(3 * time.Minute)
 	for {
-		node := s.node(t)
-		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(node)
+		cacheNode := s.cacheNode(t)
+		content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(cacheNode)
 		must(t, err)
 		result, err := status.Compute(&unstructured.Unstructured{Object: content})
 		must(t, err)
@@ -160,21 +205,21 @@ func (s *suite) current(t *testing.T) *v1alpha1.CacheNode {
 		}
 		if result.Status == status.CurrentStatus {
 			pods := s.cachePods(t)
-			if int32(len(pods)) != *node.Spec.Replicas {
-				t.Errorf("kstatus says Current with %d pods, want %d", len(pods), *node.Spec.Replicas)
+			if int32(len(pods)) != *cacheNode.Spec.Replicas {
+				t.Errorf("kstatus says Current with %d pods, want %d", len(pods), *cacheNode.Spec.Replicas)
 			}
 			for _, p := range pods {
 				if !isReady(p) {
 					t.Errorf("kstatus says Current, but %s is not ready", p.Name)
 				}
 			}
-			for _, p := range node.Status.Pods {
-				if p.Revision != node.Status.ConfigRevision {
+			for _, p := range cacheNode.Status.Pods {
+				if p.Revision != cacheNode.Status.ConfigRevision {
 					t.Errorf("kstatus says Current, but %s runs revision %q, want %s",
-						p.Name, p.Revision, node.Status.ConfigRevision)
+						p.Name, p.Revision, cacheNode.Status.ConfigRevision)
 				}
 			}
-			return node
+			return cacheNode
 		}
 		if time.Now().After(deadline) {
 			list := kubectl(t, "", "get", "all,pvc,events", "-o", "wide")

@@ -61,8 +61,8 @@ func main() {
 	}
 }
 
-// speak replaces the pattern of a quantity that has rules by a rule that says what is wrong. The other rules then
-// accept what is not a quantity, so that there is one error.
+// speak replaces the pattern of a quantity that has rules by a rule whose message says what is wrong. The other rules
+// then pass for a text that is no quantity, so that the user sees one error and not several.
 func speak(name string, s *apiextensionsv1.JSONSchemaProps) {
 	if !s.XIntOrString || len(s.XValidations) == 0 || !strings.Contains(s.XValidations[0].Rule, "quantity(string(self))") {
 		return

@@ -4,6 +4,7 @@
 //	reference plugin      the verbs and flags of kubectl cachenode
 //	reference metrics     the metrics of agent and operator
 //	reference headers     which headers of a client's request reach the origin
+//	reference logs        the fields of the access log in JSON
 package main
 
 import (
@@ -28,9 +29,11 @@ var kubernetes = []string{
 }
 
 func main() {
-	writers := map[string]func(){"cachenode": cacheNode, "plugin": verbs, "metrics": metrics, "headers": requestHeaders}
+	writers := map[string]func(){
+		"cachenode": cacheNode, "plugin": verbs, "metrics": metrics, "headers": requestHeaders, "logs": logFields,
+	}
 	if len(os.Args) != 2 || writers[os.Args[1]] == nil {
-		log.Fatal("usage: reference cachenode|plugin|metrics|headers")
+		log.Fatal("usage: reference cachenode|plugin|metrics|headers|logs")
 	}
 	writers[os.Args[1]]()
 	if err := os.Stdout.Close(); err != nil {

@@ -67,7 +67,7 @@ The [runbooks](../runbooks/README.md) explain the alerts on them.
 
 The agent of each pod serves metrics on port 8083 ('metrics'), path '/metrics', in plain text.
 Metrics of requests come from a sample.
-nginx reports 'spec.monitoring.requestSampling' percent of the requests to the agent, and all that went past their disk.
+nginx reports 'spec.monitoring.requestSampling' percent of the requests to the agent, and all that bypassed their disk.
 Reports that come faster than the agent reads are lost, and nginx never waits for the agent.
 
 `)
@@ -79,7 +79,7 @@ The metrics of the Go runtime and of the process describe the agent.
 ## Of the operator
 
 The operator serves metrics on port 8443 ('metrics') over TLS, to clients that the API server authenticates.
-They need the right to get the path '/metrics', which the chart's ClusterRole '...-metrics-reader' grants.
+They need the right to get the path '/metrics', which the ClusterRole '...-metrics-reader' of the chart grants.
 The operator also serves those of controller-runtime, such as 'controller_runtime_reconcile_total',
 'workqueue_depth' and 'rest_client_requests_total'.
 

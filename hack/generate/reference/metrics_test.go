@@ -41,8 +41,8 @@ func TestMetricsExist(t *testing.T) {
 	}
 }
 
-// TestRunbooks checks that each alert has a runbook, and each runbook an alert.
-func TestRunbooks(t *testing.T) {
+// TestEachAlertHasARunbook checks that each alert has a runbook, and each runbook an alert.
+func TestEachAlertHasARunbook(t *testing.T) {
 	text, err := os.ReadFile(chart + "alerts.yaml")
 	if err != nil {
 		t.Fatal(err)

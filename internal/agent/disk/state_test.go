@@ -36,7 +36,7 @@ func free(mib int64, inodes uint64) Sample {
 	return Sample{Usage: Usage{Size: 1 << 30, Free: mib << 20, Inodes: 1000, FreeInodes: inodes}}
 }
 
-func TestState(t *testing.T) {
+func TestStateNeedsSeveralProbesToChange(t *testing.T) {
 	const ok = v1alpha1.DiskReason("")
 	tests := map[string]struct {
 		samples    []Sample

@@ -79,7 +79,10 @@ func (t *trimming) visit(path string, entry iofs.DirEntry, err error) error {
 	if errors.Is(err, os.ErrNotExist) {
 		return nil
 	}
+	if err != nil {
+		return err
+	}
 	t.deleted++
 	t.missing -= info.Size() // counted here, because the file system frees the space later
-	return err
+	return nil
 }

@@ -24,9 +24,9 @@ func describe(name, help string, labels ...string) *prometheus.Desc {
 }
 
 var (
-	descUp    = describe("cachenode_disk_up", "1 if nginx uses the disk.")
+	descUp    = describe("cachenode_disk_up", "1 if the probes find the disk healthy, also while it is drained.")
 	descState = describe("cachenode_disk_state",
-		"1 for the state of the disk: Starting, Healthy or Failed.", "state")
+		"1 for the state of the disk by its probes: Starting, Healthy or Failed.", "state")
 	descFailure    = describe("cachenode_disk_failure", "1 for the reason why the disk is out of use.", "reason")
 	descSize       = describe("cachenode_disk_size_bytes", "Size of the disk's file system.")
 	descFree       = describe("cachenode_disk_free_bytes", "Free space of the disk's file system.")

@@ -34,6 +34,7 @@ type Metrics struct {
 	registry *prometheus.Registry
 
 	requests, bytes, originResponses, probeFailures, overflows, ioErrors, reloads *prometheus.CounterVec
+	slices, sliceBytes                                                            *prometheus.CounterVec
 	firstByte, duration, probe                                                    *prometheus.HistogramVec
 	rejected                                                                      prometheus.Counter
 	config                                                                        *prometheus.GaugeVec
@@ -72,10 +73,14 @@ func New(disks func() map[string]disk.State, files func() map[string]Files) *Met
 				"5xx includes an origin that did not answer. Requests that went past a disk are left out."+sampled, "class"),
 		firstByte: histogram("cachenode_first_byte_seconds",
 			"Time from a request's first byte to the response's header, by where the response came from: the cache, "+
-				"the memory tier (memory), the origin, or, for requests that went past their disk, elsewhere. "+
+				"the memory tier (memory), the origin, or, for requests that bypassed their disk, elsewhere. "+
 				"All requests with elsewhere are counted."+sampled, "disk", "from"),
 		duration: histogram("cachenode_request_duration_seconds",
 			"Time from a request's first byte to the response's last."+sampled, "disk", "from"),
+		slices: counter("cachenode_slices_fetched_total",
+			"Slices that were fetched from the origin, see cache.slice."+sampled, "disk"),
+		sliceBytes: counter("cachenode_slice_bytes_fetched_total",
+			"Bytes of the slices that were fetched from the origin, headers included."+sampled, "disk"),
 		probe: histogram("cachenode_disk_probe_duration_seconds",
 			"Time that a probe took to write, sync and read a file.", "disk"),
 		probeFailures: counter("cachenode_disk_probe_failures_total",
@@ -104,8 +109,8 @@ func New(disks func() map[string]disk.State, files func() map[string]Files) *Met
 	for _, class := range []string{"2xx", "3xx", "4xx", "5xx"} { // a rate needs a first value
 		m.originResponses.WithLabelValues(class)
 	}
-	m.registry.MustRegister(m.requests, m.bytes, m.originResponses, m.firstByte, m.duration, m.probe, m.probeFailures,
-		m.overflows, m.ioErrors, m.reloads, m.rejected, m.config, m.sampling, m.nginxUp,
+	m.registry.MustRegister(m.requests, m.bytes, m.slices, m.sliceBytes, m.originResponses, m.firstByte, m.duration,
+		m.probe, m.probeFailures, m.overflows, m.ioErrors, m.reloads, m.rejected, m.config, m.sampling, m.nginxUp,
 		&diskCollector{disks: disks, files: files, loaded: m.isLoaded},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
@@ -122,8 +127,13 @@ func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }
 // Register adds a collector, such as nginx's own counters.
 func (m *Metrics) Register(c prometheus.Collector) { m.registry.MustRegister(c) }
 
-// Request counts a request.
+// Request counts a request, or a slice that was fetched for one.
 func (m *Metrics) Request(r nginxlog.Request) {
+	if r.Tag == agentapi.TagSlice { // part of a request that is counted itself
+		m.slices.WithLabelValues(r.Disk).Inc()
+		m.sliceBytes.WithLabelValues(r.Disk).Add(float64(r.Bytes))
+		return
+	}
 	if r.Rejected {
 		m.rejected.Inc()
 	}

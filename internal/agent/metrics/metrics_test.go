@@ -40,6 +40,8 @@ func filled(t *testing.T) *Metrics {
 		{Tag: agentapi.TagOtherDisk, Disk: "disk1", Cache: "HIT", Status: 200, Bytes: 10},
 		{Tag: agentapi.TagUncached, Disk: "disk2", Status: 503, Bytes: 10, Rejected: true},
 		{Tag: agentapi.TagCached, Disk: "disk1", Status: 200, Bytes: 10},
+		{Tag: agentapi.TagSlice, Disk: "disk1", Status: 206, Bytes: 7},
+		{Tag: agentapi.TagSlice, Disk: "disk1", Status: 206, Bytes: 7},
 	} {
 		m.Request(r)
 	}
@@ -80,6 +82,8 @@ func TestMetrics(t *testing.T) {
 		`cachenode_reloads_total{result="refused"} 0`,
 		`cachenode_first_byte_seconds_count{disk="disk1",from="origin"} 2`,
 		`cachenode_origin_responses_total{class="2xx"} 2`,
+		`cachenode_slices_fetched_total{disk="disk1"} 2`,
+		`cachenode_slice_bytes_fetched_total{disk="disk1"} 14`,
 		`cachenode_origin_responses_total{class="4xx"} 0`,
 		`cachenode_origin_responses_total{class="5xx"} 0`,
 		`cachenode_uncached_rejected_total 1`,

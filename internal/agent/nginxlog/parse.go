@@ -142,7 +142,7 @@ func ParseError(text string) (e Error, ok bool) {
 	case strings.Contains(own, "worker_connections are not enough"):
 		e.Event = Exhausted
 	case e.Disk == "":
-	case strings.HasPrefix(own, "http file cache: "):
+	case strings.HasPrefix(own, "http file cache: "+layout.CacheDir(e.Disk)+" "):
 		e.Event = IndexLoaded
 	default:
 		if errno := failed.FindStringSubmatch(own); errno != nil && diskErrors[errno[1]] {

@@ -19,7 +19,7 @@ func New(version string) *cobra.Command {
 	command := &cobra.Command{
 		Use:           "kubectl-cachenode",
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl cachenode"},
-		Short:         "See what becomes of a CacheNode, and look after its disks",
+		Short:         "Inspect CacheNodes and manage their disks",
 		Version:       version,
 		SilenceUsage:  true,
 		SilenceErrors: true,

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -22,7 +23,16 @@ const maxError = 4 << 10
 // Run runs a command and returns what it writes to its standard output. It needs the rights to get and create
 // pods/exec. An error includes what the command wrote to standard error.
 func Run(ctx context.Context, cluster *connect.Cluster, pod, container string, command ...string) ([]byte, error) {
-	options := &corev1.PodExecOptions{Container: container, Command: command, Stdout: true, Stderr: true}
+	return RunWith(ctx, cluster, pod, container, nil, command...)
+}
+
+// RunWith is Run for a command that reads from its standard input.
+func RunWith(
+	ctx context.Context, cluster *connect.Cluster, pod, container string, stdin io.Reader, command ...string,
+) ([]byte, error) {
+	options := &corev1.PodExecOptions{
+		Container: container, Command: command, Stdin: stdin != nil, Stdout: true, Stderr: true,
+	}
 	request := cluster.Kubernetes.CoreV1().RESTClient().Post().
 		Namespace(cluster.Namespace).Resource("pods").Name(pod).SubResource("exec").
 		VersionedParams(options, scheme.ParameterCodec)
@@ -42,7 +52,8 @@ func Run(ctx context.Context, cluster *connect.Cluster, pod, container string, c
 		return nil, err
 	}
 	var stdout, stderr bytes.Buffer
-	if err := executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdout: &stdout, Stderr: &stderr}); err != nil {
+	streams := remotecommand.StreamOptions{Stdin: stdin, Stdout: &stdout, Stderr: &stderr}
+	if err := executor.StreamWithContext(ctx, streams); err != nil {
 		if text := strings.TrimSpace(agentapi.Printable(stderr.String(), maxError)); text != "" {
 			return nil, fmt.Errorf("%s: %w: %s", pod, err, text)
 		}

@@ -5,6 +5,8 @@ import (
 	"io"
 	"os"
 
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+
 	"github.com/jedib0t/go-pretty/v6/table"
 	"github.com/jedib0t/go-pretty/v6/text"
 	"golang.org/x/term"
@@ -54,7 +56,7 @@ func (t *Table) Write() { t.writer.Render() }
 func colour(value any) string {
 	word, _ := value.(string)
 	switch word {
-	case "Healthy":
+	case string(v1alpha1.DiskHealthy):
 		return text.FgGreen.Sprint(word)
 	case "STATE", "-":
 		return word

@@ -18,7 +18,7 @@ import (
 // diskVariable is nginx's variable for the disk of a request.
 const diskVariable = "$disk"
 
-// otherDiskVariable is nginx's variable for the disk that stands in for the request's own.
+// otherDiskVariable is nginx's variable for the disk to which a request fails over.
 const otherDiskVariable = "$other_disk"
 
 // row is a row of a map over disks. Some disks' names are parameters of a map unless a backslash precedes them.
@@ -68,9 +68,19 @@ func (r renderer) cachePaths() conf.Block {
 		args = append(args,
 			parameter("inactive", conf.Seconds(tuning.Duration(d.Cache.Inactive))),
 			parameter("use_temp_path", "off"))
-		block = append(block, conf.D("proxy_cache_path", args...))
+		block = append(block, conf.D("proxy_cache_path", args...), refreshPath(d))
 	}
 	return block
+}
+
+// refreshPath is the disk's cache of the gateway. Its files live for seconds and are seldom written to the disk.
+func refreshPath(d v1alpha1.Disk) conf.Directive {
+	return conf.D("proxy_cache_path",
+		conf.Literal(layout.RefreshDir(d.Name)),
+		conf.Literal("keys_zone="+refreshZone(d.Name)+":256k"),
+		"max_size="+conf.Offset(tuning.MaxSize(d)/20),
+		conf.Literal("inactive=10s"),
+		conf.Literal("use_temp_path=off"))
 }
 
 // keysZones are the sizes of all disks' keys zones in bytes, failed disks included. A zone of another size is a new and

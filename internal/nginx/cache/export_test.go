@@ -1,4 +1,8 @@
 package cache
 
-// AtMost is for the tests.
-var AtMost = atMost
+// For the tests.
+var (
+	AtMost       = atMost
+	Removable    = removable
+	WithoutGroup = withoutGroup
+)

@@ -23,7 +23,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "write the golden files")
 
 // certificateHash stands for the hash of the certificate that clients see.
 const certificateHash = "0123456789ab"
@@ -90,7 +90,7 @@ func TestGolden(t *testing.T) {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(string(want), got.Text); diff != "" {
-				t.Errorf("%s (-want +got), \"go test ./internal/nginx/cache -update\" writes it anew:\n%s", golden, diff)
+				t.Errorf("%s (-want +got), \"go test ./internal/nginx/cache -update\" updates it:\n%s", golden, diff)
 			}
 			if again, err := cache.Render(decode(t, data)); err != nil || again.Text != got.Text {
 				t.Errorf("rendering it again gives something else (error %v)", err)
@@ -119,23 +119,21 @@ func checkWithNginx(t *testing.T, config cache.Config) {
 		}
 	}
 	if strings.Contains(config.Text, layout.ListenerKey(certificateHash)) {
-		certificate, key, err := cert.GenerateSelfSignedCertKey("edge", nil, nil)
-		if err != nil {
-			t.Fatal(err)
-		}
-		for path, content := range map[string][]byte{
-			layout.ListenerCertificate(certificateHash): certificate,
-			layout.ListenerKey(certificateHash):         key,
-		} {
-			if err := os.WriteFile(n.Root+path, content, 0o644); err != nil {
-				t.Fatal(err)
-			}
-		}
+		writeCertificate(t, n)
 	}
 	output, err := n.Test()
 	if lines := nginxtest.Errors(output); err != nil || len(lines) > 0 {
 		t.Errorf("nginx -t: %v\n%s", err, output)
 	}
+}
+
+// writeCertificate writes a certificate for the listener.
+func writeCertificate(t *testing.T, n *nginxtest.Nginx) {
+	t.Helper()
+	certificate, key, err := cert.GenerateSelfSignedCertKey("www.example.com", nil, nil)
+	must(t, err)
+	must(t, os.WriteFile(n.Root+layout.ListenerCertificate(certificateHash), certificate, 0o644))
+	must(t, os.WriteFile(n.Root+layout.ListenerKey(certificateHash), key, 0o644))
 }
 
 var cacheDir = regexp.MustCompile(`proxy_cache_path /var/cache/cachenode/([a-z0-9]+)/`)

@@ -43,13 +43,14 @@ var RequestHeaders = slices.Concat(
 		{"X-Forwarded-Host", Set, "the name that the client asked for; " +
 			"removed where the key has no Host and `hosts` lists more than one name or none"},
 		{"X-Forwarded-Proto", Set, "http or https; removed where the key has no Scheme and `listen.tls` is set"},
-		{"X-Forwarded-For", Set, "the client's own value, a comma and its address"},
+		{"X-Forwarded-For", Set, "the client's own value, a comma and the address that the request came from: " +
+			"the client's, or the load balancer's if `listen.clientAddress.source` is XForwardedFor"},
 		{"Connection", Set, "nginx's own"},
 		{"Authorization", Bypass, "a response to credentials is for their sender alone (RFC 9111, section 3.5)"},
-		{"Content-Length", Bypass, "a body of GET or HEAD, which the key knows nothing of; none (0) is no body"},
+		{"Content-Length", Bypass, "a body of GET or HEAD, which is not part of the key; a length of 0 is no body"},
 		{"Transfer-Encoding", Bypass, "a body of GET or HEAD"},
 	},
-	headers(Revalidating, "of the client's own copy",
+	headers(Revalidating, "conditions on the client's own copy, or parts of it",
 		"If-Modified-Since", "If-Unmodified-Since", "If-None-Match", "If-Match", "If-Range", "Range"),
 	headers(Removed, "between two hops",
 		"Upgrade", "TE", "Keep-Alive", "Expect", "Proxy-Authorization", "Proxy-Connection"),
@@ -58,7 +59,7 @@ var RequestHeaders = slices.Concat(
 	headers(Removed, "another path", overridesPath...),
 	headers(Removed, "another method", overridesMethod...),
 	headers(Removed, "for scripts and servers behind the origin's own proxy", overridesServer...),
-	headers(Removed, "CacheNode's own", schemeHeader, renewHeader),
+	headers(Removed, "CacheNode's own", schemeHeader, renewHeader, stateHeader, diskHeader, sliceHeader),
 	headers(Passed, "for example",
 		"Accept", "Accept-Encoding", "Accept-Language", "Cookie", "Origin", "Referer", "User-Agent", "X-Real-IP",
 		"X-Request-Id"),
@@ -114,19 +115,44 @@ func (r renderer) forwarded() conf.Block {
 	if !r.keeps(v1alpha1.KeyScheme) && r.Spec.Listen.TLS != nil {
 		proto = none
 	}
+	state, disk := conf.Argument(conf.Expression(stateVariable)), conf.Argument(conf.Expression(gatewayDisk))
+	if len(r.disks) == 0 { // there is no gateway, and none of its variables
+		state, disk = none, none
+	}
 	block := conf.Block{
 		// Room for the headers below.
 		conf.D("proxy_headers_hash_max_size", conf.Literal("2048")),
 		conf.D("proxy_headers_hash_bucket_size", conf.Literal("128")),
 		set("Connection", none),
 		set("Host", host),
-		set("X-Forwarded-For", conf.Expression("$proxy_add_x_forwarded_for")),
+		set("X-Forwarded-For", r.forwardedFor()),
 		set("X-Forwarded-Host", forwardedHost),
 		set("X-Forwarded-Proto", proto),
+		// For the gateway; empty in a location without a cache.
+		set(stateHeader, state),
+		set(diskHeader, disk),
 	}
+	if r.hasSlices() {
+		block = append(block,
+			set("Range", conf.Expression(askedRange)), set(sliceHeader, conf.Expression(positionVariable)))
+		for _, c := range conditions {
+			block = append(block, set(c.name, conf.Expression("$asked_"+c.variable)))
+		}
+	} else {
+		block = append(block, set(sliceHeader, none))
+	}
+	changes := r.Spec.Headers.Request
 	for _, name := range slices.Concat(overridesHost, overridesScheme, overridesPath, overridesMethod, overridesServer,
 		[]string{"Proxy-Authorization", "Proxy-Connection", schemeHeader, renewHeader}) {
-		block = append(block, set(name, none))
+		if !changes.Names(name) {
+			block = append(block, set(name, none))
+		}
+	}
+	for _, h := range changes.Set {
+		block = append(block, set(string(h.Name), conf.Literal(h.Value)))
+	}
+	for _, name := range changes.Remove {
+		block = append(block, set(string(name), none))
 	}
 	return block
 }
@@ -140,14 +166,17 @@ const (
 	// credentialsVariable and bodyVariable are not empty for requests that no cache may answer or store.
 	credentialsVariable = "$has_credentials"
 	bodyVariable        = "$has_body"
+	// variesVariable is not empty for responses that fit one request only: Vary has a star, which nginx finds only if it
+	// stands alone.
+	variesVariable = "$varies"
 	// keptArguments are the arguments that reach the origin.
 	keptArguments = "$kept_args"
 	// encodedMark separates a path that contains a question mark from the arguments.
 	encodedMark = "$uri_mark"
 )
 
-// requestMaps are the maps that depend on the request alone. Where nginx decides whether to bypass a cache, it takes ""
-// and "0" for no.
+// requestMaps are the maps by which nginx decides whether to bypass a cache, for which it takes "" and "0" for no, and
+// those of the key.
 func (r renderer) requestMaps() conf.Block {
 	block := conf.Block{
 		conf.B("map", []conf.Argument{conf.Expression("$http_authorization"), conf.Expression(credentialsVariable)},
@@ -160,7 +189,11 @@ func (r renderer) requestMaps() conf.Block {
 			conf.D("default", conf.Literal("")),
 			conf.Row(conf.Expression("~^(GET|HEAD) 0* $"), conf.Literal("")),
 			conf.Row(conf.Expression("~^(GET|HEAD) "), conf.Literal("1"))),
+		conf.B("map", []conf.Argument{conf.Expression("$upstream_http_vary"), conf.Expression(variesVariable)},
+			conf.D("volatile"), // for each slice
+			conf.D("default", conf.Literal("")), conf.Row(conf.Expression(`~(^|,)\s*[*]`), conf.Literal("1"))),
 	}
+	block = slices.Concat(block, r.bypassMaps(), r.queryMaps())
 	if !r.keeps(v1alpha1.KeyURI) {
 		return block
 	}
@@ -187,7 +220,11 @@ func (r renderer) normalized() conf.Block {
 	case !r.keeps(v1alpha1.KeyURI):
 		return nil
 	case r.keeps(v1alpha1.KeyArgs):
-		return conf.Block{conf.D("set", conf.Expression("$args"), conf.Expression("$args"))}
+		args := conf.Expression("$args")
+		if r.Spec.Cache.Query != nil {
+			args = countedArgs
+		}
+		return conf.Block{conf.D("set", conf.Expression("$args"), args)}
 	}
 	return conf.Block{conf.D("set", conf.Expression("$args"), conf.Expression(keptArguments))}
 }

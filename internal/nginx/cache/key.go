@@ -39,10 +39,14 @@ var keyParts = []struct {
 }
 
 // cacheKey is the key as it stands in nginx's configuration.
-func cacheKey(parts []v1alpha1.KeyPart) conf.Expression {
+func (r renderer) cacheKey() conf.Expression {
 	var key conf.Expression
 	for _, p := range keyParts {
-		if slices.Contains(parts, p.part) {
+		switch {
+		case !r.keeps(p.part):
+		case p.part == v1alpha1.KeyRequestURI && r.passedURI() != "":
+			key += r.passedURI()
+		default:
 			key += p.text
 		}
 	}
@@ -50,10 +54,16 @@ func cacheKey(parts []v1alpha1.KeyPart) conf.Expression {
 }
 
 // Key is the key that nginx computes for a request.
-func Key(parts []v1alpha1.KeyPart, r Request) string {
+func Key(c v1alpha1.CachePolicy, r Request) string {
+	if path, query, ok := strings.Cut(r.URI, "?"); ok && c.Query != nil {
+		r.URI = path
+		if query = Counted(c.Query, query); query != "" {
+			r.URI += "?" + query
+		}
+	}
 	var key strings.Builder
 	for _, p := range keyParts {
-		if slices.Contains(parts, p.part) {
+		if slices.Contains(c.Key, p.part) {
 			key.WriteString(p.of(r))
 		}
 	}
@@ -61,10 +71,15 @@ func Key(parts []v1alpha1.KeyPart, r Request) string {
 }
 
 // File is the path at which nginx keeps the response with a key on a disk (proxy_cache_path, levels=1:2).
-func File(disk, key string) string {
+func File(disk, key string) string { return fileIn(layout.CacheDir(disk), key) }
+
+// MemoryFile is the path of the copy in memory, if there is a memory tier.
+func MemoryFile(key string) string { return fileIn(layout.MemoryTierCache, key) }
+
+func fileIn(folder, key string) string {
 	sum := md5.Sum([]byte(key)) //nolint:gosec // see above
 	hash := hex.EncodeToString(sum[:])
-	return layout.CacheDir(disk) + "/" + hash[31:] + "/" + hash[29:31] + "/" + hash
+	return folder + "/" + hash[31:] + "/" + hash[29:31] + "/" + hash
 }
 
 var slashes = regexp.MustCompile(`/+`)

@@ -21,7 +21,7 @@ const (
 	disksUpstream    = "disks"
 
 	onDisk   = "@disk"
-	anew     = "@anew"
+	renewing = "@renewing"
 	promote  = "/.cachenode-promote"
 	renew    = "/.cachenode-renew"
 	promoted = "/.cachenode-promoted"
@@ -45,12 +45,17 @@ const (
 	schemeInRequest = "$http_x_cachenode_scheme"
 )
 
+// noServer is the upstream nowhere.
+func noServer() conf.Directive {
+	return conf.B("upstream", conf.Literals(nowhere), conf.D("server", conf.Literal("127.0.0.1:9"), conf.Literal("down")))
+}
+
 func (r renderer) hasMemoryTier() bool { return len(r.disks) > 0 && tuning.HasMemoryTier(r.Spec) }
 
 // key is the cache key. The memory tier's own requests come without TLS, whatever the client's scheme, so the scheme
 // then comes from schemeVariable.
 func (r renderer) key() conf.Expression {
-	key := cacheKey(r.Spec.Cache.Key)
+	key := r.cacheKey()
 	if r.tellsScheme() {
 		return conf.Expression(strings.Replace(string(key), "$scheme", schemeVariable, 1))
 	}
@@ -58,7 +63,7 @@ func (r renderer) key() conf.Expression {
 }
 
 func (r renderer) tellsScheme() bool {
-	return r.hasMemoryTier() && r.Spec.Listen.TLS != nil && strings.Contains(string(cacheKey(r.Spec.Cache.Key)), "$scheme")
+	return r.hasMemoryTier() && r.Spec.Listen.TLS != nil && strings.Contains(string(r.cacheKey()), "$scheme")
 }
 
 // scheme sets schemeVariable for the key.
@@ -97,9 +102,13 @@ func (r renderer) memoryTier() conf.Block {
 	zone := conf.Size(tuning.TierKeys(t))
 	rate := 6 * ptr.Deref(t.MinUses, 1) // per minute, which is minUses in ten seconds
 	seconds := strings.TrimSuffix(string(conf.Seconds(tuning.Duration(t.MaxExtraAge))), "s")
+	length := "$upstream_http_content_length"
+	if r.hasSlices() {
+		length = "$sent_http_content_length" // of the object, not of its first slice
+	}
 	lookedUp := conf.B("map",
 		[]conf.Argument{
-			conf.Expression("$request_method:$http_authorization$http_content_length$http_transfer_encoding"),
+			conf.Expression("$request_method:$http_authorization$http_content_length$http_transfer_encoding") + r.bypass(),
 			conf.Expression(tierVariable),
 		},
 		conf.Row(conf.Literal("GET:"), conf.Literal("1")),
@@ -142,18 +151,21 @@ func (r renderer) memoryTier() conf.Block {
 		conf.B("map", []conf.Argument{conf.Expression(tierVariable + ":$limit_req_status"), conf.Expression(hotVariable)},
 			conf.Row(conf.Literal("1:REJECTED_DRY_RUN"), conf.Literal("1")), conf.D("default", conf.Literal(""))),
 		conf.B("map", []conf.Argument{conf.Expression("$upstream_cache_status"), conf.Expression(elseVariable)},
-			conf.Row(conf.Literal("EXPIRED"), conf.Literal(anew)), conf.D("default", conf.Literal(onDisk))),
+			conf.Row(conf.Literal("EXPIRED"), conf.Literal(renewing)), conf.D("default", conf.Literal(onDisk))),
 		conf.B("map",
 			[]conf.Argument{
-				conf.Expression("$upstream_cache_status:$status:$upstream_http_content_length"),
+				conf.Expression("$upstream_cache_status:$status:" + length + ":" + strictVariable),
 				conf.Expression(discardVariable),
 			},
 			conf.D("default", conf.Literal(discard)),
-			conf.Row(conf.Expression("~^HIT:(304:|200:"+atMost(tuning.TierObject(t))+"$)"), conf.Literal(""))),
+			conf.Row(conf.Expression("~^HIT:(304:.*|200:"+atMost(tuning.TierObject(t))+"):$"), conf.Literal(""))),
+		// A copy in memory can outlive the object's freshness.
+		conf.B("map", []conf.Argument{conf.Expression(controlInAnswer), conf.Expression(strictVariable)},
+			conf.D("default", conf.Literal("")), conf.Row(conf.Expression(strict), conf.Literal("1"))),
 		conf.B("map", []conf.Argument{conf.Expression("$upstream_cache_status:$status"), conf.Expression(copyVariable)},
 			conf.D("default", conf.Literal("0")),
 			conf.Row(conf.Literal("HIT:200"), conf.Literal(seconds)), conf.Row(conf.Literal("HIT:304"), conf.Literal(seconds))),
-		conf.B("upstream", conf.Literals(nowhere), conf.D("server", conf.Literal("127.0.0.1:9"), conf.Literal("down"))),
+		noServer(),
 		conf.B("upstream", conf.Literals(promoterUpstream), conf.D("server", conf.Literal(layout.PromoterAddress))),
 		conf.B("upstream", conf.Literals(disksUpstream),
 			conf.D("server", conf.Literal(layout.DisksAddress)),

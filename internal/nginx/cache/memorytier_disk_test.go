@@ -139,9 +139,11 @@ func TestMemoryTierAndHangingDisk(t *testing.T) {
 	for i := range coldObjects {
 		ask(t, client, http.MethodGet, fmt.Sprintf("%s/cold/%d", base, i))
 	}
-	for i := range 8 * hotObjects {
-		ask(t, client, http.MethodGet, fmt.Sprintf("%s/hot/%d", base, i%hotObjects))
-		time.Sleep(10 * time.Millisecond)
+	for i := range hotObjects {
+		becomes(t, "HIT memory", func() string {
+			r, _ := ask(t, client, http.MethodGet, fmt.Sprintf("%s/hot/%d", base, i))
+			return place(r)
+		})
 	}
 	must(t, lab.DropCaches())
 	must(t, cgroup.Throttle(lab.Speed{Reads: 1, Bytes: 1 << 30}))

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"slices"
 	"strconv"
 
 	"k8s.io/utils/ptr"
@@ -28,10 +29,10 @@ func (r renderer) lookup() conf.Directive {
 	return conf.B("location", conf.Literals("/"), append(block, r.fromMemory(conf.Expression(elseVariable))...)...)
 }
 
-// madeAnew is the location that answers with an expired copy from memory while the promoter renews it.
-func (r renderer) madeAnew() conf.Directive {
+// renewed is the location that answers with an expired copy from memory while the promoter renews it.
+func (r renderer) renewed() conf.Directive {
 	block := conf.Block{conf.D("auth_request", conf.Literal(renew))}
-	return conf.B("location", conf.Literals(anew), append(block, r.fromMemory(conf.Literal(onDisk))...)...)
+	return conf.B("location", conf.Literals(renewing), append(block, r.fromMemory(conf.Literal(onDisk))...)...)
 }
 
 // fromMemory answers from memory, or passes the request on to the location elsewhere.
@@ -44,6 +45,7 @@ func (r renderer) fromMemory(elsewhere conf.Argument) conf.Block {
 		conf.D("proxy_cache", conf.Literal(memoryZone)),
 		conf.D("proxy_cache_key", r.key()),
 		conf.D("proxy_cache_use_stale", conf.Literal("updating")),
+		conf.D("proxy_force_ranges", conf.OnOff(true)),
 		// A response leaves in full packets and at once. A disk's location has no tcp_nopush, as corked responses were
 		// late there. nginx then leaves it off for the rest of the connection.
 		conf.D("tcp_nopush", conf.OnOff(true)),
@@ -51,7 +53,7 @@ func (r renderer) fromMemory(elsewhere conf.Argument) conf.Block {
 		conf.D("open_file_cache", conf.Literal("max=4096"), conf.Literal("inactive=2s")),
 		conf.D("open_file_cache_valid", conf.Literal("2s")),
 	}
-	block = append(block, r.logs(agentapi.TagMemory)...)
+	block = slices.Concat(block, r.rangesAsTheyAre(), r.asksNothing(), r.ownControl(), r.logs(agentapi.TagMemory))
 	return append(block, r.headers(conf.Expression("$upstream_cache_status"), conf.Literal("memory"))...)
 }
 

@@ -99,18 +99,38 @@ func (r renderer) promoterServer() conf.Directive {
 func (r renderer) disksServer() conf.Directive {
 	block := append(conf.Block{
 		conf.D("listen", conf.Literal(layout.DisksAddress)),
-		// nginx logs the missing upstream as an error, and the failure of a disk at a higher level.
+		passDate(),
+	}, append(silent(), r.scheme(schemeInRequest)...)...)
+	if !r.hasSlices() {
+		return conf.B("server", nil, append(block, conf.B("location", conf.Literals("/"), r.onDisks(false)...))...)
+	}
+	sliced := append(r.onDisks(true), r.slices()...)
+	sliced = append(sliced,
+		conf.D("error_page", conf.Literal("502"), conf.Literal("="), failoverOf(unsliced)),
+		conf.D("recursive_error_pages", conf.OnOff(true)))
+	return conf.B("server", nil, append(block,
+		conf.B("location", conf.Literals("/"), sliced...),
+		conf.B("location", conf.Literals(unsliced), append(r.onDisks(false), r.notSliced("no")...)...))...)
+}
+
+// silent has a location without an upstream log nothing about that. nginx logs the missing upstream as an error, and
+// the failure of a disk at a higher level.
+func silent() conf.Block {
+	return conf.Block{
 		conf.D("error_log", conf.Literal("stderr"), conf.Literal("crit")),
 		conf.D("error_log", toAgent("error"), conf.Literal("crit")),
-	}, r.scheme(schemeInRequest)...)
+	}
+}
+
+// onDisks answers from the disks, from slices or from whole objects.
+func (r renderer) onDisks(sliced bool) conf.Block {
 	location := conf.Block{
 		conf.D("proxy_pass", conf.Literal("http://"+nowhere)),
 		conf.D("proxy_cache", conf.Expression(naming.Zone(diskVariable))),
-		conf.D("proxy_cache_key", r.key()),
+		conf.D("proxy_cache_key", r.storedKey(sliced)),
 		conf.D("proxy_cache_min_uses", conf.Int(ptr.Deref(r.Spec.Cache.MinUses, 1))),
 		conf.D("add_header", conf.Literal("X-Accel-Redirect"), conf.Expression(discardVariable)),
 		conf.D("add_header", conf.Literal("X-Accel-Expires"), conf.Expression(copyVariable)),
 	}
-	location = append(location, r.diskIO(diskVariable)...)
-	return conf.B("server", nil, append(block, conf.B("location", conf.Literals("/"), location...))...)
+	return append(location, r.diskIO(diskVariable)...)
 }

@@ -176,6 +176,7 @@ func (r renderer) http() conf.Block {
 	block = append(block, r.upstreams()...)
 	block = append(block, r.memoryTier()...)
 	block = append(block, r.publicServers()...)
+	block = append(block, r.gateway()...)
 	block = append(block, privateServer())
 	return append(block, r.shards()...)
 }

@@ -24,6 +24,9 @@ func (r renderer) reporting() conf.Block {
 		conf.B("map", []conf.Argument{conf.Expression("$first_byte"), conf.Expression("$nothing")},
 			conf.D("default", conf.Literal(""))),
 	}
+	if r.logFormat() == jsonFormat {
+		block = append(block, jsonLog()...)
+	}
 	if percent := r.sampling(); percent > 0 && percent < 100 {
 		block = append(block, conf.B("split_clients",
 			[]conf.Argument{conf.Expression("$msec/$connection/$connection_requests"), conf.Expression(sampledVariable)},
@@ -36,11 +39,11 @@ func (r renderer) reporting() conf.Block {
 func (r renderer) sampling() int { return int(ptr.Deref(r.Spec.Monitoring.RequestSampling, 0)) }
 
 // logs are the access logs of a location: the user's, and the report to the agent under the tag. nginx reports every
-// request that went past its disk, and a sample of the others.
+// request that bypassed its disk, and a sample of the others.
 func (r renderer) logs(tag string) conf.Block {
 	var block conf.Block
 	if r.Spec.Logs.Access == "Stdout" {
-		block = append(block, conf.D("access_log", conf.Literal("/dev/stdout"), conf.Literal("combined")))
+		block = append(block, conf.D("access_log", conf.Literal("/dev/stdout"), conf.Literal(r.logFormat())))
 	}
 	args := []conf.Argument{toAgent(tag), conf.Literal("agent")}
 	if percent := r.sampling(); (tag == agentapi.TagCached || tag == agentapi.TagMemory) && percent < 100 {

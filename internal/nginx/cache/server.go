@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/utils/ptr"
 
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/naming"
@@ -14,8 +15,8 @@ import (
 )
 
 const (
-	// otherDisk is the location for requests whose own disk fails. The next disk stands in with its cache and its lock,
-	// so that the origin gets one request for an object and not one from each client.
+	// otherDisk is the location for requests whose own disk fails. They fail over to the next disk, with its cache and its
+	// lock, so that the origin gets one request for an object and not one from each client.
 	otherDisk = "@other_disk"
 	// uncached is the location for requests that no disk can serve.
 	uncached = "@uncached"
@@ -36,22 +37,13 @@ func (r renderer) publicServers() conf.Block {
 			conf.D("default", conf.Literal("")),
 			conf.D("REJECTED", conf.Literal("1"))),
 	}
-	block = append(block, r.requestMaps()...)
+	block = slices.Concat(block, r.requestMaps(), r.sliceMaps())
 	if r.limitsClients() {
 		block = append(block, conf.D("limit_conn_zone",
 			conf.Expression("$binary_remote_addr"), conf.Literal("zone="+clientsZone+":10m")))
 	}
-	options := []conf.Argument{conf.Int(ptr.Deref(r.Spec.Listen.Port, 0)), conf.Literal("default_server")}
-	if ptr.Deref(r.Spec.Listen.ReusePort, true) {
-		options = append(options, conf.Literal("reuseport"))
-	}
-	listen := conf.Block{conf.D("listen", options...)}
-	if r.Spec.Listen.TLS != nil {
-		block = append(block, r.listenerTLS()...)
-		secure := slices.Clone(options)
-		secure[0] = conf.Int(ptr.Deref(r.Spec.Listen.TLS.Port, 0))
-		listen = append(listen, conf.D("listen", append(secure, conf.Literal("ssl"))...))
-	}
+	block = slices.Concat(block, r.listenerTLS(), r.doorMaps())
+	listen := r.listeners()
 	if len(r.Spec.Hosts) == 0 {
 		return append(block, r.server(append(listen, conf.D("server_name", conf.Literal("_")))))
 	}
@@ -60,23 +52,10 @@ func (r renderer) publicServers() conf.Block {
 		names = append(names, conf.Literal(h))
 	}
 	return append(block,
-		conf.B("server", nil, append(slices.Concat(listen, r.clientTimeouts()), // the default server awaits the header
+		conf.B("server", nil, append(slices.Concat(listen, r.protocols(), r.clientTimeouts()), // awaits the header
 			conf.D("server_name", conf.Literal("_")),
 			conf.D("return", conf.Literal("421")))...),
 		r.server(append(named(listen), conf.D("server_name", names...))))
-}
-
-// named are the listen directives of a server that is not the default. Parameters of a socket may stand only once.
-func named(listen conf.Block) conf.Block {
-	var block conf.Block
-	for _, d := range listen {
-		args := []conf.Argument{d.Args[0]}
-		if d.Args[len(d.Args)-1] == conf.Argument(conf.Literal("ssl")) {
-			args = append(args, conf.Literal("ssl"))
-		}
-		block = append(block, conf.D("listen", args...))
-	}
-	return block
 }
 
 // clientTimeouts bound the time that a client may take for a request. A connection with an incomplete request occupies
@@ -115,70 +94,94 @@ func (r renderer) clientLimit() conf.Block {
 	}
 }
 
-// listenerTLS is what clients see over TLS.
-func (r renderer) listenerTLS() conf.Block {
-	return conf.Block{
-		conf.D("ssl_certificate", conf.Literal(layout.ListenerCertificate(r.Facts.Certificate))),
-		conf.D("ssl_certificate_key", conf.Literal(layout.ListenerKey(r.Facts.Certificate))),
-		conf.D("ssl_protocols", conf.Literal("TLSv1.2"), conf.Literal("TLSv1.3")),
-		conf.D("ssl_session_cache", conf.Literal("shared:listener:10m")),
-		conf.D("ssl_session_timeout", conf.Literal("1d")),
-		conf.D("ssl_session_tickets", conf.OnOff(false)),
-	}
-}
-
 // server is the cache itself.
 //
 // error_page catches what fails before the response's header is sent. An I/O error of the disk and a full queue of its
 // thread pool both end as 500. The request then goes to another disk and, if that fails too, to the origin. The
 // origin's own errors pass through, as proxy_intercept_errors is off.
 func (r renderer) server(listen conf.Block) conf.Directive {
-	block := slices.Concat(listen, r.clientTimeouts(), r.clientLimit(), r.normalized(), r.toOrigin())
-	for _, h := range r.headers(conf.Literal(""), conf.Literal("")) { // clients do not see the origin's own
-		block = append(block, conf.D("proxy_hide_header", h.Args[0]))
-	}
+	// A date later than Last-Modified means the same as an equal one (RFC 9110, section 13.1.3).
+	block := append(slices.Concat(listen, r.protocols(), r.clientTimeouts()),
+		conf.D("if_modified_since", conf.Literal("before")))
+	block = slices.Concat(block, r.clientAddress(), r.gzip(), r.clientLimit(), r.normalized(), r.toOrigin())
+	block = append(block, r.hidden()...)
 	root := conf.Literals("/")
 	if len(r.disks) == 0 {
 		return conf.B("server", nil, append(block, r.uncached(root))...)
 	}
 	var popular conf.Block
 	if r.hasMemoryTier() {
-		block = slices.Concat(block, r.scheme("$scheme"), conf.Block{r.lookup(), r.madeAnew(), r.toPromoter(), r.toRenewal()})
+		block = slices.Concat(block, r.scheme("$scheme"), conf.Block{r.lookup(), r.renewed(), r.toPromoter(), r.toRenewal()})
 		root, popular = conf.Literals(onDisk), mirrored()
 	}
+	sliced := r.hasSlices()
 	if len(r.disks) == 1 {
-		only := r.cached(root, diskVariable, agentapi.TagCached, uncached)
+		only := r.cached(diskLocation{root, diskVariable, agentapi.TagCached, uncached, sliced})
 		only.Block = append(only.Block, popular...)
 		block = append(block, only)
 	} else {
-		first := r.cached(root, diskVariable, agentapi.TagCached, otherDisk)
+		first := r.cached(diskLocation{root, diskVariable, agentapi.TagCached, otherDisk, sliced})
 		first.Block = append(first.Block, popular...)
 		// The other disk may fail as well.
 		first.Block = append(first.Block, conf.D("recursive_error_pages", conf.OnOff(true)))
-		second := r.cached(conf.Literals(otherDisk), otherDiskVariable, agentapi.TagOtherDisk, uncached)
+		// The bound of an upstream leaves out the gateway, and with it slices.
+		second := r.cached(diskLocation{
+			conf.Literals(otherDisk), otherDiskVariable, agentapi.TagOtherDisk, uncached, sliced && !r.limitsClients(),
+		})
 		second.Block = r.capped(second.Block)
 		block = append(block, first, second)
 	}
+	block = append(block, r.inWhole()...)
 	return conf.B("server", nil, append(block, r.uncached(conf.Literals(uncached)))...)
 }
 
-// cached is a location that serves from a disk, or passes the request on to the location next if the disk fails.
+// diskLocation is a location that serves from a disk, or passes the request on to the location next if the disk fails.
+type diskLocation struct {
+	name      []conf.Argument
+	disk      conf.Expression
+	tag, next string
+	// sliced is true if the location fetches and stores objects in slices.
+	sliced bool
+}
+
+// failover are the locations for a failure of the disk and for one of the gateway.
+func (l diskLocation) failover() (disk, gateway conf.Argument) {
+	if l.sliced {
+		return failoverOf(l.next), failoverOf(uncached)
+	}
+	return conf.Literal(l.next), conf.Literal(uncached)
+}
+
+// cached is the directive for a location that serves from a disk.
 //
 // A MISS touches a dead disk only after the origin has answered, when it is too late to fail over. Each request
 // therefore first checks that the disk's folder exists, which costs one stat from memory.
-func (r renderer) cached(location []conf.Argument, disk conf.Expression, tag, next string) conf.Directive {
-	alive := conf.B("if", []conf.Argument{conf.Expression("(!-d"), conf.Expression(layout.CacheDir(string(disk)) + ")")},
-		conf.D("return", conf.Literal("500")))
-	block := append(conf.Block{alive, r.pass()}, r.cachePolicy(disk)...)
-	block = append(block, r.diskIO(disk)...)
-	block = append(block, conf.D("error_page", conf.Literal("500"), conf.Literal("="), conf.Literal(next)))
-	block = append(block, r.logs(tag)...)
-	return conf.B("location", location, append(block, r.headers(conf.Expression("$upstream_cache_status"), disk)...)...)
+func (r renderer) cached(l diskLocation) conf.Directive {
+	block := conf.Block{
+		conf.B("if", []conf.Argument{conf.Expression("(!-d"), conf.Expression(layout.CacheDir(string(l.disk)) + ")")},
+			conf.D("return", conf.Literal("500"))),
+	}
+	if l.disk != gatewayDisk {
+		block = append(block, conf.D("set", conf.Expression(gatewayDisk), l.disk))
+	}
+	if l.sliced {
+		block = append(r.slices(), block...) // the failover depends on the slice
+	} else {
+		block = append(block, r.notSliced("no")...)
+	}
+	block = slices.Concat(block, r.rangesAsTheyAre(), r.throughGateway(), r.cachePolicy(l), r.diskIO(l.disk))
+	diskFails, gatewayFails := l.failover()
+	block = append(block,
+		conf.D("error_page", conf.Literal("500"), conf.Literal("="), diskFails),
+		// The gateway gave no response, and no stale copy may be served.
+		conf.D("error_page", conf.Literal("502"), conf.Literal("504"), conf.Literal("="), gatewayFails))
+	block = append(block, r.logs(l.tag)...)
+	return conf.B("location", l.name, append(block, r.headers(conf.Expression("$upstream_cache_status"), l.disk)...)...)
 }
 
 // uncached is a location that passes requests to the origin, a limited number at once.
 func (r renderer) uncached(location []conf.Argument) conf.Directive {
-	block := r.capped(conf.Block{r.pass()})
+	block := append(r.capped(conf.Block{r.passTo(r.origin(upstreamName))}), r.asksNothing()...)
 	block = append(block, r.logs(agentapi.TagUncached)...)
 	block = append(block, r.headers(conf.Literal("UNCACHED"), conf.Expression(diskVariable))...)
 	return conf.B("location", location, block...)
@@ -192,9 +195,14 @@ func (r renderer) capped(location conf.Block) conf.Block {
 			conf.D("limit_conn", conf.Literal(uncachedZone), conf.Int(ptr.Deref(r.Spec.Origin.FallbackConcurrency, 1))),
 			conf.D("add_header", conf.Literal("Retry-After"), conf.Expression("$retry_after"), conf.Literal("always")))
 	}
+	location = slices.DeleteFunc(location, func(d conf.Directive) bool {
+		return d.Name == "proxy_next_upstream" || d.Name == "proxy_read_timeout" || // past the gateway
+			(d.Name == "set" && d.Args[0] == conf.Argument(conf.Expression(gatewayDisk))) ||
+			(d.Name == "error_page" && d.Args[0] == conf.Argument(conf.Literal("502")))
+	})
 	for i := range location {
 		if location[i].Name == "proxy_pass" {
-			location[i] = conf.D("proxy_pass", conf.Literal(r.Spec.Origin.Scheme+"://"+cappedName))
+			location[i] = r.passTo(r.origin(cappedName))
 		}
 	}
 	return append(location,
@@ -202,13 +210,65 @@ func (r renderer) capped(location conf.Block) conf.Block {
 		conf.D("recursive_error_pages", conf.OnOff(true)))
 }
 
-func (r renderer) pass() conf.Directive {
-	return conf.D("proxy_pass", conf.Literal(r.Spec.Origin.Scheme+"://"+upstreamName))
+// origin is the URL of an upstream with the origin's servers.
+func (r renderer) origin(upstream string) conf.Expression {
+	return conf.Expression(r.Spec.Origin.Scheme + "://" + upstream)
+}
+
+// passTo passes a request of a client on.
+func (r renderer) passTo(url conf.Expression) conf.Directive {
+	return conf.D("proxy_pass", url+r.passedURI())
+}
+
+// throughGateway passes a request on to the gateway, and gives the client the origin's own Cache-Control.
+func (r renderer) throughGateway() conf.Block {
+	timeouts, retries := r.Spec.Origin.Timeouts, r.Spec.Origin.Retries
+	longest := tuning.Duration(timeouts.Connect) + tuning.Duration(timeouts.Read) + tuning.Duration(retries.Timeout)
+	block := conf.Block{
+		r.passTo("http://" + gatewayUpstream),
+		conf.D("proxy_next_upstream", conf.Literal("off")), // the gateway tries again
+		conf.D("proxy_read_timeout", conf.Time(longest)),
+	}
+	return append(block, r.ownControl()...)
+}
+
+// asksNothing sets the variables about requests to the gateway in a location without it. They are set in locations and
+// not in the server, whose directives a mirror request runs too: it shares all variables with the client's request.
+func (r renderer) asksNothing() conf.Block {
+	if len(r.disks) == 0 {
+		return nil
+	}
+	return append(conf.Block{conf.D("set", conf.Expression(gatewayDisk), conf.Literal(""))}, r.notSliced("")...)
+}
+
+// ownControl gives clients the origin's own Cache-Control instead of the stored one.
+func (r renderer) ownControl() conf.Block {
+	block := r.hidden("Cache-Control", originHeader, sharedHeader)
+	if r.Spec.Headers.Response.Names("Cache-Control") {
+		return block
+	}
+	return append(block,
+		conf.D("add_header", conf.Literal("Cache-Control"), conf.Expression(clientVariable), conf.Literal("always")))
+}
+
+// hidden are the headers of responses that clients do not see: the origin's own of the names that we set, and more.
+func (r renderer) hidden(more ...string) conf.Block {
+	var block conf.Block
+	for _, h := range r.headers(conf.Literal(""), conf.Literal("")) {
+		block = append(block, conf.D("proxy_hide_header", h.Args[0]))
+	}
+	for _, name := range r.Spec.Headers.Response.Remove {
+		more = append(more, string(name))
+	}
+	for _, name := range more {
+		block = append(block, conf.D("proxy_hide_header", conf.Literal(name)))
+	}
+	return block
 }
 
 func (r renderer) statusHeaders() bool { return ptr.Deref(r.Spec.Cache.StatusHeaders, true) }
 
-// headers are the response headers that tell clients how the response came about.
+// headers are the response headers that a location adds: how the response came about, and those of the spec.
 func (r renderer) headers(status, disk conf.Argument) conf.Block {
 	header := func(name string, value conf.Argument) conf.Directive {
 		return conf.D("add_header", conf.Literal(name), value, conf.Literal("always"))
@@ -220,21 +280,34 @@ func (r renderer) headers(status, disk conf.Argument) conf.Block {
 	if r.Spec.Cache.NodeHeader {
 		block = append(block, header("X-Cache-Node", conf.Expression("$hostname")))
 	}
+	if r.speaksHTTP3() {
+		block = append(block, header("Alt-Svc", conf.Expression(altSvc)))
+	}
+	for _, h := range r.Spec.Headers.Response.Set {
+		block = append(block, header(string(h.Name), conf.Literal(h.Value)))
+	}
 	return block
 }
 
-func (r renderer) cachePolicy(disk conf.Expression) conf.Block {
+func (r renderer) cachePolicy(l diskLocation) conf.Block {
 	c := r.Spec.Cache
 	block := conf.Block{
-		conf.D("proxy_cache", conf.Expression(naming.Zone(string(disk)))),
-		conf.D("proxy_cache_key", r.key()),
-		conf.D("proxy_cache_bypass", conf.Expression(credentialsVariable), conf.Expression(bodyVariable)),
-		conf.D("proxy_no_cache", conf.Expression(credentialsVariable), conf.Expression(bodyVariable)),
+		conf.D("proxy_cache", conf.Expression(naming.Zone(string(l.disk)))),
+		conf.D("proxy_cache_key", r.storedKey(l.sliced)),
+		conf.D("proxy_cache_bypass", r.bypassing()...),
+		conf.D("proxy_no_cache", append(r.bypassing(),
+			conf.Expression(variesVariable), conf.Expression(sharedVariable), conf.Expression(agedVariable))...),
+		// A stored object is whole, whether or not the origin serves ranges itself.
+		conf.D("proxy_force_ranges", conf.OnOff(true)),
 	}
+	const ok, partial = v1alpha1.StatusCode(200), v1alpha1.StatusCode(206)
 	for _, v := range c.Valid {
 		var args []conf.Argument
 		for _, status := range v.Status {
 			args = append(args, conf.Int(status))
+			if l.sliced && status == ok && !c.Names(partial) {
+				args = append(args, conf.Int(partial))
+			}
 		}
 		block = append(block, conf.D("proxy_cache_valid", append(args, conf.Seconds(tuning.Duration(v.For)))...))
 	}
@@ -245,8 +318,10 @@ func (r renderer) cachePolicy(disk conf.Expression) conf.Block {
 	return append(block,
 		conf.D("proxy_cache_methods", methods...),
 		conf.D("proxy_cache_min_uses", conf.Int(ptr.Deref(c.MinUses, 1))),
-		conf.D("proxy_cache_use_stale", failures(c.UseStale)...),
-		conf.D("proxy_cache_background_update", conf.OnOff(ptr.Deref(c.BackgroundUpdate, true))),
+		// The stored response says how long it may be served stale: see gateway.
+		conf.D("proxy_cache_use_stale", conf.Literal("off")),
+		// In the background, nginx knows of no slice.
+		conf.D("proxy_cache_background_update", conf.OnOff(ptr.Deref(c.BackgroundUpdate, false) && !l.sliced)),
 		conf.D("proxy_cache_revalidate", conf.OnOff(ptr.Deref(c.Revalidate, true))),
 		conf.D("proxy_cache_lock", conf.OnOff(ptr.Deref(c.Lock.Enabled, true))),
 		conf.D("proxy_cache_lock_timeout", conf.Time(tuning.Duration(c.Lock.Timeout))),

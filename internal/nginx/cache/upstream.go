@@ -94,11 +94,16 @@ func Address(s v1alpha1.OriginServer, scheme, namespace, clusterDomain string) (
 	return ptr.Deref(s.Host, ""), ptr.Deref(s.Port, port)
 }
 
-// toOrigin are the directives that every request to the origin needs, cached or not.
+// toOrigin are the directives that every request of a client needs on its way to the origin, cached or not.
 func (r renderer) toOrigin() conf.Block {
-	origin := r.Spec.Origin
 	block := append(conf.Block{conf.D("proxy_http_version", conf.Literal("1.1"))}, r.forwarded()...)
-	block = append(block,
+	return append(block, r.reachOrigin()...)
+}
+
+// reachOrigin are the directives about timeouts, retries and TLS of requests to the origin.
+func (r renderer) reachOrigin() conf.Block {
+	origin := r.Spec.Origin
+	block := conf.Block{
 		conf.D("proxy_connect_timeout", conf.Time(tuning.Duration(origin.Timeouts.Connect))),
 		conf.D("proxy_read_timeout", conf.Time(tuning.Duration(origin.Timeouts.Read))),
 		conf.D("proxy_send_timeout", conf.Time(tuning.Duration(origin.Timeouts.Send))),
@@ -110,12 +115,17 @@ func (r renderer) toOrigin() conf.Block {
 		conf.D("proxy_max_temp_file_size", conf.Literal("0")),
 		conf.D("proxy_request_buffering", conf.OnOff(false)),
 		conf.D("client_max_body_size", conf.Literal("0")),
-	)
+		passDate(),
+	}
 	if origin.Scheme == "https" {
 		block = append(block, r.originTLS()...)
 	}
 	return block
 }
+
+// passDate leaves the origin's Date in a response, which tells a client how old the response is. nginx would send the
+// present time, and it sends no Age.
+func passDate() conf.Directive { return conf.D("proxy_pass_header", conf.Literal("Date")) }
 
 // systemCAs is where nginx's Debian and Alpine images keep the authorities that are trusted by default.
 const systemCAs = "/etc/ssl/certs/ca-certificates.crt"

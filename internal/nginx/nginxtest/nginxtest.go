@@ -124,8 +124,11 @@ func (n *Nginx) Start() {
 	n.t.Helper()
 	n.namespace()
 	n.collect()
-	log, err := os.CreateTemp(n.t.TempDir(), "log")
+	// nginx opens /dev/stdout by its name, so the file must belong to its user.
+	log, err := os.OpenFile(n.t.TempDir()+"/log", os.O_CREATE|os.O_APPEND|os.O_RDWR, 0o600)
 	must(n.t, err)
+	must(n.t, log.Chown(id, id))
+	must(n.t, os.Chmod(filepath.Dir(log.Name()), 0o755))
 	n.log = log
 	cmd := exec.Command("nsenter", "--net="+n.netns(), "chroot", "--userspec=101:101", n.Root,
 		"nginx", "-c", layout.ConfigFile, "-e", "stderr")
@@ -197,6 +200,13 @@ func (n *Nginx) Program() []string {
 	return []string{"nsenter", "--net=" + n.netns(), "chroot", "--userspec=101:101", n.Root, "nginx"}
 }
 
+// Inside is a command of the host that runs in nginx's network namespace.
+func (n *Nginx) Inside(args ...string) *exec.Cmd {
+	n.t.Helper()
+	n.namespace()
+	return exec.Command("nsenter", append([]string{"--net=" + n.netns()}, args...)...)
+}
+
 // Processes are nginx's master and its children.
 func (n *Nginx) Processes() []int {
 	n.t.Helper()
@@ -251,6 +261,11 @@ func (n *Nginx) ClientFrom(local net.IP) *http.Client {
 
 // Dial connects from inside nginx's network namespace, to send what an HTTP client would not send.
 func (n *Nginx) Dial(address string) (net.Conn, error) { return n.dial(nil, address) }
+
+// DialFrom is Dial from an address of the loopback device.
+func (n *Nginx) DialFrom(local net.IP, address string) (net.Conn, error) {
+	return n.dial(local, address)
+}
 
 func (n *Nginx) dial(local net.IP, address string) (connection net.Conn, err error) {
 	dialer := &net.Dialer{Timeout: 5 * time.Second, LocalAddr: &net.TCPAddr{IP: local}}

@@ -61,7 +61,7 @@ func run(w io.Writer, o options) error {
 }
 
 func printMovement(w io.Writer, r measurement, o options) {
-	_, _ = fmt.Fprintf(w, "keys that move, by times of the least possible; "+
+	_, _ = fmt.Fprintf(w, "keys that move, by times of the minimum; "+
 		"%d random sets of 2 to 16 disks with weights of 1 to 10, %d keys each\n", o.sets, o.keys)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	_, _ = fmt.Fprintln(table, "\tplan\tpercentages by hand\tmodulo\tleast possible\t")

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// TestShard is a short form of make bench-shard. It checks only what does not depend on the machine: how many keys
-// move.
-func TestShard(t *testing.T) {
+// TestFewKeysMove is a short form of make bench-shard. It checks only what does not depend on the machine: how many
+// keys move.
+func TestFewKeysMove(t *testing.T) {
 	t.Chdir("../../..")
 	var out strings.Builder
 	if err := run(&out, options{sets: 40, keys: 5000, rounds: 1, duration: time.Second}); err != nil {

@@ -1,6 +1,9 @@
 // Package report has the types of what the test client prints. The client writes them, and the tests read them.
 package report
 
+// Begun is the line that a load writes to standard error when its first request has ended.
+const Begun = "the load has begun"
+
 // Result is the outcome of one request.
 type Result struct {
 	Path         string  `json:"path"`

@@ -13,7 +13,7 @@ version=$(module cluster k8s.io/kubernetes Version)
   echo "node-image.sh: hack/pins/kind-node has another version of Kubernetes than hack/pins/cluster, $version" >&2
   exit 1
 }
-key=$(cat "$here/node-image.sh" "$here/pod-network.yaml" "$top"/hack/pins/{cluster,kind,kind-node,runc,cni}/go.sum "$top/hack/pins/kind-node/coredns/main.go" | sha256sum | cut -c1-12)
+key=$(cat "$here/node-image.sh" "$here/pod-network.yaml" "$top"/hack/pins/{cluster,kind,kind-node,runc,cni}/go.sum "$top/hack/pins/kind-node/coredns/main.go" "$top/hack/debian-root" "$top"/test/cluster/pause/*.go | sha256sum | cut -c1-12)
 image=localhost/cachenode-kind-node:$version-$key
 if docker image inspect "$image" >/dev/null 2>&1; then
   echo "$image"
@@ -54,7 +54,7 @@ kmod,libseccomp2,pigz,socat,e2fsprogs,xfsprogs,bash,ca-certificates,curl,jq,proc
   cp "$(tool cni)"/{bridge,host-local,loopback,portmap} "$root/opt/cni/bin/"
   chroot "$root" ctr oci spec |
     jq '.hooks.createContainer |= . + [{path: "/kind/bin/mount-product-files.sh"}] | del(.process.rlimits)' >"$root/etc/containerd/cri-base.json"
-  # The kubelet of 1.35 and newer refuses version 1 of cgroups unless it is told not to.
+  # Kubelets since 1.35 refuse version 1 of cgroups by default.
   sed -i 's/^KUBELET_EXTRA_ARGS=.*/& --fail-cgroupv1=false/' "$root/etc/default/kubelet"
   # What docker-without-sys-resource leaves out: Docker mounts cgroups read-only then, and nothing may lower an OOM score.
   file=$root/usr/local/bin/entrypoint

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# Starts the kind cluster: three workers in Docker, each with three disks: XFS file systems of their own where this runs
-# as root, folders otherwise. Does nothing where it runs already.
+# Starts the kind cluster: three workers in Docker, each with three XFS file systems as disks. Does nothing if it runs already.
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 top=$(cd "$here/../../.." && pwd)
@@ -8,6 +7,8 @@ top=$(cd "$here/../../.." && pwd)
 . "$here/env.sh"
 say() { echo "cluster: $*" >&2; }
 docker info >/dev/null 2>&1 || { say "kind needs Docker, and Docker does not answer; CLUSTER=native needs Linux and root instead"; exit 1; }
+[[ $(id -u) == 0 && $(uname -s) == Linux ]] || { say "the disks of the nodes are file systems in files, which needs Linux and root"; exit 1; }
+"$top/hack/setup"
 mkdir -p "$state/bin" "$state/pki"
 ln -sf "$("$top/hack/build-tool" kind)/kind" "$(clients)/kubectl" "$state/bin/"
 if lacks_sys_resource && [[ ! -e $state/bin/docker ]]; then
@@ -15,7 +16,8 @@ if lacks_sys_resource && [[ ! -e $state/bin/docker ]]; then
   ln -s "$here/docker-without-sys-resource" "$state/bin/docker"
 fi
 export PATH=$state/bin:$PATH
-if kind get clusters 2>/dev/null | grep -qx "$name"; then
+clusters=$(kind get clusters 2>/dev/null)
+if grep -qx "$name" <<<"$clusters"; then
   if kubectl --kubeconfig "$state/pki/admin.kubeconfig" get --raw /readyz >/dev/null 2>&1; then exit 0; fi
   say "the kind cluster does not answer; it is recreated"
   kind delete cluster --name "$name" >&2
@@ -25,13 +27,19 @@ fi
 # otherwise.
 rm -f "$state/without-registry"
 image=${KIND_NODE_IMAGE:-$stock_image}
+if ! timeout 60 docker manifest inspect "$stock_image" >/dev/null 2>&1; then
+  say "no registry answers"
+  touch "$state/without-registry"
+fi
 if ! docker image inspect "$image" >/dev/null 2>&1; then
-  say "pulling $image ..."
-  if ! docker pull -q "$image" >/dev/null; then
-    [[ ! ${KIND_NODE_IMAGE-} ]] || { say "KIND_NODE_IMAGE=$image: there is no such image"; exit 1; }
-    say "no registry answers"
+  if [[ ! -e $state/without-registry ]]; then
+    say "pulling $image ..."
+    docker pull "$image" >&2
+  elif [[ ${KIND_NODE_IMAGE-} ]]; then
+    say "KIND_NODE_IMAGE=$image: Docker does not have it"
+    exit 1
+  else
     image=$("$here/node-image.sh")
-    touch "$state/without-registry"
   fi
 fi
 
@@ -45,7 +53,7 @@ fi
 for node in "${nodes[@]}"; do
   for disk in "${disks[@]}"; do
     mkdir -p "$state/$node/disks/$disk"
-    if [[ $(id -u) == 0 && $(uname -s) == Linux ]] && ! mountpoint -q "$state/$node/disks/$disk"; then
+    if ! mountpoint -q "$state/$node/disks/$disk"; then
       "$here/../disk" make "$state/$node/$disk.xfs" $disk_size
       "$here/../disk" mount "$state/$node/$disk.xfs" "$state/$node/disks/$disk"
     fi

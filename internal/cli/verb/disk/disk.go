@@ -35,15 +35,15 @@ func New() *cobra.Command {
 			`Take disks of a pod out of use.
 nginx reloads, the pod's other disks serve the keys, and no pod restarts.
 The files stay: after readmit, the disk serves them again.`),
-		verb(v1alpha1.Readmit, "Bring disks of a pod back that were drained, missing or repaired",
+		verb(v1alpha1.Readmit, "Bring disks of a pod back that were drained, missing or failed",
 			`Bring disks of a pod back.
 
   drained   The disk is used again after a reload.
   missing   A disk that could not be mounted when the pod started has a placeholder.
             The operator replaces the pod, which tries the disk again.
-  failed    For a failed disk that you have repaired, the pod is evicted once.
-            If the file system was shut down, mount it again on the node as soon as the pod is gone.
-            The new pod waits for it.
+  failed    The pod is evicted once, and the new pod tries the disk again.
+            If the disk needs repair, cordon the node first: the new pod is pending then.
+            Repair and mount the disk, and uncordon the node. The status of the CacheNode has the commands.
 
 The operator keeps to the disruption budget.`),
 		verb(v1alpha1.Replace, "Give disks of a pod new volumes, for disks that were exchanged",

@@ -3,7 +3,6 @@ package explain
 
 import (
 	"context"
-	"encoding/binary"
 	"fmt"
 	"io"
 	"net/url"
@@ -35,14 +34,15 @@ func New() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "explain NAME KEY|URL",
 		Short: "Show the disk and file of an object, and which pods hold it",
-		Long: `Show the disk and file of an object, and which pods hold it.
+		Long: fmt.Sprintf(`Show the disk and file of an object, and which pods hold it.
 A URL such as http://cdn.example.com/a?b=c is turned into the cache key that spec.cache.key makes of it.
 Anything else is taken as the key itself.
 
 The command looks for the file in each pod, which needs the rights to get and create pods/exec.
+With spec.cache.slice, it looks for the first %d slices, and for the whole object.
 It requests no object, so it caches nothing.
 
-With -f, the CacheNode comes from a file, and the command needs no cluster.`,
+With -f, the CacheNode comes from a file, and the command needs no cluster.`, mostSlices),
 		Example: `  kubectl cachenode explain edge https://cdn.example.com/video/1.mp4
   kubectl cachenode explain edge https://cdn.example.com/video/1.mp4 -f edge.yaml`,
 		Args: cobra.ExactArgs(2),
@@ -96,7 +96,7 @@ func keyOf(cacheNode *v1alpha1.CacheNode, method, argument string) string {
 	}
 	uri, _, _ = strings.Cut(uri, "#")
 	request := nginxcache.Request{Method: method, Scheme: u.Scheme, Host: u.Hostname(), URI: uri}
-	return nginxcache.Key(cacheNode.Spec.Cache.Key, request)
+	return nginxcache.Key(cacheNode.Spec.Cache, request)
 }
 
 // place is where a key belongs.
@@ -112,6 +112,9 @@ func locate(cacheNode *v1alpha1.CacheNode, key string) place {
 	p := place{key: key, disk: plan.Tree().Disk([]byte(key))}
 	p.hash, p.slot = shard.Hash([]byte(key))
 	p.file = nginxcache.File(p.disk, key)
+	if cacheNode.Spec.Cache.Slice != nil {
+		p.file = nginxcache.File(p.disk, nginxcache.SliceKey(cacheNode.Spec.Cache, key, 0)) + ", its first slice"
+	}
 	for _, d := range cacheNode.Status.Disks {
 		if d.Name == p.disk {
 			p.share = d.Share
@@ -130,7 +133,7 @@ func diskIn(cacheNode *v1alpha1.CacheNode, pod v1alpha1.PodStatus, key string) (
 	own := plan.Tree().Disk([]byte(key))
 	var failed []string
 	for _, d := range pod.Disks {
-		if d.State != "Healthy" {
+		if d.State != string(v1alpha1.DiskHealthy) {
 			failed = append(failed, d.Name)
 		}
 	}
@@ -151,21 +154,6 @@ func current(cacheNode *v1alpha1.CacheNode) bool {
 		!slices.ContainsFunc(cacheNode.Status.Conditions, waits)
 }
 
-// held is what a pod has of an object.
-type held struct {
-	pod, disk string
-	moved     bool
-	// older is true if the pod does not run the revision that the spec asks for, so it may look for the object elsewhere.
-	older   bool
-	bytes   int64
-	validTo time.Time
-	problem string
-}
-
-// look is a shell script that prints the size of a file and the first two numbers of its header. It prints nothing if
-// there is no file.
-const look = `[ -e "$1" ] || exit 0; stat -c %s "$1" && head -c 16 "$1"`
-
 // ask looks for the object's file in each pod.
 func ask(ctx context.Context, cluster *connect.Cluster, cacheNode *v1alpha1.CacheNode, key string) ([]held, error) {
 	copies := make([]held, len(cacheNode.Status.Pods))
@@ -175,15 +163,19 @@ func ask(ctx context.Context, cluster *connect.Cluster, cacheNode *v1alpha1.Cach
 		group.Go(func() error {
 			c := held{pod: pod.Name, older: !current(cacheNode) || pod.Revision != cacheNode.Status.ConfigRevision}
 			c.disk, c.moved = diskIn(cacheNode, pod, key)
+			if s := cacheNode.Spec.Cache.Slice; s != nil {
+				c.slice = s.Size.Value()
+			}
 			if c.disk != agentapi.NoDisk {
 				ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 				defer cancel()
-				out, err := podexec.Run(ctx, cluster, pod.Name, layout.Container,
-					"sh", "-c", look, "sh", nginxcache.File(c.disk, key))
+				files := candidates(cacheNode.Spec.Cache, c.disk, key)
+				out, err := podexec.RunWith(ctx, cluster, pod.Name, layout.Container,
+					strings.NewReader(strings.Join(files, "\n")+"\n"), "sh", "-c", look)
 				if err != nil {
 					c.problem = err.Error()
 				} else {
-					c.bytes, c.validTo = parse(out)
+					c.found = parse(out)
 				}
 			}
 			copies[i] = c
@@ -191,19 +183,6 @@ func ask(ctx context.Context, cluster *connect.Cluster, cacheNode *v1alpha1.Cach
 		})
 	}
 	return copies, group.Wait()
-}
-
-// parse reads what the script prints. A cache file begins with its version, then the second until which it is valid:
-// ngx_http_file_cache_header_t.
-func parse(out []byte) (size int64, validTo time.Time) {
-	line, header, ok := strings.Cut(string(out), "\n")
-	if _, err := fmt.Sscan(line, &size); !ok || err != nil {
-		return 0, time.Time{}
-	}
-	if len(header) >= 16 {
-		validTo = time.Unix(int64(binary.LittleEndian.Uint64([]byte(header[8:16]))), 0) //nolint:gosec // seconds
-	}
-	return size, validTo
 }
 
 func write(out io.Writer, p place, copies []held) error {
@@ -216,21 +195,7 @@ func write(out io.Writer, p place, copies []held) error {
 	_, _ = fmt.Fprintln(out)
 	rows := table.New(out, -1, "POD", "DISK", "CACHED", "BYTES", "VALID UNTIL", "NOTE")
 	for _, c := range copies {
-		cached, bytes, valid, note := "no", "-", "-", "-"
-		if c.bytes > 0 {
-			cached, bytes = "yes", fmt.Sprint(c.bytes)
-			valid = c.validTo.UTC().Format(time.RFC3339)
-		}
-		if c.moved {
-			note = p.disk + " is out of use in this pod"
-		}
-		if c.older {
-			note = "does not run what the spec asks for: it may be elsewhere"
-		}
-		if c.problem != "" {
-			cached, note = "unknown", c.problem
-		}
-		rows.Row(c.pod, c.disk, cached, bytes, valid, note)
+		rows.Row(c.columns(p.disk, time.Now())...)
 	}
 	rows.Write()
 	return nil

@@ -1,7 +1,6 @@
 package explain
 
 import (
-	"encoding/binary"
 	"strings"
 	"testing"
 	"time"
@@ -64,26 +63,37 @@ func TestExplain(t *testing.T) {
 			t.Errorf("%s: the key is on %s (moved: %t), want %s", name, disk, moved, want)
 		}
 	}
-	header := binary.LittleEndian.AppendUint64(binary.LittleEndian.AppendUint64([]byte("1234\n"), 5), 1700000000)
-	size, valid := parse(header)
+	fresh, expired := time.Unix(4102444800, 0), time.Unix(1700000000, 0)
+	on := func(pod, disk string, f found) held { return held{pod: pod, disk: disk, found: f, slice: 1 << 20} }
+	moved := on("edge-1", other, found{})
+	moved.moved = true
 	copies = append(copies,
-		held{pod: "edge-0", disk: p.disk, bytes: size, validTo: valid},
-		held{pod: "edge-1", disk: other, moved: true},
+		on("edge-0", p.disk, found{bytes: 1234, header: header{validTo: fresh}}), moved,
 		held{pod: "edge-2", disk: p.disk, problem: "forbidden"},
-		held{pod: "edge-3", disk: p.disk, older: true})
-	if size, valid := parse(nil); size != 0 || valid != (time.Time{}) {
-		t.Errorf("no file is one of %d bytes, valid to %s", size, valid)
-	}
+		held{pod: "edge-3", disk: p.disk, older: true},
+		on("edge-4", p.disk, found{bytes: 1234, header: header{validTo: expired}}),
+		on("edge-5", p.disk, found{bytes: 1234, header: header{expired, 30 * time.Second, 24 * time.Hour}}),
+		on("edge-6", p.disk, found{bytes: 1234, header: header{expired, 0, time.Hour}, memory: header{validTo: fresh}}),
+		on("edge-7", p.disk, found{bytes: 99, slices: 2, length: 1<<20 + 1, header: header{validTo: fresh}}))
 	var out strings.Builder
 	if err := write(&out, p, copies); err != nil {
 		t.Fatal(err)
 	}
-	want := strings.NewReplacer("DISK2", p.disk, "DISK1", other).Replace(`
-POD      DISK    CACHED    BYTES   VALID UNTIL            NOTE
-edge-0   DISK2   yes       1234    2023-11-14T22:13:20Z   -
-edge-1   DISK1   no        -       -                      DISK2 is out of use in this pod
-edge-2   DISK2   unknown   -       -                      forbidden
-edge-3   DISK2   no        -       -                      does not run what the spec asks for: it may be elsewhere
+	want := strings.NewReplacer("DISK2", p.disk, "DISK1", other,
+		"BOTH WINDOWS",
+		"expired: served until 2023-11-14T22:13:50Z while it is renewed, until 2023-11-15T22:13:20Z on errors",
+		"ONE, AND MEMORY",
+		"expired: served until 2023-11-14T23:13:20Z on errors; in memory too, until 2100-01-01T00:00:00Z",
+	).Replace(`
+POD      DISK    CACHED          BYTES   VALID UNTIL            NOTE
+edge-0   DISK2   yes             1234    2100-01-01T00:00:00Z   -
+edge-1   DISK1   no              -       -                      DISK2 is out of use in this pod
+edge-2   DISK2   unknown         -       -                      forbidden
+edge-3   DISK2   no              -       -                      does not run what the spec asks for: it may be elsewhere
+edge-4   DISK2   yes             1234    2023-11-14T22:13:20Z   expired: the origin is asked
+edge-5   DISK2   yes             1234    2023-11-14T22:13:20Z   BOTH WINDOWS
+edge-6   DISK2   yes             1234    2023-11-14T22:13:20Z   ONE, AND MEMORY
+edge-7   DISK2   2 of 2 slices   99      2100-01-01T00:00:00Z   -
 `)
 	_, rows, _ := strings.Cut(out.String(), "\n\n")
 	if diff := cmp.Diff(want, "\n"+rows); diff != "" {

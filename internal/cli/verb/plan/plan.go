@@ -5,16 +5,20 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/cli/connect"
 	"github.com/cachenode/cachenode-operator/internal/cli/file"
 	"github.com/cachenode/cachenode-operator/internal/cli/podmetrics"
@@ -38,7 +42,8 @@ func New() *cobra.Command {
 			`which share of the keys moves from which disk to which, how many bytes that is,
 which pods are replaced or reload nginx, and which claims come and go. Nothing is changed.
 
-The file is compared with the CacheNode in the cluster, and the API server is asked whether it accepts the edit. ` +
+The file is compared with the CacheNode in the cluster, and with what its pods run. The API server is asked whether it
+accepts the edit. ` +
 			`How full the
 caches are comes from the pods' metrics, which needs the right to get pods/proxy. ` +
 			`With --from, two files are compared without
@@ -48,7 +53,7 @@ a cluster.`,
 		Args: cobra.NoArgs,
 	}
 	command.Flags().StringVarP(&filename, "filename", "f", "",
-		"the file with the CacheNode as it is to be; - reads standard input")
+		"the file with the new version of the CacheNode; - reads standard input")
 	command.Flags().StringVar(&from, "from", "", "a file with the CacheNode as it is now, instead of the cluster")
 	_ = command.MarkFlagRequired("filename") // the flag exists
 	flags := connect.Add(command)
@@ -70,7 +75,7 @@ a cluster.`,
 				_, _ = fmt.Fprintln(command.ErrOrStderr(),
 					"warning: the file has no spec.replicas, so how many pods there are is not known here")
 			}
-			return write(command.OutOrStdout(), now, tuning.Nothing, next, nil)
+			return write(command.OutOrStdout(), now, running{}, next, nil)
 		}
 		cluster, err := flags.Connect()
 		if err != nil {
@@ -105,7 +110,7 @@ func Run(ctx context.Context, cluster *connect.Cluster, next *v1alpha1.CacheNode
 	if err := cluster.Patch(ctx, tried, client.MergeFrom(now), client.DryRunAll); err != nil {
 		return err
 	}
-	before, err := tierBefore(ctx, cluster, now)
+	before, err := readRunning(ctx, cluster, now)
 	if err != nil {
 		return err
 	}
@@ -116,14 +121,49 @@ func Run(ctx context.Context, cluster *connect.Cluster, next *v1alpha1.CacheNode
 	return write(out, now, before, next, used)
 }
 
-// tierBefore says whether the CacheNode has a memory tier.
-func tierBefore(ctx context.Context, cluster *connect.Cluster, now *v1alpha1.CacheNode) (tuning.Before, error) {
-	set := &appsv1.StatefulSet{}
+// running is what the pods of a CacheNode run, which may be older than its spec. The zero value is for a CacheNode
+// without pods.
+type running struct {
+	// tier says whether they have a memory tier, input is the hash of what they were created from.
+	tier  tuning.Before
+	input string
+	// replicas is how many pods there are to be. claims are the sizes of their claims by disk. Both are nil if they are
+	// not known.
+	replicas *int32
+	claims   map[string]resource.Quantity
+	// revision is nil if it is not known.
+	revision *agentapi.Revision
+}
+
+func readRunning(ctx context.Context, cluster *connect.Cluster, now *v1alpha1.CacheNode) (running, error) {
+	set, configMap := &appsv1.StatefulSet{}, &corev1.ConfigMap{}
 	err := cluster.Get(ctx, client.ObjectKeyFromObject(now), set)
 	if apierrors.IsNotFound(err) {
-		return tuning.Nothing, nil
+		return running{}, nil
 	}
-	return manifest.MemoryTierBefore("", set), err
+	if err != nil {
+		return running{}, err
+	}
+	r := running{
+		tier:  manifest.MemoryTierBefore("", set),
+		input: set.Spec.Template.Annotations[naming.AnnotationInput],
+
+		replicas: set.Spec.Replicas, claims: map[string]resource.Quantity{},
+	}
+	for _, claim := range set.Spec.VolumeClaimTemplates {
+		r.claims[claim.Name] = *claim.Spec.Resources.Requests.Storage()
+	}
+	name := client.ObjectKey{Namespace: now.Namespace, Name: naming.ConfigMap(now.Name)}
+	if err := cluster.Get(ctx, name, configMap); err != nil {
+		if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) { // the spec is compared then
+			return r, nil
+		}
+		return r, err
+	}
+	if stable, err := agentapi.ReadRevision([]byte(configMap.Data[naming.StableKey])); err == nil {
+		r.revision = &stable
+	}
+	return r, nil
 }
 
 // usedBytes returns, by disk, how many bytes the disk's cache takes over all pods; nil if unknown.
@@ -145,16 +185,16 @@ func usedBytes(ctx context.Context, cluster *connect.Cluster, now *v1alpha1.Cach
 	return used, err
 }
 
-// write prints what an edit of asked changes. before says whether the CacheNode has a memory tier. used is, by disk,
-// how many bytes the disk's cache takes over all pods; nil if unknown.
+// write prints what an edit of asked changes, compared with what runs before. used is, by disk, how many bytes the
+// disk's cache takes over all pods; nil if unknown.
 func write(
-	out io.Writer, asked *v1alpha1.CacheNode, before tuning.Before, next *v1alpha1.CacheNode, used map[string]int64,
+	out io.Writer, asked *v1alpha1.CacheNode, before running, next *v1alpha1.CacheNode, used map[string]int64,
 ) error {
-	now := effective.Of(asked, before)
+	now := effective.Of(asked, before.tier)
 	next = next.DeepCopy()
 	next.Namespace, next.Annotations = now.Namespace, now.Annotations // what a file leaves out is no change
 	chosen := effective.Of(next, now.Before())
-	e, err := between(now, chosen)
+	e, err := before.edit(out, now, chosen)
 	if err != nil {
 		return err
 	}
@@ -167,11 +207,51 @@ func write(
 		return err
 	}
 	writeChoices(out, now, chosen)
-	_, err = fmt.Fprintf(out, "Pods: %s\n%s", describePods(now, chosen, e), describeClaims(now.CacheNode, next))
+	before = before.orOf(now.CacheNode)
+	_, err = fmt.Fprintf(out, "Pods: %s\n%s",
+		describePods(*before.replicas, chosen, e), describeClaims(before.claims, next))
 	return err
 }
 
-// between compares with the function that the operator acts on.
+// orOf returns what runs. What is not known is what a CacheNode asks for.
+func (r running) orOf(cacheNode *v1alpha1.CacheNode) running {
+	if r.replicas == nil {
+		r.replicas = new(ptr.Deref(cacheNode.Spec.Replicas, 1))
+	}
+	if r.claims == nil {
+		r.claims = map[string]resource.Quantity{}
+		for _, d := range cacheNode.Spec.Disks {
+			r.claims[d.Name] = d.Size
+		}
+	}
+	return r
+}
+
+// edit compares what runs with next, by the function that the operator acts on. If now was not rolled out yet, it says
+// so.
+func (r running) edit(out io.Writer, now, next effective.CacheNode) (edit.Edit, error) {
+	if r.revision == nil {
+		return between(now, next)
+	}
+	outside := edit.Outside{
+		CABundle: r.revision.CABundle, ClusterDomain: r.revision.ClusterDomain, Resolvers: r.revision.Resolvers,
+	}
+	was, err := edit.TargetOf(now, outside)
+	if err != nil {
+		return edit.Edit{}, err
+	}
+	if was.Revision.ID != r.revision.ID {
+		_, _ = fmt.Fprintf(out, "The pods do not run the present spec yet: keys and pods are compared with revision %s\n",
+			r.revision.ID)
+	}
+	after, err := edit.TargetOf(next, outside)
+	if err != nil {
+		return edit.Edit{}, err
+	}
+	return edit.Since(r.input, *r.revision, after)
+}
+
+// between compares two specs.
 func between(now, next effective.CacheNode) (edit.Edit, error) {
 	before, err := edit.TargetOf(now, edit.Outside{})
 	if err != nil {
@@ -214,8 +294,8 @@ func amount(bytes int64, used map[string]int64) string {
 }
 
 // describePods says what becomes of the pods.
-func describePods(now, next effective.CacheNode, e edit.Edit) string {
-	had, has := int(ptr.Deref(now.Spec.Replicas, 1)), int(ptr.Deref(next.Spec.Replicas, 1))
+func describePods(replicas int32, next effective.CacheNode, e edit.Edit) string {
+	had, has := int(replicas), int(ptr.Deref(next.Spec.Replicas, 1))
 	var parts []string
 	switch stay := min(had, has); {
 	case e.NewPods:
@@ -256,28 +336,24 @@ func names(cacheNode string, first, last int) string {
 	}
 }
 
-// describeClaims says which claims are created, deleted or enlarged.
-func describeClaims(now, next *v1alpha1.CacheNode) string {
-	find := func(disks []v1alpha1.Disk, name string) *v1alpha1.Disk {
-		i := slices.IndexFunc(disks, func(d v1alpha1.Disk) bool { return d.Name == name })
-		if i < 0 {
-			return nil
-		}
-		return &disks[i]
-	}
+// describeClaims says which claims are created, deleted or enlarged. before has the sizes of the existing claims, by
+// disk.
+func describeClaims(before map[string]resource.Quantity, next *v1alpha1.CacheNode) string {
 	var lines strings.Builder
+	kept := map[string]bool{}
 	for _, d := range next.Spec.Disks {
-		switch old := find(now.Spec.Disks, d.Name); {
-		case old == nil:
-			_, _ = fmt.Fprintf(&lines, "Claims: one for %s is made for each pod, of %s\n", d.Name, d.Size.String())
-		case old.Size.Cmp(d.Size) < 0:
-			_, _ = fmt.Fprintf(&lines, "Claims: those for %s ask for %s, were %s, where their class allows that\n",
-				d.Name, d.Size.String(), old.Size.String())
+		kept[d.Name] = true
+		switch size, known := before[d.Name]; {
+		case !known:
+			_, _ = fmt.Fprintf(&lines, "Claims: one of %s for %s is created for each pod\n", d.Size.String(), d.Name)
+		case size.Cmp(d.Size) < 0:
+			_, _ = fmt.Fprintf(&lines, "Claims: those for %s grow from %s to %s if their class allows expansion\n",
+				d.Name, size.String(), d.Size.String())
 		}
 	}
-	for _, d := range now.Spec.Disks {
-		if find(next.Spec.Disks, d.Name) == nil {
-			_, _ = fmt.Fprintf(&lines, "Claims: those for %s are deleted, and what is cached there with them\n", d.Name)
+	for _, disk := range slices.Sorted(maps.Keys(before)) {
+		if !kept[disk] {
+			_, _ = fmt.Fprintf(&lines, "Claims: those for %s are deleted, and what is cached there with them\n", disk)
 		}
 	}
 	return lines.String()

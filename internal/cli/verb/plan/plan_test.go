@@ -10,7 +10,6 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/cli/file"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 func read(t *testing.T, spec string) *v1alpha1.CacheNode {
@@ -28,7 +27,7 @@ const three = `
   replicas: 2
   disks: [{name: disk1, size: 1Ti}, {name: disk2, size: 1Ti}, {name: disk3, size: 1Ti}]`
 
-func TestWrite(t *testing.T) {
+func TestPlanNamesEachChange(t *testing.T) {
 	tests := map[string]struct {
 		next string
 		used map[string]int64
@@ -53,7 +52,7 @@ Fields that change, and what each does by itself:
   FIELD              FROM   TO    BY ITSELF
   spec.disks.disk4   -      set   the pods are replaced
 Pods: edge-0, edge-1 are replaced, one after another, in this order; the disks that stay are warm
-Claims: one for disk4 is made for each pod, of 1Ti
+Claims: one of 1Ti for disk4 is created for each pod
 `,
 		},
 		"a heavier disk, above the limit": {
@@ -109,7 +108,7 @@ Fields that change, and what each does by itself:
   spec.disks.disk3          set    -     the pods are replaced
   spec.replicas             2      1     pods are created or removed
 Pods: edge-0 is replaced; the disks that stay are warm; edge-1 is removed
-Claims: those for disk1 ask for 2Ti, were 1Ti, where their class allows that
+Claims: those for disk1 grow from 1Ti to 2Ti if their class allows expansion
 Claims: those for disk3 are deleted, and what is cached there with them
 `,
 		},
@@ -117,7 +116,7 @@ Claims: those for disk3 are deleted, and what is cached there with them
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			var out strings.Builder
-			if err := write(&out, read(t, three), tuning.Nothing, read(t, tt.next), tt.used); err != nil {
+			if err := write(&out, read(t, three), running{}, read(t, tt.next), tt.used); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(strings.TrimPrefix(tt.want, "\n"), out.String()); diff != "" {

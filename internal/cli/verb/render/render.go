@@ -36,9 +36,9 @@ func New() *cobra.Command {
 	command := &cobra.Command{
 		Use:   "render -f FILE",
 		Short: "Print the nginx.conf, or the objects, that the operator makes of a CacheNode",
-		Long: `Print the nginx.conf, or the objects, that the operator makes of a CacheNode. No cluster is asked: defaults,
-schema and CEL rules come from the CustomResourceDefinition built into this program. What only a cluster can tell is
-left out: the Secret, whose certificates the operator makes when it runs, and the volumes and claims of the disks.
+		Long: `Print the nginx.conf, or the objects, that the operator makes of a CacheNode. The command needs no cluster:
+defaults, schema and CEL rules come from the CustomResourceDefinition built into this program. It omits what only a
+cluster can provide: the Secret, whose certificates the operator makes when it runs, and the disks' volumes and claims.
 
 If anything is wrong, every error goes to standard error with the path of its field, nothing goes to standard output,
 and the exit code is 1.`,

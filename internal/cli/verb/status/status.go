@@ -199,7 +199,7 @@ func stateOf(pod v1alpha1.PodStatus, disk v1alpha1.DiskStatus) (state, share str
 	if pod.Revision == "" {
 		return "-", "-"
 	}
-	return "Healthy", disk.Share
+	return string(v1alpha1.DiskHealthy), disk.Share
 }
 
 func orDash(text string) string {

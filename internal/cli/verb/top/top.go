@@ -98,8 +98,8 @@ func look(ctx context.Context, cluster *connect.Cluster, name string) (map[strin
 	}
 	numbers, _ := podmetrics.Read(ctx, cluster, pods)
 	if len(numbers) == 0 {
-		return nil, time.Time{}, fmt.Errorf("none of the %d pods of CacheNode %s tells its metrics; "+
-			"it takes the right to get pods/proxy", len(pods), name)
+		return nil, time.Time{}, fmt.Errorf("the metrics of the %d pods of CacheNode %s cannot be read: "+
+			"the right to get pods/proxy is needed", len(pods), name)
 	}
 	return numbers, time.Now(), nil
 }

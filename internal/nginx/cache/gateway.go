@@ -1,0 +1,266 @@
+package cache
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"k8s.io/utils/ptr"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/layout"
+	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
+	"github.com/cachenode/cachenode-operator/internal/tuning"
+)
+
+const (
+	// gatewayUpstream leads to the gateway.
+	gatewayUpstream = "gateway"
+	// stateHeader tells the gateway that the cache has an expired copy.
+	stateHeader    = "X-CacheNode-State"
+	stateVariable  = "$asking_state"
+	stateInRequest = "$http_x_cachenode_state"
+	// diskHeader names the disk whose cache asks. gatewayDisk is its value.
+	diskHeader    = "X-CacheNode-Disk"
+	diskInRequest = "$http_x_cachenode_disk"
+	gatewayDisk   = "$asking_disk"
+	// sharedHeader says how the gateway got a response: HIT if another request has fetched it.
+	sharedHeader   = "X-CacheNode-Shared"
+	sharedVariable = "$is_shared"
+	// agedVariable is not empty for a response that another cache has kept for a time that nginx cannot subtract.
+	agedVariable = "$is_aged"
+	// ownOnly is not empty for a response that only the request that fetched it may have.
+	ownOnly = "$own_only"
+	// originHeader has the origin's own Cache-Control, or noControl if the origin sent none. A response that was stored
+	// before the gateway existed has no such header.
+	originHeader    = "X-CacheNode-Cache-Control"
+	originInAnswer  = "$upstream_http_x_cachenode_cache_control"
+	noControl       = "-"
+	controlInAnswer = "$upstream_http_cache_control"
+
+	// originVariable is the value of originHeader, controlVariable is the Cache-Control that counts for the cache,
+	// storedVariable the one that the cache gets, and clientVariable the one that clients get.
+	originVariable  = "$origin_control"
+	controlVariable = "$control"
+	storedVariable  = "$stored_control"
+	clientVariable  = "$client_control"
+	// strictVariable is not empty for objects that may not be served stale.
+	strictVariable = "$must_revalidate"
+	strict         = "~*(must-revalidate|proxy-revalidate|s-maxage)"
+
+	// member and dictionary match a structured field (RFC 8941), which CDN-Cache-Control must be to count.
+	member     = `[a-z*][a-z0-9_.*-]*(=([0-9.-]+|"[^"]*"|[a-z*][^ ,;"]*|[?][01]|:[^:]*:))?(;[^,]*)?`
+	dictionary = `^\s*` + member + `(\s*,\s*` + member + `)*\s*$`
+
+	// expired is the gateway's location for objects of which the cache has a stale copy, broken the one for a failure of
+	// the origin then.
+	expired = "@expired"
+	broken  = "@broken"
+)
+
+// gateway is the private server between the caches of the disks and the origin.
+//
+// nginx serves a stale copy only as long as the stored response itself allows it by stale-while-revalidate and
+// stale-if-error (RFC 5861). The gateway adds these to the Cache-Control of responses that have none and do not forbid
+// stale copies (RFC 9111, section 4.2.4). It keeps the origin's own Cache-Control for clients. For a CDN,
+// CDN-Cache-Control goes before Cache-Control (RFC 9213).
+//
+// nginx heeds stale-if-error only if it gets no response at all. If the cache has a stale copy, the gateway therefore
+// closes the connection instead of passing on a server error. If that copy may not be served, the request goes to the
+// origin once more, past the cache, and the client gets the origin's own error.
+//
+// Requests for an expired object that may not be served stale would all go to the origin at once, because nginx's lock
+// is for objects that the cache does not have. The gateway has them wait for the first: it keeps the response for a
+// second, with a lock. Those that get it from there do not store it again.
+func (r renderer) gateway() conf.Block {
+	if len(r.disks) == 0 {
+		return nil
+	}
+	format, _ := r.sliceLog()
+	return append(slices.Concat(r.controlMaps(), r.redirects(), format),
+		conf.B("upstream", conf.Literals(gatewayUpstream),
+			conf.D("server", conf.Literal("unix:"+layout.GatewaySocket)),
+			conf.D("keepalive", conf.Int(ptr.Deref(r.Spec.Origin.Keepalive.Connections, 0))),
+			conf.D("keepalive_requests", conf.Literal("100000"))),
+		r.gatewayServer())
+}
+
+// controlMaps are the maps over Cache-Control.
+func (r renderer) controlMaps() conf.Block {
+	control := conf.Expression(controlVariable)
+	while, ifError := windows(r.Spec.Cache)
+	both := strings.Trim(while+", "+ifError, ", ")
+	add := func(windows string) conf.Argument {
+		if windows == "" {
+			return control
+		}
+		return control + conf.Expression(", "+windows)
+	}
+	shared := conf.B("map",
+		[]conf.Argument{conf.Expression("$upstream_http_x_cachenode_shared"), conf.Expression(sharedVariable)},
+		conf.D("volatile"), // for each slice
+		conf.D("default", conf.Literal("")), conf.Row(conf.Literal("HIT"), conf.Literal("1")))
+	aged := conf.B("map",
+		[]conf.Argument{
+			conf.Expression("$upstream_http_cdn_cache_control:$upstream_http_age"), conf.Expression(agedVariable),
+		},
+		conf.D("volatile"),
+		conf.D("default", conf.Literal("")), conf.Row(conf.Expression("~.:0*[1-9]"), conf.Literal("1")))
+	forOne := conf.B("map",
+		[]conf.Argument{conf.Expression("$upstream_http_x_accel_expires:") + control, conf.Expression(ownOnly)},
+		conf.D("default", conf.Literal("")),
+		conf.Row(conf.Expression("~^0:"), conf.Literal("1")),
+		conf.Row(conf.Expression("~*(no-store|no-cache|private|max-age=0|s-maxage=0)"), conf.Literal("1")))
+	origins, answers := conf.Expression(originVariable), conf.Expression(originInAnswer)
+	return conf.Block{
+		shared, forOne, aged,
+		conf.B("map",
+			[]conf.Argument{conf.Expression(gatewayDisk + ":$upstream_cache_status"), conf.Expression(stateVariable)},
+			conf.D("volatile"), // the lookup in memory has evaluated it already
+			conf.D("default", conf.Literal("")), conf.Row(conf.Expression("~.:EXPIRED$"), conf.Literal("EXPIRED"))),
+		conf.B("map", []conf.Argument{conf.Expression("$upstream_http_cdn_cache_control"), control},
+			conf.D("default", conf.Expression(controlInAnswer)),
+			conf.Row(conf.Expression("~*"+dictionary), conf.Expression("$upstream_http_cdn_cache_control"))),
+		conf.B("map", []conf.Argument{control, conf.Expression(storedVariable)},
+			conf.Row(conf.Literal(""), conf.Literal(both)),
+			conf.Row(conf.Expression(strict), control),
+			conf.Row(conf.Expression("~*(no-store|no-cache|private)"), control),
+			conf.Row(conf.Expression("~*stale-while-revalidate.*stale-if-error"), control),
+			conf.Row(conf.Expression("~*stale-if-error.*stale-while-revalidate"), control),
+			conf.Row(conf.Expression("~*stale-while-revalidate"), add(ifError)),
+			conf.Row(conf.Expression("~*stale-if-error"), add(while)),
+			conf.D("default", add(both))),
+		conf.B("map", []conf.Argument{conf.Expression(controlInAnswer), origins},
+			conf.Row(conf.Literal(""), conf.Literal(noControl)), conf.D("default", conf.Expression(controlInAnswer))),
+		conf.B("map", []conf.Argument{answers, conf.Expression(clientVariable)},
+			conf.Row(conf.Literal(""), conf.Expression(controlInAnswer)),
+			conf.Row(conf.Literal(noControl), conf.Literal("")),
+			conf.D("default", answers)),
+	}
+}
+
+// windows are the directives of RFC 5861 for responses without their own; "" for one that the spec switches off.
+func windows(c v1alpha1.CachePolicy) (whileRevalidate, ifError string) {
+	if s := int64(tuning.Duration(c.StaleWhileRevalidate).Seconds()); s > 0 {
+		whileRevalidate = fmt.Sprintf("stale-while-revalidate=%d", s)
+	}
+	if s := int64(tuning.Duration(c.StaleIfError).Seconds()); s > 0 {
+		ifError = fmt.Sprintf("stale-if-error=%d", s)
+	}
+	return whileRevalidate, ifError
+}
+
+// gatewayServer passes requests on as they come. The caches in front of it decide what X-Accel headers mean.
+func (r renderer) gatewayServer() conf.Directive {
+	block := append(conf.Block{
+		conf.D("listen", conf.Literal("unix:"+layout.GatewaySocket)),
+		conf.D("keepalive_requests", conf.Literal("100000")),
+		conf.D("proxy_http_version", conf.Literal("1.1")),
+		conf.D("proxy_set_header", conf.Literal("Host"), conf.Expression("$http_host")),
+		conf.D("proxy_set_header", conf.Literal("Connection"), conf.Literal("")),
+		conf.D("proxy_set_header", conf.Literal(stateHeader), conf.Literal("")),
+		conf.D("proxy_set_header", conf.Literal(diskHeader), conf.Literal("")),
+		conf.D("proxy_set_header", conf.Literal(sliceHeader), conf.Literal("")),
+		// Few reads and writes for a large body.
+		conf.D("proxy_buffer_size", conf.Literal("16k")),
+		conf.D("proxy_buffers", conf.Literal("8"), conf.Literal("64k")),
+		conf.D("proxy_busy_buffers_size", conf.Literal("128k")),
+	}, r.reachOrigin()...)
+	block = append(block, conf.D("proxy_ignore_headers", accelHeaders()...))
+	for _, name := range append(accelHeaders(), conf.Literal("Server")) {
+		if name == conf.Argument(conf.Literal("X-Accel-Redirect")) && r.hasSlices() {
+			continue // see redirects
+		}
+		block = append(block, conf.D("proxy_pass_header", name))
+	}
+	block = append(block,
+		conf.D("proxy_hide_header", conf.Literal("Cache-Control")),
+		conf.D("proxy_hide_header", conf.Literal(originHeader)),
+		conf.D("proxy_hide_header", conf.Literal(sharedHeader)))
+	_, log := r.sliceLog()
+	block = slices.Concat(block, r.toCache(), log)
+	codes := append(staleCodes(r.Spec.Cache), conf.Literal("="), conf.Literal(broken))
+	return conf.B("server", nil, append(block,
+		conf.B("location", conf.Literals("/"),
+			conf.D("error_page", conf.Literal("418"), conf.Literal("="), conf.Literal(expired)),
+			conf.D("recursive_error_pages", conf.OnOff(true)),
+			conf.B("if",
+				[]conf.Argument{conf.Expression("(" + stateInRequest), conf.Literal("="), conf.Literal("EXPIRED)")},
+				conf.D("return", conf.Literal("418"))),
+			conf.D("proxy_pass", r.origin(upstreamName))),
+		conf.B("location", conf.Literals(expired), append(r.shared(),
+			conf.D("proxy_intercept_errors", conf.OnOff(true)),
+			conf.D("error_page", codes...),
+			conf.D("proxy_pass", r.origin(upstreamName)))...),
+		conf.B("location", conf.Literals(broken), conf.D("return", conf.Literal("444"))))...)
+}
+
+// toCache are the headers that the gateway adds to a response.
+func (r renderer) toCache() conf.Block {
+	control := conf.Expression(storedVariable)
+	if r.hasSlices() {
+		control = sentControl
+	}
+	return append(conf.Block{
+		conf.D("add_header", conf.Literal("Cache-Control"), control, conf.Literal("always")),
+		conf.D("add_header", conf.Literal(originHeader), conf.Expression(originVariable), conf.Literal("always")),
+	}, r.redirect()...)
+}
+
+// staleCodes are the status codes of the origin instead of which a stale copy is served.
+func staleCodes(c v1alpha1.CachePolicy) []conf.Argument {
+	if c.UseStale == nil {
+		return conf.Literals("500", "502", "503", "504")
+	}
+	codes := conf.Literals("502", "504") // the gateway's own, if the origin gives no answer
+	for _, reason := range c.UseStale {
+		code, isCode := strings.CutPrefix(string(reason), "HTTP")
+		if isCode && code != "502" && code != "504" {
+			codes = append(codes, conf.Literal(code))
+		}
+	}
+	return codes
+}
+
+// shared keeps a response for a second, for the requests that wait for it. Errors of the origin count too, so that a
+// failing origin gets one request a second for an object.
+func (r renderer) shared() conf.Block {
+	lock := r.Spec.Cache.Lock
+	set := func(name, value string) conf.Directive {
+		return conf.D("proxy_set_header", conf.Literal(name), conf.Expression(value))
+	}
+	key := "$request_method $http_x_forwarded_proto $http_x_forwarded_host $http_host" +
+		"$request_uri $http_if_none_match $http_if_modified_since"
+	kept := conf.Literals("200", "203", "301", "302", "304", "404", "410", "500", "502", "503", "504")
+	block := conf.Block{
+		conf.D("proxy_cache", conf.Expression(refreshZone(diskInRequest))),
+		// nginx leaves the conditions out where it caches, and what a location sets replaces what the server sets.
+		set("If-None-Match", "$http_if_none_match"), set("If-Modified-Since", "$http_if_modified_since"),
+		set("Host", "$http_host"), set("Connection", ""), set(stateHeader, ""), set(diskHeader, ""), set(sliceHeader, ""),
+	}
+	if r.hasSlices() {
+		key = "$http_range " + key
+		kept = append(conf.Literals("206"), kept...)
+		block = append(block, set("Range", "$http_range"))
+	}
+	block = append(block,
+		// The requests of the cache for an object differ in nothing else but what Vary names.
+		conf.D("proxy_cache_key", conf.Expression(key)),
+		conf.D("proxy_ignore_headers", append(accelHeaders(), conf.Literal("Cache-Control"), conf.Literal("Expires"))...),
+		conf.D("proxy_cache_valid", append(kept, conf.Literal("1s"))...),
+		conf.D("proxy_no_cache", conf.Expression(ownOnly), conf.Expression(variesVariable)),
+		conf.D("proxy_cache_lock", conf.OnOff(ptr.Deref(lock.Enabled, true))),
+		conf.D("proxy_cache_lock_timeout", conf.Time(tuning.Duration(lock.Timeout))),
+		conf.D("proxy_cache_lock_age", conf.Time(tuning.Duration(lock.Age))),
+		conf.D("add_header", conf.Literal(sharedHeader), conf.Expression("$upstream_cache_status"), conf.Literal("always")))
+	return append(block, r.toCache()...)
+}
+
+// refreshZone is the gateway's cache for a disk.
+func refreshZone(disk string) string { return "refresh_" + disk }
+
+// accelHeaders are headers of a response that tell nginx what to do with it.
+func accelHeaders() []conf.Argument {
+	return conf.Literals("X-Accel-Redirect", "X-Accel-Expires", "X-Accel-Buffering", "X-Accel-Charset",
+		"X-Accel-Limit-Rate")
+}

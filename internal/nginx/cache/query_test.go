@@ -1,0 +1,184 @@
+package cache_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
+)
+
+func TestCounted(t *testing.T) {
+	drop := &v1alpha1.Query{Drop: []v1alpha1.NamePattern{"fbclid", "utm_*", "a.b[]"}}
+	keep := &v1alpha1.Query{Keep: []v1alpha1.NamePattern{"id", "page*"}}
+	many := strings.Repeat("a=1&fbclid=2&", 9) + "a=1"
+	for name, tt := range map[string]struct {
+		query    *v1alpha1.Query
+		from, to string
+	}{
+		"no rule":              {nil, "b=1&a=2&", "b=1&a=2&"},
+		"nothing":              {drop, "", ""},
+		"none to drop":         {drop, "b=1&a=2", "b=1&a=2"},
+		"one, first":           {drop, "utm_source=x&a=1", "a=1"},
+		"one, last":            {drop, "a=1&utm_source=x", "a=1"},
+		"one in the middle":    {drop, "a=1&fbclid=x&b=2", "a=1&b=2"},
+		"neighbours":           {drop, "a=1&fbclid=x&utm_a&utm_b=&b=2", "a=1&b=2"},
+		"apart":                {drop, "utm_a=1&a=1&fbclid=x&b=2&utm_b=1", "a=1&b=2"},
+		"only these":           {drop, "utm_a=1&fbclid=x", ""},
+		"a longer name":        {drop, "fbclid2=1&xutm_=2", "fbclid2=1&xutm_=2"},
+		"a name in a value":    {drop, "a=fbclid&b=&utm", "a=fbclid&b=&utm"},
+		"no expression":        {drop, "axb[]=1&a.b[]=2&a.b=3", "axb[]=1&a.b=3"},
+		"letters' case counts": {drop, "FBCLID=1", "FBCLID=1"},
+		"&s at the end":        {drop, "a=1&&", "a=1"},
+		"keep":                 {keep, "x=1&id=2&y&page_size=3&id=4&z=", "id=2&page_size=3&id=4"},
+		"keep none":            {keep, "x=1&y", ""},
+		"keep, empty ones":     {keep, "&&id=1&&", "id=1"},
+		"more than eight":      {drop, many, strings.Repeat("a=1&", 8) + "a=1&fbclid=2&a=1"},
+	} {
+		if got := cache.Counted(tt.query, tt.from); got != tt.to {
+			t.Errorf("%s: %q becomes %q, want %q", name, tt.from, got, tt.to)
+		}
+	}
+}
+
+// TestQuery checks that nginx computes the same arguments as Counted, for the key, the disk and the origin.
+func TestQuery(t *testing.T) {
+	words := []string{"a=1", "b", "fbclid=x", "utm_a=y", "utm_b", "id=7", "page=2", "pagex", "", "a.b[]=1", "x%20y=%26"}
+	var queries []string
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 150 {
+		var args []string
+		for range random.IntN(20) {
+			args = append(args, words[random.IntN(len(words))])
+		}
+		queries = append(queries, strings.Join(args, "&"))
+	}
+	for name, q := range map[string]*v1alpha1.Query{
+		"drop": {Drop: []v1alpha1.NamePattern{"fbclid", "utm_*", "a.b[]", "x%20y"}},
+		"keep": {Keep: []v1alpha1.NamePattern{"id", "page*"}},
+	} {
+		for kind, key := range map[string][]v1alpha1.KeyPart{
+			"as sent": {v1alpha1.KeyHost, v1alpha1.KeyRequestURI}, "normalized": {v1alpha1.KeyURI, v1alpha1.KeyArgs},
+		} {
+			t.Run(name+" "+kind, func(t *testing.T) {
+				t.Parallel()
+				asked := make(chan string, 1)
+				policy := v1alpha1.CachePolicy{Key: key, Query: q}
+				n := start(t, func(_ http.ResponseWriter, r *http.Request) { asked <- r.RequestURI },
+					func(spec *v1alpha1.CacheNodeSpec) { spec.Cache.Key, spec.Cache.Query = key, q })
+				client := n.Client()
+				seen := map[string]bool{}
+				for _, query := range queries {
+					r, _ := ask(t, client, http.MethodGet, "http://127.0.0.1:8080/a%2Fb?"+query)
+					uri := "/a%2Fb"
+					if kind == "normalized" {
+						uri = "/a/b"
+					}
+					if counted := cache.Counted(q, query); counted != "" {
+						uri += "?" + counted
+					}
+					want := "HIT"
+					if !seen[uri] {
+						want = "MISS"
+						if got := <-asked; got != uri {
+							t.Fatalf("for %q, the origin is asked for %q, want %q", query, got, uri)
+						}
+					}
+					seen[uri] = true
+					cacheKey := cache.Key(policy, cache.Request{Scheme: "http", Host: "www.example.com", URI: "/a%2Fb?" + query})
+					file := n.Root + cache.File(r.Header.Get("X-Cache-Disk"), cacheKey)
+					if _, err := os.Stat(file); err != nil || r.Header.Get("X-Cache") != want {
+						t.Fatalf("%q: X-Cache %s, want %s; file of key %q: %v", query, r.Header.Get("X-Cache"), want, cacheKey, err)
+					}
+				}
+			})
+		}
+	}
+}
+
+// TestQueryInMemory checks that requests that differ in what does not count share a copy in memory.
+func TestQueryInMemory(t *testing.T) {
+	client := startWith(t, text, inMemory, func(spec *v1alpha1.CacheNodeSpec) {
+		spec.Cache.Query = &v1alpha1.Query{Drop: []v1alpha1.NamePattern{"utm_*"}}
+	})
+	becomes(t, "HIT memory", func() string {
+		r, _ := ask(t, client, http.MethodGet, example+"?a=1&utm_x="+fmt.Sprint(rand.Int()))
+		return place(r)
+	})
+}
+
+// TestBypass checks that a request with one of the cookies or headers gets the origin's response, which nobody else
+// gets.
+func TestBypass(t *testing.T) {
+	for name, changes := range map[string][]func(*v1alpha1.CacheNodeSpec){
+		"disks alone": nil, "memory tier": {inMemory}, "slices": {inSlices},
+	} {
+		t.Run(name, func(t *testing.T) {
+			client := startWith(t, func(w http.ResponseWriter, r *http.Request) {
+				_, _ = w.Write([]byte("for " + r.Header.Get("Cookie") + r.Header.Get("X-Preview")))
+			}, append(changes, func(spec *v1alpha1.CacheNodeSpec) {
+				spec.Cache.Bypass = &v1alpha1.Bypass{
+					Cookies: []v1alpha1.NamePattern{"session", "logged_in_*"}, Headers: []v1alpha1.HeaderName{"X-Preview"},
+				}
+			})...)
+			where := "HIT disk"
+			if name == "memory tier" {
+				where = "HIT memory"
+			}
+			becomes(t, where, func() string {
+				r, _ := ask(t, client, http.MethodGet, example)
+				return place(r)
+			})
+			for header, bypasses := range map[string]bool{
+				"Cookie: session=1": true, "Cookie: a=b; session=": true, "Cookie: a=b;logged_in_77=1": true,
+				"X-Preview: 1": true, "X-Preview: 0": true, "X-Preview: ": false,
+				"Cookie: session": true, "Cookie: a=b,session =x": true, "Cookie: session_id=x": false,
+				"Cookie: xsession=1": false, "Cookie: a=session=1": false, "Cookie: logged_in=1": false,
+			} {
+				_, value, _ := strings.Cut(header, ": ")
+				want := "for "
+				if bypasses {
+					want += value
+				}
+				if r, body := ask(t, client, http.MethodGet, example, header); body != want {
+					t.Errorf("with %s, a %s says %q, want %q", header, place(r), body, want)
+				}
+			}
+			if r, body := ask(t, client, http.MethodGet, example); body != "for " {
+				t.Errorf("others get %q from %s", body, place(r))
+			}
+		})
+	}
+}
+
+// FuzzDrop checks that the regular expression that nginx gets and the code remove the same arguments, for any names
+// that the API allows.
+func FuzzDrop(f *testing.F) {
+	f.Add("utm_*", "a.b[]", "utm_a=1&x&a.b[]=2&&")
+	f.Add("%5B-~", "[][]*", "[]=1&[][]x=&%5B-~")
+	allowed := regexp.MustCompile(`^[][A-Za-z0-9_.~%-]+[*]?$`) // as in v1alpha1.NamePattern
+	f.Fuzz(func(t *testing.T, first, second, query string) {
+		if !allowed.MatchString(first) || !allowed.MatchString(second) || strings.ContainsAny(query, "\n") ||
+			!utf8.ValidString(query) {
+			t.Skip("the API refuses such a name, or nginx such a query")
+		}
+		q := v1alpha1.Query{Drop: []v1alpha1.NamePattern{v1alpha1.NamePattern(first), v1alpha1.NamePattern(second)}}
+		expression, err := regexp.Compile(cache.Removable(q))
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := query
+		if m := expression.FindStringSubmatch(query); m != nil {
+			want = m[1] + m[2]
+		}
+		if got := cache.WithoutGroup(q, query); got != want {
+			t.Errorf("%v of %q leaves %q, nginx %q", q.Drop, query, got, want)
+		}
+	})
+}
