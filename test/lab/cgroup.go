@@ -14,11 +14,16 @@ import (
 type Speed struct {
 	// Reads and Bytes are per second. Both are limited, as the throttle makes a large read as cheap as a small one.
 	Reads, Bytes int64
+	// Seek is what each read and write costs beside its bytes, as on a hard disk. It needs [Lab.Seek], and excludes Reads.
+	Seek time.Duration
 }
 
 // String describes the speed in a table.
 func (s Speed) String() string {
-	if s.Reads == 0 {
+	switch {
+	case s.Seek > 0:
+		return fmt.Sprintf("disks with seeks of %s and %d MB/s", s.Seek, s.Bytes/1e6)
+	case s.Reads == 0:
 		return "unlimited disks"
 	}
 	return fmt.Sprintf("disks of %d reads/s and %d MB/s", s.Reads, s.Bytes/1e6)
@@ -104,6 +109,11 @@ func (c *Cgroup) Add(pid int) error {
 
 // Throttle sets the speed of each disk. Reads are counted only while there is a limit, so no limit is a very high one.
 func (c *Cgroup) Throttle(s Speed) error {
+	for _, d := range c.disks {
+		if err := d.turn(s); err != nil {
+			return err
+		}
+	}
 	if s.Reads == 0 {
 		s = Speed{Reads: 1e7, Bytes: 1e12}
 	}

@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -54,6 +56,53 @@ func Prepared(object int64) Preparation {
 type Disk struct {
 	// Dir is where the disk is mounted. Device is its MAJOR:MINOR.
 	Dir, Device string
+	// file is the name of its file, and speeds where the speed of a file with seeks is set; nil for a disk without.
+	file   string
+	speeds io.Writer
+}
+
+// turn sets the speed of a disk with seeks.
+func (d Disk) turn(s Speed) error {
+	if d.speeds == nil {
+		if s.Seek > 0 {
+			return errors.New("disks have seeks only if the lab has")
+		}
+		return nil
+	}
+	bytes := s.Bytes
+	if s.Seek == 0 {
+		bytes = 0
+	}
+	_, err := fmt.Fprintf(d.speeds, "%s %s %d\n", d.file, s.Seek, bytes)
+	return err
+}
+
+// Seek makes disks that are created afterwards cost seeks, once their speed has some. program is test/bench/seek.
+func (l *Lab) Seek(program string) error {
+	files, shown := filepath.Join(l.Dir, "files"), filepath.Join(l.Dir, "shown")
+	marker := "ready"
+	if err := errors.Join(os.Mkdir(files, 0o700), os.Mkdir(shown, 0o700),
+		os.WriteFile(filepath.Join(files, marker), nil, 0o600)); err != nil {
+		return err
+	}
+	command := exec.Command(program, "-dir", files, "-mount", shown)
+	command.Stderr = os.Stderr
+	speeds, err := command.StdinPipe()
+	if err != nil {
+		return err
+	}
+	if err := command.Start(); err != nil {
+		return err
+	}
+	l.cleanup(func() error { return errors.Join(speeds.Close(), command.Wait()) })
+	for range 100 {
+		if _, err := os.Stat(filepath.Join(shown, marker)); err == nil {
+			l.files, l.shown, l.speeds = files, shown, speeds
+			return nil
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	return errors.New(program + " shows nothing")
 }
 
 // ErrMount means that the kernel cannot mount such a disk, for example one with blocks larger than a page before Linux
@@ -62,7 +111,7 @@ var ErrMount = errors.New("mount")
 
 // Disk creates and mounts a disk, which is removed when the lab closes.
 func (l *Lab) Disk(name string, mebibytes int64, p Preparation) (Disk, error) {
-	image, dir := filepath.Join(l.Dir, name+".xfs"), filepath.Join(l.Dir, name)
+	image, dir := filepath.Join(cmp.Or(l.files, l.Dir), name+".xfs"), filepath.Join(l.Dir, name)
 	if err := os.WriteFile(image, nil, 0o600); err != nil {
 		return Disk{}, err
 	}
@@ -71,6 +120,9 @@ func (l *Lab) Disk(name string, mebibytes int64, p Preparation) (Disk, error) {
 	}
 	if err := run(append(append([]string{"mkfs." + p.FileSystem, "-q"}, p.MkfsArgs...), image)...); err != nil {
 		return Disk{}, err
+	}
+	if l.shown != "" {
+		image = filepath.Join(l.shown, filepath.Base(image))
 	}
 	output, err := exec.Command("losetup", "--direct-io=on", "--find", "--show", image).Output()
 	if err != nil {
@@ -92,7 +144,10 @@ func (l *Lab) Disk(name string, mebibytes int64, p Preparation) (Disk, error) {
 	if err := os.Chmod(dir, 0o777); err != nil {
 		return Disk{}, err
 	}
-	return Disk{Dir: dir, Device: fmt.Sprintf("%d:%d", unix.Major(stat.Rdev), unix.Minor(stat.Rdev))}, nil
+	return Disk{
+		Dir: dir, Device: fmt.Sprintf("%d:%d", unix.Major(stat.Rdev), unix.Minor(stat.Rdev)),
+		file: filepath.Base(image), speeds: l.speeds,
+	}, nil
 }
 
 // DropCaches empties the page cache. Inodes and the file systems' own metadata stay.

@@ -6,6 +6,7 @@ package lab
 import (
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"os/signal"
@@ -32,6 +33,9 @@ type Lab struct {
 	cleanups []func() error
 	tag      string
 	sites    int
+	// files has the files of disks that cost seeks, shown has them at their speeds, and speeds sets these.
+	files, shown string
+	speeds       io.Writer
 }
 
 // New creates a lab in a new folder of dir; "" means the system's temporary folder.

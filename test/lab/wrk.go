@@ -5,10 +5,13 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -18,19 +21,24 @@ type Load struct {
 	Name string
 	// Connections is how many connections send requests, each as soon as it has the last response.
 	Connections int
-	// Lua is the body of a function that returns the next path.
-	Lua string
+	// Lua is the body of a function that returns the next path, for wrk. Path returns such a path too.
+	Lua  string
+	Path func() string
 }
 
 // Random requests any of count objects of a size, each as often.
 func Random(name string, connections, count int, size int64) Load {
 	lua := fmt.Sprintf(`return "/objects/%d/" .. math.random(0, %d)`, size, count-1)
-	return Load{Name: name, Connections: connections, Lua: lua}
+	return Load{Name: name, Connections: connections, Lua: lua, Path: func() string {
+		return fmt.Sprintf("/objects/%d/%d", size, rand.IntN(count))
+	}}
 }
 
 // One requests one object.
 func One(name string, connections int, path string) Load {
-	return Load{Name: name, Connections: connections, Lua: fmt.Sprintf("return %q", path)}
+	return Load{
+		Name: name, Connections: connections, Lua: fmt.Sprintf("return %q", path), Path: func() string { return path },
+	}
 }
 
 // Zipf requests count objects, the one of rank n about 1/n as often as the first. missPercent of the requests are for
@@ -38,7 +46,12 @@ func One(name string, connections int, path string) Load {
 func Zipf(name string, connections, count, missPercent int, size int64) Load {
 	return Load{Name: name, Connections: connections, Lua: fmt.Sprintf(`
   if math.random(100) <= %d then return "/objects/%d/new-" .. math.random(1, 2^52) end
-  return "/objects/%d/" .. math.floor(%d ^ math.random()) - 1`, missPercent, size, size, count)}
+  return "/objects/%d/" .. math.floor(%d ^ math.random()) - 1`, missPercent, size, size, count), Path: func() string {
+		if rand.IntN(100) < missPercent {
+			return fmt.Sprintf("/objects/%d/new-%d", size, rand.Int64N(1<<52))
+		}
+		return fmt.Sprintf("/objects/%d/%d", size, int(math.Pow(float64(count), rand.Float64()))-1)
+	}}
 }
 
 // Answers is how a load was answered.
@@ -78,27 +91,54 @@ end
 
 // Ask puts loads on a server at the same time, each from its own process, and returns how they were answered.
 func (l *Lab) Ask(url string, duration time.Duration, loads ...Load) ([]Answers, error) {
-	processes, outputs := make([]*exec.Cmd, len(loads)), make([]bytes.Buffer, len(loads))
-	var errs []error
+	clients := make([]*exec.Cmd, len(loads))
+	outputs := make([]bytes.Buffer, len(loads))
 	for i, load := range loads {
 		file := filepath.Join(l.Dir, load.Name+".lua")
 		if err := os.WriteFile(file, fmt.Appendf(nil, wrkScript, time.Now().UnixNano()%1e6, load.Lua), 0o600); err != nil {
 			return nil, err
 		}
-		processes[i] = l.Client("wrk", "-t1", "-c"+strconv.Itoa(load.Connections),
+		clients[i] = l.Client("wrk", "-t1", "-c"+strconv.Itoa(load.Connections),
 			fmt.Sprintf("-d%ds", int(duration.Seconds())), "--timeout", "60s", "-s", file, url)
-		processes[i].Stderr = &outputs[i]
-		errs = append(errs, processes[i].Start())
+		clients[i].Stderr = &outputs[i]
 	}
-	answers := make([]Answers, len(loads))
-	for i := range loads {
+	return together(clients, outputs)
+}
+
+// AskAtRate is Ask with a number of requests a second for each load, which does not depend on the server. client is the
+// program test/bench/rate. address is the server's HOST:PORT. A latency counts from when the request was due.
+func (l *Lab) AskAtRate(
+	client, address string, duration time.Duration, loads []Load, rates []float64,
+) ([]Answers, error) {
+	clients := make([]*exec.Cmd, len(loads))
+	outputs := make([]bytes.Buffer, len(loads))
+	for i, load := range loads {
+		var paths strings.Builder
+		for range max(int(rates[i]*duration.Seconds()), 1) {
+			_, _ = fmt.Fprintln(&paths, load.Path())
+		}
+		clients[i] = l.Client(client, "-address", address, "-rate", fmt.Sprint(rates[i]),
+			"-connections", strconv.Itoa(load.Connections), "-seconds", fmt.Sprint(duration.Seconds()))
+		clients[i].Stdin, clients[i].Stdout, clients[i].Stderr = strings.NewReader(paths.String()), &outputs[i], &outputs[i]
+	}
+	return together(clients, outputs)
+}
+
+// together runs clients at the same time. Each prints its answers as JSON to its output.
+func together(clients []*exec.Cmd, outputs []bytes.Buffer) ([]Answers, error) {
+	answers, errs := make([]Answers, len(clients)), make([]error, len(clients))
+	for i, client := range clients {
+		errs[i] = client.Start()
+	}
+	for i, client := range clients {
 		if errs[i] != nil {
 			continue
 		}
-		if err := processes[i].Wait(); err != nil {
-			errs[i] = fmt.Errorf("wrk: %w\n%s", err, &outputs[i])
-		} else if err := json.Unmarshal(outputs[i].Bytes(), &answers[i]); err != nil {
-			errs[i] = fmt.Errorf("wrk: %w\n%s", err, &outputs[i])
+		if errs[i] = client.Wait(); errs[i] == nil {
+			errs[i] = json.Unmarshal(outputs[i].Bytes(), &answers[i])
+		}
+		if errs[i] != nil {
+			errs[i] = fmt.Errorf("%s: %w\n%s", strings.Join(client.Args, " "), errs[i], &outputs[i])
 		}
 	}
 	return answers, errors.Join(errs...)

@@ -14,10 +14,12 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -59,6 +61,8 @@ func main() {
 	match := flag.String("cases", "", "measure only cases whose name contains this")
 	used := flag.Bool("used", false, "with memory as after long use; without, with an empty page cache")
 	out := flag.String("out", "", "a folder for the result as JSON and SVG")
+	var shares shareList
+	flag.Var(&shares, "shares", "also measure at a fixed rate: shares of what each server served, such as 0.5,0.8")
 	flag.Usage = func() {
 		_, _ = fmt.Fprintln(flag.CommandLine.Output(), "usage: caches [FLAGS] article|peers|fast|zipf|tuning")
 		flag.PrintDefaults()
@@ -75,7 +79,7 @@ func main() {
 			if c.seconds = cmp.Or(*seconds, c.seconds); *used {
 				c.used, c.name = true, c.name+"-used"
 			}
-			return measure(os.Stdout, c, chosen, *rounds, *out)
+			return measure(os.Stdout, bench{scenario: c, shares: shares}, chosen, *rounds, *out)
 		})
 	}
 	if err != nil {
@@ -121,35 +125,35 @@ func choose(group, names string) ([]server, error) {
 }
 
 // measure runs one case and prints its table.
-func measure(w io.Writer, c scenario, chosen []server, rounds int, out string) (err error) {
-	l, err := lab.New("")
-	if err != nil {
+func measure(w io.Writer, b bench, chosen []server, rounds int, out string) (err error) {
+	if b.Lab, err = lab.New(""); err != nil {
 		return err
 	}
 	defer func() {
-		if closeErr := l.Close(); err == nil {
+		if closeErr := b.Close(); err == nil {
 			err = closeErr
 		}
 	}()
-	b := bench{Lab: l, scenario: c, duration: time.Duration(c.seconds) * time.Second}
+	b.duration = time.Duration(b.seconds) * time.Second
 	if err := b.prepare(chosen); err != nil {
 		return err
 	}
 	for _, s := range chosen {
-		fmt.Fprintf(os.Stderr, "%s: %s is filled ...\n", c.name, s)
+		fmt.Fprintf(os.Stderr, "%s: %s is filled ...\n", b.name, s)
 		if err := b.start(s); err != nil {
 			return fmt.Errorf("%s: %w", s, err)
 		}
 	}
 	for round := range rounds {
-		for i := range b.running {
-			r := &b.running[(i+round)%len(b.running)]
+		// In random order, so that no server always has the same one before it.
+		for _, i := range rand.Perm(len(b.running)) {
+			r := &b.running[i]
 			sample, err := b.sample(r)
 			if err != nil {
 				return fmt.Errorf("%s: %w", r.server, err)
 			}
 			r.samples = append(r.samples, sample)
-			fmt.Fprintf(os.Stderr, "%s: round %d: %-14s %s\n", c.name, round+1, r.server, sample)
+			fmt.Fprintf(os.Stderr, "%s: round %d: %-14s %s\n", b.name, round+1, r.server, sample)
 		}
 	}
 	return report(w, b, rounds, out)
@@ -161,9 +165,11 @@ type bench struct {
 	scenario
 	conditions
 	duration time.Duration
-	origin   string
-	client   string
-	running  []running
+	// shares are the shares of a server's own rate at which it is measured too.
+	shares []float64
+	// origin, client and rate are programs.
+	origin, client, rate string
+	running              []running
 }
 
 // running is a server and its samples.
@@ -202,6 +208,16 @@ func (b *bench) prepare(chosen []server) error {
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if output, err := build.CombinedOutput(); err != nil {
 		return fmt.Errorf("go build: %w\n%s", err, output)
+	}
+	build = exec.Command("go", "-C", "test/bench", "build", "-o", b.Dir+"/bin/", "./rate", "./seek")
+	if output, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("go build: %w\n%s", err, output)
+	}
+	b.rate = filepath.Join(b.Dir, "bin/rate")
+	if b.speed.Seek > 0 {
+		if err := b.Seek(filepath.Join(b.Dir, "bin/seek")); err != nil {
+			return err
+		}
 	}
 	b.origin = filepath.Join(b.Dir, "bin/origin")
 	b.client, b.plugin = filepath.Join(b.Dir, "bin/client"), filepath.Join(b.Dir, "bin/kubectl-cachenode")
@@ -261,6 +277,23 @@ func (b *bench) fetch(site lab.Site, count int) error {
 	}
 	if n := strings.Count(string(output), `"error":`); n > 0 {
 		return fmt.Errorf("%d of %d objects were not right\n%s", n, count, tail(output))
+	}
+	return nil
+}
+
+// shareList is a flag: shares separated by commas.
+type shareList []float64
+
+func (l *shareList) String() string { return fmt.Sprint([]float64(*l)) }
+
+// Set parses the flag.
+func (l *shareList) Set(text string) error {
+	for field := range strings.SplitSeq(text, ",") {
+		share, err := strconv.ParseFloat(field, 64)
+		if err != nil || share <= 0 || share > 1 {
+			return fmt.Errorf("%s: want numbers above 0 and up to 1, separated by commas", text)
+		}
+		*l = append(*l, share)
 	}
 	return nil
 }

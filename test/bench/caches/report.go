@@ -69,6 +69,9 @@ func report(w io.Writer, b bench, rounds int, out string) error {
 	if err := table.Flush(); err != nil {
 		return err
 	}
+	if err := fixedRates(w, b); err != nil {
+		return err
+	}
 	ratios(w, b)
 	for _, running := range b.running {
 		_, _ = fmt.Fprintf(w, "%s: %s\n", running.server, running.server.About())
@@ -121,23 +124,54 @@ func draw(b bench, out string) error {
 	return nil
 }
 
-// ratios prints how all servers compare with the first.
+// ratios prints how the operator's configuration, or the first server if that was not measured, compares with the
+// others, round by round.
 func ratios(w io.Writer, b bench) {
-	base := b.running[0]
-	for _, r := range b.running[1:] {
-		_, _ = fmt.Fprintf(w, "%s against %s:", r.server, base.server)
+	base := b.running[max(0, slices.IndexFunc(b.running, func(r running) bool { return r.server.String() == ours.name }))]
+	for _, r := range b.running {
+		if r.server.String() == base.server.String() {
+			continue
+		}
+		_, _ = fmt.Fprintf(w, "%s against %s:", base.server, r.server)
 		for i, l := range b.loads {
-			times := func(value func(lab.Answers) float64, of, by []sample) float64 {
-				at := func(s sample) float64 { return value(s.Loads[i]) }
-				return result.Median(result.Values(of, at)) / result.Median(result.Values(by, at))
-			}
-			_, _ = fmt.Fprintf(w, " %s %.2f times the requests, 1/%.2f of the mean latency;", l.Name,
-				times(func(a lab.Answers) float64 { return a.PerSecond }, r.samples, base.samples),
-				times(func(a lab.Answers) float64 { return a.Mean }, base.samples, r.samples))
+			rate := func(s sample) float64 { return s.Loads[i].PerSecond }
+			mean := func(s sample) float64 { return s.Loads[i].Mean }
+			_, _ = fmt.Fprintf(w, " %s %s times the requests, %s times the mean latency;", l.Name,
+				result.Paired(result.Values(base.samples, rate), result.Values(r.samples, rate)),
+				result.Paired(result.Values(base.samples, mean), result.Values(r.samples, mean)))
 		}
 		_, _ = fmt.Fprintln(w)
 	}
 	if b.reference != "" {
 		_, _ = fmt.Fprintln(w, b.reference)
 	}
+}
+
+// fixedRates prints the latencies at fixed rates.
+func fixedRates(w io.Writer, b bench) error {
+	if len(b.shares) == 0 {
+		return nil
+	}
+	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
+	_, _ = fmt.Fprint(table, "at a fixed rate\t")
+	for _, share := range b.shares {
+		for _, l := range b.loads {
+			_, _ = fmt.Fprintf(table, "%s, %.0f%%\tp50 ms\tp99 ms\t", l.Name, share*100)
+		}
+	}
+	_, _ = fmt.Fprintln(table)
+	for _, r := range b.running {
+		_, _ = fmt.Fprintf(table, "%s\t", r.server)
+		for i := range b.shares {
+			for j := range b.loads {
+				middle := func(value func(lab.Answers) float64) float64 {
+					return result.Median(result.Values(r.samples, func(s sample) float64 { return value(s.AtRate[i].Loads[j]) }))
+				}
+				_, _ = fmt.Fprintf(table, "%.1f\t%.1f\t%.1f\t", middle(func(a lab.Answers) float64 { return a.PerSecond }),
+					middle(func(a lab.Answers) float64 { return a.P50 }), middle(func(a lab.Answers) float64 { return a.P99 }))
+			}
+		}
+		_, _ = fmt.Fprintln(table)
+	}
+	return table.Flush()
 }

@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -18,11 +19,12 @@ func TestBenchmarkChecksItself(t *testing.T) {
 	small := mixed("smoke", 4*mebi, 24, 300, 2)
 	small.speed = lab.Speed{} // full speed
 	folder := t.TempDir()
-	if err := measure(&out, small, []server{noPools, article, ours}, 1, folder); err != nil {
+	b := bench{scenario: small, shares: []float64{0.5}}
+	if err := measure(&out, b, []server{noPools, article, ours}, 1, folder); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"24 objects of 4096 KiB", "article against nginx: random", "cachenode against nginx: random",
+		"24 objects of 4096 KiB", "cachenode against nginx: random", "cachenode against article: random", "at a fixed rate",
 	} {
 		if !strings.Contains(out.String(), want) {
 			t.Errorf("%q is not in the report:\n%s", want, &out)
@@ -41,7 +43,7 @@ func TestBenchmarkChecksItself(t *testing.T) {
 		t.Errorf("the conditions are %+v", d)
 	}
 	for name, samples := range r.Samples {
-		for _, load := range samples[0].Loads {
+		for _, load := range slices.Concat(samples[0].Loads, samples[0].AtRate[0].Loads) {
 			if load.Requests == 0 {
 				t.Errorf("%s has answered no request", name)
 			}

@@ -12,7 +12,7 @@ var variants = []nginx{
 	variant("threads-16", `thread_pool (pool_disk\d) threads=\d+`, "thread_pool $1 threads=16"),
 	variant("threads-32", `thread_pool (pool_disk\d) threads=\d+`, "thread_pool $1 threads=32"),
 	variant("threads-128", `thread_pool (pool_disk\d) threads=\d+`, "thread_pool $1 threads=128"),
-	variant("no-pools", `aio threads=[^;]*;\s*aio_write [^;]*;`, ""),
+	variant("no-pools", poolsOfALocation, ""),
 	variant("no-aio-write", `aio_write on`, "aio_write off"),
 	variant("no-read-ahead", `read_ahead 1m`, "read_ahead 0"),
 	variant("buffers", `read_ahead 1m`, "read_ahead 1m; sendfile off; output_buffers 1 256k"),
@@ -26,7 +26,13 @@ var variants = []nginx{
 	variant("four-workers", `worker_processes \d+`, "worker_processes 4"),
 	variant("accept-mutex", `accept_mutex off`, "accept_mutex on"),
 	variant("nopush", `sendfile on;`, "sendfile on; tcp_nopush on;"),
-	withTier("no-memory-tier", "enabled: false"),
+	noTier,
+	copying("copying", "2 128k"),
+	copying("copying-open-files", "2 128k; open_file_cache max=20000 inactive=60s; open_file_cache_valid 60s"),
+	manyWorkers(4, "2 128k"),
+	manyWorkers(8, "2 128k"),
+	manyWorkers(16, "2 128k"),
+	manyWorkers(32, "2 128k"),
 	withTier("min-uses-1", "minUses: 1"),
 	withTier("min-uses-20", "minUses: 20"),
 	blocks(32),
@@ -77,11 +83,16 @@ func withTier(name, fields string) nginx {
 }
 
 func variant(name, pattern, replacement string) nginx {
-	v := ours
-	v.name, v.about = name, fmt.Sprintf("the operator's with %q for %s", replacement, pattern)
+	return ours.changed(name, "the operator's", pattern, replacement)
+}
+
+// changed is n with a replacement for a pattern in its configuration.
+func (n nginx) changed(name, about, pattern, replacement string) nginx {
+	v := n
+	v.name, v.about = name, fmt.Sprintf("%s with %q for %s", about, replacement, pattern)
 	expression := regexp.MustCompile(pattern)
 	v.config = func(c conditions) (configuration, error) {
-		config, err := rendered(c)
+		config, err := n.config(c)
 		if err == nil && !expression.MatchString(config.text) {
 			return configuration{}, fmt.Errorf("%s is not in the configuration", pattern)
 		}
@@ -90,3 +101,20 @@ func variant(name, pattern, replacement string) nginx {
 	}
 	return v
 }
+
+// noTier is ours without a memory tier.
+var noTier = withTier("no-memory-tier", "enabled: false")
+
+// copying is ours without a memory tier, with pools that read into buffers instead of sending from the page cache.
+func copying(name, buffers string) nginx {
+	return noTier.changed(name, noTier.about, "read_ahead 1m", "read_ahead 1m; sendfile off; output_buffers "+buffers)
+}
+
+// manyWorkers is [copying] with workers that read for themselves instead of pools.
+func manyWorkers(workers int, buffers string) nginx {
+	name := fmt.Sprintf("workers-%d", workers)
+	v := copying(name, buffers).changed(name, "many workers", poolsOfALocation, "")
+	return v.changed(name, v.about, `worker_processes \d+`, fmt.Sprintf("worker_processes %d", workers))
+}
+
+const poolsOfALocation = `aio threads=[^;]*;\s*aio_write [^;]*;`

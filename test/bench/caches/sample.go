@@ -1,0 +1,182 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/cachenode/cachenode-operator/test/bench/result"
+	"github.com/cachenode/cachenode-operator/test/lab"
+)
+
+// sample is one measurement of one server.
+type sample struct {
+	// Loads are in the scenario's order.
+	Loads []lab.Answers `json:"loads"`
+	// ReadsPerHit is the number of the disks' reads per request of the random load. CPU is in milliseconds per request of
+	// all loads.
+	ReadsPerHit float64 `json:"readsPerHit"`
+	CPU         float64 `json:"cpuMillisecondsPerRequest"`
+	// Memory is in MiB. Origin is the number of requests to the origin.
+	Memory int64 `json:"memoryMebibytes"`
+	Origin int64 `json:"originRequests"`
+	// Short is true if a load had fewer than [enough] answers per connection.
+	Short bool `json:"short,omitempty"`
+	// AtRate are measurements at shares of the rates of Loads.
+	AtRate []atRate `json:"atRate,omitempty"`
+}
+
+// atRate is a measurement at a fixed number of requests a second, Share of what the same server served just before when
+// each connection sent its next request at once. Loads are in the scenario's order.
+type atRate struct {
+	Share float64       `json:"share"`
+	Loads []lab.Answers `json:"loads"`
+}
+
+// enough is the number of answers per connection above which requests in progress at the end of a measurement matter
+// little.
+const enough = 3
+
+// String returns a line of progress.
+func (s sample) String() string {
+	var b strings.Builder
+	for _, a := range s.Loads {
+		fmt.Fprintf(&b, "%9.1f/s p99 %8.1f ms ", a.PerSecond, a.P99)
+	}
+	fmt.Fprintf(&b, " %5.2f reads, %d MiB, %d to the origin", s.ReadsPerHit, s.Memory, s.Origin)
+	return b.String()
+}
+
+// warmUpTime is how long the load runs before a measurement, on disks at the speed of the measurement: long enough for
+// a server to detect a hot object.
+const warmUpTime = 3 * time.Second
+
+// warmUp runs the load before a measurement. It begins with an empty page cache, or with memory as after long use. In
+// the second case the disks first have full speed, because slow disks would take minutes to fill the memory.
+func (b *bench) warmUp(r *running) error {
+	if b.used {
+		if _, err := b.ask(r, 2*warmUpTime); err != nil {
+			return err
+		}
+	} else if err := lab.DropCaches(); err != nil {
+		return err
+	}
+	if err := r.process.Throttle(b.speed); err != nil {
+		return err
+	}
+	_, err := b.ask(r, warmUpTime)
+	return err
+}
+
+// ask puts the loads on a server and checks the answers.
+func (b *bench) ask(r *running, duration time.Duration) ([]lab.Answers, error) {
+	answers, err := b.Ask(r.site.URL(), duration, b.loads...)
+	if err != nil {
+		return nil, err
+	}
+	return answers, b.check(answers)
+}
+
+// askAtRates puts the loads on a server at shares of the rates that it has just served, and checks the answers.
+func (b *bench) askAtRates(r *running, served []lab.Answers) (all []atRate, err error) {
+	for _, share := range b.shares {
+		rates := result.Values(served, func(a lab.Answers) float64 { return max(a.PerSecond*share, 1) })
+		address := fmt.Sprintf("%s:%d", r.site.Address, lab.Port)
+		answers, err := b.AskAtRate(b.rate, address, b.duration, b.loads, rates)
+		if err == nil {
+			err = b.check(answers)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("at %.0f%%: %w", share*100, err)
+		}
+		all = append(all, atRate{share, answers})
+	}
+	return all, nil
+}
+
+// check checks that no request failed and that all bytes came.
+func (b *bench) check(answers []lab.Answers) error {
+	for i, a := range answers {
+		if a.Errors > 0 {
+			return fmt.Errorf("%s: %d of %d requests failed", b.loads[i].Name, a.Errors, a.Requests)
+		}
+		if a.Bytes < a.Requests*b.size {
+			return fmt.Errorf("%s: %d answers of %d bytes have %d bytes together",
+				b.loads[i].Name, a.Requests, b.size, a.Bytes)
+		}
+	}
+	return nil
+}
+
+// sample measures a server once.
+func (b *bench) sample(r *running) (s sample, err error) {
+	if err := b.warmUp(r); err != nil {
+		return s, err
+	}
+	if s, err = b.closedLoop(r); err != nil {
+		return s, err
+	}
+	if s.AtRate, err = b.askAtRates(r, s.Loads); err != nil {
+		return s, err
+	}
+	killed, err := r.process.Killed()
+	if err != nil {
+		return s, err
+	}
+	if killed > 0 {
+		return s, fmt.Errorf("the kernel has killed %d processes for want of memory", killed)
+	}
+	if err := r.process.Throttle(lab.Speed{}); err != nil {
+		return s, err
+	}
+	return s, b.fetch(r.site, min(b.count, 50)) // checks every byte, of the hot object too
+}
+
+// closedLoop measures a server while each connection sends its next request as soon as it has the last response.
+func (b *bench) closedLoop(r *running) (s sample, err error) {
+	before, err := r.process.Use()
+	if err != nil {
+		return s, err
+	}
+	asked, err := r.site.OriginCount()
+	if err != nil {
+		return s, err
+	}
+	if s.Loads, err = b.ask(r, b.duration); err != nil {
+		return s, err
+	}
+	after, err := r.process.Use()
+	if err != nil {
+		return s, err
+	}
+	var requests int64
+	for i, a := range s.Loads {
+		requests += a.Requests
+		s.Short = s.Short || a.Requests < enough*int64(b.loads[i].Connections)
+	}
+	s.ReadsPerHit = float64(after.Reads-before.Reads) / float64(max(s.Loads[0].Requests, 1))
+	s.CPU = float64((after.CPU - before.CPU).Microseconds()) / 1000 / float64(max(requests, 1))
+	memory, err := r.process.Memory()
+	if err != nil {
+		return s, err
+	}
+	s.Memory = memory >> 20
+	if s.Origin, err = r.site.OriginCount(); err != nil {
+		return s, err
+	}
+	s.Origin -= asked
+	return s, b.checkOrigin(s, requests)
+}
+
+// checkOrigin checks that only requests for what the cache cannot have went to the origin.
+func (b *bench) checkOrigin(s sample, requests int64) error {
+	if random := s.Loads[0].Requests; !b.misses && s.Origin > random/100 {
+		return fmt.Errorf("%d of %d random requests went to the origin, and all objects should be in the cache",
+			s.Origin, random)
+	}
+	if share := float64(s.Origin) / float64(max(requests, 1)); b.misses && (share < 0.08 || share > 0.16) {
+		return fmt.Errorf("%.1f%% of the requests went to the origin, "+
+			"and one in ten was for what the cache cannot have: is it full?", 100*share)
+	}
+	return nil
+}

@@ -1,0 +1,116 @@
+// Command seek shows the files of a folder in another folder, by FUSE. Their reads and writes cost what they cost on a
+// hard disk: a seek unless they follow each other, and some time for each byte. The kernel's own throttle (blkio) makes
+// a large read as cheap as a small one, and costs nothing for writes.
+//
+//	seek -dir DIR -mount DIR
+//
+// Each line of standard input sets the speed of a file: its name, the cost of a seek, and bytes a second, such as
+// "disk1 8ms 150e6". A file without such a line, or with "0s 0", has full speed. The end of standard input unmounts.
+package main
+
+import (
+	"bufio"
+	"context"
+	"flag"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"path/filepath"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/hanwen/go-fuse/v2/fs"
+	"github.com/hanwen/go-fuse/v2/fuse"
+)
+
+func main() {
+	log.SetFlags(0)
+	log.SetPrefix("seek: ")
+	dir := flag.String("dir", "", "the folder with the files")
+	mount := flag.String("mount", "", "the folder in which they are shown")
+	flag.Parse()
+	if err := run(*dir, *mount, os.Stdin); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// run shows the files of dir in mount until commands end.
+func run(dir, mount string, commands io.Reader) error {
+	var all spindles
+	loopback, err := fs.NewLoopbackRoot(dir)
+	if err != nil {
+		return err
+	}
+	server, err := fs.Mount(mount, &node{loopback.(*fs.LoopbackNode), &all}, &fs.Options{
+		MountOptions: fuse.MountOptions{DirectMountStrict: true, MaxWrite: 1 << 20, Name: "seek", FsName: dir},
+	})
+	if err != nil {
+		return err
+	}
+	scanner := bufio.NewScanner(commands)
+	for scanner.Scan() {
+		var name, seek string
+		var perSecond float64
+		if _, err := fmt.Sscan(scanner.Text(), &name, &seek, &perSecond); err != nil {
+			return fmt.Errorf("%q: want NAME SEEK BYTES: %w", scanner.Text(), err)
+		}
+		cost, err := time.ParseDuration(seek)
+		if err != nil {
+			return err
+		}
+		all.of(name).set(cost, perSecond)
+	}
+	return server.Unmount()
+}
+
+// spindles are the spindles of the files by name.
+type spindles struct{ byName sync.Map }
+
+func (s *spindles) of(name string) *spindle {
+	found, _ := s.byName.LoadOrStore(name, &spindle{})
+	return found.(*spindle)
+}
+
+// node is the folder, or a file whose reads and writes wait for its spindle.
+type node struct {
+	*fs.LoopbackNode
+	spindles *spindles
+}
+
+// WrapChild makes the files of the folder nodes too.
+func (n *node) WrapChild(_ context.Context, child fs.InodeEmbedder) fs.InodeEmbedder {
+	return &node{child.(*fs.LoopbackNode), n.spindles}
+}
+
+// Open opens the file past the page cache of this folder: each access arrives here.
+func (n *node) Open(ctx context.Context, flags uint32) (fs.FileHandle, uint32, syscall.Errno) {
+	handle, _, errno := n.LoopbackNode.Open(ctx, flags&^syscall.O_DIRECT)
+	if errno != 0 {
+		return nil, 0, errno
+	}
+	spindle := n.spindles.of(filepath.Base(n.Path(nil)))
+	return &slow{handle.(*fs.LoopbackFile), spindle}, fuse.FOPEN_DIRECT_IO, 0
+}
+
+// slow is an open file.
+type slow struct {
+	*fs.LoopbackFile
+	spindle *spindle
+}
+
+// Read waits for the head, and reads.
+func (f *slow) Read(ctx context.Context, buffer []byte, offset int64) (fuse.ReadResult, syscall.Errno) {
+	f.spindle.access(offset, len(buffer))
+	return f.LoopbackFile.Read(ctx, buffer, offset)
+}
+
+// Write waits for the head, and writes.
+func (f *slow) Write(ctx context.Context, data []byte, offset int64) (uint32, syscall.Errno) {
+	f.spindle.access(offset, len(data))
+	return f.LoopbackFile.Write(ctx, data, offset)
+}
+
+// PassthroughFd keeps the kernel from reading the file itself.
+func (f *slow) PassthroughFd() (int, bool) { return 0, false }

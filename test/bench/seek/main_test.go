@@ -1,0 +1,62 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+)
+
+// TestEveryAccessWaits reads and writes through a mounted folder. It needs root.
+func TestEveryAccessWaits(t *testing.T) {
+	dir, mount := t.TempDir(), t.TempDir()
+	text := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
+	if err := os.WriteFile(filepath.Join(dir, "disk"), text, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	commands, send := io.Pipe()
+	ended := make(chan error, 1)
+	go func() { ended <- run(dir, mount, commands) }()
+	path := filepath.Join(mount, "disk")
+	for range 200 {
+		if _, err := os.Stat(path); err == nil {
+			break
+		}
+		time.Sleep(10 * time.Millisecond)
+	}
+	if _, err := fmt.Fprintln(send, "disk 100ms 0"); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = fmt.Fprintln(send, "other 0s 0") // the line before has been carried out when this one is read
+
+	begun := time.Now()
+	f, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := make([]byte, 4096)
+	for _, offset := range []int64{512 << 10, 128 << 10} { // two seeks
+		if _, err := f.ReadAt(got, offset); err != nil || !bytes.Equal(got, text[offset:offset+4096]) {
+			t.Errorf("read at %d: %v, or wrong bytes", offset, err)
+		}
+	}
+	if _, err := f.WriteAt([]byte("new"), 0); err != nil { // a third
+		t.Error(err)
+	}
+	if waited := time.Since(begun); waited < 300*time.Millisecond {
+		t.Errorf("three seeks of 100 ms took %s", waited)
+	}
+	if err := f.Close(); err != nil {
+		t.Error(err)
+	}
+	if text, err := os.ReadFile(filepath.Join(dir, "disk")); err != nil || string(text[:3]) != "new" {
+		t.Errorf("the file begins with %q (%v), want what was written", text[:3], err)
+	}
+	_ = send.Close()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,46 @@
+package main
+
+import (
+	"sync"
+	"time"
+)
+
+// spindle is the mechanics of a hard disk: one head, which does one thing at a time. An access that does not begin
+// where the last one ended costs a seek, and each byte costs time too.
+type spindle struct {
+	mutex sync.Mutex
+	// seek and perSecond are the cost of an access; both 0 for a disk that costs no time.
+	seek      time.Duration
+	perSecond float64
+	// position is where the head is, and free is when it has done what it was asked for.
+	position int64
+	free     time.Time
+}
+
+// set sets the cost of an access. perSecond is in bytes.
+func (s *spindle) set(seek time.Duration, perSecond float64) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.seek, s.perSecond = seek, perSecond
+}
+
+// access waits until the head has moved over size bytes from offset on.
+func (s *spindle) access(offset int64, size int) { time.Sleep(time.Until(s.reserve(offset, size))) }
+
+// reserve returns when the access will be done, after all accesses before it.
+func (s *spindle) reserve(offset int64, size int) time.Time {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	var cost time.Duration
+	if offset != s.position {
+		cost = s.seek
+	}
+	if s.perSecond > 0 {
+		cost += time.Duration(float64(size) / s.perSecond * float64(time.Second))
+	}
+	if now := time.Now(); s.free.Before(now) {
+		s.free = now
+	}
+	s.position, s.free = offset+int64(size), s.free.Add(cost)
+	return s.free
+}
