@@ -146,7 +146,7 @@ bench-peers: ## nginx by hand, the article's configuration, the operator's, Varn
 	test/bench/run caches -used -out docs/benchmarks zipf
 
 .PHONY: bench-tuning
-bench-tuning: ## The operator's configuration against itself with one thing otherwise: threads, buffers, direct I/O ... An hour.
+bench-tuning: ## The operator's configuration against itself with one thing otherwise: threads, buffers, workers ... An hour.
 	test/bench/run caches -out docs/benchmarks tuning
 
 .PHONY: bench-disks

@@ -16,7 +16,6 @@ var variants = []nginx{
 	variant("no-aio-write", `aio_write on`, "aio_write off"),
 	variant("no-read-ahead", `read_ahead 1m`, "read_ahead 0"),
 	variant("buffers", `read_ahead 1m`, "read_ahead 1m; sendfile off; output_buffers 1 256k"),
-	variant("direct-io", `read_ahead 1m`, "read_ahead 1m; directio 64k; output_buffers 1 256k"),
 	variant("header-256k", `read_ahead 1m`,
 		"read_ahead 1m; proxy_buffer_size 256k; proxy_buffers 4 256k; proxy_busy_buffers_size 512k"),
 	variant("open-files", `read_ahead 1m;`,
@@ -29,6 +28,7 @@ var variants = []nginx{
 	noTier,
 	copying("copying", "2 128k"),
 	copying("copying-open-files", "2 128k; open_file_cache max=20000 inactive=60s; open_file_cache_valid 60s"),
+	noTier.on(4, "small-blocks"),
 	manyWorkers(4, "2 128k"),
 	manyWorkers(8, "2 128k"),
 	manyWorkers(16, "2 128k"),
@@ -62,10 +62,12 @@ func hugePages() nginx {
 }
 
 // blocks is ours on disks with blocks of a size in KiB, whatever the size of the objects.
-func blocks(kibibytes int) nginx {
-	v := ours
-	v.name = fmt.Sprintf("blocks-%dk", kibibytes)
-	v.about = fmt.Sprintf("the operator's, disks with blocks of %d KiB", kibibytes)
+func blocks(kibibytes int) nginx { return ours.on(kibibytes, fmt.Sprintf("blocks-%dk", kibibytes)) }
+
+// on is n on disks with blocks of a size in KiB, whatever the size of the objects.
+func (n nginx) on(kibibytes int, name string) nginx {
+	v := n
+	v.name, v.about = name, fmt.Sprintf("%s, disks with blocks of %d KiB", n.about, kibibytes)
 	v.preparation = func(object int64) lab.Preparation {
 		p := lab.Prepared(object)
 		p.MkfsArgs = []string{"-b", fmt.Sprintf("size=%d", kibibytes<<10)}
