@@ -33,9 +33,11 @@ type Lab struct {
 	cleanups []func() error
 	tag      string
 	sites    int
-	// files has the files of disks that cost seeks, shown has them at their speeds, and speeds sets these.
+	// files has the files of disks, if not Dir. shown has those of disks that cost seeks at their speeds, and speeds sets
+	// these. inMemory is true if files is in memory.
 	files, shown string
 	speeds       io.Writer
+	inMemory     bool
 }
 
 // New creates a lab in a new folder of dir; "" means the system's temporary folder.

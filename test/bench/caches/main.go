@@ -188,6 +188,9 @@ func (b *bench) setConditions() {
 	}
 	// Disks have twice the room for objects that take a block and a bit, and for as many misses again.
 	b.diskMebibytes = max(b.size*int64(b.count)/disks>>20*8, 1024)
+	if b.inMemory { // there are no misses, and all of it is memory
+		b.diskMebibytes = max(b.size*int64(b.count)/disks>>20*2, 1200)
+	}
 	b.object, b.conditions.media, b.declaredMebibytes = b.size, b.scenario.media, cmp.Or(b.declared, b.diskMebibytes)
 }
 
@@ -214,6 +217,11 @@ func (b *bench) prepare(chosen []server) error {
 		return fmt.Errorf("go build: %w\n%s", err, output)
 	}
 	b.rate = filepath.Join(b.Dir, "bin/rate")
+	if b.inMemory {
+		if err := b.InMemory(b.diskMebibytes * disks * int64(len(chosen))); err != nil {
+			return err
+		}
+	}
 	if b.speed.Seek > 0 {
 		if err := b.Seek(filepath.Join(b.Dir, "bin/seek")); err != nil {
 			return err

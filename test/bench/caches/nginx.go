@@ -104,9 +104,9 @@ kind: CacheNode
 metadata: {name: bench}
 spec:
   disks:
-  - {name: disk1, size: %[1]dMi, media: %[5]s}
-  - {name: disk2, size: %[1]dMi, media: %[5]s}
-  - {name: disk3, size: %[1]dMi, media: %[5]s}
+  - {name: disk1, size: %[1]dMi, media: %[5]s, cache: {minFree: 32Mi}}
+  - {name: disk2, size: %[1]dMi, media: %[5]s, cache: {minFree: 32Mi}}
+  - {name: disk3, size: %[1]dMi, media: %[5]s, cache: {minFree: 32Mi}}
   origin: {servers: [{host: 127.0.0.1, port: %[2]d}], hostHeader: bench}
   cache: {key: [RequestURI], valid: [{status: [200], for: 24h}]}
   pod: {resources: {limits: {cpu: %[3]d, memory: %[4]dMi}}}

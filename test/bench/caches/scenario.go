@@ -21,6 +21,8 @@ type scenario struct {
 	// media is the media of the disks in the CacheNode. declared is their size there in MiB; 0 for the real size.
 	media    string
 	declared int64
+	// inMemory is true if the files of the disks are in memory.
+	inMemory bool
 	// seconds is the default length of a measurement: enough for several answers per connection.
 	seconds int
 	// used is true for a measurement with memory as after long use instead of an empty page cache.
@@ -61,11 +63,11 @@ func large(s scenario) scenario {
 	return s
 }
 
-// fast is one load alone, on disks at full speed.
+// fast is one load alone, on disks in memory.
 func fast(name string, size int64, count int, memory int64, load lab.Load) scenario {
 	return scenario{
 		name: name, size: size, count: count, memory: memory,
-		media: "NVMe", seconds: 4, loads: []lab.Load{load},
+		media: "NVMe", inMemory: true, seconds: 4, loads: []lab.Load{load},
 	}
 }
 
