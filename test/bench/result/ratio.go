@@ -14,11 +14,14 @@ type Ratio struct {
 	Median, Low, High float64
 }
 
-// Paired is the ratio of a to b, which have a figure for each round.
+// Paired is the ratio of a to b, which have a figure for each round. A round in which only b is 0 has an infinite
+// ratio, and one in which both are is left out.
 func Paired(a, b []float64) Ratio {
 	var ratios []float64
 	for i := range min(len(a), len(b)) {
-		ratios = append(ratios, a[i]/b[i])
+		if a[i] != 0 || b[i] != 0 {
+			ratios = append(ratios, a[i]/b[i])
+		}
 	}
 	if len(ratios) == 0 {
 		return Ratio{}

@@ -14,8 +14,9 @@ func TestPaired(t *testing.T) {
 		"medians would say 2, the rounds say otherwise": {
 			[]float64{10, 20, 90}, []float64{10, 10, 100}, "= 1.00 (0.90-2.00)", true,
 		},
-		"slower in each round": {[]float64{9, 8, 7}, []float64{10, 10, 10}, "0.80 (0.70-0.90)", false},
-		"nothing was measured": {nil, nil, "0.00 (0.00-0.00)", false},
+		"slower in each round":              {[]float64{9, 8, 7}, []float64{10, 10, 10}, "0.80 (0.70-0.90)", false},
+		"b answered nothing in some rounds": {[]float64{6, 6, 6, 0}, []float64{0, 3, 0, 0}, "+Inf (2.00-+Inf)", false},
+		"nothing was measured":              {nil, nil, "0.00 (0.00-0.00)", false},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {

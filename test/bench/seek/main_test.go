@@ -19,7 +19,11 @@ func TestEveryAccessWaits(t *testing.T) {
 	}
 	commands, send := io.Pipe()
 	ended := make(chan error, 1)
-	go func() { ended <- run(dir, mount, commands) }()
+	go func() {
+		err := run(dir, mount, commands)
+		_ = commands.CloseWithError(err) // so that nothing waits for it to read
+		ended <- err
+	}()
 	path := filepath.Join(mount, "disk")
 	for range 200 {
 		if _, err := os.Stat(path); err == nil {
