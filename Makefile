@@ -29,7 +29,7 @@ clean: ## Remove what a build leaves in the tree.
 
 ##@ Generated files
 .PHONY: generate
-generate: ## Write all generated files: deep copies, CRD, RBAC, the chart's schema, README and dashboards, the reference.
+generate: ## Write all generated files: deep copies, CRD, RBAC, the chart's schema, README and dashboards, the reference, the benchmarks' tables.
 	@tools=$$(hack/build-tool tools); set -x; \
 	$$tools/controller-gen object paths=./api/...; \
 	$$tools/controller-gen crd:allowDangerousTypes=false paths=./api/... output:crd:dir=config/crd/bases; \
@@ -37,6 +37,7 @@ generate: ## Write all generated files: deep copies, CRD, RBAC, the chart's sche
 	$$tools/controller-gen rbac:roleName=cachenode-operator paths=./controllers/... output:rbac:dir=config/rbac
 	@hack/generate/chart
 	for page in cachenode plugin metrics headers logs; do go run ./hack/generate/reference $$page >docs/reference/$$page.md; done
+	go run -C test/bench ./page ../../docs/benchmarks ../../README.md
 	sed '1s/.*/# Values of the Helm chart/' charts/cachenode-operator/README.md >docs/reference/chart.md
 
 .PHONY: golden
@@ -138,11 +139,13 @@ bench: ## Benchmarks of the pure packages, and of nginx (test/bench).
 bench-article: ## The article's experiment: 4 MB objects, random and constant load, against nginx without pools. Half an hour.
 	test/bench/run caches -servers nginx,article,cachenode -out docs/benchmarks article
 
+all_servers := nginx,article,article-prepared,cachenode-usual,cachenode,varnish,trafficserver
+
 .PHONY: bench-peers
 bench-peers: ## nginx by hand, the article's configuration, the operator's, Varnish and Traffic Server on the same disks. Hours.
-	test/bench/run caches -out docs/benchmarks peers
-	test/bench/run caches -used -cases slow- -out docs/benchmarks peers
-	test/bench/run caches -out docs/benchmarks fast
+	test/bench/run caches -shares 0.5,0.8 -cases fast- -out docs/benchmarks fast
+	test/bench/run caches -servers nginx,article,cachenode,varnish,varnish-malloc,trafficserver -cases memory- -out docs/benchmarks fast
+	test/bench/run caches -servers $(all_servers) -out docs/benchmarks peers
 	test/bench/run caches -used -out docs/benchmarks zipf
 
 .PHONY: bench-tuning

@@ -259,18 +259,32 @@ const (
 	IOAuto    IOMode = "Auto"
 	IOThreads IOMode = "Threads"
 	IODirect  IOMode = "Direct"
+	IOWorkers IOMode = "Workers"
 )
 
 // IO tunes how nginx reads and writes cache files.
 type IO struct {
-	// mode says who reads and writes cache files: Threads, Direct or Auto. Threads is the disk's thread pool (aio
-	// threads). Direct is the worker itself (aio off). Direct costs less if reads never wait; a read that waits stops the
-	// whole worker. Auto is Direct if no disk is an HDD and all caches fit into pod.resources.limits.memory beside what
-	// nginx needs. Otherwise Auto is Threads. Default Auto.
+	// mode says who reads and writes cache files: Threads, Direct, Workers or Auto. Threads is the disk's thread pool
+	// (aio threads). Direct is the worker itself (aio off). Direct costs less if reads never wait; a read that waits
+	// stops the whole worker. Workers is Direct with workersPerCPU workers for each CPU, which read into buffers and
+	// send those (sendfile off). It is for disks that answer within a fraction of a millisecond; a response in progress
+	// takes up to 256Ki of memory. With cache.slice they send with sendfile on. A pod uses Threads instead while a disk
+	// makes reads wait, and for ten minutes after that. Auto is Direct if no disk is an HDD and all caches fit into
+	// pod.resources.limits.memory beside what nginx needs. Otherwise Auto is Workers if all disks are NVMe, there is no
+	// memory tier, pod.resources.limits has cpu and memory, and 64Mi of memory for each CPU are left; a CacheNode that
+	// had another mode before never gets Workers. Otherwise Auto is Threads.
+	// Default Auto.
 	// +optional
 	// +kubebuilder:default=Auto
-	// +kubebuilder:validation:Enum=Auto;Threads;Direct
+	// +kubebuilder:validation:Enum=Auto;Threads;Direct;Workers
 	Mode IOMode `json:"mode,omitempty"`
+
+	// workersPerCPU is the number of nginx's workers for each CPU of pod.resources.limits, with mode Workers. More workers
+	// read more at once; each takes some memory. Other modes have one worker for each CPU. Range 1 to 16, default 4.
+	// +optional
+	// +kubebuilder:validation:Minimum=1
+	// +kubebuilder:validation:Maximum=16
+	WorkersPerCPU *int32 `json:"workersPerCPU,omitempty"`
 
 	// readAhead tells the kernel that files larger than 128Ki are read sequentially, which doubles the disk's read-ahead
 	// (read_ahead, posix_fadvise). 0 switches it off. Range 0 to 1Gi, default 1Mi.

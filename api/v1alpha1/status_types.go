@@ -113,8 +113,8 @@ type DiskStatus struct {
 	// +kubebuilder:validation:MaxLength=512
 	FileSystem string `json:"fileSystem,omitempty"`
 
-	// advice says what a hit costs on a disk that is prepared like this, and what would make it cheaper. Unset for disks
-	// that are well prepared, and for SSD and NVMe.
+	// advice says what a hit costs on a disk that is prepared like this, and what would make it cheaper or the cache
+	// larger. Unset for disks that are well prepared. SSD and NVMe get no advice on reads.
 	// +optional
 	// +kubebuilder:validation:MaxLength=1024
 	Advice string `json:"advice,omitempty"`

@@ -69,6 +69,8 @@ type Agent struct {
 	blamed int
 	// strange counts the consecutive checks in which nginx ran another configuration. Only the conductor uses it.
 	strange int
+	// master is the process id of nginx's master when it last ran. Only the conductor uses it.
+	master int
 	// unmended is the error of the last try to give nginx its configuration back. Only the conductor uses it.
 	unmended error
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agent/metrics"
 	"github.com/cachenode/cachenode-operator/internal/agent/nginxlog"
 	"github.com/cachenode/cachenode-operator/internal/agent/podinfo"
@@ -124,7 +125,7 @@ func (a *Agent) blames(name string, err error) bool {
 
 // facts are the facts of the pod that a configuration is rendered with.
 func (a *Agent) facts(revision agentapi.Revision) (cache.Facts, error) {
-	workers, err := podinfo.Workers(a.Paths.PodInfo)
+	cores, err := podinfo.Cores(a.Paths.PodInfo)
 	if err != nil {
 		return cache.Facts{}, err
 	}
@@ -132,7 +133,7 @@ func (a *Agent) facts(revision agentapi.Revision) (cache.Facts, error) {
 	if err != nil {
 		return cache.Facts{}, err
 	}
-	facts := cache.Facts{Workers: workers, Memory: memory, Sizes: map[string]int64{}}
+	facts := cache.Facts{Cores: cores, Memory: memory, Sizes: map[string]int64{}}
 	if len(revision.Resolvers) == 0 {
 		if facts.Resolvers, err = podinfo.Resolvers(a.Paths.ResolvConf); err != nil {
 			return cache.Facts{}, fmt.Errorf("%s: %w", a.Paths.ResolvConf, err)
@@ -149,19 +150,25 @@ func (a *Agent) facts(revision agentapi.Revision) (cache.Facts, error) {
 		}
 	}
 	facts.Failed = a.unused()
+	facts.Waits = revision.Spec.IO.Mode == v1alpha1.IOWorkers && a.waits()
 	return facts, nil
 }
 
 // check checks that nginx runs the configuration that it was given, and applies it again if not: nginx may have started
 // while the file was being replaced.
 func (a *Agent) check(ctx context.Context) {
-	version := a.ask(ctx)
+	a.noticeRestart()
 	current := a.current()
 	if current != nil {
 		timeout := tuning.Duration(current.revision.Spec.Rollout.WorkerShutdownTimeout)
-		if killed := a.Nginx.KillStuck(time.Now(), timeout); killed > 0 {
+		readForThemselves := current.revision.Spec.IO.Mode == v1alpha1.IOWorkers
+		if killed := a.Nginx.KillStuck(time.Now(), timeout, readForThemselves); killed > 0 {
 			a.Log.Warn("ended old workers that wait for a disk", "workers", killed)
 		}
+	}
+	version, woken := a.askUnlessWoken(ctx)
+	if woken {
+		return
 	}
 	if version == "" || current == nil || version == current.config.Version {
 		a.strange, a.unmended = 0, nil
@@ -172,6 +179,39 @@ func (a *Agent) check(ctx context.Context) {
 		version = a.ask(ctx)
 	}
 	a.answers(version)
+}
+
+// askUnlessWoken is ask, but gives up once the agent is woken. All workers may wait for a disk, and what woke the agent
+// may end that.
+func (a *Agent) askUnlessWoken(ctx context.Context) (version string, woken bool) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	answer := make(chan string, 1)
+	go func() { answer <- a.ask(ctx) }()
+	select {
+	case version := <-answer:
+		return version, false
+	case <-a.wake:
+		a.Wake() // for the conductor
+		return "", true
+	}
+}
+
+// noticeRestart sees from the process id of nginx's master that nginx has restarted. It then reads the indexes of its
+// disks.
+func (a *Agent) noticeRestart() {
+	master := a.Nginx.Master()
+	if master == 0 {
+		return
+	}
+	if a.master != 0 && a.master != master {
+		a.mutex.Lock()
+		defer a.mutex.Unlock()
+		for name := range a.monitors {
+			a.metrics.SetLoaded(name, false)
+		}
+	}
+	a.master = master
 }
 
 // ask is the version that nginx answers with; "" if it does not answer.

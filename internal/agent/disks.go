@@ -88,6 +88,9 @@ func (a *Agent) watchDisk(ctx context.Context, name string, monitor *disk.Monito
 	a.metrics.Disk(name)
 	monitor.Observed = func(s disk.Sample) { a.metrics.Probe(name, s) }
 	monitor.Changed = func(before, after disk.State) {
+		if now := time.Now(); !before.Waits(now) && after.Waits(now) {
+			a.Log.Info("a disk makes reads wait", "disk", name)
+		}
 		if before.Status != after.Status {
 			a.Log.Info("a disk changed", "disk", name, "from", before.Status, "to", after.Status,
 				"reason", after.Reason, "message", after.Message)
@@ -158,6 +161,17 @@ func (a *Agent) unused() []string {
 	}
 	slices.Sort(unused)
 	return unused
+}
+
+// waits is true if a disk makes reads wait, or lately did.
+func (a *Agent) waits() bool {
+	now := time.Now()
+	for _, s := range a.states() {
+		if s.Waits(now) {
+			return true
+		}
+	}
+	return false
 }
 
 func (a *Agent) isDrained(name string) bool {

@@ -68,11 +68,6 @@ func (a *Agent) answers(version string) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	if version != a.answered {
-		if a.answered == "" && !a.since.IsZero() { // nginx has restarted and reads the indexes of its disks
-			for name := range a.monitors {
-				a.metrics.SetLoaded(name, false)
-			}
-		}
 		a.answered, a.since = version, time.Now()
 	}
 	revision, _, _ := strings.Cut(version, "-")

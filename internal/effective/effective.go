@@ -15,17 +15,20 @@ type CacheNode struct {
 	Tuning []string
 }
 
-// Of makes the choices that the spec leaves open. before says whether the CacheNode has had a memory tier so far.
+// Of makes the choices that the spec leaves open. before says what the CacheNode has had so far.
 func Of(cacheNode *v1alpha1.CacheNode, before tuning.Before) CacheNode {
 	e := CacheNode{CacheNode: cacheNode.DeepCopy()}
 	e.Spec, e.Tuning = tuning.Resolve(e.Spec, before)
 	return e
 }
 
-// Before says whether an edit of this CacheNode finds a memory tier.
+// Before says what an edit of this CacheNode finds.
 func (c CacheNode) Before() tuning.Before {
-	if tuning.HasMemoryTier(c.Spec) {
+	switch {
+	case tuning.HasMemoryTier(c.Spec):
 		return tuning.WithTier
+	case c.Spec.IO.Mode == v1alpha1.IOWorkers:
+		return tuning.WithWorkers
 	}
 	return tuning.WithoutTier
 }

@@ -85,9 +85,9 @@ func smallRequests() corev1.ResourceRequirements {
 // memoryVolume is the name of the memory tier's volume.
 const memoryVolume = "cachenode-memory"
 
-// MemoryTierBefore tells whether pods have had a memory tier so far. previous is the template as text from the
-// ConfigMap. Without it, the template of the StatefulSet counts. A CacheNode that has neither is new.
-func MemoryTierBefore(previous string, set *appsv1.StatefulSet) tuning.Before {
+// Before tells what the operator chose for a CacheNode so far. previous is the template as text from the ConfigMap.
+// Without it, the template of the StatefulSet counts. A CacheNode that has neither is new.
+func Before(previous string, set *appsv1.StatefulSet) tuning.Before {
 	var t Template
 	switch {
 	case json.Unmarshal([]byte(previous), &t) == nil && t.InputHash != "":
@@ -98,6 +98,9 @@ func MemoryTierBefore(previous string, set *appsv1.StatefulSet) tuning.Before {
 	}
 	if slices.ContainsFunc(t.Template.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == memoryVolume }) {
 		return tuning.WithTier
+	}
+	if t.Template.Annotations[naming.AnnotationWorkers] != "" {
+		return tuning.WithWorkers
 	}
 	return tuning.WithoutTier
 }

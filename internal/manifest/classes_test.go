@@ -52,8 +52,9 @@ var changes = map[string]string{
 	"disks.name": "disk9", "disks.size": "11Gi", "disks.localPath.requireMountPoint": "false",
 	"disruption.diskLossAfter": "9m", "disruption.nodeLossAfter": "9m",
 	"disruption.maxUnavailable": "9", "hosts": "[other.example.com]",
-	"io.asyncWrite": "false", "io.mode": "Direct", "io.readAhead": "2Mi", "io.sendfileMaxChunk": "1Mi",
-	"listen.bodyTimeout": "9s", "listen.headerTimeout": "9s",
+	"io.asyncWrite": "false", "io.mode": "Direct", "io.workersPerCPU": "2", "io.readAhead": "2Mi",
+	"io.sendfileMaxChunk": "1Mi",
+	"listen.bodyTimeout":  "9s", "listen.headerTimeout": "9s",
 	"listen.maxConnections": "9999", "listen.maxConnectionsPerClient": "9",
 	"listen.port": "9999", "listen.reusePort": "false", "listen.tls.port": "9443", "listen.tls.secretName": "other",
 	"memoryTier.enabled": "false", "memoryTier.size": "128Mi", "memoryTier.minUses": "9",
@@ -131,6 +132,7 @@ headers: {request: {set: [{name: a, value: a}]}, response: {set: [{name: a, valu
 service: {type: ClusterIP}
 listen: {tls: {secretName: a}, gzip: {enabled: true}, clientAddress: {}}
 memoryTier: {enabled: true, size: 64Mi}
+io: {mode: Workers}
 `
 
 // classOf returns the class of a change.

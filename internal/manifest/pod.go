@@ -3,6 +3,7 @@ package manifest
 import (
 	"fmt"
 	"maps"
+	"strconv"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -63,6 +64,9 @@ func podTemplate(
 	annotations[naming.AnnotationRevision], annotations[naming.AnnotationInput] = revision, hash
 	if in.Restart != "" {
 		annotations[v1alpha1.AnnotationRestart] = in.Restart
+	}
+	if in.WorkersPerCPU > 0 {
+		annotations[naming.AnnotationWorkers] = strconv.Itoa(int(in.WorkersPerCPU))
 	}
 	return corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: annotations},

@@ -29,6 +29,9 @@ type PodInput struct {
 	// Port and ReusePort are here because a listening socket that changes its kind under load loses connections.
 	Port      int32 `json:"port"`
 	ReusePort bool  `json:"reusePort"`
+	// WorkersPerCPU is io.workersPerCPU with io.mode Workers, otherwise 0. With fewer workers, a reload would close
+	// listening sockets.
+	WorkersPerCPU int32 `json:"workersPerCPU,omitempty"`
 	// TLS adds a volume and a port.
 	TLS *v1alpha1.ListenTLS `json:"tls,omitempty"`
 	// Restart is the value of v1alpha1.AnnotationRestart.
@@ -62,6 +65,9 @@ func NewPodInput(cacheNode effective.CacheNode) PodInput {
 		TLS:     podTLS(cacheNode.Spec.Listen.TLS),
 		Restart: cacheNode.Annotations[v1alpha1.AnnotationRestart],
 		PerNode: cacheNode.Spec.Placement.PerNode,
+	}
+	if cacheNode.Spec.IO.Mode == v1alpha1.IOWorkers {
+		in.WorkersPerCPU = tuning.Workers(cacheNode.Spec.IO, 1)
 	}
 	if tuning.HasMemoryTier(cacheNode.Spec) {
 		in.MemoryTier = cacheNode.Spec.MemoryTier.Size.Value()

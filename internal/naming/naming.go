@@ -33,6 +33,8 @@ const (
 	AnnotationTemplate = "cachenode.io/template"
 	// AnnotationInput, on a pod, is the hash of its template's input; on a scout, its command.
 	AnnotationInput = "cachenode.io/template-input"
+	// AnnotationWorkers, on a pod with io.mode Workers, is io.workersPerCPU.
+	AnnotationWorkers = "cachenode.io/workers-per-cpu"
 	// AnnotationDrained, on a pod, names the disks that its agent is to leave alone, separated by commas.
 	AnnotationDrained = "cachenode.io/drained"
 	// AnnotationEmpty, on a pod, names caches that its agent may delete, as DISK=NAMESPACE/NAME separated by commas. The

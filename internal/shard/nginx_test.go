@@ -50,7 +50,7 @@ spec:
 	if err != nil {
 		t.Fatal(err)
 	}
-	config, err := cache.Render(cache.Input{Revision: content, Facts: cache.Facts{Workers: 2}})
+	config, err := cache.Render(cache.Input{Revision: content, Facts: cache.Facts{Cores: 2}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 
 	"k8s.io/apimachinery/pkg/api/resource"
-	"k8s.io/utils/ptr"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
@@ -109,9 +108,17 @@ func EjectBelow(d v1alpha1.Disk) int64 {
 func Memory(spec v1alpha1.CacheNodeSpec) int64 {
 	const base = 8 * mebibyte
 	limits := spec.Pod.Resources.Limits
-	workers := Workers(limits.Cpu())
-	return Sum(KeysZones(spec.Disks, limits.Memory().Value())) + int64(max(workers, 1))*perWorker(spec, workers) + base
+	cores := Cores(limits.Cpu())
+	return Sum(KeysZones(spec.Disks, limits.Memory().Value())) +
+		int64(max(Workers(spec.IO, cores), 1))*perWorker(spec, cores) + base
 }
+
+// CopyBuffers is how many buffers a response in progress may take with io.mode Workers, and CopyBuffer the bytes of
+// each (output_buffers).
+const (
+	CopyBuffers = 2
+	CopyBuffer  = 128 << 10
+)
 
 // MissBuffers is the bytes of a worker's memory that a miss takes while it lasts: nine buffers of a page
 // (proxy_buffer_size and proxy_buffers, nginx's defaults).
@@ -119,12 +126,12 @@ const MissBuffers = 9 * 4096
 
 // perWorker is the bytes that a worker takes, in whole MiB: its connections, which nginx allocates at start (a
 // ngx_connection_t and two ngx_event_t each), the touched part of its threads' stacks, and the rest of its heap.
-func perWorker(spec v1alpha1.CacheNodeSpec, workers int32) int64 {
+func perWorker(spec v1alpha1.CacheNodeSpec, cores int32) int64 {
 	const heap, connection, stack = mebibyte, 448, 32 << 10
-	bytes := heap + int64(ptr.Deref(spec.Listen.MaxConnections, 0))*connection
+	bytes := heap + int64(Connections(spec))*connection
 	if spec.IO.Mode != v1alpha1.IODirect {
 		for _, d := range spec.Disks {
-			bytes += int64(Threads(d, len(spec.Disks), workers)) * stack
+			bytes += int64(Threads(d, spec.IO, len(spec.Disks), cores)) * stack
 		}
 	}
 	return (bytes + mebibyte - 1) / mebibyte * mebibyte

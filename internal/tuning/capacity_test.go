@@ -74,6 +74,12 @@ func TestMemory(t *testing.T) {
 			s.Listen.MaxConnections = new(int32(65536))
 		}, "78Mi"},
 		"no threads": {func(s *v1alpha1.CacheNodeSpec) { s.IO.Mode = v1alpha1.IODirect }, "32Mi"},
+		"four workers a core, which share its connections": {func(s *v1alpha1.CacheNodeSpec) {
+			s.IO.Mode = v1alpha1.IOWorkers
+		}, "48Mi"},
+		"two workers a core": {func(s *v1alpha1.CacheNodeSpec) {
+			s.IO.Mode, s.IO.WorkersPerCPU = v1alpha1.IOWorkers, new(int32(2))
+		}, "40Mi"},
 		"more threads": {func(s *v1alpha1.CacheNodeSpec) {
 			s.Disks[0].ThreadPool.Threads = new(int32(128))
 		}, "40Mi"},

@@ -2,6 +2,7 @@ package tuning
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
@@ -58,22 +59,47 @@ func (f FileSystem) Reads() (of64Ki, of1Mi int64) {
 	return 0, 0
 }
 
-// Advice is what would make hits cheaper on a disk of a kind, with the commands; "" if there is nothing to gain.
+// Advice is what would make the cache larger or hits cheaper on a disk of a kind, with the commands; "" if there is
+// nothing to gain.
 func (f FileSystem) Advice(media v1alpha1.Media) string {
+	var advice []string
+	if f.countsTooMuch() {
+		advice = append(advice, "XFS reserves space beyond a file that is being written, and nginx counts it, so objects of "+
+			"64Ki to 512Ki count up to twice: mount with the option allocsize=4k")
+	}
+	if text := f.readAdvice(media); text != "" {
+		advice = append(advice, text)
+	}
+	if len(advice) == 0 {
+		return ""
+	}
+	return strings.Join(append(advice, "see docs/howto/prepare-disks.md"), "; ")
+}
+
+// countsTooMuch is true if nginx takes cache files for larger than they are. When it has written a file, it counts the
+// file's blocks if they are fewer than eight more than the file needs (ngx_file_fs_size). XFS then still holds blocks
+// that it reserved, and with blocks of a page those are always more.
+func (f FileSystem) countsTooMuch() bool {
+	const page = 4 << 10
+	return f.Type == "xfs" && f.BlockSize > page && !strings.Contains(f.Options, "allocsize=")
+}
+
+func (f FileSystem) readAdvice(media v1alpha1.Media) string {
 	best := measured[0]
 	small, large := f.Reads()
 	wellPrepared := small <= best.of64Ki && large <= best.of1Mi+1 // blocks of 32 KiB suit objects of 64 KiB best
 	if media != v1alpha1.HDD || f.Type == "" || f.ReadAhead == 0 || wellPrepared {
 		return ""
 	}
-	text := fmt.Sprintf("a cold hit of 64Ki costs about %d reads and one of 1Mi about %d, "+
-		"where %d and %d are possible with blocks of 64Ki: ", small, large, best.of64Ki, best.of1Mi)
+	var steps []string
 	if f.ReadAhead < best.readAhead {
-		text += "blockdev --setra 8192 DEVICE (a udev rule keeps it); "
+		steps = append(steps, "blockdev --setra 8192 DEVICE (a udev rule keeps it)")
 	}
 	if f.BlockSize < 32<<10 {
-		text += "with objects of 256Ki and more on average, and Linux 6.12, " +
-			"mkfs.xfs -b size=65536 DEVICE when the disk is next formatted, from 64Ki size=32768; "
+		steps = append(steps, "with objects of 256Ki and more on average, and Linux 6.12, "+
+			"mkfs.xfs -b size=65536 DEVICE when the disk is next formatted, from 64Ki size=32768")
 	}
-	return text + "see docs/howto/prepare-disks.md"
+	return fmt.Sprintf("a cold hit of 64Ki costs about %d reads and one of 1Mi about %d, "+
+		"where %d and %d are possible with blocks of 64Ki: %s",
+		small, large, best.of64Ki, best.of1Mi, strings.Join(steps, "; "))
 }

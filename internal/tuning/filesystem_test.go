@@ -42,9 +42,16 @@ func TestAdvice(t *testing.T) {
 	if !strings.Contains(got, "blockdev") || strings.Contains(got, "mkfs") {
 		t.Errorf("blocks of 32 KiB: %q", got)
 	}
+	const fixed = "rw,allocsize=4k"
+	large := FileSystem{Type: "xfs", BlockSize: 64 * kibi, ReadAhead: 4096 * kibi}
+	if got := large.Advice(v1alpha1.NVMe); !strings.HasSuffix(got, "allocsize=4k; see docs/howto/prepare-disks.md") {
+		t.Errorf("what XFS reserves: %q", got)
+	}
+	large.Options = fixed
+	smaller := FileSystem{Type: "xfs", BlockSize: 32 * kibi, ReadAhead: 4096 * kibi, Options: fixed}
 	for name, got := range map[string]string{
-		"prepared":   FileSystem{Type: "xfs", BlockSize: 64 * kibi, ReadAhead: 4096 * kibi}.Advice(v1alpha1.HDD),
-		"for 64 KiB": FileSystem{Type: "xfs", BlockSize: 32 * kibi, ReadAhead: 4096 * kibi}.Advice(v1alpha1.HDD),
+		"prepared":   large.Advice(v1alpha1.HDD),
+		"for 64 KiB": smaller.Advice(v1alpha1.HDD),
 		"an SSD":     usual.Advice(v1alpha1.SSD),
 		"not known":  FileSystem{}.Advice(v1alpha1.HDD),
 	} {

@@ -16,8 +16,8 @@ func ReadAhead(io v1alpha1.IO) int64 {
 	return mebibyte
 }
 
-// ioMode is the mode in effect, and why. limit is nginx's memory limit in bytes, 0 if there is none.
-func ioMode(spec v1alpha1.CacheNodeSpec, limit int64) (mode v1alpha1.IOMode, why string) {
+// ioMode is the mode in effect, and why.
+func ioMode(spec v1alpha1.CacheNodeSpec, before Before) (mode v1alpha1.IOMode, why string) {
 	if mode = cmp.Or(spec.IO.Mode, v1alpha1.IOAuto); mode != v1alpha1.IOAuto {
 		return mode, "set by spec.io.mode"
 	}
@@ -30,7 +30,7 @@ func ioMode(spec v1alpha1.CacheNodeSpec, limit int64) (mode v1alpha1.IOMode, why
 	}) {
 		return v1alpha1.IOThreads, "a hard disk that is slow or hangs must not hold up a worker"
 	}
-	if limit == 0 {
+	if spec.Pod.Resources.Limits.Memory().IsZero() {
 		return v1alpha1.IOThreads, "without a memory limit it is not known whether the caches fit into memory"
 	}
 	direct := spec
@@ -39,8 +39,38 @@ func ioMode(spec v1alpha1.CacheNodeSpec, limit int64) (mode v1alpha1.IOMode, why
 		return v1alpha1.IODirect, fmt.Sprintf("the caches, %s together, fit into the %s of memory "+
 			"that are left for pages, so no read waits for a disk for long", Bytes(caches), Bytes(room))
 	}
-	return v1alpha1.IOThreads, fmt.Sprintf("the caches, %s together, do not fit into the %s of memory "+
-		"that are left for pages", Bytes(caches), Bytes(roomForPages(spec)))
+	if against := againstWorkers(spec, before); against != "" {
+		return v1alpha1.IOThreads, fmt.Sprintf("the caches, %s together, do not fit into the %s of memory "+
+			"that are left for pages, and %s", Bytes(caches), Bytes(roomForPages(spec)), against)
+	}
+	return v1alpha1.IOWorkers, "all disks are NVMe, which answer so fast that a thread switch costs more than the wait"
+}
+
+// roomOfACore is the bytes of memory for each core that must be left for pages and for responses if the operator is to
+// choose io.mode Workers: room for 256 responses in progress.
+const roomOfACore = 256 * CopyBuffers * CopyBuffer
+
+// againstWorkers is what keeps the operator from choosing io.mode Workers; "" if nothing does.
+func againstWorkers(spec v1alpha1.CacheNodeSpec, before Before) string {
+	if slices.ContainsFunc(spec.Disks, func(d v1alpha1.Disk) bool { return d.Media != v1alpha1.NVMe }) {
+		return "not all disks are NVMe"
+	}
+	if HasMemoryTier(spec) {
+		return "there is a memory tier"
+	}
+	if before == WithTier || before == WithoutTier {
+		return "its pods were not in mode Workers so far; set io.mode to Workers if you want that"
+	}
+	cores := Cores(spec.Pod.Resources.Limits.Cpu())
+	if cores == 0 {
+		return "without a CPU limit the number of workers is not known"
+	}
+	spec.IO.Mode = v1alpha1.IOWorkers
+	if room, least := roomForPages(spec), int64(cores)*roomOfACore; room < least {
+		return fmt.Sprintf("mode Workers would leave %s of memory, and %s are needed for responses in progress",
+			Bytes(room), Bytes(least))
+	}
+	return ""
 }
 
 // roomForPages is the bytes of a spec's memory limit that are left for the page cache.
@@ -59,38 +89,47 @@ func memoryShares(spec v1alpha1.CacheNodeSpec) []string {
 		return nil
 	}
 	workers, tier := "", ""
-	if Workers(spec.Pod.Resources.Limits.Cpu()) == 0 {
+	if Cores(spec.Pod.Resources.Limits.Cpu()) == 0 {
 		workers = " with one worker, and more with each other worker, as there is no CPU limit"
 	}
 	if HasMemoryTier(spec) {
 		size := spec.MemoryTier.Size.Value() + 2*TierKeys(spec.MemoryTier)
-		tier = fmt.Sprintf("; the memory tier and its index take %s", Bytes(size))
+		tier = fmt.Sprintf("; the memory tier and its index take %s, and a response from it up to %s while it lasts",
+			Bytes(size), Bytes(TierBuffer))
+	}
+	responses := fmt.Sprintf("responses that are not in the cache, each of which takes %s", Bytes(MissBuffers))
+	if spec.IO.Mode == v1alpha1.IOWorkers {
+		responses = fmt.Sprintf("responses, each of which takes up to %s", Bytes(CopyBuffers*CopyBuffer))
 	}
 	return []string{fmt.Sprintf("memory limit %s: nginx takes %s%s, %s of it for keys zones%s; "+
-		"%s are left for the page cache and for responses that are not in the cache, each of which takes %s while it lasts",
+		"%s are left for the page cache and for %s while it lasts",
 		limit, Bytes(Memory(spec)), workers, Bytes(Sum(KeysZones(spec.Disks, limit.Value()))), tier,
-		Bytes(roomForPages(spec)), Bytes(MissBuffers))}
+		Bytes(roomForPages(spec)), responses)}
 }
 
-// Before says whether a CacheNode has had a memory tier. It counts if the spec does not say whether it has one.
+// Before says what was chosen for a CacheNode so far: whether it has a memory tier, and whether io.mode is Workers. It
+// counts if the spec leaves that open. So an upgrade of the operator replaces no pods.
 type Before int
 
 // What a CacheNode can have had.
 const (
-	// Nothing means that the CacheNode is new. It gets a tier if that is of use.
+	// Nothing means that the CacheNode is new. It gets a tier if that is of use, and io.mode Workers if its disks are for
+	// that.
 	Nothing Before = iota
 	// WithTier means that it keeps its tier.
 	WithTier
-	// WithoutTier means that it gets none.
+	// WithoutTier means that it gets no tier and not io.mode Workers.
 	WithoutTier
+	// WithWorkers means that it has io.mode Workers without a tier, and keeps that if its disks still are for it.
+	WithWorkers
 )
 
 // Resolve fills in what a spec leaves open and what must be the same for all pods: the memory tier and io.mode. choices
 // says what was chosen, and why.
 func Resolve(spec v1alpha1.CacheNodeSpec, before Before) (resolved v1alpha1.CacheNodeSpec, choices []string) {
-	useless := before == Nothing && spec.MemoryTier.Enabled == nil && spec.MemoryTier.Size == nil && allInMemory(spec)
-	spec.MemoryTier = MemoryTier(spec, before != WithoutTier && !useless)
-	mode, why := ioMode(spec, spec.Pod.Resources.Limits.Memory().Value())
+	useless := before == Nothing && spec.MemoryTier.Enabled == nil && spec.MemoryTier.Size == nil && noWaits(spec)
+	spec.MemoryTier = MemoryTier(spec, (before == Nothing || before == WithTier) && !useless)
+	mode, why := ioMode(spec, before)
 	spec.IO.Mode = mode
 	spec.Cache = Stale(spec.Cache)
 	return spec, append(memoryShares(spec), fmt.Sprintf("io.mode is %s: %s", mode, why), tierChoice(spec, useless))
@@ -104,6 +143,8 @@ func tierChoice(spec v1alpha1.CacheNodeSpec, useless bool) string {
 			spec.MemoryTier.Size, Bytes(TierObject(spec.MemoryTier)))
 	case keyOf(spec.Cache.Key) != "":
 		return fmt.Sprintf("memoryTier is off: cache.key has %s", keyOf(spec.Cache.Key))
+	case useless && spec.IO.Mode == v1alpha1.IOWorkers:
+		return "memoryTier is off: an object on a disk of io.mode Workers hardly waits; memoryTier.enabled switches it on"
 	case useless:
 		return "memoryTier is off: the pages of all caches are in memory anyway; memoryTier.enabled switches it on"
 	case spec.MemoryTier.Size.Value() < leastTier:
@@ -112,10 +153,12 @@ func tierChoice(spec v1alpha1.CacheNodeSpec, useless bool) string {
 	return "memoryTier is off"
 }
 
-// allInMemory is true if io.mode Auto means Direct without a tier. A tier would then hold what is in memory already,
-// and a hit of 1 MiB from it costs more than one from the pages of its disk (docs/adr/0018).
-func allInMemory(spec v1alpha1.CacheNodeSpec) bool {
+// noWaits is true if a hit hardly waits without a tier: io.mode is Workers, or Auto means Direct. With Direct, a tier
+// would hold what is in memory already, and a hit of 1 MiB from it costs more than one from the pages of its disk
+// (docs/adr/0018).
+func noWaits(spec v1alpha1.CacheNodeSpec) bool {
 	spec.MemoryTier = MemoryTier(spec, false)
-	mode, _ := ioMode(spec, spec.Pod.Resources.Limits.Memory().Value())
-	return mode == v1alpha1.IODirect && cmp.Or(spec.IO.Mode, v1alpha1.IOAuto) == v1alpha1.IOAuto
+	mode, _ := ioMode(spec, Nothing)
+	return mode == v1alpha1.IOWorkers ||
+		mode == v1alpha1.IODirect && cmp.Or(spec.IO.Mode, v1alpha1.IOAuto) == v1alpha1.IOAuto
 }

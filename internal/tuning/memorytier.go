@@ -87,6 +87,9 @@ func TierFiles(t v1alpha1.MemoryTier) int64 { return wholeMebibytes(t.Size.Value
 // TierFree is described with TierFiles.
 func TierFree(t v1alpha1.MemoryTier) int64 { return wholeMebibytes(t.Size.Value() / 8) }
 
+// TierBuffer is the bytes of memory that a response from the tier takes while it lasts, at most.
+const TierBuffer = 64 << 10
+
 // TierKeys is the bytes of the tier's index, and also of the list of requested objects, in the tier or not.
 func TierKeys(t v1alpha1.MemoryTier) int64 {
 	return min(max(wholeMebibytes(t.Size.Value()/32), mebibyte), 64*mebibyte)

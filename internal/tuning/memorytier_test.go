@@ -24,6 +24,10 @@ func tiered(limit string, change func(*v1alpha1.CacheNodeSpec)) v1alpha1.CacheNo
 
 func TestResolve(t *testing.T) {
 	on := func(s *v1alpha1.CacheNodeSpec) { s.MemoryTier.Enabled = new(true) }
+	nvme := func(s *v1alpha1.CacheNodeSpec) {
+		s.Disks[0].Media = v1alpha1.NVMe
+		s.Pod.Resources.Limits[corev1.ResourceCPU] = resource.MustParse("2")
+	}
 	tests := map[string]struct {
 		limit  string
 		change func(*v1alpha1.CacheNodeSpec)
@@ -55,7 +59,8 @@ func TestResolve(t *testing.T) {
 		"what memory is for": {
 			"1Gi", on, Nothing, "256Mi", v1alpha1.IOThreads,
 			"memory limit 1Gi: nginx takes 18Mi with one worker, and more with each other worker, as there is no CPU limit, " +
-				"8Mi of it for keys zones; the memory tier and its index take 272Mi; 734Mi are left for the page cache",
+				"8Mi of it for keys zones; the memory tier and its index take 272Mi, " +
+				"and a response from it up to 64Ki while it lasts; 734Mi are left for the page cache",
 		},
 		"no limit": {
 			"", nil, Nothing, "128Mi", v1alpha1.IOThreads,
@@ -86,6 +91,44 @@ func TestResolve(t *testing.T) {
 			"1Gi", func(s *v1alpha1.CacheNodeSpec) { s.Disks[0].Media = v1alpha1.HDD }, WithoutTier, "", v1alpha1.IOThreads,
 			"a hard disk that is slow or hangs",
 		},
+		"NVMe, and memory for responses": {
+			"300Mi", nvme, Nothing, "", v1alpha1.IOWorkers,
+			"left for the page cache and for responses, each of which takes up to 256Ki while it lasts\n" +
+				"io.mode is Workers: all disks are NVMe, which answer so fast that a thread switch costs more than the wait\n" +
+				"memoryTier is off: an object on a disk of io.mode Workers hardly waits",
+		},
+		"NVMe, and the caches fit into memory": {"1Gi", nvme, Nothing, "", v1alpha1.IODirect, "io.mode is Direct"},
+		"NVMe, and Workers before":             {"300Mi", nvme, WithWorkers, "", v1alpha1.IOWorkers, "io.mode is Workers"},
+		"NVMe, and pools before": {
+			"300Mi", nvme, WithoutTier, "", v1alpha1.IOThreads,
+			"and its pods were not in mode Workers so far; set io.mode to Workers if you want that",
+		},
+		"NVMe, and too little memory for responses": {
+			"150Mi", nvme, WithWorkers, "", v1alpha1.IOThreads,
+			"and mode Workers would leave 118Mi of memory, and 128Mi are needed for responses in progress",
+		},
+		"NVMe with a tier from before": {
+			"300Mi", nvme, WithTier, "75Mi", v1alpha1.IOThreads, "and there is a memory tier",
+		},
+		"NVMe with a tier of its own": {
+			"300Mi", func(s *v1alpha1.CacheNodeSpec) { nvme(s); on(s) }, Nothing, "75Mi", v1alpha1.IOThreads, "memoryTier is on",
+		},
+		"NVMe without a CPU limit": {
+			"300Mi", func(s *v1alpha1.CacheNodeSpec) { s.Disks[0].Media = v1alpha1.NVMe }, WithWorkers, "", v1alpha1.IOThreads,
+			"without a CPU limit the number of workers is not known",
+		},
+		"NVMe beside an SSD": {"300Mi", func(s *v1alpha1.CacheNodeSpec) {
+			nvme(s)
+			s.Disks = append(s.Disks, sized(1<<30, func(d *v1alpha1.Disk) { d.Name, d.Media = "disk2", v1alpha1.SSD }))
+		}, WithWorkers, "", v1alpha1.IOThreads, "not all disks are NVMe"},
+		"workers, whatever the disks": {
+			"300Mi", func(s *v1alpha1.CacheNodeSpec) { s.IO.Mode = v1alpha1.IOWorkers }, Nothing, "", v1alpha1.IOWorkers,
+			"set by spec.io.mode",
+		},
+		"workers with a tier": {
+			"300Mi", func(s *v1alpha1.CacheNodeSpec) { s.IO.Mode = v1alpha1.IOWorkers; on(s) }, Nothing,
+			"75Mi", v1alpha1.IOWorkers, "memoryTier is on",
+		},
 		"no more than half of the request": {"1Gi", func(s *v1alpha1.CacheNodeSpec) {
 			s.Pod.Resources.Requests = corev1.ResourceList{corev1.ResourceMemory: resource.MustParse("256Mi")}
 		}, WithTier, "128Mi", v1alpha1.IODirect, "memoryTier is on: 128Mi"},
@@ -111,7 +154,7 @@ func TestResolve(t *testing.T) {
 				t.Errorf("the tier has %q, the mode is %s, and it says\n%s\nwant %q, %s and %q",
 					size, spec.IO.Mode, says, tt.size, tt.mode, tt.says)
 			}
-			spec, choices = Resolve(spec, (tt.before+1)%3)
+			spec, choices = Resolve(spec, (tt.before+1)%4)
 			again := strings.Join(choices, "\n")
 			if spec.MemoryTier.Size != nil && HasMemoryTier(spec) != (tt.size != "") {
 				t.Errorf("resolved once more it is something else: %s", again)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/utils/ptr"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/shard"
@@ -21,18 +22,23 @@ const (
 	// the processes of a pod, and threads count as such. manyWorkers is assumed if the number of workers is not known.
 	mostThreads = 1024
 	manyWorkers = 16
-	// articleThreads is always allowed, even beyond mostThreads.
+	// articleThreads is always allowed to a disk and a core, even beyond mostThreads.
 	articleThreads = 16
+	// mostWorkers is how many workers io.mode Workers makes at most: nginx can have 1,024 processes, and a reload needs
+	// old ones and new ones.
+	mostWorkers = 256
 )
 
 // Threads is the size of a disk's thread pool in each worker: the spec's or, by media, as many as keep the pools of all
-// disks and workers within mostThreads together. workers is 0 if it is not known.
-func Threads(d v1alpha1.Disk, disks int, workers int32) int32 {
-	if d.ThreadPool.Threads != nil {
-		return *d.ThreadPool.Threads
+// disks and workers within mostThreads together. cores is 0 if it is not known. In io.mode Workers a core's threads are
+// divided among its workers.
+func Threads(d v1alpha1.Disk, io v1alpha1.IO, disks int, cores int32) int32 {
+	ofCore := ptr.Deref(d.ThreadPool.Threads, 0)
+	if ofCore == 0 {
+		share := int32(mostThreads/max(disks, 1)) / max(cmp.Or(cores, manyWorkers), 1) //nolint:gosec // at most mostThreads
+		ofCore = min(threads[d.Media], max(share, articleThreads))
 	}
-	share := int32(mostThreads/max(disks, 1)) / max(cmp.Or(workers, manyWorkers), 1) //nolint:gosec // at most mostThreads
-	return min(threads[d.Media], max(share, articleThreads))
+	return max(ofCore/perCore(io), 1)
 }
 
 // ProbeTimeout is how long a probe of a disk may take.
@@ -58,12 +64,38 @@ func ShardDisks(disks []v1alpha1.Disk) []shard.Disk {
 	return sharded
 }
 
-// Workers is the number of nginx's workers: the CPU limit, rounded up, or 0 for "auto" if there is none.
-func Workers(limit *resource.Quantity) int32 {
+// Cores is a CPU limit, rounded up, or 0 if there is none.
+func Cores(limit *resource.Quantity) int32 {
 	if limit == nil || limit.Sign() <= 0 {
 		return 0
 	}
 	return int32(min(limit.Value(), 1024)) //nolint:gosec // bounded
+}
+
+// workersPerCPU is the default of io.workersPerCPU, see docs/adr/0027. Pods know it (manifest.PodInput), so another
+// value would replace the pods of every CacheNode with io.mode Workers.
+const workersPerCPU = 4
+
+// perCore is the number of workers for each core.
+func perCore(io v1alpha1.IO) int32 {
+	if io.Mode == v1alpha1.IOWorkers {
+		return ptr.Deref(io.WorkersPerCPU, workersPerCPU)
+	}
+	return 1
+}
+
+// Workers is the number of nginx's workers in a pod with a number of cores. It is 0 if the number of cores is 0, which
+// means that it is not known: nginx's "auto". It does not depend on the state of disks: with another number of workers,
+// the kernel would go on to give connections to the sockets of old workers that wait for a disk.
+func Workers(io v1alpha1.IO, cores int32) int32 {
+	return max(min(perCore(io)*cores, mostWorkers), cores)
+}
+
+// Connections is worker_connections: the connections of a core, divided among its workers, but at least 256 each.
+func Connections(spec v1alpha1.CacheNodeSpec) int32 {
+	const least = 256
+	ofCore := ptr.Deref(spec.Listen.MaxConnections, 0)
+	return max(ofCore/perCore(spec.IO), min(ofCore, least))
 }
 
 // Duration parses a duration of the API, which is valid by its schema. It returns 0 for one that is not.

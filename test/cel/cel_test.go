@@ -273,6 +273,8 @@ var refused = map[string]struct {
 	"an unknown format":     {fields{"logs.format": "XML"}, "spec.logs.format"},
 	"minUses 0":             {fields{"cache.minUses": "0"}, "spec.cache.minUses"},
 	"an unknown mode":       {fields{"io.mode": "Fast"}, "spec.io.mode"},
+	"no worker":             {fields{"io.workersPerCPU": "0"}, "spec.io.workersPerCPU"},
+	"too many workers":      {fields{"io.workersPerCPU": "17"}, "spec.io.workersPerCPU"},
 	"a negative read-ahead": {fields{"io.readAhead": "-1"}, "must be from 0 to 1Gi"},
 	"a tiny memory tier":    {fields{"memoryTier.size": "1Mi"}, "must be from 16Mi to 16Ti"},
 	"a tier above the request": {

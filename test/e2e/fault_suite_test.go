@@ -92,6 +92,18 @@ func (p *target) fault(t *testing.T, fault, disk string, args ...string) string 
 	return p.prepareFault(t, fault, disk, args...)()
 }
 
+// keysOf are the paths in many whose objects are on a disk of the pod, and the others.
+func (p *target) keysOf(disk string) (own, others []string) {
+	for _, path := range many {
+		if p.disk(path) == disk {
+			own = append(own, path)
+		} else {
+			others = append(others, path)
+		}
+	}
+	return own, others
+}
+
 // prepareFault asks the API server now which disk of which node it is, and returns a function that runs the fault. The
 // function does not need the API server.
 func (p *target) prepareFault(t *testing.T, fault, disk string, args ...string) func() string {

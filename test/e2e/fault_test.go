@@ -181,14 +181,7 @@ func (p *target) comesBack(t *testing.T, disk, identity string, lift func()) {
 func hangs(t *testing.T, p *target) {
 	const disk = "disk2"
 	before := p.identity(t)
-	var own, others []string
-	for _, path := range many {
-		if p.disk(path) == disk {
-			own = append(own, path)
-		} else {
-			others = append(others, path)
-		}
-	}
+	own, others := p.keysOf(disk)
 	othersCalm := lasting(6*time.Second, p.load(t, others, 200, 4))
 	uid := string(p.pod(t).UID)
 	unix.Sync() // otherwise the page cache would hide the disk

@@ -150,7 +150,7 @@ func rendered(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config, err := cache.Render(cache.Input{Revision: revision, Facts: cache.Facts{Workers: 1}})
+	config, err := cache.Render(cache.Input{Revision: revision, Facts: cache.Facts{Cores: 1}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -47,7 +47,7 @@ func Prepared(object int64) Preparation {
 	}
 	n, _ := fmt.Sscanf(unix.ByteSliceToString(name.Release[:]), "%d.%d", &major, &minor)
 	if n == 2 && (major > 6 || major == 6 && minor >= 12) {
-		p.MkfsArgs = []string{"-b", fmt.Sprintf("size=%d", block)}
+		p.MkfsArgs, p.Options = []string{"-b", fmt.Sprintf("size=%d", block)}, "noatime,allocsize=4k"
 	}
 	return p
 }
@@ -80,16 +80,37 @@ func (d Disk) turn(s Speed) error {
 // InMemory makes disks that are created afterwards files in memory. The machine's own disk can be a thousand times
 // slower for one file than for another, perhaps as some are in its host's memory. mebibytes is the size of all disks.
 func (l *Lab) InMemory(mebibytes int64) error {
-	var info unix.Sysinfo_t
-	if err := unix.Sysinfo(&info); err != nil {
+	free, err := freeMemory()
+	if err != nil {
 		return err
 	}
-	const others = 4 << 30 // for servers, clients and builds
-	if free := int64(info.Freeram) * int64(info.Unit); free < mebibytes<<20+others {
-		return fmt.Errorf("disks in memory need %d MiB, and 4 GiB for everything else; %d MiB are free: "+
-			"measure fewer servers", mebibytes, free>>20)
+	if free < mebibytes {
+		return fmt.Errorf("disks in memory need %d MiB, and 4 GiB for everything else; %d MiB are free for them: "+
+			"measure fewer servers", mebibytes, free)
 	}
 	dir := filepath.Join(l.Dir, "memory")
+	if err := l.mountMemory(dir, mebibytes); err != nil {
+		return err
+	}
+	l.files, l.inMemory = dir, true
+	return nil
+}
+
+// freeMemory is the memory in MiB that files may take: what is free but for 4 GiB, which servers, clients and builds
+// need. The page cache is emptied before.
+func freeMemory() (mebibytes int64, err error) {
+	if err := DropCaches(); err != nil {
+		return 0, err
+	}
+	var info unix.Sysinfo_t
+	if err := unix.Sysinfo(&info); err != nil {
+		return 0, err
+	}
+	return int64(info.Freeram)*int64(info.Unit)>>20 - 4096, nil
+}
+
+// mountMemory makes a folder for files in memory.
+func (l *Lab) mountMemory(dir string, mebibytes int64) error {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
 	}
@@ -97,16 +118,22 @@ func (l *Lab) InMemory(mebibytes int64) error {
 		return err
 	}
 	l.cleanup(func() error { return run("umount", dir) })
-	l.files, l.inMemory = dir, true
 	return nil
 }
 
-// Seek makes disks that are created afterwards cost seeks, once their speed has some. program is test/bench/seek.
+// Seek makes disks that are created afterwards cost seeks, once their speed has some, and nothing else: their files are
+// in memory, and take as much of it as is written. program is test/bench/seek.
 func (l *Lab) Seek(program string) error {
 	files, shown := filepath.Join(l.Dir, "files"), filepath.Join(l.Dir, "shown")
+	free, err := freeMemory()
+	if err != nil {
+		return err
+	}
+	if err := l.mountMemory(files, free); err != nil {
+		return err
+	}
 	marker := "ready"
-	if err := errors.Join(os.Mkdir(files, 0o700), os.Mkdir(shown, 0o700),
-		os.WriteFile(filepath.Join(files, marker), nil, 0o600)); err != nil {
+	if err := errors.Join(os.Mkdir(shown, 0o700), os.WriteFile(filepath.Join(files, marker), nil, 0o600)); err != nil {
 		return err
 	}
 	command := exec.Command(program, "-dir", files, "-mount", shown)
@@ -181,7 +208,12 @@ func (l *Lab) Disk(name string, mebibytes int64, p Preparation) (Disk, error) {
 }
 
 // DropCaches empties the page cache. Inodes and the file systems' own metadata stay.
-func DropCaches() error {
+func DropCaches() error { return drop("1") }
+
+// DropAllCaches empties the page cache, and forgets inodes and directory entries.
+func DropAllCaches() error { return drop("3") }
+
+func drop(what string) error {
 	unix.Sync()
-	return os.WriteFile("/proc/sys/vm/drop_caches", []byte("1"), 0o200)
+	return os.WriteFile("/proc/sys/vm/drop_caches", []byte(what), 0o200)
 }

@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -92,6 +93,11 @@ func (l *Lab) cleanup(f func() error) {
 	l.cleanups = append(l.cleanups, f)
 }
 
+// congestionControl is the kernel's own default. BBR, the default of some machines, takes the few microseconds between
+// two namespaces for the length of the way: it then sends 1 MiB in some fifty steps, each of which waits for a
+// processor.
+const congestionControl = "cubic"
+
 // Site is a network namespace for a server and its origin, which the clients reach over a virtual Ethernet of its own.
 type Site struct {
 	// Address is the server's address, as clients see it.
@@ -124,6 +130,10 @@ func (l *Lab) Site(name string) (Site, error) {
 		if err := run("ip", "-n", end[0], "link", "set", end[1], "up", "mtu", "1500"); err != nil {
 			return s, err
 		}
+		if err := run("ip", "-n", end[0], "route", "change", fmt.Sprintf("10.77.%d.0/24", l.sites),
+			"dev", end[1], "src", end[2], "congctl", congestionControl); err != nil {
+			return s, err
+		}
 	}
 	return s, nil
 }
@@ -138,8 +148,11 @@ func (l *Lab) namespace(name string) error {
 	return run("ip", "-n", name, "link", "set", "lo", "up")
 }
 
-// Client is a command that runs where the clients are.
-func (l *Lab) Client(command ...string) *exec.Cmd { return in(l.clients(), command) }
+// Client is a command that runs where the clients are, and on their processors.
+func (l *Lab) Client(command ...string) *exec.Cmd {
+	_, others := processors(runtime.NumCPU())
+	return in(l.clients(), on(others, command...))
+}
 
 // Inside is a command that runs where the server is.
 func (s Site) Inside(command ...string) *exec.Cmd { return in(s.namespace, command) }

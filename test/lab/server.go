@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"strconv"
 	"strings"
 	"sync"
@@ -99,7 +100,11 @@ func script(site Site, cgroup *Cgroup, root Root, files string) string {
 		}
 	}
 	line("ulimit -n $(ulimit -Hn)")
-	enter := "exec nsenter --net=/run/netns/" + site.namespace + " --"
+	servers, others := processors(runtime.NumCPU())
+	if cgroup == nil {
+		servers = others
+	}
+	enter := "exec " + strings.Join(on(servers, "nsenter", "--net=/run/netns/"+site.namespace, "--"), " ")
 	if root.Dir != "" {
 		enter += " chroot " + root.Dir
 	}

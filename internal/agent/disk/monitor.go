@@ -15,11 +15,14 @@ import (
 // Monitor probes one disk until its context ends. A probe that hangs blocks nothing else: it keeps its own thread, it
 // counts as a failure after each timeout, and no second probe begins. The methods are safe for concurrent use.
 type Monitor struct {
-	// Changed is called from the monitor's goroutine when the status or the reason has changed.
+	// Changed is called from the monitor's goroutine when the status or the reason has changed, or when the disk begins to
+	// make reads wait.
 	Changed func(before, after State)
 	// Observed is called for each sample.
 	Observed func(Sample)
 
+	// sample probes once, and calls hasRead after its reads.
+	sample func(hasRead func()) Sample
 	mutex  sync.Mutex
 	prober *Prober
 	limits Limits
@@ -32,9 +35,11 @@ func NewMonitor(prober *Prober, limits Limits) *Monitor {
 	if prober.clearing == nil {
 		prober.clearing = newClearing()
 	}
-	return &Monitor{
+	m := &Monitor{
 		prober: prober, limits: limits, state: State{Status: v1alpha1.DiskStarting}, wake: make(chan struct{}, 1),
 	}
+	m.sample = m.probe
+	return m
 }
 
 // State returns what is known about the disk now.
@@ -73,12 +78,16 @@ func (m *Monitor) Run(ctx context.Context) {
 	results := make(chan Sample, 1)
 	next := time.NewTimer(0)
 	defer next.Stop()
-	var overdue <-chan time.Time // not nil while a probe runs
+	var late, overdue <-chan time.Time // overdue is not nil while a probe runs
+	var hasRead chan struct{}
 	var begun, ended time.Time
 	begin := func() {
-		begun = time.Now()
+		begun, hasRead = time.Now(), make(chan struct{})
 		overdue = time.After(m.timeout())
-		go func() { results <- m.probe() }()
+		if m.State().Status != v1alpha1.DiskFailed { // nginx does not read from a failed disk
+			late = time.After(lateRead)
+		}
+		go func(read chan struct{}) { results <- m.sample(func() { close(read) }) }(hasRead)
 	}
 	for {
 		select {
@@ -92,6 +101,13 @@ func (m *Monitor) Run(ctx context.Context) {
 			if overdue == nil {
 				begin()
 			}
+		case <-hasRead:
+			late, hasRead = nil, nil
+		case now := <-late:
+			m.update(func(s State) State {
+				s.waited = now
+				return s
+			})
 		case <-overdue:
 			m.observe(Sample{
 				At: time.Now(), Latency: time.Since(begun), Reason: v1alpha1.DiskSlow,
@@ -99,7 +115,7 @@ func (m *Monitor) Run(ctx context.Context) {
 			})
 			overdue = time.After(m.timeout())
 		case s := <-results:
-			overdue, ended = nil, time.Now()
+			late, hasRead, overdue, ended = nil, nil, nil, time.Now()
 			if s.Reason == "" && s.Latency > m.timeout() {
 				s.Reason, s.Message = v1alpha1.DiskSlow, fmt.Sprintf("the probe took %s", s.Latency.Round(time.Millisecond))
 			}
@@ -114,7 +130,7 @@ func (m *Monitor) timeout() time.Duration {
 	return m.limits(m.state.Usage.Size).Timeout
 }
 
-func (m *Monitor) probe() Sample {
+func (m *Monitor) probe(hasRead func()) Sample {
 	m.mutex.Lock()
 	prober, state, thresholds := m.prober, m.state, m.limits(m.state.Usage.Size)
 	m.mutex.Unlock()
@@ -124,22 +140,33 @@ func (m *Monitor) probe() Sample {
 			return Sample{At: time.Now(), Reason: v1alpha1.DiskIOError, Message: err.Error()}
 		}
 	}
-	return prober.Probe()
+	return prober.Probe(hasRead)
 }
 
 // observe updates the state with a sample and returns the delay before the next probe.
 func (m *Monitor) observe(s Sample) time.Duration {
-	m.mutex.Lock()
-	before := m.state
-	thresholds := m.limits(cmp.Or(s.Usage.Size, before.Usage.Size))
-	m.state = before.Next(s, thresholds)
-	after, delay := m.state, m.state.Delay(thresholds)
-	m.mutex.Unlock()
+	var thresholds Thresholds
+	after := m.update(func(before State) State {
+		thresholds = m.limits(cmp.Or(s.Usage.Size, before.Usage.Size))
+		return before.Next(s, thresholds)
+	})
 	if m.Observed != nil {
 		m.Observed(s)
 	}
-	if m.Changed != nil && (before.Status != after.Status || before.Reason != after.Reason) {
+	return after.Delay(thresholds)
+}
+
+// update changes the state and reports a change.
+func (m *Monitor) update(next func(State) State) State {
+	m.mutex.Lock()
+	before := m.state
+	after := next(before)
+	m.state = after
+	m.mutex.Unlock()
+	now := time.Now()
+	if m.Changed != nil && (before.Status != after.Status || before.Reason != after.Reason ||
+		!before.Waits(now) && after.Waits(now)) {
 		m.Changed(before, after)
 	}
-	return delay
+	return after
 }

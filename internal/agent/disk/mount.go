@@ -47,6 +47,11 @@ func readFileSystem(dir string) (tuning.FileSystem, error) {
 		return tuning.FileSystem{}, err
 	}
 	f := tuning.FileSystem{Type: mount.FSType, BlockSize: stat.Bsize, Options: mount.Options}
+	for option := range strings.SplitSeq(mount.VFSOptions, ",") {
+		if strings.HasPrefix(option, "allocsize=") { // an option of the file system, not of the mount
+			f.Options += "," + option
+		}
+	}
 	// A partition has no queue; its device is the parent folder.
 	for _, file := range []string{"queue/read_ahead_kb", "../queue/read_ahead_kb"} {
 		text, err := os.ReadFile(fmt.Sprintf("/sys/dev/block/%d:%d/%s", mount.Major, mount.Minor, file))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -66,6 +67,8 @@ type Prober struct {
 
 	round int
 	block []byte
+	// read is the median time of the reads of the last probe.
+	read time.Duration
 	// parent is the device of the folder above Dir, node that of NodeDir. They do not change.
 	parent, node uint64
 	// ours is true if the mark was found lately.
@@ -86,13 +89,14 @@ type Rules struct {
 	Abandoned string
 }
 
-// Probe checks that the disk is mounted, is ours and has space, writes a block, syncs it and reads all blocks back. It
-// blocks while the disk hangs.
-func (p *Prober) Probe() Sample {
+// Probe checks that the disk is mounted, is ours and has space, reads all blocks, calls hasRead, writes a block, syncs
+// it and reads it back. It blocks while the disk hangs.
+func (p *Prober) Probe(hasRead func()) Sample {
 	begun := time.Now()
 	s := Sample{}
-	err := p.probe(&s.Usage)
-	s.At = time.Now()
+	p.read = 0
+	err := p.probe(&s.Usage, hasRead)
+	s.At, s.Read = time.Now(), p.read
 	s.Latency = s.At.Sub(begun)
 	if err != nil {
 		s.Reason, s.Message = v1alpha1.DiskIOError, err.Error()
@@ -117,7 +121,7 @@ type finding struct {
 
 func (f *finding) Error() string { return f.text }
 
-func (p *Prober) probe(usage *Usage) error {
+func (p *Prober) probe(usage *Usage, hasRead func()) error {
 	if err := p.checkDevice(); err != nil {
 		return err
 	}
@@ -149,7 +153,7 @@ func (p *Prober) probe(usage *Usage) error {
 			return err
 		}
 	}
-	err := p.writeAndRead(filepath.Join(folder, probeFile))
+	err := p.readAndWrite(filepath.Join(folder, probeFile), hasRead)
 	p.ours = err == nil
 	return err
 }
@@ -233,8 +237,9 @@ func deviceOf(dir string) (uint64, error) {
 	return stat.Dev, nil
 }
 
-// writeAndRead writes and reads back the blocks, past the page cache if the file system supports that.
-func (p *Prober) writeAndRead(path string) error {
+// readAndWrite reads the blocks, writes one and reads it back, past the page cache if the file system supports that.
+// The reads come first, as a write may wait for what nginx has written.
+func (p *Prober) readAndWrite(path string, hasRead func()) error {
 	file, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|unix.O_DIRECT, 0o600) //nolint:gosec // the path is ours
 	if errors.Is(err, syscall.EINVAL) {
 		file, err = os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600) //nolint:gosec // the path is ours
@@ -251,9 +256,33 @@ func (p *Prober) writeAndRead(path string) error {
 		return err
 	}
 	written := []int{p.round % blocks}
-	if stat.Size() != blocks*blockSize {
+	if stat.Size() == blocks*blockSize {
+		if err := p.timeReads(file); err != nil {
+			return err
+		}
+	} else {
 		written = []int{0, 1, 2, 3, 4, 5, 6, 7}
 	}
+	hasRead()
+	return p.writeAndRead(file, written)
+}
+
+// timeReads reads all blocks, and notes the median time of a read.
+func (p *Prober) timeReads(file *os.File) error {
+	var times [blocks]time.Duration
+	for i := range blocks {
+		begun := time.Now()
+		if _, err := file.ReadAt(p.block, int64(i)*blockSize); err != nil {
+			return err
+		}
+		times[i] = time.Since(begun)
+	}
+	slices.Sort(times[:])
+	p.read = times[blocks/2]
+	return nil
+}
+
+func (p *Prober) writeAndRead(file *os.File, written []int) error {
 	p.round++
 	stamp := fmt.Appendf(nil, "%s %d %d ", p.Disk, p.round, time.Now().UnixNano())
 	for _, i := range written {
@@ -267,19 +296,13 @@ func (p *Prober) writeAndRead(path string) error {
 	if err := file.Sync(); err != nil {
 		return err
 	}
-	return p.readBack(file, written, stamp)
-}
-
-func (p *Prober) readBack(file *os.File, written []int, stamp []byte) error {
-	for i := range blocks {
+	for _, i := range written {
 		clear(p.block)
 		if _, err := file.ReadAt(p.block, int64(i)*blockSize); err != nil {
 			return err
 		}
-		for _, w := range written {
-			if w == i && !bytes.HasPrefix(p.block, stamp) {
-				return &finding{reason: v1alpha1.DiskCorrupt, text: "the probe reads other bytes than it wrote"}
-			}
+		if !bytes.HasPrefix(p.block, stamp) {
+			return &finding{reason: v1alpha1.DiskCorrupt, text: "the probe reads other bytes than it wrote"}
 		}
 	}
 	return nil

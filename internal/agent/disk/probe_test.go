@@ -40,7 +40,7 @@ func again(p *Prober) *Prober {
 // expect probes and checks the reason.
 func expect(t *testing.T, p *Prober, want v1alpha1.DiskReason) Sample {
 	t.Helper()
-	s := p.Probe()
+	s := p.Probe(func() {})
 	if s.Reason != want {
 		t.Errorf("the probe says %q (%s), want %q", s.Reason, s.Message, want)
 	}
@@ -108,7 +108,7 @@ func TestProbe(t *testing.T) {
 		}
 		seen := false
 		for range markEvery { // the mark is not checked in each probe
-			seen = seen || p.Probe().Reason == v1alpha1.DiskForeignCache
+			seen = seen || p.Probe(func() {}).Reason == v1alpha1.DiskForeignCache
 		}
 		if !seen {
 			t.Error("another's mark was not seen")
@@ -150,7 +150,7 @@ func TestProbe(t *testing.T) {
 		}
 		must(t, file.Close())
 		must(t, os.Remove(filepath.Join(p.Dir, layout.OwnFolder, probeFile))) // its blocks need no space
-		if s := p.Probe(); s.Reason != "" && s.Reason != v1alpha1.DiskFull {
+		if s := p.Probe(func() {}); s.Reason != "" && s.Reason != v1alpha1.DiskFull {
 			t.Errorf("the probe says %q (%s)", s.Reason, s.Message)
 		} else if after := (State{Status: v1alpha1.DiskHealthy}).Next(s, limits); after.Reason != v1alpha1.DiskFull {
 			t.Errorf("the state is %s for %q with %d bytes free", after.Status, after.Reason, s.Usage.Free)

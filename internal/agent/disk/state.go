@@ -29,6 +29,8 @@ type Usage struct {
 type Sample struct {
 	At      time.Time
 	Latency time.Duration
+	// Read is the median time of the probe's reads; 0 if the probe did not read.
+	Read    time.Duration
 	Reason  v1alpha1.DiskReason
 	Message string
 	// Usage is the zero value if the probe ended before it read the usage.
@@ -57,6 +59,12 @@ const (
 	maxFlaps = 6
 	// confirmDelay is the delay before the next probe while a failure is not yet confirmed or refuted.
 	confirmDelay = 100 * time.Millisecond
+
+	// A disk makes reads wait if a probe's median read takes slowRead, as on a hard disk, or all its reads take lateRead.
+	// calm is how long that counts.
+	slowRead = 10 * time.Millisecond
+	lateRead = 250 * time.Millisecond
+	calm     = 10 * time.Minute
 )
 
 // State is what is known about a disk. It is a value: Next returns a new one.
@@ -73,12 +81,20 @@ type State struct {
 
 	failures, successes, flaps int
 	returned                   time.Time
+	// waited is when a probe last showed that the disk makes reads wait.
+	waited time.Time
 }
+
+// Waits reports whether the disk makes reads wait, or did so in the last ten minutes.
+func (s State) Waits(now time.Time) bool { return !s.waited.IsZero() && now.Sub(s.waited) < calm }
 
 // Next returns the state after one more sample.
 func (s State) Next(sample Sample, t Thresholds) State {
 	if sample.Usage != (Usage{}) {
 		s.Usage = sample.Usage
+	}
+	if sample.Read >= slowRead {
+		s.waited = sample.At
 	}
 	s.ForeignOwner = sample.ForeignOwner
 	reason, message := s.judge(sample, t)

@@ -169,3 +169,27 @@ func TestStatesOnRandomHistories(t *testing.T) {
 
 // always returns limits that do not depend on the size.
 func always(t Thresholds) Limits { return func(int64) Thresholds { return t } }
+
+// TestWaits checks when a disk counts as one that makes reads wait.
+func TestWaits(t *testing.T) {
+	fast := Sample{Latency: 20 * time.Millisecond, Read: time.Millisecond}
+	for name, tt := range map[string]struct {
+		samples []Sample
+		after   time.Duration
+		want    bool
+	}{
+		"nothing known":                {nil, 0, false},
+		"a fast disk":                  {[]Sample{fast, fast}, 0, false},
+		"reads as of a hard disk":      {[]Sample{{Read: slowRead}, fast}, time.Minute, true},
+		"a write that takes long":      {[]Sample{{Latency: time.Second, Read: time.Millisecond}}, 0, false},
+		"a disk that fails at once":    {[]Sample{{Reason: v1alpha1.DiskShutdown}}, 0, false},
+		"ten minutes later":            {[]Sample{{Read: slowRead}, fast}, calm, false},
+		"ten minutes after the latest": {[]Sample{{Read: slowRead}, fast, {Read: slowRead}}, calm, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := play(State{}, tt.samples).Waits(start.Add(tt.after)); got != tt.want {
+				t.Errorf("waits is %t, want %t", got, tt.want)
+			}
+		})
+	}
+}

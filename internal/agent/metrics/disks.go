@@ -1,6 +1,8 @@
 package metrics
 
 import (
+	"time"
+
 	"github.com/prometheus/client_golang/prometheus"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
@@ -34,7 +36,9 @@ var (
 	descInodes     = describe("cachenode_disk_inodes", "Inodes of the disk's file system.")
 	descInodesFree = describe("cachenode_disk_inodes_free", "Free inodes of the disk's file system.")
 	descInodesUsed = describe("cachenode_disk_inodes_used", "Used inodes of the disk's file system.")
-	descFiles      = describe("cachenode_cache_files",
+	descWaits      = describe("cachenode_disk_waits", "1 if a probe found in the last ten minutes that reads wait "+
+		"for the disk. With io.mode Workers, pools then read instead of the workers.")
+	descFiles = describe("cachenode_cache_files",
 		"Files of the disk's cache, estimated from a sample of its folders.")
 	descCacheBytes = describe("cachenode_cache_size_bytes",
 		"Bytes of the files of the disk's cache, estimated from a sample of its folders.")
@@ -46,7 +50,7 @@ var (
 func (c *diskCollector) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{
 		descUp, descState, descFailure, descSize, descFree, descUsed, descInodes, descInodesFree, descInodesUsed,
-		descFiles, descCacheBytes, descLoaded,
+		descWaits, descFiles, descCacheBytes, descLoaded,
 	} {
 		out <- d
 	}
@@ -62,6 +66,7 @@ func (c *diskCollector) Collect(out chan<- prometheus.Metric) {
 		for _, state := range []v1alpha1.DiskState{v1alpha1.DiskStarting, v1alpha1.DiskHealthy, v1alpha1.DiskFailed} {
 			set(descState, one(s.Status == state), string(state))
 		}
+		set(descWaits, one(s.Waits(time.Now())))
 		if s.Status == v1alpha1.DiskFailed {
 			set(descFailure, 1, string(s.Reason))
 		}

@@ -38,9 +38,9 @@ func parseAnnotations(text string) map[string]string {
 	return annotations
 }
 
-// Workers is the CPU limit of nginx's container in whole cores, rounded up. Without a limit, the file has the node's
+// Cores is the CPU limit of nginx's container in whole cores, rounded up. Without a limit, the file has the node's
 // cores.
-func Workers(dir string) (int32, error) {
+func Cores(dir string) (int32, error) {
 	text, err := os.ReadFile(filepath.Join(dir, layout.CPULimitFile)) //nolint:gosec // the path is ours
 	if err != nil {
 		return 0, err

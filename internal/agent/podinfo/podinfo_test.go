@@ -46,13 +46,13 @@ func FuzzAnnotations(f *testing.F) {
 	})
 }
 
-func TestWorkers(t *testing.T) {
+func TestCores(t *testing.T) {
 	for text, want := range map[string]int32{
 		"1000": 1, "1001": 2, "100": 1, "3500\n": 4, "99999999": 1024, "": 0, "x": 0, "0": 0, "-5": 0,
 	} {
-		got, err := Workers(write(t, layout.CPULimitFile, text))
+		got, err := Cores(write(t, layout.CPULimitFile, text))
 		if got != want || (err == nil) != (want > 0) {
-			t.Errorf("%q: %d workers, error %v; want %d", text, got, err, want)
+			t.Errorf("%q: %d cores, error %v; want %d", text, got, err, want)
 		}
 	}
 }

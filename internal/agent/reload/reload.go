@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"os"
 	"os/exec"
@@ -48,8 +49,10 @@ type Nginx struct {
 	// TestTimeout bounds nginx -t. TakeTimeout bounds the time until new workers answer.
 	TestTimeout, TakeTimeout time.Duration
 
-	// leaving has, for each old worker that is shutting down, when that was first seen. Only KillStuck uses it.
-	leaving map[int]time.Time
+	// leaving are the old workers that are shutting down. Only KillStuck uses it.
+	leaving map[int]oldWorker
+	// replaced are the process ids of workers from before the last reload that nginx took, as far as they still run.
+	replaced []int
 
 	mutex  sync.Mutex
 	emerg  []string
@@ -64,6 +67,10 @@ type File struct {
 	// Secret restricts reading to nginx's user and group.
 	Secret bool
 }
+
+// askTime bounds one question for the version. A worker can take the connection and then wait for a disk that hangs,
+// while the others would answer.
+const askTime = time.Second
 
 // answersInRow is how many consecutive answers with the new version, each over its own connection, show that the new
 // workers run and the old ones accept no more connections.
@@ -118,9 +125,11 @@ func (n *Nginx) writeAll(files []File) error {
 
 // Reload makes a running nginx read its file again and waits until new workers answer with the version.
 func (n *Nginx) Reload(ctx context.Context, version string) error {
-	if _, err := n.master(); err != nil {
+	master, err := n.master()
+	if err != nil {
 		return nil //nolint:nilerr // nginx does not run; it reads the file when it starts
 	}
+	before := slices.Collect(maps.Keys(workers(master)))
 	n.watch(true)
 	defer n.watch(false)
 	if err := n.signal(syscall.SIGHUP); err != nil {
@@ -129,8 +138,9 @@ func (n *Nginx) Reload(ctx context.Context, version string) error {
 	ctx, cancel := context.WithTimeout(ctx, n.TakeTimeout)
 	defer cancel()
 	for row := 0; ; {
-		if got, err := n.Version(ctx); err == nil && got == version {
+		if got, err := n.versionWithin(ctx, askTime); err == nil && got == version {
 			if row++; row == answersInRow {
+				n.replaced = before // those of earlier reloads that still run are among them
 				return nil
 			}
 			continue
@@ -147,6 +157,12 @@ func (n *Nginx) Reload(ctx context.Context, version string) error {
 		case <-time.After(10 * time.Millisecond):
 		}
 	}
+}
+
+func (n *Nginx) versionWithin(ctx context.Context, limit time.Duration) (string, error) {
+	ctx, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
+	return n.Version(ctx)
 }
 
 // Version is the version of the configuration that nginx's workers run, as they answer.
@@ -267,11 +283,17 @@ func (n *Nginx) master() (int, error) {
 	return pid, nil
 }
 
-// Running reports whether nginx's master runs.
-func (n *Nginx) Running() bool {
-	_, err := n.master()
-	return err == nil
+// Master is the process id of nginx's master; 0 if it does not run.
+func (n *Nginx) Master() int {
+	master, err := n.master()
+	if err != nil {
+		return 0
+	}
+	return master
 }
+
+// Running reports whether nginx's master runs.
+func (n *Nginx) Running() bool { return n.Master() != 0 }
 
 func (n *Nginx) signal(s syscall.Signal) error {
 	pid, err := n.master()

@@ -24,7 +24,7 @@ func TestClientLimit(t *testing.T) {
 	n := nginxtest.New(t)
 	in := decode(t, []byte(threeDisks))
 	in.Spec.Listen.MaxConnectionsPerClient, in.Spec.Origin.FallbackConcurrency = new(int32(3)), new(int32(2))
-	in.Facts.Workers = 2
+	in.Facts.Cores = 2
 	config, err := cache.Render(in)
 	if err != nil {
 		t.Fatal(err)

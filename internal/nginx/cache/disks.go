@@ -37,7 +37,7 @@ func (r renderer) threadPools() conf.Block {
 	}
 	for _, d := range r.disks {
 		block = append(block, conf.D("thread_pool", conf.Literal(naming.Pool(d.Name)),
-			conf.Literal(fmt.Sprintf("threads=%d", tuning.Threads(d, len(r.Spec.Disks), r.Facts.Workers))),
+			conf.Literal(fmt.Sprintf("threads=%d", tuning.Threads(d, r.Spec.IO, len(r.Spec.Disks), r.Facts.Cores))),
 			conf.Literal(fmt.Sprintf("max_queue=%d", ptr.Deref(d.ThreadPool.MaxQueue, 0)))))
 	}
 	return block
@@ -45,8 +45,17 @@ func (r renderer) threadPools() conf.Block {
 
 // usesThreads is false if workers read from the disks themselves, by the operator's choice or the spec's.
 func (r renderer) usesThreads() bool {
-	return r.Spec.IO.Mode != v1alpha1.IODirect
+	return r.Spec.IO.Mode != v1alpha1.IODirect && !r.readsInWorkers()
 }
+
+// readsInWorkers is true if many workers read from the disks themselves.
+func (r renderer) readsInWorkers() bool {
+	return r.Spec.IO.Mode == v1alpha1.IOWorkers && !r.Facts.Waits
+}
+
+// copies is true if they read into buffers, which they send. A response in slices would take buffers for each slice,
+// and give none back before its end.
+func (r renderer) copies() bool { return r.readsInWorkers() && !r.hasSlices() }
 
 // cachePaths gives each disk its own cache. Temporary files stay on the disk of the finished file, so that the last
 // step is a rename and not a copy.

@@ -41,7 +41,7 @@ func decode(t *testing.T, data []byte) cache.Input {
 		t.Fatal(err)
 	}
 	facts := cache.Facts{
-		Workers:   tuning.Workers(cacheNode.Spec.Pod.Resources.Limits.Cpu()),
+		Cores:     tuning.Cores(cacheNode.Spec.Pod.Resources.Limits.Cpu()),
 		Resolvers: []string{"10.96.0.10"},
 	}
 	if cacheNode.Spec.Listen.TLS != nil {

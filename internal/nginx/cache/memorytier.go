@@ -27,10 +27,6 @@ const (
 	promoted = "/.cachenode-promoted"
 	discard  = "@discard"
 
-	// sendfileChunk is nginx's default, in bytes. nginx counts the header of a response in it.
-	sendfileChunk = 2 << 20
-	headerRoom    = 64 << 10
-
 	tierVariable    = "$memory_tier"
 	elseVariable    = "$not_in_memory"
 	renewVariable   = "$renewed"
@@ -93,7 +89,8 @@ func (r renderer) keyedZone(name string) conf.Literal {
 //
 // X-Accel-Expires says how long a copy is fresh, as nginx does not read Age. The first request for an expired copy
 // waits until the promoter is renewing it. That request, and those that come before the renewal is done, get the
-// expired copy. None of them waits for a disk.
+// expired copy. None of them waits for a disk, unless
+// the promoter runs in a worker whose clock is a moment behind: to it the copy is still fresh.
 func (r renderer) memoryTier() conf.Block {
 	if !r.hasMemoryTier() {
 		return nil

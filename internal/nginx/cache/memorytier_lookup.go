@@ -46,10 +46,9 @@ func (r renderer) fromMemory(elsewhere conf.Argument) conf.Block {
 		conf.D("proxy_cache_key", r.key()),
 		conf.D("proxy_cache_use_stale", conf.Literal("updating")),
 		conf.D("proxy_force_ranges", conf.OnOff(true)),
-		// A response leaves in full packets and at once. A disk's location has no tcp_nopush, as corked responses were
-		// late there. nginx then leaves it off for the rest of the connection.
-		conf.D("tcp_nopush", conf.OnOff(true)),
-		conf.D("sendfile_max_chunk", conf.Size(max(tuning.TierObject(r.Spec.MemoryTier)+headerRoom, sendfileChunk))),
+		// Header and body leave in one call, see docs/adr/0018.
+		conf.D("sendfile", conf.OnOff(false)),
+		conf.D("output_buffers", conf.Literal("1"), conf.Size(tuning.TierBuffer)),
 		conf.D("open_file_cache", conf.Literal("max=4096"), conf.Literal("inactive=2s")),
 		conf.D("open_file_cache_valid", conf.Literal("2s")),
 	}

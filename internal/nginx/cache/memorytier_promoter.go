@@ -25,6 +25,7 @@ func (r renderer) toPromoter() conf.Directive {
 func (r renderer) toRenewal() conf.Directive {
 	return conf.B("location", conf.Literals("=", renew), append(conf.Block{
 		conf.D("internal"),
+		conf.D("sendfile", conf.OnOff(false)), // a subrequest decides for the client's connection, see renewed
 		conf.D("proxy_set_header", conf.Literal(renewHeader), conf.Literal("1")),
 		// A client waits for this. If it takes longer, the request goes to the disk.
 		conf.D("proxy_connect_timeout", conf.Literal("1s")), conf.D("proxy_read_timeout", conf.Literal("1s")),

@@ -89,7 +89,7 @@ func TestFullQueue(t *testing.T) {
 		"[{name: disk1, size: 1Gi}, {name: disk2, size: 1Gi}, {name: disk3, size: 1Gi}]",
 		"[{name: disk1, size: 1Gi, threadPool: {threads: 1}}]", 1)))
 	in.Spec.Disks[0].ThreadPool.MaxQueue = new(int32(0)) // which the API server refuses
-	in.Facts.Workers = 1
+	in.Facts.Cores = 1
 	config, err := cache.Render(in)
 	if err != nil {
 		t.Fatal(err)

@@ -9,8 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"k8s.io/utils/ptr"
-
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/layout"
@@ -28,12 +26,14 @@ type Input struct {
 // Facts are what the configuration takes from the pod in which nginx runs and not from the spec. The operator
 // validates, and the plugin shows, the configuration for the zero value with resolvers.
 type Facts struct {
-	// Workers is the number of worker processes; 0 means one for each core ("auto").
-	Workers int32
+	// Cores is the number of cores that nginx may use; 0 means those of the node.
+	Cores int32
 	// Resolvers are the addresses of the DNS servers that nginx asks if the revision names none.
 	Resolvers []string
 	// Failed are the disks that cannot be used. Their slots go to the others. If all have failed, nothing is cached.
 	Failed []string
+	// Waits is true if a disk lately made reads wait. With io.mode Workers, pools then read instead of the workers.
+	Waits bool
 	// Certificate is a hash of the certificate and key that clients see, if listen.tls is set. Both must be at
 	// layout.ListenerCertificate and layout.ListenerKey before nginx reads the text.
 	Certificate string
@@ -118,10 +118,10 @@ func digest(text string) string {
 // file is the whole of nginx.conf. It sets everything that an image could have set otherwise.
 func (r renderer) file() conf.Block {
 	workers := conf.Argument(conf.Literal("auto"))
-	if r.Facts.Workers > 0 {
-		workers = conf.Int(r.Facts.Workers)
+	if n := tuning.Workers(r.Spec.IO, r.Facts.Cores); n > 0 {
+		workers = conf.Int(n)
 	}
-	connections := ptr.Deref(r.Spec.Listen.MaxConnections, 0)
+	connections := tuning.Connections(r.Spec)
 	block := conf.Block{
 		conf.D("daemon", conf.OnOff(false)),
 		conf.D("pid", conf.Literal(layout.PIDFile)),
@@ -155,17 +155,21 @@ func (r renderer) http() conf.Block {
 	block := conf.Block{
 		conf.D("access_log", conf.OnOff(false)),
 		conf.D("server_tokens", conf.OnOff(false)),
-		// For all locations: a subrequest in a location without sendfile would switch it off for the client's connection.
-		conf.D("sendfile", conf.OnOff(true)),
+		// For all locations with subrequests: one in a location without sendfile would switch it off for the client's
+		// connection. Nothing has a subrequest to the lookup in memory, which copies.
+		conf.D("sendfile", conf.OnOff(!r.copies())),
 		// A reload or a stop closes idle connections. Without this time, a request that a client sends then is lost.
 		conf.D("keepalive_min_timeout", conf.Literal("5s")),
 		// Room for 64 names of 253 characters: with less, nginx refuses to start.
 		conf.D("server_names_hash_bucket_size", conf.Literal("512")),
 		conf.D("server_names_hash_max_size", conf.Literal("4096")),
 	}
-	// With a memory tier, tcp_nopush is not set for all locations: the end of a response would wait for the mirror
-	// request, see docs/adr/0018. With threads, a hit of 1 MiB would cost a disk more reads, see docs/adr/0019.
-	if !r.hasMemoryTier() && !r.usesThreads() {
+	if r.copies() {
+		block = append(block, conf.D("output_buffers", conf.Int(tuning.CopyBuffers), conf.Size(tuning.CopyBuffer)))
+	}
+	// With a memory tier, the end of a response would wait for the mirror request, see docs/adr/0018. With threads, a hit
+	// of 1 MiB would cost a disk more reads, see docs/adr/0019.
+	if !r.hasMemoryTier() && r.Spec.IO.Mode == v1alpha1.IODirect {
 		block = append(block, conf.D("tcp_nopush", conf.OnOff(true)))
 	}
 	for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {

@@ -23,6 +23,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/cachenode/cachenode-operator/test/bench/result"
 	"github.com/cachenode/cachenode-operator/test/lab"
 )
 
@@ -59,8 +60,9 @@ func main() {
 	seconds := flag.Int("seconds", 0, "how long a measurement takes; 0 for what suits the case")
 	only := flag.String("servers", "", "the servers to measure, separated by commas; all if empty")
 	match := flag.String("cases", "", "measure only cases whose name contains this")
-	used := flag.Bool("used", false, "with memory as after long use; without, with an empty page cache")
-	out := flag.String("out", "", "a folder for the result as JSON and SVG")
+	used := flag.Bool("used", false, "begin with memory as after long use instead of an empty page cache")
+	noInodes := flag.Bool("cold", false, "begin without inodes in memory too")
+	out := flag.String("out", "", "a folder for the result as JSON")
 	var shares shareList
 	flag.Var(&shares, "shares", "also measure at a fixed rate: shares of what each server served, such as 0.5,0.8")
 	flag.Usage = func() {
@@ -76,8 +78,12 @@ func main() {
 	chosen, err := choose(flag.Arg(0), *only)
 	if err == nil {
 		err = run(cases, *match, func(c scenario) error {
-			if c.seconds = cmp.Or(*seconds, c.seconds); *used {
-				c.used, c.name = true, c.name+"-used"
+			c.seconds = cmp.Or(*seconds, c.seconds)
+			switch {
+			case *used:
+				c.begins, c.name = longUse, c.name+"-used"
+			case *noInodes:
+				c.begins, c.name = cold, c.name+"-cold"
 			}
 			return measure(os.Stdout, bench{scenario: c, shares: shares}, chosen, *rounds, *out)
 		})
@@ -111,7 +117,8 @@ func choose(group, names string) ([]server, error) {
 	switch {
 	case names != "":
 		wanted := strings.Split(names, ",")
-		chosen := slices.DeleteFunc(append(slices.Clone(servers), against[1:]...), func(s server) bool {
+		all := slices.Concat(servers, []server{varnish{malloc: true}}, against[1:])
+		chosen := slices.DeleteFunc(all, func(s server) bool {
 			return !slices.Contains(wanted, s.String())
 		})
 		if len(chosen) != len(wanted) {
@@ -153,7 +160,7 @@ func measure(w io.Writer, b bench, chosen []server, rounds int, out string) (err
 				return fmt.Errorf("%s: %w", r.server, err)
 			}
 			r.samples = append(r.samples, sample)
-			fmt.Fprintf(os.Stderr, "%s: round %d: %-14s %s\n", b.name, round+1, r.server, sample)
+			fmt.Fprintf(os.Stderr, "%s: round %d: %-14s %s\n", b.name, round+1, r.server, progress(sample))
 		}
 	}
 	return report(w, b, rounds, out)
@@ -177,7 +184,7 @@ type running struct {
 	server  server
 	site    lab.Site
 	process *lab.Server
-	samples []sample
+	samples []result.Sample
 }
 
 // setConditions sets the conditions that follow from the case.
@@ -188,8 +195,11 @@ func (b *bench) setConditions() {
 	}
 	// Disks have twice the room for objects that take a block and a bit, and for as many misses again.
 	b.diskMebibytes = max(b.size*int64(b.count)/disks>>20*8, 1024)
+	if b.full { // room for the objects, and little more
+		b.diskMebibytes = b.size * int64(b.count) / disks >> 20 * 2
+	}
 	if b.inMemory { // there are no misses, and all of it is memory
-		b.diskMebibytes = max(b.size*int64(b.count)/disks>>20*2, 1200)
+		b.diskMebibytes = max(b.size*int64(b.count)/disks>>20*4/3, 1100)
 	}
 	b.object, b.conditions.media, b.declaredMebibytes = b.size, b.scenario.media, cmp.Or(b.declared, b.diskMebibytes)
 }
@@ -268,13 +278,18 @@ func (b *bench) start(s server) error {
 		return err
 	}
 	b.running = append(b.running, running{server: s, site: site, process: process})
-	return b.fetch(site, b.count)
+	if b.full {
+		if err := b.fetch(site, b.count, 4*b.count); err != nil {
+			return err
+		}
+	}
+	return b.fetch(site, 0, b.count)
 }
 
-// fetch requests objects one after another. The client checks every byte.
-func (b *bench) fetch(site lab.Site, count int) error {
+// fetch requests the objects of a range of numbers one after another. The client checks every byte.
+func (b *bench) fetch(site lab.Site, from, to int) error {
 	var paths strings.Builder
-	for i := range count {
+	for i := from; i < to; i++ {
 		fmt.Fprintf(&paths, "/objects/%d/%d\n", b.size, i)
 	}
 	command := b.Client(b.client, "fetch", "-base", site.URL(), "-keepalive")
@@ -284,7 +299,7 @@ func (b *bench) fetch(site lab.Site, count int) error {
 		return fmt.Errorf("the client: %w\n%s", err, tail(output))
 	}
 	if n := strings.Count(string(output), `"error":`); n > 0 {
-		return fmt.Errorf("%d of %d objects were not right\n%s", n, count, tail(output))
+		return fmt.Errorf("%d of %d objects were not right\n%s", n, to-from, tail(output))
 	}
 	return nil
 }

@@ -16,8 +16,10 @@ import (
 
 // nginx is stock nginx with some configuration.
 type nginx struct {
-	name        string
-	about       string
+	name  string
+	about string
+	// disks says what preparation is.
+	disks       string
 	preparation func(object int64) lab.Preparation
 	// dirs are the folders in which the configuration has its disks.
 	dirs   [disks]string
@@ -33,7 +35,7 @@ type configuration struct {
 }
 
 func (n nginx) String() string                           { return n.name }
-func (n nginx) About() string                            { return n.about }
+func (n nginx) About() string                            { return n.about + ", " + n.disks }
 func (n nginx) Preparation(object int64) lab.Preparation { return n.preparation(object) }
 
 func (n nginx) Start(
@@ -164,15 +166,15 @@ var (
 
 var (
 	noPools = nginx{
-		"nginx", "nginx without thread pools (aio off), one cache a disk, usual disks",
-		lab.Usual, handDirs, byHand(false), "", "",
+		"nginx", "nginx without thread pools (aio off), one cache a disk",
+		"usual disks", lab.Usual, handDirs, byHand(false), "", "",
 	}
 	article = nginx{
-		"article", "the article's configuration, 16 threads a disk, usual disks",
-		lab.Usual, handDirs, byHand(true), "", "",
+		"article", "the article's configuration, 16 threads a disk",
+		"usual disks", lab.Usual, handDirs, byHand(true), "", "",
 	}
 	ours = nginx{
-		"cachenode", "what the operator renders by default, prepared disks",
-		lab.Prepared, agentsDirs, rendered, "", "",
+		"cachenode", "what the operator renders by default",
+		"prepared disks", lab.Prepared, agentsDirs, rendered, "", "",
 	}
 )

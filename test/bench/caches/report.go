@@ -1,9 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
-	"path/filepath"
 	"slices"
 	"text/tabwriter"
 
@@ -11,60 +11,46 @@ import (
 	"github.com/cachenode/cachenode-operator/test/lab"
 )
 
-// measurement is the result in JSON.
-type measurement struct {
-	Case   string `json:"case"`
-	Memory int64  `json:"memoryMebibytes"`
-	Disks  string `json:"disks"`
-	Rounds int    `json:"rounds"`
-	// Seconds is how long a measurement took. WarmUp is how long the load ran before it, on disks of the same speed.
-	Seconds float64 `json:"seconds"`
-	WarmUp  float64 `json:"warmUpSeconds"`
-	// Objects is the number of objects in the cache, of Bytes each. Connections are the connections of each load.
-	Objects     int               `json:"objects"`
-	Bytes       int64             `json:"objectBytes"`
-	Connections map[string]int    `json:"connections"`
-	Servers     map[string]string `json:"servers"`
-	// Samples are the samples of each server, in order.
-	Samples map[string][]sample `json:"samples"`
-}
-
-// report prints the table. If out is a folder, it also writes the result and the charts.
+// report prints the table. If out is a folder, it also writes the result.
 func report(w io.Writer, b bench, rounds int, out string) error {
-	state := map[bool]string{false: "an empty page cache", true: "as after long use"}[b.used]
+	state := cmp.Or(b.begins, emptyPages)
 	_, _ = fmt.Fprintf(w, "\n%s: %d objects of %d KiB, %s, %d MiB of memory each, %s; "+
 		"medians of %d rounds of %s, least to greatest in brackets\n",
-		b.name, b.count, b.size>>10, b.speed, b.memory, state, rounds, b.duration)
+		b.name, b.count, b.size>>10, b.disksAbout(), b.memory, state, rounds, b.duration)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
 	_, _ = fmt.Fprint(table, "server\t")
 	for _, l := range b.loads {
 		_, _ = fmt.Fprintf(table, "%s requests/s\t\tp50 ms\tp99 ms\t", l.Name)
 	}
 	_, _ = fmt.Fprintln(table, "reads a hit\tms CPU a request\tMiB\torigin\t")
-	r := measurement{
-		Case: b.name, Memory: b.memory, Disks: b.speed.String(), Rounds: rounds, Seconds: b.duration.Seconds(),
+	r := result.Caches{
+		Case: b.name, Memory: b.memory, Disks: b.disksAbout(), Begins: string(state),
+		Rounds: rounds, Seconds: b.duration.Seconds(),
 		WarmUp: warmUpTime.Seconds(), Objects: b.count, Bytes: b.size,
-		Connections: map[string]int{}, Servers: map[string]string{}, Samples: map[string][]sample{},
+		Connections: map[string]int{}, Servers: map[string]string{}, Samples: map[string][]result.Sample{},
 	}
 	for _, l := range b.loads {
 		r.Connections[l.Name] = l.Connections
+		r.Loads = append(r.Loads, l.Name)
 	}
 	for _, running := range b.running {
 		name := running.server.String()
 		r.Servers[name], r.Samples[name] = running.server.About(), running.samples
-		middle := func(value func(sample) float64) float64 { return result.Median(result.Values(running.samples, value)) }
+		middle := func(value func(result.Sample) float64) float64 {
+			return result.Median(result.Values(running.samples, value))
+		}
 		_, _ = fmt.Fprintf(table, "%s\t", name)
 		for i := range b.loads {
-			rates := result.Values(running.samples, func(s sample) float64 { return s.Loads[i].PerSecond })
+			rates := result.Values(running.samples, func(s result.Sample) float64 { return s.Loads[i].PerSecond })
 			_, _ = fmt.Fprintf(table, "%.1f\t(%.0f-%.0f)\t%s\t%s\t", result.Median(rates), slices.Min(rates), slices.Max(rates),
-				answered(running.samples, "%.1f", func(s sample) (float64, int64) { return s.Loads[i].P50, s.Loads[i].Requests }),
-				answered(running.samples, "%.1f", func(s sample) (float64, int64) { return s.Loads[i].P99, s.Loads[i].Requests }))
+				answered(running.samples, i, "%.1f", func(s result.Sample) float64 { return s.Loads[i].P50 }),
+				answered(running.samples, i, "%.1f", func(s result.Sample) float64 { return s.Loads[i].P99 }))
 		}
 		_, _ = fmt.Fprintf(table, "%s\t%s\t%.0f\t%.0f\t\n",
-			answered(running.samples, "%.2f", func(s sample) (float64, int64) { return s.ReadsPerHit, s.Loads[0].Requests }),
-			answered(running.samples, "%.3f", func(s sample) (float64, int64) { return s.CPU, s.Loads[0].Requests }),
-			middle(func(s sample) float64 { return float64(s.Memory) }),
-			middle(func(s sample) float64 { return float64(s.Origin) }))
+			answered(running.samples, 0, "%.2f", func(s result.Sample) float64 { return s.ReadsPerHit }),
+			answered(running.samples, 0, "%.3f", func(s result.Sample) float64 { return s.CPU }),
+			middle(func(s result.Sample) float64 { return float64(s.Memory) }),
+			middle(func(s result.Sample) float64 { return float64(s.Origin) }))
 	}
 	if err := table.Flush(); err != nil {
 		return err
@@ -75,7 +61,7 @@ func report(w io.Writer, b bench, rounds int, out string) error {
 	ratios(w, b)
 	for _, running := range b.running {
 		_, _ = fmt.Fprintf(w, "%s: %s\n", running.server, running.server.About())
-		if slices.ContainsFunc(running.samples, func(s sample) bool { return s.Short }) {
+		if slices.ContainsFunc(running.samples, func(s result.Sample) bool { return s.Short }) {
 			_, _ = fmt.Fprintf(w, "%s: too short: in some round fewer than %d answers a connection, "+
 				"so latencies end and reads count beyond the measurement\n", running.server, enough)
 		}
@@ -83,45 +69,16 @@ func report(w io.Writer, b bench, rounds int, out string) error {
 	if out == "" {
 		return nil
 	}
-	if err := result.Write(out, b.name, r); err != nil {
-		return err
-	}
-	return draw(b, out)
+	return result.Write(out, b.name, r)
 }
 
-// answered is the median over the rounds, in a format; "no answer" if a server answered nothing in half of them or
-// more.
-func answered(samples []sample, format string, value func(sample) (figure float64, requests int64)) string {
-	var all []float64
-	for _, s := range samples {
-		if figure, requests := value(s); requests > 0 {
-			all = append(all, figure)
-		}
-	}
-	if 2*len(all) <= len(samples) {
+// answered is the median over the rounds in which a load was answered, in a format.
+func answered(samples []result.Sample, load int, format string, figure func(result.Sample) float64) string {
+	median, ok := result.Answered(samples, load, figure)
+	if !ok {
 		return "no answer"
 	}
-	return fmt.Sprintf(format, result.Median(all))
-}
-
-// draw draws a chart of each load.
-func draw(b bench, out string) error {
-	for i, l := range b.loads {
-		var bars []result.Bar
-		for _, r := range b.running {
-			rates := result.Values(r.samples, func(s sample) float64 { return s.Loads[i].PerSecond })
-			bars = append(bars, result.Bar{Name: r.server.String(), Values: rates})
-		}
-		title := fmt.Sprintf("%s: %d objects of %d KiB, %s, %d MiB of memory", l.Name, b.count, b.size>>10, b.speed, b.memory)
-		file := b.name + "-" + l.Name
-		if len(b.loads) == 1 {
-			file = b.name
-		}
-		if err := result.Bars(filepath.Join(out, file+".svg"), title, "requests a second", bars); err != nil {
-			return err
-		}
-	}
-	return nil
+	return fmt.Sprintf(format, median)
 }
 
 // ratios prints how the operator's configuration, or the first server if that was not measured, compares with the
@@ -134,8 +91,8 @@ func ratios(w io.Writer, b bench) {
 		}
 		_, _ = fmt.Fprintf(w, "%s against %s:", base.server, r.server)
 		for i, l := range b.loads {
-			rate := func(s sample) float64 { return s.Loads[i].PerSecond }
-			mean := func(s sample) float64 { return s.Loads[i].Mean }
+			rate := func(s result.Sample) float64 { return s.Loads[i].PerSecond }
+			mean := func(s result.Sample) float64 { return s.Loads[i].Mean }
 			_, _ = fmt.Fprintf(w, " %s %s times the requests, %s times the mean latency;", l.Name,
 				result.Paired(result.Values(base.samples, rate), result.Values(r.samples, rate)),
 				result.Paired(result.Values(base.samples, mean), result.Values(r.samples, mean)))
@@ -165,7 +122,8 @@ func fixedRates(w io.Writer, b bench) error {
 		for i := range b.shares {
 			for j := range b.loads {
 				middle := func(value func(lab.Answers) float64) float64 {
-					return result.Median(result.Values(r.samples, func(s sample) float64 { return value(s.AtRate[i].Loads[j]) }))
+					figure := func(s result.Sample) float64 { return value(s.AtRate[i].Loads[j]) }
+					return result.Median(result.Values(r.samples, figure))
 				}
 				_, _ = fmt.Fprintf(table, "%.1f\t%.1f\t%.1f\t", middle(func(a lab.Answers) float64 { return a.PerSecond }),
 					middle(func(a lab.Answers) float64 { return a.P50 }), middle(func(a lab.Answers) float64 { return a.P99 }))

@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/cachenode/cachenode-operator/test/lab"
@@ -25,20 +24,26 @@ type scenario struct {
 	inMemory bool
 	// seconds is the default length of a measurement: enough for several answers per connection.
 	seconds int
-	// used is true for a measurement with memory as after long use instead of an empty page cache.
-	used bool
+	// begins is the state of the memory at the beginning of each round; "" for an empty page cache.
+	begins memory
 	// misses is true if some requests are for objects that are not in the cache.
 	misses bool
+	// full is true if the caches are full of objects that nobody requests any more, so that each miss evicts.
+	full bool
 	// reference has published figures to compare the ratios with.
 	reference string
 }
 
-// slow is the speed of hard disks: with a seek time of some milliseconds they do 150 reads and 150 MB per second.
-var slow = lab.Speed{Reads: 150, Bytes: 150e6}
+// disksAbout says what the disks are like.
+func (s scenario) disksAbout() string {
+	if s.inMemory {
+		return "disks in memory"
+	}
+	return s.speed.String()
+}
 
-// hardDisk costs a seek for each read and write, beside its bytes. A large read then costs more than a small one, as on
-// a real disk.
-var hardDisk = lab.Speed{Seek: 8 * time.Millisecond, Bytes: 150e6}
+// slow is the speed of hard disks. Each read and write costs a seek, beside its bytes.
+var slow = lab.Speed{Seek: 8 * time.Millisecond, Bytes: 150e6}
 
 // hot is the path of the object that the constant load requests.
 func hot(size int64) string { return fmt.Sprintf("/objects/%d/0", size) }
@@ -49,12 +54,6 @@ func mixed(name string, size int64, count int, memory int64, seconds int) scenar
 		name: name, size: size, count: count, memory: memory, speed: slow, media: "HDD", seconds: seconds,
 		loads: []lab.Load{lab.Random("random", 200, count, size), lab.One("hot", 50, hot(size))},
 	}
-}
-
-// seeks is a case on disks that cost seeks.
-func seeks(s scenario) scenario {
-	s.speed, s.name = hardDisk, "seeks-"+strings.TrimPrefix(s.name, "slow-")
-	return s
 }
 
 // large reduces the number of clients, because 200 objects of 16 MiB keep three disks busy for half a minute.
@@ -71,6 +70,13 @@ func fast(name string, size int64, count int, memory int64, load lab.Load) scena
 	}
 }
 
+// both is random load and, at the same time, as many clients that request one object, on disks in memory.
+func both(name string, size int64, count int) scenario {
+	s := fast(name, size, count, 300, lab.Random("random", 50, count, size))
+	s.loads = append(s.loads, lab.One("hot", 50, hot(size)))
+	return s
+}
+
 // inMemory is one load alone, with disks that are declared so small that the memory can hold all of them.
 func inMemory(name string, size int64, count int, load lab.Load) scenario {
 	s := fast(name, size, count, 700, load)
@@ -84,6 +90,12 @@ func zipf(name string, size int64, count, connections int) scenario {
 		name: name, size: size, count: count, memory: 300, speed: slow, misses: true, media: "HDD", seconds: 15,
 		loads: []lab.Load{lab.Zipf("zipf", connections, count, 10, size)},
 	}
+}
+
+// aged is a case on disks that have been full for long.
+func aged(s scenario) scenario {
+	s.full, s.name = true, "aged-"+s.name
+	return s
 }
 
 const kibi, mebi = 1 << 10, 1 << 20
@@ -103,9 +115,6 @@ var scenarios = map[string][]scenario{
 		mixed("slow-64k-700", 64*kibi, 16000, 700, 15),
 		large(mixed("slow-16m-700", 16*mebi, 150, 700, 60)),
 		mixed("slow-4k-300", 4*kibi, 100000, 300, 8),
-		seeks(mixed("slow-64k-300", 64*kibi, 16000, 300, 15)),
-		seeks(mixed("slow-1m-300", mebi, 1500, 300, 30)),
-		seeks(mixed("slow-4m-700", 4*mebi, 500, 700, 60)),
 	},
 	"fast": {
 		inMemory("memory-4k-hot", 4*kibi, 1000, lab.One("hot", 50, hot(4*kibi))),
@@ -117,13 +126,15 @@ var scenarios = map[string][]scenario{
 		fast("fast-4k-random", 4*kibi, 100000, 300, lab.Random("random", 50, 100000, 4*kibi)),
 		fast("fast-64k-random", 64*kibi, 16000, 300, lab.Random("random", 50, 16000, 64*kibi)),
 		fast("fast-1m-random", mebi, 1500, 300, lab.Random("random", 50, 1500, mebi)),
+		both("fast-4k-both", 4*kibi, 100000),
+		both("fast-64k-both", 64*kibi, 16000),
+		both("fast-1m-both", mebi, 1500),
 		fast("fast-16m-random", 16*mebi, 150, 300, lab.Random("random", 10, 150, 16*mebi)),
 	},
 	"zipf": {
 		zipf("zipf-64k", 64*kibi, 16000, 200),
 		zipf("zipf-1m", mebi, 1500, 100),
-		seeks(zipf("zipf-64k", 64*kibi, 16000, 200)), // misses are written, which costs seeks too
-		seeks(zipf("zipf-1m", mebi, 1500, 100)),
+		aged(zipf("zipf-64k", 64*kibi, 16000, 200)),
 	},
 	"tuning": {
 		mixed("tuning-slow-1m", mebi, 1500, 300, 20),

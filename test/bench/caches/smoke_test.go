@@ -34,7 +34,7 @@ func TestBenchmarkChecksItself(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var d result.Document[measurement]
+	var d result.Document[result.Caches]
 	if err := json.Unmarshal(text, &d); err != nil {
 		t.Fatal(err)
 	}

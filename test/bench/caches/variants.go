@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"regexp"
+	"strings"
 
 	"github.com/cachenode/cachenode-operator/test/lab"
 )
@@ -25,16 +26,31 @@ var variants = []nginx{
 	variant("four-workers", `worker_processes \d+`, "worker_processes 4"),
 	variant("accept-mutex", `accept_mutex off`, "accept_mutex on"),
 	variant("nopush", `sendfile on;`, "sendfile on; tcp_nopush on;"),
+	threads,
 	noTier,
+	article.on(lab.Prepared, "article-prepared", "prepared disks"),
+	ours.on(lab.Usual, "cachenode-usual", "usual disks"),
 	copying("copying", "2 128k"),
 	copying("copying-open-files", "2 128k; open_file_cache max=20000 inactive=60s; open_file_cache_valid 60s"),
-	noTier.on(4, "small-blocks"),
-	manyWorkers(4, "2 128k"),
-	manyWorkers(8, "2 128k"),
-	manyWorkers(16, "2 128k"),
-	manyWorkers(32, "2 128k"),
+	noTier.on(blocksOf(4), "small-blocks", "disks with blocks of 4 KiB"),
+	with("direct", "io: {mode: Direct}", "memoryTier: {enabled: false}"),
+	with("direct-copying", "io: {mode: Direct}", "memoryTier: {enabled: false}").changed(
+		"direct-copying", "the operator's with io.mode Direct", "sendfile on;", "sendfile off; output_buffers 2 128k;"),
+	manyWorkers(1),
+	manyWorkers(2),
+	manyWorkers(4),
+	manyWorkers(8),
+	manyWorkers(16),
+	workersWithOpenFiles("workers-open-files", "max=4096 inactive=2s; open_file_cache_valid 2s"),
+	workersWithOpenFiles("workers-open-files-60s", "max=20000 inactive=60s; open_file_cache_valid 60s"),
+	with("workers-and-tier", "io: {mode: Workers}", "memoryTier: {enabled: true}"),
+	tierSends("tier-sendfile", "sendfile on;"),
+	tierSends("tier-sendfile-nopush", "sendfile on; tcp_nopush on; sendfile_max_chunk 8256k;"),
+	tierSends("tier-32k", "sendfile off; output_buffers 1 32k;"),
+	tierSends("tier-128k", "sendfile off; output_buffers 1 128k;"),
 	withTier("min-uses-1", "minUses: 1"),
 	withTier("min-uses-20", "minUses: 20"),
+	ours.on(prepared("-d", "agcount=1"), "one-group", "prepared disks with one allocation group"),
 	blocks(32),
 	blocks(64),
 	hugePages(),
@@ -43,49 +59,76 @@ var variants = []nginx{
 	variant("sndbuf", `listen 8080 default_server reuseport`, "$0 sndbuf=2m"),
 }
 
-// sendBuffer is ours with a send buffer for a whole object of 1 MiB from the start of each connection. The kernel
+// sendBuffer is [threads] with a send buffer for a whole object of 1 MiB from the start of each connection. The kernel
 // begins with 16 KiB.
 func sendBuffer() nginx {
-	v := ours
+	v := threads
 	v.name, v.about = "send-buffer", "the operator's, with net.ipv4.tcp_wmem of 2 MiB from the start"
 	v.sysctl = "net.ipv4.tcp_wmem=4096 2097152 4194304"
 	return v
 }
 
-// hugePages is ours with huge pages in the tmpfs, as on a node with the kernel parameter
+// hugePages is [threads] with huge pages in the tmpfs, as on a node with the kernel parameter
 // transparent_hugepage_tmpfs=within_size. A pod cannot ask for them.
 func hugePages() nginx {
-	v := ours
+	v := threads
 	v.name, v.about = "huge-pages", "the operator's, with huge pages in the tmpfs of the memory tier"
 	v.tmpfs = "huge=within_size"
 	return v
 }
 
 // blocks is ours on disks with blocks of a size in KiB, whatever the size of the objects.
-func blocks(kibibytes int) nginx { return ours.on(kibibytes, fmt.Sprintf("blocks-%dk", kibibytes)) }
+func blocks(kibibytes int) nginx {
+	name, about := fmt.Sprintf("blocks-%dk", kibibytes), fmt.Sprintf("disks with blocks of %d KiB", kibibytes)
+	return ours.on(blocksOf(kibibytes), name, about)
+}
 
-// on is n on disks with blocks of a size in KiB, whatever the size of the objects.
-func (n nginx) on(kibibytes int, name string) nginx {
-	v := n
-	v.name, v.about = name, fmt.Sprintf("%s, disks with blocks of %d KiB", n.about, kibibytes)
-	v.preparation = func(object int64) lab.Preparation {
+// blocksOf is a preparation with blocks of a size in KiB.
+func blocksOf(kibibytes int) func(object int64) lab.Preparation {
+	return func(object int64) lab.Preparation {
 		p := lab.Prepared(object)
-		p.MkfsArgs = []string{"-b", fmt.Sprintf("size=%d", kibibytes<<10)}
+		p.MkfsArgs, p.Options = []string{"-b", fmt.Sprintf("size=%d", kibibytes<<10)}, "noatime,allocsize=4k"
 		return p
+	}
+}
+
+// prepared is the usual preparation with more arguments for mkfs.
+func prepared(args ...string) func(object int64) lab.Preparation {
+	return func(object int64) lab.Preparation {
+		p := lab.Prepared(object)
+		p.MkfsArgs = append(p.MkfsArgs, args...)
+		return p
+	}
+}
+
+// on is n on disks that are prepared otherwise.
+func (n nginx) on(preparation func(object int64) lab.Preparation, name, disks string) nginx {
+	v := n
+	v.name, v.disks, v.preparation = name, disks, preparation
+	return v
+}
+
+// with is ours with more fields in the spec, each of which is a line of YAML.
+func with(name string, fields ...string) nginx {
+	v := ours
+	v.name, v.about = name, "the operator's with "+strings.Join(fields, ", ")
+	v.config = func(c conditions) (configuration, error) {
+		return renderedWith(c, "  "+strings.Join(fields, "\n  ")+"\n")
 	}
 	return v
 }
 
-// withTier is ours with fields in spec.memoryTier.
-func withTier(name, fields string) nginx {
-	v := ours
-	v.name, v.about = name, fmt.Sprintf("the operator's with spec.memoryTier: {%s}", fields)
-	v.config = func(c conditions) (configuration, error) { return renderedWith(c, "  memoryTier: {"+fields+"}\n") }
-	return v
-}
+// withTier is [threads] with fields in spec.memoryTier.
+func withTier(name, fields string) nginx { return with(name, threadsMode, "memoryTier: {"+fields+"}") }
+
+// threadsMode is what the operator chooses for slow disks anyway.
+const threadsMode = "io: {mode: Threads}"
+
+// threads is ours with pools and a memory tier, whatever the disks.
+var threads = with("threads", threadsMode)
 
 func variant(name, pattern, replacement string) nginx {
-	return ours.changed(name, "the operator's", pattern, replacement)
+	return threads.changed(name, threads.about, pattern, replacement)
 }
 
 // changed is n with a replacement for a pattern in its configuration.
@@ -104,19 +147,28 @@ func (n nginx) changed(name, about, pattern, replacement string) nginx {
 	return v
 }
 
-// noTier is ours without a memory tier.
+// noTier is [threads] without a memory tier.
 var noTier = withTier("no-memory-tier", "enabled: false")
 
-// copying is ours without a memory tier, with pools that read into buffers instead of sending from the page cache.
+// copying is [noTier] with pools that read into buffers instead of sending from the page cache.
 func copying(name, buffers string) nginx {
 	return noTier.changed(name, noTier.about, "read_ahead 1m", "read_ahead 1m; sendfile off; output_buffers "+buffers)
 }
 
-// manyWorkers is [copying] with workers that read for themselves instead of pools.
-func manyWorkers(workers int, buffers string) nginx {
-	name := fmt.Sprintf("workers-%d", workers)
-	v := copying(name, buffers).changed(name, "many workers", poolsOfALocation, "")
-	return v.changed(name, v.about, `worker_processes \d+`, fmt.Sprintf("worker_processes %d", workers))
+// manyWorkers is ours with workers that read for themselves into buffers, n for each CPU.
+func manyWorkers(n int) nginx {
+	return with(fmt.Sprintf("workers-%d", n*cpus), fmt.Sprintf("io: {mode: Workers, workersPerCPU: %d}", n))
+}
+
+// workersWithOpenFiles is ours on fast disks with files that stay open.
+func workersWithOpenFiles(name, parameters string) nginx {
+	const ahead = "read_ahead 1m;"
+	return manyWorkers(4).changed(name, "the operator's", ahead, ahead+" open_file_cache "+parameters+";")
+}
+
+// tierSends is [threads] with other directives for sending from the memory tier.
+func tierSends(name, directives string) nginx {
+	return variant(name, `sendfile off;\s*output_buffers 1 64k;`, directives)
 }
 
 const poolsOfALocation = `aio threads=[^;]*;\s*aio_write [^;]*;`

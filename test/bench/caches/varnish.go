@@ -6,24 +6,34 @@ import (
 	"github.com/cachenode/cachenode-operator/test/lab"
 )
 
-// varnish is Debian's Varnish with one file storage per disk, chosen by the last two digits of the URL.
-type varnish struct{}
+// varnish is Debian's Varnish with one file storage per disk, chosen by the last two digits of the URL, or with its
+// objects in memory.
+type varnish struct{ malloc bool }
 
-func (varnish) String() string { return "varnish" }
-func (varnish) About() string {
+func (v varnish) String() string {
+	if v.malloc {
+		return "varnish-malloc"
+	}
+	return "varnish"
+}
+
+func (v varnish) About() string {
+	if v.malloc {
+		return "Varnish 7.1, its objects in three quarters of the memory (malloc), no disks"
+	}
 	return "Varnish 7.1, one file storage a disk (advice sequential), chosen by URL, " +
 		"prepared disks with a read-ahead of 512 KiB"
 }
 
 // Preparation lowers the read-ahead: Varnish reads by page faults, each of which reads as much as the read-ahead, so 4
 // MiB are too many.
-func (varnish) Preparation(object int64) lab.Preparation {
+func (v varnish) Preparation(object int64) lab.Preparation {
 	p := lab.Prepared(object)
 	p.ReadAhead = 512
 	return p
 }
 
-func (varnish) Start(
+func (v varnish) Start(
 	l *lab.Lab, site lab.Site, cgroup *lab.Cgroup, d [disks]lab.Disk, c conditions,
 ) (*lab.Server, error) {
 	root := lab.Root{
@@ -52,6 +62,10 @@ sub vcl_backend_response {
 	for i := range d {
 		dir := fmt.Sprintf("/mnt/disk%d", i+1)
 		root.Binds[dir] = d[i].Dir
+		if v.malloc {
+			command = append(command, "-s", fmt.Sprintf("disk%d=malloc,%dM", i+1, c.memoryMebibytes/4))
+			continue
+		}
 		command = append(command, "-s", fmt.Sprintf("disk%d=file,%s/storage,%dM,,sequential", i+1, dir, c.diskMebibytes*8/10))
 	}
 	return l.Start("varnish", site, cgroup, root, command...)

@@ -3,6 +3,8 @@
 #   shutdown NODE DISK            the file system gives errors from now on (xfs_io shutdown)
 #   remount NODE DISK             the repair of that, once no pod has it mounted any more: waits for that, 60 s at most (a pod that starts meanwhile would take the empty folder)
 #   throttle NODE DISK POD IOPS   reads a second of the disk for each container of the pod (by UID); 0 lifts it
+#   hang NODE DISK POD            reads of the disk by the pod (by UID) take hours
+#   unhang NODE DISK POD          they end, and new ones take no longer than before
 #   throttled NODE DISK POD       how many reads the throttle has let through
 #   fill NODE DISK LEAVE [STEP]   a stranger's file takes all but LEAVE MiB; in steps of STEP MiB, 4 a second
 #   unfill NODE DISK              the stranger's file goes
@@ -34,6 +36,22 @@ cgroups=/sys/fs/cgroup/blkio
 # containers POD: the cgroups of a pod's containers. A limit on a parent does not bind its children in version 1.
 containers() { find $cgroups -mindepth 1 -type d -path "*/pod$1/*"; }
 
+# limit_reads NODE DISK POD iops|bps LIMIT: limits the reads of each container of the pod (by UID); 0 lifts the limit.
+limit_reads() {
+  local numbers group limit=$5 found=
+  numbers=$(device "$1" "$2")
+  for group in $(containers "$3"); do
+    if [[ $cgroups == */blkio ]]; then
+      echo "$numbers $limit" >"$group/blkio.throttle.read_${4}_device"
+    else
+      if [[ $limit == 0 ]]; then limit=max; fi
+      echo "$numbers r$4=$limit" >"$group/io.max"
+    fi
+    found=1
+  done
+  [[ $found ]] || { echo "fault.sh: no cgroup of pod $3" >&2; exit 1; }
+}
+
 free_mib() { inside df -m --output=avail "$1" | tail -1 | tr -d ' '; }
 
 fault=${1:-help}
@@ -59,21 +77,9 @@ remount)
   echo "fault.sh: $path stays dead: something has it mounted" >&2
   exit 1
   ;;
-throttle)
-  numbers=$(device "$1" "$2")
-  found=
-  for group in $(containers "$3"); do
-    if [[ $cgroups == */blkio ]]; then
-      echo "$numbers $4" >"$group/blkio.throttle.read_iops_device"
-    else
-      limit=$4
-      if [[ $limit == 0 ]]; then limit=max; fi
-      echo "$numbers riops=$limit" >"$group/io.max"
-    fi
-    found=1
-  done
-  [[ $found ]] || { echo "fault.sh: no cgroup of pod $3" >&2; exit 1; }
-  ;;
+throttle) limit_reads "$1" "$2" "$3" iops "$4" ;;
+hang) limit_reads "$1" "$2" "$3" bps 1 ;;
+unhang) limit_reads "$1" "$2" "$3" bps 0 ;;
 throttled)
   numbers=$(device "$1" "$2")
   if [[ $cgroups == */blkio ]]; then

@@ -145,7 +145,7 @@ func readRunning(ctx context.Context, cluster *connect.Cluster, now *v1alpha1.Ca
 		return running{}, err
 	}
 	r := running{
-		tier:  manifest.MemoryTierBefore("", set),
+		tier:  manifest.Before("", set),
 		input: set.Spec.Template.Annotations[naming.AnnotationInput],
 
 		replicas: set.Spec.Replicas, claims: map[string]resource.Quantity{},

@@ -102,7 +102,7 @@ func (o options) render(cacheNode *v1alpha1.CacheNode, out, warnings io.Writer) 
 		return err
 	}
 	config, err := nginxcache.Render(nginxcache.Input{Revision: revision, Facts: nginxcache.Facts{
-		Workers: tuning.Workers(chosen.Spec.Pod.Resources.Limits.Cpu()), Resolvers: o.resolvers,
+		Cores: tuning.Cores(chosen.Spec.Pod.Resources.Limits.Cpu()), Resolvers: o.resolvers,
 		Memory: chosen.Spec.Pod.Resources.Limits.Memory().Value(),
 	}})
 	if err != nil {

@@ -1,0 +1,56 @@
+package cache_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+
+	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
+)
+
+// TestWorkersAndPools checks who reads with io.mode Workers. The number of workers is the same in all cases: with
+// another one, the kernel would go on to give connections to old workers that wait for a disk.
+func TestWorkersAndPools(t *testing.T) {
+	const (
+		pools  = "thread_pool pool_disk1 threads=16 max_queue=65536;" // a quarter of the threads of a core
+		copies = "output_buffers 2 128k;"
+	)
+	data, err := os.ReadFile("testdata/workers.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		more           string
+		waits          bool
+		want, unwanted []string
+	}{
+		"workers": {"", false, []string{"sendfile off;", copies}, []string{"thread_pool", "aio threads"}},
+		"a disk makes reads wait": {
+			"", true, []string{"sendfile on;", pools, "aio threads=pool_$disk;"}, []string{copies},
+		},
+		// Each slice would take buffers, and the response to a client can have thousands of slices.
+		"slices are not copied": {
+			"  cache: {slice: {size: 1Mi}}\n", false, []string{"sendfile on;"}, []string{copies, "thread_pool", "aio threads"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			input := decode(t, append(data, tt.more...))
+			input.Facts.Waits = tt.waits
+			config, err := cache.Render(input)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range append(tt.want, "worker_processes 8;") {
+				if !strings.Contains(config.Text, want) {
+					t.Errorf("%q is not in the configuration", want)
+				}
+			}
+			for _, unwanted := range tt.unwanted {
+				if strings.Contains(config.Text, unwanted) {
+					t.Errorf("%q is in the configuration", unwanted)
+				}
+			}
+			checkWithNginx(t, config)
+		})
+	}
+}

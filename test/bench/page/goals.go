@@ -1,0 +1,81 @@
+package main
+
+import (
+	"fmt"
+
+	"github.com/cachenode/cachenode-operator/test/bench/result"
+)
+
+// goal is a goal for a case: CacheNode's figure of a load, divided by that of another server, is not below least.
+type goal struct {
+	label, result string
+	load          int
+	server        string
+	least         float64
+	// atRate is the position of a fixed rate. The figure is then the p99, and theirs is divided by ours.
+	atRate *int
+}
+
+const (
+	trafficServer = "trafficserver"
+	plainNginx    = "nginx"
+	theArticle    = "article"
+	varnish       = "varnish"
+)
+
+// goals are the goals of docs/benchmarks/goals.md.
+var goals = []goal{
+	{"fast disks, 4 KiB, random", "fast-4k-random", 0, trafficServer, 0.9, nil},
+	{"fast disks, 64 KiB, random", "fast-64k-random", 0, trafficServer, 0.9, nil},
+	{"fast disks, 1 MiB, random", "fast-1m-random", 0, trafficServer, 0.9, nil},
+	{"fast disks, 4 KiB, random", "fast-4k-random", 0, plainNginx, 1.5, nil},
+	{"fast disks, 64 KiB, random", "fast-64k-random", 0, plainNginx, 1.5, nil},
+	{"fast disks, 1 MiB, random", "fast-1m-random", 0, plainNginx, 1.5, nil},
+	{"fast disks, 64 KiB, hot beside random", "fast-64k-both", 1, trafficServer, 1, nil},
+	{"the same, p99 at 80% of each rate", "fast-64k-both", 1, trafficServer, 1, new(1)},
+	{"hard disks, 64 KiB, random", "slow-64k-300", 0, trafficServer, 1, nil},
+	{"hard disks, 64 KiB, random", "slow-64k-300", 0, theArticle, 4, nil},
+	{"hard disks, 64 KiB, hot beside random", "slow-64k-300", 1, trafficServer, 1, nil},
+	{"hard disks, 1 MiB, random", "slow-1m-300", 0, trafficServer, 1, nil},
+	{"hard disks, 1 MiB, random", "slow-1m-300", 0, theArticle, 5, nil},
+	{"hard disks, 1 MiB, hot beside random", "slow-1m-300", 1, trafficServer, 1, nil},
+	{"hard disks, 64 KiB, mix with misses", "zipf-64k-used", 0, trafficServer, 1, nil},
+	{"hard disks, 64 KiB, mix with misses", "zipf-64k-used", 0, varnish, 1, nil},
+}
+
+// ratio is the figure that the goal is about.
+func (g goal) ratio(d document) (result.Ratio, error) {
+	ratio, ok := against(d, g.server, g.load)
+	if g.atRate != nil {
+		latency := func(s result.Sample) float64 { return s.AtRate[*g.atRate].Loads[g.load].P99 }
+		ratio = result.Paired(figures(d, g.server, latency), figures(d, ownName, latency))
+	}
+	if !ok {
+		return ratio, fmt.Errorf("%s.json has no %s", g.result, g.server)
+	}
+	return ratio, nil
+}
+
+// goalTable has each goal, and whether it is reached.
+func (r *results) goalTable() (string, error) {
+	lines := [][]string{{"case", "against", "goal", "here", "reached"}}
+	for _, g := range goals {
+		d, err := r.result(g.result)
+		if err != nil {
+			return "", err
+		}
+		ratio, err := g.ratio(d)
+		if err != nil {
+			return "", err
+		}
+		reached := "yes"
+		if ratio.Median < g.least {
+			reached = "**no**"
+		}
+		lines = append(lines, []string{
+			g.label, tableName(g.server), fmt.Sprintf("%.1f", g.least),
+			fmt.Sprintf("%s (%s-%s)", short(ratio.Median), short(ratio.Low), short(ratio.High)), reached,
+		})
+	}
+	return markdown(lines), nil
+}

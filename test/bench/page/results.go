@@ -1,0 +1,86 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/cachenode/cachenode-operator/test/bench/result"
+)
+
+type document = result.Document[result.Caches]
+
+// results are the results of the benchmark of caches, by name.
+type results struct {
+	byName map[string]document
+	// shown are the results that a table has used.
+	shown map[string]bool
+}
+
+// read reads the results in a folder. Those of other benchmarks have no servers, and are left out.
+func read(folder string) (*results, error) {
+	r := &results{byName: map[string]document{}, shown: map[string]bool{}}
+	files, err := filepath.Glob(filepath.Join(folder, "*.json"))
+	if err != nil {
+		return nil, err
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			return nil, err
+		}
+		var kind struct {
+			Result json.RawMessage `json:"result"`
+		}
+		var caches struct {
+			Servers map[string]string `json:"servers"`
+		}
+		if err := json.Unmarshal(text, &kind); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		if json.Unmarshal(kind.Result, &caches) != nil || len(caches.Servers) == 0 {
+			continue
+		}
+		var d document
+		if err := json.Unmarshal(text, &d); err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		r.byName[strings.TrimSuffix(filepath.Base(file), ".json")] = d
+	}
+	return r, nil
+}
+
+// result is a result by its name, which counts as shown.
+func (r *results) result(name string) (document, error) {
+	d, ok := r.byName[name]
+	if !ok {
+		return d, fmt.Errorf("there is no result %s.json", name)
+	}
+	if d.Date == "" || d.Commit == "" {
+		return d, fmt.Errorf("%s.json has no date or no commit", name)
+	}
+	r.shown[name] = true
+	return d, nil
+}
+
+// figures are the figures of a server in all rounds.
+func figures(d document, server string, figure func(result.Sample) float64) []float64 {
+	return result.Values(d.Result.Samples[server], figure)
+}
+
+// rate is the figure "requests a second" of a load.
+func rate(load int) func(result.Sample) float64 {
+	return func(s result.Sample) float64 { return s.Loads[load].PerSecond }
+}
+
+// against is how many times the requests of another server CacheNode served, round by round. ok is false if one of the
+// two was not measured.
+func against(d document, server string, load int) (ratio result.Ratio, ok bool) {
+	ours, theirs := d.Result.Samples[ownName], d.Result.Samples[server]
+	if len(ours) == 0 || len(theirs) == 0 {
+		return result.Ratio{}, false
+	}
+	return result.Paired(figures(d, ownName, rate(load)), figures(d, server, rate(load))), true
+}

@@ -1,0 +1,61 @@
+package result
+
+import "github.com/cachenode/cachenode-operator/test/lab"
+
+// Caches is the result of a case of the benchmark of caches.
+type Caches struct {
+	Case   string `json:"case"`
+	Memory int64  `json:"memoryMebibytes"`
+	Disks  string `json:"disks"`
+	// Begins is the state of the memory at the beginning of each round.
+	Begins string `json:"begins"`
+	Rounds int    `json:"rounds"`
+	// Seconds is how long a measurement took. WarmUp is how long the load ran before it, on disks of the same speed.
+	Seconds float64 `json:"seconds"`
+	WarmUp  float64 `json:"warmUpSeconds"`
+	// Objects is the number of objects in the cache, of Bytes each. Connections are the connections of each load.
+	Objects     int               `json:"objects"`
+	Bytes       int64             `json:"objectBytes"`
+	Connections map[string]int    `json:"connections"`
+	Servers     map[string]string `json:"servers"`
+	// Loads are the names of the loads, in the order of the samples' figures.
+	Loads []string `json:"loads"`
+	// Samples are the samples of each server, in order.
+	Samples map[string][]Sample `json:"samples"`
+}
+
+// Sample is one measurement of one server.
+type Sample struct {
+	// Loads are in the scenario's order.
+	Loads []lab.Answers `json:"loads"`
+	// ReadsPerHit is the number of the disks' reads per request of the random load. CPU is in milliseconds per request of
+	// all loads.
+	ReadsPerHit float64 `json:"readsPerHit"`
+	CPU         float64 `json:"cpuMillisecondsPerRequest"`
+	// Memory is in MiB. Origin is the number of requests to the origin.
+	Memory int64 `json:"memoryMebibytes"`
+	Origin int64 `json:"originRequests"`
+	// Short is true if a load had only a few answers per connection.
+	Short bool `json:"short,omitempty"`
+	// AtRate are measurements at shares of the rates of Loads.
+	AtRate []AtRate `json:"atRate,omitempty"`
+}
+
+// AtRate is a measurement at a fixed number of requests a second, Share of what the same server served just before when
+// each connection sent its next request at once. Loads are in the scenario's order.
+type AtRate struct {
+	Share float64       `json:"share"`
+	Loads []lab.Answers `json:"loads"`
+}
+
+// Answered is the median of a figure over the samples in which a load was answered. ok is false if that is at most half
+// of them.
+func Answered(samples []Sample, load int, figure func(Sample) float64) (median float64, ok bool) {
+	var all []float64
+	for _, s := range samples {
+		if s.Loads[load].Requests > 0 {
+			all = append(all, figure(s))
+		}
+	}
+	return Median(all), 2*len(all) > len(samples)
+}
