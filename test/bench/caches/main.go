@@ -6,6 +6,7 @@
 //	caches peers            random load over slow disks and one hot object, 4 KiB to 16 MiB, little and more memory
 //	caches fast             one load at a time, on disks at full speed or from memory, 4 KiB to 16 MiB
 //	caches zipf             a mix with one miss in ten
+//	caches small            a million objects of 1 KiB
 //	caches tuning           the operator's configuration, each time with one change
 package main
 
@@ -66,7 +67,7 @@ func main() {
 	var shares shareList
 	flag.Var(&shares, "shares", "also measure at a fixed rate: shares of what each server served, such as 0.5,0.8")
 	flag.Usage = func() {
-		_, _ = fmt.Fprintln(flag.CommandLine.Output(), "usage: caches [FLAGS] article|peers|fast|zipf|tuning")
+		_, _ = fmt.Fprintln(flag.CommandLine.Output(), "usage: caches [FLAGS] article|peers|fast|small|zipf|tuning")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
@@ -194,12 +195,13 @@ func (b *bench) setConditions() {
 		b.connections += int64(load.Connections)
 	}
 	// Disks have twice the room for objects that take a block and a bit, and for as many misses again.
-	b.diskMebibytes = max(b.size*int64(b.count)/disks>>20*8, 1024)
+	// Small ones take a block of 4 KiB and an inode.
+	b.diskMebibytes = max(max(b.size, 4*kibi)*int64(b.count)/disks>>20*8, 1024)
 	if b.full { // room for the objects, and little more
 		b.diskMebibytes = b.size * int64(b.count) / disks >> 20 * 2
 	}
 	if b.inMemory { // there are no misses, and all of it is memory
-		b.diskMebibytes = max(b.size*int64(b.count)/disks>>20*4/3, 1100)
+		b.diskMebibytes = max(max(b.size, 4*kibi)*int64(b.count)/disks>>20*4/3, 1100)
 	}
 	b.object, b.conditions.media, b.declaredMebibytes = b.size, b.scenario.media, cmp.Or(b.declared, b.diskMebibytes)
 }

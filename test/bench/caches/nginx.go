@@ -26,6 +26,8 @@ type nginx struct {
 	config func(c conditions) (configuration, error)
 	// tmpfs are mount options of the memory tier's folder. sysctl is a setting of the server's network.
 	tmpfs, sysctl string
+	// prepare changes the empty folder of a disk; nil for no change.
+	prepare func(dir string) error
 }
 
 // configuration is an nginx.conf, and the size in bytes of the memory tier for which it is; 0 without one.
@@ -61,6 +63,12 @@ func (n nginx) Start(
 	}
 	for i, dir := range n.dirs {
 		root.Binds[dir] = d[i].Dir
+		if n.prepare == nil {
+			continue
+		}
+		if err := n.prepare(d[i].Dir); err != nil {
+			return nil, err
+		}
 	}
 	return l.Start(n.name, site, cgroup, root, "nginx", "-c", "/tmp/nginx.conf", "-e", "stderr")
 }
@@ -166,15 +174,15 @@ var (
 
 var (
 	noPools = nginx{
-		"nginx", "nginx without thread pools (aio off), one cache a disk",
-		"usual disks", lab.Usual, handDirs, byHand(false), "", "",
+		name: "nginx", about: "nginx without thread pools (aio off), one cache a disk",
+		disks: "usual disks", preparation: lab.Usual, dirs: handDirs, config: byHand(false),
 	}
 	article = nginx{
-		"article", "the article's configuration, 16 threads a disk",
-		"usual disks", lab.Usual, handDirs, byHand(true), "", "",
+		name: "article", about: "the article's configuration, 16 threads a disk",
+		disks: "usual disks", preparation: lab.Usual, dirs: handDirs, config: byHand(true),
 	}
 	ours = nginx{
-		"cachenode", "what the operator renders by default",
-		"prepared disks", lab.Prepared, agentsDirs, rendered, "", "",
+		name: "cachenode", about: "what the operator renders by default",
+		disks: "prepared disks", preparation: lab.Prepared, dirs: agentsDirs, config: rendered,
 	}
 )

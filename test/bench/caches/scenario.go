@@ -92,6 +92,12 @@ func zipf(name string, size int64, count, connections int) scenario {
 	}
 }
 
+// small is random load over a million objects of 1 KiB. A million inodes do not fit into the memory.
+func small(s scenario) scenario {
+	s.size, s.count, s.loads = kibi, 1_000_000, []lab.Load{lab.Random("random", 200, 1_000_000, kibi)}
+	return s
+}
+
 // aged is a case on disks that have been full for long.
 func aged(s scenario) scenario {
 	s.full, s.name = true, "aged-"+s.name
@@ -130,6 +136,10 @@ var scenarios = map[string][]scenario{
 		both("fast-64k-both", 64*kibi, 16000),
 		both("fast-1m-both", mebi, 1500),
 		fast("fast-16m-random", 16*mebi, 150, 300, lab.Random("random", 10, 150, 16*mebi)),
+	},
+	"small": {
+		small(fast("small-fast", kibi, 0, 300, lab.Load{})),
+		small(mixed("small-slow", kibi, 0, 300, 15)),
 	},
 	"zipf": {
 		zipf("zipf-64k", 64*kibi, 16000, 200),

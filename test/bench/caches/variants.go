@@ -1,7 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 
@@ -51,12 +54,37 @@ var variants = []nginx{
 	withTier("min-uses-1", "minUses: 1"),
 	withTier("min-uses-20", "minUses: 20"),
 	ours.on(prepared("-d", "agcount=1"), "one-group", "prepared disks with one allocation group"),
+	oneFolder(),
+	ours.changed("small-zones", "the operator's, with zones for 8,000 keys a disk",
+		`keys_zone=cache_disk(\d):\w+`, "keys_zone=cache_disk$1:1m"),
 	blocks(32),
 	blocks(64),
 	hugePages(),
 	sendBuffer(),
 	variant("chunk-512k", `sendfile_max_chunk 2m`, "sendfile_max_chunk 512k"),
 	variant("sndbuf", `listen 8080 default_server reuseport`, "$0 sndbuf=2m"),
+}
+
+// oneFolder is ours with all temporary files in one folder. XFS places a file near its folder, and the folders that
+// nginx makes in many places, so files that are written one after another are then neighbours.
+func oneFolder() nginx {
+	v := ours
+	v.name, v.disks = "one-folder", "prepared disks whose temporary files are in one folder"
+	v.prepare = func(dir string) error {
+		temp := filepath.Join(dir, "cache", "temp")
+		if err := os.MkdirAll(temp, 0o777); err != nil {
+			return err
+		}
+		var errs []error
+		for i := range 256 {
+			if i < 16 {
+				errs = append(errs, os.Symlink(".", filepath.Join(temp, fmt.Sprintf("%x", i))))
+			}
+			errs = append(errs, os.Symlink(".", filepath.Join(temp, fmt.Sprintf("%02x", i))))
+		}
+		return errors.Join(errs...)
+	}
+	return v
 }
 
 // sendBuffer is [threads] with a send buffer for a whole object of 1 MiB from the start of each connection. The kernel
