@@ -45,7 +45,6 @@ func TestFaults(t *testing.T) {
 		{"a disk that is full at once costs no request", fillsAtOnce},
 		{"a disk that is remounted read-only costs no request", readOnly},
 		{"a disk that hangs holds up only what was on its way from it", hangs},
-		{"a disk that hangs while no inode is in memory", hangsWithColdInodes},
 		{"a disk that dies costs no request and is repaired", dies},
 		{"two disks that die, and then the third, leave the pod serving", allDie},
 		{"an agent that is killed changes nothing", killsAgent},
@@ -220,33 +219,6 @@ func hangs(t *testing.T, p *target) {
 			calm, during, meanwhile.requests, during.errors)
 	}
 	p.comesBack(t, disk, before, func() { p.fault(t, "throttle", disk, uid, "0") })
-}
-
-// hangsWithColdInodes is hangs after the kernel has forgotten all inodes. nginx opens files in its workers, so a worker
-// that opens a file of the disk stands still, and with it all its connections, until the disk answers. New
-// connections get answers once the disk is out of use.
-func hangsWithColdInodes(t *testing.T, p *target) {
-	const disk = "disk2"
-	before := p.identity(t)
-	own, others := p.keysOf(disk)
-	uid, version := string(p.pod(t).UID), p.version(t)
-	// Each request that hangs occupies a worker of the client.
-	endOwn, endOthers := p.load(t, own, 20, 1000), p.load(t, others, 100, 2000)
-	hang := p.prepareFault(t, "hang", disk, uid)
-	unix.Sync() // otherwise the page cache would hide the disk
-	fault := time.Now()
-	hang()
-	must(t, os.WriteFile("/proc/sys/vm/drop_caches", []byte("3"), 0o644))
-	gone := p.changesAfresh(t, version, 30*time.Second)
-	ownResults, othersResults := lasting(10*time.Second, endOwn), endOthers()
-	t.Logf("out of the configuration %s after the fault", gone.Sub(fault).Round(time.Millisecond))
-	until := func(r report.Result) bool { return !began(r).After(gone) && ended(r).After(fault) }
-	since := func(r report.Result) bool { return began(r).After(gone) }
-	for of, results := range map[string][]report.Result{"the disk's own keys": ownResults, "the other disks": othersResults} {
-		waited, after := count(results, until), count(results, since)
-		t.Logf("%s: under way between the fault and then %s %v; after it %s %v", of, waited, waited.errors, after, after.errors)
-	}
-	p.comesBack(t, disk, before, func() { p.fault(t, "unhang", disk, uid) })
 }
 
 // dies shuts down the file system of a disk, and repairs the disk.

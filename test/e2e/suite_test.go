@@ -11,12 +11,14 @@ import (
 	"time"
 
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
+	"github.com/go-logr/logr"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/client/config"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/layout"
@@ -42,6 +44,7 @@ type suite struct {
 
 func newSuite(t *testing.T) *suite {
 	t.Helper()
+	log.SetLogger(logr.Discard()) // otherwise it complains at length
 	restConfig, err := config.GetConfig()
 	must(t, err)
 	scheme := runtime.NewScheme()
