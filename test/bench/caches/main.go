@@ -6,7 +6,7 @@
 //	caches peers            random load over slow disks and one hot object, 4 KiB to 16 MiB, little and more memory
 //	caches fast             one load at a time, on disks at full speed or from memory, 4 KiB to 16 MiB
 //	caches zipf             a mix with one miss in ten
-//	caches small            a million objects of 1 KiB
+//	caches small            400,000 objects of 1 KiB
 //	caches tuning           the operator's configuration, each time with one change
 package main
 
@@ -281,11 +281,30 @@ func (b *bench) start(s server) error {
 	}
 	b.running = append(b.running, running{server: s, site: site, process: process})
 	if b.full {
-		if err := b.fetch(site, b.count, 4*b.count); err != nil {
-			return err
-		}
+		return b.age(site)
 	}
 	return b.fetch(site, 0, b.count)
+}
+
+// age fills the disks with other objects first, and then with those of the case. A disk has room for twice as many as
+// there are in the case. nginx looks every ten seconds whether a cache is too large, so a disk that takes in more in
+// between than nginx keeps free is full, and requests fail.
+func (b *bench) age(site lab.Site) error {
+	const pause = 10 * time.Second
+	portion := b.count / 8
+	first := b.count * 12 / 5
+	if err := b.fetch(site, b.count, first); err != nil {
+		return err
+	}
+	for _, objects := range [][2]int{{first, 3 * b.count}, {0, b.count}} {
+		for from := objects[0]; from < objects[1]; from += portion {
+			time.Sleep(pause)
+			if err := b.fetch(site, from, min(from+portion, objects[1])); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // fetch requests the objects of a range of numbers one after another. The client checks every byte.

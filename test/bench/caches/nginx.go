@@ -89,7 +89,7 @@ func byHand(pools bool) func(conditions) (configuration, error) {
 		line("upstream origin { server 127.0.0.1:%d; keepalive 32; }", lab.OriginPort)
 		for i := range disks {
 			line("proxy_cache_path /mnt/disk%[1]d levels=1:2 keys_zone=cache_%[1]d:16m max_size=%[2]dm inactive=7d "+
-				"use_temp_path=off;", i+1, c.diskMebibytes*9/10)
+				"use_temp_path=off;", i+1, c.diskMebibytes*8/10)
 		}
 		line("split_clients $request_uri $disk { 33.3%% 1; 33.3%% 2; * 3; }")
 		line("server { listen %d reuseport; location / {", lab.Port)

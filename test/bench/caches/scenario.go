@@ -92,9 +92,9 @@ func zipf(name string, size int64, count, connections int) scenario {
 	}
 }
 
-// small is random load over a million objects of 1 KiB. A million inodes do not fit into the memory.
+// small is random load over 400,000 objects of 1 KiB. So many inodes do not fit into the memory.
 func small(s scenario) scenario {
-	s.size, s.count, s.loads = kibi, 1_000_000, []lab.Load{lab.Random("random", 200, 1_000_000, kibi)}
+	s.size, s.count, s.loads = kibi, 400_000, []lab.Load{lab.Random("random", 200, 400_000, kibi)}
 	return s
 }
 

@@ -31,13 +31,13 @@ type balance struct {
 type sharding func(hash uint32) string
 
 // byPlan is the sharding of this project.
-func byPlan(disks []shard.Disk) sharding {
+func byPlan(disks []shard.Member) sharding {
 	plan := shard.NewPlan(disks)
 	return func(hash uint32) string { return plan.Owner(int(uint64(hash) * shard.Slots >> 32)) }
 }
 
 // byPercentages is the sharding that people write by hand: a range for each disk, one after another.
-func byPercentages(disks []shard.Disk) sharding {
+func byPercentages(disks []shard.Member) sharding {
 	var ends []uint64
 	total, sum := weights(disks), int64(0)
 	for _, d := range disks {
@@ -51,7 +51,7 @@ func byPercentages(disks []shard.Disk) sharding {
 }
 
 // byModulo takes the remainder of the hash by the length of a list in which a disk of weight w is w times.
-func byModulo(disks []shard.Disk) sharding {
+func byModulo(disks []shard.Member) sharding {
 	var list []string
 	for _, d := range disks {
 		list = append(list, slices.Repeat([]string{d.Name}, int(d.Weight))...)
@@ -59,35 +59,35 @@ func byModulo(disks []shard.Disk) sharding {
 	return func(hash uint32) string { return list[int(hash)%len(list)] }
 }
 
-func weights(disks []shard.Disk) (total int64) {
+func weights(disks []shard.Member) (total int64) {
 	for _, d := range disks {
 		total += d.Weight
 	}
 	return total
 }
 
-var shardings = map[string]func([]shard.Disk) sharding{"plan": byPlan, "percentages": byPercentages, "modulo": byModulo}
+var shardings = map[string]func([]shard.Member) sharding{"plan": byPlan, "percentages": byPercentages, "modulo": byModulo}
 
-func randomDisks(rng *rand.Rand) []shard.Disk {
-	disks := make([]shard.Disk, 2+rng.IntN(15))
+func randomDisks(rng *rand.Rand) []shard.Member {
+	disks := make([]shard.Member, 2+rng.IntN(15))
 	for i := range disks {
-		disks[i] = shard.Disk{Name: fmt.Sprintf("disk%d", i+1), Weight: 1 + rng.Int64N(10)}
+		disks[i] = shard.Member{Name: fmt.Sprintf("disk%d", i+1), Weight: 1 + rng.Int64N(10)}
 	}
 	return disks
 }
 
 var changes = []struct {
 	name string
-	make func(*rand.Rand, []shard.Disk) []shard.Disk
+	make func(*rand.Rand, []shard.Member) []shard.Member
 }{
-	{"add a disk", func(rng *rand.Rand, disks []shard.Disk) []shard.Disk {
-		return append(disks, shard.Disk{Name: "new", Weight: 1 + rng.Int64N(10)})
+	{"add a disk", func(rng *rand.Rand, disks []shard.Member) []shard.Member {
+		return append(disks, shard.Member{Name: "new", Weight: 1 + rng.Int64N(10)})
 	}},
-	{"remove a disk", func(rng *rand.Rand, disks []shard.Disk) []shard.Disk {
+	{"remove a disk", func(rng *rand.Rand, disks []shard.Member) []shard.Member {
 		i := rng.IntN(len(disks))
 		return slices.Delete(disks, i, i+1)
 	}},
-	{"weigh one otherwise", func(rng *rand.Rand, disks []shard.Disk) []shard.Disk {
+	{"weigh one otherwise", func(rng *rand.Rand, disks []shard.Member) []shard.Member {
 		i := rng.IntN(len(disks))
 		disks[i].Weight = 1 + (disks[i].Weight+rng.Int64N(9))%10
 		return disks
@@ -132,7 +132,7 @@ func randomHashes(rng *rand.Rand, n int) []uint32 {
 }
 
 // leastMoved is the part of all keys that must move: half the sum of the changes of the shares.
-func leastMoved(before, after []shard.Disk) float64 {
+func leastMoved(before, after []shard.Member) float64 {
 	share := map[string]float64{}
 	for _, d := range before {
 		share[d.Name] -= float64(d.Weight) / float64(weights(before))
