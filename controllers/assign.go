@@ -104,19 +104,25 @@ func (r *CacheNodeReconciler) assign(ctx context.Context, p *pass) error {
 		pod := &p.pods[i]
 		revision, assigned := p.decision.Assign[pod.Name]
 		nudged := slices.Contains(p.decision.Nudge, pod.Name)
-		if !pod.DeletionTimestamp.IsZero() || (!assigned && !nudged) {
+		shares := pod.Annotations[naming.AnnotationPeers] != "" && pod.Annotations[naming.AnnotationFleet] != p.offer.Fleet
+		if !pod.DeletionTimestamp.IsZero() || (!assigned && !nudged && !shares) {
 			continue
 		}
 		told := map[string]string{}
+		if shares {
+			told[naming.AnnotationFleet] = p.offer.Fleet
+		}
 		if assigned {
 			told[naming.AnnotationRevision] = revision
 		}
 		if err := r.annotate(ctx, p, pod, told); err != nil {
 			return err
 		}
-		r.Agents.assigned(client.ObjectKeyFromObject(pod), p.now, nudged)
-		log.FromContext(ctx).Info("assigned",
-			"pod", pod.Name, "revision", pod.Annotations[naming.AnnotationRevision], "again", nudged)
+		if assigned || nudged {
+			r.Agents.assigned(client.ObjectKeyFromObject(pod), p.now, nudged)
+		}
+		log.FromContext(ctx).Info("assigned", "pod", pod.Name, "revision", pod.Annotations[naming.AnnotationRevision],
+			"again", nudged, "fleet", told[naming.AnnotationFleet])
 	}
 	return nil
 }
@@ -125,7 +131,7 @@ func (r *CacheNodeReconciler) assign(ctx context.Context, p *pass) error {
 // pod's volumes at once, the ConfigMap's too. A pod that is gone or was replaced meanwhile is left alone.
 func (r *CacheNodeReconciler) annotate(ctx context.Context, p *pass, pod *corev1.Pod, told map[string]string) error {
 	annotations := map[string]string{naming.AnnotationRevision: pod.Annotations[naming.AnnotationRevision]}
-	for _, key := range []string{naming.AnnotationDrained, naming.AnnotationEmpty} {
+	for _, key := range []string{naming.AnnotationDrained, naming.AnnotationEmpty, naming.AnnotationFleet} {
 		annotations[key] = pod.Annotations[key]
 	}
 	maps.Copy(annotations, told)
@@ -161,7 +167,9 @@ func noted(pod, ours map[string]string) map[string]string {
 	if after == nil {
 		after = map[string]string{}
 	}
-	for _, key := range []string{naming.AnnotationDrained, naming.AnnotationEmpty, v1alpha1.AnnotationRetry} {
+	for _, key := range []string{
+		naming.AnnotationDrained, naming.AnnotationEmpty, naming.AnnotationFleet, v1alpha1.AnnotationRetry,
+	} {
 		delete(after, key)
 	}
 	maps.Copy(after, ours)

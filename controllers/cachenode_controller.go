@@ -153,7 +153,7 @@ func (r *CacheNodeReconciler) run(ctx context.Context, p *pass) (err error) {
 	}
 	for _, phase := range []phase{
 		r.validate, r.resolveOrigin, r.resolveListener, r.certify, r.render, r.holdMovement, r.followStorage,
-		r.decide, r.apply, r.assign, r.tidyClaims, r.replace,
+		r.decide, r.share, r.apply, r.assign, r.tidyClaims, r.replace,
 	} {
 		if err := phase(ctx, p); err != nil {
 			errs = append(errs, err)

@@ -9,6 +9,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/manifest"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/pki"
@@ -74,6 +75,14 @@ func (p *pass) readCertificates() (changed bool, err error) {
 	p.certificates, err = pki.WithOwnerKey(certificates, data, p.statefulSet != nil, p.now)
 	if err != nil {
 		return false, err
+	}
+	if p.cacheNode.Spec.Routing.Mode == v1alpha1.RoutingSharded || data[naming.PeerCertificateKey] != nil {
+		var peersAt time.Time
+		name := naming.PeerName(p.cacheNode.Namespace, p.cacheNode.Name)
+		if p.certificates, peersAt, err = pki.WithPeers(p.certificates, data, name, p.now); err != nil {
+			return false, err
+		}
+		p.lookAgain(min(peersAt.Sub(p.now)+time.Second, renewal))
 	}
 	p.lookAgain(min(renewAt.Sub(p.now)+time.Second, renewal))
 	for key, value := range p.certificates {

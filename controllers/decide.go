@@ -15,6 +15,7 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/fleet"
 	"github.com/cachenode/cachenode-operator/internal/manifest"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/rollout"
@@ -100,6 +101,8 @@ type offered struct {
 	stable *agentapi.Revision
 	// template is the pod template that was applied last, as text.
 	template string
+	// sharing says which pods own keys.
+	sharing fleet.State
 }
 
 // readOffered reads the ConfigMap, which may be nil. It ignores a revision that was edited by hand, so the pass writes
@@ -124,6 +127,7 @@ func readOffered(configMap *corev1.ConfigMap) offered {
 		}
 	}
 	o.template = configMap.Annotations[naming.AnnotationTemplate]
+	o.sharing = readSharing(configMap)
 	if text := configMap.Annotations[naming.AnnotationRefused]; text != "" {
 		refused := &agentapi.Refusal{}
 		if json.Unmarshal([]byte(text), refused) == nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/edit"
 	"github.com/cachenode/cachenode-operator/internal/effective"
+	"github.com/cachenode/cachenode-operator/internal/fleet"
 	"github.com/cachenode/cachenode-operator/internal/manifest"
 	"github.com/cachenode/cachenode-operator/internal/rollout"
 	"github.com/cachenode/cachenode-operator/internal/shard"
@@ -93,6 +94,8 @@ type rolling struct {
 	template manifest.Template
 	offer    manifest.ConfigMap
 	decision *rollout.Decision
+	// sharing says which pods own keys: share.
+	sharing fleet.Decision
 	// remaking is true while the StatefulSet is deleted so that it can be recreated: apply.
 	remaking bool
 }

@@ -53,6 +53,7 @@ type CacheNodeList struct {
 // +kubebuilder:validation:XValidation:rule="!has(self.cache) || !has(self.cache.key) || 'Host' in self.cache.key || has(self.origin.hostHeader) || (has(self.hosts) && self.hosts.size() == 1 && !self.hosts[0].startsWith('*'))",message="cache.key: without Host, objects of one host would be served for another: add Host, set origin.hostHeader, or list exactly one name in hosts",fieldPath=".cache.key"
 // +kubebuilder:validation:XValidation:rule="!has(self.memoryTier) || !has(self.memoryTier.size) || !isQuantity(string(self.memoryTier.size)) || (has(self.memoryTier.enabled) && !self.memoryTier.enabled) || !has(self.pod) || !has(self.pod.resources) || !has(self.pod.resources.limits) || !('memory' in self.pod.resources.limits) || !isQuantity(string(self.pod.resources.limits['memory'])) || quantity(string(self.memoryTier.size)).add(quantity(string(self.memoryTier.size))).compareTo(quantity(string(self.pod.resources.limits['memory']))) <= 0",message="memoryTier.size: is more than half of pod.resources.limits.memory: lower it, or raise the limit",fieldPath=".memoryTier.size"
 // +kubebuilder:validation:XValidation:rule="!has(self.memoryTier) || !has(self.memoryTier.size) || !isQuantity(string(self.memoryTier.size)) || (has(self.memoryTier.enabled) && !self.memoryTier.enabled) || !has(self.pod) || !has(self.pod.resources) || !has(self.pod.resources.requests) || !('memory' in self.pod.resources.requests) || !isQuantity(string(self.pod.resources.requests['memory'])) || quantity(string(self.memoryTier.size)).compareTo(quantity(string(self.pod.resources.requests['memory']))) <= 0",message="memoryTier.size: is more than pod.resources.requests.memory, which the node may not have: lower it, or raise the request",fieldPath=".memoryTier.size"
+// +kubebuilder:validation:XValidation:rule="!has(self.routing) || !has(self.routing.mode) || self.routing.mode != 'Sharded' || !has(self.listen) || ((!has(self.listen.port) || !(self.listen.port in [8088, 8089])) && (!has(self.listen.tls) || !has(self.listen.tls.port) || !(self.listen.tls.port in [8088, 8089])))",message="listen: ports 8088 and 8089 are for the other pods with routing.mode Sharded: choose another",fieldPath=".listen"
 type CacheNodeSpec struct {
 	// replicas is the number of pods. Each pod has its own volume for each disk. Leave it out with placement.perNode,
 	// because the operator then sets it. Range 0 to 1000, default 1.
@@ -107,6 +108,10 @@ type CacheNodeSpec struct {
 	// +optional
 	// +kubebuilder:default={}
 	MemoryTier MemoryTier `json:"memoryTier,omitzero"`
+
+	// routing says which pod answers a request.
+	// +optional
+	Routing Routing `json:"routing,omitzero"`
 
 	// io tunes how nginx reads and writes cache files.
 	// +optional

@@ -50,7 +50,10 @@ func main() {
 
 func run(args []string) error {
 	flags := flag.NewFlagSet("agent", flag.ContinueOnError)
-	paths := agent.Paths{Listener: layout.ListenerDir, Owner: layout.OwnerDir, ResolvConf: "/etc/resolv.conf"}
+	paths := agent.Paths{
+		Listener: layout.ListenerDir, Owner: layout.OwnerDir, Peer: layout.PeerDir, ResolvConf: "/etc/resolv.conf",
+	}
+	paths.Hostname, _ = os.Hostname() // "" is the name of no pod
 	flags.StringVar(&paths.Config, "config", layout.ConfigDir, "")
 	flags.StringVar(&paths.PodInfo, "pod", layout.PodInfoDir, "")
 	folder := flags.Bool("folder", false, "")

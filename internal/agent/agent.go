@@ -19,9 +19,11 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 )
 
-// Paths are the folders and files that the agent reads. In a pod most of them are the paths of package layout.
+// Paths are the folders and files that the agent reads, and the name of its pod. In a pod most of them are the paths of package layout.
 type Paths struct {
-	Config, PodInfo, Listener, Owner, ResolvConf string
+	Config, PodInfo, Listener, Owner, Peer, ResolvConf string
+	// Hostname is the name of the pod.
+	Hostname string
 	// Root is a prefix of the paths of disks; "" in a pod.
 	Root string
 }
@@ -58,6 +60,8 @@ type Agent struct {
 	retry string
 	// pair is the certificate and key for clients, as last read. Only the conductor uses it.
 	pair podinfo.KeyPair
+	// peers is what pods show to each other, as last read. Only the conductor uses it.
+	peers podinfo.Peers
 	// retrying is true if the last step asked to be repeated before checkInterval, as after an error of a disk that its
 	// probes have not found yet.
 	retrying bool

@@ -144,6 +144,9 @@ func (a *Agent) facts(revision agentapi.Revision) (cache.Facts, error) {
 			return cache.Facts{}, err
 		}
 	}
+	if facts.Fleet, err = a.fleet(revision); err != nil {
+		return cache.Facts{}, err
+	}
 	for name, s := range a.states() {
 		if s.Usage.Size > 0 {
 			facts.Sizes[name] = s.Usage.Size

@@ -52,5 +52,11 @@ func (a *Agent) files(config cache.Config, revision agentapi.Revision, facts cac
 			reload.File{Path: layout.ListenerCertificate(facts.Certificate), Content: a.pair.Certificate},
 			reload.File{Path: layout.ListenerKey(facts.Certificate), Content: a.pair.Key, Secret: true})
 	}
+	if hash := facts.Fleet.Certificate; hash != "" {
+		files = append(files,
+			reload.File{Path: layout.PeerCertificate(hash), Content: a.peers.Certificate},
+			reload.File{Path: layout.PeerAuthority(hash), Content: a.peers.Authority},
+			reload.File{Path: layout.PeerKey(hash), Content: a.peers.Key, Secret: true})
+	}
 	return files
 }

@@ -100,7 +100,7 @@ func (a *Agent) Report() agentapi.Report {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	r := agentapi.Report{
-		AgentVersion: a.Version, NginxVersion: a.nginx, Since: a.since,
+		AgentVersion: a.Version, NginxVersion: a.nginx, Since: a.since, Features: []string{agentapi.FeatureRouting},
 		Refusal: a.refusal, Problem: a.problem, Lowered: a.lowered,
 	}
 	r.Revision, _, _ = strings.Cut(a.answered, "-")

@@ -10,6 +10,10 @@ const (
 	TagOtherDisk = "otherdisk"
 	// TagUncached is for a request that no disk could serve.
 	TagUncached = "uncached"
+	// TagPeer is for a request that the owner of its key answered, TagStandIn for one that the owner's stand-in answered.
+	// The other pod reports the request too.
+	TagPeer    = "peer"
+	TagStandIn = "standin"
 	// TagSlice is for a slice that was fetched from the origin.
 	TagSlice = "slice"
 	// TagError is for a line of the error log.

@@ -13,6 +13,8 @@ type Report struct {
 	// AgentVersion and NginxVersion are the versions of the programs. NginxVersion is "" until nginx -v has answered.
 	AgentVersion string `json:"agentVersion,omitempty"`
 	NginxVersion string `json:"nginxVersion,omitempty"`
+	// Features are what the agent can do beyond what every agent can. The operator uses a feature if all agents have it.
+	Features []string `json:"features,omitempty"`
 	// Revision is the revision of the configuration that nginx's workers run, as they answer; "" while none answers.
 	Revision string `json:"revision,omitempty"`
 	// Since is when the workers first answered with Revision.
@@ -61,6 +63,9 @@ type DiskReport struct {
 	// NeedsNewPod is true if the disk, even repaired, cannot come back while this pod has it mounted.
 	NeedsNewPod bool `json:"needsNewPod,omitempty"`
 }
+
+// FeatureRouting is the feature of agents that know routing.mode Sharded.
+const FeatureRouting = "routing"
 
 // ReportPath is where the agent serves its report.
 const ReportPath = "/v1/report"

@@ -78,6 +78,12 @@ func NewRevision(cacheNode effective.CacheNode, caBundle, clusterDomain string, 
 	if !spec.Listen.Gzip.Enabled {
 		n.Spec.Listen.Gzip = v1alpha1.Gzip{}
 	}
+	if spec.Routing.Mode == v1alpha1.RoutingSharded {
+		n.Spec.Routing = v1alpha1.Routing{Mode: spec.Routing.Mode}
+		if spec.Routing.TLS == v1alpha1.PeerTLSOff {
+			n.Spec.Routing.TLS = spec.Routing.TLS
+		}
+	}
 	if n.Spec.Logs.Format == "Combined" {
 		n.Spec.Logs.Format = ""
 	}

@@ -20,6 +20,8 @@ const (
 	maxProblem = 1024
 	maxRefusal = 2048
 	maxBytes   = int64(1) << 60
+	// maxFeatures is the maximum number of features in a report.
+	maxFeatures = 16
 	// maxSkew is how far the clock of a node may be ahead.
 	maxSkew = 24 * time.Hour
 )
@@ -45,6 +47,11 @@ func Sanitize(r Report, now time.Time) Report {
 		clean.Refusal = &Refusal{
 			Revision: r.Refusal.Revision, Message: Printable(r.Refusal.Message, maxRefusal),
 			Retry: bounded(r.Refusal.Retry, maxMessage),
+		}
+	}
+	for _, f := range r.Features[:min(len(r.Features), maxFeatures)] {
+		if matching(word, f) != "" {
+			clean.Features = append(clean.Features, f)
 		}
 	}
 	known := map[string]bool{}

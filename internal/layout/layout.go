@@ -10,6 +10,10 @@ const (
 	MetricsPort = 8083
 	// AgentPort serves the agent's reports, to the operator alone.
 	AgentPort = 8084
+	// LookupPort and PeerPort serve the other pods of a CacheNode with routing.mode Sharded. LookupPort answers only what
+	// is cached, PeerPort also fetches.
+	LookupPort = 8088
+	PeerPort   = 8089
 	// The ports' names.
 	PortHTTP    = "http"
 	PortHTTPS   = "https"
@@ -17,6 +21,8 @@ const (
 	PortPrivate = "private"
 	PortMetrics = "metrics"
 	PortAgent   = "agent"
+	PortLookup  = "lookup"
+	PortPeer    = "peer"
 )
 
 // LogAddress is where nginx reports requests and errors to the agent, by UDP. Nothing outside the pod reaches it.
@@ -44,6 +50,9 @@ const (
 	ListenerDir = "/etc/cachenode/listener"
 	// OwnerDir has the key by which the agent knows its own marks on disks. Only the agent's container mounts it.
 	OwnerDir = "/etc/cachenode/owner"
+	// PeerDir has the certificate and key by which pods of the CacheNode know each other, and their authority. Only the
+	// agent's container mounts it.
+	PeerDir = "/etc/cachenode/peer"
 	// AgentDir has the agent's program.
 	AgentDir = "/opt/cachenode"
 	// RunDir has what nginx and the agent share: the configuration, the pid file and nginx's temporary files.
@@ -79,6 +88,15 @@ func ListenerCertificate(hash string) string { return RunDir + "/listener-" + ha
 
 // ListenerKey is the key of ListenerCertificate.
 func ListenerKey(hash string) string { return RunDir + "/listener-" + hash + ".key" }
+
+// PeerCertificate, PeerKey and PeerAuthority are what pods show to and demand of each other, by a hash of all three.
+func PeerCertificate(hash string) string { return RunDir + "/peer-" + hash + ".crt" }
+
+// PeerKey is described with PeerCertificate.
+func PeerKey(hash string) string { return RunDir + "/peer-" + hash + ".key" }
+
+// PeerAuthority is described with PeerCertificate.
+func PeerAuthority(hash string) string { return RunDir + "/peer-" + hash + "-ca.crt" }
 
 // DiskDir is where a disk is mounted.
 func DiskDir(disk string) string { return "/var/cache/cachenode/" + disk }

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/intstr"
 
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/tuning"
@@ -40,6 +41,9 @@ func agentContainer(in PodInput) corev1.Container {
 	}, cacheMounts(in)...)
 	if in.TLS != nil {
 		mounts = append(mounts, corev1.VolumeMount{Name: "cachenode-listener", MountPath: layout.ListenerDir, ReadOnly: true})
+	}
+	if in.Peers == v1alpha1.PeerTLSMutual {
+		mounts = append(mounts, corev1.VolumeMount{Name: "cachenode-peer", MountPath: layout.PeerDir, ReadOnly: true})
 	}
 	get := func(path string) corev1.ProbeHandler {
 		return corev1.ProbeHandler{HTTPGet: &corev1.HTTPGetAction{Path: path, Port: intstr.FromString(layout.PortMetrics)}}
@@ -151,6 +155,18 @@ func volumes(in PodInput) []corev1.Volume {
 		list = append(list, corev1.Volume{Name: memoryVolume, VolumeSource: corev1.VolumeSource{
 			EmptyDir: &corev1.EmptyDirVolumeSource{
 				Medium: corev1.StorageMediumMemory, SizeLimit: resource.NewQuantity(in.MemoryTier, resource.BinarySI),
+			},
+		}})
+	}
+	if in.Peers == v1alpha1.PeerTLSMutual {
+		list = append(list, corev1.Volume{Name: "cachenode-peer", VolumeSource: corev1.VolumeSource{
+			Secret: &corev1.SecretVolumeSource{
+				SecretName: naming.AgentSecret(in.Name), DefaultMode: new(int32(0o440)),
+				Items: []corev1.KeyToPath{
+					{Key: naming.PeerCertificateKey, Path: corev1.TLSCertKey},
+					{Key: naming.PeerKeyKey, Path: corev1.TLSPrivateKeyKey},
+					{Key: naming.PeerAuthorityKey, Path: naming.AuthorityKey},
+				},
 			},
 		}})
 	}

@@ -6,6 +6,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
@@ -25,7 +26,14 @@ type Input struct {
 	Template Template
 	// Volumes are the volumes of each pod, by ordinal.
 	Volumes map[int][]string
+	// Keep is how many pods stay, even if the CacheNode wants fewer: those that are scaled away hand their keys over first.
+	Keep int32
+	// Undisturbed is true while pods hand their keys over: none may be evicted meanwhile.
+	Undisturbed bool
 }
+
+// replicas is how many pods there are to be.
+func (in Input) replicas() int32 { return max(ptr.Deref(in.CacheNode.Spec.Replicas, 1), in.Keep) }
 
 // Build makes all objects, in the order in which they are applied. The first can be refused, see [CanBeRefused], and
 // each object comes before those that refer to it.

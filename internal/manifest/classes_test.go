@@ -80,6 +80,7 @@ var changes = map[string]string{
 	"pod.tolerations":               "[{key: a}]",
 	"pod.topologySpreadConstraints": "[{maxSkew: 9, topologyKey: a, whenUnsatisfiable: DoNotSchedule}]",
 
+	"routing.mode": "Local", "routing.tls": "Off", "routing.handover": "9s",
 	"replicas": "9", "placement.perNode": "true", "rollout.canary.seconds": "9", "rollout.maxKeyMovement": "9",
 	"rollout.maxUnavailable": "9", "rollout.workerShutdownTimeout": "9s",
 	"service.annotations": "{a: b}", "service.externalTrafficPolicy": "Local", "service.loadBalancerClass": "a/b",
@@ -133,6 +134,7 @@ service: {type: ClusterIP}
 listen: {tls: {secretName: a}, gzip: {enabled: true}, clientAddress: {}}
 memoryTier: {enabled: true, size: 64Mi}
 io: {mode: Workers}
+routing: {mode: Sharded}
 `
 
 // classOf returns the class of a change.

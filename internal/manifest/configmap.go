@@ -15,6 +15,8 @@ type ConfigMap struct {
 	Stable, Candidate string
 	// Refused is the value of naming.AnnotationRefused, "" for none.
 	Refused string
+	// Fleet says which pods share keys, and FleetUntil is the value of naming.AnnotationFleet; both are "" for none.
+	Fleet, FleetUntil string
 }
 
 func configMap(in Input) *corev1.ConfigMap {
@@ -27,7 +29,13 @@ func configMap(in Input) *corev1.ConfigMap {
 	if in.Config.Refused != "" {
 		meta.Annotations[naming.AnnotationRefused] = in.Config.Refused
 	}
+	if in.Config.FleetUntil != "" {
+		meta.Annotations[naming.AnnotationFleet] = in.Config.FleetUntil
+	}
 	data := map[string]string{}
+	if in.Config.Fleet != "" {
+		data[naming.FleetKey] = in.Config.Fleet
+	}
 	if in.Config.Stable != "" {
 		data[naming.StableKey] = in.Config.Stable
 	}

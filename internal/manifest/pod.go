@@ -68,6 +68,9 @@ func podTemplate(
 	if in.WorkersPerCPU > 0 {
 		annotations[naming.AnnotationWorkers] = strconv.Itoa(int(in.WorkersPerCPU))
 	}
+	if in.Peers != "" {
+		annotations[naming.AnnotationPeers] = string(in.Peers)
+	}
 	return corev1.PodTemplateSpec{
 		ObjectMeta: metav1.ObjectMeta{Labels: labels, Annotations: annotations},
 		Spec: corev1.PodSpec{
@@ -144,6 +147,11 @@ func nginxPorts(in PodInput) []corev1.ContainerPort {
 		ports = append(ports, corev1.ContainerPort{
 			Name: layout.PortHTTPS, ContainerPort: ptr.Deref(in.TLS.Port, 0), Protocol: corev1.ProtocolTCP,
 		})
+	}
+	if in.Peers != "" {
+		ports = append(ports,
+			corev1.ContainerPort{Name: layout.PortLookup, ContainerPort: layout.LookupPort, Protocol: corev1.ProtocolTCP},
+			corev1.ContainerPort{Name: layout.PortPeer, ContainerPort: layout.PeerPort, Protocol: corev1.ProtocolTCP})
 	}
 	return ports
 }

@@ -3,7 +3,6 @@ package manifest
 import (
 	appsv1 "k8s.io/api/apps/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
@@ -11,12 +10,12 @@ import (
 // StatefulSet makes the pods from the template or, while that is not possible, from an earlier one, see
 // [Template.Makeable].
 func StatefulSet(in Input) *appsv1.StatefulSet {
-	template := in.Template.Makeable(in.Volumes, int(ptr.Deref(in.CacheNode.Spec.Replicas, 1)))
+	template := in.Template.Makeable(in.Volumes, int(in.replicas()))
 	return &appsv1.StatefulSet{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "apps/v1", Kind: "StatefulSet"},
 		ObjectMeta: objectMeta(in, in.CacheNode.Name),
 		Spec: appsv1.StatefulSetSpec{
-			Replicas:    in.CacheNode.Spec.Replicas,
+			Replicas:    new(in.replicas()),
 			ServiceName: naming.Headless(in.CacheNode.Name),
 			// Caches do not wait for each other to start.
 			PodManagementPolicy: appsv1.ParallelPodManagement,

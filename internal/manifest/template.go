@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -40,6 +41,8 @@ type PodInput struct {
 	PerNode bool `json:"perNode,omitempty"`
 	// MemoryTier is the size of the folder in memory, in bytes; 0 for none.
 	MemoryTier int64 `json:"memoryTier,omitempty"`
+	// Peers is how pods talk to each other with routing.mode Sharded, otherwise "". It adds ports and, for Mutual, a volume.
+	Peers v1alpha1.PeerTLS `json:"peers,omitempty"`
 	// Namespace is set if a claim selects its volumes by it.
 	Namespace string `json:"namespace,omitempty"`
 }
@@ -68,6 +71,9 @@ func NewPodInput(cacheNode effective.CacheNode) PodInput {
 	}
 	if cacheNode.Spec.IO.Mode == v1alpha1.IOWorkers {
 		in.WorkersPerCPU = tuning.Workers(cacheNode.Spec.IO, 1)
+	}
+	if cacheNode.Spec.Routing.Mode == v1alpha1.RoutingSharded {
+		in.Peers = cmp.Or(cacheNode.Spec.Routing.TLS, v1alpha1.PeerTLSMutual)
 	}
 	if tuning.HasMemoryTier(cacheNode.Spec) {
 		in.MemoryTier = cacheNode.Spec.MemoryTier.Size.Value()

@@ -40,6 +40,11 @@ const (
 	// AnnotationEmpty, on a pod, names caches that its agent may delete, as DISK=NAMESPACE/NAME separated by commas. The
 	// CacheNode of such a cache is gone.
 	AnnotationEmpty = "cachenode.io/empty"
+	// AnnotationFleet, on a pod, says which pods share keys, as the ConfigMap does. On the ConfigMap, it is until when the
+	// pods fill from the previous owners, or Never.
+	AnnotationFleet = "cachenode.io/fleet"
+	// AnnotationPeers, on a pod, is how it talks to other pods; pods without it cannot.
+	AnnotationPeers = "cachenode.io/peers"
 	// AnnotationPath and AnnotationNode, on a PersistentVolume of ours, are its folder and its node.
 	AnnotationPath = "cachenode.io/path"
 	AnnotationNode = "cachenode.io/node"
@@ -68,6 +73,9 @@ const (
 	RoleScout = "scout"
 )
 
+// Never is a time that does not come.
+const Never = "never"
+
 // LocalClass is the StorageClass of the volumes that the operator makes.
 const LocalClass = "cachenode-local"
 
@@ -75,10 +83,11 @@ const LocalClass = "cachenode-local"
 // write to it.
 const PlaceholderPath = "/var/lib/cachenode/placeholder"
 
-// Keys of the ConfigMap: for the stable revision, and for the candidate.
+// Keys of the ConfigMap: for the stable revision, for the candidate, and for the pods that share keys.
 const (
 	StableKey    = "stable.json"
 	CandidateKey = "candidate.json"
+	FleetKey     = "fleet.json"
 )
 
 // Keys of the Secret with the agent's certificates. The operator uses those of the client, and no pod mounts them.
@@ -92,6 +101,13 @@ const (
 	// which unsigned marks are believed. It is set only if the CacheNode was at work before it had an owner key.
 	OwnerKeyKey    = "owner.key"
 	OwnerLegacyKey = "owner.legacy"
+	// What the pods show to each other, and the authorities that they trust for it. The next certificate and key are those
+	// that they will show when all pods trust their authority.
+	PeerCertificateKey     = "peer.crt"
+	PeerKeyKey             = "peer.key"
+	PeerAuthorityKey       = "peer-ca.crt"
+	NextPeerCertificateKey = "next-peer.crt"
+	NextPeerKeyKey         = "next-peer.key"
 	// The client's certificate and key from before the last rotation, for agents that have not seen the new ones yet.
 	OldClientCertificateKey = "old-client.crt"
 	OldClientKeyKey         = "old-client.key"
@@ -116,6 +132,19 @@ func AgentSecret(cacheNode string) string { return cacheNode + "-agent-tls" }
 // are.
 func AgentName(namespace, cacheNode string) string {
 	return cacheNode + "." + namespace + ".agent.cachenode.io"
+}
+
+// OperatorSubject begins the common name of the operator's certificate for agents.
+const OperatorSubject = "operator"
+
+// PeerName is the name in the certificates by which the pods of a CacheNode know each other.
+func PeerName(namespace, cacheNode string) string {
+	return cacheNode + "." + namespace + ".peer.cachenode.io"
+}
+
+// PodHost is the name by which nginx resolves a pod.
+func PodHost(cacheNode string, ordinal int, namespace, clusterDomain string) string {
+	return Pod(cacheNode, ordinal) + "." + ServiceHost(Headless(cacheNode), namespace, clusterDomain)
 }
 
 // ServiceHost is the name by which nginx resolves a Service. nginx knows no search domains.

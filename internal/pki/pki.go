@@ -104,7 +104,7 @@ func issue(name string, now time.Time) (map[string][]byte, error) {
 		names                     []string
 	}{
 		{"agent", naming.ServerCertificateKey, naming.ServerKeyKey, x509.ExtKeyUsageServerAuth, []string{name}},
-		{"operator", naming.ClientCertificateKey, naming.ClientKeyKey, x509.ExtKeyUsageClientAuth, nil},
+		{naming.OperatorSubject, naming.ClientCertificateKey, naming.ClientKeyKey, x509.ExtKeyUsageClientAuth, nil},
 	} {
 		leaf, err := template(c.subject, now)
 		if err != nil {

@@ -28,7 +28,7 @@ func Between(from, to Plan) Movement {
 	for _, move := range m.Moves {
 		m.Slots += move.Slots
 	}
-	for _, disk := range from.Disks() {
+	for _, disk := range from.Members() {
 		m.Least += max(from.Share(disk)-to.Share(disk), 0)
 	}
 	return m

@@ -10,11 +10,11 @@ import (
 func TestAnEditMovesHardlyMoreThanItMust(t *testing.T) {
 	for seed := range uint64(100) {
 		random := rand.New(rand.NewPCG(seed, 0))
-		var before []Disk
+		var before []Member
 		for i := range 2 + random.IntN(8) {
-			before = append(before, Disk{Name: string(rune('a' + i)), Weight: int64(100 + random.IntN(900))})
+			before = append(before, Member{Name: string(rune('a' + i)), Weight: int64(100 + random.IntN(900))})
 		}
-		after := append([]Disk{{Name: "new", Weight: 500}}, before...)
+		after := append([]Member{{Name: "new", Weight: 500}}, before...)
 		if random.IntN(2) == 0 {
 			before, after = after, before
 		}
@@ -25,7 +25,7 @@ func TestAnEditMovesHardlyMoreThanItMust(t *testing.T) {
 			gained[move.From] -= move.Slots
 			gained[move.To] += move.Slots
 		}
-		for _, d := range append(m.From.Disks(), m.To.Disks()...) {
+		for _, d := range append(m.From.Members(), m.To.Members()...) {
 			if m.To.Share(d)-m.From.Share(d) != gained[d] {
 				t.Errorf("seed %d: %s has %d before and %d after, and the moves say %d",
 					seed, d, m.From.Share(d), m.To.Share(d), gained[d])

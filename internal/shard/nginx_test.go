@@ -65,7 +65,7 @@ spec:
 		t.Fatal("the configuration has changed its form")
 	}
 	n := nginxtest.New(t)
-	n.Configure(before+"        location / { return 200 $disk; }\n"+next+after, plan.Disks()...)
+	n.Configure(before+"        location / { return 200 $disk; }\n"+next+after, plan.Members()...)
 	n.Start()
 
 	tree := plan.Tree()
@@ -78,7 +78,7 @@ spec:
 		group.Go(func() {
 			for key := range work {
 				got := ask(t, client, key)
-				if want := tree.Disk([]byte(key)); got != want {
+				if want := tree.Owner([]byte(key)); got != want {
 					t.Errorf("key %q: nginx says %q, we say %q", key, got, want)
 				}
 				mutex.Lock()
@@ -94,7 +94,7 @@ spec:
 	}
 	close(work)
 	group.Wait()
-	for _, disk := range plan.Disks() {
+	for _, disk := range plan.Members() {
 		share := float64(counts[disk]) / float64(keys) * 100
 		t.Logf("%s: %d of %d keys, %.2f%%; the plan says %.2f%%",
 			disk, counts[disk], keys, share, float64(plan.Share(disk))/100)

@@ -12,10 +12,10 @@ import (
 )
 
 // randomDisks makes 1 to 32 disks with weights from 1 to 100.
-func randomDisks(rng *rand.Rand) []Disk {
-	disks := make([]Disk, 1+rng.IntN(32))
+func randomDisks(rng *rand.Rand) []Member {
+	disks := make([]Member, 1+rng.IntN(32))
 	for i := range disks {
-		disks[i] = Disk{Name: "disk" + strconv.Itoa(i) + "x" + strconv.Itoa(rng.IntN(1000)), Weight: 1 + rng.Int64N(100)}
+		disks[i] = Member{Name: "disk" + strconv.Itoa(i) + "x" + strconv.Itoa(rng.IntN(1000)), Weight: 1 + rng.Int64N(100)}
 	}
 	return disks
 }
@@ -69,7 +69,7 @@ func TestPlanProperties(t *testing.T) {
 		if plan.Moved(NewPlan(shuffled)) != 0 {
 			t.Fatalf("%v: another order gives another plan", disks)
 		}
-		slices.SortFunc(shuffled, func(a, b Disk) int { return strings.Compare(a.Name, b.Name) })
+		slices.SortFunc(shuffled, func(a, b Member) int { return strings.Compare(a.Name, b.Name) })
 		if round%8 == 0 && plan.Moved(planOf(shuffled)) != 0 { // planOf does not remember plans
 			t.Fatalf("%v: made a second time it is another plan", disks)
 		}
@@ -114,15 +114,15 @@ func checkTree(t *testing.T, plan Plan) {
 // TestMovement checks that every kind of operation moves at most 1.10 times the minimum, which is half the sum of the
 // changes in quota. It compares sums over all rounds, so that tiny changes do not count more than large ones.
 func TestMovement(t *testing.T) {
-	operations := map[string]func(*rand.Rand, []Disk) []Disk{
-		"add": func(rng *rand.Rand, disks []Disk) []Disk {
-			return append(disks, Disk{Name: "new", Weight: 1 + rng.Int64N(100)})
+	operations := map[string]func(*rand.Rand, []Member) []Member{
+		"add": func(rng *rand.Rand, disks []Member) []Member {
+			return append(disks, Member{Name: "new", Weight: 1 + rng.Int64N(100)})
 		},
-		"remove": func(rng *rand.Rand, disks []Disk) []Disk {
+		"remove": func(rng *rand.Rand, disks []Member) []Member {
 			i := rng.IntN(len(disks))
 			return slices.Delete(disks, i, i+1)
 		},
-		"change weight": func(rng *rand.Rand, disks []Disk) []Disk {
+		"change weight": func(rng *rand.Rand, disks []Member) []Member {
 			disks[rng.IntN(len(disks))].Weight = 1 + rng.Int64N(100)
 			return disks
 		},
@@ -141,7 +141,7 @@ func TestMovement(t *testing.T) {
 				}
 				p, q := NewPlan(before), NewPlan(after)
 				changes := 0
-				names := append(p.Disks(), q.Disks()...)
+				names := append(p.Members(), q.Members()...)
 				slices.Sort(names)
 				for _, disk := range slices.Compact(names) {
 					changes += max(p.Share(disk)-q.Share(disk), q.Share(disk)-p.Share(disk))
@@ -212,14 +212,14 @@ func TestFailedDisksKeysAreSpread(t *testing.T) {
 
 func TestQuotasFollowWeights(t *testing.T) {
 	tests := map[string]struct {
-		disks []Disk
+		disks []Member
 		want  []int
 	}{
-		"thirds: the rest goes by name":       {[]Disk{{"a", 1}, {"b", 1}, {"c", 1}}, []int{3334, 3333, 3333}},
-		"weights in bytes":                    {[]Disk{{"a", 1 << 40}, {"b", 3 << 40}}, []int{2500, 7500}},
-		"no disk is left out":                 {[]Disk{{"a", 1}, {"b", 1_000_000}}, []int{1, 9999}},
-		"the sum may fill all of 64 bits":     {[]Disk{{"a", math.MaxInt64}, {"b", math.MaxInt64}}, []int{5000, 5000}},
-		"a single disk has the whole of them": {[]Disk{{"a", 7}}, []int{10000}},
+		"thirds: the rest goes by name":       {[]Member{{"a", 1}, {"b", 1}, {"c", 1}}, []int{3334, 3333, 3333}},
+		"weights in bytes":                    {[]Member{{"a", 1 << 40}, {"b", 3 << 40}}, []int{2500, 7500}},
+		"no disk is left out":                 {[]Member{{"a", 1}, {"b", 1_000_000}}, []int{1, 9999}},
+		"the sum may fill all of 64 bits":     {[]Member{{"a", math.MaxInt64}, {"b", math.MaxInt64}}, []int{5000, 5000}},
+		"a single disk has the whole of them": {[]Member{{"a", 7}}, []int{10000}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -232,7 +232,7 @@ func TestQuotasFollowWeights(t *testing.T) {
 
 // TestPlanIsStable compares today's plan with that of earlier versions: a change of the hash would empty every cache.
 func TestPlanIsStable(t *testing.T) {
-	plan := NewPlan([]Disk{{"disk1", 1}, {"disk2", 1}, {"disk3", 2}})
+	plan := NewPlan([]Member{{"disk1", 1}, {"disk2", 1}, {"disk3", 2}})
 	sum := murmurHash2([]byte(fingerprint(plan)))
 	if want := uint32(0xfdbe6185); sum != want {
 		t.Errorf("the plan's fingerprint is %#x, want %#x: an upgrade would move keys", sum, want)
@@ -249,9 +249,9 @@ func fingerprint(p Plan) string {
 
 func BenchmarkNewPlan(b *testing.B) {
 	for _, n := range []int{3, 32} {
-		disks := make([]Disk, n)
+		disks := make([]Member, n)
 		for i := range disks {
-			disks[i] = Disk{Name: "disk" + strconv.Itoa(i), Weight: int64(1 + i)}
+			disks[i] = Member{Name: "disk" + strconv.Itoa(i), Weight: int64(1 + i)}
 		}
 		b.Run(strconv.Itoa(n)+" disks", func(b *testing.B) {
 			for b.Loop() {

@@ -6,50 +6,49 @@ import (
 	"math"
 )
 
-// assign gives each of the slots to one of the disks, and none gets more than its quota. The quotas must add up to the
-// number of slots. assign writes the disk's index to owner[slot].
+// assign gives each of the slots to one of the members, and none gets more than its quota. The quotas must add up to the
+// number of slots. assign writes the member's index to owner[slot].
 //
-// Slots propose to disks in the order of their scores, and a full disk keeps the slots that score best on it (Gale and
+// Slots propose to members in the order of their scores, and a full member keeps the slots that score best on it (Gale and
 // Shapley, 1962). Both sides rank by the same score. The outcome is therefore that of a greedy pass over all pairs,
 // best first, and does not depend on the order of the proposals.
-func assign(owner, slots []int, disks []Disk, quota []int) {
-	seeds := make([]uint64, len(disks))
-	for i, d := range disks {
+func assign(owner, slots []int, members []Member, quota []int) {
+	seeds := make([]uint64, len(members))
+	for i, m := range members {
 		h := fnv.New64a()
-		_, _ = h.Write([]byte(d.Name)) // never fails
+		_, _ = h.Write([]byte(m.Name)) // never fails
 		seeds[i] = mix(h.Sum64())
 	}
-	kept := make([]proposals, len(disks))
+	kept := make([]proposals, len(members))
 	for _, slot := range slots {
 		// A refused slot tries the next best disk, below the score of the refusal.
-		limit := proposal{slot: slot, disk: -1, score: math.Inf(1)}
+		limit := proposal{slot: slot, member: -1, score: math.Inf(1)}
 		for {
-			best := proposal{slot: slot, disk: -1, score: math.Inf(-1)}
-			for i, d := range disks {
-				p := proposal{slot: limit.slot, disk: i, score: score(seeds[i], limit.slot, d.Weight)}
+			best := proposal{slot: slot, member: -1, score: math.Inf(-1)}
+			for i, m := range members {
+				p := proposal{slot: limit.slot, member: i, score: score(seeds[i], limit.slot, m.Weight)}
 				if limit.beats(p) && p.beats(best) {
 					best = p
 				}
 			}
-			d := best.disk
-			heap.Push(&kept[d], best)
-			if len(kept[d]) <= quota[d] {
+			to := best.member
+			heap.Push(&kept[to], best)
+			if len(kept[to]) <= quota[to] {
 				break
 			}
-			limit = heap.Pop(&kept[d]).(proposal)
+			limit = heap.Pop(&kept[to]).(proposal)
 		}
 	}
 	for _, ps := range kept {
 		for _, p := range ps {
-			owner[p.slot] = p.disk
+			owner[p.slot] = p.member
 		}
 	}
 }
 
-// score ranks a disk for a slot. The expected share of slots that a disk wins is in proportion to its weight.
+// score ranks a member for a slot. The expected share of slots that a member wins is in proportion to its weight.
 func score(seed uint64, slot int, weight int64) float64 {
-	x := mix(seed ^ mix(uint64(slot)+0x9e3779b97f4a7c15)) //nolint:gosec // a slot is not negative
-	u := (float64(x>>12) + 0.5) / (1 << 52)               // in (0, 1), exact
+	u := (float64(rank(seed, slot)>>12) + 0.5) / (1 << 52) // in (0, 1), exact
 	return float64(weight) / -logarithm(u)
 }
 
@@ -75,19 +74,19 @@ func logarithm(x float64) float64 {
 	return float64(float64(2*s*sum) + float64(float64(exponent)*math.Ln2))
 }
 
-// proposal is a slot that wants to go to a disk.
+// proposal is a slot that wants to go to a member.
 type proposal struct {
-	slot, disk int
-	score      float64
+	slot, member int
+	score        float64
 }
 
-// beats orders proposals strictly. Equal scores, which are all but impossible, go by disk and slot.
+// beats orders proposals strictly. Equal scores, which are all but impossible, go by member and slot.
 func (p proposal) beats(q proposal) bool {
 	switch {
 	case p.score != q.score:
 		return p.score > q.score
-	case p.disk != q.disk:
-		return p.disk < q.disk
+	case p.member != q.member:
+		return p.member < q.member
 	}
 	return p.slot < q.slot
 }

@@ -13,8 +13,8 @@ type Range struct {
 // Split is a split_clients block: ranges in the order in which nginx scans them.
 type Split []Range
 
-// Tree is a plan as nginx evaluates it: Root says which group of slots a key is in, and the group says which disk. A
-// plan with few ranges needs no groups. Groups is then empty, and Root gives the disk at once.
+// Tree is a plan as nginx evaluates it: Root says which group of slots a key is in, and the group says which member.
+// A plan with few ranges needs no groups. Groups is then empty, and Root gives the member at once.
 type Tree struct {
 	Root   Split
 	Groups []Group
@@ -31,13 +31,16 @@ type Group struct {
 const groupSlots = 100
 
 // Tree arranges the plan's ranges in two levels, so that nginx scans some tens of ranges for a request, not thousands.
-func (p Plan) Tree() Tree {
-	if flat := p.split(0, Slots); len(flat) <= groupSlots {
+func (p Plan) Tree() Tree { return treeOf(p.Owner) }
+
+// treeOf arranges the values of all slots.
+func treeOf(value func(slot int) string) Tree {
+	if flat := split(value, 0, Slots); len(flat) <= groupSlots {
 		return Tree{Root: flat}
 	}
 	var t Tree
 	for first := 0; first < Slots; first += groupSlots {
-		group := Group{Name: groupName(first / groupSlots), Split: p.split(first, first+groupSlots)}
+		group := Group{Name: groupName(first / groupSlots), Split: split(value, first, first+groupSlots)}
 		t.Groups = append(t.Groups, group)
 		t.Root = append(t.Root, Range{Width: groupSlots, Value: group.Name})
 	}
@@ -54,16 +57,16 @@ func (t Tree) Ranges() int {
 	return n
 }
 
-// split is the block for the slots from first up to, not including, end. Neighbours with one owner share a range. A key
+// split is the block for the slots from first up to, not including, end. Neighbours with one value share a range. A key
 // of this block never hashes below first, so the first range begins at 0 and needs no range before it.
-func (p Plan) split(first, end int) Split {
+func split(value func(slot int) string, first, end int) Split {
 	var s Split
 	for slot := first; slot < end; slot++ {
-		if n := len(s); n > 0 && s[n-1].Value == p.Owner(slot) {
+		if n := len(s); n > 0 && s[n-1].Value == value(slot) {
 			s[n-1].Width++
 			continue
 		}
-		s = append(s, Range{Width: 1, Value: p.Owner(slot)})
+		s = append(s, Range{Width: 1, Value: value(slot)})
 	}
 	s[0].Width += first
 	s[len(s)-1].Width = 0

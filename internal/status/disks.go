@@ -19,7 +19,7 @@ func (f Facts) diskStatuses() []v1alpha1.DiskStatus {
 			statuses = append(statuses, v1alpha1.DiskStatus{Name: before.Name, Share: before.Share})
 		}
 	} else {
-		for _, name := range f.Config.Plan.Disks() {
+		for _, name := range f.Config.Plan.Members() {
 			statuses = append(statuses, v1alpha1.DiskStatus{Name: name, Share: shard.Percent(f.Config.Plan.Share(name))})
 		}
 	}

@@ -86,7 +86,7 @@ func (f Facts) disksToCome(report *agentapi.Report) (disks []v1alpha1.PodDiskSta
 	if f.Config == nil || len(report.Disks) == 0 {
 		return nil
 	}
-	for _, name := range f.Config.Plan.Disks() {
+	for _, name := range f.Config.Plan.Members() {
 		if !slices.ContainsFunc(report.Disks, func(d agentapi.DiskReport) bool { return d.Name == name }) {
 			disks = append(disks, v1alpha1.PodDiskStatus{
 				Name: name, State: string(v1alpha1.DiskStarting), Share: shard.Percent(0),

@@ -157,7 +157,7 @@ func TestWhatIsThereCounts(t *testing.T) {
 	f.CacheNode.Spec.Disks = []v1alpha1.Disk{
 		{Name: "disk1", Size: resource.MustParse("1Ti")}, {Name: "disk2", Size: resource.MustParse("1Gi")},
 	}
-	f.Config = &Config{Plan: shard.NewPlan([]shard.Disk{{Name: "disk1", Weight: 1}, {Name: "disk2", Weight: 1}})}
+	f.Config = &Config{Plan: shard.NewPlan([]shard.Member{{Name: "disk1", Weight: 1}, {Name: "disk2", Weight: 1}})}
 	if s := Of(f); s.HealthyDisks != "0/4" || s.Size != "2050Gi" {
 		t.Errorf("before any agent has answered: %s disks, %s", s.HealthyDisks, s.Size)
 	}

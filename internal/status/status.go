@@ -24,7 +24,7 @@ func Of(f Facts) v1alpha1.CacheNodeStatus {
 	status.ReadyOfReplicas = fmt.Sprintf("%d/%d", status.ReadyReplicas, want)
 	if f.Config != nil {
 		status.ConfigRevision = f.Config.Revision
-		status.DiskCount = int32(len(f.Config.Plan.Disks())) //nolint:gosec // at most 32
+		status.DiskCount = int32(len(f.Config.Plan.Members())) //nolint:gosec // at most 32
 		status.Tuning = f.Config.Tuning
 		status.KeyMovement = f.Movement
 	}

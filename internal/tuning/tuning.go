@@ -53,10 +53,10 @@ func ProbeTimeout(d v1alpha1.Disk) time.Duration {
 }
 
 // ShardDisks are the disks as sharding sees them: with their weights, or with their sizes if none has a weight.
-func ShardDisks(disks []v1alpha1.Disk) []shard.Disk {
-	sharded := make([]shard.Disk, len(disks))
+func ShardDisks(disks []v1alpha1.Disk) []shard.Member {
+	sharded := make([]shard.Member, len(disks))
 	for i, d := range disks {
-		sharded[i] = shard.Disk{Name: d.Name, Weight: wholeMebibytes(d.Size.Value()) / mebibyte}
+		sharded[i] = shard.Member{Name: d.Name, Weight: wholeMebibytes(d.Size.Value()) / mebibyte}
 		if d.Weight != nil {
 			sharded[i].Weight = int64(*d.Weight)
 		}
@@ -96,6 +96,11 @@ func Connections(spec v1alpha1.CacheNodeSpec) int32 {
 	const least = 256
 	ofCore := ptr.Deref(spec.Listen.MaxConnections, 0)
 	return max(ofCore/perCore(spec.IO), min(ofCore, least))
+}
+
+// Handover is how long pods fill from the previous owners of their keys.
+func Handover(r v1alpha1.Routing) time.Duration {
+	return Duration(cmp.Or(r.Handover, "10m"))
 }
 
 // Duration parses a duration of the API, which is valid by its schema. It returns 0 for one that is not.

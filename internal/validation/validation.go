@@ -15,6 +15,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/fleet"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
@@ -26,6 +27,7 @@ func Validate(cacheNode *v1alpha1.CacheNode) field.ErrorList {
 	errs = append(errs, memory(cacheNode.Spec, spec)...)
 	errs = append(errs, memoryTier(cacheNode.Spec, spec)...)
 	errs = append(errs, origin(cacheNode.Spec.Origin, spec.Child("origin"))...)
+	errs = append(errs, routing(cacheNode.Spec, spec)...)
 	return append(errs, pod(cacheNode.Spec.Pod, spec.Child("pod"))...)
 }
 
@@ -43,6 +45,16 @@ func Warnings(cacheNode *v1alpha1.CacheNode) []string {
 			"so strangers can fill the disks by making up host names: list the names that are served")
 	}
 	return list
+}
+
+// routing checks that no more pods share keys than was measured.
+func routing(spec v1alpha1.CacheNodeSpec, path *field.Path) field.ErrorList {
+	replicas := ptr.Deref(spec.Replicas, 1)
+	if spec.Routing.Mode != v1alpha1.RoutingSharded || replicas <= fleet.MaxMembers {
+		return nil
+	}
+	return field.ErrorList{field.Invalid(path.Child("replicas"), replicas, fmt.Sprintf(
+		"at most %d pods can share keys: lower it, or set routing.mode to Local", fleet.MaxMembers))}
 }
 
 func disks(disks []v1alpha1.Disk, path *field.Path) field.ErrorList {

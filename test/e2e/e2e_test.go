@@ -253,7 +253,7 @@ func deletes(t *testing.T, s *suite) {
 func pluginTells(t *testing.T, s *suite) {
 	path := objects[10]
 	s.fetch(t, 0, []string{path, path, path, path, path, path}, "-base", base)
-	disk := shard.NewPlan(tuning.ShardDisks(s.cacheNode(t).Spec.Disks)).Tree().Disk(key(path))
+	disk := shard.NewPlan(tuning.ShardDisks(s.cacheNode(t).Spec.Disks)).Tree().Owner(key(path))
 	explained := plugin(t, "", "explain", name, base+path)
 	if !strings.Contains(explained, "Disk:  "+disk+",") || !strings.Contains(explained, "   yes ") {
 		t.Errorf("explain does not say that %s is on %s, and that a pod has it:\n%s", path, disk, explained)

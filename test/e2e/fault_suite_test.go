@@ -187,7 +187,7 @@ func (p *target) becomes(t *testing.T, disk string, within time.Duration, reason
 }
 
 // disk returns the disk that has the key of an object.
-func (p *target) disk(path string) string { return p.tree.Disk(key(path)) }
+func (p *target) disk(path string) string { return p.tree.Owner(key(path)) }
 
 // many are 2,000 objects of 2 KB to 200 KB.
 var many = func() []string {

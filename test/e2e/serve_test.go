@@ -50,7 +50,7 @@ func (s *suite) record(t *testing.T, results []report.Result, tree shard.Tree) (
 		if r.Error != "" || r.Cache != want {
 			t.Errorf("%s from %s: %s, want %s (error %q)", r.Path, r.Pod, r.Cache, want, r.Error)
 		}
-		if disk := tree.Disk(key(r.Path)); r.Disk != disk {
+		if disk := tree.Owner(key(r.Path)); r.Disk != disk {
 			t.Errorf("%s is on %s, want %s", r.Path, r.Disk, disk)
 		}
 		if s.served[r.Pod] == nil {
@@ -91,7 +91,7 @@ func checkFiles(t *testing.T, pod string, served map[string]bool, tree shard.Tre
 	t.Helper()
 	want, disks := map[string]int64{}, map[string]string{}
 	for path := range served {
-		disk := tree.Disk(key(path))
+		disk := tree.Owner(key(path))
 		sum := md5.Sum(key(path))
 		hash := hex.EncodeToString(sum[:])
 		// levels=1:2, written out so that the test does not depend on the plugin's code.

@@ -3,6 +3,7 @@
 package metrics
 
 import (
+	"cmp"
 	"net/http"
 	"strconv"
 	"sync"
@@ -34,7 +35,7 @@ type Metrics struct {
 	registry *prometheus.Registry
 
 	requests, bytes, originResponses, probeFailures, overflows, ioErrors, reloads *prometheus.CounterVec
-	slices, sliceBytes                                                            *prometheus.CounterVec
+	slices, sliceBytes, hops, hopBytes                                            *prometheus.CounterVec
 	firstByte, duration, probe                                                    *prometheus.HistogramVec
 	rejected                                                                      prometheus.Counter
 	config                                                                        *prometheus.GaugeVec
@@ -81,6 +82,12 @@ func New(disks func() map[string]disk.State, files func() map[string]Files) *Met
 			"Slices that were fetched from the origin, see cache.slice."+sampled, "disk"),
 		sliceBytes: counter("cachenode_slice_bytes_fetched_total",
 			"Bytes of the slices that were fetched from the origin, headers included."+sampled, "disk"),
+		hops: counter("cachenode_hops_total",
+			"Requests that another pod answered: the owner of the key (peer) or its stand-in (standin), by how that pod got the "+
+				"response: nginx's $upstream_cache_status there, UNCACHED or NONE. "+
+				"That pod counts them too, in cachenode_requests_total."+sampled, "hop", "cache"),
+		hopBytes: counter("cachenode_hop_bytes_total",
+			"Bytes of responses from other pods, headers included."+sampled, "hop"),
 		probe: histogram("cachenode_disk_probe_duration_seconds",
 			"Time that a probe took to write, sync and read a file.", "disk"),
 		probeFailures: counter("cachenode_disk_probe_failures_total",
@@ -109,7 +116,7 @@ func New(disks func() map[string]disk.State, files func() map[string]Files) *Met
 	for _, class := range []string{"2xx", "3xx", "4xx", "5xx"} { // a rate needs a first value
 		m.originResponses.WithLabelValues(class)
 	}
-	m.registry.MustRegister(m.requests, m.bytes, m.slices, m.sliceBytes, m.originResponses, m.firstByte, m.duration,
+	m.registry.MustRegister(m.requests, m.bytes, m.slices, m.sliceBytes, m.hops, m.hopBytes, m.originResponses, m.firstByte, m.duration,
 		m.probe, m.probeFailures, m.overflows, m.ioErrors, m.reloads, m.rejected, m.config, m.sampling, m.nginxUp,
 		&diskCollector{disks: disks, files: files, loaded: m.isLoaded},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -132,6 +139,11 @@ func (m *Metrics) Request(r nginxlog.Request) {
 	if r.Tag == agentapi.TagSlice { // part of a request that is counted itself
 		m.slices.WithLabelValues(r.Disk).Inc()
 		m.sliceBytes.WithLabelValues(r.Disk).Add(float64(r.Bytes))
+		return
+	}
+	if r.Tag == agentapi.TagPeer || r.Tag == agentapi.TagStandIn {
+		m.hops.WithLabelValues(r.Tag, cmp.Or(r.Cache, None)).Inc()
+		m.hopBytes.WithLabelValues(r.Tag).Add(float64(r.Bytes))
 		return
 	}
 	if r.Rejected {

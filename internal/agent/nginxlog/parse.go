@@ -107,10 +107,11 @@ var name = regexp.MustCompile(`^[a-z][a-z0-9]{0,15}$`)
 
 func isName(disk string) bool { return disk == agentapi.NoDisk || name.MatchString(disk) }
 
-// isCacheStatus reports whether nginx knows a status, so that no line can invent labels of metrics.
+// isCacheStatus reports whether nginx, or the configuration of another pod, knows a status, so that no line can invent
+// labels of metrics.
 func isCacheStatus(s string) bool {
 	switch s {
-	case "", "MISS", "BYPASS", "EXPIRED", "STALE", "UPDATING", "REVALIDATED", "HIT":
+	case "", "UNCACHED", "MISS", "BYPASS", "EXPIRED", "STALE", "UPDATING", "REVALIDATED", "HIT":
 		return true
 	}
 	return false

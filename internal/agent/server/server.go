@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
@@ -75,6 +76,8 @@ func TLS(dir string) *tls.Config {
 				Certificates: []tls.Certificate{certificate},
 				ClientAuth:   tls.RequireAndVerifyClientCert,
 				ClientCAs:    clients,
+				// The authority signs a certificate for agents too.
+				VerifyConnection: isOperator,
 			}, nil
 		},
 	}
@@ -96,6 +99,14 @@ func Serve(ctx context.Context, address string, handler http.Handler, tlsConfig 
 	defer stop()
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
 		return err
+	}
+	return nil
+}
+
+// isOperator refuses a certificate of the operator's authority that is not the operator's.
+func isOperator(state tls.ConnectionState) error {
+	if name := state.PeerCertificates[0].Subject.CommonName; !strings.HasPrefix(name, naming.OperatorSubject+" ") {
+		return fmt.Errorf("%q is not the operator", name)
 	}
 	return nil
 }

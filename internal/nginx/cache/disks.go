@@ -130,23 +130,11 @@ func (r renderer) shards() conf.Block {
 
 func (r renderer) shardBlocks() conf.Block {
 	tree := r.plan.Tree()
-	key := r.key()
-	if len(tree.Groups) == 0 {
-		root := split(key, diskVariable, tree.Root)
-		root.Comment = "Which disk a key is on."
-		return conf.Block{root}
-	}
-	const groupVariable = "$shard_group"
-	root := split(key, groupVariable, tree.Root)
-	root.Comment = "Which disk a key is on, in two steps, because nginx scans the ranges of a block in order:\n" +
-		"the hundredth of the key space, then the slot in it."
-	choice := conf.B("map", []conf.Argument{conf.Expression(groupVariable), conf.Expression(diskVariable)})
-	choice.Rows = true
-	block := conf.Block{root, choice}
-	for _, g := range tree.Groups {
-		variable := "$shard_" + g.Name
-		block[1].Block = append(block[1].Block, conf.D(g.Name, conf.Expression(variable)))
-		block = append(block, split(key, variable, g.Split))
+	block := shards(r.key(), diskVariable, "shard", tree)
+	block[0].Comment = "Which disk a key is on."
+	if len(tree.Groups) > 0 {
+		block[0].Comment = "Which disk a key is on, in two steps, because nginx scans the ranges of a block in order:\n" +
+			"the hundredth of the key space, then the slot in it."
 	}
 	return block
 }

@@ -77,7 +77,8 @@ func (r renderer) gateway() conf.Block {
 		return nil
 	}
 	format, _ := r.sliceLog()
-	return append(slices.Concat(r.controlMaps(), r.redirects(), format),
+	lifetime, _ := r.lifetime()
+	return append(slices.Concat(r.controlMaps(), r.redirects(), format, lifetime),
 		conf.B("upstream", conf.Literals(gatewayUpstream),
 			conf.D("server", conf.Literal("unix:"+layout.GatewaySocket)),
 			conf.D("keepalive", conf.Int(ptr.Deref(r.Spec.Origin.Keepalive.Connections, 0))),
@@ -161,6 +162,7 @@ func (r renderer) gatewayServer() conf.Directive {
 		conf.D("proxy_set_header", conf.Literal(stateHeader), conf.Literal("")),
 		conf.D("proxy_set_header", conf.Literal(diskHeader), conf.Literal("")),
 		conf.D("proxy_set_header", conf.Literal(sliceHeader), conf.Literal("")),
+		conf.D("proxy_set_header", conf.Literal(fillHeader), conf.Literal("")),
 		// Few reads and writes for a large body.
 		conf.D("proxy_buffer_size", conf.Literal("16k")),
 		conf.D("proxy_buffers", conf.Literal("8"), conf.Literal("64k")),
@@ -180,14 +182,17 @@ func (r renderer) gatewayServer() conf.Directive {
 	_, log := r.sliceLog()
 	block = slices.Concat(block, r.toCache(), log)
 	codes := append(staleCodes(r.Spec.Cache), conf.Literal("="), conf.Literal(broken))
+	fetched := conf.Block{
+		conf.D("error_page", conf.Literal("418"), conf.Literal("="), conf.Literal(expired)),
+		conf.D("recursive_error_pages", conf.OnOff(true)),
+		conf.B("if",
+			[]conf.Argument{conf.Expression("(" + stateInRequest), conf.Literal("="), conf.Literal("EXPIRED)")},
+			conf.D("return", conf.Literal("418"))),
+	}
+	block = append(block, r.fillLocations()...)
 	return conf.B("server", nil, append(block,
 		conf.B("location", conf.Literals("/"),
-			conf.D("error_page", conf.Literal("418"), conf.Literal("="), conf.Literal(expired)),
-			conf.D("recursive_error_pages", conf.OnOff(true)),
-			conf.B("if",
-				[]conf.Argument{conf.Expression("(" + stateInRequest), conf.Literal("="), conf.Literal("EXPIRED)")},
-				conf.D("return", conf.Literal("418"))),
-			conf.D("proxy_pass", r.origin(upstreamName))),
+			append(slices.Concat(fetched, r.toFill()), conf.D("proxy_pass", r.origin(upstreamName)))...),
 		conf.B("location", conf.Literals(expired), append(r.shared(),
 			conf.D("proxy_intercept_errors", conf.OnOff(true)),
 			conf.D("error_page", codes...),
@@ -201,10 +206,11 @@ func (r renderer) toCache() conf.Block {
 	if r.hasSlices() {
 		control = sentControl
 	}
-	return append(conf.Block{
+	_, lifetime := r.lifetime()
+	return slices.Concat(conf.Block{
 		conf.D("add_header", conf.Literal("Cache-Control"), control, conf.Literal("always")),
 		conf.D("add_header", conf.Literal(originHeader), conf.Expression(originVariable), conf.Literal("always")),
-	}, r.redirect()...)
+	}, lifetime, r.redirect())
 }
 
 // staleCodes are the status codes of the origin instead of which a stale copy is served.
@@ -237,6 +243,7 @@ func (r renderer) shared() conf.Block {
 		// nginx leaves the conditions out where it caches, and what a location sets replaces what the server sets.
 		set("If-None-Match", "$http_if_none_match"), set("If-Modified-Since", "$http_if_modified_since"),
 		set("Host", "$http_host"), set("Connection", ""), set(stateHeader, ""), set(diskHeader, ""), set(sliceHeader, ""),
+		set(fillHeader, ""),
 	}
 	if r.hasSlices() {
 		key = "$http_range " + key

@@ -17,6 +17,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/layout"
+	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 	"github.com/cachenode/cachenode-operator/internal/schema"
@@ -46,6 +47,9 @@ func decode(t *testing.T, data []byte) cache.Input {
 	}
 	if cacheNode.Spec.Listen.TLS != nil {
 		facts.Certificate = certificateHash
+	}
+	if cacheNode.Spec.Routing.Mode == v1alpha1.RoutingSharded {
+		facts.Fleet = cache.Fleet{Fleet: all(int(*cacheNode.Spec.Replicas)), Certificate: certificateHash}
 	}
 	return cache.Input{Revision: n, Facts: facts}
 }
@@ -121,6 +125,9 @@ func checkWithNginx(t *testing.T, config cache.Config) {
 	if strings.Contains(config.Text, layout.ListenerKey(certificateHash)) {
 		writeCertificate(t, n)
 	}
+	if strings.Contains(config.Text, layout.PeerKey(certificateHash)) {
+		writePeerCertificate(t, n)
+	}
 	output, err := n.Test()
 	if lines := nginxtest.Errors(output); err != nil || len(lines) > 0 {
 		t.Errorf("nginx -t: %v\n%s", err, output)
@@ -134,6 +141,16 @@ func writeCertificate(t *testing.T, n *nginxtest.Nginx) {
 	must(t, err)
 	must(t, os.WriteFile(n.Root+layout.ListenerCertificate(certificateHash), certificate, 0o644))
 	must(t, os.WriteFile(n.Root+layout.ListenerKey(certificateHash), key, 0o644))
+}
+
+// writePeerCertificate writes the certificate that all pods show to each other, which is its own authority here.
+func writePeerCertificate(t *testing.T, n *nginxtest.Nginx) {
+	t.Helper()
+	certificate, key, err := cert.GenerateSelfSignedCertKey(naming.PeerName("default", "edge"), nil, nil)
+	must(t, err)
+	must(t, os.WriteFile(n.Root+layout.PeerCertificate(certificateHash), certificate, 0o644))
+	must(t, os.WriteFile(n.Root+layout.PeerAuthority(certificateHash), certificate, 0o644))
+	must(t, os.WriteFile(n.Root+layout.PeerKey(certificateHash), key, 0o644))
 }
 
 var cacheDir = regexp.MustCompile(`proxy_cache_path /var/cache/cachenode/([a-z0-9]+)/`)

@@ -59,7 +59,8 @@ var RequestHeaders = slices.Concat(
 	headers(Removed, "another path", overridesPath...),
 	headers(Removed, "another method", overridesMethod...),
 	headers(Removed, "for scripts and servers behind the origin's own proxy", overridesServer...),
-	headers(Removed, "CacheNode's own", schemeHeader, renewHeader, stateHeader, diskHeader, sliceHeader),
+	headers(Removed, "CacheNode's own", schemeHeader, renewHeader, stateHeader, diskHeader, sliceHeader,
+		fillHeader, askHeader),
 	headers(Passed, "for example",
 		"Accept", "Accept-Encoding", "Accept-Language", "Cookie", "Origin", "Referer", "User-Agent", "X-Real-IP",
 		"X-Request-Id"),
@@ -98,6 +99,19 @@ func headers(class HeaderClass, note string, names ...string) []RequestHeader {
 // keeps is true if the part is in the key.
 func (r renderer) keeps(part v1alpha1.KeyPart) bool { return slices.Contains(r.Spec.Cache.Key, part) }
 
+// clientScheme is the scheme of the client's request. Pods talk to each other over another one.
+func (r renderer) clientScheme() conf.Argument {
+	switch {
+	case !r.isSharded():
+		return conf.Expression("$scheme")
+	case r.tellsScheme():
+		return conf.Expression(schemeVariable)
+	case r.Spec.Listen.TLS == nil:
+		return conf.Literal("http")
+	}
+	return conf.Expression("$scheme") // which forwarded leaves out, as the key has none
+}
+
 // forwarded are the directives that set and remove headers of requests to the origin.
 func (r renderer) forwarded() conf.Block {
 	set := func(name string, value conf.Argument) conf.Directive {
@@ -105,7 +119,7 @@ func (r renderer) forwarded() conf.Block {
 	}
 	none := conf.Argument(conf.Literal(""))
 	host, forwardedHost := conf.Argument(conf.Expression("$host")), conf.Argument(conf.Expression("$host"))
-	proto := conf.Argument(conf.Expression("$scheme"))
+	proto := r.clientScheme()
 	if r.Spec.Origin.HostHeader != nil {
 		host = conf.Literal(*r.Spec.Origin.HostHeader)
 	}
@@ -119,6 +133,10 @@ func (r renderer) forwarded() conf.Block {
 	if len(r.disks) == 0 { // there is no gateway, and none of its variables
 		state, disk = none, none
 	}
+	from := none
+	if r.fills() {
+		from = conf.Expression(fillVariable)
+	}
 	block := conf.Block{
 		// Room for the headers below.
 		conf.D("proxy_headers_hash_max_size", conf.Literal("2048")),
@@ -131,6 +149,7 @@ func (r renderer) forwarded() conf.Block {
 		// For the gateway; empty in a location without a cache.
 		set(stateHeader, state),
 		set(diskHeader, disk),
+		set(fillHeader, from),
 	}
 	if r.hasSlices() {
 		block = append(block,
@@ -143,7 +162,7 @@ func (r renderer) forwarded() conf.Block {
 	}
 	changes := r.Spec.Headers.Request
 	for _, name := range slices.Concat(overridesHost, overridesScheme, overridesPath, overridesMethod, overridesServer,
-		[]string{"Proxy-Authorization", "Proxy-Connection", schemeHeader, renewHeader}) {
+		[]string{"Proxy-Authorization", "Proxy-Connection", schemeHeader, renewHeader, askHeader}) {
 		if !changes.Names(name) {
 			block = append(block, set(name, none))
 		}

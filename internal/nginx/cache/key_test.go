@@ -37,12 +37,12 @@ func TestKey(t *testing.T) {
 				"/a%3F%20?b=c",
 			} {
 				key := cache.Key(in.Spec.Cache, cache.Request{Method: "GET", Scheme: "http", Host: "WWW.example.com", URI: uri})
-				want := tree.Disk([]byte(key))
+				want := tree.Owner([]byte(key))
 				response, _ := get(t, n.Client(), "WWW.example.com", uri)
 				sent := response.Request.URL.RequestURI() // Go's client encodes some URIs
 				if sent != uri {
 					key = cache.Key(in.Spec.Cache, cache.Request{Method: "GET", Scheme: "http", Host: "www.example.com", URI: sent})
-					want = tree.Disk([]byte(key))
+					want = tree.Owner([]byte(key))
 				}
 				if got := response.Header.Get("X-Cache-Disk"); got != want {
 					t.Errorf("%s is on %s, want %s for key %q", uri, got, want, key)

@@ -127,6 +127,9 @@ func (r renderer) clientAddress() conf.Block {
 
 // forwardedFor is the X-Forwarded-For that the origin gets.
 func (r renderer) forwardedFor() conf.Expression {
+	if r.door == toPeers { // the other pod has added the client's address
+		return "$http_x_forwarded_for"
+	}
 	if r.addressSource() == v1alpha1.AddressXForwardedFor {
 		return forwardedFor
 	}

@@ -27,7 +27,6 @@ const (
 	promoted = "/.cachenode-promoted"
 	discard  = "@discard"
 
-	tierVariable    = "$memory_tier"
 	elseVariable    = "$not_in_memory"
 	renewVariable   = "$renewed"
 	newVariable     = "$is_new"
@@ -48,8 +47,8 @@ func noServer() conf.Directive {
 
 func (r renderer) hasMemoryTier() bool { return len(r.disks) > 0 && tuning.HasMemoryTier(r.Spec) }
 
-// key is the cache key. The memory tier's own requests come without TLS, whatever the client's scheme, so the scheme
-// then comes from schemeVariable.
+// key is the cache key. The requests of the memory tier and of other pods come over another scheme than the client's, so
+// the scheme then comes from schemeVariable.
 func (r renderer) key() conf.Expression {
 	key := r.cacheKey()
 	if r.tellsScheme() {
@@ -58,8 +57,10 @@ func (r renderer) key() conf.Expression {
 	return key
 }
 
+// tellsScheme is true if a server gets requests over another scheme than the client's, and the key has the client's.
 func (r renderer) tellsScheme() bool {
-	return r.hasMemoryTier() && r.Spec.Listen.TLS != nil && strings.Contains(string(r.cacheKey()), "$scheme")
+	return (r.hasMemoryTier() && r.Spec.Listen.TLS != nil || r.isSharded()) &&
+		strings.Contains(string(r.cacheKey()), "$scheme")
 }
 
 // scheme sets schemeVariable for the key.
@@ -103,16 +104,7 @@ func (r renderer) memoryTier() conf.Block {
 	if r.hasSlices() {
 		length = "$sent_http_content_length" // of the object, not of its first slice
 	}
-	lookedUp := conf.B("map",
-		[]conf.Argument{
-			conf.Expression("$request_method:$http_authorization$http_content_length$http_transfer_encoding") + r.bypass(),
-			conf.Expression(tierVariable),
-		},
-		conf.Row(conf.Literal("GET:"), conf.Literal("1")),
-		conf.Row(conf.Literal("HEAD:"), conf.Literal("1")),
-		conf.D("default", conf.Literal("")))
-	lookedUp.Comment = "What is looked up in the memory tier."
-	return conf.Block{
+	return append(r.copyMap(), conf.Block{
 		conf.D("proxy_cache_path",
 			conf.Literal(layout.MemoryTierCache),
 			conf.Literal("levels=1:2"),
@@ -144,11 +136,10 @@ func (r renderer) memoryTier() conf.Block {
 			conf.Expression(newVariable),
 			conf.Literal("zone=copies:1m"),
 			conf.Literal("rate="+strconv.Itoa(copies(t))+"r/s")),
-		lookedUp,
-		conf.B("map", []conf.Argument{conf.Expression(tierVariable + ":$limit_req_status"), conf.Expression(hotVariable)},
+		conf.B("map", []conf.Argument{conf.Expression(plainVariable + ":$limit_req_status"), conf.Expression(hotVariable)},
 			conf.Row(conf.Literal("1:REJECTED_DRY_RUN"), conf.Literal("1")), conf.D("default", conf.Literal(""))),
 		conf.B("map", []conf.Argument{conf.Expression("$upstream_cache_status"), conf.Expression(elseVariable)},
-			conf.Row(conf.Literal("EXPIRED"), conf.Literal(renewing)), conf.D("default", conf.Literal(onDisk))),
+			conf.Row(conf.Literal("EXPIRED"), conf.Literal(renewing)), conf.D("default", r.place())),
 		conf.B("map",
 			[]conf.Argument{
 				conf.Expression("$upstream_cache_status:$status:" + length + ":" + strictVariable),
@@ -169,5 +160,5 @@ func (r renderer) memoryTier() conf.Block {
 			conf.D("keepalive", conf.Literal("4"))),
 		r.promoterServer(),
 		r.disksServer(),
-	}
+	}...)
 }

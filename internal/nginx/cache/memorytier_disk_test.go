@@ -33,7 +33,7 @@ func TestMemoryTierAndFailingDisk(t *testing.T) {
 	tree := config.Plan.Tree()
 	var paths []string // all on disk2
 	for i := 0; len(paths) < 3; i++ {
-		if path := fmt.Sprintf("/object/%d", i); tree.Disk([]byte("http://www.example.com"+path)) == "disk2" {
+		if path := fmt.Sprintf("/object/%d", i); tree.Owner([]byte("http://www.example.com"+path)) == "disk2" {
 			paths = append(paths, path)
 		}
 	}

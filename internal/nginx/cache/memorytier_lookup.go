@@ -21,7 +21,7 @@ func (r renderer) lookup() conf.Directive {
 	}
 	block := conf.Block{
 		conf.B("if",
-			[]conf.Argument{conf.Expression("(" + tierVariable), conf.Literal("!="), conf.Literal("1)")},
+			[]conf.Argument{conf.Expression("(" + plainVariable), conf.Literal("!="), conf.Literal("1)")},
 			conf.D("return", conf.Literal("502"))),
 		conf.D("limit_req", count...),
 		conf.D("limit_req_dry_run", conf.OnOff(true)),
@@ -32,7 +32,7 @@ func (r renderer) lookup() conf.Directive {
 // renewed is the location that answers with an expired copy from memory while the promoter renews it.
 func (r renderer) renewed() conf.Directive {
 	block := conf.Block{conf.D("auth_request", conf.Literal(renew))}
-	return conf.B("location", conf.Literals(renewing), append(block, r.fromMemory(conf.Literal(onDisk))...)...)
+	return conf.B("location", conf.Literals(renewing), append(block, r.fromMemory(r.place())...)...)
 }
 
 // fromMemory answers from memory, or passes the request on to the location elsewhere.
@@ -53,7 +53,7 @@ func (r renderer) fromMemory(elsewhere conf.Argument) conf.Block {
 		conf.D("open_file_cache_valid", conf.Literal("2s")),
 	}
 	block = slices.Concat(block, r.rangesAsTheyAre(), r.asksNothing(), r.ownControl(), r.logs(agentapi.TagMemory))
-	return append(block, r.headers(conf.Expression("$upstream_cache_status"), conf.Literal("memory"))...)
+	return append(block, r.answerHeaders(conf.Expression("$upstream_cache_status"), conf.Literal("memory"), "memory")...)
 }
 
 // quiet keeps a location from logging that there is no upstream, or that the tier has no room. Neither needs attention.

@@ -5,9 +5,16 @@ import (
 
 	"k8s.io/utils/ptr"
 
+	"github.com/cachenode/cachenode-operator/internal/fleet"
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
+)
+
+const (
+	// copyFrom is the location from which a copy for the memory tier comes, copyingFromOwner the one for another pod's.
+	copyFrom         = "$copy_from"
+	copyingFromOwner = "@copying_from_owner"
 )
 
 // toPromoter is the location that tells the promoter of a hot object that is not in memory.
@@ -102,16 +109,61 @@ func (r renderer) disksServer() conf.Directive {
 		conf.D("listen", conf.Literal(layout.DisksAddress)),
 		passDate(),
 	}, append(silent(), r.scheme(schemeInRequest)...)...)
+	root := "/"
+	if r.hops() {
+		root = copying
+		block = append(block, r.ownersCopy()...)
+	}
+	return conf.B("server", nil, append(block, r.tierSource(root)...)...)
+}
+
+// tierSource are the locations that have what is fresh on the pod's disks, for the memory tier of this pod or another.
+func (r renderer) tierSource(root string) conf.Block {
 	if !r.hasSlices() {
-		return conf.B("server", nil, append(block, conf.B("location", conf.Literals("/"), r.onDisks(false)...))...)
+		return conf.Block{conf.B("location", conf.Literals(root), r.onDisks(false)...)}
 	}
 	sliced := append(r.onDisks(true), r.slices()...)
 	sliced = append(sliced,
 		conf.D("error_page", conf.Literal("502"), conf.Literal("="), failoverOf(unsliced)),
 		conf.D("recursive_error_pages", conf.OnOff(true)))
-	return conf.B("server", nil, append(block,
-		conf.B("location", conf.Literals("/"), sliced...),
-		conf.B("location", conf.Literals(unsliced), append(r.onDisks(false), r.notSliced("no")...)...))...)
+	return conf.Block{
+		conf.B("location", conf.Literals(root), sliced...),
+		conf.B("location", conf.Literals(unsliced), append(r.onDisks(false), r.notSliced("no")...)...),
+	}
+}
+
+// copyMap says where a copy for the memory tier comes from.
+func (r renderer) copyMap() conf.Block {
+	if !r.hops() {
+		return nil
+	}
+	from := conf.B("map", []conf.Argument{conf.Expression(ownerVariable), conf.Expression(copyFrom)},
+		conf.D("default", conf.Literal(copying)))
+	for _, pod := range r.others(r.Facts.Fleet.Owners) {
+		from.Block = append(from.Block, conf.D(fleet.Name(pod), conf.Literal(copyingFromOwner)))
+	}
+	return conf.Block{from}
+}
+
+// ownersCopy are the locations that have what is fresh on the disks of the pod that owns the key.
+func (r renderer) ownersCopy() conf.Block {
+	block := append(conf.Block{
+		r.toPeer(lookupName + "${" + ownerVariable[1:] + "}_" + diskVariable),
+		// Also between two reads of a body. No client waits for it.
+		conf.D("proxy_read_timeout", conf.Time(3*r.hopTimeout())),
+		conf.D("proxy_connect_timeout", conf.Time(connectTimeout)),
+		conf.D("proxy_ignore_headers", accelHeaders()...),
+	}, r.peerHeaders(askCopy)...)
+	for _, name := range accelHeaders() {
+		block = append(block, conf.D("proxy_pass_header", name))
+	}
+	return conf.Block{
+		conf.B("location", conf.Literals("/"),
+			conf.D("error_page", conf.Literal("418"), conf.Literal("="), conf.Expression(copyFrom)),
+			conf.D("recursive_error_pages", conf.OnOff(true)),
+			conf.D("return", conf.Literal("418"))),
+		conf.B("location", conf.Literals(copyingFromOwner), append(block, r.peerClientTLS()...)...),
+	}
 }
 
 // silent has a location without an upstream log nothing about that. nginx logs the missing upstream as an error, and

@@ -41,6 +41,8 @@ type Facts struct {
 	Sizes map[string]int64
 	// Memory is nginx's memory limit in bytes; 0 if it is not known.
 	Memory int64
+	// Fleet is about the other pods, if routing.mode is Sharded. Without members, the pod answers every request itself.
+	Fleet Fleet
 }
 
 // Config is a rendered configuration.
@@ -70,6 +72,8 @@ type renderer struct {
 	caFile string
 	// withoutRanges leaves the ranges of the plan out.
 	withoutRanges bool
+	// door says whom the server is for that is being rendered.
+	door door
 }
 
 // Render renders the configuration. An error means that validation let a string through that cannot stand in a
@@ -164,6 +168,9 @@ func (r renderer) http() conf.Block {
 		conf.D("server_names_hash_bucket_size", conf.Literal("512")),
 		conf.D("server_names_hash_max_size", conf.Literal("4096")),
 	}
+	if r.isSharded() { // more variables than nginx has room for
+		block = append(block, conf.D("variables_hash_max_size", conf.Literal("4096")))
+	}
 	if r.copies() {
 		block = append(block, conf.D("output_buffers", conf.Int(tuning.CopyBuffers), conf.Size(tuning.CopyBuffer)))
 	}
@@ -180,9 +187,11 @@ func (r renderer) http() conf.Block {
 	block = append(block, r.upstreams()...)
 	block = append(block, r.memoryTier()...)
 	block = append(block, r.publicServers()...)
+	block = append(block, r.peerServers()...)
 	block = append(block, r.gateway()...)
 	block = append(block, privateServer())
-	return append(block, r.shards()...)
+	block = append(block, r.shards()...)
+	return append(block, r.fleetShards()...)
 }
 
 // privateServer is for the agent and for the kubelet's probe. The client Service does not lead to it.

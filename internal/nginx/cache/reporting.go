@@ -1,11 +1,16 @@
 package cache
 
 import (
+	"strings"
+
 	"k8s.io/utils/ptr"
 
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 )
+
+// hopFormat is the format for requests that another pod has answered.
+const hopFormat = "hop"
 
 // sampledVariable is 1 for the requests that are reported to the agent.
 const sampledVariable = "$sampled"
@@ -23,6 +28,10 @@ func (r renderer) reporting() conf.Block {
 			conf.D("default", conf.Expression("$request_time"))),
 		conf.B("map", []conf.Argument{conf.Expression("$first_byte"), conf.Expression("$nothing")},
 			conf.D("default", conf.Literal(""))),
+	}
+	if r.hops() {
+		block = append(block, conf.D("log_format", conf.Literal(hopFormat),
+			conf.Expression(strings.Replace(agentapi.RequestFormat, "$upstream_cache_status", statusInAnswer, 1))))
 	}
 	if r.logFormat() == jsonFormat {
 		block = append(block, jsonLog()...)
@@ -42,11 +51,15 @@ func (r renderer) sampling() int { return int(ptr.Deref(r.Spec.Monitoring.Reques
 // request that bypassed its disk, and a sample of the others.
 func (r renderer) logs(tag string) conf.Block {
 	var block conf.Block
-	if r.Spec.Logs.Access == "Stdout" {
+	if r.Spec.Logs.Access == "Stdout" && r.door == toClients {
 		block = append(block, conf.D("access_log", conf.Literal("/dev/stdout"), conf.Literal(r.logFormat())))
 	}
-	args := []conf.Argument{toAgent(tag), conf.Literal("agent")}
-	if percent := r.sampling(); (tag == agentapi.TagCached || tag == agentapi.TagMemory) && percent < 100 {
+	format := conf.Literal("agent")
+	if tag == agentapi.TagPeer || tag == agentapi.TagStandIn {
+		format = hopFormat
+	}
+	args := []conf.Argument{toAgent(tag), format}
+	if percent := r.sampling(); tag != agentapi.TagOtherDisk && tag != agentapi.TagUncached && percent < 100 {
 		if percent == 0 {
 			return block
 		}

@@ -96,7 +96,7 @@ func TestServe(t *testing.T) {
 		used := map[string]int{}
 		for i := range 60 {
 			path := fmt.Sprintf("/object/%d?x=1", i)
-			want := tree.Disk([]byte("http://www.example.com" + path))
+			want := tree.Owner([]byte("http://www.example.com" + path))
 			for _, status := range []string{"MISS", "HIT"} {
 				response, body := get(t, client, "www.example.com", path)
 				if got := response.Header.Values("X-Cache"); len(got) != 1 || got[0] != status {
@@ -294,7 +294,7 @@ func TestDeadDisk(t *testing.T) {
 	seen := map[string]int{}
 	fetch := func(path, wantOnDead, wantOnOthers string) {
 		response, body := get(t, client, "www.example.com", path)
-		own, status := tree.Disk([]byte("http://www.example.com"+path)), response.Header.Get("X-Cache")
+		own, status := tree.Owner([]byte("http://www.example.com"+path)), response.Header.Get("X-Cache")
 		disk, want := own, wantOnOthers
 		if own == "disk2" {
 			disk, want = "disk3", wantOnDead
@@ -348,7 +348,7 @@ func TestDeadDiskAndLock(t *testing.T) {
 	n.Start()
 	tree := config.Plan.Tree()
 	path := ""
-	for i := 0; tree.Disk([]byte("http://www.example.com"+path)) != "disk2"; i++ {
+	for i := 0; tree.Owner([]byte("http://www.example.com"+path)) != "disk2"; i++ {
 		path = fmt.Sprintf("/slow/%d", i)
 	}
 	const clients = 20

@@ -3,6 +3,7 @@ package cache
 import (
 	"cmp"
 	"slices"
+	"time"
 
 	"k8s.io/utils/ptr"
 
@@ -42,7 +43,7 @@ func (r renderer) publicServers() conf.Block {
 		block = append(block, conf.D("limit_conn_zone",
 			conf.Expression("$binary_remote_addr"), conf.Literal("zone="+clientsZone+":10m")))
 	}
-	block = slices.Concat(block, r.listenerTLS(), r.doorMaps())
+	block = slices.Concat(block, r.plain(), r.fleetMaps(), r.fillMaps(), r.listenerTLS(), r.doorMaps())
 	listen := r.listeners()
 	if len(r.Spec.Hosts) == 0 {
 		return append(block, r.server(append(listen, conf.D("server_name", conf.Literal("_")))))
@@ -68,7 +69,10 @@ func (r renderer) clientTimeouts() conf.Block {
 	}
 }
 
-func (r renderer) limitsClients() bool { return r.Spec.Listen.MaxConnectionsPerClient != nil }
+// limitsClients is true if each client may have so many connections. Pods are no clients.
+func (r renderer) limitsClients() bool {
+	return r.Spec.Listen.MaxConnectionsPerClient != nil && r.door == toClients
+}
 
 // clientLimit bounds the connections of each client.
 func (r renderer) clientLimit() conf.Block {
@@ -105,15 +109,28 @@ func (r renderer) server(listen conf.Block) conf.Directive {
 		conf.D("if_modified_since", conf.Literal("before")))
 	block = slices.Concat(block, r.clientAddress(), r.gzip(), r.clientLimit(), r.normalized(), r.toOrigin())
 	block = append(block, r.hidden()...)
+	block = append(block, r.scheme("$scheme")...)
 	root := conf.Literals("/")
+	var popular conf.Block
+	switch {
+	case r.hasMemoryTier():
+		block = append(block, r.lookup(), r.renewed(), r.toPromoter(), r.toRenewal())
+		root, popular = conf.Literals(onDisk), mirrored()
+	case r.hops():
+		block = append(block, r.dispatch())
+		root = conf.Literals(string(r.local()))
+	}
+	block = append(block, r.hopLocations()...)
 	if len(r.disks) == 0 {
 		return conf.B("server", nil, append(block, r.uncached(root))...)
 	}
-	var popular conf.Block
-	if r.hasMemoryTier() {
-		block = slices.Concat(block, r.scheme("$scheme"), conf.Block{r.lookup(), r.renewed(), r.toPromoter(), r.toRenewal()})
-		root, popular = conf.Literals(onDisk), mirrored()
-	}
+	return conf.B("server", nil, append(block, r.diskLocations(root, popular)...)...)
+}
+
+// diskLocations serve from the disks: root from the key's own, and others if that fails. popular are directives for
+// requests that may be for hot objects.
+func (r renderer) diskLocations(root []conf.Argument, popular conf.Block) conf.Block {
+	var block conf.Block
 	sliced := r.hasSlices()
 	if len(r.disks) == 1 {
 		only := r.cached(diskLocation{root, diskVariable, agentapi.TagCached, uncached, sliced})
@@ -132,7 +149,7 @@ func (r renderer) server(listen conf.Block) conf.Directive {
 		block = append(block, first, second)
 	}
 	block = append(block, r.inWhole()...)
-	return conf.B("server", nil, append(block, r.uncached(conf.Literals(uncached)))...)
+	return append(block, r.uncached(conf.Literals(uncached)))
 }
 
 // diskLocation is a location that serves from a disk, or passes the request on to the location next if the disk fails.
@@ -222,14 +239,18 @@ func (r renderer) passTo(url conf.Expression) conf.Directive {
 
 // throughGateway passes a request on to the gateway, and gives the client the origin's own Cache-Control.
 func (r renderer) throughGateway() conf.Block {
-	timeouts, retries := r.Spec.Origin.Timeouts, r.Spec.Origin.Retries
-	longest := tuning.Duration(timeouts.Connect) + tuning.Duration(timeouts.Read) + tuning.Duration(retries.Timeout)
 	block := conf.Block{
 		r.passTo("http://" + gatewayUpstream),
 		conf.D("proxy_next_upstream", conf.Literal("off")), // the gateway tries again
-		conf.D("proxy_read_timeout", conf.Time(longest)),
+		conf.D("proxy_read_timeout", conf.Time(r.longestFetch())),
 	}
 	return append(block, r.ownControl()...)
+}
+
+// longestFetch is how long the gateway may take for a response.
+func (r renderer) longestFetch() time.Duration {
+	timeouts, retries := r.Spec.Origin.Timeouts, r.Spec.Origin.Retries
+	return tuning.Duration(timeouts.Connect) + tuning.Duration(timeouts.Read) + tuning.Duration(retries.Timeout)
 }
 
 // asksNothing sets the variables about requests to the gateway in a location without it. They are set in locations and
@@ -243,6 +264,9 @@ func (r renderer) asksNothing() conf.Block {
 
 // ownControl gives clients the origin's own Cache-Control instead of the stored one.
 func (r renderer) ownControl() conf.Block {
+	if r.door == toPeers { // the other pod does that, or stores the response as it is stored here
+		return conf.Block{conf.D("proxy_hide_header", conf.Literal(sharedHeader))}
+	}
 	block := r.hidden("Cache-Control", originHeader, sharedHeader)
 	if r.Spec.Headers.Response.Names("Cache-Control") {
 		return block
@@ -260,6 +284,9 @@ func (r renderer) hidden(more ...string) conf.Block {
 	for _, name := range r.Spec.Headers.Response.Remove {
 		more = append(more, string(name))
 	}
+	if r.isSharded() {
+		more = append(more, statusHeader, placeHeader)
+	}
 	for _, name := range more {
 		block = append(block, conf.D("proxy_hide_header", conf.Literal(name)))
 	}
@@ -268,14 +295,26 @@ func (r renderer) hidden(more ...string) conf.Block {
 
 func (r renderer) statusHeaders() bool { return ptr.Deref(r.Spec.Cache.StatusHeaders, true) }
 
-// headers are the response headers that a location adds: how the response came about, and those of the spec.
+// headers are the response headers that a location adds which answers in this pod.
 func (r renderer) headers(status, disk conf.Argument) conf.Block {
+	return r.answerHeaders(status, disk, "none")
+}
+
+// answerHeaders are the response headers that a location adds: how the response came about, and those of the spec. hop
+// says which pod answered.
+func (r renderer) answerHeaders(status, disk conf.Argument, hop string) conf.Block {
 	header := func(name string, value conf.Argument) conf.Directive {
 		return conf.D("add_header", conf.Literal(name), value, conf.Literal("always"))
+	}
+	if r.door == toPeers {
+		return conf.Block{header(statusHeader, status), header(placeHeader, disk)}
 	}
 	var block conf.Block
 	if r.statusHeaders() {
 		block = conf.Block{header("X-Cache", status), header("X-Cache-Disk", disk)}
+	}
+	if r.statusHeaders() && r.isSharded() {
+		block = append(block, header("X-Cache-Hop", conf.Literal(hop)))
 	}
 	if r.Spec.Cache.NodeHeader {
 		block = append(block, header("X-Cache-Node", conf.Expression("$hostname")))
@@ -317,7 +356,7 @@ func (r renderer) cachePolicy(l diskLocation) conf.Block {
 	}
 	return append(block,
 		conf.D("proxy_cache_methods", methods...),
-		conf.D("proxy_cache_min_uses", conf.Int(ptr.Deref(c.MinUses, 1))),
+		conf.D("proxy_cache_min_uses", conf.Int(r.minUses())),
 		// The stored response says how long it may be served stale: see gateway.
 		conf.D("proxy_cache_use_stale", conf.Literal("off")),
 		// In the background, nginx knows of no slice.

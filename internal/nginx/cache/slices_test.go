@@ -264,7 +264,7 @@ func TestSlicesAreOnOneDisk(t *testing.T) {
 	n.Start()
 	client := n.Client()
 	const key = "http://www.example.com/object"
-	disk := config.Plan.Tree().Disk([]byte(key))
+	disk := config.Plan.Tree().Owner([]byte(key))
 	from := func() string {
 		r, body := ask(t, client, http.MethodGet, example)
 		if body != string(o.body) {

@@ -3,6 +3,7 @@ package cache
 import (
 	"fmt"
 	"net/netip"
+	"slices"
 
 	"k8s.io/utils/ptr"
 
@@ -32,7 +33,16 @@ func (r renderer) upstreams() conf.Block {
 		capped := r.upstream(cappedName, max(int(ptr.Deref(r.Spec.Origin.FallbackConcurrency, 1))/max(servers, 1), 1))
 		block = append(block, capped[len(capped)-1]) // without the resolver, which is there already
 	}
-	return block
+	if r.resolvesPeers() && !slices.ContainsFunc(block, func(d conf.Directive) bool { return d.Name == "resolver" }) {
+		block = append(r.resolver(), block...)
+	}
+	return append(block, r.fleetUpstreams()...)
+}
+
+// resolver is about the DNS servers that nginx asks.
+func (r renderer) resolver() conf.Block {
+	args := append(conf.Literals(r.resolvers()...), conf.Literal("valid=10s"), conf.Literal("ipv6=off"))
+	return conf.Block{conf.D("resolver", args...), conf.D("resolver_timeout", conf.Literal("5s"))}
 }
 
 // upstream is a group of the origin's servers. With "zone" and "resolve", nginx starts before a name exists and follows
@@ -64,8 +74,7 @@ func (r renderer) upstream(name string, maxConnections int) conf.Block {
 		servers = append(servers, conf.D("server", args...))
 	}
 	if resolves {
-		args := append(conf.Literals(r.resolvers()...), conf.Literal("valid=10s"), conf.Literal("ipv6=off"))
-		block = append(block, conf.D("resolver", args...), conf.D("resolver_timeout", conf.Literal("5s")))
+		block = append(block, r.resolver()...)
 	}
 	servers = append(servers,
 		conf.D("keepalive", conf.Int(ptr.Deref(origin.Keepalive.Connections, 0))),

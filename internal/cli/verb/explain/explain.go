@@ -109,7 +109,7 @@ type place struct {
 // locate returns where a key belongs while no disk has failed. It is pure.
 func locate(cacheNode *v1alpha1.CacheNode, key string) place {
 	plan := shard.NewPlan(tuning.ShardDisks(cacheNode.Spec.Disks))
-	p := place{key: key, disk: plan.Tree().Disk([]byte(key))}
+	p := place{key: key, disk: plan.Tree().Owner([]byte(key))}
 	p.hash, p.slot = shard.Hash([]byte(key))
 	p.file = nginxcache.File(p.disk, key)
 	if cacheNode.Spec.Cache.Slice != nil {
@@ -130,7 +130,7 @@ func locate(cacheNode *v1alpha1.CacheNode, key string) place {
 // is true if the key is not on the disk that the plan gives it to.
 func diskIn(cacheNode *v1alpha1.CacheNode, pod v1alpha1.PodStatus, key string) (disk string, moved bool) {
 	plan := shard.NewPlan(tuning.ShardDisks(cacheNode.Spec.Disks))
-	own := plan.Tree().Disk([]byte(key))
+	own := plan.Tree().Owner([]byte(key))
 	var failed []string
 	for _, d := range pod.Disks {
 		if d.State != string(v1alpha1.DiskHealthy) {
@@ -141,7 +141,7 @@ func diskIn(cacheNode *v1alpha1.CacheNode, pod v1alpha1.PodStatus, key string) (
 		return own, false
 	}
 	if rest, ok := plan.Without(failed...); ok {
-		return rest.Tree().Disk([]byte(key)), true
+		return rest.Tree().Owner([]byte(key)), true
 	}
 	return agentapi.NoDisk, true
 }

@@ -1,0 +1,50 @@
+package v1alpha1
+
+// Routing says which pod answers a request.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.mode) || self.mode != 'Local' || (!has(self.handover) && !has(self.tls))",message="routing: handover and tls have no meaning with mode Local: set mode to Sharded, or remove them"
+type Routing struct {
+	// mode is Local or Sharded. With Local, each pod caches every key for itself. With Sharded, the pods share the keys:
+	// any pod accepts any request, and the pod that owns the key answers it, through at most one hop. The cache grows with
+	// the number of pods, and the origin is asked once for an object. Default Local.
+	// +optional
+	Mode RoutingMode `json:"mode,omitempty"`
+
+	// handover is how long a pod that gets keys from another one fills them from that pod instead of from the origin. A
+	// pod that is removed stays for so long. Range 0s to 24h, default 10m; 0s switches it off.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="duration(self) <= duration('24h')",message="handover: must be at most 24h"
+	Handover Duration `json:"handover,omitempty"`
+
+	// tls says how pods talk to each other: Mutual (default), by certificates of an authority that the operator makes for
+	// the pods of this CacheNode alone, or Off. With Off, only a NetworkPolicy keeps others from reading the cache and
+	// from naming a false address or scheme of a client.
+	// +optional
+	TLS PeerTLS `json:"tls,omitempty"`
+}
+
+// RoutingMode is Local or Sharded.
+//
+// +kubebuilder:validation:Enum=Local;Sharded
+type RoutingMode string
+
+// The modes of routing.
+const (
+	// RoutingLocal serves each request in the pod that it reaches.
+	RoutingLocal RoutingMode = "Local"
+	// RoutingSharded serves each request in the pod that owns its key.
+	RoutingSharded RoutingMode = "Sharded"
+)
+
+// PeerTLS is Mutual or Off.
+//
+// +kubebuilder:validation:Enum=Mutual;Off
+type PeerTLS string
+
+// How pods talk to each other.
+const (
+	// PeerTLSMutual has both sides prove that they are pods of the CacheNode.
+	PeerTLSMutual PeerTLS = "Mutual"
+	// PeerTLSOff leaves the connection in plain text.
+	PeerTLSOff PeerTLS = "Off"
+)

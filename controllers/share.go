@@ -1,0 +1,109 @@
+package controllers
+
+import (
+	"context"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/fleet"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/storage"
+	"github.com/cachenode/cachenode-operator/internal/tuning"
+)
+
+// share decides which pods own keys, if routing.mode is Sharded, and adds that to what the ConfigMap offers.
+func (r *CacheNodeReconciler) share(ctx context.Context, p *pass) error {
+	routing := p.effective.Spec.Routing
+	if routing.Mode != v1alpha1.RoutingSharded {
+		return nil
+	}
+	if p.unknown { // the agents have yet to be asked whether they know how
+		p.sharing = fleet.Decision{State: p.offered.sharing}
+	} else {
+		leaving, err := r.cordoned(ctx)
+		if err != nil {
+			return err
+		}
+		in := fleet.Input{
+			State: p.offered.sharing, Replicas: int(ptr.Deref(p.effective.Spec.Replicas, 1)),
+			Handover: tuning.Handover(routing), Now: p.now,
+		}
+		for i := range p.pods {
+			if pod, ok := p.sharingPod(&p.pods[i], leaving); ok {
+				in.Pods = append(in.Pods, pod)
+			}
+		}
+		p.sharing = fleet.Decide(in)
+		p.lookAgain(p.sharing.After)
+	}
+	if s := p.sharing.State; s.Serial > 0 {
+		p.offer.Fleet, p.offer.FleetUntil = s.Fleet.String(), naming.Never
+		if !s.Until.IsZero() {
+			p.offer.FleetUntil = s.Until.UTC().Format(time.RFC3339)
+		}
+	}
+	return nil
+}
+
+// cordoned are the names of the nodes from which pods will be moved.
+func (r *CacheNodeReconciler) cordoned(ctx context.Context) (map[string]bool, error) {
+	nodes := &corev1.NodeList{}
+	if err := r.List(ctx, nodes); err != nil {
+		return nil, err
+	}
+	names := map[string]bool{}
+	for _, node := range nodes.Items {
+		names[node.Name] = slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
+			return t.Key == corev1.TaintNodeUnschedulable
+		})
+	}
+	return names, nil
+}
+
+// sharingPod is a pod in the terms of package fleet; ok is false for one that is not the StatefulSet's.
+func (p *pass) sharingPod(pod *corev1.Pod, cordoned map[string]bool) (f fleet.Pod, ok bool) {
+	ordinal, ok := naming.Ordinal(p.cacheNode.Name, pod.Name)
+	if !ok || !pod.DeletionTimestamp.IsZero() {
+		return f, false
+	}
+	seen := p.agents[pod.Name]
+	f = fleet.Pod{
+		Ordinal: ordinal, Leaves: cordoned[pod.Spec.NodeName],
+		Able: pod.Annotations[naming.AnnotationPeers] != "" && slices.Contains(seen.Report.Features, agentapi.FeatureRouting),
+	}
+	if storage.IsReady(pod) {
+		f.ReadySince = readySince(pod)
+	}
+	f.Spent = len(seen.Report.Disks) > 0 && !slices.ContainsFunc(seen.Report.Disks, func(d agentapi.DiskReport) bool {
+		return d.State == v1alpha1.DiskHealthy || d.State == v1alpha1.DiskStarting
+	})
+	return f, true
+}
+
+// readySince is when a pod that is ready became so.
+func readySince(pod *corev1.Pod) time.Time {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodReady {
+			return c.LastTransitionTime.Time
+		}
+	}
+	return time.Time{}
+}
+
+// readSharing is the state of sharing in the ConfigMap; the zero value if there is none or it was damaged.
+func readSharing(configMap *corev1.ConfigMap) (s fleet.State) {
+	f, err := fleet.Read(configMap.Data[naming.FleetKey])
+	if err != nil {
+		return s
+	}
+	s.Fleet = f
+	if until, err := time.Parse(time.RFC3339, configMap.Annotations[naming.AnnotationFleet]); err == nil {
+		s.Until = until
+	}
+	return s
+}

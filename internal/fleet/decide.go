@@ -1,0 +1,141 @@
+package fleet
+
+import (
+	"slices"
+	"time"
+)
+
+// joinWait is how long pods that are ready wait for others that are starting, so that they all get keys at once.
+const joinWait = 30 * time.Second
+
+// Pod is a pod as the operator sees it.
+type Pod struct {
+	Ordinal int
+	// Able is true if the pod can answer other pods: it was created for that, and its agent knows how.
+	Able bool
+	// ReadySince is when the pod became ready; zero if it is not ready.
+	ReadySince time.Time
+	// Leaves is true if the pod will be gone soon, as its node is cordoned. Spent is true if none of its disks can be used.
+	Leaves, Spent bool
+}
+
+// State is what lasts from one decision to the next.
+type State struct {
+	Fleet
+	// Until is when Previous ends.
+	Until time.Time
+}
+
+// Input is all that a decision depends on.
+type Input struct {
+	State State
+	Pods  []Pod
+	// Replicas is how many pods there are to be.
+	Replicas int
+	// Handover is how long pods fill from previous owners; 0 for not at all.
+	Handover time.Duration
+	Now      time.Time
+}
+
+// Decision is who owns keys, and what that asks of the pods.
+type Decision struct {
+	State State
+	// Keep is how many pods must stay, because those that are scaled away still hand their keys over; 0 if none does.
+	Keep int
+	// Undisturbed is true while a pod that leaves hands its keys over.
+	Undisturbed bool
+	// After is when to decide again, even if nothing happens; 0 means never.
+	After time.Duration
+}
+
+// Decide says who owns keys.
+//
+// A pod becomes a member when it is ready, and stays one while it is restarted: its stand-ins answer meanwhile. It ends
+// being one when it is scaled away. A member is away while its node is cordoned or none of its disks can be used, unless
+// that is so for all members. Whoever gets keys by a change fills them from those who had them before.
+func Decide(in Input) Decision {
+	d := Decision{State: in.State}
+	wanted := Owners{Members: d.members(in)}
+	for _, pod := range in.Pods {
+		if (pod.Leaves || pod.Spent) && slices.Contains(wanted.Members, pod.Ordinal) {
+			wanted.Away = append(wanted.Away, pod.Ordinal)
+		}
+	}
+	slices.Sort(wanted.Away)
+	if len(wanted.Away) == len(wanted.Members) {
+		wanted.Away = nil
+	}
+	if !wanted.equal(in.State.Owners) {
+		d.State.Serial++
+		d.State.Owners, d.State.Previous, d.State.Until = wanted, Owners{}, time.Time{}
+		if in.Handover > 0 && !in.State.IsZero() {
+			d.State.Previous, d.State.Until = in.State.Owners, in.Now.Add(in.Handover)
+		}
+	}
+	if d.State.Previous.IsZero() {
+		return d
+	}
+	left := d.State.Until.Sub(in.Now)
+	if left <= 0 {
+		d.State.Serial++
+		d.State.Previous, d.State.Until = Owners{}, time.Time{}
+		return d
+	}
+	d.lookAgain(left)
+	d.hold(in)
+	return d
+}
+
+// hold keeps the pods that others fill from.
+func (d *Decision) hold(in Input) {
+	for _, pod := range in.Pods {
+		if pod.ReadySince.IsZero() || !slices.Contains(d.State.Previous.Present(), pod.Ordinal) {
+			continue
+		}
+		if pod.Ordinal >= in.Replicas && in.Replicas > 0 {
+			d.Keep = max(d.Keep, pod.Ordinal+1)
+		}
+		d.Undisturbed = d.Undisturbed || pod.Leaves && slices.Contains(d.State.Away, pod.Ordinal)
+	}
+}
+
+// members are those that own keys, or would if they were not away.
+func (d *Decision) members(in Input) []int {
+	var members, joining []int
+	for _, pod := range in.State.Members {
+		if pod < in.Replicas {
+			members = append(members, pod)
+		}
+	}
+	var waiting time.Duration
+	starting := 0
+	for _, pod := range in.Pods {
+		if pod.Ordinal >= in.Replicas || slices.Contains(members, pod.Ordinal) {
+			continue
+		}
+		switch {
+		case pod.ReadySince.IsZero():
+			starting++
+		case pod.Able && !pod.Leaves && !pod.Spent:
+			joining = append(joining, pod.Ordinal)
+			waiting = max(waiting, in.Now.Sub(pod.ReadySince))
+		}
+	}
+	if len(joining) > 0 && starting > 0 && waiting < joinWait {
+		d.lookAgain(joinWait - waiting)
+		return members
+	}
+	members = append(members, joining...)
+	slices.Sort(members)
+	return members[:min(len(members), MaxMembers)]
+}
+
+func (d *Decision) lookAgain(after time.Duration) {
+	if d.After == 0 || after < d.After {
+		d.After = after
+	}
+}
+
+func (o Owners) equal(p Owners) bool {
+	return slices.Equal(o.Members, p.Members) && slices.Equal(o.Away, p.Away)
+}

@@ -1,0 +1,112 @@
+// Package fleet says which pods of a CacheNode own keys. It is pure.
+package fleet
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"github.com/cachenode/cachenode-operator/internal/shard"
+)
+
+// MaxMembers is how many pods can share keys. With more of them, nginx's configuration would grow beyond what was
+// measured.
+const MaxMembers = 128
+
+// Owners are the pods that keys are shared among.
+type Owners struct {
+	// Members are the ordinals of the pods that the plan is made for, sorted.
+	Members []int `json:"members,omitempty"`
+	// Away are the members whose keys others have for now, sorted. A member that comes back gets exactly its own keys.
+	Away []int `json:"away,omitempty"`
+}
+
+// Fleet is what a pod knows about the pods that it shares keys with. The operator writes it, and the agent reads it.
+type Fleet struct {
+	Owners
+	// Previous are the owners from which keys are filled that have moved since; empty if there is no hand-over.
+	Previous Owners `json:"previous,omitzero"`
+	// Serial grows with each change, so that a pod which gets two fleets knows the newer one.
+	Serial int64 `json:"serial,omitempty"`
+}
+
+// IsZero is true if nobody owns keys.
+func (o Owners) IsZero() bool { return len(o.Members) == 0 }
+
+// Present are the members that are not away.
+func (o Owners) Present() []int {
+	return slices.DeleteFunc(slices.Clone(o.Members), func(pod int) bool { return slices.Contains(o.Away, pod) })
+}
+
+// Plan is the plan of the pods' keys. ok is false if nobody owns keys.
+func (o Owners) Plan() (plan shard.Plan, ok bool) {
+	if len(o.Present()) == 0 {
+		return shard.Plan{}, false
+	}
+	members := make([]string, len(o.Members))
+	for i, pod := range o.Members {
+		members[i] = Name(pod)
+	}
+	plan = shard.NewSequence(members)
+	if len(o.Away) == 0 {
+		return plan, true
+	}
+	away := make([]string, len(o.Away))
+	for i, pod := range o.Away {
+		away[i] = Name(pod)
+	}
+	return plan.Without(away...)
+}
+
+// Name is the name of a pod in a plan. It does not contain the CacheNode's name, so that plans of as many pods are the
+// same.
+func Name(pod int) string { return fmt.Sprintf("p%d", pod) }
+
+// KeyPrefix comes before a key where the plan of the pods is asked, so that it does not follow the plan of the disks.
+const KeyPrefix = "pod "
+
+// Read parses a fleet. The empty text is a fleet without members.
+func Read(text string) (Fleet, error) {
+	var f Fleet
+	if text == "" {
+		return f, nil
+	}
+	if err := json.Unmarshal([]byte(text), &f); err != nil {
+		return Fleet{}, fmt.Errorf("fleet: %w", err)
+	}
+	for _, o := range []Owners{f.Owners, f.Previous} {
+		if err := o.check(); err != nil {
+			return Fleet{}, fmt.Errorf("fleet: %w", err)
+		}
+	}
+	return f, nil
+}
+
+// check holds a text to what the operator writes.
+func (o Owners) check() error {
+	if len(o.Members) > MaxMembers {
+		return fmt.Errorf("%d members, and %d are possible", len(o.Members), MaxMembers)
+	}
+	for _, list := range [][]int{o.Members, o.Away} {
+		for i, pod := range list {
+			if pod < 0 || i > 0 && pod <= list[i-1] {
+				return fmt.Errorf("the ordinals %v are not sorted", list)
+			}
+		}
+	}
+	for _, pod := range o.Away {
+		if !slices.Contains(o.Members, pod) {
+			return fmt.Errorf("pod %d is away and no member", pod)
+		}
+	}
+	return nil
+}
+
+// String is the text that [Read] parses.
+func (f Fleet) String() string {
+	text, err := json.Marshal(f)
+	if err != nil {
+		panic(err) // not possible for numbers
+	}
+	return string(text)
+}

@@ -1,0 +1,135 @@
+package cache
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/fleet"
+	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
+	"github.com/cachenode/cachenode-operator/internal/tuning"
+)
+
+const (
+	// fillHeader tells the gateway from which pod an object can be filled, and the scheme and name by which that pod
+	// knows it. fillVariable is its value, and fillPod, fillScheme and fillHost are its parts.
+	fillHeader    = "X-CacheNode-Fill"
+	fillInRequest = "$http_x_cachenode_fill"
+	fillVariable  = "$fill_from"
+	fillPod       = "$fill_pod"
+	fillScheme    = "$fill_scheme"
+	fillHost      = "$fill_host"
+	// fill is the gateway's location that asks that pod, unfilled the one if the pod has nothing.
+	fill     = "@fill"
+	unfilled = "@unfilled"
+	// stateAbsent is the value of stateHeader with which the gateway answers that there is nothing.
+	stateAbsent = "ABSENT"
+	// lifetimeVariable is the X-Accel-Expires of a response that says that a copy is still valid.
+	lifetimeVariable = "$renewed_for"
+)
+
+// fillMaps say where an object comes from whose key has moved to this pod. Only an object that the disk does not have
+// is filled; one that has expired is renewed by the origin.
+func (r renderer) fillMaps() conf.Block {
+	if !r.fills() {
+		return nil
+	}
+	scheme := conf.Expression("$scheme")
+	if r.tellsScheme() {
+		scheme = schemeVariable
+	}
+	from := conf.B("map",
+		[]conf.Argument{
+			conf.Expression(gatewayDisk + ":$upstream_cache_status:" + previousVariable), conf.Expression(fillVariable),
+		},
+		conf.D("volatile"), conf.D("default", conf.Literal("")))
+	for _, pod := range r.others(r.Facts.Fleet.Previous) {
+		name := fleet.Name(pod)
+		from.Block = append(from.Block,
+			conf.Row(conf.Expression("~.:MISS:"+name+"$"), conf.Expression(name+" ")+scheme+" $host"))
+	}
+	part := func(pattern, variable string) conf.Directive {
+		return conf.B("map", []conf.Argument{conf.Expression(fillInRequest), conf.Expression(variable)},
+			conf.D("default", conf.Literal("")), conf.Row(conf.Expression(pattern), conf.Expression("$1")))
+	}
+	return conf.Block{
+		from,
+		part("~^([^ ]+) ", fillPod), part("~^[^ ]+ ([^ ]+) ", fillScheme), part("~^[^ ]+ [^ ]+ (.+)$", fillHost),
+	}
+}
+
+// fillLocations ask the pod that had the key. Its response is stored as that pod has it, with the headers that the
+// gateway added there.
+func (r renderer) fillLocations() conf.Block {
+	if !r.fills() {
+		return nil
+	}
+	set := func(name string, value conf.Argument) conf.Directive {
+		return conf.D("proxy_set_header", conf.Literal(name), value)
+	}
+	block := conf.Block{
+		r.toPeer(lookupName + "${" + fillPod[1:] + "}_" + diskInRequest),
+		set("Host", conf.Expression(fillHost)), set("Connection", conf.Literal("")),
+		set(schemeHeader, conf.Expression(fillScheme)), set(askHeader, conf.Literal(askFill)),
+	}
+	for _, name := range []string{stateHeader, diskHeader, sliceHeader, fillHeader} {
+		block = append(block, set(name, conf.Literal("")))
+	}
+	block = append(block,
+		conf.D("proxy_connect_timeout", conf.Time(connectTimeout)),
+		// Also between two reads of a body, which a hard disk may take long for.
+		conf.D("proxy_read_timeout", conf.Time(3*r.hopTimeout())),
+		conf.D("proxy_next_upstream", conf.Literal("error"), conf.Literal("timeout")),
+		conf.D("proxy_intercept_errors", conf.OnOff(true)),
+		conf.D("error_page", conf.Literal(absent), conf.Literal("500"), conf.Literal("502"), conf.Literal("504"),
+			conf.Literal("="), conf.Literal(unfilled)),
+		// Instead of the headers that the gateway hides.
+		conf.D("proxy_hide_header", conf.Literal(sharedHeader)),
+		// Instead of the headers that it adds.
+		conf.D("add_header", conf.Literal(sharedHeader), conf.Literal("")))
+	block = slices.Concat(block, r.peerClientTLS(), silent())
+	return conf.Block{
+		conf.B("location", conf.Literals(fill), block...),
+		conf.B("location", conf.Literals(unfilled), conf.D("proxy_pass", r.origin(upstreamName))),
+	}
+}
+
+// toFill has the gateway's location leave what can be filled, and what is not to be fetched.
+func (r renderer) toFill() conf.Block {
+	if !r.isSharded() {
+		return nil
+	}
+	block := conf.Block{
+		conf.B("if",
+			[]conf.Argument{conf.Expression("(" + stateInRequest), conf.Literal("="), conf.Literal(stateAbsent + ")")},
+			conf.D("return", conf.Literal(absent))),
+	}
+	if r.fills() {
+		block = append(block,
+			conf.D("error_page", conf.Literal("419"), conf.Literal("="), conf.Literal(fill)),
+			conf.B("if", []conf.Argument{conf.Expression("(" + fillInRequest + ")")}, conf.D("return", conf.Literal("419"))))
+	}
+	return block
+}
+
+// lifetime is how long a copy is valid once more if the origin says that it is valid and not for how long: what
+// cache.valid has for it. nginx would take that from the stored response, and for one that was filled it is some
+// seconds.
+func (r renderer) lifetime() (maps, header conf.Block) {
+	const ok = v1alpha1.StatusCode(200)
+	if !r.isSharded() {
+		return nil, nil
+	}
+	i := slices.IndexFunc(r.Spec.Cache.Valid, func(v v1alpha1.Validity) bool { return slices.Contains(v.Status, ok) })
+	if i < 0 {
+		return nil, nil
+	}
+	seconds := strings.TrimSuffix(string(conf.Seconds(tuning.Duration(r.Spec.Cache.Valid[i].For))), "s")
+	given := conf.Expression("$status:$upstream_http_x_accel_expires$upstream_http_expires:" + controlVariable)
+	maps = conf.Block{conf.B("map", []conf.Argument{given, conf.Expression(lifetimeVariable)},
+		conf.D("default", conf.Literal("")),
+		conf.Row(conf.Expression("~*^304::(?!.*(max-age|no-cache|no-store|private))"), conf.Literal(seconds)))}
+	return maps, conf.Block{
+		conf.D("add_header", conf.Literal("X-Accel-Expires"), conf.Expression(lifetimeVariable), conf.Literal("always")),
+	}
+}

@@ -1,0 +1,240 @@
+package cache_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cachenode/cachenode-operator/internal/fleet"
+	"github.com/cachenode/cachenode-operator/internal/layout"
+	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
+	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
+)
+
+const nvme = "size: 1Gi, media: NVMe"
+
+// fastSharded is [sharded] with disks for which a hop waits for a second.
+func fastSharded(more string) string { return strings.ReplaceAll(sharded(more), "size: 1Gi", nvme) }
+
+// owned returns paths whose owner is a pod and whose stand-in is another one.
+func owned(t *testing.T, prefix string, owner, standIn, count int) (paths []string) {
+	t.Helper()
+	for i := 0; len(paths) < count; i++ {
+		path := fmt.Sprintf("%s/%d", prefix, i)
+		if o, s := owners(t, all(3), path); o == owner && s == standIn {
+			paths = append(paths, path)
+		}
+	}
+	return paths
+}
+
+// TestStandInForAnOwner checks that one other pod answers for an owner that is killed, hangs, or is cut off, and that no
+// request fails. A pod that hangs delays some requests for a second each, until nginx stops asking it.
+func TestStandInForAnOwner(t *testing.T) {
+	t.Parallel()
+	for name, fail := range map[string]func(*testing.T, *nginxtest.Nginx){
+		"killed": func(t *testing.T, n *nginxtest.Nginx) {
+			for _, pid := range n.Processes() {
+				must(t, syscall.Kill(pid, syscall.SIGKILL))
+			}
+		},
+		"hangs": func(t *testing.T, n *nginxtest.Nginx) {
+			for _, pid := range n.Processes() {
+				must(t, syscall.Kill(pid, syscall.SIGSTOP))
+				t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGCONT) })
+			}
+		},
+		"cut off": func(_ *testing.T, n *nginxtest.Nginx) { n.Disconnect() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPods(t, 3, fastSharded(""))
+			paths := owned(t, "/object", 2, 1, 20)
+			for _, path := range paths {
+				p.get(t, 0, path)
+			}
+			fail(t, p.nginx[2])
+			slow := 0
+			for round := range 3 {
+				for _, path := range paths {
+					begun := time.Now()
+					r := p.get(t, 0, path)
+					if took := time.Since(begun); took > 250*time.Millisecond {
+						slow++
+						if took > 5*time.Second {
+							t.Errorf("%s took %s", path, took)
+						}
+					}
+					want := "standin HIT"
+					if round == 0 {
+						want = "standin MISS"
+					}
+					if how(r) != want {
+						t.Errorf("round %d, %s: %s, want %s", round, path, how(r), want)
+					}
+				}
+			}
+			if slow > 4 {
+				t.Errorf("%d of 60 requests waited for the pod", slow)
+			}
+			for _, path := range paths {
+				if n := p.requests(path); n != 2 {
+					t.Errorf("%s: the origin was asked %d times, want 2", path, n)
+				}
+			}
+		})
+	}
+}
+
+// TestSlowOrigin checks that a slow origin is not taken for an owner that hangs, and that requests at the same time
+// share the owner's one request to the origin.
+func TestSlowOrigin(t *testing.T) {
+	t.Parallel()
+	p := newPods(t, 3, fastSharded(""))
+	paths := owned(t, "/slow", 2, 1, 10)
+	var group sync.WaitGroup
+	for _, path := range paths {
+		for pod := range 2 {
+			group.Go(func() {
+				if r := p.get(t, pod, path); r.Header.Get("X-Cache-Hop") != "peer" {
+					t.Errorf("%s through pod %d: %s", path, pod, how(r))
+				}
+			})
+		}
+	}
+	group.Wait()
+	for _, path := range paths {
+		if n := p.requests(path); n != 1 {
+			t.Errorf("%s: the origin was asked %d times", path, n)
+		}
+	}
+}
+
+// TestDifferentPlans checks that requests do not go in circles while pods disagree on who owns a key.
+func TestDifferentPlans(t *testing.T) {
+	t.Parallel()
+	p := newPods(t, 3, fastSharded(""))
+	for pod, owner := range []int{1, 2, 0} { // each pod holds another one for the owner of everything
+		var f fleet.Fleet
+		f.Members = []int{owner}
+		p.take(t, pod, f)
+	}
+	for i := range 20 {
+		path := fmt.Sprintf("/object/%d", i)
+		for pod := range p.nginx {
+			if got := how(p.get(t, pod, path)); got != "peer MISS" {
+				t.Errorf("%s through pod %d: %s", path, pod, got)
+			}
+		}
+		if n := p.requests(path); n != 3 {
+			t.Errorf("%s: the origin was asked %d times", path, n)
+		}
+	}
+}
+
+// fakePods is one nginx and two pods that are not nginx: lookup answers at their lookup ports, and fetch at the others.
+// replace are texts in nginx's configuration, each with what takes its place.
+func fakePods(t *testing.T, yaml string, lookup, fetch http.Handler, replace ...string) (*pods, cache.Config) {
+	t.Helper()
+	p := &pods{yaml: yaml, asked: map[string]int{}, answered304: map[string]int{}}
+	n := nginxtest.New(t)
+	p.nginx = []*nginxtest.Nginx{n}
+	p.addresses = map[int]string{0: "127.0.0.1", 1: "127.0.1.1", 2: "127.0.1.2"}
+	n.Serve("127.0.0.1:9000", http.HandlerFunc(p.origin))
+	n.Mkdir(layout.MemoryTierDir)
+	config := p.render(t, 0, all(3))
+	// nginx listens on all addresses, so it must leave the ports of the others alone.
+	text := strings.NewReplacer(append(replace,
+		"listen 8088;", "listen 127.0.0.1:8088;", "listen 8089;", "listen 127.0.0.1:8089;")...).Replace(config.Text)
+	n.Configure(text, disks(text)...)
+	for pod := 1; pod <= 2; pod++ {
+		n.Serve(p.addresses[pod]+":8088", lookup)
+		n.Serve(p.addresses[pod]+":8089", fetch)
+	}
+	n.Start()
+	p.clients = []*http.Client{n.Client()}
+	return p, config
+}
+
+// TestOneSlowDisk checks that a disk of an owner that does not answer in time takes only its own keys to the stand-in.
+func TestOneSlowDisk(t *testing.T) {
+	t.Parallel()
+	var slow atomic.Bool
+	var config cache.Config
+	answer := func(w http.ResponseWriter, r *http.Request) {
+		pod, _, _ := strings.Cut(strings.TrimPrefix(r.Context().Value(http.LocalAddrContextKey).(interface{ String() string }).String(), "127.0.1."), ":")
+		if slow.Load() && pod == "2" && config.Plan.Tree().Owner([]byte("http://www.example.com"+r.URL.Path)) == "disk1" {
+			time.Sleep(1500 * time.Millisecond)
+		}
+		w.Header().Set("X-CacheNode-Status", "HIT")
+		_, _ = io.WriteString(w, r.URL.Path+strings.Repeat(".", 3000))
+	}
+	p, rendered := fakePods(t, fastSharded(""), http.HandlerFunc(answer), http.NotFoundHandler())
+	config = rendered
+	paths := map[string][]string{}
+	for _, path := range owned(t, "/object", 2, 1, 60) {
+		disk := config.Plan.Tree().Owner([]byte("http://www.example.com" + path))
+		paths[disk] = append(paths[disk], path)
+	}
+	slow.Store(true)
+	for range 3 {
+		for _, path := range paths["disk1"][:10] {
+			if got := how(p.get(t, 0, path)); got != "standin HIT" {
+				t.Errorf("%s, on the slow disk: %s", path, got)
+			}
+		}
+	}
+	for _, path := range paths["disk2"] {
+		begun := time.Now()
+		if got := how(p.get(t, 0, path)); got != "peer HIT" {
+			t.Errorf("%s, on the other disk: %s", path, got)
+		}
+		if took := time.Since(begun); took > 500*time.Millisecond {
+			t.Errorf("%s, on the other disk, took %s", path, took)
+		}
+	}
+}
+
+// TestLongestWay sends a request on the longest way that there is: its object is in memory but too old and cannot be renewed, its owner and the
+// stand-in answer the first question and not the second, and both disks of the pod are gone. nginx allows ten internal
+// redirects, and answers with 500 beyond them.
+func TestLongestWay(t *testing.T) {
+	t.Parallel()
+	lookup := func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("X-CacheNode-Ask") != "copy" {
+			w.WriteHeader(470)
+			return
+		}
+		w.Header().Set("X-Accel-Expires", "1")
+		w.Header().Set("Content-Length", fmt.Sprint(len(r.URL.Path)+3000))
+		_, _ = io.WriteString(w, r.URL.Path+strings.Repeat(".", 3000))
+	}
+	const renewal = "location = /.cachenode-renew {"
+	var fetched atomic.Int64
+	fetch := func(http.ResponseWriter, *http.Request) {
+		fetched.Add(1)
+		panic(http.ErrAbortHandler) // the connection breaks off
+	}
+	p, _ := fakePods(t, fastSharded("  memoryTier: {enabled: true, size: 64Mi, minUses: 1, maxExtraAge: 60s}\n"),
+		http.HandlerFunc(lookup), http.HandlerFunc(fetch), renewal, renewal+" return 500;")
+	path := owned(t, "/object", 2, 1, 1)[0]
+	becomes(t, "memory HIT", func() string { return how(p.get(t, 0, path)) })
+	for _, disk := range []string{"disk1", "disk2"} {
+		must(t, os.RemoveAll(p.nginx[0].Root+layout.CacheDir(disk)))
+	}
+	before := fetched.Load()
+	seen := map[string]int{}
+	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		seen[how(p.get(t, 0, path))]++ // fails for any other status than 200
+	}
+	if seen["none UNCACHED"] == 0 || fetched.Load() < before+2 {
+		t.Errorf("seen: %v, and the other pods were asked to fetch %d times", seen, fetched.Load()-before)
+	}
+}

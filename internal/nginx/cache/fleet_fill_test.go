@@ -1,0 +1,195 @@
+package cache_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cachenode/cachenode-operator/internal/fleet"
+)
+
+// take has a pod take another fleet, and waits until its workers have it.
+func (p *pods) take(t *testing.T, pod int, f fleet.Fleet) {
+	t.Helper()
+	version := p.render(t, pod, f).Version
+	p.configure(t, pod, f)
+	must(t, syscall.Kill(p.nginx[pod].Processes()[0], syscall.SIGHUP))
+	for answers := 0; answers < 8; { // in a row, each over its own connection
+		p.clients[pod].CloseIdleConnections() // they lead to old workers
+		if _, body := ask(t, p.clients[pod], http.MethodGet, "http://127.0.0.1:8081/version"); body == version {
+			answers++
+		} else {
+			answers = 0
+			time.Sleep(20 * time.Millisecond)
+		}
+	}
+	p.clients[pod].CloseIdleConnections()
+}
+
+// reconfigure has all pods take another fleet.
+func (p *pods) reconfigure(t *testing.T, f fleet.Fleet) {
+	t.Helper()
+	for pod := range p.nginx {
+		p.take(t, pod, f)
+	}
+}
+
+// TestFillFromThePreviousOwner checks that a pod that joins fills the keys that it gets from their previous owners, and
+// that a filled object is asked about once, soon, and then stays as long as any other.
+func TestFillFromThePreviousOwner(t *testing.T) {
+	t.Parallel()
+	p := newPods(t, 3, sharded(""))
+	p.reconfigure(t, all(2))
+	var paths, moved []string
+	for i := range 60 {
+		paths = append(paths, fmt.Sprintf("/object/%d", i), fmt.Sprintf("/plain/%d", i))
+	}
+	for _, path := range paths {
+		p.get(t, 0, path)
+		if owner, _ := owners(t, all(3), path); owner == 2 {
+			moved = append(moved, path)
+		}
+	}
+	f := all(3)
+	f.Previous = all(2).Owners
+	p.reconfigure(t, f)
+	for round, want := range []string{"MISS", "HIT"} {
+		for _, path := range moved {
+			if got := how(p.get(t, 0, path)); got != "peer "+want {
+				t.Errorf("round %d, %s: %s", round, path, got)
+			}
+			if n := p.requests(path); n != 1 {
+				t.Errorf("round %d, %s: the origin was asked %d times", round, path, n)
+			}
+		}
+	}
+	// A header of the first response must not be there twice, or be missing.
+	r := p.get(t, 1, moved[0])
+	for _, name := range []string{"Date", "Content-Length", "X-Cache", "X-Seen"} {
+		if len(r.Header.Values(name)) != 1 {
+			t.Errorf("%s: %s is %q", moved[0], name, r.Header.Values(name))
+		}
+	}
+	if r.Header.Get("X-Accel-Expires")+r.Header.Get("Cache-Control") != "" {
+		t.Errorf("a client sees %v", r.Header)
+	}
+	for round := range 2 {
+		time.Sleep(12 * time.Second)
+		for _, path := range moved {
+			p.get(t, 0, path)
+			p.get(t, 0, path)
+		}
+		for _, path := range moved {
+			if n := p.requests(path); n != 2 { // with a validator, the second one has no body
+				t.Errorf("round %d, %s: the origin was asked %d times", round, path, n)
+			}
+			p.mutex.Lock()
+			if n := p.answered304[path]; strings.HasPrefix(path, "/object") && n != 1 {
+				t.Errorf("round %d, %s: the origin answered %d times with 304", round, path, n)
+			}
+			p.mutex.Unlock()
+		}
+	}
+}
+
+// TestFillWithoutThePreviousOwner checks that keys whose previous owner is gone come from the origin, and that an
+// object which that owner has only as an expired copy does too.
+func TestFillWithoutThePreviousOwner(t *testing.T) {
+	t.Parallel()
+	p := newPods(t, 3, fastSharded(""))
+	p.reconfigure(t, all(2))
+	f := all(3)
+	f.Previous = all(2).Owners
+	path := func(prefix string, previous int) string {
+		for i := 0; ; i++ {
+			path := fmt.Sprintf("%s/%d", prefix, i)
+			owner, _ := owners(t, all(3), path)
+			if before, _ := owners(t, all(2), path); owner == 2 && before == previous {
+				return path
+			}
+		}
+	}
+	expired, gone := path("/aged", 0), path("/object", 1)
+	p.get(t, 0, expired)
+	p.get(t, 0, gone)
+	time.Sleep(2 * time.Second)
+	p.reconfigure(t, f)
+	for _, pid := range p.nginx[1].Processes() {
+		must(t, syscall.Kill(pid, syscall.SIGKILL))
+	}
+	for _, path := range []string{expired, gone} {
+		if got := how(p.get(t, 0, path)); got != "peer MISS" {
+			t.Errorf("%s: %s", path, got)
+		}
+		if n := p.requests(path); n != 2 {
+			t.Errorf("%s: the origin was asked %d times", path, n)
+		}
+	}
+}
+
+// TestHotObjectsOfOthers checks that the memory tier of each pod takes hot objects of others, without a request to the
+// origin, and that it keeps them renewed.
+func TestHotObjectsOfOthers(t *testing.T) {
+	t.Parallel()
+	p := newPods(t, 3, sharded("  memoryTier: {enabled: true, size: 64Mi, minUses: 2, maxExtraAge: 2s}\n"))
+	path := owned(t, "/hot", 2, 1, 1)[0]
+	for pod := range p.nginx {
+		becomes(t, "memory HIT", func() string { return how(p.get(t, pod, path)) })
+	}
+	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		for pod := range p.nginx {
+			if got := how(p.get(t, pod, path)); !strings.HasPrefix(got, "memory ") {
+				t.Errorf("pod %d: %s", pod, got)
+			}
+		}
+	}
+	if n := p.requests(path); n != 1 {
+		t.Errorf("the origin was asked %d times", n)
+	}
+}
+
+// TestRequestsOverHops checks that requests keep their meaning on the way to another pod: parts, conditions, methods,
+// variants and statuses.
+func TestRequestsOverHops(t *testing.T) {
+	t.Parallel()
+	p := newPods(t, 3, fastSharded(""))
+	path := owned(t, "/object", 2, 1, 1)[0]
+	missing := owned(t, "/missing", 2, 1, 1)[0]
+	p.get(t, 0, path)
+	for name, tt := range map[string]struct {
+		method, path string
+		headers      []string
+		status       int
+		how, body    string
+	}{
+		"a range":           {"GET", path, []string{"Range: bytes=0-4"}, 206, "peer HIT", path[:5]},
+		"a condition":       {"GET", path, []string{`If-None-Match: "1"`}, 304, "peer HIT", ""},
+		"another condition": {"GET", path, []string{`If-None-Match: "2"`, "Range: bytes=1-2"}, 206, "peer HIT", path[1:3]},
+		"HEAD":              {"HEAD", path, nil, 200, "peer HIT", ""},
+		"credentials":       {"GET", path, []string{"Authorization: Basic eA=="}, 200, "none BYPASS", ""},
+		"POST":              {"POST", path, nil, 200, "none ", ""},
+		"a pod's own header": {
+			"GET", path, []string{"X-CacheNode-Ask: copy", "X-CacheNode-Fill: p1 http x", "X-CacheNode-State: ABSENT"},
+			200, "peer HIT", "",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r, body := ask(t, p.clients[0], tt.method, "http://127.0.0.1:8080"+tt.path, tt.headers...)
+			if r.StatusCode != tt.status || how(r) != tt.how || tt.body != "" && body != tt.body {
+				t.Errorf("status %d, %s, %.40q; want %d, %s", r.StatusCode, how(r), body, tt.status, tt.how)
+			}
+		})
+	}
+	for _, want := range []string{"peer MISS", "peer HIT", "peer HIT"} {
+		r, _ := ask(t, p.clients[0], "GET", "http://127.0.0.1:8080"+missing)
+		if r.StatusCode != 404 || how(r) != want {
+			t.Errorf("a stored 404: status %d, %s, want %s", r.StatusCode, how(r), want)
+		}
+	}
+	if n := p.requests(missing); n != 1 {
+		t.Errorf("a stored 404: the origin was asked %d times", n)
+	}
+}

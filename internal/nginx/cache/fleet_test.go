@@ -1,0 +1,225 @@
+package cache_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cachenode/cachenode-operator/internal/fleet"
+	"github.com/cachenode/cachenode-operator/internal/layout"
+	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
+	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
+	"github.com/cachenode/cachenode-operator/internal/shard"
+)
+
+// pods are nginxes that share keys, each with its own network, and with one origin.
+type pods struct {
+	nginx     []*nginxtest.Nginx
+	addresses map[int]string
+	clients   []*http.Client
+	yaml      string
+	// change changes what a pod's configuration is rendered from; nil for nothing.
+	change change
+
+	mutex sync.Mutex
+	// asked has, by path, the requests that the origin got; answered304 those that it answered with 304.
+	asked, answered304 map[string]int
+}
+
+// sharded are two disks in pods that share keys. more are lines of the spec.
+func sharded(more string) string {
+	return strings.Replace(threeDisks, ", {name: disk3, size: 1Gi}", "", 1) + "  routing: {mode: Sharded, tls: \"Off\"}\n" + more
+}
+
+// change changes the input of a pod. write writes a file for its nginx.
+type change func(pod int, in *cache.Input, write func(path string, content []byte))
+
+// newPods starts count pods, all of which own keys.
+func newPods(t *testing.T, count int, yaml string, changes ...change) *pods {
+	t.Helper()
+	p := &pods{yaml: yaml, asked: map[string]int{}, answered304: map[string]int{}}
+	for _, c := range changes {
+		p.change = c
+	}
+	for range count {
+		p.nginx = append(p.nginx, nginxtest.New(t))
+	}
+	p.addresses = nginxtest.Connect(t, p.nginx...)
+	for i, n := range p.nginx {
+		n.Serve("127.0.0.1:9000", http.HandlerFunc(p.origin))
+		n.Mkdir(layout.MemoryTierDir)
+		p.configure(t, i, all(count))
+		n.Start()
+		p.clients = append(p.clients, n.Client())
+	}
+	return p
+}
+
+// all are the owners of a fleet of so many pods.
+func all(count int) fleet.Fleet {
+	var f fleet.Fleet
+	for i := range count {
+		f.Members = append(f.Members, i)
+	}
+	return f
+}
+
+// render is the configuration of a pod.
+func (p *pods) render(t *testing.T, pod int, f fleet.Fleet) cache.Config {
+	t.Helper()
+	in := decode(t, []byte(p.yaml))
+	in.Facts.Fleet = cache.Fleet{Fleet: f, Self: pod, Addresses: p.addresses}
+	if p.change != nil {
+		p.change(pod, &in, func(path string, content []byte) {
+			must(t, os.WriteFile(p.nginx[pod].Root+path, content, 0o644))
+		})
+	}
+	config, err := cache.Render(in)
+	must(t, err)
+	return config
+}
+
+// configure writes the configuration of a pod.
+func (p *pods) configure(t *testing.T, pod int, f fleet.Fleet) {
+	t.Helper()
+	config := p.render(t, pod, f)
+	p.nginx[pod].Configure(config.Text, disks(config.Text)...)
+}
+
+// origin answers with the path, counts requests, and has validators for all paths but those with /plain.
+func (p *pods) origin(w http.ResponseWriter, r *http.Request) {
+	if strings.HasPrefix(r.URL.Path, "/slow") {
+		time.Sleep(1500 * time.Millisecond)
+	}
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	p.asked[r.URL.Path]++
+	w.Header().Set("X-Seen", fmt.Sprintf("%s %s %s for %s ask=%q state=%q fill=%q",
+		r.Host, r.Header.Get("X-Forwarded-Host"), r.Header.Get("X-Forwarded-Proto"), r.Header.Get("X-Forwarded-For"),
+		r.Header.Get("X-CacheNode-Ask"), r.Header.Get("X-CacheNode-State"), r.Header.Get("X-CacheNode-Fill")))
+	if strings.HasPrefix(r.URL.Path, "/missing") {
+		w.WriteHeader(http.StatusNotFound)
+		return
+	}
+	if !strings.HasPrefix(r.URL.Path, "/plain") {
+		w.Header().Set("ETag", `"1"`)
+		if r.Header.Get("If-None-Match") == `"1"` {
+			p.answered304[r.URL.Path]++
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+	}
+	if strings.HasPrefix(r.URL.Path, "/aged") {
+		w.Header().Set("Cache-Control", "max-age=1")
+	}
+	w.Header().Set("Content-Length", fmt.Sprint(len(r.URL.Path)+3000))
+	_, _ = io.WriteString(w, r.URL.Path+strings.Repeat(".", 3000))
+}
+
+// requests is how many requests the origin got for a path.
+func (p *pods) requests(path string) int {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	return p.asked[path]
+}
+
+// get fetches a path from a pod, and checks status and body.
+func (p *pods) get(t *testing.T, pod int, path string, headers ...string) *http.Response {
+	t.Helper()
+	r, body := ask(t, p.clients[pod], http.MethodGet, "http://127.0.0.1:8080"+path, headers...)
+	if r.StatusCode != http.StatusOK || !strings.HasPrefix(body, path+".") || len(body) != len(path)+3000 {
+		t.Fatalf("pod %d, %s: status %d, %d bytes", pod, path, r.StatusCode, len(body))
+	}
+	return r
+}
+
+// owners are the owner of a path and its stand-in.
+func owners(t *testing.T, f fleet.Fleet, path string) (owner, standIn int) {
+	t.Helper()
+	plan, ok := f.Plan()
+	if !ok {
+		t.Fatal("no plan")
+	}
+	standIns, _ := plan.StandIns()
+	first, second := shard.Pair(plan.Pairs(standIns).Owner([]byte(fleet.KeyPrefix + "http://www.example.com" + path)))
+	_, err := fmt.Sscanf(first+" "+second, "p%d p%d", &owner, &standIn)
+	must(t, err)
+	return owner, standIn
+}
+
+// how is how a response came about.
+func how(r *http.Response) string { return r.Header.Get("X-Cache-Hop") + " " + r.Header.Get("X-Cache") }
+
+// files counts the cache files of all pods.
+func (p *pods) files(t *testing.T) (n int) {
+	t.Helper()
+	for _, pod := range p.nginx {
+		for _, disk := range []string{"disk1", "disk2"} {
+			if _, err := os.Stat(pod.Root + layout.CacheDir(disk)); err == nil {
+				n += countFiles(t, pod.Root+layout.CacheDir(disk))
+			}
+		}
+	}
+	return n
+}
+
+// TestPodsShareKeys checks that the owner of a key answers through any pod, that the origin is asked once, and that the
+// object is on one disk.
+func TestPodsShareKeys(t *testing.T) {
+	t.Parallel()
+	for name, yaml := range map[string]string{
+		"hard disks":    sharded(""),
+		"NVMe":          strings.ReplaceAll(sharded(""), "size: 1Gi", "size: 1Gi, media: NVMe"),
+		"a memory tier": sharded("  memoryTier: {enabled: true, size: 64Mi, minUses: 100}\n"),
+		"slices":        sharded("  cache: {slice: {size: 1Mi}}\n"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPods(t, 3, yaml)
+			hops := map[string]int{}
+			for i := range 60 {
+				path := fmt.Sprintf("/object/%d", i)
+				owner, _ := owners(t, all(3), path)
+				for pod := range p.nginx {
+					r := p.get(t, pod, path)
+					hop, cached := "peer", "HIT"
+					if pod == owner {
+						hop = "none"
+					}
+					if pod == 0 {
+						cached = "MISS"
+					}
+					if got := how(r); got != hop+" "+cached {
+						t.Errorf("%s of pod %d through pod %d: %s, want %s %s", path, owner, pod, got, hop, cached)
+					}
+					if disk := r.Header.Get("X-Cache-Disk"); disk != "disk1" && disk != "disk2" {
+						t.Errorf("%s: X-Cache-Disk is %q", path, disk)
+					}
+					for header := range r.Header {
+						if strings.HasPrefix(header, "X-Cachenode") || strings.HasPrefix(header, "X-Accel") {
+							t.Errorf("%s: a client sees %s: %s", path, header, r.Header.Get(header))
+						}
+					}
+					hops[hop]++
+				}
+				if n := p.requests(path); n != 1 && name != "slices" {
+					t.Errorf("%s: the origin was asked %d times", path, n)
+				}
+			}
+			if hops["peer"] != 120 || hops["none"] != 60 {
+				t.Errorf("hops: %v", hops)
+			}
+			if files := p.files(t); files != 60 && name != "slices" {
+				t.Errorf("%d files for 60 objects", files)
+			}
+			if r := p.get(t, 1, "/object/0"); r.Header.Get("X-Seen") != `www.example.com www.example.com http for 127.0.0.1 ask="" state="" fill=""` {
+				t.Errorf("the origin saw %s", r.Header.Get("X-Seen"))
+			}
+		})
+	}
+}

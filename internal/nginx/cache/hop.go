@@ -1,0 +1,195 @@
+package cache
+
+import (
+	"time"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
+	"github.com/cachenode/cachenode-operator/internal/tuning"
+)
+
+const (
+	// onOwner and onStandIn are the locations that look an object up in another pod, fetchOwner and fetchStandIn those
+	// that have that pod fetch it.
+	onOwner      = "@owner"
+	onStandIn    = "@stand_in"
+	fetchOwner   = "@fetch_from_owner"
+	fetchStandIn = "@fetch_from_stand_in"
+
+	// absent is the status with which a pod answers that it does not have an object. No origin has it.
+	absent = "470"
+
+	// plainVariable is 1 for a request that any copy of the object answers: GET or HEAD without body or credentials.
+	plainVariable = "$is_plain"
+
+	// askHeader says what a pod wants of another one, see lookup.
+	askHeader    = "X-CacheNode-Ask"
+	askInRequest = "$http_x_cachenode_ask"
+	// statusHeader and placeHeader say how another pod got its response, and from which disk.
+	statusHeader   = "X-CacheNode-Status"
+	statusInAnswer = "$upstream_http_x_cachenode_status"
+	placeHeader    = "X-CacheNode-Place"
+	placeInAnswer  = "$upstream_http_x_cachenode_place"
+
+	// connectTimeout is how long a pod may take to accept a connection.
+	connectTimeout = 300 * time.Millisecond
+)
+
+// plain is the map for plainVariable, if something needs it.
+func (r renderer) plain() conf.Block {
+	if !r.hasMemoryTier() && !r.hops() {
+		return nil
+	}
+	plain := conf.B("map",
+		[]conf.Argument{
+			conf.Expression("$request_method:$http_authorization$http_content_length$http_transfer_encoding") + r.bypass(),
+			conf.Expression(plainVariable),
+		},
+		conf.Row(conf.Literal("GET:"), conf.Literal("1")),
+		conf.Row(conf.Literal("HEAD:"), conf.Literal("1")),
+		conf.D("default", conf.Literal("")))
+	plain.Comment = "What is looked up in the memory tier or in another pod."
+	return conf.Block{plain}
+}
+
+// dispatch is the location of clients if there is no memory tier: it passes each request on to where its key is.
+func (r renderer) dispatch() conf.Directive {
+	return conf.B("location", conf.Literals("/"),
+		conf.D("error_page", conf.Literal("418"), conf.Literal("="), r.place()),
+		conf.D("recursive_error_pages", conf.OnOff(true)),
+		conf.D("return", conf.Literal("418")))
+}
+
+// hop is a pod that is asked.
+type hop struct {
+	// pod is the variable with its name. look and fetch are the locations that ask it.
+	pod, look, fetch string
+	// next is where a request goes if the pod does not answer.
+	next conf.Argument
+	tag  string
+}
+
+// hopLocations ask the owner of a key, or its stand-in.
+//
+// The first question is only for what is cached, and must be answered within the time of a disk's probe. So a pod or a
+// disk that hangs is found without taking a slow origin for one. If the object is not cached there, the second question
+// has the pod fetch it, for as long as an origin may take.
+//
+// The limit of time also holds between two reads of a body. Where a disk may take long for one without having failed
+// (see asksFirst), the first question is for the header alone, and the body comes by the second.
+func (r renderer) hopLocations() conf.Block {
+	if !r.hops() {
+		return nil
+	}
+	var block conf.Block
+	for _, h := range []hop{
+		{ownerVariable, onOwner, fetchOwner, conf.Expression(orStandIn), agentapi.TagPeer},
+		{standInVariable, onStandIn, fetchStandIn, r.local(), agentapi.TagStandIn},
+	} {
+		block = append(block, r.look(h), r.fetch(h))
+	}
+	return block
+}
+
+// asksFirst is true if a pod asks for the header of an object before it asks for the object: hard disks may take longer
+// for a read than a hop waits, and only the first slice of an object can be looked up.
+func (r renderer) asksFirst() bool {
+	for _, d := range r.Spec.Disks {
+		if d.Media != v1alpha1.SSD && d.Media != v1alpha1.NVMe {
+			return true
+		}
+	}
+	return r.hasSlices()
+}
+
+// hopTimeout is how long a pod may take to look an object up: as long as the slowest disk's probe.
+func (r renderer) hopTimeout() time.Duration {
+	var longest time.Duration
+	for _, d := range r.Spec.Disks {
+		longest = max(longest, tuning.ProbeTimeout(d))
+	}
+	return longest
+}
+
+// look asks a pod for what it has cached.
+func (r renderer) look(h hop) conf.Directive {
+	ask := ""
+	block := conf.Block{
+		r.toPeer(lookupName + "${" + h.pod[1:] + "}_" + diskVariable),
+		conf.D("proxy_read_timeout", conf.Time(r.hopTimeout())),
+		conf.D("proxy_intercept_errors", conf.OnOff(true)),
+		conf.D("error_page", conf.Literal(absent), conf.Literal("="), conf.Literal(h.fetch)),
+	}
+	if r.asksFirst() {
+		ask = h.fetch
+		block = append(block, conf.D("proxy_method", conf.Literal("HEAD")))
+	}
+	block = append(block, r.overHop(h, ask)...)
+	if r.hasMemoryTier() && h.look == onOwner {
+		block = append(block, mirrored()...)
+	}
+	return conf.B("location", conf.Literals(h.look), block...)
+}
+
+// fetch has a pod fetch an object.
+func (r renderer) fetch(h hop) conf.Directive {
+	block := conf.Block{
+		r.toPeer(peerName + h.pod),
+		conf.D("proxy_read_timeout", conf.Time(r.longestFetch()+connectTimeout)),
+	}
+	return conf.B("location", conf.Literals(h.fetch), append(block, r.overHop(h, "")...)...)
+}
+
+// toPeer passes a request on to another pod, as the client sent it.
+func (r renderer) toPeer(upstream string) conf.Directive {
+	scheme := "http://"
+	if r.peersTLS() {
+		scheme = "https://"
+	}
+	return conf.D("proxy_pass", conf.Expression(scheme+upstream))
+}
+
+// overHop is what all questions to pods have in common.
+func (r renderer) overHop(h hop, ask string) conf.Block {
+	block := append(r.peerHeaders(ask),
+		conf.D("error_page", conf.Literal("502"), conf.Literal("504"), conf.Literal("="), h.next),
+		conf.D("recursive_error_pages", conf.OnOff(true)),
+		conf.D("proxy_connect_timeout", conf.Time(connectTimeout)),
+		conf.D("proxy_send_timeout", conf.Literal("1s")),
+		conf.D("proxy_next_upstream", conf.Literal("error"), conf.Literal("timeout")),
+		// Few reads and writes for a large body.
+		conf.D("proxy_buffer_size", conf.Literal("16k")),
+		conf.D("proxy_buffers", conf.Literal("8"), conf.Literal("64k")),
+		conf.D("proxy_busy_buffers_size", conf.Literal("128k")))
+	block = append(block, r.peerClientTLS()...)
+	block = append(block, silent()...)
+	block = append(block, r.rangesAsTheyAre()...)
+	block = append(block, r.asksNothing()...)
+	block = append(block, r.ownControl()...)
+	block = append(block, r.logs(h.tag)...)
+	return append(block, r.answerHeaders(conf.Expression(statusInAnswer), conf.Expression(placeInAnswer), h.tag)...)
+}
+
+// peerHeaders are the headers of requests to another pod. It gets what the client sent, but for the headers that only
+// pods may send.
+func (r renderer) peerHeaders(ask string) conf.Block {
+	set := func(name string, value conf.Argument) conf.Directive {
+		return conf.D("proxy_set_header", conf.Literal(name), value)
+	}
+	scheme := conf.Argument(conf.Literal(""))
+	if r.tellsScheme() {
+		scheme = conf.Expression(schemeVariable)
+	}
+	block := conf.Block{
+		set("Host", conf.Expression("$host")),
+		set("Connection", conf.Literal("")),
+		set("X-Forwarded-For", r.forwardedFor()),
+		set(schemeHeader, scheme),
+		set(askHeader, conf.Literal(ask)),
+	}
+	for _, name := range []string{stateHeader, diskHeader, sliceHeader, renewHeader, fillHeader} {
+		block = append(block, set(name, conf.Literal("")))
+	}
+	return block
+}

@@ -1,0 +1,212 @@
+package cache
+
+import (
+	"slices"
+
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/layout"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
+)
+
+// door says whom a server is for. What clients say of themselves is not believed; what pods say of a client is.
+type door int
+
+const (
+	toClients door = iota
+	toPeers
+)
+
+const (
+	// askCopy and askFill are what askHeader can say: that the object is for the memory of another pod, or for the disk of
+	// a pod to which its key has moved. The name of a location asks for the header alone.
+	askCopy = "copy"
+	askFill = "fill"
+
+	// askVariable is the location for what is asked.
+	askVariable = "$asked"
+	lookingUp   = "@looking_up"
+	lookingAt   = "@looking_at"
+	copying     = "@copying"
+	filling     = "@filling"
+	// absentHere is the location of a disk that cannot be read.
+	absentHere = "@absent"
+
+	// answered is 1 for lookups that are reported to the agent: those that found something.
+	answered = "$is_answered"
+	// fillSeconds is how long an object is fresh that fills another pod's disk.
+	fillSeconds = "$fill_seconds"
+)
+
+// filledFor is how many seconds a filled object is fresh. nginx does not know how long the object would have been fresh
+// in the pod that it came from, so the pod soon asks the origin whether it still is.
+const filledFor = "10"
+
+// peerServers serve the other pods of the CacheNode. They never ask another pod themselves, so requests cannot go in
+// circles while pods have different plans.
+func (r renderer) peerServers() conf.Block {
+	if !r.isSharded() {
+		return nil
+	}
+	p := r
+	p.door = toPeers
+	return append(p.lookupMaps(), p.lookupServer(), p.fetchServer())
+}
+
+// listenToPeers is the beginning of a server for pods.
+func (r renderer) listenToPeers(port int) conf.Block {
+	listen := []conf.Argument{conf.Int(port)}
+	if r.peersTLS() {
+		listen = append(listen, conf.Literal("ssl"))
+	}
+	block := conf.Block{
+		conf.D("listen", listen...),
+		conf.D("server_name", conf.Literal("_")),
+		conf.D("keepalive_requests", conf.Literal("100000")),
+		conf.D("keepalive_timeout", conf.Literal("75s")), // the pod that asks closes a connection first
+		conf.D("if_modified_since", conf.Literal("before")),
+	}
+	block = append(block, r.peerServerTLS()...)
+	return slices.Concat(block, r.normalized(), r.scheme(schemeInRequest))
+}
+
+// peerServerTLS is what a pod shows to, and demands of, the pods that ask it.
+func (r renderer) peerServerTLS() conf.Block {
+	if !r.peersTLS() {
+		return nil
+	}
+	hash := r.Facts.Fleet.Certificate
+	return conf.Block{
+		conf.D("ssl_certificate", conf.Literal(layout.PeerCertificate(hash))),
+		conf.D("ssl_certificate_key", conf.Literal(layout.PeerKey(hash))),
+		conf.D("ssl_client_certificate", conf.Literal(layout.PeerAuthority(hash))),
+		conf.D("ssl_verify_client", conf.OnOff(true)),
+		conf.D("ssl_protocols", conf.Literal("TLSv1.3")),
+		conf.D("ssl_session_cache", conf.Literal("shared:pods:1m")),
+		conf.D("ssl_session_timeout", conf.Literal("1h")),
+	}
+}
+
+// peerClientTLS is what a pod shows to, and demands of, the pods that it asks.
+func (r renderer) peerClientTLS() conf.Block {
+	if !r.peersTLS() {
+		return nil
+	}
+	hash := r.Facts.Fleet.Certificate
+	return conf.Block{
+		conf.D("proxy_ssl_certificate", conf.Literal(layout.PeerCertificate(hash))),
+		conf.D("proxy_ssl_certificate_key", conf.Literal(layout.PeerKey(hash))),
+		conf.D("proxy_ssl_trusted_certificate", conf.Literal(layout.PeerAuthority(hash))),
+		conf.D("proxy_ssl_verify", conf.OnOff(true)),
+		conf.D("proxy_ssl_name", conf.Literal(naming.PeerName(r.Namespace, r.Name))),
+		conf.D("proxy_ssl_server_name", conf.OnOff(true)),
+		conf.D("proxy_ssl_protocols", conf.Literal("TLSv1.3")),
+	}
+}
+
+// lookupMaps are the maps for lookups by other pods.
+func (r renderer) lookupMaps() conf.Block {
+	if len(r.disks) == 0 {
+		return nil
+	}
+	asked := conf.B("map", []conf.Argument{conf.Expression(askInRequest), conf.Expression(askVariable)},
+		conf.D("default", conf.Literal(lookingUp)), conf.Row(conf.Expression("~^@"), conf.Literal(lookingAt)),
+		conf.Row(conf.Literal(askFill), conf.Literal(filling)))
+	if r.hasMemoryTier() {
+		asked.Block = append(asked.Block, conf.Row(conf.Literal(askCopy), conf.Literal(copying)))
+	}
+	found := conf.B("map", []conf.Argument{conf.Expression("$status"), conf.Expression(answered)},
+		conf.D("default", conf.Literal("1")), conf.Row(conf.Literal(absent), conf.Literal("0")))
+	if percent := r.sampling(); percent > 0 && percent < 100 {
+		found.Args[0] = conf.Expression(sampledVariable + ":$status")
+		found.Block = conf.Block{
+			conf.D("default", conf.Literal("0")), conf.Row(conf.Expression("~^1:(?!"+absent+")"), conf.Literal("1")),
+		}
+	}
+	return conf.Block{
+		asked, found,
+		conf.B("map", []conf.Argument{conf.Expression("$upstream_cache_status"), conf.Expression(fillSeconds)},
+			conf.D("default", conf.Literal("0")), conf.Row(conf.Literal("HIT"), conf.Literal(filledFor))),
+	}
+}
+
+// lookupServer answers with what is fresh in the pod's caches, and else with the status absent. It never waits for an
+// origin, so whoever asks can tell a pod that hangs from one that has nothing.
+func (r renderer) lookupServer() conf.Directive {
+	block := append(r.listenToPeers(layout.LookupPort), silent()...)
+	if len(r.disks) == 0 { // the stand-in is asked instead
+		return conf.B("server", nil, append(block, conf.D("return", conf.Literal("502")))...)
+	}
+	block = append(block,
+		passDate(),
+		conf.D("proxy_http_version", conf.Literal("1.1")),
+		conf.D("proxy_set_header", conf.Literal("Connection"), conf.Literal("")),
+		conf.D("proxy_set_header", conf.Literal(stateHeader), conf.Literal(stateAbsent)),
+		conf.B("location", conf.Literals("/"),
+			conf.D("error_page", conf.Literal("418"), conf.Literal("="), conf.Expression(askVariable)),
+			conf.D("recursive_error_pages", conf.OnOff(true)),
+			conf.D("return", conf.Literal("418"))),
+		conf.B("location", conf.Literals(absentHere), conf.D("return", conf.Literal(absent))))
+	if r.hasSlices() { // a later slice could be absent when the header has been sent
+		for _, name := range []string{lookingUp, lookingAt, filling} {
+			block = append(block, conf.B("location", conf.Literals(name), conf.D("return", conf.Literal(absent))))
+		}
+	} else {
+		block = append(block,
+			conf.B("location", conf.Literals(lookingUp), slices.Concat(r.onlyIfCached(), r.logsOfLookups(),
+				r.answerHeaders(conf.Expression("$upstream_cache_status"), conf.Expression(diskVariable), ""))...),
+			conf.B("location", conf.Literals(lookingAt), append(r.onlyIfCached(), headerAlone()...)...),
+			conf.B("location", conf.Literals(filling), append(r.onlyIfCached(),
+				conf.D("add_header", conf.Literal("X-Accel-Expires"), conf.Expression(fillSeconds)))...))
+	}
+	if r.hasMemoryTier() {
+		block = append(block, r.tierSource(copying)...)
+	}
+	return conf.B("server", nil, block...)
+}
+
+// onlyIfCached answers with a fresh copy of a disk, as it is stored. The gateway answers for what is absent or expired.
+// Without any answer, nginx would serve an expired copy for as long as stale-if-error allows.
+func (r renderer) onlyIfCached() conf.Block {
+	return append(conf.Block{
+		conf.D("proxy_pass", conf.Literal("http://"+gatewayUpstream)),
+		conf.D("proxy_cache", conf.Expression(naming.Zone(diskVariable))),
+		conf.D("proxy_cache_key", r.storedKey(false)),
+		conf.D("proxy_force_ranges", conf.OnOff(true)),
+		conf.D("error_page", conf.Literal("500"), conf.Literal("="), conf.Literal(absentHere)),
+	}, r.diskIO(diskVariable)...)
+}
+
+// headerAlone answers a question for the header with a redirect to the location that asked to be redirected to. nginx
+// would pass some headers on with it, whatever proxy_hide_header says.
+func headerAlone() conf.Block {
+	block := conf.Block{
+		conf.D("add_header", conf.Literal("X-Accel-Redirect"), conf.Expression(askInRequest)),
+	}
+	for _, name := range []string{"Cache-Control", "Set-Cookie"} {
+		block = append(block, conf.D("proxy_hide_header", conf.Literal(name)))
+	}
+	for _, h := range copiedHeaders {
+		block = append(block, conf.D("proxy_hide_header", conf.Literal(h.name)))
+	}
+	return block
+}
+
+// logsOfLookups reports lookups that found something to the agent.
+func (r renderer) logsOfLookups() conf.Block {
+	if r.sampling() == 0 {
+		return nil
+	}
+	return conf.Block{conf.D("access_log",
+		toAgent(agentapi.TagCached), conf.Literal("agent"), conf.Expression("if="+answered))}
+}
+
+// fetchServer answers as if a client had sent the request to the pod itself, but for the memory tier.
+func (r renderer) fetchServer() conf.Directive {
+	block := r.listenToPeers(layout.PeerPort)
+	if len(r.disks) == 0 {
+		return conf.B("server", nil, append(block, conf.D("return", conf.Literal("502")))...)
+	}
+	block = append(block, r.toOrigin()...)
+	return conf.B("server", nil, append(block, r.diskLocations(conf.Literals("/"), nil)...)...)
+}

@@ -1,0 +1,47 @@
+package nginxtest
+
+import (
+	"fmt"
+	"os/exec"
+	"strings"
+	"testing"
+)
+
+// Connect joins the network namespaces of several nginxes and returns an address of each, at which the others reach it.
+// The first one has a bridge, and the others are connected to it by virtual Ethernets.
+func Connect(t *testing.T, pods ...*Nginx) (addresses map[int]string) {
+	t.Helper()
+	const bridge = "pods"
+	addresses = map[int]string{}
+	for i, n := range pods {
+		n.namespace()
+		addresses[i] = fmt.Sprintf("10.88.0.%d", i+1)
+	}
+	first := pods[0]
+	first.ip("link add", bridge, "type bridge")
+	first.ip("addr add", addresses[0]+"/24 dev", bridge)
+	first.ip("link set", bridge, "up")
+	for i, n := range pods[1:] {
+		port := fmt.Sprintf("pod%d", i+1)
+		first.ip("link add", port, "type veth peer name eth0 netns", fmt.Sprint(n.holder.Process.Pid))
+		first.ip("link set", port, "master", bridge, "up")
+		n.ip("addr add", addresses[i+1]+"/24 dev eth0")
+		n.ip("link set eth0 up")
+	}
+	return addresses
+}
+
+// Disconnect drops all packets between the pod and others, until Reconnect.
+func (n *Nginx) Disconnect() { n.ip("link set eth0 down") }
+
+// Reconnect ends Disconnect.
+func (n *Nginx) Reconnect() { n.ip("link set eth0 up") }
+
+// ip runs ip in the network namespace.
+func (n *Nginx) ip(words ...string) {
+	n.t.Helper()
+	args := append([]string{"--net=" + n.netns(), "ip"}, strings.Fields(strings.Join(words, " "))...)
+	if output, err := exec.Command("nsenter", args...).CombinedOutput(); err != nil {
+		n.t.Fatalf("ip %s: %v\n%s", strings.Join(words, " "), err, output)
+	}
+}
