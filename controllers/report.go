@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/status"
 	"github.com/cachenode/cachenode-operator/internal/validation"
@@ -86,6 +87,9 @@ func (p *pass) facts(failure error, incomplete bool) status.Facts {
 	}
 	if p.plan != nil {
 		f.Config = &status.Config{Revision: p.target.Revision.ID, Plan: *p.plan, Tuning: p.effective.Tuning}
+	}
+	if p.effective.CacheNode != nil && p.effective.Spec.Routing.Mode == v1alpha1.RoutingSharded && p.decision != nil {
+		f.Sharing = &p.sharing
 	}
 	if d := p.decision; d != nil {
 		f.Rollout = &status.Rollout{

@@ -62,6 +62,10 @@ type CacheNodeStatus struct {
 	// +kubebuilder:validation:items:MaxLength=512
 	Tuning []string `json:"tuning,omitempty"`
 
+	// routing says which pods own keys. Unset with routing.mode Local.
+	// +optional
+	Routing *RoutingStatus `json:"routing,omitempty"`
+
 	// pods says what each pod runs, as its agent reports.
 	// +optional
 	// +listType=map
@@ -84,6 +88,17 @@ type CacheNodeStatus struct {
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=16
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// RoutingStatus says how the pods share the keys.
+type RoutingStatus struct {
+	// owners is the number of pods that own keys.
+	// +required
+	Owners int32 `json:"owners"`
+
+	// handoverUntil is until when pods fill keys from their previous owners. Unset if no keys have moved lately.
+	// +optional
+	HandoverUntil *metav1.Time `json:"handoverUntil,omitempty"`
 }
 
 // DiskStatus is what the operator knows about a disk over all pods.
@@ -179,6 +194,11 @@ type PodStatus struct {
 	// +optional
 	// +kubebuilder:validation:MaxLength=64
 	Revision string `json:"revision,omitempty"`
+
+	// share is the part of all keys that the pod owns, such as 33.34%. Unset with routing.mode Local.
+	// +optional
+	// +kubebuilder:validation:MaxLength=16
+	Share string `json:"share,omitempty"`
 
 	// disks are the disks that are not healthy, and those whose share of the keys differs from the plan because another
 	// disk is not in use. A disk that is not listed is healthy and has the share in status.disks.
@@ -315,6 +335,9 @@ const (
 	// ReasonReferenceMissing means that an origin Service or the StorageClass of a disk does not exist. The spec is
 	// accepted all the same, as it may be created later.
 	ReasonReferenceMissing = "ReferenceMissing"
+	// ReasonAgentTooOld means that the agents of some pods do not know something that the spec asks for. Recreated pods
+	// have a newer agent.
+	ReasonAgentTooOld = "AgentTooOld"
 	// ReasonLimitsLowered means that the file system of a disk cannot hold the limits that the spec gives it, so the pod
 	// runs with lower limits.
 	ReasonLimitsLowered = "LimitsLowered"

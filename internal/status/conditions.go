@@ -160,6 +160,9 @@ func (l *conditionList) degraded(stuck bool, pods string) {
 		reason, message = v1alpha1.ReasonReferenceMissing, ""
 	case len(lowered) > 0:
 		reason, message = v1alpha1.ReasonLimitsLowered, Listed(lowered)
+	case len(l.oldAgents()) > 0:
+		reason, message = v1alpha1.ReasonAgentTooOld, "the agents of "+Listed(l.oldAgents())+
+			" do not know routing.mode Sharded: these pods own no keys; delete them, one after another"
 	case len(silent) > 0:
 		reason, message = v1alpha1.ReasonAgentUnreachable, "no answer from the agents of "+Listed(silent)
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/fleet"
 	"github.com/cachenode/cachenode-operator/internal/shard"
 	"github.com/cachenode/cachenode-operator/internal/storage"
 )
@@ -30,6 +31,8 @@ type Facts struct {
 	Config *Config
 	// Rollout is how far Config is rolled out; nil if the pass did not get that far.
 	Rollout *Rollout
+	// Sharing says which pods own keys; nil with routing.mode Local, and if the pass did not get that far.
+	Sharing *fleet.Decision
 	// Missing are the disks that have a placeholder in their place.
 	Missing []storage.Missing
 	// Lost says which lost nodes are waited for, and why; "" for none.
@@ -104,7 +107,14 @@ type Problem struct {
 // Error implements error.
 func (p *Problem) Error() string { return p.Message }
 
-func (f Facts) replicas() int32 { return ptr.Deref(f.CacheNode.Spec.Replicas, 1) }
+// replicas is how many pods there are to be for now.
+func (f Facts) replicas() int32 {
+	kept := 0
+	if f.Sharing != nil {
+		kept = f.Sharing.Keep
+	}
+	return max(ptr.Deref(f.CacheNode.Spec.Replicas, 1), int32(kept)) //nolint:gosec // a number of pods
+}
 
 func (f Facts) refusal() *agentapi.Refusal {
 	if f.Rollout == nil {

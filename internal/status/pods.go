@@ -23,7 +23,7 @@ func (f Facts) podStatuses() []v1alpha1.PodStatus {
 		if !p.DeletionTimestamp.IsZero() {
 			continue
 		}
-		status := v1alpha1.PodStatus{Name: p.Name, Node: p.Spec.NodeName, Message: f.podMessage(p)}
+		status := v1alpha1.PodStatus{Name: p.Name, Node: p.Spec.NodeName, Message: f.podMessage(p), Share: f.share(p.Name)}
 		if p.Report != nil {
 			status.Revision, status.Disks = p.Report.Revision, f.podDisks(p.Name, p.Report)
 		} else if before := f.statusBefore(p.Name); f.isUnasked(p) && before.Node == status.Node {
@@ -62,6 +62,8 @@ func (f Facts) podMessage(p Pod) string {
 		return truncated(report.Lowered, 1024)
 	case report.Refusal != nil:
 		return truncated("refused revision "+report.Refusal.Revision+": "+report.Refusal.Message, 1024)
+	case held == "":
+		return f.handover(p.Name)
 	}
 	return held
 }

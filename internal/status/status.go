@@ -32,7 +32,7 @@ func Of(f Facts) v1alpha1.CacheNodeStatus {
 		status.Disks = f.diskStatuses()
 		status.HealthyDisks, status.Size = f.healthyDisks(status.Disks), f.totalSize()
 	}
-	status.Pods = f.podStatuses()
+	status.Pods, status.Routing = f.podStatuses(), f.routing()
 	if f.Rollout != nil {
 		status.Refusal = nil
 		if r := f.Rollout.Refused; r != nil {

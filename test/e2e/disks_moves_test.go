@@ -50,7 +50,7 @@ func moves(t *testing.T, s *suite, change func(), manifest string) {
 	}
 	moved, hits := 0, 0
 	for _, r := range p.get(t, many) {
-		from, to := before.Disk(key(r.Path)), after.Disk(key(r.Path))
+		from, to := before.Owner(key(r.Path)), after.Owner(key(r.Path))
 		switch {
 		case r.Error != "" || r.Disk != to:
 			t.Errorf("%s: is on %s, want %s (error %q)", r.Path, r.Disk, to, r.Error)

@@ -172,7 +172,8 @@ func TestRequestsOverHops(t *testing.T) {
 		"credentials":       {"GET", path, []string{"Authorization: Basic eA=="}, 200, "none BYPASS", ""},
 		"POST":              {"POST", path, nil, 200, "none ", ""},
 		"a pod's own header": {
-			"GET", path, []string{"X-CacheNode-Ask: copy", "X-CacheNode-Fill: p1 http x", "X-CacheNode-State: ABSENT"},
+			"GET", path,
+			[]string{"X-CacheNode-Ask: copy", "X-CacheNode-Fill: p1 http x", "X-CacheNode-State: ABSENT"},
 			200, "peer HIT", "",
 		},
 	} {

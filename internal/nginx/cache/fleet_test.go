@@ -14,7 +14,6 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
-	"github.com/cachenode/cachenode-operator/internal/shard"
 )
 
 // pods are nginxes that share keys, each with its own network, and with one origin.
@@ -141,14 +140,10 @@ func (p *pods) get(t *testing.T, pod int, path string, headers ...string) *http.
 // owners are the owner of a path and its stand-in.
 func owners(t *testing.T, f fleet.Fleet, path string) (owner, standIn int) {
 	t.Helper()
-	plan, ok := f.Plan()
+	owner, standIn, _, ok := f.Holders("http://www.example.com" + path)
 	if !ok {
-		t.Fatal("no plan")
+		t.Fatal("nobody owns keys")
 	}
-	standIns, _ := plan.StandIns()
-	first, second := shard.Pair(plan.Pairs(standIns).Owner([]byte(fleet.KeyPrefix + "http://www.example.com" + path)))
-	_, err := fmt.Sscanf(first+" "+second, "p%d p%d", &owner, &standIn)
-	must(t, err)
 	return owner, standIn
 }
 

@@ -35,6 +35,7 @@ func New() *cobra.Command {
 		Use:   "explain NAME KEY|URL",
 		Short: "Show the disk and file of an object, and which pods hold it",
 		Long: fmt.Sprintf(`Show the disk and file of an object, and which pods hold it.
+With routing.mode Sharded, it also shows the pod that owns the key, and the one that answers if the owner does not.
 A URL such as http://cdn.example.com/a?b=c is turned into the cache key that spec.cache.key makes of it.
 Anything else is taken as the key itself.
 
@@ -58,7 +59,9 @@ With -f, the CacheNode comes from a file, and the command needs no cluster.`, mo
 			if err != nil {
 				return err
 			}
-			return write(command.OutOrStdout(), locate(cacheNode, keyOf(cacheNode, method, args[1])), nil)
+			place := locate(cacheNode, keyOf(cacheNode, method, args[1]))
+			place.owned(cacheNode, planned(cacheNode))
+			return write(command.OutOrStdout(), place, nil)
 		}
 		cluster, err := flags.Connect()
 		if err != nil {
@@ -70,6 +73,9 @@ With -f, the CacheNode comes from a file, and the command needs no cluster.`, mo
 			return err
 		}
 		place := locate(cacheNode, keyOf(cacheNode, method, args[1]))
+		if err := place.owners(command.Context(), cluster, cacheNode); err != nil {
+			return err
+		}
 		copies, err := ask(command.Context(), cluster, cacheNode, place.key)
 		if err != nil {
 			return err
@@ -102,8 +108,11 @@ func keyOf(cacheNode *v1alpha1.CacheNode, method, argument string) string {
 // place is where a key belongs.
 type place struct {
 	key, disk, file, share string
-	hash                   uint32
-	slot                   int
+	// owner is the pod that owns the key, standIn the one that answers if it does not, and previous the owner before the
+	// last change while keys are handed over; each is "" if there is none.
+	owner, standIn, previous string
+	hash                     uint32
+	slot                     int
 }
 
 // locate returns where a key belongs while no disk has failed. It is pure.
@@ -189,8 +198,21 @@ func write(out io.Writer, p place, copies []held) error {
 	_, err := fmt.Fprintf(out,
 		"Key:   %s\nHash:  %#08x, slot %d of %d\nDisk:  %s, which has %s of the keys\nFile:  %s\n",
 		p.key, p.hash, p.slot, shard.Slots, p.disk, p.share, p.file)
-	if err != nil || len(copies) == 0 {
+	if err != nil {
 		return err
+	}
+	if p.owner != "" {
+		_, _ = fmt.Fprintf(out, "Owner: %s", p.owner)
+		if p.standIn != "" {
+			_, _ = fmt.Fprintf(out, "; if it does not answer, %s", p.standIn)
+		}
+		if p.previous != "" && p.previous != p.owner {
+			_, _ = fmt.Fprintf(out, "; it fills the object from %s", p.previous)
+		}
+		_, _ = fmt.Fprintln(out)
+	}
+	if len(copies) == 0 {
+		return nil
 	}
 	_, _ = fmt.Fprintln(out)
 	rows := table.New(out, -1, "POD", "DISK", "CACHED", "BYTES", "VALID UNTIL", "NOTE")

@@ -138,6 +138,14 @@ func write(out io.Writer, cacheNode *v1alpha1.CacheNode, numbers map[string]podm
 			say(out, "%s=%s (%s): %s", c.Type, c.Status, c.Reason, c.Message)
 		}
 	}
+	if r := cacheNode.Status.Routing; r != nil {
+		text := fmt.Sprintf("%d pods share the keys", r.Owners)
+		if r.HandoverUntil != nil {
+			text += "; keys that have moved are filled from their previous owners until " +
+				r.HandoverUntil.UTC().Format(time.RFC3339)
+		}
+		say(out, "%s", text)
+	}
 	writeTable(out, cacheNode, numbers, output == "wide")
 	for _, pod := range cacheNode.Status.Pods {
 		if pod.Message != "" {
@@ -165,6 +173,9 @@ func writeTable(out io.Writer, cacheNode *v1alpha1.CacheNode, numbers map[string
 	if wide {
 		columns = append(columns, "REQUESTS", "OVERFLOWS", "FILE SYSTEM")
 	}
+	if cacheNode.Status.Routing != nil {
+		columns = slices.Insert(columns, 3, "KEYS")
+	}
 	rows := table.New(out, slices.Index(columns, "STATE"), columns...)
 	for _, pod := range cacheNode.Status.Pods {
 		for _, disk := range cacheNode.Status.Disks {
@@ -176,6 +187,9 @@ func writeTable(out io.Writer, cacheNode *v1alpha1.CacheNode, numbers map[string
 				requests, overflows = fmt.Sprintf("%.0f", n.All()), fmt.Sprintf("%.0f", n.Overflows)
 			}
 			cells := []string{pod.Name, orDash(pod.Node), orDash(pod.Revision), disk.Name, state, share, used, ratio}
+			if cacheNode.Status.Routing != nil {
+				cells = slices.Insert(cells, 3, orDash(pod.Share))
+			}
 			if wide {
 				cells = append(cells, requests, overflows, orDash(disk.FileSystem))
 			}

@@ -1,0 +1,72 @@
+package status
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/fleet"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/shard"
+)
+
+// routing says how the pods share the keys; nil if they do not.
+func (f Facts) routing() *v1alpha1.RoutingStatus {
+	if f.Sharing == nil {
+		return nil
+	}
+	s := f.Sharing.State
+	status := &v1alpha1.RoutingStatus{Owners: int32(len(s.Present()))} //nolint:gosec // at most fleet.MaxMembers
+	if !s.Until.IsZero() {
+		status.HandoverUntil = new(metav1.NewTime(s.Until))
+	}
+	return status
+}
+
+// share is the part of the keys that a pod owns; "" if pods do not share them.
+func (f Facts) share(pod string) string {
+	ordinal, ok := naming.Ordinal(f.CacheNode.Name, pod)
+	if f.Sharing == nil || !ok {
+		return ""
+	}
+	plan, ok := f.Sharing.State.Plan()
+	if !ok {
+		return shard.Percent(0)
+	}
+	return shard.Percent(plan.Share(fleet.Name(ordinal)))
+}
+
+// handover says that a pod owns no keys, and why; "" if it owns some or never did.
+func (f Facts) handover(pod string) string {
+	ordinal, ok := naming.Ordinal(f.CacheNode.Name, pod)
+	if f.Sharing == nil || !ok {
+		return ""
+	}
+	s := f.Sharing.State
+	until := s.Until.UTC().Format(time.RFC3339)
+	switch {
+	case int32(ordinal) >= ptr.Deref(f.CacheNode.Spec.Replicas, 1) && ordinal < f.Sharing.Keep: //nolint:gosec // small
+		return fmt.Sprintf("it hands its keys over until %s, and is then removed", until)
+	case slices.Contains(s.Away, ordinal) && slices.Contains(s.Previous.Present(), ordinal):
+		return fmt.Sprintf("other pods have its keys, and fill them from it until %s", until)
+	case slices.Contains(s.Away, ordinal):
+		return "other pods have its keys"
+	}
+	return ""
+}
+
+// oldAgents are the pods that would share keys if their agents knew how.
+func (f Facts) oldAgents() (pods []string) {
+	for _, p := range f.Pods {
+		if f.Sharing != nil && p.Report != nil && p.Annotations[naming.AnnotationPeers] != "" &&
+			!slices.Contains(p.Report.Features, agentapi.FeatureRouting) {
+			pods = append(pods, p.Name)
+		}
+	}
+	return pods
+}

@@ -1,0 +1,211 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	policyv1 "k8s.io/api/policy/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cachenode/cachenode-operator/internal/fleet"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+)
+
+// handover is the hand-over of TestRouting.
+const handover = 25 * time.Second
+
+// shared are the objects of TestRouting.
+var shared = func() (paths []string) {
+	for i := range 300 {
+		paths = append(paths, fmt.Sprintf("/objects/20000/shared-%d", i))
+	}
+	return paths
+}()
+
+// TestRouting follows a CacheNode whose pods share the keys, through what can happen to its pods. No client retries.
+func TestRouting(t *testing.T) {
+	nativeOnly(t)
+	cluster(t, "recycle")
+	s := newSuite(t)
+	sample, err := os.ReadFile("../../config/samples/cachenode.yaml")
+	must(t, err)
+	kubectl(t, strings.Replace(string(sample), "spec:\n",
+		"spec:\n  routing: {mode: Sharded, handover: "+handover.String()+"}\n", 1), "apply", "-f", "-")
+	s.current(t)
+	s.owners(t, 3)
+	s.inOrder(t, []step{
+		{"the origin is asked once for an object, and one disk holds it", sharesKeys},
+		{"explain names the owner", explainsOwner},
+		{"a pod that is deleted costs no request", deletedOwner},
+		{"a pod that hangs costs no request of another pod", hangingOwner},
+		{"a pod that is scaled away hands its keys over, and one that joins takes them", scalesOwners},
+		{"the pods of a cordoned node hand their keys over", cordonsOwner},
+	})
+	kubectl(t, "", "delete", "cachenode", name, "--wait")
+}
+
+// owners waits until so many pods own keys, and returns them as they are told.
+func (s *suite) owners(t *testing.T, count int) fleet.Fleet {
+	t.Helper()
+	var f fleet.Fleet
+	within(t, time.Minute, func() string {
+		for _, pod := range s.cachePods(t) {
+			var err error
+			f, err = fleet.Read(pod.Annotations[naming.AnnotationFleet])
+			must(t, err)
+			if len(f.Present()) != count {
+				return fmt.Sprintf("%s is told %s, want %d owners", pod.Name, f, count)
+			}
+		}
+		return ""
+	})
+	return f
+}
+
+// asked is how many objects the origin was asked for.
+func (s *suite) asked(t *testing.T) int {
+	t.Helper()
+	count, err := strconv.Atoi(strings.TrimSpace(s.originCount(t)))
+	must(t, err)
+	return count
+}
+
+func sharesKeys(t *testing.T, s *suite) {
+	before := s.asked(t)
+	for node := range s.clients {
+		for _, r := range s.fetch(t, node, shared, "-base", base) {
+			if r.Error != "" {
+				t.Errorf("%s: %s", r.Path, r.Error)
+			}
+		}
+	}
+	if got := s.asked(t) - before; got != len(shared) {
+		t.Errorf("the origin was asked %d times for %d objects", got, len(shared))
+	}
+	files := 0
+	for _, pod := range s.cachePods(t) {
+		out := inNginx(t, pod.Name, "sh", "-c", "find /var/cache/cachenode/*/cachenode/cache -type f | wc -l")
+		n, err := strconv.Atoi(strings.TrimSpace(out))
+		must(t, err)
+		if n < len(shared)/4 || n > len(shared)/2 {
+			t.Errorf("%s has %d of %d objects", pod.Name, n, len(shared))
+		}
+		files += n
+	}
+	if files != len(shared) {
+		t.Errorf("%d files for %d objects", files, len(shared))
+	}
+}
+
+func explainsOwner(t *testing.T, s *suite) {
+	owner, standIn, _, _ := s.owners(t, 3).Holders("http://" + name + shared[0])
+	text := plugin(t, "", "explain", name, "http://"+name+shared[0])
+	want := fmt.Sprintf("Owner: %s; if it does not answer, %s\n", naming.Pod(name, owner), naming.Pod(name, standIn))
+	if !strings.Contains(text, want) {
+		t.Errorf("%q is not in\n%s", want, text)
+	}
+	for line := range strings.Lines(text) {
+		if held := strings.Contains(line, " yes "); strings.HasPrefix(line, name+"-") &&
+			held != strings.HasPrefix(line, naming.Pod(name, owner)+" ") {
+			t.Errorf("the object should be in %s alone:\n%s", naming.Pod(name, owner), text)
+		}
+	}
+}
+
+func deletedOwner(t *testing.T, s *suite) {
+	before := s.asked(t)
+	end := s.load(t, shared)
+	kubectl(t, "", "delete", "pod", name+"-1")
+	s.current(t)
+	checkLoad(t, lasting(3*time.Second, end), 1000)
+	// Its own keys, and none of the others; twice, if its stand-in asked while the pod was about to end.
+	if got := s.asked(t) - before; got > len(shared)*2/3 {
+		t.Errorf("the origin was asked %d times", got)
+	}
+}
+
+func hangingOwner(t *testing.T, s *suite) {
+	p := s.target(t, name+"-0")
+	end := p.load(t, shared, 200, 16)
+	const signal = `for p in /proc/[0-9]*; do
+  case "$(tr '\0' ' ' <$p/cmdline)" in "nginx: "*) kill -%s ${p#/proc/};; esac
+done 2>/dev/null; true`
+	inNginx(t, name+"-2", "sh", "-c", fmt.Sprintf(signal, "STOP"))
+	time.Sleep(12 * time.Second) // longer than nginx leaves the pod alone
+	inNginx(t, name+"-2", "sh", "-c", fmt.Sprintf(signal, "CONT"))
+	results := end()
+	failed, longest := 0, 0.0
+	for _, r := range results {
+		if r.Error != "" {
+			if failed++; failed < 5 {
+				t.Errorf("%s: %s", r.Path, r.Error)
+			}
+		}
+		longest = max(longest, r.Milliseconds)
+	}
+	t.Logf("%d requests, %d failed, the longest took %.0f ms", len(results), failed, longest)
+	if failed > 0 || len(results) < 1000 {
+		t.Errorf("%d of %d requests failed", failed, len(results))
+	}
+	s.current(t)
+}
+
+func scalesOwners(t *testing.T, s *suite) {
+	end := s.load(t, shared)
+	before := s.asked(t)
+	kubectl(t, "", "scale", "cachenode/"+name, "--replicas=2")
+	if f := s.owners(t, 2); len(f.Previous.Members) != 3 {
+		t.Errorf("nobody hands keys over: %s", f)
+	}
+	if pods := s.cachePods(t); len(pods) != 3 {
+		t.Errorf("%d pods while keys are handed over", len(pods))
+	}
+	within(t, handover+time.Minute, func() string {
+		if pods := s.cachePods(t); len(pods) != 2 {
+			return fmt.Sprintf("%d pods", len(pods))
+		}
+		return ""
+	})
+	kubectl(t, "", "scale", "cachenode/"+name, "--replicas=3")
+	s.owners(t, 3)
+	s.current(t)
+	checkLoad(t, lasting(3*time.Second, end), 1000)
+	t.Logf("the origin was asked %d times, with and without a body", s.asked(t)-before)
+}
+
+func cordonsOwner(t *testing.T, s *suite) {
+	p := s.target(t, name+"-0")
+	node := p.pod(t).Spec.NodeName
+	kubectl(t, "", "cordon", node)
+	defer kubectl(t, "", "uncordon", node)
+	f := s.owners(t, 2)
+	if len(f.Away) != 1 || f.Away[0] != 0 {
+		t.Errorf("away: %v", f.Away)
+	}
+	budget := &policyv1.PodDisruptionBudget{}
+	must(t, s.Get(context.Background(), client.ObjectKey{Name: name}, budget))
+	if allowed := budget.Spec.MaxUnavailable.String(); allowed != "0" {
+		t.Errorf("%s pods may be evicted while keys are handed over", allowed)
+	}
+	var shown struct {
+		Status struct {
+			Routing struct{ Owners int }
+			Pods    []struct{ Name, Share, Message string }
+		}
+	}
+	within(t, 10*time.Second, func() string {
+		must(t, json.Unmarshal([]byte(kubectl(t, "", "get", "cachenode", name, "-o", "json")), &shown))
+		if pod := shown.Status.Pods[0]; shown.Status.Routing.Owners != 2 || pod.Share != "0.00%" || pod.Message == "" {
+			return fmt.Sprintf("the status says %+v", shown.Status)
+		}
+		return ""
+	})
+	kubectl(t, "", "uncordon", node)
+	s.owners(t, 3)
+}
