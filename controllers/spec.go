@@ -33,7 +33,7 @@ func (r *CacheNodeReconciler) render(_ context.Context, p *pass) error {
 	if err != nil {
 		return err
 	}
-	if err := r.tryOut(target.Revision, p.effective.Spec.Pod.Resources.Limits.Memory().Value()); err != nil {
+	if err := r.tryOut(target.Revision, p.effective.Spec); err != nil {
 		return &status.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: err.Error(), Stalled: true}
 	}
 	plan := edit.Plan(target.Revision)
@@ -43,12 +43,13 @@ func (r *CacheNodeReconciler) render(_ context.Context, p *pass) error {
 
 // tryOut renders the configuration with nominal facts, unless that was done before: most passes are over an unchanged
 // CacheNode.
-func (r *CacheNodeReconciler) tryOut(revision agentapi.Revision, memory int64) error {
+func (r *CacheNodeReconciler) tryOut(revision agentapi.Revision, spec v1alpha1.CacheNodeSpec) error {
+	memory := spec.Pod.Resources.Limits.Memory().Value()
 	key := revision.ID + " " + strconv.FormatInt(memory, 10)
 	if _, ok := r.rendered.Get(key); ok {
 		return nil
 	}
-	nominal := nginxcache.Facts{Resolvers: []string{"192.0.2.1"}, Memory: memory}
+	nominal := nginxcache.Facts{Resolvers: []string{"192.0.2.1"}, Memory: memory, Fleet: nginxcache.NominalFleet(spec)}
 	if err := nginxcache.Check(nginxcache.Input{Revision: revision, Facts: nominal}); err != nil {
 		return err
 	}

@@ -3,8 +3,12 @@
 package edit
 
 import (
+	"k8s.io/utils/ptr"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/effective"
+	"github.com/cachenode/cachenode-operator/internal/fleet"
 	"github.com/cachenode/cachenode-operator/internal/manifest"
 	"github.com/cachenode/cachenode-operator/internal/shard"
 	"github.com/cachenode/cachenode-operator/internal/tuning"
@@ -60,6 +64,22 @@ func Since(input string, running agentapi.Revision, after Target) (Edit, error) 
 // Movement returns the keys that move between two revisions.
 func Movement(before, after agentapi.Revision) shard.Movement {
 	return shard.Between(Plan(before), Plan(after))
+}
+
+// PodMovement returns the keys that move between pods if the pods of both specs share them.
+func PodMovement(before, after v1alpha1.CacheNodeSpec) (m shard.Movement, ok bool) {
+	of := func(spec v1alpha1.CacheNodeSpec) (shard.Plan, bool) {
+		if spec.Routing.Mode != v1alpha1.RoutingSharded {
+			return shard.Plan{}, false
+		}
+		return fleet.Of(int(ptr.Deref(spec.Replicas, 1))).Plan()
+	}
+	from, had := of(before)
+	to, has := of(after)
+	if !had || !has {
+		return m, false
+	}
+	return shard.Between(from, to), true
 }
 
 // Plan returns the plan of a revision.

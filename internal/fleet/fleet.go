@@ -30,6 +30,14 @@ type Fleet struct {
 	Serial int64 `json:"serial,omitempty"`
 }
 
+// Of is a fleet in which so many pods own keys, the first of the StatefulSet.
+func Of(pods int) (f Fleet) {
+	for i := range min(pods, MaxMembers) {
+		f.Members = append(f.Members, i)
+	}
+	return f
+}
+
 // IsZero is true if nobody owns keys.
 func (o Owners) IsZero() bool { return len(o.Members) == 0 }
 

@@ -45,6 +45,19 @@ type Fleet struct {
 	Certificate string
 }
 
+// NominalFleet is the fleet of the first pod when all pods own keys. The operator validates with it, and the plugin shows
+// it.
+func NominalFleet(spec v1alpha1.CacheNodeSpec) (f Fleet) {
+	if spec.Routing.Mode != v1alpha1.RoutingSharded {
+		return f
+	}
+	f.Fleet = fleet.Of(int(ptr.Deref(spec.Replicas, 1)))
+	if spec.Routing.TLS != v1alpha1.PeerTLSOff {
+		f.Certificate = "nominal"
+	}
+	return f
+}
+
 // isSharded is true if the pod serves other pods of the CacheNode.
 func (r renderer) isSharded() bool { return r.Spec.Routing.Mode == v1alpha1.RoutingSharded }
 

@@ -28,7 +28,7 @@ func owned(t *testing.T, prefix string, owner, standIn, count int) (paths []stri
 	t.Helper()
 	for i := 0; len(paths) < count; i++ {
 		path := fmt.Sprintf("%s/%d", prefix, i)
-		if o, s := owners(t, all(3), path); o == owner && s == standIn {
+		if o, s := owners(t, fleet.Of(3), path); o == owner && s == standIn {
 			paths = append(paths, path)
 		}
 	}
@@ -149,7 +149,7 @@ func fakePods(t *testing.T, yaml string, lookup, fetch http.Handler, replace ...
 	p.addresses = map[int]string{0: "127.0.0.1", 1: "127.0.1.1", 2: "127.0.1.2"}
 	n.Serve("127.0.0.1:9000", http.HandlerFunc(p.origin))
 	n.Mkdir(layout.MemoryTierDir)
-	config := p.render(t, 0, all(3))
+	config := p.render(t, 0, fleet.Of(3))
 	// nginx listens on all addresses, so it must leave the ports of the others alone.
 	text := strings.NewReplacer(append(replace,
 		"listen 8088;", "listen 127.0.0.1:8088;", "listen 8089;", "listen 127.0.0.1:8089;")...).Replace(config.Text)

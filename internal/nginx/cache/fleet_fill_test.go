@@ -42,19 +42,19 @@ func (p *pods) reconfigure(t *testing.T, f fleet.Fleet) {
 func TestFillFromThePreviousOwner(t *testing.T) {
 	t.Parallel()
 	p := newPods(t, 3, sharded(""))
-	p.reconfigure(t, all(2))
+	p.reconfigure(t, fleet.Of(2))
 	var paths, moved []string
 	for i := range 60 {
 		paths = append(paths, fmt.Sprintf("/object/%d", i), fmt.Sprintf("/plain/%d", i))
 	}
 	for _, path := range paths {
 		p.get(t, 0, path)
-		if owner, _ := owners(t, all(3), path); owner == 2 {
+		if owner, _ := owners(t, fleet.Of(3), path); owner == 2 {
 			moved = append(moved, path)
 		}
 	}
-	f := all(3)
-	f.Previous = all(2).Owners
+	f := fleet.Of(3)
+	f.Previous = fleet.Of(2).Owners
 	p.reconfigure(t, f)
 	for round, want := range []string{"MISS", "HIT"} {
 		for _, path := range moved {
@@ -100,14 +100,14 @@ func TestFillFromThePreviousOwner(t *testing.T) {
 func TestFillWithoutThePreviousOwner(t *testing.T) {
 	t.Parallel()
 	p := newPods(t, 3, fastSharded(""))
-	p.reconfigure(t, all(2))
-	f := all(3)
-	f.Previous = all(2).Owners
+	p.reconfigure(t, fleet.Of(2))
+	f := fleet.Of(3)
+	f.Previous = fleet.Of(2).Owners
 	path := func(prefix string, previous int) string {
 		for i := 0; ; i++ {
 			path := fmt.Sprintf("%s/%d", prefix, i)
-			owner, _ := owners(t, all(3), path)
-			if before, _ := owners(t, all(2), path); owner == 2 && before == previous {
+			owner, _ := owners(t, fleet.Of(3), path)
+			if before, _ := owners(t, fleet.Of(2), path); owner == 2 && before == previous {
 				return path
 			}
 		}

@@ -52,20 +52,11 @@ func newPods(t *testing.T, count int, yaml string, changes ...change) *pods {
 	for i, n := range p.nginx {
 		n.Serve("127.0.0.1:9000", http.HandlerFunc(p.origin))
 		n.Mkdir(layout.MemoryTierDir)
-		p.configure(t, i, all(count))
+		p.configure(t, i, fleet.Of(count))
 		n.Start()
 		p.clients = append(p.clients, n.Client())
 	}
 	return p
-}
-
-// all are the owners of a fleet of so many pods.
-func all(count int) fleet.Fleet {
-	var f fleet.Fleet
-	for i := range count {
-		f.Members = append(f.Members, i)
-	}
-	return f
 }
 
 // render is the configuration of a pod.
@@ -179,7 +170,7 @@ func TestPodsShareKeys(t *testing.T) {
 			hops := map[string]int{}
 			for i := range 60 {
 				path := fmt.Sprintf("/object/%d", i)
-				owner, _ := owners(t, all(3), path)
+				owner, _ := owners(t, fleet.Of(3), path)
 				for pod := range p.nginx {
 					r := p.get(t, pod, path)
 					hop, cached := "peer", "HIT"

@@ -16,6 +16,7 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/effective"
+	"github.com/cachenode/cachenode-operator/internal/fleet"
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
@@ -49,7 +50,7 @@ func decode(t *testing.T, data []byte) cache.Input {
 		facts.Certificate = certificateHash
 	}
 	if cacheNode.Spec.Routing.Mode == v1alpha1.RoutingSharded {
-		facts.Fleet = cache.Fleet{Fleet: all(int(*cacheNode.Spec.Replicas)), Certificate: certificateHash}
+		facts.Fleet = cache.Fleet{Fleet: fleet.Of(int(*cacheNode.Spec.Replicas)), Certificate: certificateHash}
 	}
 	return cache.Input{Revision: n, Facts: facts}
 }

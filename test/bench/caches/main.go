@@ -292,7 +292,7 @@ func (b *bench) start(s server) error {
 func (b *bench) age(site lab.Site) error {
 	const pause = 10 * time.Second
 	portion := b.count / 8
-	first := b.count * 12 / 5
+	first := 2 * b.count
 	if err := b.fetch(site, b.count, first); err != nil {
 		return err
 	}
@@ -319,8 +319,14 @@ func (b *bench) fetch(site lab.Site, from, to int) error {
 	if err != nil {
 		return fmt.Errorf("the client: %w\n%s", err, tail(output))
 	}
-	if n := strings.Count(string(output), `"error":`); n > 0 {
-		return fmt.Errorf("%d of %d objects were not right\n%s", n, to-from, tail(output))
+	var wrong []string
+	for line := range strings.Lines(string(output)) {
+		if strings.Contains(line, `"error":`) {
+			wrong = append(wrong, line)
+		}
+	}
+	if len(wrong) > 0 {
+		return fmt.Errorf("%d of %d objects were not right, such as\n%s", len(wrong), to-from, wrong[0])
 	}
 	return nil
 }

@@ -33,11 +33,8 @@ func (p *place) owners(ctx context.Context, cluster *connect.Cluster, cacheNode 
 }
 
 // planned are the pods that own keys when all of them are there.
-func planned(cacheNode *v1alpha1.CacheNode) (f fleet.Fleet) {
-	for i := range min(int(ptr.Deref(cacheNode.Spec.Replicas, 1)), fleet.MaxMembers) {
-		f.Members = append(f.Members, i)
-	}
-	return f
+func planned(cacheNode *v1alpha1.CacheNode) fleet.Fleet {
+	return fleet.Of(int(ptr.Deref(cacheNode.Spec.Replicas, 1)))
 }
 
 // owned adds the pods of a fleet that own the key, if pods share keys. It is pure.

@@ -126,6 +126,35 @@ Claims: those for disk3 are deleted, and what is cached there with them
 	}
 }
 
+// TestPlanOfPods checks that plan says which keys get another owner if pods share them, and for how long the new owner
+// fills them from the previous one.
+func TestPlanOfPods(t *testing.T) {
+	const sharded = three + "\n  routing: {mode: Sharded, handover: 5m}"
+	more := strings.Replace(sharded, "replicas: 2", "replicas: 3", 1)
+	const want = "Pods: 33.33% of the keys get another owner (any plan must move 33.33%), " +
+		"which fills them from the previous one for 5m0s\n"
+	for name, tt := range map[string]struct {
+		now, next string
+		want      bool
+	}{
+		"a pod more":            {sharded, more, true},
+		"a pod less":            {more, sharded, true},
+		"as many":               {sharded, sharded, false},
+		"the mode changes":      {three, more, false},
+		"a pod more with Local": {three, strings.Replace(three, "replicas: 2", "replicas: 3", 1), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out strings.Builder
+			if err := write(&out, read(t, tt.now), running{}, read(t, tt.next), nil); err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Contains(out.String(), want); got != tt.want || strings.Contains(out.String(), "owner") != tt.want {
+				t.Errorf("%q is in it: %t\n%s", want, got, out.String())
+			}
+		})
+	}
+}
+
 func TestOffline(t *testing.T) {
 	dir := t.TempDir()
 	scaled := strings.Replace(three, "replicas: 2", "replicas: 4", 1)

@@ -103,7 +103,7 @@ func (o options) render(cacheNode *v1alpha1.CacheNode, out, warnings io.Writer) 
 	}
 	config, err := nginxcache.Render(nginxcache.Input{Revision: revision, Facts: nginxcache.Facts{
 		Cores: tuning.Cores(chosen.Spec.Pod.Resources.Limits.Cpu()), Resolvers: o.resolvers,
-		Memory: chosen.Spec.Pod.Resources.Limits.Memory().Value(),
+		Memory: chosen.Spec.Pod.Resources.Limits.Memory().Value(), Fleet: nginxcache.NominalFleet(chosen.Spec),
 	}})
 	if err != nil {
 		return err

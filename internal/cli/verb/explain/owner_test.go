@@ -1,0 +1,41 @@
+package explain
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/fleet"
+)
+
+// TestOwner checks that explain names the pods that a key is for, and none with routing.mode Local.
+func TestOwner(t *testing.T) {
+	cacheNode := decode(t)
+	const key = "http://cdn.example.com/a"
+	handing := fleet.Of(3)
+	handing.Previous = fleet.Of(1).Owners
+	for name, tt := range map[string]struct {
+		mode v1alpha1.RoutingMode
+		f    fleet.Fleet
+		want string
+	}{
+		"Local":             {"", fleet.Of(3), ""},
+		"one pod":           {v1alpha1.RoutingSharded, fleet.Of(1), "Owner: edge-0\n"},
+		"nobody owns keys":  {v1alpha1.RoutingSharded, fleet.Fleet{}, ""},
+		"three pods":        {v1alpha1.RoutingSharded, fleet.Of(3), "Owner: edge-1; if it does not answer, edge-0\n"},
+		"during a handover": {v1alpha1.RoutingSharded, handing, "; it fills the object from edge-0\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cacheNode.Spec.Routing.Mode = tt.mode
+			p := locate(cacheNode, key)
+			p.owned(cacheNode, tt.f)
+			var out strings.Builder
+			if err := write(&out, p, nil); err != nil {
+				t.Fatal(err)
+			}
+			if !strings.Contains(out.String(), tt.want) || tt.want == "" && strings.Contains(out.String(), "Owner") {
+				t.Errorf("%q is not in\n%s", tt.want, out.String())
+			}
+		})
+	}
+}

@@ -1,0 +1,85 @@
+package status
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/fleet"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+)
+
+// sharing are the facts of three ready pods of which two are wanted, and the last one hands its keys over.
+func sharing() Facts {
+	f := Facts{
+		CacheNode: &v1alpha1.CacheNode{}, StatefulSet: statefulSet(1, 1, 3, 3, 3, 3),
+		Rollout: &Rollout{Done: true, Settled: true},
+		Sharing: &fleet.Decision{
+			State: fleet.State{
+				Fleet: fleet.Fleet{Owners: fleet.Of(2).Owners, Previous: fleet.Of(3).Owners},
+				Until: time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC),
+			}, Keep: 3,
+		},
+	}
+	f.CacheNode.Name, f.CacheNode.Spec.Replicas = "edge", new(int32(2))
+	for _, name := range []string{"edge-0", "edge-1", "edge-2"} {
+		pod := &corev1.Pod{}
+		pod.Name = name
+		pod.Annotations = map[string]string{naming.AnnotationPeers: "Mutual"}
+		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+		f.Pods = append(f.Pods, Pod{Pod: pod, Report: &agentapi.Report{Features: []string{agentapi.FeatureRouting}}})
+	}
+	return f
+}
+
+// TestRouting checks that the status says who owns keys, and that a pod which hands its keys over is no surplus.
+func TestRouting(t *testing.T) {
+	status := Of(sharing())
+	if r := status.Routing; r == nil || r.Owners != 2 || r.HandoverUntil == nil {
+		t.Errorf("status.routing is %+v", r)
+	}
+	var shares, messages []string
+	for _, p := range status.Pods {
+		shares, messages = append(shares, p.Share), append(messages, p.Message)
+	}
+	if diff := cmp.Diff([]string{"50.00%", "50.00%", "0.00%"}, shares); diff != "" {
+		t.Errorf("shares (-want +got):\n%s", diff)
+	}
+	want := []string{"", "", "it hands its keys over until 2026-11-24T12:00:00Z, and is then removed"}
+	if diff := cmp.Diff(want, messages); diff != "" {
+		t.Errorf("messages (-want +got):\n%s", diff)
+	}
+	if !meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionReady) || status.ReadyOfReplicas != "3/3" {
+		t.Errorf("%s pods are ready, and the conditions are %v", status.ReadyOfReplicas, status.Conditions)
+	}
+
+	f := sharing()
+	f.Sharing.Keep, f.Sharing.State.Away = 0, []int{1}
+	status = Of(f)
+	if got := status.Pods[1].Message; !strings.HasPrefix(got, "other pods have its keys, and fill them from it until ") {
+		t.Errorf("the message of a pod on a cordoned node is %q", got)
+	}
+	f.Sharing = nil
+	if status = Of(f); status.Routing != nil || status.Pods[0].Share != "" {
+		t.Errorf("with mode Local: %+v, %+v", status.Routing, status.Pods[0])
+	}
+}
+
+// TestAgentTooOld checks that pods whose agents cannot share keys are named, with what helps.
+func TestAgentTooOld(t *testing.T) {
+	f := sharing()
+	f.Pods[1].Report.Features = nil
+	degraded := meta.FindStatusCondition(Of(f).Conditions, v1alpha1.ConditionDegraded)
+	if degraded.Reason != v1alpha1.ReasonAgentTooOld || !strings.Contains(degraded.Message, "edge-1 ") ||
+		slices.ContainsFunc([]string{"edge-0", "edge-2"}, func(p string) bool { return strings.Contains(degraded.Message, p) }) {
+		t.Errorf("Degraded is %+v", degraded)
+	}
+}
