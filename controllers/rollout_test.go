@@ -70,7 +70,9 @@ func (a *agents) read(ctx context.Context, _ *agentclient.Client, address string
 			break
 		}
 		wanted := pod.Annotations[naming.AnnotationRevision]
-		report := agentapi.Report{Since: time.Unix(1, 0), Disks: a.disks[pod.Name]}
+		report := agentapi.Report{
+			Since: time.Unix(1, 0), Disks: a.disks[pod.Name], Features: []string{agentapi.FeatureRouting},
+		}
 		if a.refuses[wanted] {
 			report.Refusal = &agentapi.Refusal{
 				Revision: wanted, Message: "host not found", Retry: pod.Annotations[v1alpha1.AnnotationRetry],

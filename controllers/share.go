@@ -42,7 +42,7 @@ func (r *CacheNodeReconciler) share(ctx context.Context, p *pass) error {
 		p.lookAgain(p.sharing.After)
 	}
 	if s := p.sharing.State; s.Serial > 0 {
-		p.offer.Fleet, p.offer.FleetUntil = s.Fleet.String(), naming.Never
+		p.offer.Fleet, p.offer.FleetUntil = s.String(), naming.Never
 		if !s.Until.IsZero() {
 			p.offer.FleetUntil = s.Until.UTC().Format(time.RFC3339)
 		}
@@ -85,14 +85,14 @@ func (p *pass) sharingPod(pod *corev1.Pod, cordoned map[string]bool) (f fleet.Po
 	return f, true
 }
 
-// readySince is when a pod that is ready became so.
+// readySince is when a pod that is ready became so, or when it was created if that is not known.
 func readySince(pod *corev1.Pod) time.Time {
 	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodReady {
+		if c.Type == corev1.PodReady && !c.LastTransitionTime.IsZero() {
 			return c.LastTransitionTime.Time
 		}
 	}
-	return time.Time{}
+	return pod.CreationTimestamp.Time
 }
 
 // readSharing is the state of sharing in the ConfigMap; the zero value if there is none or it was damaged.

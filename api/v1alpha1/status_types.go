@@ -96,6 +96,11 @@ type RoutingStatus struct {
 	// +required
 	Owners int32 `json:"owners"`
 
+	// applied is the number of pods that route by these owners and the number of pods, such as "3/3".
+	// +optional
+	// +kubebuilder:validation:MaxLength=32
+	Applied string `json:"applied,omitempty"`
+
 	// handoverUntil is until when pods fill keys from their previous owners. Unset if no keys have moved lately.
 	// +optional
 	HandoverUntil *metav1.Time `json:"handoverUntil,omitempty"`

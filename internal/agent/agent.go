@@ -19,7 +19,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 )
 
-// Paths are the folders and files that the agent reads, and the name of its pod. In a pod most of them are the paths of package layout.
+// Paths are the folders and files that the agent reads, and the name of its pod. In a pod most of them are the paths of
+// package layout.
 type Paths struct {
 	Config, PodInfo, Listener, Owner, Peer, ResolvConf string
 	// Hostname is the name of the pod.
@@ -86,6 +87,8 @@ type applied struct {
 	// madeFrom identifies the revision and the facts, so that the same configuration is not rendered again.
 	madeFrom string
 	files    []reload.File
+	// fleet is the serial of the fleet in the facts.
+	fleet int64
 }
 
 // New returns an agent that does nothing until Run or Serve.

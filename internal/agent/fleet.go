@@ -36,15 +36,15 @@ func (a *Agent) fleet(revision agentapi.Revision) (f cache.Fleet, err error) {
 	return f, err
 }
 
-// readFleet reads which pods share keys: from the pod's annotation or from the ConfigMap, whichever is newer. They reach
-// the pod in either order, and a new pod has no annotation. If nothing says so, nobody shares keys, and the pod serves
-// all of them itself.
+// readFleet reads which pods share keys: from the pod's annotation or from the ConfigMap, whichever is newer. They
+// reach the pod in either order, and a new pod has no annotation. If nothing says so, nobody shares keys, and the pod
+// serves all of them itself.
 func (a *Agent) readFleet() (newest fleet.Fleet, err error) {
 	annotations, err := podinfo.Annotations(a.Paths.PodInfo)
 	if err != nil {
 		return newest, err
 	}
-	text, err := os.ReadFile(filepath.Join(a.Paths.Config, naming.FleetKey)) //nolint:gosec // the path is ours
+	text, err := os.ReadFile(filepath.Join(a.Paths.Config, naming.FleetKey))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return newest, err
 	}

@@ -29,6 +29,8 @@ func TestFleet(t *testing.T) {
 	}
 	revision := agentapi.Revision{Name: "edge"}
 	revision.Spec.Routing = v1alpha1.Routing{Mode: v1alpha1.RoutingSharded, TLS: v1alpha1.PeerTLSOff}
+	self := func(ordinal int, f fleet.Fleet) cache.Fleet { return cache.Fleet{Fleet: f, Self: ordinal} }
+	two, three := serial(2, 1), serial(3, 2)
 	local := revision
 	local.Spec.Routing.Mode = ""
 	for name, tt := range map[string]struct {
@@ -40,10 +42,10 @@ func TestFleet(t *testing.T) {
 	}{
 		"Local":                   {revision: local, file: serial(2, 1).String(), hostname: "edge-1"},
 		"nothing is known":        {revision: revision, hostname: "edge-1", want: cache.Fleet{Self: 1}},
-		"a new pod":               {revision, "", serial(3, 2).String(), "edge-2", cache.Fleet{Fleet: serial(3, 2), Self: 2}, false},
-		"the annotation is newer": {revision, serial(3, 2).String(), serial(2, 1).String(), "edge-2", cache.Fleet{Fleet: serial(3, 2), Self: 2}, false},
-		"the ConfigMap is newer":  {revision, serial(3, 2).String(), serial(2, 3).String(), "edge-0", cache.Fleet{Fleet: serial(2, 3)}, false},
-		"a damaged annotation":    {revision, "{", serial(2, 3).String(), "edge-0", cache.Fleet{}, true},
+		"a new pod":               {revision, "", three.String(), "edge-2", self(2, three), false},
+		"the annotation is newer": {revision, three.String(), two.String(), "edge-2", self(2, three), false},
+		"the ConfigMap is newer":  {revision, two.String(), three.String(), "edge-0", self(0, three), false},
+		"a damaged annotation":    {revision, "{", three.String(), "edge-0", cache.Fleet{}, true},
 		"another's pod":           {revision, "", "", "other-0", cache.Fleet{}, true},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -104,6 +104,9 @@ func (a *Agent) Report() agentapi.Report {
 		Refusal: a.refusal, Problem: a.problem, Lowered: a.lowered,
 	}
 	r.Revision, _, _ = strings.Cut(a.answered, "-")
+	if a.applied != nil && a.answered == a.applied.config.Version {
+		r.FleetSerial = a.applied.fleet
+	}
 	for _, name := range slices.Sorted(maps.Keys(states)) {
 		s := states[name]
 		d := agentapi.DiskReport{

@@ -19,6 +19,8 @@ type Report struct {
 	Revision string `json:"revision,omitempty"`
 	// Since is when the workers first answered with Revision.
 	Since time.Time `json:"since,omitzero"`
+	// FleetSerial is the serial of the fleet by which nginx's workers route, see package fleet; 0 if they do not.
+	FleetSerial int64 `json:"fleetSerial,omitempty"`
 	// Refusal is the last wanted revision, if it was refused.
 	Refusal *Refusal `json:"refusal,omitempty"`
 	// Problem is an error that stops the agent's work, such as a revision that it cannot read.

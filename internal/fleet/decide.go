@@ -15,7 +15,8 @@ type Pod struct {
 	Able bool
 	// ReadySince is when the pod became ready; zero if it is not ready.
 	ReadySince time.Time
-	// Leaves is true if the pod will be gone soon, as its node is cordoned. Spent is true if none of its disks can be used.
+	// Leaves is true if the pod will be gone soon, as its node is cordoned. Spent is true if none of its disks can be
+	// used.
 	Leaves, Spent bool
 }
 
@@ -50,9 +51,9 @@ type Decision struct {
 
 // Decide says who owns keys.
 //
-// A pod becomes a member when it is ready, and stays one while it is restarted: its stand-ins answer meanwhile. It ends
-// being one when it is scaled away. A member is away while its node is cordoned or none of its disks can be used, unless
-// that is so for all members. Whoever gets keys by a change fills them from those who had them before.
+// A pod becomes a member when it is ready, and stays one while it is restarted: its stand-ins answer meanwhile. It
+// leaves when it is scaled away. A member is away while its node is cordoned or none of its disks can be used, unless
+// that is so for all members. A pod that gets keys by a change fills them from the pod that had them before.
 func Decide(in Input) Decision {
 	d := Decision{State: in.State}
 	wanted := Owners{Members: d.members(in)}

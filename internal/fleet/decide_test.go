@@ -141,7 +141,8 @@ func TestDecide(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			tt.in.Handover = 0
-			if got := Decide(tt.in); tt.in.State.Previous.IsZero() && (!got.State.Previous.IsZero() || got.Keep > 0 || got.Undisturbed) {
+			got := Decide(tt.in)
+			if tt.in.State.Previous.IsZero() && (!got.State.Previous.IsZero() || got.Keep > 0 || got.Undisturbed) {
 				t.Errorf("without a hand-over: %+v", got)
 			}
 		})

@@ -119,8 +119,8 @@ func (f Fleet) String() string {
 	return string(text)
 }
 
-// Holders are the ordinals of the pods that a key is for: its owner, the one that answers if the owner does not, and the
-// owner before the last change. ok is false if nobody owns keys; a pod that does not exist is -1.
+// Holders are the ordinals of the pods that a key is for: its owner, the one that answers if the owner does not, and
+// the owner before the last change. ok is false if nobody owns keys; a pod that does not exist is -1.
 func (f Fleet) Holders(key string) (owner, standIn, previous int, ok bool) {
 	plan, ok := f.Plan()
 	if !ok {

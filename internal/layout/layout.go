@@ -89,13 +89,14 @@ func ListenerCertificate(hash string) string { return RunDir + "/listener-" + ha
 // ListenerKey is the key of ListenerCertificate.
 func ListenerKey(hash string) string { return RunDir + "/listener-" + hash + ".key" }
 
-// PeerCertificate, PeerKey and PeerAuthority are what pods show to and demand of each other, by a hash of all three.
+// PeerCertificate is the certificate that pods show to each other, by a hash of it, its key and the authorities that
+// pods demand of each other.
 func PeerCertificate(hash string) string { return RunDir + "/peer-" + hash + ".crt" }
 
-// PeerKey is described with PeerCertificate.
+// PeerKey is the key of PeerCertificate.
 func PeerKey(hash string) string { return RunDir + "/peer-" + hash + ".key" }
 
-// PeerAuthority is described with PeerCertificate.
+// PeerAuthority has the authorities that pods demand of each other.
 func PeerAuthority(hash string) string { return RunDir + "/peer-" + hash + "-ca.crt" }
 
 // DiskDir is where a disk is mounted.

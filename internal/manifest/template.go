@@ -41,7 +41,8 @@ type PodInput struct {
 	PerNode bool `json:"perNode,omitempty"`
 	// MemoryTier is the size of the folder in memory, in bytes; 0 for none.
 	MemoryTier int64 `json:"memoryTier,omitempty"`
-	// Peers is how pods talk to each other with routing.mode Sharded, otherwise "". It adds ports and, for Mutual, a volume.
+	// Peers is how pods talk to each other with routing.mode Sharded, otherwise "". It adds ports and, for Mutual, a
+	// volume.
 	Peers v1alpha1.PeerTLS `json:"peers,omitempty"`
 	// Namespace is set if a claim selects its volumes by it.
 	Namespace string `json:"namespace,omitempty"`

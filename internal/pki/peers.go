@@ -29,7 +29,8 @@ func WithPeers(
 ) (with map[string][]byte, renewAt time.Time, err error) {
 	with = maps.Clone(data)
 	for _, key := range []string{
-		naming.PeerCertificateKey, naming.PeerKeyKey, naming.PeerAuthorityKey, naming.NextPeerCertificateKey, naming.NextPeerKeyKey,
+		naming.PeerCertificateKey, naming.PeerKeyKey, naming.PeerAuthorityKey,
+		naming.NextPeerCertificateKey, naming.NextPeerKeyKey,
 	} {
 		delete(with, key)
 		if value, ok := before[key]; ok {

@@ -1,7 +1,7 @@
 package shard
 
-// Owner is the value that nginx picks for a cache key: the owner of its slot. It is computed as nginx computes it, including the truncation of
-// each range's end. The key is the value of the split_clients source, byte for byte.
+// Owner is the value that nginx picks for a cache key: the owner of its slot. It is computed as nginx computes it,
+// including the truncation of each range's end. The key is the value of the split_clients source, byte for byte.
 func (t Tree) Owner(key []byte) string {
 	hash := murmurHash2(key)
 	value := t.Root.pick(hash)

@@ -168,8 +168,8 @@ func (p Plan) index(name string) int {
 	return slices.IndexFunc(p.members, func(m Member) bool { return m.Name == name })
 }
 
-// quotas divides slots among the members in proportion to their weights, by the method of the largest remainder. Ties go
-// by name. If there are enough slots, each member gets at least one.
+// quotas divides slots among the members in proportion to their weights, by the method of the largest remainder. Ties
+// go by name. If there are enough slots, each member gets at least one.
 func quotas(members []Member, slots int) []int {
 	var total uint64
 	for _, m := range members {

@@ -6,11 +6,11 @@ import (
 	"math"
 )
 
-// assign gives each of the slots to one of the members, and none gets more than its quota. The quotas must add up to the
-// number of slots. assign writes the member's index to owner[slot].
+// assign gives each of the slots to one of the members, and none gets more than its quota. The quotas must add up to
+// the number of slots. assign writes the member's index to owner[slot].
 //
-// Slots propose to members in the order of their scores, and a full member keeps the slots that score best on it (Gale and
-// Shapley, 1962). Both sides rank by the same score. The outcome is therefore that of a greedy pass over all pairs,
+// Slots propose to members in the order of their scores, and a full member keeps the slots that score best on it (Gale
+// and Shapley, 1962). Both sides rank by the same score. The outcome is therefore that of a greedy pass over all pairs,
 // best first, and does not depend on the order of the proposals.
 func assign(owner, slots []int, members []Member, quota []int) {
 	seeds := make([]uint64, len(members))

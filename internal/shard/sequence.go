@@ -13,8 +13,8 @@ import (
 // the movement is the least possible, which weighted rendezvous hashing misses by far with many members, as their exact
 // shares leave little room. (The idea is that of jump consistent hashing, Lamping and Veach, 2014.)
 //
-// It panics without a name, and with more than Slots names. It takes some hundredths of a second with a hundred members,
-// so the last plans are remembered.
+// It panics without a name, and with more than Slots names. It takes some hundredths of a second with a hundred
+// members, so the last plans are remembered.
 func NewSequence(names []string) Plan {
 	key := "sequence\x00" + strings.Join(names, "\x00")
 	if plan, ok := remembered.Get(key); ok {

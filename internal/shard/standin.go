@@ -7,9 +7,9 @@ import (
 	"k8s.io/utils/lru"
 )
 
-// StandIns says which member takes each slot if its owner is gone: the one to which [Plan.Without] gives it. ok is false
-// if no member but one has slots. Like a plan, it is immutable. It takes a tenth of a second with a hundred members, so
-// the last ones are remembered.
+// StandIns says which member takes each slot if its owner is gone: the one to which [Plan.Without] gives it. ok is
+// false if no member but one has slots. Like a plan, it is immutable. It takes a tenth of a second with a hundred
+// members, so the last ones are remembered.
 func (p Plan) StandIns() (standIns Plan, ok bool) {
 	hash := p.Hash()
 	if known, ok := rememberedStandIns.Get(hash); ok {

@@ -113,7 +113,7 @@ func (f Facts) replicas() int32 {
 	if f.Sharing != nil {
 		kept = f.Sharing.Keep
 	}
-	return max(ptr.Deref(f.CacheNode.Spec.Replicas, 1), int32(kept)) //nolint:gosec // a number of pods
+	return max(ptr.Deref(f.CacheNode.Spec.Replicas, 1), int32(kept))
 }
 
 func (f Facts) refusal() *agentapi.Refusal {

@@ -22,6 +22,16 @@ func (f Facts) routing() *v1alpha1.RoutingStatus {
 	}
 	s := f.Sharing.State
 	status := &v1alpha1.RoutingStatus{Owners: int32(len(s.Present()))} //nolint:gosec // at most fleet.MaxMembers
+	pods, applied := 0, 0
+	for _, p := range f.Pods {
+		if !p.DeletionTimestamp.IsZero() {
+			continue
+		}
+		if pods++; p.Report != nil && p.Report.FleetSerial == s.Serial {
+			applied++
+		}
+	}
+	status.Applied = fmt.Sprintf("%d/%d", applied, pods)
 	if !s.Until.IsZero() {
 		status.HandoverUntil = new(metav1.NewTime(s.Until))
 	}

@@ -6,10 +6,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-
-	"github.com/google/go-cmp/cmp"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
@@ -37,13 +36,15 @@ func sharing() Facts {
 		pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
 		f.Pods = append(f.Pods, Pod{Pod: pod, Report: &agentapi.Report{Features: []string{agentapi.FeatureRouting}}})
 	}
+	f.Sharing.State.Serial = 5
+	f.Pods[0].Report.FleetSerial, f.Pods[1].Report.FleetSerial, f.Pods[2].Report.FleetSerial = 5, 5, 4
 	return f
 }
 
 // TestRouting checks that the status says who owns keys, and that a pod which hands its keys over is no surplus.
 func TestRouting(t *testing.T) {
 	status := Of(sharing())
-	if r := status.Routing; r == nil || r.Owners != 2 || r.HandoverUntil == nil {
+	if r := status.Routing; r == nil || r.Owners != 2 || r.HandoverUntil == nil || r.Applied != "2/3" {
 		t.Errorf("status.routing is %+v", r)
 	}
 	var shares, messages []string
@@ -78,8 +79,9 @@ func TestAgentTooOld(t *testing.T) {
 	f := sharing()
 	f.Pods[1].Report.Features = nil
 	degraded := meta.FindStatusCondition(Of(f).Conditions, v1alpha1.ConditionDegraded)
+	others := func(p string) bool { return strings.Contains(degraded.Message, p) }
 	if degraded.Reason != v1alpha1.ReasonAgentTooOld || !strings.Contains(degraded.Message, "edge-1 ") ||
-		slices.ContainsFunc([]string{"edge-0", "edge-2"}, func(p string) bool { return strings.Contains(degraded.Message, p) }) {
+		slices.ContainsFunc([]string{"edge-0", "edge-2"}, others) {
 		t.Errorf("Degraded is %+v", degraded)
 	}
 }

@@ -50,7 +50,7 @@ func TestRouting(t *testing.T) {
 	kubectl(t, "", "delete", "cachenode", name, "--wait")
 }
 
-// owners waits until so many pods own keys, and returns them as they are told.
+// owners waits until so many pods own keys and all pods route by that, and returns them as they are told.
 func (s *suite) owners(t *testing.T, count int) fleet.Fleet {
 	t.Helper()
 	var f fleet.Fleet
@@ -62,6 +62,10 @@ func (s *suite) owners(t *testing.T, count int) fleet.Fleet {
 			if len(f.Present()) != count {
 				return fmt.Sprintf("%s is told %s, want %d owners", pod.Name, f, count)
 			}
+		}
+		r, pods := s.cacheNode(t).Status.Routing, len(s.cachePods(t))
+		if r == nil || int(r.Owners) != count || r.Applied != fmt.Sprintf("%d/%d", pods, pods) {
+			return fmt.Sprintf("status.routing is %+v, want %d owners in %d pods", r, count, pods)
 		}
 		return ""
 	})

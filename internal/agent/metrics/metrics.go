@@ -83,8 +83,8 @@ func New(disks func() map[string]disk.State, files func() map[string]Files) *Met
 		sliceBytes: counter("cachenode_slice_bytes_fetched_total",
 			"Bytes of the slices that were fetched from the origin, headers included."+sampled, "disk"),
 		hops: counter("cachenode_hops_total",
-			"Requests that another pod answered: the owner of the key (peer) or its stand-in (standin), by how that pod got the "+
-				"response: nginx's $upstream_cache_status there, UNCACHED or NONE. "+
+			"Requests that another pod answered: the owner of the key (peer) or its stand-in (standin), "+
+				"by how that pod got the response: nginx's $upstream_cache_status there, UNCACHED or NONE. "+
 				"That pod counts them too, in cachenode_requests_total."+sampled, "hop", "cache"),
 		hopBytes: counter("cachenode_hop_bytes_total",
 			"Bytes of responses from other pods, headers included."+sampled, "hop"),
@@ -116,8 +116,9 @@ func New(disks func() map[string]disk.State, files func() map[string]Files) *Met
 	for _, class := range []string{"2xx", "3xx", "4xx", "5xx"} { // a rate needs a first value
 		m.originResponses.WithLabelValues(class)
 	}
-	m.registry.MustRegister(m.requests, m.bytes, m.slices, m.sliceBytes, m.hops, m.hopBytes, m.originResponses, m.firstByte, m.duration,
-		m.probe, m.probeFailures, m.overflows, m.ioErrors, m.reloads, m.rejected, m.config, m.sampling, m.nginxUp,
+	m.registry.MustRegister(m.requests, m.bytes, m.slices, m.sliceBytes, m.hops, m.hopBytes, m.originResponses,
+		m.firstByte, m.duration, m.probe, m.probeFailures, m.overflows, m.ioErrors, m.reloads, m.rejected,
+		m.config, m.sampling, m.nginxUp,
 		&diskCollector{disks: disks, files: files, loaded: m.isLoaded},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m

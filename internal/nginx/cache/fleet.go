@@ -45,8 +45,8 @@ type Fleet struct {
 	Certificate string
 }
 
-// NominalFleet is the fleet of the first pod when all pods own keys. The operator validates with it, and the plugin shows
-// it.
+// NominalFleet is the fleet of the first pod when all pods own keys. The operator validates with it, and the plugin
+// shows it.
 func NominalFleet(spec v1alpha1.CacheNodeSpec) (f Fleet) {
 	if spec.Routing.Mode != v1alpha1.RoutingSharded {
 		return f

@@ -169,8 +169,9 @@ func TestOneSlowDisk(t *testing.T) {
 	var slow atomic.Bool
 	var config cache.Config
 	answer := func(w http.ResponseWriter, r *http.Request) {
-		pod, _, _ := strings.Cut(strings.TrimPrefix(r.Context().Value(http.LocalAddrContextKey).(interface{ String() string }).String(), "127.0.1."), ":")
-		if slow.Load() && pod == "2" && config.Plan.Tree().Owner([]byte("http://www.example.com"+r.URL.Path)) == "disk1" {
+		asked := fmt.Sprint(r.Context().Value(http.LocalAddrContextKey))
+		disk := config.Plan.Tree().Owner([]byte("http://www.example.com" + r.URL.Path))
+		if slow.Load() && asked == "127.0.1.2:8088" && disk == "disk1" {
 			time.Sleep(1500 * time.Millisecond)
 		}
 		w.Header().Set("X-CacheNode-Status", "HIT")
@@ -202,9 +203,9 @@ func TestOneSlowDisk(t *testing.T) {
 	}
 }
 
-// TestLongestWay sends a request on the longest way that there is: its object is in memory but too old and cannot be renewed, its owner and the
-// stand-in answer the first question and not the second, and both disks of the pod are gone. nginx allows ten internal
-// redirects, and answers with 500 beyond them.
+// TestLongestWay sends a request on the longest way that there is: its object is in memory but too old and cannot be
+// renewed, its owner and the stand-in answer the first question and not the second, and both disks of the pod are gone.
+// nginx allows ten internal redirects, and answers with 500 beyond them.
 func TestLongestWay(t *testing.T) {
 	t.Parallel()
 	lookup := func(w http.ResponseWriter, r *http.Request) {

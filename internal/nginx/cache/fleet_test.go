@@ -32,7 +32,8 @@ type pods struct {
 
 // sharded are two disks in pods that share keys. more are lines of the spec.
 func sharded(more string) string {
-	return strings.Replace(threeDisks, ", {name: disk3, size: 1Gi}", "", 1) + "  routing: {mode: Sharded, tls: \"Off\"}\n" + more
+	return strings.Replace(threeDisks, ", {name: disk3, size: 1Gi}", "", 1) +
+		"  routing: {mode: Sharded, tls: \"Off\"}\n" + more
 }
 
 // change changes the input of a pod. write writes a file for its nginx.
@@ -203,8 +204,10 @@ func TestPodsShareKeys(t *testing.T) {
 			if files := p.files(t); files != 60 && name != "slices" {
 				t.Errorf("%d files for 60 objects", files)
 			}
-			if r := p.get(t, 1, "/object/0"); r.Header.Get("X-Seen") != `www.example.com www.example.com http for 127.0.0.1 ask="" state="" fill=""` {
-				t.Errorf("the origin saw %s", r.Header.Get("X-Seen"))
+			const host = "www.example.com"
+			want := host + " " + host + ` http for 127.0.0.1 ask="" state="" fill=""`
+			if seen := p.get(t, 1, "/object/0").Header.Get("X-Seen"); seen != want {
+				t.Errorf("the origin saw %s, want %s", seen, want)
 			}
 		})
 	}

@@ -24,7 +24,7 @@ func TestPeersTrust(t *testing.T) {
 	must(t, err)
 
 	yaml := strings.Replace(fastSharded(""), `, tls: "Off"`, "", 1)
-	p := newPods(t, 2, yaml, func(pod int, in *cache.Input, write func(path string, content []byte)) {
+	p := newPods(t, 2, yaml, func(_ int, in *cache.Input, write func(path string, content []byte)) {
 		in.Facts.Fleet.Certificate = certificateHash
 		write(layout.PeerCertificate(certificateHash), secret[naming.PeerCertificateKey])
 		write(layout.PeerKey(certificateHash), secret[naming.PeerKeyKey])

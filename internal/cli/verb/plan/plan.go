@@ -201,7 +201,8 @@ func write(
 	writeKeys(out, e.Movement, used)
 	if m, shared := edit.PodMovement(now.Spec, chosen.Spec); shared && m.Slots > 0 {
 		_, _ = fmt.Fprintf(out, "Pods: %s of the keys get another owner (any plan must move %s), "+
-			"which fills them from the previous one for %s\n", shard.Percent(m.Slots), shard.Percent(m.Least), tuning.Handover(chosen.Spec.Routing))
+			"which fills them from the previous one for %s\n",
+			shard.Percent(m.Slots), shard.Percent(m.Least), tuning.Handover(chosen.Spec.Routing))
 	}
 	if limit, m := next.Spec.Rollout.MaxKeyMovement, e.Movement; limit != nil && m.Slots > int(*limit)*100 {
 		_, _ = fmt.Fprintf(out, "This is more than rollout.maxKeyMovement, %d%%: it waits for the annotation\n  %s: %q\n",

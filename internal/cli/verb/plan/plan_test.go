@@ -148,8 +148,9 @@ func TestPlanOfPods(t *testing.T) {
 			if err := write(&out, read(t, tt.now), running{}, read(t, tt.next), nil); err != nil {
 				t.Fatal(err)
 			}
-			if got := strings.Contains(out.String(), want); got != tt.want || strings.Contains(out.String(), "owner") != tt.want {
-				t.Errorf("%q is in it: %t\n%s", want, got, out.String())
+			text := out.String()
+			if got := strings.Contains(text, want); got != tt.want || strings.Contains(text, "owner") != tt.want {
+				t.Errorf("%q is in it: %t\n%s", want, got, text)
 			}
 		})
 	}

@@ -139,7 +139,7 @@ func write(out io.Writer, cacheNode *v1alpha1.CacheNode, numbers map[string]podm
 		}
 	}
 	if r := cacheNode.Status.Routing; r != nil {
-		text := fmt.Sprintf("%d pods share the keys", r.Owners)
+		text := fmt.Sprintf("%d pods share the keys; %s pods know it", r.Owners, r.Applied)
 		if r.HandoverUntil != nil {
 			text += "; keys that have moved are filled from their previous owners until " +
 				r.HandoverUntil.UTC().Format(time.RFC3339)

@@ -1,0 +1,129 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/fleet"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/test/apiserver"
+	"github.com/cachenode/cachenode-operator/test/steps"
+)
+
+// TestSharing follows which pods own keys: what the ConfigMap and the pods say, which pods stay, and that nothing is
+// written while nothing changes.
+func TestSharing(t *testing.T) {
+	t.Parallel()
+	a := newAgents()
+	o := startOperator(t, apiserver.Start(t), func(r *CacheNodeReconciler) { r.Agents.read = a.read })
+	a.o = o
+	ctx := context.Background()
+	cacheNode := o.create(strings.Replace(edge, "replicas: 2", "replicas: 3\n  routing: {mode: Sharded}", 1))
+	set, config, budget := &appsv1.StatefulSet{}, configMap(cacheNode), &policyv1.PodDisruptionBudget{}
+	set.Name, set.Namespace = cacheNode.Name, cacheNode.Namespace
+	budget.Name, budget.Namespace = cacheNode.Name, cacheNode.Namespace
+	o.eventually(func() string {
+		return strings.TrimPrefix(fmt.Sprint(o.client.Get(ctx, client.ObjectKeyFromObject(set), set)), "<nil>")
+	})
+	o.makePods(cacheNode, 3)
+	o.rollOut(cacheNode)
+	// told waits until the ConfigMap and all pods say that these pods own keys.
+	told := func(members, away, previous string) {
+		t.Helper()
+		o.eventually(func() string {
+			o.get(config)
+			f, err := fleet.Read(config.Data[naming.FleetKey])
+			must(t, err)
+			if got := fmt.Sprint(f.Members, f.Away, f.Previous.Members); got != members+" "+away+" "+previous {
+				return fmt.Sprintf("%s, and members, away and previous are to be %s %s %s", got, members, away, previous)
+			}
+			pods := &corev1.PodList{}
+			must(t, o.client.List(ctx, pods, client.InNamespace("default"), client.MatchingLabels(naming.PodSelector("edge"))))
+			for _, pod := range pods.Items {
+				if text := pod.Annotations[naming.AnnotationFleet]; text != config.Data[naming.FleetKey] {
+					return fmt.Sprintf("%s is told %s", pod.Name, text)
+				}
+			}
+			return ""
+		})
+	}
+	cordon := func(node string, is bool) {
+		t.Helper()
+		n := &corev1.Node{}
+		n.Name = node
+		o.get(n)
+		before := n.DeepCopy()
+		n.Spec.Taints = nil
+		if is {
+			n.Spec.Taints = []corev1.Taint{{Key: corev1.TaintNodeUnschedulable, Effect: corev1.TaintEffectNoSchedule}}
+		}
+		must(t, o.client.Patch(ctx, n, client.MergeFrom(before)))
+	}
+
+	steps.Run(t, "all pods own keys, and have what they show to each other", func() {
+		told("[0 1 2]", "[]", "[]")
+		secret := &corev1.Secret{}
+		secret.Name, secret.Namespace = naming.AgentSecret(cacheNode.Name), cacheNode.Namespace
+		o.get(secret)
+		for _, key := range []string{naming.PeerCertificateKey, naming.PeerKeyKey, naming.PeerAuthorityKey} {
+			if len(secret.Data[key]) == 0 {
+				t.Errorf("the Secret has no %s", key)
+			}
+		}
+		o.settle(cacheNode)
+		o.requests.take()
+		for range 5 {
+			o.pass(cacheNode)
+		}
+		if _, writes := o.requests.take(); len(writes) > 0 {
+			t.Errorf("written although nothing changes: %v", writes)
+		}
+	})
+	steps.Run(t, "the pod of a cordoned node hands its keys over, and nobody is evicted meanwhile", func() {
+		cordon("node-1", true)
+		told("[0 1 2]", "[1]", "[0 1 2]")
+		o.eventually(func() string {
+			if o.get(budget); budget.Spec.MaxUnavailable.String() != "0" {
+				return "maxUnavailable is " + budget.Spec.MaxUnavailable.String()
+			}
+			return ""
+		})
+		cordon("node-1", false)
+		told("[0 1 2]", "[]", "[0 1 2]")
+		o.eventually(func() string {
+			if o.get(budget); budget.Spec.MaxUnavailable.String() != "1" {
+				return "maxUnavailable is " + budget.Spec.MaxUnavailable.String()
+			}
+			return ""
+		})
+	})
+	steps.Run(t, "a pod that is scaled away stays while it hands its keys over", func() {
+		o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) { s.Replicas = new(int32(2)) })
+		told("[0 1]", "[]", "[0 1 2]")
+		o.settle(cacheNode)
+		if o.get(set); *set.Spec.Replicas != 3 {
+			t.Errorf("the StatefulSet has %d replicas", *set.Spec.Replicas)
+		}
+		o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) { s.Routing.Handover = "0s" })
+		o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) { s.Replicas = new(int32(1)) })
+		told("[0]", "[]", "[]")
+		o.eventually(func() string {
+			if o.get(set); *set.Spec.Replicas != 1 {
+				return fmt.Sprintf("the StatefulSet has %d replicas", *set.Spec.Replicas)
+			}
+			return ""
+		})
+	})
+	steps.Run(t, "with mode Local nobody shares keys", func() {
+		o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) { s.Routing = v1alpha1.Routing{} })
+		told("[]", "[]", "[]")
+	})
+}
