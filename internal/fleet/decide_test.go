@@ -70,7 +70,10 @@ func TestDecide(t *testing.T) {
 			},
 		},
 		"a member restarts": {
-			Input{State: owned(0, 1, 2), Pods: with(ready(0, 1, 2), 1, func(p *Pod) { p.ReadySince = time.Time{} }), Replicas: 3},
+			Input{
+				State: owned(0, 1, 2), Replicas: 3,
+				Pods: with(ready(0, 1, 2), 1, func(p *Pod) { p.ReadySince = time.Time{} }),
+			},
 			Decision{State: owned(0, 1, 2)},
 		},
 		"a member is gone for now": {

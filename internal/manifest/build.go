@@ -26,7 +26,8 @@ type Input struct {
 	Template Template
 	// Volumes are the volumes of each pod, by ordinal.
 	Volumes map[int][]string
-	// Keep is how many pods stay, even if the CacheNode wants fewer: those that are scaled away hand their keys over first.
+	// Keep is how many pods stay, even if the CacheNode wants fewer: those that are scaled away hand their keys over
+	// first.
 	Keep int32
 	// Undisturbed is true while pods hand their keys over: none may be evicted meanwhile.
 	Undisturbed bool

@@ -124,8 +124,8 @@ func (r renderer) fleetMaps() conf.Block {
 	return conf.Block{owner, standIn, where, or}
 }
 
-// fleetShards map the cache key to the pods. They hash the key with a prefix, or the keys of a pod would all be on a few
-// of its disks.
+// fleetShards map the cache key to the pods. They hash the key with a prefix, or the keys of a pod would all be on a
+// few of its disks.
 func (r renderer) fleetShards() conf.Block {
 	if !r.isSharded() || r.withoutRanges {
 		return nil
@@ -150,8 +150,8 @@ func (r renderer) fleetShards() conf.Block {
 // fleetUpstreams lead to the other pods. There is one for each disk of a pod, so that a disk that does not answer in
 // time takes only its own keys to the stand-in, and one for requests whose disk has answered.
 //
-// A single server of an upstream is never taken to have failed, so each has a second one, which is always down. Requests
-// then fail at once until fail_timeout is over, and one request tries again.
+// A single server of an upstream is never taken to have failed, so each has a second one, which is always down.
+// Requests then fail at once until fail_timeout is over, and one request tries again.
 func (r renderer) fleetUpstreams() conf.Block {
 	var block conf.Block
 	peers := r.peers()

@@ -35,8 +35,8 @@ func owned(t *testing.T, prefix string, owner, standIn, count int) (paths []stri
 	return paths
 }
 
-// TestStandInForAnOwner checks that one other pod answers for an owner that is killed, hangs, or is cut off, and that no
-// request fails. A pod that hangs delays some requests for a second each, until nginx stops asking it.
+// TestStandInForAnOwner checks that one other pod answers for an owner that is killed, hangs, or is cut off, and that
+// no request fails. A pod that hangs delays some requests for a second each, until nginx stops asking it.
 func TestStandInForAnOwner(t *testing.T) {
 	t.Parallel()
 	for name, fail := range map[string]func(*testing.T, *nginxtest.Nginx){

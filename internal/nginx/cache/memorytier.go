@@ -47,8 +47,8 @@ func noServer() conf.Directive {
 
 func (r renderer) hasMemoryTier() bool { return len(r.disks) > 0 && tuning.HasMemoryTier(r.Spec) }
 
-// key is the cache key. The requests of the memory tier and of other pods come over another scheme than the client's, so
-// the scheme then comes from schemeVariable.
+// key is the cache key. The requests of the memory tier and of other pods come over another scheme than the client's,
+// so the scheme then comes from schemeVariable.
 func (r renderer) key() conf.Expression {
 	key := r.cacheKey()
 	if r.tellsScheme() {

@@ -83,7 +83,9 @@ func ask(l *lab.Lab, site lab.Site, server *lab.Server, duration time.Duration) 
 
 // configurations are the blocks that find $disk, and the number of their ranges, by way.
 func configurations() (map[string]conf.Block, map[string]int) {
-	plan := shard.NewPlan([]shard.Member{{Name: "disk1", Weight: 1}, {Name: "disk2", Weight: 1}, {Name: "disk3", Weight: 1}})
+	plan := shard.NewPlan([]shard.Member{
+		{Name: "disk1", Weight: 1}, {Name: "disk2", Weight: 1}, {Name: "disk3", Weight: 1},
+	})
 	var flat shard.Split
 	for slot := range shard.Slots {
 		if n := len(flat); n > 0 && flat[n-1].Value == plan.Owner(slot) {

@@ -66,7 +66,9 @@ func weights(disks []shard.Member) (total int64) {
 	return total
 }
 
-var shardings = map[string]func([]shard.Member) sharding{"plan": byPlan, "percentages": byPercentages, "modulo": byModulo}
+var shardings = map[string]func([]shard.Member) sharding{
+	"plan": byPlan, "percentages": byPercentages, "modulo": byModulo,
+}
 
 func randomDisks(rng *rand.Rand) []shard.Member {
 	disks := make([]shard.Member, 2+rng.IntN(15))
