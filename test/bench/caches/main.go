@@ -43,6 +43,8 @@ type conditions struct {
 	// media and declaredMebibytes are the media and size of the disks in the CacheNode.
 	media             string
 	declaredMebibytes int64
+	// keysZoneMebibytes is the index of each disk; 0 for the usual.
+	keysZoneMebibytes int64
 }
 
 // server is one of the compared servers.
@@ -203,6 +205,7 @@ func (b *bench) setConditions() {
 	if b.inMemory { // there are no misses, and all of it is memory
 		b.diskMebibytes = max(max(b.size, 4*kibi)*int64(b.count)/disks>>20*4/3, 1100)
 	}
+	b.keysZoneMebibytes = b.keysZone
 	b.object, b.conditions.media, b.declaredMebibytes = b.size, b.scenario.media, cmp.Or(b.declared, b.diskMebibytes)
 }
 

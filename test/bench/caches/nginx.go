@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"os/exec"
 	"path/filepath"
@@ -88,8 +89,8 @@ func byHand(pools bool) func(conditions) (configuration, error) {
 		line("http { access_log off; sendfile on; sendfile_max_chunk 512k; tcp_nopush on; keepalive_requests 100000;")
 		line("upstream origin { server 127.0.0.1:%d; keepalive 32; }", lab.OriginPort)
 		for i := range disks {
-			line("proxy_cache_path /mnt/disk%[1]d levels=1:2 keys_zone=cache_%[1]d:16m max_size=%[2]dm inactive=7d "+
-				"use_temp_path=off;", i+1, c.diskMebibytes*8/10)
+			line("proxy_cache_path /mnt/disk%[1]d levels=1:2 keys_zone=cache_%[1]d:%[3]dm max_size=%[2]dm inactive=7d "+
+				"use_temp_path=off;", i+1, c.diskMebibytes*8/10, cmp.Or(c.keysZoneMebibytes, 16))
 		}
 		line("split_clients $request_uri $disk { 33.3%% 1; 33.3%% 2; * 3; }")
 		line("server { listen %d reuseport; location / {", lab.Port)
@@ -109,18 +110,22 @@ func rendered(c conditions) (configuration, error) { return renderedWith(c, "") 
 
 // renderedWith is rendered with more fields in the spec. more is lines of YAML.
 func renderedWith(c conditions, more string) (configuration, error) {
+	cache := "{minFree: 32Mi}"
+	if c.keysZoneMebibytes > 0 {
+		cache = fmt.Sprintf("{minFree: 32Mi, keysZone: %dMi}", c.keysZoneMebibytes)
+	}
 	cacheNode := fmt.Sprintf(`apiVersion: cachenode.io/v1alpha1
 kind: CacheNode
 metadata: {name: bench}
 spec:
   disks:
-  - {name: disk1, size: %[1]dMi, media: %[5]s, cache: {minFree: 32Mi}}
-  - {name: disk2, size: %[1]dMi, media: %[5]s, cache: {minFree: 32Mi}}
-  - {name: disk3, size: %[1]dMi, media: %[5]s, cache: {minFree: 32Mi}}
+  - {name: disk1, size: %[1]dMi, media: %[5]s, cache: %[6]s}
+  - {name: disk2, size: %[1]dMi, media: %[5]s, cache: %[6]s}
+  - {name: disk3, size: %[1]dMi, media: %[5]s, cache: %[6]s}
   origin: {servers: [{host: 127.0.0.1, port: %[2]d}], hostHeader: bench}
   cache: {key: [RequestURI], valid: [{status: [200], for: 24h}]}
   pod: {resources: {limits: {cpu: %[3]d, memory: %[4]dMi}}}
-`, c.declaredMebibytes, lab.OriginPort, cpus, c.memoryMebibytes, c.media) + more
+`, c.declaredMebibytes, lab.OriginPort, cpus, c.memoryMebibytes, c.media, cache) + more
 	text, err := render(c, cacheNode, "conf")
 	if err != nil {
 		return configuration{}, err

@@ -20,6 +20,8 @@ type scenario struct {
 	// media is the media of the disks in the CacheNode. declared is their size there in MiB; 0 for the real size.
 	media    string
 	declared int64
+	// keysZone is the index of each disk in MiB, for objects that are smaller than an index is made for; 0 for the usual.
+	keysZone int64
 	// inMemory is true if the files of the disks are in memory.
 	inMemory bool
 	// seconds is the default length of a measurement: enough for several answers per connection.
@@ -94,6 +96,7 @@ func zipf(name string, size int64, count, connections int) scenario {
 
 // small is random load over 400,000 objects of 1 KiB. So many inodes do not fit into the memory.
 func small(s scenario) scenario {
+	s.keysZone = 24 // 133,000 keys for each disk
 	s.size, s.count, s.loads = kibi, 400_000, []lab.Load{lab.Random("random", 200, 400_000, kibi)}
 	return s
 }
