@@ -65,6 +65,9 @@ func TestReloadUnderHTTP2(t *testing.T) {
 				default:
 				}
 				r, err := client.Get(fmt.Sprintf("https://www.example.com:8443/%d", i))
+				if err != nil && strings.Contains(err.Error(), "client conn could not be established") {
+					continue // a worker that ends closed the connection before any request was sent on it
+				}
 				if err != nil {
 					failed <- err
 					return
