@@ -239,3 +239,32 @@ func TestLongestWay(t *testing.T) {
 		t.Errorf("seen: %v, and the other pods were asked to fetch %d times", seen, fetched.Load()-before)
 	}
 }
+
+// TestPodWithoutDisks checks that a pod whose disks are all out of use still passes requests on to the owners of their
+// keys, and that the stand-ins answer for its own.
+func TestPodWithoutDisks(t *testing.T) {
+	t.Parallel()
+	p := newPods(t, 3, fastSharded(""), func(pod int, in *cache.Input, _ func(string, []byte)) {
+		if pod == 0 {
+			in.Facts.Failed = []string{"disk1", "disk2"}
+		}
+	})
+	others, own := owned(t, "/others", 2, 1, 3), owned(t, "/own", 0, 1, 3)
+	for _, path := range others {
+		for i, want := range []string{"peer MISS", "peer HIT"} {
+			if got := how(p.get(t, 0, path)); got != want {
+				t.Errorf("request %d, %s through the pod without disks: %s, want %s", i, path, got, want)
+			}
+		}
+	}
+	for _, path := range own {
+		for i, want := range []string{"standin MISS", "standin HIT"} {
+			if got := how(p.get(t, 2, path)); got != want {
+				t.Errorf("request %d, %s of the pod without disks: %s, want %s", i, path, got, want)
+			}
+		}
+		if got := how(p.get(t, 0, path)); got != "none UNCACHED" {
+			t.Errorf("%s through the pod without disks: %s", path, got)
+		}
+	}
+}

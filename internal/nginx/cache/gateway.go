@@ -74,6 +74,9 @@ const (
 // second, with a lock. Those that get it from there do not store it again.
 func (r renderer) gateway() conf.Block {
 	if len(r.disks) == 0 {
+		if r.hops() { // other pods' responses come through their gateways
+			return conf.Block{clientControl()}
+		}
 		return nil
 	}
 	format, _ := r.sliceLog()
@@ -112,7 +115,7 @@ func (r renderer) controlMaps() conf.Block {
 		conf.D("default", conf.Literal("")),
 		conf.Row(conf.Expression("~^0:"), conf.Literal("1")),
 		conf.Row(conf.Expression("~*(no-store|no-cache|private|max-age=0|s-maxage=0)"), conf.Literal("1")))
-	origins, answers := conf.Expression(originVariable), conf.Expression(originInAnswer)
+	origins := conf.Expression(originVariable)
 	return conf.Block{
 		shared, forOne, aged,
 		conf.B("map",
@@ -133,11 +136,17 @@ func (r renderer) controlMaps() conf.Block {
 			conf.D("default", add(both))),
 		conf.B("map", []conf.Argument{conf.Expression(controlInAnswer), origins},
 			conf.Row(conf.Literal(""), conf.Literal(noControl)), conf.D("default", conf.Expression(controlInAnswer))),
-		conf.B("map", []conf.Argument{answers, conf.Expression(clientVariable)},
-			conf.Row(conf.Literal(""), conf.Expression(controlInAnswer)),
-			conf.Row(conf.Literal(noControl), conf.Literal("")),
-			conf.D("default", answers)),
+		clientControl(),
 	}
+}
+
+// clientControl gives clients the origin's own Cache-Control.
+func clientControl() conf.Directive {
+	answers := conf.Expression(originInAnswer)
+	return conf.B("map", []conf.Argument{answers, conf.Expression(clientVariable)},
+		conf.Row(conf.Literal(""), conf.Expression(controlInAnswer)),
+		conf.Row(conf.Literal(noControl), conf.Literal("")),
+		conf.D("default", answers))
 }
 
 // windows are the directives of RFC 5861 for responses without their own; "" for one that the spec switches off.
