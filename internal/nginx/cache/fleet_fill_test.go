@@ -134,12 +134,12 @@ func TestFillWithoutThePreviousOwner(t *testing.T) {
 // origin, and that it keeps them renewed.
 func TestHotObjectsOfOthers(t *testing.T) {
 	t.Parallel()
-	p := newPods(t, 3, sharded("  memoryTier: {enabled: true, size: 64Mi, minUses: 2, maxExtraAge: 2s}\n"))
+	p := newPods(t, 3, sharded("  memoryTier: {enabled: true, size: 64Mi, minUses: 2, maxExtraAge: 3s}\n"))
 	path := owned(t, "/hot", 2, 1, 1)[0]
 	for pod := range p.nginx {
 		becomes(t, "memory HIT", func() string { return how(p.get(t, pod, path)) })
 	}
-	for end := time.Now().Add(5 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(8 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
 		for pod := range p.nginx {
 			if got := how(p.get(t, pod, path)); !strings.HasPrefix(got, "memory ") {
 				t.Errorf("pod %d: %s", pod, got)
