@@ -33,7 +33,8 @@ func TestRouting(t *testing.T) {
 	nativeOnly(t)
 	s := newSuite(t)
 	within(t, time.Minute, func() string { // what the test before has deleted holds disks until it is gone
-		return strings.TrimSpace(kubectl(t, "", "get", "pvc", "-o", "name"))
+		const bound = `jsonpath={.items[?(@.status.phase=="Bound")].metadata.name}`
+		return strings.TrimSpace(kubectl(t, "", "get", "pvc", "-o", bound))
 	})
 	cluster(t, "recycle")
 	t.Cleanup(func() { kubectl(t, "", "delete", "cachenode", name, "--ignore-not-found", "--wait") })
