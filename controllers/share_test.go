@@ -49,7 +49,7 @@ func TestSharing(t *testing.T) {
 			must(t, o.client.List(ctx, pods, client.InNamespace("default"), client.MatchingLabels(naming.PodSelector("edge"))))
 			for _, pod := range pods.Items {
 				if text := pod.Annotations[naming.AnnotationFleet]; text != config.Data[naming.FleetKey] {
-					return fmt.Sprintf("%s is told %s", pod.Name, text)
+					return fmt.Sprintf("the annotation of %s is %s", pod.Name, text)
 				}
 			}
 			return ""

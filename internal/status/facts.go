@@ -107,7 +107,7 @@ type Problem struct {
 // Error implements error.
 func (p *Problem) Error() string { return p.Message }
 
-// replicas is how many pods there are to be for now.
+// replicas is the wanted number of pods, with those that stay to hand their keys over.
 func (f Facts) replicas() int32 {
 	kept := 0
 	if f.Sharing != nil {

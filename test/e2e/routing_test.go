@@ -54,7 +54,7 @@ func TestRouting(t *testing.T) {
 	})
 }
 
-// owners waits until so many pods own keys and all pods route by that, and returns them as they are told.
+// owners waits until the given number of pods own keys and all pods route by that. It returns who owns keys.
 func (s *suite) owners(t *testing.T, count int) fleet.Fleet {
 	t.Helper()
 	var f fleet.Fleet
@@ -64,7 +64,7 @@ func (s *suite) owners(t *testing.T, count int) fleet.Fleet {
 			f, err = fleet.Read(pod.Annotations[naming.AnnotationFleet])
 			must(t, err)
 			if len(f.Present()) != count {
-				return fmt.Sprintf("%s is told %s, want %d owners", pod.Name, f, count)
+				return fmt.Sprintf("the annotation of %s is %s, want %d owners", pod.Name, f, count)
 			}
 		}
 		r, pods := s.cacheNode(t).Status.Routing, len(s.cachePods(t))

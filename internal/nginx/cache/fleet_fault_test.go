@@ -203,7 +203,7 @@ func TestOneSlowDisk(t *testing.T) {
 	}
 }
 
-// TestLongestWay sends a request on the longest way that there is: its object is in memory but too old and cannot be
+// TestLongestWay sends a request through all locations in a row: its object is in memory but too old and cannot be
 // renewed, its owner and the stand-in answer the first question and not the second, and both disks of the pod are gone.
 // nginx allows ten internal redirects, and answers with 500 beyond them.
 func TestLongestWay(t *testing.T) {
