@@ -17,7 +17,7 @@ const MaxMembers = 128
 type Owners struct {
 	// Members are the ordinals of the pods that the plan is made for, sorted.
 	Members []int `json:"members,omitempty"`
-	// Away are the members that own no keys at the moment, sorted. When one comes back, it gets exactly its own keys again.
+	// Away are the members that own no keys at the moment, sorted. One that comes back gets exactly its own keys again.
 	Away []int `json:"away,omitempty"`
 }
 
