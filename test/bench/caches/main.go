@@ -199,14 +199,18 @@ func (b *bench) setConditions() {
 	// Disks have twice the room for objects that take a block and a bit, and for as many misses again.
 	// Small ones take a block of 4 KiB and an inode.
 	b.diskMebibytes = max(max(b.size, 4*kibi)*int64(b.count)/disks>>20*8, 1024)
-	if b.full { // room for three times the objects, each of which takes a block and a half, and for what comes in 10 s
+	if b.full { // room for 2.5 times the objects, each of which takes a block and a half
 		b.diskMebibytes = b.size * int64(b.count) / disks >> 20 * 5
 	}
 	if b.inMemory { // there are no misses, and all of it is memory
 		b.diskMebibytes = max(max(b.size, 4*kibi)*int64(b.count)/disks>>20*4/3, 1100)
 	}
+	declared := cmp.Or(b.declared, b.diskMebibytes)
+	if b.full { // folders and journal take 15% of disks as small as these, and what comes in within ten seconds 3%
+		declared = b.diskMebibytes * 9 / 10
+	}
 	b.keysZoneMebibytes = b.keysZone
-	b.object, b.conditions.media, b.declaredMebibytes = b.size, b.scenario.media, cmp.Or(b.declared, b.diskMebibytes)
+	b.object, b.conditions.media, b.declaredMebibytes = b.size, b.scenario.media, declared
 }
 
 // prepare sets the conditions and builds the programs and root file systems.
@@ -289,17 +293,17 @@ func (b *bench) start(s server) error {
 	return b.fetch(site, 0, b.count)
 }
 
-// age fills the disks with other objects first, and then with those of the case. A disk has room for at most four times
+// age fills the disks with other objects first, and then with those of the case. A disk has room for less than four times
 // as many as there are in the case. nginx looks every ten seconds whether a cache is too large. Real disks have room for
 // what comes in meanwhile; these are so small that they are filled in portions.
 func (b *bench) age(site lab.Site) error {
 	const pause = 10 * time.Second
-	portion := b.count / 6
-	first := 3 * b.count
+	portion := b.count / 10
+	first := 2 * b.count
 	if err := b.fetch(site, b.count, first); err != nil {
 		return err
 	}
-	for _, objects := range [][2]int{{first, 5 * b.count}, {0, b.count}} {
+	for _, objects := range [][2]int{{first, 4 * b.count}, {0, b.count}} {
 		for from := objects[0]; from < objects[1]; from += portion {
 			time.Sleep(pause)
 			if err := b.fetch(site, from, min(from+portion, objects[1])); err != nil {
