@@ -53,13 +53,27 @@ func (r *CacheNodeReconciler) renew(ctx context.Context, p *pass) error {
 	return nil
 }
 
-// certify creates the certificates of a CacheNode that has none.
-func (r *CacheNodeReconciler) certify(_ context.Context, p *pass) error {
-	if p.certificates != nil || p.certificateError != nil {
-		return p.certificateError // the cache may not show the last renewal: see renew
+// certify creates the certificates of a CacheNode that has none, and those for its pods if they begin to share keys.
+func (r *CacheNodeReconciler) certify(ctx context.Context, p *pass) error {
+	switch {
+	case p.certificateError != nil:
+		return p.certificateError
+	case p.certificates == nil: // with some, the cache may not show the last renewal: see renew
+		_, err := p.readCertificates()
+		return err
+	case p.sharesKeys() && p.certificates[naming.PeerCertificateKey] == nil:
+		return r.renew(ctx, p)
 	}
-	_, err := p.readCertificates()
-	return err
+	return nil
+}
+
+// sharesKeys is true if the pods share the keys: by the spec or, once that is known, by the operator's choice.
+func (p *pass) sharesKeys() bool {
+	routing := p.cacheNode.Spec.Routing
+	if p.effective.CacheNode != nil {
+		routing = p.effective.Spec.Routing
+	}
+	return routing.Mode == v1alpha1.RoutingSharded
 }
 
 // readCertificates sets the certificates that the Secret must have; changed is false if it has them.
@@ -76,7 +90,7 @@ func (p *pass) readCertificates() (changed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if p.cacheNode.Spec.Routing.Mode == v1alpha1.RoutingSharded || data[naming.PeerCertificateKey] != nil {
+	if p.sharesKeys() || data[naming.PeerCertificateKey] != nil {
 		var peersAt time.Time
 		name := naming.PeerName(p.cacheNode.Namespace, p.cacheNode.Name)
 		if p.certificates, peersAt, err = pki.WithPeers(p.certificates, data, name, p.now); err != nil {

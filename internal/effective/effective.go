@@ -3,6 +3,8 @@
 package effective
 
 import (
+	"k8s.io/utils/ptr"
+
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
@@ -24,11 +26,15 @@ func Of(cacheNode *v1alpha1.CacheNode, before tuning.Before) CacheNode {
 
 // Before says what an edit of this CacheNode finds.
 func (c CacheNode) Before() tuning.Before {
+	before := tuning.Before{Serving: tuning.WithoutTier, Routing: c.Spec.Routing.Mode}
 	switch {
 	case tuning.HasMemoryTier(c.Spec):
-		return tuning.WithTier
+		before.Serving = tuning.WithTier
 	case c.Spec.IO.Mode == v1alpha1.IOWorkers:
-		return tuning.WithWorkers
+		before.Serving = tuning.WithWorkers
 	}
-	return tuning.WithoutTier
+	if ptr.Deref(c.Spec.Replicas, 1) <= 1 && before.Routing == v1alpha1.RoutingLocal {
+		before.Routing = ""
+	}
+	return before
 }

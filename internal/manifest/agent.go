@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/util/intstr"
+	"k8s.io/utils/ptr"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/layout"
@@ -96,17 +97,24 @@ func Before(previous string, set *appsv1.StatefulSet) tuning.Before {
 	switch {
 	case json.Unmarshal([]byte(previous), &t) == nil && t.InputHash != "":
 	case set == nil:
-		return tuning.Nothing
+		return tuning.Before{}
 	default:
 		t.Template = set.Spec.Template
 	}
-	if slices.ContainsFunc(t.Template.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == memoryVolume }) {
-		return tuning.WithTier
+	before := tuning.Before{Serving: tuning.WithoutTier, Routing: v1alpha1.RoutingLocal}
+	switch {
+	case t.Template.Annotations[naming.AnnotationPeers] != "":
+		before.Routing = v1alpha1.RoutingSharded
+	case set != nil && ptr.Deref(set.Spec.Replicas, 1) <= 1:
+		before.Routing = ""
 	}
-	if t.Template.Annotations[naming.AnnotationWorkers] != "" {
-		return tuning.WithWorkers
+	switch {
+	case slices.ContainsFunc(t.Template.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == memoryVolume }):
+		before.Serving = tuning.WithTier
+	case t.Template.Annotations[naming.AnnotationWorkers] != "":
+		before.Serving = tuning.WithWorkers
 	}
-	return tuning.WithoutTier
+	return before
 }
 
 // volumes are the volumes that are not disks. Their names have hyphens, which names of disks cannot have.

@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/yaml"
 
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/apply"
 	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/manifest"
@@ -58,7 +59,7 @@ func build(t *testing.T, file string) []client.Object {
 		cacheNode.Namespace = "default"
 	}
 	cacheNode.UID = "11111111-2222-3333-4444-555555555555"
-	chosen := effective.Of(cacheNode, tuning.WithoutTier)
+	chosen := effective.Of(cacheNode, tuning.Before{Serving: tuning.WithoutTier, Routing: v1alpha1.RoutingLocal})
 	input := manifest.NewPodInput(chosen)
 	template, _, err := manifest.NewTemplate(input, "", "localhost/cachenode-operator:test", "", "0123456789ab")
 	if err != nil {

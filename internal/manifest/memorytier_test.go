@@ -12,11 +12,13 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
-// TestBefore checks that only a new CacheNode gets a tier, or io.mode Workers, without asking for it. An upgrade of the
-// operator changes neither, even while the StatefulSet is recreated.
+// TestBefore checks that only a new CacheNode gets a tier, io.mode Workers or routing.mode Sharded, without asking for
+// it. An upgrade of the operator changes none of them, even while the StatefulSet is recreated.
 func TestBefore(t *testing.T) {
+	routing := v1alpha1.Routing{Mode: v1alpha1.RoutingLocal}
 	of := func(tier bool, mode v1alpha1.IOMode) (text string, set *appsv1.StatefulSet) {
 		cacheNode := decodeSpec(t, nil, "")
+		cacheNode.Spec.Routing = routing
 		cacheNode.Spec.MemoryTier.Enabled, cacheNode.Spec.IO.Mode = &tier, mode
 		cacheNode.Spec.MemoryTier = tuning.MemoryTier(cacheNode.Spec, false)
 		input := manifest.NewPodInput(effective.CacheNode{CacheNode: cacheNode})
@@ -29,32 +31,43 @@ func TestBefore(t *testing.T) {
 			t.Fatal(err)
 		}
 		set = &appsv1.StatefulSet{}
-		set.Spec.Template = template.Template
+		set.Spec.Template, set.Spec.Replicas = template.Template, new(int32(3))
 		return string(content), set
 	}
 	with, setWith := of(true, v1alpha1.IOThreads)
 	without, setWithout := of(false, v1alpha1.IOThreads)
 	workers, setWorkers := of(false, v1alpha1.IOWorkers)
 	both, setBoth := of(true, v1alpha1.IOWorkers)
+	routing.Mode = v1alpha1.RoutingSharded
+	sharing, setSharing := of(true, v1alpha1.IOThreads)
+	alone := setWith.DeepCopy()
+	alone.Spec.Replicas = new(int32(1))
+	local := func(s tuning.Serving) tuning.Before {
+		return tuning.Before{Serving: s, Routing: v1alpha1.RoutingLocal}
+	}
 	tests := map[string]struct {
 		template string
 		set      *appsv1.StatefulSet
 		want     tuning.Before
 	}{
-		"a new one":                              {"", nil, tuning.Nothing},
-		"one without":                            {without, setWithout, tuning.WithoutTier},
-		"one with":                               {with, setWith, tuning.WithTier},
-		"without, its StatefulSet recreated":     {without, nil, tuning.WithoutTier},
-		"with, its StatefulSet recreated":        {with, nil, tuning.WithTier},
-		"without, of before templates were kept": {"", setWithout, tuning.WithoutTier},
-		"with, its ConfigMap lost":               {"", setWith, tuning.WithTier},
-		"one with Workers":                       {workers, setWorkers, tuning.WithWorkers},
-		"with Workers, its ConfigMap lost":       {"", setWorkers, tuning.WithWorkers},
-		"one with Workers and a tier":            {both, setBoth, tuning.WithTier},
+		"a new one":                              {"", nil, tuning.Before{}},
+		"one without":                            {without, setWithout, local(tuning.WithoutTier)},
+		"one with":                               {with, setWith, local(tuning.WithTier)},
+		"without, its StatefulSet recreated":     {without, nil, local(tuning.WithoutTier)},
+		"with, its StatefulSet recreated":        {with, nil, local(tuning.WithTier)},
+		"without, of before templates were kept": {"", setWithout, local(tuning.WithoutTier)},
+		"with, its ConfigMap lost":               {"", setWith, local(tuning.WithTier)},
+		"one with Workers":                       {workers, setWorkers, local(tuning.WithWorkers)},
+		"with Workers, its ConfigMap lost":       {"", setWorkers, local(tuning.WithWorkers)},
+		"one with Workers and a tier":            {both, setBoth, local(tuning.WithTier)},
+		"pods that share keys": {
+			sharing, setSharing, tuning.Before{Serving: tuning.WithTier, Routing: v1alpha1.RoutingSharded},
+		},
+		"one pod": {with, alone, tuning.Before{Serving: tuning.WithTier}},
 	}
 	for name, tt := range tests {
 		if got := manifest.Before(tt.template, tt.set); got != tt.want {
-			t.Errorf("%s: got %d", name, got)
+			t.Errorf("%s: got %+v", name, got)
 		}
 	}
 }

@@ -17,7 +17,7 @@ func ReadAhead(io v1alpha1.IO) int64 {
 }
 
 // ioMode is the mode in effect, and why.
-func ioMode(spec v1alpha1.CacheNodeSpec, before Before) (mode v1alpha1.IOMode, why string) {
+func ioMode(spec v1alpha1.CacheNodeSpec, before Serving) (mode v1alpha1.IOMode, why string) {
 	if mode = cmp.Or(spec.IO.Mode, v1alpha1.IOAuto); mode != v1alpha1.IOAuto {
 		return mode, "set by spec.io.mode"
 	}
@@ -51,7 +51,7 @@ func ioMode(spec v1alpha1.CacheNodeSpec, before Before) (mode v1alpha1.IOMode, w
 const roomOfACore = 256 * CopyBuffers * CopyBuffer
 
 // againstWorkers is what keeps the operator from choosing io.mode Workers; "" if nothing does.
-func againstWorkers(spec v1alpha1.CacheNodeSpec, before Before) string {
+func againstWorkers(spec v1alpha1.CacheNodeSpec, before Serving) string {
 	if slices.ContainsFunc(spec.Disks, func(d v1alpha1.Disk) bool { return d.Media != v1alpha1.NVMe }) {
 		return "not all disks are NVMe"
 	}
@@ -107,15 +107,23 @@ func memoryShares(spec v1alpha1.CacheNodeSpec) []string {
 		Bytes(roomForPages(spec)), responses)}
 }
 
-// Before says what was chosen for a CacheNode so far: whether it has a memory tier, and whether io.mode is Workers. It
-// counts if the spec leaves that open. So an upgrade of the operator replaces no pods.
-type Before int
+// Before says what was chosen for a CacheNode so far. It counts if the spec leaves that open. So an upgrade of the
+// operator replaces no pods. The zero value is for a new CacheNode.
+type Before struct {
+	// Serving says whether it has a memory tier, and whether io.mode is Workers.
+	Serving Serving
+	// Routing is its routing.mode; "" if it had at most one pod, which did not share its keys.
+	Routing v1alpha1.RoutingMode
+}
+
+// Serving says whether a CacheNode has a memory tier, and whether io.mode is Workers.
+type Serving int
 
 // What a CacheNode can have had.
 const (
 	// Nothing means that the CacheNode is new. It gets a tier if that is of use, and io.mode Workers if its disks are for
 	// that.
-	Nothing Before = iota
+	Nothing Serving = iota
 	// WithTier means that it keeps its tier.
 	WithTier
 	// WithoutTier means that it gets no tier and not io.mode Workers.
@@ -124,15 +132,19 @@ const (
 	WithWorkers
 )
 
-// Resolve fills in what a spec leaves open and what must be the same for all pods: the memory tier and io.mode. choices
-// says what was chosen, and why.
-func Resolve(spec v1alpha1.CacheNodeSpec, before Before) (resolved v1alpha1.CacheNodeSpec, choices []string) {
+// Resolve fills in what a spec leaves open and what must be the same for all pods: the memory tier, io.mode and
+// routing.mode. choices says what was chosen, and why.
+func Resolve(spec v1alpha1.CacheNodeSpec, had Before) (resolved v1alpha1.CacheNodeSpec, choices []string) {
+	before := had.Serving
 	useless := before == Nothing && spec.MemoryTier.Enabled == nil && spec.MemoryTier.Size == nil && noWaits(spec)
 	spec.MemoryTier = MemoryTier(spec, (before == Nothing || before == WithTier) && !useless)
 	mode, why := ioMode(spec, before)
 	spec.IO.Mode = mode
 	spec.Cache = Stale(spec.Cache)
-	return spec, append(memoryShares(spec), fmt.Sprintf("io.mode is %s: %s", mode, why), tierChoice(spec, useless))
+	routing, whyRouting := routingMode(spec, had)
+	spec.Routing.Mode = routing
+	return spec, append(memoryShares(spec), fmt.Sprintf("io.mode is %s: %s", mode, why), tierChoice(spec, useless),
+		fmt.Sprintf("routing.mode is %s: %s", routing, whyRouting))
 }
 
 // tierChoice says whether there is a memory tier, and why.

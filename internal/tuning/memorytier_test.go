@@ -31,7 +31,7 @@ func TestResolve(t *testing.T) {
 	tests := map[string]struct {
 		limit  string
 		change func(*v1alpha1.CacheNodeSpec)
-		before Before
+		before Serving
 		size   string
 		mode   v1alpha1.IOMode
 		says   string
@@ -144,7 +144,7 @@ func TestResolve(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			spec := tiered(tt.limit, tt.change)
-			spec, choices := Resolve(spec, tt.before)
+			spec, choices := Resolve(spec, Before{Serving: tt.before})
 			says := strings.Join(choices, "\n")
 			size := ""
 			if HasMemoryTier(spec) {
@@ -154,7 +154,7 @@ func TestResolve(t *testing.T) {
 				t.Errorf("the tier has %q, the mode is %s, and it says\n%s\nwant %q, %s and %q",
 					size, spec.IO.Mode, says, tt.size, tt.mode, tt.says)
 			}
-			spec, choices = Resolve(spec, (tt.before+1)%4)
+			spec, choices = Resolve(spec, Before{Serving: (tt.before + 1) % 4})
 			again := strings.Join(choices, "\n")
 			if spec.MemoryTier.Size != nil && HasMemoryTier(spec) != (tt.size != "") {
 				t.Errorf("resolved once more it is something else: %s", again)

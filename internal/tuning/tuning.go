@@ -98,11 +98,6 @@ func Connections(spec v1alpha1.CacheNodeSpec) int32 {
 	return max(ofCore/perCore(spec.IO), min(ofCore, least))
 }
 
-// Handover is how long pods fill from the previous owners of their keys.
-func Handover(r v1alpha1.Routing) time.Duration {
-	return Duration(cmp.Or(r.Handover, "10m"))
-}
-
 // Duration parses a duration of the API, which is valid by its schema. It returns 0 for one that is not.
 func Duration(d v1alpha1.Duration) time.Duration {
 	parsed, err := time.ParseDuration(string(d))

@@ -73,7 +73,7 @@ func TestChart(t *testing.T) {
 			t.Errorf("test/cluster/install: %v\n%s", err, out)
 		}
 	})
-	kubectl(t, "", "apply", "-f", "../../config/samples/cachenode.yaml")
+	kubectl(t, "", "apply", "-f", apart(t)) // the first version knows no other
 	s.current(t)
 	before := uids(s.cachePods(t))
 	end := s.load(t, objects[:150])

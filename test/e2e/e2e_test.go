@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -53,7 +54,7 @@ func TestEndToEnd(t *testing.T) {
 
 func becomesReady(t *testing.T, s *suite) {
 	begun := time.Now()
-	kubectl(t, "", "apply", "-f", "../../config/samples/cachenode.yaml")
+	kubectl(t, "", "apply", "-f", apart(t))
 	cacheNode := s.current(t)
 	t.Logf("ready %s after apply\n%s", time.Since(begun).Round(100*time.Millisecond), kubectl(t, "", "get", "cachenode"))
 	nodes := map[string]bool{}
@@ -67,10 +68,20 @@ func becomesReady(t *testing.T, s *suite) {
 
 const sample = "../../config/samples/cachenode.yaml"
 
+// apart is the name of a file with the sample, whose pods cache for themselves. TestRouting is about pods that share.
+func apart(t *testing.T) string {
+	t.Helper()
+	text, err := os.ReadFile(sample)
+	must(t, err)
+	file := filepath.Join(t.TempDir(), "cachenode.yaml")
+	must(t, os.WriteFile(file, []byte(strings.Replace(string(text), "spec:\n", "spec:\n  routing: {mode: Local}\n", 1)), 0o600))
+	return file
+}
+
 // appliesTwice applies the sample again, client-side and server-side. Neither the defaults nor the operator's own
 // writes are a difference.
 func appliesTwice(t *testing.T, s *suite) {
-	before := s.cacheNode(t)
+	before, sample := s.cacheNode(t), apart(t)
 	// kubectl says "configured": it sends the list of disks again, because that list has got defaults. The API server
 	// finds no difference.
 	kubectl(t, "", "apply", "-f", sample)
@@ -96,7 +107,7 @@ func appliesTwice(t *testing.T, s *suite) {
 // scales goes to 2, 3 and 1 pods through the scale subresource, as an autoscaler does. After each step it applies a
 // manifest without replicas, which does not change the number.
 func scales(t *testing.T, s *suite) {
-	text, err := os.ReadFile(sample)
+	text, err := os.ReadFile(apart(t))
 	must(t, err)
 	without := strings.Replace(string(text), "  replicas: 3\n", "", 1)
 	for _, replicas := range []string{"2", "3", "1"} {
@@ -121,7 +132,7 @@ func scales(t *testing.T, s *suite) {
 // leavesAutoscaler creates a HorizontalPodAutoscaler, which scales to its lower bound. Without metrics, it
 // does not scale further.
 func leavesAutoscaler(t *testing.T, s *suite) {
-	text, err := os.ReadFile(sample)
+	text, err := os.ReadFile(apart(t))
 	must(t, err)
 	kubectl(t, `apiVersion: autoscaling/v2
 kind: HorizontalPodAutoscaler

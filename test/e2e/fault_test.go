@@ -26,10 +26,10 @@ func TestFaults(t *testing.T) {
 	nativeOnly(t)
 	cluster(t, "recycle")
 	s := newSuite(t)
-	sample, err := os.ReadFile("../../config/samples/cachenode.yaml")
+	text, err := os.ReadFile(apart(t))
 	must(t, err)
 	// The memory tier is off, because it would hide what happens to a disk's keys.
-	manifest := strings.Replace(string(sample), "spec:\n", "spec:\n  memoryTier: {enabled: false}\n", 1)
+	manifest := strings.Replace(string(text), "spec:\n", "spec:\n  memoryTier: {enabled: false}\n", 1)
 	kubectl(t, manifest, "apply", "-f", "-")
 	must(t, edit(`{"spec":{"rollout":{"workerShutdownTimeout":"10s"}}}`))
 	s.current(t)

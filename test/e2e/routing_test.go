@@ -38,10 +38,10 @@ func TestRouting(t *testing.T) {
 	})
 	cluster(t, "recycle")
 	t.Cleanup(func() { kubectl(t, "", "delete", "cachenode", name, "--ignore-not-found", "--wait") })
-	sample, err := os.ReadFile("../../config/samples/cachenode.yaml")
+	text, err := os.ReadFile(sample)
 	must(t, err)
-	kubectl(t, strings.Replace(string(sample), "spec:\n",
-		"spec:\n  routing: {mode: Sharded, handover: "+handover.String()+"}\n", 1), "apply", "-f", "-")
+	kubectl(t, strings.Replace(string(text), "spec:\n",
+		"spec:\n  routing: {handover: "+handover.String()+"}\n", 1), "apply", "-f", "-")
 	s.current(t)
 	s.owners(t, 3)
 	s.inOrder(t, []step{

@@ -14,6 +14,7 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/layout"
@@ -146,7 +147,7 @@ func rendered(t *testing.T) string {
 	if err != nil || len(errs) > 0 {
 		t.Fatal(err, errs)
 	}
-	revision, err := agentapi.NewRevision(effective.Of(cacheNode, tuning.WithTier), "", "cluster.local", nil)
+	revision, err := agentapi.NewRevision(effective.Of(cacheNode, tuning.Before{Serving: tuning.WithTier, Routing: v1alpha1.RoutingLocal}), "", "cluster.local", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

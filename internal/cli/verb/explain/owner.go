@@ -39,8 +39,8 @@ func planned(cacheNode *v1alpha1.CacheNode) fleet.Fleet {
 
 // owned adds the pods of a fleet that own the key, if pods share keys. It is pure.
 func (p *place) owned(cacheNode *v1alpha1.CacheNode, f fleet.Fleet) {
-	if cacheNode.Spec.Routing.Mode != v1alpha1.RoutingSharded {
-		return
+	if cacheNode.Spec.Routing.Mode != v1alpha1.RoutingSharded && cacheNode.Status.Routing == nil {
+		return // neither the spec nor the operator has chosen it
 	}
 	owner, standIn, previous, ok := f.Holders(p.key)
 	if !ok {

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/cli/file"
+	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 func read(t *testing.T, spec string) *v1alpha1.CacheNode {
@@ -116,7 +117,7 @@ Claims: those for disk3 are deleted, and what is cached there with them
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			var out strings.Builder
-			if err := write(&out, read(t, three), running{}, read(t, tt.next), tt.used); err != nil {
+			if err := write(&out, read(t, three), apart, read(t, tt.next), tt.used); err != nil {
 				t.Fatal(err)
 			}
 			if diff := cmp.Diff(strings.TrimPrefix(tt.want, "\n"), out.String()); diff != "" {
@@ -125,6 +126,9 @@ Claims: those for disk3 are deleted, and what is cached there with them
 		})
 	}
 }
+
+// apart are pods that do not share keys unless the spec says so.
+var apart = running{tier: tuning.Before{Routing: v1alpha1.RoutingLocal}}
 
 // TestPlanOfPods checks that plan says which keys get another owner if pods share them, and for how long the new owner
 // fills them from the previous one.
@@ -145,7 +149,7 @@ func TestPlanOfPods(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var out strings.Builder
-			if err := write(&out, read(t, tt.now), running{}, read(t, tt.next), nil); err != nil {
+			if err := write(&out, read(t, tt.now), apart, read(t, tt.next), nil); err != nil {
 				t.Fatal(err)
 			}
 			text := out.String()

@@ -96,7 +96,7 @@ func (o options) render(cacheNode *v1alpha1.CacheNode, out, warnings io.Writer) 
 	if err != nil {
 		return err
 	}
-	chosen := effective.Of(cacheNode, tuning.Nothing) // as for a new CacheNode
+	chosen := effective.Of(cacheNode, tuning.Before{}) // as for a new CacheNode
 	revision, err := agentapi.NewRevision(chosen, bundle, o.clusterDomain, nil)
 	if err != nil {
 		return err

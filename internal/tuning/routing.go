@@ -1,0 +1,55 @@
+package tuning
+
+import (
+	"cmp"
+	"fmt"
+	"time"
+
+	"k8s.io/utils/ptr"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/fleet"
+	"github.com/cachenode/cachenode-operator/internal/layout"
+)
+
+// Handover is how long keys that move are filled from where they were; 0 for not at all.
+func Handover(r v1alpha1.Routing) time.Duration {
+	return Duration(cmp.Or(r.Handover, "10m"))
+}
+
+// routingMode is the mode in effect, and why.
+func routingMode(spec v1alpha1.CacheNodeSpec, before Before) (mode v1alpha1.RoutingMode, why string) {
+	several := spec.Placement.PerNode || ptr.Deref(spec.Replicas, 1) > 1
+	switch against := againstSharing(spec); {
+	case spec.Routing.Mode != "":
+		return spec.Routing.Mode, "set by spec.routing.mode"
+	case before.Routing == v1alpha1.RoutingSharded:
+		return v1alpha1.RoutingSharded, "its pods share the keys so far"
+	case spec.Routing != (v1alpha1.Routing{}):
+		return v1alpha1.RoutingSharded, "spec.routing says how the pods share the keys"
+	case !several:
+		return v1alpha1.RoutingLocal, "there is one pod"
+	case before.Routing == v1alpha1.RoutingLocal:
+		return v1alpha1.RoutingLocal, "its pods did not share the keys so far; set routing.mode to Sharded if you want that"
+	case against != "":
+		return v1alpha1.RoutingLocal, against
+	}
+	return v1alpha1.RoutingSharded, "several pods that share the keys hold more and ask the origin once"
+}
+
+// againstSharing is what keeps the operator from choosing routing.mode Sharded; "" if nothing does.
+func againstSharing(spec v1alpha1.CacheNodeSpec) string {
+	if replicas := ptr.Deref(spec.Replicas, 1); replicas > fleet.MaxMembers {
+		return fmt.Sprintf("at most %d pods can share keys", fleet.MaxMembers)
+	}
+	ports := []int32{ptr.Deref(spec.Listen.Port, 0)}
+	if spec.Listen.TLS != nil {
+		ports = append(ports, ptr.Deref(spec.Listen.TLS.Port, 0))
+	}
+	for _, port := range ports {
+		if port == layout.LookupPort || port == layout.PeerPort {
+			return fmt.Sprintf("pods that share keys need port %d, which spec.listen has", port)
+		}
+	}
+	return ""
+}
