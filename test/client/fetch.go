@@ -63,7 +63,7 @@ func (f *fetcher) do(path string, r *report.Result) error {
 	r.Status = response.StatusCode
 	r.Cache = response.Header.Get("X-Cache")
 	r.Disk = response.Header.Get("X-Cache-Disk")
-	r.Pod = response.Header.Get("X-Cache-Node")
+	r.Pod, r.Hop = response.Header.Get("X-Cache-Node"), response.Header.Get("X-Cache-Hop")
 	hash := sha256.New()
 	r.Bytes, err = io.Copy(hash, response.Body)
 	if err != nil {

@@ -138,6 +138,28 @@ func (l *Lab) Site(name string) (Site, error) {
 	return s, nil
 }
 
+// Connect joins two sites by a virtual Ethernet of their own, and returns the addresses at which they reach each other.
+func (l *Lab) Connect(a, b Site) (addresses [2]string, err error) {
+	const name = "peer0"
+	if err := run("ip", "-n", a.namespace, "link", "add", name, "mtu", "1500",
+		"type", "veth", "peer", "name", name, "netns", b.namespace); err != nil {
+		return addresses, err
+	}
+	for i, namespace := range []string{a.namespace, b.namespace} {
+		addresses[i] = fmt.Sprintf("10.78.%d.%d", l.sites, i+1)
+		for _, command := range [][]string{
+			{"addr", "add", addresses[i] + "/24", "dev", name},
+			{"link", "set", name, "up"},
+			{"route", "change", fmt.Sprintf("10.78.%d.0/24", l.sites), "dev", name, "src", addresses[i], "congctl", congestionControl},
+		} {
+			if err := run(append([]string{"ip", "-n", namespace}, command...)...); err != nil {
+				return addresses, err
+			}
+		}
+	}
+	return addresses, nil
+}
+
 func (l *Lab) clients() string { return l.tag + "-clients" }
 
 func (l *Lab) namespace(name string) error {

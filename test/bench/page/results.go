@@ -14,6 +14,7 @@ type document = result.Document[result.Caches]
 
 // results are the results of the benchmark of caches, by name.
 type results struct {
+	folder string
 	byName map[string]document
 	// shown are the results that a table has used.
 	shown map[string]bool
@@ -21,7 +22,7 @@ type results struct {
 
 // read reads the results in a folder. Those of other benchmarks have no servers, and are left out.
 func read(folder string) (*results, error) {
-	r := &results{byName: map[string]document{}, shown: map[string]bool{}}
+	r := &results{folder: folder, byName: map[string]document{}, shown: map[string]bool{}}
 	files, err := filepath.Glob(filepath.Join(folder, "*.json"))
 	if err != nil {
 		return nil, err

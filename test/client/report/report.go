@@ -11,6 +11,7 @@ type Result struct {
 	Cache        string  `json:"cache"`
 	Disk         string  `json:"disk"`
 	Pod          string  `json:"pod"`
+	Hop          string  `json:"hop"`
 	Bytes        int64   `json:"bytes"`
 	Milliseconds float64 `json:"ms"`
 	// Began is when the request began, as Unix time in milliseconds.

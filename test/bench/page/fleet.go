@@ -1,0 +1,103 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/cachenode/cachenode-operator/test/bench/result"
+)
+
+// systems are the names in tables of what the benchmark of hops compares, in the order of the rows.
+var systems = [][2]string{
+	{ownName, "**CacheNode**, no TLS"},
+	{"cachenode-tls", "**CacheNode**, mutual TLS"},
+	{"cachenode-hdd", "**CacheNode**, no TLS, hard disks"},
+	{"cachenode-memory", "**CacheNode**, a hot copy in memory"},
+	{varnish, "Varnish, shard director"},
+	{trafficServer, "Traffic Server, consistent-hash parent"},
+}
+
+// fleetTable is the table of the benchmark of hops.
+func (r *results) fleetTable() (string, error) {
+	text, err := os.ReadFile(filepath.Join(r.folder, "fleet.json"))
+	if err != nil {
+		return "", err
+	}
+	var d result.Document[result.Fleet]
+	if err := json.Unmarshal(text, &d); err != nil {
+		return "", fmt.Errorf("fleet.json: %w", err)
+	}
+	f := d.Result
+	lines := [][]string{{
+		"pods", "objects", "own disk, requests/s", "over a hop, requests/s", "of its own", "p99 ms, own", "p99 ms, hop",
+		"ms CPU, own", "ms CPU, hop: asked + owner",
+	}}
+	for _, s := range systems {
+		for _, size := range sizes(f) {
+			if line := fleetLine(f, s[0], size); line != nil {
+				lines = append(lines, append([]string{s[1], bytes(size)}, line...))
+			}
+		}
+	}
+	return fmt.Sprintf("Two pods with %d MiB of memory each, %d connections to one of them.\n"+
+		"%d rounds of %g s, %s, commit %s ([JSON](fleet.json)).\n\n%s",
+		f.Memory, f.Connections, f.Rounds, f.Seconds, d.Date[:10], d.Commit, markdown(lines)), nil
+}
+
+func sizes(f result.Fleet) (list []int64) {
+	for _, s := range f.Samples {
+		list = append(list, s.Bytes)
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// fleetLine are the figures of a system for a size; nil if it was not measured. A copy in memory stands where others
+// have the hop.
+func fleetLine(f result.Fleet, system string, size int64) []string {
+	of := func(way string, figure func(result.Hop) float64) (values []float64) {
+		for _, s := range f.Samples {
+			if s.System == system && s.Bytes == size && s.Way == way {
+				values = append(values, figure(s))
+			}
+		}
+		return values
+	}
+	rate := func(h result.Hop) float64 { return h.Answers.PerSecond }
+	local, hop := of("local", rate), of("hop", rate)
+	other := "hop"
+	if len(hop) == 0 {
+		other, hop = "memory", of("memory", rate)
+	}
+	if len(hop) == 0 {
+		return nil
+	}
+	median := func(way string, format string, figure func(result.Hop) float64) string {
+		values := of(way, figure)
+		if len(values) == 0 {
+			return "–"
+		}
+		return fmt.Sprintf(format, result.Median(values))
+	}
+	p99 := func(h result.Hop) float64 { return h.Answers.P99 }
+	own := func(h result.Hop) float64 { return h.CPU }
+	owners := func(h result.Hop) float64 { return h.OwnersCPU }
+	rates := func(values []float64) string {
+		if len(values) == 0 {
+			return "–"
+		}
+		return thousands(result.Median(values))
+	}
+	ratio := "–"
+	if len(local) == len(hop) {
+		r := result.Paired(hop, local)
+		ratio = fmt.Sprintf("%s (%s-%s)", short(r.Median), short(r.Low), short(r.High))
+	}
+	return []string{
+		rates(local), rates(hop), ratio, median("local", "%.1f", p99), median(other, "%.1f", p99),
+		median("local", "%.3f", own), median(other, "%.3f", own) + " + " + median(other, "%.3f", owners),
+	}
+}

@@ -1,0 +1,30 @@
+package result
+
+import "github.com/cachenode/cachenode-operator/test/lab"
+
+// Fleet is the result of the benchmark of hops between two pods.
+type Fleet struct {
+	Rounds int `json:"rounds"`
+	// Seconds is how long a measurement took.
+	Seconds     float64 `json:"seconds"`
+	Connections int     `json:"connections"`
+	// Memory is in MiB, for each pod.
+	Memory int64 `json:"memoryMebibytes"`
+	// Systems are what was measured, with a description.
+	Systems map[string]string `json:"systems"`
+	Samples []Hop             `json:"samples"`
+}
+
+// Hop is one measurement of one way to an object.
+type Hop struct {
+	System string `json:"system"`
+	Bytes  int64  `json:"objectBytes"`
+	// Way is "local" if the pod that gets the requests has the objects on its disk, "hop" if the other pod has them, and
+	// "memory" if the other pod has them, and the first one a copy in memory.
+	Way     string      `json:"way"`
+	Round   int         `json:"round"`
+	Answers lab.Answers `json:"answers"`
+	// CPU is what the pod that gets the requests used, OwnersCPU what the other one used, in milliseconds a request.
+	CPU       float64 `json:"cpuMillisecondsPerRequest"`
+	OwnersCPU float64 `json:"ownersCPUMillisecondsPerRequest"`
+}
