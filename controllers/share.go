@@ -25,16 +25,16 @@ func (r *CacheNodeReconciler) share(ctx context.Context, p *pass) error {
 	if p.unknown { // the agents have yet to be asked whether they know how
 		p.sharing = fleet.Decision{State: p.offered.sharing}
 	} else {
-		leaving, err := r.cordoned(ctx)
+		nodes, err := r.nodes(ctx)
 		if err != nil {
 			return err
 		}
 		in := fleet.Input{
 			State: p.offered.sharing, Replicas: int(ptr.Deref(p.effective.Spec.Replicas, 1)),
-			Handover: tuning.Handover(routing), Now: p.now,
+			Handover: tuning.Handover(routing), Now: p.now, Zoned: routing.Scope == v1alpha1.ScopeZone,
 		}
 		for i := range p.pods {
-			if pod, ok := p.sharingPod(&p.pods[i], leaving); ok {
+			if pod, ok := p.sharingPod(&p.pods[i], nodes); ok {
 				in.Pods = append(in.Pods, pod)
 			}
 		}
@@ -50,30 +50,40 @@ func (r *CacheNodeReconciler) share(ctx context.Context, p *pass) error {
 	return nil
 }
 
-// cordoned are the names of the nodes from which pods will be moved.
-func (r *CacheNodeReconciler) cordoned(ctx context.Context) (map[string]bool, error) {
+// place is a node: whether pods will be moved away from it, and its zone.
+type place struct {
+	cordoned bool
+	zone     string
+}
+
+// nodes are the nodes by name.
+func (r *CacheNodeReconciler) nodes(ctx context.Context) (map[string]place, error) {
 	nodes := &corev1.NodeList{}
 	if err := r.List(ctx, nodes); err != nil {
 		return nil, err
 	}
-	names := map[string]bool{}
+	places := map[string]place{}
 	for _, node := range nodes.Items {
-		names[node.Name] = slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
-			return t.Key == corev1.TaintNodeUnschedulable
-		})
+		places[node.Name] = place{
+			cordoned: slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
+				return t.Key == corev1.TaintNodeUnschedulable
+			}),
+			zone: node.Labels[corev1.LabelTopologyZone],
+		}
 	}
-	return names, nil
+	return places, nil
 }
 
 // sharingPod is a pod in the terms of package fleet; ok is false for one that is not the StatefulSet's.
-func (p *pass) sharingPod(pod *corev1.Pod, cordoned map[string]bool) (f fleet.Pod, ok bool) {
+func (p *pass) sharingPod(pod *corev1.Pod, nodes map[string]place) (f fleet.Pod, ok bool) {
 	ordinal, ok := naming.Ordinal(p.cacheNode.Name, pod.Name)
 	if !ok || !pod.DeletionTimestamp.IsZero() {
 		return f, false
 	}
 	seen := p.agents[pod.Name]
+	node, placed := nodes[pod.Spec.NodeName]
 	f = fleet.Pod{
-		Ordinal: ordinal, Leaves: cordoned[pod.Spec.NodeName],
+		Ordinal: ordinal, Leaves: node.cordoned, Zone: node.zone, Placed: placed,
 		Able: pod.Annotations[naming.AnnotationPeers] != "" && slices.Contains(seen.Report.Features, agentapi.FeatureRouting),
 	}
 	if storage.IsReady(pod) {

@@ -2,7 +2,7 @@ package v1alpha1
 
 // Routing says which pod answers a request.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.mode) || self.mode != 'Local' || (!has(self.handover) && !has(self.tls))",message="routing: handover and tls have no meaning with mode Local: set mode to Sharded, or remove them"
+// +kubebuilder:validation:XValidation:rule="!has(self.mode) || self.mode != 'Local' || (!has(self.handover) && !has(self.tls) && !has(self.scope))",message="routing: scope, handover and tls have no meaning with mode Local: set mode to Sharded, or remove them"
 type Routing struct {
 	// mode is Local or Sharded. With Local, each pod caches every key for itself. With Sharded, the pods share the keys:
 	// any pod accepts any request, and the pod that owns the key answers it, through at most one hop. The cache grows with
@@ -11,6 +11,12 @@ type Routing struct {
 	// that share keys go on sharing them when there are fewer; status.tuning says why.
 	// +optional
 	Mode RoutingMode `json:"mode,omitempty"`
+
+	// scope says among which pods a key is shared: Cluster (default) or Zone. With Zone, each zone has its own copy of a
+	// key, hops stay in the zone, and the Service prefers pods in the client's zone. The zone of a pod is the label
+	// topology.kubernetes.io/zone of its node; nodes without it are a zone together. A zone with one pod has no hops.
+	// +optional
+	Scope RoutingScope `json:"scope,omitempty"`
 
 	// handover is how long a pod that gets keys from another one fills them from that pod instead of from the origin. A
 	// pod that is removed stays for so long. Range 0s to 24h, default 10m; 0s switches it off.
@@ -36,6 +42,19 @@ const (
 	RoutingLocal RoutingMode = "Local"
 	// RoutingSharded serves each request in the pod that owns its key.
 	RoutingSharded RoutingMode = "Sharded"
+)
+
+// RoutingScope is Cluster or Zone.
+//
+// +kubebuilder:validation:Enum=Cluster;Zone
+type RoutingScope string
+
+// The scopes of routing.
+const (
+	// ScopeCluster has one copy of a key in the whole cluster.
+	ScopeCluster RoutingScope = "Cluster"
+	// ScopeZone has one copy of a key in each zone.
+	ScopeZone RoutingScope = "Zone"
 )
 
 // PeerTLS is Mutual or Off.

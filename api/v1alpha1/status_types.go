@@ -96,6 +96,12 @@ type RoutingStatus struct {
 	// +required
 	Owners int32 `json:"owners"`
 
+	// zones has the number of pods that own keys in each zone, such as "eu-1a=2 eu-1b=1", with scope Zone. The pods of
+	// nodes without a zone are under "none".
+	// +optional
+	// +kubebuilder:validation:MaxLength=4096
+	Zones string `json:"zones,omitempty"`
+
 	// applied is the number of pods that route by these owners and the number of pods, such as "3/3".
 	// +optional
 	// +kubebuilder:validation:MaxLength=32

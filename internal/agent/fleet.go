@@ -27,9 +27,11 @@ func (a *Agent) fleet(revision agentapi.Revision) (f cache.Fleet, err error) {
 		return f, fmt.Errorf("%s is no pod of %s", a.Paths.Hostname, revision.Name)
 	}
 	f.Self = self
-	if f.Fleet, err = a.readFleet(); err != nil {
+	all, err := a.readFleet()
+	if err != nil {
 		return f, err
 	}
+	f.Fleet = all.For(self)
 	if revision.Spec.Routing.TLS != v1alpha1.PeerTLSOff {
 		f.Certificate, err = a.peersHash()
 	}

@@ -69,7 +69,7 @@ func Movement(before, after agentapi.Revision) shard.Movement {
 // PodMovement returns the keys that move between pods if the pods of both specs share them.
 func PodMovement(before, after v1alpha1.CacheNodeSpec) (m shard.Movement, ok bool) {
 	of := func(spec v1alpha1.CacheNodeSpec) (shard.Plan, bool) {
-		if spec.Routing.Mode != v1alpha1.RoutingSharded {
+		if spec.Routing.Mode != v1alpha1.RoutingSharded || spec.Routing.Scope == v1alpha1.ScopeZone { // zones are not known
 			return shard.Plan{}, false
 		}
 		return fleet.Of(int(ptr.Deref(spec.Replicas, 1))).Plan()

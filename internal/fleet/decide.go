@@ -18,6 +18,9 @@ type Pod struct {
 	// Leaves is true if the pod will be gone soon, as its node is cordoned. Spent is true if none of its disks can be
 	// used.
 	Leaves, Spent bool
+	// Zone is the zone of its node; "" for a node without one. Placed is false if the pod has no node yet.
+	Zone   string
+	Placed bool
 }
 
 // State is what lasts from one decision to the next.
@@ -36,6 +39,10 @@ type Input struct {
 	// Handover is how long pods fill from previous owners; 0 for not at all.
 	Handover time.Duration
 	Now      time.Time
+	// Zoned is true if each zone has its own copy of a key.
+	Zoned bool
+	// elsewhere are the pods of other zones.
+	elsewhere []int
 }
 
 // Decision is who owns keys, and what that asks of the pods.
@@ -55,6 +62,15 @@ type Decision struct {
 // leaves when it is scaled away. A member is away while its node is cordoned or none of its disks can be used, unless
 // that is so for all members. A pod that gets keys by a change fills them from the pod that had them before.
 func Decide(in Input) Decision {
+	if in.Zoned {
+		return decideZones(in)
+	}
+	in.State.Zones = nil
+	return decide(in)
+}
+
+// decide says who owns keys in one zone, or in all of them together.
+func decide(in Input) Decision {
 	d := Decision{State: in.State}
 	wanted := Owners{Members: d.members(in)}
 	for _, pod := range in.Pods {
@@ -104,7 +120,7 @@ func (d *Decision) hold(in Input) {
 func (d *Decision) members(in Input) []int {
 	var members, joining []int
 	for _, pod := range in.State.Members {
-		if pod < in.Replicas {
+		if pod < in.Replicas && !slices.Contains(in.elsewhere, pod) {
 			members = append(members, pod)
 		}
 	}

@@ -4,6 +4,7 @@ package fleet
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/cachenode/cachenode-operator/internal/shard"
@@ -26,8 +27,16 @@ type Fleet struct {
 	Owners
 	// Previous are the owners from which keys are filled that have moved since; empty if there is no hand-over.
 	Previous Owners `json:"previous,omitzero"`
+	// Zones are the owners in each zone if every zone has its own copy of a key. Owners and Previous are empty then.
+	Zones map[string]Zone `json:"zones,omitempty"`
 	// Serial grows with each change, so that a pod which gets two fleets knows the newer one.
 	Serial int64 `json:"serial,omitempty"`
+}
+
+// Zone is what a Fleet is for the pods of one zone.
+type Zone struct {
+	Owners
+	Previous Owners `json:"previous,omitzero"`
 }
 
 // Of is a fleet in which so many pods own keys, the first of the StatefulSet.
@@ -36,6 +45,44 @@ func Of(pods int) (f Fleet) {
 		f.Members = append(f.Members, i)
 	}
 	return f
+}
+
+// For is the fleet that a pod is in: that of its zone if there are zones. It is empty for a pod of no zone.
+func (f Fleet) For(pod int) Fleet {
+	if f.Zones == nil {
+		return f
+	}
+	return f.In(f.ZoneOf(pod))
+}
+
+// In is the fleet of a zone.
+func (f Fleet) In(zone string) Fleet {
+	z := f.Zones[zone]
+	return Fleet{Owners: z.Owners, Previous: z.Previous, Serial: f.Serial}
+}
+
+// ZoneOf is the zone in which a pod owns keys or did so before the last change; "" if there is none.
+func (f Fleet) ZoneOf(pod int) string {
+	before := ""
+	for _, name := range slices.Sorted(maps.Keys(f.Zones)) {
+		z := f.Zones[name]
+		if slices.Contains(z.Members, pod) {
+			return name
+		}
+		if slices.Contains(z.Previous.Members, pod) {
+			before = name
+		}
+	}
+	return before
+}
+
+// Owning is how many pods own keys.
+func (f Fleet) Owning() int {
+	n := len(f.Present())
+	for _, z := range f.Zones {
+		n += len(z.Present())
+	}
+	return n
 }
 
 // IsZero is true if nobody owns keys.
@@ -82,12 +129,21 @@ func Read(text string) (Fleet, error) {
 	if err := json.Unmarshal([]byte(text), &f); err != nil {
 		return Fleet{}, fmt.Errorf("fleet: %w", err)
 	}
-	for _, o := range []Owners{f.Owners, f.Previous} {
+	for _, o := range f.all() {
 		if err := o.check(); err != nil {
 			return Fleet{}, fmt.Errorf("fleet: %w", err)
 		}
 	}
 	return f, nil
+}
+
+// all are the owners of all zones, now and before.
+func (f Fleet) all() []Owners {
+	list := []Owners{f.Owners, f.Previous}
+	for _, z := range f.Zones {
+		list = append(list, z.Owners, z.Previous)
+	}
+	return list
 }
 
 // check holds a text to what the operator writes.

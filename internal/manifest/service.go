@@ -8,6 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
@@ -51,6 +52,9 @@ func clientService(in Input) *corev1.Service {
 	}
 	if spec.ExternalTrafficPolicy != nil {
 		service.Spec.ExternalTrafficPolicy = *spec.ExternalTrafficPolicy
+	}
+	if in.CacheNode.Spec.Routing.Scope == v1alpha1.ScopeZone {
+		service.Spec.TrafficDistribution = new(corev1.ServiceTrafficDistributionPreferClose)
 	}
 	return service
 }

@@ -1,8 +1,11 @@
 package status
 
 import (
+	"cmp"
 	"fmt"
+	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -21,7 +24,7 @@ func (f Facts) routing() *v1alpha1.RoutingStatus {
 		return nil
 	}
 	s := f.Sharing.State
-	status := &v1alpha1.RoutingStatus{Owners: int32(len(s.Present()))} //nolint:gosec // at most fleet.MaxMembers
+	status := &v1alpha1.RoutingStatus{Owners: int32(s.Owning()), Zones: zones(s.Fleet)} //nolint:gosec // at most fleet.MaxMembers
 	pods, applied := 0, 0
 	for _, p := range f.Pods {
 		if !p.DeletionTimestamp.IsZero() {
@@ -38,13 +41,22 @@ func (f Facts) routing() *v1alpha1.RoutingStatus {
 	return status
 }
 
+// zones is how many pods own keys in each zone; "" if there are no zones.
+func zones(f fleet.Fleet) string {
+	var list []string
+	for _, name := range slices.Sorted(maps.Keys(f.Zones)) {
+		list = append(list, fmt.Sprintf("%s=%d", cmp.Or(name, "none"), len(f.Zones[name].Present())))
+	}
+	return strings.Join(list, " ")
+}
+
 // share is the part of the keys that a pod owns; "" if pods do not share them.
 func (f Facts) share(pod string) string {
 	ordinal, ok := naming.Ordinal(f.CacheNode.Name, pod)
 	if f.Sharing == nil || !ok {
 		return ""
 	}
-	plan, ok := f.Sharing.State.Plan()
+	plan, ok := f.Sharing.State.For(ordinal).Plan()
 	if !ok {
 		return shard.Percent(0)
 	}
@@ -57,8 +69,8 @@ func (f Facts) handover(pod string) string {
 	if f.Sharing == nil || !ok {
 		return ""
 	}
-	s := f.Sharing.State
-	until := s.Until.UTC().Format(time.RFC3339)
+	s := f.Sharing.State.For(ordinal)
+	until := f.Sharing.State.Until.UTC().Format(time.RFC3339)
 	switch {
 	case int32(ordinal) >= ptr.Deref(f.CacheNode.Spec.Replicas, 1) && ordinal < f.Sharing.Keep: //nolint:gosec // small
 		return fmt.Sprintf("it hands its keys over until %s, and is then removed", until)

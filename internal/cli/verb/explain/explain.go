@@ -73,7 +73,7 @@ With -f, the CacheNode comes from a file, and the command needs no cluster.`, mo
 			return err
 		}
 		place := locate(cacheNode, keyOf(cacheNode, method, args[1]))
-		if err := place.owners(command.Context(), cluster, cacheNode); err != nil {
+		if err := place.findOwners(command.Context(), cluster, cacheNode); err != nil {
 			return err
 		}
 		copies, err := ask(command.Context(), cluster, cacheNode, place.key)
@@ -108,11 +108,10 @@ func keyOf(cacheNode *v1alpha1.CacheNode, method, argument string) string {
 // place is where a key belongs.
 type place struct {
 	key, disk, file, share string
-	// owner is the pod that owns the key, standIn the one that answers if it does not, and previous the owner before the
-	// last change while keys are handed over; each is "" if there is none.
-	owner, standIn, previous string
-	hash                     uint32
-	slot                     int
+	// owners are the pods that the key is for, by zone if there are zones; none if pods do not share keys.
+	owners []owners
+	hash   uint32
+	slot   int
 }
 
 // locate returns where a key belongs while no disk has failed. It is pure.
@@ -201,15 +200,8 @@ func write(out io.Writer, p place, copies []held) error {
 	if err != nil {
 		return err
 	}
-	if p.owner != "" {
-		_, _ = fmt.Fprintf(out, "Owner: %s", p.owner)
-		if p.standIn != "" {
-			_, _ = fmt.Fprintf(out, "; if it does not answer, %s", p.standIn)
-		}
-		if p.previous != "" && p.previous != p.owner {
-			_, _ = fmt.Fprintf(out, "; it fills the object from %s", p.previous)
-		}
-		_, _ = fmt.Fprintln(out)
+	for _, o := range p.owners {
+		_, _ = fmt.Fprintln(out, o)
 	}
 	if len(copies) == 0 {
 		return nil

@@ -1,7 +1,10 @@
 package explain
 
 import (
+	"cmp"
 	"context"
+	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -14,8 +17,29 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// owners adds the pods that own the key. They come from the ConfigMap, as for the pods, or else from the spec.
-func (p *place) owners(ctx context.Context, cluster *connect.Cluster, cacheNode *v1alpha1.CacheNode) error {
+// owners are the pods that a key is for, in a zone if there are zones: its owner, the pod that answers if the owner
+// does not, and the owner before the last change.
+type owners struct {
+	zone, owner, standIn, previous string
+}
+
+// String is a line about the owners.
+func (o owners) String() string {
+	line := "Owner: " + o.owner
+	if o.zone != "" {
+		line = "Owner in zone " + o.zone + ": " + o.owner
+	}
+	if o.standIn != "" {
+		line += "; if it does not answer, " + o.standIn
+	}
+	if o.previous != "" && o.previous != o.owner {
+		line += "; it fills the object from " + o.previous
+	}
+	return line
+}
+
+// findOwners adds the pods that own the key. They come from the ConfigMap, as for the pods, or else from the spec.
+func (p *place) findOwners(ctx context.Context, cluster *connect.Cluster, cacheNode *v1alpha1.CacheNode) error {
 	f := planned(cacheNode)
 	configMap := &corev1.ConfigMap{}
 	name := client.ObjectKey{Namespace: cacheNode.Namespace, Name: naming.ConfigMap(cacheNode.Name)}
@@ -42,15 +66,26 @@ func (p *place) owned(cacheNode *v1alpha1.CacheNode, f fleet.Fleet) {
 	if cacheNode.Spec.Routing.Mode != v1alpha1.RoutingSharded && cacheNode.Status.Routing == nil {
 		return // neither the spec nor the operator has chosen it
 	}
+	if f.Zones == nil {
+		p.ownedIn("", cacheNode.Name, f)
+	}
+	for _, zone := range slices.Sorted(maps.Keys(f.Zones)) {
+		p.ownedIn(cmp.Or(zone, "none"), cacheNode.Name, f.In(zone))
+	}
+}
+
+// ownedIn adds the pods of a zone that own the key.
+func (p *place) ownedIn(zone, cacheNode string, f fleet.Fleet) {
 	owner, standIn, previous, ok := f.Holders(p.key)
 	if !ok {
 		return
 	}
-	p.owner = naming.Pod(cacheNode.Name, owner)
+	o := owners{zone: zone, owner: naming.Pod(cacheNode, owner)}
 	if standIn >= 0 {
-		p.standIn = naming.Pod(cacheNode.Name, standIn)
+		o.standIn = naming.Pod(cacheNode, standIn)
 	}
 	if previous >= 0 {
-		p.previous = naming.Pod(cacheNode.Name, previous)
+		o.previous = naming.Pod(cacheNode, previous)
 	}
+	p.owners = append(p.owners, o)
 }

@@ -14,15 +14,22 @@ func TestOwner(t *testing.T) {
 	const key = "http://cdn.example.com/a"
 	handing := fleet.Of(3)
 	handing.Previous = fleet.Of(1).Owners
+	zoned := fleet.Fleet{Zones: map[string]fleet.Zone{
+		"b": {Owners: fleet.Owners{Members: []int{1}}}, "": {Owners: fleet.Owners{Members: []int{0, 2}}},
+	}}
 	for name, tt := range map[string]struct {
 		mode v1alpha1.RoutingMode
 		f    fleet.Fleet
 		want string
 	}{
-		"Local":             {"", fleet.Of(3), ""},
-		"one pod":           {v1alpha1.RoutingSharded, fleet.Of(1), "Owner: edge-0\n"},
-		"nobody owns keys":  {v1alpha1.RoutingSharded, fleet.Fleet{}, ""},
-		"three pods":        {v1alpha1.RoutingSharded, fleet.Of(3), "Owner: edge-1; if it does not answer, edge-0\n"},
+		"Local":            {"", fleet.Of(3), ""},
+		"one pod":          {v1alpha1.RoutingSharded, fleet.Of(1), "Owner: edge-0\n"},
+		"nobody owns keys": {v1alpha1.RoutingSharded, fleet.Fleet{}, ""},
+		"three pods":       {v1alpha1.RoutingSharded, fleet.Of(3), "Owner: edge-1; if it does not answer, edge-0\n"},
+		"zones": {
+			v1alpha1.RoutingSharded, zoned,
+			"Owner in zone none: edge-0; if it does not answer, edge-2\nOwner in zone b: edge-1\n",
+		},
 		"during a handover": {v1alpha1.RoutingSharded, handing, "; it fills the object from edge-0\n"},
 	} {
 		t.Run(name, func(t *testing.T) {
