@@ -49,8 +49,13 @@ func TestRouting(t *testing.T) {
 		{"explain names the owner", explainsOwner},
 		{"a pod that is deleted costs no request", deletedOwner},
 		{"a pod that hangs costs no request of another pod", hangingOwner},
+		{"a pod that is killed costs no request of another pod", killedOwner},
+		{"a pod that is cut off costs no request of another pod", cutOffOwner},
 		{"a pod that is scaled away hands its keys over, and one that joins takes them", scalesOwners},
 		{"the pods of a cordoned node hand their keys over", cordonsOwner},
+		{"with zones, each has its own copy", sharesInZones},
+		{"pods that share hold twice what one pod holds; the mode changes under load", outgrowsPod},
+		{"a node that loses its power costs no request of another pod", ownersNodeStops},
 	})
 }
 

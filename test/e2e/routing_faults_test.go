@@ -1,0 +1,200 @@
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/test/client/report"
+)
+
+// noneFails runs a fault of another pod under a load on the first one. Only a response whose header was sent may break
+// off. A pod that is away costs the origin at most one request for each of its keys that is asked for. Objects that
+// were filled in a change before cost one more, when they are renewed.
+func (s *suite) noneFails(t *testing.T, fault func()) {
+	t.Helper()
+	within(t, handover+time.Minute, func() string { // of a change before
+		if r := s.cacheNode(t).Status.Routing; r == nil || r.HandoverUntil != nil {
+			return fmt.Sprintf("keys are still handed over: %+v", r)
+		}
+		return ""
+	})
+	before := s.asked(t)
+	end := s.target(t, name+"-0").load(t, shared, 200, 16)
+	time.Sleep(2 * time.Second)
+	begun := time.Now()
+	fault()
+	took := time.Since(begun)
+	time.Sleep(2 * time.Second)
+	results := end()
+	all := count(results, func(report.Result) bool { return true })
+	calm := count(results, func(r report.Result) bool { return r.Began < begun.UnixMilli() })
+	longest := 0.0
+	for _, r := range results {
+		longest = max(longest, r.Milliseconds)
+	}
+	t.Logf("%s, the longest took %.0f ms; p99 before the fault %.1f ms; the fault lasted %s; the origin was asked %d times",
+		all, longest, calm.p99, took.Round(100*time.Millisecond), s.asked(t)-before)
+	if all.failed > 0 || all.requests < 500 {
+		t.Errorf("%d of %d requests failed: %v", all.failed, all.requests, all.errors)
+	}
+	if got := s.asked(t) - before; got > 2*len(shared) {
+		t.Errorf("the origin was asked %d times for %d objects", got, len(shared))
+	}
+}
+
+func killedOwner(t *testing.T, s *suite) {
+	uid := string(s.target(t, name+"-2").pod(t).UID)
+	s.noneFails(t, func() { cluster(t, "fault", "kill", uid, "nginx") })
+	s.current(t)
+}
+
+// cutOffOwner drops the packets from the first pod's node to another pod.
+func cutOffOwner(t *testing.T, s *suite) {
+	route := func(verb string) {
+		host, address := s.target(t, name+"-0").where(t), s.target(t, name+"-2").pod(t).Status.PodIP
+		cluster(t, "fault", "run", host, "ip", "route", verb, "blackhole", address+"/32")
+	}
+	restored := false
+	t.Cleanup(func() {
+		if !restored {
+			route("delete")
+		}
+	})
+	s.noneFails(t, func() {
+		route("add")
+		time.Sleep(12 * time.Second) // longer than nginx leaves the pod alone
+		route("delete")
+		restored = true
+	})
+	s.current(t)
+}
+
+func ownersNodeStops(t *testing.T, s *suite) {
+	host := s.target(t, name+"-2").where(t)
+	s.clear(t, host)
+	s.owners(t, 3)
+	var start func()
+	s.noneFails(t, func() {
+		start = stopNode(t, host)
+		time.Sleep(12 * time.Second)
+	})
+	start()
+	s.settles(t, []string{host})
+	s.current(t)
+	s.owners(t, 3)
+}
+
+// outgrowsPod requests twice as much as the disks of a pod hold, first from pods that share the keys, and then, after
+// an edit under load, from pods that do not.
+func outgrowsPod(t *testing.T, s *suite) {
+	var disks []string
+	for _, d := range s.cacheNode(t).Spec.Disks {
+		disks = append(disks, fmt.Sprintf(`{"name":%q,"size":%q,"storageClassName":%q,"media":"HDD","cache":{"maxSize":"40Mi"}}`,
+			d.Name, d.Size.String(), *d.StorageClassName))
+	}
+	must(t, edit(`{"spec":{"disks":[`+strings.Join(disks, ",")+`]}}`))
+	s.current(t)
+	var set []string
+	for i := range 1200 { // 240 MB, and a pod holds 126
+		set = append(set, fmt.Sprintf("/objects/200000/set-%d", i))
+	}
+	ratio := func() float64 {
+		var last tally
+		for range 3 { // the first passes fill the caches and evict from them
+			var all []report.Result
+			for node := range s.clients {
+				all = append(all, s.fetch(t, node, set, "-base", base)...)
+			}
+			last = count(all, func(report.Result) bool { return true })
+			if last.failed > 0 {
+				t.Fatalf("%d requests failed: %v", last.failed, last.errors)
+			}
+		}
+		return last.ratio()
+	}
+	together := ratio()
+	end := s.load(t, shared)
+	must(t, edit(`{"spec":{"routing":{"mode":"Local","handover":null}}}`))
+	s.current(t)
+	checkLoad(t, lasting(2*time.Second, end), 500)
+	apart := ratio()
+	t.Logf("of a working set of twice what a pod holds, %.1f%% are HITs if pods share keys, %.1f%% if they do not",
+		together, apart)
+	if together < 95 || apart > together-20 {
+		t.Error("sharing the keys should hold the whole working set, and a pod alone should not")
+	}
+	end = s.load(t, shared)
+	must(t, edit(`{"spec":{"routing":{"mode":"Sharded","handover":"`+handover.String()+`"}}}`))
+	s.current(t)
+	s.owners(t, 3)
+	checkLoad(t, lasting(2*time.Second, end), 500)
+}
+
+// sharesInZones labels the nodes with two zones, one of which has two pods.
+func sharesInZones(t *testing.T, s *suite) {
+	zone := map[int]string{0: "a", 1: "b", 2: "a"}
+	var hosts []string
+	for pod := range 3 {
+		hosts = append(hosts, s.target(t, naming.Pod(name, pod)).where(t))
+		kubectl(t, "", "label", "node", hosts[pod], corev1.LabelTopologyZone+"="+zone[pod])
+	}
+	t.Cleanup(func() {
+		for _, host := range hosts {
+			kubectl(t, "", "label", "node", host, corev1.LabelTopologyZone+"-")
+		}
+	})
+	end := s.load(t, shared)
+	must(t, edit(`{"spec":{"routing":{"scope":"Zone"}}}`))
+	s.current(t)
+	var shown struct{ Status v1alpha1.CacheNodeStatus }
+	within(t, time.Minute, func() string {
+		must(t, json.Unmarshal([]byte(kubectl(t, "", "get", "cachenode", name, "-o", "json")), &shown))
+		if r := shown.Status.Routing; r == nil || r.Zones != "a=2 b=1" || r.Applied != "3/3" {
+			return fmt.Sprintf("status.routing is %+v", r)
+		}
+		return ""
+	})
+	checkLoad(t, lasting(2*time.Second, end), 300)
+	service := &corev1.Service{}
+	must(t, s.Get(context.Background(), client.ObjectKey{Name: name}, service))
+	if d := service.Spec.TrafficDistribution; d == nil || *d != corev1.ServiceTrafficDistributionPreferClose {
+		t.Errorf("the Service's trafficDistribution is %v", d)
+	}
+	// Whatever pods the clients reach, each zone asks the origin at most once, and the pod alone in its zone has no hops.
+	paths := fresh("zones", 60)
+	before := s.asked(t)
+	var all []report.Result
+	for range 2 {
+		for node := range s.clients {
+			all = append(all, s.fetch(t, node, paths, "-base", base)...)
+		}
+	}
+	if got := s.asked(t) - before; got > 2*len(paths) {
+		t.Errorf("the origin was asked %d times for %d objects in two zones", got, len(paths))
+	}
+	hops := map[string]int{}
+	for _, r := range all {
+		if r.Error != "" {
+			t.Errorf("%s: %s", r.Path, r.Error)
+		}
+		hops[r.Pod+" "+r.Hop]++
+	}
+	t.Logf("requests by pod and hop: %v", hops)
+	if hops[name+"-1 peer"]+hops[name+"-1 standin"] > 0 || hops[name+"-0 peer"]+hops[name+"-2 peer"] == 0 {
+		t.Errorf("hops leave their zones, or there are none: %v", hops)
+	}
+	if text := plugin(t, "", "explain", name, "http://"+name+shared[0]); !strings.Contains(text, "Owner in zone b: "+name+"-1\n") {
+		t.Errorf("explain does not name the owner in zone b:\n%s", text)
+	}
+	must(t, edit(`{"spec":{"routing":{"scope":null}}}`))
+	s.owners(t, 3)
+}
