@@ -62,7 +62,7 @@ spec: {replicas: 2, %s, disks: [{name: disk1, size: 100Gi, %s}],
   cache: {key: [RequestURI], valid: [{status: [200], for: 24h}]},
   pod: {resources: {limits: {cpu: %d, memory: %dMi}}}}}`, fields, disk, lab.OriginPort, cpus, memoryMebibytes)
 	return func(b *bench, pod int, addresses [2]string, d lab.Disk) (root lab.Root, command []string, err error) {
-		cacheNode, err := file.One("bench", strings.NewReader(text))
+		cacheNode, err := file.One("-", strings.NewReader(text))
 		if err != nil {
 			return root, nil, err
 		}
