@@ -1,6 +1,6 @@
 // Command fleet measures what it costs that another pod has an object: two pods, of which clients ask one. It compares
 // an object on the pod's own disk, one over a hop and, for CacheNode, a hot one of the other pod in memory. Beside it
-// run Varnish with a shard director and Traffic Server with consistent-hash parents. It needs Linux and root.
+// run Varnish with a shard director, and Traffic Server. It needs Linux and root.
 package main
 
 import (

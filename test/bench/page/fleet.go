@@ -17,7 +17,7 @@ var systems = [][2]string{
 	{"cachenode-hdd", "**CacheNode**, no TLS, hard disks"},
 	{"cachenode-memory", "**CacheNode**, a hot copy in memory"},
 	{varnish, "Varnish, shard director"},
-	{trafficServer, "Traffic Server, consistent-hash parent"},
+	{trafficServer, "Traffic Server, all requests passed on"},
 }
 
 // fleetTable is the table of the benchmark of hops.
