@@ -147,7 +147,8 @@ sub vcl_deliver {
 	return root, []string{
 		"varnishd", "-F", "-T", "none", "-j", "none", "-n", "/run/varnish",
 		"-a", fmt.Sprintf("0.0.0.0:%d", lab.Port), "-f", "/tmp/cache.vcl", "-p", "thread_pools=2", "-p", "thread_pool_min=50",
-		"-s", fmt.Sprintf("malloc,%dM", memoryMebibytes/2), "-s", "Transient=malloc,100M",
+		// What is passed on is in Transient, whole.
+		"-s", fmt.Sprintf("malloc,%dM", memoryMebibytes/3), "-s", fmt.Sprintf("Transient=malloc,%dM", memoryMebibytes/2),
 	}, nil
 }
 
