@@ -164,6 +164,10 @@ bench-shard: ## Keys that move and how even the shares are, against percentages 
 bench-miss: ## What the gateway between caches and origin costs a MISS. Three minutes.
 	@test/bench/miss
 
+.PHONY: bench-fleet
+bench-fleet: ## What a hop between pods costs, beside Varnish and Traffic Server. A quarter of an hour.
+	test/bench/run fleet -out docs/benchmarks
+
 .PHONY: bench-ranges
 bench-ranges: ## How long a range at the end of a large object takes that is not in the cache, with and without slices. Three minutes.
 	@test/bench/ranges

@@ -16,15 +16,27 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
-// share decides which pods own keys, if routing.mode is Sharded, and adds that to what the ConfigMap offers.
+// share decides which pods own keys, if routing.mode is Sharded, and from which disks keys are filled that move to
+// others. It adds that to what the ConfigMap offers.
 func (r *CacheNodeReconciler) share(ctx context.Context, p *pass) error {
-	routing := p.effective.Spec.Routing
-	if routing.Mode != v1alpha1.RoutingSharded {
-		return nil
+	p.sharing = fleet.Decision{State: p.offered.sharing}
+	if !p.unknown { // otherwise the agents have yet to be asked whether they know how
+		if err := r.decideSharing(ctx, p); err != nil {
+			return err
+		}
 	}
-	if p.unknown { // the agents have yet to be asked whether they know how
-		p.sharing = fleet.Decision{State: p.offered.sharing}
-	} else {
+	if s := p.sharing.State; s.Serial > 0 {
+		p.offer.Fleet, p.offer.FleetUntil = s.String(), naming.Never
+		if !s.Until.IsZero() {
+			p.offer.FleetUntil = s.Until.UTC().Format(time.RFC3339)
+		}
+	}
+	return nil
+}
+
+func (r *CacheNodeReconciler) decideSharing(ctx context.Context, p *pass) error {
+	routing := p.effective.Spec.Routing
+	if routing.Mode == v1alpha1.RoutingSharded {
 		nodes, err := r.nodes(ctx)
 		if err != nil {
 			return err
@@ -40,13 +52,20 @@ func (r *CacheNodeReconciler) share(ctx context.Context, p *pass) error {
 		}
 		p.sharing = fleet.Decide(in)
 		p.lookAgain(p.sharing.After)
-	}
-	if s := p.sharing.State; s.Serial > 0 {
-		p.offer.Fleet, p.offer.FleetUntil = s.String(), naming.Never
-		if !s.Until.IsZero() {
-			p.offer.FleetUntil = s.Until.UTC().Format(time.RFC3339)
+	} else { // nobody owns the keys of others
+		s := &p.sharing.State
+		if s.Owning() > 0 {
+			s.Serial++
 		}
+		s.Owners, s.Previous, s.Zones, s.Until = fleet.Owners{}, fleet.Owners{}, nil, time.Time{}
 	}
+	if p.offered.stable == nil {
+		return nil
+	}
+	next, after := fleet.DecideDisks(p.sharing.State, tuning.ShardDisks(p.offered.stable.Spec.Disks),
+		tuning.ShardDisks(p.target.Revision.Spec.Disks), tuning.Handover(routing), p.now)
+	p.sharing.State = next
+	p.lookAgain(after)
 	return nil
 }
 

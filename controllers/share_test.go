@@ -122,8 +122,27 @@ func TestSharing(t *testing.T) {
 			return ""
 		})
 	})
+	steps.Run(t, "an edit of the disks says which disks had the keys", func() {
+		had := len(cacheNode.Spec.Disks)
+		o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) {
+			s.Routing.Handover = "10m"
+			s.Disks[0].Weight = new(int32(100))
+			for i := range s.Disks[1:] {
+				s.Disks[1+i].Weight = new(int32(50))
+			}
+		})
+		o.eventually(func() string {
+			o.get(config)
+			f, err := fleet.Read(config.Data[naming.FleetKey])
+			must(t, err)
+			if len(f.Disks.Members) != had || f.Disks.Members[0].Weight == 100 || f.Disks.Until.IsZero() {
+				return fmt.Sprintf("the ConfigMap says %+v", f.Disks)
+			}
+			return ""
+		})
+	})
 	steps.Run(t, "with mode Local nobody shares keys", func() {
-		o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) { s.Routing = v1alpha1.Routing{} })
+		o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) { s.Routing = v1alpha1.Routing{Mode: v1alpha1.RoutingLocal} })
 		told("[]", "[]", "[]")
 	})
 }

@@ -87,8 +87,9 @@ type applied struct {
 	// madeFrom identifies the revision and the facts, so that the same configuration is not rendered again.
 	madeFrom string
 	files    []reload.File
-	// fleet is the serial of the fleet in the facts.
+	// fleet is the serial of the fleet in the facts, share the share of the keys that the pod owns by it.
 	fleet int64
+	share float64
 }
 
 // New returns an agent that does nothing until Run or Serve.

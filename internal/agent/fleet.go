@@ -17,9 +17,15 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 )
 
-// fleet is what the configuration takes from the other pods. It is empty unless the revision has the pods share keys.
+// fleet is what the configuration takes from the other pods, and the disks that keys have moved from. Nothing is taken
+// from other pods unless the revision has the pods share keys.
 func (a *Agent) fleet(revision agentapi.Revision) (f cache.Fleet, err error) {
+	all, err := a.readFleet()
+	if err != nil {
+		return f, err
+	}
 	if revision.Spec.Routing.Mode != v1alpha1.RoutingSharded {
+		f.Disks, f.Serial = all.Disks, all.Serial
 		return f, nil
 	}
 	self, ok := naming.Ordinal(revision.Name, a.Paths.Hostname)
@@ -27,10 +33,6 @@ func (a *Agent) fleet(revision agentapi.Revision) (f cache.Fleet, err error) {
 		return f, fmt.Errorf("%s is no pod of %s", a.Paths.Hostname, revision.Name)
 	}
 	f.Self = self
-	all, err := a.readFleet()
-	if err != nil {
-		return f, err
-	}
 	f.Fleet = all.For(self)
 	if revision.Spec.Routing.TLS != v1alpha1.PeerTLSOff {
 		f.Certificate, err = a.peersHash()

@@ -62,6 +62,7 @@ func (a *Agent) took(made applied) {
 		a.refusal = nil
 	}
 	a.applied = &made
+	a.metrics.Share(made.share)
 }
 
 func (a *Agent) answers(version string) {

@@ -14,6 +14,10 @@ const (
 	// The other pod reports the request too.
 	TagPeer    = "peer"
 	TagStandIn = "standin"
+	// TagFilled is for an object whose key has moved to this pod and that came from the pod that had the key, TagUnfilled
+	// for one that the pod did not have, so that it came from the origin.
+	TagFilled   = "filled"
+	TagUnfilled = "unfilled"
 	// TagSlice is for a slice that was fetched from the origin.
 	TagSlice = "slice"
 	// TagError is for a line of the error log.
@@ -23,6 +27,11 @@ const (
 // RequestFormat is nginx's log_format for requests: disk, cache status, HTTP status, bytes, time to the first byte and
 // whole time in seconds, and the result of the limit on uncached requests.
 const RequestFormat = "$disk $upstream_cache_status $status $bytes_sent $first_byte $request_time $limit_conn_status"
+
+// HopFormat is nginx's log_format for requests that another pod answered: RequestFormat, in which the status is that of
+// the other pod's cache, and the names of the key's owner and of its stand-in.
+const HopFormat = "$disk $upstream_http_x_cachenode_status $status $bytes_sent $first_byte $request_time " +
+	"$limit_conn_status $owner $stand_in"
 
 // NoDisk is the disk of a request while all disks have failed. No disk can have this name.
 const NoDisk = "no-disk"

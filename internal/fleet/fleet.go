@@ -29,6 +29,9 @@ type Fleet struct {
 	Previous Owners `json:"previous,omitzero"`
 	// Zones are the owners in each zone if every zone has its own copy of a key. Owners and Previous are empty then.
 	Zones map[string]Zone `json:"zones,omitempty"`
+	// Disks are those that the keys of a pod were shared among before the last change of the disks; empty if there was
+	// none lately.
+	Disks Disks `json:"disks,omitzero"`
 	// Serial grows with each change, so that a pod which gets two fleets knows the newer one.
 	Serial int64 `json:"serial,omitempty"`
 }
@@ -58,7 +61,7 @@ func (f Fleet) For(pod int) Fleet {
 // In is the fleet of a zone.
 func (f Fleet) In(zone string) Fleet {
 	z := f.Zones[zone]
-	return Fleet{Owners: z.Owners, Previous: z.Previous, Serial: f.Serial}
+	return Fleet{Owners: z.Owners, Previous: z.Previous, Disks: f.Disks, Serial: f.Serial}
 }
 
 // ZoneOf is the zone in which a pod owns keys or did so before the last change; "" if there is none.
@@ -127,6 +130,9 @@ func Read(text string) (Fleet, error) {
 		return f, nil
 	}
 	if err := json.Unmarshal([]byte(text), &f); err != nil {
+		return Fleet{}, fmt.Errorf("fleet: %w", err)
+	}
+	if err := f.Disks.check(); err != nil {
 		return Fleet{}, fmt.Errorf("fleet: %w", err)
 	}
 	for _, o := range f.all() {

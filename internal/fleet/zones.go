@@ -8,7 +8,7 @@ import (
 // decideZones decides for each zone by itself. A hand-over in one zone lasts until those of all zones end. Pods that
 // shared keys over all zones so far fill from each other once more.
 func decideZones(in Input) Decision {
-	d := Decision{State: State{Fleet: Fleet{Zones: map[string]Zone{}, Serial: in.State.Serial}}}
+	d := Decision{State: State{Fleet: Fleet{Zones: map[string]Zone{}, Disks: in.State.Disks, Serial: in.State.Serial}}}
 	changed := in.State.Zones == nil && !in.State.IsZero()
 	for _, zone := range zones(in) {
 		of := in

@@ -101,6 +101,9 @@ func memoryShares(spec v1alpha1.CacheNodeSpec) []string {
 	if spec.IO.Mode == v1alpha1.IOWorkers {
 		responses = fmt.Sprintf("responses, each of which takes up to %s", Bytes(CopyBuffers*CopyBuffer))
 	}
+	if spec.Routing.Mode == v1alpha1.RoutingSharded {
+		responses += fmt.Sprintf(" (from another pod up to %s)", Bytes(HopBuffers))
+	}
 	return []string{fmt.Sprintf("memory limit %s: nginx takes %s%s, %s of it for keys zones%s; "+
 		"%s are left for the page cache and for %s while it lasts",
 		limit, Bytes(Memory(spec)), workers, Bytes(Sum(KeysZones(spec.Disks, limit.Value()))), tier,
@@ -135,14 +138,14 @@ const (
 // Resolve fills in what a spec leaves open and what must be the same for all pods: the memory tier, io.mode and
 // routing.mode. choices says what was chosen, and why.
 func Resolve(spec v1alpha1.CacheNodeSpec, had Before) (resolved v1alpha1.CacheNodeSpec, choices []string) {
+	routing, whyRouting := routingMode(spec, had)
+	spec.Routing.Mode = routing
 	before := had.Serving
 	useless := before == Nothing && spec.MemoryTier.Enabled == nil && spec.MemoryTier.Size == nil && noWaits(spec)
 	spec.MemoryTier = MemoryTier(spec, (before == Nothing || before == WithTier) && !useless)
 	mode, why := ioMode(spec, before)
 	spec.IO.Mode = mode
 	spec.Cache = Stale(spec.Cache)
-	routing, whyRouting := routingMode(spec, had)
-	spec.Routing.Mode = routing
 	return spec, append(memoryShares(spec), fmt.Sprintf("io.mode is %s: %s", mode, why), tierChoice(spec, useless),
 		fmt.Sprintf("routing.mode is %s: %s", routing, whyRouting))
 }

@@ -12,6 +12,9 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/layout"
 )
 
+// HopBuffers is the bytes of memory that a response from another pod takes while it lasts, at most.
+const HopBuffers = 528 << 10
+
 // Handover is how long keys that move are filled from where they were; 0 for not at all.
 func Handover(r v1alpha1.Routing) time.Duration {
 	return Duration(cmp.Or(r.Handover, "10m"))

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/test/client/report"
 )
@@ -93,15 +94,58 @@ func ownersNodeStops(t *testing.T, s *suite) {
 	s.owners(t, 3)
 }
 
+// editEachDisk adds fields to each disk of the sample.
+func (s *suite) editEachDisk(t *testing.T, fields func(i int) string) {
+	t.Helper()
+	var disks []string
+	for i, d := range s.cacheNode(t).Spec.Disks {
+		disks = append(disks, fmt.Sprintf(`{"name":%q,"size":%q,"storageClassName":%q,"media":"HDD",%s}`,
+			d.Name, d.Size.String(), *d.StorageClassName, fields(i)))
+	}
+	must(t, edit(`{"spec":{"disks":[`+strings.Join(disks, ",")+`]}}`))
+}
+
+// fills is how many objects whose key had moved came from where they were, and how many came from the origin.
+func (s *suite) fills(t *testing.T) (moved, fetched int) {
+	t.Helper()
+	for pod := range 3 {
+		text := kubectl(t, "", "get", "--raw", fmt.Sprintf("/api/v1/namespaces/%s/pods/%s:%d/proxy/metrics",
+			namespace, naming.Pod(name, pod), layout.MetricsPort))
+		for line := range strings.Lines(text) {
+			var source string
+			var n int
+			if _, err := fmt.Sscanf(line, `cachenode_fills_total{source=%q} %d`, &source, &n); err == nil {
+				if source == "peer" {
+					moved += n
+				} else {
+					fetched += n
+				}
+			}
+		}
+	}
+	return moved, fetched
+}
+
+// reweighsDisks moves a sixth of the keys of each pod to other disks, under load.
+func reweighsDisks(t *testing.T, s *suite) {
+	checkLoad(t, lasting(3*time.Second, s.load(t, shared)), 300) // caches what is not cached
+	movedBefore, fetchedBefore := s.fills(t)
+	end := s.load(t, shared)
+	s.editEachDisk(t, func(i int) string { return fmt.Sprintf(`"weight":%d`, []int{100, 100, 50}[i]) })
+	s.current(t)
+	checkLoad(t, lasting(3*time.Second, end), 500)
+	moved, fetched := s.fills(t)
+	moved, fetched = moved-movedBefore, fetched-fetchedBefore
+	t.Logf("%d objects were filled from the disk that had them, %d from the origin", moved, fetched)
+	if moved < len(shared)/20 || fetched > 0 {
+		t.Errorf("%d objects were filled from the disk that had them, %d from the origin", moved, fetched)
+	}
+}
+
 // outgrowsPod requests twice as much as the disks of a pod hold, first from pods that share the keys, and then, after
 // an edit under load, from pods that do not.
 func outgrowsPod(t *testing.T, s *suite) {
-	var disks []string
-	for _, d := range s.cacheNode(t).Spec.Disks {
-		disks = append(disks, fmt.Sprintf(`{"name":%q,"size":%q,"storageClassName":%q,"media":"HDD","cache":{"maxSize":"40Mi"}}`,
-			d.Name, d.Size.String(), *d.StorageClassName))
-	}
-	must(t, edit(`{"spec":{"disks":[`+strings.Join(disks, ",")+`]}}`))
+	s.editEachDisk(t, func(int) string { return `"cache":{"maxSize":"40Mi"}` })
 	s.current(t)
 	var set []string
 	for i := range 1200 { // 240 MB, and a pod holds 126

@@ -53,6 +53,7 @@ func TestRouting(t *testing.T) {
 		{"a pod that is cut off costs no request of another pod", cutOffOwner},
 		{"a pod that is scaled away hands its keys over, and one that joins takes them", scalesOwners},
 		{"the pods of a cordoned node hand their keys over", cordonsOwner},
+		{"keys that move to another disk are filled from the disk that had them", reweighsDisks},
 		{"with zones, each has its own copy", sharesInZones},
 		{"pods that share hold twice what one pod holds; the mode changes under load", outgrowsPod},
 		{"a node that loses its power costs no request of another pod", ownersNodeStops},

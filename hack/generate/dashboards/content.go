@@ -106,6 +106,37 @@ var fleet = dashboard{
 				},
 			}},
 		}},
+		{title: "Pods that share keys", panels: []panel{
+			{title: "Share of the keys", description: "1 for a pod that shares none", unit: "percentunit", queries: []query{
+				{of(inFleet, `cachenode_key_share_ratio{%s}`), "{{namespace}}/{{pod}}"},
+			}},
+			{title: "Answered by another pod", unit: "reqps", queries: []query{
+				{
+					of(inFleet, `sum by (namespace, cachenode, hop) (rate(cachenode_hops_total{%s}[$__rate_interval])`+ofAll+`)`),
+					"{{namespace}}/{{cachenode}} {{hop}}",
+				},
+			}},
+			{title: "Bytes over hops", unit: "Bps", queries: []query{
+				{
+					of(inFleet, `sum by (namespace, cachenode, ordinal) `+
+						`(rate(cachenode_hop_bytes_total{%s}[$__rate_interval])`+ofAll+`)`),
+					"{{namespace}}/{{cachenode}} from pod {{ordinal}}",
+				},
+			}},
+			{title: "Not answered in time", description: "Another pod stands in", unit: "reqps", queries: []query{
+				{
+					of(inFleet, `sum by (namespace, cachenode, ordinal) `+
+						`(rate(cachenode_hops_unanswered_total{%s}[$__rate_interval])`+ofAll+`)`),
+					"{{namespace}}/{{cachenode}} pod {{ordinal}}",
+				},
+			}},
+			{title: "Keys that moved: filled from", unit: "ops", queries: []query{
+				{
+					of(inFleet, `sum by (namespace, cachenode, source) (rate(cachenode_fills_total{%s}[$__rate_interval]))`),
+					"{{namespace}}/{{cachenode}} {{source}}",
+				},
+			}},
+		}},
 		{title: "Disks", panels: []panel{
 			{title: "In use", unit: "percentunit", queries: []query{
 				{

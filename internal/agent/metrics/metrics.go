@@ -35,11 +35,11 @@ type Metrics struct {
 	registry *prometheus.Registry
 
 	requests, bytes, originResponses, probeFailures, overflows, ioErrors, reloads *prometheus.CounterVec
-	slices, sliceBytes, hops, hopBytes                                            *prometheus.CounterVec
+	slices, sliceBytes, hops, hopBytes, unanswered, fills                         *prometheus.CounterVec
 	firstByte, duration, probe                                                    *prometheus.HistogramVec
 	rejected                                                                      prometheus.Counter
 	config                                                                        *prometheus.GaugeVec
-	sampling, nginxUp                                                             prometheus.Gauge
+	sampling, nginxUp, share                                                      prometheus.Gauge
 
 	mutex  sync.Mutex
 	loaded map[string]bool
@@ -84,10 +84,16 @@ func New(disks func() map[string]disk.State, files func() map[string]Files) *Met
 			"Bytes of the slices that were fetched from the origin, headers included."+sampled, "disk"),
 		hops: counter("cachenode_hops_total",
 			"Requests that another pod answered: the owner of the key (peer) or its stand-in (standin), "+
-				"by how that pod got the response: nginx's $upstream_cache_status there, UNCACHED or NONE. "+
-				"That pod counts them too, in cachenode_requests_total."+sampled, "hop", "cache"),
+				"by that pod's ordinal, and by how that pod got the response: nginx's $upstream_cache_status there, UNCACHED or "+
+				"NONE. That pod counts them too, in cachenode_requests_total."+sampled, "hop", "ordinal", "cache"),
 		hopBytes: counter("cachenode_hop_bytes_total",
-			"Bytes of responses from other pods, headers included."+sampled, "hop"),
+			"Bytes of responses from other pods, by that pod's ordinal, headers included."+sampled, "hop", "ordinal"),
+		unanswered: counter("cachenode_hops_unanswered_total",
+			"Requests whose key belongs to another pod that did not answer in time or at all, by that pod's ordinal. "+
+				"The stand-in answered them. nginx leaves such a pod alone for ten seconds at a time."+sampled, "ordinal"),
+		fills: counter("cachenode_fills_total",
+			"Objects that were stored although their keys had belonged to another pod, by where they came from: "+
+				"peer (the previous owner) or origin.", "source"),
 		probe: histogram("cachenode_disk_probe_duration_seconds",
 			"Time that a probe took to write, sync and read a file.", "disk"),
 		probeFailures: counter("cachenode_disk_probe_failures_total",
@@ -108,15 +114,20 @@ func New(disks func() map[string]disk.State, files func() map[string]Files) *Met
 		}, []string{"revision"}),
 		sampling: gauge("cachenode_request_sampling_ratio", "Share of the requests that nginx reports, from 0 to 1."),
 		nginxUp:  gauge("cachenode_nginx_up", "1 if nginx answers on its private port."),
-		loaded:   map[string]bool{},
+		share: gauge("cachenode_key_share_ratio",
+			"Share of the keys that the pod owns among the pods that share them, from 0 to 1; 1 with routing.mode Local."),
+		loaded: map[string]bool{},
 	}
 	for _, result := range []string{Taken, Refused, Failed} {
 		m.reloads.WithLabelValues(result)
 	}
+	for _, source := range []string{"peer", "origin"} {
+		m.fills.WithLabelValues(source)
+	}
 	for _, class := range []string{"2xx", "3xx", "4xx", "5xx"} { // a rate needs a first value
 		m.originResponses.WithLabelValues(class)
 	}
-	m.registry.MustRegister(m.requests, m.bytes, m.slices, m.sliceBytes, m.hops, m.hopBytes, m.originResponses,
+	m.registry.MustRegister(m.requests, m.bytes, m.slices, m.sliceBytes, m.hops, m.hopBytes, m.unanswered, m.fills, m.share, m.originResponses,
 		m.firstByte, m.duration, m.probe, m.probeFailures, m.overflows, m.ioErrors, m.reloads, m.rejected,
 		m.config, m.sampling, m.nginxUp,
 		&diskCollector{disks: disks, files: files, loaded: m.isLoaded},
@@ -142,9 +153,15 @@ func (m *Metrics) Request(r nginxlog.Request) {
 		m.sliceBytes.WithLabelValues(r.Disk).Add(float64(r.Bytes))
 		return
 	}
-	if r.Tag == agentapi.TagPeer || r.Tag == agentapi.TagStandIn {
-		m.hops.WithLabelValues(r.Tag, cmp.Or(r.Cache, None)).Inc()
-		m.hopBytes.WithLabelValues(r.Tag).Add(float64(r.Bytes))
+	switch r.Tag {
+	case agentapi.TagPeer, agentapi.TagStandIn:
+		m.hop(r)
+		return
+	case agentapi.TagFilled:
+		m.fills.WithLabelValues("peer").Inc()
+		return
+	case agentapi.TagUnfilled:
+		m.fills.WithLabelValues("origin").Inc()
 		return
 	}
 	if r.Rejected {
@@ -172,6 +189,17 @@ func (m *Metrics) Request(r nginxlog.Request) {
 	if class := r.Status / 100; from == "origin" && 2 <= class && class <= 5 {
 		m.originResponses.WithLabelValues(strconv.Itoa(class) + "xx").Inc()
 	}
+}
+
+// hop counts a request that another pod answered.
+func (m *Metrics) hop(r nginxlog.Request) {
+	pod := r.Owner
+	if r.Tag == agentapi.TagStandIn {
+		pod = r.StandIn
+		m.unanswered.WithLabelValues(r.Owner).Inc()
+	}
+	m.hops.WithLabelValues(r.Tag, pod, cmp.Or(r.Cache, None)).Inc()
+	m.hopBytes.WithLabelValues(r.Tag, pod).Add(float64(r.Bytes))
 }
 
 // IsHit reports whether a status means that the object came from the disk or from memory.
@@ -244,6 +272,9 @@ func (m *Metrics) SetLoaded(name string, loaded bool) {
 	defer m.mutex.Unlock()
 	m.loaded[name] = loaded
 }
+
+// Share records the share of the keys that the pod owns, from 0 to 1.
+func (m *Metrics) Share(share float64) { m.share.Set(share) }
 
 func (m *Metrics) isLoaded(name string) (loaded, known bool) {
 	m.mutex.Lock()

@@ -40,9 +40,12 @@ func filled(t *testing.T) *Metrics {
 		{Tag: agentapi.TagOtherDisk, Disk: "disk1", Cache: "HIT", Status: 200, Bytes: 10},
 		{Tag: agentapi.TagUncached, Disk: "disk2", Status: 503, Bytes: 10, Rejected: true},
 		{Tag: agentapi.TagCached, Disk: "disk1", Status: 200, Bytes: 10},
-		{Tag: agentapi.TagPeer, Disk: "disk1", Cache: "HIT", Status: 200, Bytes: 11},
-		{Tag: agentapi.TagPeer, Disk: "disk1", Cache: "HIT", Status: 200, Bytes: 11},
-		{Tag: agentapi.TagStandIn, Disk: "disk1", Status: 200, Bytes: 11},
+		{Tag: agentapi.TagPeer, Disk: "disk1", Cache: "HIT", Status: 200, Bytes: 11, Owner: "1", StandIn: "2"},
+		{Tag: agentapi.TagPeer, Disk: "disk1", Cache: "HIT", Status: 200, Bytes: 11, Owner: "1", StandIn: "2"},
+		{Tag: agentapi.TagStandIn, Disk: "disk1", Status: 200, Bytes: 11, Owner: "1", StandIn: "2"},
+		{Tag: agentapi.TagFilled, Disk: "disk1", Status: 200, Bytes: 11},
+		{Tag: agentapi.TagUnfilled, Disk: "disk1", Status: 200, Bytes: 11},
+		{Tag: agentapi.TagUnfilled, Disk: "disk1", Status: 200, Bytes: 11},
 		{Tag: agentapi.TagSlice, Disk: "disk1", Status: 206, Bytes: 7},
 		{Tag: agentapi.TagSlice, Disk: "disk1", Status: 206, Bytes: 7},
 	} {
@@ -60,6 +63,7 @@ func filled(t *testing.T) *Metrics {
 	m.Probe("disk1", disk.Sample{Latency: time.Second, Reason: v1alpha1.DiskSlow})
 	m.Reload("taken")
 	m.Running("abc", 10)
+	m.Share(0.25)
 	stub := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, "Active connections: 3 \nserver accepts handled requests\n 5 5 7 \n"+
 			"Reading: 0 Writing: 1 Waiting: 2 \n")
@@ -87,9 +91,13 @@ func TestMetrics(t *testing.T) {
 		`cachenode_origin_responses_total{class="2xx"} 2`,
 		`cachenode_slices_fetched_total{disk="disk1"} 2`,
 		`cachenode_slice_bytes_fetched_total{disk="disk1"} 14`,
-		`cachenode_hops_total{cache="HIT",hop="peer"} 2`,
-		`cachenode_hops_total{cache="NONE",hop="standin"} 1`,
-		`cachenode_hop_bytes_total{hop="peer"} 22`,
+		`cachenode_hops_total{cache="HIT",hop="peer",ordinal="1"} 2`,
+		`cachenode_hops_total{cache="NONE",hop="standin",ordinal="2"} 1`,
+		`cachenode_hop_bytes_total{hop="peer",ordinal="1"} 22`,
+		`cachenode_hops_unanswered_total{ordinal="1"} 1`,
+		`cachenode_fills_total{source="peer"} 1`,
+		`cachenode_fills_total{source="origin"} 2`,
+		`cachenode_key_share_ratio 0.25`,
 		`cachenode_origin_responses_total{class="4xx"} 0`,
 		`cachenode_origin_responses_total{class="5xx"} 0`,
 		`cachenode_uncached_rejected_total 1`,

@@ -27,6 +27,9 @@ type Request struct {
 	FirstByte, Duration time.Duration
 	// Rejected is true if nginx refused the request because too many requests that no disk could serve were in progress.
 	Rejected bool
+	// Owner and StandIn are the ordinals of the pods that the key is for, as text, if another pod answered; StandIn is ""
+	// if there is none.
+	Owner, StandIn string
 }
 
 // Error is a line of the error log.
@@ -69,8 +72,12 @@ func Split(datagram string) (tag, text string, ok bool) {
 
 // ParseRequest parses the text of a request's line. ok is false if it is not in the format.
 func ParseRequest(tag, text string) (r Request, ok bool) {
-	words := strings.Split(text, " ")
-	if len(words) != len(strings.Split(agentapi.RequestFormat, " ")) {
+	words, format := strings.Split(text, " "), agentapi.RequestFormat
+	overHop := tag == agentapi.TagPeer || tag == agentapi.TagStandIn
+	if overHop {
+		format = agentapi.HopFormat
+	}
+	if len(words) != len(strings.Split(format, " ")) {
 		return Request{}, false
 	}
 	r = Request{Tag: tag, Disk: words[0], Rejected: words[6] == "REJECTED"}
@@ -87,8 +94,24 @@ func ParseRequest(tag, text string) (r Request, ok bool) {
 	if r.FirstByte, ok = seconds(words[4]); !ok {
 		return Request{}, false
 	}
+	if overHop {
+		if r.Owner, ok = ordinal(words[7]); !ok {
+			return Request{}, false
+		}
+		if r.StandIn, ok = ordinal(words[8]); !ok && words[8] != "-" && words[8] != "" {
+			return Request{}, false
+		}
+	}
 	r.Duration, ok = seconds(words[5])
 	return r, ok && isName(r.Disk) && isCacheStatus(r.Cache)
+}
+
+// ordinal is that of a pod's name in a plan, see package fleet.
+func ordinal(word string) (text string, ok bool) {
+	if !pod.MatchString(word) {
+		return "", false
+	}
+	return word[1:], true
 }
 
 // seconds parses a time such as "0.012"; "-" is 0.
@@ -102,6 +125,8 @@ func seconds(word string) (time.Duration, bool) {
 	}
 	return time.Duration(value * float64(time.Second)), true
 }
+
+var pod = regexp.MustCompile(`^p(0|[1-9][0-9]{0,4})$`)
 
 var name = regexp.MustCompile(`^[a-z][a-z0-9]{0,15}$`)
 

@@ -37,6 +37,32 @@ func TestDatagrams(t *testing.T) {
 	}
 }
 
+// TestParseHop checks the lines about requests that another pod answered.
+func TestParseHop(t *testing.T) {
+	answered := Request{Tag: "peer", Disk: "disk1", Cache: "HIT", Status: 200, Bytes: 9, Owner: "1", StandIn: "12"}
+	alone := answered
+	alone.StandIn = ""
+	for name, tt := range map[string]struct {
+		text string
+		want Request
+		ok   bool
+	}{
+		"the owner and its stand-in": {"disk1 HIT 200 9 - - - p1 p12", answered, true},
+		"no stand-in":                {"disk1 HIT 200 9 - - - p1 ", alone, true},
+		"no owner":                   {"disk1 HIT 200 9 - - - - p12", Request{}, false},
+		"an invented pod":            {"disk1 HIT 200 9 - - - p1 x", Request{}, false},
+		"a number too many":          {"disk1 HIT 200 9 - - - p01 p2", Request{}, false},
+		"no pods":                    {"disk1 HIT 200 9 - - -", Request{}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, ok := ParseRequest("peer", tt.text)
+			if diff := cmp.Diff(tt.want, got); ok != tt.ok || ok && diff != "" {
+				t.Errorf("ok is %t, want %t (-want +got):\n%s", ok, tt.ok, diff)
+			}
+		})
+	}
+}
+
 func TestParseRequest(t *testing.T) {
 	tests := map[string]struct {
 		text string

@@ -5,7 +5,9 @@ import (
 	"strings"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/fleet"
+	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
@@ -22,35 +24,51 @@ const (
 	// fill is the gateway's location that asks that pod, unfilled the one if the pod has nothing.
 	fill     = "@fill"
 	unfilled = "@unfilled"
+	// fromDisk begins fillHeader if an object can be filled from another disk of the pod. fillDiskVariable is the header's
+	// value then, and formerDisk and formerKey are its parts. fillFromDisk is the gateway's location that looks there.
+	fromDisk         = "disk:"
+	fillDiskVariable = "$fill_from_disk"
+	formerDisk       = "$former_disk"
+	formerKey        = "$former_key"
+	fillFromDisk     = "@fill_from_disk"
 	// stateAbsent is the value of stateHeader with which the gateway answers that there is nothing.
 	stateAbsent = "ABSENT"
 	// lifetimeVariable is the X-Accel-Expires of a response that says that a copy is still valid.
 	lifetimeVariable = "$renewed_for"
 )
 
-// fillMaps say where an object comes from whose key has moved to this pod. Only an object that the disk does not have
-// is filled; one that has expired is renewed by the origin.
+// fillMaps say where an object comes from whose key has moved. Only an object that the disk does not have is filled;
+// one that has expired is renewed by the origin.
 func (r renderer) fillMaps() conf.Block {
-	if !r.fills() {
-		return nil
+	var block conf.Block
+	if r.fillsFromPods() {
+		block = append(block, r.fillFromPods()...)
 	}
+	if r.fillsFromDisks() {
+		block = append(block, r.fillFromDisks()...)
+	}
+	return block
+}
+
+// fillFromPods are the maps for keys that have moved to this pod.
+func (r renderer) fillFromPods() conf.Block {
 	scheme := conf.Expression("$scheme")
 	if r.tellsScheme() {
 		scheme = schemeVariable
+	}
+	otherwise := conf.Argument(conf.Literal(""))
+	if r.fillsFromDisks() {
+		otherwise = conf.Expression(fillDiskVariable)
 	}
 	from := conf.B("map",
 		[]conf.Argument{
 			conf.Expression(gatewayDisk + ":$upstream_cache_status:" + previousVariable), conf.Expression(fillVariable),
 		},
-		conf.D("volatile"), conf.D("default", conf.Literal("")))
+		conf.D("volatile"), conf.D("default", otherwise))
 	for _, pod := range r.others(r.Facts.Fleet.Previous) {
 		name := fleet.Name(pod)
 		from.Block = append(from.Block,
 			conf.Row(conf.Expression("~.:MISS:"+name+"$"), conf.Expression(name+" ")+scheme+" $host"))
-	}
-	part := func(pattern, variable string) conf.Directive {
-		return conf.B("map", []conf.Argument{conf.Expression(fillInRequest), conf.Expression(variable)},
-			conf.D("default", conf.Literal("")), conf.Row(conf.Expression(pattern), conf.Expression("$1")))
 	}
 	return conf.Block{
 		from,
@@ -58,12 +76,53 @@ func (r renderer) fillMaps() conf.Block {
 	}
 }
 
-// fillLocations ask the pod that had the key. Its response is stored as that pod has it, with the headers that the
-// gateway added there.
+// fillFromDisks are the maps for keys that have moved to another disk of this pod. The gateway gets the key too.
+func (r renderer) fillFromDisks() conf.Block {
+	variable := fillVariable
+	if r.fillsFromPods() {
+		variable = fillDiskVariable
+	}
+	from := conf.B("map",
+		[]conf.Argument{
+			conf.Expression(gatewayDisk + ":$upstream_cache_status:" + previousDisk), conf.Expression(variable),
+		},
+		conf.D("volatile"), conf.D("default", conf.Literal("")),
+		conf.Row(conf.Expression(`~^([^:]+):MISS:\1$`), conf.Literal("")))
+	for _, d := range r.disks {
+		from.Block = append(from.Block,
+			conf.Row(conf.Expression("~.:MISS:"+d.Name+"$"), conf.Expression(fromDisk+d.Name+" ")+r.key()))
+	}
+	block := conf.Block{from, part("~^"+fromDisk+"([^ ]+) ", formerDisk), part("~^"+fromDisk+"[^ ]+ (.+)$", formerKey)}
+	if !r.isSharded() {
+		block = append(block, secondsOfFills())
+	}
+	return block
+}
+
+// part is the map for a part of the header that says where an object comes from.
+func part(pattern, variable string) conf.Directive {
+	return conf.B("map", []conf.Argument{conf.Expression(fillInRequest), conf.Expression(variable)},
+		conf.D("default", conf.Literal("")), conf.Row(conf.Expression(pattern), conf.Expression("$1")))
+}
+
+// fillLocations ask the pod or the disk that had the key. The response is stored as it is stored there, with the headers
+// that the gateway added then.
 func (r renderer) fillLocations() conf.Block {
 	if !r.fills() {
 		return nil
 	}
+	var block conf.Block
+	if r.fillsFromPods() {
+		block = append(block, r.askPod())
+	}
+	if r.fillsFromDisks() {
+		block = append(block, r.lookOnDisk())
+	}
+	return append(block, conf.B("location", conf.Literals(unfilled),
+		append(r.logsOfFills(agentapi.TagUnfilled), conf.D("proxy_pass", r.origin(upstreamName)))...))
+}
+
+func (r renderer) askPod() conf.Directive {
 	set := func(name string, value conf.Argument) conf.Directive {
 		return conf.D("proxy_set_header", conf.Literal(name), value)
 	}
@@ -80,23 +139,45 @@ func (r renderer) fillLocations() conf.Block {
 		// Also between two reads of a body, which a hard disk may take long for.
 		conf.D("proxy_read_timeout", conf.Time(3*r.hopTimeout())),
 		conf.D("proxy_next_upstream", conf.Literal("error"), conf.Literal("timeout")),
+		conf.D("proxy_intercept_errors", conf.OnOff(true)))
+	block = append(block, r.peerClientTLS()...)
+	return conf.B("location", conf.Literals(fill), append(block, r.filled()...)...)
+}
+
+// lookOnDisk looks an object up on the disk that had the key. The gateway itself answers for what is absent there.
+func (r renderer) lookOnDisk() conf.Directive {
+	block := conf.Block{
+		conf.D("proxy_pass", conf.Literal("http://"+gatewayUpstream)),
+		conf.D("proxy_set_header", conf.Literal("Host"), conf.Expression("$http_host")),
+		conf.D("proxy_set_header", conf.Literal("Connection"), conf.Literal("")),
+		conf.D("proxy_set_header", conf.Literal(stateHeader), conf.Literal(stateAbsent)),
+		conf.D("proxy_cache", conf.Expression(naming.Zone(formerDisk))),
+		conf.D("proxy_cache_key", conf.Expression(formerKey)),
 		conf.D("proxy_intercept_errors", conf.OnOff(true)),
+		conf.D("add_header", conf.Literal("X-Accel-Expires"), conf.Expression(fillSeconds)),
+	}
+	block = append(block, r.diskIO(formerDisk)...)
+	return conf.B("location", conf.Literals(fillFromDisk), append(block, r.filled()...)...)
+}
+
+// filled is what the locations have in common from which objects are filled.
+func (r renderer) filled() conf.Block {
+	return slices.Concat(conf.Block{
 		conf.D("error_page", conf.Literal(absent), conf.Literal("500"), conf.Literal("502"), conf.Literal("504"),
 			conf.Literal("="), conf.Literal(unfilled)),
 		// Instead of the headers that the gateway hides.
 		conf.D("proxy_hide_header", conf.Literal(sharedHeader)),
 		// Instead of the headers that it adds.
-		conf.D("add_header", conf.Literal(sharedHeader), conf.Literal("")))
-	block = slices.Concat(block, r.peerClientTLS(), silent())
-	return conf.Block{
-		conf.B("location", conf.Literals(fill), block...),
-		conf.B("location", conf.Literals(unfilled), conf.D("proxy_pass", r.origin(upstreamName))),
-	}
+		conf.D("add_header", conf.Literal(sharedHeader), conf.Literal("")),
+	}, silent(), r.logsOfFills(agentapi.TagFilled))
 }
+
+// answersAbsent is true if the gateway is asked for what is not to be fetched.
+func (r renderer) answersAbsent() bool { return r.isSharded() || r.fillsFromDisks() }
 
 // toFill has the gateway's location leave what can be filled, and what is not to be fetched.
 func (r renderer) toFill() conf.Block {
-	if !r.isSharded() {
+	if !r.answersAbsent() {
 		return nil
 	}
 	block := conf.Block{
@@ -104,7 +185,12 @@ func (r renderer) toFill() conf.Block {
 			[]conf.Argument{conf.Expression("(" + stateInRequest), conf.Literal("="), conf.Literal(stateAbsent + ")")},
 			conf.D("return", conf.Literal(absent))),
 	}
-	if r.fills() {
+	if r.fillsFromDisks() {
+		block = append(block,
+			conf.D("error_page", conf.Literal("420"), conf.Literal("="), conf.Literal(fillFromDisk)),
+			conf.B("if", []conf.Argument{conf.Expression("(" + formerDisk + ")")}, conf.D("return", conf.Literal("420"))))
+	}
+	if r.fillsFromPods() {
 		block = append(block,
 			conf.D("error_page", conf.Literal("419"), conf.Literal("="), conf.Literal(fill)),
 			conf.B("if", []conf.Argument{conf.Expression("(" + fillInRequest + ")")}, conf.D("return", conf.Literal("419"))))
@@ -117,7 +203,7 @@ func (r renderer) toFill() conf.Block {
 // seconds.
 func (r renderer) lifetime() (maps, header conf.Block) {
 	const ok = v1alpha1.StatusCode(200)
-	if !r.isSharded() {
+	if !r.answersAbsent() {
 		return nil, nil
 	}
 	i := slices.IndexFunc(r.Spec.Cache.Valid, func(v v1alpha1.Validity) bool { return slices.Contains(v.Status, ok) })

@@ -22,6 +22,8 @@ const (
 	// pairVariable has both, as package shard writes them. previousVariable is the owner before the last change.
 	pairVariable     = "$pod_pair"
 	previousVariable = "$previous_owner"
+	// previousDisk is the disk of the key before the last change of the disks.
+	previousDisk = "$previous_disk"
 	// whereVariable is the location to which a request goes that is not answered from memory.
 	whereVariable = "$where"
 	// orStandIn is the location to which a request goes if the owner does not answer.
@@ -43,6 +45,15 @@ type Fleet struct {
 	// Certificate is a hash of what routing.tls Mutual needs. The files must be at layout.PeerCertificate, PeerKey and
 	// PeerAuthority before nginx reads the text.
 	Certificate string
+}
+
+// Share is the share of the keys that the pod owns, from 0 to 1: all of them if no other pod owns any.
+func (f Fleet) Share() float64 {
+	plan, ok := f.Plan()
+	if !ok {
+		return 1
+	}
+	return float64(plan.Share(fleet.Name(f.Self))) / shard.Slots
 }
 
 // NominalFleet is the fleet of the first pod when all pods own keys. The operator validates with it, and the plugin
@@ -75,8 +86,20 @@ func (r renderer) others(o fleet.Owners) []int {
 // hops is true if other pods own keys.
 func (r renderer) hops() bool { return len(r.others(r.Facts.Fleet.Owners)) > 0 }
 
-// fills is true if keys that have moved to this pod are filled from where they were.
-func (r renderer) fills() bool { return len(r.disks) > 0 && len(r.others(r.Facts.Fleet.Previous)) > 0 }
+// fillsFromPods is true if keys that have moved to this pod are filled from the pod where they were.
+func (r renderer) fillsFromPods() bool {
+	return len(r.disks) > 0 && len(r.others(r.Facts.Fleet.Previous)) > 0
+}
+
+// fillsFromDisks is true if keys that have moved to another disk of this pod are filled from the disk where they were.
+// Slices have other keys, which the gateway is not told.
+func (r renderer) fillsFromDisks() bool {
+	before, ok := r.Facts.Fleet.Disks.Plan()
+	return ok && len(r.disks) > 0 && !r.hasSlices() && before.Moved(r.plan) > 0
+}
+
+// fills is true if some keys are filled from where they were.
+func (r renderer) fills() bool { return r.fillsFromPods() || r.fillsFromDisks() }
 
 // peers are the pods that this pod may ask, sorted.
 func (r renderer) peers() []int {
@@ -127,7 +150,7 @@ func (r renderer) fleetMaps() conf.Block {
 // fleetShards map the cache key to the pods. They hash the key with a prefix, or the keys of a pod would all be on a
 // few of its disks.
 func (r renderer) fleetShards() conf.Block {
-	if !r.isSharded() || r.withoutRanges {
+	if r.withoutRanges {
 		return nil
 	}
 	key := fleet.KeyPrefix + r.key()
@@ -140,9 +163,13 @@ func (r renderer) fleetShards() conf.Block {
 		}
 		block = append(block, shards(key, pairVariable, "pod", tree)...)
 	}
-	if r.fills() {
+	if r.fillsFromPods() {
 		plan, _ := r.Facts.Fleet.Previous.Plan()
 		block = append(block, shards(key, previousVariable, "previous", plan.Tree())...)
+	}
+	if r.fillsFromDisks() {
+		plan, _ := r.Facts.Fleet.Disks.Plan()
+		block = append(block, shards(r.key(), previousDisk, "former", plan.Tree())...)
 	}
 	return block
 }

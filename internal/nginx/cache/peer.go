@@ -125,9 +125,14 @@ func (r renderer) lookupMaps() conf.Block {
 	}
 	return conf.Block{
 		asked, found,
-		conf.B("map", []conf.Argument{conf.Expression("$upstream_cache_status"), conf.Expression(fillSeconds)},
-			conf.D("default", conf.Literal("0")), conf.Row(conf.Literal("HIT"), conf.Literal(filledFor))),
+		secondsOfFills(),
 	}
+}
+
+// secondsOfFills is the map for how long an object is fresh that fills another disk.
+func secondsOfFills() conf.Directive {
+	return conf.B("map", []conf.Argument{conf.Expression("$upstream_cache_status"), conf.Expression(fillSeconds)},
+		conf.D("default", conf.Literal("0")), conf.Row(conf.Literal("HIT"), conf.Literal(filledFor)))
 }
 
 // lookupServer answers with what is fresh in the pod's caches, and else with the status absent. It never waits for an

@@ -9,8 +9,11 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 )
 
-// hopFormat is the format for requests that another pod has answered.
-const hopFormat = "hop"
+// hopFormat is the format for requests that another pod has answered, fillFormat the one for objects that fill a disk.
+const (
+	hopFormat  = "hop"
+	fillFormat = "fill"
+)
 
 // sampledVariable is 1 for the requests that are reported to the agent.
 const sampledVariable = "$sampled"
@@ -30,8 +33,11 @@ func (r renderer) reporting() conf.Block {
 			conf.D("default", conf.Literal(""))),
 	}
 	if r.hops() {
-		block = append(block, conf.D("log_format", conf.Literal(hopFormat),
-			conf.Expression(strings.Replace(agentapi.RequestFormat, "$upstream_cache_status", statusInAnswer, 1))))
+		block = append(block, conf.D("log_format", conf.Literal(hopFormat), conf.Expression(agentapi.HopFormat)))
+	}
+	if r.fills() {
+		block = append(block, conf.D("log_format", conf.Literal(fillFormat),
+			conf.Expression(strings.Replace(agentapi.RequestFormat, diskVariable, diskInRequest, 1))))
 	}
 	if r.logFormat() == jsonFormat {
 		block = append(block, jsonLog()...)
@@ -43,6 +49,14 @@ func (r renderer) reporting() conf.Block {
 			conf.D("*", conf.Literal("0"))))
 	}
 	return block
+}
+
+// logsOfFills reports to the agent where an object came from whose key has moved. All of them are counted.
+func (r renderer) logsOfFills(tag string) conf.Block {
+	if r.sampling() == 0 {
+		return nil
+	}
+	return conf.Block{conf.D("access_log", toAgent(tag), conf.Literal(fillFormat))}
 }
 
 func (r renderer) sampling() int { return int(ptr.Deref(r.Spec.Monitoring.RequestSampling, 0)) }
