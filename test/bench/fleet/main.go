@@ -36,8 +36,13 @@ func main() {
 	seconds := flag.Int("seconds", 4, "how long a measurement takes")
 	only := flag.String("systems", "", "the systems to measure, separated by commas; all if empty")
 	out := flag.String("out", "", "a folder for the result as JSON")
+	pods := flag.String("pods", "", "measure configurations for so many pods instead, such as 3,10,30,100")
 	flag.Parse()
-	if err := run(*rounds, *seconds, *only, *out); err != nil {
+	measure := func() error { return run(*rounds, *seconds, *only, *out) }
+	if *pods != "" {
+		measure = func() error { return sizes(*pods, *rounds, *seconds, *out) }
+	}
+	if err := measure(); err != nil {
 		fmt.Fprintln(os.Stderr, "fleet:", err)
 		os.Exit(1)
 	}
@@ -163,12 +168,7 @@ func (b *bench) startPod(s system, i int, site lab.Site, addresses [2]string) (*
 	if err != nil {
 		return nil, err
 	}
-	origin, err := b.Start("origin-"+name, site, nil, lab.Root{},
-		"env", fmt.Sprintf("ORIGIN_ADDRESS=:%d", lab.OriginPort), b.origin)
-	if err != nil {
-		return nil, err
-	}
-	if err := b.Await(site, origin, lab.OriginPort); err != nil {
+	if _, err := b.startOrigin(name, site); err != nil {
 		return nil, err
 	}
 	root, command, err := s.configure(b, i, addresses, disk)
@@ -180,6 +180,16 @@ func (b *bench) startPod(s system, i int, site lab.Site, addresses [2]string) (*
 		return nil, err
 	}
 	return server, b.Await(site, server, lab.Port)
+}
+
+// startOrigin starts the origin of a pod.
+func (b *bench) startOrigin(name string, site lab.Site) (*lab.Server, error) {
+	origin, err := b.Start("origin-"+name, site, nil, lab.Root{},
+		"env", fmt.Sprintf("ORIGIN_ADDRESS=:%d", lab.OriginPort), b.origin)
+	if err != nil {
+		return nil, err
+	}
+	return origin, b.Await(site, origin, lab.OriginPort)
 }
 
 // fill has the first pod asked for objects of a size until both have what they own, and adds what is to be measured.

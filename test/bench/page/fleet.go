@@ -101,3 +101,32 @@ func fleetLine(f result.Fleet, system string, size int64) []string {
 		median("local", "%.3f", own), median(other, "%.3f", own) + " + " + median(other, "%.3f", owners),
 	}
 }
+
+// fleetSizesTable is the table of configurations for many pods.
+func (r *results) fleetSizesTable() (string, error) {
+	text, err := os.ReadFile(filepath.Join(r.folder, "fleet-sizes.json"))
+	if err != nil {
+		return "", err
+	}
+	var d result.Document[result.FleetSizes]
+	if err := json.Unmarshal(text, &d); err != nil {
+		return "", fmt.Errorf("fleet-sizes.json: %w", err)
+	}
+	lines := [][]string{{
+		"pods", "by", "fleet.json, bytes", "nginx.conf, KiB", "render ms", "nginx -t ms", "reload ms", "a worker, MiB",
+		"hits/s",
+	}}
+	for _, s := range d.Result.Sizes {
+		by := "address"
+		if s.Names {
+			by = "name"
+		}
+		lines = append(lines, []string{
+			fmt.Sprint(s.Pods), by, thousands(float64(s.Fleet)), fmt.Sprintf("%.0f", float64(s.Config)/1024),
+			short(result.Median(s.Render)), short(result.Median(s.Test)), short(result.Median(s.Reload)),
+			fmt.Sprintf("%.1f", s.Worker), thousands(result.Median(s.PerSecond)),
+		})
+	}
+	return fmt.Sprintf("%d disks a pod, medians of %d rounds, %s, commit %s ([JSON](fleet-sizes.json)).\n\n%s",
+		d.Result.Disks, d.Result.Rounds, d.Date[:10], d.Commit, markdown(lines)), nil
+}

@@ -42,6 +42,8 @@ func (r *results) table(name string) (string, error) {
 		return r.gainTable()
 	case "preparation":
 		return r.preparationTable()
+	case "fleet-sizes":
+		return r.fleetSizesTable()
 	case "fleet":
 		return r.fleetTable()
 	case "goals":

@@ -28,3 +28,28 @@ type Hop struct {
 	CPU       float64 `json:"cpuMillisecondsPerRequest"`
 	OwnersCPU float64 `json:"ownersCPUMillisecondsPerRequest"`
 }
+
+// FleetSizes is what configurations for many pods cost one pod.
+type FleetSizes struct {
+	Rounds int         `json:"rounds"`
+	Disks  int         `json:"disks"`
+	Sizes  []FleetSize `json:"sizes"`
+}
+
+// FleetSize is the cost of a number of pods.
+type FleetSize struct {
+	Pods int `json:"pods"`
+	// Names is true if nginx resolves the names of pods, and false if it has their addresses.
+	Names bool `json:"names"`
+	// Fleet and Config are the bytes of what the operator writes and of the configuration that the agent renders.
+	Fleet  int `json:"fleetBytes"`
+	Config int `json:"configBytes"`
+	// Render, Test (nginx -t) and Reload (from the signal until new workers answer) are in milliseconds, for each round.
+	Render []float64 `json:"renderMilliseconds"`
+	Test   []float64 `json:"testMilliseconds"`
+	Reload []float64 `json:"reloadMilliseconds"`
+	// Worker is the memory of a worker in MiB that it does not share with others.
+	Worker float64 `json:"workerMebibytes"`
+	// PerSecond is local hits of 4 KiB, for each round.
+	PerSecond []float64 `json:"perSecond"`
+}
