@@ -167,6 +167,7 @@ bench-miss: ## What the gateway between caches and origin costs a MISS. Three mi
 .PHONY: bench-fleet
 bench-fleet: ## What a hop between pods costs, beside Varnish and Traffic Server. A quarter of an hour.
 	test/bench/run fleet -out docs/benchmarks
+	test/bench/run fleet -pods 3,10,30,100 -out docs/benchmarks
 
 .PHONY: bench-ranges
 bench-ranges: ## How long a range at the end of a large object takes that is not in the cache, with and without slices. Three minutes.
