@@ -24,13 +24,16 @@ const (
 	// fill is the gateway's location that asks that pod, unfilled the one if the pod has nothing.
 	fill     = "@fill"
 	unfilled = "@unfilled"
-	// fromDisk begins fillHeader if an object can be filled from another disk of the pod. fillDiskVariable is the header's
-	// value then, and formerDisk and formerKey are its parts. fillFromDisk is the gateway's location that looks there.
-	fromDisk         = "disk:"
-	fillDiskVariable = "$fill_from_disk"
-	formerDisk       = "$former_disk"
-	formerKey        = "$former_key"
-	fillFromDisk     = "@fill_from_disk"
+	// formerHeader tells the gateway from which other disk of the pod an object can be filled, and the object's key.
+	// formerVariable is its value, and formerDisk and formerKey are its parts. fillFromDisk is the gateway's location that
+	// looks there, orFormer the location for what the other pod does not have.
+	formerHeader    = "X-CacheNode-Former"
+	formerInRequest = "$http_x_cachenode_former"
+	formerVariable  = "$former"
+	formerDisk      = "$former_disk"
+	formerKey       = "$former_key"
+	fillFromDisk    = "@fill_from_disk"
+	orFormer        = "$or_former"
 	// stateAbsent is the value of stateHeader with which the gateway answers that there is nothing.
 	stateAbsent = "ABSENT"
 	// lifetimeVariable is the X-Accel-Expires of a response that says that a copy is still valid.
@@ -56,15 +59,11 @@ func (r renderer) fillFromPods() conf.Block {
 	if r.tellsScheme() {
 		scheme = schemeVariable
 	}
-	otherwise := conf.Argument(conf.Literal(""))
-	if r.fillsFromDisks() {
-		otherwise = conf.Expression(fillDiskVariable)
-	}
 	from := conf.B("map",
 		[]conf.Argument{
 			conf.Expression(gatewayDisk + ":$upstream_cache_status:" + previousVariable), conf.Expression(fillVariable),
 		},
-		conf.D("volatile"), conf.D("default", otherwise))
+		conf.D("volatile"), conf.D("default", conf.Literal("")))
 	for _, pod := range r.others(r.Facts.Fleet.Previous) {
 		name := fleet.Name(pod)
 		from.Block = append(from.Block,
@@ -72,36 +71,37 @@ func (r renderer) fillFromPods() conf.Block {
 	}
 	return conf.Block{
 		from,
-		part("~^([^ ]+) ", fillPod), part("~^[^ ]+ ([^ ]+) ", fillScheme), part("~^[^ ]+ [^ ]+ (.+)$", fillHost),
+		part(fillInRequest, "~^([^ ]+) ", fillPod), part(fillInRequest, "~^[^ ]+ ([^ ]+) ", fillScheme),
+		part(fillInRequest, "~^[^ ]+ [^ ]+ (.+)$", fillHost),
 	}
 }
 
 // fillFromDisks are the maps for keys that have moved to another disk of this pod. The gateway gets the key too.
 func (r renderer) fillFromDisks() conf.Block {
-	variable := fillVariable
-	if r.fillsFromPods() {
-		variable = fillDiskVariable
-	}
 	from := conf.B("map",
 		[]conf.Argument{
-			conf.Expression(gatewayDisk + ":$upstream_cache_status:" + previousDisk), conf.Expression(variable),
+			conf.Expression(gatewayDisk + ":$upstream_cache_status:" + previousDisk), conf.Expression(formerVariable),
 		},
 		conf.D("volatile"), conf.D("default", conf.Literal("")),
 		conf.Row(conf.Expression(`~^([^:]+):MISS:\1$`), conf.Literal("")))
 	for _, d := range r.disks {
 		from.Block = append(from.Block,
-			conf.Row(conf.Expression("~.:MISS:"+d.Name+"$"), conf.Expression(fromDisk+d.Name+" ")+r.key()))
+			conf.Row(conf.Expression("~.:MISS:"+d.Name+"$"), conf.Expression(d.Name+" ")+r.key()))
 	}
-	block := conf.Block{from, part("~^"+fromDisk+"([^ ]+) ", formerDisk), part("~^"+fromDisk+"[^ ]+ (.+)$", formerKey)}
+	block := conf.Block{
+		from, part(formerInRequest, "~^([^ ]+) ", formerDisk), part(formerInRequest, "~^[^ ]+ (.+)$", formerKey),
+		conf.B("map", []conf.Argument{conf.Expression(formerDisk), conf.Expression(orFormer)},
+			conf.Row(conf.Literal(""), conf.Literal(unfilled)), conf.D("default", conf.Literal(fillFromDisk))),
+	}
 	if !r.isSharded() {
 		block = append(block, secondsOfFills())
 	}
 	return block
 }
 
-// part is the map for a part of the header that says where an object comes from.
-func part(pattern, variable string) conf.Directive {
-	return conf.B("map", []conf.Argument{conf.Expression(fillInRequest), conf.Expression(variable)},
+// part is the map for a part of a header that says where an object comes from.
+func part(header conf.Expression, pattern, variable string) conf.Directive {
+	return conf.B("map", []conf.Argument{header, conf.Expression(variable)},
 		conf.D("default", conf.Literal("")), conf.Row(conf.Expression(pattern), conf.Expression("$1")))
 }
 
@@ -131,7 +131,7 @@ func (r renderer) askPod() conf.Directive {
 		set("Host", conf.Expression(fillHost)), set("Connection", conf.Literal("")),
 		set(schemeHeader, conf.Expression(fillScheme)), set(askHeader, conf.Literal(askFill)),
 	}
-	for _, name := range []string{stateHeader, diskHeader, sliceHeader, fillHeader} {
+	for _, name := range []string{stateHeader, diskHeader, sliceHeader, fillHeader, formerHeader} {
 		block = append(block, set(name, conf.Literal("")))
 	}
 	block = append(block,
@@ -141,7 +141,12 @@ func (r renderer) askPod() conf.Directive {
 		conf.D("proxy_next_upstream", conf.Literal("error"), conf.Literal("timeout")),
 		conf.D("proxy_intercept_errors", conf.OnOff(true)))
 	block = append(block, r.peerClientTLS()...)
-	return conf.B("location", conf.Literals(fill), append(block, r.filled()...)...)
+	next := conf.Argument(conf.Literal(unfilled))
+	if r.fillsFromDisks() {
+		next = conf.Expression(orFormer)
+		block = append(block, conf.D("recursive_error_pages", conf.OnOff(true)))
+	}
+	return conf.B("location", conf.Literals(fill), append(block, r.filled(next)...)...)
 }
 
 // lookOnDisk looks an object up on the disk that had the key. The gateway itself answers for what is absent there.
@@ -157,14 +162,14 @@ func (r renderer) lookOnDisk() conf.Directive {
 		conf.D("add_header", conf.Literal("X-Accel-Expires"), conf.Expression(fillSeconds)),
 	}
 	block = append(block, r.diskIO(formerDisk)...)
-	return conf.B("location", conf.Literals(fillFromDisk), append(block, r.filled()...)...)
+	return conf.B("location", conf.Literals(fillFromDisk), append(block, r.filled(conf.Literal(unfilled))...)...)
 }
 
-// filled is what the locations have in common from which objects are filled.
-func (r renderer) filled() conf.Block {
+// filled is what the locations have in common from which objects are filled. next is the location for what is not there.
+func (r renderer) filled(next conf.Argument) conf.Block {
 	return slices.Concat(conf.Block{
 		conf.D("error_page", conf.Literal(absent), conf.Literal("500"), conf.Literal("502"), conf.Literal("504"),
-			conf.Literal("="), conf.Literal(unfilled)),
+			conf.Literal("="), next),
 		// Instead of the headers that the gateway hides.
 		conf.D("proxy_hide_header", conf.Literal(sharedHeader)),
 		// Instead of the headers that it adds.
@@ -185,15 +190,15 @@ func (r renderer) toFill() conf.Block {
 			[]conf.Argument{conf.Expression("(" + stateInRequest), conf.Literal("="), conf.Literal(stateAbsent + ")")},
 			conf.D("return", conf.Literal(absent))),
 	}
-	if r.fillsFromDisks() {
-		block = append(block,
-			conf.D("error_page", conf.Literal("420"), conf.Literal("="), conf.Literal(fillFromDisk)),
-			conf.B("if", []conf.Argument{conf.Expression("(" + formerDisk + ")")}, conf.D("return", conf.Literal("420"))))
-	}
 	if r.fillsFromPods() {
 		block = append(block,
 			conf.D("error_page", conf.Literal("419"), conf.Literal("="), conf.Literal(fill)),
 			conf.B("if", []conf.Argument{conf.Expression("(" + fillInRequest + ")")}, conf.D("return", conf.Literal("419"))))
+	}
+	if r.fillsFromDisks() {
+		block = append(block,
+			conf.D("error_page", conf.Literal("420"), conf.Literal("="), conf.Literal(fillFromDisk)),
+			conf.B("if", []conf.Argument{conf.Expression("(" + formerDisk + ")")}, conf.D("return", conf.Literal("420"))))
 	}
 	return block
 }

@@ -12,12 +12,19 @@ import (
 // whether or not pods share keys, and that the origin is asked for nothing but what no disk has.
 func TestFillFromThePreviousDisk(t *testing.T) {
 	t.Parallel()
-	for name, yaml := range map[string]string{
-		"Local": threeDisks, "Sharded": threeDisks + "  routing: {mode: Sharded, tls: \"Off\"}\n",
+	const sharded = threeDisks + "  routing: {mode: Sharded, tls: \"Off\"}\n"
+	for name, tt := range map[string]struct {
+		yaml string
+		// previous are the owners before, which have nothing.
+		previous fleet.Owners
+	}{
+		"Local": {yaml: threeDisks}, "Sharded": {yaml: sharded},
+		"Sharded, and another pod had the keys before": {sharded, fleet.Owners{Members: []int{1}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newPods(t, 1, strings.Replace(yaml, ", {name: disk3, size: 1Gi}", "", 1))
+			p := newPods(t, 2, strings.Replace(tt.yaml, ", {name: disk3, size: 1Gi}", "", 1))
+			p.reconfigure(t, fleet.Of(1))
 			var paths []string
 			for i := range 60 {
 				paths = append(paths, fmt.Sprintf("/object/%d", i), fmt.Sprintf("/plain/%d", i))
@@ -26,9 +33,10 @@ func TestFillFromThePreviousDisk(t *testing.T) {
 			for _, path := range paths {
 				before[path] = p.get(t, 0, path).Header.Get("X-Cache-Disk")
 			}
-			p.yaml = yaml
+			p.yaml = tt.yaml
 			f := fleet.Of(1)
 			f.Disks.Members = []fleet.Disk{{Name: "disk1", Weight: 1024}, {Name: "disk2", Weight: 1024}}
+			f.Previous = tt.previous
 			p.take(t, 0, f)
 			moved := 0
 			for _, path := range paths {

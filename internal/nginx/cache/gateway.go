@@ -172,6 +172,7 @@ func (r renderer) gatewayServer() conf.Directive {
 		conf.D("proxy_set_header", conf.Literal(diskHeader), conf.Literal("")),
 		conf.D("proxy_set_header", conf.Literal(sliceHeader), conf.Literal("")),
 		conf.D("proxy_set_header", conf.Literal(fillHeader), conf.Literal("")),
+		conf.D("proxy_set_header", conf.Literal(formerHeader), conf.Literal("")),
 		// Few reads and writes for a large body.
 		conf.D("proxy_buffer_size", conf.Literal("16k")),
 		conf.D("proxy_buffers", conf.Literal("8"), conf.Literal("64k")),
@@ -252,7 +253,7 @@ func (r renderer) shared() conf.Block {
 		// nginx leaves the conditions out where it caches, and what a location sets replaces what the server sets.
 		set("If-None-Match", "$http_if_none_match"), set("If-Modified-Since", "$http_if_modified_since"),
 		set("Host", "$http_host"), set("Connection", ""), set(stateHeader, ""), set(diskHeader, ""), set(sliceHeader, ""),
-		set(fillHeader, ""),
+		set(fillHeader, ""), set(formerHeader, ""),
 	}
 	if r.hasSlices() {
 		key = "$http_range " + key

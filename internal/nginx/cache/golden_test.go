@@ -38,7 +38,8 @@ func decode(t *testing.T, data []byte) cache.Input {
 		t.Fatal(err, errs)
 	}
 	cacheNode.Namespace = stdcmp.Or(cacheNode.Namespace, "default")
-	n, err := agentapi.NewRevision(effective.Of(cacheNode, tuning.Before{Serving: tuning.WithoutTier, Routing: v1alpha1.RoutingLocal}), caBundle(cacheNode), "cluster.local", nil)
+	before := tuning.Before{Serving: tuning.WithoutTier, Routing: v1alpha1.RoutingLocal}
+	n, err := agentapi.NewRevision(effective.Of(cacheNode, before), caBundle(cacheNode), "cluster.local", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

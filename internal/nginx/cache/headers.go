@@ -60,7 +60,7 @@ var RequestHeaders = slices.Concat(
 	headers(Removed, "another method", overridesMethod...),
 	headers(Removed, "for scripts and servers behind the origin's own proxy", overridesServer...),
 	headers(Removed, "CacheNode's own", schemeHeader, renewHeader, stateHeader, diskHeader, sliceHeader,
-		fillHeader, askHeader),
+		fillHeader, formerHeader, askHeader),
 	headers(Passed, "for example",
 		"Accept", "Accept-Encoding", "Accept-Language", "Cookie", "Origin", "Referer", "User-Agent", "X-Real-IP",
 		"X-Request-Id"),
@@ -134,8 +134,12 @@ func (r renderer) forwarded() conf.Block {
 		state, disk = none, none
 	}
 	from := none
-	if r.fills() {
+	if r.fillsFromPods() {
 		from = conf.Expression(fillVariable)
+	}
+	former := none
+	if r.fillsFromDisks() {
+		former = conf.Expression(formerVariable)
 	}
 	block := conf.Block{
 		// Room for the headers below.
@@ -149,7 +153,7 @@ func (r renderer) forwarded() conf.Block {
 		// For the gateway; empty in a location without a cache.
 		set(stateHeader, state),
 		set(diskHeader, disk),
-		set(fillHeader, from),
+		set(fillHeader, from), set(formerHeader, former),
 	}
 	if r.hasSlices() {
 		block = append(block,

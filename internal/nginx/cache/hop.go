@@ -188,7 +188,7 @@ func (r renderer) peerHeaders(ask string) conf.Block {
 		set(schemeHeader, scheme),
 		set(askHeader, conf.Literal(ask)),
 	}
-	for _, name := range []string{stateHeader, diskHeader, sliceHeader, renewHeader, fillHeader} {
+	for _, name := range []string{stateHeader, diskHeader, sliceHeader, renewHeader, fillHeader, formerHeader} {
 		block = append(block, set(name, conf.Literal("")))
 	}
 	return block
