@@ -405,7 +405,8 @@ func (o *operator) revisionOf(cacheNode *v1alpha1.CacheNode, change func(*v1alph
 	changed := cacheNode.DeepCopy()
 	change(&changed.Spec)
 	cluster := o.reconciler.Cluster
-	n, err := agentapi.NewRevision(effective.Of(changed, tuning.Before{Serving: tuning.WithTier, Routing: v1alpha1.RoutingLocal}), "", cluster.Domain, cluster.Resolvers)
+	before := tuning.Before{Serving: tuning.WithTier, Routing: v1alpha1.RoutingLocal}
+	n, err := agentapi.NewRevision(effective.Of(changed, before), "", cluster.Domain, cluster.Resolvers)
 	must(o.t, err)
 	return n.ID
 }

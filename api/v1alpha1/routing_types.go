@@ -6,9 +6,9 @@ package v1alpha1
 type Routing struct {
 	// mode is Local or Sharded. With Local, each pod caches every key for itself. With Sharded, the pods share the keys:
 	// any pod accepts any request, and the pod that owns the key answers it, through at most one hop. The cache grows with
-	// the number of pods, and the origin is asked once for an object. Default Sharded for a new CacheNode with more than one
-	// replica, or with placement.perNode. Pods that cached for themselves go on with it until this field is set, and pods
-	// that share keys go on sharing them when there are fewer; status.tuning says why.
+	// the number of pods, and the origin is asked once for an object. Default Sharded for a new CacheNode with more than
+	// one replica, or with placement.perNode. Pods that cached for themselves go on with it until this field is set, and
+	// pods that share keys go on sharing them when there are fewer; status.tuning says why.
 	// +optional
 	Mode RoutingMode `json:"mode,omitempty"`
 

@@ -55,9 +55,11 @@ func (d Disks) check() error {
 }
 
 // DecideDisks says from which disks keys are filled that a change moves to others. had are the disks of the revision
-// that all pods have run, wanted those of the revision that is rolled out. They are the same when that is done. After is
-// when to decide again; 0 means never.
-func DecideDisks(s State, had, wanted []shard.Member, handover time.Duration, now time.Time) (next State, after time.Duration) {
+// that all pods have run, wanted those of the revision that is rolled out; they are the same when that is done. After
+// is when to decide again; 0 means never.
+func DecideDisks(
+	s State, had, wanted []shard.Member, handover time.Duration, now time.Time,
+) (next State, after time.Duration) {
 	before := disksOf(had)
 	switch {
 	case !slices.Equal(before, disksOf(wanted)) && handover > 0 && len(before) > 0:

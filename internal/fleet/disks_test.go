@@ -18,6 +18,10 @@ func TestDecideDisks(t *testing.T) {
 		s.Disks = Disks{Members: []Disk{{"disk1", 10}}, Until: until}
 		return s
 	}
+	soon := now.Add(time.Minute)
+	fillingBoth := filling(now.Add(handover))
+	fillingBoth.Disks.Members = disksOf(two)
+	heavier := []shard.Member{{Name: "disk1", Weight: 20}}
 	later := func(s State) State {
 		s.Serial++
 		return s
@@ -33,13 +37,13 @@ func TestDecideDisks(t *testing.T) {
 		"a new CacheNode":           {State{}, nil, two, handover, State{}, 0},
 		"a disk is added":           {owned(0, 1), one, two, handover, later(filling(now.Add(handover))), handover},
 		"no hand-over":              {owned(0, 1), one, two, 0, owned(0, 1), 0},
-		"it is being rolled out":    {filling(now.Add(time.Minute)), one, two, handover, filling(now.Add(time.Minute)), time.Minute},
-		"it is rolled out":          {filling(now.Add(time.Minute)), two, two, handover, filling(now.Add(time.Minute)), time.Minute},
+		"it is being rolled out":    {filling(soon), one, two, handover, filling(soon), time.Minute},
+		"it is rolled out":          {filling(soon), two, two, handover, filling(soon), time.Minute},
 		"the time is over":          {filling(now), two, two, handover, later(owned(0, 1)), 0},
 		"over, and not rolled out":  {filling(now), one, two, handover, later(filling(now.Add(handover))), handover},
-		"another change meanwhile":  {filling(now.Add(time.Minute)), two, one, handover, later(func() State { s := filling(now.Add(handover)); s.Disks.Members = disksOf(two); return s }()), handover},
-		"a disk gets more weight":   {owned(0, 1), one, []shard.Member{{Name: "disk1", Weight: 20}}, handover, later(filling(now.Add(handover))), handover},
-		"switched off in between":   {filling(now.Add(time.Minute)), two, two, 0, filling(now.Add(time.Minute)), time.Minute},
+		"another change meanwhile":  {filling(soon), two, one, handover, later(fillingBoth), handover},
+		"a disk gets more weight":   {owned(0, 1), one, heavier, handover, later(filling(now.Add(handover))), handover},
+		"switched off in between":   {filling(soon), two, two, 0, filling(soon), time.Minute},
 		"over, with no more change": {filling(now.Add(-time.Hour)), two, two, 0, later(owned(0, 1)), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -47,7 +51,7 @@ func TestDecideDisks(t *testing.T) {
 			if diff := cmp.Diff(tt.want, got); diff != "" || after != tt.after {
 				t.Errorf("again after %s, want %s (-want +got):\n%s", after, tt.after, diff)
 			}
-			read, err := Read(got.Fleet.String())
+			read, err := Read(got.String())
 			if diff := cmp.Diff(got.Fleet, read); err != nil || diff != "" {
 				t.Errorf("read again: %v\n%s", err, diff)
 			}

@@ -39,7 +39,7 @@ func decideZones(in Input) Decision {
 
 // add adds the decision for a zone.
 func (d *Decision) add(zone string, of Decision) {
-	if !of.State.Owners.IsZero() || !of.State.Previous.IsZero() {
+	if !of.State.IsZero() || !of.State.Previous.IsZero() {
 		d.State.Zones[zone] = Zone{Owners: of.State.Owners, Previous: of.State.Previous}
 	}
 	if of.State.Until.After(d.State.Until) {

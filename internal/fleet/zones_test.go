@@ -7,12 +7,12 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
-// in places pods in zones, one letter for each; a space is a node without a zone, a dot a pod without a node.
+// in places pods in zones, one letter for each; a dash is a node without a zone, a dot a pod without a node.
 func in(zones string, pods []Pod) []Pod {
 	for i := range pods {
 		if zone := zones[i : i+1]; zone != "." {
 			pods[i].Placed = true
-			if zone != " " {
+			if zone != "-" {
 				pods[i].Zone = zone
 			}
 		}
@@ -42,9 +42,9 @@ func TestDecideInZones(t *testing.T) {
 			Decision{State: State{Fleet: Fleet{Zones: two(), Serial: 1}}},
 		},
 		"nodes without a zone": {
-			Input{Pods: in("a a ", ready(0, 1, 2, 3)), Replicas: 4},
+			Input{Pods: in("-b-b", ready(0, 1, 2, 3)), Replicas: 4},
 			Decision{State: State{Fleet: Fleet{
-				Zones: map[string]Zone{"a": {Owners: owners(0, 2)}, "": {Owners: owners(1, 3)}}, Serial: 1,
+				Zones: map[string]Zone{"": {Owners: owners(0, 2)}, "b": {Owners: owners(1, 3)}}, Serial: 1,
 			}}},
 		},
 		"nothing changes": {

@@ -24,7 +24,8 @@ func (f Facts) routing() *v1alpha1.RoutingStatus {
 		return nil
 	}
 	s := f.Sharing.State
-	status := &v1alpha1.RoutingStatus{Owners: int32(s.Owning()), Zones: zones(s.Fleet)} //nolint:gosec // at most fleet.MaxMembers
+	owners := int32(s.Owning()) //nolint:gosec // at most fleet.MaxMembers
+	status := &v1alpha1.RoutingStatus{Owners: owners, Zones: zones(s.Fleet)}
 	pods, applied := 0, 0
 	for _, p := range f.Pods {
 		if !p.DeletionTimestamp.IsZero() {

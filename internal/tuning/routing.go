@@ -3,14 +3,17 @@ package tuning
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"time"
 
 	"k8s.io/utils/ptr"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/fleet"
-	"github.com/cachenode/cachenode-operator/internal/layout"
 )
+
+// PeerPorts are the ports on which pods that share keys talk to each other.
+var PeerPorts = []int32{8088, 8089}
 
 // HopBuffers is the bytes of memory that a response from another pod takes while it lasts, at most.
 const HopBuffers = 528 << 10
@@ -50,7 +53,7 @@ func againstSharing(spec v1alpha1.CacheNodeSpec) string {
 		ports = append(ports, ptr.Deref(spec.Listen.TLS.Port, 0))
 	}
 	for _, port := range ports {
-		if port == layout.LookupPort || port == layout.PeerPort {
+		if slices.Contains(PeerPorts, port) {
 			return fmt.Sprintf("pods that share keys need port %d, which spec.listen has", port)
 		}
 	}

@@ -74,7 +74,8 @@ func apart(t *testing.T) string {
 	text, err := os.ReadFile(sample)
 	must(t, err)
 	file := filepath.Join(t.TempDir(), "cachenode.yaml")
-	must(t, os.WriteFile(file, []byte(strings.Replace(string(text), "spec:\n", "spec:\n  routing: {mode: Local}\n", 1)), 0o600))
+	local := strings.Replace(string(text), "spec:\n", "spec:\n  routing: {mode: Local}\n", 1)
+	must(t, os.WriteFile(file, []byte(local), 0o600))
 	return file
 }
 

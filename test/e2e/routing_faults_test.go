@@ -236,7 +236,8 @@ func sharesInZones(t *testing.T, s *suite) {
 	if hops[name+"-1 peer"]+hops[name+"-1 standin"] > 0 || hops[name+"-0 peer"]+hops[name+"-2 peer"] == 0 {
 		t.Errorf("hops leave their zones, or there are none: %v", hops)
 	}
-	if text := plugin(t, "", "explain", name, "http://"+name+shared[0]); !strings.Contains(text, "Owner in zone b: "+name+"-1\n") {
+	text := plugin(t, "", "explain", name, "http://"+name+shared[0])
+	if !strings.Contains(text, "Owner in zone b: "+name+"-1\n") {
 		t.Errorf("explain does not name the owner in zone b:\n%s", text)
 	}
 	must(t, edit(`{"spec":{"routing":{"scope":null}}}`))

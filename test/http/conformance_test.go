@@ -147,7 +147,8 @@ func rendered(t *testing.T) string {
 	if err != nil || len(errs) > 0 {
 		t.Fatal(err, errs)
 	}
-	revision, err := agentapi.NewRevision(effective.Of(cacheNode, tuning.Before{Serving: tuning.WithTier, Routing: v1alpha1.RoutingLocal}), "", "cluster.local", nil)
+	before := tuning.Before{Serving: tuning.WithTier, Routing: v1alpha1.RoutingLocal}
+	revision, err := agentapi.NewRevision(effective.Of(cacheNode, before), "", "cluster.local", nil)
 	if err != nil {
 		t.Fatal(err)
 	}

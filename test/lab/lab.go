@@ -150,7 +150,10 @@ func (l *Lab) Connect(a, b Site) (addresses [2]string, err error) {
 		for _, command := range [][]string{
 			{"addr", "add", addresses[i] + "/24", "dev", name},
 			{"link", "set", name, "up"},
-			{"route", "change", fmt.Sprintf("10.78.%d.0/24", l.sites), "dev", name, "src", addresses[i], "congctl", congestionControl},
+			{
+				"route", "change", fmt.Sprintf("10.78.%d.0/24", l.sites),
+				"dev", name, "src", addresses[i], "congctl", congestionControl,
+			},
 		} {
 			if err := run(append([]string{"ip", "-n", namespace}, command...)...); err != nil {
 				return addresses, err

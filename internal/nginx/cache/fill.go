@@ -105,8 +105,8 @@ func part(header conf.Expression, pattern, variable string) conf.Directive {
 		conf.D("default", conf.Literal("")), conf.Row(conf.Expression(pattern), conf.Expression("$1")))
 }
 
-// fillLocations ask the pod or the disk that had the key. The response is stored as it is stored there, with the headers
-// that the gateway added then.
+// fillLocations ask the pod or the disk that had the key. The response is stored as it is stored there, with the
+// headers that the gateway added then.
 func (r renderer) fillLocations() conf.Block {
 	if !r.fills() {
 		return nil
@@ -165,7 +165,7 @@ func (r renderer) lookOnDisk() conf.Directive {
 	return conf.B("location", conf.Literals(fillFromDisk), append(block, r.filled(conf.Literal(unfilled))...)...)
 }
 
-// filled is what the locations have in common from which objects are filled. next is the location for what is not there.
+// filled is what the locations have in common from which objects are filled. next is the location for what is absent.
 func (r renderer) filled(next conf.Argument) conf.Block {
 	return slices.Concat(conf.Block{
 		conf.D("error_page", conf.Literal(absent), conf.Literal("500"), conf.Literal("502"), conf.Literal("504"),

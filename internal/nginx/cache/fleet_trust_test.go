@@ -8,11 +8,21 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/pki"
+	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
+
+// TestPeerPorts checks that the ports that spec.listen must not have are those of the peer servers.
+func TestPeerPorts(t *testing.T) {
+	if diff := cmp.Diff([]int32{layout.LookupPort, layout.PeerPort}, tuning.PeerPorts); diff != "" {
+		t.Errorf("(-layout +tuning):\n%s", diff)
+	}
+}
 
 // TestPeersTrust checks that pods talk to each other over TLS, and that their ports serve nobody without a certificate
 // of their own authority: neither a stranger nor a holder of the operator's certificate for agents.
