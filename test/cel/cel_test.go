@@ -267,6 +267,14 @@ var refused = map[string]struct {
 			"listen.tls":           "{secretName: a, http3: true}",
 		}, "goes without the PROXY protocol only",
 	},
+	"zones with Local": {
+		fields{"routing": "{mode: Local, scope: Zone}"}, "scope, handover and tls have no meaning with mode Local",
+	},
+	"an unknown scope":  {fields{"routing": "{scope: Region}"}, "spec.routing.scope"},
+	"a day and an hour": {fields{"routing": "{handover: 25h}"}, "must be at most 24h"},
+	"a port of pods": {
+		fields{"routing": "{mode: Sharded}", "listen.port": "8088"}, "ports 8088 and 8089 are for the other pods",
+	},
 	"a type in capitals":    {fields{"listen.gzip": "{types: [Text/CSS]}"}, "must be a media type"},
 	"what is always zipped": {fields{"listen.gzip": "{types: [text/html]}"}, "text/html is always compressed"},
 	"level 0":               {fields{"listen.gzip": "{level: 0}"}, "spec.listen.gzip.level"},

@@ -237,7 +237,7 @@ func sharesInZones(t *testing.T, s *suite) {
 		t.Errorf("hops leave their zones, or there are none: %v", hops)
 	}
 	text := plugin(t, "", "explain", name, "http://"+name+shared[0])
-	if !strings.Contains(text, "Owner in zone b: "+name+"-1\n") {
+	if !strings.Contains(text, "Owner in zone b: "+name+"-1") {
 		t.Errorf("explain does not name the owner in zone b:\n%s", text)
 	}
 	must(t, edit(`{"spec":{"routing":{"scope":null}}}`))
