@@ -405,7 +405,7 @@ func (o *operator) revisionOf(cacheNode *v1alpha1.CacheNode, change func(*v1alph
 	changed := cacheNode.DeepCopy()
 	change(&changed.Spec)
 	cluster := o.reconciler.Cluster
-	before := tuning.Before{Serving: tuning.WithTier, Routing: v1alpha1.RoutingLocal}
+	before := tuning.Before{Serving: tuning.WithTier, Routing: v1alpha1.RoutingSharded}
 	n, err := agentapi.NewRevision(effective.Of(changed, before), "", cluster.Domain, cluster.Resolvers)
 	must(o.t, err)
 	return n.ID

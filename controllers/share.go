@@ -105,6 +105,7 @@ func (p *pass) sharingPod(pod *corev1.Pod, nodes map[string]place) (f fleet.Pod,
 		Ordinal: ordinal, Leaves: node.cordoned, Zone: node.zone, Placed: placed,
 		Able: pod.Annotations[naming.AnnotationPeers] != "" && slices.Contains(seen.Report.Features, agentapi.FeatureRouting),
 	}
+	f.Unasked = seen.Answered.IsZero()
 	if storage.IsReady(pod) {
 		f.ReadySince = readySince(pod)
 	}

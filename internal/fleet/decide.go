@@ -13,6 +13,8 @@ type Pod struct {
 	Ordinal int
 	// Able is true if the pod can answer other pods: it was created for that, and its agent knows how.
 	Able bool
+	// Unasked is true while its agent has yet to say what it knows.
+	Unasked bool
 	// ReadySince is when the pod became ready; zero if it is not ready.
 	ReadySince time.Time
 	// Leaves is true if the pod will be gone soon, as its node is cordoned. Spent is true if none of its disks can be
@@ -125,13 +127,13 @@ func (d *Decision) members(in Input) []int {
 		}
 	}
 	var waiting time.Duration
-	starting := 0
+	starting := missing(in, members)
 	for _, pod := range in.Pods {
 		if pod.Ordinal >= in.Replicas || slices.Contains(members, pod.Ordinal) {
 			continue
 		}
 		switch {
-		case pod.ReadySince.IsZero():
+		case pod.ReadySince.IsZero(), pod.Unasked:
 			starting++
 		case pod.Able && !pod.Leaves && !pod.Spent:
 			joining = append(joining, pod.Ordinal)
@@ -145,6 +147,18 @@ func (d *Decision) members(in Input) []int {
 	members = append(members, joining...)
 	slices.Sort(members)
 	return members[:min(len(members), MaxMembers)]
+}
+
+// missing is how many pods do not exist yet that there are to be.
+func missing(in Input, members []int) (n int) {
+	for ordinal := range in.Replicas {
+		known := slices.Contains(members, ordinal) || slices.Contains(in.elsewhere, ordinal) ||
+			slices.ContainsFunc(in.Pods, func(p Pod) bool { return p.Ordinal == ordinal })
+		if !known {
+			n++
+		}
+	}
+	return n
 }
 
 func (d *Decision) lookAgain(after time.Duration) {

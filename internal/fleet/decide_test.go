@@ -49,6 +49,17 @@ func TestDecide(t *testing.T) {
 				Pod{Ordinal: 1, Able: true}), Replicas: 3},
 			Decision{After: 20 * time.Second},
 		},
+		"some of the first pods exist": {
+			Input{Pods: with(ready(0), 0, func(p *Pod) { p.ReadySince = now.Add(-10 * time.Second) }), Replicas: 2},
+			Decision{After: 20 * time.Second},
+		},
+		"an agent that was not asked yet": {
+			Input{
+				Pods: append(with(ready(0), 0, func(p *Pod) { p.ReadySince = now.Add(-10 * time.Second) }),
+					Pod{Ordinal: 1, ReadySince: now, Unasked: true}), Replicas: 2,
+			},
+			Decision{After: 20 * time.Second},
+		},
 		"one of them takes long": {
 			Input{Pods: append(ready(0, 1), Pod{Ordinal: 2, Able: true}), Replicas: 3},
 			Decision{State: State{Fleet: Fleet{Owners: owners(0, 1), Serial: 1}}},

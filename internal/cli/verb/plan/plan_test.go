@@ -178,6 +178,8 @@ func TestOffline(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := "Keys: none moves\n" +
+		"Pods: 50.00% of the keys get another owner (any plan must move 50.00%), " +
+		"which fills them from the previous one for 10m0s\n" +
 		"Fields that change, and what each does by itself:\n" +
 		"  FIELD           FROM   TO   BY ITSELF\n" +
 		"  spec.replicas   2      4    pods are created or removed\n" +
