@@ -40,7 +40,9 @@ func TestFleet(t *testing.T) {
 		want             cache.Fleet
 		fails            bool
 	}{
-		"Local":                   {revision: local, file: serial(2, 1).String(), hostname: "edge-1", want: self(0, serial(0, 1))},
+		"Local": {
+			revision: local, file: serial(2, 1).String(), hostname: "edge-1", want: self(0, serial(0, 1)),
+		},
 		"nothing is known":        {revision: revision, hostname: "edge-1", want: cache.Fleet{Self: 1}},
 		"a new pod":               {revision, "", three.String(), "edge-2", self(2, three), false},
 		"the annotation is newer": {revision, three.String(), two.String(), "edge-2", self(2, three), false},

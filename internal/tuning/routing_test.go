@@ -47,7 +47,9 @@ func TestRoutingMode(t *testing.T) {
 		},
 		"too many pods": {replicas(200), Before{}, local, "at most 128"},
 		"a port of theirs": {
-			with(replicas(3), func(s *v1alpha1.CacheNodeSpec) { s.Listen.Port = new(int32(8088)) }), Before{}, local, "port 8088",
+			with(replicas(3), func(s *v1alpha1.CacheNodeSpec) { s.Listen.Port = new(int32(8088)) }),
+			Before{},
+			local, "port 8088",
 		},
 		"a port of theirs for TLS": {
 			with(replicas(3), func(s *v1alpha1.CacheNodeSpec) {

@@ -42,7 +42,7 @@ func (s *suite) noneFails(t *testing.T, fault func()) {
 	for _, r := range results {
 		longest = max(longest, r.Milliseconds)
 	}
-	t.Logf("%s, the longest took %.0f ms; p99 before the fault %.1f ms; the fault lasted %s; the origin was asked %d times",
+	t.Logf("%s, longest %.0f ms; p99 before the fault %.1f ms; the fault lasted %s; the origin was asked %d times",
 		all, longest, calm.p99, took.Round(100*time.Millisecond), s.asked(t)-before)
 	if all.failed > 0 || all.requests < 500 {
 		t.Errorf("%d of %d requests failed: %v", all.failed, all.requests, all.errors)

@@ -128,7 +128,8 @@ func New(disks func() map[string]disk.State, files func() map[string]Files) *Met
 		m.originResponses.WithLabelValues(class)
 	}
 	m.registry.MustRegister(m.requests, m.bytes, m.slices, m.sliceBytes, m.hops, m.hopBytes, m.unanswered, m.fills,
-		m.share, m.originResponses, m.firstByte, m.duration, m.probe, m.probeFailures, m.overflows, m.ioErrors, m.reloads, m.rejected,
+		m.share, m.originResponses, m.firstByte, m.duration, m.probe, m.probeFailures, m.overflows, m.ioErrors,
+		m.reloads, m.rejected,
 		m.config, m.sampling, m.nginxUp,
 		&diskCollector{disks: disks, files: files, loaded: m.isLoaded},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))

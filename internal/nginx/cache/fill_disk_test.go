@@ -8,8 +8,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/fleet"
 )
 
-// TestFillFromThePreviousDisk checks that a disk that is added fills the keys that it gets from the disks that had them,
-// whether or not pods share keys, and that the origin is asked for nothing but what no disk has.
+// TestFillFromThePreviousDisk checks that a disk that is added fills the keys that it gets from the disks that had
+// them, whether or not pods share keys, and that the origin is asked for nothing but what no disk has.
 func TestFillFromThePreviousDisk(t *testing.T) {
 	t.Parallel()
 	const sharded = threeDisks + "  routing: {mode: Sharded, tls: \"Off\"}\n"

@@ -293,9 +293,9 @@ func (b *bench) start(s server) error {
 	return b.fetch(site, 0, b.count)
 }
 
-// age fills the disks with other objects first, and then with those of the case. A disk has room for less than four times
-// as many as there are in the case. nginx looks every ten seconds whether a cache is too large. Real disks have room for
-// what comes in meanwhile; these are so small that they are filled in portions.
+// age fills the disks with other objects first, and then with those of the case. A disk has room for less than four
+// times as many as there are in the case. nginx looks every ten seconds whether a cache is too large. Real disks have
+// room for what comes in meanwhile; these are so small that they are filled in portions.
 func (b *bench) age(site lab.Site) error {
 	const pause = 10 * time.Second
 	portion := b.count / 10

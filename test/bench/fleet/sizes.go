@@ -189,7 +189,10 @@ metadata: {name: edge, namespace: default}
 spec:
   replicas: %d
   routing: {mode: Sharded, tls: "Off"}
-  disks: [{name: disk1, size: 1Ti, media: NVMe}, {name: disk2, size: 1Ti, media: NVMe}, {name: disk3, size: 1Ti, media: NVMe}]
+  disks:
+  - {name: disk1, size: 1Ti, media: NVMe}
+  - {name: disk2, size: 1Ti, media: NVMe}
+  - {name: disk3, size: 1Ti, media: NVMe}
   origin: {servers: [{host: 127.0.0.1, port: %d}], hostHeader: bench}
   cache: {key: [RequestURI], valid: [{status: [200], for: 24h}]}
   pod: {resources: {limits: {cpu: %d, memory: 2Gi}}}

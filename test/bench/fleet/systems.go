@@ -45,7 +45,9 @@ var systems = []system{
 		configure: ours(`routing: {mode: Sharded, tls: "Off"}, memoryTier: {size: 200Mi, maxObjectSize: 16Mi}`, "media: HDD"),
 	},
 	{
-		name: "varnish", about: "Varnish 7.1, objects in memory (malloc), a shard director; a pod passes on what is not its own",
+		name:  "varnish",
+		about: "Varnish 7.1, objects in memory (malloc), a shard director; a pod passes on what is not its own",
+
 		configure: varnish,
 	},
 	{
@@ -169,7 +171,8 @@ func trafficServer(b *bench, pod int, addresses [2]string, disk lab.Disk) (lab.R
 		"CONFIG proxy.config.url_remap.remap_required INT 1",
 		"CONFIG proxy.config.diags.output.error STRING E",
 	}
-	// The parents of 9.2, chosen by consistent hash, closed connections or hung here. The way to the other pod is the same.
+	// The parents of 9.2, chosen by consistent hash, closed connections or hung here. The way to the other pod is the
+	// same without them.
 	cached, origin := "url_regex=.* ttl-in-cache=1d", fmt.Sprintf("127.0.0.1:%d", lab.OriginPort)
 	if pod == 0 {
 		cached, origin = "url_regex=.* action=never-cache", fmt.Sprintf("%s:%d", addresses[1], lab.Port)
