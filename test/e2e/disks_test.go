@@ -56,11 +56,12 @@ func TestDisks(t *testing.T) {
 	cluster(t, "recycle") // the other tests use the same disks through the class local-disks
 }
 
-// local returns a CacheNode with one pod on each node that has the label.
+// local returns a CacheNode with one pod on each node that has the label. The pods cache for themselves, as the tests
+// look at what single pods hold.
 func local(t *testing.T, name string, disks ...string) string {
 	t.Helper()
 	return fmt.Sprintf(`{"apiVersion":"cachenode.io/v1alpha1","kind":"CacheNode","metadata":{"name":%q},"spec":{
-	  "placement":{"perNode":true},"pod":{"nodeSelector":{%q:"true"}},"disks":[%s],
+	  "placement":{"perNode":true},"routing":{"mode":"Local"},"pod":{"nodeSelector":{%q:"true"}},"disks":[%s],
 	  "origin":{"servers":[{"service":{"name":"origin","port":80}}]},"hosts":["edge"],
 	  "cache":{"valid":[{"status":[200],"for":"1h"}],"nodeHeader":true},"memoryTier":{"enabled":false},
 	  "rollout":{"workerShutdownTimeout":"10s"},"disruption":{"diskLossAfter":"10s","nodeLossAfter":"10s"}}}`,
