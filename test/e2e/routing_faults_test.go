@@ -145,10 +145,10 @@ func reweighsDisks(t *testing.T, s *suite) {
 // outgrowsPod requests twice as much as the disks of a pod hold, first from pods that share the keys, and then, after
 // an edit under load, from pods that do not.
 func outgrowsPod(t *testing.T, s *suite) {
-	s.editEachDisk(t, func(int) string { return `"cache":{"maxSize":"40Mi"}` })
+	s.editEachDisk(t, func(int) string { return `"cache":{"maxSize":"24Mi"}` })
 	s.current(t)
 	var set []string
-	for i := range 1200 { // 240 MB, and a pod holds 126
+	for i := range 720 { // 144 MB, and a pod holds 75
 		set = append(set, fmt.Sprintf("/objects/200000/set-%d", i))
 	}
 	ratio := func() float64 {
