@@ -20,7 +20,7 @@ import (
 // others. It adds that to what the ConfigMap offers.
 func (r *CacheNodeReconciler) share(ctx context.Context, p *pass) error {
 	p.sharing = fleet.Decision{State: p.offered.sharing}
-	if !p.unknown { // otherwise the agents have yet to be asked whether they know how
+	if !p.unknown { // otherwise no agent has reported its features yet
 		if err := r.decideSharing(ctx, p); err != nil {
 			return err
 		}
@@ -52,7 +52,7 @@ func (r *CacheNodeReconciler) decideSharing(ctx context.Context, p *pass) error 
 		}
 		p.sharing = fleet.Decide(in)
 		p.lookAgain(p.sharing.After)
-	} else { // nobody owns the keys of others
+	} else { // each pod serves all keys
 		s := &p.sharing.State
 		if s.Owning() > 0 {
 			s.Serial++

@@ -13,7 +13,7 @@ type Pod struct {
 	Ordinal int
 	// Able is true if the pod can answer other pods: it was created for that, and its agent knows how.
 	Able bool
-	// Unasked is true while its agent has yet to say what it knows.
+	// Unasked is true until its agent has reported which features it has.
 	Unasked bool
 	// ReadySince is when the pod became ready; zero if it is not ready.
 	ReadySince time.Time
@@ -149,7 +149,7 @@ func (d *Decision) members(in Input) []int {
 	return members[:min(len(members), MaxMembers)]
 }
 
-// missing is how many pods do not exist yet that there are to be.
+// missing counts the pods that the spec asks for and that do not exist yet.
 func missing(in Input, members []int) (n int) {
 	for ordinal := range in.Replicas {
 		known := slices.Contains(members, ordinal) || slices.Contains(in.elsewhere, ordinal) ||

@@ -13,7 +13,7 @@ import (
 type Disks struct {
 	// Members are the disks with their weights, sorted by name.
 	Members []Disk `json:"members,omitempty"`
-	// Until is when the pods stop filling from them. The operator then takes them away.
+	// Until is when the pods stop filling from them. The operator then removes the list.
 	Until time.Time `json:"until,omitzero"`
 }
 
@@ -41,7 +41,7 @@ func (d Disks) Plan() (plan shard.Plan, ok bool) {
 	return shard.NewPlan(members), true
 }
 
-// check holds a text to what the operator writes.
+// check returns an error for a list that the operator does not write.
 func (d Disks) check() error {
 	if len(d.Members) > MaxDisks {
 		return fmt.Errorf("%d disks, and %d are possible", len(d.Members), MaxDisks)

@@ -72,7 +72,7 @@ func cutOffOwner(t *testing.T, s *suite) {
 	})
 	s.noneFails(t, func() {
 		route("add")
-		time.Sleep(12 * time.Second) // longer than nginx leaves the pod alone
+		time.Sleep(faultTime)
 		route("delete")
 		restored = true
 	})
@@ -86,7 +86,7 @@ func ownersNodeStops(t *testing.T, s *suite) {
 	var start func()
 	s.noneFails(t, func() {
 		start = stopNode(t, host)
-		time.Sleep(12 * time.Second)
+		time.Sleep(faultTime)
 	})
 	start()
 	s.settles(t, []string{host})

@@ -20,6 +20,10 @@ import (
 // handover is the hand-over of TestRouting.
 const handover = 25 * time.Second
 
+// faultTime is how long a fault lasts. nginx leaves a pod alone for ten seconds when it does not answer (fail_timeout), so
+// the next try is a part of the test.
+const faultTime = 12 * time.Second
+
 // shared are the objects of TestRouting.
 var shared = func() (paths []string) {
 	for i := range 300 {
@@ -151,7 +155,7 @@ func hangingOwner(t *testing.T, s *suite) {
   case "$(tr '\0' ' ' <$p/cmdline)" in "nginx: "*) kill -%s ${p#/proc/};; esac
 done 2>/dev/null; true`
 	inNginx(t, name+"-2", "sh", "-c", fmt.Sprintf(signal, "STOP"))
-	time.Sleep(12 * time.Second) // longer than nginx leaves the pod alone
+	time.Sleep(faultTime)
 	inNginx(t, name+"-2", "sh", "-c", fmt.Sprintf(signal, "CONT"))
 	results := end()
 	failed, longest := 0, 0.0

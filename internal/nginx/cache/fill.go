@@ -177,7 +177,7 @@ func (r renderer) filled(next conf.Argument) conf.Block {
 	}, silent(), r.logsOfFills(agentapi.TagFilled))
 }
 
-// answersAbsent is true if the gateway is asked for what is not to be fetched.
+// answersAbsent is true if some requests want the gateway to answer that an object is absent, instead of fetching it.
 func (r renderer) answersAbsent() bool { return r.isSharded() || r.fillsFromDisks() }
 
 // toFill has the gateway's location leave what can be filled, and what is not to be fetched.

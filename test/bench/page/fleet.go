@@ -20,15 +20,23 @@ var systems = [][2]string{
 	{trafficServer, "Traffic Server, all requests passed on"},
 }
 
+// readDocument reads a result of any kind.
+func readDocument[T any](file string) (d result.Document[T], err error) {
+	text, err := os.ReadFile(file)
+	if err != nil {
+		return d, err
+	}
+	if err := json.Unmarshal(text, &d); err != nil {
+		return d, fmt.Errorf("%s: %w", file, err)
+	}
+	return d, nil
+}
+
 // fleetTable is the table of the benchmark of hops.
 func (r *results) fleetTable() (string, error) {
-	text, err := os.ReadFile(filepath.Join(r.folder, "fleet.json"))
+	d, err := readDocument[result.Fleet](filepath.Join(r.folder, "fleet.json"))
 	if err != nil {
 		return "", err
-	}
-	var d result.Document[result.Fleet]
-	if err := json.Unmarshal(text, &d); err != nil {
-		return "", fmt.Errorf("fleet.json: %w", err)
 	}
 	f := d.Result
 	lines := [][]string{{
@@ -104,13 +112,9 @@ func fleetLine(f result.Fleet, system string, size int64) []string {
 
 // fleetSizesTable is the table of configurations for many pods.
 func (r *results) fleetSizesTable() (string, error) {
-	text, err := os.ReadFile(filepath.Join(r.folder, "fleet-sizes.json"))
+	d, err := readDocument[result.FleetSizes](filepath.Join(r.folder, "fleet-sizes.json"))
 	if err != nil {
 		return "", err
-	}
-	var d result.Document[result.FleetSizes]
-	if err := json.Unmarshal(text, &d); err != nil {
-		return "", fmt.Errorf("fleet-sizes.json: %w", err)
 	}
 	lines := [][]string{{
 		"pods", "by", "fleet.json, bytes", "nginx.conf, KiB", "render ms", "nginx -t ms", "reload ms", "a worker, MiB",
