@@ -20,8 +20,8 @@ import (
 // handover is the hand-over of TestRouting.
 const handover = 25 * time.Second
 
-// faultTime is how long a fault lasts. nginx leaves a pod alone for ten seconds when it does not answer (fail_timeout), so
-// the next try is a part of the test.
+// faultTime is how long a fault lasts. nginx leaves a pod alone for ten seconds when it does not answer
+// (fail_timeout), so the next try is a part of the test.
 const faultTime = 12 * time.Second
 
 // shared are the objects of TestRouting.
