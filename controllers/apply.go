@@ -29,7 +29,7 @@ func (r *CacheNodeReconciler) apply(ctx context.Context, p *pass) error {
 	applier.Absent = p.isAbsent
 	objects := manifest.Build(manifest.Input{
 		CacheNode: p.effective, Config: p.offer, Certificates: p.certificates, Template: p.template, Volumes: p.podVolumes(),
-		Keep: int32(p.sharing.Keep), Undisturbed: p.sharing.Undisturbed, //nolint:gosec // a number of pods
+		Keep: int32(p.sharing.Keep), Guard: p.sharing.Guard, //nolint:gosec // a number of pods
 	})
 	remake := isToBeRemade(p.statefulSet, objects)
 	for _, object := range objects[1:] {

@@ -52,8 +52,8 @@ type Decision struct {
 	State State
 	// Keep is how many pods must stay, because those that are scaled away still hand their keys over; 0 if none does.
 	Keep int
-	// Undisturbed is true while a pod that leaves hands its keys over.
-	Undisturbed bool
+	// Guard says whether pods may be evicted.
+	Guard Guard
 	// After is when to decide again, even if nothing happens; 0 means never.
 	After time.Duration
 }
@@ -91,17 +91,16 @@ func decide(in Input) Decision {
 			d.State.Previous, d.State.Until = in.State.Owners, in.Now.Add(in.Handover)
 		}
 	}
-	if d.State.Previous.IsZero() {
-		return d
-	}
-	left := d.State.Until.Sub(in.Now)
-	if left <= 0 {
+	if left := d.State.Until.Sub(in.Now); d.State.Previous.IsZero() {
+		// no hand-over
+	} else if left <= 0 {
 		d.State.Serial++
 		d.State.Previous, d.State.Until = Owners{}, time.Time{}
-		return d
+	} else {
+		d.lookAgain(left)
+		d.hold(in)
 	}
-	d.lookAgain(left)
-	d.hold(in)
+	d.guard(in)
 	return d
 }
 
@@ -114,7 +113,6 @@ func (d *Decision) hold(in Input) {
 		if pod.Ordinal >= in.Replicas && in.Replicas > 0 {
 			d.Keep = max(d.Keep, pod.Ordinal+1)
 		}
-		d.Undisturbed = d.Undisturbed || pod.Leaves && slices.Contains(d.State.Away, pod.Ordinal)
 	}
 }
 

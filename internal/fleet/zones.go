@@ -45,7 +45,7 @@ func (d *Decision) add(zone string, of Decision) {
 	if of.State.Until.After(d.State.Until) {
 		d.State.Until = of.State.Until
 	}
-	d.Keep, d.Undisturbed = max(d.Keep, of.Keep), d.Undisturbed || of.Undisturbed
+	d.Keep, d.Guard = max(d.Keep, of.Keep), max(d.Guard, of.Guard)
 	if of.After > 0 {
 		d.lookAgain(of.After)
 	}

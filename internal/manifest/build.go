@@ -11,6 +11,7 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/effective"
+	"github.com/cachenode/cachenode-operator/internal/fleet"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
@@ -29,8 +30,8 @@ type Input struct {
 	// Keep is how many pods stay, even if the CacheNode wants fewer: those that are scaled away hand their keys over
 	// first.
 	Keep int32
-	// Undisturbed is true while pods hand their keys over: none may be evicted meanwhile.
-	Undisturbed bool
+	// Guard says whether pods may be evicted, see package fleet.
+	Guard fleet.Guard
 }
 
 // replicas is how many pods there are to be.

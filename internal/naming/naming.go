@@ -54,6 +54,11 @@ const (
 	LabelDisk = "cachenode.io/disk"
 	// LabelRole distinguishes the volumes, claims and pods that stand in for a missing disk from the others.
 	LabelRole = "cachenode.io/role"
+	// AnnotationEvictions, on the PodDisruptionBudget, says why it allows no eviction. EvictionsNeedCordon: pods that share
+	// keys hand them over first, and the cordon of a node is what announces that. EvictionsNeedHandover: pods are doing so.
+	AnnotationEvictions   = "cachenode.io/evictions"
+	EvictionsNeedCordon   = "need-cordon"
+	EvictionsNeedHandover = "need-hand-over"
 	// AnnotationRefused, on the ConfigMap, is the refused candidate, with the pod and nginx's message.
 	AnnotationRefused = "cachenode.io/refused"
 	// AnnotationApplied, on every object, is a hash of what the operator applied last. It distinguishes an unchanged

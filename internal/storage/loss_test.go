@@ -230,6 +230,37 @@ func TestLostNodesReleaseTheirPods(t *testing.T) {
 	}
 }
 
+func TestSpare(t *testing.T) {
+	down := func(p *corev1.Pod) { p.Status.Conditions = nil }
+	leaving := func(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.Now()) }
+	for name, tt := range map[string]struct {
+		replicas       int32
+		maxUnavailable intstr.IntOrString
+		changes        []func(*corev1.Pod) // of three pods that are ready
+		want           int
+	}{
+		"all are ready":            {3, intstr.FromInt32(1), nil, 1},
+		"one is not":               {3, intstr.FromInt32(1), []func(*corev1.Pod){down}, 0},
+		"one is being deleted":     {3, intstr.FromInt32(1), []func(*corev1.Pod){leaving}, 0},
+		"two are not":              {3, intstr.FromInt32(1), []func(*corev1.Pod){down, leaving}, -1},
+		"one is yet to be created": {4, intstr.FromInt32(1), nil, 0},
+		"one stays for a while":    {2, intstr.FromInt32(1), nil, 1},
+		"none may be taken down":   {3, intstr.FromInt32(0), nil, 0},
+		"a share of them":          {3, intstr.FromString("50%"), []func(*corev1.Pod){down}, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := cluster(3, 3)
+			s.CacheNode.Spec.Replicas, s.CacheNode.Spec.Disruption.MaxUnavailable = &tt.replicas, &tt.maxUnavailable
+			for i, change := range tt.changes {
+				change(&s.Pods[i])
+			}
+			if got := Spare(s.CacheNode, s.Pods); got != tt.want {
+				t.Errorf("%d more pods may be taken down, want %d", got, tt.want)
+			}
+		})
+	}
+}
+
 // TestLossIsBounded checks that at most as many pods are released as the budget allows, whatever nodes go out of
 // service, and none when most nodes are out.
 func TestLossIsBounded(t *testing.T) {

@@ -167,14 +167,28 @@ func diskOf(claim *corev1.PersistentVolumeClaim) string {
 	return disk
 }
 
-// allowedDown is how many pods may be down at once: the disruption budget, as its controller computes it.
-func (s State) allowedDown() int {
-	maxUnavailable := ptr.Deref(s.CacheNode.Spec.Disruption.MaxUnavailable, intstr.FromInt32(1))
-	allowed, err := intstr.GetScaledValueFromIntOrPercent(&maxUnavailable, s.replicas(), true)
+// allowedDown is how many pods may be down at once.
+func (s State) allowedDown() int { return allowedDown(s.CacheNode, s.replicas()) }
+
+// allowedDown is how many of so many pods may be down at once: the disruption budget, as its controller computes it.
+func allowedDown(cacheNode *v1alpha1.CacheNode, pods int) int {
+	maxUnavailable := ptr.Deref(cacheNode.Spec.Disruption.MaxUnavailable, intstr.FromInt32(1))
+	allowed, err := intstr.GetScaledValueFromIntOrPercent(&maxUnavailable, pods, true)
 	if err != nil {
 		return 0 // the schema allows nothing else
 	}
 	return allowed
+}
+
+// Spare is how many more pods of a CacheNode may be taken down now. It is negative if too many are down already.
+func Spare(cacheNode *v1alpha1.CacheNode, pods []corev1.Pod) int {
+	wanted, ready := max(int(ptr.Deref(cacheNode.Spec.Replicas, 1)), len(pods)), 0
+	for i := range pods {
+		if IsReady(&pods[i]) {
+			ready++
+		}
+	}
+	return allowedDown(cacheNode, wanted) - (wanted - ready)
 }
 
 // IsReady reports whether the kubelet reports a pod as ready. It is false for nil and for a pod that is being deleted.

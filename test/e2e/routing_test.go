@@ -1,17 +1,12 @@
 package e2e
 
 import (
-	"context"
-	"encoding/json"
 	"fmt"
 	"os"
 	"strconv"
 	"strings"
 	"testing"
 	"time"
-
-	policyv1 "k8s.io/api/policy/v1"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cachenode/cachenode-operator/internal/fleet"
 	"github.com/cachenode/cachenode-operator/internal/naming"
@@ -56,7 +51,8 @@ func TestRouting(t *testing.T) {
 		{"a pod that is killed costs no request of another pod", killedOwner},
 		{"a pod that is cut off costs no request of another pod", cutOffOwner},
 		{"a pod that is scaled away hands its keys over, and one that joins takes them", scalesOwners},
-		{"the pods of a cordoned node hand their keys over", cordonsOwner},
+		{"the pods of a drained node hand their keys over before they are evicted", drainsOwner},
+		{"a new pod template costs no request", rollsTemplate},
 		{"keys that move to another disk are filled from the disk that had them", reweighsDisks},
 		{"with zones, each has its own copy", sharesInZones},
 		{"pods that share hold twice what one pod holds; the mode changes under load", outgrowsPod},
@@ -90,6 +86,14 @@ func (s *suite) owners(t *testing.T, count int) fleet.Fleet {
 func (s *suite) asked(t *testing.T) int {
 	t.Helper()
 	count, err := strconv.Atoi(strings.TrimSpace(s.originCount(t)))
+	must(t, err)
+	return count
+}
+
+// bodies is how many objects the origin has sent.
+func (s *suite) bodies(t *testing.T) int {
+	t.Helper()
+	count, err := strconv.Atoi(strings.TrimSpace(originSays(t, "bodies")))
 	must(t, err)
 	return count
 }
@@ -176,7 +180,7 @@ done 2>/dev/null; true`
 
 func scalesOwners(t *testing.T, s *suite) {
 	end := s.load(t, shared)
-	before := s.asked(t)
+	before, bodies := s.asked(t), s.bodies(t)
 	kubectl(t, "", "scale", "cachenode/"+name, "--replicas=2")
 	if f := s.owners(t, 2); len(f.Previous.Members) != 3 {
 		t.Errorf("nobody hands keys over: %s", f)
@@ -194,36 +198,77 @@ func scalesOwners(t *testing.T, s *suite) {
 	s.owners(t, 3)
 	s.current(t)
 	checkLoad(t, lasting(3*time.Second, end), 1000)
-	t.Logf("the origin was asked %d times, with and without a body", s.asked(t)-before)
+	asked, sent := s.asked(t)-before, s.bodies(t)-bodies
+	t.Logf("the origin was asked %d times, and sent %d bodies", asked, sent)
+	if sent > len(shared)/100 {
+		t.Errorf("the origin sent %d bodies for two announced changes", sent)
+	}
 }
 
-func cordonsOwner(t *testing.T, s *suite) {
+// drainsOwner drains a node under load as administrators do: kubectl evicts in the moment of the cordon.
+func drainsOwner(t *testing.T, s *suite) {
 	p := s.target(t, name+"-0")
-	node := p.pod(t).Spec.NodeName
-	kubectl(t, "", "cordon", node)
+	node, uid := p.pod(t).Spec.NodeName, p.pod(t).UID
+	end := s.load(t, shared)
+	bodies, begun := s.bodies(t), time.Now()
+	drained := make(chan error, 1)
+	go func() {
+		_, err := tryKubectl("", "drain", node, "--pod-selector="+naming.LabelInstance+"="+name, "--delete-emptydir-data",
+			"--ignore-daemonsets", "--timeout=2m")
+		drained <- err
+	}()
 	defer kubectl(t, "", "uncordon", node)
-	f := s.owners(t, 2)
-	if len(f.Away) != 1 || f.Away[0] != 0 {
+	if f := s.owners(t, 2); len(f.Away) != 1 || f.Away[0] != 0 {
 		t.Errorf("away: %v", f.Away)
 	}
-	budget := &policyv1.PodDisruptionBudget{}
-	must(t, s.Get(context.Background(), client.ObjectKey{Name: name}, budget))
-	if allowed := budget.Spec.MaxUnavailable.String(); allowed != "0" {
-		t.Errorf("%s pods may be evicted while keys are handed over", allowed)
+	if now := p.pod(t).UID; now != uid {
+		t.Error("the pod was evicted before it had handed its keys over")
 	}
-	var shown struct {
-		Status struct {
-			Routing struct{ Owners int }
-			Pods    []struct{ Name, Share, Message string }
+	s.showsAway(t)
+	must(t, <-drained)
+	if took := time.Since(begun); took < handover {
+		t.Errorf("drained after %s, before the hand-over has ended", took)
+	}
+	t.Logf("drained after %s", time.Since(begun).Round(time.Second))
+	kubectl(t, "", "uncordon", node)
+	s.owners(t, 3)
+	s.current(t)
+	checkLoad(t, lasting(3*time.Second, end), 1000)
+	sent := s.bodies(t) - bodies
+	t.Logf("the origin sent %d bodies", sent)
+	if sent > len(shared)/100 {
+		t.Errorf("the origin sent %d bodies for an announced change", sent)
+	}
+}
+
+// rollsTemplate replaces all pods under load, one after another. What is asked for while a pod is away is fetched once by
+// its stand-in.
+func rollsTemplate(t *testing.T, s *suite) {
+	before := uids(s.cachePods(t))
+	bodies, end := s.bodies(t), s.load(t, shared)
+	must(t, edit(`{"spec":{"pod":{"annotations":{"example.com/edited":"yes"}}}}`))
+	s.current(t)
+	checkLoad(t, lasting(3*time.Second, end), 1000)
+	for pod, uid := range uids(s.cachePods(t)) {
+		if before[pod] == uid {
+			t.Errorf("%s is still the old pod", pod)
 		}
 	}
+	sent := s.bodies(t) - bodies
+	t.Logf("the origin sent %d bodies of %d objects", sent, len(shared))
+	if sent > len(shared) {
+		t.Errorf("the origin sent %d bodies of %d objects", sent, len(shared))
+	}
+}
+
+// showsAway checks what the status says of a pod that hands its keys over before it leaves.
+func (s *suite) showsAway(t *testing.T) {
+	t.Helper()
 	within(t, 10*time.Second, func() string {
-		must(t, json.Unmarshal([]byte(kubectl(t, "", "get", "cachenode", name, "-o", "json")), &shown))
-		if pod := shown.Status.Pods[0]; shown.Status.Routing.Owners != 2 || pod.Share != "0.00%" || pod.Message == "" {
-			return fmt.Sprintf("the status says %+v", shown.Status)
+		status := s.cacheNode(t).Status
+		if pod := status.Pods[0]; status.Routing.Owners != 2 || pod.Share != "0.00%" || pod.Message == "" {
+			return fmt.Sprintf("the status says %+v", status)
 		}
 		return ""
 	})
-	kubectl(t, "", "uncordon", node)
-	s.owners(t, 3)
 }

@@ -244,7 +244,13 @@ func isReady(p corev1.Pod) bool {
 // originCount returns how many objects the origin was asked for.
 func (s *suite) originCount(t *testing.T) string {
 	t.Helper()
-	return kubectl(t, "", "get", "--raw", "/api/v1/namespaces/"+namespace+"/services/origin:http/proxy/count")
+	return originSays(t, "count")
+}
+
+// originSays is what the origin answers to a request for one of its counts.
+func originSays(t *testing.T, what string) string {
+	t.Helper()
+	return kubectl(t, "", "get", "--raw", "/api/v1/namespaces/"+namespace+"/services/origin:http/proxy/"+what)
 }
 
 func must(t *testing.T, err error) {

@@ -1,8 +1,9 @@
 // Command origin is the origin server of the tests and the demo. It serves objects of any size whose bytes follow from
-// their path, and counts the requests for them.
+// their path, and counts the requests for them. A request with the date of its Last-Modified is answered with 304.
 //
 //	GET /objects/SIZE/NAME   SIZE bytes
 //	GET /count               how many objects were asked for
+//	GET /bodies              how many of these were answered with the object itself
 package main
 
 import (
@@ -30,11 +31,14 @@ func main() {
 }
 
 func handler() http.Handler {
-	var count atomic.Int64
+	var count, bodies atomic.Int64
 	modified := time.Now().UTC().Format(http.TimeFormat)
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /count", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = fmt.Fprintln(w, count.Load())
+	})
+	mux.HandleFunc("GET /bodies", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = fmt.Fprintln(w, bodies.Load())
 	})
 	mux.HandleFunc("GET /objects/{size}/{name}", func(w http.ResponseWriter, r *http.Request) {
 		size, ok := content.Size(r.URL.Path)
@@ -43,9 +47,14 @@ func handler() http.Handler {
 			return
 		}
 		count.Add(1)
+		w.Header().Set("Last-Modified", modified)
+		if r.Header.Get("If-Modified-Since") == modified {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		bodies.Add(1)
 		w.Header().Set("Content-Length", strconv.FormatInt(size, 10))
 		w.Header().Set("Content-Type", "application/octet-stream")
-		w.Header().Set("Last-Modified", modified)
 		if _, err := io.Copy(w, content.Reader(r.URL.Path, size)); err != nil {
 			log.Print(err) // the client went away
 		}

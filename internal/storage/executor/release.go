@@ -3,11 +3,9 @@ package executor
 import (
 	"context"
 	"errors"
-	"fmt"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -15,9 +13,6 @@ import (
 
 	"github.com/cachenode/cachenode-operator/internal/storage"
 )
-
-// evictRetry is the delay before an eviction that the disruption budget does not allow is tried again.
-const evictRetry = 5 * time.Second
 
 // release carries out all releases, even if one fails.
 func (e *Executor) release(ctx context.Context, releases []storage.Release) error {
@@ -97,40 +92,4 @@ func (e *Executor) deletePod(ctx context.Context, pod *corev1.Pod, force bool) (
 		return false, nil
 	}
 	return err == nil || apierrors.IsNotFound(err), client.IgnoreNotFound(err)
-}
-
-// Evict evicts a pod if the disruption budget allows it now. done is false if it does not, or if the pod has changed.
-func (e *Executor) Evict(ctx context.Context, pod *corev1.Pod, why string) (done bool, err error) {
-	// The budget is checked first because client-go retries a refused eviction by itself, which would hold up other
-	// CacheNodes.
-	budget := &policyv1.PodDisruptionBudget{}
-	if err := e.Get(ctx, client.ObjectKeyFromObject(e.CacheNode), budget); err != nil {
-		return false, client.IgnoreNotFound(err) // the operator recreates the budget, which triggers another pass
-	}
-	isAllowed := budget.Status.DisruptionsAllowed >= 1 && budget.Status.ObservedGeneration >= budget.Generation
-	if storage.IsReady(pod) && !isAllowed {
-		e.wait(pod, why)
-		return false, nil
-	}
-	ctx, cancel := context.WithTimeout(ctx, evictRetry)
-	defer cancel()
-	eviction := &policyv1.Eviction{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: pod.Name}}
-	eviction.DeleteOptions = &metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &pod.UID}}
-	err = e.SubResource("eviction").Create(ctx, pod, eviction)
-	switch {
-	case apierrors.IsTooManyRequests(err), errors.Is(err, context.DeadlineExceeded):
-		e.wait(pod, why)
-		return false, nil
-	case apierrors.IsNotFound(err), apierrors.IsConflict(err): // the pod is gone or was recreated
-		e.again(time.Second)
-		return false, nil
-	case err != nil:
-		return false, fmt.Errorf("evict %s: %w", pod.Name, err)
-	}
-	return true, nil
-}
-
-func (e *Executor) wait(pod *corev1.Pod, why string) {
-	e.Waiting = fmt.Sprintf("%s waits for the disruption budget: %s", pod.Name, why)
-	e.again(evictRetry)
 }

@@ -1,0 +1,38 @@
+package fleet
+
+import "slices"
+
+// Guard says whether pods may be evicted. Of two guards, the greater one counts.
+type Guard int
+
+const (
+	// Unguarded pods may be evicted: they have nobody to hand their keys over to, or there is no hand-over.
+	Unguarded Guard = iota
+	// NeedsCordon means that a node must be cordoned before its pods may be evicted. An eviction in the moment of the
+	// cordon, as kubectl drain does it, would otherwise come before the hand-over.
+	NeedsCordon
+	// HandedOver means that a pod on a cordoned node has handed its keys over, and may be evicted.
+	HandedOver
+	// HandingOver means that a pod on a cordoned node is handing its keys over.
+	HandingOver
+)
+
+// Closed is true if no pod may be evicted now.
+func (g Guard) Closed() bool { return g == NeedsCordon || g == HandingOver }
+
+// guard says whether pods may be evicted in what was decided.
+func (d *Decision) guard(in Input) {
+	if in.Handover > 0 && len(d.State.Present()) > 1 {
+		d.Guard = NeedsCordon
+	}
+	for _, pod := range in.Pods {
+		if !pod.Leaves || pod.ReadySince.IsZero() {
+			continue
+		}
+		leaving := HandedOver
+		if slices.Contains(d.State.Away, pod.Ordinal) && slices.Contains(d.State.Previous.Present(), pod.Ordinal) {
+			leaving = HandingOver
+		}
+		d.Guard = max(d.Guard, leaving)
+	}
+}
