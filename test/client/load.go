@@ -58,7 +58,13 @@ type timed struct {
 func sumUp(results <-chan timed) report.Summary {
 	s := report.Summary{Cache: map[string]int{}, Pods: map[string]int{}}
 	var times []float64
+	var windows [][]float64
 	for r := range results {
+		window := int(r.at / (report.Window * time.Second))
+		for len(windows) <= window {
+			windows = append(windows, nil)
+		}
+		windows[window] = append(windows[window], r.Milliseconds)
 		s.Requests++
 		s.Cache[r.Cache]++
 		s.Pods[r.Pod]++
@@ -70,9 +76,18 @@ func sumUp(results <-chan timed) report.Summary {
 			}
 		}
 	}
-	slices.Sort(times)
-	if n := len(times); n > 0 {
-		s.P50, s.P99, s.Max = times[n/2], times[n*99/100], times[n-1]
+	s.P50, s.P99, s.Max = quantile(times, .5), quantile(times, .99), quantile(times, 1)
+	for _, w := range windows {
+		s.Windows = append(s.Windows, quantile(w, .99))
 	}
 	return s
+}
+
+// quantile is the time within which a share of the requests ended; 0 if there were none. It sorts the times.
+func quantile(times []float64, share float64) float64 {
+	if len(times) == 0 {
+		return 0
+	}
+	slices.Sort(times)
+	return times[min(int(float64(len(times))*share), len(times)-1)]
 }

@@ -113,8 +113,8 @@ func checkLoad(t *testing.T, summaries []report.Summary, atLeast int) {
 	total := 0
 	for _, s := range summaries {
 		total += s.Requests
-		t.Logf("load: %d requests, %d failed, %v, by pod %v, p50 %.1f ms, p99 %.1f ms, longest %.0f ms",
-			s.Requests, s.Failed, s.Cache, s.Pods, s.P50, s.P99, s.Max)
+		t.Logf("load: %d requests, %d failed, %v, by pod %v, p50 %.1f ms, p99 %.1f ms, each %d s %.0f, longest %.0f ms",
+			s.Requests, s.Failed, s.Cache, s.Pods, s.P50, s.P99, report.Window, s.Windows, s.Max)
 		if s.Failed > 0 {
 			t.Errorf("%d of %d requests failed: %v", s.Failed, s.Requests, s.Errors)
 		}

@@ -147,6 +147,12 @@ func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }
 // Register adds a collector, such as nginx's own counters.
 func (m *Metrics) Register(c prometheus.Collector) { m.registry.MustRegister(c) }
 
+// FromPeer and FromOrigin are the sources of objects that were filled.
+const (
+	FromPeer   = "peer"
+	FromOrigin = "origin"
+)
+
 // Request counts a request, or a slice that was fetched for one.
 func (m *Metrics) Request(r nginxlog.Request) {
 	if r.Tag == agentapi.TagSlice { // part of a request that is counted itself
@@ -159,10 +165,10 @@ func (m *Metrics) Request(r nginxlog.Request) {
 		m.hop(r)
 		return
 	case agentapi.TagFilled:
-		m.fills.WithLabelValues("peer").Inc()
+		m.fills.WithLabelValues(FromPeer).Inc()
 		return
 	case agentapi.TagUnfilled:
-		m.fills.WithLabelValues("origin").Inc()
+		m.fills.WithLabelValues(FromOrigin).Inc()
 		return
 	}
 	if r.Rejected {

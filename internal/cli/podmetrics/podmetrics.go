@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/cachenode/cachenode-operator/internal/agent/metrics"
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/cli/connect"
 	"github.com/cachenode/cachenode-operator/internal/layout"
 )
@@ -35,8 +36,27 @@ type Disk struct {
 	Sampling float64
 }
 
-// Pod has what the metrics of a pod say, by disk.
-type Pod map[string]Disk
+// Pod has what the metrics of a pod say.
+type Pod struct {
+	// Disks are the disks by name. Requests that never chose a disk have the name "".
+	Disks   map[string]Disk
+	Routing Routing
+}
+
+// Routing is what the metrics of a pod say of the keys that pods share. Counters count since the agent started.
+type Routing struct {
+	// Share is the pod's share of the keys, from 0 to 1.
+	Share float64
+	// Peer and StandIn count the requests that the owner of a key or its stand-in answered, Bytes what they sent. All are
+	// a sample.
+	Peer, StandIn, Bytes float64
+	// Unanswered counts the hops that got no answer.
+	Unanswered float64
+	// Filled counts the objects that were filled from the pod or disk that had them, Fetched those from the origin.
+	Filled, Fetched float64
+	// Sampling is the share of requests that are counted, from 0 to 1.
+	Sampling float64
+}
 
 // Used says for people how much of the disk is in use; "-" if that is unknown.
 func (n Disk) Used() string {
@@ -99,9 +119,9 @@ func parse(text io.Reader) (Pod, error) {
 	parser := expfmt.NewTextParser(model.LegacyValidation)
 	families, err := parser.TextToMetricFamilies(text)
 	if err != nil {
-		return nil, err
+		return Pod{}, err
 	}
-	numbers := Pod{}
+	numbers := map[string]Disk{}
 	each := func(family string, add func(n *Disk, cache string, value float64)) {
 		for _, m := range families[family].GetMetric() {
 			disk := label(m, "disk")
@@ -151,7 +171,29 @@ func parse(text io.Reader) (Pod, error) {
 		n.Sampling = sampling
 		numbers[name] = n
 	}
-	return numbers, nil
+	return Pod{Disks: numbers, Routing: parseRouting(families, sampling)}, nil
+}
+
+// parseRouting reads what the agent's metrics say of the keys that pods share.
+func parseRouting(families map[string]*dto.MetricFamily, sampling float64) Routing {
+	sum := func(family, name, value string) (total float64) {
+		for _, m := range families[family].GetMetric() {
+			if name == "" || label(m, name) == value {
+				total += m.GetGauge().GetValue() + m.GetCounter().GetValue()
+			}
+		}
+		return total
+	}
+	return Routing{
+		Share:      sum("cachenode_key_share_ratio", "", ""),
+		Peer:       sum("cachenode_hops_total", "hop", agentapi.TagPeer),
+		StandIn:    sum("cachenode_hops_total", "hop", agentapi.TagStandIn),
+		Bytes:      sum("cachenode_hop_bytes_total", "", ""),
+		Unanswered: sum("cachenode_hops_unanswered_total", "", ""),
+		Filled:     sum("cachenode_fills_total", "source", metrics.FromPeer),
+		Fetched:    sum("cachenode_fills_total", "source", metrics.FromOrigin),
+		Sampling:   sampling,
+	}
 }
 
 func label(m *dto.Metric, name string) string {

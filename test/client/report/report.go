@@ -4,6 +4,9 @@ package report
 // Begun is the line that a load writes to standard error when its first request has ended.
 const Begun = "the load has begun"
 
+// Window is the length of the windows of a Summary in seconds.
+const Window = 3
+
 // Result is the outcome of one request.
 type Result struct {
 	Path         string  `json:"path"`
@@ -30,4 +33,6 @@ type Summary struct {
 	P50      float64        `json:"p50ms"`
 	P99      float64        `json:"p99ms"`
 	Max      float64        `json:"maxms"`
+	// Windows are the P99 of the requests that ended in each window of so many seconds since the load began.
+	Windows []float64 `json:"windows"`
 }

@@ -177,8 +177,8 @@ func usedBytes(ctx context.Context, cluster *connect.Cluster, now *v1alpha1.Cach
 		return nil, err
 	}
 	used := map[string]int64{}
-	for _, disks := range numbers {
-		for name, d := range disks {
+	for _, pod := range numbers {
+		for name, d := range pod.Disks {
 			used[name] += int64(d.CacheBytes)
 		}
 	}

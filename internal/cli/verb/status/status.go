@@ -180,7 +180,7 @@ func writeTable(out io.Writer, cacheNode *v1alpha1.CacheNode, numbers map[string
 	for _, pod := range cacheNode.Status.Pods {
 		for _, disk := range cacheNode.Status.Disks {
 			state, share := stateOf(pod, disk)
-			n, known := numbers[pod.Name][disk.Name]
+			n, known := numbers[pod.Name].Disks[disk.Name]
 			used, ratio, requests, overflows := "-", "-", "-", "-"
 			if known {
 				used, ratio = n.Used(), n.HitRatio()

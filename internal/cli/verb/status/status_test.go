@@ -32,7 +32,9 @@ func TestWrite(t *testing.T) {
 			{Type: v1alpha1.ConditionDegraded, Status: "True", Reason: "DiskFailed", Message: "edge-1: disk2"},
 		},
 	}}
-	numbers := map[string]podmetrics.Pod{"edge-0": {"disk1": {Size: 2 << 30, UsedBytes: 1 << 30, Hits: 3, Requests: 4}}}
+	numbers := map[string]podmetrics.Pod{"edge-0": {Disks: map[string]podmetrics.Disk{
+		"disk1": {Size: 2 << 30, UsedBytes: 1 << 30, Hits: 3, Requests: 4},
+	}}}
 	var out strings.Builder
 	if err := write(&out, cacheNode, numbers, ""); err != nil {
 		t.Fatal(err)

@@ -49,7 +49,7 @@ func summarize(cacheNode *v1alpha1.CacheNode, numbers map[string]podmetrics.Pod)
 		one := pod{Name: p.Name, Node: p.Node, Revision: p.Revision, Message: agentapi.Printable(p.Message, maxLine)}
 		for _, d := range cacheNode.Status.Disks {
 			state, share := stateOf(p, d)
-			n := numbers[p.Name][d.Name]
+			n := numbers[p.Name].Disks[d.Name]
 			told := disk{
 				Name: d.Name, State: state, Share: share, SizeBytes: int64(n.Size), UsedBytes: int64(n.UsedBytes),
 				Requests: int64(n.All()), Overflows: int64(n.Overflows),

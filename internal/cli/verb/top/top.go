@@ -24,8 +24,10 @@ func New() *cobra.Command {
 	interval, count, byPod := 2*time.Second, 0, false
 	command := &cobra.Command{
 		Use:   "top NAME",
-		Short: "Show requests, hit ratio, bytes and latency of each disk, live",
+		Short: "Show requests, hit ratio, bytes and latency of each disk, and hops of each pod, live",
 		Long: `Show requests, hit ratio, bytes and time to the first byte of each disk over the last seconds.
+If pods share keys, a second table shows each pod's share, the requests that it passed to other pods, and the objects
+that it filled from a pod or a disk that had them before.
 It goes on until it is interrupted. If the output is no terminal, it prints once.
 
 The figures come from the pods' metrics, which count a sample of the requests (spec.monitoring.requestSampling).
@@ -81,6 +83,7 @@ func run(
 			_, _ = fmt.Fprint(out, "\x1b[H\x1b[2J") // the cursor home, the screen empty
 		}
 		write(out, rates(before, after, now.Sub(at), byPod), byPod)
+		writeRouting(out, routingRates(before, after, now.Sub(at)))
 		before, at = after, now
 	}
 	return nil
@@ -116,9 +119,9 @@ type rate struct {
 // whose counters began again. It is pure.
 func rates(before, after map[string]podmetrics.Pod, elapsed time.Duration, byPod bool) []rate {
 	all := map[[2]string]*rate{}
-	for pod, disks := range after {
-		for name, now := range disks {
-			old, ok := before[pod][name]
+	for pod, numbers := range after {
+		for name, now := range numbers.Disks {
+			old, ok := before[pod].Disks[name]
 			if name == "" || !ok || now.Requests < old.Requests || now.Overflows < old.Overflows {
 				continue
 			}

@@ -14,18 +14,20 @@ import (
 func TestTop(t *testing.T) {
 	inf := math.Inf(1)
 	before := map[string]podmetrics.Pod{
-		"edge-0": {
+		"edge-0": {Disks: map[string]podmetrics.Disk{
 			"disk1": {
 				Requests: 100, Hits: 90, Bytes: 1000, Sampling: .1,
 				FirstByte: map[float64]float64{.001: 50, .1: 90, inf: 100},
 			},
 			"disk2": {Requests: 5, Sampling: .1, FirstByte: map[float64]float64{.001: 5, .1: 5, inf: 5}},
-		},
-		"edge-1":    {"disk1": {Requests: 7, Hits: 7, Sampling: .1, FirstByte: map[float64]float64{.001: 7, .1: 7, inf: 7}}},
-		"restarted": {"disk1": {Requests: 1000}},
+		}},
+		"edge-1": {Disks: map[string]podmetrics.Disk{
+			"disk1": {Requests: 7, Hits: 7, Sampling: .1, FirstByte: map[float64]float64{.001: 7, .1: 7, inf: 7}},
+		}},
+		"restarted": {Disks: map[string]podmetrics.Disk{"disk1": {Requests: 1000}}},
 	}
 	after := map[string]podmetrics.Pod{
-		"edge-0": {
+		"edge-0": {Disks: map[string]podmetrics.Disk{
 			"disk1": {
 				Requests: 120, Hits: 105, Bytes: 1000 + 4<<20, Overflows: 4, Sampling: .1, Size: 100, UsedBytes: 20,
 				FirstByte: map[float64]float64{.001: 60, .1: 105, inf: 120},
@@ -34,13 +36,13 @@ func TestTop(t *testing.T) {
 				Requests: 5, Sampling: .1, Size: 100, UsedBytes: 10,
 				FirstByte: map[float64]float64{.001: 5, .1: 5, inf: 5},
 			},
-		},
-		"edge-1": {"disk1": {
+		}},
+		"edge-1": {Disks: map[string]podmetrics.Disk{"disk1": {
 			Requests: 27, Hits: 27, Sampling: .1, Size: 100, UsedBytes: 40,
 			FirstByte: map[float64]float64{.001: 27, .1: 27, inf: 27},
-		}},
-		"restarted": {"disk1": {Requests: 3}},
-		"new":       {"disk1": {Requests: 3}},
+		}}},
+		"restarted": {Disks: map[string]podmetrics.Disk{"disk1": {Requests: 3}}},
+		"new":       {Disks: map[string]podmetrics.Disk{"disk1": {Requests: 3}}},
 	}
 	for name, test := range map[string]struct {
 		byPod bool
@@ -61,6 +63,39 @@ edge-1   disk1   100.0        100.0%      0.0 MiB    ≤1ms             ≤1ms  
 		t.Run(name, func(t *testing.T) {
 			var out strings.Builder
 			write(&out, rates(before, after, 2*time.Second, test.byPod), test.byPod)
+			if diff := cmp.Diff(strings.TrimPrefix(test.want, "\n"), out.String()); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+func TestRouting(t *testing.T) {
+	was := podmetrics.Routing{Share: .5, Peer: 10, StandIn: 1, Bytes: 100, Unanswered: 1, Filled: 4, Fetched: 1, Sampling: .1}
+	now := podmetrics.Routing{
+		Share: .5, Peer: 30, StandIn: 2, Bytes: 100 + 4<<20, Unanswered: 2, Filled: 8, Fetched: 2, Sampling: .1,
+	}
+	alone := podmetrics.Routing{Share: 1, Sampling: .1}
+	for name, test := range map[string]struct {
+		before, after map[string]podmetrics.Pod
+		want          string
+	}{
+		"shared": {
+			map[string]podmetrics.Pod{"edge-0": {Routing: was}, "edge-1": {Routing: now}},
+			map[string]podmetrics.Pod{"edge-0": {Routing: now}, "edge-1": {Routing: was}, "new": {Routing: now}},
+			`
+
+POD      SHARE    TO OWNERS/S   TO STAND-INS/S   UNANSWERED/S   HOP BYTES/S   FILLED/S   FETCHED/S
+edge-0   50.00%   100.0         5.0              5.0            20.0 MiB      2.0        0.5
+`,
+		},
+		"each pod for itself": {
+			map[string]podmetrics.Pod{"edge-0": {Routing: alone}}, map[string]podmetrics.Pod{"edge-0": {Routing: alone}}, "\n",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var out strings.Builder
+			writeRouting(&out, routingRates(test.before, test.after, 2*time.Second))
 			if diff := cmp.Diff(strings.TrimPrefix(test.want, "\n"), out.String()); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}

@@ -1,0 +1,61 @@
+package top
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/cachenode/cachenode-operator/internal/cli/podmetrics"
+	"github.com/cachenode/cachenode-operator/internal/cli/table"
+)
+
+// routingRate is what a pod that shares keys did between two looks, each second. Hops and bytes are estimates for all
+// requests.
+type routingRate struct {
+	pod                                                      string
+	share, peer, standIn, unanswered, bytes, filled, fetched float64
+}
+
+// routingRates returns what the pods did between two looks. It is empty if no pod shares its keys. It leaves out pods
+// that one of the looks has not seen, and pods whose counters began again. It is pure.
+func routingRates(before, after map[string]podmetrics.Pod, elapsed time.Duration) (list []routingRate) {
+	shared := false
+	for _, pod := range slices.Sorted(maps.Keys(after)) {
+		old, ok := before[pod]
+		now, was := after[pod].Routing, old.Routing
+		if !ok || now.Sampling == 0 || now.Peer < was.Peer || now.Filled < was.Filled || now.Fetched < was.Fetched {
+			continue
+		}
+		shared = shared || now.Share < 1
+		second, estimate := 1/elapsed.Seconds(), 1/elapsed.Seconds()/now.Sampling
+		list = append(list, routingRate{
+			pod: pod, share: now.Share, peer: (now.Peer - was.Peer) * estimate, standIn: (now.StandIn - was.StandIn) * estimate,
+			unanswered: (now.Unanswered - was.Unanswered) * estimate, bytes: (now.Bytes - was.Bytes) * estimate,
+			filled: (now.Filled - was.Filled) * second, fetched: (now.Fetched - was.Fetched) * second,
+		})
+	}
+	if !shared {
+		return nil
+	}
+	return list
+}
+
+func writeRouting(out io.Writer, list []routingRate) {
+	if len(list) == 0 {
+		return
+	}
+	_, _ = fmt.Fprintln(out)
+	rows := table.New(out, -1, "POD", "SHARE", "TO OWNERS/S", "TO STAND-INS/S", "UNANSWERED/S", "HOP BYTES/S", "FILLED/S",
+		"FETCHED/S")
+	for _, r := range list {
+		cells := []string{r.pod, fmt.Sprintf("%.2f%%", 100*r.share)}
+		for _, rate := range []float64{r.peer, r.standIn, r.unanswered} {
+			cells = append(cells, fmt.Sprintf("%.1f", rate))
+		}
+		rows.Row(append(cells, fmt.Sprintf("%.1f MiB", r.bytes/(1<<20)), fmt.Sprintf("%.1f", r.filled),
+			fmt.Sprintf("%.1f", r.fetched))...)
+	}
+	rows.Write()
+}
