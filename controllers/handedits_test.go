@@ -77,7 +77,7 @@ func handEdits(cacheNode *v1alpha1.CacheNode) map[string]handEdit {
 		"PodDisruptionBudget: maxUnavailable": {
 			budget,
 			func() { budget.Spec.MaxUnavailable = new(intstr.FromInt32(9)) },
-			func() bool { return budget.Spec.MaxUnavailable.IntVal == 1 },
+			func() bool { return budget.Spec.MaxUnavailable.IntVal != 9 },
 		},
 		"ConfigMap: labels": unlabelled(configMap),
 		"ConfigMap: the revision": {

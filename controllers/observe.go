@@ -116,9 +116,11 @@ func (r *CacheNodeReconciler) track(p *pass) {
 	}
 	p.agents = r.Agents.Track(name, c, targets)
 	p.cached = cachedBytes(p.agents)
+	p.leave()
+	disks := p.withLeaving().Spec.Disks
 	for pod, seen := range p.agents {
 		seen.Report.Disks = slices.DeleteFunc(slices.Clone(seen.Report.Disks), func(d agentapi.DiskReport) bool {
-			return !slices.ContainsFunc(p.cacheNode.Spec.Disks, func(disk v1alpha1.Disk) bool { return disk.Name == d.Name })
+			return !slices.ContainsFunc(disks, func(disk v1alpha1.Disk) bool { return disk.Name == d.Name })
 		})
 		p.agents[pod] = seen
 	}

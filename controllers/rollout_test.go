@@ -71,7 +71,8 @@ func (a *agents) read(ctx context.Context, _ *agentclient.Client, address string
 		}
 		wanted := pod.Annotations[naming.AnnotationRevision]
 		report := agentapi.Report{
-			Since: time.Unix(1, 0), Disks: a.disks[pod.Name], Features: []string{agentapi.FeatureRouting},
+			Since: time.Unix(1, 0), Disks: a.disks[pod.Name],
+			Features: []string{agentapi.FeatureRouting, agentapi.FeatureLeaving},
 		}
 		if a.refuses[wanted] {
 			report.Refusal = &agentapi.Refusal{
@@ -178,7 +179,7 @@ func TestRollout(t *testing.T) {
 	o := startOperator(t, apiserver.Start(t), func(r *CacheNodeReconciler) { r.Agents.read = a.read })
 	ctx := context.Background()
 	a.o = o
-	cacheNode := o.create(strings.Replace(edge, "replicas: 2", "replicas: 3\n  rollout: {maxUnavailable: 1}", 1))
+	cacheNode := o.create(strings.Replace(edge, "replicas: 2", "replicas: 3\n  rollout: {maxUnavailable: 1}\n  routing: {handover: 0s}", 1))
 	o.becomes(cacheNode, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
 	o.makePods(cacheNode, 3)
 	o.rollOut(cacheNode)

@@ -66,6 +66,7 @@ func (r *CacheNodeReconciler) decideSharing(ctx context.Context, p *pass) error 
 		tuning.ShardDisks(p.target.Revision.Spec.Disks), tuning.Handover(routing), p.now)
 	p.sharing.State = next
 	p.lookAgain(after)
+	p.tellLeaving()
 	return nil
 }
 

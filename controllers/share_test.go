@@ -8,7 +8,6 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	policyv1 "k8s.io/api/policy/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
@@ -27,9 +26,8 @@ func TestSharing(t *testing.T) {
 	a.o = o
 	ctx := context.Background()
 	cacheNode := o.create(strings.Replace(edge, "replicas: 2", "replicas: 3\n  routing: {mode: Sharded}", 1))
-	set, config, budget := &appsv1.StatefulSet{}, configMap(cacheNode), &policyv1.PodDisruptionBudget{}
+	set, config := &appsv1.StatefulSet{}, configMap(cacheNode)
 	set.Name, set.Namespace = cacheNode.Name, cacheNode.Namespace
-	budget.Name, budget.Namespace = cacheNode.Name, cacheNode.Namespace
 	o.eventually(func() string {
 		return strings.TrimPrefix(fmt.Sprint(o.client.Get(ctx, client.ObjectKeyFromObject(set), set)), "<nil>")
 	})
@@ -88,22 +86,13 @@ func TestSharing(t *testing.T) {
 		}
 	})
 	steps.Run(t, "the pod of a cordoned node hands its keys over, and nobody is evicted meanwhile", func() {
+		o.evictions(cacheNode, naming.EvictionsNeedCordon)
 		cordon("node-1", true)
 		told("[0 1 2]", "[1]", "[0 1 2]")
-		o.eventually(func() string {
-			if o.get(budget); budget.Spec.MaxUnavailable.String() != "0" {
-				return "maxUnavailable is " + budget.Spec.MaxUnavailable.String()
-			}
-			return ""
-		})
+		o.evictions(cacheNode, naming.EvictionsNeedHandover)
 		cordon("node-1", false)
 		told("[0 1 2]", "[]", "[0 1 2]")
-		o.eventually(func() string {
-			if o.get(budget); budget.Spec.MaxUnavailable.String() != "1" {
-				return "maxUnavailable is " + budget.Spec.MaxUnavailable.String()
-			}
-			return ""
-		})
+		o.evictions(cacheNode, naming.EvictionsNeedCordon)
 	})
 	steps.Run(t, "a pod that is scaled away stays while it hands its keys over", func() {
 		o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) { s.Replicas = new(int32(2)) })
@@ -113,6 +102,7 @@ func TestSharing(t *testing.T) {
 			t.Errorf("the StatefulSet has %d replicas", *set.Spec.Replicas)
 		}
 		o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) { s.Routing.Handover = "0s" })
+		o.evictions(cacheNode, "")
 		o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) { s.Replicas = new(int32(1)) })
 		told("[0]", "[]", "[]")
 		o.eventually(func() string {
@@ -144,5 +134,33 @@ func TestSharing(t *testing.T) {
 	steps.Run(t, "with mode Local nobody shares keys", func() {
 		o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) { s.Routing = v1alpha1.Routing{Mode: v1alpha1.RoutingLocal} })
 		told("[]", "[]", "[]")
+	})
+	steps.Run(t, "a disk that is removed stays in the pods until the others have filled from it", func() {
+		leaves := func() bool {
+			o.get(config)
+			return strings.Contains(config.Data[naming.StableKey]+config.Data[naming.CandidateKey], `"weight":0`)
+		}
+		o.get(set)
+		claims := len(set.Spec.VolumeClaimTemplates)
+		o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) { s.Disks = s.Disks[:1] })
+		o.eventually(func() string {
+			o.get(cacheNode)
+			if leaves() && strings.Contains(strings.Join(cacheNode.Status.Tuning, "\n"), "disks: disk2 stays until") {
+				return ""
+			}
+			return fmt.Sprintf("status.tuning is %q; the revision has the disk without a weight: %t",
+				cacheNode.Status.Tuning, leaves())
+		})
+		o.settle(cacheNode)
+		if o.get(set); len(set.Spec.VolumeClaimTemplates) != claims {
+			t.Errorf("the pods are to have %d disks already", len(set.Spec.VolumeClaimTemplates))
+		}
+		o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) { s.Routing.Handover = "0s" })
+		o.eventually(func() string {
+			if o.get(set); set.DeletionTimestamp.IsZero() || leaves() { // it is recreated with other claims
+				return fmt.Sprintf("the pods are to have %d disks", len(set.Spec.VolumeClaimTemplates))
+			}
+			return ""
+		})
 	})
 }

@@ -2,7 +2,7 @@ package v1alpha1
 
 // Routing says which pod answers a request.
 //
-// +kubebuilder:validation:XValidation:rule="!has(self.mode) || self.mode != 'Local' || (!has(self.handover) && !has(self.tls) && !has(self.scope))",message="routing: scope, handover and tls have no meaning with mode Local: set mode to Sharded, or remove them"
+// +kubebuilder:validation:XValidation:rule="!has(self.mode) || self.mode != 'Local' || (!has(self.tls) && !has(self.scope))",message="routing: scope and tls have no meaning with mode Local: set mode to Sharded, or remove them"
 type Routing struct {
 	// mode is Local or Sharded. With Local, each pod caches every key for itself. With Sharded, the pods share the keys:
 	// any pod accepts any request, and the pod that owns the key answers it, through at most one hop. The cache grows with
@@ -18,8 +18,9 @@ type Routing struct {
 	// +optional
 	Scope RoutingScope `json:"scope,omitempty"`
 
-	// handover is how long a pod that gets keys from another one fills them from that pod instead of from the origin. A
-	// pod that is removed stays for so long. Range 0s to 24h, default 10m; 0s switches it off.
+	// handover is how long a pod or a disk that gets keys fills them from the pod or disk that had them, instead of from
+	// the origin. A pod or a disk that is removed stays for so long, and so does a pod whose node is drained. With mode
+	// Local it is for disks only. Range 0s to 24h, default 10m; 0s switches it off.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="duration(self) <= duration('24h')",message="handover: must be at most 24h"
 	Handover Duration `json:"handover,omitempty"`

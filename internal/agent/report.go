@@ -101,8 +101,9 @@ func (a *Agent) Report() agentapi.Report {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	r := agentapi.Report{
-		AgentVersion: a.Version, NginxVersion: a.nginx, Since: a.since, Features: []string{agentapi.FeatureRouting},
-		Refusal: a.refusal, Problem: a.problem, Lowered: a.lowered,
+		AgentVersion: a.Version, NginxVersion: a.nginx, Since: a.since,
+		Features: []string{agentapi.FeatureRouting, agentapi.FeatureLeaving},
+		Refusal:  a.refusal, Problem: a.problem, Lowered: a.lowered,
 	}
 	r.Revision, _, _ = strings.Cut(a.answered, "-")
 	if a.applied != nil && a.answered == a.applied.config.Version {

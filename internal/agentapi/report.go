@@ -69,5 +69,8 @@ type DiskReport struct {
 // FeatureRouting is the feature of agents that know routing.mode Sharded.
 const FeatureRouting = "routing"
 
+// FeatureLeaving is the feature of agents that know disks that leave: see [tuning.Leaves].
+const FeatureLeaving = "leaving"
+
 // ReportPath is where the agent serves its report.
 const ReportPath = "/v1/report"

@@ -52,17 +52,25 @@ func ProbeTimeout(d v1alpha1.Disk) time.Duration {
 	return time.Second
 }
 
-// ShardDisks are the disks as sharding sees them: with their weights, or with their sizes if none has a weight.
+// ShardDisks are the disks as sharding sees them: with their weights, or with their sizes if none has a weight. Disks
+// that leave have no keys.
 func ShardDisks(disks []v1alpha1.Disk) []shard.Member {
-	sharded := make([]shard.Member, len(disks))
-	for i, d := range disks {
-		sharded[i] = shard.Member{Name: d.Name, Weight: wholeMebibytes(d.Size.Value()) / mebibyte}
+	var sharded []shard.Member
+	for _, d := range disks {
+		member := shard.Member{Name: d.Name, Weight: wholeMebibytes(d.Size.Value()) / mebibyte}
 		if d.Weight != nil {
-			sharded[i].Weight = int64(*d.Weight)
+			member.Weight = int64(*d.Weight)
+		}
+		if !Leaves(d) {
+			sharded = append(sharded, member)
 		}
 	}
 	return sharded
 }
+
+// Leaves is true for a disk that the spec no longer has, and that stays in the pods until other disks have filled from
+// it. Its weight is 0, which no spec can have.
+func Leaves(d v1alpha1.Disk) bool { return d.Weight != nil && *d.Weight == 0 }
 
 // Cores is a CPU limit, rounded up, or 0 if there is none.
 func Cores(limit *resource.Quantity) int32 {

@@ -268,7 +268,7 @@ var refused = map[string]struct {
 		}, "goes without the PROXY protocol only",
 	},
 	"zones with Local": {
-		fields{"routing": "{mode: Local, scope: Zone}"}, "scope, handover and tls have no meaning with mode Local",
+		fields{"routing": "{mode: Local, scope: Zone}"}, "scope and tls have no meaning with mode Local",
 	},
 	"an unknown scope":  {fields{"routing": "{scope: Region}"}, "spec.routing.scope"},
 	"a day and an hour": {fields{"routing": "{handover: 25h}"}, "must be at most 24h"},

@@ -68,13 +68,14 @@ func becomesReady(t *testing.T, s *suite) {
 
 const sample = "../../config/samples/cachenode.yaml"
 
-// apart is the name of a file with the sample, whose pods cache for themselves. TestRouting is about pods that share.
+// apart is the name of a file with the sample, whose pods and disks cache for themselves. TestRouting is about those that
+// share keys and hand them over.
 func apart(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(sample)
 	must(t, err)
 	file := filepath.Join(t.TempDir(), "cachenode.yaml")
-	local := strings.Replace(string(text), "spec:\n", "spec:\n  routing: {mode: Local}\n", 1)
+	local := strings.Replace(string(text), "spec:\n", "spec:\n  routing: {mode: Local, handover: 0s}\n", 1)
 	must(t, os.WriteFile(file, []byte(local), 0o600))
 	return file
 }

@@ -97,8 +97,14 @@ func ownersNodeStops(t *testing.T, s *suite) {
 // editEachDisk adds fields to each disk of the sample.
 func (s *suite) editEachDisk(t *testing.T, fields func(i int) string) {
 	t.Helper()
+	s.setDisks(t, s.cacheNode(t).Spec.Disks, fields)
+}
+
+// setDisks replaces the disks by disks of the sample with more fields.
+func (s *suite) setDisks(t *testing.T, list []v1alpha1.Disk, fields func(i int) string) {
+	t.Helper()
 	var disks []string
-	for i, d := range s.cacheNode(t).Spec.Disks {
+	for i, d := range list {
 		disks = append(disks, fmt.Sprintf(`{"name":%q,"size":%q,"storageClassName":%q,"media":"HDD",%s}`,
 			d.Name, d.Size.String(), *d.StorageClassName, fields(i)))
 	}
@@ -140,6 +146,38 @@ func reweighsDisks(t *testing.T, s *suite) {
 	if moved < len(shared)/20 || fetched > 0 {
 		t.Errorf("%d objects were filled from the disk that had them, %d from the origin", moved, fetched)
 	}
+}
+
+// removesDisk removes a disk under load. It stays in the pods until the others have filled from it.
+func removesDisk(t *testing.T, s *suite) {
+	before, bodies := uids(s.cachePods(t)), s.bodies(t)
+	disks := s.cacheNode(t).Spec.Disks
+	end := s.load(t, shared)
+	begun := time.Now()
+	fields := func(int) string { return `"weight":100` }
+	s.setDisks(t, disks[:len(disks)-1], fields)
+	within(t, handover+3*time.Minute, func() string {
+		for pod, uid := range uids(s.cachePods(t)) {
+			if before[pod] == uid {
+				if time.Since(begun) < handover {
+					continue
+				}
+				return pod + " is still the old pod"
+			} else if time.Since(begun) < handover {
+				t.Fatalf("%s was replaced after %s", pod, time.Since(begun))
+			}
+		}
+		if time.Since(begun) < handover {
+			return "the hand-over has not ended"
+		}
+		return ""
+	})
+	sent := s.bodies(t) - bodies
+	s.current(t)
+	checkLoad(t, lasting(3*time.Second, end), 1000)
+	t.Logf("the origin sent %d bodies while the disk left, and %d with the new pods", sent, s.bodies(t)-bodies)
+	s.setDisks(t, disks, fields)
+	s.current(t)
 }
 
 // outgrowsPod requests twice as much as the disks of a pod hold, first from pods that share the keys, and then, after

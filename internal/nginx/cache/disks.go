@@ -103,12 +103,14 @@ func (r renderer) keysZones() map[string]int64 {
 	return tuning.KeysZones(disks, r.Facts.Memory)
 }
 
-// otherDisk maps each disk to the next. A request goes there when its own disk fails, until the configuration leaves
-// the failed disk out.
+// otherDisk maps each disk to the next, without those that leave unless there is no other. A request goes there when its
+// own disk fails, until the configuration leaves the failed disk out.
 func (r renderer) otherDisk() conf.Directive {
 	d := conf.B("map", []conf.Argument{conf.Expression(diskVariable), conf.Expression(otherDiskVariable)})
 	for i, disk := range r.disks {
-		d.Block = append(d.Block, row(disk.Name, conf.Literal(r.disks[(i+1)%len(r.disks)].Name)))
+		others := slices.Concat(r.disks[i+1:], r.disks[:i])
+		next := max(slices.IndexFunc(others, func(d v1alpha1.Disk) bool { return !tuning.Leaves(d) }), 0)
+		d.Block = append(d.Block, row(disk.Name, conf.Literal(others[next].Name)))
 	}
 	return d
 }

@@ -6,24 +6,33 @@ import (
 	"testing"
 
 	"github.com/cachenode/cachenode-operator/internal/fleet"
+	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 )
 
 // TestFillFromThePreviousDisk checks that a disk that is added fills the keys that it gets from the disks that had
-// them, whether or not pods share keys, and that the origin is asked for nothing but what no disk has.
+// them, and that the others fill from a disk that leaves, whether or not pods share keys. The origin is asked for nothing
+// but what no disk has.
 func TestFillFromThePreviousDisk(t *testing.T) {
 	t.Parallel()
-	const sharded = threeDisks + "  routing: {mode: Sharded, tls: \"Off\"}\n"
+	const third, shared = ", {name: disk3, size: 1Gi}", "  routing: {mode: Sharded, tls: \"Off\"}\n"
+	two := strings.Replace(threeDisks, third, "", 1)
 	for name, tt := range map[string]struct {
-		yaml string
+		before, after string
 		// previous are the owners before, which have nothing.
 		previous fleet.Owners
+		// leaves is true if the last disk then leaves.
+		leaves bool
 	}{
-		"Local": {yaml: threeDisks}, "Sharded": {yaml: sharded},
-		"Sharded, and another pod had the keys before": {sharded, fleet.Owners{Members: []int{1}}},
+		"Local": {before: two, after: threeDisks}, "Sharded": {before: two + shared, after: threeDisks + shared},
+		"Sharded, and another pod had the keys before": {
+			before: two + shared, after: threeDisks + shared, previous: fleet.Owners{Members: []int{1}},
+		},
+		"a disk leaves":              {before: threeDisks, after: threeDisks, leaves: true},
+		"a disk leaves, and Sharded": {before: threeDisks + shared, after: threeDisks + shared, leaves: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newPods(t, 2, strings.Replace(tt.yaml, ", {name: disk3, size: 1Gi}", "", 1))
+			p := newPods(t, 2, tt.before)
 			p.reconfigure(t, fleet.Of(1))
 			var paths []string
 			for i := range 60 {
@@ -33,10 +42,17 @@ func TestFillFromThePreviousDisk(t *testing.T) {
 			for _, path := range paths {
 				before[path] = p.get(t, 0, path).Header.Get("X-Cache-Disk")
 			}
-			p.yaml = tt.yaml
+			p.yaml = tt.after
 			f := fleet.Of(1)
-			f.Disks.Members = []fleet.Disk{{Name: "disk1", Weight: 1024}, {Name: "disk2", Weight: 1024}}
+			for i := range strings.Count(tt.before, "name: disk") {
+				f.Disks.Members = append(f.Disks.Members, fleet.Disk{Name: fmt.Sprintf("disk%d", i+1), Weight: 1024})
+			}
 			f.Previous = tt.previous
+			p.change = func(_ int, in *cache.Input, _ func(string, []byte)) {
+				if tt.leaves {
+					in.Spec.Disks[2].Weight = new(int32(0))
+				}
+			}
 			p.take(t, 0, f)
 			moved := 0
 			for _, path := range paths {
@@ -48,6 +64,9 @@ func TestFillFromThePreviousDisk(t *testing.T) {
 				}
 				if got := first.Header.Get("X-Cache"); got != want {
 					t.Errorf("%s on %s: %s, want %s", path, first.Header.Get("X-Cache-Disk"), got, want)
+				}
+				if on := second.Header.Get("X-Cache-Disk"); tt.leaves && on == "disk3" {
+					t.Errorf("%s is on the disk that leaves", path)
 				}
 				if got := second.Header.Get("X-Cache"); got != "HIT" {
 					t.Errorf("%s again: %s", path, got)

@@ -105,8 +105,13 @@ func newRenderer(in Input) renderer {
 		}
 	}
 	slices.SortFunc(r.disks, func(a, b v1alpha1.Disk) int { return strings.Compare(a.Name, b.Name) })
-	if len(r.disks) > 0 && len(r.disks) < len(in.Spec.Disks) {
-		r.plan, _ = r.plan.Without(in.Facts.Failed...)
+	if len(r.disks) < len(in.Spec.Disks) {
+		rest, ok := r.plan.Without(in.Facts.Failed...)
+		if ok {
+			r.plan = rest
+		} else { // at most disks that leave, which have no keys
+			r.disks = nil
+		}
 	}
 	if in.CABundle != "" {
 		r.caFile = layout.CAFile(digest(in.CABundle))
