@@ -148,8 +148,8 @@ func reweighsDisks(t *testing.T, s *suite) {
 	}
 }
 
-// removesDisk removes a disk under load. It stays in the pods until the others have filled from it.
-func removesDisk(t *testing.T, s *suite) {
+// losesDisk removes a disk under load. It stays in the pods until the others have filled from it.
+func losesDisk(t *testing.T, s *suite) {
 	before, bodies := uids(s.cachePods(t)), s.bodies(t)
 	disks := s.cacheNode(t).Spec.Disks
 	end := s.load(t, shared)

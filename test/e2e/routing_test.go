@@ -54,7 +54,7 @@ func TestRouting(t *testing.T) {
 		{"the pods of a drained node hand their keys over before they are evicted", drainsOwner},
 		{"a new pod template costs no request", rollsTemplate},
 		{"keys that move to another disk are filled from the disk that had them", reweighsDisks},
-		{"a disk that is removed stays until the others have filled from it", removesDisk},
+		{"a disk that is removed stays until the others have filled from it", losesDisk},
 		{"with zones, each has its own copy", sharesInZones},
 		{"pods that share hold twice what one pod holds; the mode changes under load", outgrowsPod},
 		{"a node that loses its power costs no request of another pod", ownersNodeStops},
