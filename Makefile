@@ -121,8 +121,9 @@ test-e2e: ## End to end on a real cluster, which is started if there is none and
 	@test/e2e/all
 
 .PHONY: soak
-soak: ## What the tests do once, for long: fifty edits under load on the cluster, and fuzzing. Half an hour.
+soak: ## What the tests do once, for long: fifty edits under load, of pods apart and of pods that share keys, and fuzzing. 45 minutes.
 	CACHENODE_TEST_EDITS=50 test/e2e/run -run '^TestFaults$$/^many'
+	CACHENODE_TEST_EDITS=50 test/e2e/run -run '^TestRouting$$'
 	@hack/fuzz
 
 .PHONY: fuzz

@@ -179,7 +179,8 @@ func TestRollout(t *testing.T) {
 	o := startOperator(t, apiserver.Start(t), func(r *CacheNodeReconciler) { r.Agents.read = a.read })
 	ctx := context.Background()
 	a.o = o
-	cacheNode := o.create(strings.Replace(edge, "replicas: 2", "replicas: 3\n  rollout: {maxUnavailable: 1}\n  routing: {handover: 0s}", 1))
+	const three = "replicas: 3\n  rollout: {maxUnavailable: 1}\n  routing: {handover: 0s}"
+	cacheNode := o.create(strings.Replace(edge, "replicas: 2", three, 1))
 	o.becomes(cacheNode, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
 	o.makePods(cacheNode, 3)
 	o.rollOut(cacheNode)

@@ -50,7 +50,8 @@ func (r *CacheNodeReconciler) execute(p *pass, do func(*executor.Executor) error
 // server, so an operator that cannot reach it deletes nothing.
 func (r *CacheNodeReconciler) planStorage(ctx context.Context, p *pass) error {
 	s := &storage.State{
-		CacheNode: p.withLeaving(), Now: p.now, Pods: p.pods, Verbs: p.verbs, Since: p.lasting.storage, Disks: p.diskReports(),
+		CacheNode: p.withLeaving(), Now: p.now, Pods: p.pods, Verbs: p.verbs, Since: p.lasting.storage,
+		Disks:   p.diskReports(),
 		Allowed: r.Cluster.Policy.AllowsLocalPath, MaxVolumes: r.Cluster.MaxVolumes,
 		Scout: manifest.ScoutImage{Image: r.Cluster.AgentImage, PullPolicy: r.Cluster.AgentPullPolicy},
 	}

@@ -6,6 +6,7 @@ import (
 )
 
 func TestGuard(t *testing.T) {
+	in := func(state State, pods []Pod) Input { return Input{State: state, Pods: pods, Replicas: len(pods)} }
 	leaving := func(p *Pod) { p.Leaves = true }
 	dead := func(p *Pod) { p.Leaves, p.ReadySince = true, time.Time{} }
 	away := func(members ...int) Owners { return Owners{Members: members, Away: []int{1}} }
@@ -14,22 +15,22 @@ func TestGuard(t *testing.T) {
 		in   Input
 		want Guard
 	}{
-		"no pod owns keys":                 {Input{Pods: []Pod{{Ordinal: 0}, {Ordinal: 1}}, Replicas: 2}, Unguarded},
-		"one pod":                          {Input{State: owned(0), Pods: ready(0), Replicas: 1}, Unguarded},
-		"one pod, cordoned":                {Input{State: owned(0), Pods: with(ready(0), 0, leaving), Replicas: 1}, HandedOver},
-		"several pods":                     {Input{State: owned(0, 1), Pods: ready(0, 1), Replicas: 2}, NeedsCordon},
-		"a cordon":                         {Input{State: owned(0, 1), Pods: with(ready(0, 1), 1, leaving), Replicas: 2}, HandingOver},
-		"a cordon, handed over":            {Input{State: after(away(0, 1)), Pods: with(ready(0, 1), 1, leaving), Replicas: 2}, HandedOver},
-		"a cordon, two remain":             {Input{State: after(away(0, 1, 2)), Pods: with(ready(0, 1, 2), 1, leaving), Replicas: 3}, HandedOver},
-		"a cordoned pod that is not ready": {Input{State: after(away(0, 1, 2)), Pods: with(ready(0, 1, 2), 1, dead), Replicas: 3}, NeedsCordon},
+		"no pod owns keys":                 {in(State{}, []Pod{{Ordinal: 0}, {Ordinal: 1}}), Unguarded},
+		"one pod":                          {in(owned(0), ready(0)), Unguarded},
+		"one pod, cordoned":                {in(owned(0), with(ready(0), 0, leaving)), HandedOver},
+		"several pods":                     {in(owned(0, 1), ready(0, 1)), NeedsCordon},
+		"a cordon":                         {in(owned(0, 1), with(ready(0, 1), 1, leaving)), HandingOver},
+		"a cordon, handed over":            {in(after(away(0, 1)), with(ready(0, 1), 1, leaving)), HandedOver},
+		"a cordon, two remain":             {in(after(away(0, 1, 2)), with(ready(0, 1, 2), 1, leaving)), HandedOver},
+		"a cordoned pod that is not ready": {in(after(away(0, 1, 2)), with(ready(0, 1, 2), 1, dead)), NeedsCordon},
 		"all are cordoned": {
-			Input{State: owned(0, 1), Pods: with(with(ready(0, 1), 1, leaving), 0, leaving), Replicas: 2}, HandedOver,
+			in(owned(0, 1), with(with(ready(0, 1), 1, leaving), 0, leaving)), HandedOver,
 		},
 		"a second cordon": {
-			Input{State: after(away(0, 1, 2)), Pods: with(with(ready(0, 1, 2), 1, leaving), 2, leaving), Replicas: 3}, HandingOver,
+			in(after(away(0, 1, 2)), with(with(ready(0, 1, 2), 1, leaving), 2, leaving)), HandingOver,
 		},
 		"a pod joins": {
-			Input{State: handing(owners(0, 1, 2), owners(0, 1)), Pods: ready(0, 1, 2), Replicas: 3}, NeedsCordon,
+			in(handing(owners(0, 1, 2), owners(0, 1)), ready(0, 1, 2)), NeedsCordon,
 		},
 		"two zones, a single pod in one": {
 			Input{

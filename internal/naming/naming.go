@@ -54,8 +54,8 @@ const (
 	LabelDisk = "cachenode.io/disk"
 	// LabelRole distinguishes the volumes, claims and pods that stand in for a missing disk from the others.
 	LabelRole = "cachenode.io/role"
-	// AnnotationEvictions, on the PodDisruptionBudget, says why it allows no eviction. EvictionsNeedCordon: pods that share
-	// keys hand them over first, and the cordon of a node is what announces that. EvictionsNeedHandover: pods are doing so.
+	// AnnotationEvictions, on the PodDisruptionBudget, says why it allows no eviction. EvictionsNeedCordon: pods that
+	// share keys hand them over first, and the cordon of a node announces that. EvictionsNeedHandover: pods are doing so.
 	AnnotationEvictions   = "cachenode.io/evictions"
 	EvictionsNeedCordon   = "need-cordon"
 	EvictionsNeedHandover = "need-hand-over"

@@ -53,6 +53,7 @@ func TestRouting(t *testing.T) {
 		{"a pod that is scaled away hands its keys over, and one that joins takes them", scalesOwners},
 		{"the pods of a drained node hand their keys over before they are evicted", drainsOwner},
 		{"a new pod template costs no request", rollsTemplate},
+		{"many edits cost no request", func(t *testing.T, s *suite) { manyEdits(t, s.target(t, name+"-0")) }},
 		{"keys that move to another disk are filled from the disk that had them", reweighsDisks},
 		{"a disk that is removed stays until the others have filled from it", losesDisk},
 		{"with zones, each has its own copy", sharesInZones},
@@ -242,8 +243,8 @@ func drainsOwner(t *testing.T, s *suite) {
 	}
 }
 
-// rollsTemplate replaces all pods under load, one after another. What is asked for while a pod is away is fetched once by
-// its stand-in.
+// rollsTemplate replaces all pods under load, one after another. What is asked for while a pod is away is fetched once
+// by its stand-in.
 func rollsTemplate(t *testing.T, s *suite) {
 	before := uids(s.cachePods(t))
 	bodies, end := s.bodies(t), s.load(t, shared)

@@ -103,8 +103,8 @@ func (r renderer) keysZones() map[string]int64 {
 	return tuning.KeysZones(disks, r.Facts.Memory)
 }
 
-// otherDisk maps each disk to the next, without those that leave unless there is no other. A request goes there when its
-// own disk fails, until the configuration leaves the failed disk out.
+// otherDisk maps each disk to the next, without those that leave unless there is no other. A request goes there when
+// its own disk fails, until the configuration leaves the failed disk out.
 func (r renderer) otherDisk() conf.Directive {
 	d := conf.B("map", []conf.Argument{conf.Expression(diskVariable), conf.Expression(otherDiskVariable)})
 	for i, disk := range r.disks {

@@ -34,6 +34,8 @@ const (
 	formerKey       = "$former_key"
 	fillFromDisk    = "@fill_from_disk"
 	orFormer        = "$or_former"
+	// slicePrefix comes before the key of an object that is filled: what the key of a slice begins with.
+	slicePrefix = "$slice_prefix"
 	// stateAbsent is the value of stateHeader with which the gateway answers that there is nothing.
 	stateAbsent = "ABSENT"
 	// lifetimeVariable is the X-Accel-Expires of a response that says that a copy is still valid.
@@ -50,7 +52,22 @@ func (r renderer) fillMaps() conf.Block {
 	if r.fillsFromDisks() {
 		block = append(block, r.fillFromDisks()...)
 	}
+	if r.hasSlices() && r.answersAbsent() { // a cache asks for a slice by its range, and for a whole object without one
+		block = append(block, conf.B("map",
+			[]conf.Argument{conf.Expression("$http_range"), conf.Expression(slicePrefix)},
+			conf.D("default", conf.Literal("")),
+			conf.Row(conf.Expression("~^bytes=[0-9]+-[0-9]+$"), conf.Expression("$http_range "))))
+	}
 	return block
+}
+
+// filledKey is the key under which an object with a key, or the slice of it that is asked for, is stored where it is
+// filled from.
+func (r renderer) filledKey(key conf.Expression) conf.Expression {
+	if r.hasSlices() {
+		return slicePrefix + key
+	}
+	return key
 }
 
 // fillFromPods are the maps for keys that have moved to this pod.
@@ -157,7 +174,7 @@ func (r renderer) lookOnDisk() conf.Directive {
 		conf.D("proxy_set_header", conf.Literal("Connection"), conf.Literal("")),
 		conf.D("proxy_set_header", conf.Literal(stateHeader), conf.Literal(stateAbsent)),
 		conf.D("proxy_cache", conf.Expression(naming.Zone(formerDisk))),
-		conf.D("proxy_cache_key", conf.Expression(formerKey)),
+		conf.D("proxy_cache_key", r.filledKey(formerKey)),
 		conf.D("proxy_intercept_errors", conf.OnOff(true)),
 		conf.D("add_header", conf.Literal("X-Accel-Expires"), conf.Expression(fillSeconds)),
 	}

@@ -2,6 +2,7 @@ package cache_test
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
 	"testing"
 
@@ -9,9 +10,75 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 )
 
+// TestFillOfSlices checks that slices are filled from the pod and from the disk that had them, and that a client that
+// asks for a range gets the right bytes.
+func TestFillOfSlices(t *testing.T) {
+	t.Parallel()
+	const sliced = "  cache: {slice: {size: 1Mi}}\n"
+	two := strings.Replace(threeDisks, ", {name: disk3, size: 1Gi}", "", 1)
+	former := fleet.Of(1)
+	former.Disks.Members = []fleet.Disk{{Name: "disk1", Weight: 1024}, {Name: "disk2", Weight: 1024}}
+	joined := fleet.Of(2)
+	joined.Previous = fleet.Of(1).Owners
+	for name, tt := range map[string]struct {
+		before, after string
+		fleet         fleet.Fleet
+	}{
+		"another disk": {two + sliced, threeDisks + sliced, former},
+		"another pod":  {sharded(sliced), sharded(sliced), joined},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPods(t, 2, tt.before)
+			p.reconfigure(t, fleet.Of(1))
+			get := func(path, bytes string) *http.Response {
+				t.Helper()
+				r, body := ask(t, p.clients[0], http.MethodGet, "http://127.0.0.1:8080"+path, "Range: bytes="+bytes)
+				var from, to int
+				if _, err := fmt.Sscanf(bytes, "%d-%d", &from, &to); err != nil {
+					t.Fatal(err)
+				}
+				want := large(path)
+				if to = min(to+1, len(want)); r.StatusCode != http.StatusPartialContent || body != want[from:to] {
+					t.Fatalf("%s, bytes %s: status %d, %d bytes, want %d", path, bytes, r.StatusCode, len(body), to-from)
+				}
+				return r
+			}
+			const all = "0-9999999"
+			var paths []string
+			for i := range 20 {
+				paths = append(paths, fmt.Sprintf("/large/%d", i))
+				get(paths[i], all)
+			}
+			p.yaml = tt.after
+			p.reconfigure(t, tt.fleet)
+			asked, moved := map[string]int{}, 0
+			for _, path := range paths {
+				asked[path] = p.requests(path)
+				if get(path, "1500000-2500000").Header.Get("X-Cache") == "MISS" {
+					moved++
+				}
+				get(path, all)
+				if r := get(path, all); r.Header.Get("X-Cache") != "HIT" {
+					t.Errorf("%s: %s", path, r.Header.Get("X-Cache"))
+				}
+				if n := p.requests(path) - asked[path]; n != 0 {
+					t.Errorf("%s: the origin was asked %d times more", path, n)
+				}
+			}
+			if moved < 3 {
+				t.Errorf("%d of %d objects have moved", moved, len(paths))
+			}
+			if get("/large/new", all); p.requests("/large/new") != 3 {
+				t.Errorf("the origin was asked %d times for three slices", p.requests("/large/new"))
+			}
+		})
+	}
+}
+
 // TestFillFromThePreviousDisk checks that a disk that is added fills the keys that it gets from the disks that had
-// them, and that the others fill from a disk that leaves, whether or not pods share keys. The origin is asked for nothing
-// but what no disk has.
+// them, and that the others fill from a disk that leaves, whether or not pods share keys. The origin is asked for
+// nothing but what no disk has.
 func TestFillFromThePreviousDisk(t *testing.T) {
 	t.Parallel()
 	const third, shared = ", {name: disk3, size: 1Gi}", "  routing: {mode: Sharded, tls: \"Off\"}\n"

@@ -92,10 +92,9 @@ func (r renderer) fillsFromPods() bool {
 }
 
 // fillsFromDisks is true if keys that have moved to another disk of this pod are filled from the disk where they were.
-// Slices have other keys, which the gateway is not told.
 func (r renderer) fillsFromDisks() bool {
 	before, ok := r.Facts.Fleet.Disks.Plan()
-	return ok && len(r.disks) > 0 && !r.hasSlices() && before.Moved(r.plan) > 0
+	return ok && len(r.disks) > 0 && before.Moved(r.plan) > 0
 }
 
 // fills is true if some keys are filled from where they were.

@@ -105,12 +105,19 @@ func (p *pods) origin(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+	if strings.HasPrefix(r.URL.Path, "/large") {
+		http.ServeContent(w, r, "", time.Time{}, strings.NewReader(large(r.URL.Path)))
+		return
+	}
 	if strings.HasPrefix(r.URL.Path, "/aged") {
 		w.Header().Set("Cache-Control", "max-age=1")
 	}
 	w.Header().Set("Content-Length", fmt.Sprint(len(r.URL.Path)+3000))
 	_, _ = io.WriteString(w, r.URL.Path+strings.Repeat(".", 3000))
 }
+
+// large is the body of an object that is stored in three slices of 1 MiB.
+func large(path string) string { return strings.Repeat(path+".", (5<<19)/len(path)) }
 
 // requests is how many requests the origin got for a path.
 func (p *pods) requests(path string) int {

@@ -153,17 +153,17 @@ func (r renderer) lookupServer() conf.Directive {
 			conf.D("return", conf.Literal("418"))),
 		conf.B("location", conf.Literals(absentHere), conf.D("return", conf.Literal(absent))))
 	if r.hasSlices() { // a later slice could be absent when the header has been sent
-		for _, name := range []string{lookingUp, lookingAt, filling} {
+		for _, name := range []string{lookingUp, lookingAt} {
 			block = append(block, conf.B("location", conf.Literals(name), conf.D("return", conf.Literal(absent))))
 		}
 	} else {
 		block = append(block,
-			conf.B("location", conf.Literals(lookingUp), slices.Concat(r.onlyIfCached(), r.logsOfLookups(),
+			conf.B("location", conf.Literals(lookingUp), slices.Concat(r.onlyIfCached(r.key()), r.logsOfLookups(),
 				r.answerHeaders(conf.Expression("$upstream_cache_status"), conf.Expression(diskVariable), ""))...),
-			conf.B("location", conf.Literals(lookingAt), append(r.onlyIfCached(), headerAlone()...)...),
-			conf.B("location", conf.Literals(filling), append(r.onlyIfCached(),
-				conf.D("add_header", conf.Literal("X-Accel-Expires"), conf.Expression(fillSeconds)))...))
+			conf.B("location", conf.Literals(lookingAt), append(r.onlyIfCached(r.key()), headerAlone()...)...))
 	}
+	block = append(block, conf.B("location", conf.Literals(filling), append(r.onlyIfCached(r.filledKey(r.key())),
+		conf.D("add_header", conf.Literal("X-Accel-Expires"), conf.Expression(fillSeconds)))...))
 	if r.hasMemoryTier() {
 		block = append(block, r.tierSource(copying)...)
 	}
@@ -172,11 +172,11 @@ func (r renderer) lookupServer() conf.Directive {
 
 // onlyIfCached answers with a fresh copy of a disk, as it is stored. The gateway answers for what is absent or expired.
 // Without any answer, nginx would serve an expired copy for as long as stale-if-error allows.
-func (r renderer) onlyIfCached() conf.Block {
+func (r renderer) onlyIfCached(key conf.Expression) conf.Block {
 	return append(conf.Block{
 		conf.D("proxy_pass", conf.Literal("http://"+gatewayUpstream)),
 		conf.D("proxy_cache", conf.Expression(naming.Zone(diskVariable))),
-		conf.D("proxy_cache_key", r.storedKey(false)),
+		conf.D("proxy_cache_key", key),
 		conf.D("proxy_force_ranges", conf.OnOff(true)),
 		conf.D("error_page", conf.Literal("500"), conf.Literal("="), conf.Literal(absentHere)),
 	}, r.diskIO(diskVariable)...)

@@ -71,7 +71,9 @@ edge-1   disk1   100.0        100.0%      0.0 MiB    ≤1ms             ≤1ms  
 }
 
 func TestRouting(t *testing.T) {
-	was := podmetrics.Routing{Share: .5, Peer: 10, StandIn: 1, Bytes: 100, Unanswered: 1, Filled: 4, Fetched: 1, Sampling: .1}
+	was := podmetrics.Routing{
+		Share: .5, Peer: 10, StandIn: 1, Bytes: 100, Unanswered: 1, Filled: 4, Fetched: 1, Sampling: .1,
+	}
 	now := podmetrics.Routing{
 		Share: .5, Peer: 30, StandIn: 2, Bytes: 100 + 4<<20, Unanswered: 2, Filled: 8, Fetched: 2, Sampling: .1,
 	}
