@@ -1,0 +1,97 @@
+// Package cachefile reads and invalidates the files of nginx's cache (proxy_cache_path). The layout is nginx's own and
+// may change: all that depends on it is here, and a file of another version is left alone.
+package cachefile
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io"
+	"net/textproto"
+	"strings"
+	"time"
+)
+
+// Version is the version of the layout that this package knows: NGX_HTTP_CACHE_VERSION of nginx 1.28 to 1.30.
+const Version = 5
+
+// The layout of ngx_http_file_cache_header_t on 64-bit little-endian machines, which linux/amd64 and linux/arm64 are.
+const (
+	atVersion     = 0
+	atValidUntil  = 8
+	atReceived    = 40
+	atHeaderStart = 54
+	atBodyStart   = 56
+	atVaryLength  = 187
+	atVary        = 188
+	atVariant     = 316
+	headerSize    = 336
+	variantSize   = 16
+	varyCapacity  = atVariant - atVary
+)
+
+// keyMark comes before the key, which ends with a line feed.
+const keyMark = "\nKEY: "
+
+// ErrVersion is the error for a file of another version. A file that was stamped has version 0.
+var ErrVersion = errors.New("the file's version is not the one that is known")
+
+// Header is what nginx stores before the body of a response.
+type Header struct {
+	// Key is the cache key. The variants of a response (Vary) have the same key in several files.
+	Key string
+	// ValidUntil is when the response is no longer fresh; Received is when its header arrived from the origin.
+	ValidUntil, Received time.Time
+	// Vary is the response's Vary header as far as nginx keeps it, "" if there is none. Variant is a hash of the request
+	// headers that it names.
+	Vary    string
+	Variant [variantSize]byte
+	// Response is the status line and the headers of the response, as the origin sent them.
+	Response []byte
+}
+
+// Read reads the header of a cache file. An error means that the file is no complete cache file: it is damaged, being
+// written, or of another version ([ErrVersion]).
+func Read(file io.ReaderAt) (h Header, err error) {
+	fixed := make([]byte, headerSize)
+	if _, err := file.ReadAt(fixed, 0); err != nil {
+		return h, fmt.Errorf("cache file: %w", err)
+	}
+	if version := binary.LittleEndian.Uint64(fixed[atVersion:]); version != Version {
+		return h, fmt.Errorf("cache file: %w: %d", ErrVersion, version)
+	}
+	number := func(at int) int64 { return int64(binary.LittleEndian.Uint64(fixed[at:])) } //nolint:gosec // time_t
+	h.ValidUntil, h.Received = time.Unix(number(atValidUntil), 0), time.Unix(number(atReceived), 0)
+	start := int(binary.LittleEndian.Uint16(fixed[atHeaderStart:]))
+	body := int(binary.LittleEndian.Uint16(fixed[atBodyStart:]))
+	vary := int(fixed[atVaryLength])
+	if start <= headerSize+len(keyMark) || body < start || vary > varyCapacity {
+		return Header{}, fmt.Errorf("cache file: its header is damaged: header at %d, body at %d", start, body)
+	}
+	h.Vary = string(fixed[atVary : atVary+vary])
+	copy(h.Variant[:], fixed[atVariant:])
+	rest := make([]byte, body-headerSize)
+	if _, err := file.ReadAt(rest, headerSize); err != nil {
+		return Header{}, fmt.Errorf("cache file: %w", err)
+	}
+	key, marked := bytes.CutPrefix(rest[:start-headerSize], []byte(keyMark))
+	key, ended := bytes.CutSuffix(key, []byte("\n"))
+	if !marked || !ended {
+		return Header{}, fmt.Errorf("cache file: it has no key")
+	}
+	h.Key, h.Response = string(key), rest[start-headerSize:]
+	return h, nil
+}
+
+// Values are the values of a header of the response, in the order in which they are there.
+func (h Header) Values(name string) (values []string) {
+	name = textproto.CanonicalMIMEHeaderKey(name)
+	for line := range strings.Lines(string(h.Response)) {
+		field, value, ok := strings.Cut(strings.TrimRight(line, "\r\n"), ":")
+		if ok && textproto.CanonicalMIMEHeaderKey(field) == name {
+			values = append(values, strings.TrimSpace(value))
+		}
+	}
+	return values
+}

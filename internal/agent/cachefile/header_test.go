@@ -1,0 +1,102 @@
+package cachefile_test
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/cachenode/cachenode-operator/internal/agent/cachefile"
+)
+
+// written is a cache file as nginx writes it, with changes.
+func written(change func(fixed []byte) []byte) []byte {
+	rest := []byte("\nKEY: http://www.example.com/a\nHTTP/1.1 200 OK\r\nCache-Tag: a,b\r\n\r\n")
+	fixed := make([]byte, 336)
+	binary.LittleEndian.PutUint64(fixed, cachefile.Version)
+	binary.LittleEndian.PutUint64(fixed[8:], 1000)
+	binary.LittleEndian.PutUint64(fixed[40:], 900)
+	binary.LittleEndian.PutUint16(fixed[54:], uint16(336+bytes.Index(rest, []byte("HTTP/"))))
+	binary.LittleEndian.PutUint16(fixed[56:], uint16(336+len(rest)))
+	file := append(append(fixed, rest...), "the body"...)
+	return change(file)
+}
+
+func same(file []byte) []byte { return file }
+
+func TestRead(t *testing.T) {
+	t.Parallel()
+	h, err := cachefile.Read(bytes.NewReader(written(same)))
+	must(t, err)
+	if h.Key != "http://www.example.com/a" || h.ValidUntil.Unix() != 1000 || h.Received.Unix() != 900 || h.Vary != "" {
+		t.Errorf("read %+v", h)
+	}
+	if tags := h.Values("Cache-Tag"); len(tags) != 1 || tags[0] != "a,b" {
+		t.Errorf("the tags are %q", tags)
+	}
+	for name, change := range map[string]func([]byte) []byte{
+		"empty":                 func([]byte) []byte { return nil },
+		"cut in the fixed part": func(f []byte) []byte { return f[:300] },
+		"cut in the key":        func(f []byte) []byte { return f[:350] },
+		"no key": func(f []byte) []byte {
+			copy(f[336:], "\nKAY: ")
+			return f
+		},
+		"a key without an end": func(f []byte) []byte {
+			return bytes.Replace(f, []byte("/a\n"), []byte("/ab"), 1)
+		},
+		"the body before the header": func(f []byte) []byte {
+			binary.LittleEndian.PutUint16(f[56:], 340)
+			return f
+		},
+		"a Vary that is too long": func(f []byte) []byte {
+			f[187] = 129
+			return f
+		},
+	} {
+		if h, err := cachefile.Read(bytes.NewReader(written(change))); err == nil {
+			t.Errorf("%s: read %+v", name, h)
+		}
+	}
+}
+
+func TestVersion(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "file")
+	must(t, os.WriteFile(path, written(same), 0o600))
+	must(t, cachefile.Stamp(path))
+	text, err := os.ReadFile(path)
+	must(t, err)
+	if want := written(func(f []byte) []byte { clear(f[:8]); return f }); !bytes.Equal(text, want) {
+		t.Error("a stamp changes more than the version")
+	}
+	if _, err := cachefile.Read(bytes.NewReader(text)); !errors.Is(err, cachefile.ErrVersion) {
+		t.Errorf("a stamped file: %v", err)
+	}
+	if err := cachefile.Expire(path, time.Now()); !errors.Is(err, cachefile.ErrVersion) {
+		t.Errorf("expire a stamped file: %v", err)
+	}
+	after, err := os.ReadFile(path)
+	must(t, err)
+	if !bytes.Equal(text, after) {
+		t.Error("a file of another version was changed")
+	}
+}
+
+func FuzzRead(f *testing.F) {
+	f.Add(written(same))
+	f.Add(written(func(file []byte) []byte { return file[:400] }))
+	f.Fuzz(func(t *testing.T, file []byte) {
+		h, err := cachefile.Read(bytes.NewReader(file))
+		if err != nil {
+			return
+		}
+		if !bytes.Contains(file, []byte("\nKEY: "+h.Key+"\n")) {
+			t.Errorf("the key %q is not in the file", h.Key)
+		}
+		h.Values("Cache-Tag")
+	})
+}
