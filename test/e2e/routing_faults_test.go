@@ -151,11 +151,11 @@ func reweighsDisks(t *testing.T, s *suite) {
 
 // losesDisk removes a disk under load. It stays in the pods until the others have filled from it.
 func losesDisk(t *testing.T, s *suite) {
+	checkLoad(t, lasting(8*time.Second, s.load(t, shared)), 1000) // caches what is not cached
 	first := s.cachePods(t)
 	bodies, disks := s.bodies(t), s.cacheNode(t).Spec.Disks
-	fields := func(int) string { return `"weight":100` }
 	end := s.load(t, shared)
-	s.setDisks(t, disks[:len(disks)-1], fields)
+	s.setDisks(t, disks[:len(disks)-1], func(int) string { return `"cache":{"maxSize":"24Mi"}` })
 	begun := time.Now()
 	replaced := func() (n int) {
 		for _, pod := range s.cachePods(t) {
@@ -185,8 +185,6 @@ func losesDisk(t *testing.T, s *suite) {
 	if sent > len(shared)/100 {
 		t.Errorf("the origin sent %d bodies while the disk left", sent)
 	}
-	s.setDisks(t, disks, fields)
-	s.current(t)
 }
 
 // outgrowsPod requests twice as much as the disks of a pod hold, first from pods that share the keys, and then, after

@@ -13,7 +13,7 @@ import (
 )
 
 // handover is the hand-over of TestRouting.
-const handover = 25 * time.Second
+const handover = 15 * time.Second
 
 // faultTime is how long a fault lasts. nginx leaves a pod alone for ten seconds when it does not answer
 // (fail_timeout), so the next try is a part of the test.
@@ -55,9 +55,9 @@ func TestRouting(t *testing.T) {
 		{"a new pod template costs no request", rollsTemplate},
 		{"many edits cost no request", func(t *testing.T, s *suite) { manyEdits(t, s.target(t, name+"-0")) }},
 		{"keys that move to another disk are filled from the disk that had them", reweighsDisks},
-		{"a disk that is removed stays until the others have filled from it", losesDisk},
 		{"with zones, each has its own copy", sharesInZones},
 		{"pods that share hold twice what one pod holds; the mode changes under load", outgrowsPod},
+		{"a disk that is removed stays until the others have filled from it", losesDisk},
 		{"a node that loses its power costs no request of another pod", ownersNodeStops},
 	})
 }
