@@ -21,9 +21,11 @@ const (
 	fillPod       = "$fill_pod"
 	fillScheme    = "$fill_scheme"
 	fillHost      = "$fill_host"
-	// fill is the gateway's location that asks that pod, unfilled the one if the pod has nothing.
-	fill     = "@fill"
-	unfilled = "@unfilled"
+	// fill is the gateway's location that asks that pod, unfilled the one if the pod has nothing. fillRenewed has that pod
+	// ask the origin whether its expired copy is still valid.
+	fill        = "@fill"
+	unfilled    = "@unfilled"
+	fillRenewed = "@fill_renewed"
 	// formerHeader tells the gateway from which other disk of the pod an object can be filled, and the object's key.
 	// formerVariable is its value, and formerDisk and formerKey are its parts. fillFromDisk is the gateway's location that
 	// looks there, orFormer the location for what the other pod does not have.
@@ -36,8 +38,17 @@ const (
 	orFormer        = "$or_former"
 	// slicePrefix comes before the key of an object that is filled: what the key of a slice begins with.
 	slicePrefix = "$slice_prefix"
-	// stateAbsent is the value of stateHeader with which the gateway answers that there is nothing.
+	// stateAbsent is the value of stateHeader with which the gateway answers that there is nothing, stateOld the one with
+	// which it answers that there is an expired copy. absentOrOld is one of them.
 	stateAbsent = "ABSENT"
+	stateOld    = "OLD"
+	absentOrOld = "$absent_or_old"
+	// old is the status for an expired copy. No origin has it.
+	old = "471"
+	// absentOrExpired is what the gateway is told of a copy on another disk: that there is none, or that it has expired.
+	absentOrExpired = "$absent_or_expired"
+	// renewedSeconds is how long an object is fresh that another pod has renewed.
+	renewedSeconds = "$renewed_seconds"
 	// lifetimeVariable is the X-Accel-Expires of a response that says that a copy is still valid.
 	lifetimeVariable = "$renewed_for"
 )
@@ -86,8 +97,11 @@ func (r renderer) fillFromPods() conf.Block {
 		from.Block = append(from.Block,
 			conf.Row(conf.Expression("~.:MISS:"+name+"$"), conf.Expression(name+" ")+scheme+" $host"))
 	}
+	renewed := conf.B("map", []conf.Argument{conf.Expression(statusInAnswer), conf.Expression(renewedSeconds)},
+		conf.D("default", conf.Literal("")),
+		conf.Row(conf.Expression("~^(HIT|REVALIDATED|UPDATING|STALE)$"), conf.Literal(filledFor)))
 	return conf.Block{
-		from,
+		from, renewed,
 		part(fillInRequest, "~^([^ ]+) ", fillPod), part(fillInRequest, "~^[^ ]+ ([^ ]+) ", fillScheme),
 		part(fillInRequest, "~^[^ ]+ [^ ]+ (.+)$", fillHost),
 	}
@@ -109,11 +123,19 @@ func (r renderer) fillFromDisks() conf.Block {
 		from, part(formerInRequest, "~^([^ ]+) ", formerDisk), part(formerInRequest, "~^[^ ]+ (.+)$", formerKey),
 		conf.B("map", []conf.Argument{conf.Expression(formerDisk), conf.Expression(orFormer)},
 			conf.Row(conf.Literal(""), conf.Literal(unfilled)), conf.D("default", conf.Literal(fillFromDisk))),
+		ifExpired(absentOrExpired, "EXPIRED"),
 	}
 	if !r.isSharded() {
 		block = append(block, secondsOfFills())
 	}
 	return block
+}
+
+// ifExpired is the map for what the gateway is told of a copy that is looked up.
+func ifExpired(variable, state string) conf.Directive {
+	return conf.B("map", []conf.Argument{conf.Expression("$upstream_cache_status"), conf.Expression(variable)},
+		conf.D("volatile"), conf.D("default", conf.Literal(stateAbsent)),
+		conf.Row(conf.Literal("EXPIRED"), conf.Literal(state)))
 }
 
 // part is the map for a part of a header that says where an object comes from.
@@ -130,7 +152,7 @@ func (r renderer) fillLocations() conf.Block {
 	}
 	var block conf.Block
 	if r.fillsFromPods() {
-		block = append(block, r.askPod())
+		block = append(block, r.askPod(), r.haveRenewed())
 	}
 	if r.fillsFromDisks() {
 		block = append(block, r.lookOnDisk())
@@ -139,12 +161,30 @@ func (r renderer) fillLocations() conf.Block {
 		append(r.logsOfFills(agentapi.TagUnfilled), conf.D("proxy_pass", r.origin(upstreamName)))...))
 }
 
+// askPod asks a pod for a fresh copy.
 func (r renderer) askPod() conf.Directive {
+	return r.fromPod(fill, lookupName+"${"+fillPod[1:]+"}_"+diskInRequest,
+		// Also between two reads of a body, which a hard disk may take long for.
+		conf.D("proxy_read_timeout", conf.Time(3*r.hopTimeout())),
+		conf.D("error_page", conf.Literal(old), conf.Literal("="), conf.Literal(fillRenewed)))
+}
+
+// haveRenewed asks a pod as if a client had. It renews its expired copy, for which the origin sends no body. So the
+// question may take as long as one to the origin.
+func (r renderer) haveRenewed() conf.Directive {
+	return r.fromPod(fillRenewed, peerName+"${"+fillPod[1:]+"}",
+		conf.D("proxy_read_timeout", conf.Time(r.longestFetch()+connectTimeout)),
+		conf.D("proxy_hide_header", conf.Literal(statusHeader)), conf.D("proxy_hide_header", conf.Literal(placeHeader)),
+		conf.D("add_header", conf.Literal("X-Accel-Expires"), conf.Expression(renewedSeconds)))
+}
+
+// fromPod is a location that fills from another pod.
+func (r renderer) fromPod(location, upstream string, more ...conf.Directive) conf.Directive {
 	set := func(name string, value conf.Argument) conf.Directive {
 		return conf.D("proxy_set_header", conf.Literal(name), value)
 	}
 	block := conf.Block{
-		r.toPeer(lookupName + "${" + fillPod[1:] + "}_" + diskInRequest),
+		r.toPeer(upstream),
 		set("Host", conf.Expression(fillHost)), set("Connection", conf.Literal("")),
 		set(schemeHeader, conf.Expression(fillScheme)), set(askHeader, conf.Literal(askFill)),
 	}
@@ -153,26 +193,26 @@ func (r renderer) askPod() conf.Directive {
 	}
 	block = append(block,
 		conf.D("proxy_connect_timeout", conf.Time(connectTimeout)),
-		// Also between two reads of a body, which a hard disk may take long for.
-		conf.D("proxy_read_timeout", conf.Time(3*r.hopTimeout())),
 		conf.D("proxy_next_upstream", conf.Literal("error"), conf.Literal("timeout")),
-		conf.D("proxy_intercept_errors", conf.OnOff(true)))
-	block = append(block, r.peerClientTLS()...)
+		conf.D("proxy_intercept_errors", conf.OnOff(true)),
+		conf.D("recursive_error_pages", conf.OnOff(true)))
 	next := conf.Argument(conf.Literal(unfilled))
 	if r.fillsFromDisks() {
 		next = conf.Expression(orFormer)
-		block = append(block, conf.D("recursive_error_pages", conf.OnOff(true)))
 	}
-	return conf.B("location", conf.Literals(fill), append(block, r.filled(next)...)...)
+	return conf.B("location", conf.Literals(location),
+		slices.Concat(block, more, r.peerClientTLS(), r.filled(next))...)
 }
 
-// lookOnDisk looks an object up on the disk that had the key. The gateway itself answers for what is absent there.
+// lookOnDisk looks an object up on the disk that had the key. The gateway itself answers for what is absent there, and
+// asks the origin whether an expired copy is still valid.
 func (r renderer) lookOnDisk() conf.Directive {
 	block := conf.Block{
 		conf.D("proxy_pass", conf.Literal("http://"+gatewayUpstream)),
 		conf.D("proxy_set_header", conf.Literal("Host"), conf.Expression("$http_host")),
 		conf.D("proxy_set_header", conf.Literal("Connection"), conf.Literal("")),
-		conf.D("proxy_set_header", conf.Literal(stateHeader), conf.Literal(stateAbsent)),
+		conf.D("proxy_set_header", conf.Literal(stateHeader), conf.Expression(absentOrExpired)),
+		conf.D("proxy_cache_revalidate", conf.OnOff(true)),
 		conf.D("proxy_cache", conf.Expression(naming.Zone(formerDisk))),
 		conf.D("proxy_cache_key", r.filledKey(formerKey)),
 		conf.D("proxy_intercept_errors", conf.OnOff(true)),
@@ -206,6 +246,11 @@ func (r renderer) toFill() conf.Block {
 		conf.B("if",
 			[]conf.Argument{conf.Expression("(" + stateInRequest), conf.Literal("="), conf.Literal(stateAbsent + ")")},
 			conf.D("return", conf.Literal(absent))),
+	}
+	if r.isSharded() {
+		block = append(block, conf.B("if",
+			[]conf.Argument{conf.Expression("(" + stateInRequest), conf.Literal("="), conf.Literal(stateOld + ")")},
+			conf.D("return", conf.Literal(old))))
 	}
 	if r.fillsFromPods() {
 		block = append(block,

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cachenode/cachenode-operator/internal/fleet"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
@@ -71,6 +72,55 @@ func TestFillOfSlices(t *testing.T) {
 			}
 			if get("/large/new", all); p.requests("/large/new") != 3 {
 				t.Errorf("the origin was asked %d times for three slices", p.requests("/large/new"))
+			}
+		})
+	}
+}
+
+// TestFillOfExpired checks that an expired copy of another pod or disk is filled too: the origin only says that it is still
+// valid. The origin may be slow for that.
+func TestFillOfExpired(t *testing.T) {
+	t.Parallel()
+	two := strings.Replace(threeDisks, ", {name: disk3, size: 1Gi}", "", 1)
+	former := fleet.Of(1)
+	former.Disks.Members = []fleet.Disk{{Name: "disk1", Weight: 1024}, {Name: "disk2", Weight: 1024}}
+	joined := fleet.Of(2)
+	joined.Previous = fleet.Of(1).Owners
+	for name, tt := range map[string]struct {
+		before, after string
+		fleet         fleet.Fleet
+	}{
+		"another disk": {two, threeDisks, former},
+		"another pod":  {fastSharded(""), fastSharded(""), joined},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPods(t, 2, tt.before)
+			p.reconfigure(t, fleet.Of(1))
+			var paths []string
+			for i := range 30 {
+				paths = append(paths, fmt.Sprintf("/aged/%d", i))
+				p.get(t, 0, paths[i])
+			}
+			paths = append(paths, "/slow-aged")
+			p.get(t, 0, "/slow-aged")
+			p.yaml = tt.after
+			p.reconfigure(t, tt.fleet)
+			time.Sleep(2 * time.Second) // longer than max-age
+			moved := 0
+			for _, path := range paths {
+				if p.get(t, 0, path).Header.Get("X-Cache") == "MISS" {
+					moved++
+				}
+				if asked, renewed := p.requests(path), p.renewals(path); asked != 2 || renewed != 1 {
+					t.Errorf("%s: the origin was asked %d times, and answered 304 %d times", path, asked, renewed)
+				}
+				if got := p.get(t, 0, path).Header.Get("X-Cache"); got != "HIT" {
+					t.Errorf("%s again: %s", path, got)
+				}
+			}
+			if moved < 5 {
+				t.Errorf("%d of %d objects have moved", moved, len(paths))
 			}
 		})
 	}

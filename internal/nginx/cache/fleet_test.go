@@ -109,7 +109,7 @@ func (p *pods) origin(w http.ResponseWriter, r *http.Request) {
 		http.ServeContent(w, r, "", time.Time{}, strings.NewReader(large(r.URL.Path)))
 		return
 	}
-	if strings.HasPrefix(r.URL.Path, "/aged") {
+	if strings.Contains(r.URL.Path, "aged") {
 		w.Header().Set("Cache-Control", "max-age=1")
 	}
 	w.Header().Set("Content-Length", fmt.Sprint(len(r.URL.Path)+3000))
@@ -124,6 +124,13 @@ func (p *pods) requests(path string) int {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	return p.asked[path]
+}
+
+// renewals is how many of them the origin answered with 304.
+func (p *pods) renewals(path string) int {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	return p.answered304[path]
 }
 
 // get fetches a path from a pod, and checks status and body.

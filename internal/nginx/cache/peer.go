@@ -123,16 +123,15 @@ func (r renderer) lookupMaps() conf.Block {
 			conf.D("default", conf.Literal("0")), conf.Row(conf.Expression("~^1:(?!"+absent+")"), conf.Literal("1")),
 		}
 	}
-	return conf.Block{
-		asked, found,
-		secondsOfFills(),
-	}
+	return conf.Block{asked, found, ifExpired(absentOrOld, stateOld), secondsOfFills()}
 }
 
-// secondsOfFills is the map for how long an object is fresh that fills another disk.
+// secondsOfFills is the map for how long an object is fresh that fills another disk. For one that the origin has just
+// sent, its own headers say that.
 func secondsOfFills() conf.Directive {
 	return conf.B("map", []conf.Argument{conf.Expression("$upstream_cache_status"), conf.Expression(fillSeconds)},
-		conf.D("default", conf.Literal("0")), conf.Row(conf.Literal("HIT"), conf.Literal(filledFor)))
+		conf.D("default", conf.Literal("0")), conf.Row(conf.Literal("EXPIRED"), conf.Literal("")),
+		conf.Row(conf.Expression("~^(HIT|REVALIDATED|STALE)$"), conf.Literal(filledFor)))
 }
 
 // lookupServer answers with what is fresh in the pod's caches, and else with the status absent. It never waits for an
@@ -163,6 +162,8 @@ func (r renderer) lookupServer() conf.Directive {
 			conf.B("location", conf.Literals(lookingAt), append(r.onlyIfCached(r.key()), headerAlone()...)...))
 	}
 	block = append(block, conf.B("location", conf.Literals(filling), append(r.onlyIfCached(r.filledKey(r.key())),
+		conf.D("proxy_set_header", conf.Literal("Connection"), conf.Literal("")),
+		conf.D("proxy_set_header", conf.Literal(stateHeader), conf.Expression(absentOrOld)),
 		conf.D("add_header", conf.Literal("X-Accel-Expires"), conf.Expression(fillSeconds)))...))
 	if r.hasMemoryTier() {
 		block = append(block, r.tierSource(copying)...)

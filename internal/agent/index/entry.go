@@ -1,0 +1,152 @@
+// Package index knows which objects the cache of a disk has: their keys and tags, and the files that they are in. It is
+// stored on the disk itself, and can always be rebuilt from nginx's files.
+package index
+
+import (
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+)
+
+// File is the name of a cache file: the MD5 of its key, or of a variant of it. The last hexadecimal digit and the two
+// before it name the folders that the file is in (levels=1:2).
+type File [16]byte
+
+// Folder is a leaf folder of a cache, from 0 to Folders-1: the last three digits of the files in it.
+type Folder uint16
+
+// Folders is the number of leaf folders of a cache.
+const Folders = 16 * 256
+
+// ParseFile is the file with a name; ok is false for a name of anything else, such as a temporary file.
+func ParseFile(name string) (f File, ok bool) {
+	if len(name) != 2*len(f) {
+		return f, false
+	}
+	_, err := hex.Decode(f[:], []byte(name))
+	return f, err == nil && name == f.String()
+}
+
+// String is the name of the file.
+func (f File) String() string { return hex.EncodeToString(f[:]) }
+
+// Folder is the folder that the file is in.
+func (f File) Folder() Folder { return Folder(binary.BigEndian.Uint16(f[14:]) & (Folders - 1)) }
+
+// Path is the folder's path below the cache's folder.
+func (f Folder) Path() string { return fmt.Sprintf("%x/%02x", uint16(f)&15, uint16(f)>>4) }
+
+// Path is the file's path below the cache's folder.
+func (f File) Path() string { return f.Folder().Path() + "/" + f.String() }
+
+// Entry is what the index knows about a file.
+type Entry struct {
+	File File
+	// Key is the object's key. The slices of an object have the same key here, and so do its variants.
+	Key string
+	// Tags are the object's tags, sorted, each once.
+	Tags []string
+	// Received is when the response arrived from the origin, in whole seconds.
+	Received time.Time
+}
+
+// MaxTags is how many tags of an object are indexed, and MaxTag the length of a tag in bytes. Others are left out.
+const (
+	MaxTags = 128
+	MaxTag  = 256
+)
+
+// slice is the beginning of the key of a slice.
+var slice = regexp.MustCompile(`^bytes=[0-9]+-[0-9]+ `)
+
+// ObjectKey is the key of the object that a stored key is a slice of, or the stored key itself.
+func ObjectKey(stored string) string { return stored[len(slice.FindString(stored)):] }
+
+// ParseTags are the tags in the values of a header. Spaces separate tags (Surrogate-Key), commas do as well (Cache-Tag).
+func ParseTags(values []string) []string {
+	var tags []string
+	for _, value := range values {
+		for tag := range strings.FieldsFuncSeq(value, func(r rune) bool { return r == ' ' || r == ',' || r == '\t' }) {
+			if len(tag) <= MaxTag && !strings.Contains(tag, "\x00") {
+				tags = append(tags, tag)
+			}
+		}
+	}
+	slices.Sort(tags)
+	tags = slices.Compact(tags)
+	return tags[:min(len(tags), MaxTags)]
+}
+
+// errDamaged is the error for a record that this package did not write.
+var errDamaged = errors.New("the index is damaged")
+
+// The kinds of records, which are the first byte of their keys.
+const (
+	byFile = iota + 1 // the folder and the file → the entry
+	byKey             // the object's key, 0 and the file → nothing
+	byTag             // a tag, 0 and the file → nothing
+	meta              // a name → a value
+)
+
+// fileRecord is the key of the record of a file. Those of a folder are neighbours.
+func fileRecord(f File) []byte {
+	return append(folderRecords(f.Folder()), f[:]...)
+}
+
+// folderRecords is what the keys of the records of a folder's files begin with.
+func folderRecords(f Folder) []byte { return binary.BigEndian.AppendUint16([]byte{byFile}, uint16(f)) }
+
+// textRecord is the key of a record that leads from a text, which has no zero byte, to a file.
+func textRecord(kind byte, text string, f File) []byte {
+	return append(append(append([]byte{kind}, text...), 0), f[:]...)
+}
+
+// fileIn is the file that a record of a text leads to.
+func fileIn(record []byte) (f File, err error) {
+	if len(record) < len(f)+2 {
+		return f, errDamaged
+	}
+	copy(f[:], record[len(record)-len(f):])
+	return f, nil
+}
+
+// encode is the value of the record of a file.
+func (e Entry) encode() []byte {
+	value := binary.AppendVarint(nil, e.Received.Unix())
+	for _, text := range append([]string{e.Key}, e.Tags...) {
+		value = append(binary.AppendUvarint(value, uint64(len(text))), text...)
+	}
+	return value
+}
+
+// decode is the entry of a record's value.
+func decode(f File, value []byte) (e Entry, err error) {
+	seconds, n := binary.Varint(value)
+	if n <= 0 {
+		return e, errDamaged
+	}
+	e.File, e.Received = f, time.Unix(seconds, 0)
+	var texts []string
+	for value = value[n:]; len(value) > 0; {
+		length, n := binary.Uvarint(value)
+		if n <= 0 || length > uint64(len(value)-n) { //nolint:gosec // a length
+			return Entry{}, errDamaged
+		}
+		end := n + int(length) //nolint:gosec // not above the length of value
+		texts = append(texts, string(value[n:end]))
+		value = value[end:]
+	}
+	if len(texts) == 0 {
+		return Entry{}, errDamaged
+	}
+	e.Key = texts[0]
+	if len(texts) > 1 {
+		e.Tags = texts[1:]
+	}
+	return e, nil
+}
