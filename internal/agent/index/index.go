@@ -12,7 +12,10 @@ import (
 )
 
 // Index is the index of one disk. It is safe for concurrent use, but only one goroutine may change it.
-type Index struct{ db *pebble.DB }
+type Index struct {
+	db  *pebble.DB
+	log *failures
+}
 
 // Cache is memory that the indexes of all disks of a pod share.
 type Cache struct{ blocks *pebble.Cache }
@@ -33,15 +36,20 @@ const memTable = 1 << 20
 // Nothing is synced to the disk at a change: after a crash of the machine, the index is as of some earlier moment, and
 // [Index.Checkpoint] says of which one.
 func Open(folder string, cache *Cache) (*Index, error) {
+	log := &failures{failed: make(chan struct{})}
 	db, err := pebble.Open(folder, &pebble.Options{
-		Cache: cache.blocks, Logger: silent{}, MemTableSize: memTable, MemTableStopWritesThreshold: 2, MaxOpenFiles: 64,
+		Cache: cache.blocks, Logger: log, MemTableSize: memTable, MemTableStopWritesThreshold: 2, MaxOpenFiles: 64,
 		FormatMajorVersion: pebble.FormatNewest,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("index: %w", err)
 	}
-	return &Index{db: db}, nil
+	return &Index{db: db, log: log}, nil
 }
+
+// Failed is closed when the disk has failed under the index. Calls that change the index may then never return, and the
+// others return errors.
+func (x *Index) Failed() <-chan struct{} { return x.log.failed }
 
 // Close writes what is in memory to the disk.
 func (x *Index) Close() error {
@@ -192,12 +200,3 @@ func (x *Index) Checkpoint() (time.Time, error) {
 	}
 	return time.Unix(0, at), nil
 }
-
-// silent drops what the store says of its own work. Errors come back from its functions.
-type silent struct{}
-
-func (silent) Infof(string, ...any)  {}
-func (silent) Errorf(string, ...any) {}
-
-// Fatalf is called when the store cannot go on, for example on a disk that has failed.
-func (silent) Fatalf(format string, args ...any) { panic(fmt.Errorf("index: "+format, args...)) }

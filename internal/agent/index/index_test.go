@@ -1,0 +1,230 @@
+package index
+
+import (
+	"errors"
+	"fmt"
+	"iter"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cachenode/cachenode-operator/internal/layout"
+	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
+)
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// open opens an index that is closed at the end of the test.
+func open(t *testing.T, folder string) *Index {
+	t.Helper()
+	blocks := NewCache(1 << 20)
+	x, err := Open(folder, blocks)
+	must(t, err)
+	t.Cleanup(func() {
+		if x.db != nil {
+			must(t, x.Close())
+		}
+		blocks.Close()
+	})
+	return x
+}
+
+// names are files in order.
+func names(t *testing.T, files iter.Seq2[File, error]) []string {
+	t.Helper()
+	list := []string{}
+	for f, err := range files {
+		must(t, err)
+		list = append(list, f.String())
+	}
+	slices.Sort(list)
+	return list
+}
+
+func random(r *rand.Rand) (f File) {
+	for i := range f {
+		f[i] = byte(r.Uint32())
+	}
+	return f
+}
+
+// TestIndex compares an index with a map, while entries are added, replaced and removed, and the index is opened again.
+func TestIndex(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(1, 2))
+	folder := t.TempDir()
+	x := open(t, folder)
+	var files []File
+	for range 60 {
+		files = append(files, random(r))
+	}
+	keys := []string{"http://a.com/", "http://a.com/x", "http://a.com/xy", "http://b.com/x", "\xff\xff", ""}
+	tags := []string{"a", "ab", "b", "\xff"}
+	model := map[File]Entry{}
+	for step := range 60 {
+		var changes []Change
+		for range r.IntN(8) {
+			f := files[r.IntN(len(files))]
+			if r.IntN(3) == 0 {
+				changes = append(changes, Change{File: f})
+				delete(model, f)
+				continue
+			}
+			e := Entry{File: f, Key: keys[r.IntN(len(keys))], Received: time.Unix(int64(r.IntN(1e9)), 0)}
+			for _, tag := range tags {
+				if r.IntN(2) == 0 {
+					e.Tags = append(e.Tags, tag)
+				}
+			}
+			changes = append(changes, Change{f, &e})
+			model[f] = e
+		}
+		must(t, x.Apply(changes))
+		if step%20 == 19 {
+			must(t, x.Close())
+			reopened, err := Open(folder, NewCache(1<<20))
+			must(t, err)
+			*x = *reopened
+		}
+		where := func(is func(Entry) bool) []string {
+			list := []string{}
+			for f, e := range model {
+				if is(e) {
+					list = append(list, f.String())
+				}
+			}
+			slices.Sort(list)
+			return list
+		}
+		for _, text := range append(keys, tags...) {
+			for kind, pair := range map[string][2][]string{
+				"key":    {where(func(e Entry) bool { return e.Key == text }), names(t, x.WithKey(text))},
+				"prefix": {where(func(e Entry) bool { return strings.HasPrefix(e.Key, text) }), names(t, x.WithPrefix(text))},
+				"tag":    {where(func(e Entry) bool { return slices.Contains(e.Tags, text) }), names(t, x.WithTag(text))},
+			} {
+				if diff := cmp.Diff(pair[0], pair[1]); diff != "" {
+					t.Fatalf("step %d, %s %q (-want +got):\n%s", step, kind, text, diff)
+				}
+			}
+		}
+		f := files[r.IntN(len(files))]
+		want, has := model[f]
+		got, ok, err := x.Get(f)
+		must(t, err)
+		if diff := cmp.Diff(want, got); ok != has || diff != "" {
+			t.Fatalf("step %d, %s: known %t, want %t\n%s", step, f, ok, has, diff)
+		}
+		in := where(func(e Entry) bool { return e.File.Folder() == f.Folder() })
+		if diff := cmp.Diff(in, names(t, x.InFolder(f.Folder()))); diff != "" {
+			t.Fatalf("step %d, folder %s:\n%s", step, f.Folder().Path(), diff)
+		}
+	}
+}
+
+func TestCheckpoint(t *testing.T) {
+	t.Parallel()
+	x := open(t, t.TempDir())
+	at, err := x.Checkpoint()
+	must(t, err)
+	if !at.IsZero() {
+		t.Errorf("a new index has everything up to %s", at)
+	}
+	want := time.Now().Round(0)
+	must(t, x.SetCheckpoint(want))
+	if at, err = x.Checkpoint(); err != nil || !at.Equal(want) {
+		t.Errorf("%s (%v), want %s", at, err, want)
+	}
+}
+
+func TestDamaged(t *testing.T) {
+	t.Parallel()
+	folder := t.TempDir()
+	x := open(t, folder)
+	must(t, x.Apply([]Change{{File{1}, &Entry{File: File{1}, Key: "a"}}}))
+	must(t, x.Close())
+	x.db = nil
+	entries, err := os.ReadDir(folder)
+	must(t, err)
+	for _, e := range entries {
+		if strings.HasPrefix(e.Name(), "MANIFEST") {
+			must(t, os.Truncate(filepath.Join(folder, e.Name()), 20))
+		}
+	}
+	blocks := NewCache(1 << 20)
+	defer blocks.Close()
+	if x, err := Open(folder, blocks); err == nil {
+		t.Error("a damaged index is opened")
+		_ = x.Close()
+	}
+}
+
+func TestFile(t *testing.T) {
+	t.Parallel()
+	for i := range 1000 {
+		key := fmt.Sprintf("http://www.example.com/%d", i)
+		path := cache.File("disk1", key)
+		f, ok := ParseFile(filepath.Base(path))
+		if want := strings.TrimPrefix(path, layout.CacheDir("disk1")+"/"); !ok || f.Path() != want {
+			t.Fatalf("%s: the path is %s, want %s", key, f.Path(), want)
+		}
+	}
+	for _, name := range []string{
+		"", "x", "0123456789abcdef0123456789abcdef.0000000001", "0123456789ABCDEF0123456789abcdef", "g123456789abcdef0123456789abcdef",
+	} {
+		if f, ok := ParseFile(name); ok {
+			t.Errorf("%q is read as %s", name, f)
+		}
+	}
+}
+
+func TestTexts(t *testing.T) {
+	t.Parallel()
+	for stored, want := range map[string]string{
+		"http://a/": "http://a/", "bytes=0-1048575 http://a/": "http://a/", "bytes=x http://a/": "bytes=x http://a/", "": "",
+	} {
+		if got := ObjectKey(stored); got != want {
+			t.Errorf("%q is a part of %q, want %q", stored, got, want)
+		}
+	}
+	long := strings.Repeat("x", MaxTag+1)
+	got := ParseTags([]string{"b a", " c,b,, d ", "", long, "nul\x00"})
+	if diff := cmp.Diff([]string{"a", "b", "c", "d"}, got); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	var many []string
+	for i := range 2 * MaxTags {
+		many = append(many, fmt.Sprint(i))
+	}
+	if n := len(ParseTags([]string{strings.Join(many, " ")})); n != MaxTags {
+		t.Errorf("%d tags are indexed", n)
+	}
+}
+
+func FuzzDecode(f *testing.F) {
+	f.Add(Entry{Key: "http://a/", Tags: []string{"x", "y"}, Received: time.Unix(1e9, 0)}.encode())
+	f.Add(Entry{Received: time.Unix(-1, 0)}.encode())
+	f.Fuzz(func(t *testing.T, value []byte) {
+		e, err := decode(File{1}, value)
+		if err != nil {
+			if !errors.Is(err, errDamaged) {
+				t.Error(err)
+			}
+			return
+		}
+		again, err := decode(File{1}, e.encode())
+		if diff := cmp.Diff(e, again); err != nil || diff != "" {
+			t.Errorf("%v\n%s", err, diff)
+		}
+	})
+}

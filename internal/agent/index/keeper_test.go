@@ -1,0 +1,290 @@
+package index
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/effective"
+	"github.com/cachenode/cachenode-operator/internal/layout"
+	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
+	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
+	"github.com/cachenode/cachenode-operator/internal/schema"
+)
+
+// site is an nginx with one disk, whose origin gives each object tags.
+type site struct {
+	nginx *nginxtest.Nginx
+	disk  Disk
+}
+
+func newSite(t *testing.T, cachePolicy string) *site {
+	t.Helper()
+	cacheNode, errs, err := schema.Decode([]byte(`
+apiVersion: cachenode.io/v1alpha1
+kind: CacheNode
+metadata: {name: edge, namespace: default}
+spec:
+  disks: [{name: disk1, size: 1Gi}]
+  origin: {servers: [{host: 127.0.0.1, port: 9000}], hostHeader: www.example.com}
+  memoryTier: {enabled: false}
+  cache: {` + cachePolicy + `}
+`))
+	if err != nil || len(errs) > 0 {
+		t.Fatal(err, errs)
+	}
+	revision, err := agentapi.NewRevision(effective.CacheNode{CacheNode: cacheNode}, "", "cluster.local", nil)
+	must(t, err)
+	config, err := cache.Render(cache.Input{Revision: revision, Facts: cache.Facts{Cores: 2}})
+	must(t, err)
+	s := &site{nginx: nginxtest.New(t)}
+	s.nginx.Configure(config.Text, "disk1")
+	s.nginx.Serve("127.0.0.1:9000", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Surrogate-Key", "all "+strings.Split(r.URL.Path, "/")[1])
+		w.Header().Set("ETag", `"1"`)
+		w.Header().Set("Vary", "X-Device")
+		http.ServeContent(w, r, "", time.Time{}, strings.NewReader(strings.Repeat(r.URL.Path, 100000)))
+	}))
+	for folder := range Folder(Folders) { // in a pod, the keeper has nginx's user
+		s.nginx.Mkdir(layout.CacheDir("disk1") + "/" + folder.Path())
+	}
+	s.nginx.Start()
+	s.disk = Disk{
+		Folder: s.nginx.Root + layout.CacheDir("disk1"), Index: open(t, t.TempDir()), TagHeaders: []string{"Surrogate-Key"},
+	}
+	return s
+}
+
+// get fetches paths for a device.
+func (s *site) get(t *testing.T, device string, paths ...string) {
+	t.Helper()
+	for _, path := range paths {
+		request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1:8080"+path, nil)
+		must(t, err)
+		request.Host = "www.example.com"
+		request.Header.Set("X-Device", device)
+		response, err := s.nginx.Client().Do(request)
+		must(t, err)
+		_, err = io.Copy(io.Discard, response.Body)
+		must(t, err)
+		must(t, response.Body.Close())
+	}
+}
+
+// keep runs a keeper until the returned function is called, which returns the keeper.
+func keep(t *testing.T, disk Disk) (end func() *Keeper) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	k := &Keeper{Disk: disk, Pace: rate.NewLimiter(rate.Inf, 1)}
+	ended := make(chan error, 1)
+	go func() { ended <- k.Run(ctx) }()
+	eventually(t, func() string {
+		if k.Complete() {
+			return ""
+		}
+		return "the index is not complete"
+	})
+	return func() *Keeper {
+		cancel()
+		must(t, <-ended)
+		return k
+	}
+}
+
+func eventually(t *testing.T, f func() string) {
+	t.Helper()
+	deadline := time.Now().Add(20 * time.Second)
+	for problem := f(); problem != ""; problem = f() {
+		if time.Now().After(deadline) {
+			t.Fatal(problem)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+}
+
+// has waits until the index has exactly the files that are on the disk, and returns how many.
+func (d Disk) has(t *testing.T) (n int) {
+	t.Helper()
+	eventually(t, func() string {
+		var want, got []string
+		_ = filepath.WalkDir(d.Folder, func(path string, entry os.DirEntry, err error) error {
+			if err == nil && entry.Type().IsRegular() {
+				want = append(want, filepath.Base(path))
+			}
+			return nil // nginx may remove a file meanwhile
+		})
+		slices.Sort(want)
+		for folder := range Folder(Folders) {
+			got = append(got, names(t, d.Index.InFolder(folder))...)
+		}
+		slices.Sort(got)
+		if n = len(got); slices.Equal(want, got) {
+			return ""
+		}
+		return fmt.Sprintf("%d files on the disk, %d in the index", len(want), len(got))
+	})
+	return n
+}
+
+func TestKeeperFollowsNginx(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "")
+	var news, sport []string
+	for i := range 30 {
+		news, sport = append(news, fmt.Sprintf("/news/%d", i)), append(sport, fmt.Sprintf("/sport/%d", i))
+	}
+	s.get(t, "phone", news...) // before there is a keeper
+	end := keep(t, s.disk)
+	s.get(t, "phone", sport...)
+	s.get(t, "desktop", news[:5]...)
+	if n := s.disk.has(t); n != 65 {
+		t.Fatalf("%d files", n)
+	}
+	const host = "http://www.example.com"
+	for what, got := range map[string]int{
+		"65 with the tag all":     len(names(t, s.disk.Index.WithTag("all"))),
+		"35 with the tag news":    len(names(t, s.disk.Index.WithTag("news"))),
+		"30 below /sport":         len(names(t, s.disk.Index.WithPrefix(host+"/sport/"))),
+		"2 variants of an object": len(names(t, s.disk.Index.WithKey(host+"/news/3"))),
+		"1 variant of another":    len(names(t, s.disk.Index.WithKey(host+"/news/7"))),
+	} {
+		if !strings.HasPrefix(what, fmt.Sprint(got, " ")) {
+			t.Errorf("%s: %d", what, got)
+		}
+	}
+	for f := range s.disk.Index.WithPrefix(host + "/sport/") {
+		must(t, os.Remove(filepath.Join(s.disk.Folder, f.Path())))
+	}
+	if n := s.disk.has(t); n != 35 {
+		t.Errorf("%d files after a removal", n)
+	}
+	if k := end(); k.reads.Load() < 30 || k.Complete() {
+		t.Errorf("%d files were read in the first scan; complete at the end: %t", k.reads.Load(), k.Complete())
+	}
+}
+
+// TestKeeperStartsAgain checks that a keeper finds out what happened while there was none, and reads nothing else.
+func TestKeeperStartsAgain(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "")
+	var paths []string
+	for i := range 60 {
+		paths = append(paths, fmt.Sprintf("/a/%d", i))
+	}
+	s.get(t, "phone", paths[:40]...)
+	keep(t, s.disk)()
+	// As if all this were long ago.
+	long := time.Now().Add(-time.Hour)
+	must(t, filepath.WalkDir(s.disk.Folder, func(path string, _ os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		return os.Chtimes(path, long, long)
+	}))
+	must(t, s.disk.Index.SetCheckpoint(time.Now().Add(-30*time.Minute)))
+	s.get(t, "phone", paths[40:]...)
+	gone := s.nginx.Cached("http://www.example.com"+paths[0], "disk1")[0]
+	must(t, os.Remove(gone))
+	k := keep(t, s.disk)()
+	if n := s.disk.has(t); n != 59 {
+		t.Errorf("%d files", n)
+	}
+	if read := k.reads.Load(); read < 20 || read > 21 {
+		t.Errorf("%d files were read for 20 new ones", read)
+	}
+}
+
+func TestKeeperWithSlices(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "slice: {size: 1Mi}")
+	s.get(t, "phone", "/large/enough") // 1.3 MB
+	defer keep(t, s.disk)()
+	s.get(t, "phone", "/large/later")
+	s.disk.has(t)
+	for _, path := range []string{"/large/enough", "/large/later"} {
+		if n := len(names(t, s.disk.Index.WithKey("http://www.example.com"+path))); n != 2 {
+			t.Errorf("%s is in %d files", path, n)
+		}
+	}
+}
+
+// TestOverflow stores files faster than anybody reads the events, so that the kernel drops some.
+func TestOverflow(t *testing.T) {
+	t.Parallel()
+	disk := Disk{Folder: t.TempDir(), Index: open(t, t.TempDir())}
+	end := keep(t, disk)
+	defer func() { end() }()
+	must(t, disk.Index.SetCheckpoint(time.Now()))
+	_, err := disk.Stale(time.Time{})
+	must(t, err)
+	watch, err := NewWatch(disk.Folder)
+	must(t, err)
+	defer func() { _ = watch.Close() }()
+	temporary := filepath.Join(disk.Folder, "temporary")
+	var folder Folder
+	for i := range 20000 { // the kernel keeps 16,384 events
+		f := File{byte(i >> 8), byte(i)}
+		folder = f.Folder()
+		must(t, os.WriteFile(temporary, nil, 0o600))
+		must(t, os.Rename(temporary, filepath.Join(disk.Folder, f.Path())))
+	}
+	seen, lost := 0, false
+	for !lost {
+		files, all, err := watch.Next(time.Second)
+		if lost = err == ErrOverflow; err != nil && !lost {
+			t.Fatal(err)
+		}
+		if seen += len(files); all && !lost {
+			t.Fatalf("%d files were seen, and nobody says that some are missing", seen)
+		}
+	}
+	if seen >= 20000 || seen < 10000 || folder != 0 {
+		t.Errorf("%d files were seen", seen)
+	}
+}
+
+// TestKeeperAfterOverflow has a keeper find what it has not seen.
+func TestKeeperAfterOverflow(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "")
+	k := &Keeper{Disk: s.disk, Pace: rate.NewLimiter(rate.Inf, 1)}
+	must(t, k.fallBack())
+	watch, err := NewWatch(s.disk.Folder)
+	must(t, err)
+	defer func() { _ = watch.Close() }()
+	k.pending = nil
+	s.get(t, "phone", "/a/1")
+	other := filepath.Join(s.disk.Folder, "other")
+	for i := range 17000 {
+		must(t, os.WriteFile(other, nil, 0o600))
+		must(t, os.Rename(other, filepath.Join(s.disk.Folder, File{byte(i), byte(i >> 8)}.Path())))
+	}
+	s.get(t, "phone", "/a/2")
+	for range 100 { // the events before the loss
+		if _, err := k.follow(watch); err != nil {
+			t.Fatal(err)
+		}
+		if len(k.pending) > 0 {
+			break
+		}
+	}
+	if len(k.pending) == 0 {
+		t.Fatal("nothing is to be rescanned")
+	}
+	for len(k.pending) > 0 {
+		must(t, k.rescan(t.Context()))
+	}
+	if n := len(names(t, s.disk.Index.WithPrefix("http://www.example.com/a/"))); n != 2 {
+		t.Errorf("the index has %d objects of 2", n)
+	}
+}
