@@ -138,6 +138,24 @@ func ifExpired(variable, state string) conf.Directive {
 		conf.Row(conf.Literal("EXPIRED"), conf.Literal(state)))
 }
 
+// unlessSliced is a variable for what the gateway is told of a copy. An expired slice counts as absent: it would be
+// renewed as a range of the whole object.
+func (r renderer) unlessSliced(variable string) conf.Argument {
+	if r.hasSlices() {
+		return conf.Literal(stateAbsent)
+	}
+	return conf.Expression(variable)
+}
+
+// asStored has a location answer with a stored response as it is, whatever range is asked for. A first slice can be a
+// whole object, from an origin without ranges, and a part of it must not be stored in its place.
+func (r renderer) asStored() conf.Block {
+	if !r.hasSlices() {
+		return nil
+	}
+	return conf.Block{conf.D("max_ranges", conf.Literal("0"))}
+}
+
 // part is the map for a part of a header that says where an object comes from.
 func part(header conf.Expression, pattern, variable string) conf.Directive {
 	return conf.B("map", []conf.Argument{header, conf.Expression(variable)},
@@ -152,7 +170,10 @@ func (r renderer) fillLocations() conf.Block {
 	}
 	var block conf.Block
 	if r.fillsFromPods() {
-		block = append(block, r.askPod(), r.haveRenewed())
+		block = append(block, r.askPod())
+		if !r.hasSlices() {
+			block = append(block, r.haveRenewed())
+		}
 	}
 	if r.fillsFromDisks() {
 		block = append(block, r.lookOnDisk())
@@ -163,10 +184,12 @@ func (r renderer) fillLocations() conf.Block {
 
 // askPod asks a pod for a fresh copy.
 func (r renderer) askPod() conf.Directive {
-	return r.fromPod(fill, lookupName+"${"+fillPod[1:]+"}_"+diskInRequest,
-		// Also between two reads of a body, which a hard disk may take long for.
-		conf.D("proxy_read_timeout", conf.Time(3*r.hopTimeout())),
-		conf.D("error_page", conf.Literal(old), conf.Literal("="), conf.Literal(fillRenewed)))
+	// Also between two reads of a body, which a hard disk may take long for.
+	block := conf.Block{conf.D("proxy_read_timeout", conf.Time(3*r.hopTimeout()))}
+	if !r.hasSlices() {
+		block = append(block, conf.D("error_page", conf.Literal(old), conf.Literal("="), conf.Literal(fillRenewed)))
+	}
+	return r.fromPod(fill, lookupName+"${"+fillPod[1:]+"}_"+diskInRequest, block...)
 }
 
 // haveRenewed asks a pod as if a client had. It renews its expired copy, for which the origin sends no body. So the
@@ -211,15 +234,15 @@ func (r renderer) lookOnDisk() conf.Directive {
 		conf.D("proxy_pass", conf.Literal("http://"+gatewayUpstream)),
 		conf.D("proxy_set_header", conf.Literal("Host"), conf.Expression("$http_host")),
 		conf.D("proxy_set_header", conf.Literal("Connection"), conf.Literal("")),
-		conf.D("proxy_set_header", conf.Literal(stateHeader), conf.Expression(absentOrExpired)),
+		conf.D("proxy_set_header", conf.Literal(stateHeader), r.unlessSliced(absentOrExpired)),
 		conf.D("proxy_cache_revalidate", conf.OnOff(true)),
 		conf.D("proxy_cache", conf.Expression(naming.Zone(formerDisk))),
 		conf.D("proxy_cache_key", r.filledKey(formerKey)),
 		conf.D("proxy_intercept_errors", conf.OnOff(true)),
 		conf.D("add_header", conf.Literal("X-Accel-Expires"), conf.Expression(fillSeconds)),
 	}
-	block = append(block, r.diskIO(formerDisk)...)
-	return conf.B("location", conf.Literals(fillFromDisk), append(block, r.filled(conf.Literal(unfilled))...)...)
+	return conf.B("location", conf.Literals(fillFromDisk),
+		slices.Concat(block, r.asStored(), r.diskIO(formerDisk), r.filled(conf.Literal(unfilled)))...)
 }
 
 // filled is what the locations have in common from which objects are filled. next is the location for what is absent.

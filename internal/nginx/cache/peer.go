@@ -161,10 +161,12 @@ func (r renderer) lookupServer() conf.Directive {
 				r.answerHeaders(conf.Expression("$upstream_cache_status"), conf.Expression(diskVariable), ""))...),
 			conf.B("location", conf.Literals(lookingAt), append(r.onlyIfCached(r.key()), headerAlone()...)...))
 	}
-	block = append(block, conf.B("location", conf.Literals(filling), append(r.onlyIfCached(r.filledKey(r.key())),
-		conf.D("proxy_set_header", conf.Literal("Connection"), conf.Literal("")),
-		conf.D("proxy_set_header", conf.Literal(stateHeader), conf.Expression(absentOrOld)),
-		conf.D("add_header", conf.Literal("X-Accel-Expires"), conf.Expression(fillSeconds)))...))
+	block = append(block, conf.B("location", conf.Literals(filling), slices.Concat(
+		r.onlyIfCached(r.filledKey(r.key())), r.asStored(), conf.Block{
+			conf.D("proxy_set_header", conf.Literal("Connection"), conf.Literal("")),
+			conf.D("proxy_set_header", conf.Literal(stateHeader), r.unlessSliced(absentOrOld)),
+			conf.D("add_header", conf.Literal("X-Accel-Expires"), conf.Expression(fillSeconds)),
+		})...))
 	if r.hasMemoryTier() {
 		block = append(block, r.tierSource(copying)...)
 	}
