@@ -6,6 +6,7 @@ import (
 	"errors"
 
 	appsv1 "k8s.io/api/apps/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -14,6 +15,7 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/apply"
 	"github.com/cachenode/cachenode-operator/internal/effective"
+	"github.com/cachenode/cachenode-operator/internal/fleet"
 	"github.com/cachenode/cachenode-operator/internal/manifest"
 	"github.com/cachenode/cachenode-operator/internal/status"
 )
@@ -73,6 +75,21 @@ func refused(err error) error {
 		message = text.Status().Message
 	}
 	return &status.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: message, Stalled: true}
+}
+
+// openBudget runs while the spec is not accepted. Who owns keys is not decided then, so a drain would wait for a hand-over
+// that never begins.
+func (r *CacheNodeReconciler) openBudget(ctx context.Context, p *pass) error {
+	budget := &policyv1.PodDisruptionBudget{}
+	if err := r.Get(ctx, client.ObjectKeyFromObject(p.cacheNode), budget); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	if manifest.GuardOf(budget) == fleet.Unguarded {
+		return nil
+	}
+	in := manifest.Input{CacheNode: effective.CacheNode{CacheNode: p.cacheNode.DeepCopy()}}
+	_, _, err := r.applier().Apply(ctx, manifest.PodDisruptionBudget(in))
+	return err
 }
 
 // keepStatefulSet runs while the spec is not accepted. It keeps a StatefulSet with the template that was accepted last,

@@ -97,8 +97,8 @@ func (p *pass) decisionOn() rollout.Decision {
 type offered struct {
 	state rollout.State
 	// texts has the revisions as text, by ID.
-	texts  map[string]string
-	stable *agentapi.Revision
+	texts             map[string]string
+	stable, candidate *agentapi.Revision
 	// template is the pod template that was applied last, as text.
 	template string
 	// sharing says which pods own keys.
@@ -124,6 +124,8 @@ func readOffered(configMap *corev1.ConfigMap) offered {
 		*id, o.texts[revision.ID] = revision.ID, text
 		if key == naming.StableKey {
 			o.stable = &revision
+		} else {
+			o.candidate = &revision
 		}
 	}
 	o.template = configMap.Annotations[naming.AnnotationTemplate]

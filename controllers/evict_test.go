@@ -46,6 +46,14 @@ func TestReplaceAlone(t *testing.T) {
 	o.makePods(cacheNode, 3)
 	o.rollOut(cacheNode)
 	o.evictions(cacheNode, naming.EvictionsNeedCordon)
+	// Nothing is handed over while the spec is not accepted, so nobody waits for that.
+	o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) {
+		missing := &v1alpha1.CABundle{Secret: &v1alpha1.KeyReference{Name: "missing"}}
+		s.Origin.Scheme, s.Origin.TLS = "https", &v1alpha1.OriginTLS{CABundle: missing}
+	})
+	o.evictions(cacheNode, "")
+	o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) { s.Origin.Scheme, s.Origin.TLS = "http", nil })
+	o.evictions(cacheNode, naming.EvictionsNeedCordon)
 	set := children(cacheNode)[0].(*appsv1.StatefulSet)
 	o.get(set)
 	input := set.Spec.Template.Annotations[naming.AnnotationInput]

@@ -6,9 +6,13 @@ import (
 	"strings"
 	"time"
 
+	"k8s.io/utils/ptr"
+
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/edit"
+	"github.com/cachenode/cachenode-operator/internal/status"
+	"github.com/cachenode/cachenode-operator/internal/storage"
 	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
@@ -17,30 +21,54 @@ func (p *pass) leave() {
 	if p.offered.stable == nil || tuning.Handover(p.cacheNode.Spec.Routing) == 0 {
 		return
 	}
-	for _, seen := range p.agents {
-		if !seen.Answered.IsZero() && !slices.Contains(seen.Report.Features, agentapi.FeatureLeaving) {
-			return
-		}
+	removal := edit.Removal{
+		Stable: p.offered.stable.Spec.Disks, Wanted: p.cacheNode.Spec.Disks,
+		Until: p.offered.sharing.Disks.Until, Now: p.now, MayBegin: p.mayLeave,
 	}
-	disks := edit.Leaving(p.offered.stable.Spec.Disks, p.cacheNode.Spec.Disks, p.offered.sharing.Disks.Until, p.now)
-	p.leaving = slices.DeleteFunc(disks, func(d v1alpha1.Disk) bool { return p.isUseless(d.Name) })
+	if p.offered.candidate != nil {
+		removal.Candidate = p.offered.candidate.Spec.Disks
+	}
+	p.leaving = edit.Leaving(removal)
 }
 
-// isUseless is true for a disk that no pod can read.
-func (p *pass) isUseless(disk string) bool {
-	useless := false
-	for _, seen := range p.agents {
-		for _, d := range seen.Report.Disks {
-			if d.Name != disk {
-				continue
+// mayLeave is true for a disk that a pod can read, if the agents of all pods that are ready know disks that leave. A new
+// operator has not asked them yet, and then decides nothing else.
+func (p *pass) mayLeave(disk string) bool {
+	if p.unknown {
+		return true
+	}
+	readable := false
+	for i := range p.pods {
+		seen := p.agents[p.pods[i].Name]
+		if storage.IsReady(&p.pods[i]) && !slices.Contains(seen.Report.Features, agentapi.FeatureLeaving) {
+			return false
+		}
+		readable = readable || slices.ContainsFunc(seen.Report.Disks, func(d agentapi.DiskReport) bool {
+			return d.Name == disk && (d.State == v1alpha1.DiskHealthy || d.State == v1alpha1.DiskStarting)
+		})
+	}
+	return readable
+}
+
+// checkLeaving refuses a disk with the name of one that leaves and another place: the pods still have that one's claim.
+func (p *pass) checkLeaving() *status.Problem {
+	if p.offered.stable == nil {
+		return nil
+	}
+	for i, d := range p.cacheNode.Spec.Disks {
+		for _, old := range p.offered.stable.Spec.Disks {
+			isSame := ptr.Deref(d.StorageClassName, "") == ptr.Deref(old.StorageClassName, "") &&
+				ptr.Deref(d.LocalPath, v1alpha1.LocalPath{}).Path == ptr.Deref(old.LocalPath, v1alpha1.LocalPath{}).Path
+			if d.Name == old.Name && tuning.Leaves(old) && !isSame {
+				return &status.Problem{
+					Reason: v1alpha1.ReasonInvalidSpec, Stalled: true,
+					Message: fmt.Sprintf("spec.disks[%d]: %s was removed and is still in the pods, with another storageClassName "+
+						"or localPath: give the new disk another name, or wait until status.tuning no longer names it", i, d.Name),
+				}
 			}
-			if d.State == v1alpha1.DiskHealthy || d.State == v1alpha1.DiskStarting {
-				return false
-			}
-			useless = true
 		}
 	}
-	return useless
+	return nil
 }
 
 // withLeaving is the CacheNode with the disks that leave. It is the CacheNode itself if there are none.

@@ -116,14 +116,6 @@ func (r *CacheNodeReconciler) track(p *pass) {
 	}
 	p.agents = r.Agents.Track(name, c, targets)
 	p.cached = cachedBytes(p.agents)
-	p.leave()
-	disks := p.withLeaving().Spec.Disks
-	for pod, seen := range p.agents {
-		seen.Report.Disks = slices.DeleteFunc(slices.Clone(seen.Report.Disks), func(d agentapi.DiskReport) bool {
-			return !slices.ContainsFunc(disks, func(disk v1alpha1.Disk) bool { return disk.Name == d.Name })
-		})
-		p.agents[pod] = seen
-	}
 	for i := range p.pods {
 		seen := p.agents[p.pods[i].Name]
 		if !storage.IsReady(&p.pods[i]) || (!seen.Answered.IsZero() && seen.Err == nil) {
@@ -132,6 +124,14 @@ func (r *CacheNodeReconciler) track(p *pass) {
 		// By then the agent has answered, or counts as silent.
 		p.lookAgain(max(silence-p.now.Sub(seen.Tracked), 0) + time.Second)
 		p.unknown = p.unknown || (seen.Answered.IsZero() && seen.Err == nil && p.now.Sub(seen.Tracked) < 2*readTimeout)
+	}
+	p.leave()
+	disks := p.withLeaving().Spec.Disks
+	for pod, seen := range p.agents {
+		seen.Report.Disks = slices.DeleteFunc(slices.Clone(seen.Report.Disks), func(d agentapi.DiskReport) bool {
+			return !slices.ContainsFunc(disks, func(disk v1alpha1.Disk) bool { return disk.Name == d.Name })
+		})
+		p.agents[pod] = seen
 	}
 }
 

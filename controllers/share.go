@@ -6,11 +6,14 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	policyv1 "k8s.io/api/policy/v1"
 	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/fleet"
+	"github.com/cachenode/cachenode-operator/internal/manifest"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/storage"
 	"github.com/cachenode/cachenode-operator/internal/tuning"
@@ -20,10 +23,12 @@ import (
 // others. It adds that to what the ConfigMap offers.
 func (r *CacheNodeReconciler) share(ctx context.Context, p *pass) error {
 	p.sharing = fleet.Decision{State: p.offered.sharing}
-	if !p.unknown { // otherwise no agent has reported its features yet
-		if err := r.decideSharing(ctx, p); err != nil {
-			return err
-		}
+	decide := r.decideSharing
+	if p.unknown { // no agent has reported its features yet
+		decide = r.keepSharing
+	}
+	if err := decide(ctx, p); err != nil {
+		return err
 	}
 	if s := p.sharing.State; s.Serial > 0 {
 		p.offer.Fleet, p.offer.FleetUntil = s.String(), naming.Never
@@ -31,6 +36,19 @@ func (r *CacheNodeReconciler) share(ctx context.Context, p *pass) error {
 			p.offer.FleetUntil = s.Until.UTC().Format(time.RFC3339)
 		}
 	}
+	return nil
+}
+
+// keepSharing keeps pods and the budget as they are.
+func (r *CacheNodeReconciler) keepSharing(ctx context.Context, p *pass) error {
+	if p.statefulSet != nil {
+		p.sharing.Keep = int(ptr.Deref(p.statefulSet.Spec.Replicas, 0))
+	}
+	budget := &policyv1.PodDisruptionBudget{}
+	if err := r.Get(ctx, client.ObjectKeyFromObject(p.cacheNode), budget); err != nil {
+		return client.IgnoreNotFound(err)
+	}
+	p.sharing.Guard = manifest.GuardOf(budget)
 	return nil
 }
 
@@ -70,6 +88,12 @@ func (r *CacheNodeReconciler) decideSharing(ctx context.Context, p *pass) error 
 	return nil
 }
 
+// leavingTaints are the taints of a node whose pods will be evicted: by kubectl cordon and drain, by the cluster
+// autoscaler and by Karpenter.
+var leavingTaints = []string{
+	corev1.TaintNodeUnschedulable, "ToBeDeletedByClusterAutoscaler", "karpenter.sh/disrupted",
+}
+
 // place is a node: whether pods will be moved away from it, and its zone.
 type place struct {
 	cordoned bool
@@ -86,7 +110,7 @@ func (r *CacheNodeReconciler) nodes(ctx context.Context) (map[string]place, erro
 	for _, node := range nodes.Items {
 		places[node.Name] = place{
 			cordoned: slices.ContainsFunc(node.Spec.Taints, func(t corev1.Taint) bool {
-				return t.Key == corev1.TaintNodeUnschedulable
+				return slices.Contains(leavingTaints, t.Key)
 			}),
 			zone: node.Labels[corev1.LabelTopologyZone],
 		}

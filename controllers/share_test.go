@@ -5,12 +5,14 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/fleet"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/test/apiserver"
@@ -142,6 +144,10 @@ func TestSharing(t *testing.T) {
 		}
 		o.get(set)
 		claims := len(set.Spec.VolumeClaimTemplates)
+		a.set(func() {
+			a.disks["edge-0"] = []agentapi.DiskReport{{Name: "disk2", State: v1alpha1.DiskHealthy, Since: time.Now()}}
+		})
+		a.areRead(t)
 		o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) { s.Disks = s.Disks[:1] })
 		o.eventually(func() string {
 			o.get(cacheNode)

@@ -20,6 +20,9 @@ func (r *CacheNodeReconciler) validate(_ context.Context, p *pass) error {
 	if len(errs) > 0 {
 		return &status.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: errs.ToAggregate().Error(), Stalled: true}
 	}
+	if problem := p.checkLeaving(); problem != nil {
+		return problem
+	}
 	p.effective = effective.Of(p.withLeaving(), manifest.Before(p.offered.template, p.statefulSet))
 	return nil
 }

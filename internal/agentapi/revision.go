@@ -21,11 +21,14 @@ import (
 // Format is the newest version of a revision that this code reads, and writes where a spec needs it. A new field does
 // not change it, because an agent ignores unknown fields. Format grows with a change that an older agent would misread.
 // MinReader then grows too, and agents below it keep their configuration.
-const Format = 2
+const Format = 3
 
 // minReader is the oldest Format whose readers understand a spec. Format 2 has fields without which a client could get
-// what is not for it, or an origin the wrong request.
+// what is not for it, or an origin the wrong request. Format 3 has disks that leave.
 func minReader(spec v1alpha1.CacheNodeSpec) int {
+	if slices.ContainsFunc(spec.Disks, tuning.Leaves) {
+		return 3
+	}
 	changes := func(c v1alpha1.HeaderChanges) bool { return len(c.Set) > 0 || len(c.Remove) > 0 }
 	c := spec.Cache
 	if c.Bypass != nil || c.Query != nil || c.Slice != nil || spec.Listen.ClientAddress != nil ||

@@ -8,28 +8,61 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
+// Removal is what [Leaving] depends on.
+type Removal struct {
+	// Stable are the disks of the revision that all pods have run, Candidate those of the one that is being rolled out, if
+	// there is one, Wanted those of the spec.
+	Stable, Candidate, Wanted []v1alpha1.Disk
+	// Until is when the hand-over of the disks ends; zero if there is none.
+	Until, Now time.Time
+	// MayBegin is true for a disk that can be read, in pods whose agents know disks that leave.
+	MayBegin func(disk string) bool
+}
+
 // Leaving returns the disks that the spec no longer has and that stay in the pods for now. They have no keys, and the
-// other disks fill from them until the given time, at which the hand-over ends. running are the disks of the revision
-// that all pods have run, wanted those of the spec.
+// other disks fill from them until the hand-over ends. A disk leaves once: what the pods have lost already does not come
+// back.
 //
 // It is empty if the spec has a disk that the pods lack: the pods are replaced for that at once, without the old disks.
-func Leaving(running, wanted []v1alpha1.Disk, until, now time.Time) (leaving []v1alpha1.Disk) {
-	has := func(disks []v1alpha1.Disk, name string) bool {
-		return slices.ContainsFunc(disks, func(d v1alpha1.Disk) bool { return d.Name == name })
-	}
-	for _, d := range wanted {
-		if !has(running, d.Name) {
+func Leaving(r Removal) (leaving []v1alpha1.Disk) {
+	for _, d := range r.Wanted {
+		if find(r.Stable, d.Name) == nil {
 			return nil
 		}
 	}
-	for _, d := range running {
-		isOver := tuning.Leaves(d) && !until.After(now)
-		if has(wanted, d.Name) || isOver {
+	for _, d := range slices.Concat(r.Stable, r.Candidate) {
+		if find(r.Wanted, d.Name) != nil || find(leaving, d.Name) != nil {
 			continue
 		}
-		d = *d.DeepCopy()
-		d.Weight = new(int32(0))
-		leaving = append(leaving, d)
+		stays := r.Until.After(r.Now)
+		if !r.leaves(d.Name) { // it begins to
+			isGone := len(r.Candidate) > 0 && find(r.Candidate, d.Name) == nil
+			stays = !isGone && r.MayBegin(d.Name)
+		}
+		if stays {
+			d = *d.DeepCopy()
+			d.Weight = new(int32(0))
+			leaving = append(leaving, d)
+		}
 	}
 	return leaving
+}
+
+// leaves is true for a disk that has begun to leave.
+func (r Removal) leaves(name string) bool {
+	for _, d := range slices.Concat(r.Stable, r.Candidate) {
+		if d.Name == name && tuning.Leaves(d) {
+			return true
+		}
+	}
+	return false
+}
+
+// find is the disk with a name; nil if there is none.
+func find(disks []v1alpha1.Disk, name string) *v1alpha1.Disk {
+	i := slices.IndexFunc(disks, func(d v1alpha1.Disk) bool { return d.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &disks[i]
 }

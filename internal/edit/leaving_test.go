@@ -18,24 +18,40 @@ func TestLeaving(t *testing.T) {
 		return list
 	}
 	without := func(name string) []v1alpha1.Disk { return []v1alpha1.Disk{{Name: name, Weight: new(int32(0))}} }
+	begun := append(disks("disk1"), without("disk2")...)
+	soon := now.Add(time.Minute)
 	for name, tt := range map[string]struct {
-		running, wanted []v1alpha1.Disk
-		until           time.Time
-		want            []v1alpha1.Disk
+		in   Removal
+		want []v1alpha1.Disk
 	}{
-		"nothing changes":       {disks("disk1", "disk2"), disks("disk1", "disk2"), time.Time{}, nil},
-		"a new CacheNode":       {nil, disks("disk1"), time.Time{}, nil},
-		"a disk is removed":     {disks("disk1", "disk2"), disks("disk1"), time.Time{}, without("disk2")},
-		"it is handed over":     {append(disks("disk1"), without("disk2")...), disks("disk1"), now.Add(1), without("disk2")},
-		"the hand-over is over": {append(disks("disk1"), without("disk2")...), disks("disk1"), now, nil},
-		"it comes back":         {append(disks("disk1"), without("disk2")...), disks("disk1", "disk2"), now.Add(1), nil},
-		"another is removed too": {
-			append(disks("disk1", "disk3"), without("disk2")...), disks("disk1"), now, without("disk3"),
+		"nothing changes":   {Removal{Stable: disks("disk1", "disk2"), Wanted: disks("disk1", "disk2")}, nil},
+		"a new CacheNode":   {Removal{Wanted: disks("disk1")}, nil},
+		"a disk is removed": {Removal{Stable: disks("disk1", "disk2"), Wanted: disks("disk1")}, without("disk2")},
+		"it is rolled out": {
+			Removal{Stable: disks("disk1", "disk2"), Candidate: begun, Wanted: disks("disk1"), Until: soon}, without("disk2"),
 		},
-		"one for another": {disks("disk1", "disk2"), disks("disk1", "disk3"), time.Time{}, nil},
+		"the hand-over ends before all pods have it": {
+			Removal{Stable: disks("disk1", "disk2"), Candidate: begun, Wanted: disks("disk1"), Until: now}, nil,
+		},
+		"it is handed over":     {Removal{Stable: begun, Wanted: disks("disk1"), Until: soon}, without("disk2")},
+		"the hand-over is over": {Removal{Stable: begun, Wanted: disks("disk1"), Until: now}, nil},
+		"it comes back":         {Removal{Stable: begun, Wanted: disks("disk1", "disk2"), Until: soon}, nil},
+		"it is gone from the candidate": {
+			Removal{Stable: disks("disk1", "disk2"), Candidate: disks("disk1"), Wanted: disks("disk1"), Until: soon}, nil,
+		},
+		"another is removed too": {
+			Removal{Stable: append(disks("disk1", "disk3"), without("disk2")...), Wanted: disks("disk1"), Until: now},
+			without("disk3"),
+		},
+		"one for another":   {Removal{Stable: disks("disk1", "disk2"), Wanted: disks("disk1", "disk3")}, nil},
+		"it cannot be read": {Removal{Stable: disks("disk1", "failed"), Wanted: disks("disk1")}, nil},
+		"it fails as it leaves": {
+			Removal{Stable: append(disks("disk1"), without("failed")...), Wanted: disks("disk1"), Until: soon}, without("failed"),
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if diff := cmp.Diff(tt.want, Leaving(tt.running, tt.wanted, tt.until, now)); diff != "" {
+			tt.in.Now, tt.in.MayBegin = now, func(disk string) bool { return disk != "failed" }
+			if diff := cmp.Diff(tt.want, Leaving(tt.in)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})

@@ -89,6 +89,9 @@ func decide(in Input) Decision {
 		d.State.Owners, d.State.Previous, d.State.Until = wanted, Owners{}, time.Time{}
 		if in.Handover > 0 && !in.State.IsZero() {
 			d.State.Previous, d.State.Until = in.State.Owners, in.Now.Add(in.Handover)
+			if in.onlyLeave(wanted) {
+				d.State.Previous = in.State.Previous
+			}
 		}
 	}
 	if left := d.State.Until.Sub(in.Now); d.State.Previous.IsZero() {
@@ -163,6 +166,17 @@ func (d *Decision) lookAgain(after time.Duration) {
 	if d.After == 0 || after < d.After {
 		d.After = after
 	}
+}
+
+// onlyLeave is true if owners leave while the keys of others that left before are still handed over. All keys are then
+// filled from the same previous owners as before: they had the keys of all that leave.
+func (in Input) onlyLeave(wanted Owners) bool {
+	previous := in.State.Previous
+	awayStill := func(o Owners) bool {
+		return !slices.ContainsFunc(o.Away, func(pod int) bool { return !slices.Contains(wanted.Away, pod) })
+	}
+	return !previous.IsZero() && in.State.Until.After(in.Now) && slices.Equal(previous.Members, wanted.Members) &&
+		slices.Equal(in.State.Members, wanted.Members) && awayStill(previous) && awayStill(in.State.Owners)
 }
 
 func (o Owners) equal(p Owners) bool {

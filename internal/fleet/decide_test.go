@@ -127,6 +127,33 @@ func TestDecide(t *testing.T) {
 				}, After: handover,
 			},
 		},
+		"a second node, while the first hands over": {
+			Input{
+				State: handing(Owners{Members: []int{0, 1, 2}, Away: []int{1}}, owners(0, 1, 2)), Replicas: 3,
+				Pods: with(with(ready(0, 1, 2), 1, func(p *Pod) { p.Leaves = true }), 2, func(p *Pod) { p.Leaves = true }),
+			},
+			Decision{
+				State: State{
+					Fleet: Fleet{
+						Owners: Owners{Members: []int{0, 1, 2}, Away: []int{1, 2}}, Previous: owners(0, 1, 2), Serial: 8,
+					}, Until: now.Add(handover),
+				}, After: handover,
+			},
+		},
+		"the first is back while a second hands over": {
+			Input{
+				State: handing(Owners{Members: []int{0, 1, 2}, Away: []int{1}}, owners(0, 1, 2)), Replicas: 3,
+				Pods: with(ready(0, 1, 2), 2, func(p *Pod) { p.Leaves = true }),
+			},
+			Decision{
+				State: State{
+					Fleet: Fleet{
+						Owners:   Owners{Members: []int{0, 1, 2}, Away: []int{2}},
+						Previous: Owners{Members: []int{0, 1, 2}, Away: []int{1}}, Serial: 8,
+					}, Until: now.Add(handover),
+				}, After: handover,
+			},
+		},
 		"all nodes are cordoned": {
 			Input{State: owned(0), Pods: with(ready(0), 0, func(p *Pod) { p.Leaves = true }), Replicas: 1},
 			Decision{State: owned(0)},

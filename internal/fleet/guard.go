@@ -30,7 +30,8 @@ func (d *Decision) guard(in Input) {
 			continue
 		}
 		leaving := HandedOver
-		if slices.Contains(d.State.Away, pod.Ordinal) && slices.Contains(d.State.Previous.Present(), pod.Ordinal) {
+		owns := slices.Contains(d.State.Present(), pod.Ordinal)
+		if !owns && slices.Contains(d.State.Previous.Present(), pod.Ordinal) {
 			leaving = HandingOver
 		}
 		d.Guard = max(d.Guard, leaving)

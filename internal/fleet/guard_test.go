@@ -29,6 +29,14 @@ func TestGuard(t *testing.T) {
 		"a second cordon": {
 			in(after(away(0, 1, 2)), with(with(ready(0, 1, 2), 1, leaving), 2, leaving)), HandingOver,
 		},
+		"a cordoned pod is scaled away": {
+			Input{
+				State: handing(owners(0, 1), owners(0, 1, 2)), Pods: with(ready(0, 1, 2), 2, leaving), Replicas: 2,
+			}, HandingOver,
+		},
+		"two cordons in a row": {
+			in(handing(away(0, 1, 2), owners(0, 1, 2)), with(with(ready(0, 1, 2), 1, leaving), 2, leaving)), HandingOver,
+		},
 		"a pod joins": {
 			in(handing(owners(0, 1, 2), owners(0, 1)), ready(0, 1, 2)), NeedsCordon,
 		},

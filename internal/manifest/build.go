@@ -45,7 +45,7 @@ func Build(in Input) []client.Object {
 		AgentSecret(in.CacheNode.CacheNode, in.Certificates),
 		configMap(in),
 		headlessService(in),
-		podDisruptionBudget(in),
+		PodDisruptionBudget(in),
 		StatefulSet(in),
 	}
 }

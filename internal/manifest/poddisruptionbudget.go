@@ -9,15 +9,13 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-func podDisruptionBudget(in Input) *policyv1.PodDisruptionBudget {
+// PodDisruptionBudget is the budget of the pods. It allows no eviction while the guard is closed.
+func PodDisruptionBudget(in Input) *policyv1.PodDisruptionBudget {
 	meta := objectMeta(in, in.CacheNode.Name)
 	unavailable := in.CacheNode.Spec.Disruption.MaxUnavailable
 	if in.Guard.Closed() {
 		unavailable = new(intstr.FromInt32(0))
-		meta.Annotations = map[string]string{naming.AnnotationEvictions: naming.EvictionsNeedCordon}
-		if in.Guard == fleet.HandingOver {
-			meta.Annotations[naming.AnnotationEvictions] = naming.EvictionsNeedHandover
-		}
+		meta.Annotations = map[string]string{naming.AnnotationEvictions: reasons[in.Guard]}
 	}
 	return &policyv1.PodDisruptionBudget{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "policy/v1", Kind: "PodDisruptionBudget"},
@@ -29,4 +27,19 @@ func podDisruptionBudget(in Input) *policyv1.PodDisruptionBudget {
 			UnhealthyPodEvictionPolicy: new(policyv1.AlwaysAllow),
 		},
 	}
+}
+
+// reasons are why a budget is closed, by the guard.
+var reasons = map[fleet.Guard]string{
+	fleet.NeedsCordon: naming.EvictionsNeedCordon, fleet.HandingOver: naming.EvictionsNeedHandover,
+}
+
+// GuardOf is the guard with which a budget was made. It is Unguarded for all that leave the budget open.
+func GuardOf(budget *policyv1.PodDisruptionBudget) fleet.Guard {
+	for guard, reason := range reasons {
+		if budget.Annotations[naming.AnnotationEvictions] == reason {
+			return guard
+		}
+	}
+	return fleet.Unguarded
 }

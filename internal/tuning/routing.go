@@ -26,12 +26,14 @@ func Handover(r v1alpha1.Routing) time.Duration {
 // routingMode is the mode in effect, and why.
 func routingMode(spec v1alpha1.CacheNodeSpec, before Before) (mode v1alpha1.RoutingMode, why string) {
 	several := spec.Placement.PerNode || ptr.Deref(spec.Replicas, 1) > 1
+	forPods := spec.Routing
+	forPods.Handover = "" // which is for disks too
 	switch against := againstSharing(spec); {
 	case spec.Routing.Mode != "":
 		return spec.Routing.Mode, "set by spec.routing.mode"
 	case before.Routing == v1alpha1.RoutingSharded:
 		return v1alpha1.RoutingSharded, "its pods share the keys so far"
-	case spec.Routing != (v1alpha1.Routing{}):
+	case forPods != (v1alpha1.Routing{}):
 		return v1alpha1.RoutingSharded, "spec.routing says how the pods share the keys"
 	case !several:
 		return v1alpha1.RoutingLocal, "there is one pod"

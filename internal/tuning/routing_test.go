@@ -41,9 +41,14 @@ func TestRoutingMode(t *testing.T) {
 			sharded, "spec.routing.mode",
 		},
 		"the spec says how": {
-			with(replicas(3), func(s *v1alpha1.CacheNodeSpec) { s.Routing.Handover = "1m" }),
+			with(replicas(3), func(s *v1alpha1.CacheNodeSpec) { s.Routing.TLS = v1alpha1.PeerTLSOff }),
 			Before{Routing: local},
 			sharded, "spec.routing says",
+		},
+		"the hand-over is for disks too": {
+			with(replicas(3), func(s *v1alpha1.CacheNodeSpec) { s.Routing.Handover = "1m" }),
+			Before{Routing: local},
+			local, "did not share",
 		},
 		"too many pods": {replicas(200), Before{}, local, "at most 128"},
 		"a port of theirs": {

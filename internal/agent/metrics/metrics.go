@@ -92,8 +92,8 @@ func New(disks func() map[string]disk.State, files func() map[string]Files) *Met
 			"Requests whose key belongs to another pod that did not answer in time or at all, by that pod's ordinal. "+
 				"The stand-in answered them. nginx leaves such a pod alone for ten seconds at a time."+sampled, "ordinal"),
 		fills: counter("cachenode_fills_total",
-			"Objects that were stored although their keys had belonged to another pod, by where they came from: "+
-				"peer (the previous owner) or origin.", "source"),
+			"Objects, or slices of them, that were stored after their keys had moved from another pod or disk, by where they "+
+				"came from: peer (that pod or disk) or origin.", "source"),
 		probe: histogram("cachenode_disk_probe_duration_seconds",
 			"Time that a probe took to write, sync and read a file.", "disk"),
 		probeFailures: counter("cachenode_disk_probe_failures_total",
@@ -121,7 +121,7 @@ func New(disks func() map[string]disk.State, files func() map[string]Files) *Met
 	for _, result := range []string{Taken, Refused, Failed} {
 		m.reloads.WithLabelValues(result)
 	}
-	for _, source := range []string{"peer", "origin"} {
+	for _, source := range []string{FromPeer, FromOrigin} {
 		m.fills.WithLabelValues(source)
 	}
 	for _, class := range []string{"2xx", "3xx", "4xx", "5xx"} { // a rate needs a first value

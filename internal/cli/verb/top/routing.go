@@ -25,7 +25,9 @@ func routingRates(before, after map[string]podmetrics.Pod, elapsed time.Duration
 	for _, pod := range slices.Sorted(maps.Keys(after)) {
 		old, ok := before[pod]
 		now, was := after[pod].Routing, old.Routing
-		if !ok || now.Sampling == 0 || now.Peer < was.Peer || now.Filled < was.Filled || now.Fetched < was.Fetched {
+		beganAgain := now.Peer < was.Peer || now.StandIn < was.StandIn || now.Bytes < was.Bytes ||
+			now.Unanswered < was.Unanswered || now.Filled < was.Filled || now.Fetched < was.Fetched
+		if !ok || now.Sampling == 0 || beganAgain {
 			continue
 		}
 		shared = shared || now.Share < 1

@@ -26,8 +26,8 @@ func New() *cobra.Command {
 		Use:   "top NAME",
 		Short: "Show requests, hit ratio, bytes and latency of each disk, and hops of each pod, live",
 		Long: `Show requests, hit ratio, bytes and time to the first byte of each disk over the last seconds.
-If pods share keys, a second table shows each pod's share, the requests that it passed to other pods, and the objects
-that it filled from a pod or a disk that had them before.
+If pods share keys, a second table shows each pod's share, its requests to other pods, and what it filled.
+It fills objects and slices from the pod or the disk that had them, or else fetches them.
 It goes on until it is interrupted. If the output is no terminal, it prints once.
 
 The figures come from the pods' metrics, which count a sample of the requests (spec.monitoring.requestSampling).
