@@ -77,8 +77,8 @@ func refused(err error) error {
 	return &status.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: message, Stalled: true}
 }
 
-// openBudget runs while the spec is not accepted. Who owns keys is not decided then, so a drain would wait for a hand-over
-// that never begins.
+// openBudget runs while the spec is not accepted. Who owns keys is not decided then, so a drain would wait for a
+// hand-over that never begins.
 func (r *CacheNodeReconciler) openBudget(ctx context.Context, p *pass) error {
 	budget := &policyv1.PodDisruptionBudget{}
 	if err := r.Get(ctx, client.ObjectKeyFromObject(p.cacheNode), budget); err != nil {

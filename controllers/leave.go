@@ -31,8 +31,8 @@ func (p *pass) leave() {
 	p.leaving = edit.Leaving(removal)
 }
 
-// mayLeave is true for a disk that a pod can read, if the agents of all pods that are ready know disks that leave. A new
-// operator has not asked them yet, and then decides nothing else.
+// mayLeave is true for a disk that a pod can read, if the agents of all pods that are ready know disks that leave. A
+// new operator has not asked them yet, and then decides nothing else.
 func (p *pass) mayLeave(disk string) bool {
 	if p.unknown {
 		return true

@@ -20,8 +20,8 @@ type Removal struct {
 }
 
 // Leaving returns the disks that the spec no longer has and that stay in the pods for now. They have no keys, and the
-// other disks fill from them until the hand-over ends. A disk leaves once: what the pods have lost already does not come
-// back.
+// other disks fill from them until the hand-over ends. A disk leaves once: what the pods have lost already does not
+// come back.
 //
 // It is empty if the spec has a disk that the pods lack: the pods are replaced for that at once, without the old disks.
 func Leaving(r Removal) (leaving []v1alpha1.Disk) {

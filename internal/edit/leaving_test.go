@@ -46,7 +46,8 @@ func TestLeaving(t *testing.T) {
 		"one for another":   {Removal{Stable: disks("disk1", "disk2"), Wanted: disks("disk1", "disk3")}, nil},
 		"it cannot be read": {Removal{Stable: disks("disk1", "failed"), Wanted: disks("disk1")}, nil},
 		"it fails as it leaves": {
-			Removal{Stable: append(disks("disk1"), without("failed")...), Wanted: disks("disk1"), Until: soon}, without("failed"),
+			Removal{Stable: append(disks("disk1"), without("failed")...), Wanted: disks("disk1"), Until: soon},
+			without("failed"),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -11,20 +11,20 @@ import (
 
 // Stamp makes nginx treat a file as if it were not there, at once and for every worker: nginx reads the header for each
 // request, also of a file that it keeps open (open_file_cache). Responses that are being sent from the file go on. A
-// stamp survives the rename of a temporary file and the renewal of a stored response (304), which is why it comes before
-// any removal. A file that is no longer there is no error.
+// stamp survives the rename of a temporary file and the renewal of a stored response (304), so it comes before any
+// removal. A file that is no longer there is no error.
 //
-// Unlike a removal, it keeps nginx's count of the cache's size right, but requests for the object no longer wait for each
-// other (proxy_cache_lock) until the file is replaced.
+// Unlike a removal, it keeps nginx's count of the cache's size right. But until the file is replaced, requests for the
+// object do not wait for each other (proxy_cache_lock).
 func Stamp(path string) error {
 	return overwrite(path, atVersion, make([]byte, 8))
 }
 
-// Expire makes a stored response stale as of a moment in the past. nginx then asks the origin whether it is still valid,
-// or, with stale-while-revalidate, serves it while one request asks. It changes only files whose version is known
+// Expire makes a stored response stale as of a moment in the past. nginx then asks the origin whether it is valid, or,
+// with stale-while-revalidate, serves it while one request asks. It changes only files whose version is known
 // ([ErrVersion]). A file that is no longer there is no error.
 func Expire(path string, at time.Time) error {
-	file, err := os.Open(path)
+	file, err := os.Open(path) //nolint:gosec // nginx's own files
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	} else if err != nil {
@@ -40,8 +40,8 @@ func Expire(path string, at time.Time) error {
 	return overwrite(path, atValidUntil, moment)
 }
 
-// Remove stamps a file and unlinks it. The stamp comes first because a worker may have the file open for seconds. A file
-// that is no longer there is no error.
+// Remove stamps a file and unlinks it. The stamp comes first because a worker may have the file open for seconds. A
+// file that is no longer there is no error.
 func Remove(path string) error {
 	if err := Stamp(path); err != nil {
 		return err
@@ -52,10 +52,10 @@ func Remove(path string) error {
 	return nil
 }
 
-// overwrite replaces bytes in a file that exists. It never changes the file's length, so a response that is being sent
-// is not cut.
+// overwrite replaces bytes in a file that exists. It does not change the file's length, so a response that is being
+// sent is not cut.
 func overwrite(path string, at int64, bytes []byte) error {
-	file, err := os.OpenFile(path, os.O_WRONLY, 0)
+	file, err := os.OpenFile(path, os.O_WRONLY, 0) //nolint:gosec // nginx's own files
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil
 	} else if err != nil {

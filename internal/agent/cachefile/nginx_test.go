@@ -161,8 +161,8 @@ func TestInvalidateWithNginx(t *testing.T) {
 	}
 }
 
-// TestVariantsRevive shows why all files of a key are invalidated together: without the file of the first variant, nginx
-// finds the others again later.
+// TestVariantsRevive shows why all files of a key are invalidated together: without the file of the first variant,
+// nginx finds the others again later.
 func TestVariantsRevive(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)

@@ -67,7 +67,7 @@ var slice = regexp.MustCompile(`^bytes=[0-9]+-[0-9]+ `)
 // ObjectKey is the key of the object that a stored key is a slice of, or the stored key itself.
 func ObjectKey(stored string) string { return stored[len(slice.FindString(stored)):] }
 
-// ParseTags are the tags in the values of a header. Spaces separate tags (Surrogate-Key), commas do as well (Cache-Tag).
+// ParseTags are the tags in the values of a header. Spaces separate tags (Surrogate-Key), and so do commas (Cache-Tag).
 func ParseTags(values []string) []string {
 	var tags []string
 	for _, value := range values {

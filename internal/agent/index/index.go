@@ -90,7 +90,8 @@ func add(batch *pebble.Batch, e Entry) error {
 	if strings.Contains(e.Key, "\x00") {
 		return fmt.Errorf("index: the key %q has a zero byte", e.Key)
 	}
-	err := errors.Join(batch.Set(fileRecord(e.File), e.encode(), nil), batch.Set(textRecord(byKey, e.Key, e.File), nil, nil))
+	err := errors.Join(
+		batch.Set(fileRecord(e.File), e.encode(), nil), batch.Set(textRecord(byKey, e.Key, e.File), nil, nil))
 	for _, tag := range e.Tags {
 		err = errors.Join(err, batch.Set(textRecord(byTag, tag, e.File), nil, nil))
 	}
@@ -184,8 +185,8 @@ func (x *Index) SetCheckpoint(at time.Time) error {
 	return nil
 }
 
-// Checkpoint is the last moment of [Index.SetCheckpoint]; zero if there was none. Changes are written in their order, so
-// that is true after a crash too.
+// Checkpoint is the last moment of [Index.SetCheckpoint]; zero if there was none. Changes are written in their order,
+// so that is true after a crash too.
 func (x *Index) Checkpoint() (time.Time, error) {
 	value, closer, err := x.db.Get(checkpoint)
 	if errors.Is(err, pebble.ErrNotFound) {

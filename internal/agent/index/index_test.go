@@ -180,7 +180,8 @@ func TestFile(t *testing.T) {
 		}
 	}
 	for _, name := range []string{
-		"", "x", "0123456789abcdef0123456789abcdef.0000000001", "0123456789ABCDEF0123456789abcdef", "g123456789abcdef0123456789abcdef",
+		"", "x", "0123456789abcdef0123456789abcdef.0000000001", "0123456789ABCDEF0123456789abcdef",
+		"g123456789abcdef0123456789abcdef",
 	} {
 		if f, ok := ParseFile(name); ok {
 			t.Errorf("%q is read as %s", name, f)

@@ -2,6 +2,7 @@ package index
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -162,7 +163,8 @@ func TestKeeperFollowsNginx(t *testing.T) {
 			t.Errorf("%s: %d", what, got)
 		}
 	}
-	for f := range s.disk.Index.WithPrefix(host + "/sport/") {
+	for f, err := range s.disk.Index.WithPrefix(host + "/sport/") {
+		must(t, err)
 		must(t, os.Remove(filepath.Join(s.disk.Folder, f.Path())))
 	}
 	if n := s.disk.has(t); n != 35 {
@@ -241,7 +243,7 @@ func TestOverflow(t *testing.T) {
 	seen, lost := 0, false
 	for !lost {
 		files, all, err := watch.Next(time.Second)
-		if lost = err == ErrOverflow; err != nil && !lost {
+		if lost = errors.Is(err, ErrOverflow); err != nil && !lost {
 			t.Fatal(err)
 		}
 		if seen += len(files); all && !lost {

@@ -44,9 +44,9 @@ func (d Disk) Read(f File) (e Entry, ok bool, err error) {
 // batch is how many changes of a folder are made at once.
 const batch = 256
 
-// Rescan makes the index of a folder what the folder is, and returns how many files it read. It reads only files that the
-// index does not have, and those that were replaced since the given time; pace is called before each. The folder's watch
-// must have begun before, so that nothing is missed that nginx does meanwhile.
+// Rescan makes the index of a folder what the folder is, and returns how many files it read. It reads only files that
+// the index does not have, and those that were replaced since the given time; pace is called before each. The folder's
+// watch must have begun before, so that nothing is missed that nginx does meanwhile.
 func (d Disk) Rescan(folder Folder, since time.Time, pace func() error) (read int, err error) {
 	known := map[File]bool{}
 	for f, err := range d.Index.InFolder(folder) {

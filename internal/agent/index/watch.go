@@ -48,9 +48,9 @@ func NewWatch(cache string) (*Watch, error) {
 // Close ends the watch.
 func (w *Watch) Close() error { return w.file.Close() }
 
-// Next returns the files that were stored or removed, and waits for the first of them for at most so long. all is true if
-// these are all that happened before the call. [ErrOverflow] says that some events are missing, beside those that are
-// returned. Only one goroutine may call it.
+// Next returns the files that were stored or removed, and waits for the first of them for at most so long. all is true
+// if these are all that happened before the call. [ErrOverflow] says that some events are missing, beside those that
+// are returned. Only one goroutine may call it.
 func (w *Watch) Next(wait time.Duration) (files []File, all bool, err error) {
 	if err := w.file.SetReadDeadline(time.Now().Add(max(wait, time.Microsecond))); err != nil {
 		return nil, false, fmt.Errorf("watch: %w", err)

@@ -83,8 +83,8 @@ func TestFillOfSlices(t *testing.T) {
 	}
 }
 
-// TestFillOfExpired checks that an expired copy of another pod or disk is filled too: the origin only says that it is still
-// valid. The origin may be slow for that.
+// TestFillOfExpired checks that an expired copy of another pod or disk is filled too: the origin only says that it is
+// still valid. The origin may be slow for that.
 func TestFillOfExpired(t *testing.T) {
 	t.Parallel()
 	two := strings.Replace(threeDisks, ", {name: disk3, size: 1Gi}", "", 1)

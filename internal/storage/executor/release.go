@@ -80,8 +80,8 @@ func (e *Executor) deleteClaim(ctx context.Context, claim *corev1.PersistentVolu
 	return client.IgnoreNotFound(err)
 }
 
-// deletePod deletes a pod, whatever the budget says. force does not wait for the kubelet, which may be gone. done is false if
-// the pod has been recreated since it was read.
+// deletePod deletes a pod, whatever the budget says. force does not wait for the kubelet, which may be gone. done is
+// false if the pod has been recreated since it was read.
 func (e *Executor) deletePod(ctx context.Context, pod *corev1.Pod, force bool) (done bool, err error) {
 	options := []client.DeleteOption{client.Preconditions{UID: &pod.UID}}
 	if force {
