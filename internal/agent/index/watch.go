@@ -12,12 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrOverflow is the error of [Watch.Next] after which everything must be rescanned: nginx has changed files faster than
-// they were read, and the kernel has dropped some events.
+// ErrOverflow is the error of [Watch.Next] after which everything must be rescanned: nginx has changed files faster
+// than they were read, and the kernel has dropped some events.
 var ErrOverflow = errors.New("watch: events were lost")
 
-// Watch sees which files nginx stores and removes (inotify). A library would do, but the one for Go cannot leave out the
-// events of nginx's writes to temporary files, which are in the same folders.
+// Watch sees which files nginx stores and removes (inotify). The usual library for Go cannot leave out the events of
+// nginx's writes to temporary files, which are in the same folders.
 type Watch struct {
 	file    *os.File
 	folders map[int32]Folder
