@@ -61,7 +61,8 @@ func TestDisks(t *testing.T) {
 func local(t *testing.T, name string, disks ...string) string {
 	t.Helper()
 	return fmt.Sprintf(`{"apiVersion":"cachenode.io/v1alpha1","kind":"CacheNode","metadata":{"name":%q},"spec":{
-	  "placement":{"perNode":true},"routing":{"mode":"Local","handover":"0s"},"pod":{"nodeSelector":{%q:"true"}},"disks":[%s],
+	  "placement":{"perNode":true},"routing":{"mode":"Local","handover":"0s"},
+	  "pod":{"nodeSelector":{%q:"true"}},"disks":[%s],
 	  "origin":{"servers":[{"service":{"name":"origin","port":80}}]},"hosts":["edge"],
 	  "cache":{"valid":[{"status":[200],"for":"1h"}],"nodeHeader":true},"memoryTier":{"enabled":false},
 	  "rollout":{"workerShutdownTimeout":"10s"},"disruption":{"diskLossAfter":"10s","nodeLossAfter":"10s"}}}`,
