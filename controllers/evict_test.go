@@ -42,6 +42,13 @@ func TestReplaceAlone(t *testing.T) {
 	o := startOperator(t, apiserver.Start(t), func(r *CacheNodeReconciler) { r.Agents.read = a.read })
 	a.o = o
 	cacheNode := o.create(strings.Replace(edge, "replicas: 2", "replicas: 3\n  routing: {mode: Sharded}", 1))
+	set := children(cacheNode)[0].(*appsv1.StatefulSet)
+	o.eventually(func() string { // the last object that is applied
+		if err := o.client.Get(context.Background(), client.ObjectKeyFromObject(set), set); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
 	o.evictions(cacheNode, "")
 	o.makePods(cacheNode, 3)
 	o.rollOut(cacheNode)
@@ -54,7 +61,6 @@ func TestReplaceAlone(t *testing.T) {
 	o.evictions(cacheNode, "")
 	o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) { s.Origin.Scheme, s.Origin.TLS = "http", nil })
 	o.evictions(cacheNode, naming.EvictionsNeedCordon)
-	set := children(cacheNode)[0].(*appsv1.StatefulSet)
 	o.get(set)
 	input := set.Spec.Template.Annotations[naming.AnnotationInput]
 	o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) { s.Disks[0].Cache.KeysZone = new(resource.MustParse("16Mi")) })
