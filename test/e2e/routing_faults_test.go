@@ -182,7 +182,7 @@ func losesDisk(t *testing.T, s *suite) {
 	s.current(t)
 	checkLoad(t, lasting(3*time.Second, end), 1000)
 	t.Logf("the origin sent %d bodies while the disk left, and %d with the new pods", sent, s.bodies(t)-bodies)
-	if sent > len(shared)/100 {
+	if sent > few {
 		t.Errorf("the origin sent %d bodies while the disk left", sent)
 	}
 }

@@ -27,6 +27,10 @@ var shared = func() (paths []string) {
 	return paths
 }()
 
+// few is how many bodies the origin may send for an announced change: on a busy machine, some fills take too long. A
+// quiet one needs 0 to 3.
+const few = 15
+
 // TestRouting follows a CacheNode whose pods share the keys, through what can happen to its pods. No client retries.
 func TestRouting(t *testing.T) {
 	nativeOnly(t)
@@ -202,7 +206,7 @@ func scalesOwners(t *testing.T, s *suite) {
 	checkLoad(t, lasting(3*time.Second, end), 1000)
 	asked, sent := s.asked(t)-before, s.bodies(t)-bodies
 	t.Logf("the origin was asked %d times, and sent %d bodies", asked, sent)
-	if sent > len(shared)/100 {
+	if sent > few {
 		t.Errorf("the origin sent %d bodies for two announced changes", sent)
 	}
 }
@@ -238,7 +242,7 @@ func drainsOwner(t *testing.T, s *suite) {
 	checkLoad(t, lasting(3*time.Second, end), 1000)
 	sent := s.bodies(t) - bodies
 	t.Logf("the origin sent %d bodies", sent)
-	if sent > len(shared)/100 {
+	if sent > few {
 		t.Errorf("the origin sent %d bodies for an announced change", sent)
 	}
 }
