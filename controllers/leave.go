@@ -52,11 +52,14 @@ func (p *pass) mayLeave(disk string) bool {
 
 // checkLeaving refuses a disk with the name of one that leaves and another place: the pods still have that one's claim.
 func (p *pass) checkLeaving() *status.Problem {
-	if p.offered.stable == nil {
-		return nil
+	var offered []v1alpha1.Disk
+	for _, revision := range []*agentapi.Revision{p.offered.stable, p.offered.candidate} {
+		if revision != nil {
+			offered = append(offered, revision.Spec.Disks...)
+		}
 	}
 	for i, d := range p.cacheNode.Spec.Disks {
-		for _, old := range p.offered.stable.Spec.Disks {
+		for _, old := range offered {
 			isSame := ptr.Deref(d.StorageClassName, "") == ptr.Deref(old.StorageClassName, "") &&
 				ptr.Deref(d.LocalPath, v1alpha1.LocalPath{}).Path == ptr.Deref(old.LocalPath, v1alpha1.LocalPath{}).Path
 			if d.Name == old.Name && tuning.Leaves(old) && !isSame {

@@ -236,6 +236,12 @@ func (r renderer) lookOnDisk() conf.Directive {
 		conf.D("proxy_set_header", conf.Literal("Connection"), conf.Literal("")),
 		conf.D("proxy_set_header", conf.Literal(stateHeader), r.unlessSliced(absentOrExpired)),
 		conf.D("proxy_cache_revalidate", conf.OnOff(true)),
+		// What the origin sends in place of an expired copy is stored on neither disk if it may not be stored.
+		conf.D("proxy_ignore_headers", slices.DeleteFunc(accelHeaders(), func(a conf.Argument) bool {
+			return a == conf.Argument(conf.Literal("X-Accel-Expires"))
+		})...),
+		conf.D("proxy_no_cache",
+			conf.Expression(variesVariable), conf.Expression(sharedVariable), conf.Expression(agedVariable)),
 		conf.D("proxy_cache", conf.Expression(naming.Zone(formerDisk))),
 		conf.D("proxy_cache_key", r.filledKey(formerKey)),
 		conf.D("proxy_intercept_errors", conf.OnOff(true)),

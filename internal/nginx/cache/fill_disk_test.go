@@ -107,6 +107,7 @@ func TestFillOfExpired(t *testing.T) {
 			for i := range 30 {
 				paths = append(paths, fmt.Sprintf("/aged/%d", i))
 				p.get(t, 0, paths[i])
+				p.get(t, 0, fmt.Sprintf("/private/%d", i))
 			}
 			paths = append(paths, "/slow-aged")
 			p.get(t, 0, "/slow-aged")
@@ -127,6 +128,14 @@ func TestFillOfExpired(t *testing.T) {
 			}
 			if moved < 5 {
 				t.Errorf("%d of %d objects have moved", moved, len(paths))
+			}
+			for i := range 30 {
+				path := fmt.Sprintf("/private/%d", i)
+				for n := 2; n < 5; n++ {
+					if p.get(t, 0, path); p.requests(path) < n {
+						t.Errorf("%s: request %d got a response that was for another", path, n)
+					}
+				}
 			}
 		})
 	}

@@ -97,7 +97,13 @@ func (p *pods) origin(w http.ResponseWriter, r *http.Request) {
 		w.WriteHeader(http.StatusNotFound)
 		return
 	}
-	if !strings.HasPrefix(r.URL.Path, "/plain") {
+	if strings.HasPrefix(r.URL.Path, "/private") { // nobody else may have the second response
+		w.Header().Set("Cache-Control", "max-age=1")
+		if p.asked[r.URL.Path] > 1 {
+			w.Header().Set("Cache-Control", "max-age=600")
+			w.Header().Set("X-Accel-Expires", "0")
+		}
+	} else if !strings.HasPrefix(r.URL.Path, "/plain") {
 		w.Header().Set("ETag", `"1"`)
 		if r.Header.Get("If-None-Match") == `"1"` {
 			p.answered304[r.URL.Path]++
