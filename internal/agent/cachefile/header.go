@@ -34,8 +34,12 @@ const (
 // keyMark comes before the key, which ends with a line feed.
 const keyMark = "\nKEY: "
 
-// ErrVersion is the error for a file of another version. A file that was stamped has version 0.
-var ErrVersion = errors.New("the file's version is not the one that is known")
+// The errors for files that nginx does not use either: ErrVersion for one of another version, such as a file that was
+// stamped, which has version 0; ErrDamaged for one that is not complete. Other errors are the disk's.
+var (
+	ErrVersion = errors.New("the file's version is not the one that is known")
+	ErrDamaged = errors.New("the file is damaged")
+)
 
 // Header is what nginx stores before the body of a response.
 type Header struct {
@@ -51,12 +55,11 @@ type Header struct {
 	Response []byte
 }
 
-// Read reads the header of a cache file. An error means that the file is no complete cache file: it is damaged, being
-// written, or of another version ([ErrVersion]).
+// Read reads the header of a cache file.
 func Read(file io.ReaderAt) (h Header, err error) {
 	fixed := make([]byte, headerSize)
-	if _, err := file.ReadAt(fixed, 0); err != nil {
-		return h, fmt.Errorf("cache file: %w", err)
+	if err := readAt(file, fixed, 0); err != nil {
+		return h, err
 	}
 	if version := binary.LittleEndian.Uint64(fixed[atVersion:]); version != Version {
 		return h, fmt.Errorf("cache file: %w: %d", ErrVersion, version)
@@ -67,21 +70,32 @@ func Read(file io.ReaderAt) (h Header, err error) {
 	body := int(binary.LittleEndian.Uint16(fixed[atBodyStart:]))
 	vary := int(fixed[atVaryLength])
 	if start <= headerSize+len(keyMark) || body < start || vary > varyCapacity {
-		return Header{}, fmt.Errorf("cache file: its header is damaged: header at %d, body at %d", start, body)
+		return Header{}, fmt.Errorf("cache file: %w: header at %d, body at %d", ErrDamaged, start, body)
 	}
 	h.Vary = string(fixed[atVary : atVary+vary])
 	copy(h.Variant[:], fixed[atVariant:])
 	rest := make([]byte, body-headerSize)
-	if _, err := file.ReadAt(rest, headerSize); err != nil {
-		return Header{}, fmt.Errorf("cache file: %w", err)
+	if err := readAt(file, rest, headerSize); err != nil {
+		return Header{}, err
 	}
 	key, marked := bytes.CutPrefix(rest[:start-headerSize], []byte(keyMark))
 	key, ended := bytes.CutSuffix(key, []byte("\n"))
 	if !marked || !ended {
-		return Header{}, fmt.Errorf("cache file: it has no key")
+		return Header{}, fmt.Errorf("cache file: %w: it has no key", ErrDamaged)
 	}
 	h.Key, h.Response = string(key), rest[start-headerSize:]
 	return h, nil
+}
+
+// readAt fills a buffer.
+func readAt(file io.ReaderAt, buffer []byte, at int64) error {
+	_, err := file.ReadAt(buffer, at)
+	if errors.Is(err, io.EOF) {
+		return fmt.Errorf("cache file: %w: it ends early", ErrDamaged)
+	} else if err != nil {
+		return fmt.Errorf("cache file: %w", err)
+	}
+	return nil
 }
 
 // Values are the values of a header of the response, in the order in which they are there.

@@ -57,8 +57,8 @@ func TestRead(t *testing.T) {
 			return f
 		},
 	} {
-		if h, err := cachefile.Read(bytes.NewReader(written(change))); err == nil {
-			t.Errorf("%s: read %+v", name, h)
+		if h, err := cachefile.Read(bytes.NewReader(written(change))); !errors.Is(err, cachefile.ErrDamaged) {
+			t.Errorf("%s: read %+v (%v)", name, h, err)
 		}
 	}
 }

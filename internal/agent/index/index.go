@@ -5,7 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
-	"strings"
+	"sync"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -13,9 +13,18 @@ import (
 
 // Index is the index of one disk. It is safe for concurrent use, but only one goroutine may change it.
 type Index struct {
-	db  *pebble.DB
-	log *failures
+	db *pebble.DB
+	// boot names the boot of the machine.
+	boot string
+	// mutex is held for reading while the store is used, so that nobody uses it after Close.
+	mutex  sync.RWMutex
+	closed bool
+	failed chan struct{}
+	once   sync.Once
 }
+
+// ErrFailed is the error after the disk has failed under the index, or after [Index.Close].
+var ErrFailed = errors.New("the index cannot be used any more")
 
 // Cache is memory that the indexes of all disks of a pod share.
 type Cache struct{ blocks *pebble.Cache }
@@ -31,32 +40,69 @@ func (c *Cache) Close() { c.blocks.Unref() }
 const memTable = 1 << 20
 
 // Open opens the index in a folder, and creates it if there is none. An index that cannot be opened is damaged: the
-// caller removes the folder and opens it again, and has everything rescanned.
+// caller removes the folder and opens it again, and has everything rescanned. boot names the boot of the machine
+// (/proc/sys/kernel/random/boot_id).
 //
-// Nothing is synced to the disk at a change: after a crash of the machine, the index is as of some earlier moment, and
-// [Index.Checkpoint] says of which one.
-func Open(folder string, cache *Cache) (*Index, error) {
-	log := &failures{failed: make(chan struct{})}
+// There is no log of changes, which would have to be synced, and whose failure would end the agent. After a crash, the
+// index is as of some earlier moment, and [Index.Checkpoint] says of which one.
+func Open(folder, boot string, cache *Cache) (*Index, error) {
+	x := &Index{boot: boot, failed: make(chan struct{})}
 	db, err := pebble.Open(folder, &pebble.Options{
-		Cache: cache.blocks, Logger: log, MemTableSize: memTable, MemTableStopWritesThreshold: 2, MaxOpenFiles: 64,
-		FormatMajorVersion: pebble.FormatNewest,
+		Cache: cache.blocks, Logger: logger{x}, DisableWAL: true, MaxOpenFiles: 64,
+		MemTableSize: memTable, MemTableStopWritesThreshold: 2, FormatMajorVersion: pebble.FormatNewest,
+		EventListener: &pebble.EventListener{
+			BackgroundError: func(error) { x.fail() },
+			DataCorruption:  func(pebble.DataCorruptionInfo) { x.fail() },
+		},
 	})
 	if err != nil {
 		return nil, fmt.Errorf("index: %w", err)
 	}
-	return &Index{db: db, log: log}, nil
+	x.db = db
+	return x, nil
 }
 
-// Failed is closed when the disk has failed under the index. Calls that change the index may then never return, and the
-// others return errors.
-func (x *Index) Failed() <-chan struct{} { return x.log.failed }
+// Failed is closed when the disk has failed under the index. A call that changes the index may then never return.
+func (x *Index) Failed() <-chan struct{} { return x.failed }
 
-// Close writes what is in memory to the disk.
-func (x *Index) Close() error {
-	if err := x.db.Close(); err != nil {
+func (x *Index) fail() { x.once.Do(func() { close(x.failed) }) }
+
+// use calls a function that uses the store, unless the index cannot be used.
+func (x *Index) use(f func() error) error {
+	x.mutex.RLock()
+	defer x.mutex.RUnlock()
+	select {
+	case <-x.failed:
+		return ErrFailed
+	default:
+	}
+	if x.closed {
+		return ErrFailed
+	}
+	if err := f(); err != nil {
 		return fmt.Errorf("index: %w", err)
 	}
 	return nil
+}
+
+// Flush writes what is in memory to the disk.
+func (x *Index) Flush() error { return x.use(x.db.Flush) }
+
+// Close writes what is in memory to the disk. It does not wait for a store whose disk has failed: its folder cannot be
+// opened again by this process then.
+func (x *Index) Close() error {
+	err := x.Flush()
+	x.mutex.Lock()
+	defer x.mutex.Unlock()
+	if x.closed {
+		return nil
+	}
+	x.closed = true
+	if errors.Is(err, ErrFailed) {
+		go func() { _ = x.db.Close() }()
+		return err
+	}
+	return errors.Join(err, x.db.Close())
 }
 
 // Change is a file that was stored, if it has an entry, or removed.
@@ -67,29 +113,25 @@ type Change struct {
 
 // Apply makes changes, in their order, all or none of them.
 func (x *Index) Apply(changes []Change) error {
-	batch := x.db.NewIndexedBatch()
-	defer func() { _ = batch.Close() }()
-	for _, c := range changes {
-		if err := remove(batch, c.File); err != nil {
-			return err
+	return x.use(func() error {
+		batch := x.db.NewIndexedBatch()
+		defer func() { _ = batch.Close() }()
+		for _, c := range changes {
+			if err := remove(batch, c.File); err != nil {
+				return err
+			}
+			if c.Entry == nil {
+				continue
+			}
+			if err := add(batch, *c.Entry); err != nil {
+				return err
+			}
 		}
-		if c.Entry == nil {
-			continue
-		}
-		if err := add(batch, *c.Entry); err != nil {
-			return err
-		}
-	}
-	if err := batch.Commit(pebble.NoSync); err != nil {
-		return fmt.Errorf("index: %w", err)
-	}
-	return nil
+		return batch.Commit(pebble.NoSync)
+	})
 }
 
 func add(batch *pebble.Batch, e Entry) error {
-	if strings.Contains(e.Key, "\x00") {
-		return fmt.Errorf("index: the key %q has a zero byte", e.Key)
-	}
 	err := errors.Join(
 		batch.Set(fileRecord(e.File), e.encode(), nil), batch.Set(textRecord(byKey, e.Key, e.File), nil, nil))
 	for _, tag := range e.Tags {
@@ -115,7 +157,7 @@ func get(from pebble.Reader, f File) (e Entry, ok bool, err error) {
 	if errors.Is(err, pebble.ErrNotFound) {
 		return e, false, nil
 	} else if err != nil {
-		return e, false, fmt.Errorf("index: %w", err)
+		return e, false, err
 	}
 	defer func() { _ = closer.Close() }()
 	e, err = decode(f, value)
@@ -123,7 +165,13 @@ func get(from pebble.Reader, f File) (e Entry, ok bool, err error) {
 }
 
 // Get is the entry of a file; ok is false if the index does not have it.
-func (x *Index) Get(f File) (e Entry, ok bool, err error) { return get(x.db, f) }
+func (x *Index) Get(f File) (e Entry, ok bool, err error) {
+	err = x.use(func() (err error) {
+		e, ok, err = get(x.db, f)
+		return err
+	})
+	return e, ok, err
+}
 
 // WithKey are the files with an object's key: all of its slices and variants.
 func (x *Index) WithKey(key string) iter.Seq2[File, error] {
@@ -143,25 +191,51 @@ func (x *Index) WithTag(tag string) iter.Seq2[File, error] {
 // InFolder are the files of a folder.
 func (x *Index) InFolder(f Folder) iter.Seq2[File, error] { return x.files(folderRecords(f)) }
 
-// files are the files at the end of the records that begin with a text. They are those of the moment of the call.
+// page is how many files are looked up at a time.
+const page = 1024
+
+// files are the files at the end of the records that begin with a text. The index may change meanwhile: a file that is
+// stored or removed then may or may not be there.
 func (x *Index) files(start []byte) iter.Seq2[File, error] {
 	return func(yield func(File, error) bool) {
-		records, err := x.db.NewIter(&pebble.IterOptions{LowerBound: start, UpperBound: after(start)})
-		if err != nil {
-			yield(File{}, fmt.Errorf("index: %w", err))
-			return
-		}
-		defer func() { _ = records.Close() }()
-		for ok := records.First(); ok; ok = records.Next() {
-			f, err := fileIn(records.Key())
-			if !yield(f, err) || err != nil {
+		end := after(start)
+		for from := start; from != nil; {
+			var files []File
+			err := x.use(func() (err error) {
+				files, from, err = x.page(from, end)
+				return err
+			})
+			for _, f := range files {
+				if !yield(f, nil) {
+					return
+				}
+			}
+			if err != nil {
+				yield(File{}, err)
 				return
 			}
 		}
-		if err := records.Error(); err != nil {
-			yield(File{}, fmt.Errorf("index: %w", err))
-		}
 	}
+}
+
+// page are the files of the next records, and where those after them begin; nil if there are no more.
+func (x *Index) page(from, end []byte) (files []File, next []byte, err error) {
+	records, err := x.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: end})
+	if err != nil {
+		return nil, nil, err
+	}
+	defer func() { _ = records.Close() }()
+	for ok := records.First(); ok; ok = records.Next() {
+		if len(files) == page {
+			return files, append([]byte{}, records.Key()...), nil
+		}
+		f, err := fileIn(records.Key())
+		if err != nil {
+			return files, nil, err
+		}
+		files = append(files, f)
+	}
+	return files, nil, records.Error()
 }
 
 // after is the least text above all texts that begin with one. The kinds are below 255, so there is always one.
@@ -174,30 +248,49 @@ func after(start []byte) []byte {
 	}
 }
 
-var checkpoint = append([]byte{meta}, "checkpoint"...)
-
 // SetCheckpoint says that everything that nginx did before a moment is in the index.
-func (x *Index) SetCheckpoint(at time.Time) error {
-	value := binary.AppendVarint(nil, at.UnixNano())
-	if err := x.db.Set(checkpoint, value, pebble.NoSync); err != nil {
-		return fmt.Errorf("index: %w", err)
-	}
-	return nil
+func (x *Index) SetCheckpoint(at time.Time) error { return x.setTime(timeOf("checkpoint"), at) }
+
+// Checkpoint is the last moment of [Index.SetCheckpoint]. Changes reach the disk in their order, so that is true after
+// a crash of the agent. It is zero if there was none. It is zero after another boot of the machine too, because file
+// systems can have lost what the index knows.
+func (x *Index) Checkpoint() (time.Time, error) { return x.time(timeOf("checkpoint")) }
+
+// SetScanned says that everything that nginx did in a folder before a moment is in the index.
+func (x *Index) SetScanned(folder Folder, at time.Time) error {
+	return x.setTime(timeOf(folder.Path()), at)
 }
 
-// Checkpoint is the last moment of [Index.SetCheckpoint]; zero if there was none. Changes are written in their order,
-// so that is true after a crash too.
-func (x *Index) Checkpoint() (time.Time, error) {
-	value, closer, err := x.db.Get(checkpoint)
-	if errors.Is(err, pebble.ErrNotFound) {
-		return time.Time{}, nil
-	} else if err != nil {
-		return time.Time{}, fmt.Errorf("index: %w", err)
+// Scanned is the last moment of [Index.SetScanned] for a folder, as Checkpoint.
+func (x *Index) Scanned(folder Folder) (time.Time, error) { return x.time(timeOf(folder.Path())) }
+
+func timeOf(name string) []byte { return append([]byte{meta}, name...) }
+
+func (x *Index) setTime(record []byte, at time.Time) error {
+	value := append(binary.AppendVarint(nil, at.UnixNano()), x.boot...)
+	return x.use(func() error { return x.db.Set(record, value, pebble.NoSync) })
+}
+
+func (x *Index) time(record []byte) (at time.Time, err error) {
+	err = x.use(func() error {
+		value, closer, err := x.db.Get(record)
+		if errors.Is(err, pebble.ErrNotFound) {
+			return nil
+		} else if err != nil {
+			return err
+		}
+		defer func() { _ = closer.Close() }()
+		nanoseconds, n := binary.Varint(value)
+		if n <= 0 {
+			return errDamaged
+		}
+		if string(value[n:]) == x.boot {
+			at = time.Unix(0, nanoseconds)
+		}
+		return nil
+	})
+	if at.After(time.Now()) { // the clock was set back, and says nothing about what is older
+		at = time.Time{}
 	}
-	defer func() { _ = closer.Close() }()
-	at, n := binary.Varint(value)
-	if n <= 0 {
-		return time.Time{}, errDamaged
-	}
-	return time.Unix(0, at), nil
+	return at, err
 }

@@ -29,12 +29,10 @@ func must(t *testing.T, err error) {
 func open(t *testing.T, folder string) *Index {
 	t.Helper()
 	blocks := NewCache(1 << 20)
-	x, err := Open(folder, blocks)
+	x, err := Open(folder, "this boot", blocks)
 	must(t, err)
 	t.Cleanup(func() {
-		if x.db != nil {
-			must(t, x.Close())
-		}
+		must(t, x.Close())
 		blocks.Close()
 	})
 	return x
@@ -93,9 +91,7 @@ func TestIndex(t *testing.T) {
 		must(t, x.Apply(changes))
 		if step%20 == 19 {
 			must(t, x.Close())
-			reopened, err := Open(folder, NewCache(1<<20))
-			must(t, err)
-			*x = *reopened
+			x = open(t, folder)
 		}
 		where := func(is func(Entry) bool) []string {
 			list := []string{}
@@ -145,6 +141,39 @@ func TestCheckpoint(t *testing.T) {
 	if at, err = x.Checkpoint(); err != nil || !at.Equal(want) {
 		t.Errorf("%s (%v), want %s", at, err, want)
 	}
+	must(t, x.SetScanned(7, want))
+	if at, err = x.Scanned(7); err != nil || !at.Equal(want) {
+		t.Errorf("%s (%v), want %s", at, err, want)
+	}
+	must(t, x.SetCheckpoint(time.Now().Add(time.Hour)))
+	if at, err = x.Checkpoint(); err != nil || !at.IsZero() {
+		t.Errorf("after the clock was set back: %s (%v)", at, err)
+	}
+	x.boot = "another boot"
+	if at, err = x.Scanned(7); err != nil || !at.IsZero() {
+		t.Errorf("in another boot: %s (%v)", at, err)
+	}
+}
+
+// TestManyFiles has more files with a tag than are looked up at a time, some of which are removed meanwhile.
+func TestManyFiles(t *testing.T) {
+	t.Parallel()
+	x := open(t, t.TempDir())
+	var changes []Change
+	for i := range 2*page + 7 {
+		f := File{byte(i >> 8), byte(i)}
+		changes = append(changes, Change{f, &Entry{File: f, Key: fmt.Sprint(i), Tags: []string{"a"}}})
+	}
+	must(t, x.Apply(changes))
+	seen := 0
+	for f, err := range x.WithTag("a") {
+		must(t, err)
+		must(t, x.Apply([]Change{{File: f}}))
+		seen++
+	}
+	if rest := names(t, x.WithTag("a")); seen != len(changes) || len(rest) != 0 {
+		t.Errorf("%d of %d files were seen, and %d remain", seen, len(changes), len(rest))
+	}
 }
 
 func TestDamaged(t *testing.T) {
@@ -153,7 +182,9 @@ func TestDamaged(t *testing.T) {
 	x := open(t, folder)
 	must(t, x.Apply([]Change{{File{1}, &Entry{File: File{1}, Key: "a"}}}))
 	must(t, x.Close())
-	x.db = nil
+	if err := x.Apply(nil); !errors.Is(err, ErrFailed) {
+		t.Errorf("a change of a closed index: %v", err)
+	}
 	entries, err := os.ReadDir(folder)
 	must(t, err)
 	for _, e := range entries {
@@ -163,7 +194,7 @@ func TestDamaged(t *testing.T) {
 	}
 	blocks := NewCache(1 << 20)
 	defer blocks.Close()
-	if x, err := Open(folder, blocks); err == nil {
+	if x, err := Open(folder, "this boot", blocks); err == nil {
 		t.Error("a damaged index is opened")
 		_ = x.Close()
 	}

@@ -10,11 +10,12 @@ import (
 )
 
 const (
-	// checkpointEvery is how often the index is told that it has everything.
+	// checkpointEvery is how often the index is told that it has everything, flushEvery how often that is written to the
+	// disk.
 	checkpointEvery = 10 * time.Second
-	// checkpointMargin is how much older than the last checkpoint a folder may be and still be rescanned: file systems
-	// round the times of changes.
-	checkpointMargin = 2 * time.Second
+	flushEvery      = 2 * time.Minute
+	// margin is how much older than a checkpoint a change may be and still count: file systems round their times.
+	margin = 2 * time.Second
 	// waitForEvents is how long the keeper waits for events at a time.
 	waitForEvents = 500 * time.Millisecond
 )
@@ -22,110 +23,98 @@ const (
 // Keeper keeps the index of a disk in step with nginx's files.
 type Keeper struct {
 	Disk
-	// Pace limits how many files a second are read that no event was about.
+	// Pace limits how many files a second are looked at that no event was about.
 	Pace *rate.Limiter
 
 	complete atomic.Bool
-	// watching, for tests, is called when the watch has begun.
-	watching func()
-	// pending are the folders to be rescanned, with all files that are not older than since.
-	pending []Folder
-	since   time.Time
-	// reads counts the files that were read without an event.
-	reads atomic.Int64
+	scanner  scanner
+	watch    *Watch
+	pending  []stale
 }
 
-// Complete is true if the index has all that nginx has stored, but for the last moments.
+// Complete is true if the index has all that nginx has stored, but for the last moments. It is false if the disk could
+// not read some files.
 func (k *Keeper) Complete() bool { return k.complete.Load() }
 
-// Run rescans what has changed since the last checkpoint, and then follows nginx, until the context ends or the index
-// fails.
-func (k *Keeper) Run(ctx context.Context) error {
+// Run rescans what has changed since the last checkpoint, and then follows nginx, until the context ends or the disk or
+// the index fails. [ErrGone] says that the cache's folders were replaced: it can be run again.
+func (k *Keeper) Run(ctx context.Context) (err error) {
 	defer k.complete.Store(false)
-	if err := k.fallBack(); err != nil { // creates the folders, which a watch needs
+	if err := k.begin(ctx); err != nil {
 		return err
 	}
-	watch, err := NewWatch(k.Folder)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = watch.Close() }()
-	if k.watching != nil {
-		k.watching()
-	}
-	if err := k.fallBack(); err != nil { // with what has changed before the watch
-		return err
-	}
-	var checkpoint time.Time
+	defer func() { err = errors.Join(err, k.watch.Close()) }()
+	checkpoint, flush := time.Time{}, time.Now()
 	for ctx.Err() == nil {
 		begun := time.Now()
-		all, err := k.follow(watch)
+		all, err := k.follow()
 		if err != nil {
 			return err
 		}
-		if len(k.pending) > 0 {
-			if err := k.rescan(ctx); err != nil && ctx.Err() == nil {
+		if last := len(k.pending) - 1; last >= 0 {
+			folder := k.pending[last]
+			k.pending = k.pending[:last]
+			if err := k.scanner.scan(folder); err != nil && ctx.Err() == nil {
 				return err
 			}
 			continue
 		}
-		k.complete.Store(true)
-		if all && begun.Sub(checkpoint) >= checkpointEvery {
-			if err := k.Index.SetCheckpoint(begun); err != nil {
+		k.complete.Store(k.scanner.unreadable == 0)
+		if !all || begun.Sub(checkpoint) < checkpointEvery {
+			continue
+		}
+		checkpoint = begun
+		if err := k.Index.SetCheckpoint(begun); err != nil {
+			return err
+		}
+		if begun.Sub(flush) >= flushEvery {
+			flush = begun
+			if err := k.Index.Flush(); err != nil {
 				return err
 			}
-			checkpoint = begun
 		}
 	}
 	return nil
 }
 
-// fallBack has everything rescanned that has changed since the last checkpoint.
-func (k *Keeper) fallBack() error {
-	checkpoint, err := k.Index.Checkpoint()
-	if err != nil {
+// begin begins to watch, and finds out which folders have changed before.
+func (k *Keeper) begin(ctx context.Context) (err error) {
+	k.scanner = scanner{
+		Disk: k.Disk, pace: func() error { return k.Pace.Wait(ctx) },
+		pause: func() error { _, err := k.follow(); return err },
+	}
+	if _, err := k.stale(); err != nil { // creates the folders, which a watch needs
 		return err
 	}
-	if k.since = checkpoint; !checkpoint.IsZero() {
-		k.since = checkpoint.Add(-checkpointMargin)
+	if k.watch, err = NewWatch(k.Folder); err != nil {
+		return err
 	}
-	k.pending, err = k.Stale(k.since)
-	return err
+	if k.pending, err = k.stale(); err != nil {
+		return errors.Join(err, k.watch.Close())
+	}
+	return nil
 }
 
 // follow takes the next events. all is true if they were all that nginx did before the call.
-func (k *Keeper) follow(watch *Watch) (all bool, err error) {
+func (k *Keeper) follow() (all bool, err error) {
 	wait := waitForEvents
-	if len(k.pending) > 0 {
+	if !k.complete.Load() {
 		wait = 0
 	}
-	files, all, err := watch.Next(wait)
+	files, all, err := k.watch.Next(wait)
 	if errors.Is(err, ErrOverflow) {
 		k.complete.Store(false)
-		err = k.fallBack()
+		k.pending, err = k.stale()
 	}
 	if err != nil {
 		return false, err
 	}
 	changes := make([]Change, 0, len(files))
 	for _, f := range files {
-		change, err := k.change(f)
-		if err != nil {
-			return false, err
-		}
-		changes = append(changes, change)
+		changes = k.scanner.look(changes, f)
 	}
 	if len(changes) == 0 {
 		return all, nil
 	}
 	return all, k.Index.Apply(changes)
-}
-
-// rescan rescans a folder.
-func (k *Keeper) rescan(ctx context.Context) error {
-	last := len(k.pending) - 1
-	read, err := k.Rescan(k.pending[last], k.since, func() error { return k.Pace.Wait(ctx) })
-	k.pending = k.pending[:last]
-	k.reads.Add(int64(read))
-	return err
 }

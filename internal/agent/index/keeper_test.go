@@ -170,8 +170,8 @@ func TestKeeperFollowsNginx(t *testing.T) {
 	if n := s.disk.has(t); n != 35 {
 		t.Errorf("%d files after a removal", n)
 	}
-	if k := end(); k.reads.Load() < 30 || k.Complete() {
-		t.Errorf("%d files were read in the first scan; complete at the end: %t", k.reads.Load(), k.Complete())
+	if k := end(); k.scanner.read < 30 || k.Complete() {
+		t.Errorf("%d files were read in the first scan; complete at the end: %t", k.scanner.read, k.Complete())
 	}
 }
 
@@ -185,15 +185,9 @@ func TestKeeperStartsAgain(t *testing.T) {
 	}
 	s.get(t, "phone", paths[:40]...)
 	keep(t, s.disk)()
-	// As if all this were long ago.
-	long := time.Now().Add(-time.Hour)
-	must(t, filepath.WalkDir(s.disk.Folder, func(path string, _ os.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		return os.Chtimes(path, long, long)
-	}))
-	must(t, s.disk.Index.SetCheckpoint(time.Now().Add(-30*time.Minute)))
+	time.Sleep(margin + time.Second) // changes that are as old as a checkpoint count as new
+	must(t, s.disk.Index.SetCheckpoint(time.Now()))
+	time.Sleep(margin)
 	s.get(t, "phone", paths[40:]...)
 	gone := s.nginx.Cached("http://www.example.com"+paths[0], "disk1")[0]
 	must(t, os.Remove(gone))
@@ -201,7 +195,7 @@ func TestKeeperStartsAgain(t *testing.T) {
 	if n := s.disk.has(t); n != 59 {
 		t.Errorf("%d files", n)
 	}
-	if read := k.reads.Load(); read < 20 || read > 21 {
+	if read := k.scanner.read; read < 20 || read > 21 {
 		t.Errorf("%d files were read for 20 new ones", read)
 	}
 }
@@ -227,8 +221,6 @@ func TestOverflow(t *testing.T) {
 	end := keep(t, disk)
 	defer func() { end() }()
 	must(t, disk.Index.SetCheckpoint(time.Now()))
-	_, err := disk.Stale(time.Time{})
-	must(t, err)
 	watch, err := NewWatch(disk.Folder)
 	must(t, err)
 	defer func() { _ = watch.Close() }()
@@ -260,10 +252,8 @@ func TestKeeperAfterOverflow(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "")
 	k := &Keeper{Disk: s.disk, Pace: rate.NewLimiter(rate.Inf, 1)}
-	must(t, k.fallBack())
-	watch, err := NewWatch(s.disk.Folder)
-	must(t, err)
-	defer func() { _ = watch.Close() }()
+	must(t, k.begin(t.Context()))
+	defer func() { must(t, k.watch.Close()) }()
 	k.pending = nil
 	s.get(t, "phone", "/a/1")
 	other := filepath.Join(s.disk.Folder, "other")
@@ -273,7 +263,7 @@ func TestKeeperAfterOverflow(t *testing.T) {
 	}
 	s.get(t, "phone", "/a/2")
 	for range 100 { // the events before the loss
-		if _, err := k.follow(watch); err != nil {
+		if _, err := k.follow(); err != nil {
 			t.Fatal(err)
 		}
 		if len(k.pending) > 0 {
@@ -283,10 +273,30 @@ func TestKeeperAfterOverflow(t *testing.T) {
 	if len(k.pending) == 0 {
 		t.Fatal("nothing is to be rescanned")
 	}
-	for len(k.pending) > 0 {
-		must(t, k.rescan(t.Context()))
+	for _, folder := range k.pending {
+		must(t, k.scanner.scan(folder))
 	}
 	if n := len(names(t, s.disk.Index.WithPrefix("http://www.example.com/a/"))); n != 2 {
 		t.Errorf("the index has %d objects of 2", n)
+	}
+}
+
+// TestKeeperWithoutFolders has the cache renamed away, as the agent does with a cache that it empties.
+func TestKeeperWithoutFolders(t *testing.T) {
+	t.Parallel()
+	disk := Disk{Folder: filepath.Join(t.TempDir(), "cache"), Index: open(t, t.TempDir())}
+	must(t, os.Mkdir(disk.Folder, 0o700))
+	k := &Keeper{Disk: disk, Pace: rate.NewLimiter(rate.Inf, 1)}
+	ended := make(chan error, 1)
+	go func() { ended <- k.Run(t.Context()) }()
+	eventually(t, func() string {
+		if k.Complete() {
+			return ""
+		}
+		return "the index is not complete"
+	})
+	must(t, os.Rename(disk.Folder, disk.Folder+"-old"))
+	if err := <-ended; !errors.Is(err, ErrGone) || k.Complete() {
+		t.Errorf("the keeper ends with %v; complete: %t", err, k.Complete())
 	}
 }

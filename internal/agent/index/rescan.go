@@ -5,6 +5,8 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
+	"syscall"
 	"time"
 
 	"github.com/cachenode/cachenode-operator/internal/agent/cachefile"
@@ -19,7 +21,7 @@ type Disk struct {
 	TagHeaders []string
 }
 
-// Read is the entry of a file; ok is false for one that is gone, that nginx no longer uses, or that it cannot use.
+// Read is the entry of a file; ok is false for one that is gone or that nginx cannot use. An error is the disk's.
 func (d Disk) Read(f File) (e Entry, ok bool, err error) {
 	file, err := os.Open(filepath.Join(d.Folder, f.Path()))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -29,8 +31,10 @@ func (d Disk) Read(f File) (e Entry, ok bool, err error) {
 	}
 	defer func() { _ = file.Close() }()
 	h, err := cachefile.Read(file)
-	if err != nil { // nginx takes such a file for a MISS
-		return e, false, nil //nolint:nilerr // see above
+	if errors.Is(err, cachefile.ErrVersion) || errors.Is(err, cachefile.ErrDamaged) || strings.Contains(h.Key, "\x00") {
+		return e, false, nil
+	} else if err != nil {
+		return e, false, err
 	}
 	e = Entry{File: f, Key: ObjectKey(h.Key), Received: h.Received}
 	var tags []string
@@ -41,83 +45,119 @@ func (d Disk) Read(f File) (e Entry, ok bool, err error) {
 	return e, true, nil
 }
 
-// batch is how many changes of a folder are made at once.
-const batch = 256
-
-// Rescan makes the index of a folder what the folder is, and returns how many files it read. It reads only files that
-// the index does not have, and those that were replaced since the given time; pace is called before each. The folder's
-// watch must have begun before, so that nothing is missed that nginx does meanwhile.
-func (d Disk) Rescan(folder Folder, since time.Time, pace func() error) (read int, err error) {
-	known := map[File]bool{}
-	for f, err := range d.Index.InFolder(folder) {
-		if err != nil {
-			return 0, err
-		}
-		known[f] = true
-	}
-	names, err := os.ReadDir(filepath.Join(d.Folder, folder.Path()))
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return 0, err
-	}
-	var changes []Change
-	for _, name := range names {
-		f, ok := ParseFile(name.Name())
-		if !ok || f.Folder() != folder {
-			continue
-		}
-		isKnown := known[f]
-		delete(known, f)
-		if info, err := name.Info(); isKnown && (err != nil || info.ModTime().Before(since)) {
-			continue
-		}
-		if err := pace(); err != nil {
-			return read, err
-		}
-		read++
-		change, err := d.change(f)
-		if err != nil {
-			return read, err
-		}
-		if changes = append(changes, change); len(changes) == batch {
-			if err := d.Index.Apply(changes); err != nil {
-				return read, err
-			}
-			changes = changes[:0]
-		}
-	}
-	for f := range known {
-		changes = append(changes, Change{File: f})
-	}
-	return read, d.Index.Apply(changes)
+// stale is a folder to be rescanned, with the files that have changed since a time.
+type stale struct {
+	folder Folder
+	since  time.Time
 }
 
-// change is what has become of a file.
-func (d Disk) change(f File) (Change, error) {
-	e, ok, err := d.Read(f)
-	if err != nil || !ok {
-		return Change{File: f}, err
+// stale are the folders that have changed since they were scanned, or since the last checkpoint. Folders that do not
+// exist are created.
+func (d Disk) stale() (list []stale, err error) {
+	checkpoint, err := d.Index.Checkpoint()
+	if err != nil {
+		return nil, err
 	}
-	return Change{File: f, Entry: &e}, nil
-}
-
-// Stale are the folders that have changed since a time, by the time of their own last change. Folders that do not exist
-// are created.
-func (d Disk) Stale(since time.Time) (stale []Folder, err error) {
 	for folder := range Folder(Folders) {
+		since, err := d.Index.Scanned(folder)
+		if err != nil {
+			return nil, err
+		}
+		if since.Before(checkpoint) {
+			since = checkpoint
+		}
+		if !since.IsZero() {
+			since = since.Add(-margin)
+		}
 		path := filepath.Join(d.Folder, folder.Path())
 		info, err := os.Stat(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			// As nginx creates them: levels of a cache are 0700, and the group is that of the folder above.
-			if err := os.MkdirAll(path, 0o700); err != nil {
-				return nil, err
-			}
-			continue
-		} else if err != nil {
+			err = os.MkdirAll(path, 0o700)
+			since = time.Time{}
+		}
+		if err != nil {
 			return nil, err
 		}
-		if !info.ModTime().Before(since) {
-			stale = append(stale, folder)
+		if info == nil || !changed(info).Before(since) {
+			list = append(list, stale{folder, since})
 		}
 	}
-	return stale, nil
+	return list, nil
+}
+
+// changed is when a file or a folder changed last. Unlike the time of its content, a rename counts.
+func changed(info fs.FileInfo) time.Time {
+	s := info.Sys().(*syscall.Stat_t) //nolint:forcetypeassert // on Linux
+	return time.Unix(s.Ctim.Unix())
+}
+
+// batch is how many changes of a folder are made at once.
+const batch = 64
+
+// scanner rescans folders.
+type scanner struct {
+	Disk
+	// pace is called before each look at a file; pause is called between batches, when nothing is held that could replace
+	// what happens meanwhile.
+	pace, pause func() error
+	// unreadable counts the files that the disk could not read, read all others.
+	unreadable, read int64
+}
+
+// scan makes the index of a folder what the folder is. It reads only files that the index does not have, and those that
+// have changed since. The folder's watch must have begun before, so that nothing is missed that nginx does meanwhile.
+func (s *scanner) scan(of stale) error {
+	begun := time.Now()
+	known := map[File]bool{}
+	for f, err := range s.Index.InFolder(of.folder) {
+		if err != nil {
+			return err
+		}
+		known[f] = true
+	}
+	names, err := os.ReadDir(filepath.Join(s.Folder, of.folder.Path()))
+	if err != nil {
+		return err
+	}
+	var changes []Change
+	for _, name := range names {
+		f, ok := ParseFile(name.Name())
+		if !ok || f.Folder() != of.folder {
+			continue
+		}
+		if err := s.pace(); err != nil {
+			return err
+		}
+		isKnown := known[f]
+		delete(known, f)
+		if info, err := name.Info(); isKnown && err == nil && changed(info).Before(of.since) {
+			continue
+		}
+		if changes = s.look(changes, f); len(changes) < batch {
+			continue
+		}
+		if err := errors.Join(s.Index.Apply(changes), s.pause()); err != nil {
+			return err
+		}
+		changes = changes[:0]
+	}
+	for f := range known {
+		changes = s.look(changes, f)
+	}
+	return errors.Join(s.Index.Apply(changes), s.Index.SetScanned(of.folder, begun))
+}
+
+// look adds what has become of a file to the changes. The entry of a file that cannot be read stays.
+func (s *scanner) look(changes []Change, f File) []Change {
+	e, ok, err := s.Read(f)
+	switch {
+	case err != nil:
+		s.unreadable++
+		return changes
+	case !ok:
+		return append(changes, Change{File: f})
+	}
+	s.read++
+	return append(changes, Change{File: f, Entry: &e})
 }

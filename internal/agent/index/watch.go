@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"time"
 
@@ -16,27 +15,36 @@ import (
 // than they were read, and the kernel has dropped some events.
 var ErrOverflow = errors.New("watch: events were lost")
 
+// ErrGone is the error of [Watch.Next] when a folder that is watched was removed or renamed, or its disk unmounted.
+var ErrGone = errors.New("watch: a folder is gone")
+
 // Watch sees which files nginx stores and removes (inotify). The usual library for Go cannot leave out the events of
-// nginx's writes to temporary files, which are in the same folders.
+// nginx's writes to temporary files, which are in the same folders. Only one goroutine may use it.
 type Watch struct {
-	file    *os.File
+	fd      int
 	folders map[int32]Folder
 	buffer  []byte
 }
 
 // mask are the events of a file that is finished, and of one that is removed.
-const mask = unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN_DELETE | unix.IN_ONLYDIR
+const mask = unix.IN_MOVED_TO | unix.IN_MOVED_FROM | unix.IN_DELETE | gone | unix.IN_ONLYDIR
+
+// gone are the events of a folder itself. The kernel sends the last two in any case.
+const gone = unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_IGNORED | unix.IN_UNMOUNT
 
 // NewWatch begins to watch all folders of a cache, which must exist. An error that is ENOSPC means that the user has no
-// watches left (fs.inotify.max_user_watches): each cache needs 4,096, and the pods of a node share them.
+// watches left (fs.inotify.max_user_watches): each cache needs 4,097, and the pods of a node share them.
 func NewWatch(cache string) (*Watch, error) {
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
 		return nil, fmt.Errorf("watch: %w", err)
 	}
-	w := &Watch{file: os.NewFile(uintptr(fd), "inotify"), folders: map[int32]Folder{}, buffer: make([]byte, 64<<10)}
+	w := &Watch{fd: fd, folders: map[int32]Folder{}, buffer: make([]byte, 64<<10)}
+	if _, err := unix.InotifyAddWatch(fd, cache, gone&^(unix.IN_IGNORED|unix.IN_UNMOUNT)); err != nil {
+		return nil, errors.Join(fmt.Errorf("watch %s: %w", cache, err), w.Close())
+	}
 	for folder := range Folder(Folders) {
-		id, err := unix.InotifyAddWatch(fd, filepath.Join(cache, folder.Path()), mask)
+		id, err := unix.InotifyAddWatch(fd, filepath.Join(cache, folder.Path()), mask&^(unix.IN_IGNORED|unix.IN_UNMOUNT))
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("watch %s: %w", folder.Path(), err), w.Close())
 		}
@@ -46,25 +54,26 @@ func NewWatch(cache string) (*Watch, error) {
 }
 
 // Close ends the watch.
-func (w *Watch) Close() error { return w.file.Close() }
+func (w *Watch) Close() error { return unix.Close(w.fd) }
 
 // Next returns the files that were stored or removed, and waits for the first of them for at most so long. all is true
 // if these are all that happened before the call. [ErrOverflow] says that some events are missing, beside those that
-// are returned. Only one goroutine may call it.
+// are returned.
 func (w *Watch) Next(wait time.Duration) (files []File, all bool, err error) {
-	if err := w.file.SetReadDeadline(time.Now().Add(max(wait, time.Microsecond))); err != nil {
+	waits := []unix.PollFd{{Fd: int32(w.fd), Events: unix.POLLIN}} //nolint:gosec // a file descriptor
+	if _, err := unix.Poll(waits, int(wait.Milliseconds())); err != nil && !errors.Is(err, unix.EINTR) {
 		return nil, false, fmt.Errorf("watch: %w", err)
 	}
-	n, err := w.file.Read(w.buffer)
-	if errors.Is(err, os.ErrDeadlineExceeded) {
+	n, err := unix.Read(w.fd, w.buffer)
+	if errors.Is(err, unix.EAGAIN) {
 		return nil, true, nil
 	} else if err != nil {
 		return nil, false, fmt.Errorf("watch: %w", err)
 	}
-	overflow := false
+	var what uint32
 	for events := w.buffer[:n]; len(events) >= unix.SizeofInotifyEvent; {
 		folder := int32(binary.NativeEndian.Uint32(events)) //nolint:gosec // the kernel's own size
-		overflow = overflow || binary.NativeEndian.Uint32(events[4:])&unix.IN_Q_OVERFLOW != 0
+		what |= binary.NativeEndian.Uint32(events[4:])
 		end := unix.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(events[12:]))
 		name := bytes.TrimRight(events[unix.SizeofInotifyEvent:end], "\x00")
 		if f, ok := ParseFile(string(name)); ok && f.Folder() == w.folders[folder] {
@@ -72,7 +81,10 @@ func (w *Watch) Next(wait time.Duration) (files []File, all bool, err error) {
 		}
 		events = events[end:]
 	}
-	if overflow {
+	switch {
+	case what&gone != 0:
+		return files, false, ErrGone
+	case what&unix.IN_Q_OVERFLOW != 0:
 		return files, false, ErrOverflow
 	}
 	// The kernel returns as many events as fit, so there is no other if another would have fitted.
