@@ -11,11 +11,7 @@ import (
 	"time"
 
 	"github.com/cachenode/cachenode-operator/internal/agent/cachefile"
-	"github.com/cachenode/cachenode-operator/internal/agentapi"
-	"github.com/cachenode/cachenode-operator/internal/effective"
-	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
-	"github.com/cachenode/cachenode-operator/internal/schema"
 )
 
 // site is an nginx with one disk and an origin.
@@ -27,7 +23,7 @@ type site struct {
 
 func newSite(t *testing.T) *site {
 	t.Helper()
-	cacheNode, errs, err := schema.Decode([]byte(`
+	config := nginxtest.Render(t, `
 apiVersion: cachenode.io/v1alpha1
 kind: CacheNode
 metadata: {name: edge, namespace: default}
@@ -36,14 +32,7 @@ spec:
   origin: {servers: [{host: 127.0.0.1, port: 9000}], hostHeader: www.example.com}
   cache: {staleWhileRevalidate: 0s}
   memoryTier: {enabled: false}
-`))
-	if err != nil || len(errs) > 0 {
-		t.Fatal(err, errs)
-	}
-	revision, err := agentapi.NewRevision(effective.CacheNode{CacheNode: cacheNode}, "", "cluster.local", nil)
-	must(t, err)
-	config, err := cache.Render(cache.Input{Revision: revision, Facts: cache.Facts{Cores: 2}})
-	must(t, err)
+`)
 	s := &site{nginx: nginxtest.New(t)}
 	s.nginx.Configure(config.Text, "disk1")
 	s.nginx.Serve("127.0.0.1:9000", http.HandlerFunc(s.origin))

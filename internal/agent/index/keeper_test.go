@@ -15,12 +15,8 @@ import (
 
 	"golang.org/x/time/rate"
 
-	"github.com/cachenode/cachenode-operator/internal/agentapi"
-	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/layout"
-	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
-	"github.com/cachenode/cachenode-operator/internal/schema"
 )
 
 // site is an nginx with one disk, whose origin gives each object tags.
@@ -31,7 +27,7 @@ type site struct {
 
 func newSite(t *testing.T, cachePolicy string) *site {
 	t.Helper()
-	cacheNode, errs, err := schema.Decode([]byte(`
+	config := nginxtest.Render(t, `
 apiVersion: cachenode.io/v1alpha1
 kind: CacheNode
 metadata: {name: edge, namespace: default}
@@ -39,15 +35,8 @@ spec:
   disks: [{name: disk1, size: 1Gi}]
   origin: {servers: [{host: 127.0.0.1, port: 9000}], hostHeader: www.example.com}
   memoryTier: {enabled: false}
-  cache: {` + cachePolicy + `}
-`))
-	if err != nil || len(errs) > 0 {
-		t.Fatal(err, errs)
-	}
-	revision, err := agentapi.NewRevision(effective.CacheNode{CacheNode: cacheNode}, "", "cluster.local", nil)
-	must(t, err)
-	config, err := cache.Render(cache.Input{Revision: revision, Facts: cache.Facts{Cores: 2}})
-	must(t, err)
+  cache: {`+cachePolicy+`}
+`)
 	s := &site{nginx: nginxtest.New(t)}
 	s.nginx.Configure(config.Text, "disk1")
 	s.nginx.Serve("127.0.0.1:9000", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -11,16 +11,27 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 )
 
+// aDiskMore is one pod that had two disks before.
+func aDiskMore() fleet.Fleet {
+	f := fleet.Of(1)
+	f.Disks.Members = []fleet.Disk{{Name: "disk1", Weight: 1024}, {Name: "disk2", Weight: 1024}}
+	return f
+}
+
+// aPodMore are two pods, the second of which is new.
+func aPodMore() fleet.Fleet {
+	f := fleet.Of(2)
+	f.Previous = fleet.Of(1).Owners
+	return f
+}
+
 // TestFillOfSlices checks that slices are filled from the pod and from the disk that had them, and that a client that
 // asks for a range gets the right bytes.
 func TestFillOfSlices(t *testing.T) {
 	t.Parallel()
 	const sliced = "  cache: {slice: {size: 1Mi}}\n"
 	two := strings.Replace(threeDisks, ", {name: disk3, size: 1Gi}", "", 1)
-	former := fleet.Of(1)
-	former.Disks.Members = []fleet.Disk{{Name: "disk1", Weight: 1024}, {Name: "disk2", Weight: 1024}}
-	joined := fleet.Of(2)
-	joined.Previous = fleet.Of(1).Owners
+	former, joined := aDiskMore(), aPodMore()
 	for name, tt := range map[string]struct {
 		before, after string
 		fleet         fleet.Fleet
@@ -88,10 +99,7 @@ func TestFillOfSlices(t *testing.T) {
 func TestFillOfExpired(t *testing.T) {
 	t.Parallel()
 	two := strings.Replace(threeDisks, ", {name: disk3, size: 1Gi}", "", 1)
-	former := fleet.Of(1)
-	former.Disks.Members = []fleet.Disk{{Name: "disk1", Weight: 1024}, {Name: "disk2", Weight: 1024}}
-	joined := fleet.Of(2)
-	joined.Previous = fleet.Of(1).Owners
+	former, joined := aDiskMore(), aPodMore()
 	for name, tt := range map[string]struct {
 		before, after string
 		fleet         fleet.Fleet

@@ -1,0 +1,24 @@
+package nginxtest
+
+import (
+	"testing"
+
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/effective"
+	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
+	"github.com/cachenode/cachenode-operator/internal/schema"
+)
+
+// Render is the configuration of a CacheNode in YAML, for a pod with two cores.
+func Render(t *testing.T, yaml string) cache.Config {
+	t.Helper()
+	cacheNode, errs, err := schema.Decode([]byte(yaml))
+	if err != nil || len(errs) > 0 {
+		t.Fatal(err, errs)
+	}
+	revision, err := agentapi.NewRevision(effective.CacheNode{CacheNode: cacheNode}, "", "cluster.local", nil)
+	must(t, err)
+	config, err := cache.Render(cache.Input{Revision: revision, Facts: cache.Facts{Cores: 2}})
+	must(t, err)
+	return config
+}
