@@ -50,7 +50,8 @@ func (p *pass) mayLeave(disk string) bool {
 	return readable
 }
 
-// checkLeaving refuses a disk with the name of one that leaves and another place: the pods still have that one's claim.
+// checkLeaving refuses a disk that has the name of a leaving disk, but another StorageClass or path. The pods still use
+// the claim of the leaving disk.
 func (p *pass) checkLeaving() *status.Problem {
 	var offered []v1alpha1.Disk
 	for _, revision := range []*agentapi.Revision{p.offered.stable, p.offered.candidate} {
@@ -65,8 +66,9 @@ func (p *pass) checkLeaving() *status.Problem {
 			if d.Name == old.Name && tuning.Leaves(old) && !isSame {
 				return &status.Problem{
 					Reason: v1alpha1.ReasonInvalidSpec, Stalled: true,
-					Message: fmt.Sprintf("spec.disks[%d]: %s was removed and is still in the pods, with another storageClassName "+
-						"or localPath: give the new disk another name, or wait until status.tuning no longer names it", i, d.Name),
+					Message: fmt.Sprintf("spec.disks[%d]: the removed disk %s is still in the pods, with another "+
+						"storageClassName or localPath: give the new disk another name, or wait until status.tuning no longer "+
+						"names the old one", i, d.Name),
 				}
 			}
 		}

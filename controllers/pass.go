@@ -74,7 +74,8 @@ type observed struct {
 	unknown bool
 	verbs   storage.Verbs
 	offered offered
-	// leaving are disks that the spec no longer has and that stay in the pods for now: see withLeaving.
+	// leaving are disks that the spec no longer has and that stay in the pods until others have filled from them. leave
+	// sets it.
 	leaving []v1alpha1.Disk
 	// complete is true if nothing failed.
 	complete bool

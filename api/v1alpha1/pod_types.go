@@ -213,7 +213,8 @@ type Service struct {
 // Disruption becomes a PodDisruptionBudget, and bounds what the operator itself does to pods.
 type Disruption struct {
 	// maxUnavailable is how many pods may be down at once by voluntary disruptions, as a number or a percentage such as
-	// "25%". 0 forbids voluntary disruptions, and so also the replacement of pods. Default 1.
+	// "25%". 0 forbids voluntary disruptions, and so also the replacement of pods. While pods share keys, an eviction also
+	// needs a cordon of the node and the hand-over (routing.handover). Default 1.
 	// +optional
 	// +kubebuilder:default=1
 	// +kubebuilder:validation:XIntOrString

@@ -19,9 +19,9 @@ type Removal struct {
 	MayBegin func(disk string) bool
 }
 
-// Leaving returns the disks that the spec no longer has and that stay in the pods for now. They have no keys, and the
-// other disks fill from them until the hand-over ends. A disk leaves once: what the pods have lost already does not
-// come back.
+// Leaving returns the disks that the spec no longer has and that stay in the pods until the hand-over ends. They have
+// no keys, and the other disks fill from them. A disk leaves once: a disk that the pods have already lost does not come
+// back.
 //
 // It is empty if the spec has a disk that the pods lack: the pods are replaced for that at once, without the old disks.
 func Leaving(r Removal) (leaving []v1alpha1.Disk) {
@@ -35,7 +35,7 @@ func Leaving(r Removal) (leaving []v1alpha1.Disk) {
 			continue
 		}
 		stays := r.Until.After(r.Now)
-		if !r.leaves(d.Name) { // it begins to
+		if !r.leaves(d.Name) { // whether it may begin to leave
 			isGone := len(r.Candidate) > 0 && find(r.Candidate, d.Name) == nil
 			stays = !isGone && r.MayBegin(d.Name)
 		}

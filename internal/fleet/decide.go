@@ -168,8 +168,8 @@ func (d *Decision) lookAgain(after time.Duration) {
 	}
 }
 
-// onlyLeave is true if owners leave while the keys of others that left before are still handed over. All keys are then
-// filled from the same previous owners as before: they had the keys of all that leave.
+// onlyLeave is true if more owners leave during the hand-over of others that left. The previous owners then stay the
+// same, because they include all pods that leave.
 func (in Input) onlyLeave(wanted Owners) bool {
 	previous := in.State.Previous
 	awayStill := func(o Owners) bool {

@@ -10,11 +10,11 @@ import (
 )
 
 const (
-	// checkpointEvery is how often the index is told that it has everything, flushEvery how often that is written to the
-	// disk.
+	// checkpointEvery is the time between two checkpoints. flushEvery is the time after which the index is written to the
+	// disk together with the last checkpoint.
 	checkpointEvery = 10 * time.Second
 	flushEvery      = 2 * time.Minute
-	// margin is how much older than a checkpoint a change may be and still count: file systems round their times.
+	// margin is subtracted from a checkpoint before it is compared with times of files, which file systems round.
 	margin = 2 * time.Second
 	// waitForEvents is how long the keeper waits for events at a time.
 	waitForEvents = 500 * time.Millisecond

@@ -38,16 +38,17 @@ const (
 	orFormer        = "$or_former"
 	// slicePrefix comes before the key of an object that is filled: what the key of a slice begins with.
 	slicePrefix = "$slice_prefix"
-	// stateAbsent is the value of stateHeader with which the gateway answers that there is nothing, stateOld the one with
-	// which it answers that there is an expired copy. absentOrOld is one of them.
+	// A lookup that finds no fresh copy sends the gateway one of two values of stateHeader, and fetches nothing. The
+	// gateway answers stateAbsent with the status absent, and stateOld, for an expired copy, with the status old. No
+	// origin sends these statuses. absentOrOld is the variable for one of the two values.
 	stateAbsent = "ABSENT"
 	stateOld    = "OLD"
 	absentOrOld = "$absent_or_old"
-	// old is the status for an expired copy. No origin has it.
-	old = "471"
-	// absentOrExpired is what the gateway is told of a copy on another disk: that there is none, or that it has expired.
+	old         = "471"
+	// absentOrExpired is the variable for the stateHeader of a lookup on another disk of the pod: stateAbsent, or EXPIRED,
+	// for which the gateway asks the origin.
 	absentOrExpired = "$absent_or_expired"
-	// renewedSeconds is how long an object is fresh that another pod has renewed.
+	// renewedSeconds is how long an object that another pod has renewed is fresh.
 	renewedSeconds = "$renewed_seconds"
 	// lifetimeVariable is the X-Accel-Expires of a response that says that a copy is still valid.
 	lifetimeVariable = "$renewed_for"
@@ -72,8 +73,7 @@ func (r renderer) fillMaps() conf.Block {
 	return block
 }
 
-// filledKey is the key under which an object with a key, or the slice of it that is asked for, is stored where it is
-// filled from.
+// filledKey is the key under which the previous owner or disk stores an object, or the requested slice of it.
 func (r renderer) filledKey(key conf.Expression) conf.Expression {
 	if r.hasSlices() {
 		return slicePrefix + key
@@ -131,15 +131,15 @@ func (r renderer) fillFromDisks() conf.Block {
 	return block
 }
 
-// ifExpired is the map for what the gateway is told of a copy that is looked up.
+// ifExpired is the map for the stateHeader of a lookup: state for an expired copy, stateAbsent without a copy.
 func ifExpired(variable, state string) conf.Directive {
 	return conf.B("map", []conf.Argument{conf.Expression("$upstream_cache_status"), conf.Expression(variable)},
 		conf.D("volatile"), conf.D("default", conf.Literal(stateAbsent)),
 		conf.Row(conf.Literal("EXPIRED"), conf.Literal(state)))
 }
 
-// unlessSliced is a variable for what the gateway is told of a copy. An expired slice counts as absent: it would be
-// renewed as a range of the whole object.
+// unlessSliced is the stateHeader of a lookup: the variable, or stateAbsent with slices. An expired slice counts as
+// absent, because the origin would be asked for the whole object in its place.
 func (r renderer) unlessSliced(variable string) conf.Argument {
 	if r.hasSlices() {
 		return conf.Literal(stateAbsent)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cachenode/cachenode-operator/internal/agent/cachefile"
 	"github.com/cachenode/cachenode-operator/internal/fleet"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 )
@@ -119,9 +120,13 @@ func TestFillOfExpired(t *testing.T) {
 			}
 			paths = append(paths, "/slow-aged")
 			p.get(t, 0, "/slow-aged")
+			for path := range p.asked {
+				for _, file := range p.nginx[0].Cached("http://www.example.com"+path, "disk1", "disk2") {
+					must(t, cachefile.Expire(file, time.Now().Add(-time.Second)))
+				}
+			}
 			p.yaml = tt.after
 			p.reconfigure(t, tt.fleet)
-			time.Sleep(2 * time.Second) // longer than max-age
 			moved := 0
 			for _, path := range paths {
 				if p.get(t, 0, path).Header.Get("X-Cache") == "MISS" {
