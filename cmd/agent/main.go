@@ -51,7 +51,8 @@ func main() {
 func run(args []string) error {
 	flags := flag.NewFlagSet("agent", flag.ContinueOnError)
 	paths := agent.Paths{
-		Listener: layout.ListenerDir, Owner: layout.OwnerDir, Peer: layout.PeerDir, ResolvConf: "/etc/resolv.conf",
+		Listener: layout.ListenerDir, Owner: layout.OwnerDir, Peer: layout.PeerDir,
+		Purges: layout.PurgesDir, ResolvConf: "/etc/resolv.conf",
 	}
 	paths.Hostname, _ = os.Hostname() // "" is the name of no pod
 	flags.StringVar(&paths.Config, "config", layout.ConfigDir, "")

@@ -13,8 +13,10 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agent/disk"
 	"github.com/cachenode/cachenode-operator/internal/agent/metrics"
 	"github.com/cachenode/cachenode-operator/internal/agent/podinfo"
+	"github.com/cachenode/cachenode-operator/internal/agent/purge"
 	"github.com/cachenode/cachenode-operator/internal/agent/reload"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 )
@@ -22,7 +24,7 @@ import (
 // Paths are the folders and files that the agent reads, and the name of its pod. In a pod most of them are the paths of
 // package layout.
 type Paths struct {
-	Config, PodInfo, Listener, Owner, Peer, ResolvConf string
+	Config, PodInfo, Listener, Owner, Peer, Purges, ResolvConf string
 	// Hostname is the name of the pod.
 	Hostname string
 	// Root is a prefix of the paths of disks; "" in a pod.
@@ -38,10 +40,13 @@ type Agent struct {
 	Version string
 
 	metrics *metrics.Metrics
+	purger  *purge.Purger
 	devices disk.Devices
 	wake    chan struct{}
 
-	mutex    sync.Mutex
+	mutex sync.Mutex
+	// began is when the agent began.
+	began    time.Time
 	monitors map[string]*disk.Monitor
 	counts   map[string]metrics.Files
 	// drained are the disks that a user has taken out of use. abandoned are, by disk, deleted CacheNodes whose caches may
@@ -90,15 +95,19 @@ type applied struct {
 	// fleet is the serial of the fleet in the facts, share the share of the keys that the pod owns by it.
 	fleet int64
 	share float64
+	// used are the disks that nginx uses with it.
+	used []string
 }
 
 // New returns an agent that does nothing until Run or Serve.
 func New(paths Paths, nginx *reload.Nginx, log *slog.Logger, version string) *Agent {
 	a := &Agent{
 		Paths: paths, Nginx: nginx, Log: log, Version: version,
-		wake: make(chan struct{}, 1), monitors: map[string]*disk.Monitor{}, counts: map[string]metrics.Files{},
+		began: time.Now(), wake: make(chan struct{}, 1), monitors: map[string]*disk.Monitor{}, counts: map[string]metrics.Files{},
 	}
 	a.metrics = metrics.New(a.states, a.cacheFiles)
+	a.purger = purge.New(log, paths.Root+layout.PurgesCopy)
+	a.purger.Current = a.newlyCurrent
 	return a
 }
 
@@ -167,7 +176,10 @@ func (a *Agent) step(ctx context.Context) time.Duration {
 		a.refusal = nil // another is wanted now; the refused one is tried again if it is wanted again
 	}
 	a.mutex.Unlock()
+	a.readPurges()
+	a.purger.Configure(a.tagHeaders(), a.policies(*revision)...)
 	a.watchDisks(ctx, *revision)
+	a.purgeMemory(ctx, *revision)
 	if a.isStarting() {
 		return retryInterval // the first probes decide which disks nginx starts with
 	}

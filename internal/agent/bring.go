@@ -40,7 +40,7 @@ func (a *Agent) bring(ctx context.Context, revision agentapi.Revision) (again ti
 		a.refuse(revision, err.Error())
 		return checkInterval, nil
 	}
-	made := applied{revision: revision, config: config, madeFrom: from}
+	made := applied{revision: revision, config: config, madeFrom: from, used: used(revision, facts.Failed)}
 	made.fleet, made.share = facts.Fleet.Serial, facts.Fleet.Share()
 	if current := a.current(); current != nil && current.config.Version == config.Version {
 		made.files = current.files

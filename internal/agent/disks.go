@@ -103,6 +103,7 @@ func (a *Agent) watchDisk(ctx context.Context, name string, monitor *disk.Monito
 	a.mutex.Lock()
 	a.monitors[name] = monitor
 	a.mutex.Unlock()
+	a.purgeDisk(ctx, name, monitor)
 	go monitor.Run(ctx)
 	go a.estimate(ctx, name, monitor)
 }
@@ -151,11 +152,12 @@ func (a *Agent) states() map[string]disk.State {
 	return states
 }
 
-// unused are the disks that nginx is not to use, sorted: those that are not healthy, and those that are drained.
+// unused are the disks that nginx is not to use, sorted: those that are not healthy, those that are drained, and those
+// that may have what was purged while nobody could purge them.
 func (a *Agent) unused() []string {
 	var unused []string
 	for name, s := range a.states() {
-		if s.Status != v1alpha1.DiskHealthy || a.isDrained(name) {
+		if s.Status != v1alpha1.DiskHealthy || a.isDrained(name) || !a.purger.IsCurrent(name) {
 			unused = append(unused, name)
 		}
 	}
@@ -186,7 +188,7 @@ func (a *Agent) isStarting() bool {
 			return true
 		}
 	}
-	return false
+	return a.waitsForPurges()
 }
 
 // Request implements nginxlog.Handler.

@@ -62,6 +62,7 @@ func (a *Agent) took(made applied) {
 		a.refusal = nil
 	}
 	a.applied = &made
+	a.purger.SetInUse(made.used)
 	a.metrics.Share(made.share)
 }
 
@@ -102,9 +103,11 @@ func (a *Agent) Report() agentapi.Report {
 	defer a.mutex.Unlock()
 	r := agentapi.Report{
 		AgentVersion: a.Version, NginxVersion: a.nginx, Since: a.since,
-		Features: []string{agentapi.FeatureRouting, agentapi.FeatureLeaving},
+		Features: []string{agentapi.FeatureRouting, agentapi.FeatureLeaving, agentapi.FeaturePurge},
 		Refusal:  a.refusal, Problem: a.problem, Lowered: a.lowered,
 	}
+	done := a.purger.Done()
+	r.Purged, r.PurgeHead = done.Applied, done.Head
 	r.Revision, _, _ = strings.Cut(a.answered, "-")
 	if a.applied != nil && a.answered == a.applied.config.Version {
 		r.FleetSerial = a.applied.fleet

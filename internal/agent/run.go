@@ -38,7 +38,10 @@ func (a *Agent) Serve(ctx context.Context, addresses Addresses, certificates *tl
 	group.Go(func() error {
 		return server.Serve(ctx, addresses.Plain, server.Plain(a.metrics.Handler(), a.Started, a.Ready), nil)
 	})
-	group.Go(func() error { return server.Serve(ctx, addresses.Reports, server.Reports(a.Report), certificates) })
+	group.Go(func() error {
+		return server.Serve(ctx, addresses.Reports, server.Reports(a.Report, a.purger), certificates)
+	})
+	group.Go(func() error { a.purger.Run(ctx); return nil })
 	return group.Wait()
 }
 
@@ -49,7 +52,7 @@ func (a *Agent) watchFiles() (*fsnotify.Watcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	for _, dir := range []string{a.Paths.Config, a.Paths.PodInfo, a.Paths.Listener, a.Paths.Peer} {
+	for _, dir := range []string{a.Paths.Config, a.Paths.PodInfo, a.Paths.Listener, a.Paths.Peer, a.Paths.Purges} {
 		if err := watcher.Add(dir); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return nil, fmt.Errorf("watch %s: %w", dir, err)
 		}

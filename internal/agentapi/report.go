@@ -26,8 +26,12 @@ type Report struct {
 	// Problem is an error that stops the agent's work, such as a revision that it cannot read.
 	Problem string `json:"problem,omitempty"`
 	// Lowered names the limits of the spec that the disks cannot hold. nginx runs with lower limits.
-	Lowered string       `json:"lowered,omitempty"`
-	Disks   []DiskReport `json:"disks,omitempty"`
+	Lowered string `json:"lowered,omitempty"`
+	// Purged is the last place in the journal of purges up to which the pod obeys it, see package purge. PurgeHead is the
+	// last place that the pod has heard of.
+	Purged    int64        `json:"purged,omitempty"`
+	PurgeHead int64        `json:"purgeHead,omitempty"`
+	Disks     []DiskReport `json:"disks,omitempty"`
 }
 
 // Refusal is a revision that was refused, and why.
@@ -71,6 +75,9 @@ const FeatureRouting = "routing"
 
 // FeatureLeaving is the feature of agents that know disks that leave: see [tuning.Leaves].
 const FeatureLeaving = "leaving"
+
+// FeaturePurge is the feature of agents that carry out purges.
+const FeaturePurge = "purge"
 
 // ReportPath is where the agent serves its report.
 const ReportPath = "/v1/report"

@@ -42,7 +42,8 @@ func Sanitize(r Report, now time.Time) Report {
 		AgentVersion: Printable(r.AgentVersion, maxVersion), NginxVersion: Printable(r.NginxVersion, maxVersion),
 		Revision: matching(hash, r.Revision), Since: past(r.Since, now),
 		FleetSerial: max(r.FleetSerial, 0),
-		Problem:     Printable(r.Problem, maxProblem), Lowered: Printable(r.Lowered, maxProblem),
+		Purged:      max(r.Purged, 0), PurgeHead: max(r.PurgeHead, 0),
+		Problem: Printable(r.Problem, maxProblem), Lowered: Printable(r.Lowered, maxProblem),
 	}
 	if r.Refusal != nil && matching(hash, r.Refusal.Revision) != "" {
 		clean.Refusal = &Refusal{

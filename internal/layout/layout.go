@@ -53,6 +53,11 @@ const (
 	// PeerDir has the certificate and key by which pods of the CacheNode know each other, and their authority. Only the
 	// agent's container mounts it.
 	PeerDir = "/etc/cachenode/peer"
+	// PurgesDir has the journal of purges. Only the agent's container mounts it.
+	PurgesDir = "/etc/cachenode/purges"
+	// PurgesCopy is the agent's own copy of it, and MemoryPurges says what of it the memory tier obeys.
+	PurgesCopy   = RunDir + "/purges.json.gz"
+	MemoryPurges = RunDir + "/memory-purges.json"
 	// AgentDir has the agent's program.
 	AgentDir = "/opt/cachenode"
 	// RunDir has what nginx and the agent share: the configuration, the pid file and nginx's temporary files.

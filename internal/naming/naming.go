@@ -95,6 +95,9 @@ const (
 	FleetKey     = "fleet.json"
 )
 
+// PurgesKey is the key of the ConfigMap with the journal of purges.
+const PurgesKey = "purges.json.gz"
+
 // Keys of the Secret with the agent's certificates. The operator uses those of the client, and no pod mounts them.
 const (
 	ServerCertificateKey = "tls.crt"
@@ -129,6 +132,9 @@ func Headless(cacheNode string) string { return cacheNode + "-pods" }
 
 // ConfigMap is the name of the ConfigMap with the configuration.
 func ConfigMap(cacheNode string) string { return cacheNode + "-config" }
+
+// Purges is the name of the ConfigMap with the journal of purges.
+func Purges(cacheNode string) string { return cacheNode + "-purges" }
 
 // AgentSecret is the name of the Secret with the certificates of agents and operator.
 func AgentSecret(cacheNode string) string { return cacheNode + "-agent-tls" }

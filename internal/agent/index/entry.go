@@ -55,10 +55,12 @@ type Entry struct {
 	Received time.Time
 }
 
-// MaxTags is how many tags of an object are indexed, and MaxTag the length of a tag in bytes. Others are left out.
+// MaxTags is how many tags of an object are indexed, and MaxTag the length of a tag in bytes. Others are left out, and
+// the object has the tag TagsCut, which no header can have.
 const (
 	MaxTags = 128
 	MaxTag  = 256
+	TagsCut = "\x01"
 )
 
 // slice is the beginning of the key of a slice.
@@ -70,17 +72,25 @@ func ObjectKey(stored string) string { return stored[len(slice.FindString(stored
 // ParseTags are the tags in the values of a header. Spaces separate tags (Surrogate-Key), and so do commas (Cache-Tag).
 func ParseTags(values []string) []string {
 	var tags []string
+	cut := false
 	for _, value := range values {
 		for tag := range strings.FieldsFuncSeq(value, func(r rune) bool { return r == ' ' || r == ',' || r == '\t' }) {
-			if len(tag) <= MaxTag && !strings.Contains(tag, "\x00") {
+			if len(tag) <= MaxTag && !strings.ContainsFunc(tag, isControl) {
 				tags = append(tags, tag)
+			} else {
+				cut = true
 			}
 		}
 	}
 	slices.Sort(tags)
 	tags = slices.Compact(tags)
-	return tags[:min(len(tags), MaxTags)]
+	if cut || len(tags) > MaxTags {
+		tags = append([]string{TagsCut}, tags[:min(len(tags), MaxTags)]...) // it sorts before all others
+	}
+	return tags
 }
+
+func isControl(r rune) bool { return r < ' ' || r == 0x7f }
 
 // errDamaged is the error for a record that this package did not write.
 var errDamaged = errors.New("the index is damaged")

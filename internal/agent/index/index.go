@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
+	"github.com/cockroachdb/pebble/v2/vfs"
 )
 
 // Index is the index of one disk. It is safe for concurrent use, but only one goroutine may change it.
@@ -46,8 +47,16 @@ const memTable = 1 << 20
 // There is no log of changes, which would have to be synced, and whose failure would end the agent. After a crash, the
 // index is as of some earlier moment, and [Index.Checkpoint] says of which one.
 func Open(folder, boot string, cache *Cache) (*Index, error) {
+	return openIn(vfs.Default, folder, boot, cache)
+}
+
+// OpenInMemory opens an index that is lost when it is closed, for a cache that is in memory too.
+func OpenInMemory(cache *Cache) (*Index, error) { return openIn(vfs.NewMem(), "index", "", cache) }
+
+func openIn(files vfs.FS, folder, boot string, cache *Cache) (*Index, error) {
 	x := &Index{boot: boot, failed: make(chan struct{})}
 	db, err := pebble.Open(folder, &pebble.Options{
+		FS:    files,
 		Cache: cache.blocks, Logger: logger{x}, DisableWAL: true, MaxOpenFiles: 64,
 		MemTableSize: memTable, MemTableStopWritesThreshold: 2, FormatMajorVersion: pebble.FormatNewest,
 		EventListener: &pebble.EventListener{

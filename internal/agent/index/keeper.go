@@ -3,6 +3,7 @@ package index
 import (
 	"context"
 	"errors"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -30,6 +31,77 @@ type Keeper struct {
 	scanner  scanner
 	watch    *Watch
 	pending  []stale
+
+	mutex sync.Mutex
+	// watching is the watch while there is one. waiting are calls of Sync that wait.
+	watching *Watch
+	waiting  []chan error
+}
+
+// ErrIncomplete is the error of [Keeper.Sync] while the index lacks files, because it is being rebuilt or because the
+// disk cannot read some of them.
+var ErrIncomplete = errors.New("the index is not complete")
+
+// Sync waits until everything that nginx did before the call is in the index, and has passed [Disk.Stored].
+func (k *Keeper) Sync(ctx context.Context) error {
+	done := make(chan error, 1)
+	k.mutex.Lock()
+	if k.watching == nil {
+		k.mutex.Unlock()
+		return ErrIncomplete
+	}
+	k.waiting = append(k.waiting, done)
+	k.watching.Wake()
+	k.mutex.Unlock()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// take are the calls of Sync that have begun.
+func (k *Keeper) take() []chan error {
+	k.mutex.Lock()
+	defer k.mutex.Unlock()
+	waiting := k.waiting
+	k.waiting = nil
+	return waiting
+}
+
+// answer ends calls of Sync. all is true if the index has everything that nginx did before take; otherwise they go on
+// waiting.
+func (k *Keeper) answer(waiting []chan error, all bool) {
+	if len(waiting) == 0 {
+		return
+	}
+	if !k.complete.Load() {
+		for _, done := range waiting {
+			done <- ErrIncomplete
+		}
+		return
+	}
+	if !all {
+		k.mutex.Lock()
+		k.waiting = append(waiting, k.waiting...)
+		k.mutex.Unlock()
+		return
+	}
+	for _, done := range waiting {
+		done <- nil
+	}
+}
+
+// end ends the watch, and the calls of Sync that wait.
+func (k *Keeper) end() error {
+	k.mutex.Lock()
+	defer k.mutex.Unlock()
+	for _, done := range k.waiting {
+		done <- ErrIncomplete
+	}
+	k.waiting, k.watching = nil, nil
+	return k.watch.Close()
 }
 
 // Complete is true if the index has all that nginx has stored, but for the last moments. It is false if the disk could
@@ -43,11 +115,12 @@ func (k *Keeper) Run(ctx context.Context) (err error) {
 	if err := k.begin(ctx); err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, k.watch.Close()) }()
+	defer func() { err = errors.Join(err, k.end()) }()
 	checkpoint, flush := time.Time{}, time.Now()
 	for ctx.Err() == nil {
-		begun := time.Now()
+		begun, waiting := time.Now(), k.take()
 		all, err := k.follow()
+		k.answer(waiting, all && err == nil)
 		if err != nil {
 			return err
 		}
@@ -92,6 +165,9 @@ func (k *Keeper) begin(ctx context.Context) (err error) {
 	if k.pending, err = k.stale(); err != nil {
 		return errors.Join(err, k.watch.Close())
 	}
+	k.mutex.Lock()
+	defer k.mutex.Unlock()
+	k.watching = k.watch
 	return nil
 }
 

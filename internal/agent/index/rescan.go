@@ -19,6 +19,9 @@ type Disk struct {
 	Index  *Index
 	// TagHeaders are the headers of a response that have its tags.
 	TagHeaders []string
+	// Stored is called for each file that was stored or rescanned, with what it has. If it returns false, it has removed
+	// the file. nil keeps all files.
+	Stored func(Entry) (kept bool, err error)
 }
 
 // Read is the entry of a file; ok is false for one that is gone or that nginx cannot use. An error is the disk's.
@@ -72,8 +75,7 @@ func (d Disk) stale() (list []stale, err error) {
 		path := filepath.Join(d.Folder, folder.Path())
 		info, err := os.Stat(path)
 		if errors.Is(err, fs.ErrNotExist) {
-			// As nginx creates them: levels of a cache are 0700, and the group is that of the folder above.
-			err = os.MkdirAll(path, 0o700)
+			err = mkdirAll(d.Folder, folder)
 			since = time.Time{}
 		}
 		if err != nil {
@@ -84,6 +86,24 @@ func (d Disk) stale() (list []stale, err error) {
 		}
 	}
 	return list, nil
+}
+
+// mkdirAll creates a folder of a cache, and those above it, for nginx's group to write to.
+func mkdirAll(cache string, folder Folder) error {
+	leaf := filepath.Join(cache, folder.Path())
+	for _, path := range []string{cache, filepath.Dir(leaf), leaf} {
+		err := os.Mkdir(path, 0o700)
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		} else if err != nil {
+			return err
+		}
+		// Mkdir's mode loses what the umask says; the folder's group is that of the one above it.
+		if err := os.Chmod(path, 0o770|fs.ModeSetgid); err != nil { //nolint:gosec // only nginx is in the group
+			return err
+		}
+	}
+	return nil
 }
 
 // changed is when a file or a folder changed last. Unlike the time of its content, a rename counts.
@@ -159,5 +179,14 @@ func (s *scanner) look(changes []Change, f File) []Change {
 		return append(changes, Change{File: f})
 	}
 	s.read++
+	if s.Stored != nil {
+		kept, err := s.Stored(e)
+		if err != nil {
+			s.unreadable++
+			return changes
+		} else if !kept {
+			return append(changes, Change{File: f})
+		}
+	}
 	return append(changes, Change{File: f, Entry: &e})
 }

@@ -21,7 +21,9 @@ var ErrGone = errors.New("watch: a folder is gone")
 // Watch sees which files nginx stores and removes (inotify). The usual library for Go cannot leave out the events of
 // nginx's writes to temporary files, which are in the same folders. Only one goroutine may use it.
 type Watch struct {
-	fd      int
+	fd int
+	// wake is an event that ends a wait.
+	wake    int
 	folders map[int32]Folder
 	buffer  []byte
 }
@@ -39,7 +41,11 @@ func NewWatch(cache string) (*Watch, error) {
 	if err != nil {
 		return nil, fmt.Errorf("watch: %w", err)
 	}
-	w := &Watch{fd: fd, folders: map[int32]Folder{}, buffer: make([]byte, 64<<10)}
+	wake, err := unix.Eventfd(0, unix.EFD_CLOEXEC|unix.EFD_NONBLOCK)
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("watch: %w", err), unix.Close(fd))
+	}
+	w := &Watch{fd: fd, wake: wake, folders: map[int32]Folder{}, buffer: make([]byte, 64<<10)}
 	if _, err := unix.InotifyAddWatch(fd, cache, gone&^(unix.IN_IGNORED|unix.IN_UNMOUNT)); err != nil {
 		return nil, errors.Join(fmt.Errorf("watch %s: %w", cache, err), w.Close())
 	}
@@ -54,16 +60,26 @@ func NewWatch(cache string) (*Watch, error) {
 }
 
 // Close ends the watch.
-func (w *Watch) Close() error { return unix.Close(w.fd) }
+func (w *Watch) Close() error { return errors.Join(unix.Close(w.fd), unix.Close(w.wake)) }
+
+// Wake ends the wait of [Watch.Next], or of the next call. Unlike the other functions, any goroutine may call it before
+// Close.
+func (w *Watch) Wake() {
+	_, _ = unix.Write(w.wake, binary.NativeEndian.AppendUint64(nil, 1)) // it fails only if Next is yet to return
+}
 
 // Next returns the files that were stored or removed, and waits for the first of them for at most so long. all is true
 // if these are all that happened before the call. [ErrOverflow] says that some events are missing, beside those that
 // are returned.
 func (w *Watch) Next(wait time.Duration) (files []File, all bool, err error) {
-	waits := []unix.PollFd{{Fd: int32(w.fd), Events: unix.POLLIN}} //nolint:gosec // a file descriptor
+	waits := []unix.PollFd{
+		{Fd: int32(w.fd), Events: unix.POLLIN},   //nolint:gosec // a file descriptor
+		{Fd: int32(w.wake), Events: unix.POLLIN}, //nolint:gosec // a file descriptor
+	}
 	if _, err := unix.Poll(waits, int(wait.Milliseconds())); err != nil && !errors.Is(err, unix.EINTR) {
 		return nil, false, fmt.Errorf("watch: %w", err)
 	}
+	_, _ = unix.Read(w.wake, make([]byte, 8))
 	n, err := unix.Read(w.fd, w.buffer)
 	if errors.Is(err, unix.EAGAIN) {
 		return nil, true, nil

@@ -18,6 +18,7 @@ import (
 
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/purge"
 )
 
 // Plain serves health and metrics. started reports whether nginx may start, ready whether it serves.
@@ -42,12 +43,39 @@ func Plain(metrics http.Handler, started func() bool, ready func(context.Context
 	return mux
 }
 
-// Reports serves the agent's report.
-func Reports(report func() agentapi.Report) http.Handler {
+// maxTold is how many bytes of purges are read at once.
+const maxTold = 64 << 20
+
+// purgeWait is how long an answer waits until purges are applied.
+const purgeWait = time.Second
+
+// Purger takes purges, see package purge of the agent.
+type Purger interface {
+	Tell(purge.Told) error
+	Wait(ctx context.Context, place int64)
+	Done() purge.Done
+}
+
+// Reports serves the agent's report, and takes purges.
+func Reports(report func() agentapi.Report, purger Purger) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+agentapi.ReportPath, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(report()) // the client went away
+	})
+	mux.HandleFunc("PUT "+purge.Path, func(w http.ResponseWriter, r *http.Request) {
+		var told purge.Told
+		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxTold)).Decode(&told); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		if purger.Tell(told) == nil {
+			ctx, cancel := context.WithTimeout(r.Context(), purgeWait)
+			defer cancel()
+			purger.Wait(ctx, told.Head)
+		} // otherwise the answer says what is missing
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(purger.Done()) // the client went away
 	})
 	return mux
 }

@@ -47,7 +47,7 @@ func TestReports(t *testing.T) {
 		AgentVersion: "v1", Revision: "abc", Since: now.UTC().Truncate(time.Second),
 		Disks: []agentapi.DiskReport{{Name: "disk1", State: "Failed", Reason: "IOError", NeedsNewPod: true}},
 	}
-	address := serve(t, Reports(func() agentapi.Report { return want }), TLS(dir))
+	address := serve(t, Reports(func() agentapi.Report { return want }, nil), TLS(dir))
 	ask := func(data map[string][]byte, name string) (agentapi.Report, error) {
 		config, err := pki.Client(data, name)
 		must(t, err)

@@ -71,12 +71,13 @@ func Key(c v1alpha1.CachePolicy, r Request) string {
 }
 
 // File is the path at which nginx keeps the response with a key on a disk (proxy_cache_path, levels=1:2).
-func File(disk, key string) string { return fileIn(layout.CacheDir(disk), key) }
+func File(disk, key string) string { return FileIn(layout.CacheDir(disk), key) }
 
 // MemoryFile is the path of the copy in memory, if there is a memory tier.
-func MemoryFile(key string) string { return fileIn(layout.MemoryTierCache, key) }
+func MemoryFile(key string) string { return FileIn(layout.MemoryTierCache, key) }
 
-func fileIn(folder, key string) string {
+// FileIn is the path at which nginx keeps the response with a key in a cache (proxy_cache_path, levels=1:2).
+func FileIn(folder, key string) string {
 	sum := md5.Sum([]byte(key)) //nolint:gosec // see above
 	hash := hex.EncodeToString(sum[:])
 	return folder + "/" + hash[31:] + "/" + hash[29:31] + "/" + hash

@@ -1,0 +1,155 @@
+package purge
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io/fs"
+	"iter"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/cachenode/cachenode-operator/internal/agent/cachefile"
+	"github.com/cachenode/cachenode-operator/internal/agent/index"
+	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
+	"github.com/cachenode/cachenode-operator/internal/purge"
+)
+
+// task is a rule to be applied, and what it is about by each policy.
+type task struct {
+	purge.Rule
+	patterns []purge.Patterns
+}
+
+// unlinked is up to how many files of a rule are removed. More of them stay, invalid, until nginx replaces or evicts
+// them: to remove a file costs much more than to make it invalid.
+const unlinked = 10_000
+
+// apply applies rules to what the store has. The rules are in the tables already, so what is stored meanwhile is looked
+// at when it is stored. Files whose names follow from a URL come first, because that needs no index. The error is
+// [index.ErrIncomplete] if the index does not know all files yet.
+func (s *store) apply(ctx context.Context, k *index.Keeper, tasks []task) error {
+	for _, t := range tasks {
+		for _, p := range t.patterns {
+			for _, key := range p.Keys {
+				if _, err := s.hit(t, cache.FileIn(s.Folder, key)); err != nil {
+					return err
+				}
+			}
+		}
+	}
+	if len(tasks) == 0 {
+		return nil
+	}
+	if err := k.Sync(ctx); err != nil {
+		return err
+	}
+	for _, t := range tasks {
+		if err := s.resolve(ctx, k.Index, t); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// resolve applies a rule to all files that the index has for it: all become invalid first, as that is fast.
+func (s *store) resolve(ctx context.Context, x *index.Index, t task) error {
+	var files []string
+	n := 0
+	for _, p := range t.patterns {
+		for f, err := range found(x, p) {
+			if err = errors.Join(err, ctx.Err()); err != nil {
+				return err
+			}
+			path := filepath.Join(s.Folder, f.Path())
+			hit, err := s.hit(t, path)
+			if err != nil {
+				return err
+			}
+			if n++; hit && n <= unlinked {
+				files = append(files, path)
+			}
+		}
+	}
+	if n > unlinked || (t.Soft && !s.isMemory()) {
+		return nil
+	}
+	for _, path := range files {
+		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// found are the files that an index has for patterns. A file can be there more than once.
+func found(x *index.Index, p purge.Patterns) iter.Seq2[index.File, error] {
+	return func(yield func(index.File, error) bool) {
+		for _, list := range []struct {
+			texts []string
+			with  func(string) iter.Seq2[index.File, error]
+		}{{p.Keys, x.WithKey}, {p.Prefixes, x.WithPrefix}, {p.Tags, x.WithTag}} {
+			for _, text := range list.texts {
+				for f, err := range list.with(text) {
+					if !yield(f, err) {
+						return
+					}
+				}
+			}
+		}
+	}
+}
+
+// hit makes a file invalid or stale, unless it arrived after the end of the rule, and counts it. hit is false for one
+// that is spared, gone or not valid in any case.
+func (s *store) hit(t task, path string) (hit bool, err error) {
+	file, err := os.Open(path) //nolint:gosec // nginx's own files
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	} else if err != nil {
+		return false, err
+	}
+	defer func() { _ = file.Close() }()
+	h, err := cachefile.Read(file)
+	if errors.Is(err, cachefile.ErrVersion) || errors.Is(err, cachefile.ErrDamaged) {
+		return false, nil
+	} else if err != nil {
+		return false, err
+	}
+	soft := t.Soft && !s.isMemory() // of copies in memory, the disk has the object
+	if h.Received.After(t.End()) || (soft && h.ValidUntil.Before(time.Now())) {
+		return false, nil
+	}
+	info, err := file.Stat()
+	if err != nil {
+		return false, err
+	}
+	if soft {
+		err = s.invalidate(path, true)
+	} else {
+		err = cachefile.Stamp(path)
+	}
+	if err != nil {
+		return false, err
+	}
+	s.count(t.Number, info.Size())
+	return true, nil
+}
+
+// forget forgets the counts of rules that have ended, once the operator has had time to read them.
+func (s *store) forget(tasks []task) {
+	for _, t := range tasks {
+		if !t.Until.IsZero() {
+			time.AfterFunc(time.Minute, func() { s.set(func() { delete(s.counts, t.Number) }) })
+		}
+	}
+}
+
+// hashOf identifies a list of headers, in a name of a file.
+func hashOf(headers []string) string {
+	sum := sha256.Sum256([]byte(strings.ToLower(strings.Join(headers, " "))))
+	return hex.EncodeToString(sum[:4])
+}

@@ -1,0 +1,280 @@
+// Package purge carries out purges on the disks of a pod and in its memory tier.
+package purge
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"maps"
+	"os"
+	"reflect"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/agent/index"
+	"github.com/cachenode/cachenode-operator/internal/purge"
+)
+
+// blockCache is the memory that the indexes share, in bytes.
+const blockCache = 8 << 20
+
+// Purger has the journal of purges and the stores that obey it. It is safe for concurrent use.
+type Purger struct {
+	// Current is called when a disk that nginx does not use obeys the whole journal. Set it before Watch.
+	Current func()
+
+	log *slog.Logger
+	// copy is where the journal is kept for the next agent of this pod.
+	copy   string
+	blocks *index.Cache
+
+	mutex   sync.RWMutex
+	journal purge.Journal
+	// known is true once the journal was read or told. saved is the head of the copy.
+	known bool
+	saved int64
+	// policies are the cache policies by which nginx may have stored what it can still serve.
+	policies   []v1alpha1.CachePolicy
+	tagHeaders []string
+	// open and sealed have the rules without and with an end.
+	open, sealed *purge.Table
+	stores       map[string]*store
+	// changed is closed when something has changed that a store or a caller may wait for.
+	changed chan struct{}
+}
+
+// New returns a purger that keeps a copy of the journal in a file. It reads the copy of an earlier agent.
+func New(log *slog.Logger, copyFile string) *Purger {
+	p := &Purger{
+		log: log, copy: copyFile, blocks: index.NewCache(blockCache), stores: map[string]*store{},
+		open: purge.NewTable(), sealed: purge.NewTable(), changed: make(chan struct{}),
+	}
+	if text, err := os.ReadFile(copyFile); err == nil { //nolint:gosec // the path is ours
+		p.Load(text)
+		p.saved = p.journal.Head
+	}
+	return p
+}
+
+// Load takes what is newer in a journal, such as the mounted one.
+func (p *Purger) Load(text []byte) {
+	j, err := purge.Decode(text)
+	if err != nil {
+		p.log.Warn("reading purges", "error", err)
+		return
+	}
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	if p.known = true; j.Head > p.journal.Head {
+		p.merge(j.Floor, j.Head, j.Rules)
+	}
+}
+
+// Configure says by which policies nginx may have stored objects, and which headers have their tags.
+func (p *Purger) Configure(tagHeaders []string, policies ...v1alpha1.CachePolicy) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	if reflect.DeepEqual(p.policies, policies) && slices.Equal(p.tagHeaders, tagHeaders) {
+		return
+	}
+	p.policies, p.tagHeaders = policies, tagHeaders
+	p.sealed = purge.NewTable()
+	for _, r := range p.journal.Rules {
+		if !r.Until.IsZero() {
+			p.add(p.sealed, r)
+		}
+	}
+	p.reopen()
+	for _, s := range p.stores { // some objects have other keys now
+		s.applied = min(s.applied, p.journal.Floor)
+	}
+	p.notify()
+}
+
+// merge takes what changed in the journal. The caller holds the mutex.
+func (p *Purger) merge(floor, head int64, rules []purge.Rule) {
+	p.journal.Merge(floor, head, rules)
+	for _, r := range rules {
+		if !r.Until.IsZero() {
+			p.add(p.sealed, r)
+		}
+	}
+	p.reopen()
+	p.notify()
+}
+
+// reopen makes the table of the rules without an end. The caller holds the mutex.
+func (p *Purger) reopen() {
+	p.open = purge.NewTable()
+	for _, r := range p.journal.Rules {
+		if r.Until.IsZero() {
+			p.add(p.open, r)
+		}
+	}
+}
+
+func (p *Purger) add(to *purge.Table, r purge.Rule) {
+	for _, patterns := range p.patterns(r) {
+		to.Add(r, patterns)
+	}
+}
+
+// patterns are those of a rule for each policy. The operator has checked the rule. The caller holds the mutex.
+func (p *Purger) patterns(r purge.Rule) (list []purge.Patterns) {
+	for _, policy := range p.policies {
+		patterns, err := r.Patterns(policy)
+		if err != nil {
+			p.log.Warn("a purge means nothing here", "name", r.Name, "error", err)
+			continue
+		}
+		if len(patterns.Tags) > 0 { // an object that has more tags than are known may have any
+			patterns.Tags = append(slices.Clone(patterns.Tags), index.TagsCut)
+		}
+		list = append(list, patterns)
+	}
+	return list
+}
+
+// notify wakes all that wait. The caller holds the mutex.
+func (p *Purger) notify() {
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+// match is what is to become of an object.
+func (p *Purger) match(e index.Entry) purge.Verdict {
+	p.mutex.RLock()
+	defer p.mutex.RUnlock()
+	open, sealed := p.open.Match(e.Key, e.Tags, e.Received), p.sealed.Match(e.Key, e.Tags, e.Received)
+	if sealed.Effect > open.Effect {
+		return sealed
+	}
+	return open
+}
+
+// ErrGap is the error of [Purger.Tell] if rules before those are missing.
+var ErrGap = errors.New("some purges before these are not known")
+
+// Tell takes a part of the journal. Nothing is taken with [ErrGap].
+func (p *Purger) Tell(news purge.Told) error {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	if news.After > p.journal.Head || (news.After > 0 && !p.known) {
+		return ErrGap
+	}
+	p.known = true
+	p.merge(news.Floor, news.Head, news.Rules)
+	return nil
+}
+
+// Wait waits until the pod obeys the journal up to a place, or the context ends.
+func (p *Purger) Wait(ctx context.Context, place int64) {
+	for {
+		p.mutex.RLock()
+		changed, applied := p.changed, p.appliedByAll()
+		p.mutex.RUnlock()
+		if applied >= place {
+			return
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// Done is what was done so far.
+func (p *Purger) Done() purge.Done {
+	p.mutex.RLock()
+	defer p.mutex.RUnlock()
+	done := purge.Done{Head: p.journal.Head, Applied: p.appliedByAll()}
+	for _, name := range slices.Sorted(maps.Keys(p.stores)) {
+		s := p.stores[name]
+		store := purge.StoreDone{Name: name, Applied: s.applied, Counts: maps.Clone(s.counts)}
+		if s.matters() && s.applied < p.journal.Head {
+			store.Reason = s.reason
+		}
+		done.Stores = append(done.Stores, store)
+	}
+	return done
+}
+
+// appliedByAll is the place up to which all stores obey that nginx uses or may use at any moment. The caller holds the
+// mutex.
+func (p *Purger) appliedByAll() int64 {
+	applied := p.journal.Head
+	for _, s := range p.stores {
+		if s.matters() {
+			applied = min(applied, s.applied)
+		}
+	}
+	return applied
+}
+
+// IsCurrent is true for a disk that nginx may use: it is in use, or it obeys the whole journal.
+func (p *Purger) IsCurrent(disk string) bool {
+	p.mutex.RLock()
+	defer p.mutex.RUnlock()
+	s := p.stores[disk]
+	return s == nil || s.inUse || (s.isRead && s.knows() && s.applied >= p.journal.Head)
+}
+
+// SetInUse says which disks nginx uses, or will use when it takes a configuration.
+func (p *Purger) SetInUse(disks []string) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	for name, s := range p.stores {
+		s.inUse = name == purge.MemoryStore || slices.Contains(disks, name)
+	}
+	p.notify()
+}
+
+// saveEvery is the time between two saves of the journal and of what a disk has applied.
+const saveEvery = time.Second
+
+// Run keeps the copy of the journal until the context ends.
+func (p *Purger) Run(ctx context.Context) {
+	for ctx.Err() == nil {
+		p.mutex.RLock()
+		journal, saved := p.journal, p.saved
+		journal.Rules = slices.Clone(journal.Rules)
+		p.mutex.RUnlock()
+		if journal.Head != saved {
+			text, err := journal.Encode()
+			if err == nil {
+				err = replace(p.copy, text)
+			}
+			if err != nil {
+				p.log.Warn("saving the purges", "error", err)
+			} else {
+				p.mutex.Lock()
+				p.saved = journal.Head
+				p.mutex.Unlock()
+			}
+		}
+		sleep(ctx, saveEvery)
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// replace writes a file that is whole or as before.
+func replace(path string, text []byte) error {
+	file, err := os.OpenFile(path+".next", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600) //nolint:gosec // the path is ours
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(text)
+	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	return os.Rename(path+".next", path)
+}

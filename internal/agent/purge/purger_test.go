@@ -1,0 +1,508 @@
+package purge_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	agentpurge "github.com/cachenode/cachenode-operator/internal/agent/purge"
+	"github.com/cachenode/cachenode-operator/internal/layout"
+	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
+	"github.com/cachenode/cachenode-operator/internal/purge"
+	"github.com/cachenode/cachenode-operator/internal/schema"
+)
+
+const host = "www.example.com"
+
+// site is an nginx with two disks, an origin whose objects have versions, and a purger.
+type site struct {
+	t       *testing.T
+	nginx   *nginxtest.Nginx
+	yaml    string
+	journal purge.Journal
+	told    int64
+	purger  *agentpurge.Purger
+	end     context.CancelFunc
+	// usable says whether the disks are.
+	usable atomic.Bool
+
+	mutex sync.Mutex
+	// version is in all bodies. answer is called with a path before an answer is sent, and body before the end of a body.
+	version      int
+	size         int // of the bodies, if that is large
+	answer, body func(path string)
+}
+
+func newSite(t *testing.T, spec string) *site {
+	t.Helper()
+	s := &site{t: t, nginx: nginxtest.New(t), yaml: `
+apiVersion: cachenode.io/v1alpha1
+kind: CacheNode
+metadata: {name: edge, namespace: default}
+spec:
+  disks: [{name: disk1, size: 1Gi}, {name: disk2, size: 1Gi}]
+  origin: {servers: [{host: 127.0.0.1, port: 9000}]}
+` + spec}
+	s.usable.Store(true)
+	s.nginx.Configure(nginxtest.Render(t, s.yaml).Text, "disk1", "disk2")
+	s.nginx.Mkdir(layout.MemoryTierDir)
+	for _, folder := range []string{layout.CacheDir("disk1"), layout.CacheDir("disk2"), layout.MemoryTierCache} {
+		s.nginx.Mkdir(folder)
+	}
+	s.nginx.Serve("127.0.0.1:9000", http.HandlerFunc(s.origin))
+	s.begin(nil)
+	s.nginx.Start()
+	return s
+}
+
+// begin begins a purger, as an agent does, with a journal that is mounted; nil for none.
+func (s *site) begin(mounted *purge.Journal) {
+	s.t.Helper()
+	ctx, cancel := context.WithCancel(s.t.Context())
+	s.purger = agentpurge.New(slog.New(slog.NewTextHandler(s.t.Output(), nil)), s.nginx.Root+layout.PurgesCopy)
+	if mounted != nil {
+		text, err := mounted.Encode()
+		must(s.t, err)
+		s.purger.Load(text)
+	}
+	cacheNode, _, err := schema.Decode([]byte(s.yaml))
+	must(s.t, err)
+	s.purger.Configure([]string{"Surrogate-Key", "Cache-Tag"}, cacheNode.Spec.Cache)
+	for _, disk := range []string{"disk1", "disk2"} {
+		own := s.nginx.Root + filepath.Dir(layout.CacheDir(disk))
+		s.purger.Watch(ctx, disk, agentpurge.Place{
+			Folder: s.nginx.Root + layout.CacheDir(disk), State: own + "/purges.json", Indexes: own, IsUsable: s.usable.Load,
+		})
+	}
+	s.purger.Watch(ctx, purge.MemoryStore, agentpurge.Place{
+		Folder: s.nginx.Root + layout.MemoryTierCache, State: s.nginx.Root + layout.MemoryPurges,
+		IsUsable: func() bool { return true },
+	})
+	done := make(chan struct{})
+	go func() { s.purger.Run(ctx); close(done) }()
+	s.end = func() { cancel(); <-done }
+	s.t.Cleanup(s.end)
+}
+
+// origin gives each object the tags "all" and its first folder, and varies by X-Device.
+func (s *site) origin(w http.ResponseWriter, r *http.Request) {
+	s.mutex.Lock()
+	version, answer, body := s.version, s.answer, s.body
+	s.mutex.Unlock()
+	w.Header().Set("Surrogate-Key", "all "+strings.Split(r.URL.Path, "/")[1])
+	w.Header().Set("Vary", "X-Device")
+	w.Header().Set("Cache-Control", "max-age=600")
+	w.Header().Set("ETag", fmt.Sprintf(`"%d"`, version))
+	if answer != nil {
+		answer(r.URL.Path)
+	}
+	text := fmt.Sprintf("%s %d %s", r.URL.Path, version, strings.Repeat("x", max(300_000, s.size)))
+	if body != nil {
+		w.Header().Set("Content-Length", fmt.Sprint(len(text)))
+		_, _ = io.WriteString(w, text[:200_000])
+		w.(http.Flusher).Flush() //nolint:forcetypeassert // the server's own
+		body(r.URL.Path)
+		_, _ = io.WriteString(w, text[200_000:])
+		return
+	}
+	http.ServeContent(w, r, "", time.Time{}, strings.NewReader(text))
+}
+
+// publish makes the next version.
+func (s *site) publish() int {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.version++
+	return s.version
+}
+
+// get fetches a path for a device, and returns X-Cache and the version.
+func (s *site) get(path, device string) (status string, version int) {
+	s.t.Helper()
+	request, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, "http://127.0.0.1:8080"+path, nil)
+	must(s.t, err)
+	request.Host = host
+	request.Header.Set("X-Device", device)
+	response, err := s.nginx.Client().Do(request)
+	must(s.t, err)
+	defer func() { _ = response.Body.Close() }()
+	text, err := io.ReadAll(response.Body)
+	must(s.t, err)
+	got := ""
+	_, err = fmt.Sscanf(string(text[:min(len(text), 1000)]), "%s %d", &got, &version)
+	must(s.t, err)
+	if want, _, _ := strings.Cut(path, "?"); got != want {
+		s.t.Fatalf("%s has the body of %s", path, got)
+	}
+	return response.Header.Get("X-Cache"), version
+}
+
+// wants fetches paths for two devices and checks how the responses come about.
+func (s *site) wants(want string, version int, paths ...string) {
+	s.t.Helper()
+	for _, path := range paths {
+		for _, device := range []string{"phone", "desk"} {
+			if got, v := s.get(path, device); got != want || v != version {
+				s.t.Errorf("%s for %s: %s of version %d, want %s of %d", path, device, got, v, want, version)
+			}
+		}
+	}
+}
+
+// purge adds a rule to the journal, tells the purger, and waits until it is applied.
+func (s *site) purge(t purge.Target, soft bool) purge.Rule {
+	s.t.Helper()
+	r := s.journal.Add(time.Now(), purge.Rule{UID: "uid", Name: "test", Soft: soft, Target: t})
+	s.tell()
+	return r
+}
+
+// files is how many files were invalidated for a rule.
+func (s *site) files(r purge.Rule) (n int64) {
+	for _, store := range s.purger.Done().Stores {
+		n += store.Counts[r.Number].Files
+	}
+	return n
+}
+
+// seal ends a rule now.
+func (s *site) seal(r purge.Rule) {
+	s.t.Helper()
+	time.Sleep(500 * time.Millisecond)                                   // until what was stored last was looked at
+	s.journal.Seal(time.Now(), r.Number, time.Now().Add(-2*time.Second)) // the margin is two seconds
+	s.tell()
+}
+
+func (s *site) tell() {
+	s.t.Helper()
+	must(s.t, s.purger.Tell(purge.Told{
+		Floor: s.journal.Floor, Head: s.journal.Head, Rules: s.journal.Since(s.told), After: s.told,
+	}))
+	s.told = s.journal.Head
+	s.applied()
+}
+
+// applied waits until the journal is applied.
+func (s *site) applied() {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(s.t.Context(), 20*time.Second)
+	defer cancel()
+	s.purger.Wait(ctx, s.journal.Head)
+	if done := s.purger.Done(); done.Applied != s.journal.Head {
+		s.t.Fatalf("not applied: %+v", done)
+	}
+}
+
+func url(path string) string { return "http://" + host + path }
+
+func TestPurge(t *testing.T) {
+	t.Parallel()
+	for name, target := range map[string]purge.Target{
+		"a URL":            {URLs: []string{url("/a/1"), url("/a/2?q=1")}},
+		"a URL by https":   {URLs: []string{"https://WWW.example.com:8443/a/1", url("/a/2?q=1")}},
+		"a prefix":         {Prefixes: []string{url("/a")}},
+		"a tag":            {Tags: []string{"a"}},
+		"two tags and URL": {Tags: []string{"none", "a"}, URLs: []string{url("/none")}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, "  memoryTier: {enabled: false}\n")
+			purged, others := []string{"/a/1", "/a/2?q=1"}, []string{"/b/1", "/b/a"}
+			s.wants("MISS", 0, append(purged, others...)...)
+			s.wants("HIT", 0, append(purged, others...)...)
+			s.publish()
+			r := s.purge(target, false)
+			if files := s.files(r); files != 4 {
+				t.Errorf("%d files were counted, want 4: two variants of two objects", files)
+			}
+			s.wants("MISS", 1, purged...)
+			s.wants("HIT", 0, others...)
+			s.seal(r)
+			s.wants("MISS", 1, purged...) // copies that came before the end were removed
+			s.wants("HIT", 1, purged...)
+		})
+	}
+}
+
+func TestPurgeAll(t *testing.T) {
+	t.Parallel()
+	for name, target := range map[string]purge.Target{
+		"a host": {Hosts: []string{host}}, "everything": {Everything: true}, "a tag": {Tags: []string{"all"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, "  memoryTier: {enabled: false}\n")
+			s.wants("MISS", 0, "/a/1", "/b/1")
+			s.publish()
+			s.purge(purge.Target{Hosts: []string{"www.example.org"}, Tags: []string{"c"}}, false)
+			s.wants("HIT", 0, "/a/1", "/b/1")
+			s.purge(target, false)
+			s.wants("MISS", 1, "/a/1", "/b/1")
+		})
+	}
+}
+
+// TestSoft checks that a soft purge makes nginx ask the origin, and that an object that has not changed stays.
+func TestSoft(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "  memoryTier: {enabled: false}\n  cache: {staleWhileRevalidate: 0s}\n")
+	s.wants("MISS", 0, "/a/1", "/b/1")
+	r := s.purge(purge.Target{Tags: []string{"a"}}, true)
+	s.wants("HIT", 0, "/b/1")
+	s.wants("REVALIDATED", 0, "/a/1")
+	s.seal(r)
+	s.wants("HIT", 0, "/a/1")
+	s.publish()
+	time.Sleep(1100 * time.Millisecond) // nginx shares an answer of the origin for a second
+	s.purge(purge.Target{URLs: []string{url("/a/1")}}, true)
+	s.wants("EXPIRED", 1, "/a/1")
+}
+
+// TestSlices checks that a purge finds all slices of an object, and only those.
+func TestSlices(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "  memoryTier: {enabled: false}\n  cache: {slice: {size: 1Mi}}\n")
+	s.size = 2_500_000
+	s.wants("MISS", 0, "/a/1", "/b/1")
+	s.wants("HIT", 0, "/a/1", "/b/1")
+	s.publish()
+	if files := s.files(s.purge(purge.Target{URLs: []string{url("/a/1")}}, false)); files != 6 {
+		t.Errorf("%d slices were counted, want 6: three for each device", files)
+	}
+	if _, version := s.get("/a/1", "phone"); version != 1 {
+		t.Errorf("version %d after the purge", version)
+	}
+	s.wants("HIT", 0, "/b/1")
+}
+
+// TestMemoryTier checks that a hot object leaves memory with the disk, and that its copy cannot come back.
+func TestMemoryTier(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "  memoryTier: {enabled: true, size: 64Mi, maxObjectSize: 1Mi}\n")
+	for range 10 {
+		s.get("/a/1", "phone")
+	}
+	s.nginx.Cached(url("/a/1"), "../cachenode-memory") // fails the test if it is not there
+	for range 5 {
+		want := s.publish()
+		r := s.purge(purge.Target{Tags: []string{"a"}}, false)
+		for range 5 {
+			if status, version := s.get("/a/1", "phone"); version != want {
+				t.Fatalf("%s of version %d after the purge, want %d", status, version, want)
+			}
+		}
+		s.seal(r)
+		for range 10 {
+			if status, version := s.get("/a/1", "phone"); version != want {
+				t.Fatalf("%s of version %d after the end, want %d", status, version, want)
+			}
+		}
+	}
+}
+
+// TestInFlight checks that a response that the origin made before a purge, and that arrives after it, is not kept; nor
+// one that began to arrive before the end of the purge and is stored after it.
+func TestInFlight(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "  memoryTier: {enabled: false}\n")
+	asked, goOn := make(chan struct{}, 1), make(chan struct{})
+	s.answer = func(string) { asked <- struct{}{}; <-goOn }
+	old := make(chan int)
+	fetch := func() { _, version := s.get("/a/1", "phone"); old <- version }
+	go fetch()
+	<-asked
+	s.mutex.Lock()
+	s.answer = nil
+	s.mutex.Unlock()
+	s.publish()
+	r := s.purge(purge.Target{URLs: []string{url("/a/1")}}, false)
+	close(goOn)
+	if version := <-old; version != 0 {
+		t.Errorf("the request before the purge got version %d", version)
+	}
+	s.never("/a/1", 0)
+
+	s.body = func(string) { asked <- struct{}{}; <-goOn }
+	goOn = make(chan struct{})
+	s.version = 2
+	go fetch()
+	<-asked
+	s.mutex.Lock()
+	s.body = nil
+	s.mutex.Unlock()
+	s.publish()
+	s.journal.Seal(time.Now(), r.Number, time.Now())
+	s.tell()
+	close(goOn)
+	<-old
+	s.never("/a/1", 2)
+}
+
+// never checks that a version is not served, once the files of the last moments were looked at.
+func (s *site) never(path string, version int) {
+	s.t.Helper()
+	time.Sleep(200 * time.Millisecond)
+	for range 5 {
+		if status, got := s.get(path, "phone"); got == version {
+			s.t.Errorf("%s: %s of version %d", path, status, got)
+		}
+	}
+}
+
+// TestRestart checks that disks obey the purges of the time in which there was no agent, before they count as current,
+// and that what was stored since is spared.
+func TestRestart(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "  memoryTier: {enabled: false}\n")
+	s.wants("MISS", 0, "/a/1", "/b/1")
+	s.purge(purge.Target{URLs: []string{url("/none")}}, false)
+	s.keeps()
+	s.end()
+	s.publish()
+	r := s.journal.Add(time.Now(), purge.Rule{Target: purge.Target{Tags: []string{"a"}}})
+	s.journal.Seal(time.Now(), r.Number, time.Now().Add(-2*time.Second))
+	s.wants("HIT", 0, "/a/1", "/b/1")
+	time.Sleep(2 * time.Second) // received after the end of the purge
+	s.wants("MISS", 1, "/a/2")
+	must(t, os.Remove(s.nginx.Root+layout.PurgesCopy)) // a new pod
+	s.begin(&s.journal)
+	if s.purger.IsCurrent("disk1") && s.purger.IsCurrent("disk2") {
+		t.Error("the disks are current at once")
+	}
+	s.applied()
+	s.wants("HIT", 0, "/b/1")
+	s.wants("HIT", 1, "/a/2")
+	s.wants("MISS", 1, "/a/1")
+}
+
+// TestWithoutJournal checks that disks that once obeyed a journal are not used without one, and that others are.
+func TestWithoutJournal(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "  memoryTier: {enabled: false}\n")
+	current := func() bool { return s.purger.IsCurrent("disk1") && s.purger.IsCurrent("disk2") }
+	eventually(t, "disks without purges are not current", current)
+	s.purge(purge.Target{Everything: true}, false)
+	s.keeps()
+	s.end()
+	must(t, os.Remove(s.nginx.Root+layout.PurgesCopy))
+	s.begin(nil)
+	time.Sleep(500 * time.Millisecond)
+	if current() {
+		t.Fatal("the disks are current although nobody has told the purges")
+	}
+	if err := s.purger.Tell(purge.Told{Head: s.journal.Head, After: s.journal.Head - 1}); err == nil {
+		t.Error("a part of the journal was taken without what is before it")
+	}
+	s.told = 0
+	s.tell()
+	eventually(t, "the disks are not current once the purges were told", current)
+}
+
+// TestOlderThanTheJournal checks that nothing is served from a disk that has missed purges that nobody knows any more.
+func TestOlderThanTheJournal(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "  memoryTier: {enabled: false}\n")
+	s.wants("MISS", 0, "/a/1", "/b/1")
+	s.end()
+	s.publish()
+	r := s.journal.Add(time.Now(), purge.Rule{Target: purge.Target{Tags: []string{"a"}}})
+	s.journal.Seal(time.Now(), r.Number, time.Now())
+	if !s.journal.Compact(time.Now().Add(time.Hour), 1<<20) || len(s.journal.Rules) != 0 {
+		t.Fatal("the journal was not compacted")
+	}
+	s.begin(&s.journal)
+	s.applied()
+	s.wants("MISS", 1, "/a/1", "/b/1")
+}
+
+// TestOutOfUse checks that a disk that was out of use obeys the purges of that time before it is current.
+func TestOutOfUse(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "  memoryTier: {enabled: false}\n")
+	s.purger.SetInUse([]string{"disk1", "disk2"})
+	s.wants("MISS", 0, "/a/1", "/a/2", "/a/3", "/a/4")
+	s.usable.Store(false)
+	s.purger.SetInUse(nil)
+	time.Sleep(300 * time.Millisecond)
+	s.publish()
+	s.purge(purge.Target{Prefixes: []string{url("/a/")}}, false) // nothing is in use
+	if s.purger.IsCurrent("disk1") || s.purger.IsCurrent("disk2") {
+		t.Error("the disks are current")
+	}
+	s.usable.Store(true)
+	eventually(t, "the disks do not become current", func() bool {
+		return s.purger.IsCurrent("disk1") && s.purger.IsCurrent("disk2")
+	})
+	s.wants("MISS", 1, "/a/1", "/a/2", "/a/3", "/a/4")
+}
+
+// TestManyTags checks that an object with more tags than are indexed is purged by any tag.
+func TestManyTags(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "  memoryTier: {enabled: false}\n")
+	path := "/x" + strings.Repeat("y", 300) // the folder is a tag, which is too long
+	s.wants("MISS", 0, path, "/b/1")
+	s.publish()
+	s.purge(purge.Target{Tags: []string{"whatever"}}, false)
+	s.wants("MISS", 1, path)
+	s.wants("HIT", 0, "/b/1")
+}
+
+// TestOtherKeys checks that after an edit of the key, purges of URLs hold for objects of both keys.
+func TestOtherKeys(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "  memoryTier: {enabled: false}\n")
+	s.wants("MISS", 0, "/a/1")
+	cacheNode, _, err := schema.Decode([]byte(s.yaml))
+	must(t, err)
+	headers, before := []string{"Surrogate-Key"}, cacheNode.Spec.Cache
+	edited := *before.DeepCopy()
+	edited.Key = []v1alpha1.KeyPart{v1alpha1.KeyHost, v1alpha1.KeyRequestURI}
+	s.purger.Configure(headers, edited)
+	s.publish()
+	s.purge(purge.Target{URLs: []string{url("/a/1")}}, false)
+	s.wants("HIT", 0, "/a/1") // nginx still has the key from before
+	s.purger.Configure(headers, before)
+	s.applied()
+	s.wants("MISS", 1, "/a/1")
+}
+
+// keeps waits until the disks have noted what they have applied.
+func (s *site) keeps() {
+	s.t.Helper()
+	eventually(s.t, "what was applied is not noted", func() bool {
+		for _, disk := range []string{"disk1", "disk2"} {
+			text, _ := os.ReadFile(s.nginx.Root + filepath.Dir(layout.CacheDir(disk)) + "/purges.json")
+			if string(text) != fmt.Sprintf(`{"applied":%d}`, s.journal.Head) {
+				return false
+			}
+		}
+		return true
+	})
+}
+
+func eventually(t *testing.T, problem string, f func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(20 * time.Second); !f(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal(problem)
+		}
+	}
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}

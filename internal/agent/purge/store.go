@@ -1,0 +1,354 @@
+package purge
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+	"golang.org/x/time/rate"
+
+	"github.com/cachenode/cachenode-operator/internal/agent/cachefile"
+	"github.com/cachenode/cachenode-operator/internal/agent/index"
+	"github.com/cachenode/cachenode-operator/internal/purge"
+)
+
+// Place is where a store is.
+type Place struct {
+	// Folder has nginx's files (proxy_cache_path).
+	Folder string
+	// State is the file with the last place in the journal that the store has applied.
+	State string
+	// Indexes is the folder for the index; "" keeps it in memory.
+	Indexes string
+	// IsUsable is true while the disk is healthy. It must not block.
+	IsUsable func() bool
+}
+
+// store is a disk or the memory tier. Its goroutine applies the journal to it. The purger's mutex guards what is not
+// its own.
+type store struct {
+	Place
+	purger *Purger
+	name   string
+
+	// applied is the last place that the store obeys, read from State when the disk was found healthy. isRead is true
+	// while that is so. inUse is true if nginx uses the store.
+	applied       int64
+	isRead, inUse bool
+	// reason is why applied is behind.
+	reason string
+	counts map[int64]purge.Count
+
+	// pace limits how fast a rescan reads files.
+	pace *rate.Limiter
+	// kept is the place in the file State, and wasCurrent is true if the store obeyed the whole journal when it was last
+	// looked at. Only the goroutine uses them.
+	kept       int64
+	wasCurrent bool
+}
+
+// matters is true if nginx uses the store, or may use it at any moment.
+func (s *store) matters() bool { return s.inUse || s.IsUsable() }
+
+// rescanned is how many files a second are read while nginx uses the disk and the index is rebuilt.
+const rescanned = 2000
+
+// Watch begins to apply the journal to a store, until the context ends. It does nothing for one that it knows.
+func (p *Purger) Watch(ctx context.Context, name string, place Place) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	if p.stores[name] != nil {
+		return
+	}
+	s := &store{
+		Place: place, purger: p, name: name, reason: "not looked at yet",
+		counts: map[int64]purge.Count{}, pace: rate.NewLimiter(rate.Inf, 1),
+	}
+	p.stores[name] = s
+	go s.run(ctx)
+}
+
+// usableInterval is the time between two looks at whether the disk is healthy, and retryInterval that after an error.
+const (
+	usableInterval = 100 * time.Millisecond
+	retryInterval  = time.Second
+)
+
+func (s *store) run(ctx context.Context) {
+	for ctx.Err() == nil {
+		if !s.IsUsable() {
+			s.wasCurrent = false
+			s.set(func() { s.isRead = false })
+			sleep(ctx, usableInterval)
+			continue
+		}
+		if err := s.serve(ctx); err != nil && ctx.Err() == nil {
+			s.purger.log.Warn("purges wait", "store", s.name, "error", err)
+			s.set(func() { s.reason = err.Error() })
+			sleep(ctx, retryInterval)
+		}
+	}
+}
+
+// set changes what the mutex guards.
+func (s *store) set(change func()) {
+	s.purger.mutex.Lock()
+	defer s.purger.mutex.Unlock()
+	change()
+	s.purger.notify()
+}
+
+// serve applies the journal while the disk is healthy.
+func (s *store) serve(ctx context.Context) (err error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	if s.kept, err = readState(s.State); err != nil {
+		return err
+	}
+	s.set(func() { s.applied, s.isRead, s.reason = s.kept, true, "the index is read" })
+	x, headers, err := s.open()
+	if err != nil {
+		return err
+	}
+	defer func() { _ = x.Close() }()
+	k := &index.Keeper{Disk: index.Disk{Folder: s.Folder, Index: x, TagHeaders: headers, Stored: s.stored}, Pace: s.pace}
+	ended := make(chan error, 1)
+	go func() { ended <- keep(ctx, k) }()
+	for {
+		again, err := s.step(ctx, k)
+		if err != nil || ctx.Err() != nil || !s.IsUsable() {
+			cancel()
+			return errors.Join(err, <-ended)
+		}
+		select {
+		case err := <-ended:
+			return fmt.Errorf("the index: %w", err)
+		case <-again:
+		case <-time.After(saveEvery):
+		}
+	}
+}
+
+// keep runs a keeper until the context ends or the disk fails.
+func keep(ctx context.Context, k *index.Keeper) error {
+	for {
+		err := k.Run(ctx)
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // the caller has ended it
+		}
+		if !errors.Is(err, index.ErrGone) {
+			return err
+		}
+		sleep(ctx, retryInterval)
+	}
+}
+
+// step applies what the journal has, and returns when to look again.
+func (s *store) step(ctx context.Context, k *index.Keeper) (again <-chan struct{}, err error) {
+	p := s.purger
+	p.mutex.RLock()
+	again = p.changed
+	head, applied, isKnown := p.journal.Head, s.applied, s.knows()
+	var tasks []task
+	for _, r := range s.since(applied) {
+		tasks = append(tasks, task{r, p.patterns(r)})
+	}
+	saved := p.saved
+	p.mutex.RUnlock()
+	if !isKnown {
+		s.explain("the operator has not told the purges yet")
+		return again, nil
+	}
+	if applied < head {
+		if err := s.apply(ctx, k, tasks); errors.Is(err, index.ErrIncomplete) {
+			s.explain("the index is being rebuilt")
+			return after(usableInterval), nil
+		} else if err != nil {
+			return again, err
+		}
+		s.set(func() {
+			if s.applied == applied { // or the policies have changed meanwhile
+				s.applied = head
+			}
+		})
+	}
+	s.forget(tasks)
+	p.mutex.RLock()
+	done, inUse := s.applied == head, s.inUse
+	p.mutex.RUnlock()
+	switch {
+	case inUse:
+		s.pace.SetLimit(rescanned)
+	case done && !s.wasCurrent && p.Current != nil:
+		p.Current()
+	}
+	s.wasCurrent = done
+	if done && head <= saved && head != s.kept {
+		return again, s.keepState(head)
+	}
+	return again, nil
+}
+
+// knows is true if the journal is the one that the store has applied until now. The caller holds the mutex.
+func (s *store) knows() bool {
+	return s.applied == 0 || (s.purger.known && s.applied <= s.purger.journal.Head)
+}
+
+// explain sets the reason why the store is behind, if it is another one.
+func (s *store) explain(reason string) {
+	s.purger.mutex.RLock()
+	same := s.reason == reason
+	s.purger.mutex.RUnlock()
+	if !same {
+		s.set(func() { s.reason = reason })
+	}
+}
+
+func after(d time.Duration) <-chan struct{} {
+	done := make(chan struct{})
+	time.AfterFunc(d, func() { close(done) })
+	return done
+}
+
+// since are the rules that changed after a place. For a store that is older than the journal, everything on it is one
+// more rule. The caller holds the mutex.
+func (s *store) since(place int64) []purge.Rule {
+	j := s.purger.journal
+	rules := j.Since(place)
+	if place < j.Floor {
+		all := purge.Rule{Number: j.Floor, Changed: j.Floor, Until: time.UnixMilli(j.Floor), Name: "older than the journal"}
+		all.Everything = true
+		rules = append([]purge.Rule{all}, rules...)
+	}
+	return rules
+}
+
+// readState reads the last place that a store has applied; 0 if the file does not exist or is damaged.
+func readState(path string) (int64, error) {
+	text, err := os.ReadFile(path) //nolint:gosec // the path is ours
+	if errors.Is(err, fs.ErrNotExist) {
+		return 0, nil
+	} else if err != nil {
+		return 0, err
+	}
+	var state state
+	if json.Unmarshal(text, &state) != nil {
+		return 0, nil // everything is applied once more
+	}
+	return state.Applied, nil
+}
+
+// state is the content of the file State.
+type state struct {
+	Applied int64 `json:"applied"`
+}
+
+// keepState writes what the store has applied, after what it has written for that.
+func (s *store) keepState(applied int64) error {
+	folder, err := os.Open(s.Folder)
+	if err != nil {
+		return err
+	}
+	err = unix.Syncfs(int(folder.Fd())) //nolint:gosec // a file descriptor
+	if err = errors.Join(err, folder.Close()); err != nil {
+		return err
+	}
+	text, err := json.Marshal(state{applied})
+	if err != nil {
+		return err
+	}
+	if err := replace(s.State, text); err != nil {
+		return err
+	}
+	s.kept = applied
+	return nil
+}
+
+// stored looks at a file that nginx has stored, or that a rescan has found.
+func (s *store) stored(e index.Entry) (kept bool, err error) {
+	verdict := s.purger.match(e)
+	if verdict.Effect == purge.Keep {
+		return true, nil
+	}
+	path := filepath.Join(s.Folder, e.File.Path())
+	info, err := os.Stat(path)
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	} else if err != nil {
+		return false, err
+	}
+	soft := verdict.Effect == purge.Expire && !s.isMemory()
+	if err := s.invalidate(path, soft); err != nil {
+		return false, err
+	}
+	s.count(verdict.Number, info.Size())
+	return soft, nil
+}
+
+// count counts a file that was invalidated for a rule.
+func (s *store) count(number, size int64) {
+	s.purger.mutex.Lock()
+	defer s.purger.mutex.Unlock()
+	c := s.counts[number]
+	s.counts[number] = purge.Count{Files: c.Files + 1, Bytes: c.Bytes + size}
+}
+
+func (s *store) isMemory() bool { return s.Indexes == "" }
+
+// invalidate removes a file, or makes it stale.
+func (s *store) invalidate(path string, soft bool) error {
+	if !soft {
+		return cachefile.Remove(path)
+	}
+	err := cachefile.Expire(path, time.Now().Add(-time.Second))
+	if errors.Is(err, cachefile.ErrVersion) || errors.Is(err, cachefile.ErrDamaged) {
+		return nil // nginx does not use it either
+	}
+	return err
+}
+
+// indexPrefix begins the names of the folders of indexes.
+const indexPrefix = "index-"
+
+// open opens the store's index, and removes those that are of no use any more. An index that was opened by this process
+// and failed cannot be opened again, so each has a name of its own.
+func (s *store) open() (x *index.Index, tagHeaders []string, err error) {
+	s.purger.mutex.RLock()
+	tagHeaders, blocks := s.purger.tagHeaders, s.purger.blocks
+	s.purger.mutex.RUnlock()
+	if s.isMemory() {
+		x, err = index.OpenInMemory(blocks)
+		return x, tagHeaders, err
+	}
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return nil, nil, err
+	}
+	begin := indexPrefix + hashOf(tagHeaders) + "-" // with other headers, it would have other tags
+	old, err := filepath.Glob(filepath.Join(s.Indexes, indexPrefix+"*"))
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, folder := range old {
+		if x == nil && strings.HasPrefix(filepath.Base(folder), begin) {
+			if x, err = index.Open(folder, string(boot), blocks); err == nil {
+				continue
+			}
+		}
+		if err := os.RemoveAll(folder); err != nil {
+			return nil, nil, err
+		}
+	}
+	if x == nil {
+		name := fmt.Sprintf("%s%d", begin, time.Now().UnixNano())
+		x, err = index.Open(filepath.Join(s.Indexes, name), string(boot), blocks)
+	}
+	return x, tagHeaders, err
+}

@@ -1,0 +1,96 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/agent/disk"
+	"github.com/cachenode/cachenode-operator/internal/agent/purge"
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/layout"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+	journal "github.com/cachenode/cachenode-operator/internal/purge"
+	"github.com/cachenode/cachenode-operator/internal/tuning"
+)
+
+// readPurges reads the journal of purges that the kubelet has mounted, if there is one. It is as of the start of the
+// pod, or newer.
+func (a *Agent) readPurges() {
+	text, err := os.ReadFile(filepath.Join(a.Paths.Purges, naming.PurgesKey))
+	if err == nil {
+		a.purger.Load(text)
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		a.Log.Warn("the purges", "error", err)
+	}
+}
+
+// policies are the cache policies by which nginx stores now, or will.
+func (a *Agent) policies(wanted agentapi.Revision) []v1alpha1.CachePolicy {
+	list := []v1alpha1.CachePolicy{wanted.Spec.Cache}
+	if running := a.running(); running != nil && running.ID != wanted.ID {
+		list = append(list, running.Spec.Cache)
+	}
+	return list
+}
+
+// purgeDisk begins to carry out purges on a disk.
+func (a *Agent) purgeDisk(ctx context.Context, name string, monitor *disk.Monitor) {
+	own := a.Paths.Root + layout.DiskDir(name) + "/" + layout.OwnFolder
+	a.purger.Watch(ctx, name, purge.Place{
+		Folder: a.Paths.Root + layout.CacheDir(name), State: own + "/purges.json", Indexes: own,
+		IsUsable: func() bool { return monitor.State().Status == v1alpha1.DiskHealthy },
+	})
+}
+
+// purgeMemory begins to carry out purges in the memory tier, if there is one.
+func (a *Agent) purgeMemory(ctx context.Context, revision agentapi.Revision) {
+	if tuning.HasMemoryTier(revision.Spec) {
+		a.purger.Watch(ctx, journal.MemoryStore, purge.Place{
+			Folder: a.Paths.Root + layout.MemoryTierCache, State: a.Paths.Root + layout.MemoryPurges,
+			IsUsable: func() bool { return true },
+		})
+	}
+}
+
+// purgePatience is how long nginx waits, when the pod starts, for disks to obey the purges that the pod has missed. It
+// then starts without those that do not.
+const purgePatience = 20 * time.Second
+
+// waitsForPurges is true while nginx is not to start yet.
+func (a *Agent) waitsForPurges() bool {
+	if a.Started() || time.Since(a.began) > purgePatience {
+		return false
+	}
+	for name, s := range a.states() {
+		if s.Status == v1alpha1.DiskHealthy && !a.purger.IsCurrent(name) {
+			return true
+		}
+	}
+	return false
+}
+
+// newlyCurrent has the conductor look at a disk that may be used now.
+func (a *Agent) newlyCurrent() {
+	if current := a.current(); current == nil || len(current.used) < len(current.revision.Spec.Disks) {
+		a.Wake()
+	}
+}
+
+// tagHeaders are the headers of responses with the tags of an object.
+func (a *Agent) tagHeaders() []string { return []string{"Surrogate-Key", "Cache-Tag"} }
+
+// used are the disks of a revision that nginx uses with a configuration.
+func used(revision agentapi.Revision, failed []string) (names []string) {
+	for _, d := range revision.Spec.Disks {
+		if !slices.Contains(failed, d.Name) {
+			names = append(names, d.Name)
+		}
+	}
+	return names
+}

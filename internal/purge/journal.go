@@ -1,0 +1,172 @@
+package purge
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"time"
+)
+
+// Rule is a purge that was given a number.
+type Rule struct {
+	// Number is the place of the purge in the journal.
+	Number int64 `json:"number"`
+	// Changed is the place of the rule's last change: Number, or a later place once it has an end.
+	Changed int64 `json:"changed"`
+	// Until is the end of the rule: responses that arrived later are spared. Zero means that it has none yet, because
+	// some pod may still have a purged object, from which another pod can fill.
+	Until time.Time `json:"until,omitzero"`
+	// UID and Name are those of the CachePurge.
+	UID  string `json:"uid"`
+	Name string `json:"name"`
+	// Soft rules make objects stale, others remove them.
+	Soft bool `json:"soft,omitempty"`
+	Target
+}
+
+// Journal is the list of purges of a CacheNode. A place in it is a number that only grows. Places are at least the
+// milliseconds of the Unix time, so they go on growing if a journal is lost and another one begins.
+type Journal struct {
+	// Floor is the last place that the journal no longer knows. What a disk has that has not applied it is not trusted.
+	Floor int64 `json:"floor"`
+	// Head is the last place.
+	Head int64 `json:"head"`
+	// Rules are sorted by Number.
+	Rules []Rule `json:"rules,omitempty"`
+}
+
+// next is the next place.
+func (j *Journal) next(now time.Time) int64 {
+	j.Head = max(j.Head+1, now.UnixMilli())
+	return j.Head
+}
+
+// Add gives a purge a place.
+func (j *Journal) Add(now time.Time, r Rule) Rule {
+	r.Number = j.next(now)
+	r.Changed, r.Until = r.Number, time.Time{}
+	j.Rules = append(j.Rules, r)
+	return r
+}
+
+// Seal gives the rule at a place an end. It does nothing if there is no such rule or if it has one.
+func (j *Journal) Seal(now time.Time, number int64, until time.Time) {
+	for i := range j.Rules {
+		if r := &j.Rules[i]; r.Number == number && r.Until.IsZero() {
+			r.Changed, r.Until = j.next(now), until
+		}
+	}
+}
+
+// Since are the rules that changed after a place.
+func (j Journal) Since(place int64) []Rule {
+	var rules []Rule
+	for _, r := range j.Rules {
+		if r.Changed > place {
+			rules = append(rules, r)
+		}
+	}
+	return rules
+}
+
+// Merge takes what changed in a later journal. rules are those that changed since j's head.
+func (j *Journal) Merge(floor, head int64, rules []Rule) {
+	for _, r := range rules {
+		i, known := slices.BinarySearchFunc(j.Rules, r.Number, func(r Rule, n int64) int { return int(r.Number - n) })
+		switch {
+		case !known:
+			j.Rules = slices.Insert(j.Rules, i, r)
+		case j.Rules[i].Changed < r.Changed:
+			j.Rules[i] = r
+		}
+	}
+	j.Head = max(j.Head, head)
+	j.raise(floor)
+}
+
+// raise raises the floor, and forgets the rules below it.
+func (j *Journal) raise(floor int64) {
+	if floor > j.Floor {
+		j.Floor = floor
+		j.Rules = slices.DeleteFunc(j.Rules, func(r Rule) bool { return r.Changed <= floor })
+	}
+}
+
+// Compact forgets rules that ended before a time, and the oldest ones of those that are too many for a number of bytes.
+// It keeps rules without an end, and what came after them. It reports whether it forgot any.
+func (j *Journal) Compact(before time.Time, most int) bool {
+	kept := j.Head // no rule after this place is forgotten
+	for _, r := range j.Rules {
+		if r.Until.IsZero() {
+			kept = min(kept, r.Number-1)
+		}
+	}
+	size, target := j.Size(), most
+	if size > most {
+		target = most / 4 * 3 // so that it is not done again at once
+	}
+	floor := j.Floor
+	for _, r := range j.Rules {
+		if r.Changed <= kept && (r.Until.Before(before) || size > target) {
+			floor = max(floor, r.Changed)
+			size -= r.size()
+		}
+	}
+	if floor == j.Floor {
+		return false
+	}
+	j.raise(floor)
+	return true
+}
+
+// Size is about how many bytes the journal takes before it is compressed.
+func (j Journal) Size() (n int) {
+	for _, r := range j.Rules {
+		n += r.size()
+	}
+	return n
+}
+
+// size is about how many bytes a rule takes.
+func (r Rule) size() int {
+	n := 128
+	for _, list := range [][]string{r.URLs, r.Prefixes, r.Hosts, r.Tags} {
+		for _, text := range list {
+			n += len(text) + 3
+		}
+	}
+	return n
+}
+
+// Encode is the journal as text, compressed.
+func (j Journal) Encode() ([]byte, error) {
+	var text bytes.Buffer
+	to, err := gzip.NewWriterLevel(&text, gzip.BestSpeed)
+	if err != nil {
+		return nil, err
+	}
+	if err := json.NewEncoder(to).Encode(j); err != nil {
+		return nil, err
+	}
+	err = to.Close()
+	return text.Bytes(), err
+}
+
+// maxDecoded is how many bytes of a journal are read.
+const maxDecoded = 64 << 20
+
+// Decode reads what Encode wrote.
+func Decode(text []byte) (j Journal, err error) {
+	from, err := gzip.NewReader(bytes.NewReader(text))
+	if err != nil {
+		return j, fmt.Errorf("the journal of purges: %w", err)
+	}
+	if err := json.NewDecoder(io.LimitReader(from, maxDecoded)).Decode(&j); err != nil {
+		return Journal{}, fmt.Errorf("the journal of purges: %w", err)
+	}
+	slices.SortFunc(j.Rules, func(a, b Rule) int { return int(a.Number - b.Number) })
+	return j, nil
+}

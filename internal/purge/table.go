@@ -1,0 +1,100 @@
+package purge
+
+import (
+	"strings"
+	"time"
+)
+
+// Never is the end of a rule that has none yet.
+var Never = time.Unix(1<<40, 0)
+
+// margin is added to the end of a rule: headers have whole seconds, and the clocks of nodes differ.
+const margin = 2 * time.Second
+
+// Effect is what is to become of an object.
+type Effect int
+
+// The effects, the stronger the greater.
+const (
+	Keep Effect = iota
+	Expire
+	Remove
+)
+
+// Verdict is what is to become of an object, and the number of the rule that says so.
+type Verdict struct {
+	Effect Effect
+	Number int64
+}
+
+// Table answers which rules an object matches. It is not safe for concurrent use.
+type Table struct{ hard, soft ends }
+
+// ends are, of the rules about a key, a beginning of keys and a tag, those that end last.
+type ends struct{ keys, prefixes, tags map[string]end }
+
+type end struct {
+	at     time.Time
+	number int64
+}
+
+// NewTable returns a table without rules.
+func NewTable() *Table { return &Table{hard: newEnds(), soft: newEnds()} }
+
+func newEnds() ends {
+	return ends{map[string]end{}, map[string]end{}, map[string]end{}}
+}
+
+// Add adds a rule with its patterns.
+func (t *Table) Add(r Rule, p Patterns) {
+	e, last := t.hard, end{r.End(), r.Number}
+	if r.Soft {
+		e = t.soft
+	}
+	for _, list := range []struct {
+		texts []string
+		ends  map[string]end
+	}{{p.Keys, e.keys}, {p.Prefixes, e.prefixes}, {p.Tags, e.tags}} {
+		for _, text := range list.texts {
+			if list.ends[text].at.Before(last.at) {
+				list.ends[text] = last
+			}
+		}
+	}
+}
+
+// End is the time after which a response must have arrived to be spared.
+func (r Rule) End() time.Time {
+	if r.Until.IsZero() {
+		return Never
+	}
+	return r.Until.Add(margin)
+}
+
+// Match is what is to become of an object with a key and tags that was received at a time.
+func (t *Table) Match(key string, tags []string, received time.Time) Verdict {
+	if number, ok := t.hard.match(key, tags, received); ok {
+		return Verdict{Remove, number}
+	}
+	if number, ok := t.soft.match(key, tags, received); ok {
+		return Verdict{Expire, number}
+	}
+	return Verdict{}
+}
+
+func (e ends) match(key string, tags []string, received time.Time) (number int64, ok bool) {
+	if end, ok := e.keys[key]; ok && !received.After(end.at) {
+		return end.number, true
+	}
+	for _, tag := range tags {
+		if end, ok := e.tags[tag]; ok && !received.After(end.at) {
+			return end.number, true
+		}
+	}
+	for prefix, end := range e.prefixes {
+		if !received.After(end.at) && strings.HasPrefix(key, prefix) {
+			return end.number, true
+		}
+	}
+	return 0, false
+}

@@ -1,0 +1,165 @@
+// Package purge decides what a purge means: which stored objects it is about, and which purges a disk has yet to apply.
+// It is pure.
+package purge
+
+import (
+	"errors"
+	"fmt"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
+)
+
+// Limits of a target.
+const (
+	// MaxItems is how many URLs, prefixes, hosts and tags one purge may name, each.
+	MaxItems = 1000
+	// MaxURL is the length of a URL or prefix, and MaxTag that of a tag, in bytes.
+	MaxURL = 2048
+	MaxTag = 256
+)
+
+// Target says which objects a purge is about. An object is in it if it is in one of the lists.
+type Target struct {
+	URLs       []string `json:"urls,omitempty"`
+	Prefixes   []string `json:"prefixes,omitempty"`
+	Hosts      []string `json:"hosts,omitempty"`
+	Tags       []string `json:"tags,omitempty"`
+	Everything bool     `json:"everything,omitempty"`
+}
+
+// Patterns are a target in terms of what is stored.
+type Patterns struct {
+	// Keys are cache keys, and Prefixes beginnings of cache keys; "" is the beginning of all.
+	Keys, Prefixes []string
+	Tags           []string
+}
+
+// Patterns are the patterns of a target for a cache policy. A URL stands for what any method and any scheme has stored
+// under it, because clients reach the same object by several.
+func (t Target) Patterns(c v1alpha1.CachePolicy) (p Patterns, err error) {
+	for _, text := range t.URLs {
+		r, err := parse(text)
+		if err != nil {
+			return Patterns{}, fmt.Errorf("urls: %q: %w", text, err)
+		}
+		p.Keys = append(p.Keys, keys(c, r)...)
+	}
+	for _, text := range t.Prefixes {
+		r, err := parsePrefix(text)
+		if err != nil {
+			return Patterns{}, fmt.Errorf("prefixes: %q: %w", text, err)
+		}
+		p.Prefixes = append(p.Prefixes, keys(withoutQuery(c), r)...)
+	}
+	for _, host := range t.Hosts {
+		if !slices.Contains(c.Key, v1alpha1.KeyHost) {
+			return Patterns{}, errors.New("hosts: spec.cache.key of the CacheNode has no Host: purge everything instead")
+		}
+		p.Prefixes = append(p.Prefixes, keys(withoutQuery(c), cache.Request{Host: host, URI: "/"})...)
+	}
+	if t.Everything {
+		p.Prefixes = []string{""}
+	}
+	p.Tags = t.Tags
+	return p, nil
+}
+
+// keys are the keys of a request by all methods and schemes that the key distinguishes.
+func keys(c v1alpha1.CachePolicy, r cache.Request) (list []string) {
+	methods := []string{"GET", "HEAD"}
+	for _, m := range c.Methods {
+		methods = append(methods, string(m))
+	}
+	for _, r.Method = range methods {
+		for _, r.Scheme = range []string{"http", "https"} {
+			list = append(list, cache.Key(c, r))
+		}
+	}
+	slices.Sort(list)
+	return slices.Compact(list)
+}
+
+// withoutQuery is a policy whose keys end with the path.
+func withoutQuery(c v1alpha1.CachePolicy) v1alpha1.CachePolicy {
+	c.Key = slices.DeleteFunc(slices.Clone(c.Key), func(p v1alpha1.KeyPart) bool { return p == v1alpha1.KeyArgs })
+	c.Query = nil
+	return c
+}
+
+// parse takes a URL apart. The path and the query string stay as they are: a cache compares them byte by byte.
+func parse(text string) (r cache.Request, err error) {
+	if len(text) > MaxURL {
+		return r, fmt.Errorf("must have at most %d bytes", MaxURL)
+	}
+	for _, b := range []byte(text) {
+		if b <= ' ' || b >= 0x7f {
+			return r, errors.New("must be percent-encoded, as clients send it")
+		}
+	}
+	u, err := url.Parse(text)
+	switch {
+	case err != nil:
+		return r, errors.New("must be a URL")
+	case u.Scheme != "http" && u.Scheme != "https":
+		return r, errors.New("must begin with http:// or https://")
+	case u.Hostname() == "" || u.User != nil:
+		return r, errors.New("must have a host, and no user")
+	case strings.Contains(text, "#"):
+		return r, errors.New("must have no fragment: clients do not send it")
+	}
+	_, rest, _ := strings.Cut(text, "://")
+	r.Host = strings.TrimSuffix(strings.TrimSuffix(u.Host, u.Port()), ":")
+	if at := strings.IndexAny(rest, "/?"); at >= 0 {
+		r.URI = rest[at:]
+	}
+	if !strings.HasPrefix(r.URI, "/") {
+		r.URI = "/" + r.URI
+	}
+	return r, nil
+}
+
+// parsePrefix is parse for a prefix, which must say where in the host.
+func parsePrefix(text string) (r cache.Request, err error) {
+	r, err = parse(text)
+	switch {
+	case err != nil:
+		return r, err
+	case strings.Contains(text, "?"):
+		return r, errors.New("must end in the path: every query string of the paths is purged")
+	case r.URI == "/":
+		return r, errors.New("is a whole host: name it in hosts")
+	}
+	return r, nil
+}
+
+// Check says what is wrong with a target; nil if nothing is.
+func (t Target) Check(c v1alpha1.CachePolicy) error {
+	for name, n := range map[string]int{
+		"urls": len(t.URLs), "prefixes": len(t.Prefixes), "hosts": len(t.Hosts), "tags": len(t.Tags),
+	} {
+		if n > MaxItems {
+			return fmt.Errorf("%s: must have at most %d items, has %d", name, MaxItems, n)
+		}
+	}
+	for _, host := range t.Hosts {
+		if _, err := parse("http://" + host + "/"); err != nil || strings.ContainsAny(host, ":/?@*") {
+			return fmt.Errorf("hosts: %q: must be the name of a host, without scheme, port and path", host)
+		}
+	}
+	for _, tag := range t.Tags {
+		if tag == "" || len(tag) > MaxTag || strings.ContainsFunc(tag, isSeparator) {
+			return fmt.Errorf("tags: %.40q: must have 1 to %d bytes, and no space, comma or control character", tag, MaxTag)
+		}
+	}
+	if len(t.URLs)+len(t.Prefixes)+len(t.Hosts)+len(t.Tags) == 0 && !t.Everything {
+		return errors.New("names nothing: set urls, prefixes, hosts, tags or everything")
+	}
+	_, err := t.Patterns(c)
+	return err
+}
+
+func isSeparator(r rune) bool { return r <= ' ' || r == ',' || r == 0x7f }
