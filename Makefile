@@ -33,10 +33,10 @@ generate: ## Write all generated files: deep copies, CRD, RBAC, the chart's sche
 	@tools=$$(hack/build-tool tools); set -x; \
 	$$tools/controller-gen object paths=./api/...; \
 	$$tools/controller-gen crd:allowDangerousTypes=false paths=./api/... output:crd:dir=config/crd/bases; \
-	go run ./hack/generate/bounds config/crd/bases/cachenode.io_cachenodes.yaml; \
+	for kind in cachenodes cachepurges; do go run ./hack/generate/bounds config/crd/bases/cachenode.io_$$kind.yaml; done; \
 	$$tools/controller-gen rbac:roleName=cachenode-operator paths=./controllers/... output:rbac:dir=config/rbac
 	@hack/generate/chart
-	for page in cachenode plugin metrics headers logs; do go run ./hack/generate/reference $$page >docs/reference/$$page.md; done
+	for page in cachenode cachepurge plugin metrics headers logs; do go run ./hack/generate/reference $$page >docs/reference/$$page.md; done
 	go run -C test/bench ./page ../../docs/benchmarks ../../README.md
 	sed '1s/.*/# Values of the Helm chart/' charts/cachenode-operator/README.md >docs/reference/chart.md
 

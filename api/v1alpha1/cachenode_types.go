@@ -113,6 +113,10 @@ type CacheNodeSpec struct {
 	// +optional
 	Routing Routing `json:"routing,omitzero"`
 
+	// purge says how CachePurges are carried out.
+	// +optional
+	Purge Purge `json:"purge,omitzero"`
+
 	// io tunes how nginx reads and writes cache files.
 	// +optional
 	// +kubebuilder:default={}

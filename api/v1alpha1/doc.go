@@ -17,7 +17,7 @@ var GroupVersion = schema.GroupVersion{Group: "cachenode.io", Version: "v1alpha1
 // AddToScheme registers the types with a scheme. It always returns nil; callers expect a function that returns an
 // error.
 func AddToScheme(scheme *runtime.Scheme) error {
-	scheme.AddKnownTypes(GroupVersion, &CacheNode{}, &CacheNodeList{})
+	scheme.AddKnownTypes(GroupVersion, &CacheNode{}, &CacheNodeList{}, &CachePurge{}, &CachePurgeList{})
 	metav1.AddToGroupVersion(scheme, GroupVersion)
 	return nil
 }

@@ -199,6 +199,12 @@ func run(o options, config *rest.Config) error {
 	if err := reconciler.SetupWithManager(mgr, references); err != nil {
 		return err
 	}
+	purges := &controllers.PurgeReconciler{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Agents: reconciler.Agents, Concurrency: o.concurrency,
+	}
+	if err := purges.SetupWithManager(mgr); err != nil {
+		return err
+	}
 	collector := &controllers.Collector{Reader: mgr.GetClient(), Elected: mgr.Elected()}
 	if err := metrics.Registry.Register(collector); err != nil {
 		return err

@@ -7,3 +7,8 @@ import _ "embed"
 //
 //go:embed bases/cachenode.io_cachenodes.yaml
 var CacheNodes []byte
+
+// CachePurges is the definition of the kind CachePurge, as YAML.
+//
+//go:embed bases/cachenode.io_cachepurges.yaml
+var CachePurges []byte

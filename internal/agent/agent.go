@@ -19,6 +19,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
+	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 // Paths are the folders and files that the agent reads, and the name of its pod. In a pod most of them are the paths of
@@ -177,7 +178,7 @@ func (a *Agent) step(ctx context.Context) time.Duration {
 	}
 	a.mutex.Unlock()
 	a.readPurges()
-	a.purger.Configure(a.tagHeaders(), a.policies(*revision)...)
+	a.purger.Configure(tuning.TagHeaders(revision.Spec), a.policies(*revision)...)
 	a.watchDisks(ctx, *revision)
 	a.purgeMemory(ctx, *revision)
 	if a.isStarting() {

@@ -82,9 +82,6 @@ func (a *Agent) newlyCurrent() {
 	}
 }
 
-// tagHeaders are the headers of responses with the tags of an object.
-func (a *Agent) tagHeaders() []string { return []string{"Surrogate-Key", "Cache-Tag"} }
-
 // used are the disks of a revision that nginx uses with a configuration.
 func used(revision agentapi.Revision, failed []string) (names []string) {
 	for _, d := range revision.Spec.Disks {

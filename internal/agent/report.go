@@ -108,6 +108,9 @@ func (a *Agent) Report() agentapi.Report {
 	}
 	done := a.purger.Done()
 	r.Purged, r.PurgeHead = done.Applied, done.Head
+	for _, s := range done.Stores { // a disk may know more than the pod
+		r.PurgeHead = max(r.PurgeHead, s.Applied)
+	}
 	r.Revision, _, _ = strings.Cut(a.answered, "-")
 	if a.applied != nil && a.answered == a.applied.config.Version {
 		r.FleetSerial = a.applied.fleet

@@ -87,6 +87,9 @@ func NewRevision(cacheNode effective.CacheNode, caBundle, clusterDomain string, 
 			n.Spec.Routing.TLS = spec.Routing.TLS
 		}
 	}
+	if !slices.Equal(tuning.TagHeaders(spec), tuning.TagHeaders(n.Spec)) {
+		n.Spec.Purge = v1alpha1.Purge{TagHeaders: spec.Purge.TagHeaders}
+	}
 	if n.Spec.Logs.Format == "Combined" {
 		n.Spec.Logs.Format = ""
 	}

@@ -2,6 +2,7 @@ package manifest
 
 import (
 	"encoding/json"
+	"fmt"
 	"slices"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -38,6 +39,7 @@ func agentContainer(in PodInput) corev1.Container {
 		{Name: "cachenode-pod", MountPath: layout.PodInfoDir, ReadOnly: true},
 		{Name: "cachenode-tls", MountPath: layout.CertificateDir, ReadOnly: true},
 		{Name: "cachenode-owner", MountPath: layout.OwnerDir, ReadOnly: true},
+		{Name: "cachenode-purges", MountPath: layout.PurgesDir, ReadOnly: true},
 		{Name: "cachenode-run", MountPath: layout.RunDir},
 	}, cacheMounts(in)...)
 	if in.TLS != nil {
@@ -60,7 +62,7 @@ func agentContainer(in PodInput) corev1.Container {
 		Command:         supervise(layout.AgentDir+"/agent run", "TERM", ":"),
 		Env: []corev1.EnvVar{
 			// A soft limit, with which Go's garbage collector keeps the agent small.
-			{Name: "GOMEMLIMIT", Value: "24MiB"},
+			{Name: "GOMEMLIMIT", Value: fmt.Sprintf("%dMiB", agentMemory+agentMemoryEach*len(in.Disks))},
 			{Name: "GOMAXPROCS", Value: "1"},
 		},
 		RestartPolicy: new(corev1.ContainerRestartPolicyAlways),
@@ -81,9 +83,15 @@ func agentContainer(in PodInput) corev1.Container {
 	}
 }
 
+// The agent's memory in MiB: what it takes by itself, and for the index of each disk.
+const (
+	agentMemory     = 40
+	agentMemoryEach = 6
+)
+
 func smallRequests() corev1.ResourceRequirements {
 	return corev1.ResourceRequirements{Requests: corev1.ResourceList{
-		corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("32Mi"),
+		corev1.ResourceCPU: resource.MustParse("10m"), corev1.ResourceMemory: resource.MustParse("64Mi"),
 	}}
 }
 
@@ -155,6 +163,10 @@ func volumes(in PodInput) []corev1.Volume {
 				{Key: naming.OwnerKeyKey, Path: naming.OwnerKeyKey},
 				{Key: naming.OwnerLegacyKey, Path: naming.OwnerLegacyKey},
 			},
+		}}},
+		// It exists from the first purge on.
+		{Name: "cachenode-purges", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
+			LocalObjectReference: corev1.LocalObjectReference{Name: naming.Purges(in.Name)}, Optional: new(true),
 		}}},
 		{Name: "cachenode-agent", VolumeSource: emptyDir},
 		{Name: "cachenode-run", VolumeSource: emptyDir},

@@ -30,10 +30,12 @@ var kubernetes = []string{
 
 func main() {
 	writers := map[string]func(){
-		"cachenode": cacheNode, "plugin": verbs, "metrics": metrics, "headers": requestHeaders, "logs": logFields,
+		"cachenode":  func() { kindPage("CacheNode", crd.CacheNodes) },
+		"cachepurge": func() { kindPage("CachePurge", crd.CachePurges) },
+		"plugin": verbs, "metrics": metrics, "headers": requestHeaders, "logs": logFields,
 	}
 	if len(os.Args) != 2 || writers[os.Args[1]] == nil {
-		log.Fatal("usage: reference cachenode|plugin|metrics|headers|logs")
+		log.Fatal("usage: reference cachenode|cachepurge|plugin|metrics|headers|logs")
 	}
 	writers[os.Args[1]]()
 	if err := os.Stdout.Close(); err != nil {
@@ -41,16 +43,16 @@ func main() {
 	}
 }
 
-// cacheNode writes the fields of the API.
-func cacheNode() {
+// kindPage writes the fields of a kind.
+func kindPage(name string, crd []byte) {
 	var definition apiextensionsv1.CustomResourceDefinition
-	if err := yaml.UnmarshalStrict(crd.CacheNodes, &definition); err != nil {
+	if err := yaml.UnmarshalStrict(crd, &definition); err != nil {
 		log.Fatal(err)
 	}
 	root := definition.Spec.Versions[0].Schema.OpenAPIV3Schema
 	fmt.Printf("<!-- Written by hack/generate/reference from the API's comments: make generate. -->\n"+
-		"# CacheNode %s/%s\n\n%s\n",
-		definition.Spec.Group, definition.Spec.Versions[0].Name, oneLine(root.Description))
+		"# %s %s/%s\n\n%s\n",
+		name, definition.Spec.Group, definition.Spec.Versions[0].Name, oneLine(root.Description))
 	for _, part := range []string{"spec", "status"} {
 		fmt.Printf("\n## %s\n\n| field | type | meaning |\n|---|---|---|\n", part)
 		fields(part, root.Properties[part])

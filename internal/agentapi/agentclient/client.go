@@ -1,4 +1,4 @@
-// Package agentclient reads the reports of agents for the operator.
+// Package agentclient reads the reports of agents for the operator, and tells them purges.
 package agentclient
 
 import (
@@ -6,12 +6,14 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"time"
 
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/purge"
 )
 
 // maxReport is how many bytes a client reads. An agent is trusted with its pod, not with the operator's memory.
@@ -28,6 +30,40 @@ func New(config *tls.Config) *Client {
 			return http.ErrUseLastResponse
 		},
 	}}
+}
+
+// maxDone is how many bytes of an answer about purges a client reads.
+const maxDone = 4 << 20
+
+// ErrCannotPurge is the error of [Client.Purge] for an agent that does not know purges.
+var ErrCannotPurge = errors.New("the agent is too old to purge: delete the pod, so that it is recreated with a new one")
+
+// Purge tells the agent at an address "host:port" purges, and returns what it has done.
+func (c *Client) Purge(ctx context.Context, address string, told purge.Told) (done purge.Done, err error) {
+	text, err := json.Marshal(told)
+	if err != nil {
+		return done, err
+	}
+	request, err := http.NewRequestWithContext(ctx, http.MethodPut, "https://"+address+purge.Path, bytes.NewReader(text))
+	if err != nil {
+		return done, err
+	}
+	response, err := c.http.Do(request)
+	if err != nil {
+		return done, err
+	}
+	defer func() { _ = response.Body.Close() }()
+	switch response.StatusCode {
+	case http.StatusOK:
+	case http.StatusNotFound, http.StatusMethodNotAllowed:
+		return done, ErrCannotPurge
+	default:
+		return done, fmt.Errorf("the agent answers with status %d", response.StatusCode)
+	}
+	if err := json.NewDecoder(io.LimitReader(response.Body, maxDone)).Decode(&done); err != nil {
+		return done, fmt.Errorf("the agent's answer: %w", err)
+	}
+	return purge.Sanitize(done), nil
 }
 
 // Report reads the report of the agent at an address "host:port", as [agentapi.Sanitize] returns it. A report that is

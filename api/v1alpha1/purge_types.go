@@ -1,0 +1,236 @@
+package v1alpha1
+
+import (
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// CachePurge removes objects from the cache of a CacheNode: from all disks of all pods, also of those that are down now.
+// It is carried out once. Its spec never changes, so it can be applied again and again, for example from git.
+//
+// +kubebuilder:object:root=true
+// +kubebuilder:subresource:status
+// +kubebuilder:resource:shortName=cp,categories=all
+// +kubebuilder:printcolumn:name="CacheNode",type=string,JSONPath=`.spec.cacheNode`
+// +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
+// +kubebuilder:printcolumn:name="Files",type=integer,JSONPath=`.status.files`
+// +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.message`
+// +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
+type CachePurge struct {
+	metav1.TypeMeta `json:",inline"`
+
+	// +optional
+	metav1.ObjectMeta `json:"metadata,omitempty"`
+
+	// spec is what is purged.
+	// +required
+	Spec CachePurgeSpec `json:"spec"`
+
+	// status is how far the purge has come. Until the operator has looked, observedGeneration is -1, so that kstatus
+	// reports InProgress.
+	// +optional
+	// +kubebuilder:default={observedGeneration:-1}
+	Status CachePurgeStatus `json:"status,omitempty"`
+}
+
+// CachePurgeList is a list of CachePurges.
+//
+// +kubebuilder:object:root=true
+type CachePurgeList struct {
+	metav1.TypeMeta `json:",inline"`
+	metav1.ListMeta `json:"metadata,omitempty"`
+	Items           []CachePurge `json:"items"`
+}
+
+// CachePurgeSpec says what is purged. An object is purged if it is in one of the lists. The spec cannot be changed.
+//
+// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="cannot be changed: create another CachePurge"
+// +kubebuilder:validation:XValidation:rule="(has(self.urls) && self.urls.size() > 0) || (has(self.prefixes) && self.prefixes.size() > 0) || (has(self.hosts) && self.hosts.size() > 0) || (has(self.tags) && self.tags.size() > 0) || (has(self.everything) && self.everything)",message="names nothing: set urls, prefixes, hosts, tags or everything"
+// +kubebuilder:validation:XValidation:rule="!has(self.everything) || !self.everything || !(has(self.urls) || has(self.prefixes) || has(self.hosts) || has(self.tags))",message="everything: goes alone: remove urls, prefixes, hosts and tags"
+type CachePurgeSpec struct {
+	// cacheNode is the name of the CacheNode, in the same namespace.
+	// +required
+	// +kubebuilder:validation:MinLength=1
+	// +kubebuilder:validation:MaxLength=40
+	CacheNode string `json:"cacheNode"`
+
+	// urls are URLs as clients send them: http or https, percent-encoded, with the query string and without a fragment.
+	// Each stands for the object by both schemes and by any method, with all of its variants (Vary) and slices. A port does
+	// not matter. At most 1000.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=1000
+	// +kubebuilder:validation:items:MaxLength=2048
+	// +kubebuilder:validation:items:Pattern=`^https?://[^/?#@\x00-\x20\x7f-\x{10FFFF}]+([/?][^#\x00-\x20\x7f-\x{10FFFF}]*)?$`
+	URLs []string `json:"urls,omitempty"`
+
+	// prefixes are the beginnings of URLs, such as https://www.example.com/img/. They end in the path, which must have more
+	// than the first slash, and are compared character by character: without a slash at the end, /img also stands for
+	// /images. At most 1000.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=1000
+	// +kubebuilder:validation:items:MaxLength=2048
+	// +kubebuilder:validation:items:Pattern=`^https?://[^/?#@\x00-\x20\x7f-\x{10FFFF}]+/[^?#\x00-\x20\x7f-\x{10FFFF}]+$`
+	Prefixes []string `json:"prefixes,omitempty"`
+
+	// hosts are names of hosts, such as www.example.com, all of whose objects are purged. The key of the CacheNode
+	// (spec.cache.key) must have Host. At most 1000.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=1000
+	// +kubebuilder:validation:items:MaxLength=253
+	// +kubebuilder:validation:items:Pattern=`^[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?$`
+	Hosts []string `json:"hosts,omitempty"`
+
+	// tags are tags that the origin has given to objects, by the headers that spec.purge.tagHeaders of the CacheNode names.
+	// Each has 1 to 256 bytes, and no space and no comma. An object with more than 128 tags, or with a longer one, is
+	// purged by any tag. At most 1000.
+	// +optional
+	// +listType=atomic
+	// +kubebuilder:validation:MaxItems=1000
+	// +kubebuilder:validation:items:MinLength=1
+	// +kubebuilder:validation:items:MaxLength=256
+	// +kubebuilder:validation:items:Pattern=`^[^,\x00-\x20\x7f]+$`
+	Tags []string `json:"tags,omitempty"`
+
+	// everything purges all objects of the CacheNode. Default false.
+	// +optional
+	Everything bool `json:"everything,omitempty"`
+
+	// mode is Hard (default) or Soft. Hard removes objects: the next request fetches them. Soft makes them stale: the next
+	// request asks the origin whether they have changed, and the cache may serve them while it asks, or while the origin
+	// fails, as spec.cache allows for stale objects.
+	// +optional
+	// +kubebuilder:default=Hard
+	Mode PurgeMode `json:"mode,omitempty"`
+
+	// ttlSecondsAfterFinished is after how many seconds the CachePurge is deleted once it is Settled or Failed. Unset, it
+	// stays. Range 0 to 2592000 (30 days).
+	// +optional
+	// +kubebuilder:validation:Minimum=0
+	// +kubebuilder:validation:Maximum=2592000
+	TTLSecondsAfterFinished *int32 `json:"ttlSecondsAfterFinished,omitempty"`
+}
+
+// PurgeMode is Hard or Soft.
+//
+// +kubebuilder:validation:Enum=Hard;Soft
+type PurgeMode string
+
+// The modes of a purge.
+const (
+	// PurgeHard removes objects.
+	PurgeHard PurgeMode = "Hard"
+	// PurgeSoft makes objects stale.
+	PurgeSoft PurgeMode = "Soft"
+)
+
+// CachePurgeStatus is how far a purge has come.
+type CachePurgeStatus struct {
+	// observedGeneration is the generation of the spec that this status describes.
+	// +optional
+	ObservedGeneration int64 `json:"observedGeneration,omitempty"`
+
+	// number is the place of the purge in the CacheNode's journal. Unset until it has one.
+	// +optional
+	Number int64 `json:"number,omitempty"`
+
+	// phase is Pending, Applied, Settled or Failed. Applied: no pod serves what was purged, and what arrives late is
+	// removed when it is stored. Settled: nothing is left of responses that the origin sent before the purge and within
+	// spec.purge.grace after it. Failed: the purge was not carried out; message says why.
+	// +optional
+	Phase PurgePhase `json:"phase,omitempty"`
+
+	// message says why the purge is pending or has failed.
+	// +optional
+	// +kubebuilder:validation:MaxLength=1024
+	Message string `json:"message,omitempty"`
+
+	// appliedAt and settledAt are when the phases began.
+	// +optional
+	AppliedAt *metav1.MicroTime `json:"appliedAt,omitempty"`
+	// +optional
+	SettledAt *metav1.MicroTime `json:"settledAt,omitempty"`
+
+	// files and bytes are how much was removed or made stale, over all pods. Each slice and each variant of an object is a
+	// file of its own, and copies in memory count too.
+	// +optional
+	Files int64 `json:"files,omitempty"`
+	// +optional
+	Bytes int64 `json:"bytes,omitempty"`
+
+	// pods says how far each pod has come. At most 100 are listed, those that are behind first.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=100
+	Pods []PurgePodStatus `json:"pods,omitempty"`
+
+	// conditions are Applied, Settled, Reconciling and Stalled.
+	// +optional
+	// +listType=map
+	// +listMapKey=type
+	// +kubebuilder:validation:MaxItems=8
+	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// PurgePhase is how far a purge has come.
+//
+// +kubebuilder:validation:Enum=Pending;Applied;Settled;Failed
+type PurgePhase string
+
+// The phases of a purge.
+const (
+	PurgePending PurgePhase = "Pending"
+	PurgeApplied PurgePhase = "Applied"
+	PurgeSettled PurgePhase = "Settled"
+	PurgeFailed  PurgePhase = "Failed"
+)
+
+// PurgePodStatus is how far a purge has come in a pod.
+type PurgePodStatus struct {
+	// name is the pod's name.
+	// +required
+	// +kubebuilder:validation:MaxLength=63
+	Name string `json:"name"`
+
+	// phase is Pending, Applied or Settled.
+	// +required
+	Phase PurgePhase `json:"phase"`
+
+	// message says what the pod waits for.
+	// +optional
+	// +kubebuilder:validation:MaxLength=512
+	Message string `json:"message,omitempty"`
+
+	// disks says how much was removed or made stale on each disk, and in the memory tier, such as "disk1=12".
+	// +optional
+	// +kubebuilder:validation:MaxLength=2048
+	Disks string `json:"disks,omitempty"`
+}
+
+// Conditions of a CachePurge, besides Reconciling and Stalled.
+const (
+	// ConditionApplied is True from phase Applied on.
+	ConditionApplied = "Applied"
+	// ConditionSettled is True in phase Settled.
+	ConditionSettled = "Settled"
+)
+
+// Purge says how purges work. They need no switch.
+type Purge struct {
+	// grace is how long responses that the origin made before a purge may take to arrive, measured from when the purge is
+	// applied. Objects that a purge is about are not cached during that time. Range 2s to 10m, default 10s.
+	// +optional
+	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('2s') && duration(self) <= duration('10m')",message="grace: must be from 2s to 10m"
+	Grace Duration `json:"grace,omitempty"`
+
+	// tagHeaders are the headers of responses with the tags of an object, separated by spaces or commas. The agents read
+	// all objects anew after a change. At most 4, default Surrogate-Key and Cache-Tag.
+	// +optional
+	// +listType=set
+	// +kubebuilder:validation:MaxItems=4
+	// +kubebuilder:validation:items:MaxLength=64
+	// +kubebuilder:validation:items:Pattern=`^[A-Za-z][-A-Za-z0-9]*$`
+	TagHeaders []string `json:"tagHeaders,omitempty"`
+}

@@ -1,0 +1,150 @@
+package controllers
+
+import (
+	"context"
+	"net"
+	"strconv"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/agentapi/agentclient"
+	"github.com/cachenode/cachenode-operator/internal/layout"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/purge"
+)
+
+const (
+	// tellTimeout limits a request to an agent; passPatience is how long a pass waits for all agents. An agent that
+	// answers later causes another pass.
+	tellTimeout  = 5 * time.Second
+	passPatience = 300 * time.Millisecond
+)
+
+// agentState is what an agent has done of the journal.
+type agentState struct {
+	done purge.Done
+	// isKnown is true once the agent has answered; telling while it is being told.
+	isKnown, telling bool
+	// tried is when it was last told.
+	tried   time.Time
+	problem string
+}
+
+// tell tells the agents what they do not know, all at once, and waits for them for a moment.
+func (r *PurgeReconciler) tell(ctx context.Context, p *purging, j *journal) {
+	c := r.client(ctx, p.cacheNode)
+	observations := r.Agents.observations(client.ObjectKeyFromObject(p.cacheNode))
+	var telling sync.WaitGroup
+	current := map[string]bool{}
+	j.mutex.Lock()
+	if j.agents == nil {
+		j.agents = map[types.UID]*agentState{}
+	}
+	for i := range p.pods {
+		pod := &p.pods[i]
+		current[string(pod.UID)] = true
+		state := j.agents[pod.UID]
+		if state == nil {
+			state = &agentState{problem: "its agent has not been told yet"}
+			j.agents[pod.UID] = state
+		}
+		if seen := observations[pod.Name]; seen.Answered.After(state.tried) && seen.Report.Purged < state.done.Applied {
+			state.isKnown = false // the agent has begun anew
+		}
+		if c == nil || state.telling || (state.isKnown && state.done.Applied >= j.Head) ||
+			(state.problem != "" && time.Since(state.tried) < behindInterval) {
+			continue
+		}
+		state.telling, state.tried = true, time.Now()
+		told := purge.Told{Floor: j.Floor, Head: j.Head}
+		if state.isKnown && state.done.Head >= j.Floor {
+			told.After = min(state.done.Head, j.Head)
+		}
+		told.Rules = j.Since(told.After)
+		telling.Go(func() { r.tellOne(ctx, p.cacheNode, j, state, c, pod.Status.PodIP, told) })
+	}
+	for uid := range j.agents {
+		if !current[string(uid)] {
+			delete(j.agents, uid)
+		}
+	}
+	j.mutex.Unlock()
+	done := make(chan struct{})
+	go func() { telling.Wait(); close(done) }()
+	select {
+	case <-done:
+	case <-time.After(passPatience):
+		go func() {
+			<-done
+			r.late <- event.TypedGenericEvent[*v1alpha1.CacheNode]{Object: p.cacheNode}
+		}()
+	}
+}
+
+// tellOne tells one agent. It outlives the pass.
+func (r *PurgeReconciler) tellOne(
+	ctx context.Context, cacheNode *v1alpha1.CacheNode, j *journal, state *agentState, c *agentclient.Client, ip string,
+	told purge.Told,
+) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tellTimeout)
+	defer cancel()
+	done, err := c.Purge(ctx, net.JoinHostPort(ip, strconv.Itoa(layout.AgentPort)), told)
+	j.mutex.Lock()
+	defer j.mutex.Unlock()
+	state.telling = false
+	if err != nil {
+		state.isKnown, state.problem = false, "its agent: "+err.Error()
+		log.FromContext(ctx).V(1).Info("telling purges", "cacheNode", cacheNode.Name, "address", ip, "error", err.Error())
+		return
+	}
+	state.done, state.isKnown, state.problem = done, true, ""
+	if done.Head < told.After { // the agent has lost what it knew
+		state.isKnown = false
+	}
+}
+
+// client is the client for the agents of a CacheNode; nil if there are no certificates yet.
+func (r *PurgeReconciler) client(ctx context.Context, cacheNode *v1alpha1.CacheNode) *agentclient.Client {
+	secret := &corev1.Secret{}
+	name := client.ObjectKey{Namespace: cacheNode.Namespace, Name: naming.AgentSecret(cacheNode.Name)}
+	if err := r.Get(ctx, name, secret); err != nil {
+		return nil
+	}
+	return r.Agents.client(client.ObjectKeyFromObject(cacheNode), secret)
+}
+
+// progress is what the pods have done. Pods whose nginx has not begun do not count: they read the journal first.
+func (j *journal) progress(p *purging) (pods []purge.Pod) {
+	j.mutex.Lock()
+	defer j.mutex.Unlock()
+	for i := range p.pods {
+		pod := &p.pods[i]
+		state := j.agents[pod.UID]
+		if state == nil || (!state.isKnown && !isInitialized(pod)) {
+			continue
+		}
+		one := purge.Pod{Name: pod.Name, Problem: state.problem}
+		if state.isKnown {
+			one.Done = state.done
+		}
+		pods = append(pods, one)
+	}
+	return pods
+}
+
+// isInitialized is true for a pod whose nginx has begun, or is about to.
+func isInitialized(pod *corev1.Pod) bool {
+	for _, c := range pod.Status.Conditions {
+		if c.Type == corev1.PodInitialized {
+			return c.Status == corev1.ConditionTrue
+		}
+	}
+	return false
+}

@@ -1,0 +1,195 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/handler"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+	"sigs.k8s.io/controller-runtime/pkg/source"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/purge"
+)
+
+// +kubebuilder:rbac:groups=cachenode.io,resources=cachepurges,verbs=get;list;watch;delete
+// +kubebuilder:rbac:groups=cachenode.io,resources=cachepurges/status,verbs=patch
+
+// PurgeReconciler carries out CachePurges. A pass is over a CacheNode with all of its purges: those that are new get
+// places in its journal by one write, and are then told to the pods' agents.
+type PurgeReconciler struct {
+	client.Client
+	// Live reads from the API server, past the cache.
+	Live   client.Reader
+	Agents *Agents
+	// Clock tells the time for decisions; nil means the real clock.
+	Clock clock.PassiveClock
+	// Concurrency is how many CacheNodes are looked at at a time; 0 means 1.
+	Concurrency int
+
+	// journals has a *journal for each CacheNode, by its name.
+	journals sync.Map
+	// late has the CacheNodes of agents that answered after their pass had ended.
+	late chan event.TypedGenericEvent[*v1alpha1.CacheNode]
+}
+
+const (
+	// journalAge is how long a purge stays in the journal after it has ended, for pods that are down. journalBytes is how
+	// many bytes of purges the journal has at most, before it is compressed.
+	journalAge   = 24 * time.Hour
+	journalBytes = 1 << 20
+	// behindInterval is the time between two tries to reach an agent that is behind.
+	behindInterval = time.Second
+	// journalInterval is the time after which agents are compared with the journal without a reason.
+	journalInterval = 30 * time.Second
+	// compactInterval is the time between two looks for purges that are too old.
+	compactInterval = time.Hour
+)
+
+// purgesOf selects CachePurges in the cache by their CacheNode.
+const purgesOf = "spec.cacheNode"
+
+// SetupWithManager adds the reconciler to the manager.
+func (r *PurgeReconciler) SetupWithManager(mgr ctrl.Manager) error {
+	if r.Clock == nil {
+		r.Clock = clock.RealClock{}
+	}
+	r.late = make(chan event.TypedGenericEvent[*v1alpha1.CacheNode], 1024)
+	err := mgr.GetFieldIndexer().IndexField(context.Background(), &v1alpha1.CachePurge{}, purgesOf,
+		func(object client.Object) []string {
+			return []string{object.(*v1alpha1.CachePurge).Spec.CacheNode} //nolint:forcetypeassert // of its type only
+		})
+	if err != nil {
+		return err
+	}
+	journals := predicate.NewPredicateFuncs(func(object client.Object) bool {
+		return object.GetName() == naming.Purges(object.GetLabels()[naming.LabelInstance])
+	})
+	return ctrl.NewControllerManagedBy(mgr).Named("cachepurge").
+		WithOptions(controller.Options{MaxConcurrentReconciles: max(r.Concurrency, 1)}).
+		Watches(&v1alpha1.CachePurge{}, handler.EnqueueRequestsFromMapFunc(toPurged),
+			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(toCacheNode), builder.WithPredicates(journals)).
+		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(toCacheNode)).
+		Watches(&v1alpha1.CacheNode{}, &handler.EnqueueRequestForObject{},
+			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
+		WatchesRawSource(source.Channel(r.late, &handler.TypedEnqueueRequestForObject[*v1alpha1.CacheNode]{})).
+		Complete(r)
+}
+
+// toPurged returns the request for the CacheNode of a CachePurge.
+func toPurged(_ context.Context, object client.Object) []reconcile.Request {
+	name := object.(*v1alpha1.CachePurge).Spec.CacheNode //nolint:forcetypeassert // of its type only
+	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: object.GetNamespace(), Name: name}}}
+}
+
+// purging is the state of one pass.
+type purging struct {
+	cacheNode *v1alpha1.CacheNode
+	now       time.Time
+	purges    []v1alpha1.CachePurge
+	pods      []corev1.Pod
+	// refused says, by the UID of a purge that gets no place, why. Those in waiting may get one later.
+	refused, waiting map[types.UID]string
+}
+
+// Reconcile is one pass over a CacheNode.
+func (r *PurgeReconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
+	p := &purging{now: r.Clock.Now(), refused: map[types.UID]string{}, waiting: map[types.UID]string{}}
+	purges := &v1alpha1.CachePurgeList{}
+	err := r.List(ctx, purges, client.InNamespace(request.Namespace), client.MatchingFields{purgesOf: request.Name})
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	p.purges = purges.Items
+	p.cacheNode = &v1alpha1.CacheNode{}
+	err = r.Get(ctx, request.NamespacedName, p.cacheNode)
+	if apierrors.IsNotFound(err) || (err == nil && !p.cacheNode.DeletionTimestamp.IsZero()) {
+		r.journals.Delete(request.NamespacedName)
+		return reconcile.Result{}, r.orphans(ctx, p)
+	} else if err != nil {
+		return reconcile.Result{}, err
+	}
+	pods := &corev1.PodList{}
+	if err := r.List(ctx, pods, byInstance(p.cacheNode)); err != nil {
+		return reconcile.Result{}, err
+	}
+	p.pods = slices.DeleteFunc(cachePods(pods.Items), func(pod corev1.Pod) bool { return pod.Status.PodIP == "" })
+	known, _ := r.journals.LoadOrStore(request.NamespacedName, &journal{uid: p.cacheNode.UID})
+	j := known.(*journal) //nolint:forcetypeassert // nothing else is there
+	if j.uid != p.cacheNode.UID {
+		j = &journal{uid: p.cacheNode.UID}
+		r.journals.Store(request.NamespacedName, j)
+	}
+	return r.pass(ctx, p, j)
+}
+
+// pass gives new purges a place, tells the agents, ends what has been applied for long enough, and writes the statuses.
+func (r *PurgeReconciler) pass(ctx context.Context, p *purging, j *journal) (reconcile.Result, error) {
+	isThere, wait, err := r.load(ctx, p, j)
+	if err != nil || wait > 0 {
+		return reconcile.Result{RequeueAfter: wait}, err
+	}
+	if !isThere && len(p.purges) == 0 {
+		return reconcile.Result{}, nil
+	}
+	if err := r.commit(ctx, p, j); err != nil {
+		return reconcile.Result{}, err
+	}
+	r.tell(ctx, p, j)
+	pods := j.progress(p)
+	due := j.due(p, pods)
+	if due <= 0 { // the next pass seals them
+		due = time.Nanosecond
+	}
+	if err := r.report(ctx, p, j, pods); err != nil {
+		return reconcile.Result{}, err
+	}
+	next, err := r.expire(ctx, p)
+	return reconcile.Result{RequeueAfter: min(due, next)}, err
+}
+
+// orphans reports that the CacheNode of purges does not exist. They are carried out if it is created later, which is
+// what git can bring about.
+func (r *PurgeReconciler) orphans(ctx context.Context, p *purging) error {
+	for i := range p.purges {
+		cp := &p.purges[i]
+		if cp.Status.Number != 0 || cp.Status.Phase == v1alpha1.PurgeFailed {
+			continue
+		}
+		err := r.write(ctx, cp, v1alpha1.CachePurgeStatus{
+			Phase:   v1alpha1.PurgePending,
+			Message: fmt.Sprintf("there is no CacheNode %s in namespace %s", cp.Spec.CacheNode, cp.Namespace),
+		}, p.now)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// target is what a CachePurge is about.
+func target(spec v1alpha1.CachePurgeSpec) purge.Target {
+	hosts := make([]string, len(spec.Hosts))
+	for i, h := range spec.Hosts {
+		hosts[i] = strings.ToLower(h)
+	}
+	return purge.Target{
+		URLs: spec.URLs, Prefixes: spec.Prefixes, Hosts: hosts, Tags: spec.Tags, Everything: spec.Everything,
+	}
+}

@@ -1,0 +1,215 @@
+package controllers
+
+import (
+	"context"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/manifest"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/purge"
+	"github.com/cachenode/cachenode-operator/internal/tuning"
+)
+
+// journal is the journal of a CacheNode as it is on the API server, and what its agents have done of it. Only one pass
+// at a time uses it, but for agents, which the mutex guards.
+type journal struct {
+	uid types.UID
+	purge.Journal
+	// version is the resourceVersion of the ConfigMap; "" if it was not read, or if there is none. isRead tells the two
+	// apart.
+	version string
+	isRead  bool
+	// appliedAt is when all pods were first seen to obey a rule, by its number.
+	appliedAt map[int64]time.Time
+	compacted time.Time
+
+	mutex  sync.Mutex
+	agents map[types.UID]*agentState
+}
+
+// load reads the journal, unless it is known. isThere is false if there is none and none is needed. A wait says that it
+// cannot be decided yet whether one was lost.
+func (r *PurgeReconciler) load(ctx context.Context, p *purging, j *journal) (isThere bool, wait time.Duration, err error) {
+	if j.isRead {
+		// The cache is behind our own writes, so only that it is gone says something.
+		err := r.Get(ctx, client.ObjectKey{Namespace: p.cacheNode.Namespace, Name: naming.Purges(p.cacheNode.Name)},
+			&corev1.ConfigMap{})
+		if err == nil || !apierrors.IsNotFound(err) || j.version == "" {
+			return j.version != "", 0, client.IgnoreNotFound(err)
+		}
+	}
+	configMap := &corev1.ConfigMap{}
+	name := client.ObjectKey{Namespace: p.cacheNode.Namespace, Name: naming.Purges(p.cacheNode.Name)}
+	err = r.Live.Get(ctx, name, configMap)
+	if err == nil && metav1.IsControlledBy(configMap, p.cacheNode) {
+		if j.Journal, err = purge.Decode(configMap.BinaryData[naming.PurgesKey]); err == nil {
+			j.version, j.isRead = configMap.ResourceVersion, true
+			return true, 0, nil
+		}
+		log.FromContext(ctx).Error(err, "the journal of purges is damaged, and begins anew")
+		j.version = configMap.ResourceVersion
+	} else if err != nil && !apierrors.IsNotFound(err) {
+		return false, 0, err
+	} else {
+		j.version = ""
+	}
+	last, wait := r.last(p)
+	if wait > 0 {
+		return false, wait, nil
+	}
+	// Disks that are at the last place that anybody knows have missed nothing that was said to be applied.
+	j.Journal, j.isRead = purge.Journal{Floor: last, Head: last}, true
+	j.appliedAt = nil
+	return last > 0, 0, nil
+}
+
+// last is the last place that agents and purges know; 0 if there was no journal. A wait says that some agents have not
+// answered yet.
+func (r *PurgeReconciler) last(p *purging) (place int64, wait time.Duration) {
+	for _, cp := range p.purges {
+		place = max(place, cp.Status.Number)
+	}
+	observations := r.Agents.observations(client.ObjectKeyFromObject(p.cacheNode))
+	for i := range p.pods {
+		seen, known := observations[p.pods[i].Name]
+		if !known || (seen.Answered.IsZero() && !seen.isSilent(p.now)) {
+			return 0, behindInterval
+		}
+		place = max(place, seen.Report.PurgeHead)
+	}
+	return place, 0
+}
+
+// observations are what the agents of a CacheNode's pods said last.
+func (a *Agents) observations(cacheNode types.NamespacedName) map[string]Observation {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	list := map[string]Observation{}
+	for pod := range a.pods[cacheNode] {
+		list[pod.Name] = a.known[pod].Observation
+	}
+	return list
+}
+
+// commit gives new purges a place, gives those an end that have been applied for the grace period, and forgets old
+// ones. All of that is one write, which fails if another operator has written meanwhile.
+func (r *PurgeReconciler) commit(ctx context.Context, p *purging, j *journal) error {
+	next := purge.Journal{Floor: j.Floor, Head: j.Head, Rules: append([]purge.Rule{}, j.Rules...)}
+	j.seal(&next, p)
+	if p.now.Sub(j.compacted) > compactInterval || next.Size() > journalBytes {
+		next.Compact(p.now.Add(-journalAge), journalBytes)
+		j.compacted = p.now
+	}
+	j.admit(&next, p)
+	if next.Head == j.Head && next.Floor == j.Floor && j.version != "" {
+		return nil
+	}
+	text, err := next.Encode()
+	if err != nil {
+		return err
+	}
+	version, err := r.writeJournal(ctx, p.cacheNode, text, j.version)
+	if err != nil {
+		j.isRead = false // somebody else has written it, or we do not know
+		return err
+	}
+	j.Journal, j.version = next, version
+	return nil
+}
+
+// admit gives places to the purges that have none.
+func (j *journal) admit(next *purge.Journal, p *purging) {
+	known := map[string]bool{}
+	for _, r := range next.Rules {
+		known[r.UID] = true
+	}
+	for i := range p.purges {
+		cp := &p.purges[i]
+		if cp.Status.Number != 0 && cp.Status.Number > j.Floor && !known[string(cp.UID)] && !isFinished(cp) {
+			cp.Status.Number = 0 // its place was lost with a journal
+		}
+		if cp.Status.Number != 0 || known[string(cp.UID)] || isFinished(cp) || !cp.DeletionTimestamp.IsZero() {
+			continue
+		}
+		t := target(cp.Spec)
+		if err := t.Check(p.cacheNode.Spec.Cache); err != nil {
+			p.refused[cp.UID] = "spec." + err.Error()
+			continue
+		}
+		if next.Size() > journalBytes {
+			p.waiting[cp.UID] = "the journal is full: some pods are behind, which other CachePurges name"
+			continue
+		}
+		next.Add(p.now, purge.Rule{
+			UID: string(cp.UID), Name: cp.Name, Soft: cp.Spec.Mode == v1alpha1.PurgeSoft, Target: t,
+		})
+	}
+}
+
+// seal gives an end to the rules that have been applied for the grace period.
+func (j *journal) seal(next *purge.Journal, p *purging) {
+	for _, r := range j.Rules {
+		at, isApplied := j.appliedAt[r.Number]
+		if isApplied && r.Until.IsZero() && !p.now.Before(at.Add(tuning.PurgeGrace(p.cacheNode.Spec))) {
+			next.Seal(p.now, r.Number, p.now)
+			delete(j.appliedAt, r.Number)
+		}
+	}
+}
+
+// due is when something is to be done next. It notes what all pods have applied.
+func (j *journal) due(p *purging, pods []purge.Pod) time.Duration {
+	due := compactInterval
+	if len(j.Rules) > 0 {
+		due = journalInterval
+	}
+	applied := purge.Applied(pods, j.Head)
+	if applied < j.Head {
+		due = behindInterval
+	}
+	for _, r := range j.Rules {
+		if !r.Until.IsZero() || applied < r.Number {
+			continue
+		}
+		if j.appliedAt == nil {
+			j.appliedAt = map[int64]time.Time{}
+		}
+		if j.appliedAt[r.Number].IsZero() {
+			j.appliedAt[r.Number] = p.now
+		}
+		due = min(due, j.appliedAt[r.Number].Add(tuning.PurgeGrace(p.cacheNode.Spec)).Sub(p.now))
+	}
+	return due
+}
+
+// writeJournal writes the journal over a version, and returns the next version. "" is the version of none.
+func (r *PurgeReconciler) writeJournal(
+	ctx context.Context, cacheNode *v1alpha1.CacheNode, text []byte, version string,
+) (next string, err error) {
+	configMap := manifest.Purges(cacheNode, text)
+	if version == "" {
+		err := r.Create(ctx, configMap, client.FieldOwner(naming.FieldManager))
+		return configMap.ResourceVersion, err
+	}
+	configMap.ResourceVersion = version
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(configMap)
+	if err != nil {
+		return "", err
+	}
+	u := &unstructured.Unstructured{Object: content}
+	unstructured.RemoveNestedField(u.Object, "metadata", "creationTimestamp")
+	err = r.Apply(ctx, client.ApplyConfigurationFromUnstructured(u),
+		client.FieldOwner(naming.FieldManager), client.ForceOwnership)
+	return u.GetResourceVersion(), err
+}
