@@ -18,6 +18,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/agentapi/agentclient"
 	"github.com/cachenode/cachenode-operator/internal/layout"
+	"github.com/cachenode/cachenode-operator/internal/purge"
 )
 
 const (
@@ -47,6 +48,8 @@ const (
 type Agents struct {
 	// read reads one report; tests may replace it.
 	read func(ctx context.Context, c *agentclient.Client, address string) (agentapi.Report, error)
+	// tell tells one agent purges; tests may replace it.
+	tell func(ctx context.Context, c *agentclient.Client, address string, told purge.Told) (purge.Done, error)
 
 	// answering has the pods whose agents answered last time; others has the rest.
 	answering, others workqueue.TypedRateLimitingInterface[types.NamespacedName]
@@ -114,6 +117,9 @@ func NewAgents() *Agents {
 	return &Agents{
 		read: func(ctx context.Context, c *agentclient.Client, address string) (agentapi.Report, error) {
 			return c.Report(ctx, address)
+		},
+		tell: func(ctx context.Context, c *agentclient.Client, address string, told purge.Told) (purge.Done, error) {
+			return c.Purge(ctx, address, told)
 		},
 		answering: newQueue(), others: newQueue(),
 		known:   map[types.NamespacedName]*agent{},

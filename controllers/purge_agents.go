@@ -95,7 +95,7 @@ func (r *PurgeReconciler) tellOne(
 ) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tellTimeout)
 	defer cancel()
-	done, err := c.Purge(ctx, net.JoinHostPort(ip, strconv.Itoa(layout.AgentPort)), told)
+	done, err := r.Agents.tell(ctx, c, net.JoinHostPort(ip, strconv.Itoa(layout.AgentPort)), told)
 	j.mutex.Lock()
 	defer j.mutex.Unlock()
 	state.telling = false
@@ -142,8 +142,8 @@ func (j *journal) progress(p *purging) (pods []purge.Pod) {
 // isInitialized is true for a pod whose nginx has begun, or is about to.
 func isInitialized(pod *corev1.Pod) bool {
 	for _, c := range pod.Status.Conditions {
-		if c.Type == corev1.PodInitialized {
-			return c.Status == corev1.ConditionTrue
+		if (c.Type == corev1.PodInitialized || c.Type == corev1.PodReady) && c.Status == corev1.ConditionTrue {
+			return true
 		}
 	}
 	return false

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -41,36 +40,44 @@ type journal struct {
 // load reads the journal, unless it is known. isThere is false if there is none and none is needed. A wait says that it
 // cannot be decided yet whether one was lost.
 func (r *PurgeReconciler) load(ctx context.Context, p *purging, j *journal) (isThere bool, wait time.Duration, err error) {
-	if j.isRead {
-		// The cache is behind our own writes, so only that it is gone says something.
-		err := r.Get(ctx, client.ObjectKey{Namespace: p.cacheNode.Namespace, Name: naming.Purges(p.cacheNode.Name)},
-			&corev1.ConfigMap{})
-		if err == nil || !apierrors.IsNotFound(err) || j.version == "" {
-			return j.version != "", 0, client.IgnoreNotFound(err)
-		}
-	}
 	configMap := &corev1.ConfigMap{}
 	name := client.ObjectKey{Namespace: p.cacheNode.Namespace, Name: naming.Purges(p.cacheNode.Name)}
+	cached := r.Get(ctx, name, configMap)
+	if client.IgnoreNotFound(cached) != nil {
+		return false, 0, cached
+	}
+	last, wait := r.last(p)
+	switch {
+	case j.isRead && (cached == nil || j.version == ""):
+		return j.Head > 0, 0, nil
+	case !j.isRead && cached != nil && len(p.purges) == 0 && last == 0:
+		return false, 0, nil // none was ever needed, as far as anybody knows
+	}
 	err = r.Live.Get(ctx, name, configMap)
-	if err == nil && metav1.IsControlledBy(configMap, p.cacheNode) {
-		if j.Journal, err = purge.Decode(configMap.BinaryData[naming.PurgesKey]); err == nil {
-			j.version, j.isRead = configMap.ResourceVersion, true
+	switch isOurs := err == nil && metav1.IsControlledBy(configMap, p.cacheNode); {
+	case client.IgnoreNotFound(err) != nil:
+		return false, 0, err
+	case isOurs && j.isRead && configMap.ResourceVersion == j.version:
+		return true, 0, nil // the cache is behind our own write
+	case isOurs:
+		j.version = configMap.ResourceVersion
+		journal, err := purge.Decode(configMap.BinaryData[naming.PurgesKey])
+		if err == nil {
+			j.Journal, j.isRead = journal, true
 			return true, 0, nil
 		}
 		log.FromContext(ctx).Error(err, "the journal of purges is damaged, and begins anew")
-		j.version = configMap.ResourceVersion
-	} else if err != nil && !apierrors.IsNotFound(err) {
-		return false, 0, err
-	} else {
+	default:
 		j.version = ""
+		if j.isRead { // somebody has deleted it: it is written again
+			return true, 0, nil
+		}
 	}
-	last, wait := r.last(p)
 	if wait > 0 {
 		return false, wait, nil
 	}
 	// Disks that are at the last place that anybody knows have missed nothing that was said to be applied.
-	j.Journal, j.isRead = purge.Journal{Floor: last, Head: last}, true
-	j.appliedAt = nil
+	j.Journal, j.isRead, j.appliedAt = purge.Journal{Floor: last, Head: last}, true, nil
 	return last > 0, 0, nil
 }
 
@@ -112,7 +119,7 @@ func (r *PurgeReconciler) commit(ctx context.Context, p *purging, j *journal) er
 		j.compacted = p.now
 	}
 	j.admit(&next, p)
-	if next.Head == j.Head && next.Floor == j.Floor && j.version != "" {
+	if next.Head == j.Head && next.Floor == j.Floor && (j.version != "" || j.Head == 0) {
 		return nil
 	}
 	text, err := next.Encode()

@@ -42,6 +42,8 @@ type agents struct {
 	silent  map[string]bool
 	disks   map[string][]agentapi.DiskReport
 	reads   map[string]int // by pod
+	// purgeHead is what all agents report of the journal of purges.
+	purgeHead int64
 }
 
 func newAgents() *agents {
@@ -71,7 +73,7 @@ func (a *agents) read(ctx context.Context, _ *agentclient.Client, address string
 		}
 		wanted := pod.Annotations[naming.AnnotationRevision]
 		report := agentapi.Report{
-			Since: time.Unix(1, 0), Disks: a.disks[pod.Name],
+			Since: time.Unix(1, 0), Disks: a.disks[pod.Name], PurgeHead: a.purgeHead,
 			Features: []string{agentapi.FeatureRouting, agentapi.FeatureLeaving},
 		}
 		if a.refuses[wanted] {

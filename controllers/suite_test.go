@@ -141,6 +141,10 @@ func startOperator(t testing.TB, restConfig *rest.Config, options ...func(*Cache
 	origin.Spec.Ports = []corev1.ServicePort{{Port: 80}}
 	must(t, client.IgnoreAlreadyExists(o.client.Create(context.Background(), origin)))
 	must(t, o.reconciler.SetupWithManager(mgr, references))
+	purges := &PurgeReconciler{
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Agents: o.reconciler.Agents, Concurrency: 8,
+	}
+	must(t, purges.SetupWithManager(mgr))
 	done := make(chan error)
 	go func() { done <- mgr.Start(ctx) }()
 	var once sync.Once

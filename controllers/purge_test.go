@@ -1,0 +1,258 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/agentapi/agentclient"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/purge"
+	"github.com/cachenode/cachenode-operator/test/apiserver"
+	"github.com/cachenode/cachenode-operator/test/steps"
+)
+
+// purgers plays the purging part of agents. Each applies what it is told, unless it is broken or held.
+type purgers struct {
+	mutex    sync.Mutex
+	journals map[string]*purge.Journal // by address
+	broken   map[string]bool
+	held     map[string]bool
+}
+
+func (s *purgers) tell(_ context.Context, _ *agentclient.Client, address string, told purge.Told) (purge.Done, error) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if s.broken[address] {
+		return purge.Done{}, errors.New("no answer")
+	}
+	if s.journals[address] == nil {
+		s.journals[address] = &purge.Journal{}
+	}
+	j := s.journals[address]
+	if told.After <= j.Head {
+		j.Merge(told.Floor, told.Head, told.Rules)
+	}
+	done := purge.Done{Head: j.Head, Applied: j.Head, Stores: []purge.StoreDone{{Name: "disk1", Applied: j.Head}}}
+	done.Stores[0].Counts = map[int64]purge.Count{}
+	for _, r := range j.Rules {
+		done.Stores[0].Counts[r.Number] = purge.Count{Files: 2, Bytes: 2000}
+	}
+	if s.held[address] {
+		done.Applied, done.Stores[0].Applied, done.Stores[0].Reason = 0, 0, "the index is being rebuilt"
+	}
+	return done, nil
+}
+
+func (s *purgers) set(change func()) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	change()
+}
+
+// purge creates a CachePurge.
+func (o *operator) purge(name string, spec v1alpha1.CachePurgeSpec) *v1alpha1.CachePurge {
+	o.t.Helper()
+	spec.CacheNode = "edge"
+	cp := &v1alpha1.CachePurge{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}, Spec: spec}
+	must(o.t, o.client.Create(context.Background(), cp))
+	return cp
+}
+
+// reaches waits until purges are in a phase.
+func (o *operator) reaches(phase v1alpha1.PurgePhase, message string, purges ...*v1alpha1.CachePurge) {
+	o.t.Helper()
+	for _, cp := range purges {
+		o.eventually(func() string {
+			o.get(cp)
+			if cp.Status.Phase == phase && strings.Contains(cp.Status.Message, message) {
+				return ""
+			}
+			return fmt.Sprintf("%s is %s (%s), want %s", cp.Name, cp.Status.Phase, cp.Status.Message, phase)
+		})
+	}
+}
+
+// TestPurges follows CachePurges through their phases: with agents that do not answer, an operator that ends in the
+// middle and a journal that is lost.
+func TestPurges(t *testing.T) {
+	t.Parallel()
+	a, s := newAgents(), &purgers{journals: map[string]*purge.Journal{}, broken: map[string]bool{}, held: map[string]bool{}}
+	play := func(r *CacheNodeReconciler) { r.Agents.read, r.Agents.tell = a.read, s.tell }
+	o := startOperator(t, apiserver.Start(t), play)
+	a.o = o
+	ctx := context.Background()
+	cacheNode := o.create(strings.Replace(edge, "replicas: 2", "replicas: 2\n  purge: {grace: 2s}", 1))
+	set := children(cacheNode)[0]
+	o.eventually(func() string {
+		return strings.TrimPrefix(fmt.Sprint(o.client.Get(ctx, client.ObjectKeyFromObject(set), set)), "<nil>")
+	})
+	o.makePods(cacheNode, 2)
+	o.rollOut(cacheNode)
+	address := func(ordinal int) string {
+		pod := &corev1.Pod{}
+		pod.Name, pod.Namespace = naming.Pod("edge", ordinal), "default"
+		o.get(pod)
+		return pod.Status.PodIP + ":8084"
+	}
+	journal := &corev1.ConfigMap{}
+	journal.Name, journal.Namespace = naming.Purges("edge"), "default"
+	read := func() purge.Journal {
+		t.Helper()
+		o.get(journal)
+		j, err := purge.Decode(journal.BinaryData[naming.PurgesKey])
+		must(t, err)
+		return j
+	}
+	urls := v1alpha1.CachePurgeSpec{URLs: []string{"https://www.example.com/a"}}
+
+	steps.Run(t, "a purge is applied, and settles after the grace", func() {
+		cp := o.purge("first", urls)
+		o.reaches(v1alpha1.PurgeApplied, "", cp)
+		applied := cp.Status.AppliedAt.Time
+		o.reaches(v1alpha1.PurgeSettled, "", cp)
+		if grace := cp.Status.SettledAt.Sub(applied); grace < 2*time.Second {
+			t.Errorf("it settled after %s", grace)
+		}
+		if cp.Status.Files != 4 || len(cp.Status.Pods) != 2 || cp.Status.Pods[0].Disks != "disk1=2" {
+			t.Errorf("the status is %+v", cp.Status)
+		}
+		if j := read(); len(j.Rules) != 1 || j.Rules[0].Until.IsZero() || j.Rules[0].Number != cp.Status.Number {
+			t.Errorf("the journal is %+v", j)
+		}
+	})
+	steps.Run(t, "nothing is written at rest", func() {
+		o.requests.take()
+		time.Sleep(3 * time.Second)
+		if _, writes := o.requests.take(); len(writes) > 0 {
+			t.Errorf("wrote %q", writes)
+		}
+	})
+	steps.Run(t, "many purges take few writes of the journal", func() {
+		o.requests.take()
+		var many []*v1alpha1.CachePurge
+		for i := range 40 {
+			many = append(many, o.purge(fmt.Sprintf("many-%d", i), urls))
+		}
+		o.reaches(v1alpha1.PurgeSettled, "", many...)
+		n := 0
+		_, writes := o.requests.take()
+		for _, w := range writes {
+			if strings.Contains(w, "/configmaps/"+naming.Purges("edge")) {
+				n++
+			}
+		}
+		if n > 40 || n == 0 {
+			t.Errorf("%d writes of the journal for 40 purges with an end each", n)
+		}
+	})
+	steps.Run(t, "a pod that does not answer, and one that cannot yet, keep it pending", func() {
+		first, second := address(0), address(1)
+		s.set(func() { s.broken[second] = true })
+		cp := o.purge("pending", v1alpha1.CachePurgeSpec{Tags: []string{"news"}, Mode: v1alpha1.PurgeSoft})
+		o.reaches(v1alpha1.PurgePending, "edge-1: its agent: no answer", cp)
+		s.set(func() { s.broken[second] = false })
+		o.reaches(v1alpha1.PurgeApplied, "", cp)
+		o.reaches(v1alpha1.PurgeSettled, "", cp)
+		s.set(func() { s.held[first] = true })
+		cp = o.purge("rebuilding", urls)
+		o.reaches(v1alpha1.PurgePending, "edge-0: disk1: the index is being rebuilt", cp)
+		s.set(func() { s.held[first] = false })
+		o.reaches(v1alpha1.PurgeApplied, "", cp)
+		o.reaches(v1alpha1.PurgeSettled, "", cp)
+	})
+	steps.Run(t, "another operator goes on with what the first has begun", func() {
+		second := address(1)
+		s.set(func() { s.broken[second] = true })
+		cp := o.purge("handed-over", urls)
+		o.reaches(v1alpha1.PurgePending, "no answer", cp)
+		number := cp.Status.Number
+		o.stop()
+		meanwhile := o.purge("meanwhile", urls)
+		s.set(func() { s.broken[second] = false })
+		o = startOperator(t, o.config, play)
+		a.set(func() { a.o = o })
+		o.reaches(v1alpha1.PurgeSettled, "", cp, meanwhile)
+		if cp.Status.Number != number || meanwhile.Status.Number <= number {
+			t.Errorf("the numbers are %d, before %d, and %d", cp.Status.Number, number, meanwhile.Status.Number)
+		}
+	})
+	steps.Run(t, "a journal that is deleted is written again", func() {
+		before := read()
+		must(t, o.client.Delete(ctx, journal))
+		o.eventually(func() string {
+			err := o.client.Get(ctx, client.ObjectKeyFromObject(journal), journal)
+			if apierrors.IsNotFound(err) {
+				return "there is no journal"
+			}
+			must(t, err)
+			return ""
+		})
+		if after := read(); after.Head != before.Head || len(after.Rules) != len(before.Rules) {
+			t.Errorf("the journal has %d rules to %d, before %d to %d", len(after.Rules), after.Head, len(before.Rules), before.Head)
+		}
+	})
+	steps.Run(t, "a journal that is lost with the operator begins where agents are", func() {
+		before := read()
+		o.stop()
+		must(t, o.client.Delete(ctx, journal))
+		a.set(func() { a.purgeHead = before.Head })
+		o = startOperator(t, o.config, play)
+		a.set(func() { a.o = o })
+		cp := o.purge("after", urls)
+		o.reaches(v1alpha1.PurgeSettled, "", cp)
+		if j := read(); j.Floor != before.Head || cp.Status.Number <= before.Head {
+			t.Errorf("the floor is %d and the number %d; agents had %d", j.Floor, cp.Status.Number, before.Head)
+		}
+	})
+	steps.Run(t, "bad input", func() {
+		for name, spec := range map[string]v1alpha1.CachePurgeSpec{
+			"nothing":    {},
+			"fragment":   {URLs: []string{"https://www.example.com/a#b"}},
+			"no-scheme":  {URLs: []string{"www.example.com/a"}},
+			"space":      {URLs: []string{"https://www.example.com/a b"}},
+			"whole-host": {Prefixes: []string{"https://www.example.com/"}},
+			"query":      {Prefixes: []string{"https://www.example.com/a?b"}},
+			"star":       {Hosts: []string{"*.example.com"}},
+			"long-tag":   {Tags: []string{strings.Repeat("x", 257)}},
+			"two-tags":   {Tags: []string{"a b"}},
+			"and-more":   {Everything: true, Tags: []string{"a"}},
+			"too-many":   {URLs: make([]string, 1001)},
+		} {
+			cp := &v1alpha1.CachePurge{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}, Spec: spec}
+			cp.Spec.CacheNode = "edge"
+			if err := o.client.Create(ctx, cp); !apierrors.IsInvalid(err) {
+				t.Errorf("%s: %v", name, err)
+			}
+		}
+		cp := o.purge("user", v1alpha1.CachePurgeSpec{URLs: []string{"https://www.example.com:port/a"}})
+		o.reaches(v1alpha1.PurgeFailed, `spec.urls: "https://www.example.com:port/a": must be a URL`, cp)
+		cp.Spec.Everything = true
+		if err := o.client.Update(ctx, cp); !apierrors.IsInvalid(err) {
+			t.Errorf("the spec was changed: %v", err)
+		}
+	})
+	steps.Run(t, "a finished purge is deleted after its time, and one without a CacheNode waits", func() {
+		cp := o.purge("short", v1alpha1.CachePurgeSpec{Everything: true, TTLSecondsAfterFinished: new(int32(1))})
+		o.eventually(func() string {
+			if apierrors.IsNotFound(o.client.Get(ctx, client.ObjectKeyFromObject(cp), cp)) {
+				return ""
+			}
+			return "it is still there: " + string(cp.Status.Phase)
+		})
+		alone := &v1alpha1.CachePurge{ObjectMeta: metav1.ObjectMeta{Name: "alone", Namespace: "default"}}
+		alone.Spec = v1alpha1.CachePurgeSpec{CacheNode: "none", Everything: true}
+		must(t, o.client.Create(ctx, alone))
+		o.reaches(v1alpha1.PurgePending, "there is no CacheNode none in namespace default", alone)
+	})
+}
