@@ -225,8 +225,8 @@ type Purge struct {
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('2s') && duration(self) <= duration('10m')",message="grace: must be from 2s to 10m"
 	Grace Duration `json:"grace,omitempty"`
 
-	// tagHeaders are the headers of responses with the tags of an object, separated by spaces or commas. The agents read
-	// all objects anew after a change. At most 4, default Surrogate-Key and Cache-Tag.
+	// tagHeaders are the headers of responses with the tags of an object, separated by spaces or commas. Clients
+	// do not see them. The agents read all objects again after a change. At most 4, default Surrogate-Key and Cache-Tag.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MaxItems=4

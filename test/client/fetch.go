@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -64,6 +65,11 @@ func (f *fetcher) do(path string, r *report.Result) error {
 	r.Cache = response.Header.Get("X-Cache")
 	r.Disk = response.Header.Get("X-Cache-Disk")
 	r.Pod, r.Hop = response.Header.Get("X-Cache-Node"), response.Header.Get("X-Cache-Hop")
+	if strings.HasPrefix(path, "/versions/") && r.Status == http.StatusOK {
+		r.Bytes = response.ContentLength
+		_, err := fmt.Fscan(response.Body, &r.Version)
+		return err
+	}
 	hash := sha256.New()
 	r.Bytes, err = io.Copy(hash, response.Body)
 	if err != nil {

@@ -1,5 +1,5 @@
 // Command client is the HTTP client of the tests and the demo. It never retries, and checks the status and every byte
-// of each response.
+// of each response. Of objects below /versions, whose bytes change, it reports the version.
 //
 //	client wait
 //	    does nothing until a signal: it keeps a pod running in which the other verbs are run

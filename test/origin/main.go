@@ -4,6 +4,8 @@
 //	GET /objects/SIZE/NAME   SIZE bytes
 //	GET /count               how many objects were asked for
 //	GET /bodies              how many of these were answered with the object itself
+//	GET /publish             makes the next version of all objects below /versions, and says which
+//	GET /versions/TAG/NAME   the version that was the last when the request came, after up to 300 ms
 package main
 
 import (
@@ -11,6 +13,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"math/rand/v2"
 	"net/http"
 	"os"
 	"strconv"
@@ -39,6 +42,23 @@ func handler() http.Handler {
 	})
 	mux.HandleFunc("GET /bodies", func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = fmt.Fprintln(w, bodies.Load())
+	})
+	var version atomic.Int64
+	mux.HandleFunc("GET /publish", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = fmt.Fprintln(w, version.Add(1))
+	})
+	mux.HandleFunc("GET /versions/{tag}/{name}", func(w http.ResponseWriter, r *http.Request) {
+		now := version.Load()
+		time.Sleep(time.Duration(rand.IntN(300)) * time.Millisecond)
+		etag := fmt.Sprintf(`"%d"`, now)
+		w.Header().Set("Surrogate-Key", "all "+r.PathValue("tag"))
+		w.Header().Set("Cache-Control", "max-age=600")
+		w.Header().Set("Etag", etag)
+		if r.Header.Get("If-None-Match") == etag {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		_, _ = fmt.Fprintln(w, now)
 	})
 	mux.HandleFunc("GET /objects/{size}/{name}", func(w http.ResponseWriter, r *http.Request) {
 		size, ok := content.Size(r.URL.Path)

@@ -8,6 +8,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/cli/verb/disk"
 	"github.com/cachenode/cachenode-operator/internal/cli/verb/explain"
 	"github.com/cachenode/cachenode-operator/internal/cli/verb/plan"
+	"github.com/cachenode/cachenode-operator/internal/cli/verb/purge"
 	"github.com/cachenode/cachenode-operator/internal/cli/verb/render"
 	"github.com/cachenode/cachenode-operator/internal/cli/verb/status"
 	"github.com/cachenode/cachenode-operator/internal/cli/verb/top"
@@ -19,13 +20,13 @@ func New(version string) *cobra.Command {
 	command := &cobra.Command{
 		Use:           "kubectl-cachenode",
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl cachenode"},
-		Short:         "Inspect CacheNodes and manage their disks",
+		Short:         "Inspect CacheNodes, manage their disks, and purge objects",
 		Version:       version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
 	command.AddCommand(
-		status.New(), top.New(), explain.New(), config.New(), disk.New(),
+		status.New(), top.New(), explain.New(), config.New(), disk.New(), purge.New(),
 		plan.New(), render.New(), validate.New(),
 	)
 	return command

@@ -287,6 +287,7 @@ func (r renderer) hidden(more ...string) conf.Block {
 	if r.isSharded() {
 		more = append(more, statusHeader, placeHeader)
 	}
+	more = append(more, tuning.TagHeaders(r.Spec)...)
 	for _, name := range more {
 		block = append(block, conf.D("proxy_hide_header", conf.Literal(name)))
 	}

@@ -17,6 +17,8 @@ type Result struct {
 	Hop          string  `json:"hop"`
 	Bytes        int64   `json:"bytes"`
 	Milliseconds float64 `json:"ms"`
+	// Version is the number in the body of an object below /versions of the origin.
+	Version int64 `json:"version,omitempty"`
 	// Began is when the request began, as Unix time in milliseconds.
 	Began int64 `json:"began"`
 	// Error is "" only if the status was 200 and every byte was right.

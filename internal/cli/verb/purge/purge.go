@@ -1,0 +1,176 @@
+// Package purge has the plugin's verb that purges objects.
+package purge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	"github.com/spf13/cobra"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/cli/connect"
+	"github.com/cachenode/cachenode-operator/internal/purge"
+)
+
+// The values of --wait.
+const (
+	untilNothing = "none"
+	untilApplied = "applied"
+	untilSettled = "settled"
+)
+
+// options are the flags of the verb.
+type options struct {
+	spec    v1alpha1.CachePurgeSpec
+	soft    bool
+	wait    string
+	timeout time.Duration
+	ttl     time.Duration
+}
+
+// New makes the command.
+func New() *cobra.Command {
+	o := &options{}
+	command := &cobra.Command{
+		Use:   "purge CACHENODE [URL...]",
+		Short: "Remove objects from the cache of all pods",
+		Long: `Remove objects from the cache of a CacheNode, on all disks and in memory, in all pods.
+A URL stands for the object by http and by https, with all of its variants and slices.
+Flags can be repeated and combined; an object is purged if any of them names it.
+
+The command creates a CachePurge and waits for it.
+
+  applied   No pod serves the objects any more. What arrives late is removed as it is stored.
+  settled   Nothing is left of responses from before the purge. That is spec.purge.grace later.
+
+A pod that is down obeys the purge before it serves again.`,
+		Example: `  kubectl cachenode purge edge https://www.example.com/index.html
+  kubectl cachenode purge edge --tag article-17 --tag front-page
+  kubectl cachenode purge edge --prefix https://www.example.com/img/ --soft
+  kubectl cachenode purge edge --all --wait settled`,
+		Args: cobra.MinimumNArgs(1),
+	}
+	flags := connect.Add(command)
+	f := command.Flags()
+	f.StringArrayVar(&o.spec.Prefixes, "prefix", nil, "purge URLs that begin with this, such as https://www.example.com/img/")
+	f.StringArrayVar(&o.spec.Hosts, "host", nil, "purge all objects of a host, such as www.example.com")
+	f.StringArrayVar(&o.spec.Tags, "tag", nil, "purge objects with this tag (Surrogate-Key or Cache-Tag)")
+	f.BoolVar(&o.spec.Everything, "all", false, "purge everything")
+	f.BoolVar(&o.soft, "soft", false, "make objects stale instead of removing them")
+	f.StringVar(&o.wait, "wait", untilApplied, "what to wait for: applied, settled or none")
+	f.DurationVar(&o.timeout, "timeout", time.Minute, "how long to wait; the purge goes on after that")
+	f.DurationVar(&o.ttl, "ttl", time.Hour, "how long the CachePurge stays after the purge has settled")
+	command.ValidArgsFunction = flags.CompleteNames
+	command.RunE = func(command *cobra.Command, args []string) error {
+		o.spec.CacheNode, o.spec.URLs = args[0], args[1:]
+		if err := o.check(); err != nil {
+			return err
+		}
+		cluster, err := flags.Connect()
+		if err != nil {
+			return err
+		}
+		return o.run(command.Context(), cluster.Client, cluster.Namespace, command.OutOrStdout(), command.ErrOrStderr())
+	}
+	return command
+}
+
+// check finds mistakes before anything is sent.
+func (o *options) check() error {
+	if o.wait != untilNothing && o.wait != untilApplied && o.wait != untilSettled {
+		return fmt.Errorf("--wait is %q, want applied, settled or none", o.wait)
+	}
+	if o.ttl < 0 || o.ttl > 30*24*time.Hour {
+		return fmt.Errorf("--ttl is %s, want 0s to 720h", o.ttl)
+	}
+	t := purge.Target{
+		URLs: o.spec.URLs, Prefixes: o.spec.Prefixes, Hosts: o.spec.Hosts, Tags: o.spec.Tags, Everything: o.spec.Everything,
+	}
+	if o.spec.Everything && len(t.URLs)+len(t.Prefixes)+len(t.Hosts)+len(t.Tags) > 0 {
+		return errors.New("--all goes alone: remove the URLs, --prefix, --host and --tag")
+	}
+	// The operator checks with the CacheNode's own key.
+	key := []v1alpha1.KeyPart{v1alpha1.KeyScheme, v1alpha1.KeyHost, v1alpha1.KeyRequestURI}
+	if err := t.Check(v1alpha1.CachePolicy{Key: key}); err != nil {
+		return err
+	}
+	o.spec.Mode = v1alpha1.PurgeHard
+	if o.soft {
+		o.spec.Mode = v1alpha1.PurgeSoft
+	}
+	seconds := int32(o.ttl / time.Second)
+	o.spec.TTLSecondsAfterFinished = &seconds
+	return nil
+}
+
+// run creates the CachePurge and waits for it.
+func (o *options) run(ctx context.Context, c client.Client, namespace string, out, progress io.Writer) error {
+	// A CachePurge for a CacheNode that does not exist would wait for it.
+	cacheNode := &v1alpha1.CacheNode{}
+	if err := c.Get(ctx, client.ObjectKey{Namespace: namespace, Name: o.spec.CacheNode}, cacheNode); err != nil {
+		return err
+	}
+	cp := &v1alpha1.CachePurge{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: o.spec.CacheNode + "-", Namespace: namespace}, Spec: o.spec,
+	}
+	begun := time.Now()
+	if err := c.Create(ctx, cp); err != nil {
+		return err
+	}
+	if o.wait == untilNothing {
+		_, err := fmt.Fprintf(out, "cachepurge/%s created\n", cp.Name)
+		return err
+	}
+	ctx, cancel := context.WithTimeout(ctx, o.timeout)
+	defer cancel()
+	if err := o.await(ctx, c, cp, progress); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(out, "cachepurge/%s %s in %d pods after %s: %d files, %d bytes\n", cp.Name, o.wait,
+		len(cp.Status.Pods), time.Since(begun).Round(time.Millisecond), cp.Status.Files, cp.Status.Bytes)
+	return err
+}
+
+// pollInterval is the time between two looks at the CachePurge; patience is how long nothing is said.
+const (
+	pollInterval = 25 * time.Millisecond
+	patience     = time.Second
+)
+
+// await waits for the phase, and says what the purge waits for when that has changed.
+func (o *options) await(ctx context.Context, c client.Client, cp *v1alpha1.CachePurge, progress io.Writer) error {
+	begun, said := time.Now(), ""
+	for {
+		switch phase := cp.Status.Phase; {
+		case phase == v1alpha1.PurgeFailed:
+			return fmt.Errorf("cachepurge/%s failed: %s", cp.Name, cp.Status.Message)
+		case phase == v1alpha1.PurgeSettled, phase == v1alpha1.PurgeApplied && o.wait == untilApplied:
+			return nil
+		}
+		say := cp.Status.Message
+		if cp.Status.Phase == v1alpha1.PurgeApplied {
+			say = "applied, settles after the grace period"
+		}
+		if say != "" && say != said && time.Since(begun) > patience {
+			_, _ = fmt.Fprintf(progress, "cachepurge/%s: %s\n", cp.Name, say)
+			said = say
+		}
+		select {
+		case <-ctx.Done():
+			return fmt.Errorf("cachepurge/%s is not %s yet, and goes on: kubectl get cachepurge %s -n %s -o yaml (%s)",
+				cp.Name, o.wait, cp.Name, cp.Namespace, say)
+		case <-time.After(pollInterval):
+		}
+		fresh := &v1alpha1.CachePurge{}
+		if err := c.Get(ctx, client.ObjectKeyFromObject(cp), fresh); err != nil && ctx.Err() == nil {
+			return err
+		} else if err == nil {
+			*cp = *fresh
+		}
+	}
+}
