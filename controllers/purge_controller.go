@@ -27,7 +27,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/purge"
 )
 
-// +kubebuilder:rbac:groups=cachenode.io,resources=cachepurges,verbs=get;list;watch;delete
+// +kubebuilder:rbac:groups=cachenode.io,resources=cachepurges,verbs=list;watch;delete
 // +kubebuilder:rbac:groups=cachenode.io,resources=cachepurges/status,verbs=patch
 
 // PurgeReconciler carries out CachePurges. A pass is over a CacheNode with all of its purges: those that are new get

@@ -96,12 +96,25 @@ func purgesAllWays(t *testing.T, s *suite) {
 			}
 		}
 	}
-	purgeAll(t, []string{"--tag", "none"}, "--wait", "settled")
-	for _, r := range s.target(t, name+"-0").get(t, versioned) {
-		if strings.Contains(r.Cache, "MISS") {
-			t.Logf("%s is a %s", r.Path, r.Cache)
+	purgeAll(t, []string{"--tag", "none"}, "--wait", "settled", "--ttl", "1s")
+	hits := 0
+	for range 2 {
+		hits = 0
+		for _, r := range s.target(t, name+"-0").get(t, versioned) {
+			if r.Cache == "HIT" {
+				hits++
+			}
 		}
 	}
+	if hits < len(versioned)/2 {
+		t.Errorf("after a purge of something else, %d of %d objects are HITs", hits, len(versioned))
+	}
+	within(t, 20*time.Second, func() string { // those of the other purges stay for an hour
+		if n := strings.Count(kubectl(t, "", "get", "cachepurges", "-o", "name"), "\n"); n != len(waysToPurge()) {
+			return fmt.Sprintf("%d CachePurges", n)
+		}
+		return ""
+	})
 }
 
 func obeysWhatItMissed(t *testing.T, s *suite) {

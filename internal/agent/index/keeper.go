@@ -119,7 +119,7 @@ func (k *Keeper) Run(ctx context.Context) (err error) {
 	checkpoint, flush := time.Time{}, time.Now()
 	for ctx.Err() == nil {
 		begun, waiting := time.Now(), k.take()
-		all, err := k.follow()
+		all, err := k.follow(len(waiting) == 0)
 		k.answer(waiting, all && err == nil)
 		if err != nil {
 			return err
@@ -154,7 +154,7 @@ func (k *Keeper) Run(ctx context.Context) (err error) {
 func (k *Keeper) begin(ctx context.Context) (err error) {
 	k.scanner = scanner{
 		Disk: k.Disk, pace: func() error { return k.Pace.Wait(ctx) },
-		pause: func() error { _, err := k.follow(); return err },
+		pause: func() error { _, err := k.follow(false); return err },
 	}
 	if _, err := k.stale(); err != nil { // creates the folders, which a watch needs
 		return err
@@ -171,10 +171,11 @@ func (k *Keeper) begin(ctx context.Context) (err error) {
 	return nil
 }
 
-// follow takes the next events. all is true if they were all that nginx did before the call.
-func (k *Keeper) follow() (all bool, err error) {
+// follow takes the next events. all is true if they were all that nginx did before the call. It waits for the first of
+// them if mayWait is true and the index is complete.
+func (k *Keeper) follow(mayWait bool) (all bool, err error) {
 	wait := waitForEvents
-	if !k.complete.Load() {
+	if !mayWait || !k.complete.Load() {
 		wait = 0
 	}
 	files, all, err := k.watch.Next(wait)

@@ -252,7 +252,7 @@ func TestKeeperAfterOverflow(t *testing.T) {
 	}
 	s.get(t, "phone", "/a/2")
 	for range 100 { // the events before the loss
-		if _, err := k.follow(); err != nil {
+		if _, err := k.follow(true); err != nil {
 			t.Fatal(err)
 		}
 		if len(k.pending) > 0 {

@@ -1,0 +1,48 @@
+package index
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"golang.org/x/time/rate"
+)
+
+// TestSync checks that after Sync the index has what nginx has stored before, and that the function for stored files
+// was called for it and can remove it.
+func TestSync(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "")
+	var seen []string
+	s.disk.Stored = func(e Entry) (bool, error) {
+		seen = append(seen, e.Key)
+		return e.Key != "http://www.example.com/b/1", nil
+	}
+	k := &Keeper{Disk: s.disk, Pace: rate.NewLimiter(rate.Inf, 1)}
+	if err := k.Sync(t.Context()); !errors.Is(err, ErrIncomplete) {
+		t.Errorf("a keeper that does not run: %v", err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- k.Run(t.Context()) }()
+	eventually(t, func() string {
+		if k.Complete() {
+			return ""
+		}
+		return "the index is not complete"
+	})
+	var longest time.Duration
+	for range 5 {
+		s.get(t, "phone", "/a/1", "/b/1", "/a/2")
+		begun := time.Now()
+		must(t, k.Sync(t.Context()))
+		longest = max(longest, time.Since(begun))
+		if a, b := len(names(t, s.disk.Index.WithPrefix("http://www.example.com/a/"))),
+			len(names(t, s.disk.Index.WithKey("http://www.example.com/b/1"))); a != 2 || b != 0 {
+			t.Fatalf("the index has %d files below /a and %d of /b/1", a, b)
+		}
+	}
+	t.Logf("the longest of 5 took %s", longest)
+	if len(seen) < 3 {
+		t.Errorf("%q were seen", seen)
+	}
+}

@@ -1,0 +1,303 @@
+package purge_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
+	"github.com/cachenode/cachenode-operator/internal/purge"
+)
+
+// policy is a cache policy with parts of a key.
+func policy(parts ...v1alpha1.KeyPart) v1alpha1.CachePolicy { return v1alpha1.CachePolicy{Key: parts} }
+
+var usual = policy(v1alpha1.KeyScheme, v1alpha1.KeyHost, v1alpha1.KeyRequestURI)
+
+func TestPatterns(t *testing.T) {
+	t.Parallel()
+	for name, test := range map[string]struct {
+		target purge.Target
+		policy v1alpha1.CachePolicy
+		want   purge.Patterns
+	}{
+		"a URL stands for both schemes": {
+			purge.Target{URLs: []string{"https://WWW.example.com:8443/A?b=c"}},
+			usual,
+			purge.Patterns{Keys: []string{"http://www.example.com/A?b=c", "https://www.example.com/A?b=c"}},
+		},
+		"and for all methods": {
+			purge.Target{URLs: []string{"http://a"}},
+			v1alpha1.CachePolicy{Methods: []v1alpha1.CacheMethod{"POST"}, Key: []v1alpha1.KeyPart{v1alpha1.KeyMethod, v1alpha1.KeyRequestURI}},
+			purge.Patterns{Keys: []string{"GET /", "HEAD /", "POST /"}},
+		},
+		"a query string without a path": {
+			purge.Target{URLs: []string{"http://a?b"}},
+			policy(v1alpha1.KeyHost, v1alpha1.KeyRequestURI),
+			purge.Patterns{Keys: []string{"a/?b"}},
+		},
+		"the decoded path": {
+			purge.Target{URLs: []string{"http://a/%41/../b?c"}, Prefixes: []string{"http://a/%41/"}},
+			policy(v1alpha1.KeyURI, v1alpha1.KeyArgs),
+			purge.Patterns{Keys: []string{"/b?c"}, Prefixes: []string{"/A/"}},
+		},
+		"a prefix": {
+			purge.Target{Prefixes: []string{"http://a/b"}},
+			usual,
+			purge.Patterns{Prefixes: []string{"http://a/b", "https://a/b"}},
+		},
+		"a host": {
+			purge.Target{Hosts: []string{"a"}},
+			policy(v1alpha1.KeyHost, v1alpha1.KeyRequestURI),
+			purge.Patterns{Prefixes: []string{"a/"}},
+		},
+		"everything": {purge.Target{Everything: true}, usual, purge.Patterns{Prefixes: []string{""}}},
+		"tags":       {purge.Target{Tags: []string{"a", "b"}}, usual, purge.Patterns{Tags: []string{"a", "b"}}},
+	} {
+		got, err := test.target.Patterns(test.policy)
+		if diff := cmp.Diff(test.want, got); diff != "" || err != nil {
+			t.Errorf("%s: %v\n%s", name, err, diff)
+		}
+	}
+}
+
+func TestCheck(t *testing.T) {
+	t.Parallel()
+	for want, target := range map[string]purge.Target{
+		"names nothing: set urls, prefixes, hosts, tags or everything":            {},
+		`urls: "a/b": must begin with http:// or https://`:                        {URLs: []string{"a/b"}},
+		`urls: "ftp://a/b": must begin with http:// or https://`:                  {URLs: []string{"ftp://a/b"}},
+		`urls: "http://a/#b": must have no fragment: clients do not send it`:      {URLs: []string{"http://a/#b"}},
+		`urls: "http://a/ b": must be percent-encoded, as clients send it`:        {URLs: []string{"http://a/ b"}},
+		`urls: "http:///b": must have a host, and no user`:                        {URLs: []string{"http:///b"}},
+		`urls: "http://u@a/b": must have a host, and no user`:                     {URLs: []string{"http://u@a/b"}},
+		`prefixes: "http://a/": is a whole host: name it in hosts`:                {Prefixes: []string{"http://a/"}},
+		`hosts: "a/b": must be the name of a host, without scheme, port and path`: {Hosts: []string{"a/b"}},
+		`hosts: "*.a": must be the name of a host, without scheme, port and path`: {Hosts: []string{"*.a"}},
+		"urls: must have at most 1000 items, has 1001":                            {URLs: make([]string, 1001)},
+		`tags: "a b": must have 1 to 256 bytes, and no space, comma or control character`: {
+			Tags: []string{"a b"},
+		},
+		`prefixes: "http://a/b?c": must end in the path: every query string of the paths is purged`: {
+			Prefixes: []string{"http://a/b?c"},
+		},
+	} {
+		if err := target.Check(usual); fmt.Sprint(err) != want {
+			t.Errorf("%+.40v: %v, want %s", target, err, want)
+		}
+	}
+	err := purge.Target{Hosts: []string{"a"}}.Check(policy(v1alpha1.KeyRequestURI))
+	if err == nil || !strings.Contains(err.Error(), "purge everything instead") {
+		t.Errorf("a host where the key has none: %v", err)
+	}
+}
+
+// FuzzPatterns checks that the keys of a URL are those under which nginx stores it, for any URL that is accepted.
+func FuzzPatterns(f *testing.F) {
+	f.Add("http://www.example.com/a%20b?c=d&e")
+	f.Add("https://[::1]:80?x")
+	f.Fuzz(func(t *testing.T, text string) {
+		target := purge.Target{URLs: []string{text}}
+		if target.Check(usual) != nil {
+			return
+		}
+		p, err := target.Patterns(usual)
+		if err != nil || len(p.Keys) != 2 {
+			t.Fatalf("%q: %v %q", text, err, p.Keys)
+		}
+		scheme, rest, _ := strings.Cut(text, "://")
+		uri := "/"
+		if i := strings.IndexAny(rest, "/?"); i >= 0 {
+			rest, uri = rest[:i], "/"+strings.TrimPrefix(rest[i:], "/")
+		}
+		host := rest
+		if i := strings.LastIndex(rest, ":"); i >= 0 && !strings.HasSuffix(rest, "]") {
+			host = rest[:i]
+		}
+		want := cache.Key(usual, cache.Request{Method: "GET", Scheme: strings.ToLower(scheme), Host: host, URI: uri})
+		if !slices.Contains(p.Keys, want) {
+			t.Errorf("%q: %q is not in %q", text, want, p.Keys)
+		}
+	})
+}
+
+func TestTable(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	table := purge.NewTable()
+	add := func(r purge.Rule) {
+		p, err := r.Patterns(usual)
+		if err != nil {
+			t.Fatal(err)
+		}
+		table.Add(r, p)
+	}
+	add(purge.Rule{Number: 1, Until: now, Target: purge.Target{URLs: []string{"http://a/ended"}}})
+	add(purge.Rule{Number: 2, Target: purge.Target{URLs: []string{"http://a/open"}, Tags: []string{"t"}}})
+	add(purge.Rule{Number: 3, Soft: true, Target: purge.Target{Prefixes: []string{"http://a/o"}}})
+	add(purge.Rule{Number: 4, Until: now.Add(-time.Hour), Target: purge.Target{URLs: []string{"http://a/ended"}}})
+	hour := time.Hour
+	for _, test := range []struct {
+		key      string
+		tags     []string
+		received time.Time
+		want     purge.Verdict
+	}{
+		{"http://a/ended", nil, now.Add(-hour / 2), purge.Verdict{Effect: purge.Remove, Number: 1}},
+		{"http://a/ended", nil, now.Add(hour), purge.Verdict{}},
+		{"https://a/open", nil, now.Add(hour), purge.Verdict{Effect: purge.Remove, Number: 2}},
+		{"http://a/other", nil, now, purge.Verdict{Effect: purge.Expire, Number: 3}},
+		{"http://a/other", []string{"s", "t"}, now, purge.Verdict{Effect: purge.Remove, Number: 2}},
+		{"http://b/other", []string{"s"}, now, purge.Verdict{}},
+	} {
+		if got := table.Match(test.key, test.tags, test.received); got != test.want {
+			t.Errorf("%s %v at %s: %+v, want %+v", test.key, test.tags, test.received, got, test.want)
+		}
+	}
+}
+
+// TestJournal checks that a reader that takes the changes since its place has the same journal in the end, whatever
+// changes come together, and that places only grow.
+func TestJournal(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_700_000_000, 0)
+	var writer, reader purge.Journal
+	for i := range 200 {
+		before := writer.Head
+		now = now.Add(time.Duration(i%3) * time.Millisecond) // some changes come in the same millisecond
+		r := writer.Add(now, purge.Rule{UID: fmt.Sprint(i), Target: purge.Target{Everything: true}})
+		if writer.Head <= before || r.Number != writer.Head || r.Number < now.UnixMilli() {
+			t.Fatalf("place %d after %d", r.Number, before)
+		}
+		if i%2 == 0 {
+			writer.Seal(now, writer.Rules[i/2].Number, now)
+			writer.Seal(now, writer.Rules[i/2].Number, now.Add(time.Hour)) // has its end
+		}
+		if i%5 == 0 {
+			reader.Merge(writer.Floor, writer.Head, writer.Since(reader.Head))
+		}
+	}
+	reader.Merge(writer.Floor, writer.Head, writer.Since(reader.Head))
+	if diff := cmp.Diff(writer, reader); diff != "" {
+		t.Error(diff)
+	}
+	text, err := writer.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	decoded, err := purge.Decode(text)
+	if err != nil || decoded.Head != writer.Head || len(decoded.Rules) != len(writer.Rules) {
+		t.Errorf("decoded %d rules to %d (%v)", len(decoded.Rules), decoded.Head, err)
+	}
+	for _, damaged := range [][]byte{nil, text[:len(text)/2], []byte("x")} {
+		if _, err := purge.Decode(damaged); err == nil {
+			t.Errorf("%.10q was decoded", damaged)
+		}
+	}
+}
+
+// TestCompact checks that a journal forgets what is old and what is too much, never what has no end, and that its floor
+// covers all that it forgets.
+func TestCompact(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_700_000_000, 0)
+	make := func(open int) (j purge.Journal) {
+		for i := range 100 {
+			j.Add(now.Add(time.Duration(i)*time.Second), purge.Rule{Target: purge.Target{Everything: true}})
+		}
+		for i, r := range slices.Clone(j.Rules) {
+			if i != open {
+				j.Seal(now.Add(time.Hour), r.Number, now.Add(time.Duration(i)*time.Second))
+			}
+		}
+		return j
+	}
+	for name, test := range map[string]struct {
+		open   int
+		before time.Time
+		most   int
+		want   int // rules that stay
+	}{
+		"nothing":          {-1, now, 1 << 20, 100},
+		"old ones":         {-1, now.Add(10 * time.Second), 1 << 20, 90},
+		"too many":         {-1, now, 4 * 1024, 24},
+		"all":              {-1, now.Add(time.Hour), 1 << 20, 0},
+		"one without end":  {0, now.Add(time.Hour), 1, 100},
+		"the last one too": {99, now.Add(time.Hour), 1, 100}, // all were sealed after it came
+	} {
+		j := make(test.open)
+		before := j
+		j.Compact(test.before, test.most)
+		if len(j.Rules) != test.want {
+			t.Errorf("%s: %d rules stay, want %d", name, len(j.Rules), test.want)
+		}
+		for _, r := range before.Rules {
+			if stays := slices.ContainsFunc(j.Rules, func(o purge.Rule) bool { return o.Number == r.Number }); stays == (r.Changed <= j.Floor) {
+				t.Errorf("%s: the floor is %d, and rule %d, changed at %d, stays: %t", name, j.Floor, r.Number, r.Changed, stays)
+			}
+		}
+	}
+}
+
+func TestProgress(t *testing.T) {
+	t.Parallel()
+	done := func(applied int64, reason string) purge.Done {
+		return purge.Done{Applied: applied, Stores: []purge.StoreDone{{
+			Name: "disk1", Reason: reason, Counts: map[int64]purge.Count{5: {Files: 2, Bytes: 10}},
+		}}}
+	}
+	open := purge.Rule{Number: 5, Changed: 5}
+	ended := purge.Rule{Number: 5, Changed: 8, Until: time.Unix(1, 0)}
+	for name, test := range map[string]struct {
+		rule    purge.Rule
+		pods    []purge.Pod
+		phase   v1alpha1.PurgePhase
+		message string
+	}{
+		"no pods":       {open, nil, v1alpha1.PurgeApplied, ""},
+		"applied":       {open, []purge.Pod{{Name: "a", Done: done(5, "")}, {Name: "b", Done: done(6, "")}}, v1alpha1.PurgeApplied, ""},
+		"not yet ended": {ended, []purge.Pod{{Name: "a", Done: done(8, "")}, {Name: "b", Done: done(7, "")}}, v1alpha1.PurgeApplied, ""},
+		"settled":       {ended, []purge.Pod{{Name: "a", Done: done(8, "")}, {Name: "b", Done: done(9, "")}}, v1alpha1.PurgeSettled, ""},
+		"a pod is behind": {
+			open,
+			[]purge.Pod{{Name: "a", Done: done(5, "")}, {Name: "b", Done: done(4, "the index is read")}},
+			v1alpha1.PurgePending, "waits for b: disk1: the index is read",
+		},
+		"a pod is silent": {
+			open,
+			[]purge.Pod{{Name: "a", Done: done(5, "")}, {Name: "b", Problem: "no answer"}},
+			v1alpha1.PurgePending,
+			"waits for b: no answer",
+		},
+	} {
+		s := purge.Progress(test.rule, test.pods)
+		if s.Phase != test.phase || s.Message != test.message || len(s.Pods) != len(test.pods) {
+			t.Errorf("%s: %+v", name, s)
+		}
+	}
+	s := purge.Progress(open, []purge.Pod{{Name: "a", Done: done(5, "")}, {Name: "b", Done: done(5, "")}})
+	if s.Files != 4 || s.Bytes != 20 || s.Pods[0].Disks != "disk1=2" {
+		t.Errorf("the counts are %+v", s)
+	}
+}
+
+func TestSanitize(t *testing.T) {
+	t.Parallel()
+	d := purge.Done{Head: -1, Applied: -5, Stores: []purge.StoreDone{
+		{Name: "disk1", Reason: "a\x1b[31mb" + strings.Repeat("c", 300), Counts: map[int64]purge.Count{1: {Files: -1}}},
+		{Name: "../x"},
+	}}
+	for range 100 {
+		d.Stores = append(d.Stores, purge.StoreDone{Name: "disk2"})
+	}
+	clean := purge.Sanitize(d)
+	if clean.Head != 0 || clean.Applied != 0 || len(clean.Stores) > 33 || clean.Stores[0].Counts[1].Files != 0 ||
+		strings.Contains(clean.Stores[0].Reason, "\x1b") || len(clean.Stores[0].Reason) > 256 {
+		t.Errorf("%+v", clean.Stores[0])
+	}
+}
