@@ -39,7 +39,7 @@ type PurgeReconciler struct {
 	Agents *Agents
 	// Clock tells the time for decisions; nil means the real clock.
 	Clock clock.PassiveClock
-	// Concurrency is how many CacheNodes are looked at at a time; 0 means 1.
+	// Concurrency is how many CacheNodes have a pass at a time; 0 means 1.
 	Concurrency int
 
 	// journals has a *journal for each CacheNode, by its name.

@@ -54,24 +54,15 @@ func (r *PurgeReconciler) load(ctx context.Context, p *purging, j *journal) (isT
 		return false, 0, nil // none was ever needed, as far as anybody knows
 	}
 	err = r.Live.Get(ctx, name, configMap)
-	switch isOurs := err == nil && metav1.IsControlledBy(configMap, p.cacheNode); {
-	case client.IgnoreNotFound(err) != nil:
+	if client.IgnoreNotFound(err) != nil {
 		return false, 0, err
-	case isOurs && j.isRead && configMap.ResourceVersion == j.version:
-		return true, 0, nil // the cache is behind our own write
-	case isOurs:
-		j.version = configMap.ResourceVersion
-		journal, err := purge.Decode(configMap.BinaryData[naming.PurgesKey])
-		if err == nil {
-			j.Journal, j.isRead = journal, true
+	}
+	if err == nil && metav1.IsControlledBy(configMap, p.cacheNode) {
+		if j.read(ctx, configMap) {
 			return true, 0, nil
 		}
-		log.FromContext(ctx).Error(err, "the journal of purges is damaged, and begins anew")
-	default:
-		j.version = ""
-		if j.isRead { // somebody has deleted it: it is written again
-			return true, 0, nil
-		}
+	} else if j.version = ""; j.isRead { // somebody has deleted it: it is written again
+		return true, 0, nil
 	}
 	if wait > 0 {
 		return false, wait, nil
@@ -79,6 +70,22 @@ func (r *PurgeReconciler) load(ctx context.Context, p *purging, j *journal) (isT
 	// Disks that are at the last place that anybody knows have missed nothing that was said to be applied.
 	j.Journal, j.isRead, j.appliedAt = purge.Journal{Floor: last, Head: last}, true, nil
 	return last > 0, 0, nil
+}
+
+// read takes the journal of a ConfigMap, unless it is the one that is known already. It returns false for a damaged one.
+func (j *journal) read(ctx context.Context, configMap *corev1.ConfigMap) bool {
+	if j.isRead && configMap.ResourceVersion == j.version {
+		return true // the cache is behind our own write
+	}
+	j.version = configMap.ResourceVersion
+	journal, err := purge.Decode(configMap.BinaryData[naming.PurgesKey])
+	if err != nil {
+		log.FromContext(ctx).Error(err, "the journal of purges is damaged, and begins anew")
+		j.isRead = false
+		return false
+	}
+	j.Journal, j.isRead = journal, true
+	return true
 }
 
 // last is the last place that agents and purges know; 0 if there was no journal. A wait says that some agents have not

@@ -199,7 +199,8 @@ func TestPurges(t *testing.T) {
 			return ""
 		})
 		if after := read(); after.Head != before.Head || len(after.Rules) != len(before.Rules) {
-			t.Errorf("the journal has %d rules to %d, before %d to %d", len(after.Rules), after.Head, len(before.Rules), before.Head)
+			t.Errorf("the journal has %d rules to %d, before %d to %d",
+				len(after.Rules), after.Head, len(before.Rules), before.Head)
 		}
 	})
 	steps.Run(t, "a journal that is lost with the operator begins where agents are", func() {

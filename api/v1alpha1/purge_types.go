@@ -4,8 +4,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// CachePurge removes objects from the cache of a CacheNode: from all disks of all pods, also of those that are down now.
-// It is carried out once. Its spec never changes, so it can be applied again and again, for example from git.
+// CachePurge removes objects from the cache of a CacheNode: from all disks of all pods, also of those that are down. It
+// is carried out once. Its spec never changes, so it can be applied again and again, for example from git.
 //
 // +kubebuilder:object:root=true
 // +kubebuilder:subresource:status
@@ -54,8 +54,8 @@ type CachePurgeSpec struct {
 	CacheNode string `json:"cacheNode"`
 
 	// urls are URLs as clients send them: http or https, percent-encoded, with the query string and without a fragment.
-	// Each stands for the object by both schemes and by any method, with all of its variants (Vary) and slices. A port does
-	// not matter. At most 1000.
+	// Each stands for the object by both schemes and by any method, with all of its variants (Vary) and slices. A port
+	// does not matter. At most 1000.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1000
@@ -63,9 +63,9 @@ type CachePurgeSpec struct {
 	// +kubebuilder:validation:items:Pattern=`^https?://[^/?#@\x00-\x20\x7f-\x{10FFFF}]+([/?][^#\x00-\x20\x7f-\x{10FFFF}]*)?$`
 	URLs []string `json:"urls,omitempty"`
 
-	// prefixes are the beginnings of URLs, such as https://www.example.com/img/. They end in the path, which must have more
-	// than the first slash, and are compared character by character: without a slash at the end, /img also stands for
-	// /images. At most 1000.
+	// prefixes are the beginnings of URLs, such as https://www.example.com/img/. They end in the path, which must have
+	// more than the first slash, and are compared character by character: without a slash at the end, /img also stands
+	// for /images. At most 1000.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1000

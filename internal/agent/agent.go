@@ -104,7 +104,8 @@ type applied struct {
 func New(paths Paths, nginx *reload.Nginx, log *slog.Logger, version string) *Agent {
 	a := &Agent{
 		Paths: paths, Nginx: nginx, Log: log, Version: version,
-		began: time.Now(), wake: make(chan struct{}, 1), monitors: map[string]*disk.Monitor{}, counts: map[string]metrics.Files{},
+		began: time.Now(), wake: make(chan struct{}, 1),
+		monitors: map[string]*disk.Monitor{}, counts: map[string]metrics.Files{},
 	}
 	a.metrics = metrics.New(a.states, a.cacheFiles)
 	a.purger = purge.New(log, paths.Root+layout.PurgesCopy)

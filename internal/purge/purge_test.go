@@ -33,7 +33,9 @@ func TestPatterns(t *testing.T) {
 		},
 		"and for all methods": {
 			purge.Target{URLs: []string{"http://a"}},
-			v1alpha1.CachePolicy{Methods: []v1alpha1.CacheMethod{"POST"}, Key: []v1alpha1.KeyPart{v1alpha1.KeyMethod, v1alpha1.KeyRequestURI}},
+			v1alpha1.CachePolicy{
+				Methods: []v1alpha1.CacheMethod{"POST"}, Key: []v1alpha1.KeyPart{v1alpha1.KeyMethod, v1alpha1.KeyRequestURI},
+			},
 			purge.Patterns{Keys: []string{"GET /", "HEAD /", "POST /"}},
 		},
 		"a query string without a path": {
@@ -237,7 +239,8 @@ func TestCompact(t *testing.T) {
 			t.Errorf("%s: %d rules stay, want %d", name, len(j.Rules), test.want)
 		}
 		for _, r := range before.Rules {
-			if stays := slices.ContainsFunc(j.Rules, func(o purge.Rule) bool { return o.Number == r.Number }); stays == (r.Changed <= j.Floor) {
+			stays := slices.ContainsFunc(j.Rules, func(o purge.Rule) bool { return o.Number == r.Number })
+			if stays == (r.Changed <= j.Floor) {
 				t.Errorf("%s: the floor is %d, and rule %d, changed at %d, stays: %t", name, j.Floor, r.Number, r.Changed, stays)
 			}
 		}
@@ -251,6 +254,9 @@ func TestProgress(t *testing.T) {
 			Name: "disk1", Reason: reason, Counts: map[int64]purge.Count{5: {Files: 2, Bytes: 10}},
 		}}}
 	}
+	two := func(a, b int64) []purge.Pod {
+		return []purge.Pod{{Name: "a", Done: done(a, "")}, {Name: "b", Done: done(b, "")}}
+	}
 	open := purge.Rule{Number: 5, Changed: 5}
 	ended := purge.Rule{Number: 5, Changed: 8, Until: time.Unix(1, 0)}
 	for name, test := range map[string]struct {
@@ -260,9 +266,9 @@ func TestProgress(t *testing.T) {
 		message string
 	}{
 		"no pods":       {open, nil, v1alpha1.PurgeApplied, ""},
-		"applied":       {open, []purge.Pod{{Name: "a", Done: done(5, "")}, {Name: "b", Done: done(6, "")}}, v1alpha1.PurgeApplied, ""},
-		"not yet ended": {ended, []purge.Pod{{Name: "a", Done: done(8, "")}, {Name: "b", Done: done(7, "")}}, v1alpha1.PurgeApplied, ""},
-		"settled":       {ended, []purge.Pod{{Name: "a", Done: done(8, "")}, {Name: "b", Done: done(9, "")}}, v1alpha1.PurgeSettled, ""},
+		"applied":       {open, two(5, 6), v1alpha1.PurgeApplied, ""},
+		"not yet ended": {ended, two(8, 7), v1alpha1.PurgeApplied, ""},
+		"settled":       {ended, two(8, 9), v1alpha1.PurgeSettled, ""},
 		"a pod is behind": {
 			open,
 			[]purge.Pod{{Name: "a", Done: done(5, "")}, {Name: "b", Done: done(4, "the index is read")}},
@@ -280,7 +286,7 @@ func TestProgress(t *testing.T) {
 			t.Errorf("%s: %+v", name, s)
 		}
 	}
-	s := purge.Progress(open, []purge.Pod{{Name: "a", Done: done(5, "")}, {Name: "b", Done: done(5, "")}})
+	s := purge.Progress(open, two(5, 5))
 	if s.Files != 4 || s.Bytes != 20 || s.Pods[0].Disks != "disk1=2" {
 		t.Errorf("the counts are %+v", s)
 	}

@@ -68,7 +68,7 @@ func lasting[T any](duration time.Duration, end func() []T) []T {
 }
 
 // longest is the limit of a load in seconds, for a load that a failed test does not end.
-const longest = "600"
+const longest = "2400"
 
 // load begins a steady load through the Service: half of it with keep-alive from one node, half without from another
 // node. It returns when both halves run. end ends the load and returns a summary of each half.

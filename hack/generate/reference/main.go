@@ -32,7 +32,7 @@ func main() {
 	writers := map[string]func(){
 		"cachenode":  func() { kindPage("CacheNode", crd.CacheNodes) },
 		"cachepurge": func() { kindPage("CachePurge", crd.CachePurges) },
-		"plugin": verbs, "metrics": metrics, "headers": requestHeaders, "logs": logFields,
+		"plugin":     verbs, "metrics": metrics, "headers": requestHeaders, "logs": logFields,
 	}
 	if len(os.Args) != 2 || writers[os.Args[1]] == nil {
 		log.Fatal("usage: reference cachenode|cachepurge|plugin|metrics|headers|logs")

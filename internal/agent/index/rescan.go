@@ -99,7 +99,7 @@ func mkdirAll(cache string, folder Folder) error {
 			return err
 		}
 		// Mkdir's mode loses what the umask says; the folder's group is that of the one above it.
-		if err := os.Chmod(path, 0o770|fs.ModeSetgid); err != nil { //nolint:gosec // only nginx is in the group
+		if err := os.Chmod(path, 0o770|fs.ModeSetgid); err != nil {
 			return err
 		}
 	}

@@ -256,7 +256,7 @@ func (s *store) keepState(applied int64) error {
 	if err != nil {
 		return err
 	}
-	err = unix.Syncfs(int(folder.Fd())) //nolint:gosec // a file descriptor
+	err = unix.Syncfs(int(folder.Fd()))
 	if err = errors.Join(err, folder.Close()); err != nil {
 		return err
 	}
