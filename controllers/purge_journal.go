@@ -39,7 +39,9 @@ type journal struct {
 
 // load reads the journal, unless it is known. isThere is false if there is none and none is needed. A wait says that it
 // cannot be decided yet whether one was lost.
-func (r *PurgeReconciler) load(ctx context.Context, p *purging, j *journal) (isThere bool, wait time.Duration, err error) {
+func (r *PurgeReconciler) load(
+	ctx context.Context, p *purging, j *journal,
+) (isThere bool, wait time.Duration, err error) {
 	configMap := &corev1.ConfigMap{}
 	name := client.ObjectKey{Namespace: p.cacheNode.Namespace, Name: naming.Purges(p.cacheNode.Name)}
 	cached := r.Get(ctx, name, configMap)
@@ -72,7 +74,7 @@ func (r *PurgeReconciler) load(ctx context.Context, p *purging, j *journal) (isT
 	return last > 0, 0, nil
 }
 
-// read takes the journal of a ConfigMap, unless it is the one that is known already. It returns false for a damaged one.
+// read takes the journal of a ConfigMap, unless it is known already. It returns false for a damaged one.
 func (j *journal) read(ctx context.Context, configMap *corev1.ConfigMap) bool {
 	if j.isRead && configMap.ResourceVersion == j.version {
 		return true // the cache is behind our own write

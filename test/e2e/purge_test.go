@@ -234,7 +234,8 @@ func soaks(t *testing.T, s *suite) {
 
 // purgeSettles waits until a purge has settled.
 func (s *suite) purgeSettles(t *testing.T, cp *v1alpha1.CachePurge) {
-	for deadline := time.Now().Add(2 * time.Minute); cp.Status.Phase != v1alpha1.PurgeSettled; time.Sleep(50 * time.Millisecond) {
+	deadline := time.Now().Add(2 * time.Minute)
+	for ; cp.Status.Phase != v1alpha1.PurgeSettled; time.Sleep(50 * time.Millisecond) {
 		fresh := &v1alpha1.CachePurge{}
 		if s.Get(t.Context(), client.ObjectKeyFromObject(cp), fresh) == nil {
 			*cp = *fresh

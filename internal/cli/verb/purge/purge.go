@@ -57,7 +57,7 @@ A pod that is down obeys the purge before it serves again.`,
 	}
 	flags := connect.Add(command)
 	f := command.Flags()
-	f.StringArrayVar(&o.spec.Prefixes, "prefix", nil, "purge URLs that begin with this, such as https://a.example.com/img/")
+	f.StringArrayVar(&o.spec.Prefixes, "prefix", nil, "purge URLs that begin with this, such as https://example.com/img/")
 	f.StringArrayVar(&o.spec.Hosts, "host", nil, "purge all objects of a host, such as www.example.com")
 	f.StringArrayVar(&o.spec.Tags, "tag", nil, "purge objects with this tag (Surrogate-Key or Cache-Tag)")
 	f.BoolVar(&o.spec.Everything, "all", false, "purge everything")
