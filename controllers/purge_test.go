@@ -87,7 +87,8 @@ func (o *operator) reaches(phase v1alpha1.PurgePhase, message string, purges ...
 // middle and a journal that is lost.
 func TestPurges(t *testing.T) {
 	t.Parallel()
-	a, s := newAgents(), &purgers{journals: map[string]*purge.Journal{}, broken: map[string]bool{}, held: map[string]bool{}}
+	a := newAgents()
+	s := &purgers{journals: map[string]*purge.Journal{}, broken: map[string]bool{}, held: map[string]bool{}}
 	play := func(r *CacheNodeReconciler) { r.Agents.read, r.Agents.tell = a.read, s.tell }
 	o := startOperator(t, apiserver.Start(t), play)
 	a.o = o

@@ -83,8 +83,8 @@ type CachePurgeSpec struct {
 	Hosts []string `json:"hosts,omitempty"`
 
 	// tags are tags that the origin has given to objects, by the headers that spec.purge.tagHeaders of the CacheNode
-	// names. Each has 1 to 256 bytes, and no space and no comma. An object with more than 128 tags, or with a longer one, is
-	// purged by any tag. At most 1000.
+	// names. Each has 1 to 256 bytes, and no space and no comma. An object with more than 128 tags, or with a longer one,
+	// is purged by any tag. At most 1000.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1000
