@@ -56,7 +56,7 @@ func (r *PurgeReconciler) tell(ctx context.Context, p *purging, j *journal) {
 			j.agents[pod.UID] = state
 		}
 		if seen := observations[pod.Name]; seen.Answered.After(state.tried) && seen.Report.Purged < state.done.Applied {
-			state.isKnown = false // the agent has begun anew
+			state.isKnown = false // the agent was restarted
 		}
 		if c == nil || state.telling || (state.isKnown && state.done.Applied >= j.Head) ||
 			(state.problem != "" && time.Since(state.tried) < behindInterval) {

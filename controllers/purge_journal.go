@@ -82,7 +82,7 @@ func (j *journal) read(ctx context.Context, configMap *corev1.ConfigMap) bool {
 	j.version = configMap.ResourceVersion
 	journal, err := purge.Decode(configMap.BinaryData[naming.PurgesKey])
 	if err != nil {
-		log.FromContext(ctx).Error(err, "the journal of purges is damaged, and begins anew")
+		log.FromContext(ctx).Error(err, "the journal of purges is damaged: another one replaces it")
 		j.isRead = false
 		return false
 	}

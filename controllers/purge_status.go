@@ -57,7 +57,7 @@ func (r *PurgeReconciler) write(
 	before := cp.DeepCopy()
 	next.ObservedGeneration = cp.Generation
 	next.Conditions, next.AppliedAt, next.SettledAt = cp.Status.Conditions, cp.Status.AppliedAt, cp.Status.SettledAt
-	// Counts are forgotten by agents that begin anew.
+	// An agent that was restarted has forgotten its counts.
 	next.Files, next.Bytes = max(next.Files, cp.Status.Files), max(next.Bytes, cp.Status.Bytes)
 	at := metav1.NewMicroTime(now)
 	if next.AppliedAt == nil && (next.Phase == v1alpha1.PurgeApplied || next.Phase == v1alpha1.PurgeSettled) {

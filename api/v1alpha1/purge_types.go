@@ -64,8 +64,7 @@ type CachePurgeSpec struct {
 	URLs []string `json:"urls,omitempty"`
 
 	// prefixes are the beginnings of URLs, such as https://www.example.com/img/. They end in the path, which must have
-	// more than the first slash, and are compared character by character: without a slash at the end, /img also stands
-	// for /images. At most 1000.
+	// more than the first slash. They are compared character by character: /img also stands for /images. At most 1000.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1000
@@ -98,7 +97,7 @@ type CachePurgeSpec struct {
 	Everything bool `json:"everything,omitempty"`
 
 	// mode is Hard (default) or Soft. Hard removes objects: the next request fetches them. Soft makes them stale: the next
-	// request asks the origin whether they have changed, and the cache may serve them while it asks, or while the origin
+	// request asks the origin whether they have changed. The cache may serve them while it asks, or while the origin
 	// fails, as spec.cache allows for stale objects.
 	// +optional
 	// +kubebuilder:default=Hard
@@ -146,16 +145,20 @@ type CachePurgeStatus struct {
 	// +kubebuilder:validation:MaxLength=1024
 	Message string `json:"message,omitempty"`
 
-	// appliedAt and settledAt are when the phases began.
+	// appliedAt is when phase Applied began.
 	// +optional
 	AppliedAt *metav1.MicroTime `json:"appliedAt,omitempty"`
+
+	// settledAt is when phase Settled began.
 	// +optional
 	SettledAt *metav1.MicroTime `json:"settledAt,omitempty"`
 
-	// files and bytes are how much was removed or made stale, over all pods. Each slice and each variant of an object is a
+	// files is how many files were removed or made stale, over all pods. Each slice and each variant of an object is a
 	// file of its own, and copies in memory count too.
 	// +optional
 	Files int64 `json:"files,omitempty"`
+
+	// bytes is the size of these files.
 	// +optional
 	Bytes int64 `json:"bytes,omitempty"`
 
