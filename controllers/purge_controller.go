@@ -148,10 +148,18 @@ func (r *PurgeReconciler) pass(ctx context.Context, p *purging, j *journal) (rec
 	if !isThere && len(p.purges) == 0 {
 		return reconcile.Result{}, nil
 	}
-	if err := r.commit(ctx, p, j); err != nil {
+	err = r.commit(ctx, p, j)
+	if apierrors.IsAlreadyExists(err) { // ConfigMaps of others are not watched
+		for _, cp := range p.purges {
+			p.waiting[cp.UID] = "the ConfigMap " + naming.Purges(p.cacheNode.Name) +
+				" exists and is not the operator's: delete it, or give the CacheNode another name"
+		}
+		return reconcile.Result{RequeueAfter: time.Minute}, r.report(ctx, p, j, nil)
+	} else if err != nil {
 		return reconcile.Result{}, err
 	}
 	r.tell(ctx, p, j)
+	p.now = r.Clock.Now() // the grace period begins after the agents have answered
 	pods := j.progress(p)
 	due := j.due(p, pods)
 	if due <= 0 { // the next pass seals them

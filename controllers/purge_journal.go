@@ -53,7 +53,7 @@ func (r *PurgeReconciler) load(
 	case j.isRead && (cached == nil || j.version == ""):
 		return j.Head > 0, 0, nil
 	case !j.isRead && cached != nil && len(p.purges) == 0 && last == 0:
-		return false, 0, nil // none was ever needed, as far as anybody knows
+		return false, wait, nil // none was ever needed, as far as anybody knows
 	}
 	err = r.Live.Get(ctx, name, configMap)
 	if client.IgnoreNotFound(err) != nil {

@@ -182,6 +182,7 @@ func (a *Agent) step(ctx context.Context) time.Duration {
 	a.purger.Configure(tuning.TagHeaders(revision.Spec), a.policies(*revision)...)
 	a.watchDisks(ctx, *revision)
 	a.purgeMemory(ctx, *revision)
+	a.assumeInUse(*revision)
 	if a.isStarting() {
 		return retryInterval // the first probes decide which disks nginx starts with
 	}

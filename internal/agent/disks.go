@@ -34,7 +34,7 @@ func (a *Agent) watchDisks(ctx context.Context, revision agentapi.Revision) {
 			monitor.Configure(limits(d), rules)
 			continue
 		}
-		a.watchDisk(ctx, d.Name, disk.NewMonitor(&disk.Prober{
+		a.watchDisk(ctx, revision, d.Name, disk.NewMonitor(&disk.Prober{
 			Disk: d.Name, Dir: a.Paths.Root + layout.DiskDir(d.Name), NodeDir: a.Paths.Root + layout.RunDir,
 			Devices: &a.devices, Owner: a.owner(revision, d.Name), Rules: rules,
 		}, limits(d)))
@@ -84,7 +84,9 @@ func limits(d v1alpha1.Disk) disk.Limits {
 	}
 }
 
-func (a *Agent) watchDisk(ctx context.Context, name string, monitor *disk.Monitor) {
+func (a *Agent) watchDisk(
+	ctx context.Context, revision agentapi.Revision, name string, monitor *disk.Monitor,
+) {
 	a.metrics.Disk(name)
 	monitor.Observed = func(s disk.Sample) { a.metrics.Probe(name, s) }
 	monitor.Changed = func(before, after disk.State) {
@@ -103,7 +105,7 @@ func (a *Agent) watchDisk(ctx context.Context, name string, monitor *disk.Monito
 	a.mutex.Lock()
 	a.monitors[name] = monitor
 	a.mutex.Unlock()
-	a.purgeDisk(ctx, name, monitor)
+	a.purgeDisk(ctx, revision, name, monitor)
 	go monitor.Run(ctx)
 	go a.estimate(ctx, name, monitor)
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
@@ -40,10 +41,11 @@ func (a *Agent) policies(wanted agentapi.Revision) []v1alpha1.CachePolicy {
 }
 
 // purgeDisk begins to carry out purges on a disk.
-func (a *Agent) purgeDisk(ctx context.Context, name string, monitor *disk.Monitor) {
+func (a *Agent) purgeDisk(ctx context.Context, revision agentapi.Revision, name string, monitor *disk.Monitor) {
 	own := a.Paths.Root + layout.DiskDir(name) + "/" + layout.OwnFolder
 	a.purger.Watch(ctx, name, purge.Place{
 		Folder: a.Paths.Root + layout.CacheDir(name), State: own + "/purges.json", Indexes: own,
+		Owner:    revision.Namespace + "/" + revision.Name,
 		IsUsable: func() bool { return monitor.State().Status == v1alpha1.DiskHealthy },
 	})
 }
@@ -53,9 +55,29 @@ func (a *Agent) purgeMemory(ctx context.Context, revision agentapi.Revision) {
 	if tuning.HasMemoryTier(revision.Spec) {
 		a.purger.Watch(ctx, journal.MemoryStore, purge.Place{
 			Folder: a.Paths.Root + layout.MemoryTierCache, State: a.Paths.Root + layout.MemoryPurges,
+			Owner:    revision.Namespace + "/" + revision.Name,
 			IsUsable: func() bool { return true },
 		})
 	}
+}
+
+// assumeInUse tells the purger, when the agent starts, which disks an nginx that runs already uses. They stay in use
+// while they catch up.
+func (a *Agent) assumeInUse(revision agentapi.Revision) {
+	if a.Started() || a.Nginx.Master() == 0 {
+		return
+	}
+	text, err := os.ReadFile(a.Paths.Root + layout.ConfigFile)
+	if err != nil {
+		return
+	}
+	var disks []string
+	for _, d := range revision.Spec.Disks {
+		if strings.Contains(string(text), "proxy_cache_path "+layout.CacheDir(d.Name)+" ") {
+			disks = append(disks, d.Name)
+		}
+	}
+	a.purger.SetInUse(disks)
 }
 
 // purgePatience is how long nginx waits, when the pod starts, for disks to obey the purges that the pod has missed. It

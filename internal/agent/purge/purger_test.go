@@ -82,6 +82,7 @@ func (s *site) begin(mounted *purge.Journal) {
 		own := s.nginx.Root + filepath.Dir(layout.CacheDir(disk))
 		s.purger.Watch(ctx, disk, agentpurge.Place{
 			Folder: s.nginx.Root + layout.CacheDir(disk), State: own + "/purges.json", Indexes: own, IsUsable: s.usable.Load,
+			Owner: "default/edge",
 		})
 	}
 	s.purger.Watch(ctx, purge.MemoryStore, agentpurge.Place{
@@ -484,7 +485,7 @@ func (s *site) keeps() {
 	eventually(s.t, "what was applied is not noted", func() bool {
 		for _, disk := range []string{"disk1", "disk2"} {
 			text, _ := os.ReadFile(s.nginx.Root + filepath.Dir(layout.CacheDir(disk)) + "/purges.json")
-			if string(text) != fmt.Sprintf(`{"applied":%d}`, s.journal.Head) {
+			if string(text) != fmt.Sprintf(`{"owner":"default/edge","applied":%d}`, s.journal.Head) {
 				return false
 			}
 		}

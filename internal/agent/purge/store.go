@@ -8,6 +8,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -25,6 +26,8 @@ type Place struct {
 	Folder string
 	// State is the file with the last place in the journal that the store has applied.
 	State string
+	// Owner is the CacheNode whose journal it is, as NAMESPACE/NAME.
+	Owner string
 	// Indexes is the folder for the index; "" keeps it in memory.
 	Indexes string
 	// IsUsable is true while the disk is healthy. It must not block.
@@ -90,8 +93,9 @@ func (s *store) run(ctx context.Context) {
 			continue
 		}
 		if err := s.serve(ctx); err != nil && ctx.Err() == nil {
-			s.purger.log.Warn("purges wait", "store", s.name, "error", err)
-			s.set(func() { s.reason = err.Error() })
+			if s.explain(err.Error()) {
+				s.purger.log.Warn("purges wait", "store", s.name, "error", err)
+			}
 			sleep(ctx, retryInterval)
 		}
 	}
@@ -109,10 +113,10 @@ func (s *store) set(change func()) {
 func (s *store) serve(ctx context.Context) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if s.kept, err = readState(s.State); err != nil {
+	if s.kept, err = readState(s.State, s.Owner); err != nil {
 		return err
 	}
-	s.set(func() { s.applied, s.isRead, s.reason = s.kept, true, "the index is read" })
+	s.set(func() { s.applied, s.isRead = s.kept, true })
 	x, headers, err := s.open()
 	if err != nil {
 		return err
@@ -123,7 +127,7 @@ func (s *store) serve(ctx context.Context) (err error) {
 	go func() { ended <- keep(ctx, k) }()
 	for {
 		again, err := s.step(ctx, k)
-		if err != nil || ctx.Err() != nil || !s.IsUsable() {
+		if err != nil || ctx.Err() != nil || !s.IsUsable() || !s.has(headers) {
 			cancel()
 			return errors.Join(err, <-ended)
 		}
@@ -201,14 +205,22 @@ func (s *store) knows() bool {
 	return s.applied == 0 || (s.purger.known && s.applied <= s.purger.journal.Head)
 }
 
-// explain sets the reason why the store is behind, if it is another one.
-func (s *store) explain(reason string) {
+// has is true while objects have their tags in these headers.
+func (s *store) has(tagHeaders []string) bool {
+	s.purger.mutex.RLock()
+	defer s.purger.mutex.RUnlock()
+	return slices.Equal(s.purger.tagHeaders, tagHeaders)
+}
+
+// explain sets the reason why the store is behind, and reports whether it is another one than before.
+func (s *store) explain(reason string) bool {
 	s.purger.mutex.RLock()
 	same := s.reason == reason
 	s.purger.mutex.RUnlock()
 	if !same {
 		s.set(func() { s.reason = reason })
 	}
+	return !same
 }
 
 func after(d time.Duration) <-chan struct{} {
@@ -230,8 +242,9 @@ func (s *store) since(place int64) []purge.Rule {
 	return rules
 }
 
-// readState reads the last place that a store has applied; 0 if the file does not exist or is damaged.
-func readState(path string) (int64, error) {
+// readState reads the last place that a store has applied of the owner's journal; 0 if the file does not exist, is
+// damaged, or is about the journal of somebody else.
+func readState(path, owner string) (int64, error) {
 	text, err := os.ReadFile(path) //nolint:gosec // the path is ours
 	if errors.Is(err, fs.ErrNotExist) {
 		return 0, nil
@@ -239,7 +252,7 @@ func readState(path string) (int64, error) {
 		return 0, err
 	}
 	var state state
-	if json.Unmarshal(text, &state) != nil {
+	if json.Unmarshal(text, &state) != nil || state.Owner != owner {
 		return 0, nil // everything is applied once more
 	}
 	return state.Applied, nil
@@ -247,7 +260,8 @@ func readState(path string) (int64, error) {
 
 // state is the content of the file State.
 type state struct {
-	Applied int64 `json:"applied"`
+	Owner   string `json:"owner"`
+	Applied int64  `json:"applied"`
 }
 
 // keepState writes what the store has applied, after what it has written for that.
@@ -260,7 +274,7 @@ func (s *store) keepState(applied int64) error {
 	if err = errors.Join(err, folder.Close()); err != nil {
 		return err
 	}
-	text, err := json.Marshal(state{applied})
+	text, err := json.Marshal(state{s.Owner, applied})
 	if err != nil {
 		return err
 	}
