@@ -282,6 +282,9 @@ func (a *Agents) note(pod types.NamespacedName, uid types.UID, report agentapi.R
 	if known == nil || known.UID != uid {
 		return
 	}
+	if err == nil { // purges are told in another way, and cause no pass
+		known.Report.Purged, known.Report.PurgeHead = report.Purged, report.PurgeHead
+	}
 	changed := err == nil && (known.Answered.IsZero() || !reflect.DeepEqual(known.Report, report))
 	news := changed || known.untold || (err == nil) != (known.Err == nil)
 	known.untold = news && !known.news.Allow()

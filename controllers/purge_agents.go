@@ -32,13 +32,17 @@ type agentState struct {
 	done purge.Done
 	// isKnown is true once the agent has answered; telling while it is being told.
 	isKnown, telling bool
-	// tried is when it was last told.
-	tried   time.Time
-	problem string
+	// tried is when it was last told, and confirmed when it was last told with success.
+	tried, confirmed time.Time
+	problem          string
 }
 
-// tell tells the agents what they do not know, all at once, and waits for them for a moment.
-func (r *PurgeReconciler) tell(ctx context.Context, p *purging, j *journal) {
+// confirmedFor is how long an agent's answer counts when rules are given an end.
+const confirmedFor = 2 * time.Second
+
+// tell tells the agents what they do not know, all at once, and waits for them for a moment. If all is true, it asks the
+// others too whether they still obey what they know.
+func (r *PurgeReconciler) tell(ctx context.Context, p *purging, j *journal, all bool) {
 	c := r.client(ctx, p.cacheNode)
 	observations := r.Agents.observations(client.ObjectKeyFromObject(p.cacheNode))
 	var telling sync.WaitGroup
@@ -58,7 +62,8 @@ func (r *PurgeReconciler) tell(ctx context.Context, p *purging, j *journal) {
 		if seen := observations[pod.Name]; seen.Answered.After(state.tried) && seen.Report.Purged < state.done.Applied {
 			state.isKnown = false // the agent was restarted
 		}
-		if c == nil || state.telling || (state.isKnown && state.done.Applied >= j.Head) ||
+		isDone := state.isKnown && state.done.Applied >= j.Head
+		if c == nil || state.telling || (isDone && (!all || time.Since(state.confirmed) < confirmedFor/2)) ||
 			(state.problem != "" && time.Since(state.tried) < behindInterval) {
 			continue
 		}
@@ -95,16 +100,17 @@ func (r *PurgeReconciler) tellOne(
 ) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tellTimeout)
 	defer cancel()
+	begun := time.Now()
 	done, err := r.Agents.tell(ctx, c, net.JoinHostPort(ip, strconv.Itoa(layout.AgentPort)), told)
 	j.mutex.Lock()
 	defer j.mutex.Unlock()
-	state.telling = false
-	if err != nil {
-		state.isKnown, state.problem = false, "its agent: "+err.Error()
+	state.telling, state.tried = false, time.Now()
+	if err != nil { // what it has done until now stays done as far as is known
+		state.problem = "its agent: " + err.Error()
 		log.FromContext(ctx).V(1).Info("telling purges", "cacheNode", cacheNode.Name, "address", ip, "error", err.Error())
 		return
 	}
-	state.done, state.isKnown, state.problem = done, true, ""
+	state.done, state.isKnown, state.problem, state.confirmed = done, true, "", begun
 	if done.Head < told.After { // the agent has lost what it knew
 		state.isKnown = false
 	}
@@ -127,16 +133,43 @@ func (j *journal) progress(p *purging) (pods []purge.Pod) {
 	for i := range p.pods {
 		pod := &p.pods[i]
 		state := j.agents[pod.UID]
-		if state == nil || (!state.isKnown && !isInitialized(pod)) {
+		if state == nil || !isInitialized(pod) {
 			continue
 		}
-		one := purge.Pod{Name: pod.Name, Problem: state.problem}
+		one := purge.Pod{Name: pod.Name, Problem: state.problem, IsUnknown: !state.isKnown}
 		if state.isKnown {
 			one.Done = state.done
 		}
 		pods = append(pods, one)
 	}
 	return pods
+}
+
+// isConfirmed is true if all pods that count have said right now what they have done.
+func (j *journal) isConfirmed(p *purging) bool {
+	j.mutex.Lock()
+	defer j.mutex.Unlock()
+	for i := range p.pods {
+		pod := &p.pods[i]
+		state := j.agents[pod.UID]
+		if isInitialized(pod) && (state == nil || time.Since(state.confirmed) > confirmedFor) {
+			return false
+		}
+	}
+	return true
+}
+
+// isBehind is true if an agent has something to apply, or was not reached.
+func (j *journal) isBehind(p *purging) bool {
+	j.mutex.Lock()
+	defer j.mutex.Unlock()
+	for i := range p.pods {
+		state := j.agents[p.pods[i].UID]
+		if state == nil || !state.isKnown || state.problem != "" || state.done.Applied < j.Head {
+			return true
+		}
+	}
+	return false
 }
 
 // isInitialized is true for a pod whose nginx has begun, or is about to.

@@ -52,7 +52,7 @@ const (
 	// journalAge is how long a purge stays in the journal after it has ended, for pods that are down. journalBytes is how
 	// many bytes of purges the journal has at most, before it is compressed.
 	journalAge   = 24 * time.Hour
-	journalBytes = 1 << 20
+	journalBytes = 768 << 10
 	// behindInterval is the time between two tries to reach an agent that is behind.
 	behindInterval = time.Second
 	// journalInterval is the time after which agents are compared with the journal without a reason.
@@ -142,11 +142,21 @@ func (r *PurgeReconciler) Reconcile(ctx context.Context, request reconcile.Reque
 // pass gives new purges a place, tells the agents, ends what has been applied for long enough, and writes the statuses.
 func (r *PurgeReconciler) pass(ctx context.Context, p *purging, j *journal) (reconcile.Result, error) {
 	isThere, wait, err := r.load(ctx, p, j)
-	if err != nil || wait > 0 {
-		return reconcile.Result{RequeueAfter: wait}, err
+	if err != nil {
+		return reconcile.Result{}, err
+	}
+	if wait > 0 {
+		for _, cp := range p.purges {
+			p.waiting[cp.UID] = "it is not known yet whether there was a journal: some agents have not answered"
+		}
+		return reconcile.Result{RequeueAfter: wait}, r.report(ctx, p, j, nil)
 	}
 	if !isThere && len(p.purges) == 0 {
 		return reconcile.Result{}, nil
+	}
+	if j.mayEnd(p) { // only if all pods still obey what ends
+		r.tell(ctx, p, j, true)
+		j.note(p, j.progress(p))
 	}
 	err = r.commit(ctx, p, j)
 	if apierrors.IsAlreadyExists(err) { // ConfigMaps of others are not watched
@@ -158,13 +168,11 @@ func (r *PurgeReconciler) pass(ctx context.Context, p *purging, j *journal) (rec
 	} else if err != nil {
 		return reconcile.Result{}, err
 	}
-	r.tell(ctx, p, j)
+	r.tell(ctx, p, j, false)
 	p.now = r.Clock.Now() // the grace period begins after the agents have answered
 	pods := j.progress(p)
-	due := j.due(p, pods)
-	if due <= 0 { // the next pass seals them
-		due = time.Nanosecond
-	}
+	j.note(p, pods)
+	due := max(j.due(p), time.Nanosecond) // the next pass seals what is due
 	if err := r.report(ctx, p, j, pods); err != nil {
 		return reconcile.Result{}, err
 	}

@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"time"
 
@@ -29,7 +30,11 @@ type journal struct {
 	// apart.
 	version string
 	isRead  bool
-	// appliedAt is when all pods were first seen to obey a rule, by its number.
+	// mustWrite is true if what is on the API server is damaged.
+	mustWrite bool
+	// applied is the place up to which all pods obeyed it when that was last noted. appliedAt is since when they all obey
+	// a rule without an end, by its number.
+	applied   int64
 	appliedAt map[int64]time.Time
 	compacted time.Time
 
@@ -69,8 +74,14 @@ func (r *PurgeReconciler) load(
 	if wait > 0 {
 		return false, wait, nil
 	}
-	// Disks that are at the last place that anybody knows have missed nothing that was said to be applied.
+	// Disks that are at the last place that anybody knows have missed nothing that was said to be applied. What had not
+	// ended is done once more.
 	j.Journal, j.isRead, j.appliedAt = purge.Journal{Floor: last, Head: last}, true, nil
+	for i := range p.purges {
+		if !isFinished(&p.purges[i]) {
+			p.purges[i].Status.Number = 0
+		}
+	}
 	return last > 0, 0, nil
 }
 
@@ -83,7 +94,7 @@ func (j *journal) read(ctx context.Context, configMap *corev1.ConfigMap) bool {
 	journal, err := purge.Decode(configMap.BinaryData[naming.PurgesKey])
 	if err != nil {
 		log.FromContext(ctx).Error(err, "the journal of purges is damaged: another one replaces it")
-		j.isRead = false
+		j.isRead, j.mustWrite = false, true
 		return false
 	}
 	j.Journal, j.isRead = journal, true
@@ -98,6 +109,9 @@ func (r *PurgeReconciler) last(p *purging) (place int64, wait time.Duration) {
 	}
 	observations := r.Agents.observations(client.ObjectKeyFromObject(p.cacheNode))
 	for i := range p.pods {
+		if !p.pods[i].DeletionTimestamp.IsZero() { // its agent is no longer read
+			continue
+		}
 		seen, known := observations[p.pods[i].Name]
 		if !known || (seen.Answered.IsZero() && !seen.isSilent(p.now)) {
 			return 0, behindInterval
@@ -122,13 +136,13 @@ func (a *Agents) observations(cacheNode types.NamespacedName) map[string]Observa
 // ones. All of that is one write, which fails if another operator has written meanwhile.
 func (r *PurgeReconciler) commit(ctx context.Context, p *purging, j *journal) error {
 	next := purge.Journal{Floor: j.Floor, Head: j.Head, Rules: append([]purge.Rule{}, j.Rules...)}
-	j.seal(&next, p)
 	if p.now.Sub(j.compacted) > compactInterval || next.Size() > journalBytes {
-		next.Compact(p.now.Add(-journalAge), journalBytes)
+		next.Compact(p.now.Add(-journalAge), journalBytes, j.applied)
 		j.compacted = p.now
 	}
+	j.seal(&next, p)
 	j.admit(&next, p)
-	if next.Head == j.Head && next.Floor == j.Floor && (j.version != "" || j.Head == 0) {
+	if next.Head == j.Head && next.Floor == j.Floor && !j.mustWrite && (j.version != "" || j.Head == 0) {
 		return nil
 	}
 	text, err := next.Encode()
@@ -140,7 +154,7 @@ func (r *PurgeReconciler) commit(ctx context.Context, p *purging, j *journal) er
 		j.isRead = false // somebody else has written it, or we do not know
 		return err
 	}
-	j.Journal, j.version = next, version
+	j.Journal, j.version, j.mustWrite = next, version, false
 	return nil
 }
 
@@ -163,48 +177,78 @@ func (j *journal) admit(next *purge.Journal, p *purging) {
 			p.refused[cp.UID] = "spec." + err.Error()
 			continue
 		}
-		if next.Size() > journalBytes {
-			p.waiting[cp.UID] = "the journal is full: some pods are behind, which other CachePurges name"
+		r := purge.Rule{UID: string(cp.UID), Name: cp.Name, Soft: cp.Spec.Mode == v1alpha1.PurgeSoft, Target: t}
+		switch {
+		case r.Size() > journalBytes:
+			p.refused[cp.UID] = fmt.Sprintf("spec: has %d bytes of URLs and others, at most %d are possible: "+
+				"create several CachePurges", r.Size(), journalBytes)
+		case next.Size()+r.Size() > journalBytes:
+			p.waiting[cp.UID] = "the journal is full until the purges in it have settled"
+		default:
+			next.Add(p.now, r)
+		}
+	}
+}
+
+// mayEnd is true if a rule has been applied for the grace period.
+func (j *journal) mayEnd(p *purging) bool {
+	for number := range j.appliedAt {
+		if j.isDue(p, number) {
+			return true
+		}
+	}
+	return false
+}
+
+func (j *journal) isDue(p *purging, number int64) bool {
+	at, isApplied := j.appliedAt[number]
+	return isApplied && !p.now.Before(at.Add(tuning.PurgeGrace(p.cacheNode.Spec)))
+}
+
+// seal gives an end to the rules that have been applied for the grace period, if all agents have confirmed right now
+// that they still obey them. A pod that does not could give what it has to another one.
+func (j *journal) seal(next *purge.Journal, p *purging) {
+	if !j.isConfirmed(p) {
+		return
+	}
+	for _, r := range j.Rules {
+		if r.Until.IsZero() && j.isDue(p, r.Number) {
+			next.Seal(p.now, r.Number, p.now)
+		}
+	}
+}
+
+// note notes what all pods have applied, and since when.
+func (j *journal) note(p *purging, pods []purge.Pod) {
+	j.applied = purge.Applied(pods, j.Head)
+	before := j.appliedAt
+	j.appliedAt = map[int64]time.Time{}
+	for _, r := range j.Rules {
+		if !r.Until.IsZero() || j.applied < r.Number {
 			continue
 		}
-		next.Add(p.now, purge.Rule{
-			UID: string(cp.UID), Name: cp.Name, Soft: cp.Spec.Mode == v1alpha1.PurgeSoft, Target: t,
-		})
-	}
-}
-
-// seal gives an end to the rules that have been applied for the grace period.
-func (j *journal) seal(next *purge.Journal, p *purging) {
-	for _, r := range j.Rules {
-		at, isApplied := j.appliedAt[r.Number]
-		if isApplied && r.Until.IsZero() && !p.now.Before(at.Add(tuning.PurgeGrace(p.cacheNode.Spec))) {
-			next.Seal(p.now, r.Number, p.now)
-			delete(j.appliedAt, r.Number)
+		j.appliedAt[r.Number] = p.now
+		if at, known := before[r.Number]; known {
+			j.appliedAt[r.Number] = at
 		}
 	}
 }
 
-// due is when something is to be done next. It notes what all pods have applied.
-func (j *journal) due(p *purging, pods []purge.Pod) time.Duration {
+// due is when something is to be done next.
+func (j *journal) due(p *purging) time.Duration {
 	due := compactInterval
 	if len(j.Rules) > 0 {
 		due = journalInterval
 	}
-	applied := purge.Applied(pods, j.Head)
-	if applied < j.Head {
+	if j.isBehind(p) {
 		due = behindInterval
 	}
-	for _, r := range j.Rules {
-		if !r.Until.IsZero() || applied < r.Number {
-			continue
+	for _, at := range j.appliedAt {
+		left := at.Add(tuning.PurgeGrace(p.cacheNode.Spec)).Sub(p.now)
+		if left <= 0 { // an agent has not confirmed it
+			left = behindInterval / 4
 		}
-		if j.appliedAt == nil {
-			j.appliedAt = map[int64]time.Time{}
-		}
-		if j.appliedAt[r.Number].IsZero() {
-			j.appliedAt[r.Number] = p.now
-		}
-		due = min(due, j.appliedAt[r.Number].Add(tuning.PurgeGrace(p.cacheNode.Spec)).Sub(p.now))
+		due = min(due, left)
 	}
 	return due
 }

@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -38,6 +39,10 @@ func (r *PurgeReconciler) report(ctx context.Context, p *purging, j *journal, po
 			next = v1alpha1.CachePurgeStatus{Phase: v1alpha1.PurgeFailed, Message: p.refused[cp.UID]}
 		case isThere:
 			next = purge.Progress(rule, pods)
+			if next.Phase == v1alpha1.PurgePending && cp.Status.Phase == v1alpha1.PurgeApplied &&
+				slices.ContainsFunc(pods, func(p purge.Pod) bool { return p.IsUnknown }) {
+				continue // this operator has just begun
+			}
 		case cp.Status.Number != 0: // it had ended when the journal forgot it
 			next = purge.Progress(purge.Rule{Number: cp.Status.Number, Changed: j.Floor, Until: p.now}, pods)
 		default:

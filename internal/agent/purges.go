@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"time"
@@ -33,9 +34,14 @@ func (a *Agent) readPurges() {
 
 // policies are the cache policies by which nginx stores now, or will.
 func (a *Agent) policies(wanted agentapi.Revision) []v1alpha1.CachePolicy {
-	list := []v1alpha1.CachePolicy{wanted.Spec.Cache}
-	if running := a.running(); running != nil && running.ID != wanted.ID {
-		list = append(list, running.Spec.Cache)
+	// Only what the keys depend on.
+	of := func(n agentapi.Revision) v1alpha1.CachePolicy {
+		c := n.Spec.Cache
+		return v1alpha1.CachePolicy{Key: c.Key, Query: c.Query, Methods: c.Methods}
+	}
+	list := []v1alpha1.CachePolicy{of(wanted)}
+	if running := a.running(); running != nil && !reflect.DeepEqual(of(*running), of(wanted)) {
+		list = append(list, of(*running))
 	}
 	return list
 }
@@ -64,16 +70,20 @@ func (a *Agent) purgeMemory(ctx context.Context, revision agentapi.Revision) {
 // assumeInUse tells the purger, when the agent starts, which disks an nginx that runs already uses. They stay in use
 // while they catch up.
 func (a *Agent) assumeInUse(revision agentapi.Revision) {
-	if a.Started() || a.Nginx.Master() == 0 {
-		return
-	}
-	text, err := os.ReadFile(a.Paths.Root + layout.ConfigFile)
-	if err != nil {
+	if a.Started() {
 		return
 	}
 	var disks []string
+	text := ""
+	if a.Nginx.Master() != 0 {
+		content, err := os.ReadFile(a.Paths.Root + layout.ConfigFile)
+		if err != nil {
+			return // nothing counts as applied until nginx has taken a configuration
+		}
+		text = string(content)
+	}
 	for _, d := range revision.Spec.Disks {
-		if strings.Contains(string(text), "proxy_cache_path "+layout.CacheDir(d.Name)+" ") {
+		if strings.Contains(text, "proxy_cache_path "+layout.CacheDir(d.Name)+" ") {
 			disks = append(disks, d.Name)
 		}
 	}
@@ -81,13 +91,20 @@ func (a *Agent) assumeInUse(revision agentapi.Revision) {
 }
 
 // purgePatience is how long nginx waits, when the pod starts, for disks to obey the purges that the pod has missed. It
-// then starts without those that do not.
-const purgePatience = 20 * time.Second
+// then starts without those that do not. toldPatience is how long it waits for the operator, which may know of purges
+// since the kubelet has mounted the journal.
+const (
+	purgePatience = 20 * time.Second
+	toldPatience  = 5 * time.Second
+)
 
 // waitsForPurges is true while nginx is not to start yet.
 func (a *Agent) waitsForPurges() bool {
 	if a.Started() || time.Since(a.began) > purgePatience {
 		return false
+	}
+	if !a.purger.IsTold() && a.Nginx.Master() == 0 && time.Since(a.began) < toldPatience {
+		return true
 	}
 	for name, s := range a.states() {
 		if s.Status == v1alpha1.DiskHealthy && !a.purger.IsCurrent(name) {

@@ -2,6 +2,7 @@ package purge
 
 import (
 	"bytes"
+	"cmp"
 	"compress/gzip"
 	"encoding/json"
 	"fmt"
@@ -75,7 +76,7 @@ func (j Journal) Since(place int64) []Rule {
 // Merge takes what changed in a later journal. rules are those that changed since j's head.
 func (j *Journal) Merge(floor, head int64, rules []Rule) {
 	for _, r := range rules {
-		i, known := slices.BinarySearchFunc(j.Rules, r.Number, func(r Rule, n int64) int { return int(r.Number - n) })
+		i, known := slices.BinarySearchFunc(j.Rules, r.Number, func(r Rule, n int64) int { return cmp.Compare(r.Number, n) })
 		switch {
 		case !known:
 			j.Rules = slices.Insert(j.Rules, i, r)
@@ -87,6 +88,12 @@ func (j *Journal) Merge(floor, head int64, rules []Rule) {
 	j.raise(floor)
 }
 
+// Has is true if there is a rule with a number.
+func (j Journal) Has(number int64) bool {
+	_, has := slices.BinarySearchFunc(j.Rules, number, func(r Rule, n int64) int { return cmp.Compare(r.Number, n) })
+	return has
+}
+
 // raise raises the floor, and forgets the rules below it.
 func (j *Journal) raise(floor int64) {
 	if floor > j.Floor {
@@ -96,9 +103,10 @@ func (j *Journal) raise(floor int64) {
 }
 
 // Compact forgets rules that ended before a time, and the oldest ones of those that are too many for a number of bytes.
-// It keeps rules without an end, and what came after them. It reports whether it forgot any.
-func (j *Journal) Compact(before time.Time, most int) bool {
-	kept := j.Head // no rule after this place is forgotten
+// It keeps rules without an end and what came after them, and what came after the place that all pods have applied. It
+// reports whether it forgot any.
+func (j *Journal) Compact(before time.Time, most int, applied int64) bool {
+	kept := min(j.Head, applied) // no rule that changed after this place is forgotten
 	for _, r := range j.Rules {
 		if r.Until.IsZero() {
 			kept = min(kept, r.Number-1)
@@ -112,7 +120,7 @@ func (j *Journal) Compact(before time.Time, most int) bool {
 	for _, r := range j.Rules {
 		if r.Changed <= kept && (r.Until.Before(before) || size > target) {
 			floor = max(floor, r.Changed)
-			size -= r.size()
+			size -= r.Size()
 		}
 	}
 	if floor == j.Floor {
@@ -125,13 +133,13 @@ func (j *Journal) Compact(before time.Time, most int) bool {
 // Size is about how many bytes the journal takes before it is compressed.
 func (j Journal) Size() (n int) {
 	for _, r := range j.Rules {
-		n += r.size()
+		n += r.Size()
 	}
 	return n
 }
 
-// size is about how many bytes a rule takes.
-func (r Rule) size() int {
+// Size is about how many bytes a rule takes before it is compressed.
+func (r Rule) Size() int {
 	n := 128
 	for _, list := range [][]string{r.URLs, r.Prefixes, r.Hosts, r.Tags} {
 		for _, text := range list {
@@ -167,6 +175,6 @@ func Decode(text []byte) (j Journal, err error) {
 	if err := json.NewDecoder(io.LimitReader(from, maxDecoded)).Decode(&j); err != nil {
 		return Journal{}, fmt.Errorf("the journal of purges: %w", err)
 	}
-	slices.SortFunc(j.Rules, func(a, b Rule) int { return int(a.Number - b.Number) })
+	slices.SortFunc(j.Rules, func(a, b Rule) int { return cmp.Compare(a.Number, b.Number) })
 	return j, nil
 }

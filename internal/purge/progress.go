@@ -16,6 +16,8 @@ type Pod struct {
 	Done Done
 	// Problem is why the agent was not told, or has not answered; "" if it did.
 	Problem string
+	// IsUnknown is true if this operator has not heard of it yet.
+	IsUnknown bool
 }
 
 // Applied is the place up to which all pods obey the journal; head if there are none.

@@ -219,22 +219,25 @@ func TestCompact(t *testing.T) {
 		}
 		return j
 	}
+	const all = int64(1) << 60
 	for name, test := range map[string]struct {
-		open   int
-		before time.Time
-		most   int
-		want   int // rules that stay
+		open    int
+		before  time.Time
+		most    int
+		applied int64
+		want    int // rules that stay
 	}{
-		"nothing":          {-1, now, 1 << 20, 100},
-		"old ones":         {-1, now.Add(10 * time.Second), 1 << 20, 90},
-		"too many":         {-1, now, 4 * 1024, 24},
-		"all":              {-1, now.Add(time.Hour), 1 << 20, 0},
-		"one without end":  {0, now.Add(time.Hour), 1, 100},
-		"the last one too": {99, now.Add(time.Hour), 1, 100}, // all were sealed after it came
+		"nothing":                            {-1, now, 1 << 20, all, 100},
+		"old ones":                           {-1, now.Add(10 * time.Second), 1 << 20, all, 90},
+		"too many":                           {-1, now, 4 * 1024, all, 24},
+		"all":                                {-1, now.Add(time.Hour), 1 << 20, all, 0},
+		"nothing that pods have not applied": {-1, now.Add(time.Hour), 1, 0, 100},
+		"one without end":                    {0, now.Add(time.Hour), 1, all, 100},
+		"the last one too":                   {99, now.Add(time.Hour), 1, all, 100}, // all were sealed after it came
 	} {
 		j := make(test.open)
 		before := j
-		j.Compact(test.before, test.most)
+		j.Compact(test.before, test.most, test.applied)
 		if len(j.Rules) != test.want {
 			t.Errorf("%s: %d rules stay, want %d", name, len(j.Rules), test.want)
 		}

@@ -231,15 +231,15 @@ func TestTexts(t *testing.T) {
 	}
 	long := strings.Repeat("x", MaxTag+1)
 	got := ParseTags([]string{"b a", " c,b,, d ", "", long, "nul\x00"})
-	if diff := cmp.Diff([]string{"a", "b", "c", "d"}, got); diff != "" {
+	if diff := cmp.Diff([]string{TagsCut, "a", "b", "c", "d"}, got); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	var many []string
 	for i := range 2 * MaxTags {
 		many = append(many, fmt.Sprint(i))
 	}
-	if n := len(ParseTags([]string{strings.Join(many, " ")})); n != MaxTags {
-		t.Errorf("%d tags are indexed", n)
+	if n := len(ParseTags([]string{strings.Join(many, " ")})); n != MaxTags+1 {
+		t.Errorf("%d tags are indexed, want %d and the mark that some were cut", n, MaxTags)
 	}
 }
 

@@ -17,6 +17,8 @@ const (
 	flushEvery      = 2 * time.Minute
 	// margin is subtracted from a checkpoint before it is compared with times of files, which file systems round.
 	margin = 2 * time.Second
+	// retryEvery is the time between two tries to read files that could not be read.
+	retryEvery = 2 * time.Second
 	// waitForEvents is how long the keeper waits for events at a time.
 	waitForEvents = 500 * time.Millisecond
 )
@@ -104,8 +106,8 @@ func (k *Keeper) end() error {
 	return k.watch.Close()
 }
 
-// Complete is true if the index has all that nginx has stored, but for the last moments. It is false if the disk could
-// not read some files.
+// Complete is true if the index has all that nginx has stored, but for the last moments. It is false for some
+// seconds if the disk could not read some files.
 func (k *Keeper) Complete() bool { return k.complete.Load() }
 
 // Run rescans what has changed since the last checkpoint, and then follows nginx, until the context ends or the disk or
@@ -116,7 +118,7 @@ func (k *Keeper) Run(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, k.end()) }()
-	checkpoint, flush := time.Time{}, time.Now()
+	checkpoint, flush, retried := time.Time{}, time.Now(), time.Now()
 	for ctx.Err() == nil {
 		begun, waiting := time.Now(), k.take()
 		all, err := k.follow(len(waiting) == 0)
@@ -132,7 +134,13 @@ func (k *Keeper) Run(ctx context.Context) (err error) {
 			}
 			continue
 		}
-		k.complete.Store(k.scanner.unreadable == 0)
+		if k.scanner.misses() && begun.Sub(retried) >= retryEvery {
+			retried = begun
+			if err := k.scanner.retry(); err != nil {
+				return err
+			}
+		}
+		k.complete.Store(!k.scanner.misses())
 		if !all || begun.Sub(checkpoint) < checkpointEvery {
 			continue
 		}
@@ -153,7 +161,7 @@ func (k *Keeper) Run(ctx context.Context) (err error) {
 // begin begins to watch, and finds out which folders have changed before.
 func (k *Keeper) begin(ctx context.Context) (err error) {
 	k.scanner = scanner{
-		Disk: k.Disk, pace: func() error { return k.Pace.Wait(ctx) },
+		Disk: k.Disk, unreadable: map[File]int{}, pace: func() error { return k.Pace.Wait(ctx) },
 		pause: func() error { _, err := k.follow(false); return err },
 	}
 	if _, err := k.stale(); err != nil { // creates the folders, which a watch needs
@@ -172,10 +180,10 @@ func (k *Keeper) begin(ctx context.Context) (err error) {
 }
 
 // follow takes the next events. all is true if they were all that nginx did before the call. It waits for the first of
-// them if mayWait is true and the index is complete.
+// them if mayWait is true and no folder is to be rescanned.
 func (k *Keeper) follow(mayWait bool) (all bool, err error) {
 	wait := waitForEvents
-	if !mayWait || !k.complete.Load() {
+	if !mayWait || len(k.pending) > 0 {
 		wait = 0
 	}
 	files, all, err := k.watch.Next(wait)

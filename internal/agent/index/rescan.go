@@ -3,6 +3,7 @@ package index
 import (
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -115,14 +116,42 @@ func changed(info fs.FileInfo) time.Time {
 // batch is how many changes of a folder are made at once.
 const batch = 64
 
+// pauseAfter is after how many names of a folder events are read.
+const pauseAfter = 512
+
 // scanner rescans folders.
 type scanner struct {
 	Disk
 	// pace is called before each look at a file; pause is called between batches, when nothing is held that could replace
 	// what happens meanwhile.
 	pace, pause func() error
-	// unreadable counts the files that the disk could not read, read all others.
-	unreadable, read int64
+	// unreadable has the files that could not be read, and how often that was tried. read counts the others.
+	unreadable map[File]int
+	read       int64
+}
+
+// tries is how often a file is tried that cannot be read. nginx cannot read it then either, and does not serve it.
+const tries = 3
+
+// misses is true while some files are yet to be read.
+func (s *scanner) misses() bool {
+	for _, tried := range s.unreadable {
+		if tried < tries {
+			return true
+		}
+	}
+	return false
+}
+
+// retry looks again at the files that could not be read.
+func (s *scanner) retry() error {
+	var changes []Change
+	for f := range maps.Clone(s.unreadable) {
+		if s.unreadable[f] < tries {
+			changes = s.look(changes, f)
+		}
+	}
+	return s.Index.Apply(changes)
 }
 
 // scan makes the index of a folder what the folder is. It reads only files that the index does not have, and those that
@@ -141,18 +170,24 @@ func (s *scanner) scan(of stale) error {
 		return err
 	}
 	var changes []Change
-	for _, name := range names {
+	for i, name := range names {
+		if i%pauseAfter == pauseAfter-1 {
+			if err := errors.Join(s.Index.Apply(changes), s.pause()); err != nil {
+				return err
+			}
+			changes = changes[:0]
+		}
 		f, ok := ParseFile(name.Name())
 		if !ok || f.Folder() != of.folder {
 			continue
-		}
-		if err := s.pace(); err != nil {
-			return err
 		}
 		isKnown := known[f]
 		delete(known, f)
 		if info, err := name.Info(); isKnown && err == nil && changed(info).Before(of.since) {
 			continue
+		}
+		if err := s.pace(); err != nil {
+			return err
 		}
 		if changes = s.look(changes, f); len(changes) < batch {
 			continue
@@ -173,20 +208,23 @@ func (s *scanner) look(changes []Change, f File) []Change {
 	e, ok, err := s.Read(f)
 	switch {
 	case err != nil:
-		s.unreadable++
+		s.unreadable[f]++
 		return changes
 	case !ok:
+		delete(s.unreadable, f)
 		return append(changes, Change{File: f})
 	}
 	s.read++
 	if s.Stored != nil {
 		kept, err := s.Stored(e)
 		if err != nil {
-			s.unreadable++
+			s.unreadable[f]++
 			return changes
 		} else if !kept {
+			delete(s.unreadable, f)
 			return append(changes, Change{File: f})
 		}
 	}
+	delete(s.unreadable, f)
 	return append(changes, Change{File: f, Entry: &e})
 }

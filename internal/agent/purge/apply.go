@@ -64,6 +64,9 @@ func (s *store) resolve(ctx context.Context, x *index.Index, t task) error {
 			if err = errors.Join(err, ctx.Err()); err != nil {
 				return err
 			}
+			if s.isSpared(x, f, t) {
+				continue
+			}
 			path := filepath.Join(s.Folder, f.Path())
 			hit, err := s.hit(t, path)
 			if err != nil {
@@ -83,6 +86,16 @@ func (s *store) resolve(ctx context.Context, x *index.Index, t task) error {
 		}
 	}
 	return nil
+}
+
+// isSpared is true for a file that arrived after the end of a rule as far as the index knows. A renewal (304) makes it
+// still later.
+func (s *store) isSpared(x *index.Index, f index.File, t task) bool {
+	if t.Until.IsZero() {
+		return false
+	}
+	e, ok, err := x.Get(f)
+	return err == nil && ok && e.Received.After(t.End())
 }
 
 // found are the files that an index has for patterns. A file can be there more than once.

@@ -3,6 +3,7 @@ package purge
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"log/slog"
 	"maps"
@@ -32,12 +33,17 @@ type Purger struct {
 
 	mutex   sync.RWMutex
 	journal purge.Journal
-	// known is true once the journal was read or told. saved is the head of the copy.
-	known bool
-	saved int64
+	// known is true once the journal was read or told, and told once this agent was told. saved is the head of the copy.
+	known, told bool
+	saved       int64
+	// begun is true once it is known what nginx uses: see SetInUse.
+	begun bool
 	// policies are the cache policies by which nginx may have stored what it can still serve.
 	policies   []v1alpha1.CachePolicy
 	tagHeaders []string
+	// policyHash identifies the policies, and generation counts their changes.
+	policyHash string
+	generation int
 	// open and sealed have the rules without and with an end.
 	open, sealed *purge.Table
 	stores       map[string]*store
@@ -80,12 +86,10 @@ func (p *Purger) Configure(tagHeaders []string, policies ...v1alpha1.CachePolicy
 		return
 	}
 	p.policies, p.tagHeaders = policies, tagHeaders
-	p.sealed = purge.NewTable()
-	for _, r := range p.journal.Rules {
-		if !r.Until.IsZero() {
-			p.add(p.sealed, r)
-		}
-	}
+	text, _ := json.Marshal(policies) // plain data
+	p.policyHash = hashOf([]string{string(text)})
+	p.generation++
+	p.reseal()
 	p.reopen()
 	for _, s := range p.stores { // some objects have other keys now
 		s.applied = min(s.applied, p.journal.Floor)
@@ -95,14 +99,32 @@ func (p *Purger) Configure(tagHeaders []string, policies ...v1alpha1.CachePolicy
 
 // merge takes what changed in the journal. The caller holds the mutex.
 func (p *Purger) merge(floor, head int64, rules []purge.Rule) {
+	before := p.journal.Floor
 	p.journal.Merge(floor, head, rules)
-	for _, r := range rules {
-		if !r.Until.IsZero() {
-			p.add(p.sealed, r)
+	if p.journal.Floor > before {
+		p.reseal()
+		for _, s := range p.stores {
+			maps.DeleteFunc(s.counts, func(number int64, _ purge.Count) bool { return !p.journal.Has(number) })
+		}
+	} else {
+		for _, r := range rules {
+			if !r.Until.IsZero() {
+				p.add(p.sealed, r)
+			}
 		}
 	}
 	p.reopen()
 	p.notify()
+}
+
+// reseal makes the table of the rules with an end. The caller holds the mutex.
+func (p *Purger) reseal() {
+	p.sealed = purge.NewTable()
+	for _, r := range p.journal.Rules {
+		if !r.Until.IsZero() {
+			p.add(p.sealed, r)
+		}
+	}
 }
 
 // reopen makes the table of the rules without an end. The caller holds the mutex.
@@ -164,9 +186,16 @@ func (p *Purger) Tell(news purge.Told) error {
 	if news.After > p.journal.Head || (news.After > 0 && !p.known) {
 		return ErrGap
 	}
-	p.known = true
+	p.known, p.told = true, true
 	p.merge(news.Floor, news.Head, news.Rules)
 	return nil
+}
+
+// IsTold is true if nobody has purged yet, as far as is known, or once this agent was told what was purged.
+func (p *Purger) IsTold() bool {
+	p.mutex.RLock()
+	defer p.mutex.RUnlock()
+	return p.told || !p.known
 }
 
 // Wait waits until the pod obeys the journal up to a place, or the context ends.
@@ -194,7 +223,10 @@ func (p *Purger) Done() purge.Done {
 	for _, name := range slices.Sorted(maps.Keys(p.stores)) {
 		s := p.stores[name]
 		store := purge.StoreDone{Name: name, Applied: s.applied, Counts: maps.Clone(s.counts)}
-		if s.matters() && s.applied < p.journal.Head {
+		switch {
+		case !p.begun:
+			store.Reason = "the agent is starting"
+		case s.matters() && s.applied < p.journal.Head:
 			store.Reason = s.reason
 		}
 		done.Stores = append(done.Stores, store)
@@ -205,6 +237,9 @@ func (p *Purger) Done() purge.Done {
 // appliedByAll is the place up to which all stores obey that nginx uses or may use at any moment. The caller holds the
 // mutex.
 func (p *Purger) appliedByAll() int64 {
+	if !p.begun {
+		return 0
+	}
 	applied := p.journal.Head
 	for _, s := range p.stores {
 		if s.matters() {
@@ -222,10 +257,11 @@ func (p *Purger) IsCurrent(disk string) bool {
 	return s == nil || s.inUse || (s.isRead && s.knows() && s.applied >= p.journal.Head)
 }
 
-// SetInUse says which disks nginx uses, or will use when it takes a configuration.
+// SetInUse says which disks nginx uses. Before the first call, nothing counts as applied.
 func (p *Purger) SetInUse(disks []string) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
+	p.begun = true
 	for name, s := range p.stores {
 		s.inUse = name == purge.MemoryStore || slices.Contains(disks, name)
 	}

@@ -89,6 +89,7 @@ func (s *site) begin(mounted *purge.Journal) {
 		Folder: s.nginx.Root + layout.MemoryTierCache, State: s.nginx.Root + layout.MemoryPurges,
 		IsUsable: func() bool { return true },
 	})
+	s.purger.SetInUse(nil) // so usable disks count
 	done := make(chan struct{})
 	go func() { s.purger.Run(ctx); close(done) }()
 	s.end = func() { cancel(); <-done }
@@ -419,7 +420,7 @@ func TestOlderThanTheJournal(t *testing.T) {
 	s.publish()
 	r := s.journal.Add(time.Now(), purge.Rule{Target: purge.Target{Tags: []string{"a"}}})
 	s.journal.Seal(time.Now(), r.Number, time.Now())
-	if !s.journal.Compact(time.Now().Add(time.Hour), 1<<20) || len(s.journal.Rules) != 0 {
+	if !s.journal.Compact(time.Now().Add(time.Hour), 1<<20, s.journal.Head) || len(s.journal.Rules) != 0 {
 		t.Fatal("the journal was not compacted")
 	}
 	s.begin(&s.journal)
@@ -485,7 +486,7 @@ func (s *site) keeps() {
 	eventually(s.t, "what was applied is not noted", func() bool {
 		for _, disk := range []string{"disk1", "disk2"} {
 			text, _ := os.ReadFile(s.nginx.Root + filepath.Dir(layout.CacheDir(disk)) + "/purges.json")
-			if string(text) != fmt.Sprintf(`{"owner":"default/edge","applied":%d}`, s.journal.Head) {
+			if !strings.Contains(string(text), fmt.Sprintf(`"owner":"default/edge","applied":%d,`, s.journal.Head)) {
 				return false
 			}
 		}

@@ -54,6 +54,7 @@ type store struct {
 	// kept is the place in the file State, and wasCurrent is true if the store obeyed the whole journal when it was last
 	// looked at. Only the goroutine uses them.
 	kept       int64
+	keptAt     time.Time
 	wasCurrent bool
 }
 
@@ -113,15 +114,29 @@ func (s *store) set(change func()) {
 func (s *store) serve(ctx context.Context) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if s.kept, err = readState(s.State, s.Owner); err != nil {
+	state, err := readState(s.State, s.Owner)
+	if err != nil {
 		return err
 	}
-	s.set(func() { s.applied, s.isRead = s.kept, true })
+	s.kept = state.Applied
+	s.set(func() {
+		s.applied, s.isRead = state.Applied, true
+		if state.Policies != s.purger.policyHash { // some objects had other keys
+			s.applied = min(s.applied, s.purger.journal.Floor)
+		}
+	})
 	x, headers, err := s.open()
 	if err != nil {
 		return err
 	}
-	defer func() { _ = x.Close() }()
+	defer func() { go func() { _ = x.Close() }() }() // it may never return if the disk has failed
+	go func() {
+		select {
+		case <-x.Failed(): // the keeper may never return
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
 	k := &index.Keeper{Disk: index.Disk{Folder: s.Folder, Index: x, TagHeaders: headers, Stored: s.stored}, Pace: s.pace}
 	ended := make(chan error, 1)
 	go func() { ended <- keep(ctx, k) }()
@@ -129,7 +144,12 @@ func (s *store) serve(ctx context.Context) (err error) {
 		again, err := s.step(ctx, k)
 		if err != nil || ctx.Err() != nil || !s.IsUsable() || !s.has(headers) {
 			cancel()
-			return errors.Join(err, <-ended)
+			select {
+			case <-x.Failed():
+				return index.ErrFailed
+			case ended := <-ended:
+				return errors.Join(err, ended)
+			}
 		}
 		select {
 		case err := <-ended:
@@ -159,7 +179,7 @@ func (s *store) step(ctx context.Context, k *index.Keeper) (again <-chan struct{
 	p := s.purger
 	p.mutex.RLock()
 	again = p.changed
-	head, applied, isKnown := p.journal.Head, s.applied, s.knows()
+	head, applied, isKnown, generation := p.journal.Head, s.applied, s.knows(), p.generation
 	var tasks []task
 	for _, r := range s.since(applied) {
 		tasks = append(tasks, task{r, p.patterns(r)})
@@ -178,7 +198,7 @@ func (s *store) step(ctx context.Context, k *index.Keeper) (again <-chan struct{
 			return again, err
 		}
 		s.set(func() {
-			if s.applied == applied { // or the policies have changed meanwhile
+			if p.generation == generation { // otherwise the rules mean more than was applied
 				s.applied = head
 			}
 		})
@@ -194,11 +214,15 @@ func (s *store) step(ctx context.Context, k *index.Keeper) (again <-chan struct{
 		p.Current()
 	}
 	s.wasCurrent = done
-	if done && head <= saved && head != s.kept {
+	if done && head <= saved && head != s.kept && time.Since(s.keptAt) >= keepEvery {
+		s.keptAt = time.Now()
 		return again, s.keepState(head)
 	}
 	return again, nil
 }
+
+// keepEvery is the time between two notes of what a disk has applied, each of which writes all that is in memory to it.
+const keepEvery = 5 * time.Second
 
 // knows is true if the journal is the one that the store has applied until now. The caller holds the mutex.
 func (s *store) knows() bool {
@@ -242,26 +266,27 @@ func (s *store) since(place int64) []purge.Rule {
 	return rules
 }
 
-// readState reads the last place that a store has applied of the owner's journal; 0 if the file does not exist, is
-// damaged, or is about the journal of somebody else.
-func readState(path, owner string) (int64, error) {
+// readState reads what a store has applied of the owner's journal: nothing if the file does not exist, is damaged, or is
+// about the journal of somebody else.
+func readState(path, owner string) (s state, err error) {
 	text, err := os.ReadFile(path) //nolint:gosec // the path is ours
 	if errors.Is(err, fs.ErrNotExist) {
-		return 0, nil
+		return state{}, nil
 	} else if err != nil {
-		return 0, err
+		return state{}, err
 	}
-	var state state
-	if json.Unmarshal(text, &state) != nil || state.Owner != owner {
-		return 0, nil // everything is applied once more
+	if json.Unmarshal(text, &s) != nil || s.Owner != owner {
+		return state{}, nil // everything is applied once more
 	}
-	return state.Applied, nil
+	return s, nil
 }
 
 // state is the content of the file State.
 type state struct {
 	Owner   string `json:"owner"`
 	Applied int64  `json:"applied"`
+	// Policies identifies the cache policies by which nginx stored, as the keys of URLs depend on them.
+	Policies string `json:"policies"`
 }
 
 // keepState writes what the store has applied, after what it has written for that.
@@ -274,7 +299,14 @@ func (s *store) keepState(applied int64) error {
 	if err = errors.Join(err, folder.Close()); err != nil {
 		return err
 	}
-	text, err := json.Marshal(state{s.Owner, applied})
+	s.purger.mutex.RLock()
+	policies := s.purger.policyHash
+	isNow := s.applied == applied
+	s.purger.mutex.RUnlock()
+	if !isNow {
+		return nil
+	}
+	text, err := json.Marshal(state{s.Owner, applied, policies})
 	if err != nil {
 		return err
 	}
@@ -310,6 +342,9 @@ func (s *store) stored(e index.Entry) (kept bool, err error) {
 func (s *store) count(number, size int64) {
 	s.purger.mutex.Lock()
 	defer s.purger.mutex.Unlock()
+	if !s.purger.journal.Has(number) {
+		return
+	}
 	c := s.counts[number]
 	s.counts[number] = purge.Count{Files: c.Files + 1, Bytes: c.Bytes + size}
 }

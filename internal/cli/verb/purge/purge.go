@@ -85,8 +85,8 @@ func (o *options) check() error {
 	if o.wait != untilNothing && o.wait != untilApplied && o.wait != untilSettled {
 		return fmt.Errorf("--wait is %q, want applied, settled or none", o.wait)
 	}
-	if o.ttl < 0 || o.ttl > 30*24*time.Hour {
-		return fmt.Errorf("--ttl is %s, want 0s to 720h", o.ttl)
+	if o.ttl < time.Second || o.ttl > 30*24*time.Hour { // a moment, to see it
+		return fmt.Errorf("--ttl is %s, want 1s to 720h", o.ttl)
 	}
 	t := purge.Target{
 		URLs: o.spec.URLs, Prefixes: o.spec.Prefixes, Hosts: o.spec.Hosts, Tags: o.spec.Tags, Everything: o.spec.Everything,
@@ -136,7 +136,8 @@ func (o *options) run(ctx context.Context, c client.Client, namespace string, ou
 	return err
 }
 
-// pollInterval is the time between two looks at the CachePurge; patience is how long nothing is said.
+// pollInterval is the time between the first looks at the CachePurge, which become less frequent; patience is how long
+// nothing is said, and the longest time between two looks.
 const (
 	pollInterval = 25 * time.Millisecond
 	patience     = time.Second
@@ -164,7 +165,7 @@ func (o *options) await(ctx context.Context, c client.Client, cp *v1alpha1.Cache
 		case <-ctx.Done():
 			return fmt.Errorf("cachepurge/%s is not %s yet, and goes on: kubectl get cachepurge %s -n %s -o yaml (%s)",
 				cp.Name, o.wait, cp.Name, cp.Namespace, say)
-		case <-time.After(pollInterval):
+		case <-time.After(min(max(pollInterval, time.Since(begun)/10), patience)):
 		}
 		fresh := &v1alpha1.CachePurge{}
 		if err := c.Get(ctx, client.ObjectKeyFromObject(cp), fresh); err != nil && ctx.Err() == nil {
