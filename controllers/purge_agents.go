@@ -40,8 +40,8 @@ type agentState struct {
 // confirmedFor is how long an agent's answer counts when rules are given an end.
 const confirmedFor = 2 * time.Second
 
-// tell tells the agents what they do not know, all at once, and waits for them for a moment. If all is true, it asks the
-// others too whether they still obey what they know.
+// tell tells the agents what they do not know, all at once, and waits for them for a moment. If all is true, it asks
+// the others too whether they still obey what they know.
 func (r *PurgeReconciler) tell(ctx context.Context, p *purging, j *journal, all bool) {
 	c := r.client(ctx, p.cacheNode)
 	observations := r.Agents.observations(client.ObjectKeyFromObject(p.cacheNode))
@@ -62,17 +62,11 @@ func (r *PurgeReconciler) tell(ctx context.Context, p *purging, j *journal, all 
 		if seen := observations[pod.Name]; seen.Answered.After(state.tried) && seen.Report.Purged < state.done.Applied {
 			state.isKnown = false // the agent was restarted
 		}
-		isDone := state.isKnown && state.done.Applied >= j.Head
-		if c == nil || state.telling || (isDone && (!all || time.Since(state.confirmed) < confirmedFor/2)) ||
-			(state.problem != "" && time.Since(state.tried) < behindInterval) {
+		if c == nil || !state.isToBeTold(j.Head, all) {
 			continue
 		}
 		state.telling, state.tried = true, time.Now()
-		told := purge.Told{Floor: j.Floor, Head: j.Head}
-		if state.isKnown && state.done.Head >= j.Floor {
-			told.After = min(state.done.Head, j.Head)
-		}
-		told.Rules = j.Since(told.After)
+		told := state.news(j.Journal)
 		telling.Go(func() { r.tellOne(ctx, p.cacheNode, j, state, c, pod.Status.PodIP, told) })
 	}
 	for uid := range j.agents {
@@ -91,6 +85,28 @@ func (r *PurgeReconciler) tell(ctx context.Context, p *purging, j *journal, all 
 			r.late <- event.TypedGenericEvent[*v1alpha1.CacheNode]{Object: p.cacheNode}
 		}()
 	}
+}
+
+// isToBeTold is true for an agent that does not obey the journal yet, unless it failed to answer just now. If all is
+// true, it is also true for one that has not confirmed lately that it does.
+func (s *agentState) isToBeTold(head int64, all bool) bool {
+	switch {
+	case s.telling || (s.problem != "" && time.Since(s.tried) < behindInterval):
+		return false
+	case s.isKnown && s.done.Applied >= head:
+		return all && time.Since(s.confirmed) >= confirmedFor/2
+	}
+	return true
+}
+
+// news is what the agent does not know of a journal.
+func (s *agentState) news(j purge.Journal) purge.Told {
+	told := purge.Told{Floor: j.Floor, Head: j.Head}
+	if s.isKnown && s.done.Head >= j.Floor {
+		told.After = min(s.done.Head, j.Head)
+	}
+	told.Rules = j.Since(told.After)
+	return told
 }
 
 // tellOne tells one agent. It outlives the pass.

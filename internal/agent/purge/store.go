@@ -266,8 +266,8 @@ func (s *store) since(place int64) []purge.Rule {
 	return rules
 }
 
-// readState reads what a store has applied of the owner's journal: nothing if the file does not exist, is damaged, or is
-// about the journal of somebody else.
+// readState reads what a store has applied of the owner's journal: nothing if the file does not exist, is damaged, or
+// is about the journal of somebody else.
 func readState(path, owner string) (s state, err error) {
 	text, err := os.ReadFile(path) //nolint:gosec // the path is ours
 	if errors.Is(err, fs.ErrNotExist) {
