@@ -60,7 +60,7 @@ type CachePurgeSpec struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1000
 	// +kubebuilder:validation:items:MaxLength=2048
-	// +kubebuilder:validation:items:Pattern=`^https?://[^/?#@\x00-\x20\x7f-\x{10FFFF}]+([/?][^#\x00-\x20\x7f-\x{10FFFF}]*)?$`
+	// +kubebuilder:validation:XValidation:rule=`self.all(x, x.matches(r'^https?://[!"$-.0->A-~]+([/?][!"$-~]*)?$'))`,message="urls: each must be http:// or https:// and a host, percent-encoded, without a user and a fragment"
 	URLs []string `json:"urls,omitempty"`
 
 	// prefixes are the beginnings of URLs, such as https://www.example.com/img/. They end in the path, which must have
@@ -69,7 +69,7 @@ type CachePurgeSpec struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1000
 	// +kubebuilder:validation:items:MaxLength=2048
-	// +kubebuilder:validation:items:Pattern=`^https?://[^/?#@\x00-\x20\x7f-\x{10FFFF}]+/[^?#\x00-\x20\x7f-\x{10FFFF}]+$`
+	// +kubebuilder:validation:XValidation:rule=`self.all(x, x.matches(r'^https?://[!"$-.0->A-~]+/[!"$->@-~]+$'))`,message="prefixes: each must be http:// or https://, a host and the beginning of a path, percent-encoded, without a query string; name whole hosts in hosts"
 	Prefixes []string `json:"prefixes,omitempty"`
 
 	// hosts are names of hosts, such as www.example.com, all of whose objects are purged. The key of the CacheNode
@@ -78,7 +78,7 @@ type CachePurgeSpec struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1000
 	// +kubebuilder:validation:items:MaxLength=253
-	// +kubebuilder:validation:items:Pattern=`^[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?$`
+	// +kubebuilder:validation:XValidation:rule=`self.all(x, x.matches(r'^[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?$'))`,message="hosts: each must be the name of a host, without scheme, port, path and *"
 	Hosts []string `json:"hosts,omitempty"`
 
 	// tags are tags that the origin has given to objects, by the headers that spec.purge.tagHeaders of the CacheNode
@@ -89,7 +89,7 @@ type CachePurgeSpec struct {
 	// +kubebuilder:validation:MaxItems=1000
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=256
-	// +kubebuilder:validation:items:Pattern=`^[^,\x00-\x20\x7f]+$`
+	// +kubebuilder:validation:XValidation:rule=`self.all(x, x.matches(r'^[^,\x00-\x20\x7f]+$'))`,message="tags: none may have a space, a comma or a control character"
 	Tags []string `json:"tags,omitempty"`
 
 	// everything purges all objects of the CacheNode. Default false.
