@@ -202,7 +202,7 @@ func run(o options, config *rest.Config) error {
 	purges := &controllers.PurgeReconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Agents: reconciler.Agents, Concurrency: o.concurrency,
 	}
-	if err := purges.SetupWithManager(mgr); err != nil {
+	if err := setupPurges(mgr, purges, list(o.watchNamespaces)); err != nil {
 		return err
 	}
 	collector := &controllers.Collector{Reader: mgr.GetClient(), Elected: mgr.Elected()}
