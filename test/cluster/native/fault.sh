@@ -8,7 +8,7 @@
 #   throttled NODE DISK POD       how many reads the throttle has let through
 #   fill NODE DISK LEAVE [STEP]   a stranger's file takes all but LEAVE MiB; in steps of STEP MiB, 4 a second
 #   unfill NODE DISK              the stranger's file goes
-#   readonly NODE DISK            remounts it read-only
+#   readonly NODE DISK [POD]      remounts it read-only, while the agent of a pod (by UID) is started again
 #   writable NODE DISK            and writable
 #   kill POD PROGRAM              SIGKILL to the processes of that name in the pod (by UID)
 #   run NODE COMMAND...           runs a command in the node's network
@@ -98,8 +98,9 @@ fill)
   done
   ;;
 unfill) inside rm -f "$(disk_path "$1" "$2")/stranger" ;;
-readonly) # refused while a file is open for writing, which is never for long
+readonly) # refused while a file is open for writing: for moments by nginx, always by the agent, whose index is on the disk
   for ((i = 0; i < 1000; i++)); do
+    if [[ ${3-} ]] && ((i % 200 == 20)); then "$0" kill "$3" agent || true; fi
     if inside mount -o remount,ro "$(disk_path "$1" "$2")" 2>/dev/null; then exit 0; fi
   done
   echo "fault.sh: the disk is always written to" >&2
