@@ -48,8 +48,8 @@ const (
 type Agents struct {
 	// read reads one report; tests may replace it.
 	read func(ctx context.Context, c *agentclient.Client, address string) (agentapi.Report, error)
-	// tell tells one agent purges; tests may replace it.
-	tell func(ctx context.Context, c *agentclient.Client, address string, told purge.Told) (purge.Done, error)
+	// send sends purges to one agent; tests may replace it.
+	send func(ctx context.Context, c *agentclient.Client, address string, update purge.Update) (purge.Done, error)
 
 	// answering has the pods whose agents answered last time; others has the rest.
 	answering, others workqueue.TypedRateLimitingInterface[types.NamespacedName]
@@ -118,8 +118,8 @@ func NewAgents() *Agents {
 		read: func(ctx context.Context, c *agentclient.Client, address string) (agentapi.Report, error) {
 			return c.Report(ctx, address)
 		},
-		tell: func(ctx context.Context, c *agentclient.Client, address string, told purge.Told) (purge.Done, error) {
-			return c.Purge(ctx, address, told)
+		send: func(ctx context.Context, c *agentclient.Client, address string, update purge.Update) (purge.Done, error) {
+			return c.Purge(ctx, address, update)
 		},
 		answering: newQueue(), others: newQueue(),
 		known:   map[types.NamespacedName]*agent{},
@@ -282,7 +282,7 @@ func (a *Agents) note(pod types.NamespacedName, uid types.UID, report agentapi.R
 	if known == nil || known.UID != uid {
 		return
 	}
-	if err == nil { // purges are told in another way, and cause no pass
+	if err == nil { // a purge is no reason for a pass over the CacheNode
 		known.Report.Purged, known.Report.PurgeHead = report.Purged, report.PurgeHead
 	}
 	changed := err == nil && (known.Answered.IsZero() || !reflect.DeepEqual(known.Report, report))

@@ -21,18 +21,18 @@ import (
 )
 
 const (
-	// tellTimeout limits a request to an agent; passPatience is how long a pass waits for all agents. An agent that
+	// sendTimeout limits a request to an agent; passPatience is how long a pass waits for all agents. An agent that
 	// answers later causes another pass.
-	tellTimeout  = 5 * time.Second
+	sendTimeout  = 5 * time.Second
 	passPatience = 300 * time.Millisecond
 )
 
 // agentState is what an agent has done of the journal.
 type agentState struct {
 	done purge.Done
-	// isKnown is true once the agent has answered; telling while it is being told.
-	isKnown, telling bool
-	// tried is when it was last told, and confirmed when it was last told with success.
+	// isKnown is true once the agent has answered; sending while a request is under way.
+	isKnown, sending bool
+	// tried is when the last request ended, and confirmed when the last one began that was answered.
 	tried, confirmed time.Time
 	problem          string
 }
@@ -40,12 +40,12 @@ type agentState struct {
 // confirmedFor is how long an agent's answer counts when rules are given an end.
 const confirmedFor = 2 * time.Second
 
-// tell tells the agents what they do not know, all at once, and waits for them for a moment. If all is true, it asks
-// the others too whether they still obey what they know.
-func (r *PurgeReconciler) tell(ctx context.Context, p *purging, j *journal, all bool) {
+// send sends the agents what they do not know, all at once, and waits for their answers for a moment. If all is true,
+// it also asks the others whether they still obey what they know.
+func (r *PurgeReconciler) send(ctx context.Context, p *purging, j *journal, all bool) {
 	c := r.client(ctx, p.cacheNode)
 	observations := r.Agents.observations(client.ObjectKeyFromObject(p.cacheNode))
-	var telling sync.WaitGroup
+	var sending sync.WaitGroup
 	current := map[string]bool{}
 	j.mutex.Lock()
 	if j.agents == nil {
@@ -56,18 +56,18 @@ func (r *PurgeReconciler) tell(ctx context.Context, p *purging, j *journal, all 
 		current[string(pod.UID)] = true
 		state := j.agents[pod.UID]
 		if state == nil {
-			state = &agentState{problem: "its agent has not been told yet"}
+			state = &agentState{problem: "its agent has not answered yet"}
 			j.agents[pod.UID] = state
 		}
 		if seen := observations[pod.Name]; seen.Answered.After(state.tried) && seen.Report.Purged < state.done.Applied {
 			state.isKnown = false // the agent was restarted
 		}
-		if c == nil || !state.isToBeTold(j.Head, all) {
+		if c == nil || !state.needsUpdate(j.Head, all) {
 			continue
 		}
-		state.telling, state.tried = true, time.Now()
-		told := state.news(j.Journal)
-		telling.Go(func() { r.tellOne(ctx, p.cacheNode, j, state, c, pod.Status.PodIP, told) })
+		state.sending, state.tried = true, time.Now()
+		update := state.update(j.Journal)
+		sending.Go(func() { r.sendOne(ctx, p.cacheNode, j, state, c, pod.Status.PodIP, update) })
 	}
 	for uid := range j.agents {
 		if !current[string(uid)] {
@@ -76,7 +76,7 @@ func (r *PurgeReconciler) tell(ctx context.Context, p *purging, j *journal, all 
 	}
 	j.mutex.Unlock()
 	done := make(chan struct{})
-	go func() { telling.Wait(); close(done) }()
+	go func() { sending.Wait(); close(done) }()
 	select {
 	case <-done:
 	case <-time.After(passPatience):
@@ -87,11 +87,11 @@ func (r *PurgeReconciler) tell(ctx context.Context, p *purging, j *journal, all 
 	}
 }
 
-// isToBeTold is true for an agent that does not obey the journal yet, unless it failed to answer just now. If all is
+// needsUpdate is true for an agent that does not obey the journal yet, unless it failed to answer just now. If all is
 // true, it is also true for one that has not confirmed lately that it does.
-func (s *agentState) isToBeTold(head int64, all bool) bool {
+func (s *agentState) needsUpdate(head int64, all bool) bool {
 	switch {
-	case s.telling || (s.problem != "" && time.Since(s.tried) < behindInterval):
+	case s.sending || (s.problem != "" && time.Since(s.tried) < behindInterval):
 		return false
 	case s.isKnown && s.done.Applied >= head:
 		return all && time.Since(s.confirmed) >= confirmedFor/2
@@ -99,35 +99,35 @@ func (s *agentState) isToBeTold(head int64, all bool) bool {
 	return true
 }
 
-// news is what the agent does not know of a journal.
-func (s *agentState) news(j purge.Journal) purge.Told {
-	told := purge.Told{Floor: j.Floor, Head: j.Head}
+// update is what the agent does not know of a journal.
+func (s *agentState) update(j purge.Journal) purge.Update {
+	update := purge.Update{Floor: j.Floor, Head: j.Head}
 	if s.isKnown && s.done.Head >= j.Floor {
-		told.After = min(s.done.Head, j.Head)
+		update.After = min(s.done.Head, j.Head)
 	}
-	told.Rules = j.Since(told.After)
-	return told
+	update.Rules = j.Since(update.After)
+	return update
 }
 
-// tellOne tells one agent. It outlives the pass.
-func (r *PurgeReconciler) tellOne(
+// sendOne sends an update to one agent. It outlives the pass.
+func (r *PurgeReconciler) sendOne(
 	ctx context.Context, cacheNode *v1alpha1.CacheNode, j *journal, state *agentState, c *agentclient.Client, ip string,
-	told purge.Told,
+	update purge.Update,
 ) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), tellTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sendTimeout)
 	defer cancel()
 	begun := time.Now()
-	done, err := r.Agents.tell(ctx, c, net.JoinHostPort(ip, strconv.Itoa(layout.AgentPort)), told)
+	done, err := r.Agents.send(ctx, c, net.JoinHostPort(ip, strconv.Itoa(layout.AgentPort)), update)
 	j.mutex.Lock()
 	defer j.mutex.Unlock()
-	state.telling, state.tried = false, time.Now()
+	state.sending, state.tried = false, time.Now()
 	if err != nil { // what it has done until now stays done as far as is known
 		state.problem = "its agent: " + err.Error()
-		log.FromContext(ctx).V(1).Info("telling purges", "cacheNode", cacheNode.Name, "address", ip, "error", err.Error())
+		log.FromContext(ctx).V(1).Info("sending purges", "cacheNode", cacheNode.Name, "address", ip, "error", err.Error())
 		return
 	}
 	state.done, state.isKnown, state.problem, state.confirmed = done, true, "", begun
-	if done.Head < told.After { // the agent has lost what it knew
+	if done.Head < update.After { // the agent has lost what it knew
 		state.isKnown = false
 	}
 }

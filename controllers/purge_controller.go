@@ -31,7 +31,7 @@ import (
 // +kubebuilder:rbac:groups=cachenode.io,resources=cachepurges/status,verbs=patch
 
 // PurgeReconciler carries out CachePurges. A pass is over a CacheNode with all of its purges: those that are new get
-// places in its journal by one write, and are then told to the pods' agents.
+// places in its journal by one write, and are then sent to the pods' agents.
 type PurgeReconciler struct {
 	client.Client
 	// Live reads from the API server, past the cache.
@@ -139,7 +139,7 @@ func (r *PurgeReconciler) Reconcile(ctx context.Context, request reconcile.Reque
 	return r.pass(ctx, p, j)
 }
 
-// pass gives new purges a place, tells the agents, ends what has been applied for long enough, and writes the statuses.
+// pass gives new purges a place, sends them to the agents, ends what has been applied for long enough, and writes the statuses.
 func (r *PurgeReconciler) pass(ctx context.Context, p *purging, j *journal) (reconcile.Result, error) {
 	isThere, wait, err := r.load(ctx, p, j)
 	if err != nil {
@@ -155,7 +155,7 @@ func (r *PurgeReconciler) pass(ctx context.Context, p *purging, j *journal) (rec
 		return reconcile.Result{}, nil
 	}
 	if j.mayEnd(p) { // only if all pods still obey what ends
-		r.tell(ctx, p, j, true)
+		r.send(ctx, p, j, true)
 		j.note(p, j.progress(p))
 	}
 	err = r.commit(ctx, p, j)
@@ -168,7 +168,7 @@ func (r *PurgeReconciler) pass(ctx context.Context, p *purging, j *journal) (rec
 	} else if err != nil {
 		return reconcile.Result{}, err
 	}
-	r.tell(ctx, p, j, false)
+	r.send(ctx, p, j, false)
 	p.now = r.Clock.Now() // the grace period begins after the agents have answered
 	pods := j.progress(p)
 	j.note(p, pods)

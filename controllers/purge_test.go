@@ -22,7 +22,7 @@ import (
 	"github.com/cachenode/cachenode-operator/test/steps"
 )
 
-// purgers plays the purging part of agents. Each applies what it is told, unless it is broken or held.
+// purgers plays agents that purge. Each applies the updates that it gets, unless the test breaks it or holds it back.
 type purgers struct {
 	mutex    sync.Mutex
 	journals map[string]*purge.Journal // by address
@@ -30,7 +30,7 @@ type purgers struct {
 	held     map[string]bool
 }
 
-func (s *purgers) tell(_ context.Context, _ *agentclient.Client, address string, told purge.Told) (purge.Done, error) {
+func (s *purgers) send(_ context.Context, _ *agentclient.Client, address string, update purge.Update) (purge.Done, error) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if s.broken[address] {
@@ -40,8 +40,8 @@ func (s *purgers) tell(_ context.Context, _ *agentclient.Client, address string,
 		s.journals[address] = &purge.Journal{}
 	}
 	j := s.journals[address]
-	if told.After <= j.Head {
-		j.Merge(told.Floor, told.Head, told.Rules)
+	if update.After <= j.Head {
+		j.Merge(update.Floor, update.Head, update.Rules)
 	}
 	done := purge.Done{Head: j.Head, Applied: j.Head, Stores: []purge.StoreDone{{Name: "disk1", Applied: j.Head}}}
 	done.Stores[0].Counts = map[int64]purge.Count{}
@@ -89,7 +89,7 @@ func TestPurges(t *testing.T) {
 	t.Parallel()
 	a := newAgents()
 	s := &purgers{journals: map[string]*purge.Journal{}, broken: map[string]bool{}, held: map[string]bool{}}
-	play := func(r *CacheNodeReconciler) { r.Agents.read, r.Agents.tell = a.read, s.tell }
+	play := func(r *CacheNodeReconciler) { r.Agents.read, r.Agents.send = a.read, s.send }
 	o := startOperator(t, apiserver.Start(t), play)
 	a.o = o
 	ctx := context.Background()

@@ -91,11 +91,11 @@ func (a *Agent) assumeInUse(revision agentapi.Revision) {
 }
 
 // purgePatience is how long nginx waits, when the pod starts, for disks to obey the purges that the pod has missed. It
-// then starts without those that do not. toldPatience is how long it waits for the operator, which may know of purges
+// then starts without those that do not. operatorPatience is how long it waits for the operator, which may know of purges
 // since the kubelet has mounted the journal.
 const (
-	purgePatience = 20 * time.Second
-	toldPatience  = 5 * time.Second
+	purgePatience    = 20 * time.Second
+	operatorPatience = 5 * time.Second
 )
 
 // waitsForPurges is true while nginx is not to start yet.
@@ -103,7 +103,7 @@ func (a *Agent) waitsForPurges() bool {
 	if a.Started() || time.Since(a.began) > purgePatience {
 		return false
 	}
-	if !a.purger.IsTold() && a.Nginx.Master() == 0 && time.Since(a.began) < toldPatience {
+	if !a.purger.HasUpdate() && a.Nginx.Master() == 0 && time.Since(a.began) < operatorPatience {
 		return true
 	}
 	for name, s := range a.states() {

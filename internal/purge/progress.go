@@ -14,7 +14,7 @@ type Pod struct {
 	Name string
 	// Done is what its agent has said last; the zero value if it has said nothing yet.
 	Done Done
-	// Problem is why the agent was not told, or has not answered; "" if it did.
+	// Problem is why the agent was not reached, or has not answered; "" if it did.
 	Problem string
 	// IsUnknown is true if this operator has not heard of it yet.
 	IsUnknown bool

@@ -1,10 +1,10 @@
 package purge
 
-// Path is where an agent takes [Told] by PUT, and answers with [Done].
+// Path is where an agent takes an [Update] by PUT, and answers with [Done].
 const Path = "/v1/purges"
 
-// Told is a part of the journal, as an agent is told.
-type Told struct {
+// Update is the part of the journal that the operator sends to an agent.
+type Update struct {
 	// Floor and Head are those of the journal. Rules are those that changed after the place that the agent knows.
 	Floor int64  `json:"floor"`
 	Head  int64  `json:"head"`

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"fmt"
-	"os"
 	"strconv"
 	"strings"
 	"testing"
@@ -35,17 +34,7 @@ const few = 15
 func TestRouting(t *testing.T) {
 	nativeOnly(t)
 	s := newSuite(t)
-	within(t, time.Minute, func() string { // what the test before has deleted holds disks until it is gone
-		const bound = `jsonpath={.items[?(@.status.phase=="Bound")].metadata.name}`
-		return strings.TrimSpace(kubectl(t, "", "get", "pvc", "-o", bound))
-	})
-	cluster(t, "recycle")
-	t.Cleanup(func() { kubectl(t, "", "delete", "cachenode", name, "--ignore-not-found", "--wait") })
-	text, err := os.ReadFile(sample)
-	must(t, err)
-	kubectl(t, strings.Replace(string(text), "spec:\n",
-		"spec:\n  routing: {handover: "+handover.String()+"}\n", 1), "apply", "-f", "-")
-	s.current(t)
+	s.startsWith(t, "  routing: {handover: "+handover.String()+"}\n")
 	s.owners(t, 3)
 	s.inOrder(t, []step{
 		{"the origin is asked once for an object, and one disk holds it", sharesKeys},

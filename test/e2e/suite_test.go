@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -144,6 +145,22 @@ func (s *suite) cacheNode(t *testing.T) *v1alpha1.CacheNode {
 	cacheNode := &v1alpha1.CacheNode{}
 	must(t, s.Get(context.Background(), client.ObjectKey{Name: name}, cacheNode))
 	return cacheNode
+}
+
+// startsWith creates the sample with more fields of its spec, in YAML, once the disks of the test before are free, and
+// waits until it is current.
+func (s *suite) startsWith(t *testing.T, fields string) {
+	t.Helper()
+	within(t, time.Minute, func() string { // what the test before has deleted holds disks until it is gone
+		const bound = `jsonpath={.items[?(@.status.phase=="Bound")].metadata.name}`
+		return strings.TrimSpace(kubectl(t, "", "get", "pvc", "-o", bound))
+	})
+	cluster(t, "recycle")
+	t.Cleanup(func() { kubectl(t, "", "delete", "cachenode", name, "--ignore-not-found", "--wait") })
+	text, err := os.ReadFile(sample)
+	must(t, err)
+	kubectl(t, strings.Replace(string(text), "spec:\n", "spec:\n"+fields, 1), "apply", "-f", "-")
+	s.current(t)
 }
 
 // step is a part of a test.

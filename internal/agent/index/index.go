@@ -60,7 +60,7 @@ func openIn(files vfs.FS, folder, boot string, cache *Cache) (*Index, error) {
 		Cache: cache.blocks, Logger: logger{x}, DisableWAL: true, MaxOpenFiles: 64,
 		MemTableSize: memTable, MemTableStopWritesThreshold: 2, FormatMajorVersion: pebble.FormatNewest,
 		EventListener: &pebble.EventListener{
-			BackgroundError: func(error) { x.fail() },
+			BackgroundError: x.backgroundError,
 			DataCorruption:  func(pebble.DataCorruptionInfo) { x.fail() },
 		},
 	})
@@ -73,6 +73,16 @@ func openIn(files vfs.FS, folder, boot string, cache *Cache) (*Index, error) {
 
 // Failed is closed when the disk has failed under the index. A call that changes the index may then never return.
 func (x *Index) Failed() <-chan struct{} { return x.failed }
+
+// retryAfter is the time between two tries to write to a disk that has failed.
+const retryAfter = 5 * time.Second
+
+// backgroundError notes that the disk has failed. The store tries again as soon as this returns, which would keep a
+// processor busy.
+func (x *Index) backgroundError(error) {
+	x.fail()
+	time.Sleep(retryAfter)
+}
 
 func (x *Index) fail() { x.once.Do(func() { close(x.failed) }) }
 

@@ -33,9 +33,10 @@ type Purger struct {
 
 	mutex   sync.RWMutex
 	journal purge.Journal
-	// known is true once the journal was read or told, and told once this agent was told. saved is the head of the copy.
-	known, told bool
-	saved       int64
+	// known is true once the journal was read from a file or received from the operator, and received once it came from
+	// the operator. saved is the head of the copy.
+	known, received bool
+	saved           int64
 	// begun is true once it is known what nginx uses: see SetInUse.
 	begun bool
 	// policies are the cache policies by which nginx may have stored what it can still serve.
@@ -47,7 +48,8 @@ type Purger struct {
 	// open and sealed have the rules without and with an end.
 	open, sealed *purge.Table
 	stores       map[string]*store
-	// changed is closed when something has changed that a store or a caller may wait for.
+	running      sync.WaitGroup // of the stores' goroutines
+	// changed is closed when anything changes that a store or a caller waits for.
 	changed chan struct{}
 }
 
@@ -176,26 +178,26 @@ func (p *Purger) match(e index.Entry) purge.Verdict {
 	return open
 }
 
-// ErrGap is the error of [Purger.Tell] if rules before those are missing.
+// ErrGap is the error of [Purger.Receive] if rules before those are missing.
 var ErrGap = errors.New("some purges before these are not known")
 
-// Tell takes a part of the journal. Nothing is taken with [ErrGap].
-func (p *Purger) Tell(news purge.Told) error {
+// Receive takes a part of the journal. Nothing is taken with [ErrGap].
+func (p *Purger) Receive(news purge.Update) error {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	if news.After > p.journal.Head || (news.After > 0 && !p.known) {
 		return ErrGap
 	}
-	p.known, p.told = true, true
+	p.known, p.received = true, true
 	p.merge(news.Floor, news.Head, news.Rules)
 	return nil
 }
 
-// IsTold is true if nobody has purged yet, as far as is known, or once this agent was told what was purged.
-func (p *Purger) IsTold() bool {
+// HasUpdate is true once the operator has sent the journal to this agent, and while there is no sign of a journal.
+func (p *Purger) HasUpdate() bool {
 	p.mutex.RLock()
 	defer p.mutex.RUnlock()
-	return p.told || !p.known
+	return p.received || !p.known
 }
 
 // Wait waits until the pod obeys the journal up to a place, or the context ends.
@@ -300,17 +302,4 @@ func sleep(ctx context.Context, d time.Duration) {
 	case <-ctx.Done():
 	case <-time.After(d):
 	}
-}
-
-// replace writes a file that is whole or as before.
-func replace(path string, text []byte) error {
-	file, err := os.OpenFile(path+".next", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600) //nolint:gosec // the path is ours
-	if err != nil {
-		return err
-	}
-	_, err = file.Write(text)
-	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
-		return err
-	}
-	return os.Rename(path+".next", path)
 }

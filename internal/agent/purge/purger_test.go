@@ -35,7 +35,7 @@ type site struct {
 	nginx   *nginxtest.Nginx
 	yaml    string
 	journal purge.Journal
-	told    int64
+	sent    int64
 	purger  *agentpurge.Purger
 	end     context.CancelFunc
 	// usable says whether the disks are.
@@ -107,7 +107,8 @@ func (s *site) begin(mounted *purge.Journal) {
 	s.purger.SetInUse(nil) // so usable disks count
 	done := make(chan struct{})
 	go func() { s.purger.Run(ctx); close(done) }()
-	s.end = func() { cancel(); <-done }
+	purger := s.purger
+	s.end = func() { cancel(); <-done; purger.Ended() }
 	s.t.Cleanup(s.end)
 }
 
@@ -176,11 +177,11 @@ func (s *site) wants(want string, version int, paths ...string) {
 	}
 }
 
-// purge adds a rule to the journal, tells the purger, and waits until it is applied.
+// purge adds a rule to the journal, sends it to the purger, and waits until it is applied.
 func (s *site) purge(t purge.Target, soft bool) purge.Rule {
 	s.t.Helper()
 	r := s.journal.Add(time.Now(), purge.Rule{UID: "uid", Name: "test", Soft: soft, Target: t})
-	s.tell()
+	s.send()
 	return r
 }
 
@@ -196,16 +197,16 @@ func (s *site) files(r purge.Rule) (n int64) {
 func (s *site) seal(r purge.Rule) {
 	s.t.Helper()
 	s.journal.Seal(time.Now(), r.Number, time.Now().Add(-2*time.Second)) // the margin is two seconds
-	s.tell()
+	s.send()
 	time.Sleep(1100 * time.Millisecond) // until a response arrives after the end, in whole seconds
 }
 
-func (s *site) tell() {
+func (s *site) send() {
 	s.t.Helper()
-	must(s.t, s.purger.Tell(purge.Told{
-		Floor: s.journal.Floor, Head: s.journal.Head, Rules: s.journal.Since(s.told), After: s.told,
+	must(s.t, s.purger.Receive(purge.Update{
+		Floor: s.journal.Floor, Head: s.journal.Head, Rules: s.journal.Since(s.sent), After: s.sent,
 	}))
-	s.told = s.journal.Head
+	s.sent = s.journal.Head
 	s.applied()
 }
 
@@ -276,7 +277,7 @@ func TestSoft(t *testing.T) {
 	s.wants("REVALIDATED", 0, "/a/1") // what the origin said before the end counts for nothing
 	s.wants("HIT", 0, "/a/1")
 	s.publish()
-	time.Sleep(1100 * time.Millisecond) // nginx shares an answer of the origin for a second
+	time.Sleep(2100 * time.Millisecond) // nginx shares an answer of the origin for a second, counted in whole ones
 	s.purge(purge.Target{URLs: []string{url("/a/1")}}, true)
 	s.wants("EXPIRED", 1, "/a/1")
 }
@@ -352,7 +353,7 @@ func TestInFlight(t *testing.T) {
 	s.mutex.Unlock()
 	s.publish()
 	s.journal.Seal(time.Now(), r.Number, time.Now())
-	s.tell()
+	s.send()
 	close(goOn)
 	<-old
 	s.never("/a/1", 2)
@@ -406,14 +407,14 @@ func TestWithoutJournal(t *testing.T) {
 	s.begin(nil)
 	time.Sleep(500 * time.Millisecond)
 	if current() {
-		t.Fatal("the disks are current although nobody has told the purges")
+		t.Fatal("the disks are current although there is no journal")
 	}
-	if err := s.purger.Tell(purge.Told{Head: s.journal.Head, After: s.journal.Head - 1}); err == nil {
+	if err := s.purger.Receive(purge.Update{Head: s.journal.Head, After: s.journal.Head - 1}); err == nil {
 		t.Error("a part of the journal was taken without what is before it")
 	}
-	s.told = 0
-	s.tell()
-	eventually(t, "the disks are not current once the purges were told", current)
+	s.sent = 0
+	s.send()
+	eventually(t, "the disks do not become current with the journal", current)
 }
 
 // TestOlderThanTheJournal checks that nothing is served from a disk that has missed purges that nobody knows any more.

@@ -2,7 +2,6 @@ package purge
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -12,7 +11,6 @@ import (
 	"strings"
 	"time"
 
-	"golang.org/x/sys/unix"
 	"golang.org/x/time/rate"
 
 	"github.com/cachenode/cachenode-operator/internal/agent/cachefile"
@@ -76,7 +74,7 @@ func (p *Purger) Watch(ctx context.Context, name string, place Place) {
 		counts: map[int64]purge.Count{}, pace: rate.NewLimiter(rate.Inf, 1),
 	}
 	p.stores[name] = s
-	go s.run(ctx)
+	p.running.Go(func() { s.run(ctx) })
 }
 
 // usableInterval is the time between two looks at whether the disk is healthy, and retryInterval that after an error.
@@ -129,7 +127,7 @@ func (s *store) serve(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	defer func() { go func() { _ = x.Close() }() }() // it may never return if the disk has failed
+	defer closeIndex(x)
 	go func() {
 		select {
 		case <-x.Failed(): // the keeper may never return
@@ -160,6 +158,16 @@ func (s *store) serve(ctx context.Context) (err error) {
 	}
 }
 
+// closeIndex closes an index. That never returns if the disk fails, and nobody waits for it then.
+func closeIndex(x *index.Index) {
+	closed := make(chan struct{})
+	go func() { _ = x.Close(); close(closed) }()
+	select {
+	case <-closed:
+	case <-x.Failed():
+	}
+}
+
 // keep runs a keeper until the context ends or the disk fails.
 func keep(ctx context.Context, k *index.Keeper) error {
 	for {
@@ -187,7 +195,7 @@ func (s *store) step(ctx context.Context, k *index.Keeper) (again <-chan struct{
 	saved := p.saved
 	p.mutex.RUnlock()
 	if !isKnown {
-		s.explain("the operator has not told the purges yet")
+		s.explain("waits for the journal of purges from the operator")
 		return again, nil
 	}
 	if applied < head {
@@ -264,57 +272,6 @@ func (s *store) since(place int64) []purge.Rule {
 		rules = append([]purge.Rule{all}, rules...)
 	}
 	return rules
-}
-
-// readState reads what a store has applied of the owner's journal: nothing if the file does not exist, is damaged, or
-// is about the journal of somebody else.
-func readState(path, owner string) (s state, err error) {
-	text, err := os.ReadFile(path) //nolint:gosec // the path is ours
-	if errors.Is(err, fs.ErrNotExist) {
-		return state{}, nil
-	} else if err != nil {
-		return state{}, err
-	}
-	if json.Unmarshal(text, &s) != nil || s.Owner != owner {
-		return state{}, nil // everything is applied once more
-	}
-	return s, nil
-}
-
-// state is the content of the file State.
-type state struct {
-	Owner   string `json:"owner"`
-	Applied int64  `json:"applied"`
-	// Policies identifies the cache policies by which nginx stored, as the keys of URLs depend on them.
-	Policies string `json:"policies"`
-}
-
-// keepState writes what the store has applied, after what it has written for that.
-func (s *store) keepState(applied int64) error {
-	folder, err := os.Open(s.Folder)
-	if err != nil {
-		return err
-	}
-	err = unix.Syncfs(int(folder.Fd()))
-	if err = errors.Join(err, folder.Close()); err != nil {
-		return err
-	}
-	s.purger.mutex.RLock()
-	policies := s.purger.policyHash
-	isNow := s.applied == applied
-	s.purger.mutex.RUnlock()
-	if !isNow {
-		return nil
-	}
-	text, err := json.Marshal(state{s.Owner, applied, policies})
-	if err != nil {
-		return err
-	}
-	if err := replace(s.State, text); err != nil {
-		return err
-	}
-	s.kept = applied
-	return nil
 }
 
 // stored looks at a file that nginx has stored, or that a rescan has found.

@@ -43,15 +43,15 @@ func Plain(metrics http.Handler, started func() bool, ready func(context.Context
 	return mux
 }
 
-// maxTold is how many bytes of purges are read at once.
-const maxTold = 64 << 20
+// maxUpdate is how many bytes of purges are read at once.
+const maxUpdate = 64 << 20
 
 // purgeWait is how long an answer waits until purges are applied.
 const purgeWait = time.Second
 
 // Purger takes purges, see package purge of the agent.
 type Purger interface {
-	Tell(purge.Told) error
+	Receive(purge.Update) error
 	Wait(ctx context.Context, place int64)
 	Done() purge.Done
 }
@@ -64,15 +64,15 @@ func Reports(report func() agentapi.Report, purger Purger) http.Handler {
 		_ = json.NewEncoder(w).Encode(report()) // the client went away
 	})
 	mux.HandleFunc("PUT "+purge.Path, func(w http.ResponseWriter, r *http.Request) {
-		var told purge.Told
-		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxTold)).Decode(&told); err != nil {
+		var update purge.Update
+		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxUpdate)).Decode(&update); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		if purger.Tell(told) == nil {
+		if purger.Receive(update) == nil {
 			ctx, cancel := context.WithTimeout(r.Context(), purgeWait)
 			defer cancel()
-			purger.Wait(ctx, told.Head)
+			purger.Wait(ctx, update.Head)
 		} // otherwise the answer says what is missing
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(purger.Done()) // the client went away

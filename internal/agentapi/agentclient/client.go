@@ -1,4 +1,4 @@
-// Package agentclient reads the reports of agents for the operator, and tells them purges.
+// Package agentclient reads the reports of agents for the operator, and sends them purges.
 package agentclient
 
 import (
@@ -38,9 +38,9 @@ const maxDone = 4 << 20
 // ErrCannotPurge is the error of [Client.Purge] for an agent that does not know purges.
 var ErrCannotPurge = errors.New("the agent is too old to purge: delete the pod, so that it is recreated with a new one")
 
-// Purge tells the agent at an address "host:port" purges, and returns what it has done.
-func (c *Client) Purge(ctx context.Context, address string, told purge.Told) (done purge.Done, err error) {
-	text, err := json.Marshal(told)
+// Purge sends a part of the journal to the agent at an address "host:port", and returns what the agent has done.
+func (c *Client) Purge(ctx context.Context, address string, update purge.Update) (done purge.Done, err error) {
+	text, err := json.Marshal(update)
 	if err != nil {
 		return done, err
 	}

@@ -1,0 +1,4 @@
+package purge
+
+// Ended waits until the goroutines of all stores have ended.
+func (p *Purger) Ended() { p.running.Wait() }

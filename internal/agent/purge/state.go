@@ -1,0 +1,74 @@
+package purge
+
+import (
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"os"
+
+	"golang.org/x/sys/unix"
+)
+
+// readState reads what a store has applied of the owner's journal: nothing if the file does not exist, is damaged, or
+// is about the journal of somebody else.
+func readState(path, owner string) (s state, err error) {
+	text, err := os.ReadFile(path) //nolint:gosec // the path is ours
+	if errors.Is(err, fs.ErrNotExist) {
+		return state{}, nil
+	} else if err != nil {
+		return state{}, err
+	}
+	if json.Unmarshal(text, &s) != nil || s.Owner != owner {
+		return state{}, nil // everything is applied once more
+	}
+	return s, nil
+}
+
+// state is the content of the file State.
+type state struct {
+	Owner   string `json:"owner"`
+	Applied int64  `json:"applied"`
+	// Policies identifies the cache policies by which nginx stored, as the keys of URLs depend on them.
+	Policies string `json:"policies"`
+}
+
+// keepState writes what the store has applied, after what it has written for that.
+func (s *store) keepState(applied int64) error {
+	folder, err := os.Open(s.Folder)
+	if err != nil {
+		return err
+	}
+	err = unix.Syncfs(int(folder.Fd()))
+	if err = errors.Join(err, folder.Close()); err != nil {
+		return err
+	}
+	s.purger.mutex.RLock()
+	policies := s.purger.policyHash
+	isNow := s.applied == applied
+	s.purger.mutex.RUnlock()
+	if !isNow {
+		return nil
+	}
+	text, err := json.Marshal(state{s.Owner, applied, policies})
+	if err != nil {
+		return err
+	}
+	if err := replace(s.State, text); err != nil {
+		return err
+	}
+	s.kept = applied
+	return nil
+}
+
+// replace writes a file that is whole or as before.
+func replace(path string, text []byte) error {
+	file, err := os.OpenFile(path+".next", os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600) //nolint:gosec // the path is ours
+	if err != nil {
+		return err
+	}
+	_, err = file.Write(text)
+	if err = errors.Join(err, file.Sync(), file.Close()); err != nil {
+		return err
+	}
+	return os.Rename(path+".next", path)
+}
