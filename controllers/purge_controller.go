@@ -139,7 +139,8 @@ func (r *PurgeReconciler) Reconcile(ctx context.Context, request reconcile.Reque
 	return r.pass(ctx, p, j)
 }
 
-// pass gives new purges a place, sends them to the agents, ends what has been applied for long enough, and writes the statuses.
+// pass gives new purges a place, sends them to the agents, ends what has been applied for long enough, and writes the
+// statuses.
 func (r *PurgeReconciler) pass(ctx context.Context, p *purging, j *journal) (reconcile.Result, error) {
 	isThere, wait, err := r.load(ctx, p, j)
 	if err != nil {

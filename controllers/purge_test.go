@@ -30,7 +30,9 @@ type purgers struct {
 	held     map[string]bool
 }
 
-func (s *purgers) send(_ context.Context, _ *agentclient.Client, address string, update purge.Update) (purge.Done, error) {
+func (s *purgers) send(
+	_ context.Context, _ *agentclient.Client, address string, update purge.Update,
+) (purge.Done, error) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if s.broken[address] {

@@ -91,8 +91,8 @@ func (a *Agent) assumeInUse(revision agentapi.Revision) {
 }
 
 // purgePatience is how long nginx waits, when the pod starts, for disks to obey the purges that the pod has missed. It
-// then starts without those that do not. operatorPatience is how long it waits for the operator, which may know of purges
-// since the kubelet has mounted the journal.
+// then starts without those that do not. operatorPatience is how long it waits for the operator, which may know of
+// purges that came after the kubelet had mounted the journal.
 const (
 	purgePatience    = 20 * time.Second
 	operatorPatience = 5 * time.Second
