@@ -115,8 +115,9 @@ func hangsWithWorkers(t *testing.T, p *target) {
 	}
 	until := func(r report.Result) bool { return !began(r).After(pools) && ended(r).After(fault) }
 	// In a reload, old workers accept connections for another 100 ms, and more on a busy machine.
-	waited, after := count(othersResults, until), count(othersResults, since(pools.Add(2*time.Second)))
-	ownAfter := count(ownResults, since(without))
+	const overlap = 2 * time.Second
+	waited, after := count(othersResults, until), count(othersResults, since(pools.Add(overlap)))
+	ownAfter := count(ownResults, since(without.Add(overlap)))
 	t.Logf("the other disks: under way between the fault and pools %s %v; after %s", waited, waited.errors, after)
 	t.Logf("the disk's own keys, after it is out of use: %s", ownAfter)
 	if after.failed+after.cut > 0 || after.requests < 200 {
