@@ -78,9 +78,9 @@ lint: ## Lint Go and shell code.
 	@hack/prose/check
 	$(MAKE) --no-print-directory licences >/dev/null
 
-# With the real nginx and a real API server.
+# With the real nginx and a real API server. internal/nginx/cache takes five minutes, and ten beside other work.
 real := NGINX_ROOT=$$(hack/nginx-root) KUBEBUILDER_ASSETS=$$(hack/envtest-assets)
-unit := $(real) go test
+unit := $(real) go test -timeout 20m
 units := go list ./... | grep -vE '/test/(e2e|chart|http)$$'
 
 .PHONY: test-unit

@@ -3,6 +3,7 @@
 //	agent install DIR   copies this program into DIR, for a container of another image to run
 //	agent run           conducts nginx, watches over the disks, and reports
 //	agent await DIR     ends when a disk is mounted at DIR
+//	agent objects       lists what is cached
 package main
 
 import (
@@ -34,6 +35,8 @@ const usage = `usage:
                       configure and reload nginx, probe the disks, and report
   agent [-folder] await DIR
                       wait until a file system is mounted at DIR and can be read
+  agent objects       ask the agent that runs in this pod what is cached:
+                      a query as JSON on standard input, the answer on standard output
   agent version       print the version
 flags:
   -config DIR   the folder of the ConfigMap, default ` + layout.ConfigDir + `
@@ -69,12 +72,14 @@ func run(args []string) error {
 		return conduct(paths)
 	case flags.Arg(0) == "await" && flags.NArg() == 2:
 		return await(flags.Arg(1), *folder)
+	case flags.Arg(0) == "objects" && flags.NArg() == 1:
+		return list(os.Stdin, os.Stdout)
 	case flags.Arg(0) == "version":
 		fmt.Println(version)
 		return nil
 	}
 	flags.Usage()
-	return fmt.Errorf("want install DIR or run")
+	return fmt.Errorf("want install DIR, run, await DIR, objects or version")
 }
 
 // await returns when a file system is mounted at dir and can be read. If folder is true, a folder will do.

@@ -30,6 +30,10 @@ func (a *Agent) Serve(ctx context.Context, addresses Addresses, certificates *tl
 	if err != nil {
 		return err
 	}
+	local, err := server.ListenLocal(ctx, a.Paths.Root+layout.AgentSocket)
+	if err != nil {
+		return fmt.Errorf("the agent's socket: %w", err)
+	}
 	a.metrics.Register(&metrics.NginxCollector{URL: a.Nginx.URL, Client: a.Nginx.Client})
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { a.Run(ctx); return nil })
@@ -41,6 +45,7 @@ func (a *Agent) Serve(ctx context.Context, addresses Addresses, certificates *tl
 	group.Go(func() error {
 		return server.Serve(ctx, addresses.Reports, server.Reports(a.Report, a.purger), certificates)
 	})
+	group.Go(func() error { return server.ServeOn(ctx, local, server.Local(a.purger), nil) })
 	group.Go(func() error { a.purger.Run(ctx); return nil })
 	return group.Wait()
 }

@@ -55,6 +55,8 @@ const (
 	PeerDir = "/etc/cachenode/peer"
 	// PurgesDir has the journal of purges. Only the agent's container mounts it.
 	PurgesDir = "/etc/cachenode/purges"
+	// AgentSocket is where the agent tells programs in the pod what is cached.
+	AgentSocket = RunDir + "/agent.sock"
 	// PurgesCopy is the agent's own copy of it, and MemoryPurges says what of it the memory tier obeys.
 	PurgesCopy   = RunDir + "/purges.json.gz"
 	MemoryPurges = RunDir + "/memory-purges.json"

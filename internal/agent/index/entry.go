@@ -51,9 +51,15 @@ type Entry struct {
 	Key string
 	// Tags are the object's tags, sorted, each once.
 	Tags []string
-	// Received is when the response arrived from the origin, in whole seconds.
-	Received time.Time
+	// Received is when the response arrived from the origin, and ValidUntil when it is no longer fresh, in whole seconds.
+	// A renewal (304) changes both in the file, which the index learns when it reads the file again.
+	Received, ValidUntil time.Time
+	// Size is that of the file, in bytes.
+	Size int64
 }
+
+// Format identifies the layout of the records. An index of another format is of no use.
+const Format = "2"
 
 // MaxTags is how many tags of an object are indexed, and MaxTag the length of a tag in bytes. Others are left out, and
 // the object has the tag TagsCut, which no header can have.
@@ -128,6 +134,8 @@ func fileIn(record []byte) (f File, err error) {
 // encode is the value of the record of a file.
 func (e Entry) encode() []byte {
 	value := binary.AppendVarint(nil, e.Received.Unix())
+	value = binary.AppendVarint(value, e.ValidUntil.Unix()-e.Received.Unix())
+	value = binary.AppendVarint(value, e.Size)
 	for _, text := range append([]string{e.Key}, e.Tags...) {
 		value = append(binary.AppendUvarint(value, uint64(len(text))), text...)
 	}
@@ -136,13 +144,18 @@ func (e Entry) encode() []byte {
 
 // decode is the entry of a record's value.
 func decode(f File, value []byte) (e Entry, err error) {
-	seconds, n := binary.Varint(value)
-	if n <= 0 {
-		return e, errDamaged
+	var numbers [3]int64
+	for i := range numbers {
+		number, n := binary.Varint(value)
+		if n <= 0 {
+			return e, errDamaged
+		}
+		numbers[i], value = number, value[n:]
 	}
-	e.File, e.Received = f, time.Unix(seconds, 0)
+	e.File, e.Size = f, numbers[2]
+	e.Received, e.ValidUntil = time.Unix(numbers[0], 0), time.Unix(numbers[0]+numbers[1], 0)
 	var texts []string
-	for value = value[n:]; len(value) > 0; {
+	for len(value) > 0 {
 		length, n := binary.Uvarint(value)
 		if n <= 0 || length > uint64(len(value)-n) { //nolint:gosec // a length
 			return Entry{}, errDamaged

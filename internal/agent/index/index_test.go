@@ -16,6 +16,7 @@ import (
 
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
+	"github.com/cachenode/cachenode-operator/internal/objects"
 )
 
 func must(t *testing.T, err error) {
@@ -79,7 +80,10 @@ func TestIndex(t *testing.T) {
 				delete(model, f)
 				continue
 			}
-			e := Entry{File: f, Key: keys[r.IntN(len(keys))], Received: time.Unix(int64(r.IntN(1e9)), 0)}
+			e := Entry{
+				File: f, Key: keys[r.IntN(len(keys))], Size: r.Int64N(1e12),
+				Received: time.Unix(r.Int64N(1e9), 0), ValidUntil: time.Unix(r.Int64N(1e9), 0),
+			}
 			for _, tag := range tags {
 				if r.IntN(2) == 0 {
 					e.Tags = append(e.Tags, tag)
@@ -114,6 +118,7 @@ func TestIndex(t *testing.T) {
 				}
 			}
 		}
+		sameObjects(t, x, model, append(keys, tags...))
 		f := files[r.IntN(len(files))]
 		want, has := model[f]
 		got, ok, err := x.Get(f)
@@ -243,9 +248,55 @@ func TestTexts(t *testing.T) {
 	}
 }
 
+// sameObjects compares the objects of an index with those of a map.
+func sameObjects(t *testing.T, x *Index, model map[File]Entry, texts []string) {
+	t.Helper()
+	for _, text := range texts {
+		want := map[string]objects.Object{}
+		tagged := map[string]int64{}
+		for _, e := range model {
+			if strings.HasPrefix(e.Key, text) {
+				o := want[e.Key]
+				o.Add(e.file())
+				want[e.Key] = o
+			}
+			if slices.Contains(e.Tags, text) {
+				tagged[e.Key]++
+			}
+		}
+		got := map[string]objects.Object{}
+		last := ""
+		for o, err := range x.Objects(text) {
+			must(t, err)
+			if o.Key < last {
+				t.Errorf("%q comes after %q", o.Key, last)
+			}
+			got[o.Key], last = o, o.Key
+		}
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Fatalf("objects that begin with %q (-want +got):\n%s", text, diff)
+		}
+		n := map[string]int64{}
+		for key, err := range x.KeysWithTag(text) {
+			must(t, err)
+			n[key]++
+		}
+		if diff := cmp.Diff(tagged, n); diff != "" {
+			t.Fatalf("keys with the tag %q (-want +got):\n%s", text, diff)
+		}
+		for key, files := range tagged {
+			o, err := x.Object(key, []string{text})
+			must(t, err)
+			if o.Files != files {
+				t.Errorf("%q has %d files with the tag %q, want %d", key, o.Files, text, files)
+			}
+		}
+	}
+}
+
 func FuzzDecode(f *testing.F) {
 	f.Add(Entry{Key: "http://a/", Tags: []string{"x", "y"}, Received: time.Unix(1e9, 0)}.encode())
-	f.Add(Entry{Received: time.Unix(-1, 0)}.encode())
+	f.Add(Entry{Received: time.Unix(-1, 0), ValidUntil: time.Unix(1e9, 0), Size: 700}.encode())
 	f.Fuzz(func(t *testing.T, value []byte) {
 		e, err := decode(File{1}, value)
 		if err != nil {

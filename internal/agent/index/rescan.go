@@ -40,7 +40,11 @@ func (d Disk) Read(f File) (e Entry, ok bool, err error) {
 	} else if err != nil {
 		return e, false, err
 	}
-	e = Entry{File: f, Key: ObjectKey(h.Key), Received: h.Received}
+	info, err := file.Stat()
+	if err != nil {
+		return e, false, err
+	}
+	e = Entry{File: f, Key: ObjectKey(h.Key), Received: h.Received, ValidUntil: h.ValidUntil, Size: info.Size()}
 	var tags []string
 	for _, name := range d.TagHeaders {
 		tags = append(tags, h.Values(name)...)

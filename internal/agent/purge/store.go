@@ -46,6 +46,10 @@ type store struct {
 	// reason is why applied is behind.
 	reason string
 	counts map[int64]purge.Count
+	// keeper keeps the index while it is open.
+	keeper *index.Keeper
+	// listing has a place for the one who lists what the store has.
+	listing chan struct{}
 
 	// pace limits how fast a rescan reads files.
 	pace *rate.Limiter
@@ -71,7 +75,7 @@ func (p *Purger) Watch(ctx context.Context, name string, place Place) {
 	}
 	s := &store{
 		Place: place, purger: p, name: name, reason: "not looked at yet",
-		counts: map[int64]purge.Count{}, pace: rate.NewLimiter(rate.Inf, 1),
+		counts: map[int64]purge.Count{}, listing: make(chan struct{}, 1), pace: rate.NewLimiter(rate.Inf, 1),
 	}
 	p.stores[name] = s
 	p.running.Go(func() { s.run(ctx) })
@@ -136,6 +140,8 @@ func (s *store) serve(ctx context.Context) (err error) {
 		}
 	}()
 	k := &index.Keeper{Disk: index.Disk{Folder: s.Folder, Index: x, TagHeaders: headers, Stored: s.stored}, Pace: s.pace}
+	s.set(func() { s.keeper = k })
+	defer s.set(func() { s.keeper = nil })
 	ended := make(chan error, 1)
 	go func() { ended <- keep(ctx, k) }()
 	for {
@@ -337,7 +343,8 @@ func (s *store) open() (x *index.Index, tagHeaders []string, err error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	begin := indexPrefix + hashOf(tagHeaders) + "-" // with other headers, it would have other tags
+	// With other headers, it would have other tags.
+	begin := indexPrefix + hashOf(append([]string{index.Format}, tagHeaders...)) + "-"
 	old, err := filepath.Glob(filepath.Join(s.Indexes, indexPrefix+"*"))
 	if err != nil {
 		return nil, nil, err

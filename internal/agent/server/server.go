@@ -1,5 +1,5 @@
-// Package server has the two HTTP servers of the agent. One serves health and metrics in plain text. The other serves
-// reports to the operator only: client and server authenticate by certificates.
+// Package server has the HTTP servers of the agent. One serves health and metrics in plain text. One serves reports to
+// the operator only: client and server authenticate by certificates. One serves programs in the pod.
 package server
 
 import (
@@ -9,6 +9,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -18,6 +19,7 @@ import (
 
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/objects"
 	"github.com/cachenode/cachenode-operator/internal/purge"
 )
 
@@ -80,6 +82,36 @@ func Reports(report func() agentapi.Report, purger Purger) http.Handler {
 	return mux
 }
 
+// maxQuery is how many bytes of a query are read.
+const maxQuery = 8 << 20
+
+// Lister lists what is cached, see package purge of the agent.
+type Lister interface {
+	List(context.Context, objects.Query) (objects.Answer, error)
+}
+
+// Local serves, to programs in the pod, what is cached.
+func Local(lister Lister) http.Handler {
+	mux := http.NewServeMux()
+	mux.HandleFunc("POST "+objects.Path, func(w http.ResponseWriter, r *http.Request) {
+		var query objects.Query
+		decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxQuery))
+		decoder.DisallowUnknownFields()
+		if err := decoder.Decode(&query); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		answer, err := lister.List(r.Context(), query)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusUnprocessableEntity)
+			return
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(answer) // the client went away
+	})
+	return mux
+}
+
 // TLS reads the key, the certificate and the authority from the folder for each connection: there are few connections,
 // and the kubelet replaces the files when the operator rotates them.
 func TLS(dir string) *tls.Config {
@@ -111,12 +143,33 @@ func TLS(dir string) *tls.Config {
 	}
 }
 
-// Serve serves until the context ends. tlsConfig is nil for plain text.
+// ListenLocal listens on a socket in the file system that only this user can open. It replaces that of an agent that
+// has ended.
+func ListenLocal(ctx context.Context, path string) (net.Listener, error) {
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "unix", path)
+	if err != nil {
+		return nil, err
+	}
+	if err := os.Chmod(path, 0o600); err != nil {
+		return nil, errors.Join(err, listener.Close())
+	}
+	return listener, nil
+}
+
+// Serve serves on a TCP address until the context ends. tlsConfig is nil for plain text.
 func Serve(ctx context.Context, address string, handler http.Handler, tlsConfig *tls.Config) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
 		return err
 	}
+	return ServeOn(ctx, listener, handler, tlsConfig)
+}
+
+// ServeOn is Serve on a listener, which it closes.
+func ServeOn(ctx context.Context, listener net.Listener, handler http.Handler, tlsConfig *tls.Config) error {
 	if tlsConfig != nil {
 		listener = tls.NewListener(listener, tlsConfig)
 	}

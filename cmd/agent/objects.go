@@ -1,0 +1,43 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+
+	"github.com/cachenode/cachenode-operator/internal/layout"
+	"github.com/cachenode/cachenode-operator/internal/objects"
+)
+
+// maxProblem is how many bytes of an error are read.
+const maxProblem = 4 << 10
+
+// list passes a query to the agent of this pod, and its answer back.
+func list(query io.Reader, answer io.Writer) error {
+	client := http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "unix", layout.AgentSocket)
+		},
+	}}
+	request, err := http.NewRequestWithContext(context.Background(), http.MethodPost, "http://agent"+objects.Path, query)
+	if err != nil {
+		return err
+	}
+	response, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusOK {
+		text, err := io.ReadAll(io.LimitReader(response.Body, maxProblem))
+		return errors.Join(errors.New(strings.TrimSpace(string(text))), err)
+	}
+	if _, err := io.Copy(answer, response.Body); err != nil {
+		return fmt.Errorf("the agent's answer: %w", err)
+	}
+	return nil
+}

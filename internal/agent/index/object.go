@@ -1,0 +1,78 @@
+package index
+
+import (
+	"iter"
+	"slices"
+
+	"github.com/cachenode/cachenode-operator/internal/objects"
+)
+
+// file is what an object's listing needs of an entry.
+func (e Entry) file() objects.File {
+	return objects.File{Key: e.Key, Tags: e.Tags, Size: e.Size, Received: e.Received, ValidUntil: e.ValidUntil}
+}
+
+// Objects are the objects whose keys begin with a text, by key. The index may change meanwhile: a file that is stored
+// or removed then may or may not be there.
+func (x *Index) Objects(prefix string) iter.Seq2[objects.Object, error] {
+	return func(yield func(objects.Object, error) bool) {
+		var o objects.Object
+		for e, err := range x.entries(x.WithPrefix(prefix)) {
+			if err != nil {
+				yield(objects.Object{}, err)
+				return
+			}
+			if o.Files > 0 && o.Key != e.Key {
+				if !yield(o, nil) {
+					return
+				}
+				o = objects.Object{}
+			}
+			o.Add(e.file())
+		}
+		if o.Files > 0 {
+			yield(o, nil)
+		}
+	}
+}
+
+// Object is the object with a key, without files that have none of the tags; nil means all files. It has no files if
+// there are none.
+func (x *Index) Object(key string, tags []string) (o objects.Object, err error) {
+	for e, err := range x.entries(x.WithKey(key)) {
+		if err != nil {
+			return objects.Object{}, err
+		}
+		has := func(tag string) bool { return slices.Contains(e.Tags, tag) }
+		if tags == nil || slices.ContainsFunc(tags, has) {
+			o.Add(e.file())
+		}
+	}
+	return o, nil
+}
+
+// KeysWithTag are the keys of files whose object has a tag. A key is there once for each file.
+func (x *Index) KeysWithTag(tag string) iter.Seq2[string, error] {
+	return func(yield func(string, error) bool) {
+		for e, err := range x.entries(x.WithTag(tag)) {
+			if !yield(e.Key, err) {
+				return
+			}
+		}
+	}
+}
+
+// entries are the entries of files, but for those that are no longer there.
+func (x *Index) entries(files iter.Seq2[File, error]) iter.Seq2[Entry, error] {
+	return func(yield func(Entry, error) bool) {
+		for f, err := range files {
+			e, ok := Entry{}, false
+			if err == nil {
+				e, ok, err = x.Get(f)
+			}
+			if (ok || err != nil) && (!yield(e, err) || err != nil) {
+				return
+			}
+		}
+	}
+}

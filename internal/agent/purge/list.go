@@ -1,0 +1,106 @@
+package purge
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"sync"
+
+	"github.com/cachenode/cachenode-operator/internal/agent/index"
+	"github.com/cachenode/cachenode-operator/internal/objects"
+	"github.com/cachenode/cachenode-operator/internal/purge"
+)
+
+// more stands in a listing for the tags of an object that are not indexed.
+const more = "..."
+
+// List lists what the disks and the memory tier have, as far as their indexes know. One caller at a time is served from
+// a disk. What a disk has not given when the context ends is missing. The error is that of a target that the
+// CacheNode's key cannot have.
+func (p *Purger) List(ctx context.Context, q objects.Query) (answer objects.Answer, err error) {
+	wanted, stores, err := p.wanted(q.Target)
+	if err != nil {
+		return answer, err
+	}
+	answer.Stores = make([]objects.Store, len(stores))
+	var listing sync.WaitGroup
+	for i, o := range stores {
+		listing.Go(func() { answer.Stores[i] = o.list(ctx, q, wanted) })
+	}
+	listing.Wait()
+	return answer, nil
+}
+
+// opened is a store that nginx uses, with its index: nil if that is not open. isComplete says whether it has everything.
+type opened struct {
+	*store
+	index      *index.Index
+	isComplete bool
+}
+
+// wanted are the patterns of a target for all policies, and the stores that nginx uses.
+func (p *Purger) wanted(target purge.Target) (wanted purge.Patterns, stores []opened, err error) {
+	p.mutex.RLock()
+	defer p.mutex.RUnlock()
+	for _, name := range slices.Sorted(maps.Keys(p.stores)) {
+		o := opened{store: p.stores[name]}
+		if !o.matters() {
+			continue
+		}
+		if o.keeper != nil {
+			o.index, o.isComplete = o.keeper.Index, o.keeper.Complete()
+		}
+		stores = append(stores, o)
+	}
+	for _, policy := range p.policies {
+		if err := target.Check(policy); err != nil {
+			return wanted, nil, err
+		}
+	}
+	return purge.Union(p.patterns(purge.Rule{Target: target})), stores, nil
+}
+
+// list lists what one store has. It does not wait for a disk that hangs.
+func (o opened) list(ctx context.Context, q objects.Query, wanted purge.Patterns) objects.Store {
+	none := objects.Store{Name: o.name, Problem: "its index is not open yet"}
+	if o.index == nil {
+		return none
+	}
+	none.Problem = "it does not answer, or lists for somebody else"
+	select {
+	case o.listing <- struct{}{}:
+	case <-ctx.Done():
+		return none
+	}
+	done := make(chan objects.Store, 1)
+	go func() {
+		defer func() { <-o.listing }()
+		done <- o.collect(ctx, q, wanted)
+	}()
+	select {
+	case s := <-done:
+		return s
+	case <-ctx.Done():
+		return none
+	}
+}
+
+func (o opened) collect(ctx context.Context, q objects.Query, wanted purge.Patterns) objects.Store {
+	l := objects.NewListing(q, o.name)
+	for object, err := range selected(o.index, wanted) {
+		if err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return l.Store(err.Error())
+		}
+		if i := slices.Index(object.Tags, index.TagsCut); i >= 0 {
+			object.Tags = append(slices.Delete(slices.Clone(object.Tags), i, i+1), more)
+		}
+		l.Add(object)
+	}
+	if !o.isComplete {
+		return l.Store("its index is being rebuilt")
+	}
+	return l.Store("")
+}

@@ -1,0 +1,118 @@
+package objects
+
+import (
+	"cmp"
+	"slices"
+	"strings"
+)
+
+// Order is the order in which objects are listed.
+type Order string
+
+// The orders: by key, the largest first, and those that arrived first.
+const (
+	ByKey  Order = "key"
+	BySize Order = "size"
+	ByAge  Order = "age"
+)
+
+// Orders are all of them.
+var Orders = []Order{ByKey, BySize, ByAge}
+
+// Compare compares two objects. Those that are equal otherwise are in the order of their keys.
+func (o Order) Compare(a, b Object) int {
+	first := 0
+	switch o {
+	case BySize:
+		first = cmp.Compare(b.Bytes, a.Bytes)
+	case ByAge:
+		first = a.Received.Compare(b.Received)
+	case ByKey:
+	}
+	return cmp.Or(first, cmp.Compare(a.Key, b.Key))
+}
+
+// Listing collects what a disk has. It keeps no more than the query asks for.
+type Listing struct {
+	query Query
+	store Store
+	// group is the one that the last object was in: objects that come by key come by group.
+	group Group
+}
+
+// NewListing returns an empty listing.
+func NewListing(q Query, store string) *Listing {
+	q.Most, q.Groups = min(max(q.Most, 0), MaxListed), min(max(q.Groups, 0), MaxListed)
+	return &Listing{query: q, store: Store{Name: store}}
+}
+
+// Add adds an object.
+func (l *Listing) Add(o Object) {
+	one := Total{Objects: 1, Files: o.Files, Bytes: o.Bytes}
+	l.store.Total.Add(one)
+	insert(&l.store.Objects, o, l.query.Most, l.query.Sort.Compare)
+	if l.query.Groups == 0 {
+		return
+	}
+	if name := GroupOf(o.Key, l.query.Depth); name != l.group.Name {
+		l.endGroup()
+		l.group = Group{Name: name}
+	}
+	l.group.Add(one)
+}
+
+func (l *Listing) endGroup() {
+	if l.group.Objects == 0 {
+		return
+	}
+	i := slices.IndexFunc(l.store.Groups, func(g Group) bool { return g.Name == l.group.Name })
+	if i >= 0 { // it comes once more
+		l.group.Add(l.store.Groups[i].Total)
+		l.store.Groups = slices.Delete(l.store.Groups, i, i+1)
+	}
+	insert(&l.store.Groups, l.group, l.query.Groups, CompareGroups)
+	l.group = Group{}
+}
+
+// CompareGroups puts the largest group first.
+func CompareGroups(a, b Group) int {
+	return cmp.Or(cmp.Compare(b.Bytes, a.Bytes), cmp.Compare(a.Name, b.Name))
+}
+
+// insert inserts into a sorted list that has a greatest length.
+func insert[T any](list *[]T, one T, most int, compare func(a, b T) int) {
+	i, _ := slices.BinarySearchFunc(*list, one, compare)
+	if i >= most {
+		return
+	}
+	if len(*list) == most {
+		*list = (*list)[:most-1]
+	}
+	*list = slices.Insert(*list, i, one)
+}
+
+// Store is what was collected. problem says what may be missing.
+func (l *Listing) Store(problem string) Store {
+	l.endGroup()
+	l.store.Problem = problem
+	return l.store
+}
+
+// GroupOf is the beginning of a key, up to the host and so many parts of the path. A key without a scheme or a host has
+// a group too: its path alone, for instance.
+func GroupOf(key string, depth int) string {
+	path, _, _ := strings.Cut(key, "?")
+	at := 0
+	if _, rest, ok := strings.Cut(path, "://"); ok {
+		at = len(path) - len(rest)
+	}
+	for part := 0; ; part++ {
+		slash := strings.IndexByte(path[at:], '/')
+		if slash < 0 {
+			return path
+		}
+		if at += slash + 1; part == depth {
+			return path[:at]
+		}
+	}
+}

@@ -1,0 +1,40 @@
+package purge
+
+import (
+	"slices"
+	"strings"
+)
+
+// Union is what any of the patterns is about, each text once, without those that a prefix covers.
+func Union(list []Patterns) (all Patterns) {
+	for _, p := range list {
+		all.Keys = append(all.Keys, p.Keys...)
+		all.Prefixes = append(all.Prefixes, p.Prefixes...)
+		all.Tags = append(all.Tags, p.Tags...)
+	}
+	slices.Sort(all.Prefixes)
+	last, some := "", false
+	all.Prefixes = slices.DeleteFunc(all.Prefixes, func(p string) bool { // a prefix comes right before what it covers
+		if some && strings.HasPrefix(p, last) {
+			return true
+		}
+		last, some = p, true
+		return false
+	})
+	slices.Sort(all.Keys)
+	all.Keys = slices.DeleteFunc(slices.Compact(all.Keys), all.covers)
+	slices.Sort(all.Tags)
+	all.Tags = slices.Compact(all.Tags)
+	return all
+}
+
+// covers is true for a key that begins with one of the prefixes.
+func (p Patterns) covers(key string) bool {
+	return slices.ContainsFunc(p.Prefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
+}
+
+// Names is true for a key that the patterns are about whatever its tags are.
+func (p Patterns) Names(key string) bool {
+	_, found := slices.BinarySearch(p.Keys, key)
+	return found || p.covers(key)
+}
