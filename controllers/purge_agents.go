@@ -25,6 +25,8 @@ const (
 	// answers later causes another pass.
 	sendTimeout  = 5 * time.Second
 	passPatience = 300 * time.Millisecond
+	// sendBytes is how many bytes of updates are sent at a time, so that an operator that starts needs little memory.
+	sendBytes = 16 << 20
 )
 
 // agentState is what an agent has done of the journal.
@@ -62,11 +64,11 @@ func (r *PurgeReconciler) send(ctx context.Context, p *purging, j *journal, all 
 		if seen := observations[pod.Name]; seen.Answered.After(state.tried) && seen.Report.Purged < state.done.Applied {
 			state.isKnown = false // the agent was restarted
 		}
-		if c == nil || !state.needsUpdate(j.Head, all) {
+		if c == nil || !state.needsUpdate(j.log.Head, all) {
 			continue
 		}
 		state.sending, state.tried = true, time.Now()
-		update := state.update(j.Journal)
+		update := state.update(j.log.Journal)
 		sending.Go(func() { r.sendOne(ctx, p.cacheNode, j, state, c, pod.Status.PodIP, update) })
 	}
 	for uid := range j.agents {
@@ -116,6 +118,11 @@ func (r *PurgeReconciler) sendOne(
 ) {
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sendTimeout)
 	defer cancel()
+	size := min(int64(purge.Journal{Rules: update.Rules}.Size()), sendBytes)
+	if r.sending.Acquire(ctx, size) != nil { // the next pass tries again
+		size = 0
+	}
+	defer r.sending.Release(size)
 	begun := time.Now()
 	done, err := r.Agents.send(ctx, c, net.JoinHostPort(ip, strconv.Itoa(layout.AgentPort)), update)
 	j.mutex.Lock()
@@ -181,7 +188,7 @@ func (j *journal) isBehind(p *purging) bool {
 	defer j.mutex.Unlock()
 	for i := range p.pods {
 		state := j.agents[p.pods[i].UID]
-		if state == nil || !state.isKnown || state.problem != "" || state.done.Applied < j.Head {
+		if state == nil || !state.isKnown || state.problem != "" || state.done.Applied < j.log.Head {
 			return true
 		}
 	}

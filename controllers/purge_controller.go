@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -42,6 +43,8 @@ type PurgeReconciler struct {
 	// Concurrency is how many CacheNodes have a pass at a time; 0 means 1.
 	Concurrency int
 
+	// sending limits the size of the updates that are being sent.
+	sending *semaphore.Weighted
 	// journals has a *journal for each CacheNode, by its name.
 	journals sync.Map
 	// late has the CacheNodes of agents that answered after their pass had ended.
@@ -49,10 +52,8 @@ type PurgeReconciler struct {
 }
 
 const (
-	// journalAge is how long a purge stays in the journal after it has ended, for pods that are down. journalBytes is how
-	// many bytes of purges the journal has at most, before it is compressed.
-	journalAge   = 24 * time.Hour
-	journalBytes = 768 << 10
+	// journalAge is how long a purge stays in the journal after it has ended, for pods that are down.
+	journalAge = 24 * time.Hour
 	// behindInterval is the time between two tries to reach an agent that is behind.
 	behindInterval = time.Second
 	// journalInterval is the time after which agents are compared with the journal without a reason.
@@ -69,6 +70,7 @@ func (r *PurgeReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if r.Clock == nil {
 		r.Clock = clock.RealClock{}
 	}
+	r.sending = semaphore.NewWeighted(sendBytes)
 	r.late = make(chan event.TypedGenericEvent[*v1alpha1.CacheNode], 1024)
 	err := mgr.GetFieldIndexer().IndexField(context.Background(), &v1alpha1.CachePurge{}, purgesOf,
 		func(object client.Object) []string {
@@ -78,7 +80,7 @@ func (r *PurgeReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		return err
 	}
 	journals := predicate.NewPredicateFuncs(func(object client.Object) bool {
-		return object.GetName() == naming.Purges(object.GetLabels()[naming.LabelInstance])
+		return naming.IsPurges(object.GetName(), object.GetLabels()[naming.LabelInstance])
 	})
 	return ctrl.NewControllerManagedBy(mgr).Named("cachepurge").
 		WithOptions(controller.Options{MaxConcurrentReconciles: max(r.Concurrency, 1)}).
@@ -130,10 +132,10 @@ func (r *PurgeReconciler) Reconcile(ctx context.Context, request reconcile.Reque
 		return reconcile.Result{}, err
 	}
 	p.pods = slices.DeleteFunc(cachePods(pods.Items), func(pod corev1.Pod) bool { return pod.Status.PodIP == "" })
-	known, _ := r.journals.LoadOrStore(request.NamespacedName, &journal{uid: p.cacheNode.UID})
+	known, _ := r.journals.LoadOrStore(request.NamespacedName, newJournal(p.cacheNode.UID))
 	j := known.(*journal) //nolint:forcetypeassert // nothing else is there
 	if j.uid != p.cacheNode.UID {
-		j = &journal{uid: p.cacheNode.UID}
+		j = newJournal(p.cacheNode.UID)
 		r.journals.Store(request.NamespacedName, j)
 	}
 	return r.pass(ctx, p, j)
@@ -162,7 +164,7 @@ func (r *PurgeReconciler) pass(ctx context.Context, p *purging, j *journal) (rec
 	err = r.commit(ctx, p, j)
 	if apierrors.IsAlreadyExists(err) { // ConfigMaps of others are not watched
 		for _, cp := range p.purges {
-			p.waiting[cp.UID] = "the ConfigMap " + naming.Purges(p.cacheNode.Name) +
+			p.waiting[cp.UID] = "a ConfigMap " + naming.Purges(p.cacheNode.Name, 0) + " to " + fmt.Sprint(purge.Slots-1) +
 				" exists and is not the operator's: delete it, or give the CacheNode another name"
 		}
 		return reconcile.Result{RequeueAfter: time.Minute}, r.report(ctx, p, j, nil)

@@ -24,7 +24,7 @@ func isFinished(cp *v1alpha1.CachePurge) bool {
 // report writes the status of each purge that has changed.
 func (r *PurgeReconciler) report(ctx context.Context, p *purging, j *journal, pods []purge.Pod) error {
 	rules := map[string]purge.Rule{}
-	for _, rule := range j.Rules {
+	for _, rule := range j.log.Rules {
 		rules[rule.UID] = rule
 	}
 	for i := range p.purges {
@@ -44,7 +44,7 @@ func (r *PurgeReconciler) report(ctx context.Context, p *purging, j *journal, po
 				continue // this operator has just begun
 			}
 		case cp.Status.Number != 0: // it had ended when the journal forgot it
-			next = purge.Progress(purge.Rule{Number: cp.Status.Number, Changed: j.Floor, Until: p.now}, pods)
+			next = purge.Progress(purge.Rule{Number: cp.Status.Number, Changed: j.log.Floor, Until: p.now}, pods)
 		default:
 			next = v1alpha1.CachePurgeStatus{Phase: v1alpha1.PurgePending, Message: p.waiting[cp.UID]}
 		}

@@ -85,6 +85,25 @@ func (o *operator) reaches(phase v1alpha1.PurgePhase, message string, purges ...
 	}
 }
 
+// readJournal is the journal of edge as it is stored.
+func readJournal(t *testing.T, o *operator) purge.Journal {
+	t.Helper()
+	var segments []purge.Segment
+	for slot := range purge.Slots {
+		configMap := &corev1.ConfigMap{}
+		err := o.client.Get(context.Background(),
+			client.ObjectKey{Namespace: "default", Name: naming.Purges("edge", slot)}, configMap)
+		if apierrors.IsNotFound(err) {
+			continue
+		}
+		must(t, err)
+		s, err := purge.DecodeSegment(configMap.BinaryData[naming.PurgesKey])
+		must(t, err)
+		segments = append(segments, s)
+	}
+	return purge.Join(segments)
+}
+
 // TestPurges follows CachePurges through their phases: with agents that do not answer, an operator that ends in the
 // middle and a journal that is lost.
 func TestPurges(t *testing.T) {
@@ -109,13 +128,10 @@ func TestPurges(t *testing.T) {
 		return pod.Status.PodIP + ":8084"
 	}
 	journal := &corev1.ConfigMap{}
-	journal.Name, journal.Namespace = naming.Purges("edge"), "default"
+	journal.Name, journal.Namespace = naming.Purges("edge", 0), "default"
 	read := func() purge.Journal {
 		t.Helper()
-		o.get(journal)
-		j, err := purge.Decode(journal.BinaryData[naming.PurgesKey])
-		must(t, err)
-		return j
+		return readJournal(t, o)
 	}
 	urls := v1alpha1.CachePurgeSpec{URLs: []string{"https://www.example.com/a"}}
 
@@ -151,7 +167,7 @@ func TestPurges(t *testing.T) {
 		n := 0
 		_, writes := o.requests.take()
 		for _, w := range writes {
-			if strings.Contains(w, "/configmaps/"+naming.Purges("edge")) {
+			if strings.Contains(w, "/configmaps/"+naming.Purges("edge", 0)) {
 				n++
 			}
 		}
@@ -218,6 +234,24 @@ func TestPurges(t *testing.T) {
 		if j := read(); j.Floor != before.Head || cp.Status.Number <= before.Head {
 			t.Errorf("the floor is %d and the number %d; agents had %d", j.Floor, cp.Status.Number, before.Head)
 		}
+	})
+	steps.Run(t, "a journal that is larger than a segment", func() {
+		before := read()
+		spec := v1alpha1.CachePurgeSpec{}
+		for i := range 1000 {
+			spec.URLs = append(spec.URLs, fmt.Sprintf("https://www.example.com/%d/%s", i, strings.Repeat("x", 150)))
+		}
+		var large []*v1alpha1.CachePurge
+		for i := range 6 {
+			large = append(large, o.purge(fmt.Sprintf("large-%d", i), spec))
+		}
+		o.reaches(v1alpha1.PurgeSettled, "", large...)
+		if after := read(); len(after.Rules) != len(before.Rules)+6 || after.Floor != before.Floor {
+			t.Errorf("%d rules from %d, before %d from %d", len(after.Rules), after.Floor, len(before.Rules), before.Floor)
+		}
+		last := &corev1.ConfigMap{}
+		last.Name, last.Namespace = naming.Purges("edge", 3), "default"
+		o.get(last)
 	})
 	steps.Run(t, "bad input", func() {
 		for name, spec := range map[string]v1alpha1.CachePurgeSpec{

@@ -24,11 +24,24 @@ import (
 // readPurges reads the journal of purges that the kubelet has mounted, if there is one. It is as of the start of the
 // pod, or newer.
 func (a *Agent) readPurges() {
-	text, err := os.ReadFile(filepath.Join(a.Paths.Purges, naming.PurgesKey))
-	if err == nil {
-		a.purger.Load(text)
-	} else if !errors.Is(err, fs.ErrNotExist) {
-		a.Log.Warn("the purges", "error", err)
+	var segments []journal.Segment
+	for slot := range journal.Slots {
+		text, err := os.ReadFile(filepath.Join(a.Paths.Purges, naming.PurgesFile(slot)))
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		var s journal.Segment
+		if err == nil {
+			s, err = journal.DecodeSegment(text)
+		}
+		if err != nil { // nobody knows what it has
+			a.Log.Warn("the purges", "error", err)
+			return
+		}
+		segments = append(segments, s)
+	}
+	if len(segments) > 0 {
+		a.purger.Load(journal.Join(segments))
 	}
 }
 

@@ -164,10 +164,7 @@ func volumes(in PodInput) []corev1.Volume {
 				{Key: naming.OwnerLegacyKey, Path: naming.OwnerLegacyKey},
 			},
 		}}},
-		// It exists from the first purge on.
-		{Name: "cachenode-purges", VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{
-			LocalObjectReference: corev1.LocalObjectReference{Name: naming.Purges(in.Name)}, Optional: new(true),
-		}}},
+		purgesVolume(in.Name),
 		{Name: "cachenode-agent", VolumeSource: emptyDir},
 		{Name: "cachenode-run", VolumeSource: emptyDir},
 	}

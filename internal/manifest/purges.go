@@ -7,13 +7,29 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/purge"
 )
 
-// Purges is the ConfigMap with the journal of purges. Pods that start read from it what they have missed.
-func Purges(cacheNode *v1alpha1.CacheNode, journal []byte) *corev1.ConfigMap {
+// Purges is the ConfigMap with a segment of the journal of purges. Pods that start read from it what they have missed.
+func Purges(cacheNode *v1alpha1.CacheNode, slot int, segment []byte) *corev1.ConfigMap {
+	name := naming.Purges(cacheNode.Name, slot)
 	return &corev1.ConfigMap{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "ConfigMap"},
-		ObjectMeta: objectMeta(Input{CacheNode: effective.CacheNode{CacheNode: cacheNode}}, naming.Purges(cacheNode.Name)),
-		BinaryData: map[string][]byte{naming.PurgesKey: journal},
+		ObjectMeta: objectMeta(Input{CacheNode: effective.CacheNode{CacheNode: cacheNode}}, name),
+		BinaryData: map[string][]byte{naming.PurgesKey: segment},
 	}
+}
+
+// purgesVolume has all segments of the journal that there are when the pod starts.
+func purgesVolume(cacheNode string) corev1.Volume {
+	var sources []corev1.VolumeProjection
+	for slot := range purge.Slots {
+		sources = append(sources, corev1.VolumeProjection{ConfigMap: &corev1.ConfigMapProjection{
+			LocalObjectReference: corev1.LocalObjectReference{Name: naming.Purges(cacheNode, slot)}, Optional: new(true),
+			Items: []corev1.KeyToPath{{Key: naming.PurgesKey, Path: naming.PurgesFile(slot)}},
+		}})
+	}
+	return corev1.Volume{Name: "cachenode-purges", VolumeSource: corev1.VolumeSource{
+		Projected: &corev1.ProjectedVolumeSource{Sources: sources},
+	}}
 }

@@ -95,8 +95,8 @@ const (
 	FleetKey     = "fleet.json"
 )
 
-// PurgesKey is the key of the ConfigMap with the journal of purges.
-const PurgesKey = "purges.json.gz"
+// PurgesKey is the key of a ConfigMap with a segment of the journal of purges.
+const PurgesKey = "segment.json.gz"
 
 // Keys of the Secret with the agent's certificates. The operator uses those of the client, and no pod mounts them.
 const (
@@ -133,8 +133,17 @@ func Headless(cacheNode string) string { return cacheNode + "-pods" }
 // ConfigMap is the name of the ConfigMap with the configuration.
 func ConfigMap(cacheNode string) string { return cacheNode + "-config" }
 
-// Purges is the name of the ConfigMap with the journal of purges.
-func Purges(cacheNode string) string { return cacheNode + "-purges" }
+// purges is between the names of a CacheNode and a slot of its journal.
+const purges = "-purges-"
+
+// Purges is the name of the ConfigMap with a segment of the journal of purges.
+func Purges(cacheNode string, slot int) string { return cacheNode + purges + strconv.Itoa(slot) }
+
+// IsPurges is true for the name of such a ConfigMap.
+func IsPurges(name, cacheNode string) bool { return strings.HasPrefix(name, cacheNode+purges) }
+
+// PurgesFile is the name of the file in which a pod finds a segment.
+func PurgesFile(slot int) string { return strconv.Itoa(slot) + ".json.gz" }
 
 // AgentSecret is the name of the Secret with the certificates of agents and operator.
 func AgentSecret(cacheNode string) string { return cacheNode + "-agent-tls" }

@@ -1,12 +1,8 @@
 package purge
 
 import (
-	"bytes"
 	"cmp"
-	"compress/gzip"
-	"encoding/json"
-	"fmt"
-	"io"
+	"math"
 	"slices"
 	"time"
 )
@@ -55,10 +51,8 @@ func (j *Journal) Add(now time.Time, r Rule) Rule {
 
 // Seal gives the rule at a place an end. It does nothing if there is no such rule or if it has one.
 func (j *Journal) Seal(now time.Time, number int64, until time.Time) {
-	for i := range j.Rules {
-		if r := &j.Rules[i]; r.Number == number && r.Until.IsZero() {
-			r.Changed, r.Until = j.next(now), until
-		}
+	if i, known := j.find(number); known && j.Rules[i].Until.IsZero() {
+		j.Rules[i].Changed, j.Rules[i].Until = j.next(now), until
 	}
 }
 
@@ -76,7 +70,7 @@ func (j Journal) Since(place int64) []Rule {
 // Merge takes what changed in a later journal. rules are those that changed since j's head.
 func (j *Journal) Merge(floor, head int64, rules []Rule) {
 	for _, r := range rules {
-		i, known := slices.BinarySearchFunc(j.Rules, r.Number, func(r Rule, n int64) int { return cmp.Compare(r.Number, n) })
+		i, known := j.find(r.Number)
 		switch {
 		case !known:
 			j.Rules = slices.Insert(j.Rules, i, r)
@@ -90,8 +84,13 @@ func (j *Journal) Merge(floor, head int64, rules []Rule) {
 
 // Has is true if there is a rule with a number.
 func (j Journal) Has(number int64) bool {
-	_, has := slices.BinarySearchFunc(j.Rules, number, func(r Rule, n int64) int { return cmp.Compare(r.Number, n) })
+	_, has := j.find(number)
 	return has
+}
+
+// find is where the rule with a number is, or would be.
+func (j Journal) find(number int64) (at int, known bool) {
+	return slices.BinarySearchFunc(j.Rules, number, func(r Rule, n int64) int { return cmp.Compare(r.Number, n) })
 }
 
 // raise raises the floor, and forgets the rules below it.
@@ -101,6 +100,9 @@ func (j *Journal) raise(floor int64) {
 		j.Rules = slices.DeleteFunc(j.Rules, func(r Rule) bool { return r.Changed <= floor })
 	}
 }
+
+// Unlimited is a number of bytes that no journal has.
+const Unlimited = math.MaxInt
 
 // Compact forgets rules that ended before a time, and the oldest ones of those that are too many for a number of bytes.
 // It keeps rules without an end and what came after them, and what came after the place that all pods have applied. It
@@ -150,30 +152,12 @@ func (r Rule) Size() int {
 }
 
 // Encode is the journal as text, compressed.
-func (j Journal) Encode() ([]byte, error) {
-	var text bytes.Buffer
-	to, err := gzip.NewWriterLevel(&text, gzip.BestSpeed)
-	if err != nil {
-		return nil, err
-	}
-	if err := json.NewEncoder(to).Encode(j); err != nil {
-		return nil, err
-	}
-	err = to.Close()
-	return text.Bytes(), err
-}
-
-// maxDecoded is how many bytes of a journal are read.
-const maxDecoded = 64 << 20
+func (j Journal) Encode() ([]byte, error) { return encode(j) }
 
 // Decode reads what Encode wrote.
 func Decode(text []byte) (j Journal, err error) {
-	from, err := gzip.NewReader(bytes.NewReader(text))
-	if err != nil {
-		return j, fmt.Errorf("the journal of purges: %w", err)
-	}
-	if err := json.NewDecoder(io.LimitReader(from, maxDecoded)).Decode(&j); err != nil {
-		return Journal{}, fmt.Errorf("the journal of purges: %w", err)
+	if err := decode(text, &j); err != nil {
+		return Journal{}, err
 	}
 	slices.SortFunc(j.Rules, func(a, b Rule) int { return cmp.Compare(a.Number, b.Number) })
 	return j, nil

@@ -2,6 +2,7 @@ package purge_test
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"slices"
 	"strings"
 	"testing"
@@ -308,5 +309,48 @@ func TestSanitize(t *testing.T) {
 	if clean.Head != 0 || clean.Applied != 0 || len(clean.Stores) > 33 || clean.Stores[0].Counts[1].Files != 0 ||
 		strings.Contains(clean.Stores[0].Reason, "\x1b") || len(clean.Stores[0].Reason) > 256 {
 		t.Errorf("%+v", clean.Stores[0])
+	}
+}
+
+// TestUnion holds the union of patterns to the patterns themselves.
+func TestUnion(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(1, 2))
+	text := func() string {
+		return []string{"", "a", "ab", "abc", "b", "ba", "c"}[r.IntN(7)]
+	}
+	texts := func(n int) (list []string) {
+		for range r.IntN(n) {
+			list = append(list, text())
+		}
+		return list
+	}
+	for range 1000 {
+		list := []purge.Patterns{
+			{Keys: texts(4), Prefixes: slices.DeleteFunc(texts(3), func(p string) bool { return p == "" }), Tags: texts(3)},
+			{Keys: texts(4), Prefixes: texts(2), Tags: texts(3)},
+		}
+		union := purge.Union(list)
+		for _, key := range []string{"", "a", "ab", "abc", "abd", "b", "bab", "c", "d"} {
+			want := slices.ContainsFunc(list, func(p purge.Patterns) bool {
+				return slices.Contains(p.Keys, key) ||
+					slices.ContainsFunc(p.Prefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
+			})
+			if got := union.Names(key); got != want {
+				t.Fatalf("%+v: %+v names %q: %t, want %t", list, union, key, got, want)
+			}
+			times := 0
+			for _, prefix := range union.Prefixes {
+				if strings.HasPrefix(key, prefix) {
+					times++
+				}
+			}
+			if slices.Contains(union.Keys, key) {
+				times++
+			}
+			if want && times != 1 {
+				t.Fatalf("%+v: %+v has %q %d times", list, union, key, times)
+			}
+		}
 	}
 }

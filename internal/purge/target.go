@@ -155,11 +155,22 @@ func (t Target) Check(c v1alpha1.CachePolicy) error {
 			return fmt.Errorf("tags: %.40q: must have 1 to %d bytes, and no space, comma or control character", tag, MaxTag)
 		}
 	}
-	if len(t.URLs)+len(t.Prefixes)+len(t.Hosts)+len(t.Tags) == 0 && !t.Everything {
+	if t.IsEmpty() {
 		return errors.New("names nothing: set urls, prefixes, hosts, tags or everything")
 	}
 	_, err := t.Patterns(c)
 	return err
+}
+
+// IsEmpty is true for a target that names nothing.
+func (t Target) IsEmpty() bool {
+	return len(t.URLs)+len(t.Prefixes)+len(t.Hosts)+len(t.Tags) == 0 && !t.Everything
+}
+
+// OrEverything is the target, or everything if it names nothing.
+func (t Target) OrEverything() Target {
+	t.Everything = t.Everything || t.IsEmpty()
+	return t
 }
 
 func isSeparator(r rune) bool { return r <= ' ' || r == ',' || r == 0x7f }

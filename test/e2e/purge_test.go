@@ -36,6 +36,7 @@ func TestPurge(t *testing.T) {
 	s.startsWith(t, "  routing: {handover: 0s}\n  purge: {grace: 2s}\n  memoryTier: {enabled: true, size: 64Mi}\n")
 	s.inOrder(t, []step{
 		{"each way to purge leaves nothing in any pod", purgesAllWays},
+		{"the plugin lists what is cached", listsWhatIsCached},
 		{"a pod that was down obeys the purges of that time, without the operator", obeysWhatItMissed},
 		{"no body is older than its last settled purge, whatever ends meanwhile", soaks},
 	})

@@ -60,22 +60,23 @@ func New(log *slog.Logger, copyFile string) *Purger {
 		open: purge.NewTable(), sealed: purge.NewTable(), changed: make(chan struct{}),
 	}
 	if text, err := os.ReadFile(copyFile); err == nil { //nolint:gosec // the path is ours
-		p.Load(text)
+		j, err := purge.Decode(text)
+		if err != nil {
+			p.log.Warn("reading purges", "error", err)
+			return p
+		}
+		p.Load(j)
 		p.saved = p.journal.Head
 	}
 	return p
 }
 
-// Load takes what is newer in a journal, such as the mounted one.
-func (p *Purger) Load(text []byte) {
-	j, err := purge.Decode(text)
-	if err != nil {
-		p.log.Warn("reading purges", "error", err)
-		return
-	}
+// Load takes what is newer in a journal, such as the mounted one, until the operator has sent it: that is newer, and
+// whole.
+func (p *Purger) Load(j purge.Journal) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	if p.known = true; j.Head > p.journal.Head {
+	if p.known = true; j.Head > p.journal.Head && !p.received {
 		p.merge(j.Floor, j.Head, j.Rules)
 	}
 }

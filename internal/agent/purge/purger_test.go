@@ -84,9 +84,7 @@ func (s *site) begin(mounted *purge.Journal) {
 	ctx, cancel := context.WithCancel(s.t.Context())
 	s.purger = agentpurge.New(slog.New(slog.NewTextHandler(s.t.Output(), nil)), s.nginx.Root+layout.PurgesCopy)
 	if mounted != nil {
-		text, err := mounted.Encode()
-		must(s.t, err)
-		s.purger.Load(text)
+		s.purger.Load(*mounted)
 	}
 	cacheNode, _, err := schema.Decode([]byte(s.yaml))
 	must(s.t, err)

@@ -3,6 +3,8 @@ package server
 import (
 	"context"
 	"crypto/tls"
+	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"net"
@@ -10,6 +12,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -18,6 +21,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/agentapi/agentclient"
 	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/objects"
 	"github.com/cachenode/cachenode-operator/internal/pki"
 )
 
@@ -115,6 +119,56 @@ func reissued(t *testing.T, old map[string][]byte) map[string][]byte {
 	damaged := maps.Clone(old)
 	delete(damaged, naming.ServerKeyKey)
 	return issue(t, damaged, name, time.Now())
+}
+
+// lister refuses a target without URLs.
+type lister struct{}
+
+func (lister) List(_ context.Context, q objects.Query) (objects.Answer, error) {
+	if len(q.Target.URLs) == 0 {
+		return objects.Answer{}, errors.New("no URLs")
+	}
+	return objects.Answer{Stores: []objects.Store{{Name: q.Target.URLs[0]}}}, nil
+}
+
+func TestLocal(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "agent.sock")
+	for range 2 { // the second one finds the socket of the first
+		listener, err := ListenLocal(t.Context(), path)
+		must(t, err)
+		listener.(*net.UnixListener).SetUnlinkOnClose(false) //nolint:forcetypeassert // it listens on a path
+		ctx, stop := context.WithCancel(t.Context())
+		ended := make(chan error, 1)
+		go func() { ended <- ServeOn(ctx, listener, Local(lister{}), nil) }()
+		client := http.Client{Transport: &http.Transport{
+			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+				return (&net.Dialer{}).DialContext(ctx, "unix", path)
+			},
+		}}
+		for query, want := range map[string]string{
+			`{"target":{"urls":["disk1"]}}`: `200 {"stores":[{"name":"disk1","total":{"objects":0,"files":0,"bytes":0}}]}`,
+			`{"target":{}}`:                 "422 no URLs",
+			`{"targets":{}}`:                `400 json: unknown field "targets"`,
+		} {
+			request, err := http.NewRequestWithContext(
+				t.Context(), http.MethodPost, "http://agent"+objects.Path, strings.NewReader(query))
+			must(t, err)
+			response, err := client.Do(request)
+			must(t, err)
+			text, err := io.ReadAll(response.Body)
+			must(t, errors.Join(err, response.Body.Close()))
+			if got := strings.TrimSpace(fmt.Sprintf("%d %s", response.StatusCode, text)); got != want {
+				t.Errorf("%s: %s, want %s", query, got, want)
+			}
+		}
+		info, err := os.Stat(path)
+		must(t, err)
+		if info.Mode().Perm() != 0o600 {
+			t.Errorf("the socket has the mode %s", info.Mode())
+		}
+		stop()
+		must(t, <-ended)
+	}
 }
 
 func serve(t *testing.T, handler http.Handler, config *tls.Config) (address string) {

@@ -6,7 +6,9 @@ import (
 
 	"github.com/cachenode/cachenode-operator/internal/cli/verb/config"
 	"github.com/cachenode/cachenode-operator/internal/cli/verb/disk"
+	"github.com/cachenode/cachenode-operator/internal/cli/verb/du"
 	"github.com/cachenode/cachenode-operator/internal/cli/verb/explain"
+	"github.com/cachenode/cachenode-operator/internal/cli/verb/ls"
 	"github.com/cachenode/cachenode-operator/internal/cli/verb/plan"
 	"github.com/cachenode/cachenode-operator/internal/cli/verb/purge"
 	"github.com/cachenode/cachenode-operator/internal/cli/verb/render"
@@ -20,13 +22,14 @@ func New(version string) *cobra.Command {
 	command := &cobra.Command{
 		Use:           "kubectl-cachenode",
 		Annotations:   map[string]string{cobra.CommandDisplayNameAnnotation: "kubectl cachenode"},
-		Short:         "Inspect CacheNodes, manage their disks, and purge objects",
+		Short:         "Inspect CacheNodes, manage their disks, and list and purge objects",
 		Version:       version,
 		SilenceUsage:  true,
 		SilenceErrors: true,
 	}
 	command.AddCommand(
-		status.New(), top.New(), explain.New(), config.New(), disk.New(), purge.New(),
+		status.New(), top.New(), explain.New(), config.New(), disk.New(),
+		ls.New(), du.New(), purge.New(),
 		plan.New(), render.New(), validate.New(),
 	)
 	return command

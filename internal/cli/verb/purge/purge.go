@@ -31,6 +31,7 @@ type options struct {
 	wait    string
 	timeout time.Duration
 	ttl     time.Duration
+	isDry   bool
 }
 
 // New makes the command.
@@ -48,11 +49,15 @@ The command creates a CachePurge and waits for it.
   applied   No pod serves the objects any more. What arrives late is removed as it is stored.
   settled   Nothing is left of responses from before the purge. That is spec.purge.grace later.
 
-A pod that is down obeys the purge before it serves again.`,
+A pod that is down obeys the purge before it serves again.
+
+With --dry-run, it only says what the pods have now that the purge would be about, as far as their indexes know.
+That needs the rights to get and create pods/exec.`,
 		Example: `  kubectl cachenode purge edge https://www.example.com/index.html
   kubectl cachenode purge edge --tag article-17 --tag front-page
   kubectl cachenode purge edge --prefix https://www.example.com/img/ --soft
-  kubectl cachenode purge edge --all --wait settled`,
+  kubectl cachenode purge edge --all --wait settled
+  kubectl cachenode purge edge --host www.example.com --dry-run`,
 		Args: cobra.MinimumNArgs(1),
 	}
 	flags := connect.Add(command)
@@ -65,6 +70,7 @@ A pod that is down obeys the purge before it serves again.`,
 	f.StringVar(&o.wait, "wait", untilApplied, "what to wait for: applied, settled or none")
 	f.DurationVar(&o.timeout, "timeout", time.Minute, "how long to wait; the purge goes on after that")
 	f.DurationVar(&o.ttl, "ttl", time.Hour, "how long the CachePurge stays after the purge has settled")
+	f.BoolVar(&o.isDry, "dry-run", false, "say how many objects and bytes the purge would be about, and purge nothing")
 	command.ValidArgsFunction = flags.CompleteNames
 	command.RunE = func(command *cobra.Command, args []string) error {
 		o.spec.CacheNode, o.spec.URLs = args[0], args[1:]
@@ -74,6 +80,9 @@ A pod that is down obeys the purge before it serves again.`,
 		cluster, err := flags.Connect()
 		if err != nil {
 			return err
+		}
+		if o.isDry {
+			return o.dryRun(command.Context(), cluster, command.OutOrStdout())
 		}
 		return o.run(command.Context(), cluster.Client, cluster.Namespace, command.OutOrStdout(), command.ErrOrStderr())
 	}
@@ -88,9 +97,7 @@ func (o *options) check() error {
 	if o.ttl < time.Second || o.ttl > 30*24*time.Hour { // a moment, to see it
 		return fmt.Errorf("--ttl is %s, want 1s to 720h", o.ttl)
 	}
-	t := purge.Target{
-		URLs: o.spec.URLs, Prefixes: o.spec.Prefixes, Hosts: o.spec.Hosts, Tags: o.spec.Tags, Everything: o.spec.Everything,
-	}
+	t := o.target()
 	if o.spec.Everything && len(t.URLs)+len(t.Prefixes)+len(t.Hosts)+len(t.Tags) > 0 {
 		return errors.New("--all goes alone: remove the URLs, --prefix, --host and --tag")
 	}
@@ -106,6 +113,13 @@ func (o *options) check() error {
 	seconds := int32(o.ttl / time.Second)
 	o.spec.TTLSecondsAfterFinished = &seconds
 	return nil
+}
+
+// target is what the purge is about.
+func (o *options) target() purge.Target {
+	return purge.Target{
+		URLs: o.spec.URLs, Prefixes: o.spec.Prefixes, Hosts: o.spec.Hosts, Tags: o.spec.Tags, Everything: o.spec.Everything,
+	}
 }
 
 // run creates the CachePurge and waits for it.

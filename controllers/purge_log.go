@@ -1,0 +1,208 @@
+package controllers
+
+import (
+	"context"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/manifest"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/purge"
+)
+
+// load reads the journal, unless it is known. isThere is false if there is none and none is needed. A wait says that it
+// cannot be decided yet whether one was lost.
+func (r *PurgeReconciler) load(
+	ctx context.Context, p *purging, j *journal,
+) (isThere bool, wait time.Duration, err error) {
+	cached, err := r.cachedSlots(ctx, p.cacheNode)
+	if err != nil {
+		return false, 0, err
+	}
+	last, wait := r.last(p)
+	switch {
+	case j.isRead && j.missing(cached) == nil:
+		return j.log.Head > 0, 0, nil
+	case !j.isRead && len(cached) == 0 && len(p.purges) == 0 && last == 0:
+		return false, wait, nil // none was ever needed, as far as anybody knows
+	}
+	stored, err := r.storedSlots(ctx, p.cacheNode)
+	if err != nil {
+		return false, 0, err
+	}
+	if j.isRead { // somebody has deleted some of it, or the cache is behind our own writes
+		missing := j.missing(stored)
+		for _, slot := range missing {
+			j.versions[slot] = ""
+		}
+		j.log.Rewrite(missing)
+		return true, 0, nil
+	}
+	if isWhole := j.read(ctx, stored); isWhole { // what agents say is not asked for then: it could empty all caches
+		j.isRead = true
+		return true, 0, nil
+	}
+	if wait > 0 {
+		return false, wait, nil
+	}
+	j.isRead, j.appliedAt = true, nil
+	if j.log.Head > 0 && j.log.Head >= last { // nothing is lost that anybody knows
+		return true, 0, nil
+	}
+	// The end of the journal is lost, or all of it. Disks that are at the last place that anybody knows have missed nothing
+	// that was said to be applied. What had not ended is done once more.
+	j.log.Restart(last)
+	for i := range p.purges {
+		if !isFinished(&p.purges[i]) {
+			p.purges[i].Status.Number = 0
+		}
+	}
+	return last > 0, 0, nil
+}
+
+// cachedSlots are the slots of a journal that have a ConfigMap as far as the cache knows.
+func (r *PurgeReconciler) cachedSlots(
+	ctx context.Context, cacheNode *v1alpha1.CacheNode,
+) (map[int]*corev1.ConfigMap, error) {
+	slots := map[int]*corev1.ConfigMap{}
+	for slot := range purge.Slots {
+		configMap := &corev1.ConfigMap{}
+		name := client.ObjectKey{Namespace: cacheNode.Namespace, Name: naming.Purges(cacheNode.Name, slot)}
+		if err := r.Get(ctx, name, configMap); err == nil {
+			slots[slot] = configMap
+		} else if client.IgnoreNotFound(err) != nil {
+			return nil, err
+		}
+	}
+	return slots, nil
+}
+
+// storedSlots are the slots of a journal that have a ConfigMap on the API server.
+func (r *PurgeReconciler) storedSlots(
+	ctx context.Context, cacheNode *v1alpha1.CacheNode,
+) (map[int]*corev1.ConfigMap, error) {
+	list := &corev1.ConfigMapList{}
+	err := r.Live.List(ctx, list, client.InNamespace(cacheNode.Namespace),
+		client.MatchingLabels{naming.LabelInstance: cacheNode.Name})
+	if err != nil {
+		return nil, err
+	}
+	slots := map[int]*corev1.ConfigMap{}
+	for i := range list.Items {
+		configMap := &list.Items[i]
+		for slot := range purge.Slots {
+			if configMap.Name == naming.Purges(cacheNode.Name, slot) && metav1.IsControlledBy(configMap, cacheNode) {
+				slots[slot] = configMap
+			}
+		}
+	}
+	return slots, nil
+}
+
+// missing are the slots of the journal that are not there.
+func (j *journal) missing(slots map[int]*corev1.ConfigMap) (missing []int) {
+	for slot, version := range j.versions {
+		if version != "" && slots[slot] == nil {
+			missing = append(missing, slot)
+		}
+	}
+	return missing
+}
+
+// read takes the journal from its ConfigMaps. One that is damaged counts as lost, and is written over. isWhole is false
+// if the end can be lost.
+func (j *journal) read(ctx context.Context, slots map[int]*corev1.ConfigMap) (isWhole bool) {
+	isDamaged := false
+	var segments [purge.Slots]*purge.Segment
+	j.versions = [purge.Slots]string{}
+	for slot, configMap := range slots {
+		j.versions[slot] = configMap.ResourceVersion
+		segment, err := purge.DecodeSegment(configMap.BinaryData[naming.PurgesKey])
+		if err != nil {
+			log.FromContext(ctx).Error(err, "a part of the journal of purges is damaged", "configMap", configMap.Name)
+			isDamaged = true
+			continue
+		}
+		segments[slot] = &segment
+	}
+	j.log = purge.OpenLog(segments)
+	return j.log.IsWhole() && !isDamaged
+}
+
+// last is the last place that agents and purges know; 0 if there was no journal. A wait says that some agents have not
+// answered yet.
+func (r *PurgeReconciler) last(p *purging) (place int64, wait time.Duration) {
+	for _, cp := range p.purges {
+		place = max(place, cp.Status.Number)
+	}
+	observations := r.Agents.observations(client.ObjectKeyFromObject(p.cacheNode))
+	for i := range p.pods {
+		if !p.pods[i].DeletionTimestamp.IsZero() { // its agent is no longer read
+			continue
+		}
+		seen, known := observations[p.pods[i].Name]
+		if !known || (seen.Answered.IsZero() && !seen.isSilent(p.now)) {
+			return place, behindInterval
+		}
+		place = max(place, seen.Report.PurgeHead)
+	}
+	return place, 0
+}
+
+// observations are what the agents of a CacheNode's pods said last.
+func (a *Agents) observations(cacheNode types.NamespacedName) map[string]Observation {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	list := map[string]Observation{}
+	for pod := range a.pods[cacheNode] {
+		list[pod.Name] = a.known[pod].Observation
+	}
+	return list
+}
+
+// writeLog writes what has changed in the journal. A write fails if somebody else has written since the journal was read.
+func (r *PurgeReconciler) writeLog(
+	ctx context.Context, cacheNode *v1alpha1.CacheNode, next *purge.Log, versions [purge.Slots]string,
+) ([purge.Slots]string, error) {
+	slots, segments := next.Changed()
+	for i, slot := range slots {
+		text, err := segments[i].Encode()
+		if err != nil {
+			return versions, err
+		}
+		configMap := manifest.Purges(cacheNode, slot, text)
+		if versions[slot], err = r.writeSegment(ctx, configMap, versions[slot]); err != nil {
+			return versions, err
+		}
+	}
+	next.Written()
+	return versions, nil
+}
+
+// writeSegment writes a ConfigMap over a version, and returns the next version. "" is the version of none.
+func (r *PurgeReconciler) writeSegment(
+	ctx context.Context, configMap *corev1.ConfigMap, version string,
+) (next string, err error) {
+	if version == "" {
+		err := r.Create(ctx, configMap, client.FieldOwner(naming.FieldManager))
+		return configMap.ResourceVersion, err
+	}
+	configMap.ResourceVersion = version
+	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(configMap)
+	if err != nil {
+		return "", err
+	}
+	u := &unstructured.Unstructured{Object: content}
+	unstructured.RemoveNestedField(u.Object, "metadata", "creationTimestamp")
+	err = r.Apply(ctx, client.ApplyConfigurationFromUnstructured(u),
+		client.FieldOwner(naming.FieldManager), client.ForceOwnership)
+	return u.GetResourceVersion(), err
+}

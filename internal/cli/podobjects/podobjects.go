@@ -1,0 +1,108 @@
+// Package podobjects asks the pods of a CacheNode what they have cached, for the plugin's verbs that list it.
+package podobjects
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/cli/connect"
+	"github.com/cachenode/cachenode-operator/internal/cli/podexec"
+	"github.com/cachenode/cachenode-operator/internal/layout"
+	"github.com/cachenode/cachenode-operator/internal/objects"
+	"github.com/cachenode/cachenode-operator/internal/purge"
+)
+
+// Store is what a disk of a pod has, or its memory tier.
+type Store struct {
+	Pod string
+	objects.Store
+}
+
+// Where is the disk, as POD/DISK.
+func (s Store) Where() string { return s.Pod + "/" + s.Name }
+
+// IsMemory is true for a memory tier.
+func (s Store) IsMemory() bool { return s.Name == purge.MemoryStore }
+
+const (
+	// askTimeout limits how long a pod may take. A listing looks at every object that matches.
+	askTimeout = 2 * time.Minute
+	// atOnce is how many pods are asked at a time.
+	atOnce = 16
+)
+
+// Ask asks all pods of a CacheNode. problems say what is missing. It needs the rights to get CacheNodes, and to get and
+// create pods/exec.
+func Ask(
+	ctx context.Context, cluster *connect.Cluster, name string, q objects.Query,
+) (stores []Store, problems []string, err error) {
+	cacheNode := &v1alpha1.CacheNode{}
+	if err := cluster.Get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: name}, cacheNode); err != nil {
+		return nil, nil, err
+	}
+	if err := q.Target.Check(cacheNode.Spec.Cache); err != nil {
+		return nil, nil, err
+	}
+	text, err := json.Marshal(q)
+	if err != nil {
+		return nil, nil, err
+	}
+	pods := cacheNode.Status.Pods
+	answers, failed := make([]objects.Answer, len(pods)), make([]error, len(pods))
+	var group errgroup.Group
+	group.SetLimit(atOnce)
+	for i, pod := range pods {
+		group.Go(func() error {
+			answers[i], failed[i] = ask(ctx, cluster, pod.Name, text)
+			return nil
+		})
+	}
+	_ = group.Wait() // it has no errors
+	for i, pod := range pods {
+		if failed[i] != nil {
+			problems = append(problems, failed[i].Error())
+		}
+		for _, s := range answers[i].Stores {
+			store := Store{pod.Name, s}
+			stores = append(stores, store)
+			if s.Problem != "" {
+				problems = append(problems, store.Where()+": "+s.Problem)
+			}
+		}
+	}
+	if len(stores) == 0 {
+		return nil, nil, fmt.Errorf("no pod of CacheNode %s has answered: %w", name, errors.Join(failed...))
+	}
+	return stores, problems, nil
+}
+
+func ask(ctx context.Context, cluster *connect.Cluster, pod string, query []byte) (answer objects.Answer, err error) {
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	text, err := podexec.RunWith(
+		ctx, cluster, pod, layout.AgentContainer, bytes.NewReader(query), layout.AgentDir+"/agent", "objects")
+	if err != nil {
+		return answer, err
+	}
+	if err := json.Unmarshal(text, &answer); err != nil {
+		return answer, fmt.Errorf("%s: the answer of its agent: %w", pod, err)
+	}
+	return answer, nil
+}
+
+// Incomplete is an error that lists problems; nil if there are none.
+func Incomplete(problems []string) error {
+	if len(problems) == 0 {
+		return nil
+	}
+	return fmt.Errorf("that is not all:\n  %s", strings.Join(problems, "\n  "))
+}

@@ -1,0 +1,100 @@
+// Package du is the plugin's verb that shows what the space of the cache is used for.
+package du
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"slices"
+
+	"github.com/dustin/go-humanize"
+	"github.com/spf13/cobra"
+
+	"github.com/cachenode/cachenode-operator/internal/cli/connect"
+	"github.com/cachenode/cachenode-operator/internal/cli/podobjects"
+	"github.com/cachenode/cachenode-operator/internal/cli/table"
+	"github.com/cachenode/cachenode-operator/internal/objects"
+)
+
+// maxDepth is how many parts of a path can be told apart.
+const maxDepth = 16
+
+// New makes the command.
+func New() *cobra.Command {
+	q := objects.Query{}
+	command := &cobra.Command{
+		Use:   "du CACHENODE",
+		Short: "Show which hosts and folders take the space of the cache",
+		Long: `Show which hosts, or folders of them, take the space of all disks of all pods, the largest first.
+An object that several pods or disks have counts in each of them. Copies in memory do not count.
+
+It needs the rights to get CacheNodes, and to get and create pods/exec.`,
+		Example: `  kubectl cachenode du edge
+  kubectl cachenode du edge --prefix https://www.example.com/img/ --depth 2`,
+		Args: cobra.ExactArgs(1),
+	}
+	flags := connect.Add(command)
+	f := command.Flags()
+	f.StringArrayVar(&q.Target.Prefixes, "prefix", nil, "only URLs that begin with this")
+	f.StringArrayVar(&q.Target.Hosts, "host", nil, "only this host")
+	f.IntVar(&q.Depth, "depth", 0, "how many parts of the path to tell apart: 0 shows hosts")
+	f.IntVar(&q.Groups, "limit", 20, fmt.Sprintf("how many lines to show, 1 to %d", objects.MaxListed/2))
+	command.ValidArgsFunction = flags.CompleteNames
+	command.RunE = func(command *cobra.Command, args []string) error {
+		switch {
+		case q.Depth < 0 || q.Depth > maxDepth:
+			return fmt.Errorf("--depth is %d, want 0 to %d", q.Depth, maxDepth)
+		case q.Groups < 1 || q.Groups > objects.MaxListed/2:
+			return fmt.Errorf("--limit is %d, want 1 to %d", q.Groups, objects.MaxListed/2)
+		}
+		cluster, err := flags.Connect()
+		if err != nil {
+			return err
+		}
+		q.Target = q.Target.OrEverything()
+		return run(command.Context(), cluster, args[0], q, command.OutOrStdout())
+	}
+	return command
+}
+
+func run(ctx context.Context, cluster *connect.Cluster, name string, q objects.Query, out io.Writer) error {
+	asked := q
+	asked.Groups *= 2 // what is small on one disk may be large on all
+	stores, problems, err := podobjects.Ask(ctx, cluster, name, asked)
+	if err != nil {
+		return err
+	}
+	groups, total := merge(stores, q.Groups)
+	t := table.New(out, -1, "NAME", "OBJECTS", "FILES", "SIZE", "SHARE")
+	for _, g := range append(groups, objects.Group{Name: "all", Total: total}) {
+		share := "-"
+		if total.Bytes > 0 {
+			share = fmt.Sprintf("%.1f%%", 100*float64(g.Bytes)/float64(total.Bytes))
+		}
+		size := humanize.IBytes(uint64(max(g.Bytes, 0)))
+		t.Row(g.Name, humanize.Comma(g.Objects), humanize.Comma(g.Files), size, share)
+	}
+	t.Write()
+	return podobjects.Incomplete(problems)
+}
+
+// merge adds up what the disks have, and returns the largest groups.
+func merge(stores []podobjects.Store, most int) (groups []objects.Group, total objects.Total) {
+	byName := map[string]objects.Total{}
+	for _, s := range stores {
+		if s.IsMemory() {
+			continue
+		}
+		total.Add(s.Total)
+		for _, g := range s.Groups {
+			sum := byName[g.Name]
+			sum.Add(g.Total)
+			byName[g.Name] = sum
+		}
+	}
+	for name, sum := range byName {
+		groups = append(groups, objects.Group{Name: name, Total: sum})
+	}
+	slices.SortFunc(groups, objects.CompareGroups)
+	return groups[:min(len(groups), most)], total
+}

@@ -1,0 +1,56 @@
+package purge
+
+import (
+	"context"
+	"fmt"
+	"io"
+
+	"github.com/dustin/go-humanize"
+
+	"github.com/cachenode/cachenode-operator/internal/cli/connect"
+	"github.com/cachenode/cachenode-operator/internal/cli/podobjects"
+	"github.com/cachenode/cachenode-operator/internal/cli/table"
+	"github.com/cachenode/cachenode-operator/internal/objects"
+)
+
+// dryRun shows what the pods have now that a purge would be about.
+func (o *options) dryRun(ctx context.Context, cluster *connect.Cluster, out io.Writer) error {
+	stores, problems, err := podobjects.Ask(ctx, cluster, o.spec.CacheNode, objects.Query{Target: o.target()})
+	if err != nil {
+		return err
+	}
+	t := table.New(out, -1, "POD", "OBJECTS", "FILES", "SIZE", "FILES IN MEMORY")
+	for _, f := range findings(stores) {
+		size := humanize.IBytes(uint64(max(f.disks.Bytes, 0)))
+		t.Row(f.pod, humanize.Comma(f.disks.Objects), humanize.Comma(f.disks.Files), size, humanize.Comma(f.memory.Files))
+	}
+	t.Write()
+	if _, err := fmt.Fprintln(out, "nothing was purged (dry run)"); err != nil {
+		return err
+	}
+	return podobjects.Incomplete(problems)
+}
+
+// finding is what a pod has on its disks and in memory.
+type finding struct {
+	pod           string
+	disks, memory objects.Total
+}
+
+// findings add up what stores have, by pod, with all pods together at the end.
+func findings(stores []podobjects.Store) (list []finding) {
+	all := finding{pod: "all"}
+	for _, s := range stores { // those of a pod are neighbours
+		if n := len(list); n == 0 || list[n-1].pod != s.Pod {
+			list = append(list, finding{pod: s.Pod})
+		}
+		for _, f := range []*finding{&list[len(list)-1], &all} {
+			if s.IsMemory() {
+				f.memory.Add(s.Total)
+			} else {
+				f.disks.Add(s.Total)
+			}
+		}
+	}
+	return append(list, all)
+}

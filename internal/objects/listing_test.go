@@ -1,0 +1,78 @@
+package objects_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cachenode/cachenode-operator/internal/objects"
+)
+
+// random are objects whose keys are sorted, as those of an index.
+func random(r *rand.Rand, n int) (list []objects.Object) {
+	for i := range n {
+		list = append(list, objects.Object{
+			Key: fmt.Sprintf("http://h%d/d%d/%04d", i*3/n, i*9/n, i), Files: 1 + r.Int64N(3), Bytes: r.Int64N(50),
+			Received: time.Unix(r.Int64N(50), 0),
+		})
+	}
+	return list
+}
+
+// TestListing compares bounded listings with sorting everything.
+func TestListing(t *testing.T) {
+	t.Parallel()
+	r := rand.New(rand.NewPCG(1, 2))
+	for _, order := range objects.Orders {
+		for _, most := range []int{0, 1, 7, 300} {
+			all := random(r, 200)
+			l := objects.NewListing(objects.Query{Most: most, Sort: order, Groups: most, Depth: 1}, "disk1")
+			want := objects.Store{Name: "disk1", Problem: "some"}
+			groups := map[string]objects.Total{}
+			for _, o := range all {
+				l.Add(o)
+				one := objects.Total{Objects: 1, Files: o.Files, Bytes: o.Bytes}
+				want.Total.Add(one)
+				sum := groups[o.Key[:len("http://h0/d0/")]]
+				sum.Add(one)
+				groups[o.Key[:len("http://h0/d0/")]] = sum
+			}
+			if most > 0 {
+				want.Objects = slices.Clone(all)
+				slices.SortFunc(want.Objects, order.Compare)
+				want.Objects = want.Objects[:min(most, len(all))]
+				for name, total := range groups {
+					want.Groups = append(want.Groups, objects.Group{Name: name, Total: total})
+				}
+				slices.SortFunc(want.Groups, objects.CompareGroups)
+				want.Groups = want.Groups[:min(most, len(want.Groups))]
+			}
+			if diff := cmp.Diff(want, l.Store("some")); diff != "" {
+				t.Errorf("by %s, %d at most (-want +got):\n%s", order, most, diff)
+			}
+		}
+	}
+}
+
+func TestGroupOf(t *testing.T) {
+	t.Parallel()
+	for key, want := range map[string][3]string{
+		"https://a.com/x/y/z.html":     {"https://a.com/", "https://a.com/x/", "https://a.com/x/y/"},
+		"https://a.com/z.html?u=/v/w/": {"https://a.com/", "https://a.com/z.html", "https://a.com/z.html"},
+		"https://a.com/":               {"https://a.com/", "https://a.com/", "https://a.com/"},
+		"GET https://a.com/x/y":        {"GET https://a.com/", "GET https://a.com/x/", "GET https://a.com/x/y"},
+		"a.com/x/y/z":                  {"a.com/", "a.com/x/", "a.com/x/y/"},
+		"/x/y/z":                       {"/", "/x/", "/x/y/"},
+		"":                             {"", "", ""},
+	} {
+		for depth, want := range want {
+			if got := objects.GroupOf(key, depth); got != want {
+				t.Errorf("%q, depth %d: %q, want %q", key, depth, got, want)
+			}
+		}
+	}
+}
