@@ -63,6 +63,8 @@ type Agents struct {
 	// reading counts the readers of a queue that a CacheNode occupies; waiting has its pods that wait for a reader.
 	reading map[share]int
 	waiting map[share][]types.NamespacedName
+	// unsafe is called with URLs of reports at which clients have changed something; nil calls nobody.
+	unsafe func(cacheNode types.NamespacedName, urls []string)
 	// reconcile is the controller's queue.
 	reconcile workqueue.TypedRateLimitingInterface[reconcile.Request]
 }
@@ -88,6 +90,8 @@ type agent struct {
 	// news limits the passes that the agent causes; untold is true after a change that this limit kept from causing one.
 	news   *rate.Limiter
 	untold bool
+	// unsafe is the number of the last URL of a report that was taken.
+	unsafe int64
 	Observation
 }
 
@@ -274,6 +278,13 @@ func (a *Agents) leave(of share) {
 	}
 }
 
+// onUnsafe has a function called with URLs at which clients have changed something.
+func (a *Agents) onUnsafe(call func(cacheNode types.NamespacedName, urls []string)) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	a.unsafe = call
+}
+
 // note stores the result of a read. A change causes a pass over the CacheNode, as often as the agent may cause one.
 func (a *Agents) note(pod types.NamespacedName, uid types.UID, report agentapi.Report, err error) {
 	a.mutex.Lock()
@@ -282,7 +293,13 @@ func (a *Agents) note(pod types.NamespacedName, uid types.UID, report agentapi.R
 	if known == nil || known.UID != uid {
 		return
 	}
-	if err == nil { // a purge is no reason for a pass over the CacheNode
+	if err == nil {
+		var urls []string
+		if urls, known.unsafe = newlyUnsafe(report.Unsafe, known.unsafe); len(urls) > 0 && a.unsafe != nil {
+			a.unsafe(known.cacheNode, urls)
+		}
+		// Purges are no reason for a pass over the CacheNode.
+		report.Unsafe = nil
 		known.Report.Purged, known.Report.PurgeHead = report.Purged, report.PurgeHead
 	}
 	changed := err == nil && (known.Answered.IsZero() || !reflect.DeepEqual(known.Report, report))

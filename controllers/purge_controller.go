@@ -45,6 +45,7 @@ type PurgeReconciler struct {
 
 	// sending limits the size of the updates that are being sent.
 	sending *semaphore.Weighted
+	unsafe  changedURLs
 	// journals has a *journal for each CacheNode, by its name.
 	journals sync.Map
 	// late has the CacheNodes of agents that answered after their pass had ended.
@@ -70,6 +71,7 @@ func (r *PurgeReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if r.Clock == nil {
 		r.Clock = clock.RealClock{}
 	}
+	r.Agents.onUnsafe(r.changed)
 	r.sending = semaphore.NewWeighted(sendBytes)
 	r.late = make(chan event.TypedGenericEvent[*v1alpha1.CacheNode], 1024)
 	err := mgr.GetFieldIndexer().IndexField(context.Background(), &v1alpha1.CachePurge{}, purgesOf,
@@ -105,7 +107,9 @@ type purging struct {
 	cacheNode *v1alpha1.CacheNode
 	now       time.Time
 	purges    []v1alpha1.CachePurge
-	pods      []corev1.Pod
+	// unsafe are URLs at which clients have changed something.
+	unsafe []string
+	pods   []corev1.Pod
 	// refused says, by the UID of a purge that gets no place, why. Those in waiting may get one later.
 	refused, waiting map[types.UID]string
 }
@@ -131,6 +135,8 @@ func (r *PurgeReconciler) Reconcile(ctx context.Context, request reconcile.Reque
 	if err := r.List(ctx, pods, byInstance(p.cacheNode)); err != nil {
 		return reconcile.Result{}, err
 	}
+	p.unsafe = r.unsafe.take(request.NamespacedName)
+	defer func() { r.unsafe.add(request.NamespacedName, p.unsafe) }() // if the pass has not committed them
 	p.pods = slices.DeleteFunc(cachePods(pods.Items), func(pod corev1.Pod) bool { return pod.Status.PodIP == "" })
 	known, _ := r.journals.LoadOrStore(request.NamespacedName, newJournal(p.cacheNode.UID))
 	j := known.(*journal) //nolint:forcetypeassert // nothing else is there
@@ -154,7 +160,7 @@ func (r *PurgeReconciler) pass(ctx context.Context, p *purging, j *journal) (rec
 		}
 		return reconcile.Result{RequeueAfter: wait}, r.report(ctx, p, j, nil)
 	}
-	if !isThere && len(p.purges) == 0 {
+	if !isThere && len(p.purges) == 0 && len(p.unsafe) == 0 {
 		return reconcile.Result{}, nil
 	}
 	if j.mayEnd(p) { // only if all pods still obey what ends

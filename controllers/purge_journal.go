@@ -44,12 +44,13 @@ func (r *PurgeReconciler) commit(ctx context.Context, p *purging, j *journal) er
 	}
 	j.seal(next, p)
 	j.admit(next, p)
+	j.admitUnsafe(next, p)
 	versions, err := r.writeLog(ctx, p.cacheNode, next, j.versions)
 	if err != nil {
 		j.isRead = false // somebody else has written it, or we do not know
 		return err
 	}
-	j.log, j.versions = next, versions
+	j.log, j.versions, p.unsafe = next, versions, nil
 	return nil
 }
 

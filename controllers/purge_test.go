@@ -15,6 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/agentapi/agentclient"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/purge"
@@ -234,6 +235,31 @@ func TestPurges(t *testing.T) {
 		if j := read(); j.Floor != before.Head || cp.Status.Number <= before.Head {
 			t.Errorf("the floor is %d and the number %d; agents had %d", j.Floor, cp.Status.Number, before.Head)
 		}
+	})
+	steps.Run(t, "URLs at which clients have changed something are made stale, once", func() {
+		a.set(func() {
+			a.unsafe = []agentapi.UnsafeURL{{Number: 5, URL: "https://www.example.com/a"}, {Number: 7, URL: "no URL"}}
+		})
+		soft := func() (list []purge.Rule) {
+			for _, r := range read().Rules {
+				if r.Soft && len(r.URLs) > 0 {
+					list = append(list, r)
+				}
+			}
+			return list
+		}
+		o.eventually(func() string {
+			if list := soft(); len(list) == 0 || list[0].Until.IsZero() {
+				return fmt.Sprintf("the journal has %+v", list)
+			}
+			return ""
+		})
+		time.Sleep(calmInterval + time.Second) // the agents are read again
+		list := soft()
+		if len(list) > 2 || len(list[0].URLs) != 1 { // the two agents may be read in two passes
+			t.Errorf("the journal has %+v", list)
+		}
+		a.set(func() { a.unsafe = nil })
 	})
 	steps.Run(t, "a journal that is larger than a segment", func() {
 		before := read()

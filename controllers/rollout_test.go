@@ -44,6 +44,8 @@ type agents struct {
 	reads   map[string]int // by pod
 	// purgeHead is what all agents report of the journal of purges.
 	purgeHead int64
+	// unsafe is what all agents report of requests that change something.
+	unsafe []agentapi.UnsafeURL
 }
 
 func newAgents() *agents {
@@ -73,7 +75,7 @@ func (a *agents) read(ctx context.Context, _ *agentclient.Client, address string
 		}
 		wanted := pod.Annotations[naming.AnnotationRevision]
 		report := agentapi.Report{
-			Since: time.Unix(1, 0), Disks: a.disks[pod.Name], PurgeHead: a.purgeHead,
+			Since: time.Unix(1, 0), Disks: a.disks[pod.Name], PurgeHead: a.purgeHead, Unsafe: a.unsafe,
 			Features: []string{agentapi.FeatureRouting, agentapi.FeatureLeaving},
 		}
 		if a.refuses[wanted] {

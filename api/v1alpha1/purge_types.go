@@ -220,6 +220,15 @@ const (
 	ConditionSettled = "Settled"
 )
 
+// UnsafeMethods says what requests do that can change something at the origin.
+type UnsafeMethods string
+
+// The values of UnsafeMethods.
+const (
+	UnsafeMakeStale UnsafeMethods = "MakeStale"
+	UnsafeIgnore    UnsafeMethods = "Ignore"
+)
+
 // Purge says how purges work. They need no switch.
 type Purge struct {
 	// grace is how long responses that the origin made before a purge may take to arrive, measured from when the purge is
@@ -227,6 +236,13 @@ type Purge struct {
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="duration(self) >= duration('2s') && duration(self) <= duration('10m')",message="grace: must be from 2s to 10m"
 	Grace Duration `json:"grace,omitempty"`
+
+	// unsafeMethods says what a successful POST, PUT, PATCH or DELETE of a client does to what is cached for its URL. The
+	// pod that it came to makes that stale at once, the others within some seconds; an agent that is overloaded forgets
+	// some. Ignore leaves it as it is. Default MakeStale (RFC 9111, section 4.4).
+	// +optional
+	// +kubebuilder:validation:Enum=MakeStale;Ignore
+	UnsafeMethods UnsafeMethods `json:"unsafeMethods,omitempty"`
 
 	// tagHeaders are the headers of responses with the tags of an object, separated by spaces or commas. Clients
 	// do not see them. The agents read all objects again after a change. At most 4, default Surrogate-Key and Cache-Tag.

@@ -84,6 +84,7 @@ type Agent struct {
 	master int
 	// unmended is the error of the last try to give nginx its configuration back. Only the conductor uses it.
 	unmended error
+	unsafe   unsafeURLs
 }
 
 // applied is a configuration and what it was made from.

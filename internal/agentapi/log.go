@@ -20,6 +20,8 @@ const (
 	TagUnfilled = "unfilled"
 	// TagSlice is for a slice that was fetched from the origin.
 	TagSlice = "slice"
+	// TagUnsafe is for a request that has changed something at the origin. Its text is the URL.
+	TagUnsafe = "unsafe"
 	// TagError is for a line of the error log.
 	TagError = "error"
 )
@@ -32,6 +34,9 @@ const RequestFormat = "$disk $upstream_cache_status $status $bytes_sent $first_b
 // the other pod's cache, and the names of the key's owner and of its stand-in.
 const HopFormat = "$disk $upstream_http_x_cachenode_status $status $bytes_sent $first_byte $request_time " +
 	"$limit_conn_status $owner $stand_in"
+
+// UnsafeFormat is nginx's log_format for such requests. It is not escaped.
+const UnsafeFormat = "$scheme://$host$request_uri"
 
 // NoDisk is the disk of a request while all disks have failed. No disk can have this name.
 const NoDisk = "no-disk"

@@ -29,9 +29,24 @@ type Report struct {
 	Lowered string `json:"lowered,omitempty"`
 	// Purged is the last place in the journal of purges up to which the pod obeys it, see package purge. PurgeHead is the
 	// last place that the pod has heard of.
-	Purged    int64        `json:"purged,omitempty"`
-	PurgeHead int64        `json:"purgeHead,omitempty"`
-	Disks     []DiskReport `json:"disks,omitempty"`
+	Purged    int64 `json:"purged,omitempty"`
+	PurgeHead int64 `json:"purgeHead,omitempty"`
+	// Unsafe are the last URLs at which clients have changed something at the origin, the newest one last. What is cached
+	// for them is to become stale.
+	Unsafe []UnsafeURL  `json:"unsafe,omitempty"`
+	Disks  []DiskReport `json:"disks,omitempty"`
+}
+
+// MaxUnsafe is how many URLs a report has, and MaxUnsafeBytes how many bytes they have together.
+const (
+	MaxUnsafe      = 100
+	MaxUnsafeBytes = 64 << 10
+)
+
+// UnsafeURL is a URL with a number, which grows.
+type UnsafeURL struct {
+	Number int64  `json:"number"`
+	URL    string `json:"url"`
 }
 
 // Refusal is a revision that was refused, and why.

@@ -51,6 +51,12 @@ func Sanitize(r Report, now time.Time) Report {
 			Retry: bounded(r.Refusal.Retry, maxMessage),
 		}
 	}
+	bytes := 0
+	for _, u := range r.Unsafe[:min(len(r.Unsafe), MaxUnsafe)] {
+		if bytes += len(u.URL); bytes <= MaxUnsafeBytes { // whether it is a URL is checked where it is used
+			clean.Unsafe = append(clean.Unsafe, u)
+		}
+	}
 	for _, f := range r.Features[:min(len(r.Features), maxFeatures)] {
 		if matching(word, f) != "" {
 			clean.Features = append(clean.Features, f)

@@ -10,7 +10,7 @@ import (
 
 // listsWhatIsCached compares what the plugin lists with what was fetched, and with what a purge then removes.
 func listsWhatIsCached(t *testing.T, s *suite) {
-	purgeAll(t, []string{"--all"})
+	purgeAll(t, []string{"--all"}, "--wait", "settled") // until then, nothing stays
 	s.target(t, name+"-0").warm(t, versioned)
 	const folder = "/versions/t3/"
 	prefix := "http://" + name + folder

@@ -37,6 +37,7 @@ func TestPurge(t *testing.T) {
 	s.inOrder(t, []step{
 		{"each way to purge leaves nothing in any pod", purgesAllWays},
 		{"the plugin lists what is cached", listsWhatIsCached},
+		{"a POST makes stale what all pods have of its URL", postMakesStale},
 		{"a pod that was down obeys the purges of that time, without the operator", obeysWhatItMissed},
 		{"no body is older than its last settled purge, whatever ends meanwhile", soaks},
 	})
@@ -130,6 +131,28 @@ func purgesAllWays(t *testing.T, s *suite) {
 	within(t, 20*time.Second, func() string { // those of the other purges stay for an hour
 		if n := strings.Count(kubectl(t, "", "get", "cachepurges", "-o", "name"), "\n"); n != len(waysToPurge()) {
 			return fmt.Sprintf("%d CachePurges", n)
+		}
+		return ""
+	})
+}
+
+func postMakesStale(t *testing.T, s *suite) {
+	path := versioned[7]
+	for _, pod := range s.cachePods(t) {
+		s.target(t, pod.Name).warm(t, []string{path})
+	}
+	pod := s.target(t, name+"-1").pod(t)
+	text := cluster(t, "fault", "run", pod.Spec.NodeName, "curl", "--silent", "--show-error", "--fail", "--noproxy", "*",
+		"-X", "POST", "-H", "Host: "+name, fmt.Sprintf("http://%s:8080%s", pod.Status.PodIP, path))
+	want, err := strconv.ParseInt(strings.TrimSpace(text), 10, 64)
+	must(t, err)
+	within(t, 30*time.Second, func() string {
+		for _, pod := range s.cachePods(t) {
+			for _, r := range s.target(t, pod.Name).get(t, []string{path}) {
+				if r.Error != "" || r.Version != want {
+					return fmt.Sprintf("%s has version %d (%s, %s), want %d", pod.Name, r.Version, r.Cache, r.Error, want)
+				}
+			}
 		}
 		return ""
 	})

@@ -5,6 +5,7 @@
 //	GET /count               how many objects were asked for
 //	GET /bodies              how many of these were answered with the object itself
 //	GET /publish             makes the next version of all objects below /versions, and says which
+//	POST /versions/TAG/NAME  the same as /publish
 //	GET /versions/TAG/NAME   the version that was the last when the request came, after up to 300 ms
 package main
 
@@ -59,6 +60,9 @@ func handler() http.Handler {
 			return
 		}
 		_, _ = fmt.Fprintln(w, now)
+	})
+	mux.HandleFunc("POST /versions/{tag}/{name}", func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = fmt.Fprintln(w, version.Add(1))
 	})
 	mux.HandleFunc("GET /objects/{size}/{name}", func(w http.ResponseWriter, r *http.Request) {
 		size, ok := content.Size(r.URL.Path)

@@ -198,10 +198,12 @@ func FuzzDatagram(f *testing.F) {
 type recorder struct {
 	requests chan Request
 	errors   chan Error
+	unsafe   chan string
 }
 
 func (r recorder) Request(q Request) { r.requests <- q }
 func (r recorder) Error(e Error)     { r.errors <- e }
+func (r recorder) Unsafe(url string) { r.unsafe <- url }
 
 func TestSocket(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
@@ -209,7 +211,7 @@ func TestSocket(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := recorder{make(chan Request, 1), make(chan Error, 1)}
+	r := recorder{make(chan Request, 1), make(chan Error, 1), make(chan string, 1)}
 	done := make(chan struct{})
 	go func() { Serve(ctx, socket, r); close(done) }()
 	nginx, err := net.Dial("udp", socket.LocalAddr().String())
@@ -219,6 +221,7 @@ func TestSocket(t *testing.T) {
 	for _, line := range []string{
 		"garbage",
 		"<190>Nov 21 14:06:34 " + agentapi.TagUncached + ": disk1 - 200 1 0.000 0.001 PASSED",
+		"<190>Nov 21 14:06:34 " + agentapi.TagUnsafe + ": https://a.com/b c: d",
 		"<187>Nov 21 14:06:34 error: 2026/11/21 14:06:34 [warn] 1#1: x",
 	} {
 		if _, err := nginx.Write([]byte(line)); err != nil {
@@ -227,6 +230,9 @@ func TestSocket(t *testing.T) {
 	}
 	if got := <-r.requests; got.Tag != agentapi.TagUncached || got.Disk != "disk1" {
 		t.Errorf("got %+v", got)
+	}
+	if got := <-r.unsafe; got != "https://a.com/b c: d" {
+		t.Errorf("got %q", got)
 	}
 	if got := <-r.errors; got.Text != "x" {
 		t.Errorf("got %+v", got)

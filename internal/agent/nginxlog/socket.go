@@ -16,10 +16,12 @@ const receiveBuffer = 4 << 20
 // reading it.
 const pause = 50 * time.Millisecond
 
-// Handler receives what nginx reports. Both methods are called from one goroutine.
+// Handler receives what nginx reports. Its methods are called from one goroutine.
 type Handler interface {
 	Request(Request)
 	Error(Error)
+	// Unsafe is called with the URL of a request that has changed something at the origin.
+	Unsafe(url string)
 }
 
 // Listen opens the socket that nginx sends its logs to. It is not a unix socket, because the kernel queues at most 10
@@ -52,6 +54,8 @@ func Serve(ctx context.Context, socket net.PacketConn, handler Handler) {
 			continue
 		}
 		switch tag {
+		case agentapi.TagUnsafe:
+			handler.Unsafe(text)
 		case agentapi.TagError:
 			if e, ok := ParseError(text); ok {
 				handler.Error(e)

@@ -33,12 +33,8 @@ const unlinked = 10_000
 // [index.ErrIncomplete] if the index does not know all files yet.
 func (s *store) apply(ctx context.Context, k *index.Keeper, tasks []task) error {
 	for _, t := range tasks {
-		for _, p := range t.patterns {
-			for _, key := range p.Keys {
-				if _, err := s.hit(t, cache.FileIn(s.Folder, key)); err != nil {
-					return err
-				}
-			}
+		if err := s.hitKeys(t); err != nil {
+			return err
 		}
 	}
 	if len(tasks) == 0 {
@@ -50,6 +46,18 @@ func (s *store) apply(ctx context.Context, k *index.Keeper, tasks []task) error 
 	for _, t := range tasks {
 		if err := s.resolve(ctx, k.Index, t); err != nil {
 			return err
+		}
+	}
+	return nil
+}
+
+// hitKeys makes the files invalid whose names follow from the keys of a rule.
+func (s *store) hitKeys(t task) error {
+	for _, p := range t.patterns {
+		for _, key := range p.Keys {
+			if _, err := s.hit(t, cache.FileIn(s.Folder, key)); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

@@ -48,7 +48,10 @@ type Purger struct {
 	// open and sealed have the rules without and with an end.
 	open, sealed *purge.Table
 	stores       map[string]*store
-	running      sync.WaitGroup // of the stores' goroutines
+	// changes are the last URLs that were to be made stale, and changesSeen counts them all.
+	changes     []string
+	changesSeen int64
+	running     sync.WaitGroup // of the stores' goroutines
 	// changed is closed when anything changes that a store or a caller waits for.
 	changed chan struct{}
 }

@@ -48,6 +48,8 @@ type store struct {
 	counts map[int64]purge.Count
 	// keeper keeps the index while it is open.
 	keeper *index.Keeper
+	// changesSeen counts the URLs that were made stale. Only the goroutine uses it.
+	changesSeen int64
 	// listing has a place for the one who lists what the store has.
 	listing chan struct{}
 
@@ -218,6 +220,9 @@ func (s *store) step(ctx context.Context, k *index.Keeper) (again <-chan struct{
 		})
 	}
 	s.forget(tasks)
+	if err := s.change(ctx, k.Index); err != nil {
+		return again, err
+	}
 	p.mutex.RLock()
 	done, inUse := s.applied == head, s.inUse
 	p.mutex.RUnlock()

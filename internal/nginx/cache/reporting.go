@@ -1,10 +1,12 @@
 package cache
 
 import (
+	"slices"
 	"strings"
 
 	"k8s.io/utils/ptr"
 
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 )
@@ -39,6 +41,14 @@ func (r renderer) reporting() conf.Block {
 		block = append(block, conf.D("log_format", conf.Literal(fillFormat),
 			conf.Expression(strings.Replace(agentapi.RequestFormat, diskVariable, diskInRequest, 1))))
 	}
+	if methods := r.unsafeMethods(); methods != "" {
+		block = append(block,
+			conf.D("log_format", conf.Literal(agentapi.TagUnsafe), conf.Literal("escape=none"),
+				conf.Expression(agentapi.UnsafeFormat)),
+			conf.B("map", []conf.Argument{conf.Expression("$request_method:$status"), conf.Expression(unsafeVariable)},
+				conf.Row(conf.Expression("~^("+methods+"):[23]"), conf.Literal("1")),
+				conf.D("default", conf.Literal("0"))))
+	}
 	if r.logFormat() == jsonFormat {
 		block = append(block, jsonLog()...)
 	}
@@ -59,6 +69,21 @@ func (r renderer) logsOfFills(tag string) conf.Block {
 	return conf.Block{conf.D("access_log", toAgent(tag), conf.Literal(fillFormat))}
 }
 
+// unsafeVariable is 1 for requests that may have changed something at the origin.
+const unsafeVariable = "$unsafe"
+
+// unsafeMethods are the methods of such requests, as alternatives of a regular expression; "" if they are ignored. A
+// POST that is cached changes nothing.
+func (r renderer) unsafeMethods() string {
+	switch {
+	case r.Spec.Purge.UnsafeMethods == v1alpha1.UnsafeIgnore:
+		return ""
+	case slices.Contains(r.Spec.Cache.Methods, "POST"):
+		return "PUT|PATCH|DELETE"
+	}
+	return "POST|PUT|PATCH|DELETE"
+}
+
 func (r renderer) sampling() int { return int(ptr.Deref(r.Spec.Monitoring.RequestSampling, 0)) }
 
 // logs are the access logs of a location: the user's, and the report to the agent under the tag. nginx reports every
@@ -67,6 +92,10 @@ func (r renderer) logs(tag string) conf.Block {
 	var block conf.Block
 	if r.Spec.Logs.Access == "Stdout" && r.door == toClients {
 		block = append(block, conf.D("access_log", conf.Literal("/dev/stdout"), conf.Literal(r.logFormat())))
+	}
+	if r.door == toClients && r.unsafeMethods() != "" {
+		block = append(block, conf.D("access_log", toAgent(agentapi.TagUnsafe), conf.Literal(agentapi.TagUnsafe),
+			conf.Expression("if="+unsafeVariable)))
 	}
 	format := conf.Literal("agent")
 	if tag == agentapi.TagPeer || tag == agentapi.TagStandIn {

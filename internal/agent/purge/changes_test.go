@@ -1,0 +1,24 @@
+package purge_test
+
+import (
+	"testing"
+
+	"github.com/cachenode/cachenode-operator/internal/purge"
+)
+
+// TestMakeStale makes an object stale as after a POST: nginx asks the origin for each variant, and no longer for those
+// that are stored after that.
+func TestMakeStale(t *testing.T) {
+	s := newSite(t, "  memoryTier: {enabled: true, size: 64Mi}\n  cache: {staleWhileRevalidate: 0s}\n")
+	s.wants("MISS", 0, "/a/1", "/b/1")
+	s.purge(purge.Target{Tags: []string{"none"}}, false) // the indexes have everything now
+	s.publish()
+	s.purger.MakeStale("https://" + host + "/a/1")
+	eventually(t, "the object is not asked for", func() bool {
+		_, version := s.get("/a/1", "phone")
+		return version == 1
+	})
+	s.get("/a/1", "desk")
+	s.wants("HIT", 1, "/a/1")
+	s.wants("HIT", 0, "/b/1")
+}

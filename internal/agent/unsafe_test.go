@@ -1,0 +1,40 @@
+package agent
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
+)
+
+func TestUnsafeURLs(t *testing.T) {
+	t.Parallel()
+	var u unsafeURLs
+	now := time.UnixMilli(1000)
+	for _, url := range []string{"a", "b", "a"} {
+		u.add(url, now)
+	}
+	if diff := cmp.Diff([]agentapi.UnsafeURL{{Number: 1001, URL: "b"}, {Number: 1002, URL: "a"}}, u.all()); diff != "" {
+		t.Errorf("(-want +got):\n%s", diff)
+	}
+	for i := range 2 * agentapi.MaxUnsafe {
+		u.add(fmt.Sprint(i), now)
+	}
+	if list := u.all(); len(list) != agentapi.MaxUnsafe || list[len(list)-1].URL != "199" {
+		t.Errorf("%d URLs are kept, the last one is %q", len(list), list[len(list)-1].URL)
+	}
+	for i := range 100 {
+		u.add(strings.Repeat("x", 2000)+fmt.Sprint(i), now)
+	}
+	list, bytes := u.all(), 0
+	for _, one := range list {
+		bytes += len(one.URL)
+	}
+	if bytes > agentapi.MaxUnsafeBytes || bytes < agentapi.MaxUnsafeBytes-2100 {
+		t.Errorf("%d URLs with %d bytes are kept", len(list), bytes)
+	}
+}
