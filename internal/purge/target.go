@@ -31,6 +31,9 @@ type Target struct {
 	Everything bool     `json:"everything,omitempty"`
 }
 
+// Items is how many URLs, prefixes, hosts and tags a target names together.
+func (t Target) Items() int { return len(t.URLs) + len(t.Prefixes) + len(t.Hosts) + len(t.Tags) }
+
 // Patterns are a target in terms of what is stored.
 type Patterns struct {
 	// Keys are cache keys, and Prefixes beginnings of cache keys; "" is the beginning of all.
@@ -155,11 +158,16 @@ func (t Target) Check(c v1alpha1.CachePolicy) error {
 			return fmt.Errorf("tags: %.40q: must have 1 to %d bytes, and no space, comma or control character", tag, MaxTag)
 		}
 	}
-	if len(t.URLs)+len(t.Prefixes)+len(t.Hosts)+len(t.Tags) == 0 && !t.Everything {
+	if t.Items() == 0 && !t.Everything {
 		return errors.New("names nothing: set urls, prefixes, hosts, tags or everything")
 	}
 	_, err := t.Patterns(c)
 	return err
+}
+
+// CheckForm is Check before the CacheNode is known. The operator checks again with the CacheNode's own key.
+func (t Target) CheckForm() error {
+	return t.Check(v1alpha1.CachePolicy{Key: []v1alpha1.KeyPart{v1alpha1.KeyScheme, v1alpha1.KeyHost, v1alpha1.KeyRequestURI}})
 }
 
 func isSeparator(r rune) bool { return r <= ' ' || r == ',' || r == 0x7f }
