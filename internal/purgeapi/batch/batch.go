@@ -101,4 +101,3 @@ func (q *Queue[R]) Next(key Key, now time.Time) (b Batch[R], wait time.Duration,
 	q.lines[key] = line[1:]
 	return line[0].Batch, 0, false
 }
-
