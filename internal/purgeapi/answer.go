@@ -84,7 +84,11 @@ func causes(status apierrors.APIStatus) string {
 	}
 	var list []string
 	for _, cause := range details.Causes {
-		list = append(list, strings.TrimPrefix(cause.Field+": "+cause.Message, "spec."))
+		field, text := strings.TrimPrefix(cause.Field, "spec."), strings.TrimPrefix(cause.Message, "Invalid value: ")
+		if !strings.HasPrefix(text, field+": ") { // the messages of the CRD's own rules begin with the field
+			text = field + ": " + text
+		}
+		list = append(list, text)
 	}
 	return strings.Join(list, "; ")
 }

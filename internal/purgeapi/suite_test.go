@@ -107,6 +107,7 @@ func (s *suite) token(t *testing.T, account string, audiences ...string) string 
 type endpoint struct {
 	url    string
 	client *http.Client
+	server *Server
 	stop   context.CancelFunc
 }
 
@@ -129,7 +130,7 @@ func (s *suite) start(t *testing.T, change func(*Options)) *endpoint {
 	must(t, mgr.Add(listener))
 	done := make(chan error, 1)
 	go func() { done <- mgr.Start(ctx) }()
-	e := &endpoint{url: "https://" + listener.Address, stop: stop}
+	e := &endpoint{url: "https://" + listener.Address, server: server, stop: stop}
 	e.client = &http.Client{Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true, //nolint:gosec // its own certificate
 	}}
@@ -194,7 +195,7 @@ func (e *endpoint) purge(t *testing.T, token, body string) response {
 	return e.do(t, token, "/v1/purges", body)
 }
 
-// purges are the CachePurges of a namespace with a tag.
+// tagged are the CachePurges of a namespace with a tag.
 func (s *suite) tagged(t *testing.T, namespace, tag string) (found []v1alpha1.CachePurge) {
 	t.Helper()
 	list := &v1alpha1.CachePurgeList{}

@@ -104,7 +104,7 @@ func (w *watcher) await(
 		latest := &v1alpha1.CachePurge{}
 		switch err := w.reader.Get(context.WithoutCancel(ctx), key, latest); {
 		case err == nil:
-			cp, wasThere = latest, true
+			cp = latest
 		case !apierrors.IsNotFound(err):
 			return nil, err
 		case wasThere:
@@ -116,6 +116,7 @@ func (w *watcher) await(
 		}
 		select {
 		case <-changed:
+			wasThere = true
 		case <-ctx.Done():
 			return cp, nil
 		}
