@@ -167,7 +167,8 @@ func (t Target) Check(c v1alpha1.CachePolicy) error {
 
 // CheckForm is Check before the CacheNode is known. The operator checks again with the CacheNode's own key.
 func (t Target) CheckForm() error {
-	return t.Check(v1alpha1.CachePolicy{Key: []v1alpha1.KeyPart{v1alpha1.KeyScheme, v1alpha1.KeyHost, v1alpha1.KeyRequestURI}})
+	key := []v1alpha1.KeyPart{v1alpha1.KeyScheme, v1alpha1.KeyHost, v1alpha1.KeyRequestURI}
+	return t.Check(v1alpha1.CachePolicy{Key: key})
 }
 
 func isSeparator(r rune) bool { return r <= ' ' || r == ',' || r == 0x7f }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
+	"slices"
 	"strings"
 	"time"
 
@@ -96,12 +97,7 @@ func (a *access) requester(r *http.Request) (user.Info, error) {
 func isOutage(err error) bool {
 	var list interface{ Errors() []error } // of apimachinery, which has no Unwrap
 	if errors.As(err, &list) {
-		for _, one := range list.Errors() {
-			if isOutage(one) {
-				return true
-			}
-		}
-		return false
+		return slices.ContainsFunc(list.Errors(), isOutage)
 	}
 	var status apierrors.APIStatus
 	var unreachable *url.Error

@@ -60,8 +60,7 @@ func unavailable(format string, args ...any) *problem {
 
 // problemOf is the answer for an error of the API server.
 func problemOf(err error) *problem {
-	var own *problem
-	if errors.As(err, &own) {
+	if own, isOurs := errors.AsType[*problem](err); isOurs {
 		return own
 	}
 	var status apierrors.APIStatus

@@ -70,8 +70,8 @@ func (g *gatherer) send(key batch.Key) {
 	}
 }
 
-// sendOne creates the CachePurge of a batch. If the API server does not take it, it creates two of half the size, and so
-// on, so that only the requests fail that it does not take.
+// sendOne creates the CachePurge of a batch. If the API server refuses it, sendOne tries each half, and so on, so that
+// only those requests fail that the API server refuses by themselves.
 func (g *gatherer) sendOne(b batch.Batch[chan<- created]) {
 	name, err := g.createOne(b.Key, b.Target())
 	if len(b.Members) > 1 && isRefusal(err) {

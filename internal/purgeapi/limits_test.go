@@ -9,8 +9,7 @@ import (
 
 // codeOfError is the status code of an error, 0 for none.
 func codeOfError(err error) int {
-	var p *problem
-	if errors.As(err, &p) {
+	if p, isOurs := errors.AsType[*problem](err); isOurs {
 		return p.code
 	}
 	return 0

@@ -58,7 +58,7 @@ func Parse(body []byte) (r Request, err error) {
 		return Request{}, fmt.Errorf("the body must be one JSON object: %s", inFields(err))
 	}
 	if len(unknown) > 0 {
-		return Request{}, fmt.Errorf("%.200s", unknown[0])
+		return Request{}, unknown[0]
 	}
 	if r.Mode == "" {
 		r.Mode = v1alpha1.PurgeHard

@@ -52,27 +52,30 @@ func TestParse(t *testing.T) {
 // TestMistakes checks that each mistake is found, and its field named.
 func TestMistakes(t *testing.T) {
 	t.Parallel()
+	const notJSON = "the body must be one JSON object: "
 	for text, want := range map[string]string{
-		`{"cacheNode":"edge","tags":["t"]}`:         `namespace: "": must be the name of a namespace`,
-		`{"namespace":"a/b","cacheNode":"edge"}`:    `namespace: "a/b": must be the name of a namespace`,
-		`{"namespace":"shop","tags":["t"]}`:         `cacheNode: "": must be the name of a CacheNode`,
-		`{"namespace":"shop","cacheNode":"Edge"}`:   `cacheNode: "Edge": must be the name of a CacheNode`,
-		body(`"wait":"applied"`):                    "names nothing: set urls, prefixes, hosts, tags or everything",
-		body(`"tags":["t"],"everything":true`):      "everything: goes alone: remove urls, prefixes, hosts and tags",
-		body(`"tags":["a b"]`):                      `tags: "a b": must have 1 to 256 bytes, and no space, comma or control character`,
-		body(`"urls":["a"]`):                        `urls: "a": must begin with http:// or https://`,
-		body(`"tags":["t"],"mode":"soft"`):          `mode: "soft": must be Hard or Soft`,
-		body(`"tags":["t"],"wait":"forever"`):       `wait: "forever": must be applied, settled or none`,
-		body(`"tags":["t"],"timeoutSeconds":61`):    "timeoutSeconds: must be from 1 to 60",
-		body(`"tags":["t"],"timeoutSeconds":-1`):    "timeoutSeconds: must be from 1 to 60",
-		body(`"tag":["t"]`):                         `unknown field "tag"`,
-		body(`"TAGS":["t"]`):                        `unknown field "TAGS"`,
-		body(`"tags":["t"],"tags":["u"]`):           `duplicate field "tags"`,
-		body(`"tags":"t"`):                          "the body must be one JSON object: cannot unmarshal string into field tags",
-		body(`"tags":["t"]`) + body(`"tags":["t"]`): "the body must be one JSON object: invalid character '{' after top-level value",
-		"": "the body must be one JSON object: unexpected end of JSON input",
+		`{"cacheNode":"edge","tags":["t"]}`:       `namespace: "": must be the name of a namespace`,
+		`{"namespace":"a/b","cacheNode":"edge"}`:  `namespace: "a/b": must be the name of a namespace`,
+		`{"namespace":"shop","tags":["t"]}`:       `cacheNode: "": must be the name of a CacheNode`,
+		`{"namespace":"shop","cacheNode":"Edge"}`: `cacheNode: "Edge": must be the name of a CacheNode`,
+		body(`"wait":"applied"`):                  "names nothing: set urls, prefixes, hosts, tags or everything",
+		body(`"tags":["t"],"everything":true`):    "everything: goes alone: remove urls, prefixes, hosts and tags",
+		body(`"tags":["a\u0001"]`): "tags: \"a\\x01\": must have 1 to 256 bytes, " +
+			"and no space, comma or control character",
+		body(`"urls":["a"]`):                               `urls: "a": must begin with http:// or https://`,
+		body(`"tags":["t"],"mode":"soft"`):                 `mode: "soft": must be Hard or Soft`,
+		body(`"tags":["t"],"wait":"forever"`):              `wait: "forever": must be applied, settled or none`,
+		body(`"tags":["t"],"timeoutSeconds":61`):           "timeoutSeconds: must be from 1 to 60",
+		body(`"tags":["t"],"timeoutSeconds":-1`):           "timeoutSeconds: must be from 1 to 60",
+		body(`"tag":["t"]`):                                `unknown field "tag"`,
+		body(`"TAGS":["t"]`):                               `unknown field "TAGS"`,
+		body(`"tags":["t"],"tags":["u"]`):                  `duplicate field "tags"`,
 		body(`"hosts":["a","b",` + items(1000, "c") + `]`): "hosts: must have at most 1000 items, has 1002",
 		body(`"prefixes":["http://a/"]`):                   `prefixes: "http://a/": is a whole host: name it in hosts`,
+		"":                                                 notJSON + "unexpected end of JSON input",
+		body(`"tags":"t"`):                                 notJSON + "cannot unmarshal string into field tags",
+		body(`"urls":[1]`):                                 notJSON + "cannot unmarshal number into field urls",
+		tagged("t", "") + "{}":                             notJSON + "invalid character '{' after top-level value",
 	} {
 		if _, err := Parse([]byte(text)); fmt.Sprint(err) != want {
 			t.Errorf("%.80s: %v, want %s", text, err, want)

@@ -48,8 +48,8 @@ func newSuite(t *testing.T) *suite {
 	s.account(t, "endpoint")
 	// As in the chart.
 	s.grant(t, "endpoint", "",
-		rbacv1.PolicyRule{APIGroups: []string{"authentication.k8s.io"}, Resources: []string{"tokenreviews"}, Verbs: []string{"create"}},
-		rbacv1.PolicyRule{APIGroups: []string{"authorization.k8s.io"}, Resources: []string{"subjectaccessreviews"}, Verbs: []string{"create"}},
+		rule("authentication.k8s.io", "tokenreviews", "create"),
+		rule("authorization.k8s.io", "subjectaccessreviews", "create"),
 		purges("create", "get", "list", "watch"))
 	for _, name := range []string{"cms", "shop", "nobody"} {
 		s.account(t, name)
@@ -62,9 +62,11 @@ func newSuite(t *testing.T) *suite {
 	return s
 }
 
-func purges(verbs ...string) rbacv1.PolicyRule {
-	return rbacv1.PolicyRule{APIGroups: []string{"cachenode.io"}, Resources: []string{"cachepurges"}, Verbs: verbs}
+func rule(group, resource string, verbs ...string) rbacv1.PolicyRule {
+	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: []string{resource}, Verbs: verbs}
 }
+
+func purges(verbs ...string) rbacv1.PolicyRule { return rule("cachenode.io", "cachepurges", verbs...) }
 
 func (s *suite) create(t *testing.T, object client.Object, namespace, name string) {
 	t.Helper()
@@ -90,7 +92,9 @@ func (s *suite) grant(t *testing.T, account, namespace string, rules ...rbacv1.P
 		return
 	}
 	s.create(t, &rbacv1.Role{Rules: rules}, namespace, account)
-	s.create(t, &rbacv1.RoleBinding{RoleRef: rbacv1.RoleRef{Kind: "Role", Name: account}, Subjects: subjects}, namespace, account)
+	s.create(t, &rbacv1.RoleBinding{
+		RoleRef: rbacv1.RoleRef{Kind: "Role", Name: account}, Subjects: subjects,
+	}, namespace, account)
 }
 
 // token is a token of an account, for some audiences.
@@ -132,7 +136,7 @@ func (s *suite) start(t *testing.T, change func(*Options)) *endpoint {
 	go func() { done <- mgr.Start(ctx) }()
 	e := &endpoint{url: "https://" + listener.Address, server: server, stop: stop}
 	e.client = &http.Client{Transport: &http.Transport{
-		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true, //nolint:gosec // its own certificate
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true,
 	}}
 	t.Cleanup(func() {
 		stop()

@@ -66,7 +66,7 @@ func (w *watcher) wake(object any) {
 	}
 	w.mutex.Lock()
 	defer w.mutex.Unlock()
-	for changed := range w.waiting[client.ObjectKey(key.AsNamespacedName())] {
+	for changed := range w.waiting[key.AsNamespacedName()] {
 		select {
 		case changed <- struct{}{}:
 		default: // it is awake

@@ -37,6 +37,7 @@ func TestPurge(t *testing.T) {
 	s.inOrder(t, []step{
 		{"each way to purge leaves nothing in any pod", purgesAllWays},
 		{"a pod that was down obeys the purges of that time, without the operator", obeysWhatItMissed},
+		{"requests over HTTP that come together leave nothing in any pod", purgesOverHTTP},
 		{"no body is older than its last settled purge, whatever ends meanwhile", soaks},
 	})
 }

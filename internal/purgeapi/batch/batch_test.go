@@ -2,6 +2,7 @@ package batch
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -106,7 +107,9 @@ func TestWindow(t *testing.T) {
 func TestKeys(t *testing.T) {
 	t.Parallel()
 	q := Queue[int]{}
-	keys := []Key{{User: "a"}, {User: "b"}, {User: "a", Mode: "Soft"}, {User: "a", CacheNode: "edge"}, {User: "a", ByHost: true}}
+	keys := []Key{
+		{User: "a"}, {User: "b"}, {User: "a", Mode: "Soft"}, {User: "a", CacheNode: "edge"}, {User: "a", ByHost: true},
+	}
 	for i, key := range keys {
 		if !q.Add(key, Member[int]{tags("x"), i}, time.Time{}) {
 			t.Errorf("%+v has a sender", key)
@@ -132,7 +135,7 @@ func TestHalves(t *testing.T) {
 		if len(first.Members) == 0 || len(second.Members) == 0 || first.Key != b.Key || second.Key != b.Key {
 			t.Errorf("%d members: %+v and %+v", n, first, second)
 		}
-		if diff := cmp.Diff(b.Members, append(first.Members[:len(first.Members):len(first.Members)], second.Members...)); diff != "" {
+		if diff := cmp.Diff(b.Members, slices.Concat(first.Members, second.Members)); diff != "" {
 			t.Errorf("%d members (-want +got)\n%s", n, diff)
 		}
 	}
