@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// purgesOverHTTP purges each object by a request of its own to the HTTP endpoint, all at the same time. When the answers
-// are there, no pod may have the old objects.
+// purgesOverHTTP purges each object by a request of its own to the HTTP endpoint, all at the same time. After the
+// answers, no pod may have the old objects.
 func purgesOverHTTP(t *testing.T, s *suite) {
 	enable := func(isOn bool) {
 		helm(t, "upgrade", release, chart, "--reset-then-reuse-values", "--wait", "--timeout", "3m",

@@ -91,7 +91,8 @@ The operator also serves those of controller-runtime, such as 'controller_runtim
 	_, _ = code.WriteString(os.Stdout, `
 ## Of the HTTP endpoint for purges
 
-The [endpoint](../howto/purge-over-http.md) serves metrics on port 8444 ('metrics') over TLS, to those whom the operator serves.
+The [endpoint](../howto/purge-over-http.md) serves metrics on port 8444 ('metrics') over TLS.
+Clients need the same right as for those of the operator.
 
 `)
 	rows(purgeAPIMetrics())
