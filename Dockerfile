@@ -8,10 +8,10 @@ WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
-RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -ldflags "-s -w -X main.version=$VERSION" -o /out/ ./cmd/manager ./cmd/agent
+RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -ldflags "-s -w -X main.version=$VERSION" -o /out/ ./cmd/manager ./cmd/agent ./cmd/purge-api
 
 FROM scratch
 # The same path and user as in the image that test/cluster/images.sh makes without a daemon.
-COPY --from=build /out/manager /out/agent /
+COPY --from=build /out/manager /out/agent /out/purge-api /
 USER 65532:65532
 ENTRYPOINT ["/manager"]

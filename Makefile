@@ -15,7 +15,7 @@ setup: ## Check what is needed from the system; install it on Debian and Ubuntu 
 	@hack/setup
 
 .PHONY: build
-build: ## Build manager, agent and kubectl-cachenode, all static, into bin/.
+build: ## Build manager, agent, purge-api and kubectl-cachenode, all static, into bin/.
 	CGO_ENABLED=0 go build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/ ./cmd/...
 	cp cmd/kubectl-cachenode/kubectl_complete-cachenode bin/
 

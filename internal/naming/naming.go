@@ -61,6 +61,8 @@ const (
 	EvictionsNeedHandover = "need-hand-over"
 	// AnnotationRefused, on the ConfigMap, is the refused candidate, with the pod and nginx's message.
 	AnnotationRefused = "cachenode.io/refused"
+	// AnnotationRequestedBy, on a CachePurge, is the user for whom the HTTP endpoint for purges has created it.
+	AnnotationRequestedBy = "cachenode.io/requested-by"
 	// AnnotationApplied, on every object, is a hash of what the operator applied last. It distinguishes an unchanged
 	// object, which needs no write, from one that has lost a field.
 	AnnotationApplied = "cachenode.io/applied"

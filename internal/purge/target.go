@@ -31,6 +31,9 @@ type Target struct {
 	Everything bool     `json:"everything,omitempty"`
 }
 
+// Items is how many URLs, prefixes, hosts and tags a target names together.
+func (t Target) Items() int { return len(t.URLs) + len(t.Prefixes) + len(t.Hosts) + len(t.Tags) }
+
 // Patterns are a target in terms of what is stored.
 type Patterns struct {
 	// Keys are cache keys, and Prefixes beginnings of cache keys; "" is the beginning of all.
@@ -164,13 +167,19 @@ func (t Target) Check(c v1alpha1.CachePolicy) error {
 
 // IsEmpty is true for a target that names nothing.
 func (t Target) IsEmpty() bool {
-	return len(t.URLs)+len(t.Prefixes)+len(t.Hosts)+len(t.Tags) == 0 && !t.Everything
+	return t.Items() == 0 && !t.Everything
 }
 
 // OrEverything is the target, or everything if it names nothing.
 func (t Target) OrEverything() Target {
 	t.Everything = t.Everything || t.IsEmpty()
 	return t
+}
+
+// CheckForm is Check before the CacheNode is known. The operator checks again with the CacheNode's own key.
+func (t Target) CheckForm() error {
+	key := []v1alpha1.KeyPart{v1alpha1.KeyScheme, v1alpha1.KeyHost, v1alpha1.KeyRequestURI}
+	return t.Check(v1alpha1.CachePolicy{Key: key})
 }
 
 func isSeparator(r rune) bool { return r <= ' ' || r == ',' || r == 0x7f }

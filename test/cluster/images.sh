@@ -33,7 +33,7 @@ for name in "$@"; do
   case $name in
   operator)
     compile
-    program manager localhost/cachenode-operator:test "$out/bin/manager" "$out/bin/agent"
+    program manager localhost/cachenode-operator:test "$out/bin/manager" "$out/bin/agent" "$out/bin/purge-api"
     ;;
   origin | client)
     compile

@@ -32,6 +32,7 @@ func TestPurge(t *testing.T) {
 		{"the plugin lists what is cached", listsWhatIsCached},
 		{"a POST makes stale what all pods have of its URL", postMakesStale},
 		{"a pod that was down obeys the purges of that time, without the operator", obeysWhatItMissed},
+		{"requests over HTTP that come together leave nothing in any pod", purgesOverHTTP},
 		{"no body is older than its last settled purge, whatever ends meanwhile", soaks},
 	})
 }

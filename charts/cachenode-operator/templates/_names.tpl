@@ -50,3 +50,47 @@ allowPrivilegeEscalation: false
 readOnlyRootFilesystem: true
 capabilities: {drop: [ALL]}
 {{- end -}}
+
+{{- /* labels of the pods of the HTTP endpoint for purges: no Service and no NetworkPolicy of the operator selects them */ -}}
+{{- define "cachenode.purgeAPISelector" -}}
+app.kubernetes.io/name: cachenode-purge-api
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- /* metadata of a Deployment's pods: a dict of root and selector */ -}}
+{{- define "cachenode.podMetadata" -}}
+{{- $values := .root.Values -}}
+labels: {{- toYaml (merge (dict) .selector $values.podLabels $values.commonLabels) | nindent 2 }}
+{{- with merge (dict) $values.podAnnotations $values.commonAnnotations }}
+annotations: {{- toYaml . | nindent 2 }}
+{{- end }}
+{{- end -}}
+
+{{- /* where a Deployment's pods run, and as whom: a dict of root and selector */ -}}
+{{- define "cachenode.placement" -}}
+{{- $selector := .selector -}}
+{{- with .root.Values -}}
+{{- with .imagePullSecrets -}}
+imagePullSecrets: {{- toYaml . | nindent 0 }}
+{{ end }}
+{{- with .priorityClassName -}}
+priorityClassName: {{ . }}
+{{ end }}
+{{- with .nodeSelector -}}
+nodeSelector: {{- toYaml . | nindent 2 }}
+{{ end }}
+{{- with .tolerations -}}
+tolerations: {{- toYaml . | nindent 0 }}
+{{ end }}
+{{- with .affinity -}}
+affinity: {{- toYaml . | nindent 2 }}
+{{ end }}
+{{- with .topologySpreadConstraints -}}
+topologySpreadConstraints:
+{{- range . }}
+- {{- toYaml (merge (dict) . (dict "labelSelector" (dict "matchLabels" $selector))) | nindent 2 }}
+{{- end }}
+{{ end }}
+{{- end -}}
+securityContext: {{- include "cachenode.podSecurity" .root | nindent 2 }}
+{{- end -}}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/cachenode/cachenode-operator/controllers"
 	agentmetrics "github.com/cachenode/cachenode-operator/internal/agent/metrics"
+	"github.com/cachenode/cachenode-operator/internal/purgeapi"
 )
 
 // metric is the description of a metric in the code.
@@ -54,6 +55,8 @@ func agentMetrics() []metric {
 
 func operatorMetrics() []metric { return described(&controllers.Collector{}) }
 
+func purgeAPIMetrics() []metric { return described(purgeapi.NewMetrics()) }
+
 func metrics() {
 	code := strings.NewReplacer("'", "`")
 	_, _ = code.WriteString(os.Stdout, `<!-- Written by hack/generate/reference from the code: make generate. -->
@@ -85,6 +88,14 @@ The operator also serves those of controller-runtime, such as 'controller_runtim
 
 `)
 	rows(operatorMetrics())
+	_, _ = code.WriteString(os.Stdout, `
+## Of the HTTP endpoint for purges
+
+The [endpoint](../howto/purge-over-http.md) serves metrics on port 8444 ('metrics') over TLS.
+Clients need the same right as for those of the operator.
+
+`)
+	rows(purgeAPIMetrics())
 }
 
 func rows(list []metric) {

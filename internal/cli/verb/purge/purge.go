@@ -98,12 +98,10 @@ func (o *options) check() error {
 		return fmt.Errorf("--ttl is %s, want 1s to 720h", o.ttl)
 	}
 	t := o.target()
-	if o.spec.Everything && len(t.URLs)+len(t.Prefixes)+len(t.Hosts)+len(t.Tags) > 0 {
+	if o.spec.Everything && t.Items() > 0 {
 		return errors.New("--all goes alone: remove the URLs, --prefix, --host and --tag")
 	}
-	// The operator checks with the CacheNode's own key.
-	key := []v1alpha1.KeyPart{v1alpha1.KeyScheme, v1alpha1.KeyHost, v1alpha1.KeyRequestURI}
-	if err := t.Check(v1alpha1.CachePolicy{Key: key}); err != nil {
+	if err := t.CheckForm(); err != nil {
 		return err
 	}
 	o.spec.Mode = v1alpha1.PurgeHard

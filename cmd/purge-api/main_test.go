@@ -1,0 +1,70 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/cachenode/cachenode-operator/test/apiserver"
+)
+
+// TestRun checks that the command serves requests, metrics and probes, and ends when it is told to.
+func TestRun(t *testing.T) {
+	config := apiserver.Start(t)
+	requests, metrics, probes := freeAddress(t), freeAddress(t), freeAddress(t)
+	o, err := parse([]string{
+		"--bind-address=" + requests, "--metrics-bind-address=" + metrics, "--health-probe-bind-address=" + probes,
+	}, &bytes.Buffer{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- run(ctx, o, config) }()
+	for deadline := time.Now().Add(time.Minute); status(t, "http://"+probes+"/readyz") != http.StatusOK; {
+		if time.Now().After(deadline) {
+			t.Fatal("it does not become ready")
+		}
+		time.Sleep(50 * time.Millisecond)
+	}
+	for url, want := range map[string]int{
+		"http://" + probes + "/healthz":                http.StatusOK,
+		"https://" + requests + "/v1/purges/default/a": http.StatusUnauthorized,
+		"https://" + metrics + "/metrics":              http.StatusUnauthorized,
+	} {
+		if got := status(t, url); got != want {
+			t.Errorf("%s: status %d, want %d", url, got, want)
+		}
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+// status is the status of the answer to a GET, 0 without an answer.
+func status(t *testing.T, url string) int {
+	t.Helper()
+	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
+	defer client.CloseIdleConnections()
+	response, err := client.Get(url)
+	if err != nil {
+		return 0
+	}
+	_ = response.Body.Close()
+	return response.StatusCode
+}
+
+func freeAddress(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = listener.Close() }()
+	return listener.Addr().String()
+}

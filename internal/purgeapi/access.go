@@ -1,0 +1,122 @@
+package purgeapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/apiserver/pkg/apis/apiserver"
+	"k8s.io/apiserver/pkg/authentication/authenticator"
+	"k8s.io/apiserver/pkg/authentication/authenticatorfactory"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
+	"k8s.io/apiserver/pkg/authorization/authorizerfactory"
+	authenticationv1 "k8s.io/client-go/kubernetes/typed/authentication/v1"
+	authorizationv1 "k8s.io/client-go/kubernetes/typed/authorization/v1"
+	"k8s.io/client-go/rest"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+)
+
+// How long answers of the API server are remembered: a token that is revoked, or a right that is taken away, works at
+// most that much longer. A right that is granted works after rememberRefusal.
+const (
+	remember        = time.Minute
+	rememberRefusal = 10 * time.Second
+	reviewTimeout   = 10 * time.Second
+)
+
+// access asks the API server who sends a request, and what that user may do. It is safe for concurrent use.
+type access struct {
+	authenticator authenticator.Request
+	authorizer    authorizer.Authorizer
+	// audiences are those that a token must be for, at least one of them. None: the API server's own.
+	audiences authenticator.Audiences
+}
+
+func newAccess(config *rest.Config, httpClient *http.Client, audiences []string) (*access, error) {
+	authentication, err := authenticationv1.NewForConfigAndClient(config, httpClient)
+	if err != nil {
+		return nil, err
+	}
+	authorization, err := authorizationv1.NewForConfigAndClient(config, httpClient)
+	if err != nil {
+		return nil, err
+	}
+	backoff := &wait.Backoff{Duration: 250 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 4}
+	a := &access{audiences: audiences}
+	a.authenticator, _, err = authenticatorfactory.DelegatingAuthenticatorConfig{
+		Anonymous:                &apiserver.AnonymousAuthConfig{Enabled: false},
+		CacheTTL:                 remember,
+		TokenAccessReviewClient:  authentication,
+		TokenAccessReviewTimeout: reviewTimeout,
+		WebhookRetryBackoff:      backoff,
+	}.New()
+	if err != nil {
+		return nil, err
+	}
+	a.authorizer, err = authorizerfactory.DelegatingAuthorizerConfig{
+		SubjectAccessReviewClient: authorization,
+		AllowCacheTTL:             remember,
+		DenyCacheTTL:              rememberRefusal,
+		WebhookRetryBackoff:       backoff,
+	}.New()
+	return a, err
+}
+
+// requester is the user whose token a request has.
+func (a *access) requester(r *http.Request) (user.Info, error) {
+	if len(a.audiences) > 0 {
+		r = r.WithContext(authenticator.WithAudiences(r.Context(), a.audiences))
+	}
+	response, isKnown, err := a.authenticator.AuthenticateRequest(r)
+	switch {
+	case isKnown && err == nil:
+		return response.User, nil
+	case isOutage(err):
+		return nil, unavailable("the API server does not say whose token this is, send the request again: %s", err)
+	}
+	text := "send the header Authorization: Bearer TOKEN with the token of a ServiceAccount"
+	if r.Header.Get("Authorization") != "" {
+		text = "the token is not valid, or has expired"
+		if len(a.audiences) > 0 {
+			text += fmt.Sprintf(": it must have the audience %s", strings.Join(a.audiences, " or "))
+		}
+	}
+	return nil, &problem{code: http.StatusUnauthorized, text: text}
+}
+
+// isOutage distinguishes an API server that does not answer from one that does not accept a token.
+func isOutage(err error) bool {
+	var list interface{ Errors() []error } // of apimachinery, which has no Unwrap
+	if errors.As(err, &list) {
+		return slices.ContainsFunc(list.Errors(), isOutage)
+	}
+	var status apierrors.APIStatus
+	var unreachable *url.Error
+	return errors.As(err, &status) || errors.As(err, &unreachable) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// allow is nil if a user may do something to CachePurges of a namespace. name is "" for all of them.
+func (a *access) allow(ctx context.Context, who user.Info, verb, namespace, name string) error {
+	decision, _, err := a.authorizer.Authorize(ctx, authorizer.AttributesRecord{
+		User: who, Verb: verb, Namespace: namespace, Name: name, ResourceRequest: true, Resource: "cachepurges",
+		APIGroup: v1alpha1.GroupVersion.Group, APIVersion: v1alpha1.GroupVersion.Version,
+	})
+	switch {
+	case err != nil:
+		return unavailable("the API server does not say what %s may do, send the request again: %s", who.GetName(), err)
+	case decision != authorizer.DecisionAllow:
+		return &problem{code: http.StatusForbidden, text: fmt.Sprintf(
+			"%s may not %s cachepurges.%s in namespace %s: grant that with a Role and a RoleBinding",
+			who.GetName(), verb, v1alpha1.GroupVersion.Group, namespace)}
+	}
+	return nil
+}

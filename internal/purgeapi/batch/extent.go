@@ -1,0 +1,37 @@
+package batch
+
+import "github.com/cachenode/cachenode-operator/internal/purge"
+
+// extent is how much a target names, in items and in bytes of their texts.
+type extent struct {
+	urls, prefixes, hosts, tags, bytes int
+	everything                         bool
+}
+
+func extentOf(t purge.Target) extent {
+	e := extent{
+		urls: len(t.URLs), prefixes: len(t.Prefixes), hosts: len(t.Hosts), tags: len(t.Tags), everything: t.Everything,
+	}
+	for _, list := range [][]string{t.URLs, t.Prefixes, t.Hosts, t.Tags} {
+		for _, text := range list {
+			e.bytes += len(text)
+		}
+	}
+	return e
+}
+
+func (e extent) plus(f extent) extent {
+	return extent{
+		urls: e.urls + f.urls, prefixes: e.prefixes + f.prefixes, hosts: e.hosts + f.hosts, tags: e.tags + f.tags,
+		bytes: e.bytes + f.bytes, everything: e.everything || f.everything,
+	}
+}
+
+// fits is true if two targets can be in one CachePurge.
+func (e extent) fits(f extent) bool {
+	if e.everything || f.everything {
+		return e.everything && f.everything // everything goes alone, and twice is as good as once
+	}
+	both := e.plus(f)
+	return max(both.urls, both.prefixes, both.hosts, both.tags) <= purge.MaxItems && both.bytes <= MaxBytes
+}

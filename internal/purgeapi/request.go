@@ -1,0 +1,113 @@
+package purgeapi
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/json"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/purge"
+	"github.com/cachenode/cachenode-operator/internal/purgeapi/batch"
+)
+
+// Limits of a request.
+const (
+	// MaxBody is how many bytes a body has at most.
+	MaxBody = 1 << 20
+	// MaxTimeout is the longest time that a request may wait, and defaultTimeout that of one that says nothing.
+	MaxTimeout     = time.Minute
+	defaultTimeout = 10 * time.Second
+	// maxCacheNode is how many bytes the name of a CacheNode has at most.
+	maxCacheNode = 40
+)
+
+// Wait is what a request waits for.
+type Wait string
+
+// The values of Wait.
+const (
+	WaitApplied Wait = "applied"
+	WaitSettled Wait = "settled"
+	WaitNone    Wait = "none"
+)
+
+// Request is the body of POST /v1/purges. Its fields are those of a CachePurge, except for the last two.
+type Request struct {
+	Namespace string `json:"namespace"`
+	CacheNode string `json:"cacheNode"`
+	purge.Target
+	// Mode is Hard (default) or Soft.
+	Mode v1alpha1.PurgeMode `json:"mode,omitempty"`
+	// Wait is what the answer waits for. Default WaitApplied.
+	Wait Wait `json:"wait,omitempty"`
+	// TimeoutSeconds is how long it waits at most, from 1 to 60. Default 10.
+	TimeoutSeconds int `json:"timeoutSeconds,omitempty"`
+}
+
+// Parse reads a body, sets defaults and checks everything that is known without the API server. An error names the
+// field.
+func Parse(body []byte) (r Request, err error) {
+	unknown, err := json.UnmarshalStrict(body, &r)
+	if err != nil {
+		return Request{}, fmt.Errorf("the body must be one JSON object: %s", inFields(err))
+	}
+	if len(unknown) > 0 {
+		return Request{}, unknown[0]
+	}
+	if r.Mode == "" {
+		r.Mode = v1alpha1.PurgeHard
+	}
+	if r.Wait == "" {
+		r.Wait = WaitApplied
+	}
+	if r.TimeoutSeconds == 0 {
+		r.TimeoutSeconds = int(defaultTimeout.Seconds())
+	}
+	return r, r.check()
+}
+
+// goType is how the decoder names a field: by the type that it is in.
+var goType = regexp.MustCompile(`Go struct field Request\.([A-Za-z.]+) of type .*`)
+
+// inFields is a decoder's error without Go's types.
+func inFields(err error) string {
+	text := strings.TrimPrefix(err.Error(), "json: ")
+	return goType.ReplaceAllString(strings.ReplaceAll(text, "Request.Target.", "Request."), "field $1")
+}
+
+func (r Request) check() error {
+	switch {
+	case len(validation.IsDNS1123Label(r.Namespace)) > 0:
+		return fmt.Errorf("namespace: %.70q: must be the name of a namespace", r.Namespace)
+	case len(validation.IsDNS1035Label(r.CacheNode)) > 0 || len(r.CacheNode) > maxCacheNode:
+		return fmt.Errorf("cacheNode: %.70q: must be the name of a CacheNode", r.CacheNode)
+	case r.Mode != v1alpha1.PurgeHard && r.Mode != v1alpha1.PurgeSoft:
+		return fmt.Errorf("mode: %.20q: must be Hard or Soft", r.Mode)
+	case !slices.Contains([]Wait{WaitApplied, WaitSettled, WaitNone}, r.Wait):
+		return fmt.Errorf("wait: %.20q: must be applied, settled or none", r.Wait)
+	case r.TimeoutSeconds < 1 || r.timeout() > MaxTimeout:
+		return fmt.Errorf("timeoutSeconds: must be from 1 to %.0f", MaxTimeout.Seconds())
+	case r.Everything && r.Items() > 0:
+		return errors.New("everything: goes alone: remove urls, prefixes, hosts and tags")
+	}
+	return r.CheckForm()
+}
+
+// timeout is how long the answer waits at most.
+func (r Request) timeout() time.Duration { return time.Duration(r.TimeoutSeconds) * time.Second }
+
+// cost is how much of a user's budget the request takes: one for each item.
+func (r Request) cost() int { return max(1, r.Items()) }
+
+// key says with which others the request is gathered.
+func (r Request) key(user string) batch.Key {
+	return batch.Key{
+		User: user, Namespace: r.Namespace, CacheNode: r.CacheNode, Mode: r.Mode, ByHost: len(r.Hosts) > 0,
+	}
+}

@@ -1,0 +1,242 @@
+// Package purgeapi is the HTTP endpoint for purges: it creates CachePurges for those who may create them, and waits for
+// them. It reads no Secret and no CacheNode.
+package purgeapi
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net/http"
+	"slices"
+	"time"
+
+	"golang.org/x/sync/semaphore"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apiserver/pkg/authentication/user"
+	ctrl "sigs.k8s.io/controller-runtime"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/cluster"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/purgeapi/batch"
+)
+
+// Limits of bodies: how many bytes of them are read at once, over all requests, and how long one may take.
+const (
+	maxBodies   = 16 << 20
+	bodyTimeout = 10 * time.Second
+)
+
+// Options are those of the endpoint.
+type Options struct {
+	// Namespaces are those in which purges are created. None: all.
+	Namespaces []string
+	// Audiences are those that a token must be for, at least one of them. None: the API server's own.
+	Audiences []string
+	// TTL is after how many seconds a finished CachePurge is deleted, at least 1.
+	TTL int32
+	// BatchWindow is how long requests are gathered at least.
+	BatchWindow time.Duration
+	// TargetsPerSecond is how many URLs, prefixes, hosts and tags a user may purge, and Burst how many at once.
+	TargetsPerSecond, Burst int
+	// MaxWaiting is how many requests are answered at once. One user gets half of them at most.
+	MaxWaiting int
+}
+
+// Server answers requests for purges. It is safe for concurrent use.
+type Server struct {
+	access     *access
+	budgets    *budgets
+	places     *places
+	bodies     *semaphore.Weighted
+	gatherer   *gatherer
+	watcher    *watcher
+	live       client.Reader
+	namespaces []string
+	metrics    *Metrics
+}
+
+// New makes a server. The cluster's cache has the options of CacheOptions.
+func New(ctx context.Context, c cluster.Cluster, o Options, m *Metrics) (*Server, error) {
+	access, err := newAccess(c.GetConfig(), c.GetHTTPClient(), o.Audiences)
+	if err != nil {
+		return nil, err
+	}
+	watcher, err := newWatcher(ctx, c.GetCache())
+	if err != nil {
+		return nil, err
+	}
+	return &Server{
+		access:     access,
+		budgets:    newBudgets(o.TargetsPerSecond, o.Burst),
+		places:     &places{most: o.MaxWaiting, users: map[string]int{}},
+		bodies:     semaphore.NewWeighted(maxBodies),
+		watcher:    watcher,
+		live:       c.GetAPIReader(),
+		namespaces: o.Namespaces,
+		metrics:    m,
+		gatherer: &gatherer{
+			client: c.GetClient(), ttl: o.TTL, metrics: m, queue: batch.Queue[chan<- created]{Window: o.BatchWindow},
+		},
+	}, nil
+}
+
+// Handler has the paths of the endpoint.
+func (s *Server) Handler() http.Handler {
+	mux := http.NewServeMux()
+	mux.Handle("POST /v1/purges", s.endpoint(s.post))
+	mux.Handle("GET /v1/purges/{namespace}/{name}", s.endpoint(s.get))
+	mux.Handle("/", s.endpoint(func(http.ResponseWriter, *http.Request, user.Info) (int, Answer, error) {
+		return 0, Answer{}, &problem{
+			code: http.StatusNotFound, text: "there are POST /v1/purges and GET /v1/purges/NAMESPACE/NAME",
+		}
+	}))
+	return mux
+}
+
+// endpoint authenticates a request, and writes the answer.
+func (s *Server) endpoint(
+	answer func(http.ResponseWriter, *http.Request, user.Info) (int, Answer, error),
+) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		code, a, err := 0, Answer{}, error(nil)
+		who, err := s.access.requester(r)
+		if err == nil {
+			var free func()
+			if free, err = s.places.take(who.GetName()); err == nil {
+				defer free()
+				code, a, err = answer(w, r, who)
+			}
+		}
+		if err == nil {
+			s.metrics.count(code)
+			write(w, code, a)
+			return
+		}
+		p := problemOf(err)
+		ctrl.Log.V(1).Info("a request was refused", "code", p.code, "because", p.text)
+		s.metrics.count(p.code)
+		writeProblem(w, p)
+	}
+}
+
+// post purges, and waits for it.
+func (s *Server) post(w http.ResponseWriter, r *http.Request, who user.Info) (int, Answer, error) {
+	request, err := s.read(w, r)
+	if err != nil {
+		return 0, Answer{}, err
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), request.timeout())
+	defer cancel()
+	if err := s.knows(request.Namespace); err != nil {
+		return 0, Answer{}, err
+	}
+	// First: refusals of the API server cost something too.
+	if err := s.budgets.take(who.GetName(), request.cost(), time.Now()); err != nil {
+		return 0, Answer{}, err
+	}
+	if err := s.access.allow(ctx, who, "create", request.Namespace, ""); err != nil {
+		return 0, Answer{}, err
+	}
+	name, err := s.gatherer.create(request.key(who.GetName()), request.Target)
+	if err != nil {
+		return 0, Answer{}, err
+	}
+	cp := &v1alpha1.CachePurge{}
+	cp.Namespace, cp.Name, cp.Spec.CacheNode = request.Namespace, name, request.CacheNode
+	if request.Wait == WaitNone {
+		a := answerOf(cp)
+		a.Message = fmt.Sprintf("created: GET /v1/purges/%s/%s says how far it has come", cp.Namespace, cp.Name)
+		return http.StatusAccepted, a, nil
+	}
+	isDone := func(cp *v1alpha1.CachePurge) bool {
+		return codeOf(cp.Status.Phase, request.Wait) != http.StatusAccepted
+	}
+	if cp, err = s.watcher.await(ctx, cp, isDone); err != nil {
+		return 0, Answer{}, err
+	}
+	return codeOf(cp.Status.Phase, request.Wait), answerOf(cp), nil
+}
+
+// codeOf is the status code for a phase: 202 as long as it is not what is waited for.
+func codeOf(phase v1alpha1.PurgePhase, wait Wait) int {
+	switch {
+	case phase == v1alpha1.PurgeFailed:
+		return http.StatusUnprocessableEntity
+	case phase == v1alpha1.PurgeSettled, phase == v1alpha1.PurgeApplied && wait == WaitApplied:
+		return http.StatusOK
+	default:
+		return http.StatusAccepted
+	}
+}
+
+// get answers how far a purge has come.
+func (s *Server) get(_ http.ResponseWriter, r *http.Request, who user.Info) (int, Answer, error) {
+	key := client.ObjectKey{Namespace: r.PathValue("namespace"), Name: r.PathValue("name")}
+	if err := s.knows(key.Namespace); err != nil {
+		return 0, Answer{}, err
+	}
+	if err := s.budgets.take(who.GetName(), 1, time.Now()); err != nil {
+		return 0, Answer{}, err
+	}
+	if err := s.access.allow(r.Context(), who, "get", key.Namespace, key.Name); err != nil {
+		return 0, Answer{}, err
+	}
+	cp := &v1alpha1.CachePurge{}
+	err := s.watcher.reader.Get(r.Context(), key, cp)
+	if apierrors.IsNotFound(err) { // too new for the cache
+		err = s.live.Get(r.Context(), key, cp)
+	}
+	return http.StatusOK, answerOf(cp), err
+}
+
+// knows is nil if purges of a namespace are this endpoint's.
+func (s *Server) knows(namespace string) error {
+	if len(s.namespaces) == 0 || slices.Contains(s.namespaces, namespace) {
+		return nil
+	}
+	return &problem{
+		code: http.StatusNotFound, text: fmt.Sprintf("namespace: %q is not one that this operator manages", namespace),
+	}
+}
+
+// read reads the body of a request.
+func (s *Server) read(w http.ResponseWriter, r *http.Request) (Request, error) {
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		return Request{}, &problem{
+			code: http.StatusUnsupportedMediaType, text: "the header Content-Type must be application/json",
+		}
+	}
+	size := r.ContentLength
+	if size < 0 || size > MaxBody {
+		size = MaxBody
+	}
+	if !s.bodies.TryAcquire(size) {
+		return Request{}, unavailable("too many requests are read already: send the request again")
+	}
+	defer s.bodies.Release(size)
+	connection := http.NewResponseController(w)
+	if err := connection.SetReadDeadline(time.Now().Add(bodyTimeout)); err != nil {
+		return Request{}, err
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
+	var tooLarge *http.MaxBytesError
+	switch {
+	case errors.As(err, &tooLarge):
+		return Request{}, &problem{
+			code: http.StatusRequestEntityTooLarge, text: fmt.Sprintf("the body has more than %d bytes: divide it", MaxBody),
+		}
+	case err != nil:
+		return Request{}, &problem{code: http.StatusBadRequest, text: fmt.Sprintf("the body ends early: %s", err)}
+	}
+	if err := connection.SetReadDeadline(time.Time{}); err != nil {
+		return Request{}, err
+	}
+	request, err := Parse(body)
+	if err != nil {
+		return Request{}, &problem{code: http.StatusBadRequest, text: err.Error()}
+	}
+	return request, nil
+}

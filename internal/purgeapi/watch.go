@@ -1,0 +1,124 @@
+package purgeapi
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	toolscache "k8s.io/client-go/tools/cache"
+	"sigs.k8s.io/controller-runtime/pkg/cache"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+)
+
+// CacheOptions are those of a cache that has the CachePurges of some namespaces; none: of all. The cache has no specs:
+// only statuses are read from it, and there are many.
+func CacheOptions(namespaces []string) cache.Options {
+	options := cache.Options{ByObject: map[client.Object]cache.ByObject{
+		&v1alpha1.CachePurge{}: {Transform: withoutSpec},
+	}}
+	for _, namespace := range namespaces {
+		if options.DefaultNamespaces == nil { // nil for all
+			options.DefaultNamespaces = map[string]cache.Config{}
+		}
+		options.DefaultNamespaces[namespace] = cache.Config{}
+	}
+	return options
+}
+
+func withoutSpec(object any) (any, error) {
+	if cp, isPurge := object.(*v1alpha1.CachePurge); isPurge {
+		cp.ManagedFields, cp.Annotations = nil, nil
+		cp.Spec = v1alpha1.CachePurgeSpec{CacheNode: cp.Spec.CacheNode}
+	}
+	return object, nil
+}
+
+// watcher wakes those who wait for a CachePurge. It is safe for concurrent use.
+type watcher struct {
+	reader client.Reader // the cache
+
+	mutex   sync.Mutex
+	waiting map[client.ObjectKey]map[chan struct{}]bool
+}
+
+// newWatcher needs a cache that starts later, or has started.
+func newWatcher(ctx context.Context, c cache.Cache) (*watcher, error) {
+	w := &watcher{reader: c, waiting: map[client.ObjectKey]map[chan struct{}]bool{}}
+	informer, err := c.GetInformer(ctx, &v1alpha1.CachePurge{}, cache.BlockUntilSynced(false))
+	if err != nil {
+		return nil, err
+	}
+	_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{
+		AddFunc: w.wake, UpdateFunc: func(_, object any) { w.wake(object) }, DeleteFunc: w.wake,
+	})
+	return w, err
+}
+
+// wake wakes those who wait for an object that has changed.
+func (w *watcher) wake(object any) {
+	key, err := toolscache.DeletionHandlingObjectToName(object)
+	if err != nil {
+		return // nothing but objects with names is watched
+	}
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	for changed := range w.waiting[key.AsNamespacedName()] {
+		select {
+		case changed <- struct{}{}:
+		default: // it is awake
+		}
+	}
+}
+
+// listen returns a channel that gets something when a CachePurge has changed, until stop is called.
+func (w *watcher) listen(key client.ObjectKey) (changed chan struct{}, stop func()) {
+	changed = make(chan struct{}, 1)
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	if w.waiting[key] == nil {
+		w.waiting[key] = map[chan struct{}]bool{}
+	}
+	w.waiting[key][changed] = true
+	return changed, func() {
+		w.mutex.Lock()
+		defer w.mutex.Unlock()
+		if delete(w.waiting[key], changed); len(w.waiting[key]) == 0 {
+			delete(w.waiting, key)
+		}
+	}
+}
+
+// await waits until isDone is true of a CachePurge, or the context ends, and returns its last state. The CachePurge may
+// be too new for the cache: cp is what is known of it.
+func (w *watcher) await(
+	ctx context.Context, cp *v1alpha1.CachePurge, isDone func(*v1alpha1.CachePurge) bool,
+) (*v1alpha1.CachePurge, error) {
+	key := client.ObjectKeyFromObject(cp)
+	changed, stop := w.listen(key)
+	defer stop()
+	for wasThere := false; ; {
+		latest := &v1alpha1.CachePurge{}
+		switch err := w.reader.Get(context.WithoutCancel(ctx), key, latest); {
+		case err == nil:
+			cp = latest
+		case !apierrors.IsNotFound(err):
+			return nil, err
+		case wasThere:
+			return nil, &problem{code: http.StatusNotFound, text: fmt.Sprintf(
+				"cachepurge %s was deleted before it was finished: send the request again", key)}
+		}
+		if isDone(cp) {
+			return cp, nil
+		}
+		select {
+		case <-changed:
+			wasThere = true
+		case <-ctx.Done():
+			return cp, nil
+		}
+	}
+}

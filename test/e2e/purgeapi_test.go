@@ -1,0 +1,84 @@
+package e2e
+
+import (
+	"crypto/tls"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// purgesOverHTTP purges each object by a request of its own to the HTTP endpoint, all at the same time. After the
+// answers, no pod may have the old objects.
+func purgesOverHTTP(t *testing.T, s *suite) {
+	enable := func(isOn bool) {
+		helm(t, "upgrade", release, chart, "--reset-then-reuse-values", "--wait", "--timeout", "3m",
+			"--set", fmt.Sprintf("purgeAPI.enabled=%t", isOn))
+	}
+	t.Cleanup(func() { enable(false) })
+	enable(true)
+	kubectl(t, "", "create", "serviceaccount", "publisher")
+	kubectl(t, "", "create", "role", "publisher", "--verb=create", "--resource=cachepurges.cachenode.io")
+	kubectl(t, "", "create", "rolebinding", "publisher", "--role=publisher", "--serviceaccount="+namespace+":publisher")
+	token := strings.TrimSpace(kubectl(t, "", "create", "token", "publisher"))
+	address := portForward(t, operatorNamespace, "service/"+release+"-purge-api", "443")
+
+	for _, pod := range s.cachePods(t) {
+		s.target(t, pod.Name).warm(t, versioned)
+	}
+	want := publish(t)
+	names := postPurges(t, "https://"+address+"/v1/purges", token)
+	if len(names) >= len(versioned) {
+		t.Errorf("%d requests became %d CachePurges, want fewer", len(versioned), len(names))
+	}
+	for _, pod := range s.cachePods(t) {
+		for _, r := range s.target(t, pod.Name).get(t, versioned) {
+			if r.Error != "" || r.Version != want {
+				t.Errorf("%s of %s has version %d (%s, %s), want %d", r.Path, pod.Name, r.Version, r.Cache, r.Error, want)
+			}
+		}
+	}
+}
+
+// postPurges sends a request for each object, and returns the names of the CachePurges, each with how many requests it
+// has answered.
+func postPurges(t *testing.T, url, token string) map[string]int {
+	t.Helper()
+	// The endpoint creates its own certificate at start. The test does not verify it, as it is about purges.
+	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}
+	client := &http.Client{Timeout: 90 * time.Second, Transport: transport}
+	names := map[string]int{}
+	var mutex sync.Mutex
+	var waiting sync.WaitGroup
+	for _, path := range versioned {
+		waiting.Go(func() {
+			body := fmt.Sprintf(`{"namespace":%q,"cacheNode":%q,"urls":[%q],"timeoutSeconds":60}`,
+				namespace, name, "http://"+name+path)
+			request, err := http.NewRequest(http.MethodPost, url, strings.NewReader(body))
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			request.Header.Set("Authorization", "Bearer "+token)
+			request.Header.Set("Content-Type", "application/json")
+			response, err := client.Do(request)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer func() { _ = response.Body.Close() }()
+			var answer struct{ Name, Phase, Message, Error string }
+			if err := json.NewDecoder(response.Body).Decode(&answer); err != nil || response.StatusCode != http.StatusOK {
+				t.Errorf("%s: status %d, %+v, error %v", path, response.StatusCode, answer, err)
+			}
+			mutex.Lock()
+			defer mutex.Unlock()
+			names[answer.Name]++
+		})
+	}
+	waiting.Wait()
+	return names
+}
