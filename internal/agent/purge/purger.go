@@ -43,7 +43,9 @@ type Purger struct {
 	// begun is true once it is known what nginx uses: see SetInUse.
 	begun bool
 	// policies are the cache policies by which nginx may have stored what it can still serve.
-	policies   []v1alpha1.CachePolicy
+	policies []v1alpha1.CachePolicy
+	// rules are those of sweeps.
+	rules      sweep.Rules
 	tagHeaders []string
 	// policyHash identifies the policies, and generation counts their changes.
 	policyHash string

@@ -151,6 +151,7 @@ func (s *store) serve(ctx context.Context) (err error) {
 	defer s.set(func() { s.keeper = nil })
 	ended := make(chan error, 1)
 	go func() { ended <- keep(ctx, k) }()
+	s.purger.running.Go(func() { s.sweep(ctx, k) })
 	for {
 		again, err := s.step(ctx, k)
 		if err != nil || ctx.Err() != nil || !s.IsUsable() || !s.has(headers) {
