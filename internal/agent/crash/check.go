@@ -27,8 +27,8 @@ type Result struct {
 }
 
 // Check removes the files of a cache that a crash can have cut, unless they are whole. folder is nginx's
-// (proxy_cache_path). It ends early, with an error, when the context ends or the disk fails; a later call then finds what
-// is left. nginx must not have used the folder since the crash.
+// (proxy_cache_path), which nginx must not have used since the crash. Check ends early, with an error, when the context
+// ends or the disk fails. A later call then finds what is left.
 //
 // It reads the times of the files in the folders that changed last, and opens only files that were written in the last
 // two minutes before the last one. The index is no help to find them: after a crash it can be minutes older than the

@@ -14,6 +14,7 @@ import (
 func TestIsWhole(t *testing.T) {
 	t.Parallel()
 	const body, length = 400, 1000
+	const twice, sliced = "Content-Length: 0\r\nContent-Length: 0\r\n", "content-length: 7\r\n"
 	response := func(status, headers string) string { return "HTTP/1.1 " + status + "\r\n" + headers + "\r\n" }
 	sized := response("200 OK", fmt.Sprintf("Content-Length: %d\r\n", length))
 	for name, tt := range map[string]struct {
@@ -28,10 +29,10 @@ func TestIsWhole(t *testing.T) {
 		"a hole":                          {sized, body + length, 512, false},
 		"a hole at the beginning":         {sized, body + length, 0, false},
 		"chunked":                         {response("200 OK", ""), body + length, body + length, false},
-		"two lengths":                     {response("200 OK", "Content-Length: 0\r\nContent-Length: 0\r\n"), body, body, false},
+		"two lengths":                     {response("200 OK", twice), body, body, false},
 		"no number":                       {response("200 OK", "Content-Length: x\r\n"), body, body, false},
 		"a negative length":               {response("200 OK", "Content-Length: -1\r\n"), body - 1, body - 1, false},
-		"a slice":                         {response("206 Partial Content", "content-length: 7\r\n"), body + 7, body + 7, true},
+		"a slice":                         {response("206 Partial Content", sliced), body + 7, body + 7, true},
 		"an empty body":                   {response("200 OK", "Content-Length: 0\r\n"), body, body, true},
 		"204":                             {response("204 No Content", ""), body, body, true},
 		"304, with the length of the 200": {response("304 Not Modified", "Content-Length: 9\r\n"), body, body, true},

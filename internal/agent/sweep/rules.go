@@ -48,8 +48,8 @@ func (r Rules) After(before Rules, now time.Time) Rules {
 	return r
 }
 
-// Reason is why a file is to be removed from a disk; Keep if it is not. A file of a foreign key is kept if it was stored
-// since the owners are the same: its owner did not answer then.
+// Reason is why a file is to be removed from a disk; Keep if it is not. A file of a foreign key that was stored after
+// Since is kept: the key's owner did not answer then, and may not answer yet.
 func (r Rules) Reason(disk string, e index.Entry, now time.Time) Reason {
 	switch {
 	case now.Sub(e.ValidUntil) > max(r.Stale, e.Stale)+spare:
