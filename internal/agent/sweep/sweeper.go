@@ -79,15 +79,15 @@ func (s *Sweeper) Sweep(ctx context.Context) error {
 	return nil
 }
 
-// remove removes a file, unless the file itself says something else than the index: nginx may have renewed it, which
-// the index learns when it reads the file again.
+// remove removes a file, unless it says something else than the index, which then reads it again: nginx may have renewed
+// it, or a purge of many files may have made it invalid.
 func (s *Sweeper) remove(rules Rules, f index.File) error {
 	e, ok, err := s.Keeper.Read(f)
-	if err != nil || !ok {
+	if err != nil {
 		return nil //nolint:nilerr // the keeper, too, leaves a file alone that cannot be read
 	}
 	reason := rules.Reason(s.Disk, e, time.Now())
-	if reason == Keep {
+	if !ok || reason == Keep {
 		s.Keeper.Reread(f)
 		return nil
 	}

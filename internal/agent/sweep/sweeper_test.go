@@ -153,7 +153,7 @@ func TestSweep(t *testing.T) {
 			foreign = path
 		}
 	}
-	paths := []string{foreign, own, "/stale", "/stale/shortly", "/long", "/renewed"}
+	paths := []string{foreign, own, "/stale", "/stale/shortly", "/long", "/renewed", "/stamped"}
 	for _, path := range paths {
 		s.wants("MISS", path)
 	}
@@ -163,7 +163,10 @@ func TestSweep(t *testing.T) {
 	s.expired("/stale/shortly", time.Hour)
 	s.expired("/long", 2*time.Hour)
 	s.expired("/renewed", 2*time.Hour)
+	s.expired("/stamped", 2*time.Hour)
 	s.wants("REVALIDATED", "/renewed") // which is no event
+	stamped, _ := s.entry("/stamped")
+	must(t, cachefile.Stamp(filepath.Join(s.keeper.Folder, stamped.File.Path()))) // nor is this
 
 	removed := map[Reason]int{}
 	rules := Rules{
@@ -185,10 +188,11 @@ func TestSweep(t *testing.T) {
 	if diff := cmp.Diff(map[Reason]int{Stale: 1, Foreign: 1}, removed); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	s.eventually("the index has what was removed", func() bool {
+	s.eventually("the index has what was removed, or what nginx cannot use", func() bool {
 		_, stale := s.entry("/stale")
 		_, isForeign := s.entry(foreign)
-		return !stale && !isForeign
+		_, isStamped := s.entry("/stamped")
+		return !stale && !isForeign && !isStamped
 	})
 	s.eventually("the index does not learn of the renewal", func() bool {
 		e, ok := s.entry("/renewed")
