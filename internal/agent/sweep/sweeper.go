@@ -79,8 +79,8 @@ func (s *Sweeper) Sweep(ctx context.Context) error {
 	return nil
 }
 
-// remove removes a file, unless it says something else than the index, which then reads it again: nginx may have renewed
-// it, or a purge of many files may have made it invalid.
+// remove removes a file, unless the index is wrong about it and reads it again. nginx may have renewed the
+// file, or a purge of many files may have made it invalid.
 func (s *Sweeper) remove(rules Rules, f index.File) error {
 	e, ok, err := s.Keeper.Read(f)
 	if err != nil {
