@@ -15,6 +15,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agent/podinfo"
 	"github.com/cachenode/cachenode-operator/internal/agent/purge"
 	"github.com/cachenode/cachenode-operator/internal/agent/reload"
+	"github.com/cachenode/cachenode-operator/internal/agent/sweep"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/naming"
@@ -97,8 +98,9 @@ type applied struct {
 	// fleet is the serial of the fleet in the facts, share the share of the keys that the pod owns by it.
 	fleet int64
 	share float64
-	// used are the disks that nginx uses with it.
-	used []string
+	// used are the disks that nginx uses with it, and keeps is what they keep.
+	used  []string
+	keeps sweep.Rules
 }
 
 // New returns an agent that does nothing until Run or Serve.
@@ -110,7 +112,7 @@ func New(paths Paths, nginx *reload.Nginx, log *slog.Logger, version string) *Ag
 	}
 	a.metrics = metrics.New(a.states, a.cacheFiles)
 	a.purger = purge.New(log, paths.Root+layout.PurgesCopy)
-	a.purger.Current = a.newlyCurrent
+	a.purger.Current, a.purger.Removed = a.newlyCurrent, a.metrics.Removed
 	return a
 }
 

@@ -42,6 +42,7 @@ func (a *Agent) bring(ctx context.Context, revision agentapi.Revision) (again ti
 	}
 	made := applied{revision: revision, config: config, madeFrom: from, used: used(revision, facts.Failed)}
 	made.fleet, made.share = facts.Fleet.Serial, facts.Fleet.Share()
+	made.keeps = keeps(revision, config, facts.Fleet)
 	if current := a.current(); current != nil && current.config.Version == config.Version {
 		made.files = current.files
 		a.took(made)

@@ -62,6 +62,7 @@ func (a *Agent) took(made applied) {
 		a.refusal = nil
 	}
 	a.applied = &made
+	a.purger.SetRules(made.keeps)
 	a.purger.SetInUse(made.used)
 	a.metrics.Share(made.share)
 }

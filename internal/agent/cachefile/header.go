@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"net/textproto"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -20,6 +21,8 @@ const Version = 5
 const (
 	atVersion     = 0
 	atValidUntil  = 8
+	atUpdating    = 16
+	atError       = 24
 	atReceived    = 40
 	atHeaderStart = 54
 	atBodyStart   = 56
@@ -47,13 +50,21 @@ type Header struct {
 	Key string
 	// ValidUntil is when the response is no longer fresh; Received is when its header arrived from the origin.
 	ValidUntil, Received time.Time
+	// Stale is how long after ValidUntil the response may be served, while it is renewed or instead of an error: the
+	// longer of stale-while-revalidate and stale-if-error, in whole seconds, at most MaxStale.
+	Stale time.Duration
 	// Vary is the response's Vary header as far as nginx keeps it, "" if there is none. Variant is a hash of the request
 	// headers that it names.
 	Vary    string
 	Variant [variantSize]byte
 	// Response is the status line and the headers of the response, as the origin sent them.
 	Response []byte
+	// Body is where the body begins in the file.
+	Body int64
 }
+
+// MaxStale is the longest time for which a response counts as one that may be served stale: ten years.
+const MaxStale = 10 * 365 * 24 * time.Hour
 
 // Read reads the header of a cache file.
 func Read(file io.ReaderAt) (h Header, err error) {
@@ -66,6 +77,8 @@ func Read(file io.ReaderAt) (h Header, err error) {
 	}
 	number := func(at int) int64 { return int64(binary.LittleEndian.Uint64(fixed[at:])) } //nolint:gosec // time_t
 	h.ValidUntil, h.Received = time.Unix(number(atValidUntil), 0), time.Unix(number(atReceived), 0)
+	stale := max(number(atUpdating), number(atError), 0)
+	h.Stale = time.Duration(min(stale, int64(MaxStale/time.Second))) * time.Second
 	start := int(binary.LittleEndian.Uint16(fixed[atHeaderStart:]))
 	body := int(binary.LittleEndian.Uint16(fixed[atBodyStart:]))
 	vary := int(fixed[atVaryLength])
@@ -83,7 +96,7 @@ func Read(file io.ReaderAt) (h Header, err error) {
 	if !marked || !ended {
 		return Header{}, fmt.Errorf("cache file: %w: it has no key", ErrDamaged)
 	}
-	h.Key, h.Response = string(key), rest[start-headerSize:]
+	h.Key, h.Response, h.Body = string(key), rest[start-headerSize:], int64(body)
 	return h, nil
 }
 
@@ -108,4 +121,28 @@ func (h Header) Values(name string) (values []string) {
 		}
 	}
 	return values
+}
+
+// Length is the size of the response's body in bytes, as its header says; ok is false if it does not. nginx stores the
+// body also for a request by HEAD, for which it asks the origin by GET (proxy_cache_convert_head).
+func (h Header) Length() (bytes int64, ok bool) {
+	if status := h.status(); status == "204" || status == "304" {
+		return 0, true
+	}
+	values := h.Values("Content-Length")
+	if len(values) != 1 {
+		return 0, false
+	}
+	bytes, err := strconv.ParseInt(values[0], 10, 64)
+	return bytes, err == nil && bytes >= 0
+}
+
+// status is the status code in the status line; "" if it has none.
+func (h Header) status() string {
+	line, _, _ := strings.Cut(string(h.Response), "\r\n")
+	words := strings.Fields(line)
+	if len(words) < 2 {
+		return ""
+	}
+	return words[1]
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"testing"
@@ -63,6 +64,33 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// TestStale checks that the longer window counts, and that no value is out of range.
+func TestStale(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		updating, onError int64
+		want              time.Duration
+	}{
+		"none":                    {0, 0, 0},
+		"while it is renewed":     {60, 0, time.Minute},
+		"on errors":               {60, 90, 90 * time.Second},
+		"for ever":                {0, math.MaxInt64, cachefile.MaxStale},
+		"negative, as if damaged": {-5, -1, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h, err := cachefile.Read(bytes.NewReader(written(func(f []byte) []byte {
+				binary.LittleEndian.PutUint64(f[16:], uint64(tt.updating))
+				binary.LittleEndian.PutUint64(f[24:], uint64(tt.onError))
+				return f
+			})))
+			must(t, err)
+			if h.Stale != tt.want {
+				t.Errorf("stale for %s, want %s", h.Stale, tt.want)
+			}
+		})
+	}
+}
+
 func TestVersion(t *testing.T) {
 	t.Parallel()
 	path := filepath.Join(t.TempDir(), "file")
@@ -98,5 +126,8 @@ func FuzzRead(f *testing.F) {
 			t.Errorf("the key %q is not in the file", h.Key)
 		}
 		h.Values("Cache-Tag")
+		if length, ok := h.Length(); length < 0 && ok {
+			t.Errorf("the body has %d bytes", length)
+		}
 	})
 }

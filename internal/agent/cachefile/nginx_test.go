@@ -109,6 +109,11 @@ func TestReadOfNginx(t *testing.T) {
 	if h.Received.Before(before) || h.Received.After(time.Now()) || h.ValidUntil.Sub(h.Received) != 600*time.Second {
 		t.Errorf("received %s, valid until %s", h.Received, h.ValidUntil)
 	}
+	info, err := file.Stat()
+	must(t, err)
+	if length, ok := h.Length(); !ok || h.Body+length != info.Size() || h.Stale != 24*time.Hour {
+		t.Errorf("%d bytes (%t) from %d on, stale for %s; the file has %d", length, ok, h.Body, h.Stale, info.Size())
+	}
 	if got := fmt.Sprint(h.Values("surrogate-KEY"), h.Values("X-None")); got != "[news sport front] []" {
 		t.Errorf("the tags are %s", got)
 	}

@@ -11,6 +11,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/cachenode/cachenode-operator/internal/agent/cachefile"
 )
 
 // File is the name of a cache file: the MD5 of its key, or of a variant of it. The last hexadecimal digit and the two
@@ -54,12 +56,16 @@ type Entry struct {
 	// Received is when the response arrived from the origin, and ValidUntil when it is no longer fresh, in whole seconds.
 	// A renewal (304) changes both in the file, which the index learns when it reads the file again.
 	Received, ValidUntil time.Time
+	// Stored is when the file was last written to, in whole seconds. A renewal writes to the header.
+	Stored time.Time
+	// Stale is how long after ValidUntil the response itself allows to serve it, in whole seconds.
+	Stale time.Duration
 	// Size is that of the file, in bytes.
 	Size int64
 }
 
 // Format identifies the layout of the records. An index of another format is of no use.
-const Format = "2"
+const Format = "3"
 
 // MaxTags is how many tags of an object are indexed, and MaxTag the length of a tag in bytes. Others are left out, and
 // the object has the tag TagsCut, which no header can have.
@@ -136,6 +142,8 @@ func (e Entry) encode() []byte {
 	value := binary.AppendVarint(nil, e.Received.Unix())
 	value = binary.AppendVarint(value, e.ValidUntil.Unix()-e.Received.Unix())
 	value = binary.AppendVarint(value, e.Size)
+	value = binary.AppendVarint(value, e.Stored.Unix()-e.Received.Unix())
+	value = binary.AppendVarint(value, int64(e.Stale/time.Second))
 	for _, text := range append([]string{e.Key}, e.Tags...) {
 		value = append(binary.AppendUvarint(value, uint64(len(text))), text...)
 	}
@@ -144,7 +152,7 @@ func (e Entry) encode() []byte {
 
 // decode is the entry of a record's value.
 func decode(f File, value []byte) (e Entry, err error) {
-	var numbers [3]int64
+	var numbers [5]int64
 	for i := range numbers {
 		number, n := binary.Varint(value)
 		if n <= 0 {
@@ -152,8 +160,12 @@ func decode(f File, value []byte) (e Entry, err error) {
 		}
 		numbers[i], value = number, value[n:]
 	}
-	e.File, e.Size = f, numbers[2]
+	if numbers[4] < 0 || numbers[4] > int64(cachefile.MaxStale/time.Second) {
+		return e, errDamaged
+	}
+	e.File, e.Size, e.Stale = f, numbers[2], time.Duration(numbers[4])*time.Second
 	e.Received, e.ValidUntil = time.Unix(numbers[0], 0), time.Unix(numbers[0]+numbers[1], 0)
+	e.Stored = time.Unix(numbers[0]+numbers[3], 0)
 	var texts []string
 	for len(value) > 0 {
 		length, n := binary.Uvarint(value)

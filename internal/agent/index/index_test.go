@@ -83,6 +83,7 @@ func TestIndex(t *testing.T) {
 			e := Entry{
 				File: f, Key: keys[r.IntN(len(keys))], Size: r.Int64N(1e12),
 				Received: time.Unix(r.Int64N(1e9), 0), ValidUntil: time.Unix(r.Int64N(1e9), 0),
+				Stored: time.Unix(r.Int64N(1e9), 0), Stale: time.Duration(r.Int64N(1e6)) * time.Second,
 			}
 			for _, tag := range tags {
 				if r.IntN(2) == 0 {
@@ -296,7 +297,7 @@ func sameObjects(t *testing.T, x *Index, model map[File]Entry, texts []string) {
 
 func FuzzDecode(f *testing.F) {
 	f.Add(Entry{Key: "http://a/", Tags: []string{"x", "y"}, Received: time.Unix(1e9, 0)}.encode())
-	f.Add(Entry{Received: time.Unix(-1, 0), ValidUntil: time.Unix(1e9, 0), Size: 700}.encode())
+	f.Add(Entry{Received: time.Unix(-1, 0), ValidUntil: time.Unix(1e9, 0), Size: 700, Stale: time.Hour}.encode())
 	f.Fuzz(func(t *testing.T, value []byte) {
 		e, err := decode(File{1}, value)
 		if err != nil {

@@ -35,9 +35,10 @@ type Keeper struct {
 	pending  []stale
 
 	mutex sync.Mutex
-	// watching is the watch while there is one. waiting are calls of Sync that wait.
+	// watching is the watch while there is one. waiting are calls of Sync that wait. outdated are files of Reread.
 	watching *Watch
 	waiting  []chan error
+	outdated []File
 }
 
 // ErrIncomplete is the error of [Keeper.Sync] while the index lacks files, because it is being rebuilt or because the
@@ -61,6 +62,23 @@ func (k *Keeper) Sync(ctx context.Context) error {
 	case <-ctx.Done():
 		return ctx.Err()
 	}
+}
+
+// Reread has a file read again soon. That is for a renewal of a stored response, which is no event. Any goroutine may
+// call it.
+func (k *Keeper) Reread(f File) {
+	k.mutex.Lock()
+	defer k.mutex.Unlock()
+	k.outdated = append(k.outdated, f)
+}
+
+// takeOutdated are the files of Reread since the last call.
+func (k *Keeper) takeOutdated() []File {
+	k.mutex.Lock()
+	defer k.mutex.Unlock()
+	files := k.outdated
+	k.outdated = nil
+	return files
 }
 
 // take are the calls of Sync that have begun.
@@ -194,6 +212,7 @@ func (k *Keeper) follow(mayWait bool) (all bool, err error) {
 	if err != nil {
 		return false, err
 	}
+	files = append(files, k.takeOutdated()...)
 	changes := make([]Change, 0, len(files))
 	for _, f := range files {
 		changes = k.scanner.look(changes, f)

@@ -44,7 +44,10 @@ func (d Disk) Read(f File) (e Entry, ok bool, err error) {
 	if err != nil {
 		return e, false, err
 	}
-	e = Entry{File: f, Key: ObjectKey(h.Key), Received: h.Received, ValidUntil: h.ValidUntil, Size: info.Size()}
+	e = Entry{
+		File: f, Key: ObjectKey(h.Key), Received: h.Received, ValidUntil: h.ValidUntil, Stale: h.Stale,
+		Stored: info.ModTime().Truncate(time.Second), Size: info.Size(),
+	}
 	var tags []string
 	for _, name := range d.TagHeaders {
 		tags = append(tags, h.Values(name)...)

@@ -15,6 +15,7 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agent/disk"
 	"github.com/cachenode/cachenode-operator/internal/agent/nginxlog"
+	"github.com/cachenode/cachenode-operator/internal/agent/sweep"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 )
 
@@ -35,7 +36,7 @@ type Metrics struct {
 	registry *prometheus.Registry
 
 	requests, bytes, originResponses, probeFailures, overflows, ioErrors, reloads *prometheus.CounterVec
-	slices, sliceBytes, hops, hopBytes, unanswered, fills                         *prometheus.CounterVec
+	slices, sliceBytes, hops, hopBytes, unanswered, fills, removed                *prometheus.CounterVec
 	firstByte, duration, probe                                                    *prometheus.HistogramVec
 	rejected                                                                      prometheus.Counter
 	config                                                                        *prometheus.GaugeVec
@@ -102,6 +103,10 @@ func New(disks func() map[string]disk.State, files func() map[string]Files) *Met
 			"Tasks that found the queue of a disk's thread pool full.", "disk"),
 		ioErrors: counter("cachenode_disk_errors_total",
 			"Lines of nginx's error log about a failed system call on a disk.", "disk"),
+		removed: counter("cachenode_cache_files_removed_total",
+			"Files that the agent removed from a disk's cache, but not for a purge, by reason: foreign (the key is elsewhere "+
+				"now), stale (for an hour longer than it may be served) or cut (a crash of the node may have cut it).",
+			"disk", "reason"),
 		reloads: counter("cachenode_reloads_total",
 			"Configurations that the agent gave to nginx, by result: taken, refused or failed.", "result"),
 		rejected: prometheus.NewCounter(prometheus.CounterOpts{
@@ -129,7 +134,7 @@ func New(disks func() map[string]disk.State, files func() map[string]Files) *Met
 	}
 	m.registry.MustRegister(m.requests, m.bytes, m.slices, m.sliceBytes, m.hops, m.hopBytes, m.unanswered, m.fills,
 		m.share, m.originResponses, m.firstByte, m.duration, m.probe, m.probeFailures, m.overflows, m.ioErrors,
-		m.reloads, m.rejected,
+		m.removed, m.reloads, m.rejected,
 		m.config, m.sampling, m.nginxUp,
 		&diskCollector{disks: disks, files: files, loaded: m.isLoaded},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -249,10 +254,18 @@ const (
 // Reload counts an attempt to give a configuration to nginx. result is Taken, Refused or Failed.
 func (m *Metrics) Reload(result string) { m.reloads.WithLabelValues(result).Inc() }
 
+// Removed counts a file that was removed from a disk, but not by a purge.
+func (m *Metrics) Removed(name string, reason sweep.Reason) {
+	m.removed.WithLabelValues(name, string(reason)).Inc()
+}
+
 // Disk creates the counters of a disk before anything happens, because a rate needs a first value.
 func (m *Metrics) Disk(name string) {
 	m.overflows.WithLabelValues(name)
 	m.ioErrors.WithLabelValues(name)
+	for _, reason := range sweep.Reasons() {
+		m.removed.WithLabelValues(name, string(reason))
+	}
 	for _, reason := range []v1alpha1.DiskReason{v1alpha1.DiskIOError, v1alpha1.DiskSlow} {
 		m.probeFailures.WithLabelValues(name, string(reason))
 	}

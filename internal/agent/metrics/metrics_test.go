@@ -15,6 +15,7 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agent/disk"
 	"github.com/cachenode/cachenode-operator/internal/agent/nginxlog"
+	"github.com/cachenode/cachenode-operator/internal/agent/sweep"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 )
 
@@ -55,12 +56,14 @@ func filled(t *testing.T) *Metrics {
 		{Disk: "disk1", Event: nginxlog.QueueOverflow},
 		{Disk: "disk1", Event: nginxlog.Failure},
 		{Disk: "disk1", Event: nginxlog.IndexLoaded},
+		{Level: "crit", Disk: "disk1"}, // of a file that the agent has removed
 		{},
 	} {
 		m.Error(e)
 	}
 	m.Probe("disk1", disk.Sample{Latency: time.Millisecond})
 	m.Probe("disk1", disk.Sample{Latency: time.Second, Reason: v1alpha1.DiskSlow})
+	m.Removed("disk1", sweep.Stale)
 	m.Reload("taken")
 	m.Running("abc", 10)
 	m.Share(0.25)
@@ -103,6 +106,8 @@ func TestMetrics(t *testing.T) {
 		`cachenode_uncached_rejected_total 1`,
 		`cachenode_thread_pool_overflows_total{disk="disk1"} 1`,
 		`cachenode_disk_errors_total{disk="disk1"} 1`,
+		`cachenode_cache_files_removed_total{disk="disk1",reason="stale"} 1`,
+		`cachenode_cache_files_removed_total{disk="disk1",reason="cut"} 0`,
 		`cachenode_index_loaded{disk="disk1"} 1`,
 		`cachenode_disk_up{disk="disk1"} 1`,
 		`cachenode_disk_up{disk="disk2"} 0`,

@@ -134,6 +134,15 @@ func TestParseError(t *testing.T) {
 				Disk: "disk2",
 			},
 		},
+		"an eviction of a file that the agent has removed": {
+			prefix + `[crit] 31#31: unlink() "/var/cache/cachenode/disk2/cachenode/cache/a/bc/0123" failed ` +
+				`(2: No such file or directory)`,
+			Error{
+				Level: "crit", Text: `unlink() "/var/cache/cachenode/disk2/cachenode/cache/a/bc/0123" failed ` +
+					`(2: No such file or directory)`,
+				Disk: "disk2",
+			},
+		},
 		"an overflow": {
 			prefix + `[error] 1#1: *2 thread pool "pool_disk1" queue overflow: 4 tasks waiting while sending response to client`,
 			Error{

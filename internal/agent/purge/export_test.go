@@ -1,4 +1,19 @@
 package purge
 
+import "github.com/cachenode/cachenode-operator/internal/agent/sweep"
+
 // Ended waits until the goroutines of all stores have ended.
 func (p *Purger) Ended() { p.running.Wait() }
+
+// SweepRules are the rules by which a disk could be swept now, if it were behind with so many purges more.
+func (p *Purger) SweepRules(disk string, behind int64) (r sweep.Rules, ok bool) {
+	p.mutex.Lock()
+	s := p.stores[disk]
+	k := s.keeper
+	s.applied -= behind // until the store looks at it, within a second
+	p.mutex.Unlock()
+	if k == nil {
+		return r, false
+	}
+	return s.sweepRules(k)
+}

@@ -31,7 +31,7 @@ func (p *Purger) List(ctx context.Context, q objects.Query) (answer objects.Answ
 	return answer, nil
 }
 
-// opened is a store that nginx uses, with its index: nil if that is not open. isComplete says whether it has everything.
+// opened is a store that nginx uses, with its index: nil if that is not open. isComplete is true if it has everything.
 type opened struct {
 	*store
 	index      *index.Index

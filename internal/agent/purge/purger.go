@@ -15,6 +15,7 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agent/index"
+	"github.com/cachenode/cachenode-operator/internal/agent/sweep"
 	"github.com/cachenode/cachenode-operator/internal/purge"
 )
 
@@ -25,6 +26,8 @@ const blockCache = 8 << 20
 type Purger struct {
 	// Current is called when a disk that nginx does not use obeys the whole journal. Set it before Watch.
 	Current func()
+	// Removed is called for each file that was removed from a store, but not by a purge. Set it before Watch.
+	Removed func(store string, reason sweep.Reason)
 
 	log *slog.Logger
 	// copy is where the journal is kept for the next agent of this pod.
@@ -40,7 +43,9 @@ type Purger struct {
 	// begun is true once it is known what nginx uses: see SetInUse.
 	begun bool
 	// policies are the cache policies by which nginx may have stored what it can still serve.
-	policies   []v1alpha1.CachePolicy
+	policies []v1alpha1.CachePolicy
+	// rules are those of sweeps.
+	rules      sweep.Rules
 	tagHeaders []string
 	// policyHash identifies the policies, and generation counts their changes.
 	policyHash string
@@ -180,6 +185,12 @@ func (p *Purger) match(e index.Entry) purge.Verdict {
 		return sealed
 	}
 	return open
+}
+
+func (p *Purger) removed(store string, reason sweep.Reason) {
+	if p.Removed != nil {
+		p.Removed(store, reason)
+	}
 }
 
 // ErrGap is the error of [Purger.Receive] if rules before those are missing.

@@ -17,6 +17,7 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agent/index"
 	agentpurge "github.com/cachenode/cachenode-operator/internal/agent/purge"
+	"github.com/cachenode/cachenode-operator/internal/agent/sweep"
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 	"github.com/cachenode/cachenode-operator/internal/purge"
@@ -46,11 +47,13 @@ type site struct {
 	version      int
 	size         int // of the bodies, if that is large
 	answer, body func(path string)
+	// removed counts what was removed, but not by purges.
+	removed map[sweep.Reason]int
 }
 
 func newSite(t *testing.T, spec string) *site {
 	t.Helper()
-	s := &site{t: t, nginx: nginxtest.New(t), yaml: `
+	s := &site{t: t, nginx: nginxtest.New(t), removed: map[sweep.Reason]int{}, yaml: `
 apiVersion: cachenode.io/v1alpha1
 kind: CacheNode
 metadata: {name: edge, namespace: default}
@@ -86,14 +89,19 @@ func (s *site) begin(mounted *purge.Journal) {
 	if mounted != nil {
 		s.purger.Load(*mounted)
 	}
+	s.purger.Removed = func(_ string, reason sweep.Reason) {
+		s.mutex.Lock()
+		defer s.mutex.Unlock()
+		s.removed[reason]++
+	}
 	cacheNode, _, err := schema.Decode([]byte(s.yaml))
 	must(s.t, err)
 	s.purger.Configure([]string{"Surrogate-Key", "Cache-Tag"}, cacheNode.Spec.Cache)
 	for _, disk := range []string{"disk1", "disk2"} {
 		own := s.nginx.Root + filepath.Dir(layout.CacheDir(disk))
 		s.purger.Watch(ctx, disk, agentpurge.Place{
-			Folder: s.nginx.Root + layout.CacheDir(disk), State: own + "/purges.json", Indexes: own, IsUsable: s.usable.Load,
-			Owner: "default/edge",
+			Folder: s.nginx.Root + layout.CacheDir(disk), State: own + "/purges.json", Checked: own + "/checked", Indexes: own,
+			IsUsable: s.usable.Load, Owner: "default/edge",
 		})
 	}
 	if tuning.HasMemoryTier(cacheNode.Spec) {
@@ -123,6 +131,10 @@ func (s *site) origin(w http.ResponseWriter, r *http.Request) {
 		answer(r.URL.Path)
 	}
 	text := fmt.Sprintf("%s %d %s", r.URL.Path, version, strings.Repeat("x", max(300_000, s.size)))
+	if strings.HasPrefix(r.URL.Path, "/chunked/") {
+		_, _ = io.WriteString(w, text)
+		return
+	}
 	if body != nil {
 		w.Header().Set("Content-Length", fmt.Sprint(len(text)))
 		_, _ = io.WriteString(w, text[:200_000])

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/cachenode/cachenode-operator/internal/agent/cachefile"
+	"github.com/cachenode/cachenode-operator/internal/agent/crash"
 	"github.com/cachenode/cachenode-operator/internal/agent/index"
 	"github.com/cachenode/cachenode-operator/internal/purge"
 )
@@ -26,6 +27,9 @@ type Place struct {
 	State string
 	// Owner is the CacheNode whose journal it is, as NAMESPACE/NAME.
 	Owner string
+	// Checked is the file with the boot of the node in which files were last checked for what a crash has cut. A store
+	// whose index is in memory has none.
+	Checked string
 	// Indexes is the folder for the index; "" keeps it in memory.
 	Indexes string
 	// IsUsable is true while the disk is healthy. It must not block.
@@ -118,6 +122,9 @@ func (s *store) set(change func()) {
 func (s *store) serve(ctx context.Context) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
+	if err := s.check(ctx); err != nil {
+		return err
+	}
 	state, err := readState(s.State, s.Owner)
 	if err != nil {
 		return err
@@ -146,6 +153,7 @@ func (s *store) serve(ctx context.Context) (err error) {
 	defer s.set(func() { s.keeper = nil })
 	ended := make(chan error, 1)
 	go func() { ended <- keep(ctx, k) }()
+	s.purger.running.Go(func() { s.sweep(ctx, k) })
 	for {
 		again, err := s.step(ctx, k)
 		if err != nil || ctx.Err() != nil || !s.IsUsable() || !s.has(headers) {
@@ -344,7 +352,7 @@ func (s *store) open() (x *index.Index, tagHeaders []string, err error) {
 		x, err = index.OpenInMemory(blocks)
 		return x, tagHeaders, err
 	}
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	boot, err := crash.Boot()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -356,7 +364,7 @@ func (s *store) open() (x *index.Index, tagHeaders []string, err error) {
 	}
 	for _, folder := range old {
 		if x == nil && strings.HasPrefix(filepath.Base(folder), begin) {
-			if x, err = index.Open(folder, string(boot), blocks); err == nil {
+			if x, err = index.Open(folder, boot, blocks); err == nil {
 				continue
 			}
 		}
@@ -366,7 +374,7 @@ func (s *store) open() (x *index.Index, tagHeaders []string, err error) {
 	}
 	if x == nil {
 		name := fmt.Sprintf("%s%d", begin, time.Now().UnixNano())
-		x, err = index.Open(filepath.Join(s.Indexes, name), string(boot), blocks)
+		x, err = index.Open(filepath.Join(s.Indexes, name), boot, blocks)
 	}
 	return x, tagHeaders, err
 }

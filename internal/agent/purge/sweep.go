@@ -1,0 +1,39 @@
+package purge
+
+import (
+	"context"
+	"time"
+
+	"github.com/cachenode/cachenode-operator/internal/agent/index"
+	"github.com/cachenode/cachenode-operator/internal/agent/sweep"
+)
+
+// SetRules says what sweeps of the disks keep. Before the first call, there are none.
+func (p *Purger) SetRules(r sweep.Rules) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	p.rules = r.After(p.rules, time.Now())
+}
+
+// sweep sweeps a disk at intervals until the context ends. The memory tier is small, and nginx keeps it short of stale
+// objects itself.
+func (s *store) sweep(ctx context.Context, k *index.Keeper) {
+	if s.isMemory() {
+		return
+	}
+	sweeper := sweep.Sweeper{
+		Disk: s.name, Keeper: k, Log: s.purger.log,
+		Rules:   func() (sweep.Rules, bool) { return s.sweepRules(k) },
+		Removed: func(reason sweep.Reason) { s.purger.removed(s.name, reason) },
+	}
+	sweeper.Run(ctx)
+}
+
+// sweepRules are the rules of the moment. ok is false while purges are behind, the index is not complete, or nginx does
+// not use the disk.
+func (s *store) sweepRules(k *index.Keeper) (r sweep.Rules, ok bool) {
+	p := s.purger
+	p.mutex.RLock()
+	defer p.mutex.RUnlock()
+	return p.rules, !p.rules.Since.IsZero() && s.inUse && s.applied >= p.journal.Head && s.IsUsable() && k.Complete()
+}

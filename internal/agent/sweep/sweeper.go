@@ -1,0 +1,120 @@
+package sweep
+
+import (
+	"context"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"golang.org/x/time/rate"
+
+	"github.com/cachenode/cachenode-operator/internal/agent/cachefile"
+	"github.com/cachenode/cachenode-operator/internal/agent/index"
+)
+
+const (
+	// first is the time between the completion of an index and the first sweep, and every that between two sweeps.
+	first = 10 * time.Minute
+	every = time.Hour
+	// looked is how many entries of the index are read in a second, and removed how many files are removed.
+	looked  = 2000
+	removed = 100
+	// again is the time between two looks at whether the disk has other work.
+	again = time.Second
+)
+
+// Sweeper sweeps one disk.
+type Sweeper struct {
+	Disk   string
+	Keeper *index.Keeper
+	// Rules are those of the moment. ok is false while the disk has other work, for which a sweep waits.
+	Rules func() (r Rules, ok bool)
+	// Removed is called for each file that was removed.
+	Removed func(Reason)
+	Log     *slog.Logger
+}
+
+// Run sweeps at intervals until the context ends. A sweep that fails is tried again as the next one.
+func (s *Sweeper) Run(ctx context.Context) {
+	if _, err := s.rules(ctx); err != nil {
+		return
+	}
+	for wait := first; sleep(ctx, wait) == nil; wait = every {
+		if err := s.Sweep(ctx); err != nil && ctx.Err() == nil {
+			s.Log.Warn("removing objects that are not needed", "disk", s.Disk, "error", err)
+		}
+	}
+}
+
+// Sweep looks at all that the index has, once, and removes what the rules do not keep.
+func (s *Sweeper) Sweep(ctx context.Context) error {
+	looks, removals := rate.NewLimiter(looked, looked/10), rate.NewLimiter(removed, removed/10)
+	for folder := range index.Folder(index.Folders) {
+		rules, err := s.rules(ctx)
+		if err != nil {
+			return err
+		}
+		for f, err := range s.Keeper.Index.InFolder(folder) {
+			if err != nil {
+				return err
+			}
+			if err := looks.Wait(ctx); err != nil {
+				return err
+			}
+			e, ok, err := s.Keeper.Index.Get(f)
+			if err != nil {
+				return err
+			}
+			if !ok || rules.Reason(s.Disk, e, time.Now()) == Keep {
+				continue
+			}
+			if err := removals.Wait(ctx); err != nil {
+				return err
+			}
+			if err := s.remove(rules, f); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// remove removes a file, unless the index is wrong about it and reads it again. nginx may have renewed the
+// file, or a purge of many files may have made it invalid.
+func (s *Sweeper) remove(rules Rules, f index.File) error {
+	e, ok, err := s.Keeper.Read(f)
+	if err != nil {
+		return nil //nolint:nilerr // the keeper, too, leaves a file alone that cannot be read
+	}
+	reason := rules.Reason(s.Disk, e, time.Now())
+	if !ok || reason == Keep {
+		s.Keeper.Reread(f)
+		return nil
+	}
+	if err := cachefile.Remove(filepath.Join(s.Keeper.Folder, f.Path())); err != nil {
+		return err
+	}
+	s.Removed(reason)
+	return nil
+}
+
+// rules waits until the disk has no other work.
+func (s *Sweeper) rules(ctx context.Context) (Rules, error) {
+	for {
+		if rules, ok := s.Rules(); ok {
+			return rules, ctx.Err()
+		}
+		if err := sleep(ctx, again); err != nil {
+			return Rules{}, err
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(d):
+		return nil
+	}
+}
