@@ -58,7 +58,8 @@ type Entry struct {
 	Received, ValidUntil time.Time
 	// Stored is when the file was last written to, in whole seconds. A renewal writes to the header.
 	Stored time.Time
-	// Stale is how long after ValidUntil the response itself allows to serve it, in whole seconds.
+	// Stale is how long after ValidUntil the response is of use: as long as it says itself, in whole seconds, or
+	// cachefile.MaxStale if the origin can renew it.
 	Stale time.Duration
 	// Size is that of the file, in bytes.
 	Size int64

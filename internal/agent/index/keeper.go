@@ -64,21 +64,20 @@ func (k *Keeper) Sync(ctx context.Context) error {
 	}
 }
 
-// Reread has a file read again soon. That is for a renewal of a stored response, which is no event. Any goroutine may
-// call it.
-func (k *Keeper) Reread(f File) {
+// Reread has files read again soon. That is for changes of headers, which are no events. Any goroutine may call it.
+func (k *Keeper) Reread(files ...File) {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
-	k.outdated = append(k.outdated, f)
+	k.outdated = append(k.outdated, files...)
 }
 
-// takeOutdated are the files of Reread since the last call.
-func (k *Keeper) takeOutdated() []File {
+// takeOutdated are the next files of Reread, and whether there are more.
+func (k *Keeper) takeOutdated() (files []File, more bool) {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
-	files := k.outdated
-	k.outdated = nil
-	return files
+	n := min(len(k.outdated), batch)
+	files, k.outdated = k.outdated[:n], k.outdated[n:]
+	return files, len(k.outdated) > 0
 }
 
 // take are the calls of Sync that have begun.
@@ -201,7 +200,8 @@ func (k *Keeper) begin(ctx context.Context) (err error) {
 // them if mayWait is true and no folder is to be rescanned.
 func (k *Keeper) follow(mayWait bool) (all bool, err error) {
 	wait := waitForEvents
-	if !mayWait || len(k.pending) > 0 {
+	outdated, more := k.takeOutdated()
+	if !mayWait || more || len(k.pending) > 0 {
 		wait = 0
 	}
 	files, all, err := k.watch.Next(wait)
@@ -212,7 +212,7 @@ func (k *Keeper) follow(mayWait bool) (all bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	files = append(files, k.takeOutdated()...)
+	files = append(files, outdated...)
 	changes := make([]Change, 0, len(files))
 	for _, f := range files {
 		changes = k.scanner.look(changes, f)

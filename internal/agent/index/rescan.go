@@ -48,6 +48,9 @@ func (d Disk) Read(f File) (e Entry, ok bool, err error) {
 		File: f, Key: ObjectKey(h.Key), Received: h.Received, ValidUntil: h.ValidUntil, Stale: h.Stale,
 		Stored: info.ModTime().Truncate(time.Second), Size: info.Size(),
 	}
+	if h.CanBeRenewed() {
+		e.Stale = cachefile.MaxStale
+	}
 	var tags []string
 	for _, name := range d.TagHeaders {
 		tags = append(tags, h.Values(name)...)

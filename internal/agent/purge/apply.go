@@ -44,7 +44,7 @@ func (s *store) apply(ctx context.Context, k *index.Keeper, tasks []task) error 
 		return err
 	}
 	for _, t := range tasks {
-		if err := s.resolve(ctx, k.Index, t); err != nil {
+		if err := s.resolve(ctx, k, t); err != nil {
 			return err
 		}
 	}
@@ -64,9 +64,9 @@ func (s *store) hitKeys(t task) error {
 }
 
 // resolve applies a rule to all files that the index has for it: all become invalid first, as that is fast.
-func (s *store) resolve(ctx context.Context, x *index.Index, t task) error {
-	var files []string
-	n := 0
+func (s *store) resolve(ctx context.Context, k *index.Keeper, t task) error {
+	var files []index.File
+	x := k.Index
 	for _, p := range t.patterns {
 		for f, err := range found(x, p) {
 			if err = errors.Join(err, ctx.Err()); err != nil {
@@ -75,21 +75,21 @@ func (s *store) resolve(ctx context.Context, x *index.Index, t task) error {
 			if s.isSpared(x, f, t) {
 				continue
 			}
-			path := filepath.Join(s.Folder, f.Path())
-			hit, err := s.hit(t, path)
+			hit, err := s.hit(t, filepath.Join(s.Folder, f.Path()))
 			if err != nil {
 				return err
 			}
-			if n++; hit && n <= unlinked {
-				files = append(files, path)
+			if hit {
+				files = append(files, f)
 			}
 		}
 	}
-	if n > unlinked || (t.Soft && !s.isMemory()) {
+	if len(files) > unlinked || (t.Soft && !s.isMemory()) {
+		k.Reread(files...)
 		return nil
 	}
-	for _, path := range files {
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+	for _, f := range files {
+		if err := os.Remove(filepath.Join(s.Folder, f.Path())); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return err
 		}
 	}

@@ -40,12 +40,12 @@ func (s *store) takeChanges() (tasks []task) {
 
 // change makes stale what the URLs are about that have come. The index may not have a variant or a slice that was stored
 // right now: all of that is as good as can be done without waiting.
-func (s *store) change(ctx context.Context, x *index.Index) error {
+func (s *store) change(ctx context.Context, k *index.Keeper) error {
 	for _, t := range s.takeChanges() {
 		if err := s.hitKeys(t); err != nil {
 			return err
 		}
-		if err := s.resolve(ctx, x, t); err != nil {
+		if err := s.resolve(ctx, k, t); err != nil {
 			return err
 		}
 	}

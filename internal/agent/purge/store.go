@@ -228,7 +228,7 @@ func (s *store) step(ctx context.Context, k *index.Keeper) (again <-chan struct{
 		})
 	}
 	s.forget(tasks)
-	if err := s.change(ctx, k.Index); err != nil {
+	if err := s.change(ctx, k); err != nil {
 		return again, err
 	}
 	p.mutex.RLock()
