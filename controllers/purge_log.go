@@ -57,8 +57,8 @@ func (r *PurgeReconciler) load(
 	if j.log.Head > 0 && j.log.Head >= last { // nothing is lost that anybody knows
 		return true, 0, nil
 	}
-	// The end of the journal is lost, or all of it. Disks that are at the last place that anybody knows have missed nothing
-	// that was said to be applied. What had not ended is done once more.
+	// The end of the journal is lost, or all of it. Disks that are at the last place that anybody knows have missed
+	// nothing that was said to be applied. What had not ended is done once more.
 	j.log.Restart(last)
 	for i := range p.purges {
 		if !isFinished(&p.purges[i]) {
@@ -168,7 +168,8 @@ func (a *Agents) observations(cacheNode types.NamespacedName) map[string]Observa
 	return list
 }
 
-// writeLog writes what has changed in the journal. A write fails if somebody else has written since the journal was read.
+// writeLog writes what has changed in the journal. A write fails if somebody else has written since the journal was
+// read.
 func (r *PurgeReconciler) writeLog(
 	ctx context.Context, cacheNode *v1alpha1.CacheNode, next *purge.Log, versions [purge.Slots]string,
 ) ([purge.Slots]string, error) {

@@ -53,7 +53,7 @@ func parse(args []string, out io.Writer) (options, error) {
 		"the number of requests that are answered at a time; one user gets half of them at most")
 	flags.DurationVar(&o.api.BatchWindow, "batch-window", 25*time.Millisecond,
 		"the time for which requests of a user for a CacheNode are gathered into a CachePurge")
-	ttl := flags.Int("ttl-seconds-after-finished", 300,
+	ttl := flags.Int("ttl-seconds-after-finished", 60,
 		"the number of seconds after which a finished CachePurge is deleted, from 1 to 2592000")
 	o.log.BindFlags(flags)
 	if err := flags.Parse(args); err != nil {

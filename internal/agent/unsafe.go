@@ -26,8 +26,8 @@ func (u *unsafeURLs) add(url string, now time.Time) {
 	u.list = slices.DeleteFunc(u.list, func(known agentapi.UnsafeURL) bool { return known.URL == url })
 	u.list = append(u.list, agentapi.UnsafeURL{Number: u.last, URL: url})
 	bytes := 0
-	for i := len(u.list) - 1; i >= 0; i-- {
-		if bytes += len(u.list[i].URL); bytes > agentapi.MaxUnsafeBytes || len(u.list)-i > agentapi.MaxUnsafe {
+	for i, known := range slices.Backward(u.list) {
+		if bytes += len(known.URL); bytes > agentapi.MaxUnsafeBytes || len(u.list)-i > agentapi.MaxUnsafe {
 			u.list = slices.Clone(u.list[i+1:])
 			break
 		}

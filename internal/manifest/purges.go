@@ -7,7 +7,6 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/naming"
-	"github.com/cachenode/cachenode-operator/internal/purge"
 )
 
 // Purges is the ConfigMap with a segment of the journal of purges. Pods that start read from it what they have missed.
@@ -23,7 +22,7 @@ func Purges(cacheNode *v1alpha1.CacheNode, slot int, segment []byte) *corev1.Con
 // purgesVolume has all segments of the journal that there are when the pod starts.
 func purgesVolume(cacheNode string) corev1.Volume {
 	var sources []corev1.VolumeProjection
-	for slot := range purge.Slots {
+	for slot := range naming.PurgesSlots {
 		sources = append(sources, corev1.VolumeProjection{ConfigMap: &corev1.ConfigMapProjection{
 			LocalObjectReference: corev1.LocalObjectReference{Name: naming.Purges(cacheNode, slot)}, Optional: new(true),
 			Items: []corev1.KeyToPath{{Key: naming.PurgesKey, Path: naming.PurgesFile(slot)}},

@@ -138,6 +138,9 @@ func ConfigMap(cacheNode string) string { return cacheNode + "-config" }
 // purges is between the names of a CacheNode and a slot of its journal.
 const purges = "-purges-"
 
+// PurgesSlots is how many segments of the journal of purges are stored at most, one in each slot.
+const PurgesSlots = 16
+
 // Purges is the name of the ConfigMap with a segment of the journal of purges.
 func Purges(cacheNode string, slot int) string { return cacheNode + purges + strconv.Itoa(slot) }
 

@@ -3,11 +3,13 @@ package purge
 import (
 	"slices"
 	"time"
+
+	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
 const (
 	// Slots is how many segments are stored at most, one in each slot.
-	Slots = 16
+	Slots = naming.PurgesSlots
 	// SegmentSize is how many bytes of purges a segment has, before it is compressed, unless one purge alone has more.
 	SegmentSize = 256 << 10
 	// MaxRule is how many bytes a purge may have, so that a segment can be stored however little can be compressed.
@@ -134,9 +136,6 @@ func (l *Log) Changed() (slots []int, segments []Segment) {
 
 // Written says that all that has changed is stored.
 func (l *Log) Written() { l.changed = nil }
-
-// Has is true if a slot has a segment.
-func (l *Log) Uses(slot int) bool { return l.segments[slot] != nil }
 
 // isFree is true for a slot whose segment, if it has one, has nothing that is in the journal.
 func (l *Log) isFree(slot int) bool {

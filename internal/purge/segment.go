@@ -49,7 +49,9 @@ func (s Segment) size() int {
 // Join is the journal that segments make up. A journal of which a part is lost begins after that part.
 func Join(segments []Segment) (j Journal) {
 	segments = slices.Clone(segments)
-	slices.SortFunc(segments, func(a, b Segment) int { return cmp.Or(cmp.Compare(a.Head, b.Head), cmp.Compare(a.After, b.After)) })
+	slices.SortFunc(segments, func(a, b Segment) int {
+		return cmp.Or(cmp.Compare(a.Head, b.Head), cmp.Compare(a.After, b.After))
+	})
 	n := len(segments)
 	if n == 0 {
 		return Journal{}

@@ -111,7 +111,8 @@ func readAt(file io.ReaderAt, buffer []byte, at int64) error {
 	return nil
 }
 
-// CanBeRenewed is true for a response that the origin can renew by a 304, as it has a validator (RFC 9110, section 8.8).
+// CanBeRenewed is true for a response that the origin can renew by a 304, as it has a validator (RFC 9110, section
+// 8.8).
 func (h Header) CanBeRenewed() bool { return len(h.Values("ETag"))+len(h.Values("Last-Modified")) > 0 }
 
 // Values are the values of a header of the response, in the order in which they are there.

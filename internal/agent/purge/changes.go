@@ -38,8 +38,8 @@ func (s *store) takeChanges() (tasks []task) {
 	return tasks
 }
 
-// change makes stale what the URLs are about that have come. The index may not have a variant or a slice that was stored
-// right now: all of that is as good as can be done without waiting.
+// change makes stale what the URLs are about that have come. The index may not have a variant or a slice that was
+// stored right now: all of that is as good as can be done without waiting.
 func (s *store) change(ctx context.Context, k *index.Keeper) error {
 	for _, t := range s.takeChanges() {
 		if err := s.hitKeys(t); err != nil {

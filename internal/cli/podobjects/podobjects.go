@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/dustin/go-humanize"
 	"golang.org/x/sync/errgroup"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -98,6 +99,9 @@ func ask(ctx context.Context, cluster *connect.Cluster, pod string, query []byte
 	}
 	return answer, nil
 }
+
+// Size is a number of bytes for people.
+func Size(bytes int64) string { return humanize.IBytes(uint64(max(bytes, 0))) }
 
 // Incomplete is an error that lists problems; nil if there are none.
 func Incomplete(problems []string) error {

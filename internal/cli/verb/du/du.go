@@ -71,7 +71,7 @@ func run(ctx context.Context, cluster *connect.Cluster, name string, q objects.Q
 		if total.Bytes > 0 {
 			share = fmt.Sprintf("%.1f%%", 100*float64(g.Bytes)/float64(total.Bytes))
 		}
-		size := humanize.IBytes(uint64(max(g.Bytes, 0)))
+		size := podobjects.Size(g.Bytes)
 		t.Row(g.Name, humanize.Comma(g.Objects), humanize.Comma(g.Files), size, share)
 	}
 	t.Write()

@@ -100,8 +100,8 @@ func (o *options) run(
 	} else {
 		write(out, rows, time.Now())
 	}
-	_, _ = fmt.Fprintf(errout, "%d objects are listed; all places together have %s that match, in %s files, %s\n", len(rows),
-		humanize.Comma(total.Objects), humanize.Comma(total.Files), humanize.IBytes(uint64(max(total.Bytes, 0))))
+	_, _ = fmt.Fprintf(errout, "%d objects are listed; all places together have %s that match, in %s files, %s\n",
+		len(rows), humanize.Comma(total.Objects), humanize.Comma(total.Files), podobjects.Size(total.Bytes))
 	return podobjects.Incomplete(problems)
 }
 
@@ -139,7 +139,7 @@ func write(out io.Writer, rows []row, now time.Time) {
 		if left := r.ValidUntil.Sub(now); left > 0 {
 			fresh = duration.HumanDuration(left)
 		}
-		t.Row(r.Key, humanize.IBytes(uint64(max(r.Bytes, 0))), humanize.Comma(r.Files),
+		t.Row(r.Key, podobjects.Size(r.Bytes), humanize.Comma(r.Files),
 			duration.HumanDuration(now.Sub(r.Received)), fresh, strings.Join(r.Where, " "), strings.Join(r.Tags, " "))
 	}
 	t.Write()

@@ -21,7 +21,7 @@ func (o *options) dryRun(ctx context.Context, cluster *connect.Cluster, out io.W
 	}
 	t := table.New(out, -1, "POD", "OBJECTS", "FILES", "SIZE", "FILES IN MEMORY")
 	for _, f := range findings(stores) {
-		size := humanize.IBytes(uint64(max(f.disks.Bytes, 0)))
+		size := podobjects.Size(f.disks.Bytes)
 		t.Row(f.pod, humanize.Comma(f.disks.Objects), humanize.Comma(f.disks.Files), size, humanize.Comma(f.memory.Files))
 	}
 	t.Write()

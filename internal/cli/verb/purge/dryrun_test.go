@@ -18,7 +18,8 @@ func TestFindings(t *testing.T) {
 		}}
 	}
 	got := findings([]podobjects.Store{
-		store("edge-0", "disk1", 1), store("edge-0", "disk2", 2), store("edge-0", purge.MemoryStore, 3), store("edge-1", "disk1", 4),
+		store("edge-0", "disk1", 1), store("edge-0", "disk2", 2), store("edge-0", purge.MemoryStore, 3),
+		store("edge-1", "disk1", 4),
 	})
 	want := []finding{
 		{"edge-0", objects.Total{Objects: 3, Files: 6, Bytes: 300}, objects.Total{Objects: 3, Files: 6, Bytes: 300}},
