@@ -20,9 +20,7 @@ import (
 type bench struct {
 	*lab.Lab
 	options
-	nginxRoot, peersRoot string
-	// self is this program, which also runs where the clients are.
-	self string
+	nginxRoot string
 	// certificates are those of the operator and of all agents.
 	certificates map[string][]byte
 }
@@ -38,9 +36,6 @@ func withLab(o options, mebibytes int64, f func(*bench) error) (err error) {
 	}
 	defer func() { err = errors.Join(err, b.Close()) }()
 	if b.nginxRoot, err = lab.Recipe("hack/nginx-root"); err != nil {
-		return err
-	}
-	if b.self, err = os.Executable(); err != nil {
 		return err
 	}
 	if b.certificates, _, err = pki.Renew(nil, agentName, time.Now()); err != nil {
@@ -83,7 +78,8 @@ var sizes = []int{1 << 10, 16 << 10, 64 << 10}
 
 // startOrigin starts an nginx that answers /TAG/SIZE/NAME with so many bytes, the tag, and the time at which it did.
 func (b *bench) startOrigin(name string, site lab.Site) error {
-	files := map[string]string{"/tmp/nginx.conf": fmt.Sprintf(`daemon off; user root; pid /run/origin.pid; worker_processes 1;
+	files := map[string]string{"/tmp/nginx.conf": fmt.Sprintf(`daemon off; user root; pid /run/origin.pid;
+worker_processes 1;
 events { worker_connections 4096; }
 http {
   access_log off; sendfile on; keepalive_requests 1000000; etag off;

@@ -32,7 +32,8 @@ func cost(o options) (r result.PurgeCost, err error) {
 			if err != nil {
 				return err
 			}
-			if err := b.ask(job{Case: "fill", Servers: []endpoint{p.endpoint()}, Count: 2 * hitObjects}, &struct{}{}); err != nil {
+			j := job{Case: "fill", Servers: []endpoint{p.endpoint()}, Count: 2 * hitObjects}
+			if err := b.ask(j, &struct{}{}); err != nil {
 				return err
 			}
 			pods = append(pods, p)

@@ -63,7 +63,9 @@ func answerJob(in io.Reader, out io.Writer) error {
 type client struct{ http *fasthttp.HostClient }
 
 func newClient(address string) client {
-	return client{&fasthttp.HostClient{Addr: address, MaxConns: 64, ReadTimeout: time.Minute, MaxIdemponentCallAttempts: 1}}
+	return client{&fasthttp.HostClient{
+		Addr: address, MaxConns: 64, ReadTimeout: time.Minute, MaxIdemponentCallAttempts: 1,
+	}}
 }
 
 // made is when the origin made the response to a GET, as Unix time in milliseconds.

@@ -29,6 +29,8 @@ type options struct {
 	rounds, times, objects, checked, rate, files int
 	seconds, window                              time.Duration
 	systems, out                                 string
+	// self is this program, which also runs where the clients are.
+	self string
 }
 
 // cases measure something and return it.
@@ -77,6 +79,10 @@ func run(args []string) error {
 	case flags.NArg() == 0:
 		flags.Usage()
 		return errors.New("name a case")
+	}
+	var err error
+	if o.self, err = os.Executable(); err != nil {
+		return err
 	}
 	for _, name := range flags.Args() {
 		measure, ok := cases[name]

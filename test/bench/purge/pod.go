@@ -38,7 +38,7 @@ type pod struct {
 	hasAgent bool
 }
 
-// server is the pod as clients see it.
+// endpoint is the pod as clients see it.
 func (p pod) endpoint() endpoint {
 	e := endpoint{HTTP: net.JoinHostPort(p.site.Address, strconv.Itoa(lab.Port))}
 	if p.hasAgent {
@@ -105,17 +105,18 @@ func (b *bench) startPod(name string, mebibytes int64) (p pod, err error) {
 
 // revision is what the operator gives to the pods of a CacheNode with two disks and no memory tier.
 func revision(mebibytes int64) (string, error) {
+	const health, cached = "{device: Shared, minFree: 0, minFreeInodes: 0}", "{minFree: 16Mi, keysZone: 64Mi}"
 	cacheNode, err := file.One("-", strings.NewReader(fmt.Sprintf(`apiVersion: cachenode.io/v1alpha1
 kind: CacheNode
 metadata: {name: edge, namespace: default}
 spec:
   disks:
-  - {name: disk1, size: %[1]dMi, health: {device: Shared, minFree: 0, minFreeInodes: 0}, cache: {minFree: 16Mi, keysZone: 64Mi}}
-  - {name: disk2, size: %[1]dMi, health: {device: Shared, minFree: 0, minFreeInodes: 0}, cache: {minFree: 16Mi, keysZone: 64Mi}}
+  - {name: disk1, size: %[1]dMi, health: %[3]s, cache: %[4]s}
+  - {name: disk2, size: %[1]dMi, health: %[3]s, cache: %[4]s}
   origin: {servers: [{host: 127.0.0.1, port: %[2]d}], hostHeader: bench}
   memoryTier: {enabled: false}
   monitoring: {requestSampling: 0}
-`, mebibytes*9/10, lab.OriginPort)))
+`, mebibytes*9/10, lab.OriginPort, health, cached)))
 	if err != nil {
 		return "", err
 	}
