@@ -45,11 +45,11 @@ func writeFiles(folder string, disk, count int) error {
 func cacheFile(key, tags string, received time.Time) []byte {
 	file := make([]byte, fileHeader, fileBytes)
 	binary.LittleEndian.PutUint64(file, cachefile.Version)
-	binary.LittleEndian.PutUint64(file[8:], uint64(received.Add(time.Hour).Unix())) //nolint:gosec // after 1970
-	binary.LittleEndian.PutUint64(file[40:], uint64(received.Unix()))               //nolint:gosec // after 1970
+	binary.LittleEndian.PutUint64(file[8:], uint64(received.Add(time.Hour).Unix()))
+	binary.LittleEndian.PutUint64(file[40:], uint64(received.Unix()))
 	file = append(file, "\nKEY: "+key+"\n"...)
-	binary.LittleEndian.PutUint16(file[54:], uint16(len(file))) //nolint:gosec // short
+	binary.LittleEndian.PutUint16(file[54:], uint16(len(file)))
 	file = append(file, "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nSurrogate-Key: "+tags+"\r\n\r\n"...)
-	binary.LittleEndian.PutUint16(file[56:], uint16(len(file))) //nolint:gosec // short
+	binary.LittleEndian.PutUint16(file[56:], uint16(len(file)))
 	return append(file, bytes.Repeat([]byte("x"), max(fileBytes-len(file), 0))...)
 }
