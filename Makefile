@@ -172,7 +172,7 @@ bench-fleet: ## What a hop between pods costs, beside Varnish and Traffic Server
 	test/bench/run fleet -pods 3,10,30,100 -out docs/benchmarks
 
 .PHONY: bench-purge
-bench-purge: ## Purges beside Varnish and Traffic Server, many a second, and what the index behind them costs. Half an hour.
+bench-purge: ## Purges beside Varnish and Traffic Server, many a second, and what the index behind them costs. Three quarters of an hour.
 	test/bench/run purge -out docs/benchmarks urls rate cost
 	test/bench/run purge -rounds 3 -out docs/benchmarks tag prefix rebuild
 

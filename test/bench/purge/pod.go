@@ -56,22 +56,9 @@ func (b *bench) startPod(name string, mebibytes int64) (p pod, err error) {
 	if err := b.startOrigin(name, p.site); err != nil {
 		return p, err
 	}
-	stable, err := revision(mebibytes)
+	root, err := b.podRoot(mebibytes)
 	if err != nil {
 		return p, err
-	}
-	root := lab.Root{
-		Dir: b.nginxRoot, Tmpfs: []string{"/run", "/run/cachenode", "/tmp", "/var/cache", "/etc/cachenode"}, Owner: "101:101",
-		Binds: map[string]string{"/tmp/bin": b.Dir + "/bin"},
-		Files: map[string]string{
-			layout.ConfigDir + "/" + naming.StableKey:        stable,
-			layout.PodInfoDir + "/" + layout.AnnotationsFile: "",
-			layout.PodInfoDir + "/" + layout.CPULimitFile:    "2000",
-			layout.PodInfoDir + "/" + layout.MemoryLimitFile: strconv.Itoa(podMemory << 20),
-		},
-	}
-	for _, key := range []string{naming.ServerCertificateKey, naming.ServerKeyKey, naming.AuthorityKey} {
-		root.Files[layout.CertificateDir+"/"+key] = string(b.certificates[key])
 	}
 	for i := range disks {
 		d, err := b.Disk(fmt.Sprintf("%s-disk%d", name, i+1), mebibytes, lab.Usual(0))
@@ -101,6 +88,28 @@ func (b *bench) startPod(name string, mebibytes int64) (p pod, err error) {
 		return p, err
 	}
 	return p, b.ask(job{Case: "settle", Servers: []endpoint{p.endpoint()}}, &struct{}{})
+}
+
+// podRoot is what the agent and nginx of a pod see, but for the disks.
+func (b *bench) podRoot(mebibytes int64) (root lab.Root, err error) {
+	stable, err := revision(mebibytes)
+	if err != nil {
+		return root, err
+	}
+	root = lab.Root{
+		Dir: b.nginxRoot, Tmpfs: []string{"/run", "/run/cachenode", "/tmp", "/var/cache", "/etc/cachenode"}, Owner: "101:101",
+		Binds: map[string]string{"/tmp/bin": b.Dir + "/bin"},
+		Files: map[string]string{
+			layout.ConfigDir + "/" + naming.StableKey:        stable,
+			layout.PodInfoDir + "/" + layout.AnnotationsFile: "",
+			layout.PodInfoDir + "/" + layout.CPULimitFile:    "2000",
+			layout.PodInfoDir + "/" + layout.MemoryLimitFile: strconv.Itoa(podMemory << 20),
+		},
+	}
+	for _, key := range []string{naming.ServerCertificateKey, naming.ServerKeyKey, naming.AuthorityKey} {
+		root.Files[layout.CertificateDir+"/"+key] = string(b.certificates[key])
+	}
+	return root, nil
 }
 
 // revision is what the operator gives to the pods of a CacheNode with two disks and no memory tier.
