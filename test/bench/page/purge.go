@@ -40,10 +40,21 @@ var purgeSystems = [][2]string{
 	{trafficServer, "Traffic Server, PURGE"},
 }
 
-// spread is the median of a figure in all rounds, with the least and the greatest.
+// spread is the median of a figure in all rounds, with the least and the greatest if there are several rounds.
 func spread[S any](samples []S, figure func(S) float64) string {
 	values := result.Values(samples, figure)
+	if len(values) == 1 {
+		return short(values[0])
+	}
 	return fmt.Sprintf("%s (%s-%s)", short(result.Median(values)), short(slices.Min(values)), short(slices.Max(values)))
+}
+
+// inRounds is a number of rounds in a sentence.
+func inRounds(n int) string {
+	if n == 1 {
+		return "1 round"
+	}
+	return fmt.Sprintf("%d rounds", n)
 }
 
 // where are the samples for which a condition holds.
@@ -74,13 +85,13 @@ func urlsTable(u result.PurgeURLs) (string, [][]string) {
 			spread(samples, func(s sample) float64 { return s.Fresh.P99 }), fmt.Sprint(hits),
 		})
 	}
-	return fmt.Sprintf("%d rounds of %d URLs, one after another", u.Rounds, u.Times), lines
+	return fmt.Sprintf("%s of %d URLs, one after another", inRounds(u.Rounds), u.Times), lines
 }
 
 func bulkTable(b result.PurgeBulk) (string, [][]string) {
 	type sample = result.PurgeBulkSample
 	lines := [][]string{{
-		"cache", "applied after, s", "HITs of the purged", "p99 ms of others, before", "p99 ms of others, during",
+		"cache", "applied after, ms", "HITs of the purged", "p99 ms of others, before", "p99 ms of others, during",
 		"agent's MiB before", "at most",
 	}}
 	for _, system := range purgeSystems {
@@ -88,7 +99,7 @@ func bulkTable(b result.PurgeBulk) (string, [][]string) {
 		if len(samples) == 0 {
 			continue
 		}
-		line := []string{system[1], spread(samples, func(s sample) float64 { return s.Applied }), hitsOf(samples)}
+		line := []string{system[1], spread(samples, func(s sample) float64 { return 1000 * s.Applied }), hitsOf(samples)}
 		line = append(line, spread(samples, func(s sample) float64 { return s.Before.P99 }),
 			spread(samples, func(s sample) float64 { return s.During.P99 }))
 		if samples[0].MemoryPeak == 0 {
@@ -101,8 +112,8 @@ func bulkTable(b result.PurgeBulk) (string, [][]string) {
 	if b.Kind == "tag" {
 		lines = append(lines, []string{"Varnish, xkey", "not in Debian's package", "–", "–", "–", "–", "–"})
 	}
-	return fmt.Sprintf("%d rounds, %s of %s objects purged, others requested for %g s before and from the purge on",
-		b.Rounds, thousands(float64(b.Purged)), thousands(float64(b.Objects)), b.Window), lines
+	return fmt.Sprintf("%s, %s of %s objects purged, others requested for %g s before and from the purge on",
+		inRounds(b.Rounds), thousands(float64(b.Purged)), thousands(float64(b.Objects)), b.Window), lines
 }
 
 // hitsOf is how many of the purged objects were HITs afterwards.
@@ -117,8 +128,8 @@ func hitsOf(samples []result.PurgeBulkSample) string {
 func rateTable(r result.PurgeRate) (string, [][]string) {
 	type sample = result.PurgeRateSample
 	kibi := func(bytes int) float64 { return float64(bytes) / 1024 }
-	return fmt.Sprintf("%d rounds of %g s, %s purges a second of one URL each, in updates every %g ms, "+
-			"with a grace period of %g s", r.Rounds, r.Seconds, thousands(float64(r.PerSecond)), r.Every, r.Grace),
+	return fmt.Sprintf("%s of %g s, %s purges a second of one URL each, in updates every %g ms, "+
+			"with a grace period of %g s", inRounds(r.Rounds), r.Seconds, thousands(float64(r.PerSecond)), r.Every, r.Grace),
 		[][]string{
 			{
 				"updates", "lag, p50 ms", "lag, p99 ms", "lag of the last, ms", "agent's s CPU", "agent's MiB at most",
@@ -139,8 +150,8 @@ func rateTable(r result.PurgeRate) (string, [][]string) {
 
 func rebuildTable(r result.PurgeRebuild) (string, [][]string) {
 	type sample = result.PurgeRebuildSample
-	return fmt.Sprintf("%d rounds, %s files of %d bytes on %d disks, one processor, a soft limit of %s",
-			r.Rounds, thousands(float64(r.Files)), r.Bytes, r.Disks, r.MemoryLimit),
+	return fmt.Sprintf("%s, %s files of %d bytes on %d disks, one processor, a soft limit of %s",
+			inRounds(r.Rounds), thousands(float64(r.Files)), r.Bytes, r.Disks, r.MemoryLimit),
 		[][]string{
 			{"", "s", "s CPU", "MiB at most", "index, bytes an object"},
 			{

@@ -39,6 +39,6 @@ func costTable(c result.PurgeCost) (string, [][]string) {
 			spread(with, func(s sample) float64 { return s.CatchUp }),
 		})
 	}
-	return fmt.Sprintf("%d rounds of %g s; at the end the index had %.0f bytes for each of %s files",
-		c.Rounds, c.Seconds, float64(c.IndexBytes)/float64(max(c.Files, 1)), thousands(float64(c.Files))), lines
+	return fmt.Sprintf("%s of %g s; at the end the index had %.0f bytes for each of %s files",
+		inRounds(c.Rounds), c.Seconds, float64(c.IndexBytes)/float64(max(c.Files, 1)), thousands(float64(c.Files))), lines
 }

@@ -54,7 +54,7 @@ func (r *results) purgeGoals() (string, error) {
 		if g.here > g.most {
 			reached = "**no**"
 		}
-		lines = append(lines, []string{g.label, fmt.Sprintf("%g", g.most), short(g.here), reached})
+		lines = append(lines, []string{g.label, thousands(g.most), thousands(g.here), reached})
 	}
 	return markdown(lines), nil
 }
