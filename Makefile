@@ -171,6 +171,11 @@ bench-fleet: ## What a hop between pods costs, beside Varnish and Traffic Server
 	test/bench/run fleet -out docs/benchmarks
 	test/bench/run fleet -pods 3,10,30,100 -out docs/benchmarks
 
+.PHONY: bench-purge
+bench-purge: ## Purges beside Varnish and Traffic Server, many a second, and what the index behind them costs. Three quarters of an hour.
+	test/bench/run purge -out docs/benchmarks urls rate cost
+	test/bench/run purge -rounds 3 -out docs/benchmarks tag prefix rebuild
+
 .PHONY: bench-ranges
 bench-ranges: ## How long a range at the end of a large object takes that is not in the cache, with and without slices. Three minutes.
 	@test/bench/ranges

@@ -193,8 +193,10 @@ func (s *scanner) scan(of stale) error {
 		}
 		isKnown := known[f]
 		delete(known, f)
-		if info, err := name.Info(); isKnown && err == nil && changed(info).Before(of.since) {
-			continue
+		if isKnown {
+			if info, err := name.Info(); err == nil && changed(info).Before(of.since) {
+				continue
+			}
 		}
 		if err := s.pace(); err != nil {
 			return err

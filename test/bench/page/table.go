@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"math"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -48,6 +49,11 @@ func (r *results) table(name string) (string, error) {
 		return r.fleetTable()
 	case "goals":
 		return r.goalTable()
+	case "purge-goals":
+		return r.purgeGoals()
+	}
+	if table, ok := purgeTables[name]; ok {
+		return table(filepath.Join(r.folder, name+".json"))
 	}
 	d, err := r.result(name)
 	if err != nil {

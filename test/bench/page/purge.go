@@ -1,0 +1,171 @@
+package main
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+
+	"github.com/cachenode/cachenode-operator/test/bench/result"
+)
+
+// purgeTables are the tables of the benchmark of purges, by the name of their result.
+var purgeTables = map[string]func(file string) (string, error){
+	"purge-urls":    purgeTable(urlsTable),
+	"purge-tag":     purgeTable(bulkTable),
+	"purge-prefix":  purgeTable(bulkTable),
+	"purge-rate":    purgeTable(rateTable),
+	"purge-cost":    purgeTable(costTable),
+	"purge-rebuild": purgeTable(rebuildTable),
+}
+
+// purgeTable reads a result and writes its table, after a sentence about its conditions.
+func purgeTable[T any](table func(T) (conditions string, lines [][]string)) func(file string) (string, error) {
+	return func(file string) (string, error) {
+		d, err := readDocument[T](file)
+		if err != nil {
+			return "", err
+		}
+		conditions, lines := table(d.Result)
+		return fmt.Sprintf("%s, %s, commit %s ([JSON](%s)).\n\n%s",
+			conditions, d.Date[:10], d.Commit, filepath.Base(file), markdown(lines)), nil
+	}
+}
+
+// purgeSystems are the names in tables of what is purged, in the order of the rows.
+var purgeSystems = [][2]string{
+	{ownName, "**CacheNode**, one pod"},
+	{"cachenode-3", "**CacheNode**, three pods at once"},
+	{"varnish-purge", "Varnish, PURGE"},
+	{"varnish-ban", "Varnish, a ban"},
+	{trafficServer, "Traffic Server, PURGE"},
+}
+
+// spread is the median of a figure in all rounds, with the least and the greatest if there are several rounds.
+func spread[S any](samples []S, figure func(S) float64) string {
+	values := result.Values(samples, figure)
+	if len(values) == 1 {
+		return short(values[0])
+	}
+	return fmt.Sprintf("%s (%s-%s)", short(result.Median(values)), short(slices.Min(values)), short(slices.Max(values)))
+}
+
+// inRounds is a number of rounds in a sentence.
+func inRounds(n int) string {
+	if n == 1 {
+		return "1 round"
+	}
+	return fmt.Sprintf("%d rounds", n)
+}
+
+// where are the samples for which a condition holds.
+func where[S any](samples []S, holds func(S) bool) []S {
+	return slices.DeleteFunc(slices.Clone(samples), func(s S) bool { return !holds(s) })
+}
+
+func urlsTable(u result.PurgeURLs) (string, [][]string) {
+	type sample = result.PurgeURLSample
+	lines := [][]string{{
+		"cache", "answered, p50 ms", "answered, p99 ms", "next request fresh, p50 ms", "next request fresh, p99 ms",
+		"HITs after the answer",
+	}}
+	for _, system := range purgeSystems {
+		samples := where(u.Samples, func(s sample) bool { return s.System == system[0] })
+		if len(samples) == 0 {
+			continue
+		}
+		var hits int64
+		for _, s := range samples {
+			hits += s.Hits
+		}
+		lines = append(lines, []string{
+			system[1],
+			spread(samples, func(s sample) float64 { return s.Answered.P50 }),
+			spread(samples, func(s sample) float64 { return s.Answered.P99 }),
+			spread(samples, func(s sample) float64 { return s.Fresh.P50 }),
+			spread(samples, func(s sample) float64 { return s.Fresh.P99 }), fmt.Sprint(hits),
+		})
+	}
+	return fmt.Sprintf("%s of %d URLs, one after another", inRounds(u.Rounds), u.Times), lines
+}
+
+func bulkTable(b result.PurgeBulk) (string, [][]string) {
+	type sample = result.PurgeBulkSample
+	lines := [][]string{{
+		"cache", "applied after, ms", "HITs of the purged", "p99 ms of others, before", "p99 ms of others, during",
+		"agent's MiB before", "at most",
+	}}
+	for _, system := range purgeSystems {
+		samples := where(b.Samples, func(s sample) bool { return s.System == system[0] })
+		if len(samples) == 0 {
+			continue
+		}
+		line := []string{system[1], spread(samples, func(s sample) float64 { return 1000 * s.Applied }), hitsOf(samples)}
+		line = append(line, spread(samples, func(s sample) float64 { return s.Before.P99 }),
+			spread(samples, func(s sample) float64 { return s.During.P99 }))
+		if samples[0].MemoryPeak == 0 {
+			lines = append(lines, append(line, "–", "–"))
+			continue
+		}
+		lines = append(lines, append(line, spread(samples, func(s sample) float64 { return s.MemoryBefore }),
+			spread(samples, func(s sample) float64 { return s.MemoryPeak })))
+	}
+	if b.Kind == "tag" {
+		lines = append(lines, []string{"Varnish, xkey", "not in Debian's package", "–", "–", "–", "–", "–"})
+	}
+	return fmt.Sprintf("%s, %s of %s objects purged, others requested for %g s before and from the purge on",
+		inRounds(b.Rounds), thousands(float64(b.Purged)), thousands(float64(b.Objects)), b.Window), lines
+}
+
+// hitsOf is how many of the purged objects were HITs afterwards.
+func hitsOf(samples []result.PurgeBulkSample) string {
+	var hits, checked int64
+	for _, s := range samples {
+		hits, checked = hits+s.Hits, checked+int64(s.Checked)
+	}
+	return fmt.Sprintf("%d of %s", hits, thousands(float64(checked)))
+}
+
+func rateTable(r result.PurgeRate) (string, [][]string) {
+	type sample = result.PurgeRateSample
+	kibi := func(bytes int) float64 { return float64(bytes) / 1024 }
+	return fmt.Sprintf("%s of %g s, %s purges a second of one URL each, in updates every %g ms, "+
+			"with a grace period of %g s", inRounds(r.Rounds), r.Seconds, thousands(float64(r.PerSecond)), r.Every, r.Grace),
+		[][]string{
+			{
+				"updates", "lag, p50 ms", "lag, p99 ms", "lag of the last, ms", "agent's s CPU", "agent's MiB at most",
+				"journal, KiB", "in the ConfigMap, KiB",
+			},
+			{
+				spread(r.Samples, func(s sample) float64 { return float64(s.Updates) }),
+				spread(r.Samples, func(s sample) float64 { return s.Lag.P50 }),
+				spread(r.Samples, func(s sample) float64 { return s.Lag.P99 }),
+				spread(r.Samples, func(s sample) float64 { return s.LastLag }),
+				spread(r.Samples, func(s sample) float64 { return s.CPU }),
+				spread(r.Samples, func(s sample) float64 { return s.MemoryPeak }),
+				spread(r.Samples, func(s sample) float64 { return kibi(s.JournalBytes) }),
+				spread(r.Samples, func(s sample) float64 { return kibi(s.JournalEncoded) }),
+			},
+		}
+}
+
+func rebuildTable(r result.PurgeRebuild) (string, [][]string) {
+	type sample = result.PurgeRebuildSample
+	return fmt.Sprintf("%s, %s files of %d bytes on %d disks, one processor, a soft limit of %s",
+			inRounds(r.Rounds), thousands(float64(r.Files)), r.Bytes, r.Disks, r.MemoryLimit),
+		[][]string{
+			{"", "s", "s CPU", "MiB at most", "index, bytes an object"},
+			{
+				"a new index",
+				spread(r.Samples, func(s sample) float64 { return s.Rebuild.Seconds }),
+				spread(r.Samples, func(s sample) float64 { return s.Rebuild.CPU }),
+				spread(r.Samples, func(s sample) float64 { return s.Rebuild.Peak }),
+				spread(r.Samples, func(s sample) float64 { return float64(s.IndexBytes) / float64(r.Files) }),
+			},
+			{
+				"an index that exists",
+				spread(r.Samples, func(s sample) float64 { return s.Start.Seconds }),
+				spread(r.Samples, func(s sample) float64 { return s.Start.CPU }),
+				spread(r.Samples, func(s sample) float64 { return s.Start.Peak }), "–",
+			},
+		}
+}

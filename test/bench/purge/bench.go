@@ -1,0 +1,118 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/cachenode/cachenode-operator/internal/pki"
+	"github.com/cachenode/cachenode-operator/test/lab"
+)
+
+// bench is a case that is being measured.
+type bench struct {
+	*lab.Lab
+	options
+	nginxRoot string
+	// certificates are those of the operator and of all agents.
+	certificates map[string][]byte
+}
+
+// agentName is the name in the agents' certificate.
+const agentName = "agents.bench"
+
+// withLab prepares a bench whose disks take so many MiB of memory, and closes it after f.
+func withLab(o options, mebibytes int64, f func(*bench) error) (err error) {
+	b := bench{options: o}
+	if b.Lab, err = lab.New(""); err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, b.Close()) }()
+	if b.nginxRoot, err = lab.Recipe("hack/nginx-root"); err != nil {
+		return err
+	}
+	if b.certificates, _, err = pki.Renew(nil, agentName, time.Now()); err != nil {
+		return err
+	}
+	build := exec.Command("go", "build", "-o", b.Dir+"/bin/", "./cmd/agent")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if output, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("go build: %w\n%s", err, output)
+	}
+	if err := b.InMemory(mebibytes); err != nil {
+		return err
+	}
+	return f(&b)
+}
+
+// chosen is true for a system that is to be measured.
+func (o options) chosen(system string) bool {
+	return o.systems == "" || slices.Contains(strings.Split(o.systems, ","), system)
+}
+
+// ask has a job done where the clients are, and decodes what was measured.
+func (b *bench) ask(j job, measured any) error {
+	j.Certificates = b.certificates
+	text, err := json.Marshal(j)
+	if err != nil {
+		return err
+	}
+	command := b.Client(b.self, "probe")
+	var output, problem bytes.Buffer
+	command.Stdin, command.Stdout, command.Stderr = bytes.NewReader(text), &output, &problem
+	if err := command.Run(); err != nil {
+		return fmt.Errorf("%s: %w\n%s", j.Case, err, &problem)
+	}
+	return json.Unmarshal(output.Bytes(), measured)
+}
+
+// sizes are the bodies' sizes that the origin knows, in bytes.
+var sizes = []int{1 << 10, 16 << 10, 64 << 10}
+
+// startOrigin starts an nginx that answers /TAG/SIZE/NAME with so many bytes, the tag, and the time at which it did.
+func (b *bench) startOrigin(name string, site lab.Site) error {
+	files := map[string]string{"/tmp/nginx.conf": fmt.Sprintf(`daemon off; user root; pid /run/origin.pid;
+worker_processes 1;
+events { worker_connections 4096; }
+http {
+  access_log off; sendfile on; keepalive_requests 1000000; etag off;
+  server {
+    listen 127.0.0.1:%d; root /run/files;
+    location ~ ^/(?<tag>[a-z]+)/(?<size>[0-9]+)/ {
+      add_header Surrogate-Key $tag; add_header Cache-Control max-age=86400; add_header X-Made $msec;
+      rewrite ^ /$size break;
+    }
+  }
+}`, lab.OriginPort)}
+	for _, size := range sizes {
+		files[fmt.Sprintf("/run/files/%d", size)] = strings.Repeat("x", size-1) // a line feed follows
+	}
+	root := lab.Root{Dir: b.nginxRoot, Tmpfs: []string{"/run", "/tmp"}, Files: files}
+	_, err := b.Start("origin-"+name, site, nil, root, "nginx", "-c", "/tmp/nginx.conf", "-e", "stderr")
+	return err
+}
+
+// object is the path of an object.
+func object(tag string, size int, name any) string { return fmt.Sprintf("/%s/%d/%v", tag, size, name) }
+
+// diskBytes is how many bytes the files in a folder take.
+func diskBytes(dir string) (n int64, err error) {
+	err = filepath.WalkDir(dir, func(_ string, entry os.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		info, err := entry.Info()
+		if err == nil {
+			n += info.Size()
+		}
+		return err
+	})
+	return n, err
+}

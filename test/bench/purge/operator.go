@@ -1,0 +1,75 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/cachenode/cachenode-operator/internal/agentapi/agentclient"
+	"github.com/cachenode/cachenode-operator/internal/pki"
+	"github.com/cachenode/cachenode-operator/internal/purge"
+)
+
+// nothing is a purge of no object.
+var nothing = purge.Target{Tags: []string{"none"}}
+
+// operator tells agents of purges by their API, as CacheNode's operator does. It keeps the journal in memory.
+type operator struct {
+	client  *agentclient.Client
+	agents  []string
+	journal purge.Journal
+	// sent is the last place that all agents have.
+	sent int64
+}
+
+func (j job) operator() (*operator, error) {
+	config, err := pki.Client(j.Certificates, agentName)
+	if err != nil {
+		return nil, err
+	}
+	o := &operator{client: agentclient.New(config)}
+	for _, s := range j.Servers {
+		o.agents = append(o.agents, s.Agent)
+	}
+	return o, nil
+}
+
+func (o *operator) add(t purge.Target) purge.Rule {
+	return o.journal.Add(time.Now(), purge.Rule{UID: "00000000-0000-0000-0000-000000000000", Name: "bench", Target: t})
+}
+
+// seal ends a rule now.
+func (o *operator) seal(r purge.Rule) { o.journal.Seal(time.Now(), r.Number, time.Now()) }
+
+// send tells all agents at once what is new, and waits until they have applied it.
+func (o *operator) send(ctx context.Context) error {
+	update := purge.Update{
+		Floor: o.journal.Floor, Head: o.journal.Head, Rules: o.journal.Since(o.sent), After: o.sent,
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	for _, agent := range o.agents {
+		group.Go(func() error { return o.tell(ctx, agent, update) })
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	o.sent = o.journal.Head
+	return nil
+}
+
+// tell sends an update to an agent, again and again until it has applied it.
+func (o *operator) tell(ctx context.Context, agent string, update purge.Update) error {
+	for {
+		done, err := o.client.Purge(ctx, agent, update)
+		switch {
+		case err != nil:
+			return err
+		case done.Applied >= update.Head:
+			return nil
+		case done.Head < update.Head:
+			return fmt.Errorf("%s knows the journal up to %d, and was told of %d", agent, done.Head, update.Head)
+		}
+	}
+}

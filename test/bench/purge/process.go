@@ -1,0 +1,45 @@
+package main
+
+import (
+	"fmt"
+	"os"
+
+	"github.com/prometheus/procfs"
+)
+
+// used is what a process has used: the processor time in seconds, and the resident memory now and at most in MiB.
+type used struct{ cpu, resident, peak float64 }
+
+func usedBy(process procfs.Proc) (u used, err error) {
+	stat, err := process.Stat()
+	if err != nil {
+		return u, err
+	}
+	status, err := process.NewStatus()
+	if err != nil {
+		return u, err
+	}
+	const mebi = 1 << 20
+	return used{stat.CPUTime(), float64(status.VmRSS) / mebi, float64(status.VmHWM) / mebi}, nil
+}
+
+// used is what a pod's agent has used.
+func (p pod) used() (used, error) {
+	agent, err := p.agent()
+	if err != nil {
+		return used{}, err
+	}
+	return usedBy(agent)
+}
+
+// watch is used, and begins to look for the maximum of the agent's memory once more.
+func (p pod) watch() (used, error) {
+	agent, err := p.agent()
+	if err != nil {
+		return used{}, err
+	}
+	if err := os.WriteFile(fmt.Sprintf("/proc/%d/clear_refs", agent.PID), []byte("5"), 0o200); err != nil {
+		return used{}, err
+	}
+	return usedBy(agent)
+}
