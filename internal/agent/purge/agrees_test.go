@@ -1,0 +1,74 @@
+package purge_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
+	"github.com/cachenode/cachenode-operator/internal/objects"
+	"github.com/cachenode/cachenode-operator/internal/purge"
+)
+
+// TestIndexAgrees purges objects while clients ask for them. After that, the indexes have exactly the files that there
+// are.
+func TestIndexAgrees(t *testing.T) {
+	s := newSite(t, "  memoryTier: {enabled: false}\n")
+	var asking sync.WaitGroup
+	end := make(chan struct{})
+	for range 4 {
+		asking.Go(func() {
+			for {
+				select {
+				case <-end:
+					return
+				default:
+				}
+				s.get(fmt.Sprintf("/%d/%d", rand.IntN(5), rand.IntN(4)), "phone")
+			}
+		})
+	}
+	for range 100 {
+		s.publish()
+		group := fmt.Sprint(rand.IntN(5))
+		target := purge.Target{Tags: []string{group}}
+		if rand.IntN(2) == 0 {
+			target = purge.Target{Prefixes: []string{url("/" + group + "/")}}
+		}
+		r := s.purge(target, rand.IntN(4) == 0)
+		s.journal.Seal(time.Now(), r.Number, time.Now().Add(-2*time.Second))
+		s.send()
+	}
+	close(end)
+	asking.Wait()
+	listed := map[string]bool{}
+	eventually(t, "the indexes do not have the files that there are", func() bool {
+		clear(listed)
+		var problems []string
+		for _, store := range s.list(t, objects.Query{Target: purge.Target{Everything: true}, Most: 100}) {
+			for _, o := range store.Objects {
+				listed[o.Key] = true
+				if _, err := os.Stat(s.nginx.Root + cache.File(store.Name, o.Key)); err != nil {
+					problems = append(problems, o.Key)
+				}
+			}
+		}
+		for group := range 5 {
+			for i := range 4 {
+				key := url(fmt.Sprintf("/%d/%d", group, i))
+				for _, disk := range []string{"disk1", "disk2"} {
+					if _, err := os.Stat(s.nginx.Root + cache.File(disk, key)); err == nil && !listed[key] {
+						problems = append(problems, key)
+					}
+				}
+			}
+		}
+		if len(problems) > 0 {
+			t.Log(problems)
+		}
+		return len(problems) == 0
+	})
+}
