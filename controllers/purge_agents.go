@@ -133,7 +133,7 @@ func (r *PurgeReconciler) sendOne(
 		log.FromContext(ctx).V(1).Info("sending purges", "cacheNode", cacheNode.Name, "address", ip, "error", err.Error())
 		return
 	}
-	state.done, state.isKnown, state.problem, state.confirmed = done, true, "", begun
+	state.done, state.isKnown, state.problem, state.confirmed = done.With(state.done), true, "", begun
 	if done.Head < update.After { // the agent has lost what it knew
 		state.isKnown = false
 	}

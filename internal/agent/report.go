@@ -2,6 +2,7 @@ package agent
 
 import (
 	"maps"
+	"math"
 	"math/bits"
 	"slices"
 	"strings"
@@ -108,7 +109,7 @@ func (a *Agent) Report() agentapi.Report {
 		Refusal:  a.refusal, Problem: a.problem, Lowered: a.lowered,
 	}
 	r.Unsafe = a.unsafe.all()
-	done := a.purger.Done()
+	done := a.purger.Done(math.MaxInt64)
 	r.Purged, r.PurgeHead = done.Applied, done.Head
 	for _, s := range done.Stores { // a disk may know more than the pod
 		r.PurgeHead = max(r.PurgeHead, s.Applied)

@@ -88,6 +88,15 @@ func (j Journal) Has(number int64) bool {
 	return has
 }
 
+// Get is the rule with a number.
+func (j Journal) Get(number int64) (r Rule, known bool) {
+	i, known := j.find(number)
+	if !known {
+		return Rule{}, false
+	}
+	return j.Rules[i], true
+}
+
 // find is where the rule with a number is, or would be.
 func (j Journal) find(number int64) (at int, known bool) {
 	return slices.BinarySearchFunc(j.Rules, number, func(r Rule, n int64) int { return cmp.Compare(r.Number, n) })

@@ -1,6 +1,7 @@
 package purge
 
 import (
+	"iter"
 	"strings"
 	"time"
 )
@@ -36,6 +37,8 @@ type ends struct{ keys, prefixes, tags map[string]end }
 type end struct {
 	at     time.Time
 	number int64
+	// rules is how many rules are about the text.
+	rules int
 }
 
 // NewTable returns a table without rules.
@@ -47,17 +50,42 @@ func newEnds() ends {
 
 // Add adds a rule with its patterns.
 func (t *Table) Add(r Rule, p Patterns) {
-	e, last := t.hard, end{r.End(), r.Number}
+	for ends, text := range t.texts(r, p) {
+		last := ends[text]
+		if last.rules++; last.at.Before(r.End()) {
+			last.at, last.number = r.End(), r.Number
+		}
+		ends[text] = last
+	}
+}
+
+// Remove removes a rule that was added with the same patterns. Like all others of the table, it must have no end.
+func (t *Table) Remove(r Rule, p Patterns) {
+	for ends, text := range t.texts(r, p) {
+		last := ends[text]
+		if last.rules--; last.rules > 0 {
+			ends[text] = last
+		} else {
+			delete(ends, text)
+		}
+	}
+}
+
+// texts are the patterns of a rule, each with the map that it is in.
+func (t *Table) texts(r Rule, p Patterns) iter.Seq2[map[string]end, string] {
+	e := t.hard
 	if r.Soft {
 		e = t.soft
 	}
-	for _, list := range []struct {
-		texts []string
-		ends  map[string]end
-	}{{p.Keys, e.keys}, {p.Prefixes, e.prefixes}, {p.Tags, e.tags}} {
-		for _, text := range list.texts {
-			if list.ends[text].at.Before(last.at) {
-				list.ends[text] = last
+	return func(yield func(map[string]end, string) bool) {
+		for _, list := range []struct {
+			ends  map[string]end
+			texts []string
+		}{{e.keys, p.Keys}, {e.prefixes, p.Prefixes}, {e.tags, p.Tags}} {
+			for _, text := range list.texts {
+				if !yield(list.ends, text) {
+					return
+				}
 			}
 		}
 	}

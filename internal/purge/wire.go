@@ -1,5 +1,10 @@
 package purge
 
+import (
+	"maps"
+	"slices"
+)
+
 // Path is where an agent takes an [Update] by PUT, and answers with [Done].
 const Path = "/v1/purges"
 
@@ -24,13 +29,28 @@ type Done struct {
 	Stores []StoreDone `json:"stores,omitempty"`
 }
 
+// With is what was done, with the counts that an earlier answer has and this one lacks.
+func (d Done) With(before Done) Done {
+	for _, old := range before.Stores {
+		i := slices.IndexFunc(d.Stores, func(s StoreDone) bool { return s.Name == old.Name })
+		if i < 0 || len(old.Counts) == 0 {
+			continue
+		}
+		counts := maps.Clone(old.Counts)
+		maps.Copy(counts, d.Stores[i].Counts)
+		d.Stores[i].Counts = counts
+	}
+	return d
+}
+
 // StoreDone is what was done on a disk, or in the memory tier, whose name is MemoryStore.
 type StoreDone struct {
 	Name    string `json:"name"`
 	Applied int64  `json:"applied"`
 	// Reason is why Applied is behind; "" if it is not, or if nginx does not use the disk.
 	Reason string `json:"reason,omitempty"`
-	// Files and Bytes are, by the number of a rule, what was removed or made stale for it so far.
+	// Counts are, by the number of a rule, what was removed or made stale for it so far. An answer has those of the rules
+	// that the update is about.
 	Counts map[int64]Count `json:"counts,omitempty"`
 }
 

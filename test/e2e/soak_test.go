@@ -123,7 +123,7 @@ func (k *soak) faults(t *testing.T) []fault {
 func (k *soak) cutOff(t *testing.T, pod string, lasts time.Duration) {
 	p := k.target(t, pod).pod(t)
 	var others []string
-	for _, node := range strings.FieldsSeq(kubectl(t, "", "get", "nodes", "-o", "jsonpath={.items[*].metadata.name}")) {
+	for node := range strings.FieldsSeq(kubectl(t, "", "get", "nodes", "-o", "jsonpath={.items[*].metadata.name}")) {
 		if node != p.Spec.NodeName {
 			others = append(others, node)
 		}

@@ -131,3 +131,54 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+func TestConditional(t *testing.T) {
+	t.Parallel()
+	always := func(validUntil, received time.Time) bool { return validUntil.Unix() == 1000 && received.Unix() == 900 }
+	never := func(time.Time, time.Time) bool { return false }
+	stamp := func(is cachefile.Condition) func(string) (cachefile.Result, int64, error) {
+		return func(path string) (cachefile.Result, int64, error) { return cachefile.StampIf(path, is) }
+	}
+	expire := func(is cachefile.Condition) func(string) (cachefile.Result, int64, error) {
+		return func(path string) (cachefile.Result, int64, error) {
+			return cachefile.ExpireIf(path, time.Unix(950, 0), is)
+		}
+	}
+	at := func(offset int, number uint64) func([]byte) []byte {
+		return func(f []byte) []byte { binary.LittleEndian.PutUint64(f[offset:], number); return f }
+	}
+	for name, test := range map[string]struct {
+		before, after func([]byte) []byte
+		do            func(string) (cachefile.Result, int64, error)
+		want          cachefile.Result
+	}{
+		"stamp":           {same, at(0, 0), stamp(always), cachefile.Changed},
+		"expire":          {same, at(8, 950), expire(always), cachefile.Changed},
+		"kept":            {same, same, stamp(never), cachefile.Kept},
+		"kept as fresh":   {same, same, expire(never), cachefile.Kept},
+		"stamped before":  {at(0, 0), at(0, 0), stamp(always), cachefile.Unused},
+		"another version": {at(0, 6), at(0, 6), expire(always), cachefile.Unused},
+		"cut":             {cut, cut, stamp(always), cachefile.Unused},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			path := filepath.Join(t.TempDir(), "file")
+			must(t, os.WriteFile(path, written(test.before), 0o600))
+			got, size, err := test.do(path)
+			must(t, err)
+			text, err := os.ReadFile(path)
+			must(t, err)
+			if got != test.want || !bytes.Equal(text, written(test.after)) {
+				t.Errorf("%d, want %d; the file is\n%q", got, test.want, text)
+			}
+			if want := int64(len(text)); got == cachefile.Changed && size != want {
+				t.Errorf("the size is %d, want %d", size, want)
+			}
+			if got, _, err := test.do(path + "-none"); got != cachefile.Gone || err != nil {
+				t.Errorf("without a file: %d, %v", got, err)
+			}
+		})
+	}
+}
+
+func cut(file []byte) []byte { return file[:40] }

@@ -55,7 +55,7 @@ func OpenInMemory(cache *Cache) (*Index, error) { return openIn(vfs.NewMem(), "i
 
 func openIn(files vfs.FS, folder, boot string, cache *Cache) (*Index, error) {
 	x := &Index{boot: boot, failed: make(chan struct{})}
-	db, err := pebble.Open(folder, &pebble.Options{
+	options := &pebble.Options{
 		FS:    files,
 		Cache: cache.blocks, Logger: logger{x}, DisableWAL: true, MaxOpenFiles: 64,
 		MemTableSize: memTable, MemTableStopWritesThreshold: 2, FormatMajorVersion: pebble.FormatNewest,
@@ -63,7 +63,9 @@ func openIn(files vfs.FS, folder, boot string, cache *Cache) (*Index, error) {
 			BackgroundError: x.backgroundError,
 			DataCorruption:  func(pebble.DataCorruptionInfo) { x.fail() },
 		},
-	})
+	}
+	options.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionGood })
+	db, err := pebble.Open(folder, options)
 	if err != nil {
 		return nil, fmt.Errorf("index: %w", err)
 	}

@@ -9,6 +9,7 @@ import (
 	"iter"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -75,16 +76,16 @@ func (s *store) resolve(ctx context.Context, k *index.Keeper, t task) error {
 			if s.isSpared(x, f, t) {
 				continue
 			}
-			hit, err := s.hit(t, filepath.Join(s.Folder, f.Path()))
+			isInvalid, err := s.hit(t, filepath.Join(s.Folder, f.Path()))
 			if err != nil {
 				return err
 			}
-			if hit {
+			if isInvalid {
 				files = append(files, f)
 			}
 		}
 	}
-	if len(files) > unlinked || (t.Soft && !s.isMemory()) {
+	if len(files) > unlinked {
 		k.Reread(files...)
 		return nil
 	}
@@ -124,49 +125,54 @@ func found(x *index.Index, p purge.Patterns) iter.Seq2[index.File, error] {
 	}
 }
 
-// hit makes a file invalid or stale, unless it arrived after the end of the rule, and counts it. hit is false for one
-// that is spared, gone or not valid in any case.
-func (s *store) hit(t task, path string) (hit bool, err error) {
-	file, err := os.Open(path) //nolint:gosec // nginx's own files
-	if errors.Is(err, fs.ErrNotExist) {
-		return false, nil
-	} else if err != nil {
-		return false, err
-	}
-	defer func() { _ = file.Close() }()
-	h, err := cachefile.Read(file)
-	if errors.Is(err, cachefile.ErrVersion) || errors.Is(err, cachefile.ErrDamaged) {
-		return false, nil
-	} else if err != nil {
-		return false, err
-	}
+// hit makes a file invalid or stale, unless it arrived after the end of the rule, and counts it. isInvalid is true for a
+// file that nginx does not use, now or since earlier.
+func (s *store) hit(t task, path string) (isInvalid bool, err error) {
 	soft := t.Soft && !s.isMemory() // of copies in memory, the disk has the object
-	if h.Received.After(t.End()) || (soft && h.ValidUntil.Before(time.Now())) {
-		return false, nil
+	now := time.Now()
+	is := func(validUntil, received time.Time) bool {
+		return !received.After(t.End()) && !(soft && validUntil.Before(now))
 	}
-	info, err := file.Stat()
-	if err != nil {
-		return false, err
-	}
+	var found cachefile.Result
+	var size int64
 	if soft {
-		err = s.invalidate(path, true)
+		found, size, err = cachefile.ExpireIf(path, now.Add(-time.Second), is)
 	} else {
-		err = cachefile.Stamp(path)
+		found, size, err = cachefile.StampIf(path, is)
 	}
-	if err != nil {
-		return false, err
+	if found == cachefile.Changed {
+		s.count(t.Number, size)
 	}
-	s.count(t.Number, info.Size())
-	return true, nil
+	return found == cachefile.Unused || (found == cachefile.Changed && !soft), err
 }
 
 // forget forgets the counts of rules that have ended, once the operator has had time to read them.
 func (s *store) forget(tasks []task) {
+	now := time.Now()
 	for _, t := range tasks {
 		if !t.Until.IsZero() {
-			time.AfterFunc(time.Minute, func() { s.set(func() { delete(s.counts, t.Number) }) })
+			s.ended = append(s.ended, ended{t.Number, now})
 		}
 	}
+	old := 0
+	for old < len(s.ended) && now.Sub(s.ended[old].at) > time.Minute {
+		old++
+	}
+	if old == 0 {
+		return
+	}
+	s.purger.mutex.Lock()
+	defer s.purger.mutex.Unlock()
+	for _, e := range s.ended[:old] {
+		delete(s.counts, e.number)
+	}
+	s.ended = slices.Delete(s.ended, 0, old)
+}
+
+// ended is a rule with an end that was applied at a time.
+type ended struct {
+	number int64
+	at     time.Time
 }
 
 // hashOf identifies a list of headers, in a name of a file.

@@ -110,21 +110,29 @@ func (p *Purger) Configure(tagHeaders []string, policies ...v1alpha1.CachePolicy
 
 // merge takes what changed in the journal. The caller holds the mutex.
 func (p *Purger) merge(floor, head int64, rules []purge.Rule) {
-	before := p.journal.Floor
+	floorBefore := p.journal.Floor
+	for _, r := range rules {
+		before, known := p.journal.Get(r.Number)
+		if known && before.Changed >= r.Changed {
+			continue
+		}
+		if known && before.Until.IsZero() {
+			p.forEach(before, p.open.Remove)
+		}
+		table := p.sealed
+		if r.Until.IsZero() {
+			table = p.open
+		}
+		p.forEach(r, table.Add)
+	}
 	p.journal.Merge(floor, head, rules)
-	if p.journal.Floor > before {
+	if p.journal.Floor > floorBefore {
 		p.reseal()
+		p.reopen()
 		for _, s := range p.stores {
 			maps.DeleteFunc(s.counts, func(number int64, _ purge.Count) bool { return !p.journal.Has(number) })
 		}
-	} else {
-		for _, r := range rules {
-			if !r.Until.IsZero() {
-				p.add(p.sealed, r)
-			}
-		}
 	}
-	p.reopen()
 	p.notify()
 }
 
@@ -133,7 +141,7 @@ func (p *Purger) reseal() {
 	p.sealed = purge.NewTable()
 	for _, r := range p.journal.Rules {
 		if !r.Until.IsZero() {
-			p.add(p.sealed, r)
+			p.forEach(r, p.sealed.Add)
 		}
 	}
 }
@@ -143,14 +151,15 @@ func (p *Purger) reopen() {
 	p.open = purge.NewTable()
 	for _, r := range p.journal.Rules {
 		if r.Until.IsZero() {
-			p.add(p.open, r)
+			p.forEach(r, p.open.Add)
 		}
 	}
 }
 
-func (p *Purger) add(to *purge.Table, r purge.Rule) {
+// forEach calls a function with the patterns of a rule for each policy. The caller holds the mutex.
+func (p *Purger) forEach(r purge.Rule, call func(purge.Rule, purge.Patterns)) {
 	for _, patterns := range p.patterns(r) {
-		to.Add(r, patterns)
+		call(r, patterns)
 	}
 }
 
@@ -232,14 +241,19 @@ func (p *Purger) Wait(ctx context.Context, place int64) {
 	}
 }
 
-// Done is what was done so far.
-func (p *Purger) Done() purge.Done {
+// Done is what was done so far, with the counts of the rules that have changed after a place.
+func (p *Purger) Done(after int64) purge.Done {
 	p.mutex.RLock()
 	defer p.mutex.RUnlock()
-	done := purge.Done{Head: p.journal.Head, Applied: p.appliedByAll()}
+	done, rules := purge.Done{Head: p.journal.Head, Applied: p.appliedByAll()}, p.journal.Since(after)
 	for _, name := range slices.Sorted(maps.Keys(p.stores)) {
 		s := p.stores[name]
-		store := purge.StoreDone{Name: name, Applied: s.applied, Counts: maps.Clone(s.counts)}
+		store := purge.StoreDone{Name: name, Applied: s.applied, Counts: map[int64]purge.Count{}}
+		for _, r := range rules {
+			if count, known := s.counts[r.Number]; known {
+				store.Counts[r.Number] = count
+			}
+		}
 		switch {
 		case !p.begun:
 			store.Reason = "the agent is starting"

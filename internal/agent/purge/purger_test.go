@@ -197,7 +197,7 @@ func (s *site) purge(t purge.Target, soft bool) purge.Rule {
 
 // files is how many files were invalidated for a rule.
 func (s *site) files(r purge.Rule) (n int64) {
-	for _, store := range s.purger.Done().Stores {
+	for _, store := range s.purger.Done(0).Stores {
 		n += store.Counts[r.Number].Files
 	}
 	return n
@@ -226,7 +226,7 @@ func (s *site) applied() {
 	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
 	defer cancel()
 	s.purger.Wait(ctx, s.journal.Head)
-	if done := s.purger.Done(); done.Applied != s.journal.Head {
+	if done := s.purger.Done(0); done.Applied != s.journal.Head {
 		s.t.Fatalf("not applied: %+v", done)
 	}
 }

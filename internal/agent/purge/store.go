@@ -50,6 +50,8 @@ type store struct {
 	// reason is why applied is behind.
 	reason string
 	counts map[int64]purge.Count
+	// ended are the rules whose counts are to be forgotten. Only the goroutine uses it.
+	ended []ended
 	// keeper keeps the index while it is open.
 	keeper *index.Keeper
 	// changesSeen counts the URLs that were made stale. Only the goroutine uses it.

@@ -55,7 +55,7 @@ const purgeWait = time.Second
 type Purger interface {
 	Receive(purge.Update) error
 	Wait(ctx context.Context, place int64)
-	Done() purge.Done
+	Done(after int64) purge.Done
 }
 
 // Reports serves the agent's report, and takes purges.
@@ -77,7 +77,7 @@ func Reports(report func() agentapi.Report, purger Purger) http.Handler {
 			purger.Wait(ctx, update.Head)
 		} // otherwise the answer says what is missing
 		w.Header().Set("Content-Type", "application/json")
-		_ = json.NewEncoder(w).Encode(purger.Done()) // the client went away
+		_ = json.NewEncoder(w).Encode(purger.Done(update.After)) // the client went away
 	})
 	return mux
 }

@@ -19,17 +19,26 @@ import (
 // maxReport is how many bytes a client reads. An agent is trusted with its pod, not with the operator's memory.
 const maxReport = 256 << 10
 
-// Client reads agents' reports. It keeps no connections open between reads. It is safe for concurrent use.
-type Client struct{ http http.Client }
+// Client reads agents' reports, and sends purges. It keeps connections open between purges that follow on each other,
+// but not between reads. It is safe for concurrent use.
+type Client struct{ reads, purges http.Client }
+
+// idle is how long a connection stays open for another purge.
+const idle = 30 * time.Second
 
 // New returns a client for the agents of one CacheNode. It follows no redirects.
 func New(config *tls.Config) *Client {
-	return &Client{http: http.Client{
-		Transport: &http.Transport{TLSClientConfig: config, DisableKeepAlives: true},
-		CheckRedirect: func(*http.Request, []*http.Request) error {
+	with := func(transport *http.Transport) http.Client {
+		return http.Client{Transport: transport, CheckRedirect: func(*http.Request, []*http.Request) error {
 			return http.ErrUseLastResponse
-		},
-	}}
+		}}
+	}
+	return &Client{
+		reads: with(&http.Transport{TLSClientConfig: config, DisableKeepAlives: true}),
+		purges: with(&http.Transport{
+			TLSClientConfig: config, IdleConnTimeout: idle, MaxIdleConns: 1000, MaxIdleConnsPerHost: 1,
+		}),
+	}
 }
 
 // maxDone is how many bytes of an answer about purges a client reads.
@@ -48,7 +57,8 @@ func (c *Client) Purge(ctx context.Context, address string, update purge.Update)
 	if err != nil {
 		return done, err
 	}
-	response, err := c.http.Do(request)
+	request.Header["Idempotency-Key"] = nil // is not sent, and allows another try if the agent has closed the connection
+	response, err := c.purges.Do(request)
 	if err != nil {
 		return done, err
 	}
@@ -63,6 +73,7 @@ func (c *Client) Purge(ctx context.Context, address string, update purge.Update)
 	if err := json.NewDecoder(io.LimitReader(response.Body, maxDone)).Decode(&done); err != nil {
 		return done, fmt.Errorf("the agent's answer: %w", err)
 	}
+	_, _ = io.CopyN(io.Discard, response.Body, 1) // up to its end, so that the connection can be used again
 	return purge.Sanitize(done), nil
 }
 
@@ -73,7 +84,7 @@ func (c *Client) Report(ctx context.Context, address string) (agentapi.Report, e
 	if err != nil {
 		return agentapi.Report{}, err
 	}
-	response, err := c.http.Do(request)
+	response, err := c.reads.Do(request)
 	if err != nil {
 		return agentapi.Report{}, err
 	}
