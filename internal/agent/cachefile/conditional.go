@@ -4,10 +4,10 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
-	"os"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Result is what a change on a condition has found.
@@ -36,26 +36,30 @@ func ExpireIf(path string, at time.Time, is Condition) (found Result, size int64
 	return change(path, is, atValidUntil, at.Unix())
 }
 
-// change writes a number into the header of a file that meets a condition.
+// change writes a number into the header of a file that meets a condition. It does without package os, which costs a
+// third more for each file.
 func change(path string, is Condition, at, number int64) (found Result, size int64, err error) {
-	file, err := os.OpenFile(path, os.O_RDWR, 0) //nolint:gosec // nginx's own files
+	file, err := retry(func() (int, error) { return unix.Open(path, unix.O_RDWR|unix.O_CLOEXEC, 0) })
 	if errors.Is(err, fs.ErrNotExist) {
 		return Gone, 0, nil
 	} else if err != nil {
-		return Kept, 0, fmt.Errorf("invalidate: %w", err)
+		return Kept, 0, fmt.Errorf("invalidate %s: %w", path, err)
 	}
-	defer func() {
-		if closed := file.Close(); err == nil && closed != nil {
-			err = fmt.Errorf("invalidate: %w", closed)
-		}
-	}()
+	defer func() { _ = unix.Close(file) }() // what is written is in memory
+	found, size, err = changeOpened(file, is, at, number)
+	if err != nil {
+		err = fmt.Errorf("invalidate %s: %w", path, err)
+	}
+	return found, size, err
+}
+
+func changeOpened(file int, is Condition, at, number int64) (found Result, size int64, err error) {
 	start := make([]byte, atReceived+8)
-	if _, err := file.ReadAt(start, 0); errors.Is(err, io.EOF) {
-		return Unused, 0, nil
-	} else if err != nil {
-		return Kept, 0, fmt.Errorf("invalidate: %w", err)
+	n, err := retry(func() (int, error) { return unix.Pread(file, start, 0) })
+	if err != nil {
+		return Kept, 0, err
 	}
-	if binary.LittleEndian.Uint64(start[atVersion:]) != Version {
+	if n < len(start) || binary.LittleEndian.Uint64(start[atVersion:]) != Version {
 		return Unused, 0, nil
 	}
 	moment := func(at int) time.Time {
@@ -64,13 +68,22 @@ func change(path string, is Condition, at, number int64) (found Result, size int
 	if !is(moment(atValidUntil), moment(atReceived)) {
 		return Kept, 0, nil
 	}
-	info, err := file.Stat()
-	if err != nil {
-		return Kept, 0, fmt.Errorf("invalidate: %w", err)
+	var info unix.Stat_t
+	if err := unix.Fstat(file, &info); err != nil {
+		return Kept, 0, err
 	}
 	text := binary.LittleEndian.AppendUint64(nil, uint64(number)) //nolint:gosec // the bits are the same
-	if _, err := file.WriteAt(text, at); err != nil {
-		return Kept, 0, fmt.Errorf("invalidate: %w", err)
+	if _, err := retry(func() (int, error) { return unix.Pwrite(file, text, at) }); err != nil {
+		return Kept, 0, err
 	}
-	return Changed, info.Size(), nil
+	return Changed, info.Size, nil
+}
+
+// retry calls a function again that a signal has interrupted.
+func retry(call func() (int, error)) (n int, err error) {
+	for {
+		if n, err = call(); !errors.Is(err, unix.EINTR) {
+			return n, err
+		}
+	}
 }
