@@ -125,13 +125,14 @@ func found(x *index.Index, p purge.Patterns) iter.Seq2[index.File, error] {
 	}
 }
 
-// hit makes a file invalid or stale, unless it arrived after the end of the rule, and counts it. isInvalid is true for a
-// file that nginx does not use, now or since earlier.
+// hit makes a file invalid or stale, unless it arrived after the end of the rule, and counts it. isInvalid is true for
+// a file that nginx does not use, now or since earlier.
 func (s *store) hit(t task, path string) (isInvalid bool, err error) {
 	soft := t.Soft && !s.isMemory() // of copies in memory, the disk has the object
 	now := time.Now()
 	is := func(validUntil, received time.Time) bool {
-		return !received.After(t.End()) && !(soft && validUntil.Before(now))
+		isStale := soft && validUntil.Before(now)
+		return !isStale && !received.After(t.End())
 	}
 	var found cachefile.Result
 	var size int64

@@ -47,7 +47,8 @@ It needs the rights to get CacheNodes, and to get and create pods/exec.`,
 	}
 	flags := connect.Add(command)
 	f := command.Flags()
-	f.StringArrayVar(&o.query.Target.Prefixes, "prefix", nil, "URLs that begin with this, such as https://example.com/img/")
+	f.StringArrayVar(&o.query.Target.Prefixes, "prefix", nil,
+		"URLs that begin with this, such as https://example.com/img/")
 	f.StringArrayVar(&o.query.Target.Hosts, "host", nil, "all objects of a host, such as www.example.com")
 	f.StringArrayVar(&o.query.Target.Tags, "tag", nil, "objects with this tag (Surrogate-Key or Cache-Tag)")
 	f.StringVar(&o.sort, "sort", string(objects.ByKey), "what comes first: key, size (the largest) or age (the oldest)")
