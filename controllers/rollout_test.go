@@ -201,16 +201,23 @@ func TestRollout(t *testing.T) {
 		}
 		return list
 	}
-	if got := revisions(); !slices.Equal(got, []string{first, first, first}) {
-		t.Errorf("the pods run %v, want %s", got, first)
+	allRun := func(revision string) { // the StatefulSet can be ready before the operator has seen the pods
+		t.Helper()
+		o.eventually(func() string {
+			if got := revisions(); !slices.Equal(got, []string{revision, revision, revision}) {
+				return fmt.Sprintf("the pods run %v, want %s", got, revision)
+			}
+			return ""
+		})
 	}
+	allRun(first)
 
 	steps.Run(t, "an edit: one pod first, then the others", func() {
 		a.taken()
 		threads := int32(5)
 		o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) { s.Disks[0].ThreadPool.Threads = &threads })
 		o.eventually(func() string {
-			if got := revisions(); got[0] != first && got[0] == got[1] && got[1] == got[2] {
+			if got := revisions(); len(got) == 3 && got[0] != first && got[0] == got[1] && got[1] == got[2] {
 				return ""
 			}
 			return fmt.Sprint("the pods run ", revisions())

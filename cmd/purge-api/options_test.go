@@ -15,7 +15,7 @@ import (
 func TestParse(t *testing.T) {
 	t.Parallel()
 	usual := purgeapi.Options{
-		TTL: 300, BatchWindow: 25 * time.Millisecond, TargetsPerSecond: 2000, Burst: 4000, MaxWaiting: 2000,
+		TTL: 60, BatchWindow: 25 * time.Millisecond, TargetsPerSecond: 2000, Burst: 4000, MaxWaiting: 2000,
 	}
 	for name, tt := range map[string]struct {
 		args   string
