@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"maps"
 	"net"
 	"strconv"
 	"sync"
@@ -49,7 +50,18 @@ func (r *PurgeReconciler) send(ctx context.Context, p *purging, j *journal, all 
 	observations := r.Agents.observations(client.ObjectKeyFromObject(p.cacheNode))
 	var sending sync.WaitGroup
 	current := map[string]bool{}
+	open := map[int64]bool{} // of others, the counts are known
+	for _, r := range j.log.Rules {
+		if r.Until.IsZero() || p.now.Sub(r.Until) < time.Minute {
+			open[r.Number] = true
+		}
+	}
 	j.mutex.Lock()
+	for _, state := range j.agents {
+		for _, s := range state.done.Stores {
+			maps.DeleteFunc(s.Counts, func(number int64, _ purge.Count) bool { return !open[number] })
+		}
+	}
 	if j.agents == nil {
 		j.agents = map[types.UID]*agentState{}
 	}

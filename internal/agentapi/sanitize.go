@@ -42,7 +42,7 @@ func Sanitize(r Report, now time.Time) Report {
 		AgentVersion: Printable(r.AgentVersion, maxVersion), NginxVersion: Printable(r.NginxVersion, maxVersion),
 		Revision: matching(hash, r.Revision), Since: past(r.Since, now),
 		FleetSerial: max(r.FleetSerial, 0),
-		Purged:      max(r.Purged, 0), PurgeHead: max(r.PurgeHead, 0),
+		Purged:      place(r.Purged, now), PurgeHead: place(r.PurgeHead, now),
 		Problem: Printable(r.Problem, maxProblem), Lowered: Printable(r.Lowered, maxProblem),
 	}
 	if r.Refusal != nil && matching(hash, r.Refusal.Revision) != "" {
@@ -127,6 +127,15 @@ func matching[T ~string](form *regexp.Regexp, text T) T {
 }
 
 func clamp[T int | int64](n, most T) T { return min(max(n, 0), most) }
+
+// place returns a place in the journal of purges, which is at least the Unix time in milliseconds of when it was given,
+// or 0 for one that cannot have been given yet.
+func place(n int64, now time.Time) int64 {
+	if n < 0 || n > now.Add(maxSkew).UnixMilli() {
+		return 0
+	}
+	return n
+}
 
 // past returns a time that is not in the future by more than maxSkew, and the zero time for others.
 func past(t, now time.Time) time.Time {
