@@ -90,6 +90,9 @@ func NewRevision(cacheNode effective.CacheNode, caBundle, clusterDomain string, 
 	if !slices.Equal(tuning.TagHeaders(spec), tuning.TagHeaders(n.Spec)) {
 		n.Spec.Purge = v1alpha1.Purge{TagHeaders: spec.Purge.TagHeaders}
 	}
+	if spec.Purge.UnsafeMethods == v1alpha1.UnsafeIgnore {
+		n.Spec.Purge.UnsafeMethods = spec.Purge.UnsafeMethods
+	}
 	if n.Spec.Logs.Format == "Combined" {
 		n.Spec.Logs.Format = ""
 	}
