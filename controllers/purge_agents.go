@@ -128,13 +128,15 @@ func (r *PurgeReconciler) sendOne(
 	ctx context.Context, cacheNode *v1alpha1.CacheNode, j *journal, state *agentState, c *agentclient.Client, ip string,
 	update purge.Update,
 ) {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sendTimeout)
-	defer cancel()
+	waits, stop := context.WithTimeout(context.WithoutCancel(ctx), sendTimeout)
+	defer stop()
 	size := min(int64(purge.Journal{Rules: update.Rules}.Size()), sendBytes)
-	if r.sending.Acquire(ctx, size) != nil { // the next pass tries again
+	if r.sending.Acquire(waits, size) != nil { // the others take too long
 		size = 0
 	}
 	defer r.sending.Release(size)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sendTimeout)
+	defer cancel()
 	begun := time.Now()
 	done, err := r.Agents.send(ctx, c, net.JoinHostPort(ip, strconv.Itoa(layout.AgentPort)), update)
 	j.mutex.Lock()

@@ -50,7 +50,7 @@ func (r *PurgeReconciler) commit(ctx context.Context, p *purging, j *journal) er
 		j.isRead = false // somebody else has written it, or we do not know
 		return err
 	}
-	j.log, j.versions, p.unsafe = next, versions, nil
+	j.log, j.versions = next, versions
 	return nil
 }
 

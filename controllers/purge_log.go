@@ -54,7 +54,12 @@ func (r *PurgeReconciler) load(
 		return false, wait, nil
 	}
 	j.isRead, j.appliedAt = true, nil
-	if j.log.Head > 0 && j.log.Head >= last { // nothing is lost that anybody knows
+	if j.log.Head > 0 && j.log.Head >= last { // the end is there
+		for i := range p.purges {
+			if cp := &p.purges[i]; !isFinished(cp) && cp.Status.Number <= j.log.Floor {
+				cp.Status.Number = 0 // its place is lost
+			}
+		}
 		return true, 0, nil
 	}
 	// The end of the journal is lost, or all of it. Disks that are at the last place that anybody knows have missed
@@ -123,6 +128,7 @@ func (j *journal) read(ctx context.Context, slots map[int]*corev1.ConfigMap) (is
 	isDamaged := false
 	var segments [purge.Slots]*purge.Segment
 	j.versions = [purge.Slots]string{}
+	var list []purge.Segment
 	for slot, configMap := range slots {
 		j.versions[slot] = configMap.ResourceVersion
 		segment, err := purge.DecodeSegment(configMap.BinaryData[naming.PurgesKey])
@@ -132,9 +138,10 @@ func (j *journal) read(ctx context.Context, slots map[int]*corev1.ConfigMap) (is
 			continue
 		}
 		segments[slot] = &segment
+		list = append(list, segment)
 	}
 	j.log = purge.OpenLog(segments)
-	return j.log.IsWhole() && !isDamaged
+	return j.log.IsWhole() && !isDamaged && !purge.HasGap(list)
 }
 
 // last is the last place that agents and purges know; 0 if there was no journal. A wait says that some agents have not

@@ -3,6 +3,7 @@ package controllers
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -69,9 +70,20 @@ func (r *PurgeReconciler) changed(cacheNode types.NamespacedName, urls []string)
 	}
 }
 
+// unsafePrefix begins the UID of a rule that no CachePurge has asked for.
+const unsafePrefix = "unsafe-"
+
 // admitUnsafe gives a place to a rule for the URLs at which clients have changed something. They are forgotten if the
 // journal is full: nobody was promised anything.
+//
+// They have one rule without an end at a time, and half of the journal at most, so that they leave room for purges.
 func (j *journal) admitUnsafe(next *purge.Log, p *purging) {
+	for _, r := range next.Rules {
+		if r.Until.IsZero() && strings.HasPrefix(r.UID, unsafePrefix) {
+			return // a later pass takes them
+		}
+	}
+	defer func() { p.unsafe = nil }()
 	var valid []string
 	for _, url := range p.unsafe {
 		if (purge.Target{URLs: []string{url}}).Check(p.cacheNode.Spec.Cache) == nil {
@@ -82,10 +94,10 @@ func (j *journal) admitUnsafe(next *purge.Log, p *purging) {
 		return
 	}
 	r := purge.Rule{
-		UID: fmt.Sprintf("unsafe-%d", p.now.UnixNano()), Name: "requests that change something", Soft: true,
+		UID: fmt.Sprint(unsafePrefix, p.now.UnixNano()), Name: "requests that change something", Soft: true,
 		Target: purge.Target{URLs: valid},
 	}
-	if r.Size() <= purge.MaxRule {
+	if r.Size() <= purge.MaxRule && next.Size() < purge.Slots*purge.SegmentSize/2 {
 		next.Add(p.now, r)
 	}
 }

@@ -40,6 +40,10 @@ func (a *Agent) readPurges() {
 		}
 		segments = append(segments, s)
 	}
+	if journal.HasGap(segments) { // the kubelet does not bring them all at once
+		a.Log.Warn("some purges are missing: waiting for the operator's")
+		return
+	}
 	if len(segments) > 0 {
 		a.purger.Load(journal.Join(segments))
 	}

@@ -3,6 +3,7 @@ package purge_test
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -186,6 +187,10 @@ func TestLostSegment(t *testing.T) {
 		lost := s
 		lost[slot] = nil
 		got := lost.open(t)
+		rest := append(slices.Clone(segments[:i]), segments[i+1:]...)
+		if isMiddle := i > 0 && i < len(slots)-1; isMiddle && !purge.HasGap(rest) || purge.HasGap(segments) {
+			t.Errorf("the gap without segment %d is not seen, or one that is none", i)
+		}
 		switch {
 		case i == len(slots)-1:
 			if got.Head != segments[i].After {

@@ -77,6 +77,15 @@ func Join(segments []Segment) (j Journal) {
 	return j
 }
 
+// HasGap is true if a part of the journal is lost: it begins later than it was to begin when any segment was written.
+func HasGap(segments []Segment) bool {
+	floor := int64(0)
+	for _, s := range segments {
+		floor = max(floor, s.Floor)
+	}
+	return Join(segments).Floor > floor
+}
+
 // Encode is the segment as text, compressed.
 func (s Segment) Encode() ([]byte, error) { return encode(s) }
 
