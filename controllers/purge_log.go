@@ -54,23 +54,23 @@ func (r *PurgeReconciler) load(
 		return false, wait, nil
 	}
 	j.isRead, j.appliedAt = true, nil
-	if j.log.Head > 0 && j.log.Head >= last { // the end is there
-		for i := range p.purges {
-			if cp := &p.purges[i]; !isFinished(cp) && cp.Status.Number <= j.log.Floor {
-				cp.Status.Number = 0 // its place is lost
-			}
-		}
-		return true, 0, nil
+	if j.log.Head == 0 || j.log.Head < last {
+		// The end of the journal is lost, or all of it. Disks that are at the last place that anybody knows have missed
+		// nothing that was said to be applied.
+		j.log.Restart(last)
 	}
-	// The end of the journal is lost, or all of it. Disks that are at the last place that anybody knows have missed
-	// nothing that was said to be applied. What had not ended is done once more.
-	j.log.Restart(last)
+	p.forgetPlaces(j.log.Floor)
+	return j.log.Head > 0, 0, nil
+}
+
+// forgetPlaces forgets the places of purges that have not ended and are no longer in the journal: they are done once
+// more.
+func (p *purging) forgetPlaces(floor int64) {
 	for i := range p.purges {
-		if !isFinished(&p.purges[i]) {
-			p.purges[i].Status.Number = 0
+		if cp := &p.purges[i]; !isFinished(cp) && cp.Status.Number <= floor {
+			cp.Status.Number = 0
 		}
 	}
-	return last > 0, 0, nil
 }
 
 // cachedSlots are the slots of a journal that have a ConfigMap as far as the cache knows.
