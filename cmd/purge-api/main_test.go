@@ -12,7 +12,7 @@ import (
 	"github.com/cachenode/cachenode-operator/test/apiserver"
 )
 
-// TestRun checks that the command serves requests, metrics and probes, and ends when it is told to.
+// TestRun checks that the command serves requests, metrics and probes, and ends with its context.
 func TestRun(t *testing.T) {
 	config := apiserver.Start(t)
 	requests, metrics, probes := freeAddress(t), freeAddress(t), freeAddress(t)

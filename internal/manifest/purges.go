@@ -19,7 +19,7 @@ func Purges(cacheNode *v1alpha1.CacheNode, slot int, segment []byte) *corev1.Con
 	}
 }
 
-// purgesVolume has all segments of the journal that there are when the pod starts.
+// purgesVolume has the segments of the journal. Those that do not exist yet are left out.
 func purgesVolume(cacheNode string) corev1.Volume {
 	var sources []corev1.VolumeProjection
 	for slot := range naming.PurgesSlots {

@@ -13,8 +13,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/purge"
 )
 
-// TestIndexAgrees purges objects while clients ask for them. After that, the indexes have exactly the files that there
-// are.
+// TestIndexAgrees purges objects while clients ask for them. After that, the indexes list exactly the files
+// that exist.
 func TestIndexAgrees(t *testing.T) {
 	s := newSite(t, "  memoryTier: {enabled: false}\n")
 	var asking sync.WaitGroup
@@ -45,7 +45,7 @@ func TestIndexAgrees(t *testing.T) {
 	asking.Wait()
 	s.purge(purge.Target{URLs: []string{url("/0/0"), url("/1/1")}}, false) // which nobody asks for again
 	listed := map[string]bool{}
-	eventually(t, "the indexes do not have the files that there are", func() bool {
+	eventually(t, "an index lists a file that does not exist, or lacks one that does", func() bool {
 		clear(listed)
 		var problems []string
 		for _, store := range s.list(t, objects.Query{Target: purge.Target{Everything: true}, Most: 100}) {

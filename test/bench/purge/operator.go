@@ -69,7 +69,7 @@ func (o *operator) tell(ctx context.Context, agent string, update purge.Update) 
 		case done.Applied >= update.Head:
 			return nil
 		case done.Head < update.Head:
-			return fmt.Errorf("%s knows the journal up to %d, and was told of %d", agent, done.Head, update.Head)
+			return fmt.Errorf("%s knows the journal up to place %d; place %d was sent", agent, done.Head, update.Head)
 		}
 	}
 }

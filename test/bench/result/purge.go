@@ -76,7 +76,7 @@ type PurgeRate struct {
 type PurgeRateSample struct {
 	Round int `json:"round"`
 	// Lag is from when a purge was due until the agent had applied it. LastLag is the lag of the last purge, in
-	// milliseconds. Updates is in how many updates all were told.
+	// milliseconds. Updates is the number of updates in which the purges were sent.
 	Lag     Latencies `json:"lag"`
 	LastLag float64   `json:"lastLagms"`
 	Updates int       `json:"updates"`
