@@ -35,6 +35,8 @@ type agentState struct {
 	done purge.Done
 	// isKnown is true once the agent has answered; sending while a request is under way.
 	isKnown, sending bool
+	// stale are URLs for the next update.
+	stale []string
 	// tried is when the last request ended, and confirmed when the last one began that was answered.
 	tried, confirmed time.Time
 	problem          string
@@ -76,6 +78,8 @@ func (r *PurgeReconciler) send(ctx context.Context, p *purging, j *journal, all 
 		if seen := observations[pod.Name]; seen.Answered.After(state.tried) && seen.Report.Purged < state.done.Applied {
 			state.isKnown = false // the agent was restarted
 		}
+		state.stale = append(state.stale, p.unsafe...)
+		state.stale = state.stale[max(len(state.stale)-purge.MaxItems, 0):]
 		if c == nil || !state.needsUpdate(j.log.Head, all) {
 			continue
 		}
@@ -88,6 +92,7 @@ func (r *PurgeReconciler) send(ctx context.Context, p *purging, j *journal, all 
 			delete(j.agents, uid)
 		}
 	}
+	p.unsafe = nil
 	j.mutex.Unlock()
 	done := make(chan struct{})
 	go func() { sending.Wait(); close(done) }()
@@ -107,6 +112,8 @@ func (s *agentState) needsUpdate(head int64, all bool) bool {
 	switch {
 	case s.sending || (s.problem != "" && time.Since(s.tried) < behindInterval):
 		return false
+	case len(s.stale) > 0:
+		return true
 	case s.isKnown && s.done.Applied >= head:
 		return all && time.Since(s.confirmed) >= confirmedFor/2
 	}
@@ -115,7 +122,8 @@ func (s *agentState) needsUpdate(head int64, all bool) bool {
 
 // update is what the agent does not know of a journal.
 func (s *agentState) update(j purge.Journal) purge.Update {
-	update := purge.Update{Floor: j.Floor, Head: j.Head}
+	update := purge.Update{Floor: j.Floor, Head: j.Head, Stale: s.stale}
+	s.stale = nil
 	if s.isKnown && s.done.Head >= j.Floor {
 		update.After = min(s.done.Head, j.Head)
 	}

@@ -116,7 +116,7 @@ type purging struct {
 
 // Reconcile is one pass over a CacheNode.
 func (r *PurgeReconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	p := &purging{now: r.Clock.Now(), refused: map[types.UID]string{}, waiting: map[types.UID]string{}}
+	p := &purging{unsafe: r.unsafe.take(request.NamespacedName), now: r.Clock.Now(), refused: map[types.UID]string{}, waiting: map[types.UID]string{}}
 	purges := &v1alpha1.CachePurgeList{}
 	err := r.List(ctx, purges, client.InNamespace(request.Namespace), client.MatchingFields{purgesOf: request.Name})
 	if err != nil {
@@ -135,8 +135,7 @@ func (r *PurgeReconciler) Reconcile(ctx context.Context, request reconcile.Reque
 	if err := r.List(ctx, pods, byInstance(p.cacheNode)); err != nil {
 		return reconcile.Result{}, err
 	}
-	p.unsafe = r.unsafe.take(request.NamespacedName)
-	defer func() { r.unsafe.add(request.NamespacedName, p.unsafe) }() // if the pass has not committed them
+	defer func() { r.unsafe.add(request.NamespacedName, p.unsafe) }() // those that the pass has not come to
 	p.pods = slices.DeleteFunc(cachePods(pods.Items), func(pod corev1.Pod) bool { return pod.Status.PodIP == "" })
 	known, _ := r.journals.LoadOrStore(request.NamespacedName, newJournal(p.cacheNode.UID))
 	j := known.(*journal) //nolint:forcetypeassert // nothing else is there

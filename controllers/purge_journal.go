@@ -44,7 +44,6 @@ func (r *PurgeReconciler) commit(ctx context.Context, p *purging, j *journal) er
 	}
 	j.seal(next, p)
 	j.admit(next, p)
-	j.admitUnsafe(next, p)
 	versions, err := r.writeLog(ctx, p.cacheNode, next, j.versions)
 	if err != nil {
 		j.isRead = false // somebody else has written it, or we do not know
@@ -79,15 +78,22 @@ func (j *journal) admit(next *purge.Log, p *purging) {
 				"create several CachePurges", r.Size(), purge.MaxRule)
 			continue
 		}
-		if next.Add(p.now, r) {
-			continue
-		}
-		// What has ended longest ago makes room: disks that have not been there since then lose what they have.
-		next.Compact(p.now.Add(-journalAge), next.Size()/2, j.applied)
-		if !next.Add(p.now, r) {
+		if !next.Add(p.now, r) && !j.makeRoom(next, p, r) {
 			p.waiting[cp.UID] = "the journal is full until the purges in it have settled"
 		}
 	}
+}
+
+// makeRoom forgets what has ended longest ago, and adds a rule. Disks that have not been there since then lose what they
+// have, so it forgets nothing if that is not enough.
+func (j *journal) makeRoom(next *purge.Log, p *purging, r purge.Rule) bool {
+	smaller := next.Clone()
+	smaller.Compact(p.now.Add(-journalAge), smaller.Size()-1, j.applied)
+	if !smaller.Add(p.now, r) {
+		return false
+	}
+	*next = *smaller
+	return true
 }
 
 // mayEnd is true if a rule has been applied for the grace period.

@@ -125,8 +125,8 @@ func (j *journal) missing(slots map[int]*corev1.ConfigMap) (missing []int) {
 // read takes the journal from its ConfigMaps. One that is damaged counts as lost, and is written over. isWhole is false
 // if the end can be lost.
 func (j *journal) read(ctx context.Context, slots map[int]*corev1.ConfigMap) (isWhole bool) {
-	isDamaged := false
 	var segments [purge.Slots]*purge.Segment
+	var damaged []int
 	j.versions = [purge.Slots]string{}
 	var list []purge.Segment
 	for slot, configMap := range slots {
@@ -134,14 +134,15 @@ func (j *journal) read(ctx context.Context, slots map[int]*corev1.ConfigMap) (is
 		segment, err := purge.DecodeSegment(configMap.BinaryData[naming.PurgesKey])
 		if err != nil {
 			log.FromContext(ctx).Error(err, "a part of the journal of purges is damaged", "configMap", configMap.Name)
-			isDamaged = true
+			damaged = append(damaged, slot)
 			continue
 		}
 		segments[slot] = &segment
 		list = append(list, segment)
 	}
 	j.log = purge.OpenLog(segments)
-	return j.log.IsWhole() && !isDamaged && !purge.HasGap(list)
+	j.log.Blank(damaged)
+	return j.log.IsWhole() && len(damaged) == 0 && !purge.HasGap(list)
 }
 
 // last is the last place that agents and purges know; 0 if there was no journal. A wait says that some agents have not

@@ -1,9 +1,7 @@
 package controllers
 
 import (
-	"fmt"
 	"slices"
-	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -59,45 +57,15 @@ func newlyUnsafe(list []agentapi.UnsafeURL, seen int64) (urls []string, last int
 	return urls, last
 }
 
-// changed has a CacheNode's pods make stale what they have of URLs.
+// changed has a CacheNode's pods make stale what they have of URLs. It leaves out what is no URL.
 func (r *PurgeReconciler) changed(cacheNode types.NamespacedName, urls []string) {
-	r.unsafe.add(cacheNode, urls)
+	r.unsafe.add(cacheNode, slices.DeleteFunc(urls, func(url string) bool {
+		return (purge.Target{URLs: []string{url}}).CheckForm() != nil
+	}))
 	of := &v1alpha1.CacheNode{}
 	of.Namespace, of.Name = cacheNode.Namespace, cacheNode.Name
 	select {
 	case r.late <- event.TypedGenericEvent[*v1alpha1.CacheNode]{Object: of}:
 	default: // the next pass takes them
-	}
-}
-
-// unsafePrefix begins the UID of a rule that no CachePurge has asked for.
-const unsafePrefix = "unsafe-"
-
-// admitUnsafe gives a place to a rule for the URLs at which clients have changed something. They are forgotten if the
-// journal is full: nobody was promised anything.
-//
-// They have one rule without an end at a time, and half of the journal at most, so that they leave room for purges.
-func (j *journal) admitUnsafe(next *purge.Log, p *purging) {
-	for _, r := range next.Rules {
-		if r.Until.IsZero() && strings.HasPrefix(r.UID, unsafePrefix) {
-			return // a later pass takes them
-		}
-	}
-	defer func() { p.unsafe = nil }()
-	var valid []string
-	for _, url := range p.unsafe {
-		if (purge.Target{URLs: []string{url}}).Check(p.cacheNode.Spec.Cache) == nil {
-			valid = append(valid, url)
-		}
-	}
-	if len(valid) == 0 || p.cacheNode.Spec.Purge.UnsafeMethods == v1alpha1.UnsafeIgnore {
-		return
-	}
-	r := purge.Rule{
-		UID: fmt.Sprint(unsafePrefix, p.now.UnixNano()), Name: "requests that change something", Soft: true,
-		Target: purge.Target{URLs: valid},
-	}
-	if r.Size() <= purge.MaxRule && next.Size() < purge.Slots*purge.SegmentSize/2 {
-		next.Add(p.now, r)
 	}
 }

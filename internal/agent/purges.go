@@ -24,6 +24,9 @@ import (
 // readPurges reads the journal of purges that the kubelet has mounted, if there is one. It is as of the start of the
 // pod, or newer.
 func (a *Agent) readPurges() {
+	if a.purger.IsReceived() { // that is newer, and whole
+		return
+	}
 	var segments []journal.Segment
 	for slot := range journal.Slots {
 		text, err := os.ReadFile(filepath.Join(a.Paths.Purges, naming.PurgesFile(slot)))

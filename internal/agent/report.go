@@ -108,7 +108,7 @@ func (a *Agent) Report() agentapi.Report {
 		Features: []string{agentapi.FeatureRouting, agentapi.FeatureLeaving, agentapi.FeaturePurge},
 		Refusal:  a.refusal, Problem: a.problem, Lowered: a.lowered,
 	}
-	r.Unsafe = a.unsafe.all()
+	r.Unsafe = a.unsafe.since(time.Now())
 	done := a.purger.Done(math.MaxInt64)
 	r.Purged, r.PurgeHead = done.Applied, done.Head
 	for _, s := range done.Stores { // a disk may know more than the pod

@@ -2,10 +2,10 @@ package agent
 
 import (
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
-	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	journal "github.com/cachenode/cachenode-operator/internal/purge"
 )
@@ -34,19 +34,31 @@ func (u *unsafeURLs) add(url string, now time.Time) {
 	}
 }
 
-// all are the URLs, the newest one last.
-func (u *unsafeURLs) all() []agentapi.UnsafeURL {
+// recent is how long a URL is reported. The operator reads the reports of an agent every few seconds.
+const recent = time.Minute
+
+// since are the URLs of the last minute, the newest one last.
+func (u *unsafeURLs) since(now time.Time) []agentapi.UnsafeURL {
 	u.mutex.Lock()
 	defer u.mutex.Unlock()
+	u.list = slices.DeleteFunc(u.list, func(known agentapi.UnsafeURL) bool {
+		return known.Number < now.Add(-recent).UnixMilli()
+	})
 	return slices.Clone(u.list)
 }
 
 // Unsafe implements nginxlog.Handler.
 func (a *Agent) Unsafe(url string) {
-	target := journal.Target{URLs: []string{url}}
-	if target.Check(v1alpha1.CachePolicy{}) != nil { // longer than a purge can name it, for instance
-		return
+	if isPlain(url) {
+		a.unsafe.add(url, time.Now())
+		a.purger.MakeStale(url)
 	}
-	a.unsafe.add(url, time.Now())
-	a.purger.MakeStale(url)
+}
+
+// isPlain is true for a URL that a purge can name, and whose path is that of the request. A Host header can have a
+// question mark, after which the path would be another page's.
+func isPlain(url string) bool {
+	_, rest, _ := strings.Cut(url, "://")
+	host, _, _ := strings.Cut(rest, "/")
+	return !strings.Contains(host, "?") && (journal.Target{URLs: []string{url}}).CheckForm() == nil
 }

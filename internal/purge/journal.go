@@ -82,6 +82,16 @@ func (j *Journal) Merge(floor, head int64, rules []Rule) {
 	j.raise(floor)
 }
 
+// FirstOpen is the number of the first rule without an end among so many last ones; math.MaxInt64 if there is none.
+func (j Journal) FirstOpen(most int) int64 {
+	for _, r := range j.Rules[max(len(j.Rules)-most, 0):] {
+		if r.Until.IsZero() {
+			return r.Number
+		}
+	}
+	return math.MaxInt64
+}
+
 // Has is true if there is a rule with a number.
 func (j Journal) Has(number int64) bool {
 	_, has := j.find(number)

@@ -126,6 +126,14 @@ func (l *Log) Rewrite(slots []int) {
 	}
 }
 
+// Blank has slots that cannot be read written as segments of nothing.
+func (l *Log) Blank(slots []int) {
+	for _, slot := range slots {
+		l.segments[slot] = &Segment{Closed: true}
+		l.change(slot)
+	}
+}
+
 // Changed are the slots to be written, in this order, and their segments.
 func (l *Log) Changed() (slots []int, segments []Segment) {
 	for _, i := range l.changed {

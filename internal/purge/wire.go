@@ -14,6 +14,9 @@ type Update struct {
 	Floor int64  `json:"floor"`
 	Head  int64  `json:"head"`
 	Rules []Rule `json:"rules,omitempty"`
+	// Stale are URLs at which clients have changed something. The agent makes stale what it has of them now. They are in no
+	// journal, and are sent once.
+	Stale []string `json:"stale,omitempty"`
 	// After is the head that the sender thinks the agent has. An agent that has less leaves the rules alone, and answers
 	// with its own head.
 	After int64 `json:"after"`
@@ -50,7 +53,7 @@ type StoreDone struct {
 	// Reason is why Applied is behind; "" if it is not, or if nginx does not use the disk.
 	Reason string `json:"reason,omitempty"`
 	// Counts are, by the number of a rule, what was removed or made stale for it so far. An answer has those of the rules
-	// that the update is about.
+	// that the update is about, and of the last ones without an end.
 	Counts map[int64]Count `json:"counts,omitempty"`
 }
 

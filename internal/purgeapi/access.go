@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/apiserver/pkg/apis/apiserver"
@@ -25,12 +26,15 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
-// How long answers of the API server are remembered: a token that is revoked, or a right that is taken away, works at
-// most that much longer. A right that is granted works after rememberRefusal.
+// How long answers of the API server are remembered: a right that is taken away works at most that much longer. Tokens
+// and refusals are remembered for a shorter time, since anybody can send any number of wrong tokens.
 const (
-	remember        = time.Minute
-	rememberRefusal = 10 * time.Second
-	reviewTimeout   = 10 * time.Second
+	remember      = time.Minute
+	rememberShort = 10 * time.Second
+	reviewTimeout = 10 * time.Second
+	// maxReviews is how many tokens are looked at, at a time, and reviewPatience how long a request waits for that.
+	maxReviews     = 50
+	reviewPatience = time.Second
 )
 
 // access asks the API server who sends a request, and what that user may do. It is safe for concurrent use.
@@ -39,6 +43,7 @@ type access struct {
 	authorizer    authorizer.Authorizer
 	// audiences are those that a token must be for, at least one of them. None: the API server's own.
 	audiences authenticator.Audiences
+	reviews   *semaphore.Weighted
 }
 
 func newAccess(config *rest.Config, httpClient *http.Client, audiences []string) (*access, error) {
@@ -51,10 +56,10 @@ func newAccess(config *rest.Config, httpClient *http.Client, audiences []string)
 		return nil, err
 	}
 	backoff := &wait.Backoff{Duration: 250 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 4}
-	a := &access{audiences: audiences}
+	a := &access{audiences: audiences, reviews: semaphore.NewWeighted(maxReviews)}
 	a.authenticator, _, err = authenticatorfactory.DelegatingAuthenticatorConfig{
 		Anonymous:                &apiserver.AnonymousAuthConfig{Enabled: false},
-		CacheTTL:                 remember,
+		CacheTTL:                 rememberShort,
 		TokenAccessReviewClient:  authentication,
 		TokenAccessReviewTimeout: reviewTimeout,
 		WebhookRetryBackoff:      backoff,
@@ -65,7 +70,7 @@ func newAccess(config *rest.Config, httpClient *http.Client, audiences []string)
 	a.authorizer, err = authorizerfactory.DelegatingAuthorizerConfig{
 		SubjectAccessReviewClient: authorization,
 		AllowCacheTTL:             remember,
-		DenyCacheTTL:              rememberRefusal,
+		DenyCacheTTL:              rememberShort,
 		WebhookRetryBackoff:       backoff,
 	}.New()
 	return a, err
@@ -76,6 +81,12 @@ func (a *access) requester(r *http.Request) (user.Info, error) {
 	if len(a.audiences) > 0 {
 		r = r.WithContext(authenticator.WithAudiences(r.Context(), a.audiences))
 	}
+	ctx, cancel := context.WithTimeout(r.Context(), reviewPatience)
+	defer cancel()
+	if a.reviews.Acquire(ctx, 1) != nil {
+		return nil, unavailable("too many tokens are being looked at: send the request again")
+	}
+	defer a.reviews.Release(1)
 	response, isKnown, err := a.authenticator.AuthenticateRequest(r)
 	switch {
 	case isKnown && err == nil:

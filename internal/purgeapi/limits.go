@@ -52,33 +52,38 @@ func (b *budgets) of(user string) *rate.Limiter {
 	return limiter
 }
 
-// places limit how many requests are answered at once, and keep one user from taking all of them. They are safe for
-// concurrent use.
-type places struct {
-	most int
+// shares divide something that is limited among the requests of all users. They are safe for concurrent use.
+type shares struct {
+	// most is how much there is, and each how much one user may have.
+	most, each int64
 
 	mutex sync.Mutex
-	taken int
-	users map[string]int // no entry is 0
+	taken int64
+	users map[string]int64 // no entry is 0
 }
 
-// take takes a place until the caller calls free.
-func (p *places) take(user string) (free func(), err error) {
-	p.mutex.Lock()
-	defer p.mutex.Unlock()
-	if p.taken >= p.most || p.users[user] >= max(1, p.most/2) {
-		return nil, unavailable("too many requests wait already: send the request again, or with a shorter timeoutSeconds")
+func newShares(most, each int64) *shares {
+	return &shares{most: most, each: each, users: map[string]int64{}}
+}
+
+// take takes an amount for a user, until the caller gives it back. It returns false if there is not as much.
+func (s *shares) take(user string, amount int64) bool {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if s.taken+amount > s.most || s.users[user]+amount > s.each {
+		return false
 	}
-	p.taken++
-	p.users[user]++
-	return func() { p.free(user) }, nil
+	s.taken += amount
+	s.users[user] += amount
+	return true
 }
 
-func (p *places) free(user string) {
-	p.mutex.Lock()
-	defer p.mutex.Unlock()
-	p.taken--
-	if p.users[user]--; p.users[user] == 0 {
-		delete(p.users, user)
+// give gives back what a user has taken, or a part of it.
+func (s *shares) give(user string, amount int64) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.taken -= amount
+	if s.users[user] -= amount; s.users[user] == 0 {
+		delete(s.users, user)
 	}
 }

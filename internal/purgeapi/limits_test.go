@@ -54,29 +54,34 @@ func TestBudgetsAreBounded(t *testing.T) {
 	}
 }
 
-// TestPlaces checks that all users together, and each of them, have a limit, and that places become free.
-func TestPlaces(t *testing.T) {
+// TestShares checks that all users together, and each of them, have a limit, and that what is given back can be taken
+// again.
+func TestShares(t *testing.T) {
 	t.Parallel()
-	p := &places{most: 4, users: map[string]int{}}
-	take := func(user string, want int) func() {
-		t.Helper()
-		free, err := p.take(user)
-		if codeOfError(err) != want {
-			t.Errorf("%s: %v, want code %d", user, err, want)
+	s := newShares(10, 6)
+	for i, step := range []struct {
+		user   string
+		amount int64 // given back if it is negative
+		want   bool
+	}{
+		{"a", 6, true},
+		{"a", 1, false},
+		{"b", 5, false},
+		{"b", 4, true},
+		{"c", 1, false},
+		{"a", -2, true},
+		{"c", 3, false},
+		{"a", 2, true},
+		{"a", -6, true},
+		{"b", -4, true},
+	} {
+		if step.amount < 0 {
+			s.give(step.user, -step.amount)
+		} else if got := s.take(step.user, step.amount); got != step.want {
+			t.Errorf("step %d: %t, want %t", i, got, step.want)
 		}
-		return free
 	}
-	first := take("a", 0)
-	others := []func(){take("a", 0), take("b", 0)}
-	take("a", 503)
-	others = append(others, take("c", 0))
-	take("d", 503)
-	first()
-	others = append(others, take("d", 0))
-	for _, free := range others {
-		free()
-	}
-	if p.taken != 0 || len(p.users) != 0 {
-		t.Errorf("%d places of %v are left", p.taken, p.users)
+	if s.taken != 0 || len(s.users) != 0 {
+		t.Errorf("%d are taken, by %v", s.taken, s.users)
 	}
 }

@@ -10,9 +10,9 @@ import (
 	"mime"
 	"net/http"
 	"slices"
+	"sync"
 	"time"
 
-	"golang.org/x/sync/semaphore"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/authentication/user"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -20,12 +20,15 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/purge"
 	"github.com/cachenode/cachenode-operator/internal/purgeapi/batch"
 )
 
-// Limits of bodies: how many bytes of them are read at once, over all requests, and how long one may take.
+// Limits of bodies: how many bytes there are of those that are being read or wait for their CachePurge, of all users and
+// of one, and how long one may take.
 const (
 	maxBodies   = 16 << 20
+	userBodies  = 4 << 20
 	bodyTimeout = 10 * time.Second
 )
 
@@ -49,8 +52,8 @@ type Options struct {
 type Server struct {
 	access     *access
 	budgets    *budgets
-	places     *places
-	bodies     *semaphore.Weighted
+	requests   *shares
+	bodies     *shares
 	gatherer   *gatherer
 	watcher    *watcher
 	live       client.Reader
@@ -71,8 +74,8 @@ func New(ctx context.Context, c cluster.Cluster, o Options, m *Metrics) (*Server
 	return &Server{
 		access:     access,
 		budgets:    newBudgets(o.TargetsPerSecond, o.Burst),
-		places:     &places{most: o.MaxWaiting, users: map[string]int{}},
-		bodies:     semaphore.NewWeighted(maxBodies),
+		requests:   newShares(int64(o.MaxWaiting), max(1, int64(o.MaxWaiting)/2)),
+		bodies:     newShares(maxBodies, userBodies),
 		watcher:    watcher,
 		live:       c.GetAPIReader(),
 		namespaces: o.Namespaces,
@@ -104,10 +107,11 @@ func (s *Server) endpoint(
 		code, a, err := 0, Answer{}, error(nil)
 		who, err := s.access.requester(r)
 		if err == nil {
-			var free func()
-			if free, err = s.places.take(who.GetName()); err == nil {
-				defer free()
+			if s.requests.take(who.GetName(), 1) {
+				defer s.requests.give(who.GetName(), 1)
 				code, a, err = answer(w, r, who)
+			} else {
+				err = unavailable("too many requests wait already: send the request again, or with a shorter timeoutSeconds")
 			}
 		}
 		if err == nil {
@@ -124,10 +128,11 @@ func (s *Server) endpoint(
 
 // post purges, and waits for it.
 func (s *Server) post(w http.ResponseWriter, r *http.Request, who user.Info) (int, Answer, error) {
-	request, err := s.read(w, r)
+	request, free, err := s.read(w, r, who.GetName())
 	if err != nil {
 		return 0, Answer{}, err
 	}
+	defer free()
 	ctx, cancel := context.WithTimeout(r.Context(), request.timeout())
 	defer cancel()
 	if err := s.knows(request.Namespace); err != nil {
@@ -144,6 +149,8 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request, who user.Info) (in
 	if err != nil {
 		return 0, Answer{}, err
 	}
+	free()
+	request.Target = purge.Target{} // which is large, and the wait can be long
 	cp := &v1alpha1.CachePurge{}
 	cp.Namespace, cp.Name, cp.Spec.CacheNode = request.Namespace, name, request.CacheNode
 	if request.Wait == WaitNone {
@@ -202,10 +209,10 @@ func (s *Server) knows(namespace string) error {
 	}
 }
 
-// read reads the body of a request.
-func (s *Server) read(w http.ResponseWriter, r *http.Request) (Request, error) {
+// read reads the body of a request. The caller calls free, once or more, when the request was passed on.
+func (s *Server) read(w http.ResponseWriter, r *http.Request, user string) (request Request, free func(), err error) {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
-		return Request{}, &problem{
+		return Request{}, nil, &problem{
 			code: http.StatusUnsupportedMediaType, text: "the header Content-Type must be application/json",
 		}
 	}
@@ -213,30 +220,43 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request) (Request, error) {
 	if size < 0 || size > MaxBody {
 		size = MaxBody
 	}
-	if !s.bodies.TryAcquire(size) {
-		return Request{}, unavailable("too many requests are read already: send the request again")
+	if !s.bodies.take(user, size) {
+		return Request{}, nil, unavailable("too many requests are read already: send the request again")
 	}
-	defer s.bodies.Release(size)
+	release := sync.OnceFunc(func() { s.bodies.give(user, size) })
+	defer func() {
+		if err != nil {
+			release()
+		}
+	}()
+	body, err := readBody(w, r)
+	if err != nil {
+		return Request{}, nil, err
+	}
+	rest := size - int64(len(body))
+	size -= rest
+	s.bodies.give(user, rest)
+	if request, err = Parse(body); err != nil {
+		return Request{}, nil, &problem{code: http.StatusBadRequest, text: err.Error()}
+	}
+	return request, release, nil
+}
+
+// readBody reads all of a body, within its limits.
+func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	connection := http.NewResponseController(w)
 	if err := connection.SetReadDeadline(time.Now().Add(bodyTimeout)); err != nil {
-		return Request{}, err
+		return nil, err
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))
 	var tooLarge *http.MaxBytesError
 	switch {
 	case errors.As(err, &tooLarge):
-		return Request{}, &problem{
+		return nil, &problem{
 			code: http.StatusRequestEntityTooLarge, text: fmt.Sprintf("the body has more than %d bytes: divide it", MaxBody),
 		}
 	case err != nil:
-		return Request{}, &problem{code: http.StatusBadRequest, text: fmt.Sprintf("the body ends early: %s", err)}
+		return nil, &problem{code: http.StatusBadRequest, text: fmt.Sprintf("the body ends early: %s", err)}
 	}
-	if err := connection.SetReadDeadline(time.Time{}); err != nil {
-		return Request{}, err
-	}
-	request, err := Parse(body)
-	if err != nil {
-		return Request{}, &problem{code: http.StatusBadRequest, text: err.Error()}
-	}
-	return request, nil
+	return body, connection.SetReadDeadline(time.Time{})
 }

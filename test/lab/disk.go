@@ -109,6 +109,10 @@ func freeMemory() (mebibytes int64, err error) {
 	return int64(info.Freeram)*int64(info.Unit)>>20 - 4096, nil
 }
 
+// unmount does not wait for other mount namespaces, such as those of a cluster's nodes, which keep a copy of each mount
+// from when they began.
+func unmount(dir string) error { return run("umount", "--lazy", dir) }
+
 // mountMemory makes a folder for files in memory.
 func (l *Lab) mountMemory(dir string, mebibytes int64) error {
 	if err := os.Mkdir(dir, 0o700); err != nil {
@@ -117,7 +121,7 @@ func (l *Lab) mountMemory(dir string, mebibytes int64) error {
 	if err := run("mount", "-t", "tmpfs", "-o", fmt.Sprintf("size=%dm", mebibytes), "tmpfs", dir); err != nil {
 		return err
 	}
-	l.cleanup(func() error { return run("umount", dir) })
+	l.cleanup(func() error { return unmount(dir) })
 	return nil
 }
 
@@ -193,7 +197,7 @@ func (l *Lab) Disk(name string, mebibytes int64, p Preparation) (Disk, error) {
 	if err := run("mount", "-o", cmp.Or(p.Options, "defaults"), loop, dir); err != nil {
 		return Disk{}, fmt.Errorf("%w: %w", ErrMount, err)
 	}
-	l.cleanup(func() error { return run("umount", dir) })
+	l.cleanup(func() error { return unmount(dir) })
 	var stat unix.Stat_t
 	if err := unix.Stat(loop, &stat); err != nil {
 		return Disk{}, err

@@ -67,7 +67,7 @@ func (s *store) hitKeys(t task) error {
 // resolve applies a rule to all files that the index has for it: all become invalid first, as that is fast.
 func (s *store) resolve(ctx context.Context, k *index.Keeper, t task) error {
 	var files []index.File
-	x := k.Index
+	n, x := 0, k.Index
 	for _, p := range t.patterns {
 		for f, err := range found(x, p) {
 			if err = errors.Join(err, ctx.Err()); err != nil {
@@ -80,12 +80,17 @@ func (s *store) resolve(ctx context.Context, k *index.Keeper, t task) error {
 			if err != nil {
 				return err
 			}
-			if isInvalid {
+			if !isInvalid {
+				continue
+			}
+			if n++; n > unlinked { // they stay, and only the index is to forget them
+				k.Reread(f)
+			} else {
 				files = append(files, f)
 			}
 		}
 	}
-	if len(files) > unlinked {
+	if n > unlinked {
 		k.Reread(files...)
 		return nil
 	}

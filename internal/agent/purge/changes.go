@@ -8,14 +8,23 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/purge"
 )
 
-// maxChanges is how many URLs wait at most to be made stale.
-const maxChanges = 1024
+// maxChanges is how many URLs wait at most to be made stale, and changesAtOnce how many are made stale before purges come
+// first again.
+const (
+	maxChanges    = 1024
+	changesAtOnce = 32
+)
 
 // MakeStale makes what is cached for a URL stale, without a purge: in this pod only, and once. It does not wait. If too
 // many URLs wait, the oldest one is forgotten.
 func (p *Purger) MakeStale(url string) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
+	p.makeStale(url)
+}
+
+// makeStale is MakeStale for a caller that holds the mutex.
+func (p *Purger) makeStale(url string) {
 	p.changes = append(p.changes, url)
 	p.changesSeen++
 	if len(p.changes) > maxChanges {
@@ -24,30 +33,31 @@ func (p *Purger) MakeStale(url string) {
 	p.notify()
 }
 
-// takeChanges are the tasks of the URLs that have come since the last call.
-func (s *store) takeChanges() (tasks []task) {
+// takeChanges are the tasks of the next URLs, and whether there are more.
+func (s *store) takeChanges() (tasks []task, more bool) {
 	p := s.purger
 	p.mutex.RLock()
 	defer p.mutex.RUnlock()
-	news := min(p.changesSeen-s.changesSeen, int64(len(p.changes)))
-	s.changesSeen = p.changesSeen
-	for _, url := range p.changes[int64(len(p.changes))-news:] {
+	s.changesSeen = max(s.changesSeen, p.changesSeen-int64(len(p.changes))) // older ones are forgotten
+	for ; s.changesSeen < p.changesSeen && len(tasks) < changesAtOnce; s.changesSeen++ {
+		url := p.changes[int64(len(p.changes))-(p.changesSeen-s.changesSeen)]
 		r := purge.Rule{Soft: true, Until: time.Now(), Target: purge.Target{URLs: []string{url}}}
 		tasks = append(tasks, task{r, p.patterns(r)})
 	}
-	return tasks
+	return tasks, s.changesSeen < p.changesSeen
 }
 
-// change makes stale what the URLs are about that have come. The index may not have a variant or a slice that was
-// stored right now: all of that is as good as can be done without waiting.
-func (s *store) change(ctx context.Context, k *index.Keeper) error {
-	for _, t := range s.takeChanges() {
+// change makes stale what the next URLs are about. more is true if others wait. The index may not have a variant or a
+// slice that was stored right now: all of that is as good as can be done without waiting.
+func (s *store) change(ctx context.Context, k *index.Keeper) (more bool, err error) {
+	tasks, more := s.takeChanges()
+	for _, t := range tasks {
 		if err := s.hitKeys(t); err != nil {
-			return err
+			return false, err
 		}
 		if err := s.resolve(ctx, k, t); err != nil {
-			return err
+			return false, err
 		}
 	}
-	return nil
+	return more, nil
 }

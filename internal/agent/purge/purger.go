@@ -79,12 +79,11 @@ func New(log *slog.Logger, copyFile string) *Purger {
 	return p
 }
 
-// Load takes what is newer in a journal, such as the mounted one, until the operator has sent it: that is newer, and
-// whole.
+// Load takes what is newer in a journal, such as the mounted one.
 func (p *Purger) Load(j purge.Journal) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	if p.known = true; j.Head > p.journal.Head && !p.received {
+	if p.known = true; j.Head > p.journal.Head {
 		p.merge(j.Floor, j.Head, j.Rules)
 	}
 }
@@ -209,12 +208,22 @@ var ErrGap = errors.New("some purges before these are not known")
 func (p *Purger) Receive(news purge.Update) error {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
+	for _, url := range news.Stale {
+		p.makeStale(url)
+	}
 	if news.After > p.journal.Head || (news.After > 0 && !p.known) {
 		return ErrGap
 	}
 	p.known, p.received = true, true
 	p.merge(news.Floor, news.Head, news.Rules)
 	return nil
+}
+
+// IsReceived is true once the operator has sent the journal to this agent.
+func (p *Purger) IsReceived() bool {
+	p.mutex.RLock()
+	defer p.mutex.RUnlock()
+	return p.received
 }
 
 // HasUpdate is true once the operator has sent the journal to this agent, and while there is no sign of a journal.
@@ -241,11 +250,17 @@ func (p *Purger) Wait(ctx context.Context, place int64) {
 	}
 }
 
-// Done is what was done so far, with the counts of the rules that have changed after a place.
+// maxCounted is how many rules have their counts in every answer while they have no end. With more, an answer has those
+// of the rules that are new to the agent.
+const maxCounted = 1000
+
+// Done is what was done so far, with the counts of the rules that have changed after a place, and of those without an
+// end.
 func (p *Purger) Done(after int64) purge.Done {
 	p.mutex.RLock()
 	defer p.mutex.RUnlock()
-	done, rules := purge.Done{Head: p.journal.Head, Applied: p.appliedByAll()}, p.journal.Since(after)
+	done := purge.Done{Head: p.journal.Head, Applied: p.appliedByAll()}
+	rules := p.journal.Since(min(after, p.journal.FirstOpen(maxCounted)-1))
 	for _, name := range slices.Sorted(maps.Keys(p.stores)) {
 		s := p.stores[name]
 		store := purge.StoreDone{Name: name, Applied: s.applied, Counts: map[int64]purge.Count{}}

@@ -230,8 +230,10 @@ func (s *store) step(ctx context.Context, k *index.Keeper) (again <-chan struct{
 		})
 	}
 	s.forget(tasks)
-	if err := s.change(ctx, k); err != nil {
+	if more, err := s.change(ctx, k); err != nil {
 		return again, err
+	} else if more {
+		again = after(0)
 	}
 	p.mutex.RLock()
 	done, inUse := s.applied == head, s.inUse

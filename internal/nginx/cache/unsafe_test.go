@@ -1,10 +1,10 @@
 package cache_test
 
 import (
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -31,7 +31,7 @@ func TestUnsafe(t *testing.T) {
 			t.Parallel()
 			n := nginxtest.New(t)
 			in := decode(t, []byte(threeDisks))
-			in.Spec.Purge.UnsafeMethods = test.methods
+			in.Spec.Purge.UnsafeMethods, in.Spec.Monitoring.RequestSampling = test.methods, new(int32(100))
 			config, err := cache.Render(in)
 			must(t, err)
 			n.Configure(config.Text, "disk1", "disk2", "disk3")
@@ -43,10 +43,11 @@ func TestUnsafe(t *testing.T) {
 				w.WriteHeader(status)
 			}))
 			n.Start()
-			for _, r := range []string{
+			requests := []string{
 				"GET /GET/200", "HEAD /HEAD/200", "POST /POST/200?q=%20", "POST /POST/500", "POST /POST/404", "PUT /PUT/303",
 				"DELETE /DELETE/204", "OPTIONS /OPTIONS/200",
-			} {
+			}
+			for _, r := range requests {
 				method, path, _ := strings.Cut(r, " ")
 				request, err := http.NewRequestWithContext(t.Context(), method, "http://127.0.0.1:8080"+path, nil)
 				must(t, err)
@@ -55,13 +56,19 @@ func TestUnsafe(t *testing.T) {
 				must(t, err)
 				must(t, response.Body.Close())
 			}
-			time.Sleep(time.Second) // until nginx has reported all
 			var got []string
-			for _, line := range n.Reports() {
-				if tag, text, _ := nginxlog.Split(line); tag == agentapi.TagUnsafe {
-					got = append(got, text)
+			becomes(t, fmt.Sprint(len(requests)), func() string { // each request is reported after it was found unsafe
+				got = nil
+				reported := 0
+				for _, line := range n.Reports() {
+					if tag, text, _ := nginxlog.Split(line); tag == agentapi.TagUnsafe {
+						got = append(got, text)
+					} else if _, ok := nginxlog.ParseRequest(tag, text); ok {
+						reported++
+					}
 				}
-			}
+				return fmt.Sprint(reported)
+			})
 			if diff := cmp.Diff(test.want, got); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
