@@ -116,7 +116,10 @@ type purging struct {
 
 // Reconcile is one pass over a CacheNode.
 func (r *PurgeReconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	p := &purging{unsafe: r.unsafe.take(request.NamespacedName), now: r.Clock.Now(), refused: map[types.UID]string{}, waiting: map[types.UID]string{}}
+	p := &purging{
+		now: r.Clock.Now(), unsafe: r.unsafe.take(request.NamespacedName),
+		refused: map[types.UID]string{}, waiting: map[types.UID]string{},
+	}
 	purges := &v1alpha1.CachePurgeList{}
 	err := r.List(ctx, purges, client.InNamespace(request.Namespace), client.MatchingFields{purgesOf: request.Name})
 	if err != nil {

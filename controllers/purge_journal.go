@@ -84,8 +84,8 @@ func (j *journal) admit(next *purge.Log, p *purging) {
 	}
 }
 
-// makeRoom forgets what has ended longest ago, and adds a rule. Disks that have not been there since then lose what they
-// have, so it forgets nothing if that is not enough.
+// makeRoom forgets what has ended longest ago, and adds a rule. Disks that have been out of use since then lose what
+// they have, so it forgets nothing if that is not enough.
 func (j *journal) makeRoom(next *purge.Log, p *purging, r purge.Rule) bool {
 	smaller := next.Clone()
 	smaller.Compact(p.now.Add(-journalAge), smaller.Size()-1, j.applied)

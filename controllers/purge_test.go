@@ -115,7 +115,8 @@ func TestPurges(t *testing.T) {
 	t.Parallel()
 	a := newAgents()
 	s := &purgers{
-		journals: map[string]*purge.Journal{}, broken: map[string]bool{}, held: map[string]bool{}, stale: map[string][]string{},
+		journals: map[string]*purge.Journal{}, broken: map[string]bool{}, held: map[string]bool{},
+		stale: map[string][]string{},
 	}
 	play := func(r *CacheNodeReconciler) { r.Agents.read, r.Agents.send = a.read, s.send }
 	o := startOperator(t, apiserver.Start(t), play)

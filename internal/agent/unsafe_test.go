@@ -18,7 +18,8 @@ func TestUnsafeURLs(t *testing.T) {
 	for _, url := range []string{"a", "b", "a"} {
 		u.add(url, now)
 	}
-	if diff := cmp.Diff([]agentapi.UnsafeURL{{Number: 1001, URL: "b"}, {Number: 1002, URL: "a"}}, u.since(now)); diff != "" {
+	want := []agentapi.UnsafeURL{{Number: 1001, URL: "b"}, {Number: 1002, URL: "a"}}
+	if diff := cmp.Diff(want, u.since(now)); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
 	for i := range 2 * agentapi.MaxUnsafe {

@@ -62,7 +62,8 @@ func TestCertificate(t *testing.T) {
 	}
 }
 
-// TestOwnCertificate checks which versions of TLS the server accepts, and that it makes a certificate if it gets no files.
+// TestOwnCertificate checks which versions of TLS the server accepts, and that it makes a certificate if it gets no
+// files.
 func TestOwnCertificate(t *testing.T) {
 	t.Parallel()
 	l := &Listener{}

@@ -24,8 +24,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/purgeapi/batch"
 )
 
-// Limits of bodies: how many bytes there are of those that are being read or wait for their CachePurge, of all users and
-// of one, and how long one may take.
+// Limits of bodies that are being read or wait for their CachePurge: the bytes of all users, those of one user, and how
+// long reading one may take.
 const (
 	maxBodies   = 16 << 20
 	userBodies  = 4 << 20

@@ -8,8 +8,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/purge"
 )
 
-// maxChanges is how many URLs wait at most to be made stale, and changesAtOnce how many are made stale before purges come
-// first again.
+// maxChanges is how many URLs wait at most to be made stale. After changesAtOnce of them, purges come first again.
 const (
 	maxChanges    = 1024
 	changesAtOnce = 32
