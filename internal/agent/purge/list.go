@@ -66,7 +66,7 @@ func (o opened) list(ctx context.Context, q objects.Query, wanted purge.Patterns
 	if o.index == nil {
 		return none
 	}
-	none.Problem = "it does not answer, or lists for somebody else"
+	none.Problem = "it has not answered in time, or answers somebody else"
 	select {
 	case o.listing <- struct{}{}:
 	case <-ctx.Done():

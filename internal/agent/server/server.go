@@ -82,8 +82,12 @@ func Reports(report func() agentapi.Report, purger Purger) http.Handler {
 	return mux
 }
 
-// maxQuery is how many bytes of a query are read.
-const maxQuery = 8 << 20
+// maxQuery is how many bytes of a query are read. After listTimeout, an answer lacks what a disk has not given yet: the
+// plugin waits for two minutes.
+const (
+	maxQuery    = 8 << 20
+	listTimeout = 100 * time.Second
+)
 
 // Lister lists what is cached, see package purge of the agent.
 type Lister interface {
@@ -101,7 +105,9 @@ func Local(lister Lister) http.Handler {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		answer, err := lister.List(r.Context(), query)
+		ctx, cancel := context.WithTimeout(r.Context(), listTimeout)
+		defer cancel()
+		answer, err := lister.List(ctx, query)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusUnprocessableEntity)
 			return
