@@ -69,14 +69,7 @@ func TestReconcile(t *testing.T) {
 	})
 
 	steps.Run(t, "100 passes over an unchanged CacheNode write nothing", func() {
-		o.settle(cacheNode)
-		o.requests.take()
-		for range 100 {
-			o.pass(cacheNode)
-		}
-		if reads, writes := o.requests.take(); len(writes) != 0 {
-			t.Errorf("%d writes in 100 passes: %v (%d reads)", len(writes), writes, reads)
-		}
+		o.writesNothing(cacheNode, 100)
 	})
 
 	steps.Run(t, "hand edits are repaired", func() {

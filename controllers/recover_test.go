@@ -152,14 +152,7 @@ func TestMissingDisk(t *testing.T) {
 	if text := describe(cacheNode); !strings.Contains(text, missing) {
 		t.Error(text)
 	}
-	o.settle(cacheNode)
-	o.requests.take()
-	for range 20 {
-		o.pass(cacheNode)
-	}
-	if _, writes := o.requests.take(); len(writes) > 0 {
-		t.Errorf("while a disk is missing, 20 passes write %v", writes)
-	}
+	o.writesNothing(cacheNode, 20) // while the disk is missing
 
 	// A new edit that is refused does not keep the disk from coming back.
 	o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) { s.Disks[0].Cache.MaxSize = new(resource.MustParse("9Gi")) })

@@ -78,14 +78,7 @@ func TestSharing(t *testing.T) {
 				t.Errorf("the Secret has no %s", key)
 			}
 		}
-		o.settle(cacheNode)
-		o.requests.take()
-		for range 5 {
-			o.pass(cacheNode)
-		}
-		if _, writes := o.requests.take(); len(writes) > 0 {
-			t.Errorf("written although nothing changes: %v", writes)
-		}
+		o.writesNothing(cacheNode, 5)
 	})
 	steps.Run(t, "the pod of a cordoned node hands its keys over, and nobody is evicted meanwhile", func() {
 		o.evictions(cacheNode, naming.EvictionsNeedCordon)

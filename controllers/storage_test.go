@@ -95,14 +95,7 @@ func TestLocalVolumes(t *testing.T) {
 	})
 
 	steps.Run(t, "100 passes write nothing", func() {
-		o.settle(cacheNode)
-		o.requests.take()
-		for range 100 {
-			o.pass(cacheNode)
-		}
-		if _, writes := o.requests.take(); len(writes) > 0 {
-			t.Errorf("%d writes: %v", len(writes), writes)
-		}
+		o.writesNothing(cacheNode, 100)
 	})
 
 	steps.Run(t, "a node joins", func() {

@@ -204,6 +204,24 @@ func (o *operator) pass(cacheNode *v1alpha1.CacheNode) {
 	must(o.t, err)
 }
 
+// writesNothing checks that passes over a CacheNode write nothing. An event, or an answer of an agent, can still be on its
+// way from before, so there are three tries.
+func (o *operator) writesNothing(cacheNode *v1alpha1.CacheNode, passes int) {
+	o.t.Helper()
+	var writes []string
+	for range 3 {
+		o.settle(cacheNode)
+		o.requests.take()
+		for range passes {
+			o.pass(cacheNode)
+		}
+		if _, writes = o.requests.take(); len(writes) == 0 {
+			return
+		}
+	}
+	o.t.Errorf("%d writes in %d passes: %v", len(writes), passes, writes)
+}
+
 // rollOut plays the StatefulSet controller, which an API server alone does not have: every pod has the wanted revision
 // and is ready.
 func (o *operator) rollOut(cacheNode *v1alpha1.CacheNode) {
@@ -224,7 +242,7 @@ func (o *operator) rollOut(cacheNode *v1alpha1.CacheNode) {
 // eventually calls f until it returns "", for 15 s at most. f returns what is still missing.
 func (o *operator) eventually(f func() string) {
 	o.t.Helper()
-	deadline := time.Now().Add(15 * time.Second)
+	deadline := time.Now().Add(time.Minute) // the machine can be busy
 	for {
 		problem := f()
 		if problem == "" {

@@ -70,6 +70,8 @@ func losesMost(t *testing.T, s *suite) {
 		hosts = append(hosts, p.Spec.NodeName)
 	}
 	s.clear(t, hosts...)
+	loss := func(after string) { must(t, edit(fmt.Sprintf(`{"spec":{"disruption":{"nodeLossAfter":%q}}}`, after))) }
+	loss("30s") // Kubernetes can notice the second node many seconds after the first
 	claims := kubectl(t, "", "get", "pvc", "-o", "jsonpath={.items[*].metadata.uid}")
 	var starts []func()
 	for _, host := range hosts {
@@ -93,6 +95,7 @@ func losesMost(t *testing.T, s *suite) {
 		start()
 	}
 	s.settles(t, hosts)
+	loss("10s")
 }
 
 // losesNode stops the node of one of two pods, while a third node is free.

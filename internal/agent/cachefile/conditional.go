@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -34,6 +35,19 @@ func StampIf(path string, is Condition) (found Result, size int64, err error) {
 // ExpireIf is [Expire] for a file whose response meets a condition, as StampIf.
 func ExpireIf(path string, at time.Time, is Condition) (found Result, size int64, err error) {
 	return change(path, is, atValidUntil, at.Unix())
+}
+
+// RemoveUnused unlinks a file that nginx does not use, as it was stamped or ends early. A response that nginx has stored
+// in its place stays.
+func RemoveUnused(path string) error {
+	found, _, err := StampIf(path, func(time.Time, time.Time) bool { return false })
+	if err != nil || found != Unused {
+		return err
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return fmt.Errorf("remove: %w", err)
+	}
+	return nil
 }
 
 // change writes a number into the header of a file that meets a condition. It does without package os, which costs a

@@ -181,4 +181,25 @@ func TestConditional(t *testing.T) {
 	}
 }
 
+func TestRemoveUnused(t *testing.T) {
+	t.Parallel()
+	stamped := func(file []byte) []byte { clear(file[:8]); return file }
+	for name, test := range map[string]struct {
+		change func([]byte) []byte
+		stays  bool
+	}{
+		"used":    {same, true},
+		"stamped": {stamped, false},
+		"cut":     {cut, false},
+	} {
+		path := filepath.Join(t.TempDir(), "file")
+		must(t, os.WriteFile(path, written(test.change), 0o600))
+		must(t, cachefile.RemoveUnused(path))
+		if _, err := os.Stat(path); (err == nil) != test.stays {
+			t.Errorf("%s: stays is %t, want %t", name, err == nil, test.stays)
+		}
+		must(t, cachefile.RemoveUnused(path+"-none"))
+	}
+}
+
 func cut(file []byte) []byte { return file[:40] }

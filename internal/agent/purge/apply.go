@@ -5,9 +5,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"io/fs"
 	"iter"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -33,10 +31,13 @@ const unlinked = 10_000
 // at when it is stored. Files whose names follow from a URL come first, because that needs no index. The error is
 // [index.ErrIncomplete] if the index does not know all files yet.
 func (s *store) apply(ctx context.Context, k *index.Keeper, tasks []task) error {
+	var invalid []string
 	for _, t := range tasks {
-		if err := s.hitKeys(t); err != nil {
+		paths, err := s.hitKeys(t)
+		if err != nil {
 			return err
 		}
+		invalid = append(invalid, paths...)
 	}
 	if len(tasks) == 0 {
 		return nil
@@ -49,19 +50,29 @@ func (s *store) apply(ctx context.Context, k *index.Keeper, tasks []task) error 
 			return err
 		}
 	}
-	return nil
-}
-
-// hitKeys makes the files invalid whose names follow from the keys of a rule.
-func (s *store) hitKeys(t task) error {
-	for _, p := range t.patterns {
-		for _, key := range p.Keys {
-			if _, err := s.hit(t, cache.FileIn(s.Folder, key)); err != nil {
-				return err
-			}
+	for _, path := range invalid { // the index does not have those that became invalid before it read them
+		if err := cachefile.RemoveUnused(path); err != nil {
+			return err
 		}
 	}
 	return nil
+}
+
+// hitKeys makes the files invalid whose names follow from the keys of a rule, and returns those that nginx does not use.
+func (s *store) hitKeys(t task) (invalid []string, err error) {
+	for _, p := range t.patterns {
+		for _, key := range p.Keys {
+			path := cache.FileIn(s.Folder, key)
+			isInvalid, err := s.hit(t, path)
+			if err != nil {
+				return nil, err
+			}
+			if isInvalid {
+				invalid = append(invalid, path)
+			}
+		}
+	}
+	return invalid, nil
 }
 
 // resolve applies a rule to all files that the index has for it: all become invalid first, as that is fast.
@@ -95,7 +106,7 @@ func (s *store) resolve(ctx context.Context, k *index.Keeper, t task) error {
 		return nil
 	}
 	for _, f := range files {
-		if err := os.Remove(filepath.Join(s.Folder, f.Path())); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		if err := cachefile.RemoveUnused(filepath.Join(s.Folder, f.Path())); err != nil {
 			return err
 		}
 	}

@@ -51,7 +51,7 @@ func (s *store) takeChanges() (tasks []task, more bool) {
 func (s *store) change(ctx context.Context, k *index.Keeper) (more bool, err error) {
 	tasks, more := s.takeChanges()
 	for _, t := range tasks {
-		if err := s.hitKeys(t); err != nil {
+		if _, err := s.hitKeys(t); err != nil { // they become stale, and stay
 			return false, err
 		}
 		if err := s.resolve(ctx, k, t); err != nil {
