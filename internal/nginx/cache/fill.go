@@ -7,7 +7,6 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/fleet"
-	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
@@ -242,13 +241,11 @@ func (r renderer) lookOnDisk() conf.Directive {
 		})...),
 		conf.D("proxy_no_cache",
 			conf.Expression(variesVariable), conf.Expression(sharedVariable), conf.Expression(agedVariable)),
-		conf.D("proxy_cache", conf.Expression(naming.Zone(formerDisk))),
-		conf.D("proxy_cache_key", r.filledKey(formerKey)),
 		conf.D("proxy_intercept_errors", conf.OnOff(true)),
 		conf.D("add_header", conf.Literal("X-Accel-Expires"), conf.Expression(fillSeconds)),
 	}
 	return conf.B("location", conf.Literals(fillFromDisk),
-		slices.Concat(block, r.asStored(), r.diskIO(formerDisk), r.filled(conf.Literal(unfilled)))...)
+		slices.Concat(block, r.cacheOf(formerDisk, r.filledKey(formerKey)), r.asStored(), r.diskIO(formerDisk), r.filled(conf.Literal(unfilled)))...)
 }
 
 // filled is what the locations have in common from which objects are filled. next is the location for what is absent.

@@ -7,7 +7,6 @@ import (
 
 	"github.com/cachenode/cachenode-operator/internal/fleet"
 	"github.com/cachenode/cachenode-operator/internal/layout"
-	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 )
 
@@ -177,13 +176,10 @@ func silent() conf.Block {
 
 // onDisks answers from the disks, from slices or from whole objects.
 func (r renderer) onDisks(sliced bool) conf.Block {
-	location := conf.Block{
-		conf.D("proxy_pass", conf.Literal("http://"+nowhere)),
-		conf.D("proxy_cache", conf.Expression(naming.Zone(diskVariable))),
-		conf.D("proxy_cache_key", r.storedKey(sliced)),
+	location := conf.Block{conf.D("proxy_pass", conf.Literal("http://"+nowhere))}
+	location = append(append(location, r.cacheOf(diskVariable, r.storedKey(sliced))...),
 		conf.D("proxy_cache_min_uses", conf.Int(ptr.Deref(r.Spec.Cache.MinUses, 1))),
 		conf.D("add_header", conf.Literal("X-Accel-Redirect"), conf.Expression(discardVariable)),
-		conf.D("add_header", conf.Literal("X-Accel-Expires"), conf.Expression(copyVariable)),
-	}
+		conf.D("add_header", conf.Literal("X-Accel-Expires"), conf.Expression(copyVariable)))
 	return append(location, r.diskIO(diskVariable)...)
 }

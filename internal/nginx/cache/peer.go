@@ -176,13 +176,12 @@ func (r renderer) lookupServer() conf.Directive {
 // onlyIfCached answers with a fresh copy of a disk, as it is stored. The gateway answers for what is absent or expired.
 // Without any answer, nginx would serve an expired copy for as long as stale-if-error allows.
 func (r renderer) onlyIfCached(key conf.Expression) conf.Block {
-	return append(conf.Block{
-		conf.D("proxy_pass", conf.Literal("http://"+gatewayUpstream)),
-		conf.D("proxy_cache", conf.Expression(naming.Zone(diskVariable))),
-		conf.D("proxy_cache_key", key),
-		conf.D("proxy_force_ranges", conf.OnOff(true)),
-		conf.D("error_page", conf.Literal("500"), conf.Literal("="), conf.Literal(absentHere)),
-	}, r.diskIO(diskVariable)...)
+	return slices.Concat(
+		conf.Block{conf.D("proxy_pass", conf.Literal("http://"+gatewayUpstream))}, r.cacheOf(diskVariable, key),
+		conf.Block{
+			conf.D("proxy_force_ranges", conf.OnOff(true)),
+			conf.D("error_page", conf.Literal("500"), conf.Literal("="), conf.Literal(absentHere)),
+		}, r.diskIO(diskVariable))
 }
 
 // headerAlone answers a question for the header with a redirect to the location that asked to be redirected to. nginx

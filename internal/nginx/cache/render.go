@@ -41,6 +41,8 @@ type Facts struct {
 	Sizes map[string]int64
 	// Memory is nginx's memory limit in bytes; 0 if it is not known.
 	Memory int64
+	// Generations are those of disks, without those that are 0. Under another generation, a disk has none of its objects.
+	Generations map[string]int64
 	// Fleet is about the other pods, if routing.mode is Sharded. Without members, the pod answers every request itself.
 	Fleet Fleet
 }

@@ -43,7 +43,7 @@ func (r renderer) publicServers() conf.Block {
 		block = append(block, conf.D("limit_conn_zone",
 			conf.Expression("$binary_remote_addr"), conf.Literal("zone="+clientsZone+":10m")))
 	}
-	block = slices.Concat(block, r.plain(), r.fleetMaps(), r.fillMaps(), r.listenerTLS(), r.doorMaps())
+	block = slices.Concat(block, r.plain(), r.fleetMaps(), r.fillMaps(), r.generations(), r.listenerTLS(), r.doorMaps())
 	listen := r.listeners()
 	if len(r.Spec.Hosts) == 0 {
 		return append(block, r.server(append(listen, conf.D("server_name", conf.Literal("_")))))
@@ -331,15 +331,12 @@ func (r renderer) answerHeaders(status, disk conf.Argument, hop string) conf.Blo
 
 func (r renderer) cachePolicy(l diskLocation) conf.Block {
 	c := r.Spec.Cache
-	block := conf.Block{
-		conf.D("proxy_cache", conf.Expression(naming.Zone(string(l.disk)))),
-		conf.D("proxy_cache_key", r.storedKey(l.sliced)),
+	block := append(r.cacheOf(string(l.disk), r.storedKey(l.sliced)),
 		conf.D("proxy_cache_bypass", r.bypassing()...),
 		conf.D("proxy_no_cache", append(r.bypassing(),
 			conf.Expression(variesVariable), conf.Expression(sharedVariable), conf.Expression(agedVariable))...),
 		// A stored object is whole, whether or not the origin serves ranges itself.
-		conf.D("proxy_force_ranges", conf.OnOff(true)),
-	}
+		conf.D("proxy_force_ranges", conf.OnOff(true)))
 	const ok, partial = v1alpha1.StatusCode(200), v1alpha1.StatusCode(206)
 	for _, v := range c.Valid {
 		var args []conf.Argument

@@ -7,7 +7,6 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
-	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 )
 
@@ -226,10 +225,8 @@ func (r renderer) inWhole() conf.Block {
 	noCookies := conf.D("proxy_hide_header", conf.Literal("Set-Cookie"))
 	fetched := r.cached(diskLocation{conf.Literals(whole), gatewayDisk, agentapi.TagCached, uncached, false})
 	fetched.Block = append(fetched.Block, noCookies)
-	kept := append(r.notSliced("no"),
-		conf.D("proxy_pass", conf.Literal("http://"+nowhere)),
-		conf.D("proxy_cache", conf.Expression(naming.Zone(gatewayDisk))),
-		conf.D("proxy_cache_key", r.storedKey(false)),
+	kept := append(r.notSliced("no"), conf.D("proxy_pass", conf.Literal("http://"+nowhere)))
+	kept = append(append(kept, r.cacheOf(gatewayDisk, r.storedKey(false))...),
 		conf.D("proxy_cache_bypass", r.bypassing()...),
 		conf.D("proxy_force_ranges", conf.OnOff(true)),
 		noCookies,
