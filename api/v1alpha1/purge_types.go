@@ -229,6 +229,15 @@ const (
 	UnsafeIgnore    UnsafeMethods = "Ignore"
 )
 
+// Unindexed says what becomes of the objects of a disk whose index cannot yet say which of them a purge is about.
+type Unindexed string
+
+// The values of Unindexed.
+const (
+	UnindexedHide Unindexed = "Hide"
+	UnindexedWait Unindexed = "Wait"
+)
+
 // Purge says how purges work. They need no switch.
 type Purge struct {
 	// grace is how long responses that the origin made before a purge may take to arrive, measured from when the purge is
@@ -243,6 +252,14 @@ type Purge struct {
 	// +optional
 	// +kubebuilder:validation:Enum=MakeStale;Ignore
 	UnsafeMethods UnsafeMethods `json:"unsafeMethods,omitempty"`
+
+	// unindexed says what becomes of the objects of a disk while its index is being rebuilt and a purge of tags, prefixes or
+	// hosts has waited for it for ten seconds, or while a pod has waited that long for the journal of purges. Hide: nginx
+	// finds none of them until the index can say which ones were purged, and fetches them again. Wait: they are served as
+	// before, and the purge stays Pending; a disk that is not in use yet waits. Default Hide.
+	// +optional
+	// +kubebuilder:validation:Enum=Hide;Wait
+	Unindexed Unindexed `json:"unindexed,omitempty"`
 
 	// tagHeaders are the headers of responses with the tags of an object, separated by spaces or commas. Clients
 	// do not see them. The agents read all objects again after a change. At most 4, default Surrogate-Key and Cache-Tag.

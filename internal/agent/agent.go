@@ -101,6 +101,8 @@ type applied struct {
 	// used are the disks that nginx uses with it, and keeps is what they keep.
 	used  []string
 	keeps sweep.Rules
+	// generations are those of the disks' keys with it.
+	generations map[string]int64
 }
 
 // New returns an agent that does nothing until Run or Serve.
@@ -183,6 +185,7 @@ func (a *Agent) step(ctx context.Context) time.Duration {
 	a.mutex.Unlock()
 	a.readPurges()
 	a.purger.Configure(tuning.TagHeaders(revision.Spec), a.policies(*revision)...)
+	a.purger.SetHides(revision.Spec.Purge.Unindexed != v1alpha1.UnindexedWait)
 	a.watchDisks(ctx, *revision)
 	a.purgeMemory(ctx, *revision)
 	a.assumeInUse(*revision)

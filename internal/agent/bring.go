@@ -41,7 +41,7 @@ func (a *Agent) bring(ctx context.Context, revision agentapi.Revision) (again ti
 		return checkInterval, nil
 	}
 	made := applied{revision: revision, config: config, madeFrom: from, used: used(revision, facts.Failed)}
-	made.fleet, made.share = facts.Fleet.Serial, facts.Fleet.Share()
+	made.fleet, made.share, made.generations = facts.Fleet.Serial, facts.Fleet.Share(), facts.Generations
 	made.keeps = keeps(revision, config, facts.Fleet)
 	if current := a.current(); current != nil && current.config.Version == config.Version {
 		made.files = current.files
@@ -155,6 +155,7 @@ func (a *Agent) facts(revision agentapi.Revision) (cache.Facts, error) {
 		}
 	}
 	facts.Failed = a.unused()
+	facts.Generations = a.purger.Generations() // after unused, so that a disk that was renewed meanwhile is one
 	facts.Waits = revision.Spec.IO.Mode == v1alpha1.IOWorkers && a.waits()
 	return facts, nil
 }

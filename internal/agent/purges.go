@@ -107,7 +107,7 @@ func (a *Agent) assumeInUse(revision agentapi.Revision) {
 			disks = append(disks, d.Name)
 		}
 	}
-	a.purger.SetInUse(disks)
+	a.purger.SetInUse(disks, nil)
 }
 
 // purgePatience is how long nginx waits, when the pod starts, for disks to obey the purges that the pod has missed. It

@@ -64,7 +64,7 @@ func (a *Agent) took(made applied) {
 	}
 	a.applied = &made
 	a.purger.SetRules(made.keeps)
-	a.purger.SetInUse(made.used)
+	a.purger.SetInUse(made.used, made.generations)
 	a.metrics.Share(made.share)
 }
 

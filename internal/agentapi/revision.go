@@ -93,6 +93,9 @@ func NewRevision(cacheNode effective.CacheNode, caBundle, clusterDomain string, 
 	if spec.Purge.UnsafeMethods == v1alpha1.UnsafeIgnore {
 		n.Spec.Purge.UnsafeMethods = spec.Purge.UnsafeMethods
 	}
+	if spec.Purge.Unindexed == v1alpha1.UnindexedWait {
+		n.Spec.Purge.Unindexed = spec.Purge.Unindexed
+	}
 	if n.Spec.Logs.Format == "Combined" {
 		n.Spec.Logs.Format = ""
 	}

@@ -80,7 +80,7 @@ var changes = map[string]string{
 	"pod.tolerations":               "[{key: a}]",
 	"pod.topologySpreadConstraints": "[{maxSkew: 9, topologyKey: a, whenUnsatisfiable: DoNotSchedule}]",
 
-	"purge.grace": "9s", "purge.tagHeaders": "[X-Tags]", "purge.unsafeMethods": "Ignore",
+	"purge.grace": "9s", "purge.tagHeaders": "[X-Tags]", "purge.unsafeMethods": "Ignore", "purge.unindexed": "Wait",
 	"routing.mode": "Local", "routing.tls": "Off", "routing.handover": "9s", "routing.scope": "Zone",
 	"replicas": "9", "placement.perNode": "true", "rollout.canary.seconds": "9", "rollout.maxKeyMovement": "9",
 	"rollout.maxUnavailable": "9", "rollout.workerShutdownTimeout": "9s",

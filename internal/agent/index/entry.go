@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -51,6 +52,8 @@ type Entry struct {
 	File File
 	// Key is the object's key. The slices of an object have the same key here, and so do its variants.
 	Key string
+	// Generation is that of the disk's keys when the file was stored; 0 if they had none.
+	Generation int64
 	// Tags are the object's tags, sorted, each once.
 	Tags []string
 	// Received is when the response arrived from the origin, and ValidUntil when it is no longer fresh, in whole seconds.
@@ -66,7 +69,7 @@ type Entry struct {
 }
 
 // Format identifies the layout of the records. An index of another format is of no use.
-const Format = "3"
+const Format = "4"
 
 // MaxTags is how many tags of an object are indexed, and MaxTag the length of a tag in bytes. Others are left out, and
 // the object has the tag TagsCut, which no header can have.
@@ -79,8 +82,18 @@ const (
 // slice is the beginning of the key of a slice.
 var slice = regexp.MustCompile(`^bytes=[0-9]+-[0-9]+ `)
 
-// ObjectKey is the key of the object that a stored key is a slice of, or the stored key itself.
-func ObjectKey(stored string) string { return stored[len(slice.FindString(stored)):] }
+// generation is the beginning of a key that has a generation.
+var generation = regexp.MustCompile(`^generation=([0-9]{1,18}) `)
+
+// ObjectKey is the key of the object that a stored key is about, or of which it is a slice, and the generation under which
+// it is stored.
+func ObjectKey(stored string) (key string, of int64) {
+	if found := generation.FindStringSubmatch(stored); found != nil {
+		of, _ = strconv.ParseInt(found[1], 10, 64) // it has 18 digits at most
+		stored = stored[len(found[0]):]
+	}
+	return stored[len(slice.FindString(stored)):], of
+}
 
 // ParseTags are the tags in the values of a header. Spaces separate tags (Surrogate-Key), and so do commas (Cache-Tag).
 func ParseTags(values []string) []string {
@@ -145,6 +158,7 @@ func (e Entry) encode() []byte {
 	value = binary.AppendVarint(value, e.Size)
 	value = binary.AppendVarint(value, e.Stored.Unix()-e.Received.Unix())
 	value = binary.AppendVarint(value, int64(e.Stale/time.Second))
+	value = binary.AppendVarint(value, e.Generation)
 	for _, text := range append([]string{e.Key}, e.Tags...) {
 		value = append(binary.AppendUvarint(value, uint64(len(text))), text...)
 	}
@@ -153,7 +167,7 @@ func (e Entry) encode() []byte {
 
 // decode is the entry of a record's value.
 func decode(f File, value []byte) (e Entry, err error) {
-	var numbers [5]int64
+	var numbers [6]int64
 	for i := range numbers {
 		number, n := binary.Varint(value)
 		if n <= 0 {
@@ -164,7 +178,7 @@ func decode(f File, value []byte) (e Entry, err error) {
 	if numbers[4] < 0 || numbers[4] > int64(cachefile.MaxStale/time.Second) {
 		return e, errDamaged
 	}
-	e.File, e.Size, e.Stale = f, numbers[2], time.Duration(numbers[4])*time.Second
+	e.File, e.Size, e.Stale, e.Generation = f, numbers[2], time.Duration(numbers[4])*time.Second, numbers[5]
 	e.Received, e.ValidUntil = time.Unix(numbers[0], 0), time.Unix(numbers[0]+numbers[1], 0)
 	e.Stored = time.Unix(numbers[0]+numbers[3], 0)
 	var texts []string

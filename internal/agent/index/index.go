@@ -14,6 +14,9 @@ import (
 
 // Index is the index of one disk. It is safe for concurrent use, but only one goroutine may change it.
 type Index struct {
+	// Serves says which generations nginx finds, for [Index.Objects] and the like; nil for all. Set it before other calls.
+	Serves func(generation int64) bool
+
 	db *pebble.DB
 	// boot names the boot of the machine.
 	boot string

@@ -30,6 +30,7 @@ type Keeper struct {
 	Pace *rate.Limiter
 
 	complete atomic.Bool
+	lost     atomic.Int64
 	scanner  scanner
 	watch    *Watch
 	pending  []stale
@@ -45,7 +46,8 @@ type Keeper struct {
 // disk cannot read some of them.
 var ErrIncomplete = errors.New("the index is not complete")
 
-// Sync waits until everything that nginx did before the call is in the index, and has passed [Disk.Stored].
+// Sync waits until everything that nginx did since the keeper began, and before the call, is in the index, and has passed
+// [Disk.Stored]. The error is [ErrIncomplete] if the index lacks files from before, or events were lost.
 func (k *Keeper) Sync(ctx context.Context) error {
 	done := make(chan error, 1)
 	k.mutex.Lock()
@@ -93,16 +95,10 @@ func (k *Keeper) take() []chan error {
 	return waiting
 }
 
-// answer ends calls of Sync. all is true if the index has everything that nginx did before take; otherwise they go on
-// waiting.
+// answer ends calls of Sync. all is true if the index has everything that nginx did between the beginning and take;
+// otherwise they go on waiting.
 func (k *Keeper) answer(waiting []chan error, all bool) {
 	if len(waiting) == 0 {
-		return
-	}
-	if !k.complete.Load() {
-		for _, done := range waiting {
-			done <- ErrIncomplete
-		}
 		return
 	}
 	if !all {
@@ -111,8 +107,12 @@ func (k *Keeper) answer(waiting []chan error, all bool) {
 		k.mutex.Unlock()
 		return
 	}
+	var err error
+	if !k.complete.Load() {
+		err = ErrIncomplete
+	}
 	for _, done := range waiting {
-		done <- nil
+		done <- err
 	}
 }
 
@@ -131,10 +131,13 @@ func (k *Keeper) end() error {
 // seconds if the disk could not read some files.
 func (k *Keeper) Complete() bool { return k.complete.Load() }
 
+// Lost is how often some events were lost since the keeper began to run.
+func (k *Keeper) Lost() int64 { return k.lost.Load() }
+
 // Run rescans what has changed since the last checkpoint, and then follows nginx, until the context ends or the disk or
 // the index fails. [ErrGone] says that the cache's folders were replaced: it can be run again.
 func (k *Keeper) Run(ctx context.Context) (err error) {
-	defer k.complete.Store(false)
+	defer func() { k.complete.Store(false); k.lost.Add(1) }()
 	if err := k.begin(ctx); err != nil {
 		return err
 	}
@@ -211,6 +214,7 @@ func (k *Keeper) follow(mayWait bool) (all bool, err error) {
 	files, all, err := k.watch.Next(wait)
 	if errors.Is(err, ErrOverflow) {
 		k.complete.Store(false)
+		k.lost.Add(1)
 		k.pending, err = k.stale()
 	}
 	if err != nil {

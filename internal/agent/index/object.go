@@ -62,13 +62,16 @@ func (x *Index) KeysWithTag(tag string) iter.Seq2[string, error] {
 	}
 }
 
-// entries are the entries of files, but for those that are no longer there.
+// entries are the entries of files, but for those that are no longer there, or that nginx does not find.
 func (x *Index) entries(files iter.Seq2[File, error]) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		for f, err := range files {
 			e, ok := Entry{}, false
 			if err == nil {
 				e, ok, err = x.Get(f)
+			}
+			if ok && err == nil && x.Serves != nil && !x.Serves(e.Generation) {
+				continue
 			}
 			if (ok || err != nil) && (!yield(e, err) || err != nil) {
 				return

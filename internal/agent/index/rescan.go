@@ -44,8 +44,9 @@ func (d Disk) Read(f File) (e Entry, ok bool, err error) {
 	if err != nil {
 		return e, false, err
 	}
+	key, generation := ObjectKey(h.Key)
 	e = Entry{
-		File: f, Key: ObjectKey(h.Key), Received: h.Received, ValidUntil: h.ValidUntil, Stale: h.Stale,
+		File: f, Key: key, Generation: generation, Received: h.Received, ValidUntil: h.ValidUntil, Stale: h.Stale,
 		Stored: info.ModTime().Truncate(time.Second), Size: info.Size(),
 	}
 	if h.CanBeRenewed() {

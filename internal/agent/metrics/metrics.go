@@ -105,7 +105,8 @@ func New(disks func() map[string]disk.State, files func() map[string]Files) *Met
 			"Lines of nginx's error log about a failed system call on a disk.", "disk"),
 		removed: counter("cachenode_cache_files_removed_total",
 			"Files that the agent removed from a disk's cache, but not for a purge, by reason: foreign (the key is elsewhere "+
-				"now), stale (for an hour longer than it may be served) or cut (a crash of the node may have cut it).",
+				"now), stale (for an hour longer than it may be served), "+
+				"cut (a crash of the node may have cut it) or hidden (of a generation of keys that is not used any more).",
 			"disk", "reason"),
 		reloads: counter("cachenode_reloads_total",
 			"Configurations that the agent gave to nginx, by result: taken, refused or failed.", "result"),

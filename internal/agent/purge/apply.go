@@ -42,13 +42,23 @@ func (s *store) apply(ctx context.Context, k *index.Keeper, tasks []task) error 
 	if len(tasks) == 0 {
 		return nil
 	}
-	if err := k.Sync(ctx); err != nil {
-		return err
+	incomplete := k.Sync(ctx)
+	if incomplete != nil && !errors.Is(incomplete, index.ErrIncomplete) {
+		return incomplete
 	}
 	for _, t := range tasks {
+		if incomplete != nil && t.Changed <= s.partly { // what was stored or found since was looked at then
+			continue
+		}
 		if err := s.resolve(ctx, k, t); err != nil {
 			return err
 		}
+	}
+	if incomplete != nil {
+		for _, t := range tasks {
+			s.partly = max(s.partly, t.Changed)
+		}
+		return incomplete
 	}
 	for _, path := range invalid { // the index does not have those that became invalid before it read them
 		if err := cachefile.RemoveUnused(path); err != nil {
@@ -62,13 +72,15 @@ func (s *store) apply(ctx context.Context, k *index.Keeper, tasks []task) error 
 func (s *store) hitKeys(t task) (invalid []string, err error) {
 	for _, p := range t.patterns {
 		for _, key := range p.Keys {
-			path := cache.FileIn(s.Folder, key)
-			isInvalid, err := s.hit(t, path)
-			if err != nil {
-				return nil, err
-			}
-			if isInvalid {
-				invalid = append(invalid, path)
+			for _, g := range s.usedGenerations() {
+				path := cache.FileIn(s.Folder, cache.GenerationKey(g, key))
+				isInvalid, err := s.hit(t, path)
+				if err != nil {
+					return nil, err
+				}
+				if isInvalid {
+					invalid = append(invalid, path)
+				}
 			}
 		}
 	}

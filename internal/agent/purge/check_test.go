@@ -80,7 +80,7 @@ func (s *site) cached(path string) (files []string) {
 			must(s.t, err)
 			h, err := cachefile.Read(bytes.NewReader(text))
 			must(s.t, err)
-			if index.ObjectKey(h.Key) == url(path) {
+			if key, _ := index.ObjectKey(h.Key); key == url(path) {
 				files = append(files, file)
 			}
 		}

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
+
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agent/index"
 	"github.com/cachenode/cachenode-operator/internal/agent/sweep"
@@ -26,6 +28,10 @@ const blockCache = 8 << 20
 type Purger struct {
 	// Current is called when a disk that nginx does not use obeys the whole journal. Set it before Watch.
 	Current func()
+	// HideAfter is how long a purge waits for an index, see SetHides. Set it before Watch.
+	HideAfter time.Duration
+	// Rescanned is how many files a second are read while nginx uses a disk and its index is rebuilt. Set it before Watch.
+	Rescanned rate.Limit
 	// Removed is called for each file that was removed from a store, but not by a purge. Set it before Watch.
 	Removed func(store string, reason sweep.Reason)
 
@@ -40,6 +46,8 @@ type Purger struct {
 	// the operator. saved is the head of the copy.
 	known, received bool
 	saved           int64
+	// hides is true if what a disk has is hidden while its index cannot answer.
+	hides bool
 	// begun is true once it is known what nginx uses: see SetInUse.
 	begun bool
 	// policies are the cache policies by which nginx may have stored what it can still serve.
@@ -64,7 +72,7 @@ type Purger struct {
 // New returns a purger that keeps a copy of the journal in a file. It reads the copy of an earlier agent.
 func New(log *slog.Logger, copyFile string) *Purger {
 	p := &Purger{
-		log: log, copy: copyFile, blocks: index.NewCache(blockCache), stores: map[string]*store{},
+		log: log, HideAfter: hideAfter, Rescanned: rescanned, copy: copyFile, blocks: index.NewCache(blockCache), stores: map[string]*store{},
 		open: purge.NewTable(), sealed: purge.NewTable(), changed: make(chan struct{}),
 	}
 	if text, err := os.ReadFile(copyFile); err == nil { //nolint:gosec // the path is ours
@@ -263,7 +271,7 @@ func (p *Purger) Done(after int64) purge.Done {
 	rules := p.journal.Since(min(after, p.journal.FirstOpen(maxCounted)-1))
 	for _, name := range slices.Sorted(maps.Keys(p.stores)) {
 		s := p.stores[name]
-		store := purge.StoreDone{Name: name, Applied: s.applied, Counts: map[int64]purge.Count{}}
+		store := purge.StoreDone{Name: name, Applied: s.place(), Counts: map[int64]purge.Count{}}
 		for _, r := range rules {
 			if count, known := s.counts[r.Number]; known {
 				store.Counts[r.Number] = count
@@ -272,6 +280,8 @@ func (p *Purger) Done(after int64) purge.Done {
 		switch {
 		case !p.begun:
 			store.Reason = "the agent is starting"
+		case s.matters() && s.isBehind():
+			store.Reason = "nginx has not taken the new configuration yet"
 		case s.matters() && s.applied < p.journal.Head:
 			store.Reason = s.reason
 		}
@@ -289,27 +299,31 @@ func (p *Purger) appliedByAll() int64 {
 	applied := p.journal.Head
 	for _, s := range p.stores {
 		if s.matters() {
-			applied = min(applied, s.applied)
+			applied = min(applied, s.place())
 		}
 	}
 	return applied
 }
 
-// IsCurrent is true for a disk that nginx may use: it is in use, or it obeys the whole journal.
+// IsCurrent is true for a disk that nginx may use: it is in use, it obeys the whole journal, or what it has is hidden. It
+// is false as long as its generation is not known.
 func (p *Purger) IsCurrent(disk string) bool {
 	p.mutex.RLock()
 	defer p.mutex.RUnlock()
 	s := p.stores[disk]
-	return s == nil || s.inUse || (s.isRead && s.knows() && s.applied >= p.journal.Head)
+	return s == nil || s.wasRead && (s.inUse ||
+		s.isRead && (s.generations.Cover != 0 || s.knows() && s.applied >= p.journal.Head))
 }
 
-// SetInUse says which disks nginx uses. Before the first call, nothing counts as applied.
-func (p *Purger) SetInUse(disks []string) {
+// SetInUse says which disks nginx uses, and by which generations of their keys. Before the first call, nothing counts as
+// applied.
+func (p *Purger) SetInUse(disks []string, generations map[string]int64) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	p.begun = true
 	for name, s := range p.stores {
 		s.inUse = name == purge.MemoryStore || slices.Contains(disks, name)
+		s.taken = generations[name]
 	}
 	p.notify()
 }

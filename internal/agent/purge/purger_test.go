@@ -41,6 +41,8 @@ type site struct {
 	end     context.CancelFunc
 	// usable says whether the disks are.
 	usable atomic.Bool
+	// before is called before a purger watches disks.
+	before func(*agentpurge.Purger)
 
 	mutex sync.Mutex
 	// version is in all bodies. answer is called with a path before an answer is sent, and body before the end of a body.
@@ -94,6 +96,9 @@ func (s *site) begin(mounted *purge.Journal) {
 		defer s.mutex.Unlock()
 		s.removed[reason]++
 	}
+	if s.before != nil {
+		s.before(s.purger)
+	}
 	cacheNode, _, err := schema.Decode([]byte(s.yaml))
 	must(s.t, err)
 	s.purger.Configure([]string{"Surrogate-Key", "Cache-Tag"}, cacheNode.Spec.Cache)
@@ -110,7 +115,7 @@ func (s *site) begin(mounted *purge.Journal) {
 			IsUsable: func() bool { return true },
 		})
 	}
-	s.purger.SetInUse(nil) // so usable disks count
+	s.purger.SetInUse(nil, nil) // so usable disks count
 	done := make(chan struct{})
 	go func() { s.purger.Run(ctx); close(done) }()
 	purger := s.purger
@@ -213,11 +218,17 @@ func (s *site) seal(r purge.Rule) {
 
 func (s *site) send() {
 	s.t.Helper()
+	s.tell()
+	s.applied()
+}
+
+// tell sends what is new in the journal.
+func (s *site) tell() {
+	s.t.Helper()
 	must(s.t, s.purger.Receive(purge.Update{
 		Floor: s.journal.Floor, Head: s.journal.Head, Rules: s.journal.Since(s.sent), After: s.sent,
 	}))
 	s.sent = s.journal.Head
-	s.applied()
 }
 
 // applied waits until the journal is applied.
@@ -427,29 +438,13 @@ func TestWithoutJournal(t *testing.T) {
 	eventually(t, "the disks do not become current with the journal", current)
 }
 
-// TestOlderThanTheJournal checks that nothing is served from a disk that has missed purges that nobody knows any more.
-func TestOlderThanTheJournal(t *testing.T) {
-	s := newSite(t, "  memoryTier: {enabled: false}\n")
-	s.wants("MISS", 0, "/a/1", "/b/1")
-	s.end()
-	s.publish()
-	r := s.journal.Add(time.Now(), purge.Rule{Target: purge.Target{Tags: []string{"a"}}})
-	s.journal.Seal(time.Now(), r.Number, time.Now())
-	if !s.journal.Compact(time.Now().Add(time.Hour), 1<<20, s.journal.Head) || len(s.journal.Rules) != 0 {
-		t.Fatal("the journal was not compacted")
-	}
-	s.begin(&s.journal)
-	s.applied()
-	s.wants("MISS", 1, "/a/1", "/b/1")
-}
-
 // TestOutOfUse checks that a disk that was out of use obeys the purges of that time before it is current.
 func TestOutOfUse(t *testing.T) {
 	s := newSite(t, "  memoryTier: {enabled: false}\n")
-	s.purger.SetInUse([]string{"disk1", "disk2"})
+	s.purger.SetInUse([]string{"disk1", "disk2"}, nil)
 	s.wants("MISS", 0, "/a/1", "/a/2", "/a/3", "/a/4")
 	s.usable.Store(false)
-	s.purger.SetInUse(nil)
+	s.purger.SetInUse(nil, nil)
 	time.Sleep(300 * time.Millisecond)
 	s.publish()
 	s.purge(purge.Target{Prefixes: []string{url("/a/")}}, false) // nothing is in use

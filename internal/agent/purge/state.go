@@ -30,6 +30,7 @@ type state struct {
 	Applied int64  `json:"applied"`
 	// Policies identifies the cache policies by which nginx stored, as the keys of URLs depend on them.
 	Policies string `json:"policies"`
+	generations
 }
 
 // keepState writes what the store has applied, after what it has written for that.
@@ -43,13 +44,20 @@ func (s *store) keepState(applied int64) error {
 		return err
 	}
 	s.purger.mutex.RLock()
-	policies := s.purger.policyHash
-	isNow := s.applied == applied
+	isNow, g := s.applied == applied, s.generations
 	s.purger.mutex.RUnlock()
 	if !isNow {
 		return nil
 	}
-	text, err := json.Marshal(state{s.Owner, applied, policies})
+	return s.writeState(applied, g)
+}
+
+// writeState writes the file State.
+func (s *store) writeState(applied int64, g generations) error {
+	s.purger.mutex.RLock()
+	policies := s.purger.policyHash
+	s.purger.mutex.RUnlock()
+	text, err := json.Marshal(state{s.Owner, applied, policies, g})
 	if err != nil {
 		return err
 	}

@@ -47,6 +47,11 @@ type store struct {
 	// while that is so. inUse is true if nginx uses the store.
 	applied       int64
 	isRead, inUse bool
+	// wasRead is true once the file State was read. generations are those of the keys, and taken is the one by which nginx
+	// uses the disk.
+	wasRead     bool
+	generations generations
+	taken       int64
 	// reason is why applied is behind.
 	reason string
 	counts map[int64]purge.Count
@@ -56,6 +61,11 @@ type store struct {
 	keeper *index.Keeper
 	// changesSeen counts the URLs that were made stale. Only the goroutine uses it.
 	changesSeen int64
+	// waits is since when something has waited for the index or the journal, and hidden when the last cover began. lost says
+	// how often the index had lost events then, and partly up to which place it has obeyed rules since, as far as it knows
+	// the files. Only the goroutine uses them.
+	waits, hidden time.Time
+	lost, partly  int64
 	// listing has a place for the one who lists what the store has.
 	listing chan struct{}
 
@@ -71,8 +81,18 @@ type store struct {
 // matters is true if nginx uses the store, or may use it at any moment.
 func (s *store) matters() bool { return s.inUse || s.IsUsable() }
 
-// rescanned is how many files a second are read while nginx uses the disk and the index is rebuilt.
+// rescanned is the default of Rescanned.
 const rescanned = 2000
+
+// setPace lets a rescan read as fast as it can until nginx uses the disk.
+func (s *store) setPace() {
+	s.purger.mutex.RLock()
+	inUse := s.inUse
+	s.purger.mutex.RUnlock()
+	if inUse && s.pace.Limit() != s.purger.Rescanned {
+		s.pace.SetLimit(s.purger.Rescanned)
+	}
+}
 
 // Watch begins to apply the journal to a store, until the context ends. It does nothing for one that it knows.
 func (p *Purger) Watch(ctx context.Context, name string, place Place) {
@@ -124,14 +144,15 @@ func (s *store) set(change func()) {
 func (s *store) serve(ctx context.Context) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	if err := s.check(ctx); err != nil {
-		return err
-	}
 	state, err := readState(s.State, s.Owner)
 	if err != nil {
 		return err
 	}
-	s.kept = state.Applied
+	s.kept, s.lost, s.partly = state.Applied, -1, 0
+	s.set(func() { s.generations, s.wasRead = state.generations, true })
+	if err := s.check(ctx); err != nil {
+		return err
+	}
 	s.set(func() {
 		s.applied, s.isRead = state.Applied, true
 		if state.Policies != s.purger.policyHash { // some objects had other keys
@@ -143,6 +164,11 @@ func (s *store) serve(ctx context.Context) (err error) {
 		return err
 	}
 	defer closeIndex(x)
+	x.Serves = func(generation int64) bool {
+		s.purger.mutex.RLock()
+		defer s.purger.mutex.RUnlock()
+		return s.isMemory() || generation == s.generations.active()
+	}
 	go func() {
 		select {
 		case <-x.Failed(): // the keeper may never return
@@ -153,6 +179,7 @@ func (s *store) serve(ctx context.Context) (err error) {
 	k := &index.Keeper{Disk: index.Disk{Folder: s.Folder, Index: x, TagHeaders: headers, Stored: s.stored}, Pace: s.pace}
 	s.set(func() { s.keeper = k })
 	defer s.set(func() { s.keeper = nil })
+	s.setPace()
 	ended := make(chan error, 1)
 	go func() { ended <- keep(ctx, k) }()
 	s.purger.running.Go(func() { s.sweep(ctx, k) })
@@ -202,6 +229,10 @@ func keep(ctx context.Context, k *index.Keeper) error {
 
 // step applies what the journal has, and returns when to look again.
 func (s *store) step(ctx context.Context, k *index.Keeper) (again <-chan struct{}, err error) {
+	s.setPace()
+	if err := s.renew(); err != nil {
+		return nil, err
+	}
 	p := s.purger
 	p.mutex.RLock()
 	again = p.changed
@@ -214,12 +245,17 @@ func (s *store) step(ctx context.Context, k *index.Keeper) (again <-chan struct{
 	p.mutex.RUnlock()
 	if !isKnown {
 		s.explain("waits for the journal of purges from the operator")
-		return again, nil
+		return again, s.hide(k.Lost())
 	}
 	if applied < head {
 		if err := s.apply(ctx, k, tasks); errors.Is(err, index.ErrIncomplete) {
 			s.explain("the index is being rebuilt")
-			return after(usableInterval), nil
+			if needsIndex(tasks) {
+				err = s.hide(k.Lost())
+			} else {
+				err = nil
+			}
+			return after(usableInterval), err
 		} else if err != nil {
 			return again, err
 		}
@@ -229,6 +265,9 @@ func (s *store) step(ctx context.Context, k *index.Keeper) (again <-chan struct{
 			}
 		})
 	}
+	if err := s.show(); err != nil {
+		return again, err
+	}
 	s.forget(tasks)
 	if more, err := s.change(ctx, k); err != nil {
 		return again, err
@@ -236,12 +275,9 @@ func (s *store) step(ctx context.Context, k *index.Keeper) (again <-chan struct{
 		again = after(0)
 	}
 	p.mutex.RLock()
-	done, inUse := s.applied == head, s.inUse
+	done := s.applied == head
 	p.mutex.RUnlock()
-	switch {
-	case inUse:
-		s.pace.SetLimit(rescanned)
-	case done && !s.wasCurrent && p.Current != nil:
+	if done && !s.wasCurrent && p.Current != nil {
 		p.Current()
 	}
 	s.wasCurrent = done
@@ -284,12 +320,12 @@ func after(d time.Duration) <-chan struct{} {
 	return done
 }
 
-// since are the rules that changed after a place. For a store that is older than the journal, everything on it is one
-// more rule. The caller holds the mutex.
+// since are the rules that changed after a place. For a memory tier that is older than the journal, everything in it is
+// one more rule; a disk has another generation then, see renew. The caller holds the mutex.
 func (s *store) since(place int64) []purge.Rule {
 	j := s.purger.journal
 	rules := j.Since(place)
-	if place < j.Floor {
+	if place < j.Floor && s.isMemory() {
 		all := purge.Rule{Number: j.Floor, Changed: j.Floor, Until: time.UnixMilli(j.Floor), Name: "older than the journal"}
 		all.Everything = true
 		rules = append([]purge.Rule{all}, rules...)

@@ -35,5 +35,10 @@ func (s *store) sweepRules(k *index.Keeper) (r sweep.Rules, ok bool) {
 	p := s.purger
 	p.mutex.RLock()
 	defer p.mutex.RUnlock()
-	return p.rules, !p.rules.Since.IsZero() && s.inUse && s.applied >= p.journal.Head && s.IsUsable() && k.Complete()
+	r = p.rules
+	r.Generations = []int64{s.generations.Base}
+	if g := s.generations.Cover; g != 0 {
+		r.Generations = append(r.Generations, g)
+	}
+	return r, !p.rules.Since.IsZero() && s.inUse && s.applied >= p.journal.Head && s.IsUsable() && k.Complete()
 }

@@ -12,7 +12,7 @@ import (
 func TestSweepRules(t *testing.T) {
 	s := newSite(t, "  memoryTier: {enabled: false}\n")
 	may := func() bool { _, ok := s.purger.SweepRules("disk1", 0); return ok }
-	s.purger.SetInUse([]string{"disk1"})
+	s.purger.SetInUse([]string{"disk1"}, nil)
 	s.purge(purge.Target{URLs: []string{url("/none")}}, false) // the index is complete then
 	if may() {
 		t.Error("there are no rules yet, and the disk may be swept")
@@ -22,11 +22,11 @@ func TestSweepRules(t *testing.T) {
 	if r, _ := s.purger.SweepRules("disk1", 0); r.Stale != time.Hour || r.Since.IsZero() {
 		t.Errorf("the rules are %+v", r)
 	}
-	s.purger.SetInUse(nil)
+	s.purger.SetInUse(nil, nil)
 	if may() {
 		t.Error("nginx does not use the disk, and it may be swept")
 	}
-	s.purger.SetInUse([]string{"disk1"})
+	s.purger.SetInUse([]string{"disk1"}, nil)
 	s.usable.Store(false)
 	if may() {
 		t.Error("the disk has failed, and may be swept")

@@ -3,6 +3,7 @@
 package sweep
 
 import (
+	"slices"
 	"time"
 
 	"github.com/cachenode/cachenode-operator/internal/agent/index"
@@ -17,10 +18,11 @@ const (
 	Stale   Reason = "stale"
 	Foreign Reason = "foreign"
 	Cut     Reason = "cut"
+	Hidden  Reason = "hidden"
 )
 
 // Reasons are those for which files are removed.
-func Reasons() []Reason { return []Reason{Stale, Foreign, Cut} }
+func Reasons() []Reason { return []Reason{Stale, Foreign, Cut, Hidden} }
 
 // spare is how long a file is kept after it has become useless. It is for clocks that differ and for edits that are
 // taken back.
@@ -37,6 +39,8 @@ type Rules struct {
 	// Owners say which keys are on which disk of the pod, and Since is when they were first seen.
 	Owners Owners
 	Since  time.Time
+	// Generations are those of the disk's keys under which nginx can find objects; nil for all.
+	Generations []int64
 }
 
 // After are the rules that follow on others at a moment: Since stays while the owners are the same.
@@ -52,6 +56,8 @@ func (r Rules) After(before Rules, now time.Time) Rules {
 // Since is kept: the key's owner did not answer then, and may not answer yet.
 func (r Rules) Reason(disk string, e index.Entry, now time.Time) Reason {
 	switch {
+	case r.Generations != nil && !slices.Contains(r.Generations, e.Generation):
+		return Hidden
 	case now.Sub(e.ValidUntil) > max(r.Stale, e.Stale)+spare:
 		return Stale
 	case r.IsHandover || now.Sub(r.Since) <= r.Handover+spare || !e.Stored.Before(r.Since):

@@ -175,7 +175,7 @@ func (r renderer) http() conf.Block {
 		conf.D("server_names_hash_bucket_size", conf.Literal("512")),
 		conf.D("server_names_hash_max_size", conf.Literal("4096")),
 	}
-	if r.isSharded() || r.fillsFromDisks() { // more variables than nginx has room for
+	if r.isSharded() || r.fillsFromDisks() || len(r.Facts.Generations) > 0 { // more variables than nginx has room for
 		block = append(block, conf.D("variables_hash_max_size", conf.Literal("4096")))
 	}
 	if r.copies() {

@@ -12,13 +12,19 @@ import (
 // Render is the configuration of a CacheNode in YAML, for a pod with two cores.
 func Render(t *testing.T, yaml string) cache.Config {
 	t.Helper()
+	return RenderWith(t, yaml, cache.Facts{Cores: 2})
+}
+
+// RenderWith is the configuration of a CacheNode in YAML.
+func RenderWith(t *testing.T, yaml string, facts cache.Facts) cache.Config {
+	t.Helper()
 	cacheNode, errs, err := schema.Decode([]byte(yaml))
 	if err != nil || len(errs) > 0 {
 		t.Fatal(err, errs)
 	}
 	revision, err := agentapi.NewRevision(effective.CacheNode{CacheNode: cacheNode}, "", "cluster.local", nil)
 	must(t, err)
-	config, err := cache.Render(cache.Input{Revision: revision, Facts: cache.Facts{Cores: 2}})
+	config, err := cache.Render(cache.Input{Revision: revision, Facts: facts})
 	must(t, err)
 	return config
 }

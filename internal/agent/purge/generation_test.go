@@ -1,0 +1,155 @@
+package purge_test
+
+import (
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/cachenode/cachenode-operator/internal/agent/purge"
+	"github.com/cachenode/cachenode-operator/internal/layout"
+	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
+	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
+	"github.com/cachenode/cachenode-operator/internal/objects"
+	journal "github.com/cachenode/cachenode-operator/internal/purge"
+)
+
+// disks are those of a site.
+var disks = []string{"disk1", "disk2"}
+
+// takes has nginx use the generations that the purger wants, as the agent does.
+func (s *site) takes() {
+	s.t.Helper()
+	generations := s.purger.Generations()
+	config := nginxtest.RenderWith(s.t, s.yaml, cache.Facts{Cores: 2, Generations: generations})
+	s.nginx.Configure(config.Text, disks...)
+	must(s.t, syscall.Kill(s.nginx.Processes()[0], syscall.SIGHUP))
+	eventually(s.t, "nginx does not take the configuration", func() bool {
+		for range 5 {
+			s.nginx.Client().CloseIdleConnections() // they lead to old workers
+			response, err := s.nginx.Client().Get("http://127.0.0.1:8081/version")
+			must(s.t, err)
+			text, err := io.ReadAll(response.Body)
+			must(s.t, err)
+			must(s.t, response.Body.Close())
+			if response.StatusCode != http.StatusOK || string(text) != config.Version {
+				return false
+			}
+		}
+		return true
+	})
+	s.nginx.Client().CloseIdleConnections()
+	s.purger.SetInUse(disks, generations)
+}
+
+// restart begins another agent while nginx uses the disks; prepare changes its purger.
+func (s *site) restart(prepare func(*purge.Purger)) {
+	s.t.Helper()
+	s.usable.Store(false)
+	s.before = prepare
+	s.begin(&s.journal)
+	s.purger.SetInUse(disks, nil)
+	if s.purger.IsCurrent("disk1") || s.purger.IsCurrent("disk2") {
+		s.t.Error("nginx may use disks whose generation is not known")
+	}
+	s.usable.Store(true)
+}
+
+// TestOlderThanTheJournal checks that nothing is served from a disk that has missed purges that nobody knows any more,
+// and that what it stores from then on obeys purges, also with the next agent.
+func TestOlderThanTheJournal(t *testing.T) {
+	s := newSite(t, "  memoryTier: {enabled: false}\n")
+	s.wants("MISS", 0, "/a/1", "/a/2", "/a/3", "/a/4", "/b/1", "/b/2", "/c/1", "/c/2") // on both disks
+	s.end()
+	s.publish()
+	r := s.journal.Add(time.Now(), journal.Rule{Target: journal.Target{Tags: []string{"a"}}})
+	s.journal.Seal(time.Now(), r.Number, time.Now())
+	if !s.journal.Compact(time.Now().Add(time.Hour), 1<<20, s.journal.Head) || len(s.journal.Rules) != 0 {
+		t.Fatal("the journal was not compacted")
+	}
+	s.restart(nil)
+	eventually(t, "the disks have no other generation", func() bool { return len(s.purger.Generations()) == 2 })
+	if done := s.purger.Done(0); done.Applied != 0 {
+		t.Errorf("before nginx has taken the generations, %d counts as applied", done.Applied)
+	}
+	s.takes()
+	s.applied()
+	s.wants("MISS", 1, "/a/1", "/b/1", "/b/2")
+	s.wants("HIT", 1, "/a/1", "/b/1", "/b/2")
+	s.publish()
+	s.purge(journal.Target{Tags: []string{"a"}}, false)
+	s.wants("MISS", 2, "/a/1")
+	s.publish()
+	s.purge(journal.Target{URLs: []string{url("/a/1")}}, false)
+	s.wants("MISS", 3, "/a/1")
+	s.wants("HIT", 1, "/b/1")
+	s.keeps()
+
+	before := s.purger.Generations()
+	s.end()
+	s.restart(nil)
+	eventually(t, "the disks are not current", func() bool {
+		return s.purger.IsCurrent("disk1") && s.purger.IsCurrent("disk2")
+	})
+	if after := s.purger.Generations(); len(after) != 2 || after["disk1"] != before["disk1"] || after["disk2"] != before["disk2"] {
+		t.Errorf("another agent has the generations %v, want %v", after, before)
+	}
+	s.takes()
+	s.purge(journal.Target{Tags: []string{"none"}}, false) // the indexes have everything then
+	n := 0
+	for _, store := range s.list(t, objects.Query{Target: journal.Target{Everything: true}, Most: 100}) {
+		n += len(store.Objects)
+	}
+	if n != 2 { // the purges without an end keep the third out
+		t.Errorf("%d objects are listed, want the two of the new generation", n)
+	}
+}
+
+// TestHidden checks that a purge that an index cannot answer hides what the disk has, that it stays pending, that
+// purges hold for what is stored meanwhile, and that the rest is served again when the index is complete.
+func TestHidden(t *testing.T) {
+	s := newSite(t, "  memoryTier: {enabled: false}\n")
+	paths := []string{"/a/1", "/a/2", "/a/3", "/a/4", "/b/1", "/b/2", "/b/3", "/b/4", "/c/1", "/c/2"}
+	s.wants("MISS", 0, paths...)
+	s.purge(journal.Target{Tags: []string{"none"}}, false)
+	s.keeps()
+	s.end()
+	for _, disk := range disks {
+		indexes, err := filepath.Glob(s.nginx.Root + filepath.Dir(layout.CacheDir(disk)) + "/index-*")
+		if must(t, err); len(indexes) != 1 {
+			t.Fatalf("%s has the indexes %v", disk, indexes)
+		}
+		must(t, os.RemoveAll(indexes[0]))
+	}
+	s.restart(func(p *purge.Purger) {
+		p.HideAfter, p.Rescanned = 100*time.Millisecond, 0.5
+		p.SetHides(true)
+	})
+	s.publish()
+	s.journal.Add(time.Now(), journal.Rule{Target: journal.Target{Tags: []string{"a"}}})
+	s.tell()
+	eventually(t, "nothing is hidden", func() bool { return len(s.purger.Generations()) == 2 })
+	s.takes()
+	s.wants("MISS", 1, paths...)
+	s.wants("HIT", 1, paths[4:]...)
+	if done := s.purger.Done(0); done.Applied >= s.journal.Head {
+		t.Error("the purge counts as applied")
+	}
+	s.publish()
+	second := s.journal.Add(time.Now(), journal.Rule{Target: journal.Target{Tags: []string{"b"}}})
+	s.tell()
+	eventually(t, "the second purge has no effect", func() bool { return s.files(second) >= 8 })
+	s.wants("MISS", 2, "/b/1", "/b/2", "/b/3", "/b/4")
+	s.wants("HIT", 1, "/c/1", "/c/2")
+
+	s.end()
+	s.restart(func(p *purge.Purger) { p.SetHides(true) })
+	s.applied()
+	eventually(t, "something stays hidden", func() bool { return len(s.purger.Generations()) == 0 })
+	s.takes()
+	s.wants("HIT", 0, "/c/1", "/c/2")
+	s.wants("MISS", 2, "/a/1", "/b/1")
+}
