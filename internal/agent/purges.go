@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -134,9 +135,11 @@ func (a *Agent) waitsForPurges() bool {
 	return false
 }
 
-// newlyCurrent has the conductor look at a disk that may be used now.
+// newlyCurrent has the conductor look at a disk that may be used now, or whose keys have another generation.
 func (a *Agent) newlyCurrent() {
-	if current := a.current(); current == nil || len(current.used) < len(current.revision.Spec.Disks) {
+	current := a.current()
+	if current == nil || len(current.used) < len(current.revision.Spec.Disks) ||
+		!maps.Equal(current.generations, a.purger.Generations()) {
 		a.Wake()
 	}
 }

@@ -85,8 +85,8 @@ var slice = regexp.MustCompile(`^bytes=[0-9]+-[0-9]+ `)
 // generation is the beginning of a key that has a generation.
 var generation = regexp.MustCompile(`^generation=([0-9]{1,18}) `)
 
-// ObjectKey is the key of the object that a stored key is about, or of which it is a slice, and the generation under which
-// it is stored.
+// ObjectKey is the key of the object that a stored key is about, or of which it is a slice, and the generation under
+// which it is stored.
 func ObjectKey(stored string) (key string, of int64) {
 	if found := generation.FindStringSubmatch(stored); found != nil {
 		of, _ = strconv.ParseInt(found[1], 10, 64) // it has 18 digits at most

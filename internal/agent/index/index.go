@@ -276,9 +276,11 @@ func after(start []byte) []byte {
 func (x *Index) SetCheckpoint(at time.Time) error { return x.setTime(timeOf("checkpoint"), at) }
 
 // Checkpoint is the last moment of [Index.SetCheckpoint]. Changes reach the disk in their order, so that is true after
-// a crash of the agent. It is zero if there was none. It is zero after another boot of the machine too, because file
-// systems can have lost what the index knows.
-func (x *Index) Checkpoint() (time.Time, error) { return x.time(timeOf("checkpoint")) }
+// a crash of the agent. It is zero if there was none. rebooted is true if the machine was booted since: the file system
+// can have lost what nginx did in the last minute before a crash.
+func (x *Index) Checkpoint() (at time.Time, rebooted bool, err error) {
+	return x.time(timeOf("checkpoint"))
+}
 
 // SetScanned says that everything that nginx did in a folder before a moment is in the index.
 func (x *Index) SetScanned(folder Folder, at time.Time) error {
@@ -286,7 +288,9 @@ func (x *Index) SetScanned(folder Folder, at time.Time) error {
 }
 
 // Scanned is the last moment of [Index.SetScanned] for a folder, as Checkpoint.
-func (x *Index) Scanned(folder Folder) (time.Time, error) { return x.time(timeOf(folder.Path())) }
+func (x *Index) Scanned(folder Folder) (at time.Time, rebooted bool, err error) {
+	return x.time(timeOf(folder.Path()))
+}
 
 func timeOf(name string) []byte { return append([]byte{meta}, name...) }
 
@@ -295,7 +299,7 @@ func (x *Index) setTime(record []byte, at time.Time) error {
 	return x.use(func() error { return x.db.Set(record, value, pebble.NoSync) })
 }
 
-func (x *Index) time(record []byte) (at time.Time, err error) {
+func (x *Index) time(record []byte) (at time.Time, rebooted bool, err error) {
 	err = x.use(func() error {
 		value, closer, err := x.db.Get(record)
 		if errors.Is(err, pebble.ErrNotFound) {
@@ -308,13 +312,11 @@ func (x *Index) time(record []byte) (at time.Time, err error) {
 		if n <= 0 {
 			return errDamaged
 		}
-		if string(value[n:]) == x.boot {
-			at = time.Unix(0, nanoseconds)
-		}
+		at, rebooted = time.Unix(0, nanoseconds), string(value[n:]) != x.boot
 		return nil
 	})
 	if at.After(time.Now()) { // the clock was set back, and says nothing about what is older
 		at = time.Time{}
 	}
-	return at, err
+	return at, rebooted, err
 }

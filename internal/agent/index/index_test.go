@@ -137,27 +137,27 @@ func TestIndex(t *testing.T) {
 func TestCheckpoint(t *testing.T) {
 	t.Parallel()
 	x := open(t, t.TempDir())
-	at, err := x.Checkpoint()
+	at, rebooted, err := x.Checkpoint()
 	must(t, err)
-	if !at.IsZero() {
+	if !at.IsZero() || rebooted {
 		t.Errorf("a new index has everything up to %s", at)
 	}
 	want := time.Now().Round(0)
 	must(t, x.SetCheckpoint(want))
-	if at, err = x.Checkpoint(); err != nil || !at.Equal(want) {
+	if at, rebooted, err = x.Checkpoint(); err != nil || !at.Equal(want) || rebooted {
 		t.Errorf("%s (%v), want %s", at, err, want)
 	}
 	must(t, x.SetScanned(7, want))
-	if at, err = x.Scanned(7); err != nil || !at.Equal(want) {
+	if at, rebooted, err = x.Scanned(7); err != nil || !at.Equal(want) || rebooted {
 		t.Errorf("%s (%v), want %s", at, err, want)
 	}
 	must(t, x.SetCheckpoint(time.Now().Add(time.Hour)))
-	if at, err = x.Checkpoint(); err != nil || !at.IsZero() {
+	if at, _, err = x.Checkpoint(); err != nil || !at.IsZero() {
 		t.Errorf("after the clock was set back: %s (%v)", at, err)
 	}
 	x.boot = "another boot"
-	if at, err = x.Scanned(7); err != nil || !at.IsZero() {
-		t.Errorf("in another boot: %s (%v)", at, err)
+	if at, rebooted, err = x.Scanned(7); err != nil || !at.Equal(want) || !rebooted {
+		t.Errorf("in another boot: %s, %t (%v)", at, rebooted, err)
 	}
 }
 

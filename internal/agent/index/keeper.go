@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sys/unix"
 	"golang.org/x/time/rate"
 )
 
@@ -28,17 +29,22 @@ type Keeper struct {
 	Disk
 	// Pace limits how many files a second are looked at that no event was about.
 	Pace *rate.Limiter
+	// NoWatches is called when the user has no inotify watches left, so that folders are polled; nil for nothing.
+	NoWatches func(error)
 
 	complete atomic.Bool
 	lost     atomic.Int64
 	scanner  scanner
-	watch    *Watch
+	watch    events
 	pending  []stale
 
 	mutex sync.Mutex
 	// watching is the watch while there is one. waiting are calls of Sync that wait. outdated are files of Reread.
-	watching *Watch
+	watching events
 	waiting  []chan error
+	// polled is nil unless folders are polled, and begun is true once the index was complete.
+	polled   *poll
+	begun    bool
 	outdated []File
 }
 
@@ -46,12 +52,12 @@ type Keeper struct {
 // disk cannot read some of them.
 var ErrIncomplete = errors.New("the index is not complete")
 
-// Sync waits until everything that nginx did since the keeper began, and before the call, is in the index, and has passed
-// [Disk.Stored]. The error is [ErrIncomplete] if the index lacks files from before, or events were lost.
+// Sync waits until everything that nginx did since the keeper began, and before the call, is in the index, and has
+// passed [Disk.Stored]. The error is [ErrIncomplete] if the index lacks files from before, or events were lost.
 func (k *Keeper) Sync(ctx context.Context) error {
 	done := make(chan error, 1)
 	k.mutex.Lock()
-	if k.watching == nil {
+	if k.watching == nil || k.polled != nil && !k.begun {
 		k.mutex.Unlock()
 		return ErrIncomplete
 	}
@@ -141,12 +147,17 @@ func (k *Keeper) Run(ctx context.Context) (err error) {
 	if err := k.begin(ctx); err != nil {
 		return err
 	}
+	return k.run(ctx)
+}
+
+// run follows nginx after begin.
+func (k *Keeper) run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, k.end()) }()
 	checkpoint, flush, retried := time.Time{}, time.Now(), time.Now()
 	for ctx.Err() == nil {
 		begun, waiting := time.Now(), k.take()
 		all, err := k.follow(len(waiting) == 0)
-		k.answer(waiting, all && err == nil)
+		k.answer(waiting, all && err == nil && (k.polled == nil || len(k.pending) == 0))
 		if err != nil {
 			return err
 		}
@@ -155,6 +166,9 @@ func (k *Keeper) Run(ctx context.Context) (err error) {
 			k.pending = k.pending[:last]
 			if err := k.scanner.scan(folder); err != nil && ctx.Err() == nil {
 				return err
+			}
+			if last == 0 && ctx.Err() == nil {
+				k.scanned()
 			}
 			continue
 		}
@@ -182,6 +196,17 @@ func (k *Keeper) Run(ctx context.Context) (err error) {
 	return nil
 }
 
+// scanned notes that all folders were rescanned.
+func (k *Keeper) scanned() {
+	k.complete.Store(!k.scanner.misses())
+	k.mutex.Lock()
+	defer k.mutex.Unlock()
+	k.begun = true
+	if k.polled != nil {
+		k.polled.took(time.Since(k.polled.last))
+	}
+}
+
 // begin begins to watch, and finds out which folders have changed before.
 func (k *Keeper) begin(ctx context.Context) (err error) {
 	k.scanner = scanner{
@@ -191,7 +216,7 @@ func (k *Keeper) begin(ctx context.Context) (err error) {
 	if _, err := k.stale(); err != nil { // creates the folders, which a watch needs
 		return err
 	}
-	if k.watch, err = NewWatch(k.Folder); err != nil {
+	if err := k.beginWatch(); err != nil {
 		return err
 	}
 	if k.pending, err = k.stale(); err != nil {
@@ -200,6 +225,27 @@ func (k *Keeper) begin(ctx context.Context) (err error) {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
 	k.watching = k.watch
+	return nil
+}
+
+// beginWatch begins to watch the folders, or to poll them if the user has no watches left.
+func (k *Keeper) beginWatch() error {
+	watch, err := NewWatch(k.Folder)
+	k.mutex.Lock()
+	defer k.mutex.Unlock()
+	k.polled, k.begun = nil, false
+	if err == nil {
+		k.watch = watch
+		return nil
+	}
+	if !errors.Is(err, unix.ENOSPC) && !errors.Is(err, unix.EMFILE) {
+		return err
+	}
+	if k.NoWatches != nil {
+		k.NoWatches(err)
+	}
+	k.polled = newPoll()
+	k.watch = k.polled
 	return nil
 }
 

@@ -189,6 +189,120 @@ func TestKeeperStartsAgain(t *testing.T) {
 	}
 }
 
+// TestWithoutWatches checks that a keeper without inotify polls: everything that nginx did before a call of Sync is in
+// the index after it.
+func TestWithoutWatches(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "")
+	s.get(t, "phone", "/a/1", "/a/2")
+	k := &Keeper{Disk: s.disk, Pace: rate.NewLimiter(rate.Inf, 1)}
+	must(t, k.begin(t.Context()))
+	must(t, k.watch.Close())
+	polled := newPoll()
+	k.polled, k.watch, k.watching = polled, polled, polled // as if there were no watches left
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- k.run(ctx) }()
+	for i := range 20 {
+		path := fmt.Sprintf("/b/%d", i)
+		s.get(t, "phone", path)
+		key := "http://www.example.com" + path
+		f, _ := ParseFile(filepath.Base(s.nginx.Cached(key, "disk1")[0]))
+		eventually(t, func() string { // the index is not complete at first
+			if err := k.Sync(ctx); err != nil {
+				return err.Error()
+			}
+			return ""
+		})
+		if _, ok, err := s.disk.Index.Get(f); err != nil || !ok {
+			t.Fatalf("%s is not in the index (%v)", path, err)
+		}
+		if i%2 > 0 {
+			must(t, os.Remove(filepath.Join(s.disk.Folder, f.Path())))
+		}
+	}
+	must(t, k.Sync(ctx))
+	if n := len(names(t, s.disk.Index.WithTag("all"))); n != 12 {
+		t.Errorf("the index has %d files, want 12", n)
+	}
+	cancel()
+	must(t, <-ended)
+}
+
+// TestPoll checks when a poll has folders looked at.
+func TestPoll(t *testing.T) {
+	t.Parallel()
+	p := newPoll()
+	if _, all, err := p.Next(0); !all || err != nil {
+		t.Errorf("at once: %t, %v", all, err)
+	}
+	p.Wake()
+	p.Wake()
+	if _, all, err := p.Next(0); all || !errors.Is(err, ErrOverflow) {
+		t.Errorf("when asked: %t, %v", all, err)
+	}
+	if _, all, err := p.Next(0); !all || err != nil {
+		t.Errorf("once more: %t, %v", all, err)
+	}
+	p.last = time.Now().Add(-pollAtLeast)
+	if _, _, err := p.Next(time.Minute); !errors.Is(err, ErrOverflow) {
+		t.Errorf("after the pause: %v", err)
+	}
+	if p.took(time.Second); p.pause != pollShare*time.Second {
+		t.Errorf("after a look of a second, the pause is %s", p.pause)
+	}
+}
+
+// TestAfterReboot checks that after a crash of the machine the index learns what the file system has lost, from the
+// names of files and from what the index says about the last minutes, and that it reads no other files.
+func TestAfterReboot(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "")
+	var paths []string
+	for i := range 40 {
+		paths = append(paths, fmt.Sprintf("/a/%d", i))
+	}
+	s.get(t, "phone", paths...)
+	keep(t, s.disk)()
+	file := func(path string) File {
+		f, _ := ParseFile(filepath.Base(s.nginx.Cached("http://www.example.com"+path, "disk1")[0]))
+		return f
+	}
+	lost, back, replaced := file(paths[0]), file(paths[1]), file(paths[2])
+	e, _, err := s.disk.Index.Get(replaced)
+	must(t, err)
+	since := time.Now().Add(time.Minute) // no file is as new as that
+	e.Stored, e.Tags = since.Add(time.Second), []string{"lost"}
+	must(t, os.Remove(filepath.Join(s.disk.Folder, lost.Path())))
+	must(t, s.disk.Index.Apply([]Change{{File: back}, {File: replaced, Entry: &e}}))
+	must(t, s.disk.Index.SetCheckpoint(time.Now()))
+
+	s.disk.Index.boot = "another boot"
+	list, err := s.disk.stale()
+	if must(t, err); len(list) != Folders {
+		t.Errorf("%d folders are looked at", len(list))
+	}
+	scan := scanner{
+		Disk: s.disk, unreadable: map[File]int{}, pace: func() error { return nil }, pause: func() error { return nil },
+	}
+	for _, of := range list {
+		must(t, scan.scan(stale{of.folder, since, true}))
+	}
+	if n := s.disk.has(t); n != 39 {
+		t.Errorf("%d files are in the index, want 39", n)
+	}
+	if scan.read != 2 {
+		t.Errorf("%d files were read, want the one that is back and the one whose replacement is lost", scan.read)
+	}
+	if n := len(names(t, s.disk.Index.WithTag("a"))); n != 39 {
+		t.Errorf("%d files have the tag that they have on the disk", n)
+	}
+	list, err = s.disk.stale()
+	if must(t, err); len(list) == Folders {
+		t.Error("all folders are looked at once more")
+	}
+}
+
 func TestKeeperWithSlices(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "slice: {size: 1Mi}")

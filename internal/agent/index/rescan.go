@@ -60,29 +60,37 @@ func (d Disk) Read(f File) (e Entry, ok bool, err error) {
 	return e, true, nil
 }
 
-// stale is a folder to be rescanned, with the files that have changed since a time.
+// lostByCrash is more than the time whose changes a crash of the machine can take from a file system.
+const lostByCrash = 2 * time.Minute
+
+// stale is a folder to be rescanned, with the files that have changed since a time. names is true if the folder has not
+// changed, as far as it says itself, and a crash may have taken changes back.
 type stale struct {
 	folder Folder
 	since  time.Time
+	names  bool
 }
 
-// stale are the folders that have changed since they were scanned, or since the last checkpoint. Folders that do not
-// exist are created.
+// stale are the folders that have changed since they were scanned, or since the last checkpoint; after another boot of
+// the machine, these are all folders. Folders that do not exist are created.
 func (d Disk) stale() (list []stale, err error) {
-	checkpoint, err := d.Index.Checkpoint()
+	checkpoint, rebooted, err := d.Index.Checkpoint()
 	if err != nil {
 		return nil, err
 	}
 	for folder := range Folder(Folders) {
-		since, err := d.Index.Scanned(folder)
+		since, isOld, err := d.Index.Scanned(folder)
 		if err != nil {
 			return nil, err
 		}
 		if since.Before(checkpoint) {
-			since = checkpoint
+			since, isOld = checkpoint, rebooted
 		}
 		if !since.IsZero() {
 			since = since.Add(-margin)
+			if isOld {
+				since = since.Add(-lostByCrash)
+			}
 		}
 		path := filepath.Join(d.Folder, folder.Path())
 		info, err := os.Stat(path)
@@ -93,8 +101,9 @@ func (d Disk) stale() (list []stale, err error) {
 		if err != nil {
 			return nil, err
 		}
-		if info == nil || !changed(info).Before(since) {
-			list = append(list, stale{folder, since})
+		hasChanged := info == nil || !changed(info).Before(since)
+		if hasChanged || isOld {
+			list = append(list, stale{folder, since, !hasChanged})
 		}
 	}
 	return list, nil
@@ -194,10 +203,8 @@ func (s *scanner) scan(of stale) error {
 		}
 		isKnown := known[f]
 		delete(known, f)
-		if isKnown {
-			if info, err := name.Info(); err == nil && changed(info).Before(of.since) {
-				continue
-			}
+		if isKnown && s.isAsKnown(of, f, name) {
+			continue
 		}
 		if err := s.pace(); err != nil {
 			return err
@@ -214,6 +221,17 @@ func (s *scanner) scan(of stale) error {
 		changes = s.look(changes, f)
 	}
 	return errors.Join(s.Index.Apply(changes), s.Index.SetScanned(of.folder, begun))
+}
+
+// isAsKnown is true for a file of which the index has what it needs. If the folder has not changed, the file has
+// changed after the time only if the index says so: then a crash may have taken that back.
+func (s *scanner) isAsKnown(of stale, f File, name os.DirEntry) bool {
+	if of.names {
+		e, ok, err := s.Index.Get(f)
+		return err == nil && ok && e.Stored.Before(of.since)
+	}
+	info, err := name.Info()
+	return err == nil && changed(info).Before(of.since)
 }
 
 // look adds what has become of a file to the changes. The entry of a file that cannot be read stays.

@@ -18,6 +18,13 @@ var ErrOverflow = errors.New("watch: events were lost")
 // ErrGone is the error of [Watch.Next] when a folder that is watched was removed or renamed, or its disk unmounted.
 var ErrGone = errors.New("watch: a folder is gone")
 
+// events are where a keeper learns what nginx does: a [Watch], or a poll.
+type events interface {
+	Next(wait time.Duration) (files []File, all bool, err error)
+	Wake()
+	Close() error
+}
+
 // Watch sees which files nginx stores and removes (inotify). The usual library for Go cannot leave out the events of
 // nginx's writes to temporary files, which are in the same folders. Only one goroutine may use it.
 type Watch struct {

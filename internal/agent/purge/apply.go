@@ -68,7 +68,8 @@ func (s *store) apply(ctx context.Context, k *index.Keeper, tasks []task) error 
 	return nil
 }
 
-// hitKeys makes the files invalid whose names follow from the keys of a rule, and returns those that nginx does not use.
+// hitKeys makes the files invalid whose names follow from the keys of a rule, and returns those that nginx does not
+// use.
 func (s *store) hitKeys(t task) (invalid []string, err error) {
 	for _, p := range t.patterns {
 		for _, key := range p.Keys {

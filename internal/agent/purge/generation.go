@@ -9,8 +9,8 @@ import (
 )
 
 // generations are those of a disk's keys. nginx stores and finds objects under Cover while that is not 0, and else
-// under Base. Each number is greater than those before it, so nothing of an earlier one can be found again, but for what
-// is under Base while there is a Cover.
+// under Base. Each number is greater than those before it, so nothing of an earlier one can be found again, but for
+// what is under Base while there is a Cover.
 type generations struct {
 	// Base is another one for a disk that has missed purges that nobody knows any more.
 	Base int64 `json:"generation,omitempty"`

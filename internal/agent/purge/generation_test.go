@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/cachenode/cachenode-operator/internal/agent/purge"
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
@@ -94,8 +96,8 @@ func TestOlderThanTheJournal(t *testing.T) {
 	eventually(t, "the disks are not current", func() bool {
 		return s.purger.IsCurrent("disk1") && s.purger.IsCurrent("disk2")
 	})
-	if after := s.purger.Generations(); len(after) != 2 || after["disk1"] != before["disk1"] || after["disk2"] != before["disk2"] {
-		t.Errorf("another agent has the generations %v, want %v", after, before)
+	if diff := cmp.Diff(before, s.purger.Generations()); diff != "" {
+		t.Errorf("the generations of another agent (-want +got):\n%s", diff)
 	}
 	s.takes()
 	s.purge(journal.Target{Tags: []string{"none"}}, false) // the indexes have everything then

@@ -26,7 +26,8 @@ const blockCache = 8 << 20
 
 // Purger has the journal of purges and the stores that obey it. It is safe for concurrent use.
 type Purger struct {
-	// Current is called when a disk that nginx does not use obeys the whole journal. Set it before Watch.
+	// Current is called when a disk that nginx does not use obeys the whole journal, and when the generation of a disk
+	// changes. Set it before Watch.
 	Current func()
 	// HideAfter is how long a purge waits for an index, see SetHides. Set it before Watch.
 	HideAfter time.Duration
@@ -72,7 +73,8 @@ type Purger struct {
 // New returns a purger that keeps a copy of the journal in a file. It reads the copy of an earlier agent.
 func New(log *slog.Logger, copyFile string) *Purger {
 	p := &Purger{
-		log: log, HideAfter: hideAfter, Rescanned: rescanned, copy: copyFile, blocks: index.NewCache(blockCache), stores: map[string]*store{},
+		HideAfter: hideAfter, Rescanned: rescanned,
+		log: log, copy: copyFile, blocks: index.NewCache(blockCache), stores: map[string]*store{},
 		open: purge.NewTable(), sealed: purge.NewTable(), changed: make(chan struct{}),
 	}
 	if text, err := os.ReadFile(copyFile); err == nil { //nolint:gosec // the path is ours
@@ -305,8 +307,8 @@ func (p *Purger) appliedByAll() int64 {
 	return applied
 }
 
-// IsCurrent is true for a disk that nginx may use: it is in use, it obeys the whole journal, or what it has is hidden. It
-// is false as long as its generation is not known.
+// IsCurrent is true for a disk that nginx may use: it is in use, it obeys the whole journal, or what it has is hidden.
+// It is false as long as its generation is not known.
 func (p *Purger) IsCurrent(disk string) bool {
 	p.mutex.RLock()
 	defer p.mutex.RUnlock()
@@ -315,8 +317,8 @@ func (p *Purger) IsCurrent(disk string) bool {
 		s.isRead && (s.generations.Cover != 0 || s.knows() && s.applied >= p.journal.Head))
 }
 
-// SetInUse says which disks nginx uses, and by which generations of their keys. Before the first call, nothing counts as
-// applied.
+// SetInUse says which disks nginx uses, and by which generations of their keys. Before the first call, nothing counts
+// as applied.
 func (p *Purger) SetInUse(disks []string, generations map[string]int64) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()

@@ -61,9 +61,9 @@ type store struct {
 	keeper *index.Keeper
 	// changesSeen counts the URLs that were made stale. Only the goroutine uses it.
 	changesSeen int64
-	// waits is since when something has waited for the index or the journal, and hidden when the last cover began. lost says
-	// how often the index had lost events then, and partly up to which place it has obeyed rules since, as far as it knows
-	// the files. Only the goroutine uses them.
+	// waits is since when something has waited for the index or the journal, and hidden when the last cover began. lost
+	// says how often the index had lost events then, and partly up to which place it has obeyed rules since, as far as it
+	// knows the files. Only the goroutine uses them.
 	waits, hidden time.Time
 	lost, partly  int64
 	// listing has a place for the one who lists what the store has.
@@ -176,7 +176,13 @@ func (s *store) serve(ctx context.Context) (err error) {
 		case <-ctx.Done():
 		}
 	}()
-	k := &index.Keeper{Disk: index.Disk{Folder: s.Folder, Index: x, TagHeaders: headers, Stored: s.stored}, Pace: s.pace}
+	k := &index.Keeper{
+		Disk: index.Disk{Folder: s.Folder, Index: x, TagHeaders: headers, Stored: s.stored}, Pace: s.pace,
+		NoWatches: func(err error) {
+			s.purger.log.Warn("folders are polled, and purges take longer: "+
+				"raise fs.inotify.max_user_watches and max_user_instances of the node", "store", s.name, "error", err)
+		},
+	}
 	s.set(func() { s.keeper = k })
 	defer s.set(func() { s.keeper = nil })
 	s.setPace()

@@ -70,7 +70,15 @@ func TestReason(t *testing.T) {
 			rules(func(r *Rules) { r.Handover = 0 }), entry("disk2", fresh), Foreign,
 		},
 		"a hand-over that lasts": {rules(func(r *Rules) { r.IsHandover = true }), entry("disk2", fresh), Keep},
-		"nobody owns keys":       {rules(func(r *Rules) { r.Owners = Owners{} }), entry("disk2", fresh), Keep},
+		"of a generation that is not used": {
+			rules(func(r *Rules) { r.Generations = []int64{0, 12} }),
+			entry("disk1", func(e *index.Entry) { e.Generation = 11 }), Hidden,
+		},
+		"of a generation that is used": {
+			rules(func(r *Rules) { r.Generations = []int64{0, 12} }),
+			entry("disk1", func(e *index.Entry) { e.Generation = 12 }), Keep,
+		},
+		"nobody owns keys": {rules(func(r *Rules) { r.Owners = Owners{} }), entry("disk2", fresh), Keep},
 	} {
 		t.Run(name, func(t *testing.T) {
 			if got := tt.rules.Reason("disk1", tt.entry, now); got != tt.want {

@@ -9,8 +9,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 )
 
-// GenerationKey is the key under which a disk of a generation stores what has a key. Generation 0 has the key itself. No
-// key of an object or a slice begins like it: only a method comes before a space, and a method has no "=".
+// GenerationKey is the key under which a disk of a generation stores what has a key. Generation 0 has the key itself.
+// No key of an object or a slice begins like it: only a method comes before a space, and a method has no "=".
 func GenerationKey(generation int64, key string) string {
 	if generation == 0 {
 		return key

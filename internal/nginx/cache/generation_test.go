@@ -20,10 +20,12 @@ func TestGenerations(t *testing.T) {
 		spec, bytes string
 		pods        int
 	}{
-		"whole objects":                 {"  cache: {key: [Host, RequestURI]}\n", "", 1},
-		"slices":                        {"  cache: {key: [Host, RequestURI], slice: {size: 1Mi}}\n", "bytes=0-1500000", 1},
-		"pods share keys":               {"  cache: {key: [Host, RequestURI]}\n", "", 2},
-		"with a memory tier, not asked": {"  cache: {key: [Host, RequestURI]}\n  memoryTier: {enabled: true, size: 64Mi}\n", "", 1},
+		"whole objects":   {"  cache: {key: [Host, RequestURI]}\n", "", 1},
+		"slices":          {"  cache: {key: [Host, RequestURI], slice: {size: 1Mi}}\n", "bytes=0-1500000", 1},
+		"pods share keys": {"  cache: {key: [Host, RequestURI]}\n", "", 2},
+		"with a memory tier, not asked": {
+			"  cache: {key: [Host, RequestURI]}\n  memoryTier: {enabled: true, size: 64Mi}\n", "", 1,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
