@@ -72,15 +72,15 @@ func (k *Keeper) Sync(ctx context.Context) error {
 	}
 }
 
-// maxOutdated is how many files wait at most to be read again. What the index has of others stays until nginx replaces
+// MaxOutdated is how many files wait at most for [Keeper.Reread]. What the index has of others stays until nginx replaces
 // or evicts them.
-const maxOutdated = 100_000
+const MaxOutdated = 500_000
 
 // Reread has files read again soon. That is for changes of headers, which are no events. Any goroutine may call it.
 func (k *Keeper) Reread(files ...File) {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
-	k.outdated = append(k.outdated, files[:min(len(files), maxOutdated-len(k.outdated))]...)
+	k.outdated = append(k.outdated, files[:min(len(files), MaxOutdated-len(k.outdated))]...)
 }
 
 // takeOutdated are the next files of Reread, and whether there are more.

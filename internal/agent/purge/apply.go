@@ -107,14 +107,12 @@ func (s *store) resolve(ctx context.Context, k *index.Keeper, t task) error {
 			if !isInvalid {
 				continue
 			}
-			if n++; n > unlinked { // they stay, and only the index is to forget them
-				k.Reread(f)
-			} else {
+			if n++; n <= index.MaxOutdated {
 				files = append(files, f)
 			}
 		}
 	}
-	if n > unlinked {
+	if n > unlinked { // they stay, and the index is to forget them, but not before all are invalid
 		k.Reread(files...)
 		return nil
 	}
