@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
@@ -67,6 +68,12 @@ func soaks(t *testing.T, s *suite) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
 	running.Go(func() { k.create(ctx, t) })
+	running.Go(func() {
+		for ctx.Err() == nil { // a purge is there for a minute after it has settled
+			k.look(ctx, t)
+			time.Sleep(3 * time.Second)
+		}
+	})
 	faults := k.faults(t)
 	for begun, n := time.Now(), 0; time.Since(begun) < k.lasts; n++ {
 		time.Sleep(10 * time.Second)
@@ -150,7 +157,6 @@ func (k *soak) create(ctx context.Context, t *testing.T) {
 			t.Errorf("purges cannot be created: %v", err)
 			return
 		}
-		k.look(ctx, t)
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -168,18 +174,25 @@ func (k *soak) publishAndPurge(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	var creating errgroup.Group
 	for range k.each {
-		one := &onePurge{group: rand.IntN(k.groups), version: version, created: time.Now()}
-		cp := &v1alpha1.CachePurge{Spec: k.spec(one.group)}
-		cp.GenerateName, cp.Namespace, cp.Spec.CacheNode = "soak-", namespace, name
-		cp.Spec.TTLSecondsAfterFinished = new(int32(60))
-		if err := k.Create(ctx, cp); err != nil {
-			return err
-		}
-		k.mutex.Lock()
-		k.purges[cp.Name] = one
-		k.mutex.Unlock()
+		creating.Go(func() error { return k.purgeOne(ctx, version) })
 	}
+	return creating.Wait()
+}
+
+// purgeOne purges a random group of what is older than a version.
+func (k *soak) purgeOne(ctx context.Context, version int64) error {
+	one := &onePurge{group: rand.IntN(k.groups), version: version, created: time.Now()}
+	cp := &v1alpha1.CachePurge{Spec: k.spec(one.group)}
+	cp.GenerateName, cp.Namespace, cp.Spec.CacheNode = "soak-", namespace, name
+	cp.Spec.TTLSecondsAfterFinished = new(int32(60))
+	if err := k.Create(ctx, cp); err != nil {
+		return err
+	}
+	k.mutex.Lock()
+	defer k.mutex.Unlock()
+	k.purges[cp.Name] = one
 	return nil
 }
 

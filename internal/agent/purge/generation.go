@@ -35,9 +35,11 @@ func (g *generations) next(place int64) int64 {
 }
 
 // hideAfter is how long a purge waits for an index that is being rebuilt, and a disk for the journal, before what the
-// disk has is hidden. hideAgainAfter is the time between two covers of a disk.
+// disk has is hidden. A disk that nginx does not use waits for unusedWaits times as long, because its index is rebuilt
+// much faster then. hideAgainAfter is the time between two covers of a disk.
 const (
 	hideAfter      = 10 * time.Second
+	unusedWaits    = 6
 	hideAgainAfter = 30 * time.Second
 )
 
@@ -111,12 +113,16 @@ func (s *store) hide(lost int64) error {
 	p, now := s.purger, time.Now()
 	p.mutex.RLock()
 	g, applied, hides := s.generations, s.applied, p.hides && !s.isMemory()
+	patience := p.HideAfter
+	if !s.inUse {
+		patience *= unusedWaits
+	}
 	p.mutex.RUnlock()
 	if s.waits.IsZero() {
 		s.waits = now
 	}
 	isKnown := g.Cover != 0 && lost == s.lost
-	if !hides || isKnown || now.Sub(s.waits) < p.HideAfter || now.Sub(s.hidden) < hideAgainAfter {
+	if !hides || isKnown || now.Sub(s.waits) < patience || now.Sub(s.hidden) < hideAgainAfter {
 		return nil
 	}
 	g.Cover = g.next(p.head())
