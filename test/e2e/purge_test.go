@@ -33,6 +33,7 @@ func TestPurge(t *testing.T) {
 		{"a POST makes stale what all pods have of its URL", postMakesStale},
 		{"a pod that was down obeys the purges of that time, without the operator", obeysWhatItMissed},
 		{"requests over HTTP that come together leave nothing in any pod", purgesOverHTTP},
+		{"a hundred purges of one URL each", purgesOneByOne},
 		{"no body is older than its last settled purge, whatever ends meanwhile", soaks},
 	})
 }

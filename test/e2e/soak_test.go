@@ -176,15 +176,18 @@ func (k *soak) publishAndPurge(ctx context.Context) error {
 	}
 	var creating errgroup.Group
 	for range k.each {
-		creating.Go(func() error { return k.purgeOne(ctx, version) })
+		creating.Go(func() error {
+			group := rand.IntN(k.groups)
+			return k.purgeOne(ctx, version, group, k.spec(group))
+		})
 	}
 	return creating.Wait()
 }
 
-// purgeOne purges a random group of what is older than a version.
-func (k *soak) purgeOne(ctx context.Context, version int64) error {
-	one := &onePurge{group: rand.IntN(k.groups), version: version, created: time.Now()}
-	cp := &v1alpha1.CachePurge{Spec: k.spec(one.group)}
+// purgeOne purges a group of what is older than a version.
+func (k *soak) purgeOne(ctx context.Context, version int64, group int, spec v1alpha1.CachePurgeSpec) error {
+	one := &onePurge{group: group, version: version, created: time.Now()}
+	cp := &v1alpha1.CachePurge{Spec: spec}
 	cp.GenerateName, cp.Namespace, cp.Spec.CacheNode = "soak-", namespace, name
 	cp.Spec.TTLSecondsAfterFinished = new(int32(60))
 	if err := k.Create(ctx, cp); err != nil {
@@ -280,17 +283,39 @@ func (k *soak) check(t *testing.T, ends []func() []report.Result) {
 			}
 		}
 	}
+	t.Logf("%d requests, %d HITs, %d purges: %d bodies after a purge had settled, %d between applied and settled",
+		requests, hits, len(k.purges), old, late)
+	k.reportLatency(t)
+	if requests < 1000 || hits < requests/10 || len(k.purges) < 10 {
+		t.Error("that is too little to show anything")
+	}
+}
+
+// reportLatency logs how long purges took from the call to Applied.
+func (k *soak) reportLatency(t *testing.T) {
+	t.Helper()
 	var latency []time.Duration
 	for _, p := range k.purges {
 		latency = append(latency, p.applied.Sub(p.created))
 	}
 	slices.Sort(latency)
-	t.Logf("%d requests, %d HITs, %d purges: %d bodies after a purge had settled, %d between applied and settled",
-		requests, hits, len(k.purges), old, late)
-	t.Logf("from the call to applied: median %s, 99%% within %s, longest %s",
+	t.Logf("%d purges from the call to applied: median %s, 99%% within %s, longest %s", len(latency),
 		latency[len(latency)/2], latency[len(latency)*99/100], latency[len(latency)-1])
-	if requests < 1000 || hits < requests/10 || len(k.purges) < 10 {
-		t.Error("that is too little to show anything")
+}
+
+// purgesOneByOne purges one URL after another while nothing ends, and reports how long that took.
+func purgesOneByOne(t *testing.T, s *suite) {
+	k := newSoak(t, s)
+	count, tick := 100, time.NewTicker(100*time.Millisecond)
+	defer tick.Stop()
+	for range count {
+		<-tick.C
+		must(t, k.purgeOne(t.Context(), 0, 0, v1alpha1.CachePurgeSpec{URLs: []string{"http://" + name + versionedIn(1)[0]}}))
+	}
+	k.await(t)
+	k.reportLatency(t)
+	if len(k.purges) != count {
+		t.Errorf("%d purges of %d", len(k.purges), count)
 	}
 }
 
