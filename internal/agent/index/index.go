@@ -43,6 +43,10 @@ func (c *Cache) Close() { c.blocks.Unref() }
 // has up to two of them.
 const memTable = 1 << 20
 
+// blockSize is how much of the records is compressed together, in bytes. Keys repeat hosts and folders, which larger blocks
+// make more of; each look for one file reads a block.
+const blockSize = 16 << 10
+
 // Open opens the index in a folder, and creates it if there is none. An index that cannot be opened is damaged: the
 // caller removes the folder and opens it again, and has everything rescanned. boot names the boot of the machine
 // (/proc/sys/kernel/random/boot_id).
@@ -68,6 +72,9 @@ func openIn(files vfs.FS, folder, boot string, cache *Cache) (*Index, error) {
 		},
 	}
 	options.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionGood })
+	for i := range options.Levels {
+		options.Levels[i].BlockSize = blockSize
+	}
 	db, err := pebble.Open(folder, options)
 	if err != nil {
 		return nil, fmt.Errorf("index: %w", err)

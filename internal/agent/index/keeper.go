@@ -36,7 +36,9 @@ type Keeper struct {
 	lost     atomic.Int64
 	scanner  scanner
 	watch    events
+	// pending are the folders to be rescanned, and scanning is true while one is.
 	pending  []stale
+	scanning bool
 
 	mutex sync.Mutex
 	// watching is the watch while there is one. waiting are calls of Sync that wait. outdated are files of Reread.
@@ -157,18 +159,13 @@ func (k *Keeper) run(ctx context.Context) (err error) {
 	for ctx.Err() == nil {
 		begun, waiting := time.Now(), k.take()
 		all, err := k.follow(len(waiting) == 0)
-		k.answer(waiting, all && err == nil && (k.polled == nil || len(k.pending) == 0))
+		k.answer(waiting, all && err == nil)
 		if err != nil {
 			return err
 		}
-		if last := len(k.pending) - 1; last >= 0 {
-			folder := k.pending[last]
-			k.pending = k.pending[:last]
-			if err := k.scanner.scan(folder); err != nil && ctx.Err() == nil {
+		if len(k.pending) > 0 {
+			if err := k.scanNext(); err != nil && ctx.Err() == nil {
 				return err
-			}
-			if last == 0 && ctx.Err() == nil {
-				k.scanned()
 			}
 			continue
 		}
@@ -178,12 +175,16 @@ func (k *Keeper) run(ctx context.Context) (err error) {
 				return err
 			}
 		}
-		k.complete.Store(!k.scanner.misses())
+		k.hasCaughtUp()
 		if !all || begun.Sub(checkpoint) < checkpointEvery {
 			continue
 		}
 		checkpoint = begun
-		if err := k.Index.SetCheckpoint(begun); err != nil {
+		at := begun
+		if k.polled != nil {
+			at = k.polled.last
+		}
+		if err := k.Index.SetCheckpoint(at); err != nil {
 			return err
 		}
 		if begun.Sub(flush) >= flushEvery {
@@ -196,15 +197,30 @@ func (k *Keeper) run(ctx context.Context) (err error) {
 	return nil
 }
 
-// scanned notes that all folders were rescanned.
-func (k *Keeper) scanned() {
+// scanNext rescans the last of the folders that wait for it.
+func (k *Keeper) scanNext() error {
+	last := len(k.pending) - 1
+	folder := k.pending[last]
+	k.pending = k.pending[:last]
+	k.scanning = true
+	err := k.scanner.scan(folder)
+	k.scanning = false
+	if err != nil || len(k.pending) > 0 { // events that were lost meanwhile can have added folders
+		return err
+	}
+	if k.polled != nil {
+		k.polled.took(time.Since(k.polled.last))
+	}
+	k.hasCaughtUp()
+	return nil
+}
+
+// hasCaughtUp notes that no folder waits to be rescanned.
+func (k *Keeper) hasCaughtUp() {
 	k.complete.Store(!k.scanner.misses())
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
 	k.begun = true
-	if k.polled != nil {
-		k.polled.took(time.Since(k.polled.last))
-	}
 }
 
 // begin begins to watch, and finds out which folders have changed before.
@@ -257,7 +273,10 @@ func (k *Keeper) follow(mayWait bool) (all bool, err error) {
 	if !mayWait || more || len(k.pending) > 0 {
 		wait = 0
 	}
-	files, all, err := k.watch.Next(wait)
+	var files []File
+	if k.polled == nil || !k.scanning && len(k.pending) == 0 { // a look is not interrupted by the next
+		files, all, err = k.watch.Next(wait)
+	}
 	if errors.Is(err, ErrOverflow) {
 		k.complete.Store(false)
 		k.lost.Add(1)

@@ -221,9 +221,16 @@ func TestWithoutWatches(t *testing.T) {
 			must(t, os.Remove(filepath.Join(s.disk.Folder, f.Path())))
 		}
 	}
+	for i := range 6 { // across looks at intervals and a checkpoint
+		time.Sleep(2 * time.Second)
+		s.get(t, "phone", fmt.Sprintf("/c/%d", i))
+	}
 	must(t, k.Sync(ctx))
-	if n := len(names(t, s.disk.Index.WithTag("all"))); n != 12 {
-		t.Errorf("the index has %d files, want 12", n)
+	if n := len(names(t, s.disk.Index.WithTag("c"))); n != 6 {
+		t.Errorf("the index has %d files of 6 that were stored between looks", n)
+	}
+	if n := len(names(t, s.disk.Index.WithTag("all"))); n != 18 {
+		t.Errorf("the index has %d files, want 18", n)
 	}
 	cancel()
 	must(t, <-ended)
@@ -286,7 +293,7 @@ func TestAfterReboot(t *testing.T) {
 		Disk: s.disk, unreadable: map[File]int{}, pace: func() error { return nil }, pause: func() error { return nil },
 	}
 	for _, of := range list {
-		must(t, scan.scan(stale{of.folder, since, true}))
+		must(t, scan.scan(stale{of.folder, since, true, true}))
 	}
 	if n := s.disk.has(t); n != 39 {
 		t.Errorf("%d files are in the index, want 39", n)

@@ -63,12 +63,12 @@ func (d Disk) Read(f File) (e Entry, ok bool, err error) {
 // lostByCrash is more than the time whose changes a crash of the machine can take from a file system.
 const lostByCrash = 2 * time.Minute
 
-// stale is a folder to be rescanned, with the files that have changed since a time. names is true if the folder has not
-// changed, as far as it says itself, and a crash may have taken changes back.
+// stale is a folder to be rescanned, with the files that have changed since a time. rebooted is true if a crash of the
+// machine may have taken changes back; unchanged is true if the folder has not changed, as far as it says itself.
 type stale struct {
-	folder Folder
-	since  time.Time
-	names  bool
+	folder              Folder
+	since               time.Time
+	rebooted, unchanged bool
 }
 
 // stale are the folders that have changed since they were scanned, or since the last checkpoint; after another boot of
@@ -103,7 +103,7 @@ func (d Disk) stale() (list []stale, err error) {
 		}
 		hasChanged := info == nil || !changed(info).Before(since)
 		if hasChanged || isOld {
-			list = append(list, stale{folder, since, !hasChanged})
+			list = append(list, stale{folder, since, isOld, !hasChanged})
 		}
 	}
 	return list, nil
@@ -223,12 +223,17 @@ func (s *scanner) scan(of stale) error {
 	return errors.Join(s.Index.Apply(changes), s.Index.SetScanned(of.folder, begun))
 }
 
-// isAsKnown is true for a file of which the index has what it needs. If the folder has not changed, the file has
-// changed after the time only if the index says so: then a crash may have taken that back.
+// isAsKnown is true for a file of which the index has what it needs. After a reboot, what the index says to be newer than
+// the time is read again, because a crash may have taken that back. A file of a folder that has not changed is not newer.
 func (s *scanner) isAsKnown(of stale, f File, name os.DirEntry) bool {
-	if of.names {
+	if of.rebooted {
 		e, ok, err := s.Index.Get(f)
-		return err == nil && ok && e.Stored.Before(of.since)
+		if err != nil || !ok || !e.Stored.Before(of.since) {
+			return false
+		}
+	}
+	if of.unchanged {
+		return true
 	}
 	info, err := name.Info()
 	return err == nil && changed(info).Before(of.since)

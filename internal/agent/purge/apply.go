@@ -1,6 +1,7 @@
 package purge
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -31,34 +32,24 @@ const unlinked = 10_000
 // at when it is stored. Files whose names follow from a URL come first, because that needs no index. The error is
 // [index.ErrIncomplete] if the index does not know all files yet.
 func (s *store) apply(ctx context.Context, k *index.Keeper, tasks []task) error {
-	var invalid []string
-	for _, t := range tasks {
-		paths, err := s.hitKeys(t)
-		if err != nil {
-			return err
-		}
-		invalid = append(invalid, paths...)
+	// As to the others, everything that was stored or found since was looked at then.
+	news := slices.DeleteFunc(slices.Clone(tasks), func(t task) bool { return t.Changed <= s.partly })
+	invalid, err := s.hitKeys(news)
+	if err != nil || len(tasks) == 0 {
+		return err
 	}
-	if len(tasks) == 0 {
-		return nil
-	}
-	incomplete := k.Sync(ctx)
-	if incomplete != nil && !errors.Is(incomplete, index.ErrIncomplete) {
-		return incomplete
-	}
-	for _, t := range tasks {
-		if incomplete != nil && t.Changed <= s.partly { // what was stored or found since was looked at then
-			continue
-		}
-		if err := s.resolve(ctx, k, t); err != nil {
+	switch err := k.Sync(ctx); {
+	case errors.Is(err, index.ErrIncomplete):
+		return cmp.Or(s.resolve(ctx, k, news), err)
+	case err != nil:
+		return err
+	case len(news) < len(tasks):
+		if invalid, err = s.hitKeys(tasks); err != nil {
 			return err
 		}
 	}
-	if incomplete != nil {
-		for _, t := range tasks {
-			s.partly = max(s.partly, t.Changed)
-		}
-		return incomplete
+	if err := s.resolve(ctx, k, tasks); err != nil {
+		return err
 	}
 	for _, path := range invalid { // the index does not have those that became invalid before it read them
 		if err := cachefile.RemoveUnused(path); err != nil {
@@ -68,19 +59,21 @@ func (s *store) apply(ctx context.Context, k *index.Keeper, tasks []task) error 
 	return nil
 }
 
-// hitKeys makes the files invalid whose names follow from the keys of a rule, and returns those that nginx does not
-// use.
-func (s *store) hitKeys(t task) (invalid []string, err error) {
-	for _, p := range t.patterns {
-		for _, key := range p.Keys {
-			for _, g := range s.usedGenerations() {
-				path := cache.FileIn(s.Folder, cache.GenerationKey(g, key))
-				isInvalid, err := s.hit(t, path)
-				if err != nil {
-					return nil, err
-				}
-				if isInvalid {
-					invalid = append(invalid, path)
+// hitKeys makes the files invalid whose names follow from the keys of rules, and returns those that nginx does not use.
+func (s *store) hitKeys(tasks []task) (invalid []string, err error) {
+	generations := s.usedGenerations()
+	for _, t := range tasks {
+		for _, p := range t.patterns {
+			for _, key := range p.Keys {
+				for _, g := range generations {
+					path := cache.FileIn(s.Folder, cache.GenerationKey(g, key))
+					isInvalid, err := s.hit(t, path)
+					if err != nil {
+						return nil, err
+					}
+					if isInvalid {
+						invalid = append(invalid, path)
+					}
 				}
 			}
 		}
@@ -88,8 +81,21 @@ func (s *store) hitKeys(t task) (invalid []string, err error) {
 	return invalid, nil
 }
 
-// resolve applies a rule to all files that the index has for it: all become invalid first, as that is fast.
-func (s *store) resolve(ctx context.Context, k *index.Keeper, t task) error {
+// resolve applies rules to all files that the index has for them.
+func (s *store) resolve(ctx context.Context, k *index.Keeper, tasks []task) error {
+	for _, t := range tasks {
+		if err := s.resolveOne(ctx, k, t); err != nil {
+			return err
+		}
+	}
+	for _, t := range tasks {
+		s.partly = max(s.partly, t.Changed)
+	}
+	return nil
+}
+
+// resolveOne applies a rule: all files become invalid first, as that is fast.
+func (s *store) resolveOne(ctx context.Context, k *index.Keeper, t task) error {
 	var files []index.File
 	n, x := 0, k.Index
 	for _, p := range t.patterns {

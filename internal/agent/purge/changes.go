@@ -50,13 +50,8 @@ func (s *store) takeChanges() (tasks []task, more bool) {
 // slice that was stored right now: all of that is as good as can be done without waiting.
 func (s *store) change(ctx context.Context, k *index.Keeper) (more bool, err error) {
 	tasks, more := s.takeChanges()
-	for _, t := range tasks {
-		if _, err := s.hitKeys(t); err != nil { // they become stale, and stay
-			return false, err
-		}
-		if err := s.resolve(ctx, k, t); err != nil {
-			return false, err
-		}
+	if _, err := s.hitKeys(tasks); err != nil { // they become stale, and stay
+		return false, err
 	}
-	return more, nil
+	return more, s.resolve(ctx, k, tasks)
 }

@@ -76,10 +76,11 @@ func (s *store) place() int64 {
 
 // renew gives a disk that is older than the journal a new generation, so that nginx finds nothing of what it has.
 func (s *store) renew() error {
-	s.purger.mutex.RLock()
-	floor, head, g := s.purger.journal.Floor, s.purger.journal.Head, s.generations
-	isOlder := s.knows() && s.applied < floor && !s.isMemory()
-	s.purger.mutex.RUnlock()
+	p := s.purger
+	p.mutex.RLock()
+	isOlder, next := s.knows() && s.isOlder(), s.state(p.journal.Floor)
+	head := p.journal.Head
+	p.mutex.RUnlock()
 	if !isOlder {
 		return nil
 	}
@@ -88,32 +89,50 @@ func (s *store) renew() error {
 		return err
 	}
 	if !isEmpty {
-		g.Base, g.Cover = g.next(head), 0
-		s.purger.log.Warn("the disk has missed purges that are no longer known: what it has is not served any more",
-			"disk", s.name)
+		next.Base, next.Cover = next.next(head), 0
+		p.log.Warn("the disk has missed purges that are no longer known: what it has is not served any more", "disk", s.name)
 	}
-	return s.setGenerations(g, floor)
-}
-
-// setGenerations has nginx use other generations of a disk that obeys the journal up to a place.
-func (s *store) setGenerations(g generations, applied int64) error {
-	if err := s.writeState(applied, g); err != nil {
+	if err := s.write(next); err != nil {
 		return err
 	}
-	s.set(func() { s.generations, s.applied = g, applied })
-	if s.purger.Current != nil {
-		s.purger.Current()
-	}
+	s.set(func() { s.generations, s.applied, s.covers = next.generations, next.Applied, false })
+	s.changed()
 	return nil
 }
 
-// hide hides what a disk has, once something has waited for long enough. lost says how often the index has lost events:
-// what nginx stores under a cover is known until it loses some.
-func (s *store) hide(lost int64) error {
+// isOlder is true for a disk that is older than the journal. The caller holds the mutex.
+func (s *store) isOlder() bool { return !s.isMemory() && s.applied < s.purger.journal.Floor }
+
+// cover has nginx use another Cover of a disk. What the file State says that the disk obeys stays: the rest may not be
+// on the disk yet.
+func (s *store) cover(change func(*generations)) error {
+	s.purger.mutex.RLock()
+	next := s.state(min(s.kept, s.applied))
+	s.purger.mutex.RUnlock()
+	change(&next.generations)
+	if err := s.write(next); err != nil {
+		return err
+	}
+	s.set(func() { s.generations, s.covers = next.generations, next.Cover != 0 })
+	s.changed()
+	return nil
+}
+
+// changed tells the agent that the disk has other generations.
+func (s *store) changed() {
+	if s.purger.Current != nil {
+		s.purger.Current()
+	}
+}
+
+// hide hides what a disk has, once something has waited for long enough: a rule that changed at a place, or the journal,
+// for which the place is 0. lost says how often the index has lost events: what nginx stores under a cover is known until
+// it loses some.
+func (s *store) hide(place, lost int64) error {
 	p, now := s.purger, time.Now()
 	p.mutex.RLock()
-	g, applied, hides := s.generations, s.applied, p.hides && !s.isMemory()
-	patience := p.HideAfter
+	hides, isCovered := p.hides && !s.isMemory(), s.covers && (lost == s.lost || place <= s.covered)
+	head, patience := p.journal.Head, p.HideAfter
 	if !s.inUse {
 		patience *= unusedWaits
 	}
@@ -121,47 +140,38 @@ func (s *store) hide(lost int64) error {
 	if s.waits.IsZero() {
 		s.waits = now
 	}
-	isKnown := g.Cover != 0 && lost == s.lost
-	if !hides || isKnown || now.Sub(s.waits) < patience || now.Sub(s.hidden) < hideAgainAfter {
+	if !hides || isCovered || now.Sub(s.waits) < patience || now.Sub(s.hidden) < hideAgainAfter {
 		return nil
 	}
-	g.Cover = g.next(p.head())
-	s.hidden, s.lost, s.partly = now, lost, 0
+	s.hidden, s.lost, s.covered, s.partly = now, lost, head, 0
 	p.log.Warn("what the disk has is hidden until its index is complete", "disk", s.name)
-	return s.setGenerations(g, applied)
+	return s.cover(func(g *generations) { g.Cover = g.next(head) })
 }
 
 // show ends hide.
 func (s *store) show() error {
-	s.waits = time.Time{}
+	s.waits, s.partly = time.Time{}, 0
 	s.purger.mutex.RLock()
-	g, applied := s.generations, s.applied
+	isHidden := s.generations.Cover != 0
 	s.purger.mutex.RUnlock()
-	if g.Cover == 0 {
+	if !isHidden {
 		return nil
 	}
-	g.Cover = 0
 	s.purger.log.Info("what the disk has is served again", "disk", s.name)
-	return s.setGenerations(g, applied)
+	return s.cover(func(g *generations) { g.Cover = 0 })
 }
 
-func (p *Purger) head() int64 {
-	p.mutex.RLock()
-	defer p.mutex.RUnlock()
-	return p.journal.Head
-}
-
-// needsIndex is true for rules about objects whose files only an index can name. The main file of a URL is known, and
-// its variants and slices are pending.
-func needsIndex(tasks []task) bool {
+// needsIndex is the last change of the rules about objects whose files only an index can name. ok is false if there are
+// none: the main file of a URL is known, and its variants and slices wait.
+func needsIndex(tasks []task) (place int64, ok bool) {
 	for _, t := range tasks {
 		for _, p := range t.patterns {
 			if len(p.Prefixes)+len(p.Tags) > 0 {
-				return true
+				place, ok = max(place, t.Changed), true
 			}
 		}
 	}
-	return false
+	return place, ok
 }
 
 // usedGenerations are those by which nginx can find objects, now or when nothing is hidden any more.

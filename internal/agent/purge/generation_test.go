@@ -1,10 +1,12 @@
 package purge_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"testing"
 	"time"
@@ -118,6 +120,7 @@ func TestHidden(t *testing.T) {
 	s.wants("MISS", 0, paths...)
 	s.purge(journal.Target{Tags: []string{"none"}}, false)
 	s.keeps()
+	kept := s.journal.Head
 	s.end()
 	for _, disk := range disks {
 		indexes, err := filepath.Glob(s.nginx.Root + filepath.Dir(layout.CacheDir(disk)) + "/index-*")
@@ -134,6 +137,13 @@ func TestHidden(t *testing.T) {
 	s.journal.Add(time.Now(), journal.Rule{Target: journal.Target{Tags: []string{"a"}}})
 	s.tell()
 	eventually(t, "nothing is hidden", func() bool { return len(s.purger.Generations()) == 2 })
+	for _, disk := range disks { // an agent that begins now is to carry the purge out
+		text, err := os.ReadFile(s.nginx.Root + filepath.Dir(layout.CacheDir(disk)) + "/purges.json")
+		must(t, err)
+		if !strings.Contains(string(text), fmt.Sprintf(`"applied":%d,`, kept)) || !strings.Contains(string(text), `"cover":`) {
+			t.Errorf("%s notes %s, want the place %d and a cover", disk, text, kept)
+		}
+	}
 	s.takes()
 	s.wants("MISS", 1, paths...)
 	s.wants("HIT", 1, paths[4:]...)

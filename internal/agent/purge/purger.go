@@ -313,8 +313,8 @@ func (p *Purger) IsCurrent(disk string) bool {
 	p.mutex.RLock()
 	defer p.mutex.RUnlock()
 	s := p.stores[disk]
-	return s == nil || s.wasRead && (s.inUse ||
-		s.isRead && (s.generations.Cover != 0 || s.knows() && s.applied >= p.journal.Head))
+	return s == nil || s.wasRead && !s.isOlder() && (s.inUse ||
+		s.isRead && (s.covers || s.knows() && s.applied >= p.journal.Head))
 }
 
 // SetInUse says which disks nginx uses, and by which generations of their keys. Before the first call, nothing counts

@@ -44,27 +44,26 @@ func (s *store) keepState(applied int64) error {
 		return err
 	}
 	s.purger.mutex.RLock()
-	isNow, g := s.applied == applied, s.generations
+	kept := s.state(min(applied, s.applied))
 	s.purger.mutex.RUnlock()
-	if !isNow {
-		return nil
-	}
-	return s.writeState(applied, g)
+	return s.write(kept)
 }
 
-// writeState writes the file State.
-func (s *store) writeState(applied int64, g generations) error {
-	s.purger.mutex.RLock()
-	policies := s.purger.policyHash
-	s.purger.mutex.RUnlock()
-	text, err := json.Marshal(state{s.Owner, applied, policies, g})
+// state is the content of the file State for a place. The caller holds the mutex.
+func (s *store) state(applied int64) state {
+	return state{s.Owner, applied, s.purger.policyHash, s.generations}
+}
+
+// write writes the file State.
+func (s *store) write(what state) error {
+	text, err := json.Marshal(what)
 	if err != nil {
 		return err
 	}
 	if err := replace(s.State, text); err != nil {
 		return err
 	}
-	s.kept = applied
+	s.kept = what.Applied
 	return nil
 }
 

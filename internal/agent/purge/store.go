@@ -47,11 +47,11 @@ type store struct {
 	// while that is so. inUse is true if nginx uses the store.
 	applied       int64
 	isRead, inUse bool
-	// wasRead is true once the file State was read. generations are those of the keys, and taken is the one by which nginx
-	// uses the disk.
-	wasRead     bool
-	generations generations
-	taken       int64
+	// wasRead is true once the file State was read. generations are those of the keys, covers is true if hide has begun the
+	// Cover since then, and taken is the generation by which nginx uses the disk.
+	wasRead, covers bool
+	generations     generations
+	taken           int64
 	// reason is why applied is behind.
 	reason string
 	counts map[int64]purge.Count
@@ -61,11 +61,11 @@ type store struct {
 	keeper *index.Keeper
 	// changesSeen counts the URLs that were made stale. Only the goroutine uses it.
 	changesSeen int64
-	// waits is since when something has waited for the index or the journal, and hidden when the last cover began. lost
-	// says how often the index had lost events then, and partly up to which place it has obeyed rules since, as far as it
-	// knows the files. Only the goroutine uses them.
-	waits, hidden time.Time
-	lost, partly  int64
+	// waits is since when something has waited for the index or the journal, and hidden when the last cover began. covered is
+	// the head of the journal then, and lost how often the index had lost events. partly is up to which place the disk has
+	// obeyed rules since, as far as the index knows the files. Only the goroutine uses them.
+	waits, hidden         time.Time
+	covered, lost, partly int64
 	// listing has a place for the one who lists what the store has.
 	listing chan struct{}
 
@@ -87,10 +87,13 @@ const rescanned = 2000
 // setPace lets a rescan read as fast as it can until nginx uses the disk.
 func (s *store) setPace() {
 	s.purger.mutex.RLock()
-	inUse := s.inUse
+	limit := rate.Inf
+	if s.inUse {
+		limit = s.purger.Rescanned
+	}
 	s.purger.mutex.RUnlock()
-	if inUse && s.pace.Limit() != s.purger.Rescanned {
-		s.pace.SetLimit(s.purger.Rescanned)
+	if s.pace.Limit() != limit {
+		s.pace.SetLimit(limit)
 	}
 }
 
@@ -148,17 +151,17 @@ func (s *store) serve(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	s.kept, s.lost, s.partly = state.Applied, -1, 0
-	s.set(func() { s.generations, s.wasRead = state.generations, true })
-	if err := s.check(ctx); err != nil {
-		return err
-	}
+	s.kept, s.partly, s.waits = state.Applied, 0, time.Time{}
 	s.set(func() {
-		s.applied, s.isRead = state.Applied, true
+		s.applied, s.generations, s.wasRead, s.covers = state.Applied, state.generations, true, false
 		if state.Policies != s.purger.policyHash { // some objects had other keys
 			s.applied = min(s.applied, s.purger.journal.Floor)
 		}
 	})
+	if err := s.check(ctx); err != nil {
+		return err
+	}
+	s.set(func() { s.isRead = true })
 	x, headers, err := s.open()
 	if err != nil {
 		return err
@@ -251,17 +254,20 @@ func (s *store) step(ctx context.Context, k *index.Keeper) (again <-chan struct{
 	p.mutex.RUnlock()
 	if !isKnown {
 		s.explain("waits for the journal of purges from the operator")
-		return again, s.hide(k.Lost())
+		return again, s.hide(0, k.Lost())
 	}
 	if applied < head {
 		if err := s.apply(ctx, k, tasks); errors.Is(err, index.ErrIncomplete) {
 			s.explain("the index is being rebuilt")
-			if needsIndex(tasks) {
-				err = s.hide(k.Lost())
-			} else {
-				err = nil
+			if place, ok := needsIndex(tasks); ok {
+				if err := s.hide(place, k.Lost()); err != nil {
+					return again, err
+				}
 			}
-			return after(usableInterval), err
+			if s.partly < head {
+				again = after(usableInterval)
+			}
+			return again, nil
 		} else if err != nil {
 			return again, err
 		}
