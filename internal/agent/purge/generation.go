@@ -148,6 +148,16 @@ func (s *store) hide(place, lost int64) error {
 	return s.cover(func(g *generations) { g.Cover = g.next(head) })
 }
 
+// rebuilding is why a purge waits while the index is not complete.
+func (s *store) rebuilding() string {
+	s.purger.mutex.RLock()
+	defer s.purger.mutex.RUnlock()
+	if s.covers && s.taken == s.generations.Cover {
+		return "the index is being rebuilt; what the disk had is not served until then"
+	}
+	return "the index is being rebuilt"
+}
+
 // show ends hide.
 func (s *store) show() error {
 	s.waits, s.partly = time.Time{}, 0

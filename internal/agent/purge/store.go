@@ -258,7 +258,7 @@ func (s *store) step(ctx context.Context, k *index.Keeper) (again <-chan struct{
 	}
 	if applied < head {
 		if err := s.apply(ctx, k, tasks); errors.Is(err, index.ErrIncomplete) {
-			s.explain("the index is being rebuilt")
+			s.explain(s.rebuilding())
 			if place, ok := needsIndex(tasks); ok {
 				if err := s.hide(place, k.Lost()); err != nil {
 					return again, err
