@@ -113,6 +113,10 @@ func DiskDir(disk string) string { return "/var/cache/cachenode/" + disk }
 // the file of the probes. lost+found and other people's files beside it are not ours.
 const OwnFolder = "cachenode"
 
+// PurgesState is the file in which a disk notes what it has obeyed of the journal of purges, and the generation of its
+// keys.
+func PurgesState(disk string) string { return DiskDir(disk) + "/" + OwnFolder + "/purges.json" }
+
 // CacheDir is where nginx keeps a disk's cache files. nginx's loader deletes files that it does not know, so nothing
 // else is there.
 func CacheDir(disk string) string { return DiskDir(disk) + "/" + OwnFolder + "/cache" }

@@ -177,13 +177,8 @@ func ask(ctx context.Context, cluster *connect.Cluster, cacheNode *v1alpha1.Cach
 			if c.disk != agentapi.NoDisk {
 				ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 				defer cancel()
-				files := candidates(cacheNode.Spec.Cache, c.disk, key)
-				out, err := podexec.RunWith(ctx, cluster, pod.Name, layout.Container,
-					strings.NewReader(strings.Join(files, "\n")+"\n"), "sh", "-c", look)
-				if err != nil {
+				if err := c.look(ctx, cluster, cacheNode.Spec.Cache, key); err != nil {
 					c.problem = err.Error()
-				} else {
-					c.found = parse(out)
 				}
 			}
 			copies[i] = c
@@ -191,6 +186,21 @@ func ask(ctx context.Context, cluster *connect.Cluster, cacheNode *v1alpha1.Cach
 		})
 	}
 	return copies, group.Wait()
+}
+
+// look looks for an object in a pod; once more if the keys of its disk have a generation.
+func (c *held) look(ctx context.Context, cluster *connect.Cluster, policy v1alpha1.CachePolicy, key string) error {
+	for generation := int64(0); ; generation = c.generation {
+		files := candidates(policy, c.disk, key, generation)
+		out, err := podexec.RunWith(ctx, cluster, c.pod, layout.Container,
+			strings.NewReader(strings.Join(files, "\n")+"\n"), "sh", "-c", look, "sh", layout.PurgesState(c.disk))
+		if err != nil {
+			return err
+		}
+		if c.found = parse(out); c.generation == generation {
+			return nil
+		}
+	}
 }
 
 func write(out io.Writer, p place, copies []held) error {

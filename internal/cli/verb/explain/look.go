@@ -15,20 +15,26 @@ import (
 // mostSlices is how many slices of an object are looked for.
 const mostSlices = 4096
 
-// candidates are the paths at which a pod can have an object: on its disk, in memory, and then its slices in order.
-func candidates(c v1alpha1.CachePolicy, disk, key string) []string {
-	files := []string{nginxcache.File(disk, key), nginxcache.MemoryFile(key)}
+// candidates are the paths at which a pod can have an object: on its disk, whose keys have a generation, in memory, and
+// then its slices in order.
+func candidates(c v1alpha1.CachePolicy, disk, key string, generation int64) []string {
+	onDisk := func(key string) string { return nginxcache.File(disk, nginxcache.GenerationKey(generation, key)) }
+	files := []string{onDisk(key), nginxcache.MemoryFile(key)}
 	if c.Slice != nil {
 		for n := range int64(mostSlices) {
-			files = append(files, nginxcache.File(disk, nginxcache.SliceKey(c, key, n)))
+			files = append(files, onDisk(nginxcache.SliceKey(c, key, n)))
 		}
 	}
 	return files
 }
 
-// look is a shell script that reads paths and prints a line for each that exists: its number and size. For the first
-// two and for the first slice, it prints the beginning of the header of the cache file, and the length of the object.
-const look = `n=0
+// look is a shell script that prints the generation of a disk's keys, which is in the file that it is called with. Then
+// it reads paths and prints a line for each that exists: its number and size. For the first two and for the first
+// slice, it prints the beginning of the header of the cache file, and the length of the object.
+const look = `for part in generation cover; do
+  echo "generation 0 $(sed -n "s/.*\"$part\":\([0-9]*\).*/\1/p" "$1" 2>/dev/null)"
+done
+n=0
 while IFS= read -r file; do
   if [ -e "$file" ]; then
     echo "file $n $(stat -c %s "$file")"
@@ -51,6 +57,8 @@ type found struct {
 	bytes, slices, length int64
 	// header is that of the file on the disk, or of the first slice there. memory is that of the copy in memory.
 	header, memory header
+	// generation is that of the disk's keys.
+	generation int64
 }
 
 // header is the beginning of a cache file, ngx_http_file_cache_header_t: until when it is fresh, and how long after
@@ -72,6 +80,8 @@ func parse(out []byte) (f found) {
 		switch {
 		case kind == "length":
 			f.length = number
+		case kind == "generation":
+			f.generation = number // that of a cover comes after the other
 		case kind == "file" && n != 1:
 			f.bytes += number
 			if n > 1 {

@@ -16,6 +16,9 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
+// state is the number of the file with the disk's generation in TestLook.
+const state = 6
+
 // TestLook runs the script on files as nginx writes them.
 func TestLook(t *testing.T) {
 	validTo := time.Unix(1700000000, 0)
@@ -32,20 +35,32 @@ func TestLook(t *testing.T) {
 		files map[int][]byte
 		want  found
 	}{
-		"nothing":  {nil, found{}},
-		"whole":    {map[int][]byte{0: file("")}, found{bytes: int64(len(file(""))), header: plain}},
-		"memory":   {map[int][]byte{1: file("")}, found{memory: plain}},
-		"slices":   {map[int][]byte{3: slice, 4: slice}, found{2 * int64(len(slice)), 2, 5000000, plain, header{}}},
-		"an empty": {map[int][]byte{0: {}}, found{}},
+		"nothing": {nil, found{}},
+		"whole":   {map[int][]byte{0: file("")}, found{bytes: int64(len(file(""))), header: plain}},
+		"memory":  {map[int][]byte{1: file("")}, found{memory: plain}},
+		"slices":  {map[int][]byte{3: slice, 4: slice}, found{2 * int64(len(slice)), 2, 5000000, plain, header{}, 0}},
+		"a generation": {
+			map[int][]byte{0: file(""), state: []byte(`{"applied":3,"generation":12,"lastGeneration":12}`)},
+			found{bytes: int64(len(file(""))), header: plain, generation: 12},
+		},
+		"a cover": {
+			map[int][]byte{state: []byte(`{"applied":3,"generation":12,"cover":14,"lastGeneration":14}`)},
+			found{generation: 14},
+		},
+		"a cover alone": {
+			map[int][]byte{state: []byte(`{"applied":3,"cover":14,"lastGeneration":14}`)}, found{generation: 14},
+		},
+		"no generation": {map[int][]byte{state: []byte(`{"applied":3}`)}, found{}},
+		"an empty":      {map[int][]byte{0: {}}, found{}},
 		"both": {
 			map[int][]byte{0: file(""), 2: slice},
-			found{int64(len(slice) + len(file(""))), 1, 5000000, plain, header{}},
+			found{int64(len(slice) + len(file(""))), 1, 5000000, plain, header{}, 0},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			folder := t.TempDir()
 			var paths []string
-			for n := range 6 {
+			for n := range state + 1 {
 				path := filepath.Join(folder, "a b"+string(rune('0'+n)))
 				if content, ok := tt.files[n]; ok {
 					if err := os.WriteFile(path, content, 0o600); err != nil {
@@ -54,8 +69,8 @@ func TestLook(t *testing.T) {
 				}
 				paths = append(paths, path)
 			}
-			script := exec.Command("sh", "-c", look)
-			script.Stdin = strings.NewReader(strings.Join(paths, "\n") + "\n")
+			script := exec.Command("sh", "-c", look, "sh", paths[state])
+			script.Stdin = strings.NewReader(strings.Join(paths[:state], "\n") + "\n")
 			script.Stderr = os.Stderr
 			out, err := script.Output()
 			if err != nil {
@@ -70,11 +85,11 @@ func TestLook(t *testing.T) {
 }
 
 func TestCandidates(t *testing.T) {
-	if got := candidates(v1alpha1.CachePolicy{}, "disk1", "a"); len(got) != 2 {
+	if got := candidates(v1alpha1.CachePolicy{}, "disk1", "a", 0); len(got) != 2 {
 		t.Errorf("without slices, %q", got)
 	}
 	sliced := v1alpha1.CachePolicy{Slice: &v1alpha1.Slice{Size: resource.MustParse("1Mi")}}
-	if got := candidates(sliced, "disk1", "a"); len(got) != 2+mostSlices {
+	if got := candidates(sliced, "disk1", "a", 12); len(got) != 2+mostSlices {
 		t.Errorf("with slices, %d paths", len(got))
 	}
 }
