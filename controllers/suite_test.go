@@ -204,8 +204,8 @@ func (o *operator) pass(cacheNode *v1alpha1.CacheNode) {
 	must(o.t, err)
 }
 
-// writesNothing checks that passes over a CacheNode write nothing. An event, or an answer of an agent, can still be on its
-// way from before, so there are three tries.
+// writesNothing checks that passes over a CacheNode write nothing. An event, or an answer of an agent, can still be on
+// its way from before, so there are three tries.
 func (o *operator) writesNothing(cacheNode *v1alpha1.CacheNode, passes int) {
 	o.t.Helper()
 	var writes []string

@@ -253,11 +253,11 @@ type Purge struct {
 	// +kubebuilder:validation:Enum=MakeStale;Ignore
 	UnsafeMethods UnsafeMethods `json:"unsafeMethods,omitempty"`
 
-	// unindexed says what becomes of the objects of a disk while its index is being rebuilt and a purge of tags, prefixes or
-	// hosts has waited for it for ten seconds, or for a minute if nginx does not use the disk yet. The same is done while a
-	// pod has waited for the journal of purges. Hide: nginx finds none of them until the index can say which ones were
-	// purged, and fetches them again. Wait: they are served as before, and the purge stays Pending; a disk that is not in
-	// use yet waits. Default Hide.
+	// unindexed says what becomes of the objects of a disk while its index is being rebuilt and a purge of tags,
+	// prefixes or hosts has waited for it for ten seconds, or for a minute if nginx does not use the disk yet. The same
+	// is done while a pod has waited for the journal of purges. Hide: nginx finds none of them until the index can say
+	// which ones were purged, and fetches them again. Wait: they are served as before, and the purge stays Pending; a
+	// disk that is not in use yet waits. Default Hide.
 	// +optional
 	// +kubebuilder:validation:Enum=Hide;Wait
 	Unindexed Unindexed `json:"unindexed,omitempty"`

@@ -71,7 +71,8 @@ func (a *Agent) policies(wanted agentapi.Revision) []v1alpha1.CachePolicy {
 func (a *Agent) purgeDisk(ctx context.Context, revision agentapi.Revision, name string, monitor *disk.Monitor) {
 	own := a.Paths.Root + layout.DiskDir(name) + "/" + layout.OwnFolder
 	a.purger.Watch(ctx, name, purge.Place{
-		Folder: a.Paths.Root + layout.CacheDir(name), State: a.Paths.Root + layout.PurgesState(name), Checked: own + "/checked", Indexes: own,
+		Folder: a.Paths.Root + layout.CacheDir(name), State: a.Paths.Root + layout.PurgesState(name),
+		Checked: own + "/checked", Indexes: own,
 		Owner:    revision.Namespace + "/" + revision.Name,
 		IsUsable: func() bool { return monitor.State().Status == v1alpha1.DiskHealthy },
 	})

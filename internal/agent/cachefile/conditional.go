@@ -37,8 +37,8 @@ func ExpireIf(path string, at time.Time, is Condition) (found Result, size int64
 	return change(path, is, atValidUntil, at.Unix())
 }
 
-// RemoveUnused unlinks a file that nginx does not use, as it was stamped or ends early. A response that nginx has stored
-// in its place stays.
+// RemoveUnused unlinks a file that nginx does not use, as it was stamped or ends early. A response that nginx has
+// stored in its place stays.
 func RemoveUnused(path string) error {
 	found, _, err := StampIf(path, func(time.Time, time.Time) bool { return false })
 	if err != nil || found != Unused {

@@ -43,8 +43,8 @@ func (c *Cache) Close() { c.blocks.Unref() }
 // has up to two of them.
 const memTable = 1 << 20
 
-// blockSize is how much of the records is compressed together, in bytes. Keys repeat hosts and folders, which larger blocks
-// make more of; each look for one file reads a block.
+// blockSize is how much of the records is compressed together, in bytes. Keys repeat hosts and folders, which larger
+// blocks make more of; each look for one file reads a block.
 const blockSize = 16 << 10
 
 // Open opens the index in a folder, and creates it if there is none. An index that cannot be opened is damaged: the

@@ -74,8 +74,8 @@ func (k *Keeper) Sync(ctx context.Context) error {
 	}
 }
 
-// MaxOutdated is how many files wait at most for [Keeper.Reread]. What the index has of others stays until nginx replaces
-// or evicts them.
+// MaxOutdated is how many files wait at most for [Keeper.Reread]. What the index has of others stays until nginx
+// replaces or evicts them.
 const MaxOutdated = 500_000
 
 // Reread has files read again soon. That is for changes of headers, which are no events. Any goroutine may call it.

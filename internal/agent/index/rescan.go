@@ -223,8 +223,9 @@ func (s *scanner) scan(of stale) error {
 	return errors.Join(s.Index.Apply(changes), s.Index.SetScanned(of.folder, begun))
 }
 
-// isAsKnown is true for a file of which the index has what it needs. After a reboot, what the index says to be newer than
-// the time is read again, because a crash may have taken that back. A file of a folder that has not changed is not newer.
+// isAsKnown is true for a file of which the index has what it needs. After a reboot, what the index says to be newer
+// than the time is read again, because a crash may have taken that back. A file of a folder that has not changed is not
+// newer.
 func (s *scanner) isAsKnown(of stale, f File, name os.DirEntry) bool {
 	if of.rebooted {
 		e, ok, err := s.Index.Get(f)

@@ -125,9 +125,9 @@ func (s *store) changed() {
 	}
 }
 
-// hide hides what a disk has, once something has waited for long enough: a rule that changed at a place, or the journal,
-// for which the place is 0. lost says how often the index has lost events: what nginx stores under a cover is known until
-// it loses some.
+// hide hides what a disk has, once something has waited for long enough: a rule that changed at a place, or the
+// journal, for which the place is 0. lost says how often the index has lost events: what nginx stores under a cover is
+// known until it loses some.
 func (s *store) hide(place, lost int64) error {
 	p, now := s.purger, time.Now()
 	p.mutex.RLock()
@@ -146,6 +146,15 @@ func (s *store) hide(place, lost int64) error {
 	s.hidden, s.lost, s.covered, s.partly = now, lost, head, 0
 	p.log.Warn("what the disk has is hidden until its index is complete", "disk", s.name)
 	return s.cover(func(g *generations) { g.Cover = g.next(head) })
+}
+
+// awaitIndex says why purges wait, and hides what the disk has if one of them waits for the index for too long.
+func (s *store) awaitIndex(k *index.Keeper, tasks []task) error {
+	s.explain(s.rebuilding())
+	if place, ok := needsIndex(tasks); ok {
+		return s.hide(place, k.Lost())
+	}
+	return nil
 }
 
 // rebuilding is why a purge waits while the index is not complete.

@@ -140,7 +140,8 @@ func TestHidden(t *testing.T) {
 	for _, disk := range disks { // an agent that begins now is to carry the purge out
 		text, err := os.ReadFile(s.nginx.Root + filepath.Dir(layout.CacheDir(disk)) + "/purges.json")
 		must(t, err)
-		if !strings.Contains(string(text), fmt.Sprintf(`"applied":%d,`, kept)) || !strings.Contains(string(text), `"cover":`) {
+		place := fmt.Sprintf(`"applied":%d,`, kept)
+		if !strings.Contains(string(text), place) || !strings.Contains(string(text), `"cover":`) {
 			t.Errorf("%s notes %s, want the place %d and a cover", disk, text, kept)
 		}
 	}

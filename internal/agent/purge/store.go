@@ -8,13 +8,11 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"golang.org/x/time/rate"
 
 	"github.com/cachenode/cachenode-operator/internal/agent/cachefile"
-	"github.com/cachenode/cachenode-operator/internal/agent/crash"
 	"github.com/cachenode/cachenode-operator/internal/agent/index"
 	"github.com/cachenode/cachenode-operator/internal/purge"
 )
@@ -47,8 +45,8 @@ type store struct {
 	// while that is so. inUse is true if nginx uses the store.
 	applied       int64
 	isRead, inUse bool
-	// wasRead is true once the file State was read. generations are those of the keys, covers is true if hide has begun the
-	// Cover since then, and taken is the generation by which nginx uses the disk.
+	// wasRead is true once the file State was read. generations are those of the keys, covers is true if hide has begun
+	// the Cover since then, and taken is the generation by which nginx uses the disk.
 	wasRead, covers bool
 	generations     generations
 	taken           int64
@@ -61,9 +59,9 @@ type store struct {
 	keeper *index.Keeper
 	// changesSeen counts the URLs that were made stale. Only the goroutine uses it.
 	changesSeen int64
-	// waits is since when something has waited for the index or the journal, and hidden when the last cover began. covered is
-	// the head of the journal then, and lost how often the index had lost events. partly is up to which place the disk has
-	// obeyed rules since, as far as the index knows the files. Only the goroutine uses them.
+	// waits is since when something has waited for the index or the journal, and hidden when the last cover began. covered
+	// is the head of the journal then, and lost how often the index had lost events. partly is up to which place the disk
+	// has obeyed rules since, as far as the index knows the files. Only the goroutine uses them.
 	waits, hidden         time.Time
 	covered, lost, partly int64
 	// listing has a place for the one who lists what the store has.
@@ -258,16 +256,10 @@ func (s *store) step(ctx context.Context, k *index.Keeper) (again <-chan struct{
 	}
 	if applied < head {
 		if err := s.apply(ctx, k, tasks); errors.Is(err, index.ErrIncomplete) {
-			s.explain(s.rebuilding())
-			if place, ok := needsIndex(tasks); ok {
-				if err := s.hide(place, k.Lost()); err != nil {
-					return again, err
-				}
-			}
 			if s.partly < head {
 				again = after(usableInterval)
 			}
-			return again, nil
+			return again, s.awaitIndex(k, tasks)
 		} else if err != nil {
 			return again, err
 		}
@@ -286,6 +278,13 @@ func (s *store) step(ctx context.Context, k *index.Keeper) (again <-chan struct{
 	} else if more {
 		again = after(0)
 	}
+	return again, s.note(head, saved)
+}
+
+// note tells the agent that a disk obeys the whole journal, and notes that on the disk. saved is the head of the copy
+// of the journal.
+func (s *store) note(head, saved int64) error {
+	p := s.purger
 	p.mutex.RLock()
 	done := s.applied == head
 	p.mutex.RUnlock()
@@ -295,9 +294,9 @@ func (s *store) step(ctx context.Context, k *index.Keeper) (again <-chan struct{
 	s.wasCurrent = done
 	if done && head <= saved && head != s.kept && time.Since(s.keptAt) >= keepEvery {
 		s.keptAt = time.Now()
-		return again, s.keepState(head)
+		return s.keepState(head)
 	}
-	return again, nil
+	return nil
 }
 
 // keepEvery is the time between two notes of what a disk has applied, each of which writes all that is in memory to it.
@@ -389,44 +388,4 @@ func (s *store) invalidate(path string, soft bool) error {
 		return nil // nginx does not use it either
 	}
 	return err
-}
-
-// indexPrefix begins the names of the folders of indexes.
-const indexPrefix = "index-"
-
-// open opens the store's index, and removes those that are of no use any more. An index that was opened by this process
-// and failed cannot be opened again, so each has a name of its own.
-func (s *store) open() (x *index.Index, tagHeaders []string, err error) {
-	s.purger.mutex.RLock()
-	tagHeaders, blocks := s.purger.tagHeaders, s.purger.blocks
-	s.purger.mutex.RUnlock()
-	if s.isMemory() {
-		x, err = index.OpenInMemory(blocks)
-		return x, tagHeaders, err
-	}
-	boot, err := crash.Boot()
-	if err != nil {
-		return nil, nil, err
-	}
-	// With other headers, it would have other tags.
-	begin := indexPrefix + hashOf(append([]string{index.Format}, tagHeaders...)) + "-"
-	old, err := filepath.Glob(filepath.Join(s.Indexes, indexPrefix+"*"))
-	if err != nil {
-		return nil, nil, err
-	}
-	for _, folder := range old {
-		if x == nil && strings.HasPrefix(filepath.Base(folder), begin) {
-			if x, err = index.Open(folder, boot, blocks); err == nil {
-				continue
-			}
-		}
-		if err := os.RemoveAll(folder); err != nil {
-			return nil, nil, err
-		}
-	}
-	if x == nil {
-		name := fmt.Sprintf("%s%d", begin, time.Now().UnixNano())
-		x, err = index.Open(filepath.Join(s.Indexes, name), boot, blocks)
-	}
-	return x, tagHeaders, err
 }

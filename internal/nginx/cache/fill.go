@@ -244,8 +244,9 @@ func (r renderer) lookOnDisk() conf.Directive {
 		conf.D("proxy_intercept_errors", conf.OnOff(true)),
 		conf.D("add_header", conf.Literal("X-Accel-Expires"), conf.Expression(fillSeconds)),
 	}
+	block = append(block, r.cacheOf(formerDisk, r.filledKey(formerKey))...)
 	return conf.B("location", conf.Literals(fillFromDisk),
-		slices.Concat(block, r.cacheOf(formerDisk, r.filledKey(formerKey)), r.asStored(), r.diskIO(formerDisk), r.filled(conf.Literal(unfilled)))...)
+		slices.Concat(block, r.asStored(), r.diskIO(formerDisk), r.filled(conf.Literal(unfilled)))...)
 }
 
 // filled is what the locations have in common from which objects are filled. next is the location for what is absent.

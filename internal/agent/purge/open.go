@@ -1,0 +1,52 @@
+package purge
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/cachenode/cachenode-operator/internal/agent/crash"
+	"github.com/cachenode/cachenode-operator/internal/agent/index"
+)
+
+// indexPrefix begins the names of the folders of indexes.
+const indexPrefix = "index-"
+
+// open opens the store's index, and removes those that are of no use any more. An index that was opened by this process
+// and failed cannot be opened again, so each has a name of its own.
+func (s *store) open() (x *index.Index, tagHeaders []string, err error) {
+	s.purger.mutex.RLock()
+	tagHeaders, blocks := s.purger.tagHeaders, s.purger.blocks
+	s.purger.mutex.RUnlock()
+	if s.isMemory() {
+		x, err = index.OpenInMemory(blocks)
+		return x, tagHeaders, err
+	}
+	boot, err := crash.Boot()
+	if err != nil {
+		return nil, nil, err
+	}
+	// With other headers, it would have other tags.
+	begin := indexPrefix + hashOf(append([]string{index.Format}, tagHeaders...)) + "-"
+	old, err := filepath.Glob(filepath.Join(s.Indexes, indexPrefix+"*"))
+	if err != nil {
+		return nil, nil, err
+	}
+	for _, folder := range old {
+		if x == nil && strings.HasPrefix(filepath.Base(folder), begin) {
+			if x, err = index.Open(folder, boot, blocks); err == nil {
+				continue
+			}
+		}
+		if err := os.RemoveAll(folder); err != nil {
+			return nil, nil, err
+		}
+	}
+	if x == nil {
+		name := fmt.Sprintf("%s%d", begin, time.Now().UnixNano())
+		x, err = index.Open(filepath.Join(s.Indexes, name), boot, blocks)
+	}
+	return x, tagHeaders, err
+}
