@@ -164,6 +164,48 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// TestTableAgrees adds and removes rules without an end, and compares what matches with a look at each of them. Of
+// equal rules, the last one counts.
+func TestTableAgrees(t *testing.T) {
+	t.Parallel()
+	table, rules := purge.NewTable(), map[int64]purge.Patterns{}
+	word := func() string { return strings.Repeat("a", rand.IntN(3)) + strings.Repeat("b", rand.IntN(3)) }
+	for n := range int64(20_000) {
+		if number := rand.Int64N(n + 1); n%2 == 0 {
+			p := [...]purge.Patterns{
+				{Prefixes: []string{word(), word()}}, {Keys: []string{word()}}, {Tags: []string{word()}},
+			}[rand.IntN(3)]
+			rules[n] = p
+			table.Add(purge.Rule{Number: n}, p)
+		} else if p, ok := rules[number]; ok {
+			delete(rules, number)
+			table.Remove(purge.Rule{Number: number}, p)
+		}
+		if len(rules) > 10 {
+			for number, p := range rules {
+				delete(rules, number)
+				table.Remove(purge.Rule{Number: number}, p)
+				break
+			}
+		}
+		key, tag, want := word(), word(), false
+		for _, p := range rules {
+			begins := func(prefix string) bool { return strings.HasPrefix(key, prefix) }
+			want = want || slices.Contains(p.Keys, key) || slices.Contains(p.Tags, tag) ||
+				slices.ContainsFunc(p.Prefixes, begins)
+		}
+		if got := table.Match(key, []string{tag}, time.Now()); (got.Effect == purge.Remove) != want {
+			t.Fatalf("step %d: %q with the tag %q: %+v, want %t by %+v", n, key, tag, got, want, rules)
+		}
+	}
+	twice := purge.Patterns{Tags: []string{"twice"}}
+	table.Add(purge.Rule{Number: 30_000}, twice)
+	table.Add(purge.Rule{Number: 30_001}, twice)
+	if got := table.Match("c", []string{"twice"}, time.Now()); got.Number != 30_001 {
+		t.Errorf("of two rules, %d counts", got.Number)
+	}
+}
+
 // TestJournal checks that a reader that takes the changes since its place has the same journal in the end, whatever
 // changes come together, and that places only grow.
 func TestJournal(t *testing.T) {

@@ -2,7 +2,6 @@ package purge
 
 import (
 	"iter"
-	"strings"
 	"time"
 )
 
@@ -32,7 +31,13 @@ type Verdict struct {
 type Table struct{ hard, soft ends }
 
 // ends are, of the rules about a key, a beginning of keys and a tag, those that end last.
-type ends struct{ keys, prefixes, tags map[string]end }
+type ends struct{ keys, prefixes, tags texts }
+
+// texts have a rule for each text, and how many of the texts have a length.
+type texts struct {
+	ends    map[string]end
+	lengths map[int]int
+}
 
 type end struct {
 	at     time.Time
@@ -45,45 +50,54 @@ type end struct {
 func NewTable() *Table { return &Table{hard: newEnds(), soft: newEnds()} }
 
 func newEnds() ends {
-	return ends{map[string]end{}, map[string]end{}, map[string]end{}}
+	none := func() texts { return texts{map[string]end{}, map[int]int{}} }
+	return ends{none(), none(), none()}
 }
 
 // Add adds a rule with its patterns.
 func (t *Table) Add(r Rule, p Patterns) {
-	for ends, text := range t.texts(r, p) {
-		last := ends[text]
-		if last.rules++; last.at.Before(r.End()) {
+	for all, text := range t.texts(r, p) {
+		last := all.ends[text]
+		if last.rules++; last.rules == 1 {
+			all.lengths[len(text)]++
+		}
+		if !r.End().Before(last.at) {
 			last.at, last.number = r.End(), r.Number
 		}
-		ends[text] = last
+		all.ends[text] = last
 	}
 }
 
 // Remove removes a rule that was added with the same patterns. Like all others of the table, it must have no end.
 func (t *Table) Remove(r Rule, p Patterns) {
-	for ends, text := range t.texts(r, p) {
-		last := ends[text]
+	for all, text := range t.texts(r, p) {
+		last, ok := all.ends[text]
 		if last.rules--; last.rules > 0 {
-			ends[text] = last
-		} else {
-			delete(ends, text)
+			all.ends[text] = last
+			continue
+		} else if !ok {
+			continue
+		}
+		delete(all.ends, text)
+		if all.lengths[len(text)]--; all.lengths[len(text)] == 0 {
+			delete(all.lengths, len(text))
 		}
 	}
 }
 
-// texts are the patterns of a rule, each with the map that it is in.
-func (t *Table) texts(r Rule, p Patterns) iter.Seq2[map[string]end, string] {
+// texts are the patterns of a rule, each with those that it is one of.
+func (t *Table) texts(r Rule, p Patterns) iter.Seq2[texts, string] {
 	e := t.hard
 	if r.Soft {
 		e = t.soft
 	}
-	return func(yield func(map[string]end, string) bool) {
+	return func(yield func(texts, string) bool) {
 		for _, list := range []struct {
-			ends  map[string]end
+			all   texts
 			texts []string
 		}{{e.keys, p.Keys}, {e.prefixes, p.Prefixes}, {e.tags, p.Tags}} {
 			for _, text := range list.texts {
-				if !yield(list.ends, text) {
+				if !yield(list.all, text) {
 					return
 				}
 			}
@@ -111,16 +125,19 @@ func (t *Table) Match(key string, tags []string, received time.Time) Verdict {
 }
 
 func (e ends) match(key string, tags []string, received time.Time) (number int64, ok bool) {
-	if end, ok := e.keys[key]; ok && !received.After(end.at) {
+	if end, ok := e.keys.ends[key]; ok && !received.After(end.at) {
 		return end.number, true
 	}
 	for _, tag := range tags {
-		if end, ok := e.tags[tag]; ok && !received.After(end.at) {
+		if end, ok := e.tags.ends[tag]; ok && !received.After(end.at) {
 			return end.number, true
 		}
 	}
-	for prefix, end := range e.prefixes {
-		if !received.After(end.at) && strings.HasPrefix(key, prefix) {
+	for length := range e.prefixes.lengths { // there are few lengths, and can be very many prefixes
+		if length > len(key) {
+			continue
+		}
+		if end, ok := e.prefixes.ends[key[:length]]; ok && !received.After(end.at) {
 			return end.number, true
 		}
 	}

@@ -6,7 +6,6 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"regexp"
 	"slices"
 	"strconv"
@@ -42,7 +41,10 @@ func (f File) String() string { return hex.EncodeToString(f[:]) }
 func (f File) Folder() Folder { return Folder(binary.BigEndian.Uint16(f[14:]) & (Folders - 1)) }
 
 // Path is the folder's path below the cache's folder.
-func (f Folder) Path() string { return fmt.Sprintf("%x/%02x", uint16(f)&15, uint16(f)>>4) }
+func (f Folder) Path() string {
+	const digits = "0123456789abcdef"
+	return string([]byte{digits[f&15], '/', digits[f>>8&15], digits[f>>4&15]})
+}
 
 // Path is the file's path below the cache's folder.
 func (f File) Path() string { return f.Folder().Path() + "/" + f.String() }

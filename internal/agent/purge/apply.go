@@ -106,7 +106,7 @@ func (s *store) resolveOne(ctx context.Context, k *index.Keeper, t task) error {
 			if s.isSpared(x, f, t) {
 				continue
 			}
-			isInvalid, err := s.hit(t, filepath.Join(s.Folder, f.Path()))
+			isInvalid, err := s.hit(t, s.Folder+"/"+f.Path())
 			if err != nil {
 				return err
 			}
