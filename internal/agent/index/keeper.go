@@ -60,6 +60,7 @@ func (k *Keeper) Sync(ctx context.Context) error {
 	done := make(chan error, 1)
 	k.mutex.Lock()
 	if k.watching == nil || k.polled != nil && !k.begun {
+		k.lost.Add(1) // what nginx stores now is not looked at yet
 		k.mutex.Unlock()
 		return ErrIncomplete
 	}
@@ -116,7 +117,7 @@ func (k *Keeper) answer(waiting []chan error, all bool) {
 		return
 	}
 	var err error
-	if !k.complete.Load() {
+	if !k.complete.Load() || k.scanner.misses() {
 		err = ErrIncomplete
 	}
 	for _, done := range waiting {
@@ -208,7 +209,7 @@ func (k *Keeper) scanNext() error {
 	if err != nil || len(k.pending) > 0 { // events that were lost meanwhile can have added folders
 		return err
 	}
-	if k.polled != nil {
+	if k.polled != nil && k.begun {
 		k.polled.took(time.Since(k.polled.last))
 	}
 	k.hasCaughtUp()

@@ -11,10 +11,11 @@ type poll struct {
 	pause time.Duration
 }
 
-// pollAtLeast is the least time between two looks that nobody has asked for, and pollShare how many times longer than a
-// look that is.
+// pollAtLeast and pollAtMost bound the time between two looks that nobody has asked for, and pollShare is how many
+// times longer than a look that is.
 const (
 	pollAtLeast = 5 * time.Second
+	pollAtMost  = time.Minute
 	pollShare   = 20
 )
 
@@ -23,7 +24,7 @@ func newPoll() *poll {
 }
 
 // took says how long a look has taken.
-func (p *poll) took(d time.Duration) { p.pause = max(pollAtLeast, pollShare*d) }
+func (p *poll) took(d time.Duration) { p.pause = min(max(pollAtLeast, pollShare*d), pollAtMost) }
 
 // Next returns [ErrOverflow] when the folders are to be looked at.
 func (p *poll) Next(wait time.Duration) (files []File, all bool, err error) {

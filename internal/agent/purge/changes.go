@@ -8,10 +8,12 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/purge"
 )
 
-// maxChanges is how many URLs wait at most to be made stale. After changesAtOnce of them, purges come first again.
+// maxChanges is how many URLs wait at most to be made stale. After changesAtOnce of them, purges come first again. The
+// memory tier is looked at again after lookAgainAfter.
 const (
-	maxChanges    = 1024
-	changesAtOnce = 32
+	maxChanges     = 1024
+	changesAtOnce  = 32
+	lookAgainAfter = 2 * time.Second
 )
 
 // MakeStale makes what is cached for a URL stale, without a purge: in this pod only, and once. It does not wait. If too
@@ -22,9 +24,26 @@ func (p *Purger) MakeStale(url string) {
 	p.makeStale(url)
 }
 
-// makeStale is MakeStale for a caller that holds the mutex.
+// makeStale is MakeStale for a caller that holds the mutex. The memory tier may be copying the object from the disk at
+// that moment, so it is looked at again.
 func (p *Purger) makeStale(url string) {
-	p.changes = append(p.changes, url)
+	p.addChange(change{url, false})
+	time.AfterFunc(lookAgainAfter, func() {
+		p.mutex.Lock()
+		defer p.mutex.Unlock()
+		p.addChange(change{url, true})
+	})
+}
+
+// change is a URL that is to be made stale; inMemory is true if only the memory tier is meant.
+type change struct {
+	url      string
+	inMemory bool
+}
+
+// addChange adds a change to those of all stores. The caller holds the mutex.
+func (p *Purger) addChange(c change) {
+	p.changes = append(p.changes, c)
 	p.changesSeen++
 	if len(p.changes) > maxChanges {
 		p.changes = p.changes[1:]
@@ -39,8 +58,11 @@ func (s *store) takeChanges() (tasks []task, more bool) {
 	defer p.mutex.RUnlock()
 	s.changesSeen = max(s.changesSeen, p.changesSeen-int64(len(p.changes))) // older ones are forgotten
 	for ; s.changesSeen < p.changesSeen && len(tasks) < changesAtOnce; s.changesSeen++ {
-		url := p.changes[int64(len(p.changes))-(p.changesSeen-s.changesSeen)]
-		r := purge.Rule{Soft: true, Until: time.Now(), Target: purge.Target{URLs: []string{url}}}
+		c := p.changes[int64(len(p.changes))-(p.changesSeen-s.changesSeen)]
+		if c.inMemory && !s.isMemory() {
+			continue
+		}
+		r := purge.Rule{Soft: true, Until: time.Now(), Target: purge.Target{URLs: []string{c.url}}}
 		tasks = append(tasks, task{r, p.patterns(r)})
 	}
 	return tasks, s.changesSeen < p.changesSeen

@@ -95,19 +95,21 @@ func (s *store) renew() error {
 	if err := s.write(next); err != nil {
 		return err
 	}
-	s.set(func() { s.generations, s.applied, s.covers = next.generations, next.Applied, false })
+	s.set(func() {
+		s.generations, s.applied, s.reached, s.covers = next.generations, next.Applied, next.Applied, false
+	})
 	s.changed()
 	return nil
 }
 
 // isOlder is true for a disk that is older than the journal. The caller holds the mutex.
-func (s *store) isOlder() bool { return !s.isMemory() && s.applied < s.purger.journal.Floor }
+func (s *store) isOlder() bool { return !s.isMemory() && s.reached < s.purger.journal.Floor }
 
 // cover has nginx use another Cover of a disk. What the file State says that the disk obeys stays: the rest may not be
 // on the disk yet.
 func (s *store) cover(change func(*generations)) error {
 	s.purger.mutex.RLock()
-	next := s.state(min(s.kept, s.applied))
+	next := state{s.Owner, s.kept, s.keptPolicies, s.generations}
 	s.purger.mutex.RUnlock()
 	change(&next.generations)
 	if err := s.write(next); err != nil {
@@ -151,7 +153,10 @@ func (s *store) hide(place, lost int64) error {
 // awaitIndex says why purges wait, and hides what the disk has if one of them waits for the index for too long.
 func (s *store) awaitIndex(k *index.Keeper, tasks []task) error {
 	s.explain(s.rebuilding())
-	if place, ok := needsIndex(tasks); ok {
+	s.purger.mutex.RLock()
+	inUse := s.inUse
+	s.purger.mutex.RUnlock()
+	if place, ok := needsIndex(tasks); ok || !inUse { // a disk that is not in use waits for purges of URLs too
 		return s.hide(place, k.Lost())
 	}
 	return nil

@@ -63,7 +63,7 @@ type Purger struct {
 	open, sealed *purge.Table
 	stores       map[string]*store
 	// changes are the last URLs that were to be made stale, and changesSeen counts them all.
-	changes     []string
+	changes     []change
 	changesSeen int64
 	running     sync.WaitGroup // of the stores' goroutines
 	// changed is closed when anything changes that a store or a caller waits for.

@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// readState reads what a store has applied of the owner's journal: nothing if the file does not exist, is damaged, or
-// is about the journal of somebody else.
+// readState reads what a store has applied of the owner's journal: nothing if the file does not exist or is about the
+// journal of somebody else. If it is damaged, the store obeys as good as nothing of a journal that there was.
 func readState(path, owner string) (s state, err error) {
 	text, err := os.ReadFile(path) //nolint:gosec // the path is ours
 	if errors.Is(err, fs.ErrNotExist) {
@@ -18,7 +18,10 @@ func readState(path, owner string) (s state, err error) {
 	} else if err != nil {
 		return state{}, err
 	}
-	if json.Unmarshal(text, &s) != nil || s.Owner != owner {
+	if json.Unmarshal(text, &s) != nil {
+		return state{Applied: 1}, nil // it has obeyed a journal, and waits for it
+	}
+	if s.Owner != owner {
 		return state{}, nil // everything is applied once more
 	}
 	return s, nil
@@ -63,7 +66,7 @@ func (s *store) write(what state) error {
 	if err := replace(s.State, text); err != nil {
 		return err
 	}
-	s.kept = what.Applied
+	s.kept, s.keptPolicies = what.Applied, what.Policies
 	return nil
 }
 

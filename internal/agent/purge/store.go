@@ -42,9 +42,10 @@ type store struct {
 	name   string
 
 	// applied is the last place that the store obeys, read from State when the disk was found healthy. isRead is true
-	// while that is so. inUse is true if nginx uses the store.
-	applied       int64
-	isRead, inUse bool
+	// while that is so. reached is the last place that it has obeyed by some policies, perhaps by others than now. inUse
+	// is true if nginx uses the store.
+	applied, reached int64
+	isRead, inUse    bool
 	// wasRead is true once the file State was read. generations are those of the keys, covers is true if hide has begun
 	// the Cover since then, and taken is the generation by which nginx uses the disk.
 	wasRead, covers bool
@@ -69,11 +70,12 @@ type store struct {
 
 	// pace limits how fast a rescan reads files.
 	pace *rate.Limiter
-	// kept is the place in the file State, and wasCurrent is true if the store obeyed the whole journal when it was last
-	// looked at. Only the goroutine uses them.
-	kept       int64
-	keptAt     time.Time
-	wasCurrent bool
+	// kept and keptPolicies are what the file State has, and wasCurrent is true if the store obeyed the whole journal when
+	// it was last looked at. Only the goroutine uses them.
+	kept         int64
+	keptPolicies string
+	keptAt       time.Time
+	wasCurrent   bool
 }
 
 // matters is true if nginx uses the store, or may use it at any moment.
@@ -149,9 +151,10 @@ func (s *store) serve(ctx context.Context) (err error) {
 	if err != nil {
 		return err
 	}
-	s.kept, s.partly, s.waits = state.Applied, 0, time.Time{}
+	s.kept, s.keptPolicies, s.partly, s.waits = state.Applied, state.Policies, 0, time.Time{}
 	s.set(func() {
-		s.applied, s.generations, s.wasRead, s.covers = state.Applied, state.generations, true, false
+		s.applied, s.reached = state.Applied, state.Applied
+		s.generations, s.wasRead, s.covers = state.generations, true, false
 		if state.Policies != s.purger.policyHash { // some objects had other keys
 			s.applied = min(s.applied, s.purger.journal.Floor)
 		}
@@ -265,7 +268,7 @@ func (s *store) step(ctx context.Context, k *index.Keeper) (again <-chan struct{
 		}
 		s.set(func() {
 			if p.generation == generation { // otherwise the rules mean more than was applied
-				s.applied = head
+				s.applied, s.reached = head, head
 			}
 		})
 	}
@@ -286,15 +289,17 @@ func (s *store) step(ctx context.Context, k *index.Keeper) (again <-chan struct{
 func (s *store) note(head, saved int64) error {
 	p := s.purger
 	p.mutex.RLock()
-	done := s.applied == head
+	done, policies := s.applied == head, p.policyHash
 	p.mutex.RUnlock()
 	if done && !s.wasCurrent && p.Current != nil {
 		p.Current()
 	}
 	s.wasCurrent = done
-	if done && head <= saved && head != s.kept && time.Since(s.keptAt) >= keepEvery {
+	place := min(head, saved)
+	isNew := place > s.kept || place > 0 && policies != s.keptPolicies
+	if done && isNew && time.Since(s.keptAt) >= keepEvery {
 		s.keptAt = time.Now()
-		return s.keepState(head)
+		return s.keepState(place)
 	}
 	return nil
 }
@@ -304,7 +309,7 @@ const keepEvery = 5 * time.Second
 
 // knows is true if the journal is the one that the store has applied until now. The caller holds the mutex.
 func (s *store) knows() bool {
-	return s.applied == 0 || (s.purger.known && s.applied <= s.purger.journal.Head)
+	return s.reached == 0 || (s.purger.known && s.reached <= s.purger.journal.Head)
 }
 
 // has is true while objects have their tags in these headers.
