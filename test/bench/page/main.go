@@ -62,6 +62,9 @@ func run(folder string, others ...string) error {
 	if unused := results.unused(); len(unused) > 0 {
 		return fmt.Errorf("no table shows %s: delete the results, or add tables", strings.Join(unused, ", "))
 	}
+	if err := results.purgeChart(filepath.Join(folder, "purge.svg")); err != nil {
+		return err
+	}
 	return results.chart(filepath.Join(folder, "summary.svg"))
 }
 

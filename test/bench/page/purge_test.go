@@ -62,6 +62,24 @@ func TestPurgeTables(t *testing.T) {
 	}
 }
 
+// TestPurgeChart checks that the chart names what was measured.
+func TestPurgeChart(t *testing.T) {
+	r := purged(t, 0)
+	file := r.folder + "/purge.svg"
+	if err := r.purgeChart(file); err != nil {
+		t.Fatal(err)
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"three pods at once", "Traffic Server"} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("%q is not in the chart", want)
+		}
+	}
+}
+
 // TestPurgeGoals checks that goals that are not reached are shown as such, and that HITs of others do not count.
 func TestPurgeGoals(t *testing.T) {
 	r := purged(t, 3)
