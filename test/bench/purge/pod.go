@@ -114,7 +114,9 @@ func (b *bench) podRoot(mebibytes int64) (root lab.Root, err error) {
 
 // revision is what the operator gives to the pods of a CacheNode with two disks and no memory tier.
 func revision(mebibytes int64) (string, error) {
-	const health, cached = "{device: Shared, minFree: 0, minFreeInodes: 0}", "{minFree: 16Mi, keysZone: 64Mi}"
+	const health = "{device: Shared, minFree: 0, minFreeInodes: 0}"
+	// A MiB has room for 8,000 keys of objects that take 6 KiB of the disk each.
+	cached := fmt.Sprintf("{minFree: 16Mi, keysZone: %dMi}", max(64, mebibytes/40))
 	cacheNode, err := file.One("-", strings.NewReader(fmt.Sprintf(`apiVersion: cachenode.io/v1alpha1
 kind: CacheNode
 metadata: {name: edge, namespace: default}
