@@ -130,7 +130,7 @@ func TestHidden(t *testing.T) {
 		must(t, os.RemoveAll(indexes[0]))
 	}
 	s.restart(func(p *purge.Purger) {
-		p.HideAfter, p.Rescanned = 100*time.Millisecond, 0.05
+		p.HideAfter, p.Rescanned = 100*time.Millisecond, 0.2
 		p.SetHides(true)
 	})
 	s.publish()
