@@ -93,7 +93,27 @@ func (s *suite) bodies(t *testing.T) int {
 	return count
 }
 
+// sharesKeys checks that the origin is asked once for each object, and that one disk holds it. On a busy machine, an
+// owner may not answer in time, and its stand-in then fetches the object too: so there are three tries, each with empty
+// caches.
 func sharesKeys(t *testing.T, s *suite) {
+	for tries := 1; ; tries++ {
+		problem := s.sharesOnce(t)
+		if problem == "" {
+			return
+		}
+		if tries == 3 {
+			t.Error(problem)
+			return
+		}
+		t.Log(problem)
+		plugin(t, "", "purge", name, "--all", "--wait", "settled")
+	}
+}
+
+// sharesOnce returns what is wrong after all objects were fetched through all pods.
+func (s *suite) sharesOnce(t *testing.T) (problem string) {
+	t.Helper()
 	before := s.asked(t)
 	for node := range s.clients {
 		for _, r := range s.fetch(t, node, shared, "-base", base) {
@@ -103,7 +123,7 @@ func sharesKeys(t *testing.T, s *suite) {
 		}
 	}
 	if got := s.asked(t) - before; got != len(shared) {
-		t.Errorf("the origin was asked %d times for %d objects", got, len(shared))
+		return fmt.Sprintf("the origin was asked %d times for %d objects", got, len(shared))
 	}
 	files := 0
 	for _, pod := range s.cachePods(t) {
@@ -116,8 +136,9 @@ func sharesKeys(t *testing.T, s *suite) {
 		files += n
 	}
 	if files != len(shared) {
-		t.Errorf("%d files for %d objects", files, len(shared))
+		return fmt.Sprintf("%d files for %d objects", files, len(shared))
 	}
+	return ""
 }
 
 func explainsOwner(t *testing.T, s *suite) {

@@ -18,7 +18,14 @@ func TestMakeStale(t *testing.T) {
 		_, version := s.get("/a/1", "phone")
 		return version == 1
 	})
-	s.get("/a/1", "desk")
-	s.wants("HIT", 1, "/a/1")
+	for _, device := range []string{"phone", "desk"} {
+		eventually(t, "the new object is not cached", func() bool {
+			status, version := s.get("/a/1", device)
+			if version != 1 && device == "phone" {
+				t.Errorf("%s of version %d", status, version)
+			}
+			return status == "HIT" && version == 1
+		})
+	}
 	s.wants("HIT", 0, "/b/1")
 }
