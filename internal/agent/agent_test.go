@@ -34,6 +34,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
+	"github.com/cachenode/cachenode-operator/internal/purge"
 	"github.com/cachenode/cachenode-operator/internal/schema"
 	"github.com/cachenode/cachenode-operator/test/xfs"
 )
@@ -340,6 +341,32 @@ func TestAgent(t *testing.T) {
 		want[disk+" HIT"] += 2
 		want[disk+" first bytes"] += 3
 		p.eventually("one MISS and two HITs are counted", func() bool { return cmp.Equal(want, p.counted()) })
+	})
+
+	steps.Run(t, "disks that are older than the journal of purges serve nothing of what they have", func() {
+		cached := func() map[string]int {
+			n := map[string]int{}
+			for i := range 20 {
+				_, cache, _ := p.get(fmt.Sprintf("/older/%d", i))
+				n[cache]++
+			}
+			return n
+		}
+		cached()
+		if diff := cmp.Diff(map[string]int{"HIT": 20}, cached()); diff != "" {
+			t.Fatalf("before (-want +got):\n%s", diff)
+		}
+		place := time.Now().UnixMilli()
+		if err := p.agent.purger.Receive(purge.Update{Floor: place, Head: place}); err != nil {
+			t.Fatal(err)
+		}
+		p.eventually("nginx has taken the new generations", func() bool { return p.agent.purger.Done(0).Applied == place })
+		if diff := cmp.Diff(map[string]int{"MISS": 20}, cached()); diff != "" {
+			t.Errorf("after (-want +got):\n%s", diff)
+		}
+		if diff := cmp.Diff(map[string]int{"HIT": 20}, cached()); diff != "" {
+			t.Errorf("with a cache again (-want +got):\n%s", diff)
+		}
 	})
 
 	steps.Run(t, "a disk that dies leaves the configuration", func() {
