@@ -5,6 +5,13 @@ import "github.com/cachenode/cachenode-operator/internal/agent/sweep"
 // Ended waits until the goroutines of all stores have ended.
 func (p *Purger) Ended() { p.running.Wait() }
 
+// Reason is why a store is behind.
+func (p *Purger) Reason(store string) string {
+	p.mutex.RLock()
+	defer p.mutex.RUnlock()
+	return p.stores[store].reason
+}
+
 // SweepRules are the rules by which a disk could be swept now, if it were behind with so many purges more.
 func (p *Purger) SweepRules(disk string, behind int64) (r sweep.Rules, ok bool) {
 	p.mutex.Lock()

@@ -66,7 +66,7 @@ func (s *site) restart(prepare func(*purge.Purger)) {
 // and that what it stores from then on obeys purges, also with the next agent.
 func TestOlderThanTheJournal(t *testing.T) {
 	s := newSite(t, "  memoryTier: {enabled: false}\n")
-	s.wants("MISS", 0, "/a/1", "/a/2", "/a/3", "/a/4", "/b/1", "/b/2", "/c/1", "/c/2") // on both disks
+	s.wants("MISS", 0, both...)
 	s.end()
 	s.publish()
 	r := s.journal.Add(time.Now(), journal.Rule{Target: journal.Target{Tags: []string{"a"}}})
@@ -138,11 +138,9 @@ func TestHidden(t *testing.T) {
 	s.tell()
 	eventually(t, "nothing is hidden", func() bool { return len(s.purger.Generations()) == 2 })
 	for _, disk := range disks { // an agent that begins now is to carry the purge out
-		text, err := os.ReadFile(s.nginx.Root + filepath.Dir(layout.CacheDir(disk)) + "/purges.json")
-		must(t, err)
-		place := fmt.Sprintf(`"applied":%d,`, kept)
-		if !strings.Contains(string(text), place) || !strings.Contains(string(text), `"cover":`) {
-			t.Errorf("%s notes %s, want the place %d and a cover", disk, text, kept)
+		note, place := s.note(disk), fmt.Sprintf(`"applied":%d,`, kept)
+		if !strings.Contains(note, place) || !strings.Contains(note, `"cover":`) {
+			t.Errorf("%s notes %s, want the place %d and a cover", disk, note, kept)
 		}
 	}
 	s.takes()

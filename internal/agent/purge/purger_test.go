@@ -2,12 +2,15 @@ package purge_test
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"log/slog"
 	"net/http"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -26,6 +29,9 @@ import (
 )
 
 const host = "www.example.com"
+
+// both are paths of which some are on each disk.
+var both = []string{"/a/1", "/a/2", "/a/3", "/a/4", "/b/1", "/b/2", "/c/1", "/c/2"}
 
 // patience is for a busy machine, on which the agent takes long to read 4,096 folders.
 const patience = 2 * time.Minute
@@ -105,7 +111,8 @@ func (s *site) begin(mounted *purge.Journal) {
 	for _, disk := range []string{"disk1", "disk2"} {
 		own := s.nginx.Root + filepath.Dir(layout.CacheDir(disk))
 		s.purger.Watch(ctx, disk, agentpurge.Place{
-			Folder: s.nginx.Root + layout.CacheDir(disk), State: own + "/purges.json", Checked: own + "/checked", Indexes: own,
+			Folder: s.nginx.Root + layout.CacheDir(disk), State: s.nginx.Root + layout.PurgesState(disk),
+			Checked: own + "/checked", Indexes: own,
 			IsUsable: s.usable.Load, Owner: "default/edge",
 		})
 	}
@@ -416,26 +423,47 @@ func TestRestart(t *testing.T) {
 	s.wants("MISS", 1, "/a/1")
 }
 
-// TestWithoutJournal checks that disks that once obeyed a journal are not used without one, and that others are.
+// TestWithoutJournal checks that disks that once obeyed a journal are not used without one, whatever they note of it,
+// and that others are.
 func TestWithoutJournal(t *testing.T) {
-	s := newSite(t, "  memoryTier: {enabled: false}\n")
-	current := func() bool { return s.purger.IsCurrent("disk1") && s.purger.IsCurrent("disk2") }
-	eventually(t, "disks without purges are not current", current)
-	s.purge(purge.Target{Everything: true}, false)
-	s.keeps()
-	s.end()
-	must(t, os.Remove(s.nginx.Root+layout.PurgesCopy))
-	s.begin(nil)
-	time.Sleep(500 * time.Millisecond)
-	if current() {
-		t.Fatal("the disks are current although there is no journal")
+	for name, edit := range map[string]func(note string) string{
+		"as noted":       func(note string) string { return note },
+		"a damaged note": func(string) string { return "{" },
+		"a note of other policies": func(note string) string {
+			return regexp.MustCompile(`"policies":"[^"]*"`).ReplaceAllString(note, `"policies":"others"`)
+		},
+		"a note with a cover": func(note string) string { return strings.Replace(note, "}", `,"cover":5,"lastGeneration":5}`, 1) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t, "  memoryTier: {enabled: false}\n")
+			current := func() bool { return s.purger.IsCurrent("disk1") && s.purger.IsCurrent("disk2") }
+			eventually(t, "disks without purges are not current", current)
+			s.wants("MISS", 0, both...)
+			s.purge(purge.Target{URLs: []string{url("/none")}}, false)
+			s.keeps()
+			s.end()
+			must(t, os.Remove(s.nginx.Root+layout.PurgesCopy))
+			for _, disk := range disks {
+				must(t, os.WriteFile(s.nginx.Root+layout.PurgesState(disk), []byte(edit(s.note(disk))), 0o600))
+			}
+			s.begin(nil)
+			eventually(t, "a disk does not wait for the journal", func() bool {
+				const reason = "waits for the journal of purges from the operator"
+				return s.purger.Reason("disk1") == reason && s.purger.Reason("disk2") == reason
+			})
+			if s.purger.IsCurrent("disk1") || s.purger.IsCurrent("disk2") {
+				t.Fatal("a disk is current although there is no journal")
+			}
+			if err := s.purger.Receive(purge.Update{Head: s.journal.Head, After: s.journal.Head - 1}); err == nil {
+				t.Error("a part of the journal was taken without what is before it")
+			}
+			s.sent = 0
+			s.send()
+			eventually(t, "the disks do not become current with the journal", current)
+			eventually(t, "a disk hides what it has", func() bool { return len(s.purger.Generations()) == 0 })
+			s.wants("HIT", 0, both...)
+		})
 	}
-	if err := s.purger.Receive(purge.Update{Head: s.journal.Head, After: s.journal.Head - 1}); err == nil {
-		t.Error("a part of the journal was taken without what is before it")
-	}
-	s.sent = 0
-	s.send()
-	eventually(t, "the disks do not become current with the journal", current)
 }
 
 // TestOutOfUse checks that a disk that was out of use obeys the purges of that time before it is current.
@@ -487,13 +515,22 @@ func TestOtherKeys(t *testing.T) {
 	s.wants("MISS", 1, "/a/1")
 }
 
+// note is what a disk has noted of the journal; "" if there is nothing.
+func (s *site) note(disk string) string {
+	s.t.Helper()
+	text, err := os.ReadFile(s.nginx.Root + layout.PurgesState(disk))
+	if !errors.Is(err, fs.ErrNotExist) {
+		must(s.t, err)
+	}
+	return string(text)
+}
+
 // keeps waits until the disks have noted what they have applied.
 func (s *site) keeps() {
 	s.t.Helper()
 	eventually(s.t, "what was applied is not noted", func() bool {
 		for _, disk := range []string{"disk1", "disk2"} {
-			text, _ := os.ReadFile(s.nginx.Root + filepath.Dir(layout.CacheDir(disk)) + "/purges.json")
-			if !strings.Contains(string(text), fmt.Sprintf(`"owner":"default/edge","applied":%d,`, s.journal.Head)) {
+			if !strings.Contains(s.note(disk), fmt.Sprintf(`"owner":"default/edge","applied":%d,`, s.journal.Head)) {
 				return false
 			}
 		}
