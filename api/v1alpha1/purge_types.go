@@ -229,7 +229,7 @@ const (
 	UnsafeIgnore    UnsafeMethods = "Ignore"
 )
 
-// Unindexed says what becomes of the objects of a disk whose index cannot yet say which of them a purge is about.
+// Unindexed says whether a disk serves what it has while its index is incomplete and a purge waits for it.
 type Unindexed string
 
 // The values of Unindexed.
@@ -253,11 +253,11 @@ type Purge struct {
 	// +kubebuilder:validation:Enum=MakeStale;Ignore
 	UnsafeMethods UnsafeMethods `json:"unsafeMethods,omitempty"`
 
-	// unindexed says what becomes of the objects of a disk while its index is being rebuilt and a purge of tags,
-	// prefixes or hosts has waited for it for ten seconds, or for a minute if nginx does not use the disk yet. The same
-	// is done while a pod has waited for the journal of purges. Hide: nginx finds none of them until the index can say
-	// which ones were purged, and fetches them again. Wait: they are served as before, and the purge stays Pending; a
-	// disk that is not in use yet waits. Default Hide.
+	// unindexed says whether a disk serves what it has while its index is being rebuilt and a purge of tags, prefixes or
+	// hosts waits for the index. Hide: after ten seconds, all objects of the disk are misses until the index is complete
+	// and the purge is applied. Wait: they are served as before, those that were purged too. In both cases, the purge
+	// stays Pending meanwhile. A disk that nginx does not use yet stays out of use, with Hide for at most a minute; so
+	// does the disk of a pod that waits for the journal of purges. Default Hide.
 	// +optional
 	// +kubebuilder:validation:Enum=Hide;Wait
 	Unindexed Unindexed `json:"unindexed,omitempty"`

@@ -71,7 +71,10 @@ func soaks(t *testing.T, s *suite) {
 	running.Go(func() {
 		for ctx.Err() == nil { // a purge is there for a minute after it has settled
 			k.look(ctx, t)
-			time.Sleep(3 * time.Second)
+			select {
+			case <-ctx.Done():
+			case <-time.After(3 * time.Second):
+			}
 		}
 	})
 	faults := k.faults(t)

@@ -14,11 +14,10 @@ import (
 // Result is what a change on a condition has found.
 type Result int
 
-// The results: there is no file; the condition keeps it; nginx does not use it, as it was stamped or ends early; it was
-// changed.
+// The results. nginx does not use an Unused file, because it was stamped or is cut short.
 const (
-	Gone Result = iota
-	Kept
+	Gone Result = iota // there is no file
+	Kept               // the condition keeps the file
 	Unused
 	Changed
 )
@@ -37,8 +36,8 @@ func ExpireIf(path string, at time.Time, is Condition) (found Result, size int64
 	return change(path, is, atValidUntil, at.Unix())
 }
 
-// RemoveUnused unlinks a file that nginx does not use, as it was stamped or ends early. A response that nginx has
-// stored in its place stays.
+// RemoveUnused removes a file that is [Unused]. If nginx has meanwhile stored another response under its name, that
+// stays.
 func RemoveUnused(path string) error {
 	found, _, err := StampIf(path, func(time.Time, time.Time) bool { return false })
 	if err != nil || found != Unused {

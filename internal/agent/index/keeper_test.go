@@ -221,19 +221,28 @@ func TestWithoutWatches(t *testing.T) {
 			must(t, os.Remove(filepath.Join(s.disk.Folder, f.Path())))
 		}
 	}
-	for i := range 6 { // across looks at intervals and a checkpoint
-		time.Sleep(2 * time.Second)
-		s.get(t, "phone", fmt.Sprintf("/c/%d", i))
-	}
-	must(t, k.Sync(ctx))
-	if n := len(names(t, s.disk.Index.WithTag("c"))); n != 6 {
-		t.Errorf("the index has %d files of 6 that were stored between looks", n)
-	}
-	if n := len(names(t, s.disk.Index.WithTag("all"))); n != 18 {
-		t.Errorf("the index has %d files, want 18", n)
-	}
 	cancel()
 	must(t, <-ended)
+
+	// A checkpoint is no later than the last look: the next look finds what was stored in between.
+	s.get(t, "phone", "/c/1")
+	time.Sleep(margin + time.Second)
+	polled.pause = time.Hour
+	ctx, cancel = context.WithTimeout(t.Context(), waitForEvents/2)
+	defer cancel()
+	must(t, k.run(ctx)) // begins with a checkpoint
+	k.watching = polled
+	ctx, cancel = context.WithCancel(t.Context())
+	go func() { ended <- k.run(ctx) }()
+	must(t, k.Sync(ctx))
+	cancel()
+	must(t, <-ended)
+	if n := len(names(t, s.disk.Index.WithTag("c"))); n != 1 {
+		t.Errorf("the index has %d files of one that was stored before a checkpoint", n)
+	}
+	if n := len(names(t, s.disk.Index.WithTag("all"))); n != 13 {
+		t.Errorf("the index has %d files, want 13", n)
+	}
 }
 
 // TestPoll checks when a poll has folders looked at.

@@ -2,17 +2,16 @@ package index
 
 import "time"
 
-// poll takes the place of a [Watch] for a user that has no inotify watches left: it has all folders looked at that have
+// poll replaces a [Watch] when the user has no inotify watches left. It makes the keeper rescan all folders that have
 // changed, at intervals and before each answer of [Keeper.Sync].
 type poll struct {
 	wake chan struct{}
-	// last is when the folders were last to be looked at, and pause the time until they are again.
+	// last is when Next last asked for a rescan, and pause the time until it does again.
 	last  time.Time
 	pause time.Duration
 }
 
-// pollAtLeast and pollAtMost bound the time between two looks that nobody has asked for, and pollShare is how many
-// times longer than a look that is.
+// A pause lasts pollShare times as long as a rescan, and from pollAtLeast to pollAtMost.
 const (
 	pollAtLeast = 5 * time.Second
 	pollAtMost  = time.Minute
@@ -23,10 +22,10 @@ func newPoll() *poll {
 	return &poll{wake: make(chan struct{}, 1), last: time.Now(), pause: pollAtLeast}
 }
 
-// took says how long a look has taken.
+// took sets the pause by how long a rescan has taken.
 func (p *poll) took(d time.Duration) { p.pause = min(max(pollAtLeast, pollShare*d), pollAtMost) }
 
-// Next returns [ErrOverflow] when the folders are to be looked at.
+// Next returns [ErrOverflow] when the folders are to be rescanned.
 func (p *poll) Next(wait time.Duration) (files []File, all bool, err error) {
 	if !p.isAsked(min(wait, time.Until(p.last.Add(p.pause)))) && time.Since(p.last) < p.pause {
 		return nil, true, nil
@@ -52,7 +51,7 @@ func (p *poll) isAsked(wait time.Duration) bool {
 	}
 }
 
-// Wake has the folders looked at by the next call of Next.
+// Wake makes the next call of Next return [ErrOverflow].
 func (p *poll) Wake() {
 	select {
 	case p.wake <- struct{}{}:

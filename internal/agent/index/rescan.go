@@ -63,8 +63,8 @@ func (d Disk) Read(f File) (e Entry, ok bool, err error) {
 // lostByCrash is more than the time whose changes a crash of the machine can take from a file system.
 const lostByCrash = 2 * time.Minute
 
-// stale is a folder to be rescanned, with the files that have changed since a time. rebooted is true if a crash of the
-// machine may have taken changes back; unchanged is true if the folder has not changed, as far as it says itself.
+// stale is a folder to be rescanned. Its files that are older than since are in the index already. rebooted is true if
+// a crash of the machine may have undone changes. unchanged is true if the folder's own time is older than since.
 type stale struct {
 	folder              Folder
 	since               time.Time
@@ -223,9 +223,9 @@ func (s *scanner) scan(of stale) error {
 	return errors.Join(s.Index.Apply(changes), s.Index.SetScanned(of.folder, begun))
 }
 
-// isAsKnown is true for a file of which the index has what it needs. After a reboot, what the index says to be newer
-// than the time is read again, because a crash may have taken that back. A file of a folder that has not changed is not
-// newer.
+// isAsKnown is true if the index's entry of a file is right, so that the file need not be read. After a reboot, an
+// entry that is newer than of.since is not trusted, because a crash may have undone the change that it is about. In a
+// folder that has not changed, no file is newer than of.since.
 func (s *scanner) isAsKnown(of stale, f File, name os.DirEntry) bool {
 	if of.rebooted {
 		e, ok, err := s.Index.Get(f)

@@ -3,6 +3,7 @@ package index
 import (
 	"errors"
 	"fmt"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -48,5 +49,51 @@ func TestSync(t *testing.T) {
 	t.Logf("the longest of 5 took %s", longest)
 	if len(seen) < 3 {
 		t.Errorf("%q were seen", seen)
+	}
+}
+
+// TestSyncWithErrors checks that Sync fails until a file was judged that could not be at first.
+func TestSyncWithErrors(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "")
+	var fails atomic.Bool
+	fails.Store(true)
+	s.disk.Stored = func(Entry) (bool, error) {
+		if fails.Load() {
+			return false, errors.New("the disk does not answer")
+		}
+		return true, nil
+	}
+	k := &Keeper{Disk: s.disk, Pace: rate.NewLimiter(rate.Inf, 1)}
+	must(t, k.begin(t.Context()))
+	k.pending = nil // the cache is empty
+	k.complete.Store(true)
+	s.get(t, "phone", "/a/1")
+	eventually(t, func() string {
+		if len(s.nginx.Cached("http://www.example.com/a/1", "disk1")) > 0 {
+			return ""
+		}
+		return "nginx has not stored the object"
+	})
+	synced := make(chan error, 1)
+	go func() { synced <- k.Sync(t.Context()) }()
+	eventually(t, func() string { // the keeper sees the file and answers in one step
+		k.mutex.Lock()
+		defer k.mutex.Unlock()
+		return map[int]string{0: "Sync does not wait"}[len(k.waiting)]
+	})
+	go func() { _ = k.run(t.Context()) }()
+	if err := <-synced; !errors.Is(err, ErrIncomplete) {
+		t.Errorf("with a file that was not judged: %v", err)
+	}
+	fails.Store(false)
+	eventually(t, func() string {
+		if err := k.Sync(t.Context()); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
+	if n := len(names(t, s.disk.Index.WithTag("a"))); n != 1 {
+		t.Errorf("the index has %d files, want 1", n)
 	}
 }

@@ -3,13 +3,10 @@ package purge
 import (
 	"cmp"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
 	"errors"
 	"iter"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/cachenode/cachenode-operator/internal/agent/cachefile"
@@ -32,7 +29,7 @@ const unlinked = 10_000
 // at when it is stored. Files whose names follow from a URL come first, because that needs no index. The error is
 // [index.ErrIncomplete] if the index does not know all files yet.
 func (s *store) apply(ctx context.Context, k *index.Keeper, tasks []task) error {
-	// As to the others, everything that was stored or found since was looked at then.
+	// The other tasks were applied to all files that the index knew, and to each file that was stored or found since.
 	news := slices.DeleteFunc(slices.Clone(tasks), func(t task) bool { return t.Changed <= s.partly })
 	invalid, err := s.hitKeys(news)
 	if err != nil || len(tasks) == 0 {
@@ -118,7 +115,7 @@ func (s *store) resolveOne(ctx context.Context, k *index.Keeper, t task) error {
 			}
 		}
 	}
-	if n > unlinked { // they stay, and the index is to forget them, but not before all are invalid
+	if n > unlinked { // the files stay, and the index forgets them after all are invalid
 		k.Reread(files...)
 		return nil
 	}
@@ -207,10 +204,4 @@ func (s *store) forget(tasks []task) {
 type ended struct {
 	number int64
 	at     time.Time
-}
-
-// hashOf identifies a list of headers, in a name of a file.
-func hashOf(headers []string) string {
-	sum := sha256.Sum256([]byte(strings.ToLower(strings.Join(headers, " "))))
-	return hex.EncodeToString(sum[:4])
 }

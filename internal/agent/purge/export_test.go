@@ -1,6 +1,10 @@
 package purge
 
-import "github.com/cachenode/cachenode-operator/internal/agent/sweep"
+import (
+	"time"
+
+	"github.com/cachenode/cachenode-operator/internal/agent/sweep"
+)
 
 // Ended waits until the goroutines of all stores have ended.
 func (p *Purger) Ended() { p.running.Wait() }
@@ -10,6 +14,13 @@ func (p *Purger) Reason(store string) string {
 	p.mutex.RLock()
 	defer p.mutex.RUnlock()
 	return p.stores[store].reason
+}
+
+// Note has a disk note what it obeys, if the copy of the journal ends at a place. The goroutines must have ended.
+func (p *Purger) Note(disk string, saved int64) error {
+	s := p.stores[disk]
+	s.kept, s.keptAt = 0, time.Time{}
+	return s.note(p.journal.Head, saved)
 }
 
 // SweepRules are the rules by which a disk could be swept now, if it were behind with so many purges more.

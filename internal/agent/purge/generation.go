@@ -8,19 +8,19 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agent/index"
 )
 
-// generations are those of a disk's keys. nginx stores and finds objects under Cover while that is not 0, and else
-// under Base. Each number is greater than those before it, so nothing of an earlier one can be found again, but for
-// what is under Base while there is a Cover.
+// generations are the numbers that can be in a disk's keys. nginx uses Cover if it is not 0, and Base otherwise. It
+// finds only objects that were stored with the number that it uses. No number is used twice, so nginx never finds the
+// objects of a former Base or Cover again.
 type generations struct {
-	// Base is another one for a disk that has missed purges that nobody knows any more.
+	// Base changes when the disk has missed purges that the journal no longer has.
 	Base int64 `json:"generation,omitempty"`
-	// Cover hides what the disk has while its index cannot say which objects a purge is about.
+	// Cover hides the objects of Base while the index cannot say which of them a purge is about.
 	Cover int64 `json:"cover,omitempty"`
-	// Last is the greatest one so far.
+	// Last is the greatest number so far.
 	Last int64 `json:"lastGeneration,omitempty"`
 }
 
-// active is the one that nginx is to use.
+// active is the generation that nginx is to use.
 func (g generations) active() int64 {
 	if g.Cover != 0 {
 		return g.Cover
@@ -28,22 +28,22 @@ func (g generations) active() int64 {
 	return g.Base
 }
 
-// next returns a number for a new one.
+// next returns a new number. It is at least place, so a disk whose note was lost does not use a number twice.
 func (g *generations) next(place int64) int64 {
 	g.Last = max(g.Last+1, place)
 	return g.Last
 }
 
-// hideAfter is how long a purge waits for an index that is being rebuilt, and a disk for the journal, before what the
-// disk has is hidden. A disk that nginx does not use waits for unusedWaits times as long, because its index is rebuilt
-// much faster then. hideAgainAfter is the time between two covers of a disk.
+// hideAfter is how long a purge waits for an index, or a disk for the journal, before the disk's objects are hidden. A
+// disk that nginx does not use waits unusedWaits times as long, because its index is rebuilt much faster then.
+// hideAgainAfter is the least time between two covers of a disk.
 const (
 	hideAfter      = 10 * time.Second
 	unusedWaits    = 6
 	hideAgainAfter = 30 * time.Second
 )
 
-// Generations are those that nginx is to use, by disk, without those that are 0.
+// Generations are the numbers that nginx is to use, by disk. A disk with the number 0 is left out.
 func (p *Purger) Generations() map[string]int64 {
 	p.mutex.RLock()
 	defer p.mutex.RUnlock()
@@ -56,17 +56,19 @@ func (p *Purger) Generations() map[string]int64 {
 	return list
 }
 
-// SetHides says whether what a disk has is hidden while its index cannot answer a purge. By default, it is not.
+// SetHides says whether a disk's objects are hidden while its index cannot answer a purge (spec.purge.unindexed). By
+// default, they are not.
 func (p *Purger) SetHides(hides bool) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	p.hides = hides
 }
 
-// isBehind is true while nginx finds objects of a generation that is no longer to be used. The caller holds the mutex.
+// isBehind is true while nginx still uses a generation from before Base. The caller holds the mutex.
 func (s *store) isBehind() bool { return s.inUse && s.taken < s.generations.Base }
 
-// place is the last place in the journal that what nginx serves from the store obeys. The caller holds the mutex.
+// place is the last place in the journal that is applied to all that nginx serves from the store. The caller holds the
+// mutex.
 func (s *store) place() int64 {
 	if s.isBehind() {
 		return 0
@@ -74,7 +76,7 @@ func (s *store) place() int64 {
 	return s.applied
 }
 
-// renew gives a disk that is older than the journal a new generation, so that nginx finds nothing of what it has.
+// renew gives a disk that is older than the journal a new Base, so that it begins empty.
 func (s *store) renew() error {
 	p := s.purger
 	p.mutex.RLock()
@@ -90,7 +92,7 @@ func (s *store) renew() error {
 	}
 	if !isEmpty {
 		next.Base, next.Cover = next.next(head), 0
-		p.log.Warn("the disk has missed purges that are no longer known: what it has is not served any more", "disk", s.name)
+		p.log.Warn("the disk has missed purges that the journal no longer has: it begins empty", "disk", s.name)
 	}
 	if err := s.write(next); err != nil {
 		return err
@@ -105,8 +107,8 @@ func (s *store) renew() error {
 // isOlder is true for a disk that is older than the journal. The caller holds the mutex.
 func (s *store) isOlder() bool { return !s.isMemory() && s.reached < s.purger.journal.Floor }
 
-// cover has nginx use another Cover of a disk. What the file State says that the disk obeys stays: the rest may not be
-// on the disk yet.
+// cover changes the Cover of a disk. The place in the file State stays, because what was applied since may not be on
+// the disk yet.
 func (s *store) cover(change func(*generations)) error {
 	s.purger.mutex.RLock()
 	next := state{s.Owner, s.kept, s.keptPolicies, s.generations}
@@ -127,9 +129,9 @@ func (s *store) changed() {
 	}
 }
 
-// hide hides what a disk has, once something has waited for long enough: a rule that changed at a place, or the
-// journal, for which the place is 0. lost says how often the index has lost events: what nginx stores under a cover is
-// known until it loses some.
+// hide hides a disk's objects after a wait: for an index that is to answer a rule that changed at place, or for the
+// journal, for which place is 0. lost is how often the index has lost events. A cover that began before a rule is
+// enough until events are lost, because the index knows all that nginx has stored under it.
 func (s *store) hide(place, lost int64) error {
 	p, now := s.purger, time.Now()
 	p.mutex.RLock()
@@ -146,11 +148,11 @@ func (s *store) hide(place, lost int64) error {
 		return nil
 	}
 	s.hidden, s.lost, s.covered, s.partly = now, lost, head, 0
-	p.log.Warn("what the disk has is hidden until its index is complete", "disk", s.name)
+	p.log.Warn("all objects of the disk are misses until its index is complete", "disk", s.name)
 	return s.cover(func(g *generations) { g.Cover = g.next(head) })
 }
 
-// awaitIndex says why purges wait, and hides what the disk has if one of them waits for the index for too long.
+// awaitIndex says why purges wait for the index, and hides the disk's objects after a while.
 func (s *store) awaitIndex(k *index.Keeper, tasks []task) error {
 	s.explain(s.rebuilding())
 	s.purger.mutex.RLock()
@@ -167,12 +169,12 @@ func (s *store) rebuilding() string {
 	s.purger.mutex.RLock()
 	defer s.purger.mutex.RUnlock()
 	if s.covers && s.taken == s.generations.Cover {
-		return "the index is being rebuilt; what the disk had is not served until then"
+		return "the index is being rebuilt; what the disk has is not served until then"
 	}
 	return "the index is being rebuilt"
 }
 
-// show ends hide.
+// show ends the Cover that hide began.
 func (s *store) show() error {
 	s.waits, s.partly = time.Time{}, 0
 	s.purger.mutex.RLock()
@@ -181,12 +183,12 @@ func (s *store) show() error {
 	if !isHidden {
 		return nil
 	}
-	s.purger.log.Info("what the disk has is served again", "disk", s.name)
+	s.purger.log.Info("the objects of the disk are served again", "disk", s.name)
 	return s.cover(func(g *generations) { g.Cover = 0 })
 }
 
-// needsIndex is the last change of the rules about objects whose files only an index can name. ok is false if there are
-// none: the main file of a URL is known, and its variants and slices wait.
+// needsIndex returns the place of the last rule about tags, prefixes or hosts, whose files only an index knows; ok is
+// false if there is none. A rule about URLs can wait, because the name of a URL's first file follows from its key.
 func needsIndex(tasks []task) (place int64, ok bool) {
 	for _, t := range tasks {
 		for _, p := range t.patterns {
@@ -198,7 +200,7 @@ func needsIndex(tasks []task) (place int64, ok bool) {
 	return place, ok
 }
 
-// usedGenerations are those by which nginx can find objects, now or when nothing is hidden any more.
+// usedGenerations are the generations whose objects nginx finds now, or will find when the Cover ends.
 func (s *store) usedGenerations() []int64 {
 	s.purger.mutex.RLock()
 	defer s.purger.mutex.RUnlock()

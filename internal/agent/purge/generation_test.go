@@ -113,7 +113,8 @@ func TestOlderThanTheJournal(t *testing.T) {
 }
 
 // TestHidden checks that a purge that an index cannot answer hides what the disk has, that it stays pending, that
-// purges hold for what is stored meanwhile, and that the rest is served again when the index is complete.
+// purges hold for what is stored meanwhile, and that the rest is served again when the index is complete. It also
+// checks that nothing is hidden if that is not wanted.
 func TestHidden(t *testing.T) {
 	s := newSite(t, "  memoryTier: {enabled: false}\n")
 	paths := []string{"/a/1", "/a/2", "/a/3", "/a/4", "/b/1", "/b/2", "/b/3", "/b/4", "/c/1", "/c/2"}
@@ -131,11 +132,19 @@ func TestHidden(t *testing.T) {
 	}
 	s.restart(func(p *purge.Purger) {
 		p.HideAfter, p.Rescanned = 100*time.Millisecond, 0.2
-		p.SetHides(true)
 	})
 	s.publish()
 	s.journal.Add(time.Now(), journal.Rule{Target: journal.Target{Tags: []string{"a"}}})
 	s.tell()
+	eventually(t, "no store says that its index is being rebuilt", func() bool {
+		return s.purger.Done(0).Stores[0].Reason == "the index is being rebuilt"
+	})
+	time.Sleep(3 * time.Second) // much longer than HideAfter
+	if diff := cmp.Diff(map[string]int64{}, s.purger.Generations()); diff != "" {
+		t.Errorf("generations although nothing is to be hidden (-want +got):\n%s", diff)
+	}
+	s.wants("HIT", 0, "/c/1", "/c/2")
+	s.purger.SetHides(true)
 	eventually(t, "nothing is hidden", func() bool { return len(s.purger.Generations()) == 2 })
 	for _, disk := range disks { // an agent that begins now is to carry the purge out
 		note, place := s.note(disk), fmt.Sprintf(`"applied":%d,`, kept)
@@ -167,4 +176,35 @@ func TestHidden(t *testing.T) {
 	s.takes()
 	s.wants("HIT", 0, "/c/1", "/c/2")
 	s.wants("MISS", 2, "/a/1", "/b/1")
+}
+
+// TestHiddenWithoutJournal checks that disks that have obeyed a journal begin empty after a while without one, and
+// that they serve what they have once the journal has arrived.
+func TestHiddenWithoutJournal(t *testing.T) {
+	s := newSite(t, "  memoryTier: {enabled: false}\n")
+	s.wants("MISS", 0, both...)
+	s.purge(journal.Target{URLs: []string{url("/none")}}, false)
+	s.keeps()
+	s.end()
+	must(t, os.Remove(s.nginx.Root+layout.PurgesCopy))
+	s.before = func(p *purge.Purger) {
+		p.HideAfter = 100 * time.Millisecond
+		p.SetHides(true)
+	}
+	s.begin(nil)
+	eventually(t, "the disks do not become current", func() bool {
+		return s.purger.IsCurrent("disk1") && s.purger.IsCurrent("disk2")
+	})
+	if n := len(s.purger.Generations()); n != 2 {
+		t.Fatalf("%d disks begin empty, want 2", n)
+	}
+	s.takes()
+	s.publish()
+	s.wants("MISS", 1, both...)
+	s.wants("HIT", 1, both...)
+	s.sent = 0
+	s.send()
+	eventually(t, "something stays hidden", func() bool { return len(s.purger.Generations()) == 0 })
+	s.takes()
+	s.wants("HIT", 0, both...)
 }

@@ -1,6 +1,8 @@
 package purge
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -49,4 +51,10 @@ func (s *store) open() (x *index.Index, tagHeaders []string, err error) {
 		x, err = index.Open(filepath.Join(s.Indexes, name), boot, blocks)
 	}
 	return x, tagHeaders, err
+}
+
+// hashOf identifies the format and the headers of an index in the name of its folder.
+func hashOf(parts []string) string {
+	sum := sha256.Sum256([]byte(strings.ToLower(strings.Join(parts, " "))))
+	return hex.EncodeToString(sum[:4])
 }

@@ -432,7 +432,9 @@ func TestWithoutJournal(t *testing.T) {
 		"a note of other policies": func(note string) string {
 			return regexp.MustCompile(`"policies":"[^"]*"`).ReplaceAllString(note, `"policies":"others"`)
 		},
-		"a note with a cover": func(note string) string { return strings.Replace(note, "}", `,"cover":5,"lastGeneration":5}`, 1) },
+		"a note with a cover": func(note string) string {
+			return strings.Replace(note, "}", `,"cover":5,"lastGeneration":5}`, 1)
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := newSite(t, "  memoryTier: {enabled: false}\n")
@@ -463,6 +465,20 @@ func TestWithoutJournal(t *testing.T) {
 			eventually(t, "a disk hides what it has", func() bool { return len(s.purger.Generations()) == 0 })
 			s.wants("HIT", 0, both...)
 		})
+	}
+}
+
+// TestNotes checks that a disk notes what it obeys while purges do not stop, but not more than the copy of the journal
+// has.
+func TestNotes(t *testing.T) {
+	s := newSite(t, "  memoryTier: {enabled: false}\n")
+	first := s.purge(purge.Target{URLs: []string{url("/none")}}, false).Number
+	s.purge(purge.Target{URLs: []string{url("/none")}}, false)
+	s.end()
+	must(t, os.RemoveAll(s.nginx.Root+layout.PurgesState("disk1")))
+	must(t, s.purger.Note("disk1", first))
+	if place := fmt.Sprintf(`"applied":%d,`, first); !strings.Contains(s.note("disk1"), place) {
+		t.Errorf("disk1 notes %s, want %s", s.note("disk1"), place)
 	}
 }
 

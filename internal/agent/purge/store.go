@@ -46,8 +46,8 @@ type store struct {
 	// is true if nginx uses the store.
 	applied, reached int64
 	isRead, inUse    bool
-	// wasRead is true once the file State was read. generations are those of the keys, covers is true if hide has begun
-	// the Cover since then, and taken is the generation by which nginx uses the disk.
+	// wasRead is true once the file State was read. generations are those of the file, covers is true if hide has begun
+	// their Cover since then, and taken is the generation that nginx uses.
 	wasRead, covers bool
 	generations     generations
 	taken           int64
@@ -60,9 +60,9 @@ type store struct {
 	keeper *index.Keeper
 	// changesSeen counts the URLs that were made stale. Only the goroutine uses it.
 	changesSeen int64
-	// waits is since when something has waited for the index or the journal, and hidden when the last cover began. covered
-	// is the head of the journal then, and lost how often the index had lost events. partly is up to which place the disk
-	// has obeyed rules since, as far as the index knows the files. Only the goroutine uses them.
+	// waits is when the wait for the index or the journal began. hidden is when the last Cover began; covered was the head
+	// of the journal then, and lost how often the index had lost events. Up to partly, rules are applied to all files that
+	// the index knows, although it is not complete. Only the goroutine uses them.
 	waits, hidden         time.Time
 	covered, lost, partly int64
 	// listing has a place for the one who lists what the store has.
