@@ -360,7 +360,10 @@ func TestAgent(t *testing.T) {
 		if err := p.agent.purger.Receive(purge.Update{Floor: place, Head: place}); err != nil {
 			t.Fatal(err)
 		}
-		p.eventually("nginx has taken the new generations", func() bool { return p.agent.purger.Done(0).Applied == place })
+		p.eventually("nginx has taken the new generations of both disks", func() bool {
+			disks := p.agent.Report().Disks // a disk may be out of use for a moment
+			return p.agent.purger.Done(0).Applied == place && disks[0].Share == 5000 && disks[1].Share == 5000
+		})
 		if diff := cmp.Diff(map[string]int{"MISS": 20}, cached()); diff != "" {
 			t.Errorf("after (-want +got):\n%s", diff)
 		}

@@ -9,8 +9,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 )
 
-// GenerationKey is the key under which a disk of a generation stores what has a key. Generation 0 has the key itself.
-// No key of an object or a slice begins like it: only a method comes before a space, and a method has no "=".
+// GenerationKey is what a disk of a generation has in place of a key. With generation 0, it is the key itself. No other
+// key begins like it: before its first space, a key has at most a method or a range of bytes.
 func GenerationKey(generation int64, key string) string {
 	if generation == 0 {
 		return key
@@ -18,13 +18,13 @@ func GenerationKey(generation int64, key string) string {
 	return fmt.Sprintf("generation=%d %s", generation, key)
 }
 
-// generationOf is the variable for what comes before the keys of a disk.
+// generationOf is the variable with the beginning of a disk's keys; the disk is in a variable.
 func generationOf(disk string) conf.Expression { return conf.Expression("$generation_of_" + disk[1:]) }
 
-// generations are the maps for what comes before the keys of each disk. The plans do not see it, so all keys stay on
-// their disks.
+// generations are the maps from a disk to the beginning of its keys. The plans hash keys without it, so each key stays
+// on its disk.
 func (r renderer) generations() conf.Block {
-	if len(r.Facts.Generations) == 0 {
+	if len(r.Facts.Generations) == 0 || len(r.disks) == 0 {
 		return nil
 	}
 	variables := []string{diskVariable, gatewayDisk}
@@ -46,7 +46,7 @@ func (r renderer) generations() conf.Block {
 	return block
 }
 
-// cacheOf has a location use the cache of a disk, which is in a variable, by a key.
+// cacheOf makes a location use the cache of the disk in a variable, with a key.
 func (r renderer) cacheOf(disk string, key conf.Expression) conf.Block {
 	if len(r.Facts.Generations) > 0 {
 		key = generationOf(disk) + key

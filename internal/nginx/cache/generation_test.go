@@ -6,11 +6,57 @@ import (
 	"os"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/cachenode/cachenode-operator/internal/fleet"
+	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
+	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 )
+
+// TestGenerationsOfFailedDisks checks that nginx takes the configuration of disks with generations, whichever of them
+// have failed.
+func TestGenerationsOfFailedDisks(t *testing.T) {
+	t.Parallel()
+	generations := map[string]int64{"disk1": 1, "disk2": 2, "disk3": 3}
+	moved := fleet.Of(3)
+	moved.Previous = fleet.Of(2).Owners
+	moved.Disks.Members = []fleet.Disk{{Name: "disk1", Weight: 1024}}
+	const sliced = "  cache: {slice: {size: 1Mi}}\n"
+	for name, tt := range map[string]struct {
+		yaml  string
+		fleet fleet.Fleet
+	}{
+		"one pod":               {yaml: threeDisks},
+		"slices":                {yaml: threeDisks + sliced},
+		"no memory tier":        {yaml: threeDisks + "  memoryTier: {enabled: false}\n"},
+		"pods share keys":       {sharded(""), fleet.Of(3)},
+		"they have slices":      {sharded(sliced), fleet.Of(3)},
+		"their keys have moved": {sharded(""), moved},
+		"with slices":           {sharded(sliced), moved},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := nginxtest.New(t)
+			for failed := range 1 << 3 {
+				in := decode(t, []byte(tt.yaml))
+				in.Facts.Generations = generations
+				in.Facts.Fleet = cache.Fleet{Fleet: tt.fleet, Addresses: map[int]string{1: "127.0.1.1", 2: "127.0.1.2"}}
+				for i, d := range in.Spec.Disks {
+					if failed&(1<<i) != 0 {
+						in.Facts.Failed = append(in.Facts.Failed, d.Name)
+					}
+				}
+				config, err := cache.Render(in)
+				must(t, err)
+				n.Configure(config.Text, "disk1", "disk2", "disk3")
+				n.Mkdir(layout.MemoryTierDir)
+				if output, err := n.Test(); err != nil {
+					t.Errorf("without %v: %v\n%s", in.Facts.Failed, err, output)
+				}
+			}
+		})
+	}
+}
 
 // TestGenerations checks that a disk of another generation has none of its objects and stores new ones, that the other
 // disk and the plans are as before, and that the disk has its objects again when its generation is the old one.
@@ -69,14 +115,12 @@ func TestGenerations(t *testing.T) {
 						stored = "bytes=0-1048575 " + stored
 					}
 					file := p.nginx[0].Root + cache.File(disk, key(stored))
-					// nginx stores it after the client has it.
-					for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
-						if _, err := os.Stat(file); err == nil {
-							break
-						} else if time.Now().After(deadline) {
-							t.Fatal(err)
+					becomes(t, "stored", func() string { // after the client has it
+						if _, err := os.Stat(file); err != nil {
+							return err.Error()
 						}
-					}
+						return "stored"
+					})
 				}
 			}
 			same := func(key string) string { return key }
