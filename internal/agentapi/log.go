@@ -31,9 +31,10 @@ const (
 const RequestFormat = "$disk $upstream_cache_status $status $bytes_sent $first_byte $request_time $limit_conn_status"
 
 // HopFormat is nginx's log_format for requests that another pod answered: RequestFormat, in which the status is that of
-// the other pod's cache, and the names of the key's owner and of its stand-in.
+// the other pod's cache, the names of the key's owner and of its stand-in, and 1 if nginx did not ask the owner,
+// because the owner had not answered before.
 const HopFormat = "$disk $upstream_http_x_cachenode_status $status $bytes_sent $first_byte $request_time " +
-	"$limit_conn_status $owner $stand_in"
+	"$limit_conn_status $owner $stand_in $skips_owner"
 
 // UnsafeFormat is nginx's log_format for such requests. It is not escaped.
 const UnsafeFormat = "$scheme://$host$request_uri"

@@ -130,6 +130,13 @@ var fleet = dashboard{
 					"{{namespace}}/{{cachenode}} pod {{ordinal}}",
 				},
 			}},
+			{
+				title: "Not asked any more", description: "nginx skips a disk of a pod for ten seconds", unit: "none",
+				queries: []query{{
+					of(inFleet, `sum by (namespace, cachenode, ordinal, disk) (cachenode_hop_breaker_open{%s})`),
+					"{{namespace}}/{{cachenode}} pod {{ordinal}} {{disk}}",
+				}},
+			},
 			{title: "Keys that moved: filled from", unit: "ops", queries: []query{
 				{
 					of(inFleet, `sum by (namespace, cachenode, source) (rate(cachenode_fills_total{%s}[$__rate_interval]))`),

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -41,6 +42,8 @@ type Metrics struct {
 	rejected                                                                      prometheus.Counter
 	config                                                                        *prometheus.GaugeVec
 	sampling, nginxUp, share                                                      prometheus.Gauge
+
+	breakers *breakers
 
 	mutex  sync.Mutex
 	loaded map[string]bool
@@ -122,7 +125,8 @@ func New(disks func() map[string]disk.State, files func() map[string]Files) *Met
 		nginxUp:  gauge("cachenode_nginx_up", "1 if nginx answers on its private port."),
 		share: gauge("cachenode_key_share_ratio",
 			"Share of the keys that the pod owns among the pods that share them, from 0 to 1; 1 with routing.mode Local."),
-		loaded: map[string]bool{},
+		breakers: newBreakers(time.Now),
+		loaded:   map[string]bool{},
 	}
 	for _, result := range []string{Taken, Refused, Failed} {
 		m.reloads.WithLabelValues(result)
@@ -136,7 +140,7 @@ func New(disks func() map[string]disk.State, files func() map[string]Files) *Met
 	m.registry.MustRegister(m.requests, m.bytes, m.slices, m.sliceBytes, m.hops, m.hopBytes, m.unanswered, m.fills,
 		m.share, m.originResponses, m.firstByte, m.duration, m.probe, m.probeFailures, m.overflows, m.ioErrors,
 		m.removed, m.reloads, m.rejected,
-		m.config, m.sampling, m.nginxUp,
+		m.config, m.sampling, m.nginxUp, m.breakers,
 		&diskCollector{disks: disks, files: files, loaded: m.isLoaded},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
@@ -211,6 +215,7 @@ func (m *Metrics) hop(r nginxlog.Request) {
 		pod = r.StandIn
 		m.unanswered.WithLabelValues(r.Owner).Inc()
 	}
+	m.breakers.report(r.Owner, r.Disk, r.SkipsOwner)
 	m.hops.WithLabelValues(r.Tag, pod, cmp.Or(r.Cache, None)).Inc()
 	m.hopBytes.WithLabelValues(r.Tag, pod).Add(float64(r.Bytes))
 }

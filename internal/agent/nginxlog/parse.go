@@ -30,6 +30,8 @@ type Request struct {
 	// Owner and StandIn are the ordinals of the pods that the key is for, as text, if another pod answered; StandIn is ""
 	// if there is none.
 	Owner, StandIn string
+	// SkipsOwner is true if nginx did not ask the owner, because it had not answered before.
+	SkipsOwner bool
 }
 
 // Error is a line of the error log.
@@ -101,6 +103,7 @@ func ParseRequest(tag, text string) (r Request, ok bool) {
 		if r.StandIn, ok = ordinal(words[8]); !ok && words[8] != "-" && words[8] != "" {
 			return Request{}, false
 		}
+		r.SkipsOwner = words[9] == "1"
 	}
 	r.Duration, ok = seconds(words[5])
 	return r, ok && isName(r.Disk) && isCacheStatus(r.Cache)

@@ -42,16 +42,19 @@ func TestParseHop(t *testing.T) {
 	answered := Request{Tag: "peer", Disk: "disk1", Cache: "HIT", Status: 200, Bytes: 9, Owner: "1", StandIn: "12"}
 	alone := answered
 	alone.StandIn = ""
+	skips := answered
+	skips.SkipsOwner = true
 	for name, tt := range map[string]struct {
 		text string
 		want Request
 		ok   bool
 	}{
-		"the owner and its stand-in": {"disk1 HIT 200 9 - - - p1 p12", answered, true},
-		"no stand-in":                {"disk1 HIT 200 9 - - - p1 ", alone, true},
-		"no owner":                   {"disk1 HIT 200 9 - - - - p12", Request{}, false},
-		"an invented pod":            {"disk1 HIT 200 9 - - - p1 x", Request{}, false},
-		"a number too many":          {"disk1 HIT 200 9 - - - p01 p2", Request{}, false},
+		"the owner and its stand-in": {"disk1 HIT 200 9 - - - p1 p12 0", answered, true},
+		"an owner that is not asked": {"disk1 HIT 200 9 - - - p1 p12 1", skips, true},
+		"no stand-in":                {"disk1 HIT 200 9 - - - p1  0", alone, true},
+		"no owner":                   {"disk1 HIT 200 9 - - - - p12 0", Request{}, false},
+		"an invented pod":            {"disk1 HIT 200 9 - - - p1 x 0", Request{}, false},
+		"a number too many":          {"disk1 HIT 200 9 - - - p01 p2 0", Request{}, false},
 		"no pods":                    {"disk1 HIT 200 9 - - -", Request{}, false},
 	} {
 		t.Run(name, func(t *testing.T) {

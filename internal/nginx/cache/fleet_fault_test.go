@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cachenode/cachenode-operator/internal/agent/nginxlog"
 	"github.com/cachenode/cachenode-operator/internal/fleet"
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
@@ -58,11 +59,13 @@ func TestStandInForAnOwner(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newPods(t, 3, fastSharded(""))
+			p := newPods(t, 3, fastSharded("  monitoring: {requestSampling: 100}\n"))
 			paths := owned(t, "/object", 2, 1, 20)
 			for _, path := range paths {
 				p.get(t, 0, path)
 			}
+			reported := func() string { return fmt.Sprint(len(skips(p.nginx[0])), " reports") }
+			becomes(t, "20 reports", reported)
 			fail(t, p.nginx[2])
 			slow := 0
 			for round := range 3 {
@@ -89,8 +92,29 @@ func TestStandInForAnOwner(t *testing.T) {
 					t.Errorf("%s: the origin was asked %d times, want 2", path, n)
 				}
 			}
+			becomes(t, "80 reports", reported)
+			skipped := 0
+			for _, skips := range skips(p.nginx[0])[20:] {
+				if skips {
+					skipped++
+				}
+			}
+			if skipped < 40 || skipped > 58 { // two requests for each disk find out, and some again after ten seconds
+				t.Errorf("%d of 60 requests are reported to have skipped the owner", skipped)
+			}
 		})
 	}
+}
+
+// skips says for each report of a request that another pod answered whether it skipped the owner.
+func skips(n *nginxtest.Nginx) (list []bool) {
+	for _, line := range n.Reports() {
+		tag, text, _ := nginxlog.Split(line)
+		if r, ok := nginxlog.ParseRequest(tag, text); ok && r.Owner != "" {
+			list = append(list, r.SkipsOwner)
+		}
+	}
+	return list
 }
 
 // TestSlowOrigin checks that a slow origin is not taken for an owner that hangs, and that requests at the same time

@@ -35,7 +35,12 @@ func (r renderer) reporting() conf.Block {
 			conf.D("default", conf.Literal(""))),
 	}
 	if r.hops() {
-		block = append(block, conf.D("log_format", conf.Literal(hopFormat), conf.Expression(agentapi.HopFormat)))
+		block = append(block,
+			conf.D("log_format", conf.Literal(hopFormat), conf.Expression(agentapi.HopFormat)),
+			// The address of a pod that nginx leaves out (max_fails) is the name of its upstream.
+			conf.B("map", []conf.Argument{conf.Expression("$upstream_addr"), conf.Expression("$skips_owner")},
+				conf.Row(conf.Expression("~(^| : )"+lookupName), conf.Literal("1")),
+				conf.D("default", conf.Literal("0"))))
 	}
 	if r.fills() {
 		block = append(block, conf.D("log_format", conf.Literal(fillFormat),

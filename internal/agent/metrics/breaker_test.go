@@ -1,0 +1,39 @@
+package metrics
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+)
+
+// TestBreakers checks when a circuit breaker of nginx counts as open.
+func TestBreakers(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	b := newBreakers(func() time.Time { return now })
+	want := func(what string, open map[string]int) {
+		t.Helper()
+		var lines strings.Builder
+		if len(open) > 0 {
+			lines.WriteString("# HELP cachenode_hop_breaker_open " + breakerHelp + "\n")
+			lines.WriteString("# TYPE cachenode_hop_breaker_open gauge\n")
+		}
+		for labels, n := range open {
+			fmt.Fprintf(&lines, "cachenode_hop_breaker_open{%s} %d\n", labels, n)
+		}
+		if err := testutil.CollectAndCompare(b, strings.NewReader(lines.String())); err != nil {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
+	const first, second = `disk="disk1",ordinal="1"`, `disk="disk2",ordinal="1"`
+	b.report("1", "disk1", false)
+	want("a request that was answered", nil)
+	b.report("1", "disk1", true)
+	b.report("1", "disk2", true)
+	b.report("1", "disk2", false)
+	want("a request that skipped the owner, and one for another disk", map[string]int{first: 1, second: 0})
+	now = now.Add(breakerTime)
+	want("no request for ten seconds", map[string]int{first: 0, second: 0})
+}
