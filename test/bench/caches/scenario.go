@@ -24,6 +24,8 @@ type scenario struct {
 	keysZone int64
 	// inMemory is true if the files of the disks are in memory.
 	inMemory bool
+	// disk is the size of each disk in MiB; 0 for what suits the objects.
+	disk int64
 	// seconds is the default length of a measurement: enough for several answers per connection.
 	seconds int
 	// begins is the state of the memory at the beginning of each round; "" for an empty page cache.
@@ -38,8 +40,11 @@ type scenario struct {
 
 // disksAbout says what the disks are like.
 func (s scenario) disksAbout() string {
-	if s.inMemory {
+	switch {
+	case s.inMemory:
 		return "disks in memory"
+	case s.speed == lab.Speed{}:
+		return "disks in files on the machine's disk"
 	}
 	return s.speed.String()
 }
@@ -101,6 +106,15 @@ func small(s scenario) scenario {
 	return s
 }
 
+// millions is random load over 5,000,000 objects of 1 KiB. Their files do not fit into the memory of a machine.
+func millions() scenario {
+	const count = 5_000_000
+	s := fast("millions", kibi, count, 1536, lab.Random("random", 200, count, kibi))
+	s.inMemory, s.seconds = false, 20
+	s.disk, s.keysZone = 10_000, 224 // 1,790,000 keys for each disk
+	return s
+}
+
 // aged is a case on disks that have been full for long.
 func aged(s scenario) scenario {
 	s.full, s.name = true, "aged-"+s.name
@@ -144,6 +158,7 @@ var scenarios = map[string][]scenario{
 		small(fast("small-fast", kibi, 0, 300, lab.Load{})),
 		small(mixed("small-slow", kibi, 0, 300, 15)),
 	},
+	"millions": {millions()},
 	"zipf": {
 		zipf("zipf-64k", 64*kibi, 16000, 200),
 		zipf("zipf-1m", mebi, 1500, 100),

@@ -37,10 +37,14 @@ func main() {
 	only := flag.String("systems", "", "the systems to measure, separated by commas; all if empty")
 	out := flag.String("out", "", "a folder for the result as JSON")
 	pods := flag.String("pods", "", "measure configurations for so many pods instead, such as 3,10,30,100")
+	names := flag.Bool("names", false, "be the DNS server that -pods starts")
 	flag.Parse()
 	measure := func() error { return run(*rounds, *seconds, *only, *out) }
 	if *pods != "" {
 		measure = func() error { return sizes(*pods, *rounds, *seconds, *out) }
+	}
+	if *names {
+		measure = serveNames
 	}
 	if err := measure(); err != nil {
 		fmt.Fprintln(os.Stderr, "fleet:", err)

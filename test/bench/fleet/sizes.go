@@ -76,6 +76,11 @@ func measureSize(pods int, names bool, rounds, seconds int) (size result.FleetSi
 	if _, err := b.startOrigin("many", site); err != nil {
 		return size, err
 	}
+	if names {
+		if err := b.startNames(site); err != nil {
+			return size, err
+		}
+	}
 	root := lab.Root{
 		Dir: b.nginxRoot, Tmpfs: []string{"/run", "/tmp", "/var/cache"},
 		Files: map[string]string{"/tmp/nginx.conf": "user root;\n" + text, "/run/cachenode/README": ""},
@@ -90,7 +95,23 @@ func measureSize(pods int, names bool, rounds, seconds int) (size result.FleetSi
 	if err := b.Await(site, server, lab.Port); err != nil {
 		return size, err
 	}
+	if size.Queries, size.Rest, err = b.rest(server, site, names); err != nil {
+		return size, err
+	}
 	return size, b.measureMany(&size, site, server, rounds, seconds)
+}
+
+// startNames starts the DNS server of a site.
+func (b *bench) startNames(site lab.Site) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	server, err := b.Start("names", site, nil, lab.Root{}, self, "-names")
+	if err != nil {
+		return err
+	}
+	return b.Await(site, server, countPort)
 }
 
 func (b *bench) measureMany(size *result.FleetSize, site lab.Site, server *lab.Server, rounds, seconds int) error {
@@ -211,7 +232,7 @@ spec:
 	if !names {
 		facts.Fleet.Addresses = map[int]string{}
 		for pod := range pods {
-			facts.Fleet.Addresses[pod] = fmt.Sprintf("127.0.1.%d", pod+1)
+			facts.Fleet.Addresses[pod] = podAddress(pod).String()
 		}
 	}
 	config, err := cache.Render(cache.Input{Revision: revision, Facts: facts})

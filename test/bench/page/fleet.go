@@ -118,17 +118,18 @@ func (r *results) fleetSizesTable() (string, error) {
 	}
 	lines := [][]string{{
 		"pods", "by", "fleet.json, bytes", "nginx.conf, KiB", "render ms", "nginx -t ms", "reload ms", "a worker, MiB",
-		"hits/s",
+		"hits/s", "DNS queries/s", "at rest, ms CPU a second",
 	}}
 	for _, s := range d.Result.Sizes {
-		by := "address"
+		by, queries := "address", "–"
 		if s.Names {
-			by = "name"
+			by, queries = "name", fmt.Sprintf("%.1f", s.Queries)
 		}
 		lines = append(lines, []string{
 			fmt.Sprint(s.Pods), by, thousands(float64(s.Fleet)), fmt.Sprintf("%.0f", float64(s.Config)/1024),
 			short(result.Median(s.Render)), short(result.Median(s.Test)), short(result.Median(s.Reload)),
 			fmt.Sprintf("%.1f", s.Worker), thousands(result.Median(s.PerSecond)),
+			queries, fmt.Sprintf("%.1f", s.Rest),
 		})
 	}
 	return fmt.Sprintf("%d disks a pod, medians of %d rounds, %s, commit %s ([JSON](fleet-sizes.json)).\n\n%s",

@@ -48,6 +48,10 @@ type FleetSize struct {
 	Render []float64 `json:"renderMilliseconds"`
 	Test   []float64 `json:"testMilliseconds"`
 	Reload []float64 `json:"reloadMilliseconds"`
+	// Queries is how many names nginx asks a DNS server for in a second, and Rest how many milliseconds of processor time
+	// its workers take in a second, both without requests.
+	Queries float64 `json:"queriesPerSecond"`
+	Rest    float64 `json:"restMilliseconds"`
 	// Worker is the memory of a worker in MiB that it does not share with others.
 	Worker float64 `json:"workerMebibytes"`
 	// PerSecond is local hits of 4 KiB, for each round.
