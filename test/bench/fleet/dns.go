@@ -92,8 +92,8 @@ func (b *bench) queries(site lab.Site) (int, error) {
 	return strconv.Atoi(strings.TrimSpace(string(text)))
 }
 
-// atRest is how long nginx is watched without requests: nginx asks for each name every ten seconds.
-const atRest = 20 * time.Second
+// atRest is how long nginx is watched without requests. It asks for each name every ten seconds (valid=10s).
+const atRest = 31 * time.Second
 
 // rest measures what nginx does without requests.
 func (b *bench) rest(server *lab.Server, site lab.Site, names bool) (queries, cpu float64, err error) {
