@@ -63,7 +63,8 @@ func agentContainer(in PodInput) corev1.Container {
 		Env: []corev1.EnvVar{
 			// A soft limit, with which Go's garbage collector keeps the agent small.
 			{Name: "GOMEMLIMIT", Value: fmt.Sprintf("%dMiB", agentMemory+agentMemoryEach*len(in.Disks))},
-			{Name: "GOMAXPROCS", Value: "1"},
+			// Two, so that a disk that makes a read wait does not keep the agent from purging the others.
+			{Name: "GOMAXPROCS", Value: "2"},
 		},
 		RestartPolicy: new(corev1.ContainerRestartPolicyAlways),
 		Ports: []corev1.ContainerPort{

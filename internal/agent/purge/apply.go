@@ -7,7 +7,10 @@ import (
 	"iter"
 	"path/filepath"
 	"slices"
+	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"github.com/cachenode/cachenode-operator/internal/agent/cachefile"
 	"github.com/cachenode/cachenode-operator/internal/agent/index"
@@ -93,37 +96,88 @@ func (s *store) resolve(ctx context.Context, k *index.Keeper, tasks []task) erro
 
 // resolveOne applies a rule: all files become invalid first, as that is fast.
 func (s *store) resolveOne(ctx context.Context, k *index.Keeper, t task) error {
-	var files []index.File
-	n, x := 0, k.Index
+	var invalid invalid
 	for _, p := range t.patterns {
-		for f, err := range found(x, p) {
-			if err = errors.Join(err, ctx.Err()); err != nil {
+		for files := range found(k.Index, p) {
+			if err := s.hitAll(ctx, k.Index, t, files, &invalid); err != nil {
 				return err
-			}
-			if s.isSpared(x, f, t) {
-				continue
-			}
-			isInvalid, err := s.hit(t, s.Folder+"/"+f.Path())
-			if err != nil {
-				return err
-			}
-			if !isInvalid {
-				continue
-			}
-			if n++; n <= index.MaxOutdated {
-				files = append(files, f)
 			}
 		}
 	}
-	if n > unlinked { // the files stay, and the index forgets them after all are invalid
-		k.Reread(files...)
+	if invalid.count > unlinked { // the files stay, and the index forgets them after all are invalid
+		k.Reread(invalid.files...)
 		return nil
 	}
-	for _, f := range files {
+	for _, f := range invalid.files {
 		if err := cachefile.RemoveUnused(filepath.Join(s.Folder, f.Path())); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+// invalid are files that a rule has made invalid: their number, and the first ones. It is safe for concurrent use.
+type invalid struct {
+	mutex sync.Mutex
+	count int
+	files []index.File
+}
+
+// add adds files.
+func (i *invalid) add(files []index.File) {
+	i.mutex.Lock()
+	defer i.mutex.Unlock()
+	i.count += len(files)
+	i.files = append(i.files, files[:min(len(files), index.MaxOutdated-len(i.files))]...)
+}
+
+// Files are made invalid in batches, several at a time, because a disk may take long for a read that others can share.
+const (
+	hitBatch   = 64
+	hitBatches = 4
+)
+
+// hitAll makes files invalid or stale, see hit. No file may be there twice.
+func (s *store) hitAll(
+	ctx context.Context, x *index.Index, t task, files iter.Seq2[index.File, error], invalid *invalid,
+) (err error) {
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(hitBatches)
+	defer func() { err = cmp.Or(group.Wait(), err) }()
+	var batch []index.File
+	hit := func() {
+		files := batch
+		batch = nil
+		group.Go(func() error { return s.hitSome(x, t, files, invalid) })
+	}
+	for f, err := range files {
+		if err = errors.Join(err, ctx.Err()); err != nil {
+			return err
+		}
+		if batch = append(batch, f); len(batch) == hitBatch {
+			hit()
+		}
+	}
+	hit()
+	return nil
+}
+
+// hitSome makes a batch of files invalid or stale.
+func (s *store) hitSome(x *index.Index, t task, files []index.File, invalid *invalid) error {
+	hits := files[:0]
+	for _, f := range files {
+		if s.isSpared(x, f, t) {
+			continue
+		}
+		isInvalid, err := s.hit(t, s.Folder+"/"+f.Path())
+		if err != nil {
+			return err
+		}
+		if isInvalid {
+			hits = append(hits, f)
+		}
+	}
+	invalid.add(hits)
 	return nil
 }
 
@@ -137,18 +191,16 @@ func (s *store) isSpared(x *index.Index, f index.File, t task) bool {
 	return err == nil && ok && e.Received.After(t.End())
 }
 
-// found are the files that an index has for patterns. A file can be there more than once.
-func found(x *index.Index, p purge.Patterns) iter.Seq2[index.File, error] {
-	return func(yield func(index.File, error) bool) {
+// found are the files that an index has for each text of patterns. A file can be there for more than one text.
+func found(x *index.Index, p purge.Patterns) iter.Seq[iter.Seq2[index.File, error]] {
+	return func(yield func(iter.Seq2[index.File, error]) bool) {
 		for _, list := range []struct {
 			texts []string
 			with  func(string) iter.Seq2[index.File, error]
 		}{{p.Keys, x.WithKey}, {p.Prefixes, x.WithPrefix}, {p.Tags, x.WithTag}} {
 			for _, text := range list.texts {
-				for f, err := range list.with(text) {
-					if !yield(f, err) {
-						return
-					}
+				if !yield(list.with(text)) {
+					return
 				}
 			}
 		}

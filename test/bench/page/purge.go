@@ -150,7 +150,7 @@ func rateTable(r result.PurgeRate) (string, [][]string) {
 
 func rebuildTable(r result.PurgeRebuild) (string, [][]string) {
 	type sample = result.PurgeRebuildSample
-	return fmt.Sprintf("%s, %s files of %d bytes on %d disks, one processor, a soft limit of %s",
+	return fmt.Sprintf("%s, %s files of %d bytes on %d disks, two processors, a soft limit of %s",
 			inRounds(r.Rounds), thousands(float64(r.Files)), r.Bytes, r.Disks, r.MemoryLimit),
 		[][]string{
 			{"", "s", "s CPU", "MiB at most", "index, bytes an object"},

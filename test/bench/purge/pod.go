@@ -78,7 +78,7 @@ func (b *bench) startPod(name string, mebibytes int64) (p pod, err error) {
 	// A process that becomes another user does not end with its parent. The shell does, and all others with it.
 	const as = "setpriv --reuid 101 --regid 101 --clear-groups "
 	p.server, err = b.Start(name, p.site, cgroup, root, "sh", "-euc",
-		as+"env GOMAXPROCS=1 GOMEMLIMIT="+agentMemory+" /tmp/bin/agent run &\n"+
+		as+"env GOMAXPROCS=2 GOMEMLIMIT="+agentMemory+" /tmp/bin/agent run &\n"+
 			"until [ -e "+layout.ConfigFile+" ]; do sleep 0.05; done\n"+
 			as+"nginx -c "+layout.ConfigFile+" -e stderr\nexit")
 	if err != nil {

@@ -56,7 +56,7 @@ func (b *bench) rebuildOnce(dirs []string) (s result.PurgeRebuildSample, err err
 			return s, err
 		}
 		command := exec.Command(b.self, append([]string{"index"}, dirs...)...)
-		command.Env = append(os.Environ(), "GOMAXPROCS=1", "GOMEMLIMIT="+agentMemory)
+		command.Env = append(os.Environ(), "GOMAXPROCS=2", "GOMEMLIMIT="+agentMemory)
 		command.Stderr = os.Stderr
 		output, err := command.Output()
 		if err != nil {
