@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -130,7 +131,8 @@ func (r *PurgeReconciler) Reconcile(ctx context.Context, request reconcile.Reque
 	err = r.Get(ctx, request.NamespacedName, p.cacheNode)
 	if apierrors.IsNotFound(err) || (err == nil && !p.cacheNode.DeletionTimestamp.IsZero()) {
 		r.journals.Delete(request.NamespacedName)
-		return reconcile.Result{}, r.orphans(ctx, p)
+		next, expireErr := r.expire(ctx, p)
+		return reconcile.Result{RequeueAfter: next}, errors.Join(r.orphans(ctx, p), expireErr)
 	} else if err != nil {
 		return reconcile.Result{}, err
 	}

@@ -323,8 +323,18 @@ func TestPurges(t *testing.T) {
 			return "it is still there: " + string(cp.Status.Phase)
 		})
 		alone := &v1alpha1.CachePurge{ObjectMeta: metav1.ObjectMeta{Name: "alone", Namespace: "default"}}
-		alone.Spec = v1alpha1.CachePurgeSpec{CacheNode: "none", Everything: true}
+		alone.Spec = v1alpha1.CachePurgeSpec{CacheNode: "none", Everything: true, TTLSecondsAfterFinished: new(int32(1))}
 		must(t, o.client.Create(ctx, alone))
 		o.reaches(v1alpha1.PurgePending, "there is no CacheNode none in namespace default", alone)
+		alone.Status.Phase = v1alpha1.PurgeFailed // as if it had ended before the CacheNode was deleted
+		must(t, o.client.Status().Update(ctx, alone))
+		next := &v1alpha1.CachePurge{ObjectMeta: metav1.ObjectMeta{Name: "next", Namespace: "default"}, Spec: alone.Spec}
+		must(t, o.client.Create(ctx, next))
+		o.eventually(func() string {
+			if apierrors.IsNotFound(o.client.Get(ctx, client.ObjectKeyFromObject(alone), alone)) {
+				return ""
+			}
+			return "a finished purge without a CacheNode is still there"
+		})
 	})
 }

@@ -78,7 +78,7 @@ type CachePurgeSpec struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1000
 	// +kubebuilder:validation:items:MaxLength=253
-	// +kubebuilder:validation:XValidation:rule=`self.all(x, x.matches(r'^[A-Za-z0-9]([-A-Za-z0-9.]*[A-Za-z0-9])?$'))`,message="hosts: each must be the name of a host, without scheme, port, path and *"
+	// +kubebuilder:validation:XValidation:rule=`self.all(x, x.matches(r'^[A-Za-z0-9_]([-A-Za-z0-9._]*[A-Za-z0-9_])?$'))`,message="hosts: each must be the name of a host, without scheme, port, path and *"
 	Hosts []string `json:"hosts,omitempty"`
 
 	// tags are tags that the origin has given to objects, by the headers that spec.purge.tagHeaders of the CacheNode

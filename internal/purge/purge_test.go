@@ -32,6 +32,11 @@ func TestPatterns(t *testing.T) {
 			usual,
 			purge.Patterns{Keys: []string{"http://www.example.com/A?b=c", "https://www.example.com/A?b=c"}},
 		},
+		"a host with its root": {
+			purge.Target{URLs: []string{"http://www.example.com.:80/A"}, Prefixes: []string{"http://a./b"}},
+			policy(v1alpha1.KeyHost, v1alpha1.KeyRequestURI),
+			purge.Patterns{Keys: []string{"www.example.com/A"}, Prefixes: []string{"a/b"}},
+		},
 		"and for all methods": {
 			purge.Target{URLs: []string{"http://a"}},
 			v1alpha1.CachePolicy{
@@ -80,6 +85,9 @@ func TestCheck(t *testing.T) {
 		`urls: "http:///b": must have a host, and no user`:                        {URLs: []string{"http:///b"}},
 		`urls: "http://u@a/b": must have a host, and no user`:                     {URLs: []string{"http://u@a/b"}},
 		`prefixes: "http://a/": is a whole host: name it in hosts`:                {Prefixes: []string{"http://a/"}},
+		`prefixes: "http://a//": is a whole host: name it in hosts`:               {Prefixes: []string{"http://a//"}},
+		`prefixes: "http://a/%2e": is a whole host: name it in hosts`:             {Prefixes: []string{"http://a/%2e"}},
+		`prefixes: "http://a/x/..": is a whole host: name it in hosts`:            {Prefixes: []string{"http://a/x/.."}},
 		`hosts: "a/b": must be the name of a host, without scheme, port and path`: {Hosts: []string{"a/b"}},
 		`hosts: "*.a": must be the name of a host, without scheme, port and path`: {Hosts: []string{"*.a"}},
 		"urls: must have at most 1000 items, has 1001":                            {URLs: make([]string, 1001)},

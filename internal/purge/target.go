@@ -116,6 +116,7 @@ func parse(text string) (r cache.Request, err error) {
 	}
 	_, rest, _ := strings.Cut(text, "://")
 	r.Host = strings.TrimSuffix(strings.TrimSuffix(u.Host, u.Port()), ":")
+	r.Host = strings.TrimSuffix(r.Host, ".") // as nginx does
 	if at := strings.IndexAny(rest, "/?"); at >= 0 {
 		r.URI = rest[at:]
 	}
@@ -133,7 +134,7 @@ func parsePrefix(text string) (r cache.Request, err error) {
 		return r, err
 	case strings.Contains(text, "?"):
 		return r, errors.New("must end in the path: every query string of the paths is purged")
-	case r.URI == "/":
+	case cache.Key(v1alpha1.CachePolicy{Key: []v1alpha1.KeyPart{v1alpha1.KeyURI}}, r) == "/": // as //, /. and /x/.. are
 		return r, errors.New("is a whole host: name it in hosts")
 	}
 	return r, nil

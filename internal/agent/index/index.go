@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"iter"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cockroachdb/pebble/v2"
@@ -25,6 +26,8 @@ type Index struct {
 	closed bool
 	failed chan struct{}
 	once   sync.Once
+	// damaged is true once something was read that was not written so.
+	damaged atomic.Bool
 }
 
 // ErrFailed is the error after the disk has failed under the index, or after [Index.Close].
@@ -68,7 +71,7 @@ func openIn(files vfs.FS, folder, boot string, cache *Cache) (*Index, error) {
 		MemTableSize: memTable, MemTableStopWritesThreshold: 2, FormatMajorVersion: pebble.FormatNewest,
 		EventListener: &pebble.EventListener{
 			BackgroundError: x.backgroundError,
-			DataCorruption:  func(pebble.DataCorruptionInfo) { x.fail() },
+			DataCorruption:  func(pebble.DataCorruptionInfo) { x.damage() },
 		},
 	}
 	options.ApplyCompressionSettings(func() pebble.DBCompressionSettings { return pebble.DBCompressionGood })
@@ -83,8 +86,18 @@ func openIn(files vfs.FS, folder, boot string, cache *Cache) (*Index, error) {
 	return x, nil
 }
 
-// Failed is closed when the disk has failed under the index. A call that changes the index may then never return.
+// Failed is closed when the index cannot be used any more, because the disk has failed under it or it is damaged. A
+// call that changes the index may then never return.
 func (x *Index) Failed() <-chan struct{} { return x.failed }
+
+// Damaged is true for an index that has failed because it is damaged. The caller removes its folder, as for one that
+// cannot be opened.
+func (x *Index) Damaged() bool { return x.damaged.Load() }
+
+func (x *Index) damage() {
+	x.damaged.Store(true)
+	x.fail()
+}
 
 // retryAfter is the time between two tries to write to a disk that has failed.
 const retryAfter = 5 * time.Second
@@ -111,6 +124,9 @@ func (x *Index) use(f func() error) error {
 		return ErrFailed
 	}
 	if err := f(); err != nil {
+		if errors.Is(err, errDamaged) || pebble.IsCorruptionError(err) {
+			x.damage()
+		}
 		return fmt.Errorf("index: %w", err)
 	}
 	return nil

@@ -16,41 +16,42 @@ import (
 // indexPrefix begins the names of the folders of indexes.
 const indexPrefix = "index-"
 
-// open opens the store's index, and removes those that are of no use any more. An index that was opened by this process
-// and failed cannot be opened again, so each has a name of its own.
-func (s *store) open() (x *index.Index, tagHeaders []string, err error) {
+// open opens the store's index in a folder, and removes those that are of no use any more. An index that was opened by
+// this process and failed cannot be opened again, so each has a name of its own.
+func (s *store) open() (x *index.Index, folder string, tagHeaders []string, err error) {
 	s.purger.mutex.RLock()
 	tagHeaders, blocks := s.purger.tagHeaders, s.purger.blocks
 	s.purger.mutex.RUnlock()
 	if s.isMemory() {
 		x, err = index.OpenInMemory(blocks)
-		return x, tagHeaders, err
+		return x, "", tagHeaders, err
 	}
 	boot, err := crash.Boot()
 	if err != nil {
-		return nil, nil, err
+		return nil, "", nil, err
 	}
 	// With other headers, it would have other tags.
 	begin := indexPrefix + hashOf(append([]string{index.Format}, tagHeaders...)) + "-"
 	old, err := filepath.Glob(filepath.Join(s.Indexes, indexPrefix+"*"))
 	if err != nil {
-		return nil, nil, err
+		return nil, "", nil, err
 	}
-	for _, folder := range old {
-		if x == nil && strings.HasPrefix(filepath.Base(folder), begin) {
-			if x, err = index.Open(folder, boot, blocks); err == nil {
+	for _, one := range old {
+		if x == nil && strings.HasPrefix(filepath.Base(one), begin) {
+			if x, err = index.Open(one, boot, blocks); err == nil {
+				folder = one
 				continue
 			}
 		}
-		if err := os.RemoveAll(folder); err != nil {
-			return nil, nil, err
+		if err := os.RemoveAll(one); err != nil {
+			return nil, "", nil, err
 		}
 	}
 	if x == nil {
-		name := fmt.Sprintf("%s%d", begin, time.Now().UnixNano())
-		x, err = index.Open(filepath.Join(s.Indexes, name), boot, blocks)
+		folder = filepath.Join(s.Indexes, fmt.Sprintf("%s%d", begin, time.Now().UnixNano()))
+		x, err = index.Open(folder, boot, blocks)
 	}
-	return x, tagHeaders, err
+	return x, folder, tagHeaders, err
 }
 
 // hashOf identifies the format and the headers of an index in the name of its folder.

@@ -11,6 +11,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -138,9 +139,16 @@ func (s *site) origin(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Surrogate-Key", "all "+strings.Split(r.URL.Path, "/")[1])
 	w.Header().Set("Vary", "X-Device")
 	w.Header().Set("Cache-Control", "max-age=600")
+	if strings.HasPrefix(r.URL.Path, "/short/") {
+		w.Header().Set("Cache-Control", "max-age=1")
+	}
 	w.Header().Set("ETag", fmt.Sprintf(`"%d"`, version))
 	if answer != nil {
 		answer(r.URL.Path)
+	}
+	if size, ok := strings.CutPrefix(r.URL.Path, "/tags/"); ok {
+		n, _ := strconv.Atoi(size)
+		w.Header().Set("Surrogate-Key", strings.Repeat("article-1 ", n/10))
 	}
 	text := fmt.Sprintf("%s %d %s", r.URL.Path, version, strings.Repeat("x", max(300_000, s.size)))
 	if strings.HasPrefix(r.URL.Path, "/chunked/") {
@@ -387,6 +395,38 @@ func TestInFlight(t *testing.T) {
 	s.never("/a/1", 2)
 }
 
+// TestRenewalInFlight checks that an object which the origin is validating does not come back after a purge, neither by
+// a 304 to a client's request nor by one to a background update.
+func TestRenewalInFlight(t *testing.T) {
+	for name, how := range map[string]struct{ stale, status string }{
+		"a client waits":    {"staleWhileRevalidate: 0s", "REVALIDATED"},
+		"in the background": {"staleWhileRevalidate: 1m, backgroundUpdate: true", "STALE"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t, "  memoryTier: {enabled: false}\n  cache: {"+how.stale+"}\n")
+			s.wants("MISS", 0, "/short/1")
+			time.Sleep(2100 * time.Millisecond) // until it is stale, in whole seconds
+			asked, goOn := make(chan struct{}, 1), make(chan struct{})
+			s.mutex.Lock()
+			s.answer = func(string) { asked <- struct{}{}; <-goOn }
+			s.mutex.Unlock()
+			status := make(chan string)
+			go func() { got, _ := s.get("/short/1", "phone"); status <- got }()
+			<-asked
+			s.mutex.Lock()
+			s.answer = nil
+			s.mutex.Unlock()
+			s.publish()
+			s.purge(purge.Target{URLs: []string{url("/short/1")}}, false)
+			close(goOn)
+			if got := <-status; got != how.status {
+				t.Errorf("the request before the purge: %s, want %s", got, how.status)
+			}
+			s.never("/short/1", 0)
+		})
+	}
+}
+
 // never checks that a version is not served, once the files of the last moments were looked at.
 func (s *site) never(path string, version int) {
 	s.t.Helper()
@@ -468,6 +508,33 @@ func TestWithoutJournal(t *testing.T) {
 	}
 }
 
+// TestDamagedIndex checks that an index is rebuilt that is opened and then found to be damaged, and that purges wait
+// for it.
+func TestDamagedIndex(t *testing.T) {
+	s := newSite(t, "  memoryTier: {enabled: false}\n")
+	s.wants("MISS", 0, both...)
+	s.purge(purge.Target{Tags: []string{"none"}}, false)
+	s.end()
+	for _, disk := range disks {
+		tables, err := filepath.Glob(s.nginx.Root + filepath.Dir(layout.CacheDir(disk)) + "/index-*/*.sst")
+		if must(t, err); len(tables) == 0 {
+			t.Fatalf("the index of %s has no tables", disk)
+		}
+		for _, table := range tables {
+			file, err := os.OpenFile(table, os.O_RDWR, 0)
+			must(t, err)
+			_, err = file.WriteAt([]byte("damaged"), 20) // in its first block
+			must(t, err)
+			must(t, file.Close())
+		}
+	}
+	s.begin(&s.journal)
+	s.publish()
+	s.purge(purge.Target{Tags: []string{"a"}}, false)
+	s.wants("MISS", 1, "/a/1", "/a/2", "/a/3", "/a/4")
+	s.wants("HIT", 0, "/b/1", "/b/2", "/c/1", "/c/2")
+}
+
 // TestNotes checks that a disk notes what it obeys while purges do not stop, but not more than the copy of the journal
 // has.
 func TestNotes(t *testing.T) {
@@ -511,6 +578,22 @@ func TestManyTags(t *testing.T) {
 	s.purge(purge.Target{Tags: []string{"whatever"}}, false)
 	s.wants("MISS", 1, path)
 	s.wants("HIT", 0, "/b/1")
+}
+
+// TestLargeTags checks that an object with 3 KB of tags is purged by any of them, and that one with 100 KB of tags is
+// an error of the origin, which is not stored.
+func TestLargeTags(t *testing.T) {
+	s := newSite(t, "  memoryTier: {enabled: false}\n")
+	s.wants("MISS", 0, "/tags/3000")
+	s.publish()
+	s.purge(purge.Target{Tags: []string{"article-1"}}, false)
+	s.wants("MISS", 1, "/tags/3000")
+	response, err := s.nginx.Client().Get("http://127.0.0.1:8080/tags/100000")
+	must(t, err)
+	must(t, response.Body.Close())
+	if response.StatusCode != http.StatusBadGateway {
+		t.Errorf("with 100 KB of tags: status %d, want 502", response.StatusCode)
+	}
 }
 
 // TestOtherKeys checks that after an edit of the key, purges of URLs hold for objects of both keys.

@@ -163,11 +163,11 @@ func (s *store) serve(ctx context.Context) (err error) {
 		return err
 	}
 	s.set(func() { s.isRead = true })
-	x, headers, err := s.open()
+	x, folder, headers, err := s.open()
 	if err != nil {
 		return err
 	}
-	defer closeIndex(x)
+	defer func() { err = errors.Join(err, s.close(x, folder)) }()
 	x.Serves = func(generation int64) bool {
 		s.purger.mutex.RLock()
 		defer s.purger.mutex.RUnlock()
@@ -213,14 +213,20 @@ func (s *store) serve(ctx context.Context) (err error) {
 	}
 }
 
-// closeIndex closes an index. That never returns if the disk fails, and nobody waits for it then.
-func closeIndex(x *index.Index) {
+// close closes the index in a folder. That never returns if the disk fails, and nobody waits for it then. A damaged
+// index is removed, so that the next one is rebuilt.
+func (s *store) close(x *index.Index, folder string) error {
 	closed := make(chan struct{})
 	go func() { _ = x.Close(); close(closed) }()
 	select {
 	case <-closed:
 	case <-x.Failed():
 	}
+	if !x.Damaged() || s.isMemory() {
+		return nil
+	}
+	s.purger.log.Warn("the index is damaged, and is rebuilt", "disk", s.name)
+	return os.RemoveAll(folder)
 }
 
 // keep runs a keeper until the context ends or the disk fails.
