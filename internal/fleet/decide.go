@@ -62,7 +62,8 @@ type Decision struct {
 //
 // A pod becomes a member when it is ready, and stays one while it is restarted: its stand-ins answer meanwhile. It
 // leaves when it is scaled away. A member is away while its node is cordoned or none of its disks can be used, unless
-// that is so for all members. A pod that gets keys by a change fills them from the pod that had them before.
+// that is so for all members. A pod that gets keys by a change fills them from the pod that had them before. While pods
+// that leave hand their keys over, no pod joins.
 func Decide(in Input) Decision {
 	if in.Zoned {
 		return decideZones(in)
@@ -89,7 +90,7 @@ func decide(in Input) Decision {
 		d.State.Owners, d.State.Previous, d.State.Until = wanted, Owners{}, time.Time{}
 		if in.Handover > 0 && !in.State.IsZero() {
 			d.State.Previous, d.State.Until = in.State.Owners, in.Now.Add(in.Handover)
-			if in.onlyLeave(wanted) {
+			if in.keepsPrevious(wanted) {
 				d.State.Previous = in.State.Previous
 			}
 		}
@@ -145,6 +146,10 @@ func (d *Decision) members(in Input) []int {
 		d.lookAgain(joinWait - waiting)
 		return members
 	}
+	if len(joining) > 0 && len(in.leaving(joining)) > 0 { // the pods that leave would not be asked any more
+		d.lookAgain(in.State.Until.Sub(in.Now))
+		return members
+	}
 	members = append(members, joining...)
 	slices.Sort(members)
 	return members[:min(len(members), MaxMembers)]
@@ -168,15 +173,26 @@ func (d *Decision) lookAgain(after time.Duration) {
 	}
 }
 
-// onlyLeave is true if more owners leave during the hand-over of others that left. The previous owners then stay the
-// same, because they include all pods that leave.
-func (in Input) onlyLeave(wanted Owners) bool {
-	previous := in.State.Previous
-	awayStill := func(o Owners) bool {
-		return !slices.ContainsFunc(o.Away, func(pod int) bool { return !slices.Contains(wanted.Away, pod) })
+// leaving are the ready pods that hand their keys over now, without those of a list.
+func (in Input) leaving(without []int) (pods []int) {
+	if !in.State.Until.After(in.Now) {
+		return nil
 	}
-	return !previous.IsZero() && in.State.Until.After(in.Now) && slices.Equal(previous.Members, wanted.Members) &&
-		slices.Equal(in.State.Members, wanted.Members) && awayStill(previous) && awayStill(in.State.Owners)
+	for _, pod := range in.Pods {
+		hands := slices.Contains(in.State.Previous.Present(), pod.Ordinal) &&
+			!slices.Contains(in.State.Present(), pod.Ordinal) && !slices.Contains(without, pod.Ordinal)
+		if hands && !pod.ReadySince.IsZero() && !pod.Spent {
+			pods = append(pods, pod.Ordinal)
+		}
+	}
+	return pods
+}
+
+// keepsPrevious is true for a change during the hand-over of pods that go on leaving. The previous owners then stay the
+// same, if they include all that own keys from now on.
+func (in Input) keepsPrevious(wanted Owners) bool {
+	isNew := func(pod int) bool { return !slices.Contains(in.State.Previous.Present(), pod) }
+	return len(in.leaving(wanted.Present())) > 0 && !slices.ContainsFunc(wanted.Present(), isNew)
 }
 
 func (o Owners) equal(p Owners) bool {

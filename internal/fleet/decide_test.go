@@ -154,6 +154,55 @@ func TestDecide(t *testing.T) {
 				}, After: handover,
 			},
 		},
+		"a pod would join while another leaves": {
+			Input{
+				State: handing(Owners{Members: []int{0, 1, 2}, Away: []int{1}}, owners(0, 1, 2)), Replicas: 4,
+				Pods: with(ready(0, 1, 2, 3), 1, func(p *Pod) { p.Leaves = true }),
+			},
+			Decision{
+				State: handing(Owners{Members: []int{0, 1, 2}, Away: []int{1}}, owners(0, 1, 2)), After: 5 * time.Minute,
+			},
+		},
+		"a pod joins after the one that left has died": {
+			Input{
+				State: handing(owners(0, 1), owners(0, 1, 2)), Replicas: 2 + 2,
+				Pods: with(ready(0, 1, 2, 3), 2, func(p *Pod) { p.ReadySince = time.Time{} }),
+			},
+			Decision{
+				State: State{
+					Fleet: Fleet{Owners: owners(0, 1, 3), Previous: owners(0, 1), Serial: 8}, Until: now.Add(handover),
+				}, After: handover,
+			},
+		},
+		"what was scaled away is back": {
+			Input{State: handing(owners(0, 1), owners(0, 1, 2)), Pods: ready(0, 1, 2), Replicas: 3},
+			Decision{
+				State: State{
+					Fleet: Fleet{Owners: owners(0, 1, 2), Previous: owners(0, 1), Serial: 8}, Until: now.Add(handover),
+				}, After: handover,
+			},
+		},
+		"scaled down once more": {
+			Input{State: handing(owners(0, 1, 2), owners(0, 1, 2, 3)), Pods: ready(0, 1, 2, 3), Replicas: 2},
+			Decision{
+				State: State{
+					Fleet: Fleet{Owners: owners(0, 1), Previous: owners(0, 1, 2, 3), Serial: 8}, Until: now.Add(handover),
+				}, Keep: 4, After: handover,
+			},
+		},
+		"a cordoned node while it is scaled down": {
+			Input{
+				State: handing(owners(0, 1, 2), owners(0, 1, 2, 3)), Replicas: 3,
+				Pods: with(ready(0, 1, 2, 3), 1, func(p *Pod) { p.Leaves = true }),
+			},
+			Decision{
+				State: State{
+					Fleet: Fleet{
+						Owners: Owners{Members: []int{0, 1, 2}, Away: []int{1}}, Previous: owners(0, 1, 2, 3), Serial: 8,
+					}, Until: now.Add(handover),
+				}, Keep: 4, After: handover,
+			},
+		},
 		"all nodes are cordoned": {
 			Input{State: owned(0), Pods: with(ready(0), 0, func(p *Pod) { p.Leaves = true }), Replicas: 1},
 			Decision{State: owned(0)},
