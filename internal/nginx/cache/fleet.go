@@ -242,10 +242,10 @@ func (r renderer) resolvesPeers() bool {
 }
 
 // minUses is after how many requests a location of a disk stores an object. A request that came from another pod has
-// been counted twice: when the pod looked the object up, and when it then fetched the object.
+// been counted twice, when the pod looked the object up and when it then fetched the object; slices are not looked up.
 func (r renderer) minUses() int32 {
 	uses := ptr.Deref(r.Spec.Cache.MinUses, 1)
-	if r.door == toPeers {
+	if r.door == toPeers && !r.hasSlices() {
 		uses = 2*uses - 1
 	}
 	return uses

@@ -10,6 +10,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/cachenode/cachenode-operator/internal/fleet"
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
@@ -34,6 +36,38 @@ type pods struct {
 func sharded(more string) string {
 	return strings.Replace(threeDisks, ", {name: disk3, size: 1Gi}", "", 1) +
 		"  routing: {mode: Sharded, tls: \"Off\"}\n" + more
+}
+
+// TestMinUsesOverHops checks that an object is stored after as many requests as it takes without a hop.
+func TestMinUsesOverHops(t *testing.T) {
+	t.Parallel()
+	for name, policy := range map[string]string{"whole": "", "in slices": ", slice: {size: 1Mi}"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPods(t, 2, sharded("  cache: {minUses: 2"+policy+"}\n  memoryTier: {enabled: false}\n"))
+			path := ""
+			for i := 0; path == ""; i++ {
+				if one := fmt.Sprintf("/object/%d", i); ownerOf(t, fleet.Of(2), one) == 1 {
+					path = one
+				}
+			}
+			var got []string
+			for range 3 {
+				got = append(got, how(p.get(t, 0, path)))
+				time.Sleep(100 * time.Millisecond) // until it is stored
+			}
+			if diff := cmp.Diff([]string{"peer MISS", "peer MISS", "peer HIT"}, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// ownerOf is the pod that owns the key of a path.
+func ownerOf(t *testing.T, f fleet.Fleet, path string) int {
+	t.Helper()
+	owner, _ := owners(t, f, path)
+	return owner
 }
 
 // change changes the input of a pod. write writes a file for its nginx.

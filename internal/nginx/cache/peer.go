@@ -181,7 +181,16 @@ func (r renderer) onlyIfCached(key conf.Expression) conf.Block {
 		conf.Block{
 			conf.D("proxy_force_ranges", conf.OnOff(true)),
 			conf.D("error_page", conf.Literal("500"), conf.Literal("="), conf.Literal(absentHere)),
-		}, r.diskIO(diskVariable))
+		}, r.lookupUses(), r.diskIO(diskVariable))
+}
+
+// lookupUses has a lookup count as a use. With the default, 1, nginx forgets a key that it does not find, and so how
+// often that was requested.
+func (r renderer) lookupUses() conf.Block {
+	if uses := r.minUses(); uses > 1 {
+		return conf.Block{conf.D("proxy_cache_min_uses", conf.Int(uses))}
+	}
+	return nil
 }
 
 // headerAlone answers a question for the header with a redirect to the location that asked to be redirected to. nginx
