@@ -14,10 +14,14 @@ const (
 	// The other pod reports the request too.
 	TagPeer    = "peer"
 	TagStandIn = "standin"
-	// TagFilled is for an object whose key has moved to this pod and that came from the pod that had the key, TagUnfilled
-	// for one that the pod did not have, so that it came from the origin.
-	TagFilled   = "filled"
-	TagUnfilled = "unfilled"
+	// TagAlone is for a request whose key another pod owns, and that this pod answered because no other pod did. It is
+	// reported a second time.
+	TagAlone = "alone"
+	// TagFilled is for an object whose key has moved and that came from the pod that had the key, TagFilledFromDisk for
+	// one that came from the disk of this pod that had it, and TagUnfilled for one that came from the origin.
+	TagFilled         = "filled"
+	TagFilledFromDisk = "filleddisk"
+	TagUnfilled       = "unfilled"
 	// TagSlice is for a slice that was fetched from the origin.
 	TagSlice = "slice"
 	// TagUnsafe is for a request that has changed something at the origin. Its text is the URL.
@@ -30,9 +34,9 @@ const (
 // whole time in seconds, and the result of the limit on uncached requests.
 const RequestFormat = "$disk $upstream_cache_status $status $bytes_sent $first_byte $request_time $limit_conn_status"
 
-// HopFormat is nginx's log_format for requests that another pod answered: RequestFormat, in which the status is that of
-// the other pod's cache, the names of the key's owner and of its stand-in, and 1 if nginx did not ask the owner,
-// because the owner had not answered before.
+// HopFormat is nginx's log_format for requests that another pod answered or should have: RequestFormat, in which the
+// status is that of the other pod's cache, the names of the key's owner and of its stand-in, and 1 if nginx did not ask
+// the owner, because the owner had not answered before.
 const HopFormat = "$disk $upstream_http_x_cachenode_status $status $bytes_sent $first_byte $request_time " +
 	"$limit_conn_status $owner $stand_in $skips_owner"
 

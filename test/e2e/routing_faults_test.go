@@ -13,6 +13,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/agent/metrics"
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/test/client/report"
@@ -122,10 +123,10 @@ func (s *suite) fills(t *testing.T) (moved, fetched int) {
 			var source string
 			var n int
 			if _, err := fmt.Sscanf(line, `cachenode_fills_total{source=%q} %d`, &source, &n); err == nil {
-				if source == "peer" {
-					moved += n
-				} else {
+				if source == metrics.FromOrigin {
 					fetched += n
+				} else {
+					moved += n
 				}
 			}
 		}

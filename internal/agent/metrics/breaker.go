@@ -5,13 +5,17 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"github.com/cachenode/cachenode-operator/internal/agent/nginxlog"
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
 )
 
 // breakerTime is how long nginx does not ask a pod that has not answered (fail_timeout).
 const breakerTime = 10 * time.Second
 
 const breakerHelp = "1 while nginx does not ask a pod for the keys of a disk, because two requests in ten seconds " +
-	"were not answered; as the last report of such a request says. 0 after ten seconds without one."
+	"were not answered or the pod's name has no address; by the requests that nginx reports. 0 after ten seconds " +
+	"without such a request."
 
 var breakerOpen = prometheus.NewDesc("cachenode_hop_breaker_open", breakerHelp, []string{"ordinal", "disk"}, nil)
 
@@ -32,14 +36,16 @@ func newBreakers(now func() time.Time) *breakers {
 	return &breakers{now: now, skipped: map[breaker]time.Time{}}
 }
 
-// report notes whether a request skipped the owner of its key.
-func (b *breakers) report(ordinal, disk string, skips bool) {
+// report notes what became of a request for whose key another pod is asked. One that was not answered says nothing: it
+// can have been the try after ten seconds.
+func (b *breakers) report(r nginxlog.Request) {
 	b.mutex.Lock()
 	defer b.mutex.Unlock()
-	of := breaker{ordinal, disk}
-	if skips {
+	of := breaker{r.Owner, r.Disk}
+	switch {
+	case r.SkipsOwner:
 		b.skipped[of] = b.now()
-	} else if !b.skipped[of].IsZero() {
+	case r.Tag == agentapi.TagPeer && !b.skipped[of].IsZero():
 		b.skipped[of] = time.Time{}
 	}
 }

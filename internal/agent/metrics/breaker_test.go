@@ -7,6 +7,9 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"github.com/cachenode/cachenode-operator/internal/agent/nginxlog"
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
 )
 
 // TestBreakers checks when a circuit breaker of nginx counts as open.
@@ -28,12 +31,17 @@ func TestBreakers(t *testing.T) {
 		}
 	}
 	const first, second = `disk="disk1",ordinal="1"`, `disk="disk2",ordinal="1"`
-	b.report("1", "disk1", false)
+	report := func(tag, disk string, skips bool) {
+		b.report(nginxlog.Request{Tag: tag, Owner: "1", Disk: disk, SkipsOwner: skips})
+	}
+	report(agentapi.TagPeer, "disk1", false)
 	want("a request that was answered", nil)
-	b.report("1", "disk1", true)
-	b.report("1", "disk2", true)
-	b.report("1", "disk2", false)
-	want("a request that skipped the owner, and one for another disk", map[string]int{first: 1, second: 0})
+	report(agentapi.TagStandIn, "disk1", true)
+	report(agentapi.TagAlone, "disk2", true)
+	report(agentapi.TagStandIn, "disk1", false)
+	want("requests that skipped the owner, and a try that was not answered", map[string]int{first: 1, second: 1})
+	report(agentapi.TagPeer, "disk2", false)
+	want("a disk that answers again", map[string]int{first: 1, second: 0})
 	now = now.Add(breakerTime)
 	want("no request for ten seconds", map[string]int{first: 0, second: 0})
 }

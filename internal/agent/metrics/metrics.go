@@ -94,10 +94,11 @@ func New(disks func() map[string]disk.State, files func() map[string]Files) *Met
 			"Bytes of responses from other pods, by that pod's ordinal, headers included."+sampled, "hop", "ordinal"),
 		unanswered: counter("cachenode_hops_unanswered_total",
 			"Requests whose key belongs to another pod that did not answer in time or at all, by that pod's ordinal. "+
-				"The stand-in answered them. nginx leaves such a pod alone for ten seconds at a time."+sampled, "ordinal"),
+				"The stand-in answered them, which can be this pod. "+
+				"nginx leaves such a pod alone for ten seconds at a time."+sampled, "ordinal"),
 		fills: counter("cachenode_fills_total",
 			"Objects, or slices of them, that were stored after their keys had moved from another pod or disk, by where they "+
-				"came from: peer (that pod or disk) or origin.", "source"),
+				"came from: peer (that pod), disk (that disk) or origin.", "source"),
 		probe: histogram("cachenode_disk_probe_duration_seconds",
 			"Time that a probe took to write, sync and read a file.", "disk"),
 		probeFailures: counter("cachenode_disk_probe_failures_total",
@@ -131,7 +132,7 @@ func New(disks func() map[string]disk.State, files func() map[string]Files) *Met
 	for _, result := range []string{Taken, Refused, Failed} {
 		m.reloads.WithLabelValues(result)
 	}
-	for _, source := range []string{FromPeer, FromOrigin} {
+	for _, source := range []string{FromPeer, FromDisk, FromOrigin} {
 		m.fills.WithLabelValues(source)
 	}
 	for _, class := range []string{"2xx", "3xx", "4xx", "5xx"} { // a rate needs a first value
@@ -157,9 +158,10 @@ func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }
 // Register adds a collector, such as nginx's own counters.
 func (m *Metrics) Register(c prometheus.Collector) { m.registry.MustRegister(c) }
 
-// FromPeer and FromOrigin are the sources of objects that were filled.
+// FromPeer, FromDisk and FromOrigin are the sources of objects that were filled.
 const (
 	FromPeer   = "peer"
+	FromDisk   = "disk"
 	FromOrigin = "origin"
 )
 
@@ -171,11 +173,14 @@ func (m *Metrics) Request(r nginxlog.Request) {
 		return
 	}
 	switch r.Tag {
-	case agentapi.TagPeer, agentapi.TagStandIn:
+	case agentapi.TagPeer, agentapi.TagStandIn, agentapi.TagAlone:
 		m.hop(r)
 		return
 	case agentapi.TagFilled:
 		m.fills.WithLabelValues(FromPeer).Inc()
+		return
+	case agentapi.TagFilledFromDisk:
+		m.fills.WithLabelValues(FromDisk).Inc()
 		return
 	case agentapi.TagUnfilled:
 		m.fills.WithLabelValues(FromOrigin).Inc()
@@ -208,14 +213,17 @@ func (m *Metrics) Request(r nginxlog.Request) {
 	}
 }
 
-// hop counts a request that another pod answered.
+// hop counts a request for whose key another pod is asked.
 func (m *Metrics) hop(r nginxlog.Request) {
+	m.breakers.report(r)
 	pod := r.Owner
-	if r.Tag == agentapi.TagStandIn {
+	if r.Tag != agentapi.TagPeer {
 		pod = r.StandIn
 		m.unanswered.WithLabelValues(r.Owner).Inc()
 	}
-	m.breakers.report(r.Owner, r.Disk, r.SkipsOwner)
+	if r.Tag == agentapi.TagAlone {
+		return // no hop
+	}
 	m.hops.WithLabelValues(r.Tag, pod, cmp.Or(r.Cache, None)).Inc()
 	m.hopBytes.WithLabelValues(r.Tag, pod).Add(float64(r.Bytes))
 }

@@ -75,7 +75,7 @@ func Split(datagram string) (tag, text string, ok bool) {
 // ParseRequest parses the text of a request's line. ok is false if it is not in the format.
 func ParseRequest(tag, text string) (r Request, ok bool) {
 	words, format := strings.Split(text, " "), agentapi.RequestFormat
-	overHop := tag == agentapi.TagPeer || tag == agentapi.TagStandIn
+	overHop := tag == agentapi.TagPeer || tag == agentapi.TagStandIn || tag == agentapi.TagAlone
 	if overHop {
 		format = agentapi.HopFormat
 	}

@@ -190,9 +190,10 @@ func parseRouting(families map[string]*dto.MetricFamily, sampling float64) Routi
 		StandIn:    sum("cachenode_hops_total", "hop", agentapi.TagStandIn),
 		Bytes:      sum("cachenode_hop_bytes_total", "", ""),
 		Unanswered: sum("cachenode_hops_unanswered_total", "", ""),
-		Filled:     sum("cachenode_fills_total", "source", metrics.FromPeer),
-		Fetched:    sum("cachenode_fills_total", "source", metrics.FromOrigin),
-		Sampling:   sampling,
+		Filled: sum("cachenode_fills_total", "source", metrics.FromPeer) +
+			sum("cachenode_fills_total", "source", metrics.FromDisk),
+		Fetched:  sum("cachenode_fills_total", "source", metrics.FromOrigin),
+		Sampling: sampling,
 	}
 }
 

@@ -48,7 +48,8 @@ cachenode_hop_bytes_total{hop="standin",ordinal="2"} 100
 # TYPE cachenode_hops_unanswered_total counter
 cachenode_hops_unanswered_total{ordinal="1"} 3
 # TYPE cachenode_fills_total counter
-cachenode_fills_total{source="peer"} 5
+cachenode_fills_total{source="peer"} 3
+cachenode_fills_total{source="disk"} 2
 cachenode_fills_total{source="origin"} 4
 `))
 	want := Pod{Disks: map[string]Disk{

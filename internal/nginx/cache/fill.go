@@ -223,7 +223,7 @@ func (r renderer) fromPod(location, upstream string, more ...conf.Directive) con
 		next = conf.Expression(orFormer)
 	}
 	return conf.B("location", conf.Literals(location),
-		slices.Concat(block, more, r.peerClientTLS(), r.filled(next))...)
+		slices.Concat(block, more, r.peerClientTLS(), r.filled(next, agentapi.TagFilled))...)
 }
 
 // lookOnDisk looks an object up on the disk that had the key. The gateway itself answers for what is absent there, and
@@ -246,11 +246,13 @@ func (r renderer) lookOnDisk() conf.Directive {
 	}
 	block = append(block, r.cacheOf(formerDisk, r.filledKey(formerKey))...)
 	return conf.B("location", conf.Literals(fillFromDisk),
-		slices.Concat(block, r.asStored(), r.diskIO(formerDisk), r.filled(conf.Literal(unfilled)))...)
+		slices.Concat(block, r.asStored(), r.diskIO(formerDisk),
+			r.filled(conf.Literal(unfilled), agentapi.TagFilledFromDisk))...)
 }
 
-// filled is what the locations have in common from which objects are filled. next is the location for what is absent.
-func (r renderer) filled(next conf.Argument) conf.Block {
+// filled is what the locations have in common from which objects are filled. next is the location for what is absent,
+// and tag that of the reports.
+func (r renderer) filled(next conf.Argument, tag string) conf.Block {
 	return slices.Concat(conf.Block{
 		conf.D("error_page", conf.Literal(absent), conf.Literal("500"), conf.Literal("502"), conf.Literal("504"),
 			conf.Literal("="), next),
@@ -258,7 +260,7 @@ func (r renderer) filled(next conf.Argument) conf.Block {
 		conf.D("proxy_hide_header", conf.Literal(sharedHeader)),
 		// Instead of the headers that it adds.
 		conf.D("add_header", conf.Literal(sharedHeader), conf.Literal("")),
-	}, silent(), r.logsOfFills(agentapi.TagFilled))
+	}, silent(), r.logsOfFills(tag))
 }
 
 // answersAbsent is true if some requests want the gateway to answer that an object is absent, instead of fetching it.

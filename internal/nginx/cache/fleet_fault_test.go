@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/cachenode/cachenode-operator/internal/agent/nginxlog"
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/fleet"
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
@@ -102,6 +103,58 @@ func TestStandInForAnOwner(t *testing.T) {
 			if skipped < 40 || skipped > 58 { // two requests for each disk find out, and some again after ten seconds
 				t.Errorf("%d of 60 requests are reported to have skipped the owner", skipped)
 			}
+		})
+	}
+}
+
+// TestAlone checks that a pod reports requests that it answers because the owner does not and it is the stand-in.
+func TestAlone(t *testing.T) {
+	t.Parallel()
+	const all = "  monitoring: {requestSampling: 100}\n"
+	for name, spec := range map[string]string{
+		"fast disks":          fastSharded(all),
+		"a HEAD first":        sharded(all + "  memoryTier: {enabled: false}\n"),
+		"with memory":         sharded(all + "  memoryTier: {enabled: true, size: 64Mi}\n"),
+		"with slices":         sharded(all + "  cache: {slice: {size: 1Mi}}\n"),
+		"half of the reports": fastSharded("  monitoring: {requestSampling: 50}\n"),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPods(t, 2, spec)
+			f, paths := fleet.Of(2), []string{}
+			for i := 0; len(paths) < 20; i++ {
+				path := fmt.Sprintf("/object/%d", i)
+				if ownerOf(t, f, path) == 1 {
+					paths = append(paths, path)
+				}
+			}
+			for _, pid := range p.nginx[1].Processes() {
+				must(t, syscall.Kill(pid, syscall.SIGKILL))
+			}
+			for _, path := range paths {
+				p.get(t, 0, path)
+			}
+			becomes(t, "as many reports as requests", func() string {
+				cached, alone, skipped := 0, 0, 0
+				for _, line := range p.nginx[0].Reports() {
+					tag, text, _ := nginxlog.Split(line)
+					r, ok := nginxlog.ParseRequest(tag, text)
+					switch {
+					case !ok:
+					case tag == agentapi.TagCached:
+						cached++
+					case tag == agentapi.TagAlone && r.Owner == "1":
+						alone++
+						if r.SkipsOwner {
+							skipped++
+						}
+					}
+				}
+				if cached == alone && skipped > alone/2 && (alone == 20 || alone > 2 && strings.Contains(spec, "50")) {
+					return "as many reports as requests"
+				}
+				return fmt.Sprintf("%d reports, %d of requests of another pod, which skipped it %d times", cached, alone, skipped)
+			})
 		})
 	}
 }

@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"fmt"
 	"slices"
 	"strings"
 
@@ -8,6 +9,7 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 )
 
@@ -41,6 +43,7 @@ func (r renderer) reporting() conf.Block {
 			conf.B("map", []conf.Argument{conf.Expression("$upstream_addr"), conf.Expression("$skips_owner")},
 				conf.Row(conf.Expression("~(^| : )"+lookupName), conf.Literal("1")),
 				conf.D("default", conf.Literal("0"))))
+		block = append(block, r.alone()...)
 	}
 	if r.fills() {
 		block = append(block, conf.D("log_format", conf.Literal(fillFormat),
@@ -64,6 +67,21 @@ func (r renderer) reporting() conf.Block {
 			conf.D("*", conf.Literal("0"))))
 	}
 	return block
+}
+
+// aloneVariable is 1 for the reported requests that this pod answers although another one owns the key.
+const aloneVariable = "$alone"
+
+// alone is the map for aloneVariable: a pod was asked or skipped, and a location of this pod has the request.
+func (r renderer) alone() conf.Block {
+	sampled := conf.Expression("1")
+	if r.sampling() < 100 {
+		sampled = sampledVariable
+	}
+	return conf.Block{conf.B("map",
+		[]conf.Argument{sampled + " $upstream_addr", conf.Expression(aloneVariable)},
+		conf.Row(conf.Expression(fmt.Sprintf("~^1 .*(%s|:%d(,| |$))", lookupName, layout.LookupPort)), conf.Literal("1")),
+		conf.D("default", conf.Literal("0")))}
 }
 
 // logsOfFills reports to the agent where an object came from whose key has moved. All of them are counted.
@@ -114,6 +132,10 @@ func (r renderer) logs(tag string) conf.Block {
 		args = append(args, conf.Expression("if="+sampledVariable))
 	}
 	block = append(block, conf.D("access_log", args...))
+	if r.door == toClients && r.hops() && r.sampling() > 0 && format != hopFormat && tag != agentapi.TagMemory {
+		block = append(block, conf.D("access_log", toAgent(agentapi.TagAlone), conf.Literal(hopFormat),
+			conf.Expression("if="+aloneVariable)))
+	}
 	return append(block,
 		conf.D("add_header", conf.Literal("X-First-Byte"), conf.Expression("$nothing"), conf.Literal("always")))
 }

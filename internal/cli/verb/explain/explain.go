@@ -60,7 +60,7 @@ With -f, the CacheNode comes from a file, and the command needs no cluster.`, mo
 				return err
 			}
 			place := locate(cacheNode, keyOf(cacheNode, method, args[1]))
-			place.owned(cacheNode, planned(cacheNode))
+			place.ownedWhenNew(cacheNode)
 			return write(command.OutOrStdout(), place, nil)
 		}
 		cluster, err := flags.Connect()

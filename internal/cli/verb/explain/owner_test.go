@@ -46,3 +46,25 @@ func TestOwner(t *testing.T) {
 		})
 	}
 }
+
+// TestOwnerWhenNew checks that a CacheNode from a file has the owners that the operator would choose for a new one.
+func TestOwnerWhenNew(t *testing.T) {
+	for name, tt := range map[string]struct {
+		replicas int32
+		routing  v1alpha1.Routing
+		want     int
+	}{
+		"one pod":    {1, v1alpha1.Routing{}, 0},
+		"three pods": {3, v1alpha1.Routing{}, 1},
+		"Local":      {3, v1alpha1.Routing{Mode: v1alpha1.RoutingLocal}, 0},
+		"in zones":   {3, v1alpha1.Routing{Scope: v1alpha1.ScopeZone}, 0},
+	} {
+		cacheNode := decode(t)
+		cacheNode.Spec.Replicas, cacheNode.Spec.Routing = &tt.replicas, tt.routing
+		p := locate(cacheNode, "http://cdn.example.com/a")
+		p.ownedWhenNew(cacheNode)
+		if len(p.owners) != tt.want {
+			t.Errorf("%s: %d owners, want %d", name, len(p.owners), tt.want)
+		}
+	}
+}
