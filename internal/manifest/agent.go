@@ -54,6 +54,8 @@ func agentContainer(in PodInput) corev1.Container {
 	resources := in.Pod.AgentResources
 	if len(resources.Requests) == 0 && len(resources.Limits) == 0 && len(resources.Claims) == 0 {
 		resources = smallRequests()
+		resources.Requests[corev1.ResourceMemory] = *resource.NewQuantity(
+			int64(agentMemory+agentMemoryEach*len(in.Disks)+agentMemoryOver)<<20, resource.BinarySI)
 	}
 	return corev1.Container{
 		Name:            layout.AgentContainer,
@@ -84,10 +86,12 @@ func agentContainer(in PodInput) corev1.Container {
 	}
 }
 
-// The agent's memory in MiB: what it takes by itself, and for the index of each disk.
+// The agent's memory in MiB: what it takes by itself and for the index of each disk, and what Go takes above its soft
+// limit while an index is rebuilt.
 const (
 	agentMemory     = 40
 	agentMemoryEach = 6
+	agentMemoryOver = 12
 )
 
 func smallRequests() corev1.ResourceRequirements {
