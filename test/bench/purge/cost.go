@@ -16,7 +16,7 @@ const (
 	// costConnections are those of the load, costDisk is the size of a disk in MiB, and hitObjects how many objects are
 	// requested for HITs.
 	costConnections = 16
-	costDisk        = 2048
+	costDisk        = 3072
 	hitObjects      = 2000
 )
 
