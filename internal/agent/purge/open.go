@@ -54,6 +54,22 @@ func (s *store) open() (x *index.Index, folder string, tagHeaders []string, err 
 	return x, folder, tagHeaders, err
 }
 
+// close closes the index in a folder. That never returns if the disk fails, and nobody waits for it then. A damaged
+// index is removed, so that the next one is rebuilt.
+func (s *store) close(x *index.Index, folder string) error {
+	closed := make(chan struct{})
+	go func() { _ = x.Close(); close(closed) }()
+	select {
+	case <-closed:
+	case <-x.Failed():
+	}
+	if !x.Damaged() || s.isMemory() {
+		return nil
+	}
+	s.purger.log.Warn("the index is damaged, and is rebuilt", "disk", s.name)
+	return os.RemoveAll(folder)
+}
+
 // hashOf identifies the format and the headers of an index in the name of its folder.
 func hashOf(parts []string) string {
 	sum := sha256.Sum256([]byte(strings.ToLower(strings.Join(parts, " "))))

@@ -213,22 +213,6 @@ func (s *store) serve(ctx context.Context) (err error) {
 	}
 }
 
-// close closes the index in a folder. That never returns if the disk fails, and nobody waits for it then. A damaged
-// index is removed, so that the next one is rebuilt.
-func (s *store) close(x *index.Index, folder string) error {
-	closed := make(chan struct{})
-	go func() { _ = x.Close(); close(closed) }()
-	select {
-	case <-closed:
-	case <-x.Failed():
-	}
-	if !x.Damaged() || s.isMemory() {
-		return nil
-	}
-	s.purger.log.Warn("the index is damaged, and is rebuilt", "disk", s.name)
-	return os.RemoveAll(folder)
-}
-
 // keep runs a keeper until the context ends or the disk fails.
 func keep(ctx context.Context, k *index.Keeper) error {
 	for {
