@@ -96,7 +96,7 @@ func (s *store) resolve(ctx context.Context, k *index.Keeper, tasks []task) erro
 
 // resolveOne applies a rule: all files become invalid first, as that is fast.
 func (s *store) resolveOne(ctx context.Context, k *index.Keeper, t task) error {
-	var invalid invalid
+	var invalid invalidFiles
 	for _, p := range t.patterns {
 		for files := range found(k.Index, p) {
 			if err := s.hitAll(ctx, k.Index, t, files, &invalid); err != nil {
@@ -116,22 +116,22 @@ func (s *store) resolveOne(ctx context.Context, k *index.Keeper, t task) error {
 	return nil
 }
 
-// invalid are files that a rule has made invalid: their number, and the first ones. It is safe for concurrent use.
-type invalid struct {
+// invalidFiles are files that a rule has made invalid: their number, and the first ones. It is safe for concurrent use.
+type invalidFiles struct {
 	mutex sync.Mutex
 	count int
 	files []index.File
 }
 
 // add adds files.
-func (i *invalid) add(files []index.File) {
+func (i *invalidFiles) add(files []index.File) {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
 	i.count += len(files)
 	i.files = append(i.files, files[:min(len(files), index.MaxOutdated-len(i.files))]...)
 }
 
-// Files are made invalid in batches, several at a time, because a disk may take long for a read that others can share.
+// Files are made invalid in batches, several at a time: with one file after another, the disk waits between two reads.
 const (
 	hitBatch   = 64
 	hitBatches = 4
@@ -139,7 +139,7 @@ const (
 
 // hitAll makes files invalid or stale, see hit. No file may be there twice.
 func (s *store) hitAll(
-	ctx context.Context, x *index.Index, t task, files iter.Seq2[index.File, error], invalid *invalid,
+	ctx context.Context, x *index.Index, t task, files iter.Seq2[index.File, error], invalid *invalidFiles,
 ) (err error) {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(hitBatches)
@@ -163,7 +163,7 @@ func (s *store) hitAll(
 }
 
 // hitSome makes a batch of files invalid or stale.
-func (s *store) hitSome(x *index.Index, t task, files []index.File, invalid *invalid) error {
+func (s *store) hitSome(x *index.Index, t task, files []index.File, invalid *invalidFiles) error {
 	hits := files[:0]
 	for _, f := range files {
 		if s.isSpared(x, f, t) {
