@@ -37,6 +37,8 @@ type agentState struct {
 	isKnown, sending bool
 	// stale are URLs for the next update.
 	stale []string
+	// raised is when the agent said that it had applied more than before.
+	raised time.Time
 	// tried is when the last request ended, and confirmed when the last one began that was answered.
 	tried, confirmed time.Time
 	problem          string
@@ -155,6 +157,9 @@ func (r *PurgeReconciler) sendOne(
 		log.FromContext(ctx).V(1).Info("sending purges", "cacheNode", cacheNode.Name, "address", ip, "error", err.Error())
 		return
 	}
+	if !state.isKnown || done.Applied > state.done.Applied {
+		state.raised = state.tried
+	}
 	state.done, state.isKnown, state.problem, state.confirmed = done.With(state.done), true, "", begun
 	if done.Head < update.After { // the agent has lost what it knew
 		state.isKnown = false
@@ -183,7 +188,7 @@ func (j *journal) progress(p *purging) (pods []purge.Pod) {
 		}
 		one := purge.Pod{Name: pod.Name, Problem: state.problem, IsUnknown: !state.isKnown}
 		if state.isKnown {
-			one.Done = state.done
+			one.Done, one.Answered = state.done, state.raised
 		}
 		pods = append(pods, one)
 	}

@@ -38,13 +38,14 @@ func (r *PurgeReconciler) report(ctx context.Context, p *purging, j *journal, po
 		case p.refused[cp.UID] != "":
 			next = v1alpha1.CachePurgeStatus{Phase: v1alpha1.PurgeFailed, Message: p.refused[cp.UID]}
 		case isThere:
-			next = purge.Progress(rule, pods)
+			next = purge.Progress(rule, pods, cp.Status.Pods)
 			if next.Phase == v1alpha1.PurgePending && cp.Status.Phase == v1alpha1.PurgeApplied &&
 				slices.ContainsFunc(pods, func(p purge.Pod) bool { return p.IsUnknown }) {
 				continue // this operator has just begun
 			}
 		case cp.Status.Number != 0: // it had ended when the journal forgot it
-			next = purge.Progress(purge.Rule{Number: cp.Status.Number, Changed: j.log.Floor, Until: p.now}, pods)
+			ended := purge.Rule{Number: cp.Status.Number, Changed: j.log.Floor, Until: p.now}
+			next = purge.Progress(ended, pods, cp.Status.Pods)
 		default:
 			next = v1alpha1.CachePurgeStatus{Phase: v1alpha1.PurgePending, Message: p.waiting[cp.UID]}
 		}

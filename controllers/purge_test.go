@@ -151,8 +151,9 @@ func TestPurges(t *testing.T) {
 		if grace := cp.Status.SettledAt.Sub(applied); grace < 2*time.Second {
 			t.Errorf("it settled after %s", grace)
 		}
-		if cp.Status.Files != 4 || len(cp.Status.Pods) != 2 || cp.Status.Pods[0].Disks != "disk1=2" {
-			t.Errorf("the status is %+v", cp.Status)
+		if s := cp.Status; s.Files != 4 || s.SlowestPod == "" || len(s.Pods) != 2 || s.Pods[0].AppliedAt.IsZero() ||
+			len(s.Pods[0].Disks) != 1 || s.Pods[0].Disks[0].Files != 2 {
+			t.Errorf("the status is %+v", s)
 		}
 		if j := read(); len(j.Rules) != 1 || j.Rules[0].Until.IsZero() || j.Rules[0].Number != cp.Status.Number {
 			t.Errorf("the journal is %+v", j)

@@ -13,6 +13,7 @@ import (
 // +kubebuilder:printcolumn:name="CacheNode",type=string,JSONPath=`.spec.cacheNode`
 // +kubebuilder:printcolumn:name="Phase",type=string,JSONPath=`.status.phase`
 // +kubebuilder:printcolumn:name="Files",type=integer,JSONPath=`.status.files`
+// +kubebuilder:printcolumn:name="Slowest",type=string,priority=1,JSONPath=`.status.slowestPod`
 // +kubebuilder:printcolumn:name="Message",type=string,priority=1,JSONPath=`.status.message`
 // +kubebuilder:printcolumn:name="Age",type=date,JSONPath=`.metadata.creationTimestamp`
 type CachePurge struct {
@@ -162,6 +163,11 @@ type CachePurgeStatus struct {
 	// +optional
 	Bytes int64 `json:"bytes,omitempty"`
 
+	// slowestPod is the pod that is waited for or, once the purge is applied, the pod that was the last to apply it.
+	// +optional
+	// +kubebuilder:validation:MaxLength=63
+	SlowestPod string `json:"slowestPod,omitempty"`
+
 	// pods says how far each pod has come. At most 100 are listed, those that are behind first.
 	// +optional
 	// +listType=map
@@ -206,10 +212,43 @@ type PurgePodStatus struct {
 	// +kubebuilder:validation:MaxLength=512
 	Message string `json:"message,omitempty"`
 
-	// disks says how much was removed or made stale on each disk, and in the memory tier, such as "disk1=12".
+	// appliedAt is when the operator learned from the pod's agent that the pod has applied the purge. Unset while it is
+	// Pending.
 	// +optional
-	// +kubebuilder:validation:MaxLength=2048
-	Disks string `json:"disks,omitempty"`
+	AppliedAt *metav1.MicroTime `json:"appliedAt,omitempty"`
+
+	// disks are the disks that had something of what is purged, and those that are behind.
+	// +optional
+	// +listType=map
+	// +listMapKey=name
+	// +kubebuilder:validation:MaxItems=33
+	Disks []PurgeDiskStatus `json:"disks,omitempty"`
+}
+
+// PurgeDiskStatus is how far a purge has come on a disk of a pod.
+type PurgeDiskStatus struct {
+	// name is the disk's name, or memory-tier.
+	// +required
+	// +kubebuilder:validation:MaxLength=63
+	Name string `json:"name"`
+
+	// phase is Pending, Applied or Settled. A disk that nginx does not use is as far as its pod; before nginx uses it
+	// again, it catches up.
+	// +required
+	Phase PurgePhase `json:"phase"`
+
+	// files is how many files were removed or made stale.
+	// +optional
+	Files int64 `json:"files,omitempty"`
+
+	// bytes is the size of these files.
+	// +optional
+	Bytes int64 `json:"bytes,omitempty"`
+
+	// message says what the disk waits for.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Message string `json:"message,omitempty"`
 }
 
 // Conditions of a CachePurge, besides Reconciling and Stalled.

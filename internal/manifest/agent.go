@@ -62,12 +62,7 @@ func agentContainer(in PodInput) corev1.Container {
 		Image:           in.Pod.Image,
 		ImagePullPolicy: in.Pod.ImagePullPolicy,
 		Command:         supervise(layout.AgentDir+"/agent run", "TERM", ":"),
-		Env: []corev1.EnvVar{
-			// A soft limit, with which Go's garbage collector keeps the agent small.
-			{Name: "GOMEMLIMIT", Value: fmt.Sprintf("%dMiB", agentMemory+agentMemoryEach*len(in.Disks))},
-			// Two, so that a disk that makes a read wait does not keep the agent from purging the others.
-			{Name: "GOMAXPROCS", Value: "2"},
-		},
+		Env:             AgentEnv(len(in.Disks)),
 		RestartPolicy: new(corev1.ContainerRestartPolicyAlways),
 		Ports: []corev1.ContainerPort{
 			{Name: layout.PortMetrics, ContainerPort: layout.MetricsPort, Protocol: corev1.ProtocolTCP},
@@ -85,6 +80,18 @@ func agentContainer(in PodInput) corev1.Container {
 		SecurityContext: containerSecurity(),
 	}
 }
+
+// AgentEnv is the environment of the agent of a pod with so many disks.
+func AgentEnv(disks int) []corev1.EnvVar {
+	return []corev1.EnvVar{
+		{Name: "GOMEMLIMIT", Value: AgentMemoryLimit(disks)},
+		// Two, so that a disk that makes a read wait does not keep the agent from purging the others.
+		{Name: "GOMAXPROCS", Value: "2"},
+	}
+}
+
+// AgentMemoryLimit is a soft limit, with which Go's garbage collector keeps the agent of so many disks small.
+func AgentMemoryLimit(disks int) string { return fmt.Sprintf("%dMiB", agentMemory+agentMemoryEach*disks) }
 
 // The agent's memory in MiB: what it takes by itself and for the index of each disk, and what Go takes above its soft
 // limit while an index is rebuilt.

@@ -2,9 +2,11 @@ package purge
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
@@ -14,6 +16,8 @@ type Pod struct {
 	Name string
 	// Done is what its agent has said last; the zero value if it has said nothing yet.
 	Done Done
+	// Answered is when its agent said that it had applied more than before; the zero value if it has not yet.
+	Answered time.Time
 	// Problem is why the agent was not reached, or has not answered; "" if it did.
 	Problem string
 	// IsUnknown is true if this operator has not heard of it yet.
@@ -28,12 +32,12 @@ func Applied(pods []Pod, head int64) int64 {
 	return head
 }
 
-// phase is how far a rule has come in a pod.
-func (p Pod) phase(r Rule) v1alpha1.PurgePhase {
+// phase is how far a rule has come where everything up to the place applied is obeyed.
+func (r Rule) phase(applied int64) v1alpha1.PurgePhase {
 	switch {
-	case !r.Until.IsZero() && p.Done.Applied >= r.Changed:
+	case !r.Until.IsZero() && applied >= r.Changed:
 		return v1alpha1.PurgeSettled
-	case p.Done.Applied >= r.Number:
+	case applied >= r.Number:
 		return v1alpha1.PurgeApplied
 	}
 	return v1alpha1.PurgePending
@@ -58,26 +62,22 @@ var order = []v1alpha1.PurgePhase{v1alpha1.PurgePending, v1alpha1.PurgeApplied, 
 // maxPods is how many pods a status lists.
 const maxPods = 100
 
-// Progress is how far a rule has come: the phase, the message, the counts and the pods of a status.
-func Progress(r Rule, pods []Pod) (s v1alpha1.CachePurgeStatus) {
+// Progress is how far a rule has come: the phase, the message, the counts and the pods of a status. Before are the pods
+// of the status until now.
+func Progress(r Rule, pods []Pod, before []v1alpha1.PurgePodStatus) (s v1alpha1.CachePurgeStatus) {
 	s.Number, s.Phase = r.Number, v1alpha1.PurgeSettled
 	if r.Until.IsZero() {
 		s.Phase = v1alpha1.PurgeApplied
 	}
-	rank := func(p v1alpha1.PurgePhase) int { return slices.Index(order, p) }
 	for _, p := range pods {
-		one := v1alpha1.PurgePodStatus{Name: p.Name, Phase: p.phase(r)}
-		if one.Phase == v1alpha1.PurgePending {
-			one.Message = cut(p.message(), 512)
+		one := p.progress(r)
+		i := slices.IndexFunc(before, func(b v1alpha1.PurgePodStatus) bool { return b.Name == one.Name })
+		if i >= 0 && one.AppliedAt != nil && before[i].AppliedAt != nil {
+			one.AppliedAt = before[i].AppliedAt
 		}
-		var disks []string
-		for _, store := range p.Done.Stores {
-			if count := store.Counts[r.Number]; count.Files > 0 {
-				s.Files, s.Bytes = s.Files+count.Files, s.Bytes+count.Bytes
-				disks = append(disks, fmt.Sprintf("%s=%d", store.Name, count.Files))
-			}
+		for _, d := range one.Disks {
+			s.Files, s.Bytes = s.Files+d.Files, s.Bytes+d.Bytes
 		}
-		one.Disks = cut(strings.Join(disks, " "), 2048)
 		if rank(one.Phase) < rank(s.Phase) {
 			s.Phase = one.Phase
 		}
@@ -86,11 +86,53 @@ func Progress(r Rule, pods []Pod) (s v1alpha1.CachePurgeStatus) {
 	slices.SortFunc(s.Pods, func(a, b v1alpha1.PurgePodStatus) int {
 		return cmp.Or(rank(a.Phase)-rank(b.Phase), strings.Compare(a.Name, b.Name))
 	})
+	s.SlowestPod = slowest(s.Pods)
 	s.Pods = s.Pods[:min(len(s.Pods), maxPods)]
 	if s.Phase == v1alpha1.PurgePending {
 		s.Message = cut("waits for "+s.Pods[0].Name+": "+s.Pods[0].Message, 1024)
 	}
 	return s
+}
+
+// rank is the place of a phase, from the least.
+func rank(p v1alpha1.PurgePhase) int { return slices.Index(order, p) }
+
+// progress is how far a rule has come in a pod.
+func (p Pod) progress(r Rule) v1alpha1.PurgePodStatus {
+	s := v1alpha1.PurgePodStatus{Name: p.Name, Phase: r.phase(p.Done.Applied)}
+	if s.Phase == v1alpha1.PurgePending {
+		s.Message = cut(p.message(), 512)
+	} else {
+		at := metav1.NewMicroTime(p.Answered)
+		s.AppliedAt = &at
+	}
+	for _, store := range p.Done.Stores {
+		count := store.Counts[r.Number]
+		d := v1alpha1.PurgeDiskStatus{
+			Name: store.Name, Phase: r.phase(max(store.Applied, p.Done.Applied)), Files: count.Files, Bytes: count.Bytes,
+		}
+		if store.Reason != "" { // nginx uses it, and it is behind
+			d.Phase, d.Message = r.phase(store.Applied), cut(store.Reason, 256)
+		}
+		if d.Files > 0 || d.Phase == v1alpha1.PurgePending {
+			s.Disks = append(s.Disks, d)
+		}
+	}
+	return s
+}
+
+// slowest is the pod that is behind, or was the last. The pods are sorted by phase.
+func slowest(pods []v1alpha1.PurgePodStatus) (name string) {
+	var last time.Time
+	for _, p := range pods {
+		if p.AppliedAt == nil {
+			return p.Name
+		}
+		if name == "" || p.AppliedAt.After(last) {
+			name, last = p.Name, p.AppliedAt.Time
+		}
+	}
+	return name
 }
 
 func cut(text string, most int) string { return strings.ToValidUTF8(text[:min(len(text), most)], "") }

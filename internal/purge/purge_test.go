@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
@@ -335,14 +336,49 @@ func TestProgress(t *testing.T) {
 			"waits for b: no answer",
 		},
 	} {
-		s := purge.Progress(test.rule, test.pods)
+		s := purge.Progress(test.rule, test.pods, nil)
 		if s.Phase != test.phase || s.Message != test.message || len(s.Pods) != len(test.pods) {
 			t.Errorf("%s: %+v", name, s)
 		}
 	}
-	s := purge.Progress(open, two(5, 5))
-	if s.Files != 4 || s.Bytes != 20 || s.Pods[0].Disks != "disk1=2" {
-		t.Errorf("the counts are %+v", s)
+}
+
+func TestProgressOfDisks(t *testing.T) {
+	t.Parallel()
+	at := func(second int64) *metav1.MicroTime { return new(metav1.NewMicroTime(time.Unix(second, 0))) }
+	counts := map[int64]purge.Count{5: {Files: 2, Bytes: 10}}
+	rule := purge.Rule{Number: 5, Changed: 5}
+	pods := []purge.Pod{
+		{Name: "a", Answered: time.Unix(30, 0), Done: purge.Done{Applied: 6, Stores: []purge.StoreDone{
+			{Name: "disk1", Applied: 6, Counts: counts}, {Name: "disk2", Applied: 6},
+		}}},
+		{Name: "b", Answered: time.Unix(20, 0), Done: purge.Done{Applied: 5}},
+		{Name: "c", Answered: time.Unix(10, 0), Done: purge.Done{Applied: 4, Stores: []purge.StoreDone{
+			{Name: "disk1", Applied: 5, Counts: counts}, {Name: "disk2", Applied: 4, Reason: "the index is read"},
+		}}},
+	}
+	before := []v1alpha1.PurgePodStatus{{Name: "a", Phase: v1alpha1.PurgeApplied, AppliedAt: at(3)}}
+	applied := []v1alpha1.PurgeDiskStatus{{Name: "disk1", Phase: v1alpha1.PurgeApplied, Files: 2, Bytes: 10}}
+	want := v1alpha1.CachePurgeStatus{
+		Number: 5, Phase: v1alpha1.PurgePending, Message: "waits for c: disk2: the index is read", Files: 4, Bytes: 20,
+		SlowestPod: "c", Pods: []v1alpha1.PurgePodStatus{
+			{
+				Name: "c", Phase: v1alpha1.PurgePending, Message: "disk2: the index is read",
+				Disks: []v1alpha1.PurgeDiskStatus{
+					{Name: "disk1", Phase: v1alpha1.PurgeApplied, Files: 2, Bytes: 10},
+					{Name: "disk2", Phase: v1alpha1.PurgePending, Message: "the index is read"},
+				},
+			},
+			{Name: "a", Phase: v1alpha1.PurgeApplied, AppliedAt: at(3), Disks: applied}, // as it was said before
+			{Name: "b", Phase: v1alpha1.PurgeApplied, AppliedAt: at(20)},
+		},
+	}
+	if diff := cmp.Diff(want, purge.Progress(rule, pods, before)); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
+	}
+	pods[2].Done.Applied, pods[2].Done.Stores = 5, nil
+	if s := purge.Progress(rule, pods, before); s.Phase != v1alpha1.PurgeApplied || s.SlowestPod != "b" {
+		t.Errorf("once all have applied it, the phase is %s and the slowest pod %s", s.Phase, s.SlowestPod)
 	}
 }
 

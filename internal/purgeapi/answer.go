@@ -26,6 +26,8 @@ type Answer struct {
 	// Files and Bytes are what was removed or made stale, over all pods and for all requests that were gathered.
 	Files int64 `json:"files"`
 	Bytes int64 `json:"bytes"`
+	// SlowestPod is the pod that is waited for, or that was the last to apply the purge; "" if there is none.
+	SlowestPod string `json:"slowestPod"`
 	// Message says what the purge waits for, or why it has failed.
 	Message string `json:"message"`
 }
@@ -34,7 +36,7 @@ func answerOf(cp *v1alpha1.CachePurge) Answer {
 	s := cp.Status
 	a := Answer{
 		Namespace: cp.Namespace, Name: cp.Name, Phase: s.Phase, Pods: len(s.Pods), Files: s.Files, Bytes: s.Bytes,
-		Message: s.Message,
+		SlowestPod: s.SlowestPod, Message: s.Message,
 	}
 	if a.Phase == "" {
 		a.Phase = v1alpha1.PurgePending

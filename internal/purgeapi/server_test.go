@@ -122,11 +122,11 @@ func purgesOnce(t *testing.T, s *suite) {
 		r = e.purge(t, s.cms, tagged("once", `,"urls":["http://a/"],"prefixes":["http://a/b"],"hosts":["a"],"mode":"Soft"`))
 	})
 	cp := s.becomes(t, "once", v1alpha1.CachePurgeStatus{
-		Phase: v1alpha1.PurgeApplied, Files: 14, Bytes: 402133,
+		Phase: v1alpha1.PurgeApplied, Files: 14, Bytes: 402133, SlowestPod: "edge-1",
 		Pods: []v1alpha1.PurgePodStatus{{Name: "edge-0", Phase: "Applied"}, {Name: "edge-1", Phase: "Applied"}},
 	})
 	waiting.Wait()
-	want := Answer{Namespace: "shop", Name: cp.Name, Phase: "Applied", Pods: 2, Files: 14, Bytes: 402133}
+	want := Answer{Namespace: "shop", Name: cp.Name, Phase: "Applied", Pods: 2, Files: 14, Bytes: 402133, SlowestPod: "edge-1"}
 	if diff := cmp.Diff(want, r.Answer); diff != "" || r.code != 200 {
 		t.Errorf("status %d, %s (-want +got)\n%s", r.code, r.Error, diff)
 	}

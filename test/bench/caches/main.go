@@ -123,7 +123,7 @@ func choose(group, names string) ([]server, error) {
 	switch {
 	case names != "":
 		wanted := strings.Split(names, ",")
-		all := slices.Concat(servers, []server{varnish{malloc: true}}, against[1:])
+		all := slices.Concat(servers, []server{withAgent{}, varnish{malloc: true}}, against[1:])
 		chosen := slices.DeleteFunc(all, func(s server) bool {
 			return !slices.Contains(wanted, s.String())
 		})

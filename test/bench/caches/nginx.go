@@ -109,23 +109,31 @@ func byHand(pools bool) func(conditions) (configuration, error) {
 func rendered(c conditions) (configuration, error) { return renderedWith(c, "") }
 
 // renderedWith is rendered with more fields in the spec. more is lines of YAML.
-func renderedWith(c conditions, more string) (configuration, error) {
+func renderedWith(c conditions, more string) (configuration, error) { return renderCacheNode(c, cacheNode(c)+more) }
+
+// cacheNode is a CacheNode for the conditions, as YAML to which fields of the spec may be added.
+func cacheNode(c conditions) string {
 	cache := "{minFree: 32Mi}"
 	if c.keysZoneMebibytes > 0 {
 		cache = fmt.Sprintf("{minFree: 32Mi, keysZone: %dMi}", c.keysZoneMebibytes)
 	}
-	cacheNode := fmt.Sprintf(`apiVersion: cachenode.io/v1alpha1
+	const health = "{device: Shared, minFree: 0, minFreeInodes: 0}" // disks of a lab are small, and files of one disk
+	return fmt.Sprintf(`apiVersion: cachenode.io/v1alpha1
 kind: CacheNode
 metadata: {name: bench}
 spec:
   disks:
-  - {name: disk1, size: %[1]dMi, media: %[5]s, cache: %[6]s}
-  - {name: disk2, size: %[1]dMi, media: %[5]s, cache: %[6]s}
-  - {name: disk3, size: %[1]dMi, media: %[5]s, cache: %[6]s}
+  - {name: disk1, size: %[1]dMi, media: %[5]s, cache: %[6]s, health: %[7]s}
+  - {name: disk2, size: %[1]dMi, media: %[5]s, cache: %[6]s, health: %[7]s}
+  - {name: disk3, size: %[1]dMi, media: %[5]s, cache: %[6]s, health: %[7]s}
   origin: {servers: [{host: 127.0.0.1, port: %[2]d}], hostHeader: bench}
   cache: {key: [RequestURI], valid: [{status: [200], for: 24h}]}
   pod: {resources: {limits: {cpu: %[3]d, memory: %[4]dMi}}}
-`, c.declaredMebibytes, lab.OriginPort, cpus, c.memoryMebibytes, c.media, cache) + more
+`, c.declaredMebibytes, lab.OriginPort, cpus, c.memoryMebibytes, c.media, cache, health)
+}
+
+// renderCacheNode is what the operator makes of a CacheNode: the configuration, and the size of the memory tier.
+func renderCacheNode(c conditions, cacheNode string) (configuration, error) {
 	text, err := render(c, cacheNode, "conf")
 	if err != nil {
 		return configuration{}, err

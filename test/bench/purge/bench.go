@@ -6,13 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/cachenode/cachenode-operator/internal/pki"
+	"github.com/cachenode/cachenode-operator/test/bench/cachepod"
 	"github.com/cachenode/cachenode-operator/test/lab"
 )
 
@@ -25,9 +23,6 @@ type bench struct {
 	certificates map[string][]byte
 }
 
-// agentName is the name in the agents' certificate.
-const agentName = "agents.bench"
-
 // withLab prepares a bench whose disks take so many MiB of memory, and closes it after f.
 func withLab(o options, mebibytes int64, f func(*bench) error) (err error) {
 	b := bench{options: o}
@@ -38,13 +33,11 @@ func withLab(o options, mebibytes int64, f func(*bench) error) (err error) {
 	if b.nginxRoot, err = lab.Recipe("hack/nginx-root"); err != nil {
 		return err
 	}
-	if b.certificates, _, err = pki.Renew(nil, agentName, time.Now()); err != nil {
+	if b.certificates, err = cachepod.Certificates(); err != nil {
 		return err
 	}
-	build := exec.Command("go", "build", "-o", b.Dir+"/bin/", "./cmd/agent")
-	build.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if output, err := build.CombinedOutput(); err != nil {
-		return fmt.Errorf("go build: %w\n%s", err, output)
+	if err := cachepod.Build(b.Dir + "/bin"); err != nil {
+		return err
 	}
 	if err := b.InMemory(mebibytes); err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agentapi/agentclient"
 	"github.com/cachenode/cachenode-operator/internal/pki"
 	"github.com/cachenode/cachenode-operator/internal/purge"
+	"github.com/cachenode/cachenode-operator/test/bench/cachepod"
 )
 
 // nothing is a purge of no object.
@@ -25,7 +26,7 @@ type operator struct {
 }
 
 func (j job) operator() (*operator, error) {
-	config, err := pki.Client(j.Certificates, agentName)
+	config, err := pki.Client(j.Certificates, cachepod.Server)
 	if err != nil {
 		return nil, err
 	}

@@ -7,6 +7,8 @@ import (
 	"os/exec"
 	"path/filepath"
 
+	"github.com/cachenode/cachenode-operator/internal/manifest"
+	"github.com/cachenode/cachenode-operator/test/bench/cachepod"
 	"github.com/cachenode/cachenode-operator/test/bench/result"
 	"github.com/cachenode/cachenode-operator/test/lab"
 )
@@ -14,7 +16,7 @@ import (
 // rebuild measures how a process makes the indexes of two disks from nginx's files alone, and how it opens them again.
 func rebuild(o options) (r result.PurgeRebuild, err error) {
 	r = result.PurgeRebuild{
-		Rounds: o.rounds, Files: o.files, Disks: disks, Bytes: fileBytes, MemoryLimit: agentMemory,
+		Rounds: o.rounds, Files: o.files, Disks: disks, Bytes: fileBytes, MemoryLimit: manifest.AgentMemoryLimit(disks),
 	}
 	// With blocks of 1 KiB, a file takes one and an inode of half a KiB; folders and the index take as much again.
 	mebibytes := max(leastDisk, int64(o.files/disks*5/2>>10)+128)
@@ -56,7 +58,7 @@ func (b *bench) rebuildOnce(dirs []string) (s result.PurgeRebuildSample, err err
 			return s, err
 		}
 		command := exec.Command(b.self, append([]string{"index"}, dirs...)...)
-		command.Env = append(os.Environ(), "GOMAXPROCS=2", "GOMEMLIMIT="+agentMemory)
+		command.Env = append(os.Environ(), cachepod.AgentEnv(disks)...)
 		command.Stderr = os.Stderr
 		output, err := command.Output()
 		if err != nil {

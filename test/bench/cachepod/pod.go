@@ -1,0 +1,125 @@
+// Package cachepod starts an nginx with an agent beside it, as they are in a pod of a CacheNode.
+package cachepod
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/cli/file"
+	"github.com/cachenode/cachenode-operator/internal/effective"
+	"github.com/cachenode/cachenode-operator/internal/layout"
+	"github.com/cachenode/cachenode-operator/internal/manifest"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/pki"
+	"github.com/cachenode/cachenode-operator/internal/tuning"
+	"github.com/cachenode/cachenode-operator/test/lab"
+)
+
+const (
+	// Server is the name in the agents' certificate.
+	Server = "agents.bench"
+	// Agent is the path of the agent's program in a pod.
+	Agent = programs + "/agent"
+
+	programs = "/tmp/bin"
+)
+
+// Pod is what an agent and its nginx need.
+type Pod struct {
+	// CacheNode is the custom resource as YAML.
+	CacheNode string
+	// NginxRoot is the root file system, and Programs the folder that has the agent.
+	NginxRoot, Programs string
+	// Certificates are those of the operator and the agent.
+	Certificates map[string][]byte
+	// Memory is the memory limit of nginx in bytes, and Tier the size of the memory tier; 0 without one.
+	Memory, Tier int64
+}
+
+// Start starts an agent and, as soon as there is a configuration, nginx. The pod has the disks disk1, disk2, and so on.
+func (p Pod) Start(l *lab.Lab, name string, site lab.Site, cgroup *lab.Cgroup, disks []lab.Disk) (*lab.Server, error) {
+	root, err := p.root(disks)
+	if err != nil {
+		return nil, err
+	}
+	// A process that becomes another user does not end with its parent. The shell does, and all others with it.
+	const as = "setpriv --reuid 101 --regid 101 --clear-groups "
+	return l.Start(name, site, cgroup, root, "sh", "-euc",
+		as+"env "+strings.Join(AgentEnv(len(disks)), " ")+" "+Agent+" run &\n"+
+			"until [ -e "+layout.ConfigFile+" ]; do sleep 0.05; done\n"+
+			as+"nginx -c "+layout.ConfigFile+" -e stderr\nexit")
+}
+
+// AgentEnv is the environment that the operator gives to the agent of a pod with so many disks, as NAME=VALUE.
+func AgentEnv(disks int) (list []string) {
+	for _, v := range manifest.AgentEnv(disks) {
+		list = append(list, v.Name+"="+v.Value)
+	}
+	return list
+}
+
+// root is what agent and nginx see.
+func (p Pod) root(disks []lab.Disk) (root lab.Root, err error) {
+	stable, err := p.revision()
+	if err != nil {
+		return root, err
+	}
+	root = lab.Root{
+		Dir: p.NginxRoot, Tmpfs: []string{"/run", "/run/cachenode", "/tmp", "/var/cache", "/etc/cachenode"}, Owner: "101:101",
+		Binds: map[string]string{programs: p.Programs},
+		Files: map[string]string{
+			layout.ConfigDir + "/" + naming.StableKey:        stable,
+			layout.PodInfoDir + "/" + layout.AnnotationsFile: "",
+			layout.PodInfoDir + "/" + layout.CPULimitFile:    "2000",
+			layout.PodInfoDir + "/" + layout.MemoryLimitFile: strconv.FormatInt(p.Memory, 10),
+		},
+	}
+	if p.Tier > 0 {
+		root.Tmpfs = append(root.Tmpfs, layout.MemoryTierDir)
+		root.TmpfsOptions = map[string]string{layout.MemoryTierDir: fmt.Sprintf("size=%d", p.Tier)}
+	}
+	for i, d := range disks {
+		root.Binds[layout.DiskDir(fmt.Sprintf("disk%d", i+1))] = d.Dir
+	}
+	for _, key := range []string{naming.ServerCertificateKey, naming.ServerKeyKey, naming.AuthorityKey} {
+		root.Files[layout.CertificateDir+"/"+key] = string(p.Certificates[key])
+	}
+	return root, nil
+}
+
+// revision is what the operator gives to the pods of the CacheNode.
+func (p Pod) revision() (string, error) {
+	cacheNode, err := file.One("-", strings.NewReader(p.CacheNode))
+	if err != nil {
+		return "", err
+	}
+	r, err := agentapi.NewRevision(effective.Of(cacheNode, tuning.Before{}), "", "cluster.local", nil)
+	if err != nil {
+		return "", err
+	}
+	text, err := json.Marshal(r)
+	return string(text), err
+}
+
+// Build builds the agent into a folder.
+func Build(folder string) error {
+	build := exec.Command("go", "build", "-o", filepath.Clean(folder)+"/", "./cmd/agent")
+	build.Env = append(os.Environ(), "CGO_ENABLED=0")
+	if output, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("go build: %w\n%s", err, output)
+	}
+	return nil
+}
+
+// Certificates are new ones for operator and agents.
+func Certificates() (map[string][]byte, error) {
+	all, _, err := pki.Renew(nil, Server, time.Now())
+	return all, err
+}
