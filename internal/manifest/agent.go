@@ -63,7 +63,7 @@ func agentContainer(in PodInput) corev1.Container {
 		ImagePullPolicy: in.Pod.ImagePullPolicy,
 		Command:         supervise(layout.AgentDir+"/agent run", "TERM", ":"),
 		Env:             AgentEnv(len(in.Disks)),
-		RestartPolicy: new(corev1.ContainerRestartPolicyAlways),
+		RestartPolicy:   new(corev1.ContainerRestartPolicyAlways),
 		Ports: []corev1.ContainerPort{
 			{Name: layout.PortMetrics, ContainerPort: layout.MetricsPort, Protocol: corev1.ProtocolTCP},
 			{Name: layout.PortAgent, ContainerPort: layout.AgentPort, Protocol: corev1.ProtocolTCP},
@@ -91,7 +91,9 @@ func AgentEnv(disks int) []corev1.EnvVar {
 }
 
 // AgentMemoryLimit is a soft limit, with which Go's garbage collector keeps the agent of so many disks small.
-func AgentMemoryLimit(disks int) string { return fmt.Sprintf("%dMiB", agentMemory+agentMemoryEach*disks) }
+func AgentMemoryLimit(disks int) string {
+	return fmt.Sprintf("%dMiB", agentMemory+agentMemoryEach*disks)
+}
 
 // The agent's memory in MiB: what it takes by itself and for the index of each disk, and what Go takes above its soft
 // limit while an index is rebuilt.

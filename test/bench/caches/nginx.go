@@ -109,7 +109,9 @@ func byHand(pools bool) func(conditions) (configuration, error) {
 func rendered(c conditions) (configuration, error) { return renderedWith(c, "") }
 
 // renderedWith is rendered with more fields in the spec. more is lines of YAML.
-func renderedWith(c conditions, more string) (configuration, error) { return renderCacheNode(c, cacheNode(c)+more) }
+func renderedWith(c conditions, more string) (configuration, error) {
+	return renderCacheNode(c, cacheNode(c)+more)
+}
 
 // cacheNode is a CacheNode for the conditions, as YAML to which fields of the spec may be added.
 func cacheNode(c conditions) string {
