@@ -9,6 +9,7 @@ import (
 
 	"github.com/cachenode/cachenode-operator/test/bench/result"
 	"github.com/cachenode/cachenode-operator/test/lab"
+	"github.com/cachenode/cachenode-operator/test/record"
 )
 
 // report prints the table. If out is a folder, it also writes the result.
@@ -69,7 +70,7 @@ func report(w io.Writer, b bench, rounds int, out string) error {
 	if out == "" {
 		return nil
 	}
-	return result.Write(out, b.name, r)
+	return record.Write(out, b.name, r)
 }
 
 // answered is the median over the rounds in which a load was answered, in a format.

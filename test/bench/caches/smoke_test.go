@@ -9,6 +9,7 @@ import (
 
 	"github.com/cachenode/cachenode-operator/test/bench/result"
 	"github.com/cachenode/cachenode-operator/test/lab"
+	"github.com/cachenode/cachenode-operator/test/record"
 )
 
 // TestBenchmarkChecksItself is a short form of make bench-article. It builds, fills and measures three caches with all
@@ -34,7 +35,7 @@ func TestBenchmarkChecksItself(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var d result.Document[result.Caches]
+	var d record.Document[result.Caches]
 	if err := json.Unmarshal(text, &d); err != nil {
 		t.Fatal(err)
 	}

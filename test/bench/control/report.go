@@ -9,6 +9,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/cachenode/cachenode-operator/test/bench/result"
+	"github.com/cachenode/cachenode-operator/test/record"
 )
 
 // report prints the table. If there is a folder for them, it also writes the result and the chart.
@@ -66,7 +67,7 @@ func report(w io.Writer, subjects []subject, samples map[string][]sample, o opti
 
 func write(subjects []subject, samples map[string][]sample, o options) error {
 	document := map[string]any{"count": o.count, "rounds": o.rounds, "samples": samples}
-	if err := result.Write(o.out, "control", document); err != nil {
+	if err := record.Write(o.out, "control", document); err != nil {
 		return err
 	}
 	var bars []result.Bar

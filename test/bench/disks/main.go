@@ -17,6 +17,7 @@ import (
 
 	"github.com/cachenode/cachenode-operator/test/bench/result"
 	"github.com/cachenode/cachenode-operator/test/lab"
+	"github.com/cachenode/cachenode-operator/test/record"
 )
 
 const kibi = 1 << 10
@@ -97,7 +98,7 @@ func main() {
 
 // write writes the result, and a chart that compares XFS as it usually is and as prepared.
 func write(rows []row, out string) error {
-	if err := result.Write(out, "disks", rows); err != nil {
+	if err := record.Write(out, "disks", rows); err != nil {
 		return err
 	}
 	var bars []result.Bar

@@ -18,6 +18,7 @@ import (
 	"github.com/cachenode/cachenode-operator/test/bench/result"
 	"github.com/cachenode/cachenode-operator/test/client/report"
 	"github.com/cachenode/cachenode-operator/test/lab"
+	"github.com/cachenode/cachenode-operator/test/record"
 )
 
 const (
@@ -89,7 +90,7 @@ func run(rounds, seconds int, only, out string) (err error) {
 	if out == "" {
 		return nil
 	}
-	return result.Write(out, "fleet", b.Fleet)
+	return record.Write(out, "fleet", b.Fleet)
 }
 
 // bench is a benchmark that is under way.

@@ -18,6 +18,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/tuning"
 	"github.com/cachenode/cachenode-operator/test/bench/result"
 	"github.com/cachenode/cachenode-operator/test/lab"
+	"github.com/cachenode/cachenode-operator/test/record"
 )
 
 // manyDisks is how many disks each of many pods has.
@@ -43,7 +44,7 @@ func sizes(counts string, rounds, seconds int, out string) (err error) {
 	if out == "" {
 		return nil
 	}
-	return result.Write(out, "fleet-sizes", s)
+	return record.Write(out, "fleet-sizes", s)
 }
 
 func measureSize(pods int, names bool, rounds, seconds int) (size result.FleetSize, err error) {

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"github.com/cachenode/cachenode-operator/test/bench/result"
+	"github.com/cachenode/cachenode-operator/test/record"
 )
 
 // systems are the names in tables of what the benchmark of hops compares, in the order of the rows.
@@ -21,7 +22,7 @@ var systems = [][2]string{
 }
 
 // readDocument reads a result of any kind.
-func readDocument[T any](file string) (d result.Document[T], err error) {
+func readDocument[T any](file string) (d record.Document[T], err error) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return d, err

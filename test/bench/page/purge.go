@@ -16,6 +16,7 @@ var purgeTables = map[string]func(file string) (string, error){
 	"purge-rate":    purgeTable(rateTable),
 	"purge-cost":    purgeTable(costTable),
 	"purge-rebuild": purgeTable(rebuildTable),
+	"purge-soak":    purgeTable(soakTable),
 }
 
 // purgeTable reads a result and writes its table, after a sentence about its conditions.

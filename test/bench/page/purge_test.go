@@ -7,6 +7,7 @@ import (
 
 	"github.com/cachenode/cachenode-operator/test/bench/result"
 	"github.com/cachenode/cachenode-operator/test/lab"
+	"github.com/cachenode/cachenode-operator/test/record"
 )
 
 // purged are results of all cases of the benchmark of purges. hits are those of CacheNode after purges.
@@ -37,8 +38,9 @@ func purged(t *testing.T, hits int64) *results {
 		"purge-rebuild": result.PurgeRebuild{Rounds: 1, Files: 1_000_000, Disks: 2, Samples: []result.PurgeRebuildSample{
 			{Rebuild: result.IndexRun{Peak: 44}, IndexBytes: 117_000_000},
 		}},
+		"purge-soak": record.Soak{Purges: map[string]int{"tags": 1000, "hosts": 7}, P50: 1.9},
 	} {
-		if err := result.Write(folder, name, value); err != nil {
+		if err := record.Write(folder, name, value); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -54,6 +56,7 @@ func TestPurgeTables(t *testing.T) {
 		"purge-rate":    "| 5,900 |",
 		"purge-cost":    "| stores | 1 KiB | 6,000 (3,000-6,000) | 8,000 (4,000-8,000) | **0.75 (0.75-0.75)** |",
 		"purge-rebuild": "| 44 | 117 |",
+		"purge-soak":    "| – by what they name | hosts: 7; tags: 1,000 |",
 		"purge-goals":   "| HITs of purged objects, all cases | 0 | 0 | yes |\n",
 	} {
 		if got, err := r.table(name); err != nil || !strings.Contains(got, want) {

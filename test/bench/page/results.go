@@ -8,9 +8,10 @@ import (
 	"strings"
 
 	"github.com/cachenode/cachenode-operator/test/bench/result"
+	"github.com/cachenode/cachenode-operator/test/record"
 )
 
-type document = result.Document[result.Caches]
+type document = record.Document[result.Caches]
 
 // results are the results of the benchmark of caches, by name.
 type results struct {

@@ -21,7 +21,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cachenode/cachenode-operator/test/bench/result"
+	"github.com/cachenode/cachenode-operator/test/record"
 )
 
 // options are the flags.
@@ -96,7 +96,7 @@ func run(args []string) error {
 		if o.out == "" {
 			continue
 		}
-		if err := result.Write(o.out, "purge-"+name, measured); err != nil {
+		if err := record.Write(o.out, "purge-"+name, measured); err != nil {
 			return err
 		}
 	}

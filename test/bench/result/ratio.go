@@ -40,3 +40,12 @@ func (r Ratio) String() string {
 	}
 	return text
 }
+
+// Values are the values of a figure in all samples, in order.
+func Values[S any](samples []S, figure func(S) float64) []float64 {
+	var list []float64
+	for _, s := range samples {
+		list = append(list, figure(s))
+	}
+	return list
+}

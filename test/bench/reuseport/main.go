@@ -17,6 +17,7 @@ import (
 
 	"github.com/cachenode/cachenode-operator/test/bench/result"
 	"github.com/cachenode/cachenode-operator/test/lab"
+	"github.com/cachenode/cachenode-operator/test/record"
 )
 
 type options struct {
@@ -138,7 +139,7 @@ func report(w io.Writer, samples map[string][]sample, o options) error {
 	if err := table.Flush(); err != nil || o.out == "" {
 		return err
 	}
-	if err := result.Write(o.out, "reuseport", samples); err != nil {
+	if err := record.Write(o.out, "reuseport", samples); err != nil {
 		return err
 	}
 	return result.Bars(filepath.Join(o.out, "reuseport.svg"), "A reply of OK", "requests a second", bars)

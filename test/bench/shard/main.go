@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/cachenode/cachenode-operator/test/bench/result"
+	"github.com/cachenode/cachenode-operator/test/record"
 )
 
 type options struct {
@@ -89,7 +90,7 @@ func printCost(w io.Writer, r measurement, o options) {
 }
 
 func write(r measurement, out string) error {
-	if err := result.Write(out, "shard", r); err != nil {
+	if err := record.Write(out, "shard", r); err != nil {
 		return err
 	}
 	var bars []result.Bar

@@ -1,4 +1,5 @@
-package result
+// Package record writes what was measured, with the conditions, as JSON from which the pages of the docs are made.
+package record
 
 import (
 	"encoding/json"
@@ -38,13 +39,4 @@ func Write(folder, name string, value any) error {
 		return err
 	}
 	return os.WriteFile(filepath.Join(folder, name+".json"), append(text, '\n'), 0o644)
-}
-
-// Values are the values of a figure in all samples, in order.
-func Values[S any](samples []S, figure func(S) float64) []float64 {
-	var list []float64
-	for _, s := range samples {
-		list = append(list, figure(s))
-	}
-	return list
 }

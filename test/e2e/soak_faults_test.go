@@ -1,0 +1,75 @@
+package e2e
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cachenode/cachenode-operator/internal/naming"
+)
+
+// fault is something that ends, or cannot be reached.
+type fault struct {
+	name string
+	do   func()
+}
+
+// faults come one after another, again and again. Those that take long are for the long soak.
+func (k *soak) faults(t *testing.T) []fault {
+	pod := func(i int) *target { return k.target(t, naming.Pod(name, i)) }
+	list := []fault{
+		{"an agent is killed", func() { k.kill(t, name+"-0", "agent") }},
+		{"a pod is deleted", func() { kubectl(t, "", "delete", "pod", name+"-2", "--wait=false") }},
+		{"the operator is deleted", func() { operatorKubectl(t, "delete", "pods", "--all", "--wait=false") }},
+		{"nginx is killed", func() { k.kill(t, name+"-1", "nginx") }},
+		{"a disk is shut down and repaired", func() {
+			p := pod(1)
+			p.fault(t, "shutdown", "disk2")
+			p.becomes(t, "disk2", 15*time.Second, "Shutdown", "IOError")
+			p.repair(t, "disk2")
+		}},
+	}
+	if k.lasts <= time.Minute {
+		return list
+	}
+	return append(list,
+		fault{"a disk hangs for 15 s", func() {
+			p := pod(0)
+			uid := string(p.pod(t).UID)
+			p.fault(t, "throttle", "disk1", uid, "1")
+			time.Sleep(15 * time.Second)
+			p.fault(t, "throttle", "disk1", uid, "0")
+		}},
+		fault{"a pod is cut off for 15 s", func() {
+			p := pod(2).pod(t)
+			k.cutOff(t, p.Spec.NodeName, p.Status.PodIP)
+		}},
+		fault{"a node is cut off for 15 s", func() {
+			node := pod(2).pod(t).Spec.NodeName
+			// Of the node and of the pods on it.
+			k.cutOff(t, node, strings.Fields(kubectl(t, "", "get", "pods", "--all-namespaces", "--field-selector",
+				"spec.nodeName="+node, "-o", "jsonpath={.items[*].status.podIP} {.items[0].status.hostIP}"))...)
+		}},
+	)
+}
+
+// cutOff drops the packets from all other nodes to addresses of a node, for 15 seconds.
+func (k *soak) cutOff(t *testing.T, node string, addresses ...string) {
+	t.Helper()
+	slices.Sort(addresses)
+	addresses = slices.Compact(addresses) // pods on the node's network have its address
+	for _, verb := range []string{"add", "delete"} {
+		for other := range strings.FieldsSeq(kubectl(t, "", "get", "nodes", "-o", "jsonpath={.items[*].metadata.name}")) {
+			if other == node {
+				continue
+			}
+			for _, address := range addresses {
+				cluster(t, "fault", "run", other, "ip", "route", verb, "blackhole", address+"/32")
+			}
+		}
+		if verb == "add" {
+			time.Sleep(15 * time.Second)
+		}
+	}
+}
