@@ -120,9 +120,8 @@ const (
 	CopyBuffer  = 128 << 10
 )
 
-// MissBuffers is the bytes of a worker's memory that a miss takes while it lasts: nine buffers of a page
-// (proxy_buffer_size and proxy_buffers, nginx's defaults).
-const MissBuffers = 9 * 4096
+// MissBuffers is the bytes of a worker's memory that a miss takes while it lasts (proxy_buffer_size and proxy_buffers).
+const MissBuffers = 20<<10 + 8*4<<10
 
 // perWorker is the bytes that a worker takes, in whole MiB: its connections, which nginx allocates at start (a
 // ngx_connection_t and two ngx_event_t each), the touched part of its threads' stacks, and the rest of its heap.

@@ -16,7 +16,7 @@ import (
 var PeerPorts = []int32{8088, 8089}
 
 // HopBuffers is the bytes of memory that a response from another pod takes while it lasts, at most.
-const HopBuffers = 528 << 10
+const HopBuffers = 536 << 10
 
 // Handover is how long keys that move are filled from where they were; 0 for not at all.
 func Handover(r v1alpha1.Routing) time.Duration {

@@ -580,14 +580,15 @@ func TestManyTags(t *testing.T) {
 	s.wants("HIT", 0, "/b/1")
 }
 
-// TestLargeTags checks that an object with 3 KB of tags is purged by any of them, and that one with 100 KB of tags is
+// TestLargeTags checks that an object with 15 KB of tags is purged by any of them, and that one with 100 KB of tags is
 // an error of the origin, which is not stored.
 func TestLargeTags(t *testing.T) {
 	s := newSite(t, "  memoryTier: {enabled: false}\n")
-	s.wants("MISS", 0, "/tags/3000")
+	s.wants("MISS", 0, "/tags/15000")
+	s.wants("HIT", 0, "/tags/15000")
 	s.publish()
 	s.purge(purge.Target{Tags: []string{"article-1"}}, false)
-	s.wants("MISS", 1, "/tags/3000")
+	s.wants("MISS", 1, "/tags/15000")
 	response, err := s.nginx.Client().Get("http://127.0.0.1:8080/tags/100000")
 	must(t, err)
 	must(t, response.Body.Close())

@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
+
 	"github.com/cachenode/cachenode-operator/internal/fleet"
 )
 
@@ -156,6 +158,31 @@ func TestHotObjectsOfOthers(t *testing.T) {
 	}
 	if n := p.requests(path); n != 1 {
 		t.Errorf("the origin was asked %d times", n)
+	}
+}
+
+// manyTags are the bytes of a header that leaves hardly any room of the 16 KiB for a response's headers.
+const manyTags = 15_600
+
+// TestManyTags checks that a response whose headers take almost 16 KiB is stored, passed on, and copied to memory.
+func TestManyTags(t *testing.T) {
+	t.Parallel()
+	for name, policy := range map[string]string{"whole": "", "in slices": "  cache: {slice: {size: 1Mi}}\n"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPods(t, 2, sharded("  memoryTier: {enabled: true, size: 64Mi, minUses: 2}\n"+policy))
+			path := owned(t, "/tagged", 2, 1, 1)[0]
+			got := []string{how(p.get(t, 0, path)), how(p.get(t, 0, path))}
+			if diff := cmp.Diff([]string{"peer MISS", "peer HIT"}, got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+			for pod := range p.nginx {
+				becomes(t, "memory HIT", func() string { return how(p.get(t, pod, path)) })
+			}
+			if n := p.requests(path); n != 1 {
+				t.Errorf("the origin was asked %d times", n)
+			}
+		})
 	}
 }
 

@@ -134,6 +134,9 @@ func (p *pods) origin(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("X-Seen", fmt.Sprintf("%s %s %s for %s ask=%q state=%q fill=%q",
 		r.Host, r.Header.Get("X-Forwarded-Host"), r.Header.Get("X-Forwarded-Proto"), r.Header.Get("X-Forwarded-For"),
 		r.Header.Get("X-CacheNode-Ask"), r.Header.Get("X-CacheNode-State"), r.Header.Get("X-CacheNode-Fill")))
+	if strings.HasPrefix(r.URL.Path, "/tagged") {
+		w.Header().Set("Surrogate-Key", strings.Repeat("tag ", manyTags/4))
+	}
 	if strings.HasPrefix(r.URL.Path, "/missing") {
 		w.WriteHeader(http.StatusNotFound)
 		return

@@ -158,8 +158,8 @@ func (r renderer) overHop(h hop, ask string) conf.Block {
 		conf.D("proxy_connect_timeout", conf.Time(connectTimeout)),
 		conf.D("proxy_send_timeout", conf.Literal("1s")),
 		conf.D("proxy_next_upstream", conf.Literal("error"), conf.Literal("timeout")),
-		// Few reads and writes for a large body.
-		conf.D("proxy_buffer_size", conf.Literal("16k")),
+		// Few reads and writes for a large body. Headers are those of a stored response, and what the other pod adds.
+		conf.D("proxy_buffer_size", conf.Literal("24k")),
 		conf.D("proxy_buffers", conf.Literal("8"), conf.Literal("64k")),
 		conf.D("proxy_busy_buffers_size", conf.Literal("128k")))
 	block = append(block, r.peerClientTLS()...)

@@ -174,6 +174,11 @@ func (r renderer) http() conf.Block {
 		// Room for 64 names of 253 characters: with less, nginx refuses to start.
 		conf.D("server_names_hash_bucket_size", conf.Literal("512")),
 		conf.D("server_names_hash_max_size", conf.Literal("4096")),
+		// The first is for the headers of a response, and of a stored one: 16 KiB from the origin, with many tags, and what
+		// the gateway adds.
+		conf.D("proxy_buffer_size", conf.Literal("20k")),
+		conf.D("proxy_buffers", conf.Literal("8"), conf.Literal("4k")),
+		conf.D("proxy_busy_buffers_size", conf.Literal("20k")),
 	}
 	if r.isSharded() || r.fillsFromDisks() || len(r.Facts.Generations) > 0 { // more variables than nginx has room for
 		block = append(block, conf.D("variables_hash_max_size", conf.Literal("4096")))
