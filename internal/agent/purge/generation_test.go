@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -15,7 +16,6 @@ import (
 
 	"github.com/cachenode/cachenode-operator/internal/agent/purge"
 	"github.com/cachenode/cachenode-operator/internal/layout"
-	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 	"github.com/cachenode/cachenode-operator/internal/objects"
 	journal "github.com/cachenode/cachenode-operator/internal/purge"
@@ -28,7 +28,8 @@ var disks = []string{"disk1", "disk2"}
 func (s *site) takes() {
 	s.t.Helper()
 	generations := s.purger.Generations()
-	config := nginxtest.RenderWith(s.t, s.yaml, cache.Facts{Cores: 2, Generations: generations})
+	s.facts.Generations = generations
+	config := nginxtest.RenderWith(s.t, s.yaml, s.facts)
 	s.nginx.Configure(config.Text, disks...)
 	must(s.t, syscall.Kill(s.nginx.Processes()[0], syscall.SIGHUP))
 	eventually(s.t, "nginx does not take the configuration", func() bool {
@@ -46,7 +47,8 @@ func (s *site) takes() {
 		return true
 	})
 	s.nginx.Client().CloseIdleConnections()
-	s.purger.SetInUse(disks, generations)
+	inUse := slices.DeleteFunc(slices.Clone(disks), func(d string) bool { return slices.Contains(s.facts.Failed, d) })
+	s.purger.SetInUse(inUse, generations)
 }
 
 // restart begins another agent while nginx uses the disks; prepare changes its purger.

@@ -23,6 +23,7 @@ import (
 	agentpurge "github.com/cachenode/cachenode-operator/internal/agent/purge"
 	"github.com/cachenode/cachenode-operator/internal/agent/sweep"
 	"github.com/cachenode/cachenode-operator/internal/layout"
+	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 	"github.com/cachenode/cachenode-operator/internal/purge"
 	"github.com/cachenode/cachenode-operator/internal/schema"
@@ -42,6 +43,7 @@ type site struct {
 	t       *testing.T
 	nginx   *nginxtest.Nginx
 	yaml    string
+	facts   cache.Facts
 	journal purge.Journal
 	sent    int64
 	purger  *agentpurge.Purger
@@ -62,7 +64,15 @@ type site struct {
 
 func newSite(t *testing.T, spec string) *site {
 	t.Helper()
-	s := &site{t: t, nginx: nginxtest.New(t), removed: map[sweep.Reason]int{}, yaml: `
+	s := prepareSite(t, spec)
+	s.start(s.origin)
+	return s
+}
+
+// prepareSite is a site of which nothing runs yet.
+func prepareSite(t *testing.T, spec string) *site {
+	t.Helper()
+	s := &site{t: t, nginx: nginxtest.New(t), removed: map[sweep.Reason]int{}, facts: cache.Facts{Cores: 2}, yaml: `
 apiVersion: cachenode.io/v1alpha1
 kind: CacheNode
 metadata: {name: edge, namespace: default}
@@ -71,23 +81,28 @@ spec:
   origin: {servers: [{host: 127.0.0.1, port: 9000}]}
 ` + spec}
 	s.usable.Store(true)
-	s.nginx.Configure(nginxtest.Render(t, s.yaml).Text, "disk1", "disk2")
+	return s
+}
+
+// start starts purger and nginx.
+func (s *site) start(origin http.HandlerFunc) {
+	s.t.Helper()
+	s.nginx.Configure(nginxtest.RenderWith(s.t, s.yaml, s.facts).Text, "disk1", "disk2")
 	s.nginx.Mkdir(layout.MemoryTierDir)
 	for _, folder := range []string{layout.CacheDir("disk1"), layout.CacheDir("disk2"), layout.MemoryTierCache} {
 		s.nginx.Mkdir(folder)
 	}
-	s.nginx.Serve("127.0.0.1:9000", http.HandlerFunc(s.origin))
+	s.nginx.Serve("127.0.0.1:9000", origin)
 	s.begin(nil)
 	// In a pod, the agent has nginx's user. Here, nginx may use a folder once the agent has set its mode.
 	for _, disk := range []string{"disk1", "disk2"} {
 		last := s.nginx.Root + layout.CacheDir(disk) + "/" + index.Folder(index.Folders-1).Path()
-		eventually(t, "the folders of the cache are missing", func() bool {
+		eventually(s.t, "the folders of the cache are missing", func() bool {
 			info, err := os.Stat(last)
 			return err == nil && info.Mode().Perm() == 0o770
 		})
 	}
 	s.nginx.Start()
-	return s
 }
 
 // begin begins a purger, as an agent does, with a journal that is mounted; nil for none.
@@ -177,11 +192,18 @@ func (s *site) publish() int {
 // get fetches a path for a device, and returns X-Cache and the version.
 func (s *site) get(path, device string) (status string, version int) {
 	s.t.Helper()
+	response, version := s.fetch(path, device)
+	return response.Header.Get("X-Cache"), version
+}
+
+// fetch fetches a path for a device, and returns the response, whose body was read, and the version.
+func (s *site) fetch(path, device string) (response *http.Response, version int) {
+	s.t.Helper()
 	request, err := http.NewRequestWithContext(s.t.Context(), http.MethodGet, "http://127.0.0.1:8080"+path, nil)
 	must(s.t, err)
 	request.Host = host
 	request.Header.Set("X-Device", device)
-	response, err := s.nginx.Client().Do(request)
+	response, err = s.nginx.Client().Do(request)
 	must(s.t, err)
 	defer func() { _ = response.Body.Close() }()
 	text, err := io.ReadAll(response.Body)
@@ -192,7 +214,7 @@ func (s *site) get(path, device string) (status string, version int) {
 	if want, _, _ := strings.Cut(path, "?"); got != want {
 		s.t.Fatalf("%s has the body of %s", path, got)
 	}
-	return response.Header.Get("X-Cache"), version
+	return response, version
 }
 
 // wants fetches paths for two devices and checks how the responses come about.

@@ -1,0 +1,151 @@
+package purge_test
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/cachenode/cachenode-operator/internal/fleet"
+	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
+	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
+	"github.com/cachenode/cachenode-operator/internal/purge"
+)
+
+// TestStandInDisk checks that a purge finds the copies that a disk has made for another one that was out of use.
+func TestStandInDisk(t *testing.T) {
+	s := newSite(t, "  memoryTier: {enabled: false}\n")
+	s.wants("MISS", 0, both...)
+	s.facts.Failed = []string{"disk1"}
+	s.takes()
+	for _, path := range both { // now disk2 has all of them
+		s.get(path, "phone")
+		s.get(path, "desk")
+	}
+	s.wants("HIT", 0, both...)
+	s.facts.Failed = nil
+	s.takes()
+	s.publish()
+	s.purge(purge.Target{Tags: []string{"a", "b", "c"}}, false)
+	s.facts.Failed = []string{"disk1"}
+	s.takes()
+	s.wants("MISS", 1, both...)
+}
+
+// pair is two pods that share keys and an origin, each with a purger of its own.
+type pair [2]*site
+
+func newPair(t *testing.T, spec string) (p pair) {
+	t.Helper()
+	for i := range p {
+		p[i] = prepareSite(t, "  routing: {mode: Sharded, tls: \"Off\"}\n"+spec)
+	}
+	addresses := nginxtest.Connect(t, p[0].nginx, p[1].nginx)
+	for i, s := range p {
+		s.facts.Fleet = cache.Fleet{Fleet: fleet.Of(len(p)), Self: i, Addresses: addresses}
+		s.start(p[0].origin)
+	}
+	return p
+}
+
+// tell sends the journal of the first pod to both, and waits until it is applied.
+func (p pair) tell() {
+	p[1].journal = p[0].journal
+	for _, s := range p {
+		s.t.Helper()
+		s.send()
+	}
+}
+
+func (p pair) purge(t purge.Target) purge.Rule {
+	r := p[0].journal.Add(time.Now(), purge.Rule{UID: "uid", Name: "test", Target: t})
+	p.tell()
+	return r
+}
+
+// ownedBySecond is a path whose key the second pod owns.
+func ownedBySecond(t *testing.T) string {
+	t.Helper()
+	for _, path := range both {
+		if owner, _, _, ok := fleet.Of(2).Holders(url(path)); ok && owner == 1 {
+			return path
+		}
+	}
+	t.Fatal("the second pod owns nothing")
+	return ""
+}
+
+// TestStandInPod checks that a purge finds the copies that a pod has made for the owner of a key, which did not answer.
+func TestStandInPod(t *testing.T) {
+	p := newPair(t, "  memoryTier: {enabled: false}\n")
+	path := ownedBySecond(t)
+	p[0].wants("MISS", 0, path)
+	p[1].nginx.Disconnect()
+	p[0].wants("MISS", 0, path)
+	p[0].wants("HIT", 0, path)
+	p[1].nginx.Reconnect()
+	p[0].publish()
+	p.purge(purge.Target{URLs: []string{url(path)}})
+	p[1].nginx.Disconnect()
+	p[0].wants("MISS", 1, path)
+	p[1].nginx.Reconnect()
+	p[1].wants("MISS", 1, path)
+}
+
+// TestPurgesUnderLoad checks that no request that begins after a purge has ended gets an object from before it, while
+// objects are fetched, passed on between pods, and copied to memory all the time.
+func TestPurgesUnderLoad(t *testing.T) {
+	p := newPair(t, "  memoryTier: {enabled: true, size: 64Mi, minUses: 2}\n")
+	origin := p[0]
+	origin.mutex.Lock()
+	origin.answer = func(string) { time.Sleep(rand.N(50 * time.Millisecond)) }
+	origin.mutex.Unlock()
+	var least, old atomic.Int64
+	var mutex sync.Mutex
+	ways := map[string]int{}
+	ctx, cancel := context.WithCancel(t.Context())
+	var load sync.WaitGroup
+	for i := range 8 {
+		load.Go(func() {
+			for ctx.Err() == nil {
+				s, path, want := p[i%2], both[rand.N(len(both))], least.Load()
+				response, version := s.fetch(path, "phone")
+				if int64(version) < want && old.Add(1) < 5 {
+					t.Logf("%s: version %d (%s), want %d", path, version, response.Header, want)
+				}
+				mutex.Lock()
+				ways[response.Header.Get("X-Cache-Hop")+" "+response.Header.Get("X-Cache")]++
+				mutex.Unlock()
+			}
+		})
+	}
+	for _, target := range []purge.Target{
+		{Tags: []string{"a", "b", "c"}},
+		{Hosts: []string{host}},
+		{Prefixes: []string{url("/a"), url("/b"), url("/c")}},
+		{Everything: true},
+		{URLs: []string{url("/a/1"), url("/a/2"), url("/a/3"), url("/a/4"), url("/b/1"), url("/b/2"), url("/c/1"), url("/c/2")}},
+	} {
+		time.Sleep(time.Second) // objects become hot
+		version := origin.publish()
+		r := p.purge(target)
+		p[0].journal.Seal(time.Now(), r.Number, time.Now().Add(-2*time.Second)) // the margin is two seconds
+		p.tell()
+		time.Sleep(1100 * time.Millisecond) // until a response arrives after the end, in whole seconds
+		least.Store(int64(version))
+	}
+	time.Sleep(time.Second)
+	cancel()
+	load.Wait()
+	if old.Load() > 0 {
+		t.Errorf("%d responses were older than a purge that had ended", old.Load())
+	}
+	for _, way := range []string{"peer HIT", "peer MISS", "memory HIT"} {
+		if ways[way] == 0 {
+			t.Errorf("there was no %s, which shows too little: %v", way, ways)
+		}
+	}
+	t.Log(ways)
+}
