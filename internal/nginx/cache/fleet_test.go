@@ -195,6 +195,9 @@ func (p *pods) get(t *testing.T, pod int, path string, headers ...string) *http.
 	if r.StatusCode != http.StatusOK || !strings.HasPrefix(body, path+".") || len(body) != len(path)+3000 {
 		t.Fatalf("pod %d, %s: status %d, %d bytes", pod, path, r.StatusCode, len(body))
 	}
+	if n := len(r.Header.Values("Accept-Ranges")); n > 1 {
+		t.Errorf("pod %d, %s (%s): Accept-Ranges comes %d times", pod, path, how(r), n)
+	}
 	return r
 }
 

@@ -161,7 +161,9 @@ func (r renderer) overHop(h hop, ask string) conf.Block {
 		// Few reads and writes for a large body. Headers are those of a stored response, and what the other pod adds.
 		conf.D("proxy_buffer_size", conf.Literal("24k")),
 		conf.D("proxy_buffers", conf.Literal("8"), conf.Literal("64k")),
-		conf.D("proxy_busy_buffers_size", conf.Literal("128k")))
+		conf.D("proxy_busy_buffers_size", conf.Literal("128k")),
+		// nginx adds Accept-Ranges after a lookup in memory. Without this, the other pod's header would be there too.
+		conf.D("proxy_force_ranges", conf.OnOff(true)))
 	block = append(block, r.peerClientTLS()...)
 	block = append(block, silent()...)
 	block = append(block, r.rangesAsTheyAre()...)
