@@ -80,8 +80,7 @@ func (r *PurgeReconciler) send(ctx context.Context, p *purging, j *journal, all 
 		if seen := observations[pod.Name]; seen.Answered.After(state.tried) && seen.Report.Purged < state.done.Applied {
 			state.isKnown = false // the agent was restarted
 		}
-		state.stale = append(state.stale, p.unsafe...)
-		state.stale = state.stale[max(len(state.stale)-purge.MaxItems, 0):]
+		state.addStale(p.unsafe)
 		if c == nil || !state.needsUpdate(j.log.Head, all) {
 			continue
 		}
@@ -122,6 +121,12 @@ func (s *agentState) needsUpdate(head int64, all bool) bool {
 	return true
 }
 
+// addStale adds URLs to the next update, which has room for the last ones.
+func (s *agentState) addStale(urls []string) {
+	s.stale = append(s.stale, urls...)
+	s.stale = s.stale[max(len(s.stale)-purge.MaxItems, 0):]
+}
+
 // update is what the agent does not know of a journal.
 func (s *agentState) update(j purge.Journal) purge.Update {
 	update := purge.Update{Floor: j.Floor, Head: j.Head, Stale: s.stale}
@@ -154,6 +159,7 @@ func (r *PurgeReconciler) sendOne(
 	state.sending, state.tried = false, time.Now()
 	if err != nil { // what it has done until now stays done as far as is known
 		state.problem = "its agent: " + err.Error()
+		state.addStale(update.Stale)
 		log.FromContext(ctx).V(1).Info("sending purges", "cacheNode", cacheNode.Name, "address", ip, "error", err.Error())
 		return
 	}

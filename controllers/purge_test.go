@@ -30,6 +30,8 @@ type purgers struct {
 	broken   map[string]bool
 	held     map[string]bool
 	stale    map[string][]string
+	// losesStale is how many of the next requests with such URLs are lost.
+	losesStale int
 }
 
 func (s *purgers) send(
@@ -37,6 +39,10 @@ func (s *purgers) send(
 ) (purge.Done, error) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
+	if s.losesStale > 0 && len(update.Stale) > 0 {
+		s.losesStale--
+		return purge.Done{}, errors.New("lost")
+	}
 	if s.broken[address] {
 		return purge.Done{}, errors.New("no answer")
 	}
@@ -246,6 +252,7 @@ func TestPurges(t *testing.T) {
 	})
 	steps.Run(t, "URLs at which clients have changed something are sent to each agent once", func() {
 		before := read()
+		s.set(func() { s.losesStale = 4 }) // to both agents, twice
 		a.set(func() {
 			a.unsafe = []agentapi.UnsafeURL{{Number: 5, URL: "https://www.example.com/a"}, {Number: 7, URL: "no URL"}}
 		})
