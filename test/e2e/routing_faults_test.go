@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,8 +12,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
-	"github.com/cachenode/cachenode-operator/internal/agent/metrics"
-	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/test/client/report"
 )
@@ -94,98 +91,6 @@ func ownersNodeStops(t *testing.T, s *suite) {
 	s.settles(t, []string{host})
 	s.current(t)
 	s.owners(t, 3)
-}
-
-// editEachDisk adds fields to each disk of the sample.
-func (s *suite) editEachDisk(t *testing.T, fields func(i int) string) {
-	t.Helper()
-	s.setDisks(t, s.cacheNode(t).Spec.Disks, fields)
-}
-
-// setDisks replaces the disks by disks of the sample with more fields.
-func (s *suite) setDisks(t *testing.T, list []v1alpha1.Disk, fields func(i int) string) {
-	t.Helper()
-	var disks []string
-	for i, d := range list {
-		disks = append(disks, fmt.Sprintf(`{"name":%q,"size":%q,"storageClassName":%q,"media":"HDD",%s}`,
-			d.Name, d.Size.String(), *d.StorageClassName, fields(i)))
-	}
-	must(t, edit(`{"spec":{"disks":[`+strings.Join(disks, ",")+`]}}`))
-}
-
-// fills is how many objects whose key had moved came from where they were, and how many came from the origin.
-func (s *suite) fills(t *testing.T) (moved, fetched int) {
-	t.Helper()
-	for pod := range 3 {
-		text := kubectl(t, "", "get", "--raw", fmt.Sprintf("/api/v1/namespaces/%s/pods/%s:%d/proxy/metrics",
-			namespace, naming.Pod(name, pod), layout.MetricsPort))
-		for line := range strings.Lines(text) {
-			var source string
-			var n int
-			if _, err := fmt.Sscanf(line, `cachenode_fills_total{source=%q} %d`, &source, &n); err == nil {
-				if source == metrics.FromOrigin {
-					fetched += n
-				} else {
-					moved += n
-				}
-			}
-		}
-	}
-	return moved, fetched
-}
-
-// reweighsDisks moves a sixth of the keys of each pod to other disks, under load.
-func reweighsDisks(t *testing.T, s *suite) {
-	checkLoad(t, lasting(3*time.Second, s.load(t, shared)), 300) // caches what is not cached
-	movedBefore, fetchedBefore := s.fills(t)
-	end := s.load(t, shared)
-	s.editEachDisk(t, func(i int) string { return fmt.Sprintf(`"weight":%d`, []int{100, 100, 50}[i]) })
-	s.current(t)
-	checkLoad(t, lasting(3*time.Second, end), 500)
-	moved, fetched := s.fills(t)
-	moved, fetched = moved-movedBefore, fetched-fetchedBefore
-	t.Logf("%d objects were filled from the disk that had them, %d from the origin", moved, fetched)
-	if moved < len(shared)/20 || fetched > 0 {
-		t.Errorf("%d objects were filled from the disk that had them, %d from the origin", moved, fetched)
-	}
-}
-
-// losesDisk removes a disk under load. It stays in the pods until the others have filled from it.
-func losesDisk(t *testing.T, s *suite) {
-	checkLoad(t, lasting(8*time.Second, s.load(t, shared)), 1000) // caches what is not cached
-	first := s.cachePods(t)
-	bodies, disks := s.bodies(t), s.cacheNode(t).Spec.Disks
-	end := s.load(t, shared)
-	s.setDisks(t, disks[:len(disks)-1], func(int) string { return `"cache":{"maxSize":"24Mi"}` })
-	begun := time.Now()
-	replaced := func() (n int) {
-		for _, pod := range s.cachePods(t) {
-			isNew := !slices.ContainsFunc(first, func(p corev1.Pod) bool { return p.UID == pod.UID })
-			if isNew && pod.DeletionTimestamp.IsZero() {
-				n++
-			}
-		}
-		return n
-	}
-	for time.Since(begun) < handover-2*time.Second {
-		if n := replaced(); n > 0 {
-			t.Fatalf("%d pods were replaced after %s", n, time.Since(begun))
-		}
-		time.Sleep(time.Second)
-	}
-	sent := s.bodies(t) - bodies
-	within(t, 3*time.Minute, func() string {
-		if n := replaced(); n < len(first) {
-			return fmt.Sprintf("%d pods are new", n)
-		}
-		return ""
-	})
-	s.current(t)
-	checkLoad(t, lasting(3*time.Second, end), 1000)
-	t.Logf("the origin sent %d bodies while the disk left, and %d with the new pods", sent, s.bodies(t)-bodies)
-	if sent > few {
-		t.Errorf("the origin sent %d bodies while the disk left", sent)
-	}
 }
 
 // outgrowsPod requests twice as much as the disks of a pod hold, first from pods that share the keys, and then, after

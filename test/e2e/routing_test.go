@@ -18,13 +18,18 @@ const handover = 15 * time.Second
 // (fail_timeout), so the next try is a part of the test.
 const faultTime = 12 * time.Second
 
-// shared are the objects of TestRouting.
-var shared = func() (paths []string) {
-	for i := range 300 {
-		paths = append(paths, fmt.Sprintf("/objects/20000/shared-%d", i))
-	}
-	return paths
-}()
+// all are objects of sharedBytes each, and shared are those of them that most steps request.
+var (
+	all = func() (paths []string) {
+		for i := range 3000 {
+			paths = append(paths, fmt.Sprintf("/objects/%d/shared-%d", sharedBytes, i))
+		}
+		return paths
+	}()
+	shared = all[:300]
+)
+
+const sharedBytes = 20_000
 
 // few is how many bodies the origin may send for an announced change: on a busy machine, some fills take too long. A
 // quiet one needs 0 to 3.
@@ -43,6 +48,7 @@ func TestRouting(t *testing.T) {
 		{"a pod that hangs costs no request of another pod", hangingOwner},
 		{"a pod that is killed costs no request of another pod", killedOwner},
 		{"a pod that is cut off costs no request of another pod", cutOffOwner},
+		{"one slow disk costs no request, and the pod's other disks answer", slowOwnersDisk},
 		{"a pod that is scaled away hands its keys over, and one that joins takes them", scalesOwners},
 		{"the pods of a drained node hand their keys over before they are evicted", drainsOwner},
 		{"a new pod template costs no request", rollsTemplate},
@@ -51,6 +57,7 @@ func TestRouting(t *testing.T) {
 		{"with zones, each has its own copy", sharesInZones},
 		{"pods that share hold twice what one pod holds; the mode changes under load", outgrowsPod},
 		{"a disk that is removed stays until the others have filled from it", losesDisk},
+		{"a disk that is added is filled from the others", gainsDisk},
 		{"a node that loses its power costs no request of another pod", ownersNodeStops},
 	})
 }
@@ -116,27 +123,32 @@ func (s *suite) sharesOnce(t *testing.T) (problem string) {
 	t.Helper()
 	before := s.asked(t)
 	for node := range s.clients {
-		for _, r := range s.fetch(t, node, shared, "-base", base) {
+		for _, r := range s.fetch(t, node, all, "-base", base) {
 			if r.Error != "" {
 				t.Errorf("%s: %s", r.Path, r.Error)
 			}
 		}
 	}
-	if got := s.asked(t) - before; got != len(shared) {
-		return fmt.Sprintf("the origin was asked %d times for %d objects", got, len(shared))
+	if got := s.asked(t) - before; got != len(all) {
+		return fmt.Sprintf("the origin was asked %d times for %d objects", got, len(all))
 	}
-	files := 0
+	files, bytes := 0, 0
 	for _, pod := range s.cachePods(t) {
-		out := inNginx(t, pod.Name, "sh", "-c", "find /var/cache/cachenode/*/cachenode/cache -type f | wc -l")
-		n, err := strconv.Atoi(strings.TrimSpace(out))
-		must(t, err)
-		if n < len(shared)/4 || n > len(shared)/2 {
-			t.Errorf("%s has %d of %d objects", pod.Name, n, len(shared))
+		out := inNginx(t, pod.Name, "sh", "-c", "find /var/cache/cachenode/*/cachenode/cache -type f -exec stat -c %s {} +")
+		sizes := strings.Fields(out)
+		for _, size := range sizes {
+			n, err := strconv.Atoi(size)
+			must(t, err)
+			bytes += n
 		}
-		files += n
+		if n := len(sizes); n < len(all)/4 || n > len(all)/2 {
+			t.Errorf("%s has %d of %d objects", pod.Name, n, len(all))
+		}
+		files += len(sizes)
 	}
-	if files != len(shared) {
-		return fmt.Sprintf("%d files for %d objects", files, len(shared))
+	t.Logf("%d objects of %d bytes are %d files with %d bytes", len(all), sharedBytes, files, bytes)
+	if files != len(all) || bytes > len(all)*sharedBytes*11/10 {
+		return fmt.Sprintf("%d objects of %d bytes are %d files with %d bytes", len(all), sharedBytes, files, bytes)
 	}
 	return ""
 }

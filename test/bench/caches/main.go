@@ -91,6 +91,9 @@ func main() {
 			case *noInodes:
 				c.begins, c.name = cold, c.name+"-cold"
 			}
+			if slices.Contains(chosen, server(withAgent{})) {
+				c.name += "-agent"
+			}
 			return measure(os.Stdout, bench{scenario: c, shares: shares}, chosen, *rounds, *out)
 		})
 	}

@@ -17,6 +17,7 @@ const ownName = "cachenode"
 // names are the servers' names in tables, in the order of the rows. Other servers are variants, which follow.
 var names = [][2]string{
 	{ownName, "**CacheNode**"},
+	{"agent", "**CacheNode with its agent**"},
 	{plainNginx, "nginx without pools"},
 	{theArticle, "the article's configuration"},
 	{varnish, "Varnish"},

@@ -1,0 +1,182 @@
+package e2e
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/agent/metrics"
+	"github.com/cachenode/cachenode-operator/internal/layout"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/test/client/report"
+)
+
+// editEachDisk adds fields to each disk of the sample.
+func (s *suite) editEachDisk(t *testing.T, fields func(i int) string) {
+	t.Helper()
+	s.setDisks(t, s.cacheNode(t).Spec.Disks, fields)
+}
+
+// setDisks replaces the disks by disks of the sample with more fields.
+func (s *suite) setDisks(t *testing.T, list []v1alpha1.Disk, fields func(i int) string) {
+	t.Helper()
+	var disks []string
+	for i, d := range list {
+		disks = append(disks, fmt.Sprintf(`{"name":%q,"size":%q,"storageClassName":%q,"media":"HDD",%s}`,
+			d.Name, d.Size.String(), *d.StorageClassName, fields(i)))
+	}
+	must(t, edit(`{"spec":{"disks":[`+strings.Join(disks, ",")+`]}}`))
+}
+
+// fills is how many objects whose key had moved came from where they were, and how many came from the origin.
+func (s *suite) fills(t *testing.T) (moved, fetched int) {
+	t.Helper()
+	for pod := range 3 {
+		text := kubectl(t, "", "get", "--raw", fmt.Sprintf("/api/v1/namespaces/%s/pods/%s:%d/proxy/metrics",
+			namespace, naming.Pod(name, pod), layout.MetricsPort))
+		for line := range strings.Lines(text) {
+			var source string
+			var n int
+			if _, err := fmt.Sscanf(line, `cachenode_fills_total{source=%q} %d`, &source, &n); err == nil {
+				if source == metrics.FromOrigin {
+					fetched += n
+				} else {
+					moved += n
+				}
+			}
+		}
+	}
+	return moved, fetched
+}
+
+// reweighsDisks moves a sixth of the keys of each pod to other disks, under load.
+func reweighsDisks(t *testing.T, s *suite) {
+	checkLoad(t, lasting(3*time.Second, s.load(t, shared)), 300) // caches what is not cached
+	movedBefore, fetchedBefore := s.fills(t)
+	end := s.load(t, shared)
+	s.editEachDisk(t, func(i int) string { return fmt.Sprintf(`"weight":%d`, []int{100, 100, 50}[i]) })
+	s.current(t)
+	checkLoad(t, lasting(3*time.Second, end), 500)
+	moved, fetched := s.fills(t)
+	moved, fetched = moved-movedBefore, fetched-fetchedBefore
+	t.Logf("%d objects were filled from the disk that had them, %d from the origin", moved, fetched)
+	if moved < len(shared)/20 || fetched > 0 {
+		t.Errorf("%d objects were filled from the disk that had them, %d from the origin", moved, fetched)
+	}
+}
+
+// losesDisk removes a disk under load. It stays in the pods until the others have filled from it.
+func losesDisk(t *testing.T, s *suite) {
+	checkLoad(t, lasting(8*time.Second, s.load(t, shared)), 1000) // caches what is not cached
+	first := s.cachePods(t)
+	bodies, disks := s.bodies(t), s.cacheNode(t).Spec.Disks
+	end := s.load(t, shared)
+	s.setDisks(t, disks[:len(disks)-1], func(int) string { return `"cache":{"maxSize":"24Mi"}` })
+	begun := time.Now()
+	for time.Since(begun) < handover-2*time.Second {
+		if n := s.newPods(t, first); n > 0 {
+			t.Fatalf("%d pods were replaced after %s", n, time.Since(begun))
+		}
+		time.Sleep(time.Second)
+	}
+	sent := s.bodies(t) - bodies
+	s.replaces(t, first)
+	s.current(t)
+	checkLoad(t, lasting(3*time.Second, end), 1000)
+	t.Logf("the origin sent %d bodies while the disk left, and %d with the new pods", sent, s.bodies(t)-bodies)
+	if sent > few {
+		t.Errorf("the origin sent %d bodies while the disk left", sent)
+	}
+}
+
+// newPods is how many pods are not among the first ones.
+func (s *suite) newPods(t *testing.T, first []corev1.Pod) (n int) {
+	t.Helper()
+	for _, pod := range s.cachePods(t) {
+		isNew := !slices.ContainsFunc(first, func(p corev1.Pod) bool { return p.UID == pod.UID })
+		if isNew && pod.DeletionTimestamp.IsZero() {
+			n++
+		}
+	}
+	return n
+}
+
+// replaces waits until all pods have been replaced.
+func (s *suite) replaces(t *testing.T, first []corev1.Pod) {
+	t.Helper()
+	within(t, 3*time.Minute, func() string {
+		if n := s.newPods(t, first); n < len(first) {
+			return fmt.Sprintf("%d pods are new", n)
+		}
+		return ""
+	})
+	s.current(t)
+}
+
+// gainsDisk adds the disk that was removed, under load. What moves to it comes from the disks that had it.
+func gainsDisk(t *testing.T, s *suite) {
+	first, disks := s.cachePods(t), s.cacheNode(t).Spec.Disks
+	another := disks[0]
+	another.Name = "disk3"
+	end := s.load(t, shared)
+	s.setDisks(t, append(disks, another), func(int) string { return `"cache":{"maxSize":"24Mi"}` })
+	s.replaces(t, first)
+	checkLoad(t, lasting(3*time.Second, end), 1000)
+	moved, fetched := s.fills(t) // the agents are new, so they count from 0
+	t.Logf("%d objects were filled from the disk that had them, %d from the origin", moved, fetched)
+	if moved < len(shared)/20 || fetched > few {
+		t.Errorf("%d objects were filled from the disk that had them, %d from the origin", moved, fetched)
+	}
+}
+
+// slowOwnersDisk has one disk of a pod do one read a second. The first pod asks for keys of all of that pod's disks:
+// no request fails, and the other disks answer as before.
+func slowOwnersDisk(t *testing.T, s *suite) {
+	const disk = "disk1"
+	first, slow := s.target(t, name+"-0"), s.target(t, name+"-2")
+	owners, paths, at := s.owners(t, 3), []string{}, map[string]string{}
+	for _, path := range fresh("slow", 2000) {
+		if owner, _, _, ok := owners.Holders("http://" + name + path); ok && owner == 2 {
+			paths = append(paths, path)
+		}
+	}
+	for _, r := range first.get(t, paths) {
+		if r.Error != "" {
+			t.Fatalf("%s: %s", r.Path, r.Error)
+		}
+		at[r.Path] = r.Disk
+	}
+	calm := lasting(3*time.Second, first.load(t, paths, 100, 100))
+	uid := string(slow.pod(t).UID)
+	unix.Sync() // otherwise the page cache would hide the disk
+	must(t, os.WriteFile("/proc/sys/vm/drop_caches", []byte("1"), 0o644))
+	reads := slow.fault(t, "throttle", disk, uid, "1")
+	during := lasting(faultTime, first.load(t, paths, 100, 100))
+	readsAfter := slow.fault(t, "throttled", disk, uid)
+	slow.fault(t, "throttle", disk, uid, "0")
+	slow.becomes(t, disk, 90*time.Second)
+	s.current(t)
+	others := func(r report.Result) bool { return at[r.Path] != disk }
+	standIns := count(during, func(r report.Result) bool { return others(r) && r.Hop != "peer" && r.Hop != "memory" })
+	before, after, own := count(calm, others), count(during, others),
+		count(during, func(r report.Result) bool { return !others(r) })
+	t.Logf("the other disks: before the fault %s; then %s, of which %d were not answered by their owner",
+		before, after, standIns.requests)
+	t.Logf("the slow disk: %s", own)
+	if readsAfter == reads {
+		t.Error("the throttle let no read through: nothing is shown")
+	}
+	if after.failed+own.failed > 0 || own.requests < 100 || after.requests < 300 {
+		t.Errorf("%d and %d requests failed: %v %v", after.failed, own.failed, after.errors, own.errors)
+	}
+	if standIns.requests > after.requests/20 {
+		t.Errorf("%d of %d requests for the other disks were not answered by their owner", standIns.requests, after.requests)
+	}
+}
