@@ -32,7 +32,9 @@ func soakTable(s record.Soak) (string, [][]string) {
 		{"– of which HITs", count(s.Hits)},
 		{"**older than a purge that had settled before the request began**", "**" + count(s.Old) + "**"},
 		{"older than a purge that was Applied and had not settled", count(s.Late)},
-		{"from the creation of a CachePurge to Applied: median, 99% within, longest",
-			fmt.Sprintf("%s s, %s s, %s s", short(s.P50), short(s.P99), short(s.Longest))},
+		{
+			"from the creation of a CachePurge to Applied: median, 99% within, longest",
+			fmt.Sprintf("%s s, %s s, %s s", short(s.P50), short(s.P99), short(s.Longest)),
+		},
 	}
 }
