@@ -21,8 +21,9 @@ type Monitor struct {
 	// Observed is called for each sample.
 	Observed func(Sample)
 
-	// sample probes once, and calls hasRead after its reads.
+	// sample probes once, and calls hasRead after its reads. look looks at the disk's device.
 	sample func(hasRead func()) Sample
+	look   func() look
 	mutex  sync.Mutex
 	prober *Prober
 	limits Limits
@@ -38,7 +39,7 @@ func NewMonitor(prober *Prober, limits Limits) *Monitor {
 	m := &Monitor{
 		prober: prober, limits: limits, state: State{Status: v1alpha1.DiskStarting}, wake: make(chan struct{}, 1),
 	}
-	m.sample = m.probe
+	m.sample, m.look = m.probe, m.lookAtDevice
 	return m
 }
 
@@ -81,8 +82,17 @@ func (m *Monitor) Run(ctx context.Context) {
 	var late, overdue <-chan time.Time // overdue is not nil while a probe runs
 	var hasRead chan struct{}
 	var begun, ended time.Time
+	var last look
+	var hung bool
+	// hangs reports whether a probe that takes too long does so because the disk hangs, or did.
+	hangs := func() bool {
+		before := last
+		last = m.look()
+		hung = hung || time.Since(begun) > busyPatience || !before.isBusy(last, hasRead != nil)
+		return hung
+	}
 	begin := func() {
-		begun, hasRead = time.Now(), make(chan struct{})
+		begun, hasRead, last, hung = time.Now(), make(chan struct{}), m.look(), false
 		overdue = time.After(m.timeout())
 		if m.State().Status != v1alpha1.DiskFailed { // nginx does not read from a failed disk
 			late = time.After(lateRead)
@@ -109,16 +119,18 @@ func (m *Monitor) Run(ctx context.Context) {
 				return s
 			})
 		case <-overdue:
-			m.observe(Sample{
-				At: time.Now(), Latency: time.Since(begun), Reason: v1alpha1.DiskSlow,
-				Message: fmt.Sprintf("no answer for %s", time.Since(begun).Round(100*time.Millisecond)),
-			})
 			overdue = time.After(m.timeout())
+			if hangs() {
+				m.observe(Sample{
+					At: time.Now(), Latency: time.Since(begun), Reason: v1alpha1.DiskSlow,
+					Message: fmt.Sprintf("no answer for %s", time.Since(begun).Round(100*time.Millisecond)),
+				})
+			}
 		case s := <-results:
-			late, hasRead, overdue, ended = nil, nil, nil, time.Now()
-			if s.Reason == "" && s.Latency > m.timeout() {
+			if s.Reason == "" && s.Latency > m.timeout() && hangs() {
 				s.Reason, s.Message = v1alpha1.DiskSlow, fmt.Sprintf("the probe took %s", s.Latency.Round(time.Millisecond))
 			}
+			late, hasRead, overdue, ended = nil, nil, nil, time.Now()
 			next.Reset(m.observe(s))
 		}
 	}
@@ -141,6 +153,13 @@ func (m *Monitor) probe(hasRead func()) Sample {
 		}
 	}
 	return prober.Probe(hasRead)
+}
+
+func (m *Monitor) lookAtDevice() look {
+	m.mutex.Lock()
+	device := m.prober.device.Load()
+	m.mutex.Unlock()
+	return lookAt(device)
 }
 
 // observe updates the state with a sample and returns the delay before the next probe.

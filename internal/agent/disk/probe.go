@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 	"unsafe"
@@ -64,6 +65,9 @@ type Prober struct {
 	Devices *Devices
 	Owner   Owner
 	Rules
+
+	// device is that of Dir, once it is known.
+	device atomic.Uint64
 
 	round int
 	block []byte
@@ -183,6 +187,7 @@ func (p *Prober) checkDevice() error {
 	case err != nil:
 		return err
 	}
+	p.device.Store(device)
 	if p.MountPoint {
 		if whole, err := IsWholeMount(p.Dir); err != nil || !whole {
 			return &finding{
