@@ -32,7 +32,7 @@ var rows = []row{
 
 // summary is the table of the first page.
 func (r *results) summary() (string, error) {
-	header, others := []string{"disks, objects, load", "CacheNode, requests/s", "p99 ms"}, names[1:5]
+	header, others := []string{"disks, objects, load", "CacheNode, requests/s", "p99 ms"}, otherNames[:4]
 	for _, name := range others {
 		header = append(header, name[1])
 	}
@@ -84,7 +84,7 @@ func (r *results) gainTable() (string, error) {
 func best(d document, load int) result.Ratio {
 	var most float64
 	var ratio result.Ratio
-	for _, name := range names[1:] {
+	for _, name := range otherNames {
 		if other, ok := against(d, name[0], load); ok {
 			if served := result.Median(figures(d, name[0], rate(load))); served > most {
 				most, ratio = served, other

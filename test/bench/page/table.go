@@ -15,9 +15,13 @@ import (
 const ownName = "cachenode"
 
 // names are the servers' names in tables, in the order of the rows. Other servers are variants, which follow.
-var names = [][2]string{
+var names = append([][2]string{
 	{ownName, "**CacheNode**"},
 	{"agent", "**CacheNode with its agent**"},
+}, otherNames...)
+
+// otherNames are those of other servers.
+var otherNames = [][2]string{
 	{plainNginx, "nginx without pools"},
 	{theArticle, "the article's configuration"},
 	{varnish, "Varnish"},
