@@ -34,6 +34,7 @@ func TestPurge(t *testing.T) {
 		{"a pod that was down obeys the purges of that time, without the operator", obeysWhatItMissed},
 		{"requests over HTTP that come together leave nothing in any pod", purgesOverHTTP},
 		{"a hundred purges of one URL each", purgesOneByOne},
+		{"a thousand purges of one URL a second", purgesAtRate},
 		{"no body is older than its last settled purge, whatever ends meanwhile", soaks},
 	})
 }

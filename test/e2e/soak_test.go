@@ -230,6 +230,38 @@ func (k *soak) await(t *testing.T) {
 	})
 }
 
+// purgesAtRate purges 1,000 URLs a second, in 40 CachePurges of 25 URLs as the endpoint makes them, for five seconds; in
+// the long soak for thirty.
+func purgesAtRate(t *testing.T, s *suite) {
+	const perSecond, urls = 40, 25
+	k := newSoak(t, s)
+	seconds := 5
+	if k.lasts > time.Minute {
+		seconds = 30
+	}
+	tick := time.NewTicker(time.Second / perSecond)
+	defer tick.Stop()
+	begun := time.Now()
+	var creating errgroup.Group
+	creating.SetLimit(16)
+	for n := range seconds * perSecond {
+		<-tick.C
+		var spec v1alpha1.CachePurgeSpec
+		for i := range urls {
+			spec.URLs = append(spec.URLs, fmt.Sprintf("http://%s/rate/%d/%d", name, n, i))
+		}
+		creating.Go(func() error { return k.purgeOne(t.Context(), onePurge{kind: "urls"}, spec) })
+	}
+	must(t, creating.Wait())
+	t.Logf("%d URLs in %d CachePurges were named in %s", seconds*perSecond*urls, len(k.purges),
+		time.Since(begun).Round(100*time.Millisecond))
+	k.await(t)
+	k.reportLatency(t)
+	if len(k.purges) != seconds*perSecond {
+		t.Errorf("%d purges of %d", len(k.purges), seconds*perSecond)
+	}
+}
+
 // purgesOneByOne purges one URL after another while nothing ends, and reports how long that took.
 func purgesOneByOne(t *testing.T, s *suite) {
 	k := newSoak(t, s)

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"bytes"
 	"encoding/json"
 	"strings"
 	"testing"
@@ -75,5 +76,25 @@ edge-2: the agent does not answer
 	err := write(&out, cacheNode, numbers, "wide")
 	if err != nil || !strings.Contains(out.String(), "REQUESTS   OVERFLOWS   FILE SYSTEM") {
 		t.Errorf("error %v, wide:\n%s", err, out.String())
+	}
+}
+
+// TestRoutingForPrograms checks that programs are told how the pods share keys.
+func TestRoutingForPrograms(t *testing.T) {
+	t.Parallel()
+	cacheNode := &v1alpha1.CacheNode{Status: v1alpha1.CacheNodeStatus{
+		Routing: &v1alpha1.RoutingStatus{Owners: 2, Applied: "2/2"},
+		Pods:    []v1alpha1.PodStatus{{Name: "edge-0", Share: "50.01%"}, {Name: "edge-1", Share: "49.99%"}},
+	}}
+	var out bytes.Buffer
+	if err := write(&out, cacheNode, nil, "json"); err != nil {
+		t.Fatal(err)
+	}
+	var told summary
+	if err := json.Unmarshal(out.Bytes(), &told); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(cacheNode.Status.Routing, told.Routing); diff != "" || told.Pods[1].Share != "49.99%" {
+		t.Errorf("%s\n%s", &out, diff)
 	}
 }

@@ -14,7 +14,9 @@ type summary struct {
 	Namespace  string             `json:"namespace"`
 	Revision   string             `json:"revision,omitempty"`
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
-	Pods       []pod              `json:"pods,omitempty"`
+	// Routing says how the pods share the keys; left out if they do not.
+	Routing *v1alpha1.RoutingStatus `json:"routing,omitempty"`
+	Pods    []pod                   `json:"pods,omitempty"`
 }
 
 // pod is a pod of the CacheNode with all its disks.
@@ -22,8 +24,10 @@ type pod struct {
 	Name     string `json:"name"`
 	Node     string `json:"node,omitempty"`
 	Revision string `json:"revision,omitempty"`
-	Message  string `json:"message,omitempty"`
-	Disks    []disk `json:"disks,omitempty"`
+	// Share is the part of all keys that the pod owns; left out if the pods do not share them.
+	Share   string `json:"share,omitempty"`
+	Message string `json:"message,omitempty"`
+	Disks   []disk `json:"disks,omitempty"`
 }
 
 // disk is a disk of a pod. Its numbers are left out if the pod's metrics cannot be read. Requests are an estimate from
@@ -44,9 +48,13 @@ func summarize(cacheNode *v1alpha1.CacheNode, numbers map[string]podmetrics.Pod)
 	s := summary{
 		Name: cacheNode.Name, Namespace: cacheNode.Namespace,
 		Revision: cacheNode.Status.ConfigRevision, Conditions: cacheNode.Status.Conditions,
+		Routing: cacheNode.Status.Routing,
 	}
 	for _, p := range cacheNode.Status.Pods {
-		one := pod{Name: p.Name, Node: p.Node, Revision: p.Revision, Message: agentapi.Printable(p.Message, maxLine)}
+		one := pod{
+			Name: p.Name, Node: p.Node, Revision: p.Revision, Share: p.Share,
+			Message: agentapi.Printable(p.Message, maxLine),
+		}
 		for _, d := range cacheNode.Status.Disks {
 			state, share := stateOf(p, d)
 			n := numbers[p.Name].Disks[d.Name]
