@@ -126,7 +126,9 @@ func purgesOnce(t *testing.T, s *suite) {
 		Pods: []v1alpha1.PurgePodStatus{{Name: "edge-0", Phase: "Applied"}, {Name: "edge-1", Phase: "Applied"}},
 	})
 	waiting.Wait()
-	want := Answer{Namespace: "shop", Name: cp.Name, Phase: "Applied", Pods: 2, Files: 14, Bytes: 402133, SlowestPod: "edge-1"}
+	want := Answer{
+		Namespace: "shop", Name: cp.Name, Phase: "Applied", Pods: 2, Files: 14, Bytes: 402133, SlowestPod: "edge-1",
+	}
 	if diff := cmp.Diff(want, r.Answer); diff != "" || r.code != 200 {
 		t.Errorf("status %d, %s (-want +got)\n%s", r.code, r.Error, diff)
 	}

@@ -230,8 +230,8 @@ func (k *soak) await(t *testing.T) {
 	})
 }
 
-// purgesAtRate purges 1,000 URLs a second, in 40 CachePurges of 25 URLs as the endpoint makes them, for five seconds; in
-// the long soak for thirty.
+// purgesAtRate purges 1,000 URLs a second, in 40 CachePurges of 25 URLs as the endpoint makes them, for five seconds,
+// or for thirty in the long soak.
 func purgesAtRate(t *testing.T, s *suite) {
 	const perSecond, urls = 40, 25
 	k := newSoak(t, s)
