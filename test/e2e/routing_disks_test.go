@@ -60,7 +60,7 @@ func (s *suite) fills(t *testing.T) (moved, fetched int) {
 func reweighsDisks(t *testing.T, s *suite) {
 	checkLoad(t, lasting(3*time.Second, s.load(t, shared)), 300) // caches what is not cached
 	movedBefore, fetchedBefore := s.fills(t)
-	end := s.load(t, shared)
+	end := s.calmLoad(t)
 	s.editEachDisk(t, func(i int) string { return fmt.Sprintf(`"weight":%d`, []int{100, 100, 50}[i]) })
 	s.current(t)
 	checkLoad(t, lasting(3*time.Second, end), 500)
@@ -77,7 +77,7 @@ func losesDisk(t *testing.T, s *suite) {
 	checkLoad(t, lasting(8*time.Second, s.load(t, shared)), 1000) // caches what is not cached
 	first := s.cachePods(t)
 	bodies, disks := s.bodies(t), s.cacheNode(t).Spec.Disks
-	end := s.load(t, shared)
+	end := s.calmLoad(t)
 	s.setDisks(t, disks[:len(disks)-1], func(int) string { return `"cache":{"maxSize":"24Mi"}` })
 	begun := time.Now()
 	for time.Since(begun) < handover-2*time.Second {
@@ -125,7 +125,7 @@ func gainsDisk(t *testing.T, s *suite) {
 	first, disks := s.cachePods(t), s.cacheNode(t).Spec.Disks
 	another := disks[0]
 	another.Name = "disk3"
-	end := s.load(t, shared)
+	end := s.calmLoad(t)
 	s.setDisks(t, append(disks, another), func(int) string { return `"cache":{"maxSize":"24Mi"}` })
 	s.replaces(t, first)
 	checkLoad(t, lasting(3*time.Second, end), 1000)

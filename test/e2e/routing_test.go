@@ -9,6 +9,7 @@ import (
 
 	"github.com/cachenode/cachenode-operator/internal/fleet"
 	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/test/client/report"
 )
 
 // handover is the hand-over of TestRouting.
@@ -170,7 +171,7 @@ func explainsOwner(t *testing.T, s *suite) {
 
 func deletedOwner(t *testing.T, s *suite) {
 	before := s.asked(t)
-	end := s.load(t, shared)
+	end := s.calmLoad(t)
 	kubectl(t, "", "delete", "pod", name+"-1")
 	s.current(t)
 	checkLoad(t, lasting(3*time.Second, end), 1000)
@@ -207,7 +208,7 @@ done 2>/dev/null; true`
 }
 
 func scalesOwners(t *testing.T, s *suite) {
-	end := s.load(t, shared)
+	end := s.calmLoad(t)
 	before, bodies := s.asked(t), s.bodies(t)
 	kubectl(t, "", "scale", "cachenode/"+name, "--replicas=2")
 	if f := s.owners(t, 2); len(f.Previous.Members) != 3 {
@@ -237,7 +238,7 @@ func scalesOwners(t *testing.T, s *suite) {
 func drainsOwner(t *testing.T, s *suite) {
 	p := s.target(t, name+"-0")
 	node, uid := p.pod(t).Spec.NodeName, p.pod(t).UID
-	end := s.load(t, shared)
+	end := s.calmLoad(t)
 	bodies, begun := s.bodies(t), time.Now()
 	drained := make(chan error, 1)
 	go func() {
@@ -273,7 +274,7 @@ func drainsOwner(t *testing.T, s *suite) {
 // by its stand-in.
 func rollsTemplate(t *testing.T, s *suite) {
 	before := uids(s.cachePods(t))
-	bodies, end := s.bodies(t), s.load(t, shared)
+	bodies, end := s.bodies(t), s.calmLoad(t)
 	must(t, edit(`{"spec":{"pod":{"annotations":{"example.com/edited":"yes"}}}}`))
 	s.current(t)
 	checkLoad(t, lasting(3*time.Second, end), 1000)
@@ -287,6 +288,14 @@ func rollsTemplate(t *testing.T, s *suite) {
 	if sent > len(shared) {
 		t.Errorf("the origin sent %d bodies of %d objects", sent, len(shared))
 	}
+}
+
+// calmLoad is the load of a change. The first window of its report is before the change.
+func (s *suite) calmLoad(t *testing.T) (end func() []report.Summary) {
+	t.Helper()
+	end = s.load(t, shared)
+	time.Sleep(report.Window * time.Second)
+	return end
 }
 
 // showsAway checks what the status says of a pod that hands its keys over before it leaves.
