@@ -65,6 +65,11 @@ func TestPatterns(t *testing.T) {
 			policy(v1alpha1.KeyHost, v1alpha1.KeyRequestURI),
 			purge.Patterns{Prefixes: []string{"a/"}},
 		},
+		"hosts with an underscore and with a dot at the end": {
+			purge.Target{Hosts: []string{"my_shop.example.com", "B."}},
+			policy(v1alpha1.KeyHost, v1alpha1.KeyRequestURI),
+			purge.Patterns{Prefixes: []string{"my_shop.example.com/", "b/"}},
+		},
 		"everything": {purge.Target{Everything: true}, usual, purge.Patterns{Prefixes: []string{""}}},
 		"tags":       {purge.Target{Tags: []string{"a", "b"}}, usual, purge.Patterns{Tags: []string{"a", "b"}}},
 	} {
