@@ -4,6 +4,7 @@ import (
 	"context"
 	"maps"
 	"net"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -80,7 +81,7 @@ func (r *PurgeReconciler) send(ctx context.Context, p *purging, j *journal, all 
 		if seen := observations[pod.Name]; seen.Answered.After(state.tried) && seen.Report.Purged < state.done.Applied {
 			state.isKnown = false // the agent was restarted
 		}
-		state.addStale(p.unsafe)
+		state.stale = newest(append(state.stale, p.unsafe...))
 		if c == nil || !state.needsUpdate(j.log.Head, all) {
 			continue
 		}
@@ -121,10 +122,26 @@ func (s *agentState) needsUpdate(head int64, all bool) bool {
 	return true
 }
 
-// addStale adds URLs to the next update, which has room for the last ones.
-func (s *agentState) addStale(urls []string) {
-	s.stale = append(s.stale, urls...)
-	s.stale = s.stale[max(len(s.stale)-purge.MaxItems, 0):]
+// newest are URLs without repetitions, and not more than an update may have.
+func newest(urls []string) (list []string) {
+	for i, url := range urls {
+		if !slices.Contains(urls[i+1:], url) {
+			list = append(list, url)
+		}
+	}
+	return list[max(len(list)-purge.MaxItems, 0):]
+}
+
+// hasStale is true if an agent has not got the URLs that it is to make stale.
+func (j *journal) hasStale() bool {
+	j.mutex.Lock()
+	defer j.mutex.Unlock()
+	for _, state := range j.agents {
+		if len(state.stale) > 0 {
+			return true
+		}
+	}
+	return false
 }
 
 // update is what the agent does not know of a journal.
@@ -159,7 +176,7 @@ func (r *PurgeReconciler) sendOne(
 	state.sending, state.tried = false, time.Now()
 	if err != nil { // what it has done until now stays done as far as is known
 		state.problem = "its agent: " + err.Error()
-		state.addStale(update.Stale)
+		state.stale = newest(append(update.Stale, state.stale...))
 		log.FromContext(ctx).V(1).Info("sending purges", "cacheNode", cacheNode.Name, "address", ip, "error", err.Error())
 		return
 	}

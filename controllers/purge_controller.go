@@ -162,9 +162,9 @@ func (r *PurgeReconciler) pass(ctx context.Context, p *purging, j *journal) (rec
 		for _, cp := range p.purges {
 			p.waiting[cp.UID] = "it is not known yet whether there was a journal: some agents have not answered"
 		}
-		return reconcile.Result{RequeueAfter: wait}, r.report(ctx, p, j, nil)
+		return reconcile.Result{RequeueAfter: wait}, r.reportWaiting(ctx, p)
 	}
-	if !isThere && len(p.purges) == 0 && len(p.unsafe) == 0 {
+	if !isThere && len(p.purges) == 0 && len(p.unsafe) == 0 && !j.hasStale() {
 		return reconcile.Result{}, nil
 	}
 	if j.mayEnd(p) { // only if all pods still obey what ends
@@ -177,7 +177,7 @@ func (r *PurgeReconciler) pass(ctx context.Context, p *purging, j *journal) (rec
 			p.waiting[cp.UID] = "a ConfigMap " + naming.Purges(p.cacheNode.Name, 0) + " to " + fmt.Sprint(purge.Slots-1) +
 				" exists and is not the operator's: delete it, or give the CacheNode another name"
 		}
-		return reconcile.Result{RequeueAfter: time.Minute}, r.report(ctx, p, j, nil)
+		return reconcile.Result{RequeueAfter: time.Minute}, r.reportWaiting(ctx, p)
 	} else if err != nil {
 		return reconcile.Result{}, err
 	}

@@ -1,6 +1,7 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
@@ -38,17 +39,33 @@ func (r *PurgeReconciler) report(ctx context.Context, p *purging, j *journal, po
 		case p.refused[cp.UID] != "":
 			next = v1alpha1.CachePurgeStatus{Phase: v1alpha1.PurgeFailed, Message: p.refused[cp.UID]}
 		case isThere:
-			next = purge.Progress(rule, pods, cp.Status.Pods)
+			next = purge.Progress(rule, pods, cp.Status)
 			if next.Phase == v1alpha1.PurgePending && cp.Status.Phase == v1alpha1.PurgeApplied &&
 				slices.ContainsFunc(pods, func(p purge.Pod) bool { return p.IsUnknown }) {
 				continue // this operator has just begun
 			}
 		case cp.Status.Number != 0: // it had ended when the journal forgot it
 			ended := purge.Rule{Number: cp.Status.Number, Changed: j.log.Floor, Until: p.now}
-			next = purge.Progress(ended, pods, cp.Status.Pods)
+			next = purge.Progress(ended, pods, cp.Status)
 		default:
 			next = v1alpha1.CachePurgeStatus{Phase: v1alpha1.PurgePending, Message: p.waiting[cp.UID]}
 		}
+		if err := r.write(ctx, cp, next, p.now); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// reportWaiting says of each purge that has not ended what it waits for, while the journal is not known. Its phase stays.
+func (r *PurgeReconciler) reportWaiting(ctx context.Context, p *purging) error {
+	for i := range p.purges {
+		cp := &p.purges[i]
+		if isFinished(cp) {
+			continue
+		}
+		next := *cp.Status.DeepCopy()
+		next.Phase, next.Message = cmp.Or(next.Phase, v1alpha1.PurgePending), p.waiting[cp.UID]
 		if err := r.write(ctx, cp, next, p.now); err != nil {
 			return err
 		}

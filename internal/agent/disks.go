@@ -77,7 +77,8 @@ func rules(d v1alpha1.Disk, abandoned string) disk.Rules {
 func limits(d v1alpha1.Disk) disk.Limits {
 	return func(size int64) disk.Thresholds {
 		return disk.Thresholds{
-			Interval: max(tuning.Duration(d.Health.Interval), 100*time.Millisecond), Timeout: tuning.ProbeTimeout(d),
+			Interval: max(tuning.Duration(d.Health.Interval), 100*time.Millisecond),
+			Timeout:  tuning.ProbeTimeout(d), BusyRate: tuning.BusyRate(d),
 			Failures: int(ptr.Deref(d.Health.Failures, 2)), Successes: int(ptr.Deref(d.Health.Successes, 10)),
 			MinFree: tuning.EjectBelow(tuning.Measured(d, size)), MinFreeInodes: int(ptr.Deref(d.Health.MinFreeInodes, 1)),
 		}

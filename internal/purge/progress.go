@@ -62,18 +62,18 @@ var order = []v1alpha1.PurgePhase{v1alpha1.PurgePending, v1alpha1.PurgeApplied, 
 // maxPods is how many pods a status lists.
 const maxPods = 100
 
-// Progress is how far a rule has come: the phase, the message, the counts and the pods of a status. Before are the pods
-// of the status until now.
-func Progress(r Rule, pods []Pod, before []v1alpha1.PurgePodStatus) (s v1alpha1.CachePurgeStatus) {
+// Progress is how far a rule has come: the phase, the message, the counts and the pods of a status. Before is the status
+// until now.
+func Progress(r Rule, pods []Pod, before v1alpha1.CachePurgeStatus) (s v1alpha1.CachePurgeStatus) {
 	s.Number, s.Phase = r.Number, v1alpha1.PurgeSettled
 	if r.Until.IsZero() {
 		s.Phase = v1alpha1.PurgeApplied
 	}
 	for _, p := range pods {
 		one := p.progress(r)
-		i := slices.IndexFunc(before, func(b v1alpha1.PurgePodStatus) bool { return b.Name == one.Name })
-		if i >= 0 && one.AppliedAt != nil && before[i].AppliedAt != nil {
-			one.AppliedAt = before[i].AppliedAt
+		i := slices.IndexFunc(before.Pods, func(b v1alpha1.PurgePodStatus) bool { return b.Name == one.Name })
+		if i >= 0 && (one.AppliedAt != nil || p.IsUnknown) && before.Pods[i].AppliedAt != nil {
+			one.AppliedAt = before.Pods[i].AppliedAt
 		}
 		for _, d := range one.Disks {
 			s.Files, s.Bytes = s.Files+d.Files, s.Bytes+d.Bytes
@@ -87,6 +87,9 @@ func Progress(r Rule, pods []Pod, before []v1alpha1.PurgePodStatus) (s v1alpha1.
 		return cmp.Or(rank(a.Phase)-rank(b.Phase), strings.Compare(a.Name, b.Name))
 	})
 	s.SlowestPod = slowest(s.Pods)
+	if s.Phase != v1alpha1.PurgePending && before.Phase != v1alpha1.PurgePending && before.SlowestPod != "" {
+		s.SlowestPod = before.SlowestPod // pods that have joined since were not waited for
+	}
 	s.Pods = s.Pods[:min(len(s.Pods), maxPods)]
 	if s.Phase == v1alpha1.PurgePending {
 		s.Message = cut("waits for "+s.Pods[0].Name+": "+s.Pods[0].Message, 1024)
@@ -125,7 +128,7 @@ func (p Pod) progress(r Rule) v1alpha1.PurgePodStatus {
 func slowest(pods []v1alpha1.PurgePodStatus) (name string) {
 	var last time.Time
 	for _, p := range pods {
-		if p.AppliedAt == nil {
+		if p.Phase == v1alpha1.PurgePending {
 			return p.Name
 		}
 		if name == "" || p.AppliedAt.After(last) {

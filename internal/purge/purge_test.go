@@ -341,7 +341,7 @@ func TestProgress(t *testing.T) {
 			"waits for b: no answer",
 		},
 	} {
-		s := purge.Progress(test.rule, test.pods, nil)
+		s := purge.Progress(test.rule, test.pods, v1alpha1.CachePurgeStatus{})
 		if s.Phase != test.phase || s.Message != test.message || len(s.Pods) != len(test.pods) {
 			t.Errorf("%s: %+v", name, s)
 		}
@@ -362,7 +362,9 @@ func TestProgressOfDisks(t *testing.T) {
 			{Name: "disk1", Applied: 5, Counts: counts}, {Name: "disk2", Applied: 4, Reason: "the index is read"},
 		}}},
 	}
-	before := []v1alpha1.PurgePodStatus{{Name: "a", Phase: v1alpha1.PurgeApplied, AppliedAt: at(3)}}
+	before := v1alpha1.CachePurgeStatus{
+		Phase: v1alpha1.PurgePending, Pods: []v1alpha1.PurgePodStatus{{Name: "a", Phase: v1alpha1.PurgeApplied, AppliedAt: at(3)}},
+	}
 	applied := []v1alpha1.PurgeDiskStatus{{Name: "disk1", Phase: v1alpha1.PurgeApplied, Files: 2, Bytes: 10}}
 	want := v1alpha1.CachePurgeStatus{
 		Number: 5, Phase: v1alpha1.PurgePending, Message: "waits for c: disk2: the index is read", Files: 4, Bytes: 20,
@@ -382,8 +384,17 @@ func TestProgressOfDisks(t *testing.T) {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 	pods[2].Done.Applied, pods[2].Done.Stores = 5, nil
-	if s := purge.Progress(rule, pods, before); s.Phase != v1alpha1.PurgeApplied || s.SlowestPod != "b" {
+	s := purge.Progress(rule, pods, before)
+	if s.Phase != v1alpha1.PurgeApplied || s.SlowestPod != "b" {
 		t.Errorf("once all have applied it, the phase is %s and the slowest pod %s", s.Phase, s.SlowestPod)
+	}
+	joined := purge.Pod{Name: "d", Answered: time.Unix(90, 0), Done: purge.Done{Applied: 5}}
+	if s = purge.Progress(rule, append(pods, joined), s); s.SlowestPod != "b" {
+		t.Errorf("a pod that has joined, %s, counts as the slowest", s.SlowestPod)
+	}
+	unknown := []purge.Pod{{Name: "a", IsUnknown: true}}
+	if s = purge.Progress(rule, unknown, s); s.Pods[0].AppliedAt == nil {
+		t.Error("the time at which a pod applied it is lost when the operator begins anew")
 	}
 }
 

@@ -15,7 +15,7 @@ type Update struct {
 	Head  int64  `json:"head"`
 	Rules []Rule `json:"rules,omitempty"`
 	// Stale are URLs at which clients have changed something. The agent makes stale what it has of them now. They are sent
-	// once, and are not in the journal.
+	// until the agent has answered, and are not in the journal.
 	Stale []string `json:"stale,omitempty"`
 	// After is the head that the sender thinks the agent has. An agent that has less leaves the rules alone, and answers
 	// with its own head.

@@ -52,6 +52,15 @@ func ProbeTimeout(d v1alpha1.Disk) time.Duration {
 	return time.Second
 }
 
+// BusyRate is how many reads or writes a second a disk completes at least that is busy and does not hang. A hard disk
+// does about a hundred at random places, and the slowest of others, a small volume of a cloud, as many.
+func BusyRate(d v1alpha1.Disk) int {
+	if d.Media == v1alpha1.HDD {
+		return 20
+	}
+	return 50
+}
+
 // ShardDisks are the disks as sharding sees them: with their weights, or with their sizes if none has a weight. Disks
 // that leave have no keys.
 func ShardDisks(disks []v1alpha1.Disk) []shard.Member {

@@ -37,11 +37,12 @@ func (k *soak) faults(t *testing.T) []fault {
 		fault{"a disk hangs for 15 s", func() {
 			p := pod(0)
 			uid := string(p.pod(t).UID)
+			defer p.fault(t, "throttle", "disk1", uid, "0")
 			p.fault(t, "throttle", "disk1", uid, "1")
 			time.Sleep(15 * time.Second)
-			p.fault(t, "throttle", "disk1", uid, "0")
 		}},
 		fault{"a pod is cut off for 15 s", func() {
+			k.current(t) // the pod may have been deleted just now
 			p := pod(2).pod(t)
 			k.cutOff(t, p.Spec.NodeName, p.Status.PodIP)
 		}},
@@ -59,7 +60,7 @@ func (k *soak) cutOff(t *testing.T, node string, addresses ...string) {
 	t.Helper()
 	slices.Sort(addresses)
 	addresses = slices.Compact(addresses) // pods on the node's network have its address
-	for _, verb := range []string{"add", "delete"} {
+	route := func(verb string) {
 		for other := range strings.FieldsSeq(kubectl(t, "", "get", "nodes", "-o", "jsonpath={.items[*].metadata.name}")) {
 			if other == node {
 				continue
@@ -68,8 +69,8 @@ func (k *soak) cutOff(t *testing.T, node string, addresses ...string) {
 				cluster(t, "fault", "run", other, "ip", "route", verb, "blackhole", address+"/32")
 			}
 		}
-		if verb == "add" {
-			time.Sleep(15 * time.Second)
-		}
 	}
+	defer route("delete")
+	route("add")
+	time.Sleep(15 * time.Second)
 }

@@ -7,38 +7,34 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-const (
-	// busyRate is how many reads or writes a second a disk completes at least that is busy and does not hang. A hard disk
-	// does about a hundred at random places.
-	busyRate = 20
-	// busyPatience is how long a probe of a busy disk may take. Something else is wrong then.
-	busyPatience = 30 * time.Second
-)
+// busyPatience is how long a probe of a busy disk may take. Something else is wrong then.
+const busyPatience = 30 * time.Second
 
 // look is how many reads and writes a device had completed at a moment.
 type look struct {
 	at            time.Time
+	device        uint64
 	reads, writes uint64
 	// isKnown is false for a file system that is on no block device, such as NFS or btrfs.
 	isKnown bool
 }
 
-// isBusy reports whether the device has done so much since the look that it does not hang. While a probe reads, only
-// reads count, because a disk may write well and not read.
-func (l look) isBusy(now look, reading bool) bool {
-	if !l.isKnown || !now.isKnown {
+// isBusy reports whether the device has done so much since the look that it does not hang: rate reads a second, or
+// reads and writes. While a probe reads, only reads count, because a disk may write well and not read.
+func (l look) isBusy(now look, reading bool, rate int) bool {
+	if !l.isKnown || !now.isKnown || l.device != now.device || now.reads < l.reads || now.writes < l.writes {
 		return false
 	}
 	done := now.reads - l.reads
 	if !reading {
 		done += now.writes - l.writes
 	}
-	return float64(done) >= busyRate*now.at.Sub(l.at).Seconds()
+	return float64(done) >= float64(rate)*now.at.Sub(l.at).Seconds()
 }
 
 // lookAt reads the counts of a device in /proc/diskstats. It does not wait for the device.
 func lookAt(device uint64) look {
-	l := look{at: time.Now()}
+	l := look{at: time.Now(), device: device}
 	system, err := blockdevice.NewDefaultFS()
 	if err != nil {
 		return l
@@ -53,4 +49,26 @@ func lookAt(device uint64) look {
 		}
 	}
 	return l
+}
+
+// watch judges whether a disk whose probe takes long hangs or is busy.
+type watch struct {
+	begun time.Time
+	last  look
+	hung  bool
+}
+
+// hangs reports whether the disk hangs, with a look of now. The first look that has counts is only compared with
+// later ones. What has happened in less than least says nothing, so the verdict stays.
+func (w *watch) hangs(now look, reading bool, least time.Duration, rate int) bool {
+	switch {
+	case now.at.Sub(w.begun) >= busyPatience || !now.isKnown:
+		w.hung = true
+	case !w.last.isKnown:
+		w.last = now
+	case now.at.Sub(w.last.at) >= least:
+		w.hung = !w.last.isBusy(now, reading, rate)
+		w.last = now
+	}
+	return w.hung
 }

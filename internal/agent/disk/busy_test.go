@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -18,52 +19,59 @@ func TestIsBusy(t *testing.T) {
 	t.Parallel()
 	begun := time.Now()
 	after := func(took time.Duration, reads, writes uint64) look {
-		return look{at: begun.Add(took), reads: 1000 + reads, writes: 500 + writes, isKnown: true}
+		return look{at: begun.Add(took), device: 5, reads: 1000 + reads, writes: 500 + writes, isKnown: true}
 	}
-	unknown := look{at: begun.Add(time.Second)}
+	unknown, other := look{at: begun.Add(time.Second)}, after(time.Second, 240, 0)
+	other.device = 6
 	for name, tt := range map[string]struct {
-		now     look
-		reading bool
-		want    bool
+		before, now look
+		reading     bool
+		want        bool
 	}{
-		"a hard disk that reads":                {after(2*time.Second, 240, 0), true, true},
-		"one read a second":                     {after(2*time.Second, 2, 0), true, false},
-		"it writes, and a read waits":           {after(2*time.Second, 2, 500), true, false},
-		"it writes, and a write waits":          {after(2*time.Second, 2, 500), false, true},
-		"it reads, and a write waits":           {after(2*time.Second, 240, 0), false, true},
-		"nothing at all":                        {after(2*time.Second, 0, 0), false, false},
-		"a device without counts":               {unknown, true, false},
-		"a moment after it was seen to be busy": {after(0, 0, 0), true, true},
+		"a hard disk that reads":         {after(0, 0, 0), after(2*time.Second, 240, 0), true, true},
+		"one read a second":              {after(0, 0, 0), after(2*time.Second, 2, 0), true, false},
+		"it writes, and a read waits":    {after(0, 0, 0), after(2*time.Second, 2, 500), true, false},
+		"it writes, and a write waits":   {after(0, 0, 0), after(2*time.Second, 2, 500), false, true},
+		"it reads, and a write waits":    {after(0, 0, 0), after(2*time.Second, 240, 0), false, true},
+		"nothing at all":                 {after(0, 0, 0), after(2*time.Second, 0, 0), false, false},
+		"no counts any more":             {after(0, 0, 0), unknown, true, false},
+		"no counts at first":             {unknown, after(2*time.Second, 240, 0), true, false},
+		"another device":                 {after(0, 0, 0), other, true, false},
+		"counts that begin again from 0": {after(0, 240, 0), after(2*time.Second, 0, 0), true, false},
 	} {
-		if got := after(0, 0, 0).isBusy(tt.now, tt.reading); got != tt.want {
+		if got := tt.before.isBusy(tt.now, tt.reading, 20); got != tt.want {
 			t.Errorf("%s: %t, want %t", name, got, tt.want)
 		}
-	}
-	if unknown.isBusy(after(2*time.Second, 240, 0), true) {
-		t.Error("a device without counts at first counts as busy")
 	}
 }
 
 // TestBusyDisk checks that a probe which takes long because the disk is busy does not fail the disk, unless it takes
 // longer than any queue explains; and that one of a disk that does nothing does.
 func TestBusyDisk(t *testing.T) {
+	const healthy, failed = v1alpha1.DiskHealthy, v1alpha1.DiskFailed
 	for name, tt := range map[string]struct {
-		rate float64 // reads a second
-		took time.Duration
-		want v1alpha1.DiskState
+		before v1alpha1.DiskState
+		rate   float64 // reads a second
+		took   time.Duration
+		want   v1alpha1.DiskState
 	}{
-		"busy":              {120, 10 * time.Second, v1alpha1.DiskHealthy},
-		"hangs":             {1, 10 * time.Second, v1alpha1.DiskFailed},
-		"busy, but no end":  {120, time.Hour, v1alpha1.DiskFailed},
-		"in time, and idle": {0, time.Millisecond, v1alpha1.DiskHealthy},
+		"busy":                             {healthy, 120, 10 * time.Second, healthy},
+		"busy when the agent starts":       {v1alpha1.DiskStarting, 120, 10 * time.Second, healthy},
+		"hangs":                            {healthy, 1, 10 * time.Second, failed},
+		"busy, but no end":                 {healthy, 120, time.Hour, failed},
+		"in time, and idle":                {healthy, 0, time.Millisecond, healthy},
+		"busy with nothing of nginx's own": {failed, 120, 10 * time.Second, failed},
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				m := NewMonitor(&Prober{}, always(limits))
-				m.state.Status = v1alpha1.DiskHealthy
+				m.state.Status = tt.before
 				begun := time.Now()
-				m.look = func() look {
-					return look{at: time.Now(), reads: uint64(tt.rate * time.Since(begun).Seconds()), isKnown: true}
+				var asked atomic.Bool
+				m.look = func() look { // the first one is too early to know the device
+					return look{
+						at: time.Now(), reads: uint64(tt.rate * time.Since(begun).Seconds()), isKnown: asked.Swap(true),
+					}
 				}
 				ctx, cancel := context.WithCancel(t.Context())
 				probing := make(chan struct{}, 1)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
@@ -36,6 +37,9 @@ func NewMonitor(prober *Prober, limits Limits) *Monitor {
 	if prober.clearing == nil {
 		prober.clearing = newClearing()
 	}
+	if prober.device == nil {
+		prober.device = &atomic.Uint64{}
+	}
 	m := &Monitor{
 		prober: prober, limits: limits, state: State{Status: v1alpha1.DiskStarting}, wake: make(chan struct{}, 1),
 	}
@@ -58,7 +62,7 @@ func (m *Monitor) Configure(limits Limits, rules Rules) {
 	if p := m.prober; p.Rules != rules { // a running probe keeps its own rules
 		m.prober = &Prober{
 			Disk: p.Disk, Dir: p.Dir, NodeDir: p.NodeDir, Devices: p.Devices,
-			Owner: p.Owner, Rules: rules, clearing: p.clearing,
+			Owner: p.Owner, Rules: rules, clearing: p.clearing, device: p.device,
 		}
 	}
 }
@@ -82,18 +86,19 @@ func (m *Monitor) Run(ctx context.Context) {
 	var late, overdue <-chan time.Time // overdue is not nil while a probe runs
 	var hasRead chan struct{}
 	var begun, ended time.Time
-	var last look
-	var hung bool
-	// hangs reports whether a probe that takes too long does so because the disk hangs, or did.
+	var early <-chan time.Time // is when the device is looked at, so that a later look can be compared
+	var seen watch
 	hangs := func() bool {
-		before := last
-		last = m.look()
-		hung = hung || time.Since(begun) > busyPatience || !before.isBusy(last, hasRead != nil)
-		return hung
+		t := m.thresholds()
+		if m.State().Status == v1alpha1.DiskFailed { // nginx does not use it, so it should be fast
+			return true
+		}
+		return seen.hangs(m.look(), hasRead != nil, t.Timeout/2, t.BusyRate)
 	}
 	begin := func() {
-		begun, hasRead, last, hung = time.Now(), make(chan struct{}), m.look(), false
-		overdue = time.After(m.timeout())
+		begun, hasRead = time.Now(), make(chan struct{})
+		timeout := m.thresholds().Timeout
+		seen, early, overdue = watch{begun: begun}, time.After(timeout/2), time.After(timeout)
 		if m.State().Status != v1alpha1.DiskFailed { // nginx does not read from a failed disk
 			late = time.After(lateRead)
 		}
@@ -118,8 +123,14 @@ func (m *Monitor) Run(ctx context.Context) {
 				s.waited = now
 				return s
 			})
+		case <-early:
+			seen.last = m.look()
 		case <-overdue:
-			overdue = time.After(m.timeout())
+			again := m.thresholds().Timeout
+			if left := busyPatience - time.Since(begun); left > 0 {
+				again = min(again, left)
+			}
+			overdue = time.After(again)
 			if hangs() {
 				m.observe(Sample{
 					At: time.Now(), Latency: time.Since(begun), Reason: v1alpha1.DiskSlow,
@@ -127,19 +138,19 @@ func (m *Monitor) Run(ctx context.Context) {
 				})
 			}
 		case s := <-results:
-			if s.Reason == "" && s.Latency > m.timeout() && hangs() {
+			if s.Reason == "" && s.Latency > m.thresholds().Timeout && hangs() {
 				s.Reason, s.Message = v1alpha1.DiskSlow, fmt.Sprintf("the probe took %s", s.Latency.Round(time.Millisecond))
 			}
-			late, hasRead, overdue, ended = nil, nil, nil, time.Now()
+			late, early, hasRead, overdue, ended = nil, nil, nil, nil, time.Now()
 			next.Reset(m.observe(s))
 		}
 	}
 }
 
-func (m *Monitor) timeout() time.Duration {
+func (m *Monitor) thresholds() Thresholds {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
-	return m.limits(m.state.Usage.Size).Timeout
+	return m.limits(m.state.Usage.Size)
 }
 
 func (m *Monitor) probe(hasRead func()) Sample {
@@ -157,9 +168,9 @@ func (m *Monitor) probe(hasRead func()) Sample {
 
 func (m *Monitor) lookAtDevice() look {
 	m.mutex.Lock()
-	device := m.prober.device.Load()
+	device := m.prober.device
 	m.mutex.Unlock()
-	return lookAt(device)
+	return lookAt(device.Load())
 }
 
 // observe updates the state with a sample and returns the delay before the next probe.

@@ -66,8 +66,8 @@ type Prober struct {
 	Owner   Owner
 	Rules
 
-	// device is that of Dir, once it is known.
-	device atomic.Uint64
+	// device is that of Dir, once it is known. Later probers of the disk have it too.
+	device *atomic.Uint64
 
 	round int
 	block []byte
@@ -187,7 +187,9 @@ func (p *Prober) checkDevice() error {
 	case err != nil:
 		return err
 	}
-	p.device.Store(device)
+	if p.device != nil {
+		p.device.Store(device)
+	}
 	if p.MountPoint {
 		if whole, err := IsWholeMount(p.Dir); err != nil || !whole {
 			return &finding{

@@ -251,7 +251,9 @@ func TestProbeThatHangsFailsTheDisk(t *testing.T) {
 	must(t, os.Mkdir(filepath.Join(p.Dir, layout.OwnFolder), 0o750))
 	// A pipe that nobody writes to replaces the mark: opening it hangs.
 	pipe := filepath.Join(p.Dir, layout.OwnFolder, ownerFile)
-	quick := Thresholds{Interval: 20 * time.Millisecond, Timeout: 50 * time.Millisecond, Failures: 2, Successes: 3}
+	quick := Thresholds{
+		Interval: 20 * time.Millisecond, Timeout: 50 * time.Millisecond, BusyRate: 20, Failures: 2, Successes: 3,
+	}
 	m := NewMonitor(p, always(quick))
 	var mutex sync.Mutex
 	var seen []Sample

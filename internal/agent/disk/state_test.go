@@ -9,6 +9,7 @@ import (
 )
 
 var limits = Thresholds{
+	BusyRate: 20,
 	Interval: time.Second, Timeout: 2 * time.Second, Failures: 2, Successes: 3, MinFree: 20 << 20, MinFreeInodes: 1,
 }
 
