@@ -142,7 +142,7 @@ func slowOwnersDisk(t *testing.T, s *suite) {
 	const disk = "disk1"
 	first, slow := s.target(t, name+"-0"), s.target(t, name+"-2")
 	owners, paths, at := s.owners(t, 3), []string{}, map[string]string{}
-	for _, path := range fresh("slow", 2000) {
+	for _, path := range fresh("slow", 1000) {
 		if owner, _, _, ok := owners.Holders("http://" + name + path); ok && owner == 2 {
 			paths = append(paths, path)
 		}
@@ -167,6 +167,7 @@ func slowOwnersDisk(t *testing.T, s *suite) {
 	during := lasting(faultTime, first.load(t, paths, 100, 100))
 	readsAfter := slow.fault(t, "throttled", disk, uid)
 	slow.fault(t, "throttle", disk, uid, "0")
+	lifted := time.Now()
 	slow.becomes(t, disk, 90*time.Second)
 	s.current(t)
 	others := func(r report.Result) bool { return at[r.Path] != disk }
@@ -188,4 +189,5 @@ func slowOwnersDisk(t *testing.T, s *suite) {
 	if standIns.requests > after.requests/20 {
 		t.Errorf("%d of %d requests for the other disks were not answered by their owner", standIns.requests, after.requests)
 	}
+	t.Logf("the disk is in use again %s after the fault", time.Since(lifted).Round(time.Second))
 }
