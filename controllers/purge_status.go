@@ -57,7 +57,7 @@ func (r *PurgeReconciler) report(ctx context.Context, p *purging, j *journal, po
 	return nil
 }
 
-// reportWaiting says of each purge that has not ended what it waits for, while the journal is not known. Its phase stays.
+// reportWaiting says what each purge that has not ended waits for while the journal is not known. Its phase stays.
 func (r *PurgeReconciler) reportWaiting(ctx context.Context, p *purging) error {
 	for i := range p.purges {
 		cp := &p.purges[i]

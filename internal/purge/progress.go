@@ -62,8 +62,8 @@ var order = []v1alpha1.PurgePhase{v1alpha1.PurgePending, v1alpha1.PurgeApplied, 
 // maxPods is how many pods a status lists.
 const maxPods = 100
 
-// Progress is how far a rule has come: the phase, the message, the counts and the pods of a status. Before is the status
-// until now.
+// Progress is how far a rule has come: the phase, the message, the counts and the pods of a status. Before is the
+// status until now.
 func Progress(r Rule, pods []Pod, before v1alpha1.CachePurgeStatus) (s v1alpha1.CachePurgeStatus) {
 	s.Number, s.Phase = r.Number, v1alpha1.PurgeSettled
 	if r.Until.IsZero() {

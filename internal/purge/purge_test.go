@@ -363,7 +363,8 @@ func TestProgressOfDisks(t *testing.T) {
 		}}},
 	}
 	before := v1alpha1.CachePurgeStatus{
-		Phase: v1alpha1.PurgePending, Pods: []v1alpha1.PurgePodStatus{{Name: "a", Phase: v1alpha1.PurgeApplied, AppliedAt: at(3)}},
+		Phase: v1alpha1.PurgePending,
+		Pods:  []v1alpha1.PurgePodStatus{{Name: "a", Phase: v1alpha1.PurgeApplied, AppliedAt: at(3)}},
 	}
 	applied := []v1alpha1.PurgeDiskStatus{{Name: "disk1", Phase: v1alpha1.PurgeApplied, Files: 2, Bytes: 10}}
 	want := v1alpha1.CachePurgeStatus{

@@ -62,7 +62,8 @@ func (t Target) Patterns(c v1alpha1.CachePolicy) (p Patterns, err error) {
 		if !slices.Contains(c.Key, v1alpha1.KeyHost) {
 			return Patterns{}, errors.New("hosts: spec.cache.key of the CacheNode has no Host: purge everything instead")
 		}
-		p.Prefixes = append(p.Prefixes, keys(withoutQuery(c), cache.Request{Host: strings.TrimSuffix(host, "."), URI: "/"})...)
+		host = strings.TrimSuffix(host, ".") // as nginx does
+		p.Prefixes = append(p.Prefixes, keys(withoutQuery(c), cache.Request{Host: host, URI: "/"})...)
 	}
 	if t.Everything {
 		p.Prefixes = []string{""}

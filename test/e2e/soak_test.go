@@ -254,7 +254,8 @@ func purgesAtRate(t *testing.T, s *suite) {
 	}
 	must(t, creating.Wait())
 	took := time.Since(begun)
-	t.Logf("%d URLs in %d CachePurges were named in %s", seconds*perSecond*urls, len(k.purges), took.Round(100*time.Millisecond))
+	t.Logf("%d URLs in %d CachePurges were named in %s", seconds*perSecond*urls, len(k.purges),
+		took.Round(100*time.Millisecond))
 	if took > 2*time.Duration(seconds)*time.Second {
 		t.Errorf("they took %s, which is no thousand a second", took)
 	}
