@@ -125,7 +125,8 @@ type DiskHealth struct {
 
 	// timeout is how long a probe may take. A probe that takes longer has failed, and fails once more each time that
 	// timeout passes again. A busy disk may take 30s: an HDD that meanwhile completes 20 reads a second, and another
-	// disk that completes 50 (reads and writes, once the probe writes). Range 50ms to 1m. Default 2s for HDD and 1s for SSD and NVMe.
+	// disk that completes 50 (reads and writes, once the probe writes). Range 50ms to 1m. Default 2s for HDD and 1s for
+	// SSD and NVMe.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="!self.matches('^([0-9]{1,5}(h|m|s|ms)){1,4}$') || (duration(self) >= duration('50ms') && duration(self) <= duration('1m'))",message="timeout: must be from 50ms to 1m"
 	Timeout Duration `json:"timeout,omitempty"`

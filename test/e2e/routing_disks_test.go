@@ -125,6 +125,11 @@ func gainsDisk(t *testing.T, s *suite) {
 	first, disks := s.cachePods(t), s.cacheNode(t).Spec.Disks
 	another := disks[0]
 	another.Name = "disk3"
+	// The volumes keep the name of their last claim, which is gone. The disks still have the caches.
+	for volume := range strings.FieldsSeq(kubectl(t, "", "get", "persistentvolumes", "-o",
+		`jsonpath={.items[?(@.status.phase=="Released")].metadata.name}`)) {
+		kubectl(t, "", "patch", "persistentvolume", volume, "--type=merge", "-p", `{"spec":{"claimRef":null}}`)
+	}
 	end := s.calmLoad(t)
 	s.setDisks(t, append(disks, another), func(int) string { return `"cache":{"maxSize":"24Mi"}` })
 	s.replaces(t, first)

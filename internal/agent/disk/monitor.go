@@ -126,11 +126,7 @@ func (m *Monitor) Run(ctx context.Context) {
 		case <-early:
 			seen.last = m.look()
 		case <-overdue:
-			again := m.thresholds().Timeout
-			if left := busyPatience - time.Since(begun); left > 0 {
-				again = min(again, left)
-			}
-			overdue = time.After(again)
+			overdue = time.After(nextTimeout(m.thresholds().Timeout, time.Since(begun)))
 			if hangs() {
 				m.observe(Sample{
 					At: time.Now(), Latency: time.Since(begun), Reason: v1alpha1.DiskSlow,
@@ -145,6 +141,14 @@ func (m *Monitor) Run(ctx context.Context) {
 			next.Reset(m.observe(s))
 		}
 	}
+}
+
+// nextTimeout is when the next timeout of a probe is, so that there is one when its patience ends.
+func nextTimeout(timeout, took time.Duration) time.Duration {
+	if left := busyPatience - took; left > 0 {
+		return min(timeout, left)
+	}
+	return timeout
 }
 
 func (m *Monitor) thresholds() Thresholds {
