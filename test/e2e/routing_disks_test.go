@@ -169,10 +169,12 @@ func slowOwnersDisk(t *testing.T, s *suite) {
 		}
 	})
 	reads := slow.fault(t, "throttled", disk, uid)
-	during := lasting(faultTime, first.load(t, paths, 100, 100))
+	end := first.load(t, paths, 100, 100)
+	time.Sleep(faultTime)
 	readsAfter := slow.fault(t, "throttled", disk, uid)
 	slow.fault(t, "throttle", disk, uid, "0")
 	lifted := time.Now()
+	during := end() // some bodies were on their way from the disk
 	slow.becomes(t, disk, 90*time.Second)
 	s.current(t)
 	others := func(r report.Result) bool { return at[r.Path] != disk }
