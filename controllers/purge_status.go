@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -22,12 +23,17 @@ func isFinished(cp *v1alpha1.CachePurge) bool {
 	return cp.Status.Phase == v1alpha1.PurgeSettled || cp.Status.Phase == v1alpha1.PurgeFailed
 }
 
+// reportAtOnce is how many statuses are written at a time: with a thousand purges a second, the next ones wait.
+const reportAtOnce = 8
+
 // report writes the status of each purge that has changed.
 func (r *PurgeReconciler) report(ctx context.Context, p *purging, j *journal, pods []purge.Pod) error {
 	rules := map[string]purge.Rule{}
 	for _, rule := range j.log.Rules {
 		rules[rule.UID] = rule
 	}
+	var writing errgroup.Group
+	writing.SetLimit(reportAtOnce)
 	for i := range p.purges {
 		cp := &p.purges[i]
 		if isFinished(cp) {
@@ -50,11 +56,9 @@ func (r *PurgeReconciler) report(ctx context.Context, p *purging, j *journal, po
 		default:
 			next = v1alpha1.CachePurgeStatus{Phase: v1alpha1.PurgePending, Message: p.waiting[cp.UID]}
 		}
-		if err := r.write(ctx, cp, next, p.now); err != nil {
-			return err
-		}
+		writing.Go(func() error { return r.write(ctx, cp, next, p.now) })
 	}
-	return nil
+	return writing.Wait()
 }
 
 // reportWaiting says what each purge that has not ended waits for while the journal is not known. Its phase stays.

@@ -209,12 +209,18 @@ func TestMemoryTier(t *testing.T) {
 			})
 		}
 		clients.Wait()
+		all := 0
+		for _, times := range seen {
+			all += times
+		}
 		for where, times := range seen {
 			switch where {
 			case "HIT memory", "UPDATING memory":
 				continue
-			case "HIT disk": // the copy is expired for one worker, and not yet for the promoter, whose clock is a moment behind
-				if times <= concurrent {
+			// The copy is expired for one worker, and not yet for the promoter, whose clock is a moment behind; on a busy
+			// machine, that is a long one. Such an answer does not wait either.
+			case "HIT disk":
+				if times <= max(all/3, concurrent) {
 					continue
 				}
 			}
