@@ -23,7 +23,7 @@ func isFinished(cp *v1alpha1.CachePurge) bool {
 	return cp.Status.Phase == v1alpha1.PurgeSettled || cp.Status.Phase == v1alpha1.PurgeFailed
 }
 
-// reportAtOnce is how many statuses are written at a time: with a thousand purges a second, the next ones wait.
+// reportAtOnce is how many statuses are written at a time. One after another, they would hold up new purges.
 const reportAtOnce = 8
 
 // report writes the status of each purge that has changed.

@@ -395,7 +395,7 @@ func TestProgressOfDisks(t *testing.T) {
 	}
 	unknown := []purge.Pod{{Name: "a", IsUnknown: true}}
 	if s = purge.Progress(rule, unknown, s); s.Pods[0].AppliedAt == nil {
-		t.Error("the time at which a pod applied it is lost when the operator begins anew")
+		t.Error("a new operator forgets when a pod applied the purge")
 	}
 }
 

@@ -143,7 +143,7 @@ func (m *Monitor) Run(ctx context.Context) {
 	}
 }
 
-// nextTimeout is when the next timeout of a probe is, so that there is one when its patience ends.
+// nextTimeout is the time until a running probe is judged again: after its timeout, and when busyPatience ends.
 func nextTimeout(timeout, took time.Duration) time.Duration {
 	if left := busyPatience - took; left > 0 {
 		return min(timeout, left)

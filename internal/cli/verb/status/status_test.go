@@ -79,7 +79,7 @@ edge-2: the agent does not answer
 	}
 }
 
-// TestRoutingForPrograms checks that programs are told how the pods share keys.
+// TestRoutingForPrograms checks that the JSON output says how the pods share keys.
 func TestRoutingForPrograms(t *testing.T) {
 	t.Parallel()
 	cacheNode := &v1alpha1.CacheNode{Status: v1alpha1.CacheNodeStatus{
