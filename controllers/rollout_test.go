@@ -25,6 +25,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/agentapi/agentclient"
 	"github.com/cachenode/cachenode-operator/internal/effective"
+	"github.com/cachenode/cachenode-operator/internal/fleet"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/tuning"
 	"github.com/cachenode/cachenode-operator/test/apiserver"
@@ -40,6 +41,7 @@ type agents struct {
 	running map[string]string
 	refuses map[string]bool // by revision
 	silent  map[string]bool
+	deaf    map[string]bool // pods that route by an old fleet
 	disks   map[string][]agentapi.DiskReport
 	reads   map[string]int // by pod
 	// purgeHead is what all agents report of the journal of purges.
@@ -50,7 +52,7 @@ type agents struct {
 
 func newAgents() *agents {
 	return &agents{
-		running: map[string]string{}, refuses: map[string]bool{}, silent: map[string]bool{},
+		running: map[string]string{}, refuses: map[string]bool{}, silent: map[string]bool{}, deaf: map[string]bool{},
 		disks: map[string][]agentapi.DiskReport{}, reads: map[string]int{},
 	}
 }
@@ -77,6 +79,9 @@ func (a *agents) read(ctx context.Context, _ *agentclient.Client, address string
 		report := agentapi.Report{
 			Since: time.Unix(1, 0), Disks: a.disks[pod.Name], PurgeHead: a.purgeHead, Unsafe: a.unsafe,
 			Features: []string{agentapi.FeatureRouting, agentapi.FeatureLeaving},
+		}
+		if sharing, err := fleet.Read(pod.Annotations[naming.AnnotationFleet]); err == nil && !a.deaf[pod.Name] {
+			report.FleetSerial = sharing.Serial
 		}
 		if a.refuses[wanted] {
 			report.Refusal = &agentapi.Refusal{

@@ -62,6 +62,7 @@ func (r *CacheNodeReconciler) decideSharing(ctx context.Context, p *pass) error 
 		in := fleet.Input{
 			State: p.offered.sharing, Replicas: int(ptr.Deref(p.effective.Spec.Replicas, 1)),
 			Handover: tuning.Handover(routing), Now: p.now, Zoned: routing.Scope == v1alpha1.ScopeZone,
+			Known: p.knowSharing(),
 		}
 		for i := range p.pods {
 			if pod, ok := p.sharingPod(&p.pods[i], nodes); ok {
@@ -70,6 +71,9 @@ func (r *CacheNodeReconciler) decideSharing(ctx context.Context, p *pass) error 
 		}
 		p.sharing = fleet.Decide(in)
 		p.lookAgain(p.sharing.After)
+		if p.sharing.Announced {
+			r.Agents.Hurry(client.ObjectKeyFromObject(p.cacheNode), true)
+		}
 	} else { // each pod serves all keys
 		s := &p.sharing.State
 		if s.Owning() > 0 {
@@ -86,6 +90,14 @@ func (r *CacheNodeReconciler) decideSharing(ctx context.Context, p *pass) error 
 	p.lookAgain(after)
 	p.tellLeaving()
 	return nil
+}
+
+// knowSharing is true if all pods that are ready route by what the ConfigMap says of the owners of keys.
+func (p *pass) knowSharing() bool {
+	return !slices.ContainsFunc(p.pods, func(pod corev1.Pod) bool {
+		return pod.DeletionTimestamp.IsZero() && storage.IsReady(&pod) &&
+			p.agents[pod.Name].Report.FleetSerial != p.offered.sharing.Serial
+	})
 }
 
 // leavingTaints are the taints of a node whose pods will be evicted: by kubectl cordon and drain, by the cluster

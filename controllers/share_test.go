@@ -82,7 +82,12 @@ func TestSharing(t *testing.T) {
 	})
 	steps.Run(t, "the pod of a cordoned node hands its keys over, and nobody is evicted meanwhile", func() {
 		o.evictions(cacheNode, naming.EvictionsNeedCordon)
+		a.set(func() { a.deaf["edge-2"] = true })
+		a.areRead(t)
 		cordon("node-1", true)
+		told("[0 1 2]", "[]", "[0 1 2]") // until edge-2 knows it too
+		o.evictions(cacheNode, naming.EvictionsNeedHandover)
+		a.set(func() { a.deaf["edge-2"] = false })
 		told("[0 1 2]", "[1]", "[0 1 2]")
 		o.evictions(cacheNode, naming.EvictionsNeedHandover)
 		cordon("node-1", false)

@@ -8,6 +8,9 @@ import (
 // joinWait is how long pods that are ready wait for others that are starting, so that they all get keys at once.
 const joinWait = 30 * time.Second
 
+// announceWait is how long a change waits at most until all pods know from whom they may have to fill keys.
+const announceWait = 10 * time.Second
+
 // Pod is a pod as the operator sees it.
 type Pod struct {
 	Ordinal int
@@ -40,11 +43,15 @@ type Input struct {
 	Replicas int
 	// Handover is how long pods fill from previous owners; 0 for not at all.
 	Handover time.Duration
-	Now      time.Time
+	// Known is true if all pods that are ready route by State.
+	Known bool
+	Now   time.Time
 	// Zoned is true if each zone has its own copy of a key.
 	Zoned bool
 	// elsewhere are the pods of other zones.
 	elsewhere []int
+	// unannounced is true for a change that is made at once.
+	unannounced bool
 }
 
 // Decision is who owns keys, and what that asks of the pods.
@@ -54,16 +61,22 @@ type Decision struct {
 	Keep int
 	// Guard says whether pods may be evicted.
 	Guard Guard
+	// Announced is true while a change waits until all pods know from whom they may have to fill keys.
+	Announced bool
 	// After is when to decide again, even if nothing happens; 0 means never.
 	After time.Duration
 }
 
 // Decide says who owns keys.
 //
-// A pod becomes a member when it is ready, and stays one while it is restarted: its stand-ins answer meanwhile. It
-// leaves when it is scaled away. A member is away while its node is cordoned or none of its disks can be used, unless
-// that is so for all members. A pod that gets keys by a change fills them from the pod that had them before. While pods
-// that leave hand their keys over, no pod joins.
+// The first pods become members when all pods that are ready are able to. Later, a pod becomes one when it is ready. It
+// stays one while it is restarted: its stand-ins answer meanwhile. It leaves when it is scaled away. A member is away
+// while its node is cordoned or none of its disks can be used, and from then on until it is ready again, unless that is
+// so for all members. While pods that leave hand their keys over, no pod joins.
+//
+// A pod that gets keys by a change fills them from the pod that had them before. A change is announced: first all pods
+// are told the owners that there are as the previous ones, and the change follows when they know them. Otherwise a pod
+// that has heard of the change could ask one that has not, which would fetch the object from the origin.
 func Decide(in Input) Decision {
 	if in.Zoned {
 		return decideZones(in)
@@ -76,24 +89,16 @@ func Decide(in Input) Decision {
 func decide(in Input) Decision {
 	d := Decision{State: in.State}
 	wanted := Owners{Members: d.members(in)}
-	for _, pod := range in.Pods {
-		if (pod.Leaves || pod.Spent) && slices.Contains(wanted.Members, pod.Ordinal) {
-			wanted.Away = append(wanted.Away, pod.Ordinal)
+	for _, ordinal := range wanted.Members {
+		if in.isAway(ordinal) {
+			wanted.Away = append(wanted.Away, ordinal)
 		}
 	}
-	slices.Sort(wanted.Away)
 	if len(wanted.Away) == len(wanted.Members) {
 		wanted.Away = nil
 	}
 	if !wanted.equal(in.State.Owners) {
-		d.State.Serial++
-		d.State.Owners, d.State.Previous, d.State.Until = wanted, Owners{}, time.Time{}
-		if in.Handover > 0 && !in.State.IsZero() {
-			d.State.Previous, d.State.Until = in.State.Owners, in.Now.Add(in.Handover)
-			if in.keepsPrevious(wanted) {
-				d.State.Previous = in.State.Previous
-			}
-		}
+		d.change(in, wanted)
 	}
 	if left := d.State.Until.Sub(in.Now); d.State.Previous.IsZero() {
 		// no hand-over
@@ -106,6 +111,43 @@ func decide(in Input) Decision {
 	}
 	d.guard(in)
 	return d
+}
+
+// change announces that others will own keys, or makes them the owners.
+func (d *Decision) change(in Input, wanted Owners) {
+	next := State{Fleet: d.State.Fleet}
+	next.Serial++
+	switch {
+	case in.Handover == 0 || in.State.IsZero():
+		next.Owners, next.Previous = wanted, Owners{}
+	case in.keepsPrevious(wanted):
+		next.Owners, next.Until = wanted, in.Now.Add(in.Handover)
+	case in.unannounced, in.isAnnounced() && (in.Known || !in.State.Until.After(in.Now)):
+		next.Owners, next.Previous, next.Until = wanted, in.State.Owners, in.Now.Add(in.Handover)
+	case in.isAnnounced():
+		d.Announced = true
+		return
+	default:
+		d.Announced = true
+		next.Previous, next.Until = in.State.Owners, in.Now.Add(announceWait)
+	}
+	d.State = next
+}
+
+// isAnnounced is true if all pods have been told the owners that there are as the previous ones.
+func (in Input) isAnnounced() bool {
+	return in.State.Previous.equal(in.State.Owners) && !in.State.Until.IsZero()
+}
+
+// isAway is true for a member that is to own no keys. One that owns none gets some when it is ready.
+func (in Input) isAway(ordinal int) bool {
+	owns := slices.Contains(in.State.Present(), ordinal)
+	i := slices.IndexFunc(in.Pods, func(p Pod) bool { return p.Ordinal == ordinal })
+	if i < 0 {
+		return !owns
+	}
+	pod := in.Pods[i]
+	return pod.Leaves || pod.Spent || !owns && (pod.ReadySince.IsZero() || !pod.Able)
 }
 
 // hold keeps the pods that others fill from.
@@ -150,9 +192,33 @@ func (d *Decision) members(in Input) []int {
 		d.lookAgain(in.State.Until.Sub(in.Now))
 		return members
 	}
+	if in.State.IsZero() && slices.ContainsFunc(in.Pods, in.isUnable) {
+		return members
+	}
 	members = append(members, joining...)
+	members = append(members, in.between(members)...)
 	slices.Sort(members)
 	return members[:min(len(members), MaxMembers)]
+}
+
+// isUnable is true for a pod that is ready and keeps the others from sharing keys, as it cannot answer them.
+func (in Input) isUnable(pod Pod) bool {
+	return pod.Ordinal < in.Replicas && !pod.ReadySince.IsZero() && !pod.Unasked && !pod.Able
+}
+
+// between are the pods that are not members and come before one in the StatefulSet. They become members that are away,
+// so that the plan does not depend on which pod joins first.
+func (in Input) between(members []int) (pods []int) {
+	if len(members) == 0 {
+		return nil
+	}
+	for ordinal := range slices.Max(members) {
+		isHere := slices.ContainsFunc(in.Pods, func(p Pod) bool { return p.Ordinal == ordinal })
+		if !slices.Contains(members, ordinal) && (isHere || !in.Zoned) {
+			pods = append(pods, ordinal)
+		}
+	}
+	return pods
 }
 
 // missing counts the pods that the spec asks for and that do not exist yet.

@@ -68,9 +68,42 @@ func TestDecide(t *testing.T) {
 			Input{Pods: append(ready(0, 1), Pod{Ordinal: 2, Able: true}), Replicas: 3},
 			Decision{State: State{Fleet: Fleet{Owners: owners(0, 1), Serial: 1}}},
 		},
-		"pods of an old template": {
+		"a pod of an old template keeps the first ones waiting": {
 			Input{Pods: with(ready(0, 1), 1, func(p *Pod) { p.Able = false }), Replicas: 2},
-			Decision{State: State{Fleet: Fleet{Owners: owners(0), Serial: 1}}},
+			Decision{},
+		},
+		"a pod of an old template does not join": {
+			Input{State: owned(0), Pods: with(ready(0, 1), 1, func(p *Pod) { p.Able = false }), Replicas: 2},
+			Decision{State: owned(0)},
+		},
+		"a pod in between takes long": {
+			Input{Pods: with(ready(0, 1, 2), 1, func(p *Pod) { p.ReadySince = time.Time{} }), Replicas: 3},
+			Decision{State: State{Fleet: Fleet{Owners: Owners{Members: []int{0, 1, 2}, Away: []int{1}}, Serial: 1}}},
+		},
+		"it is ready": {
+			Input{
+				State: State{Fleet: Fleet{Owners: Owners{Members: []int{0, 1, 2}, Away: []int{1}}, Serial: 1}},
+				Pods:  ready(0, 1, 2), Replicas: 3,
+			},
+			Decision{
+				State: State{Fleet: Fleet{
+					Owners: owners(0, 1, 2), Previous: Owners{Members: []int{0, 1, 2}, Away: []int{1}}, Serial: 3,
+				}, Until: now.Add(handover)}, After: handover,
+			},
+		},
+		"the pod of a drained node waits for a node": {
+			Input{
+				State: State{Fleet: Fleet{Owners: Owners{Members: []int{0, 1, 2}, Away: []int{1}}, Serial: 7}},
+				Pods:  with(ready(0, 1, 2), 1, func(p *Pod) { p.ReadySince = time.Time{} }), Replicas: 3,
+			},
+			Decision{State: State{Fleet: Fleet{Owners: Owners{Members: []int{0, 1, 2}, Away: []int{1}}, Serial: 7}}},
+		},
+		"it is gone": {
+			Input{
+				State: State{Fleet: Fleet{Owners: Owners{Members: []int{0, 1, 2}, Away: []int{1}}, Serial: 7}},
+				Pods:  ready(0, 2), Replicas: 3,
+			},
+			Decision{State: State{Fleet: Fleet{Owners: Owners{Members: []int{0, 1, 2}, Away: []int{1}}, Serial: 7}}},
 		},
 		"nothing changes": {
 			Input{State: owned(0, 1, 2), Pods: ready(0, 1, 2), Replicas: 3},
@@ -80,7 +113,7 @@ func TestDecide(t *testing.T) {
 			Input{State: owned(0, 1), Pods: ready(0, 1, 2), Replicas: 3},
 			Decision{
 				State: State{
-					Fleet: Fleet{Owners: owners(0, 1, 2), Previous: owners(0, 1), Serial: 8}, Until: now.Add(handover),
+					Fleet: Fleet{Owners: owners(0, 1, 2), Previous: owners(0, 1), Serial: 9}, Until: now.Add(handover),
 				}, After: handover,
 			},
 		},
@@ -99,7 +132,7 @@ func TestDecide(t *testing.T) {
 			Input{State: owned(0, 1, 2, 3), Pods: ready(0, 1, 2, 3), Replicas: 2},
 			Decision{
 				State: State{
-					Fleet: Fleet{Owners: owners(0, 1), Previous: owners(0, 1, 2, 3), Serial: 8}, Until: now.Add(handover),
+					Fleet: Fleet{Owners: owners(0, 1), Previous: owners(0, 1, 2, 3), Serial: 9}, Until: now.Add(handover),
 				}, Keep: 4, After: handover,
 			},
 		},
@@ -114,7 +147,7 @@ func TestDecide(t *testing.T) {
 		"scaled to nothing": {
 			Input{State: owned(0, 1), Pods: ready(0, 1), Replicas: 0},
 			Decision{
-				State: State{Fleet: Fleet{Previous: owners(0, 1), Serial: 8}, Until: now.Add(handover)}, After: handover,
+				State: State{Fleet: Fleet{Previous: owners(0, 1), Serial: 9}, Until: now.Add(handover)}, After: handover,
 			},
 		},
 		"a cordoned node": {
@@ -122,7 +155,7 @@ func TestDecide(t *testing.T) {
 			Decision{
 				State: State{
 					Fleet: Fleet{
-						Owners: Owners{Members: []int{0, 1, 2}, Away: []int{1}}, Previous: owners(0, 1, 2), Serial: 8,
+						Owners: Owners{Members: []int{0, 1, 2}, Away: []int{1}}, Previous: owners(0, 1, 2), Serial: 9,
 					}, Until: now.Add(handover),
 				}, After: handover,
 			},
@@ -149,7 +182,7 @@ func TestDecide(t *testing.T) {
 				State: State{
 					Fleet: Fleet{
 						Owners:   Owners{Members: []int{0, 1, 2}, Away: []int{2}},
-						Previous: Owners{Members: []int{0, 1, 2}, Away: []int{1}}, Serial: 8,
+						Previous: Owners{Members: []int{0, 1, 2}, Away: []int{1}}, Serial: 9,
 					}, Until: now.Add(handover),
 				}, After: handover,
 			},
@@ -170,7 +203,9 @@ func TestDecide(t *testing.T) {
 			},
 			Decision{
 				State: State{
-					Fleet: Fleet{Owners: owners(0, 1, 3), Previous: owners(0, 1), Serial: 8}, Until: now.Add(handover),
+					Fleet: Fleet{
+						Owners: Owners{Members: []int{0, 1, 2, 3}, Away: []int{2}}, Previous: owners(0, 1), Serial: 9,
+					}, Until: now.Add(handover),
 				}, After: handover,
 			},
 		},
@@ -178,7 +213,7 @@ func TestDecide(t *testing.T) {
 			Input{State: handing(owners(0, 1), owners(0, 1, 2)), Pods: ready(0, 1, 2), Replicas: 3},
 			Decision{
 				State: State{
-					Fleet: Fleet{Owners: owners(0, 1, 2), Previous: owners(0, 1), Serial: 8}, Until: now.Add(handover),
+					Fleet: Fleet{Owners: owners(0, 1, 2), Previous: owners(0, 1), Serial: 9}, Until: now.Add(handover),
 				}, After: handover,
 			},
 		},
@@ -211,7 +246,7 @@ func TestDecide(t *testing.T) {
 			Input{State: owned(0, 1), Pods: with(ready(0, 1), 1, func(p *Pod) { p.Spent = true }), Replicas: 2},
 			Decision{
 				State: State{
-					Fleet: Fleet{Owners: Owners{Members: []int{0, 1}, Away: []int{1}}, Previous: owners(0, 1), Serial: 8},
+					Fleet: Fleet{Owners: Owners{Members: []int{0, 1}, Away: []int{1}}, Previous: owners(0, 1), Serial: 9},
 					Until: now.Add(handover),
 				}, After: handover,
 			},
@@ -231,7 +266,7 @@ func TestDecide(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			tt.in.Now, tt.in.Handover = now, handover
-			if diff := cmp.Diff(tt.want, Decide(tt.in), unguarded); diff != "" {
+			if diff := cmp.Diff(tt.want, announced(t, tt.in), unguarded); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 			tt.in.Handover = 0
@@ -241,6 +276,34 @@ func TestDecide(t *testing.T) {
 			}
 		})
 	}
+}
+
+// announced decides, and once more if a change is announced. It checks that the announcement changes no owners, and
+// that it waits for pods that do not know it, but not for ever.
+func announced(t *testing.T, in Input) Decision {
+	t.Helper()
+	first := Decide(in)
+	if !first.Announced {
+		return first
+	}
+	again := in
+	again.State = first.State
+	waits := Decide(again)
+	if diff := cmp.Diff(first, waits); diff != "" {
+		t.Errorf("while not all pods know of the announcement (-before +after):\n%s", diff)
+	}
+	again.Known = true
+	got := Decide(again)
+	owners := func(s State) any { return []any{s.Owners, s.Zones["a"].Owners, s.Zones["b"].Owners} }
+	if diff := cmp.Diff(owners(in.State), owners(first.State)); diff != "" || first.After != announceWait || got.Announced {
+		t.Errorf("the announcement waits for %s, and there is another one: %t (owners -before +after)\n%s",
+			first.After, got.Announced, diff)
+	}
+	again.Known, again.Now = false, again.Now.Add(announceWait)
+	if late := Decide(again); !cmp.Equal(owners(got.State), owners(late.State)) {
+		t.Errorf("after %s, the pods that own keys are %v", announceWait, owners(late.State))
+	}
+	return got
 }
 
 func TestRead(t *testing.T) {

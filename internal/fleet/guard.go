@@ -31,7 +31,7 @@ func (d *Decision) guard(in Input) {
 		}
 		leaving := HandedOver
 		owns := slices.Contains(d.State.Present(), pod.Ordinal)
-		if !owns && slices.Contains(d.State.Previous.Present(), pod.Ordinal) {
+		if (!owns || d.Announced) && slices.Contains(d.State.Previous.Present(), pod.Ordinal) {
 			leaving = HandingOver
 		}
 		d.Guard = max(d.Guard, leaving)

@@ -15,11 +15,14 @@ func TestGuard(t *testing.T) {
 		in   Input
 		want Guard
 	}{
-		"no pod owns keys":                 {in(State{}, []Pod{{Ordinal: 0}, {Ordinal: 1}}), Unguarded},
-		"one pod":                          {in(owned(0), ready(0)), Unguarded},
-		"one pod, cordoned":                {in(owned(0), with(ready(0), 0, leaving)), HandedOver},
-		"several pods":                     {in(owned(0, 1), ready(0, 1)), NeedsCordon},
-		"a cordon":                         {in(owned(0, 1), with(ready(0, 1), 1, leaving)), HandingOver},
+		"no pod owns keys":  {in(State{}, []Pod{{Ordinal: 0}, {Ordinal: 1}}), Unguarded},
+		"one pod":           {in(owned(0), ready(0)), Unguarded},
+		"one pod, cordoned": {in(owned(0), with(ready(0), 0, leaving)), HandedOver},
+		"several pods":      {in(owned(0, 1), ready(0, 1)), NeedsCordon},
+		"a cordon":          {in(owned(0, 1), with(ready(0, 1), 1, leaving)), HandingOver},
+		"a cordon, not announced to all yet": {
+			in(handing(owners(0, 1), owners(0, 1)), with(ready(0, 1), 1, leaving)), HandingOver,
+		},
 		"a cordon, handed over":            {in(after(away(0, 1)), with(ready(0, 1), 1, leaving)), HandedOver},
 		"a cordon, two remain":             {in(after(away(0, 1, 2)), with(ready(0, 1, 2), 1, leaving)), HandedOver},
 		"a cordoned pod that is not ready": {in(after(away(0, 1, 2)), with(ready(0, 1, 2), 1, dead)), NeedsCordon},

@@ -15,6 +15,7 @@ func decideZones(in Input) Decision {
 		of.State = State{Fleet: in.State.In(zone)}
 		if in.State.Zones == nil {
 			of.State.Owners, of.State.Previous = in.State.Owners, in.State.Previous
+			of.unannounced = true // a pod cannot be in two zones
 		}
 		if !of.State.Previous.IsZero() {
 			of.State.Until = in.State.Until
@@ -46,6 +47,7 @@ func (d *Decision) add(zone string, of Decision) {
 		d.State.Until = of.State.Until
 	}
 	d.Keep, d.Guard = max(d.Keep, of.Keep), max(d.Guard, of.Guard)
+	d.Announced = d.Announced || of.Announced
 	if of.After > 0 {
 		d.lookAgain(of.After)
 	}

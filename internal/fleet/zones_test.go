@@ -33,6 +33,10 @@ func TestDecideInZones(t *testing.T) {
 		change(s.Zones)
 		return s
 	}
+	announcedAfter := func(s State, until time.Time, change func(map[string]Zone)) State {
+		s.Serial++
+		return after(s, until, change)
+	}
 	tests := map[string]struct {
 		in   Input
 		want Decision
@@ -60,20 +64,20 @@ func TestDecideInZones(t *testing.T) {
 		},
 		"one joins a zone": {
 			Input{State: zoned(two()), Pods: in("ababb", ready(0, 1, 2, 3, 4)), Replicas: 5},
-			Decision{State: after(zoned(two()), now.Add(handover), func(z map[string]Zone) {
+			Decision{State: announcedAfter(zoned(two()), now.Add(handover), func(z map[string]Zone) {
 				z["b"] = Zone{Owners: owners(1, 3, 4), Previous: owners(1, 3)}
 			}), After: handover},
 		},
 		"one comes back in another zone": {
 			Input{State: zoned(two()), Pods: in("abaa", ready(0, 1, 2, 3)), Replicas: 4},
-			Decision{State: after(zoned(two()), now.Add(handover), func(z map[string]Zone) {
+			Decision{State: announcedAfter(zoned(two()), now.Add(handover), func(z map[string]Zone) {
 				z["a"] = Zone{Owners: owners(0, 2, 3), Previous: owners(0, 2)}
 				z["b"] = Zone{Owners: owners(1), Previous: owners(1, 3)}
 			}), After: handover},
 		},
 		"scaled down": {
 			Input{State: zoned(two()), Pods: in("abab", ready(0, 1, 2, 3)), Replicas: 3},
-			Decision{State: after(zoned(two()), now.Add(handover), func(z map[string]Zone) {
+			Decision{State: announcedAfter(zoned(two()), now.Add(handover), func(z map[string]Zone) {
 				z["b"] = Zone{Owners: owners(1), Previous: owners(1, 3)}
 			}), Keep: 4, After: handover},
 		},
@@ -88,7 +92,7 @@ func TestDecideInZones(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			tt.in.Now, tt.in.Handover, tt.in.Zoned = now, handover, true
-			got := Decide(tt.in)
+			got := announced(t, tt.in)
 			if diff := cmp.Diff(tt.want, got, unguarded); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

@@ -5,12 +5,16 @@ import (
 	"io"
 	"net/http"
 	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/google/go-cmp/cmp"
 
 	"github.com/cachenode/cachenode-operator/internal/agent/nginxlog"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
@@ -280,9 +284,10 @@ func TestOneSlowDisk(t *testing.T) {
 	}
 }
 
-// TestLongestWay sends a request through all locations in a row: its object is in memory but too old and cannot be
-// renewed, its owner and the stand-in answer the first question and not the second, and both disks of the pod are gone.
-// nginx allows ten internal redirects, and answers with 500 beyond them.
+// TestLongestWay sends a request through all locations in a row, and follows nginx's internal redirects: its object is in
+// memory but too old and cannot be renewed, its owner and the stand-in answer the first question and not the second, and
+// both disks of the pod are gone. nginx allows ten redirects (NGX_HTTP_MAX_URI_CHANGES), and answers with 500 beyond
+// them.
 func TestLongestWay(t *testing.T) {
 	t.Parallel()
 	lookup := func(w http.ResponseWriter, r *http.Request) {
@@ -301,7 +306,8 @@ func TestLongestWay(t *testing.T) {
 		panic(http.ErrAbortHandler) // the connection breaks off
 	}
 	p, _ := fakePods(t, fastSharded("  memoryTier: {enabled: true, size: 64Mi, minUses: 1, maxExtraAge: 60s}\n"),
-		http.HandlerFunc(lookup), http.HandlerFunc(fetch), renewal, renewal+" return 500;")
+		http.HandlerFunc(lookup), http.HandlerFunc(fetch), renewal, renewal+" return 500;",
+		"error_log stderr warn;", "error_log stderr debug;", "error_log stderr crit;", "error_log stderr debug;", "error_log /dev/null crit;", "")
 	path := owned(t, "/object", 2, 1, 1)[0]
 	becomes(t, "memory HIT", func() string { return how(p.get(t, 0, path)) })
 	for _, disk := range []string{"disk1", "disk2"} {
@@ -315,6 +321,32 @@ func TestLongestWay(t *testing.T) {
 	if seen["none UNCACHED"] == 0 || fetched.Load() < before+2 {
 		t.Errorf("seen: %v, and the other pods were asked to fetch %d times", seen, fetched.Load()-before)
 	}
+	way := longestWay(p.nginx[0].Log(), path)
+	want := []string{
+		"@renewing", "@owner", "@fetch_from_owner", "@stand_in", "@fetch_from_stand_in", "@disk", "@other_disk", "@uncached",
+	}
+	if diff := cmp.Diff(want, way); diff != "" {
+		t.Errorf("internal redirects (-want +got):\n%s", diff)
+	}
+}
+
+// longestWay returns where nginx's internal redirects have led the request for a path that had most of them, by its
+// debug log.
+func longestWay(log, path string) (longest []string) {
+	redirect := regexp.MustCompile(`\*(\d+) (?:using location: (\S+)|internal redirect:) "` + regexp.QuoteMeta(path) + `\?"`)
+	begins := regexp.MustCompile(`\*(\d+) http request line:`)
+	ways := map[string][]string{} // by connection
+	for line := range strings.Lines(log) {
+		if m := begins.FindStringSubmatch(line); m != nil {
+			ways[m[1]] = nil
+		} else if m := redirect.FindStringSubmatch(line); m != nil {
+			ways[m[1]] = append(ways[m[1]], m[2])
+			if len(ways[m[1]]) > len(longest) {
+				longest = slices.Clone(ways[m[1]])
+			}
+		}
+	}
+	return longest
 }
 
 // TestPodWithoutDisks checks that a pod whose disks are all out of use still passes requests on to the owners of their

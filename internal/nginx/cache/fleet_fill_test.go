@@ -102,6 +102,40 @@ func TestFillFromThePreviousOwner(t *testing.T) {
 	}
 }
 
+// TestAnnouncedChange checks that a pod which does not know yet that it owns a key fills it from the owner that it
+// knows, if the change was announced: if that owner is its own previous one.
+func TestAnnouncedChange(t *testing.T) {
+	t.Parallel()
+	p := newPods(t, 3, fastSharded(""))
+	before, after := fleet.Of(3), fleet.Of(2) // the last pod is to leave
+	announced := before
+	announced.Previous, after.Previous = before.Owners, before.Owners
+	var moved []string
+	for i := 0; len(moved) < 20; i++ {
+		path := fmt.Sprintf("/object/%d", i)
+		was, _ := owners(t, before, path)
+		if owner, _ := owners(t, after, path); was == 2 && owner == 1 {
+			moved = append(moved, path)
+		}
+	}
+	for _, path := range moved {
+		p.get(t, 0, path)
+	}
+	p.reconfigure(t, announced)
+	p.take(t, 0, after)
+	for _, path := range moved {
+		if got := how(p.get(t, 0, path)); got != "peer MISS" {
+			t.Errorf("%s: %s", path, got)
+		}
+		if n := p.requests(path); n != 1 {
+			t.Errorf("%s: the origin was asked %d times", path, n)
+		}
+	}
+	if got := how(p.get(t, 1, moved[0])); got != "peer HIT" { // still by the old plan
+		t.Errorf("through the pod that does not know the change: %s", got)
+	}
+}
+
 // TestFillWithoutThePreviousOwner checks that keys whose previous owner is gone come from the origin, while an object
 // that another one has as an expired copy is renewed.
 func TestFillWithoutThePreviousOwner(t *testing.T) {
