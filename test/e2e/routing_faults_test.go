@@ -21,12 +21,7 @@ import (
 // were filled in a change before cost one more, when they are renewed.
 func (s *suite) noneFails(t *testing.T, fault func()) {
 	t.Helper()
-	within(t, handover+time.Minute, func() string { // of a change before
-		if r := s.cacheNode(t).Status.Routing; r == nil || r.HandoverUntil != nil {
-			return fmt.Sprintf("keys are still handed over: %+v", r)
-		}
-		return ""
-	})
+	s.handedOver(t) // of a change before
 	before := s.asked(t)
 	end := s.target(t, name+"-0").load(t, shared, 200, 16)
 	time.Sleep(2 * time.Second)

@@ -94,6 +94,61 @@ func TestStandInPod(t *testing.T) {
 	p[1].wants("MISS", 1, path)
 }
 
+// TestFilledFromDisk checks that a purge finds what a disk was filled with from the disk that had the key.
+func TestFilledFromDisk(t *testing.T) {
+	for name, target := range targets {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t, "  memoryTier: {enabled: false}\n")
+			s.facts.Failed = []string{"disk2"}
+			s.takes()
+			s.wants("MISS", 0, both...)
+			s.facts.Failed = nil
+			s.facts.Fleet.Disks = fleet.Disks{Members: []fleet.Disk{{Name: "disk1", Weight: 1}}, Until: time.Now().Add(time.Hour)}
+			s.takes()
+			s.publish()
+			for _, path := range both {
+				if status, version := s.get(path, "phone"); version != 0 {
+					t.Errorf("%s: %s of version %d: it was not filled", path, status, version)
+				}
+			}
+			s.purge(target, false)
+			s.wants("MISS", 1, both...)
+		})
+	}
+}
+
+// TestFilledFromPod checks that a purge finds what a pod was filled with from the previous owner of a key.
+func TestFilledFromPod(t *testing.T) {
+	for name, target := range targets {
+		t.Run(name, func(t *testing.T) {
+			p := newPair(t, "  memoryTier: {enabled: false}\n")
+			path := ownedBySecond(t)
+			before, after := fleet.Of(1), fleet.Of(2)
+			after.Previous = before.Owners
+			route := func(f fleet.Fleet) {
+				for _, s := range p {
+					s.facts.Fleet.Fleet = f
+					s.takes()
+				}
+			}
+			route(before)
+			p[0].wants("MISS", 0, path)
+			route(after)
+			p[0].publish()
+			p[1].wants("MISS", 0, path) // filled
+			p.purge(target)
+			p[1].wants("MISS", 1, path)
+		})
+	}
+}
+
+// targets are purges of everything, but not by a generation.
+var targets = map[string]purge.Target{
+	"tags":     {Tags: []string{"a", "b", "c"}},
+	"hosts":    {Hosts: []string{host}},
+	"prefixes": {Prefixes: []string{url("/a"), url("/b"), url("/c")}},
+}
+
 // TestPurgesUnderLoad checks that no request that begins after a purge has ended gets an object from before it, while
 // objects are fetched, passed on between pods, and copied to memory all the time.
 func TestPurgesUnderLoad(t *testing.T) {

@@ -15,6 +15,8 @@
 #   unmount NODE DISK             the disk is no longer at /mnt/DISK of the node, and the folder is gone; running pods keep it
 #   mount NODE DISK               and is there again
 #   swap NODE DISK                another disk, a new one, is at /mnt/DISK of the node; mount NODE DISK takes it out again
+#   add NODE DISK                 one more disk, a new one, for a volume with the path that is printed
+#   drop NODE DISK                and it is gone
 #   exec NODE COMMAND...          runs a command with the node's mounts and network
 #   stop NODE                     the node loses its power
 #   start NODE                    and has it again
@@ -125,6 +127,16 @@ swap)
   image=$(disk_file "$1" "$2").swap
   "$native/../disk" make "$image" $disk_size
   node_sh "on_node $1 umount /mnt/$2 && on_node $1 $native/../disk mount $image /mnt/$2"
+  ;;
+add)
+  "$native/../disk" make "$(disk_file "$1" "$2")" $disk_size
+  inside mkdir -p "$(disk_path "$1" "$2")"
+  node_sh "on_node $1 $native/../disk mount $(disk_file "$1" "$2") $(disk_path "$1" "$2")"
+  disk_path "$1" "$2"
+  ;;
+drop)
+  node_sh "on_node $1 umount --lazy $(disk_path "$1" "$2")"
+  rm -f "$(disk_file "$1" "$2")"
   ;;
 mount) detach_disk "$1" "$2" && attach_disk "$1" "$2" ;;
 exec) node=$1 && shift && node_sh "on_node $node $*" ;;

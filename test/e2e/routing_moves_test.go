@@ -1,0 +1,170 @@
+package e2e
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/cachenode/cachenode-operator/internal/fleet"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/test/client/report"
+)
+
+// calmLoad is the load of a change. The first window of its report is before the change.
+func (s *suite) calmLoad(t *testing.T, paths []string) (end func() []report.Summary) {
+	t.Helper()
+	end = s.load(t, paths)
+	time.Sleep(report.Window * time.Second)
+	return end
+}
+
+// movesKeys makes an announced change under load, after which so many pods own keys, and waits until they have been
+// handed over. The origin may send bodies for one in a hundred of the objects whose keys move. made is called when all
+// pods know the change.
+func (s *suite) movesKeys(t *testing.T, change func(), owners int, made func(before, after fleet.Fleet)) {
+	t.Helper()
+	before := s.owned(t)
+	bodies := s.bodies(t)
+	change()
+	after := s.owners(t, owners)
+	made(before, after)
+	moved := 0
+	for _, path := range moving {
+		from, _, _, _ := before.Holders("http://" + name + path)
+		if to, _, _, _ := after.Holders("http://" + name + path); from != to {
+			moved++
+		}
+	}
+	s.handedOver(t)
+	sent := s.bodies(t) - bodies
+	t.Logf("%d of %d keys moved, and the origin sent %d bodies until they had been handed over", moved, len(moving), sent)
+	if sent > moved/100 || moved < len(moving)/10 {
+		t.Errorf("the origin sent %d bodies for %d keys that moved by an announced change", sent, moved)
+	}
+}
+
+// owned is who owns keys.
+func (s *suite) owned(t *testing.T) fleet.Fleet {
+	t.Helper()
+	f, err := fleet.Read(s.cachePods(t)[0].Annotations[naming.AnnotationFleet])
+	must(t, err)
+	return f
+}
+
+// handedOver waits until no keys are handed over.
+func (s *suite) handedOver(t *testing.T) {
+	t.Helper()
+	within(t, handover+time.Minute, func() string {
+		if r := s.cacheNode(t).Status.Routing; r == nil || r.HandoverUntil != nil {
+			return fmt.Sprintf("keys are still handed over: %+v", r)
+		}
+		return ""
+	})
+}
+
+// cache has all moving objects cached.
+func (s *suite) cache(t *testing.T) {
+	t.Helper()
+	for node := range s.clients {
+		for _, r := range s.fetch(t, node, moving, "-base", base) {
+			if r.Error != "" {
+				t.Errorf("%s: %s", r.Path, r.Error)
+			}
+		}
+	}
+}
+
+// addsVolumes adds the disks of a fourth pod to a node. They are gone after the test.
+func addsVolumes(t *testing.T, node string) {
+	t.Helper()
+	for _, disk := range []string{"disk4", "disk5", "disk6"} {
+		path := cluster(t, "fault", "add", node, disk)
+		volume := node + "-" + disk
+		t.Cleanup(func() {
+			kubectl(t, "", "delete", "persistentvolume", volume, "--ignore-not-found", "--wait=false")
+			cluster(t, "fault", "drop", node, disk)
+		})
+		kubectl(t, fmt.Sprintf(`{"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":%q},"spec":{
+  "capacity":{"storage":"1Gi"},"accessModes":["ReadWriteOnce"],"persistentVolumeReclaimPolicy":"Retain",
+  "storageClassName":"local-disks","local":{"path":%q},
+  "nodeAffinity":{"required":{"nodeSelectorTerms":[{"matchExpressions":[
+    {"key":"kubernetes.io/hostname","operator":"In","values":[%q]}]}]}}}}`, volume, path, node), "apply", "-f", "-")
+	}
+}
+
+// scalesOwners scales from three pods to four and back under load.
+func scalesOwners(t *testing.T, s *suite) {
+	addsVolumes(t, s.target(t, name+"-1").where(t))
+	s.cache(t)
+	end := s.calmLoad(t, moving)
+	scale := func(replicas int) func() {
+		return func() { kubectl(t, "", "scale", "cachenode/"+name, fmt.Sprintf("--replicas=%d", replicas)) }
+	}
+	s.movesKeys(t, scale(4), 4, func(_, after fleet.Fleet) {
+		if len(after.Previous.Members) != 3 {
+			t.Errorf("nobody hands keys over: %s", after)
+		}
+	})
+	s.movesKeys(t, scale(3), 3, func(_, after fleet.Fleet) {
+		if pods := s.cachePods(t); len(after.Previous.Members) != 4 || len(pods) != 4 {
+			t.Errorf("%d pods while keys are handed over: %s", len(pods), after)
+		}
+	})
+	within(t, time.Minute, func() string {
+		if pods := s.cachePods(t); len(pods) != 3 {
+			return fmt.Sprintf("%d pods", len(pods))
+		}
+		return ""
+	})
+	s.current(t)
+	checkLoad(t, lasting(3*time.Second, end), 1000)
+	for _, disk := range []string{"disk1", "disk2", "disk3"} {
+		claim := naming.Claim(disk, naming.Pod(name, 3))
+		kubectl(t, "", "delete", "persistentvolumeclaim", claim, "--ignore-not-found")
+	}
+}
+
+// drainsOwner drains a node under load as administrators do: kubectl evicts in the moment of the cordon.
+func drainsOwner(t *testing.T, s *suite) {
+	p := s.target(t, name+"-0")
+	node, uid := p.pod(t).Spec.NodeName, p.pod(t).UID
+	s.cache(t)
+	end := s.calmLoad(t, moving)
+	drained, begun := make(chan error, 1), time.Now()
+	defer kubectl(t, "", "uncordon", node)
+	s.movesKeys(t, func() {
+		go func() {
+			_, err := tryKubectl("", "drain", node, "--pod-selector="+naming.LabelInstance+"="+name, "--delete-emptydir-data",
+				"--ignore-daemonsets", "--timeout=2m")
+			drained <- err
+		}()
+	}, 2, func(_, after fleet.Fleet) {
+		if len(after.Away) != 1 || after.Away[0] != 0 {
+			t.Errorf("away: %v", after.Away)
+		}
+		if now := p.pod(t).UID; now != uid {
+			t.Error("the pod was evicted before it had handed its keys over")
+		}
+		s.showsAway(t)
+	})
+	must(t, <-drained)
+	if took := time.Since(begun); took < handover {
+		t.Errorf("drained after %s, before the hand-over has ended", took)
+	}
+	t.Logf("drained after %s", time.Since(begun).Round(time.Second))
+	s.movesKeys(t, func() { kubectl(t, "", "uncordon", node) }, 3, func(fleet.Fleet, fleet.Fleet) {})
+	s.current(t)
+	checkLoad(t, lasting(3*time.Second, end), 1000)
+}
+
+// showsAway checks what the status says of a pod that hands its keys over before it leaves.
+func (s *suite) showsAway(t *testing.T) {
+	t.Helper()
+	within(t, 10*time.Second, func() string {
+		status := s.cacheNode(t).Status
+		if pod := status.Pods[0]; status.Routing.Owners != 2 || pod.Share != "0.00%" || pod.Message == "" {
+			return fmt.Sprintf("the status says %+v", status)
+		}
+		return ""
+	})
+}
