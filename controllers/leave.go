@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
@@ -38,16 +39,17 @@ func (p *pass) mayLeave(disk string) bool {
 		return true
 	}
 	readable := false
+	p.oldAgents = nil
 	for i := range p.pods {
 		seen := p.agents[p.pods[i].Name]
 		if storage.IsReady(&p.pods[i]) && !slices.Contains(seen.Report.Features, agentapi.FeatureLeaving) {
-			return false
+			p.oldAgents = append(p.oldAgents, p.pods[i].Name)
 		}
 		readable = readable || slices.ContainsFunc(seen.Report.Disks, func(d agentapi.DiskReport) bool {
 			return d.Name == disk && (d.State == v1alpha1.DiskHealthy || d.State == v1alpha1.DiskStarting)
 		})
 	}
-	return readable
+	return readable && len(p.oldAgents) == 0
 }
 
 // checkLeaving refuses a disk that has the name of a leaving disk, but another StorageClass or path. The pods still use
@@ -86,8 +88,12 @@ func (p *pass) withLeaving() *v1alpha1.CacheNode {
 	return c
 }
 
-// tellLeaving says in status.tuning which disks leave, and when.
-func (p *pass) tellLeaving() {
+// tellLeaving says in status.tuning which disks leave, and when. An event says that one leaves at once.
+func (r *CacheNodeReconciler) tellLeaving(p *pass) {
+	if len(p.oldAgents) > 0 {
+		r.Events.Eventf(p.cacheNode, nil, corev1.EventTypeWarning, v1alpha1.ReasonAgentTooOld, "Remove",
+			"a removed disk leaves at once, as the agents of %s are too old", status.Listed(p.oldAgents))
+	}
 	until := p.sharing.State.Disks.Until
 	if len(p.leaving) == 0 || until.IsZero() {
 		return

@@ -77,6 +77,8 @@ type observed struct {
 	// leaving are disks that the spec no longer has and that stay in the pods until others have filled from them. leave
 	// sets it.
 	leaving []v1alpha1.Disk
+	// oldAgents are the pods whose agents do not know disks that leave, if that kept a disk from staying. leave sets it.
+	oldAgents []string
 	// complete is true if nothing failed.
 	complete bool
 }

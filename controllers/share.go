@@ -88,7 +88,7 @@ func (r *CacheNodeReconciler) decideSharing(ctx context.Context, p *pass) error 
 		tuning.ShardDisks(p.target.Revision.Spec.Disks), tuning.Handover(routing), p.now)
 	p.sharing.State = next
 	p.lookAgain(after)
-	p.tellLeaving()
+	r.tellLeaving(p)
 	return nil
 }
 
