@@ -14,7 +14,6 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agent/metrics"
 	"github.com/cachenode/cachenode-operator/internal/layout"
-	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/test/client/report"
 )
 
@@ -38,9 +37,9 @@ func (s *suite) setDisks(t *testing.T, list []v1alpha1.Disk, fields func(i int) 
 // fills is how many objects whose key had moved came from where they were, and how many came from the origin.
 func (s *suite) fills(t *testing.T) (moved, fetched int) {
 	t.Helper()
-	for pod := range 3 {
+	for _, pod := range s.cachePods(t) {
 		text := kubectl(t, "", "get", "--raw", fmt.Sprintf("/api/v1/namespaces/%s/pods/%s:%d/proxy/metrics",
-			namespace, naming.Pod(name, pod), layout.MetricsPort))
+			namespace, pod.Name, layout.MetricsPort))
 		for line := range strings.Lines(text) {
 			var source string
 			var n int

@@ -150,17 +150,8 @@ func (r renderer) lookupServer() conf.Directive {
 			conf.D("error_page", conf.Literal("418"), conf.Literal("="), conf.Expression(askVariable)),
 			conf.D("recursive_error_pages", conf.OnOff(true)),
 			conf.D("return", conf.Literal("418"))),
-		conf.B("location", conf.Literals(absentHere), conf.D("return", conf.Literal(absent))))
-	if r.hasSlices() { // a later slice could be absent when the header has been sent
-		for _, name := range []string{lookingUp, lookingAt} {
-			block = append(block, conf.B("location", conf.Literals(name), conf.D("return", conf.Literal(absent))))
-		}
-	} else {
-		block = append(block,
-			conf.B("location", conf.Literals(lookingUp), slices.Concat(r.onlyIfCached(r.key()), r.logsOfLookups(),
-				r.answerHeaders(conf.Expression("$upstream_cache_status"), conf.Expression(diskVariable), ""))...),
-			conf.B("location", conf.Literals(lookingAt), append(r.onlyIfCached(r.key()), headerAlone()...)...))
-	}
+		isAbsent(absentHere))
+	block = append(block, r.lookUp(lookingUp), r.lookAt(lookingAt))
 	block = append(block, conf.B("location", conf.Literals(filling), slices.Concat(
 		r.onlyIfCached(r.filledKey(r.key())), r.asStored(), conf.Block{
 			conf.D("proxy_set_header", conf.Literal("Connection"), conf.Literal("")),
@@ -171,6 +162,34 @@ func (r renderer) lookupServer() conf.Directive {
 		block = append(block, r.tierSource(copying)...)
 	}
 	return conf.B("server", nil, block...)
+}
+
+// lookUp answers with an object. With slices, a later one could be absent when the header has been sent, so there is no
+// answer.
+func (r renderer) lookUp(name string) conf.Directive {
+	if r.hasSlices() {
+		return isAbsent(name)
+	}
+	return conf.B("location", conf.Literals(name), slices.Concat(r.onlyIfCached(r.key()), r.logsOfLookups(),
+		r.answerHeaders(conf.Expression("$upstream_cache_status"), conf.Expression(diskVariable), ""))...)
+}
+
+// lookAt answers with the header of an object. With slices, that is the first slice which the request needs, so a disk
+// that hangs gives no answer. It would count as a use of that slice alone, so there is no answer if uses count.
+func (r renderer) lookAt(name string) conf.Directive {
+	if !r.hasSlices() {
+		return conf.B("location", conf.Literals(name), append(r.onlyIfCached(r.key()), headerAlone()...)...)
+	}
+	if r.minUses() > 1 {
+		return isAbsent(name)
+	}
+	return conf.B("location", conf.Literals(name),
+		slices.Concat(conf.Block{r.inSlices()}, r.onlyIfCached(r.storedKey(true)), headerAlone())...)
+}
+
+// isAbsent is a location in which nothing is found.
+func isAbsent(name string) conf.Directive {
+	return conf.B("location", conf.Literals(name), conf.D("return", conf.Literal(absent)))
 }
 
 // onlyIfCached answers with a fresh copy of a disk, as it is stored. The gateway answers for what is absent or expired.
