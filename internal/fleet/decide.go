@@ -8,7 +8,7 @@ import (
 // joinWait is how long pods that are ready wait for others that are starting, so that they all get keys at once.
 const joinWait = 30 * time.Second
 
-// announceWait is how long a change waits at most until all pods know from whom they may have to fill keys.
+// announceWait is how long the first step of a change lasts at most, if some pods do not know it.
 const announceWait = 10 * time.Second
 
 // Pod is a pod as the operator sees it.
@@ -61,7 +61,7 @@ type Decision struct {
 	Keep int
 	// Guard says whether pods may be evicted.
 	Guard Guard
-	// Announced is true while a change waits until all pods know from whom they may have to fill keys.
+	// Announced is true in the first step of a change, until all pods know from which pods they may have to fill keys.
 	Announced bool
 	// After is when to decide again, even if nothing happens; 0 means never.
 	After time.Duration
@@ -74,9 +74,10 @@ type Decision struct {
 // while its node is cordoned or none of its disks can be used, and from then on until it is ready again, unless that is
 // so for all members. While pods that leave hand their keys over, no pod joins.
 //
-// A pod that gets keys by a change fills them from the pod that had them before. A change is announced: first all pods
-// are told the owners that there are as the previous ones, and the change follows when they know them. Otherwise a pod
-// that has heard of the change could ask one that has not, which would fetch the object from the origin.
+// A pod that gets keys by a change fills them from the pod that had them before. A change has two steps. First, the
+// present owners become the previous owners too, and still own the keys. When all pods know that, the new owners get the
+// keys. Otherwise a pod that knows the change could ask a pod that does not, which would fetch the object from the
+// origin.
 func Decide(in Input) Decision {
 	if in.Zoned {
 		return decideZones(in)
@@ -113,7 +114,7 @@ func decide(in Input) Decision {
 	return d
 }
 
-// change announces that others will own keys, or makes them the owners.
+// change takes the next step of a change of owners.
 func (d *Decision) change(in Input, wanted Owners) {
 	next := State{Fleet: d.State.Fleet}
 	next.Serial++
@@ -134,7 +135,7 @@ func (d *Decision) change(in Input, wanted Owners) {
 	d.State = next
 }
 
-// isAnnounced is true if all pods have been told the owners that there are as the previous ones.
+// isAnnounced is true in the first step of a change: the present owners are the previous owners too.
 func (in Input) isAnnounced() bool {
 	return in.State.Previous.equal(in.State.Owners) && !in.State.Until.IsZero()
 }

@@ -18,8 +18,8 @@ const handover = 15 * time.Second
 // (fail_timeout), so the next try is a part of the test.
 const faultTime = 12 * time.Second
 
-// all are objects of sharedBytes each. shared are those of them that most steps request, and moving those that are
-// requested while their owners change: all of them within a hand-over.
+// all are objects of sharedBytes each. shared are those of them that most steps request. moving are requested while
+// their owners change, most of them within a hand-over.
 var (
 	all = func() (paths []string) {
 		for i := range 3000 {

@@ -5,8 +5,6 @@ import (
 	"net/http"
 	"os"
 	"testing"
-
-	"github.com/cachenode/cachenode-operator/internal/fleet"
 )
 
 // TestLookAtSlices checks that the first question of a pod looks on the disk for the first slice that a request needs,
@@ -23,12 +21,7 @@ func TestLookAtSlices(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newPods(t, 2, sharded("  cache: {"+tt.cache+"}\n  memoryTier: {enabled: false}\n"))
-			path := ""
-			for i := 0; path == ""; i++ {
-				if one := fmt.Sprintf("/large/%d", i); ownerOf(t, fleet.Of(2), one) == 1 {
-					path = one
-				}
-			}
+			path := ownedBySecond(t, "/large")
 			for range 2 {
 				_, body := ask(t, p.clients[0], http.MethodGet, "http://127.0.0.1:8080"+path)
 				if body != large(path) {

@@ -48,12 +48,7 @@ func TestMinUsesOverHops(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newPods(t, 2, sharded("  cache: {minUses: 2"+tt.policy+"}\n  memoryTier: {enabled: false}\n"))
-			path := ""
-			for i := 0; path == ""; i++ {
-				if one := fmt.Sprintf("/object/%d", i); ownerOf(t, fleet.Of(2), one) == 1 {
-					path = one
-				}
-			}
+			path := ownedBySecond(t, "/object")
 			var got []string
 			for range 2 {
 				got = append(got, how(p.get(t, 0, path)))
@@ -67,6 +62,16 @@ func TestMinUsesOverHops(t *testing.T) {
 				t.Errorf("(-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+// ownedBySecond is a path whose key the second of two pods owns.
+func ownedBySecond(t *testing.T, prefix string) string {
+	t.Helper()
+	for i := 0; ; i++ {
+		if path := fmt.Sprintf("%s/%d", prefix, i); ownerOf(t, fleet.Of(2), path) == 1 {
+			return path
+		}
 	}
 }
 
