@@ -10,8 +10,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 )
 
-// TestMayLeave checks that a disk stays in the pods only if all of their agents know disks that leave, and that the pods
-// are named whose agents do not.
+// TestMayLeave checks that a disk stays in the pods only if all of their agents know disks that leave, and that the
+// pods whose agents do not are noted.
 func TestMayLeave(t *testing.T) {
 	ready := corev1.PodStatus{Conditions: []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}}
 	healthy := []agentapi.DiskReport{{Name: "disk2", State: v1alpha1.DiskHealthy}}

@@ -75,8 +75,8 @@ type Decision struct {
 // so for all members. While pods that leave hand their keys over, no pod joins.
 //
 // A pod that gets keys by a change fills them from the pod that had them before. A change has two steps. First, the
-// present owners become the previous owners too, and still own the keys. When all pods know that, the new owners get the
-// keys. Otherwise a pod that knows the change could ask a pod that does not, which would fetch the object from the
+// present owners become the previous owners too, and still own the keys. When all pods know that, the new owners get
+// the keys. Otherwise a pod that knows the change could ask a pod that does not, which would fetch the object from the
 // origin.
 func Decide(in Input) Decision {
 	if in.Zoned {

@@ -295,7 +295,8 @@ func announced(t *testing.T, in Input) Decision {
 	again.Known = true
 	got := Decide(again)
 	owners := func(s State) any { return []any{s.Owners, s.Zones["a"].Owners, s.Zones["b"].Owners} }
-	if diff := cmp.Diff(owners(in.State), owners(first.State)); diff != "" || first.After != announceWait || got.Announced {
+	diff := cmp.Diff(owners(in.State), owners(first.State))
+	if diff != "" || first.After != announceWait || got.Announced {
 		t.Errorf("the announcement waits for %s, and there is another one: %t (owners -before +after)\n%s",
 			first.After, got.Announced, diff)
 	}

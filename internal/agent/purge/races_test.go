@@ -103,7 +103,9 @@ func TestFilledFromDisk(t *testing.T) {
 			s.takes()
 			s.wants("MISS", 0, both...)
 			s.facts.Failed = nil
-			s.facts.Fleet.Disks = fleet.Disks{Members: []fleet.Disk{{Name: "disk1", Weight: 1}}, Until: time.Now().Add(time.Hour)}
+			s.facts.Fleet.Disks = fleet.Disks{
+				Members: []fleet.Disk{{Name: "disk1", Weight: 1}}, Until: time.Now().Add(time.Hour),
+			}
 			s.takes()
 			s.publish()
 			for _, path := range both {

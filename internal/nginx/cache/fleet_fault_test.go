@@ -284,10 +284,10 @@ func TestOneSlowDisk(t *testing.T) {
 	}
 }
 
-// TestLongestWay sends a request through all locations in a row, and follows nginx's internal redirects: its object is in
-// memory but too old and cannot be renewed, its owner and the stand-in answer the first question and not the second, and
-// both disks of the pod are gone. nginx allows ten redirects (NGX_HTTP_MAX_URI_CHANGES), and answers with 500 beyond
-// them.
+// TestLongestWay sends a request through all locations in a row, and follows nginx's internal redirects: its object is
+// in memory but too old and cannot be renewed, its owner and the stand-in answer the first question and not the second,
+// and both disks of the pod are gone. nginx allows ten redirects (NGX_HTTP_MAX_URI_CHANGES), and answers with 500
+// beyond them.
 func TestLongestWay(t *testing.T) {
 	t.Parallel()
 	lookup := func(w http.ResponseWriter, r *http.Request) {
@@ -307,7 +307,8 @@ func TestLongestWay(t *testing.T) {
 	}
 	p, _ := fakePods(t, fastSharded("  memoryTier: {enabled: true, size: 64Mi, minUses: 1, maxExtraAge: 60s}\n"),
 		http.HandlerFunc(lookup), http.HandlerFunc(fetch), renewal, renewal+" return 500;",
-		"error_log stderr warn;", "error_log stderr debug;", "error_log stderr crit;", "error_log stderr debug;", "error_log /dev/null crit;", "")
+		"error_log stderr warn;", "error_log stderr debug;",
+		"error_log stderr crit;", "error_log stderr debug;", "error_log /dev/null crit;", "")
 	path := owned(t, "/object", 2, 1, 1)[0]
 	becomes(t, "memory HIT", func() string { return how(p.get(t, 0, path)) })
 	for _, disk := range []string{"disk1", "disk2"} {
@@ -333,7 +334,8 @@ func TestLongestWay(t *testing.T) {
 // longestWay returns where nginx's internal redirects have led the request for a path that had most of them, by its
 // debug log.
 func longestWay(log, path string) (longest []string) {
-	redirect := regexp.MustCompile(`\*(\d+) (?:using location: (\S+)|internal redirect:) "` + regexp.QuoteMeta(path) + `\?"`)
+	redirect := regexp.MustCompile(
+		`\*(\d+) (?:using location: (\S+)|internal redirect:) "` + regexp.QuoteMeta(path) + `\?"`)
 	begins := regexp.MustCompile(`\*(\d+) http request line:`)
 	ways := map[string][]string{} // by connection
 	for line := range strings.Lines(log) {
