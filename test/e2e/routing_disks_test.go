@@ -90,7 +90,7 @@ func losesDisk(t *testing.T, s *suite) {
 	s.current(t)
 	checkLoad(t, lasting(3*time.Second, end), 1000)
 	t.Logf("the origin sent %d bodies while the disk left, and %d with the new pods", sent, s.bodies(t)-bodies)
-	if sent > len(moving)/3/100 {
+	if float64(sent) > tolerated*float64(len(moving)/3) {
 		t.Errorf("the origin sent %d bodies while the disk left", sent)
 	}
 }
