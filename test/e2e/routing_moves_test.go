@@ -23,8 +23,8 @@ func (s *suite) calmLoad(t *testing.T, paths []string) (end func() []report.Summ
 }
 
 // tolerated is the part of the objects whose keys move by an announced change for which the origin may send bodies. A
-// quiet machine needs at most one in a hundred; on a busy one, some fills take too long. Without fills it would be
-// nearly all.
+// quiet machine needs about one in a hundred at most; on a busy one, some fills take too long. Without fills it would
+// be nearly all.
 const tolerated = 0.2
 
 // movesKeys makes an announced change under load, after which so many pods own keys, and waits until they have been
