@@ -117,6 +117,8 @@ func isOutage(err error) bool {
 
 // allow is nil if a user may do something to CachePurges of a namespace. name is "" for all of them.
 func (a *access) allow(ctx context.Context, who user.Info, verb, namespace, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
+	defer cancel()
 	decision, _, err := a.authorizer.Authorize(ctx, authorizer.AttributesRecord{
 		User: who, Verb: verb, Namespace: namespace, Name: name, ResourceRequest: true, Resource: "cachepurges",
 		APIGroup: v1alpha1.GroupVersion.Group, APIVersion: v1alpha1.GroupVersion.Version,

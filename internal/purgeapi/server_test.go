@@ -1,6 +1,7 @@
 package purgeapi
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/client-go/rest"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
@@ -24,6 +26,7 @@ func TestEndpoint(t *testing.T) {
 	s := newSuite(t)
 	for name, test := range map[string]func(*testing.T, *suite){
 		"who may purge": mayPurge, "what is wrong with a request": refuses, "a purge": purgesOnce, "how long": waits,
+		"a slow API server":  waitsForRights,
 		"a purge that fails": fails, "a purge that is deleted": isDeleted, "the state of a purge": tells,
 		"audiences": hasAudiences, "namespaces": hasNamespaces, "requests are gathered": gathers,
 		"the API server refuses one of several": spoilsNothing, "too many targets": hasBudgets,
@@ -173,6 +176,24 @@ func waits(t *testing.T, s *suite) {
 				t.Errorf("status %d, phase %s, %q, want %d, %s, %q", r.code, r.Phase, r.Message, tt.code, want, tt.message)
 			}
 		})
+	}
+}
+
+// waitsForRights checks that the time that a request gives a purge is not one for the API server.
+func waitsForRights(t *testing.T, s *suite) {
+	e := s.start(t, usual)
+	review := e.server.access.authorizer
+	e.server.access.authorizer = authorizer.AuthorizerFunc(
+		func(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+			select {
+			case <-ctx.Done():
+			case <-time.After(1200 * time.Millisecond):
+			}
+			return review.Authorize(ctx, a)
+		})
+	r := e.purge(t, s.cms, tagged("slow", `,"timeoutSeconds":1`))
+	if r.code != 202 || r.Name == "" {
+		t.Errorf("status %d, %q, want 202 and the name of a CachePurge", r.code, r.Error)
 	}
 }
 
