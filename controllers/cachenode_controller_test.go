@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -243,6 +244,7 @@ func TestReconcile(t *testing.T) {
 	})
 
 	steps.Run(t, "a restart writes nothing", func() {
+		o.ownersAreKnown(cacheNode)
 		o.settle(cacheNode)
 		o.stop()
 		again := startOperator(t, config, func(r *CacheNodeReconciler) { r.Agents.read = a.read })
@@ -266,6 +268,17 @@ func (o *operator) settle(cacheNode *v1alpha1.CacheNode) {
 		last = cacheNode.ResourceVersion
 		time.Sleep(300 * time.Millisecond)
 	}
+}
+
+// ownersAreKnown waits until the agents of both pods have said that they know who owns keys, which the status then says.
+func (o *operator) ownersAreKnown(cacheNode *v1alpha1.CacheNode) {
+	o.t.Helper()
+	o.eventually(func() string {
+		if o.get(cacheNode); cacheNode.Status.Routing == nil || cacheNode.Status.Routing.Applied != "2/2" {
+			return fmt.Sprintf("status.routing is %+v", cacheNode.Status.Routing)
+		}
+		return ""
+	})
 }
 
 func configMap(cacheNode *v1alpha1.CacheNode) *corev1.ConfigMap {

@@ -21,6 +21,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/rollout"
 	"github.com/cachenode/cachenode-operator/internal/storage"
 	"github.com/cachenode/cachenode-operator/internal/storage/executor"
+	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 // decide chooses which pod takes which revision next, and what the ConfigMap offers the pods.
@@ -155,6 +156,9 @@ func (p *pass) rolloutInput() rollout.Input {
 		Settled: isSettled(p.statefulSet, p.template),
 		Ordered: p.template.IsOrdered(p.podVolumes()),
 	}
+	if spec.Routing.Mode == v1alpha1.RoutingSharded {
+		in.Found = tuning.FindsPods
+	}
 	in.NewPods = p.offered.stable != nil && manifest.NeedsNewPods(*p.offered.stable, p.target.Revision)
 	for i := range p.pods {
 		pod := &p.pods[i]
@@ -165,7 +169,7 @@ func (p *pass) rolloutInput() rollout.Input {
 		rolled := rollout.Pod{
 			Name: pod.Name, Ready: storage.IsReady(pod), Silent: seen.isSilentIn(pod, p.now),
 			Assigned: pod.Annotations[naming.AnnotationRevision], AssignedAt: seen.AssignedAt, Nudges: seen.Nudges,
-			Revision: seen.Report.Revision, Since: seen.Report.Since,
+			Revision: seen.Report.Revision, Since: seen.Report.Since, ReadySince: readySince(pod),
 			Current: isCurrent(pod, p.statefulSet, p.template),
 		}
 		if refusal := seen.Report.Refusal; refusal != nil {

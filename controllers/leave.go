@@ -24,7 +24,7 @@ func (p *pass) leave() {
 	}
 	removal := edit.Removal{
 		Stable: p.offered.stable.Spec.Disks, Wanted: p.cacheNode.Spec.Disks,
-		Until: p.offered.sharing.Disks.Until, Now: p.now, MayBegin: p.mayLeave,
+		Fill: p.offered.sharing.Disks.Fill(p.now), MayBegin: p.mayLeave,
 	}
 	if p.offered.candidate != nil {
 		removal.Candidate = p.offered.candidate.Spec.Disks
@@ -94,9 +94,13 @@ func (r *CacheNodeReconciler) tellLeaving(p *pass) {
 		r.Events.Eventf(p.cacheNode, nil, corev1.EventTypeWarning, v1alpha1.ReasonAgentTooOld, "Remove",
 			"a removed disk leaves at once, as the agents of %s are too old", status.Listed(p.oldAgents))
 	}
-	until := p.sharing.State.Disks.Until
-	if len(p.leaving) == 0 || until.IsZero() {
+	disks := p.sharing.State.Disks
+	if len(p.leaving) == 0 || disks.IsZero() {
 		return
+	}
+	until := fmt.Sprintf("%s after all pods know that it leaves", tuning.Handover(p.effective.Spec.Routing))
+	if !disks.Until.IsZero() {
+		until = disks.Until.UTC().Format(time.RFC3339)
 	}
 	var names []string
 	for _, d := range p.leaving {
@@ -104,5 +108,5 @@ func (r *CacheNodeReconciler) tellLeaving(p *pass) {
 	}
 	p.effective.Tuning = append(p.effective.Tuning, fmt.Sprintf(
 		"disks: %s stays until %s so that the other disks fill from it; then the pods are replaced without it",
-		strings.Join(names, ", "), until.UTC().Format(time.RFC3339)))
+		strings.Join(names, ", "), until))
 }

@@ -166,12 +166,7 @@ func TestPurges(t *testing.T) {
 		}
 	})
 	steps.Run(t, "nothing is written at rest", func() {
-		o.eventually(func() string { // the agents say that they know who owns keys
-			if o.get(cacheNode); cacheNode.Status.Routing == nil || cacheNode.Status.Routing.Applied != "2/2" {
-				return fmt.Sprintf("status.routing is %+v", cacheNode.Status.Routing)
-			}
-			return ""
-		})
+		o.ownersAreKnown(cacheNode)
 		o.requests.take()
 		time.Sleep(3 * time.Second)
 		if _, writes := o.requests.take(); len(writes) > 0 {

@@ -84,8 +84,16 @@ func (r *CacheNodeReconciler) decideSharing(ctx context.Context, p *pass) error 
 	if p.offered.stable == nil {
 		return nil
 	}
-	next, after := fleet.DecideDisks(p.sharing.State, tuning.ShardDisks(p.offered.stable.Spec.Disks),
-		tuning.ShardDisks(p.target.Revision.Spec.Disks), tuning.Handover(routing), p.now)
+	disks := fleet.DisksInput{
+		State: p.sharing.State, Had: tuning.ShardDisks(p.offered.stable.Spec.Disks),
+		Wanted: tuning.ShardDisks(p.target.Revision.Spec.Disks), Handover: tuning.Handover(routing), Now: p.now,
+	}
+	for i := range p.pods {
+		if !storage.IsReady(&p.pods[i]) {
+			disks.Created = append(disks.Created, p.pods[i].CreationTimestamp.Time)
+		}
+	}
+	next, after := fleet.DecideDisks(disks)
 	p.sharing.State = next
 	p.lookAgain(after)
 	r.tellLeaving(p)

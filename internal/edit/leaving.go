@@ -2,7 +2,6 @@ package edit
 
 import (
 	"slices"
-	"time"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/tuning"
@@ -13,8 +12,8 @@ type Removal struct {
 	// Stable are the disks of the revision that all pods have run, Candidate those of the one that is being rolled out, if
 	// there is one, Wanted those of the spec.
 	Stable, Candidate, Wanted []v1alpha1.Disk
-	// Until is when the hand-over of the disks ends; zero if there is none.
-	Until, Now time.Time
+	// Fill is true while the pods fill from the disks that they had.
+	Fill bool
 	// MayBegin is true for a disk that can be read, in pods whose agents know disks that leave.
 	MayBegin func(disk string) bool
 }
@@ -34,7 +33,7 @@ func Leaving(r Removal) (leaving []v1alpha1.Disk) {
 		if find(r.Wanted, d.Name) != nil || find(leaving, d.Name) != nil {
 			continue
 		}
-		stays := r.Until.After(r.Now)
+		stays := r.Fill
 		if !r.leaves(d.Name) { // whether it may begin to leave
 			isGone := len(r.Candidate) > 0 && find(r.Candidate, d.Name) == nil
 			stays = !isGone && r.MayBegin(d.Name)

@@ -2,7 +2,6 @@ package edit
 
 import (
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -10,7 +9,6 @@ import (
 )
 
 func TestLeaving(t *testing.T) {
-	now := time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 	disks := func(names ...string) (list []v1alpha1.Disk) {
 		for _, name := range names {
 			list = append(list, v1alpha1.Disk{Name: name})
@@ -19,7 +17,6 @@ func TestLeaving(t *testing.T) {
 	}
 	without := func(name string) []v1alpha1.Disk { return []v1alpha1.Disk{{Name: name, Weight: new(int32(0))}} }
 	begun := append(disks("disk1"), without("disk2")...)
-	soon := now.Add(time.Minute)
 	for name, tt := range map[string]struct {
 		in   Removal
 		want []v1alpha1.Disk
@@ -28,30 +25,30 @@ func TestLeaving(t *testing.T) {
 		"a new CacheNode":   {Removal{Wanted: disks("disk1")}, nil},
 		"a disk is removed": {Removal{Stable: disks("disk1", "disk2"), Wanted: disks("disk1")}, without("disk2")},
 		"it is rolled out": {
-			Removal{Stable: disks("disk1", "disk2"), Candidate: begun, Wanted: disks("disk1"), Until: soon}, without("disk2"),
+			Removal{Stable: disks("disk1", "disk2"), Candidate: begun, Wanted: disks("disk1"), Fill: true}, without("disk2"),
 		},
 		"the hand-over ends before all pods have it": {
-			Removal{Stable: disks("disk1", "disk2"), Candidate: begun, Wanted: disks("disk1"), Until: now}, nil,
+			Removal{Stable: disks("disk1", "disk2"), Candidate: begun, Wanted: disks("disk1")}, nil,
 		},
-		"it is handed over":     {Removal{Stable: begun, Wanted: disks("disk1"), Until: soon}, without("disk2")},
-		"the hand-over is over": {Removal{Stable: begun, Wanted: disks("disk1"), Until: now}, nil},
-		"it comes back":         {Removal{Stable: begun, Wanted: disks("disk1", "disk2"), Until: soon}, nil},
+		"it is handed over":     {Removal{Stable: begun, Wanted: disks("disk1"), Fill: true}, without("disk2")},
+		"the hand-over is over": {Removal{Stable: begun, Wanted: disks("disk1")}, nil},
+		"it comes back":         {Removal{Stable: begun, Wanted: disks("disk1", "disk2"), Fill: true}, nil},
 		"it is gone from the candidate": {
-			Removal{Stable: disks("disk1", "disk2"), Candidate: disks("disk1"), Wanted: disks("disk1"), Until: soon}, nil,
+			Removal{Stable: disks("disk1", "disk2"), Candidate: disks("disk1"), Wanted: disks("disk1"), Fill: true}, nil,
 		},
 		"another is removed too": {
-			Removal{Stable: append(disks("disk1", "disk3"), without("disk2")...), Wanted: disks("disk1"), Until: now},
+			Removal{Stable: append(disks("disk1", "disk3"), without("disk2")...), Wanted: disks("disk1")},
 			without("disk3"),
 		},
 		"one for another":   {Removal{Stable: disks("disk1", "disk2"), Wanted: disks("disk1", "disk3")}, nil},
 		"it cannot be read": {Removal{Stable: disks("disk1", "failed"), Wanted: disks("disk1")}, nil},
 		"it fails as it leaves": {
-			Removal{Stable: append(disks("disk1"), without("failed")...), Wanted: disks("disk1"), Until: soon},
+			Removal{Stable: append(disks("disk1"), without("failed")...), Wanted: disks("disk1"), Fill: true},
 			without("failed"),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			tt.in.Now, tt.in.MayBegin = now, func(disk string) bool { return disk != "failed" }
+			tt.in.MayBegin = func(disk string) bool { return disk != "failed" }
 			if diff := cmp.Diff(tt.want, Leaving(tt.in)); diff != "" {
 				t.Errorf("(-want +got):\n%s", diff)
 			}

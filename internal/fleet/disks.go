@@ -13,7 +13,8 @@ import (
 type Disks struct {
 	// Members are the disks with their weights, sorted by name.
 	Members []Disk `json:"members,omitempty"`
-	// Until is when the pods stop filling from them. The operator then removes the list.
+	// Until is when the pods stop filling from them. The operator then removes the list. It is zero until all pods have
+	// taken the change.
 	Until time.Time `json:"until,omitzero"`
 }
 
@@ -28,6 +29,11 @@ const MaxDisks = 32
 
 // IsZero is true if there was no change lately.
 func (d Disks) IsZero() bool { return len(d.Members) == 0 }
+
+// Fill is true while pods fill from them.
+func (d Disks) Fill(now time.Time) bool {
+	return !d.IsZero() && (d.Until.IsZero() || d.Until.After(now))
+}
 
 // Plan is the earlier plan. ok is false if there is none.
 func (d Disks) Plan() (plan shard.Plan, ok bool) {
@@ -54,27 +60,48 @@ func (d Disks) check() error {
 	return nil
 }
 
-// DecideDisks says from which disks keys are filled that a change moves to others. had are the disks of the revision
-// that all pods have run, wanted those of the revision that is rolled out; they are the same when that is done. After
-// is when to decide again; 0 means never.
-func DecideDisks(
-	s State, had, wanted []shard.Member, handover time.Duration, now time.Time,
-) (next State, after time.Duration) {
-	before := disksOf(had)
+// DisksInput is what [DecideDisks] depends on.
+type DisksInput struct {
+	State State
+	// Had are the disks of the revision that the pods have run, Wanted those of the revision that is rolled out. They are
+	// the same when all pods that are ready have taken it.
+	Had, Wanted []shard.Member
+	// Created are when the pods were created that are not ready.
+	Created  []time.Time
+	Handover time.Duration
+	Now      time.Time
+}
+
+// isUnderWay is true while pods have yet to take a change. Nobody waits longer than the hand-over for a pod that starts.
+func (in DisksInput) isUnderWay() bool {
+	return !slices.Equal(disksOf(in.Had), disksOf(in.Wanted)) ||
+		slices.ContainsFunc(in.Created, func(t time.Time) bool { return in.Now.Sub(t) < in.Handover })
+}
+
+// DecideDisks says from which disks keys are filled that a change moves to others: from the first pod that takes it
+// until the hand-over of the last one is over. After is when to decide again if nothing changes before; 0 means never.
+func DecideDisks(in DisksInput) (next State, after time.Duration) {
+	next = in.State
+	before, disks := disksOf(in.Had), in.State.Disks
 	switch {
-	case !slices.Equal(before, disksOf(wanted)) && handover > 0 && len(before) > 0:
-		if !slices.Equal(before, s.Disks.Members) || !s.Disks.Until.After(now) {
-			s.Disks = Disks{Members: before, Until: now.Add(handover).UTC().Truncate(time.Second)}
-			s.Serial++
-		}
-	case !s.Disks.IsZero() && !s.Disks.Until.After(now):
-		s.Disks = Disks{}
-		s.Serial++
+	case !slices.Equal(before, disksOf(in.Wanted)) && in.Handover > 0 && len(before) > 0:
+		disks = Disks{Members: before}
+	case disks.IsZero():
+	case disks.Until.IsZero() && in.isUnderWay():
+		after = in.Handover
+	case disks.Until.IsZero() && in.Handover > 0:
+		disks.Until = in.Now.Add(in.Handover).UTC().Truncate(time.Second)
+		after = disks.Until.Sub(in.Now)
+	case disks.Until.After(in.Now):
+		after = disks.Until.Sub(in.Now)
+	default:
+		disks = Disks{}
 	}
-	if !s.Disks.IsZero() {
-		after = s.Disks.Until.Sub(now)
+	if !slices.Equal(disks.Members, in.State.Disks.Members) || !disks.Until.Equal(in.State.Disks.Until) {
+		next.Disks = disks
+		next.Serial++
 	}
-	return s, after
+	return next, after
 }
 
 // disksOf are members, sorted.

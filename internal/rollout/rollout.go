@@ -32,8 +32,9 @@ type State struct {
 // Pod is a pod as it was seen last.
 type Pod struct {
 	Name string
-	// Ready is what the kubelet says; Silent is true if the agent does not answer.
+	// Ready is what the kubelet says, since ReadySince; Silent is true if the agent does not answer.
 	Ready, Silent bool
+	ReadySince    time.Time
 	// Assigned is the revision that the pod's annotation names. AssignedAt is when it was assigned or last nudged; zero if
 	// unknown. Nudges counts the nudges since it was assigned.
 	Assigned   string
@@ -75,8 +76,10 @@ type Input struct {
 	// Canary is how long the first pod must have run the revision. Width is how many pods may take it at once afterwards.
 	Canary time.Duration
 	Width  int
-	Retry  string
-	Now    time.Time
+	// Found is how long a new pod must have been ready before another pod that is ready is replaced.
+	Found time.Duration
+	Retry string
+	Now   time.Time
 }
 
 // Decision is what to do next.
@@ -189,9 +192,21 @@ func (d *Decision) replace(in Input, more bool) {
 		}
 		return 1
 	})
-	if len(old) > 0 {
+	if len(old) > 0 && (!old[0].Ready || d.areFound(in)) {
 		d.Replace = old[0].Name
 	}
+}
+
+// areFound is true if all new pods have been ready for long enough.
+func (d *Decision) areFound(in Input) bool {
+	found := true
+	for _, p := range in.Pods {
+		if left := in.Found - in.Now.Sub(p.ReadySince); p.Current && left > 0 {
+			d.lookAgain(left)
+			found = false
+		}
+	}
+	return found
 }
 
 // haveTaken is true if all pods that serve run the candidate, at least one if there are any pods, and the candidate

@@ -29,6 +29,7 @@ func TestDecide(t *testing.T) {
 	down := func(p *Pod) { p.Ready, p.Silent, p.Revision = false, true, "" }
 	hurt := func(p *Pod) { p.Ready = false }
 	silent := func(p *Pod) { p.Silent = true }
+	fresh := func(p *Pod) { p.ReadySince = now.Add(-10 * time.Second) }
 	just := func(p *Pod) { p.AssignedAt, p.Since = now.Add(-500*time.Millisecond), now.Add(-500*time.Millisecond) }
 	refuses := func(p *Pod) { p.Refused = &agentapi.Refusal{Revision: "b", Message: "no"} }
 	refused := &agentapi.Refusal{Revision: "b", Pod: "edge-2", Message: "no"}
@@ -233,6 +234,20 @@ func TestDecide(t *testing.T) {
 			Input{
 				State: State{Stable: "a", Candidate: "b"}, Wanted: "b", NewPods: true, Replicas: 3, Width: 1,
 				Pods: pods{pod(0, "b", "b"), with(pod(1, "a", "a"), old), with(pod(2, "a", "a"), old)},
+			},
+			Decision{State: State{Stable: "a", Candidate: "b"}, Replace: "edge-1"},
+		},
+		"the others have yet to find the new pod": {
+			Input{
+				State: State{Stable: "a", Candidate: "b"}, Wanted: "b", NewPods: true, Replicas: 2, Width: 1, Found: time.Minute,
+				Pods: pods{with(pod(0, "b", "b"), fresh), with(pod(1, "a", "a"), old)},
+			},
+			Decision{State: State{Stable: "a", Candidate: "b"}, After: 50 * time.Second},
+		},
+		"they need not find it when a pod is replaced that is not ready": {
+			Input{
+				State: State{Stable: "a", Candidate: "b"}, Wanted: "b", NewPods: true, Replicas: 2, Width: 1, Found: time.Minute,
+				Pods: pods{with(pod(0, "b", "b"), fresh), with(with(pod(1, "a", ""), down), old)},
 			},
 			Decision{State: State{Stable: "a", Candidate: "b"}, Replace: "edge-1"},
 		},

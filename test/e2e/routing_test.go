@@ -178,32 +178,6 @@ func deletedOwner(t *testing.T, s *suite) {
 	}
 }
 
-func hangingOwner(t *testing.T, s *suite) {
-	p := s.target(t, name+"-0")
-	end := p.load(t, shared, 200, 16)
-	const signal = `for p in /proc/[0-9]*; do
-  case "$(tr '\0' ' ' <$p/cmdline)" in "nginx: "*) kill -%s ${p#/proc/};; esac
-done 2>/dev/null; true`
-	inNginx(t, name+"-2", "sh", "-c", fmt.Sprintf(signal, "STOP"))
-	time.Sleep(faultTime)
-	inNginx(t, name+"-2", "sh", "-c", fmt.Sprintf(signal, "CONT"))
-	results := end()
-	failed, longest := 0, 0.0
-	for _, r := range results {
-		if r.Error != "" {
-			if failed++; failed < 5 {
-				t.Errorf("%s: %s", r.Path, r.Error)
-			}
-		}
-		longest = max(longest, r.Milliseconds)
-	}
-	t.Logf("%d requests, %d failed, the longest took %.0f ms", len(results), failed, longest)
-	if failed > 0 || len(results) < 1000 {
-		t.Errorf("%d of %d requests failed", failed, len(results))
-	}
-	s.current(t)
-}
-
 // rollsTemplate replaces all pods under load, one after another. What is asked for while a pod is away is fetched once
 // by its stand-in.
 func rollsTemplate(t *testing.T, s *suite) {
