@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -29,8 +30,8 @@ func (s Speed) String() string {
 	return fmt.Sprintf("disks of %d reads/s and %d MB/s", s.Reads, s.Bytes/1e6)
 }
 
-// Cgroup bounds the memory of a server and the speed of its disks, and counts what the server uses. It works with both
-// versions of cgroups.
+// Cgroup bounds the memory and the processor time of a server and the speed of its disks, and counts what the server
+// uses. It works with both versions of cgroups.
 type Cgroup struct {
 	name    string
 	unified bool
@@ -74,10 +75,14 @@ func (c *Cgroup) dirs() []string {
 		return []string{filepath.Join(cgroupRoot, c.name)}
 	}
 	var dirs []string
-	for _, controller := range []string{"memory", "blkio", "cpuacct"} {
-		dirs = append(dirs, filepath.Join(cgroupRoot, controller, c.name))
+	for _, controller := range []string{"memory", "blkio", "cpu", "cpuacct"} {
+		dir := filepath.Join(cgroupRoot, controller)
+		if mounted, err := filepath.EvalSymlinks(dir); err == nil { // cpu and cpuacct can be one folder
+			dir = mounted
+		}
+		dirs = append(dirs, filepath.Join(dir, c.name))
 	}
-	return dirs
+	return slices.Compact(dirs)
 }
 
 // file is the path of a controller's file, which has another name in each version.
@@ -147,6 +152,22 @@ func (c *Cgroup) limit(reads, bytes string) error {
 		}
 	}
 	return nil
+}
+
+// cpuPeriod is short, so that a server that has used its share of a period waits a few milliseconds at most.
+const cpuPeriod = 10 * time.Millisecond
+
+// LimitCPU sets how much processor time the cgroup gets: 0.5 is half of one processor.
+func (c *Cgroup) LimitCPU(processors float64) error {
+	period := cpuPeriod.Microseconds()
+	quota := int64(processors * float64(period))
+	if c.unified {
+		return os.WriteFile(c.file("", "", "cpu.max"), fmt.Appendf(nil, "%d %d", quota, period), 0o600)
+	}
+	if err := os.WriteFile(c.file("cpu", "cpu.cfs_period_us", ""), fmt.Append(nil, period), 0o600); err != nil {
+		return err
+	}
+	return os.WriteFile(c.file("cpu", "cpu.cfs_quota_us", ""), fmt.Append(nil, quota), 0o600)
 }
 
 // Use is what a cgroup has used so far.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -90,5 +91,31 @@ func TestDisksThatSeek(t *testing.T) {
 	}
 	if err := cgroup.Throttle(lab.Speed{}); err != nil { // or the end of the test waits for seeks
 		t.Fatal(err)
+	}
+}
+
+// TestLimitCPU checks that a process that never waits gets no more than its share of a processor.
+func TestLimitCPU(t *testing.T) {
+	cgroup, err := newLab(t).Cgroup("busy", 100<<20, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cgroup.LimitCPU(0.25); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+	defer cancel()
+	busy := exec.CommandContext(ctx, "sh", "-c", "while :; do :; done")
+	if err := busy.Start(); err != nil {
+		t.Fatal(err)
+	}
+	if err := cgroup.Add(busy.Process.Pid); err != nil {
+		t.Fatal(err)
+	}
+	if err := busy.Wait(); err == nil {
+		t.Fatal("the process ended by itself")
+	}
+	if use, err := cgroup.Use(); err != nil || use.CPU > 400*time.Millisecond || use.CPU < 20*time.Millisecond {
+		t.Errorf("%s of processor time in a second, want a quarter of it: %v", use.CPU, err)
 	}
 }

@@ -27,6 +27,9 @@ const (
 	memoryMebibytes, diskMebibytes, connections = 700, 600, 16
 	// cpus is how many workers or threads a pod has.
 	cpus = 2
+	// processors is how much processor time a pod may use. Two such pods and their clients fit on two processors, so a hop
+	// costs the pod that is asked what it would cost on a node of its own.
+	processors = 0.5
 )
 
 // objects is how many objects of each size are fetched before a measurement. About half of them are local.
@@ -62,7 +65,7 @@ func run(rounds, seconds int, only, out string) (err error) {
 	}
 	b := bench{Fleet: result.Fleet{
 		Rounds: rounds, Seconds: float64(seconds), Connections: connections, Memory: memoryMebibytes,
-		Systems: map[string]string{},
+		Processors: processors, Systems: map[string]string{},
 	}}
 	if b.Lab, err = lab.New(""); err != nil {
 		return err
@@ -171,6 +174,9 @@ func (b *bench) startPod(s system, i int, site lab.Site, addresses [2]string) (*
 	}
 	cgroup, err := b.Cgroup(name, memoryMebibytes<<20, []lab.Disk{disk})
 	if err != nil {
+		return nil, err
+	}
+	if err := cgroup.LimitCPU(processors); err != nil {
 		return nil, err
 	}
 	if _, err := b.startOrigin(name, site); err != nil {

@@ -128,7 +128,7 @@ func (b *bench) measureMany(size *result.FleetSize, site lab.Site, server *lab.S
 	if _, err := b.Ask(site.URL(), time.Second, load); err != nil {
 		return err
 	}
-	if size.Worker, err = workerMemory(server); err != nil {
+	if size.Worker, size.Processes, err = memory(server); err != nil {
 		return err
 	}
 	for range rounds {
@@ -183,24 +183,32 @@ func reload(size *result.FleetSize, server *lab.Server, master string) error {
 	return fmt.Errorf("no new workers after %s", time.Since(begun))
 }
 
-// workerMemory is the memory of a worker that it does not share, in MiB.
-func workerMemory(server *lab.Server) (float64, error) {
-	workers, err := server.Descendants("nginx: worker process")
+// memory is that of a worker, and of the master and all workers, in MiB. A page that they share is divided among them.
+func memory(server *lab.Server) (worker, all float64, err error) {
+	processes, err := server.Descendants("nginx: ")
 	if err != nil {
-		return 0, err
+		return 0, 0, err
 	}
-	for pid := range workers {
+	workers, err := server.Descendants("nginx: worker process")
+	if err != nil || len(workers) == 0 {
+		return 0, 0, fmt.Errorf("%d workers: %w", len(workers), err)
+	}
+	for pid := range processes {
 		process, err := procfs.NewProc(pid)
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
 		rollup, err := process.ProcSMapsRollup()
 		if err != nil {
-			return 0, err
+			return 0, 0, err
 		}
-		return float64(rollup.PrivateClean+rollup.PrivateDirty) / mebi, nil
+		mebibytes := float64(rollup.Pss) / mebi
+		all += mebibytes
+		if _, isWorker := workers[pid]; isWorker {
+			worker = mebibytes
+		}
 	}
-	return 0, fmt.Errorf("there are no workers")
+	return worker, all, nil
 }
 
 // manyPods is the configuration of the first of many pods.

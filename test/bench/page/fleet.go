@@ -51,9 +51,9 @@ func (r *results) fleetTable() (string, error) {
 			}
 		}
 	}
-	return fmt.Sprintf("Two pods with %d MiB of memory each, %d connections to one of them.\n"+
+	return fmt.Sprintf("Two pods with %d MiB of memory and %g processors each, %d connections to one of them.\n"+
 		"%d rounds of %g s, %s, commit %s ([JSON](fleet.json)).\n\n%s",
-		f.Memory, f.Connections, f.Rounds, f.Seconds, d.Date[:10], d.Commit, markdown(lines)), nil
+		f.Memory, f.Processors, f.Connections, f.Rounds, f.Seconds, d.Date[:10], d.Commit, markdown(lines)), nil
 }
 
 func sizes(f result.Fleet) (list []int64) {
@@ -119,6 +119,7 @@ func (r *results) fleetSizesTable() (string, error) {
 	}
 	lines := [][]string{{
 		"pods", "by", "fleet.json, bytes", "nginx.conf, KiB", "render ms", "nginx -t ms", "reload ms", "a worker, MiB",
+		"master and workers, MiB",
 		"hits/s", "DNS queries/s", "at rest, ms CPU a second",
 	}}
 	for _, s := range d.Result.Sizes {
@@ -129,7 +130,7 @@ func (r *results) fleetSizesTable() (string, error) {
 		lines = append(lines, []string{
 			fmt.Sprint(s.Pods), by, thousands(float64(s.Fleet)), fmt.Sprintf("%.0f", float64(s.Config)/1024),
 			short(result.Median(s.Render)), short(result.Median(s.Test)), short(result.Median(s.Reload)),
-			fmt.Sprintf("%.1f", s.Worker), thousands(result.Median(s.PerSecond)),
+			fmt.Sprintf("%.1f", s.Worker), fmt.Sprintf("%.1f", s.Processes), thousands(result.Median(s.PerSecond)),
 			queries, fmt.Sprintf("%.1f", s.Rest),
 		})
 	}

@@ -10,6 +10,8 @@ type Fleet struct {
 	Connections int     `json:"connections"`
 	// Memory is in MiB, for each pod.
 	Memory int64 `json:"memoryMebibytes"`
+	// Processors is how much processor time each pod may use: 0.5 is half of one processor.
+	Processors float64 `json:"processors"`
 	// Systems are what was measured, with a description.
 	Systems map[string]string `json:"systems"`
 	Samples []Hop             `json:"samples"`
@@ -52,8 +54,10 @@ type FleetSize struct {
 	// its workers take in a second, both without requests.
 	Queries float64 `json:"queriesPerSecond"`
 	Rest    float64 `json:"restMilliseconds"`
-	// Worker is the memory of a worker in MiB that it does not share with others.
-	Worker float64 `json:"workerMebibytes"`
+	// Worker is the memory of a worker in MiB, in which a page that processes share is divided among them, and Processes
+	// that of the master and all workers.
+	Worker    float64 `json:"workerMebibytes"`
+	Processes float64 `json:"processesMebibytes"`
 	// PerSecond is local hits of 4 KiB, for each round.
 	PerSecond []float64 `json:"perSecond"`
 }
