@@ -51,7 +51,8 @@ var systems = []system{
 		configure: varnish,
 	},
 	{
-		name: "trafficserver", about: "Traffic Server 9.2; the pod that is asked caches nothing and passes all requests on",
+		name:  "trafficserver",
+		about: "Traffic Server 9.2, consistent-hash parents; the pod that is asked caches nothing, the other one has two ports",
 		front: true, configure: trafficServer,
 	},
 }
@@ -154,10 +155,31 @@ sub vcl_deliver {
 	}, nil
 }
 
+// secondPort is the second port on which Traffic Server listens, and parents its strategies.yaml: the next server is one
+// of both ports of the other pod, by a consistent hash of the path.
+const (
+	secondPort = lab.Port + 1
+	parents    = `hosts:
+- &first {host: %[1]s, protocol: [{scheme: http, port: %[2]d}], weight: 1.0}
+- &second {host: %[1]s, protocol: [{scheme: http, port: %[3]d}], weight: 1.0}
+groups:
+- &pods [*first, *second]
+strategies:
+- strategy: pods
+  policy: consistent_hash
+  hash_key: path
+  go_direct: false
+  parent_is_proxy: false
+  scheme: http
+  groups: [*pods]
+  failover: {ring_mode: exhaust_ring, health_check: [passive]}
+`
+)
+
 func trafficServer(b *bench, pod int, addresses [2]string, disk lab.Disk) (lab.Root, []string, error) {
 	const etc = "/etc/trafficserver"
 	records := []string{
-		fmt.Sprintf("CONFIG proxy.config.http.server_ports STRING %d", lab.Port),
+		fmt.Sprintf("CONFIG proxy.config.http.server_ports STRING %d %d", lab.Port, secondPort),
 		fmt.Sprintf("CONFIG proxy.config.cache.ram_cache.size INT %d", memoryMebibytes<<20/2),
 		fmt.Sprintf("CONFIG proxy.config.cache.ram_cache_cutoff INT %d", 32*mebi),
 		"CONFIG proxy.config.exec_thread.autoconfig INT 0",
@@ -171,21 +193,20 @@ func trafficServer(b *bench, pod int, addresses [2]string, disk lab.Disk) (lab.R
 		"CONFIG proxy.config.url_remap.remap_required INT 1",
 		"CONFIG proxy.config.diags.output.error STRING E",
 	}
-	// The parents of 9.2, chosen by consistent hash, closed connections or hung here. The way to the other pod is the
-	// same without them.
-	cached, origin := "url_regex=.* ttl-in-cache=1d", fmt.Sprintf("127.0.0.1:%d", lab.OriginPort)
-	if pod == 0 {
-		cached, origin = "url_regex=.* action=never-cache", fmt.Sprintf("%s:%d", addresses[1], lab.Port)
+	cached, remap := "url_regex=.* ttl-in-cache=1d", fmt.Sprintf("map / http://127.0.0.1:%d/", lab.OriginPort)
+	if pod == 0 { // a request for 127.0.0.1 would never go to a parent
+		cached, remap = "url_regex=.* action=never-cache", "map / http://origin.example/ @strategy=pods"
 	}
 	root := lab.Root{
 		Dir: b.peersRoot, Owner: "trafficserver",
 		Tmpfs: []string{"/run", "/tmp", "/mnt", etc, "/var/log/trafficserver", "/var/cache/trafficserver"},
 		Binds: map[string]string{"/mnt/disk1": disk.Dir},
 		Files: map[string]string{
-			etc + "/records.config": strings.Join(records, "\n"),
-			etc + "/storage.config": fmt.Sprintf("/mnt/disk1 %dM", diskMebibytes*8/10),
-			etc + "/remap.config":   fmt.Sprintf("map / http://%s/", origin),
-			etc + "/cache.config":   cached, etc + "/parent.config": "",
+			etc + "/records.config":  strings.Join(records, "\n"),
+			etc + "/storage.config":  fmt.Sprintf("/mnt/disk1 %dM", diskMebibytes*8/10),
+			etc + "/remap.config":    remap,
+			etc + "/strategies.yaml": fmt.Sprintf(parents, addresses[1], lab.Port, secondPort),
+			etc + "/cache.config":    cached, etc + "/parent.config": "",
 			etc + "/plugin.config": "", etc + "/hosting.config": "", etc + "/volume.config": "",
 			etc + "/ip_allow.yaml":      "ip_allow:\n  - {apply: in, ip_addrs: 0/0, action: allow, methods: ALL}\n",
 			"/run/trafficserver/README": "",

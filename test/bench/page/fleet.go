@@ -18,7 +18,7 @@ var systems = [][2]string{
 	{"cachenode-hdd", "**CacheNode**, no TLS, hard disks"},
 	{"cachenode-memory", "**CacheNode**, a hot copy in memory"},
 	{varnish, "Varnish, shard director"},
-	{trafficServer, "Traffic Server, all requests passed on"},
+	{trafficServer, "Traffic Server, consistent-hash parents"},
 }
 
 // readDocument reads a result of any kind.
