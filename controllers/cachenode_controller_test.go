@@ -270,7 +270,7 @@ func (o *operator) settle(cacheNode *v1alpha1.CacheNode) {
 	}
 }
 
-// ownersAreKnown waits until the agents of both pods have said that they know who owns keys, which the status then says.
+// ownersAreKnown waits until the agents of both pods have said that they know who owns keys. The status then says it.
 func (o *operator) ownersAreKnown(cacheNode *v1alpha1.CacheNode) {
 	o.t.Helper()
 	o.eventually(func() string {

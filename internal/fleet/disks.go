@@ -72,7 +72,7 @@ type DisksInput struct {
 	Now      time.Time
 }
 
-// isUnderWay is true while pods have yet to take a change. Nobody waits longer than the hand-over for a pod that starts.
+// isUnderWay is true while pods have yet to take a change. A pod that starts is waited for as long as the hand-over.
 func (in DisksInput) isUnderWay() bool {
 	return !slices.Equal(disksOf(in.Had), disksOf(in.Wanted)) ||
 		slices.ContainsFunc(in.Created, func(t time.Time) bool { return in.Now.Sub(t) < in.Handover })

@@ -52,7 +52,7 @@ var systems = []system{
 	},
 	{
 		name:  "trafficserver",
-		about: "Traffic Server 9.2, consistent-hash parents; the pod that is asked caches nothing, the other one has two ports",
+		about: "Traffic Server 9.2, consistent-hash parents, two ports of the other pod; this one caches nothing",
 		front: true, configure: trafficServer,
 	},
 }
@@ -155,7 +155,7 @@ sub vcl_deliver {
 	}, nil
 }
 
-// secondPort is the second port on which Traffic Server listens, and parents its strategies.yaml: the next server is one
+// secondPort is the second port on which Traffic Server listens. parents is its strategies.yaml: the next server is one
 // of both ports of the other pod, by a consistent hash of the path.
 const (
 	secondPort = lab.Port + 1
