@@ -28,9 +28,11 @@ func (s *suite) calmLoad(t *testing.T, paths []string) (end func() []report.Summ
 const tolerated = 0.2
 
 // movesKeys makes an announced change under load, after which so many pods own keys, and waits until they have been
-// handed over. made is called when all pods know the change.
+// handed over. made is called when all pods know the change. First, all objects are cached: owners lack what nobody
+// asked for in the hand-over of a change before.
 func (s *suite) movesKeys(t *testing.T, change func(), owners int, made func(before, after fleet.Fleet)) {
 	t.Helper()
+	s.cache(t)
 	before := s.owned(t)
 	bodies := s.bodies(t)
 	change()
