@@ -12,6 +12,7 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/edit"
+	"github.com/cachenode/cachenode-operator/internal/fleet"
 	"github.com/cachenode/cachenode-operator/internal/status"
 	"github.com/cachenode/cachenode-operator/internal/storage"
 	"github.com/cachenode/cachenode-operator/internal/tuning"
@@ -24,12 +25,19 @@ func (p *pass) leave() {
 	}
 	removal := edit.Removal{
 		Stable: p.offered.stable.Spec.Disks, Wanted: p.cacheNode.Spec.Disks,
-		Fill: p.offered.sharing.Disks.Fill(p.now), MayBegin: p.mayLeave,
+		Source: p.isSource, MayBegin: p.mayLeave,
 	}
 	if p.offered.candidate != nil {
 		removal.Candidate = p.offered.candidate.Spec.Disks
 	}
 	p.leaving = edit.Leaving(removal)
+}
+
+// isSource is true for a disk from which others fill.
+func (p *pass) isSource(disk string) bool {
+	had := p.offered.sharing.Disks
+	return had.Until.After(p.now) &&
+		slices.ContainsFunc(had.Members, func(d fleet.Disk) bool { return d.Name == disk })
 }
 
 // mayLeave is true for a disk that a pod can read, if the agents of all pods that are ready know disks that leave. A
@@ -94,13 +102,9 @@ func (r *CacheNodeReconciler) tellLeaving(p *pass) {
 		r.Events.Eventf(p.cacheNode, nil, corev1.EventTypeWarning, v1alpha1.ReasonAgentTooOld, "Remove",
 			"a removed disk leaves at once, as the agents of %s are too old", status.Listed(p.oldAgents))
 	}
-	disks := p.sharing.State.Disks
-	if len(p.leaving) == 0 || disks.IsZero() {
+	until := p.sharing.State.Disks.Until
+	if len(p.leaving) == 0 || until.IsZero() {
 		return
-	}
-	until := fmt.Sprintf("%s after all pods know that it leaves", tuning.Handover(p.effective.Spec.Routing))
-	if !disks.Until.IsZero() {
-		until = disks.Until.UTC().Format(time.RFC3339)
 	}
 	var names []string
 	for _, d := range p.leaving {
@@ -108,5 +112,5 @@ func (r *CacheNodeReconciler) tellLeaving(p *pass) {
 	}
 	p.effective.Tuning = append(p.effective.Tuning, fmt.Sprintf(
 		"disks: %s stays until %s so that the other disks fill from it; then the pods are replaced without it",
-		strings.Join(names, ", "), until))
+		strings.Join(names, ", "), until.UTC().Format(time.RFC3339)))
 }

@@ -87,11 +87,10 @@ func (r *CacheNodeReconciler) decideSharing(ctx context.Context, p *pass) error 
 	disks := fleet.DisksInput{
 		State: p.sharing.State, Had: tuning.ShardDisks(p.offered.stable.Spec.Disks),
 		Wanted: tuning.ShardDisks(p.target.Revision.Spec.Disks), Handover: tuning.Handover(routing), Now: p.now,
-	}
-	for i := range p.pods {
-		if !storage.IsReady(&p.pods[i]) {
-			disks.Created = append(disks.Created, p.pods[i].CreationTimestamp.Time)
-		}
+		Starts: slices.ContainsFunc(p.pods, func(pod corev1.Pod) bool {
+			age := p.now.Sub(pod.CreationTimestamp.Time)
+			return pod.DeletionTimestamp.IsZero() && !storage.IsReady(&pod) && age < tuning.Handover(routing)
+		}),
 	}
 	next, after := fleet.DecideDisks(disks)
 	p.sharing.State = next

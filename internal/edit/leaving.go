@@ -12,8 +12,8 @@ type Removal struct {
 	// Stable are the disks of the revision that all pods have run, Candidate those of the one that is being rolled out, if
 	// there is one, Wanted those of the spec.
 	Stable, Candidate, Wanted []v1alpha1.Disk
-	// Fill is true while the pods fill from the disks that they had.
-	Fill bool
+	// Source is true for a disk from which others fill.
+	Source func(disk string) bool
 	// MayBegin is true for a disk that can be read, in pods whose agents know disks that leave.
 	MayBegin func(disk string) bool
 }
@@ -33,12 +33,14 @@ func Leaving(r Removal) (leaving []v1alpha1.Disk) {
 		if find(r.Wanted, d.Name) != nil || find(leaving, d.Name) != nil {
 			continue
 		}
-		stays := r.Fill
-		if !r.leaves(d.Name) { // whether it may begin to leave
-			isGone := len(r.Candidate) > 0 && find(r.Candidate, d.Name) == nil
-			stays = !isGone && r.MayBegin(d.Name)
+		if len(r.Candidate) > 0 && find(r.Candidate, d.Name) == nil {
+			continue // it is gone
 		}
-		if stays {
+		stays := r.MayBegin
+		if r.leaves(d.Name) {
+			stays = r.Source
+		}
+		if stays(d.Name) {
 			d = *d.DeepCopy()
 			d.Weight = new(int32(0))
 			leaving = append(leaving, d)

@@ -13,9 +13,10 @@ import (
 type Disks struct {
 	// Members are the disks with their weights, sorted by name.
 	Members []Disk `json:"members,omitempty"`
-	// Until is when the pods stop filling from them. The operator then removes the list. It is zero until all pods have
-	// taken the change.
+	// Until is when the pods stop filling from them. The operator then removes the list.
 	Until time.Time `json:"until,omitzero"`
+	// UnderWay is true until all pods have taken the change. Until is then moved.
+	UnderWay bool `json:"underWay,omitempty"`
 }
 
 // Disk is a disk of an earlier plan.
@@ -29,11 +30,6 @@ const MaxDisks = 32
 
 // IsZero is true if there was no change lately.
 func (d Disks) IsZero() bool { return len(d.Members) == 0 }
-
-// Fill is true while pods fill from them.
-func (d Disks) Fill(now time.Time) bool {
-	return !d.IsZero() && (d.Until.IsZero() || d.Until.After(now))
-}
 
 // Plan is the earlier plan. ok is false if there is none.
 func (d Disks) Plan() (plan shard.Plan, ok bool) {
@@ -64,18 +60,12 @@ func (d Disks) check() error {
 type DisksInput struct {
 	State State
 	// Had are the disks of the revision that the pods have run, Wanted those of the revision that is rolled out. They are
-	// the same when all pods that are ready have taken it.
+	// the same when it is rolled out to all pods that the rollout waits for.
 	Had, Wanted []shard.Member
-	// Created are when the pods were created that are not ready.
-	Created  []time.Time
+	// Starts is true if a pod has been created lately and is not ready.
+	Starts   bool
 	Handover time.Duration
 	Now      time.Time
-}
-
-// isUnderWay is true while pods have yet to take a change. A pod that starts is waited for as long as the hand-over.
-func (in DisksInput) isUnderWay() bool {
-	return !slices.Equal(disksOf(in.Had), disksOf(in.Wanted)) ||
-		slices.ContainsFunc(in.Created, func(t time.Time) bool { return in.Now.Sub(t) < in.Handover })
 }
 
 // DecideDisks says from which disks keys are filled that a change moves to others: from the first pod that takes it
@@ -83,25 +73,34 @@ func (in DisksInput) isUnderWay() bool {
 func DecideDisks(in DisksInput) (next State, after time.Duration) {
 	next = in.State
 	before, disks := disksOf(in.Had), in.State.Disks
+	until, isOver := in.Now.Add(in.Handover).UTC().Truncate(time.Second), !disks.Until.After(in.Now)
 	switch {
 	case !slices.Equal(before, disksOf(in.Wanted)) && in.Handover > 0 && len(before) > 0:
-		disks = Disks{Members: before}
-	case disks.IsZero():
-	case disks.Until.IsZero() && in.isUnderWay():
-		after = in.Handover
-	case disks.Until.IsZero() && in.Handover > 0:
-		disks.Until = in.Now.Add(in.Handover).UTC().Truncate(time.Second)
-		after = disks.Until.Sub(in.Now)
-	case disks.Until.After(in.Now):
-		after = disks.Until.Sub(in.Now)
-	default:
+		if isOver || !disks.UnderWay || !slices.Equal(before, disks.Members) {
+			disks = Disks{Members: before, Until: until, UnderWay: true}
+		}
+	case disks.UnderWay && in.Handover > 0:
+		if !in.Starts {
+			disks.UnderWay = false
+		}
+		if isOver || !in.Starts {
+			disks.Until = until
+		}
+	case isOver:
 		disks = Disks{}
 	}
-	if !slices.Equal(disks.Members, in.State.Disks.Members) || !disks.Until.Equal(in.State.Disks.Until) {
+	if !disks.IsZero() {
+		after = disks.Until.Sub(in.Now)
+	}
+	if !disks.equal(in.State.Disks) {
 		next.Disks = disks
 		next.Serial++
 	}
 	return next, after
+}
+
+func (d Disks) equal(other Disks) bool {
+	return slices.Equal(d.Members, other.Members) && d.Until.Equal(other.Until) && d.UnderWay == other.UnderWay
 }
 
 // disksOf are members, sorted.

@@ -18,12 +18,16 @@ func TestDecideDisks(t *testing.T) {
 		s.Disks = Disks{Members: []Disk{{"disk1", 10}}, Until: until}
 		return s
 	}
-	soon := now.Add(time.Minute)
-	open := filling(time.Time{}) // until all pods have taken the change
-	openBoth := filling(time.Time{})
-	openBoth.Disks.Members = disksOf(two)
+	// underWay is a state in which not all pods have taken the change.
+	underWay := func(until time.Time) State {
+		s := filling(until)
+		s.Disks.UnderWay = true
+		return s
+	}
+	soon, full := now.Add(time.Minute), now.Add(handover)
+	both := underWay(full)
+	both.Disks.Members = disksOf(two)
 	heavier := []shard.Member{{Name: "disk1", Weight: 20}}
-	young, old := []time.Time{now.Add(-time.Second)}, []time.Time{now.Add(-handover)}
 	later := func(s State) State {
 		s.Serial++
 		return s
@@ -31,30 +35,30 @@ func TestDecideDisks(t *testing.T) {
 	for name, tt := range map[string]struct {
 		state       State
 		had, wanted []shard.Member
-		created     []time.Time
+		starts      bool
 		handover    time.Duration
 		want        State
 		after       time.Duration
 	}{
-		"nothing changes":           {owned(0, 1), two, []shard.Member{two[1], two[0]}, young, handover, owned(0, 1), 0},
-		"a new CacheNode":           {State{}, nil, two, young, handover, State{}, 0},
-		"a disk is added":           {owned(0, 1), one, two, nil, handover, later(open), 0},
-		"no hand-over":              {owned(0, 1), one, two, nil, 0, owned(0, 1), 0},
-		"it is being rolled out":    {open, one, two, nil, handover, open, 0},
-		"so it was before":          {filling(soon), one, two, nil, handover, later(open), 0},
-		"the last pod starts":       {open, two, two, young, handover, open, handover},
-		"it does not start":         {open, two, two, old, handover, later(filling(now.Add(handover))), handover},
-		"all have it":               {open, two, two, nil, handover, later(filling(now.Add(handover))), handover},
-		"they fill":                 {filling(soon), two, two, young, handover, filling(soon), time.Minute},
-		"the time is over":          {filling(now), two, two, nil, handover, later(owned(0, 1)), 0},
-		"another change meanwhile":  {filling(soon), two, one, nil, handover, later(openBoth), 0},
-		"a disk gets more weight":   {owned(0, 1), one, heavier, nil, handover, later(open), 0},
-		"switched off in between":   {filling(soon), two, two, nil, 0, filling(soon), time.Minute},
-		"switched off before":       {open, two, two, young, 0, later(owned(0, 1)), 0},
-		"over, with no more change": {filling(now.Add(-time.Hour)), two, two, nil, 0, later(owned(0, 1)), 0},
+		"nothing changes":         {owned(0, 1), two, []shard.Member{two[1], two[0]}, true, handover, owned(0, 1), 0},
+		"a new CacheNode":         {State{}, nil, two, true, handover, State{}, 0},
+		"a disk is added":         {owned(0, 1), one, two, false, handover, later(underWay(full)), handover},
+		"no hand-over":            {owned(0, 1), one, two, false, 0, owned(0, 1), 0},
+		"it is being rolled out":  {underWay(soon), one, two, false, handover, underWay(soon), time.Minute},
+		"for a long time":         {underWay(now), one, two, false, handover, later(underWay(full)), handover},
+		"by an earlier operator":  {filling(soon), one, two, false, handover, later(underWay(full)), handover},
+		"the last pod starts":     {underWay(soon), two, two, true, handover, underWay(soon), time.Minute},
+		"for a long time too":     {underWay(now), two, two, true, handover, later(underWay(full)), handover},
+		"all have it":             {underWay(soon), two, two, false, handover, later(filling(full)), handover},
+		"they fill":               {filling(soon), two, two, true, handover, filling(soon), time.Minute},
+		"the time is over":        {filling(now), two, two, false, handover, later(owned(0, 1)), 0},
+		"another change":          {filling(soon), two, one, false, handover, later(both), handover},
+		"a disk gets more weight": {owned(0, 1), one, heavier, false, handover, later(underWay(full)), handover},
+		"switched off":            {underWay(soon), two, two, false, 0, underWay(soon), time.Minute},
+		"over, with no change":    {underWay(now.Add(-time.Hour)), two, two, false, 0, later(owned(0, 1)), 0},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, after := DecideDisks(DisksInput{tt.state, tt.had, tt.wanted, tt.created, tt.handover, now})
+			got, after := DecideDisks(DisksInput{tt.state, tt.had, tt.wanted, tt.starts, tt.handover, now})
 			if diff := cmp.Diff(tt.want, got); diff != "" || after != tt.after {
 				t.Errorf("again after %s, want %s (-want +got):\n%s", after, tt.after, diff)
 			}

@@ -18,9 +18,8 @@ var PeerPorts = []int32{8088, 8089}
 // HopBuffers is the bytes of memory that a response from another pod takes while it lasts, at most.
 const HopBuffers = 536 << 10
 
-// FindsPods is how long it takes until nginx in all pods has found a new pod by its name. It asks again every ten
-// seconds, and the DNS servers of clusters remember an answer for five. If the next pod is replaced before, keys of
-// both are fetched again.
+// FindsPods is how long it takes as a rule until nginx in all pods has found a new pod by its name. It asks again after
+// ten to twenty seconds. If the next pod is replaced before, keys of both are fetched again.
 const FindsPods = 15 * time.Second
 
 // Handover is how long keys that move are filled from where they were; 0 for not at all.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -190,8 +191,11 @@ func memory(server *lab.Server) (worker, all float64, err error) {
 		return 0, 0, err
 	}
 	workers, err := server.Descendants("nginx: worker process")
-	if err != nil || len(workers) == 0 {
-		return 0, 0, fmt.Errorf("%d workers: %w", len(workers), err)
+	if err != nil {
+		return 0, 0, err
+	}
+	if len(workers) == 0 {
+		return 0, 0, errors.New("there are no workers")
 	}
 	for pid := range processes {
 		process, err := procfs.NewProc(pid)
