@@ -50,18 +50,28 @@ func (p *target) usesPools(t *testing.T) bool {
 	return strings.Contains(inNginx(t, p.name, "cat", layout.ConfigFile), "aio threads=")
 }
 
-// changesAfresh is changes, but asks nginx over a new connection each time. The API server's own connection may lead to
-// a worker that stands still.
-func (p *target) changesAfresh(t *testing.T, before string, within time.Duration) time.Time {
+// versionAfresh is version, but asks over a new connection, and again until nginx answers. The API server's own
+// connection may lead to a worker that stands still.
+func (p *target) versionAfresh(t *testing.T) (version string) {
 	t.Helper()
 	pod := p.pod(t)
-	ask := []string{
-		"fault", "run", pod.Spec.NodeName, "curl", "--silent", "--noproxy", "*", "--max-time", "1",
-		fmt.Sprintf("http://%s:%d/version", pod.Status.PodIP, layout.PrivatePort),
-	}
+	within(t, time.Minute, func() string {
+		out, err := tryCluster("fault", "run", pod.Spec.NodeName, "curl", "--silent", "--noproxy", "*", "--max-time", "1",
+			fmt.Sprintf("http://%s:%d/version", pod.Status.PodIP, layout.PrivatePort))
+		if err != nil {
+			return err.Error()
+		}
+		version = out
+		return ""
+	})
+	return version
+}
+
+// changesAfresh is changes, but asks by versionAfresh.
+func (p *target) changesAfresh(t *testing.T, before string, within time.Duration) time.Time {
+	t.Helper()
 	for deadline := time.Now().Add(patience * within); time.Now().Before(deadline); {
-		now, err := tryCluster(ask...)
-		if err == nil && now != before {
+		if now := p.versionAfresh(t); now != before {
 			return time.Now()
 		}
 	}
@@ -87,7 +97,8 @@ func (p *target) readsWithoutPools(t *testing.T) {
 
 // hangsWithWorkers has the reads of a disk hang, which stops every worker. Requests that begin after the agent
 // has given reads to pools get an answer, those for the disk's own keys after it is out of use. Old workers that wait
-// for the disk end, and their clients learn that. Then the disk comes back.
+// for the disk end, and their clients learn that: those of the first workers, and of the pools when nginx no longer has
+// the disk. Then the disk comes back.
 func hangsWithWorkers(t *testing.T, p *target) {
 	const disk = "disk2"
 	before := p.identity(t)
@@ -101,11 +112,12 @@ func hangsWithWorkers(t *testing.T, p *target) {
 	hang()
 	must(t, os.WriteFile("/proc/sys/vm/drop_caches", []byte("1"), 0o644))
 	pools := p.changesAfresh(t, version, 20*time.Second)
+	version = p.versionAfresh(t)
 	if !p.usesPools(t) {
 		t.Error("reads are not given to pools")
 	}
 	p.becomes(t, disk, 15*time.Second, "Slow")
-	without := time.Now()
+	without := p.changesAfresh(t, version, 20*time.Second)
 	ownResults, othersResults := lasting(15*time.Second, endOwn), endOthers()
 	t.Logf("pools read %s after the fault, the disk is out of use after %s",
 		pools.Sub(fault).Round(time.Millisecond), without.Sub(fault).Round(time.Millisecond))
@@ -116,7 +128,9 @@ func hangsWithWorkers(t *testing.T, p *target) {
 	until := func(r report.Result) bool { return !began(r).After(pools) && ended(r).After(fault) }
 	// In a reload, old workers accept connections for another 100 ms, and more on a busy machine.
 	const overlap = 2 * time.Second
-	waited, after := count(othersResults, until), count(othersResults, since(pools.Add(overlap)))
+	waited, after := count(othersResults, until), count(othersResults, func(r report.Result) bool {
+		return since(pools.Add(overlap))(r) && began(r).Sub(without).Abs() > overlap
+	})
 	ownAfter := count(ownResults, since(without.Add(overlap)))
 	t.Logf("the other disks: under way between the fault and pools %s %v; after %s", waited, waited.errors, after)
 	t.Logf("the disk's own keys, after it is out of use: %s", ownAfter)
