@@ -15,7 +15,7 @@ type Disks struct {
 	Members []Disk `json:"members,omitempty"`
 	// Until is when the pods stop filling from them. The operator then removes the list.
 	Until time.Time `json:"until,omitzero"`
-	// UnderWay is true until all pods have taken the change. Until is then moved.
+	// UnderWay is true until all pods have taken the change. Then the hand-over begins once more, with a later Until.
 	UnderWay bool `json:"underWay,omitempty"`
 }
 

@@ -142,7 +142,7 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request, who user.Info) (in
 	if err := s.budgets.take(who.GetName(), request.cost(), time.Now()); err != nil {
 		return 0, Answer{}, err
 	}
-	// Without the time of the wait: a short one must not make the API server's answer come too late.
+	// Not with ctx: timeoutSeconds is for the purge, and a short one must not cut off the API server's answer.
 	if err := s.access.allow(r.Context(), who, "create", request.Namespace, ""); err != nil {
 		return 0, Answer{}, err
 	}
