@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/httptrace"
 	"strings"
 	"sync"
 	"time"
@@ -55,6 +56,9 @@ func (f *fetcher) do(path string, r *report.Result) error {
 		return err
 	}
 	request.GetBody = nil
+	request = request.WithContext(httptrace.WithClientTrace(request.Context(), &httptrace.ClientTrace{
+		GotConn: func(conn httptrace.GotConnInfo) { r.Reused = conn.Reused },
+	}))
 	request.Host = f.host
 	response, err := f.client.Do(request)
 	if err != nil {

@@ -118,6 +118,14 @@ func (p *target) prepareFault(t *testing.T, fault, disk string, args ...string) 
 	}
 }
 
+// evict has the next reads of all the pod's disks come from them, not from the page cache.
+func (p *target) evict(t *testing.T) {
+	t.Helper()
+	for _, disk := range p.cacheNode(t).Spec.Disks {
+		p.fault(t, "evict", disk.Name)
+	}
+}
+
 // report returns the pod's part of the CacheNode's status.
 func (p *target) report(t *testing.T) v1alpha1.PodStatus {
 	t.Helper()

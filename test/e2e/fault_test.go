@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
@@ -185,8 +184,7 @@ func hangs(t *testing.T, p *target) {
 	own, others := p.keysOf(disk)
 	othersCalm := lasting(6*time.Second, p.load(t, others, 200, 4))
 	uid := string(p.pod(t).UID)
-	unix.Sync() // otherwise the page cache would hide the disk
-	must(t, os.WriteFile("/proc/sys/vm/drop_caches", []byte("1"), 0o644))
+	p.evict(t)
 	p.fault(t, "throttle", disk, uid, "1")
 	fault := time.Now()
 	reads := p.fault(t, "throttled", disk, uid)

@@ -2,13 +2,11 @@ package e2e
 
 import (
 	"fmt"
-	"os"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
@@ -169,8 +167,7 @@ func slowOwnersDisk(t *testing.T, s *suite) {
 	})
 	calm := lasting(3*time.Second, first.load(t, paths, 100, 100))
 	uid := string(slow.pod(t).UID)
-	unix.Sync() // otherwise the page cache would hide the disk
-	must(t, os.WriteFile("/proc/sys/vm/drop_caches", []byte("1"), 0o644))
+	slow.evict(t)
 	slow.fault(t, "throttle", disk, uid, "1")
 	isSlow := true
 	t.Cleanup(func() {

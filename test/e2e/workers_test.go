@@ -1,13 +1,12 @@
 package e2e
 
 import (
+	"encoding/json"
 	"fmt"
 	"os"
 	"strings"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/test/client/report"
@@ -33,8 +32,6 @@ func TestWorkers(t *testing.T) {
 		{"a disk that dies costs no request and is repaired", dies},
 		{"a disk that hangs stops the workers until the agent gives reads to pools", hangsWithWorkers},
 	} {
-		// The page cache of a whole test run takes a second to drop. Meanwhile no read would see a fault.
-		must(t, os.WriteFile("/proc/sys/vm/drop_caches", []byte("1"), 0o644))
 		p.warm(t, many)
 		p.readsWithoutPools(t)
 		if !t.Run(step.name, func(t *testing.T) { step.run(t, p) }) {
@@ -97,22 +94,38 @@ func (p *target) readsWithoutPools(t *testing.T) {
 	t.Fatal("probes find slow disks all the time")
 }
 
-// hangsWithWorkers has the reads of a disk hang, which stops every worker. Requests that begin after the agent
-// has given reads to pools get an answer, those for the disk's own keys after it is out of use. Old workers that wait
-// for the disk end, and their clients learn that: those of the first workers, and of the pools when nginx no longer has
-// the disk. Then the disk comes back.
+// workersEnded returns when the agent last ended workers of the pod that waited for a disk.
+func (p *target) workersEnded(t *testing.T) (at time.Time) {
+	t.Helper()
+	for line := range strings.Lines(kubectl(t, "", "logs", p.name, "-c", layout.AgentContainer)) {
+		if strings.Contains(line, "ended old workers") {
+			var entry struct{ Time time.Time }
+			must(t, json.Unmarshal([]byte(line), &entry))
+			at = entry.Time
+		}
+	}
+	if at.IsZero() {
+		t.Error("the agent has not ended the workers that wait for the disk")
+	}
+	return at
+}
+
+// hangsWithWorkers has the reads of a disk hang, which stops every worker. The agent gives reads to pools, and ends the
+// old workers that wait for the disk, so that their clients get an error. Other requests that begin after pools read get
+// an answer, those for the disk's own keys after it is out of use. Then the disk comes back.
 func hangsWithWorkers(t *testing.T, p *target) {
 	const disk = "disk2"
 	before := p.identity(t)
 	own, others := p.keysOf(disk)
-	uid, version := string(p.pod(t).UID), p.version(t)
+	uid := string(p.pod(t).UID)
 	// Each request that hangs occupies a worker of the client.
 	endOwn, endOthers := p.load(t, own, 100, 1000), p.load(t, others, 100, 1000)
-	hang := p.prepareFault(t, "hang", disk, uid)
-	unix.Sync() // otherwise the page cache would hide the disk
+	hang, evict := p.prepareFault(t, "hang", disk, uid), p.prepareFault(t, "evict", disk)
+	p.readsWithoutPools(t) // a probe may have found the load's reads slow
+	version := p.version(t)
 	fault := time.Now()
 	hang()
-	must(t, os.WriteFile("/proc/sys/vm/drop_caches", []byte("1"), 0o644))
+	evict()
 	pools := p.changesAfresh(t, version, 20*time.Second)
 	version = p.versionAfresh(t)
 	if !p.usesPools(t) {
@@ -121,11 +134,13 @@ func hangsWithWorkers(t *testing.T, p *target) {
 	p.becomes(t, disk, 15*time.Second, "Slow")
 	without := p.changesAfresh(t, version, 20*time.Second)
 	ownResults, othersResults := lasting(15*time.Second, endOwn), endOthers()
-	t.Logf("pools read %s after the fault, the disk is out of use after %s",
-		pools.Sub(fault).Round(time.Millisecond), without.Sub(fault).Round(time.Millisecond))
-
+	killed := p.workersEnded(t)
+	t.Logf("after the fault: pools read %s, the disk is out of use %s, its workers are ended %s",
+		pools.Sub(fault).Round(time.Millisecond), without.Sub(fault).Round(time.Millisecond),
+		killed.Sub(fault).Round(time.Millisecond))
+	// Until then a connection that a client has kept may be one of a worker that waits for the disk.
 	since := func(at time.Time) func(report.Result) bool {
-		return func(r report.Result) bool { return began(r).After(at) }
+		return func(r report.Result) bool { return began(r).After(at) && (!r.Reused || began(r).After(killed)) }
 	}
 	until := func(r report.Result) bool { return !began(r).After(pools) && ended(r).After(fault) }
 	// In a reload, old workers accept connections for another 100 ms, and more on a busy machine.
@@ -142,8 +157,9 @@ func hangsWithWorkers(t *testing.T, p *target) {
 	if ownAfter.failed+ownAfter.cut > 0 || ownAfter.requests < 50 {
 		t.Errorf("the disk's own keys: %s %v", ownAfter, ownAfter.errors)
 	}
-	if log := kubectl(t, "", "logs", p.name, "-c", layout.AgentContainer); !strings.Contains(log, "ended old workers") {
-		t.Error("the agent has not ended the workers that wait for the disk")
+	longer := count(othersResults, func(r report.Result) bool { return until(r) && ended(r).After(killed.Add(overlap)) })
+	if longer.requests > 0 {
+		t.Errorf("the other disks: %d requests waited longer than the workers lived: %v", longer.requests, longer.errors)
 	}
 	p.comesBack(t, disk, before, func() { p.fault(t, "unhang", disk, uid) })
 }

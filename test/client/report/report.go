@@ -17,6 +17,8 @@ type Result struct {
 	Hop          string  `json:"hop"`
 	Bytes        int64   `json:"bytes"`
 	Milliseconds float64 `json:"ms"`
+	// Reused is true if the request went over a connection that an earlier request had opened.
+	Reused bool `json:"reused,omitempty"`
 	// Version is the number in the body of an object below /versions of the origin.
 	Version int64 `json:"version,omitempty"`
 	// Began is when the request began, as Unix time in milliseconds.

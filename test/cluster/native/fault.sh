@@ -3,6 +3,7 @@
 #   shutdown NODE DISK            the file system gives errors from now on (xfs_io shutdown)
 #   remount NODE DISK             the repair of that, once no pod has it mounted any more: waits for that, 60 s at most (a pod that starts meanwhile would take the empty folder)
 #   throttle NODE DISK POD IOPS   reads a second of the disk for each container of the pod (by UID); 0 lifts it
+#   evict NODE DISK               the page cache has no file of the disk, so that the next reads come from it
 #   hang NODE DISK POD            reads of the disk by the pod (by UID) take hours
 #   unhang NODE DISK POD          they end, and new ones take no longer than before
 #   throttled NODE DISK POD       how many reads the throttle has let through
@@ -80,6 +81,11 @@ remount)
   exit 1
   ;;
 throttle) limit_reads "$1" "$2" "$3" iops "$4" ;;
+evict)
+  inside sync -f "$(disk_path "$1" "$2")" # pages that are not written yet would stay
+  inside find "$(disk_path "$1" "$2")" -type f -print0 | inside xargs --null --no-run-if-empty xfs_io -r -c "fadvise -d 0 0" ||
+    (($? == 123)) # a file went meanwhile
+  ;;
 hang) limit_reads "$1" "$2" "$3" bps 1 ;;
 unhang) limit_reads "$1" "$2" "$3" bps 0 ;;
 throttled)
