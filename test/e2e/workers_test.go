@@ -138,9 +138,9 @@ func hangsWithWorkers(t *testing.T, p *target) {
 	t.Logf("after the fault: pools read %s, the disk is out of use %s, its workers are ended %s",
 		pools.Sub(fault).Round(time.Millisecond), without.Sub(fault).Round(time.Millisecond),
 		killed.Sub(fault).Round(time.Millisecond))
-	// Until then a connection that a client has kept may be one of a worker that waits for the disk.
+	// A connection that a client has kept may be one of a worker that waits for the disk.
 	since := func(at time.Time) func(report.Result) bool {
-		return func(r report.Result) bool { return began(r).After(at) && (!r.Reused || began(r).After(killed)) }
+		return func(r report.Result) bool { return began(r).After(at) && !r.Reused }
 	}
 	until := func(r report.Result) bool { return !began(r).After(pools) && ended(r).After(fault) }
 	// In a reload, old workers accept connections for another 100 ms, and more on a busy machine.
