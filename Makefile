@@ -80,14 +80,14 @@ lint: ## Lint Go and shell code.
 
 # With the real nginx and a real API server. internal/nginx/cache takes five minutes, and ten beside other work.
 real := NGINX_ROOT=$$(hack/nginx-root) KUBEBUILDER_ASSETS=$$(hack/envtest-assets)
-unit := $(real) go test -timeout 20m
+unit := $(real) hack/in-memory go test -timeout 20m
 units := go list ./... | grep -vE '/test/(e2e|chart|http)$$'
 
 .PHONY: test-unit
 test-unit: ## Unit tests, with the real nginx and a real API server, under the race detector but for internal/shard.
 	$(unit) -race $$($(units) | grep -v '/internal/shard$$')
 	$(unit) ./internal/shard
-	$(real) go -C test/bench test ./...
+	$(real) hack/in-memory go -C test/bench test ./...
 
 .PHONY: test-race
 test-race: ## All of them under the race detector: internal/shard starts no goroutine, and takes seven minutes then.

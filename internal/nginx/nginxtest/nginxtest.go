@@ -63,9 +63,10 @@ func New(t *testing.T) *Nginx {
 	options := "lowerdir=" + lower + ",upperdir=" + dir + "/upper,workdir=" + dir + "/work"
 	must(t, unix.Mount("overlay", root, "overlay", 0, options))
 	t.Cleanup(func() { must(t, unix.Unmount(root, unix.MNT_DETACH)) })
-	for _, name := range []string{"/dev", "/proc"} {
+	// Without /dev/shm: this root may be in it, and mounted there again it could not be removed.
+	for name, recursive := range map[string]uintptr{"/dev": 0, "/proc": unix.MS_REC} {
 		must(t, os.MkdirAll(root+name, 0o755))
-		must(t, unix.Mount(name, root+name, "", unix.MS_BIND|unix.MS_REC, ""))
+		must(t, unix.Mount(name, root+name, "", unix.MS_BIND|recursive, ""))
 		must(t, unix.Mount("", root+name, "", unix.MS_PRIVATE|unix.MS_REC, ""))
 		t.Cleanup(func() { must(t, unix.Unmount(root+name, unix.MNT_DETACH)) })
 	}
