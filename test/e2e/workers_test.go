@@ -111,8 +111,8 @@ func (p *target) workersEnded(t *testing.T) (at time.Time) {
 }
 
 // hangsWithWorkers has the reads of a disk hang, which stops every worker. The agent gives reads to pools, and ends the
-// old workers that wait for the disk, so that their clients get an error. Requests over new connections that begin after
-// pools read get an answer, those for the disk's own keys after it is out of use. Then the disk comes back.
+// old workers that wait for the disk, so that their clients get an error. Requests over new connections that begin
+// after pools read get an answer, those for the disk's own keys after it is out of use. Then the disk comes back.
 func hangsWithWorkers(t *testing.T, p *target) {
 	const disk = "disk2"
 	before := p.identity(t)
