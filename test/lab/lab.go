@@ -29,11 +29,12 @@ const (
 type Lab struct {
 	// Dir is a folder that is removed when the lab closes.
 	Dir string
-	// cleanups undo what was made, last first. A signal runs them too, so they need the mutex.
-	mutex    sync.Mutex
-	cleanups []func() error
-	tag      string
-	sites    int
+	// cleanups undo what was made, last first. A signal runs them too, so they need the mutex. closing is held while they
+	// run.
+	mutex, closing sync.Mutex
+	cleanups       []func() error
+	tag            string
+	sites          int
 	// files has the files of disks, if not Dir. shown has those of disks that cost seeks at their speeds, and speeds sets
 	// these. inMemory is true if files is in memory.
 	files, shown string
@@ -74,8 +75,11 @@ func (l *Lab) closeOnSignal() {
 	}()
 }
 
-// Close undoes everything that the lab made.
+// Close undoes everything that the lab made. If a signal has begun that already, Close waits for its end: the program
+// would exit otherwise, and leave the rest behind.
 func (l *Lab) Close() error {
+	l.closing.Lock()
+	defer l.closing.Unlock()
 	l.mutex.Lock()
 	cleanups := l.cleanups
 	l.cleanups = nil
