@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -78,6 +79,18 @@ func (p *target) changesAfresh(t *testing.T, before string, within time.Duration
 	return time.Time{}
 }
 
+// agentStarts returns how often the pod's agent has started again, and when it last did; "" while it does not run.
+func (p *target) agentStarts(t *testing.T) string {
+	t.Helper()
+	pod := p.pod(t)
+	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
+		if status.Name == layout.AgentContainer && status.State.Running != nil {
+			return fmt.Sprint(status.RestartCount, status.State.Running.StartedAt)
+		}
+	}
+	return ""
+}
+
 // readsWithoutPools waits until the workers of the pod read for themselves. If a probe found a slow disk before, that
 // would take ten minutes, so a new agent takes over, which has found none.
 func (p *target) readsWithoutPools(t *testing.T) {
@@ -87,9 +100,17 @@ func (p *target) readsWithoutPools(t *testing.T) {
 			return
 		}
 		t.Log("a probe found a slow disk: the agent is restarted")
-		version := p.version(t)
+		starts := p.agentStarts(t)
 		cluster(t, "fault", "kill", string(p.pod(t).UID), "agent")
-		p.changes(t, version, 30*time.Second)
+		within(t, 2*time.Minute, func() string { // the kubelet waits longer each time
+			if now := p.agentStarts(t); now == "" || now == starts {
+				return "the agent has not started again"
+			}
+			return ""
+		})
+		for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline) && p.usesPools(t); {
+			time.Sleep(100 * time.Millisecond) // until the agent has rendered the configuration
+		}
 	}
 	t.Fatal("probes find slow disks all the time")
 }

@@ -15,8 +15,8 @@ func TestClose(t *testing.T) {
 	<-begun
 	go func() { second <- l.Close() }()
 	select {
-	case <-second:
-		t.Error("the second call returned before the first had undone everything")
+	case err := <-second:
+		t.Errorf("the second call returned %v before the first had undone everything", err)
 	case <-time.After(50 * time.Millisecond):
 	}
 	close(release)
