@@ -166,12 +166,7 @@ func TestPurges(t *testing.T) {
 		}
 	})
 	steps.Run(t, "nothing is written at rest", func() {
-		o.ownersAreKnown(cacheNode)
-		o.requests.take()
-		time.Sleep(3 * time.Second)
-		if _, writes := o.requests.take(); len(writes) > 0 {
-			t.Errorf("wrote %q", writes)
-		}
+		o.writesNothingWhile(func() { o.ownersAreKnown(cacheNode) }, func() { time.Sleep(3 * time.Second) })
 	})
 	steps.Run(t, "many purges take few writes of the journal", func() {
 		o.requests.take()
