@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -79,16 +78,10 @@ func (p *target) changesAfresh(t *testing.T, before string, within time.Duration
 	return time.Time{}
 }
 
-// agentStarts returns how often the pod's agent has started again, and when it last did; "" while it does not run.
-func (p *target) agentStarts(t *testing.T) string {
+// agentLog returns what the pod's agent has logged, also before it was started again.
+func (p *target) agentLog(t *testing.T) string {
 	t.Helper()
-	pod := p.pod(t)
-	for _, status := range slices.Concat(pod.Status.InitContainerStatuses, pod.Status.ContainerStatuses) {
-		if status.Name == layout.AgentContainer && status.State.Running != nil {
-			return fmt.Sprint(status.RestartCount, status.State.Running.StartedAt)
-		}
-	}
-	return ""
+	return kubectl(t, "", "logs", p.name, "-c", layout.AgentContainer)
 }
 
 // readsWithoutPools waits until the workers of the pod read for themselves. If a probe found a slow disk before, that
@@ -100,17 +93,21 @@ func (p *target) readsWithoutPools(t *testing.T) {
 			return
 		}
 		t.Log("a probe found a slow disk: the agent is restarted")
-		starts := p.agentStarts(t)
+		const begins = "the agent starts"
+		starts := strings.Count(p.agentLog(t), begins)
 		cluster(t, "fault", "kill", string(p.pod(t).UID), "agent")
-		within(t, 2*time.Minute, func() string { // the kubelet waits longer each time
-			if now := p.agentStarts(t); now == "" || now == starts {
+		within(t, 2*time.Minute, func() string { // it is started again later each time
+			log := p.agentLog(t)
+			if strings.Count(log, begins) == starts {
 				return "the agent has not started again"
+			}
+			// A probe can find a slow disk again.
+			took := strings.Contains(log[strings.LastIndex(log, begins):], "nginx took the configuration")
+			if !took && p.usesPools(t) {
+				return "the new agent has not configured nginx"
 			}
 			return ""
 		})
-		for deadline := time.Now().Add(10 * time.Second); time.Now().Before(deadline) && p.usesPools(t); {
-			time.Sleep(100 * time.Millisecond) // until the agent has rendered the configuration
-		}
 	}
 	t.Fatal("probes find slow disks all the time")
 }
@@ -118,7 +115,7 @@ func (p *target) readsWithoutPools(t *testing.T) {
 // workersEnded returns when the agent last ended workers of the pod that waited for a disk.
 func (p *target) workersEnded(t *testing.T) (at time.Time) {
 	t.Helper()
-	for line := range strings.Lines(kubectl(t, "", "logs", p.name, "-c", layout.AgentContainer)) {
+	for line := range strings.Lines(p.agentLog(t)) {
 		if strings.Contains(line, "ended old workers") {
 			var entry struct{ Time time.Time }
 			must(t, json.Unmarshal([]byte(line), &entry))
