@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/prometheus/procfs"
 	"golang.org/x/sys/unix"
 )
 
@@ -96,17 +97,18 @@ func (l *Lab) InMemory(mebibytes int64) error {
 	return nil
 }
 
-// freeMemory is the memory in MiB that files may take: what is free but for 4 GiB, which servers, clients and builds
-// need. The page cache is emptied before.
+// freeMemory is the memory in MiB that files may take: what is available but for 4 GiB, which servers, clients and
+// builds need.
 func freeMemory() (mebibytes int64, err error) {
-	if err := DropCaches(); err != nil {
+	proc, err := procfs.NewDefaultFS()
+	if err != nil {
 		return 0, err
 	}
-	var info unix.Sysinfo_t
-	if err := unix.Sysinfo(&info); err != nil {
+	info, err := proc.Meminfo()
+	if err != nil {
 		return 0, err
 	}
-	return int64(info.Freeram)*int64(info.Unit)>>20 - 4096, nil
+	return int64(*info.MemAvailableBytes)>>20 - 4096, nil
 }
 
 // unmount does not wait for other mount namespaces, such as those of a cluster's nodes, which keep a copy of each mount
@@ -209,6 +211,29 @@ func (l *Lab) Disk(name string, mebibytes int64, p Preparation) (Disk, error) {
 		Dir: dir, Device: fmt.Sprintf("%d:%d", unix.Major(stat.Rdev), unix.Minor(stat.Rdev)),
 		file: filepath.Base(image), speeds: l.speeds,
 	}, nil
+}
+
+// Evict takes the disk's files out of the page cache, so that the next reads come from the disk. Unlike DropCaches, it
+// leaves everything else on the machine in memory.
+func (d Disk) Evict() error {
+	root, err := os.Open(d.Dir)
+	if err != nil {
+		return err
+	}
+	err = unix.Syncfs(int(root.Fd())) // pages that are not written yet would stay
+	if err := errors.Join(err, root.Close()); err != nil {
+		return err
+	}
+	return filepath.WalkDir(d.Dir, func(path string, entry os.DirEntry, err error) error {
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		file, err := os.Open(path)
+		if err != nil {
+			return err
+		}
+		return errors.Join(unix.Fadvise(int(file.Fd()), 0, 0, unix.FADV_DONTNEED), file.Close())
+	})
 }
 
 // DropCaches empties the page cache. Inodes and the file systems' own metadata stay.

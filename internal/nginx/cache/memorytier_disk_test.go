@@ -145,7 +145,7 @@ func TestMemoryTierAndHangingDisk(t *testing.T) {
 			return place(r)
 		})
 	}
-	must(t, lab.DropCaches())
+	must(t, disk.Evict())
 	must(t, cgroup.Throttle(lab.Speed{Reads: 1, Bytes: 1 << 30}))
 	t.Cleanup(func() { must(t, cgroup.Lift()) })
 

@@ -251,13 +251,16 @@ func (n *Nginx) Log() string {
 	return string(text)
 }
 
+// patience is how long a client waits for an answer: much longer than a test on a busy machine takes.
+const patience = time.Minute
+
 // Client is an HTTP client inside nginx's network namespace.
 func (n *Nginx) Client() *http.Client { return n.ClientFrom(nil) }
 
 // ClientFrom is a client with an address of the loopback device, such as 127.0.0.2; nil means any address.
 func (n *Nginx) ClientFrom(local net.IP) *http.Client {
 	dial := func(_ context.Context, _, address string) (net.Conn, error) { return n.dial(local, address) }
-	return &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{DialContext: dial, MaxIdleConnsPerHost: 64}}
+	return &http.Client{Timeout: patience, Transport: &http.Transport{DialContext: dial, MaxIdleConnsPerHost: 64}}
 }
 
 // Dial connects from inside nginx's network namespace, to send what an HTTP client would not send.

@@ -80,7 +80,7 @@ func TestDisksThatSeek(t *testing.T) {
 		if time.Now().After(end) {
 			t.Fatalf("a read took %s, want a seek of 200 ms", waited)
 		}
-		if err := lab.DropCaches(); err != nil {
+		if err := disk.Evict(); err != nil {
 			t.Fatal(err)
 		}
 		begun := time.Now()
