@@ -69,12 +69,7 @@ func TestSyncWithErrors(t *testing.T) {
 	k.pending = nil // the cache is empty
 	k.complete.Store(true)
 	s.get(t, "phone", "/a/1")
-	eventually(t, func() string {
-		if len(s.nginx.Cached("http://www.example.com/a/1", "disk1")) > 0 {
-			return ""
-		}
-		return "nginx has not stored the object"
-	})
+	s.nginx.Cached("http://www.example.com/a/1", "disk1") // waits until nginx has stored it
 	synced := make(chan error, 1)
 	go func() { synced <- k.Sync(t.Context()) }()
 	eventually(t, func() string { // the keeper sees the file and answers in one step

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -73,7 +74,7 @@ func TestCrash(t *testing.T) {
 func (s *site) cached(path string) (files []string) {
 	s.t.Helper()
 	for _, disk := range []string{"disk1", "disk2"} {
-		paths, err := filepath.Glob(s.nginx.Root + layout.CacheDir(disk) + "/*/*/*")
+		paths, err := filepath.Glob(s.nginx.Root + layout.CacheDir(disk) + "/*/*/" + strings.Repeat("[0-9a-f]", 32))
 		must(s.t, err)
 		for _, file := range paths {
 			text, err := os.ReadFile(file)

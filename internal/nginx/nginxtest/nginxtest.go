@@ -7,7 +7,9 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/http"
 	"os"
@@ -222,24 +224,40 @@ func (n *Nginx) Processes() []int {
 	return pids
 }
 
-// Cached returns the files on disks that hold the response with a key. It fails the test if there is none.
+// Cached returns the files on disks that hold the response with a key. It waits for them, as nginx renames its
+// temporary file only after a client has the response, and fails the test if there is none.
 func (n *Nginx) Cached(key string, disks ...string) (paths []string) {
 	n.t.Helper()
-	for _, disk := range disks {
-		must(n.t, filepath.WalkDir(n.Root+layout.DiskDir(disk), func(path string, entry os.DirEntry, err error) error {
-			if err != nil || !entry.Type().IsRegular() {
-				return err
-			}
-			text, err := os.ReadFile(path)
-			if err == nil && bytes.Contains(text, []byte("\nKEY: "+key+"\n")) {
-				paths = append(paths, path)
-			}
-			return err
-		}))
+	for end := time.Now().Add(patience); len(paths) == 0; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			n.t.Fatalf("%s is on no disk", key)
+		}
+		for _, disk := range disks {
+			paths = append(paths, n.cached(key, n.Root+layout.DiskDir(disk))...)
+		}
 	}
-	if len(paths) == 0 {
-		n.t.Fatalf("%s is on no disk", key)
-	}
+	return paths
+}
+
+func (n *Nginx) cached(key, dir string) (paths []string) {
+	n.t.Helper()
+	must(n.t, filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
+		if err == nil && entry.IsDir() {
+			return nil
+		}
+		isTemporary := strings.Contains(filepath.Base(path), ".")
+		if isTemporary || errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		text, err := os.ReadFile(path)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil // removed meanwhile
+		}
+		if bytes.Contains(text, []byte("\nKEY: "+key+"\n")) {
+			paths = append(paths, path)
+		}
+		return err
+	}))
 	return paths
 }
 
@@ -251,7 +269,8 @@ func (n *Nginx) Log() string {
 	return string(text)
 }
 
-// patience is how long a client waits for an answer: much longer than a test on a busy machine takes.
+// patience is how long a client waits for an answer, and a test for a file: much longer than they take on a busy
+// machine.
 const patience = time.Minute
 
 // Client is an HTTP client inside nginx's network namespace.
