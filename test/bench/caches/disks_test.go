@@ -115,7 +115,7 @@ func TestLimitCPU(t *testing.T) {
 	if err := busy.Wait(); err == nil {
 		t.Fatal("the process ended by itself")
 	}
-	if use, err := cgroup.Use(); err != nil || use.CPU > 400*time.Millisecond || use.CPU < 20*time.Millisecond {
+	if use, err := cgroup.Use(); err != nil || use.CPU > 400*time.Millisecond || use.CPU == 0 {
 		t.Errorf("%s of processor time in a second, want a quarter of it: %v", use.CPU, err)
 	}
 }
