@@ -96,7 +96,7 @@ func (p *target) readsWithoutPools(t *testing.T) {
 		const begins = "the agent starts"
 		starts := strings.Count(p.agentLog(t), begins)
 		cluster(t, "fault", "kill", string(p.pod(t).UID), "agent")
-		within(t, 2*time.Minute, func() string { // it is started again later each time
+		within(t, 2*time.Minute, func() string { // each restart comes later than the one before
 			log := p.agentLog(t)
 			if strings.Count(log, begins) == starts {
 				return "the agent has not started again"

@@ -289,11 +289,7 @@ func TestAfterReboot(t *testing.T) {
 	}
 	s.get(t, "phone", paths...)
 	keep(t, s.disk)()
-	file := func(path string) File {
-		f := s.file(t, path)
-		return f
-	}
-	lost, back, replaced := file(paths[0]), file(paths[1]), file(paths[2])
+	lost, back, replaced := s.file(t, paths[0]), s.file(t, paths[1]), s.file(t, paths[2])
 	e, _, err := s.disk.Index.Get(replaced)
 	must(t, err)
 	since := time.Now().Add(time.Minute) // no file is as new as that

@@ -239,19 +239,20 @@ func (n *Nginx) Cached(key string, disks ...string) (paths []string) {
 	return paths
 }
 
+// cached returns the files below a folder that hold the response with a key. nginx may rename or remove some meanwhile.
 func (n *Nginx) cached(key, dir string) (paths []string) {
 	n.t.Helper()
 	must(n.t, filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
-		if err == nil && entry.IsDir() {
-			return nil
-		}
 		isTemporary := strings.Contains(filepath.Base(path), ".")
 		if isTemporary || errors.Is(err, fs.ErrNotExist) {
 			return nil
 		}
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
 		text, err := os.ReadFile(path)
 		if errors.Is(err, fs.ErrNotExist) {
-			return nil // removed meanwhile
+			return nil
 		}
 		if bytes.Contains(text, []byte("\nKEY: "+key+"\n")) {
 			paths = append(paths, path)
