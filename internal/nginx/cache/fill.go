@@ -197,7 +197,7 @@ func (r renderer) haveRenewed() conf.Directive {
 	return r.fromPod(fillRenewed, peerName+"${"+fillPod[1:]+"}",
 		conf.D("proxy_read_timeout", conf.Time(r.longestFetch()+connectTimeout)),
 		conf.D("proxy_hide_header", conf.Literal(statusHeader)), conf.D("proxy_hide_header", conf.Literal(placeHeader)),
-		conf.D("add_header", conf.Literal("X-Accel-Expires"), conf.Expression(renewedSeconds)))
+		conf.D("add_header", conf.Literal("X-Accel-Expires"), conf.Expression(renewedSeconds), conf.Literal("always")))
 }
 
 // fromPod is a location that fills from another pod.
@@ -242,7 +242,7 @@ func (r renderer) lookOnDisk() conf.Directive {
 		conf.D("proxy_no_cache",
 			conf.Expression(variesVariable), conf.Expression(sharedVariable), conf.Expression(agedVariable)),
 		conf.D("proxy_intercept_errors", conf.OnOff(true)),
-		conf.D("add_header", conf.Literal("X-Accel-Expires"), conf.Expression(fillSeconds)),
+		conf.D("add_header", conf.Literal("X-Accel-Expires"), conf.Expression(fillSeconds), conf.Literal("always")),
 	}
 	block = append(block, r.cacheOf(formerDisk, r.filledKey(formerKey))...)
 	return conf.B("location", conf.Literals(fillFromDisk),

@@ -26,6 +26,8 @@ type pods struct {
 	yaml      string
 	// change changes what a pod's configuration is rendered from; nil for nothing.
 	change change
+	// answer answers a request in place of the origin, or returns false.
+	answer func(http.ResponseWriter, *http.Request) bool
 
 	mutex sync.Mutex
 	// asked has, by path, the requests that the origin got; answered304 those that it answered with 304.
@@ -134,6 +136,9 @@ func (p *pods) origin(w http.ResponseWriter, r *http.Request) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	p.asked[r.URL.Path]++
+	if p.answer != nil && p.answer(w, r) {
+		return
+	}
 	w.Header().Set("X-Seen", fmt.Sprintf("%s %s %s for %s ask=%q state=%q fill=%q",
 		r.Host, r.Header.Get("X-Forwarded-Host"), r.Header.Get("X-Forwarded-Proto"), r.Header.Get("X-Forwarded-For"),
 		r.Header.Get("X-CacheNode-Ask"), r.Header.Get("X-CacheNode-State"), r.Header.Get("X-CacheNode-Fill")))

@@ -156,7 +156,7 @@ func (r renderer) lookupServer() conf.Directive {
 		r.onlyIfCached(r.filledKey(r.key())), r.asStored(), conf.Block{
 			conf.D("proxy_set_header", conf.Literal("Connection"), conf.Literal("")),
 			conf.D("proxy_set_header", conf.Literal(stateHeader), r.unlessSliced(absentOrOld)),
-			conf.D("add_header", conf.Literal("X-Accel-Expires"), conf.Expression(fillSeconds)),
+			conf.D("add_header", conf.Literal("X-Accel-Expires"), conf.Expression(fillSeconds), conf.Literal("always")),
 		})...))
 	if r.hasMemoryTier() {
 		block = append(block, r.tierSource(copying)...)
@@ -212,11 +212,12 @@ func (r renderer) lookupUses() conf.Block {
 	return nil
 }
 
-// headerAlone answers a question for the header with a redirect to the location that asked to be redirected to. nginx
-// would pass some headers on with it, whatever proxy_hide_header says.
+// headerAlone answers a question for the header with a redirect to the location that asked to be redirected to, whatever
+// the status: a client that gets the answer itself would wait for a body that never comes. nginx would pass some headers
+// on with it, whatever proxy_hide_header says.
 func headerAlone() conf.Block {
 	block := conf.Block{
-		conf.D("add_header", conf.Literal("X-Accel-Redirect"), conf.Expression(askInRequest)),
+		conf.D("add_header", conf.Literal("X-Accel-Redirect"), conf.Expression(askInRequest), conf.Literal("always")),
 	}
 	for _, name := range []string{"Cache-Control", "Set-Cookie"} {
 		block = append(block, conf.D("proxy_hide_header", conf.Literal(name)))
