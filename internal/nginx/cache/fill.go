@@ -25,14 +25,17 @@ const (
 	fill        = "@fill"
 	unfilled    = "@unfilled"
 	fillRenewed = "@fill_renewed"
-	// formerHeader tells the gateway from which other disk of the pod an object can be filled, and the object's key.
-	// formerVariable is its value, and formerDisk and formerKey are its parts. fillFromDisk is the gateway's location that
-	// looks there, orFormer the location for what the other pod does not have.
+	// formerHeader tells the gateway from which other disk of the pod an object can be filled, and what of the key the
+	// gateway's own request does not show: the client's method, scheme and host. It never has the path: a decoded one could
+	// end the header. formerVariable is its value, and formerDisk, formerMethod, formerScheme and formerHost are its parts.
+	// fillFromDisk is the gateway's location that looks there, orFormer the location for what the other pod does not have.
 	formerHeader    = "X-CacheNode-Former"
 	formerInRequest = "$http_x_cachenode_former"
 	formerVariable  = "$former"
 	formerDisk      = "$former_disk"
-	formerKey       = "$former_key"
+	formerMethod    = "$former_method"
+	formerScheme    = "$former_scheme"
+	formerHost      = "$former_host"
 	fillFromDisk    = "@fill_from_disk"
 	orFormer        = "$or_former"
 	// slicePrefix comes before the key of an object that is filled: what the key of a slice begins with.
@@ -80,12 +83,16 @@ func (r renderer) filledKey(key conf.Expression) conf.Expression {
 	return key
 }
 
+// schemeInKey is the variable for the scheme that a key has.
+func (r renderer) schemeInKey() conf.Expression {
+	if r.tellsScheme() {
+		return schemeVariable
+	}
+	return "$scheme"
+}
+
 // fillFromPods are the maps for keys that have moved to this pod.
 func (r renderer) fillFromPods() conf.Block {
-	scheme := conf.Expression("$scheme")
-	if r.tellsScheme() {
-		scheme = schemeVariable
-	}
 	from := conf.B("map",
 		[]conf.Argument{
 			conf.Expression(gatewayDisk + ":$upstream_cache_status:" + previousVariable), conf.Expression(fillVariable),
@@ -94,7 +101,7 @@ func (r renderer) fillFromPods() conf.Block {
 	for _, pod := range r.others(r.Facts.Fleet.Previous) {
 		name := fleet.Name(pod)
 		from.Block = append(from.Block,
-			conf.Row(conf.Expression("~.:MISS:"+name+"$"), conf.Expression(name+" ")+scheme+" $host"))
+			conf.Row(conf.Expression("~.:MISS:"+name+"$"), conf.Expression(name+" ")+r.schemeInKey()+" $host"))
 	}
 	renewed := conf.B("map", []conf.Argument{conf.Expression(statusInAnswer), conf.Expression(renewedSeconds)},
 		conf.D("default", conf.Literal("")),
@@ -106,7 +113,7 @@ func (r renderer) fillFromPods() conf.Block {
 	}
 }
 
-// fillFromDisks are the maps for keys that have moved to another disk of this pod. The gateway gets the key too.
+// fillFromDisks are the maps for keys that have moved to another disk of this pod.
 func (r renderer) fillFromDisks() conf.Block {
 	from := conf.B("map",
 		[]conf.Argument{
@@ -116,10 +123,14 @@ func (r renderer) fillFromDisks() conf.Block {
 		conf.Row(conf.Expression(`~^([^:]+):MISS:\1$`), conf.Literal("")))
 	for _, d := range r.disks {
 		from.Block = append(from.Block,
-			conf.Row(conf.Expression("~.:MISS:"+d.Name+"$"), conf.Expression(d.Name+" ")+r.key()))
+			conf.Row(conf.Expression("~.:MISS:"+d.Name+"$"),
+				conf.Expression(d.Name+" $request_method ")+r.schemeInKey()+" $host"))
 	}
 	block := conf.Block{
-		from, part(formerInRequest, "~^([^ ]+) ", formerDisk), part(formerInRequest, "~^[^ ]+ (.+)$", formerKey),
+		from, part(formerInRequest, "~^([^ ]+) ", formerDisk),
+		part(formerInRequest, "~^[^ ]+ ([^ ]+) ", formerMethod),
+		part(formerInRequest, "~^[^ ]+ [^ ]+ ([^ ]+) ", formerScheme),
+		part(formerInRequest, "~^[^ ]+ [^ ]+ [^ ]+ (.+)$", formerHost),
 		conf.B("map", []conf.Argument{conf.Expression(formerDisk), conf.Expression(orFormer)},
 			conf.Row(conf.Literal(""), conf.Literal(unfilled)), conf.D("default", conf.Literal(fillFromDisk))),
 		ifExpired(absentOrExpired, "EXPIRED"),
@@ -244,7 +255,7 @@ func (r renderer) lookOnDisk() conf.Directive {
 		conf.D("proxy_intercept_errors", conf.OnOff(true)),
 		conf.D("add_header", conf.Literal("X-Accel-Expires"), conf.Expression(fillSeconds), conf.Literal("always")),
 	}
-	block = append(block, r.cacheOf(formerDisk, r.filledKey(formerKey))...)
+	block = append(block, r.cacheOf(formerDisk, r.filledKey(r.keyInGateway()))...)
 	return conf.B("location", conf.Literals(fillFromDisk),
 		slices.Concat(block, r.asStored(), r.diskIO(formerDisk),
 			r.filled(conf.Literal(unfilled), agentapi.TagFilledFromDisk))...)

@@ -160,6 +160,8 @@ func TestFillOfExpired(t *testing.T) {
 func TestFillFromThePreviousDisk(t *testing.T) {
 	t.Parallel()
 	const third, shared = ", {name: disk3, size: 1Gi}", "  routing: {mode: Sharded, tls: \"Off\"}\n"
+	const decoded = "  cache: {key: [Method, Scheme, Host, URI, Args]}\n"
+	const filtered = "  cache: {query: {drop: [utm_source]}}\n"
 	two := strings.Replace(threeDisks, third, "", 1)
 	for name, tt := range map[string]struct {
 		before, after string
@@ -172,6 +174,9 @@ func TestFillFromThePreviousDisk(t *testing.T) {
 		"Sharded, and another pod had the keys before": {
 			before: two + shared, after: threeDisks + shared, previous: fleet.Owners{Members: []int{1}},
 		},
+		"a decoded key":              {before: two + decoded, after: threeDisks + decoded},
+		"a decoded key, and Sharded": {before: two + shared + decoded, after: threeDisks + shared + decoded},
+		"a filtered query":           {before: two + filtered, after: threeDisks + filtered},
 		"a disk leaves":              {before: threeDisks, after: threeDisks, leaves: true},
 		"a disk leaves, and Sharded": {before: threeDisks + shared, after: threeDisks + shared, leaves: true},
 	} {

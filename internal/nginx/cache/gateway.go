@@ -164,6 +164,7 @@ func windows(c v1alpha1.CachePolicy) (whileRevalidate, ifError string) {
 func (r renderer) gatewayServer() conf.Directive {
 	block := append(conf.Block{
 		conf.D("listen", conf.Literal("unix:"+layout.GatewaySocket)),
+		refusesMalformed(),
 		conf.D("keepalive_requests", conf.Literal("100000")),
 		conf.D("proxy_http_version", conf.Literal("1.1")),
 		conf.D("proxy_set_header", conf.Literal("Host"), conf.Expression("$http_host")),

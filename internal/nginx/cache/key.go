@@ -53,6 +53,19 @@ func (r renderer) cacheKey() conf.Expression {
 	return key
 }
 
+// keyInGateway is the key as the gateway computes it for an object that it looks up on another disk. The path and the
+// arguments of its own request are those that the key has; for the rest, see formerHeader.
+func (r renderer) keyInGateway() conf.Expression {
+	var key conf.Expression
+	for _, p := range keyParts {
+		if r.keeps(p.part) {
+			key += p.text
+		}
+	}
+	return conf.Expression(strings.NewReplacer("$request_method", formerMethod, "$scheme", formerScheme, "$host", formerHost).
+		Replace(string(key)))
+}
+
 // Key is the key that nginx computes for a request.
 func Key(c v1alpha1.CachePolicy, r Request) string {
 	if path, query, ok := strings.Cut(r.URI, "?"); ok && c.Query != nil {

@@ -65,6 +65,7 @@ func (r renderer) askHeaders() conf.Block {
 func (r renderer) promoterServer() conf.Directive {
 	block := append(conf.Block{
 		conf.D("listen", conf.Literal(layout.PromoterAddress)),
+		refusesMalformed(),
 		conf.D("proxy_http_version", conf.Literal("1.1")),
 		quiet(),
 	}, r.scheme(schemeInRequest)...)
@@ -106,6 +107,7 @@ func (r renderer) promoterServer() conf.Directive {
 func (r renderer) disksServer() conf.Directive {
 	block := append(conf.Block{
 		conf.D("listen", conf.Literal(layout.DisksAddress)),
+		refusesMalformed(),
 		passDate(),
 	}, append(silent(), r.scheme(schemeInRequest)...)...)
 	root := "/"

@@ -65,6 +65,7 @@ func (r renderer) listenToPeers(port int) conf.Block {
 		conf.D("keepalive_requests", conf.Literal("100000")),
 		conf.D("keepalive_timeout", conf.Literal("75s")), // the pod that asks closes a connection first
 		conf.D("if_modified_since", conf.Literal("before")),
+		refusesMalformed(),
 	}
 	block = append(block, r.peerServerTLS()...)
 	return slices.Concat(block, r.normalized(), r.scheme(schemeInRequest))

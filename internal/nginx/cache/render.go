@@ -179,9 +179,8 @@ func (r renderer) http() conf.Block {
 		conf.D("proxy_buffer_size", conf.Literal("20k")),
 		conf.D("proxy_buffers", conf.Literal("8"), conf.Literal("4k")),
 		conf.D("proxy_busy_buffers_size", conf.Literal("20k")),
-	}
-	if r.isSharded() || r.fillsFromDisks() || len(r.Facts.Generations) > 0 { // more variables than nginx has room for
-		block = append(block, conf.D("variables_hash_max_size", conf.Literal("4096")))
+		// There are more variables than nginx has room for by default.
+		conf.D("variables_hash_max_size", conf.Literal("4096")),
 	}
 	if r.copies() {
 		block = append(block, conf.D("output_buffers", conf.Int(tuning.CopyBuffers), conf.Size(tuning.CopyBuffer)))
@@ -194,6 +193,7 @@ func (r renderer) http() conf.Block {
 	for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
 		block = append(block, conf.D(kind+"_temp_path", conf.Literal(layout.RunDir+"/"+kind)))
 	}
+	block = append(block, malformedMap())
 	block = append(block, r.reporting()...)
 	block = append(block, r.cachePaths()...)
 	block = append(block, r.upstreams()...)
@@ -217,6 +217,7 @@ func privateServer() conf.Directive {
 	agentOnly := conf.Block{conf.D("allow", conf.Literal("127.0.0.1")), conf.D("deny", conf.Literal("all"))}
 	return conf.B("server", nil,
 		conf.D("listen", conf.Int(layout.PrivatePort)),
+		refusesMalformed(),
 		plain("/healthz", "ok"),
 		plain("/version", placeholder),
 		conf.B("location", conf.Literals("=", "/stub_status"), append(agentOnly, conf.D("stub_status"))...),

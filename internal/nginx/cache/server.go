@@ -106,7 +106,7 @@ func (r renderer) clientLimit() conf.Block {
 func (r renderer) server(listen conf.Block) conf.Directive {
 	// A date later than Last-Modified means the same as an equal one (RFC 9110, section 13.1.3).
 	block := append(slices.Concat(listen, r.protocols(), r.clientTimeouts()),
-		conf.D("if_modified_since", conf.Literal("before")))
+		conf.D("if_modified_since", conf.Literal("before")), refusesMalformed())
 	block = slices.Concat(block, r.clientAddress(), r.gzip(), r.clientLimit(), r.normalized(), r.toOrigin())
 	block = append(block, r.hidden()...)
 	block = append(block, r.scheme("$scheme")...)
@@ -116,7 +116,9 @@ func (r renderer) server(listen conf.Block) conf.Directive {
 	case r.hasMemoryTier():
 		block = append(block, r.lookup(), r.renewed(), r.toPromoter(), r.toRenewal())
 		root, popular = conf.Literals(onDisk), mirrored()
-	case r.hops():
+	case r.hops() || r.keeps(v1alpha1.KeyURI):
+		// In a location to which it has redirected a request, nginx always escapes the path that it passes on. Elsewhere it
+		// passes some characters on as the client wrote them, escaped or not, which $uri does not tell apart.
 		block = append(block, r.dispatch())
 		root = conf.Literals(string(r.local()))
 	}

@@ -1,0 +1,23 @@
+package cache
+
+import "github.com/cachenode/cachenode-operator/internal/nginx/conf"
+
+// malformedVariable is not empty for a request that every server answers with 400.
+const malformedVariable = "$is_malformed"
+
+// malformedMap is the map for malformedVariable.
+//
+// A control character in the decoded path ends a header, a line of a log or the line with the key in a cache file. A
+// request line of the form "GET http://host?query" has no path: nginx passes it on with one, so the key and the origin
+// would have different ones.
+func malformedMap() conf.Directive {
+	return conf.B("map", []conf.Argument{conf.Expression("$request_uri$uri"), conf.Expression(malformedVariable)},
+		conf.D("default", conf.Literal("")),
+		conf.Row(conf.Expression(`~^[^/]|[\x00-\x1f\x7f]`), conf.Literal("1")))
+}
+
+// refusesMalformed has a server answer such requests. It comes first in the server.
+func refusesMalformed() conf.Directive {
+	return conf.B("if", []conf.Argument{conf.Expression("(" + malformedVariable + ")")},
+		conf.D("return", conf.Literal("400")))
+}
