@@ -52,8 +52,8 @@ const (
 	absentOrExpired = "$absent_or_expired"
 	// renewedSeconds is how long an object that another pod has renewed is fresh.
 	renewedSeconds = "$renewed_seconds"
-	// lifetimeVariable is the X-Accel-Expires of a response that says that a copy is still valid.
-	lifetimeVariable = "$renewed_for"
+	// lifetimeVariable is the X-Accel-Expires of the gateway's response.
+	lifetimeVariable = "$accel_expires"
 )
 
 // fillMaps say where an object comes from whose key has moved. Only an object that the disk does not have is filled;
@@ -247,9 +247,7 @@ func (r renderer) lookOnDisk() conf.Directive {
 		conf.D("proxy_set_header", conf.Literal(stateHeader), r.unlessSliced(absentOrExpired)),
 		conf.D("proxy_cache_revalidate", conf.OnOff(true)),
 		// What the origin sends in place of an expired copy is stored on neither disk if it may not be stored.
-		conf.D("proxy_ignore_headers", slices.DeleteFunc(accelHeaders(), func(a conf.Argument) bool {
-			return a == conf.Argument(conf.Literal("X-Accel-Expires"))
-		})...),
+		conf.D("proxy_ignore_headers", accelHeaders("X-Accel-Expires")...),
 		conf.D("proxy_no_cache",
 			conf.Expression(variesVariable), conf.Expression(sharedVariable), conf.Expression(agedVariable)),
 		conf.D("proxy_intercept_errors", conf.OnOff(true)),
@@ -264,7 +262,7 @@ func (r renderer) lookOnDisk() conf.Directive {
 // filled is what the locations have in common from which objects are filled. next is the location for what is absent,
 // and tag that of the reports.
 func (r renderer) filled(next conf.Argument, tag string) conf.Block {
-	return slices.Concat(conf.Block{
+	return slices.Concat(passed(r.gatewayPasses()), conf.Block{
 		conf.D("error_page", conf.Literal(absent), conf.Literal("500"), conf.Literal("502"), conf.Literal("504"),
 			conf.Literal("="), next),
 		// Instead of the headers that the gateway hides.
@@ -305,24 +303,26 @@ func (r renderer) toFill() conf.Block {
 	return block
 }
 
-// lifetime is how long a copy is valid once more if the origin says that it is valid and not for how long: what
-// cache.valid has for it. nginx would take that from the stored response, and for one that was filled it is some
-// seconds.
+// lifetime is the X-Accel-Expires of the gateway's response: the origin's own, but for two cases.
+//
+// nginx stores a response with it whatever Cache-Control says. A response that is for one client alone, or for nobody to
+// keep, is not stored, so the gateway leaves the header out.
+//
+// If the origin says that a copy is valid and not for how long, the copy is valid once more for what cache.valid has for
+// it. nginx would take that from the stored response, and for one that was filled it is some seconds.
 func (r renderer) lifetime() (maps, header conf.Block) {
 	const ok = v1alpha1.StatusCode(200)
-	if !r.answersAbsent() {
-		return nil, nil
-	}
-	i := slices.IndexFunc(r.Spec.Cache.Valid, func(v v1alpha1.Validity) bool { return slices.Contains(v.Status, ok) })
-	if i < 0 {
-		return nil, nil
-	}
-	seconds := strings.TrimSuffix(string(conf.Seconds(tuning.Duration(r.Spec.Cache.Valid[i].For))), "s")
 	given := conf.Expression("$status:$upstream_http_x_accel_expires$upstream_http_expires:" + controlVariable)
-	maps = conf.Block{conf.B("map", []conf.Argument{given, conf.Expression(lifetimeVariable)},
-		conf.D("default", conf.Literal("")),
-		conf.Row(conf.Expression("~*^304::(?!.*(max-age|no-cache|no-store|private))"), conf.Literal(seconds)))}
-	return maps, conf.Block{
+	lifetimes := conf.B("map", []conf.Argument{given, conf.Expression(lifetimeVariable)},
+		conf.D("default", conf.Expression("$upstream_http_x_accel_expires")),
+		conf.Row(conf.Expression("~*:.*(no-store|private)"), conf.Literal("")))
+	i := slices.IndexFunc(r.Spec.Cache.Valid, func(v v1alpha1.Validity) bool { return slices.Contains(v.Status, ok) })
+	if r.answersAbsent() && i >= 0 {
+		seconds := strings.TrimSuffix(string(conf.Seconds(tuning.Duration(r.Spec.Cache.Valid[i].For))), "s")
+		lifetimes.Block = append(lifetimes.Block,
+			conf.Row(conf.Expression("~*^304::(?!.*(max-age|no-cache))"), conf.Literal(seconds)))
+	}
+	return conf.Block{lifetimes}, conf.Block{
 		conf.D("add_header", conf.Literal("X-Accel-Expires"), conf.Expression(lifetimeVariable), conf.Literal("always")),
 	}
 }

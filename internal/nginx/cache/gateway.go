@@ -179,13 +179,8 @@ func (r renderer) gatewayServer() conf.Directive {
 		conf.D("proxy_buffers", conf.Literal("8"), conf.Literal("64k")),
 		conf.D("proxy_busy_buffers_size", conf.Literal("128k")),
 	}, r.reachOrigin()...)
-	block = append(block, conf.D("proxy_ignore_headers", accelHeaders()...))
-	for _, name := range append(accelHeaders(), conf.Literal("Server")) {
-		if name == conf.Argument(conf.Literal("X-Accel-Redirect")) && r.hasSlices() {
-			continue // see redirects
-		}
-		block = append(block, conf.D("proxy_pass_header", name))
-	}
+	block = append(block, conf.D("proxy_ignore_headers", accelHeaders("X-Accel-Buffering")...))
+	block = append(block, passed(r.gatewayPasses("X-Accel-Expires"))...) // see lifetime
 	block = append(block,
 		conf.D("proxy_hide_header", conf.Literal("Cache-Control")),
 		conf.D("proxy_hide_header", conf.Literal(originHeader)),
@@ -209,6 +204,14 @@ func (r renderer) gatewayServer() conf.Directive {
 			conf.D("error_page", codes...),
 			conf.D("proxy_pass", r.origin(upstreamName)))...),
 		conf.B("location", conf.Literals(broken), conf.D("return", conf.Literal("444"))))...)
+}
+
+// gatewayPasses returns the headers of a response that the gateway passes on and nginx would keep to itself.
+func (r renderer) gatewayPasses(without ...string) []conf.Argument {
+	if r.hasSlices() {
+		without = append(without, "X-Accel-Redirect") // see redirects
+	}
+	return append(accelHeaders(without...), conf.Literal("Server"))
 }
 
 // toCache are the headers that the gateway adds to a response.
@@ -264,7 +267,8 @@ func (r renderer) shared() conf.Block {
 	block = append(block,
 		// The requests of the cache for an object differ in nothing else but what Vary names.
 		conf.D("proxy_cache_key", conf.Expression(key)),
-		conf.D("proxy_ignore_headers", append(accelHeaders(), conf.Literal("Cache-Control"), conf.Literal("Expires"))...),
+		conf.D("proxy_ignore_headers",
+			append(accelHeaders("X-Accel-Buffering"), conf.Literal("Cache-Control"), conf.Literal("Expires"))...),
 		conf.D("proxy_cache_valid", append(kept, conf.Literal("1s"))...),
 		conf.D("proxy_no_cache", conf.Expression(ownOnly), conf.Expression(variesVariable)),
 		conf.D("proxy_cache_lock", conf.OnOff(ptr.Deref(lock.Enabled, true))),
@@ -277,8 +281,18 @@ func (r renderer) shared() conf.Block {
 // refreshZone is the gateway's cache for a disk.
 func refreshZone(disk string) string { return "refresh_" + disk }
 
-// accelHeaders are headers of a response that tell nginx what to do with it.
-func accelHeaders() []conf.Argument {
-	return conf.Literals("X-Accel-Redirect", "X-Accel-Expires", "X-Accel-Buffering", "X-Accel-Charset",
-		"X-Accel-Limit-Rate")
+// accelHeaders returns the headers of a response that tell nginx what to do with it, without some of them.
+func accelHeaders(without ...string) []conf.Argument {
+	return slices.DeleteFunc(conf.Literals("X-Accel-Redirect", "X-Accel-Expires", "X-Accel-Buffering", "X-Accel-Charset",
+		"X-Accel-Limit-Rate"), func(a conf.Argument) bool {
+		return slices.Contains(conf.Literals(without...), a)
+	})
+}
+
+// passed has a location pass on headers of a response that nginx keeps to itself by default.
+func passed(names []conf.Argument) (block conf.Block) {
+	for _, name := range names {
+		block = append(block, conf.D("proxy_pass_header", name))
+	}
+	return block
 }

@@ -47,6 +47,19 @@ func TestGatewayIsTransparent(t *testing.T) {
 		"CDN: no structured text": {both(minute+", &&", "no-store"), []string{"no-store"}, "MISS"},
 		"Set-Cookie":              {map[string]string{"Set-Cookie": "a=b"}, nil, "MISS"},
 		"X-Accel-Expires":         {map[string]string{"X-Accel-Expires": "0"}, nil, "MISS"},
+		"X-Accel-Expires, private": {
+			map[string]string{"X-Accel-Expires": "60", "Cache-Control": "Private"}, []string{"Private"}, "MISS",
+		},
+		"X-Accel-Expires, no-store": {
+			map[string]string{"X-Accel-Expires": "60", "Cache-Control": "no-store"}, []string{"no-store"}, "MISS",
+		},
+		"X-Accel-Expires, no-cache": {
+			map[string]string{"X-Accel-Expires": "60", "Cache-Control": "no-cache"}, []string{"no-cache"}, "HIT",
+		},
+		"X-Accel-Expires, private for others": {
+			map[string]string{"X-Accel-Expires": "60", "CDN-Cache-Control": minute, "Cache-Control": "private"},
+			[]string{"private"}, "HIT",
+		},
 		"a forged header": {
 			map[string]string{"X-CacheNode-Cache-Control": "forged", "X-CacheNode-Shared": "HIT"}, nil, "HIT",
 		},

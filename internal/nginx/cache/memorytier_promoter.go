@@ -155,9 +155,7 @@ func (r renderer) ownersCopy() conf.Block {
 		conf.D("proxy_connect_timeout", conf.Time(connectTimeout)),
 		conf.D("proxy_ignore_headers", accelHeaders()...),
 	}, r.peerHeaders(askCopy)...)
-	for _, name := range accelHeaders() {
-		block = append(block, conf.D("proxy_pass_header", name))
-	}
+	block = append(block, passed(accelHeaders())...)
 	return conf.Block{
 		conf.B("location", conf.Literals("/"),
 			conf.D("error_page", conf.Literal("418"), conf.Literal("="), conf.Expression(copyFrom)),

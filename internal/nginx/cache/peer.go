@@ -245,7 +245,7 @@ func (r renderer) fetchServer() conf.Directive {
 		return conf.B("server", nil, append(block, conf.D("return", conf.Literal("502")))...)
 	}
 	block = append(block, r.toOrigin()...)
-	// For a pod that fills from this one; between clients and pods, nginx leaves it out.
-	block = append(block, conf.D("proxy_pass_header", conf.Literal("X-Accel-Expires")))
+	// For the pod that asks: the first if it fills from this one, the second if it passes the response on to a client.
+	block = append(block, passed(conf.Literals("X-Accel-Expires", "X-Accel-Buffering"))...)
 	return conf.B("server", nil, append(block, r.diskLocations(conf.Literals("/"), nil)...)...)
 }
