@@ -10,6 +10,8 @@ const (
 	TagOtherDisk = "otherdisk"
 	// TagUncached is for a request that no disk could serve.
 	TagUncached = "uncached"
+	// TagPassed is for a request past the caches.
+	TagPassed = "passed"
 	// TagPeer is for a request that the owner of its key answered, TagStandIn for one that the owner's stand-in answered.
 	// The other pod reports the request too.
 	TagPeer    = "peer"

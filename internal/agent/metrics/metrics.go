@@ -28,7 +28,9 @@ const (
 	OtherDisk = "OTHER_DISK"
 	// Uncached means that no disk could serve the request.
 	Uncached = "UNCACHED"
-	// None means that nothing was looked up, as for a method that is not cached.
+	// Passed means that the request went past the caches, as one with credentials or of another method does.
+	Passed = "BYPASS"
+	// None means that nothing was looked up.
 	None = "NONE"
 )
 
@@ -69,7 +71,7 @@ func New(disks func() map[string]disk.State, files func() map[string]Files) *Met
 		registry: prometheus.NewRegistry(),
 		requests: counter("cachenode_requests_total",
 			"Requests by the disk of their key and by the answer of the cache: nginx's $upstream_cache_status, "+
-				"MEMORY (the memory tier), OTHER_DISK, UNCACHED or NONE. "+
+				"MEMORY (the memory tier), OTHER_DISK, UNCACHED or NONE; BYPASS for requests past the caches. "+
 				"All requests with OTHER_DISK and UNCACHED are counted."+sampled, "disk", "cache"),
 		bytes: counter("cachenode_response_bytes_total",
 			"Bytes sent to clients, headers included."+sampled, "disk", "cache"),
@@ -201,6 +203,8 @@ func (m *Metrics) Request(r nginxlog.Request) {
 		cache, from = Uncached, "elsewhere"
 	case r.Tag == agentapi.TagMemory:
 		cache, from = Memory, "memory"
+	case r.Tag == agentapi.TagPassed:
+		cache = Passed
 	case cache == "":
 		cache = None
 	}

@@ -1,12 +1,20 @@
 package cache
 
 import (
+	"slices"
 	"strings"
 
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 )
 
 const (
+	// passVariable is 1 for requests that no cache may answer or store: those of other methods, with a body, with
+	// credentials, or that the spec has bypass the caches. pass is the location that passes them on.
+	passVariable = "$passes"
+	pass         = "@pass"
+	// hereVariable is the location of this pod that answers a request.
+	hereVariable = "$here"
 	// bypassVariable is not empty for requests that the spec has bypass the caches, bypassCookie for those with a cookie.
 	bypassVariable = "$is_bypass"
 	bypassCookie   = "$bypass_cookie"
@@ -20,13 +28,44 @@ func (r renderer) bypass() conf.Expression {
 	return bypassVariable
 }
 
-// bypassing are the conditions on which a request bypasses the caches.
-func (r renderer) bypassing() []conf.Argument {
-	conditions := []conf.Argument{conf.Expression(credentialsVariable), conf.Expression(bodyVariable)}
-	if variable := r.bypass(); variable != "" {
-		conditions = append(conditions, variable)
+// passes is the map for passVariable.
+func (r renderer) passes() conf.Directive {
+	cached := "GET|HEAD" // nginx always caches them
+	if slices.Contains(r.Spec.Cache.Methods, "POST") {
+		cached += "|POST"
 	}
-	return conditions
+	return conf.B("map",
+		[]conf.Argument{
+			conf.Expression("$request_method:"+credentialsVariable+bodyVariable) + r.bypass(),
+			conf.Expression(passVariable),
+		},
+		conf.D("default", conf.Literal("1")),
+		conf.Row(conf.Expression("~^(?:"+cached+"):$"), conf.Literal("")))
+}
+
+// here is the map for hereVariable.
+func (r renderer) here() conf.Directive {
+	here := conf.B("map",
+		[]conf.Argument{conf.Expression("$request_method:" + passVariable), conf.Expression(hereVariable)},
+		conf.D("default", conf.Literal(onDisk)),
+		conf.Row(conf.Expression("~:1$"), conf.Literal(pass)),
+		conf.Row(conf.Literal("HEAD:"), conf.Literal(onDiskHead)))
+	if len(r.disks) == 0 {
+		here.Block = conf.Block{
+			conf.D("default", conf.Literal(uncached)), conf.Row(conf.Expression("~:1$"), conf.Literal(pass)),
+		}
+	}
+	here.Comment = "Which location of this pod answers a request."
+	return here
+}
+
+// past is the location for requests past the caches. They reach the origin as they came: with their method, arguments,
+// range and conditions. No disk takes part, so none can fail them, and nothing is asked of the origin twice that may not be.
+func (r renderer) past() conf.Directive {
+	block := append(conf.Block{conf.D("proxy_pass", r.origin(upstreamName))}, r.asksNothing()...)
+	block = append(block, r.logs(agentapi.TagPassed)...)
+	block = append(block, r.headers(conf.Literal("BYPASS"), conf.Expression(diskVariable))...)
+	return conf.B("location", conf.Literals(pass), block...)
 }
 
 func (r renderer) bypassMaps() conf.Block {

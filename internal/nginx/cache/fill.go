@@ -249,7 +249,8 @@ func (r renderer) lookOnDisk() conf.Directive {
 		// What the origin sends in place of an expired copy is stored on neither disk if it may not be stored.
 		conf.D("proxy_ignore_headers", accelHeaders("X-Accel-Expires")...),
 		conf.D("proxy_no_cache",
-			conf.Expression(variesVariable), conf.Expression(sharedVariable), conf.Expression(agedVariable)),
+			conf.Expression(variesVariable), conf.Expression(sharedVariable), conf.Expression(agedVariable),
+			conf.Expression(partialVariable)),
 		conf.D("proxy_intercept_errors", conf.OnOff(true)),
 		conf.D("add_header", conf.Literal("X-Accel-Expires"), conf.Expression(fillSeconds), conf.Literal("always")),
 	}
@@ -262,7 +263,7 @@ func (r renderer) lookOnDisk() conf.Directive {
 // filled is what the locations have in common from which objects are filled. next is the location for what is absent,
 // and tag that of the reports.
 func (r renderer) filled(next conf.Argument, tag string) conf.Block {
-	return slices.Concat(passed(r.gatewayPasses()), conf.Block{
+	return slices.Concat(passed(append(r.gatewayPasses(), conf.Literal("Date"))), conf.Block{
 		conf.D("error_page", conf.Literal(absent), conf.Literal("500"), conf.Literal("502"), conf.Literal("504"),
 			conf.Literal("="), next),
 		// Instead of the headers that the gateway hides.

@@ -107,20 +107,12 @@ func (r renderer) peers() []int {
 	return slices.Compact(pods)
 }
 
-// local is the location that answers in this pod.
-func (r renderer) local() conf.Literal {
-	if len(r.disks) == 0 {
-		return uncached
-	}
-	return onDisk
-}
-
 // place is where a request goes that is not answered from memory.
 func (r renderer) place() conf.Argument {
 	if r.hops() {
 		return conf.Expression(whereVariable)
 	}
-	return r.local()
+	return conf.Expression(hereVariable)
 }
 
 // fleetMaps say for each key which pod owns it, and where a request for it goes.
@@ -136,9 +128,9 @@ func (r renderer) fleetMaps() conf.Block {
 		conf.D("default", conf.Literal("")), conf.Row(conf.Expression("~:(.+)$"), conf.Expression("$1")))
 	where := conf.B("map",
 		[]conf.Argument{conf.Expression(plainVariable + ":" + ownerVariable), conf.Expression(whereVariable)},
-		conf.D("default", r.local()))
+		conf.D("default", conf.Expression(hereVariable)))
 	or := conf.B("map", []conf.Argument{conf.Expression(standInVariable), conf.Expression(orStandIn)},
-		conf.D("default", r.local()))
+		conf.D("default", conf.Expression(hereVariable)))
 	for _, pod := range r.others(r.Facts.Fleet.Owners) {
 		where.Block = append(where.Block, conf.D("1:"+fleet.Name(pod), conf.Literal(onOwner)))
 		or.Block = append(or.Block, conf.D(fleet.Name(pod), conf.Literal(onStandIn)))

@@ -16,10 +16,13 @@ import (
 const (
 	// gatewayUpstream leads to the gateway.
 	gatewayUpstream = "gateway"
-	// stateHeader tells the gateway that the cache has an expired copy.
+	// stateHeader tells the gateway that the cache has an expired copy, or that the client asked by HEAD for what the cache
+	// does not have (stateHead). headAlone is the gateway's location for that.
 	stateHeader    = "X-CacheNode-State"
 	stateVariable  = "$asking_state"
 	stateInRequest = "$http_x_cachenode_state"
+	stateHead      = "HEAD"
+	headAlone      = "@head_alone"
 	// diskHeader names the disk whose cache asks. gatewayDisk is its value.
 	diskHeader    = "X-CacheNode-Disk"
 	diskInRequest = "$http_x_cachenode_disk"
@@ -119,9 +122,13 @@ func (r renderer) controlMaps() conf.Block {
 	return conf.Block{
 		shared, forOne, aged,
 		conf.B("map",
-			[]conf.Argument{conf.Expression(gatewayDisk + ":$upstream_cache_status"), conf.Expression(stateVariable)},
+			[]conf.Argument{
+				conf.Expression(gatewayDisk + ":$upstream_cache_status:$request_method"), conf.Expression(stateVariable),
+			},
 			conf.D("volatile"), // the lookup in memory has evaluated it already
-			conf.D("default", conf.Literal("")), conf.Row(conf.Expression("~.:EXPIRED$"), conf.Literal("EXPIRED"))),
+			conf.D("default", conf.Literal("")),
+			conf.Row(conf.Expression("~.:EXPIRED:"), conf.Literal("EXPIRED")),
+			conf.Row(conf.Expression("~.:MISS:HEAD$"), conf.Literal(stateHead))),
 		conf.B("map", []conf.Argument{conf.Expression("$upstream_http_cdn_cache_control"), control},
 			conf.D("default", conf.Expression(controlInAnswer)),
 			conf.Row(conf.Expression("~*"+dictionary), conf.Expression("$upstream_http_cdn_cache_control"))),
@@ -181,21 +188,26 @@ func (r renderer) gatewayServer() conf.Directive {
 	}, r.reachOrigin()...)
 	block = append(block, conf.D("proxy_ignore_headers", accelHeaders("X-Accel-Buffering")...))
 	block = append(block, passed(r.gatewayPasses("X-Accel-Expires"))...) // see lifetime
-	block = append(block,
-		conf.D("proxy_hide_header", conf.Literal("Cache-Control")),
-		conf.D("proxy_hide_header", conf.Literal(originHeader)),
-		conf.D("proxy_hide_header", conf.Literal(sharedHeader)))
+	block = append(block, r.gatewayHides()...)
 	_, log := r.sliceLog()
 	block = slices.Concat(block, r.toCache(), log)
-	codes := append(staleCodes(r.Spec.Cache), conf.Literal("="), conf.Literal(broken))
+	codes := conf.Literals(append(staleCodes(r.Spec.Cache), "=", broken)...)
 	fetched := conf.Block{
 		conf.D("error_page", conf.Literal("418"), conf.Literal("="), conf.Literal(expired)),
 		conf.D("recursive_error_pages", conf.OnOff(true)),
 		conf.B("if",
 			[]conf.Argument{conf.Expression("(" + stateInRequest), conf.Literal("="), conf.Literal("EXPIRED)")},
 			conf.D("return", conf.Literal("418"))),
+		// nginx would fetch the whole object and store it. The cache passes the request on instead.
+		conf.D("error_page", conf.Literal("421"), conf.Literal("="), conf.Literal(headAlone)),
+		conf.B("if",
+			[]conf.Argument{conf.Expression("(" + stateInRequest), conf.Literal("="), conf.Literal(stateHead + ")")},
+			conf.D("return", conf.Literal("421"))),
 	}
 	block = append(block, r.fillLocations()...)
+	block = append(block, conf.B("location", conf.Literals(headAlone),
+		conf.D("add_header", conf.Literal("X-Accel-Redirect"), conf.Literal(pass)),
+		conf.D("return", conf.Literal("204"))))
 	return conf.B("server", nil, append(block,
 		conf.B("location", conf.Literals("/"),
 			append(slices.Concat(fetched, r.toFill()), conf.D("proxy_pass", r.origin(upstreamName)))...),
@@ -204,6 +216,20 @@ func (r renderer) gatewayServer() conf.Directive {
 			conf.D("error_page", codes...),
 			conf.D("proxy_pass", r.origin(upstreamName)))...),
 		conf.B("location", conf.Literals(broken), conf.D("return", conf.Literal("444"))))...)
+}
+
+// gatewayHides are the origin's headers of the names that toCache adds.
+func (r renderer) gatewayHides() (block conf.Block) {
+	names := []string{"Cache-Control", originHeader, sharedHeader}
+	if r.hasSlices() {
+		for _, h := range copiedHeaders {
+			names = append(names, h.name)
+		}
+	}
+	for _, name := range names {
+		block = append(block, conf.D("proxy_hide_header", conf.Literal(name)))
+	}
+	return block
 }
 
 // gatewayPasses returns the headers of a response that the gateway passes on and nginx would keep to itself.
@@ -228,15 +254,15 @@ func (r renderer) toCache() conf.Block {
 }
 
 // staleCodes are the status codes of the origin instead of which a stale copy is served.
-func staleCodes(c v1alpha1.CachePolicy) []conf.Argument {
+func staleCodes(c v1alpha1.CachePolicy) []string {
 	if c.UseStale == nil {
-		return conf.Literals("500", "502", "503", "504")
+		return []string{"500", "502", "503", "504"}
 	}
-	codes := conf.Literals("502", "504") // the gateway's own, if the origin gives no answer
+	codes := []string{"502", "504"} // the gateway's own, if the origin gives no answer
 	for _, reason := range c.UseStale {
 		code, isCode := strings.CutPrefix(string(reason), "HTTP")
 		if isCode && code != "502" && code != "504" {
-			codes = append(codes, conf.Literal(code))
+			codes = append(codes, code)
 		}
 	}
 	return codes
@@ -270,7 +296,8 @@ func (r renderer) shared() conf.Block {
 		conf.D("proxy_ignore_headers",
 			append(accelHeaders("X-Accel-Buffering"), conf.Literal("Cache-Control"), conf.Literal("Expires"))...),
 		conf.D("proxy_cache_valid", append(kept, conf.Literal("1s"))...),
-		conf.D("proxy_no_cache", conf.Expression(ownOnly), conf.Expression(variesVariable)),
+		conf.D("proxy_no_cache",
+			conf.Expression(ownOnly), conf.Expression(variesVariable), conf.Expression(partialVariable)),
 		conf.D("proxy_cache_lock", conf.OnOff(ptr.Deref(lock.Enabled, true))),
 		conf.D("proxy_cache_lock_timeout", conf.Time(tuning.Duration(lock.Timeout))),
 		conf.D("proxy_cache_lock_age", conf.Time(tuning.Duration(lock.Age))),

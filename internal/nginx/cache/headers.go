@@ -189,6 +189,9 @@ const (
 	// credentialsVariable and bodyVariable are not empty for requests that no cache may answer or store.
 	credentialsVariable = "$has_credentials"
 	bodyVariable        = "$has_body"
+	// partialVariable is not empty for a response that is a part of an object though nobody asked for it, or says that it
+	// is one.
+	partialVariable = "$is_partial"
 	// variesVariable is not empty for responses that fit one request only: Vary has a star, which nginx finds only if it
 	// stands alone.
 	variesVariable = "$varies"
@@ -216,38 +219,44 @@ func (r renderer) requestMaps() conf.Block {
 			conf.D("volatile"), // for each slice
 			conf.D("default", conf.Literal("")), conf.Row(conf.Expression(`~(^|,)\s*[*]`), conf.Literal("1"))),
 	}
-	block = slices.Concat(block, r.bypassMaps(), r.queryMaps())
+	asked := conf.Expression("")
+	if r.hasSlices() {
+		asked = askedRange
+	}
+	block = append(block, conf.B("map",
+		[]conf.Argument{
+			// $status is that of the response to the client, which may be a part of a whole one.
+			asked + " $upstream_status/$upstream_http_content_range", conf.Expression(partialVariable),
+		},
+		conf.D("volatile"), // for each slice
+		conf.D("default", conf.Literal("")),
+		conf.Row(conf.Expression("~^ (?:.*[ ,])?206/"), conf.Literal("1")),
+		conf.Row(conf.Expression("~ (?:206|416)/"), conf.Literal("")),
+		conf.Row(conf.Expression("~ [0-9]+/."), conf.Literal("1"))))
+	block = slices.Concat(block, r.bypassMaps(), conf.Block{r.passes(), r.here()}, r.queryMaps())
 	if !r.keeps(v1alpha1.KeyURI) {
 		return block
 	}
+	counted := conf.Argument(conf.Literal(""))
 	if r.keeps(v1alpha1.KeyArgs) {
+		counted = conf.Expression("$args")
+		if r.Spec.Cache.Query != nil {
+			counted = conf.Expression(countedArgs)
+		}
 		// The path is decoded, so it may contain a question mark. No argument contains a space.
-		return append(block, conf.B("map", []conf.Argument{conf.Expression("$uri"), conf.Expression(encodedMark)},
+		block = append(block, conf.B("map", []conf.Argument{conf.Expression("$uri"), conf.Expression(encodedMark)},
 			conf.D("default", conf.Literal("")), conf.Row(conf.Expression("~[?]"), conf.Literal(" "))))
 	}
-	kept := conf.B("map", []conf.Argument{conf.Expression("$request_method"), conf.Expression(keptArguments)})
-	for _, method := range []v1alpha1.CacheMethod{"GET", "HEAD", "POST"} {
-		if method != "POST" || slices.Contains(r.Spec.Cache.Methods, method) { // nginx always caches GET and HEAD
-			kept.Block = append(kept.Block, conf.Row(conf.Literal(method), conf.Literal("")))
-		}
-	}
-	kept.Block = append(kept.Block, conf.D("default", conf.Expression("$args")))
-	return append(block, kept)
+	return append(block, conf.B("map", []conf.Argument{conf.Expression(passVariable), conf.Expression(keptArguments)},
+		conf.Row(conf.Literal("1"), conf.Expression("$args")), conf.D("default", counted)))
 }
 
 // normalized makes nginx send the path that is in the key instead of the one that the client wrote: after "set $args",
 // nginx builds the request line from the normalized path. Arguments that are not in the key reach the origin only with
-// methods that are not cached.
+// requests past the caches.
 func (r renderer) normalized() conf.Block {
-	switch {
-	case !r.keeps(v1alpha1.KeyURI):
+	if !r.keeps(v1alpha1.KeyURI) {
 		return nil
-	case r.keeps(v1alpha1.KeyArgs):
-		args := conf.Expression("$args")
-		if r.Spec.Cache.Query != nil {
-			args = countedArgs
-		}
-		return conf.Block{conf.D("set", conf.Expression("$args"), args)}
 	}
 	return conf.Block{conf.D("set", conf.Expression("$args"), conf.Expression(keptArguments))}
 }

@@ -42,10 +42,7 @@ func (r renderer) plain() conf.Block {
 		return nil
 	}
 	plain := conf.B("map",
-		[]conf.Argument{
-			conf.Expression("$request_method:$http_authorization$http_content_length$http_transfer_encoding") + r.bypass(),
-			conf.Expression(plainVariable),
-		},
+		[]conf.Argument{conf.Expression("$request_method:" + passVariable), conf.Expression(plainVariable)},
 		conf.Row(conf.Literal("GET:"), conf.Literal("1")),
 		conf.Row(conf.Literal("HEAD:"), conf.Literal("1")),
 		conf.D("default", conf.Literal("")))
@@ -53,10 +50,13 @@ func (r renderer) plain() conf.Block {
 	return conf.Block{plain}
 }
 
-// dispatch is the location of clients if there is no memory tier: it passes each request on to where its key is.
-func (r renderer) dispatch() conf.Directive {
+// dispatch is the location that passes each request on to the one that answers it.
+//
+// In a location to which nginx has redirected a request, it always escapes the path that it passes on. Elsewhere it
+// passes some characters on as the client wrote them, escaped or not, which $uri does not tell apart.
+func dispatch(place conf.Argument) conf.Directive {
 	return conf.B("location", conf.Literals("/"),
-		conf.D("error_page", conf.Literal("418"), conf.Literal("="), r.place()),
+		conf.D("error_page", conf.Literal("418"), conf.Literal("="), place),
 		conf.D("recursive_error_pages", conf.OnOff(true)),
 		conf.D("return", conf.Literal("418")))
 }
@@ -85,7 +85,7 @@ func (r renderer) hopLocations() conf.Block {
 	var block conf.Block
 	for _, h := range []hop{
 		{ownerVariable, onOwner, fetchOwner, conf.Expression(orStandIn), agentapi.TagPeer},
-		{standInVariable, onStandIn, fetchStandIn, r.local(), agentapi.TagStandIn},
+		{standInVariable, onStandIn, fetchStandIn, conf.Expression(hereVariable), agentapi.TagStandIn},
 	} {
 		block = append(block, r.look(h), r.fetch(h))
 	}

@@ -20,7 +20,10 @@ const (
 	promoterUpstream = "promoter"
 	disksUpstream    = "disks"
 
-	onDisk   = "@disk"
+	// onDisk is the location that answers from the key's disk, onDiskHead the one for HEAD.
+	onDisk     = "@disk"
+	onDiskHead = "@disk_head"
+
 	renewing = "@renewing"
 	promote  = "/.cachenode-promote"
 	renew    = "/.cachenode-renew"

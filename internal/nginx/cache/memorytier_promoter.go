@@ -155,7 +155,7 @@ func (r renderer) ownersCopy() conf.Block {
 		conf.D("proxy_connect_timeout", conf.Time(connectTimeout)),
 		conf.D("proxy_ignore_headers", accelHeaders()...),
 	}, r.peerHeaders(askCopy)...)
-	block = append(block, passed(accelHeaders())...)
+	block = append(block, passed(append(accelHeaders(), conf.Literal("Date")))...) // replaces the server's list
 	return conf.Block{
 		conf.B("location", conf.Literals("/"),
 			conf.D("error_page", conf.Literal("418"), conf.Literal("="), conf.Expression(copyFrom)),

@@ -129,7 +129,7 @@ func TestMemoryTier(t *testing.T) {
 		if r, _ = ask(t, client, http.MethodGet, base+"/hot", "Authorization: Bearer x"); place(r) != "BYPASS disk" {
 			t.Errorf("with credentials: %s", place(r))
 		}
-		if r, _ = ask(t, client, http.MethodPost, base+"/hot"); place(r) != " disk" {
+		if r, _ = ask(t, client, http.MethodPost, base+"/hot"); place(r) != "BYPASS disk" {
 			t.Errorf("POST: %s", place(r))
 		}
 	})

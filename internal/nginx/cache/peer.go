@@ -247,5 +247,6 @@ func (r renderer) fetchServer() conf.Directive {
 	block = append(block, r.toOrigin()...)
 	// For the pod that asks: the first if it fills from this one, the second if it passes the response on to a client.
 	block = append(block, passed(conf.Literals("X-Accel-Expires", "X-Accel-Buffering"))...)
-	return conf.B("server", nil, append(block, r.diskLocations(conf.Literals("/"), nil)...)...)
+	block = append(block, dispatch(conf.Expression(hereVariable)))
+	return conf.B("server", nil, append(block, r.hereLocations(nil)...)...)
 }

@@ -110,63 +110,71 @@ func (r renderer) server(listen conf.Block) conf.Directive {
 	block = slices.Concat(block, r.clientAddress(), r.gzip(), r.clientLimit(), r.normalized(), r.toOrigin())
 	block = append(block, r.hidden()...)
 	block = append(block, r.scheme("$scheme")...)
-	root := conf.Literals("/")
 	var popular conf.Block
-	switch {
-	case r.hasMemoryTier():
+	if r.hasMemoryTier() {
 		block = append(block, r.lookup(), r.renewed(), r.toPromoter(), r.toRenewal())
-		root, popular = conf.Literals(onDisk), mirrored()
-	case r.hops() || r.keeps(v1alpha1.KeyURI):
-		// In a location to which it has redirected a request, nginx always escapes the path that it passes on. Elsewhere it
-		// passes some characters on as the client wrote them, escaped or not, which $uri does not tell apart.
-		block = append(block, r.dispatch())
-		root = conf.Literals(string(r.local()))
+		popular = mirrored()
+	} else {
+		block = append(block, dispatch(r.place()))
 	}
 	block = append(block, r.hopLocations()...)
-	if len(r.disks) == 0 {
-		return conf.B("server", nil, append(block, r.uncached(root))...)
-	}
-	return conf.B("server", nil, append(block, r.diskLocations(root, popular)...)...)
+	return conf.B("server", nil, append(block, r.hereLocations(popular)...)...)
 }
 
-// diskLocations serve from the disks: root from the key's own, and others if that fails. popular are directives for
-// requests that may be for hot objects.
-func (r renderer) diskLocations(root []conf.Argument, popular conf.Block) conf.Block {
-	var block conf.Block
-	sliced := r.hasSlices()
-	if len(r.disks) == 1 {
-		only := r.cached(diskLocation{root, diskVariable, agentapi.TagCached, uncached, sliced})
-		only.Block = append(only.Block, popular...)
-		block = append(block, only)
-	} else {
-		first := r.cached(diskLocation{root, diskVariable, agentapi.TagCached, otherDisk, sliced})
-		first.Block = append(first.Block, popular...)
-		// The other disk may fail as well.
-		first.Block = append(first.Block, conf.D("recursive_error_pages", conf.OnOff(true)))
-		// The bound of an upstream leaves out the gateway, and with it slices.
-		second := r.cached(diskLocation{
-			conf.Literals(otherDisk), otherDiskVariable, agentapi.TagOtherDisk, uncached, sliced && !r.limitsClients(),
-		})
-		second.Block = r.capped(second.Block)
-		block = append(block, first, second)
+// hereLocations answer in this pod: from a disk, or from the origin. popular are directives for requests that may be for
+// hot objects.
+func (r renderer) hereLocations(popular conf.Block) conf.Block {
+	block := conf.Block{r.past()}
+	if len(r.disks) > 0 {
+		block = append(block, r.diskLocations(popular)...)
 	}
-	block = append(block, r.inWhole()...)
-	return append(block, r.uncached(conf.Literals(uncached)))
+	return append(block, r.uncached(uncached))
+}
+
+// diskLocations serve from the disks: from the key's own, and from another if that fails.
+//
+// A HEAD does not wait for the lock of a request that fetches the object.
+func (r renderer) diskLocations(popular conf.Block) conf.Block {
+	own := diskLocation{name: onDisk, disk: diskVariable, tag: agentapi.TagCached, next: otherDisk, sliced: r.hasSlices()}
+	if len(r.disks) == 1 {
+		own.next = uncached
+	}
+	head := own
+	head.name, head.unlocked = onDiskHead, true
+	own.more = popular
+	block := conf.Block{r.cached(own), r.cached(head)}
+	if len(r.disks) > 1 {
+		// The bound of an upstream leaves out the gateway, and with it slices.
+		other := r.cached(diskLocation{
+			name: otherDisk, disk: otherDiskVariable, tag: agentapi.TagOtherDisk, next: uncached,
+			sliced: r.hasSlices() && !r.limitsClients(),
+		})
+		other.Block = r.capped(other.Block)
+		block = append(block, other)
+	}
+	return append(block, r.inWhole()...)
 }
 
 // diskLocation is a location that serves from a disk, or passes the request on to the location next if the disk fails.
 type diskLocation struct {
-	name      []conf.Argument
+	name      string
 	disk      conf.Expression
 	tag, next string
 	// sliced is true if the location fetches and stores objects in slices.
 	sliced bool
+	// unlocked is true if no request waits for another that fetches the same object.
+	unlocked bool
+	// more are further directives.
+	more conf.Block
 }
 
 // failover are the locations for a failure of the disk and for one of the gateway.
 func (l diskLocation) failover() (disk, gateway conf.Argument) {
 	if l.sliced {
 		return failoverOf(l.next), failoverOf(uncached)
+	}
+	if l.next == uncachedAgain {
+		return conf.Literal(uncachedAgain), conf.Literal(uncachedAgain)
 	}
 	return conf.Literal(l.next), conf.Literal(uncached)
 }
@@ -193,17 +201,18 @@ func (r renderer) cached(l diskLocation) conf.Directive {
 	block = append(block,
 		conf.D("error_page", conf.Literal("500"), conf.Literal("="), diskFails),
 		// The gateway gave no response, and no stale copy may be served.
-		conf.D("error_page", conf.Literal("502"), conf.Literal("504"), conf.Literal("="), gatewayFails))
-	block = append(block, r.logs(l.tag)...)
-	return conf.B("location", l.name, append(block, r.headers(conf.Expression("$upstream_cache_status"), l.disk)...)...)
+		conf.D("error_page", conf.Literal("502"), conf.Literal("504"), conf.Literal("="), gatewayFails),
+		conf.D("recursive_error_pages", conf.OnOff(true))) // the other disk may fail as well
+	block = slices.Concat(block, l.more, r.logs(l.tag), r.headers(conf.Expression("$upstream_cache_status"), l.disk))
+	return conf.B("location", conf.Literals(l.name), block...)
 }
 
-// uncached is a location that passes requests to the origin, a limited number at once.
-func (r renderer) uncached(location []conf.Argument) conf.Directive {
+// uncached is a location that passes requests to the origin that no disk can serve, a limited number at once.
+func (r renderer) uncached(name string, more ...conf.Directive) conf.Directive {
 	block := append(r.capped(conf.Block{r.passTo(r.origin(upstreamName))}), r.asksNothing()...)
 	block = append(block, r.logs(agentapi.TagUncached)...)
 	block = append(block, r.headers(conf.Literal("UNCACHED"), conf.Expression(diskVariable))...)
-	return conf.B("location", location, block...)
+	return conf.B("location", conf.Literals(name), append(block, more...)...)
 }
 
 // capped bounds how many requests at once a location takes that went past their own disk: by limit_conn or, if that
@@ -224,6 +233,7 @@ func (r renderer) capped(location conf.Block) conf.Block {
 			location[i] = r.passTo(r.origin(cappedName))
 		}
 	}
+	location = slices.DeleteFunc(location, func(d conf.Directive) bool { return d.Name == "recursive_error_pages" })
 	return append(location,
 		conf.D("error_page", conf.Literal("502"), conf.Literal("="), conf.Literal(busy)),
 		conf.D("recursive_error_pages", conf.OnOff(true)))
@@ -334,9 +344,9 @@ func (r renderer) answerHeaders(status, disk conf.Argument, hop string) conf.Blo
 func (r renderer) cachePolicy(l diskLocation) conf.Block {
 	c := r.Spec.Cache
 	block := append(r.cacheOf(string(l.disk), r.storedKey(l.sliced)),
-		conf.D("proxy_cache_bypass", r.bypassing()...),
-		conf.D("proxy_no_cache", append(r.bypassing(),
-			conf.Expression(variesVariable), conf.Expression(sharedVariable), conf.Expression(agedVariable))...),
+		conf.D("proxy_no_cache",
+			conf.Expression(variesVariable), conf.Expression(sharedVariable), conf.Expression(agedVariable),
+			conf.Expression(partialVariable)),
 		// A stored object is whole, whether or not the origin serves ranges itself.
 		conf.D("proxy_force_ranges", conf.OnOff(true)))
 	const ok, partial = v1alpha1.StatusCode(200), v1alpha1.StatusCode(206)
@@ -362,7 +372,7 @@ func (r renderer) cachePolicy(l diskLocation) conf.Block {
 		// In the background, nginx knows of no slice.
 		conf.D("proxy_cache_background_update", conf.OnOff(ptr.Deref(c.BackgroundUpdate, false) && !l.sliced)),
 		conf.D("proxy_cache_revalidate", conf.OnOff(ptr.Deref(c.Revalidate, true))),
-		conf.D("proxy_cache_lock", conf.OnOff(ptr.Deref(c.Lock.Enabled, true))),
+		conf.D("proxy_cache_lock", conf.OnOff(ptr.Deref(c.Lock.Enabled, true) && !l.unlocked)),
 		conf.D("proxy_cache_lock_timeout", conf.Time(tuning.Duration(c.Lock.Timeout))),
 		conf.D("proxy_cache_lock_age", conf.Time(tuning.Duration(c.Lock.Age))))
 }

@@ -13,6 +13,8 @@ import (
 const (
 	// whole is the location for objects that cannot be fetched in slices.
 	whole = "@whole"
+	// uncachedAgain is the location uncached for requests that the gateway has redirected before.
+	uncachedAgain = "@uncached_again"
 	// unsliced is the location in which the memory tier finds them, stored the one in which requests do while the origin
 	// fails.
 	unsliced = "@unsliced"
@@ -74,7 +76,7 @@ func (r renderer) sliceMaps() conf.Block {
 	block := conf.Block{
 		conf.B("map",
 			[]conf.Argument{
-				conf.Expression(slicedVariable+":$request_method:"+credentialsVariable+bodyVariable) + r.bypass(),
+				conf.Expression(slicedVariable + ":$request_method:"),
 				conf.Expression(askedRange),
 			},
 			volatile, conf.D("default", conf.Expression("$http_range")),
@@ -165,7 +167,8 @@ func (r renderer) redirects() conf.Block {
 		conf.Row(conf.Expression("~^first/bytes=[^/]+/206/"), conf.Literal(whole)),
 		conf.Row(conf.Expression("~^first/bytes=[1-9][^/]*/200/"), conf.Literal(whole)),
 		conf.Row(conf.Expression("~^first/bytes=0-[0-9]+/416/"), conf.Literal(whole)),
-		conf.Row(conf.Expression("~^first/bytes=[^/]+/5[0-9][0-9]/"), conf.Literal(stored))))
+		conf.Row(conf.Expression("~^first/bytes=[^/]+/(?:"+strings.Join(staleCodes(r.Spec.Cache), "|")+")/"),
+			conf.Literal(stored))))
 }
 
 // copiedHeaders are what nginx copies from a response with a redirect, beside Cache-Control, Content-Type, which the
@@ -209,32 +212,31 @@ func (r renderer) redirect() conf.Block {
 	}
 	for _, h := range copiedHeaders {
 		block = append(block,
-			conf.D("proxy_hide_header", conf.Literal(h.name)),
 			conf.D("add_header", conf.Literal(h.name), conf.Expression("$sent_"+h.variable), conf.Literal("always")))
 	}
 	return block
 }
 
 // inWhole are the locations to which the gateway redirects. The cookies of the first response reach the client, so
-// those of the next are left out. In stored, nothing is fetched: without a copy, the client gets the origin's own
-// error.
+// those of the next are left out, also from the origin without a cache. In stored, nothing is fetched: without a copy,
+// the client gets the origin's own error.
 func (r renderer) inWhole() conf.Block {
 	if !r.hasSlices() {
 		return nil
 	}
 	noCookies := conf.D("proxy_hide_header", conf.Literal("Set-Cookie"))
-	fetched := r.cached(diskLocation{conf.Literals(whole), gatewayDisk, agentapi.TagCached, uncached, false})
-	fetched.Block = append(fetched.Block, noCookies)
+	fetched := r.cached(diskLocation{
+		name: whole, disk: gatewayDisk, tag: agentapi.TagCached, next: uncachedAgain, more: conf.Block{noCookies},
+	})
 	kept := append(r.notSliced("no"), conf.D("proxy_pass", conf.Literal("http://"+nowhere)))
 	kept = append(append(kept, r.cacheOf(gatewayDisk, r.storedKey(false))...),
-		conf.D("proxy_cache_bypass", r.bypassing()...),
 		conf.D("proxy_force_ranges", conf.OnOff(true)),
 		noCookies,
 		conf.D("error_page", conf.Literal("500"), conf.Literal("502"), conf.Literal("504"), conf.Literal("="),
-			conf.Literal(uncached)))
+			conf.Literal(uncachedAgain)))
 	kept = slices.Concat(kept, silent(), r.rangesAsTheyAre(), r.ownControl(), r.diskIO(gatewayDisk),
 		r.logs(agentapi.TagCached), r.headers(conf.Expression("$upstream_cache_status"), conf.Expression(gatewayDisk)))
-	return conf.Block{fetched, conf.B("location", conf.Literals(stored), kept...)}
+	return conf.Block{fetched, conf.B("location", conf.Literals(stored), kept...), r.uncached(uncachedAgain, noCookies)}
 }
 
 // askedConditions are the conditions of a request to the origin. Those of a client are for the whole object, so only a

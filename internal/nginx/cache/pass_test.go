@@ -1,0 +1,167 @@
+package cache_test
+
+import (
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cachenode/cachenode-operator/internal/fleet"
+)
+
+// ways are configurations in which a request takes different ways to the origin.
+func ways(policy string) map[string]string {
+	cache := func(more string) string { return "  cache: {" + strings.Trim(policy+", "+more, ", ") + "}\n" }
+	return map[string]string{
+		"hard disks":    sharded(cache("")),
+		"SSD":           fastSharded(cache("")),
+		"a memory tier": sharded("  memoryTier: {enabled: true, size: 64Mi, minUses: 1}\n" + cache("")),
+		"slices":        sharded(cache("slice: {size: 1Mi}")),
+	}
+}
+
+// TestBypassIsAPass checks that a request past the caches reaches the origin as it came: with its method, its range and
+// its conditions, once, and with the client's own answer.
+func TestBypassIsAPass(t *testing.T) {
+	t.Parallel()
+	for name, yaml := range ways("bypass: {cookies: [session]}") {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPods(t, 2, yaml)
+			var got []string
+			p.answer = func(w http.ResponseWriter, r *http.Request) bool {
+				line := r.Method
+				for _, header := range []string{"Range", "If-None-Match", "If-Match", "If-Modified-Since", "If-Range"} {
+					if value := r.Header.Get(header); value != "" {
+						line += " " + header + "=" + value
+					}
+				}
+				got = append(got, line)
+				w.WriteHeader(http.StatusTeapot)
+				return true
+			}
+			const credentials, cookie = "Authorization: Bearer x", "Cookie: session=1"
+			for _, tt := range []struct {
+				method  string
+				headers []string
+				want    string
+			}{
+				{"HEAD", []string{credentials}, "HEAD"},
+				{"GET", []string{credentials, "Range: bytes=5-9"}, "GET Range=bytes=5-9"},
+				{"GET", []string{cookie, "Range: bytes=5-9", `If-Range: "1"`}, `GET Range=bytes=5-9 If-Range="1"`},
+				{"GET", []string{cookie, `If-None-Match: "1"`}, `GET If-None-Match="1"`},
+				{"GET", []string{credentials, `If-Match: "2"`}, `GET If-Match="2"`},
+				{"OPTIONS", []string{"Range: bytes=0-0"}, "OPTIONS Range=bytes=0-0"},
+				{"POST", []string{"Range: bytes=0-0"}, "POST Range=bytes=0-0"},
+				{"DELETE", []string{`If-Match: "2"`}, `DELETE If-Match="2"`},
+			} {
+				for pod := range p.nginx {
+					got = nil
+					r, _ := ask(t, p.clients[pod], tt.method, "http://127.0.0.1:8080/object", tt.headers...)
+					if r.StatusCode != http.StatusTeapot || r.Header.Get("X-Cache") != "BYPASS" {
+						t.Errorf("%s %q of pod %d: %d, %s", tt.method, tt.headers, pod, r.StatusCode, how(r))
+					}
+					if diff := cmp.Diff([]string{tt.want}, got); diff != "" {
+						t.Errorf("%s %q of pod %d (-want +got):\n%s", tt.method, tt.headers, pod, diff)
+					}
+				}
+			}
+			if files := p.files(t); files != 0 {
+				t.Errorf("%d files are stored", files)
+			}
+		})
+	}
+}
+
+// TestHead checks that HEAD is answered from a stored object, and that a HEAD for what is not stored reaches the origin
+// as it came and fetches nothing. An expired object is renewed as by GET.
+func TestHead(t *testing.T) {
+	t.Parallel()
+	all := ways("")
+	all["Method in the key"] = sharded("  cache: {key: [Method, Scheme, Host, RequestURI]}\n")
+	for name, yaml := range all {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPods(t, 2, yaml)
+			methods := map[string][]string{}
+			p.answer = func(_ http.ResponseWriter, r *http.Request) bool {
+				methods[r.URL.Path] = append(methods[r.URL.Path], r.Method)
+				return false
+			}
+			for owner := range p.nginx {
+				path := "/object/0"
+				for i := 1; ownerOf(t, fleet.Of(2), path) != owner; i++ {
+					path = fmt.Sprintf("/object/%d", i)
+				}
+				url := "http://127.0.0.1:8080" + path
+				length := int64(len(path) + 3000)
+				for pod, client := range p.clients {
+					r, _ := ask(t, client, http.MethodHead, url)
+					if r.StatusCode != http.StatusOK || r.ContentLength != length || r.Header.Get("X-Cache") != "BYPASS" {
+						t.Errorf("pod %d, owner %d: %d, %d bytes, %s", pod, owner, r.StatusCode, r.ContentLength, how(r))
+					}
+				}
+				if want := []string{"HEAD", "HEAD"}; !slices.Equal(methods[path], want) || p.files(t) != owner {
+					t.Errorf("owner %d: the origin got %q, and %d files are stored", owner, methods[path], p.files(t))
+				}
+				p.get(t, 0, path)
+				key := map[string]string{"slices": "bytes=0-1048575 ", "Method in the key": "GET "}[name]
+				if name == "Method in the key" {
+					owner, _, _, _ = fleet.Of(2).Holders(key + "http://www.example.com" + path)
+				}
+				p.nginx[owner].Cached(key+"http://www.example.com"+path, "disk1", "disk2")
+				for pod, client := range p.clients {
+					r, _ := ask(t, client, http.MethodHead, url)
+					got := r.Header.Get("X-Cache")
+					if want := got == "HIT"; want == (name == "Method in the key") || r.ContentLength != length {
+						t.Errorf("pod %d, owner %d, when it is stored: %s, %d bytes", pod, owner, how(r), r.ContentLength)
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestPartsThatNobodyAskedFor checks that they reach the client and are not stored.
+func TestPartsThatNobodyAskedFor(t *testing.T) {
+	t.Parallel()
+	for name, yaml := range ways("") {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPods(t, 2, yaml)
+			p.answer = func(w http.ResponseWriter, r *http.Request) bool {
+				w.Header().Set("Cache-Control", "max-age=600")
+				w.Header().Set("ETag", `"1"`)
+				status := http.StatusOK
+				if !strings.Contains(r.URL.Path, "only-says") {
+					status = http.StatusPartialContent
+				}
+				if !strings.Contains(r.URL.Path, "only-is") {
+					w.Header().Set("Content-Range", "bytes 5-9/100")
+				}
+				w.WriteHeader(status)
+				_, _ = w.Write([]byte("56789"))
+				return true
+			}
+			paths := []string{"/both", "/only-is", "/only-says"}
+			if name == "slices" { // a request for a slice asks for a part
+				paths = paths[2:]
+			}
+			for _, path := range paths {
+				for range 3 {
+					for _, client := range p.clients {
+						if r, body := ask(t, client, http.MethodGet, "http://127.0.0.1:8080"+path); r.Header.Get("X-Cache") == "HIT" {
+							t.Errorf("%s: %s, %d, %q", path, how(r), r.StatusCode, body)
+						}
+					}
+				}
+			}
+			if files := p.files(t); files != 0 {
+				t.Errorf("%d files are stored", files)
+			}
+		})
+	}
+}
