@@ -39,6 +39,7 @@ func (r renderer) renewed() conf.Directive {
 func (r renderer) fromMemory(elsewhere conf.Argument) conf.Block {
 	block := conf.Block{
 		conf.D("error_page", conf.Literal("500"), conf.Literal("502"), conf.Literal("504"), conf.Literal("="), elsewhere),
+		conf.D("error_page", conf.Literal("416"), conf.Literal("="), conf.Literal(rangeInMemory)), // see noSuchRange
 		conf.D("recursive_error_pages", conf.OnOff(true)),
 		quiet(),
 		conf.D("proxy_pass", conf.Literal("http://"+nowhere)),

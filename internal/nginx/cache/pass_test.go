@@ -165,3 +165,55 @@ func TestPartsThatNobodyAskedFor(t *testing.T) {
 		})
 	}
 }
+
+// TestHeadersComeOnce checks that no header of a response with 416 is there twice, wherever it comes from.
+func TestHeadersComeOnce(t *testing.T) {
+	t.Parallel()
+	all := ways("")
+	all["no memory tier, Local"] = threeDisks + "  headers: {response: {set: [{name: X-Own, value: a}]}}\n"
+	for name, yaml := range all {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPods(t, 2, yaml)
+			for i := range 8 {
+				for range 3 {
+					p.get(t, 0, fmt.Sprintf("/object/%d", i))
+				}
+				for pod, client := range p.clients {
+					r, _ := ask(t, client, http.MethodGet, fmt.Sprintf("http://127.0.0.1:8080/object/%d", i), "Range: bytes=99999999-")
+					if r.StatusCode != http.StatusRequestedRangeNotSatisfiable || r.Header.Get("X-Cache") == "" {
+						t.Errorf("pod %d: %d, %v", pod, r.StatusCode, r.Header)
+					}
+					for header, values := range r.Header {
+						if len(values) > 1 || strings.Contains(values[0], "HIT, ") {
+							t.Errorf("pod %d, %s: %s: %q", pod, how(r), header, values)
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+// TestPostOnce checks that a request that may have changed something reaches the origin once, though there is no answer.
+func TestPostOnce(t *testing.T) {
+	t.Parallel()
+	for name, yaml := range ways("") {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPods(t, 2, yaml)
+			asked := 0
+			p.answer = func(http.ResponseWriter, *http.Request) bool {
+				asked++
+				panic(http.ErrAbortHandler)
+			}
+			for pod, client := range p.clients {
+				asked = 0
+				r, _ := ask(t, client, http.MethodPost, "http://127.0.0.1:8080/object")
+				if r.StatusCode != http.StatusBadGateway || asked != 1 {
+					t.Errorf("pod %d: %d, and the origin was asked %d times", pod, r.StatusCode, asked)
+				}
+			}
+		})
+	}
+}

@@ -63,7 +63,9 @@ func (r renderer) listenToPeers(port int) conf.Block {
 		conf.D("listen", listen...),
 		conf.D("server_name", conf.Literal("_")),
 		conf.D("keepalive_requests", conf.Literal("100000")),
-		conf.D("keepalive_timeout", conf.Literal("75s")), // the pod that asks closes a connection first
+		conf.D("keepalive_timeout", conf.Literal("75s")),          // the pod that asks closes a connection first
+		conf.D("client_header_timeout", conf.Literal(ownTimeout)), // the handshake too
+		conf.D("client_body_timeout", conf.Literal(ownTimeout)),
 		conf.D("if_modified_since", conf.Literal("before")),
 		refusesMalformed(),
 	}
@@ -159,6 +161,10 @@ func (r renderer) lookupServer() conf.Directive {
 			conf.D("proxy_set_header", conf.Literal(stateHeader), r.unlessSliced(absentOrOld)),
 			conf.D("add_header", conf.Literal("X-Accel-Expires"), conf.Expression(fillSeconds), conf.Literal("always")),
 		})...))
+	if !r.hasSlices() {
+		block = append(block, conf.B("location", conf.Literals(rangeOnDisk),
+			append(r.logsOfLookups(), conf.D("return", conf.Literal("416")))...))
+	}
 	if r.hasMemoryTier() {
 		block = append(block, r.tierSource(copying)...)
 	}
@@ -171,8 +177,8 @@ func (r renderer) lookUp(name string) conf.Directive {
 	if r.hasSlices() {
 		return isAbsent(name)
 	}
-	return conf.B("location", conf.Literals(name), slices.Concat(r.onlyIfCached(r.key()), r.logsOfLookups(),
-		r.answerHeaders(conf.Expression("$upstream_cache_status"), conf.Expression(diskVariable), ""))...)
+	return conf.B("location", conf.Literals(name), slices.Concat(r.onlyIfCached(r.key()),
+		conf.Block{noSuchRange()}, r.logsOfLookups(), r.answerHeaders(conf.Expression("$upstream_cache_status"), conf.Expression(diskVariable), ""))...)
 }
 
 // lookAt answers with the header of an object. With slices, that is the first slice which the request needs, so a disk

@@ -201,10 +201,20 @@ func (r renderer) http() conf.Block {
 	block = append(block, r.publicServers()...)
 	block = append(block, r.peerServers()...)
 	block = append(block, r.gateway()...)
-	block = append(block, privateServer())
+	block = append(block,
+		conf.D("limit_conn_zone", conf.Expression("$binary_remote_addr"), conf.Literal("zone="+privateZone+":1m")),
+		privateServer())
 	block = append(block, r.shards()...)
 	return append(block, r.fleetShards()...)
 }
+
+const (
+	// ownTimeout is how long a client of a server that is not for clients may take for a request, or to read a response. A
+	// connection with an incomplete request occupies a slot that a client could use.
+	ownTimeout = "5s"
+	// privateZone counts the connections of each address to the private server.
+	privateZone = "private"
+)
 
 // privateServer is for the agent and for the kubelet's probe. The client Service does not lead to it.
 func privateServer() conf.Directive {
@@ -218,6 +228,11 @@ func privateServer() conf.Directive {
 	return conf.B("server", nil,
 		conf.D("listen", conf.Int(layout.PrivatePort)),
 		refusesMalformed(),
+		conf.D("client_header_timeout", conf.Literal(ownTimeout)),
+		conf.D("client_body_timeout", conf.Literal(ownTimeout)),
+		conf.D("send_timeout", conf.Literal(ownTimeout)),
+		conf.D("keepalive_timeout", conf.Literal(ownTimeout)),
+		conf.D("limit_conn", conf.Literal(privateZone), conf.Literal("16")), // the kubelet and the agent take two
 		plain("/healthz", "ok"),
 		plain("/version", placeholder),
 		conf.B("location", conf.Literals("=", "/stub_status"), append(agentOnly, conf.D("stub_status"))...),

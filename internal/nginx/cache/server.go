@@ -21,6 +21,9 @@ const (
 	otherDisk = "@other_disk"
 	// uncached is the location for requests that no disk can serve.
 	uncached = "@uncached"
+	// rangeOnDisk and rangeInMemory are the locations for a range that the stored object does not have.
+	rangeOnDisk   = "@no_such_range"
+	rangeInMemory = "@no_such_range_in_memory"
 	// uncachedZone counts the requests that their own disk cannot serve.
 	uncachedZone = "uncached"
 	// clientsZone counts the connections of each client.
@@ -112,7 +115,8 @@ func (r renderer) server(listen conf.Block) conf.Directive {
 	block = append(block, r.scheme("$scheme")...)
 	var popular conf.Block
 	if r.hasMemoryTier() {
-		block = append(block, r.lookup(), r.renewed(), r.toPromoter(), r.toRenewal())
+		block = append(block, r.lookup(), r.renewed(), r.toPromoter(), r.toRenewal(),
+			r.unsatisfiable(rangeInMemory, agentapi.TagMemory))
 		popular = mirrored()
 	} else {
 		block = append(block, dispatch(r.place()))
@@ -152,7 +156,19 @@ func (r renderer) diskLocations(popular conf.Block) conf.Block {
 		other.Block = r.capped(other.Block)
 		block = append(block, other)
 	}
-	return append(block, r.inWhole()...)
+	return append(append(block, r.unsatisfiable(rangeOnDisk, agentapi.TagCached)), r.inWhole()...)
+}
+
+// noSuchRange is for a location that answers from a disk: nginx adds the location's headers to a 416 twice, once for the
+// object, and once for its own answer. In the location to which it redirects, there are none to add.
+func noSuchRange() conf.Directive {
+	return conf.D("error_page", conf.Literal("416"), conf.Literal("="), conf.Literal(rangeOnDisk))
+}
+
+// unsatisfiable is such a location.
+func (r renderer) unsatisfiable(name, tag string) conf.Directive {
+	return conf.B("location", conf.Literals(name),
+		append(r.logs(tag), conf.D("return", conf.Literal("416")))...)
 }
 
 // diskLocation is a location that serves from a disk, or passes the request on to the location next if the disk fails.
@@ -202,6 +218,7 @@ func (r renderer) cached(l diskLocation) conf.Directive {
 		conf.D("error_page", conf.Literal("500"), conf.Literal("="), diskFails),
 		// The gateway gave no response, and no stale copy may be served.
 		conf.D("error_page", conf.Literal("502"), conf.Literal("504"), conf.Literal("="), gatewayFails),
+		noSuchRange(),
 		conf.D("recursive_error_pages", conf.OnOff(true))) // the other disk may fail as well
 	block = slices.Concat(block, l.more, r.logs(l.tag), r.headers(conf.Expression("$upstream_cache_status"), l.disk))
 	return conf.B("location", conf.Literals(l.name), block...)

@@ -232,6 +232,7 @@ func (r renderer) inWhole() conf.Block {
 	kept = append(append(kept, r.cacheOf(gatewayDisk, r.storedKey(false))...),
 		conf.D("proxy_force_ranges", conf.OnOff(true)),
 		noCookies,
+		noSuchRange(),
 		conf.D("error_page", conf.Literal("500"), conf.Literal("502"), conf.Literal("504"), conf.Literal("="),
 			conf.Literal(uncachedAgain)))
 	kept = slices.Concat(kept, silent(), r.rangesAsTheyAre(), r.ownControl(), r.diskIO(gatewayDisk),
