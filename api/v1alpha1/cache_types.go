@@ -240,14 +240,15 @@ type CacheLock struct {
 	Enabled *bool `json:"enabled,omitempty"`
 
 	// timeout is how long a request waits for another request's response. Then it goes to the origin itself and is not
-	// cached. Default 5s.
+	// cached. Requests that wait for an object of a disk that dies get no response one after another, until the time is
+	// over. By default it is the longest time that the origin may take to answer: origin.timeouts.connect,
+	// origin.timeouts.read and origin.retries.timeout together. CacheNodes from the time when the default was 5s keep it.
 	// +optional
-	// +kubebuilder:default="5s"
 	Timeout Duration `json:"timeout,omitempty"`
 
-	// age is the time after which one more request may ask the origin if the first is not done. Default 5s.
+	// age is the time after which one more request may ask the origin if the first is not done. A worker that dies holds its
+	// locks for as long. Default as for timeout.
 	// +optional
-	// +kubebuilder:default="5s"
 	Age Duration `json:"age,omitempty"`
 }
 

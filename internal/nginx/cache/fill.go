@@ -206,7 +206,7 @@ func (r renderer) askPod() conf.Directive {
 // question may take as long as one to the origin.
 func (r renderer) haveRenewed() conf.Directive {
 	return r.fromPod(fillRenewed, peerName+"${"+fillPod[1:]+"}",
-		conf.D("proxy_read_timeout", conf.Time(r.longestFetch()+connectTimeout)),
+		conf.D("proxy_read_timeout", conf.Time(tuning.LongestFetch(r.Spec.Origin)+connectTimeout)),
 		conf.D("proxy_hide_header", conf.Literal(statusHeader)), conf.D("proxy_hide_header", conf.Literal(placeHeader)),
 		conf.D("add_header", conf.Literal("X-Accel-Expires"), conf.Expression(renewedSeconds), conf.Literal("always")))
 }

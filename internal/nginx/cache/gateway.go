@@ -55,10 +55,8 @@ const (
 	member     = `[a-z*][a-z0-9_.*-]*(=([0-9.-]+|"[^"]*"|[a-z*][^ ,;"]*|[?][01]|:[^:]*:))?(;[^,]*)?`
 	dictionary = `^\s*` + member + `(\s*,\s*` + member + `)*\s*$`
 
-	// expired is the gateway's location for objects of which the cache has a stale copy, broken the one for a failure of
-	// the origin then.
-	expired = "@expired"
-	broken  = "@broken"
+	// byStateVariable is the gateway's location for a request with a stateHeader; "" without one.
+	byStateVariable = "$by_state"
 )
 
 // gateway is the private server between the caches of the disks and the origin.
@@ -68,13 +66,7 @@ const (
 // stale copies (RFC 9111, section 4.2.4). It keeps the origin's own Cache-Control for clients. For a CDN,
 // CDN-Cache-Control goes before Cache-Control (RFC 9213).
 //
-// nginx heeds stale-if-error only if it gets no response at all. If the cache has a stale copy, the gateway therefore
-// closes the connection instead of passing on a server error. If that copy may not be served, the request goes to the
-// origin once more, past the cache, and the client gets the origin's own error.
-//
-// Requests for an expired object that may not be served stale would all go to the origin at once, because nginx's lock
-// is for objects that the cache does not have. The gateway has them wait for the first: it keeps the response for a
-// second, with a lock. Those that get it from there do not store it again.
+// Requests for expired objects are in renewal.go.
 func (r renderer) gateway() conf.Block {
 	if len(r.disks) == 0 {
 		if r.hops() { // other pods' responses come through their gateways
@@ -123,12 +115,25 @@ func (r renderer) controlMaps() conf.Block {
 		shared, forOne, aged,
 		conf.B("map",
 			[]conf.Argument{
-				conf.Expression(gatewayDisk + ":$upstream_cache_status:$request_method"), conf.Expression(stateVariable),
+				conf.Expression(gatewayDisk + ":$upstream_cache_status:$request_method:" + patienceVariable),
+				conf.Expression(stateVariable),
 			},
 			conf.D("volatile"), // the lookup in memory has evaluated it already
 			conf.D("default", conf.Literal("")),
-			conf.Row(conf.Expression("~.:EXPIRED:"), conf.Literal("EXPIRED")),
-			conf.Row(conf.Expression("~.:MISS:HEAD$"), conf.Literal(stateHead))),
+			conf.Row(conf.Expression("~.:EXPIRED:[A-Z]+:$"), conf.Literal(stateExpired)),
+			conf.Row(conf.Expression("~.:EXPIRED:[A-Z]+:1$"), conf.Literal(statePatient)),
+			conf.Row(conf.Expression("~.:MISS:HEAD:"), conf.Literal(stateHead))),
+		conf.B("map", []conf.Argument{conf.Expression(stateInRequest), conf.Expression(byStateVariable)},
+			conf.D("default", conf.Literal("")),
+			conf.Row(conf.Literal(stateHead), conf.Literal(headAlone)),
+			conf.Row(conf.Literal(stateExpired), conf.Literal(expired)),
+			conf.Row(conf.Literal(statePatient), conf.Literal(patient)),
+			conf.Row(conf.Literal(stateRenewal), conf.Literal(renewal)),
+			conf.Row(conf.Literal(stateFetch), conf.Literal(fetch)),
+			conf.Row(conf.Literal(stateTry), conf.Literal(try))),
+		conf.B("map", []conf.Argument{conf.Expression("$request_time"), conf.Expression(waitedVariable)},
+			conf.D("volatile"), conf.D("default", conf.Literal(stateTry)),
+			conf.Row(conf.Expression("~^0[.]"), conf.Literal(stateFetch))),
 		conf.B("map", []conf.Argument{conf.Expression("$upstream_http_cdn_cache_control"), control},
 			conf.D("default", conf.Expression(controlInAnswer)),
 			conf.Row(conf.Expression("~*"+dictionary), conf.Expression("$upstream_http_cdn_cache_control"))),
@@ -191,31 +196,20 @@ func (r renderer) gatewayServer() conf.Directive {
 	block = append(block, r.gatewayHides()...)
 	_, log := r.sliceLog()
 	block = slices.Concat(block, r.toCache(), log)
-	codes := conf.Literals(append(staleCodes(r.Spec.Cache), "=", broken)...)
-	fetched := conf.Block{
-		conf.D("error_page", conf.Literal("418"), conf.Literal("="), conf.Literal(expired)),
+	byState := conf.Block{
+		conf.D("error_page", conf.Literal("418"), conf.Literal("="), conf.Expression(byStateVariable)),
 		conf.D("recursive_error_pages", conf.OnOff(true)),
-		conf.B("if",
-			[]conf.Argument{conf.Expression("(" + stateInRequest), conf.Literal("="), conf.Literal("EXPIRED)")},
+		conf.B("if", []conf.Argument{conf.Expression("(" + byStateVariable + ")")},
 			conf.D("return", conf.Literal("418"))),
-		// nginx would fetch the whole object and store it. The cache passes the request on instead.
-		conf.D("error_page", conf.Literal("421"), conf.Literal("="), conf.Literal(headAlone)),
-		conf.B("if",
-			[]conf.Argument{conf.Expression("(" + stateInRequest), conf.Literal("="), conf.Literal(stateHead + ")")},
-			conf.D("return", conf.Literal("421"))),
 	}
-	block = append(block, r.fillLocations()...)
-	block = append(block, conf.B("location", conf.Literals(headAlone),
-		conf.D("add_header", conf.Literal("X-Accel-Redirect"), conf.Literal(pass)),
-		conf.D("return", conf.Literal("204"))))
+	block = slices.Concat(block, r.fillLocations(), r.renewalLocations())
 	return conf.B("server", nil, append(block,
+		// nginx would fetch the whole object and store it. The cache passes the request on instead.
+		conf.B("location", conf.Literals(headAlone),
+			conf.D("add_header", conf.Literal("X-Accel-Redirect"), conf.Literal(pass)),
+			conf.D("return", conf.Literal("204"))),
 		conf.B("location", conf.Literals("/"),
-			append(slices.Concat(fetched, r.toFill()), conf.D("proxy_pass", r.origin(upstreamName)))...),
-		conf.B("location", conf.Literals(expired), append(r.shared(),
-			conf.D("proxy_intercept_errors", conf.OnOff(true)),
-			conf.D("error_page", codes...),
-			conf.D("proxy_pass", r.origin(upstreamName)))...),
-		conf.B("location", conf.Literals(broken), conf.D("return", conf.Literal("444"))))...)
+			append(slices.Concat(byState, r.toFill()), conf.D("proxy_pass", r.origin(upstreamName)))...))...)
 }
 
 // gatewayHides are the origin's headers of the names that toCache adds.
@@ -252,61 +246,6 @@ func (r renderer) toCache() conf.Block {
 		conf.D("add_header", conf.Literal(originHeader), conf.Expression(originVariable), conf.Literal("always")),
 	}, lifetime, r.redirect())
 }
-
-// staleCodes are the status codes of the origin instead of which a stale copy is served.
-func staleCodes(c v1alpha1.CachePolicy) []string {
-	if c.UseStale == nil {
-		return []string{"500", "502", "503", "504"}
-	}
-	codes := []string{"502", "504"} // the gateway's own, if the origin gives no answer
-	for _, reason := range c.UseStale {
-		code, isCode := strings.CutPrefix(string(reason), "HTTP")
-		if isCode && code != "502" && code != "504" {
-			codes = append(codes, code)
-		}
-	}
-	return codes
-}
-
-// shared keeps a response for a second, for the requests that wait for it. Errors of the origin count too, so that a
-// failing origin gets one request a second for an object.
-func (r renderer) shared() conf.Block {
-	lock := r.Spec.Cache.Lock
-	set := func(name, value string) conf.Directive {
-		return conf.D("proxy_set_header", conf.Literal(name), conf.Expression(value))
-	}
-	key := "$request_method $http_x_forwarded_proto $http_x_forwarded_host $http_host" +
-		"$request_uri $http_if_none_match $http_if_modified_since"
-	kept := conf.Literals("200", "203", "301", "302", "304", "404", "410", "500", "502", "503", "504")
-	block := conf.Block{
-		conf.D("proxy_cache", conf.Expression(refreshZone(diskInRequest))),
-		// nginx leaves the conditions out where it caches, and what a location sets replaces what the server sets.
-		set("If-None-Match", "$http_if_none_match"), set("If-Modified-Since", "$http_if_modified_since"),
-		set("Host", "$http_host"), set("Connection", ""), set(stateHeader, ""), set(diskHeader, ""), set(sliceHeader, ""),
-		set(fillHeader, ""), set(formerHeader, ""),
-	}
-	if r.hasSlices() {
-		key = "$http_range " + key
-		kept = append(conf.Literals("206"), kept...)
-		block = append(block, set("Range", "$http_range"))
-	}
-	block = append(block,
-		// The requests of the cache for an object differ in nothing else but what Vary names.
-		conf.D("proxy_cache_key", conf.Expression(key)),
-		conf.D("proxy_ignore_headers",
-			append(accelHeaders("X-Accel-Buffering"), conf.Literal("Cache-Control"), conf.Literal("Expires"))...),
-		conf.D("proxy_cache_valid", append(kept, conf.Literal("1s"))...),
-		conf.D("proxy_no_cache",
-			conf.Expression(ownOnly), conf.Expression(variesVariable), conf.Expression(partialVariable)),
-		conf.D("proxy_cache_lock", conf.OnOff(ptr.Deref(lock.Enabled, true))),
-		conf.D("proxy_cache_lock_timeout", conf.Time(tuning.Duration(lock.Timeout))),
-		conf.D("proxy_cache_lock_age", conf.Time(tuning.Duration(lock.Age))),
-		conf.D("add_header", conf.Literal(sharedHeader), conf.Expression("$upstream_cache_status"), conf.Literal("always")))
-	return append(block, r.toCache()...)
-}
-
-// refreshZone is the gateway's cache for a disk.
-func refreshZone(disk string) string { return "refresh_" + disk }
 
 // accelHeaders returns the headers of a response that tell nginx what to do with it, without some of them.
 func accelHeaders(without ...string) []conf.Argument {

@@ -136,7 +136,7 @@ func (r renderer) look(h hop) conf.Directive {
 func (r renderer) fetch(h hop) conf.Directive {
 	block := conf.Block{
 		r.toPeer(peerName + h.pod),
-		conf.D("proxy_read_timeout", conf.Time(r.longestFetch()+connectTimeout)),
+		conf.D("proxy_read_timeout", conf.Time(tuning.LongestFetch(r.Spec.Origin)+connectTimeout)),
 	}
 	return conf.B("location", conf.Literals(h.fetch), append(block, r.overHop(h, "")...)...)
 }

@@ -3,7 +3,6 @@ package cache
 import (
 	"cmp"
 	"slices"
-	"time"
 
 	"k8s.io/utils/ptr"
 
@@ -156,7 +155,9 @@ func (r renderer) diskLocations(popular conf.Block) conf.Block {
 		other.Block = r.capped(other.Block)
 		block = append(block, other)
 	}
-	return append(append(block, r.unsatisfiable(rangeOnDisk, agentapi.TagCached)), r.inWhole()...)
+	late := own
+	late.name, late.disk, late.next, late.more = waiting, gatewayDisk, uncached, nil
+	return append(append(block, r.cached(late), r.unsatisfiable(rangeOnDisk, agentapi.TagCached)), r.inWhole()...)
 }
 
 // noSuchRange is for a location that answers from a disk: nginx adds the location's headers to a 416 twice, once for the
@@ -184,15 +185,16 @@ type diskLocation struct {
 	more conf.Block
 }
 
-// failover are the locations for a failure of the disk and for one of the gateway.
+// failover returns the locations for a failure of the disk and for one of the gateway.
 func (l diskLocation) failover() (disk, gateway conf.Argument) {
+	noAnswer := waiting
+	if l.name == waiting || l.next == uncachedAgain {
+		noAnswer = l.next
+	}
 	if l.sliced {
-		return failoverOf(l.next), failoverOf(uncached)
+		return failoverOf(l.next), failoverOf(noAnswer)
 	}
-	if l.next == uncachedAgain {
-		return conf.Literal(uncachedAgain), conf.Literal(uncachedAgain)
-	}
-	return conf.Literal(l.next), conf.Literal(uncached)
+	return conf.Literal(l.next), conf.Literal(noAnswer)
 }
 
 // cached is the directive for a location that serves from a disk.
@@ -207,6 +209,11 @@ func (r renderer) cached(l diskLocation) conf.Directive {
 	if l.disk != gatewayDisk {
 		block = append(block, conf.D("set", conf.Expression(gatewayDisk), l.disk))
 	}
+	patience := conf.Literal("")
+	if l.name == waiting {
+		patience = "1"
+	}
+	block = append(block, conf.D("set", conf.Expression(patienceVariable), patience))
 	if l.sliced {
 		block = append(r.slices(), block...) // the failover depends on the slice
 	} else {
@@ -216,7 +223,7 @@ func (r renderer) cached(l diskLocation) conf.Directive {
 	diskFails, gatewayFails := l.failover()
 	block = append(block,
 		conf.D("error_page", conf.Literal("500"), conf.Literal("="), diskFails),
-		// The gateway gave no response, and no stale copy may be served.
+		// The gateway gave no response, and no stale copy may be served, see renewal.go.
 		conf.D("error_page", conf.Literal("502"), conf.Literal("504"), conf.Literal("="), gatewayFails),
 		noSuchRange(),
 		conf.D("recursive_error_pages", conf.OnOff(true))) // the other disk may fail as well
@@ -242,12 +249,14 @@ func (r renderer) capped(location conf.Block) conf.Block {
 	}
 	location = slices.DeleteFunc(location, func(d conf.Directive) bool {
 		return d.Name == "proxy_next_upstream" || d.Name == "proxy_read_timeout" || // past the gateway
-			(d.Name == "set" && d.Args[0] == conf.Argument(conf.Expression(gatewayDisk))) ||
 			(d.Name == "error_page" && d.Args[0] == conf.Argument(conf.Literal("502")))
 	})
 	for i := range location {
-		if location[i].Name == "proxy_pass" {
-			location[i] = r.passTo(r.origin(cappedName))
+		switch d := &location[i]; {
+		case d.Name == "proxy_pass":
+			*d = r.passTo(r.origin(cappedName))
+		case d.Name == "set" && d.Args[0] == conf.Argument(conf.Expression(gatewayDisk)):
+			d.Args = []conf.Argument{conf.Expression(gatewayDisk), conf.Literal("")} // the origin does not see it
 		}
 	}
 	location = slices.DeleteFunc(location, func(d conf.Directive) bool { return d.Name == "recursive_error_pages" })
@@ -271,15 +280,9 @@ func (r renderer) throughGateway() conf.Block {
 	block := conf.Block{
 		r.passTo("http://" + gatewayUpstream),
 		conf.D("proxy_next_upstream", conf.Literal("off")), // the gateway tries again
-		conf.D("proxy_read_timeout", conf.Time(r.longestFetch())),
+		conf.D("proxy_read_timeout", conf.Time(tuning.LongestFetch(r.Spec.Origin))),
 	}
 	return append(block, r.ownControl()...)
-}
-
-// longestFetch is how long the gateway may take for a response.
-func (r renderer) longestFetch() time.Duration {
-	timeouts, retries := r.Spec.Origin.Timeouts, r.Spec.Origin.Retries
-	return tuning.Duration(timeouts.Connect) + tuning.Duration(timeouts.Read) + tuning.Duration(retries.Timeout)
 }
 
 // asksNothing sets the variables about requests to the gateway in a location without it. They are set in locations and
@@ -288,7 +291,10 @@ func (r renderer) asksNothing() conf.Block {
 	if len(r.disks) == 0 {
 		return nil
 	}
-	return append(conf.Block{conf.D("set", conf.Expression(gatewayDisk), conf.Literal(""))}, r.notSliced("")...)
+	return append(conf.Block{
+		conf.D("set", conf.Expression(gatewayDisk), conf.Literal("")),
+		conf.D("set", conf.Expression(patienceVariable), conf.Literal("")),
+	}, r.notSliced("")...)
 }
 
 // ownControl gives clients the origin's own Cache-Control instead of the stored one.
@@ -390,8 +396,8 @@ func (r renderer) cachePolicy(l diskLocation) conf.Block {
 		conf.D("proxy_cache_background_update", conf.OnOff(ptr.Deref(c.BackgroundUpdate, false) && !l.sliced)),
 		conf.D("proxy_cache_revalidate", conf.OnOff(ptr.Deref(c.Revalidate, true))),
 		conf.D("proxy_cache_lock", conf.OnOff(ptr.Deref(c.Lock.Enabled, true) && !l.unlocked)),
-		conf.D("proxy_cache_lock_timeout", conf.Time(tuning.Duration(c.Lock.Timeout))),
-		conf.D("proxy_cache_lock_age", conf.Time(tuning.Duration(c.Lock.Age))))
+		conf.D("proxy_cache_lock_timeout", conf.Time(tuning.LockTimeout(r.Spec))),
+		conf.D("proxy_cache_lock_age", conf.Time(tuning.LockAge(r.Spec))))
 }
 
 // diskIO gives reads, sendfile and writes of cache files to the disk's thread pool, or leaves them to the worker.

@@ -89,7 +89,7 @@ func (r renderer) sliceMaps() conf.Block {
 			volatile, conf.D("default", conf.Literal("")),
 			conf.Row(conf.Expression(`~^(bytes=.+) \1$`), conf.Literal("first")),
 			conf.Row(conf.Expression("~^bytes=.+ bytes="), conf.Literal("next"))),
-		failover(uncached),
+		failover(uncached), failover(waiting),
 	}
 	if len(r.disks) > 1 {
 		block = append(block, failover(otherDisk))

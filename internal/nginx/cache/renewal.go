@@ -1,0 +1,180 @@
+package cache
+
+import (
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/utils/ptr"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
+	"github.com/cachenode/cachenode-operator/internal/tuning"
+)
+
+// A request for an expired object goes through locations of the gateway:
+//
+//	expired ─▶ renewal ─▶ fetch ─▶ the origin
+//	               └────▶ try ───▶ the origin     for a request that has waited for another's renewal for a second
+//	patient ─▶ fetch ─▶ the origin
+//
+// nginx heeds stale-if-error only if it gets no response at all. So the gateway closes the connection instead of passing
+// on a server error, and the cache serves its copy if the stored response allows that.
+//
+// Requests for an expired object that may not be served stale would all go to the origin at once, because nginx's lock
+// is for objects that the cache does not have. The location renewal has them wait for the first: it keeps the response
+// for a second, with a lock. Those that get it from there do not store it again.
+//
+// Who has waited for a second in vain asks the origin too: responses that may not be shared come one after another, so a
+// long wait does not yet mean a slow origin. An origin that does not answer this question within a second either counts
+// as one that does not answer, for all but the first. The location expired remembers that for slowFor, so that they do
+// not wait each time. If their copy may not be served stale, they come back to the location patient and wait as long as
+// the origin may take. What fails there too goes to the origin past the cache, and the client gets the origin's own
+// error.
+const (
+	expired = "@expired"
+	patient = "@patient"
+	renewal = "@renewal"
+	fetch   = "@fetch"
+	try     = "@try"
+	slow    = "@slow"
+	// broken is the location for a failure of the origin.
+	broken = "@broken"
+
+	// Values of stateHeader: from the caches, and from the gateway to itself.
+	stateExpired = "EXPIRED"
+	statePatient = "PATIENT"
+	stateRenewal = "RENEWAL"
+	stateFetch   = "FETCH"
+	stateTry     = "TRY"
+
+	// waitedVariable is stateTry for a request that has waited for the lock in vain, and else stateFetch. nginx evaluates
+	// the headers of a request after the wait.
+	waitedVariable = "$fetch_or_try"
+	// patienceVariable is 1 in the cache's location waiting, to which a request for an expired object comes if there is no
+	// answer and its copy may not be served.
+	patienceVariable = "$is_patient"
+	waiting          = "@waiting"
+
+	// slowStatus is the gateway's answer to itself in the location slow. No origin sends it.
+	slowStatus = "472"
+	// slowAfter is how long a request waits for the renewal of another, and how long the origin may then take. slowFor is
+	// for how long it is remembered that both were in vain. nginx's clock has whole seconds, so it is a second less at times.
+	slowAfter = time.Second
+	slowFor   = 5 * time.Second
+)
+
+// renewalLocations are those of the gateway for expired objects.
+func (r renderer) renewalLocations() conf.Block {
+	self := "http://" + conf.Expression(gatewayUpstream)
+	fails := []conf.Directive{
+		conf.D("proxy_intercept_errors", conf.OnOff(true)),
+		conf.D("error_page", conf.Literals(append(staleCodes(r.Spec.Cache), "=", broken)...)...),
+	}
+	remembers := append(r.renewalOf("slow ", stateRenewal),
+		conf.D("proxy_cache_valid", conf.Literal(slowStatus), conf.Seconds(slowFor)),
+		conf.D("error_page", conf.Literal(slowStatus), conf.Literal("="), conf.Literal(broken)),
+		conf.D("proxy_pass", self))
+	remembers = append(append(remembers, fails...), r.unchanged()...)
+	shares := func(location string, state conf.Expression, patience time.Duration) conf.Directive {
+		block := append(r.shared(state, patience), fails...)
+		return conf.B("location", conf.Literals(location), append(block, conf.D("proxy_pass", self))...)
+	}
+	return conf.Block{
+		conf.B("location", conf.Literals(expired), remembers...),
+		shares(renewal, waitedVariable, slowAfter),
+		shares(patient, stateFetch, tuning.LockTimeout(r.Spec)),
+		conf.B("location", conf.Literals(fetch), append(r.unchanged(), conf.D("proxy_pass", r.origin(upstreamName)))...),
+		r.try(),
+		conf.B("location", conf.Literals(slow), conf.D("return", conf.Literal(slowStatus))),
+		conf.B("location", conf.Literals(broken), conf.D("return", conf.Literal("444"))),
+	}
+}
+
+// try asks the origin for an answer within slowAfter. One request does for each object; the others learn whether that was
+// in vain.
+func (r renderer) try() conf.Directive {
+	block := slices.DeleteFunc(r.renewalOf("try ", ""), func(d conf.Directive) bool { return d.Name == "proxy_read_timeout" })
+	block = append(block,
+		conf.D("proxy_read_timeout", conf.Time(slowAfter)),
+		conf.D("proxy_set_header", conf.Literal(diskHeader), conf.Literal("")),
+		conf.D("proxy_set_header", conf.Literal(sliceHeader), conf.Literal("")),
+		conf.D("proxy_cache_valid", conf.Literal("502"), conf.Literal("504"), conf.Seconds(slowFor)),
+		conf.D("proxy_no_cache", conf.Literal("1")), // not even a response with one of these statuses
+		conf.D("proxy_cache_lock", conf.OnOff(true)),
+		conf.D("proxy_cache_lock_timeout", conf.Time(2*slowAfter)),
+		conf.D("error_page", conf.Literal("502"), conf.Literal("504"), conf.Literal("="), conf.Literal(slow)),
+		conf.D("proxy_pass", r.origin(upstreamName)))
+	return conf.B("location", conf.Literals(try), append(block, r.unchanged()...)...)
+}
+
+// unchanged has a location pass on a response as it is. What would be added to it is added by the location shared.
+func (r renderer) unchanged() conf.Block {
+	return append(passed(append(accelHeaders(), conf.Literal("Server"), conf.Literal("Date"))),
+		// Each replaces a list of the server. No response has these headers.
+		conf.D("proxy_hide_header", conf.Literal(stateHeader)),
+		conf.D("add_header", conf.Literal(stateHeader), conf.Literal("")))
+}
+
+// renewalOf is what the locations with a cache have in common: a cache of the asking disk, whose keys have a prefix, and
+// what they ask the next location for.
+func (r renderer) renewalOf(prefix string, state conf.Expression) conf.Block {
+	set := func(name, value string) conf.Directive {
+		return conf.D("proxy_set_header", conf.Literal(name), conf.Expression(value))
+	}
+	// The requests of the cache for an object differ in nothing else but what Vary names.
+	key := "$request_method $http_x_forwarded_proto $http_x_forwarded_host $http_host" +
+		"$request_uri $http_if_none_match $http_if_modified_since"
+	block := conf.Block{
+		conf.D("proxy_cache", conf.Expression(refreshZone(diskInRequest))),
+		conf.D("proxy_ignore_headers",
+			append(accelHeaders("X-Accel-Buffering"), conf.Literal("Cache-Control"), conf.Literal("Expires"))...),
+		conf.D("proxy_next_upstream", conf.Literal("off")), // the location fetch tries again
+		conf.D("proxy_read_timeout", conf.Time(tuning.LongestFetch(r.Spec.Origin))),
+		// nginx leaves the conditions out where it caches, and what a location sets replaces what the server sets.
+		set("If-None-Match", "$http_if_none_match"), set("If-Modified-Since", "$http_if_modified_since"),
+		set("Host", "$http_host"), set("Connection", ""), set(stateHeader, string(state)), set(fillHeader, ""),
+		set(formerHeader, ""),
+	}
+	if r.hasSlices() {
+		key = "$http_range " + key
+		block = append(block, set("Range", "$http_range"))
+	}
+	return append(block, conf.D("proxy_cache_key", conf.Expression(prefix+key)))
+}
+
+// shared keeps a response for a second, for the requests that wait for it for as long as they have patience. Errors of
+// the origin count too, so that a failing origin gets one request a second for an object.
+func (r renderer) shared(state conf.Expression, patience time.Duration) conf.Block {
+	kept := conf.Literals("200", "203", "301", "302", "304", "404", "410", "500", "502", "503", "504")
+	if r.hasSlices() {
+		kept = append(conf.Literals("206"), kept...)
+	}
+	block := append(r.renewalOf("", state),
+		conf.D("proxy_cache_valid", append(kept, conf.Literal("1s"))...),
+		conf.D("proxy_no_cache",
+			conf.Expression(ownOnly), conf.Expression(variesVariable), conf.Expression(partialVariable)),
+		conf.D("proxy_cache_lock", conf.OnOff(ptr.Deref(r.Spec.Cache.Lock.Enabled, true))),
+		conf.D("proxy_cache_lock_timeout", conf.Time(patience)),
+		conf.D("proxy_cache_lock_age", conf.Time(tuning.LockAge(r.Spec))),
+		conf.D("add_header", conf.Literal(sharedHeader), conf.Expression("$upstream_cache_status"), conf.Literal("always")))
+	return append(block, r.toCache()...)
+}
+
+// staleCodes are the status codes of the origin instead of which a stale copy is served.
+func staleCodes(c v1alpha1.CachePolicy) []string {
+	if c.UseStale == nil {
+		return []string{"500", "502", "503", "504"}
+	}
+	codes := []string{"502", "504"} // the gateway's own, if the origin gives no answer
+	for _, reason := range c.UseStale {
+		code, isCode := strings.CutPrefix(string(reason), "HTTP")
+		if isCode && code != "502" && code != "504" {
+			codes = append(codes, code)
+		}
+	}
+	return codes
+}
+
+// refreshZone is the gateway's cache for a disk.
+func refreshZone(disk string) string { return "refresh_" + disk }

@@ -1,0 +1,126 @@
+package cache_test
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cachenode/cachenode-operator/internal/agent/cachefile"
+	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
+)
+
+// hanging is an origin that stores objects and then answers nothing until it is released.
+type hanging struct {
+	hangs    atomic.Bool
+	asked    atomic.Int64
+	arrived  chan struct{}
+	released chan struct{}
+}
+
+func (h *hanging) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Cache-Control", "max-age=60")
+	if strings.HasPrefix(r.URL.Path, "/object/strict") {
+		w.Header().Set("Cache-Control", "max-age=60, must-revalidate")
+	}
+	if !h.hangs.Load() {
+		_, _ = io.WriteString(w, "old")
+		return
+	}
+	h.asked.Add(1)
+	select {
+	case h.arrived <- struct{}{}:
+	default:
+	}
+	select {
+	case <-h.released:
+	case <-r.Context().Done():
+		return
+	}
+	if strings.HasPrefix(r.URL.Path, "/object/gone") {
+		w.Header().Set("Cache-Control", "no-store")
+		w.WriteHeader(http.StatusGone)
+	}
+	_, _ = io.WriteString(w, "new")
+}
+
+// expire has a stored object expire an hour ago: more than staleWhileRevalidate, and less than staleIfError.
+func expire(t *testing.T, n *nginxtest.Nginx, key string) {
+	t.Helper()
+	for _, file := range n.Cached(key, "disk1", "disk2", "disk3") {
+		must(t, cachefile.Expire(file, time.Now().Add(-time.Hour)))
+	}
+}
+
+// TestOriginThatHangs checks that an origin that does not answer a renewal holds up only the request that renews: the
+// others get their copy while it hangs, if that may be served, and else wait for the answer. The request that renews
+// learns that the object is gone.
+func TestOriginThatHangs(t *testing.T) {
+	t.Parallel()
+	h := &hanging{arrived: make(chan struct{}), released: make(chan struct{})}
+	n := start(t, h.ServeHTTP)
+	client := n.Client()
+	client.Transport.(*http.Transport).MaxIdleConnsPerHost = 100
+	get := func(path string) string {
+		r, body := ask(t, client, http.MethodGet, example+path)
+		return r.Header.Get("X-Cache") + " " + strings.TrimSpace(body)
+	}
+	paths := []string{"/stale", "/gone", "/strict"}
+	for _, path := range paths {
+		get(path)
+		expire(t, n, "http://www.example.com/object"+path)
+	}
+	h.hangs.Store(true)
+	var mutex sync.Mutex
+	first, strict := map[string]string{}, map[string]int{}
+	var renewing, waiting sync.WaitGroup
+	for _, path := range paths {
+		renewing.Go(func() {
+			got := get(path)
+			mutex.Lock()
+			defer mutex.Unlock()
+			first[path] = got
+		})
+		<-h.arrived // the first question for each path is that of the request that renews
+	}
+	for range 20 {
+		waiting.Go(func() {
+			got := get("/strict")
+			mutex.Lock()
+			defer mutex.Unlock()
+			strict[got]++
+		})
+	}
+	var others sync.WaitGroup
+	for _, path := range paths[:2] {
+		for range 20 {
+			others.Go(func() {
+				for range 3 {
+					if got := get(path); got != "STALE old" {
+						t.Errorf("%s while the origin hangs: %s", path, got)
+					}
+				}
+			})
+		}
+	}
+	others.Wait() // while the origin hangs
+	close(h.released)
+	renewing.Wait()
+	waiting.Wait()
+	want := map[string]string{"/stale": "EXPIRED new", "/gone": "EXPIRED new", "/strict": "EXPIRED new"}
+	if diff := cmp.Diff(want, first); diff != "" {
+		t.Errorf("the requests that renew (-want +got):\n%s", diff)
+	}
+	if strict["STALE old"]+strict["HIT old"]+strict["UPDATING old"] > 0 {
+		t.Errorf("an object that may not be served stale: %v", strict)
+	}
+	// For each object the renewal, and one more question after a second; a wait of strict may begin another.
+	if asked := h.asked.Load(); asked > 9 {
+		t.Errorf("the origin was asked %d times while it hung", asked)
+	}
+}
