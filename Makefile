@@ -190,13 +190,13 @@ bench-control: ## Reconcile and render; 1,000 CacheNodes against tsuru/nginx-ope
 	KUBEBUILDER_ASSETS=$$(hack/envtest-assets) test/bench/run control -out docs/benchmarks
 	CACHENODE_TEST_EDITS=50 test/e2e/run -run '^TestFaults$$/^many'
 
-##@ Cluster for tests and demo (CLUSTER=native|kind; unset: native on Linux as root, kind otherwise)
+##@ Cluster for tests and demo (CLUSTER=native, the default, or CLUSTER=kind; set it for each target)
 .PHONY: cluster-up
 cluster-up: ## Start a three-node Kubernetes with three real disks a node.
 	@test/cluster/cluster up
 
 .PHONY: cluster-down
-cluster-down: ## End it and remove what it made.
+cluster-down: ## End it and remove what it made; without CLUSTER, clusters of both kinds.
 	@test/cluster/cluster down
 
 .PHONY: cluster-kubeconfig

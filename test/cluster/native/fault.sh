@@ -29,8 +29,19 @@ here=$(cd "$(dirname "$0")" && pwd)
 . "$here/env.sh"
 running || { echo "fault.sh: the cluster does not run" >&2; exit 1; }
 
+# mounted NODE DISK: the path of the disk. It fails if no disk is there, as the fault would hit the machine's own disk then.
+mounted() {
+  local path
+  path=$(disk_path "$1" "$2")
+  inside findmnt --mountpoint "$path" >/dev/null || { echo "fault.sh: no disk $2 of $1 is mounted at $path; fault add makes one" >&2; exit 1; }
+  echo "$path"
+}
+
 # device NODE DISK: the numbers of the disk's loop device
-device() { inside stat -c '%Hd:%Ld' "$(disk_path "$1" "$2")"; }
+device() {
+  local path
+  path=$(mounted "$1" "$2") && inside stat -c '%Hd:%Ld' "$path"
+}
 
 # Version 2 of cgroups has one tree and other files.
 cgroups=/sys/fs/cgroup/blkio
@@ -61,8 +72,9 @@ fault=${1:-help}
 shift || true
 case $fault in
 shutdown)
-  inside sync -f "$(disk_path "$1" "$2")" # what was there for long is on a disk when it dies
-  inside xfs_io -x -c shutdown "$(disk_path "$1" "$2")"
+  path=$(mounted "$1" "$2")
+  inside sync -f "$path" # what was there for long is on a disk when it dies
+  inside xfs_io -x -c shutdown "$path"
   ;;
 remount)
   path=$(disk_path "$1" "$2")
@@ -82,8 +94,9 @@ remount)
   ;;
 throttle) limit_reads "$1" "$2" "$3" iops "$4" ;;
 evict)
-  inside sync -f "$(disk_path "$1" "$2")" # pages that are not written yet would stay
-  inside find "$(disk_path "$1" "$2")" -type f -print0 | inside xargs --null --no-run-if-empty xfs_io -r -c "fadvise -d 0 0" ||
+  path=$(mounted "$1" "$2")
+  inside sync -f "$path" # pages that are not written yet would stay
+  inside find "$path" -type f -print0 | inside xargs --null --no-run-if-empty xfs_io -r -c "fadvise -d 0 0" ||
     (($? == 123)) # a file went meanwhile
   ;;
 hang) limit_reads "$1" "$2" "$3" bps 1 ;;
@@ -97,7 +110,7 @@ throttled)
   fi
   ;;
 fill)
-  path=$(disk_path "$1" "$2") step=${4-}
+  path=$(mounted "$1" "$2") step=${4-}
   while (($(free_mib "$path") > $3)); do
     left=$(($(free_mib "$path") - $3))
     size=$((step && step < left ? step : left))
@@ -107,14 +120,15 @@ fill)
   ;;
 unfill) inside rm -f "$(disk_path "$1" "$2")/stranger" ;;
 readonly) # refused while a file is open for writing: for moments by nginx, always by the agent, whose index is on the disk
+  path=$(mounted "$1" "$2")
   for ((i = 0; i < 1000; i++)); do
     if [[ ${3-} ]] && ((i % 200 == 20)); then "$0" kill "$3" agent || true; fi
-    if inside mount -o remount,ro "$(disk_path "$1" "$2")" 2>/dev/null; then exit 0; fi
+    if inside mount -o remount,ro "$path" 2>/dev/null; then exit 0; fi
   done
   echo "fault.sh: the disk is always written to" >&2
   exit 1
   ;;
-writable) inside mount -o remount,rw "$(disk_path "$1" "$2")" ;;
+writable) path=$(mounted "$1" "$2") && inside mount -o remount,rw "$path" ;;
 kill)
   found=
   for group in $(containers "$1"); do
@@ -134,14 +148,18 @@ swap)
   "$native/../disk" make "$image" $disk_size
   node_sh "on_node $1 umount /mnt/$2 && on_node $1 $native/../disk mount $image /mnt/$2"
   ;;
-add)
+add) # mounted as the other disks are, where the faults reach it too; the nodes see what is mounted there
+  path=$(disk_path "$1" "$2")
+  ! inside findmnt --mountpoint "$path" >/dev/null || { echo "fault.sh: $1 has a disk $2 already" >&2; exit 1; }
   "$native/../disk" make "$(disk_file "$1" "$2")" $disk_size
-  inside mkdir -p "$(disk_path "$1" "$2")"
-  node_sh "on_node $1 $native/../disk mount $(disk_file "$1" "$2") $(disk_path "$1" "$2")"
-  disk_path "$1" "$2"
+  inside mkdir -p "$path"
+  inside "$native/../disk" mount "$(disk_file "$1" "$2")" "$path"
+  echo "$path"
   ;;
 drop)
-  node_sh "on_node $1 umount --lazy $(disk_path "$1" "$2")"
+  path=$(mounted "$1" "$2")
+  detach_disk "$1" "$2"
+  inside umount --lazy "$path"
   rm -f "$(disk_file "$1" "$2")"
   ;;
 mount) detach_disk "$1" "$2" && attach_disk "$1" "$2" ;;
