@@ -1,0 +1,165 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"sigs.k8s.io/yaml"
+
+	"github.com/cachenode/cachenode-operator/config/crd"
+	"github.com/cachenode/cachenode-operator/internal/effective"
+	"github.com/cachenode/cachenode-operator/internal/schema"
+	"github.com/cachenode/cachenode-operator/internal/tuning"
+)
+
+// inText are the forms in which a sentence names a field and its default.
+var inText = []*regexp.Regexp{
+	regexp.MustCompile("`([\\w.\\[\\]]+)`(?: percent)?(?: is|,| \\() ?(\\d+ ?\\w*%?|\\w+) by default"),
+	regexp.MustCompile("`([\\w.\\[\\]]+)` \\(default (\\w+)\\)"),
+	regexp.MustCompile("`([\\w.\\[\\]]+): (\\w+)`,? (?:\\(|is )?the default"),
+	regexp.MustCompile("the default of `([\\w.\\[\\]]+)` is (\\w+)"),
+}
+
+// inMark is the form for text that holds only with some defaults and does not name them, such as "pods share the keys":
+//
+//	<!-- with the defaults routing.mode: Sharded, routing.handover: 10m -->
+var inMark = regexp.MustCompile(`(?:^<!-- with the defaults|,) ([\w.\[\]]+): (\w+)`)
+
+// TestDocumentedDefaults checks what pages say of defaults against the API's. It fails for a sentence about the default
+// of a field in a form that it does not know.
+func TestDocumentedDefaults(t *testing.T) {
+	defaults, _ := defaultsOf(t)
+	says := regexp.MustCompile(`by default|\(default |the default of|\(the default`)
+	field := regexp.MustCompile("`(?:spec\\.)?([\\w.\\[\\]]+)(?:: \\w+)?`")
+	count := 0
+	for _, page := range pages(t) {
+		text, err := os.ReadFile(page)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, line := range strings.Split(string(text), "\n") {
+			forms := inText
+			if strings.HasPrefix(line, "<!--") {
+				forms = []*regexp.Regexp{inMark}
+			}
+			found := false
+			for _, form := range forms {
+				for _, m := range form.FindAllStringSubmatch(line, -1) {
+					name, value := strings.TrimPrefix(m[1], "spec."), m[2]
+					want, known := defaults[name]
+					if known {
+						found = true
+						count++
+					} else if form == inMark {
+						t.Errorf("%s:%d: %s has no default that this test knows", page, i+1, name)
+					}
+					if known && !isSame(value, want) {
+						t.Errorf("%s:%d says that %s is %s by default, and it is %s", page, i+1, name, value, want)
+					}
+				}
+			}
+			name := field.FindStringSubmatch(line)
+			if !found && says.MatchString(line) && name != nil && defaults[name[1]] != "" {
+				t.Errorf("%s:%d: write `%s` (VALUE by default), so that this test can check it", page, i+1, name[1])
+			}
+		}
+	}
+	if count < 20 {
+		t.Errorf("%d defaults were checked, want more", count)
+	}
+}
+
+// TestDescribedDefaults checks what the API's comments say of defaults against the defaults that the API server fills in.
+func TestDescribedDefaults(t *testing.T) {
+	defaults, descriptions := defaultsOf(t)
+	count := 0
+	for path, description := range descriptions {
+		value := regexp.QuoteMeta(defaults[path])
+		if !regexp.MustCompile("[Dd]efault " + value + `(\W|$)|\b` + value + ` \(default`).MatchString(description) {
+			t.Errorf("%s is %s by default, and its comment says: %s", path, defaults[path], description)
+		}
+		count++
+	}
+	if count < 50 {
+		t.Errorf("%d comments were checked, want more", count)
+	}
+}
+
+// isSame compares what a page says with a default. Times may have a space before the unit.
+func isSame(said, want string) bool {
+	a, notTime := time.ParseDuration(strings.ReplaceAll(said, " ", ""))
+	b, notTime2 := time.ParseDuration(want)
+	if notTime == nil && notTime2 == nil {
+		return a == b
+	}
+	return said == want || said == "off" && want == "false" || said == "on" && want == "true"
+}
+
+// pages are the pages that people write. Decisions are of their time.
+func pages(t *testing.T) []string {
+	t.Helper()
+	const top = "../../../"
+	list := []string{top + "README.md"}
+	err := filepath.WalkDir(top+"docs", func(path string, _ fs.DirEntry, err error) error {
+		if strings.HasSuffix(path, ".md") && !strings.HasPrefix(path, top+"docs/adr/") {
+			list = append(list, path)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
+}
+
+// defaultsOf has the defaults of the spec's fields by path: those that the API server fills in, and what the operator
+// then chooses for a new CacheNode of three pods with hard disks. descriptions has the comments of the former fields.
+func defaultsOf(t *testing.T) (defaults, descriptions map[string]string) {
+	t.Helper()
+	cacheNode, errs, err := schema.Decode([]byte(`{apiVersion: cachenode.io/v1alpha1, kind: CacheNode,
+		metadata: {name: edge}, spec: {replicas: 3, disks: [{name: disk1, size: 1Ti}],
+		origin: {servers: [{service: {name: origin, port: 80}}]}}}`))
+	if err != nil || len(errs) > 0 {
+		t.Fatal(err, errs)
+	}
+	spec := effective.Of(cacheNode, tuning.Before{}).Spec
+	defaults = map[string]string{
+		"routing.mode":       string(spec.Routing.Mode),
+		"routing.handover":   tuning.Handover(spec.Routing).String(),
+		"purge.grace":        tuning.PurgeGrace(spec).String(),
+		"memoryTier.enabled": fmt.Sprint(*spec.MemoryTier.Enabled),
+	}
+	descriptions = map[string]string{}
+	var definition apiextensionsv1.CustomResourceDefinition
+	if err := yaml.UnmarshalStrict(crd.CacheNodes, &definition); err != nil {
+		t.Fatal(err)
+	}
+	var walk func(path string, s apiextensionsv1.JSONSchemaProps)
+	walk = func(path string, s apiextensionsv1.JSONSchemaProps) {
+		if s.Default != nil && s.Type != "object" && s.Type != "array" {
+			var value any
+			if err := json.Unmarshal(s.Default.Raw, &value); err != nil {
+				t.Fatal(path, err)
+			}
+			if value != "" { // such as in references of Kubernetes'
+				defaults[path], descriptions[path] = fmt.Sprint(value), strings.Join(strings.Fields(s.Description), " ")
+			}
+		}
+		if s.Items != nil && s.Items.Schema != nil {
+			walk(path+"[]", *s.Items.Schema)
+		}
+		for name, child := range s.Properties {
+			walk(strings.TrimPrefix(path+"."+name, "."), child)
+		}
+	}
+	walk("", definition.Spec.Versions[0].Schema.OpenAPIV3Schema.Properties["spec"])
+	return defaults, descriptions
+}
