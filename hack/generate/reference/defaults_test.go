@@ -77,7 +77,7 @@ func TestDocumentedDefaults(t *testing.T) {
 	}
 }
 
-// TestDescribedDefaults checks what the API's comments say of defaults against the defaults that the API server fills in.
+// TestDescribedDefaults checks what the API's comments say of defaults against what the API server fills in.
 func TestDescribedDefaults(t *testing.T) {
 	defaults, descriptions := defaultsOf(t)
 	count := 0
