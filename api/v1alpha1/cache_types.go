@@ -113,8 +113,8 @@ type CachePolicy struct {
 	Slice *Slice `json:"slice,omitempty"`
 
 	// statusHeaders adds X-Cache and X-Cache-Disk to responses. X-Cache is HIT, MISS, EXPIRED, STALE, UPDATING,
-	// REVALIDATED, BYPASS, or UNCACHED if neither the disk of the key nor another disk could serve the request. X-Cache is
-	// missing if nothing was looked up. Default true.
+	// REVALIDATED, BYPASS for requests past the caches, or UNCACHED if neither the disk of the key nor another disk could
+	// serve the request. Default true.
 	// +optional
 	// +kubebuilder:default=true
 	StatusHeaders *bool `json:"statusHeaders,omitempty"`
