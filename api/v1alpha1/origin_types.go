@@ -36,7 +36,7 @@ type Origin struct {
 	// +kubebuilder:default={}
 	Timeouts OriginTimeouts `json:"timeouts,omitempty"`
 
-	// retries says when and how often nginx tries another server.
+	// retries says when and how often nginx tries another server, and when it asks a server again.
 	// +optional
 	// +kubebuilder:default={}
 	Retries Retries `json:"retries,omitempty"`
@@ -159,6 +159,10 @@ type OriginTimeouts struct {
 }
 
 // Retries becomes proxy_next_upstream and its limits. A request that is not idempotent is never sent twice.
+//
+// An address that has failed is asked last for ten seconds. It is still asked if all others have failed too, so a
+// request that the origin does not answer fails no other request. Each address of a Service or of a host name counts as
+// a server.
 type Retries struct {
 	// when is the set of failures after which nginx tries the next server. Default Error and Timeout.
 	// +optional
@@ -167,7 +171,10 @@ type Retries struct {
 	// +kubebuilder:validation:MaxItems=10
 	When []OriginFailure `json:"when,omitempty"`
 
-	// tries bounds the number of servers that are tried, including the first. 0 means all. Range 0 to 32, default 3.
+	// tries bounds the number of servers that are tried, including the first. 0 means all. If none of them sent a byte
+	// and no time-out passed, a request without a body is then sent again up to five times, to the same servers: behind
+	// the one address of a Service, another endpoint may answer. 1 means that each request is sent once. Range 0 to 32,
+	// default 3.
 	// +optional
 	// +kubebuilder:default=3
 	// +kubebuilder:validation:Minimum=0

@@ -189,7 +189,8 @@ func (r renderer) fillLocations() conf.Block {
 		block = append(block, r.lookOnDisk())
 	}
 	return append(block, conf.B("location", conf.Literals(unfilled),
-		append(r.logsOfFills(agentapi.TagUnfilled), conf.D("proxy_pass", r.origin(upstreamName)))...))
+		append(append(r.logsOfFills(agentapi.TagUnfilled), r.orAgain(againVariable)...),
+			conf.D("recursive_error_pages", conf.OnOff(true)), conf.D("proxy_pass", r.origin(upstreamName)))...))
 }
 
 // askPod asks a pod for a fresh copy.

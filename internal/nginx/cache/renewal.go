@@ -84,7 +84,9 @@ func (r renderer) renewalLocations() conf.Block {
 		conf.B("location", conf.Literals(expired), remembers...),
 		shares(renewal, waitedVariable, slowAfter),
 		shares(patient, stateFetch, tuning.LockTimeout(r.Spec)),
-		conf.B("location", conf.Literals(fetch), append(r.unchanged(), conf.D("proxy_pass", r.origin(upstreamName)))...),
+		conf.B("location", conf.Literals(fetch), slices.Concat(r.unchanged(), r.orAgain(againInFetch), conf.Block{
+			conf.D("recursive_error_pages", conf.OnOff(true)), conf.D("proxy_pass", r.origin(upstreamName)),
+		})...),
 		r.try(),
 		conf.B("location", conf.Literals(slow), conf.D("return", conf.Literal(slowStatus))),
 		conf.B("location", conf.Literals(broken), conf.D("return", conf.Literal("444"))),

@@ -219,7 +219,7 @@ func (r renderer) cached(l diskLocation) conf.Directive {
 	} else {
 		block = append(block, r.notSliced("no")...)
 	}
-	block = slices.Concat(block, r.rangesAsTheyAre(), r.throughGateway(), r.cachePolicy(l), r.diskIO(l.disk))
+	block = slices.Concat(block, r.rangesAsTheyAre(), r.throughGateway(r.passedURI()), r.cachePolicy(l), r.diskIO(l.disk))
 	diskFails, gatewayFails := l.failover()
 	block = append(block,
 		conf.D("error_page", conf.Literal("500"), conf.Literal("="), diskFails),
@@ -275,10 +275,10 @@ func (r renderer) passTo(url conf.Expression) conf.Directive {
 	return conf.D("proxy_pass", url+r.passedURI())
 }
 
-// throughGateway passes a request on to the gateway, and gives the client the origin's own Cache-Control.
-func (r renderer) throughGateway() conf.Block {
+// throughGateway passes a request on to the gateway, with a URI or as the client wrote it, and gives the client the origin's own Cache-Control.
+func (r renderer) throughGateway(uri conf.Expression) conf.Block {
 	block := conf.Block{
-		r.passTo("http://" + gatewayUpstream),
+		conf.D("proxy_pass", "http://"+gatewayUpstream+uri),
 		conf.D("proxy_next_upstream", conf.Literal("off")), // the gateway tries again
 		conf.D("proxy_read_timeout", conf.Time(tuning.LongestFetch(r.Spec.Origin))),
 	}

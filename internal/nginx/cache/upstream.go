@@ -33,6 +33,7 @@ func (r renderer) upstreams() conf.Block {
 		capped := r.upstream(cappedName, max(int(ptr.Deref(r.Spec.Origin.FallbackConcurrency, 1))/max(servers, 1), 1))
 		block = append(block, capped[len(capped)-1]) // without the resolver, which is there already
 	}
+	block = append(block, r.againUpstream()...)
 	if r.resolvesPeers() && !slices.ContainsFunc(block, func(d conf.Directive) bool { return d.Name == "resolver" }) {
 		block = append(r.resolver(), block...)
 	}
@@ -51,36 +52,58 @@ func (r renderer) upstream(name string, maxConnections int) conf.Block {
 	origin := r.Spec.Origin
 	servers := conf.Block{conf.D("zone", conf.Literal(name), conf.Literal("1m"))}
 	var block conf.Block
-	resolves := false
 	for _, s := range origin.Servers {
-		host, port := Address(s, origin.Scheme, r.Namespace, r.ClusterDomain)
-		if s.Backup && maxConnections > 0 {
+		switch {
+		case s.Backup && maxConnections > 0:
 			continue // it would take over from servers that are full and have not failed
+		case maxConnections > 0:
+			servers = append(servers, r.originServer(s, fmt.Sprintf("max_conns=%d", maxConnections)))
+		default:
+			servers = append(servers, r.originServer(s))
 		}
-		args := []conf.Argument{conf.Literal(fmt.Sprintf("%s:%d", host, port))}
-		if weight := ptr.Deref(s.Weight, 1); weight != 1 {
-			args = append(args, conf.Literal(fmt.Sprintf("weight=%d", weight)))
-		}
-		if maxConnections > 0 {
-			args = append(args, conf.Literal(fmt.Sprintf("max_conns=%d", maxConnections)))
-		}
-		if s.Backup {
-			args = append(args, conf.Literal("backup"))
-		}
-		if _, err := netip.ParseAddr(host); err != nil {
-			args = append(args, conf.Literal("resolve"))
-			resolves = true
-		}
-		servers = append(servers, conf.D("server", args...))
 	}
-	if resolves {
+	if maxConnections == 0 {
+		for _, s := range r.lastly() {
+			servers = append(servers, r.originServer(s, "backup", "max_fails=0"))
+		}
+	}
+	if slices.ContainsFunc(origin.Servers, resolves) {
 		block = append(block, r.resolver()...)
 	}
-	servers = append(servers,
-		conf.D("keepalive", conf.Int(ptr.Deref(origin.Keepalive.Connections, 0))),
-		conf.D("keepalive_requests", conf.Int(ptr.Deref(origin.Keepalive.Requests, 0))),
-		conf.D("keepalive_timeout", conf.Time(tuning.Duration(origin.Keepalive.Timeout))))
-	return append(block, conf.B("upstream", conf.Literals(name), servers...))
+	return append(block, conf.B("upstream", conf.Literals(name), append(servers, r.originKeepalive()...)...))
+}
+
+// originServer is the line of a server.
+func (r renderer) originServer(s v1alpha1.OriginServer, parameters ...string) conf.Directive {
+	host, port := Address(s, r.Spec.Origin.Scheme, r.Namespace, r.ClusterDomain)
+	args := []conf.Argument{conf.Literal(fmt.Sprintf("%s:%d", host, port))}
+	if weight := ptr.Deref(s.Weight, 1); weight != 1 {
+		args = append(args, conf.Literal(fmt.Sprintf("weight=%d", weight)))
+	}
+	args = append(args, conf.Literals(parameters...)...)
+	if s.Backup {
+		args = append(args, conf.Literal("backup"))
+	}
+	if resolves(s) {
+		args = append(args, conf.Literal("resolve"))
+	}
+	return conf.D("server", args...)
+}
+
+// resolves is true for a server with a name, which may have several addresses.
+func resolves(s v1alpha1.OriginServer) bool {
+	_, err := netip.ParseAddr(ptr.Deref(s.Host, ""))
+	return s.Service != nil || err != nil
+}
+
+// originKeepalive are the directives about idle connections.
+func (r renderer) originKeepalive() conf.Block {
+	keepalive := r.Spec.Origin.Keepalive
+	return conf.Block{
+		conf.D("keepalive", conf.Int(ptr.Deref(keepalive.Connections, 0))),
+		conf.D("keepalive_requests", conf.Int(ptr.Deref(keepalive.Requests, 0))),
+		conf.D("keepalive_timeout", conf.Time(tuning.Duration(keepalive.Timeout))),
+	}
 }
 
 // resolvers are those that the revision names, or else the pod's own.
