@@ -37,7 +37,6 @@ const (
 	renewInRequest  = "$http_x_cachenode_renew"
 	hotVariable     = "$is_hot"
 	discardVariable = "$discard"
-	copyVariable    = "$copy_seconds"
 	schemeVariable  = "$client_scheme"
 	schemeHeader    = "X-CacheNode-Scheme"
 	schemeInRequest = "$http_x_cachenode_scheme"
@@ -91,10 +90,10 @@ func (r renderer) keyedZone(name string) conf.Literal {
 // disks: the server that answers it has no upstream, so none of its requests reaches the origin. An object that is too
 // large comes with an X-Accel-Redirect, at which nginx stops reading.
 //
-// X-Accel-Expires says how long a copy is fresh, as nginx does not read Age. The first request for an expired copy
-// waits until the promoter is renewing it. That request, and those that come before the renewal is done, get the
-// expired copy. None of them waits for a disk, unless
-// the promoter runs in a worker whose clock is a moment behind: to it the copy is still fresh.
+// X-Accel-Expires says how long a copy is fresh, as nginx does not read Age: see copySeconds. The first request for an
+// expired copy waits until the promoter is renewing it. That request, and those that come before the renewal is done,
+// get the expired copy. None of them waits for a disk, unless the promoter runs in a worker whose clock is a moment
+// behind: to it the copy is still fresh.
 func (r renderer) memoryTier() conf.Block {
 	if !r.hasMemoryTier() {
 		return nil
@@ -102,7 +101,6 @@ func (r renderer) memoryTier() conf.Block {
 	t := r.Spec.MemoryTier
 	zone := conf.Size(tuning.TierKeys(t))
 	rate := 6 * ptr.Deref(t.MinUses, 1) // per minute, which is minUses in ten seconds
-	seconds := strings.TrimSuffix(string(conf.Seconds(tuning.Duration(t.MaxExtraAge))), "s")
 	length := "$upstream_http_content_length"
 	if r.hasSlices() {
 		length = "$sent_http_content_length" // of the object, not of its first slice
@@ -145,17 +143,15 @@ func (r renderer) memoryTier() conf.Block {
 			conf.Row(conf.Literal("EXPIRED"), conf.Literal(renewing)), conf.D("default", r.place())),
 		conf.B("map",
 			[]conf.Argument{
-				conf.Expression("$upstream_cache_status:$status:" + length + ":" + strictVariable),
+				conf.Expression(copyVariable + ":$status:" + length + ":" + strictVariable),
 				conf.Expression(discardVariable),
 			},
 			conf.D("default", conf.Literal(discard)),
-			conf.Row(conf.Expression("~^HIT:(304:.*|200:"+atMost(tuning.TierObject(t))+"):$"), conf.Literal(""))),
+			conf.Row(conf.Expression("~^[1-9][0-9]*:(?:304:.*|200:"+atMost(tuning.TierObject(t))+"):$"), conf.Literal(""))),
 		// A copy in memory can outlive the object's freshness.
 		conf.B("map", []conf.Argument{conf.Expression(controlInAnswer), conf.Expression(strictVariable)},
 			conf.D("default", conf.Literal("")), conf.Row(conf.Expression(strict), conf.Literal("1"))),
-		conf.B("map", []conf.Argument{conf.Expression("$upstream_cache_status:$status"), conf.Expression(copyVariable)},
-			conf.D("default", conf.Literal("0")),
-			conf.Row(conf.Literal("HIT:200"), conf.Literal(seconds)), conf.Row(conf.Literal("HIT:304"), conf.Literal(seconds))),
+		r.copySeconds(),
 		noServer(),
 		conf.B("upstream", conf.Literals(promoterUpstream), conf.D("server", conf.Literal(layout.PromoterAddress))),
 		conf.B("upstream", conf.Literals(disksUpstream),

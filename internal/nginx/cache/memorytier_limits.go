@@ -17,11 +17,11 @@ func copiesOfOne(t v1alpha1.MemoryTier) int {
 	return max(perMinute, int(2*time.Minute/max(tuning.Duration(t.MaxExtraAge), time.Second)))
 }
 
-// renewals is how often a minute an expired copy may be renewed, after three attempts at once: once in maxExtraAge, and
-// at least once a minute. If the disk has no fresh object any more, the old copy is served until the attempts have
+// renewals is how often a minute an expired copy may be renewed, after three attempts at once: once in the shortest
+// time that a copy is fresh. If the disk has no fresh object any more, the old copy is served until the attempts have
 // shown that, so they are not more frequent.
 func renewals(t v1alpha1.MemoryTier) int {
-	return max(1, int(time.Minute/max(tuning.Duration(t.MaxExtraAge), time.Second)))
+	return int(time.Minute / min(max(tuning.Duration(t.MaxExtraAge), time.Second), leastLifetime))
 }
 
 // copies is how many objects a second may be copied into memory: as many of 128 KiB as fill the tier in ten seconds,
@@ -54,5 +54,5 @@ func atMost(n int64) string {
 	if len(digits) > 1 {
 		alternatives = append(alternatives, "[0-9]"+strings.Repeat("[0-9]?", len(digits)-2))
 	}
-	return "(" + strings.Join(alternatives, "|") + ")"
+	return "(?:" + strings.Join(alternatives, "|") + ")"
 }

@@ -144,7 +144,7 @@ func TestWithdrawnFromMemory(t *testing.T) {
 		answer := strings.TrimPrefix(r.URL.Path, "/object/")
 		switch status, err := strconv.Atoi(answer); {
 		case !gone.Load():
-			w.Header().Set("Cache-Control", "max-age=2")
+			w.Header().Set("Cache-Control", "max-age=10") // less is not copied
 			_, _ = io.WriteString(w, "old")
 		case err == nil:
 			w.WriteHeader(status)

@@ -1,0 +1,59 @@
+package cache
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
+	"github.com/cachenode/cachenode-operator/internal/tuning"
+)
+
+const (
+	// leastLifetime is the shortest lifetime of an object that is copied into memory. A copy of a live playlist would be
+	// too old for players, whatever its own time.
+	leastLifetime = 10 * time.Second
+	// copyVariable is for how many seconds a copy is fresh; 0 for what is not copied. copyLifetime is the capture of an
+	// object's own lifetime.
+	copyVariable = "$copy_seconds"
+	copyLifetime = "$copy_lifetime"
+)
+
+// copySeconds is the map for copyVariable: maxExtraAge, or the object's own lifetime if that is shorter. nginx has no
+// variable for the time that an object is still fresh, so the lifetime is that from when the origin sent the object.
+// It is where nginx itself takes it from: X-Accel-Expires, then max-age, then Expires, then cache.valid. Expires is a
+// date, which a map cannot compare with the present, so such an object is not copied. The others that are not copied
+// are those that have s-maxage: see strictVariable.
+func (r renderer) copySeconds() conf.Directive {
+	const found = "^HIT:(?:200|304):"
+	longest := tuning.Duration(r.Spec.MemoryTier.MaxExtraAge)
+	seconds := func(d time.Duration) conf.Literal { return conf.Literal(fmt.Sprintf("%d", int64(d.Seconds()))) }
+	rows := func(value string) conf.Block {
+		return conf.Block{
+			conf.Row(conf.Expression(value+"0*[0-9](?![0-9])"), conf.Literal("0")),
+			conf.Row(conf.Expression(fmt.Sprintf("%s0*(?<%s>%s)(?![0-9])",
+				value, copyLifetime[1:], atMost(int64(longest.Seconds())))), conf.Expression(copyLifetime)),
+			conf.Row(conf.Expression(value+"[0-9]"), seconds(longest)),
+		}
+	}
+	valid := time.Duration(0)
+	if i := slices.IndexFunc(r.Spec.Cache.Valid, func(v v1alpha1.Validity) bool {
+		return slices.Contains(v.Status, 200)
+	}); i >= 0 {
+		valid = min(tuning.Duration(r.Spec.Cache.Valid[i].For), longest)
+		if tuning.Duration(r.Spec.Cache.Valid[i].For) < leastLifetime {
+			valid = 0
+		}
+	}
+	block := conf.Block{conf.D("default", conf.Literal("0"))}
+	block = append(block, rows("~"+found)...)
+	block = append(block, rows("~*"+found+":(?:(?!max-age=).)*max-age=")...)
+	return conf.B("map",
+		[]conf.Argument{
+			conf.Expression("$upstream_cache_status:$status:$upstream_http_x_accel_expires:" + controlInAnswer +
+				" expires=$upstream_http_expires"),
+			conf.Expression(copyVariable),
+		},
+		append(block, conf.Row(conf.Expression("~"+found+":(?!.*max-age=).* expires=$"), seconds(valid)))...)
+}
