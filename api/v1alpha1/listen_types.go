@@ -139,7 +139,8 @@ type Gzip struct {
 // +kubebuilder:validation:XValidation:rule="self != 'text/html'",message="text/html is always compressed: leave it out"
 type MediaType string
 
-// ListenTLS says where and how the pods accept requests over TLS, versions 1.2 and 1.3.
+// ListenTLS says where and how the pods accept requests over TLS, versions 1.2 and 1.3. With version 1.2, clients need
+// ECDHE and an authenticated cipher.
 type ListenTLS struct {
 	// secretName is a Secret of type kubernetes.io/tls in the CacheNode's namespace, such as cert-manager creates. A
 	// renewed certificate reaches nginx without a restart. A damaged certificate does not reach nginx.

@@ -4,5 +4,7 @@ package cache
 var (
 	AtMost       = atMost
 	Removable    = removable
+	Uncounted    = uncounted
+	Guards       = guards
 	WithoutGroup = withoutGroup
 )

@@ -70,17 +70,20 @@ var RequestHeaders = slices.Concat(
 var (
 	overridesHost = []string{
 		"Forwarded", "X-Forwarded-Server", "X-Host", "X-HTTP-Host-Override", "X-Original-Host", "X-Forwarded-Hostname",
-		"X-Backend-Host", "X-Proxy-Host",
+		"X-Backend-Host", "X-Proxy-Host", "X-Envoy-Original-Host",
 	}
 	overridesScheme = []string{
 		"X-Forwarded-Port", "X-Forwarded-Scheme", "X-Forwarded-Protocol", "X-Forwarded-Ssl", "X-Url-Scheme", "X-Scheme",
 		"X-Original-Scheme", "Front-End-Https", "Https", "X-Https", "X-Forwarded-Https", "X-Client-Scheme",
-		"X-Client-Proto", "CF-Visitor", "CloudFront-Forwarded-Proto", "X-Edge-Proto",
+		"X-Client-Proto", "CF-Visitor", "CloudFront-Forwarded-Proto", "X-Edge-Proto", "X-Proxied-Https", "WL-Proxy-SSL",
+		"X-ARR-SSL",
 	}
 	overridesPath = []string{
 		"X-Original-URL", "X-Original-URI", "X-Original-Path", "X-Rewrite-URL", "X-Forwarded-Prefix", "X-Forwarded-Path",
 		"X-Forwarded-Uri", "X-Script-Name", "X-Envoy-Original-Path", "X-Request-Uri", "X-Original-Request-Uri",
-		"X-Forwarded-Context", "X-Forwarded-Pathbase", "X-Invoke-Path", "X-Middleware-Rewrite",
+		"X-Forwarded-Context", "X-Forwarded-Pathbase", "X-Invoke-Path", "X-Middleware-Rewrite", "X-Forwarded-Base",
+		"X-Request-Base", "X-Forwarded-Script-Name", "X-Traversal-Path", "X-HTTP-Path-Override", "X-Override-URL",
+		"X-Forwarded-Request-Uri", "X-Matched-Path", "X-Invoke-Status", "X-Invoke-Error", "X-Invoke-Output",
 	}
 	overridesServer = []string{"Proxy", "X-Sendfile-Type", "X-Accel-Mapping"}
 	overridesMethod = []string{

@@ -14,6 +14,8 @@ import (
 const (
 	// altSvc tells clients of HTTP/3, over TLS only.
 	altSvc = "$alt_svc"
+	// ciphers are those of TLS 1.2: with forward secrecy and authenticated encryption, as all of TLS 1.3 are.
+	ciphers = "ECDHE+AESGCM:ECDHE+CHACHA20"
 	// forwardedFor is X-Forwarded-For with the address of the load balancer, as a client's own address is in it already.
 	forwardedFor = "$forwarded_for"
 )
@@ -76,6 +78,7 @@ func (r renderer) listenerTLS() conf.Block {
 		conf.D("ssl_certificate", conf.Literal(layout.ListenerCertificate(r.Facts.Certificate))),
 		conf.D("ssl_certificate_key", conf.Literal(layout.ListenerKey(r.Facts.Certificate))),
 		conf.D("ssl_protocols", conf.Literal("TLSv1.2"), conf.Literal("TLSv1.3")),
+		conf.D("ssl_ciphers", conf.Literal(ciphers)),
 		conf.D("ssl_session_cache", conf.Literal("shared:listener:10m")),
 		conf.D("ssl_session_timeout", conf.Literal("1d")),
 		conf.D("ssl_session_tickets", conf.OnOff(false)),

@@ -2,7 +2,6 @@ package cache
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -16,34 +15,46 @@ const (
 	countedQuery = "$counted_query"
 	// requestPath is the path as the client sent it.
 	requestPath = "$request_path"
-	// groups is how many groups of neighbouring arguments are removed. A map removes one, as nginx has no loop.
+	// keptQuery are the arguments that count, with what &s follow them.
+	keptQuery = "$kept_query"
+	// groups is how many groups of neighbouring arguments are removed, as nginx has no loop.
 	groups = 8
 )
 
-// alternatives is a regular expression for names, some of which end in a star. rest is the one for the star. The names
-// contain no character that has a meaning in nginx's syntax (see v1alpha1.NamePattern).
-func alternatives(names []v1alpha1.NamePattern, rest string) string {
-	list := make([]string, len(names))
-	for i, n := range names {
-		name, isPrefix := strings.CutSuffix(string(n), "*")
-		list[i] = regexp.QuoteMeta(name)
-		if isPrefix {
-			list[i] += rest
+// removable is a regular expression that finds the first groups of neighbouring arguments that do not count. Its
+// captures, see leftover, are what is before, between and after them. One expression for all groups looks at each
+// argument once or twice, whatever a client sends: with one for each group, a query of 7,500 arguments cost 37 ms.
+// argument is the expression for an argument that does not count, with the & after it, as a group.
+func removable(argument string) string {
+	expression := ""
+	for i := groups; i > 0; i-- {
+		expression = fmt.Sprintf("(?<%s>(?:[^&]*&)*?)%s+%s", queryPart(i), argument, expression)
+		if i > 1 {
+			expression = "(?:" + expression + ")?"
 		}
 	}
-	slices.Sort(list)
-	return "(?:" + strings.Join(list, "|") + ")"
+	return fmt.Sprintf("^%s(?<%s>.*)$", expression, queryPart(groups+1))
 }
 
-// removable is a regular expression that finds the first group of neighbouring arguments that do not count: what comes
-// before the group and what comes after it are its parts. nginx has it from PCRE; Go has no lookahead.
-func removable(q v1alpha1.Query) string {
+// uncounted is the regular expression for an argument that does not count, with the & after it. nginx has lookahead
+// from PCRE; Go has none.
+func uncounted(q v1alpha1.Query) string {
 	const rest = "[^&=]*"
-	argument := alternatives(q.Drop, rest) + "(?:=[^&]*)?"
 	if q.Keep != nil {
-		argument = "(?!" + alternatives(q.Keep, rest) + "(?:=|&|$))[^&]*"
+		return "(?!" + alternatives(q.Keep, rest) + "(?:=|&|$))[^&]*(?:&|$)"
 	}
-	return "^((?:[^&]*&)*?)(?:" + argument + "(?:&|$))+(.*)$"
+	return alternatives(q.Drop, rest) + "(?:=[^&]*)?(?:&|$)"
+}
+
+// queryPart is the name of a capture of removable, counted from 1.
+func queryPart(i int) string { return fmt.Sprintf("query_%d", i) }
+
+// leftover are all captures of removable.
+func leftover() (text conf.Expression) {
+	for i := range groups + 1 {
+		text += conf.Expression("$" + queryPart(i+1))
+	}
+	return text
 }
 
 // queryMaps compute the arguments that count.
@@ -52,17 +63,21 @@ func (r renderer) queryMaps() conf.Block {
 	if q == nil {
 		return nil
 	}
-	var block conf.Block
-	from := "$args"
-	for i := range groups {
-		to := fmt.Sprintf("$query_%d", i+1)
-		block = append(block, conf.B("map", []conf.Argument{conf.Expression(from), conf.Expression(to)},
-			conf.D("default", conf.Expression(from)),
-			conf.Row(conf.Expression("~"+removable(*q)), conf.Expression("$1$2"))))
-		from = to
+	// The names stand in the text once, as nginx takes no argument of more than 4 KiB.
+	const longest = 3 << 10
+	argument := uncounted(*q)
+	if len(argument) > longest {
+		argument = guards.ReplaceAllString(argument, "")
 	}
-	block = append(block, conf.B("map", []conf.Argument{conf.Expression(from), conf.Expression(countedArgs)},
-		conf.D("default", conf.Literal("")), conf.Row(conf.Expression("~^(.*[^&])&*$"), conf.Expression("$1"))))
+	define := "(?(DEFINE)(?<uncounted>" + argument + "))"
+	block := conf.Block{
+		conf.B("map", []conf.Argument{conf.Expression("$args"), conf.Expression(keptQuery)},
+			conf.D("default", conf.Expression("$args")),
+			conf.Row(conf.Expression("~"+define+removable("(?&uncounted)")), leftover())),
+		conf.B("map", []conf.Argument{conf.Expression(keptQuery), conf.Expression(countedArgs)},
+			conf.D("default", conf.Literal("")),
+			conf.Row(conf.Expression("~^(?<counted>.*[^&])&*$"), conf.Expression("$counted"))),
+	}
 	if r.keeps(v1alpha1.KeyURI) {
 		return block
 	}
@@ -70,7 +85,8 @@ func (r renderer) queryMaps() conf.Block {
 		conf.B("map", []conf.Argument{conf.Expression(countedArgs), conf.Expression(countedQuery)},
 			conf.Row(conf.Literal(""), conf.Literal("")), conf.D("default", conf.Expression("?"+countedArgs))),
 		conf.B("map", []conf.Argument{conf.Expression("$request_uri"), conf.Expression(requestPath)},
-			conf.D("default", conf.Literal("")), conf.Row(conf.Expression("~^([^?]*)"), conf.Expression("$1"))))
+			conf.D("default", conf.Literal("")),
+			conf.Row(conf.Expression("~^(?<sent_path>[^?]*)"), conf.Expression("$sent_path"))))
 }
 
 // passedURI is what a request has in its first line instead of what the client sent; "" if it is the same.

@@ -1,0 +1,71 @@
+package cache
+
+import (
+	"regexp"
+	"slices"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+)
+
+// alternatives is a regular expression for names, some of which end in a star. rest is the one for the star. The names
+// contain no character that has a meaning in nginx's syntax (see v1alpha1.NamePattern). Names with a common beginning
+// share it, because nginx tries one alternative after another for each argument that a client sends.
+func alternatives(names []v1alpha1.NamePattern, rest string) string {
+	list := make([]string, len(names))
+	for i, n := range names {
+		list[i] = string(n)
+	}
+	slices.Sort(list)
+	return branch(slices.Compact(list), rest)
+}
+
+// branch is the expression for sorted names, or for what is left of them after a common beginning.
+func branch(names []string, rest string) string {
+	if slices.Contains(names, "*") {
+		return rest
+	}
+	ends := names[0] == ""
+	if ends {
+		names = names[1:]
+	}
+	var branches []string
+	for len(names) > 0 {
+		end := slices.IndexFunc(names, func(n string) bool { return n[0] != names[0][0] })
+		if end < 0 {
+			end = len(names)
+		}
+		tails := make([]string, end)
+		for i, n := range names[:end] {
+			tails[i] = n[1:]
+		}
+		branches = append(branches, names[0][:1]+branch(tails, rest))
+		names = names[end:]
+	}
+	if len(branches) == 0 {
+		return ""
+	}
+	if ends {
+		return "(?:" + choice(branches) + ")?"
+	}
+	return choice(branches)
+}
+
+// guards finds the lookaheads of choice, which save nothing but time.
+var guards = regexp.MustCompile(`[(][?]=\[(?:\\.|[^\\])-(?:\\.|[^\\])\][)]`)
+
+// choice is the expression for one of several sorted branches, each of which begins with another character. Lookaheads
+// for the first character have nginx try few of them.
+func choice(branches []string) string {
+	if len(branches) == 1 {
+		return regexp.QuoteMeta(branches[0][:1]) + branches[0][1:]
+	}
+	half := len(branches) / 2
+	guarded := func(some []string) string {
+		if len(some) == 1 {
+			return choice(some)
+		}
+		quoted := func(branch string) string { return regexp.QuoteMeta(branch[:1]) }
+		return "(?=[" + quoted(some[0]) + "-" + quoted(some[len(some)-1]) + "])" + choice(some)
+	}
+	return "(?:" + guarded(branches[:half]) + "|" + guarded(branches[half:]) + ")"
+}
