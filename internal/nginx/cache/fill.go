@@ -105,11 +105,11 @@ func (r renderer) fillFromPods() conf.Block {
 	}
 	renewed := conf.B("map", []conf.Argument{conf.Expression(statusInAnswer), conf.Expression(renewedSeconds)},
 		conf.D("default", conf.Literal("")),
-		conf.Row(conf.Expression("~^(HIT|REVALIDATED|UPDATING|STALE)$"), conf.Literal(filledFor)))
+		conf.Row(conf.Expression("~^(?:HIT|REVALIDATED|UPDATING|STALE)$"), conf.Literal(filledFor)))
 	return conf.Block{
 		from, renewed,
-		part(fillInRequest, "~^([^ ]+) ", fillPod), part(fillInRequest, "~^[^ ]+ ([^ ]+) ", fillScheme),
-		part(fillInRequest, "~^[^ ]+ [^ ]+ (.+)$", fillHost),
+		part(fillInRequest, "~^", "[^ ]+", " ", fillPod), part(fillInRequest, "~^[^ ]+ ", "[^ ]+", " ", fillScheme),
+		part(fillInRequest, "~^[^ ]+ [^ ]+ ", ".+", "$", fillHost),
 	}
 }
 
@@ -120,17 +120,17 @@ func (r renderer) fillFromDisks() conf.Block {
 			conf.Expression(gatewayDisk + ":$upstream_cache_status:" + previousDisk), conf.Expression(formerVariable),
 		},
 		conf.D("volatile"), conf.D("default", conf.Literal("")),
-		conf.Row(conf.Expression(`~^([^:]+):MISS:\1$`), conf.Literal("")))
+		conf.Row(conf.Expression(`~^(?<same_disk>[^:]+):MISS:\k<same_disk>$`), conf.Literal("")))
 	for _, d := range r.disks {
 		from.Block = append(from.Block,
 			conf.Row(conf.Expression("~.:MISS:"+d.Name+"$"),
 				conf.Expression(d.Name+" $request_method ")+r.schemeInKey()+" $host"))
 	}
 	block := conf.Block{
-		from, part(formerInRequest, "~^([^ ]+) ", formerDisk),
-		part(formerInRequest, "~^[^ ]+ ([^ ]+) ", formerMethod),
-		part(formerInRequest, "~^[^ ]+ [^ ]+ ([^ ]+) ", formerScheme),
-		part(formerInRequest, "~^[^ ]+ [^ ]+ [^ ]+ (.+)$", formerHost),
+		from, part(formerInRequest, "~^", "[^ ]+", " ", formerDisk),
+		part(formerInRequest, "~^[^ ]+ ", "[^ ]+", " ", formerMethod),
+		part(formerInRequest, "~^[^ ]+ [^ ]+ ", "[^ ]+", " ", formerScheme),
+		part(formerInRequest, "~^[^ ]+ [^ ]+ [^ ]+ ", ".+", "$", formerHost),
 		conf.B("map", []conf.Argument{conf.Expression(formerDisk), conf.Expression(orFormer)},
 			conf.Row(conf.Literal(""), conf.Literal(unfilled)), conf.D("default", conf.Literal(fillFromDisk))),
 		ifExpired(absentOrExpired, "EXPIRED"),
@@ -166,10 +166,12 @@ func (r renderer) asStored() conf.Block {
 	return conf.Block{conf.D("max_ranges", conf.Literal("0"))}
 }
 
-// part is the map for a part of a header that says where an object comes from.
-func part(header conf.Expression, pattern, variable string) conf.Directive {
+// part is the map for a part of a header that says where an object comes from, and what is before and after it.
+func part(header conf.Expression, before, pattern, after, variable string) conf.Directive {
+	name := variable[1:] + "_part"
 	return conf.B("map", []conf.Argument{header, conf.Expression(variable)},
-		conf.D("default", conf.Literal("")), conf.Row(conf.Expression(pattern), conf.Expression("$1")))
+		conf.D("default", conf.Literal("")),
+		conf.Row(conf.Expression(before+"(?<"+name+">"+pattern+")"+after), conf.Expression("$"+name)))
 }
 
 // fillLocations ask the pod or the disk that had the key. The response is stored as it is stored there, with the
@@ -317,12 +319,12 @@ func (r renderer) lifetime() (maps, header conf.Block) {
 	given := conf.Expression("$status:$upstream_http_x_accel_expires$upstream_http_expires:" + controlVariable)
 	lifetimes := conf.B("map", []conf.Argument{given, conf.Expression(lifetimeVariable)},
 		conf.D("default", conf.Expression("$upstream_http_x_accel_expires")),
-		conf.Row(conf.Expression("~*:.*(no-store|private)"), conf.Literal("")))
+		conf.Row(conf.Expression("~*:.*(?:no-store|private)"), conf.Literal("")))
 	i := slices.IndexFunc(r.Spec.Cache.Valid, func(v v1alpha1.Validity) bool { return slices.Contains(v.Status, ok) })
 	if r.answersAbsent() && i >= 0 {
 		seconds := strings.TrimSuffix(string(conf.Seconds(tuning.Duration(r.Spec.Cache.Valid[i].For))), "s")
 		lifetimes.Block = append(lifetimes.Block,
-			conf.Row(conf.Expression("~*^304::(?!.*(max-age|no-cache))"), conf.Literal(seconds)))
+			conf.Row(conf.Expression("~*^304::(?!.*(?:max-age|no-cache))"), conf.Literal(seconds)))
 	}
 	return conf.Block{lifetimes}, conf.Block{
 		conf.D("add_header", conf.Literal("X-Accel-Expires"), conf.Expression(lifetimeVariable), conf.Literal("always")),

@@ -49,11 +49,11 @@ const (
 	clientVariable  = "$client_control"
 	// strictVariable is not empty for objects that may not be served stale.
 	strictVariable = "$must_revalidate"
-	strict         = "~*(must-revalidate|proxy-revalidate|s-maxage)"
+	strict         = "~*(?:must-revalidate|proxy-revalidate|s-maxage)"
 
 	// member and dictionary match a structured field (RFC 8941), which CDN-Cache-Control must be to count.
-	member     = `[a-z*][a-z0-9_.*-]*(=([0-9.-]+|"[^"]*"|[a-z*][^ ,;"]*|[?][01]|:[^:]*:))?(;[^,]*)?`
-	dictionary = `^\s*` + member + `(\s*,\s*` + member + `)*\s*$`
+	member     = `[a-z*][a-z0-9_.*-]*(?:=(?:[0-9.-]+|"[^"]*"|[a-z*][^ ,;"]*|[?][01]|:[^:]*:))?(?:;[^,]*)?`
+	dictionary = `^\s*` + member + `(?:\s*,\s*` + member + `)*\s*$`
 
 	// byStateVariable is the gateway's location for a request with a stateHeader; "" without one.
 	byStateVariable = "$by_state"
@@ -109,7 +109,7 @@ func (r renderer) controlMaps() conf.Block {
 		[]conf.Argument{conf.Expression("$upstream_http_x_accel_expires:") + control, conf.Expression(ownOnly)},
 		conf.D("default", conf.Literal("")),
 		conf.Row(conf.Expression("~^0:"), conf.Literal("1")),
-		conf.Row(conf.Expression("~*(no-store|no-cache|private|max-age=0|s-maxage=0)"), conf.Literal("1")))
+		conf.Row(conf.Expression("~*(?:no-store|no-cache|private|max-age=0|s-maxage=0)"), conf.Literal("1")))
 	origins := conf.Expression(originVariable)
 	return conf.Block{
 		shared, forOne, aged,
@@ -140,7 +140,7 @@ func (r renderer) controlMaps() conf.Block {
 		conf.B("map", []conf.Argument{control, conf.Expression(storedVariable)},
 			conf.Row(conf.Literal(""), conf.Literal(both)),
 			conf.Row(conf.Expression(strict), control),
-			conf.Row(conf.Expression("~*(no-store|no-cache|private)"), control),
+			conf.Row(conf.Expression("~*(?:no-store|no-cache|private)"), control),
 			conf.Row(conf.Expression("~*stale-while-revalidate.*stale-if-error"), control),
 			conf.Row(conf.Expression("~*stale-if-error.*stale-while-revalidate"), control),
 			conf.Row(conf.Expression("~*stale-while-revalidate"), add(ifError)),

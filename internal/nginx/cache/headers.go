@@ -216,11 +216,11 @@ func (r renderer) requestMaps() conf.Block {
 				conf.Expression(bodyVariable),
 			},
 			conf.D("default", conf.Literal("")),
-			conf.Row(conf.Expression("~^(GET|HEAD) 0* $"), conf.Literal("")),
-			conf.Row(conf.Expression("~^(GET|HEAD) "), conf.Literal("1"))),
+			conf.Row(conf.Expression("~^(?:GET|HEAD) 0* $"), conf.Literal("")),
+			conf.Row(conf.Expression("~^(?:GET|HEAD) "), conf.Literal("1"))),
 		conf.B("map", []conf.Argument{conf.Expression("$upstream_http_vary"), conf.Expression(variesVariable)},
 			conf.D("volatile"), // for each slice
-			conf.D("default", conf.Literal("")), conf.Row(conf.Expression(`~(^|,)\s*[*]`), conf.Literal("1"))),
+			conf.D("default", conf.Literal("")), conf.Row(conf.Expression(`~(?:^|,)\s*[*]`), conf.Literal("1"))),
 	}
 	asked := conf.Expression("")
 	if r.hasSlices() {

@@ -67,8 +67,8 @@ func jsonLog() conf.Block {
 			[]conf.Argument{
 				conf.Expression("$upstream_cache_status:$upstream_response_time"), conf.Expression("$origin_seconds"),
 			},
-			conf.D("default", conf.Literal("")), conf.Row(conf.Expression("~^(HIT|STALE|UPDATING):"), conf.Literal("")),
-			conf.Row(conf.Expression("~([0-9]+[.][0-9]+)$"), conf.Expression("$1"))),
+			conf.D("default", conf.Literal("")), conf.Row(conf.Expression("~^(?:HIT|STALE|UPDATING):"), conf.Literal("")),
+			conf.Row(conf.Expression("~(?<last_time>[0-9]+[.][0-9]+)$"), conf.Expression("$last_time"))),
 		conf.B("map", []conf.Argument{conf.Expression("$status"), conf.Expression("$status_number")},
 			conf.D("default", conf.Literal("0")), conf.Row(conf.Expression("~^[1-9]"), conf.Expression("$status"))),
 		conf.D("log_format", conf.Literal(jsonFormat), conf.Literal("escape=json"),

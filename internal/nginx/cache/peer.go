@@ -134,7 +134,7 @@ func (r renderer) lookupMaps() conf.Block {
 func secondsOfFills() conf.Directive {
 	return conf.B("map", []conf.Argument{conf.Expression("$upstream_cache_status"), conf.Expression(fillSeconds)},
 		conf.D("default", conf.Literal("0")), conf.Row(conf.Literal("EXPIRED"), conf.Literal("")),
-		conf.Row(conf.Expression("~^(HIT|REVALIDATED|STALE)$"), conf.Literal(filledFor)))
+		conf.Row(conf.Expression("~^(?:HIT|REVALIDATED|STALE)$"), conf.Literal(filledFor)))
 }
 
 // lookupServer answers with what is fresh in the pod's caches, and else with the status absent. It never waits for an

@@ -41,7 +41,7 @@ func (r renderer) reporting() conf.Block {
 			conf.D("log_format", conf.Literal(hopFormat), conf.Expression(agentapi.HopFormat)),
 			// The address of a pod that nginx leaves out (max_fails) is the name of its upstream.
 			conf.B("map", []conf.Argument{conf.Expression("$upstream_addr"), conf.Expression("$skips_owner")},
-				conf.Row(conf.Expression("~(^| : )"+lookupName), conf.Literal("1")),
+				conf.Row(conf.Expression("~(?:^| : )"+lookupName), conf.Literal("1")),
 				conf.D("default", conf.Literal("0"))))
 		block = append(block, r.alone()...)
 	}
@@ -54,7 +54,7 @@ func (r renderer) reporting() conf.Block {
 			conf.D("log_format", conf.Literal(agentapi.TagUnsafe), conf.Literal("escape=none"),
 				conf.Expression(agentapi.UnsafeFormat)),
 			conf.B("map", []conf.Argument{conf.Expression("$request_method:$status"), conf.Expression(unsafeVariable)},
-				conf.Row(conf.Expression("~^("+methods+"):[23]"), conf.Literal("1")),
+				conf.Row(conf.Expression("~^(?:"+methods+"):[23]"), conf.Literal("1")),
 				conf.D("default", conf.Literal("0"))))
 	}
 	if r.logFormat() == jsonFormat {
@@ -80,7 +80,7 @@ func (r renderer) alone() conf.Block {
 	}
 	return conf.Block{conf.B("map",
 		[]conf.Argument{sampled + " $upstream_addr", conf.Expression(aloneVariable)},
-		conf.Row(conf.Expression(fmt.Sprintf("~^1 .*(%s|:%d(,| |$))", lookupName, layout.LookupPort)), conf.Literal("1")),
+		conf.Row(conf.Expression(fmt.Sprintf("~^1 .*(?:%s|:%d(?:,| |$))", lookupName, layout.LookupPort)), conf.Literal("1")),
 		conf.D("default", conf.Literal("0")))}
 }
 

@@ -80,14 +80,14 @@ func (r renderer) sliceMaps() conf.Block {
 				conf.Expression(askedRange),
 			},
 			volatile, conf.D("default", conf.Expression("$http_range")),
-			conf.Row(conf.Expression("~^yes:(GET|HEAD):$"), conf.Expression(sliceVariable)),
-			conf.Row(conf.Expression("~^(yes|no):"), conf.Literal(""))),
+			conf.Row(conf.Expression("~^yes:(?:GET|HEAD):$"), conf.Expression(sliceVariable)),
+			conf.Row(conf.Expression("~^(?:yes|no):"), conf.Literal(""))),
 		// nginx remembers that a location has no slices, so the variable must not be used there.
 		conf.B("map", []conf.Argument{conf.Expression(slicedVariable), position},
 			volatile, conf.D("default", conf.Literal("")), conf.Row(conf.Literal("yes"), conf.Expression(slicesVariable))),
 		conf.B("map", []conf.Argument{conf.Expression(firstSlice + " " + sliceVariable), conf.Expression(slicesVariable)},
 			volatile, conf.D("default", conf.Literal("")),
-			conf.Row(conf.Expression(`~^(bytes=.+) \1$`), conf.Literal("first")),
+			conf.Row(conf.Expression(`~^(?<same_slice>bytes=.+) \k<same_slice>$`), conf.Literal("first")),
 			conf.Row(conf.Expression("~^bytes=.+ bytes="), conf.Literal("next"))),
 		failover(uncached), failover(waiting),
 	}
@@ -193,7 +193,7 @@ func (r renderer) sliceLog() (format, log conf.Block) {
 			conf.Expression(strings.Replace(agentapi.RequestFormat, diskVariable, diskInRequest, 1))),
 		conf.B("map", []conf.Argument{fetched, conf.Expression(countedSlice)},
 			conf.D("default", conf.Literal("0")),
-			conf.Row(conf.Expression("~^(first|next):(?!HIT)[A-Z]*:206:(?!@)"), counted)),
+			conf.Row(conf.Expression("~^(?:first|next):(?!HIT)[A-Z]*:206:(?!@)"), counted)),
 	}
 	log = conf.Block{
 		conf.D("access_log", toAgent(agentapi.TagSlice), conf.Literal(agentapi.TagSlice),
