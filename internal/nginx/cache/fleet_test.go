@@ -130,6 +130,10 @@ func (p *pods) configure(t *testing.T, pod int, f fleet.Fleet) {
 
 // origin answers with the path, counts requests, and has validators for all paths but those with /plain.
 func (p *pods) origin(w http.ResponseWriter, r *http.Request) {
+	if strings.HasPrefix(r.URL.Path, "/reflect") {
+		reflect(w, r)
+		return
+	}
 	if strings.HasPrefix(r.URL.Path, "/slow") {
 		time.Sleep(1500 * time.Millisecond)
 	}

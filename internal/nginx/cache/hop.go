@@ -89,7 +89,7 @@ func (r renderer) hopLocations() conf.Block {
 	} {
 		block = append(block, r.look(h), r.fetch(h))
 	}
-	return block
+	return append(block, lengthRequired())
 }
 
 // asksFirst is true if a pod asks for the header of an object before it asks for the object: hard disks may take longer
@@ -120,6 +120,7 @@ func (r renderer) look(h hop) conf.Directive {
 		conf.D("proxy_read_timeout", conf.Time(r.hopTimeout())),
 		conf.D("proxy_intercept_errors", conf.OnOff(true)),
 		conf.D("error_page", conf.Literal(absent), conf.Literal("="), conf.Literal(h.fetch)),
+		conf.D("error_page", conf.Literal("411"), conf.Literal("="), conf.Literal(noBody)),
 	}
 	if r.asksFirst() {
 		ask = h.fetch
@@ -190,7 +191,7 @@ func (r renderer) peerHeaders(ask string) conf.Block {
 		set(schemeHeader, scheme),
 		set(askHeader, conf.Literal(ask)),
 	}
-	for _, name := range []string{stateHeader, diskHeader, sliceHeader, renewHeader, fillHeader, formerHeader} {
+	for _, name := range []string{stateHeader, diskHeader, sliceHeader, renewHeader, fillHeader, formerHeader, plainHeader} {
 		block = append(block, set(name, conf.Literal("")))
 	}
 	return block

@@ -1,0 +1,190 @@
+package cache_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/quic-go/quic-go"
+	"github.com/quic-go/quic-go/http3"
+	"k8s.io/client-go/util/cert"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/layout"
+	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
+	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
+)
+
+// protocols are clients that can send a body with GET, by version of HTTP, and the URL at which they ask.
+func protocols(t *testing.T, n *nginxtest.Nginx) map[string]func(path string) (*http.Client, string) {
+	t.Helper()
+	config := &tls.Config{InsecureSkipVerify: true, ServerName: "www.example.com"}
+	dial := func(_ context.Context, _, address string) (net.Conn, error) {
+		_, port, _ := net.SplitHostPort(address)
+		return n.Dial("127.0.0.1:" + port)
+	}
+	over := func(transport http.RoundTripper, base string) func(string) (*http.Client, string) {
+		client := &http.Client{Timeout: 15 * time.Second, Transport: transport}
+		t.Cleanup(client.CloseIdleConnections)
+		return func(path string) (*http.Client, string) { return client, base + path }
+	}
+	transport := func(set func(*http.Protocols)) *http.Transport {
+		only := &http.Protocols{}
+		set(only)
+		return &http.Transport{DialContext: dial, TLSClientConfig: config, Protocols: only}
+	}
+	packets := &quic.Transport{Conn: n.ListenPacket("127.0.0.1:0")}
+	t.Cleanup(func() { _ = packets.Close() })
+	quick := &http3.Transport{
+		TLSClientConfig: config,
+		Dial: func(ctx context.Context, _ string, config *tls.Config, options *quic.Config) (*quic.Conn, error) {
+			return packets.Dial(ctx, &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 8443}, config, options)
+		},
+	}
+	t.Cleanup(func() { _ = quick.Close() })
+	const plain, secure = "http://www.example.com:8080", "https://www.example.com:8443"
+	return map[string]func(string) (*http.Client, string){
+		"HTTP/1.1":              over(transport(func(p *http.Protocols) { p.SetHTTP1(true) }), plain),
+		"HTTP/2":                over(transport(func(p *http.Protocols) { p.SetHTTP2(true) }), secure),
+		"HTTP/2, in plain text": over(transport(func(p *http.Protocols) { p.SetUnencryptedHTTP2(true) }), plain),
+		"HTTP/3":                over(quick, secure),
+	}
+}
+
+// reflect is an origin whose response to a GET depends on the body.
+func reflect(w http.ResponseWriter, r *http.Request) {
+	body, _ := io.ReadAll(r.Body)
+	if !strings.Contains(r.URL.Path, "weak") { // without, nothing is fetched in slices
+		w.Header().Set("ETag", fmt.Sprintf(`"%x"`, sha256.Sum256(body)))
+	}
+	w.Header().Set("X-Accel-Expires", "60")
+	http.ServeContent(w, r, "", time.Time{}, strings.NewReader(fmt.Sprintf("%s for %q", r.URL.Path, body)))
+}
+
+// askWith sends a GET with a body of unknown length, which only HTTP/1.1 announces by a header.
+func askWith(t *testing.T, client *http.Client, url string, body io.Reader) (status int, got string) {
+	t.Helper()
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, url, io.MultiReader(body))
+	must(t, err)
+	request.Host, request.ContentLength = "www.example.com", -1
+	response, err := client.Do(request)
+	if err != nil {
+		return 0, err.Error()
+	}
+	defer func() { _ = response.Body.Close() }()
+	content, err := io.ReadAll(response.Body)
+	must(t, err)
+	return response.StatusCode, string(content)
+}
+
+// checkBodies checks with each version of HTTP that what the origin answers to a GET with a body is for its sender
+// alone, whether the cache has no copy or a fresh one. lost is true if a lookup before takes a part of a body that no
+// header announces.
+func checkBodies(t *testing.T, n *nginxtest.Nginx, lost bool, path func(name string) string) {
+	t.Helper()
+	for name, over := range protocols(t, n) {
+		t.Run(name, func(t *testing.T) {
+			for size, body := range map[string]string{"short": "evil", "long": strings.Repeat("evil", 50_000)} {
+				path := path("/" + strings.NewReplacer("/", "", ".", "", ",", "", " ", "").Replace(name) + size)
+				client, url := over(path)
+				mine, others := fmt.Sprintf("%s for %q", path, body), fmt.Sprintf("%s for %q", path, "")
+				refused := lost && name != "HTTP/1.1" // a part of the body is lost
+				status, got := askWith(t, client, url, bytes.NewBufferString(body))
+				isMine := status == http.StatusOK && got == mine // also past the caches, if the gateway answers too early
+				if !isMine && (!refused || status != http.StatusLengthRequired) {
+					t.Errorf("%s, with nothing stored: status %d, %d bytes: %.80q", size, status, len(got), got)
+				}
+				for range 2 { // then a MISS and a HIT
+					if r, got := ask(t, client, http.MethodGet, url); got != others {
+						t.Errorf("%s, without a body, a %s: %.80q", size, place(r), got)
+					}
+				}
+				// What is stored may be the answer, as nginx looks it up before there is a body.
+				status, got = askWith(t, client, url, bytes.NewBufferString(body))
+				if isAnswer := status == http.StatusOK && (got == mine || got == others); !isAnswer &&
+					(!refused || status != http.StatusLengthRequired) {
+					t.Errorf("%s, with a copy stored: status %d, %.80q", size, status, got)
+				}
+				if r, got := ask(t, client, http.MethodGet, url); got != others {
+					t.Errorf("%s, without a body, a %s: %.80q", size, place(r), got)
+				}
+			}
+		})
+	}
+}
+
+// TestBodiesWithoutLength checks bodies of GET that no header announces.
+func TestBodiesWithoutLength(t *testing.T) {
+	t.Parallel()
+	tls := func(spec *v1alpha1.CacheNodeSpec) {
+		overTLS(spec)
+		spec.Listen.TLS.HTTP3, spec.Service.HTTPSPort = true, new(int32(443))
+	}
+	for name, changes := range map[string][]func(*v1alpha1.CacheNodeSpec){
+		"disks alone": nil, "memory tier": {inMemory}, "slices": {inSlices}, "memory tier and slices": {inMemory, inSlices},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := start(t, reflect, append(changes, tls)...)
+			checkBodies(t, n, strings.Contains(name, "memory"), func(name string) string { return name })
+			checkBodies(t, n, strings.Contains(name, "memory"), func(name string) string { return "/weak" + name })
+		})
+	}
+}
+
+// TestBodyForAnExpiredObject checks that a body of GET does not replace an expired object.
+func TestBodyForAnExpiredObject(t *testing.T) {
+	t.Parallel()
+	n := start(t, func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		w.Header().Set("Cache-Control", "max-age=1")
+		w.Header().Set("ETag", `"a"`)
+		if r.Header.Get("If-None-Match") != "" {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+		_, _ = fmt.Fprintf(w, "for %q", body)
+	}, overTLS)
+	client, url := protocols(t, n)["HTTP/2"]("/object")
+	ask(t, client, http.MethodGet, url)
+	expired := 0
+	becomes(t, "3", func() string { // each time, the copy has expired
+		if _, got := askWith(t, client, url, strings.NewReader("evil")); got == `for "evil"` {
+			expired++
+		}
+		if r, got := ask(t, client, http.MethodGet, url); got != `for ""` {
+			t.Errorf("without a body, a %s: %q", place(r), got)
+		}
+		return fmt.Sprint(min(expired, 3))
+	})
+}
+
+// TestBodiesOverHops checks them for keys of another pod.
+func TestBodiesOverHops(t *testing.T) {
+	t.Parallel()
+	for name, more := range map[string]string{
+		"disks alone": "  memoryTier: {enabled: false}\n", "memory tier": "  memoryTier: {enabled: true, size: 64Mi}\n",
+		"slices": "  memoryTier: {enabled: false}\n  cache: {slice: {size: 1Mi}}\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			listen := "  listen: {tls: {secretName: edge-tls, port: 8443, http3: true}}\n  service: {httpsPort: 443}\n"
+			p := newPods(t, 2, sharded(listen+more), func(_ int, in *cache.Input, write func(string, []byte)) {
+				in.Facts.Certificate = certificateHash
+				certificate, key, err := cert.GenerateSelfSignedCertKey("www.example.com", nil, nil)
+				must(t, err)
+				write(layout.ListenerCertificate(certificateHash), certificate)
+				write(layout.ListenerKey(certificateHash), key)
+			})
+			checkBodies(t, p.nginx[0], true, func(name string) string { return ownedBySecond(t, "/reflect"+name) })
+		})
+	}
+}
