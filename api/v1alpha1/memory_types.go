@@ -47,9 +47,9 @@ type MemoryTier struct {
 	// maxExtraAge bounds how much longer an object is served than without the tier. A copy is good for this time after it
 	// was made from a fresh object on its disk, or for the object's own lifetime if that is shorter. An object whose
 	// lifetime is shorter than 10s, or is only in Expires, is not copied. The first request after the end has the copy
-	// renewed; until then, the old copy is served. Objects that nobody requests during maxExtraAge leave the memory. An object that is requested only
-	// now and then is therefore served at most twice that time and ten seconds longer, plus the time of its renewal. At
-	// least 1s, default 30s.
+	// renewed; until then, the old copy is served. Objects that nobody requests during maxExtraAge leave the memory. An
+	// object that is requested only now and then is therefore served at most twice that time and ten seconds longer, plus
+	// the time of its renewal. At least 1s, default 30s.
 	// +optional
 	// +kubebuilder:default="30s"
 	MaxExtraAge Duration `json:"maxExtraAge,omitempty"`

@@ -66,7 +66,7 @@ func toBody() conf.Block {
 	}
 }
 
-// asksPlain is true if plainVariable is there, so that a server may have looked a request up before the gateway gets it.
+// asksPlain is true if plainVariable is there: a server may then have looked a request up before the gateway gets it.
 func (r renderer) asksPlain() bool { return len(r.disks) > 0 && (r.hasMemoryTier() || r.hops()) }
 
 // plainMap is the map for askingPlain: only for requests to the gateway.
@@ -99,7 +99,7 @@ func noBodies() conf.Block {
 		[]conf.Argument{conf.Expression("(" + bodyVariable + ")")}, conf.D("return", conf.Literal("411")))}
 }
 
-// readToTheEnd reads what still comes after an answer. Who sends it would otherwise take the end of the connection for a
+// readToTheEnd reads what still comes after an answer. The sender would otherwise take the end of the connection for a
 // failure, and ask elsewhere.
 func readToTheEnd() conf.Directive { return conf.D("lingering_close", conf.Literal("always")) }
 

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestCiphers checks by a handshake for each cipher suite that clients get forward secrecy and authenticated encryption.
+// TestCiphers checks by a handshake for each cipher suite that clients get forward secrecy and authenticated
+// encryption.
 func TestCiphers(t *testing.T) {
 	t.Parallel()
 	n := start(t, text, overTLS) // with an RSA key, with which all of these suites are possible but for those of ECDSA

@@ -125,7 +125,8 @@ func (r renderer) fleetMaps() conf.Block {
 		conf.D("default", pair), conf.Row(conf.Expression("~^(?<owner_part>[^:]+):"), conf.Expression("$owner_part")))
 	owner.Comment = "Which pod owns a key, and which one answers if the owner does not."
 	standIn := conf.B("map", []conf.Argument{pair, conf.Expression(standInVariable)},
-		conf.D("default", conf.Literal("")), conf.Row(conf.Expression("~:(?<stand_in_part>.+)$"), conf.Expression("$stand_in_part")))
+		conf.D("default", conf.Literal("")),
+		conf.Row(conf.Expression("~:(?<stand_in_part>.+)$"), conf.Expression("$stand_in_part")))
 	where := conf.B("map",
 		[]conf.Argument{conf.Expression(plainVariable + ":" + ownerVariable), conf.Expression(whereVariable)},
 		conf.D("default", conf.Expression(hereVariable)))

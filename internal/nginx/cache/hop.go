@@ -191,7 +191,9 @@ func (r renderer) peerHeaders(ask string) conf.Block {
 		set(schemeHeader, scheme),
 		set(askHeader, conf.Literal(ask)),
 	}
-	for _, name := range []string{stateHeader, diskHeader, sliceHeader, renewHeader, fillHeader, formerHeader, plainHeader} {
+	for _, name := range []string{
+		stateHeader, diskHeader, sliceHeader, renewHeader, fillHeader, formerHeader, plainHeader,
+	} {
 		block = append(block, set(name, conf.Literal("")))
 	}
 	return block

@@ -139,7 +139,8 @@ func TestLongQuery(t *testing.T) {
 			n.Start()
 			client := n.Client()
 			for _, query := range []string{
-				long("&"), long("z&"), long("-&"), long("A&"), long("A0&"), long("A00&"), long("A00&B&"), long("z&A00&"), long("A00=1&]&"),
+				long("&"), long("z&"), long("-&"), long("A&"), long("A0&"), long("A00&"), long("A00&B&"),
+				long("z&A00&"), long("A00=1&]&"),
 				strings.Repeat("z&A00&", groups-1) + long("]&"), long("]&") + "A00", long("z"), "A00=" + long("="),
 			} {
 				r, body := ask(t, client, http.MethodGet, example+"?"+query)
