@@ -87,7 +87,7 @@ func askWith(t *testing.T, client *http.Client, url string, body io.Reader) (sta
 
 // checkBodies checks with each version of HTTP that what the origin answers to a GET with a body is for its sender
 // alone, whether the cache has no copy or a fresh one. lost is true if a lookup before takes a part of a body that no
-// header announces.
+// header announces. Such a request may end without an answer (status 0), which costs its sender alone.
 func checkBodies(t *testing.T, n *nginxtest.Nginx, lost bool, path func(name string) string) {
 	t.Helper()
 	for name, over := range protocols(t, n) {
@@ -99,7 +99,7 @@ func checkBodies(t *testing.T, n *nginxtest.Nginx, lost bool, path func(name str
 				refused := lost && name != "HTTP/1.1" // a part of the body is lost
 				status, got := askWith(t, client, url, bytes.NewBufferString(body))
 				isMine := status == http.StatusOK && got == mine // also past the caches, if the gateway answers too early
-				if !isMine && (!refused || status != http.StatusLengthRequired) {
+				if !isMine && (!refused || status != http.StatusLengthRequired && status != 0) {
 					t.Errorf("%s, with nothing stored: status %d, %d bytes: %.80q", size, status, len(got), got)
 				}
 				for range 2 { // then a MISS and a HIT
@@ -110,7 +110,7 @@ func checkBodies(t *testing.T, n *nginxtest.Nginx, lost bool, path func(name str
 				// What is stored may be the answer, as nginx looks it up before there is a body.
 				status, got = askWith(t, client, url, bytes.NewBufferString(body))
 				if isAnswer := status == http.StatusOK && (got == mine || got == others); !isAnswer &&
-					(!refused || status != http.StatusLengthRequired) {
+					(!refused || status != http.StatusLengthRequired && status != 0) {
 					t.Errorf("%s, with a copy stored: status %d, %.80q", size, status, got)
 				}
 				if r, got := ask(t, client, http.MethodGet, url); got != others {
