@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -43,6 +44,7 @@ func (a *Agent) bring(ctx context.Context, revision agentapi.Revision) (again ti
 	made := applied{revision: revision, config: config, madeFrom: from, used: used(revision, facts.Failed)}
 	made.fleet, made.share, made.generations = facts.Fleet.Serial, facts.Fleet.Share(), facts.Generations
 	made.keeps = keeps(revision, config, facts.Fleet)
+	a.metrics.Pods(slices.Concat(facts.Fleet.Members, facts.Fleet.Previous.Members))
 	if current := a.current(); current != nil && current.config.Version == config.Version {
 		made.files = current.files
 		a.took(made)
@@ -70,7 +72,7 @@ func (a *Agent) bring(ctx context.Context, revision agentapi.Revision) (again ti
 			"failedDisks", facts.Failed, "took", time.Since(begun).Round(time.Millisecond))
 		return 0, nil
 	}
-	if name := nginxlog.DiskOf(err.Error()); a.blames(name, err) {
+	if name := failedDisk(err); a.blames(name) {
 		a.Log.Warn("a disk keeps nginx from taking the configuration", "disk", name, "error", err)
 		a.metrics.Reload(metrics.Failed)
 		if a.blamed++; a.blamed < 20 {
@@ -109,12 +111,22 @@ func (a *Agent) runsAlready(ctx context.Context, config cache.Config) bool {
 	return a.ask(ctx) == config.Version
 }
 
-// blames reports whether an error is the fault of one of the pod's disks and not of the configuration. It has that disk
-// probed.
-func (a *Agent) blames(name string, err error) bool {
-	if name == "" || !strings.Contains(err.Error(), " failed (") {
-		return false
+// failedDisk is the disk that keeps nginx from taking a configuration; "" if something else does.
+func failedDisk(err error) string {
+	refused, ok := errors.AsType[*reload.RefusedError](err)
+	if !ok {
+		return ""
 	}
+	for _, line := range refused.Lines {
+		if name := nginxlog.FailedDisk(line); name != "" {
+			return name
+		}
+	}
+	return ""
+}
+
+// blames reports whether a disk is one of the pod's. It has that disk probed.
+func (a *Agent) blames(name string) bool {
 	a.mutex.Lock()
 	monitor := a.monitors[name]
 	a.mutex.Unlock()

@@ -49,6 +49,8 @@ type Metrics struct {
 
 	mutex  sync.Mutex
 	loaded map[string]bool
+	// disks and pods are those that lines of nginx's log can be about: the names of disks, and the ordinals of pods.
+	disks, pods map[string]bool
 }
 
 const sampled = " Sampled: cachenode_request_sampling_ratio is the share of the requests that is counted."
@@ -130,6 +132,8 @@ func New(disks func() map[string]disk.State, files func() map[string]Files) *Met
 			"Share of the keys that the pod owns among the pods that share them, from 0 to 1; 1 with routing.mode Local."),
 		breakers: newBreakers(time.Now),
 		loaded:   map[string]bool{},
+		disks:    map[string]bool{agentapi.NoDisk: true},
+		pods:     map[string]bool{},
 	}
 	for _, result := range []string{Taken, Refused, Failed} {
 		m.reloads.WithLabelValues(result)
@@ -167,17 +171,10 @@ const (
 	FromOrigin = "origin"
 )
 
-// Request counts a request, or a slice that was fetched for one.
+// Request counts a request, or a slice that was fetched for one. A line about a disk or a pod that the agent does not
+// know is not counted, so that no text in nginx's log makes a series.
 func (m *Metrics) Request(r nginxlog.Request) {
-	if r.Tag == agentapi.TagSlice { // part of a request that is counted itself
-		m.slices.WithLabelValues(r.Disk).Inc()
-		m.sliceBytes.WithLabelValues(r.Disk).Add(float64(r.Bytes))
-		return
-	}
-	switch r.Tag {
-	case agentapi.TagPeer, agentapi.TagStandIn, agentapi.TagAlone:
-		m.hop(r)
-		return
+	switch r.Tag { // these have no disk as a label
 	case agentapi.TagFilled:
 		m.fills.WithLabelValues(FromPeer).Inc()
 		return
@@ -186,6 +183,20 @@ func (m *Metrics) Request(r nginxlog.Request) {
 		return
 	case agentapi.TagUnfilled:
 		m.fills.WithLabelValues(FromOrigin).Inc()
+		return
+	}
+	if !m.knows(m.disks, r.Disk) {
+		return
+	}
+	switch r.Tag {
+	case agentapi.TagSlice: // part of a request that is counted itself
+		m.slices.WithLabelValues(r.Disk).Inc()
+		m.sliceBytes.WithLabelValues(r.Disk).Add(float64(r.Bytes))
+		return
+	case agentapi.TagPeer, agentapi.TagStandIn, agentapi.TagAlone:
+		if m.knows(m.pods, r.Owner) && (r.StandIn == "" || m.knows(m.pods, r.StandIn)) {
+			m.hop(r)
+		}
 		return
 	}
 	if r.Rejected {
@@ -241,8 +252,11 @@ func IsHit(cache string) bool {
 	return false
 }
 
-// Error counts an event of a disk from the error log.
+// Error counts an event of a disk from the error log. Like [Metrics.Request], it does not count one of an unknown disk.
 func (m *Metrics) Error(e nginxlog.Error) {
+	if !m.knows(m.disks, e.Disk) {
+		return
+	}
 	switch e.Event {
 	case nginxlog.QueueOverflow:
 		m.overflows.WithLabelValues(e.Disk).Inc()
@@ -277,8 +291,26 @@ func (m *Metrics) Removed(name string, reason sweep.Reason) {
 	m.removed.WithLabelValues(name, string(reason)).Inc()
 }
 
-// Disk creates the counters of a disk before anything happens, because a rate needs a first value.
+// Pods makes pods of the fleet known, by their ordinals. Pods that have left it stay known.
+func (m *Metrics) Pods(ordinals []int) {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	for _, ordinal := range ordinals {
+		m.pods[strconv.Itoa(ordinal)] = true
+	}
+}
+
+func (m *Metrics) knows(all map[string]bool, name string) bool {
+	m.mutex.Lock()
+	defer m.mutex.Unlock()
+	return all[name]
+}
+
+// Disk makes a disk known. It creates the disk's counters before anything happens, because a rate needs a first value.
 func (m *Metrics) Disk(name string) {
+	m.mutex.Lock()
+	m.disks[name] = true
+	m.mutex.Unlock()
 	m.overflows.WithLabelValues(name)
 	m.ioErrors.WithLabelValues(name)
 	for _, reason := range sweep.Reasons() {

@@ -1,11 +1,13 @@
 package metrics
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -32,6 +34,8 @@ func filled(t *testing.T) *Metrics {
 		func() map[string]Files { return map[string]Files{"disk1": {Count: 3, Bytes: 60}} },
 	)
 	m.Disk("disk1")
+	m.Disk("disk2")
+	m.Pods([]int{0, 1, 2, 3})
 	for _, r := range []nginxlog.Request{
 		{
 			Tag: agentapi.TagCached, Disk: "disk1", Cache: "HIT", Status: 200, Bytes: 10,
@@ -194,5 +198,35 @@ func TestEstimate(t *testing.T) {
 func TestParseStubStatus(t *testing.T) {
 	if _, err := parseStubStatus("<html>"); err == nil {
 		t.Error("a page of another kind is taken")
+	}
+}
+
+// TestSeries checks that lines about disks and pods that the agent does not know make no series.
+func TestSeries(t *testing.T) {
+	m := filled(t)
+	series := func() int {
+		t.Helper()
+		n, err := testutil.GatherAndCount(m.Gatherer())
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	before := series()
+	for i := range 1000 {
+		unknown, pod := fmt.Sprintf("d%d", i), strconv.Itoa(i+4)
+		for _, event := range []nginxlog.Event{nginxlog.Failure, nginxlog.QueueOverflow, nginxlog.IndexLoaded} {
+			m.Error(nginxlog.Error{Disk: unknown, Event: event})
+		}
+		m.Request(nginxlog.Request{Tag: agentapi.TagCached, Disk: unknown, Cache: "HIT", Status: 200})
+		m.Request(nginxlog.Request{Tag: agentapi.TagSlice, Disk: unknown, Status: 206})
+		for _, tag := range []string{agentapi.TagPeer, agentapi.TagStandIn, agentapi.TagAlone} {
+			m.Request(nginxlog.Request{Tag: tag, Disk: "disk1", Owner: pod, SkipsOwner: true})
+			m.Request(nginxlog.Request{Tag: tag, Disk: "disk1", Owner: "1", StandIn: pod})
+			m.Request(nginxlog.Request{Tag: tag, Disk: unknown, Owner: "1"})
+		}
+	}
+	if after := series(); after != before {
+		t.Errorf("%d series, and %d after lines about unknown disks and pods", before, after)
 	}
 }

@@ -9,8 +9,6 @@ import (
 	"time"
 
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
-	"github.com/cachenode/cachenode-operator/internal/layout"
-	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
 // Request is a request that nginx has answered.
@@ -33,34 +31,6 @@ type Request struct {
 	// SkipsOwner is true if nginx did not ask the owner, because it had not answered before.
 	SkipsOwner bool
 }
-
-// Error is a line of the error log.
-type Error struct {
-	// Level is nginx's: emerg, alert, crit, error, warn or notice.
-	Level string
-	// Text is the part of the line after level and process.
-	Text string
-	// Disk is the disk that the line is about; "" if it names none.
-	Disk string
-	// Event is what happened.
-	Event Event
-}
-
-// Event is the kind of event that a line of the error log reports.
-type Event string
-
-// The events that have an effect in the agent. NoEvent is any other line.
-const (
-	NoEvent Event = ""
-	// QueueOverflow means that a task found the queue of the disk's thread pool full.
-	QueueOverflow Event = "QueueOverflow"
-	// Failure means that a system call on a file of the disk failed with an error that a healthy disk does not give.
-	Failure Event = "Failure"
-	// Exhausted means that all connections of a worker are taken, so it closes new ones at once.
-	Exhausted Event = "Exhausted"
-	// IndexLoaded means that the cache loader has read the disk.
-	IndexLoaded Event = "IndexLoaded"
-)
 
 // Split splits a syslog datagram (RFC 3164, without a host name) into tag and text: "<190>Nov 21 13:45:21 tag: text".
 func Split(datagram string) (tag, text string, ok bool) {
@@ -143,48 +113,4 @@ func isCacheStatus(s string) bool {
 		return true
 	}
 	return false
-}
-
-var (
-	line     = regexp.MustCompile(`^\d{4}/\d\d/\d\d \d\d:\d\d:\d\d \[([a-z]+)\] \d+#\d+: (?:\*\d+ )?(.*)$`)
-	overflow = regexp.MustCompile(`^thread pool "` + naming.Pool("") + `([a-z][a-z0-9]{0,15})" queue overflow`)
-	path     = regexp.MustCompile(regexp.QuoteMeta(layout.DiskDir("")) + `([a-z][a-z0-9]{0,15})/`)
-	failed   = regexp.MustCompile(` failed \((\d+): `)
-	// diskErrors are the error numbers of a Failure: EIO, ENODEV, ENOSPC, EROFS, ESHUTDOWN, EUCLEAN and EDQUOT.
-	diskErrors = map[string]bool{"5": true, "19": true, "28": true, "30": true, "108": true, "117": true, "122": true}
-)
-
-// ParseError parses a line of the error log. ok is false if it is not in the format.
-func ParseError(text string) (e Error, ok bool) {
-	match := line.FindStringSubmatch(text)
-	if match == nil {
-		return Error{}, false
-	}
-	e = Error{Level: match[1], Text: match[2]}
-	own, _, _ := strings.Cut(e.Text, ", client: ") // the rest contains text from the client
-	if pool := overflow.FindStringSubmatch(own); pool != nil {
-		e.Disk, e.Event = pool[1], QueueOverflow
-		return e, true
-	}
-	e.Disk = DiskOf(own)
-	switch {
-	case strings.Contains(own, "worker_connections are not enough"):
-		e.Event = Exhausted
-	case e.Disk == "":
-	case strings.HasPrefix(own, "http file cache: "+layout.CacheDir(e.Disk)+" "):
-		e.Event = IndexLoaded
-	default:
-		if errno := failed.FindStringSubmatch(own); errno != nil && diskErrors[errno[1]] {
-			e.Event = Failure
-		}
-	}
-	return e, true
-}
-
-// DiskOf is the disk whose path is in a text; "" if there is none.
-func DiskOf(text string) string {
-	if match := path.FindStringSubmatch(text); match != nil {
-		return match[1]
-	}
-	return ""
 }

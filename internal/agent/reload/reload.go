@@ -5,6 +5,7 @@ package reload
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -27,8 +29,10 @@ import (
 
 // RefusedError is the error for a configuration that nginx did not take.
 type RefusedError struct {
-	// Message is what nginx said.
+	// Message is what nginx said: Lines, joined.
 	Message string
+	// Lines are the messages of nginx's lines of level emerg; empty if nginx reported nothing.
+	Lines []string
 	// slow is true if nginx reported nothing in time: it may still take the configuration.
 	slow bool
 }
@@ -147,7 +151,7 @@ func (n *Nginx) Reload(ctx context.Context, version string) error {
 		}
 		row = 0
 		if lines := n.emergencies(); len(lines) > 0 {
-			return &RefusedError{Message: strings.Join(lines, "; ")}
+			return &RefusedError{Message: strings.Join(lines, "; "), Lines: lines}
 		}
 		select {
 		case <-ctx.Done():
@@ -242,24 +246,21 @@ func (n *Nginx) test(ctx context.Context, file string) error {
 	if _, ok := errors.AsType[*exec.ExitError](err); !ok {
 		return err
 	}
-	return &RefusedError{Message: complaint(output.String())}
+	lines := complaints(output.String())
+	return &RefusedError{Message: cmp.Or(strings.Join(lines, "; "), strings.TrimSpace(output.String())), Lines: lines}
 }
 
-// complaint is the errors that nginx -t printed, without times and process ids, which differ each time.
-func complaint(output string) string {
-	var lines []string
+// process is what nginx writes before a message, unless it writes to a terminal.
+var process = regexp.MustCompile(`^\d+#\d+: `)
+
+// complaints are the errors that nginx -t printed, without times and process ids, which differ each time.
+func complaints(output string) (lines []string) {
 	for text := range strings.Lines(output) {
-		if _, rest, ok := strings.Cut(text, "[emerg] "); ok {
-			if _, message, ok := strings.Cut(rest, ": "); ok {
-				rest = message
-			}
-			lines = append(lines, strings.TrimSpace(rest))
+		if _, message, ok := strings.Cut(text, "[emerg] "); ok {
+			lines = append(lines, strings.TrimSpace(process.ReplaceAllString(message, "")))
 		}
 	}
-	if len(lines) == 0 {
-		return strings.TrimSpace(output)
-	}
-	return strings.Join(lines, "; ")
+	return lines
 }
 
 // master is the process id of nginx's master.
