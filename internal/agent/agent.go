@@ -114,7 +114,7 @@ func New(paths Paths, nginx *reload.Nginx, log *slog.Logger, version string) *Ag
 	}
 	a.metrics = metrics.New(a.states, a.cacheFiles)
 	a.purger = purge.New(log, paths.Root+layout.PurgesCopy)
-	a.purger.Current, a.purger.Removed = a.newlyCurrent, a.metrics.Removed
+	a.purger.Current, a.purger.Removed, a.purger.Processes = a.newlyCurrent, a.metrics.Removed, nginx.Processes
 	return a
 }
 

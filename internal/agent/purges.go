@@ -72,7 +72,7 @@ func (a *Agent) purgeDisk(ctx context.Context, revision agentapi.Revision, name 
 	own := a.Paths.Root + layout.DiskDir(name) + "/" + layout.OwnFolder
 	a.purger.Watch(ctx, name, purge.Place{
 		Folder: a.Paths.Root + layout.CacheDir(name), State: a.Paths.Root + layout.PurgesState(name),
-		Checked: own + "/checked", Indexes: own,
+		Checked: own + "/checked", Indexes: own, Refresh: a.Paths.Root + layout.RefreshDir(name),
 		Owner:    revision.Namespace + "/" + revision.Name,
 		IsUsable: func() bool { return monitor.State().Status == v1alpha1.DiskHealthy },
 	})

@@ -115,7 +115,7 @@ func (c *checking) read(ctx context.Context, folder string, s *suspects) error {
 			return err
 		}
 		if _, ok := index.ParseFile(entry.Name()); !ok {
-			continue // nginx removes its temporary files when it starts
+			continue // the temporary files of killed processes are removed by sweep.Orphans
 		}
 		info, err := entry.Info()
 		if errors.Is(err, fs.ErrNotExist) {

@@ -114,7 +114,8 @@ func New(disks func() map[string]disk.State, files func() map[string]Files) *Met
 		removed: counter("cachenode_cache_files_removed_total",
 			"Files that the agent removed from a disk's cache, but not for a purge, by reason: foreign (the key is elsewhere "+
 				"now), stale (for an hour longer than it may be served), "+
-				"cut (a crash of the node may have cut it) or hidden (of a generation of keys that is not used any more).",
+				"cut (a crash of the node may have cut it), hidden (of a generation of keys that is not used any more) or "+
+				"orphan (a temporary file of a process of nginx that was killed).",
 			"disk", "reason"),
 		reloads: counter("cachenode_reloads_total",
 			"Configurations that the agent gave to nginx, by result: taken, refused or failed.", "result"),
@@ -171,18 +172,16 @@ const (
 	FromOrigin = "origin"
 )
 
+// sources are the sources by the tags of nginx's lines.
+var sources = map[string]string{
+	agentapi.TagFilled: FromPeer, agentapi.TagFilledFromDisk: FromDisk, agentapi.TagUnfilled: FromOrigin,
+}
+
 // Request counts a request, or a slice that was fetched for one. A line about a disk or a pod that the agent does not
 // know is not counted, so that no text in nginx's log makes a series.
 func (m *Metrics) Request(r nginxlog.Request) {
-	switch r.Tag { // these have no disk as a label
-	case agentapi.TagFilled:
-		m.fills.WithLabelValues(FromPeer).Inc()
-		return
-	case agentapi.TagFilledFromDisk:
-		m.fills.WithLabelValues(FromDisk).Inc()
-		return
-	case agentapi.TagUnfilled:
-		m.fills.WithLabelValues(FromOrigin).Inc()
+	if source, isFill := sources[r.Tag]; isFill {
+		m.fills.WithLabelValues(source).Inc()
 		return
 	}
 	if !m.knows(m.disks, r.Disk) {

@@ -35,8 +35,8 @@ const (
 	IndexLoaded Event = "IndexLoaded"
 )
 
-// disk is the name of a disk, and file is a path that nginx itself makes up on a disk: a folder of a cache, a cache file
-// or a temporary file. No text of a client or an origin is in such a path.
+// disk is the name of a disk, and file is a path that nginx itself makes up on a disk: a folder of a cache, a cache
+// file or a temporary file. No text of a client or an origin is in such a path.
 const disk = `([a-z][a-z0-9]{0,15})`
 
 var file = regexp.QuoteMeta(layout.DiskDir("")) + disk +

@@ -80,10 +80,10 @@ func TestParseError(t *testing.T) {
 			},
 		},
 		"advice to the kernel": {
-			prefix + `[alert] 1#1: *2 posix_fadvise(POSIX_FADV_SEQUENTIAL) "/var/cache/cachenode/sda/cachenode/cache/a/bc/0abc" ` +
+			prefix + `[alert] 1#1: *2 posix_fadvise(POSIX_FADV_SEQUENTIAL) "/var/cache/cachenode/sda/cachenode/cache/a/bc/0a" ` +
 				`failed (5: Input/output error)`,
 			Error{
-				Level: "alert", Text: `posix_fadvise(POSIX_FADV_SEQUENTIAL) "/var/cache/cachenode/sda/cachenode/cache/a/bc/0abc" ` +
+				Level: "alert", Text: `posix_fadvise(POSIX_FADV_SEQUENTIAL) "/var/cache/cachenode/sda/cachenode/cache/a/bc/0a" ` +
 					`failed (5: Input/output error)`,
 				Disk: "sda", Event: Failure,
 			},
@@ -153,8 +153,8 @@ var places = []string{
 	`"/usr/share/nginx/htmlTEXT" is not a directory, client: 10.0.0.1, server: _, request: "TEXT"`,
 	`connect() failed (111: Connection refused) while connecting to upstream, client: 10.0.0.1, request: "TEXT", ` +
 		`upstream: "http://10.0.0.2:80TEXT", host: "TEXT", referrer: "TEXT"`,
-	`cache file "/var/cache/cachenode/disk1/cachenode/cache/a/bc/0abc" has md5 collision, client: 10.0.0.1, request: "TEXT"`,
-	`limiting connections by zone "uncached", client: 10.0.0.1, server: _, request: "TEXT", host: "TEXT", referrer: "TEXT"`,
+	`cache file "/var/cache/cachenode/disk1/cachenode/cache/a/bc/0abc" has md5 collision, client: 10.0.0.1, host: "TEXT"`,
+	`limiting connections by zone "uncached", client: 10.0.0.1, request: "TEXT", host: "TEXT", referrer: "TEXT"`,
 	`certificate of upstream "TEXT" does not match, upstream: "TEXT"`,
 	`invalid URL prefix in "TEXT", client: 10.0.0.1`,
 	`no resolver defined to resolve TEXT, client: 10.0.0.1`,

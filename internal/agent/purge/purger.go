@@ -17,6 +17,7 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agent/index"
+	"github.com/cachenode/cachenode-operator/internal/agent/reload"
 	"github.com/cachenode/cachenode-operator/internal/agent/sweep"
 	"github.com/cachenode/cachenode-operator/internal/purge"
 )
@@ -35,6 +36,9 @@ type Purger struct {
 	Rescanned rate.Limit
 	// Removed is called for each file that was removed from a store, but not by a purge. Set it before Watch.
 	Removed func(store string, reason sweep.Reason)
+	// Processes says when nginx's processes started, see [sweep.Orphans]. Set it before Watch; nil removes no temporary
+	// files.
+	Processes func() (p reload.Processes, ok bool)
 
 	log *slog.Logger
 	// copy is where the journal is kept for the next agent of this pod.

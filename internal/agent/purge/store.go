@@ -28,6 +28,8 @@ type Place struct {
 	// Checked is the file with the boot of the node in which files were last checked for what a crash has cut. A store
 	// whose index is in memory has none.
 	Checked string
+	// Refresh is the folder of another cache of nginx's on the disk, whose objects are not purged; "" if there is none.
+	Refresh string
 	// Indexes is the folder for the index; "" keeps it in memory.
 	Indexes string
 	// IsUsable is true while the disk is healthy. It must not block.
@@ -193,6 +195,7 @@ func (s *store) serve(ctx context.Context) (err error) {
 	ended := make(chan error, 1)
 	go func() { ended <- keep(ctx, k) }()
 	s.purger.running.Go(func() { s.sweep(ctx, k) })
+	s.purger.running.Go(func() { s.removeOrphans(ctx) })
 	for {
 		again, err := s.step(ctx, k)
 		if err != nil || ctx.Err() != nil || !s.IsUsable() || !s.has(headers) {

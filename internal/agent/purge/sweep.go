@@ -42,3 +42,19 @@ func (s *store) sweepRules(k *index.Keeper) (r sweep.Rules, ok bool) {
 	}
 	return r, !p.rules.Since.IsZero() && s.inUse && s.applied >= p.journal.Head && s.IsUsable() && k.Complete()
 }
+
+// removeOrphans removes the temporary files of killed processes of nginx, until the context ends.
+func (s *store) removeOrphans(ctx context.Context) {
+	if s.purger.Processes == nil {
+		return
+	}
+	folders := []string{s.Folder}
+	if s.Refresh != "" {
+		folders = append(folders, s.Refresh)
+	}
+	orphans := sweep.Orphans{
+		Store: s.name, Folders: folders, Log: s.purger.log, Processes: s.purger.Processes, IsUsable: s.IsUsable,
+		Removed: func() { s.purger.removed(s.name, sweep.Orphan) },
+	}
+	orphans.Run(ctx)
+}

@@ -12,17 +12,19 @@ import (
 // Reason is why a file was removed.
 type Reason string
 
-// The reasons. Cut is for files that a crash of the node has cut, see package crash; a sweep gives the others.
+// The reasons. Cut is for files that a crash of the node has cut, see package crash, and Orphan for temporary files
+// that belong to nobody, see [Orphans]; a sweep gives the others.
 const (
 	Keep    Reason = ""
 	Stale   Reason = "stale"
 	Foreign Reason = "foreign"
 	Cut     Reason = "cut"
 	Hidden  Reason = "hidden"
+	Orphan  Reason = "orphan"
 )
 
 // Reasons are those for which files are removed.
-func Reasons() []Reason { return []Reason{Stale, Foreign, Cut, Hidden} }
+func Reasons() []Reason { return []Reason{Stale, Foreign, Cut, Hidden, Orphan} }
 
 // spare is how long a file is kept after it has become useless. It is for clocks that differ and for edits that are
 // taken back.

@@ -1,0 +1,108 @@
+package reload
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
+)
+
+func TestParseStart(t *testing.T) {
+	t.Parallel()
+	const rest = " 1 4311 4311 0 -1 1077936128 512 0 0 0 2 1 0 0 20 0 THREADS 0 START 11718656 812 18446744073709551615"
+	for name, tt := range map[string]struct {
+		stat string
+		want time.Duration
+		err  error
+	}{
+		"a worker": {
+			"4316 (nginx) S 1 4311 4311 0 -1 1 512 0 0 0 2 1 0 0 20 0 33 0 123456 11718656", 1234560 * time.Millisecond, nil,
+		},
+		"a name with parentheses": {
+			"4316 (a) Z 1 (b) R 1 4311 4311 0 -1 1 512 0 0 0 2 1 0 0 20 0 1 0 7 11718656", 70 * time.Millisecond, nil,
+		},
+		"one that has ended": {"4316 (nginx) Z 1 4311 4311 0 -1 1 512 0 0 0 2 1 0 0 20 0 1 0 7 0", 0, errEnded},
+		"one whose thread waits for a disk": {
+			"4316 (nginx) Z 1 4311 4311 0 -1 1 512 0 0 0 2 1 0 0 20 0 2 0 7 0", 70 * time.Millisecond, nil,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := parseStart([]byte(tt.stat))
+			if got != tt.want || !errors.Is(err, tt.err) {
+				t.Errorf("got %s, %v; want %s, %v", got, err, tt.want, tt.err)
+			}
+		})
+	}
+	for _, stat := range []string{"", "4316 (nginx)", "4316 (nginx) S 1" + rest[:20], "4316 (nginx) S" + rest} {
+		if start, err := parseStart([]byte(stat)); err == nil {
+			t.Errorf("%q: start %s, want an error", stat, start)
+		}
+	}
+}
+
+// TestProcesses checks that a process of an older master counts until it has ended.
+func TestProcesses(t *testing.T) {
+	n := nginxtest.New(t)
+	n.Configure(nginxtest.Render(t, `
+apiVersion: cachenode.io/v1alpha1
+kind: CacheNode
+metadata: {name: edge, namespace: default}
+spec:
+  disks: [{name: disk1, size: 1Gi}]
+  origin: {servers: [{host: 127.0.0.1, port: 9000}]}
+`).Text, "disk1")
+	config := "/run/cachenode/older.conf"
+	text := "pid /run/cachenode/older.pid; daemon off; master_process off; error_log /dev/null; events {}\n"
+	if err := os.WriteFile(filepath.Join(n.Root, config), []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chown(filepath.Join(n.Root, config), 101, 101); err != nil {
+		t.Fatal(err)
+	}
+	program := append(n.Program(), "-c", config)
+	older := exec.Command(program[0], program[1:]...)
+	older.Stderr = t.Output()
+	if err := older.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan struct{})
+	go func() { _ = older.Wait(); close(ended) }()
+	nginx := &Nginx{Root: n.Root}
+	if p, ok := nginx.Processes(); ok {
+		t.Errorf("nginx runs before its start: %+v", p)
+	}
+	await(t, "the older process is nginx", func() bool { return len(others(older.Process.Pid)) > 0 })
+	n.Start()
+	p, ok := nginx.Processes()
+	if !ok || p.Oldest >= p.Master {
+		t.Errorf("ok is %t, the oldest process started %s after the boot, the master %s", ok, p.Oldest, p.Master)
+	}
+	if err := older.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	<-ended
+	await(t, "the workers are the oldest processes", func() bool {
+		p, ok = nginx.Processes()
+		return ok && p.Oldest >= p.Master
+	})
+	if now := time.Now(); p.Boot.Add(p.Oldest).After(now) || p.Boot.IsZero() {
+		t.Errorf("the oldest process started at %s, and it is %s", p.Boot.Add(p.Oldest), now)
+	}
+}
+
+func await(t *testing.T, what string, is func() bool) {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.After(20 * time.Second); !is(); {
+		select {
+		case <-tick.C:
+		case <-end:
+			t.Fatalf("%s: not so after 20 s", what)
+		}
+	}
+}
