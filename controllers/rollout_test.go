@@ -46,6 +46,8 @@ type agents struct {
 	reads   map[string]int // by pod
 	// purgeHead is what all agents report of the journal of purges.
 	purgeHead int64
+	// old are pods with agents from before the number of the renderer.
+	old map[string]bool
 	// unsafe is what all agents report of requests that change something.
 	unsafe []agentapi.UnsafeURL
 }
@@ -53,6 +55,7 @@ type agents struct {
 func newAgents() *agents {
 	return &agents{
 		running: map[string]string{}, refuses: map[string]bool{}, silent: map[string]bool{}, deaf: map[string]bool{},
+		old:   map[string]bool{},
 		disks: map[string][]agentapi.DiskReport{}, reads: map[string]int{},
 	}
 }
@@ -79,6 +82,10 @@ func (a *agents) read(ctx context.Context, _ *agentclient.Client, address string
 		report := agentapi.Report{
 			Since: time.Unix(1, 0), Disks: a.disks[pod.Name], PurgeHead: a.purgeHead, Unsafe: a.unsafe,
 			Features: []string{agentapi.FeatureRouting, agentapi.FeatureLeaving},
+			Renderer: agentapi.Renderer, NginxVersion: agentapi.MinNginx,
+		}
+		if a.old[pod.Name] {
+			report.Renderer = 0
 		}
 		if sharing, err := fleet.Read(pod.Annotations[naming.AnnotationFleet]); err == nil && !a.deaf[pod.Name] {
 			report.FleetSerial = sharing.Serial
@@ -353,6 +360,20 @@ func TestRollout(t *testing.T) {
 		a.set(func() { a.disks["edge-1"] = disk(v1alpha1.DiskHealthy, 2500) })
 		o.becomes(cacheNode, status.CurrentStatus, v1alpha1.ConditionDegraded, v1alpha1.ReasonAsExpected)
 		o.hasEvents(v1alpha1.ReasonDiskFailed, "DiskHealthy", v1alpha1.ReasonConfigRefused)
+	})
+
+	steps.Run(t, "a pod has an agent from before a fix, and then a new one", func() {
+		a.set(func() { a.old["edge-1"] = true })
+		o.becomes(cacheNode, status.CurrentStatus, v1alpha1.ConditionOutdated, v1alpha1.ReasonSecurityFix)
+		text := describe(cacheNode)
+		if cacheNode.Status.OutdatedPods != 1 || !strings.Contains(text, "edge-1") || !strings.Contains(text, "Ready=True") {
+			t.Errorf("%d pods are outdated: %s", cacheNode.Status.OutdatedPods, text)
+		}
+		a.set(func() { a.old["edge-1"] = false })
+		o.becomes(cacheNode, status.CurrentStatus, v1alpha1.ConditionOutdated, v1alpha1.ReasonAsExpected)
+		if cacheNode.Status.OutdatedPods != 0 || cacheNode.Status.Pods[1].NginxVersion != agentapi.MinNginx {
+			t.Errorf("the status is %+v", cacheNode.Status)
+		}
 	})
 
 	steps.Run(t, "a repaired disk: its pod is evicted, once the budget allows it", func() {

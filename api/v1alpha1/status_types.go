@@ -73,6 +73,11 @@ type CacheNodeStatus struct {
 	// +kubebuilder:validation:MaxItems=1000
 	Pods []PodStatus `json:"pods,omitempty"`
 
+	// outdatedPods is the number of pods with an agent or an nginx that is older than it should be. The condition Outdated
+	// names them.
+	// +optional
+	OutdatedPods int32 `json:"outdatedPods,omitempty"`
+
 	// keyMovement is what an edit of the disks moves while the edit is rolled out or waits to be acknowledged. Unset if
 	// nothing moves.
 	// +optional
@@ -82,7 +87,7 @@ type CacheNodeStatus struct {
 	// +optional
 	Refusal *Refusal `json:"refusal,omitempty"`
 
-	// conditions are Ready, Accepted, Available, Progressing, Degraded, Reconciling and Stalled.
+	// conditions are Ready, Accepted, Available, Progressing, Degraded, Outdated, Reconciling and Stalled.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
@@ -206,6 +211,16 @@ type PodStatus struct {
 	// +kubebuilder:validation:MaxLength=64
 	Revision string `json:"revision,omitempty"`
 
+	// nginxVersion is the version of the nginx that the pod runs.
+	// +optional
+	// +kubebuilder:validation:MaxLength=64
+	NginxVersion string `json:"nginxVersion,omitempty"`
+
+	// outdated says what in the pod is older than it should be. It is empty if nothing is.
+	// +optional
+	// +kubebuilder:validation:MaxLength=256
+	Outdated string `json:"outdated,omitempty"`
+
 	// share is the part of all keys that the pod owns, such as 33.34%. Unset with routing.mode Local.
 	// +optional
 	// +kubebuilder:validation:MaxLength=16
@@ -289,6 +304,8 @@ const (
 	// does not answer or the operator fails.
 	// docs/reference/conditions.md has all cases.
 	ConditionDegraded = "Degraded"
+	// ConditionOutdated is true when a pod has an agent or an nginx that is older than it should be, although the pod works.
+	ConditionOutdated = "Outdated"
 	// ConditionReconciling is true while the pods do not yet run what the spec asks for.
 	ConditionReconciling = "Reconciling"
 	// ConditionStalled is true when nothing will change until a person changes the spec.
@@ -349,6 +366,13 @@ const (
 	// ReasonAgentTooOld means that the agents of some pods do not know something that the spec asks for. Recreated pods
 	// have a newer agent.
 	ReasonAgentTooOld = "AgentTooOld"
+	// ReasonSecurityFix means that the agents of some pods lack a fix of a security hole. Recreated pods have it.
+	ReasonSecurityFix = "SecurityFix"
+	// ReasonNginxTooOld means that some pods run a version of nginx below 1.30.4, which has security holes.
+	ReasonNginxTooOld = "NginxTooOld"
+	// ReasonAgentOutdated means that the agents of some pods are older than the operator, and lack a mended fault.
+	// Recreated pods have a newer agent.
+	ReasonAgentOutdated = "AgentOutdated"
 	// ReasonLimitsLowered means that the file system of a disk cannot hold the limits that the spec gives it, so the pod
 	// runs with lower limits.
 	ReasonLimitsLowered = "LimitsLowered"

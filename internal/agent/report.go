@@ -104,7 +104,7 @@ func (a *Agent) Report() agentapi.Report {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	r := agentapi.Report{
-		AgentVersion: a.Version, NginxVersion: a.nginx, Since: a.since,
+		AgentVersion: a.Version, NginxVersion: a.nginx, Renderer: agentapi.Renderer, Since: a.since,
 		Features: []string{agentapi.FeatureRouting, agentapi.FeatureLeaving, agentapi.FeaturePurge},
 		Refusal:  a.refusal, Problem: a.problem, Lowered: a.lowered,
 	}

@@ -13,6 +13,8 @@ type Report struct {
 	// AgentVersion and NginxVersion are the versions of the programs. NginxVersion is "" until nginx -v has answered.
 	AgentVersion string `json:"agentVersion,omitempty"`
 	NginxVersion string `json:"nginxVersion,omitempty"`
+	// Renderer is the constant Renderer of the agent's code; 0 from agents that do not know it.
+	Renderer int `json:"renderer,omitempty"`
 	// Features are what the agent can do beyond what every agent can. The operator uses a feature if all agents have it.
 	Features []string `json:"features,omitempty"`
 	// Revision is the revision of the configuration that nginx's workers run, as they answer; "" while none answers.

@@ -40,6 +40,7 @@ var (
 func Sanitize(r Report, now time.Time) Report {
 	clean := Report{
 		AgentVersion: Printable(r.AgentVersion, maxVersion), NginxVersion: Printable(r.NginxVersion, maxVersion),
+		Renderer: max(r.Renderer, 0),
 		Revision: matching(hash, r.Revision), Since: past(r.Since, now),
 		FleetSerial: max(r.FleetSerial, 0),
 		Purged:      place(r.Purged, now), PurgeHead: place(r.PurgeHead, now),

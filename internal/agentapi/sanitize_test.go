@@ -23,7 +23,7 @@ var now = time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)
 // honest is a report with a value in every field.
 func honest() agentapi.Report {
 	return agentapi.Report{
-		AgentVersion: "v0.2.0", NginxVersion: "1.30.6", Revision: "0123456789ab", Since: now.Add(-time.Hour),
+		AgentVersion: "v0.2.0", NginxVersion: "1.30.6", Renderer: 7, Revision: "0123456789ab", Since: now.Add(-time.Hour),
 		Refusal: &agentapi.Refusal{
 			Revision: "ba9876543210", Message: "nginx: [emerg] unknown directive", Retry: "2026-11-22T10:00:00Z",
 		},

@@ -48,6 +48,7 @@ func conditions(f Facts, ready int32) []metav1.Condition {
 	l.available(want)
 	l.progressing(progressing, want)
 	l.degraded((!progressing && f.StatefulSet != nil && !allReady) || len(f.heldUp()) > 0, pods)
+	l.outdated()
 	switch refusal := f.refusal(); {
 	case f.Problem != nil:
 		l.notAccepted(f.Problem)

@@ -33,6 +33,7 @@ func Of(f Facts) v1alpha1.CacheNodeStatus {
 		status.HealthyDisks, status.Size = f.healthyDisks(status.Disks), f.totalSize()
 	}
 	status.Pods, status.Routing = f.podStatuses(), f.routing()
+	status.OutdatedPods = outdatedPods(status.Pods)
 	if f.Rollout != nil {
 		status.Refusal = nil
 		if r := f.Rollout.Refused; r != nil {

@@ -138,6 +138,7 @@ func write(out io.Writer, cacheNode *v1alpha1.CacheNode, numbers map[string]podm
 			say(out, "%s=%s (%s): %s", c.Type, c.Status, c.Reason, c.Message)
 		}
 	}
+	writeOutdated(out, cacheNode)
 	if r := cacheNode.Status.Routing; r != nil {
 		text := fmt.Sprintf("%d pods share the keys; %s pods know it", r.Owners, r.Applied)
 		if r.HandoverUntil != nil {

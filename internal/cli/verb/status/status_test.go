@@ -98,3 +98,42 @@ func TestRoutingForPrograms(t *testing.T) {
 		t.Errorf("%s\n%s", &out, diff)
 	}
 }
+
+// TestOutdated checks that the table and the JSON output name pods that are older than they should be.
+func TestOutdated(t *testing.T) {
+	t.Parallel()
+	cacheNode := &v1alpha1.CacheNode{Status: v1alpha1.CacheNodeStatus{
+		OutdatedPods: 1,
+		Pods: []v1alpha1.PodStatus{
+			{Name: "edge-0", NginxVersion: "1.30.6"},
+			{Name: "edge-1", NginxVersion: "1.28.0", Outdated: "nginx is 1.28.0"},
+		},
+		Conditions: []metav1.Condition{{
+			Type: v1alpha1.ConditionOutdated, Status: "True", Reason: v1alpha1.ReasonNginxTooOld, Message: "edge-1 (1.28.0)",
+		}},
+	}}
+	var out bytes.Buffer
+	if err := write(&out, cacheNode, nil, ""); err != nil {
+		t.Fatal(err)
+	}
+	const line = "Outdated=True (NginxTooOld): 1 of 2 pods: edge-1 (1.28.0)\n"
+	if !strings.Contains(out.String(), line) {
+		t.Errorf("%s\nlacks %s", &out, line)
+	}
+	out.Reset()
+	if err := write(&out, cacheNode, nil, "json"); err != nil {
+		t.Fatal(err)
+	}
+	var told summary
+	if err := json.Unmarshal(out.Bytes(), &told); err != nil {
+		t.Fatal(err)
+	}
+	if told.OutdatedPods != 1 || told.Pods[1].Outdated != "nginx is 1.28.0" || told.Pods[0].NginxVersion != "1.30.6" {
+		t.Errorf("%+v", told)
+	}
+	out.Reset()
+	cacheNode.Status.Conditions[0].Status = "False"
+	if err := write(&out, cacheNode, nil, ""); err != nil || strings.Contains(out.String(), "Outdated") {
+		t.Errorf("error %v, and without old pods: %s", err, &out)
+	}
+}

@@ -16,14 +16,19 @@ type summary struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 	// Routing says how the pods share the keys; left out if they do not.
 	Routing *v1alpha1.RoutingStatus `json:"routing,omitempty"`
-	Pods    []pod                   `json:"pods,omitempty"`
+	// OutdatedPods is the number of pods with an agent or an nginx that is older than it should be.
+	OutdatedPods int32 `json:"outdatedPods,omitempty"`
+	Pods         []pod `json:"pods,omitempty"`
 }
 
 // pod is a pod of the CacheNode with all its disks.
 type pod struct {
-	Name     string `json:"name"`
-	Node     string `json:"node,omitempty"`
-	Revision string `json:"revision,omitempty"`
+	Name         string `json:"name"`
+	Node         string `json:"node,omitempty"`
+	Revision     string `json:"revision,omitempty"`
+	NginxVersion string `json:"nginxVersion,omitempty"`
+	// Outdated says what in the pod is older than it should be; left out if nothing is.
+	Outdated string `json:"outdated,omitempty"`
 	// Share is the part of all keys that the pod owns; left out if the pods do not share them.
 	Share   string `json:"share,omitempty"`
 	Message string `json:"message,omitempty"`
@@ -48,12 +53,13 @@ func summarize(cacheNode *v1alpha1.CacheNode, numbers map[string]podmetrics.Pod)
 	s := summary{
 		Name: cacheNode.Name, Namespace: cacheNode.Namespace,
 		Revision: cacheNode.Status.ConfigRevision, Conditions: cacheNode.Status.Conditions,
-		Routing: cacheNode.Status.Routing,
+		Routing: cacheNode.Status.Routing, OutdatedPods: cacheNode.Status.OutdatedPods,
 	}
 	for _, p := range cacheNode.Status.Pods {
 		one := pod{
 			Name: p.Name, Node: p.Node, Revision: p.Revision, Share: p.Share,
-			Message: agentapi.Printable(p.Message, maxLine),
+			Message: agentapi.Printable(p.Message, maxLine), NginxVersion: agentapi.Printable(p.NginxVersion, maxLine),
+			Outdated: agentapi.Printable(p.Outdated, maxLine),
 		}
 		for _, d := range cacheNode.Status.Disks {
 			state, share := stateOf(p, d)

@@ -1,0 +1,100 @@
+package status
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
+)
+
+// age is what in a pod is older than it should be.
+type age struct {
+	// agent is true if the agent is older than this operator, and unsafe if it is from before a fix of a security hole.
+	agent, unsafe bool
+	// nginx is the version of an nginx with known holes; "" for another.
+	nginx string
+}
+
+// ageOf is what in a pod is too old by its report; the zero value without one.
+func ageOf(r *agentapi.Report) (a age) {
+	if r == nil {
+		return a
+	}
+	a.agent = r.Renderer < agentapi.Renderer
+	a.unsafe = r.Renderer < agentapi.SecureRenderer
+	if agentapi.IsOldNginx(r.NginxVersion) {
+		a.nginx = r.NginxVersion
+	}
+	return a
+}
+
+// String says what is too old; "" for nothing.
+func (a age) String() string {
+	var list []string
+	switch {
+	case a.unsafe:
+		list = append(list, "the agent lacks a security fix")
+	case a.agent:
+		list = append(list, "the agent is older than the operator")
+	}
+	if a.nginx != "" {
+		list = append(list, fmt.Sprintf("nginx is %s, and older than %s", a.nginx, agentapi.MinNginx))
+	}
+	return strings.Join(list, "; ")
+}
+
+// outdatedPods counts the pods in which something is too old.
+func outdatedPods(pods []v1alpha1.PodStatus) (n int32) {
+	for _, p := range pods {
+		if p.Outdated != "" {
+			n++
+		}
+	}
+	return n
+}
+
+// outdated sets Outdated. A pod whose agent has not answered this operator counts as neither old nor new, so the
+// condition stays as it was until all have.
+func (l *conditionList) outdated() {
+	if l.isEarly() {
+		return
+	}
+	var unsafe, old, nginx []string
+	for _, p := range l.Pods {
+		a := ageOf(p.Report)
+		switch {
+		case !p.DeletionTimestamp.IsZero():
+			continue
+		case a.unsafe:
+			unsafe = append(unsafe, p.Name)
+		case a.agent:
+			old = append(old, p.Name)
+		}
+		if a.nginx != "" {
+			nginx = append(nginx, fmt.Sprintf("%s (%s)", p.Name, a.nginx))
+		}
+	}
+	reason, messages := v1alpha1.ReasonAsExpected, []string{}
+	note := func(why, text string, pods []string) {
+		if len(pods) == 0 {
+			return
+		}
+		if reason == v1alpha1.ReasonAsExpected {
+			reason = why
+		}
+		slices.Sort(pods)
+		messages = append(messages, fmt.Sprintf(text, listedBy(pods, ", ")))
+	}
+	const restart = "; to replace the pods one by one, set the annotation " + v1alpha1.AnnotationRestart + " to a new value"
+	note(v1alpha1.ReasonSecurityFix, "agents that lack a security fix: %s"+restart, unsafe)
+	note(v1alpha1.ReasonNginxTooOld, "nginx older than "+agentapi.MinNginx+
+		", which has security holes: %s; name a newer image in spec.pod.image", nginx)
+	note(v1alpha1.ReasonAgentOutdated, "agents older than the operator: %s"+restart, old)
+	if len(messages) == 0 {
+		messages = []string{"every pod has a recent agent and a recent nginx"}
+	}
+	l.set(v1alpha1.ConditionOutdated, reason != v1alpha1.ReasonAsExpected, reason,
+		truncated(strings.Join(messages, "; "), maxMessage))
+}
