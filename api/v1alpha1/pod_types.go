@@ -88,9 +88,9 @@ const DefaultImage = "docker.io/library/nginx:1.30"
 
 // Pod configures the pods. A change of any field replaces them.
 type Pod struct {
-	// image is the nginx image, version 1.30.4 or newer (1.31.3 of the mainline): older ones have security holes. It must have nginx and sh in its path and, with a memory tier,
-	// nginx's auth_request module, as the stock images have. The operator sets command, user, paths and signals. At most
-	// 512 characters. Default docker.io/library/nginx:1.30.
+	// image is the nginx image, version 1.30.4 or newer (1.31.3 of the mainline): older ones have security holes. It must
+	// have nginx and sh in its path and, with a memory tier, nginx's auth_request module, as the stock images have. The
+	// operator sets command, user, paths and signals. At most 512 characters. Default docker.io/library/nginx:1.30.
 	// +optional
 	// +kubebuilder:default="docker.io/library/nginx:1.30"
 	// +kubebuilder:validation:MinLength=1
@@ -115,7 +115,7 @@ type Pod struct {
 	Resources corev1.ResourceRequirements `json:"resources,omitempty"`
 
 	// agentResources are the resources of the agent's container. If neither requests nor limits are given, the requests
-	// are 10m CPU and 32Mi memory.
+	// are 10m CPU, and 52Mi memory and 6Mi for each disk. The memory limit is then 176Mi and 56Mi for each disk.
 	// +optional
 	AgentResources corev1.ResourceRequirements `json:"agentResources,omitempty"`
 

@@ -304,7 +304,8 @@ const (
 	// does not answer or the operator fails.
 	// docs/reference/conditions.md has all cases.
 	ConditionDegraded = "Degraded"
-	// ConditionOutdated is true when a pod has an agent or an nginx that is older than it should be, although the pod works.
+	// ConditionOutdated is true when a pod has an agent or an nginx that is older than it should be, although the pod
+	// works.
 	ConditionOutdated = "Outdated"
 	// ConditionReconciling is true while the pods do not yet run what the spec asks for.
 	ConditionReconciling = "Reconciling"

@@ -40,12 +40,13 @@ func (a *Agent) Serve(ctx context.Context, addresses Addresses, certificates *tl
 	group.Go(func() error { nginxlog.Serve(ctx, socket, a); return nil })
 	group.Go(func() error { return a.follow(ctx, watcher) })
 	group.Go(func() error {
-		return server.Serve(ctx, addresses.Plain, server.Plain(a.metrics.Handler(), a.Started, a.Ready), nil)
+		plain := server.Plain(a.metrics.Handler(), a.Started, a.Ready)
+		return server.Serve(ctx, addresses.Plain, plain, nil, server.PlainLimits)
 	})
 	group.Go(func() error {
-		return server.Serve(ctx, addresses.Reports, server.Reports(a.Report, a.purger), certificates)
+		return server.Serve(ctx, addresses.Reports, server.Reports(a.Report, a.purger), certificates, server.ReportLimits)
 	})
-	group.Go(func() error { return server.ServeOn(ctx, local, server.Local(a.purger), nil) })
+	group.Go(func() error { return server.ServeOn(ctx, local, server.Local(a.purger), nil, server.LocalLimits) })
 	group.Go(func() error { a.purger.Run(ctx); return nil })
 	return group.Wait()
 }

@@ -15,9 +15,9 @@ const Renderer = 1
 // closes a hole in what an agent renders or does. Agents from before the number report 0.
 const SecureRenderer = 1
 
-// MinNginx is the oldest version of nginx without a hole that the rendered configurations open: CVE-2026-42533 (map with
-// regular expressions) and CVE-2026-60005 (captures beside slice or background updates). MinNginxMainline is that of the
-// branch 1.31.
+// MinNginx is the oldest version of nginx without a hole that the rendered configurations open: CVE-2026-42533 (map
+// with regular expressions) and CVE-2026-60005 (captures beside slice or background updates). MinNginxMainline is that
+// of the branch 1.31.
 const (
 	MinNginx         = "1.30.4"
 	MinNginxMainline = "1.31.3"

@@ -56,6 +56,8 @@ func agentContainer(in PodInput) corev1.Container {
 		resources = smallRequests()
 		resources.Requests[corev1.ResourceMemory] = *resource.NewQuantity(
 			int64(agentMemory+agentMemoryEach*len(in.Disks)+agentMemoryOver)<<20, resource.BinarySI)
+		resources.Limits = corev1.ResourceList{corev1.ResourceMemory: *resource.NewQuantity(
+			int64(agentMemoryMost+agentMemoryMostEach*len(in.Disks))<<20, resource.BinarySI)}
 	}
 	return corev1.Container{
 		Name:            layout.AgentContainer,
@@ -101,6 +103,14 @@ const (
 	agentMemory     = 40
 	agentMemoryEach = 6
 	agentMemoryOver = 12
+)
+
+// The agent's memory limit in MiB. It is four times the soft limit, and room for nginx -t, which runs in the agent's
+// container: 8 MiB, and 24 MiB for an index of 4 GiB, the largest by default. A rebuild of indexes takes
+// agentMemoryOver more than the soft limit.
+const (
+	agentMemoryMost     = 4*agentMemory + 16
+	agentMemoryMostEach = 4*agentMemoryEach + 32
 )
 
 func smallRequests() corev1.ResourceRequirements {

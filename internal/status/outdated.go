@@ -87,7 +87,8 @@ func (l *conditionList) outdated() {
 		slices.Sort(pods)
 		messages = append(messages, fmt.Sprintf(text, listedBy(pods, ", ")))
 	}
-	const restart = "; to replace the pods one by one, set the annotation " + v1alpha1.AnnotationRestart + " to a new value"
+	const restart = "; to replace the pods one by one, set the annotation " + v1alpha1.AnnotationRestart +
+		" to a new value"
 	note(v1alpha1.ReasonSecurityFix, "agents that lack a security fix: %s"+restart, unsafe)
 	note(v1alpha1.ReasonNginxTooOld, "nginx older than "+agentapi.MinNginx+
 		", which has security holes: %s; name a newer image in spec.pod.image", nginx)

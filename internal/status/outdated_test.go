@@ -71,7 +71,10 @@ func TestOutdated(t *testing.T) {
 			[]*agentapi.Report{&both, &nginx},
 			v1alpha1.ReasonSecurityFix, 2,
 			[]string{"lack a security fix: edge-0; ", "edge-0 (1.28.0), edge-1 (1.28.0)"},
-			[]string{"the agent lacks a security fix; nginx is 1.28.0, and older than 1.30.4", "nginx is 1.28.0, and older than 1.30.4"},
+			[]string{
+				"the agent lacks a security fix; nginx is 1.28.0, and older than 1.30.4",
+				"nginx is 1.28.0, and older than 1.30.4",
+			},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

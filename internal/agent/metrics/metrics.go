@@ -154,9 +154,12 @@ func New(disks func() map[string]disk.State, files func() map[string]Files) *Met
 	return m
 }
 
+// maxScrapes is how many scrapes are answered at the same time; others get a 503 at once.
+const maxScrapes = 8
+
 // Handler serves the metrics.
 func (m *Metrics) Handler() http.Handler {
-	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{})
+	return promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes})
 }
 
 // Gatherer gives the metrics to tests and to the agent.

@@ -165,29 +165,64 @@ func ListenLocal(ctx context.Context, path string) (net.Listener, error) {
 	return listener, nil
 }
 
+// Limits are what a server allows its clients.
+type Limits struct {
+	// Connections is how many connections there are at most.
+	Connections int
+	// Read is how long a client may take to send a request, and Write how long the answer may take.
+	Read, Write time.Duration
+}
+
+// The limits of the agent's servers. Health and metrics are open to everyone who reaches the pod. Reports get a request
+// of up to maxUpdate bytes, and the local server answers after up to listTimeout.
+var (
+	PlainLimits  = Limits{Connections: 128, Read: 10 * time.Second, Write: 30 * time.Second}
+	ReportLimits = Limits{Connections: 32, Read: time.Minute, Write: 90 * time.Second}
+	LocalLimits  = Limits{Connections: 16, Read: time.Minute, Write: 5 * time.Minute}
+)
+
+// headerTimeout is how long a client may take to send the header of a request, and to agree on TLS. idleTimeout is how
+// long a connection stays open without a request.
+const (
+	headerTimeout = 10 * time.Second
+	idleTimeout   = 2 * time.Minute
+)
+
 // Serve serves on a TCP address until the context ends. tlsConfig is nil for plain text.
-func Serve(ctx context.Context, address string, handler http.Handler, tlsConfig *tls.Config) error {
+func Serve(
+	ctx context.Context, address string, handler http.Handler, tlsConfig *tls.Config, limits Limits,
+) error {
 	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
 	if err != nil {
 		return err
 	}
-	return ServeOn(ctx, listener, handler, tlsConfig)
+	return ServeOn(ctx, listener, handler, tlsConfig, limits)
 }
 
 // ServeOn is Serve on a listener, which it closes.
-func ServeOn(ctx context.Context, listener net.Listener, handler http.Handler, tlsConfig *tls.Config) error {
+func ServeOn(
+	ctx context.Context, on net.Listener, handler http.Handler, tlsConfig *tls.Config, limits Limits,
+) error {
+	crowd := newCrowd(limits.Connections)
+	on = listener{on, crowd}
 	if tlsConfig != nil {
-		listener = tls.NewListener(listener, tlsConfig)
+		on = tls.NewListener(on, tlsConfig)
 	}
-	server := &http.Server{
-		Handler: handler, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
-	}
+	server := newServer(crowd.handler(handler), limits)
 	stop := context.AfterFunc(ctx, func() { _ = server.Close() })
 	defer stop()
-	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+	if err := server.Serve(on); !errors.Is(err, http.ErrServerClosed) {
 		return err
 	}
 	return nil
+}
+
+func newServer(handler http.Handler, limits Limits) *http.Server {
+	return &http.Server{
+		Handler: handler, ConnContext: withMember, MaxHeaderBytes: 16 << 10,
+		ReadHeaderTimeout: min(headerTimeout, limits.Read), ReadTimeout: limits.Read, WriteTimeout: limits.Write,
+		IdleTimeout: idleTimeout,
+	}
 }
 
 // isOperator refuses a certificate of the operator's authority that is not the operator's.

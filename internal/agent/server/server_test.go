@@ -139,7 +139,7 @@ func TestLocal(t *testing.T) {
 		listener.(*net.UnixListener).SetUnlinkOnClose(false) //nolint:forcetypeassert // it listens on a path
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		go func() { ended <- ServeOn(ctx, listener, Local(lister{}), nil) }()
+		go func() { ended <- ServeOn(ctx, listener, Local(lister{}), nil, LocalLimits) }()
 		client := http.Client{Transport: &http.Transport{
 			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 				return (&net.Dialer{}).DialContext(ctx, "unix", path)
@@ -179,7 +179,7 @@ func serve(t *testing.T, handler http.Handler, config *tls.Config) (address stri
 	must(t, listener.Close())
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- Serve(ctx, address, handler, config) }()
+	go func() { done <- Serve(ctx, address, handler, config, PlainLimits) }()
 	t.Cleanup(func() {
 		cancel()
 		must(t, <-done)

@@ -1,0 +1,151 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cachenode/cachenode-operator/internal/agent/reload"
+	"github.com/cachenode/cachenode-operator/internal/agent/server"
+	"github.com/cachenode/cachenode-operator/internal/layout"
+)
+
+// asAgent is set in the process that is the agent of TestListeners.
+const asAgent = "CACHENODE_TEST_LISTENERS"
+
+// TestListeners lists all that the agent listens on, in a network namespace of its own, so that a listener without the
+// limits of package server does not go unnoticed.
+func TestListeners(t *testing.T) {
+	if os.Getenv(asAgent) != "" {
+		listen(t)
+		return
+	}
+	t.Parallel()
+	command := exec.Command("unshare", "--net", os.Args[0], "-test.run=^TestListeners$", "-test.v")
+	command.Env = append(os.Environ(), asAgent+"=1")
+	output, err := command.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v\n%s", err, output)
+	}
+	var got []string
+	for line := range strings.Lines(string(output)) {
+		if _, socket, ok := strings.Cut(line, "listens on "); ok {
+			got = append(got, strings.TrimSpace(socket))
+		}
+	}
+	slices.Sort(got)
+	want := []string{ // each has limits: see server.PlainLimits, ReportLimits and LocalLimits; UDP has no connections
+		fmt.Sprintf("tcp port %d", layout.MetricsPort),
+		fmt.Sprintf("tcp port %d", layout.AgentPort),
+		"udp " + layout.LogAddress,
+		"unix " + layout.AgentSocket,
+	}
+	slices.Sort(want)
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the agent listens on (-want +got)\n%s\n%s", diff, output)
+	}
+}
+
+// listen runs an agent as cmd/agent does, and logs what it listens on.
+func listen(t *testing.T) {
+	if output, err := exec.Command("ip", "link", "set", "lo", "up").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, output)
+	}
+	root := t.TempDir()
+	if err := os.MkdirAll(root+layout.RunDir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	a := New(Paths{Config: t.TempDir(), PodInfo: t.TempDir(), Root: root},
+		&reload.Nginx{Program: []string{"true"}, Root: root, Client: LocalClient(), URL: "http://127.0.0.1:1"},
+		slog.New(slog.NewTextHandler(io.Discard, nil)), "test")
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() {
+		ended <- a.Serve(ctx, Addresses{
+			Plain: fmt.Sprintf(":%d", layout.MetricsPort), Reports: fmt.Sprintf(":%d", layout.AgentPort),
+		}, server.TLS(t.TempDir()))
+	}()
+	for _, port := range []int{layout.MetricsPort, layout.AgentPort} {
+		awaitPort(t, port)
+	}
+	for _, table := range []string{"tcp", "tcp6", "udp", "udp6"} {
+		for _, fields := range socketsOf(t, table) {
+			const listening, unconnected = "0A", "07"
+			address, port := addressOf(t, fields[1])
+			switch {
+			case strings.HasPrefix(table, "tcp") && fields[3] == listening:
+				t.Logf("listens on tcp port %d", port)
+			case strings.HasPrefix(table, "udp") && fields[3] == unconnected:
+				t.Logf("listens on udp %s:%d", address, port)
+			}
+		}
+	}
+	for _, fields := range socketsOf(t, "unix") {
+		const accepts = "00010000"
+		if fields[3] == accepts && len(fields) > 7 {
+			t.Logf("listens on unix %s", strings.TrimPrefix(fields[7], filepath.Clean(root)))
+		}
+	}
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}
+
+func awaitPort(t *testing.T, port int) {
+	t.Helper()
+	tick := time.NewTicker(10 * time.Millisecond)
+	defer tick.Stop()
+	for end := time.After(time.Minute); ; {
+		connection, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+		if err == nil {
+			_ = connection.Close()
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-end:
+			t.Fatal(err)
+		}
+	}
+}
+
+// socketsOf are the lines of a table of the network namespace, without the heading.
+func socketsOf(t *testing.T, table string) (lines [][]string) {
+	t.Helper()
+	text, err := os.ReadFile("/proc/self/net/" + table)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		lines = append(lines, strings.Fields(line))
+	}
+	return lines[1:]
+}
+
+// addressOf reads an address and a port in hexadecimal. The address is given for IPv4 only.
+func addressOf(t *testing.T, text string) (address string, port int64) {
+	t.Helper()
+	bytes, number, _ := strings.Cut(text, ":")
+	port, err := strconv.ParseInt(number, 16, 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	value, err := strconv.ParseUint(bytes, 16, 32)
+	if err != nil {
+		return bytes, port
+	}
+	return net.IPv4(byte(value), byte(value>>8), byte(value>>16), byte(value>>24)).String(), port
+}

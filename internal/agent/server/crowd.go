@@ -1,0 +1,122 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"sync"
+)
+
+// crowd bounds the connections of a server. One connection too many ends the one that has waited longest for a whole
+// request, so that clients which send nothing cannot keep the kubelet out. If all connections are being answered, the
+// new one ends. It is safe for concurrent use.
+type crowd struct {
+	most int
+
+	mutex sync.Mutex
+	// waiting has a number for each connection, which grows: the lowest has waited longest. A connection that is being
+	// answered has the number answering.
+	waiting map[*member]int64
+	last    int64
+}
+
+// answering is the number of a connection whose request is being answered.
+const answering = -1
+
+// member is a connection of a crowd.
+type member struct {
+	net.Conn
+	crowd *crowd
+}
+
+// Close implements net.Conn.
+func (m *member) Close() error {
+	m.crowd.mutex.Lock()
+	delete(m.crowd.waiting, m)
+	m.crowd.mutex.Unlock()
+	return m.Conn.Close()
+}
+
+func newCrowd(most int) *crowd { return &crowd{most: most, waiting: map[*member]int64{}} }
+
+// add adds a connection, and ends another one if that is one too many.
+func (c *crowd) add(connection net.Conn) net.Conn {
+	m := &member{connection, c}
+	c.mutex.Lock()
+	var ends *member
+	if len(c.waiting) >= c.most {
+		ends = c.longest(m)
+	}
+	if ends != m {
+		c.last++
+		c.waiting[m] = c.last
+	}
+	c.mutex.Unlock()
+	if ends != nil {
+		_ = ends.Close()
+	}
+	return m
+}
+
+// longest is the connection that has waited longest for a request, or other if none waits. The caller holds the mutex.
+func (c *crowd) longest(other *member) *member {
+	found, lowest := other, c.last+1
+	for m, number := range c.waiting {
+		if number != answering && number < lowest {
+			found, lowest = m, number
+		}
+	}
+	return found
+}
+
+// set notes that a connection's request is being answered, or that it waits for the next one.
+func (c *crowd) set(m *member, isAnswered bool) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if _, known := c.waiting[m]; !known {
+		return // it has ended
+	}
+	c.last++
+	c.waiting[m] = c.last
+	if isAnswered {
+		c.waiting[m] = answering
+	}
+}
+
+// listener is a listener whose connections are a crowd.
+type listener struct {
+	net.Listener
+	crowd *crowd
+}
+
+// Accept implements net.Listener.
+func (l listener) Accept() (net.Conn, error) {
+	connection, err := l.Listener.Accept()
+	if err != nil {
+		return nil, err
+	}
+	return l.crowd.add(connection), nil
+}
+
+// memberKey is the key of a request's connection in its context.
+type memberKey struct{}
+
+// withMember is the ConnContext of a server whose connections are a crowd.
+func withMember(ctx context.Context, connection net.Conn) context.Context {
+	if encrypted, ok := connection.(*tls.Conn); ok {
+		connection = encrypted.NetConn()
+	}
+	return context.WithValue(ctx, memberKey{}, connection)
+}
+
+// handler tells the crowd which connections are being answered.
+func (c *crowd) handler(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if m, ok := r.Context().Value(memberKey{}).(*member); ok {
+			c.set(m, true)
+			defer c.set(m, false)
+		}
+		next.ServeHTTP(w, r)
+	})
+}
