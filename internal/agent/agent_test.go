@@ -225,6 +225,10 @@ func TestAgent(t *testing.T) {
 		return func() bool { return p.agent.Report().Revision == revision }
 	}
 	p.eventually("nginx runs stable", runs(stable))
+	if r := p.agent.Report(); r.Renderer != agentapi.Renderer || r.NginxVersion == "" ||
+		agentapi.IsOldNginx(r.NginxVersion) {
+		t.Errorf("the report has renderer %d and nginx %q", r.Renderer, r.NginxVersion)
+	}
 
 	steps.Run(t, "the candidate, when the annotation names it", func() {
 		candidate := p.offer(naming.CandidateKey, func(s *v1alpha1.CacheNodeSpec) { s.Cache.MinUses = new(int32(2)) })
