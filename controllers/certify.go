@@ -86,7 +86,9 @@ func (p *pass) readCertificates() (changed bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	p.certificates, err = pki.WithOwnerKey(certificates, data, p.statefulSet != nil, p.now)
+	// A Secret that was deleted had a key: no mark from before is to be believed without one.
+	isUpgrade := p.statefulSet != nil && p.secret != nil
+	p.certificates, err = pki.WithOwnerKey(certificates, data, isUpgrade, p.now)
 	if err != nil {
 		return false, err
 	}

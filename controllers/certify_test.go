@@ -174,4 +174,17 @@ func TestOwnerKey(t *testing.T) {
 		}
 		return "one that is at work gets no key"
 	})
+	// Somebody who had a pod could have left marks without a signature: the docs have the Secret deleted then.
+	key = string(secret.Data[naming.OwnerKeyKey])
+	must(t, o.client.Delete(ctx, secret))
+	o.eventually(func() string {
+		err := o.client.Get(ctx, client.ObjectKeyFromObject(secret), secret)
+		if err == nil && len(secret.Data[naming.OwnerKeyKey]) == 32 && string(secret.Data[naming.OwnerKeyKey]) != key {
+			return ""
+		}
+		return "there is no other key"
+	})
+	if legacy := secret.Data[naming.OwnerLegacyKey]; legacy != nil {
+		t.Errorf("after the Secret was deleted, marks without a signature are believed from before %s", legacy)
+	}
 }

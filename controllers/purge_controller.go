@@ -2,7 +2,6 @@ package controllers
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -49,6 +48,8 @@ type PurgeReconciler struct {
 	unsafe  changedURLs
 	// journals has a *journal for each CacheNode, by its name.
 	journals sync.Map
+	// missing has since when CacheNodes that purges name are known not to exist, by their names.
+	missing sync.Map
 	// late has the CacheNodes of agents that answered after their pass had ended.
 	late chan event.TypedGenericEvent[*v1alpha1.CacheNode]
 }
@@ -62,6 +63,10 @@ const (
 	journalInterval = 30 * time.Second
 	// compactInterval is the time between two looks for purges that are too old.
 	compactInterval = time.Hour
+	// missingPatience is how long a purge waits for a CacheNode that does not exist. missingTTL is after which time such
+	// a purge is deleted if it does not say so itself.
+	missingPatience = time.Hour
+	missingTTL      = 24 * time.Hour
 )
 
 // purgesOf selects CachePurges in the cache by their CacheNode.
@@ -131,11 +136,11 @@ func (r *PurgeReconciler) Reconcile(ctx context.Context, request reconcile.Reque
 	err = r.Get(ctx, request.NamespacedName, p.cacheNode)
 	if apierrors.IsNotFound(err) || (err == nil && !p.cacheNode.DeletionTimestamp.IsZero()) {
 		r.journals.Delete(request.NamespacedName)
-		next, expireErr := r.expire(ctx, p)
-		return reconcile.Result{RequeueAfter: next}, errors.Join(r.orphans(ctx, p), expireErr)
+		return r.orphans(ctx, p, request.NamespacedName)
 	} else if err != nil {
 		return reconcile.Result{}, err
 	}
+	r.missing.Delete(request.NamespacedName)
 	pods := &corev1.PodList{}
 	if err := r.List(ctx, pods, byInstance(p.cacheNode)); err != nil {
 		return reconcile.Result{}, err
@@ -189,27 +194,8 @@ func (r *PurgeReconciler) pass(ctx context.Context, p *purging, j *journal) (rec
 	if err := r.report(ctx, p, j, pods); err != nil {
 		return reconcile.Result{}, err
 	}
-	next, err := r.expire(ctx, p)
+	next, err := r.expire(ctx, p, 0)
 	return reconcile.Result{RequeueAfter: min(due, next)}, err
-}
-
-// orphans reports that the CacheNode of purges does not exist. They are carried out if it is created later, which is
-// what git can bring about.
-func (r *PurgeReconciler) orphans(ctx context.Context, p *purging) error {
-	for i := range p.purges {
-		cp := &p.purges[i]
-		if cp.Status.Number != 0 || cp.Status.Phase == v1alpha1.PurgeFailed {
-			continue
-		}
-		err := r.write(ctx, cp, v1alpha1.CachePurgeStatus{
-			Phase:   v1alpha1.PurgePending,
-			Message: fmt.Sprintf("there is no CacheNode %s in namespace %s", cp.Spec.CacheNode, cp.Namespace),
-		}, p.now)
-		if err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 // target is what a CachePurge is about.

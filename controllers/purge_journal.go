@@ -2,13 +2,11 @@ package controllers
 
 import (
 	"context"
-	"fmt"
 	"sync"
 	"time"
 
 	"k8s.io/apimachinery/pkg/types"
 
-	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/purge"
 	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
@@ -43,7 +41,9 @@ func (r *PurgeReconciler) commit(ctx context.Context, p *purging, j *journal) er
 		j.compacted = p.now
 	}
 	j.seal(next, p)
-	j.admit(next, p)
+	if err := r.admit(ctx, p, j, next); err != nil {
+		return err
+	}
 	versions, err := r.writeLog(ctx, p.cacheNode, next, j.versions)
 	if err != nil {
 		j.isRead = false // somebody else has written it, or we do not know
@@ -51,37 +51,6 @@ func (r *PurgeReconciler) commit(ctx context.Context, p *purging, j *journal) er
 	}
 	j.log, j.versions = next, versions
 	return nil
-}
-
-// admit gives places to the purges that have none.
-func (j *journal) admit(next *purge.Log, p *purging) {
-	known := map[string]bool{}
-	for _, r := range next.Rules {
-		known[r.UID] = true
-	}
-	for i := range p.purges {
-		cp := &p.purges[i]
-		if cp.Status.Number != 0 && cp.Status.Number > j.log.Floor && !known[string(cp.UID)] && !isFinished(cp) {
-			cp.Status.Number = 0 // its place was lost with a journal
-		}
-		if cp.Status.Number != 0 || known[string(cp.UID)] || isFinished(cp) || !cp.DeletionTimestamp.IsZero() {
-			continue
-		}
-		t := target(cp.Spec)
-		if err := t.Check(p.cacheNode.Spec.Cache); err != nil {
-			p.refused[cp.UID] = "spec." + err.Error()
-			continue
-		}
-		r := purge.Rule{UID: string(cp.UID), Name: cp.Name, Soft: cp.Spec.Mode == v1alpha1.PurgeSoft, Target: t}
-		if r.Size() > purge.MaxRule {
-			p.refused[cp.UID] = fmt.Sprintf("spec: has %d bytes of URLs and others, at most %d are possible: "+
-				"create several CachePurges", r.Size(), purge.MaxRule)
-			continue
-		}
-		if !next.Add(p.now, r) && !j.makeRoom(next, p, r) {
-			p.waiting[cp.UID] = "the journal is full until the purges in it have settled"
-		}
-	}
 }
 
 // makeRoom forgets what has ended longest ago, and adds a rule. Disks that have been out of use since then lose what

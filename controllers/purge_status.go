@@ -81,7 +81,6 @@ func (r *PurgeReconciler) reportWaiting(ctx context.Context, p *purging) error {
 func (r *PurgeReconciler) write(
 	ctx context.Context, cp *v1alpha1.CachePurge, next v1alpha1.CachePurgeStatus, now time.Time,
 ) error {
-	before := cp.DeepCopy()
 	next.ObservedGeneration = cp.Generation
 	next.Conditions, next.AppliedAt, next.SettledAt = cp.Status.Conditions, cp.Status.AppliedAt, cp.Status.SettledAt
 	// An agent that was restarted has forgotten its counts.
@@ -94,11 +93,13 @@ func (r *PurgeReconciler) write(
 		next.SettledAt = &at
 	}
 	setConditions(&next, cp.Generation)
-	if equality.Semantic.DeepEqual(before.Status, next) {
+	if equality.Semantic.DeepEqual(cp.Status, next) {
 		return nil
 	}
+	written := cp.DeepCopy() // which gets the API server's answer, with all that is purged
+	written.Status = next
+	err := r.Status().Patch(ctx, written, client.MergeFrom(cp), client.FieldOwner(naming.FieldManager))
 	cp.Status = next
-	err := r.Status().Patch(ctx, cp, client.MergeFrom(before), client.FieldOwner(naming.FieldManager))
 	if apierrors.IsNotFound(err) { // deleted meanwhile: the journal has it
 		return nil
 	}
@@ -125,19 +126,26 @@ func setConditions(s *v1alpha1.CachePurgeStatus, generation int64) {
 	is(v1alpha1.ConditionStalled, s.Phase == v1alpha1.PurgeFailed)
 }
 
-// expire deletes finished purges whose time has come, and returns the time until the next one's.
-func (r *PurgeReconciler) expire(ctx context.Context, p *purging) (time.Duration, error) {
+// expire deletes finished purges whose time has come, and returns the time until the next one's. Purges that do not say
+// how long they stay have a default; 0 means that they stay.
+func (r *PurgeReconciler) expire(ctx context.Context, p *purging, ttl time.Duration) (time.Duration, error) {
 	next := compactInterval
 	for i := range p.purges {
 		cp := &p.purges[i]
-		if cp.Spec.TTLSecondsAfterFinished == nil || !isFinished(cp) || !cp.DeletionTimestamp.IsZero() {
+		ttl := ttl
+		if seconds := cp.Spec.TTLSecondsAfterFinished; seconds != nil {
+			ttl = time.Duration(*seconds) * time.Second
+		} else if ttl == 0 {
+			continue
+		}
+		if !isFinished(cp) || !cp.DeletionTimestamp.IsZero() {
 			continue
 		}
 		finished := cp.CreationTimestamp.Time
 		if cp.Status.SettledAt != nil {
 			finished = cp.Status.SettledAt.Time
 		}
-		left := finished.Add(time.Duration(*cp.Spec.TTLSecondsAfterFinished) * time.Second).Sub(p.now)
+		left := finished.Add(ttl).Sub(p.now)
 		if left > 0 {
 			next = min(next, left)
 			continue

@@ -3,6 +3,8 @@ package controllers
 import (
 	"context"
 	"errors"
+	"maps"
+	"strings"
 	"sync"
 	"time"
 
@@ -105,7 +107,7 @@ func CacheOptions() cache.Options {
 	mine := cache.ByObject{Label: naming.Managed()}
 	pods := cache.ByObject{Label: naming.Managed(), Transform: stripPod}
 	return cache.Options{
-		DefaultTransform: cache.TransformStripManagedFields(),
+		DefaultTransform: stripTenants, // not by kind: the definition of CachePurges can be missing
 		ByObject: map[client.Object]cache.ByObject{
 			&appsv1.StatefulSet{}:           mine,
 			&corev1.ConfigMap{}:             mine,
@@ -119,6 +121,21 @@ func CacheOptions() cache.Options {
 			&corev1.Node{}:                  {Transform: stripNode},
 		},
 	}
+}
+
+// stripTenants takes away what nobody reads and tenants can make long.
+func stripTenants(object any) (any, error) {
+	switch o := object.(type) {
+	case *v1alpha1.CachePurge:
+		stripPurge(o)
+	case *v1alpha1.CacheNode:
+		maps.DeleteFunc(o.Annotations, func(key, _ string) bool {
+			return !strings.Contains(key, v1alpha1.GroupVersion.Group+"/")
+		})
+	case *corev1.ConfigMap:
+		o.BinaryData = nil // the journals of purges, which are read from the API server
+	}
+	return cache.TransformStripManagedFields()(object)
 }
 
 // stripPod keeps only what the operator reads of a pod, because the cache holds thousands of pods.

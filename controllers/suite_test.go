@@ -143,6 +143,7 @@ func startOperator(t testing.TB, restConfig *rest.Config, options ...func(*Cache
 	must(t, o.reconciler.SetupWithManager(mgr, references))
 	purges := &PurgeReconciler{
 		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Agents: o.reconciler.Agents, Concurrency: 8,
+		Clock: o.reconciler.Clock,
 	}
 	must(t, purges.SetupWithManager(mgr))
 	done := make(chan error)

@@ -136,18 +136,20 @@ func (c CachePolicy) Names(status StatusCode) bool {
 //
 // +kubebuilder:validation:XValidation:rule="has(self.drop) != has(self.keep)",message="give either drop or keep"
 type Query struct {
-	// drop are the arguments that do not count. 1 to 64.
+	// drop are the arguments that do not count. 1 to 32, with 1024 characters together.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
-	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:XValidation:rule="self.map(x, x.size()).sum() <= 1024",message="drop: has more than 1024 characters together: shorten names, or let several begin alike and end in *"
 	Drop []NamePattern `json:"drop,omitempty"`
 
-	// keep are the only arguments that count. 1 to 64.
+	// keep are the only arguments that count. 1 to 32, with 1024 characters together.
 	// +optional
 	// +listType=set
 	// +kubebuilder:validation:MinItems=1
-	// +kubebuilder:validation:MaxItems=64
+	// +kubebuilder:validation:MaxItems=32
+	// +kubebuilder:validation:XValidation:rule="self.map(x, x.size()).sum() <= 1024",message="keep: has more than 1024 characters together: shorten names, or let several begin alike and end in *"
 	Keep []NamePattern `json:"keep,omitempty"`
 }
 

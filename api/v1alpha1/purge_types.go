@@ -47,6 +47,7 @@ type CachePurgeList struct {
 // +kubebuilder:validation:XValidation:rule="self == oldSelf",message="cannot be changed: create another CachePurge"
 // +kubebuilder:validation:XValidation:rule="(has(self.urls) && self.urls.size() > 0) || (has(self.prefixes) && self.prefixes.size() > 0) || (has(self.hosts) && self.hosts.size() > 0) || (has(self.tags) && self.tags.size() > 0) || (has(self.everything) && self.everything)",message="names nothing: set urls, prefixes, hosts, tags or everything"
 // +kubebuilder:validation:XValidation:rule="!has(self.everything) || !self.everything || !(has(self.urls) || has(self.prefixes) || has(self.hosts) || has(self.tags))",message="everything: goes alone: remove urls, prefixes, hosts and tags"
+// +kubebuilder:validation:XValidation:rule="(has(self.urls) ? self.urls.map(x, x.size()).sum() : 0) + (has(self.prefixes) ? self.prefixes.map(x, x.size()).sum() : 0) + (has(self.hosts) ? self.hosts.map(x, x.size()).sum() : 0) + (has(self.tags) ? self.tags.map(x, bytes(x).size()).sum() : 0) <= 262144",message="names more than 262144 bytes of URLs, prefixes, hosts and tags: create several CachePurges"
 type CachePurgeSpec struct {
 	// cacheNode is the name of the CacheNode, in the same namespace.
 	// +required
@@ -56,12 +57,12 @@ type CachePurgeSpec struct {
 
 	// urls are URLs as clients send them: http or https, percent-encoded, with the query string and without a fragment.
 	// Each stands for the object by both schemes and by any method, with all of its variants (Vary) and slices. A port
-	// does not matter. At most 1000.
+	// does not matter. At most 1000; with prefixes, hosts and tags at most 256 KiB of text.
 	// +optional
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1000
 	// +kubebuilder:validation:items:MaxLength=2048
-	// +kubebuilder:validation:XValidation:rule=`self.all(x, x.matches(r'^https?://[!"$-.0->A-~]+([/?][!"$-~]*)?$'))`,message="urls: each must be http:// or https:// and a host, percent-encoded, without a user and a fragment"
+	// +kubebuilder:validation:XValidation:rule=`self.map(x, x.size()).sum() > 262144 || self.all(x, x.matches(r'^https?://[!"$-.0->A-~]+([/?][!"$-~]*)?$'))`,message="urls: each must be http:// or https:// and a host, percent-encoded, without a user and a fragment"
 	URLs []string `json:"urls,omitempty"`
 
 	// prefixes are the beginnings of URLs, such as https://www.example.com/img/. They end in the path, which must have
@@ -70,7 +71,7 @@ type CachePurgeSpec struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1000
 	// +kubebuilder:validation:items:MaxLength=2048
-	// +kubebuilder:validation:XValidation:rule=`self.all(x, x.matches(r'^https?://[!"$-.0->A-~]+/[!"$->@-~]+$'))`,message="prefixes: each must be http:// or https://, a host and the beginning of a path, percent-encoded, without a query string; name whole hosts in hosts"
+	// +kubebuilder:validation:XValidation:rule=`self.map(x, x.size()).sum() > 262144 || self.all(x, x.matches(r'^https?://[!"$-.0->A-~]+/[!"$->@-~]+$'))`,message="prefixes: each must be http:// or https://, a host and the beginning of a path, percent-encoded, without a query string; name whole hosts in hosts"
 	Prefixes []string `json:"prefixes,omitempty"`
 
 	// hosts are names of hosts, such as www.example.com, all of whose objects are purged. The key of the CacheNode
@@ -79,7 +80,7 @@ type CachePurgeSpec struct {
 	// +listType=atomic
 	// +kubebuilder:validation:MaxItems=1000
 	// +kubebuilder:validation:items:MaxLength=253
-	// +kubebuilder:validation:XValidation:rule=`self.all(x, x.matches(r'^[A-Za-z0-9_]([-A-Za-z0-9._]*[A-Za-z0-9_])?$'))`,message="hosts: each must be the name of a host, without scheme, port, path and *"
+	// +kubebuilder:validation:XValidation:rule=`self.map(x, x.size()).sum() > 262144 || self.all(x, x.matches(r'^[A-Za-z0-9_]([-A-Za-z0-9._]*[A-Za-z0-9_])?$'))`,message="hosts: each must be the name of a host, without scheme, port, path and *"
 	Hosts []string `json:"hosts,omitempty"`
 
 	// tags are tags that the origin has given to objects, by the headers that spec.purge.tagHeaders of the CacheNode
@@ -90,7 +91,7 @@ type CachePurgeSpec struct {
 	// +kubebuilder:validation:MaxItems=1000
 	// +kubebuilder:validation:items:MinLength=1
 	// +kubebuilder:validation:items:MaxLength=256
-	// +kubebuilder:validation:XValidation:rule=`self.all(x, x.matches(r'^[^,\x00-\x20\x7f]+$'))`,message="tags: none may have a space, a comma or a control character"
+	// +kubebuilder:validation:XValidation:rule=`self.map(x, x.size()).sum() > 262144 || self.all(x, x.matches(r'^[^,\x00-\x20\x7f]+$'))`,message="tags: none may have a space, a comma or a control character"
 	Tags []string `json:"tags,omitempty"`
 
 	// everything purges all objects of the CacheNode. Default false.

@@ -20,6 +20,8 @@ const (
 	// MaxURL is the length of a URL or prefix, and MaxTag that of a tag, in bytes.
 	MaxURL = 2048
 	MaxTag = 256
+	// MaxText is how many bytes all of them have together in a new CachePurge. There are older ones with more.
+	MaxText = 256 << 10
 )
 
 // Target says which objects a purge is about. An object is in it if it is in one of the lists.
@@ -33,6 +35,16 @@ type Target struct {
 
 // Items is how many URLs, prefixes, hosts and tags a target names together.
 func (t Target) Items() int { return len(t.URLs) + len(t.Prefixes) + len(t.Hosts) + len(t.Tags) }
+
+// Text is how many bytes they have together.
+func (t Target) Text() (n int) {
+	for _, list := range [][]string{t.URLs, t.Prefixes, t.Hosts, t.Tags} {
+		for _, text := range list {
+			n += len(text)
+		}
+	}
+	return n
+}
 
 // Patterns are a target in terms of what is stored.
 type Patterns struct {

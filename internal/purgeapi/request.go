@@ -95,6 +95,8 @@ func (r Request) check() error {
 		return fmt.Errorf("timeoutSeconds: must be from 1 to %.0f", MaxTimeout.Seconds())
 	case r.Everything && r.Items() > 0:
 		return errors.New("everything: goes alone: remove urls, prefixes, hosts and tags")
+	case r.Text() > purge.MaxText:
+		return fmt.Errorf("names more than %d bytes of URLs, prefixes, hosts and tags: send several requests", purge.MaxText)
 	}
 	return r.CheckForm()
 }

@@ -52,6 +52,8 @@ func TestParse(t *testing.T) {
 // TestMistakes checks that each mistake is found, and its field named.
 func TestMistakes(t *testing.T) {
 	t.Parallel()
+	large := body(`"tags":[` + items(1000, strings.Repeat("t", 256)) + `],"hosts":[` + items(40, strings.Repeat("h", 250)) +
+		`]`)
 	const notJSON = "the body must be one JSON object: "
 	for text, want := range map[string]string{
 		`{"cacheNode":"edge","tags":["t"]}`:       `namespace: "": must be the name of a namespace`,
@@ -71,11 +73,12 @@ func TestMistakes(t *testing.T) {
 		body(`"TAGS":["t"]`):                               `unknown field "TAGS"`,
 		body(`"tags":["t"],"tags":["u"]`):                  `duplicate field "tags"`,
 		body(`"hosts":["a","b",` + items(1000, "c") + `]`): "hosts: must have at most 1000 items, has 1002",
-		body(`"prefixes":["http://a/"]`):                   `prefixes: "http://a/": is a whole host: name it in hosts`,
-		"":                                                 notJSON + "unexpected end of JSON input",
-		body(`"tags":"t"`):                                 notJSON + "cannot unmarshal string into field tags",
-		body(`"urls":[1]`):                                 notJSON + "cannot unmarshal number into field urls",
-		tagged("t", "") + "{}":                             notJSON + "invalid character '{' after top-level value",
+		large:                            "names more than 262144 bytes of URLs, prefixes, hosts and tags: send several requests",
+		body(`"prefixes":["http://a/"]`): `prefixes: "http://a/": is a whole host: name it in hosts`,
+		"":                               notJSON + "unexpected end of JSON input",
+		body(`"tags":"t"`):               notJSON + "cannot unmarshal string into field tags",
+		body(`"urls":[1]`):               notJSON + "cannot unmarshal number into field urls",
+		tagged("t", "") + "{}":           notJSON + "invalid character '{' after top-level value",
 	} {
 		if _, err := Parse([]byte(text)); fmt.Sprint(err) != want {
 			t.Errorf("%.80s: %v, want %s", text, err, want)

@@ -13,11 +13,6 @@ import (
 
 // TestEverythingIsBounded checks that every list, map and string of the API has a limit.
 func TestEverythingIsBounded(t *testing.T) {
-	var definition apiextensionsv1.CustomResourceDefinition
-	if err := yaml.UnmarshalStrict(crd.CacheNodes, &definition); err != nil {
-		t.Fatal(err)
-	}
-	root := definition.Spec.Versions[0].Schema.OpenAPIV3Schema
 	checked := 0
 	var walk func(path string, s apiextensionsv1.JSONSchemaProps)
 	walk = func(path string, s apiextensionsv1.JSONSchemaProps) {
@@ -40,8 +35,16 @@ func TestEverythingIsBounded(t *testing.T) {
 			walk(path+"{}", *s.AdditionalProperties.Schema)
 		}
 	}
-	walk("spec", root.Properties["spec"])
-	walk("status", root.Properties["status"])
+	for _, text := range [][]byte{crd.CacheNodes, crd.CachePurges} {
+		var definition apiextensionsv1.CustomResourceDefinition
+		if err := yaml.UnmarshalStrict(text, &definition); err != nil {
+			t.Fatal(err)
+		}
+		root := definition.Spec.Versions[0].Schema.OpenAPIV3Schema
+		for _, part := range []string{"spec", "status"} {
+			walk(definition.Spec.Names.Kind+"."+part, root.Properties[part])
+		}
+	}
 	if checked < 100 {
 		t.Errorf("only %d fields were checked", checked)
 	}

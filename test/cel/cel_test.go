@@ -203,6 +203,10 @@ var refused = map[string]struct {
 	"no size":      {fields{"cache.slice": "{}"}, "spec.cache.slice.size"},
 	"both lists":   {fields{"cache.query": "{drop: [a], keep: [b]}"}, "give either drop or keep"},
 	"neither list": {fields{"cache.query": "{}"}, "give either drop or keep"},
+	"33 arguments": {fields{"cache.query": "{drop: " + names(33, 10) + "}"}, "spec.cache.query.drop"},
+	"arguments that nginx refuses": { // as it takes 4096 bytes of a regular expression
+		fields{"cache.query": "{keep: " + names(32, 62) + "}"}, "keep: has more than 1024 characters together",
+	},
 	"a star in the middle": {
 		fields{"cache.query": "{drop: ['a*b']}"}, "must be a name of letters, digits",
 	},
@@ -214,7 +218,7 @@ var refused = map[string]struct {
 		"Set-Cookie cannot be removed with cache.slice",
 	},
 	"nothing to bypass by": {fields{"cache.bypass": "{}"}, "give cookies, headers or both"},
-	"17 cookies":           {fields{"cache.bypass": "{cookies: " + names(17) + "}"}, "spec.cache.bypass.cookies"},
+	"17 cookies":           {fields{"cache.bypass": "{cookies: " + names(17, 60) + "}"}, "spec.cache.bypass.cookies"},
 	"an underscore in a header": {
 		fields{"cache.bypass": "{headers: [a_b]}"}, "must be a header's name: letters, digits and dashes",
 	},
@@ -436,15 +440,15 @@ var accepted = map[string]fields{
 	"nothing valid by itself":     {"cache.valid": "[]"},
 	"slices":                      {"cache.slice": "{size: 64Mi}"},
 	"a tracker's arguments":       {"cache.query": "{drop: ['utm_*', fbclid, 'a[]', '%5B']}"},
-	"64 arguments":                {"cache.query": "{keep: " + names(64) + "}"},
-	"16 cookies and headers":      {"cache.bypass": "{cookies: " + names(16) + ", headers: " + names(16) + "}"},
+	"32 arguments":                {"cache.query": "{keep: " + names(32, 30) + "}"},
+	"16 cookies and headers":      {"cache.bypass": "{cookies: " + names(16, 60) + ", headers: " + names(16, 60) + "}"},
 	"headers": {
 		"headers": `{request: {set: [{name: X-A, value: 'a "b" \ c; {d} #'}], remove: [Cookie]}, ` +
 			"response: {set: [{name: Cache-Control, value: no-cache}], remove: [X-Powered-By]}}",
 	},
 	"many headers": {
-		"headers": "{request: {set: " + headers(16) + ", remove: " + names(16) + "}, " +
-			"response: {set: " + headers(16) + ", remove: " + names(16) + "}}",
+		"headers": "{request: {set: " + headers(16) + ", remove: " + names(16, 60) + "}, " +
+			"response: {set: " + headers(16) + ", remove: " + names(16, 60) + "}}",
 	},
 	"the front door": {
 		"listen.clientAddress": "{source: XForwardedFor, trustedCIDRs: [10.0.0.0/8, 'fd00::/8']}",
@@ -470,11 +474,11 @@ var accepted = map[string]fields{
 	},
 }
 
-// names are n names in a list, headers n headers with values.
-func names(n int) string {
+// names are n names in a list, each with two digits after so many letters. headers are n headers with values.
+func names(n, letters int) string {
 	list := make([]string, n)
 	for i := range n {
-		list[i] = fmt.Sprintf("%s-%d", strings.Repeat("n", 60), i)
+		list[i] = fmt.Sprintf("%s%02d", strings.Repeat("n", letters), i)
 	}
 	return "[" + strings.Join(list, ", ") + "]"
 }

@@ -8,10 +8,6 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/purge"
 )
 
-// MaxBytes is how many bytes of URLs and others a batch gathers. A larger request is a batch of its own. A CacheNode's
-// journal has room for several such batches.
-const MaxBytes = 256 << 10
-
 // Key says which requests can be gathered: those with the same key.
 type Key struct {
 	// User is who sends them.

@@ -9,15 +9,10 @@ type extent struct {
 }
 
 func extentOf(t purge.Target) extent {
-	e := extent{
-		urls: len(t.URLs), prefixes: len(t.Prefixes), hosts: len(t.Hosts), tags: len(t.Tags), everything: t.Everything,
+	return extent{
+		urls: len(t.URLs), prefixes: len(t.Prefixes), hosts: len(t.Hosts), tags: len(t.Tags), bytes: t.Text(),
+		everything: t.Everything,
 	}
-	for _, list := range [][]string{t.URLs, t.Prefixes, t.Hosts, t.Tags} {
-		for _, text := range list {
-			e.bytes += len(text)
-		}
-	}
-	return e
 }
 
 func (e extent) plus(f extent) extent {
@@ -33,5 +28,5 @@ func (e extent) fits(f extent) bool {
 		return e.everything && f.everything // everything goes alone, and twice is as good as once
 	}
 	both := e.plus(f)
-	return max(both.urls, both.prefixes, both.hosts, both.tags) <= purge.MaxItems && both.bytes <= MaxBytes
+	return max(both.urls, both.prefixes, both.hosts, both.tags) <= purge.MaxItems && both.bytes <= purge.MaxText
 }

@@ -1,0 +1,205 @@
+package cel
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apimachinery/pkg/util/wait"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/test/apiserver"
+)
+
+// texts are n texts of so many bytes, which begin alike.
+func texts(n, bytes int, begin string) []string {
+	list := make([]string, n)
+	for i := range n {
+		text := fmt.Sprintf("%s%d", begin, i)
+		list[i] = text + strings.Repeat("x", bytes-len(text))
+	}
+	return list
+}
+
+const url = "https://www.example.com/"
+
+// TestPurgesAreBounded checks that a CachePurge of any size within its limits is accepted, and that a larger one is
+// refused with a message that says what to do, not for what its check costs.
+func TestPurgesAreBounded(t *testing.T) {
+	c := apiserver.Client(t, apiserver.Start(t))
+	type spec = v1alpha1.CachePurgeSpec
+	const tooMany = "names more than 262144 bytes of URLs, prefixes, hosts and tags: create several CachePurges"
+	for name, tt := range map[string]struct {
+		spec spec
+		want string // "": it is accepted
+	}{
+		"a thousand URLs": {spec{URLs: texts(1000, 262, url)}, ""},
+		"long URLs":       {spec{URLs: texts(128, 2048, url)}, ""},
+		"long prefixes":   {spec{Prefixes: texts(128, 2048, url)}, ""},
+		"long hosts":      {spec{Hosts: texts(1000, 253, "h")}, ""},
+		"long tags":       {spec{Tags: texts(1000, 256, "t")}, ""},
+		"a quarter of each": {spec{
+			URLs: texts(32, 2048, url), Prefixes: texts(32, 2048, url), Hosts: texts(256, 250, "h"),
+			Tags: texts(256, 256, "t"),
+		}, ""},
+		"URLs that CEL is slow for": {spec{URLs: texts(1000, 1035, url)}, tooMany},
+		"the longest URLs":          {spec{URLs: texts(1000, 2048, url)}, tooMany},
+		"the longest prefixes":      {spec{Prefixes: texts(1000, 2048, url)}, tooMany},
+		"all lists together": {
+			spec{URLs: texts(64, 2048, url), Prefixes: texts(64, 2048, url), Tags: []string{"a"}}, tooMany,
+		},
+		"tags of four bytes a letter": {spec{Tags: fourBytes(1000)}, tooMany},
+		"a thousand and one URLs":     {spec{URLs: texts(1001, 30, url)}, "spec.urls"},
+		"a bad URL among many":        {spec{URLs: append(texts(999, 100, url), url+"#a")}, "urls: each must be http://"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			cp := &v1alpha1.CachePurge{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "default"}, Spec: tt.spec}
+			cp.Spec.CacheNode = "edge"
+			err := c.Create(context.Background(), cp, client.DryRunAll)
+			switch {
+			case tt.want == "" && err != nil:
+				t.Errorf("refused: %v", err)
+			case tt.want != "" && (!apierrors.IsInvalid(err) || !strings.Contains(err.Error(), tt.want)):
+				t.Errorf("error %.300v, want %q", err, tt.want)
+			case err != nil && strings.Contains(err.Error(), "cost"):
+				t.Errorf("the error is about the cost of a rule: %.300v", err)
+			}
+		})
+	}
+}
+
+// fourBytes are n tags of 256 letters with four bytes each: the schema counts letters.
+func fourBytes(n int) []string {
+	list := make([]string, n)
+	for i := range n {
+		list[i] = fmt.Sprintf("%04d", i) + strings.Repeat("𝄞", 252)
+	}
+	return list
+}
+
+// TestStoredObjectsStayValid checks that objects from before a limit can still be changed in every other field, and get
+// a status: the API server does not check again what stays as it is (ratcheting).
+func TestStoredObjectsStayValid(t *testing.T) {
+	c := apiserver.Client(t, apiserver.Start(t))
+	ctx := context.Background()
+	restore := withoutLimits(t, c)
+	cp := &v1alpha1.CachePurge{ObjectMeta: metav1.ObjectMeta{Name: "a", Namespace: "default"}}
+	cp.Spec = v1alpha1.CachePurgeSpec{CacheNode: "edge", URLs: texts(1000, 900, url)}
+	cacheNode := object(t, "edge", fields{"cache.query": "{drop: " + names(64, 60) + "}"})
+	eventually(t, func() error { return c.Create(ctx, cp) })
+	eventually(t, func() error { return c.Create(ctx, cacheNode) })
+	restore()
+	eventually(t, func() error { // the new definitions are in force
+		for _, o := range []client.Object{
+			&v1alpha1.CachePurge{ObjectMeta: metav1.ObjectMeta{Name: "b", Namespace: "default"}, Spec: cp.Spec},
+			object(t, "b", fields{"cache.query": "{drop: " + names(64, 60) + "}"}),
+		} {
+			if err := c.Create(ctx, o, client.DryRunAll); !apierrors.IsInvalid(err) {
+				return fmt.Errorf("a new object with the same lists: %w", err)
+			}
+		}
+		return nil
+	})
+	merge := func(text string) client.Patch { return client.RawPatch(types.MergePatchType, []byte(text)) }
+	patch := func(o client.Object, text string) error { return c.Patch(ctx, o, merge(text)) }
+	for name, err := range map[string]error{
+		"a label of the purge":     patch(cp, `{"metadata":{"labels":{"a":"b"}}}`),
+		"another field":            patch(cacheNode, `{"spec":{"replicas":2}}`),
+		"another field beside it":  patch(cacheNode, `{"spec":{"cache":{"minUses":2}}}`),
+		"an annotation":            patch(cacheNode, `{"metadata":{"annotations":{"a":"b"}}}`),
+		"the status of the purge":  c.Status().Patch(ctx, cp, merge(`{"status":{"phase":"Pending"}}`)),
+		"the status of the object": c.Status().Patch(ctx, cacheNode, merge(`{"status":{"observedGeneration":1}}`)),
+	} {
+		if err != nil {
+			t.Errorf("%s: %.300v", name, err)
+		}
+	}
+	// What is edited has to keep the limit.
+	if err := patch(cacheNode, `{"spec":{"cache":{"query":{"drop":`+quoted(63)+`}}}}`); !apierrors.IsInvalid(err) {
+		t.Errorf("63 long names: %v", err)
+	}
+	if err := patch(cacheNode, `{"spec":{"cache":{"query":{"drop":["a"]}}}}`); err != nil {
+		t.Errorf("fewer names: %v", err)
+	}
+}
+
+// quoted are n long names as JSON.
+func quoted(n int) string { return `["` + strings.Join(texts(n, 62, "n"), `","`) + `"]` }
+
+// withoutLimits takes the limits of lists together from the definitions, as in a version that had none, and returns a
+// function that restores them.
+func withoutLimits(t *testing.T, c client.Client) (restore func()) {
+	t.Helper()
+	if err := apiextensionsv1.AddToScheme(c.Scheme()); err != nil {
+		t.Fatal(err)
+	}
+	var restores []func()
+	for _, kind := range []string{"cachenodes", "cachepurges"} {
+		d := &apiextensionsv1.CustomResourceDefinition{}
+		key := client.ObjectKey{Name: kind + ".cachenode.io"}
+		if err := c.Get(context.Background(), key, d); err != nil {
+			t.Fatal(err)
+		}
+		whole := d.DeepCopy()
+		unbound(d.Spec.Versions[0].Schema.OpenAPIV3Schema)
+		if err := c.Update(context.Background(), d); err != nil {
+			t.Fatal(err)
+		}
+		restores = append(restores, func() {
+			eventually(t, func() error {
+				if err := c.Get(context.Background(), key, d); err != nil {
+					return err
+				}
+				d.Spec = whole.Spec
+				return c.Update(context.Background(), d)
+			})
+		})
+	}
+	return func() {
+		for _, r := range restores {
+			r()
+		}
+	}
+}
+
+// unbound removes rules about sums, and raises limits of 32 items.
+func unbound(s *apiextensionsv1.JSONSchemaProps) {
+	rules := s.XValidations[:0]
+	for _, r := range s.XValidations {
+		if !strings.Contains(r.Rule, ".sum()") {
+			rules = append(rules, r)
+		}
+	}
+	s.XValidations = rules
+	if s.MaxItems != nil && *s.MaxItems == 32 {
+		s.MaxItems = new(int64(64))
+	}
+	for name, property := range s.Properties {
+		unbound(&property)
+		s.Properties[name] = property
+	}
+	if s.Items != nil && s.Items.Schema != nil {
+		unbound(s.Items.Schema)
+	}
+}
+
+// eventually waits until f returns no error: the API server takes changed definitions into use a moment later.
+func eventually(t *testing.T, f func() error) {
+	t.Helper()
+	var last error
+	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true,
+		func(context.Context) (bool, error) {
+			last = f()
+			return last == nil, nil
+		})
+	if err != nil {
+		t.Fatalf("%.500v", last)
+	}
+}
