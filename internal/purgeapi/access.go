@@ -27,7 +27,7 @@ import (
 )
 
 // How long answers of the API server are remembered: a right that is taken away works at most that much longer. Tokens
-// and refusals are remembered for a shorter time, since anybody can send any number of wrong tokens.
+// and refusals are remembered for a shorter time.
 const (
 	remember      = time.Minute
 	rememberShort = 10 * time.Second
@@ -44,6 +44,7 @@ type access struct {
 	// audiences are those that a token must be for, at least one of them. None: the API server's own.
 	audiences authenticator.Audiences
 	reviews   *semaphore.Weighted
+	strangers *strangers
 }
 
 func newAccess(config *rest.Config, httpClient *http.Client, audiences []string) (*access, error) {
@@ -56,7 +57,7 @@ func newAccess(config *rest.Config, httpClient *http.Client, audiences []string)
 		return nil, err
 	}
 	backoff := &wait.Backoff{Duration: 250 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 4}
-	a := &access{audiences: audiences, reviews: semaphore.NewWeighted(maxReviews)}
+	a := &access{audiences: audiences, reviews: semaphore.NewWeighted(maxReviews), strangers: newStrangers()}
 	a.authenticator, _, err = authenticatorfactory.DelegatingAuthenticatorConfig{
 		Anonymous:                &apiserver.AnonymousAuthConfig{Enabled: false},
 		CacheTTL:                 rememberShort,
@@ -77,7 +78,24 @@ func newAccess(config *rest.Config, httpClient *http.Client, audiences []string)
 }
 
 // requester is the user whose token a request has.
-func (a *access) requester(r *http.Request) (user.Info, error) {
+func (a *access) requester(r *http.Request, now time.Time) (user.Info, error) {
+	token := tokenOf(r)
+	if token == "" {
+		return nil, &problem{
+			code: http.StatusUnauthorized,
+			text: "send the header Authorization: Bearer TOKEN with the token of a ServiceAccount",
+		}
+	}
+	if a.strangers.isRefused(token, now) {
+		return nil, a.notValid()
+	}
+	found, may := a.strangers.may(r.RemoteAddr, token, now)
+	if !may {
+		return nil, &problem{
+			code: http.StatusTooManyRequests, retry: time.Second,
+			text: "too many tokens that are not valid were sent: send the request later",
+		}
+	}
 	if len(a.audiences) > 0 {
 		r = r.WithContext(authenticator.WithAudiences(r.Context(), a.audiences))
 	}
@@ -90,18 +108,21 @@ func (a *access) requester(r *http.Request) (user.Info, error) {
 	response, isKnown, err := a.authenticator.AuthenticateRequest(r)
 	switch {
 	case isKnown && err == nil:
+		found(true)
 		return response.User, nil
 	case isOutage(err):
 		return nil, unavailable("the API server does not say whose token this is, send the request again: %s", err)
 	}
-	text := "send the header Authorization: Bearer TOKEN with the token of a ServiceAccount"
-	if r.Header.Get("Authorization") != "" {
-		text = "the token is not valid, or has expired"
-		if len(a.audiences) > 0 {
-			text += fmt.Sprintf(": it must have the audience %s", strings.Join(a.audiences, " or "))
-		}
+	found(false)
+	return nil, a.notValid()
+}
+
+func (a *access) notValid() *problem {
+	text := "the token is not valid, or has expired"
+	if len(a.audiences) > 0 {
+		text += fmt.Sprintf(": it must have the audience %s", strings.Join(a.audiences, " or "))
 	}
-	return nil, &problem{code: http.StatusUnauthorized, text: text}
+	return &problem{code: http.StatusUnauthorized, text: text}
 }
 
 // isOutage distinguishes an API server that does not answer from one that does not accept a token.

@@ -52,8 +52,9 @@ func TestParse(t *testing.T) {
 // TestMistakes checks that each mistake is found, and its field named.
 func TestMistakes(t *testing.T) {
 	t.Parallel()
-	large := body(`"tags":[` + items(1000, strings.Repeat("t", 256)) + `],"hosts":[` + items(40, strings.Repeat("h", 250)) +
-		`]`)
+	host := strings.Repeat("h", 250)
+	large := body(`"tags":[` + items(1000, strings.Repeat("t", 256)) + `],"hosts":[` + items(40, host) + `]`)
+	const tooLarge = "names more than 262144 bytes of URLs, prefixes, hosts and tags: send several requests"
 	const notJSON = "the body must be one JSON object: "
 	for text, want := range map[string]string{
 		`{"cacheNode":"edge","tags":["t"]}`:       `namespace: "": must be the name of a namespace`,
@@ -73,7 +74,7 @@ func TestMistakes(t *testing.T) {
 		body(`"TAGS":["t"]`):                               `unknown field "TAGS"`,
 		body(`"tags":["t"],"tags":["u"]`):                  `duplicate field "tags"`,
 		body(`"hosts":["a","b",` + items(1000, "c") + `]`): "hosts: must have at most 1000 items, has 1002",
-		large:                            "names more than 262144 bytes of URLs, prefixes, hosts and tags: send several requests",
+		large:                            tooLarge,
 		body(`"prefixes":["http://a/"]`): `prefixes: "http://a/": is a whole host: name it in hosts`,
 		"":                               notJSON + "unexpected end of JSON input",
 		body(`"tags":"t"`):               notJSON + "cannot unmarshal string into field tags",

@@ -105,7 +105,7 @@ func (s *Server) endpoint(
 ) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		code, a, err := 0, Answer{}, error(nil)
-		who, err := s.access.requester(r)
+		who, err := s.access.requester(r, time.Now())
 		if err == nil {
 			if s.requests.take(who.GetName(), 1) {
 				defer s.requests.give(who.GetName(), 1)

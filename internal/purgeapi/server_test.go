@@ -30,7 +30,7 @@ func TestEndpoint(t *testing.T) {
 		"a purge that fails": fails, "a purge that is deleted": isDeleted, "the state of a purge": tells,
 		"audiences": hasAudiences, "namespaces": hasNamespaces, "requests are gathered": gathers,
 		"the API server refuses one of several": spoilsNothing, "too many targets": hasBudgets,
-		"too many requests": hasPlaces, "the end": ends,
+		"too many requests": hasPlaces, "the end": ends, "wrong tokens": asksRarely,
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -394,7 +394,7 @@ func TestOutage(t *testing.T) {
 	request, err := http.NewRequest(http.MethodGet, "https://purges/", nil)
 	must(t, err)
 	request.Header.Set("Authorization", "Bearer a.b.c")
-	if _, err = a.requester(request); codeOfError(err) != 503 {
+	if _, err = a.requester(request, time.Now()); codeOfError(err) != 503 {
 		t.Errorf("error %v, want a 503", err)
 	}
 }

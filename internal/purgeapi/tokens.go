@@ -1,0 +1,144 @@
+package purgeapi
+
+import (
+	"crypto/sha256"
+	"net"
+	"net/http"
+	"net/netip"
+	"regexp"
+	"strings"
+	"sync"
+	"time"
+
+	"k8s.io/utils/lru"
+)
+
+// Limits of tokens that nobody knows. Each costs the API server a TokenReview, and anybody can invent them.
+const (
+	// maxToken is how many bytes a token has at most. Those of ServiceAccounts have about 1,000.
+	maxToken = 8 << 10
+	// wrongBurst is how many wrong tokens an address may send at once, and wrongPerSecond how many more each second.
+	wrongBurst, wrongPerSecond = 20, 1
+	// allBurst and allPerSecond are the same for all addresses together.
+	allBurst, allPerSecond = 200, 50
+	// maxKnown is how many tokens and how many addresses are remembered.
+	maxKnown = 10_000
+)
+
+// tokenForm is that of RFC 6750.
+var tokenForm = regexp.MustCompile(`^[-A-Za-z0-9._~+/]+=*$`)
+
+// tokenOf is the token of a request; "" if it has none that could be valid.
+func tokenOf(r *http.Request) string {
+	scheme, token, _ := strings.Cut(strings.TrimSpace(r.Header.Get("Authorization")), " ")
+	if !strings.EqualFold(scheme, "Bearer") || len(token) > maxToken || !tokenForm.MatchString(token) {
+		return ""
+	}
+	return token
+}
+
+// bucket has what may be taken at once, and fills up again. Unlike rate.Limiter, it takes back at any later time.
+type bucket struct {
+	perSecond, most, left float64
+	filled                time.Time
+}
+
+func newBucket(perSecond, most float64) *bucket {
+	return &bucket{perSecond: perSecond, most: most, left: most}
+}
+
+// fill adds what has come until now.
+func (b *bucket) fill(now time.Time) *bucket {
+	if !b.filled.IsZero() && now.After(b.filled) {
+		b.left = min(b.most, b.left+b.perSecond*now.Sub(b.filled).Seconds())
+	}
+	if now.After(b.filled) {
+		b.filled = now
+	}
+	return b
+}
+
+func (b *bucket) giveBack() { b.left = min(b.most, b.left+1) }
+
+// strangers limit how many wrong tokens are looked at. A token that was valid lately is not limited, so nobody can shut
+// out those who purge. They are safe for concurrent use.
+type strangers struct {
+	mutex     sync.Mutex
+	all       *bucket
+	addresses *lru.Cache // network → *bucket
+	known     *lru.Cache // hash of a token that is valid → true
+	refused   *lru.Cache // hash of one that is not → until when that is remembered
+}
+
+func newStrangers() *strangers {
+	return &strangers{
+		all: newBucket(allPerSecond, allBurst), addresses: lru.New(maxKnown),
+		known: lru.New(maxKnown), refused: lru.New(maxKnown),
+	}
+}
+
+// isRefused is true for a token that was not valid just now.
+func (s *strangers) isRefused(token string, now time.Time) bool {
+	until, isThere := s.refused.Get(sha256.Sum256([]byte(token)))
+	return isThere && now.Before(until.(time.Time)) //nolint:forcetypeassert // nothing else is put in
+}
+
+// may is true if a token may be looked at. The caller then says whether it was valid, unless that is not known.
+func (s *strangers) may(address, token string, now time.Time) (found func(isValid bool), may bool) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	key := sha256.Sum256([]byte(token))
+	if _, isKnown := s.known.Get(key); isKnown {
+		return func(isValid bool) {
+			if !isValid {
+				s.known.Remove(key)
+				s.refused.Add(key, now.Add(rememberShort))
+			}
+		}, true
+	}
+	own, all := s.of(address).fill(now), s.all.fill(now)
+	if own.left < 1 || all.left < 1 {
+		return nil, false
+	}
+	own.left--
+	all.left--
+	return func(isValid bool) {
+		if !isValid {
+			s.refused.Add(key, now.Add(rememberShort))
+			return
+		}
+		s.mutex.Lock()
+		defer s.mutex.Unlock()
+		s.known.Add(key, true)
+		own.giveBack()
+		all.giveBack()
+	}, true
+}
+
+// of is the bucket of an address. The caller holds the mutex.
+func (s *strangers) of(address string) *bucket {
+	key := network(address)
+	if b, isThere := s.addresses.Get(key); isThere {
+		return b.(*bucket) //nolint:forcetypeassert // nothing else is put in
+	}
+	b := newBucket(wrongPerSecond, wrongBurst)
+	s.addresses.Add(key, b)
+	return b
+}
+
+// network is what one machine can choose its addresses from: an IPv4 address, or 64 bits of an IPv6 address.
+func network(address string) string {
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return ""
+	}
+	ip, err := netip.ParseAddr(host)
+	if err != nil {
+		return ""
+	}
+	if ip = ip.Unmap(); ip.Is4() {
+		return ip.String()
+	}
+	prefix, _ := ip.WithZone("").Prefix(64) // of an IPv6 address, 64 bits are always possible
+	return prefix.String()
+}
