@@ -90,8 +90,10 @@ type agent struct {
 	// news limits the passes that the agent causes; untold is true after a change that this limit kept from causing one.
 	news   *rate.Limiter
 	untold bool
-	// unsafe is the number of the last URL of a report that was taken.
+	// unsafe is the number of the last URL of a report that was taken. urls limits how often some are taken: each time,
+	// all purges of the CacheNode have a pass.
 	unsafe int64
+	urls   *rate.Limiter
 	Observation
 }
 
@@ -187,8 +189,11 @@ func (a *Agents) Track(cacheNode types.NamespacedName, c *agentclient.Client, ta
 		wanted[target.Pod] = true
 		known := a.known[target.Pod]
 		if known == nil || known.UID != target.UID {
-			news := rate.NewLimiter(rate.Every(newsInterval), newsBurst)
-			known = &agent{Observation: Observation{Tracked: time.Now()}, news: news}
+			known = &agent{
+				Observation: Observation{Tracked: time.Now()},
+				news:        rate.NewLimiter(rate.Every(newsInterval), newsBurst),
+				urls:        rate.NewLimiter(rate.Every(newsInterval), newsBurst),
+			}
 			a.known[target.Pod] = known
 		}
 		if known.Target != target || (known.client == nil && c != nil) {
@@ -294,10 +299,7 @@ func (a *Agents) note(pod types.NamespacedName, uid types.UID, report agentapi.R
 		return
 	}
 	if err == nil {
-		var urls []string
-		if urls, known.unsafe = newlyUnsafe(report.Unsafe, known.unsafe); len(urls) > 0 && a.unsafe != nil {
-			a.unsafe(known.cacheNode, urls)
-		}
+		a.takeUnsafe(known, report.Unsafe)
 		// Purges are no reason for a pass over the CacheNode.
 		report.Unsafe = nil
 		known.Report.Purged, known.Report.PurgeHead = report.Purged, report.PurgeHead
@@ -322,6 +324,19 @@ func (a *Agents) note(pod types.NamespacedName, uid types.UID, report agentapi.R
 	}
 	if news && !known.untold && a.reconcile != nil {
 		a.reconcile.Add(reconcile.Request{NamespacedName: known.cacheNode})
+	}
+}
+
+// takeUnsafe takes the URLs of a report that are new, as often as the agent may have some taken. A later report has those
+// that it leaves. The caller holds the mutex.
+func (a *Agents) takeUnsafe(known *agent, list []agentapi.UnsafeURL) {
+	urls, last := newlyUnsafe(list, known.unsafe)
+	if len(urls) == 0 || !known.urls.Allow() {
+		return
+	}
+	known.unsafe = last
+	if a.unsafe != nil {
+		a.unsafe(known.cacheNode, urls)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"testing/synctest"
@@ -195,6 +196,65 @@ func testHostileAgents(t *testing.T) {
 		}
 		if time.Since(begun) > 30*time.Second {
 			t.Fatalf("%d of the crowd were read", answered)
+		}
+	}
+}
+
+// TestUnsafeURLsAreBounded checks that an agent that names other URLs in each report causes no more passes over purges
+// than it may, and that what is left out comes with a later report.
+func TestUnsafeURLsAreBounded(t *testing.T) { synctest.Test(t, testUnsafeURLsAreBounded) }
+
+func testUnsafeURLsAreBounded(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	a := NewAgents()
+	var number atomic.Int64
+	var isCalm atomic.Bool
+	a.read = func(context.Context, *agentclient.Client, string) (agentapi.Report, error) {
+		if !isCalm.Load() {
+			number.Add(1)
+		}
+		var report agentapi.Report
+		for n := max(number.Load()-99, 1); n <= number.Load(); n++ {
+			report.Unsafe = append(report.Unsafe, agentapi.UnsafeURL{Number: n, URL: fmt.Sprint(n)})
+		}
+		return report, nil
+	}
+	var mutex sync.Mutex
+	taken, times := map[string]int{}, 0
+	a.onUnsafe(func(_ types.NamespacedName, urls []string) {
+		mutex.Lock()
+		defer mutex.Unlock()
+		times++
+		for _, url := range urls {
+			taken[url]++
+		}
+	})
+	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
+	defer queue.ShutDown()
+	if err := a.Start(ctx, queue); err != nil {
+		t.Fatal(err)
+	}
+	edge := types.NamespacedName{Name: "edge"}
+	pod := Target{Pod: types.NamespacedName{Name: "edge-0"}, UID: "a", IP: "10.0.0.1"}
+	a.Track(edge, &agentclient.Client{}, []Target{pod})
+	synctest.Wait()
+	a.Hurry(edge, true)
+	time.Sleep(time.Minute) // of the bubble's clock
+	synctest.Wait()
+	isCalm.Store(true)
+	mutex.Lock()
+	if most := newsBurst + int(time.Minute/newsInterval) + 1; times > most {
+		t.Errorf("URLs were taken %d times in a minute, want at most %d", times, most)
+	}
+	mutex.Unlock()
+	time.Sleep(2 * newsInterval)
+	synctest.Wait()
+	mutex.Lock()
+	defer mutex.Unlock()
+	for n := number.Load() - 50; n <= number.Load(); n++ {
+		if taken[fmt.Sprint(n)] != 1 {
+			t.Errorf("URL %d of %d was taken %d times", n, number.Load(), taken[fmt.Sprint(n)])
 		}
 	}
 }
