@@ -29,7 +29,8 @@ import (
 
 // options are the command's flags.
 type options struct {
-	metricsAddress, probeAddress string
+	metricsAddress, metricsCerts string
+	probeAddress                 string
 	leaderElection               bool
 	clusterDomain, resolvers     string
 	agentImage, agentPullPolicy  string
@@ -50,6 +51,9 @@ func parse(args []string) (options, error) {
 	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8443",
 		"the address for metrics over TLS, for clients that the API server authenticates and authorizes; "+
 			"0 switches metrics off")
+	flags.StringVar(&o.metricsCerts, "metrics-cert-dir", "",
+		"a folder with tls.crt and tls.key, for the metrics, which are read again when they change; "+
+			"default: a certificate that is made at each start and that nobody can check")
 	flags.StringVar(&o.probeAddress, "health-probe-bind-address", ":8082", "the address for /healthz and /readyz")
 	flags.BoolVar(&o.leaderElection, "leader-elect", false,
 		"work only while this replica holds the lease, so that one of several works at a time")
@@ -153,7 +157,7 @@ func run(o options, config *rest.Config) error {
 		Scheme: scheme,
 		Cache:  caches,
 		Metrics: metricsserver.Options{
-			BindAddress: o.metricsAddress, SecureServing: true,
+			BindAddress: o.metricsAddress, SecureServing: true, CertDir: o.metricsCerts,
 			FilterProvider: filters.WithAuthenticationAndAuthorization,
 		},
 		HealthProbeBindAddress: o.probeAddress,

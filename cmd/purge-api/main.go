@@ -41,7 +41,7 @@ func run(ctx context.Context, o options, config *rest.Config) error {
 		Scheme: scheme,
 		Cache:  purgeapi.CacheOptions(o.api.Namespaces),
 		Metrics: metricsserver.Options{
-			BindAddress: o.metricsAddress, SecureServing: true,
+			BindAddress: o.metricsAddress, SecureServing: true, CertDir: o.metricsCerts,
 			FilterProvider: filters.WithAuthenticationAndAuthorization,
 		},
 		HealthProbeBindAddress: o.probeAddress,

@@ -4,10 +4,15 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"crypto/x509"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"testing"
 	"time"
+
+	certutil "k8s.io/client-go/util/cert"
 
 	"github.com/cachenode/cachenode-operator/test/apiserver"
 )
@@ -16,8 +21,10 @@ import (
 func TestRun(t *testing.T) {
 	config := apiserver.Start(t)
 	requests, metrics, probes := freeAddress(t), freeAddress(t), freeAddress(t)
+	authority, folder := certificate(t, "metrics.example.com")
 	o, err := parse([]string{
 		"--bind-address=" + requests, "--metrics-bind-address=" + metrics, "--health-probe-bind-address=" + probes,
+		"--metrics-cert-dir=" + folder,
 	}, &bytes.Buffer{})
 	if err != nil {
 		t.Fatal(err)
@@ -40,10 +47,34 @@ func TestRun(t *testing.T) {
 			t.Errorf("%s: status %d, want %d", url, got, want)
 		}
 	}
+	// Who scrapes can check whom the token goes to.
+	dialer := &tls.Dialer{Config: &tls.Config{RootCAs: authority, ServerName: "metrics.example.com"}}
+	if connection, err := dialer.DialContext(t.Context(), "tcp", metrics); err != nil {
+		t.Errorf("the certificate of the metrics: %v", err)
+	} else {
+		_ = connection.Close()
+	}
 	cancel()
 	if err := <-done; err != nil {
 		t.Error(err)
 	}
+}
+
+// certificate makes a certificate for a name, and returns its authority and a folder with it and its key.
+func certificate(t *testing.T, name string) (authority *x509.CertPool, folder string) {
+	t.Helper()
+	chain, key, err := certutil.GenerateSelfSignedCertKey(name, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	folder, authority = t.TempDir(), x509.NewCertPool()
+	authority.AppendCertsFromPEM(chain)
+	for name, text := range map[string][]byte{"tls.crt": chain, "tls.key": key} {
+		if err := os.WriteFile(filepath.Join(folder, name), text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return authority, folder
 }
 
 // status is the status of the answer to a GET, 0 without an answer.

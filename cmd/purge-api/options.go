@@ -16,6 +16,7 @@ import (
 // options are the command's flags.
 type options struct {
 	address, metricsAddress, probeAddress string
+	metricsCerts                          string
 	certFile, keyFile                     string
 	api                                   purgeapi.Options
 	log                                   zap.Options
@@ -36,6 +37,9 @@ func parse(args []string, out io.Writer) (options, error) {
 	flags.StringVar(&o.metricsAddress, "metrics-bind-address", ":8444",
 		"the address for metrics over TLS, for clients that the API server authenticates and authorizes; "+
 			"0 switches metrics off")
+	flags.StringVar(&o.metricsCerts, "metrics-cert-dir", "",
+		"a folder with tls.crt and tls.key, for the metrics, which are read again when they change; "+
+			"default: a certificate that is made at each start and that nobody can check")
 	flags.StringVar(&o.probeAddress, "health-probe-bind-address", ":8082", "the address for /healthz and /readyz")
 	flags.StringVar(&o.certFile, "tls-cert-file", "",
 		"a file with the certificate, which is read again when it changes; "+
