@@ -327,8 +327,8 @@ func (a *Agents) note(pod types.NamespacedName, uid types.UID, report agentapi.R
 	}
 }
 
-// takeUnsafe takes the URLs of a report that are new, as often as the agent may have some taken. A later report has what
-// is left. The caller holds the mutex.
+// takeUnsafe takes the URLs of a report that are new, as often as the agent may have some taken. A later report has
+// what is left. The caller holds the mutex.
 func (a *Agents) takeUnsafe(known *agent, list []agentapi.UnsafeURL) {
 	urls, last := newlyUnsafe(list, known.unsafe)
 	if len(urls) == 0 || !known.urls.Allow() {

@@ -24,6 +24,7 @@ func anythingGoes(r *CacheNodeReconciler) {
 	r.Cluster.Policy = validation.Policy{
 		LocalPathPrefixes: []string{"/mnt", "/srv", "/mnt/disk1"}, Images: []string{"*"},
 		PriorityClasses: []string{"system-node-critical"}, OriginNamespaces: []string{"*"}, ClusterDomain: "cluster.local",
+		PodAnnotations: []string{"*"}, AntiAffinityNamespaces: []string{"*"},
 	}
 }
 
@@ -56,6 +57,15 @@ func TestStricterOperator(t *testing.T) {
 		"a toleration of everything": {
 			pod:  "tolerations: [{operator: Exists}]",
 			want: "spec.pod.tolerations[0]: Forbidden",
+		},
+		"a cloud's identity": {
+			pod:  "annotations: {iam.amazonaws.com/role: admin}",
+			want: "spec.pod.annotations[iam.amazonaws.com/role]: Forbidden",
+		},
+		"apart from pods of all namespaces": {
+			pod: "affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: " +
+				"[{topologyKey: kubernetes.io/hostname, namespaceSelector: {}}]}}",
+			want: "spec.pod.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].namespaceSelector",
 		},
 		"a Service of another namespace": {
 			server: "{service: {name: a, namespace: b, port: 80}}",

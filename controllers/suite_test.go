@@ -123,13 +123,15 @@ func startOperator(t testing.TB, restConfig *rest.Config, options ...func(*Cache
 	})
 	must(t, err)
 	must(t, mgr.Add(references))
+	policy := validation.DefaultPolicy()
+	policy.ServiceAnnotations = []string{"*"}
 	o.reconciler = &CacheNodeReconciler{
 		Client: mgr.GetClient(),
 		Live:   mgr.GetAPIReader(),
 		Events: mgr.GetEventRecorder("cachenode-operator"),
 		Agents: NewAgents(),
 		Cluster: Cluster{
-			Domain: "cluster.local", AgentImage: "localhost/cachenode-operator:test", Policy: validation.DefaultPolicy(),
+			Domain: "cluster.local", AgentImage: "localhost/cachenode-operator:test", Policy: policy,
 		},
 		Concurrency: 8,
 	}

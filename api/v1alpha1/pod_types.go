@@ -130,7 +130,8 @@ type Pod struct {
 	// +kubebuilder:validation:MaxItems=64
 	Tolerations []corev1.Toleration `json:"tolerations,omitempty"`
 
-	// affinity attracts the pods to nodes and to other pods, or keeps them away.
+	// affinity attracts the pods to nodes and to other pods, or keeps them away. Pods cannot be required to be apart from
+	// those of other namespaces, unless the operator allows it (its flag --anti-affinity-namespaces, default none).
 	// +optional
 	Affinity *corev1.Affinity `json:"affinity,omitempty"`
 
@@ -160,7 +161,8 @@ type Pod struct {
 	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('cachenode.io/') && !k.startsWith('app.kubernetes.io/'))",message="labels: those of cachenode.io and app.kubernetes.io are the operator's own: use others"
 	Labels map[string]string `json:"labels,omitempty"`
 
-	// annotations are added to the pods. At most 64.
+	// annotations are added to the pods. The operator must allow their keys (its flag --allowed-pod-annotations, default
+	// none). At most 64.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
 	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('cachenode.io/'))",message="annotations: those of cachenode.io are the operator's own: use others"
@@ -203,7 +205,8 @@ type Service struct {
 	// +kubebuilder:validation:MaxLength=253
 	LoadBalancerClass *string `json:"loadBalancerClass,omitempty"`
 
-	// annotations are added to the Service. At most 64.
+	// annotations are added to the Service. The operator must allow their keys (its flag --allowed-service-annotations,
+	// default none). At most 64.
 	// +optional
 	// +kubebuilder:validation:MaxProperties=64
 	// +kubebuilder:validation:XValidation:rule="self.all(k, !k.startsWith('cachenode.io/'))",message="annotations: those of cachenode.io are the operator's own: use others"

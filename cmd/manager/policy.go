@@ -14,6 +14,7 @@ import (
 // policyFlags say what CacheNodes may ask for. Each is a comma-separated list.
 type policyFlags struct {
 	localPathPrefixes, images, priorityClasses, deniedTolerations, originNamespaces, deniedOriginRanges string
+	podAnnotations, serviceAnnotations, antiAffinityNamespaces                                          string
 }
 
 func (f *policyFlags) bind(flags *flag.FlagSet) {
@@ -33,6 +34,14 @@ func (f *policyFlags) bind(flags *flag.FlagSet) {
 	text(&f.deniedTolerations, "denied-tolerations", d.DeniedTolerations,
 		"comma-separated keys of taints that pod.tolerations must not name; "+
 			"if there are any, a toleration without a key is refused too, as it tolerates all taints")
+	text(&f.podAnnotations, "allowed-pod-annotations", d.PodAnnotations,
+		"comma-separated keys that pod.annotations may have; an entry that ends with * stands for all that begin like it; "+
+			"default: none. Annotations can give a pod a cloud's identity or another network")
+	text(&f.serviceAnnotations, "allowed-service-annotations", d.ServiceAnnotations,
+		"comma-separated keys that service.annotations may have, likewise; default: none")
+	text(&f.antiAffinityNamespaces, "anti-affinity-namespaces", d.AntiAffinityNamespaces,
+		"comma-separated namespaces whose pods the pods of CacheNodes in other namespaces may require to be apart from, "+
+			"which keeps those from the nodes; *: all, default: none")
 	text(&f.originNamespaces, "origin-namespaces", d.OriginNamespaces,
 		"comma-separated namespaces whose Services may be origins of CacheNodes in other namespaces; "+
 			"*: all, default: none")
@@ -46,6 +55,8 @@ func (f *policyFlags) policy(clusterDomain, apiServer string) (validation.Policy
 	p := validation.Policy{
 		Images: list(f.images), PriorityClasses: list(f.priorityClasses), DeniedTolerations: list(f.deniedTolerations),
 		OriginNamespaces: list(f.originNamespaces), ClusterDomain: clusterDomain,
+		PodAnnotations: list(f.podAnnotations), ServiceAnnotations: list(f.serviceAnnotations),
+		AntiAffinityNamespaces: list(f.antiAffinityNamespaces),
 	}
 	for _, prefix := range list(f.localPathPrefixes) {
 		p.LocalPathPrefixes = append(p.LocalPathPrefixes, strings.TrimSuffix(prefix, "/"))

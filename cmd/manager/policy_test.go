@@ -52,6 +52,18 @@ func TestPolicyFlags(t *testing.T) {
 			args:   []string{"--denied-tolerations="},
 			change: func(p *validation.Policy) { p.DeniedTolerations = nil },
 		},
+		"annotations of pods": {
+			args:   []string{"--allowed-pod-annotations=prometheus.io/*,a"},
+			change: func(p *validation.Policy) { p.PodAnnotations = []string{"prometheus.io/*", "a"} },
+		},
+		"annotations of Services": {
+			args:   []string{"--allowed-service-annotations=*"},
+			change: func(p *validation.Policy) { p.ServiceAnnotations = []string{"*"} },
+		},
+		"namespaces to be apart from": {
+			args:   []string{"--anti-affinity-namespaces=shop"},
+			change: func(p *validation.Policy) { p.AntiAffinityNamespaces = []string{"shop"} },
+		},
 		"namespaces": {
 			args:   []string{"--origin-namespaces=shop"},
 			change: func(p *validation.Policy) { p.OriginNamespaces = []string{"shop"} },

@@ -28,6 +28,13 @@ type Policy struct {
 	// DeniedTolerations are the keys of taints that pods must not tolerate. While there are any, a toleration without a
 	// key, which tolerates every taint, is refused too.
 	DeniedTolerations []string
+	// PodAnnotations and ServiceAnnotations are the keys that pod.annotations and service.annotations may have. An entry
+	// that ends with * stands for all keys that begin like it. Controllers of a cluster take rights from annotations: the
+	// identity of a cloud, a network, an address.
+	PodAnnotations, ServiceAnnotations []string
+	// AntiAffinityNamespaces are the namespaces, beside a CacheNode's own, from whose pods its pods may require to be
+	// apart: the scheduler then keeps those pods from the nodes, too. "*" allows all.
+	AntiAffinityNamespaces []string
 	// OriginNamespaces are the namespaces whose Services a CacheNode of another namespace may have as origin. "*" allows
 	// all.
 	OriginNamespaces []string
@@ -56,7 +63,7 @@ var NoOrigin = []netip.Prefix{
 	netip.MustParsePrefix("224.0.0.0/3"),
 }
 
-// anything allows everything in Images and OriginNamespaces.
+// anything allows everything in a list.
 const anything = "*"
 
 // Check returns an error if the policy itself makes no sense.
@@ -87,6 +94,9 @@ func (p Policy) Violations(cacheNode *v1alpha1.CacheNode) field.ErrorList {
 	for i, s := range cacheNode.Spec.Origin.Servers {
 		errs = append(errs, p.originServer(s, cacheNode.Namespace, spec.Child("origin", "servers").Index(i))...)
 	}
+	errs = append(errs, annotations(cacheNode.Spec.Service.Annotations, p.ServiceAnnotations,
+		spec.Child("service", "annotations"), "--allowed-service-annotations")...)
+	errs = append(errs, p.antiAffinity(cacheNode, spec.Child("pod", "affinity", "podAntiAffinity"))...)
 	return append(errs, p.pod(cacheNode.Spec.Pod, spec.Child("pod"))...)
 }
 
@@ -110,7 +120,7 @@ func (p Policy) localPath(name string, at *field.Path) field.ErrorList {
 }
 
 func (p Policy) pod(pod v1alpha1.Pod, at *field.Path) field.ErrorList {
-	var errs field.ErrorList
+	errs := annotations(pod.Annotations, p.PodAnnotations, at.Child("annotations"), "--allowed-pod-annotations")
 	if pod.Image != "" && !p.allowsImage(pod.Image) {
 		errs = append(errs, field.Forbidden(at.Child("image"), fmt.Sprintf("%s is not from an allowed repository (%s): "+
 			"use one of them, or add it to the operator's flag --allowed-images",

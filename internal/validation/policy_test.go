@@ -16,13 +16,17 @@ func TestPolicy(t *testing.T) {
 	wide.PriorityClasses = []string{"cdn"}
 	wide.OriginNamespaces = []string{"shop"}
 	wide.DeniedTolerations = nil
+	wide.PodAnnotations = []string{"prometheus.io/*", "example.com/team"}
+	wide.ServiceAnnotations, wide.AntiAffinityNamespaces = []string{"*"}, []string{"shop"}
 	wide.DeniedOriginRanges = []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}
 	all := validation.DefaultPolicy()
 	all.Images, all.OriginNamespaces, all.LocalPathPrefixes = []string{"*"}, []string{"*"}, nil
+	all.AntiAffinityNamespaces = []string{"*"}
 	strict := validation.DefaultPolicy()
 	tests := map[string]struct {
 		policy             validation.Policy
 		path, server, pods string
+		more               string // of the spec
 		want               string // "" for none
 	}{
 		"what the samples have": {policy: strict, path: "/mnt/disk1"},
@@ -88,6 +92,44 @@ func TestPolicy(t *testing.T) {
 			want: "spec.pod.tolerations[0]",
 		},
 		"of everything where that may be": {policy: wide, pods: "{tolerations: [{operator: Exists}]}"},
+
+		"a cloud's identity": {
+			policy: strict, pods: "{annotations: {iam.amazonaws.com/role: admin}}",
+			want: "spec.pod.annotations[iam.amazonaws.com/role]: Forbidden: is not allowed: remove it, or add its key, " +
+				"or its beginning and *, to the operator's flag --allowed-pod-annotations",
+		},
+		"another network": {
+			policy: strict, pods: "{annotations: {k8s.v1.cni.cncf.io/networks: other}}",
+			want: "spec.pod.annotations[k8s.v1.cni.cncf.io/networks]: Forbidden",
+		},
+		"an allowed annotation":        {policy: wide, pods: "{annotations: {example.com/team: cdn}}"},
+		"annotations that begin alike": {policy: wide, pods: "{annotations: {prometheus.io/scrape: 'no'}}"},
+		"one beside them": {
+			policy: wide, pods: "{annotations: {prometheus.io.example.com/a: b}}", want: "spec.pod.annotations",
+		},
+		"an annotation of the Service": {
+			policy: strict, more: "service: {annotations: {example.com/address: a}}",
+			want: "spec.service.annotations[example.com/address]: Forbidden: is not allowed: remove it, or add its key, " +
+				"or its beginning and *, to the operator's flag --allowed-service-annotations",
+		},
+		"any annotation of the Service": {policy: wide, more: "service: {annotations: {example.com/address: a}}"},
+		"apart from its own kind":       {policy: strict, pods: apart("namespaces: [tenant]")},
+		"apart from all": {
+			policy: strict, pods: apart("namespaceSelector: {}"),
+			want: "spec.pod.affinity.podAntiAffinity.requiredDuringSchedulingIgnoredDuringExecution[0].namespaceSelector: " +
+				"Forbidden: would keep pods of other namespaces from the nodes",
+		},
+		"apart from another namespace": {
+			policy: strict, pods: apart("namespaces: [tenant, shop]"),
+			want: "requiredDuringSchedulingIgnoredDuringExecution[0].namespaces[1]: " +
+				"Forbidden: would keep pods of namespace shop from the nodes",
+		},
+		"apart from an allowed namespace": {policy: wide, pods: apart("namespaces: [shop]")},
+		"apart from any, where it may be": {policy: all, pods: apart("namespaceSelector: {}")},
+		"rather apart from all": {
+			policy: strict, pods: "{affinity: {podAntiAffinity: {preferredDuringSchedulingIgnoredDuringExecution: " +
+				"[{weight: 1, podAffinityTerm: {topologyKey: zone, namespaceSelector: {}}}]}}}",
+		},
 
 		"a Service of the own namespace": {policy: strict, server: "{service: {name: web, namespace: tenant, port: 80}}"},
 		"a Service of another namespace": {
@@ -161,7 +203,8 @@ metadata: {name: edge, namespace: tenant}
 spec:
   disks: [` + disk + `]
   origin: {servers: [` + server + `]}
-  pod: ` + pods))
+  pod: ` + pods + `
+  ` + tt.more))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -171,6 +214,12 @@ spec:
 			}
 		})
 	}
+}
+
+// apart is a pod that must be apart from others.
+func apart(namespaces string) string {
+	return "{affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: " +
+		"[{topologyKey: kubernetes.io/hostname, labelSelector: {}, " + namespaces + "}]}}}"
 }
 
 // TestAllowsLocalPath checks that the policy itself refuses paths that the schema does not let through either.

@@ -186,9 +186,12 @@ func TestWrites(t *testing.T) {
 	volume := func(meta metav1.ObjectMeta) client.Object {
 		meta.Namespace = ""
 		return &corev1.PersistentVolume{ObjectMeta: meta, Spec: corev1.PersistentVolumeSpec{
-			AccessModes:            []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
-			Capacity:               corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
-			PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{Path: "/mnt/a"}},
+			AccessModes:      []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce},
+			Capacity:         corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")},
+			StorageClassName: naming.LocalClass,
+			PersistentVolumeSource: corev1.PersistentVolumeSource{HostPath: &corev1.HostPathVolumeSource{
+				Path: "/mnt/a", Type: new(corev1.HostPathDirectory),
+			}},
 		}}
 	}
 	await(t, as(operator), secret(meta))

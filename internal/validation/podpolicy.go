@@ -1,0 +1,66 @@
+package validation
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/validation/field"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+)
+
+// annotations returns the keys that are not allowed. flag is the one with which they can be.
+func annotations(values map[string]string, allowed []string, at *field.Path, flag string) field.ErrorList {
+	var errs field.ErrorList
+	for _, key := range slices.Sorted(maps.Keys(values)) {
+		if !matchesAny(allowed, key) {
+			errs = append(errs, field.Forbidden(at.Key(key), fmt.Sprintf(
+				"is not allowed: remove it, or add its key, or its beginning and *, to the operator's flag %s", flag)))
+		}
+	}
+	return errs
+}
+
+// matchesAny is true for a text that is in a list, or begins like an entry that ends with *.
+func matchesAny(list []string, text string) bool {
+	return slices.ContainsFunc(list, func(entry string) bool {
+		if beginning, isPrefix := strings.CutSuffix(entry, "*"); isPrefix {
+			return strings.HasPrefix(text, beginning)
+		}
+		return entry == text
+	})
+}
+
+// antiAffinity returns the required terms that keep pods of other namespaces away.
+func (p Policy) antiAffinity(cacheNode *v1alpha1.CacheNode, at *field.Path) field.ErrorList {
+	affinity := cacheNode.Spec.Pod.Affinity
+	if affinity == nil || affinity.PodAntiAffinity == nil || slices.Contains(p.AntiAffinityNamespaces, anything) {
+		return nil
+	}
+	var errs field.ErrorList
+	at = at.Child("requiredDuringSchedulingIgnoredDuringExecution")
+	for i, term := range affinity.PodAntiAffinity.RequiredDuringSchedulingIgnoredDuringExecution {
+		if term.NamespaceSelector != nil {
+			errs = append(errs, field.Forbidden(at.Index(i).Child("namespaceSelector"),
+				"would keep pods of other namespaces from the nodes: remove it, or prefer to be apart from them, "+
+					"or set the operator's flag --anti-affinity-namespaces to *"))
+		}
+		errs = append(errs, p.apartFrom(term, cacheNode.Namespace, at.Index(i).Child("namespaces"))...)
+	}
+	return errs
+}
+
+func (p Policy) apartFrom(term corev1.PodAffinityTerm, own string, at *field.Path) field.ErrorList {
+	var errs field.ErrorList
+	for i, namespace := range term.Namespaces {
+		if namespace != own && !slices.Contains(p.AntiAffinityNamespaces, namespace) {
+			errs = append(errs, field.Forbidden(at.Index(i), fmt.Sprintf(
+				"would keep pods of namespace %s from the nodes: remove it, or prefer to be apart from them, "+
+					"or add the namespace to the operator's flag --anti-affinity-namespaces", namespace)))
+		}
+	}
+	return errs
+}
