@@ -218,7 +218,8 @@ type PurgePodStatus struct {
 	// +optional
 	AppliedAt *metav1.MicroTime `json:"appliedAt,omitempty"`
 
-	// disks are the disks that had something of what is purged, and those that are behind.
+	// disks are the disks that had something of what is purged, and those that are behind. At most 256 are listed, over
+	// all pods.
 	// +optional
 	// +listType=map
 	// +listMapKey=name

@@ -59,8 +59,13 @@ func (p Pod) message() string {
 // order is the phases, from the least.
 var order = []v1alpha1.PurgePhase{v1alpha1.PurgePending, v1alpha1.PurgeApplied, v1alpha1.PurgeSettled}
 
-// maxPods is how many pods a status lists.
-const maxPods = 100
+// What a status lists: pods, disks over all pods, and bytes of messages. A pod that somebody else controls says what it
+// likes of 33 disks, and a CacheNode can have thousands of purges.
+const (
+	maxPods  = 100
+	maxDisks = 256
+	maxTexts = 16 << 10
+)
 
 // Progress is how far a rule has come: the phase, the message, the counts and the pods of a status. Before is the
 // status until now.
@@ -90,11 +95,32 @@ func Progress(r Rule, pods []Pod, before v1alpha1.CachePurgeStatus) (s v1alpha1.
 	if s.Phase != v1alpha1.PurgePending && before.Phase != v1alpha1.PurgePending && before.SlowestPod != "" {
 		s.SlowestPod = before.SlowestPod // pods that have joined since were not waited for
 	}
-	s.Pods = s.Pods[:min(len(s.Pods), maxPods)]
+	s.Pods = bounded(s.Pods)
 	if s.Phase == v1alpha1.PurgePending {
 		s.Message = cut("waits for "+s.Pods[0].Name+": "+s.Pods[0].Message, 1024)
 	}
 	return s
+}
+
+// bounded are the pods that a status lists, the first ones with their disks and messages.
+func bounded(pods []v1alpha1.PurgePodStatus) []v1alpha1.PurgePodStatus {
+	pods = pods[:min(len(pods), maxPods)]
+	disks, texts := maxDisks, maxTexts
+	say := func(message *string) {
+		if texts -= len(*message); texts < 0 {
+			*message = ""
+		}
+	}
+	for i := range pods {
+		p := &pods[i]
+		p.Disks = p.Disks[:min(len(p.Disks), disks)]
+		disks -= len(p.Disks)
+		say(&p.Message)
+		for d := range p.Disks {
+			say(&p.Disks[d].Message)
+		}
+	}
+	return pods
 }
 
 // rank is the place of a phase, from the least.

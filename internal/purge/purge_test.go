@@ -1,6 +1,7 @@
 package purge_test
 
 import (
+	"encoding/json"
 	"fmt"
 	"math/rand/v2"
 	"slices"
@@ -455,5 +456,31 @@ func TestUnion(t *testing.T) {
 				t.Fatalf("%+v: %+v has %q %d times", list, union, key, times)
 			}
 		}
+	}
+}
+
+// TestProgressIsBounded checks that pods cannot make a status long, whatever their agents say.
+func TestProgressIsBounded(t *testing.T) {
+	t.Parallel()
+	var pods []purge.Pod
+	for i := range 1000 {
+		pod := purge.Pod{Name: fmt.Sprintf("edge-%04d", i), Problem: strings.Repeat("p", 1000)}
+		for d := range 33 {
+			pod.Done.Stores = append(pod.Done.Stores, purge.StoreDone{
+				Name: fmt.Sprintf("disk%d", d), Reason: strings.Repeat("r", 256),
+				Counts: map[int64]purge.Count{7: {Files: 1, Bytes: 1}},
+			})
+		}
+		pods = append(pods, pod)
+	}
+	s := purge.Progress(purge.Rule{Number: 7, Changed: 7}, pods, v1alpha1.CachePurgeStatus{})
+	text, err := json.Marshal(s)
+	must(t, err)
+	if len(text) > 64<<10 {
+		t.Errorf("the status has %d bytes", len(text))
+	}
+	if len(s.Pods) != 100 || s.Pods[0].Message == "" || len(s.Pods[0].Disks) != 33 || s.Files != 33_000 {
+		t.Errorf("%d pods, the first with %d disks and %q; %d files",
+			len(s.Pods), len(s.Pods[0].Disks), s.Pods[0].Message, s.Files)
 	}
 }
