@@ -178,12 +178,18 @@ func TestOwnerKey(t *testing.T) {
 	key = string(secret.Data[naming.OwnerKeyKey])
 	must(t, o.client.Delete(ctx, secret))
 	o.eventually(func() string {
-		err := o.client.Get(ctx, client.ObjectKeyFromObject(secret), secret)
-		if err == nil && len(secret.Data[naming.OwnerKeyKey]) == 32 && string(secret.Data[naming.OwnerKeyKey]) != key {
-			return ""
+		if err := o.client.Get(ctx, client.ObjectKeyFromObject(secret), secret); err != nil {
+			return err.Error()
 		}
-		return "there is no other key"
+		if string(secret.Data[naming.OwnerKeyKey]) == key { // a pass that had begun before put it back
+			must(t, client.IgnoreNotFound(o.client.Delete(ctx, secret)))
+			return "the Secret has the key of before"
+		}
+		return ""
 	})
+	if len(secret.Data[naming.OwnerKeyKey]) != 32 {
+		t.Errorf("the other key has %d bytes", len(secret.Data[naming.OwnerKeyKey]))
+	}
 	if legacy := secret.Data[naming.OwnerLegacyKey]; legacy != nil {
 		t.Errorf("after the Secret was deleted, marks without a signature are believed from before %s", legacy)
 	}
