@@ -103,6 +103,9 @@ func (r *PurgeReconciler) send(ctx context.Context, p *purging, j *journal, all 
 	case <-time.After(passPatience):
 		go func() {
 			<-done
+			if !j.late.Allow() {
+				return // a pass is due anyway while an agent is behind
+			}
 			r.late <- event.TypedGenericEvent[*v1alpha1.CacheNode]{Object: p.cacheNode}
 		}()
 	}

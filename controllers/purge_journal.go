@@ -5,6 +5,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/types"
 
 	"github.com/cachenode/cachenode-operator/internal/purge"
@@ -26,11 +27,18 @@ type journal struct {
 	appliedAt map[int64]time.Time
 	compacted time.Time
 
+	// late limits the passes that agents cause by answering after one has ended.
+	late *rate.Limiter
+
 	mutex  sync.Mutex
 	agents map[types.UID]*agentState
 }
 
-func newJournal(uid types.UID) *journal { return &journal{uid: uid, log: purge.NewLog(0)} }
+func newJournal(uid types.UID) *journal {
+	return &journal{
+		uid: uid, log: purge.NewLog(0), late: rate.NewLimiter(rate.Every(behindInterval), newsBurst),
+	}
+}
 
 // commit gives new purges a place, gives those an end that have been applied for the grace period, and forgets old
 // ones. All of that is one write, or few, and fails if another operator has written meanwhile.
