@@ -3,11 +3,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"os/signal"
 	"strings"
 
+	"github.com/cachenode/cachenode-operator/internal/cli/output"
 	"github.com/cachenode/cachenode-operator/internal/cli/plugin"
 )
 
@@ -17,6 +19,9 @@ func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt)
 	err := plugin.New(version).ExecuteContext(ctx)
 	stop()
+	if code, ok := errors.AsType[output.Exit](err); ok {
+		os.Exit(int(code))
+	}
 	if err != nil {
 		for line := range strings.Lines(err.Error()) {
 			_, _ = fmt.Fprint(os.Stderr, "error: ", line)

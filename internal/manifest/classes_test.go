@@ -14,8 +14,10 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/config/crd"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/edit"
 	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/manifest"
+	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 )
 
 // The classes of changes, as docs/concepts/changes.md names them.
@@ -103,7 +105,7 @@ func TestDocumentedEffectOfEachField(t *testing.T) {
 			if !slices.Contains(fields, path) {
 				t.Fatal("is no field of the spec")
 			}
-			want := table.class(path)
+			want := table.of(path).class
 			if want == "" {
 				t.Fatal("is not in the table")
 			}
@@ -114,7 +116,15 @@ func TestDocumentedEffectOfEachField(t *testing.T) {
 			if got != want {
 				t.Errorf("is in class %q, the table says %q", got, want)
 			}
+			if value != "" {
+				checkCached(t, path, value, table.of(path).note)
+			}
 		})
+	}
+	for _, c := range edit.CachedFields {
+		if _, ok := table[c.Field]; !ok {
+			t.Errorf("the table has no row for %s, of which plan says: %s", c.Field, c.Note)
+		}
 	}
 	for row := range table {
 		if !slices.ContainsFunc(fields, func(f string) bool { return f == row || strings.HasPrefix(f, row+".") }) {
@@ -242,8 +252,53 @@ func leaves(t *testing.T) []string {
 	return list
 }
 
-// classTable is the table of the document: the class by field.
-type classTable map[string]string
+// checkCached checks that a change of keys is in the table of the plugin's plan, and that the document says so too.
+func checkCached(t *testing.T, path, value, documented string) {
+	t.Helper()
+	before, after := decodeSpec(t, nil, ""), decodeSpec(t, strings.Split(path, "."), value)
+	fate := edit.Fate("")
+	for _, c := range edit.CachedOf(before.Spec, after.Spec) {
+		if path != c.Field && !strings.HasPrefix(path, c.Field+".") {
+			t.Errorf("the edit counts as one of %s", c.Field)
+		}
+		if fate = c.Fate; !strings.Contains(documented, c.Note) {
+			t.Errorf("docs/concepts/changes.md says %q, plan says %q", documented, c.Note)
+		}
+	}
+	old, changed := keysOf(before.Spec.Cache), keysOf(after.Spec.Cache)
+	same := 0
+	for i := range old {
+		if old[i] == changed[i] {
+			same++
+		}
+	}
+	switch {
+	case same == 0 && fate != edit.Cold:
+		t.Errorf("all keys change, plan says %q", fate)
+	case same > 0 && same < len(old) && fate != edit.Partly:
+		t.Errorf("%d of %d keys change, plan says %q", len(old)-same, len(old), fate)
+	case same == len(old) && fate == edit.Cold:
+		t.Error("no key changes, plan says that all do")
+	}
+}
+
+// keysOf returns the keys of a few requests, each of them in slices if there are slices.
+func keysOf(c v1alpha1.CachePolicy) (keys []string) {
+	for _, uri := range []string{"/a", "/a?a=b", "/a?b=c&a=b", "/b%20c?x=y"} {
+		key := cache.Key(c, cache.Request{Method: "GET", Scheme: "http", Host: "www.example.com", URI: uri})
+		if c.Slice != nil {
+			key = cache.SliceKey(c, key, 0)
+		}
+		keys = append(keys, key)
+	}
+	return keys
+}
+
+// classTable is the table of the document by field.
+type classTable map[string]classRow
+
+// classRow has the class of a field, and what else the document says of it.
+type classRow struct{ class, note string }
 
 func readTable(t *testing.T) classTable {
 	t.Helper()
@@ -259,10 +314,10 @@ func readTable(t *testing.T) classTable {
 		}
 		for field := range strings.SplitSeq(cells[1], ",") {
 			field = strings.ReplaceAll(strings.Trim(strings.TrimSpace(field), "`"), "[]", "")
-			if table[field] != "" {
+			if table[field].class != "" {
 				t.Errorf("%s is in the table twice", field)
 			}
-			table[field] = strings.TrimSpace(cells[2])
+			table[field] = classRow{strings.TrimSpace(cells[2]), cells[3]}
 		}
 	}
 	if len(table) < 10 {
@@ -271,14 +326,14 @@ func readTable(t *testing.T) classTable {
 	return table
 }
 
-// class is the class of the row with the longest path that contains the field.
-func (c classTable) class(field string) string {
+// of is the row with the longest path that contains the field.
+func (c classTable) of(field string) classRow {
 	for path := field; path != ""; {
-		if class, ok := c[path]; ok {
-			return class
+		if row, ok := c[path]; ok {
+			return row
 		}
 		i := strings.LastIndex(path, ".")
 		path = path[:max(i, 0)]
 	}
-	return ""
+	return classRow{}
 }

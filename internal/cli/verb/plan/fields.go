@@ -3,14 +3,13 @@ package plan
 import (
 	"encoding/json"
 	"fmt"
-	"io"
 	"maps"
 	"reflect"
 	"slices"
 	"strings"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
-	"github.com/cachenode/cachenode-operator/internal/cli/table"
+	"github.com/cachenode/cachenode-operator/internal/edit"
 	"github.com/cachenode/cachenode-operator/internal/effective"
 )
 
@@ -21,41 +20,35 @@ type change struct {
 	before, after any
 }
 
-// writeFields lists the changed fields, each with what it does by itself.
-func writeFields(out io.Writer, now effective.CacheNode, before, next *v1alpha1.CacheNode) error {
+// fieldsThatChange lists the changed fields, each with what it does by itself.
+func fieldsThatChange(now effective.CacheNode, before, next *v1alpha1.CacheNode) (list []field, err error) {
 	old, err := fieldsOf(before.Spec)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	changed, err := fieldsOf(next.Spec)
+	after, err := fieldsOf(next.Spec)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	list := changes(nil, old, changed)
-	if len(list) == 0 {
-		return nil
-	}
-	rows := table.New(out, -1, "  FIELD", "FROM", "TO", "BY ITSELF")
-	for _, c := range list {
+	for _, c := range differences(nil, old, after) {
 		effect, err := c.effect(now, before, old)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		rows.Row("  spec."+strings.Join(c.path, "."), text(c.before), text(c.after), effect)
+		list = append(list, field{strings.Join(c.path, "."), text(c.before), text(c.after), effect})
 	}
-	_, _ = fmt.Fprintln(out, "Fields that change, and what each does by itself:")
-	rows.Write()
-	return nil
+	return list, nil
 }
 
-// writeChoices prints what the operator chooses differently because of the edit.
-func writeChoices(out io.Writer, now, next effective.CacheNode) {
+// choices returns what the operator chooses differently because of the edit.
+func choices(now, next effective.CacheNode) (list []string) {
 	for _, choice := range next.Tuning {
 		subject, _, _ := strings.Cut(choice, " is ")
 		if !slices.Contains(now.Tuning, choice) && (subject == "memoryTier" || subject == "io.mode") {
-			_, _ = fmt.Fprintln(out, "Chosen:", choice)
+			list = append(list, choice)
 		}
 	}
+	return list
 }
 
 // effect says what the change does if it is the only one.
@@ -72,20 +65,26 @@ func (c change) effect(now effective.CacheNode, before *v1alpha1.CacheNode, old 
 	if alone.Spec, err = specOf(fields); err != nil {
 		return "", err
 	}
-	e, err := between(now, effective.Of(alone, now.Before()))
-	switch {
-	case err != nil:
+	after := effective.Of(alone, now.Before())
+	e, err := between(now, after)
+	if err != nil {
 		return "", err
-	case e.NewPods:
-		return "the pods are replaced", nil
-	case e.NewRevision:
-		return "nginx reloads", nil
 	}
-	return "no pod is touched", nil
+	effects := []string{"no pod is touched"}
+	switch {
+	case e.NewPods:
+		effects[0] = "the pods are replaced"
+	case e.NewRevision:
+		effects[0] = "nginx reloads"
+	}
+	for _, cached := range edit.CachedOf(now.Spec, after.Spec) {
+		effects = append(effects, cached.Note)
+	}
+	return strings.Join(effects, "; "), nil
 }
 
-// changes returns the fields that differ.
-func changes(path []string, before, after map[string]any) (list []change) {
+// differences returns the fields that differ.
+func differences(path []string, before, after map[string]any) (list []change) {
 	names := map[string]any{}
 	maps.Copy(names, before)
 	maps.Copy(names, after)
@@ -97,7 +96,7 @@ func changes(path []string, before, after map[string]any) (list []change) {
 		switch {
 		case reflect.DeepEqual(was, is):
 		case wasObject && isObject, (wasObject || isObject) && (was == nil || is == nil) && !isDisk(at):
-			list = append(list, changes(at, old, changed)...)
+			list = append(list, differences(at, old, changed)...)
 		default:
 			list = append(list, change{path: at, before: was, after: is})
 		}

@@ -5,9 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"maps"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	appsv1 "k8s.io/api/apps/v1"
@@ -21,84 +18,136 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/cli/connect"
 	"github.com/cachenode/cachenode-operator/internal/cli/file"
+	"github.com/cachenode/cachenode-operator/internal/cli/output"
 	"github.com/cachenode/cachenode-operator/internal/cli/podmetrics"
-	"github.com/cachenode/cachenode-operator/internal/cli/table"
 	"github.com/cachenode/cachenode-operator/internal/edit"
 	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/manifest"
 	"github.com/cachenode/cachenode-operator/internal/naming"
-	"github.com/cachenode/cachenode-operator/internal/shard"
-	"github.com/cachenode/cachenode-operator/internal/status"
 	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
+// options are the command's flags.
+type options struct {
+	filename, from string
+	exitCode       bool
+	output         *output.Flag
+}
+
 // New makes the command.
 func New() *cobra.Command {
-	var filename, from string
+	o := &options{}
 	command := &cobra.Command{
 		Use:   "plan -f NEW [--from OLD]",
-		Short: "Show which keys an edit moves, and which pods it replaces",
-		Long: `Show what an edit of a CacheNode does: ` +
-			`which share of the keys moves from which disk to which, how many bytes that is,
-which pods are replaced or reload nginx, and which claims come and go. Nothing is changed.
+		Short: "Show which keys an edit moves or changes, and which pods it replaces",
+		Long: `Show what an edit of a CacheNode does: which share of the keys moves from which disk to which,
+how many bytes that is, whether cached objects are not found any more, which pods are replaced or reload nginx,
+and which claims come and go. Nothing is changed.
 
-The file is compared with the CacheNode in the cluster, and with what its pods run. The API server is asked whether it
-accepts the edit. ` +
-			`How full the
-caches are comes from the pods' metrics, which needs the right to get pods/proxy. ` +
-			`With --from, two files are compared without
-a cluster.`,
+The file is compared with the CacheNode in the cluster, and with what its pods run.
+The API server is asked whether it accepts the edit.
+How full the caches are comes from the pods' metrics, which needs the right to get pods/proxy.
+That is an estimate of up to a minute ago; "du" counts what the indexes have now.
+With --from, two files are compared without a cluster.
+
+Programs get a field "outcome" with -o json. With --exit-code, it is the exit code too:
+
+  Nothing   0   Nothing changes.
+  Changes   2   nginx reloads, or pods or claims are created or replaced. Cached objects are found again.
+  Loss      3   Keys move or change, or the claims of a disk are deleted.
+
+Errors exit with 1.`,
 		Example: `  kubectl cachenode plan -f edge.yaml
-  git show HEAD:edge.yaml >old.yaml; kubectl cachenode plan -f edge.yaml --from old.yaml`,
-		Args: cobra.NoArgs,
+  git show HEAD:edge.yaml >old.yaml; kubectl cachenode plan -f edge.yaml --from old.yaml
+  kubectl cachenode plan -f edge.yaml -o json | jq -r '.outcome, .cached[]?.note'`,
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
 	}
-	command.Flags().StringVarP(&filename, "filename", "f", "",
+	command.Flags().StringVarP(&o.filename, "filename", "f", "",
 		"the file with the new version of the CacheNode; - reads standard input")
-	command.Flags().StringVar(&from, "from", "", "a file with the CacheNode as it is now, instead of the cluster")
+	command.Flags().StringVar(&o.from, "from", "", "a file with the CacheNode as it is now, instead of the cluster")
+	command.Flags().BoolVar(&o.exitCode, "exit-code", false, "exit with 2 for changes, and with 3 for a loss")
 	_ = command.MarkFlagRequired("filename") // the flag exists
+	o.output = output.Add(command, "")
 	flags := connect.Add(command)
 	command.RunE = func(command *cobra.Command, _ []string) error {
-		next, err := file.One(filename, command.InOrStdin())
-		if err != nil {
+		if err := o.output.Check(); err != nil {
 			return err
 		}
-		if next.Annotations[file.NoReplicas] != "" {
-			next.Spec.Replicas = nil
-		}
-		if from != "" {
-			now, err := file.One(from, nil)
-			if err != nil {
-				return err
-			}
-			if next.Spec.Replicas == nil {
-				next.Spec.Replicas = now.Spec.Replicas
-				_, _ = fmt.Fprintln(command.ErrOrStderr(),
-					"warning: the file has no spec.replicas, so how many pods there are is not known here")
-			}
-			return write(command.OutOrStdout(), now, running{}, next, nil)
-		}
-		cluster, err := flags.Connect()
-		if err != nil {
-			return err
-		}
-		return Run(command.Context(), cluster, next, command.OutOrStdout(), command.ErrOrStderr())
+		return o.run(command, flags)
 	}
 	return command
 }
 
+func (o *options) run(command *cobra.Command, flags *connect.Flags) error {
+	next, err := file.One(o.filename, command.InOrStdin())
+	if err != nil {
+		return err
+	}
+	if next.Annotations[file.NoReplicas] != "" {
+		next.Spec.Replicas = nil
+	}
+	var r result
+	if o.from != "" {
+		r, err = o.offline(next, command.ErrOrStderr())
+	} else {
+		var cluster *connect.Cluster
+		if cluster, err = flags.Connect(); err == nil {
+			r, err = inCluster(command.Context(), cluster, next, command.ErrOrStderr())
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if o.output.IsForPrograms() {
+		err = o.output.Write(command.OutOrStdout(), r)
+	} else {
+		writeText(command.OutOrStdout(), r, next.Spec.Rollout.MaxKeyMovement)
+	}
+	if code := r.Outcome.code(); err == nil && o.exitCode && code != 0 {
+		return output.Exit(code)
+	}
+	return err
+}
+
+// offline compares the CacheNode of a file with the one of the flag --from.
+func (o *options) offline(next *v1alpha1.CacheNode, warnings io.Writer) (result, error) {
+	now, err := file.One(o.from, nil)
+	if err != nil {
+		return result{}, err
+	}
+	if next.Spec.Replicas == nil {
+		next.Spec.Replicas = now.Spec.Replicas
+		_, _ = fmt.Fprintln(warnings,
+			"warning: the file has no spec.replicas, so how many pods there are is not known here")
+	}
+	return compare(now, running{}, next, nil)
+}
+
 // Run compares the CacheNode of a file with the one in the cluster, and writes what the edit does to out.
 func Run(ctx context.Context, cluster *connect.Cluster, next *v1alpha1.CacheNode, out, warnings io.Writer) error {
+	r, err := inCluster(ctx, cluster, next, warnings)
+	if err == nil {
+		writeText(out, r, next.Spec.Rollout.MaxKeyMovement)
+	}
+	return err
+}
+
+// inCluster compares the CacheNode of a file with the one in the cluster.
+func inCluster(
+	ctx context.Context, cluster *connect.Cluster, next *v1alpha1.CacheNode, warnings io.Writer,
+) (result, error) {
 	if next.Namespace != "" {
 		cluster.Namespace = next.Namespace
 	}
 	now := &v1alpha1.CacheNode{}
 	err := cluster.Get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: next.Name}, now)
 	if apierrors.IsNotFound(err) {
-		return fmt.Errorf("namespace %s has no CacheNode %s, so there is nothing to compare with: "+
+		return result{}, fmt.Errorf("namespace %s has no CacheNode %s, so there is nothing to compare with: "+
 			"kubectl cachenode render shows what a new one becomes", cluster.Namespace, next.Name)
 	}
 	if err != nil {
-		return err
+		return result{}, err
 	}
 	next.Namespace = now.Namespace
 	if next.Spec.Placement.PerNode || next.Spec.Replicas == nil {
@@ -108,17 +157,17 @@ func Run(ctx context.Context, cluster *connect.Cluster, next *v1alpha1.CacheNode
 	tried.Spec = next.Spec
 	// A patch and not an update, as the operator may write the status meanwhile.
 	if err := cluster.Patch(ctx, tried, client.MergeFrom(now), client.DryRunAll); err != nil {
-		return err
+		return result{}, err
 	}
 	before, err := readRunning(ctx, cluster, now)
 	if err != nil {
-		return err
+		return result{}, err
 	}
 	used, err := usedBytes(ctx, cluster, now)
 	if err != nil {
 		_, _ = fmt.Fprintln(warnings, "warning: how full the disks are is not known:", err)
 	}
-	return write(out, now, before, next, used)
+	return compare(now, before, next, used)
 }
 
 // running is what the pods of a CacheNode run, which may be older than its spec. The zero value is for a CacheNode
@@ -185,37 +234,14 @@ func usedBytes(ctx context.Context, cluster *connect.Cluster, now *v1alpha1.Cach
 	return used, err
 }
 
-// write prints what an edit of asked changes, compared with what runs before. used is, by disk, how many bytes the
-// disk's cache takes over all pods; nil if unknown.
-func write(
-	out io.Writer, asked *v1alpha1.CacheNode, before running, next *v1alpha1.CacheNode, used map[string]int64,
-) error {
-	now := effective.Of(asked, before.tier)
-	next = next.DeepCopy()
-	next.Namespace, next.Annotations = now.Namespace, now.Annotations // what a file leaves out is no change
-	chosen := effective.Of(next, now.Before())
-	e, err := before.edit(out, now, chosen)
-	if err != nil {
-		return err
+// spec is what the pods of a CacheNode run, as far as it matters to what is cached.
+func (r running) spec(now effective.CacheNode) v1alpha1.CacheNodeSpec {
+	spec := *now.Spec.DeepCopy()
+	if r.revision != nil {
+		spec.Cache, spec.Origin, spec.Headers = r.revision.Spec.Cache, r.revision.Spec.Origin, r.revision.Spec.Headers
+		spec.Routing.Mode = r.revision.Spec.Routing.Mode
 	}
-	writeKeys(out, e.Movement, used)
-	if m, shared := edit.PodMovement(now.Spec, chosen.Spec); shared && m.Slots > 0 {
-		_, _ = fmt.Fprintf(out, "Pods: %s of the keys get another owner (any plan must move %s), "+
-			"which fills them from the previous one for %s\n",
-			shard.Percent(m.Slots), shard.Percent(m.Least), tuning.Handover(chosen.Spec.Routing))
-	}
-	if limit, m := next.Spec.Rollout.MaxKeyMovement, e.Movement; limit != nil && m.Slots > int(*limit)*100 {
-		_, _ = fmt.Fprintf(out, "This is more than rollout.maxKeyMovement, %d%%: it waits for the annotation\n  %s: %q\n",
-			*limit, v1alpha1.AnnotationAcknowledged, m.Name)
-	}
-	if err := writeFields(out, now, asked, next); err != nil {
-		return err
-	}
-	writeChoices(out, now, chosen)
-	before = before.orOf(now.CacheNode)
-	_, err = fmt.Fprintf(out, "Pods: %s\n%s",
-		describePods(*before.replicas, chosen, e), describeClaims(before.claims, next))
-	return err
+	return spec
 }
 
 // orOf returns what runs. What is not known is what a CacheNode asks for.
@@ -232,28 +258,29 @@ func (r running) orOf(cacheNode *v1alpha1.CacheNode) running {
 	return r
 }
 
-// edit compares what runs with next, by the function that the operator acts on. If now was not rolled out yet, it says
-// so.
-func (r running) edit(out io.Writer, now, next effective.CacheNode) (edit.Edit, error) {
+// edit compares what runs with next, by the function that the operator acts on. older is the revision that runs, if now
+// was not rolled out yet.
+func (r running) edit(now, next effective.CacheNode) (e edit.Edit, older string, err error) {
 	if r.revision == nil {
-		return between(now, next)
+		e, err = between(now, next)
+		return e, "", err
 	}
 	outside := edit.Outside{
 		CABundle: r.revision.CABundle, ClusterDomain: r.revision.ClusterDomain, Resolvers: r.revision.Resolvers,
 	}
 	was, err := edit.TargetOf(now, outside)
 	if err != nil {
-		return edit.Edit{}, err
+		return e, "", err
 	}
 	if was.Revision.ID != r.revision.ID {
-		_, _ = fmt.Fprintf(out, "The pods do not run the present spec yet: keys and pods are compared with revision %s\n",
-			r.revision.ID)
+		older = r.revision.ID
 	}
 	after, err := edit.TargetOf(next, outside)
 	if err != nil {
-		return edit.Edit{}, err
+		return e, "", err
 	}
-	return edit.Since(r.input, *r.revision, after)
+	e, err = edit.Since(r.input, *r.revision, after)
+	return e, older, err
 }
 
 // between compares two specs.
@@ -267,99 +294,4 @@ func between(now, next effective.CacheNode) (edit.Edit, error) {
 		return edit.Edit{}, err
 	}
 	return edit.Between(before, after)
-}
-
-func writeKeys(out io.Writer, m shard.Movement, used map[string]int64) {
-	if m.Slots == 0 {
-		_, _ = fmt.Fprintln(out, "Keys: none moves")
-		return
-	}
-	_, _ = fmt.Fprintf(out, "Keys: %s of them move (any plan must move %s)%s\n",
-		shard.Percent(m.Slots), shard.Percent(m.Least), amount(m.Bytes(used), used))
-	rows := table.New(out, -1, "  FROM", "TO", "SHARE", "BYTES")
-	for _, move := range m.Moves {
-		size := "-"
-		if used != nil {
-			size = status.Size(int64(m.MoveBytes(move, used)))
-		}
-		rows.Row("  "+move.From, move.To, shard.Percent(move.Slots), size)
-	}
-	rows.Write()
-}
-
-func amount(bytes int64, used map[string]int64) string {
-	if used == nil {
-		return ""
-	}
-	var all int64
-	for _, n := range used {
-		all += n
-	}
-	return fmt.Sprintf(", %s of the %s that the disks hold now", status.Size(bytes), status.Size(all))
-}
-
-// describePods says what becomes of the pods.
-func describePods(replicas int32, next effective.CacheNode, e edit.Edit) string {
-	had, has := int(replicas), int(ptr.Deref(next.Spec.Replicas, 1))
-	var parts []string
-	switch stay := min(had, has); {
-	case e.NewPods:
-		order := ", one after another, in this order"
-		if stay < 2 {
-			order = ""
-		}
-		parts = append(parts, fmt.Sprintf("%s replaced%s; the disks that stay are warm", names(next.Name, 0, stay), order))
-	case e.NewRevision && stay > 0:
-		parts = append(parts, "none is replaced; nginx reloads in each, without a restart")
-	case stay > 0:
-		parts = append(parts, "none is replaced, and nginx goes on as it is")
-	}
-	if has > had {
-		parts = append(parts, names(next.Name, had, has)+" created")
-	}
-	if has < had {
-		parts = append(parts, names(next.Name, has, had)+" removed")
-	}
-	return strings.Join(parts, "; ")
-}
-
-// names lists the pods with the ordinals from first up to last, without last, and adds the verb that fits.
-func names(cacheNode string, first, last int) string {
-	list := make([]string, 0, last-first)
-	for i := first; i < last; i++ {
-		list = append(list, naming.Pod(cacheNode, i))
-	}
-	switch n := len(list); {
-	case n == 0:
-		return "none is"
-	case n == 1:
-		return list[0] + " is"
-	case n > 6:
-		return fmt.Sprintf("%s, ... %s are", strings.Join(list[:3], ", "), list[n-1])
-	default:
-		return strings.Join(list, ", ") + " are"
-	}
-}
-
-// describeClaims says which claims are created, deleted or enlarged. before has the sizes of the existing claims, by
-// disk.
-func describeClaims(before map[string]resource.Quantity, next *v1alpha1.CacheNode) string {
-	var lines strings.Builder
-	kept := map[string]bool{}
-	for _, d := range next.Spec.Disks {
-		kept[d.Name] = true
-		switch size, known := before[d.Name]; {
-		case !known:
-			_, _ = fmt.Fprintf(&lines, "Claims: one of %s for %s is created for each pod\n", d.Size.String(), d.Name)
-		case size.Cmp(d.Size) < 0:
-			_, _ = fmt.Fprintf(&lines, "Claims: those for %s grow from %s to %s if their class allows expansion\n",
-				d.Name, size.String(), d.Size.String())
-		}
-	}
-	for _, disk := range slices.Sorted(maps.Keys(before)) {
-		if !kept[disk] {
-			_, _ = fmt.Fprintf(&lines, "Claims: those for %s are deleted, and what is cached there with them\n", disk)
-		}
-	}
-	return lines.String()
 }

@@ -1,0 +1,66 @@
+// Package output has the flag --output of the plugin's verbs, and the codes with which the plugin exits.
+package output
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"sigs.k8s.io/yaml"
+)
+
+// The forms for programs.
+const (
+	JSON = "json"
+	YAML = "yaml"
+)
+
+// Flag is the flag --output. "" is the form for people.
+type Flag struct {
+	Value   string
+	allowed []string
+}
+
+// Add adds the flag to a command. others are the forms that the verb has besides json and yaml; usage says what they are.
+func Add(command *cobra.Command, usage string, others ...string) *Flag {
+	f := &Flag{allowed: append([]string{JSON, YAML}, others...)}
+	command.Flags().StringVarP(&f.Value, "output", "o", "", "json or yaml for programs"+usage)
+	_ = command.RegisterFlagCompletionFunc("output", // the flag exists
+		cobra.FixedCompletions(f.allowed, cobra.ShellCompDirectiveNoFileComp))
+	return f
+}
+
+// Check finds a form that the verb does not have.
+func (f *Flag) Check() error {
+	if f.Value == "" || slices.Contains(f.allowed, f.Value) {
+		return nil
+	}
+	last := len(f.allowed) - 1
+	return fmt.Errorf("--output is %q, want %s or %s", f.Value, strings.Join(f.allowed[:last], ", "), f.allowed[last])
+}
+
+// IsForPrograms is true for json and yaml.
+func (f *Flag) IsForPrograms() bool { return f.Value == JSON || f.Value == YAML }
+
+// Write writes a value for programs.
+func (f *Flag) Write(out io.Writer, value any) error {
+	if f.Value == YAML {
+		text, err := yaml.Marshal(value)
+		if err == nil {
+			_, err = out.Write(text)
+		}
+		return err
+	}
+	encoder := json.NewEncoder(out)
+	encoder.SetIndent("", "  ")
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(value)
+}
+
+// Exit has the plugin exit with a code, after everything was said.
+type Exit int
+
+func (e Exit) Error() string { return fmt.Sprintf("exit with %d", int(e)) }

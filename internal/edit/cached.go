@@ -1,0 +1,86 @@
+package edit
+
+import (
+	"reflect"
+	"slices"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+)
+
+// Fate is what becomes of the objects that are cached.
+type Fate string
+
+const (
+	// Cold is for all objects: no request finds them any more.
+	Cold Fate = "Cold"
+	// Partly is for some objects: requests find the others.
+	Partly Fate = "Partly"
+	// Kept is for objects that requests go on finding, though the edit may be meant to replace them.
+	Kept Fate = "Kept"
+)
+
+// Cached is what an edit of a field does to the objects that are cached, besides moving keys between disks.
+type Cached struct {
+	// Field is the path of the field in the spec, Note what happens.
+	Field string `json:"field"`
+	Fate  Fate   `json:"fate"`
+	Note  string `json:"note"`
+}
+
+// CachedFields are the fields whose edits matter to what is cached. docs/concepts/changes.md has the notes too.
+var CachedFields = []Cached{
+	{"cache.key", Cold, "every object gets a new key, so the cache is cold"},
+	{"cache.slice", Cold, "every object gets new keys, so the cache is cold"},
+	{"cache.query", Partly, "URLs whose arguments then count differently get a new key"},
+	{"routing.mode", Partly, "pods no longer find what other pods have cached for the same key"},
+	{"routing.scope", Partly, "keys get other owners, which fill them again"},
+	{"origin.servers", Kept, "cached objects of the old origin stay HITs; purge them if the new one differs"},
+	{"origin.scheme", Kept, "cached objects stay HITs; purge them if the origin now answers otherwise"},
+	{"origin.hostHeader", Kept, "cached objects stay HITs; purge them if the origin now answers otherwise"},
+	{"headers.request", Kept, "cached objects stay HITs; purge them if the origin now answers otherwise"},
+}
+
+// matters returns, by path, the part of a field that matters to what is cached.
+var matters = map[string]func(v1alpha1.CacheNodeSpec) any{
+	"cache.key": func(s v1alpha1.CacheNodeSpec) any { return slices.Sorted(slices.Values(s.Cache.Key)) },
+	"cache.slice": func(s v1alpha1.CacheNodeSpec) any {
+		if s.Cache.Slice == nil {
+			return int64(0)
+		}
+		return s.Cache.Slice.Size.Value()
+	},
+	"cache.query": func(s v1alpha1.CacheNodeSpec) any {
+		if s.Cache.Query == nil {
+			return nil
+		}
+		q := *s.Cache.Query
+		return v1alpha1.Query{Drop: slices.Sorted(slices.Values(q.Drop)), Keep: slices.Sorted(slices.Values(q.Keep))}
+	},
+	"routing.mode": func(s v1alpha1.CacheNodeSpec) any { return s.Routing.Mode == v1alpha1.RoutingSharded },
+	"routing.scope": func(s v1alpha1.CacheNodeSpec) any {
+		return s.Routing.Mode == v1alpha1.RoutingSharded && s.Routing.Scope == v1alpha1.ScopeZone
+	},
+	"origin.servers":    func(s v1alpha1.CacheNodeSpec) any { return hostsOf(s.Origin.Servers) },
+	"origin.scheme":     func(s v1alpha1.CacheNodeSpec) any { return s.Origin.Scheme },
+	"origin.hostHeader": func(s v1alpha1.CacheNodeSpec) any { return s.Origin.HostHeader },
+	"headers.request":   func(s v1alpha1.CacheNodeSpec) any { return s.Headers.Request },
+}
+
+// CachedOf returns what an edit does to the objects that are cached, in the order of [CachedFields].
+func CachedOf(before, after v1alpha1.CacheNodeSpec) (list []Cached) {
+	for _, c := range CachedFields {
+		if of := matters[c.Field]; !reflect.DeepEqual(of(before), of(after)) {
+			list = append(list, c)
+		}
+	}
+	return list
+}
+
+// hostsOf returns the servers without their weights and roles.
+func hostsOf(servers []v1alpha1.OriginServer) []v1alpha1.OriginServer {
+	list := slices.Clone(servers)
+	for i := range list {
+		list[i].Weight, list[i].Backup = nil, false
+	}
+	return list
+}
