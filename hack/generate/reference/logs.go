@@ -16,6 +16,8 @@ For people who collect the logs of cache pods: what is in a line with ` + "`logs
 Each line of the container nginx that begins with a brace is one request, as an object with these fields.
 Every field is there each time; a text without a value is empty.
 Fields are only ever added.
+One request is one line, in the pod that the client asked: a pod that another pod asks logs nothing.
+Hit ratios by "cache" thus count each request once, whichever pod answered.
 Control characters, quotes and backslashes are escaped as in JSON.
 Bytes that are no UTF-8 stand in a text as the client sent them.
 
@@ -27,6 +29,10 @@ Bytes that are no UTF-8 stand in a text as the client sent them.
 		if f.IsNumber {
 			kind = "number"
 		}
-		fmt.Printf("| `%s` | %s | %s | `%s` |\n", f.Name, kind, f.Note, f.Variable)
+		variable := ""
+		if f.Variable != "" {
+			variable = "`" + f.Variable + "`"
+		}
+		fmt.Printf("| `%s` | %s | %s | %s |\n", f.Name, kind, f.Note, variable)
 	}
 }

@@ -3,15 +3,16 @@ package cache
 import (
 	"strings"
 
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 )
 
-// jsonFormat is the name of the log format with JSON.
+// jsonFormat is the name of the log format with JSON. For requests that memory or another pod answered, the tag follows.
 const jsonFormat = "cachenode_json"
 
 // LogField is a field of a line of the access log in JSON.
 type LogField struct {
-	// Name is the field's name, Variable the nginx variable with its value.
+	// Name is the field's name, Variable the nginx variable with its value; "" for a text that each format has.
 	Name, Variable string
 	// IsNumber is false for a string.
 	IsNumber bool
@@ -33,35 +34,92 @@ var LogFields = []LogField{
 	{"bytes", "$bytes_sent", true, "bytes sent to the client, header included"},
 	{"seconds", "$request_time", true, "time from the first byte of the request to the last byte of the response"},
 	{"firstByteSeconds", "$first_byte", true, "the same up to the first byte of the response"},
-	{"cache", "$upstream_cache_status", false, "as `X-Cache`; empty if nothing was looked up"},
+	{
+		fieldCache, "$upstream_cache_status", false,
+		"as `X-Cache`, also if another pod answered; empty if nothing was looked up",
+	},
 	{"disk", "$disk", false, "the disk of the key"},
 	{
-		"originSeconds", "$origin_seconds", false,
-		"time that the origin took for its response, or for the first slice; empty if it was not asked",
+		fieldOriginSeconds, "$origin_seconds", false,
+		"time that the origin took for its response, or for the first slice; empty if this pod did not ask it",
 	},
 	{"referer", "$http_referer", false, "the header `Referer`"},
 	{"userAgent", "$http_user_agent", false, "the header `User-Agent`"},
 	{"forwardedFor", "$http_x_forwarded_for", false, "the header `X-Forwarded-For`, as the client sent it"},
 	{"requestId", "$request_id", false, "a random number of the request, in 32 hexadecimal digits"},
+	{
+		fieldHop, "", false,
+		"as `X-Cache-Hop`: who answered this pod, `peer` or `standin` for another pod, `memory`, or `none`",
+	},
+	{
+		fieldHopSeconds, "", false,
+		"time that the other pod took, with what the origin took if that pod asked it; empty if no other pod answered",
+	},
 }
 
-func (r renderer) logFormat() string {
-	if r.Spec.Logs.Format == "JSON" {
-		return jsonFormat
+// The fields whose values are others if another pod answered. That pod says how it got the response, but not how long
+// the origin took.
+const (
+	fieldCache         = "cache"
+	fieldOriginSeconds = "originSeconds"
+	fieldHop           = "hop"
+	fieldHopSeconds    = "hopSeconds"
+	hopSeconds         = "$hop_seconds"
+)
+
+// noHop is the X-Cache-Hop of responses of this pod.
+const noHop = "none"
+
+// isJSON is true if the access log is JSON.
+func (r renderer) isJSON() bool { return r.Spec.Logs.Format == "JSON" }
+
+// logFormat is the format of the access log for the requests of a location with a tag.
+func (r renderer) logFormat(tag string) string {
+	switch {
+	case !r.isJSON():
+		return "combined"
+	case isHop(tag), tag == agentapi.TagMemory:
+		return jsonFormat + "_" + tag
 	}
-	return "combined"
+	return jsonFormat
 }
 
-// jsonLog is the log format with JSON. A status below 100 is no number in JSON, as nginx writes three digits.
-func jsonLog() conf.Block {
+// isHop is true for the tag of requests that another pod answers.
+func isHop(tag string) bool { return tag == agentapi.TagPeer || tag == agentapi.TagStandIn }
+
+// valueIn is the value of a field in the format for a tag.
+func (f LogField) valueIn(tag string) string {
+	switch {
+	case f.Name == fieldHop && (isHop(tag) || tag == agentapi.TagMemory):
+		return tag
+	case f.Name == fieldHop:
+		return noHop
+	case f.Name == fieldCache && isHop(tag):
+		return statusInAnswer
+	case f.Name == fieldHopSeconds && isHop(tag):
+		return hopSeconds
+	case f.Name == fieldOriginSeconds && isHop(tag):
+		return ""
+	}
+	return f.Variable
+}
+
+// format is the log format with JSON for a tag.
+func (r renderer) format(tag string) conf.Directive {
 	fields := make([]string, len(LogFields))
 	for i, f := range LogFields {
-		fields[i] = `"` + f.Name + `":"` + f.Variable + `"`
+		fields[i] = `"` + f.Name + `":"` + f.valueIn(tag) + `"`
 		if f.IsNumber {
-			fields[i] = `"` + f.Name + `":` + f.Variable
+			fields[i] = `"` + f.Name + `":` + f.valueIn(tag)
 		}
 	}
-	return conf.Block{
+	return conf.D("log_format", conf.Literal(r.logFormat(tag)), conf.Literal("escape=json"),
+		conf.Expression("{"+strings.Join(fields, ",")+"}"))
+}
+
+// jsonLog are the log formats with JSON. A status below 100 is no number in JSON, as nginx writes three digits.
+func (r renderer) jsonLog() conf.Block {
+	block := conf.Block{
 		// The lookup in memory has a time too, the first in the list.
 		conf.B("map",
 			[]conf.Argument{
@@ -71,7 +129,16 @@ func jsonLog() conf.Block {
 			conf.Row(conf.Expression("~(?<last_time>[0-9]+[.][0-9]+)$"), conf.Expression("$last_time"))),
 		conf.B("map", []conf.Argument{conf.Expression("$status"), conf.Expression("$status_number")},
 			conf.D("default", conf.Literal("0")), conf.Row(conf.Expression("~^[1-9]"), conf.Expression("$status"))),
-		conf.D("log_format", conf.Literal(jsonFormat), conf.Literal("escape=json"),
-			conf.Expression("{"+strings.Join(fields, ",")+"}")),
+		r.format(agentapi.TagCached),
 	}
+	if r.hasMemoryTier() {
+		block = append(block, r.format(agentapi.TagMemory))
+	}
+	if r.hops() {
+		block = append(block,
+			conf.B("map", []conf.Argument{conf.Expression("$upstream_response_time"), conf.Expression(hopSeconds)},
+				conf.D("default", conf.Literal("")), conf.Row(conf.Expression("~([0-9]+[.][0-9]+)$"), conf.Expression("$1"))),
+			r.format(agentapi.TagPeer), r.format(agentapi.TagStandIn))
+	}
+	return block
 }

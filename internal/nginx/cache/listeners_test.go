@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
-	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -203,18 +202,7 @@ func TestClientAddress(t *testing.T) {
 // logged waits for a line of the access log in JSON, and parses it.
 func logged(t *testing.T, n *nginxtest.Nginx) map[string]any {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-		for line := range strings.Lines(n.Log()) {
-			if fields := map[string]any{}; strings.HasPrefix(line, "{") {
-				if err := json.Unmarshal([]byte(line), &fields); err != nil {
-					t.Fatalf("%v: %s", err, line)
-				}
-				return fields
-			}
-		}
-	}
-	t.Fatal("no line")
-	return nil
+	return loggedLines(t, n, 1)[0]
 }
 
 // TestJSONLog checks the fields of a line, and that no client can break its form. Bytes that are no UTF-8 stay as they

@@ -57,8 +57,8 @@ func (r renderer) reporting() conf.Block {
 				conf.Row(conf.Expression("~^(?:"+methods+"):[23]"), conf.Literal("1")),
 				conf.D("default", conf.Literal("0"))))
 	}
-	if r.logFormat() == jsonFormat {
-		block = append(block, jsonLog()...)
+	if r.isJSON() {
+		block = append(block, r.jsonLog()...)
 	}
 	if percent := r.sampling(); percent > 0 && percent < 100 {
 		block = append(block, conf.B("split_clients",
@@ -114,14 +114,14 @@ func (r renderer) sampling() int { return int(ptr.Deref(r.Spec.Monitoring.Reques
 func (r renderer) logs(tag string) conf.Block {
 	var block conf.Block
 	if r.Spec.Logs.Access == "Stdout" && r.door == toClients {
-		block = append(block, conf.D("access_log", conf.Literal("/dev/stdout"), conf.Literal(r.logFormat())))
+		block = append(block, conf.D("access_log", conf.Literal("/dev/stdout"), conf.Literal(r.logFormat(tag))))
 	}
 	if r.door == toClients && r.unsafeMethods() != "" {
 		block = append(block, conf.D("access_log", toAgent(agentapi.TagUnsafe), conf.Literal(agentapi.TagUnsafe),
 			conf.Expression("if="+unsafeVariable)))
 	}
 	format := conf.Literal("agent")
-	if tag == agentapi.TagPeer || tag == agentapi.TagStandIn {
+	if isHop(tag) {
 		format = hopFormat
 	}
 	args := []conf.Argument{toAgent(tag), format}

@@ -333,7 +333,7 @@ func (r renderer) statusHeaders() bool { return ptr.Deref(r.Spec.Cache.StatusHea
 
 // headers are the response headers that a location adds which answers in this pod.
 func (r renderer) headers(status, disk conf.Argument) conf.Block {
-	return r.answerHeaders(status, disk, "none")
+	return r.answerHeaders(status, disk, noHop)
 }
 
 // answerHeaders are the response headers that a location adds: how the response came about, and those of the spec. hop
