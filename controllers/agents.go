@@ -103,6 +103,9 @@ type Target struct {
 	UID types.UID
 	// IP is the pod's address; "" while it has none.
 	IP string
+	// Ready is true for a pod that is ready. A pod that becomes ready is read at once, however often its agent did not
+	// answer before.
+	Ready bool
 }
 
 // Observation is the result of the last reads of an agent.

@@ -124,6 +124,7 @@ func (r *CacheNodeReconciler) Reconcile(ctx context.Context, request reconcile.R
 		return reconcile.Result{}, nil // the garbage collector deletes the objects that it owns
 	}
 	p := &pass{cacheNode: cacheNode, now: r.Clock.Now(), began: r.began(), lasting: r.lasting(cacheNode)}
+	p.lasting.catchUp(cacheNode)
 	err := r.run(ctx, p)
 	r.since.Store(request.NamespacedName, p.lasting)
 	if other := withoutStale(err); err != nil && other == nil {

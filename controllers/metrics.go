@@ -42,11 +42,17 @@ var (
 	descUpdated = newDesc("cachenode_replicas_updated",
 		"Pods of the CacheNode with the wanted template, or pods that run the wanted revision of the configuration: "+
 			"the smaller of the two numbers.", "namespace", "cachenode")
+	descCertificateBegin = newDesc("cachenode_listener_certificate_not_before_timestamp_seconds",
+		"When the certificate of listen.tls begins to be valid.", "namespace", "cachenode")
+	descCertificateEnd = newDesc("cachenode_listener_certificate_not_after_timestamp_seconds",
+		"When the certificate of listen.tls expires.", "namespace", "cachenode")
 )
 
 // Describe implements prometheus.Collector.
 func (c *Collector) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{descLeader, descCondition, descWanted, descReady, descUpdated} {
+	for _, d := range []*prometheus.Desc{
+		descLeader, descCondition, descWanted, descReady, descUpdated, descCertificateBegin, descCertificateEnd,
+	} {
 		out <- d
 	}
 }
@@ -87,6 +93,10 @@ func (c *Collector) Collect(out chan<- prometheus.Metric) {
 				value = 1
 			}
 			gauge(descCondition, value, n.Namespace, n.Name, condition.Type, condition.Reason)
+		}
+		if c := n.Status.ListenerCertificate; c != nil {
+			gauge(descCertificateBegin, float64(c.NotBefore.Unix()), n.Namespace, n.Name)
+			gauge(descCertificateEnd, float64(c.NotAfter.Unix()), n.Namespace, n.Name)
 		}
 		gauge(descWanted, float64(ptr.Deref(n.Spec.Replicas, 1)), n.Namespace, n.Name)
 		gauge(descReady, float64(n.Status.ReadyReplicas), n.Namespace, n.Name)

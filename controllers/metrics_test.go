@@ -28,6 +28,9 @@ func TestCollector(t *testing.T) {
 		Conditions: []metav1.Condition{
 			{Type: "Ready", Status: "False", Reason: "RollingOut"}, {Type: "Accepted", Status: "True", Reason: "Accepted"},
 		},
+		ListenerCertificate: &v1alpha1.CertificateStatus{
+			NotBefore: metav1.Unix(1000, 0), NotAfter: metav1.Unix(2000, 0),
+		},
 	}
 	set := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: "a", Name: "edge"}}
 	set.Status.UpdatedReplicas = 1
@@ -48,6 +51,12 @@ func TestCollector(t *testing.T) {
 # TYPE cachenode_condition gauge
 cachenode_condition{cachenode="edge",namespace="a",reason="Accepted",type="Accepted"} 1
 cachenode_condition{cachenode="edge",namespace="a",reason="RollingOut",type="Ready"} 0
+# HELP cachenode_listener_certificate_not_after_timestamp_seconds When the certificate of listen.tls expires.
+# TYPE cachenode_listener_certificate_not_after_timestamp_seconds gauge
+cachenode_listener_certificate_not_after_timestamp_seconds{cachenode="edge",namespace="a"} 2000
+# HELP cachenode_listener_certificate_not_before_timestamp_seconds When the certificate of listen.tls begins to be valid.
+# TYPE cachenode_listener_certificate_not_before_timestamp_seconds gauge
+cachenode_listener_certificate_not_before_timestamp_seconds{cachenode="edge",namespace="a"} 1000
 # HELP cachenode_replicas_ready Ready pods of the CacheNode.
 # TYPE cachenode_replicas_ready gauge
 cachenode_replicas_ready{cachenode="edge",namespace="a"} 2

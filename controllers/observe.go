@@ -107,7 +107,9 @@ func (r *CacheNodeReconciler) track(p *pass) {
 	for i := range p.pods {
 		pod := &p.pods[i]
 		if pod.DeletionTimestamp.IsZero() {
-			targets = append(targets, Target{Pod: client.ObjectKeyFromObject(pod), UID: pod.UID, IP: pod.Status.PodIP})
+			targets = append(targets, Target{
+				Pod: client.ObjectKeyFromObject(pod), UID: pod.UID, IP: pod.Status.PodIP, Ready: storage.IsReady(pod),
+			})
 		}
 	}
 	var c *agentclient.Client

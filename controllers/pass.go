@@ -88,6 +88,8 @@ type wanted struct {
 	// effective is set by validate, caBundle by resolveOrigin.
 	effective effective.CacheNode
 	caBundle  string
+	// certificate is the certificate of listen.tls: resolveListener; nil if there is none.
+	certificate *v1alpha1.CertificateStatus
 	// target and plan are set by render. plan is nil before.
 	target edit.Target
 	plan   *shard.Plan
@@ -115,6 +117,10 @@ type lasting struct {
 	failing, late time.Time
 	// broken are the disks whose failure an event told, and whose recovery no event has told yet.
 	broken status.Disks
+	// wantsVolumes is true if a volume that goes may make room for one of this CacheNode.
+	wantsVolumes bool
+	// told is the CacheNode with the status that was written last, until the informer cache shows it; nil if it does.
+	told *v1alpha1.CacheNode
 }
 
 // lasting returns what the last pass over the same object left.

@@ -123,9 +123,15 @@ func outcome(before, after made) (kind string, want []string) {
 	} else if before.replicas > after.replicas {
 		want = append(want, " removed")
 	}
-	if m := edit.Movement(before.running, after.wanted); m.Slots > 0 {
+	m := edit.Movement(before.running, after.wanted)
+	isCold := !slices.Equal(before.running.Spec.Cache.Key, after.wanted.Spec.Cache.Key)
+	if m.Slots > 0 {
 		want = append(want, "Keys: "+shard.Percent(m.Slots)+" of them move")
-	} else {
+	}
+	if isCold {
+		want = append(want, "Keys: all change, by spec.cache.key")
+	}
+	if m.Slots == 0 && !isCold {
 		want = append(want, "Keys: none moves")
 	}
 	for _, claim := range after.claims {

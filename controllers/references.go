@@ -75,12 +75,32 @@ func (r *CacheNodeReconciler) resolveListener(ctx context.Context, p *pass) erro
 			Message: what + " is the operator's own, for its agents: name one of type kubernetes.io/tls",
 		}
 	}
-	if _, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey]); err != nil {
+	pair, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
+	if err != nil {
 		return &status.Problem{
 			Reason: v1alpha1.ReasonInvalidReference, Message: fmt.Sprintf("%s: tls.crt and tls.key: %v", what, err),
 		}
 	}
+	p.certificate = validity(pair)
 	return nil
+}
+
+// validity is the time that all certificates of a chain have in common.
+func validity(pair tls.Certificate) *v1alpha1.CertificateStatus {
+	from, until := pair.Leaf.NotBefore, pair.Leaf.NotAfter
+	for _, der := range pair.Certificate[1:] {
+		c, err := x509.ParseCertificate(der)
+		if err != nil {
+			continue // nginx serves it, and clients judge it
+		}
+		if c.NotBefore.After(from) {
+			from = c.NotBefore
+		}
+		if c.NotAfter.Before(until) {
+			until = c.NotAfter
+		}
+	}
+	return status.CertificateOf(from, until)
 }
 
 // isManaged is true for a Secret that the operator creates. Such a Secret also holds the operator's own key, by which

@@ -8,9 +8,12 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/fleet"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/status"
 	"github.com/cachenode/cachenode-operator/internal/validation"
@@ -38,11 +41,26 @@ func (r *CacheNodeReconciler) report(ctx context.Context, p *pass, err error) er
 		if err != nil {
 			return client.IgnoreNotFound(err)
 		}
+		p.lasting.told = after.DeepCopy()
 	}
 	for _, e := range events {
 		r.Events.Eventf(p.cacheNode, p.podNamed(e.Pod), e.Type, e.Reason, e.Action, "%s", e.Note)
 	}
 	return nil
+}
+
+// catchUp gives a CacheNode the status that the last pass wrote, if the cache does not show that yet. Otherwise what has
+// changed would be told in events once more, and conditions would change at a new time.
+func (l *lasting) catchUp(cacheNode *v1alpha1.CacheNode) {
+	if l.told == nil {
+		return
+	}
+	order, err := resourceversion.CompareResourceVersion(cacheNode.ResourceVersion, l.told.ResourceVersion)
+	if err != nil || order >= 0 {
+		l.told = nil
+		return
+	}
+	l.told.Status.DeepCopyInto(&cacheNode.Status)
 }
 
 // failure returns the error of a pass if the status is to show it, because it has lasted or will last. Most errors are
@@ -80,7 +98,7 @@ func (p *pass) facts(failure error, incomplete bool) status.Facts {
 		Missing: p.actions.Missing, Lost: p.actions.Waiting, Evicting: p.evicting,
 		Movement: p.movement, Held: p.held, Problem: p.problem, Unmet: p.unmet, TooManyVolumes: p.actions.Follow.TooMany,
 		Warnings: slices.Concat(validation.Warnings(p.cacheNode), p.verbs.Problems, p.warnings),
-		Failure:  failure, Incomplete: incomplete,
+		Failure:  failure, Incomplete: incomplete, Certificate: p.certificate,
 	}
 	for i := range p.pods {
 		f.Pods = append(f.Pods, p.podFacts(i))
@@ -88,9 +106,7 @@ func (p *pass) facts(failure error, incomplete bool) status.Facts {
 	if p.plan != nil {
 		f.Config = &status.Config{Revision: p.target.Revision.ID, Plan: *p.plan, Tuning: p.effective.Tuning}
 	}
-	if p.effective.CacheNode != nil && p.effective.Spec.Routing.Mode == v1alpha1.RoutingSharded && p.decision != nil {
-		f.Sharing = &p.sharing
-	}
+	f.Sharing = p.presentSharing()
 	if d := p.decision; d != nil {
 		f.Rollout = &status.Rollout{
 			Done: d.Done, Replacing: d.Replace, Stable: d.State.Stable, Refused: d.State.Refused,
@@ -98,6 +114,23 @@ func (p *pass) facts(failure error, incomplete bool) status.Facts {
 		}
 	}
 	return f
+}
+
+// presentSharing says which pods own keys; nil if each pod serves all keys. In a pass that did not get as far as
+// deciding that, it is what the pods go on with.
+func (p *pass) presentSharing() *fleet.Decision {
+	switch {
+	case p.decision != nil && p.effective.Spec.Routing.Mode == v1alpha1.RoutingSharded:
+		return &p.sharing
+	case p.decision != nil, p.offered.stable == nil, p.offered.sharing.Owning() == 0,
+		p.offered.stable.Spec.Routing.Mode != v1alpha1.RoutingSharded:
+		return nil
+	}
+	present := fleet.Decision{State: p.offered.sharing}
+	if p.statefulSet != nil {
+		present.Keep = int(ptr.Deref(p.statefulSet.Spec.Replicas, 0))
+	}
+	return &present
 }
 
 // podNamed returns the pod with a name, for an event to refer to; nil if there is none.

@@ -70,6 +70,11 @@ func (r *CacheNodeReconciler) SetupWithManager(mgr ctrl.Manager, references cach
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(toCacheNode)).
 		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(toCacheNode)).
 		Watches(&corev1.PersistentVolume{}, handler.EnqueueRequestsFromMapFunc(toCacheNode)).
+		Watches(&corev1.PersistentVolume{}, handler.EnqueueRequestsFromMapFunc(r.thoseWhoWantVolumes),
+			builder.WithPredicates(predicate.Funcs{
+				CreateFunc: func(event.CreateEvent) bool { return false },
+				UpdateFunc: func(event.UpdateEvent) bool { return false },
+			})).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.allCacheNodes), builder.WithPredicates(nodeChanged())).
 		WatchesRawSource(r.Agents)
 	for _, source := range r.referenceSources(references) {
@@ -87,6 +92,18 @@ func (r *CacheNodeReconciler) allCacheNodes(ctx context.Context, _ client.Object
 	for i := range cacheNodes.Items {
 		requests[i] = reconcile.Request{NamespacedName: client.ObjectKeyFromObject(&cacheNodes.Items[i])}
 	}
+	return requests
+}
+
+// thoseWhoWantVolumes returns the CacheNodes that wait for a path or for room. One of them may get what a deleted volume
+// had.
+func (r *CacheNodeReconciler) thoseWhoWantVolumes(context.Context, client.Object) (requests []reconcile.Request) {
+	r.since.Range(func(name, left any) bool {
+		if left.(lasting).wantsVolumes {
+			requests = append(requests, reconcile.Request{NamespacedName: name.(client.ObjectKey)})
+		}
+		return true
+	})
 	return requests
 }
 

@@ -20,9 +20,9 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/storage/executor"
 )
 
-// pathAgain is how long a pass waits before it looks again for a free path, a matching node, or room in the namespace.
-// The volumes of others are not watched for that.
-const pathAgain = time.Minute
+// pathAgain is how long a pass waits before it looks again for a free path. A volume of this operator that goes causes a
+// pass at once, and so does a node; only the volumes of others are not watched.
+const pathAgain = 10 * time.Minute
 
 // keepStorage does what keeps the pods running, whatever the spec says. Pods on lost nodes start elsewhere, pods start
 // without a disk that cannot be mounted, and disks that are back, replaced or repaired are used again.
@@ -240,12 +240,13 @@ func (r *CacheNodeReconciler) followStorage(ctx context.Context, p *pass) error 
 		return &status.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: follow.Invalid.Error(), Stalled: true}
 	case follow.NoNode:
 		return &status.Problem{
-			Reason: v1alpha1.ReasonNoNodeMatches, RetryAfter: pathAgain,
+			Reason: v1alpha1.ReasonNoNodeMatches,
 			Message: "spec.placement.perNode: no node matches spec.pod.nodeSelector and spec.pod.affinity " +
 				"and has only taints that are tolerated; nothing is changed until one does",
 		}
 	}
-	if problem := volumeProblem(follow); problem != nil {
+	problem := volumeProblem(follow)
+	if p.lasting.wantsVolumes = problem != nil; problem != nil {
 		if p.statefulSet == nil {
 			return problem
 		}

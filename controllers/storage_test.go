@@ -3,6 +3,7 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -161,6 +162,27 @@ func TestLocalVolumes(t *testing.T) {
 				return ""
 			}
 			return fmt.Sprintf("%d are accepted and %d refused, want 1 and %d", accepted, refused, len(rivals)-1)
+		})
+		// Another gets it as soon as the winner is gone, and not when the next poll is due.
+		winner := slices.IndexFunc(rivals, func(rival *v1alpha1.CacheNode) bool {
+			return meta.IsStatusConditionTrue(rival.Status.Conditions, v1alpha1.ConditionAccepted)
+		})
+		volumes := o.volumes()
+		must(t, o.client.Delete(ctx, rivals[winner]))
+		for _, v := range volumes {
+			if v.Labels[naming.LabelInstance] == rivals[winner].Name {
+				o.goes(v)
+			}
+		}
+		rivals = slices.Delete(rivals, winner, winner+1)
+		o.eventually(func() string {
+			for _, rival := range rivals {
+				o.get(rival)
+				if meta.IsStatusConditionTrue(rival.Status.Conditions, v1alpha1.ConditionAccepted) {
+					return ""
+				}
+			}
+			return "none of the others gets the path"
 		})
 		for _, rival := range rivals {
 			must(t, o.client.Delete(ctx, rival))

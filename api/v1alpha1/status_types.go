@@ -18,7 +18,8 @@ type CacheNodeStatus struct {
 	// +optional
 	ReadyReplicas int32 `json:"readyReplicas"`
 
-	// readyOfReplicas is readyReplicas and the wanted number of pods, such as "2/3".
+	// readyOfReplicas is how many of the wanted pods are ready, and how many are wanted, such as "2/3". Pods that stay
+	// only to hand their keys over do not count.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	ReadyOfReplicas string `json:"readyOfReplicas,omitempty"`
@@ -87,12 +88,28 @@ type CacheNodeStatus struct {
 	// +optional
 	Refusal *Refusal `json:"refusal,omitempty"`
 
-	// conditions are Ready, Accepted, Available, Progressing, Degraded, Outdated, Reconciling and Stalled.
+	// listenerCertificate is the certificate of listen.tls, as the operator read it last. Unset without listen.tls.
+	// +optional
+	ListenerCertificate *CertificateStatus `json:"listenerCertificate,omitempty"`
+
+	// conditions are Ready, Accepted, Available, Progressing, Degraded, Outdated, EvictionsWait, Reconciling and Stalled.
 	// +optional
 	// +listType=map
 	// +listMapKey=type
 	// +kubebuilder:validation:MaxItems=16
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
+}
+
+// CertificateStatus says when a certificate is valid: the time that all certificates of its chain have in common.
+type CertificateStatus struct {
+	// notBefore is when it begins to be valid.
+	// +required
+	NotBefore metav1.Time `json:"notBefore"`
+
+	// notAfter is when it expires. Degraded says so 14 days before, or when a sixth of its lifetime is left if that is
+	// less.
+	// +required
+	NotAfter metav1.Time `json:"notAfter"`
 }
 
 // RoutingStatus says how the pods share the keys.
@@ -307,6 +324,9 @@ const (
 	// ConditionOutdated is true when a pod has an agent or an nginx that is older than it should be, although the pod
 	// works.
 	ConditionOutdated = "Outdated"
+	// ConditionEvictionsWait is true while the PodDisruptionBudget refuses evictions because pods of cordoned nodes hand
+	// their keys over. Its message names the budget and the time.
+	ConditionEvictionsWait = "EvictionsWait"
 	// ConditionReconciling is true while the pods do not yet run what the spec asks for.
 	ConditionReconciling = "Reconciling"
 	// ConditionStalled is true when nothing will change until a person changes the spec.
@@ -374,6 +394,18 @@ const (
 	// ReasonAgentOutdated means that the agents of some pods are older than the operator, and lack a mended fault.
 	// Recreated pods have a newer agent.
 	ReasonAgentOutdated = "AgentOutdated"
+	// ReasonHandingOver means that pods of cordoned nodes hand their keys over, and may not be evicted until then.
+	// ReasonHandedOver means that they have.
+	ReasonHandingOver = "HandingOver"
+	ReasonHandedOver  = "HandedOver"
+	// ReasonCordonFirst means that the budget allows evictions only after the cordon of a node, and a hand-over.
+	ReasonCordonFirst = "CordonFirst"
+	// ReasonBudgetOpen means that the budget allows evictions as disruption.maxUnavailable says.
+	ReasonBudgetOpen = "BudgetOpen"
+	// ReasonCertificateExpires means that the certificate of listen.tls expires soon. ReasonCertificateExpired means that
+	// it has expired.
+	ReasonCertificateExpires = "CertificateExpires"
+	ReasonCertificateExpired = "CertificateExpired"
 	// ReasonLimitsLowered means that the file system of a disk cannot hold the limits that the spec gives it, so the pod
 	// runs with lower limits.
 	ReasonLimitsLowered = "LimitsLowered"

@@ -15,6 +15,9 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/storage"
 )
 
+// SpecIsValid is the beginning of the message of Accepted=True. Warnings follow after a semicolon.
+const SpecIsValid = "the spec is valid"
+
 // conditionList collects conditions about one generation of the spec.
 type conditionList struct {
 	Facts
@@ -36,19 +39,20 @@ func (l *conditionList) set(kind string, is bool, reason, message string) {
 // and the old pods go on; pods are being created or replaced; pods are missing though nothing is under way.
 func conditions(f Facts, ready int32) []metav1.Condition {
 	l := &conditionList{Facts: f, ready: ready}
-	want := f.replicas()
 	allReady := f.areReady(ready)
 	progressing := f.Problem == nil && f.Failure == nil && f.refusal() == nil && f.isProgressing(allReady)
-	pods := strings.Join(append([]string{fmt.Sprintf("%d of %d pods are ready", ready, want)}, f.heldUp()...), "; ")
+	text := fmt.Sprintf("%d of %d pods are ready", f.wantedReady(ready), f.wanted())
 	if progressing && f.Config != nil {
-		pods = strings.Join(append([]string{l.rollingOut(want)}, f.heldUp()...), "; ")
+		text = l.rollingOut()
 	}
+	pods := strings.Join(append([]string{text}, f.heldUp()...), "; ")
 
 	l.accepted()
-	l.available(want)
-	l.progressing(progressing, want)
+	l.available()
+	l.progressing(progressing)
 	l.degraded((!progressing && f.StatefulSet != nil && !allReady) || len(f.heldUp()) > 0, pods)
 	l.outdated()
+	l.evictions()
 	switch refusal := f.refusal(); {
 	case f.Problem != nil:
 		l.notAccepted(f.Problem)
@@ -63,7 +67,7 @@ func conditions(f Facts, ready int32) []metav1.Condition {
 	case !allReady:
 		l.waiting(v1alpha1.ReasonPodsNotReady, pods)
 	default:
-		l.set(v1alpha1.ConditionReady, true, v1alpha1.ReasonReady, pods+" and run what the spec asks for")
+		l.set(v1alpha1.ConditionReady, true, v1alpha1.ReasonReady, pods+" and run what the spec asks for"+f.alsoSurplus())
 		l.set(v1alpha1.ConditionStalled, false, v1alpha1.ReasonAsExpected, "nothing is wrong")
 		l.set(v1alpha1.ConditionReconciling, false, v1alpha1.ReasonReady, "nothing to reconcile")
 	}
@@ -73,28 +77,28 @@ func conditions(f Facts, ready int32) []metav1.Condition {
 // accepted sets Accepted, and warns of what is valid but unwise.
 func (l *conditionList) accepted() {
 	if l.Problem == nil || l.Problem.Accepted {
-		message := strings.Join(slices.Concat([]string{"the spec is valid"}, l.Warnings, l.smallDisks()), "; ")
+		message := strings.Join(slices.Concat([]string{SpecIsValid}, l.Warnings, l.smallDisks()), "; ")
 		l.set(v1alpha1.ConditionAccepted, true, v1alpha1.ReasonAccepted, message)
 		return
 	}
 	l.set(v1alpha1.ConditionAccepted, false, l.Problem.Reason, l.Problem.Message)
 }
 
-func (l *conditionList) available(want int32) {
+func (l *conditionList) available() {
 	switch {
 	case l.ready > 0:
 		l.set(v1alpha1.ConditionAvailable, true, v1alpha1.ReasonPodsReady, "at least one pod is ready")
-	case want == 0:
+	case l.wanted() == 0:
 		l.set(v1alpha1.ConditionAvailable, false, v1alpha1.ReasonScaledToZero, "spec.replicas is 0")
 	default:
 		l.set(v1alpha1.ConditionAvailable, false, v1alpha1.ReasonNoPodReady, "no pod is ready")
 	}
 }
 
-func (l *conditionList) progressing(is bool, want int32) {
+func (l *conditionList) progressing(is bool) {
 	switch {
 	case is:
-		message := l.rollingOut(want)
+		message := l.rollingOut()
 		if l.Movement != nil {
 			message += "; " + DescribeMovement(l.Movement)
 		}
@@ -117,21 +121,22 @@ func (l *conditionList) progressing(is bool, want int32) {
 }
 
 // rollingOut says how far the revision is rolled out.
-func (l *conditionList) rollingOut(want int32) string {
-	text := fmt.Sprintf("revision %s: %d of %d pods run it, %d are ready", l.revision(), l.running(), want, l.ready)
+func (l *conditionList) rollingOut() string {
+	text := fmt.Sprintf("revision %s: %d of %d pods run it, %d are ready",
+		l.revision(), l.running(), l.wanted(), l.wantedReady(l.ready))
 	replacing := ""
 	if l.Rollout != nil {
 		replacing = l.Rollout.Replacing
 	}
 	for _, p := range l.Pods {
-		if !p.DeletionTimestamp.IsZero() {
+		if !p.DeletionTimestamp.IsZero() && !l.isSurplus(p) {
 			replacing = p.Name
 		}
 	}
 	if replacing != "" {
 		text += ", " + replacing + " is being replaced"
 	}
-	return text
+	return text + l.alsoSurplus()
 }
 
 // degraded sets Degraded to the worst of what is wrong. stuck is true if pods do not start, or are missing though
@@ -141,7 +146,8 @@ func (l *conditionList) degraded(stuck bool, pods string) {
 	if l.Evicting != "" && l.Rollout != nil && l.Rollout.Done && l.Rollout.Replacing == "" {
 		failed = append([]string{l.Evicting}, failed...)
 	}
-	reason, message := v1alpha1.ReasonAsExpected, "nothing is wrong"
+	reason, message := l.mildest()
+	certificate, isExpired, _ := l.expiry()
 	switch refusal := l.refusal(); {
 	case l.Failure != nil:
 		reason, message = v1alpha1.ReasonApplyFailed, truncated(l.Failure.Error(), maxMessage)
@@ -149,6 +155,8 @@ func (l *conditionList) degraded(stuck bool, pods string) {
 		reason, message = v1alpha1.ReasonNodeLost, l.Lost
 	case refusal != nil:
 		reason, message = v1alpha1.ReasonConfigRefused, describeRefusal(refusal)
+	case isExpired:
+		reason, message = v1alpha1.ReasonCertificateExpired, certificate
 	case l.TooManyVolumes != "":
 		reason, message = v1alpha1.ReasonTooManyVolumes, l.TooManyVolumes
 	case stuck:
@@ -171,6 +179,14 @@ func (l *conditionList) degraded(stuck bool, pods string) {
 		message = strings.TrimPrefix(message+"; "+Listed(l.Unmet), "; ")
 	}
 	l.set(v1alpha1.ConditionDegraded, reason != v1alpha1.ReasonAsExpected, reason, truncated(message, maxMessage))
+}
+
+// mildest is what Degraded says if nothing else is wrong.
+func (l *conditionList) mildest() (reason, message string) {
+	if certificate, _, _ := l.expiry(); certificate != "" {
+		return v1alpha1.ReasonCertificateExpires, certificate
+	}
+	return v1alpha1.ReasonAsExpected, "nothing is wrong"
 }
 
 // notAccepted sets the conditions of a spec that is not accepted: a person must edit it, or an object that it refers to
@@ -245,11 +261,11 @@ func (f Facts) revision() string {
 	return f.Config.Revision
 }
 
-// running counts the pods that run the wanted revision.
+// running counts the wanted pods that run the wanted revision.
 func (f Facts) running() int {
 	n := 0
 	for _, p := range f.Pods {
-		if p.Report != nil && p.Report.Revision == f.revision() {
+		if !f.isSurplus(p) && p.Report != nil && p.Report.Revision == f.revision() {
 			n++
 		}
 	}

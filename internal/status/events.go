@@ -49,21 +49,9 @@ func conditionEvents(before, after []metav1.Condition) []Event {
 		if old != nil && old.Status == condition.Status && old.Reason == condition.Reason {
 			continue
 		}
-		bad := false
-		switch condition.Type {
-		case v1alpha1.ConditionAccepted:
-			bad = condition.Status == metav1.ConditionFalse
-		case v1alpha1.ConditionDegraded:
-			bad = condition.Status == metav1.ConditionTrue
-			if condition.Reason == v1alpha1.ReasonDiskFailed || condition.Reason == v1alpha1.ReasonDiskMissing {
-				continue // diskEvents and the release of the claim tell of each disk
-			}
-		case v1alpha1.ConditionProgressing:
-			if condition.Status == metav1.ConditionFalse && condition.Reason != v1alpha1.ReasonRolledOut {
-				continue // Accepted or Degraded tells why
-			}
-		default:
-			continue // these follow from the others
+		bad, isWorth := isWorthAnEvent(condition)
+		if !isWorth {
+			continue
 		}
 		if old == nil && !bad && (condition.Status == metav1.ConditionFalse || condition.Type == v1alpha1.ConditionAccepted) {
 			continue // the first status is no change
@@ -75,6 +63,22 @@ func conditionEvents(before, after []metav1.Condition) []Event {
 		list = append(list, Event{Type: kind, Reason: condition.Reason, Action: "Reconcile", Note: condition.Message})
 	}
 	return list
+}
+
+// isWorthAnEvent is true for a condition whose change an event tells of; bad is true if the event is a warning.
+func isWorthAnEvent(c metav1.Condition) (bad, is bool) {
+	switch c.Type {
+	case v1alpha1.ConditionAccepted:
+		return c.Status == metav1.ConditionFalse, true
+	case v1alpha1.ConditionDegraded: // diskEvents and the release of the claim tell of each disk
+		return c.Status == metav1.ConditionTrue,
+			c.Reason != v1alpha1.ReasonDiskFailed && c.Reason != v1alpha1.ReasonDiskMissing
+	case v1alpha1.ConditionEvictionsWait: // otherwise nobody waits
+		return false, c.Reason == v1alpha1.ReasonHandingOver || c.Reason == v1alpha1.ReasonHandedOver
+	case v1alpha1.ConditionProgressing: // otherwise Accepted or Degraded tells why
+		return false, c.Status == metav1.ConditionTrue || c.Reason == v1alpha1.ReasonRolledOut
+	}
+	return false, false // these follow from the others
 }
 
 // movementEvents returns the event about an edit that begins to move keys, or waits to.

@@ -13,6 +13,7 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/fleet"
+	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/shard"
 	"github.com/cachenode/cachenode-operator/internal/storage"
 )
@@ -31,7 +32,8 @@ type Facts struct {
 	Config *Config
 	// Rollout is how far Config is rolled out; nil if the pass did not get that far.
 	Rollout *Rollout
-	// Sharing says which pods own keys; nil with routing.mode Local, and if the pass did not get that far.
+	// Sharing says which pods own keys; nil with routing.mode Local. While the spec is not accepted, it is what the pods
+	// go on with.
 	Sharing *fleet.Decision
 	// Missing are the disks that have a placeholder in their place.
 	Missing []storage.Missing
@@ -44,6 +46,8 @@ type Facts struct {
 	Held     bool
 	// TooManyVolumes says which volumes are missing because of the limit of the namespace; "" for none.
 	TooManyVolumes string
+	// Certificate is the certificate of listen.tls; nil if the pass did not read it.
+	Certificate *v1alpha1.CertificateStatus
 	// Unmet describes the objects that the spec refers to and that do not exist, though the spec is accepted.
 	Unmet []string
 	// Warnings are about valid parts of the spec that are not, or only partly, carried out.
@@ -107,13 +111,54 @@ type Problem struct {
 // Error implements error.
 func (p *Problem) Error() string { return p.Message }
 
+// wanted is the number of pods that the spec asks for.
+func (f Facts) wanted() int32 { return ptr.Deref(f.CacheNode.Spec.Replicas, 1) }
+
 // replicas is the wanted number of pods, with those that stay to hand their keys over.
 func (f Facts) replicas() int32 {
 	kept := 0
 	if f.Sharing != nil {
 		kept = f.Sharing.Keep
 	}
-	return max(ptr.Deref(f.CacheNode.Spec.Replicas, 1), int32(kept))
+	return max(f.wanted(), int32(kept))
+}
+
+// isSurplus is true for a pod that the spec no longer asks for: it hands its keys over, or is being removed.
+func (f Facts) isSurplus(p Pod) bool {
+	ordinal, ok := naming.Ordinal(f.CacheNode.Name, p.Name)
+	return ok && int64(ordinal) >= int64(f.wanted())
+}
+
+// wantedReady is the number of wanted pods that are ready, out of all that are.
+func (f Facts) wantedReady(ready int32) int32 {
+	for _, p := range f.Pods {
+		if f.isSurplus(p) && storage.IsReady(p.Pod) {
+			ready--
+		}
+	}
+	return min(max(ready, 0), f.wanted())
+}
+
+// alsoSurplus says what becomes of pods that the spec no longer asks for, after a semicolon; "" if there are none.
+func (f Facts) alsoSurplus() string {
+	var stay, leave []string
+	for _, p := range f.Pods {
+		switch ordinal, _ := naming.Ordinal(f.CacheNode.Name, p.Name); {
+		case !f.isSurplus(p):
+		case p.DeletionTimestamp.IsZero() && ordinal < int(f.replicas()):
+			stay = append(stay, p.Name)
+		default:
+			leave = append(leave, p.Name)
+		}
+	}
+	text := ""
+	if len(stay) > 0 {
+		text += "; removed after their keys are handed over: " + listedBy(stay, ", ")
+	}
+	if len(leave) > 0 {
+		text += "; being removed: " + listedBy(leave, ", ")
+	}
+	return text
 }
 
 func (f Facts) refusal() *agentapi.Refusal {

@@ -117,5 +117,8 @@ func (f Facts) LookAgain() time.Duration {
 			soonest = after
 		}
 	}
+	if _, _, after := f.expiry(); after > 0 && (soonest == 0 || after < soonest) {
+		soonest = after
+	}
 	return soonest
 }

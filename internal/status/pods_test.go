@@ -170,8 +170,9 @@ func TestWhatIsThereCounts(t *testing.T) {
 			agentapi.DiskReport{Name: "disk2", State: v1alpha1.DiskHealthy, Size: 1 << 30, Share: 5000})},
 	}
 	s := Of(f)
-	if s.HealthyDisks != "2/4" || s.Size != "1027Gi" {
-		t.Errorf("%s disks, %s; want 2/4 and what the agents measured, 1Ti for the disk that edge-1 does not have yet",
+	if s.HealthyDisks != "2/4" || s.Size != "1026Gi" {
+		t.Errorf("%s disks, %s; want 2/4 and what the agents measured of disks in use, "+
+			"1Ti for the disk that edge-1 does not have yet",
 			s.HealthyDisks, s.Size)
 	}
 	const small = "spec.disks[0].size: disk1 is 1Ti, and the file system has 1Gi in 1 pods"

@@ -9,7 +9,6 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
@@ -73,7 +72,9 @@ func (f Facts) handover(pod string) string {
 	s := f.Sharing.State.For(ordinal)
 	until := f.Sharing.State.Until.UTC().Format(time.RFC3339)
 	switch {
-	case int32(ordinal) >= ptr.Deref(f.CacheNode.Spec.Replicas, 1) && ordinal < f.Sharing.Keep: //nolint:gosec // small
+	case int32(ordinal) >= f.wanted() && f.Sharing.State.Until.IsZero(): //nolint:gosec // small
+		return "it is to be removed"
+	case int32(ordinal) >= f.wanted() && ordinal < f.Sharing.Keep: //nolint:gosec // small
 		return fmt.Sprintf("it hands its keys over until %s, and is then removed", until)
 	case slices.Contains(s.Away, ordinal) && slices.Contains(s.Previous.Present(), ordinal):
 		return fmt.Sprintf("other pods have its keys, and fill them from it until %s", until)

@@ -9,6 +9,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
@@ -58,9 +59,8 @@ func TestRouting(t *testing.T) {
 	if diff := cmp.Diff(want, messages); diff != "" {
 		t.Errorf("messages (-want +got):\n%s", diff)
 	}
-	if !meta.IsStatusConditionTrue(status.Conditions, v1alpha1.ConditionReady) || status.ReadyOfReplicas != "3/3" {
-		t.Errorf("%s pods are ready, and the conditions are %v", status.ReadyOfReplicas, status.Conditions)
-	}
+	checkReady(t, status, metav1.ConditionTrue, "2 of 2 pods are ready and run what the spec asks for; "+
+		"removed after their keys are handed over: edge-2")
 
 	f := sharing()
 	f.Sharing.Keep, f.Sharing.State.Away = 0, []int{1}
@@ -71,6 +71,33 @@ func TestRouting(t *testing.T) {
 	f.Sharing = nil
 	if status = Of(f); status.Routing != nil || status.Pods[0].Share != "" {
 		t.Errorf("with mode Local: %+v, %+v", status.Routing, status.Pods[0])
+	}
+}
+
+// checkReady checks the condition Ready, and that no pod counts that the spec no longer asks for.
+func checkReady(t *testing.T, status v1alpha1.CacheNodeStatus, is metav1.ConditionStatus, message string) {
+	t.Helper()
+	c := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionReady)
+	if c.Status != is || c.Message != message || status.ReadyOfReplicas != "2/2" {
+		t.Errorf("%s pods are ready; Ready is %s: %q, want %s: %q", status.ReadyOfReplicas, c.Status, c.Message, is, message)
+	}
+}
+
+// TestScaledAway checks the status after the hand-over, while the pod that the spec no longer asks for is removed.
+func TestScaledAway(t *testing.T) {
+	t.Parallel()
+	f := sharing()
+	f.Sharing.Keep, f.Sharing.State.Previous, f.Sharing.State.Until = 0, fleet.Owners{}, time.Time{}
+	f.StatefulSet = statefulSet(2, 1, 2, 3, 3, 3) // its controller has yet to see the smaller number
+	f.Config = &Config{Revision: "abc"}
+	for _, p := range f.Pods {
+		p.Report.Revision = "abc"
+	}
+	status := Of(f)
+	checkReady(t, status, metav1.ConditionFalse,
+		"revision abc: 2 of 2 pods run it, 2 are ready; being removed: edge-2")
+	if got := status.Pods[2].Message; got != "it is to be removed" {
+		t.Errorf("of edge-2, the status says %q", got)
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/storage"
 	"github.com/cachenode/cachenode-operator/internal/tuning"
@@ -18,10 +19,9 @@ import (
 // was.
 func Of(f Facts) v1alpha1.CacheNodeStatus {
 	status := *f.CacheNode.Status.DeepCopy()
-	want := f.replicas()
 	status.Selector = labels.SelectorFromSet(naming.PodSelector(f.CacheNode.Name)).String()
 	status.Replicas, status.ReadyReplicas = f.countPods()
-	status.ReadyOfReplicas = fmt.Sprintf("%d/%d", status.ReadyReplicas, want)
+	status.ReadyOfReplicas = fmt.Sprintf("%d/%d", f.wantedReady(status.ReadyReplicas), f.wanted())
 	if f.Config != nil {
 		status.ConfigRevision = f.Config.Revision
 		status.DiskCount = int32(len(f.Config.Plan.Members())) //nolint:gosec // at most 32
@@ -30,9 +30,9 @@ func Of(f Facts) v1alpha1.CacheNodeStatus {
 	}
 	if !f.isEarly() || len(status.Disks) == 0 {
 		status.Disks = f.diskStatuses()
-		status.HealthyDisks, status.Size = f.healthyDisks(status.Disks), f.totalSize()
+		status.HealthyDisks, status.Size = f.healthyDisks(), f.totalSize()
 	}
-	status.Pods, status.Routing = f.podStatuses(), f.routing()
+	status.Pods, status.Routing, status.ListenerCertificate = f.podStatuses(), f.routing(), f.certificate()
 	status.OutdatedPods = outdatedPods(status.Pods)
 	if f.Rollout != nil {
 		status.Refusal = nil
@@ -78,28 +78,50 @@ func (f Facts) countPods() (all, ready int32) {
 }
 
 // healthyDisks counts the disks in use, out of the disks of all wanted pods.
-func (f Facts) healthyDisks(disks []v1alpha1.DiskStatus) string {
-	var healthy int32
-	for _, d := range disks {
-		healthy += d.Healthy
+func (f Facts) healthyDisks() string {
+	healthy := 0
+	for _, d := range f.CacheNode.Spec.Disks {
+		for _, report := range f.reports(d.Name) {
+			if report.State == v1alpha1.DiskHealthy {
+				healthy++
+			}
+		}
 	}
-	all := f.replicas() * int32(len(f.CacheNode.Spec.Disks)) //nolint:gosec // at most 32 disks
-	return fmt.Sprintf("%d/%d", healthy, all)
+	return fmt.Sprintf("%d/%d", healthy, int(f.wanted())*len(f.CacheNode.Spec.Disks))
 }
 
-// totalSize adds up the file systems that agents have measured and, for the other disks, the sizes in the spec.
+// totalSize adds up the file systems that agents have measured and, for disks of which nothing is known yet, the sizes
+// in the spec. Disks that are out of use do not count.
 func (f Facts) totalSize() string {
 	sum := resource.NewQuantity(0, resource.BinarySI)
 	for _, d := range f.CacheNode.Spec.Disks {
-		measured := f.measured(d.Name)
-		for _, size := range measured {
-			sum.Add(*resource.NewQuantity(size, resource.BinarySI))
+		reports := f.reports(d.Name)
+		for _, report := range reports {
+			switch {
+			case report.State == v1alpha1.DiskFailed, report.State == v1alpha1.DiskDrained:
+			case report.Size > 0:
+				sum.Add(*resource.NewQuantity(report.Size, resource.BinarySI))
+			default:
+				sum.Add(d.Size)
+			}
 		}
-		for range int(f.replicas()) - len(measured) {
+		for range int(f.wanted()) - len(reports) {
 			sum.Add(d.Size)
 		}
 	}
 	return tuning.About(sum.Value())
+}
+
+// reports returns what the wanted pods report of a disk.
+func (f Facts) reports(disk string) (list []agentapi.DiskReport) {
+	for _, p := range f.Pods {
+		for _, d := range f.disks(p) {
+			if d.Name == disk && !f.isSurplus(p) {
+				list = append(list, d)
+			}
+		}
+	}
+	return list
 }
 
 // measured returns the measured sizes of a disk's file systems in the pods, in bytes.

@@ -136,6 +136,7 @@ func (s State) good(at time.Time, t Thresholds) State {
 	if s.Status == v1alpha1.DiskFailed {
 		s.successes++
 		if s.successes < s.needed(t) {
+			s.Message = fmt.Sprintf("the last probe was good: it is used again after %d in a row", s.needed(t))
 			return s
 		}
 		s.returned = at
@@ -145,10 +146,11 @@ func (s State) good(at time.Time, t Thresholds) State {
 }
 
 func (s State) bad(at time.Time, reason v1alpha1.DiskReason, message string, t Thresholds) State {
+	recovering := s.successes > 0
 	s.successes = 0
 	s.failures++
 	if s.Status == v1alpha1.DiskFailed {
-		if s.Reason != reason { // for the same reason the first message stays, as messages contain changing numbers
+		if s.Reason != reason || recovering { // otherwise the first message stays, as messages contain changing numbers
 			s.Reason, s.Message = reason, message
 		}
 		return s

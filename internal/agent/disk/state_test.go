@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"fmt"
 	"math/rand/v2"
 	"testing"
 	"time"
@@ -116,6 +117,20 @@ func TestMessageStands(t *testing.T) {
 	later := Sample{At: start, Reason: v1alpha1.DiskSlow, Message: "no answer for 99s"}
 	if got := s.Next(later, limits); got.Message != "because" {
 		t.Errorf("the message is %q: each one would be news", got.Message)
+	}
+}
+
+// TestMessageOfADiskThatRecovers checks that a disk whose probes are good again no longer says what it needs, and says
+// it again when a probe fails.
+func TestMessageOfADiskThatRecovers(t *testing.T) {
+	t.Parallel()
+	s := play(State{Status: v1alpha1.DiskStarting}, samples(v1alpha1.DiskForeignCache, ""))
+	want := fmt.Sprintf("the last probe was good: it is used again after %d in a row", limits.Successes)
+	if s.Status != v1alpha1.DiskFailed || s.Message != want {
+		t.Errorf("%s: %q, want %q", s.Status, s.Message, want)
+	}
+	if s = s.Next(samples(v1alpha1.DiskForeignCache)[0], limits); s.Message != "because" {
+		t.Errorf("after another failure, it says %q", s.Message)
 	}
 }
 

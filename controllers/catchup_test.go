@@ -1,0 +1,129 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/agentapi/agentclient"
+	"github.com/cachenode/cachenode-operator/internal/fleet"
+	"github.com/cachenode/cachenode-operator/internal/rollout"
+	"github.com/cachenode/cachenode-operator/internal/status"
+)
+
+// TestEventsAreToldOnce checks that a pass over a CacheNode whose last status the cache does not show yet tells no event
+// again.
+func TestEventsAreToldOnce(t *testing.T) {
+	t.Parallel()
+	cacheNode := func(version string) *v1alpha1.CacheNode {
+		return &v1alpha1.CacheNode{ObjectMeta: metav1.ObjectMeta{Name: "edge", ResourceVersion: version}}
+	}
+	for name, tt := range map[string]struct {
+		shown  string
+		events int
+	}{
+		"the cache lags behind":               {"7", 0},
+		"by a digit":                          {"9", 0},
+		"the cache shows the status":          {"10", 0},
+		"somebody has emptied the status":     {"11", 1},
+		"the version does not say what it is": {"a", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			fails := v1alpha1.CacheNodeStatus{Conditions: []metav1.Condition{{
+				Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonPodsNotReady,
+			}}}
+			l := lasting{told: cacheNode("10")}
+			fails.DeepCopyInto(&l.told.Status)
+			shown := cacheNode(tt.shown)
+			if tt.shown == "10" {
+				fails.DeepCopyInto(&shown.Status)
+			}
+			l.catchUp(shown)
+			events, _ := status.Events(status.Facts{CacheNode: shown}, fails)
+			if len(events) != tt.events {
+				t.Errorf("the events are %+v, want %d", events, tt.events)
+			}
+			if keeps := l.told != nil; keeps != (tt.shown == "7" || tt.shown == "9") {
+				t.Errorf("the status is kept for the next pass: %t", keeps)
+			}
+		})
+	}
+}
+
+// TestSharingOfARefusedSpec checks that the status says who owns keys also while the spec is not accepted.
+func TestSharingOfARefusedSpec(t *testing.T) {
+	t.Parallel()
+	shares := &agentapi.Revision{}
+	shares.Spec.Routing.Mode = v1alpha1.RoutingSharded
+	state := fleet.State{Fleet: fleet.Of(3)}
+	for name, tt := range map[string]struct {
+		pass pass
+		want *fleet.Decision
+	}{
+		"refused": {pass{observed: observed{offered: offered{stable: shares, sharing: state}}}, &fleet.Decision{State: state}},
+		"pods do not share keys": {
+			pass{observed: observed{offered: offered{stable: &agentapi.Revision{}, sharing: state}}}, nil,
+		},
+		"nothing is known": {pass{}, nil},
+		"accepted, with mode Local": {
+			pass{
+				observed: observed{offered: offered{stable: shares, sharing: state}},
+				rolling:  rolling{decision: &rollout.Decision{}}, wanted: localMode(),
+			}, nil,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if diff := cmp.Diff(tt.want, tt.pass.presentSharing()); diff != "" {
+				t.Errorf("(-want +got)\n%s", diff)
+			}
+		})
+	}
+}
+
+func localMode() (w wanted) {
+	w.effective.CacheNode = &v1alpha1.CacheNode{}
+	w.effective.Spec.Routing.Mode = v1alpha1.RoutingLocal
+	return w
+}
+
+// TestAPodThatBecomesReadyIsReadAtOnce checks that the agent of a pod that took long to start does not count as
+// unreachable until the back-off of the failed reads has passed.
+func TestAPodThatBecomesReadyIsReadAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		a := NewAgents()
+		reads := make(chan struct{})
+		a.read = func(context.Context, *agentclient.Client, string) (agentapi.Report, error) {
+			reads <- struct{}{}
+			return agentapi.Report{}, errors.New("no answer")
+		}
+		if err := a.Start(ctx, nil); err != nil {
+			t.Fatal(err)
+		}
+		name, c := types.NamespacedName{Name: "edge"}, &agentclient.Client{}
+		target := Target{Pod: types.NamespacedName{Name: "edge-0"}, UID: "1", IP: "10.0.0.1"}
+		a.Track(name, c, []Target{target})
+		for range 8 { // the back-off is longest then
+			<-reads
+		}
+		synctest.Wait()
+		began := time.Now() // the bubble's clock moves only while all wait
+		target.Ready = true
+		a.Track(name, c, []Target{target})
+		<-reads
+		if !time.Now().Equal(began) {
+			t.Errorf("the agent is read %s after its pod is ready", time.Since(began))
+		}
+	})
+}

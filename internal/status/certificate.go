@@ -1,0 +1,52 @@
+package status
+
+import (
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+)
+
+const (
+	// warnBefore is how long before its end a certificate counts as about to expire; for a certificate that lives shorter,
+	// it is a part of its lifetime. cert-manager renews when a third is left.
+	warnBefore = 14 * 24 * time.Hour
+	warnPart   = 6
+)
+
+// certificate is the certificate of listen.tls; nil if there is none. While the pass has not read it, the previous one
+// stands.
+func (f Facts) certificate() *v1alpha1.CertificateStatus {
+	switch {
+	case f.CacheNode.Spec.Listen.TLS == nil:
+		return nil
+	case f.Certificate == nil:
+		return f.CacheNode.Status.ListenerCertificate
+	}
+	return f.Certificate
+}
+
+// CertificateOf is a certificate that is valid for a time.
+func CertificateOf(notBefore, notAfter time.Time) *v1alpha1.CertificateStatus {
+	return &v1alpha1.CertificateStatus{NotBefore: metav1.NewTime(notBefore), NotAfter: metav1.NewTime(notAfter)}
+}
+
+// expiry says that the certificate of listen.tls has expired, or will soon; "" if neither. after is when that changes;
+// 0 means never.
+func (f Facts) expiry() (message string, isOver bool, after time.Duration) {
+	c := f.certificate()
+	if c == nil {
+		return "", false, 0
+	}
+	left := c.NotAfter.Sub(f.Now)
+	warn := min(warnBefore, c.NotAfter.Sub(c.NotBefore.Time)/warnPart)
+	what := "the certificate in Secret " + f.CacheNode.Spec.Listen.TLS.SecretName
+	switch {
+	case left <= 0:
+		return what + " has expired, so clients refuse it: renew it", true, 0
+	case left <= warn:
+		return what + " expires soon, see status.listenerCertificate: renew it", false, left
+	}
+	return "", false, left - warn
+}

@@ -1,0 +1,35 @@
+package status
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/fleet"
+	"github.com/cachenode/cachenode-operator/internal/tuning"
+)
+
+// evictions sets EvictionsWait. It names the budget, because an eviction that is refused names nothing else, and the
+// time until which it is refused.
+func (l *conditionList) evictions() {
+	set := func(is bool, reason, format string, values ...any) {
+		message := "PodDisruptionBudget " + l.CacheNode.Name + " " + fmt.Sprintf(format, values...)
+		l.set(v1alpha1.ConditionEvictionsWait, is, reason, message)
+	}
+	guard, until := fleet.Unguarded, time.Time{}
+	if l.Sharing != nil {
+		guard, until = l.Sharing.Guard, l.Sharing.State.Until
+	}
+	switch {
+	case guard == fleet.HandingOver && !until.IsZero():
+		set(true, v1alpha1.ReasonHandingOver, "refuses evictions until %s, while pods hand their keys over; "+
+			"kubectl drain tries again until then", until.UTC().Format(time.RFC3339))
+	case guard.Closed():
+		set(false, v1alpha1.ReasonCordonFirst, "allows an eviction %s after the cordon of its node, "+
+			"when the pod has handed its keys over", tuning.Handover(l.CacheNode.Spec.Routing))
+	case guard == fleet.HandedOver:
+		set(false, v1alpha1.ReasonHandedOver, "allows evictions: the pods of cordoned nodes have handed their keys over")
+	default:
+		set(false, v1alpha1.ReasonBudgetOpen, "allows evictions within spec.disruption.maxUnavailable")
+	}
+}
