@@ -41,7 +41,8 @@ func (p *plan) planVolumes() {
 	}
 	if lacking > 0 {
 		p.Follow.TooMany = fmt.Sprintf("the CacheNodes of namespace %s may have %d volumes together, and this one needs %d "+
-			"for which there is no room: remove disks or nodes, or raise the operator's --max-volumes-per-namespace",
+			"for which there is no room: remove disks or nodes, or raise "+
+			"the chart's maxVolumesPerNamespace (the operator's --max-volumes-per-namespace)",
 			p.CacheNode.Namespace, p.MaxVolumes, lacking)
 	}
 	for _, volume := range p.Volumes {

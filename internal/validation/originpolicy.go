@@ -50,7 +50,7 @@ func (p Policy) originService(name, of, namespace string, at *field.Path) field.
 	}
 	return field.ErrorList{field.Forbidden(at, fmt.Sprintf("Service %s is in namespace %s, "+
 		"and the operator allows Services of the CacheNode's own namespace, %s: "+
-		"use one of these, or add the namespace to the operator's flag --origin-namespaces",
+		"use one of these, or add the namespace to the chart's originNamespaces (the operator's --origin-namespaces)",
 		name, of, strings.Join(append([]string{namespace}, p.OriginNamespaces...), ", ")))}
 }
 
@@ -58,7 +58,8 @@ func (p Policy) originAddress(address netip.Addr, at *field.Path) field.ErrorLis
 	for _, denied := range slices.Concat(NoOrigin, p.DeniedOriginRanges) {
 		if denied.Contains(address) {
 			return field.ErrorList{field.Forbidden(at, fmt.Sprintf("%s is in %s, where no origin may be "+
-				"(operator's flag --denied-origin-ranges, loopback, link-local and multicast addresses): "+
+				"(the chart's deniedOriginRanges, the operator's --denied-origin-ranges, "+
+				"loopback, link-local and multicast addresses): "+
 				"name another address", address, denied))}
 		}
 	}

@@ -112,10 +112,11 @@ func (p Policy) localPath(name string, at *field.Path) field.ErrorList {
 		return nil
 	case len(p.LocalPathPrefixes) == 0:
 		return field.ErrorList{field.Forbidden(at, "the operator allows no localPath: "+
-			"use storageClassName, or set the operator's flag --local-path-prefixes")}
+			"use storageClassName, or set the chart's localPathPrefixes (the operator's --local-path-prefixes)")}
 	}
 	return field.ErrorList{field.Forbidden(at, fmt.Sprintf("%s must be a folder directly in %s: "+
-		"mount the disk there, or add its parent folder to the operator's flag --local-path-prefixes",
+		"mount the disk there, or add its parent folder to "+
+		"the chart's localPathPrefixes (the operator's --local-path-prefixes)",
 		name, strings.Join(p.LocalPathPrefixes, " or ")))}
 }
 
@@ -123,18 +124,18 @@ func (p Policy) pod(pod v1alpha1.Pod, at *field.Path) field.ErrorList {
 	errs := annotations(pod.Annotations, p.PodAnnotations, at.Child("annotations"), "--allowed-pod-annotations")
 	if pod.Image != "" && !p.allowsImage(pod.Image) {
 		errs = append(errs, field.Forbidden(at.Child("image"), fmt.Sprintf("%s is not from an allowed repository (%s): "+
-			"use one of them, or add it to the operator's flag --allowed-images",
+			"use one of them, or add it to the chart's allowedImages (the operator's --allowed-images)",
 			pod.Image, strings.Join(p.Images, ", "))))
 	}
 	if class := pod.PriorityClassName; class != "" && !slices.Contains(p.PriorityClasses, class) {
 		errs = append(errs, field.Forbidden(at.Child("priorityClassName"), fmt.Sprintf("%s is not allowed: "+
-			"leave it out, or add it to the operator's flag --allowed-priority-classes", class)))
+			"leave it out, or add it to the chart's allowedPriorityClasses (the operator's --allowed-priority-classes)", class)))
 	}
 	for i, t := range pod.Tolerations {
 		if p.deniesToleration(t) {
 			errs = append(errs, field.Forbidden(at.Child("tolerations").Index(i), fmt.Sprintf("tolerates taints that "+
 				"the operator keeps cache pods away from (%s): "+
-				"name other keys, or change the operator's flag --denied-tolerations",
+				"name other keys, or change the chart's deniedTolerations (the operator's --denied-tolerations)",
 				strings.Join(p.DeniedTolerations, ", "))))
 		}
 	}

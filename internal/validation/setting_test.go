@@ -1,0 +1,44 @@
+package validation
+
+import (
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+)
+
+// TestSettingsAreNamedAsInTheChart checks that a message which names a flag of the operator also names the value of the
+// chart that sets it: most users have no flags.
+func TestSettingsAreNamedAsInTheChart(t *testing.T) {
+	t.Parallel()
+	deployment, err := os.ReadFile("../../charts/cachenode-operator/templates/deployment.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	flag, named := regexp.MustCompile(`operator's (?:flag )?--[a-z-]+`),
+		regexp.MustCompile(`chart's (\w+)(?:,| \()(?: ?the )operator's (--[a-z-]+)`)
+	flags := 0
+	for _, path := range []string{"policy.go", "originpolicy.go", "../storage/volumes.go"} {
+		text, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := named.FindAllStringSubmatch(string(text), -1)
+		if all := flag.FindAllString(string(text), -1); len(all) != len(found) {
+			t.Errorf("%s: the flags %q, and with the chart's value %q", path, all, found)
+		}
+		for _, f := range found {
+			flags++
+			set := false
+			for line := range strings.Lines(string(deployment)) {
+				set = set || (strings.Contains(line, "- "+f[2]+"=") && strings.Contains(line, ".Values."+f[1]))
+			}
+			if !set {
+				t.Errorf("%s: the chart does not set %s by its value %s", path, f[2], f[1])
+			}
+		}
+	}
+	if flags < 8 {
+		t.Errorf("%d flags are named", flags)
+	}
+}
