@@ -2,9 +2,6 @@
 package connect
 
 import (
-	"context"
-	"time"
-
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -25,6 +22,7 @@ type Flags struct {
 func Add(command *cobra.Command) *Flags {
 	f := &Flags{config: genericclioptions.NewConfigFlags(true)}
 	f.config.AddFlags(command.Flags())
+	f.completeFlags(command)
 	return f
 }
 
@@ -58,29 +56,4 @@ func (f *Flags) Connect() (*Cluster, error) {
 	}
 	typed, err := kubernetes.NewForConfig(config)
 	return &Cluster{Client: c, Kubernetes: typed, Config: config, Namespace: namespace}, err
-}
-
-// completionTimeout limits how long a shell waits for names.
-const completionTimeout = 3 * time.Second
-
-// CompleteNames completes the first argument with the names of the existing CacheNodes.
-func (f *Flags) CompleteNames(command *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
-	if len(args) > 0 {
-		return nil, cobra.ShellCompDirectiveNoFileComp
-	}
-	cluster, err := f.Connect()
-	if err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	ctx, cancel := context.WithTimeout(command.Context(), completionTimeout)
-	defer cancel()
-	cacheNodes := &v1alpha1.CacheNodeList{}
-	if err := cluster.List(ctx, cacheNodes, client.InNamespace(cluster.Namespace)); err != nil {
-		return nil, cobra.ShellCompDirectiveError
-	}
-	var names []string
-	for i := range cacheNodes.Items {
-		names = append(names, cacheNodes.Items[i].Name)
-	}
-	return names, cobra.ShellCompDirectiveNoFileComp
 }

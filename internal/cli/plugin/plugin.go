@@ -6,6 +6,7 @@ import (
 
 	"github.com/cachenode/cachenode-operator/internal/cli/verb/config"
 	"github.com/cachenode/cachenode-operator/internal/cli/verb/disk"
+	"github.com/cachenode/cachenode-operator/internal/cli/verb/drain"
 	"github.com/cachenode/cachenode-operator/internal/cli/verb/du"
 	"github.com/cachenode/cachenode-operator/internal/cli/verb/explain"
 	"github.com/cachenode/cachenode-operator/internal/cli/verb/ls"
@@ -28,7 +29,7 @@ func New(version string) *cobra.Command {
 		SilenceErrors: true,
 	}
 	command.AddCommand(
-		status.New(), top.New(), explain.New(), config.New(), disk.New(),
+		status.New(), top.New(), explain.New(), config.New(), disk.New(), drain.New(),
 		ls.New(), du.New(), purge.New(),
 		plan.New(), render.New(), validate.New(),
 	)
