@@ -18,8 +18,11 @@ func verbs() {
 	fmt.Printf("<!-- Written by hack/generate/reference from the plugin's own help: make generate. -->\n"+
 		"# kubectl cachenode\n\n%s.\n", root.Short)
 	fmt.Print("\nBuild it with `make build` and put `bin/kubectl-cachenode` into the path. " +
-		"With `bin/kubectl_complete-cachenode` beside it, kubectl's own completion completes verbs, flags and the names " +
-		"of CacheNodes; `kubectl-cachenode completion bash|zsh|fish` prints one for the program itself.\n")
+		"With `bin/kubectl_complete-cachenode` beside it, kubectl's own completion completes verbs, flags and their " +
+		"values, and the names of CacheNodes, pods, disks, nodes and namespaces; `kubectl-cachenode completion " +
+		"bash|zsh|fish` prints one for the program itself.\n" +
+		"\nThe exit code is 0, or 1 after an error; `plan --exit-code` has [more](#kubectl-cachenode-plan). " +
+		"[Output for programs](plugin-output.md) says what `-o json` has.\n")
 	common := &cobra.Command{}
 	connect.Add(common)
 	for _, verb := range root.Commands() {

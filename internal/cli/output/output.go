@@ -24,7 +24,8 @@ type Flag struct {
 	allowed []string
 }
 
-// Add adds the flag to a command. others are the forms that the verb has besides json and yaml; usage says what they are.
+// Add adds the flag to a command. others are the forms that the verb has besides json and yaml; usage says what they
+// are.
 func Add(command *cobra.Command, usage string, others ...string) *Flag {
 	f := &Flag{allowed: append([]string{JSON, YAML}, others...)}
 	command.Flags().StringVarP(&f.Value, "output", "o", "", "json or yaml for programs"+usage)

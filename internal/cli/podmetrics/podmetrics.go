@@ -67,11 +67,26 @@ func (n Disk) Used() string {
 }
 
 // HitRatio says for people which share of the disk's requests were HITs; "-" if there were none.
-func (n Disk) HitRatio() string {
-	if n.Requests == 0 {
+func (n Disk) HitRatio() string { return HitRatio(n.Hits, n.Requests, n.Sampling) }
+
+// enoughSamples is how many sampled requests make a ratio: it is then off by less than 10% of all requests as a rule.
+const enoughSamples = 30
+
+// IsEnough is true if so many counted requests make a ratio. If all requests are counted, any number does.
+func IsEnough(requests, sampling float64) bool {
+	return requests > 0 && (sampling >= 1 || requests >= enoughSamples)
+}
+
+// HitRatio says for people which share of counted requests were HITs; "-" if there were none, and "too few" if so few
+// of a sample say nothing.
+func HitRatio(hits, requests, sampling float64) string {
+	switch {
+	case requests == 0:
 		return "-"
+	case !IsEnough(requests, sampling):
+		return "too few"
 	}
-	return fmt.Sprintf("%.1f%%", 100*n.Hits/n.Requests)
+	return fmt.Sprintf("%.1f%%", 100*hits/requests)
 }
 
 // All estimates the number of the disk's requests, of which only a sample is counted.

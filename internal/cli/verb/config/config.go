@@ -27,6 +27,7 @@ and its memory. It takes the rights to get and create pods/exec.`,
 		Args: cobra.ExactArgs(1),
 	}
 	flags := connect.Add(command)
+	command.ValidArgsFunction = flags.CompletePods
 	command.RunE = func(command *cobra.Command, args []string) error {
 		cluster, err := flags.Connect()
 		if err != nil {

@@ -66,6 +66,7 @@ The command sets the annotation ` + string(v) + `.cachenode.io/POD.DISK of the C
 		Args:    cobra.MinimumNArgs(2),
 	}
 	flags := connect.Add(command)
+	command.ValidArgsFunction = flags.CompleteDisks
 	command.RunE = func(command *cobra.Command, args []string) error {
 		cluster, err := flags.Connect()
 		if err != nil {

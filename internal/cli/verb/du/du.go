@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/cachenode/cachenode-operator/internal/cli/connect"
+	"github.com/cachenode/cachenode-operator/internal/cli/output"
 	"github.com/cachenode/cachenode-operator/internal/cli/podobjects"
 	"github.com/cachenode/cachenode-operator/internal/cli/table"
 	"github.com/cachenode/cachenode-operator/internal/objects"
@@ -30,9 +31,11 @@ An object that several pods or disks have counts in each of them. Copies in memo
 
 It needs the rights to get CacheNodes, and to get and create pods/exec.`,
 		Example: `  kubectl cachenode du edge
-  kubectl cachenode du edge --prefix https://www.example.com/img/ --depth 2`,
+  kubectl cachenode du edge --prefix https://www.example.com/img/ --depth 2
+  kubectl cachenode du edge -o json | jq '.all.bytes'`,
 		Args: cobra.ExactArgs(1),
 	}
+	form := output.Add(command, "")
 	flags := connect.Add(command)
 	f := command.Flags()
 	f.StringArrayVar(&q.Target.Prefixes, "prefix", nil, "only URLs that begin with this")
@@ -47,17 +50,31 @@ It needs the rights to get CacheNodes, and to get and create pods/exec.`,
 		case q.Groups < 1 || q.Groups > objects.MaxListed/2:
 			return fmt.Errorf("--limit is %d, want 1 to %d", q.Groups, objects.MaxListed/2)
 		}
+		if err := form.Check(); err != nil {
+			return err
+		}
 		cluster, err := flags.Connect()
 		if err != nil {
 			return err
 		}
 		q.Target = q.Target.OrEverything()
-		return run(command.Context(), cluster, args[0], q, command.OutOrStdout())
+		return run(command.Context(), cluster, args[0], q, form, command.OutOrStdout())
 	}
 	return command
 }
 
-func run(ctx context.Context, cluster *connect.Cluster, name string, q objects.Query, out io.Writer) error {
+// usage is what the verb says to programs.
+type usage struct {
+	Groups []objects.Group `json:"groups"`
+	// All is the sum of everything that matches, also of groups that are not listed.
+	All objects.Total `json:"all"`
+	// Problems say what is missing; the exit code is then 1.
+	Problems []string `json:"problems,omitempty"`
+}
+
+func run(
+	ctx context.Context, cluster *connect.Cluster, name string, q objects.Query, form *output.Flag, out io.Writer,
+) error {
 	asked := q
 	asked.Groups *= 2 // what is small on one disk may be large on all
 	stores, problems, err := podobjects.Ask(ctx, cluster, name, asked)
@@ -65,6 +82,12 @@ func run(ctx context.Context, cluster *connect.Cluster, name string, q objects.Q
 		return err
 	}
 	groups, total := merge(stores, q.Groups)
+	if form.IsForPrograms() {
+		if err := form.Write(out, usage{groups, total, problems}); err != nil {
+			return err
+		}
+		return podobjects.Incomplete(problems)
+	}
 	t := table.New(out, -1, "NAME", "OBJECTS", "FILES", "SIZE", "SHARE")
 	for _, g := range append(groups, objects.Group{Name: "all", Total: total}) {
 		share := "-"

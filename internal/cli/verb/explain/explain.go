@@ -20,6 +20,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/cli/connect"
 	"github.com/cachenode/cachenode-operator/internal/cli/file"
+	"github.com/cachenode/cachenode-operator/internal/cli/output"
 	"github.com/cachenode/cachenode-operator/internal/cli/podexec"
 	"github.com/cachenode/cachenode-operator/internal/cli/table"
 	"github.com/cachenode/cachenode-operator/internal/layout"
@@ -51,9 +52,21 @@ With -f, the CacheNode comes from a file, and the command needs no cluster.`, mo
 	command.Flags().StringVar(&method, "method", "GET", "the request's method, where it is part of the key")
 	command.Flags().StringVarP(&filename, "filename", "f", "",
 		"a file with the CacheNode, instead of the cluster; - reads standard input")
+	_ = command.RegisterFlagCompletionFunc("method", // the flag exists
+		cobra.FixedCompletions([]string{"GET", "HEAD", "POST"}, cobra.ShellCompDirectiveNoFileComp))
+	form := output.Add(command, "")
 	flags := connect.Add(command)
 	command.ValidArgsFunction = flags.CompleteNames
+	tell := func(out io.Writer, p place, copies []held) error {
+		if form.IsForPrograms() {
+			return form.Write(out, summarize(p, copies))
+		}
+		return write(out, p, copies)
+	}
 	command.RunE = func(command *cobra.Command, args []string) error {
+		if err := form.Check(); err != nil {
+			return err
+		}
 		if filename != "" {
 			cacheNode, err := file.Named(filename, args[0], command.InOrStdin())
 			if err != nil {
@@ -61,7 +74,7 @@ With -f, the CacheNode comes from a file, and the command needs no cluster.`, mo
 			}
 			place := locate(cacheNode, keyOf(cacheNode, method, args[1]))
 			place.ownedWhenNew(cacheNode)
-			return write(command.OutOrStdout(), place, nil)
+			return tell(command.OutOrStdout(), place, nil)
 		}
 		cluster, err := flags.Connect()
 		if err != nil {
@@ -80,7 +93,7 @@ With -f, the CacheNode comes from a file, and the command needs no cluster.`, mo
 		if err != nil {
 			return err
 		}
-		return write(command.OutOrStdout(), place, copies)
+		return tell(command.OutOrStdout(), place, copies)
 	}
 	return command
 }
@@ -107,7 +120,9 @@ func keyOf(cacheNode *v1alpha1.CacheNode, method, argument string) string {
 
 // place is where a key belongs.
 type place struct {
-	key, disk, file, share string
+	key, disk, share string
+	// path is the path of the object, or of its first slice; file says so.
+	path, file string
 	// owners are the pods that the key is for, by zone if there are zones; none if pods do not share keys.
 	owners []owners
 	hash   uint32
@@ -119,9 +134,11 @@ func locate(cacheNode *v1alpha1.CacheNode, key string) place {
 	plan := shard.NewPlan(tuning.ShardDisks(cacheNode.Spec.Disks))
 	p := place{key: key, disk: plan.Tree().Owner([]byte(key))}
 	p.hash, p.slot = shard.Hash([]byte(key))
-	p.file = nginxcache.File(p.disk, key)
+	p.path = nginxcache.File(p.disk, key)
+	p.file = p.path
 	if cacheNode.Spec.Cache.Slice != nil {
-		p.file = nginxcache.File(p.disk, nginxcache.SliceKey(cacheNode.Spec.Cache, key, 0)) + ", its first slice"
+		p.path = nginxcache.File(p.disk, nginxcache.SliceKey(cacheNode.Spec.Cache, key, 0))
+		p.file = p.path + ", its first slice"
 	}
 	for _, d := range cacheNode.Status.Disks {
 		if d.Name == p.disk {

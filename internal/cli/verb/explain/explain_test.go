@@ -99,6 +99,16 @@ edge-7   DISK2   2 of 2 slices   99      2100-01-01T00:00:00Z   -
 	if diff := cmp.Diff(want, "\n"+rows); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
+	told := summarize(p, copies)
+	if len(told.Pods) != len(copies) || told.Disk != p.disk || !strings.Contains(told.File, "/cachenode/cache/") {
+		t.Errorf("programs get %+v", told)
+	}
+	wantPod := podSummary{
+		Pod: "edge-7", Disk: p.disk, Cached: true, Bytes: 99, Slices: 2, AllSlices: 2, ValidUntil: new(fresh.UTC()),
+	}
+	if diff := cmp.Diff(wantPod, told.Pods[len(copies)-1]); diff != "" {
+		t.Errorf("programs get (-want +got)\n%s", diff)
+	}
 	lines := []string{"Key:   " + key, "Disk:  " + p.disk + ", which has 50.00% of the keys", "/cachenode/cache/"}
 	for _, line := range lines {
 		if !strings.Contains(out.String(), line) {

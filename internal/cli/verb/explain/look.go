@@ -135,6 +135,14 @@ type held struct {
 	problem string
 }
 
+// allSlices is how many slices the object has; 0 if the file of the first slice has the whole object, or no object.
+func (c held) allSlices() int64 {
+	if c.slices == 0 || c.length == 0 {
+		return 0
+	}
+	return (c.length + c.slice - 1) / c.slice
+}
+
 // columns are the pod's row in the table. own is the disk of the key.
 func (c held) columns(own string, now time.Time) []string {
 	cached, size, valid := "no", "-", "-"
@@ -145,8 +153,8 @@ func (c held) columns(own string, now time.Time) []string {
 			notes = append(notes, c.header.stale())
 		}
 	}
-	if c.slices > 0 && c.length > 0 { // otherwise, the file of the first slice has the whole object, or no object
-		cached = fmt.Sprintf("%d of %d slices", c.slices, (c.length+c.slice-1)/c.slice)
+	if all := c.allSlices(); all > 0 {
+		cached = fmt.Sprintf("%d of %d slices", c.slices, all)
 	}
 	if c.memory != (header{}) {
 		notes = append(notes, "in memory too, until "+c.memory.validTo.UTC().Format(time.RFC3339))

@@ -55,6 +55,12 @@ It needs the rights to get CacheNodes, and to get and create pods/exec.`,
 	f.IntVar(&o.query.Most, "limit", 100, fmt.Sprintf("how many objects to list, 1 to %d", objects.MaxListed))
 	f.StringVarP(&o.output, "output", "o", "table", "table, or json for one JSON object a line")
 	command.ValidArgsFunction = flags.CompleteNames
+	for flag, values := range map[string][]string{
+		"sort": {string(objects.ByKey), string(objects.BySize), string(objects.ByAge)}, "output": {"table", "json"},
+	} {
+		_ = command.RegisterFlagCompletionFunc(flag, // the flags exist
+			cobra.FixedCompletions(values, cobra.ShellCompDirectiveNoFileComp))
+	}
 	command.RunE = func(command *cobra.Command, args []string) error {
 		o.query.Target.URLs = args[1:]
 		if err := o.check(); err != nil {

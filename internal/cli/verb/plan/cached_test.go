@@ -17,7 +17,7 @@ import (
 // edits that move no key.
 func TestPlanSaysWhatBecomesOfCachedObjects(t *testing.T) {
 	t.Parallel()
-	const cold = "  The caches hold about 300.0 GiB now, by an estimate of up to a minute ago.\n" +
+	const cold = "  The caches hold about 300.0 GiB (estimated, up to a minute old).\n" +
 		"  The origin is asked for every object again, and old files stay until they are evicted.\n"
 	for name, tt := range map[string]struct {
 		edit, says string

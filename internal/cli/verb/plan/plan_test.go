@@ -72,7 +72,7 @@ Claims: one of 1Ti for disk4 is created for each pod
 				`{name: disk3, size: 1Ti, weight: 1}]`,
 			map[string]int64{"disk1": 100 << 30, "disk2": 100 << 30, "disk3": 100 << 30},
 			`
-Keys: 16.72% of them move (any plan must move 16.66%), about 50.2 GiB of the 300.0 GiB in the caches, by an estimate of up to a minute ago
+Keys: 16.72% of them move (any plan must move 16.66%), about 50.2 GiB of 300.0 GiB (estimated, up to a minute old)
   FROM    TO      SHARE   BYTES
   disk2   disk1   8.27%   24.8 GiB
   disk2   disk3   0.06%   184 MiB

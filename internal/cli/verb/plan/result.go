@@ -202,7 +202,9 @@ func ownersOf(now, next effective.CacheNode) *owners {
 }
 
 // handover is for how long the new owners fill keys from the previous ones.
-func (o owners) handover() time.Duration { return time.Duration(o.HandoverSeconds * float64(time.Second)) }
+func (o owners) handover() time.Duration {
+	return time.Duration(o.HandoverSeconds * float64(time.Second))
+}
 
 func podsOf(replicas int32, next effective.CacheNode, e edit.Edit) pods {
 	names := func(first, last int) (list []string) {

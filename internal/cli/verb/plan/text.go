@@ -73,7 +73,7 @@ func writeKeys(out io.Writer, r result, limit *int32) {
 	}
 	if slices.ContainsFunc(r.Cached, isCold) {
 		if r.Keys.Cached != nil {
-			say("  The caches hold about %s now, by an estimate of up to a minute ago.", status.Size(*r.Keys.Cached))
+			say("  The caches hold about %s (estimated, up to a minute old).", status.Size(*r.Keys.Cached))
 		}
 		say("  The origin is asked for every object again, and old files stay until they are evicted.")
 		if limit != nil {
@@ -87,7 +87,7 @@ func (m movement) amount() string {
 	if m.Bytes == nil {
 		return ""
 	}
-	return fmt.Sprintf(", about %s of the %s in the caches, by an estimate of up to a minute ago",
+	return fmt.Sprintf(", about %s of %s (estimated, up to a minute old)",
 		status.Size(*m.Bytes), status.Size(*m.Cached))
 }
 

@@ -19,6 +19,12 @@ func (o *options) dryRun(ctx context.Context, cluster *connect.Cluster, out io.W
 	if err != nil {
 		return err
 	}
+	if o.output.IsForPrograms() {
+		if err := o.output.Write(out, dryOutcome(stores, problems)); err != nil {
+			return err
+		}
+		return podobjects.Incomplete(problems)
+	}
 	t := table.New(out, -1, "POD", "OBJECTS", "FILES", "SIZE", "FILES IN MEMORY")
 	for _, f := range findings(stores) {
 		size := podobjects.Size(f.disks.Bytes)
@@ -29,6 +35,28 @@ func (o *options) dryRun(ctx context.Context, cluster *connect.Cluster, out io.W
 		return err
 	}
 	return podobjects.Incomplete(problems)
+}
+
+// dry is what a dry run says to programs.
+type dry struct {
+	Pods []dryPod `json:"pods"`
+	// Problems say what is missing; the exit code is then 1.
+	Problems []string `json:"problems,omitempty"`
+}
+
+// dryPod is what the purge would be about in a pod, or in all pods for the name "all".
+type dryPod struct {
+	Name   string        `json:"name"`
+	Disks  objects.Total `json:"disks"`
+	Memory objects.Total `json:"memory"`
+}
+
+func dryOutcome(stores []podobjects.Store, problems []string) dry {
+	told := dry{Problems: problems}
+	for _, f := range findings(stores) {
+		told.Pods = append(told.Pods, dryPod{f.pod, f.disks, f.memory})
+	}
+	return told
 }
 
 // finding is what a pod has on its disks and in memory.

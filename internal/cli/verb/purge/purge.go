@@ -2,6 +2,7 @@
 package purge
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/cli/connect"
+	"github.com/cachenode/cachenode-operator/internal/cli/output"
 	"github.com/cachenode/cachenode-operator/internal/purge"
 )
 
@@ -32,6 +34,20 @@ type options struct {
 	timeout time.Duration
 	ttl     time.Duration
 	isDry   bool
+	output  *output.Flag
+}
+
+// outcome is what the verb says to programs.
+type outcome struct {
+	// Name is that of the CachePurge.
+	Name string `json:"name"`
+	// Phase is that of the CachePurge; "" if nothing was waited for.
+	Phase v1alpha1.PurgePhase `json:"phase,omitempty"`
+	// Pods, Files and Bytes are what has been purged so far, Seconds is how long that took.
+	Pods    int     `json:"pods"`
+	Files   int64   `json:"files"`
+	Bytes   int64   `json:"bytes"`
+	Seconds float64 `json:"seconds"`
 }
 
 // New makes the command.
@@ -46,9 +62,11 @@ Flags can be repeated and combined; an object is purged if any of them names it.
 
 The command creates a CachePurge and waits for it.
 
-  applied   No pod serves the objects any more. What arrives late is removed as it is stored.
+  applied   No pod serves the objects any more. What arrives late is removed as it is stored:
+            requests for what was purged are MISSes until the purge settles.
   settled   Nothing is left of responses from before the purge. That is spec.purge.grace later.
 
+If the purge fails or the time is over, the exit code is 1.
 A pod that is down obeys the purge before it serves again.
 
 With --dry-run, it only says what the pods have now that the purge would be about, as far as their indexes know.
@@ -70,6 +88,9 @@ That needs the rights to get and create pods/exec.`,
 	f.StringVar(&o.wait, "wait", untilApplied, "what to wait for: applied, settled or none")
 	f.DurationVar(&o.timeout, "timeout", time.Minute, "how long to wait; the purge goes on after that")
 	f.DurationVar(&o.ttl, "ttl", time.Hour, "how long the CachePurge stays after the purge has settled")
+	o.output = output.Add(command, "")
+	_ = command.RegisterFlagCompletionFunc("wait", cobra.FixedCompletions( // the flag exists
+		[]string{untilApplied, untilSettled, untilNothing}, cobra.ShellCompDirectiveNoFileComp))
 	f.BoolVar(&o.isDry, "dry-run", false, "say how many objects and bytes the purge would be about, and purge nothing")
 	command.ValidArgsFunction = flags.CompleteNames
 	command.RunE = func(command *cobra.Command, args []string) error {
@@ -93,6 +114,9 @@ That needs the rights to get and create pods/exec.`,
 func (o *options) check() error {
 	if o.wait != untilNothing && o.wait != untilApplied && o.wait != untilSettled {
 		return fmt.Errorf("--wait is %q, want applied, settled or none", o.wait)
+	}
+	if err := o.output.Check(); err != nil {
+		return err
 	}
 	if o.ttl < time.Second || o.ttl > 30*24*time.Hour { // a moment, to see it
 		return fmt.Errorf("--ttl is %s, want 1s to 720h", o.ttl)
@@ -135,16 +159,36 @@ func (o *options) run(ctx context.Context, c client.Client, namespace string, ou
 		return err
 	}
 	if o.wait == untilNothing {
-		_, err := fmt.Fprintf(out, "cachepurge/%s created\n", cp.Name)
-		return err
+		return o.tell(out, cp, 0, "")
 	}
 	ctx, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()
 	if err := o.await(ctx, c, cp, progress); err != nil {
 		return err
 	}
-	_, err := fmt.Fprintf(out, "cachepurge/%s %s in %d pods after %s: %d files, %d bytes\n", cp.Name, o.wait,
-		len(cp.Status.Pods), time.Since(begun).Round(time.Millisecond), cp.Status.Files, cp.Status.Bytes)
+	return o.tell(out, cp, time.Since(begun), cmp.Or(string(cacheNode.Spec.Purge.Grace), "10s"))
+}
+
+// tell says what has become of the purge. grace is spec.purge.grace.
+func (o *options) tell(out io.Writer, cp *v1alpha1.CachePurge, took time.Duration, grace string) (err error) {
+	s := cp.Status
+	switch {
+	case o.output.IsForPrograms():
+		told := outcome{Name: cp.Name, Pods: len(s.Pods), Files: s.Files, Bytes: s.Bytes, Seconds: took.Seconds()}
+		if o.wait != untilNothing {
+			told.Phase = s.Phase
+		}
+		return o.output.Write(out, told)
+	case o.wait == untilNothing:
+		_, err = fmt.Fprintf(out, "cachepurge/%s created\n", cp.Name)
+		return err
+	}
+	_, err = fmt.Fprintf(out, "cachepurge/%s %s in %d pods after %s: %d files, %d bytes\n", cp.Name, o.wait,
+		len(s.Pods), took.Round(time.Millisecond), s.Files, s.Bytes)
+	if s.Phase == v1alpha1.PurgeApplied && err == nil {
+		_, err = fmt.Fprintf(out, "Until it settles, %s after that, requests for what was purged go to the origin each time.\n",
+			grace)
+	}
 	return err
 }
 

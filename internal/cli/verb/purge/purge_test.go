@@ -6,6 +6,9 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/cli/output"
 )
 
 // TestMistakes checks that mistakes are found before anything is sent.
@@ -36,12 +39,45 @@ func TestMistakes(t *testing.T) {
 // TestSpec checks what the flags become.
 func TestSpec(t *testing.T) {
 	t.Parallel()
-	o := &options{soft: true, wait: untilApplied, ttl: 90 * time.Second}
+	o := &options{soft: true, wait: untilApplied, ttl: 90 * time.Second, output: &output.Flag{}}
 	o.spec.CacheNode, o.spec.URLs = "edge", []string{"https://a.example.com/b"}
 	if err := o.check(); err != nil {
 		t.Fatal(err)
 	}
 	if o.spec.Mode != "Soft" || *o.spec.TTLSecondsAfterFinished != 90 {
 		t.Errorf("the spec is %+v", o.spec)
+	}
+}
+
+// TestTell checks that the verb says what to expect until the purge settles, and what it says to programs.
+func TestTell(t *testing.T) {
+	t.Parallel()
+	cp := &v1alpha1.CachePurge{Status: v1alpha1.CachePurgeStatus{Phase: v1alpha1.PurgeApplied, Files: 2, Bytes: 10}}
+	cp.Name = "edge-abc"
+	const applied = "cachepurge/edge-abc applied in 0 pods after 1.5s: 2 files, 10 bytes\n"
+	for name, tt := range map[string]struct {
+		form, wait string
+		phase      v1alpha1.PurgePhase
+		want       string
+	}{
+		"applied": {"", untilApplied, v1alpha1.PurgeApplied, applied +
+			"Until it settles, 10s after that, requests for what was purged go to the origin each time.\n"},
+		"settled meanwhile": {"", untilApplied, v1alpha1.PurgeSettled, applied},
+		"not waited for":    {"", untilNothing, v1alpha1.PurgeApplied, "cachepurge/edge-abc created\n"},
+		"for programs": {
+			"yaml", untilApplied, v1alpha1.PurgeApplied,
+			"bytes: 10\nfiles: 2\nname: edge-abc\nphase: Applied\npods: 0\nseconds: 1.5\n",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			cp := cp.DeepCopy()
+			cp.Status.Phase = tt.phase
+			o := &options{wait: tt.wait, output: &output.Flag{Value: tt.form}}
+			var out bytes.Buffer
+			if err := o.tell(&out, cp, 1500*time.Millisecond, "10s"); err != nil || out.String() != tt.want {
+				t.Errorf("error %v, it says\n%s\nwant\n%s", err, &out, tt.want)
+			}
+		})
 	}
 }

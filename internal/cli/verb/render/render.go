@@ -66,6 +66,8 @@ and the exit code is 1.`,
 		"the operator's flag of this name")
 	flags.StringSliceVar(&o.resolvers, "resolvers", []string{"10.96.0.10"}, "what the pods find in their resolv.conf")
 	_ = command.MarkFlagRequired("filename") // the flag exists
+	_ = command.RegisterFlagCompletionFunc("output",
+		cobra.FixedCompletions([]string{"conf", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
 	return command
 }
 

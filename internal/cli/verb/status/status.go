@@ -4,29 +4,34 @@ package status
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/yaml"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/cli/connect"
+	"github.com/cachenode/cachenode-operator/internal/cli/output"
 	"github.com/cachenode/cachenode-operator/internal/cli/podmetrics"
 	"github.com/cachenode/cachenode-operator/internal/cli/table"
+	cachestatus "github.com/cachenode/cachenode-operator/internal/status"
 )
 
 // options are the command's flags.
 type options struct {
-	output string
+	output *output.Flag
 	watch  bool
 }
+
+// wide is the form with more columns.
+const wide = "wide"
 
 // New makes the command.
 func New() *cobra.Command {
@@ -38,20 +43,21 @@ func New() *cobra.Command {
 its share of the keys, its used space and its hit ratio.
 
 Usage and hit ratio come from the pods' metrics, counted since the agent started.
-Reading them needs the right to get pods/proxy. Without it, both columns show "-".`,
+Reading them needs the right to get pods/proxy. Without it, both columns show "-".
+The metrics count a sample of the requests (spec.monitoring.requestSampling): "too few" stands for a hit ratio
+until the sample has 30 requests.`,
 		Example: `  kubectl cachenode status edge
   kubectl cachenode status edge --watch
   kubectl cachenode status edge -o json`,
 		Args: cobra.ExactArgs(1),
 	}
-	command.Flags().StringVarP(&o.output, "output", "o", "",
-		"json or yaml for programs; wide for requests, overflows and file systems too")
+	o.output = output.Add(command, "; wide for requests, overflows and file systems too", wide)
 	command.Flags().BoolVarP(&o.watch, "watch", "w", false, "show it again whenever it has changed, until interrupted")
 	flags := connect.Add(command)
 	command.ValidArgsFunction = flags.CompleteNames
 	command.RunE = func(command *cobra.Command, args []string) error {
-		if !slices.Contains([]string{"", "json", "yaml", "wide"}, o.output) {
-			return fmt.Errorf("--output %s: want json, yaml or wide", o.output)
+		if err := o.output.Check(); err != nil {
+			return err
 		}
 		cluster, err := flags.Connect()
 		if err != nil {
@@ -76,10 +82,10 @@ func (o options) run(ctx context.Context, cluster *connect.Cluster, name string,
 			return err
 		}
 		if !o.watch {
-			return write(out, cacheNode, numbers, o.output)
+			return o.write(out, cacheNode, numbers)
 		}
 		var text bytes.Buffer
-		if err := write(&text, cacheNode, numbers, o.output); err != nil {
+		if err := o.write(&text, cacheNode, numbers); err != nil {
 			return err
 		}
 		if text.String() != shown {
@@ -87,7 +93,7 @@ func (o options) run(ctx context.Context, cluster *connect.Cluster, name string,
 			if table.IsTerminal(out) {
 				_, _ = fmt.Fprint(out, "\x1b[H\x1b[2J") // the cursor home, the screen empty
 			}
-			if err := write(out, cacheNode, numbers, o.output); err != nil { // with colours on a terminal
+			if err := o.write(out, cacheNode, numbers); err != nil { // with colours on a terminal
 				return err
 			}
 		}
@@ -116,28 +122,11 @@ func look(
 }
 
 // write prints what the status and the pods' numbers say. It is pure except for the writer.
-func write(out io.Writer, cacheNode *v1alpha1.CacheNode, numbers map[string]podmetrics.Pod, output string) error {
-	switch output {
-	case "json":
-		encoder := json.NewEncoder(out)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(summarize(cacheNode, numbers))
-	case "yaml":
-		text, err := yaml.Marshal(summarize(cacheNode, numbers))
-		if err == nil {
-			_, err = out.Write(text)
-		}
-		return err
+func (o options) write(out io.Writer, cacheNode *v1alpha1.CacheNode, numbers map[string]podmetrics.Pod) error {
+	if o.output.IsForPrograms() {
+		return o.output.Write(out, summarize(cacheNode, numbers))
 	}
-	for _, kind := range []string{v1alpha1.ConditionReady, v1alpha1.ConditionAccepted, v1alpha1.ConditionDegraded} {
-		c := meta.FindStatusCondition(cacheNode.Status.Conditions, kind)
-		if c == nil {
-			continue
-		}
-		if kind == v1alpha1.ConditionReady || (kind == v1alpha1.ConditionDegraded) == (c.Status == "True") {
-			say(out, "%s=%s (%s): %s", c.Type, c.Status, c.Reason, c.Message)
-		}
-	}
+	said := sayConditions(out, cacheNode)
 	writeOutdated(out, cacheNode)
 	if r := cacheNode.Status.Routing; r != nil {
 		text := fmt.Sprintf("%d pods share the keys; %s pods know it", r.Owners, r.Applied)
@@ -147,18 +136,53 @@ func write(out io.Writer, cacheNode *v1alpha1.CacheNode, numbers map[string]podm
 		}
 		say(out, "%s", text)
 	}
-	writeTable(out, cacheNode, numbers, output == "wide")
-	for _, pod := range cacheNode.Status.Pods {
-		if pod.Message != "" {
-			say(out, "%s: %s", pod.Name, pod.Message)
+	if c := cacheNode.Status.ListenerCertificate; c != nil {
+		say(out, "The certificate of listen.tls expires at %s", c.NotAfter.UTC().Format(time.RFC3339))
+	}
+	writeTable(out, cacheNode, numbers, o.output.Value == wide)
+	sayOnce := func(where, message string) {
+		if message != "" && !strings.Contains(said, message) {
+			say(out, "%s: %s", where, message)
 		}
+	}
+	for _, pod := range cacheNode.Status.Pods {
+		sayOnce(pod.Name, pod.Message)
 		for _, d := range pod.Disks {
-			if d.Message != "" {
-				say(out, "%s, %s: %s", pod.Name, d.Name, d.Message)
-			}
+			sayOnce(pod.Name+", "+d.Name, d.Message)
 		}
 	}
 	return nil
+}
+
+// shown are the conditions to show if they are true. Ready is shown in any case, and Accepted if it is false.
+var shown = []string{v1alpha1.ConditionDegraded, v1alpha1.ConditionEvictionsWait}
+
+// sayConditions prints the conditions that a person needs, and warnings. It returns what it has said.
+func sayConditions(out io.Writer, cacheNode *v1alpha1.CacheNode) (said string) {
+	status := cacheNode.Status
+	tell := func(format string, values ...any) {
+		text := fmt.Sprintf(format, values...)
+		said += text + "\n"
+		say(out, "%s", text)
+	}
+	if status.ObservedGeneration < cacheNode.Generation {
+		tell("No operator has looked at the present spec yet: what follows is about an earlier one")
+	}
+	for _, kind := range append([]string{v1alpha1.ConditionReady, v1alpha1.ConditionAccepted}, shown...) {
+		c := meta.FindStatusCondition(status.Conditions, kind)
+		if c == nil {
+			continue
+		}
+		isTrue := c.Status == metav1.ConditionTrue
+		switch warnings, isValid := strings.CutPrefix(c.Message, cachestatus.SpecIsValid+"; "); {
+		case kind == v1alpha1.ConditionAccepted && isTrue && isValid:
+			tell("Warning: %s", warnings)
+		case kind == v1alpha1.ConditionAccepted && isTrue:
+		case kind == v1alpha1.ConditionReady, isTrue == slices.Contains(shown, kind):
+			tell("%s=%s (%s): %s", c.Type, c.Status, c.Reason, c.Message)
+		}
+	}
+	return said
 }
 
 // maxLine limits a line, in bytes.

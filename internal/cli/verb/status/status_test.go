@@ -3,6 +3,7 @@ package status
 import (
 	"bytes"
 	"encoding/json"
+	"io"
 	"strings"
 	"testing"
 
@@ -10,6 +11,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/cli/output"
 	"github.com/cachenode/cachenode-operator/internal/cli/podmetrics"
 )
 
@@ -17,7 +19,9 @@ func TestWrite(t *testing.T) {
 	cacheNode := &v1alpha1.CacheNode{Status: v1alpha1.CacheNodeStatus{
 		Disks: []v1alpha1.DiskStatus{{Name: "disk1", Share: "50.00%"}, {Name: "disk2", Share: "50.00%"}},
 		Pods: []v1alpha1.PodStatus{
-			{Name: "edge-0", Node: "node-1", Revision: "abc"},
+			{Name: "edge-0", Node: "node-1", Revision: "abc", Disks: []v1alpha1.PodDiskStatus{
+				{Name: "disk1", State: "Healthy", Share: "50.00%", Message: "disk1 of edge-0 cannot be mounted"},
+			}},
 			{Name: "edge-1", Node: "node-2", Revision: "abc", Disks: []v1alpha1.PodDiskStatus{
 				{Name: "disk1", State: "Healthy", Share: "100.00%"},
 				{
@@ -29,23 +33,40 @@ func TestWrite(t *testing.T) {
 		},
 		Conditions: []metav1.Condition{
 			{Type: v1alpha1.ConditionReady, Status: "True", Reason: "Ready", Message: "3 of 3"},
-			{Type: v1alpha1.ConditionAccepted, Status: "True", Reason: "Accepted", Message: "not shown"},
-			{Type: v1alpha1.ConditionDegraded, Status: "True", Reason: "DiskFailed", Message: "edge-1: disk2"},
+			{
+				Type: v1alpha1.ConditionAccepted, Status: "True", Reason: "Accepted",
+				Message: "the spec is valid; disk1 is small; disk2 too",
+			},
+			{
+				Type: v1alpha1.ConditionDegraded, Status: "True", Reason: "DiskFailed",
+				Message: "edge-1: disk2; disk1 of edge-0 cannot be mounted",
+			},
+			{Type: v1alpha1.ConditionEvictionsWait, Status: "True", Reason: "HandingOver", Message: "budget edge"},
 		},
 	}}
 	numbers := map[string]podmetrics.Pod{"edge-0": {Disks: map[string]podmetrics.Disk{
-		"disk1": {Size: 2 << 30, UsedBytes: 1 << 30, Hits: 3, Requests: 4},
+		"disk1": {Size: 2 << 30, UsedBytes: 1 << 30, Hits: 30, Requests: 40, Sampling: .01},
+		"disk2": {Size: 2 << 30, UsedBytes: 1 << 30, Hits: 1, Requests: 1, Sampling: .01},
 	}}}
+	cacheNode.Generation, cacheNode.Status.ObservedGeneration = 3, 2
+	cacheNode.Status.ListenerCertificate = &v1alpha1.CertificateStatus{NotAfter: metav1.Unix(1800000000, 0)}
+	write := func(out io.Writer, cacheNode *v1alpha1.CacheNode, numbers map[string]podmetrics.Pod, form string) error {
+		return inForm(form).write(out, cacheNode, numbers)
+	}
 	var out strings.Builder
 	if err := write(&out, cacheNode, numbers, ""); err != nil {
 		t.Fatal(err)
 	}
 	want := strings.TrimPrefix(`
+No operator has looked at the present spec yet: what follows is about an earlier one
 Ready=True (Ready): 3 of 3
-Degraded=True (DiskFailed): edge-1: disk2
+Warning: disk1 is small; disk2 too
+Degraded=True (DiskFailed): edge-1: disk2; disk1 of edge-0 cannot be mounted
+EvictionsWait=True (HandingOver): budget edge
+The certificate of listen.tls expires at 2027-01-15T08:00:00Z
 POD      NODE     REVISION   DISK    STATE              SHARE     USED             HIT RATIO
 edge-0   node-1   abc        disk1   Healthy            50.00%    50% of 2.0 GiB   75.0%
-edge-0   node-1   abc        disk2   Healthy            50.00%    -                -
+edge-0   node-1   abc        disk2   Healthy            50.00%    50% of 2.0 GiB   too few
 edge-1   node-2   abc        disk1   Healthy            100.00%   -                -
 edge-1   node-2   abc        disk2   Failed (IOError)   0.00%     -                -
 edge-2   -        -          disk1   -                  -         -                -
@@ -69,6 +90,9 @@ edge-2: the agent does not answer
 	if diff := cmp.Diff(wantDisk, told.Pods[1].Disks[1]); diff != "" {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
+	if d := told.Pods[0].Disks[1]; d.HitRatio != nil || told.Generation != 3 || told.ObservedGeneration != 2 {
+		t.Errorf("a ratio of one sampled request, and generations: %+v, %+v", d, told)
+	}
 	if d := told.Pods[0].Disks[0]; d.HitRatio == nil || *d.HitRatio != 0.75 || d.UsedBytes != 1<<30 {
 		t.Errorf("numbers: %+v", d)
 	}
@@ -79,6 +103,9 @@ edge-2: the agent does not answer
 	}
 }
 
+// inForm are the options with a form of output.
+func inForm(form string) options { return options{output: &output.Flag{Value: form}} }
+
 // TestRoutingForPrograms checks that the JSON output says how the pods share keys.
 func TestRoutingForPrograms(t *testing.T) {
 	t.Parallel()
@@ -87,7 +114,7 @@ func TestRoutingForPrograms(t *testing.T) {
 		Pods:    []v1alpha1.PodStatus{{Name: "edge-0", Share: "50.01%"}, {Name: "edge-1", Share: "49.99%"}},
 	}}
 	var out bytes.Buffer
-	if err := write(&out, cacheNode, nil, "json"); err != nil {
+	if err := inForm("json").write(&out, cacheNode, nil); err != nil {
 		t.Fatal(err)
 	}
 	var told summary

@@ -10,10 +10,15 @@ import (
 
 // summary is what the verb says to programs.
 type summary struct {
-	Name       string             `json:"name"`
-	Namespace  string             `json:"namespace"`
-	Revision   string             `json:"revision,omitempty"`
-	Conditions []metav1.Condition `json:"conditions,omitempty"`
+	Name      string `json:"name"`
+	Namespace string `json:"namespace"`
+	Revision  string `json:"revision,omitempty"`
+	// Generation is that of the present spec, ObservedGeneration the one that the rest is about.
+	Generation         int64 `json:"generation"`
+	ObservedGeneration int64 `json:"observedGeneration"`
+	// Certificate is that of spec.listen.tls.
+	Certificate *v1alpha1.CertificateStatus `json:"certificate,omitempty"`
+	Conditions  []metav1.Condition          `json:"conditions,omitempty"`
 	// Routing says how the pods share the keys; left out if they do not.
 	Routing *v1alpha1.RoutingStatus `json:"routing,omitempty"`
 	// OutdatedPods is the number of pods with an agent or an nginx that is older than it should be.
@@ -36,7 +41,7 @@ type pod struct {
 }
 
 // disk is a disk of a pod. Its numbers are left out if the pod's metrics cannot be read. Requests are an estimate from
-// the sample.
+// the sample. HitRatio, from 0 to 1, is left out if the sample is too small.
 type disk struct {
 	Name      string   `json:"name"`
 	State     string   `json:"state"`
@@ -54,6 +59,8 @@ func summarize(cacheNode *v1alpha1.CacheNode, numbers map[string]podmetrics.Pod)
 		Name: cacheNode.Name, Namespace: cacheNode.Namespace,
 		Revision: cacheNode.Status.ConfigRevision, Conditions: cacheNode.Status.Conditions,
 		Routing: cacheNode.Status.Routing, OutdatedPods: cacheNode.Status.OutdatedPods,
+		Certificate: cacheNode.Status.ListenerCertificate,
+		Generation: cacheNode.Generation, ObservedGeneration: cacheNode.Status.ObservedGeneration,
 	}
 	for _, p := range cacheNode.Status.Pods {
 		one := pod{
@@ -68,7 +75,7 @@ func summarize(cacheNode *v1alpha1.CacheNode, numbers map[string]podmetrics.Pod)
 				Name: d.Name, State: state, Share: share, SizeBytes: int64(n.Size), UsedBytes: int64(n.UsedBytes),
 				Requests: int64(n.All()), Overflows: int64(n.Overflows),
 			}
-			if n.Requests > 0 {
+			if podmetrics.IsEnough(n.Requests, n.Sampling) {
 				told.HitRatio = new(n.Hits / n.Requests)
 			}
 			for _, reported := range p.Disks {

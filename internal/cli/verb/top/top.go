@@ -15,13 +15,24 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/cli/connect"
+	"github.com/cachenode/cachenode-operator/internal/cli/output"
 	"github.com/cachenode/cachenode-operator/internal/cli/podmetrics"
 	"github.com/cachenode/cachenode-operator/internal/cli/table"
 )
 
+// options are the command's flags.
+type options struct {
+	interval time.Duration
+	count    int
+	byPod    bool
+	output   *output.Flag
+	// live is true if the screen is written again and again.
+	live bool
+}
+
 // New makes the command.
 func New() *cobra.Command {
-	interval, count, byPod := 2*time.Second, 0, false
+	o := options{interval: 2 * time.Second}
 	command := &cobra.Command{
 		Use:   "top NAME",
 		Short: "Show requests, hit ratio, bytes and latency of each disk, and hops of each pod, live",
@@ -31,46 +42,48 @@ It fills objects and slices from the pod or the disk that had them, or else fetc
 It goes on until it is interrupted. If the output is no terminal, it prints once.
 
 The figures come from the pods' metrics, which count a sample of the requests (spec.monitoring.requestSampling).
+A hit ratio is "too few" until the sample has 30 requests: --interval 30s collects more.
 Latencies are in the steps of the metrics' histogram. Reading them needs the right to get pods/proxy.`,
-		Example: "  kubectl cachenode top edge",
+		Example: "  kubectl cachenode top edge\n  kubectl cachenode top edge -o json",
 		Args:    cobra.ExactArgs(1),
 	}
-	command.Flags().DurationVar(&interval, "interval", interval, "the time between two looks, at least 1s")
-	command.Flags().IntVar(&count, "count", 0, "how often to print; 0 on a terminal: until interrupted, otherwise once")
-	command.Flags().BoolVar(&byPod, "pods", false, "a line for each disk of each pod, instead of one for each disk")
+	command.Flags().DurationVar(&o.interval, "interval", o.interval, "the time between two looks, at least 1s")
+	command.Flags().IntVar(&o.count, "count", 0, "how often to print; 0 on a terminal: until interrupted, otherwise once")
+	command.Flags().BoolVar(&o.byPod, "pods", false, "a line for each disk of each pod, instead of one for each disk")
+	o.output = output.Add(command, "")
 	flags := connect.Add(command)
 	command.ValidArgsFunction = flags.CompleteNames
 	command.RunE = func(command *cobra.Command, args []string) error {
-		if interval < time.Second || count < 0 {
-			return fmt.Errorf("--interval %s, --count %d: want at least 1s, and no negative count", interval, count)
+		if o.interval < time.Second || o.count < 0 {
+			return fmt.Errorf("--interval %s, --count %d: want at least 1s, and no negative count", o.interval, o.count)
+		}
+		if err := o.output.Check(); err != nil {
+			return err
 		}
 		cluster, err := flags.Connect()
 		if err != nil {
 			return err
 		}
 		out := command.OutOrStdout()
-		live := table.IsTerminal(out) && count == 0
-		if !live && count == 0 {
-			count = 1
+		o.live = table.IsTerminal(out) && o.count == 0 && !o.output.IsForPrograms()
+		if !o.live && o.count == 0 {
+			o.count = 1
 		}
-		return run(command.Context(), cluster, args[0], interval, count, byPod, live, out)
+		return o.run(command.Context(), cluster, args[0], out)
 	}
 	return command
 }
 
-func run(
-	ctx context.Context, cluster *connect.Cluster, name string, interval time.Duration, count int, byPod, live bool,
-	out io.Writer,
-) error {
+func (o options) run(ctx context.Context, cluster *connect.Cluster, name string, out io.Writer) error {
 	before, at, err := look(ctx, cluster, name)
 	if err != nil {
 		return err
 	}
-	for i := 0; live || i < count; i++ {
+	for i := 0; o.live || i < o.count; i++ {
 		select {
 		case <-ctx.Done():
 			return nil
-		case <-time.After(interval):
+		case <-time.After(o.interval):
 		}
 		after, now, err := look(ctx, cluster, name)
 		if err != nil {
@@ -79,11 +92,18 @@ func run(
 			}
 			return err
 		}
-		if live {
+		if o.live {
 			_, _ = fmt.Fprint(out, "\x1b[H\x1b[2J") // the cursor home, the screen empty
 		}
-		write(out, rates(before, after, now.Sub(at), byPod), byPod)
-		writeRouting(out, routingRates(before, after, now.Sub(at)))
+		disks, routing := rates(before, after, now.Sub(at), o.byPod), routingRates(before, after, now.Sub(at))
+		if o.output.IsForPrograms() {
+			if err := o.output.Write(out, summarize(disks, routing, now.Sub(at))); err != nil {
+				return err
+			}
+		} else {
+			write(out, disks, o.byPod)
+			writeRouting(out, routing)
+		}
 		before, at = after, now
 	}
 	return nil
@@ -109,10 +129,12 @@ func look(ctx context.Context, cluster *connect.Cluster, name string) (map[strin
 
 // rate is what a disk did between two looks.
 type rate struct {
-	pod, disk                        string
-	requests, hits, bytes, overflows float64 // each second; the first three are estimates for all requests
-	used, size                       float64
-	firstByte                        map[float64]float64
+	pod, disk                  string
+	requests, bytes, overflows float64 // each second; the first two are estimates for all requests
+	used, size                 float64
+	// sampled and sampledHits are the requests that were counted, sampling the share of all that are.
+	sampled, sampledHits, sampling float64
+	firstByte                      map[float64]float64
 }
 
 // rates returns what the disks did between two looks. It leaves out pods that one of the looks has not seen, and pods
@@ -147,8 +169,10 @@ func (r *rate) add(old, now podmetrics.Disk, seconds float64) {
 	if now.Sampling > 0 {
 		scale = 1 / now.Sampling / seconds
 	}
+	r.sampled += now.Requests - old.Requests
+	r.sampledHits += now.Hits - old.Hits
+	r.sampling = now.Sampling
 	r.requests += (now.Requests - old.Requests) * scale
-	r.hits += (now.Hits - old.Hits) * scale
 	r.bytes += (now.Bytes - old.Bytes) * scale
 	r.overflows += (now.Overflows - old.Overflows) / seconds
 	r.used += now.UsedBytes
@@ -158,22 +182,31 @@ func (r *rate) add(old, now podmetrics.Disk, seconds float64) {
 	}
 }
 
-// quantile is the lowest bound of the histogram within which a share of the requests is; "-" if there were none.
+// quantile says for people within which bound a share of the requests is; "-" if there were none.
 func (r rate) quantile(share float64) string {
+	switch bound, isAbove, ok := r.bound(share); {
+	case !ok:
+		return "-"
+	case isAbove:
+		return ">" + seconds(bound)
+	default:
+		return "≤" + seconds(bound)
+	}
+}
+
+// bound is the lowest bound of the histogram, in seconds, within which a share of the requests is. isAbove is true if
+// that is above the highest bound; ok is false if there were no requests.
+func (r rate) bound(share float64) (bound float64, isAbove, ok bool) {
 	total := r.firstByte[math.Inf(1)]
 	if total == 0 {
-		return "-"
+		return 0, false, false
 	}
 	bounds := slices.Sorted(maps.Keys(r.firstByte))
-	for i, bound := range bounds {
-		if r.firstByte[bound] >= share*total {
-			if math.IsInf(bound, 1) {
-				return fmt.Sprintf(">%s", seconds(bounds[i-1]))
-			}
-			return "≤" + seconds(bound)
-		}
+	i := slices.IndexFunc(bounds, func(b float64) bool { return r.firstByte[b] >= share*total })
+	if i == len(bounds)-1 && i > 0 {
+		return bounds[i-1], true, true
 	}
-	return "-"
+	return bounds[i], false, true
 }
 
 func seconds(s float64) string {
@@ -187,10 +220,7 @@ func write(out io.Writer, list []rate, byPod bool) {
 	}
 	rows := table.New(out, -1, columns...)
 	for _, r := range list {
-		ratio, used := "-", "-"
-		if r.requests > 0 {
-			ratio = fmt.Sprintf("%.1f%%", 100*r.hits/r.requests)
-		}
+		ratio, used := podmetrics.HitRatio(r.sampledHits, r.sampled, r.sampling), "-"
 		if r.size > 0 {
 			used = fmt.Sprintf("%.0f%%", 100*r.used/r.size)
 		}

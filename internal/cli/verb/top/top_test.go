@@ -1,6 +1,7 @@
 package top
 
 import (
+	"encoding/json"
 	"math"
 	"strings"
 	"testing"
@@ -55,9 +56,9 @@ disk2   0.0          -           0.0 MiB    -                -        0.0       
 `},
 		"by pod": {true, `
 POD      DISK    REQUESTS/S   HIT RATIO   BYTES/S    FIRST BYTE P50   P99      OVERFLOWS/S   USED
-edge-0   disk1   100.0        75.0%       20.0 MiB   ≤1ms             >100ms   2.0           20%
+edge-0   disk1   100.0        too few     20.0 MiB   ≤1ms             >100ms   2.0           20%
 edge-0   disk2   0.0          -           0.0 MiB    -                -        0.0           10%
-edge-1   disk1   100.0        100.0%      0.0 MiB    ≤1ms             ≤1ms     0.0           40%
+edge-1   disk1   100.0        too few     0.0 MiB    ≤1ms             ≤1ms     0.0           40%
 `},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -67,6 +68,31 @@ edge-1   disk1   100.0        100.0%      0.0 MiB    ≤1ms             ≤1ms  
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 		})
+	}
+}
+
+// TestForPrograms checks the names that scripts read, and that a ratio of few samples is left out.
+func TestForPrograms(t *testing.T) {
+	t.Parallel()
+	disks := []rate{
+		{
+			disk: "disk1", requests: 20, sampled: 40, sampledHits: 30, sampling: .1, bytes: 5, used: 1, size: 2,
+			firstByte: map[float64]float64{.001: 30, math.Inf(1): 40},
+		},
+		{pod: "edge-0", disk: "disk2", sampled: 1, sampledHits: 1, sampling: .1},
+	}
+	text, err := json.Marshal(summarize(disks, []routingRate{{pod: "edge-0", share: .5, peer: 3}}, 2*time.Second))
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"seconds":2,"disks":[` +
+		`{"disk":"disk1","requests":20,"samples":40,"hitRatio":0.75,"bytes":5,"overflows":0,"usedBytes":1,"sizeBytes":2,` +
+		`"firstByte50":{"seconds":0.001},"firstByte99":{"seconds":0.001,"above":true}},` +
+		`{"pod":"edge-0","disk":"disk2","requests":0,"samples":1,"bytes":0,"overflows":0,"usedBytes":0,"sizeBytes":0}],` +
+		`"pods":[{"pod":"edge-0","share":0.5,"toOwners":3,"toStandIns":0,"unanswered":0,"hopBytes":0,` +
+		`"filled":0,"fetched":0}]}`
+	if diff := cmp.Diff(want, string(text)); diff != "" {
+		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
 

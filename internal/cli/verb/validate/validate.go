@@ -4,10 +4,13 @@ package validate
 import (
 	"errors"
 	"fmt"
+	"io"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/cachenode/cachenode-operator/internal/cli/file"
+	"github.com/cachenode/cachenode-operator/internal/cli/output"
 	"github.com/cachenode/cachenode-operator/internal/validation"
 )
 
@@ -22,47 +25,96 @@ the schema, the CEL rules, and the operator's own checks.
 
 The command needs no cluster, so it does not check Secrets, nodes and names that are taken.
 It warns of what an operator with default flags does not allow.
-Each error goes to standard error with the path of its field, and the exit code is 1.`,
+Each error goes to standard error with the path of its field, and the exit code is 1.
+With -o json, standard output has a list of files, each with "errors", or "cacheNodes" and their "warnings".`,
 		Example: `  kubectl cachenode validate -f edge.yaml
   kustomize build . | kubectl cachenode validate -f -`,
-		Args: cobra.NoArgs,
+		Args:              cobra.NoArgs,
+		ValidArgsFunction: cobra.NoFileCompletions,
 	}
 	command.Flags().StringSliceVarP(&filenames, "filename", "f", nil,
 		"a file with CacheNodes, as YAML or JSON; - reads standard input; may be given more than once")
 	_ = command.MarkFlagRequired("filename") // the flag exists
+	form := output.Add(command, "")
 	command.RunE = func(command *cobra.Command, _ []string) error {
-		var problems []error
-		for _, name := range filenames {
-			cacheNodes, err := file.Read(name, command.InOrStdin())
-			if err != nil {
-				problems = append(problems, prefixed(name, err))
-				continue
-			}
-			for _, cacheNode := range cacheNodes {
-				for _, problem := range validation.DefaultPolicy().Violations(cacheNode) {
-					_, _ = fmt.Fprintf(command.ErrOrStderr(), "warning: %s: %s: by the operator's default policy: %v\n",
-						name, cacheNode.Name, problem)
-				}
-				for _, warning := range validation.Warnings(cacheNode) {
-					_, _ = fmt.Fprintf(command.ErrOrStderr(), "warning: %s: %s: %s\n", name, cacheNode.Name, warning)
-				}
-				_, _ = fmt.Fprintf(command.OutOrStdout(), "%s: %s is valid\n", name, cacheNode.Name)
-			}
+		if err := form.Check(); err != nil {
+			return err
 		}
-		return errors.Join(problems...)
+		var results []result
+		for _, name := range filenames {
+			results = append(results, check(name, command.InOrStdin()))
+		}
+		if form.IsForPrograms() {
+			if err := form.Write(command.OutOrStdout(), results); err != nil {
+				return err
+			}
+			if slices.ContainsFunc(results, func(r result) bool { return len(r.Errors) > 0 }) {
+				return output.Exit(1)
+			}
+			return nil
+		}
+		return write(command.OutOrStdout(), command.ErrOrStderr(), results)
 	}
 	return command
 }
 
-// prefixed adds the name of the file to each of the errors.
-func prefixed(name string, err error) error {
-	var all interface{ Unwrap() []error }
-	if !errors.As(err, &all) {
-		return fmt.Errorf("%s: %w", name, err)
+// result is what is found in a file. It is also what the verb says to programs, in a list.
+type result struct {
+	File string `json:"file"`
+	// Errors keep the file from being accepted.
+	Errors     []string    `json:"errors,omitempty"`
+	CacheNodes []cacheNode `json:"cacheNodes,omitempty"`
+}
+
+// cacheNode is a valid CacheNode.
+type cacheNode struct {
+	Name     string   `json:"name"`
+	Warnings []string `json:"warnings,omitempty"`
+}
+
+// check reads a file; - stands for in.
+func check(name string, in io.Reader) result {
+	r := result{File: name}
+	cacheNodes, err := file.Read(name, in)
+	if err != nil {
+		r.Errors = messages(err)
 	}
+	for _, c := range cacheNodes {
+		valid := cacheNode{Name: c.Name}
+		for _, problem := range validation.DefaultPolicy().Violations(c) {
+			valid.Warnings = append(valid.Warnings, fmt.Sprintf("by the operator's default policy: %v", problem))
+		}
+		valid.Warnings = append(valid.Warnings, validation.Warnings(c)...)
+		r.CacheNodes = append(r.CacheNodes, valid)
+	}
+	return r
+}
+
+// write prints the results for people.
+func write(out, warnings io.Writer, results []result) error {
 	var problems []error
-	for _, e := range all.Unwrap() {
-		problems = append(problems, fmt.Errorf("%s: %w", name, e))
+	for _, r := range results {
+		for _, problem := range r.Errors {
+			problems = append(problems, fmt.Errorf("%s: %s", r.File, problem))
+		}
+		for _, c := range r.CacheNodes {
+			for _, warning := range c.Warnings {
+				_, _ = fmt.Fprintf(warnings, "warning: %s: %s: %s\n", r.File, c.Name, warning)
+			}
+			_, _ = fmt.Fprintf(out, "%s: %s is valid\n", r.File, c.Name)
+		}
 	}
 	return errors.Join(problems...)
+}
+
+// messages returns the joined errors as texts.
+func messages(err error) (list []string) {
+	var all interface{ Unwrap() []error }
+	if !errors.As(err, &all) {
+		return []string{err.Error()}
+	}
+	for _, e := range all.Unwrap() {
+		list = append(list, e.Error())
+	}
+	return list
 }

@@ -1,10 +1,14 @@
 package validate
 
 import (
+	"encoding/json"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/cachenode/cachenode-operator/internal/cli/output"
 )
 
 const good = `
@@ -58,6 +62,38 @@ func TestValidate(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// TestForPrograms checks the JSON and the exit code.
+func TestForPrograms(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	file := func(name, text string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	local := file("a.yaml", strings.Replace(good, "size: 1Gi", "size: 1Gi, localPath: {path: /srv/a}", 1))
+	bad := file("b.yaml", strings.Replace(good, "size: 1Gi", "size: 1Gi, media: Tape", 1))
+	command := New()
+	var out strings.Builder
+	command.SetOut(&out)
+	command.SilenceUsage, command.SilenceErrors = true, true
+	command.SetArgs([]string{"-f", local, "-f", bad, "-o", "json"})
+	if err := command.Execute(); !errors.Is(err, output.Exit(1)) {
+		t.Errorf("it ends with %v, want exit code 1", err)
+	}
+	var got []result
+	if err := json.Unmarshal([]byte(out.String()), &got); err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != 2 || got[0].File != local || len(got[0].Errors) > 0 || len(got[0].CacheNodes) != 1 ||
+		got[0].CacheNodes[0].Name != "edge" || len(got[0].CacheNodes[0].Warnings) != 1 ||
+		len(got[1].Errors) != 1 || !strings.Contains(got[1].Errors[0], "spec.disks[0].media") {
+		t.Errorf("it says\n%s", &out)
 	}
 }
 

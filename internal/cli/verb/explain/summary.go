@@ -1,0 +1,71 @@
+package explain
+
+import (
+	"time"
+)
+
+// summary is what the verb says to programs.
+type summary struct {
+	Key  string `json:"key"`
+	Hash uint32 `json:"hash"`
+	Slot int    `json:"slot"`
+	// Disk is the disk of the key while no disk has failed, Share its part of all keys.
+	Disk  string `json:"disk"`
+	Share string `json:"share"`
+	// File is the path of the object, or of its first slice.
+	File string `json:"file"`
+	// Owners are the pods that the key is for, one for each zone if there are zones; left out if pods do not share keys.
+	Owners []owner `json:"owners,omitempty"`
+	// Pods say what each pod has of the object; left out if a file was read instead of the cluster.
+	Pods []podSummary `json:"pods,omitempty"`
+}
+
+// owner is the pod that owns the key, the one that answers if it does not, and the owner before the last change.
+type owner struct {
+	Zone     string `json:"zone,omitempty"`
+	Owner    string `json:"owner"`
+	StandIn  string `json:"standIn,omitempty"`
+	Previous string `json:"previous,omitempty"`
+}
+
+// podSummary is what a pod has of the object.
+type podSummary struct {
+	Pod  string `json:"pod"`
+	Disk string `json:"disk"`
+	// Moved is true if the disk of the key is out of use in this pod. Older is true if the pod does not run what the spec
+	// asks for, so the object may be elsewhere.
+	Moved bool `json:"moved,omitempty"`
+	Older bool `json:"older,omitempty"`
+	// Cached is true if the object, or a part of it, is on the disk. Bytes is the size of its files there.
+	Cached bool  `json:"cached"`
+	Bytes  int64 `json:"bytes,omitempty"`
+	// Slices are the slices on the disk, AllSlices those of the whole object; 0 if that is not known.
+	Slices     int64      `json:"slices,omitempty"`
+	AllSlices  int64      `json:"allSlices,omitempty"`
+	ValidUntil *time.Time `json:"validUntil,omitempty"`
+	// InMemoryUntil is until when the copy in memory is fresh.
+	InMemoryUntil *time.Time `json:"inMemoryUntil,omitempty"`
+	// Problem says why the pod could not be looked at.
+	Problem string `json:"problem,omitempty"`
+}
+
+func summarize(p place, copies []held) summary {
+	s := summary{Key: p.key, Hash: p.hash, Slot: p.slot, Disk: p.disk, Share: p.share, File: p.path}
+	for _, o := range p.owners {
+		s.Owners = append(s.Owners, owner{o.zone, o.owner, o.standIn, o.previous})
+	}
+	for _, c := range copies {
+		told := podSummary{
+			Pod: c.pod, Disk: c.disk, Moved: c.moved, Older: c.older, Cached: c.bytes > 0, Bytes: c.bytes,
+			Slices: c.slices, AllSlices: c.allSlices(), Problem: c.problem,
+		}
+		if c.bytes > 0 {
+			told.ValidUntil = new(c.header.validTo.UTC())
+		}
+		if c.memory != (header{}) {
+			told.InMemoryUntil = new(c.memory.validTo.UTC())
+		}
+		s.Pods = append(s.Pods, told)
+	}
+	return s
+}
