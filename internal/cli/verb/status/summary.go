@@ -60,7 +60,7 @@ func summarize(cacheNode *v1alpha1.CacheNode, numbers map[string]podmetrics.Pod)
 		Revision: cacheNode.Status.ConfigRevision, Conditions: cacheNode.Status.Conditions,
 		Routing: cacheNode.Status.Routing, OutdatedPods: cacheNode.Status.OutdatedPods,
 		Certificate: cacheNode.Status.ListenerCertificate,
-		Generation: cacheNode.Generation, ObservedGeneration: cacheNode.Status.ObservedGeneration,
+		Generation:  cacheNode.Generation, ObservedGeneration: cacheNode.Status.ObservedGeneration,
 	}
 	for _, p := range cacheNode.Status.Pods {
 		one := pod{
