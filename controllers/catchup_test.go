@@ -19,8 +19,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/status"
 )
 
-// TestEventsAreToldOnce checks that a pass over a CacheNode whose last status the cache does not show yet tells no event
-// again.
+// TestEventsAreToldOnce checks that a pass over a CacheNode whose last status the cache does not show yet tells no
+// event again.
 func TestEventsAreToldOnce(t *testing.T) {
 	t.Parallel()
 	cacheNode := func(version string) *v1alpha1.CacheNode {
@@ -69,7 +69,9 @@ func TestSharingOfARefusedSpec(t *testing.T) {
 		pass pass
 		want *fleet.Decision
 	}{
-		"refused": {pass{observed: observed{offered: offered{stable: shares, sharing: state}}}, &fleet.Decision{State: state}},
+		"refused": {
+			pass{observed: observed{offered: offered{stable: shares, sharing: state}}}, &fleet.Decision{State: state},
+		},
 		"pods do not share keys": {
 			pass{observed: observed{offered: offered{stable: &agentapi.Revision{}, sharing: state}}}, nil,
 		},

@@ -54,7 +54,8 @@ cachenode_condition{cachenode="edge",namespace="a",reason="RollingOut",type="Rea
 # HELP cachenode_listener_certificate_not_after_timestamp_seconds When the certificate of listen.tls expires.
 # TYPE cachenode_listener_certificate_not_after_timestamp_seconds gauge
 cachenode_listener_certificate_not_after_timestamp_seconds{cachenode="edge",namespace="a"} 2000
-# HELP cachenode_listener_certificate_not_before_timestamp_seconds When the certificate of listen.tls begins to be valid.
+# HELP cachenode_listener_certificate_not_before_timestamp_seconds When the certificate of listen.tls begins to be ` +
+		`valid.
 # TYPE cachenode_listener_certificate_not_before_timestamp_seconds gauge
 cachenode_listener_certificate_not_before_timestamp_seconds{cachenode="edge",namespace="a"} 1000
 # HELP cachenode_replicas_ready Ready pods of the CacheNode.

@@ -49,8 +49,8 @@ func (r *CacheNodeReconciler) report(ctx context.Context, p *pass, err error) er
 	return nil
 }
 
-// catchUp gives a CacheNode the status that the last pass wrote, if the cache does not show that yet. Otherwise what has
-// changed would be told in events once more, and conditions would change at a new time.
+// catchUp gives a CacheNode the status that the last pass wrote, if the cache does not show that yet. Otherwise what
+// has changed would be told in events once more, and conditions would change at a new time.
 func (l *lasting) catchUp(cacheNode *v1alpha1.CacheNode) {
 	if l.told == nil {
 		return

@@ -95,8 +95,8 @@ func (r *CacheNodeReconciler) allCacheNodes(ctx context.Context, _ client.Object
 	return requests
 }
 
-// thoseWhoWantVolumes returns the CacheNodes that wait for a path or for room. One of them may get what a deleted volume
-// had.
+// thoseWhoWantVolumes returns the CacheNodes that wait for a path or for room. One of them may get what a deleted
+// volume had.
 func (r *CacheNodeReconciler) thoseWhoWantVolumes(context.Context, client.Object) (requests []reconcile.Request) {
 	r.since.Range(func(name, left any) bool {
 		if left.(lasting).wantsVolumes {

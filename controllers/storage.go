@@ -20,8 +20,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/storage/executor"
 )
 
-// pathAgain is how long a pass waits before it looks again for a free path. A volume of this operator that goes causes a
-// pass at once, and so does a node; only the volumes of others are not watched.
+// pathAgain is how long a pass waits before it looks again for a free path. A volume of this operator that goes causes
+// a pass at once, and so does a node; only the volumes of others are not watched.
 const pathAgain = 10 * time.Minute
 
 // keepStorage does what keeps the pods running, whatever the spec says. Pods on lost nodes start elsewhere, pods start

@@ -136,6 +136,9 @@ func (l *conditionList) rollingOut() string {
 	if replacing != "" {
 		text += ", " + replacing + " is being replaced"
 	}
+	if !l.ownersAreKnown() {
+		text += ", not all know yet who owns which keys"
+	}
 	return text + l.alsoSurplus()
 }
 
@@ -225,15 +228,15 @@ func (f Facts) areReady(ready int32) bool {
 }
 
 // isProgressing is true while the StatefulSet controller creates, replaces or removes pods, or pods have yet to take a
-// revision, and from then on until all pods are ready. Pods that become unready later, with nothing under way, are no
-// progress.
+// revision, and from then on until all pods are ready and know who owns which keys. Pods that become unready later, or
+// learn of other owners, with nothing under way, are no progress.
 func (f Facts) isProgressing(allReady bool) bool {
 	if f.Rollout == nil || !f.Rollout.Settled || f.Rollout.Remaking || !f.Rollout.Done ||
 		f.Rollout.Replacing != "" || !isRolledOut(f.StatefulSet) {
 		return true
 	}
 	old := meta.FindStatusCondition(f.CacheNode.Status.Conditions, v1alpha1.ConditionProgressing)
-	return !allReady && (old == nil || old.Status == metav1.ConditionTrue)
+	return (!allReady || !f.ownersAreKnown()) && (old == nil || old.Status == metav1.ConditionTrue)
 }
 
 // isRolledOut is true if the StatefulSet controller has seen the wanted template, and there are as many pods as wanted,

@@ -41,6 +41,14 @@ func (f Facts) routing() *v1alpha1.RoutingStatus {
 	return status
 }
 
+// ownersAreKnown is true if all pods that can route by the present owners of keys do, or if pods do not share keys.
+func (f Facts) ownersAreKnown() bool {
+	return f.Sharing == nil || !slices.ContainsFunc(f.Pods, func(p Pod) bool {
+		return p.DeletionTimestamp.IsZero() && !p.Silent && p.Report != nil &&
+			p.Report.FleetSerial != f.Sharing.State.Serial && p.Annotations[naming.AnnotationPeers] != "" && slices.Contains(p.Report.Features, agentapi.FeatureRouting)
+	})
+}
+
 // zones is how many pods own keys in each zone; "" if there are no zones.
 func zones(f fleet.Fleet) string {
 	var list []string

@@ -44,7 +44,11 @@ func sharing() Facts {
 
 // TestRouting checks that the status says who owns keys, and that a pod which hands its keys over is no surplus.
 func TestRouting(t *testing.T) {
-	status := Of(sharing())
+	atRest := sharing()
+	atRest.CacheNode.Status.Conditions = []metav1.Condition{
+		{Type: v1alpha1.ConditionProgressing, Status: metav1.ConditionFalse},
+	}
+	status := Of(atRest)
 	if r := status.Routing; r == nil || r.Owners != 2 || r.HandoverUntil == nil || r.Applied != "2/3" {
 		t.Errorf("status.routing is %+v", r)
 	}
@@ -91,13 +95,48 @@ func TestScaledAway(t *testing.T) {
 	f.StatefulSet = statefulSet(2, 1, 2, 3, 3, 3) // its controller has yet to see the smaller number
 	f.Config = &Config{Revision: "abc"}
 	for _, p := range f.Pods {
-		p.Report.Revision = "abc"
+		p.Report.Revision, p.Report.FleetSerial = "abc", 5
 	}
 	status := Of(f)
 	checkReady(t, status, metav1.ConditionFalse,
 		"revision abc: 2 of 2 pods run it, 2 are ready; being removed: edge-2")
 	if got := status.Pods[2].Message; got != "it is to be removed" {
 		t.Errorf("of edge-2, the status says %q", got)
+	}
+}
+
+// TestReadyWaitsForOwners checks that a rollout goes on until all pods know who owns which keys, and that pods which
+// learn of other owners later are no rollout.
+func TestReadyWaitsForOwners(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		progressing metav1.ConditionStatus
+		change      func(*Facts)
+		want        metav1.ConditionStatus
+	}{
+		"a pod does not know them": {metav1.ConditionTrue, func(*Facts) {}, metav1.ConditionFalse},
+		"all know them": {
+			metav1.ConditionTrue, func(f *Facts) { f.Pods[2].Report.FleetSerial = 5 }, metav1.ConditionTrue,
+		},
+		"its agent knows no owners": {
+			metav1.ConditionTrue, func(f *Facts) { f.Pods[2].Report.Features = nil }, metav1.ConditionTrue,
+		},
+		"its agent does not answer": {
+			metav1.ConditionTrue, func(f *Facts) { f.Pods[2].Silent = true }, metav1.ConditionTrue,
+		},
+		"the owners changed at rest": {metav1.ConditionFalse, func(*Facts) {}, metav1.ConditionTrue},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			f := sharing()
+			f.CacheNode.Status.Conditions = []metav1.Condition{
+				{Type: v1alpha1.ConditionProgressing, Status: tt.progressing},
+			}
+			tt.change(&f)
+			if c := meta.FindStatusCondition(Of(f).Conditions, v1alpha1.ConditionReady); c.Status != tt.want {
+				t.Errorf("Ready is %s (%s), want %s", c.Status, c.Message, tt.want)
+			}
+		})
 	}
 }
 

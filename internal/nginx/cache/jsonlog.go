@@ -7,7 +7,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 )
 
-// jsonFormat is the name of the log format with JSON. For requests that memory or another pod answered, the tag follows.
+// jsonFormat is the name of the log format with JSON. For requests that memory or another pod answered, the tag
+// follows.
 const jsonFormat = "cachenode_json"
 
 // LogField is a field of a line of the access log in JSON.

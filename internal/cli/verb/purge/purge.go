@@ -186,8 +186,8 @@ func (o *options) tell(out io.Writer, cp *v1alpha1.CachePurge, took time.Duratio
 	_, err = fmt.Fprintf(out, "cachepurge/%s %s in %d pods after %s: %d files, %d bytes\n", cp.Name, o.wait,
 		len(s.Pods), took.Round(time.Millisecond), s.Files, s.Bytes)
 	if s.Phase == v1alpha1.PurgeApplied && err == nil {
-		_, err = fmt.Fprintf(out, "Until it settles, %s after that, requests for what was purged go to the origin each time.\n",
-			grace)
+		_, err = fmt.Fprintf(out,
+			"Until it settles, %s after that, requests for what was purged go to the origin each time.\n", grace)
 	}
 	return err
 }
