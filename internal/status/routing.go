@@ -45,7 +45,8 @@ func (f Facts) routing() *v1alpha1.RoutingStatus {
 func (f Facts) ownersAreKnown() bool {
 	return f.Sharing == nil || !slices.ContainsFunc(f.Pods, func(p Pod) bool {
 		return p.DeletionTimestamp.IsZero() && !p.Silent && p.Report != nil &&
-			p.Report.FleetSerial != f.Sharing.State.Serial && p.Annotations[naming.AnnotationPeers] != "" && slices.Contains(p.Report.Features, agentapi.FeatureRouting)
+			p.Report.FleetSerial != f.Sharing.State.Serial && p.Annotations[naming.AnnotationPeers] != "" &&
+			slices.Contains(p.Report.Features, agentapi.FeatureRouting)
 	})
 }
 
