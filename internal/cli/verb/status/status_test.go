@@ -79,7 +79,7 @@ edge-2: the agent does not answer
 	}
 
 	out.Reset()
-	if err := write(&out, cacheNode, numbers, "json"); err != nil {
+	if err := inForm("json").write(&out, cacheNode, numbers); err != nil {
 		t.Fatal(err)
 	}
 	var told summary
@@ -97,7 +97,7 @@ edge-2: the agent does not answer
 		t.Errorf("numbers: %+v", d)
 	}
 	out.Reset()
-	err := write(&out, cacheNode, numbers, "wide")
+	err := inForm("wide").write(&out, cacheNode, numbers)
 	if err != nil || !strings.Contains(out.String(), "REQUESTS   OVERFLOWS   FILE SYSTEM") {
 		t.Errorf("error %v, wide:\n%s", err, out.String())
 	}
@@ -140,7 +140,7 @@ func TestOutdated(t *testing.T) {
 		}},
 	}}
 	var out bytes.Buffer
-	if err := (options{}).write(&out, cacheNode, nil); err != nil {
+	if err := inForm("").write(&out, cacheNode, nil); err != nil {
 		t.Fatal(err)
 	}
 	const line = "Outdated=True (NginxTooOld): 1 of 2 pods: edge-1 (1.28.0)\n"
@@ -148,7 +148,7 @@ func TestOutdated(t *testing.T) {
 		t.Errorf("%s\nlacks %s", &out, line)
 	}
 	out.Reset()
-	if err := options{output: "json"}.write(&out, cacheNode, nil); err != nil {
+	if err := inForm("json").write(&out, cacheNode, nil); err != nil {
 		t.Fatal(err)
 	}
 	var told summary
@@ -160,7 +160,7 @@ func TestOutdated(t *testing.T) {
 	}
 	out.Reset()
 	cacheNode.Status.Conditions[0].Status = "False"
-	if err := (options{}).write(&out, cacheNode, nil); err != nil || strings.Contains(out.String(), "Outdated") {
+	if err := inForm("").write(&out, cacheNode, nil); err != nil || strings.Contains(out.String(), "Outdated") {
 		t.Errorf("error %v, and without old pods: %s", err, &out)
 	}
 }
