@@ -1,0 +1,120 @@
+package differential
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Check returns why a client may not get a response to a request.
+func (h *History) Check(q Request, r Response) error {
+	for name := range r.Header {
+		if strings.HasPrefix(name, "X-Cachenode") || strings.HasPrefix(name, "X-Accel") {
+			return fmt.Errorf("a client sees %s", name)
+		}
+	}
+	if h.isCut(q, r) {
+		return nil
+	}
+	if h.Way.Slices && errors.Is(r.Err, ErrCut) {
+		return h.checkCut(q, r)
+	}
+	if r.Err != nil {
+		return r.Err
+	}
+	if isOwnError(r) {
+		if h.ownFailure(q) {
+			return nil
+		}
+		return errors.New("the origin did answer")
+	}
+	candidates := h.known()
+	if version := r.Header.Get(versionHeader); version != "" {
+		candidates = slices.DeleteFunc(candidates, func(of *Representation) bool { return of.Version != version })
+		if len(candidates) == 0 {
+			return errors.New("the origin has never sent this version")
+		}
+	}
+	why := errors.New("the origin was not asked")
+	for _, of := range candidates {
+		err := h.usable(of, q)
+		if err != nil && isRenewing(of, r) {
+			err = nil
+		}
+		if err == nil {
+			err = h.isResponse(of, q, r)
+		}
+		if err == nil {
+			return nil
+		}
+		why = fmt.Errorf("version %s: %w", of.Version, err)
+	}
+	return why
+}
+
+// isRenewing is true for an expired copy that nginx says another request is renewing. In a case, that is the request
+// before, whose response is stored a moment before nginx notes that it is.
+func isRenewing(of *Representation, r Response) bool {
+	return r.Header.Get("X-Cache") == "UPDATING" && mayEver(of.Header) == nil
+}
+
+// isResponse returns why a response does not fit a request for a representation.
+func (h *History) isResponse(of *Representation, q Request, r Response) error {
+	var statuses []string
+	for _, o := range h.outcomes(of, q) {
+		if o.status == r.Status {
+			if err := h.headers(of, q, r, o); err != nil {
+				return err
+			}
+			return content(of, q, r, o)
+		}
+		statuses = append(statuses, fmt.Sprint(o.status))
+	}
+	return fmt.Errorf("the status is %d, want %s", r.Status, strings.Join(statuses, " or "))
+}
+
+// checkCut checks a response in slices that ends early. It may, if the object has changed. But what has come must be
+// the beginning of what was to come.
+func (h *History) checkCut(q Request, r Response) error {
+	versions := h.known()
+	if len(versions) < 2 {
+		return fmt.Errorf("%w, and the object has not changed", r.Err)
+	}
+	if r.Status == 0 {
+		return nil // the first slice that the range needs is of another version than the one with the length
+	}
+	for _, of := range versions {
+		if of.Version == r.Header.Get(versionHeader) && h.begins(of, q, r) {
+			return nil
+		}
+	}
+	return fmt.Errorf("%w, and what came is no beginning of a version", r.Err)
+}
+
+// isCut is true for a response that ends early because the origin's answer did. A client of HTTP/1.0 may not know.
+func (h *History) isCut(q Request, r Response) bool {
+	knows := q.Protocol != HTTP10 || r.Header.Get("Content-Length") != ""
+	if r.Err == nil && knows || r.Err != nil && !errors.Is(r.Err, ErrCut) {
+		return false
+	}
+	return slices.ContainsFunc(h.Exchanges, func(e Exchange) bool {
+		isOf := e.Request == q.Number && e.Of != nil && e.Of.IsCut
+		return isOf && (r.Status == 0 || e.Of.Version == r.Header.Get(versionHeader) && h.begins(e.Of, q, r))
+	})
+}
+
+// begins is true if what has come is the beginning of a response. The beginning of several ranges is not compared.
+func (h *History) begins(of *Representation, q Request, r Response) bool {
+	for _, o := range h.outcomes(of, q) {
+		want := of.Body
+		if len(o.spans) == 1 {
+			want = want[o.spans[0].first : o.spans[0].last+1]
+		}
+		if o.status == r.Status && (len(o.spans) > 1 || bytes.HasPrefix(want, r.Body)) {
+			return true
+		}
+	}
+	return false
+}

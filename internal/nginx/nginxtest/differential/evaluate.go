@@ -1,0 +1,96 @@
+package differential
+
+import (
+	"net/http"
+	"strings"
+	"time"
+)
+
+// outcome is what a request gets of a representation.
+type outcome struct {
+	status int
+	// spans are the ranges of a 206.
+	spans []span
+}
+
+// evaluate says what a request gets of a representation, in the order of RFC 9110, section 13.2.2.
+func evaluate(of *Representation, method string, header http.Header) outcome {
+	whole := outcome{status: of.Status}
+	if of.Status != http.StatusOK || !isSafe(method) {
+		return whole
+	}
+	switch {
+	case header.Get("If-Match") != "":
+		if !matches(header.Get("If-Match"), of.etag(), isStrong) {
+			return outcome{status: http.StatusPreconditionFailed}
+		}
+	case !unmodified(header.Get("If-Unmodified-Since"), of, true):
+		return outcome{status: http.StatusPreconditionFailed}
+	}
+	switch {
+	case header.Get("If-None-Match") != "":
+		if matches(header.Get("If-None-Match"), of.etag(), isAny) {
+			return outcome{status: http.StatusNotModified}
+		}
+	case unmodified(header.Get("If-Modified-Since"), of, false):
+		return outcome{status: http.StatusNotModified}
+	}
+	if method != http.MethodGet || header.Get("Range") == "" || !inRange(header.Get("If-Range"), of) {
+		return whole
+	}
+	spans, ok := parseRange(header.Get("Range"), len(of.Body))
+	switch {
+	case !ok:
+		return whole
+	case len(spans) == 0:
+		return outcome{status: http.StatusRequestedRangeNotSatisfiable}
+	}
+	return outcome{http.StatusPartialContent, spans}
+}
+
+// isAny and isStrong say which tags can match: by weak comparison all, by strong comparison those that are strong (RFC
+// 9110, section 8.8.3.2).
+func isAny(string) bool { return true }
+
+func isStrong(tag string) bool { return !strings.HasPrefix(tag, "W/") }
+
+// matches is true if one of a list of tags is the tag. A star matches any representation.
+func matches(list, tag string, counts func(tag string) bool) bool {
+	if list == "*" {
+		return true
+	}
+	for t := range strings.SplitSeq(list, ",") {
+		t = strings.TrimSpace(t)
+		if tag != "" && counts(t) && counts(tag) && strings.TrimPrefix(t, "W/") == strings.TrimPrefix(tag, "W/") {
+			return true
+		}
+	}
+	return false
+}
+
+// unmodified is true if a representation has not been modified since a date. otherwise is the result if the date is not
+// valid or the representation has none, as the header is then to be ignored.
+func unmodified(date string, of *Representation, otherwise bool) bool {
+	since, ok := parseDate(date)
+	modified, has := parseDate(of.Header.Get("Last-Modified"))
+	if !ok || !has {
+		return otherwise
+	}
+	return !modified.After(since)
+}
+
+// inRange is true if If-Range lets Range count (RFC 9110, section 13.1.5).
+func inRange(condition string, of *Representation) bool {
+	switch {
+	case condition == "":
+		return true
+	case strings.HasSuffix(condition, `"`):
+		return matches(condition, of.etag(), isStrong)
+	}
+	return condition == of.Header.Get("Last-Modified")
+}
+
+func parseDate(text string) (time.Time, bool) {
+	t, err := http.ParseTime(text)
+	return t, err == nil
+}

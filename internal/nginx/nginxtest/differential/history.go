@@ -1,0 +1,135 @@
+package differential
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+)
+
+// Way is what is particular about the way on which requests reach the origin.
+type Way struct {
+	// Memory is true if there is a memory tier, which may serve a copy for a while after its object has expired.
+	Memory bool
+	// Slices is true if objects are fetched in slices. A response ends early rather than mix two versions.
+	Slices bool
+}
+
+// History is what the origin has answered for a URL so far, in the order in which it did, and what has become of the
+// copies.
+type History struct {
+	Way       Way
+	Exchanges []Exchange
+	// expired and purged are how many exchanges there were when all copies were last made to expire, or removed.
+	expired, purged int
+}
+
+// Expire notes that all copies have expired.
+func (h *History) Expire() { h.expired = len(h.Exchanges) }
+
+// Purge notes that all copies have been removed.
+func (h *History) Purge() { h.purged = len(h.Exchanges) }
+
+// usable returns why a response to a request may not be made of a representation.
+func (h *History) usable(of *Representation, q Request) error {
+	why := errors.New("the origin has never sent it")
+	for i, e := range slices.Backward(h.Exchanges) {
+		if e.Of != of {
+			continue
+		}
+		if e.Request == q.Number {
+			return nil // the origin was asked for this response
+		}
+		if h.isShared(i, e, q) {
+			return nil
+		}
+		if q.isPast() {
+			return errors.New("the request has to reach the origin")
+		}
+		switch err := e.storable(); {
+		case err != nil:
+			why = fmt.Errorf("it was an answer for request %d and may not be stored: %w", e.Request, err)
+		case !e.selects(q):
+			why = errors.New("it is for other values of the headers in Vary")
+		case i < h.purged:
+			why = errors.New("it was removed from the caches")
+		case i >= h.expired:
+			return nil
+		default:
+			if err := h.mayBeStale(of, q); err == nil {
+				return nil
+			} else {
+				why = fmt.Errorf("it has expired: %w", err)
+			}
+		}
+	}
+	return why
+}
+
+// mayBeStale returns why an expired copy may not be served.
+func (h *History) mayBeStale(of *Representation, q Request) error {
+	if err := mayEver(of.Header); err != nil {
+		return err
+	}
+	if h.Way.Memory {
+		return nil // docs/concepts/memory-tier.md: for up to maxExtraAge
+	}
+	if err := mayForError(of.Header); err != nil {
+		return err
+	}
+	// The gateway remembers a failure for a second, so it may be one of an earlier request.
+	for _, e := range slices.Backward(h.Exchanges) {
+		if h.failed(e) {
+			return nil
+		}
+		if e.Of == of && e.Request != q.Number && e.storable() == nil {
+			break
+		}
+	}
+	return errors.New("the origin has not failed")
+}
+
+// failed is true if an answer is a failure for which an expired copy may be served instead.
+func (h *History) failed(e Exchange) bool {
+	return e.Of == nil || slices.Contains([]int{500, 502, 503, 504}, e.Status)
+}
+
+// isShared is true for an answer that the gateway keeps for a second. Requests for an expired object wait for the first
+// of them and get its answer; one that comes within that second gets it too.
+func (h *History) isShared(i int, e Exchange, q Request) bool {
+	control := directives(e.Of.Header)
+	for _, name := range []string{"no-store", "no-cache", "private"} {
+		if _, ok := control[name]; ok {
+			return false
+		}
+	}
+	return !q.isPast() && h.expired > 0 && i >= max(h.expired, h.purged) && isSafe(e.Method) && e.selects(q) &&
+		control["max-age"] != "0" && control["s-maxage"] != "0" && e.Header.Get("Authorization") == "" &&
+		e.Of.Header.Get("Set-Cookie") == ""
+}
+
+// known are the representations that the origin has sent parts of, the last one first.
+func (h *History) known() (all []*Representation) {
+	for _, e := range slices.Backward(h.Exchanges) {
+		if e.Of != nil && !slices.Contains(all, e.Of) {
+			all = append(all, e.Of)
+		}
+	}
+	return all
+}
+
+// ownFailure is true if the origin did not answer a request, so that the client gets nginx's own error.
+func (h *History) ownFailure(q Request) bool {
+	return slices.ContainsFunc(h.Exchanges, func(e Exchange) bool { return e.Of == nil && e.Request == q.Number })
+}
+
+// asked is true if the origin was asked for a request.
+func (h *History) asked(q Request) bool {
+	return slices.ContainsFunc(h.Exchanges, func(e Exchange) bool { return e.Request == q.Number })
+}
+
+// isOwnError is true for a response that nginx makes itself because the origin does not answer.
+func isOwnError(r Response) bool {
+	isGateways := r.Status == http.StatusBadGateway || r.Status == http.StatusGatewayTimeout
+	return isGateways && r.Header.Get(versionHeader) == ""
+}

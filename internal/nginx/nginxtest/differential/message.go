@@ -1,0 +1,184 @@
+// Package differential says which responses a client may get from a cache: those that RFC 9110 and RFC 9111 allow,
+// given what the client asks for and all that the origin has answered so far for the same URL. It also makes up
+// requests and origins, always the same ones for a seed, so that a test can compare what the real nginx does with what
+// is allowed.
+package differential
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"slices"
+	"strings"
+)
+
+const (
+	// requestHeader carries the number of a client's request to the origin. It is a header that the cache passes on.
+	requestHeader = "X-Asked"
+	// versionHeader names the representation that a response is of.
+	versionHeader = "X-Version"
+	// AnswerHeader counts the answers of the origin for a URL, so that a stored one can be told from an earlier one.
+	AnswerHeader = "X-Answer"
+)
+
+// Request is what a client asks for.
+type Request struct {
+	// Number is the request's place among those of its URL, counted from 1.
+	Number int
+	Method string
+	Header http.Header
+	// Body is sent with a Content-Length, if it is not empty.
+	Body string
+	// Pod is the pod that is asked.
+	Pod int
+	// Protocol is the protocol that the client speaks.
+	Protocol Protocol
+}
+
+// Protocol is a version of HTTP.
+type Protocol string
+
+// The protocols. Clients of HTTP10 close a connection after one response, and those of the others keep it.
+const (
+	HTTP10 Protocol = "HTTP/1.0"
+	HTTP11 Protocol = "HTTP/1.1"
+	HTTP2  Protocol = "HTTP/2"
+	HTTP3  Protocol = "HTTP/3"
+)
+
+// isPast is true for a request that no cache may answer: it has credentials or a body, or is neither GET nor HEAD.
+func (q Request) isPast() bool {
+	return !isSafe(q.Method) || q.Header.Get("Authorization") != "" || q.Body != ""
+}
+
+func isSafe(method string) bool { return method == http.MethodGet || method == http.MethodHead }
+
+// String is the request in one line.
+func (q Request) String() string {
+	return fmt.Sprintf("%d. %s over %s to pod %d%s%s",
+		q.Number, q.Method, q.Protocol, q.Pod, lines(q.Header), body(q.Body))
+}
+
+// Framing is how an origin says where the body of a response ends.
+type Framing string
+
+// The framings.
+const (
+	Length  Framing = "Content-Length"
+	Chunked Framing = "chunked"
+	Close   Framing = "until the connection closes"
+)
+
+// Representation is what the origin has under a URL, for as long as it does not change, for requests with the same
+// values of the headers that Vary names.
+type Representation struct {
+	// Version tells it from all others of its URL.
+	Version string
+	Status  int
+	Header  http.Header
+	Body    []byte
+	Framing Framing
+	// Ranges is true if the origin itself answers Range.
+	Ranges bool
+	// IsCut is true if the connection closes in the middle of the body. Such an answer is not complete, and no cache may
+	// take it for one that is (RFC 9111, section 3.3).
+	IsCut bool
+}
+
+// etag is the entity tag, or "".
+func (r *Representation) etag() string { return r.Header.Get("ETag") }
+
+// String is the representation in one line.
+func (r *Representation) String() string {
+	return fmt.Sprintf("version %s: %d (%s, cut %t, ranges %t)%s",
+		r.Version, r.Status, r.Framing, r.IsCut, r.Ranges, lines(r.Header))
+}
+
+// Exchange is a request that the origin got, and what it answered.
+type Exchange struct {
+	// Request is the number of the client's request that caused it.
+	Request int
+	Method  string
+	Header  http.Header
+	// Of is the representation that the answer is of, Status the status of the answer. If the origin closed the connection
+	// instead, Of is nil and Status is 0.
+	Of     *Representation
+	Status int
+	// Answer counts the answers of the URL, from 0.
+	Answer int
+}
+
+// String is the exchange in one line.
+func (e Exchange) String() string {
+	answer := "the connection closed"
+	if e.Of != nil {
+		answer = fmt.Sprintf("%d of version %s", e.Status, e.Of.Version)
+	}
+	return fmt.Sprintf("   for %d, the origin answers %s with%s: %s", e.Request, e.Method, lines(e.Header), answer)
+}
+
+// Response is what a client got.
+type Response struct {
+	Status int
+	Header http.Header
+	Body   []byte
+	// Err says what is wrong with the message itself: the response ends early or never, or the connection cannot be used
+	// for another request.
+	Err error
+}
+
+// String is the response in one line.
+func (r Response) String() string {
+	problem := ""
+	if r.Err != nil {
+		problem = fmt.Sprintf(" (%v)", r.Err)
+	}
+	return fmt.Sprintf("   the client gets %d with %d bytes%s%s", r.Status, len(r.Body), lines(r.Header), problem)
+}
+
+// lines are headers in one line, sorted, without those that say nothing about a failure.
+func lines(header http.Header) string {
+	var b strings.Builder
+	names := make([]string, 0, len(header))
+	for name := range header {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		if name == "X-Forwarded-For" || name == "X-Forwarded-Host" || name == "X-Forwarded-Proto" || name == "Host" {
+			continue
+		}
+		for _, value := range header[name] {
+			fmt.Fprintf(&b, " [%s: %s]", name, value)
+		}
+	}
+	return b.String()
+}
+
+func body(text string) string {
+	if text == "" {
+		return ""
+	}
+	return fmt.Sprintf(" and %d bytes", len(text))
+}
+
+// without is a copy of headers that lacks some.
+func without(header http.Header, names ...string) http.Header {
+	header = header.Clone()
+	for _, name := range names {
+		header.Del(name)
+	}
+	return header
+}
+
+// differs says at which byte two bodies begin to differ, or "" if they do not.
+func differs(want, got []byte) string {
+	if bytes.Equal(want, got) {
+		return ""
+	}
+	at := 0
+	for at < min(len(want), len(got)) && want[at] == got[at] {
+		at++
+	}
+	return fmt.Sprintf("the body has %d bytes, want %d, and differs from byte %d on", len(got), len(want), at)
+}

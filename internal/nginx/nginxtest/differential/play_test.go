@@ -1,0 +1,48 @@
+package differential
+
+import (
+	"fmt"
+	"net"
+	"net/http/httptest"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+)
+
+// shape is that of the tests here.
+var shape = Shape{Pods: 1, Sizes: []int{0, 1, 5000, 100_000}, Protocols: []Protocol{HTTP11}, Steps: 12, Strict: true}
+
+func TestGenerateIsTheSameForASeed(t *testing.T) {
+	t.Parallel()
+	for seed := range uint64(50) {
+		first, second := fmt.Sprint(Generate(seed, shape)), fmt.Sprint(Generate(seed, shape))
+		if diff := cmp.Diff(first, second); diff != "" {
+			t.Errorf("seed %d (-first +second):\n%s", seed, diff)
+		}
+	}
+}
+
+// TestPlayWithTheOriginItself checks that clients may get all that the origin answers itself, so that what a test finds
+// is a fault of the cache.
+func TestPlayWithTheOriginItself(t *testing.T) {
+	t.Parallel()
+	origin := &Origin{}
+	server := httptest.NewServer(origin)
+	t.Cleanup(server.Close)
+	for seed := range uint64(200) {
+		path, c := fmt.Sprint("/", seed), Generate(seed, shape)
+		client := &Client{Host: "www.example.com", Dial: func(int) (net.Conn, error) {
+			return net.Dial("tcp", server.Listener.Addr().String())
+		}}
+		p := Player{
+			URL: origin.Add(path, c), Do: func(q Request) Response { return client.Do(path, q) },
+			Expire: func() {}, Purge: func() {}, Settle: func(string, int) {},
+			IsKnown: func(f Fault) bool { return f.Response.Status == 0 }, // it closes the connection on purpose
+		}
+		p.Begin(Way{}, c)
+		if f := p.Play(c.Steps); f != nil {
+			t.Errorf("seed %d: %v\n%s", seed, f.Err, f.Story)
+		}
+		client.Close()
+	}
+}

@@ -1,0 +1,111 @@
+package differential
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// Player does what the steps of a case say, beside what the origin does itself.
+type Player struct {
+	// URL is the case's URL at the origin.
+	URL *URL
+	// Do sends a request and returns the response. Expire and Purge make all copies of the object expire, and remove them.
+	Do            func(Request) Response
+	Expire, Purge func()
+	// Settle waits until an answer of the origin is stored in so many copies, or is not going to be: nginx stores a
+	// response after the client has it.
+	Settle func(answer string, copies int)
+	// IsKnown is true for a fault after which the case goes on.
+	IsKnown func(Fault) bool
+
+	history History
+	// last is the last response to a request that a cache can answer, and lastRequest that request.
+	last        Response
+	lastRequest Request
+	story       strings.Builder
+}
+
+// Fault is a response that is not allowed.
+type Fault struct {
+	// Err says why, and Story is what has happened to the URL, one line for each event.
+	Err   error
+	Story string
+	// Request and Response are the last ones of the story.
+	Request  Request
+	Response Response
+}
+
+// Begin begins a case.
+func (p *Player) Begin(way Way, c Case) {
+	p.history.Way = way
+	for _, r := range c.Resources {
+		p.tell("%s", r)
+	}
+}
+
+// Tell adds an event to the story.
+func (p *Player) Tell(event string) { p.tell("-- %s", event) }
+
+func (p *Player) tell(format string, values ...any) {
+	fmt.Fprintf(&p.story, "  "+format+"\n", values...)
+}
+
+// Play plays some steps and checks each response. It returns the first one that is not allowed, or nil.
+func (p *Player) Play(steps []Step) *Fault {
+	for _, step := range steps {
+		if step.Action == Ask {
+			if f := p.ask(step.Request); f != nil && !p.IsKnown(*f) {
+				return f
+			}
+			continue
+		}
+		p.settle()
+		p.URL.Do(step)
+		switch step.Action {
+		case Expire:
+			p.Expire()
+			p.history.Expire()
+		case Purge:
+			p.Purge()
+			p.history.Purge()
+		case Ask, Change, Fail, Mend:
+		}
+		p.Tell(step.String())
+	}
+	return nil
+}
+
+// ask sends a request and checks the response.
+func (p *Player) ask(q Request) *Fault {
+	p.tell("%s", q)
+	r := p.Do(q)
+	before := len(p.history.Exchanges)
+	p.history.Exchanges = p.URL.Exchanges()
+	for _, e := range p.history.Exchanges[before:] {
+		p.tell("%s", e)
+	}
+	p.tell("%s", r)
+	if !q.isPast() && r.Header.Get(AnswerHeader) != "" {
+		p.last, p.lastRequest = r, q
+	}
+	if err := p.history.Check(q, r); err != nil {
+		return &Fault{err, p.story.String(), q, r}
+	}
+	return nil
+}
+
+// settle waits until what the last response is made of is stored. If it was fetched, and not from the origin, another
+// pod or disk has it too.
+func (p *Player) settle() {
+	answer, copies := p.last.Header.Get(AnswerHeader), 1
+	if p.last.Header.Get("X-Cache") == "MISS" && !p.history.asked(p.lastRequest) {
+		copies = 2
+	}
+	for _, e := range slices.Backward(p.history.Exchanges) {
+		if e.Of != nil && e.storable() == nil && fmt.Sprint(e.Answer) == answer {
+			p.Settle(answer, copies)
+			return
+		}
+	}
+}
