@@ -1,0 +1,113 @@
+package cache_test
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cachenode/cachenode-operator/internal/agent/cachefile"
+	"github.com/cachenode/cachenode-operator/internal/layout"
+	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest/differential"
+)
+
+func expireCopy(path string) error {
+	err := cachefile.Expire(path, time.Now().Add(-time.Minute))
+	if errors.Is(err, cachefile.ErrVersion) || errors.Is(err, cachefile.ErrDamaged) {
+		return nil // nginx does not use it either
+	}
+	return err
+}
+
+func removeCopy(path string) error { return cachefile.Remove(path) }
+
+// eachCopy changes all copies of an object: on disks, in memory, and those that gateways keep for requests that wait.
+// It does so until none is being written, and no new one has come.
+func (l *differentialLab) eachCopy(t *testing.T, path string, change func(path string) error) {
+	t.Helper()
+	before := map[string]bool{}
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
+		copies, written := l.look(t, path)
+		isNew := false
+		for file := range copies {
+			if err := change(file); err != nil {
+				t.Error(err)
+			}
+			isNew = isNew || !before[file]
+			before[file] = true
+		}
+		if !isNew && !written {
+			return
+		}
+	}
+	t.Errorf("%s is being written all the time", path)
+}
+
+// unstored is how long a test waits for a response to be stored that may as well not be stored.
+const unstored = time.Second
+
+// settle waits until an answer is stored in so many copies, beside those in memory, and none is being written.
+func (l *differentialLab) settle(t *testing.T, path, answer string, copies int) {
+	t.Helper()
+	for end := time.Now().Add(unstored); time.Now().Before(end); {
+		answers, written := l.look(t, path)
+		found := 0
+		for file, a := range answers {
+			if a == answer && strings.Contains(file, layout.OwnFolder+"/cache/") {
+				found++
+			}
+		}
+		if !written && found >= copies {
+			return
+		}
+	}
+}
+
+// look looks for the pods' files with an object, and returns the answer in each. written is true if one of them is
+// being written.
+func (l *differentialLab) look(t *testing.T, path string) (answers map[string]string, written bool) {
+	t.Helper()
+	answers = map[string]string{}
+	folders := []string{layout.MemoryTierCache}
+	for _, disk := range []string{"disk1", "disk2", "disk3"} {
+		folders = append(folders, layout.CacheDir(disk), layout.RefreshDir(disk))
+	}
+	visit := func(file string, entry os.DirEntry, err error) error {
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil || !entry.Type().IsRegular() {
+			return err
+		}
+		if answer, ok := holds(file, path); ok {
+			answers[file] = answer
+			written = written || strings.Contains(filepath.Base(file), ".")
+		}
+		return nil
+	}
+	for _, n := range l.nginx {
+		for _, folder := range folders {
+			if err := filepath.WalkDir(n.Root+folder, visit); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	return answers, written
+}
+
+// holds returns the origin's answer in a file; ok is false if that is not of the object with a path.
+func holds(file, path string) (answer string, ok bool) {
+	opened, err := os.Open(file)
+	if err != nil {
+		return "", false
+	}
+	defer func() { _ = opened.Close() }()
+	h, err := cachefile.Read(opened)
+	if err != nil || !strings.Contains(h.Key+" ", "www.example.com"+path+" ") {
+		return "", false
+	}
+	return strings.Join(h.Values(differential.AnswerHeader), ""), true
+}

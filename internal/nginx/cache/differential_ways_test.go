@@ -1,0 +1,95 @@
+package cache_test
+
+import (
+	"strings"
+
+	"github.com/cachenode/cachenode-operator/internal/fleet"
+	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest/differential"
+)
+
+// small are sizes of bodies around those at which nginx changes its way: buffers, and the bound of the memory tier.
+var small = []int{0, 1, 100, 4096, 16 << 10, 60_000, 64 << 10, 64<<10 + 1, 200_000}
+
+// large1Mi are sizes around slices of 1 MiB.
+var large1Mi = []int{0, 1, 1000, mebi - 1, mebi, mebi + 1, 2 * mebi, 5 << 19}
+
+// differentialWays are all ways, by name.
+func differentialWays() map[string]differentialWay {
+	const tier = "  memoryTier: {enabled: true, size: 64Mi, minUses: 1, maxObjectSize: 64Ki}\n"
+	const noTier, sliced = "  memoryTier: {enabled: false}\n", "  cache: {slice: {size: 1Mi}}\n"
+	shape := differential.Shape{
+		Pods: 1, Sizes: small, Steps: stepsOfCase, Strict: true,
+		Protocols: []differential.Protocol{differential.HTTP10, differential.HTTP11, differential.HTTP11},
+	}
+	local := differentialWay{yaml: threeDisks + noTier, pods: 1, shape: shape}
+	three := differentialWay{yaml: sharded(noTier), pods: 3, shape: shape, fleet: fleet.Of(3)}
+	three.shape.Pods = 3
+	all := []differential.Protocol{differential.HTTP10, differential.HTTP11, differential.HTTP2, differential.HTTP3}
+	standIn := three
+	standIn.standIn, standIn.shape.Pods = true, 2
+	oneDiskMore := local.from(strings.Replace(local.yaml, ", {name: disk3, size: 1Gi}", "", 1), fleet.Of(1))
+	oneDiskMore.fleet = aDiskMore()
+	onePodMore := three.from(three.yaml, fleet.Of(2))
+	onePodMore.fleet.Previous = fleet.Of(2).Owners
+	onePodLess := three.from(three.yaml, fleet.Of(3))
+	onePodLess.fleet = fleet.Of(2)
+	onePodLess.fleet.Previous = fleet.Of(3).Owners
+	return map[string]differentialWay{
+		"local":                  local,
+		"hard disks":             three,
+		"fast disks":             three.on(nvme),
+		"stand-in":               standIn,
+		"stand-in, fast disks":   standIn.on(nvme),
+		"slices":                 local.with(sliced).slices(),
+		"slices of others":       three.with(sliced).slices(),
+		"slices of others, fast": three.on(nvme).with(sliced).slices(),
+		"memory":                 local.memory(tier),
+		"memory, others":         three.memory(tier),
+		"memory and slices":      three.memory(tier).with(sliced).slices(),
+		"protocols":              local.over(all...),
+		"protocols, others":      three.over(differential.HTTP2, differential.HTTP3),
+		"a disk more":            oneDiskMore,
+		"a disk more, slices":    oneDiskMore.with(sliced).slices(),
+		"a pod more":             onePodMore,
+		"a pod more, slices":     onePodMore.with(sliced).slices(),
+		"a pod less":             onePodLess,
+	}
+}
+
+// from has pods or disks change in the middle of the cases.
+func (w differentialWay) from(yaml string, f fleet.Fleet) differentialWay {
+	w.before = &differentialWay{yaml: yaml, fleet: f}
+	return w
+}
+
+// over has clients speak some protocols, also over TLS.
+func (w differentialWay) over(protocols ...differential.Protocol) differentialWay {
+	w.shape.Protocols = protocols
+	return w.with("  listen: {tls: {secretName: edge-tls, http3: true}}\n")
+}
+
+// on has a way's disks be of another kind.
+func (w differentialWay) on(disk string) differentialWay {
+	w.yaml = strings.ReplaceAll(w.yaml, "size: 1Gi", disk)
+	return w
+}
+
+// with adds lines to a way's spec.
+func (w differentialWay) with(lines string) differentialWay {
+	w.yaml += lines
+	if w.before != nil {
+		w.before = &differentialWay{yaml: w.before.yaml + lines, fleet: w.before.fleet}
+	}
+	return w
+}
+
+func (w differentialWay) slices() differentialWay {
+	w.shape.Sizes, w.way.Slices = large1Mi, true
+	return w
+}
+
+func (w differentialWay) memory(tier string) differentialWay {
+	w.yaml = strings.Replace(w.yaml, "  memoryTier: {enabled: false}\n", tier, 1)
+	w.way.Memory, w.shape.Strict = true, false
+	return w
+}
