@@ -121,10 +121,11 @@ test-e2e: ## End to end on a real cluster, which is started if there is none and
 	@test/e2e/all
 
 .PHONY: soak
-soak: ## What the tests do once, for long: fifty edits under load, of pods apart and of pods that share keys, 30 minutes of purges, and fuzzing. 75 minutes.
+soak: ## What the tests do once, for long: fifty edits under load, of pods apart and of pods that share keys, 30 minutes of purges, two hours of random requests, and fuzzing. Three and a quarter hours.
 	CACHENODE_TEST_EDITS=50 test/e2e/run -run '^TestFaults$$/^many'
 	CACHENODE_TEST_EDITS=50 test/e2e/run -run '^TestRouting$$'
 	CACHENODE_TEST_SOAK=30m test/e2e/run -run '^TestPurge$$'
+	CACHENODE_TEST_DIFFERENTIAL=2h $(unit) -timeout 3h -run '^TestDifferential$$' ./internal/nginx/cache
 	@hack/fuzz
 
 .PHONY: fuzz
