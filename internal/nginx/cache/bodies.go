@@ -11,21 +11,29 @@ const (
 	// requests.
 	withBody      = "@with_body"
 	bodyInGateway = "$gateway_body"
-	// noBody is the gateway's location that refuses a body of which a part is lost.
-	noBody = "@no_body"
-	// plainHeader tells the gateway that a server took a request for one without a body. askingPlain is its value.
-	plainHeader    = "X-CacheNode-Plain"
-	plainInRequest = "$http_x_cachenode_plain"
-	askingPlain    = "$asking_plain"
+	// largestSurprise is how much of a body that no header announces is kept in memory until all of it has come.
+	largestSurprise = "64k"
 )
 
-// Over HTTP/2 and HTTP/3, a body needs no header that announces it. A server of clients therefore takes such a GET for
-// one without a body, and for one that a cache may answer. The gateway gets HTTP/1.1, in which a body is announced. It
-// passes the request on without conditions or anything that others may have asked for, and says that the response is
-// not to be stored.
+// Over HTTP/2 and HTTP/3, a body needs no header that announces it, and the end of a request without a body may come in a
+// packet after its header. So a server of clients cannot tell at once whether such a GET has a body. It takes the GET for
+// one that a cache may answer, waits for its end before it asks the gateway or another pod, and refuses more than
+// largestSurprise with 413. Then the body's length is known and sent on. The first question to another pod is without it.
 //
-// After a lookup in memory or in another pod, a part of the body is lost, as bodies pass through. The gateway and the
-// lookup server of the other pod then answer with 411.
+// The gateway passes a GET with a body on without conditions or anything that others may have asked for, and says that
+// the response is not to be stored.
+
+// awaitsBody has a location wait for the end of a request.
+func (r renderer) awaitsBody() conf.Block {
+	if slices.Contains(r.Spec.Cache.Methods, "POST") {
+		return nil // its bodies pass through, and may be large
+	}
+	return conf.Block{
+		conf.D("proxy_request_buffering", conf.OnOff(true)),
+		conf.D("client_max_body_size", conf.Literal(largestSurprise)),
+		conf.D("client_body_buffer_size", conf.Literal(largestSurprise)),
+	}
+}
 
 // bodyMaps are the map for bodyInGateway, and those for what the cache, and not the client, has asked for. Lookups are
 // answered without the origin.
@@ -37,15 +45,12 @@ func bodyMaps() conf.Block {
 	}
 	which := conf.B("map",
 		[]conf.Argument{
-			conf.Expression(stateInRequest + ":" + plainInRequest +
-				":$request_method:$http_content_length:$http_transfer_encoding"),
+			conf.Expression(stateInRequest + ":$request_method:$http_content_length:$http_transfer_encoding"),
 			conf.Expression(bodyInGateway),
 		},
 		conf.D("default", conf.Literal("")),
-		conf.Row(conf.Expression("~:1?:(?:GET|HEAD):0*:$"), conf.Literal("")),
-		conf.Row(conf.Expression("~^(?:"+stateExpired+"|"+statePatient+")?::(?:GET|HEAD):"), conf.Literal("1")),
-		conf.Row(conf.Expression("~^(?:"+stateExpired+"|"+statePatient+"|"+stateHead+")?:1?:(?:GET|HEAD):"),
-			conf.Literal("lost")))
+		conf.Row(conf.Expression("~:(?:GET|HEAD):0*:$"), conf.Literal("")),
+		conf.Row(conf.Expression("~^(?:"+stateExpired+"|"+statePatient+"|"+stateHead+")?:(?:GET|HEAD):"), conf.Literal("1")))
 	return conf.Block{
 		which, unless(stateInRequest, "if_none_match"), unless(stateInRequest, "if_modified_since"),
 		unless(sliceInRequest, "range"),
@@ -54,57 +59,14 @@ func bodyMaps() conf.Block {
 
 // toBody has the gateway's first location pass requests with a body on to their own.
 func toBody() conf.Block {
-	when := func(value, status string) conf.Directive {
-		return conf.B("if",
-			[]conf.Argument{conf.Expression("(" + bodyInGateway), conf.Literal("="), conf.Literal(value + ")")},
-			conf.D("return", conf.Literal(status)))
-	}
 	return conf.Block{
 		conf.D("error_page", conf.Literal("421"), conf.Literal("="), conf.Literal(withBody)),
-		conf.D("error_page", conf.Literal("422"), conf.Literal("="), conf.Literal(noBody)),
-		when("1", "421"), when("lost", "422"),
+		conf.B("if", []conf.Argument{conf.Expression("(" + bodyInGateway + ")")}, conf.D("return", conf.Literal("421"))),
 	}
 }
 
-// asksPlain is true if plainVariable is there: a server may then have looked a request up before the gateway gets it.
-func (r renderer) asksPlain() bool { return len(r.disks) > 0 && (r.hasMemoryTier() || r.hops()) }
-
-// plainMap is the map for askingPlain: only for requests to the gateway.
-func (r renderer) plainMap() conf.Block {
-	if !r.asksPlain() {
-		return nil
-	}
-	return conf.Block{conf.B("map",
-		[]conf.Argument{conf.Expression(gatewayDisk + ":" + plainVariable), conf.Expression(askingPlain)},
-		conf.D("volatile"), // the lookup in memory has evaluated it already
-		conf.D("default", conf.Literal("")), conf.Row(conf.Expression("~.:1$"), conf.Literal("1")))}
-}
-
-// plainValue is the value of plainHeader.
-func (r renderer) plainValue() conf.Argument {
-	if !r.asksPlain() {
-		return conf.Literal("")
-	}
-	return conf.Expression(askingPlain)
-}
-
-// lengthRequired is noBody in the server of clients. The other pod's answer may be one to HEAD, without a body.
-func lengthRequired() conf.Directive {
-	return conf.B("location", conf.Literals(noBody), conf.D("return", conf.Literal("411")))
-}
-
-// noBodies has the lookup server refuse a body.
-func noBodies() conf.Block {
-	return conf.Block{readToTheEnd(), conf.B("if",
-		[]conf.Argument{conf.Expression("(" + bodyVariable + ")")}, conf.D("return", conf.Literal("411")))}
-}
-
-// readToTheEnd reads what still comes after an answer. The sender would otherwise take the end of the connection for a
-// failure, and ask elsewhere.
-func readToTheEnd() conf.Directive { return conf.D("lingering_close", conf.Literal("always")) }
-
-// bodyLocations are withBody, where the origin's own X-Accel-Expires does not count, and noBody.
-func (r renderer) bodyLocations() conf.Block {
+// bodyLocation is withBody, where the origin's own X-Accel-Expires does not count.
+func (r renderer) bodyLocation() conf.Directive {
 	set := func(name, value string) conf.Directive {
 		return conf.D("proxy_set_header", conf.Literal(name), conf.Expression(value))
 	}
@@ -113,7 +75,7 @@ func (r renderer) bodyLocations() conf.Block {
 		set("If-None-Match", "$body_if_none_match"), set("If-Modified-Since", "$body_if_modified_since"),
 		set("Range", "$body_range"),
 	}
-	for _, name := range []string{stateHeader, diskHeader, sliceHeader, fillHeader, formerHeader, plainHeader} {
+	for _, name := range []string{stateHeader, diskHeader, sliceHeader, fillHeader, formerHeader} {
 		block = append(block, set(name, ""))
 	}
 	// nginx takes these lists from the server only if a location has none.
@@ -126,9 +88,6 @@ func (r renderer) bodyLocations() conf.Block {
 		block = append(block, d)
 	}
 	never := conf.D("add_header", conf.Literal("X-Accel-Expires"), conf.Literal("0"), conf.Literal("always"))
-	return conf.Block{
-		conf.B("location", conf.Literals(withBody),
-			append(block, never, conf.D("proxy_pass", r.origin(upstreamName)))...),
-		conf.B("location", conf.Literals(noBody), readToTheEnd(), never, conf.D("return", conf.Literal("411"))),
-	}
+	return conf.B("location", conf.Literals(withBody),
+		append(block, never, conf.D("proxy_pass", r.origin(upstreamName)))...)
 }

@@ -1,8 +1,6 @@
 package cache_test
 
 import (
-	"net/http"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -22,24 +20,7 @@ type knownFault struct {
 }
 
 // knownFaults are all of them.
-var knownFaults = []*knownFault{
-	{
-		why: "a HEAD that is passed to the origin, with a range behind the end, gets a 416 with headers twice",
-		is: func(_ differentialWay, f differential.Fault) bool {
-			isHead := f.Request.Method == http.MethodHead && f.Response.Status == http.StatusRequestedRangeNotSatisfiable
-			return isHead && strings.Contains(f.Err.Error(), "comes 2 times")
-		},
-	},
-	{
-		why: "a plain GET over HTTP/3 gets 411 from another pod, if the end of the request comes after its header: nginx " +
-			"takes that for a body",
-		isRare: true,
-		is: func(_ differentialWay, f differential.Fault) bool {
-			return f.Request.Protocol == differential.HTTP3 && f.Response.Status == http.StatusLengthRequired &&
-				f.Response.Header.Get("X-Version") == ""
-		},
-	},
-}
+var knownFaults = []*knownFault{}
 
 // isKnown is true for a known fault.
 func isKnown(t *testing.T, w differentialWay, f differential.Fault) bool {

@@ -224,7 +224,7 @@ func (r renderer) fromPod(location, upstream string, more ...conf.Directive) con
 		set("Host", conf.Expression(fillHost)), set("Connection", conf.Literal("")),
 		set(schemeHeader, conf.Expression(fillScheme)), set(askHeader, conf.Literal(askFill)),
 	}
-	for _, name := range []string{stateHeader, diskHeader, sliceHeader, fillHeader, formerHeader, plainHeader} {
+	for _, name := range []string{stateHeader, diskHeader, sliceHeader, fillHeader, formerHeader} {
 		block = append(block, set(name, conf.Literal("")))
 	}
 	block = append(block,

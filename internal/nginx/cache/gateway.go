@@ -76,7 +76,7 @@ func (r renderer) gateway() conf.Block {
 	}
 	format, _ := r.sliceLog()
 	lifetime, _ := r.lifetime()
-	return append(slices.Concat(r.controlMaps(), bodyMaps(), r.plainMap(), r.againMaps(), r.redirects(), format, lifetime),
+	return append(slices.Concat(r.controlMaps(), bodyMaps(), r.againMaps(), r.redirects(), format, lifetime),
 		conf.B("upstream", conf.Literals(gatewayUpstream),
 			conf.D("server", conf.Literal("unix:"+layout.GatewaySocket)),
 			conf.D("keepalive", conf.Int(ptr.Deref(r.Spec.Origin.Keepalive.Connections, 0))),
@@ -186,7 +186,6 @@ func (r renderer) gatewayServer() conf.Directive {
 		conf.D("proxy_set_header", conf.Literal(sliceHeader), conf.Literal("")),
 		conf.D("proxy_set_header", conf.Literal(fillHeader), conf.Literal("")),
 		conf.D("proxy_set_header", conf.Literal(formerHeader), conf.Literal("")),
-		conf.D("proxy_set_header", conf.Literal(plainHeader), conf.Literal("")),
 		// Few reads and writes for a large body.
 		conf.D("proxy_buffer_size", conf.Literal("16k")),
 		conf.D("proxy_buffers", conf.Literal("8"), conf.Literal("64k")),
@@ -203,7 +202,7 @@ func (r renderer) gatewayServer() conf.Directive {
 		conf.B("if", []conf.Argument{conf.Expression("(" + byStateVariable + ")")},
 			conf.D("return", conf.Literal("418"))),
 	}
-	block = slices.Concat(block, r.fillLocations(), r.renewalLocations(), r.bodyLocations(), r.againLocations())
+	block = slices.Concat(block, r.fillLocations(), r.renewalLocations(), conf.Block{r.bodyLocation()}, r.againLocations())
 	return conf.B("server", nil, append(block,
 		// nginx would fetch the whole object and store it. The cache passes the request on instead.
 		conf.B("location", conf.Literals(headAlone),

@@ -60,7 +60,7 @@ var RequestHeaders = slices.Concat(
 	headers(Removed, "another method", overridesMethod...),
 	headers(Removed, "for scripts and servers behind the origin's own proxy", overridesServer...),
 	headers(Removed, "CacheNode's own", schemeHeader, renewHeader, stateHeader, diskHeader, sliceHeader,
-		fillHeader, formerHeader, askHeader, plainHeader),
+		fillHeader, formerHeader, askHeader),
 	headers(Passed, "for example",
 		"Accept", "Accept-Encoding", "Accept-Language", "Cookie", "Origin", "Referer", "User-Agent", "X-Real-IP",
 		"X-Request-Id"),
@@ -156,7 +156,7 @@ func (r renderer) forwarded() conf.Block {
 		// For the gateway; empty in a location without a cache.
 		set(stateHeader, state),
 		set(diskHeader, disk),
-		set(fillHeader, from), set(formerHeader, former), set(plainHeader, r.plainValue()),
+		set(fillHeader, from), set(formerHeader, former),
 	}
 	if r.hasSlices() {
 		block = append(block,

@@ -89,7 +89,7 @@ func (r renderer) hopLocations() conf.Block {
 	} {
 		block = append(block, r.look(h), r.fetch(h))
 	}
-	return append(block, lengthRequired())
+	return append(block, r.unsatisfiable(rangeOverHop, agentapi.TagPeer))
 }
 
 // asksFirst is true if a pod asks for the header of an object before it asks for the object: hard disks may take longer
@@ -120,7 +120,8 @@ func (r renderer) look(h hop) conf.Directive {
 		conf.D("proxy_read_timeout", conf.Time(r.hopTimeout())),
 		conf.D("proxy_intercept_errors", conf.OnOff(true)),
 		conf.D("error_page", conf.Literal(absent), conf.Literal("="), conf.Literal(h.fetch)),
-		conf.D("error_page", conf.Literal("411"), conf.Literal("="), conf.Literal(noBody)),
+		conf.D("proxy_pass_request_body", conf.OnOff(false)),
+		conf.D("proxy_set_header", conf.Literal("Content-Length"), conf.Literal("")),
 	}
 	if r.asksFirst() {
 		ask = h.fetch
@@ -138,6 +139,7 @@ func (r renderer) fetch(h hop) conf.Directive {
 	block := conf.Block{
 		r.toPeer(peerName + h.pod),
 		conf.D("proxy_read_timeout", conf.Time(tuning.LongestFetch(r.Spec.Origin)+connectTimeout)),
+		conf.D("error_page", conf.Literal("416"), conf.Literal("="), conf.Literal(rangeOverHop)), // see noSuchRange
 	}
 	return conf.B("location", conf.Literals(h.fetch), append(block, r.overHop(h, "")...)...)
 }
@@ -165,6 +167,7 @@ func (r renderer) overHop(h hop, ask string) conf.Block {
 		conf.D("proxy_busy_buffers_size", conf.Literal("128k")),
 		// nginx adds Accept-Ranges after a lookup in memory. Without this, the other pod's header would be there too.
 		conf.D("proxy_force_ranges", conf.OnOff(true)))
+	block = append(block, r.awaitsBody()...)
 	block = append(block, r.peerClientTLS()...)
 	block = append(block, silent()...)
 	block = append(block, r.rangesAsTheyAre()...)
@@ -192,8 +195,7 @@ func (r renderer) peerHeaders(ask string) conf.Block {
 		set(askHeader, conf.Literal(ask)),
 	}
 	for _, name := range []string{
-		stateHeader, diskHeader, sliceHeader, renewHeader, fillHeader, formerHeader, plainHeader,
-	} {
+		stateHeader, diskHeader, sliceHeader, renewHeader, fillHeader, formerHeader} {
 		block = append(block, set(name, conf.Literal("")))
 	}
 	return block

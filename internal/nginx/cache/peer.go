@@ -149,10 +149,7 @@ func (r renderer) lookupServer() conf.Directive {
 		conf.D("proxy_http_version", conf.Literal("1.1")),
 		conf.D("proxy_set_header", conf.Literal("Connection"), conf.Literal("")),
 		conf.D("proxy_set_header", conf.Literal(stateHeader), conf.Literal(stateAbsent)),
-		conf.B("location", conf.Literals("/"), append(noBodies(),
-			conf.D("error_page", conf.Literal("418"), conf.Literal("="), conf.Expression(askVariable)),
-			conf.D("recursive_error_pages", conf.OnOff(true)),
-			conf.D("return", conf.Literal("418")))...),
+		dispatch(conf.Expression(askVariable)),
 		isAbsent(absentHere))
 	block = append(block, r.lookUp(lookingUp), r.lookAt(lookingAt))
 	block = append(block, conf.B("location", conf.Literals(filling), slices.Concat(

@@ -101,7 +101,6 @@ func (r renderer) try() conf.Directive {
 		conf.D("proxy_read_timeout", conf.Time(slowAfter)),
 		conf.D("proxy_set_header", conf.Literal(diskHeader), conf.Literal("")),
 		conf.D("proxy_set_header", conf.Literal(sliceHeader), conf.Literal("")),
-		conf.D("proxy_set_header", conf.Literal(plainHeader), conf.Literal("")),
 		conf.D("proxy_cache_valid", conf.Literal("502"), conf.Literal("504"), conf.Seconds(slowFor)),
 		conf.D("proxy_no_cache", conf.Literal("1")), // not even a response with one of these statuses
 		conf.D("proxy_cache_lock", conf.OnOff(true)),

@@ -20,9 +20,10 @@ const (
 	otherDisk = "@other_disk"
 	// uncached is the location for requests that no disk can serve.
 	uncached = "@uncached"
-	// rangeOnDisk and rangeInMemory are the locations for a range that the stored object does not have.
+	// rangeOnDisk, rangeInMemory and rangeOverHop are the locations for a range that the stored object does not have.
 	rangeOnDisk   = "@no_such_range"
 	rangeInMemory = "@no_such_range_in_memory"
+	rangeOverHop  = "@no_such_range_over_hop"
 	// uncachedZone counts the requests that their own disk cannot serve.
 	uncachedZone = "uncached"
 	// clientsZone counts the connections of each client.
@@ -219,7 +220,7 @@ func (r renderer) cached(l diskLocation) conf.Directive {
 	} else {
 		block = append(block, r.notSliced("no")...)
 	}
-	block = slices.Concat(block, r.rangesAsTheyAre(), r.throughGateway(r.passedURI()), r.cachePolicy(l), r.diskIO(l.disk))
+	block = slices.Concat(block, r.awaitsBody(), r.rangesAsTheyAre(), r.throughGateway(r.passedURI()), r.cachePolicy(l), r.diskIO(l.disk))
 	diskFails, gatewayFails := l.failover()
 	block = append(block,
 		conf.D("error_page", conf.Literal("500"), conf.Literal("="), diskFails),
