@@ -248,8 +248,8 @@ type CacheLock struct {
 	// +optional
 	Timeout Duration `json:"timeout,omitempty"`
 
-	// age is the time after which one more request may ask the origin if the first is not done. A worker that dies holds its
-	// locks for as long. Default as for timeout.
+	// age is the time after which one more request may ask the origin if the first is not done. A worker that dies holds
+	// its locks for as long. Default as for timeout.
 	// +optional
 	Age Duration `json:"age,omitempty"`
 }

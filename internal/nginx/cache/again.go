@@ -13,8 +13,8 @@ import (
 const (
 	// againName is the upstream of requests that are sent again. None of its servers is ever taken to have failed.
 	againName = "origin_again"
-	// again is the gateway's location for such requests, fetchAgain the one for those of the location fetch, and failed the
-	// one for requests that are not sent again.
+	// again is the gateway's location for such requests, fetchAgain the one for those of the location fetch, and failed
+	// the one for requests that are not sent again.
 	again      = "@again"
 	fetchAgain = "@fetch_again"
 	failed     = "@failed"

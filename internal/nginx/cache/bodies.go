@@ -15,10 +15,10 @@ const (
 	largestSurprise = "64k"
 )
 
-// Over HTTP/2 and HTTP/3, a body needs no header that announces it, and the end of a request without a body may come in a
-// packet after its header. So a server of clients cannot tell at once whether such a GET has a body. It takes the GET for
-// one that a cache may answer, waits for its end before it asks the gateway or another pod, and refuses more than
-// largestSurprise with 413. Then the body's length is known and sent on. The first question to another pod is without it.
+// Over HTTP/2 and HTTP/3, a body needs no header that announces it, and the end of a request without a body may come in
+// a packet after its header. So a server of clients cannot tell at once whether such a GET has a body. It takes the GET
+// for one that a cache may answer, waits for its end before it asks the gateway or another pod, and refuses more than
+// largestSurprise with 413. Then the body's length is known and sent on. The first question to another pod has no body.
 //
 // The gateway passes a GET with a body on without conditions or anything that others may have asked for, and says that
 // the response is not to be stored.

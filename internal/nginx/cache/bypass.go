@@ -60,7 +60,7 @@ func (r renderer) here() conf.Directive {
 }
 
 // past is the location for requests past the caches. They reach the origin as they came: with their method, arguments,
-// range and conditions. No disk takes part, so none can fail them, and nothing is asked of the origin twice that may not be.
+// range and conditions. No disk takes part, so none can fail them. What is not idempotent reaches the origin once.
 func (r renderer) past() conf.Directive {
 	block := conf.Block{conf.D("proxy_pass", r.origin(upstreamName))}
 	if len(r.disks) > 0 {

@@ -26,9 +26,9 @@ const (
 	unfilled    = "@unfilled"
 	fillRenewed = "@fill_renewed"
 	// formerHeader tells the gateway from which other disk of the pod an object can be filled, and what of the key the
-	// gateway's own request does not show: the client's method, scheme and host. It never has the path: a decoded one could
-	// end the header. formerVariable is its value, and formerDisk, formerMethod, formerScheme and formerHost are its parts.
-	// fillFromDisk is the gateway's location that looks there, orFormer the location for what the other pod does not have.
+	// gateway's own request does not show: the client's method, scheme and host. It never has the path: a decoded one
+	// could end the header. formerVariable is its value, and formerDisk, formerMethod, formerScheme and formerHost are its
+	// parts. fillFromDisk is the gateway's location that looks there, orFormer the location for what the other pod lacks.
 	formerHeader    = "X-CacheNode-Former"
 	formerInRequest = "$http_x_cachenode_former"
 	formerVariable  = "$former"
@@ -309,8 +309,8 @@ func (r renderer) toFill() conf.Block {
 
 // lifetime is the X-Accel-Expires of the gateway's response: the origin's own, but for two cases.
 //
-// nginx stores a response with it whatever Cache-Control says. A response that is for one client alone, or for nobody to
-// keep, is not stored, so the gateway leaves the header out.
+// nginx stores a response with it whatever Cache-Control says. A response that is for one client alone, or for nobody
+// to keep, is not stored, so the gateway leaves the header out.
 //
 // If the origin says that a copy is valid and not for how long, the copy is valid once more for what cache.valid has for
 // it. nginx would take that from the stored response, and for one that was filled it is some seconds.

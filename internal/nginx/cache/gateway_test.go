@@ -58,7 +58,8 @@ func TestGatewayIsTransparent(t *testing.T) {
 		},
 		"X-Accel-Expires, private for others": {
 			map[string]string{"X-Accel-Expires": "60", "CDN-Cache-Control": minute, "Cache-Control": "private"},
-			[]string{"private"}, "HIT",
+			[]string{"private"},
+			"HIT",
 		},
 		"a forged header": {
 			map[string]string{"X-CacheNode-Cache-Control": "forged", "X-CacheNode-Shared": "HIT"}, nil, "HIT",

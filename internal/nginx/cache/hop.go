@@ -195,7 +195,8 @@ func (r renderer) peerHeaders(ask string) conf.Block {
 		set(askHeader, conf.Literal(ask)),
 	}
 	for _, name := range []string{
-		stateHeader, diskHeader, sliceHeader, renewHeader, fillHeader, formerHeader} {
+		stateHeader, diskHeader, sliceHeader, renewHeader, fillHeader, formerHeader,
+	} {
 		block = append(block, set(name, conf.Literal("")))
 	}
 	return block

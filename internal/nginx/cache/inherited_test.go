@@ -47,7 +47,8 @@ func ownLists(location statement) string {
 	switch {
 	case len(passes) > 0 && !slices.Contains(passes, "Date"):
 		return "proxy_pass_header leaves out Date"
-	case slices.Contains([]string{"@renewal", "@patient"}, location.words[1]) && len(hides) > 0 && !slices.Contains(hides, "Cache-Control"):
+	case slices.Contains([]string{"@renewal", "@patient"}, location.words[1]) &&
+		len(hides) > 0 && !slices.Contains(hides, "Cache-Control"):
 		return "proxy_hide_header leaves out Cache-Control"
 	}
 	return ""

@@ -62,8 +62,8 @@ func (r renderer) keyInGateway() conf.Expression {
 			key += p.text
 		}
 	}
-	return conf.Expression(strings.NewReplacer("$request_method", formerMethod, "$scheme", formerScheme, "$host", formerHost).
-		Replace(string(key)))
+	former := strings.NewReplacer("$request_method", formerMethod, "$scheme", formerScheme, "$host", formerHost)
+	return conf.Expression(former.Replace(string(key)))
 }
 
 // Key is the key that nginx computes for a request.

@@ -134,7 +134,7 @@ func TestSmuggling(t *testing.T) {
 	p.yaml = threeDisks + policy
 	p.take(t, 0, aDiskMore())
 	var hosts []string
-	p.answer = func(w http.ResponseWriter, r *http.Request) bool {
+	p.answer = func(_ http.ResponseWriter, r *http.Request) bool {
 		hosts = append(hosts, r.Host+r.Header.Get("X-Original-URL"))
 		return false
 	}

@@ -175,7 +175,8 @@ func (r renderer) lookUp(name string) conf.Directive {
 		return isAbsent(name)
 	}
 	return conf.B("location", conf.Literals(name), slices.Concat(r.onlyIfCached(r.key()),
-		conf.Block{noSuchRange()}, r.logsOfLookups(), r.answerHeaders(conf.Expression("$upstream_cache_status"), conf.Expression(diskVariable), ""))...)
+		conf.Block{noSuchRange()}, r.logsOfLookups(),
+		r.answerHeaders(conf.Expression("$upstream_cache_status"), conf.Expression(diskVariable), ""))...)
 }
 
 // lookAt answers with the header of an object. With slices, that is the first slice which the request needs, so a disk

@@ -59,7 +59,8 @@ const (
 	// slowStatus is the gateway's answer to itself in the location slow. No origin sends it.
 	slowStatus = "472"
 	// slowAfter is how long a request waits for the renewal of another, and how long the origin may then take. slowFor is
-	// for how long it is remembered that both were in vain. nginx's clock has whole seconds, so it is a second less at times.
+	// for how long it is remembered that both were in vain. nginx's clock has whole seconds, so it is a second less at
+	// times.
 	slowAfter = time.Second
 	slowFor   = 5 * time.Second
 )
@@ -71,7 +72,7 @@ func (r renderer) renewalLocations() conf.Block {
 		conf.D("proxy_intercept_errors", conf.OnOff(true)),
 		conf.D("error_page", conf.Literals(append(staleCodes(r.Spec.Cache), "=", broken)...)...),
 	}
-	remembers := append(r.renewalOf("slow ", stateRenewal),
+	remembers := append(r.renewalOf("slow ", stateRenewal, tuning.LongestFetch(r.Spec.Origin)),
 		conf.D("proxy_cache_valid", conf.Literal(slowStatus), conf.Seconds(slowFor)),
 		conf.D("error_page", conf.Literal(slowStatus), conf.Literal("="), conf.Literal(broken)),
 		conf.D("proxy_pass", self))
@@ -93,12 +94,10 @@ func (r renderer) renewalLocations() conf.Block {
 	}
 }
 
-// try asks the origin for an answer within slowAfter. One request does for each object; the others learn whether that was
-// in vain.
+// try asks the origin for an answer within slowAfter. One request does for each object; the others learn whether that
+// was in vain.
 func (r renderer) try() conf.Directive {
-	block := slices.DeleteFunc(r.renewalOf("try ", ""), func(d conf.Directive) bool { return d.Name == "proxy_read_timeout" })
-	block = append(block,
-		conf.D("proxy_read_timeout", conf.Time(slowAfter)),
+	block := append(r.renewalOf("try ", "", slowAfter),
 		conf.D("proxy_set_header", conf.Literal(diskHeader), conf.Literal("")),
 		conf.D("proxy_set_header", conf.Literal(sliceHeader), conf.Literal("")),
 		conf.D("proxy_cache_valid", conf.Literal("502"), conf.Literal("504"), conf.Seconds(slowFor)),
@@ -118,9 +117,9 @@ func (r renderer) unchanged() conf.Block {
 		conf.D("add_header", conf.Literal(stateHeader), conf.Literal("")))
 }
 
-// renewalOf is what the locations with a cache have in common: a cache of the asking disk, whose keys have a prefix, and
-// what they ask the next location for.
-func (r renderer) renewalOf(prefix string, state conf.Expression) conf.Block {
+// renewalOf is what the locations with a cache have in common: a cache of the asking disk, whose keys have a prefix, what
+// they ask the next location for, and how long that may take.
+func (r renderer) renewalOf(prefix string, state conf.Expression, patience time.Duration) conf.Block {
 	set := func(name, value string) conf.Directive {
 		return conf.D("proxy_set_header", conf.Literal(name), conf.Expression(value))
 	}
@@ -132,7 +131,7 @@ func (r renderer) renewalOf(prefix string, state conf.Expression) conf.Block {
 		conf.D("proxy_ignore_headers",
 			append(accelHeaders("X-Accel-Buffering"), conf.Literal("Cache-Control"), conf.Literal("Expires"))...),
 		conf.D("proxy_next_upstream", conf.Literal("off")), // the location fetch tries again
-		conf.D("proxy_read_timeout", conf.Time(tuning.LongestFetch(r.Spec.Origin))),
+		conf.D("proxy_read_timeout", conf.Time(patience)),
 		// nginx leaves the conditions out where it caches, and what a location sets replaces what the server sets.
 		set("If-None-Match", "$http_if_none_match"), set("If-Modified-Since", "$http_if_modified_since"),
 		set("Host", "$http_host"), set("Connection", ""), set(stateHeader, string(state)), set(fillHeader, ""),
@@ -152,7 +151,7 @@ func (r renderer) shared(state conf.Expression, patience time.Duration) conf.Blo
 	if r.hasSlices() {
 		kept = append(conf.Literals("206"), kept...)
 	}
-	block := append(r.renewalOf("", state),
+	block := append(r.renewalOf("", state, tuning.LongestFetch(r.Spec.Origin)),
 		conf.D("proxy_cache_valid", append(kept, conf.Literal("1s"))...),
 		conf.D("proxy_no_cache",
 			conf.Expression(ownOnly), conf.Expression(variesVariable), conf.Expression(partialVariable)),

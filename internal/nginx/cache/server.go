@@ -220,7 +220,8 @@ func (r renderer) cached(l diskLocation) conf.Directive {
 	} else {
 		block = append(block, r.notSliced("no")...)
 	}
-	block = slices.Concat(block, r.awaitsBody(), r.rangesAsTheyAre(), r.throughGateway(r.passedURI()), r.cachePolicy(l), r.diskIO(l.disk))
+	block = slices.Concat(block, r.awaitsBody(), r.rangesAsTheyAre(), r.throughGateway(r.passedURI()),
+		r.cachePolicy(l), r.diskIO(l.disk))
 	diskFails, gatewayFails := l.failover()
 	block = append(block,
 		conf.D("error_page", conf.Literal("500"), conf.Literal("="), diskFails),
@@ -276,7 +277,8 @@ func (r renderer) passTo(url conf.Expression) conf.Directive {
 	return conf.D("proxy_pass", url+r.passedURI())
 }
 
-// throughGateway passes a request on to the gateway, with a URI or as the client wrote it, and gives the client the origin's own Cache-Control.
+// throughGateway passes a request on to the gateway, with a URI or as the client wrote it, and gives the client the
+// origin's own Cache-Control.
 func (r renderer) throughGateway(uri conf.Expression) conf.Block {
 	block := conf.Block{
 		conf.D("proxy_pass", "http://"+gatewayUpstream+uri),
