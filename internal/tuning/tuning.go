@@ -124,8 +124,9 @@ func Duration(d v1alpha1.Duration) time.Duration {
 	return parsed
 }
 
-// LongestFetch returns how long the origin may take until it has answered: one attempt that takes longest, after all the
-// time in which others may begin. A body may take longer, as origin.timeouts.read is about the time between two reads.
+// LongestFetch returns how long the origin may take until it has answered: one attempt that takes longest, after all
+// the time in which others may begin. A body may take longer, as origin.timeouts.read is about the time between two
+// reads.
 func LongestFetch(o v1alpha1.Origin) time.Duration {
 	return Duration(o.Timeouts.Connect) + Duration(o.Timeouts.Read) + Duration(o.Retries.Timeout)
 }

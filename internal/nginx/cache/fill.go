@@ -312,8 +312,8 @@ func (r renderer) toFill() conf.Block {
 // nginx stores a response with it whatever Cache-Control says. A response that is for one client alone, or for nobody
 // to keep, is not stored, so the gateway leaves the header out.
 //
-// If the origin says that a copy is valid and not for how long, the copy is valid once more for what cache.valid has for
-// it. nginx would take that from the stored response, and for one that was filled it is some seconds.
+// If the origin says that a copy is valid and not for how long, the copy is valid once more for what cache.valid has
+// for it. nginx would take that from the stored response, and for one that was filled it is some seconds.
 func (r renderer) lifetime() (maps, header conf.Block) {
 	const ok = v1alpha1.StatusCode(200)
 	given := conf.Expression("$status:$upstream_http_x_accel_expires$upstream_http_expires:" + controlVariable)

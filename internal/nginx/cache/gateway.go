@@ -16,8 +16,8 @@ import (
 const (
 	// gatewayUpstream leads to the gateway.
 	gatewayUpstream = "gateway"
-	// stateHeader tells the gateway that the cache has an expired copy, or that the client asked by HEAD for what the cache
-	// does not have (stateHead). headAlone is the gateway's location for that.
+	// stateHeader tells the gateway that the cache has an expired copy, or that the client asked by HEAD for what the
+	// cache does not have (stateHead). headAlone is the gateway's location for that.
 	stateHeader    = "X-CacheNode-State"
 	stateVariable  = "$asking_state"
 	stateInRequest = "$http_x_cachenode_state"

@@ -12,8 +12,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 )
 
-// TestEveryListenerIsBounded lists the sockets that nginx opens, and checks that each server on one that is reached from
-// outside the pod has time-outs for incomplete requests.
+// TestEveryListenerIsBounded lists the sockets that nginx opens, and checks that each server on one that is reached
+// from outside the pod has time-outs for incomplete requests.
 func TestEveryListenerIsBounded(t *testing.T) {
 	t.Parallel()
 	known := []string{

@@ -195,7 +195,8 @@ func TestHeadersComeOnce(t *testing.T) {
 	}
 }
 
-// TestPostOnce checks that a request that may have changed something reaches the origin once, though there is no answer.
+// TestPostOnce checks that a request that may have changed something reaches the origin once, though there is no
+// answer.
 func TestPostOnce(t *testing.T) {
 	t.Parallel()
 	for name, yaml := range ways("") {

@@ -217,9 +217,9 @@ func (r renderer) lookupUses() conf.Block {
 	return nil
 }
 
-// headerAlone answers a question for the header with a redirect to the location that asked to be redirected to, whatever
-// the status: a client that gets the answer itself would wait for a body that never comes. nginx would pass some headers
-// on with it, whatever proxy_hide_header says.
+// headerAlone answers a question for the header with a redirect to the location that asked to be redirected to,
+// whatever the status: a client that gets the answer itself would wait for a body that never comes. nginx would pass
+// some headers on with it, whatever proxy_hide_header says.
 func headerAlone() conf.Block {
 	block := conf.Block{
 		conf.D("add_header", conf.Literal("X-Accel-Redirect"), conf.Expression(askInRequest), conf.Literal("always")),

@@ -18,19 +18,19 @@ import (
 //	               └────▶ try ───▶ the origin     for a request that has waited for another's renewal for a second
 //	patient ─▶ fetch ─▶ the origin
 //
-// nginx heeds stale-if-error only if it gets no response at all. So the gateway closes the connection instead of passing
-// on a server error, and the cache serves its copy if the stored response allows that.
+// nginx heeds stale-if-error only if it gets no response at all. So the gateway closes the connection instead of
+// passing on a server error, and the cache serves its copy if the stored response allows that.
 //
 // Requests for an expired object that may not be served stale would all go to the origin at once, because nginx's lock
 // is for objects that the cache does not have. The location renewal has them wait for the first: it keeps the response
 // for a second, with a lock. Those that get it from there do not store it again.
 //
-// Who has waited for a second in vain asks the origin too: responses that may not be shared come one after another, so a
-// long wait does not yet mean a slow origin. An origin that does not answer this question within a second either counts
-// as one that does not answer, for all but the first. The location expired remembers that for slowFor, so that they do
-// not wait each time. If their copy may not be served stale, they come back to the location patient and wait as long as
-// the origin may take. What fails there too goes to the origin past the cache, and the client gets the origin's own
-// error.
+// Who has waited for a second in vain asks the origin too: responses that may not be shared come one after another, so
+// a long wait does not yet mean a slow origin. An origin that does not answer this question within a second either
+// counts as one that does not answer, for all but the first. The location expired remembers that for slowFor, so that
+// they do not wait each time. If their copy may not be served stale, they come back to the location patient and wait
+// as long as the origin may take. What fails there too goes to the origin past the cache, and the client gets the
+// origin's own error.
 const (
 	expired = "@expired"
 	patient = "@patient"
@@ -117,8 +117,8 @@ func (r renderer) unchanged() conf.Block {
 		conf.D("add_header", conf.Literal(stateHeader), conf.Literal("")))
 }
 
-// renewalOf is what the locations with a cache have in common: a cache of the asking disk, whose keys have a prefix, what
-// they ask the next location for, and how long that may take.
+// renewalOf is what the locations with a cache have in common: a cache of the asking disk, whose keys have a prefix,
+// what they ask the next location for, and how long that may take.
 func (r renderer) renewalOf(prefix string, state conf.Expression, patience time.Duration) conf.Block {
 	set := func(name, value string) conf.Directive {
 		return conf.D("proxy_set_header", conf.Literal(name), conf.Expression(value))

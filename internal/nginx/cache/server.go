@@ -125,8 +125,8 @@ func (r renderer) server(listen conf.Block) conf.Directive {
 	return conf.B("server", nil, append(block, r.hereLocations(popular)...)...)
 }
 
-// hereLocations answer in this pod: from a disk, or from the origin. popular are directives for requests that may be for
-// hot objects.
+// hereLocations answer in this pod: from a disk, or from the origin. popular are directives for requests that may be
+// for hot objects.
 func (r renderer) hereLocations(popular conf.Block) conf.Block {
 	block := conf.Block{r.past()}
 	if len(r.disks) > 0 {
@@ -161,8 +161,8 @@ func (r renderer) diskLocations(popular conf.Block) conf.Block {
 	return append(append(block, r.cached(late), r.unsatisfiable(rangeOnDisk, agentapi.TagCached)), r.inWhole()...)
 }
 
-// noSuchRange is for a location that answers from a disk: nginx adds the location's headers to a 416 twice, once for the
-// object, and once for its own answer. In the location to which it redirects, there are none to add.
+// noSuchRange is for a location that answers from a disk: nginx adds the location's headers to a 416 twice, once for
+// the object, and once for its own answer. In the location to which it redirects, there are none to add.
 func noSuchRange() conf.Directive {
 	return conf.D("error_page", conf.Literal("416"), conf.Literal("="), conf.Literal(rangeOnDisk))
 }
