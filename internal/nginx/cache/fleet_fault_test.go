@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cachenode/cachenode-operator/internal/agent/cachefile"
 	"github.com/cachenode/cachenode-operator/internal/agent/nginxlog"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/fleet"
@@ -286,8 +287,8 @@ func TestOneSlowDisk(t *testing.T) {
 
 // TestLongestWay sends a request through all locations in a row, and follows nginx's internal redirects: its object is
 // in memory but too old and cannot be renewed, its owner and the stand-in answer the first question and not the second,
-// and both disks of the pod are gone. nginx allows ten redirects (NGX_HTTP_MAX_URI_CHANGES), and answers with 500
-// beyond them.
+// its disk is gone, and the other disk has an expired copy that may not be served stale and that the origin does not
+// renew. nginx allows ten redirects (NGX_HTTP_MAX_URI_CHANGES), and answers with 500 beyond them.
 func TestLongestWay(t *testing.T) {
 	t.Parallel()
 	lookup := func(w http.ResponseWriter, r *http.Request) {
@@ -305,15 +306,26 @@ func TestLongestWay(t *testing.T) {
 		fetched.Add(1)
 		panic(http.ErrAbortHandler) // the connection breaks off
 	}
-	p, _ := fakePods(t, fastSharded("  memoryTier: {enabled: true, size: 64Mi, minUses: 1, maxExtraAge: 60s}\n"),
+	p, config := fakePods(t, fastSharded("  memoryTier: {enabled: true, size: 64Mi, minUses: 1, maxExtraAge: 60s}\n"),
 		http.HandlerFunc(lookup), http.HandlerFunc(fetch), renewal, renewal+" return 500;",
 		"error_log stderr warn;", "error_log stderr debug;",
 		"error_log stderr crit;", "error_log stderr debug;", "error_log /dev/null crit;", "")
 	path := owned(t, "/object", 2, 1, 1)[0]
 	becomes(t, "memory HIT", func() string { return how(p.get(t, 0, path)) })
-	for _, disk := range []string{"disk1", "disk2"} {
-		must(t, os.RemoveAll(p.nginx[0].Root+layout.CacheDir(disk)))
+	var renews atomic.Bool
+	p.answer = func(w http.ResponseWriter, r *http.Request) bool {
+		w.Header().Set("Cache-Control", "max-age=600, must-revalidate")
+		if renews.Load() && r.Header.Get("If-None-Match") != "" {
+			panic(http.ErrAbortHandler)
+		}
+		return false
 	}
+	must(t, os.RemoveAll(p.nginx[0].Root+layout.CacheDir(config.Plan.Tree().Owner([]byte("http://www.example.com"+path)))))
+	becomes(t, "none HIT", func() string { return how(p.get(t, 0, path)) })
+	for _, file := range p.nginx[0].Cached("http://www.example.com"+path, "disk1", "disk2") {
+		must(t, cachefile.Expire(file, time.Now().Add(-time.Hour)))
+	}
+	renews.Store(true)
 	before := fetched.Load()
 	seen := map[string]int{}
 	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
@@ -324,7 +336,8 @@ func TestLongestWay(t *testing.T) {
 	}
 	way := longestWay(p.nginx[0].Log(), path)
 	want := []string{
-		"@renewing", "@owner", "@fetch_from_owner", "@stand_in", "@fetch_from_stand_in", "@disk", "@other_disk", "@uncached",
+		"@renewing", "@owner", "@fetch_from_owner", "@stand_in", "@fetch_from_stand_in", "@disk", "@other_disk", "@waiting",
+		"@uncached",
 	}
 	if diff := cmp.Diff(want, way); diff != "" {
 		t.Errorf("internal redirects (-want +got):\n%s", diff)
