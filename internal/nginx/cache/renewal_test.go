@@ -6,11 +6,13 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agent/cachefile"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 )
@@ -122,5 +124,44 @@ func TestOriginThatHangs(t *testing.T) {
 	// For each object the renewal, and one more question after a second; a wait of strict may begin another.
 	if asked := h.asked.Load(); asked > 9 {
 		t.Errorf("the origin was asked %d times while it hung", asked)
+	}
+}
+
+// TestWorkerThatDies checks that the lock of a worker that dies while it fetches an object holds up nobody for longer than
+// lock.age, which follows from the time-outs.
+func TestWorkerThatDies(t *testing.T) {
+	t.Parallel()
+	h := &hanging{arrived: make(chan struct{}), released: make(chan struct{})}
+	h.hangs.Store(true)
+	n := start(t, h.ServeHTTP, func(spec *v1alpha1.CacheNodeSpec) {
+		spec.Origin.Timeouts.Connect, spec.Origin.Timeouts.Read, spec.Origin.Retries.Timeout = "1s", "5s", "1s"
+	})
+	broken := make(chan error, 1)
+	go func() {
+		request, err := http.NewRequest(http.MethodGet, example, nil)
+		if err == nil {
+			request.Host = "www.example.com"
+			var r *http.Response
+			if r, err = n.Client().Do(request); err == nil {
+				_ = r.Body.Close()
+			}
+		}
+		broken <- err
+	}()
+	<-h.arrived
+	h.hangs.Store(false)
+	for _, pid := range n.Processes()[1:] { // all but the master
+		_ = syscall.Kill(pid, syscall.SIGKILL)
+	}
+	if err := <-broken; err == nil {
+		t.Error("the request of the worker that died has an answer")
+	}
+	r, body := ask(t, n.Client(), http.MethodGet, example)
+	if r.StatusCode != http.StatusOK || body != "old" {
+		t.Errorf("the next request: %d, %q", r.StatusCode, body)
+	}
+	r, _ = ask(t, n.Client(), http.MethodGet, example)
+	if got := r.Header.Get("X-Cache"); got != "HIT" {
+		t.Errorf("the one after it: %s", got)
 	}
 }
