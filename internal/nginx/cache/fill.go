@@ -57,7 +57,7 @@ const (
 )
 
 // fillMaps say where an object comes from whose key has moved. Only an object that the disk does not have is filled;
-// one that has expired is renewed by the origin.
+// one that has expired is renewed by the origin. A POST is not, as its body could be sent only once.
 func (r renderer) fillMaps() conf.Block {
 	var block conf.Block
 	if r.fillsFromPods() {
@@ -95,13 +95,13 @@ func (r renderer) schemeInKey() conf.Expression {
 func (r renderer) fillFromPods() conf.Block {
 	from := conf.B("map",
 		[]conf.Argument{
-			conf.Expression(gatewayDisk + ":$upstream_cache_status:" + previousVariable), conf.Expression(fillVariable),
+			conf.Expression(gatewayDisk + ":$upstream_cache_status:$request_method:" + previousVariable), conf.Expression(fillVariable),
 		},
 		conf.D("volatile"), conf.D("default", conf.Literal("")))
 	for _, pod := range r.others(r.Facts.Fleet.Previous) {
 		name := fleet.Name(pod)
 		from.Block = append(from.Block,
-			conf.Row(conf.Expression("~.:MISS:"+name+"$"), conf.Expression(name+" ")+r.schemeInKey()+" $host"))
+			conf.Row(conf.Expression("~.:MISS:GET:"+name+"$"), conf.Expression(name+" ")+r.schemeInKey()+" $host"))
 	}
 	renewed := conf.B("map", []conf.Argument{conf.Expression(statusInAnswer), conf.Expression(renewedSeconds)},
 		conf.D("default", conf.Literal("")),
@@ -117,13 +117,13 @@ func (r renderer) fillFromPods() conf.Block {
 func (r renderer) fillFromDisks() conf.Block {
 	from := conf.B("map",
 		[]conf.Argument{
-			conf.Expression(gatewayDisk + ":$upstream_cache_status:" + previousDisk), conf.Expression(formerVariable),
+			conf.Expression(gatewayDisk + ":$upstream_cache_status:$request_method:" + previousDisk), conf.Expression(formerVariable),
 		},
 		conf.D("volatile"), conf.D("default", conf.Literal("")),
-		conf.Row(conf.Expression(`~^(?<same_disk>[^:]+):MISS:\k<same_disk>$`), conf.Literal("")))
+		conf.Row(conf.Expression(`~^(?<same_disk>[^:]+):MISS:GET:\k<same_disk>$`), conf.Literal("")))
 	for _, d := range r.disks {
 		from.Block = append(from.Block,
-			conf.Row(conf.Expression("~.:MISS:"+d.Name+"$"),
+			conf.Row(conf.Expression("~.:MISS:GET:"+d.Name+"$"),
 				conf.Expression(d.Name+" $request_method ")+r.schemeInKey()+" $host"))
 	}
 	block := conf.Block{

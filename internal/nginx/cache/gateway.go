@@ -120,8 +120,8 @@ func (r renderer) controlMaps() conf.Block {
 			},
 			conf.D("volatile"), // the lookup in memory has evaluated it already
 			conf.D("default", conf.Literal("")),
-			conf.Row(conf.Expression("~.:EXPIRED:[A-Z]+:$"), conf.Literal(stateExpired)),
-			conf.Row(conf.Expression("~.:EXPIRED:[A-Z]+:1$"), conf.Literal(statePatient)),
+			conf.Row(conf.Expression("~.:EXPIRED:(?:GET|HEAD):$"), conf.Literal(stateExpired)),
+			conf.Row(conf.Expression("~.:EXPIRED:(?:GET|HEAD):1$"), conf.Literal(statePatient)),
 			conf.Row(conf.Expression("~.:MISS:HEAD:"), conf.Literal(stateHead))),
 		conf.B("map", []conf.Argument{conf.Expression(stateInRequest), conf.Expression(byStateVariable)},
 			conf.D("default", conf.Literal("")),

@@ -2,13 +2,16 @@ package cache_test
 
 import (
 	"fmt"
+	"io"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cachenode/cachenode-operator/internal/agent/cachefile"
 	"github.com/cachenode/cachenode-operator/internal/fleet"
 )
 
@@ -213,6 +216,62 @@ func TestPostOnce(t *testing.T) {
 				r, _ := ask(t, client, http.MethodPost, "http://127.0.0.1:8080/object")
 				if r.StatusCode != http.StatusBadGateway || asked != 1 {
 					t.Errorf("pod %d: %d, and the origin was asked %d times", pod, r.StatusCode, asked)
+				}
+			}
+		})
+	}
+}
+
+// TestCachedPost checks that a POST whose responses are stored reaches the origin once and whole, while keys move and when
+// the origin fails.
+func TestCachedPost(t *testing.T) {
+	t.Parallel()
+	const policy = "  cache: {methods: [GET, HEAD, POST], key: [Method, Scheme, Host, RequestURI]}\n"
+	two := strings.Replace(threeDisks, ", {name: disk3, size: 1Gi}", "", 1)
+	for name, tt := range map[string]struct {
+		yaml  string
+		fleet fleet.Fleet
+	}{
+		"another disk": {threeDisks + policy, aDiskMore()}, "another pod": {sharded(policy), aPodMore()},
+		"at rest": {two + policy, fleet.Of(1)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPods(t, 2, tt.yaml)
+			p.take(t, 0, tt.fleet)
+			var lengths []int64
+			fails := false
+			p.answer = func(w http.ResponseWriter, r *http.Request) bool {
+				n, _ := io.Copy(io.Discard, r.Body)
+				lengths = append(lengths, n)
+				if fails {
+					panic(http.ErrAbortHandler)
+				}
+				w.Header().Set("Cache-Control", "max-age=600, must-revalidate")
+				return true
+			}
+			post := func(path string) int {
+				request, err := http.NewRequestWithContext(t.Context(), http.MethodPost,
+					"http://127.0.0.1:8080"+path, strings.NewReader(strings.Repeat("x", 200_000)))
+				must(t, err)
+				request.Host = "www.example.com"
+				r, err := p.clients[0].Do(request)
+				must(t, err)
+				_ = r.Body.Close()
+				return r.StatusCode
+			}
+			for i := range 12 {
+				lengths, fails = nil, false
+				path := fmt.Sprintf("/post/%d", i)
+				if status := post(path); status != http.StatusOK || !slices.Equal(lengths, []int64{200_000}) {
+					t.Errorf("%s: %d, and the origin got %v bytes", path, status, lengths)
+				}
+				for _, file := range p.nginx[0].Cached("POST http://www.example.com"+path, "disk1", "disk2", "disk3") {
+					must(t, cachefile.Expire(file, time.Now().Add(-time.Hour)))
+				}
+				lengths, fails = nil, true
+				if status := post(path); status != http.StatusBadGateway || !slices.Equal(lengths, []int64{200_000}) {
+					t.Errorf("%s, expired: %d, and the origin got %v bytes", path, status, lengths)
 				}
 			}
 		})
