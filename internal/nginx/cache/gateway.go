@@ -106,10 +106,15 @@ func (r renderer) controlMaps() conf.Block {
 		conf.D("volatile"),
 		conf.D("default", conf.Literal("")), conf.Row(conf.Expression("~.:0*[1-9]"), conf.Literal("1")))
 	forOne := conf.B("map",
-		[]conf.Argument{conf.Expression("$upstream_http_x_accel_expires:") + control, conf.Expression(ownOnly)},
+		[]conf.Argument{
+			conf.Expression("$upstream_http_x_accel_expires|$upstream_http_expires|") + control, conf.Expression(ownOnly),
+		},
 		conf.D("default", conf.Literal("")),
-		conf.Row(conf.Expression("~^0:"), conf.Literal("1")),
-		conf.Row(conf.Expression("~*(?:no-store|no-cache|private|max-age=0|s-maxage=0)"), conf.Literal("1")))
+		conf.Row(conf.Expression("~^(?:0|[^1-9@|])"), conf.Literal("1")),
+		conf.Row(conf.Expression("~*(?:no-store|no-cache|private)"), conf.Literal("1")),
+		conf.Row(conf.Expression("~*max-?age=(?![1-9])"), conf.Literal("1")),
+		// A map cannot tell whether a date has passed.
+		conf.Row(conf.Expression("~*^[|][^|]+[|](?!.*max-?age=)"), conf.Literal("1")))
 	origins := conf.Expression(originVariable)
 	return conf.Block{
 		shared, forOne, aged,

@@ -153,10 +153,13 @@ func TestRetriesCountOnce(t *testing.T) {
 // TestOwnResponsesAreNotShared checks that each client gets its own response, if the origin says that nobody else may
 // have it, and that waiting for the first does not lead to another outcome.
 func TestOwnResponsesAreNotShared(t *testing.T) {
-	for header, value := range map[string]string{
-		"X-Accel-Expires": "0", "Cache-Control": "private", "Vary": "*", "Set-Cookie": "a=b",
+	for _, own := range []string{
+		"X-Accel-Expires: 0", "X-Accel-Expires: 00", "Cache-Control: private", "Vary: *",
+		"Set-Cookie: a=b", "Expires: 0", "Expires: Thu, 01 Jan 1970 00:00:00 GMT", "Cache-Control: max-age=-1",
+		`Cache-Control: max-age="0"`, "Cache-Control: public, s-maxage=0",
 	} {
-		t.Run(header, func(t *testing.T) {
+		header, value, _ := strings.Cut(own, ": ")
+		t.Run(own, func(t *testing.T) {
 			t.Parallel()
 			var count atomic.Int64
 			client := startWith(t, func(w http.ResponseWriter, _ *http.Request) {
