@@ -55,7 +55,8 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// TestLock checks that a request waits for another's as long as the origin may take, if the spec does not say otherwise.
+// TestLock checks that a request waits for another's as long as the origin may take, if the spec does not say
+// otherwise.
 func TestLock(t *testing.T) {
 	t.Parallel()
 	origin := v1alpha1.Origin{

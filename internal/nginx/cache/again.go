@@ -21,6 +21,9 @@ const (
 	// againVariable is again or failed. againInFetch is fetchAgain or failed.
 	againVariable = "$again"
 	againInFetch  = "$again_in_fetch"
+	// orUnready is broken for a request for which no server has an address, and else failed. So a pod that has just
+	// started, and does not know the origin's addresses yet, counts as one that does not answer.
+	orUnready = "$or_unready"
 	// timesAgain is how often a request is sent again. With the first time, that is six times to a single address. Of a
 	// Service with three endpoints one of which goes away, fewer than one in 700 requests meets that one so often.
 	timesAgain = 5
@@ -94,7 +97,7 @@ func (r renderer) againMaps() conf.Block {
 			conf.Expression(`~^(?:GET|HEAD|OPTIONS|PUT|DELETE):0*:(?:.* )?[0-9][.][0-9]+/(?:[0-9, :]* )?0/`),
 			conf.Literal(again)))
 	}
-	return conf.Block{which, conf.B("map",
+	return conf.Block{which, r.unreadyMap(), conf.B("map",
 		[]conf.Argument{conf.Expression(againVariable), conf.Expression(againInFetch)},
 		conf.D("default", conf.Literal(failed)), conf.Row(conf.Literal(again), conf.Literal(fetchAgain)))}
 }
@@ -105,6 +108,24 @@ func (r renderer) orAgain(variable string) conf.Block {
 		return nil
 	}
 	return conf.Block{conf.D("error_page", conf.Literal("502"), conf.Literal("="), conf.Expression(variable))}
+}
+
+// unready has a location close the connection if no server of the origin has an address.
+func (r renderer) unready() conf.Block {
+	if !r.asksAgain() || !r.isSharded() {
+		return nil
+	}
+	return conf.Block{
+		conf.D("error_page", conf.Literal("502"), conf.Literal("="), conf.Expression(orUnready)),
+		conf.D("recursive_error_pages", conf.OnOff(true)),
+	}
+}
+
+// unreadyMap is the map for orUnready. $upstream_addr ends with the name of the group if no server was left.
+func (r renderer) unreadyMap() conf.Directive {
+	return conf.B("map", []conf.Argument{conf.Expression("$upstream_addr"), conf.Expression(orUnready)},
+		conf.D("default", conf.Literal(failed)),
+		conf.Row(conf.Expression("~(?:^|[ ,])"+upstreamName+"(?:_again)?$"), conf.Literal(broken)))
 }
 
 // againLocations send a request again.
@@ -120,6 +141,7 @@ func (r renderer) againLocations() conf.Block {
 	if !r.triesAgain() { // no server was left, and one is asked
 		ask[0] = conf.D("proxy_next_upstream", conf.Literal("off"))
 	}
+	ask = append(ask, r.unready()...)
 	return conf.Block{
 		conf.B("location", conf.Literals(again), ask...),
 		conf.B("location", conf.Literals(fetchAgain), slices.Concat(r.unchanged(), ask)...),

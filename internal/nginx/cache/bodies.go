@@ -50,7 +50,7 @@ func bodyMaps() conf.Block {
 		},
 		conf.D("default", conf.Literal("")),
 		conf.Row(conf.Expression("~:(?:GET|HEAD):0*:$"), conf.Literal("")),
-		conf.Row(conf.Expression("~^(?:"+stateExpired+"|"+statePatient+"|"+stateHead+")?:(?:GET|HEAD):"), conf.Literal("1")))
+		conf.Row(conf.Expression("~^(?:"+stateExpired+"|"+statePatient+")?:(?:GET|HEAD):"), conf.Literal("1")))
 	return conf.Block{
 		which, unless(stateInRequest, "if_none_match"), unless(stateInRequest, "if_modified_since"),
 		unless(sliceInRequest, "range"),

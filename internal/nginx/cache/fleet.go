@@ -136,7 +136,7 @@ func (r renderer) fleetMaps() conf.Block {
 		where.Block = append(where.Block, conf.D("1:"+fleet.Name(pod), conf.Literal(onOwner)))
 		or.Block = append(or.Block, conf.D(fleet.Name(pod), conf.Literal(onStandIn)))
 	}
-	return conf.Block{owner, standIn, where, or}
+	return append(conf.Block{owner, standIn, where, or}, r.afterMaps()...)
 }
 
 // fleetShards map the cache key to the pods. They hash the key with a prefix, or the keys of a pod would all be on a

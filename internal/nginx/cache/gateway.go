@@ -182,6 +182,7 @@ func (r renderer) gatewayServer() conf.Directive {
 	block := append(conf.Block{
 		conf.D("listen", conf.Literal("unix:"+layout.GatewaySocket)),
 		refusesMalformed(),
+		conf.D("large_client_header_buffers", conf.Literal("4"), conf.Literal(ownHeaders)),
 		conf.D("keepalive_requests", conf.Literal("100000")),
 		conf.D("proxy_http_version", conf.Literal("1.1")),
 		conf.D("proxy_set_header", conf.Literal("Host"), conf.Expression("$http_host")),

@@ -17,6 +17,10 @@ const (
 	fetchOwner   = "@fetch_from_owner"
 	fetchStandIn = "@fetch_from_stand_in"
 
+	// afterOwner and afterStandIn are the locations after an answer that may be nginx's own and not about the object.
+	afterOwner   = "$after_owner"
+	afterStandIn = "$after_stand_in"
+
 	// absent is the status with which a pod answers that it does not have an object. No origin has it.
 	absent = "470"
 
@@ -65,9 +69,11 @@ func dispatch(place conf.Argument) conf.Directive {
 type hop struct {
 	// pod is the variable with its name. look and fetch are the locations that ask it.
 	pod, look, fetch string
-	// next is where a request goes if the pod does not answer.
-	next conf.Argument
-	tag  string
+	// next is where a request goes if the pod does not answer. after is the variable that is fetch if the answer is about
+	// the object, and else next.
+	next  conf.Argument
+	after string
+	tag   string
 }
 
 // hopLocations ask the owner of a key, or its stand-in.
@@ -84,8 +90,8 @@ func (r renderer) hopLocations() conf.Block {
 	}
 	var block conf.Block
 	for _, h := range []hop{
-		{ownerVariable, onOwner, fetchOwner, conf.Expression(orStandIn), agentapi.TagPeer},
-		{standInVariable, onStandIn, fetchStandIn, conf.Expression(hereVariable), agentapi.TagStandIn},
+		{ownerVariable, onOwner, fetchOwner, conf.Expression(orStandIn), afterOwner, agentapi.TagPeer},
+		{standInVariable, onStandIn, fetchStandIn, conf.Expression(hereVariable), afterStandIn, agentapi.TagStandIn},
 	} {
 		block = append(block, r.look(h), r.fetch(h))
 	}
@@ -112,6 +118,20 @@ func (r renderer) hopTimeout() time.Duration {
 	return longest
 }
 
+// afterMaps are the maps for afterOwner and afterStandIn. An answer about the object asks for a redirect where the
+// first question is for the header alone; elsewhere, a stored 400 is like none.
+func (r renderer) afterMaps() conf.Block {
+	after := func(variable, next, fetch string) conf.Directive {
+		m := conf.B("map", []conf.Argument{conf.Expression("$upstream_http_x_accel_redirect"), conf.Expression(variable)},
+			conf.D("default", conf.Expression(next)))
+		if r.asksFirst() {
+			m.Block = append(m.Block, conf.Row(conf.Expression("~^@"), conf.Literal(fetch)))
+		}
+		return m
+	}
+	return conf.Block{after(afterOwner, orStandIn, fetchOwner), after(afterStandIn, hereVariable, fetchStandIn)}
+}
+
 // look asks a pod for what it has cached.
 func (r renderer) look(h hop) conf.Directive {
 	ask := ""
@@ -127,6 +147,10 @@ func (r renderer) look(h hop) conf.Directive {
 		ask = h.fetch
 		block = append(block, conf.D("proxy_method", conf.Literal("HEAD")))
 	}
+	// What a server answers before it looks at its locations: a line that is too long, a protocol that it does not
+	// expect, no memory. A client must not get it, least of all without its body.
+	block = append(block, conf.D("error_page", append(conf.Literals("400", "414", "421", "500", "503", "505", "="),
+		conf.Expression(h.after))...))
 	block = append(block, r.overHop(h, ask)...)
 	if r.hasMemoryTier() && h.look == onOwner {
 		block = append(block, mirrored()...)

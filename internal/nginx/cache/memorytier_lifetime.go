@@ -29,12 +29,12 @@ func (r renderer) copySeconds() conf.Directive {
 	const found = "^HIT:(?:200|304):"
 	longest := tuning.Duration(r.Spec.MemoryTier.MaxExtraAge)
 	seconds := func(d time.Duration) conf.Literal { return conf.Literal(fmt.Sprintf("%d", int64(d.Seconds()))) }
-	rows := func(value string) conf.Block {
+	rows := func(value, end string) conf.Block {
 		return conf.Block{
-			conf.Row(conf.Expression(value+"0*[0-9](?![0-9])"), conf.Literal("0")),
-			conf.Row(conf.Expression(fmt.Sprintf("%s0*(?<%s>%s)(?![0-9])",
-				value, copyLifetime[1:], atMost(int64(longest.Seconds())))), conf.Expression(copyLifetime)),
-			conf.Row(conf.Expression(value+"[0-9]"), seconds(longest)),
+			conf.Row(conf.Expression(value+"0*[0-9]"+end), conf.Literal("0")),
+			conf.Row(conf.Expression(fmt.Sprintf("%s0*(?<%s>%s)%s",
+				value, copyLifetime[1:], atMost(int64(longest.Seconds())), end)), conf.Expression(copyLifetime)),
+			conf.Row(conf.Expression(value+"[0-9]+"+end), seconds(longest)),
 		}
 	}
 	valid := time.Duration(0)
@@ -47,8 +47,8 @@ func (r renderer) copySeconds() conf.Directive {
 		}
 	}
 	block := conf.Block{conf.D("default", conf.Literal("0"))}
-	block = append(block, rows("~"+found)...)
-	block = append(block, rows("~*"+found+":(?:(?!max-age=).)*max-age=")...)
+	block = append(block, rows("~"+found, ":")...) // nginx ignores one that is no number
+	block = append(block, rows("~*"+found+"[^:]*:(?:(?!max-age=).)*max-age=", "(?![0-9])")...)
 	return conf.B("map",
 		[]conf.Argument{
 			conf.Expression("$upstream_cache_status:$status:$upstream_http_x_accel_expires:" + controlInAnswer +

@@ -222,8 +222,8 @@ func TestPostOnce(t *testing.T) {
 	}
 }
 
-// TestCachedPost checks that a POST whose responses are stored reaches the origin once and whole, while keys move and when
-// the origin fails.
+// TestCachedPost checks that a POST whose responses are stored reaches the origin once and whole, while keys move and
+// when the origin fails.
 func TestCachedPost(t *testing.T) {
 	t.Parallel()
 	const policy = "  cache: {methods: [GET, HEAD, POST], key: [Method, Scheme, Host, RequestURI]}\n"

@@ -66,6 +66,7 @@ func (r renderer) listenToPeers(port int) conf.Block {
 		conf.D("keepalive_timeout", conf.Literal("75s")),          // the pod that asks closes a connection first
 		conf.D("client_header_timeout", conf.Literal(ownTimeout)), // the handshake too
 		conf.D("client_body_timeout", conf.Literal(ownTimeout)),
+		conf.D("large_client_header_buffers", conf.Literal("4"), conf.Literal(ownHeaders)),
 		conf.D("if_modified_since", conf.Literal("before")),
 		refusesMalformed(),
 	}
@@ -252,5 +253,10 @@ func (r renderer) fetchServer() conf.Directive {
 	// For the pod that asks: the first if it fills from this one, the second if it passes the response on to a client.
 	block = append(block, passed(conf.Literals("X-Accel-Expires", "X-Accel-Buffering"))...)
 	block = append(block, dispatch(conf.Expression(hereVariable)))
+	if r.asksAgain() { // see unready
+		block = append(block,
+			conf.B("location", conf.Literals(failed), conf.D("return", conf.Literal("502"))),
+			conf.B("location", conf.Literals(broken), conf.D("return", conf.Literal("444"))))
+	}
 	return conf.B("server", nil, append(block, r.hereLocations(nil)...)...)
 }

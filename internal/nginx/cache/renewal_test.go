@@ -127,8 +127,8 @@ func TestOriginThatHangs(t *testing.T) {
 	}
 }
 
-// TestWorkerThatDies checks that the lock of a worker that dies while it fetches an object holds up nobody for longer than
-// lock.age, which follows from the time-outs.
+// TestWorkerThatDies checks that the lock of a worker that dies while it fetches an object holds up nobody for longer
+// than lock.age, which follows from the time-outs.
 func TestWorkerThatDies(t *testing.T) {
 	t.Parallel()
 	h := &hanging{arrived: make(chan struct{}), released: make(chan struct{})}

@@ -238,6 +238,9 @@ func (r renderer) uncached(name string, more ...conf.Directive) conf.Directive {
 	block := append(r.capped(conf.Block{r.passTo(r.origin(upstreamName))}), r.asksNothing()...)
 	block = append(block, r.logs(agentapi.TagUncached)...)
 	block = append(block, r.headers(conf.Literal("UNCACHED"), conf.Expression(diskVariable))...)
+	if r.door == toPeers {
+		block = append(block, r.unready()...)
+	}
 	return conf.B("location", conf.Literals(name), append(block, more...)...)
 }
 

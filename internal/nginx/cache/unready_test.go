@@ -1,0 +1,87 @@
+package cache_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/cachenode/cachenode-operator/internal/fleet"
+	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
+)
+
+// TestOwnerWithoutOrigin checks that an owner that does not know the origin's addresses yet, as it has just started,
+// costs no request: another pod fetches.
+func TestOwnerWithoutOrigin(t *testing.T) {
+	t.Parallel()
+	for name, yaml := range map[string]string{"hard disks": sharded(""), "SSD": fastSharded("")} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			yaml = strings.Replace(yaml, "host: 127.0.0.1", "host: origin.example.com", 1)
+			p := newPods(t, 2, yaml, func(pod int, in *cache.Input, _ func(string, []byte)) {
+				in.Facts.Resolvers = []string{"127.0.0.1"} // nobody answers there in the second pod
+			})
+			var address atomic.Value
+			address.Store("127.0.0.1")
+			resolve(t, p.nginx[0], &address)
+			p.take(t, 0, fleet.Of(2)) // new workers ask at once
+			becomes(t, "none MISS", func() string {
+				path := "/object/mine"
+				for i := 0; ownerOf(t, fleet.Of(2), path) != 0; i++ {
+					path = fmt.Sprintf("/object/mine-%d-%d", i, p.requests(path))
+				}
+				r, _ := ask(t, p.clients[0], http.MethodGet, "http://127.0.0.1:8080"+path)
+				return how(r)
+			})
+			for i := range 5 {
+				path := ownedBySecond(t, fmt.Sprintf("/object/%d", i))
+				p.get(t, 0, path)
+			}
+			r, body := ask(t, p.clients[1], http.MethodGet, "http://127.0.0.1:8080"+ownedBySecond(t, "/object"))
+			if r.StatusCode != http.StatusBadGateway { // a client of the pod itself learns what is wrong
+				t.Errorf("through the pod itself: %d %q", r.StatusCode, body)
+			}
+		})
+	}
+}
+
+// TestLongHeadersOverHops checks that what a pod adds to a client's headers is not too long for the next server.
+func TestLongHeadersOverHops(t *testing.T) {
+	t.Parallel()
+	for name, yaml := range ways("") {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPods(t, 2, yaml)
+			path := ownedBySecond(t, "/object")
+			long := strings.Repeat("1", 8184-len("X-Forwarded-For: "))
+			for range 2 {
+				r, body := ask(t, p.clients[0], http.MethodGet, "http://127.0.0.1:8080"+path, "X-Forwarded-For: "+long)
+				if r.StatusCode != http.StatusOK || len(body) != len(path)+3000 {
+					t.Errorf("%d, %s, %d bytes", r.StatusCode, how(r), len(body))
+				}
+			}
+		})
+	}
+}
+
+// TestAnswersBeforeLocations checks that an answer of another pod that is not about the object reaches no client.
+func TestAnswersBeforeLocations(t *testing.T) {
+	t.Parallel()
+	for name, yaml := range map[string]string{
+		"hard disks": sharded("  memoryTier: {enabled: false}\n"), "SSD": fastSharded("  memoryTier: {enabled: false}\n"),
+	} {
+		for _, status := range []int{400, 414, 421, 500, 503, 505} {
+			t.Run(fmt.Sprint(name, status), func(t *testing.T) {
+				t.Parallel()
+				own := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+					w.WriteHeader(status)
+					_, _ = io.WriteString(w, "an answer of the server")
+				})
+				p, _ := fakePods(t, yaml, own, own)
+				p.get(t, 0, owned(t, "/object", 2, 1, 1)[0])
+			})
+		}
+	}
+}
