@@ -117,7 +117,8 @@ func (r renderer) fillFromPods() conf.Block {
 func (r renderer) fillFromDisks() conf.Block {
 	from := conf.B("map",
 		[]conf.Argument{
-			conf.Expression(gatewayDisk + ":$upstream_cache_status:$request_method:" + previousDisk), conf.Expression(formerVariable),
+			conf.Expression(gatewayDisk + ":$upstream_cache_status:$request_method:" + previousDisk),
+			conf.Expression(formerVariable),
 		},
 		conf.D("volatile"), conf.D("default", conf.Literal("")),
 		conf.Row(conf.Expression(`~^(?<same_disk>[^:]+):MISS:GET:\k<same_disk>$`), conf.Literal("")))

@@ -20,7 +20,7 @@ func TestOwnerWithoutOrigin(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			yaml = strings.Replace(yaml, "host: 127.0.0.1", "host: origin.example.com", 1)
-			p := newPods(t, 2, yaml, func(pod int, in *cache.Input, _ func(string, []byte)) {
+			p := newPods(t, 2, yaml, func(_ int, in *cache.Input, _ func(string, []byte)) {
 				in.Facts.Resolvers = []string{"127.0.0.1"} // nobody answers there in the second pod
 			})
 			var address atomic.Value
