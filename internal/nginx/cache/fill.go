@@ -95,7 +95,8 @@ func (r renderer) schemeInKey() conf.Expression {
 func (r renderer) fillFromPods() conf.Block {
 	from := conf.B("map",
 		[]conf.Argument{
-			conf.Expression(gatewayDisk + ":$upstream_cache_status:$request_method:" + previousVariable), conf.Expression(fillVariable),
+			conf.Expression(gatewayDisk + ":$upstream_cache_status:$request_method:" + previousVariable),
+			conf.Expression(fillVariable),
 		},
 		conf.D("volatile"), conf.D("default", conf.Literal("")))
 	for _, pod := range r.others(r.Facts.Fleet.Previous) {
@@ -268,8 +269,9 @@ func (r renderer) lookOnDisk() conf.Directive {
 // and tag that of the reports.
 func (r renderer) filled(next conf.Argument, tag string) conf.Block {
 	return slices.Concat(passed(append(r.gatewayPasses(), conf.Literal("Date"))), conf.Block{
-		conf.D("error_page", conf.Literal(absent), conf.Literal("500"), conf.Literal("502"), conf.Literal("504"),
-			conf.Literal("="), next),
+		// Also what the other pod's server answers before it looks at its locations.
+		conf.D("error_page", append(conf.Literals(absent, "400", "414", "421", "500", "502", "503", "504", "505", "="),
+			next)...),
 		// Instead of the headers that the gateway hides.
 		conf.D("proxy_hide_header", conf.Literal(sharedHeader)),
 		// Instead of the headers that it adds.

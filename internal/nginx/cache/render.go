@@ -212,9 +212,9 @@ const (
 	// ownTimeout is how long a client of a server that is not for clients may take for a request, or to read a response. A
 	// connection with an incomplete request occupies a slot that a client could use.
 	ownTimeout = "5s"
-	// ownHeaders is how long a line of a request to such a server may be: longer than the 8 KiB of a client's, to which
-	// other servers add what the key needs and the client's address.
-	ownHeaders = "16k"
+	// ownHeaders is how long a line of a request to such a server may be. The 32 KiB of a client's headers may come in
+	// several lines that nginx joins, and other servers add what the key needs and the client's address.
+	ownHeaders = "64k"
 	// privateZone counts the connections of each address to the private server.
 	privateZone = "private"
 )
