@@ -80,7 +80,7 @@ lint: ## Lint Go and shell code.
 
 # With the real nginx and a real API server. internal/nginx/cache takes five minutes, and ten beside other work.
 real := NGINX_ROOT=$$(hack/nginx-root) KUBEBUILDER_ASSETS=$$(hack/envtest-assets)
-unit := $(real) hack/in-memory go test -timeout 20m
+unit := $(real) hack/in-memory go test -timeout 40m
 units := go list ./... | grep -vE '/test/(e2e|chart|http)$$'
 
 .PHONY: test-unit
