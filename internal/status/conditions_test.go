@@ -124,8 +124,8 @@ func TestConditions(t *testing.T) {
 					isTrue = append(isTrue, c.Type)
 				}
 			}
-			if len(list) != 8 {
-				t.Errorf("%d conditions, want 8", len(list))
+			if len(list) != 9 {
+				t.Errorf("%d conditions, want 9", len(list))
 			}
 			if diff := cmp.Diff(strings.Fields(tt.want), isTrue); diff != "" {
 				t.Errorf("true conditions (-want +got):\n%s", diff)

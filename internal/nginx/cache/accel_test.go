@@ -19,7 +19,7 @@ func TestUnbuffered(t *testing.T) {
 			t.Parallel()
 			p := newPods(t, 2, yaml)
 			begun := make(chan bool)
-			p.answer = func(w http.ResponseWriter, r *http.Request) bool {
+			p.answers(func(w http.ResponseWriter, r *http.Request) bool {
 				w.Header().Set("X-Accel-Buffering", "no")
 				w.Header().Set("Content-Length", "9") // nginx buffers no chunks
 				_, _ = io.WriteString(w, "begin")
@@ -30,7 +30,7 @@ func TestUnbuffered(t *testing.T) {
 				}
 				_, _ = io.WriteString(w, " end")
 				return true
-			}
+			})
 			for pod := range p.nginx {
 				for _, owner := range []int{0, 1} {
 					path := "/object"

@@ -25,11 +25,11 @@ func TestFillOfAnyPath(t *testing.T) {
 			t.Parallel()
 			p := newPods(t, 1, two+"  cache: "+policy+"\n")
 			asked := 0
-			p.answer = func(w http.ResponseWriter, _ *http.Request) bool {
+			p.answers(func(w http.ResponseWriter, _ *http.Request) bool {
 				asked++
 				_, _ = io.WriteString(w, "an object")
 				return true
-			}
+			})
 			get := func() (moved int) {
 				for i := range 10 {
 					for _, path := range []string{
@@ -48,12 +48,16 @@ func TestFillOfAnyPath(t *testing.T) {
 				return moved
 			}
 			get()
-			before := asked
+			before := 0
+			p.locked(func() { before = asked })
 			p.yaml = threeDisks + "  cache: " + policy + "\n"
 			p.take(t, 0, aDiskMore())
-			if moved := get(); moved < 8 || asked != before {
-				t.Errorf("%d objects have moved, and the origin was asked %d times more", moved, asked-before)
-			}
+			moved := get()
+			p.locked(func() {
+				if moved < 8 || asked != before {
+					t.Errorf("%d objects have moved, and the origin was asked %d times more", moved, asked-before)
+				}
+			})
 		})
 	}
 }

@@ -313,13 +313,13 @@ func TestLongestWay(t *testing.T) {
 	path := owned(t, "/object", 2, 1, 1)[0]
 	becomes(t, "memory HIT", func() string { return how(p.get(t, 0, path)) })
 	var renews atomic.Bool
-	p.answer = func(w http.ResponseWriter, r *http.Request) bool {
+	p.answers(func(w http.ResponseWriter, r *http.Request) bool {
 		w.Header().Set("Cache-Control", "max-age=600, must-revalidate")
 		if renews.Load() && r.Header.Get("If-None-Match") != "" {
 			panic(http.ErrAbortHandler)
 		}
 		return false
-	}
+	})
 	must(t, os.RemoveAll(p.nginx[0].Root+layout.CacheDir(config.Plan.Tree().Owner([]byte("http://www.example.com"+path)))))
 	becomes(t, "none HIT", func() string { return how(p.get(t, 0, path)) })
 	for _, file := range p.nginx[0].Cached("http://www.example.com"+path, "disk1", "disk2") {

@@ -28,7 +28,7 @@ func TestStatusesOverHops(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newPods(t, 2, yaml)
-			p.answer = func(w http.ResponseWriter, r *http.Request) bool {
+			p.answers(func(w http.ResponseWriter, r *http.Request) bool {
 				var status int
 				if _, err := fmt.Sscanf(r.URL.Path, "/status/%d/", &status); err != nil {
 					return false
@@ -40,7 +40,7 @@ func TestStatusesOverHops(t *testing.T) {
 				w.WriteHeader(status)
 				_, _ = io.WriteString(w, body)
 				return true
-			}
+			})
 			for _, tt := range []struct {
 				status, want int
 				header       string

@@ -26,10 +26,10 @@ type pods struct {
 	yaml      string
 	// change changes what a pod's configuration is rendered from; nil for nothing.
 	change change
-	// answer answers a request in place of the origin, or returns false.
-	answer func(http.ResponseWriter, *http.Request) bool
 
 	mutex sync.Mutex
+	// answer answers a request in place of the origin, or returns false. It runs with the mutex.
+	answer func(http.ResponseWriter, *http.Request) bool
 	// asked has, by path, the requests that the origin got; answered304 those that it answered with 304.
 	asked, answered304 map[string]int
 }
@@ -181,6 +181,18 @@ func (p *pods) origin(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Length", fmt.Sprint(len(r.URL.Path)+3000))
 	_, _ = io.WriteString(w, r.URL.Path+strings.Repeat(".", 3000))
+}
+
+// answers has the origin answer by a function.
+func (p *pods) answers(answer func(http.ResponseWriter, *http.Request) bool) {
+	p.locked(func() { p.answer = answer })
+}
+
+// locked runs a function that uses what answer uses.
+func (p *pods) locked(f func()) {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	f()
 }
 
 // large is the body of an object that is stored in three slices of 1 MiB.

@@ -138,7 +138,7 @@ func (r renderer) controlMaps() conf.Block {
 			conf.Row(conf.Literal(stateTry), conf.Literal(try))),
 		conf.B("map", []conf.Argument{conf.Expression("$request_time"), conf.Expression(waitedVariable)},
 			conf.D("volatile"), conf.D("default", conf.Literal(stateTry)),
-			conf.Row(conf.Expression("~^0[.]"), conf.Literal(stateFetch))),
+			conf.Row(conf.Expression("~^0[.][0-8]"), conf.Literal(stateFetch))),
 		conf.B("map", []conf.Argument{conf.Expression("$upstream_http_cdn_cache_control"), control},
 			conf.D("default", conf.Expression(controlInAnswer)),
 			conf.Row(conf.Expression("~*"+dictionary), conf.Expression("$upstream_http_cdn_cache_control"))),

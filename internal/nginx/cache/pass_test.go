@@ -35,7 +35,7 @@ func TestBypassIsAPass(t *testing.T) {
 			t.Parallel()
 			p := newPods(t, 2, yaml)
 			var got []string
-			p.answer = func(w http.ResponseWriter, r *http.Request) bool {
+			p.answers(func(w http.ResponseWriter, r *http.Request) bool {
 				line := r.Method
 				for _, header := range []string{"Range", "If-None-Match", "If-Match", "If-Modified-Since", "If-Range"} {
 					if value := r.Header.Get(header); value != "" {
@@ -45,7 +45,7 @@ func TestBypassIsAPass(t *testing.T) {
 				got = append(got, line)
 				w.WriteHeader(http.StatusTeapot)
 				return true
-			}
+			})
 			const credentials, cookie = "Authorization: Bearer x", "Cookie: session=1"
 			for _, tt := range []struct {
 				method  string
@@ -62,14 +62,16 @@ func TestBypassIsAPass(t *testing.T) {
 				{"DELETE", []string{`If-Match: "2"`}, `DELETE If-Match="2"`},
 			} {
 				for pod := range p.nginx {
-					got = nil
+					p.locked(func() { got = nil })
 					r, _ := ask(t, p.clients[pod], tt.method, "http://127.0.0.1:8080/object", tt.headers...)
 					if r.StatusCode != http.StatusTeapot || r.Header.Get("X-Cache") != "BYPASS" {
 						t.Errorf("%s %q of pod %d: %d, %s", tt.method, tt.headers, pod, r.StatusCode, how(r))
 					}
-					if diff := cmp.Diff([]string{tt.want}, got); diff != "" {
-						t.Errorf("%s %q of pod %d (-want +got):\n%s", tt.method, tt.headers, pod, diff)
-					}
+					p.locked(func() {
+						if diff := cmp.Diff([]string{tt.want}, got); diff != "" {
+							t.Errorf("%s %q of pod %d (-want +got):\n%s", tt.method, tt.headers, pod, diff)
+						}
+					})
 				}
 			}
 			if files := p.files(t); files != 0 {
@@ -90,10 +92,10 @@ func TestHead(t *testing.T) {
 			t.Parallel()
 			p := newPods(t, 2, yaml)
 			methods := map[string][]string{}
-			p.answer = func(_ http.ResponseWriter, r *http.Request) bool {
+			p.answers(func(_ http.ResponseWriter, r *http.Request) bool {
 				methods[r.URL.Path] = append(methods[r.URL.Path], r.Method)
 				return false
-			}
+			})
 			for owner := range p.nginx {
 				path := "/object/0"
 				for i := 1; ownerOf(t, fleet.Of(2), path) != owner; i++ {
@@ -107,9 +109,11 @@ func TestHead(t *testing.T) {
 						t.Errorf("pod %d, owner %d: %d, %d bytes, %s", pod, owner, r.StatusCode, r.ContentLength, how(r))
 					}
 				}
-				if want := []string{"HEAD", "HEAD"}; !slices.Equal(methods[path], want) || p.files(t) != owner {
-					t.Errorf("owner %d: the origin got %q, and %d files are stored", owner, methods[path], p.files(t))
-				}
+				p.locked(func() {
+					if want := []string{"HEAD", "HEAD"}; !slices.Equal(methods[path], want) || p.files(t) != owner {
+						t.Errorf("owner %d: the origin got %q, and %d files are stored", owner, methods[path], p.files(t))
+					}
+				})
 				p.get(t, 0, path)
 				key := map[string]string{"slices": "bytes=0-1048575 ", "Method in the key": "GET "}[name]
 				if name == "Method in the key" {
@@ -135,7 +139,7 @@ func TestPartsThatNobodyAskedFor(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newPods(t, 2, yaml)
-			p.answer = func(w http.ResponseWriter, r *http.Request) bool {
+			p.answers(func(w http.ResponseWriter, r *http.Request) bool {
 				w.Header().Set("Cache-Control", "max-age=600")
 				w.Header().Set("ETag", `"1"`)
 				status := http.StatusOK
@@ -148,7 +152,7 @@ func TestPartsThatNobodyAskedFor(t *testing.T) {
 				w.WriteHeader(status)
 				_, _ = w.Write([]byte("56789"))
 				return true
-			}
+			})
 			paths := []string{"/both", "/only-is", "/only-says"}
 			if name == "slices" { // a request for a slice asks for a part
 				paths = paths[2:]
@@ -207,16 +211,18 @@ func TestPostOnce(t *testing.T) {
 			t.Parallel()
 			p := newPods(t, 2, yaml)
 			asked := 0
-			p.answer = func(http.ResponseWriter, *http.Request) bool {
+			p.answers(func(http.ResponseWriter, *http.Request) bool {
 				asked++
 				panic(http.ErrAbortHandler)
-			}
+			})
 			for pod, client := range p.clients {
-				asked = 0
+				p.locked(func() { asked = 0 })
 				r, _ := ask(t, client, http.MethodPost, "http://127.0.0.1:8080/object")
-				if r.StatusCode != http.StatusBadGateway || asked != 1 {
-					t.Errorf("pod %d: %d, and the origin was asked %d times", pod, r.StatusCode, asked)
-				}
+				p.locked(func() {
+					if r.StatusCode != http.StatusBadGateway || asked != 1 {
+						t.Errorf("pod %d: %d, and the origin was asked %d times", pod, r.StatusCode, asked)
+					}
+				})
 			}
 		})
 	}
@@ -241,7 +247,7 @@ func TestCachedPost(t *testing.T) {
 			p.take(t, 0, tt.fleet)
 			var lengths []int64
 			fails := false
-			p.answer = func(w http.ResponseWriter, r *http.Request) bool {
+			p.answers(func(w http.ResponseWriter, r *http.Request) bool {
 				n, _ := io.Copy(io.Discard, r.Body)
 				lengths = append(lengths, n)
 				if fails {
@@ -249,8 +255,9 @@ func TestCachedPost(t *testing.T) {
 				}
 				w.Header().Set("Cache-Control", "max-age=600, must-revalidate")
 				return true
-			}
-			post := func(path string) int {
+			})
+			post := func(path string, failing bool) (status int, got []int64) {
+				p.locked(func() { lengths, fails = nil, failing })
 				request, err := http.NewRequestWithContext(t.Context(), http.MethodPost,
 					"http://127.0.0.1:8080"+path, strings.NewReader(strings.Repeat("x", 200_000)))
 				must(t, err)
@@ -258,20 +265,19 @@ func TestCachedPost(t *testing.T) {
 				r, err := p.clients[0].Do(request)
 				must(t, err)
 				_ = r.Body.Close()
-				return r.StatusCode
+				p.locked(func() { got = lengths })
+				return r.StatusCode, got
 			}
 			for i := range 12 {
-				lengths, fails = nil, false
 				path := fmt.Sprintf("/post/%d", i)
-				if status := post(path); status != http.StatusOK || !slices.Equal(lengths, []int64{200_000}) {
-					t.Errorf("%s: %d, and the origin got %v bytes", path, status, lengths)
+				if status, got := post(path, false); status != http.StatusOK || !slices.Equal(got, []int64{200_000}) {
+					t.Errorf("%s: %d, and the origin got %v bytes", path, status, got)
 				}
 				for _, file := range p.nginx[0].Cached("POST http://www.example.com"+path, "disk1", "disk2", "disk3") {
 					must(t, cachefile.Expire(file, time.Now().Add(-time.Hour)))
 				}
-				lengths, fails = nil, true
-				if status := post(path); status != http.StatusBadGateway || !slices.Equal(lengths, []int64{200_000}) {
-					t.Errorf("%s, expired: %d, and the origin got %v bytes", path, status, lengths)
+				if status, got := post(path, true); status != http.StatusBadGateway || !slices.Equal(got, []int64{200_000}) {
+					t.Errorf("%s, expired: %d, and the origin got %v bytes", path, status, got)
 				}
 			}
 		})

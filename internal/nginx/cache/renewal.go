@@ -48,6 +48,7 @@ const (
 	stateFetch   = "FETCH"
 	stateTry     = "TRY"
 
+	// $request_time may be some milliseconds less than the wait, as nginx takes the two from different clocks.
 	// waitedVariable is stateTry for a request that has waited for the lock in vain, and else stateFetch. nginx evaluates
 	// the headers of a request after the wait.
 	waitedVariable = "$fetch_or_try"

@@ -6,10 +6,7 @@ import (
 
 	"k8s.io/utils/ptr"
 
-	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
-	"github.com/cachenode/cachenode-operator/internal/layout"
-	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
@@ -123,114 +120,6 @@ func (r renderer) server(listen conf.Block) conf.Directive {
 	}
 	block = append(block, r.hopLocations()...)
 	return conf.B("server", nil, append(block, r.hereLocations(popular)...)...)
-}
-
-// hereLocations answer in this pod: from a disk, or from the origin. popular are directives for requests that may be
-// for hot objects.
-func (r renderer) hereLocations(popular conf.Block) conf.Block {
-	block := conf.Block{r.past()}
-	if len(r.disks) > 0 {
-		block = append(block, r.diskLocations(popular)...)
-	}
-	return append(block, r.uncached(uncached))
-}
-
-// diskLocations serve from the disks: from the key's own, and from another if that fails.
-//
-// A HEAD does not wait for the lock of a request that fetches the object.
-func (r renderer) diskLocations(popular conf.Block) conf.Block {
-	own := diskLocation{name: onDisk, disk: diskVariable, tag: agentapi.TagCached, next: otherDisk, sliced: r.hasSlices()}
-	if len(r.disks) == 1 {
-		own.next = uncached
-	}
-	head := own
-	head.name, head.unlocked = onDiskHead, true
-	own.more = popular
-	block := conf.Block{r.cached(own), r.cached(head)}
-	if len(r.disks) > 1 {
-		// The bound of an upstream leaves out the gateway, and with it slices.
-		other := r.cached(diskLocation{
-			name: otherDisk, disk: otherDiskVariable, tag: agentapi.TagOtherDisk, next: uncached,
-			sliced: r.hasSlices() && !r.limitsClients(),
-		})
-		other.Block = r.capped(other.Block)
-		block = append(block, other)
-	}
-	late := own
-	late.name, late.disk, late.next, late.more = waiting, gatewayDisk, uncached, nil
-	return append(append(block, r.cached(late), r.unsatisfiable(rangeOnDisk, agentapi.TagCached)), r.inWhole()...)
-}
-
-// noSuchRange is for a location that answers from a disk: nginx adds the location's headers to a 416 twice, once for
-// the object, and once for its own answer. In the location to which it redirects, there are none to add.
-func noSuchRange() conf.Directive {
-	return conf.D("error_page", conf.Literal("416"), conf.Literal("="), conf.Literal(rangeOnDisk))
-}
-
-// unsatisfiable is such a location.
-func (r renderer) unsatisfiable(name, tag string) conf.Directive {
-	return conf.B("location", conf.Literals(name),
-		append(r.logs(tag), conf.D("return", conf.Literal("416")))...)
-}
-
-// diskLocation is a location that serves from a disk, or passes the request on to the location next if the disk fails.
-type diskLocation struct {
-	name      string
-	disk      conf.Expression
-	tag, next string
-	// sliced is true if the location fetches and stores objects in slices.
-	sliced bool
-	// unlocked is true if no request waits for another that fetches the same object.
-	unlocked bool
-	// more are further directives.
-	more conf.Block
-}
-
-// failover returns the locations for a failure of the disk and for one of the gateway.
-func (l diskLocation) failover() (disk, gateway conf.Argument) {
-	noAnswer := waiting
-	if l.name == waiting || l.next == uncachedAgain {
-		noAnswer = l.next
-	}
-	if l.sliced {
-		return failoverOf(l.next), failoverOf(noAnswer)
-	}
-	return conf.Literal(l.next), conf.Literal(noAnswer)
-}
-
-// cached is the directive for a location that serves from a disk.
-//
-// A MISS touches a dead disk only after the origin has answered, when it is too late to fail over. Each request
-// therefore first checks that the disk's folder exists, which costs one stat from memory.
-func (r renderer) cached(l diskLocation) conf.Directive {
-	block := conf.Block{
-		conf.B("if", []conf.Argument{conf.Expression("(!-d"), conf.Expression(layout.CacheDir(string(l.disk)) + ")")},
-			conf.D("return", conf.Literal("500"))),
-	}
-	if l.disk != gatewayDisk {
-		block = append(block, conf.D("set", conf.Expression(gatewayDisk), l.disk))
-	}
-	patience := conf.Literal("")
-	if l.name == waiting {
-		patience = "1"
-	}
-	block = append(block, conf.D("set", conf.Expression(patienceVariable), patience))
-	if l.sliced {
-		block = append(r.slices(), block...) // the failover depends on the slice
-	} else {
-		block = append(block, r.notSliced("no")...)
-	}
-	block = slices.Concat(block, r.awaitsBody(), r.rangesAsTheyAre(), r.throughGateway(r.passedURI()),
-		r.cachePolicy(l), r.diskIO(l.disk))
-	diskFails, gatewayFails := l.failover()
-	block = append(block,
-		conf.D("error_page", conf.Literal("500"), conf.Literal("="), diskFails),
-		// The gateway gave no response, and no stale copy may be served, see renewal.go.
-		conf.D("error_page", conf.Literal("502"), conf.Literal("504"), conf.Literal("="), gatewayFails),
-		noSuchRange(),
-		conf.D("recursive_error_pages", conf.OnOff(true))) // the other disk may fail as well
-	block = slices.Concat(block, l.more, r.logs(l.tag), r.headers(conf.Expression("$upstream_cache_status"), l.disk))
-	return conf.B("location", conf.Literals(l.name), block...)
 }
 
 // uncached is a location that passes requests to the origin that no disk can serve, a limited number at once.
@@ -366,61 +255,6 @@ func (r renderer) answerHeaders(status, disk conf.Argument, hop string) conf.Blo
 	}
 	for _, h := range r.Spec.Headers.Response.Set {
 		block = append(block, header(string(h.Name), conf.Literal(h.Value)))
-	}
-	return block
-}
-
-func (r renderer) cachePolicy(l diskLocation) conf.Block {
-	c := r.Spec.Cache
-	block := append(r.cacheOf(string(l.disk), r.storedKey(l.sliced)),
-		conf.D("proxy_no_cache",
-			conf.Expression(variesVariable), conf.Expression(sharedVariable), conf.Expression(agedVariable),
-			conf.Expression(partialVariable)),
-		// A stored object is whole, whether or not the origin serves ranges itself.
-		conf.D("proxy_force_ranges", conf.OnOff(true)))
-	const ok, partial = v1alpha1.StatusCode(200), v1alpha1.StatusCode(206)
-	for _, v := range c.Valid {
-		var args []conf.Argument
-		for _, status := range v.Status {
-			args = append(args, conf.Int(status))
-			if l.sliced && status == ok && !c.Names(partial) {
-				args = append(args, conf.Int(partial))
-			}
-		}
-		block = append(block, conf.D("proxy_cache_valid", append(args, conf.Seconds(tuning.Duration(v.For)))...))
-	}
-	var methods []conf.Argument
-	for _, m := range c.Methods {
-		methods = append(methods, conf.Literal(m))
-	}
-	return append(block,
-		conf.D("proxy_cache_methods", methods...),
-		conf.D("proxy_cache_min_uses", conf.Int(r.minUses())),
-		// The stored response says how long it may be served stale: see gateway.
-		conf.D("proxy_cache_use_stale", conf.Literal("off")),
-		// In the background, nginx knows of no slice.
-		conf.D("proxy_cache_background_update", conf.OnOff(ptr.Deref(c.BackgroundUpdate, false) && !l.sliced)),
-		conf.D("proxy_cache_revalidate", conf.OnOff(ptr.Deref(c.Revalidate, true))),
-		conf.D("proxy_cache_lock", conf.OnOff(ptr.Deref(c.Lock.Enabled, true) && !l.unlocked)),
-		conf.D("proxy_cache_lock_timeout", conf.Time(tuning.LockTimeout(r.Spec))),
-		conf.D("proxy_cache_lock_age", conf.Time(tuning.LockAge(r.Spec))))
-}
-
-// diskIO gives reads, sendfile and writes of cache files to the disk's thread pool, or leaves them to the worker.
-func (r renderer) diskIO(disk conf.Expression) conf.Block {
-	io := r.Spec.IO
-	var block conf.Block
-	if r.usesThreads() {
-		block = conf.Block{
-			conf.D("aio", conf.Expression("threads="+naming.Pool(string(disk)))),
-			conf.D("aio_write", conf.OnOff(ptr.Deref(io.AsyncWrite, true))),
-		}
-	}
-	if ahead := tuning.ReadAhead(io); ahead > 0 {
-		block = append(block, conf.D("read_ahead", conf.Size(ahead)))
-	}
-	if io.SendfileMaxChunk != nil {
-		block = append(block, conf.D("sendfile_max_chunk", conf.Size(io.SendfileMaxChunk.Value())))
 	}
 	return block
 }

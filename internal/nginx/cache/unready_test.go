@@ -48,18 +48,18 @@ func TestOwnerWithoutOrigin(t *testing.T) {
 	}
 }
 
-// TestLongHeaders checks that what the server of clients accepts is not too long for the servers behind it, which add to
-// it and join lines. Otherwise one client could have an error stored for all.
+// TestLongHeaders checks that what the server of clients accepts is not too long for the servers behind it, which add
+// to it and join lines. Otherwise one client could have an error stored for all.
 func TestLongHeaders(t *testing.T) {
 	t.Parallel()
 	for name, yaml := range ways("valid: [{status: [200], for: 1h}, {status: [400], for: 1h}]") {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newPods(t, 2, yaml)
-			p.answer = func(w http.ResponseWriter, r *http.Request) bool {
+			p.answers(func(w http.ResponseWriter, r *http.Request) bool {
 				_, _ = io.WriteString(w, r.URL.Path)
 				return true
-			}
+			})
 			line := func(size int) string {
 				const name = "X-Forwarded-For: "
 				return name + strings.Repeat("1", size-len(name)) + "\r\n"
