@@ -20,7 +20,7 @@ import (
 	"github.com/cachenode/cachenode-operator/test/steps"
 )
 
-// TestOrphan checks what becomes of a purge whose CacheNode does not exist.
+// TestOrphan checks when a purge fails, and when it is deleted, whose CacheNode does not exist.
 func TestOrphan(t *testing.T) {
 	t.Parallel()
 	const (

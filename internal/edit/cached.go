@@ -7,7 +7,7 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
-// Fate is what becomes of the objects that are cached.
+// Fate says whether the objects that are cached stay usable after an edit.
 type Fate string
 
 const (

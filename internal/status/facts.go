@@ -139,7 +139,7 @@ func (f Facts) wantedReady(ready int32) int32 {
 	return min(max(ready, 0), f.wanted())
 }
 
-// alsoSurplus says what becomes of pods that the spec no longer asks for, after a semicolon; "" if there are none.
+// alsoSurplus names the pods that the spec no longer asks for, after a semicolon; "" if there are none.
 func (f Facts) alsoSurplus() string {
 	var stay, leave []string
 	for _, p := range f.Pods {

@@ -18,7 +18,7 @@ var unseen = map[string]string{
 	"update cachenodes/finalizers.cachenode.io": "no call: admission asks for it " +
 		"where an owner reference blocks the owner's deletion (OwnerReferencesPermissionEnforcement)",
 	"patch events.events.k8s.io": "an event that comes again within minutes becomes a series; " +
-		"each is told once, so the tests do not always have one",
+		"the operator sends each event once, so a run may have no series",
 	"patch secrets":                     "certificates are renewed after 60 days: TestRenewal",
 	"get storageclasses.storage.k8s.io": "a claim grows whose class is not in the cache yet",
 	"patch storageclasses.storage.k8s.io": "somebody has edited the operator's class, " +

@@ -21,7 +21,7 @@ type statement struct {
 	block []statement
 }
 
-// parse reads a configuration. It knows words, quotes, comments and blocks, which is all that there is.
+// parse reads a configuration: words, quotes, comments and blocks. The renderer writes nothing else.
 func parse(t *testing.T, text string) []statement {
 	t.Helper()
 	token := regexp.MustCompile(`\s+|#[^\n]*|"(?:[^"\\]|\\.)*"|[{};]|[^\s{};"]+`)

@@ -98,7 +98,7 @@ type field struct {
 	Effect string `json:"effect"`
 }
 
-// pods is what becomes of the pods.
+// pods says how the pods take the edit.
 type pods struct {
 	Replaced []string `json:"replaced,omitempty"`
 	Created  []string `json:"created,omitempty"`
@@ -109,7 +109,7 @@ type pods struct {
 	stay int
 }
 
-// claim is what becomes of the claims for a disk.
+// claim says what the edit does to the claims for a disk.
 type claim struct {
 	Disk string `json:"disk"`
 	// Action is Create, Grow or Delete.

@@ -93,7 +93,7 @@ func (m movement) amount() string {
 
 func percent(ratio float64) string { return shard.Percent(int(math.Round(ratio * 1e4))) }
 
-// text says what becomes of the pods.
+// text returns the line about the pods: how they take the edit.
 func (p pods) text() string {
 	var parts []string
 	switch {
