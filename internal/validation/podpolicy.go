@@ -12,13 +12,13 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
-// annotations returns the keys that are not allowed. flag is the one with which they can be.
-func annotations(values map[string]string, allowed []string, at *field.Path, flag string) field.ErrorList {
+// annotations returns the keys that are not allowed. setting is the chart's value and the flag with which they can be.
+func annotations(values map[string]string, allowed []string, at *field.Path, setting string) field.ErrorList {
 	var errs field.ErrorList
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		if !matchesAny(allowed, key) {
 			errs = append(errs, field.Forbidden(at.Key(key), fmt.Sprintf(
-				"is not allowed: remove it, or add its key, or its beginning and *, to the operator's flag %s", flag)))
+				"is not allowed: remove it, or add its key, or its beginning and *, to %s", setting)))
 		}
 	}
 	return errs
@@ -46,7 +46,7 @@ func (p Policy) antiAffinity(cacheNode *v1alpha1.CacheNode, at *field.Path) fiel
 		if term.NamespaceSelector != nil {
 			errs = append(errs, field.Forbidden(at.Index(i).Child("namespaceSelector"),
 				"would keep pods of other namespaces from the nodes: remove it, or prefer to be apart from them, "+
-					"or set the operator's flag --anti-affinity-namespaces to *"))
+					"or set the chart's antiAffinityNamespaces (the operator's --anti-affinity-namespaces) to *"))
 		}
 		errs = append(errs, p.apartFrom(term, cacheNode.Namespace, at.Index(i).Child("namespaces"))...)
 	}
@@ -59,7 +59,8 @@ func (p Policy) apartFrom(term corev1.PodAffinityTerm, own string, at *field.Pat
 		if namespace != own && !slices.Contains(p.AntiAffinityNamespaces, namespace) {
 			errs = append(errs, field.Forbidden(at.Index(i), fmt.Sprintf(
 				"would keep pods of namespace %s from the nodes: remove it, or prefer to be apart from them, "+
-					"or add the namespace to the operator's flag --anti-affinity-namespaces", namespace)))
+					"or add the namespace to the chart's antiAffinityNamespaces (the operator's --anti-affinity-namespaces)",
+				namespace)))
 		}
 	}
 	return errs

@@ -95,7 +95,8 @@ func (p Policy) Violations(cacheNode *v1alpha1.CacheNode) field.ErrorList {
 		errs = append(errs, p.originServer(s, cacheNode.Namespace, spec.Child("origin", "servers").Index(i))...)
 	}
 	errs = append(errs, annotations(cacheNode.Spec.Service.Annotations, p.ServiceAnnotations,
-		spec.Child("service", "annotations"), "--allowed-service-annotations")...)
+		spec.Child("service", "annotations"),
+		"the chart's allowedServiceAnnotations (the operator's --allowed-service-annotations)")...)
 	errs = append(errs, p.antiAffinity(cacheNode, spec.Child("pod", "affinity", "podAntiAffinity"))...)
 	return append(errs, p.pod(cacheNode.Spec.Pod, spec.Child("pod"))...)
 }
@@ -121,7 +122,8 @@ func (p Policy) localPath(name string, at *field.Path) field.ErrorList {
 }
 
 func (p Policy) pod(pod v1alpha1.Pod, at *field.Path) field.ErrorList {
-	errs := annotations(pod.Annotations, p.PodAnnotations, at.Child("annotations"), "--allowed-pod-annotations")
+	errs := annotations(pod.Annotations, p.PodAnnotations, at.Child("annotations"),
+		"the chart's allowedPodAnnotations (the operator's --allowed-pod-annotations)")
 	if pod.Image != "" && !p.allowsImage(pod.Image) {
 		errs = append(errs, field.Forbidden(at.Child("image"), fmt.Sprintf("%s is not from an allowed repository (%s): "+
 			"use one of them, or add it to the chart's allowedImages (the operator's --allowed-images)",

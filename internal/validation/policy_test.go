@@ -96,7 +96,7 @@ func TestPolicy(t *testing.T) {
 		"a cloud's identity": {
 			policy: strict, pods: "{annotations: {iam.amazonaws.com/role: admin}}",
 			want: "spec.pod.annotations[iam.amazonaws.com/role]: Forbidden: is not allowed: remove it, or add its key, " +
-				"or its beginning and *, to the operator's flag --allowed-pod-annotations",
+				"or its beginning and *, to the chart's allowedPodAnnotations (the operator's --allowed-pod-annotations)",
 		},
 		"another network": {
 			policy: strict, pods: "{annotations: {k8s.v1.cni.cncf.io/networks: other}}",
@@ -110,7 +110,7 @@ func TestPolicy(t *testing.T) {
 		"an annotation of the Service": {
 			policy: strict, more: "service: {annotations: {example.com/address: a}}",
 			want: "spec.service.annotations[example.com/address]: Forbidden: is not allowed: remove it, or add its key, " +
-				"or its beginning and *, to the operator's flag --allowed-service-annotations",
+				"or its beginning and *, to the chart's allowedServiceAnnotations (the operator's --allowed-service-annotations)",
 		},
 		"any annotation of the Service": {policy: wide, more: "service: {annotations: {example.com/address: a}}"},
 		"apart from its own kind":       {policy: strict, pods: apart("namespaces: [tenant]")},
