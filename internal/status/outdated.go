@@ -5,6 +5,9 @@ import (
 	"slices"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 )
@@ -56,16 +59,18 @@ func outdatedPods(pods []v1alpha1.PodStatus) (n int32) {
 }
 
 // outdated sets Outdated. A pod whose agent has not answered this operator counts as neither old nor new, so the
-// condition stays as it was until all have.
+// condition stays as it was until all have. Nothing is read from a pod that terminates. It may be the last old one, and
+// serves until it is gone, so the condition is not cleared before.
 func (l *conditionList) outdated() {
 	if l.isEarly() {
 		return
 	}
-	var unsafe, old, nginx []string
+	var unsafe, old, nginx, ending []string
 	for _, p := range l.Pods {
 		a := ageOf(p.Report)
 		switch {
 		case !p.DeletionTimestamp.IsZero():
+			ending = append(ending, p.Name)
 			continue
 		case a.unsafe:
 			unsafe = append(unsafe, p.Name)
@@ -87,12 +92,18 @@ func (l *conditionList) outdated() {
 		slices.Sort(pods)
 		messages = append(messages, fmt.Sprintf(text, listedBy(pods, ", ")))
 	}
-	const restart = "; to replace the pods one by one, set the annotation " + v1alpha1.AnnotationRestart +
-		" to a new value"
+	restart := "; to replace the pods one by one, set the annotation " + v1alpha1.AnnotationRestart + " to a new value"
+	if l.Problem != nil && !l.Problem.Accepted {
+		restart += ", and make the spec acceptable: until then, no pod is replaced"
+	}
 	note(v1alpha1.ReasonSecurityFix, "agents that lack a security fix: %s"+restart, unsafe)
 	note(v1alpha1.ReasonNginxTooOld, "nginx older than "+agentapi.MinNginx+
 		", which has security holes: %s; name a newer image in spec.pod.image", nginx)
 	note(v1alpha1.ReasonAgentOutdated, "agents older than the operator: %s"+restart, old)
+	before := meta.FindStatusCondition(l.CacheNode.Status.Conditions, v1alpha1.ConditionOutdated)
+	if len(messages) == 0 && before != nil && before.Status == metav1.ConditionTrue {
+		note(before.Reason, "terminating pods, which may be the old ones: %s", ending)
+	}
 	if len(messages) == 0 {
 		messages = []string{"every pod has a recent agent and a recent nginx"}
 	}

@@ -122,3 +122,63 @@ func TestOutdatedStays(t *testing.T) {
 		t.Errorf("the condition is %+v", c)
 	}
 }
+
+// TestOutdatedAndNotAccepted checks that the condition says what a restart waits for.
+func TestOutdatedAndNotAccepted(t *testing.T) {
+	t.Parallel()
+	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "edge-0"}}
+	f := Facts{CacheNode: &v1alpha1.CacheNode{}, Pods: []Pod{{Pod: pod, Report: &agentapi.Report{}}}}
+	const waits = "until then, no pod is replaced"
+	for problem, want := range map[*Problem]bool{
+		nil: false, {Reason: v1alpha1.ReasonInvalidSpec}: true, {Accepted: true}: false,
+	} {
+		f.Problem = problem
+		c := meta.FindStatusCondition(Of(f).Conditions, v1alpha1.ConditionOutdated)
+		if c == nil || c.Reason != v1alpha1.ReasonSecurityFix || strings.Contains(c.Message, waits) != want {
+			t.Errorf("with %+v, the condition is %+v", problem, c)
+		}
+	}
+}
+
+// TestOutdatedUntilGone checks that the condition is not cleared while a pod terminates that may be the last old one.
+func TestOutdatedUntilGone(t *testing.T) {
+	t.Parallel()
+	pod := func(name string, deleted *metav1.Time, report *agentapi.Report) Pod {
+		meta := metav1.ObjectMeta{Name: name, DeletionTimestamp: deleted}
+		return Pod{Pod: &corev1.Pod{ObjectMeta: meta}, Report: report}
+	}
+	now := metav1.Now()
+	old, current := &agentapi.Report{NginxVersion: "1.30.6"}, &agentapi.Report{Renderer: agentapi.Renderer}
+	f := Facts{CacheNode: &v1alpha1.CacheNode{}}
+	for _, step := range []struct {
+		name    string
+		pods    []Pod
+		reason  string
+		message string
+	}{
+		{
+			"one is old",
+			[]Pod{pod("edge-0", nil, old), pod("edge-1", nil, current)},
+			v1alpha1.ReasonSecurityFix, "edge-0; ",
+		},
+		{
+			"it terminates",
+			[]Pod{pod("edge-0", &now, nil), pod("edge-1", nil, current)},
+			v1alpha1.ReasonSecurityFix, "edge-0",
+		},
+		{"it is gone", []Pod{pod("edge-1", nil, current)}, v1alpha1.ReasonAsExpected, "every pod"},
+		{
+			"a new one terminates",
+			[]Pod{pod("edge-0", nil, current), pod("edge-1", &now, nil)},
+			v1alpha1.ReasonAsExpected, "every pod",
+		},
+	} {
+		f.Pods = step.pods
+		f.CacheNode.Status = Of(f)
+		c := meta.FindStatusCondition(f.CacheNode.Status.Conditions, v1alpha1.ConditionOutdated)
+		if c == nil || c.Reason != step.reason || !strings.Contains(c.Message, step.message) ||
+			(c.Status == metav1.ConditionTrue) != (step.reason != v1alpha1.ReasonAsExpected) {
+			t.Errorf("%s: the condition is %+v, want the reason %s and %q", step.name, c, step.reason, step.message)
+		}
+	}
+}

@@ -1,6 +1,7 @@
 package status
 
 import (
+	"fmt"
 	"io"
 
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -8,12 +9,15 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
-// writeOutdated says which pods are older than they should be; nothing if none is.
+// writeOutdated says which pods are older than they should be; nothing if none is. Pods that terminate do not count.
 func writeOutdated(out io.Writer, cacheNode *v1alpha1.CacheNode) {
 	c := meta.FindStatusCondition(cacheNode.Status.Conditions, v1alpha1.ConditionOutdated)
 	if c == nil || c.Status != "True" {
 		return
 	}
-	say(out, "%s=%s (%s): %d of %d pods: %s", c.Type, c.Status, c.Reason,
-		cacheNode.Status.OutdatedPods, len(cacheNode.Status.Pods), c.Message)
+	count := ""
+	if n := cacheNode.Status.OutdatedPods; n > 0 {
+		count = fmt.Sprintf("%d of %d pods: ", n, len(cacheNode.Status.Pods))
+	}
+	say(out, "%s=%s (%s): %s%s", c.Type, c.Status, c.Reason, count, c.Message)
 }

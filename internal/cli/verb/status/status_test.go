@@ -159,6 +159,12 @@ func TestOutdated(t *testing.T) {
 		t.Errorf("%+v", told)
 	}
 	out.Reset()
+	cacheNode.Status.OutdatedPods = 0 // the last old pod terminates
+	const last = "Outdated=True (NginxTooOld): edge-1 (1.28.0)\n"
+	if err := inForm("").write(&out, cacheNode, nil); err != nil || !strings.Contains(out.String(), last) {
+		t.Errorf("error %v, and %s\nlacks %s", err, &out, last)
+	}
+	out.Reset()
 	cacheNode.Status.Conditions[0].Status = "False"
 	if err := inForm("").write(&out, cacheNode, nil); err != nil || strings.Contains(out.String(), "Outdated") {
 		t.Errorf("error %v, and without old pods: %s", err, &out)
