@@ -23,9 +23,9 @@ type fetcher struct {
 
 // newFetcher returns a client that never sends a request twice. Go's transport would retry on a kept connection that
 // the server has closed, unless the request has a body that cannot be read again: see onceBody.
-func newFetcher(base, host string, keepalive bool) *fetcher {
+func newFetcher(base, host string, keepalive bool, timeout time.Duration) *fetcher {
 	return &fetcher{base: base, host: host, client: &http.Client{
-		Timeout: time.Minute,
+		Timeout: timeout,
 		Transport: &http.Transport{
 			DisableKeepAlives: !keepalive,
 			MaxIdleConns:      1,

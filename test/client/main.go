@@ -3,9 +3,9 @@
 //
 //	client wait
 //	    does nothing until a signal: it keeps a pod running in which the other verbs are run
-//	client fetch -base URL [-host NAME] [-keepalive] <PATHS
+//	client fetch -base URL [-host NAME] [-keepalive] [-timeout DURATION] <PATHS
 //	    fetches the paths one after another, and prints a JSON line for each
-//	client load -base URL [-host NAME] [-keepalive] [-rate N] [-each] -seconds N -workers N <PATHS
+//	client load -base URL [-host NAME] [-keepalive] [-timeout DURATION] [-rate N] [-each] -seconds N -workers N <PATHS
 //	    fetches random paths of the list and prints a summary as JSON, or with -each a JSON line for each request.
 //	    After the first request it writes a line to standard error. SIGTERM ends the load, and if an empty line follows
 //	    the paths, the end of standard input ends it too
@@ -43,6 +43,7 @@ func run(verb string, args []string) error {
 	base := flags.String("base", "", "what goes before the paths, such as http://edge.default")
 	host := flags.String("host", "", "the Host header, if it is not the host of -base")
 	keepalive := flags.Bool("keepalive", false, "use a connection for more than one request")
+	timeout := flags.Duration("timeout", time.Minute, "how long a request may take")
 	seconds := flags.Int("seconds", 10, "how long the load lasts at most")
 	workers := flags.Int("workers", 4, "how many requests are under way at once")
 	rate := flags.Int("rate", 0, "requests a second of all workers; 0: as fast as it goes")
@@ -55,7 +56,7 @@ func run(verb string, args []string) error {
 		signal.Notify(stop, syscall.SIGTERM, syscall.SIGINT)
 		<-stop
 	case "fetch":
-		return fetchAll(os.Stdin, os.Stdout, newFetcher(*base, *host, *keepalive))
+		return fetchAll(os.Stdin, os.Stdout, newFetcher(*base, *host, *keepalive, *timeout))
 	case "load":
 		ctx, cancel := context.WithTimeout(context.Background(), time.Duration(*seconds)*time.Second)
 		defer cancel()
@@ -66,7 +67,7 @@ func run(verb string, args []string) error {
 			return err
 		}
 		l := load{paths: paths, workers: *workers, rate: *rate}
-		results := l.run(ctx, func() *fetcher { return newFetcher(*base, *host, *keepalive) })
+		results := l.run(ctx, func() *fetcher { return newFetcher(*base, *host, *keepalive, *timeout) })
 		if *each {
 			return printEach(os.Stdout, results)
 		}

@@ -3,6 +3,7 @@
 #   operator  the operator, from this tree           nginx    nginx 1.30 on Debian, under the stock image's name
 #   origin    the origin server of tests and demo    client   the HTTP client of tests and demo
 #   coredns   the native cluster's DNS
+#   operator@COMMIT  the operator, from a commit of this clone's history, with the commit as the image's tag
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 top=$(cd "$here/../.." && pwd)
@@ -10,21 +11,40 @@ out=${CACHENODE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/cachenode}/images
 ociimage=$("$top/hack/build-tool" ociimage)/ociimage
 mkdir -p "$out"
 
-# compiled: all programs of this tree that go into images, static. One build for all of them compiles each package once.
-compiled=
+# build FOLDER OUT WHAT PACKAGE...: static programs from the module in a folder. One build for all compiles each package once.
+build() {
+  mkdir -p "$2"
+  (cd "$1" && CGO_ENABLED=0 GOGC=400 "$top/hack/with-progress" "$3" "${*:4}" \
+    go build -v -trimpath -buildvcs=false -gcflags=all=-dwarf=false -ldflags '-s -w' -o "$2/" "${@:4}")
+}
+
+compiled= # what images of this tree need
 compile() {
   [[ ! $compiled ]] || return 0
   compiled=1
-  mkdir -p "$out/bin"
-  (cd "$top" && CGO_ENABLED=0 GOGC=400 hack/with-progress "operator, agent and test programs" "./cmd/... ./test/origin ./test/client" \
-    go build -v -trimpath -buildvcs=false -gcflags=all=-dwarf=false -ldflags '-s -w' -o "$out/bin/" ./cmd/... ./test/origin ./test/client)
+  build "$top" "$out/bin" "operator, agent and test programs" ./cmd/... ./test/origin ./test/client
 }
 
-program() { # NAME REFERENCE FILE...: an image with programs, of which the first is the entry point
+sources= # the tree of a commit, while it is built
+trap '[[ ! $sources ]] || rm -rf "$sources"' EXIT
+compile_commit() { # COMMIT: its programs are built once
+  local programs=$out/bin-$1
+  [[ ! -e $programs ]] || return 0
+  git -C "$top" cat-file -e "$1^{commit}" 2>/dev/null || {
+    echo "images.sh: the commit $1 is missing: use a clone with all history (git fetch --unshallow)" >&2
+    exit 1
+  }
+  sources=$(mktemp -d "$out/sources.XXXXXX")
+  git -C "$top" archive "$1" | tar -x -C "$sources"
+  build "$sources" "$sources/bin" "operator and agent of $1" ./cmd/...
+  mv "$sources/bin" "$programs" # whole, for another call beside this one
+}
+
+program() { # ARCHIVE REFERENCE FILE...: an image with programs, of which the first is the entry point
   local temporary file files=()
   temporary=$(mktemp "$out/$1.XXXXXX")
   for file in "${@:3}"; do files+=(-file "$file:/$(basename "$file")"); done
-  "$ociimage" -name "$2" -entrypoint "/$1" "${files[@]}" -o "$temporary"
+  "$ociimage" -name "$2" -entrypoint "/$(basename "$3")" "${files[@]}" -o "$temporary"
   mv "$temporary" "$out/$1.tar"
   echo "$out/$1.tar"
 }
@@ -34,6 +54,11 @@ for name in "$@"; do
   operator)
     compile
     program manager localhost/cachenode-operator:test "$out/bin/manager" "$out/bin/agent" "$out/bin/purge-api"
+    ;;
+  operator@*)
+    commit=${name#*@}
+    compile_commit "$commit"
+    program "manager-$commit" "localhost/cachenode-operator:$commit" "$out/bin-$commit"/{manager,agent,purge-api}
     ;;
   origin | client)
     compile

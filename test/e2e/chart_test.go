@@ -60,19 +60,35 @@ func install(t *testing.T, from string, sets ...string) {
 	helm(t, args...)
 }
 
+// restoresOperator installs the operator as other tests expect it, when the test has ended.
+func restoresOperator(t *testing.T) {
+	t.Helper()
+	t.Cleanup(func() {
+		// kubectl delete fails if a test has ended without the CRDs, and kubectl wait if there is no claim.
+		_, _ = tryKubectl("", "delete", "cachenode", name, "--ignore-not-found", "--timeout=2m")
+		_, _ = tryKubectl("", "wait", "--for=delete", "persistentvolumeclaims", "--all", "--timeout=1m")
+		execute(t, "../cluster/install")
+	})
+}
+
+// execute runs a command and returns its standard output.
+func execute(t *testing.T, command string, args ...string) string {
+	t.Helper()
+	var stdout, stderr bytes.Buffer
+	cmd := exec.Command(command, args...)
+	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%s: %v\n%s%s", cmd, err, stdout.String(), stderr.String())
+	}
+	return stdout.String()
+}
+
 // TestChart uninstalls the operator, installs the first version of the chart, upgrades and rolls back, all while a
 // CacheNode serves.
 func TestChart(t *testing.T) {
 	cluster(t, "recycle")
 	s := newSuite(t)
-	t.Cleanup(func() { // restores what other tests expect
-		kubectl(t, "", "delete", "cachenode", name, "--ignore-not-found", "--wait")
-		// kubectl wait fails if there is no claim.
-		_, _ = tryKubectl("", "wait", "--for=delete", "persistentvolumeclaims", "--all", "--timeout=1m")
-		if out, err := exec.Command("../cluster/install").CombinedOutput(); err != nil {
-			t.Errorf("test/cluster/install: %v\n%s", err, out)
-		}
-	})
+	restoresOperator(t)
 	kubectl(t, "", "apply", "-f", apart(t)) // the first version knows no other
 	s.current(t)
 	before := uids(s.cachePods(t))
@@ -149,10 +165,7 @@ func uninstalls(t *testing.T, s *suite) {
 func firstChart(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	unpack := exec.Command("tar", "-xzf", "testdata/cachenode-operator-0.1.0.tgz", "-C", dir)
-	if out, err := unpack.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	execute(t, "tar", "-xzf", "testdata/cachenode-operator-0.1.0.tgz", "-C", dir)
 	file := filepath.Join(dir, "cachenode-operator/files/crds/cachenode.io_cachenodes.yaml")
 	text, err := os.ReadFile(file)
 	must(t, err)

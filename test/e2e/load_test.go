@@ -138,9 +138,9 @@ func (p *target) client(t *testing.T, verb string, args ...string) *exec.Cmd {
 }
 
 // get fetches objects from the pod, one after another.
-func (p *target) get(t *testing.T, paths []string) []report.Result {
+func (p *target) get(t *testing.T, paths []string, args ...string) []report.Result {
 	t.Helper()
-	cmd := p.client(t, "fetch", "-keepalive")
+	cmd := p.client(t, "fetch", append([]string{"-keepalive"}, args...)...)
 	cmd.Stdin = strings.NewReader(strings.Join(paths, "\n"))
 	cmd.Stderr = os.Stderr
 	out, err := cmd.Output()

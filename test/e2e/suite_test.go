@@ -148,8 +148,8 @@ func (s *suite) cacheNode(t *testing.T) *v1alpha1.CacheNode {
 }
 
 // startsWith creates the sample with more fields of its spec, in YAML, once the disks of the test before are free, and
-// waits until it is current.
-func (s *suite) startsWith(t *testing.T, fields string) {
+// waits until it is current. replaced are pairs of a text of the sample and what is there instead.
+func (s *suite) startsWith(t *testing.T, fields string, replaced ...string) {
 	t.Helper()
 	within(t, time.Minute, func() string { // what the test before has deleted holds disks until it is gone
 		const bound = `jsonpath={.items[?(@.status.phase=="Bound")].metadata.name}`
@@ -159,7 +159,8 @@ func (s *suite) startsWith(t *testing.T, fields string) {
 	t.Cleanup(func() { kubectl(t, "", "delete", "cachenode", name, "--ignore-not-found", "--wait") })
 	text, err := os.ReadFile(sample)
 	must(t, err)
-	kubectl(t, strings.Replace(string(text), "spec:\n", "spec:\n"+fields, 1), "apply", "-f", "-")
+	changes := strings.NewReplacer(append(replaced, "spec:\n", "spec:\n"+fields)...)
+	kubectl(t, changes.Replace(string(text)), "apply", "-f", "-")
 	s.current(t)
 }
 

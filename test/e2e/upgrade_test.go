@@ -1,0 +1,246 @@
+package e2e
+
+import (
+	"fmt"
+	"net/http"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/layout"
+	"github.com/cachenode/cachenode-operator/test/content"
+)
+
+// earlier is the commit from which TestUpgrade upgrades. Its agents have the faults that the test looks for, and their
+// reports have no number of the renderer.
+const earlier = "19cead78c0c8"
+
+// TestUpgrade upgrades the operator from an earlier commit and replaces the pods, under load, as the upgrade page says.
+// The earlier pods have faults that the new ones lack. It needs a clone that has the commit, and a cluster for itself,
+// as it replaces the CRDs.
+func TestUpgrade(t *testing.T) {
+	nativeOnly(t)
+	cluster(t, "load", strings.TrimSpace(execute(t, "../cluster/images.sh", "operator@"+earlier)))
+	s := newSuite(t)
+	restoresOperator(t)
+	s.installsEarlier(t)
+	createListenerSecret(t)
+	s.startsWith(t, "  listen: {tls: {secretName: listener}}\n",
+		"key: [Scheme, Host, RequestURI]", "key: [Host, URI]", "{status: [404], for: 1m}", "{status: [404], for: 1h}")
+	s.owners(t, 3)
+	s.inOrder(t, []step{
+		{"the earlier pods have the faults", hasFaults},
+		{"the upgrade restarts no pod, and the status names those that lack a fix", outdatesPods},
+		{"a restart replaces the pods under load, and the condition clears", replacesOutdated},
+		{"the new pods have none of the faults", hasNoFaults},
+	})
+}
+
+// installsEarlier removes the operator and its CRDs, and installs those of the earlier commit.
+func (s *suite) installsEarlier(t *testing.T) {
+	t.Helper()
+	dir := t.TempDir()
+	archive := filepath.Join(dir, "chart.tar")
+	execute(t, "git", "-C", "../..", "archive", "--output", archive, earlier, "charts/cachenode-operator")
+	execute(t, "tar", "-xf", archive, "-C", dir)
+	kubectl(t, "", "delete", "cachenodes", "--all", "--all-namespaces", "--wait")
+	helm(t, "uninstall", release, "--wait")
+	kubectl(t, "", "delete", "customresourcedefinitions", "cachenodes.cachenode.io", "cachepurges.cachenode.io", "--wait")
+	install(t, filepath.Join(dir, "charts/cachenode-operator"), "image.tag="+earlier)
+}
+
+// absent are pages that the origin answers with 404, which the caches store.
+var absent = func() (paths []string) {
+	for i := range 8 {
+		paths = append(paths, fmt.Sprintf("/absent/%d", i))
+	}
+	return paths
+}()
+
+// endings asks a pod for the absent pages, which are stored. whole counts the answers that came from another pod to
+// their end, and endless those of which no byte of the body came before the client's time-out.
+func (p *target) endings(t *testing.T, timeout string) (whole, endless int) {
+	t.Helper()
+	for _, r := range p.get(t, absent, "-timeout", timeout) {
+		switch {
+		case r.Status != http.StatusNotFound:
+			t.Errorf("%s: %+v", p.name, r)
+		case strings.HasPrefix(r.Error, cut) && r.Bytes == 0:
+			endless++
+		case !strings.HasPrefix(r.Error, cut) && r.Hop == "peer" && r.Cache == "HIT":
+			whole++
+		}
+	}
+	return whole, endless
+}
+
+// smuggles sends each pod requests with a second one in their path, under new names. It returns the statuses, and how
+// many of the second ones the origin got.
+func (s *suite) smuggles(t *testing.T, try string) (statuses map[int]int, arrived int) {
+	t.Helper()
+	// What comes after the second line break is a request for an object of the origin, which it counts.
+	const attack = "/%s-%d%%0d%%0a%%0d%%0aGET%%20/objects/10/smuggled-%s-%d%%20HTTP/1.1%%0d%%0aHost:%%20" + name +
+		"%%0d%%0aX-A:%%20"
+	before := s.asked(t)
+	statuses = map[int]int{}
+	for _, pod := range s.cachePods(t) {
+		var paths []string
+		for i := range 20 {
+			paths = append(paths, fmt.Sprintf(attack, try+pod.Name, i, try+pod.Name, i))
+		}
+		for _, r := range s.target(t, pod.Name).get(t, paths) {
+			statuses[r.Status]++
+		}
+	}
+	return statuses, s.asked(t) - before
+}
+
+// overHTTP2 sends the pod a GET over HTTP/2, with a body that no header announces unless it is "". It returns the
+// status and the response's X-Cache.
+func (p *target) overHTTP2(t *testing.T, path, body string) string {
+	t.Helper()
+	pod := p.pod(t)
+	args := []string{
+		"fault", "run", pod.Spec.NodeName, "curl", "--silent", "--show-error", "--noproxy", "*", "--insecure", "--http2",
+		"--header", "Host: " + name, "--output", "/dev/null", "--write-out", "%{http_code} %header{x-cache}",
+	}
+	if body != "" {
+		args = append(args, "--request", http.MethodGet, "--upload-file", "-")
+	}
+	cmd := exec.Command("../cluster/cluster", append(args, fmt.Sprintf("https://%s:8443%s", pod.Status.PodIP, path))...)
+	cmd.Stdin = strings.NewReader(body)
+	out, err := cmd.Output()
+	must(t, err)
+	return string(out)
+}
+
+// reweighs moves keys between the disks of each pod, which are then handed over.
+func (s *suite) reweighs(t *testing.T, weights ...int) {
+	t.Helper()
+	s.editEachDisk(t, func(i int) string { return fmt.Sprintf(`"weight":%d`, weights[i]) })
+	s.current(t)
+	s.handsOver(t)
+}
+
+// handsOver checks that the pods say to the gateway on which disk an object was.
+func (s *suite) handsOver(t *testing.T) {
+	t.Helper()
+	for _, pod := range s.cachePods(t) {
+		if !strings.Contains(inNginx(t, pod.Name, "cat", layout.ConfigFile), "proxy_set_header X-CacheNode-Former $former;") {
+			t.Errorf("%s does not hand keys over", pod.Name)
+		}
+	}
+}
+
+// hasFaults shows that this test would see the faults.
+func hasFaults(t *testing.T, s *suite) {
+	s.target(t, name+"-0").get(t, absent, "-timeout", "2s") // stores them
+	within(t, 30*time.Second, func() string {
+		if _, endless := s.target(t, name+"-1").endings(t, "1s"); endless == 0 {
+			return "answers of other pods without a body do not show"
+		}
+		return ""
+	})
+	path := content.Path(1000, "with-a-body")
+	p := s.target(t, name+"-0")
+	if first, second := p.overHTTP2(t, path, "evil"), p.overHTTP2(t, path, ""); second != "200 HIT" {
+		t.Errorf("the response to a body gets %q, and is not stored: %q", first, second)
+	}
+	s.reweighs(t, 100, 100, 50)
+	tries := 0
+	within(t, 30*time.Second, func() string {
+		tries++
+		if statuses, arrived := s.smuggles(t, fmt.Sprintf("before-%d", tries)); arrived == 0 {
+			return fmt.Sprintf("no request is smuggled: %v", statuses)
+		}
+		return ""
+	})
+}
+
+// outdatesPods upgrades the operator under load.
+func outdatesPods(t *testing.T, s *suite) {
+	before, end := uids(s.cachePods(t)), s.load(t, shared)
+	helm(t, "upgrade", release, chart, "--reset-then-reuse-values", "--set", "image.tag=test", "--wait", "--timeout", "3m")
+	const want = "agents that lack a security fix: " + name + "-0, " + name + "-1, " + name + "-2; "
+	within(t, time.Minute, func() string {
+		reason, message := s.condition(t, v1alpha1.ConditionOutdated)
+		if n := s.cacheNode(t).Status.OutdatedPods; n == 3 && strings.HasPrefix(message, want) {
+			return ""
+		}
+		return fmt.Sprintf("Outdated is for %q (%s), want %q", reason, message, want)
+	})
+	told := plugin(t, "", "status", name)
+	t.Logf("\n%s", told)
+	if line := "Outdated=True (" + v1alpha1.ReasonSecurityFix + "): 3 of 3 pods: " + want; !strings.Contains(told, line) {
+		t.Errorf("the plugin does not say %q", line)
+	}
+	for pod, id := range uids(s.cachePods(t)) {
+		if before[pod] != id {
+			t.Errorf("%s was restarted: was %s, is %s", pod, before[pod], id)
+		}
+	}
+	s.current(t)
+	checkLoad(t, end(), 500)
+}
+
+// replacesOutdated replaces the pods under load.
+func replacesOutdated(t *testing.T, s *suite) {
+	old, end := s.cachePods(t), s.load(t, shared)
+	kubectl(t, "", "annotate", "cachenode", name, v1alpha1.AnnotationRestart+"=upgraded", "--overwrite")
+	within(t, 4*time.Minute, func() string {
+		if reason, message := s.condition(t, v1alpha1.ConditionOutdated); reason != "" {
+			return reason + ": " + message
+		}
+		return ""
+	})
+	for _, pod := range s.cachePods(t) {
+		isOld := slices.ContainsFunc(old, func(p corev1.Pod) bool { return p.UID == pod.UID })
+		if isOld && pod.Status.Phase == corev1.PodRunning {
+			t.Errorf("nothing is outdated, but the old %s still runs", pod.Name)
+		}
+	}
+	if n := s.cacheNode(t).Status.OutdatedPods; n != 0 {
+		t.Errorf("status.outdatedPods is %d", n)
+	}
+	s.current(t)
+	s.owners(t, len(old))
+	checkLoad(t, end(), 1000)
+}
+
+// hasNoFaults checks what hasFaults has seen, in each pod.
+func hasNoFaults(t *testing.T, s *suite) {
+	pods := s.cachePods(t)
+	for range 2 { // then they are stored
+		for _, pod := range pods {
+			s.target(t, pod.Name).get(t, absent)
+		}
+	}
+	for _, pod := range pods {
+		s.hasNoFault(t, pod)
+	}
+	s.reweighs(t, 50, 100, 100)
+	statuses, arrived := s.smuggles(t, "after")
+	if refused := statuses[http.StatusBadRequest]; len(statuses) != 1 || refused == 0 || arrived > 0 {
+		t.Errorf("smuggled requests get %v, and %d arrive", statuses, arrived)
+	}
+	s.handsOver(t)
+}
+
+func (s *suite) hasNoFault(t *testing.T, pod corev1.Pod) {
+	t.Helper()
+	p := s.target(t, pod.Name)
+	if whole, endless := p.endings(t, "1m"); endless > 0 || whole == 0 {
+		t.Errorf("%s: %d answers of other pods came to their end, %d did not", p.name, whole, endless)
+	}
+	path := content.Path(1000, "with-a-body-"+p.name)
+	with, first, second := p.overHTTP2(t, path, "evil"), p.overHTTP2(t, path, ""), p.overHTTP2(t, path, "")
+	if first != "200 MISS" || second != "200 HIT" {
+		t.Errorf("%s: with a body %q, then without one %q and %q, want a MISS and a HIT", p.name, with, first, second)
+	}
+}
