@@ -89,8 +89,9 @@ const DefaultImage = "docker.io/library/nginx:1.30"
 // Pod configures the pods. A change of any field replaces them.
 type Pod struct {
 	// image is the nginx image, version 1.30.4 or newer (1.31.3 of the mainline): older ones have security holes. It must
-	// have nginx and sh in its path and, with a memory tier, nginx's auth_request module, as the stock images have. The
-	// operator sets command, user, paths and signals. At most 512 characters. Default docker.io/library/nginx:1.30.
+	// have nginx and sh in its path and, with a memory tier, nginx's auth_request module, as the stock images have. With
+	// ngx_http_js_module, which the -slim variants lack, requests for what may not be stored do not wait for each other.
+	// The operator sets command, user, paths and signals. At most 512 characters. Default docker.io/library/nginx:1.30.
 	// +optional
 	// +kubebuilder:default="docker.io/library/nginx:1.30"
 	// +kubebuilder:validation:MinLength=1

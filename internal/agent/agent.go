@@ -77,6 +77,7 @@ type Agent struct {
 	// lowered names the limits of the running revision that the disks cannot hold.
 	lowered string
 	nginx   string // the version of nginx's program
+	scripts bool   // nginx has the module for scripts
 	// blamed counts the consecutive tries that failed because of a disk. Only the conductor uses it.
 	blamed int
 	// strange counts the consecutive checks in which nginx ran another configuration. Only the conductor uses it.
@@ -141,7 +142,7 @@ const (
 
 // Run is the conductor. It returns when the context ends.
 func (a *Agent) Run(ctx context.Context) {
-	a.askNginxVersion(ctx)
+	a.askNginx(ctx)
 	var looked time.Time
 	timer := time.NewTimer(0)
 	defer timer.Stop()

@@ -147,7 +147,7 @@ func (a *Agent) facts(revision agentapi.Revision) (cache.Facts, error) {
 	if err != nil {
 		return cache.Facts{}, err
 	}
-	facts := cache.Facts{Cores: cores, Memory: memory, Sizes: map[string]int64{}}
+	facts := cache.Facts{Cores: cores, Memory: memory, Scripts: a.hasScripts(), Sizes: map[string]int64{}}
 	if len(revision.Resolvers) == 0 {
 		if facts.Resolvers, err = podinfo.Resolvers(a.Paths.ResolvConf); err != nil {
 			return cache.Facts{}, fmt.Errorf("%s: %w", a.Paths.ResolvConf, err)

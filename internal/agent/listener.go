@@ -44,6 +44,9 @@ func (a *Agent) copied() podinfo.KeyPair {
 // files are the files that the configuration refers to. nginx reads copies, which change only with the configuration.
 func (a *Agent) files(config cache.Config, revision agentapi.Revision, facts cache.Facts) []reload.File {
 	var files []reload.File
+	if facts.Scripts {
+		files = append(files, reload.File{Path: cache.ScriptFile(), Content: []byte(cache.Script)})
+	}
 	if config.CAFile != "" {
 		files = append(files, reload.File{Path: config.CAFile, Content: []byte(revision.CABundle)})
 	}

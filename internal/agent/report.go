@@ -108,6 +108,9 @@ func (a *Agent) Report() agentapi.Report {
 		Features: []string{agentapi.FeatureRouting, agentapi.FeatureLeaving, agentapi.FeaturePurge},
 		Refusal:  a.refusal, Problem: a.problem, Lowered: a.lowered,
 	}
+	if a.scripts {
+		r.Features = append(r.Features, agentapi.FeatureScripts)
+	}
 	r.Unsafe = a.unsafe.since(time.Now())
 	done := a.purger.Done(math.MaxInt64)
 	r.Purged, r.PurgeHead = done.Applied, done.Head

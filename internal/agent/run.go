@@ -80,15 +80,25 @@ func (a *Agent) follow(ctx context.Context, watcher *fsnotify.Watcher) error {
 	}
 }
 
-// askNginxVersion runs nginx -v once: the image does not change during the life of the pod.
-func (a *Agent) askNginxVersion(ctx context.Context) {
+// askNginx asks nginx's program what it is, once: the image does not change during the life of the pod.
+func (a *Agent) askNginx(ctx context.Context) {
 	version, err := a.Nginx.ProgramVersion(ctx)
 	if err != nil {
 		a.Log.Warn("nginx -v", "error", err)
 	}
+	scripts, err := a.Nginx.HasScripts(ctx)
+	if err != nil {
+		a.Log.Warn("asking nginx whether it has its module for scripts", "error", err)
+	}
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
-	a.nginx = version
+	a.nginx, a.scripts = version, scripts
+}
+
+func (a *Agent) hasScripts() bool {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	return a.scripts
 }
 
 // LocalClient returns a client for nginx's private port. It does not keep connections, which would lead to old workers.

@@ -90,6 +90,9 @@ type DiskReport struct {
 // FeatureRouting is the feature of agents that know routing.mode Sharded.
 const FeatureRouting = "routing"
 
+// FeatureScripts is the feature of pods whose nginx has the module for scripts: see Module in package cache.
+const FeatureScripts = "scripts"
+
 // FeatureLeaving is the feature of agents that know disks that leave: see [tuning.Leaves].
 const FeatureLeaving = "leaving"
 

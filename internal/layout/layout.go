@@ -90,6 +90,9 @@ const (
 // different bundles.
 func CAFile(hash string) string { return RunDir + "/ca-" + hash + ".crt" }
 
+// ScriptFile is the script that nginx runs, by the hash of its content.
+func ScriptFile(hash string) string { return RunDir + "/script-" + hash + ".js" }
+
 // ListenerCertificate is the certificate that nginx shows to clients, by the hash of certificate and key.
 func ListenerCertificate(hash string) string { return RunDir + "/listener-" + hash + ".crt" }
 

@@ -25,7 +25,7 @@ func Of(f Facts) v1alpha1.CacheNodeStatus {
 	if f.Config != nil {
 		status.ConfigRevision = f.Config.Revision
 		status.DiskCount = int32(len(f.Config.Plan.Members())) //nolint:gosec // at most 32
-		status.Tuning = f.Config.Tuning
+		status.Tuning = append(slices.Clone(f.Config.Tuning), f.withoutScripts()...)
 		status.KeyMovement = f.Movement
 	}
 	if !f.isEarly() || len(status.Disks) == 0 {

@@ -225,6 +225,20 @@ func (n *Nginx) ProgramVersion(ctx context.Context) (string, error) {
 	return version, nil
 }
 
+// HasScripts reports whether nginx has the module for the script of the configurations.
+func (n *Nginx) HasScripts(ctx context.Context) (bool, error) {
+	trial := File{Path: layout.ConfigFile + ".scripts", Content: []byte(cache.TrialOfScripts())}
+	if err := n.write(trial); err != nil {
+		return false, err
+	}
+	defer func() { _ = os.Remove(n.Root + trial.Path) }()
+	err := n.test(ctx, trial.Path)
+	if _, refused := errors.AsType[*RefusedError](err); refused {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // test runs nginx -t.
 func (n *Nginx) test(ctx context.Context, file string) error {
 	ctx, cancel := context.WithTimeout(ctx, n.TestTimeout)
@@ -319,7 +333,9 @@ func (n *Nginx) write(file File) error {
 
 // sweep deletes files of earlier configurations. nginx can only read the files of the running configuration again.
 func (n *Nginx) sweep(keep []File) {
-	for _, pattern := range []string{layout.CAFile("*"), layout.ListenerCertificate("*"), layout.ListenerKey("*")} {
+	for _, pattern := range []string{
+		layout.CAFile("*"), layout.ListenerCertificate("*"), layout.ListenerKey("*"), layout.ScriptFile("*"),
+	} {
 		files, _ := filepath.Glob(n.Root + pattern) // the pattern is valid
 		for _, file := range files {
 			if !slices.ContainsFunc(keep, func(k File) bool { return n.Root+k.Path == file }) {

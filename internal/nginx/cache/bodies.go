@@ -38,11 +38,12 @@ func (r renderer) awaitsBody() conf.Block {
 // bodyMaps are the map for bodyInGateway, and those for what the cache, and not the client, has asked for. Lookups are
 // answered without the origin.
 func bodyMaps() conf.Block {
-	unless := func(when conf.Expression, variable string) conf.Directive {
+	whose := func(variable, when string, clients conf.Argument) conf.Directive {
 		return conf.B("map",
-			[]conf.Argument{when, conf.Expression("$body_" + variable)},
-			conf.Row(conf.Literal(""), conf.Expression("$http_"+variable)), conf.D("default", conf.Literal("")))
+			[]conf.Argument{conf.Expression(when), conf.Expression("$body_" + variable)},
+			conf.Row(clients, conf.Expression("$http_"+variable)), conf.D("default", conf.Literal("")))
 	}
+	withoutCopy := conf.Expression("~^(?:" + misses + ")?$")
 	which := conf.B("map",
 		[]conf.Argument{
 			conf.Expression(stateInRequest + ":$request_method:$http_content_length:$http_transfer_encoding"),
@@ -50,10 +51,11 @@ func bodyMaps() conf.Block {
 		},
 		conf.D("default", conf.Literal("")),
 		conf.Row(conf.Expression("~:(?:GET|HEAD):0*:$"), conf.Literal("")),
-		conf.Row(conf.Expression("~^(?:"+stateExpired+"|"+statePatient+")?:(?:GET|HEAD):"), conf.Literal("1")))
+		conf.Row(conf.Expression("~^(?:"+stateExpired+"|"+statePatient+"|"+misses+")?:(?:GET|HEAD):"), conf.Literal("1")))
 	return conf.Block{
-		which, unless(stateInRequest, "if_none_match"), unless(stateInRequest, "if_modified_since"),
-		unless(sliceInRequest, "range"),
+		which,
+		whose("if_none_match", stateInRequest, withoutCopy), whose("if_modified_since", stateInRequest, withoutCopy),
+		whose("range", sliceInRequest, conf.Literal("")),
 	}
 }
 

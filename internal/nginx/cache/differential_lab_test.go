@@ -34,6 +34,7 @@ func (w differentialWay) start(t *testing.T) *differentialLab {
 	l := &differentialLab{pods: &pods{yaml: w.yaml, asked: map[string]int{}}}
 	l.origin, l.failures = &differential.Origin{}, &atomic.Int64{}
 	l.change = func(_ int, in *cache.Input, _ func(path string, content []byte)) {
+		in.Facts.Scripts = !w.noScripts
 		if in.Spec.Listen.TLS != nil {
 			in.Facts.Certificate = certificateHash
 		}

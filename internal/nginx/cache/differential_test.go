@@ -52,8 +52,10 @@ type differentialWay struct {
 	pods   int
 	// standIn is true if the last pod is dead, and owns all keys.
 	standIn bool
-	shape   differential.Shape
-	way     differential.Way
+	// noScripts is true if nginx lacks its module for scripts.
+	noScripts bool
+	shape     differential.Shape
+	way       differential.Way
 }
 
 const (

@@ -37,6 +37,7 @@ func differentialWays() map[string]differentialWay {
 	return map[string]differentialWay{
 		"local":                  local,
 		"hard disks":             three,
+		"without scripts":        three.withoutScripts(),
 		"fast disks":             three.on(nvme),
 		"stand-in":               standIn,
 		"stand-in, fast disks":   standIn.on(nvme),
@@ -80,6 +81,12 @@ func (w differentialWay) with(lines string) differentialWay {
 	if w.before != nil {
 		w.before = &differentialWay{yaml: w.before.yaml + lines, fleet: w.before.fleet}
 	}
+	return w
+}
+
+// withoutScripts has nginx lack its module for scripts.
+func (w differentialWay) withoutScripts() differentialWay {
+	w.noScripts = true
 	return w
 }
 

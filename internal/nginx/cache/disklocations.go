@@ -46,7 +46,8 @@ func (r renderer) diskLocations(popular conf.Block) conf.Block {
 	}
 	late := own
 	late.name, late.disk, late.next, late.more = waiting, gatewayDisk, uncached, nil
-	return append(append(block, r.cached(late), r.unsatisfiable(rangeOnDisk, agentapi.TagCached)), r.inWhole()...)
+	block = append(block, r.cached(late), r.unsatisfiable(rangeOnDisk, agentapi.TagCached))
+	return slices.Concat(block, r.withoutLock(own), r.inWhole())
 }
 
 // noSuchRange is for a location that answers from a disk: nginx adds the location's headers to a 416 twice, once for
@@ -77,7 +78,7 @@ type diskLocation struct {
 // failover returns the locations for a failure of the disk and for one of the gateway.
 func (l diskLocation) failover() (disk, gateway conf.Argument) {
 	noAnswer := waiting
-	if l.name == waiting || l.next == uncachedAgain {
+	if l.name == waiting || l.name == unlocked || l.next == uncachedAgain {
 		noAnswer = l.next
 	}
 	if l.sliced {
@@ -98,11 +99,8 @@ func (r renderer) cached(l diskLocation) conf.Directive {
 	if l.disk != gatewayDisk {
 		block = append(block, conf.D("set", conf.Expression(gatewayDisk), l.disk))
 	}
-	patience := conf.Literal("")
-	if l.name == waiting {
-		patience = "1"
-	}
-	block = append(block, conf.D("set", conf.Expression(patienceVariable), patience))
+	from := map[string]conf.Literal{onDisk: fromDisk, waiting: fromWaiting, unlocked: fromUnlocked}[l.name]
+	block = append(block, conf.D("set", conf.Expression(fromVariable), from))
 	if l.sliced {
 		block = append(r.slices(), block...) // the failover depends on the slice
 	} else {
@@ -144,6 +142,10 @@ func (r renderer) cachePolicy(l diskLocation) conf.Block {
 	for _, m := range c.Methods {
 		methods = append(methods, conf.Literal(m))
 	}
+	wait := tuning.LockTimeout(r.Spec)
+	if r.waitsTwice(l) {
+		wait = min(wait, firstWait)
+	}
 	return append(block,
 		conf.D("proxy_cache_methods", methods...),
 		conf.D("proxy_cache_min_uses", conf.Int(r.minUses())),
@@ -153,7 +155,7 @@ func (r renderer) cachePolicy(l diskLocation) conf.Block {
 		conf.D("proxy_cache_background_update", conf.OnOff(ptr.Deref(c.BackgroundUpdate, false) && !l.sliced)),
 		conf.D("proxy_cache_revalidate", conf.OnOff(ptr.Deref(c.Revalidate, true))),
 		conf.D("proxy_cache_lock", conf.OnOff(ptr.Deref(c.Lock.Enabled, true) && !l.unlocked)),
-		conf.D("proxy_cache_lock_timeout", conf.Time(tuning.LockTimeout(r.Spec))),
+		conf.D("proxy_cache_lock_timeout", conf.Time(wait)),
 		conf.D("proxy_cache_lock_age", conf.Time(tuning.LockAge(r.Spec))))
 }
 

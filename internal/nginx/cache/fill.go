@@ -193,7 +193,7 @@ func (r renderer) fillLocations() conf.Block {
 		block = append(block, r.lookOnDisk())
 	}
 	return append(block, conf.B("location", conf.Literals(unfilled),
-		append(append(r.logsOfFills(agentapi.TagUnfilled), r.orAgain(againVariable)...),
+		append(slices.Concat(r.logsOfFills(agentapi.TagUnfilled), r.orAgain(againVariable), r.notes()),
 			conf.D("recursive_error_pages", conf.OnOff(true)), conf.D("proxy_pass", r.origin(upstreamName)))...))
 }
 

@@ -76,7 +76,8 @@ func (r renderer) gateway() conf.Block {
 	}
 	format, _ := r.sliceLog()
 	lifetime, _ := r.lifetime()
-	return append(slices.Concat(r.controlMaps(), bodyMaps(), r.againMaps(), r.redirects(), format, lifetime),
+	return append(slices.Concat(
+		r.controlMaps(), r.hitForMissMaps(), bodyMaps(), r.againMaps(), r.redirects(), format, lifetime),
 		conf.B("upstream", conf.Literals(gatewayUpstream),
 			conf.D("server", conf.Literal("unix:"+layout.GatewaySocket)),
 			conf.D("keepalive", conf.Int(ptr.Deref(r.Spec.Origin.Keepalive.Connections, 0))),
@@ -118,24 +119,7 @@ func (r renderer) controlMaps() conf.Block {
 	origins := conf.Expression(originVariable)
 	return conf.Block{
 		shared, forOne, aged,
-		conf.B("map",
-			[]conf.Argument{
-				conf.Expression(gatewayDisk + ":$upstream_cache_status:$request_method:" + patienceVariable),
-				conf.Expression(stateVariable),
-			},
-			conf.D("volatile"), // the lookup in memory has evaluated it already
-			conf.D("default", conf.Literal("")),
-			conf.Row(conf.Expression("~.:EXPIRED:(?:GET|HEAD):$"), conf.Literal(stateExpired)),
-			conf.Row(conf.Expression("~.:EXPIRED:(?:GET|HEAD):1$"), conf.Literal(statePatient)),
-			conf.Row(conf.Expression("~.:MISS:HEAD:"), conf.Literal(stateHead))),
-		conf.B("map", []conf.Argument{conf.Expression(stateInRequest), conf.Expression(byStateVariable)},
-			conf.D("default", conf.Literal("")),
-			conf.Row(conf.Literal(stateHead), conf.Literal(headAlone)),
-			conf.Row(conf.Literal(stateExpired), conf.Literal(expired)),
-			conf.Row(conf.Literal(statePatient), conf.Literal(patient)),
-			conf.Row(conf.Literal(stateRenewal), conf.Literal(renewal)),
-			conf.Row(conf.Literal(stateFetch), conf.Literal(fetch)),
-			conf.Row(conf.Literal(stateTry), conf.Literal(try))),
+		r.states(), r.byState(),
 		conf.B("map", []conf.Argument{conf.Expression("$request_time"), conf.Expression(waitedVariable)},
 			conf.D("volatile"), conf.D("default", conf.Literal(stateTry)),
 			conf.Row(conf.Expression("~^0[.][0-8]"), conf.Literal(stateFetch))),
@@ -155,6 +139,36 @@ func (r renderer) controlMaps() conf.Block {
 			conf.Row(conf.Literal(""), conf.Literal(noControl)), conf.D("default", conf.Expression(controlInAnswer))),
 		clientControl(),
 	}
+}
+
+// states is the map for stateVariable.
+func (r renderer) states() conf.Directive {
+	how := conf.Expression(gatewayDisk + ":$upstream_cache_status:$request_method:" + fromVariable)
+	states := conf.B("map", []conf.Argument{how, conf.Expression(stateVariable)},
+		conf.D("volatile"), // the lookup in memory has evaluated it already
+		conf.D("default", conf.Literal("")),
+		conf.Row(conf.Expression("~.:EXPIRED:(?:GET|HEAD):(?!"+fromWaiting+")"), conf.Literal(stateExpired)),
+		conf.Row(conf.Expression("~.:EXPIRED:(?:GET|HEAD):"), conf.Literal(statePatient)),
+		conf.Row(conf.Expression("~.:MISS:HEAD:"), conf.Literal(stateHead)))
+	if r.hasSlices() {
+		states.Args[0] = how + ":" + positionVariable
+	}
+	states.Block = append(states.Block, r.missStates()...)
+	return states
+}
+
+// byState is the map for byStateVariable.
+func (r renderer) byState() conf.Directive {
+	by := conf.B("map", []conf.Argument{conf.Expression(stateInRequest), conf.Expression(byStateVariable)},
+		conf.D("default", conf.Literal("")),
+		conf.Row(conf.Literal(stateHead), conf.Literal(headAlone)),
+		conf.Row(conf.Literal(stateExpired), conf.Literal(expired)),
+		conf.Row(conf.Literal(statePatient), conf.Literal(patient)),
+		conf.Row(conf.Literal(stateRenewal), conf.Literal(renewal)),
+		conf.Row(conf.Literal(stateFetch), conf.Literal(fetch)),
+		conf.Row(conf.Literal(stateTry), conf.Literal(try)))
+	by.Block = append(by.Block, r.missPlaces()...)
+	return by
 }
 
 // clientControl gives clients the origin's own Cache-Control.
@@ -208,14 +222,15 @@ func (r renderer) gatewayServer() conf.Directive {
 		conf.B("if", []conf.Argument{conf.Expression("(" + byStateVariable + ")")},
 			conf.D("return", conf.Literal("418"))),
 	}
-	block = slices.Concat(block, r.fillLocations(), r.renewalLocations(), conf.Block{r.bodyLocation()}, r.againLocations())
+	block = slices.Concat(block, r.fillLocations(), r.renewalLocations(), conf.Block{r.bodyLocation()}, r.againLocations(),
+		r.sentBack())
 	return conf.B("server", nil, append(block,
 		// nginx would fetch the whole object and store it. The cache passes the request on instead.
 		conf.B("location", conf.Literals(headAlone),
 			conf.D("add_header", conf.Literal("X-Accel-Redirect"), conf.Literal(pass)),
 			conf.D("return", conf.Literal("204"))),
 		conf.B("location", conf.Literals("/"),
-			append(slices.Concat(toBody(), byState, r.toFill(), r.orAgain(againVariable)),
+			append(slices.Concat(toBody(), byState, r.toFill(), r.orAgain(againVariable), r.notes()),
 				conf.D("proxy_pass", r.origin(upstreamName)))...))...)
 }
 

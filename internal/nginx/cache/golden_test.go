@@ -44,6 +44,7 @@ func decode(t *testing.T, data []byte) cache.Input {
 		t.Fatal(err)
 	}
 	facts := cache.Facts{
+		Scripts:   true, // as with the stock image
 		Cores:     tuning.Cores(cacheNode.Spec.Pod.Resources.Limits.Cpu()),
 		Resolvers: []string{"10.96.0.10"},
 	}

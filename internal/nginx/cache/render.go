@@ -32,6 +32,8 @@ type Facts struct {
 	Resolvers []string
 	// Failed are the disks that cannot be used. Their slots go to the others. If all have failed, nothing is cached.
 	Failed []string
+	// Scripts is true if nginx has Module.
+	Scripts bool
 	// Waits is true if a disk lately made reads wait. With io.mode Workers, pools then read instead of the workers.
 	Waits bool
 	// Certificate is a hash of the certificate and key that clients see, if listen.tls is set. Both must be at
@@ -133,7 +135,7 @@ func (r renderer) file() conf.Block {
 		workers = conf.Int(n)
 	}
 	connections := tuning.Connections(r.Spec)
-	block := conf.Block{
+	block := append(r.module(),
 		conf.D("daemon", conf.OnOff(false)),
 		conf.D("pid", conf.Literal(layout.PIDFile)),
 		conf.D("error_log", conf.Literal("stderr"), conf.Literal(logLevels[r.Spec.Logs.Level])),
@@ -142,7 +144,7 @@ func (r renderer) file() conf.Block {
 		// Each connection may need a socket to the client, one to the origin and a cache file.
 		conf.D("worker_rlimit_nofile", conf.Int(4*connections)),
 		conf.D("worker_shutdown_timeout", conf.Time(tuning.Duration(r.Spec.Rollout.WorkerShutdownTimeout))),
-	}
+	)
 	block = append(block, r.threadPools()...)
 	return append(block,
 		conf.B("events", nil,
@@ -190,9 +192,7 @@ func (r renderer) http() conf.Block {
 	if !r.hasMemoryTier() && r.Spec.IO.Mode == v1alpha1.IODirect {
 		block = append(block, conf.D("tcp_nopush", conf.OnOff(true)))
 	}
-	for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
-		block = append(block, conf.D(kind+"_temp_path", conf.Literal(layout.RunDir+"/"+kind)))
-	}
+	block = slices.Concat(block, temporaryPaths(), r.script())
 	block = append(block, malformedMap())
 	block = append(block, r.reporting()...)
 	block = append(block, r.cachePaths()...)
@@ -206,6 +206,14 @@ func (r renderer) http() conf.Block {
 		privateServer())
 	block = append(block, r.shards()...)
 	return append(block, r.fleetShards()...)
+}
+
+// temporaryPaths are folders that nginx may write to.
+func temporaryPaths() (block conf.Block) {
+	for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
+		block = append(block, conf.D(kind+"_temp_path", conf.Literal(layout.RunDir+"/"+kind)))
+	}
+	return block
 }
 
 const (

@@ -52,10 +52,12 @@ const (
 	// waitedVariable is stateTry for a request that has waited for the lock in vain, and else stateFetch. nginx evaluates
 	// the headers of a request after the wait.
 	waitedVariable = "$fetch_or_try"
-	// patienceVariable is 1 in the cache's location waiting, to which a request for an expired object comes if there is no
-	// answer and its copy may not be served.
-	patienceVariable = "$is_patient"
-	waiting          = "@waiting"
+	// waiting is the cache's location to which a request for an expired object comes if there is no answer and its copy
+	// may not be served.
+	waiting = "@waiting"
+	// objectOfRequest is what identifies an object in the gateway. The requests of the cache for an object differ in
+	// nothing else but their conditions and what Vary names.
+	objectOfRequest = "$request_method $http_x_forwarded_proto $http_x_forwarded_host $http_host$request_uri"
 
 	// slowStatus is the gateway's answer to itself in the location slow. No origin sends it.
 	slowStatus = "472"
@@ -124,9 +126,7 @@ func (r renderer) renewalOf(prefix string, state conf.Expression, patience time.
 	set := func(name, value string) conf.Directive {
 		return conf.D("proxy_set_header", conf.Literal(name), conf.Expression(value))
 	}
-	// The requests of the cache for an object differ in nothing else but what Vary names.
-	key := "$request_method $http_x_forwarded_proto $http_x_forwarded_host $http_host" +
-		"$request_uri $http_if_none_match $http_if_modified_since"
+	key := objectOfRequest + " $http_if_none_match $http_if_modified_since"
 	block := conf.Block{
 		conf.D("proxy_cache", conf.Expression(refreshZone(diskInRequest))),
 		conf.D("proxy_ignore_headers",

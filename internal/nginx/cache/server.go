@@ -188,7 +188,7 @@ func (r renderer) asksNothing() conf.Block {
 	}
 	return append(conf.Block{
 		conf.D("set", conf.Expression(gatewayDisk), conf.Literal("")),
-		conf.D("set", conf.Expression(patienceVariable), conf.Literal("")),
+		conf.D("set", conf.Expression(fromVariable), conf.Literal("")),
 	}, r.notSliced("")...)
 }
 

@@ -26,6 +26,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/cachenode/cachenode-operator/internal/layout"
+	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 )
 
 // id is the user and group that nginx runs as, as in a pod.
@@ -90,9 +91,10 @@ func (n *Nginx) Mkdir(path string) {
 	must(n.t, os.Chmod(n.Root+path, 0o755|os.ModeSetgid))
 }
 
-// Configure writes nginx.conf and creates the folders of the disks.
+// Configure writes nginx.conf and its script, and creates the folders of the disks.
 func (n *Nginx) Configure(text string, disks ...string) {
 	n.t.Helper()
+	must(n.t, os.WriteFile(n.Root+cache.ScriptFile(), []byte(cache.Script), 0o644))
 	must(n.t, os.WriteFile(n.Root+layout.ConfigFile, []byte(text), 0o644))
 	for _, disk := range disks {
 		n.Disk(disk)

@@ -1,0 +1,231 @@
+package cache
+
+import (
+	_ "embed"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"k8s.io/utils/ptr"
+
+	"github.com/cachenode/cachenode-operator/internal/layout"
+	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
+)
+
+// Script is the program of ScriptFile, for nginx's module ngx_http_js_module. Its functions run for requests to the
+// gateway, so not for a HIT.
+//
+//go:embed hitformiss.js
+var Script string
+
+// Module is the module that Facts.Scripts is about, in the place where the stock image and Debian have it.
+const Module = "/usr/lib/nginx/modules/ngx_http_js_module.so"
+
+// ScriptFile is where Script must be before nginx reads a configuration that was rendered with Facts.Scripts.
+func ScriptFile() string { return layout.ScriptFile(digest(Script)) }
+
+const (
+	// unlocked is the location for an object whose last response could not be stored. No request waits there for another.
+	unlocked = "@unlocked"
+	// fromVariable says which location of the cache asks the gateway: one of the next three, or "" for any other.
+	fromVariable = "$asks_from"
+	fromDisk     = "disk"
+	fromWaiting  = "waiting"
+	fromUnlocked = "unlocked"
+
+	// Values of stateHeader for an object that the cache does not have: from fromDisk, from there after a wait for the
+	// lock, and from the other two. misses are all of them. missVariable is stateMiss or stateWaited.
+	stateMiss     = "MISS"
+	stateWaited   = "WAITED"
+	stateLate     = "LATE"
+	stateUnlocked = "UNLOCKED"
+	misses        = stateMiss + "|" + stateWaited + "|" + stateLate + "|" + stateUnlocked
+	missVariable  = "$miss"
+
+	// toUnlocked, toWaiting and toPass are the gateway's locations that send a request back to a location of the cache.
+	// The variables are one of them, or "" for a request that goes on to the origin.
+	toUnlocked      = "@to_unlocked"
+	toWaiting       = "@to_waiting"
+	toPass          = "@to_pass"
+	afterMiss       = "$after_miss"
+	afterWait       = "$after_wait"
+	afterSecondWait = "$after_second_wait"
+
+	// unstorableVariable is 1 for a response that may not be stored, notedVariable is 1 for an object for which the script
+	// remembers one, and hitForMissKey is its key there.
+	unstorableVariable = "$is_unstorable"
+	notedVariable      = "$is_noted"
+	hitForMissKey      = "$hit_for_miss_key"
+	// unstorableZone is the script's memory, with room for some thousands of keys. The oldest makes room.
+	unstorableZone = "unstorable"
+
+	// firstWait is how long a request waits for the lock in its disk's location, before it asks whether that is in vain.
+	// nginx itself looks every half second whether the lock is free.
+	firstWait = 500 * time.Millisecond
+	// notedFor is how long an object is remembered after the last response that could not be stored.
+	notedFor = 10 * time.Second
+)
+
+// hitsForMiss is true if requests for an object whose responses may not be stored do not wait for each other.
+//
+// nginx's lock has all requests for an object that the cache does not have wait for the first. If its response may not
+// be stored, they go to the origin one by one, half a second apart. Varnish calls the remedy hit-for-miss: to remember
+// such an object, and to take away nothing but the lock.
+//
+//	disk ─▶ gateway ─▶ the origin                       the first: the script notes a response that may not be stored
+//	disk ─▶ gateway ─▶ unlocked ─▶ gateway ─▶ the origin     the others, half a second later, and all from then on
+//	disk ─▶ gateway ─▶ waiting                          those that have waited for half a second for what is not noted
+//
+// Each request looks its object up first, so one that is stored and fresh is served, whatever is noted. In unlocked it
+// is looked up once more, and what may be stored is. The gateway answers at once for what is noted, so the lock is held
+// for a moment only; a request that comes in that moment waits for firstWait. With slices, a later slice could not be
+// sent elsewhere, so the first wait there is for as long as the second.
+//
+// The script runs for a request that the gateway gets for an object that is not stored, and never for a HIT.
+func (r renderer) hitsForMiss() bool {
+	return r.Facts.Scripts && len(r.disks) > 0 && ptr.Deref(r.Spec.Cache.Lock.Enabled, true)
+}
+
+// waitsTwice is true if the lock of a disk's location is for firstWait alone. A POST that is cached could not be sent
+// elsewhere.
+func (r renderer) waitsTwice(l diskLocation) bool {
+	return r.hitsForMiss() && l.name == onDisk && !l.sliced && !slices.Contains(r.Spec.Cache.Methods, "POST")
+}
+
+// TrialOfScripts is a configuration that nginx takes if Facts.Scripts is true.
+func TrialOfScripts() string {
+	text, _ := conf.Write(conf.Block{ // its strings are ours, so there is no error
+		loadModule(), conf.D("pid", conf.Literal(layout.PIDFile)), conf.B("events", nil),
+		conf.B("http", nil, append(temporaryPaths(), engine(), unstorableMemory())...),
+	})
+	return text
+}
+
+func loadModule() conf.Directive { return conf.D("load_module", conf.Literal(Module)) }
+
+// engine is the one that needs 9 KiB for each request in flight. QuickJS, which is to replace it, needs 240 KiB.
+func engine() conf.Directive { return conf.D("js_engine", conf.Literal("njs")) }
+
+func unstorableMemory() conf.Directive {
+	return conf.D("js_shared_dict_zone",
+		conf.Literal("zone="+unstorableZone+":1m"), "timeout="+conf.Seconds(notedFor), conf.Literal("evict"))
+}
+
+// module are the directives outside of http.
+func (r renderer) module() conf.Block {
+	if !r.hitsForMiss() {
+		return nil
+	}
+	return conf.Block{loadModule()}
+}
+
+// script are the script and its memory.
+func (r renderer) script() conf.Block {
+	if !r.hitsForMiss() {
+		return nil
+	}
+	return conf.Block{
+		engine(),
+		conf.D("js_import", conf.Literal("cachenode"), conf.Literal("from"), conf.Literal(ScriptFile())),
+		unstorableMemory(),
+		conf.D("js_set", conf.Expression(notedVariable), conf.Literal("cachenode.isNoted")),
+	}
+}
+
+// hitForMissMaps are the gateway's maps.
+func (r renderer) hitForMissMaps() conf.Block {
+	if !r.hitsForMiss() {
+		return nil
+	}
+	ifNoted := func(variable, otherwise, noted string) conf.Directive {
+		return conf.B("map", []conf.Argument{conf.Expression(notedVariable), conf.Expression(variable)},
+			conf.D("default", conf.Literal(otherwise)), conf.Row(conf.Literal("1"), conf.Literal(noted)))
+	}
+	return conf.Block{
+		ifNoted(afterMiss, "", toUnlocked), ifNoted(afterWait, toWaiting, toUnlocked), ifNoted(afterSecondWait, "", toPass),
+		conf.B("map", []conf.Argument{conf.Expression(stateInRequest), conf.Expression(hitForMissKey)},
+			conf.D("default", conf.Literal("")),
+			conf.Row(conf.Expression("~^(?:"+misses+")$"), conf.Expression(objectOfRequest))),
+		conf.B("map", []conf.Argument{conf.Expression("$request_time"), conf.Expression(missVariable)},
+			conf.D("volatile"), conf.D("default", conf.Literal(stateWaited)),
+			conf.Row(conf.Expression("~^0[.][0-3]"), conf.Literal(stateMiss))),
+		r.unstorable(),
+	}
+}
+
+// missStates are the rows of the map for stateVariable, whose values begin with how a location asks. A later slice is
+// asked for as without hits for miss.
+func (r renderer) missStates() conf.Block {
+	if !r.hitsForMiss() {
+		return nil
+	}
+	first, miss := "$", conf.Expression(missVariable)
+	if r.hasSlices() {
+		first, miss = ":(?:first)?$", stateMiss
+	}
+	from := func(location string, state conf.Argument) conf.Directive {
+		return conf.Row(conf.Expression("~.:MISS:GET:"+location+first), state)
+	}
+	return conf.Block{
+		from(fromDisk, miss), from(fromWaiting, conf.Literal(stateLate)), from(fromUnlocked, conf.Literal(stateUnlocked)),
+	}
+}
+
+// missPlaces are the rows of the map for byStateVariable.
+func (r renderer) missPlaces() conf.Block {
+	if !r.hitsForMiss() {
+		return nil
+	}
+	return conf.Block{
+		conf.Row(conf.Literal(stateMiss), conf.Expression(afterMiss)),
+		conf.Row(conf.Literal(stateWaited), conf.Expression(afterWait)),
+		conf.Row(conf.Literal(stateLate), conf.Expression(afterSecondWait)),
+	}
+}
+
+// unstorable is the map for unstorableVariable. It knows what nginx heeds. A server error says nothing of the object.
+func (r renderer) unstorable() conf.Directive {
+	known := conf.Expression(ownOnly + variesVariable + partialVariable + "$upstream_http_set_cookie:$status:" +
+		"$upstream_http_x_accel_expires$upstream_http_expires:" + controlVariable)
+	var valid []string
+	for _, v := range r.Spec.Cache.Valid {
+		for _, status := range v.Status {
+			valid = append(valid, strconv.Itoa(int(status)))
+		}
+	}
+	return conf.B("map", []conf.Argument{known, conf.Expression(unstorableVariable)},
+		conf.D("default", conf.Literal("1")),
+		conf.Row(conf.Expression("~^:5"), conf.Literal("")),
+		conf.Row(conf.Expression("~^:(?:"+strings.Join(append(valid, "304"), "|")+"):"), conf.Literal("")),
+		conf.Row(conf.Expression("~*^:[0-9]+:(?:[^:]|.*max-?age=)"), conf.Literal("")))
+}
+
+// notes has a location of the gateway note what may not be stored.
+func (r renderer) notes() conf.Block {
+	if !r.hitsForMiss() {
+		return nil
+	}
+	return conf.Block{conf.D("js_header_filter", conf.Literal("cachenode.note"))}
+}
+
+// sentBack are the gateway's locations that send a request back to the cache.
+func (r renderer) sentBack() conf.Block {
+	if !r.hitsForMiss() {
+		return nil
+	}
+	back := func(name, to string) conf.Directive {
+		return conf.B("location", conf.Literals(name),
+			conf.D("add_header", conf.Literal("X-Accel-Redirect"), conf.Literal(to)), conf.D("return", conf.Literal("204")))
+	}
+	return conf.Block{back(toUnlocked, unlocked), back(toWaiting, waiting), back(toPass, pass)}
+}
+
+// withoutLock is the location unlocked.
+func (r renderer) withoutLock(own diskLocation) conf.Block {
+	if !r.hitsForMiss() {
+		return nil
+	}
+	own.name, own.next, own.unlocked = unlocked, uncached, true
+	return conf.Block{r.cached(own)}
+}

@@ -1,0 +1,314 @@
+package cache_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/cachenode/cachenode-operator/internal/layout"
+	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
+	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
+)
+
+// crowd is an origin that answers requests only when enough of them are there.
+type crowd struct {
+	mutex   sync.Mutex
+	control string
+	now     *batch
+}
+
+// batch are requests that are answered together.
+type batch struct {
+	want, here int
+	// some is closed when the first is there, full when all are.
+	some, full chan struct{}
+}
+
+// next has the requests from now on be answered as soon as so many are there, and returns them. Those that came before
+// are answered now.
+func (c *crowd) next(want int) *batch {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	if before := c.now; before != nil && before.here < before.want {
+		close(before.full)
+	}
+	c.now = &batch{want: want, some: make(chan struct{}), full: make(chan struct{})}
+	return c.now
+}
+
+// say has the origin send another Cache-Control.
+func (c *crowd) say(control string) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	c.control = control
+}
+
+// came is how many requests of a batch came.
+func (c *crowd) came(b *batch) int {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	return b.here
+}
+
+func (c *crowd) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c.mutex.Lock()
+	b := c.now
+	b.here++
+	if b.here == 1 {
+		close(b.some)
+	}
+	if b.here == b.want {
+		close(b.full)
+	}
+	c.mutex.Unlock()
+	select {
+	case <-b.full:
+	case <-r.Context().Done():
+	}
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	w.Header().Set("Cache-Control", c.control)
+	w.Header().Set("ETag", `"1"`)
+	http.ServeContent(w, r, "", time.Time{}, strings.NewReader(strings.Repeat("x", 1000)))
+}
+
+var stubStatus = regexp.MustCompile(`\d+ \d+ (\d+)\s+Reading: \d+ Writing: (\d+)`)
+
+// requestsOf is how many requests nginx has had, and how many it has not answered. Those to the gateway count too, and
+// the question itself.
+func requestsOf(t *testing.T, n *nginxtest.Nginx) (all, unanswered int) {
+	t.Helper()
+	_, body := ask(t, n.Client(), http.MethodGet, "http://127.0.0.1:"+strconv.Itoa(layout.PrivatePort)+"/stub_status")
+	counts := stubStatus.FindStringSubmatch(body)
+	if counts == nil {
+		t.Fatalf("stub_status is %q", body)
+	}
+	all, _ = strconv.Atoi(counts[1])
+	unanswered, _ = strconv.Atoi(counts[2])
+	return all, unanswered
+}
+
+// occupied waits until nginx has some requests that it has not answered.
+func occupied(t *testing.T, n *nginxtest.Nginx, requests int) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	for got := 0; got < requests+1; { // one more is the question
+		must(t, ctx.Err())
+		_, got = requestsOf(t, n)
+	}
+}
+
+// several sends some requests at the same time, and returns a function for how they were answered.
+func several(t *testing.T, count int, client *http.Client, url string) func() map[string]int {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	var group sync.WaitGroup
+	var mutex sync.Mutex
+	got := map[string]int{}
+	for range count {
+		group.Go(func() {
+			answer := answerOf(ctx, client, url)
+			mutex.Lock()
+			defer mutex.Unlock()
+			got[answer]++
+		})
+	}
+	return func() map[string]int {
+		group.Wait()
+		cancel()
+		return got
+	}
+}
+
+// answerOf is how a request was answered: the status, the length of the body and X-Cache, or the error.
+func answerOf(ctx context.Context, client *http.Client, url string) string {
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err.Error()
+	}
+	request.Host = "www.example.com"
+	response, err := client.Do(request)
+	if err != nil {
+		return err.Error()
+	}
+	defer func() { _ = response.Body.Close() }()
+	body, err := io.ReadAll(response.Body)
+	if err != nil {
+		return err.Error()
+	}
+	return fmt.Sprint(response.StatusCode, " ", len(body), " ", response.Header.Get("X-Cache"))
+}
+
+// crowdPods starts two pods with such an origin.
+func crowdPods(t *testing.T, yaml string, c *crowd) *pods {
+	t.Helper()
+	p := newPods(t, 2, strings.Replace(yaml, "port: 9000", "port: 9001", 1))
+	for _, n := range p.nginx {
+		n.Serve("127.0.0.1:9001", c)
+	}
+	return p
+}
+
+// crowdNginx starts one nginx with such an origin, and with more lines of the spec.
+func crowdNginx(t *testing.T, c *crowd, lines ...string) *nginxtest.Nginx {
+	t.Helper()
+	n := nginxtest.New(t)
+	config, err := cache.Render(decode(t, []byte(threeDisks+strings.Join(lines, ""))))
+	must(t, err)
+	n.Configure(config.Text, "disk1", "disk2", "disk3")
+	n.Serve("127.0.0.1:9000", c)
+	n.Start()
+	return n
+}
+
+// TestHitForMiss checks that requests for what may not be stored do not wait for each other. When the first has been
+// answered, all others come to the origin, also those that have waited.
+func TestHitForMiss(t *testing.T) {
+	t.Parallel()
+	const clients = 10
+	for name, yaml := range ways("") {
+		for pod, how := range []string{"over a hop", "own key"} {
+			t.Run(name+", "+how, func(t *testing.T) {
+				t.Parallel()
+				c := &crowd{control: "no-store"}
+				p := crowdPods(t, yaml, c)
+				url := "http://127.0.0.1:8080" + ownedBySecond(t, "/page")
+				first := c.next(clients + 1)
+				answers := several(t, clients, p.clients[pod], url)
+				<-first.some
+				occupied(t, p.nginx[pod], clients)
+				others := c.next(clients - 1)
+				check := func(b *batch, want int) {
+					if diff := cmp.Diff(map[string]int{"200 1000 MISS": clients}, answers()); diff != "" || c.came(b) != want {
+						t.Fatalf("%d of %d requests came to the origin together (-want +got):\n%s", c.came(b), want, diff)
+					}
+				}
+				check(others, clients-1)
+				for range 2 {
+					again := c.next(clients)
+					answers = several(t, clients, p.clients[pod], url)
+					check(again, clients)
+				}
+			})
+		}
+	}
+}
+
+// TestHitForMissAfterALongWait checks the same for requests that have waited for so long that they have asked the
+// gateway whether that is in vain.
+func TestHitForMissAfterALongWait(t *testing.T) {
+	t.Parallel()
+	const clients = 5
+	c := &crowd{control: "no-store"}
+	n, url := crowdNginx(t, c), "http://127.0.0.1:8080/page"
+	first := c.next(clients + 1)
+	answers := several(t, clients, n.Client(), url)
+	<-first.some
+	occupied(t, n, clients)
+	before, _ := requestsOf(t, n)
+	for i, now := 0, 0; now < before+i+clients-1; i++ { // each question is a request too
+		must(t, t.Context().Err())
+		now, _ = requestsOf(t, n)
+	}
+	if c.came(first) != 1 {
+		t.Errorf("%d requests came to the origin while the first was there", c.came(first))
+	}
+	others := c.next(clients - 1)
+	want := map[string]int{"200 1000 MISS": 1, "200 1000 BYPASS": clients - 1}
+	if diff := cmp.Diff(want, answers()); diff != "" || c.came(others) != clients-1 {
+		t.Errorf("%d of %d requests came to the origin together (-want +got):\n%s", c.came(others), clients-1, diff)
+	}
+}
+
+// TestNotesAreForgotten checks that an object that could not be stored is stored as soon as it can be, and once more
+// fetched once for all who ask at the same time.
+func TestNotesAreForgotten(t *testing.T) {
+	t.Parallel()
+	for name, slice := range map[string]string{"whole": "", "slices": "  cache: {slice: {size: 1Mi}}\n"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			c := &crowd{control: "no-store"}
+			n, url := crowdNginx(t, c, slice), "http://127.0.0.1:8080/page"
+			ways := []string{"MISS", "MISS", "MISS", "MISS"} // the last ones without a lock
+			var got []string
+			for range ways {
+				c.next(1)
+				got = append(got, status(t, n.Client(), url))
+			}
+			c.say("max-age=600")
+			for range 3 {
+				got = append(got, status(t, n.Client(), url))
+			}
+			if diff := cmp.Diff(append(ways, "MISS", "HIT", "HIT"), got); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}
+
+// TestNotesDoNotHideObjects checks that a client for whom the origin's response may not be stored changes nothing for
+// the others while the object is stored, nor does it when the object has expired.
+func TestNotesDoNotHideObjects(t *testing.T) {
+	t.Parallel()
+	for name, yaml := range ways("valid: [{status: [200], for: 10m}]") {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPods(t, 2, yaml)
+			path := ownedBySecond(t, "/page")
+			provokes := func(pod int) {
+				ask(t, p.clients[pod], http.MethodGet, "http://127.0.0.1:8080"+path, "X-Debug: 1")
+			}
+			p.answers(func(w http.ResponseWriter, r *http.Request) bool {
+				if r.Header.Get("X-Debug") != "" {
+					w.Header().Set("Cache-Control", "no-store")
+				}
+				return false
+			})
+			for range 3 { // until the object is noted
+				provokes(1)
+			}
+			p.get(t, 0, path) // is stored
+			stored := p.requests(path)
+			for range 5 {
+				provokes(0)
+				provokes(1)
+			}
+			if got := how(p.get(t, 1, path)); !strings.HasSuffix(got, "HIT") || p.requests(path) != stored {
+				t.Errorf("%s, and the origin was asked %d times instead of %d", got, p.requests(path), stored)
+			}
+		})
+	}
+}
+
+// TestNotesAreBounded checks that long keys of what may not be stored make room for each other in the script's memory.
+func TestNotesAreBounded(t *testing.T) {
+	t.Parallel()
+	n := start(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Cache-Control", "no-store") })
+	client, long := n.Client(), strings.Repeat("x", 7000)
+	for i := range 400 { // 2.8 MB
+		r, _ := ask(t, client, http.MethodGet, fmt.Sprintf("http://127.0.0.1:8080/%d/%s", i, long))
+		if r.StatusCode != http.StatusOK || r.Header.Get("X-Cache") != "MISS" {
+			t.Fatalf("request %d: status %d, X-Cache %s", i, r.StatusCode, r.Header.Get("X-Cache"))
+		}
+	}
+	if log := n.Log(); strings.Contains(log, "js ") {
+		t.Error("the script has reported an error")
+	}
+}
+
+// status is the X-Cache of a response.
+func status(t *testing.T, client *http.Client, url string) string {
+	t.Helper()
+	r, _ := ask(t, client, http.MethodGet, url)
+	return r.Header.Get("X-Cache")
+}

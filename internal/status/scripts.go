@@ -1,0 +1,33 @@
+package status
+
+import (
+	"fmt"
+	"slices"
+
+	"k8s.io/utils/ptr"
+
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
+)
+
+// withoutScripts says which pods' nginx lacks the module for scripts, and what is off there. Agents that are older than
+// the operator say nothing about it.
+func (f Facts) withoutScripts() []string {
+	if !ptr.Deref(f.CacheNode.Spec.Cache.Lock.Enabled, true) {
+		return nil
+	}
+	var pods []string
+	for _, p := range f.Pods {
+		r := p.Report
+		if r != nil && r.Renderer >= agentapi.Renderer && r.NginxVersion != "" &&
+			!slices.Contains(r.Features, agentapi.FeatureScripts) {
+			pods = append(pods, p.Name)
+		}
+	}
+	if len(pods) == 0 {
+		return nil
+	}
+	slices.Sort(pods)
+	return []string{truncated(fmt.Sprintf("requests for what may not be stored wait for each other (no hit-for-miss), "+
+		"because nginx lacks ngx_http_js_module: an image of nginx whose name does not end in -slim has it; pods: %s",
+		listedBy(pods, ", ")), 512)}
+}
