@@ -139,11 +139,20 @@ func outgrowsPod(t *testing.T, s *suite) {
 	must(t, edit(`{"spec":{"routing":{"mode":"Local","handover":null}}}`))
 	s.current(t)
 	checkLoad(t, lasting(2*time.Second, end), 500)
-	apart := ratio()
-	t.Logf("of a working set of twice what a pod holds, %.1f%% are HITs if pods share keys, %.1f%% if they do not",
-		together, apart)
-	if together < 95 || apart > together-20 {
-		t.Error("sharing the keys should hold the whole working set, and a pod alone should not")
+	ratio()
+	t.Logf("of a working set of twice what a pod holds, %.1f%% are HITs if pods share keys", together)
+	if together < 95 {
+		t.Error("sharing the keys should hold the whole working set")
+	}
+	for pod := range 3 { // each pod alone holds half; nginx's cache manager may need ten seconds to notice
+		within(t, time.Minute, func() string {
+			files := inNginx(t, naming.Pod(name, pod), "sh", "-c",
+				"grep -lra '^KEY: .*/objects/200000/set-' /var/cache/cachenode/*/cachenode/cache || true")
+			if n := strings.Count(files, "\n"); n > len(set)*6/10 {
+				return fmt.Sprintf("pod %d holds %d of %d objects by itself", pod, n, len(set))
+			}
+			return ""
+		})
 	}
 	end = s.load(t, shared)
 	must(t, edit(`{"spec":{"routing":{"mode":"Sharded","handover":"`+handover.String()+`"}}}`))
