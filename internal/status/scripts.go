@@ -27,7 +27,10 @@ func (f Facts) withoutScripts() []string {
 		return nil
 	}
 	slices.Sort(pods)
-	return []string{truncated(fmt.Sprintf("requests for what may not be stored wait for each other (no hit-for-miss), "+
-		"because nginx lacks ngx_http_js_module: an image of nginx whose name does not end in -slim has it; pods: %s",
-		listedBy(pods, ", ")), 512)}
+	lost := "requests for what may not be stored wait for each other (no hit-for-miss)"
+	if f.CacheNode.Spec.Cache.Slice != nil {
+		lost += ", and files of which the origin's servers have different ETags stay cut"
+	}
+	return []string{truncated(fmt.Sprintf("%s, because nginx lacks ngx_http_js_module: an image of nginx whose name does "+
+		"not end in -slim has it; pods: %s", lost, listedBy(pods, ", ")), 512)}
 }

@@ -225,10 +225,11 @@ func (n *Nginx) ProgramVersion(ctx context.Context) (string, error) {
 	return version, nil
 }
 
-// HasScripts reports whether nginx has the module for the script of the configurations.
+// HasScripts reports whether nginx has the module for the script of the configurations, and takes the script.
 func (n *Nginx) HasScripts(ctx context.Context) (bool, error) {
 	trial := File{Path: layout.ConfigFile + ".scripts", Content: []byte(cache.TrialOfScripts())}
-	if err := n.write(trial); err != nil {
+	script := File{Path: cache.ScriptFile(), Content: []byte(cache.Script)}
+	if err := n.writeAll([]File{script, trial}); err != nil {
 		return false, err
 	}
 	defer func() { _ = os.Remove(n.Root + trial.Path) }()

@@ -144,7 +144,7 @@ func (r renderer) againLocations() conf.Block {
 	ask = append(ask, r.unready()...)
 	return conf.Block{
 		conf.B("location", conf.Literals(again), slices.Concat(r.notes(), ask)...),
-		conf.B("location", conf.Literals(fetchAgain), slices.Concat(r.unchanged(), ask)...),
+		conf.B("location", conf.Literals(fetchAgain), slices.Concat(r.unchanged(), r.notes(), ask)...),
 		conf.B("location", conf.Literals(failed), conf.D("return", conf.Literal("502"))),
 	}
 }

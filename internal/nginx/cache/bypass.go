@@ -50,6 +50,9 @@ func (r renderer) here() conf.Directive {
 		conf.D("default", conf.Literal(onDisk)),
 		conf.Row(conf.Expression("~:1$"), conf.Literal(pass)),
 		conf.Row(conf.Literal("HEAD:"), conf.Literal(onDiskHead)))
+	if r.noticesMixed() {
+		here.Block = append(here.Block, conf.Row(conf.Literal("GET:"), conf.Expression(unlessMixed)))
+	}
 	if len(r.disks) == 0 {
 		here.Block = conf.Block{
 			conf.D("default", conf.Literal(uncached)), conf.Row(conf.Expression("~:1$"), conf.Literal(pass)),

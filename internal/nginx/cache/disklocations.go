@@ -47,7 +47,13 @@ func (r renderer) diskLocations(popular conf.Block) conf.Block {
 	late := own
 	late.name, late.disk, late.next, late.more = waiting, gatewayDisk, uncached, nil
 	block = append(block, r.cached(late), r.unsatisfiable(rangeOnDisk, agentapi.TagCached))
-	return slices.Concat(block, r.withoutLock(own), r.inWhole())
+	block = append(block, r.withoutLock(own)...)
+	if r.noticesMixed() {
+		inOne := own
+		inOne.name, inOne.sliced = mixed, false
+		block = append(block, r.cached(inOne))
+	}
+	return append(block, r.inWhole()...)
 }
 
 // noSuchRange is for a location that answers from a disk: nginx adds the location's headers to a 416 twice, once for

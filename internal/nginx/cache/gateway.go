@@ -77,7 +77,7 @@ func (r renderer) gateway() conf.Block {
 	format, _ := r.sliceLog()
 	lifetime, _ := r.lifetime()
 	return append(slices.Concat(
-		r.controlMaps(), r.hitForMissMaps(), bodyMaps(), r.againMaps(), r.redirects(), format, lifetime),
+		r.controlMaps(), r.hitForMissMaps(), r.mixedMaps(), bodyMaps(), r.againMaps(), r.redirects(), format, lifetime),
 		conf.B("upstream", conf.Literals(gatewayUpstream),
 			conf.D("server", conf.Literal("unix:"+layout.GatewaySocket)),
 			conf.D("keepalive", conf.Int(ptr.Deref(r.Spec.Origin.Keepalive.Connections, 0))),

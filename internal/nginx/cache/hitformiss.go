@@ -1,7 +1,6 @@
 package cache
 
 import (
-	_ "embed"
 	"slices"
 	"strconv"
 	"strings"
@@ -9,21 +8,8 @@ import (
 
 	"k8s.io/utils/ptr"
 
-	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 )
-
-// Script is the program of ScriptFile, for nginx's module ngx_http_js_module. Its functions run for requests to the
-// gateway, so not for a HIT.
-//
-//go:embed hitformiss.js
-var Script string
-
-// Module is the module that Facts.Scripts is about, in the place where the stock image and Debian have it.
-const Module = "/usr/lib/nginx/modules/ngx_http_js_module.so"
-
-// ScriptFile is where Script must be before nginx reads a configuration that was rendered with Facts.Scripts.
-func ScriptFile() string { return layout.ScriptFile(digest(Script)) }
 
 const (
 	// unlocked is the location for an object whose last response could not be stored. No request waits there for another.
@@ -57,8 +43,6 @@ const (
 	unstorableVariable = "$is_unstorable"
 	notedVariable      = "$is_noted"
 	hitForMissKey      = "$hit_for_miss_key"
-	// unstorableZone is the script's memory, with room for some thousands of keys. The oldest makes room.
-	unstorableZone = "unstorable"
 
 	// firstWait is how long a request waits for the lock in its disk's location, before it asks whether that is in vain.
 	// nginx itself looks every half second whether the lock is free.
@@ -91,46 +75,6 @@ func (r renderer) hitsForMiss() bool {
 // elsewhere.
 func (r renderer) waitsTwice(l diskLocation) bool {
 	return r.hitsForMiss() && l.name == onDisk && !l.sliced && !slices.Contains(r.Spec.Cache.Methods, "POST")
-}
-
-// TrialOfScripts is a configuration that nginx takes if Facts.Scripts is true.
-func TrialOfScripts() string {
-	text, _ := conf.Write(conf.Block{ // its strings are ours, so there is no error
-		loadModule(), conf.D("pid", conf.Literal(layout.PIDFile)), conf.B("events", nil),
-		conf.B("http", nil, append(temporaryPaths(), engine(), unstorableMemory())...),
-	})
-	return text
-}
-
-func loadModule() conf.Directive { return conf.D("load_module", conf.Literal(Module)) }
-
-// engine is the one that needs 9 KiB for each request in flight. QuickJS, which is to replace it, needs 240 KiB.
-func engine() conf.Directive { return conf.D("js_engine", conf.Literal("njs")) }
-
-func unstorableMemory() conf.Directive {
-	return conf.D("js_shared_dict_zone",
-		conf.Literal("zone="+unstorableZone+":1m"), "timeout="+conf.Seconds(notedFor), conf.Literal("evict"))
-}
-
-// module are the directives outside of http.
-func (r renderer) module() conf.Block {
-	if !r.hitsForMiss() {
-		return nil
-	}
-	return conf.Block{loadModule()}
-}
-
-// script are the script and its memory.
-func (r renderer) script() conf.Block {
-	if !r.hitsForMiss() {
-		return nil
-	}
-	return conf.Block{
-		engine(),
-		conf.D("js_import", conf.Literal("cachenode"), conf.Literal("from"), conf.Literal(ScriptFile())),
-		unstorableMemory(),
-		conf.D("js_set", conf.Expression(notedVariable), conf.Literal("cachenode.isNoted")),
-	}
 }
 
 // hitForMissMaps are the gateway's maps.
@@ -201,14 +145,6 @@ func (r renderer) unstorable() conf.Directive {
 		conf.Row(conf.Expression("~*^:[0-9]+:(?:[^:]|.*max-?age=)"), conf.Literal("")))
 }
 
-// notes has a location of the gateway note what may not be stored.
-func (r renderer) notes() conf.Block {
-	if !r.hitsForMiss() {
-		return nil
-	}
-	return conf.Block{conf.D("js_header_filter", conf.Literal("cachenode.note"))}
-}
-
 // sentBack are the gateway's locations that send a request back to the cache.
 func (r renderer) sentBack() conf.Block {
 	if !r.hitsForMiss() {
@@ -226,6 +162,6 @@ func (r renderer) withoutLock(own diskLocation) conf.Block {
 	if !r.hitsForMiss() {
 		return nil
 	}
-	own.name, own.next, own.unlocked = unlocked, uncached, true
+	own.name, own.next, own.unlocked, own.more = unlocked, uncached, true, nil
 	return conf.Block{r.cached(own)}
 }

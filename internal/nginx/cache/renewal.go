@@ -88,7 +88,7 @@ func (r renderer) renewalLocations() conf.Block {
 		conf.B("location", conf.Literals(expired), remembers...),
 		shares(renewal, waitedVariable, slowAfter),
 		shares(patient, stateFetch, tuning.LockTimeout(r.Spec)),
-		conf.B("location", conf.Literals(fetch), slices.Concat(r.unchanged(), r.orAgain(againInFetch), conf.Block{
+		conf.B("location", conf.Literals(fetch), slices.Concat(r.unchanged(), r.notes(), r.orAgain(againInFetch), conf.Block{
 			conf.D("recursive_error_pages", conf.OnOff(true)), conf.D("proxy_pass", r.origin(upstreamName)),
 		})...),
 		r.try(),

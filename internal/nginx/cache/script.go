@@ -1,0 +1,83 @@
+package cache
+
+import (
+	_ "embed"
+	"time"
+
+	"github.com/cachenode/cachenode-operator/internal/layout"
+	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
+)
+
+// Script is the program of ScriptFile, for nginx's module ngx_http_js_module. Its functions run for responses of the
+// origin and for requests that look for an object in slices, so not for a HIT of a whole object.
+//
+//go:embed script.js
+var Script string
+
+// Module is the module that Facts.Scripts is about, in the place where the stock image and Debian have it.
+const Module = "/usr/lib/nginx/modules/ngx_http_js_module.so"
+
+// ScriptFile is where Script must be before nginx reads a configuration that was rendered with Facts.Scripts.
+func ScriptFile() string { return layout.ScriptFile(digest(Script)) }
+
+// memories are the dictionaries of the script, and for how long an entry is remembered.
+var memories = []struct {
+	name  string
+	lasts time.Duration
+}{{"unstorable", notedFor}, {"tags", mixedFor}, {"mixed", mixedFor}}
+
+// hasScript is true if the configuration runs the script.
+func (r renderer) hasScript() bool { return r.hitsForMiss() || r.noticesMixed() }
+
+// TrialOfScripts is a configuration that nginx takes if Facts.Scripts is true. ScriptFile must be there.
+func TrialOfScripts() string {
+	text, _ := conf.Write(conf.Block{ // its strings are ours, so there is no error
+		loadModule(), conf.D("pid", conf.Literal(layout.PIDFile)), conf.B("events", nil),
+		conf.B("http", nil, append(temporaryPaths(), engine()...)...),
+	})
+	return text
+}
+
+func loadModule() conf.Directive { return conf.D("load_module", conf.Literal(Module)) }
+
+// engine runs the script. It is the one that needs 9 KiB for each request in flight. QuickJS, which is to replace it, needs 240 KiB.
+func engine() conf.Block {
+	block := conf.Block{conf.D("js_engine", conf.Literal("njs"))}
+	for _, m := range memories {
+		block = append(block, conf.D("js_shared_dict_zone",
+			conf.Literal("zone="+m.name+":1m"), "timeout="+conf.Seconds(m.lasts), conf.Literal("evict")))
+	}
+	return append(block,
+		conf.D("js_import", conf.Literal("cachenode"), conf.Literal("from"), conf.Literal(ScriptFile())))
+}
+
+// module are the directives outside of http.
+func (r renderer) module() conf.Block {
+	if !r.hasScript() {
+		return nil
+	}
+	return conf.Block{loadModule()}
+}
+
+// script are the script, its memory and its variables.
+func (r renderer) script() conf.Block {
+	if !r.hasScript() {
+		return nil
+	}
+	block := engine()
+	if r.hitsForMiss() {
+		block = append(block, conf.D("js_set", conf.Expression(notedVariable), conf.Literal("cachenode.isUnstorable")))
+	}
+	if r.noticesMixed() {
+		block = append(block, conf.D("js_set", conf.Expression(mixedVariable), conf.Literal("cachenode.isMixed")))
+	}
+	return block
+}
+
+// notes has a location of the gateway tell the script of responses.
+func (r renderer) notes() conf.Block {
+	if !r.hasScript() {
+		return nil
+	}
+	return conf.Block{conf.D("js_header_filter", conf.Literal("cachenode.note"))}
+}
