@@ -44,9 +44,10 @@ func TestMixedTags(t *testing.T) {
 			}
 			p.nginx[1].Cached("http://www.example.com"+path, "disk1", "disk2") // waits until the whole is stored
 			before := asked.Load()
+			want := fmt.Sprint("200 ", len(body), " HIT")
 			for pod := range 2 {
-				if got := answerOf(t.Context(), p.clients[pod], "http://127.0.0.1:8080"+path); got != fmt.Sprint("200 ", len(body), " HIT") {
-					t.Errorf("pod %d: %s", pod, got)
+				if got := answerOf(t.Context(), p.clients[pod], "http://127.0.0.1:8080"+path); got != want {
+					t.Errorf("pod %d: %s, want %s", pod, got, want)
 				}
 			}
 			if asked.Load() != before {

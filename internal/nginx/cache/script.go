@@ -40,7 +40,8 @@ func TrialOfScripts() string {
 
 func loadModule() conf.Directive { return conf.D("load_module", conf.Literal(Module)) }
 
-// engine runs the script. It is the one that needs 9 KiB for each request in flight. QuickJS, which is to replace it, needs 240 KiB.
+// engine runs the script. It is the one that needs 9 KiB for each request in flight; QuickJS, which is to replace it,
+// needs 240 KiB.
 func engine() conf.Block {
 	block := conf.Block{conf.D("js_engine", conf.Literal("njs"))}
 	for _, m := range memories {
