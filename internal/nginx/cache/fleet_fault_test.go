@@ -285,62 +285,92 @@ func TestOneSlowDisk(t *testing.T) {
 	}
 }
 
-// TestLongestWay sends a request through all locations in a row, and follows nginx's internal redirects: its object is
-// in memory but too old and cannot be renewed, its owner and the stand-in answer the first question and not the second,
-// its disk is gone, and the other disk has an expired copy that may not be served stale and that the origin does not
-// renew. nginx allows ten redirects (NGX_HTTP_MAX_URI_CHANGES), and answers with 500 beyond them.
+// TestLongestWay sends a request through as many locations in a row as there can be, and follows nginx's internal
+// redirects: its object is in memory but too old and cannot be renewed. Its owner answers the first question and not
+// the second, and the stand-in neither. Its disk is gone, and the other disk has an expired copy that may not be served
+// stale and that the gateway does not renew. In slices, the origin then sends what cannot be fetched in slices, and the
+// copy of the whole has expired, too.
 func TestLongestWay(t *testing.T) {
 	t.Parallel()
-	lookup := func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("X-CacheNode-Ask") != "copy" {
-			w.WriteHeader(470)
-			return
-		}
-		w.Header().Set("X-Accel-Expires", "1")
-		w.Header().Set("Content-Length", fmt.Sprint(len(r.URL.Path)+3000))
-		_, _ = io.WriteString(w, r.URL.Path+strings.Repeat(".", 3000))
-	}
-	const renewal = "location = /.cachenode-renew {"
-	var fetched atomic.Int64
-	fetch := func(http.ResponseWriter, *http.Request) {
-		fetched.Add(1)
-		panic(http.ErrAbortHandler) // the connection breaks off
-	}
-	p, config := fakePods(t, fastSharded("  memoryTier: {enabled: true, size: 64Mi, minUses: 1, maxExtraAge: 60s}\n"),
-		http.HandlerFunc(lookup), http.HandlerFunc(fetch), renewal, renewal+" return 500;",
-		"error_log stderr warn;", "error_log stderr debug;",
-		"error_log stderr crit;", "error_log stderr debug;", "error_log /dev/null crit;", "")
-	path := owned(t, "/object", 2, 1, 1)[0]
-	becomes(t, "memory HIT", func() string { return how(p.get(t, 0, path)) })
-	var renews atomic.Bool
-	p.answers(func(w http.ResponseWriter, r *http.Request) bool {
-		w.Header().Set("Cache-Control", "max-age=600, must-revalidate")
-		if renews.Load() && r.Header.Get("If-None-Match") != "" {
-			panic(http.ErrAbortHandler)
-		}
-		return false
-	})
-	must(t, os.RemoveAll(p.nginx[0].Root+layout.CacheDir(config.Plan.Tree().Owner([]byte("http://www.example.com"+path)))))
-	becomes(t, "none HIT", func() string { return how(p.get(t, 0, path)) })
-	for _, file := range p.nginx[0].Cached("http://www.example.com"+path, "disk1", "disk2") {
-		must(t, cachefile.Expire(file, time.Now().Add(-time.Hour)))
-	}
-	renews.Store(true)
-	before := fetched.Load()
-	seen := map[string]int{}
-	for end := time.Now().Add(3 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		seen[how(p.get(t, 0, path))]++ // fails for any other status than 200
-	}
-	if seen["none UNCACHED"] == 0 || fetched.Load() < before+2 {
-		t.Errorf("seen: %v, and the other pods were asked to fetch %d times", seen, fetched.Load()-before)
-	}
-	way := longestWay(p.nginx[0].Log(), path)
-	want := []string{
-		"@renewing", "@owner", "@fetch_from_owner", "@stand_in", "@fetch_from_stand_in", "@disk", "@other_disk", "@waiting",
-		"@uncached",
-	}
-	if diff := cmp.Diff(want, way); diff != "" {
-		t.Errorf("internal redirects (-want +got):\n%s", diff)
+	way := []string{"@renewing", "@owner", "@fetch_from_owner", "@stand_in", "@disk", "@other_disk", "@waiting"}
+	for name, tt := range map[string]struct {
+		policy string
+		// breaks are the gateway's locations that close the connection.
+		breaks []string
+		// stored are the keys that expire one after another without the URL, and what answers then.
+		stored, answers []string
+		end             []string
+	}{
+		"whole": {
+			"", []string{"@expired", "@patient"}, []string{""}, []string{"UNCACHED"}, []string{"@uncached"},
+		},
+		"slices": {
+			"  cache: {slice: {size: 1Mi}}\n",
+			[]string{"@expired"},
+			[]string{"bytes=0-1048575 ", ""},
+			[]string{"HIT", "UNCACHED"},
+			[]string{"@whole", "@uncached_again"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			lookup := func(w http.ResponseWriter, r *http.Request) {
+				if strings.HasPrefix(fmt.Sprint(r.Context().Value(http.LocalAddrContextKey)), "127.0.1.1:") { // the stand-in
+					w.WriteHeader(http.StatusInternalServerError)
+					return
+				}
+				if r.Header.Get("X-CacheNode-Ask") != "copy" {
+					w.WriteHeader(470)
+					return
+				}
+				w.Header().Set("X-Accel-Expires", "1")
+				w.Header().Set("Content-Length", fmt.Sprint(len(r.URL.Path)+3000))
+				_, _ = io.WriteString(w, r.URL.Path+strings.Repeat(".", 3000))
+			}
+			var fetched atomic.Int64
+			fetch := func(http.ResponseWriter, *http.Request) {
+				fetched.Add(1)
+				panic(http.ErrAbortHandler) // the connection breaks off
+			}
+			const renewal = "location = /.cachenode-renew {"
+			replace := []string{
+				renewal, renewal + " return 500;", "error_log stderr warn;", "error_log stderr debug;",
+				"error_log stderr crit;", "error_log stderr debug;", "error_log /dev/null crit;", "",
+			}
+			for _, location := range tt.breaks {
+				begins := "location " + location + " {"
+				replace = append(replace, begins, begins+" return 444;")
+			}
+			p, config := fakePods(t,
+				fastSharded("  memoryTier: {enabled: true, size: 64Mi, minUses: 1, maxExtraAge: 60s}\n"+tt.policy),
+				http.HandlerFunc(lookup), http.HandlerFunc(fetch), replace...)
+			path := owned(t, "/object", 2, 1, 1)[0]
+			becomes(t, "memory HIT", func() string { return how(p.get(t, 0, path)) })
+			tag := `"1"`
+			p.answers(func(w http.ResponseWriter, r *http.Request) bool {
+				w.Header().Set("Cache-Control", "max-age=600, must-revalidate")
+				w.Header().Set("ETag", tag)
+				http.ServeContent(w, r, "", time.Time{}, strings.NewReader(path+strings.Repeat(".", 3000)))
+				return true
+			})
+			key := "http://www.example.com" + path
+			must(t, os.RemoveAll(p.nginx[0].Root+layout.CacheDir(config.Plan.Tree().Owner([]byte(key)))))
+			becomes(t, "none HIT", func() string { return how(p.get(t, 0, path)) })
+			p.locked(func() { tag = `W/"2"` })
+			for i, stored := range tt.stored {
+				for _, file := range p.nginx[0].Cached(stored+key, "disk1", "disk2") {
+					must(t, cachefile.Expire(file, time.Now().Add(-time.Hour)))
+				}
+				becomes(t, "none "+tt.answers[i], func() string { return how(p.get(t, 0, path)) })
+			}
+			want := slices.Concat(way, tt.end)
+			if diff := cmp.Diff(want, longestWay(p.nginx[0].Log(), path)); diff != "" {
+				t.Errorf("internal redirects (-want +got):\n%s", diff)
+			}
+			if fetched.Load() == 0 {
+				t.Error("the owner was not asked to fetch")
+			}
+		})
 	}
 }
 

@@ -159,13 +159,24 @@ func (r renderer) look(h hop) conf.Directive {
 }
 
 // fetch has a pod fetch an object.
+//
+// A request that the stand-in does not fetch either has taken so many of nginx's redirects that it goes to the location
+// waiting of its disk, which fails over to the origin at once. For that, it has to have a disk.
 func (r renderer) fetch(h hop) conf.Directive {
+	last := h.fetch == fetchStandIn && len(r.disks) > 0
+	if last {
+		h.next = conf.Literal(waiting)
+	}
 	block := conf.Block{
 		r.toPeer(peerName + h.pod),
 		conf.D("proxy_read_timeout", conf.Time(tuning.LongestFetch(r.Spec.Origin)+connectTimeout)),
 		conf.D("error_page", conf.Literal("416"), conf.Literal("="), conf.Literal(rangeOverHop)), // see noSuchRange
 	}
-	return conf.B("location", conf.Literals(h.fetch), append(block, r.overHop(h, "")...)...)
+	block = append(block, r.overHop(h, "")...)
+	if last {
+		block = append(block, conf.D("set", conf.Expression(gatewayDisk), conf.Expression(diskVariable)))
+	}
+	return conf.B("location", conf.Literals(h.fetch), block...)
 }
 
 // toPeer passes a request on to another pod, as the client sent it.
