@@ -3,6 +3,7 @@ package cache_test
 import (
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -233,5 +234,35 @@ func TestSilentAddress(t *testing.T) {
 	// The workers share what they know of an address.
 	if got := strings.Count(n.Log(), "timed out) while connecting to upstream"); got != 1 {
 		t.Errorf("%d connect time-outs, want 1", got)
+	}
+}
+
+// TestEndpointThatGoesAway checks that no GET fails behind the single address of a Service with an endpoint that goes
+// away: every third connection is reset before any answer.
+func TestEndpointThatGoesAway(t *testing.T) {
+	t.Parallel()
+	var connections, reset atomic.Int64
+	client := startWith(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Connection", "close") // so each request has a connection of its own
+		if connections.Add(1)%3 != 0 {
+			_, _ = io.WriteString(w, "ok")
+			return
+		}
+		connection, _, err := w.(http.Hijacker).Hijack()
+		if err != nil {
+			panic(err)
+		}
+		reset.Add(1)
+		_ = connection.(*net.TCPConn).SetLinger(0)
+		_ = connection.Close()
+	})
+	for i := range 60 {
+		r, body := get(t, client, "www.example.com", fmt.Sprintf("/object/%d", i))
+		if r.StatusCode != http.StatusOK || body != "ok" {
+			t.Errorf("request %d: status %d, %q", i, r.StatusCode, body)
+		}
+	}
+	if reset.Load() < 20 {
+		t.Errorf("only %d of %d connections were reset", reset.Load(), connections.Load())
 	}
 }
