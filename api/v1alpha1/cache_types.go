@@ -73,7 +73,8 @@ type CachePolicy struct {
 
 	// backgroundUpdate serves a stale object also to the request that renews it, within the time of staleWhileRevalidate
 	// (proxy_cache_background_update). Otherwise that request waits for the origin, and the others get the stale object.
-	// It has no effect on objects in slices. Default false.
+	// The renewal holds up no other request of the client's connection. It has no effect on objects in slices. Default
+	// false.
 	// +optional
 	// +kubebuilder:default=false
 	BackgroundUpdate *bool `json:"backgroundUpdate,omitempty"`

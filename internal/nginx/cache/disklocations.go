@@ -133,17 +133,7 @@ func (r renderer) cachePolicy(l diskLocation) conf.Block {
 			conf.Expression(partialVariable)),
 		// A stored object is whole, whether or not the origin serves ranges itself.
 		conf.D("proxy_force_ranges", conf.OnOff(true)))
-	const ok, partial = v1alpha1.StatusCode(200), v1alpha1.StatusCode(206)
-	for _, v := range c.Valid {
-		var args []conf.Argument
-		for _, status := range v.Status {
-			args = append(args, conf.Int(status))
-			if l.sliced && status == ok && !c.Names(partial) {
-				args = append(args, conf.Int(partial))
-			}
-		}
-		block = append(block, conf.D("proxy_cache_valid", append(args, conf.Seconds(tuning.Duration(v.For)))...))
-	}
+	block = append(block, r.validities(l.sliced)...)
 	var methods []conf.Argument
 	for _, m := range c.Methods {
 		methods = append(methods, conf.Literal(m))
@@ -163,6 +153,22 @@ func (r renderer) cachePolicy(l diskLocation) conf.Block {
 		conf.D("proxy_cache_lock", conf.OnOff(ptr.Deref(c.Lock.Enabled, true) && !l.unlocked)),
 		conf.D("proxy_cache_lock_timeout", conf.Time(wait)),
 		conf.D("proxy_cache_lock_age", conf.Time(tuning.LockAge(r.Spec))))
+}
+
+// validities say how long what has no lifetime of its own is fresh.
+func (r renderer) validities(sliced bool) (block conf.Block) {
+	const ok, partial = v1alpha1.StatusCode(200), v1alpha1.StatusCode(206)
+	for _, v := range r.Spec.Cache.Valid {
+		var args []conf.Argument
+		for _, status := range v.Status {
+			args = append(args, conf.Int(status))
+			if sliced && status == ok && !r.Spec.Cache.Names(partial) {
+				args = append(args, conf.Int(partial))
+			}
+		}
+		block = append(block, conf.D("proxy_cache_valid", append(args, conf.Seconds(tuning.Duration(v.For)))...))
+	}
+	return block
 }
 
 // diskIO gives reads, sendfile and writes of cache files to the disk's thread pool, or leaves them to the worker.

@@ -128,19 +128,25 @@ func (r renderer) fillFromDisks() conf.Block {
 			conf.Row(conf.Expression("~.:MISS:GET:"+d.Name+"$"),
 				conf.Expression(d.Name+" $request_method ")+r.schemeInKey()+" $host"))
 	}
-	block := conf.Block{
-		from, part(formerInRequest, "~^", "[^ ]+", " ", formerDisk),
-		part(formerInRequest, "~^[^ ]+ ", "[^ ]+", " ", formerMethod),
-		part(formerInRequest, "~^[^ ]+ [^ ]+ ", "[^ ]+", " ", formerScheme),
-		part(formerInRequest, "~^[^ ]+ [^ ]+ [^ ]+ ", ".+", "$", formerHost),
+	block := append(conf.Block{from}, formerParts()...)
+	block = append(block,
 		conf.B("map", []conf.Argument{conf.Expression(formerDisk), conf.Expression(orFormer)},
-			conf.Row(conf.Literal(""), conf.Literal(unfilled)), conf.D("default", conf.Literal(fillFromDisk))),
-		ifExpired(absentOrExpired, "EXPIRED"),
-	}
+			conf.Row(conf.Literal(""), conf.Literal(unfilled)), conf.D("default", conf.Literal(fillFromDisk))))
 	if !r.isSharded() {
 		block = append(block, secondsOfFills())
 	}
 	return block
+}
+
+// formerParts are the maps for what formerHeader says, and for what its reader asks the gateway in turn.
+func formerParts() conf.Block {
+	return conf.Block{
+		part(formerInRequest, "~^", "[^ ]+", " ", formerDisk),
+		part(formerInRequest, "~^[^ ]+ ", "[^ ]+", " ", formerMethod),
+		part(formerInRequest, "~^[^ ]+ [^ ]+ ", "[^ ]+", " ", formerScheme),
+		part(formerInRequest, "~^[^ ]+ [^ ]+ [^ ]+ ", ".+", "$", formerHost),
+		ifExpired(absentOrExpired, stateExpired),
+	}
 }
 
 // ifExpired is the map for the stateHeader of a lookup: state for an expired copy, stateAbsent without a copy.
@@ -284,7 +290,7 @@ func (r renderer) answersAbsent() bool { return r.isSharded() || r.fillsFromDisk
 
 // toFill has the gateway's location leave what can be filled, and what is not to be fetched.
 func (r renderer) toFill() conf.Block {
-	if !r.answersAbsent() {
+	if !r.answersAbsent() && !r.renewsInBackground() {
 		return nil
 	}
 	block := conf.Block{

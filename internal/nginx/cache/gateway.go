@@ -77,7 +77,8 @@ func (r renderer) gateway() conf.Block {
 	format, _ := r.sliceLog()
 	lifetime, _ := r.lifetime()
 	return append(slices.Concat(
-		r.controlMaps(), r.hitForMissMaps(), r.mixedMaps(), bodyMaps(), r.againMaps(), r.redirects(), format, lifetime),
+		r.controlMaps(), r.hitForMissMaps(), r.mixedMaps(), bodyMaps(), r.againMaps(), r.backgroundMaps(), r.redirects(),
+		format, lifetime),
 		conf.B("upstream", conf.Literals(gatewayUpstream),
 			conf.D("server", conf.Literal("unix:"+layout.GatewaySocket)),
 			conf.D("keepalive", conf.Int(ptr.Deref(r.Spec.Origin.Keepalive.Connections, 0))),
@@ -168,6 +169,10 @@ func (r renderer) byState() conf.Directive {
 		conf.Row(conf.Literal(stateFetch), conf.Literal(fetch)),
 		conf.Row(conf.Literal(stateTry), conf.Literal(try)))
 	by.Block = append(by.Block, r.missPlaces()...)
+	if r.renewsInBackground() {
+		by.Block = append(by.Block, conf.Row(conf.Literal(stateBackground), conf.Literal(background)),
+			conf.Row(conf.Literal(stateRenewer), conf.Literal(renewer)))
+	}
 	return by
 }
 
@@ -222,8 +227,8 @@ func (r renderer) gatewayServer() conf.Directive {
 		conf.B("if", []conf.Argument{conf.Expression("(" + byStateVariable + ")")},
 			conf.D("return", conf.Literal("418"))),
 	}
-	block = slices.Concat(block, r.fillLocations(), r.renewalLocations(), conf.Block{r.bodyLocation()}, r.againLocations(),
-		r.sentBack())
+	block = slices.Concat(block, r.fillLocations(), r.renewalLocations(), r.backgroundLocations(),
+		conf.Block{r.bodyLocation()}, r.againLocations(), r.sentBack())
 	return conf.B("server", nil, append(block,
 		// nginx would fetch the whole object and store it. The cache passes the request on instead.
 		conf.B("location", conf.Literals(headAlone),

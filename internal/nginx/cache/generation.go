@@ -31,7 +31,7 @@ func (r renderer) generations() conf.Block {
 	if len(r.disks) > 1 {
 		variables = append(variables, otherDiskVariable)
 	}
-	if r.fillsFromDisks() {
+	if r.fillsFromDisks() || r.renewsInBackground() {
 		variables = append(variables, formerDisk)
 	}
 	var block conf.Block

@@ -144,6 +144,9 @@ func (r renderer) forwarded() conf.Block {
 	if r.fillsFromDisks() {
 		former = conf.Expression(formerVariable)
 	}
+	if r.renewsInBackground() {
+		state, former = conf.Expression(askedState), conf.Expression(askedFormer)
+	}
 	block := conf.Block{
 		// Room for the headers below.
 		conf.D("proxy_headers_hash_max_size", conf.Literal("2048")),

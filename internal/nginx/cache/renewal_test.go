@@ -30,6 +30,12 @@ func (h *hanging) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if strings.HasPrefix(r.URL.Path, "/object/strict") {
 		w.Header().Set("Cache-Control", "max-age=60, must-revalidate")
 	}
+	if strings.HasSuffix(r.URL.Path, "/varies") {
+		w.Header().Set("Vary", "Accept-Encoding")
+	}
+	if strings.HasSuffix(r.URL.Path, "/valid") {
+		w.Header().Set("ETag", `"1"`)
+	}
 	if !h.hangs.Load() {
 		_, _ = io.WriteString(w, "old")
 		return
@@ -47,6 +53,10 @@ func (h *hanging) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if strings.HasPrefix(r.URL.Path, "/object/gone") {
 		w.Header().Set("Cache-Control", "no-store")
 		w.WriteHeader(http.StatusGone)
+	}
+	if r.Header.Get("If-None-Match") != "" {
+		w.WriteHeader(http.StatusNotModified)
+		return
 	}
 	_, _ = io.WriteString(w, "new")
 }

@@ -1,0 +1,128 @@
+package cache
+
+import (
+	"slices"
+
+	"k8s.io/utils/ptr"
+
+	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
+	"github.com/cachenode/cachenode-operator/internal/tuning"
+)
+
+const (
+	// background and renewer are the gateway's locations for a renewal in the background, toRenewer and inBackground the
+	// paths of their mirror requests.
+	background   = "@background"
+	renewer      = "@renewer"
+	toRenewer    = "/.cachenode-renewer"
+	inBackground = "/.cachenode-background"
+
+	// renewingZone counts such renewals by key.
+	renewingZone = "renewing"
+
+	// Values of stateHeader, see renewal.go.
+	stateBackground = "BACKGROUND"
+	stateRenewer    = "RENEWER"
+
+	// askedState is the value of stateHeader, and askedFormer that of formerHeader, with renewals in the background.
+	askedState  = "$asked_state"
+	askedFormer = "$asked_former"
+	// renewedKey is the key of the copy, without the generation of its disk. A mirror request has another path.
+	renewedKey = "$renewed_key"
+)
+
+// With cache.backgroundUpdate, nginx gives the client the stale copy and renews it in a subrequest. Until that is over,
+// it reads no other request from the client's connection. So the subrequest gets an answer from the gateway at once,
+// which is not stored, and the gateway renews the copy in a mirror request:
+//
+//	background ─▶ renewer ─▶ expired
+//
+// nginx notes for a copy which request renews it, and a background request renews it even if there is another. The
+// location renewer takes so much time that the client's request has mostly ended, and the mirror request is noted
+// instead: the requests that come next get the stale copy without asking the gateway. If it has not ended, they ask the
+// gateway, and limit_conn sees to it that the copy is renewed once at a time.
+
+// renewsInBackground is true if the gateway renews stale copies by itself.
+func (r renderer) renewsInBackground() bool {
+	return len(r.disks) > 0 && ptr.Deref(r.Spec.Cache.BackgroundUpdate, false)
+}
+
+// backgroundMaps say what a renewal in the background asks the gateway for, and which key the copy has. nginx counts
+// the bytes of a client's request, and none for its subrequests.
+func (r renderer) backgroundMaps() conf.Block {
+	if !r.renewsInBackground() {
+		return nil
+	}
+	of := conf.Expression(stateVariable + " $request_length")
+	subrequest := conf.Expression("~^(?:" + stateExpired + "|" + statePatient + ") 0")
+	if r.hasSlices() { // later slices come in subrequests, too
+		of, subrequest = of+" "+slicedVariable, subrequest+" no"
+	}
+	former := conf.Argument(conf.Literal(""))
+	if r.fillsFromDisks() {
+		former = conf.Expression(formerVariable)
+	}
+	block := conf.Block{
+		conf.B("map", []conf.Argument{of, conf.Expression(askedState)},
+			conf.D("volatile"), conf.D("default", conf.Expression(stateVariable)),
+			conf.Row(subrequest+"$", conf.Literal(stateBackground))),
+		conf.B("map", []conf.Argument{conf.Expression(askedState), conf.Expression(askedFormer)},
+			conf.D("volatile"), conf.D("default", former),
+			conf.Row(conf.Literal(stateBackground),
+				conf.Expression(gatewayDisk+" $request_method ")+r.schemeInKey()+" $host")),
+		conf.D("limit_conn_zone", conf.Expression(renewedKey), conf.Literal("zone="+renewingZone+":1m")),
+	}
+	if r.fillsFromDisks() { // has these maps
+		return block
+	}
+	return append(block, formerParts()...)
+}
+
+// backgroundLocations are those of the gateway.
+func (r renderer) backgroundLocations() conf.Block {
+	if !r.renewsInBackground() {
+		return nil
+	}
+	renewal := slices.Concat(r.cacheOf(formerDisk, conf.Expression(renewedKey)), r.validities(false), r.notSliced("no"),
+		conf.Block{
+			conf.D("limit_conn", conf.Literal(renewingZone), conf.Literal("1")),
+			conf.D("limit_conn_log_level", conf.Literal("info")),
+			conf.D("proxy_read_timeout", conf.Time(tuning.LongestFetch(r.Spec.Origin))),
+			conf.D("proxy_next_upstream", conf.Literal("off")),
+			conf.D("proxy_cache_revalidate", conf.OnOff(ptr.Deref(r.Spec.Cache.Revalidate, true))),
+			conf.D("proxy_ignore_headers", accelHeaders("X-Accel-Expires")...),
+			conf.D("proxy_no_cache",
+				conf.Expression(variesVariable), conf.Expression(sharedVariable), conf.Expression(agedVariable),
+				conf.Expression(partialVariable), conf.Expression("$upstream_http_x_accel_redirect")),
+		}, r.diskIO(formerDisk))
+	key := conf.D("set", conf.Expression(renewedKey), r.keyInGateway())
+	return conf.Block{
+		mirrors(background, toRenewer), mirror(toRenewer, conf.Literal(stateRenewer)),
+		mirrors(renewer, inBackground, key), mirror(inBackground, conf.Expression(absentOrExpired), renewal...),
+	}
+}
+
+// mirrors is a location of the gateway that answers at once, and not with anything to store.
+func mirrors(name, path string, more ...conf.Directive) conf.Directive {
+	return conf.B("location", conf.Literals(name), append(more,
+		conf.D("mirror", conf.Literal(path)), conf.D("mirror_request_body", conf.OnOff(false)),
+		// A connection takes no other request until the mirror request is done, so each serves one request only.
+		conf.D("keepalive_timeout", conf.Literal("0")),
+		conf.D("if_modified_since", conf.Literal("off")),
+		conf.D("add_header", conf.Literal("X-Accel-Expires"), conf.Literal("0")),
+		conf.D("empty_gif"))...)
+}
+
+// mirror is a location of the gateway that asks the gateway for something else.
+func mirror(path string, state conf.Argument, more ...conf.Directive) conf.Directive {
+	return conf.B("location", conf.Literals("=", path), append(conf.Block{
+		conf.D("internal"),
+		conf.D("proxy_pass", conf.Expression("http://"+gatewayUpstream+"$request_uri")),
+		conf.D("proxy_pass_request_body", conf.OnOff(false)),
+		conf.D("proxy_ignore_client_abort", conf.OnOff(true)),
+		conf.D("proxy_set_header", conf.Literal("Host"), conf.Expression("$http_host")),
+		conf.D("proxy_set_header", conf.Literal("Connection"), conf.Literal("")),
+		conf.D("proxy_set_header", conf.Literal("Content-Length"), conf.Literal("")),
+		conf.D("proxy_set_header", conf.Literal(stateHeader), state),
+	}, more...)...)
+}
