@@ -79,6 +79,7 @@ func (r renderer) gateway() conf.Block {
 	return append(slices.Concat(
 		r.controlMaps(), r.hitForMissMaps(), r.mixedMaps(), bodyMaps(), r.againMaps(), r.backgroundMaps(), r.redirects(),
 		format, lifetime),
+		slowMap(),
 		conf.B("upstream", conf.Literals(gatewayUpstream),
 			conf.D("server", conf.Literal("unix:"+layout.GatewaySocket)),
 			conf.D("keepalive", conf.Int(ptr.Deref(r.Spec.Origin.Keepalive.Connections, 0))),

@@ -59,14 +59,26 @@ const (
 	// nothing else but their conditions and what Vary names.
 	objectOfRequest = "$request_method $http_x_forwarded_proto $http_x_forwarded_host $http_host$request_uri"
 
-	// slowStatus is the gateway's answer to itself in the location slow. No origin sends it.
+	// slowStatus is the gateway's answer to itself in the location slow, which has stateSlow in stateHeader. If an origin
+	// sends this status, it comes without, and the gateway answers itself with askStatus in the location ownStatus: the
+	// location patient asks the origin, and passes its status on. slowOrOwn is one of the two locations.
 	slowStatus = "472"
+	stateSlow  = "SLOW"
+	slowOrOwn  = "$slow_or_own"
+	askStatus  = "473"
+	ownStatus  = "@own_status"
 	// slowAfter is how long a request waits for the renewal of another, and how long the origin may then take. slowFor is
 	// for how long it is remembered that both were in vain. nginx's clock has whole seconds, so it is a second less at
 	// times.
 	slowAfter = time.Second
 	slowFor   = 5 * time.Second
 )
+
+// slowMap tells the gateway's own slowStatus from an origin's.
+func slowMap() conf.Directive {
+	return conf.B("map", []conf.Argument{conf.Expression("$upstream_http_x_cachenode_state"), conf.Expression(slowOrOwn)},
+		conf.D("default", conf.Literal(ownStatus)), conf.Row(conf.Literal(stateSlow), conf.Literal(slow)))
+}
 
 // renewalLocations are those of the gateway for expired objects.
 func (r renderer) renewalLocations() conf.Block {
@@ -78,21 +90,27 @@ func (r renderer) renewalLocations() conf.Block {
 	remembers := append(r.renewalOf("slow ", stateRenewal, tuning.LongestFetch(r.Spec.Origin)),
 		conf.D("proxy_cache_valid", conf.Literal(slowStatus), conf.Seconds(slowFor)),
 		conf.D("error_page", conf.Literal(slowStatus), conf.Literal("="), conf.Literal(broken)),
+		conf.D("error_page", conf.Literal(askStatus), conf.Literal("="), conf.Literal(patient)),
+		conf.D("recursive_error_pages", conf.OnOff(true)),
 		conf.D("proxy_pass", self))
 	remembers = append(append(remembers, fails...), r.unchanged()...)
-	shares := func(location string, state conf.Expression, patience time.Duration) conf.Directive {
-		block := append(r.shared(state, patience), fails...)
+	shares := func(location string, state conf.Expression, patience time.Duration, more ...conf.Directive) conf.Directive {
+		block := append(append(r.shared(state, patience), fails...), more...)
 		return conf.B("location", conf.Literals(location), append(block, conf.D("proxy_pass", self))...)
 	}
 	return conf.Block{
 		conf.B("location", conf.Literals(expired), remembers...),
-		shares(renewal, waitedVariable, slowAfter),
+		shares(renewal, waitedVariable, slowAfter,
+			conf.D("error_page", conf.Literal(slowStatus), conf.Literal("="), conf.Expression(slowOrOwn))),
 		shares(patient, stateFetch, tuning.LockTimeout(r.Spec)),
 		conf.B("location", conf.Literals(fetch), slices.Concat(r.unchanged(), r.notes(), r.orAgain(againInFetch), conf.Block{
 			conf.D("recursive_error_pages", conf.OnOff(true)), conf.D("proxy_pass", r.origin(upstreamName)),
 		})...),
 		r.try(),
-		conf.B("location", conf.Literals(slow), conf.D("return", conf.Literal(slowStatus))),
+		conf.B("location", conf.Literals(slow),
+			conf.D("add_header", conf.Literal(stateHeader), conf.Literal(stateSlow), conf.Literal("always")),
+			conf.D("return", conf.Literal(slowStatus))),
+		conf.B("location", conf.Literals(ownStatus), conf.D("return", conf.Literal(askStatus))),
 		conf.B("location", conf.Literals(broken), conf.D("return", conf.Literal("444"))),
 	}
 }
