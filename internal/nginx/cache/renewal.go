@@ -53,7 +53,7 @@ const (
 	// the headers of a request after the wait.
 	waitedVariable = "$fetch_or_try"
 	// waiting is the cache's location to which a request for an expired object comes if there is no answer and its copy
-	// may not be served.
+	// may not be served. A request that two other pods have not answered comes there, too: see fetch.
 	waiting = "@waiting"
 	// objectOfRequest is what identifies an object in the gateway. The requests of the cache for an object differ in
 	// nothing else but their conditions and what Vary names.
