@@ -104,7 +104,10 @@ func (p *pass) facts(failure error, incomplete bool) status.Facts {
 		f.Pods = append(f.Pods, p.podFacts(i))
 	}
 	if p.plan != nil {
-		f.Config = &status.Config{Revision: p.target.Revision.ID, Plan: *p.plan, Tuning: p.effective.Tuning}
+		f.Config = &status.Config{
+			Revision: p.target.Revision.ID, Plan: *p.plan,
+			Tuning: slices.Concat(p.effective.Tuning, f.FewFiles(p.effective.Spec)),
+		}
 	}
 	f.Sharing = p.presentSharing()
 	if d := p.decision; d != nil {

@@ -102,6 +102,8 @@ type applied struct {
 	// used are the disks that nginx uses with it, and keeps is what they keep.
 	used  []string
 	keeps sweep.Rules
+	// openFiles is the limit on open files in the facts.
+	openFiles int64
 	// generations are those of the disks' keys with it.
 	generations map[string]int64
 }

@@ -43,6 +43,7 @@ func (a *Agent) bring(ctx context.Context, revision agentapi.Revision) (again ti
 	}
 	made := applied{revision: revision, config: config, madeFrom: from, used: used(revision, facts.Failed)}
 	made.fleet, made.share, made.generations = facts.Fleet.Serial, facts.Fleet.Share(), facts.Generations
+	made.openFiles = facts.OpenFiles
 	made.keeps = keeps(revision, config, facts.Fleet)
 	a.metrics.Pods(slices.Concat(facts.Fleet.Members, facts.Fleet.Previous.Members))
 	if current := a.current(); current != nil && current.config.Version == config.Version {
@@ -147,7 +148,9 @@ func (a *Agent) facts(revision agentapi.Revision) (cache.Facts, error) {
 	if err != nil {
 		return cache.Facts{}, err
 	}
-	facts := cache.Facts{Cores: cores, Memory: memory, Scripts: a.hasScripts(), Sizes: map[string]int64{}}
+	facts := cache.Facts{
+		Cores: cores, Memory: memory, OpenFiles: a.openFiles(), Scripts: a.hasScripts(), Sizes: map[string]int64{},
+	}
 	if len(revision.Resolvers) == 0 {
 		if facts.Resolvers, err = podinfo.Resolvers(a.Paths.ResolvConf); err != nil {
 			return cache.Facts{}, fmt.Errorf("%s: %w", a.Paths.ResolvConf, err)
@@ -170,6 +173,18 @@ func (a *Agent) facts(revision agentapi.Revision) (cache.Facts, error) {
 	facts.Generations = a.purger.Generations() // after unused, so that a disk that was renewed meanwhile is one
 	facts.Waits = revision.Spec.IO.Mode == v1alpha1.IOWorkers && a.waits()
 	return facts, nil
+}
+
+// openFiles is how many files each of nginx's processes may have open; 0 if that is not known. Until nginx runs, it is
+// taken to be what the agent may have open: the container runtime gives all containers of a pod the same limit, unless
+// it is told otherwise.
+func (a *Agent) openFiles() int64 {
+	if master := a.Nginx.Master(); master != 0 {
+		if limit := podinfo.OpenFiles(fmt.Sprintf("/proc/%d", master)); limit > 0 {
+			return limit
+		}
+	}
+	return podinfo.OpenFiles("/proc/self")
 }
 
 // check checks that nginx runs the configuration that it was given, and applies it again if not: nginx may have started

@@ -118,6 +118,9 @@ func (a *Agent) Report() agentapi.Report {
 		r.PurgeHead = max(r.PurgeHead, s.Applied)
 	}
 	r.Revision, _, _ = strings.Cut(a.answered, "-")
+	if a.applied != nil {
+		r.OpenFiles = a.applied.openFiles
+	}
 	if a.applied != nil && a.answered == a.applied.config.Version {
 		r.FleetSerial = a.applied.fleet
 	}

@@ -29,6 +29,8 @@ type Report struct {
 	Problem string `json:"problem,omitempty"`
 	// Lowered names the limits of the spec that the disks cannot hold. nginx runs with lower limits.
 	Lowered string `json:"lowered,omitempty"`
+	// OpenFiles is how many files each of nginx's processes may have open at most; 0 if that is not known.
+	OpenFiles int64 `json:"openFiles,omitempty"`
 	// Purged is the last place in the journal of purges up to which the pod obeys it, see package purge. PurgeHead is the
 	// last place that the pod has heard of.
 	Purged    int64 `json:"purged,omitempty"`

@@ -45,6 +45,7 @@ func Sanitize(r Report, now time.Time) Report {
 		FleetSerial: max(r.FleetSerial, 0),
 		Purged:      place(r.Purged, now), PurgeHead: place(r.PurgeHead, now),
 		Problem: Printable(r.Problem, maxProblem), Lowered: Printable(r.Lowered, maxProblem),
+		OpenFiles: max(r.OpenFiles, 0),
 	}
 	if r.Refusal != nil && matching(hash, r.Refusal.Revision) != "" {
 		clean.Refusal = &Refusal{

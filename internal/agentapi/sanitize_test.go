@@ -27,7 +27,7 @@ func honest() agentapi.Report {
 		Refusal: &agentapi.Refusal{
 			Revision: "ba9876543210", Message: "nginx: [emerg] unknown directive", Retry: "2026-11-22T10:00:00Z",
 		},
-		Problem: "revision: is for newer agents", Lowered: "disk1: maxSize is 1Gi",
+		Problem: "revision: is for newer agents", Lowered: "disk1: maxSize is 1Gi", OpenFiles: 1 << 20,
 		Disks: []agentapi.DiskReport{{
 			Name: "disk1", State: "Failed", Reason: "ForeignCache",
 			Message: "holds the cache of CacheNode default/other: ü", Since: now,

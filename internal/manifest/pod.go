@@ -40,8 +40,8 @@ exit $status`
 }
 
 // beforeNginx kills the processes that a killed master has left, and deletes its socket, at which nginx could not
-// listen again. It raises the limit on open files as far as the container allows, in case that limit is less than
-// worker_rlimit_nofile.
+// listen again. It raises the limit on open files as far as the container allows: worker_rlimit_nofile is only about
+// workers.
 const beforeNginx = `for p in /proc/[0-9]*; do ` +
 	`case "$(tr '\0' ' ' <$p/cmdline)" in "nginx: "*) kill -KILL ${p#/proc/};; esac; done 2>/dev/null
   rm -f ` + layout.GatewaySocket + `

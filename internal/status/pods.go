@@ -10,6 +10,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/shard"
 	"github.com/cachenode/cachenode-operator/internal/storage"
+	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 // maxPods is how many pods the status lists: the largest spec.replicas.
@@ -187,6 +188,23 @@ func (f Facts) loweredLimits() []string {
 	}
 	slices.Sort(list)
 	return list
+}
+
+// FewFiles says which pod may have the fewest files open, if that lowers listen.maxConnections of a spec.
+func (f Facts) FewFiles(spec v1alpha1.CacheNodeSpec) []string {
+	pod, limit := "", int64(0)
+	for _, p := range f.Pods {
+		if p.Report == nil || p.Report.OpenFiles <= 0 {
+			continue
+		}
+		if of := p.Report.OpenFiles; limit == 0 || of < limit || of == limit && p.Name < pod {
+			pod, limit = p.Name, of
+		}
+	}
+	if text := tuning.FewFiles(spec, pod, limit); text != "" {
+		return []string{text}
+	}
+	return nil
 }
 
 // silentAgents lists the ready pods whose agents do not answer.

@@ -3,6 +3,7 @@ package status
 import (
 	"encoding/json"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -218,5 +219,41 @@ func TestEventsOfManyDisks(t *testing.T) {
 	}
 	if len(seen) != 6 {
 		t.Errorf("six disks fail, and the events are %v", seen)
+	}
+}
+
+// TestFewFiles checks that status.tuning names the pod with the lowest limit on open files, if that lowers
+// listen.maxConnections.
+func TestFewFiles(t *testing.T) {
+	t.Parallel()
+	pods := func(limits ...int64) (pods []Pod) {
+		for i, limit := range limits {
+			p := Pod{Pod: &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "edge-" + strconv.Itoa(i)}}}
+			if limit >= 0 {
+				p.Report = &agentapi.Report{OpenFiles: limit}
+			}
+			pods = append(pods, p)
+		}
+		return pods
+	}
+	for name, tt := range map[string]struct {
+		pods []Pod
+		want string
+	}{
+		"enough":                      {pods(1<<20, 65536), ""},
+		"no answer, and an old agent": {pods(-1, 0), ""},
+		"the lowest, and the first":   {pods(0, -1, 1<<20, 4096, 4096), "edge-3 may have 4096 files open"},
+		"the lowest is not the first": {pods(8192, 4096), "edge-1 may have 4096 files open"},
+		"no pod":                      {nil, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			spec := v1alpha1.CacheNodeSpec{}
+			spec.Listen.MaxConnections = new(int32(16384))
+			got := strings.Join(Facts{Pods: tt.pods}.FewFiles(spec), "\n")
+			if !strings.Contains(got, tt.want) || (got == "") != (tt.want == "") {
+				t.Errorf("got %q, want it to have %q", got, tt.want)
+			}
+		})
 	}
 }

@@ -43,6 +43,8 @@ type Facts struct {
 	Sizes map[string]int64
 	// Memory is nginx's memory limit in bytes; 0 if it is not known.
 	Memory int64
+	// OpenFiles is how many files each of nginx's processes may have open at most (the hard limit); 0 if it is not known.
+	OpenFiles int64
 	// Generations are those of disks, without those that are 0. Under another generation, a disk has none of its objects.
 	Generations map[string]int64
 	// Fleet is about the other pods, if routing.mode is Sharded. Without members, the pod answers every request itself.
@@ -134,15 +136,14 @@ func (r renderer) file() conf.Block {
 	if n := tuning.Workers(r.Spec.IO, r.Facts.Cores); n > 0 {
 		workers = conf.Int(n)
 	}
-	connections := tuning.Connections(r.Spec)
+	connections, files := tuning.OpenFiles(r.Spec, r.Facts.OpenFiles)
 	block := append(r.module(),
 		conf.D("daemon", conf.OnOff(false)),
 		conf.D("pid", conf.Literal(layout.PIDFile)),
 		conf.D("error_log", conf.Literal("stderr"), conf.Literal(logLevels[r.Spec.Logs.Level])),
 		conf.D("error_log", toAgent("error"), conf.Literal("notice")),
 		conf.D("worker_processes", workers),
-		// Each connection may need a socket to the client, one to the origin and a cache file.
-		conf.D("worker_rlimit_nofile", conf.Int(4*connections)),
+		conf.D("worker_rlimit_nofile", conf.Int(files)),
 		conf.D("worker_shutdown_timeout", conf.Time(tuning.Duration(r.Spec.Rollout.WorkerShutdownTimeout))),
 	)
 	block = append(block, r.threadPools()...)

@@ -40,6 +40,8 @@ type Nginx struct {
 	// holder keeps the network namespace alive.
 	holder *exec.Cmd
 	log    *os.File
+	// limits are a command that lowers limits and runs nginx.
+	limits []string
 	// master is nginx's master process.
 	master int
 	// reports are the lines that nginx sent to the agent.
@@ -135,11 +137,14 @@ func (n *Nginx) Start() {
 	must(n.t, log.Chown(id, id))
 	must(n.t, os.Chmod(filepath.Dir(log.Name()), 0o755))
 	n.log = log
-	cmd := exec.Command("nsenter", "--net="+n.netns(), "chroot", "--userspec=101:101", n.Root,
-		"nginx", "-c", layout.ConfigFile, "-e", "stderr")
+	args := slices.Concat(n.limits, []string{
+		"nsenter", "--net=" + n.netns(), "chroot", "--userspec=101:101", n.Root,
+		"nginx", "-c", layout.ConfigFile, "-e", "stderr",
+	})
+	cmd := exec.Command(args[0], args[1:]...)
 	cmd.Stdout, cmd.Stderr = log, log
 	must(n.t, cmd.Start())
-	n.master = cmd.Process.Pid // nsenter and chroot replace themselves with the next program
+	n.master = cmd.Process.Pid // the other programs replace themselves with the next one
 	n.t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		_ = cmd.Wait()
@@ -210,6 +215,11 @@ func (n *Nginx) Inside(args ...string) *exec.Cmd {
 	n.t.Helper()
 	n.namespace()
 	return exec.Command("nsenter", append([]string{"--net=" + n.netns()}, args...)...)
+}
+
+// LimitFiles has nginx run with a hard limit on open files. Call it before Start.
+func (n *Nginx) LimitFiles(limit int) {
+	n.limits = []string{"prlimit", fmt.Sprintf("--nofile=%d:%d", limit, limit)}
 }
 
 // Processes are nginx's master and its children.

@@ -1,0 +1,36 @@
+package podinfo
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+)
+
+// mostFiles is what OpenFiles returns at most: Linux allows a process no more open files (fs.nr_open).
+const mostFiles = 1 << 30
+
+// OpenFiles returns the hard limit on open files of a process, to which the process can raise its own limit. The
+// process is given by its folder below /proc. It is 0 if the limit is not known.
+func OpenFiles(process string) int64 {
+	text, err := os.ReadFile(filepath.Join(process, "limits")) //nolint:gosec // of the kernel
+	if err != nil {
+		return 0
+	}
+	for line := range strings.Lines(string(text)) {
+		limits, ok := strings.CutPrefix(line, "Max open files ")
+		if fields := strings.Fields(limits); ok && len(fields) > 1 {
+			return filesOf(fields[1])
+		}
+	}
+	return 0
+}
+
+// filesOf reads a limit. One that is not a number is "unlimited".
+func filesOf(limit string) int64 {
+	number, err := strconv.ParseInt(limit, 10, 64)
+	if err != nil {
+		return mostFiles
+	}
+	return max(min(number, mostFiles), 0)
+}

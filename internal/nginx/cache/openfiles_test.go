@@ -1,0 +1,88 @@
+package cache_test
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
+	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
+)
+
+// TestFewOpenFiles checks that a low limit on open files costs connections, and not the files of a cache: nginx would
+// take a disk for broken. nginx has no privileges, so it must not try to exceed the limit.
+func TestFewOpenFiles(t *testing.T) {
+	t.Parallel()
+	const limit, clients = 512, 300
+	n := nginxtest.New(t)
+	n.LimitFiles(limit)
+	in := decode(t, []byte(threeDisks))
+	in.Facts.Cores, in.Facts.OpenFiles = 1, limit
+	config, err := cache.Render(in)
+	must(t, err)
+	n.Configure(config.Text, "disk1", "disk2", "disk3")
+	n.Serve("127.0.0.1:9000", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Cache-Control", "max-age=3600")
+		_, _ = io.WriteString(w, strings.Repeat("0123456789abcdef", 1<<20)) // more than sockets hold
+	}))
+	n.Start()
+	r, body := ask(t, n.Client(), http.MethodGet, "http://127.0.0.1:8080/large")
+	if r.StatusCode != http.StatusOK || len(body) != 16<<20 {
+		t.Fatal(r.Status, len(body))
+	}
+	n.Cached("http://www.example.com/large", "disk1", "disk2", "disk3")
+
+	var held []net.Conn
+	for range clients { // each reads a byte, so it has a socket and the cache's file in nginx
+		connection, err := n.Dial("127.0.0.1:8080")
+		must(t, err)
+		defer func() { _ = connection.Close() }()
+		must(t, connection.SetDeadline(time.Now().Add(time.Minute)))
+		_, err = io.WriteString(connection, "GET /large HTTP/1.1\r\nHost: www.example.com\r\n\r\n")
+		if err == nil {
+			_, err = connection.Read(make([]byte, 1))
+		}
+		if err == nil {
+			held = append(held, connection)
+		}
+	}
+	if len(held) < 64 || len(held) >= limit/2 {
+		t.Errorf("%d of %d clients get an answer with %d open files", len(held), clients, limit)
+	}
+	for line := range strings.Lines(n.Log()) {
+		if regexp.MustCompile(`setrlimit|Too many open files`).MatchString(line) {
+			t.Errorf("nginx logs %s", line)
+			break
+		}
+	}
+}
+
+// TestFilesAreNotLimited checks that the limit on open files is the container's, and not a lower one: a response in
+// slices has one open for each slice.
+func TestFilesAreNotLimited(t *testing.T) {
+	t.Parallel()
+	const limit = 15000
+	n := nginxtest.New(t)
+	n.LimitFiles(limit)
+	in := decode(t, []byte(threeDisks))
+	in.Spec.Listen.MaxConnections = new(int32(256))
+	in.Facts.Cores, in.Facts.OpenFiles = 1, limit
+	config, err := cache.Render(in)
+	must(t, err)
+	n.Configure(config.Text, "disk1", "disk2", "disk3")
+	n.Start()
+	for _, pid := range n.Processes() {
+		text, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", pid))
+		must(t, err)
+		line := regexp.MustCompile(`Max open files.*`).FindString(string(text))
+		if !regexp.MustCompile(`files +15000 +15000 `).MatchString(line) {
+			t.Errorf("process %d: %s", pid, line)
+		}
+	}
+}
