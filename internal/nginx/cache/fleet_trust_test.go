@@ -24,21 +24,32 @@ func TestPeerPorts(t *testing.T) {
 	}
 }
 
+// certificates returns the data of the Secrets of a CacheNode's agents and of its pods.
+func certificates(t *testing.T) (agents, peers map[string][]byte) {
+	t.Helper()
+	agents, _, err := pki.Renew(nil, naming.AgentName("default", "edge"), time.Now())
+	must(t, err)
+	peers, _, err = pki.WithPeers(agents, nil, naming.PeerName("default", "edge"), time.Now())
+	must(t, err)
+	return agents, peers
+}
+
+// trusting gives a pod what is in the Secret of the pods.
+func trusting(secret map[string][]byte, in *cache.Input, write func(path string, content []byte)) {
+	in.Facts.Fleet.Certificate = certificateHash
+	write(layout.PeerCertificate(certificateHash), secret[naming.PeerCertificateKey])
+	write(layout.PeerKey(certificateHash), secret[naming.PeerKeyKey])
+	write(layout.PeerAuthority(certificateHash), secret[naming.PeerAuthorityKey])
+}
+
 // TestPeersTrust checks that pods talk to each other over TLS, and that their ports serve nobody without a certificate
 // of their own authority: neither a stranger nor a holder of the operator's certificate for agents.
 func TestPeersTrust(t *testing.T) {
 	t.Parallel()
-	agents, _, err := pki.Renew(nil, naming.AgentName("default", "edge"), time.Now())
-	must(t, err)
-	secret, _, err := pki.WithPeers(agents, nil, naming.PeerName("default", "edge"), time.Now())
-	must(t, err)
-
+	agents, secret := certificates(t)
 	yaml := strings.Replace(fastSharded(""), `, tls: "Off"`, "", 1)
 	p := newPods(t, 2, yaml, func(_ int, in *cache.Input, write func(path string, content []byte)) {
-		in.Facts.Fleet.Certificate = certificateHash
-		write(layout.PeerCertificate(certificateHash), secret[naming.PeerCertificateKey])
-		write(layout.PeerKey(certificateHash), secret[naming.PeerKeyKey])
-		write(layout.PeerAuthority(certificateHash), secret[naming.PeerAuthorityKey])
+		trusting(secret, in, write)
 	})
 	hops := map[string]int{}
 	for _, path := range []string{"/a", "/b", "/c", "/d", "/e", "/f", "/g", "/h"} {

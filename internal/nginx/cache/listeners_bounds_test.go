@@ -1,56 +1,195 @@
 package cache_test
 
 import (
+	"crypto/tls"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 )
 
+// bound says what bounds the complete requests to a listener.
+type bound string
+
+const (
+	inPod     bound = "nothing outside the pod reaches it"
+	byZone    bound = "limit_conn"
+	byClient  bound = "limit_conn if the spec has listen.maxConnectionsPerClient"
+	fallbacks bound = "see podLimit: limit_conn for requests that their own disk cannot serve"
+)
+
 // TestEveryListenerIsBounded lists the sockets that nginx opens, and checks that each server on one that is reached
-// from outside the pod has time-outs for incomplete requests.
+// from outside the pod has time-outs for incomplete requests, and a bound for complete ones.
 func TestEveryListenerIsBounded(t *testing.T) {
 	t.Parallel()
-	known := []string{
-		"127.0.0.1:8086", "127.0.0.1:8087", "8080", "8081", "8088", "8089", "8443", "9080", "9443",
-		"unix:/run/cachenode/gateway.sock",
+	known := map[string]bound{
+		"127.0.0.1:8086": inPod, "127.0.0.1:8087": inPod, "unix:/run/cachenode/gateway.sock": inPod,
+		"8080": byClient, "8443": byClient, "9080": byClient, "9443": byClient,
+		"8081": byZone, "8088": byZone, "8089": fallbacks,
 	}
 	var seen []string
 	for golden, file := range goldenFiles(t) {
 		text, err := os.ReadFile(file)
 		must(t, err)
-		config, err := cache.Render(decode(t, text))
+		in := decode(t, text)
+		config, err := cache.Render(in)
 		must(t, err)
 		for _, http := range parse(t, config.Text) {
 			for _, server := range http.block {
 				if server.words[0] != "server" {
 					continue
 				}
-				has := map[string]bool{}
-				var addresses []string
-				for _, s := range server.block {
-					has[s.words[0]] = true
-					if s.words[0] == "listen" {
-						addresses = append(addresses, s.words[1])
-					}
-				}
+				addresses := listens(server)
 				seen = append(seen, addresses...)
-				isPrivate := strings.HasPrefix(addresses[0], "unix:") || strings.HasPrefix(addresses[0], "127.0.0.1:")
-				for _, name := range []string{"client_header_timeout", "client_body_timeout"} {
-					if !isPrivate && !has[name] {
-						t.Errorf("%s: the server on %q has no %s", filepath.Base(golden), addresses, name)
-					}
+				for _, lack := range lacks(server, known[addresses[0]], in.Spec.Listen.MaxConnectionsPerClient != nil) {
+					t.Errorf("%s: the server on %q has no %s", filepath.Base(golden), addresses, lack)
 				}
 			}
 		}
 	}
 	slices.Sort(seen)
-	if diff := cmp.Diff(known, slices.Compact(seen)); diff != "" {
+	if diff := cmp.Diff(slices.Sorted(maps.Keys(known)), slices.Compact(seen)); diff != "" {
 		t.Errorf("listeners (-want +got):\n%s", diff)
+	}
+}
+
+// listens are the addresses of a server.
+func listens(server statement) (addresses []string) {
+	for _, s := range server.block {
+		if s.words[0] == "listen" {
+			addresses = append(addresses, s.words[1])
+		}
+	}
+	return addresses
+}
+
+// lacks are the directives that a server needs and does not have.
+func lacks(server statement, by bound, limitsClients bool) (list []string) {
+	has := func(block []statement, name string) bool {
+		return slices.ContainsFunc(block, func(s statement) bool { return s.words[0] == name })
+	}
+	for _, name := range []string{"client_header_timeout", "client_body_timeout"} {
+		if by != inPod && !has(server.block, name) {
+			list = append(list, name)
+		}
+	}
+	answers := has(server.block, "location") // another one only says that the host is wrong
+	if answers && (by == byZone || by == byClient && limitsClients) && !has(server.block, "limit_conn") {
+		list = append(list, "limit_conn")
+	}
+	for _, s := range server.block {
+		if by == fallbacks && s.words[0] == "location" && s.words[1] == "@uncached" && !has(s.block, "limit_conn") {
+			list = append(list, "limit_conn in @uncached")
+		}
+	}
+	return list
+}
+
+// fewConnections gives a pod so many connections and one worker.
+const fewConnections = 128
+
+func withFewConnections(_ int, in *cache.Input, _ func(string, []byte)) {
+	in.Spec.Listen.MaxConnections, in.Facts.Cores = new(int32(fewConnections)), 1
+}
+
+// serves checks that a client of a pod is served.
+func serves(t *testing.T, p *pods, path, when string) {
+	t.Helper()
+	r, _ := ask(t, p.nginx[0].Client(), http.MethodHead, "http://127.0.0.1:8080"+path)
+	if r.StatusCode != http.StatusOK {
+		t.Errorf("%s, a client gets %s", when, r.Status)
+	}
+}
+
+// TestEndlessLookups checks that lookups which never end leave connections to clients, and to the lookups of another
+// pod.
+func TestEndlessLookups(t *testing.T) {
+	t.Parallel()
+	p := newPods(t, 1, sharded("  memoryTier: {enabled: false}\n"), withFewConnections)
+	const path = "/large"
+	p.answers(func(w http.ResponseWriter, _ *http.Request) bool {
+		w.Header().Set("Cache-Control", "max-age=3600")
+		_, _ = io.WriteString(w, strings.Repeat("0123456789abcdef", 1<<20)) // more than sockets hold
+		return true
+	})
+	ask(t, p.clients[0], http.MethodGet, "http://127.0.0.1:8080"+path)
+	p.nginx[0].Cached("http://www.example.com"+path, "disk1", "disk2")
+	got := map[string]int{}
+	for range fewConnections {
+		connection, err := p.nginx[0].DialFrom(net.IPv4(127, 0, 0, 2), "127.0.0.1:8088")
+		must(t, err)
+		defer func() { _ = connection.Close() }()
+		must(t, connection.SetDeadline(time.Now().Add(time.Minute)))
+		const end = " HTTP/1.1\r\nHost: www.example.com\r\nX-CacheNode-Scheme: http\r\nConnection: close\r\n\r\n"
+		_, err = io.WriteString(connection, "GET "+path+end)
+		must(t, err)
+		answer := make([]byte, len("HTTP/1.1 200"))
+		_, _ = io.ReadFull(connection, answer)
+		got[string(answer)]++
+	}
+	want := map[string]int{"HTTP/1.1 200": fewConnections / 2, "HTTP/1.1 503": fewConnections / 2}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("the answers to lookups that do not end (-want +got):\n%s", diff)
+	}
+	serves(t, p, path, "beside lookups that do not end")
+	r, _ := ask(t, p.clients[0], http.MethodHead, "http://127.0.0.1:8088"+path, "X-CacheNode-Scheme: http")
+	if r.StatusCode != http.StatusOK {
+		t.Errorf("beside lookups that do not end, another pod gets %s", r.Status)
+	}
+}
+
+// TestStrangersAtPeerPorts checks that nobody without a certificate takes connections from clients at the ports for
+// pods: neither by asking for something nor by asking for nothing.
+func TestStrangersAtPeerPorts(t *testing.T) {
+	t.Parallel()
+	_, secret := certificates(t)
+	encrypt := func(t *testing.T, connection net.Conn) net.Conn {
+		encrypted := tls.Client(connection, &tls.Config{InsecureSkipVerify: true})
+		must(t, encrypted.Handshake())
+		return encrypted
+	}
+	for name, strange := range map[string]func(*testing.T, net.Conn){
+		"nothing":     func(*testing.T, net.Conn) {},
+		"a handshake": func(t *testing.T, connection net.Conn) { encrypt(t, connection) },
+		"a request": func(t *testing.T, connection net.Conn) {
+			connection = encrypt(t, connection)
+			_, err := io.WriteString(connection, "GET / HTTP/1.1\r\nHost: www.example.com\r\n\r\n")
+			must(t, err)
+			answer, err := io.ReadAll(connection) // until nginx closes the connection
+			if err != nil || !strings.HasPrefix(string(answer), "HTTP/1.1 400") {
+				t.Errorf("%v %q", err, answer)
+			}
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPods(t, 1, strings.Replace(sharded(""), `, tls: "Off"`, "", 1),
+				func(pod int, in *cache.Input, write func(path string, content []byte)) {
+					withFewConnections(pod, in, write)
+					trusting(secret, in, write)
+				})
+			p.get(t, 0, "/object")
+			for _, port := range []int{8088, 8089} {
+				for range 2 * fewConnections {
+					connection, err := p.nginx[0].Dial(fmt.Sprintf("127.0.0.1:%d", port))
+					must(t, err)
+					defer func() { _ = connection.Close() }()
+					must(t, connection.SetDeadline(time.Now().Add(time.Minute)))
+					strange(t, connection)
+				}
+				serves(t, p, "/object", fmt.Sprintf("beside strangers at port %d", port))
+			}
+		})
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
+	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 // door says whom a server is for. What clients say of themselves is not believed; what pods say of a client is.
@@ -36,6 +37,9 @@ const (
 	answered = "$is_answered"
 	// fillSeconds is how long an object is fresh that fills another pod's disk.
 	fillSeconds = "$fill_seconds"
+
+	// lookupsZone counts the lookups of each pod.
+	lookupsZone = "lookups"
 )
 
 // filledFor is how many seconds a filled object is fresh. nginx does not know how long the object would have been fresh
@@ -50,7 +54,22 @@ func (r renderer) peerServers() conf.Block {
 	}
 	p := r
 	p.door = toPeers
-	return append(p.lookupMaps(), p.lookupServer(), p.fetchServer())
+	return append(p.lookupMaps(),
+		conf.D("limit_conn_zone", conf.Expression("$binary_remote_addr"), conf.Literal("zone="+lookupsZone+":1m")),
+		p.lookupServer(), p.fetchServer())
+}
+
+// podLimit bounds the lookups that one address may have in progress (limit_conn). The pod that asks has the same spec,
+// so as many connections as this one, and a lookup takes two of them: that of its client, and that to this pod. So no
+// pod can ask for more than half of them, and the other half is left to clients.
+//
+// The server that fetches has no such bound: nginx evaluates limit_conn once per request, and there that must be the
+// bound of origin.fallbackConcurrency. Without a certificate, nobody gets so far in either server.
+func (r renderer) podLimit() conf.Directive {
+	const most = 65535 // nginx takes no larger number
+	workers := max(tuning.Workers(r.Spec.IO, r.Facts.Cores), 1)
+	lookups := int64(workers) * int64(tuning.Connections(r.Spec)) / 2
+	return conf.D("limit_conn", conf.Literal(lookupsZone), conf.Int(min(lookups, most)))
 }
 
 // listenToPeers is the beginning of a server for pods.
@@ -141,7 +160,8 @@ func secondsOfFills() conf.Directive {
 // lookupServer answers with what is fresh in the pod's caches, and else with the status absent. It never waits for an
 // origin, so whoever asks can tell a pod that hangs from one that has nothing.
 func (r renderer) lookupServer() conf.Directive {
-	block := append(r.listenToPeers(layout.LookupPort), silent()...)
+	block := append(r.listenToPeers(layout.LookupPort), r.podLimit())
+	block = append(block, silent()...)
 	if len(r.disks) == 0 { // the stand-in is asked instead
 		return conf.B("server", nil, append(block, conf.D("return", conf.Literal("502")))...)
 	}
