@@ -67,12 +67,12 @@ func TestEvictionsWait(t *testing.T) {
 	}{
 		"no pod leaves": {
 			fleet.NeedsCordon, false, v1alpha1.ReasonCordonFirst,
-			"PodDisruptionBudget edge allows an eviction 10m0s after the cordon of its node, " +
+			"PodDisruptionBudget edge allows an eviction 10m after the cordon of its node, " +
 				"when the pod has handed its keys over",
 		},
 		"a node was cordoned a moment ago": {
 			fleet.HandingOver, true, v1alpha1.ReasonCordonFirst,
-			"PodDisruptionBudget edge allows an eviction 10m0s after the cordon of its node, " +
+			"PodDisruptionBudget edge allows an eviction 10m after the cordon of its node, " +
 				"when the pod has handed its keys over",
 		},
 		"a pod hands its keys over": {
@@ -82,7 +82,8 @@ func TestEvictionsWait(t *testing.T) {
 		},
 		"it has": {
 			fleet.HandedOver, false, v1alpha1.ReasonHandedOver,
-			"PodDisruptionBudget edge allows evictions: the pods of cordoned nodes have handed their keys over",
+			"PodDisruptionBudget edge allows evictions within spec.disruption.maxUnavailable: the pods of cordoned nodes " +
+				"have handed their keys over",
 		},
 		"there is nobody to hand them over to": {
 			fleet.Unguarded, false, v1alpha1.ReasonBudgetOpen,
@@ -93,10 +94,13 @@ func TestEvictionsWait(t *testing.T) {
 			t.Parallel()
 			f := sharing()
 			f.Sharing.Guard = tt.guard
-			if tt.isAnnounced {
-				f.Sharing.State.Until = time.Time{}
+			if f.Sharing.Announced = tt.isAnnounced; tt.isAnnounced { // until then at most, see fleet.Decide
+				f.Sharing.State.Until = f.Now.Add(10 * time.Second)
 			}
 			after := Of(f)
+			if r := after.Routing; (r.HandoverUntil == nil) != tt.isAnnounced {
+				t.Errorf("keys are handed over until %s", r.HandoverUntil)
+			}
 			c := meta.FindStatusCondition(after.Conditions, v1alpha1.ConditionEvictionsWait)
 			waits := tt.reason == v1alpha1.ReasonHandingOver
 			if c.Reason != tt.reason || c.Message != tt.message || (c.Status == "True") != waits {
@@ -112,5 +116,20 @@ func TestEvictionsWait(t *testing.T) {
 				t.Errorf("the events are %q", told)
 			}
 		})
+	}
+}
+
+// TestEvictionsOfAnUndecidedPass checks that the condition stays as it was in a pass that has not decided who owns
+// keys, as of a spec that is not accepted.
+func TestEvictionsOfAnUndecidedPass(t *testing.T) {
+	t.Parallel()
+	f := sharing()
+	f.Sharing.Guard = fleet.HandingOver
+	f.CacheNode.Status = Of(f)
+	f.Rollout, f.Sharing = nil, &fleet.Decision{State: f.Sharing.State}
+	before := meta.FindStatusCondition(f.CacheNode.Status.Conditions, v1alpha1.ConditionEvictionsWait)
+	after := meta.FindStatusCondition(Of(f).Conditions, v1alpha1.ConditionEvictionsWait)
+	if diff := cmp.Diff(before, after); diff != "" || before.Reason != v1alpha1.ReasonHandingOver {
+		t.Errorf("(-before +after)\n%s", diff)
 	}
 }

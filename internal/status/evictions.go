@@ -10,25 +10,30 @@ import (
 )
 
 // evictions sets EvictionsWait. It names the budget, because an eviction that is refused names nothing else, and the
-// time until which it is refused.
+// time until which it is refused. That is known when the hand-over has begun, and not while it is announced to the
+// pods. A pass that has not decided who owns keys leaves the condition as it was.
 func (l *conditionList) evictions() {
 	set := func(is bool, reason, format string, values ...any) {
 		message := "PodDisruptionBudget " + l.CacheNode.Name + " " + fmt.Sprintf(format, values...)
 		l.set(v1alpha1.ConditionEvictionsWait, is, reason, message)
+	}
+	if l.Rollout == nil {
+		return
 	}
 	guard, until := fleet.Unguarded, time.Time{}
 	if l.Sharing != nil {
 		guard, until = l.Sharing.Guard, l.Sharing.State.Until
 	}
 	switch {
-	case guard == fleet.HandingOver && !until.IsZero():
+	case guard == fleet.HandingOver && !until.IsZero() && !l.Sharing.Announced:
 		set(true, v1alpha1.ReasonHandingOver, "refuses evictions until %s, while pods hand their keys over; "+
 			"kubectl drain tries again until then", until.UTC().Format(time.RFC3339))
 	case guard.Closed():
 		set(false, v1alpha1.ReasonCordonFirst, "allows an eviction %s after the cordon of its node, "+
-			"when the pod has handed its keys over", tuning.Handover(l.CacheNode.Spec.Routing))
+			"when the pod has handed its keys over", tuning.HandoverText(l.CacheNode.Spec.Routing))
 	case guard == fleet.HandedOver:
-		set(false, v1alpha1.ReasonHandedOver, "allows evictions: the pods of cordoned nodes have handed their keys over")
+		set(false, v1alpha1.ReasonHandedOver, "allows evictions within spec.disruption.maxUnavailable: "+
+			"the pods of cordoned nodes have handed their keys over")
 	default:
 		set(false, v1alpha1.ReasonBudgetOpen, "allows evictions within spec.disruption.maxUnavailable")
 	}

@@ -35,7 +35,7 @@ func (f Facts) routing() *v1alpha1.RoutingStatus {
 		}
 	}
 	status.Applied = fmt.Sprintf("%d/%d", applied, pods)
-	if !s.Until.IsZero() {
+	if !s.Until.IsZero() && !f.Sharing.Announced { // otherwise it has not begun
 		status.HandoverUntil = new(metav1.NewTime(s.Until))
 	}
 	return status

@@ -23,9 +23,10 @@ const HopBuffers = 536 << 10
 const FindsPods = 15 * time.Second
 
 // Handover is how long keys that move are filled from where they were; 0 for not at all.
-func Handover(r v1alpha1.Routing) time.Duration {
-	return Duration(cmp.Or(r.Handover, "10m"))
-}
+func Handover(r v1alpha1.Routing) time.Duration { return Duration(HandoverText(r)) }
+
+// HandoverText is Handover as a person would write it.
+func HandoverText(r v1alpha1.Routing) v1alpha1.Duration { return cmp.Or(r.Handover, "10m") }
 
 // routingMode is the mode in effect, and why.
 func routingMode(spec v1alpha1.CacheNodeSpec, before Before) (mode v1alpha1.RoutingMode, why string) {
