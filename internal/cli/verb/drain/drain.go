@@ -3,6 +3,7 @@ package drain
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"time"
@@ -13,6 +14,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	utilnet "k8s.io/apimachinery/pkg/util/net"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
@@ -33,7 +35,8 @@ Pods that share keys hand them over first, for spec.routing.handover (10m by def
 Until then their PodDisruptionBudget refuses the eviction. The command says what it waits for, and until when.
 When no cache pod is left, "kubectl drain" evicts the rest at once. "kubectl uncordon" ends the maintenance.
 
-If the time is over, the exit code is 1. The node stays cordoned, and the hand-over goes on.
+If the time is over or the command is interrupted, the exit code is 1. The node stays cordoned, and the hand-over
+goes on.
 
 It needs the rights to get and patch nodes, to list pods in all namespaces, to create pods/eviction, and to get
 CacheNodes.`,
@@ -53,7 +56,7 @@ CacheNodes.`,
 		defer cancel()
 		d := drainer{
 			Client: cluster.Client, node: args[0], out: command.OutOrStdout(),
-			now: time.Now, said: map[client.ObjectKey]string{},
+			now: time.Now, said: map[string]string{},
 			wait: func(ctx context.Context) {
 				select {
 				case <-ctx.Done():
@@ -77,8 +80,8 @@ type drainer struct {
 	now  func() time.Time
 	// wait waits for the next try, or until the context ends.
 	wait func(context.Context)
-	// said is what was said last of each pod.
-	said map[client.ObjectKey]string
+	// said is what was said last of each pod, and of the node.
+	said map[string]string
 }
 
 func (d drainer) run(ctx context.Context) error {
@@ -89,8 +92,9 @@ func (d drainer) run(ctx context.Context) error {
 		left, err := d.evict(ctx)
 		switch {
 		case ctx.Err() != nil:
-			return fmt.Errorf("the time is over; node %s stays cordoned: run the command again, or kubectl uncordon %s",
-				d.node, d.node)
+			return d.unfinished(ctx)
+		case isPassing(err):
+			d.say("node "+d.node, "waits: "+err.Error())
 		case err != nil:
 			return err
 		case left == 0:
@@ -99,6 +103,24 @@ func (d drainer) run(ctx context.Context) error {
 		}
 		d.wait(ctx)
 	}
+}
+
+// unfinished is the error for a context that has ended before the drain.
+func (d drainer) unfinished(ctx context.Context) error {
+	why := "interrupted"
+	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+		why = "the time is over"
+	}
+	return fmt.Errorf("%s; node %s stays cordoned, and hand-overs go on: run the command again, or kubectl uncordon %s",
+		why, d.node, d.node)
+}
+
+// isPassing is true for an error after which the next try may succeed: the API server may be restarted during a drain
+// that takes minutes.
+func isPassing(err error) bool {
+	return apierrors.IsServiceUnavailable(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) ||
+		apierrors.IsTooManyRequests(err) || utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) ||
+		utilnet.IsProbableEOF(err) || utilnet.IsHTTP2ConnectionLost(err)
 }
 
 // cordon keeps new pods from the node.
@@ -139,7 +161,7 @@ func (d drainer) evict(ctx context.Context) (left int, err error) {
 				return left, err
 			}
 		}
-		d.say(pod, text)
+		d.say("pod "+client.ObjectKeyFromObject(pod).String(), text)
 	}
 	return left, nil
 }
@@ -154,36 +176,46 @@ func (d drainer) try(ctx context.Context, pod *corev1.Pod) (string, error) {
 	case !apierrors.IsTooManyRequests(err):
 		return "", fmt.Errorf("evict pod %s/%s: %w", pod.Namespace, pod.Name, err)
 	}
+	cause, isBudget := apierrors.StatusCause(err, policyv1.DisruptionBudgetCause)
+	if !isBudget { // the API server has too much to do
+		return "waits: " + err.Error(), nil
+	}
 	cacheNode := &v1alpha1.CacheNode{}
 	name := client.ObjectKey{Namespace: pod.Namespace, Name: pod.Labels[naming.LabelInstance]}
-	if err := d.Get(ctx, name, cacheNode); err != nil {
-		return "", err
+	if notFound := d.Get(ctx, name, cacheNode); apierrors.IsNotFound(notFound) {
+		return "waits: " + err.Error(), nil
+	} else if notFound != nil {
+		return "", notFound
 	}
-	return waits(cacheNode, err.Error(), d.now()), nil
+	return waits(cacheNode, cause.Message, d.now()), nil
 }
 
-// waits says what the eviction of a pod waits for; refusal is what the API server said. It changes once a minute.
+// waits says what the eviction of a pod waits for that the budget of its CacheNode refuses; refusal is what the API
+// server said of the budget. It changes once a minute.
 func waits(cacheNode *v1alpha1.CacheNode, refusal string, now time.Time) string {
 	c := meta.FindStatusCondition(cacheNode.Status.Conditions, v1alpha1.ConditionEvictionsWait)
 	r := cacheNode.Status.Routing
 	switch {
 	case c != nil && c.Status == metav1.ConditionTrue && r != nil && r.HandoverUntil != nil:
-		left := max(r.HandoverUntil.Sub(now), 0).Round(time.Minute)
+		left := r.HandoverUntil.Sub(now)
+		if left <= 0 {
+			return "waits until the budget allows it: the keys have been handed over"
+		}
 		return fmt.Sprintf("waits until %s, while keys are handed over: %d min left",
-			r.HandoverUntil.UTC().Format(time.RFC3339), int(left.Minutes()))
+			r.HandoverUntil.UTC().Format(time.RFC3339), (left+time.Minute-1)/time.Minute)
 	case c != nil && c.Reason == v1alpha1.ReasonCordonFirst:
 		return "waits until the operator has seen the cordon, and the hand-over begins"
 	}
-	return "waits: " + refusal
+	return fmt.Sprintf("waits until more of the other pods are ready, by spec.disruption.maxUnavailable: %s; "+
+		"to see why: kubectl cachenode status %s -n %s", refusal, cacheNode.Name, cacheNode.Namespace)
 }
 
-// say prints what has become of a pod, if that is news.
-func (d drainer) say(pod *corev1.Pod, text string) {
-	key := client.ObjectKeyFromObject(pod)
-	if d.said[key] == text {
+// say prints what has become of a pod or of the node, if that is news.
+func (d drainer) say(subject, text string) {
+	if d.said[subject] == text {
 		return
 	}
-	d.said[key] = text
+	d.said[subject] = text
 	const most = 1024
-	_, _ = fmt.Fprintln(d.out, agentapi.Printable(fmt.Sprintf("pod %s: %s", key, text), most))
+	_, _ = fmt.Fprintln(d.out, agentapi.Printable(subject+": "+text, most))
 }

@@ -130,6 +130,9 @@ func (o options) write(out io.Writer, cacheNode *v1alpha1.CacheNode, numbers map
 	writeOutdated(out, cacheNode)
 	if r := cacheNode.Status.Routing; r != nil {
 		text := fmt.Sprintf("%d pods share the keys; %s pods know it", r.Owners, r.Applied)
+		if r.Owners == 1 {
+			text = fmt.Sprintf("1 pod has all keys; %s pods know it", r.Applied)
+		}
 		if r.HandoverUntil != nil {
 			text += "; keys that have moved are filled from their previous owners until " +
 				r.HandoverUntil.UTC().Format(time.RFC3339)
