@@ -115,6 +115,7 @@ func merge(stores []podobjects.Store, most int) (groups []objects.Group, total o
 			byName[g.Name] = sum
 		}
 	}
+	groups = make([]objects.Group, 0, len(byName)) // for programs, an empty list is one too
 	for name, sum := range byName {
 		groups = append(groups, objects.Group{Name: name, Total: sum})
 	}

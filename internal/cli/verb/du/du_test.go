@@ -36,4 +36,7 @@ func TestMerge(t *testing.T) {
 	if diff := cmp.Diff(objects.Total{Objects: 4, Files: 8, Bytes: 22}, total); diff != "" {
 		t.Error(diff)
 	}
+	if groups, _ := merge([]podobjects.Store{store("edge-0", "disk1")}, 2); groups == nil {
+		t.Error("the groups of an empty cache are null for programs")
+	}
 }

@@ -121,6 +121,20 @@ func look(
 	return cacheNode, numbers, nil
 }
 
+// sharing says how pods share the keys.
+func sharing(r v1alpha1.RoutingStatus) string {
+	text := fmt.Sprintf("%d pods share the keys", r.Owners)
+	if r.Owners == 1 {
+		text = "1 pod has all keys"
+	}
+	text += fmt.Sprintf("; %s pods know it", r.Applied)
+	if r.HandoverUntil != nil {
+		text += "; keys that have moved are filled from their previous owners until " +
+			r.HandoverUntil.UTC().Format(time.RFC3339)
+	}
+	return text
+}
+
 // write prints what the status and the pods' numbers say. It is pure except for the writer.
 func (o options) write(out io.Writer, cacheNode *v1alpha1.CacheNode, numbers map[string]podmetrics.Pod) error {
 	if o.output.IsForPrograms() {
@@ -129,18 +143,10 @@ func (o options) write(out io.Writer, cacheNode *v1alpha1.CacheNode, numbers map
 	said := sayConditions(out, cacheNode)
 	writeOutdated(out, cacheNode)
 	if r := cacheNode.Status.Routing; r != nil {
-		text := fmt.Sprintf("%d pods share the keys; %s pods know it", r.Owners, r.Applied)
-		if r.Owners == 1 {
-			text = fmt.Sprintf("1 pod has all keys; %s pods know it", r.Applied)
-		}
-		if r.HandoverUntil != nil {
-			text += "; keys that have moved are filled from their previous owners until " +
-				r.HandoverUntil.UTC().Format(time.RFC3339)
-		}
-		say(out, "%s", text)
+		say(out, "%s", sharing(*r))
 	}
 	if c := cacheNode.Status.ListenerCertificate; c != nil {
-		say(out, "The certificate of listen.tls expires at %s", c.NotAfter.UTC().Format(time.RFC3339))
+		say(out, "The certificate of listen.tls is valid until %s", c.NotAfter.UTC().Format(time.RFC3339))
 	}
 	writeTable(out, cacheNode, numbers, o.output.Value == wide)
 	sayOnce := func(where, message string) {

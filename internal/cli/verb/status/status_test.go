@@ -63,7 +63,7 @@ Ready=True (Ready): 3 of 3
 Warning: disk1 is small; disk2 too
 Degraded=True (DiskFailed): edge-1: disk2; disk1 of edge-0 cannot be mounted
 EvictionsWait=True (HandingOver): budget edge
-The certificate of listen.tls expires at 2027-01-15T08:00:00Z
+The certificate of listen.tls is valid until 2027-01-15T08:00:00Z
 POD      NODE     REVISION   DISK    STATE              SHARE     USED             HIT RATIO
 edge-0   node-1   abc        disk1   Healthy            50.00%    50% of 2.0 GiB   75.0%
 edge-0   node-1   abc        disk2   Healthy            50.00%    50% of 2.0 GiB   too few
@@ -168,5 +168,19 @@ func TestOutdated(t *testing.T) {
 	cacheNode.Status.Conditions[0].Status = "False"
 	if err := inForm("").write(&out, cacheNode, nil); err != nil || strings.Contains(out.String(), "Outdated") {
 		t.Errorf("error %v, and without old pods: %s", err, &out)
+	}
+}
+
+func TestSharing(t *testing.T) {
+	t.Parallel()
+	until := metav1.Unix(1800000000, 0)
+	for want, r := range map[string]v1alpha1.RoutingStatus{
+		"2 pods share the keys; 1/2 pods know it": {Owners: 2, Applied: "1/2"},
+		"1 pod has all keys; 2/2 pods know it; keys that have moved are filled from their previous owners " +
+			"until 2027-01-15T08:00:00Z": {Owners: 1, Applied: "2/2", HandoverUntil: &until},
+	} {
+		if got := sharing(r); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
 	}
 }
