@@ -119,8 +119,8 @@ func TestEvictionsWait(t *testing.T) {
 	}
 }
 
-// TestEvictionsOfAnUndecidedPass checks that the condition stays as it was in a pass that has not decided who owns
-// keys, as of a spec that is not accepted.
+// TestEvictionsOfAnUndecidedPass checks the condition of passes that have not decided who owns keys: it stays as it was
+// if the pass failed, and the budget is open while the spec is not accepted.
 func TestEvictionsOfAnUndecidedPass(t *testing.T) {
 	t.Parallel()
 	f := sharing()
@@ -130,6 +130,11 @@ func TestEvictionsOfAnUndecidedPass(t *testing.T) {
 	before := meta.FindStatusCondition(f.CacheNode.Status.Conditions, v1alpha1.ConditionEvictionsWait)
 	after := meta.FindStatusCondition(Of(f).Conditions, v1alpha1.ConditionEvictionsWait)
 	if diff := cmp.Diff(before, after); diff != "" || before.Reason != v1alpha1.ReasonHandingOver {
-		t.Errorf("(-before +after)\n%s", diff)
+		t.Errorf("a pass that failed (-before +after)\n%s", diff)
+	}
+	f.Problem = &Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: "wrong", Stalled: true}
+	after = meta.FindStatusCondition(Of(f).Conditions, v1alpha1.ConditionEvictionsWait)
+	if after.Reason != v1alpha1.ReasonBudgetOpen {
+		t.Errorf("while the spec is not accepted: %s, want %s", after.Reason, v1alpha1.ReasonBudgetOpen)
 	}
 }

@@ -11,13 +11,14 @@ import (
 
 // evictions sets EvictionsWait. It names the budget, because an eviction that is refused names nothing else, and the
 // time until which it is refused. That is known when the hand-over has begun, and not while it is announced to the
-// pods. A pass that has not decided who owns keys leaves the condition as it was.
+// pods. A pass that failed before it decided who owns keys leaves the condition as it was. While the spec is not
+// accepted, nobody decides, and the budget is open.
 func (l *conditionList) evictions() {
 	set := func(is bool, reason, format string, values ...any) {
 		message := "PodDisruptionBudget " + l.CacheNode.Name + " " + fmt.Sprintf(format, values...)
 		l.set(v1alpha1.ConditionEvictionsWait, is, reason, message)
 	}
-	if l.Rollout == nil {
+	if l.Rollout == nil && l.Problem == nil {
 		return
 	}
 	guard, until := fleet.Unguarded, time.Time{}
