@@ -20,6 +20,7 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/shard"
 	"github.com/cachenode/cachenode-operator/internal/tuning"
@@ -279,6 +280,9 @@ func pluginTells(t *testing.T, s *suite) {
 	end()
 	if out := plugin(t, "", "config", name+"-0"); !strings.Contains(out, "thread_pool pool_disk1 ") {
 		t.Errorf("config has no thread pool:\n%s", out)
+	}
+	if log := kubectl(t, "", "logs", name+"-0", "--container", layout.Container); strings.Contains(log, "setrlimit") {
+		t.Errorf("nginx asks for more open files than its container allows:\n%s", log)
 	}
 	var told struct {
 		Name string

@@ -3,12 +3,17 @@ package e2e
 import (
 	"context"
 	"fmt"
+	"os"
+	"os/exec"
+	"strings"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/fleet"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/test/client/report"
@@ -148,13 +153,15 @@ func scalesOwners(t *testing.T, s *suite) {
 	}
 }
 
-// drainsOwner drains a node under load as administrators do: kubectl evicts in the moment of the cordon.
+// drainsOwner drains a node under load as administrators do: kubectl evicts in the moment of the cordon. The plugin,
+// started during the hand-over, says what both wait for.
 func drainsOwner(t *testing.T, s *suite) {
 	p := s.target(t, name+"-0")
 	node, uid := p.pod(t).Spec.NodeName, p.pod(t).UID
 	s.cache(t)
 	end := s.calmLoad(t, moving)
 	drained, begun := make(chan error, 1), time.Now()
+	said := make(chan string, 1)
 	defer kubectl(t, "", "uncordon", node)
 	s.movesKeys(t, func() {
 		go func() {
@@ -169,9 +176,22 @@ func drainsOwner(t *testing.T, s *suite) {
 		if now := p.pod(t).UID; now != uid {
 			t.Error("the pod was evicted before it had handed its keys over")
 		}
+		go func() {
+			out, err := exec.Command(os.Getenv("CACHENODE_TEST_PLUGIN"), "drain", node, "--timeout=2m").CombinedOutput()
+			said <- fmt.Sprintf("%s%v", out, err)
+		}()
 		s.showsAway(t)
 	})
 	must(t, <-drained)
+	text := <-said
+	for _, line := range []string{
+		"pod " + namespace + "/" + p.name + ": waits until ", "while keys are handed over: ",
+		"node " + node + ": no cache pod is left\n<nil>",
+	} {
+		if !strings.Contains(text, line) {
+			t.Errorf("kubectl cachenode drain does not say %q:\n%s", line, text)
+		}
+	}
 	if took := time.Since(begun); took < handover {
 		t.Errorf("drained after %s, before the hand-over has ended", took)
 	}
@@ -188,6 +208,15 @@ func (s *suite) showsAway(t *testing.T) {
 		status := s.cacheNode(t).Status
 		if pod := status.Pods[0]; status.Routing.Owners != 2 || pod.Share != "0.00%" || pod.Message == "" {
 			return fmt.Sprintf("the status says %+v", status)
+		}
+		wait := meta.FindStatusCondition(status.Conditions, v1alpha1.ConditionEvictionsWait)
+		until := status.Routing.HandoverUntil
+		if until == nil || wait.Status != "True" || !strings.Contains(wait.Message, until.UTC().Format(time.RFC3339)) {
+			return fmt.Sprintf("keys are handed over until %s, and evictions wait: %+v", until, wait)
+		}
+		if told := kubectl(t, "", "get", "events", "--field-selector", "reason="+v1alpha1.ReasonHandingOver, "-o",
+			"jsonpath={.items[*].note}{.items[*].message}"); !strings.Contains(told, wait.Message) {
+			return fmt.Sprintf("the events say %q, want %q", told, wait.Message)
 		}
 		return ""
 	})

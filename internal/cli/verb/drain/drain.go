@@ -206,8 +206,8 @@ func waits(cacheNode *v1alpha1.CacheNode, refusal string, now time.Time) string 
 	case c != nil && c.Reason == v1alpha1.ReasonCordonFirst:
 		return "waits until the operator has seen the cordon, and the hand-over begins"
 	}
-	return fmt.Sprintf("waits until more of the other pods are ready, by spec.disruption.maxUnavailable: %s; "+
-		"to see why: kubectl cachenode status %s -n %s", refusal, cacheNode.Name, cacheNode.Namespace)
+	return fmt.Sprintf("waits until more pods are ready or spec.disruption.maxUnavailable is raised: %s; "+
+		"to see which: kubectl cachenode status %s -n %s", refusal, cacheNode.Name, cacheNode.Namespace)
 }
 
 // say prints what has become of a pod or of the node, if that is news.

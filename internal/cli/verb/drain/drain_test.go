@@ -106,7 +106,7 @@ func TestWaits(t *testing.T) {
 		until  time.Duration
 		want   string
 	}{
-		"no condition yet": {"", 0, "waits until more of the other pods are ready"},
+		"no condition yet": {"", 0, "waits until more pods are ready"},
 		"the cordon has not been seen": {
 			v1alpha1.ReasonCordonFirst, 0, "waits until the operator has seen the cordon, and the hand-over begins",
 		},
@@ -121,8 +121,8 @@ func TestWaits(t *testing.T) {
 			v1alpha1.ReasonHandingOver, -time.Second, "waits until the budget allows it: the keys have been handed over",
 		},
 		"another pod is down": {
-			v1alpha1.ReasonHandedOver, 0, "waits until more of the other pods are ready, by spec.disruption.maxUnavailable: " +
-				"The disruption budget edge needs 2; to see why: kubectl cachenode status edge -n a",
+			v1alpha1.ReasonHandedOver, 0, "waits until more pods are ready or spec.disruption.maxUnavailable is raised: " +
+				"The disruption budget edge needs 2; to see which: kubectl cachenode status edge -n a",
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
