@@ -2,6 +2,7 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -12,10 +13,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/sys/unix"
 
 	"github.com/cachenode/cachenode-operator/internal/agent/reload"
 	"github.com/cachenode/cachenode-operator/internal/agent/server"
@@ -26,7 +29,7 @@ import (
 const asAgent = "CACHENODE_TEST_LISTENERS"
 
 // TestListeners lists all that the agent listens on, in a network namespace of its own, so that a listener without the
-// limits of package server does not go unnoticed.
+// limits of package server does not go unnoticed. Each has a bound on connections.
 func TestListeners(t *testing.T) {
 	if os.Getenv(asAgent) != "" {
 		listen(t)
@@ -98,10 +101,58 @@ func listen(t *testing.T) {
 			t.Logf("listens on unix %s", strings.TrimPrefix(fields[7], filepath.Clean(root)))
 		}
 	}
+	holdsOff(t, "tcp", fmt.Sprintf("127.0.0.1:%d", layout.MetricsPort), server.PlainLimits)
+	holdsOff(t, "tcp", fmt.Sprintf("127.0.0.1:%d", layout.AgentPort), server.ReportLimits)
+	holdsOff(t, "unix", root+layout.AgentSocket, server.LocalLimits)
 	cancel()
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
+}
+
+// holdsOff checks that a listener has ended the oldest idle connection when it answers one beyond its limit.
+func holdsOff(t *testing.T, network, address string, limits server.Limits) {
+	t.Helper()
+	var connections []net.Conn
+	for range limits.Connections + 8 { // those of awaitPort may still count
+		connection, err := net.Dial(network, address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = connection.Close() }()
+		connections = append(connections, connection)
+	}
+	newest := connections[len(connections)-1]
+	if err := newest.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.WriteString(newest, "GET / HTTP/1.0\r\n\r\n"); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := newest.Read(make([]byte, 1)); err != nil {
+		t.Errorf("%s: the newest of %d connections gets no answer: %v", address, len(connections), err)
+	}
+	if isOpen(t, connections[0]) {
+		t.Errorf("%s: the oldest of %d connections is open", address, len(connections))
+	}
+}
+
+// isOpen reports whether the other end has not closed a connection, without waiting for that.
+func isOpen(t *testing.T, connection net.Conn) (open bool) {
+	t.Helper()
+	raw, err := connection.(syscall.Conn).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = raw.Read(func(fd uintptr) bool {
+		_, _, err := unix.Recvfrom(int(fd), make([]byte, 1), unix.MSG_PEEK|unix.MSG_DONTWAIT)
+		open = errors.Is(err, unix.EAGAIN)
+		return true
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return open
 }
 
 func awaitPort(t *testing.T, port int) {
