@@ -237,9 +237,9 @@ type CacheMethod string
 
 // CacheLock becomes proxy_cache_lock, proxy_cache_lock_timeout and proxy_cache_lock_age.
 type CacheLock struct {
-	// enabled lets only one request at a time ask the origin for an object that is not in the cache. Default true. Requests
-	// for an object whose last response could not be stored do not wait for each other, if nginx has ngx_http_js_module:
-	// the stock image has it, its -slim variants lack it.
+	// enabled lets only one request at a time ask the origin for an object that is not in the cache. Default true.
+	// Requests for an object whose last response could not be stored do not wait for each other, if nginx has
+	// ngx_http_js_module: the stock image has it, its -slim variants lack it.
 	// +optional
 	// +kubebuilder:default=true
 	Enabled *bool `json:"enabled,omitempty"`

@@ -23,8 +23,8 @@ type Listen struct {
 	ReusePort *bool `json:"reusePort,omitempty"`
 
 	// maxConnections is the number of connections that a worker may have, to clients and to the origin together
-	// (worker_connections). With io.mode Workers, the workers of a CPU share this number. If the limit on open files of the
-	// pod does not suffice for it, workers have fewer, and status.tuning says so. Range 256 to 65536, default 16384.
+	// (worker_connections). With io.mode Workers, the workers of a CPU share this number. If the limit on open files of
+	// the pod does not suffice for it, workers have fewer, and status.tuning says so. Range 256 to 65536, default 16384.
 	// +optional
 	// +kubebuilder:default=16384
 	// +kubebuilder:validation:Minimum=256

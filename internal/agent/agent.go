@@ -78,6 +78,9 @@ type Agent struct {
 	lowered string
 	nginx   string // the version of nginx's program
 	scripts bool   // nginx has the module for scripts
+	// noScripts is true if it is known that nginx lacks it. Both are false while that is not known.
+	noScripts bool
+	asked     bool // nginx's program has answered. Only the conductor uses it.
 	// blamed counts the consecutive tries that failed because of a disk. Only the conductor uses it.
 	blamed int
 	// strange counts the consecutive checks in which nginx ran another configuration. Only the conductor uses it.
@@ -144,7 +147,6 @@ const (
 
 // Run is the conductor. It returns when the context ends.
 func (a *Agent) Run(ctx context.Context) {
-	a.askNginx(ctx)
 	var looked time.Time
 	timer := time.NewTimer(0)
 	defer timer.Stop()
@@ -159,6 +161,7 @@ func (a *Agent) Run(ctx context.Context) {
 		wait := checkInterval
 		if now := time.Now(); now.Sub(looked) >= fileInterval || a.isUnsettled() {
 			looked = now
+			a.askNginx(ctx)
 			wait = a.step(ctx)
 		}
 		a.check(ctx)

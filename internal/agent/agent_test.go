@@ -229,8 +229,8 @@ func TestAgent(t *testing.T) {
 	if r := p.agent.Report(); r.Renderer != agentapi.Renderer || r.NginxVersion == "" ||
 		agentapi.IsOldNginx(r.NginxVersion) {
 		t.Errorf("the report has renderer %d and nginx %q", r.Renderer, r.NginxVersion)
-	} else if !slices.Contains(r.Features, agentapi.FeatureScripts) {
-		t.Errorf("the report does not say that nginx has its module for scripts: %q", r.Features)
+	} else if slices.Contains(r.Features, agentapi.FeatureNoScripts) {
+		t.Errorf("the report says that nginx lacks its module for scripts: %q", r.Features)
 	}
 
 	steps.Run(t, "the candidate, when the annotation names it", func() {

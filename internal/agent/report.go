@@ -108,8 +108,8 @@ func (a *Agent) Report() agentapi.Report {
 		Features: []string{agentapi.FeatureRouting, agentapi.FeatureLeaving, agentapi.FeaturePurge},
 		Refusal:  a.refusal, Problem: a.problem, Lowered: a.lowered,
 	}
-	if a.scripts {
-		r.Features = append(r.Features, agentapi.FeatureScripts)
+	if a.noScripts {
+		r.Features = append(r.Features, agentapi.FeatureNoScripts)
 	}
 	r.Unsafe = a.unsafe.since(time.Now())
 	done := a.purger.Done(math.MaxInt64)

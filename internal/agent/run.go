@@ -80,19 +80,24 @@ func (a *Agent) follow(ctx context.Context, watcher *fsnotify.Watcher) error {
 	}
 }
 
-// askNginx asks nginx's program what it is, once: the image does not change during the life of the pod.
+// askNginx asks nginx's program what it is, until it has answered: the image does not change during the life of the
+// pod. Only the conductor calls it.
 func (a *Agent) askNginx(ctx context.Context) {
-	version, err := a.Nginx.ProgramVersion(ctx)
-	if err != nil {
-		a.Log.Warn("nginx -v", "error", err)
+	if a.asked {
+		return
+	}
+	version, failure := a.Nginx.ProgramVersion(ctx)
+	if failure != nil {
+		a.Log.Warn("nginx -v", "error", failure)
 	}
 	scripts, err := a.Nginx.HasScripts(ctx)
 	if err != nil {
 		a.Log.Warn("asking nginx whether it has its module for scripts", "error", err)
 	}
+	a.asked = failure == nil && err == nil
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
-	a.nginx, a.scripts = version, scripts
+	a.nginx, a.scripts, a.noScripts = version, scripts, err == nil && !scripts
 }
 
 func (a *Agent) hasScripts() bool {

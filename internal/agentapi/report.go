@@ -92,8 +92,9 @@ type DiskReport struct {
 // FeatureRouting is the feature of agents that know routing.mode Sharded.
 const FeatureRouting = "routing"
 
-// FeatureScripts is the feature of pods whose nginx has the module for scripts: see Module in package cache.
-const FeatureScripts = "scripts"
+// FeatureNoScripts is the feature of pods whose nginx is known to lack the module for scripts: see Module in package
+// cache.
+const FeatureNoScripts = "no-scripts"
 
 // FeatureLeaving is the feature of agents that know disks that leave: see [tuning.Leaves].
 const FeatureLeaving = "leaving"

@@ -9,17 +9,14 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 )
 
-// withoutScripts says which pods' nginx lacks the module for scripts, and what is off there. Agents that are older than
-// the operator say nothing about it.
+// withoutScripts says which pods' nginx lacks the module for scripts, and what is off there.
 func (f Facts) withoutScripts() []string {
 	if !ptr.Deref(f.CacheNode.Spec.Cache.Lock.Enabled, true) {
 		return nil
 	}
 	var pods []string
 	for _, p := range f.Pods {
-		r := p.Report
-		if r != nil && r.Renderer >= agentapi.Renderer && r.NginxVersion != "" &&
-			!slices.Contains(r.Features, agentapi.FeatureScripts) {
+		if p.Report != nil && slices.Contains(p.Report.Features, agentapi.FeatureNoScripts) {
 			pods = append(pods, p.Name)
 		}
 	}

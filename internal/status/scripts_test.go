@@ -14,9 +14,7 @@ import (
 // TestWithoutScripts checks that status.tuning says that hit-for-miss is off, and in which pods.
 func TestWithoutScripts(t *testing.T) {
 	t.Parallel()
-	const now, version = agentapi.Renderer, agentapi.MinNginx
-	has := &agentapi.Report{Renderer: now, NginxVersion: version, Features: []string{agentapi.FeatureScripts}}
-	lacks := &agentapi.Report{Renderer: now, NginxVersion: version}
+	lacks, has := &agentapi.Report{Features: []string{agentapi.FeatureNoScripts}}, &agentapi.Report{}
 	said := func(pods string) []string {
 		return []string{"requests for what may not be stored wait for each other (no hit-for-miss), because nginx lacks " +
 			"ngx_http_js_module: an image of nginx whose name does not end in -slim has it; pods: " + pods}
@@ -29,8 +27,6 @@ func TestWithoutScripts(t *testing.T) {
 		"no pods":                 {},
 		"all have it":             {[]*agentapi.Report{has, has}, nil, nil},
 		"no report":               {[]*agentapi.Report{nil}, nil, nil},
-		"an older agent":          {[]*agentapi.Report{{NginxVersion: version}}, nil, nil},
-		"nginx has not answered":  {[]*agentapi.Report{{Renderer: now}}, nil, nil},
 		"without a lock":          {[]*agentapi.Report{lacks}, new(false), nil},
 		"two lack it, one has it": {[]*agentapi.Report{lacks, has, lacks}, nil, said("edge-0, edge-2")},
 	} {

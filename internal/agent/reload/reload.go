@@ -225,7 +225,8 @@ func (n *Nginx) ProgramVersion(ctx context.Context) (string, error) {
 	return version, nil
 }
 
-// HasScripts reports whether nginx has the module for the script of the configurations, and takes the script.
+// HasScripts reports whether nginx has the module for the script of the configurations, and takes the script. An error
+// means that this is not known.
 func (n *Nginx) HasScripts(ctx context.Context) (bool, error) {
 	trial := File{Path: layout.ConfigFile + ".scripts", Content: []byte(cache.TrialOfScripts())}
 	script := File{Path: cache.ScriptFile(), Content: []byte(cache.Script)}
@@ -234,10 +235,17 @@ func (n *Nginx) HasScripts(ctx context.Context) (bool, error) {
 	}
 	defer func() { _ = os.Remove(n.Root + trial.Path) }()
 	err := n.test(ctx, trial.Path)
-	if _, refused := errors.AsType[*RefusedError](err); refused {
+	if refused, ok := errors.AsType[*RefusedError](err); ok && slices.ContainsFunc(refused.Lines, aboutScripts) {
 		return false, nil
 	}
 	return err == nil, err
+}
+
+// aboutScripts reports whether a message of nginx is about the module for scripts: that it is missing or does not fit,
+// or that it does not know a directive or take the script.
+func aboutScripts(line string) bool {
+	return strings.Contains(line, cache.Module) || strings.Contains(line, "js_") ||
+		strings.Contains(line, cache.ScriptFile()) || strings.Contains(line, "Error: ")
 }
 
 // test runs nginx -t.

@@ -5,23 +5,38 @@ import (
 	"testing"
 	"time"
 
+	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 )
 
-// TestHasScripts checks that an nginx without the module for scripts, as in the image nginx-slim, is found.
+// TestHasScripts checks that an nginx without the module for scripts is found, as in the image nginx-slim, or with one
+// that does not fit. If the trial fails otherwise, nothing is known.
 func TestHasScripts(t *testing.T) {
 	t.Parallel()
-	n := nginxtest.New(t)
-	nginx := &Nginx{Program: n.Program(), Root: n.Root, TestTimeout: time.Minute}
-	for _, want := range []bool{true, false} {
-		if got, err := nginx.HasScripts(t.Context()); got != want || err != nil {
-			t.Errorf("got %v, %v; want %v", got, err, want)
-		}
-		if want {
-			if err := os.Remove(n.Root + cache.Module); err != nil {
+	removed := func(n *nginxtest.Nginx) error { return os.Remove(n.Root + cache.Module) }
+	broken := func(n *nginxtest.Nginx) error { return os.WriteFile(n.Root+cache.Module, []byte("no program"), 0o600) }
+	for name, tt := range map[string]struct {
+		breaks   func(n *nginxtest.Nginx) error
+		has, err bool
+	}{
+		"as it is":                     {func(*nginxtest.Nginx) error { return nil }, true, false},
+		"without the module":           {removed, false, false},
+		"with a module that is broken": {broken, false, false},
+		"a folder that cannot be written": {
+			func(n *nginxtest.Nginx) error { return os.Chmod(n.Root+layout.RunDir, 0o555) }, false, true,
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := nginxtest.New(t)
+			nginx := &Nginx{Program: n.Program(), Root: n.Root, TestTimeout: time.Minute}
+			if err := tt.breaks(n); err != nil {
 				t.Fatal(err)
 			}
-		}
+			if got, err := nginx.HasScripts(t.Context()); got != tt.has || (err != nil) != tt.err {
+				t.Errorf("got %v, %v; want %v, an error: %v", got, err, tt.has, tt.err)
+			}
+		})
 	}
 }

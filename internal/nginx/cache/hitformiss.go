@@ -38,15 +38,16 @@ const (
 	afterWait       = "$after_wait"
 	afterSecondWait = "$after_second_wait"
 
-	// unstorableVariable is 1 for a response that may not be stored, notedVariable is 1 for an object for which the script
-	// remembers one, and hitForMissKey is its key there.
+	// unstorableVariable is 1 for a response that may not be stored, 0 for one that may, and "" if that is not known.
+	// notedVariable is 1 for an object for which the script remembers the former, and hitForMissKey is its key there.
 	unstorableVariable = "$is_unstorable"
 	notedVariable      = "$is_noted"
 	hitForMissKey      = "$hit_for_miss_key"
 
 	// firstWait is how long a request waits for the lock in its disk's location, before it asks whether that is in vain.
-	// nginx itself looks every half second whether the lock is free.
-	firstWait = 500 * time.Millisecond
+	// It is also how long a request waits that comes while another one asks. Later, nginx looks every half second whether
+	// the lock is free.
+	firstWait = 200 * time.Millisecond
 	// notedFor is how long an object is remembered after the last response that could not be stored.
 	notedFor = 10 * time.Second
 )
@@ -58,13 +59,15 @@ const (
 // such an object, and to take away nothing but the lock.
 //
 //	disk ─▶ gateway ─▶ the origin                       the first: the script notes a response that may not be stored
-//	disk ─▶ gateway ─▶ unlocked ─▶ gateway ─▶ the origin     the others, half a second later, and all from then on
-//	disk ─▶ gateway ─▶ waiting                          those that have waited for half a second for what is not noted
+//	disk ─▶ gateway ─▶ unlocked ─▶ gateway ─▶ the origin     the others, after firstWait, and all from then on
+//	disk ─▶ gateway ─▶ waiting                          those that have waited in vain, for what is not noted
 //
 // Each request looks its object up first, so one that is stored and fresh is served, whatever is noted. In unlocked it
 // is looked up once more, and what may be stored is. The gateway answers at once for what is noted, so the lock is held
 // for a moment only; a request that comes in that moment waits for firstWait. With slices, a later slice could not be
 // sent elsewhere, so the first wait there is for as long as the second.
+//
+// What is noted holds until a response comes that may be stored. For notedFor after that, nothing is noted.
 //
 // The script runs for a request that the gateway gets for an object that is not stored, and never for a HIT.
 func (r renderer) hitsForMiss() bool {
@@ -93,7 +96,7 @@ func (r renderer) hitForMissMaps() conf.Block {
 			conf.Row(conf.Expression("~^(?:"+misses+")$"), conf.Expression(objectOfRequest))),
 		conf.B("map", []conf.Argument{conf.Expression("$request_time"), conf.Expression(missVariable)},
 			conf.D("volatile"), conf.D("default", conf.Literal(stateWaited)),
-			conf.Row(conf.Expression("~^0[.][0-3]"), conf.Literal(stateMiss))),
+			conf.Row(conf.Expression("~^0[.](?:0|1[0-4])"), conf.Literal(stateMiss))),
 		r.unstorable(),
 	}
 }
@@ -128,21 +131,32 @@ func (r renderer) missPlaces() conf.Block {
 	}
 }
 
-// unstorable is the map for unstorableVariable. It knows what nginx heeds. A server error says nothing of the object.
+// unstorable is the map for unstorableVariable. It reads what nginx reads, in nginx's order: X-Accel-Expires, then
+// Cache-Control, then Expires, then cache.valid. A map cannot tell whether the date of Expires has passed. An error of
+// the server says nothing of the object, and neither does a range that it does not have.
 func (r renderer) unstorable() conf.Directive {
-	known := conf.Expression(ownOnly + variesVariable + partialVariable + "$upstream_http_set_cookie:$status:" +
-		"$upstream_http_x_accel_expires$upstream_http_expires:" + controlVariable)
-	var valid []string
+	known := conf.Expression("$status:" + variesVariable + partialVariable + agedVariable + "$upstream_http_set_cookie:" +
+		lifetimeVariable + "|$upstream_http_expires|" + controlVariable)
+	valid := []string{"304"}
 	for _, v := range r.Spec.Cache.Valid {
 		for _, status := range v.Status {
 			valid = append(valid, strconv.Itoa(int(status)))
 		}
 	}
+	const nothing, may, mayNot = conf.Literal(""), conf.Literal("0"), conf.Literal("1")
+	const control = "~*^[0-9]+::[^|]*[|][^|]*[|].*"
 	return conf.B("map", []conf.Argument{known, conf.Expression(unstorableVariable)},
-		conf.D("default", conf.Literal("1")),
-		conf.Row(conf.Expression("~^:5"), conf.Literal("")),
-		conf.Row(conf.Expression("~^:(?:"+strings.Join(append(valid, "304"), "|")+"):"), conf.Literal("")),
-		conf.Row(conf.Expression("~*^:[0-9]+:(?:[^:]|.*max-?age=)"), conf.Literal("")))
+		conf.D("default", mayNot),
+		conf.Row(conf.Expression("~^(?:5|416)"), nothing),
+		conf.Row(conf.Expression("~^[0-9]+::0"), mayNot),
+		conf.Row(conf.Expression("~^[0-9]+::[1-9@]"), may),
+		conf.Row(conf.Expression(control+"(?:no-store|no-cache|private)"), mayNot),
+		conf.Row(conf.Expression(control+"s-maxage=0*[1-9]"), may),
+		conf.Row(conf.Expression(control+"s-maxage="), mayNot),
+		conf.Row(conf.Expression(control+"max-age=0*[1-9]"), may),
+		conf.Row(conf.Expression(control+"max-age="), mayNot),
+		conf.Row(conf.Expression("~^[0-9]+::[^|]*[|][^|]"), nothing),
+		conf.Row(conf.Expression("~^(?:"+strings.Join(valid, "|")+")::"), may))
 }
 
 // sentBack are the gateway's locations that send a request back to the cache.

@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"regexp"
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -230,8 +232,7 @@ func TestHitForMissAfterALongWait(t *testing.T) {
 	}
 }
 
-// TestNotesAreForgotten checks that an object that could not be stored is stored as soon as it can be, and once more
-// fetched once for all who ask at the same time.
+// TestNotesAreForgotten checks that an object that could not be stored is stored as soon as it can be.
 func TestNotesAreForgotten(t *testing.T) {
 	t.Parallel()
 	for name, slice := range map[string]string{"whole": "", "slices": "  cache: {slice: {size: 1Mi}}\n"} {
@@ -303,6 +304,149 @@ func TestNotesAreBounded(t *testing.T) {
 	}
 	if log := n.Log(); strings.Contains(log, "js ") {
 		t.Error("the script has reported an error")
+	}
+}
+
+// TestWhatIsNoted checks which responses are noted as ones that may not be stored: requests that come while the body of
+// the first is still on its way go to the origin too, or wait for it.
+func TestWhatIsNoted(t *testing.T) {
+	t.Parallel()
+	const clients = 3
+	later := time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)
+	for name, tt := range map[string]struct {
+		status int
+		header http.Header
+		noted  bool
+	}{
+		"max-age":                        {200, http.Header{"Cache-Control": {"max-age=60"}}, false},
+		"max-age with a zero before it":  {200, http.Header{"Cache-Control": {"max-age=060"}}, false},
+		"by cache.valid":                 {200, http.Header{}, false},
+		"Expires":                        {200, http.Header{"Expires": {later}}, false},
+		"Expires, public":                {200, http.Header{"Expires": {later}, "Cache-Control": {"public"}}, false},
+		"s-maxage instead of max-age":    {200, http.Header{"Cache-Control": {"max-age=0, s-maxage=600"}}, false},
+		"X-Accel-Expires alone counts":   {200, http.Header{"Cache-Control": {"no-cache"}, "X-Accel-Expires": {"9"}}, false},
+		"another status with a lifetime": {403, http.Header{"Cache-Control": {"max-age=60"}}, false},
+		"another status":                 {403, http.Header{}, true},
+		"no-store":                       {200, http.Header{"Cache-Control": {"no-store"}}, true},
+		"no-store, X-Accel-Expires":      {200, http.Header{"Cache-Control": {"no-store"}, "X-Accel-Expires": {"60"}}, true},
+		"private":                        {200, http.Header{"Cache-Control": {"private, max-age=60"}}, true},
+		"max-age=0":                      {200, http.Header{"Cache-Control": {"max-age=0"}}, true},
+		"s-maxage=0":                     {200, http.Header{"Cache-Control": {"s-maxage=0, max-age=60"}}, true},
+		"X-Accel-Expires: 0":             {200, http.Header{"X-Accel-Expires": {"0"}}, true},
+		"a cookie":                       {200, http.Header{"Set-Cookie": {"a=b"}, "Cache-Control": {"max-age=60"}}, true},
+		"Vary: *":                        {200, http.Header{"Vary": {"*"}}, true},
+		"aged":                           {200, http.Header{"Cdn-Cache-Control": {"max-age=60"}, "Age": {"3"}}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			var asked atomic.Int64
+			arrived, release := make(chan struct{}, clients), make(chan struct{})
+			n := start(t, func(w http.ResponseWriter, r *http.Request) {
+				asked.Add(1)
+				maps.Copy(w.Header(), tt.header)
+				w.WriteHeader(tt.status)
+				_, _ = io.WriteString(w, "the first half, ")
+				w.(http.Flusher).Flush() //nolint:forcetypeassert // the server's own
+				arrived <- struct{}{}
+				select {
+				case <-release:
+				case <-r.Context().Done():
+				}
+				_, _ = io.WriteString(w, "and the second")
+			})
+			first := several(t, 1, n.Client(), "http://127.0.0.1:8080/page")
+			<-arrived
+			before, _ := requestsOf(t, n)
+			others := several(t, clients-1, n.Client(), "http://127.0.0.1:8080/page")
+			if tt.noted {
+				for range clients - 1 {
+					<-arrived
+				}
+			} else { // each asks the gateway once, and waits on
+				for i, now := 0, 0; now < before+i+2*(clients-1); i++ {
+					must(t, t.Context().Err())
+					now, _ = requestsOf(t, n)
+				}
+			}
+			want := int64(1)
+			if tt.noted {
+				want = clients
+			}
+			if got := asked.Load(); got != want {
+				t.Errorf("%d requests came to the origin, want %d", got, want)
+			}
+			close(release)
+			first()
+			others()
+		})
+	}
+}
+
+// halved is an origin that sends the header of a response and keeps the body, but for clients with a cookie, whose
+// response may not be stored.
+type halved struct {
+	asked             atomic.Int64
+	arrived, released chan struct{}
+}
+
+func (h *halved) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	h.asked.Add(1)
+	w.Header().Set("ETag", `"1"`)
+	w.Header().Set("Cache-Control", "max-age=600")
+	switch {
+	case r.Header.Get("Cookie") != "":
+		w.Header().Set("Cache-Control", "no-store")
+	case strings.HasPrefix(r.Header.Get("Range"), "bytes=9"):
+		w.WriteHeader(http.StatusRequestedRangeNotSatisfiable)
+	default:
+		w.Header().Set("Content-Length", "4")
+		w.(http.Flusher).Flush() //nolint:forcetypeassert // the server's own
+		h.arrived <- struct{}{}
+		select {
+		case <-h.released:
+		case <-r.Context().Done():
+		}
+		_, _ = io.WriteString(w, "page")
+	}
+}
+
+// TestNotesDoNotOutweigh checks that a response that may not be stored does not take the lock from those that wait for
+// one that may: neither one for a client that has a cookie, nor one about a range that is not there.
+func TestNotesDoNotOutweigh(t *testing.T) {
+	t.Parallel()
+	const url = "http://127.0.0.1:8080/page"
+	for name, tt := range map[string]struct {
+		slice, header string
+		leaders       int // requests without a lock, or with it, before others wait
+	}{
+		"a client's own":            {"", "Cookie: visitor=1", 2},
+		"a range that is not there": {"  cache: {slice: {size: 1Mi}}\n", "Range: bytes=9999999-", 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			h := &halved{arrived: make(chan struct{}, 10), released: make(chan struct{})}
+			n := nginxtest.New(t)
+			config, err := cache.Render(decode(t, []byte(threeDisks+tt.slice)))
+			must(t, err)
+			n.Configure(config.Text, "disk1", "disk2", "disk3")
+			n.Serve("127.0.0.1:9000", h)
+			n.Start()
+			ask(t, n.Client(), http.MethodGet, url, tt.header)
+			var answers []func() map[string]int
+			for range tt.leaders {
+				answers = append(answers, several(t, 1, n.Client(), url))
+				<-h.arrived
+			}
+			answers = append(answers, several(t, 3, n.Client(), url))
+			occupied(t, n, 2*tt.leaders+3)
+			close(h.released)
+			for _, wait := range answers {
+				wait()
+			}
+			if got := h.asked.Load(); got != int64(1+tt.leaders) {
+				t.Errorf("the origin got %d requests, want %d", got, 1+tt.leaders)
+			}
+		})
 	}
 }
 

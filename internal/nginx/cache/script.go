@@ -20,11 +20,12 @@ const Module = "/usr/lib/nginx/modules/ngx_http_js_module.so"
 // ScriptFile is where Script must be before nginx reads a configuration that was rendered with Facts.Scripts.
 func ScriptFile() string { return layout.ScriptFile(digest(Script)) }
 
-// memories are the dictionaries of the script, and for how long an entry is remembered.
+// memories are the dictionaries of the script: their names and sizes, the type of their values, and for how long an
+// entry is remembered. The first has an entry for each object that is fetched.
 var memories = []struct {
-	name  string
-	lasts time.Duration
-}{{"unstorable", notedFor}, {"tags", mixedFor}, {"mixed", mixedFor}}
+	zone, kind string
+	lasts      time.Duration
+}{{"notes:4m", "number", notedFor}, {"tags:1m", "string", mixedFor}, {"mixed:1m", "number", mixedFor}}
 
 // hasScript is true if the configuration runs the script.
 func (r renderer) hasScript() bool { return r.hitsForMiss() || r.noticesMixed() }
@@ -46,7 +47,8 @@ func engine() conf.Block {
 	block := conf.Block{conf.D("js_engine", conf.Literal("njs"))}
 	for _, m := range memories {
 		block = append(block, conf.D("js_shared_dict_zone",
-			conf.Literal("zone="+m.name+":1m"), "timeout="+conf.Seconds(m.lasts), conf.Literal("evict")))
+			conf.Literal("zone="+m.zone), conf.Literal("type="+m.kind), "timeout="+conf.Seconds(m.lasts),
+			conf.Literal("evict")))
 	}
 	return append(block,
 		conf.D("js_import", conf.Literal("cachenode"), conf.Literal("from"), conf.Literal(ScriptFile())))
