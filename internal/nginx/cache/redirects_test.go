@@ -83,6 +83,11 @@ func redirectsOf(location []statement, values map[string][]string) (to []string)
 			to = append(to, "@pass")
 		}
 	}
+	for _, s := range only("set", location) {
+		if s.words[1] == "$asks_from" && s.words[2] == "disk" { // for what is noted, or after a wait
+			to = append(to, "@unlocked", "@waiting")
+		}
+	}
 	return to
 }
 
