@@ -96,6 +96,8 @@ func (a *access) requester(r *http.Request, now time.Time) (user.Info, error) {
 			text: "too many tokens that are not valid were sent: send the request later",
 		}
 	}
+	is := unknown
+	defer func() { found(is) }()
 	if len(a.audiences) > 0 {
 		r = r.WithContext(authenticator.WithAudiences(r.Context(), a.audiences))
 	}
@@ -108,12 +110,12 @@ func (a *access) requester(r *http.Request, now time.Time) (user.Info, error) {
 	response, isKnown, err := a.authenticator.AuthenticateRequest(r)
 	switch {
 	case isKnown && err == nil:
-		found(true)
+		is = valid
 		return response.User, nil
 	case isOutage(err):
 		return nil, unavailable("the API server does not say whose token this is, send the request again: %s", err)
 	}
-	found(false)
+	is = wrong
 	return nil, a.notValid()
 }
 

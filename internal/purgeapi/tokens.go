@@ -65,15 +65,16 @@ func (b *bucket) giveBack() { b.left = min(b.most, b.left+1) }
 type strangers struct {
 	mutex     sync.Mutex
 	all       *bucket
-	addresses *lru.Cache // network → *bucket
-	known     *lru.Cache // hash of a token that is valid → true
-	refused   *lru.Cache // hash of one that is not → until when that is remembered
+	addresses *lru.Cache                // network → *bucket
+	looking   map[[sha256.Size]byte]int // hash of a token → how many requests have it looked at
+	known     *lru.Cache                // hash of a token that is valid → true
+	refused   *lru.Cache                // hash of one that is not → until when that is remembered
 }
 
 func newStrangers() *strangers {
 	return &strangers{
 		all: newBucket(allPerSecond, allBurst), addresses: lru.New(maxKnown),
-		known: lru.New(maxKnown), refused: lru.New(maxKnown),
+		looking: map[[sha256.Size]byte]int{}, known: lru.New(maxKnown), refused: lru.New(maxKnown),
 	}
 }
 
@@ -83,35 +84,46 @@ func (s *strangers) isRefused(token string, now time.Time) bool {
 	return isThere && now.Before(until.(time.Time)) //nolint:forcetypeassert // nothing else is put in
 }
 
-// may is true if a token may be looked at. The caller then says whether it was valid, unless that is not known.
-func (s *strangers) may(address, token string, now time.Time) (found func(isValid bool), may bool) {
+// verdict is what is known of a token after a look.
+type verdict int
+
+const (
+	unknown verdict = iota
+	valid
+	wrong
+)
+
+// may is true if a token may be looked at. The caller must then say what was found. Several requests may have one token
+// while nobody knows it yet: it is looked at once, and counts once.
+func (s *strangers) may(address, token string, now time.Time) (found func(verdict), may bool) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	key := sha256.Sum256([]byte(token))
-	if _, isKnown := s.known.Get(key); isKnown {
-		return func(isValid bool) {
-			if !isValid {
-				s.known.Remove(key)
-				s.refused.Add(key, now.Add(rememberShort))
-			}
-		}, true
-	}
 	own, all := s.of(address).fill(now), s.all.fill(now)
-	if own.left < 1 || all.left < 1 {
-		return nil, false
-	}
-	own.left--
-	all.left--
-	return func(isValid bool) {
-		if !isValid {
-			s.refused.Add(key, now.Add(rememberShort))
-			return
+	if _, isKnown := s.known.Get(key); !isKnown && s.looking[key] == 0 {
+		if own.left < 1 || all.left < 1 {
+			return nil, false
 		}
+		own.left--
+		all.left--
+	}
+	s.looking[key]++
+	return func(v verdict) {
 		s.mutex.Lock()
 		defer s.mutex.Unlock()
-		s.known.Add(key, true)
-		own.giveBack()
-		all.giveBack()
+		if s.looking[key]--; s.looking[key] == 0 {
+			delete(s.looking, key)
+		}
+		_, wasKnown := s.known.Get(key)
+		switch {
+		case v == wrong:
+			s.known.Remove(key)
+			s.refused.Add(key, now.Add(rememberShort))
+		case v == valid && !wasKnown:
+			s.known.Add(key, true)
+			own.giveBack()
+			all.giveBack()
+		}
 	}, true
 }
 

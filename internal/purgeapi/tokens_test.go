@@ -62,7 +62,7 @@ func TestStrangers(t *testing.T) {
 			token++
 			if found, may := s.may(address, fmt.Sprint("wrong-", token), begun.Add(at)); may {
 				looked++
-				found(false)
+				found(wrong)
 			}
 		}
 		return looked
@@ -72,7 +72,7 @@ func TestStrangers(t *testing.T) {
 		if !may {
 			t.Fatal("a valid token is not looked at")
 		}
-		found(true)
+		found(valid)
 	}
 	for i, step := range []struct {
 		address string
@@ -101,8 +101,47 @@ func TestStrangers(t *testing.T) {
 		t.Error("a token that was valid is not looked at any more")
 	}
 	if found, may := s.may("192.0.2.1:1", "new", begun.Add(2*time.Hour)); may {
-		found(false)
+		found(wrong)
 		t.Error("a new token is looked at though too many were wrong")
+	}
+}
+
+// TestTokenOfManyRequests checks that requests that come together with a token that nobody knows yet count as one, and
+// as none if the token is valid.
+func TestTokenOfManyRequests(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_800_000_000, 0)
+	for name, tt := range map[string]struct {
+		is   verdict
+		left int // further wrong tokens that are looked at
+	}{
+		"valid": {valid, wrongBurst}, "wrong": {wrong, wrongBurst - 1}, "nobody knows": {unknown, wrongBurst - 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			s := newStrangers()
+			var looks []func(verdict)
+			for range 2 * wrongBurst {
+				found, may := s.may("192.0.2.1:1", "new", now)
+				if !may {
+					t.Fatalf("request %d is refused", len(looks))
+				}
+				looks = append(looks, found)
+			}
+			for _, found := range looks {
+				found(tt.is)
+			}
+			left := 0
+			for i := range 2 * wrongBurst {
+				if found, may := s.may("192.0.2.1:1", fmt.Sprint("wrong-", i), now); may {
+					left++
+					found(wrong)
+				}
+			}
+			if left != tt.left || len(s.looking) > 0 {
+				t.Errorf("%d more tokens are looked at, want %d; %d are still being looked at", left, tt.left, len(s.looking))
+			}
+		})
 	}
 }
 
