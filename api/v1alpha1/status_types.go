@@ -391,7 +391,7 @@ const (
 	ReasonSecurityFix = "SecurityFix"
 	// ReasonNginxTooOld means that some pods run a version of nginx below 1.30.4, which has security holes.
 	ReasonNginxTooOld = "NginxTooOld"
-	// ReasonAgentOutdated means that the agents of some pods are older than the operator, and lack a mended fault.
+	// ReasonAgentOutdated means that the agents of some pods are older than the operator, and still have a fault.
 	// Recreated pods have a newer agent.
 	ReasonAgentOutdated = "AgentOutdated"
 	// ReasonHandingOver means that pods of cordoned nodes hand their keys over, and may not be evicted until then.

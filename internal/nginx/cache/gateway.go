@@ -217,6 +217,7 @@ func (r renderer) gatewayServer() conf.Directive {
 		conf.D("proxy_buffers", conf.Literal("8"), conf.Literal("64k")),
 		conf.D("proxy_busy_buffers_size", conf.Literal("128k")),
 	}, r.reachOrigin()...)
+	block = append(block, r.notSliced("")...) // maps that caches use, too, read the variable
 	block = append(block, conf.D("proxy_ignore_headers", accelHeaders("X-Accel-Buffering")...))
 	block = append(block, passed(r.gatewayPasses("X-Accel-Expires"))...) // see lifetime
 	block = append(block, r.gatewayHides()...)

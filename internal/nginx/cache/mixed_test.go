@@ -81,6 +81,9 @@ func TestNewVersionIsNoMix(t *testing.T) {
 			}
 		}
 	}
+	if strings.Contains(p.nginx[0].Log(), "uninitialized") {
+		t.Error("nginx warns of a variable")
+	}
 	p.locked(func() {
 		if whole > 0 {
 			t.Errorf("%d requests for the whole", whole)
