@@ -196,7 +196,7 @@ func TestOffline(t *testing.T) {
 		"Fields that change, and what each does by itself:\n" +
 		"  FIELD           FROM   TO   BY ITSELF\n" +
 		"  spec.replicas   2      4    pods are created or removed\n" +
-		"Pods: none is replaced, and nginx goes on as it is; edge-2, edge-3 are created\n"
+		"Pods: none is replaced; nginx reloads in each, without a restart; edge-2, edge-3 are created\n"
 	if out.String() != want {
 		t.Errorf("it says %q, want %q", out.String(), want)
 	}

@@ -152,7 +152,7 @@ func compare(
 		return result{}, err
 	}
 	before = before.orOf(now.CacheNode)
-	r.Pods = podsOf(*before.replicas, chosen, e)
+	r.Pods = podsOf(*before.replicas, chosen, e, r.Owners != nil)
 	r.Claims = claimsOf(before.claims, next)
 	r.Outcome = r.outcome(e)
 	return r, nil
@@ -206,7 +206,8 @@ func (o owners) handover() time.Duration {
 	return time.Duration(o.HandoverSeconds * float64(time.Second))
 }
 
-func podsOf(replicas int32, next effective.CacheNode, e edit.Edit) pods {
+// podsOf says how the pods take an edit. nginx reloads for a change of the pods that own keys, too.
+func podsOf(replicas int32, next effective.CacheNode, e edit.Edit, ownersChange bool) pods {
 	names := func(first, last int) (list []string) {
 		for i := first; i < last; i++ {
 			list = append(list, naming.Pod(next.Name, i))
@@ -218,7 +219,7 @@ func podsOf(replicas int32, next effective.CacheNode, e edit.Edit) pods {
 	if e.NewPods {
 		told.Replaced = names(0, told.stay)
 	}
-	told.Reload = e.NewRevision && !e.NewPods && told.stay > 0
+	told.Reload = (e.NewRevision || ownersChange) && !e.NewPods && told.stay > 0
 	return told
 }
 

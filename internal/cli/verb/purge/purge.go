@@ -125,6 +125,9 @@ func (o *options) check() error {
 	if o.spec.Everything && t.Items() > 0 {
 		return errors.New("--all goes alone: remove the URLs, --prefix, --host and --tag")
 	}
+	if t.IsEmpty() {
+		return errors.New("nothing to purge: give URLs, --prefix, --host, --tag or --all")
+	}
 	if err := t.CheckForm(); err != nil {
 		return err
 	}

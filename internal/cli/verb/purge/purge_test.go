@@ -15,7 +15,7 @@ import (
 func TestMistakes(t *testing.T) {
 	t.Parallel()
 	for args, want := range map[string]string{
-		"edge":                             "names nothing: set urls, prefixes, hosts, tags or everything",
+		"edge":                             "nothing to purge: give URLs, --prefix, --host, --tag or --all",
 		"edge www.example.com/a":           `urls: "www.example.com/a": must begin with http:// or https://`,
 		"edge --all --tag a":               "--all goes alone: remove the URLs, --prefix, --host and --tag",
 		"edge --tag a --wait never":        `--wait is "never", want applied, settled or none`,
