@@ -239,8 +239,13 @@ func (s *suite) hasNoFault(t *testing.T, pod corev1.Pod) {
 		t.Errorf("%s: %d answers of other pods came to their end, %d did not", p.name, whole, endless)
 	}
 	path := content.Path(1000, "with-a-body-"+p.name)
-	with, first, second := p.overHTTP2(t, path, "evil"), p.overHTTP2(t, path, ""), p.overHTTP2(t, path, "")
-	if first != "200 MISS" || second != "200 HIT" {
-		t.Errorf("%s: with a body %q, then without one %q and %q, want a MISS and a HIT", p.name, with, first, second)
+	if with, without := p.overHTTP2(t, path, "evil"), p.overHTTP2(t, path, ""); without != "200 MISS" {
+		t.Errorf("%s: with a body %q, then without one %q, want a MISS", p.name, with, without)
 	}
+	within(t, 30*time.Second, func() string { // a busy disk may need a moment to store it, or another answers for it
+		if again := p.overHTTP2(t, path, ""); again != "200 HIT" {
+			return fmt.Sprintf("%s: without a body %q, want a HIT", p.name, again)
+		}
+		return ""
+	})
 }
