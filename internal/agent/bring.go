@@ -176,8 +176,7 @@ func (a *Agent) facts(revision agentapi.Revision) (cache.Facts, error) {
 }
 
 // openFiles is how many files each of nginx's processes may have open; 0 if that is not known. Until nginx runs, it is
-// taken to be what the agent may have open: the container runtime gives all containers of a pod the same limit, unless
-// it is told otherwise.
+// the agent's own limit: by default, the container runtime gives all containers of a pod the same one.
 func (a *Agent) openFiles() int64 {
 	if master := a.Nginx.Master(); master != 0 {
 		if limit := podinfo.OpenFiles(fmt.Sprintf("/proc/%d", master)); limit > 0 {

@@ -38,6 +38,7 @@ compile_commit() { # COMMIT: its programs are built once
   git -C "$top" archive "$1" | tar -x -C "$sources"
   build "$sources" "$sources/bin" "operator and agent of $1" ./cmd/...
   mv "$sources/bin" "$programs" # whole, for another call beside this one
+  rm -r "$sources"
 }
 
 program() { # ARCHIVE REFERENCE FILE...: an image with programs, of which the first is the entry point

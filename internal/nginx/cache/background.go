@@ -40,7 +40,7 @@ const (
 // nginx notes for a copy which request renews it, and a background request renews it even if there is another. The
 // location renewer takes so much time that the client's request has mostly ended, and the mirror request is noted
 // instead: the requests that come next get the stale copy without asking the gateway. If it has not ended, they ask the
-// gateway, and limit_conn sees to it that the copy is renewed once at a time.
+// gateway, and limit_conn lets one renewal of the copy run at a time.
 
 // renewsInBackground is true if the gateway renews stale copies by itself.
 func (r renderer) renewsInBackground() bool {

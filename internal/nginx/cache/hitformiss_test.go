@@ -161,14 +161,14 @@ func crowdPods(t *testing.T, yaml string, c *crowd) *pods {
 	return p
 }
 
-// crowdNginx starts one nginx with such an origin, and with more lines of the spec.
-func crowdNginx(t *testing.T, c *crowd, lines ...string) *nginxtest.Nginx {
+// oneNginx starts one nginx with an origin, and with more lines of the spec.
+func oneNginx(t *testing.T, origin http.Handler, lines ...string) *nginxtest.Nginx {
 	t.Helper()
 	n := nginxtest.New(t)
 	config, err := cache.Render(decode(t, []byte(threeDisks+strings.Join(lines, ""))))
 	must(t, err)
 	n.Configure(config.Text, "disk1", "disk2", "disk3")
-	n.Serve("127.0.0.1:9000", c)
+	n.Serve("127.0.0.1:9000", origin)
 	n.Start()
 	return n
 }
@@ -212,7 +212,7 @@ func TestHitForMissAfterALongWait(t *testing.T) {
 	t.Parallel()
 	const clients = 5
 	c := &crowd{control: "no-store"}
-	n, url := crowdNginx(t, c), "http://127.0.0.1:8080/page"
+	n, url := oneNginx(t, c), "http://127.0.0.1:8080/page"
 	first := c.next(clients + 1)
 	answers := several(t, clients, n.Client(), url)
 	<-first.some
@@ -239,7 +239,7 @@ func TestNotesAreForgotten(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			c := &crowd{control: "no-store"}
-			n, url := crowdNginx(t, c, slice), "http://127.0.0.1:8080/page"
+			n, url := oneNginx(t, c, slice), "http://127.0.0.1:8080/page"
 			ways := []string{"MISS", "MISS", "MISS", "MISS"} // the last ones without a lock
 			var got []string
 			for range ways {
@@ -417,7 +417,7 @@ func TestNotesDoNotOutweigh(t *testing.T) {
 	const url = "http://127.0.0.1:8080/page"
 	for name, tt := range map[string]struct {
 		slice, header string
-		leaders       int // requests without a lock, or with it, before others wait
+		leaders       int // requests that do not wait: one without the lock after a note, and one with it
 	}{
 		"a client's own":            {"", "Cookie: visitor=1", 2},
 		"a range that is not there": {"  cache: {slice: {size: 1Mi}}\n", "Range: bytes=9999999-", 1},
@@ -425,26 +425,34 @@ func TestNotesDoNotOutweigh(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := &halved{arrived: make(chan struct{}, 10), released: make(chan struct{})}
-			n := nginxtest.New(t)
-			config, err := cache.Render(decode(t, []byte(threeDisks+tt.slice)))
-			must(t, err)
-			n.Configure(config.Text, "disk1", "disk2", "disk3")
-			n.Serve("127.0.0.1:9000", h)
-			n.Start()
+			n := oneNginx(t, h, tt.slice)
 			ask(t, n.Client(), http.MethodGet, url, tt.header)
+			want := int64(1 + tt.leaders)
 			var answers []func() map[string]int
-			for range tt.leaders {
+			for leader := range tt.leaders {
 				answers = append(answers, several(t, 1, n.Client(), url))
 				<-h.arrived
+				if leader+1 < tt.leaders { // nobody has the lock
+					ask(t, n.Client(), http.MethodGet, url, tt.header)
+					want++
+				}
 			}
-			answers = append(answers, several(t, 3, n.Client(), url))
-			occupied(t, n, 2*tt.leaders+3)
+			const others = 3
+			before, _ := requestsOf(t, n)
+			answers = append(answers, several(t, others, n.Client(), url))
+			if tt.slice == "" { // each asks the gateway once, and waits on
+				for i, now := 0, 0; now < before+i+2*others; i++ {
+					must(t, t.Context().Err())
+					now, _ = requestsOf(t, n)
+				}
+			}
+			occupied(t, n, 2*tt.leaders+others)
 			close(h.released)
 			for _, wait := range answers {
 				wait()
 			}
-			if got := h.asked.Load(); got != int64(1+tt.leaders) {
-				t.Errorf("the origin got %d requests, want %d", got, 1+tt.leaders)
+			if got := h.asked.Load(); got != want {
+				t.Errorf("the origin got %d requests, want %d", got, want)
 			}
 		})
 	}
