@@ -112,10 +112,11 @@ func (o *operator) made(cacheNode *v1alpha1.CacheNode) made {
 // of edit.
 func outcome(before, after made) (kind string, want []string) {
 	kind, want = "nginx goes on", []string{"nginx goes on as it is"}
+	ownersChange := before.replicas != after.replicas && after.wanted.Spec.Routing.Mode == v1alpha1.RoutingSharded
 	switch {
 	case before.template != after.template:
 		kind, want = "pods are replaced", []string{" replaced"}
-	case before.running.ID != after.wanted.ID:
+	case before.running.ID != after.wanted.ID, ownersChange:
 		kind, want = "nginx reloads", []string{"nginx reloads in each"}
 	}
 	if before.replicas < after.replicas {

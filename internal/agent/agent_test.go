@@ -139,11 +139,15 @@ func (p *pod) start() {
 	p.eventually("the agent has a configuration for nginx", p.agent.Started)
 }
 
+// patience bounds every wait of a test. Only a test that fails waits that long.
+const patience = time.Minute
+
+// eventually waits until something is so.
 func (p *pod) eventually(what string, is func() bool) {
 	p.t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !is(); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(patience); !is(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			p.t.Fatalf("%s: not so after 20 s; the report is %+v", what, p.agent.Report())
+			p.t.Fatalf("%s: not so after %s; the report is %+v", what, patience, p.agent.Report())
 		}
 	}
 }
@@ -155,8 +159,8 @@ func (p *pod) looks() {
 	for range 3 {
 		select {
 		case p.agent.wake <- struct{}{}:
-		case <-time.After(20 * time.Second):
-			p.t.Fatalf("no step in 20 s; the report is %+v", p.agent.Report())
+		case <-time.After(patience):
+			p.t.Fatalf("no step in %s; the report is %+v", patience, p.agent.Report())
 		}
 	}
 }
@@ -419,7 +423,7 @@ func TestAgent(t *testing.T) {
 		}
 		const rejections = "\ncachenode_uncached_rejected_total "
 		_, count, _ := strings.Cut(p.metrics(), rejections)
-		deadline := time.Now().Add(10 * time.Second)
+		deadline := time.Now().Add(time.Minute)
 		for ; !strings.HasPrefix(count, "4\n"); _, count, _ = strings.Cut(p.metrics(), rejections) {
 			if time.Now().After(deadline) {
 				t.Fatalf("%.3s are counted, want 4", count)
@@ -446,7 +450,7 @@ func TestProblemsDoNotFlap(t *testing.T) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for deadline := time.Now().Add(10 * time.Second); a.Report().Problem == "" && time.Now().Before(deadline); {
+		for deadline := time.Now().Add(time.Minute); a.Report().Problem == "" && time.Now().Before(deadline); {
 			a.step(t.Context())
 		}
 		for range 20 {

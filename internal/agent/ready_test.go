@@ -2,7 +2,6 @@ package agent
 
 import (
 	"io"
-	"net"
 	"net/http"
 	"syscall"
 	"testing"
@@ -31,28 +30,24 @@ func TestReady(t *testing.T) {
 	p.nginx.Start()
 	p.eventually("it is ready", func() bool { return p.agent.Ready(t.Context()) })
 
-	var held []net.Conn
-	for range 100 {
-		conn, err := p.nginx.Dial("127.0.0.1:8080")
-		if err != nil {
-			break
+	hold := func() { // more than there are; those of before may have been closed meanwhile
+		for range 100 {
+			conn, err := p.nginx.Dial("127.0.0.1:8080")
+			if err != nil {
+				return
+			}
+			t.Cleanup(func() { _ = conn.Close() })
+			_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: ")
 		}
-		t.Cleanup(func() { _ = conn.Close() })
-		_, _ = io.WriteString(conn, "GET / HTTP/1.1\r\nHost: ")
-		held = append(held, conn)
 	}
-	p.eventually("all connections are taken", func() bool { return !p.agent.answersHealth(t.Context()) })
+	p.eventually("all connections are taken", func() bool {
+		hold()
+		return !p.agent.answersHealth(t.Context()) && p.agent.isExhausted()
+	})
 	if !p.agent.Ready(t.Context()) {
 		t.Error("the pod leaves its Service because of clients that send nothing")
 	}
-	begun := time.Now()
 	p.eventually("they are closed", func() bool { return p.agent.answersHealth(t.Context()) })
-	if took := time.Since(begun); took > 30*time.Second {
-		t.Errorf("that took %s", took)
-	}
-	if len(held) < 50 {
-		t.Errorf("%d connections were held", len(held))
-	}
 
 	signal := func(s syscall.Signal) {
 		for _, pid := range p.nginx.Processes() {
@@ -64,12 +59,12 @@ func TestReady(t *testing.T) {
 	signal(syscall.SIGSTOP)
 	t.Cleanup(func() { signal(syscall.SIGCONT) })
 	p.eventually("nginx hangs", func() bool { return !p.agent.answersHealth(t.Context()) })
-	p.agent.mutex.Lock()
-	p.agent.exhausted = time.Time{} // as if that was long ago
-	p.agent.mutex.Unlock()
-	if p.agent.Ready(t.Context()) {
-		t.Error("an nginx that hangs is ready")
-	}
+	p.eventually("an nginx that hangs is not ready", func() bool {
+		p.agent.mutex.Lock()
+		p.agent.exhausted = time.Time{} // as if that was long ago; a log line may still arrive
+		p.agent.mutex.Unlock()
+		return !p.agent.Ready(t.Context())
+	})
 	signal(syscall.SIGCONT)
 	p.eventually("it is ready again", func() bool { return p.agent.Ready(t.Context()) })
 }

@@ -232,7 +232,7 @@ func (s *suite) becomes(t *testing.T, tag string, status v1alpha1.CachePurgeStat
 // eventually waits until f is true.
 func eventually(t *testing.T, f func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); !f(); time.Sleep(10 * time.Millisecond) {
+	for deadline := time.Now().Add(time.Minute); !f(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatal("it does not come")
 		}

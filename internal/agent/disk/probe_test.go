@@ -269,7 +269,7 @@ func TestProbeThatHangsFailsTheDisk(t *testing.T) {
 				if s.Status == want {
 					return s
 				}
-			case <-time.After(20 * time.Second):
+			case <-time.After(time.Minute):
 				t.Fatalf("the disk does not become %s: it is %+v", want, m.State())
 			}
 		}

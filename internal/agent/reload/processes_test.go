@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -71,11 +72,20 @@ spec:
 	}
 	ended := make(chan struct{})
 	go func() { _ = older.Wait(); close(ended) }()
+	t.Cleanup(func() { _ = older.Process.Kill(); <-ended })
 	nginx := &Nginx{Root: n.Root}
 	if p, ok := nginx.Processes(); ok {
 		t.Errorf("nginx runs before its start: %+v", p)
 	}
-	await(t, "the older process is nginx", func() bool { return len(others(older.Process.Pid)) > 0 })
+	start, err := startOf(older.Process.Pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the older process is nginx", func() bool { return slices.Contains(others(0), older.Process.Pid) })
+	await(t, "a process that starts now is younger", func() bool {
+		boot, err := bootTime()
+		return err == nil && time.Since(boot) > start+2*ticks
+	})
 	n.Start()
 	p, ok := nginx.Processes()
 	if !ok || p.Oldest >= p.Master {
@@ -98,11 +108,11 @@ func await(t *testing.T, what string, is func() bool) {
 	t.Helper()
 	tick := time.NewTicker(10 * time.Millisecond)
 	defer tick.Stop()
-	for end := time.After(20 * time.Second); !is(); {
+	for end := time.After(time.Minute); !is(); {
 		select {
 		case <-tick.C:
 		case <-end:
-			t.Fatalf("%s: not so after 20 s", what)
+			t.Fatalf("%s: not so after a minute", what)
 		}
 	}
 }

@@ -15,7 +15,7 @@ import (
 func becomes(t *testing.T, want string, ask func() string) {
 	t.Helper()
 	got := ask()
-	for end := time.Now().Add(20 * time.Second); got != want; got = ask() {
+	for end := time.Now().Add(time.Minute); got != want; got = ask() {
 		if time.Now().After(end) {
 			t.Fatalf("got %q to the end, want %q", got, want)
 		}

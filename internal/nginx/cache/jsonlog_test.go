@@ -66,7 +66,7 @@ func TestJSONLogOverHops(t *testing.T) {
 // loggedLines waits for so many lines of the access log in JSON, and parses them.
 func loggedLines(t *testing.T, n *nginxtest.Nginx, count int) (lines []map[string]any) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); ; {
+	for end := time.Now().Add(time.Minute); ; {
 		lines = nil
 		for line := range strings.Lines(n.Log()) {
 			if !strings.HasPrefix(line, "{") || !strings.HasSuffix(line, "\n") {

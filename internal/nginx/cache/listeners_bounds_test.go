@@ -112,6 +112,25 @@ func serves(t *testing.T, p *pods, path, when string) {
 	}
 }
 
+// TestVersionIsTheRunningOne checks that the private server keeps no connection: it would lead to an old worker for a
+// while after a reload, which answers with its own version.
+func TestVersionIsTheRunningOne(t *testing.T) {
+	t.Parallel()
+	p := newPods(t, 1, sharded(""))
+	connection, err := p.nginx[0].Dial("127.0.0.1:8081")
+	must(t, err)
+	defer func() { _ = connection.Close() }()
+	must(t, connection.SetDeadline(time.Now().Add(time.Minute)))
+	const request = "GET /version HTTP/1.1\r\nHost: pod\r\n\r\n"
+	_, err = io.WriteString(connection, request+request)
+	must(t, err)
+	answers, err := io.ReadAll(connection) // until nginx closes the connection
+	must(t, err)
+	if got := strings.Count(string(answers), "HTTP/1.1 200 OK"); got != 1 {
+		t.Errorf("a connection has %d answers, want 1:\n%s", got, answers)
+	}
+}
+
 // TestEndlessLookups checks that lookups which never end leave connections to clients, and to the lookups of another
 // pod.
 func TestEndlessLookups(t *testing.T) {

@@ -47,7 +47,7 @@ func TestHTTP2(t *testing.T) {
 // TestReloadUnderHTTP2 checks that a reload costs no request of a client that has many in progress on one connection.
 func TestReloadUnderHTTP2(t *testing.T) {
 	n := start(t, text, overTLS)
-	client := &http.Client{Timeout: 20 * time.Second, Transport: &http.Transport{
+	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{
 		ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true, ServerName: "www.example.com"},
 		DialContext: func(context.Context, string, string) (net.Conn, error) { return n.Dial("127.0.0.1:8443") },
 	}}
@@ -86,7 +86,7 @@ func TestReloadUnderHTTP2(t *testing.T) {
 	for range 5 {
 		before := requests.Load()
 		must(t, syscall.Kill(n.Processes()[0], syscall.SIGHUP))
-		for end := time.Now().Add(20 * time.Second); requests.Load() < before+500; time.Sleep(time.Millisecond) {
+		for end := time.Now().Add(time.Minute); requests.Load() < before+500; time.Sleep(time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatal("no requests after a reload")
 			}
@@ -117,7 +117,7 @@ func TestHTTP3(t *testing.T) {
 		},
 	}
 	defer func() { _ = transport.Close() }()
-	client := &http.Client{Timeout: 20 * time.Second, Transport: transport}
+	client := &http.Client{Timeout: time.Minute, Transport: transport}
 	for _, want := range []string{"MISS", "HIT"} {
 		r, body := ask(t, client, http.MethodGet, "https://www.example.com:8443/object")
 		if r.ProtoMajor != 3 || body != "text" || r.Header.Get("X-Cache") != want {

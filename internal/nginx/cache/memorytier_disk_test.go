@@ -97,7 +97,7 @@ func TestDiskThatFailsTheTier(t *testing.T) {
 		return false
 	}
 	reports := func() string { return strings.Join(n.Reports(), "\n") }
-	for end := time.Now().Add(10 * time.Second); !told(n.Log()) || !told(reports()); time.Sleep(20 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !told(n.Log()) || !told(reports()); time.Sleep(20 * time.Millisecond) {
 		hot()
 		if time.Now().After(end) {
 			t.Fatalf("told: nginx's log %t, the agent %t\n%s", told(n.Log()), told(reports()), n.Log())

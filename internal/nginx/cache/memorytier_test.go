@@ -196,7 +196,7 @@ func TestMemoryTier(t *testing.T) {
 		for range concurrent {
 			clients.Go(func() {
 				renewed := false // the copy has expired, and the next one answers
-				for end := time.Now().Add(20 * time.Second); !renewed && time.Now().Before(end); {
+				for end := time.Now().Add(time.Minute); !renewed && time.Now().Before(end); {
 					r, _ := ask(t, client, http.MethodGet, base+"/copied")
 					mutex.Lock()
 					seen[place(r)]++
@@ -242,7 +242,7 @@ func TestMemoryTier(t *testing.T) {
 				t.Fatalf("it came from %s", got)
 			}
 			expired, renewed := false, false
-			for end := time.Now().Add(20 * time.Second); !renewed; time.Sleep(20 * time.Millisecond) {
+			for end := time.Now().Add(time.Minute); !renewed; time.Sleep(20 * time.Millisecond) {
 				if time.Now().After(end) {
 					t.Fatalf("the copy has expired: %t; another one answers: %t", expired, renewed)
 				}
@@ -280,7 +280,7 @@ func TestMemoryTier(t *testing.T) {
 				break
 			}
 			if time.Since(begun) > 20*time.Second {
-				t.Fatalf("after 20 s it comes from %s: %q", place(r), body[:40])
+				t.Fatalf("it still comes from %s: %q", place(r), body[:40])
 			}
 		}
 		if took := last.Sub(first); took > 15*time.Second { // three renewals find that the disk has none

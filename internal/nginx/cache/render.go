@@ -243,7 +243,8 @@ func privateServer() conf.Directive {
 		conf.D("client_header_timeout", conf.Literal(ownTimeout)),
 		conf.D("client_body_timeout", conf.Literal(ownTimeout)),
 		conf.D("send_timeout", conf.Literal(ownTimeout)),
-		conf.D("keepalive_timeout", conf.Literal(ownTimeout)),
+		// A kept connection leads to an old worker for a while after a reload.
+		conf.D("keepalive_timeout", conf.Literal("0")),
 		conf.D("limit_conn", conf.Literal(privateZone), conf.Literal("16")), // the kubelet and the agent take two
 		plain("/healthz", "ok"),
 		plain("/version", placeholder),

@@ -309,7 +309,7 @@ func TestSlicesInMemory(t *testing.T) {
 	n.Start()
 	client := n.Client()
 	got := ""
-	for end := time.Now().Add(20 * time.Second); got != "HIT memory" && time.Now().Before(end); {
+	for end := time.Now().Add(time.Minute); got != "HIT memory" && time.Now().Before(end); {
 		r, body := ask(t, client, http.MethodGet, example)
 		if got = place(r); body != string(o.body) {
 			t.Fatalf("from %s, %d bytes", got, len(body))
@@ -340,7 +340,7 @@ func TestSlicesAreReported(t *testing.T) {
 	ask(t, client, http.MethodGet, example)
 	want := map[string]int{"slice": 3, "cached": 2}
 	got := map[string]int{}
-	for end := time.Now().Add(10 * time.Second); !cmp.Equal(want, got) && time.Now().Before(end); {
+	for end := time.Now().Add(time.Minute); !cmp.Equal(want, got) && time.Now().Before(end); {
 		clear(got)
 		for _, line := range n.Reports() {
 			tag, text, _ := nginxlog.Split(line)

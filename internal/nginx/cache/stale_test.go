@@ -162,7 +162,7 @@ func TestWithdrawnFromMemory(t *testing.T) {
 	}
 	inMemory := func(answer string) bool { return from(answer) == "HIT memory old" }
 	for _, answer := range answers {
-		for end := time.Now().Add(30 * time.Second); !inMemory(answer); time.Sleep(10 * time.Millisecond) {
+		for end := time.Now().Add(time.Minute); !inMemory(answer); time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(end) {
 				t.Fatalf("%s does not get into memory", answer)
 			}
