@@ -113,9 +113,9 @@ type CachePolicy struct {
 	// +optional
 	Slice *Slice `json:"slice,omitempty"`
 
-	// statusHeaders adds X-Cache and X-Cache-Disk to responses. X-Cache is HIT, MISS, EXPIRED, STALE, UPDATING,
-	// REVALIDATED, BYPASS for requests past the caches, or UNCACHED if neither the disk of the key nor another disk could
-	// serve the request. Default true.
+	// statusHeaders adds X-Cache and X-Cache-Disk to responses, and X-Cache-Hop with routing.mode Sharded. X-Cache is HIT,
+	// MISS, EXPIRED, STALE, UPDATING, REVALIDATED, BYPASS for requests past the caches, or UNCACHED if neither the disk of
+	// the key nor another disk could serve the request. Default true.
 	// +optional
 	// +kubebuilder:default=true
 	StatusHeaders *bool `json:"statusHeaders,omitempty"`

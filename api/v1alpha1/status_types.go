@@ -43,8 +43,8 @@ type CacheNodeStatus struct {
 	// +kubebuilder:validation:MaxLength=32
 	HealthyDisks string `json:"healthyDisks,omitempty"`
 
-	// size is the sum of the sizes of the file systems in use over all pods, as the agents measured them. For a disk that
-	// no agent has measured yet, the size in the spec counts.
+	// size is the sum of the sizes of the file systems in use over all pods, as the agents measured them. The disks of a
+	// pod that is not there count once its agent has measured them.
 	// +optional
 	// +kubebuilder:validation:MaxLength=32
 	Size string `json:"size,omitempty"`

@@ -90,23 +90,14 @@ func (f Facts) healthyDisks() string {
 	return fmt.Sprintf("%d/%d", healthy, int(f.wanted())*len(f.CacheNode.Spec.Disks))
 }
 
-// totalSize adds up the file systems that agents have measured and, for disks of which nothing is known yet, the sizes
-// in the spec. Disks that are out of use do not count.
+// totalSize adds up the file systems in use, as agents have measured them.
 func (f Facts) totalSize() string {
 	sum := resource.NewQuantity(0, resource.BinarySI)
 	for _, d := range f.CacheNode.Spec.Disks {
-		reports := f.reports(d.Name)
-		for _, report := range reports {
-			switch {
-			case report.State == v1alpha1.DiskFailed, report.State == v1alpha1.DiskDrained:
-			case report.Size > 0:
+		for _, report := range f.reports(d.Name) {
+			if report.State != v1alpha1.DiskFailed && report.State != v1alpha1.DiskDrained {
 				sum.Add(*resource.NewQuantity(report.Size, resource.BinarySI))
-			default:
-				sum.Add(d.Size)
 			}
-		}
-		for range int(f.wanted()) - len(reports) {
-			sum.Add(d.Size)
 		}
 	}
 	return tuning.About(sum.Value())

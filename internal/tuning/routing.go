@@ -37,13 +37,13 @@ func routingMode(spec v1alpha1.CacheNodeSpec, before Before) (mode v1alpha1.Rout
 	case spec.Routing.Mode != "":
 		return spec.Routing.Mode, "set by spec.routing.mode"
 	case before.Routing == v1alpha1.RoutingSharded:
-		return v1alpha1.RoutingSharded, "its pods share the keys so far"
+		return v1alpha1.RoutingSharded, "its pods already share the keys"
 	case forPods != (v1alpha1.Routing{}):
 		return v1alpha1.RoutingSharded, "spec.routing says how the pods share the keys"
 	case !several:
 		return v1alpha1.RoutingLocal, "there is one pod"
 	case before.Routing == v1alpha1.RoutingLocal:
-		return v1alpha1.RoutingLocal, "its pods did not share the keys so far; set routing.mode to Sharded if you want that"
+		return v1alpha1.RoutingLocal, "its pods do not share the keys; set routing.mode to Sharded if you want that"
 	case against != "":
 		return v1alpha1.RoutingLocal, against
 	}

@@ -29,7 +29,7 @@ func TestRoutingMode(t *testing.T) {
 		},
 		"its pods were for themselves": {replicas(3), Before{Serving: WithTier, Routing: local}, local, "set routing.mode"},
 		"it had one pod":               {replicas(3), Before{Serving: WithTier}, sharded, "several pods"},
-		"it shared":                    {replicas(1), Before{Serving: WithTier, Routing: sharded}, sharded, "so far"},
+		"it shared":                    {replicas(1), Before{Serving: WithTier, Routing: sharded}, sharded, "already share"},
 		"the spec says Local": {
 			with(replicas(3), func(s *v1alpha1.CacheNodeSpec) { s.Routing.Mode = local }),
 			Before{Routing: sharded},
@@ -48,7 +48,7 @@ func TestRoutingMode(t *testing.T) {
 		"the hand-over is for disks too": {
 			with(replicas(3), func(s *v1alpha1.CacheNodeSpec) { s.Routing.Handover = "1m" }),
 			Before{Routing: local},
-			local, "did not share",
+			local, "do not share",
 		},
 		"too many pods": {replicas(200), Before{}, local, "at most 128"},
 		"a port of theirs": {

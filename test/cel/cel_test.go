@@ -237,6 +237,9 @@ var refused = map[string]struct {
 	"another Vary": {
 		fields{"headers": "{response: {set: [{name: Vary, value: a}]}}"}, "set: one of these headers is CacheNode's",
 	},
+	"who answered": {
+		fields{"headers": "{response: {set: [{name: X-Cache-Hop, value: a}]}}"}, "set: one of these headers is CacheNode's",
+	},
 	"no ETag": {
 		fields{"headers": "{response: {remove: [ETag]}}"}, "remove: one of these headers is CacheNode's",
 	},

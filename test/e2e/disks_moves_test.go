@@ -116,10 +116,13 @@ func removesDisk(t *testing.T, s *suite) {
 		t.Errorf("a claim of the disk is left: %s", claims)
 	}
 	// The spec asks for 9 GiB, and there are six file systems of nearly 1 GiB.
-	size, err := resource.ParseQuantity(s.cacheNode(t).Status.Size)
-	if err != nil || size.Value() < 5<<30 || size.Value() > 6<<30 {
-		t.Errorf("the size is %s, want nearly 6Gi", size.String())
-	}
+	within(t, 30*time.Second, func() string {
+		size, err := resource.ParseQuantity(s.cacheNode(t).Status.Size)
+		if err != nil || size.Value() < 5<<30 || size.Value() > 6<<30 {
+			return fmt.Sprintf("the size is %s, want nearly 6Gi", size.String())
+		}
+		return ""
+	})
 	for place, v := range s.localVolumes(t) {
 		want := map[bool]string{true: "2Gi", false: "1Gi"}[strings.HasSuffix(place, "/mnt/disk2")]
 		if v.Spec.Capacity.Storage().String() != want {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"net/url"
 	"slices"
 	"strings"
 	"time"
@@ -72,7 +71,7 @@ With -f, the CacheNode comes from a file, and the command needs no cluster.`, mo
 			if err != nil {
 				return err
 			}
-			place := locate(cacheNode, keyOf(cacheNode, method, args[1]))
+			place := placeOf(cacheNode, method, args[1])
 			place.ownedWhenNew(cacheNode)
 			return tell(command.OutOrStdout(), place, nil)
 		}
@@ -85,7 +84,7 @@ With -f, the CacheNode comes from a file, and the command needs no cluster.`, mo
 		if err := cluster.Get(command.Context(), name, cacheNode); err != nil {
 			return err
 		}
-		place := locate(cacheNode, keyOf(cacheNode, method, args[1]))
+		place := placeOf(cacheNode, method, args[1])
 		if err := place.findOwners(command.Context(), cluster, cacheNode); err != nil {
 			return err
 		}
@@ -100,8 +99,8 @@ With -f, the CacheNode comes from a file, and the command needs no cluster.`, mo
 
 // keyOf returns the cache key of a URL. Any other argument is the key itself.
 func keyOf(cacheNode *v1alpha1.CacheNode, method, argument string) string {
-	u, err := url.Parse(argument)
-	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+	u, ok := requestOf(argument)
+	if !ok {
 		return argument
 	}
 	// The text is used as it was given, because parsing and printing would change how it is escaped.
@@ -127,6 +126,15 @@ type place struct {
 	owners []owners
 	hash   uint32
 	slot   int
+	// refused is the host of the URL if a request for it gets 421.
+	refused string
+}
+
+// placeOf returns where a URL or a key belongs while no disk has failed.
+func placeOf(cacheNode *v1alpha1.CacheNode, method, argument string) place {
+	p := locate(cacheNode, keyOf(cacheNode, method, argument))
+	p.refused = refusedHost(cacheNode.Spec.Hosts, argument)
+	return p
 }
 
 // locate returns where a key belongs while no disk has failed. It is pure.
@@ -229,6 +237,9 @@ func write(out io.Writer, p place, copies []held) error {
 	}
 	for _, o := range p.owners {
 		_, _ = fmt.Fprintln(out, o)
+	}
+	if p.refused != "" {
+		_, _ = fmt.Fprintf(out, "Host:  %s is not in spec.hosts: a request for it gets 421\n", p.refused)
 	}
 	if len(copies) == 0 {
 		return nil

@@ -16,6 +16,8 @@ type summary struct {
 	File string `json:"file"`
 	// Owners are the pods that the key is for, one for each zone if there are zones; left out if pods do not share keys.
 	Owners []owner `json:"owners,omitempty"`
+	// RefusedHost is the host of the URL if it is not in spec.hosts, so that a request gets 421.
+	RefusedHost string `json:"refusedHost,omitempty"`
 	// Pods say what each pod has of the object; left out if a file was read instead of the cluster.
 	Pods []podSummary `json:"pods,omitempty"`
 }
@@ -50,7 +52,9 @@ type podSummary struct {
 }
 
 func summarize(p place, copies []held) summary {
-	s := summary{Key: p.key, Hash: p.hash, Slot: p.slot, Disk: p.disk, Share: p.share, File: p.path}
+	s := summary{
+		Key: p.key, Hash: p.hash, Slot: p.slot, Disk: p.disk, Share: p.share, File: p.path, RefusedHost: p.refused,
+	}
 	for _, o := range p.owners {
 		s.Owners = append(s.Owners, owner{o.zone, o.owner, o.standIn, o.previous})
 	}

@@ -145,3 +145,25 @@ func TestPlanForPrograms(t *testing.T) {
 		t.Errorf("(-want +got)\n%s", diff)
 	}
 }
+
+// TestPlanOfEmptyCaches checks that plan gives no numbers of bytes if the agents have found nothing in the caches: they
+// may not have measured yet.
+func TestPlanOfEmptyCaches(t *testing.T) {
+	t.Parallel()
+	const nothing = "nothing as far as the agents have measured, which they do once a minute"
+	larger := strings.Replace(three, "{name: disk3, size: 1Ti}", "{name: disk3, size: 2Ti}", 1)
+	for edit, want := range map[string]string{
+		three + "\n  cache: {slice: {size: 1Mi}}": "The caches hold " + nothing + ".\n",
+		larger: "move 16.67%), " + nothing + "\n",
+	} {
+		var out strings.Builder
+		r, err := compare(read(t, three), apart, read(t, edit), map[string]int64{"disk1": 0, "disk2": 0, "disk3": 0})
+		if err != nil {
+			t.Fatal(err)
+		}
+		writeText(&out, r, nil)
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("%q is not in it:\n%s", want, out.String())
+		}
+	}
+}

@@ -53,7 +53,7 @@ With --from, two files are compared without a cluster.
 Programs get a field "outcome" with -o json. With --exit-code, it is the exit code too:
 
   Nothing   0   Nothing changes.
-  Changes   2   nginx reloads, or pods or claims are created or replaced. Cached objects are found again.
+  Changes   2   A field changes, also one that touches no pod. Cached objects are found again.
   Loss      3   Keys move or change, or the claims of a disk are deleted.
 
 Errors exit with 1.`,

@@ -146,8 +146,8 @@ var apart = running{tier: tuning.Before{Routing: v1alpha1.RoutingLocal}}
 func TestPlanOfPods(t *testing.T) {
 	const sharded = three + "\n  routing: {mode: Sharded, handover: 5m}"
 	more := strings.Replace(sharded, "replicas: 2", "replicas: 3", 1)
-	const want = "Pods: 33.33% of the keys get another owner (any plan must move 33.33%), " +
-		"which fills them from the previous one for 5m0s\n"
+	const want = "Owners: 33.33% of the keys get another pod (any plan must move 33.33%), " +
+		"which fills them from the previous one for 5m\n"
 	for name, tt := range map[string]struct {
 		now, next string
 		want      bool
@@ -166,7 +166,7 @@ func TestPlanOfPods(t *testing.T) {
 			}
 			writeText(&out, r, nil)
 			text := out.String()
-			if got := strings.Contains(text, want); got != tt.want || strings.Contains(text, "owner") != tt.want {
+			if got := strings.Contains(text, want); got != tt.want || strings.Contains(text, "Owners") != tt.want {
 				t.Errorf("%q is in it: %t\n%s", want, got, text)
 			}
 		})
@@ -191,8 +191,8 @@ func TestOffline(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := "Keys: none moves\n" +
-		"Pods: 50.00% of the keys get another owner (any plan must move 50.00%), " +
-		"which fills them from the previous one for 10m0s\n" +
+		"Owners: 50.00% of the keys get another pod (any plan must move 50.00%), " +
+		"which fills them from the previous one for 10m\n" +
 		"Fields that change, and what each does by itself:\n" +
 		"  FIELD           FROM   TO   BY ITSELF\n" +
 		"  spec.replicas   2      4    pods are created or removed\n" +

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
+	"k8s.io/apimachinery/pkg/util/duration"
 	"k8s.io/utils/ptr"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
@@ -42,9 +43,9 @@ type result struct {
 type outcome string
 
 const (
-	// nothing: no pod, key or claim changes.
+	// nothing: no field, pod, key or claim changes.
 	nothing outcome = "Nothing"
-	// changed: nginx reloads, or pods or claims come or are replaced. What is cached is found again.
+	// changed: something changes, also a field that touches no pod. What is cached is found again.
 	changed outcome = "Changes"
 	// loss: keys move, or cached objects are not found any more.
 	loss outcome = "Loss"
@@ -201,9 +202,9 @@ func ownersOf(now, next effective.CacheNode) *owners {
 	return &owners{ratio(m.Slots), ratio(m.Least), tuning.Handover(next.Spec.Routing).Seconds()}
 }
 
-// handover is for how long the new owners fill keys from the previous ones.
-func (o owners) handover() time.Duration {
-	return time.Duration(o.HandoverSeconds * float64(time.Second))
+// handover says for people how long the new owners fill keys from the previous ones.
+func (o owners) handover() string {
+	return duration.HumanDuration(time.Duration(o.HandoverSeconds * float64(time.Second)))
 }
 
 // podsOf says how the pods take an edit. nginx reloads for a change of the pods that own keys, too.

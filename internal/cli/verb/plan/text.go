@@ -22,7 +22,7 @@ func writeText(out io.Writer, r result, limit *int32) {
 	}
 	writeKeys(out, r, limit)
 	if o := r.Owners; o != nil {
-		say("Pods: %s of the keys get another owner (any plan must move %s), which fills them from the previous one for %s",
+		say("Owners: %s of the keys get another pod (any plan must move %s), which fills them from the previous one for %s",
 			percent(o.Ratio), percent(o.Least), o.handover())
 	}
 	if r.Acknowledge != "" {
@@ -56,7 +56,7 @@ func writeKeys(out io.Writer, r result, limit *int32) {
 		rows := table.New(out, -1, "  FROM", "TO", "SHARE", "BYTES")
 		for _, one := range m.Moves {
 			size := "-"
-			if one.Bytes != nil {
+			if one.Bytes != nil && *m.Cached > 0 {
 				size = status.Size(*one.Bytes)
 			}
 			rows.Row("  "+one.From, one.To, percent(one.Ratio), size)
@@ -73,7 +73,7 @@ func writeKeys(out io.Writer, r result, limit *int32) {
 	}
 	if slices.ContainsFunc(r.Cached, isCold) {
 		if r.Keys.Cached != nil {
-			say("  The caches hold about %s (estimated, up to a minute old).", status.Size(*r.Keys.Cached))
+			say("  The caches hold %s.", r.Keys.share(*r.Keys.Cached))
 		}
 		say("  The origin is asked for every object again, and old files stay until they are evicted.")
 		if limit != nil {
@@ -87,8 +87,18 @@ func (m movement) amount() string {
 	if m.Bytes == nil {
 		return ""
 	}
-	return fmt.Sprintf(", about %s of %s (estimated, up to a minute old)",
-		status.Size(*m.Bytes), status.Size(*m.Cached))
+	return ", " + m.share(*m.Bytes)
+}
+
+// share says how much of what is cached some bytes are. An agent measures its caches once a minute.
+func (m movement) share(bytes int64) string {
+	switch *m.Cached {
+	case 0:
+		return "nothing as far as the agents have measured, which they do once a minute"
+	case bytes:
+		return fmt.Sprintf("about %s (estimated, up to a minute old)", status.Size(bytes))
+	}
+	return fmt.Sprintf("about %s of %s (estimated, up to a minute old)", status.Size(bytes), status.Size(*m.Cached))
 }
 
 func percent(ratio float64) string { return shard.Percent(int(math.Round(ratio * 1e4))) }

@@ -45,7 +45,7 @@ its share of the keys, its used space and its hit ratio.
 Usage and hit ratio come from the pods' metrics, counted since the agent started.
 Reading them needs the right to get pods/proxy. Without it, both columns show "-".
 The metrics count a sample of the requests (spec.monitoring.requestSampling): "too few" stands for a hit ratio
-until the sample has 30 requests.`,
+until the sample has 30 requests. With requestSampling 100, all are counted, and any number gives a ratio.`,
 		Example: `  kubectl cachenode status edge
   kubectl cachenode status edge --watch
   kubectl cachenode status edge -o json`,

@@ -42,7 +42,7 @@ It fills objects and slices from the pod or the disk that had them, or else fetc
 It goes on until it is interrupted. If the output is no terminal, it prints once.
 
 The figures come from the pods' metrics, which count a sample of the requests (spec.monitoring.requestSampling).
-A hit ratio is "too few" until the sample has 30 requests: --interval 30s collects more.
+A hit ratio is "too few" until the sample has 30 requests, unless all are counted: --interval 30s collects more.
 Latencies are in the steps of the metrics' histogram. Reading them needs the right to get pods/proxy.`,
 		Example: "  kubectl cachenode top edge\n  kubectl cachenode top edge -o json",
 		Args:    cobra.ExactArgs(1),

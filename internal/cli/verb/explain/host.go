@@ -1,0 +1,33 @@
+package explain
+
+import (
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+)
+
+// requestOf returns the URL that a person asks about; ok is false if the argument is a key.
+func requestOf(argument string) (u *url.URL, ok bool) {
+	u, err := url.Parse(argument)
+	return u, err == nil && u.Host != "" && (u.Scheme == "http" || u.Scheme == "https")
+}
+
+// refusedHost returns the host of a URL that no server of nginx has as its name, so that a request gets 421; "" if a
+// request is served, and for a key.
+func refusedHost(hosts []v1alpha1.Hostname, argument string) string {
+	u, ok := requestOf(argument)
+	if !ok || len(hosts) == 0 {
+		return ""
+	}
+	host := strings.TrimSuffix(strings.ToLower(u.Hostname()), ".") // as nginx reads it
+	isNamed := func(name v1alpha1.Hostname) bool {
+		below, isWildcard := strings.CutPrefix(string(name), "*")
+		return host == string(name) || isWildcard && len(host) > len(below) && strings.HasSuffix(host, below)
+	}
+	if slices.ContainsFunc(hosts, isNamed) {
+		return ""
+	}
+	return host
+}
