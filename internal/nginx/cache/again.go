@@ -24,6 +24,9 @@ const (
 	// orUnready is broken for a request for which no server has an address, and else failed. So a pod that has just
 	// started, and does not know the origin's addresses yet, counts as one that does not answer.
 	orUnready = "$or_unready"
+	// once is the gateway's location for methods of which nothing is known, onceVariable the variable that is 1 for them.
+	once         = "@once"
+	onceVariable = "$is_sent_once"
 	// timesAgain is how often a request is sent again. With the first time, that is six times to a single address. Of a
 	// Service with three endpoints one of which goes away, fewer than one in 700 requests meets that one so often.
 	timesAgain = 5
@@ -39,7 +42,10 @@ const (
 // and that got no byte, whatever servers there are. A time-out is not tried again: it would cost a client another one,
 // and a slow origin another request.
 //
-// A request with a body is sent once, because the body passes through and cannot be sent again.
+// A request with a body is not sent to againName, because the body passes through and cannot be sent again. nginx itself
+// asks another server if the first closed the connection, also if it has sent all, unless the method is POST, PATCH or
+// LOCK. It takes every other method for idempotent (RFC 9110, section 9.2.2), and those that it does not know. So these
+// have a location in which no other server is asked.
 
 // lastly are the lines of servers that are asked if all others have failed.
 func (r renderer) lastly() []v1alpha1.OriginServer {
@@ -100,6 +106,27 @@ func (r renderer) againMaps() conf.Block {
 	return conf.Block{which, r.unreadyMap(), conf.B("map",
 		[]conf.Argument{conf.Expression(againVariable), conf.Expression(againInFetch)},
 		conf.D("default", conf.Literal(failed)), conf.Row(conf.Literal(again), conf.Literal(fetchAgain)))}
+}
+
+// toOnce has the gateway's first location pass requests with an unknown method on to their own.
+func toOnce() conf.Block {
+	return conf.Block{
+		conf.D("error_page", conf.Literal("422"), conf.Literal("="), conf.Literal(once)),
+		conf.B("if", []conf.Argument{conf.Expression("(" + onceVariable + ")")}, conf.D("return", conf.Literal("422"))),
+	}
+}
+
+// onceMap is the map for onceVariable.
+func onceMap() conf.Directive {
+	return conf.B("map", []conf.Argument{conf.Expression("$request_method"), conf.Expression(onceVariable)},
+		conf.D("default", conf.Literal("1")),
+		conf.Row(conf.Expression("~^(?:GET|HEAD|OPTIONS|TRACE|PUT|DELETE|POST|PATCH|LOCK)$"), conf.Literal("")))
+}
+
+// onceLocation is once.
+func (r renderer) onceLocation() conf.Directive {
+	return conf.B("location", conf.Literals(once),
+		conf.D("proxy_next_upstream", conf.Literal("off")), conf.D("proxy_pass", r.origin(upstreamName)))
 }
 
 // orAgain has a location of the gateway send a request again if the variable says so.

@@ -89,6 +89,8 @@ func (r renderer) bodyLocation() conf.Directive {
 		}
 		block = append(block, d)
 	}
+	block = append(block, conf.D("add_header",
+		conf.Literal("X-Accel-Redirect"), conf.Expression(refusedVariable), conf.Literal("always")))
 	never := conf.D("add_header", conf.Literal("X-Accel-Expires"), conf.Literal("0"), conf.Literal("always"))
 	return conf.B("location", conf.Literals(withBody),
 		append(block, never, conf.D("proxy_pass", r.origin(upstreamName)))...)

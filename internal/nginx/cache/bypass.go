@@ -75,6 +75,13 @@ func (r renderer) past() conf.Directive {
 	return conf.B("location", conf.Literals(pass), block...)
 }
 
+// unanswered is the location for a client whose request the origin has not answered: see redirects.
+func (r renderer) unanswered() conf.Directive {
+	return conf.B("location", conf.Literals(noResponse), slices.Concat(
+		r.logs(agentapi.TagPassed), r.headers(conf.Literal("BYPASS"), conf.Expression(diskVariable)),
+		conf.Block{conf.D("return", conf.Literal("502"))})...)
+}
+
 func (r renderer) bypassMaps() conf.Block {
 	b := r.Spec.Cache.Bypass
 	if b == nil {

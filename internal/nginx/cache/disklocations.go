@@ -18,6 +18,7 @@ import (
 func (r renderer) hereLocations(popular conf.Block) conf.Block {
 	block := conf.Block{r.past()}
 	if len(r.disks) > 0 {
+		block = append(block, r.unanswered())
 		block = append(block, r.diskLocations(popular)...)
 	}
 	return append(block, r.uncached(uncached))

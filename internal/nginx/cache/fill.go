@@ -106,7 +106,8 @@ func (r renderer) fillFromPods() conf.Block {
 	}
 	renewed := conf.B("map", []conf.Argument{conf.Expression(statusInAnswer), conf.Expression(renewedSeconds)},
 		conf.D("default", conf.Literal("")),
-		conf.Row(conf.Expression("~^(?:HIT|REVALIDATED|UPDATING|STALE)$"), conf.Literal(filledFor)))
+		conf.Row(conf.Expression("~^(?:HIT|REVALIDATED|UPDATING|STALE)$"), conf.Literal(filledFor)),
+		conf.Row(conf.Literal("BYPASS"), conf.Literal("0"))) // not to be stored
 	return conf.Block{
 		from, renewed,
 		part(fillInRequest, "~^", "[^ ]+", " ", fillPod), part(fillInRequest, "~^[^ ]+ ", "[^ ]+", " ", fillScheme),

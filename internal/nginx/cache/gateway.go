@@ -79,7 +79,7 @@ func (r renderer) gateway() conf.Block {
 	return append(slices.Concat(
 		r.controlMaps(), r.hitForMissMaps(), r.mixedMaps(), bodyMaps(), r.againMaps(), r.backgroundMaps(), r.redirects(),
 		format, lifetime),
-		slowMap(),
+		slowMap(), onceMap(),
 		conf.B("upstream", conf.Literals(gatewayUpstream),
 			conf.D("server", conf.Literal("unix:"+layout.GatewaySocket)),
 			conf.D("keepalive", conf.Int(ptr.Deref(r.Spec.Origin.Keepalive.Connections, 0))),
@@ -230,14 +230,14 @@ func (r renderer) gatewayServer() conf.Directive {
 			conf.D("return", conf.Literal("418"))),
 	}
 	block = slices.Concat(block, r.fillLocations(), r.renewalLocations(), r.backgroundLocations(),
-		conf.Block{r.bodyLocation()}, r.againLocations(), r.sentBack())
+		conf.Block{r.bodyLocation(), r.onceLocation()}, r.againLocations(), r.sentBack())
 	return conf.B("server", nil, append(block,
 		// nginx would fetch the whole object and store it. The cache passes the request on instead.
 		conf.B("location", conf.Literals(headAlone),
 			conf.D("add_header", conf.Literal("X-Accel-Redirect"), conf.Literal(pass)),
 			conf.D("return", conf.Literal("204"))),
 		conf.B("location", conf.Literals("/"),
-			append(slices.Concat(toBody(), byState, r.toFill(), r.orAgain(againVariable), r.notes()),
+			append(slices.Concat(toBody(), toOnce(), byState, r.toFill(), r.orAgain(againVariable), r.notes()),
 				conf.D("proxy_pass", r.origin(upstreamName)))...))...)
 }
 
@@ -257,21 +257,15 @@ func (r renderer) gatewayHides() (block conf.Block) {
 
 // gatewayPasses returns the headers of a response that the gateway passes on and nginx would keep to itself.
 func (r renderer) gatewayPasses(without ...string) []conf.Argument {
-	if r.hasSlices() {
-		without = append(without, "X-Accel-Redirect") // see redirects
-	}
+	without = append(without, "X-Accel-Redirect") // see redirects
 	return append(accelHeaders(without...), conf.Literal("Server"))
 }
 
 // toCache are the headers that the gateway adds to a response.
 func (r renderer) toCache() conf.Block {
-	control := conf.Expression(storedVariable)
-	if r.hasSlices() {
-		control = sentControl
-	}
 	_, lifetime := r.lifetime()
 	return slices.Concat(conf.Block{
-		conf.D("add_header", conf.Literal("Cache-Control"), control, conf.Literal("always")),
+		conf.D("add_header", conf.Literal("Cache-Control"), conf.Expression(sentControl), conf.Literal("always")),
 		conf.D("add_header", conf.Literal(originHeader), conf.Expression(originVariable), conf.Literal("always")),
 	}, lifetime, r.redirect())
 }

@@ -65,6 +65,48 @@ func dispatch(place conf.Argument) conf.Directive {
 		conf.D("return", conf.Literal("418")))
 }
 
+const (
+	// redirectedVariable is pass for a request that the origin has redirected to a path of its own (X-Accel-Redirect), and
+	// else "". atOnceVariable is the location of a request that is not looked up in memory, and else "".
+	redirectedVariable = "$redirected"
+	atOnceVariable     = "$at_once"
+)
+
+// atOnce has a server pass on what its location "/" is not for, before nginx looks for a location.
+//
+// What the origin redirects to has the key of the first path, and the origin may have decided for one client alone. So
+// it is neither stored nor served from a cache. And the memory tier's location takes no large body, for the reason in
+// bodies.go. Its subrequests pass here too, and stay.
+func (r renderer) atOnce() conf.Block {
+	where := conf.Expression(redirectedVariable)
+	if r.hasMemoryTier() && r.door == toClients {
+		where = atOnceVariable
+	}
+	return conf.Block{
+		conf.D("error_page", conf.Literal("418"), conf.Literal("="), where),
+		conf.D("recursive_error_pages", conf.OnOff(true)),
+		conf.B("if", []conf.Argument{"(" + where + ")"}, conf.D("return", conf.Literal("418"))),
+	}
+}
+
+// atOnceMaps are the maps for that.
+func (r renderer) atOnceMaps() conf.Block {
+	block := conf.Block{conf.B("map",
+		[]conf.Argument{conf.Expression("$upstream_http_x_accel_redirect"), conf.Expression(redirectedVariable)},
+		conf.D("volatile"), conf.D("default", conf.Literal(pass)), conf.Row(conf.Literal(""), conf.Literal("")))}
+	if !r.hasMemoryTier() {
+		return block
+	}
+	return append(block, conf.B("map",
+		[]conf.Argument{
+			conf.Expression(redirectedVariable + ":" + plainVariable + ":$uri"), conf.Expression(atOnceVariable),
+		},
+		conf.D("volatile"), conf.D("default", r.place()),
+		conf.Row(conf.Expression("~^@"), conf.Literal(pass)),
+		conf.Row(conf.Expression("~^:1:"), conf.Literal("")),
+		conf.Row(conf.Expression("~:/[.]cachenode-(?:promote|renew)$"), conf.Literal(""))))
+}
+
 // hop is a pod that is asked.
 type hop struct {
 	// pod is the variable with its name. look and fetch are the locations that ask it.

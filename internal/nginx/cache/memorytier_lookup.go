@@ -20,9 +20,6 @@ func (r renderer) lookup() conf.Directive {
 		count = count[:1]
 	}
 	block := conf.Block{
-		conf.B("if",
-			[]conf.Argument{conf.Expression("(" + plainVariable), conf.Literal("!="), conf.Literal("1)")},
-			conf.D("return", conf.Literal("502"))),
 		conf.D("limit_req", count...),
 		conf.D("limit_req_dry_run", conf.OnOff(true)),
 	}

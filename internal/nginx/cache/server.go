@@ -43,7 +43,8 @@ func (r renderer) publicServers() conf.Block {
 		block = append(block, conf.D("limit_conn_zone",
 			conf.Expression("$binary_remote_addr"), conf.Literal("zone="+clientsZone+":10m")))
 	}
-	block = slices.Concat(block, r.plain(), r.fleetMaps(), r.fillMaps(), r.generations(), r.listenerTLS(), r.doorMaps())
+	block = slices.Concat(block, r.plain(), r.fleetMaps(), r.fillMaps(), r.generations(), r.listenerTLS(), r.doorMaps(),
+		r.atOnceMaps())
 	listen := r.listeners()
 	if len(r.Spec.Hosts) == 0 {
 		return append(block, r.server(append(listen, conf.D("server_name", conf.Literal("_")))))
@@ -110,6 +111,7 @@ func (r renderer) server(listen conf.Block) conf.Directive {
 	block = slices.Concat(block, r.clientAddress(), r.gzip(), r.clientLimit(), r.normalized(), r.toOrigin())
 	block = append(block, r.hidden()...)
 	block = append(block, r.scheme("$scheme")...)
+	block = append(block, r.atOnce()...)
 	var popular conf.Block
 	if r.hasMemoryTier() {
 		block = append(block, r.lookup(), r.renewed(), r.toPromoter(), r.toRenewal(),

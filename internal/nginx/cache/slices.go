@@ -39,8 +39,12 @@ const (
 	sliceInRequest = "$http_x_cachenode_slice"
 	// countedSlice is 1 for the slices that are reported to the agent.
 	countedSlice = "$counted_slice"
-	// redirectVariable is the X-Accel-Redirect of the gateway's response.
+	// redirectVariable is the X-Accel-Redirect of the gateway's response. refusedVariable is noResponse if the origin's
+	// response is none.
 	redirectVariable = "$redirect"
+	refusedVariable  = "$refused"
+	// noResponse is the location for a client whose request the origin has not answered.
+	noResponse = "@no_response"
 )
 
 // hasSlices is true if large objects are fetched and stored in slices.
@@ -136,32 +140,45 @@ func (r renderer) storedKey(sliced bool) conf.Expression {
 	return r.key()
 }
 
-// redirects tell a cache that asks for a slice to ask for the whole object instead: if the response has no strong ETag
-// or no length, if it is the whole object and does not fit the slice, or if the object is empty. If the origin fails, a
-// copy of the whole may be stored. Otherwise, the origin's own X-Accel-Redirect counts, but not for a later slice.
+// redirects are the maps for the X-Accel-Redirect of a response to the cache: the origin's own, but for two cases.
+//
+// What has a status below 200 is no response. The client would be connected to the gateway after 101 (Switching
+// Protocols) if it asked for that, though the origin was never asked, and nothing that a server of clients checks would
+// count any more. So the client gets 502.
+//
+// A cache that asks for a slice is told to ask for the whole object instead: if the response has no strong ETag or no
+// length, if it is the whole object and does not fit the slice, or if the object is empty. If the origin fails, a copy
+// of the whole may be stored. In the response to a later slice, the origin's own X-Accel-Redirect does not count.
 //
 // nginx gives clients some headers of a response with a redirect, whatever proxy_hide_header says. The gateway leaves
 // them out.
 func (r renderer) redirects() conf.Block {
-	if !r.hasSlices() {
-		return nil
-	}
 	origins := conf.Expression("$upstream_http_x_accel_redirect")
 	kept := func(value, to string) conf.Directive {
 		return conf.B("map", []conf.Argument{conf.Expression(redirectVariable), conf.Expression(to)},
-			conf.D("default", conf.Expression(value)),
+			conf.D("default", conf.Expression(value)), conf.Row(conf.Literal(noResponse), conf.Literal("")),
 			conf.Row(conf.Literal(whole), conf.Literal("")), conf.Row(conf.Literal(stored), conf.Literal("")))
 	}
-	block := conf.Block{kept(storedVariable, sentControl)}
+	refused := conf.Expression(refusedVariable)
+	block := conf.Block{
+		kept(storedVariable, sentControl),
+		conf.B("map", []conf.Argument{conf.Expression("$status"), refused},
+			conf.D("default", conf.Literal("")), conf.Row(conf.Expression("~^1"), conf.Literal(noResponse))),
+	}
+	if !r.hasSlices() {
+		return append(block, conf.B("map", []conf.Argument{refused, conf.Expression(redirectVariable)},
+			conf.D("default", refused), conf.Row(conf.Literal(""), origins)))
+	}
 	for _, h := range copiedHeaders {
 		block = append(block, kept("$upstream_http_"+h.variable, "$sent_"+h.variable))
 	}
 	return append(block, conf.B("map",
 		[]conf.Argument{
-			conf.Expression(sliceInRequest + "/$http_range/$status/$upstream_http_content_range $upstream_http_etag"),
+			refused + sliceInRequest + "/$http_range/$status/$upstream_http_content_range $upstream_http_etag",
 			conf.Expression(redirectVariable),
 		},
 		conf.D("default", origins),
+		conf.Row(conf.Expression("~^@"), refused),
 		conf.Row(conf.Expression("~^next/"), conf.Literal("")),
 		conf.Row(conf.Expression(`~^first/bytes=[^/]+/206/bytes [0-9]+-[0-9]+/[0-9]+ "`), origins),
 		conf.Row(conf.Expression("~^first/bytes=[^/]+/206/"), conf.Literal(whole)),
@@ -204,11 +221,11 @@ func (r renderer) sliceLog() (format, log conf.Block) {
 
 // redirect is the header with the redirect.
 func (r renderer) redirect() conf.Block {
-	if !r.hasSlices() {
-		return nil
-	}
 	block := conf.Block{
 		conf.D("add_header", conf.Literal("X-Accel-Redirect"), conf.Expression(redirectVariable), conf.Literal("always")),
+	}
+	if !r.hasSlices() {
+		return block
 	}
 	for _, h := range copiedHeaders {
 		block = append(block,
