@@ -33,8 +33,7 @@ type Listen struct {
 
 	// maxConnectionsPerClient is the number of connections of one client address that may have a request in progress
 	// (limit_conn). Further requests get 429 (Too Many Requests). Behind a load balancer that hides the clients'
-	// addresses, all clients count as one. If this field is set, origin.fallbackConcurrency is divided among the origin's
-	// servers and bounds each address of a server (max_conns). Range 1 to 65536. Unset means no limit.
+	// addresses, all clients count as one. Range 1 to 65536. Unset means no limit.
 	// +optional
 	// +kubebuilder:validation:Minimum=1
 	// +kubebuilder:validation:Maximum=65536

@@ -46,9 +46,10 @@ type Origin struct {
 	TLS *OriginTLS `json:"tls,omitempty"`
 
 	// fallbackConcurrency is the number of requests in each pod that may go past their own disk at once (limit_conn).
-	// Requests go past a disk that has failed, or whose threads and queue are full. Further requests get 503 with
-	// Retry-After, so that a failure of the disks does not become one of the origin. With listen.tls, each of the two
-	// ports has this limit. Range 1 to 65536, default 128.
+	// Requests go past a disk that has failed, or whose threads and queue are full. Those that another disk answers do not
+	// count. Further requests get a stale copy that the origin allows for errors, or 503 with Retry-After, so that a
+	// failure of the disks does not become one of the origin. Requests on all ports, and those that come through other
+	// pods, count together. Range 1 to 65536, default 128.
 	// +optional
 	// +kubebuilder:default=128
 	// +kubebuilder:validation:Minimum=1

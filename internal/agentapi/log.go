@@ -33,14 +33,14 @@ const (
 )
 
 // RequestFormat is nginx's log_format for requests: disk, cache status, HTTP status, bytes, time to the first byte and
-// whole time in seconds, and the result of the limit on uncached requests.
-const RequestFormat = "$disk $upstream_cache_status $status $bytes_sent $first_byte $request_time $limit_conn_status"
+// whole time in seconds, and REJECTED if the request was one too many past its own disk.
+const RequestFormat = "$disk $upstream_cache_status $status $bytes_sent $first_byte $request_time $rejected"
 
 // HopFormat is nginx's log_format for requests that another pod answered or should have: RequestFormat, in which the
 // status is that of the other pod's cache, the names of the key's owner and of its stand-in, and 1 if nginx did not ask
 // the owner, because the owner had not answered before.
 const HopFormat = "$disk $upstream_http_x_cachenode_status $status $bytes_sent $first_byte $request_time " +
-	"$limit_conn_status $owner $stand_in $skips_owner"
+	"$rejected $owner $stand_in $skips_owner"
 
 // UnsafeFormat is nginx's log_format for such requests. It is not escaped.
 const UnsafeFormat = "$scheme://$host$request_uri"

@@ -121,8 +121,8 @@ func New(disks func() map[string]disk.State, files func() map[string]Files) *Met
 			"Configurations that the agent gave to nginx, by result: taken, refused or failed.", "result"),
 		rejected: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "cachenode_uncached_rejected_total",
-			Help: "Requests that no disk could serve and that got 503, " +
-				"because origin.fallbackConcurrency others were under way.",
+			Help: "Requests past their own disk that got 503, " +
+				"because origin.fallbackConcurrency others waited for the origin.",
 		}),
 		config: prometheus.NewGaugeVec(prometheus.GaugeOpts{
 			Name: "cachenode_config_info", Help: "1 for the revision of the configuration that nginx runs.",

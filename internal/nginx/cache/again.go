@@ -67,7 +67,7 @@ func (r renderer) triesAgain() bool {
 }
 
 // asksAgain is true if the gateway has the location again.
-func (r renderer) asksAgain() bool { return len(r.disks) > 0 && (r.triesAgain() || r.hasBackups()) }
+func (r renderer) asksAgain() bool { return r.triesAgain() || r.hasBackups() }
 
 // againUpstream is the upstream of requests that are sent again. nginx asks each line once, and a name may have one
 // address, so there are as many lines as a request is sent again.
@@ -125,8 +125,8 @@ func onceMap() conf.Directive {
 
 // onceLocation is once.
 func (r renderer) onceLocation() conf.Directive {
-	return conf.B("location", conf.Literals(once),
-		conf.D("proxy_next_upstream", conf.Literal("off")), conf.D("proxy_pass", r.origin(upstreamName)))
+	return conf.B("location", conf.Literals(once), append(r.orRejected(),
+		conf.D("proxy_next_upstream", conf.Literal("off")), conf.D("proxy_pass", r.origin(upstreamName)))...)
 }
 
 // orAgain has a location of the gateway send a request again if the variable says so.

@@ -77,7 +77,7 @@ func (r renderer) bodyLocation() conf.Directive {
 		set("If-None-Match", "$body_if_none_match"), set("If-Modified-Since", "$body_if_modified_since"),
 		set("Range", "$body_range"),
 	}
-	for _, name := range []string{stateHeader, diskHeader, sliceHeader, fillHeader, formerHeader} {
+	for _, name := range []string{stateHeader, diskHeader, sliceHeader, fillHeader, formerHeader, fallbackHeader} {
 		block = append(block, set(name, ""))
 	}
 	// nginx takes these lists from the server only if a location has none.
@@ -92,6 +92,7 @@ func (r renderer) bodyLocation() conf.Directive {
 	block = append(block, conf.D("add_header",
 		conf.Literal("X-Accel-Redirect"), conf.Expression(refusedVariable), conf.Literal("always")))
 	never := conf.D("add_header", conf.Literal("X-Accel-Expires"), conf.Literal("0"), conf.Literal("always"))
+	block = append(block, r.orRejected()...)
 	return conf.B("location", conf.Literals(withBody),
 		append(block, never, conf.D("proxy_pass", r.origin(upstreamName)))...)
 }

@@ -65,11 +65,7 @@ func (r renderer) here() conf.Directive {
 // past is the location for requests past the caches. They reach the origin as they came: with their method, arguments,
 // range and conditions. No disk takes part, so none can fail them. What is not idempotent reaches the origin once.
 func (r renderer) past() conf.Directive {
-	block := conf.Block{conf.D("proxy_pass", r.origin(upstreamName))}
-	if len(r.disks) > 0 {
-		block = r.throughGateway("")
-	}
-	block = append(block, r.asksNothing()...)
+	block := append(r.throughGateway(""), r.asksNothing()...)
 	block = append(block, r.logs(agentapi.TagPassed)...)
 	block = append(block, r.headers(conf.Literal("BYPASS"), conf.Expression(diskVariable))...)
 	return conf.B("location", conf.Literals(pass), block...)

@@ -37,13 +37,9 @@ func (r renderer) diskLocations(popular conf.Block) conf.Block {
 	own.more = popular
 	block := conf.Block{r.cached(own), r.cached(head)}
 	if len(r.disks) > 1 {
-		// The bound of an upstream leaves out the gateway, and with it slices.
-		other := r.cached(diskLocation{
-			name: otherDisk, disk: otherDiskVariable, tag: agentapi.TagOtherDisk, next: uncached,
-			sliced: r.hasSlices() && !r.limitsClients(),
-		})
-		other.Block = r.capped(other.Block)
-		block = append(block, other)
+		block = append(block, r.cached(diskLocation{
+			name: otherDisk, disk: otherDiskVariable, tag: agentapi.TagOtherDisk, next: uncached, sliced: r.hasSlices(),
+		}))
 	}
 	late := own
 	late.name, late.disk, late.next, late.more = waiting, gatewayDisk, uncached, nil
@@ -105,6 +101,9 @@ func (r renderer) cached(l diskLocation) conf.Directive {
 	}
 	if l.disk != gatewayDisk {
 		block = append(block, conf.D("set", conf.Expression(gatewayDisk), l.disk))
+	}
+	if l.name == otherDisk {
+		block = append(block, falls("1"))
 	}
 	from := map[string]conf.Literal{onDisk: fromDisk, waiting: fromWaiting, unlocked: fromUnlocked}[l.name]
 	block = append(block, conf.D("set", conf.Expression(fromVariable), from))

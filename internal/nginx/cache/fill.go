@@ -200,7 +200,7 @@ func (r renderer) fillLocations() conf.Block {
 		block = append(block, r.lookOnDisk())
 	}
 	return append(block, conf.B("location", conf.Literals(unfilled),
-		append(slices.Concat(r.logsOfFills(agentapi.TagUnfilled), r.orAgain(againVariable), r.notes()),
+		append(slices.Concat(r.logsOfFills(agentapi.TagUnfilled), r.orRejected(), r.orAgain(againVariable), r.notes()),
 			conf.D("recursive_error_pages", conf.OnOff(true)), conf.D("proxy_pass", r.origin(upstreamName)))...))
 }
 
@@ -233,7 +233,7 @@ func (r renderer) fromPod(location, upstream string, more ...conf.Directive) con
 		set("Host", conf.Expression(fillHost)), set("Connection", conf.Literal("")),
 		set(schemeHeader, conf.Expression(fillScheme)), set(askHeader, conf.Literal(askFill)),
 	}
-	for _, name := range []string{stateHeader, diskHeader, sliceHeader, fillHeader, formerHeader} {
+	for _, name := range []string{stateHeader, diskHeader, sliceHeader, fillHeader, formerHeader, fallbackHeader} {
 		block = append(block, set(name, conf.Literal("")))
 	}
 	block = append(block,

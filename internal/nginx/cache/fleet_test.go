@@ -68,8 +68,14 @@ func TestMinUsesOverHops(t *testing.T) {
 // ownedBySecond is a path whose key the second of two pods owns.
 func ownedBySecond(t *testing.T, prefix string) string {
 	t.Helper()
+	return ownedBy(t, 1, prefix)
+}
+
+// ownedBy is a path whose key that one of two pods owns.
+func ownedBy(t *testing.T, pod int, prefix string) string {
+	t.Helper()
 	for i := 0; ; i++ {
-		if path := fmt.Sprintf("%s/%d", prefix, i); ownerOf(t, fleet.Of(2), path) == 1 {
+		if path := fmt.Sprintf("%s/%d", prefix, i); ownerOf(t, fleet.Of(2), path) == pod {
 			return path
 		}
 	}

@@ -27,7 +27,8 @@ const (
 	diskHeader    = "X-CacheNode-Disk"
 	diskInRequest = "$http_x_cachenode_disk"
 	gatewayDisk   = "$asking_disk"
-	// sharedHeader says how the gateway got a response: HIT if another request has fetched it.
+	// sharedHeader says how the gateway got a response: HIT if another request has fetched it, sharedRejected if it is the
+	// gateway's own.
 	sharedHeader   = "X-CacheNode-Shared"
 	sharedVariable = "$is_shared"
 	// agedVariable is not empty for a response that another cache has kept for a time that nginx cannot subtract.
@@ -68,17 +69,11 @@ const (
 //
 // Requests for expired objects are in renewal.go.
 func (r renderer) gateway() conf.Block {
-	if len(r.disks) == 0 {
-		if r.hops() { // other pods' responses come through their gateways
-			return conf.Block{clientControl()}
-		}
-		return nil
-	}
 	format, _ := r.sliceLog()
 	lifetime, _ := r.lifetime()
 	return append(slices.Concat(
 		r.controlMaps(), r.hitForMissMaps(), r.mixedMaps(), bodyMaps(), r.againMaps(), r.backgroundMaps(), r.redirects(),
-		format, lifetime),
+		r.fallbackMaps(), format, lifetime),
 		slowMap(), onceMap(),
 		conf.B("upstream", conf.Literals(gatewayUpstream),
 			conf.D("server", conf.Literal("unix:"+layout.GatewaySocket)),
@@ -212,6 +207,7 @@ func (r renderer) gatewayServer() conf.Directive {
 		conf.D("proxy_set_header", conf.Literal(sliceHeader), conf.Literal("")),
 		conf.D("proxy_set_header", conf.Literal(fillHeader), conf.Literal("")),
 		conf.D("proxy_set_header", conf.Literal(formerHeader), conf.Literal("")),
+		conf.D("proxy_set_header", conf.Literal(fallbackHeader), conf.Literal("")),
 		// Few reads and writes for a large body.
 		conf.D("proxy_buffer_size", conf.Literal("16k")),
 		conf.D("proxy_buffers", conf.Literal("8"), conf.Literal("64k")),
@@ -230,14 +226,14 @@ func (r renderer) gatewayServer() conf.Directive {
 			conf.D("return", conf.Literal("418"))),
 	}
 	block = slices.Concat(block, r.fillLocations(), r.renewalLocations(), r.backgroundLocations(),
-		conf.Block{r.bodyLocation(), r.onceLocation()}, r.againLocations(), r.sentBack())
+		conf.Block{r.bodyLocation(), r.onceLocation(), r.rejectedLocation()}, r.againLocations(), r.sentBack())
 	return conf.B("server", nil, append(block,
 		// nginx would fetch the whole object and store it. The cache passes the request on instead.
 		conf.B("location", conf.Literals(headAlone),
 			conf.D("add_header", conf.Literal("X-Accel-Redirect"), conf.Literal(pass)),
 			conf.D("return", conf.Literal("204"))),
 		conf.B("location", conf.Literals("/"),
-			append(slices.Concat(toBody(), toOnce(), byState, r.toFill(), r.orAgain(againVariable), r.notes()),
+			append(slices.Concat(toBody(), toOnce(), byState, r.toFill(), r.orRejected(), r.orAgain(againVariable), r.notes()),
 				conf.D("proxy_pass", r.origin(upstreamName)))...))...)
 }
 

@@ -60,7 +60,7 @@ var RequestHeaders = slices.Concat(
 	headers(Removed, "another method", overridesMethod...),
 	headers(Removed, "for scripts and servers behind the origin's own proxy", overridesServer...),
 	headers(Removed, "CacheNode's own", schemeHeader, renewHeader, stateHeader, diskHeader, sliceHeader,
-		fillHeader, formerHeader, askHeader),
+		fillHeader, formerHeader, fallbackHeader, askHeader),
 	headers(Passed, "for example",
 		"Accept", "Accept-Encoding", "Accept-Language", "Cookie", "Origin", "Referer", "User-Agent", "X-Real-IP",
 		"X-Request-Id"),
@@ -132,11 +132,7 @@ func (r renderer) forwarded() conf.Block {
 	if !r.keeps(v1alpha1.KeyScheme) && r.Spec.Listen.TLS != nil {
 		proto = none
 	}
-	state, disk := conf.Argument(conf.Expression(stateVariable)), conf.Argument(conf.Expression(gatewayDisk))
-	if len(r.disks) == 0 { // there is no gateway, and none of its variables
-		state, disk = none, none
-	}
-	from := none
+	state, from := conf.Argument(conf.Expression(stateVariable)), none
 	if r.fillsFromPods() {
 		from = conf.Expression(fillVariable)
 	}
@@ -158,8 +154,9 @@ func (r renderer) forwarded() conf.Block {
 		set("X-Forwarded-Proto", proto),
 		// For the gateway; empty in a location without a cache.
 		set(stateHeader, state),
-		set(diskHeader, disk),
+		set(diskHeader, conf.Expression(gatewayDisk)),
 		set(fillHeader, from), set(formerHeader, former),
+		set(fallbackHeader, conf.Expression(fallsBack)),
 	}
 	if r.hasSlices() {
 		block = append(block,

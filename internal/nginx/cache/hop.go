@@ -58,11 +58,11 @@ func (r renderer) plain() conf.Block {
 //
 // In a location to which nginx has redirected a request, it always escapes the path that it passes on. Elsewhere it
 // passes some characters on as the client wrote them, escaped or not, which $uri does not tell apart.
-func dispatch(place conf.Argument) conf.Directive {
-	return conf.B("location", conf.Literals("/"),
+func dispatch(place conf.Argument, first ...conf.Directive) conf.Directive {
+	return conf.B("location", conf.Literals("/"), append(first,
 		conf.D("error_page", conf.Literal("418"), conf.Literal("="), place),
 		conf.D("recursive_error_pages", conf.OnOff(true)),
-		conf.D("return", conf.Literal("418")))
+		conf.D("return", conf.Literal("418")))...)
 }
 
 const (
@@ -79,13 +79,14 @@ const (
 // bodies.go. Its subrequests pass here too, and stay.
 func (r renderer) atOnce() conf.Block {
 	where := conf.Expression(redirectedVariable)
+	var first conf.Block
 	if r.hasMemoryTier() && r.door == toClients {
-		where = atOnceVariable
+		where, first = atOnceVariable, conf.Block{falls("")}
 	}
 	return conf.Block{
 		conf.D("error_page", conf.Literal("418"), conf.Literal("="), where),
 		conf.D("recursive_error_pages", conf.OnOff(true)),
-		conf.B("if", []conf.Argument{"(" + where + ")"}, conf.D("return", conf.Literal("418"))),
+		conf.B("if", []conf.Argument{"(" + where + ")"}, append(first, conf.D("return", conf.Literal("418")))...),
 	}
 }
 
@@ -272,7 +273,7 @@ func (r renderer) peerHeaders(ask string) conf.Block {
 		set(askHeader, conf.Literal(ask)),
 	}
 	for _, name := range []string{
-		stateHeader, diskHeader, sliceHeader, renewHeader, fillHeader, formerHeader,
+		stateHeader, diskHeader, sliceHeader, renewHeader, fillHeader, formerHeader, fallbackHeader,
 	} {
 		block = append(block, set(name, conf.Literal("")))
 	}

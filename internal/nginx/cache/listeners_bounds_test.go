@@ -16,6 +16,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cachenode/cachenode-operator/internal/fleet"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 )
 
@@ -23,10 +24,9 @@ import (
 type bound string
 
 const (
-	inPod     bound = "nothing outside the pod reaches it"
-	byZone    bound = "limit_conn"
-	byClient  bound = "limit_conn if the spec has listen.maxConnectionsPerClient"
-	fallbacks bound = "see podLimit: limit_conn for requests that their own disk cannot serve"
+	inPod    bound = "nothing outside the pod reaches it"
+	byZone   bound = "limit_conn"
+	byClient bound = "limit_conn if the spec has listen.maxConnectionsPerClient"
 )
 
 // TestEveryListenerIsBounded lists the sockets that nginx opens, and checks that each server on one that is reached
@@ -36,7 +36,7 @@ func TestEveryListenerIsBounded(t *testing.T) {
 	known := map[string]bound{
 		"127.0.0.1:8086": inPod, "127.0.0.1:8087": inPod, "unix:/run/cachenode/gateway.sock": inPod,
 		"8080": byClient, "8443": byClient, "9080": byClient, "9443": byClient,
-		"8081": byZone, "8088": byZone, "8089": fallbacks,
+		"8081": byZone, "8088": byZone, "8089": byZone,
 	}
 	var seen []string
 	for golden, file := range goldenFiles(t) {
@@ -88,11 +88,6 @@ func lacks(server statement, by bound, limitsClients bool) (list []string) {
 	if answers && (by == byZone || by == byClient && limitsClients) && !has(server.block, "limit_conn") {
 		list = append(list, "limit_conn")
 	}
-	for _, s := range server.block {
-		if by == fallbacks && s.words[0] == "location" && s.words[1] == "@uncached" && !has(s.block, "limit_conn") {
-			list = append(list, "limit_conn in @uncached")
-		}
-	}
 	return list
 }
 
@@ -131,40 +126,85 @@ func TestVersionIsTheRunningOne(t *testing.T) {
 	}
 }
 
-// TestEndlessLookups checks that lookups which never end leave connections to clients, and to the lookups of another
-// pod.
-func TestEndlessLookups(t *testing.T) {
-	t.Parallel()
-	p := newPods(t, 1, sharded("  memoryTier: {enabled: false}\n"), withFewConnections)
-	const path = "/large"
-	p.answers(func(w http.ResponseWriter, _ *http.Request) bool {
-		w.Header().Set("Cache-Control", "max-age=3600")
-		_, _ = io.WriteString(w, strings.Repeat("0123456789abcdef", 1<<20)) // more than sockets hold
-		return true
-	})
-	ask(t, p.clients[0], http.MethodGet, "http://127.0.0.1:8080"+path)
-	p.nginx[0].Cached("http://www.example.com"+path, "disk1", "disk2")
-	got := map[string]int{}
-	for range fewConnections {
-		connection, err := p.nginx[0].DialFrom(net.IPv4(127, 0, 0, 2), "127.0.0.1:8088")
+// endless is the path of an object that is larger than what sockets hold.
+const endless = "/endless"
+
+// unread begins count requests of one address for the object endless, and counts the beginnings of the answers.
+func unread(t *testing.T, count int, dial func() (net.Conn, error)) map[string]int {
+	t.Helper()
+	answers := map[string]int{}
+	for range count {
+		connection, err := dial()
 		must(t, err)
-		defer func() { _ = connection.Close() }()
+		t.Cleanup(func() { _ = connection.Close() })
 		must(t, connection.SetDeadline(time.Now().Add(time.Minute)))
 		const end = " HTTP/1.1\r\nHost: www.example.com\r\nX-CacheNode-Scheme: http\r\nConnection: close\r\n\r\n"
-		_, err = io.WriteString(connection, "GET "+path+end)
+		_, err = io.WriteString(connection, "GET "+endless+end)
 		must(t, err)
 		answer := make([]byte, len("HTTP/1.1 200"))
-		_, _ = io.ReadFull(connection, answer)
-		got[string(answer)]++
+		read, _ := io.ReadFull(connection, answer)
+		answers[string(answer[:read])]++
 	}
-	want := map[string]int{"HTTP/1.1 200": fewConnections / 2, "HTTP/1.1 503": fewConnections / 2}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("the answers to lookups that do not end (-want +got):\n%s", diff)
+	return answers
+}
+
+// withEndless are pods of which the one that owns the object endless has stored it.
+func withEndless(t *testing.T, count int) (p *pods, owner int) {
+	t.Helper()
+	p = newPods(t, count, sharded("  memoryTier: {enabled: false}\n"), withFewConnections)
+	p.answers(func(w http.ResponseWriter, r *http.Request) bool {
+		if r.URL.Path != endless {
+			return false
+		}
+		w.Header().Set("Cache-Control", "max-age=3600")
+		_, _ = io.WriteString(w, strings.Repeat("0123456789abcdef", 1<<20))
+		return true
+	})
+	owner = ownerOf(t, fleet.Of(count), endless)
+	ask(t, p.clients[owner], http.MethodGet, "http://127.0.0.1:8080"+endless)
+	p.nginx[owner].Cached("http://www.example.com"+endless, "disk1", "disk2")
+	return p, owner
+}
+
+// TestEndlessRequestsOfPods checks that requests of a pod which never end leave connections to clients, and to another
+// pod. One too many gets no answer from the port where an answer is about the object.
+func TestEndlessRequestsOfPods(t *testing.T) {
+	t.Parallel()
+	for port, beyond := range map[int]string{8088: "HTTP/1.1 503", 8089: ""} {
+		t.Run(fmt.Sprint(port), func(t *testing.T) {
+			t.Parallel()
+			p, _ := withEndless(t, 1)
+			address := fmt.Sprintf("127.0.0.1:%d", port)
+			got := unread(t, fewConnections, func() (net.Conn, error) {
+				return p.nginx[0].DialFrom(net.IPv4(127, 0, 0, 2), address)
+			})
+			want := map[string]int{"HTTP/1.1 200": fewConnections / 2, beyond: fewConnections / 2}
+			if diff := cmp.Diff(want, got); diff != "" {
+				t.Errorf("the answers to requests that do not end (-want +got):\n%s", diff)
+			}
+			serves(t, p, endless, "beside requests that do not end")
+			r, _ := ask(t, p.clients[0], http.MethodHead, "http://"+address+endless, "X-CacheNode-Scheme: http")
+			if r.StatusCode != http.StatusOK {
+				t.Errorf("beside requests that do not end, another pod gets %s", r.Status)
+			}
+		})
 	}
-	serves(t, p, path, "beside lookups that do not end")
-	r, _ := ask(t, p.clients[0], http.MethodHead, "http://127.0.0.1:8088"+path, "X-CacheNode-Scheme: http")
-	if r.StatusCode != http.StatusOK {
-		t.Errorf("beside lookups that do not end, another pod gets %s", r.Status)
+}
+
+// TestPodAtItsBound checks that the clients of a pod which may ask the owner of a key for nothing more are served by
+// the pod itself.
+func TestPodAtItsBound(t *testing.T) {
+	t.Parallel()
+	p, owner := withEndless(t, 2)
+	asking := 1 - owner
+	got := unread(t, fewConnections/2, func() (net.Conn, error) {
+		return p.nginx[asking].Dial(p.addresses[owner] + ":8089")
+	})
+	if diff := cmp.Diff(map[string]int{"HTTP/1.1 200": fewConnections / 2}, got); diff != "" {
+		t.Fatalf("the answers up to the bound (-want +got):\n%s", diff)
+	}
+	if got := how(p.get(t, asking, ownedBy(t, owner, "/object"))); got != "none MISS" {
+		t.Errorf("beyond the bound: %s, want none MISS", got)
 	}
 }
 

@@ -84,28 +84,9 @@ func resolve(t *testing.T, n *nginxtest.Nginx, address *atomic.Value) {
 // other.
 func TestFullQueue(t *testing.T) {
 	t.Parallel()
-	n := nginxtest.New(t)
-	in := decode(t, []byte(strings.Replace(threeDisks,
-		"[{name: disk1, size: 1Gi}, {name: disk2, size: 1Gi}, {name: disk3, size: 1Gi}]",
-		"[{name: disk1, size: 1Gi, threadPool: {threads: 1}}]", 1)))
-	in.Spec.Disks[0].ThreadPool.MaxQueue = new(int32(0)) // which the API server refuses
-	in.Facts.Cores = 1
-	config, err := cache.Render(in)
-	if err != nil {
-		t.Fatal(err)
-	}
-	n.Configure(config.Text, "disk1")
 	var count atomic.Int64
-	n.Serve("127.0.0.1:9000", origin(&count))
-	n.Start()
+	n, paths := withoutQueue(t, 32, origin(&count))
 	client := n.Client()
-	paths := make([]string, 20)
-	for i := range paths {
-		paths[i] = fmt.Sprintf("/object/%d", i)
-		if _, err := fetch(client, paths[i]); err != nil { // fills the cache; the single thread may be busy already
-			t.Fatal(err)
-		}
-	}
 	overflow := `thread pool "pool_disk1" queue overflow`
 	before := strings.Count(n.Log(), overflow)
 
@@ -134,6 +115,31 @@ func TestFullQueue(t *testing.T) {
 		t.Errorf("%d overflows, but %d requests were served from the origin and %d broke off",
 			overflows, seen["UNCACHED"], seen["broken off"])
 	}
+}
+
+// withoutQueue is an nginx whose disk has a single thread and no queue, with the paths of stored objects. So many
+// requests at once may go past the disk.
+func withoutQueue(t *testing.T, atOnce int32, origin http.Handler) (n *nginxtest.Nginx, paths []string) {
+	t.Helper()
+	n = nginxtest.New(t)
+	in := decode(t, []byte(strings.Replace(threeDisks,
+		"[{name: disk1, size: 1Gi}, {name: disk2, size: 1Gi}, {name: disk3, size: 1Gi}]",
+		"[{name: disk1, size: 1Gi, threadPool: {threads: 1}}]", 1)))
+	in.Spec.Disks[0].ThreadPool.MaxQueue = new(int32(0)) // which the API server refuses
+	in.Spec.Origin.FallbackConcurrency = &atOnce
+	in.Facts.Cores = 1
+	config, err := cache.Render(in)
+	must(t, err)
+	n.Configure(config.Text, "disk1")
+	n.Serve("127.0.0.1:9000", origin)
+	n.Start()
+	client := n.Client()
+	for i := range 20 {
+		paths = append(paths, fmt.Sprintf("/object/%d", i))
+		_, err := fetch(client, paths[i]) // fills the cache; the single thread may be busy already
+		must(t, err)
+	}
+	return n, paths
 }
 
 // fetch returns X-Cache, or "broken off" for a response that ends too early.

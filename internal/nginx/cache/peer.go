@@ -38,8 +38,8 @@ const (
 	// fillSeconds is how long an object is fresh that fills another pod's disk.
 	fillSeconds = "$fill_seconds"
 
-	// lookupsZone counts the lookups of each pod.
-	lookupsZone = "lookups"
+	// podsZone counts the requests of each pod.
+	podsZone = "asking_pods"
 )
 
 // filledFor is how many seconds a filled object is fresh. nginx does not know how long the object would have been fresh
@@ -55,21 +55,20 @@ func (r renderer) peerServers() conf.Block {
 	p := r
 	p.door = toPeers
 	return append(p.lookupMaps(),
-		conf.D("limit_conn_zone", conf.Expression("$binary_remote_addr"), conf.Literal("zone="+lookupsZone+":1m")),
+		conf.D("limit_conn_zone", conf.Expression("$binary_remote_addr"), conf.Literal("zone="+podsZone+":1m")),
 		p.lookupServer(), p.fetchServer())
 }
 
-// podLimit bounds the lookups that one address may have in progress (limit_conn). The pod that asks has the same spec,
-// so as many connections as this one, and a lookup takes two of them: that of its client, and that to this pod. So no
-// pod can ask for more than half of them, and the other half is left to clients.
-//
-// The server that fetches has no such bound: nginx evaluates limit_conn once per request, and there that must be the
-// bound of origin.fallbackConcurrency. Without a certificate, nobody gets so far in either server.
+// podLimit bounds the requests that one address may have in progress in both servers for pods (limit_conn), and leaves
+// half of the connections to clients. The pod that asks has the same spec, so as many connections as this one, and each
+// request takes two of them: that of its client or of its own gateway, and that to this pod. So it comes to the bound
+// only if the requests of its clients share connections (HTTP/2 and HTTP/3). What goes beyond the bound is for that pod
+// as if this one did not answer. Without a certificate, nobody gets so far.
 func (r renderer) podLimit() conf.Directive {
 	const most = 65535 // nginx takes no larger number
 	workers := max(tuning.Workers(r.Spec.IO, r.Facts.Cores), 1)
-	lookups := int64(workers) * int64(tuning.Connections(r.Spec)) / 2
-	return conf.D("limit_conn", conf.Literal(lookupsZone), conf.Int(min(lookups, most)))
+	half := int64(workers) * int64(tuning.Connections(r.Spec)) / 2
+	return conf.D("limit_conn", conf.Literal(podsZone), conf.Int(min(half, most)))
 }
 
 // listenToPeers is the beginning of a server for pods.
@@ -88,6 +87,7 @@ func (r renderer) listenToPeers(port int) conf.Block {
 		conf.D("large_client_header_buffers", conf.Literal("4"), conf.Literal(ownHeaders)),
 		conf.D("if_modified_since", conf.Literal("before")),
 		refusesMalformed(),
+		r.podLimit(),
 	}
 	block = append(block, r.peerServerTLS()...)
 	return slices.Concat(block, r.normalized(), r.scheme(schemeInRequest))
@@ -160,8 +160,7 @@ func secondsOfFills() conf.Directive {
 // lookupServer answers with what is fresh in the pod's caches, and else with the status absent. It never waits for an
 // origin, so whoever asks can tell a pod that hangs from one that has nothing.
 func (r renderer) lookupServer() conf.Directive {
-	block := append(r.listenToPeers(layout.LookupPort), r.podLimit())
-	block = append(block, silent()...)
+	block := append(r.listenToPeers(layout.LookupPort), silent()...)
 	if len(r.disks) == 0 { // the stand-in is asked instead
 		return conf.B("server", nil, append(block, conf.D("return", conf.Literal("502")))...)
 	}
@@ -263,21 +262,21 @@ func (r renderer) logsOfLookups() conf.Block {
 		toAgent(agentapi.TagCached), conf.Literal("agent"), conf.Expression("if="+answered))}
 }
 
-// fetchServer answers as if a client had sent the request to the pod itself, but for the memory tier.
+// fetchServer answers as if a client had sent the request to the pod itself, but for the memory tier. Beyond podLimit,
+// it closes the connection: the pod that asks could not tell an answer from one about the object.
 func (r renderer) fetchServer() conf.Directive {
 	block := r.listenToPeers(layout.PeerPort)
 	if len(r.disks) == 0 {
 		return conf.B("server", nil, append(block, conf.D("return", conf.Literal("502")))...)
 	}
+	block = append(block, conf.D("limit_conn_status", conf.Literal("444")))
 	block = append(block, r.toOrigin()...)
 	// For the pod that asks: the first if it fills from this one, the second if it passes the response on to a client.
 	block = append(block, passed(conf.Literals("X-Accel-Expires", "X-Accel-Buffering"))...)
 	block = append(block, r.atOnce()...)
-	block = append(block, dispatch(conf.Expression(hereVariable)))
+	block = append(block, dispatch(conf.Expression(hereVariable), falls("")))
 	if r.asksAgain() { // see unready
-		block = append(block,
-			conf.B("location", conf.Literals(failed), conf.D("return", conf.Literal("502"))),
-			conf.B("location", conf.Literals(broken), conf.D("return", conf.Literal("444"))))
+		block = append(block, conf.B("location", conf.Literals(broken), conf.D("return", conf.Literal("444"))))
 	}
 	return conf.B("server", nil, append(block, r.hereLocations(nil)...)...)
 }

@@ -93,7 +93,7 @@ func (r renderer) renewalLocations() conf.Block {
 		conf.D("error_page", conf.Literal(askStatus), conf.Literal("="), conf.Literal(patient)),
 		conf.D("recursive_error_pages", conf.OnOff(true)),
 		conf.D("proxy_pass", self))
-	remembers = append(append(remembers, fails...), r.unchanged()...)
+	remembers = slices.Concat(remembers, fails, r.orStale(), r.unchanged())
 	shares := func(location string, state conf.Expression, patience time.Duration, more ...conf.Directive) conf.Directive {
 		block := append(append(r.shared(state, patience), fails...), more...)
 		return conf.B("location", conf.Literals(location), append(block, conf.D("proxy_pass", self))...)
@@ -102,7 +102,7 @@ func (r renderer) renewalLocations() conf.Block {
 		conf.B("location", conf.Literals(expired), remembers...),
 		shares(renewal, waitedVariable, slowAfter,
 			conf.D("error_page", conf.Literal(slowStatus), conf.Literal("="), conf.Expression(slowOrOwn))),
-		shares(patient, stateFetch, tuning.LockTimeout(r.Spec)),
+		shares(patient, stateFetch, tuning.LockTimeout(r.Spec), r.orStale()...),
 		conf.B("location", conf.Literals(fetch), slices.Concat(r.unchanged(), r.notes(), r.orAgain(againInFetch), conf.Block{
 			conf.D("recursive_error_pages", conf.OnOff(true)), conf.D("proxy_pass", r.origin(upstreamName)),
 		})...),
@@ -121,6 +121,7 @@ func (r renderer) try() conf.Directive {
 	block := append(r.renewalOf("try ", "", slowAfter),
 		conf.D("proxy_set_header", conf.Literal(diskHeader), conf.Literal("")),
 		conf.D("proxy_set_header", conf.Literal(sliceHeader), conf.Literal("")),
+		conf.D("proxy_set_header", conf.Literal(fallbackHeader), conf.Literal("")),
 		conf.D("proxy_cache_valid", conf.Literal("502"), conf.Literal("504"), conf.Seconds(slowFor)),
 		conf.D("proxy_no_cache", conf.Literal("1")), // not even a response with one of these statuses
 		conf.D("proxy_cache_lock", conf.OnOff(true)),

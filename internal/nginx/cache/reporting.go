@@ -35,6 +35,7 @@ func (r renderer) reporting() conf.Block {
 			conf.D("default", conf.Expression("$request_time"))),
 		conf.B("map", []conf.Argument{conf.Expression("$first_byte"), conf.Expression("$nothing")},
 			conf.D("default", conf.Literal(""))),
+		rejectedMap(),
 	}
 	if r.hops() {
 		block = append(block,

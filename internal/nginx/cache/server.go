@@ -21,24 +21,13 @@ const (
 	rangeOnDisk   = "@no_such_range"
 	rangeInMemory = "@no_such_range_in_memory"
 	rangeOverHop  = "@no_such_range_over_hop"
-	// uncachedZone counts the requests that their own disk cannot serve.
-	uncachedZone = "uncached"
 	// clientsZone counts the connections of each client.
 	clientsZone = "clients"
-	// busy is the location for requests beyond the bound of cappedName.
-	busy = "@busy"
 )
 
 // publicServers are the servers that clients reach. If the spec lists hosts, a request for any other host gets 421.
 func (r renderer) publicServers() conf.Block {
-	block := conf.Block{
-		// One key for each port, so one count for all workers.
-		conf.D("limit_conn_zone", conf.Expression("$server_port"), conf.Literal("zone="+uncachedZone+":1m")),
-		conf.B("map", []conf.Argument{conf.Expression("$limit_conn_status"), conf.Expression("$retry_after")},
-			conf.D("default", conf.Literal("")),
-			conf.D("REJECTED", conf.Literal("1"))),
-	}
-	block = slices.Concat(block, r.requestMaps(), r.sliceMaps())
+	block := append(r.requestMaps(), r.sliceMaps()...)
 	if r.limitsClients() {
 		block = append(block, conf.D("limit_conn_zone",
 			conf.Expression("$binary_remote_addr"), conf.Literal("zone="+clientsZone+":10m")))
@@ -70,32 +59,17 @@ func (r renderer) clientTimeouts() conf.Block {
 	}
 }
 
-// limitsClients is true if each client may have so many connections. Pods are no clients.
-func (r renderer) limitsClients() bool {
-	return r.Spec.Listen.MaxConnectionsPerClient != nil && r.door == toClients
-}
+// limitsClients is true if each client may have so many connections.
+func (r renderer) limitsClients() bool { return r.Spec.Listen.MaxConnectionsPerClient != nil }
 
 // clientLimit bounds the connections of each client.
 func (r renderer) clientLimit() conf.Block {
 	if !r.limitsClients() {
 		return nil
 	}
-	full := conf.Block{
-		// $upstream_addr ends with the name of the group if no server can take another request.
-		conf.B("if",
-			[]conf.Argument{
-				conf.Expression("($upstream_addr"), conf.Literal("!~"), conf.Expression(cappedName + "$)"),
-			},
-			conf.D("return", conf.Literal("502"))),
-		conf.D("add_header", conf.Literal("Retry-After"), conf.Literal("1"), conf.Literal("always")),
-	}
-	full = slices.Concat(full,
-		r.logs(agentapi.TagUncached),
-		r.headers(conf.Literal("UNCACHED"), conf.Expression(diskVariable)))
 	return conf.Block{
 		conf.D("limit_conn", conf.Literal(clientsZone), conf.Int(*r.Spec.Listen.MaxConnectionsPerClient)),
 		conf.D("limit_conn_status", conf.Literal("429")),
-		conf.B("location", conf.Literals(busy), append(full, conf.D("return", conf.Literal("503")))...),
 	}
 }
 
@@ -118,57 +92,28 @@ func (r renderer) server(listen conf.Block) conf.Directive {
 			r.unsatisfiable(rangeInMemory, agentapi.TagMemory))
 		popular = mirrored()
 	} else {
-		block = append(block, dispatch(r.place()))
+		block = append(block, dispatch(r.place(), falls("")))
 	}
 	block = append(block, r.hopLocations()...)
 	return conf.B("server", nil, append(block, r.hereLocations(popular)...)...)
 }
 
-// uncached is a location that passes requests to the origin that no disk can serve, a limited number at once.
+// uncached is a location that passes requests to the origin that no disk can serve. The gateway bounds how many.
 func (r renderer) uncached(name string, more ...conf.Directive) conf.Directive {
-	block := append(r.capped(conf.Block{r.passTo(r.origin(upstreamName))}), r.asksNothing()...)
+	block := append(r.throughGateway(r.passedURI()), falls("1"))
+	block = append(block, r.asksNothing()...)
 	block = append(block, r.logs(agentapi.TagUncached)...)
 	block = append(block, r.headers(conf.Literal("UNCACHED"), conf.Expression(diskVariable))...)
-	if r.door == toPeers {
-		block = append(block, r.unready()...)
+	if r.door == toPeers && r.asksAgain() { // the gateway closes the connection, see unready
+		block = append(block, conf.D("error_page", conf.Literal("502"), conf.Literal("="), conf.Literal(broken)),
+			conf.D("recursive_error_pages", conf.OnOff(true)))
 	}
 	return conf.B("location", conf.Literals(name), append(block, more...)...)
-}
-
-// capped bounds how many requests at once a location takes that went past their own disk: by limit_conn or, if that
-// bounds clients already, by an upstream of its own.
-func (r renderer) capped(location conf.Block) conf.Block {
-	if !r.limitsClients() {
-		return append(location,
-			conf.D("limit_conn", conf.Literal(uncachedZone), conf.Int(ptr.Deref(r.Spec.Origin.FallbackConcurrency, 1))),
-			conf.D("add_header", conf.Literal("Retry-After"), conf.Expression("$retry_after"), conf.Literal("always")))
-	}
-	location = slices.DeleteFunc(location, func(d conf.Directive) bool {
-		return d.Name == "proxy_next_upstream" || d.Name == "proxy_read_timeout" || // past the gateway
-			(d.Name == "error_page" && d.Args[0] == conf.Argument(conf.Literal("502")))
-	})
-	for i := range location {
-		switch d := &location[i]; {
-		case d.Name == "proxy_pass":
-			*d = r.passTo(r.origin(cappedName))
-		case d.Name == "set" && d.Args[0] == conf.Argument(conf.Expression(gatewayDisk)):
-			d.Args = []conf.Argument{conf.Expression(gatewayDisk), conf.Literal("")} // the origin does not see it
-		}
-	}
-	location = slices.DeleteFunc(location, func(d conf.Directive) bool { return d.Name == "recursive_error_pages" })
-	return append(location,
-		conf.D("error_page", conf.Literal("502"), conf.Literal("="), conf.Literal(busy)),
-		conf.D("recursive_error_pages", conf.OnOff(true)))
 }
 
 // origin is the URL of an upstream with the origin's servers.
 func (r renderer) origin(upstream string) conf.Expression {
 	return conf.Expression(r.Spec.Origin.Scheme + "://" + upstream)
-}
-
-// passTo passes a request of a client on.
-func (r renderer) passTo(url conf.Expression) conf.Directive {
-	return conf.D("proxy_pass", url+r.passedURI())
 }
 
 // throughGateway passes a request on to the gateway, with a URI or as the client wrote it, and gives the client the
@@ -182,12 +127,10 @@ func (r renderer) throughGateway(uri conf.Expression) conf.Block {
 	return append(block, r.ownControl()...)
 }
 
-// asksNothing sets the variables about requests to the gateway in a location without it. They are set in locations and
-// not in the server, whose directives a mirror request runs too: it shares all variables with the client's request.
+// asksNothing sets the variables about a cache that asks the gateway, in a location without it. They are set in
+// locations and not in the server, whose directives a mirror request runs too: it shares all variables with the
+// client's request.
 func (r renderer) asksNothing() conf.Block {
-	if len(r.disks) == 0 {
-		return nil
-	}
 	return append(conf.Block{
 		conf.D("set", conf.Expression(gatewayDisk), conf.Literal("")),
 		conf.D("set", conf.Expression(fromVariable), conf.Literal("")),

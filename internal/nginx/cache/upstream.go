@@ -16,24 +16,9 @@ import (
 // upstreamName is the upstream block's name, as it stands in proxy_pass.
 const upstreamName = "origin"
 
-// cappedName is the upstream of requests that their own disk cannot serve. It is used if limit_conn already limits
-// clients, as nginx evaluates limit_conn once per request. Its bound is for each address of a server.
-const cappedName = "origin_capped"
-
 // upstreams are the groups of the origin's servers.
 func (r renderer) upstreams() conf.Block {
-	block := r.upstream(upstreamName, 0)
-	if r.limitsClients() {
-		servers := 0
-		for _, s := range r.Spec.Origin.Servers {
-			if !s.Backup {
-				servers++
-			}
-		}
-		capped := r.upstream(cappedName, max(int(ptr.Deref(r.Spec.Origin.FallbackConcurrency, 1))/max(servers, 1), 1))
-		block = append(block, capped[len(capped)-1]) // without the resolver, which is there already
-	}
-	block = append(block, r.againUpstream()...)
+	block := append(r.upstream(upstreamName), r.againUpstream()...)
 	if r.resolvesPeers() && !slices.ContainsFunc(block, func(d conf.Directive) bool { return d.Name == "resolver" }) {
 		block = append(r.resolver(), block...)
 	}
@@ -48,24 +33,15 @@ func (r renderer) resolver() conf.Block {
 
 // upstream is a group of the origin's servers. With "zone" and "resolve", nginx starts before a name exists and follows
 // its changes. A plain server line with an unknown name would keep nginx from starting.
-func (r renderer) upstream(name string, maxConnections int) conf.Block {
+func (r renderer) upstream(name string) conf.Block {
 	origin := r.Spec.Origin
 	servers := conf.Block{conf.D("zone", conf.Literal(name), conf.Literal("1m"))}
 	var block conf.Block
 	for _, s := range origin.Servers {
-		switch {
-		case s.Backup && maxConnections > 0:
-			continue // it would take over from servers that are full and have not failed
-		case maxConnections > 0:
-			servers = append(servers, r.originServer(s, fmt.Sprintf("max_conns=%d", maxConnections)))
-		default:
-			servers = append(servers, r.originServer(s))
-		}
+		servers = append(servers, r.originServer(s))
 	}
-	if maxConnections == 0 {
-		for _, s := range r.lastly() {
-			servers = append(servers, r.originServer(s, "backup", "max_fails=0"))
-		}
+	for _, s := range r.lastly() {
+		servers = append(servers, r.originServer(s, "backup", "max_fails=0"))
 	}
 	if slices.ContainsFunc(origin.Servers, resolves) {
 		block = append(block, r.resolver()...)

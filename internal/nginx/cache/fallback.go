@@ -1,0 +1,87 @@
+package cache
+
+import (
+	"k8s.io/utils/ptr"
+
+	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
+)
+
+const (
+	// fallbackHeader tells the gateway that a request went past its own disk. fallsBack is its value: "1" or "". It stays
+	// what it is on all further ways of a request.
+	fallbackHeader    = "X-CacheNode-Fallback"
+	fallbackInRequest = "$http_x_cachenode_fallback"
+	fallsBack         = "$falls_back"
+	// fallbacksZone counts such requests, by fallbackKey: "1" for those that count, and else "".
+	fallbacksZone = "fallbacks"
+	fallbackKey   = "$fallback_key"
+	// rejected is the gateway's location for requests beyond the bound, and sharedRejected its value of sharedHeader.
+	rejected       = "@rejected"
+	sharedRejected = "REJECTED"
+	// rejectedVariable is sharedRejected for a request that the gateway has rejected.
+	rejectedVariable = "$rejected"
+)
+
+// The gateway bounds how many requests at once go past their own disk (origin.fallbackConcurrency). It counts those of
+// all ports together. nginx evaluates limit_conn once for each request, so the servers in front of the gateway are free
+// to bound something else by it, and in the gateway each location has it in which such a request may ask the origin, or
+// wait for another that does. What the gateway then asks itself about an expired object goes to other locations, so
+// each request counts once.
+//
+// An answer from a disk does not count. Neither does a later slice: the response to the client has begun, and a
+// rejection would cut it.
+
+// falls sets fallsBack: in the first location of a request, and in those past its disk.
+func falls(value conf.Literal) conf.Directive {
+	return conf.D("set", conf.Expression(fallsBack), value)
+}
+
+// fallbackMaps say which requests count, and count them.
+func (r renderer) fallbackMaps() conf.Block {
+	key := conf.B("map",
+		[]conf.Argument{conf.Expression(fallbackInRequest + ":" + sliceInRequest), conf.Expression(fallbackKey)},
+		conf.D("default", conf.Literal("")),
+		conf.Row(conf.Expression("~^1:(?!next$)"), conf.Literal("1")))
+	return conf.Block{
+		key,
+		conf.D("limit_conn_zone", conf.Expression(fallbackKey), conf.Literal("zone="+fallbacksZone+":1m")),
+	}
+}
+
+// fallbackLimit bounds the requests in a location of the gateway that went past their own disk.
+func (r renderer) fallbackLimit() conf.Directive {
+	return conf.D("limit_conn", conf.Literal(fallbacksZone), conf.Int(ptr.Deref(r.Spec.Origin.FallbackConcurrency, 1)))
+}
+
+// orRejected bounds them in a location for what the cache does not have.
+func (r renderer) orRejected() conf.Block {
+	return conf.Block{
+		r.fallbackLimit(),
+		conf.D("error_page", conf.Literal("503"), conf.Literal("="), conf.Literal(rejected)),
+	}
+}
+
+// orStale bounds them in a location for an expired object. A rejection counts as an origin that does not answer, see
+// renewal.go: the client gets a stale copy if the stored response allows that. Otherwise the request comes back, in the
+// end to orRejected.
+func (r renderer) orStale() conf.Block {
+	return conf.Block{r.fallbackLimit(), conf.D("limit_conn_status", conf.Literal("502"))}
+}
+
+// rejectedLocation is the location rejected. No cache stores its answer. With slices, a cache may have the whole
+// object, and looks for it.
+func (r renderer) rejectedLocation() conf.Directive {
+	header := func(name, value string) conf.Directive {
+		return conf.D("add_header", conf.Literal(name), conf.Literal(value), conf.Literal("always"))
+	}
+	return conf.B("location", conf.Literals(rejected), append(r.redirect(),
+		header("Retry-After", "1"), header("X-Accel-Expires", "0"), header(sharedHeader, sharedRejected),
+		conf.D("return", conf.Literal("503")))...)
+}
+
+// rejectedMap is the map for rejectedVariable. What an origin or a pod has in the header is not logged as it is.
+func rejectedMap() conf.Directive {
+	return conf.B("map",
+		[]conf.Argument{conf.Expression("$upstream_http_x_cachenode_shared"), conf.Expression(rejectedVariable)},
+		conf.D("default", conf.Literal("-")), conf.Row(conf.Literal(sharedRejected), conf.Literal(sharedRejected)))
+}
