@@ -201,8 +201,8 @@ func (m *Metrics) Request(r nginxlog.Request) {
 		}
 		return
 	}
-	if r.Rejected {
-		m.rejected.Inc()
+	if m.isRepeated(r) {
+		return
 	}
 	cache, from := r.Cache, "origin"
 	if IsHit(cache) {
@@ -228,6 +228,19 @@ func (m *Metrics) Request(r nginxlog.Request) {
 	if class := r.Status / 100; from == "origin" && 2 <= class && class <= 5 {
 		m.originResponses.WithLabelValues(strconv.Itoa(class) + "xx").Inc()
 	}
+}
+
+// isRepeated counts a request that was rejected, each of which is reported under one of two tags. It returns true for a
+// report of it under another one.
+func (m *Metrics) isRepeated(r nginxlog.Request) bool {
+	if !r.Rejected {
+		return false
+	}
+	if r.Tag != agentapi.TagOtherDisk && r.Tag != agentapi.TagUncached {
+		return true
+	}
+	m.rejected.Inc()
+	return false
 }
 
 // hop counts a request for whose key another pod is asked.

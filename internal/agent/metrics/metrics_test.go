@@ -44,6 +44,7 @@ func filled(t *testing.T) *Metrics {
 		{Tag: agentapi.TagCached, Disk: "disk1", Cache: "MISS", Status: 200, Bytes: 10},
 		{Tag: agentapi.TagOtherDisk, Disk: "disk1", Cache: "HIT", Status: 200, Bytes: 10},
 		{Tag: agentapi.TagUncached, Disk: "disk2", Status: 503, Bytes: 10, Rejected: true},
+		{Tag: agentapi.TagPassed, Disk: "disk2", Status: 503, Bytes: 10, Rejected: true}, // a sample of those above
 		{Tag: agentapi.TagCached, Disk: "disk1", Status: 200, Bytes: 10},
 		{Tag: agentapi.TagPeer, Disk: "disk1", Cache: "HIT", Status: 200, Bytes: 11, Owner: "1", StandIn: "2"},
 		{Tag: agentapi.TagPeer, Disk: "disk1", Cache: "HIT", Status: 200, Bytes: 11, Owner: "1", StandIn: "2"},

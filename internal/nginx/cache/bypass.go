@@ -66,7 +66,7 @@ func (r renderer) here() conf.Directive {
 // range and conditions. No disk takes part, so none can fail them. What is not idempotent reaches the origin once.
 func (r renderer) past() conf.Directive {
 	block := append(r.throughGateway(""), r.asksNothing()...)
-	block = append(block, r.logs(agentapi.TagPassed)...)
+	block = append(append(block, logsRejection()), r.logs(agentapi.TagPassed)...)
 	block = append(block, r.headers(conf.Literal("BYPASS"), conf.Expression(diskVariable))...)
 	return conf.B("location", conf.Literals(pass), block...)
 }

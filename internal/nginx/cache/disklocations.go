@@ -121,6 +121,9 @@ func (r renderer) cached(l diskLocation) conf.Directive {
 		conf.D("error_page", conf.Literal("502"), conf.Literal("504"), conf.Literal("="), gatewayFails),
 		noSuchRange(),
 		conf.D("recursive_error_pages", conf.OnOff(true))) // the other disk may fail as well
+	if l.disk == gatewayDisk { // perhaps another than the key's own
+		block = append(block, logsRejection())
+	}
 	block = slices.Concat(block, l.more, r.logs(l.tag), r.headers(conf.Expression("$upstream_cache_status"), l.disk))
 	return conf.B("location", conf.Literals(l.name), block...)
 }

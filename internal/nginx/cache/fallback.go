@@ -3,6 +3,7 @@ package cache
 import (
 	"k8s.io/utils/ptr"
 
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 )
 
@@ -18,7 +19,7 @@ const (
 	// rejected is the gateway's location for requests beyond the bound, and sharedRejected its value of sharedHeader.
 	rejected       = "@rejected"
 	sharedRejected = "REJECTED"
-	// rejectedVariable is sharedRejected for a request that the gateway has rejected.
+	// rejectedVariable is sharedRejected for a request that the gateway has rejected, and else 0.
 	rejectedVariable = "$rejected"
 )
 
@@ -83,5 +84,12 @@ func (r renderer) rejectedLocation() conf.Directive {
 func rejectedMap() conf.Directive {
 	return conf.B("map",
 		[]conf.Argument{conf.Expression("$upstream_http_x_cachenode_shared"), conf.Expression(rejectedVariable)},
-		conf.D("default", conf.Literal("-")), conf.Row(conf.Literal(sharedRejected), conf.Literal(sharedRejected)))
+		conf.D("default", conf.Literal("0")), conf.Row(conf.Literal(sharedRejected), conf.Literal(sharedRejected)))
+}
+
+// logsRejection reports each rejection to the agent from a location whose tag is not for requests past their own disk,
+// and which such a request can come to.
+func logsRejection() conf.Directive {
+	return conf.D("access_log", toAgent(agentapi.TagUncached), conf.Literal("agent"),
+		conf.Expression("if="+rejectedVariable))
 }
