@@ -9,11 +9,12 @@ import (
 // program, so a pod has what this number stands for only when it was replaced. The number only grows: raise it by one
 // with each change of what an agent renders or does that pods from before lack, such as a mended fault. A change that
 // only new fields of a spec bring about needs no other number.
-const Renderer = 1
+const Renderer = 2
 
 // SecureRenderer is the oldest number without a security hole that is known. Raise it to Renderer with the change that
-// closes a hole in what an agent renders or does. Agents from before the number report 0.
-const SecureRenderer = 1
+// closes a hole in what an agent renders or does. Agents from before the number report 0. With 1, an origin can connect
+// clients with the gateway (101).
+const SecureRenderer = 2
 
 // MinNginx is the oldest version of nginx without a hole that the rendered configurations open: CVE-2026-42533 (map
 // with regular expressions) and CVE-2026-60005 (captures beside slice or background updates). MinNginxMainline is that
