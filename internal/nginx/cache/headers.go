@@ -195,8 +195,9 @@ const (
 	// partialVariable is not empty for a response that is a part of an object though nobody asked for it, or says that it
 	// is one.
 	partialVariable = "$is_partial"
-	// variesVariable is not empty for responses that fit one request only: Vary has a star, which nginx finds only if it
-	// stands alone.
+	// variesVariable is not empty for responses that fit one request only. Vary has a star, which nginx finds only if it
+	// stands alone, or it names X-Forwarded-For: nginx compares the client's own header, and the origin gets another one.
+	// nginx stores none with a Vary of more than 128 bytes. Other headers that nginx sets are in the key or constant.
 	variesVariable = "$varies"
 	// keptArguments are the arguments that reach the origin.
 	keptArguments = "$kept_args"
@@ -220,7 +221,9 @@ func (r renderer) requestMaps() conf.Block {
 			conf.Row(conf.Expression("~^(?:GET|HEAD) "), conf.Literal("1"))),
 		conf.B("map", []conf.Argument{conf.Expression("$upstream_http_vary"), conf.Expression(variesVariable)},
 			conf.D("volatile"), // for each slice
-			conf.D("default", conf.Literal("")), conf.Row(conf.Expression(`~(?:^|,)\s*[*]`), conf.Literal("1"))),
+			conf.D("default", conf.Literal("")),
+			conf.Row(conf.Expression(`~*(?:^|,)\s*(?:[*]|X-Forwarded-For\s*(?:,|$))`), conf.Literal("1")),
+			conf.Row(conf.Expression("~^.{129}"), conf.Literal("1"))),
 	}
 	asked := conf.Expression("")
 	if r.hasSlices() {

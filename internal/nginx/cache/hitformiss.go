@@ -132,11 +132,18 @@ func (r renderer) missPlaces() conf.Block {
 }
 
 // unstorable is the map for unstorableVariable. It reads what nginx reads, in nginx's order: X-Accel-Expires, then
-// Cache-Control, then Expires, then cache.valid. A map cannot tell whether the date of Expires has passed. An error of
-// the server says nothing of the object, and neither does a range that it does not have.
+// Cache-Control, then Expires, then cache.valid. A map cannot tell whether the date of Expires has passed. nginx stores
+// no response with a redirect.
+//
+// An error of the server says nothing of the object, and neither does one that a client provokes by its own headers,
+// address or pace, or by a range that the object does not have. An empty object does not have the first slice.
 func (r renderer) unstorable() conf.Directive {
-	known := conf.Expression("$status:" + variesVariable + partialVariable + agedVariable + "$upstream_http_set_cookie:" +
-		lifetimeVariable + "|$upstream_http_expires|" + controlVariable)
+	redirect := "$upstream_http_x_accel_redirect"
+	if r.hasSlices() {
+		redirect = redirectVariable
+	}
+	known := conf.Expression("$status:" + redirect + variesVariable + partialVariable + agedVariable +
+		"$upstream_http_set_cookie:" + lifetimeVariable + "|$upstream_http_expires|" + controlVariable)
 	valid := []string{"304"}
 	for _, v := range r.Spec.Cache.Valid {
 		for _, status := range v.Status {
@@ -147,7 +154,8 @@ func (r renderer) unstorable() conf.Directive {
 	const control = "~*^[0-9]+::[^|]*[|][^|]*[|].*"
 	return conf.B("map", []conf.Argument{known, conf.Expression(unstorableVariable)},
 		conf.D("default", mayNot),
-		conf.Row(conf.Expression("~^(?:5|416)"), nothing),
+		conf.Row(conf.Expression("~^416:"+whole), mayNot),
+		conf.Row(conf.Expression("~^(?:5|40[0678]|41[1-7]|42[15689]|431)"), nothing),
 		conf.Row(conf.Expression("~^[0-9]+::0"), mayNot),
 		conf.Row(conf.Expression("~^[0-9]+::[1-9@]"), may),
 		conf.Row(conf.Expression(control+"(?:no-store|no-cache|private)"), mayNot),

@@ -26,7 +26,12 @@ type crowd struct {
 	mutex   sync.Mutex
 	control string
 	now     *batch
+	// answer answers with more than Cache-Control; nil for an object of 1,000 bytes.
+	answer http.HandlerFunc
 }
+
+// aside begins the paths that a crowd answers at once, and does not count.
+const aside = "/aside"
 
 // batch are requests that are answered together.
 type batch struct {
@@ -62,6 +67,22 @@ func (c *crowd) came(b *batch) int {
 }
 
 func (c *crowd) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if !strings.HasPrefix(r.URL.Path, aside) {
+		c.wait(r)
+	}
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	w.Header().Set("Cache-Control", c.control)
+	if c.answer != nil {
+		c.answer(w, r)
+		return
+	}
+	w.Header().Set("ETag", `"1"`)
+	http.ServeContent(w, r, "", time.Time{}, strings.NewReader(strings.Repeat("x", 1000)))
+}
+
+// wait waits for the other requests of the batch.
+func (c *crowd) wait(r *http.Request) {
 	c.mutex.Lock()
 	b := c.now
 	b.here++
@@ -76,11 +97,6 @@ func (c *crowd) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case <-b.full:
 	case <-r.Context().Done():
 	}
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	w.Header().Set("Cache-Control", c.control)
-	w.Header().Set("ETag", `"1"`)
-	http.ServeContent(w, r, "", time.Time{}, strings.NewReader(strings.Repeat("x", 1000)))
 }
 
 var stubStatus = regexp.MustCompile(`\d+ \d+ (\d+)\s+Reading: \d+ Writing: (\d+)`)
@@ -164,8 +180,14 @@ func crowdPods(t *testing.T, yaml string, c *crowd) *pods {
 // oneNginx starts one nginx with an origin, and with more lines of the spec.
 func oneNginx(t *testing.T, origin http.Handler, lines ...string) *nginxtest.Nginx {
 	t.Helper()
+	return nginxOf(t, origin, threeDisks+strings.Join(lines, ""))
+}
+
+// nginxOf starts one nginx with an origin, by the YAML of a CacheNode with three disks.
+func nginxOf(t *testing.T, origin http.Handler, yaml string) *nginxtest.Nginx {
+	t.Helper()
 	n := nginxtest.New(t)
-	config, err := cache.Render(decode(t, []byte(threeDisks+strings.Join(lines, ""))))
+	config, err := cache.Render(decode(t, []byte(yaml)))
 	must(t, err)
 	n.Configure(config.Text, "disk1", "disk2", "disk3")
 	n.Serve("127.0.0.1:9000", origin)
@@ -336,6 +358,10 @@ func TestWhatIsNoted(t *testing.T) {
 		"a cookie":                       {200, http.Header{"Set-Cookie": {"a=b"}, "Cache-Control": {"max-age=60"}}, true},
 		"Vary: *":                        {200, http.Header{"Vary": {"*"}}, true},
 		"aged":                           {200, http.Header{"Cdn-Cache-Control": {"max-age=60"}, "Age": {"3"}}, true},
+		"a Vary that fits":               {200, http.Header{"Vary": {strings.Repeat("x", 128)}}, false},
+		"a Vary that is too long":        {200, http.Header{"Vary": {strings.Repeat("x", 129)}}, true},
+		"Vary: X-Forwarded-For":          {200, http.Header{"Vary": {"Accept, x-forwarded-for"}}, true},
+		"not found":                      {404, http.Header{"Cache-Control": {"no-store"}}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -383,7 +409,7 @@ func TestWhatIsNoted(t *testing.T) {
 }
 
 // halved is an origin that sends the header of a response and keeps the body, but for clients with a cookie, whose
-// response may not be stored.
+// response may not be stored, and for those that ask for a status.
 type halved struct {
 	asked             atomic.Int64
 	arrived, released chan struct{}
@@ -393,7 +419,11 @@ func (h *halved) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.asked.Add(1)
 	w.Header().Set("ETag", `"1"`)
 	w.Header().Set("Cache-Control", "max-age=600")
+	status, _ := strconv.Atoi(r.Header.Get("X-Status"))
 	switch {
+	case status != 0:
+		w.Header().Set("Cache-Control", "no-store")
+		w.WriteHeader(status)
 	case r.Header.Get("Cookie") != "":
 		w.Header().Set("Cache-Control", "no-store")
 	case strings.HasPrefix(r.Header.Get("Range"), "bytes=9"):
@@ -411,17 +441,24 @@ func (h *halved) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // TestNotesDoNotOutweigh checks that a response that may not be stored does not take the lock from those that wait for
-// one that may: neither one for a client that has a cookie, nor one about a range that is not there.
+// one that may: neither one for a client that has a cookie, nor one about a range that is not there, nor an error that
+// the client's own headers, address or pace provoke.
 func TestNotesDoNotOutweigh(t *testing.T) {
 	t.Parallel()
 	const url = "http://127.0.0.1:8080/page"
-	for name, tt := range map[string]struct {
+	type test struct {
 		slice, header string
 		leaders       int // requests that do not wait: one without the lock after a note, and one with it
-	}{
+	}
+	tests := map[string]test{
 		"a client's own":            {"", "Cookie: visitor=1", 2},
 		"a range that is not there": {"  cache: {slice: {size: 1Mi}}\n", "Range: bytes=9999999-", 1},
-	} {
+	}
+	statuses := []int{400, 406, 407, 408, 411, 412, 413, 414, 415, 416, 417, 421, 425, 426, 428, 429, 431, 500}
+	for _, status := range statuses {
+		tests[strconv.Itoa(status)] = test{"", fmt.Sprint("X-Status: ", status), 1}
+	}
+	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			h := &halved{arrived: make(chan struct{}, 10), released: make(chan struct{})}
