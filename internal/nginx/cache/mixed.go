@@ -3,6 +3,7 @@ package cache
 import (
 	"time"
 
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 )
 
@@ -12,9 +13,13 @@ const (
 	mixed       = "@mixed"
 	unlessMixed = "$disk_or_mixed"
 	// mixedVariable is 1 for such a file. tagVariable is the strong entity tag of a slice from the origin; "" for any
-	// other response.
+	// other response, and for one with Vary, as variants have tags of their own.
 	mixedVariable = "$is_mixed"
 	tagVariable   = "$slice_tag"
+	// fileVariable is what identifies a file in a server that has caches, fileInGateway is the same in the gateway. No
+	// host and no arguments contain a space.
+	fileVariable  = "$file"
+	fileInGateway = "$file_in_gateway"
 	// mixedFor is how long such a file is remembered. Then it is tried in slices again.
 	mixedFor = time.Hour
 )
@@ -28,12 +33,28 @@ func (r renderer) mixedMaps() conf.Block {
 	if !r.noticesMixed() {
 		return nil
 	}
+	// What is not in the key is not in the gateway's own request either, or is in neither name.
+	host, args := conf.Expression(""), conf.Expression("$args")
+	hostInGateway := host
+	if r.keeps(v1alpha1.KeyHost) {
+		host, hostInGateway = "$host", "$http_x_forwarded_host"
+	}
+	if r.passedURI() != "" {
+		args = countedArgs
+	}
+	name := func(variable string, value conf.Expression) conf.Directive {
+		return conf.B("map", []conf.Argument{conf.Literal(""), conf.Expression(variable)}, conf.D("default", value))
+	}
 	return conf.Block{
+		name(fileVariable, host+" "+args+" $uri"), name(fileInGateway, hostInGateway+" $args $uri"),
 		conf.B("map", []conf.Argument{conf.Expression(mixedVariable), conf.Expression(unlessMixed)},
 			conf.D("default", conf.Literal(onDisk)), conf.Row(conf.Literal("1"), conf.Literal(mixed))),
 		conf.B("map",
-			[]conf.Argument{conf.Expression(sliceInRequest + "/$status $upstream_http_etag"), conf.Expression(tagVariable)},
+			[]conf.Argument{
+				conf.Expression(sliceInRequest + "/$status $upstream_http_etag $upstream_http_vary"),
+				conf.Expression(tagVariable),
+			},
 			conf.D("default", conf.Literal("")),
-			conf.Row(conf.Expression(`~^(?:first|next)/206 (?<strong_tag>"[!-~]{0,200}")$`), conf.Expression("$strong_tag"))),
+			conf.Row(conf.Expression(`~^(?:first|next)/206 (?<strong_tag>"[!-~]{0,200}") $`), conf.Expression("$strong_tag"))),
 	}
 }

@@ -15,16 +15,21 @@ if (njs.version_number < 0x000907) { // has faults in a memory that is full
 function note(r) {
     try {
         noteStorable(r.variables.hit_for_miss_key, r.variables.is_unstorable);
-        noteTag(r.headersIn['X-Forwarded-Host'] + r.uri, r.variables.slice_tag);
+        noteTag(r.variables.file_in_gateway, r.variables.slice_tag);
     } catch (e) {
         r.warn(`script: ${e}`);
     }
 }
 
+// isName returns true for what can stand for one object. Bytes that are no UTF-8 become U+FFFD, whatever they are.
+function isName(text) {
+    return text && text.length <= longestKey && !text.includes('\uFFFD');
+}
+
 // noteStorable takes what may be stored for right: one client's response that may not be stored does not take the lock
 // from those that wait for it. verdict is '1' for what may not be stored, '0' for what may, and else ''.
 function noteStorable(object, verdict) {
-    if (!object || object.length > longestKey || !verdict) {
+    if (!isName(object) || !verdict) {
         return;
     }
     if (verdict === '0') {
@@ -37,7 +42,7 @@ function noteStorable(object, verdict) {
 // noteTag finds out whether servers have different entity tags for one file. A new version of the file has another tag
 // too, but then the former one does not come back.
 function noteTag(file, tag) {
-    if (!tag || file.length > longestKey) {
+    if (!tag || !isName(file)) {
         return;
     }
     const seen = (tags.get(file) || '').split(' '); // the last one, and the one before it
@@ -57,7 +62,7 @@ function isUnstorable(r) {
 
 // isMixed returns '1' for a file that must not be fetched in slices, and else ''.
 function isMixed(r) {
-    return mixed.has(r.variables.host + r.uri) ? '1' : '';
+    return mixed.has(r.variables.file) ? '1' : '';
 }
 
 export default {note, isUnstorable, isMixed};
