@@ -21,6 +21,7 @@ Otherwise one client could have a response stored that others then get.
 All other headers reach the origin.
 If a response depends on one of them, the origin must name that header in Vary.
 It can also send Cache-Control: private or no-store.
+A response with X-Forwarded-For in Vary is not stored: nginx would compare the client's own header, not what it sends.
 An origin must not take the host or the path from a header of its own making.
 
 The same holds for the path and its arguments.

@@ -219,7 +219,6 @@ func (r renderer) askPod() conf.Directive {
 func (r renderer) haveRenewed() conf.Directive {
 	return r.fromPod(fillRenewed, peerName+"${"+fillPod[1:]+"}",
 		conf.D("proxy_read_timeout", conf.Time(tuning.LongestFetch(r.Spec.Origin)+connectTimeout)),
-		conf.D("proxy_hide_header", conf.Literal(statusHeader)), conf.D("proxy_hide_header", conf.Literal(placeHeader)),
 		conf.D("add_header", conf.Literal("X-Accel-Expires"), conf.Expression(renewedSeconds), conf.Literal("always")))
 }
 
@@ -275,12 +274,12 @@ func (r renderer) lookOnDisk() conf.Directive {
 // filled is what the locations have in common from which objects are filled. next is the location for what is absent,
 // and tag that of the reports.
 func (r renderer) filled(next conf.Argument, tag string) conf.Block {
-	return slices.Concat(passed(append(r.gatewayPasses(), conf.Literal("Date"))), conf.Block{
+	// Instead of the headers that the gateway hides.
+	hidden := hides(append(ownNames(), sharedHeader)...)
+	return slices.Concat(passed(append(r.gatewayPasses(), conf.Literal("Date"))), hidden, conf.Block{
 		// Also what the other pod's server answers before it looks at its locations.
 		conf.D("error_page", append(conf.Literals(absent, "400", "414", "421", "500", "502", "503", "504", "505", "="),
 			next)...),
-		// Instead of the headers that the gateway hides.
-		conf.D("proxy_hide_header", conf.Literal(sharedHeader)),
 		// Instead of the headers that it adds.
 		conf.D("add_header", conf.Literal(sharedHeader), conf.Literal("")),
 	}, silent(), r.logsOfFills(tag))

@@ -237,18 +237,15 @@ func (r renderer) gatewayServer() conf.Directive {
 				conf.D("proxy_pass", r.origin(upstreamName)))...))...)
 }
 
-// gatewayHides are the origin's headers of the names that toCache adds.
-func (r renderer) gatewayHides() (block conf.Block) {
-	names := []string{"Cache-Control", originHeader, sharedHeader}
+// gatewayHides are the origin's headers of the names that toCache adds, and of ours.
+func (r renderer) gatewayHides() conf.Block {
+	names := append(ownNames(), "Cache-Control", originHeader, sharedHeader)
 	if r.hasSlices() {
 		for _, h := range copiedHeaders {
 			names = append(names, h.name)
 		}
 	}
-	for _, name := range names {
-		block = append(block, conf.D("proxy_hide_header", conf.Literal(name)))
-	}
-	return block
+	return hides(names...)
 }
 
 // gatewayPasses returns the headers of a response that the gateway passes on and nginx would keep to itself.

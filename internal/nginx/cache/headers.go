@@ -59,12 +59,16 @@ var RequestHeaders = slices.Concat(
 	headers(Removed, "another path", overridesPath...),
 	headers(Removed, "another method", overridesMethod...),
 	headers(Removed, "for scripts and servers behind the origin's own proxy", overridesServer...),
-	headers(Removed, "CacheNode's own", schemeHeader, renewHeader, stateHeader, diskHeader, sliceHeader,
-		fillHeader, formerHeader, fallbackHeader, askHeader),
+	headers(Removed, "CacheNode's own", privateHeaders...),
 	headers(Passed, "for example",
 		"Accept", "Accept-Encoding", "Accept-Language", "Cookie", "Origin", "Referer", "User-Agent", "X-Real-IP",
 		"X-Request-Id"),
 )
+
+// privateHeaders are those of requests between the parts of a CacheNode.
+var privateHeaders = []string{
+	schemeHeader, renewHeader, stateHeader, diskHeader, sliceHeader, fillHeader, formerHeader, fallbackHeader, askHeader,
+}
 
 // Headers that frameworks and proxies take for the host, scheme, path or method of a request.
 var (

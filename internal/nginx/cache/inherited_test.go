@@ -4,15 +4,18 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
+	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 )
 
 // TestInheritedLists checks each location with a proxy_pass_header or proxy_hide_header of its own, which replaces the
-// list of its server: Date is passed on everywhere, and no location of the gateway that asks the origin passes on the
-// headers that the gateway sets.
+// list of its server: Date is passed on everywhere, no location of the gateway that asks the origin passes on the
+// headers that the gateway sets, and none passes on headers of our own names. The servers that clients, pods and caches
+// reach have these in their own lists, too.
 func TestInheritedLists(t *testing.T) {
 	t.Parallel()
 	for golden, file := range goldenFiles(t) {
@@ -24,6 +27,9 @@ func TestInheritedLists(t *testing.T) {
 		must(t, err)
 		for _, http := range parse(t, config.Text) {
 			for _, server := range http.block {
+				if problem := serverList(server); problem != "" {
+					t.Errorf("%s: %s", filepath.Base(golden), problem)
+				}
 				for _, location := range server.block {
 					if server.words[0] != "server" || location.words[0] != "location" {
 						continue
@@ -50,6 +56,43 @@ func ownLists(location statement) string {
 	case slices.Contains([]string{"@renewal", "@patient"}, location.words[1]) &&
 		len(hides) > 0 && !slices.Contains(hides, "Cache-Control"):
 		return "proxy_hide_header leaves out Cache-Control"
+	case len(hides) > 0 && !slices.Contains(passedOnTwice, location.words[1]):
+		return ownNamesLeftOut(hides)
 	}
 	return ""
+}
+
+// passedOnTwice are the gateway's locations whose responses pass through another of its locations, which hides.
+var passedOnTwice = []string{"@expired", "@fetch", "@fetch_again", "@try"}
+
+// ownNamesLeftOut says which of our own names a list does not have.
+func ownNamesLeftOut(hides []string) string {
+	for _, name := range foreign {
+		public := []string{"X-CacheNode-Shared", "X-CacheNode-Cache-Control", "X-Cache", "X-Cache-Disk", "X-Cache-Hop"}
+		if !slices.Contains(public, name) && !slices.Contains(hides, name) {
+			return "proxy_hide_header leaves out " + name
+		}
+	}
+	return ""
+}
+
+// serverList says what is missing in the list of a server. One that asks nobody for a response needs none.
+func serverList(server statement) string {
+	var hides []string
+	asks := false
+	for _, s := range server.block {
+		switch s.words[0] {
+		case "proxy_hide_header":
+			hides = append(hides, s.words[1])
+		case "listen": // the door's port is any other
+			private := []string{strconv.Itoa(layout.PrivatePort), layout.PromoterAddress, layout.DisksAddress}
+			asks = asks || !slices.Contains(private, s.words[1])
+		case "return":
+			return ""
+		}
+	}
+	if !asks {
+		return ""
+	}
+	return ownNamesLeftOut(hides)
 }

@@ -164,7 +164,7 @@ func (r renderer) lookupServer() conf.Directive {
 	if len(r.disks) == 0 { // the stand-in is asked instead
 		return conf.B("server", nil, append(block, conf.D("return", conf.Literal("502")))...)
 	}
-	block = append(block,
+	block = append(append(block, r.hidden()...),
 		passDate(),
 		conf.D("proxy_http_version", conf.Literal("1.1")),
 		conf.D("proxy_set_header", conf.Literal("Connection"), conf.Literal("")),
@@ -244,13 +244,11 @@ func headerAlone() conf.Block {
 	block := conf.Block{
 		conf.D("add_header", conf.Literal("X-Accel-Redirect"), conf.Expression(askInRequest), conf.Literal("always")),
 	}
-	for _, name := range []string{"Cache-Control", "Set-Cookie"} {
-		block = append(block, conf.D("proxy_hide_header", conf.Literal(name)))
-	}
+	names := append(ownNames(), "Cache-Control", "Set-Cookie")
 	for _, h := range copiedHeaders {
-		block = append(block, conf.D("proxy_hide_header", conf.Literal(h.name)))
+		names = append(names, h.name)
 	}
-	return block
+	return append(block, hides(names...)...)
 }
 
 // logsOfLookups reports lookups that found something to the agent.
@@ -270,7 +268,7 @@ func (r renderer) fetchServer() conf.Directive {
 		return conf.B("server", nil, append(block, conf.D("return", conf.Literal("502")))...)
 	}
 	block = append(block, conf.D("limit_conn_status", conf.Literal("444")))
-	block = append(block, r.toOrigin()...)
+	block = slices.Concat(block, r.toOrigin(), r.hidden(originHeader, sharedHeader))
 	// For the pod that asks: the first if it fills from this one, the second if it passes the response on to a client.
 	block = append(block, passed(conf.Literals("X-Accel-Expires", "X-Accel-Buffering"))...)
 	block = append(block, r.atOnce()...)

@@ -83,7 +83,7 @@ func (r renderer) server(listen conf.Block) conf.Directive {
 	block := append(slices.Concat(listen, r.protocols(), r.clientTimeouts()),
 		conf.D("if_modified_since", conf.Literal("before")), refusesMalformed())
 	block = slices.Concat(block, r.clientAddress(), r.gzip(), r.clientLimit(), r.normalized(), r.toOrigin())
-	block = append(block, r.hidden()...)
+	block = append(block, r.hidden(originHeader, sharedHeader)...)
 	block = append(block, r.scheme("$scheme")...)
 	block = append(block, r.atOnce()...)
 	var popular conf.Block
@@ -140,7 +140,7 @@ func (r renderer) asksNothing() conf.Block {
 // ownControl gives clients the origin's own Cache-Control instead of the stored one.
 func (r renderer) ownControl() conf.Block {
 	if r.door == toPeers { // the other pod does that, or stores the response as it is stored here
-		return conf.Block{conf.D("proxy_hide_header", conf.Literal(sharedHeader))}
+		return r.hidden(sharedHeader)
 	}
 	block := r.hidden("Cache-Control", originHeader, sharedHeader)
 	if r.Spec.Headers.Response.Names("Cache-Control") {
@@ -151,19 +151,28 @@ func (r renderer) ownControl() conf.Block {
 }
 
 // hidden are the headers of responses that clients do not see: the origin's own of the names that we set, and more.
+// Other pods see all but those of CacheNode's own names. The gateway hides these too, but objects may have been stored
+// with them, and a request that no disk can serve goes past it.
 func (r renderer) hidden(more ...string) conf.Block {
 	var block conf.Block
-	for _, h := range r.headers(conf.Literal(""), conf.Literal("")) {
-		block = append(block, conf.D("proxy_hide_header", h.Args[0]))
+	if r.door == toClients {
+		for _, h := range r.headers(conf.Literal(""), conf.Literal("")) {
+			block = append(block, conf.D("proxy_hide_header", h.Args[0]))
+		}
+		for _, name := range r.Spec.Headers.Response.Remove {
+			more = append(more, string(name))
+		}
+		more = append(more, tuning.TagHeaders(r.Spec)...)
 	}
-	for _, name := range r.Spec.Headers.Response.Remove {
-		more = append(more, string(name))
-	}
-	if r.isSharded() {
-		more = append(more, statusHeader, placeHeader)
-	}
-	more = append(more, tuning.TagHeaders(r.Spec)...)
-	for _, name := range more {
+	return append(block, hides(append(more, ownNames()...)...)...)
+}
+
+// ownNames are the headers that a response has only from a part of a CacheNode. Those of an origin are hidden.
+func ownNames() []string { return append([]string{statusHeader, placeHeader}, privateHeaders...) }
+
+// hides has a location leave headers out of responses. It replaces the list of the server.
+func hides(names ...string) (block conf.Block) {
+	for _, name := range names {
 		block = append(block, conf.D("proxy_hide_header", conf.Literal(name)))
 	}
 	return block

@@ -254,7 +254,8 @@ func (r renderer) inWhole() conf.Block {
 			conf.Literal(uncachedAgain)))
 	kept = slices.Concat(kept, silent(), r.rangesAsTheyAre(), r.ownControl(), r.diskIO(gatewayDisk),
 		r.logs(agentapi.TagCached), r.headers(conf.Expression("$upstream_cache_status"), conf.Expression(gatewayDisk)))
-	return conf.Block{fetched, conf.B("location", conf.Literals(stored), kept...), r.uncached(uncachedAgain, noCookies)}
+	again := r.uncached(uncachedAgain, append(r.hidden(originHeader, sharedHeader), noCookies)...)
+	return conf.Block{fetched, conf.B("location", conf.Literals(stored), kept...), again}
 }
 
 // askedConditions are the conditions of a request to the origin. Those of a client are for the whole object, so only a
