@@ -42,10 +42,10 @@ const (
 // and that got no byte, whatever servers there are. A time-out is not tried again: it would cost a client another one,
 // and a slow origin another request.
 //
-// A request with a body is not sent to againName, because the body passes through and cannot be sent again. nginx itself
-// asks another server if the first closed the connection, also if it has sent all, unless the method is POST, PATCH or
-// LOCK. It takes every other method for idempotent (RFC 9110, section 9.2.2), and those that it does not know. So these
-// have a location in which no other server is asked.
+// A request with a body is not sent to againName, because the body passes through and cannot be sent again. But nginx
+// itself asks another server if the first closed the connection, also after it has sent all, unless the method is POST,
+// PATCH or LOCK. It takes every other method for idempotent (RFC 9110, section 9.2.2), and those that it does not know.
+// So these have a location in which no other server is asked.
 
 // lastly are the lines of servers that are asked if all others have failed.
 func (r renderer) lastly() []v1alpha1.OriginServer {
