@@ -37,7 +37,7 @@ func TestHitForMissOfWhatIsNeverStored(t *testing.T) {
 				w.Header().Set("Cache-Control", "max-age=600")
 				w.Header().Set("X-Accel-Redirect", aside)
 			}
-		}, "200 0 MISS"},
+		}, "200 0 BYPASS"},
 		"a Vary that is too long": {"", "max-age=600", func(w http.ResponseWriter, _ *http.Request) {
 			w.Header()["Vary"] = []string{"X-" + strings.Repeat("x", 64), strings.Repeat("y", 61)}
 		}, "200 0 MISS"},

@@ -152,7 +152,7 @@ func (r renderer) ownControl() conf.Block {
 
 // hidden are the headers of responses that clients do not see: the origin's own of the names that we set, and more.
 // Other pods see all but those of CacheNode's own names. The gateway hides these too, but objects may have been stored
-// with them, and a request that no disk can serve goes past it.
+// with them.
 func (r renderer) hidden(more ...string) conf.Block {
 	var block conf.Block
 	if r.door == toClients {

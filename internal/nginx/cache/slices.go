@@ -254,7 +254,7 @@ func (r renderer) inWhole() conf.Block {
 			conf.Literal(uncachedAgain)))
 	kept = slices.Concat(kept, silent(), r.rangesAsTheyAre(), r.ownControl(), r.diskIO(gatewayDisk),
 		r.logs(agentapi.TagCached), r.headers(conf.Expression("$upstream_cache_status"), conf.Expression(gatewayDisk)))
-	again := r.uncached(uncachedAgain, append(r.hidden(originHeader, sharedHeader), noCookies)...)
+	again := r.uncached(uncachedAgain, noCookies)
 	return conf.Block{fetched, conf.B("location", conf.Literals(stored), kept...), again}
 }
 
