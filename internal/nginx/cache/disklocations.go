@@ -16,9 +16,8 @@ import (
 // hereLocations answer in this pod: from a disk, or from the origin. popular are directives for requests that may be
 // for hot objects.
 func (r renderer) hereLocations(popular conf.Block) conf.Block {
-	block := conf.Block{r.past()}
+	block := conf.Block{r.past(), r.unanswered()}
 	if len(r.disks) > 0 {
-		block = append(block, r.unanswered())
 		block = append(block, r.diskLocations(popular)...)
 	}
 	return append(block, r.uncached(uncached))

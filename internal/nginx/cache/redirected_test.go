@@ -10,6 +10,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 )
 
@@ -39,10 +40,19 @@ func statusesOf(t *testing.T, n *nginxtest.Nginx, requests ...string) (statuses 
 // 101, the client would be connected to the gateway. The next request on the connection is checked as the first was.
 func TestNoResponse(t *testing.T) {
 	t.Parallel()
-	for name, yaml := range ways("") {
+	const noDisk = "no disk in use"
+	all := ways("")
+	all[noDisk] = all["hard disks"]
+	for name, yaml := range all {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newPods(t, 2, yaml)
+			p := newPods(t, 2, yaml, func(_ int, in *cache.Input, _ func(string, []byte)) {
+				for _, d := range in.Spec.Disks {
+					if name == noDisk {
+						in.Facts.Failed = append(in.Facts.Failed, d.Name)
+					}
+				}
+			})
 			var sent string
 			p.answers(func(w http.ResponseWriter, _ *http.Request) bool {
 				connection, _, err := w.(http.Hijacker).Hijack()
