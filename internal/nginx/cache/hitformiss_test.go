@@ -1,199 +1,19 @@
 package cache_test
 
 import (
-	"context"
 	"fmt"
 	"io"
 	"maps"
 	"net/http"
-	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/cachenode/cachenode-operator/internal/layout"
-	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
-	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 )
-
-// crowd is an origin that answers requests only when enough of them are there.
-type crowd struct {
-	mutex   sync.Mutex
-	control string
-	now     *batch
-	// answer answers with more than Cache-Control; nil for an object of 1,000 bytes.
-	answer http.HandlerFunc
-}
-
-// aside begins the paths that a crowd answers at once, and does not count.
-const aside = "/aside"
-
-// batch are requests that are answered together.
-type batch struct {
-	want, here int
-	// some is closed when the first is there, full when all are.
-	some, full chan struct{}
-}
-
-// next has the requests from now on be answered as soon as so many are there, and returns them. Those that came before
-// are answered now.
-func (c *crowd) next(want int) *batch {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	if before := c.now; before != nil && before.here < before.want {
-		close(before.full)
-	}
-	c.now = &batch{want: want, some: make(chan struct{}), full: make(chan struct{})}
-	return c.now
-}
-
-// say has the origin send another Cache-Control.
-func (c *crowd) say(control string) {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	c.control = control
-}
-
-// came is how many requests of a batch came.
-func (c *crowd) came(b *batch) int {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	return b.here
-}
-
-func (c *crowd) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if !strings.HasPrefix(r.URL.Path, aside) {
-		c.wait(r)
-	}
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	w.Header().Set("Cache-Control", c.control)
-	if c.answer != nil {
-		c.answer(w, r)
-		return
-	}
-	w.Header().Set("ETag", `"1"`)
-	http.ServeContent(w, r, "", time.Time{}, strings.NewReader(strings.Repeat("x", 1000)))
-}
-
-// wait waits for the other requests of the batch.
-func (c *crowd) wait(r *http.Request) {
-	c.mutex.Lock()
-	b := c.now
-	b.here++
-	if b.here == 1 {
-		close(b.some)
-	}
-	if b.here == b.want {
-		close(b.full)
-	}
-	c.mutex.Unlock()
-	select {
-	case <-b.full:
-	case <-r.Context().Done():
-	}
-}
-
-var stubStatus = regexp.MustCompile(`\d+ \d+ (\d+)\s+Reading: \d+ Writing: (\d+)`)
-
-// requestsOf is how many requests nginx has had, and how many it has not answered. Those to the gateway count too, and
-// the question itself.
-func requestsOf(t *testing.T, n *nginxtest.Nginx) (all, unanswered int) {
-	t.Helper()
-	_, body := ask(t, n.Client(), http.MethodGet, "http://127.0.0.1:"+strconv.Itoa(layout.PrivatePort)+"/stub_status")
-	counts := stubStatus.FindStringSubmatch(body)
-	if counts == nil {
-		t.Fatalf("stub_status is %q", body)
-	}
-	all, _ = strconv.Atoi(counts[1])
-	unanswered, _ = strconv.Atoi(counts[2])
-	return all, unanswered
-}
-
-// occupied waits until nginx has some requests that it has not answered.
-func occupied(t *testing.T, n *nginxtest.Nginx, requests int) {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	for got := 0; got < requests+1; { // one more is the question
-		must(t, ctx.Err())
-		_, got = requestsOf(t, n)
-	}
-}
-
-// several sends some requests at the same time, and returns a function for how they were answered.
-func several(t *testing.T, count int, client *http.Client, url string) func() map[string]int {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	var group sync.WaitGroup
-	var mutex sync.Mutex
-	got := map[string]int{}
-	for range count {
-		group.Go(func() {
-			answer := answerOf(ctx, client, url)
-			mutex.Lock()
-			defer mutex.Unlock()
-			got[answer]++
-		})
-	}
-	return func() map[string]int {
-		group.Wait()
-		cancel()
-		return got
-	}
-}
-
-// answerOf is how a request was answered: the status, the length of the body and X-Cache, or the error.
-func answerOf(ctx context.Context, client *http.Client, url string) string {
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
-	if err != nil {
-		return err.Error()
-	}
-	request.Host = "www.example.com"
-	response, err := client.Do(request)
-	if err != nil {
-		return err.Error()
-	}
-	defer func() { _ = response.Body.Close() }()
-	body, err := io.ReadAll(response.Body)
-	if err != nil {
-		return err.Error()
-	}
-	return fmt.Sprint(response.StatusCode, " ", len(body), " ", response.Header.Get("X-Cache"))
-}
-
-// crowdPods starts two pods with such an origin.
-func crowdPods(t *testing.T, yaml string, c *crowd) *pods {
-	t.Helper()
-	p := newPods(t, 2, strings.Replace(yaml, "port: 9000", "port: 9001", 1))
-	for _, n := range p.nginx {
-		n.Serve("127.0.0.1:9001", c)
-	}
-	return p
-}
-
-// oneNginx starts one nginx with an origin, and with more lines of the spec.
-func oneNginx(t *testing.T, origin http.Handler, lines ...string) *nginxtest.Nginx {
-	t.Helper()
-	return nginxOf(t, origin, threeDisks+strings.Join(lines, ""))
-}
-
-// nginxOf starts one nginx with an origin, by the YAML of a CacheNode with three disks.
-func nginxOf(t *testing.T, origin http.Handler, yaml string) *nginxtest.Nginx {
-	t.Helper()
-	n := nginxtest.New(t)
-	config, err := cache.Render(decode(t, []byte(yaml)))
-	must(t, err)
-	n.Configure(config.Text, "disk1", "disk2", "disk3")
-	n.Serve("127.0.0.1:9000", origin)
-	n.Start()
-	return n
-}
 
 // TestHitForMiss checks that requests for what may not be stored do not wait for each other. When the first has been
 // answered, all others come to the origin, also those that have waited.
