@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
-
 )
 
 // TestHitForMiss checks that requests for what may not be stored do not wait for each other. When the first has been
