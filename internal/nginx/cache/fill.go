@@ -261,10 +261,11 @@ func (r renderer) lookOnDisk() conf.Directive {
 		conf.D("proxy_ignore_headers", accelHeaders("X-Accel-Expires")...),
 		conf.D("proxy_no_cache",
 			conf.Expression(variesVariable), conf.Expression(sharedVariable), conf.Expression(agedVariable),
-			conf.Expression(partialVariable)),
+			conf.Expression(partialVariable), conf.Expression("$upstream_http_x_accel_redirect")),
 		conf.D("proxy_intercept_errors", conf.OnOff(true)),
 		conf.D("add_header", conf.Literal("X-Accel-Expires"), conf.Expression(fillSeconds), conf.Literal("always")),
 	}
+	block = append(block, r.redirect()...)
 	block = append(block, r.cacheOf(formerDisk, r.filledKey(r.keyInGateway()))...)
 	return conf.B("location", conf.Literals(fillFromDisk),
 		slices.Concat(block, r.asStored(), r.diskIO(formerDisk),

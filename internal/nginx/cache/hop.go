@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"slices"
 	"time"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
@@ -59,10 +60,8 @@ func (r renderer) plain() conf.Block {
 // In a location to which nginx has redirected a request, it always escapes the path that it passes on. Elsewhere it
 // passes some characters on as the client wrote them, escaped or not, which $uri does not tell apart.
 func dispatch(place conf.Argument, first ...conf.Directive) conf.Directive {
-	return conf.B("location", conf.Literals("/"), append(first,
-		conf.D("error_page", conf.Literal("418"), conf.Literal("="), place),
-		conf.D("recursive_error_pages", conf.OnOff(true)),
-		conf.D("return", conf.Literal("418")))...)
+	return conf.B("location", conf.Literals("/"), slices.Concat(
+		first, orAt(place), conf.Block{conf.D("return", conf.Literal("418"))})...)
 }
 
 const (
@@ -78,15 +77,22 @@ const (
 // it is neither stored nor served from a cache. And the memory tier's location takes no large body, for the reason in
 // bodies.go. Its subrequests pass here too, and stay.
 func (r renderer) atOnce() conf.Block {
-	where := conf.Expression(redirectedVariable)
-	var first conf.Block
-	if r.hasMemoryTier() && r.door == toClients {
-		where, first = atOnceVariable, conf.Block{falls("")}
+	leaves := func(where conf.Expression, first ...conf.Directive) conf.Directive {
+		return conf.B("if", []conf.Argument{"(" + where + ")"}, append(first, conf.D("return", conf.Literal("418")))...)
 	}
+	where, redirected := conf.Expression(redirectedVariable), leaves(redirectedVariable)
+	if !r.hasMemoryTier() || r.door != toClients {
+		return append(orAt(where), redirected)
+	}
+	// A request that is redirected may have fallen back before.
+	return append(orAt(conf.Expression(atOnceVariable)), redirected, leaves(atOnceVariable, falls("")))
+}
+
+// orAt has status 418 lead to a location.
+func orAt(where conf.Argument) conf.Block {
 	return conf.Block{
 		conf.D("error_page", conf.Literal("418"), conf.Literal("="), where),
 		conf.D("recursive_error_pages", conf.OnOff(true)),
-		conf.B("if", []conf.Argument{"(" + where + ")"}, append(first, conf.D("return", conf.Literal("418")))...),
 	}
 }
 
@@ -105,7 +111,7 @@ func (r renderer) atOnceMaps() conf.Block {
 		conf.D("volatile"), conf.D("default", r.place()),
 		conf.Row(conf.Expression("~^@"), conf.Literal(pass)),
 		conf.Row(conf.Expression("~^:1:"), conf.Literal("")),
-		conf.Row(conf.Expression("~:/[.]cachenode-(?:promote|renew)$"), conf.Literal(""))))
+		conf.Row(conf.Expression("~^::/[.]cachenode-(?:promote|renew)$"), conf.Literal(""))))
 }
 
 // hop is a pod that is asked.

@@ -68,12 +68,15 @@ func New(t *testing.T) *Nginx {
 	options := "lowerdir=" + lower + ",upperdir=" + dir + "/upper,workdir=" + dir + "/work"
 	must(t, unix.Mount("overlay", root, "overlay", 0, options))
 	t.Cleanup(func() { must(t, unix.Unmount(root, unix.MNT_DETACH)) })
-	// Without /dev/shm: this root may be in it, and mounted there again it could not be removed.
-	for name, recursive := range map[string]uintptr{"/dev": 0, "/proc": unix.MS_REC} {
-		must(t, os.MkdirAll(root+name, 0o755))
-		must(t, unix.Mount(name, root+name, "", unix.MS_BIND|recursive, ""))
-		must(t, unix.Mount("", root+name, "", unix.MS_PRIVATE|unix.MS_REC, ""))
-		t.Cleanup(func() { must(t, unix.Unmount(root+name, unix.MNT_DETACH)) })
+	bind(t, "/proc", root)
+	// The devices alone: a test that is killed leaves its mounts, and who then removes its folders must not meet /dev.
+	for _, name := range []string{"null", "zero", "full", "random", "urandom"} {
+		bind(t, "/dev/"+name, root)
+	}
+	for name, target := range map[string]string{"fd": "", "stdin": "/0", "stdout": "/1", "stderr": "/2"} {
+		if err := os.Symlink("/proc/self/fd"+target, root+"/dev/"+name); !errors.Is(err, fs.ErrExist) {
+			must(t, err)
+		}
 	}
 	for parent := dir; parent != os.TempDir() && parent != "/"; parent = filepath.Dir(parent) {
 		must(t, os.Chmod(parent, 0o755))
@@ -83,6 +86,26 @@ func New(t *testing.T) *Nginx {
 		n.Mkdir(writable)
 	}
 	return n
+}
+
+// bind mounts a folder or a device of the host at the same path below a root, until the test ends.
+func bind(t *testing.T, path, root string) {
+	t.Helper()
+	info, err := os.Stat(path)
+	must(t, err)
+	if info.IsDir() {
+		must(t, os.MkdirAll(root+path, 0o755))
+	} else {
+		must(t, os.MkdirAll(filepath.Dir(root+path), 0o755))
+		file, err := os.OpenFile(root+path, os.O_CREATE|os.O_EXCL, 0o666)
+		if !errors.Is(err, fs.ErrExist) {
+			must(t, err)
+			must(t, file.Close())
+		}
+	}
+	must(t, unix.Mount(path, root+path, "", unix.MS_BIND|unix.MS_REC, ""))
+	must(t, unix.Mount("", root+path, "", unix.MS_PRIVATE|unix.MS_REC, ""))
+	t.Cleanup(func() { must(t, unix.Unmount(root+path, unix.MNT_DETACH)) })
 }
 
 // Mkdir creates a folder that nginx can write to. What others create in it gets the folder's group, as in a pod.

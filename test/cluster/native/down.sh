@@ -27,5 +27,5 @@ for root in /sys/fs/cgroup /sys/fs/cgroup/*; do
     done
   done
 done
-[[ ! -L $state/files ]] || rm -rf "$(readlink "$state/files")"
-rm -rf "$state"
+[[ ! -L $state/files ]] || rm -rf --one-file-system "$(readlink "$state/files")"
+rm -rf --one-file-system "$state"
