@@ -36,6 +36,10 @@ func (h *holder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			return
 		}
 	}
+	if strings.HasPrefix(r.URL.Path, "/redirected") {
+		w.Header().Set("X-Accel-Redirect", "/held"+r.URL.Path)
+		return
+	}
 	if strings.HasPrefix(r.URL.Path, "/held") {
 		h.asked <- r.URL.Path
 		<-h.answer
@@ -125,6 +129,7 @@ func fallingBack(t *testing.T, more string, changes ...func(*cache.Input)) (*ngi
 	config, err := cache.Render(in)
 	must(t, err)
 	n.Configure(config.Text, "disk1", "disk2", "disk3")
+	n.Mkdir(layout.MemoryTierDir)
 	n.Serve("127.0.0.1:9000", origin)
 	n.Start()
 	return n, origin, config
@@ -194,6 +199,25 @@ func TestFallbackConcurrency(t *testing.T) {
 				becomes(t, "200 "+tt.served, func() string { return outcome(t, client, http.MethodGet, rejected) })
 			})
 		}
+	}
+}
+
+// TestFallbacksOfRedirects checks that a request still counts when the origin redirects it.
+func TestFallbacksOfRedirects(t *testing.T) {
+	t.Parallel()
+	for name, lines := range map[string]string{
+		"disks": "", "a memory tier": "  memoryTier: {enabled: true, size: 64Mi, minUses: 1}\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n, origin, config := fallingBack(t, lines)
+			lose(t, n, "disk1", "disk2", "disk3")
+			statuses := origin.hold(t, n.Client(), onDisk1(config, "/redirected", 2)...)
+			if got := outcome(t, n.Client(), http.MethodGet, onDisk1(config, "/rejected", 1)[0]); got != "503 UNCACHED 1" {
+				t.Errorf("beyond the bound: %s, want 503 UNCACHED 1", got)
+			}
+			origin.release(t, "200 BYPASS", statuses)
+		})
 	}
 }
 
