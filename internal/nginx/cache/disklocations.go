@@ -102,7 +102,7 @@ func (r renderer) cached(l diskLocation) conf.Directive {
 		block = append(block, conf.D("set", conf.Expression(gatewayDisk), l.disk))
 	}
 	if l.name == otherDisk {
-		block = append(block, falls("1"))
+		block = append(block, falls(conf.Literal("1")))
 	}
 	from := map[string]conf.Literal{onDisk: fromDisk, waiting: fromWaiting, unlocked: fromUnlocked}[l.name]
 	block = append(block, conf.D("set", conf.Expression(fromVariable), from))

@@ -19,6 +19,9 @@ const (
 	// rejected is the gateway's location for requests beyond the bound, and sharedRejected its value of sharedHeader.
 	rejected       = "@rejected"
 	sharedRejected = "REJECTED"
+	// gatewayOrOrigin is the URL for what no disk can serve, fallsBackHere is fallsBack for it.
+	gatewayOrOrigin = "$gateway_or_origin"
+	fallsBackHere   = "$falls_back_here"
 	// rejectedVariable is sharedRejected for a request that the gateway has rejected, and else 0.
 	rejectedVariable = "$rejected"
 )
@@ -32,8 +35,11 @@ const (
 // An answer from a disk does not count. Neither does a later slice: the response to the client has begun, and a
 // rejection would cut it.
 
+// A worker that ends accepts no more connections, not even those that it makes itself. So a request that has found no
+// gateway reaches the origin directly, uncounted and without the headers for the gateway.
+
 // falls sets fallsBack: in the first location of a request, and in those past its disk.
-func falls(value conf.Literal) conf.Directive {
+func falls(value conf.Argument) conf.Directive {
 	return conf.D("set", conf.Expression(fallsBack), value)
 }
 
@@ -43,7 +49,15 @@ func (r renderer) fallbackMaps() conf.Block {
 		[]conf.Argument{conf.Expression(fallbackInRequest + ":" + sliceInRequest), conf.Expression(fallbackKey)},
 		conf.D("default", conf.Literal("")),
 		conf.Row(conf.Expression("~^1:(?!next$)"), conf.Literal("1")))
+	without := func(variable string, normal, direct conf.Argument) conf.Directive {
+		return conf.B("map",
+			[]conf.Argument{conf.Expression("$upstream_addr|$upstream_connect_time"), conf.Expression(variable)},
+			conf.D("volatile"), conf.D("default", normal),
+			conf.Row(conf.Expression("~unix:[^ |]*[|](?:.* )?-$"), direct)) // the last connection could not be made
+	}
 	return conf.Block{
+		without(gatewayOrOrigin, conf.Literal("http://"+gatewayUpstream), r.origin(upstreamName)),
+		without(fallsBackHere, conf.Literal("1"), conf.Literal("")),
 		key,
 		conf.D("limit_conn_zone", conf.Expression(fallbackKey), conf.Literal("zone="+fallbacksZone+":1m")),
 	}

@@ -221,6 +221,26 @@ func TestFallbacksOfRedirects(t *testing.T) {
 	}
 }
 
+// TestWithoutGateway checks that a request which finds no gateway reaches the origin: a worker that ends has none.
+func TestWithoutGateway(t *testing.T) {
+	t.Parallel()
+	for name, lines := range map[string]string{
+		"disks": "", "slices": "  cache: {slice: {size: 1Mi}}\n",
+		"a memory tier": "  memoryTier: {enabled: true, size: 64Mi, minUses: 1}\n",
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n, _, _ := fallingBack(t, lines)
+			must(t, os.Remove(n.Root+layout.GatewaySocket))
+			for range 3 { // the origin refuses headers for the gateway
+				if got := outcome(t, n.Client(), http.MethodGet, "/page"); got != "200 UNCACHED" {
+					t.Errorf("without a gateway: %s, want 200 UNCACHED", got)
+				}
+			}
+		})
+	}
+}
+
 // rejections are how many of them nginx has reported for certain.
 func rejections(n *nginxtest.Nginx) (count int) {
 	for _, report := range n.Reports() {

@@ -85,7 +85,7 @@ func (r renderer) atOnce() conf.Block {
 		return append(orAt(where), redirected)
 	}
 	// A request that is redirected may have fallen back before.
-	return append(orAt(conf.Expression(atOnceVariable)), redirected, leaves(atOnceVariable, falls("")))
+	return append(orAt(conf.Expression(atOnceVariable)), redirected, leaves(atOnceVariable, falls(conf.Literal(""))))
 }
 
 // orAt has status 418 lead to a location.

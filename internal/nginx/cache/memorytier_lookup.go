@@ -50,7 +50,7 @@ func (r renderer) fromMemory(elsewhere conf.Argument) conf.Block {
 		conf.D("open_file_cache", conf.Literal("max=4096"), conf.Literal("inactive=2s")),
 		conf.D("open_file_cache_valid", conf.Literal("2s")),
 	}
-	block = slices.Concat(block, r.awaitsBody(), r.rangesAsTheyAre(), conf.Block{falls("")}, r.asksNothing(),
+	block = slices.Concat(block, r.awaitsBody(), r.rangesAsTheyAre(), conf.Block{falls(conf.Literal(""))}, r.asksNothing(),
 		r.ownControl(), r.logs(agentapi.TagMemory))
 	return append(block, r.answerHeaders(conf.Expression("$upstream_cache_status"), conf.Literal("memory"), "memory")...)
 }

@@ -272,7 +272,7 @@ func (r renderer) fetchServer() conf.Directive {
 	// For the pod that asks: the first if it fills from this one, the second if it passes the response on to a client.
 	block = append(block, passed(conf.Literals("X-Accel-Expires", "X-Accel-Buffering"))...)
 	block = append(block, r.atOnce()...)
-	block = append(block, dispatch(conf.Expression(hereVariable), falls("")))
+	block = append(block, dispatch(conf.Expression(hereVariable), falls(conf.Literal(""))))
 	if r.asksAgain() { // see unready
 		block = append(block, conf.B("location", conf.Literals(broken), conf.D("return", conf.Literal("444"))))
 	}

@@ -92,7 +92,7 @@ func (r renderer) server(listen conf.Block) conf.Directive {
 			r.unsatisfiable(rangeInMemory, agentapi.TagMemory))
 		popular = mirrored()
 	} else {
-		block = append(block, dispatch(r.place(), falls("")))
+		block = append(block, dispatch(r.place(), falls(conf.Literal(""))))
 	}
 	block = append(block, r.hopLocations()...)
 	return conf.B("server", nil, append(block, r.hereLocations(popular)...)...)
@@ -100,7 +100,8 @@ func (r renderer) server(listen conf.Block) conf.Directive {
 
 // uncached is a location that passes requests to the origin that no disk can serve. The gateway bounds how many.
 func (r renderer) uncached(name string, more ...conf.Directive) conf.Directive {
-	block := append(r.throughGateway(r.passedURI()), falls("1"))
+	block := append(r.throughGateway(r.passedURI()), falls(conf.Expression(fallsBackHere)))
+	block[0] = conf.D("proxy_pass", conf.Expression(gatewayOrOrigin)+r.passedURI())
 	block = append(block, r.asksNothing()...)
 	block = append(block, r.logs(agentapi.TagUncached)...)
 	block = append(block, r.headers(conf.Literal("UNCACHED"), conf.Expression(diskVariable))...)
