@@ -265,7 +265,7 @@ func (r renderer) lookOnDisk() conf.Directive {
 		conf.D("proxy_intercept_errors", conf.OnOff(true)),
 		conf.D("add_header", conf.Literal("X-Accel-Expires"), conf.Expression(fillSeconds), conf.Literal("always")),
 	}
-	block = append(block, r.redirect()...)
+	block = append(block, redirectAlone()) // the copied headers come as they are stored
 	block = append(block, r.cacheOf(formerDisk, r.filledKey(r.keyInGateway()))...)
 	return conf.B("location", conf.Literals(fillFromDisk),
 		slices.Concat(block, r.asStored(), r.diskIO(formerDisk),

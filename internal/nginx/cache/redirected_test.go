@@ -116,7 +116,8 @@ func isForOne(t *testing.T, p *pods, pod int, path string) {
 	if body != "secret" || r.Header.Get("X-Cache") == "HIT" {
 		t.Errorf("pod %d, %s: %s, %s: %q", pod, path, r.Status, how(r), body)
 	}
-	if r, body = ask(t, p.clients[pod], http.MethodGet, "http://127.0.0.1:8080"+path); r.StatusCode != http.StatusForbidden {
+	r, body = ask(t, p.clients[pod], http.MethodGet, "http://127.0.0.1:8080"+path)
+	if r.StatusCode != http.StatusForbidden {
 		t.Errorf("pod %d, %s: who may not have it gets %s, %s: %q", pod, path, r.Status, how(r), body)
 	}
 }

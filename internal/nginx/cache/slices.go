@@ -219,11 +219,15 @@ func (r renderer) sliceLog() (format, log conf.Block) {
 	return format, log
 }
 
-// redirect is the header with the redirect.
+// redirectAlone is the header with the redirect.
+func redirectAlone() conf.Directive {
+	return conf.D("add_header",
+		conf.Literal("X-Accel-Redirect"), conf.Expression(redirectVariable), conf.Literal("always"))
+}
+
+// redirect is that header, and those that nginx copies from a response with it.
 func (r renderer) redirect() conf.Block {
-	block := conf.Block{
-		conf.D("add_header", conf.Literal("X-Accel-Redirect"), conf.Expression(redirectVariable), conf.Literal("always")),
-	}
+	block := conf.Block{redirectAlone()}
 	if !r.hasSlices() {
 		return block
 	}
