@@ -18,8 +18,8 @@ import (
 // sliced is an object of three slices of 1 MiB.
 var sliced = strings.Repeat("0123456789abcdef", 3<<16)
 
-// holder is an origin that keeps requests for paths with /held until it is told to answer them, and in the same way
-// those for the second slice of an object.
+// holder is an origin that answers two kinds of requests only when the test says so: those for paths that begin with
+// /held, and those for the second slice of an object.
 type holder struct {
 	asked         chan string
 	answer, slice chan struct{}

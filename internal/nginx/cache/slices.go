@@ -146,9 +146,10 @@ func (r renderer) storedKey(sliced bool) conf.Expression {
 // Protocols) if it asked for that, though the origin was never asked, and nothing that a server of clients checks would
 // count any more. So the client gets 502.
 //
-// A cache that asks for a slice is told to ask for the whole object instead: if the response has no strong ETag or no
-// length, if it is the whole object and does not fit the slice, or if the object is empty. If the origin fails, a copy
-// of the whole may be stored. In the response to a later slice, the origin's own X-Accel-Redirect does not count.
+// If a cache asks for the first slice of an object that must be fetched whole, the gateway sends it to the location for
+// the whole object. Such an object has no strong ETag or no length, is empty, or came whole and does not fit the slice. If
+// the origin fails, the gateway sends the cache to a stored copy of the whole. In the response to a later slice, the
+// origin's own X-Accel-Redirect does not count.
 //
 // nginx gives clients some headers of a response with a redirect, whatever proxy_hide_header says. The gateway leaves
 // them out.
