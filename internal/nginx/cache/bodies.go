@@ -77,9 +77,7 @@ func (r renderer) bodyLocation() conf.Directive {
 		set("If-None-Match", "$body_if_none_match"), set("If-Modified-Since", "$body_if_modified_since"),
 		set("Range", "$body_range"),
 	}
-	for _, name := range []string{stateHeader, diskHeader, sliceHeader, fillHeader, formerHeader, fallbackHeader} {
-		block = append(block, set(name, ""))
-	}
+	block = append(block, withoutOwn()...)
 	// nginx takes these lists from the server only if a location has none.
 	block = append(block, passed(append(accelHeaders("X-Accel-Expires"), conf.Literal("Server"), conf.Literal("Date")))...)
 	block = append(block, r.gatewayHides()...)

@@ -35,8 +35,8 @@ const (
 // An answer from a disk does not count. Neither does a later slice: the response to the client has begun, and a
 // rejection would cut it.
 
-// A worker that ends accepts no more connections, not even those that it makes itself. So a request that has found no
-// gateway reaches the origin directly, uncounted and without the headers for the gateway.
+// A worker that ends accepts no more connections, and then its own requests find no gateway. They reach the origin
+// directly, uncounted and without the headers for the gateway.
 
 // falls sets fallsBack: in the first location of a request, and in those past its disk.
 func falls(value conf.Argument) conf.Directive {

@@ -232,9 +232,7 @@ func (r renderer) fromPod(location, upstream string, more ...conf.Directive) con
 		set("Host", conf.Expression(fillHost)), set("Connection", conf.Literal("")),
 		set(schemeHeader, conf.Expression(fillScheme)), set(askHeader, conf.Literal(askFill)),
 	}
-	for _, name := range []string{stateHeader, diskHeader, sliceHeader, fillHeader, formerHeader, fallbackHeader} {
-		block = append(block, set(name, conf.Literal("")))
-	}
+	block = append(block, withoutOwn()...)
 	block = append(block,
 		conf.D("proxy_connect_timeout", conf.Time(connectTimeout)),
 		conf.D("proxy_next_upstream", conf.Literal("error"), conf.Literal("timeout")),

@@ -194,7 +194,7 @@ func windows(c v1alpha1.CachePolicy) (whileRevalidate, ifError string) {
 
 // gatewayServer passes requests on as they come. The caches in front of it decide what X-Accel headers mean.
 func (r renderer) gatewayServer() conf.Directive {
-	block := append(conf.Block{
+	block := slices.Concat(conf.Block{
 		conf.D("listen", conf.Literal("unix:"+layout.GatewaySocket)),
 		refusesMalformed(),
 		conf.D("large_client_header_buffers", conf.Literal("4"), conf.Literal(ownHeaders)),
@@ -202,17 +202,12 @@ func (r renderer) gatewayServer() conf.Directive {
 		conf.D("proxy_http_version", conf.Literal("1.1")),
 		conf.D("proxy_set_header", conf.Literal("Host"), conf.Expression("$http_host")),
 		conf.D("proxy_set_header", conf.Literal("Connection"), conf.Literal("")),
-		conf.D("proxy_set_header", conf.Literal(stateHeader), conf.Literal("")),
-		conf.D("proxy_set_header", conf.Literal(diskHeader), conf.Literal("")),
-		conf.D("proxy_set_header", conf.Literal(sliceHeader), conf.Literal("")),
-		conf.D("proxy_set_header", conf.Literal(fillHeader), conf.Literal("")),
-		conf.D("proxy_set_header", conf.Literal(formerHeader), conf.Literal("")),
-		conf.D("proxy_set_header", conf.Literal(fallbackHeader), conf.Literal("")),
+	}, withoutOwn(), conf.Block{
 		// Few reads and writes for a large body.
 		conf.D("proxy_buffer_size", conf.Literal("16k")),
 		conf.D("proxy_buffers", conf.Literal("8"), conf.Literal("64k")),
 		conf.D("proxy_busy_buffers_size", conf.Literal("128k")),
-	}, r.reachOrigin()...)
+	}, r.reachOrigin())
 	block = append(block, r.notSliced("")...) // maps that caches use, too, read the variable
 	block = append(block, conf.D("proxy_ignore_headers", accelHeaders("X-Accel-Buffering")...))
 	block = append(block, passed(r.gatewayPasses("X-Accel-Expires"))...) // see lifetime
@@ -235,6 +230,14 @@ func (r renderer) gatewayServer() conf.Directive {
 		conf.B("location", conf.Literals("/"),
 			append(slices.Concat(toBody(), toOnce(), byState, r.toFill(), r.orRejected(), r.orAgain(againVariable), r.notes()),
 				conf.D("proxy_pass", r.origin(upstreamName)))...))...)
+}
+
+// withoutOwn has a location of the gateway leave out of its requests what the caches have sent to the gateway.
+func withoutOwn() (block conf.Block) {
+	for _, name := range []string{stateHeader, diskHeader, sliceHeader, fillHeader, formerHeader, fallbackHeader} {
+		block = append(block, conf.D("proxy_set_header", conf.Literal(name), conf.Literal("")))
+	}
+	return block
 }
 
 // gatewayHides are the origin's headers of the names that toCache adds, and of ours.

@@ -147,8 +147,8 @@ func (r renderer) storedKey(sliced bool) conf.Expression {
 // count any more. So the client gets 502.
 //
 // If a cache asks for the first slice of an object that must be fetched whole, the gateway sends it to the location for
-// the whole object. Such an object has no strong ETag or no length, is empty, or came whole and does not fit the slice. If
-// the origin fails, the gateway sends the cache to a stored copy of the whole. In the response to a later slice, the
+// the whole object. Such an object has no strong ETag or no length, is empty, or came whole and does not fit the slice.
+// If the origin fails, the gateway sends the cache to a stored copy of the whole. In the response to a later slice, the
 // origin's own X-Accel-Redirect does not count.
 //
 // nginx gives clients some headers of a response with a redirect, whatever proxy_hide_header says. The gateway leaves
