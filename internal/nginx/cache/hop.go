@@ -74,8 +74,8 @@ const (
 // atOnce has a server pass on what its location "/" is not for, before nginx looks for a location.
 //
 // What the origin redirects to has the key of the first path, and the origin may have decided for one client alone. So
-// it is neither stored nor served from a cache. And the memory tier's location takes no large body (see bodies.go). nginx
-// runs these directives for the memory tier's subrequests too, for which they must do nothing.
+// it is neither stored nor served from a cache. And the memory tier's location takes no large body (see bodies.go).
+// nginx runs these directives for the memory tier's subrequests too, for which they must do nothing.
 func (r renderer) atOnce() conf.Block {
 	leaves := func(where conf.Expression, first ...conf.Directive) conf.Directive {
 		return conf.B("if", []conf.Argument{"(" + where + ")"}, append(first, conf.D("return", conf.Literal("418")))...)
