@@ -1,0 +1,186 @@
+// Package resolver is the DNS server that nginx asks, on loopback. It knows the CacheNode's pods from the operator, asks
+// the name servers for all other names, and answers no address that an origin may not have.
+//
+// nginx keeps the addresses of an upstream's server when the answer is SERVFAIL, and drops them when it is NXDOMAIN or
+// empty. So NXDOMAIN is answered only if a name server says so, or if all addresses are denied.
+package resolver
+
+import (
+	"context"
+	"log/slog"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/miekg/dns"
+	"golang.org/x/sync/errgroup"
+	"golang.org/x/sync/singleflight"
+	"k8s.io/utils/clock"
+)
+
+const (
+	// datagram is how many bytes of an answer nginx reads. It sends no EDNS.
+	datagram = 4096
+	// patience is how long nginx waits for an answer at most. It asks again after nginx's resolver_timeout, so a lookup
+	// goes on for lookupTimeout, and the next question finds its result.
+	patience = 1500 * time.Millisecond
+	// podTTL is how long nginx keeps the address of a pod. It asks again one second later.
+	podTTL = time.Second
+	// minTTL and maxTTL are the bounds for what a name server says.
+	minTTL, maxTTL = time.Second, 10 * time.Second
+)
+
+// Config says what the resolver asks and answers.
+type Config struct {
+	// Servers are the name servers, in the order in which they are asked.
+	Servers []netip.AddrPort
+	// ClusterDomain is the domain of the cluster's Services, usually cluster.local.
+	ClusterDomain string
+	// PodDomain is the domain of the CacheNode's pods.
+	PodDomain string
+	Denied    Denied
+}
+
+// Resolver answers questions for addresses (A). It is safe for concurrent use.
+type Resolver struct {
+	log   *slog.Logger
+	clock clock.PassiveClock
+	// counted is called with the result of each answer.
+	counted func(Result)
+
+	flights singleflight.Group
+
+	mutex  sync.Mutex
+	config Config
+	told   told
+	names  names
+	// last is the result of the last answer for each name that was logged.
+	last map[string]Result
+}
+
+// Result is the kind of an answer.
+type Result string
+
+// The results. Absent is for a name that does not exist or has no address.
+const (
+	Resolved Result = "resolved"
+	Absent   Result = "absent"
+	Refused  Result = "denied"
+	Failed   Result = "failed"
+)
+
+// New returns a resolver that answers SERVFAIL until [Resolver.Configure]. counted is called with the result of each
+// answer.
+func New(log *slog.Logger, c clock.PassiveClock, counted func(Result)) *Resolver {
+	return &Resolver{log: log, clock: c, counted: counted, last: map[string]Result{}, names: names{}}
+}
+
+// Configure replaces the configuration.
+func (r *Resolver) Configure(c Config) {
+	c.ClusterDomain, c.PodDomain = canonical(c.ClusterDomain), canonical(c.PodDomain)
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	r.config = c
+}
+
+// Serve answers on both sockets until the context ends, and closes them.
+func (r *Resolver) Serve(ctx context.Context, udp net.PacketConn, tcp net.Listener) error {
+	group, ctx := errgroup.WithContext(ctx)
+	handler := dns.HandlerFunc(func(w dns.ResponseWriter, question *dns.Msg) {
+		answer := r.answer(ctx, question)
+		if w.RemoteAddr().Network() == "udp" {
+			answer.Truncate(datagram)
+		}
+		_ = w.WriteMsg(answer) // nginx asks again
+	})
+	for _, server := range []*dns.Server{{PacketConn: udp, Handler: handler}, {Listener: tcp, Handler: handler}} {
+		group.Go(func() error {
+			stop := context.AfterFunc(ctx, func() { _, _ = udp.Close(), tcp.Close() })
+			defer stop()
+			if err := server.ActivateAndServe(); ctx.Err() == nil {
+				return err
+			}
+			return nil
+		})
+	}
+	return group.Wait()
+}
+
+// answer returns the answer to a question.
+func (r *Resolver) answer(ctx context.Context, question *dns.Msg) *dns.Msg {
+	answer := new(dns.Msg).SetReply(question)
+	answer.RecursionAvailable = true
+	asked := question.Question[0] // the server has checked that there is one
+	if asked.Qtype != dns.TypeA || asked.Qclass != dns.ClassINET {
+		answer.Rcode = dns.RcodeNotImplemented
+		return answer
+	}
+	name := canonical(asked.Name)
+	found := r.find(ctx, name)
+	r.note(name, found)
+	switch found.result {
+	case Failed:
+		answer.Rcode = dns.RcodeServerFailure
+	case Absent, Refused:
+		answer.Rcode = dns.RcodeNameError
+	case Resolved:
+		for _, address := range found.addresses {
+			answer.Answer = append(answer.Answer, &dns.A{A: address.AsSlice(), Hdr: dns.RR_Header{
+				Name: asked.Name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: uint32(found.ttl.Seconds()),
+			}})
+		}
+	}
+	return answer
+}
+
+// found is what nginx is told about a name.
+type found struct {
+	result    Result
+	addresses []netip.Addr
+	ttl       time.Duration
+	// denied are the addresses that are left out.
+	denied []netip.Addr
+}
+
+// find returns what is known of a name, and asks the name servers if it has to.
+func (r *Resolver) find(ctx context.Context, name string) found {
+	r.mutex.Lock()
+	config, now := r.config, r.clock.Now()
+	address, known := r.told.address(name, config, now)
+	r.mutex.Unlock()
+	if known {
+		return found{result: Resolved, addresses: []netip.Addr{address}, ttl: podTTL}
+	}
+	reply, ok := r.lookup(ctx, name, config)
+	if !ok {
+		return found{result: Failed}
+	}
+	f := config.judge(reply)
+	f.ttl = max(reply.expires.Sub(r.clock.Now()), minTTL)
+	if config.kindOf(name) == ofPod {
+		f.ttl = podTTL
+	}
+	return f
+}
+
+// note counts an answer, and logs it if it differs from the last one for the name.
+func (r *Resolver) note(name string, f found) {
+	r.counted(f.result)
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	if before, ok := r.last[name]; before == f.result || (!ok && f.result == Resolved) {
+		return
+	}
+	if r.last[name] = f.result; f.result == Resolved {
+		delete(r.last, name)
+	}
+	if len(r.last) > maxNames {
+		clear(r.last)
+	}
+	r.log.Info("a name resolves otherwise than before", "name", name, "result", f.result, "denied", f.denied)
+}
+
+// canonical returns a name in lower case, without the dot of the root.
+func canonical(name string) string { return strings.TrimSuffix(strings.ToLower(name), ".") }

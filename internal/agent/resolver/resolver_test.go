@@ -1,0 +1,407 @@
+package resolver
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/netip"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
+	"github.com/miekg/dns"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
+)
+
+// network is a resolver and a name server, both on loopback.
+type network struct {
+	t        *testing.T
+	resolver *Resolver
+	clock    *clocktesting.FakePassiveClock
+	address  string
+
+	mutex sync.Mutex
+	// zone has the records of each name, as in a zone file; a name without records has no address. rcodes are the answers
+	// for names that have none.
+	zone   map[string][]string
+	rcodes map[string]int
+	// asked counts the questions for each name, and overTCP those by TCP.
+	asked, overTCP map[string]int
+	results        map[Result]int
+}
+
+var ranges = Denied{
+	Always:   []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("169.254.0.0/16")},
+	Services: []netip.Prefix{netip.MustParsePrefix("10.96.0.1/32")},
+	Others:   []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
+}
+
+func newNetwork(t *testing.T, zone map[string][]string) *network {
+	n := &network{
+		t: t, clock: clocktesting.NewFakePassiveClock(time.Unix(1_000_000_000, 0)), zone: zone,
+		rcodes: map[string]int{}, asked: map[string]int{}, overTCP: map[string]int{}, results: map[Result]int{},
+	}
+	n.resolver = New(slog.New(slog.DiscardHandler), n.clock, func(r Result) {
+		n.mutex.Lock()
+		defer n.mutex.Unlock()
+		n.results[r]++
+	})
+	server := n.serve(func(udp net.PacketConn, tcp net.Listener) {
+		for _, s := range []*dns.Server{
+			{PacketConn: udp, Handler: dns.HandlerFunc(n.nameServer)}, {Listener: tcp, Handler: dns.HandlerFunc(n.nameServer)},
+		} {
+			go func() { _ = s.ActivateAndServe() }()
+		}
+	})
+	n.resolver.Configure(Config{
+		Servers: []netip.AddrPort{netip.MustParseAddrPort(server)}, ClusterDomain: "cluster.local",
+		PodDomain: "edge-pods.shop.svc.cluster.local", Denied: ranges,
+	})
+	n.address = n.serve(func(udp net.PacketConn, tcp net.Listener) {
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		go func() { ended <- n.resolver.Serve(ctx, udp, tcp) }()
+		t.Cleanup(func() {
+			cancel()
+			if err := <-ended; err != nil {
+				t.Error(err)
+			}
+		})
+	})
+	return n
+}
+
+// serve opens sockets for UDP and TCP on one port.
+func (n *network) serve(start func(net.PacketConn, net.Listener)) (address string) {
+	n.t.Helper()
+	for range 100 {
+		tcp, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			n.t.Fatal(err)
+		}
+		udp, err := net.ListenPacket("udp", tcp.Addr().String())
+		if err != nil { // somebody has the port
+			_ = tcp.Close()
+			continue
+		}
+		n.t.Cleanup(func() { _, _ = udp.Close(), tcp.Close() })
+		start(udp, tcp)
+		return tcp.Addr().String()
+	}
+	n.t.Fatal("no port is free for both UDP and TCP")
+	return ""
+}
+
+func (n *network) nameServer(w dns.ResponseWriter, question *dns.Msg) {
+	name := canonical(question.Question[0].Name)
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	n.asked[name]++
+	answer := new(dns.Msg).SetReply(question)
+	if w.RemoteAddr().Network() == "tcp" {
+		n.overTCP[name]++
+	}
+	records, exists := n.zone[name]
+	if answer.Rcode = n.rcodes[name]; !exists && answer.Rcode == dns.RcodeSuccess {
+		answer.Rcode = dns.RcodeNameError
+	}
+	for _, text := range records {
+		rr, err := dns.NewRR(text)
+		if err != nil {
+			n.t.Error(err)
+			continue
+		}
+		answer.Answer = append(answer.Answer, rr)
+	}
+	if w.RemoteAddr().Network() == "udp" {
+		answer.Truncate(dns.MinMsgSize)
+	}
+	_ = w.WriteMsg(answer)
+}
+
+// says has the name server answer a name with records, or with a code if there are none.
+func (n *network) says(name string, rcode int, records ...string) {
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	n.zone[name], n.rcodes[name] = records, rcode
+}
+
+// count returns how often the name server was asked for a name, and how often by TCP.
+func (n *network) count(name string) (all, overTCP int) {
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	return n.asked[name], n.overTCP[name]
+}
+
+// answered is what nginx gets.
+type answered struct {
+	Rcode     string
+	Addresses []string
+	TTL       uint32
+}
+
+func (n *network) ask(name string) (a answered) {
+	n.t.Helper()
+	client := dns.Client{UDPSize: datagram, Timeout: time.Minute}
+	got, _, err := client.Exchange(new(dns.Msg).SetQuestion(dns.Fqdn(name), dns.TypeA), n.address)
+	if err != nil {
+		n.t.Fatal(err)
+	}
+	a.Rcode = dns.RcodeToString[got.Rcode]
+	for _, rr := range got.Answer {
+		a.Addresses = append(a.Addresses, rr.(*dns.A).A.String())
+		a.TTL = rr.Header().Ttl
+	}
+	return a
+}
+
+func resolved(ttl uint32, addresses ...string) answered {
+	return answered{Rcode: "NOERROR", Addresses: addresses, TTL: ttl}
+}
+
+// TestAnswers checks what nginx is told, with a name server that says anything.
+func TestAnswers(t *testing.T) {
+	t.Parallel()
+	const service, pod = "origin.shop.svc.cluster.local", "edge-1.edge-pods.shop.svc.cluster.local"
+	nameError, failure := answered{Rcode: "NXDOMAIN"}, answered{Rcode: "SERVFAIL"}
+	for name, tt := range map[string]struct {
+		ask   string // www.example.com if it is empty
+		zone  []string
+		rcode int
+		want  answered
+	}{
+		"an address": {zone: []string{"www.example.com. 5 A 192.0.2.1"}, want: resolved(5, "192.0.2.1")},
+		"several addresses": {
+			zone: []string{"www.example.com. 5 A 192.0.2.2", "www.example.com. 3 A 192.0.2.1"},
+			want: resolved(3, "192.0.2.1", "192.0.2.2"),
+		},
+		"a long life":                {zone: []string{"www.example.com. 3600 A 192.0.2.1"}, want: resolved(10, "192.0.2.1")},
+		"no life":                    {zone: []string{"www.example.com. 0 A 192.0.2.1"}, want: resolved(1, "192.0.2.1")},
+		"an unknown name":            {rcode: dns.RcodeNameError, want: nameError},
+		"a name without address":     {zone: []string{}, want: nameError},
+		"IPv6 only":                  {zone: []string{"www.example.com. 5 AAAA 2001:db8::1"}, want: nameError},
+		"a name server that fails":   {rcode: dns.RcodeServerFailure, want: failure},
+		"a name server that refuses": {rcode: dns.RcodeRefused, want: failure},
+		"an alias": {
+			zone: []string{"www.example.com. 4 CNAME a.example.net.", "a.example.net. 9 A 192.0.2.1"},
+			want: resolved(4, "192.0.2.1"),
+		},
+		"an alias that is left to us": {
+			zone: []string{"www.example.com. 4 CNAME b.example.net."}, want: resolved(4, "192.0.2.7"),
+		},
+		"aliases in a circle": {
+			zone: []string{"www.example.com. 4 CNAME a.example.net.", "a.example.net. 4 CNAME www.example.com."},
+			want: nameError,
+		},
+		"aliases in a circle, one by one": {zone: []string{"www.example.com. 9 CNAME c.example.net."}, want: failure},
+		"an address of somebody else": {
+			zone: []string{"www.example.com. 5 A 192.0.2.1", "other.example.com. 5 A 192.0.2.9"},
+			want: resolved(5, "192.0.2.1"),
+		},
+		"loopback":                           {zone: []string{"www.example.com. 5 A 127.0.0.1"}, want: nameError},
+		"metadata":                           {zone: []string{"www.example.com. 5 A 169.254.169.254"}, want: nameError},
+		"API server":                         {zone: []string{"www.example.com. 5 A 10.96.0.1"}, want: nameError},
+		"a network that the operator denies": {zone: []string{"www.example.com. 5 A 10.244.0.1"}, want: nameError},
+		"some denied": {
+			zone: []string{
+				"www.example.com. 5 A 127.0.0.1", "www.example.com. 5 A 192.0.2.1", "www.example.com. 5 A 169.254.169.254",
+			},
+			want: resolved(5, "192.0.2.1"),
+		},
+		"a Service": {ask: service, zone: []string{service + ". 5 A 10.96.7.7"}, want: resolved(5, "10.96.7.7")},
+		"the API server's Service by another name": {
+			ask: service, zone: []string{service + ". 5 A 10.96.0.1"}, want: nameError,
+		},
+		"a Service's endpoint on loopback": {
+			ask: service, zone: []string{service + ". 5 A 127.0.0.1"}, want: nameError,
+		},
+		"a Service that is an alias for a public name": {
+			ask: service, zone: []string{service + ". 5 CNAME a.example.net.", "a.example.net. 5 A 10.244.0.1"}, want: nameError,
+		},
+		"a Service that is an alias for a Service": {
+			ask: service, want: resolved(5, "10.96.8.8"),
+			zone: []string{service + ". 5 CNAME other.shop.svc.cluster.local.", "other.shop.svc.cluster.local. 5 A 10.96.8.8"},
+		},
+		"a name that ends like the cluster's": {
+			ask: "x.evilcluster.local", zone: []string{"x.evilcluster.local. 5 A 10.244.0.1"}, want: nameError,
+		},
+		"a pod":             {ask: pod, zone: []string{pod + ". 30 A 10.244.0.1"}, want: resolved(1, "10.244.0.1")},
+		"a pod on loopback": {ask: pod, zone: []string{pod + ". 30 A 127.0.0.1"}, want: nameError},
+		"upper case": {
+			ask: "WWW.Example.COM", zone: []string{"www.example.com. 5 A 192.0.2.1"}, want: resolved(5, "192.0.2.1"),
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := newNetwork(t, map[string][]string{
+				"b.example.net": {"b.example.net. 9 A 192.0.2.7"},
+				"c.example.net": {"c.example.net. 9 CNAME d.example.net."},
+				"d.example.net": {"d.example.net. 9 CNAME c.example.net."},
+			})
+			if tt.ask == "" {
+				tt.ask = "www.example.com"
+			}
+			n.says(canonical(tt.ask), tt.rcode, tt.zone...)
+			if diff := cmp.Diff(tt.want, n.ask(tt.ask), cmpopts.EquateEmpty()); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestLongAnswers checks that an answer that is too long for a datagram comes by TCP, on both sides of the resolver.
+func TestLongAnswers(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, map[string][]string{})
+	const name = "many.example.com"
+	var records []string
+	for i := range 1000 {
+		records = append(records, fmt.Sprintf("%s. 5 A 192.0.%d.%d", name, i/250, i%250))
+	}
+	n.says(name, 0, records...)
+	for protocol, isWhole := range map[string]bool{"udp": false, "tcp": true} {
+		client := dns.Client{Net: protocol, UDPSize: datagram, Timeout: time.Minute}
+		got, _, err := client.Exchange(new(dns.Msg).SetQuestion(dns.Fqdn(name), dns.TypeA), n.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Truncated == isWhole || (len(got.Answer) == 1000) != isWhole {
+			t.Errorf("%s: %d addresses, truncated %t", protocol, len(got.Answer), got.Truncated)
+		}
+	}
+	if _, overTCP := n.count(name); overTCP != 1 {
+		t.Errorf("the name server was asked %d times by TCP, want 1", overTCP)
+	}
+}
+
+// TestOtherQuestions checks that only addresses are answered.
+func TestOtherQuestions(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, map[string][]string{"www.example.com": {"www.example.com. 5 A 192.0.2.1"}})
+	for _, kind := range []uint16{dns.TypeAAAA, dns.TypeANY, dns.TypeSRV, dns.TypePTR} {
+		got, err := dns.Exchange(new(dns.Msg).SetQuestion("www.example.com.", kind), n.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Rcode != dns.RcodeNotImplemented || len(got.Answer) != 0 {
+			t.Errorf("%s: %s", dns.TypeToString[kind], got)
+		}
+	}
+	if asked, _ := n.count("www.example.com"); asked != 0 {
+		t.Errorf("the name server was asked %d times", asked)
+	}
+}
+
+// TestRemembers checks that a name server is asked once in the life of its answer, and that what it said before is not
+// answered when it fails.
+func TestRemembers(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, map[string][]string{"www.example.com": {"www.example.com. 5 A 192.0.2.1"}})
+	step := func(after time.Duration, want answered, asked int) {
+		t.Helper()
+		n.clock.SetTime(n.clock.Now().Add(after))
+		if diff := cmp.Diff(want, n.ask("www.example.com")); diff != "" {
+			t.Error(diff)
+		}
+		if got, _ := n.count("www.example.com"); got != asked {
+			t.Errorf("the name server was asked %d times, want %d", got, asked)
+		}
+	}
+	step(0, resolved(5, "192.0.2.1"), 1)
+	step(3*time.Second, resolved(2, "192.0.2.1"), 1)
+	n.says("www.example.com", 0, "www.example.com. 5 A 192.0.2.2")
+	step(time.Second, resolved(1, "192.0.2.1"), 1)
+	step(time.Second, resolved(5, "192.0.2.2"), 2)
+	n.says("www.example.com", dns.RcodeServerFailure)
+	step(5*time.Second, answered{Rcode: "SERVFAIL"}, 2+tries) // nginx keeps 192.0.2.2
+	n.says("www.example.com", 0, "www.example.com. 5 A 192.0.2.2")
+	step(0, resolved(5, "192.0.2.2"), 3+tries)
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	if diff := cmp.Diff(map[Result]int{Resolved: 5, Failed: 1}, n.results); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// TestPods checks that the operator's word on pods counts for a while, and the name server's after that.
+func TestPods(t *testing.T) {
+	t.Parallel()
+	host := func(pod int) string { return fmt.Sprintf("edge-%d.edge-pods.shop.svc.cluster.local", pod) }
+	n := newNetwork(t, map[string][]string{host(1): {host(1) + ". 5 A 10.244.9.9"}})
+	address := netip.MustParseAddr
+	want := func(pod int, want answered) {
+		t.Helper()
+		if diff := cmp.Diff(want, n.ask(host(pod))); diff != "" {
+			t.Errorf("pod %d: %s", pod, diff)
+		}
+	}
+	want(1, resolved(1, "10.244.9.9"))
+	n.resolver.Tell(agentapi.Addresses{Pods: map[string]netip.Addr{
+		"edge-1": address("10.244.1.1"), "edge-2": address("127.0.0.1"), "edge-3": address("2001:db8::1"),
+	}})
+	want(1, resolved(1, "10.244.1.1"))
+	want(2, resolved(1, Nobody.String())) // the pod itself is no other pod
+	want(3, resolved(1, Nobody.String())) // nginx asks for IPv4
+	want(4, resolved(1, Nobody.String()))
+	if got := n.ask("x." + host(1)); got.Rcode != "NXDOMAIN" {
+		t.Errorf("a name below a pod's: %v", got)
+	}
+	n.clock.SetTime(n.clock.Now().Add(agentapi.AddressesValid - 1))
+	want(1, resolved(1, "10.244.1.1"))
+	n.clock.SetTime(n.clock.Now().Add(1))
+	want(1, resolved(1, "10.244.9.9"))
+	want(4, answered{Rcode: "NXDOMAIN"})
+	n.resolver.Tell(agentapi.Addresses{Pods: map[string]netip.Addr{"edge-1": address("10.244.1.2")}})
+	want(1, resolved(1, "10.244.1.2"))
+}
+
+// TestUnreachable checks that a name is SERVFAIL while no name server is known or answers.
+func TestUnreachable(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, map[string][]string{"www.example.com": {"www.example.com. 5 A 192.0.2.1"}})
+	servers := n.resolver.config.Servers
+	closed, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = closed.Close()
+	nobody := netip.MustParseAddrPort(closed.LocalAddr().String())
+	for name, tt := range map[string]struct {
+		servers []netip.AddrPort
+		want    answered
+	}{
+		"no server":                  {nil, answered{Rcode: "SERVFAIL"}},
+		"a server that is not there": {[]netip.AddrPort{nobody}, answered{Rcode: "SERVFAIL"}},
+		"the second server is there": {[]netip.AddrPort{nobody, servers[0]}, resolved(5, "192.0.2.1")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n.resolver.Configure(Config{Servers: tt.servers})
+			n.resolver.mutex.Lock()
+			n.resolver.names = names{}
+			n.resolver.mutex.Unlock()
+			if diff := cmp.Diff(tt.want, n.ask("www.example.com")); diff != "" {
+				t.Error(diff)
+			}
+		})
+	}
+}
+
+// TestNamesAreBounded checks that the names of many questions are not remembered without end.
+func TestNamesAreBounded(t *testing.T) {
+	t.Parallel()
+	known, now := names{}, time.Unix(1_000_000_000, 0)
+	for i := range 3 * maxNames {
+		known.add(fmt.Sprint(i), reply{expires: now.Add(time.Hour)}, now)
+		if len(known) > maxNames {
+			t.Fatalf("%d names", len(known))
+		}
+	}
+	if known.add("old", reply{expires: now}, now); len(known) == maxNames {
+		t.Error("nothing was forgotten")
+	}
+}
