@@ -51,6 +51,9 @@ type Agents struct {
 	// send sends purges to one agent; tests may replace it.
 	send func(ctx context.Context, c *agentclient.Client, address string, update purge.Update) (purge.Done, error)
 
+	// inform tells one agent where the pods are; tests may replace it.
+	inform func(ctx context.Context, c *agentclient.Client, address string, addresses agentapi.Addresses) error
+
 	// answering has the pods whose agents answered last time; others has the rest.
 	answering, others workqueue.TypedRateLimitingInterface[types.NamespacedName]
 
@@ -58,6 +61,9 @@ type Agents struct {
 	known map[types.NamespacedName]*agent
 	// pods has the pods of each CacheNode; each of them is in known.
 	pods map[types.NamespacedName]map[types.NamespacedName]bool
+	// whereabouts are where the pods of a CacheNode are, if its agents are to know. numbered is their greatest number.
+	whereabouts map[types.NamespacedName]whereabouts
+	numbered    int64
 	// clients has the client of each CacheNode, with the version of the Secret that its certificates are from.
 	clients map[types.NamespacedName]versionedClient
 	// reading counts the readers of a queue that a CacheNode occupies; waiting has its pods that wait for a reader.
@@ -87,6 +93,7 @@ type agent struct {
 	cacheNode types.NamespacedName
 	client    *agentclient.Client
 	hurry     bool
+	heard     heard
 	// news limits the passes that the agent causes; untold is true after a change that this limit kept from causing one.
 	news   *rate.Limiter
 	untold bool
@@ -130,10 +137,13 @@ func NewAgents() *Agents {
 		send: func(ctx context.Context, c *agentclient.Client, address string, update purge.Update) (purge.Done, error) {
 			return c.Purge(ctx, address, update)
 		},
+		inform: func(ctx context.Context, c *agentclient.Client, address string, addresses agentapi.Addresses) error {
+			return c.Tell(ctx, address, addresses)
+		},
 		answering: newQueue(), others: newQueue(),
 		known:   map[types.NamespacedName]*agent{},
 		pods:    map[types.NamespacedName]map[types.NamespacedName]bool{},
-		clients: map[types.NamespacedName]versionedClient{},
+		clients: map[types.NamespacedName]versionedClient{}, whereabouts: map[types.NamespacedName]whereabouts{},
 		reading: map[share]int{}, waiting: map[share][]types.NamespacedName{},
 	}
 }
@@ -223,6 +233,7 @@ func (a *Agents) Forget(cacheNode types.NamespacedName) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	delete(a.clients, cacheNode)
+	delete(a.whereabouts, cacheNode)
 }
 
 // next reads one agent. It returns false when the queue was shut down.
@@ -250,6 +261,9 @@ func (a *Agents) next(ctx context.Context, pods workqueue.TypedRateLimitingInter
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	report, err := a.read(ctx, current.client, net.JoinHostPort(current.IP, strconv.Itoa(layout.AgentPort)))
+	if err == nil {
+		a.tell(ctx, pod, current, report)
+	}
 	a.note(pod, current.UID, report, err)
 	return true
 }

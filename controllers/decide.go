@@ -50,6 +50,11 @@ func (r *CacheNodeReconciler) decide(ctx context.Context, p *pass) error {
 	p.decision = &d
 	p.lookAgain(d.After)
 	p.offer = manifest.ConfigMap{Stable: texts[d.State.Stable], Candidate: texts[d.State.Candidate]}
+	if denied := r.Cluster.Policy.DeniedOriginRanges; len(denied) > 0 {
+		if p.offer.Denied, err = agentapi.WriteDenied(denied); err != nil {
+			return err
+		}
+	}
 	if d.State.Refused != nil {
 		refused, err := json.Marshal(d.State.Refused)
 		if err != nil {
@@ -166,6 +171,9 @@ func (p *pass) rolloutInput() rollout.Input {
 			continue
 		}
 		seen := p.agents[pod.Name]
+		if in.Found > 0 && !seen.Answered.IsZero() && seen.Report.Renderer < agentapi.ResolvingRenderer {
+			in.Found = tuning.FindsPodsByName
+		}
 		rolled := rollout.Pod{
 			Name: pod.Name, Ready: storage.IsReady(pod), Silent: seen.isSilentIn(pod, p.now),
 			Assigned: pod.Annotations[naming.AnnotationRevision], AssignedAt: seen.AssignedAt, Nudges: seen.Nudges,

@@ -117,6 +117,7 @@ func (r *CacheNodeReconciler) track(p *pass) {
 		c = r.Agents.client(name, p.secret)
 	}
 	p.agents = r.Agents.Track(name, c, targets)
+	r.locate(p)
 	p.cached = cachedBytes(p.agents)
 	for i := range p.pods {
 		seen := p.agents[p.pods[i].Name]

@@ -170,7 +170,7 @@ func stripPod(object any) (any, error) {
 	pod.ManagedFields = nil
 	pod.Spec = corev1.PodSpec{NodeName: pod.Spec.NodeName, Volumes: volumes}
 	pod.Status = corev1.PodStatus{
-		Phase: pod.Status.Phase, PodIP: pod.Status.PodIP, Conditions: pod.Status.Conditions,
+		Phase: pod.Status.Phase, PodIP: pod.Status.PodIP, PodIPs: pod.Status.PodIPs, Conditions: pod.Status.Conditions,
 		InitContainerStatuses: status.Lagging(pod.Status.InitContainerStatuses),
 		ContainerStatuses:     status.Lagging(pod.Status.ContainerStatuses),
 	}

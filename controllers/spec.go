@@ -52,7 +52,7 @@ func (r *CacheNodeReconciler) tryOut(revision agentapi.Revision, spec v1alpha1.C
 	if _, ok := r.rendered.Get(key); ok {
 		return nil
 	}
-	nominal := nginxcache.Facts{Resolvers: []string{"192.0.2.1"}, Memory: memory, Fleet: nginxcache.NominalFleet(spec)}
+	nominal := nginxcache.Facts{Memory: memory, Fleet: nginxcache.NominalFleet(spec)}
 	if err := nginxcache.Check(nginxcache.Input{Revision: revision, Facts: nominal}); err != nil {
 		return err
 	}

@@ -28,6 +28,8 @@ import (
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/agentapi/agentclient"
 	"github.com/cachenode/cachenode-operator/internal/schema"
 	"github.com/cachenode/cachenode-operator/internal/validation"
 	"github.com/cachenode/cachenode-operator/test/apiserver"
@@ -135,6 +137,7 @@ func startOperator(t testing.TB, restConfig *rest.Config, options ...func(*Cache
 		},
 		Concurrency: 8,
 	}
+	o.reconciler.Agents.inform = func(context.Context, *agentclient.Client, string, agentapi.Addresses) error { return nil }
 	for _, option := range options {
 		option(o.reconciler)
 	}

@@ -9,12 +9,15 @@ import (
 	"sync"
 	"time"
 
+	"k8s.io/utils/clock"
+
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agent/disk"
 	"github.com/cachenode/cachenode-operator/internal/agent/metrics"
 	"github.com/cachenode/cachenode-operator/internal/agent/podinfo"
 	"github.com/cachenode/cachenode-operator/internal/agent/purge"
 	"github.com/cachenode/cachenode-operator/internal/agent/reload"
+	"github.com/cachenode/cachenode-operator/internal/agent/resolver"
 	"github.com/cachenode/cachenode-operator/internal/agent/sweep"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/layout"
@@ -43,8 +46,10 @@ type Agent struct {
 
 	metrics *metrics.Metrics
 	purger  *purge.Purger
-	devices disk.Devices
-	wake    chan struct{}
+	// resolver tells nginx the addresses of names.
+	resolver *resolver.Resolver
+	devices  disk.Devices
+	wake     chan struct{}
 
 	mutex sync.Mutex
 	// began is when the agent began.
@@ -119,6 +124,7 @@ func New(paths Paths, nginx *reload.Nginx, log *slog.Logger, version string) *Ag
 		monitors: map[string]*disk.Monitor{}, counts: map[string]metrics.Files{},
 	}
 	a.metrics = metrics.New(a.states, a.cacheFiles)
+	a.resolver = resolver.New(log, clock.RealClock{}, a.metrics.Name)
 	a.purger = purge.New(log, paths.Root+layout.PurgesCopy)
 	a.purger.Current, a.purger.Removed, a.purger.Processes = a.newlyCurrent, a.metrics.Removed, nginx.Processes
 	return a

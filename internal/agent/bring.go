@@ -21,6 +21,9 @@ import (
 // bring renders a revision with the facts of the pod and gives it to nginx, if nginx does not have it. problem is what
 // prevented that, other than nginx refusing the revision.
 func (a *Agent) bring(ctx context.Context, revision agentapi.Revision) (again time.Duration, problem error) {
+	if err := a.configureResolver(revision); err != nil {
+		return checkInterval, err
+	}
 	facts, err := a.facts(revision)
 	if err != nil {
 		return checkInterval, err
@@ -150,11 +153,6 @@ func (a *Agent) facts(revision agentapi.Revision) (cache.Facts, error) {
 	}
 	facts := cache.Facts{
 		Cores: cores, Memory: memory, OpenFiles: a.openFiles(), Scripts: a.hasScripts(), Sizes: map[string]int64{},
-	}
-	if len(revision.Resolvers) == 0 {
-		if facts.Resolvers, err = podinfo.Resolvers(a.Paths.ResolvConf); err != nil {
-			return cache.Facts{}, fmt.Errorf("%s: %w", a.Paths.ResolvConf, err)
-		}
 	}
 	if revision.Spec.Listen.TLS != nil {
 		if facts.Certificate, err = a.listener(); err != nil {

@@ -20,11 +20,15 @@ import (
 // Addresses are the addresses on which the agent serves.
 type Addresses struct{ Plain, Reports string }
 
-// Serve runs the conductor, the log reader, the file watcher and the HTTP servers until the context ends.
+// Serve runs the conductor, the log reader, the resolver, the file watcher and the HTTP servers until the context ends.
 func (a *Agent) Serve(ctx context.Context, addresses Addresses, certificates *tls.Config) error {
 	socket, err := nginxlog.Listen(ctx, layout.LogAddress)
 	if err != nil {
 		return fmt.Errorf("the log socket: %w", err)
+	}
+	udp, tcp, err := listenForNames(ctx, layout.ResolverAddress)
+	if err != nil {
+		return err
 	}
 	watcher, err := a.watchFiles()
 	if err != nil {
@@ -38,13 +42,14 @@ func (a *Agent) Serve(ctx context.Context, addresses Addresses, certificates *tl
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { a.Run(ctx); return nil })
 	group.Go(func() error { nginxlog.Serve(ctx, socket, a); return nil })
+	group.Go(func() error { return a.serveNames(ctx, udp, tcp) })
 	group.Go(func() error { return a.follow(ctx, watcher) })
 	group.Go(func() error {
 		plain := server.Plain(a.metrics.Handler(), a.Started, a.Ready)
 		return server.Serve(ctx, addresses.Plain, plain, nil, server.PlainLimits)
 	})
 	group.Go(func() error {
-		return server.Serve(ctx, addresses.Reports, server.Reports(a.Report, a.purger), certificates, server.ReportLimits)
+		return server.Serve(ctx, addresses.Reports, server.Reports(a.Report, a.purger, a.resolver.Tell), certificates, server.ReportLimits)
 	})
 	group.Go(func() error { return server.ServeOn(ctx, local, server.Local(a.purger), nil, server.LocalLimits) })
 	group.Go(func() error { a.purger.Run(ctx); return nil })

@@ -9,12 +9,15 @@ import (
 // program, so a pod has what this number stands for only when it was replaced. The number only grows: raise it by one
 // with each change of what an agent renders or does that pods from before lack, such as a mended fault. A change that
 // only new fields of a spec bring about needs no other number.
-const Renderer = 2
+const Renderer = 3
+
+// ResolvingRenderer is the oldest number whose agents tell nginx the addresses of pods.
+const ResolvingRenderer = 3
 
 // SecureRenderer is the oldest number without a security hole that is known. Raise it to Renderer with the change that
 // closes a hole in what an agent renders or does. Agents from before the number report 0. With 1, an origin can connect
-// clients with the gateway (101).
-const SecureRenderer = 2
+// clients with the gateway (101). With 2, a name may lead to any address, such as the pod's own.
+const SecureRenderer = 3
 
 // MinNginx is the oldest version of nginx without a hole that the rendered configurations open: CVE-2026-42533 (map
 // with regular expressions) and CVE-2026-60005 (captures beside slice or background updates). MinNginxMainline is that

@@ -28,15 +28,18 @@ const (
 // LogAddress is where nginx reports requests and errors to the agent, by UDP. Nothing outside the pod reaches it.
 const LogAddress = "127.0.0.1:8085"
 
-// PromoterAddress is where objects are promoted to the memory tier, and DisksAddress is where it gets them from.
-// Nothing outside the pod reaches them.
-const (
-	PromoterAddress = "127.0.0.1:8086"
-	DisksAddress    = "127.0.0.1:8087"
-)
+// ResolverAddress is where nginx asks the agent for the addresses of names, by UDP and TCP. Nothing outside the pod
+// reaches it.
+const ResolverAddress = "127.0.0.1:8086"
 
-// GatewaySocket is where the caches of the disks get objects: the server in nginx between them and the origin.
-const GatewaySocket = RunDir + "/gateway.sock"
+// Sockets of nginx's servers that only nginx itself uses.
+const (
+	// GatewaySocket is where the caches of the disks get objects: the server between them and the origin.
+	GatewaySocket = RunDir + "/gateway.sock"
+	// PromoterSocket is where objects are promoted to the memory tier, and DisksSocket is where it gets them from.
+	PromoterSocket = RunDir + "/promoter.sock"
+	DisksSocket    = RunDir + "/disks.sock"
+)
 
 // Paths in a pod. Only those on emptyDirs and disks are writable.
 const (

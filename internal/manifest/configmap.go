@@ -17,6 +17,8 @@ type ConfigMap struct {
 	Refused string
 	// Fleet says which pods share keys, and FleetUntil is the value of naming.AnnotationFleet; both are "" for none.
 	Fleet, FleetUntil string
+	// Denied are the ranges that no origin may have, as agentapi.WriteDenied writes them; "" for none.
+	Denied string
 }
 
 func configMap(in Input) *corev1.ConfigMap {
@@ -35,6 +37,9 @@ func configMap(in Input) *corev1.ConfigMap {
 	data := map[string]string{}
 	if in.Config.Fleet != "" {
 		data[naming.FleetKey] = in.Config.Fleet
+	}
+	if in.Config.Denied != "" {
+		data[naming.DeniedOriginsKey] = in.Config.Denied
 	}
 	if in.Config.Stable != "" {
 		data[naming.StableKey] = in.Config.Stable

@@ -39,12 +39,12 @@ exit $status`
 	return []string{"/bin/sh", "-c", fmt.Sprintf(script, program, stop, before)}
 }
 
-// beforeNginx kills the processes that a killed master has left, and deletes its socket, at which nginx could not
+// beforeNginx kills the processes that a killed master has left, and deletes its sockets, at which nginx could not
 // listen again. It raises the limit on open files as far as the container allows: worker_rlimit_nofile is only about
 // workers.
 const beforeNginx = `for p in /proc/[0-9]*; do ` +
 	`case "$(tr '\0' ' ' <$p/cmdline)" in "nginx: "*) kill -KILL ${p#/proc/};; esac; done 2>/dev/null
-  rm -f ` + layout.GatewaySocket + `
+  rm -f ` + layout.GatewaySocket + " " + layout.PromoterSocket + " " + layout.DisksSocket + `
   ulimit -n "$(ulimit -H -n)"`
 
 func podTemplate(

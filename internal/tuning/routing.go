@@ -18,9 +18,14 @@ var PeerPorts = []int32{8088, 8089}
 // HopBuffers is the bytes of memory that a response from another pod takes while it lasts, at most.
 const HopBuffers = 536 << 10
 
-// FindsPods is how long it takes as a rule until nginx in all pods has found a new pod by its name. It asks again after
-// ten to twenty seconds. If the next pod is replaced before, keys of both are fetched again.
-const FindsPods = 15 * time.Second
+// FindsPods is how long it takes as a rule until nginx in all pods has found a new pod. The operator tells the agents
+// where the pod is, and nginx asks its agent every two seconds. If the next pod is replaced before, keys of both are
+// fetched again.
+const FindsPods = 3 * time.Second
+
+// FindsPodsByName is FindsPods where an agent from before does not tell nginx where pods are. nginx asks the name servers
+// again after ten to twenty seconds.
+const FindsPodsByName = 15 * time.Second
 
 // Handover is how long keys that move are filled from where they were; 0 for not at all.
 func Handover(r v1alpha1.Routing) time.Duration { return Duration(HandoverText(r)) }

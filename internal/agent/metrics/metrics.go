@@ -16,6 +16,7 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agent/disk"
 	"github.com/cachenode/cachenode-operator/internal/agent/nginxlog"
+	"github.com/cachenode/cachenode-operator/internal/agent/resolver"
 	"github.com/cachenode/cachenode-operator/internal/agent/sweep"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 )
@@ -39,7 +40,7 @@ type Metrics struct {
 	registry *prometheus.Registry
 
 	requests, bytes, originResponses, probeFailures, overflows, ioErrors, reloads *prometheus.CounterVec
-	slices, sliceBytes, hops, hopBytes, unanswered, fills, removed                *prometheus.CounterVec
+	slices, sliceBytes, hops, hopBytes, unanswered, fills, removed, names         *prometheus.CounterVec
 	firstByte, duration, probe                                                    *prometheus.HistogramVec
 	rejected                                                                      prometheus.Counter
 	config                                                                        *prometheus.GaugeVec
@@ -119,6 +120,10 @@ func New(disks func() map[string]disk.State, files func() map[string]Files) *Met
 			"disk", "reason"),
 		reloads: counter("cachenode_reloads_total",
 			"Configurations that the agent gave to nginx, by result: taken, refused or failed.", "result"),
+		names: counter("cachenode_name_lookups_total",
+			"Answers of the agent to nginx's questions for the address of a name, by result: resolved, "+
+				"absent (there is no such name or address), denied (only addresses where no origin may be) or failed "+
+				"(no name server answers; nginx keeps the addresses that it has).", "result"),
 		rejected: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "cachenode_uncached_rejected_total",
 			Help: "Requests past their own disk that got 503, " +
@@ -139,6 +144,9 @@ func New(disks func() map[string]disk.State, files func() map[string]Files) *Met
 	for _, result := range []string{Taken, Refused, Failed} {
 		m.reloads.WithLabelValues(result)
 	}
+	for _, result := range []resolver.Result{resolver.Resolved, resolver.Absent, resolver.Refused, resolver.Failed} {
+		m.names.WithLabelValues(string(result))
+	}
 	for _, source := range []string{FromPeer, FromDisk, FromOrigin} {
 		m.fills.WithLabelValues(source)
 	}
@@ -147,7 +155,7 @@ func New(disks func() map[string]disk.State, files func() map[string]Files) *Met
 	}
 	m.registry.MustRegister(m.requests, m.bytes, m.slices, m.sliceBytes, m.hops, m.hopBytes, m.unanswered, m.fills,
 		m.share, m.originResponses, m.firstByte, m.duration, m.probe, m.probeFailures, m.overflows, m.ioErrors,
-		m.removed, m.reloads, m.rejected,
+		m.removed, m.reloads, m.names, m.rejected,
 		m.config, m.sampling, m.nginxUp, m.breakers,
 		&diskCollector{disks: disks, files: files, loaded: m.isLoaded},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -164,6 +172,9 @@ func (m *Metrics) Handler() http.Handler {
 
 // Gatherer gives the metrics to tests and to the agent.
 func (m *Metrics) Gatherer() prometheus.Gatherer { return m.registry }
+
+// Name counts an answer to a question of nginx for the address of a name.
+func (m *Metrics) Name(r resolver.Result) { m.names.WithLabelValues(string(r)).Inc() }
 
 // Register adds a collector, such as nginx's own counters.
 func (m *Metrics) Register(c prometheus.Collector) { m.registry.MustRegister(c) }

@@ -66,13 +66,26 @@ func Memory(dir string) (int64, error) {
 	return bytes, nil
 }
 
-// Resolvers are the DNS servers of a resolv.conf, in the form that nginx takes.
-func Resolvers(resolvConf string) ([]string, error) {
-	config, err := dns.ClientConfigFromFile(resolvConf)
-	if err != nil {
-		return nil, err
+// NameServers returns the DNS servers that a revision names, or else those of a resolv.conf.
+func NameServers(named []string, resolvConf string) (servers []netip.AddrPort, err error) {
+	if len(named) == 0 {
+		config, err := dns.ClientConfigFromFile(resolvConf)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", resolvConf, err)
+		}
+		named = config.Servers
 	}
-	return NginxAddresses(config.Servers)
+	for _, text := range named {
+		address, err := netip.ParseAddr(strings.Trim(text, "[]"))
+		if err != nil {
+			return nil, err
+		}
+		servers = append(servers, netip.AddrPortFrom(address, 53))
+	}
+	if len(servers) == 0 {
+		return nil, fmt.Errorf("%s: no DNS server", resolvConf)
+	}
+	return servers, nil
 }
 
 // NginxAddresses turns addresses of DNS servers into the form that nginx's resolver directive takes.

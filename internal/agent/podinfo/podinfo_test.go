@@ -57,11 +57,28 @@ func TestCores(t *testing.T) {
 	}
 }
 
-func TestResolvers(t *testing.T) {
+func TestNameServers(t *testing.T) {
 	dir := write(t, "resolv.conf", "search a\nnameserver 10.96.0.10\nnameserver fd00::1\n")
-	got, err := Resolvers(filepath.Join(dir, "resolv.conf"))
-	if want := []string{"10.96.0.10", "[fd00::1]"}; err != nil || !slices.Equal(got, want) {
-		t.Errorf("got %v (error %v), want %v", got, err, want)
+	for name, tt := range map[string]struct{ named, want []string }{
+		"of the pod":      {nil, []string{"10.96.0.10:53", "[fd00::1]:53"}},
+		"of the operator": {[]string{"192.0.2.1", "[fd00::2]"}, []string{"192.0.2.1:53", "[fd00::2]:53"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			got, err := NameServers(tt.named, filepath.Join(dir, "resolv.conf"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			var texts []string
+			for _, server := range got {
+				texts = append(texts, server.String())
+			}
+			if !slices.Equal(texts, tt.want) {
+				t.Errorf("got %v, want %v", texts, tt.want)
+			}
+		})
+	}
+	if got, err := NameServers([]string{"dns.example.com"}, ""); err == nil {
+		t.Errorf("a name: %v", got)
 	}
 	for _, servers := range [][]string{nil, {"dns.example.com"}, {"10.0.0.1; return 200"}} {
 		if _, err := NginxAddresses(servers); err == nil {

@@ -16,7 +16,6 @@ import (
 
 	"github.com/cachenode/cachenode-operator/internal/agent/purge"
 	"github.com/cachenode/cachenode-operator/internal/layout"
-	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 	"github.com/cachenode/cachenode-operator/internal/objects"
 	journal "github.com/cachenode/cachenode-operator/internal/purge"
 )
@@ -29,7 +28,7 @@ func (s *site) takes() {
 	s.t.Helper()
 	generations := s.purger.Generations()
 	s.facts.Generations = generations
-	config := nginxtest.RenderWith(s.t, s.yaml, s.facts)
+	config := s.render()
 	s.nginx.Configure(config.Text, disks...)
 	must(s.t, syscall.Kill(s.nginx.Processes()[0], syscall.SIGHUP))
 	eventually(s.t, "nginx does not take the configuration", func() bool {

@@ -40,14 +40,16 @@ const patience = 2 * time.Minute
 
 // site is an nginx with two disks, an origin whose objects have versions, and a purger.
 type site struct {
-	t       *testing.T
-	nginx   *nginxtest.Nginx
-	yaml    string
-	facts   cache.Facts
-	journal purge.Journal
-	sent    int64
-	purger  *agentpurge.Purger
-	end     context.CancelFunc
+	t     *testing.T
+	nginx *nginxtest.Nginx
+	yaml  string
+	facts cache.Facts
+	// addresses are those of the pods, by ordinal.
+	addresses map[int]string
+	journal   purge.Journal
+	sent      int64
+	purger    *agentpurge.Purger
+	end       context.CancelFunc
 	// usable says whether the disks are.
 	usable atomic.Bool
 	// before is called before a purger watches disks.
@@ -87,7 +89,7 @@ spec:
 // start starts purger and nginx.
 func (s *site) start(origin http.HandlerFunc) {
 	s.t.Helper()
-	s.nginx.Configure(nginxtest.RenderWith(s.t, s.yaml, s.facts).Text, "disk1", "disk2")
+	s.nginx.Configure(s.render().Text, "disk1", "disk2")
 	s.nginx.Mkdir(layout.MemoryTierDir)
 	for _, folder := range []string{layout.CacheDir("disk1"), layout.CacheDir("disk2"), layout.MemoryTierCache} {
 		s.nginx.Mkdir(folder)

@@ -44,10 +44,18 @@ func newPair(t *testing.T, spec string) (p pair) {
 	}
 	addresses := nginxtest.Connect(t, p[0].nginx, p[1].nginx)
 	for i, s := range p {
-		s.facts.Fleet = cache.Fleet{Fleet: fleet.Of(len(p)), Self: i, Addresses: addresses}
+		s.facts.Fleet, s.addresses = cache.Fleet{Fleet: fleet.Of(len(p)), Self: i}, addresses
 		s.start(p[0].origin)
 	}
 	return p
+}
+
+// render returns the configuration for the site's facts.
+func (s *site) render() cache.Config {
+	s.t.Helper()
+	config := nginxtest.RenderWith(s.t, s.yaml, s.facts)
+	config.Text = nginxtest.WithAddresses(config.Text, s.addresses)
+	return config
 }
 
 // tell sends the journal of the first pod to both, and waits until it is applied.

@@ -58,8 +58,11 @@ type Purger interface {
 	Done(after int64) purge.Done
 }
 
-// Reports serves the agent's report, and takes purges.
-func Reports(report func() agentapi.Report, purger Purger) http.Handler {
+// maxAddresses is how many bytes of addresses are read.
+const maxAddresses = 256 << 10
+
+// Reports serves the agent's report, and takes purges, and where the other pods are.
+func Reports(report func() agentapi.Report, purger Purger, tell func(agentapi.Addresses)) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+agentapi.ReportPath, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -78,6 +81,15 @@ func Reports(report func() agentapi.Report, purger Purger) http.Handler {
 		} // otherwise the answer says what is missing
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(purger.Done(update.After)) // the client went away
+	})
+	mux.HandleFunc("PUT "+agentapi.AddressesPath, func(w http.ResponseWriter, r *http.Request) {
+		var addresses agentapi.Addresses
+		if err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxAddresses)).Decode(&addresses); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		tell(addresses)
+		w.WriteHeader(http.StatusNoContent)
 	})
 	return mux
 }

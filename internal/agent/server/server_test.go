@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"strings"
@@ -17,6 +18,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/agentapi/agentclient"
@@ -51,7 +53,9 @@ func TestReports(t *testing.T) {
 		AgentVersion: "v1", Revision: "abc", Since: now.UTC().Truncate(time.Second),
 		Disks: []agentapi.DiskReport{{Name: "disk1", State: "Failed", Reason: "IOError", NeedsNewPod: true}},
 	}
-	address := serve(t, Reports(func() agentapi.Report { return want }, nil), TLS(dir))
+	told := make(chan agentapi.Addresses, 1)
+	address := serve(t, Reports(func() agentapi.Report { return want }, nil,
+		func(a agentapi.Addresses) { told <- a }), TLS(dir))
 	ask := func(data map[string][]byte, name string) (agentapi.Report, error) {
 		config, err := pki.Client(data, name)
 		must(t, err)
@@ -64,6 +68,33 @@ func TestReports(t *testing.T) {
 		got, err := ask(first, name)
 		if diff := cmp.Diff(want, got); diff != "" || err != nil {
 			t.Errorf("error %v (-want +got)\n%s", err, diff)
+		}
+	})
+	t.Run("the operator tells where the pods are", func(t *testing.T) {
+		config, err := pki.Client(first, name)
+		must(t, err)
+		want := agentapi.Addresses{Pods: map[string]netip.Addr{"edge-1": netip.MustParseAddr("10.0.0.1")}}
+		must(t, agentclient.New(config).Tell(t.Context(), address, want))
+		if diff := cmp.Diff(want, <-told, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
+			t.Errorf("(-want +got)\n%s", diff)
+		}
+		status := func(body string) int {
+			client := &http.Client{Transport: &http.Transport{TLSClientConfig: config}}
+			request, err := http.NewRequestWithContext(t.Context(), http.MethodPut,
+				"https://"+address+agentapi.AddressesPath, strings.NewReader(body))
+			must(t, err)
+			response, err := client.Do(request)
+			must(t, err)
+			must(t, response.Body.Close())
+			return response.StatusCode
+		}
+		for _, body := range []string{"", "{", `{"pods": {"edge-1": "nowhere"}}`, `{"pods": "` + strings.Repeat("x", 1<<20)} {
+			if got := status(body); got != http.StatusBadRequest {
+				t.Errorf("%.20q: status %d, want 400", body, got)
+			}
+		}
+		if len(told) != 0 {
+			t.Error("the agent takes addresses that are none")
 		}
 	})
 	t.Run("a stranger does not", func(t *testing.T) {

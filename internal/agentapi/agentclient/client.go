@@ -1,4 +1,4 @@
-// Package agentclient reads the reports of agents for the operator, and sends them purges.
+// Package agentclient reads the reports of agents for the operator, and sends them purges and the addresses of pods.
 package agentclient
 
 import (
@@ -19,11 +19,11 @@ import (
 // maxReport is how many bytes a client reads. An agent is trusted with its pod, not with the operator's memory.
 const maxReport = 256 << 10
 
-// Client reads agents' reports, and sends purges. It keeps connections open between purges that follow on each other,
-// but not between reads. It is safe for concurrent use.
-type Client struct{ reads, purges http.Client }
+// Client reads agents' reports, and sends purges and the addresses of pods. It keeps connections open between what it
+// sends, but not between reads. It is safe for concurrent use.
+type Client struct{ reads, sends http.Client }
 
-// idle is how long a connection stays open for another purge.
+// idle is how long a connection stays open for what is sent next.
 const idle = 30 * time.Second
 
 // New returns a client for the agents of one CacheNode. It follows no redirects.
@@ -35,7 +35,7 @@ func New(config *tls.Config) *Client {
 	}
 	return &Client{
 		reads: with(&http.Transport{TLSClientConfig: config, DisableKeepAlives: true}),
-		purges: with(&http.Transport{
+		sends: with(&http.Transport{
 			TLSClientConfig: config, IdleConnTimeout: idle, MaxIdleConns: 1000, MaxIdleConnsPerHost: 1,
 		}),
 	}
@@ -58,7 +58,7 @@ func (c *Client) Purge(ctx context.Context, address string, update purge.Update)
 		return done, err
 	}
 	request.Header["Idempotency-Key"] = nil // is not sent, and allows another try if the agent has closed the connection
-	response, err := c.purges.Do(request)
+	response, err := c.sends.Do(request)
 	if err != nil {
 		return done, err
 	}
@@ -75,6 +75,29 @@ func (c *Client) Purge(ctx context.Context, address string, update purge.Update)
 	}
 	_, _ = io.CopyN(io.Discard, response.Body, 1) // up to its end, so that the connection can be used again
 	return purge.Sanitize(done), nil
+}
+
+// Tell tells the agent at an address "host:port" where the pods of its CacheNode are.
+func (c *Client) Tell(ctx context.Context, address string, addresses agentapi.Addresses) error {
+	text, err := json.Marshal(addresses)
+	if err != nil {
+		return err
+	}
+	url := "https://" + address + agentapi.AddressesPath
+	request, err := http.NewRequestWithContext(ctx, http.MethodPut, url, bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	request.Header["Idempotency-Key"] = nil // see Purge
+	response, err := c.sends.Do(request)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = response.Body.Close() }()
+	if response.StatusCode != http.StatusNoContent {
+		return fmt.Errorf("the agent answers with status %d", response.StatusCode)
+	}
+	return nil
 }
 
 // Report reads the report of the agent at an address "host:port", as [agentapi.Sanitize] returns it. A report that is

@@ -40,8 +40,6 @@ type Fleet struct {
 	fleet.Fleet
 	// Self is the ordinal of the pod.
 	Self int
-	// Addresses are the addresses of pods, by ordinal. A pod without one is resolved by its name.
-	Addresses map[int]string
 	// Certificate is a hash of what routing.tls Mutual needs. The files must be at layout.PeerCertificate, PeerKey and
 	// PeerAuthority before nginx reads the text.
 	Certificate string
@@ -215,23 +213,9 @@ func (r renderer) fleetDisks() []string {
 
 // peerServer is the server line of a pod.
 func (r renderer) peerServer(pod, port int, parameters ...string) []conf.Argument {
-	host, known := r.Facts.Fleet.Addresses[pod]
-	if !known {
-		host = naming.PodHost(r.Name, pod, r.Namespace, r.ClusterDomain)
-	}
+	host := naming.PodHost(r.Name, pod, r.Namespace, r.ClusterDomain)
 	args := append(conf.Literals(fmt.Sprintf("%s:%d", host, port)), conf.Literals(parameters...)...)
-	if !known {
-		args = append(args, conf.Literal("resolve"))
-	}
-	return args
-}
-
-// resolvesPeers is true if nginx resolves the names of pods.
-func (r renderer) resolvesPeers() bool {
-	return slices.ContainsFunc(r.peers(), func(pod int) bool {
-		_, known := r.Facts.Fleet.Addresses[pod]
-		return !known
-	})
+	return append(args, conf.Literal("resolve"))
 }
 
 // minUses is after how many requests a location of a disk stores an object. A request that came from another pod has

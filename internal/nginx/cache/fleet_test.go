@@ -116,7 +116,7 @@ func newPods(t *testing.T, count int, yaml string, changes ...change) *pods {
 func (p *pods) render(t *testing.T, pod int, f fleet.Fleet) cache.Config {
 	t.Helper()
 	in := decode(t, []byte(p.yaml))
-	in.Facts.Fleet = cache.Fleet{Fleet: f, Self: pod, Addresses: p.addresses}
+	in.Facts.Fleet = cache.Fleet{Fleet: f, Self: pod}
 	if p.change != nil {
 		p.change(pod, &in, func(path string, content []byte) {
 			must(t, os.WriteFile(p.nginx[pod].Root+path, content, 0o644))
@@ -124,6 +124,7 @@ func (p *pods) render(t *testing.T, pod int, f fleet.Fleet) cache.Config {
 	}
 	config, err := cache.Render(in)
 	must(t, err)
+	config.Text = nginxtest.WithAddresses(config.Text, p.addresses)
 	return config
 }
 

@@ -40,7 +40,7 @@ func TestGenerationsOfFailedDisks(t *testing.T) {
 			for failed := range 1 << 3 {
 				in := decode(t, []byte(tt.yaml))
 				in.Facts.Generations = generations
-				in.Facts.Fleet = cache.Fleet{Fleet: tt.fleet, Addresses: map[int]string{1: "127.0.1.1", 2: "127.0.1.2"}}
+				in.Facts.Fleet = cache.Fleet{Fleet: tt.fleet}
 				for i, d := range in.Spec.Disks {
 					if failed&(1<<i) != 0 {
 						in.Facts.Failed = append(in.Facts.Failed, d.Name)

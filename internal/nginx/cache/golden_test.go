@@ -44,9 +44,8 @@ func decode(t *testing.T, data []byte) cache.Input {
 		t.Fatal(err)
 	}
 	facts := cache.Facts{
-		Scripts:   true, // as with the stock image
-		Cores:     tuning.Cores(cacheNode.Spec.Pod.Resources.Limits.Cpu()),
-		Resolvers: []string{"10.96.0.10"},
+		Scripts: true, // as with the stock image
+		Cores:   tuning.Cores(cacheNode.Spec.Pod.Resources.Limits.Cpu()),
 	}
 	if cacheNode.Spec.Listen.TLS != nil {
 		facts.Certificate = certificateHash

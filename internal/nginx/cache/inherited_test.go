@@ -85,7 +85,7 @@ func serverList(server statement) string {
 		case "proxy_hide_header":
 			hides = append(hides, s.words[1])
 		case "listen": // the door's port is any other
-			private := []string{strconv.Itoa(layout.PrivatePort), layout.PromoterAddress, layout.DisksAddress}
+			private := []string{strconv.Itoa(layout.PrivatePort), "unix:" + layout.PromoterSocket, "unix:" + layout.DisksSocket}
 			asks = asks || !slices.Contains(private, s.words[1])
 		case "return":
 			return ""

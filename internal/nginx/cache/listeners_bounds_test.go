@@ -17,6 +17,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cachenode/cachenode-operator/internal/fleet"
+	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 )
 
@@ -34,7 +35,7 @@ const (
 func TestEveryListenerIsBounded(t *testing.T) {
 	t.Parallel()
 	known := map[string]bound{
-		"127.0.0.1:8086": inPod, "127.0.0.1:8087": inPod, "unix:/run/cachenode/gateway.sock": inPod,
+		"unix:" + layout.GatewaySocket: inPod, "unix:" + layout.PromoterSocket: inPod, "unix:" + layout.DisksSocket: inPod,
 		"8080": byClient, "8443": byClient, "9080": byClient, "9443": byClient,
 		"8081": byZone, "8088": byZone, "8089": byZone,
 	}

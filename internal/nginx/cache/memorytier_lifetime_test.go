@@ -8,7 +8,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
-	"github.com/cachenode/cachenode-operator/internal/layout"
 )
 
 // TestCopiesLifetime checks for how long an object is copied into memory: for maxExtraAge, or for its own lifetime if
@@ -61,7 +60,7 @@ func TestCopiesLifetime(t *testing.T) {
 			var got string
 			becomes(t, "HIT", func() string { // an object of a second can have expired before it is asked for
 				r, _ := ask(t, client, http.MethodGet, example)
-				copied, _ := ask(t, client, http.MethodGet, "http://"+layout.DisksAddress+"/object")
+				copied, _ := ask(t, client, http.MethodGet, "http://disks.sock/object")
 				got = copied.Header.Get("X-Accel-Expires")
 				return r.Header.Get("X-Cache")
 			})

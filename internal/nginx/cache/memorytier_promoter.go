@@ -60,11 +60,11 @@ func (r renderer) askHeaders() conf.Block {
 	return block
 }
 
-// promoterServer copies objects into memory. Its answer passes through its own port again, so that it comes after the
+// promoterServer copies objects into memory. Its answer passes through its own socket again, so that it comes after the
 // fetch has begun, when requests for an expired copy find it being renewed.
 func (r renderer) promoterServer() conf.Directive {
 	block := append(conf.Block{
-		conf.D("listen", conf.Literal(layout.PromoterAddress)),
+		conf.D("listen", conf.Literal("unix:"+layout.PromoterSocket)),
 		refusesMalformed(),
 		conf.D("proxy_http_version", conf.Literal("1.1")),
 		quiet(),
@@ -106,7 +106,7 @@ func (r renderer) promoterServer() conf.Directive {
 // disksServer gives the memory tier what is fresh on the disks, and nothing else.
 func (r renderer) disksServer() conf.Directive {
 	block := append(conf.Block{
-		conf.D("listen", conf.Literal(layout.DisksAddress)),
+		conf.D("listen", conf.Literal("unix:"+layout.DisksSocket)),
 		refusesMalformed(),
 		passDate(),
 	}, append(silent(), r.scheme(schemeInRequest)...)...)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/miekg/dns"
 
+	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 )
@@ -25,7 +26,6 @@ func TestOriginsName(t *testing.T) {
 	n := nginxtest.New(t)
 	in := decode(t, []byte(strings.Replace(threeDisks,
 		"{host: 127.0.0.1, port: 9000}", "{host: origin.example.com, port: 9000}", 1)))
-	in.Facts.Resolvers = []string{"127.0.0.1"}
 	config, err := cache.Render(in)
 	if err != nil {
 		t.Fatal(err)
@@ -74,7 +74,7 @@ func resolve(t *testing.T, n *nginxtest.Nginx, address *atomic.Value) {
 		}
 		_ = w.WriteMsg(answer)
 	})
-	server := &dns.Server{PacketConn: n.ListenPacket("127.0.0.1:53"), Handler: handler}
+	server := &dns.Server{PacketConn: n.ListenPacket(layout.ResolverAddress), Handler: handler}
 	go func() { _ = server.ActivateAndServe() }()
 	t.Cleanup(func() { _ = server.Shutdown() })
 }

@@ -24,12 +24,10 @@ type Input struct {
 }
 
 // Facts are what the configuration takes from the pod in which nginx runs and not from the spec. The operator
-// validates, and the plugin shows, the configuration for the zero value with resolvers.
+// validates, and the plugin shows, the configuration for the zero value.
 type Facts struct {
 	// Cores is the number of cores that nginx may use; 0 means those of the node.
 	Cores int32
-	// Resolvers are the addresses of the DNS servers that nginx asks if the revision names none.
-	Resolvers []string
 	// Failed are the disks that cannot be used. Their slots go to the others. If all have failed, nothing is cached.
 	Failed []string
 	// Scripts is true if nginx has Module.

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/cachenode/cachenode-operator/internal/fleet"
-	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 )
 
 // TestOwnerWithoutOrigin checks that an owner that does not know the origin's addresses yet, as it has just started,
@@ -21,9 +20,7 @@ func TestOwnerWithoutOrigin(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			yaml = strings.Replace(yaml, "host: 127.0.0.1", "host: origin.example.com", 1)
-			p := newPods(t, 2, yaml, func(_ int, in *cache.Input, _ func(string, []byte)) {
-				in.Facts.Resolvers = []string{"127.0.0.1"} // nobody answers there in the second pod
-			})
+			p := newPods(t, 2, yaml) // no resolver answers in the second pod
 			var address atomic.Value
 			address.Store("127.0.0.1")
 			resolve(t, p.nginx[0], &address)

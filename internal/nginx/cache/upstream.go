@@ -8,6 +8,7 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 	"github.com/cachenode/cachenode-operator/internal/tuning"
@@ -18,17 +19,20 @@ const upstreamName = "origin"
 
 // upstreams are the groups of the origin's servers.
 func (r renderer) upstreams() conf.Block {
-	block := append(r.upstream(upstreamName), r.againUpstream()...)
-	if r.resolvesPeers() && !slices.ContainsFunc(block, func(d conf.Directive) bool { return d.Name == "resolver" }) {
-		block = append(r.resolver(), block...)
+	var block conf.Block
+	if slices.ContainsFunc(r.Spec.Origin.Servers, resolves) || len(r.peers()) > 0 {
+		block = resolver()
 	}
-	return append(block, r.fleetUpstreams()...)
+	return slices.Concat(block, r.upstream(upstreamName), r.againUpstream(), r.fleetUpstreams())
 }
 
-// resolver is about the DNS servers that nginx asks.
-func (r renderer) resolver() conf.Block {
-	args := append(conf.Literals(r.resolvers()...), conf.Literal("valid=10s"), conf.Literal("ipv6=off"))
-	return conf.Block{conf.D("resolver", args...), conf.D("resolver_timeout", conf.Literal("5s"))}
+// resolver has nginx ask the agent for the addresses of names, and only the agent: nginx asks several servers in turn.
+// After an error, nginx asks again when the time-out is over.
+func resolver() conf.Block {
+	return conf.Block{
+		conf.D("resolver", conf.Literal(layout.ResolverAddress), conf.Literal("ipv6=off")),
+		conf.D("resolver_timeout", conf.Literal("2s")),
+	}
 }
 
 // upstream is a group of the origin's servers. With "zone" and "resolve", nginx starts before a name exists and follows
@@ -36,17 +40,13 @@ func (r renderer) resolver() conf.Block {
 func (r renderer) upstream(name string) conf.Block {
 	origin := r.Spec.Origin
 	servers := conf.Block{conf.D("zone", conf.Literal(name), conf.Literal("1m"))}
-	var block conf.Block
 	for _, s := range origin.Servers {
 		servers = append(servers, r.originServer(s))
 	}
 	for _, s := range r.lastly() {
 		servers = append(servers, r.originServer(s, "backup", "max_fails=0"))
 	}
-	if slices.ContainsFunc(origin.Servers, resolves) {
-		block = append(block, r.resolver()...)
-	}
-	return append(block, conf.B("upstream", conf.Literals(name), append(servers, r.originKeepalive()...)...))
+	return conf.Block{conf.B("upstream", conf.Literals(name), append(servers, r.originKeepalive()...)...)}
 }
 
 // originServer is the line of a server.
@@ -80,14 +80,6 @@ func (r renderer) originKeepalive() conf.Block {
 		conf.D("keepalive_requests", conf.Int(ptr.Deref(keepalive.Requests, 0))),
 		conf.D("keepalive_timeout", conf.Time(tuning.Duration(keepalive.Timeout))),
 	}
-}
-
-// resolvers are those that the revision names, or else the pod's own.
-func (r renderer) resolvers() []string {
-	if len(r.Resolvers) > 0 {
-		return r.Resolvers
-	}
-	return r.Facts.Resolvers
 }
 
 // Address is where a server of the origin listens.

@@ -3,6 +3,8 @@ package nginxtest
 import (
 	"fmt"
 	"os/exec"
+	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -29,6 +31,22 @@ func Connect(t *testing.T, pods ...*Nginx) (addresses map[int]string) {
 		n.ip("link set eth0 up")
 	}
 	return addresses
+}
+
+// podServer is a line of an upstream that leads to a pod.
+var podServer = regexp.MustCompile(`(?m)^(\s*server )\S+-(\d+)\.\S+-pods\.[^:]+(:\d+.*) resolve;$`)
+
+// WithAddresses returns a configuration with addresses instead of the names of pods, by ordinal, so that a test need
+// not wait until nginx has resolved the names.
+func WithAddresses(text string, addresses map[int]string) string {
+	return podServer.ReplaceAllStringFunc(text, func(line string) string {
+		parts := podServer.FindStringSubmatch(line)
+		ordinal, err := strconv.Atoi(parts[2])
+		if address := addresses[ordinal]; err == nil && address != "" {
+			return parts[1] + address + parts[3] + ";"
+		}
+		return line
+	})
 }
 
 // Disconnect drops all packets between the pod and others, until Reconnect.

@@ -318,7 +318,8 @@ func (n *Nginx) ClientFrom(local net.IP) *http.Client {
 	return &http.Client{Timeout: patience, Transport: &http.Transport{DialContext: dial, MaxIdleConnsPerHost: 64}}
 }
 
-// Dial connects from inside nginx's network namespace, to send what an HTTP client would not send.
+// Dial connects from inside nginx's network namespace, to send what an HTTP client would not send. The address of a
+// socket in layout.RunDir is its name and any port, such as gateway.sock:80.
 func (n *Nginx) Dial(address string) (net.Conn, error) { return n.dial(nil, address) }
 
 // DialFrom is Dial from an address of the loopback device.
@@ -327,6 +328,9 @@ func (n *Nginx) DialFrom(local net.IP, address string) (net.Conn, error) {
 }
 
 func (n *Nginx) dial(local net.IP, address string) (connection net.Conn, err error) {
+	if host, _, _ := net.SplitHostPort(address); strings.HasSuffix(host, ".sock") {
+		return net.Dial("unix", n.Root+layout.RunDir+"/"+host)
+	}
 	dialer := &net.Dialer{Timeout: 5 * time.Second, LocalAddr: &net.TCPAddr{IP: local}}
 	n.inside(func() { connection, err = dialer.Dial("tcp", address) })
 	return connection, err

@@ -27,7 +27,6 @@ import (
 // options are the command's flags.
 type options struct {
 	file, output, namespace, caBundle, clusterDomain, agentImage string
-	resolvers                                                    []string
 }
 
 // New makes the command.
@@ -64,7 +63,6 @@ and the exit code is 1.`,
 	flags.StringVar(&o.clusterDomain, "cluster-domain", "cluster.local", "the operator's flag of this name")
 	flags.StringVar(&o.agentImage, "agent-image", "ghcr.io/cachenode/cachenode-operator:latest",
 		"the operator's flag of this name")
-	flags.StringSliceVar(&o.resolvers, "resolvers", []string{"10.96.0.10"}, "what the pods find in their resolv.conf")
 	_ = command.MarkFlagRequired("filename") // the flag exists
 	_ = command.RegisterFlagCompletionFunc("output",
 		cobra.FixedCompletions([]string{"conf", "yaml"}, cobra.ShellCompDirectiveNoFileComp))
@@ -104,7 +102,7 @@ func (o options) render(cacheNode *v1alpha1.CacheNode, out, warnings io.Writer) 
 		return err
 	}
 	config, err := nginxcache.Render(nginxcache.Input{Revision: revision, Facts: nginxcache.Facts{
-		Cores: tuning.Cores(chosen.Spec.Pod.Resources.Limits.Cpu()), Resolvers: o.resolvers,
+		Cores:  tuning.Cores(chosen.Spec.Pod.Resources.Limits.Cpu()),
 		Memory: chosen.Spec.Pod.Resources.Limits.Memory().Value(), Fleet: nginxcache.NominalFleet(chosen.Spec),
 	}})
 	if err != nil {

@@ -1,0 +1,117 @@
+package controllers
+
+import (
+	"context"
+	"maps"
+	"net"
+	"net/netip"
+	"strconv"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/layout"
+)
+
+// tellInterval is the time after which an agent is told again where the pods are, although nothing has changed. It is
+// well below [agentapi.AddressesValid].
+const tellInterval = 10 * time.Second
+
+// whereabouts are where the pods of a CacheNode are. number grows with each change.
+type whereabouts struct {
+	agentapi.Addresses
+	number int64
+}
+
+// heard is what an agent was told last of where the pods are: the number, and when.
+type heard struct {
+	number int64
+	at     time.Time
+}
+
+// locate tells [Agents] where the pods are that share keys.
+func (r *CacheNodeReconciler) locate(p *pass) {
+	var addresses map[string]netip.Addr
+	if stable, candidate := p.offered.stable, p.offered.candidate; sharesKeys(stable) || sharesKeys(candidate) {
+		addresses = podAddresses(p.pods)
+	}
+	r.Agents.Locate(client.ObjectKeyFromObject(p.cacheNode), addresses)
+}
+
+func sharesKeys(revision *agentapi.Revision) bool {
+	return revision != nil && revision.Spec.Routing.Mode == v1alpha1.RoutingSharded
+}
+
+// podAddresses returns the IPv4 addresses of pods whose nginx runs, by name. A pod that is being deleted serves until
+// its nginx has ended.
+func podAddresses(pods []corev1.Pod) map[string]netip.Addr {
+	addresses := map[string]netip.Addr{}
+	for i := range pods {
+		pod := &pods[i]
+		if !isInitialized(pod) || isWaiting(pod) {
+			continue
+		}
+		for _, ip := range pod.Status.PodIPs {
+			if address, err := netip.ParseAddr(ip.IP); err == nil && address.Is4() {
+				addresses[pod.Name] = address
+			}
+		}
+	}
+	return addresses
+}
+
+// isWaiting is true for a pod whose nginx has not begun or has ended.
+func isWaiting(pod *corev1.Pod) bool {
+	for _, c := range pod.Status.ContainerStatuses {
+		if c.Name == layout.Container && c.State.Waiting != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// Locate takes the addresses of a CacheNode's pods, by name; nil if its agents need not know them. A change is told to
+// all agents at once.
+func (a *Agents) Locate(cacheNode types.NamespacedName, pods map[string]netip.Addr) {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	if pods == nil {
+		delete(a.whereabouts, cacheNode)
+		return
+	}
+	known := a.whereabouts[cacheNode]
+	if known.number > 0 && maps.Equal(known.Pods, pods) {
+		return
+	}
+	a.numbered++
+	a.whereabouts[cacheNode] = whereabouts{Addresses: agentapi.Addresses{Pods: pods}, number: a.numbered}
+	for pod := range a.pods[cacheNode] {
+		if of := a.known[pod]; of != nil && a.queueOf(of) == a.answering {
+			a.answering.Add(pod)
+		}
+	}
+}
+
+// tell tells an agent that has just answered where the other pods are, if it does not know.
+func (a *Agents) tell(ctx context.Context, pod types.NamespacedName, current agent, report agentapi.Report) {
+	a.mutex.Lock()
+	where, now := a.whereabouts[current.cacheNode], time.Now()
+	knows := current.heard.number == where.number && now.Sub(current.heard.at) < tellInterval
+	a.mutex.Unlock()
+	if where.number == 0 || knows || report.Renderer < agentapi.ResolvingRenderer {
+		return
+	}
+	address := net.JoinHostPort(current.IP, strconv.Itoa(layout.AgentPort))
+	if err := a.inform(ctx, current.client, address, where.Addresses); err != nil {
+		return // the next read tells it
+	}
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	if known := a.known[pod]; known != nil && known.UID == current.UID {
+		known.heard = heard{number: where.number, at: now}
+	}
+}

@@ -1,0 +1,82 @@
+package agent
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+
+	"github.com/cachenode/cachenode-operator/internal/agent/podinfo"
+	"github.com/cachenode/cachenode-operator/internal/agent/resolver"
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/validation"
+)
+
+// configureResolver tells the resolver which name servers it asks, and which addresses it does not answer.
+func (a *Agent) configureResolver(revision agentapi.Revision) error {
+	servers, err := podinfo.NameServers(revision.Resolvers, a.Paths.ResolvConf)
+	if err != nil {
+		return err
+	}
+	denied, err := a.denied()
+	if err != nil {
+		return err
+	}
+	a.resolver.Configure(resolver.Config{
+		Servers: servers, ClusterDomain: revision.ClusterDomain, Denied: denied,
+		PodDomain: naming.ServiceHost(naming.Headless(revision.Name), revision.Namespace, revision.ClusterDomain),
+	})
+	return nil
+}
+
+// denied returns the addresses that nginx is never told: where no origin may be, the pod's own, the API server's, and
+// those that the operator denies.
+func (a *Agent) denied() (d resolver.Denied, err error) {
+	d.Always = slices.Clone(validation.NoOrigin)
+	own, err := net.InterfaceAddrs()
+	if err != nil {
+		return d, fmt.Errorf("the pod's addresses: %w", err)
+	}
+	for _, address := range own {
+		if prefix, err := netip.ParsePrefix(address.String()); err == nil {
+			d.Always = append(d.Always, netip.PrefixFrom(prefix.Addr(), prefix.Addr().BitLen()))
+		}
+	}
+	if address, err := netip.ParseAddr(os.Getenv("KUBERNETES_SERVICE_HOST")); err == nil {
+		d.Services = append(d.Services, netip.PrefixFrom(address, address.BitLen()))
+	}
+	text, err := os.ReadFile(filepath.Join(a.Paths.Config, naming.DeniedOriginsKey))
+	if os.IsNotExist(err) { // an operator from before, or one that denies nothing
+		return d, nil
+	}
+	if err != nil {
+		return d, err
+	}
+	d.Others, err = agentapi.ReadDenied(text)
+	return d, err
+}
+
+// serveNames answers what nginx asks, until the context ends.
+func (a *Agent) serveNames(ctx context.Context, udp net.PacketConn, tcp net.Listener) error {
+	if err := a.resolver.Serve(ctx, udp, tcp); err != nil {
+		return fmt.Errorf("the resolver: %w", err)
+	}
+	return nil
+}
+
+// listenForNames opens the resolver's sockets for UDP and TCP.
+func listenForNames(ctx context.Context, address string) (udp net.PacketConn, tcp net.Listener, err error) {
+	var config net.ListenConfig
+	if udp, err = config.ListenPacket(ctx, "udp", address); err != nil {
+		return nil, nil, fmt.Errorf("the resolver: %w", err)
+	}
+	if tcp, err = config.Listen(ctx, "tcp", address); err != nil {
+		_ = udp.Close()
+		return nil, nil, fmt.Errorf("the resolver: %w", err)
+	}
+	return udp, tcp, nil
+}
