@@ -2,11 +2,13 @@ package resolver
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"net"
 	"net/netip"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -358,6 +360,16 @@ func TestPods(t *testing.T) {
 	want(4, answered{Rcode: "NXDOMAIN"})
 	n.resolver.Tell(agentapi.Addresses{Pods: map[string]netip.Addr{"edge-1": address("10.244.1.2")}})
 	want(1, resolved(1, "10.244.1.2"))
+}
+
+// TestNobody checks that the kernel refuses a connection to a pod without address, which thus costs no time.
+func TestNobody(t *testing.T) {
+	t.Parallel()
+	for _, pod := range []string{Nobody.String() + ":8088", Nobody.String() + ":8089"} {
+		if _, err := net.Dial("tcp", pod); !errors.Is(err, syscall.ENETUNREACH) {
+			t.Errorf("%s: %v, want %v", pod, err, syscall.ENETUNREACH)
+		}
+	}
 }
 
 // TestUnreachable checks that a name is SERVFAIL while no name server is known or answers.

@@ -59,10 +59,16 @@ func TestOriginsName(t *testing.T) {
 	}
 }
 
-// resolve runs a DNS server that knows one address, or none while it is "".
+// resolve runs a DNS server that knows one address, or none while it is "", where nginx asks the agent.
 func resolve(t *testing.T, n *nginxtest.Nginx, address *atomic.Value) {
 	t.Helper()
-	handler := dns.HandlerFunc(func(w dns.ResponseWriter, question *dns.Msg) {
+	server := &dns.Server{PacketConn: n.ListenPacket(layout.ResolverAddress), Handler: oneAddress(address)}
+	go func() { _ = server.ActivateAndServe() }()
+	t.Cleanup(func() { _ = server.Shutdown() })
+}
+
+func oneAddress(address *atomic.Value) dns.Handler {
+	return dns.HandlerFunc(func(w dns.ResponseWriter, question *dns.Msg) {
 		answer := (&dns.Msg{}).SetReply(question)
 		if ip := address.Load().(string); ip == "" {
 			answer.Rcode = dns.RcodeNameError
@@ -74,9 +80,6 @@ func resolve(t *testing.T, n *nginxtest.Nginx, address *atomic.Value) {
 		}
 		_ = w.WriteMsg(answer)
 	})
-	server := &dns.Server{PacketConn: n.ListenPacket(layout.ResolverAddress), Handler: handler}
-	go func() { _ = server.ActivateAndServe() }()
-	t.Cleanup(func() { _ = server.Shutdown() })
 }
 
 // TestFullQueue gives a disk a single thread and no queue. A request that finds no thread is served from the origin.

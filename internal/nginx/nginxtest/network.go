@@ -49,6 +49,12 @@ func WithAddresses(text string, addresses map[int]string) string {
 	})
 }
 
+// Move gives the pod, which must not be the first one, another address.
+func (n *Nginx) Move(from, to string) {
+	n.ip("addr del", from+"/24 dev eth0")
+	n.ip("addr add", to+"/24 dev eth0")
+}
+
 // Disconnect drops all packets between the pod and others, until Reconnect.
 func (n *Nginx) Disconnect() { n.ip("link set eth0 down") }
 

@@ -339,16 +339,17 @@ func (n *Nginx) dial(local net.IP, address string) (connection net.Conn, err err
 // Serve runs an origin inside nginx's network namespace until the test ends.
 func (n *Nginx) Serve(address string, handler http.Handler) {
 	n.t.Helper()
-	n.serve(n.listen(address), handler)
+	n.serve(n.Listen(address), handler)
 }
 
 // ServeTLS runs an origin that speaks TLS.
 func (n *Nginx) ServeTLS(address string, config *tls.Config, handler http.Handler) {
 	n.t.Helper()
-	n.serve(tls.NewListener(n.listen(address), config), handler)
+	n.serve(tls.NewListener(n.Listen(address), config), handler)
 }
 
-func (n *Nginx) listen(address string) net.Listener {
+// Listen listens for connections inside nginx's network namespace.
+func (n *Nginx) Listen(address string) net.Listener {
 	n.t.Helper()
 	n.namespace()
 	var listener net.Listener
