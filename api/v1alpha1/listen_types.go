@@ -8,12 +8,12 @@ import "k8s.io/apimachinery/pkg/api/resource"
 // +kubebuilder:validation:XValidation:rule="!has(self.tls) || !has(self.tls.port) || !has(self.port) || self.tls.port != self.port",message="tls.port: must not be listen.port",fieldPath=".tls.port"
 type Listen struct {
 	// port is the port in the pod. Range 1024 to 65535, as nginx runs without privileges. It must not be 8081, 8083, 8084,
-	// 8086 or 8087, which are for health, metrics, the agent and the memory tier. Default 8080.
+	// 8086 or 8087, which are for health, metrics and the agent. Default 8080.
 	// +optional
 	// +kubebuilder:default=8080
 	// +kubebuilder:validation:Minimum=1024
 	// +kubebuilder:validation:Maximum=65535
-	// +kubebuilder:validation:XValidation:rule="!(self in [8081, 8083, 8084, 8086, 8087])",message="port: 8081, 8083, 8084, 8086 and 8087 are for health, metrics, the agent and the memory tier: choose another"
+	// +kubebuilder:validation:XValidation:rule="!(self in [8081, 8083, 8084, 8086, 8087])",message="port: 8081, 8083, 8084, 8086 and 8087 are for health, metrics and the agent: choose another"
 	Port *int32 `json:"port,omitempty"`
 
 	// reusePort gives each worker its own listening socket, and the kernel spreads connections among them (the parameter
@@ -154,7 +154,7 @@ type ListenTLS struct {
 	// +kubebuilder:default=8443
 	// +kubebuilder:validation:Minimum=1024
 	// +kubebuilder:validation:Maximum=65535
-	// +kubebuilder:validation:XValidation:rule="!(self in [8081, 8083, 8084, 8086, 8087])",message="port: 8081, 8083, 8084, 8086 and 8087 are for health, metrics, the agent and the memory tier: choose another"
+	// +kubebuilder:validation:XValidation:rule="!(self in [8081, 8083, 8084, 8086, 8087])",message="port: 8081, 8083, 8084, 8086 and 8087 are for health, metrics and the agent: choose another"
 	Port *int32 `json:"port,omitempty"`
 
 	// http2 makes the pods speak HTTP/2 with clients that ask for it. Default true.

@@ -310,5 +310,6 @@ type Purge struct {
 	// +kubebuilder:validation:MaxItems=4
 	// +kubebuilder:validation:items:MaxLength=64
 	// +kubebuilder:validation:items:Pattern=`^[A-Za-z][-A-Za-z0-9]*$`
+	// +kubebuilder:validation:XValidation:rule="self.all(h, !h.lowerAscii().startsWith('x-cachenode-') && !h.lowerAscii().startsWith('x-accel-'))",message="tagHeaders: headers that begin with X-CacheNode- or X-Accel- are CacheNode's own and nginx's: choose another"
 	TagHeaders []string `json:"tagHeaders,omitempty"`
 }

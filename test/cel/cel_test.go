@@ -228,6 +228,9 @@ var refused = map[string]struct {
 	"a header that says how nginx serves": {
 		fields{"headers": "{response: {remove: [x-accel-redirect]}}"}, "X-CacheNode- or X-Accel-",
 	},
+	"tags in a header of our own": {
+		fields{"purge": "{tagHeaders: [Cache-Tag, X-cachenode-Tags]}"}, "X-CacheNode- or X-Accel-",
+	},
 	"another Host": {
 		fields{"headers": "{request: {set: [{name: hOST, value: a}]}}"}, "set: one of these headers is CacheNode's",
 	},
@@ -304,14 +307,14 @@ var refused = map[string]struct {
 	"a tier for what is never used": {fields{"memoryTier.minUses": "0"}, "spec.memoryTier.minUses"},
 	"a tiny sendfile chunk":         {fields{"io.sendfileMaxChunk": "1Ki"}, "must be from 16Ki to 1Gi"},
 	"the private port": {
-		fields{"listen.port": "8081"}, "are for health, metrics, the agent and the memory tier",
+		fields{"listen.port": "8081"}, "are for health, metrics and the agent",
 	},
 	"the agent's port": {
-		fields{"listen.port": "8084"}, "are for health, metrics, the agent and the memory tier",
+		fields{"listen.port": "8084"}, "are for health, metrics and the agent",
 	},
 	"TLS on the plain port": {fields{"listen": "{port: 8443, tls: {secretName: a}}"}, "must not be listen.port"},
 	"TLS on the agent's port": {
-		fields{"listen.tls": "{secretName: a, port: 8084}"}, "are for health, metrics, the agent and the memory tier",
+		fields{"listen.tls": "{secretName: a, port: 8084}"}, "are for health, metrics and the agent",
 	},
 	"TLS without a Secret": {fields{"listen.tls": "{port: 8443}"}, "spec.listen.tls.secretName"},
 	"a Secret of no name":  {fields{"listen.tls": "{secretName: A_}"}, "must be the name of a Secret"},
