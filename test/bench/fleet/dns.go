@@ -10,15 +10,16 @@ import (
 
 	"golang.org/x/net/dns/dnsmessage"
 
+	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/test/lab"
 )
 
 const (
 	// nameServer is where the DNS server of a site answers, and countPort where it says how many queries it has had.
-	nameServer = "127.0.0.1:53"
+	nameServer = layout.ResolverAddress
 	countPort  = 5300
-	// ttl is for how many seconds a name may be kept, as that of a cluster's DNS server.
-	ttl = 30
+	// ttl is for how many seconds a name may be kept, as in the agent's answers about pods.
+	ttl = 1
 )
 
 // podAddress is the address of a pod, at which nobody listens.
@@ -92,7 +93,7 @@ func (b *bench) queries(site lab.Site) (int, error) {
 	return strconv.Atoi(strings.TrimSpace(string(text)))
 }
 
-// atRest is how long nginx is watched without requests. It asks for each name every ten seconds (valid=10s).
+// atRest is how long nginx is watched without requests. It asks for each name every two seconds.
 const atRest = 31 * time.Second
 
 // rest measures what nginx does without requests.

@@ -16,6 +16,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/fleet"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
+	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 	"github.com/cachenode/cachenode-operator/internal/tuning"
 	"github.com/cachenode/cachenode-operator/test/bench/result"
 	"github.com/cachenode/cachenode-operator/test/lab"
@@ -239,17 +240,18 @@ spec:
 		return "", err
 	}
 	facts := cache.Facts{
-		Cores: cpus, Resolvers: []string{"127.0.0.1"}, Memory: 2 << 30, Fleet: cache.Fleet{Fleet: fleet.Of(pods)},
+		Cores: cpus, Memory: 2 << 30, Fleet: cache.Fleet{Fleet: fleet.Of(pods)},
 		Sizes: map[string]int64{"disk1": 1 << 30, "disk2": 1 << 30, "disk3": 1 << 30},
 	}
-	if !names {
-		facts.Fleet.Addresses = map[int]string{}
-		for pod := range pods {
-			facts.Fleet.Addresses[pod] = podAddress(pod).String()
-		}
-	}
 	config, err := cache.Render(cache.Input{Revision: revision, Facts: facts})
-	return config.Text, err
+	if names || err != nil {
+		return config.Text, err
+	}
+	addresses := map[int]string{}
+	for pod := range pods {
+		addresses[pod] = podAddress(pod).String()
+	}
+	return nginxtest.WithAddresses(config.Text, addresses), nil
 }
 
 // localPath is an object of 4 KiB that the first pod owns.

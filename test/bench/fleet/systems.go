@@ -13,6 +13,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
+	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 	"github.com/cachenode/cachenode-operator/internal/pki"
 	"github.com/cachenode/cachenode-operator/internal/tuning"
 	"github.com/cachenode/cachenode-operator/test/lab"
@@ -76,18 +77,17 @@ spec: {replicas: 2, %s, disks: [{name: disk1, size: 100Gi, %s}],
 		}
 		facts := cache.Facts{
 			Cores: cpus, Sizes: map[string]int64{"disk1": diskMebibytes << 20}, Memory: memoryMebibytes << 20,
-			Fleet: cache.Fleet{
-				Fleet: fleet.Of(2), Self: pod, Addresses: map[int]string{0: addresses[0], 1: addresses[1]}, Certificate: "bench",
-			},
+			Fleet: cache.Fleet{Fleet: fleet.Of(2), Self: pod, Certificate: "bench"},
 		}
 		config, err := cache.Render(cache.Input{Revision: revision, Facts: facts})
 		if err != nil {
 			return root, nil, err
 		}
+		text := nginxtest.WithAddresses(config.Text, map[int]string{0: addresses[0], 1: addresses[1]})
 		root = lab.Root{
 			Dir: b.nginxRoot, Tmpfs: []string{"/run", "/tmp", "/var/cache"},
 			Binds: map[string]string{"/var/cache/cachenode/disk1/cachenode": d.Dir},
-			Files: map[string]string{"/tmp/nginx.conf": "user root;\n" + config.Text, "/run/cachenode/README": ""},
+			Files: map[string]string{"/tmp/nginx.conf": "user root;\n" + text, "/run/cachenode/README": ""},
 		}
 		if e.Spec.Routing.TLS != v1alpha1.PeerTLSOff {
 			if err := b.certify(root.Files); err != nil {
