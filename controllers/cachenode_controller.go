@@ -75,7 +75,7 @@ type CacheNodeReconciler struct {
 type Cluster struct {
 	// Domain is the domain of the cluster's Services, usually cluster.local.
 	Domain string
-	// Resolvers are the DNS servers that nginx asks; empty means those in each pod's own resolv.conf.
+	// Resolvers are the DNS servers that agents ask; empty means those in each pod's own resolv.conf.
 	Resolvers []string
 	// AgentImage is the image that the pods get the agent from, by default the operator's own.
 	AgentImage      string

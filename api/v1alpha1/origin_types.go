@@ -66,7 +66,7 @@ type OriginServer struct {
 	// +optional
 	Service *ServiceReference `json:"service,omitempty"`
 
-	// host is an IPv4 address or a fully qualified name, as nginx's resolver knows no search domains. The name need not
+	// host is an IPv4 address or a fully qualified name, as no search domains are tried. The name need not
 	// exist yet; nginx follows its changes. At most 253 characters.
 	// +optional
 	// +kubebuilder:validation:MinLength=1

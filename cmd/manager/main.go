@@ -59,7 +59,7 @@ func parse(args []string) (options, error) {
 		"work only while this replica holds the lease, so that one of several works at a time")
 	flags.StringVar(&o.clusterDomain, "cluster-domain", "cluster.local", "the domain of the cluster's Services")
 	flags.StringVar(&o.resolvers, "resolvers", "",
-		"comma-separated addresses of the DNS servers that nginx asks for the origin; "+
+		"comma-separated addresses of the DNS servers that cache pods ask for names; "+
 			"default: those in each cache pod's /etc/resolv.conf")
 	flags.StringVar(&o.agentImage, "agent-image", "",
 		"the image from which new cache pods get the agent; "+

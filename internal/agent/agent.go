@@ -195,6 +195,7 @@ func (a *Agent) step(ctx context.Context) time.Duration {
 		a.refusal = nil // another is wanted now; the refused one is tried again if it is wanted again
 	}
 	a.mutex.Unlock()
+	problem = errors.Join(problem, a.configureResolver(*revision), a.resolver.Problem())
 	a.readPurges()
 	a.purger.Configure(tuning.TagHeaders(revision.Spec), a.policies(*revision)...)
 	a.purger.SetHides(revision.Spec.Purge.Unindexed != v1alpha1.UnindexedWait)

@@ -21,9 +21,6 @@ import (
 // bring renders a revision with the facts of the pod and gives it to nginx, if nginx does not have it. problem is what
 // prevented that, other than nginx refusing the revision.
 func (a *Agent) bring(ctx context.Context, revision agentapi.Revision) (again time.Duration, problem error) {
-	if err := a.configureResolver(revision); err != nil {
-		return checkInterval, err
-	}
 	facts, err := a.facts(revision)
 	if err != nil {
 		return checkInterval, err

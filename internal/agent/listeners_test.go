@@ -49,7 +49,14 @@ func TestListeners(t *testing.T) {
 		}
 	}
 	slices.Sort(got)
-	want := []string{ // each has limits: see server.PlainLimits, ReportLimits and LocalLimits; UDP has no connections
+	_, port, err := net.SplitHostPort(layout.ResolverAddress)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Each has limits: see server.PlainLimits, ReportLimits and LocalLimits, and nameConnections; UDP has no connections.
+	want := []string{
+		"tcp port " + port,
+		"udp " + layout.ResolverAddress,
 		fmt.Sprintf("tcp port %d", layout.MetricsPort),
 		fmt.Sprintf("tcp port %d", layout.AgentPort),
 		"udp " + layout.LogAddress,

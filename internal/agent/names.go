@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 
+	"golang.org/x/net/netutil"
+
 	"github.com/cachenode/cachenode-operator/internal/agent/podinfo"
 	"github.com/cachenode/cachenode-operator/internal/agent/resolver"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
@@ -68,6 +70,10 @@ func (a *Agent) serveNames(ctx context.Context, udp net.PacketConn, tcp net.List
 	return nil
 }
 
+// nameConnections is how many connections the resolver has at most. nginx makes one for an answer that is too long for
+// a datagram.
+const nameConnections = 64
+
 // listenForNames opens the resolver's sockets for UDP and TCP.
 func listenForNames(ctx context.Context, address string) (udp net.PacketConn, tcp net.Listener, err error) {
 	var config net.ListenConfig
@@ -78,5 +84,5 @@ func listenForNames(ctx context.Context, address string) (udp net.PacketConn, tc
 		_ = udp.Close()
 		return nil, nil, fmt.Errorf("the resolver: %w", err)
 	}
-	return udp, tcp, nil
+	return udp, netutil.LimitListener(tcp, nameConnections), nil
 }

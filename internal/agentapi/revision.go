@@ -53,7 +53,7 @@ type Revision struct {
 	CABundle string `json:"caBundle,omitempty"`
 	// ClusterDomain is the domain of the cluster's Services, usually cluster.local.
 	ClusterDomain string `json:"clusterDomain"`
-	// Resolvers are the DNS servers that nginx asks; empty for those of the pod's resolv.conf.
+	// Resolvers are the DNS servers that the agent asks; empty for those of the pod's resolv.conf.
 	Resolvers []string `json:"resolvers,omitempty"`
 }
 

@@ -43,6 +43,8 @@ func TestRouting(t *testing.T) {
 		{"the origin is asked once for an object, and one disk holds it", sharesKeys},
 		{"explain names the owner", explainsOwner},
 		{"a pod that is deleted costs no request", deletedOwner},
+		{"a pod that is replaced is found at its new address", replacedOwner},
+		{"an agent that is killed or hangs costs no request", failingAgent},
 		{"a pod that hangs costs no request of another pod", hangingOwner},
 		{"a pod that is killed costs no request of another pod", killedOwner},
 		{"a pod that is cut off costs no request of another pod", cutOffOwner},

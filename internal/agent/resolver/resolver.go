@@ -7,9 +7,13 @@ package resolver
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -56,8 +60,8 @@ type Resolver struct {
 	config Config
 	told   told
 	names  names
-	// last is the result of the last answer for each name that was logged.
-	last map[string]Result
+	// last is the last answer for each name that does not resolve.
+	last map[string]found
 }
 
 // Result is the kind of an answer.
@@ -74,7 +78,7 @@ const (
 // New returns a resolver that answers SERVFAIL until [Resolver.Configure]. counted is called with the result of each
 // answer.
 func New(log *slog.Logger, c clock.PassiveClock, counted func(Result)) *Resolver {
-	return &Resolver{log: log, clock: c, counted: counted, last: map[string]Result{}, names: names{}}
+	return &Resolver{log: log, clock: c, counted: counted, last: map[string]found{}, names: names{}}
 }
 
 // Configure replaces the configuration.
@@ -165,21 +169,37 @@ func (r *Resolver) find(ctx context.Context, name string) found {
 	return f
 }
 
-// note counts an answer, and logs it if it differs from the last one for the name.
+// note counts an answer, and logs it if its result differs from the last one for the name.
 func (r *Resolver) note(name string, f found) {
 	r.counted(f.result)
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
-	if before, ok := r.last[name]; before == f.result || (!ok && f.result == Resolved) {
-		return
-	}
-	if r.last[name] = f.result; f.result == Resolved {
+	before, failed := r.last[name]
+	if f.result == Resolved {
 		delete(r.last, name)
+	} else {
+		if len(r.last) >= maxNames {
+			clear(r.last)
+		}
+		r.last[name] = f
 	}
-	if len(r.last) > maxNames {
-		clear(r.last)
+	if before.result != f.result && (failed || f.result != Resolved) {
+		r.log.Info("a name resolves otherwise than before", "name", name, "result", f.result, "denied", f.denied)
 	}
-	r.log.Info("a name resolves otherwise than before", "name", name, "result", f.result, "denied", f.denied)
+}
+
+// Problem returns which names have no address for nginx because all their addresses are denied; nil if there are none.
+func (r *Resolver) Problem() error {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	var problems []error
+	for _, name := range slices.Sorted(maps.Keys(r.last)) {
+		if f := r.last[name]; f.result == Refused {
+			problems = append(problems, fmt.Errorf("%s leads only to addresses where no origin may be (%v): "+
+				"change where it leads, or spec.origin", name, f.denied[0]))
+		}
+	}
+	return errors.Join(problems...)
 }
 
 // canonical returns a name in lower case, without the dot of the root.

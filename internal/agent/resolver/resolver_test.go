@@ -330,6 +330,28 @@ func TestRemembers(t *testing.T) {
 	}
 }
 
+// TestProblem checks that a name whose addresses are denied is a problem until it has another one.
+func TestProblem(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, map[string][]string{"gone.example.com": {}})
+	const name = "www.example.com"
+	n.says(name, 0, name+". 1 A 127.0.0.1", name+". 1 A 169.254.169.254")
+	for _, name := range []string{name, "gone.example.com", "unknown.example.com"} {
+		n.ask(name)
+	}
+	const want = "www.example.com leads only to addresses where no origin may be (127.0.0.1): " +
+		"change where it leads, or spec.origin"
+	if err := n.resolver.Problem(); err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+	n.clock.SetTime(n.clock.Now().Add(time.Second))
+	n.says(name, 0, name+". 1 A 127.0.0.1", name+". 1 A 192.0.2.1")
+	n.ask(name)
+	if err := n.resolver.Problem(); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestPods checks that the operator's word on pods counts for a while, and the name server's after that.
 func TestPods(t *testing.T) {
 	t.Parallel()

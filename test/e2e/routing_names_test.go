@@ -1,0 +1,110 @@
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cachenode/cachenode-operator/internal/layout"
+	"github.com/cachenode/cachenode-operator/test/client/report"
+)
+
+// replacedOwner deletes a pod, and follows requests for its keys through another pod until the new one answers them.
+// How long that takes is logged: it has no bound in a test.
+func replacedOwner(t *testing.T, s *suite) {
+	s.handedOver(t) // of a change before
+	owners, paths := s.owners(t, 3), []string{}
+	for _, path := range fresh("replaced", 300) {
+		if owner, _, _, ok := owners.Holders("http://" + name + path); ok && owner == 2 {
+			paths = append(paths, path)
+		}
+	}
+	first, last := s.target(t, name+"-0"), s.target(t, name+"-2")
+	before := last.pod(t).UID
+	end := first.load(t, paths, 100, 16)
+	kubectl(t, "", "delete", "pod", last.name)
+	within(t, 3*time.Minute, func() string {
+		if pod := last.pod(t); pod.UID == before {
+			return "the pod is not replaced"
+		}
+		for _, r := range first.get(t, paths[:1]) {
+			if r.Hop != "peer" {
+				return fmt.Sprintf("%s is answered by %q", r.Path, r.Hop)
+			}
+		}
+		return ""
+	})
+	s.current(t)
+	results := end()
+	var began time.Time
+	for _, c := range last.pod(t).Status.ContainerStatuses {
+		if c.Name == layout.Container && c.State.Running != nil {
+			began = c.State.Running.StartedAt.Time
+		}
+	}
+	after := func(r report.Result) bool { return r.Began >= began.UnixMilli() }
+	found := int64(0)
+	for _, r := range results {
+		if after(r) && r.Hop == "peer" && (found == 0 || r.Began < found) {
+			found = r.Began
+		}
+	}
+	all := count(results, func(report.Result) bool { return true })
+	t.Logf("%s; the new pod answered its keys %.1f s after its nginx began", all,
+		time.UnixMilli(found).Sub(began).Seconds())
+	if all.failed > 0 || all.requests < 500 || found == 0 {
+		t.Errorf("%d of %d requests failed, answered again: %t: %v", all.failed, all.requests, found != 0, all.errors)
+	}
+}
+
+// failingAgent kills the agent of the pod that gets a load, and then stops it until nginx has asked it in vain. Neither
+// costs a request, and nginx keeps the addresses of the other pods.
+func failingAgent(t *testing.T, s *suite) {
+	p := s.target(t, name+"-0")
+	restarts := func() (count int32) {
+		for _, c := range p.pod(t).Status.InitContainerStatuses {
+			count += c.RestartCount
+		}
+		return count
+	}
+	signal := func(which string) {
+		inNginx(t, p.name, "sh", "-c", fmt.Sprintf(`for p in /proc/[0-9]*; do
+  case "$(tr '\0' ' ' <$p/cmdline)" in *"/agent run"*) kill -%s ${p#/proc/};; esac
+done 2>/dev/null; true`, which))
+	}
+	end := p.load(t, shared, 200, 16)
+	before := restarts()
+	cluster(t, "fault", "kill", string(p.pod(t).UID), "agent")
+	within(t, 2*time.Minute, func() string {
+		if restarts() == before {
+			return "the agent has not started again"
+		}
+		return ""
+	})
+	s.current(t)
+	const inVain = "could not be resolved (110: Operation timed out)"
+	asked := strings.Count(kubectl(t, "", "logs", p.name, "-c", layout.Container), inVain)
+	signal("STOP")
+	within(t, 2*time.Minute, func() string {
+		if strings.Count(kubectl(t, "", "logs", p.name, "-c", layout.Container), inVain) == asked {
+			return "nginx has not asked the agent"
+		}
+		return ""
+	})
+	stopped := time.Now().UnixMilli()
+	peers := 0
+	for _, r := range p.get(t, fresh("stopped", 100)) {
+		if r.Hop == "peer" {
+			peers++
+		}
+	}
+	signal("CONT")
+	s.current(t)
+	results := end()
+	all := count(results, func(report.Result) bool { return true })
+	t.Logf("%s; while the agent was stopped, other pods answered %d of 100 new objects", all, peers)
+	if all.failed > 0 || all.requests < 500 || peers == 0 || results[len(results)-1].Began < stopped {
+		t.Errorf("%d of %d requests failed: %v", all.failed, all.requests, all.errors)
+	}
+}
