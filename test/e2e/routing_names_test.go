@@ -2,9 +2,12 @@ package e2e
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	corev1 "k8s.io/api/core/v1"
 
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/test/client/report"
@@ -25,7 +28,9 @@ func replacedOwner(t *testing.T, s *suite) {
 	end := first.load(t, paths, 100, 16)
 	kubectl(t, "", "delete", "pod", last.name)
 	within(t, 3*time.Minute, func() string {
-		if pod := last.pod(t); pod.UID == before {
+		if !slices.ContainsFunc(s.cachePods(t), func(pod corev1.Pod) bool {
+			return pod.Name == last.name && pod.UID != before
+		}) {
 			return "the pod is not replaced"
 		}
 		for _, r := range first.get(t, paths[:1]) {
