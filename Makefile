@@ -51,14 +51,19 @@ fmt: ## Format the Go code.
 ##@ Tests
 .PHONY: test
 test: ## Everything: verify, lint, unit, envtest, chart and end to end on a real cluster.
-	@hack/setup
-	$(MAKE) verify
-	@hack/build-tool cluster >/dev/null # both parts need it
-	@hack/side-by-side "code=nice $(MAKE) test-code" "e2e=$(MAKE) test-e2e" # end-to-end tests mostly wait
+	@hack/timed table $(MAKE) --no-print-directory test-steps
+
+# End-to-end tests mostly wait. Both parts need the tools of the cluster.
+.PHONY: test-steps
+test-steps:
+	@hack/timed setup hack/setup
+	@hack/timed verify $(MAKE) verify
+	@hack/timed cluster hack/build-tool cluster >/dev/null
+	@hack/side-by-side "code=nice $(MAKE) test-code" "e2e=$(MAKE) test-e2e"
 
 .PHONY: test-code
 test-code: ## What needs no cluster.
-	$(MAKE) lint test-chart test-monitoring test-docs test-image test-http test-unit
+	@for step in lint test-chart test-monitoring test-docs test-image test-http test-unit; do hack/timed $$step $(MAKE) $$step; done
 
 .PHONY: licences
 licences: ## List the licences of what the programs are built of; one that is not known fails.

@@ -14,7 +14,7 @@ mkdir -p "$out"
 # build FOLDER OUT WHAT PACKAGE...: static programs from the module in a folder. One build for all compiles each package once.
 build() {
   mkdir -p "$2"
-  (cd "$1" && CGO_ENABLED=0 GOGC=400 "$top/hack/with-progress" "$3" "${*:4}" \
+  (cd "$1" && CGO_ENABLED=0 GOGC=400 "$top/hack/timed" "build $3" "$top/hack/with-progress" "$3" "${*:4}" \
     go build -v -trimpath -buildvcs=false -gcflags=all=-dwarf=false -ldflags '-s -w' -o "$2/" "${@:4}")
 }
 
