@@ -67,7 +67,13 @@ func replacedOwner(t *testing.T, s *suite) {
 // costs a request, and nginx keeps the addresses of the other pods.
 func failingAgent(t *testing.T, s *suite) {
 	p := s.target(t, name+"-0")
-	starts := func() int { return strings.Count(p.agentLog(t), "the agent starts") }
+	starts := func() string { // of this container, and of the program in it, which a shell starts again
+		restarts := int32(0)
+		for _, c := range p.pod(t).Status.InitContainerStatuses {
+			restarts += c.RestartCount
+		}
+		return fmt.Sprint(restarts, strings.Count(p.agentLog(t), "the agent starts"))
+	}
 	signal := func(which string) {
 		inNginx(t, p.name, "sh", "-c", fmt.Sprintf(`for p in /proc/[0-9]*; do
   case "$(tr '\0' ' ' <$p/cmdline)" in *"/agent run"*) kill -%s ${p#/proc/};; esac
