@@ -82,8 +82,8 @@ func failingAgent(t *testing.T, s *suite) {
 	}
 	signal := func(which string) {
 		inNginx(t, p.name, "sh", "-c", fmt.Sprintf(`for p in /proc/[0-9]*; do
-  case "$(tr '\0' ' ' <$p/cmdline)" in *"/agent run"*) kill -%s ${p#/proc/};; esac
-done 2>/dev/null; true`, which))
+  case "$(tr '\0' ' ' <$p/cmdline)" in %q*) kill -%s ${p#/proc/};; esac
+done 2>/dev/null; true`, layout.AgentDir+"/agent ", which))
 	}
 	end := p.load(t, shared, 200, 16)
 	before := starts()
