@@ -326,6 +326,7 @@ func (a *Agents) note(pod types.NamespacedName, uid types.UID, report agentapi.R
 	known.untold = news && !known.news.Allow()
 	known.Err = err
 	if err != nil {
+		known.heard = heard{} // it may be another process when it answers again
 		a.others.AddRateLimited(pod)
 	} else {
 		if changed && !known.untold { // otherwise a later read finds the change again

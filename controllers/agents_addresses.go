@@ -5,16 +5,19 @@ import (
 	"maps"
 	"net"
 	"net/netip"
+	"slices"
 	"strconv"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/layout"
+	"github.com/cachenode/cachenode-operator/internal/storage"
 )
 
 // tellInterval is the time after which an agent is told again where the pods are, although nothing has changed. It is
@@ -37,7 +40,7 @@ type heard struct {
 func (r *CacheNodeReconciler) locate(p *pass) {
 	var addresses map[string]netip.Addr
 	if stable, candidate := p.offered.stable, p.offered.candidate; sharesKeys(stable) || sharesKeys(candidate) {
-		addresses = podAddresses(p.pods)
+		addresses = podAddresses(p.pods, p.agents)
 	}
 	r.Agents.Locate(client.ObjectKeyFromObject(p.cacheNode), addresses)
 }
@@ -46,13 +49,15 @@ func sharesKeys(revision *agentapi.Revision) bool {
 	return revision != nil && revision.Spec.Routing.Mode == v1alpha1.RoutingSharded
 }
 
-// podAddresses returns the IPv4 addresses of pods whose nginx runs, by name. A pod that is being deleted serves until
-// its nginx has ended.
-func podAddresses(pods []corev1.Pod) map[string]netip.Addr {
+// podAddresses returns the IPv4 addresses of pods whose nginx runs, by name: of those that are ready, or whose agent has
+// reported that nginx answers. A pod that is not ready can serve, as one whose agent hangs does, or one that is being
+// deleted: until its nginx has ended. nginx in other pods would leave a pod alone for ten seconds that does not listen
+// yet.
+func podAddresses(pods []corev1.Pod, agents map[string]Observation) map[string]netip.Addr {
 	addresses := map[string]netip.Addr{}
 	for i := range pods {
 		pod := &pods[i]
-		if !isInitialized(pod) || isWaiting(pod) {
+		if hasNoNginx(pod) || (!storage.IsReady(pod) && agents[pod.Name].Report.Revision == "") {
 			continue
 		}
 		for _, ip := range pod.Status.PodIPs {
@@ -64,14 +69,11 @@ func podAddresses(pods []corev1.Pod) map[string]netip.Addr {
 	return addresses
 }
 
-// isWaiting is true for a pod whose nginx has not begun or has ended.
-func isWaiting(pod *corev1.Pod) bool {
-	for _, c := range pod.Status.ContainerStatuses {
-		if c.Name == layout.Container && c.State.Waiting != nil {
-			return true
-		}
-	}
-	return false
+// hasNoNginx is true for a pod whose nginx has not begun or has ended.
+func hasNoNginx(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
+		return c.Name == layout.Container && (c.State.Waiting != nil || c.State.Terminated != nil)
+	})
 }
 
 // Locate takes the addresses of a CacheNode's pods, by name; nil if its agents need not know them. A change is told to
@@ -107,6 +109,7 @@ func (a *Agents) tell(ctx context.Context, pod types.NamespacedName, current age
 	}
 	address := net.JoinHostPort(current.IP, strconv.Itoa(layout.AgentPort))
 	if err := a.inform(ctx, current.client, address, where.Addresses); err != nil {
+		log.FromContext(ctx).V(1).Info("telling an agent where the pods are", "pod", pod, "error", err.Error())
 		return // the next read tells it
 	}
 	a.mutex.Lock()

@@ -100,46 +100,57 @@ func testTellsAddresses(t *testing.T) {
 
 func TestPodAddresses(t *testing.T) {
 	t.Parallel()
-	initialized := []corev1.PodCondition{{Type: corev1.PodInitialized, Status: corev1.ConditionTrue}}
-	waiting := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}}
-	of := func(ips ...string) corev1.PodStatus {
-		status := corev1.PodStatus{Conditions: initialized}
+	of := func(ips ...string) (status corev1.PodStatus) {
 		for _, ip := range ips {
 			status.PodIPs = append(status.PodIPs, corev1.PodIP{IP: ip})
 		}
 		return status
 	}
-	starting, begins := of("10.0.0.1"), of("10.0.0.1")
-	starting.Conditions = nil
-	begins.ContainerStatuses = []corev1.ContainerStatus{{Name: layout.Container, State: waiting}}
-	agentWaits := of("10.0.0.1")
-	agentWaits.ContainerStatuses = []corev1.ContainerStatus{{Name: layout.AgentContainer, State: waiting}}
+	ready := func(status corev1.PodStatus) corev1.PodStatus {
+		status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+		return status
+	}
+	in := func(status corev1.PodStatus, container string, state corev1.ContainerState) corev1.PodStatus {
+		status.ContainerStatuses = []corev1.ContainerStatus{{Name: container, State: state}}
+		return status
+	}
+	waiting := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "ContainerCreating"}}
+	ended := corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{}}
+	serves := Observation{Report: agentapi.Report{Revision: "a"}}
 	for name, tt := range map[string]struct {
 		status  corev1.PodStatus
+		agent   Observation
 		deleted bool
 		want    string
 	}{
-		"runs":                        {status: of("10.0.0.1"), want: "10.0.0.1"},
-		"has both, IPv6 first":        {status: of("fd00::1", "10.0.0.1"), want: "10.0.0.1"},
-		"is being deleted":            {status: of("10.0.0.1"), deleted: true, want: "10.0.0.1"},
-		"has no address":              {status: of()},
-		"has only IPv6":               {status: of("fd00::1")},
-		"has an address that is none": {status: of("nowhere")},
-		"its agent has not begun":     {status: starting},
-		"its nginx has not begun":     {status: begins},
-		"its agent is started again":  {status: agentWaits, want: "10.0.0.1"},
+		"ready":                           {status: ready(of("10.0.0.1")), want: "10.0.0.1"},
+		"has both, IPv6 first":            {status: ready(of("fd00::1", "10.0.0.1")), want: "10.0.0.1"},
+		"not ready yet":                   {status: of("10.0.0.1")},
+		"not ready yet, but nginx serves": {status: of("10.0.0.1"), agent: serves, want: "10.0.0.1"},
+		"is being deleted":                {status: of("10.0.0.1"), agent: serves, deleted: true, want: "10.0.0.1"},
+		"its nginx has ended":             {status: in(of("10.0.0.1"), layout.Container, ended), agent: serves, deleted: true},
+		"its nginx waits to be restarted": {status: in(of("10.0.0.1"), layout.Container, waiting), agent: serves},
+		"its agent waits to be restarted": {
+			status: in(of("10.0.0.1"), layout.AgentContainer, waiting), agent: serves, want: "10.0.0.1",
+		},
+		"has no address":              {status: ready(of())},
+		"has only IPv6":               {status: ready(of("fd00::1"))},
+		"has an address that is none": {status: ready(of("nowhere"))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			pod := corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "edge-0"}, Status: tt.status}
+			pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "edge-0"}, Status: tt.status}
 			if tt.deleted {
 				pod.DeletionTimestamp = &metav1.Time{}
 			}
+			stripped, err := stripPod(pod) // as the cache has it
+			must(t, err)
 			want := map[string]netip.Addr{}
 			if tt.want != "" {
 				want["edge-0"] = netip.MustParseAddr(tt.want)
 			}
-			if diff := cmp.Diff(want, podAddresses([]corev1.Pod{pod}), cmpopts.EquateComparable(netip.Addr{})); diff != "" {
+			got := podAddresses([]corev1.Pod{*stripped.(*corev1.Pod)}, map[string]Observation{"edge-0": tt.agent})
+			if diff := cmp.Diff(want, got, cmpopts.EquateComparable(netip.Addr{})); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 		})

@@ -50,10 +50,11 @@ func (r *CacheNodeReconciler) decide(ctx context.Context, p *pass) error {
 	p.decision = &d
 	p.lookAgain(d.After)
 	p.offer = manifest.ConfigMap{Stable: texts[d.State.Stable], Candidate: texts[d.State.Candidate]}
-	if denied := r.Cluster.Policy.DeniedOriginRanges; len(denied) > 0 {
-		if p.offer.Denied, err = agentapi.WriteDenied(denied); err != nil {
-			return err
-		}
+	policy := agentapi.OriginPolicy{
+		DeniedRanges: r.Cluster.Policy.DeniedOriginRanges, Namespaces: r.Cluster.Policy.OriginNamespaces,
+	}
+	if p.offer.OriginPolicy, err = policy.Text(); err != nil {
+		return err
 	}
 	if d.State.Refused != nil {
 		refused, err := json.Marshal(d.State.Refused)

@@ -2,7 +2,9 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io/fs"
 	"net"
 	"net/netip"
 	"os"
@@ -24,7 +26,7 @@ func (a *Agent) configureResolver(revision agentapi.Revision) error {
 	if err != nil {
 		return err
 	}
-	denied, err := a.denied()
+	denied, err := a.denied(revision.Namespace)
 	if err != nil {
 		return err
 	}
@@ -37,7 +39,7 @@ func (a *Agent) configureResolver(revision agentapi.Revision) error {
 
 // denied returns the addresses that nginx is never told: where no origin may be, the pod's own, the API server's, and
 // those that the operator denies.
-func (a *Agent) denied() (d resolver.Denied, err error) {
+func (a *Agent) denied(namespace string) (d resolver.Denied, err error) {
 	d.Always = slices.Clone(validation.NoOrigin)
 	own, err := net.InterfaceAddrs()
 	if err != nil {
@@ -45,22 +47,35 @@ func (a *Agent) denied() (d resolver.Denied, err error) {
 	}
 	for _, address := range own {
 		if prefix, err := netip.ParsePrefix(address.String()); err == nil {
-			d.Always = append(d.Always, netip.PrefixFrom(prefix.Addr(), prefix.Addr().BitLen()))
+			d.Always = append(d.Always, one(prefix.Addr()))
 		}
 	}
-	if address, err := netip.ParseAddr(os.Getenv("KUBERNETES_SERVICE_HOST")); err == nil {
-		d.Services = append(d.Services, netip.PrefixFrom(address, address.BitLen()))
+	for _, variable := range apiServer {
+		if address, err := netip.ParseAddr(os.Getenv(variable)); err == nil {
+			d.Services = append(d.Services, one(address))
+		}
 	}
-	text, err := os.ReadFile(filepath.Join(a.Paths.Config, naming.DeniedOriginsKey))
-	if os.IsNotExist(err) { // an operator from before, or one that denies nothing
-		return d, nil
+	text, err := os.ReadFile(filepath.Join(a.Paths.Config, naming.OriginPolicyKey))
+	var policy agentapi.OriginPolicy
+	if !errors.Is(err, fs.ErrNotExist) { // an operator from before writes none
+		if err == nil {
+			policy, err = agentapi.ReadOriginPolicy(text)
+		}
+		if err != nil {
+			return d, err
+		}
 	}
-	if err != nil {
-		return d, err
-	}
-	d.Others, err = agentapi.ReadDenied(text)
-	return d, err
+	d.Others = policy.DeniedRanges
+	d.Namespaces = append(policy.Namespaces, namespace)
+	return d, nil
 }
+
+// apiServer are the environment variables in which the kubelet says where pods reach the API server. The first one can
+// be a name.
+var apiServer = []string{"KUBERNETES_SERVICE_HOST", "KUBERNETES_PORT_443_TCP_ADDR"}
+
+// one returns the range of a single address.
+func one(address netip.Addr) netip.Prefix { return netip.PrefixFrom(address, address.BitLen()) }
 
 // serveNames answers what nginx asks, until the context ends.
 func (a *Agent) serveNames(ctx context.Context, udp net.PacketConn, tcp net.Listener) error {

@@ -32,6 +32,9 @@ const LogAddress = "127.0.0.1:8085"
 // reaches it.
 const ResolverAddress = "127.0.0.1:8086"
 
+// NginxSockets are nginx's own sockets. A killed nginx leaves them, and another one cannot listen there.
+var NginxSockets = []string{GatewaySocket, PromoterSocket, DisksSocket}
+
 // Sockets of nginx's servers that only nginx itself uses.
 const (
 	// GatewaySocket is where the caches of the disks get objects: the server between them and the origin.

@@ -17,8 +17,8 @@ type ConfigMap struct {
 	Refused string
 	// Fleet says which pods share keys, and FleetUntil is the value of naming.AnnotationFleet; both are "" for none.
 	Fleet, FleetUntil string
-	// Denied are the ranges that no origin may have, as agentapi.WriteDenied writes them; "" for none.
-	Denied string
+	// OriginPolicy is an agentapi.OriginPolicy; "" for one that says nothing.
+	OriginPolicy string
 }
 
 func configMap(in Input) *corev1.ConfigMap {
@@ -38,8 +38,8 @@ func configMap(in Input) *corev1.ConfigMap {
 	if in.Config.Fleet != "" {
 		data[naming.FleetKey] = in.Config.Fleet
 	}
-	if in.Config.Denied != "" {
-		data[naming.DeniedOriginsKey] = in.Config.Denied
+	if in.Config.OriginPolicy != "" {
+		data[naming.OriginPolicyKey] = in.Config.OriginPolicy
 	}
 	if in.Config.Stable != "" {
 		data[naming.StableKey] = in.Config.Stable

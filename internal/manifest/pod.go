@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"strconv"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -42,9 +43,9 @@ exit $status`
 // beforeNginx kills the processes that a killed master has left, and deletes its sockets, at which nginx could not
 // listen again. It raises the limit on open files as far as the container allows: worker_rlimit_nofile is only about
 // workers.
-const beforeNginx = `for p in /proc/[0-9]*; do ` +
+var beforeNginx = `for p in /proc/[0-9]*; do ` +
 	`case "$(tr '\0' ' ' <$p/cmdline)" in "nginx: "*) kill -KILL ${p#/proc/};; esac; done 2>/dev/null
-  rm -f ` + layout.GatewaySocket + " " + layout.PromoterSocket + " " + layout.DisksSocket + `
+  rm -f ` + strings.Join(layout.NginxSockets, " ") + `
   ulimit -n "$(ulimit -H -n)"`
 
 func podTemplate(

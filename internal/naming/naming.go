@@ -95,8 +95,8 @@ const (
 	StableKey    = "stable.json"
 	CandidateKey = "candidate.json"
 	FleetKey     = "fleet.json"
-	// DeniedOriginsKey has the ranges of addresses that no origin may have.
-	DeniedOriginsKey = "denied-origins.json"
+	// OriginPolicyKey has what the operator's flags say about origins.
+	OriginPolicyKey = "origin-policy.json"
 )
 
 // PurgesKey is the key of a ConfigMap with a segment of the journal of purges.

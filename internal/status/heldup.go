@@ -48,6 +48,9 @@ func containerWaits(c corev1.ContainerStatus) string {
 	if ended := c.LastTerminationState.Terminated; ended != nil {
 		return strings.TrimSpace(fmt.Sprintf("restarts after exit code %d %s", ended.ExitCode, ended.Reason))
 	}
+	if c.State.Waiting == nil {
+		return ""
+	}
 	switch why := c.State.Waiting; why.Reason {
 	case "", "ContainerCreating", "PodInitializing": // the container is being created
 		return ""
@@ -60,15 +63,18 @@ func containerWaits(c corev1.ContainerStatus) string {
 	}
 }
 
-// Lagging returns the containers that wait, or have ended and are not ready again, with only what is read of them: the
-// cache holds thousands.
+// Lagging returns the containers that wait, have ended, or had ended and are not ready again, with only what is read of
+// them: the cache holds thousands.
 func Lagging(all []corev1.ContainerStatus) (some []corev1.ContainerStatus) {
 	for _, c := range all {
 		ended := c.LastTerminationState.Terminated
-		if c.Ready || (c.State.Waiting == nil && ended == nil) {
+		if c.Ready || (c.State.Waiting == nil && c.State.Terminated == nil && ended == nil) {
 			continue
 		}
 		kept := corev1.ContainerStatus{Name: c.Name, State: corev1.ContainerState{Waiting: c.State.Waiting}}
+		if c.State.Terminated != nil {
+			kept.State.Terminated = &corev1.ContainerStateTerminated{}
+		}
 		if ended != nil {
 			kept.LastTerminationState.Terminated = &corev1.ContainerStateTerminated{
 				ExitCode: ended.ExitCode, Reason: ended.Reason,

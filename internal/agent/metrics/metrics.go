@@ -122,8 +122,8 @@ func New(disks func() map[string]disk.State, files func() map[string]Files) *Met
 			"Configurations that the agent gave to nginx, by result: taken, refused or failed.", "result"),
 		names: counter("cachenode_name_lookups_total",
 			"Answers of the agent to nginx's questions for the address of a name, by result: resolved, "+
-				"absent (there is no such name or address), denied (only addresses where no origin may be) or failed "+
-				"(no name server answers; nginx keeps the addresses that it has).", "result"),
+				"absent (there is no such name or address), denied (only addresses where no origin may be), nobody (a pod that "+
+				"has no address now) or failed (no name server answers; nginx keeps the addresses that it has).", "result"),
 		rejected: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "cachenode_uncached_rejected_total",
 			Help: "Requests past their own disk that got 503, " +
@@ -144,7 +144,9 @@ func New(disks func() map[string]disk.State, files func() map[string]Files) *Met
 	for _, result := range []string{Taken, Refused, Failed} {
 		m.reloads.WithLabelValues(result)
 	}
-	for _, result := range []resolver.Result{resolver.Resolved, resolver.Absent, resolver.Refused, resolver.Failed} {
+	for _, result := range []resolver.Result{
+		resolver.Resolved, resolver.Absent, resolver.OnlyDenied, resolver.NoPod, resolver.Failed,
+	} {
 		m.names.WithLabelValues(string(result))
 	}
 	for _, source := range []string{FromPeer, FromDisk, FromOrigin} {

@@ -12,60 +12,71 @@ type Denied struct {
 	Always []netip.Prefix
 	// Services are denied beside these, but for the CacheNode's own pods: the API server.
 	Services []netip.Prefix
-	// Others are denied beside these for names that are no Service. They may have the networks of Services and pods: which
-	// Services may be origins is for the operator to say, by namespace.
+	// Others are denied beside these for names outside the cluster. They may have the networks of Services and pods.
 	Others []netip.Prefix
+	// Namespaces are those whose Services another name may stand for; "*" allows all. The names that nginx asks for are
+	// in the spec, so the operator has checked them.
+	Namespaces []string
 }
 
-// kind is whose name a name is.
-type kind int
-
-const (
-	ofOther kind = iota
-	ofService
-	ofPod
-)
-
-// kindOf returns whose name a name is.
-func (c Config) kindOf(name string) kind {
-	if pod, ok := strings.CutSuffix(name, "."+c.PodDomain); ok && !strings.Contains(pod, ".") {
-		return ofPod
-	}
-	if strings.HasSuffix(name, ".svc."+c.ClusterDomain) {
-		return ofService
-	}
-	return ofOther
-}
-
-// judge returns what nginx may be told of a reply. An address counts for the name that it belongs to, so a Service that
-// is an alias for another name gives no rights.
+// judge returns what nginx may be told of a reply.
 func (c Config) judge(r reply) (f found) {
-	for _, record := range r.records {
-		if c.denies(record) {
-			f.denied = append(f.denied, record.address)
+	denied, allowed := c.denied(r.chain)
+	for _, address := range r.addresses {
+		if !allowed || isIn(denied, address) {
+			f.denied = append(f.denied, address)
 		} else {
-			f.addresses = append(f.addresses, record.address)
+			f.addresses = append(f.addresses, address)
 		}
 	}
 	switch {
 	case len(f.addresses) > 0:
 		f.result = Resolved
 	case len(f.denied) > 0:
-		f.result = Refused
+		f.result = OnlyDenied
 	default:
 		f.result = Absent
 	}
 	return f
 }
 
-func (c Config) denies(r record) bool {
-	denied := c.Denied.Always
-	switch c.kindOf(r.owner) {
-	case ofPod:
-	case ofService:
-		denied = slices.Concat(denied, c.Denied.Services)
-	case ofOther:
-		denied = slices.Concat(denied, c.Denied.Services, c.Denied.Others)
+// denied returns what is denied for the last name of a chain of aliases that begins with the name that nginx asked for.
+// allowed is false if the first name must not stand for the last.
+//
+// Only the cluster's own name server says what a name of the cluster stands for. So a chain that leaves the cluster has
+// no more rights than a name outside, wherever it ends.
+func (c Config) denied(chain []string) (denied []netip.Prefix, allowed bool) {
+	first, last := chain[0], chain[len(chain)-1]
+	switch {
+	case c.isPod(first):
+		return c.Denied.Always, len(chain) == 1
+	case len(chain) > 1 && c.isInside(last) && !c.mayStandFor(last):
+		return nil, false
+	case slices.ContainsFunc(chain, func(name string) bool { return !c.isInside(name) }):
+		return slices.Concat(c.Denied.Always, c.Denied.Services, c.Denied.Others), true
 	}
-	return slices.ContainsFunc(denied, func(p netip.Prefix) bool { return p.Contains(r.address) })
+	return slices.Concat(c.Denied.Always, c.Denied.Services), true
+}
+
+// isPod is true for the name of a pod of the CacheNode.
+func (c Config) isPod(name string) bool {
+	pod, ok := strings.CutSuffix(name, "."+c.PodDomain)
+	return ok && !strings.Contains(pod, ".")
+}
+
+// isInside is true for a name in the cluster's domain.
+func (c Config) isInside(name string) bool { return strings.HasSuffix(name, "."+c.ClusterDomain) }
+
+// mayStandFor is true for the name of a Service, or of a pod of one, that a name may be an alias for.
+func (c Config) mayStandFor(name string) bool {
+	labels := strings.Split(strings.TrimSuffix(name, "."+c.ClusterDomain), ".")
+	n := len(labels)
+	if n < 3 || labels[n-1] != "svc" || (labels[n-2] == "default" && labels[n-3] == "kubernetes") {
+		return false
+	}
+	return slices.Contains(c.Denied.Namespaces, labels[n-2]) || slices.Contains(c.Denied.Namespaces, "*")
+}
+
+func isIn(ranges []netip.Prefix, address netip.Addr) bool {
+	return slices.ContainsFunc(ranges, func(p netip.Prefix) bool { return p.Contains(address) })
 }

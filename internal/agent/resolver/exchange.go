@@ -5,27 +5,79 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
+	"time"
 
 	"github.com/miekg/dns"
 )
 
-var (
-	errTooManyAliases = errors.New("too many aliases")
-	errNoServer       = errors.New("no name server is known yet")
-)
+// rounds is how often each name server is asked.
+const rounds = 2
 
-// exchange asks the name servers in order, several times, until one answers: with addresses, or that there are none.
-func exchange(ctx context.Context, name string, servers []netip.AddrPort) (*dns.Msg, error) {
-	err := errNoServer
-	for range tries {
-		for _, server := range servers {
-			var answer *dns.Msg
-			if answer, err = ask(ctx, name, server); err == nil {
-				return answer, nil
+// pace is how long the resolver waits for name servers.
+type pace struct {
+	// patience is how long nginx waits for an answer at most. It asks again after nginx's resolver_timeout, so a lookup
+	// goes on for lookupTimeout, and the next question finds its result.
+	patience time.Duration
+	// headStart is how long a name server may take until the next one is asked too.
+	headStart time.Duration
+	// repeatAfter is how long all of them may take until they are asked once more: datagrams can be lost.
+	repeatAfter time.Duration
+}
+
+// usual is the pace beside nginx.
+var usual = pace{patience: 1500 * time.Millisecond, headStart: 300 * time.Millisecond, repeatAfter: time.Second}
+
+// exchange asks the name servers, one after another, until one answers: with addresses, or that there are none. It
+// begins with the one that answered last.
+func (r *Resolver) exchange(ctx context.Context, name string, servers []netip.AddrPort) (*dns.Msg, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	r.mutex.Lock()
+	if i := slices.Index(servers, r.answered); i > 0 {
+		servers = slices.Concat(servers[i:], servers[:i])
+	}
+	r.mutex.Unlock()
+	type result struct {
+		answer *dns.Msg
+		server netip.AddrPort
+		err    error
+	}
+	left := slices.Repeat(servers, rounds)
+	results := make(chan result, len(left))
+	asked, failed, err := 0, 0, errors.New("no name server is known yet")
+	next := time.NewTimer(0)
+	defer next.Stop()
+	for failed < len(left) {
+		select {
+		case <-next.C:
+			if asked == len(left) {
+				continue
 			}
-			if ctx.Err() != nil {
-				return nil, err
+			server := left[asked]
+			asked++
+			go func() {
+				answer, err := ask(ctx, name, server)
+				results <- result{answer, server, err}
+			}()
+			if asked == len(servers) {
+				next.Reset(max(r.pace.headStart, r.pace.repeatAfter-time.Duration(len(servers))*r.pace.headStart))
+			} else {
+				next.Reset(r.pace.headStart)
 			}
+		case got := <-results:
+			if got.err == nil {
+				r.mutex.Lock()
+				defer r.mutex.Unlock()
+				r.answered = got.server
+				return got.answer, nil
+			}
+			failed, err = failed+1, got.err
+			if asked%len(servers) != 0 || failed == asked { // who fails at once gets no head start
+				next.Reset(0)
+			}
+		case <-ctx.Done():
+			return nil, errors.Join(err, ctx.Err())
 		}
 	}
 	return nil, err
@@ -34,19 +86,41 @@ func exchange(ctx context.Context, name string, servers []netip.AddrPort) (*dns.
 // ask asks one name server, by UDP, and by TCP if the answer is too long for that. Like nginx, it sends no EDNS.
 func ask(ctx context.Context, name string, server netip.AddrPort) (*dns.Msg, error) {
 	question := new(dns.Msg).SetQuestion(dns.Fqdn(name), dns.TypeA)
-	for _, network := range []string{"udp", "tcp"} {
-		client := dns.Client{Net: network, Timeout: tryTimeout, UDPSize: datagram}
-		answer, _, err := client.ExchangeContext(ctx, question, server.String())
-		if err != nil {
-			return nil, err
-		}
-		if answer.Truncated && network == "udp" {
-			continue
-		}
-		if answer.Rcode != dns.RcodeSuccess && answer.Rcode != dns.RcodeNameError {
-			return nil, fmt.Errorf("%s answers %s", server, dns.RcodeToString[answer.Rcode])
-		}
-		return answer, nil
+	answer, err := send(ctx, "udp", question, server)
+	if answer != nil && answer.Truncated { // also if it was cut within a record (RFC 2181, section 9)
+		answer, err = send(ctx, "tcp", question, server)
 	}
-	return nil, errors.New("unreachable: TCP returns")
+	if err != nil {
+		return nil, err
+	}
+	return answer, check(answer, question, server)
+}
+
+// send sends a question and receives the answer, until the context ends.
+func send(ctx context.Context, network string, question *dns.Msg, server netip.AddrPort) (*dns.Msg, error) {
+	client := dns.Client{Net: network, Timeout: lookupTimeout, UDPSize: datagram}
+	connection, err := client.DialContext(ctx, server.String())
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = connection.Close() }()
+	stop := context.AfterFunc(ctx, func() { _ = connection.Close() })
+	defer stop()
+	answer, _, err := client.ExchangeWithConnContext(ctx, question, connection)
+	return answer, err
+}
+
+// check returns an error for what does not say which addresses the name has, or that it has none.
+func check(answer, question *dns.Msg, server netip.AddrPort) error {
+	switch {
+	case !answer.Response || answer.Opcode != dns.OpcodeQuery || len(answer.Question) != 1 ||
+		canonical(answer.Question[0].Name) != canonical(question.Question[0].Name) ||
+		answer.Question[0].Qtype != dns.TypeA || answer.Question[0].Qclass != dns.ClassINET:
+		return fmt.Errorf("%s answers another question", server)
+	case answer.Rcode != dns.RcodeSuccess && answer.Rcode != dns.RcodeNameError:
+		return fmt.Errorf("%s answers %s", server, dns.RcodeToString[answer.Rcode])
+	case len(answer.Answer) == 0 && !answer.Authoritative && !answer.RecursionAvailable:
+		return fmt.Errorf("%s refers to other name servers: it must be one that asks them itself", server)
+	}
+	return nil
 }

@@ -2,6 +2,8 @@ package resolver
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/netip"
 	"slices"
 	"time"
@@ -10,27 +12,25 @@ import (
 )
 
 const (
-	// lookupTimeout limits a lookup, and tryTimeout one question to one name server.
+	// lookupTimeout limits a lookup.
 	lookupTimeout = 5 * time.Second
-	tryTimeout    = time.Second
-	// tries is how often each name server is asked.
-	tries = 2
-	// maxAliases is how many aliases are followed that a name server leaves to us.
+	// lateTTL is the least time for which the result of a lookup is kept that took longer than pace.patience: nginx asks again
+	// only after its resolver_timeout, and waits for as long then.
+	lateTTL = 5 * time.Second
+	// maxAliases is how many aliases are followed.
 	maxAliases = 8
+	// maxAddresses is how many addresses of a name count. nginx keeps those of an upstream in 1 MiB.
+	maxAddresses = 256
 	// maxNames is how many names are remembered. nginx asks for those of its configuration.
 	maxNames = 1024
 )
 
 // reply is what the name servers say of a name.
 type reply struct {
-	records []record
-	expires time.Time
-}
-
-// record is an address and the name that it belongs to.
-type record struct {
-	owner   string
-	address netip.Addr
+	// chain has the name that was asked for, and the names that it is an alias for; the last one has the addresses.
+	chain     []string
+	addresses []netip.Addr
+	expires   time.Time
 }
 
 // names remembers replies by name, at most maxNames.
@@ -52,86 +52,113 @@ func (n names) add(name string, r reply, now time.Time) {
 }
 
 // lookup returns what the name servers say of a name, or said a moment ago. Several questions for a name are one
-// lookup. ok is false if none has answered after patience: the lookup goes on, and the next question finds its result.
+// lookup. ok is false if none has answered in time: the result is then what they said last, the lookup goes on,
+// and the next question finds its result.
 func (r *Resolver) lookup(ctx context.Context, name string, c Config) (result reply, ok bool) {
+	begun := r.clock.Now()
 	r.mutex.Lock()
 	known, isKnown := r.names[name]
 	r.mutex.Unlock()
-	if isKnown && r.clock.Now().Before(known.expires) {
+	if !isKnown {
+		known.chain = []string{name}
+	}
+	if begun.Before(known.expires) {
 		return known, true
 	}
-	flight := r.flights.DoChan(name, func() (any, error) {
+	flight := r.flights.DoChan(fmt.Sprint(name, c.Servers), func() (any, error) {
 		ctx, cancel := context.WithTimeout(ctx, lookupTimeout)
 		defer cancel()
-		result, err := resolve(ctx, name, c.Servers, r.clock.Now)
-		if err == nil {
-			r.mutex.Lock()
-			defer r.mutex.Unlock()
-			r.names.add(name, result, r.clock.Now())
+		result, ttl, err := r.resolve(ctx, name, c.Servers)
+		if err != nil {
+			return result, err
 		}
-		return result, err
+		now := r.clock.Now()
+		if now.Sub(begun) >= r.pace.patience {
+			ttl = max(ttl, lateTTL)
+		}
+		result.expires = now.Add(ttl)
+		r.mutex.Lock()
+		defer r.mutex.Unlock()
+		r.names.add(name, result, now)
+		return result, nil
 	})
-	waiting, stop := context.WithTimeout(ctx, patience)
+	waiting, stop := context.WithTimeout(ctx, r.pace.patience)
 	defer stop()
 	select {
 	case done := <-flight:
 		if done.Err != nil {
-			return reply{}, false
+			return known, false
 		}
 		return done.Val.(reply), true //nolint:forcetypeassert // what the flight returns
 	case <-waiting.Done():
-		return reply{}, false
+		return known, false
 	}
 }
 
-// resolve asks the name servers for a name, and for the names that it is an alias for if they leave that to us.
-func resolve(
-	ctx context.Context, name string, servers []netip.AddrPort, now func() time.Time,
-) (result reply, err error) {
-	ttl := maxTTL
-	for range maxAliases {
-		answer, err := exchange(ctx, name, servers)
+// resolve asks the name servers for a name, and for the names that it is an alias for if they leave that to us. ttl is
+// for how long the result counts.
+func (r *Resolver) resolve(
+	ctx context.Context, name string, servers []netip.AddrPort,
+) (result reply, ttl time.Duration, err error) {
+	result.chain, ttl = []string{name}, maxTTL
+	for {
+		answer, err := r.exchange(ctx, result.chain[len(result.chain)-1], servers)
 		if err != nil {
-			return reply{}, err
+			return result, 0, err
 		}
-		records, alias, least := read(answer, name)
-		ttl = min(ttl, least)
-		if len(records) > 0 || alias == name {
-			return reply{records: records, expires: now().Add(max(ttl, minTTL))}, nil
+		before := len(result.chain)
+		least, err := result.read(answer)
+		if err != nil {
+			return result, 0, err
 		}
-		name = alias
+		ttl = max(min(ttl, least), minTTL)
+		// NXDOMAIN is about the last name of the chain (RFC 6604).
+		if len(result.addresses) > 0 || len(result.chain) == before || answer.Rcode == dns.RcodeNameError {
+			return result, ttl, nil
+		}
 	}
-	return reply{}, errTooManyAliases
 }
 
-// read returns the addresses in an answer, the name at the end of its chain of aliases, and the least TTL.
-func read(answer *dns.Msg, name string) (records []record, alias string, ttl time.Duration) {
+var (
+	errTooManyAliases = errors.New("too many aliases, or a circle of them")
+	errOtherOwners    = errors.New("the name server answers for other names")
+)
+
+// read takes the aliases of the chain's last name and the addresses at their end from an answer, and returns the least
+// TTL.
+func (r *reply) read(answer *dns.Msg) (ttl time.Duration, err error) {
 	ttl = maxTTL
-	aliases := map[string]string{}
+	aliases, addresses := map[string]string{}, map[string][]netip.Addr{}
 	for _, rr := range answer.Answer {
-		if cname, ok := rr.(*dns.CNAME); ok {
-			aliases[canonical(cname.Hdr.Name)] = canonical(cname.Target)
-			ttl = min(ttl, seconds(cname.Hdr.Ttl))
-		}
-	}
-	alias = name
-	for range aliases { // a chain is not longer, so a circle ends
-		if next, ok := aliases[alias]; ok {
-			alias = next
-		}
-	}
-	for _, rr := range answer.Answer {
-		a, ok := rr.(*dns.A)
-		if !ok || canonical(a.Hdr.Name) != alias {
+		owner := canonical(rr.Header().Name)
+		switch record := rr.(type) {
+		case *dns.CNAME:
+			aliases[owner] = canonical(record.Target)
+		case *dns.A:
+			if address, ok := netip.AddrFromSlice(record.A.To4()); ok {
+				addresses[owner] = append(addresses[owner], address)
+			}
+		default:
 			continue
 		}
-		if address, ok := netip.AddrFromSlice(a.A.To4()); ok {
-			records = append(records, record{owner: alias, address: address})
-			ttl = min(ttl, seconds(a.Hdr.Ttl))
+		ttl = min(ttl, time.Duration(rr.Header().Ttl)*time.Second)
+	}
+	for {
+		last := r.chain[len(r.chain)-1]
+		next, ok := aliases[last]
+		if !ok {
+			break
+		}
+		if r.chain = append(r.chain, next); len(r.chain) > maxAliases {
+			return 0, errTooManyAliases
 		}
 	}
-	slices.SortFunc(records, func(a, b record) int { return a.address.Compare(b.address) })
-	return slices.Compact(records), alias, ttl
+	list := addresses[r.chain[len(r.chain)-1]]
+	if len(list) == 0 && len(addresses) > 0 {
+		return 0, errOtherOwners
+	}
+	slices.SortFunc(list, netip.Addr.Compare)
+	list = slices.Compact(list)
+	r.addresses = list[:min(len(list), maxAddresses)]
+	return ttl, nil
 }
-
-func seconds(ttl uint32) time.Duration { return time.Duration(ttl) * time.Second }

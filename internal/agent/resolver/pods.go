@@ -22,11 +22,11 @@ type told struct {
 // address returns the address of a pod. known is false for a name of no pod, and if the operator has not said anything
 // for [agentapi.AddressesValid].
 func (t told) address(name string, c Config, now time.Time) (address netip.Addr, known bool) {
-	if c.kindOf(name) != ofPod || t.at.IsZero() || now.Sub(t.at) >= agentapi.AddressesValid {
+	if !c.isPod(name) || t.at.IsZero() || now.Sub(t.at) >= agentapi.AddressesValid {
 		return address, false
 	}
 	address, ok := t.pods[strings.TrimSuffix(name, "."+c.PodDomain)]
-	if !ok || c.denies(record{owner: name, address: address}) {
+	if !ok || isIn(c.Denied.Always, address) {
 		return Nobody, true
 	}
 	return address, true

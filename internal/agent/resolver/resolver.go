@@ -22,14 +22,13 @@ import (
 	"golang.org/x/sync/errgroup"
 	"golang.org/x/sync/singleflight"
 	"k8s.io/utils/clock"
+
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
 )
 
 const (
 	// datagram is how many bytes of an answer nginx reads. It sends no EDNS.
 	datagram = 4096
-	// patience is how long nginx waits for an answer at most. It asks again after nginx's resolver_timeout, so a lookup
-	// goes on for lookupTimeout, and the next question finds its result.
-	patience = 1500 * time.Millisecond
 	// podTTL is how long nginx keeps the address of a pod. It asks again one second later.
 	podTTL = time.Second
 	// minTTL and maxTTL are the bounds for what a name server says.
@@ -53,32 +52,40 @@ type Resolver struct {
 	clock clock.PassiveClock
 	// counted is called with the result of each answer.
 	counted func(Result)
+	pace    pace
 
 	flights singleflight.Group
 
 	mutex  sync.Mutex
 	config Config
-	told   told
-	names  names
-	// last is the last answer for each name that does not resolve.
-	last map[string]found
+	// answered is the name server that answered last.
+	answered netip.AddrPort
+	told     told
+	names    names
+	// last is the last answer for each name that does not resolve. began is when the resolver began.
+	last  map[string]found
+	began time.Time
 }
 
 // Result is the kind of an answer.
 type Result string
 
-// The results. Absent is for a name that does not exist or has no address.
+// The results. Absent is for a name that does not exist or has no address, OnlyDenied for one that has only denied
+// addresses, and NoPod for a pod that has none now.
 const (
-	Resolved Result = "resolved"
-	Absent   Result = "absent"
-	Refused  Result = "denied"
-	Failed   Result = "failed"
+	Resolved   Result = "resolved"
+	Absent     Result = "absent"
+	OnlyDenied Result = "denied"
+	NoPod      Result = "nobody"
+	Failed     Result = "failed"
 )
 
 // New returns a resolver that answers SERVFAIL until [Resolver.Configure]. counted is called with the result of each
 // answer.
 func New(log *slog.Logger, c clock.PassiveClock, counted func(Result)) *Resolver {
-	return &Resolver{log: log, clock: c, counted: counted, last: map[string]found{}, names: names{}}
+	return &Resolver{
+		log: log, clock: c, counted: counted, last: map[string]found{}, names: names{}, began: c.Now(), pace: usual,
+	}
 }
 
 // Configure replaces the configuration.
@@ -94,6 +101,7 @@ func (r *Resolver) Serve(ctx context.Context, udp net.PacketConn, tcp net.Listen
 	group, ctx := errgroup.WithContext(ctx)
 	handler := dns.HandlerFunc(func(w dns.ResponseWriter, question *dns.Msg) {
 		answer := r.answer(ctx, question)
+		answer.Compress = true
 		if w.RemoteAddr().Network() == "udp" {
 			answer.Truncate(datagram)
 		}
@@ -101,7 +109,10 @@ func (r *Resolver) Serve(ctx context.Context, udp net.PacketConn, tcp net.Listen
 	})
 	for _, server := range []*dns.Server{{PacketConn: udp, Handler: handler}, {Listener: tcp, Handler: handler}} {
 		group.Go(func() error {
-			stop := context.AfterFunc(ctx, func() { _, _ = udp.Close(), tcp.Close() })
+			stop := context.AfterFunc(ctx, func() {
+				_, _ = udp.Close(), tcp.Close()
+				_ = server.Shutdown() // ends connections, and waits for their answers
+			})
 			defer stop()
 			if err := server.ActivateAndServe(); ctx.Err() == nil {
 				return err
@@ -127,9 +138,9 @@ func (r *Resolver) answer(ctx context.Context, question *dns.Msg) *dns.Msg {
 	switch found.result {
 	case Failed:
 		answer.Rcode = dns.RcodeServerFailure
-	case Absent, Refused:
+	case Absent, OnlyDenied:
 		answer.Rcode = dns.RcodeNameError
-	case Resolved:
+	case Resolved, NoPod:
 		for _, address := range found.addresses {
 			answer.Answer = append(answer.Answer, &dns.A{A: address.AsSlice(), Hdr: dns.RR_Header{
 				Name: asked.Name, Rrtype: dns.TypeA, Class: dns.ClassINET, Ttl: uint32(found.ttl.Seconds()),
@@ -146,6 +157,7 @@ type found struct {
 	ttl       time.Duration
 	// denied are the addresses that are left out.
 	denied []netip.Addr
+	at     time.Time
 }
 
 // find returns what is known of a name, and asks the name servers if it has to.
@@ -154,16 +166,21 @@ func (r *Resolver) find(ctx context.Context, name string) found {
 	config, now := r.config, r.clock.Now()
 	address, known := r.told.address(name, config, now)
 	r.mutex.Unlock()
-	if known {
+	switch {
+	case known && address == Nobody:
+		return found{result: NoPod, addresses: []netip.Addr{address}, ttl: podTTL}
+	case known:
 		return found{result: Resolved, addresses: []netip.Addr{address}, ttl: podTTL}
+	case config.isPod(name) && now.Sub(r.began) < agentapi.AddressesValid:
+		return found{result: Failed} // the operator may be about to tell; what nginx has from before is as good until then
 	}
 	reply, ok := r.lookup(ctx, name, config)
-	if !ok {
-		return found{result: Failed}
-	}
 	f := config.judge(reply)
 	f.ttl = max(reply.expires.Sub(r.clock.Now()), minTTL)
-	if config.kindOf(name) == ofPod {
+	if !ok && len(f.denied) == 0 { // what nginx has been told must not stay if it is denied now
+		return found{result: Failed}
+	}
+	if config.isPod(name) {
 		f.ttl = podTTL
 	}
 	return f
@@ -174,8 +191,9 @@ func (r *Resolver) note(name string, f found) {
 	r.counted(f.result)
 	r.mutex.Lock()
 	defer r.mutex.Unlock()
+	f.at = r.clock.Now()
 	before, failed := r.last[name]
-	if f.result == Resolved {
+	if f.result == Resolved || f.result == NoPod {
 		delete(r.last, name)
 	} else {
 		if len(r.last) >= maxNames {
@@ -183,10 +201,13 @@ func (r *Resolver) note(name string, f found) {
 		}
 		r.last[name] = f
 	}
-	if before.result != f.result && (failed || f.result != Resolved) {
-		r.log.Info("a name resolves otherwise than before", "name", name, "result", f.result, "denied", f.denied)
+	if _, fails := r.last[name]; before.result != f.result && (failed || fails) {
+		r.log.Info("nginx asks for a name", "name", name, "result", f.result, "denied", f.denied)
 	}
 }
+
+// forgotten is how long a name counts that nginx no longer asks for. nginx asks again after eleven seconds at most.
+const forgotten = 30 * time.Second
 
 // Problem returns which names have no address for nginx because all their addresses are denied; nil if there are none.
 func (r *Resolver) Problem() error {
@@ -194,7 +215,7 @@ func (r *Resolver) Problem() error {
 	defer r.mutex.Unlock()
 	var problems []error
 	for _, name := range slices.Sorted(maps.Keys(r.last)) {
-		if f := r.last[name]; f.result == Refused {
+		if f := r.last[name]; f.result == OnlyDenied && r.clock.Since(f.at) < forgotten {
 			problems = append(problems, fmt.Errorf("%s leads only to addresses where no origin may be (%v): "+
 				"change where it leads, or spec.origin", name, f.denied[0]))
 		}

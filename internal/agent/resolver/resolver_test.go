@@ -41,6 +41,8 @@ var ranges = Denied{
 	Always:   []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("169.254.0.0/16")},
 	Services: []netip.Prefix{netip.MustParsePrefix("10.96.0.1/32")},
 	Others:   []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
+
+	Namespaces: []string{"shop"},
 }
 
 func newNetwork(t *testing.T, zone map[string][]string) *network {
@@ -53,6 +55,7 @@ func newNetwork(t *testing.T, zone map[string][]string) *network {
 		defer n.mutex.Unlock()
 		n.results[r]++
 	})
+	n.resolver.pace = pace{patience: time.Minute, headStart: time.Minute, repeatAfter: time.Minute}
 	server := n.serve(func(udp net.PacketConn, tcp net.Listener) {
 		for _, s := range []*dns.Server{
 			{PacketConn: udp, Handler: dns.HandlerFunc(n.nameServer)}, {Listener: tcp, Handler: dns.HandlerFunc(n.nameServer)},
@@ -120,6 +123,7 @@ func (n *network) nameServer(w dns.ResponseWriter, question *dns.Msg) {
 		}
 		answer.Answer = append(answer.Answer, rr)
 	}
+	answer.RecursionAvailable, answer.Compress = true, true
 	if w.RemoteAddr().Network() == "udp" {
 		answer.Truncate(dns.MinMsgSize)
 	}
@@ -170,6 +174,7 @@ func resolved(ttl uint32, addresses ...string) answered {
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	const service, pod = "origin.shop.svc.cluster.local", "edge-1.edge-pods.shop.svc.cluster.local"
+	const vault = "vault.secrets.svc.cluster.local"
 	nameError, failure := answered{Rcode: "NXDOMAIN"}, answered{Rcode: "SERVFAIL"}
 	for name, tt := range map[string]struct {
 		ask   string // www.example.com if it is empty
@@ -198,9 +203,10 @@ func TestAnswers(t *testing.T) {
 		},
 		"aliases in a circle": {
 			zone: []string{"www.example.com. 4 CNAME a.example.net.", "a.example.net. 4 CNAME www.example.com."},
-			want: nameError,
+			want: failure,
 		},
-		"aliases in a circle, one by one": {zone: []string{"www.example.com. 9 CNAME c.example.net."}, want: failure},
+		"aliases in a circle, one by one":  {zone: []string{"www.example.com. 9 CNAME c.example.net."}, want: failure},
+		"only an address of somebody else": {zone: []string{"other.example.com. 5 A 192.0.2.9"}, want: failure},
 		"an address of somebody else": {
 			zone: []string{"www.example.com. 5 A 192.0.2.1", "other.example.com. 5 A 192.0.2.9"},
 			want: resolved(5, "192.0.2.1"),
@@ -225,10 +231,41 @@ func TestAnswers(t *testing.T) {
 		"a Service that is an alias for a public name": {
 			ask: service, zone: []string{service + ". 5 CNAME a.example.net.", "a.example.net. 5 A 10.244.0.1"}, want: nameError,
 		},
-		"a Service that is an alias for a Service": {
+		"a Service that is an alias for a Service of an allowed namespace": {
 			ask: service, want: resolved(5, "10.96.8.8"),
 			zone: []string{service + ". 5 CNAME other.shop.svc.cluster.local.", "other.shop.svc.cluster.local. 5 A 10.96.8.8"},
 		},
+		"a Service that is an alias for one of another namespace": {
+			ask: service, want: nameError, zone: []string{service + ". 5 CNAME " + vault + ".", vault + ". 5 A 10.96.9.9"},
+		},
+		"a Service that is an alias for the API server": {
+			ask: service, want: nameError,
+			zone: []string{service + ". 5 CNAME kubernetes.default.svc.cluster.local.", "kubernetes.default.svc.cluster.local. 5 A 192.0.2.9"},
+		},
+		"a name outside that is an alias for one of another namespace": {
+			zone: []string{"www.example.com. 5 CNAME " + vault + ".", vault + ". 5 A 192.0.2.9"}, want: nameError,
+		},
+		"that alias, left to us": {zone: []string{"www.example.com. 5 CNAME " + vault + "."}, want: nameError},
+		"that alias, said not to be": {
+			zone: []string{"www.example.com. 5 CNAME " + vault + "."}, rcode: dns.RcodeNameError, want: nameError,
+		},
+		"a name outside that claims to be an allowed Service": {
+			zone: []string{"www.example.com. 5 CNAME " + service + ".", service + ". 5 A 10.244.0.1"}, want: nameError,
+		},
+		"a name outside that is an allowed Service elsewhere": {
+			zone: []string{"www.example.com. 5 CNAME " + service + ".", service + ". 5 A 192.0.2.9"},
+			want: resolved(5, "192.0.2.9"),
+		},
+		"a name outside that claims to be a pod": {
+			zone: []string{"www.example.com. 5 CNAME " + pod + ".", pod + ". 5 A 10.96.0.1"}, want: nameError,
+		},
+		"a Service that leaves the cluster and comes back": {
+			ask: service, want: nameError, zone: []string{
+				service + ". 5 CNAME www.example.com.", "www.example.com. 5 CNAME other.shop.svc.cluster.local.",
+				"other.shop.svc.cluster.local. 5 A 10.244.0.1",
+			},
+		},
+		"a pod that is an alias": {ask: pod, zone: []string{pod + ". 5 CNAME www.example.com.", "www.example.com. 5 A 192.0.2.9"}, want: nameError},
 		"a name that ends like the cluster's": {
 			ask: "x.evilcluster.local", zone: []string{"x.evilcluster.local. 5 A 10.244.0.1"}, want: nameError,
 		},
@@ -244,7 +281,9 @@ func TestAnswers(t *testing.T) {
 				"b.example.net": {"b.example.net. 9 A 192.0.2.7"},
 				"c.example.net": {"c.example.net. 9 CNAME d.example.net."},
 				"d.example.net": {"d.example.net. 9 CNAME c.example.net."},
+				vault:           {vault + ". 9 A 192.0.2.9"},
 			})
+			n.clock.SetTime(n.clock.Now().Add(agentapi.AddressesValid)) // the operator says nothing
 			if tt.ask == "" {
 				tt.ask = "www.example.com"
 			}
@@ -260,7 +299,7 @@ func TestAnswers(t *testing.T) {
 func TestLongAnswers(t *testing.T) {
 	t.Parallel()
 	n := newNetwork(t, map[string][]string{})
-	const name = "many.example.com"
+	const name = "an-origin-with-a-long-name-and-many-addresses.a-team-with-a-long-name.svc.cluster.local"
 	var records []string
 	for i := range 1000 {
 		records = append(records, fmt.Sprintf("%s. 5 A 192.0.%d.%d", name, i/250, i%250))
@@ -272,7 +311,7 @@ func TestLongAnswers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got.Truncated == isWhole || (len(got.Answer) == 1000) != isWhole {
+		if got.Truncated == isWhole || (len(got.Answer) == maxAddresses) != isWhole {
 			t.Errorf("%s: %d addresses, truncated %t", protocol, len(got.Answer), got.Truncated)
 		}
 	}
@@ -320,9 +359,9 @@ func TestRemembers(t *testing.T) {
 	step(time.Second, resolved(1, "192.0.2.1"), 1)
 	step(time.Second, resolved(5, "192.0.2.2"), 2)
 	n.says("www.example.com", dns.RcodeServerFailure)
-	step(5*time.Second, answered{Rcode: "SERVFAIL"}, 2+tries) // nginx keeps 192.0.2.2
+	step(5*time.Second, answered{Rcode: "SERVFAIL"}, 2+rounds) // nginx keeps 192.0.2.2
 	n.says("www.example.com", 0, "www.example.com. 5 A 192.0.2.2")
-	step(0, resolved(5, "192.0.2.2"), 3+tries)
+	step(0, resolved(5, "192.0.2.2"), 3+rounds)
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
 	if diff := cmp.Diff(map[Result]int{Resolved: 5, Failed: 1}, n.results); diff != "" {
@@ -350,6 +389,43 @@ func TestProblem(t *testing.T) {
 	if err := n.resolver.Problem(); err != nil {
 		t.Error(err)
 	}
+	n.clock.SetTime(n.clock.Now().Add(time.Second))
+	n.says(name, 0, name+". 1 A 127.0.0.1")
+	n.ask(name)
+	n.clock.SetTime(n.clock.Now().Add(forgotten)) // nginx asks for another name since an edit
+	if err := n.resolver.Problem(); err != nil {
+		t.Errorf("nobody asks for the name: %v", err)
+	}
+}
+
+// TestDeniedLater checks that nginx does not keep an address that is denied from now on, while no name server answers.
+func TestDeniedLater(t *testing.T) {
+	t.Parallel()
+	const name = "www.example.com"
+	n := newNetwork(t, map[string][]string{name: {name + ". 1 A 192.0.2.1", name + ". 1 A 198.51.100.1"}})
+	n.ask(name)
+	deny := func(ranges ...string) {
+		c := n.resolver.config
+		for _, r := range ranges {
+			c.Denied.Others = append(c.Denied.Others, netip.MustParsePrefix(r))
+		}
+		n.resolver.Configure(c)
+	}
+	n.clock.SetTime(n.clock.Now().Add(time.Second))
+	n.says(name, dns.RcodeServerFailure)
+	for _, step := range []struct {
+		denied []string
+		want   answered
+	}{
+		{nil, answered{Rcode: "SERVFAIL"}},
+		{[]string{"192.0.2.0/24"}, resolved(1, "198.51.100.1")},
+		{[]string{"198.51.100.0/24"}, answered{Rcode: "NXDOMAIN"}},
+	} {
+		deny(step.denied...)
+		if diff := cmp.Diff(step.want, n.ask(name)); diff != "" {
+			t.Errorf("with %v denied: %s", step.denied, diff)
+		}
+	}
 }
 
 // TestPods checks that the operator's word on pods counts for a while, and the name server's after that.
@@ -364,6 +440,8 @@ func TestPods(t *testing.T) {
 			t.Errorf("pod %d: %s", pod, diff)
 		}
 	}
+	want(1, answered{Rcode: "SERVFAIL"}) // the operator may be about to tell
+	n.clock.SetTime(n.clock.Now().Add(agentapi.AddressesValid))
 	want(1, resolved(1, "10.244.9.9"))
 	n.resolver.Tell(agentapi.Addresses{Pods: map[string]netip.Addr{
 		"edge-1": address("10.244.1.1"), "edge-2": address("127.0.0.1"), "edge-3": address("2001:db8::1"),
@@ -435,7 +513,19 @@ func TestNamesAreBounded(t *testing.T) {
 			t.Fatalf("%d names", len(known))
 		}
 	}
-	if known.add("old", reply{expires: now}, now); len(known) == maxNames {
-		t.Error("nothing was forgotten")
+	clear(known)
+	known.add("lasts", reply{expires: now.Add(time.Hour)}, now)
+	for i := range maxNames {
+		known.add(fmt.Sprint(i), reply{expires: now.Add(time.Minute)}, now)
+	}
+	if _, ok := known["lasts"]; ok {
+		t.Error("all were in use, and one was kept")
+	}
+	known.add("lasts", reply{expires: now.Add(time.Hour)}, now)
+	for i := range maxNames {
+		known.add(fmt.Sprint("other", i), reply{expires: now.Add(time.Minute)}, now.Add(2*time.Minute))
+	}
+	if _, ok := known["lasts"]; !ok {
+		t.Error("a name was forgotten although others were over")
 	}
 }

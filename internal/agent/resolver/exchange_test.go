@@ -1,0 +1,182 @@
+package resolver
+
+import (
+	"net"
+	"net/netip"
+	"testing"
+	"time"
+
+	"github.com/miekg/dns"
+)
+
+// rawServer answers each datagram with the bytes that reply returns; nil for nothing.
+func rawServer(t *testing.T, socket net.PacketConn, reply func(question *dns.Msg) []byte) netip.AddrPort {
+	t.Helper()
+	t.Cleanup(func() { _ = socket.Close() })
+	go func() {
+		buffer := make([]byte, datagram)
+		for {
+			n, from, err := socket.ReadFrom(buffer)
+			if err != nil {
+				return
+			}
+			question := new(dns.Msg)
+			if question.Unpack(buffer[:n]) != nil {
+				continue
+			}
+			if text := reply(question); text != nil {
+				_, _ = socket.WriteTo(text, from)
+			}
+		}
+	}()
+	return netip.MustParseAddrPort(socket.LocalAddr().String())
+}
+
+func loopback(t *testing.T) net.PacketConn {
+	t.Helper()
+	socket, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return socket
+}
+
+// silent is a name server that does not answer.
+func silent(t *testing.T) netip.AddrPort {
+	t.Helper()
+	return rawServer(t, loopback(t), func(*dns.Msg) []byte { return nil })
+}
+
+func (n *network) use(servers ...netip.AddrPort) {
+	n.resolver.mutex.Lock()
+	c := n.resolver.config
+	n.resolver.mutex.Unlock()
+	c.Servers = servers
+	n.resolver.Configure(c)
+}
+
+func record(t *testing.T, text string) dns.RR {
+	t.Helper()
+	rr, err := dns.NewRR(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return rr
+}
+
+// TestNobodyHasSaidSo checks that what is no answer to the question removes no address from nginx.
+func TestNobodyHasSaidSo(t *testing.T) {
+	t.Parallel()
+	reply := func(change func(*dns.Msg)) func(*dns.Msg) *dns.Msg {
+		return func(question *dns.Msg) *dns.Msg {
+			m := new(dns.Msg).SetReply(question)
+			m.RecursionAvailable = true
+			change(m)
+			return m
+		}
+	}
+	for name, tt := range map[string]func(*dns.Msg) *dns.Msg{
+		"the question comes back": func(question *dns.Msg) *dns.Msg { return question },
+		"for another name":        reply(func(m *dns.Msg) { m.Question[0].Name = "other.example.com." }),
+		"for another type":        reply(func(m *dns.Msg) { m.Question[0].Qtype = dns.TypeAAAA }),
+		"for another class":       reply(func(m *dns.Msg) { m.Question[0].Qclass = dns.ClassCHAOS }),
+		"another name is not there": reply(func(m *dns.Msg) {
+			m.Rcode, m.Question[0].Name = dns.RcodeNameError, "other.example.com."
+		}),
+		"of another kind": reply(func(m *dns.Msg) { m.Opcode = dns.OpcodeNotify }),
+		"a header alone":  reply(func(m *dns.Msg) { m.Question = nil }),
+		"a referral": reply(func(m *dns.Msg) {
+			m.RecursionAvailable = false
+			m.Ns = append(m.Ns, record(t, "example.com. 5 NS ns.example.com."))
+		}),
+		"addresses of a wildcard": reply(func(m *dns.Msg) {
+			m.Answer = append(m.Answer, record(t, "*.example.com. 5 A 192.0.2.1"))
+		}),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := newNetwork(t, nil)
+			n.use(rawServer(t, loopback(t), func(question *dns.Msg) []byte {
+				text, err := tt(question).Pack()
+				if err != nil {
+					t.Error(err)
+				}
+				return text
+			}))
+			if got := n.ask("www.example.com"); got.Rcode != "SERVFAIL" {
+				t.Errorf("nginx gets %s", got.Rcode)
+			}
+		})
+	}
+}
+
+// TestSilentServers checks that the next name server is asked while others are silent, and that a lookup that nginx has
+// not waited for is found by its next question.
+func TestSilentServers(t *testing.T) {
+	t.Parallel()
+	for name, p := range map[string]pace{
+		"in time":  {patience: time.Minute, headStart: time.Millisecond, repeatAfter: time.Minute},
+		"too late": {patience: time.Millisecond, headStart: 10 * time.Millisecond, repeatAfter: time.Minute},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			n := newNetwork(t, map[string][]string{"www.example.com": {"www.example.com. 1 A 192.0.2.1"}})
+			n.resolver.pace = p
+			n.use(silent(t), silent(t), n.resolver.config.Servers[0])
+			got := n.ask("www.example.com")
+			for end := time.Now().Add(time.Minute); name == "too late" && got.Rcode == "SERVFAIL" && time.Now().Before(end); {
+				got = n.ask("www.example.com")
+			}
+			if got.Rcode != "NOERROR" {
+				t.Errorf("got %v", got)
+			}
+		})
+	}
+}
+
+// TestOtherServers checks that a question does not wait for name servers of before.
+func TestOtherServers(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, map[string][]string{"www.example.com": {"www.example.com. 5 A 192.0.2.1"}})
+	n.resolver.pace.patience = time.Millisecond
+	alive := n.resolver.config.Servers
+	n.use(silent(t))
+	if got := n.ask("www.example.com"); got.Rcode != "SERVFAIL" {
+		t.Errorf("of a silent name server: %v", got)
+	}
+	n.resolver.pace.patience = time.Minute
+	n.use(alive...)
+	if got := n.ask("www.example.com"); got.Rcode != "NOERROR" {
+		t.Errorf("of one that answers: %v", got)
+	}
+}
+
+// TestCutOff checks that an answer that was cut within a record is asked for by TCP (RFC 2181, section 9).
+func TestCutOff(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, nil)
+	whole := func(question *dns.Msg) *dns.Msg {
+		m := new(dns.Msg).SetReply(question)
+		for range 100 {
+			m.Answer = append(m.Answer, record(t, "www.example.com. 5 A 192.0.2.1"))
+		}
+		return m
+	}
+	server := n.serve(func(udp net.PacketConn, tcp net.Listener) {
+		rawServer(t, udp, func(question *dns.Msg) []byte {
+			m := whole(question)
+			m.Truncated = true
+			text, err := m.Pack()
+			if err != nil {
+				t.Error(err)
+			}
+			return text[:dns.MinMsgSize]
+		})
+		handler := func(w dns.ResponseWriter, question *dns.Msg) { _ = w.WriteMsg(whole(question)) }
+		go func() { _ = (&dns.Server{Listener: tcp, Handler: dns.HandlerFunc(handler)}).ActivateAndServe() }()
+	})
+	n.use(netip.MustParseAddrPort(server))
+	if got := n.ask("www.example.com"); got.Rcode != "NOERROR" {
+		t.Errorf("got %v", got)
+	}
+}
