@@ -14,10 +14,10 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/config/crd"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/cachekey"
 	"github.com/cachenode/cachenode-operator/internal/edit"
 	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/manifest"
-	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 )
 
 // The classes of changes, as docs/concepts/changes.md names them.
@@ -285,9 +285,9 @@ func checkCached(t *testing.T, path, value, documented string) {
 // keysOf returns the keys of a few requests, each of them in slices if there are slices.
 func keysOf(c v1alpha1.CachePolicy) (keys []string) {
 	for _, uri := range []string{"/a", "/a?a=b", "/a?b=c&a=b", "/b%20c?x=y"} {
-		key := cache.Key(c, cache.Request{Method: "GET", Scheme: "http", Host: "www.example.com", URI: uri})
+		key := cachekey.Of(c, cachekey.Request{Method: "GET", Scheme: "http", Host: "www.example.com", URI: uri})
 		if c.Slice != nil {
-			key = cache.SliceKey(c, key, 0)
+			key = cachekey.SliceKey(c, key, 0)
 		}
 		keys = append(keys, key)
 	}

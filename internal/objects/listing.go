@@ -3,7 +3,8 @@ package objects
 import (
 	"cmp"
 	"slices"
-	"strings"
+
+	"github.com/cachenode/cachenode-operator/internal/cachekey"
 )
 
 // Order is the order in which objects are listed.
@@ -54,7 +55,7 @@ func (l *Listing) Add(o Object) {
 	if l.query.Groups == 0 {
 		return
 	}
-	if name := GroupOf(o.Key, l.query.Depth); name != l.group.Name {
+	if name := cachekey.GroupOf(o.Key, l.query.Depth); name != l.group.Name {
 		l.endGroup()
 		l.group = Group{Name: name}
 	}
@@ -96,23 +97,4 @@ func (l *Listing) Store(problem string) Store {
 	l.endGroup()
 	l.store.Problem = problem
 	return l.store
-}
-
-// GroupOf is the beginning of a key, up to the host and so many parts of the path. A key without a scheme or a host has
-// a group too: its path alone, for instance.
-func GroupOf(key string, depth int) string {
-	path, _, _ := strings.Cut(key, "?")
-	at := 0
-	if _, rest, ok := strings.Cut(path, "://"); ok {
-		at = len(path) - len(rest)
-	}
-	for part := 0; ; part++ {
-		slash := strings.IndexByte(path[at:], '/')
-		if slash < 0 {
-			return path
-		}
-		if at += slash + 1; part == depth {
-			return path[:at]
-		}
-	}
 }

@@ -13,7 +13,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
-	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
+	"github.com/cachenode/cachenode-operator/internal/cachekey"
 	"github.com/cachenode/cachenode-operator/internal/purge"
 )
 
@@ -137,7 +137,7 @@ func FuzzPatterns(f *testing.F) {
 		if i := strings.LastIndex(rest, ":"); i >= 0 && !strings.HasSuffix(rest, "]") {
 			host = rest[:i]
 		}
-		want := cache.Key(usual, cache.Request{Method: "GET", Scheme: strings.ToLower(scheme), Host: host, URI: uri})
+		want := cachekey.Of(usual, cachekey.Request{Method: "GET", Scheme: strings.ToLower(scheme), Host: host, URI: uri})
 		if !slices.Contains(p.Keys, want) {
 			t.Errorf("%q: %q is not in %q", text, want, p.Keys)
 		}

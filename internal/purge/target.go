@@ -10,7 +10,7 @@ import (
 	"strings"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
-	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
+	"github.com/cachenode/cachenode-operator/internal/cachekey"
 )
 
 // Limits of a target.
@@ -75,7 +75,7 @@ func (t Target) Patterns(c v1alpha1.CachePolicy) (p Patterns, err error) {
 			return Patterns{}, errors.New("hosts: spec.cache.key of the CacheNode has no Host: purge everything instead")
 		}
 		host = strings.TrimSuffix(host, ".") // as nginx does
-		p.Prefixes = append(p.Prefixes, keys(withoutQuery(c), cache.Request{Host: host, URI: "/"})...)
+		p.Prefixes = append(p.Prefixes, keys(withoutQuery(c), cachekey.Request{Host: host, URI: "/"})...)
 	}
 	if t.Everything {
 		p.Prefixes = []string{""}
@@ -85,14 +85,14 @@ func (t Target) Patterns(c v1alpha1.CachePolicy) (p Patterns, err error) {
 }
 
 // keys are the keys of a request by all methods and schemes that the key distinguishes.
-func keys(c v1alpha1.CachePolicy, r cache.Request) (list []string) {
+func keys(c v1alpha1.CachePolicy, r cachekey.Request) (list []string) {
 	methods := []string{"GET", "HEAD"}
 	for _, m := range c.Methods {
 		methods = append(methods, string(m))
 	}
 	for _, r.Method = range methods {
 		for _, r.Scheme = range []string{"http", "https"} {
-			list = append(list, cache.Key(c, r))
+			list = append(list, cachekey.Of(c, r))
 		}
 	}
 	slices.Sort(list)
@@ -107,7 +107,7 @@ func withoutQuery(c v1alpha1.CachePolicy) v1alpha1.CachePolicy {
 }
 
 // parse takes a URL apart. The path and the query string stay as they are: a cache compares them byte by byte.
-func parse(text string) (r cache.Request, err error) {
+func parse(text string) (r cachekey.Request, err error) {
 	if len(text) > MaxURL {
 		return r, fmt.Errorf("must have at most %d bytes", MaxURL)
 	}
@@ -140,14 +140,14 @@ func parse(text string) (r cache.Request, err error) {
 }
 
 // parsePrefix is parse for a prefix, which must say where in the host.
-func parsePrefix(text string) (r cache.Request, err error) {
+func parsePrefix(text string) (r cachekey.Request, err error) {
 	r, err = parse(text)
 	switch {
 	case err != nil:
 		return r, err
 	case strings.Contains(text, "?"):
 		return r, errors.New("must end in the path: every query string of the paths is purged")
-	case cache.Key(v1alpha1.CachePolicy{Key: []v1alpha1.KeyPart{v1alpha1.KeyURI}}, r) == "/": // as //, /. and /x/.. are
+	case cachekey.Of(v1alpha1.CachePolicy{Key: []v1alpha1.KeyPart{v1alpha1.KeyURI}}, r) == "/": // as //, /. and /x/.. are
 		return r, errors.New("is a whole host: name it in hosts")
 	}
 	return r, nil

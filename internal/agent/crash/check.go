@@ -16,7 +16,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/cachenode/cachenode-operator/internal/agent/cachefile"
-	"github.com/cachenode/cachenode-operator/internal/agent/index"
+	"github.com/cachenode/cachenode-operator/internal/cachekey"
 )
 
 // Result is what a check has done.
@@ -84,7 +84,7 @@ type leaf struct {
 
 // byTime are the leaf folders that exist, the one that changed last first.
 func (c *checking) byTime(ctx context.Context) (folders []leaf, err error) {
-	for f := range index.Folder(index.Folders) {
+	for f := range cachekey.Folder(cachekey.Folders) {
 		if err := c.goesOn(ctx); err != nil {
 			return nil, err
 		}
@@ -114,7 +114,7 @@ func (c *checking) read(ctx context.Context, folder string, s *suspects) error {
 		if err := c.goesOn(ctx); err != nil {
 			return err
 		}
-		if _, ok := index.ParseFile(entry.Name()); !ok {
+		if _, ok := cachekey.ParseFile(entry.Name()); !ok {
 			continue // the temporary files of killed processes are removed by sweep.Orphans
 		}
 		info, err := entry.Info()

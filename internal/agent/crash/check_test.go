@@ -15,7 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cachenode/cachenode-operator/internal/agent/cachefile"
-	"github.com/cachenode/cachenode-operator/internal/agent/index"
+	"github.com/cachenode/cachenode-operator/internal/cachekey"
 )
 
 func must(t *testing.T, err error) {
@@ -46,7 +46,7 @@ func TestCheck(t *testing.T) {
 	number := 0
 	store := func(before time.Duration, text []byte) string {
 		number++
-		f := index.File{byte(number), 15: byte(number)} // each in a folder of its own
+		f := cachekey.File{byte(number), 15: byte(number)} // each in a folder of its own
 		path := filepath.Join(folder, f.Path())
 		must(t, os.MkdirAll(filepath.Dir(path), 0o700))
 		must(t, os.WriteFile(path, text, 0o600))

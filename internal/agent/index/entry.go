@@ -4,54 +4,18 @@ package index
 
 import (
 	"encoding/binary"
-	"encoding/hex"
 	"errors"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
 	"github.com/cachenode/cachenode-operator/internal/agent/cachefile"
+	"github.com/cachenode/cachenode-operator/internal/cachekey"
 )
-
-// File is the name of a cache file: the MD5 of its key, or of a variant of it. The last hexadecimal digit and the two
-// before it name the folders that the file is in (levels=1:2).
-type File [16]byte
-
-// Folder is a leaf folder of a cache, from 0 to Folders-1: the last three digits of the files in it.
-type Folder uint16
-
-// Folders is the number of leaf folders of a cache.
-const Folders = 16 * 256
-
-// ParseFile is the file with a name; ok is false for a name of anything else, such as a temporary file.
-func ParseFile(name string) (f File, ok bool) {
-	if len(name) != 2*len(f) {
-		return f, false
-	}
-	_, err := hex.Decode(f[:], []byte(name))
-	return f, err == nil && name == f.String()
-}
-
-// String is the name of the file.
-func (f File) String() string { return hex.EncodeToString(f[:]) }
-
-// Folder is the folder that the file is in.
-func (f File) Folder() Folder { return Folder(binary.BigEndian.Uint16(f[14:]) & (Folders - 1)) }
-
-// Path is the folder's path below the cache's folder.
-func (f Folder) Path() string {
-	const digits = "0123456789abcdef"
-	return string([]byte{digits[f&15], '/', digits[f>>8&15], digits[f>>4&15]})
-}
-
-// Path is the file's path below the cache's folder.
-func (f File) Path() string { return f.Folder().Path() + "/" + f.String() }
 
 // Entry is what the index knows about a file.
 type Entry struct {
-	File File
+	File cachekey.File
 	// Key is the object's key. The slices of an object have the same key here, and so do its variants.
 	Key string
 	// Generation is that of the disk's keys when the file was stored; 0 if they had none.
@@ -80,22 +44,6 @@ const (
 	MaxTag  = 256
 	TagsCut = "\x01"
 )
-
-// slice is the beginning of the key of a slice.
-var slice = regexp.MustCompile(`^bytes=[0-9]+-[0-9]+ `)
-
-// generation is the beginning of a key that has a generation.
-var generation = regexp.MustCompile(`^generation=([0-9]{1,18}) `)
-
-// ObjectKey is the key of the object that a stored key is about, or of which it is a slice, and the generation under
-// which it is stored.
-func ObjectKey(stored string) (key string, of int64) {
-	if found := generation.FindStringSubmatch(stored); found != nil {
-		of, _ = strconv.ParseInt(found[1], 10, 64) // it has 18 digits at most
-		stored = stored[len(found[0]):]
-	}
-	return stored[len(slice.FindString(stored)):], of
-}
 
 // ParseTags are the tags in the values of a header. Spaces separate tags (Surrogate-Key), and so do commas (Cache-Tag).
 func ParseTags(values []string) []string {
@@ -132,20 +80,22 @@ const (
 )
 
 // fileRecord is the key of the record of a file. Those of a folder are neighbours.
-func fileRecord(f File) []byte {
+func fileRecord(f cachekey.File) []byte {
 	return append(folderRecords(f.Folder()), f[:]...)
 }
 
 // folderRecords is what the keys of the records of a folder's files begin with.
-func folderRecords(f Folder) []byte { return binary.BigEndian.AppendUint16([]byte{byFile}, uint16(f)) }
+func folderRecords(f cachekey.Folder) []byte {
+	return binary.BigEndian.AppendUint16([]byte{byFile}, uint16(f))
+}
 
 // textRecord is the key of a record that leads from a text, which has no zero byte, to a file.
-func textRecord(kind byte, text string, f File) []byte {
+func textRecord(kind byte, text string, f cachekey.File) []byte {
 	return append(append(append([]byte{kind}, text...), 0), f[:]...)
 }
 
 // fileIn is the file that a record of a text leads to.
-func fileIn(record []byte) (f File, err error) {
+func fileIn(record []byte) (f cachekey.File, err error) {
 	if len(record) < len(f)+2 {
 		return f, errDamaged
 	}
@@ -168,7 +118,7 @@ func (e Entry) encode() []byte {
 }
 
 // decode is the entry of a record's value.
-func decode(f File, value []byte) (e Entry, err error) {
+func decode(f cachekey.File, value []byte) (e Entry, err error) {
 	var numbers [6]int64
 	for i := range numbers {
 		number, n := binary.Varint(value)

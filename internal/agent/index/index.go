@@ -11,6 +11,8 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+
+	"github.com/cachenode/cachenode-operator/internal/cachekey"
 )
 
 // Index is the index of one disk. It is safe for concurrent use, but only one goroutine may change it.
@@ -154,7 +156,7 @@ func (x *Index) Close() error {
 
 // Change is a file that was stored, if it has an entry, or removed.
 type Change struct {
-	File  File
+	File  cachekey.File
 	Entry *Entry
 }
 
@@ -187,7 +189,7 @@ func add(batch *pebble.Batch, e Entry) error {
 	return err
 }
 
-func remove(batch *pebble.Batch, f File) error {
+func remove(batch *pebble.Batch, f cachekey.File) error {
 	e, ok, err := get(batch, f)
 	if err != nil || !ok {
 		return err
@@ -199,7 +201,7 @@ func remove(batch *pebble.Batch, f File) error {
 	return err
 }
 
-func get(from pebble.Reader, f File) (e Entry, ok bool, err error) {
+func get(from pebble.Reader, f cachekey.File) (e Entry, ok bool, err error) {
 	value, closer, err := from.Get(fileRecord(f))
 	if errors.Is(err, pebble.ErrNotFound) {
 		return e, false, nil
@@ -212,7 +214,7 @@ func get(from pebble.Reader, f File) (e Entry, ok bool, err error) {
 }
 
 // Get is the entry of a file; ok is false if the index does not have it.
-func (x *Index) Get(f File) (e Entry, ok bool, err error) {
+func (x *Index) Get(f cachekey.File) (e Entry, ok bool, err error) {
 	err = x.use(func() (err error) {
 		e, ok, err = get(x.db, f)
 		return err
@@ -221,33 +223,35 @@ func (x *Index) Get(f File) (e Entry, ok bool, err error) {
 }
 
 // WithKey are the files with an object's key: all of its slices and variants.
-func (x *Index) WithKey(key string) iter.Seq2[File, error] {
+func (x *Index) WithKey(key string) iter.Seq2[cachekey.File, error] {
 	return x.files(append(append([]byte{byKey}, key...), 0))
 }
 
 // WithPrefix are the files whose object's key begins with a text, by key. A file is there once.
-func (x *Index) WithPrefix(prefix string) iter.Seq2[File, error] {
+func (x *Index) WithPrefix(prefix string) iter.Seq2[cachekey.File, error] {
 	return x.files(append([]byte{byKey}, prefix...))
 }
 
 // WithTag are the files whose object has a tag.
-func (x *Index) WithTag(tag string) iter.Seq2[File, error] {
+func (x *Index) WithTag(tag string) iter.Seq2[cachekey.File, error] {
 	return x.files(append(append([]byte{byTag}, tag...), 0))
 }
 
 // InFolder are the files of a folder.
-func (x *Index) InFolder(f Folder) iter.Seq2[File, error] { return x.files(folderRecords(f)) }
+func (x *Index) InFolder(f cachekey.Folder) iter.Seq2[cachekey.File, error] {
+	return x.files(folderRecords(f))
+}
 
 // page is how many files are looked up at a time.
 const page = 1024
 
 // files are the files at the end of the records that begin with a text. The index may change meanwhile: a file that is
 // stored or removed then may or may not be there.
-func (x *Index) files(start []byte) iter.Seq2[File, error] {
-	return func(yield func(File, error) bool) {
+func (x *Index) files(start []byte) iter.Seq2[cachekey.File, error] {
+	return func(yield func(cachekey.File, error) bool) {
 		end := after(start)
 		for from := start; from != nil; {
-			var files []File
+			var files []cachekey.File
 			err := x.use(func() (err error) {
 				files, from, err = x.page(from, end)
 				return err
@@ -258,7 +262,7 @@ func (x *Index) files(start []byte) iter.Seq2[File, error] {
 				}
 			}
 			if err != nil {
-				yield(File{}, err)
+				yield(cachekey.File{}, err)
 				return
 			}
 		}
@@ -266,7 +270,7 @@ func (x *Index) files(start []byte) iter.Seq2[File, error] {
 }
 
 // page are the files of the next records, and where those after them begin; nil if there are no more.
-func (x *Index) page(from, end []byte) (files []File, next []byte, err error) {
+func (x *Index) page(from, end []byte) (files []cachekey.File, next []byte, err error) {
 	records, err := x.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: end})
 	if err != nil {
 		return nil, nil, err
@@ -306,12 +310,12 @@ func (x *Index) Checkpoint() (at time.Time, rebooted bool, err error) {
 }
 
 // SetScanned says that everything that nginx did in a folder before a moment is in the index.
-func (x *Index) SetScanned(folder Folder, at time.Time) error {
+func (x *Index) SetScanned(folder cachekey.Folder, at time.Time) error {
 	return x.setTime(timeOf(folder.Path()), at)
 }
 
 // Scanned is the last moment of [Index.SetScanned] for a folder, as Checkpoint.
-func (x *Index) Scanned(folder Folder) (at time.Time, rebooted bool, err error) {
+func (x *Index) Scanned(folder cachekey.Folder) (at time.Time, rebooted bool, err error) {
 	return x.time(timeOf(folder.Path()))
 }
 

@@ -14,8 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
-	"github.com/cachenode/cachenode-operator/internal/layout"
-	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
+	"github.com/cachenode/cachenode-operator/internal/cachekey"
 	"github.com/cachenode/cachenode-operator/internal/objects"
 )
 
@@ -40,7 +39,7 @@ func open(t *testing.T, folder string) *Index {
 }
 
 // names are files in order.
-func names(t *testing.T, files iter.Seq2[File, error]) []string {
+func names(t *testing.T, files iter.Seq2[cachekey.File, error]) []string {
 	t.Helper()
 	list := []string{}
 	for f, err := range files {
@@ -51,7 +50,7 @@ func names(t *testing.T, files iter.Seq2[File, error]) []string {
 	return list
 }
 
-func random(r *rand.Rand) (f File) {
+func random(r *rand.Rand) (f cachekey.File) {
 	for i := range f {
 		f[i] = byte(r.Uint32())
 	}
@@ -64,13 +63,13 @@ func TestIndex(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	folder := t.TempDir()
 	x := open(t, folder)
-	var files []File
+	var files []cachekey.File
 	for range 60 {
 		files = append(files, random(r))
 	}
 	keys := []string{"http://a.com/", "http://a.com/x", "http://a.com/xy", "http://b.com/x", "\xff\xff", ""}
 	tags := []string{"a", "ab", "b", "\xff"}
-	model := map[File]Entry{}
+	model := map[cachekey.File]Entry{}
 	for step := range 60 {
 		var changes []Change
 		for range r.IntN(8) {
@@ -167,7 +166,7 @@ func TestManyFiles(t *testing.T) {
 	x := open(t, t.TempDir())
 	var changes []Change
 	for i := range 2*page + 7 {
-		f := File{byte(i >> 8), byte(i)}
+		f := cachekey.File{byte(i >> 8), byte(i)}
 		changes = append(changes, Change{f, &Entry{File: f, Key: fmt.Sprint(i), Tags: []string{"a"}}})
 	}
 	must(t, x.Apply(changes))
@@ -186,7 +185,7 @@ func TestDamaged(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
 	x := open(t, folder)
-	must(t, x.Apply([]Change{{File{1}, &Entry{File: File{1}, Key: "a"}}}))
+	must(t, x.Apply([]Change{{cachekey.File{1}, &Entry{File: cachekey.File{1}, Key: "a"}}}))
 	must(t, x.Close())
 	if err := x.Apply(nil); !errors.Is(err, ErrFailed) {
 		t.Errorf("a change of a closed index: %v", err)
@@ -206,45 +205,8 @@ func TestDamaged(t *testing.T) {
 	}
 }
 
-func TestFile(t *testing.T) {
+func TestParseTags(t *testing.T) {
 	t.Parallel()
-	for i := range 1000 {
-		key := fmt.Sprintf("http://www.example.com/%d", i)
-		path := cache.File("disk1", key)
-		f, ok := ParseFile(filepath.Base(path))
-		if want := strings.TrimPrefix(path, layout.CacheDir("disk1")+"/"); !ok || f.Path() != want {
-			t.Fatalf("%s: the path is %s, want %s", key, f.Path(), want)
-		}
-	}
-	for _, name := range []string{
-		"", "x", "0123456789abcdef0123456789abcdef.0000000001", "0123456789ABCDEF0123456789abcdef",
-		"g123456789abcdef0123456789abcdef",
-	} {
-		if f, ok := ParseFile(name); ok {
-			t.Errorf("%q is read as %s", name, f)
-		}
-	}
-}
-
-func TestTexts(t *testing.T) {
-	t.Parallel()
-	for stored, want := range map[string]struct {
-		key        string
-		generation int64
-	}{
-		"http://a/":                           {"http://a/", 0},
-		"bytes=0-1048575 http://a/":           {"http://a/", 0},
-		"bytes=x http://a/":                   {"bytes=x http://a/", 0},
-		"":                                    {"", 0},
-		"generation=12 http://a/":             {"http://a/", 12},
-		"generation=12 bytes=0-1048575 GET a": {"GET a", 12},
-		"generation= http://a/":               {"generation= http://a/", 0},
-		"generation=1234567890123456789 a":    {"generation=1234567890123456789 a", 0},
-	} {
-		if key, generation := ObjectKey(stored); key != want.key || generation != want.generation {
-			t.Errorf("%q is about %q of generation %d, want %+v", stored, key, generation, want)
-		}
-	}
 	long := strings.Repeat("x", MaxTag+1)
 	got := ParseTags([]string{"b a", " c,b,, d ", "", long, "nul\x00"})
 	if diff := cmp.Diff([]string{TagsCut, "a", "b", "c", "d"}, got); diff != "" {
@@ -260,7 +222,7 @@ func TestTexts(t *testing.T) {
 }
 
 // sameObjects compares the objects of an index with those of a map.
-func sameObjects(t *testing.T, x *Index, model map[File]Entry, texts []string) {
+func sameObjects(t *testing.T, x *Index, model map[cachekey.File]Entry, texts []string) {
 	t.Helper()
 	for _, text := range texts {
 		want := map[string]objects.Object{}
@@ -309,14 +271,14 @@ func FuzzDecode(f *testing.F) {
 	f.Add(Entry{Key: "http://a/", Tags: []string{"x", "y"}, Received: time.Unix(1e9, 0)}.encode())
 	f.Add(Entry{Received: time.Unix(-1, 0), ValidUntil: time.Unix(1e9, 0), Size: 700, Stale: time.Hour}.encode())
 	f.Fuzz(func(t *testing.T, value []byte) {
-		e, err := decode(File{1}, value)
+		e, err := decode(cachekey.File{1}, value)
 		if err != nil {
 			if !errors.Is(err, errDamaged) {
 				t.Error(err)
 			}
 			return
 		}
-		again, err := decode(File{1}, e.encode())
+		again, err := decode(cachekey.File{1}, e.encode())
 		if diff := cmp.Diff(e, again); err != nil || diff != "" {
 			t.Errorf("%v\n%s", err, diff)
 		}

@@ -9,6 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 	"golang.org/x/time/rate"
+
+	"github.com/cachenode/cachenode-operator/internal/cachekey"
 )
 
 const (
@@ -47,7 +49,7 @@ type Keeper struct {
 	// polled is nil unless folders are polled, and begun is true once the index was complete.
 	polled   *poll
 	begun    bool
-	outdated []File
+	outdated []cachekey.File
 }
 
 // ErrIncomplete is the error of [Keeper.Sync] while the index lacks files, because it is being rebuilt or because the
@@ -80,14 +82,14 @@ func (k *Keeper) Sync(ctx context.Context) error {
 const MaxOutdated = 500_000
 
 // Reread has files read again soon. That is for changes of headers, which are no events. Any goroutine may call it.
-func (k *Keeper) Reread(files ...File) {
+func (k *Keeper) Reread(files ...cachekey.File) {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
 	k.outdated = append(k.outdated, files[:min(len(files), MaxOutdated-len(k.outdated))]...)
 }
 
 // takeOutdated are the next files of Reread, and whether there are more.
-func (k *Keeper) takeOutdated() (files []File, more bool) {
+func (k *Keeper) takeOutdated() (files []cachekey.File, more bool) {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
 	n := min(len(k.outdated), batch)
@@ -227,7 +229,7 @@ func (k *Keeper) hasCaughtUp() {
 // begin begins to watch, and finds out which folders have changed before.
 func (k *Keeper) begin(ctx context.Context) (err error) {
 	k.scanner = scanner{
-		Disk: k.Disk, unreadable: map[File]int{}, pace: func() error { return k.Pace.Wait(ctx) },
+		Disk: k.Disk, unreadable: map[cachekey.File]int{}, pace: func() error { return k.Pace.Wait(ctx) },
 		pause: func() error { _, err := k.follow(false); return err },
 	}
 	if _, err := k.stale(); err != nil { // creates the folders, which a watch needs
@@ -274,7 +276,7 @@ func (k *Keeper) follow(mayWait bool) (all bool, err error) {
 	if !mayWait || more || len(k.pending) > 0 {
 		wait = 0
 	}
-	var files []File
+	var files []cachekey.File
 	if k.polled == nil || !k.scanning && len(k.pending) == 0 { // a look is not interrupted by the next
 		files, all, err = k.watch.Next(wait)
 	}

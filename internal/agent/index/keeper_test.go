@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/cachenode/cachenode-operator/internal/cachekey"
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 )
@@ -45,7 +46,7 @@ spec:
 		w.Header().Set("Vary", "X-Device")
 		http.ServeContent(w, r, "", time.Time{}, strings.NewReader(strings.Repeat(r.URL.Path, 100000)))
 	}))
-	for folder := range Folder(Folders) { // in a pod, the keeper has nginx's user
+	for folder := range cachekey.Folder(cachekey.Folders) { // in a pod, the keeper has nginx's user
 		s.nginx.Mkdir(layout.CacheDir("disk1") + "/" + folder.Path())
 	}
 	s.nginx.Start()
@@ -72,9 +73,9 @@ func (s *site) get(t *testing.T, device string, paths ...string) {
 }
 
 // file is where nginx has stored a path.
-func (s *site) file(t *testing.T, path string) File {
+func (s *site) file(t *testing.T, path string) cachekey.File {
 	t.Helper()
-	f, ok := ParseFile(filepath.Base(s.nginx.Cached("http://www.example.com"+path, "disk1")[0]))
+	f, ok := cachekey.ParseFile(filepath.Base(s.nginx.Cached("http://www.example.com"+path, "disk1")[0]))
 	if !ok {
 		t.Fatalf("nginx has stored %s in a file with another name", path)
 	}
@@ -124,7 +125,7 @@ func (d Disk) has(t *testing.T) (n int) {
 			return nil // nginx may remove a file meanwhile
 		})
 		slices.Sort(want)
-		for folder := range Folder(Folders) {
+		for folder := range cachekey.Folder(cachekey.Folders) {
 			got = append(got, names(t, d.Index.InFolder(folder))...)
 		}
 		slices.Sort(got)
@@ -300,11 +301,11 @@ func TestAfterReboot(t *testing.T) {
 
 	s.disk.Index.boot = "another boot"
 	list, err := s.disk.stale()
-	if must(t, err); len(list) != Folders {
+	if must(t, err); len(list) != cachekey.Folders {
 		t.Errorf("%d folders are looked at", len(list))
 	}
 	scan := scanner{
-		Disk: s.disk, unreadable: map[File]int{}, pace: func() error { return nil }, pause: func() error { return nil },
+		Disk: s.disk, unreadable: map[cachekey.File]int{}, pace: func() error { return nil }, pause: func() error { return nil },
 	}
 	for _, of := range list {
 		must(t, scan.scan(stale{of.folder, since, true, true}))
@@ -350,9 +351,9 @@ func TestOverflow(t *testing.T) {
 	must(t, err)
 	defer func() { _ = watch.Close() }()
 	temporary := filepath.Join(disk.Folder, "temporary")
-	var folder Folder
+	var folder cachekey.Folder
 	for i := range 20000 { // the kernel keeps 16,384 events
-		f := File{byte(i >> 8), byte(i)}
+		f := cachekey.File{byte(i >> 8), byte(i)}
 		folder = f.Folder()
 		must(t, os.WriteFile(temporary, nil, 0o600))
 		must(t, os.Rename(temporary, filepath.Join(disk.Folder, f.Path())))
@@ -384,7 +385,7 @@ func TestKeeperAfterOverflow(t *testing.T) {
 	other := filepath.Join(s.disk.Folder, "other")
 	for i := range 17000 {
 		must(t, os.WriteFile(other, nil, 0o600))
-		must(t, os.Rename(other, filepath.Join(s.disk.Folder, File{byte(i), byte(i >> 8)}.Path())))
+		must(t, os.Rename(other, filepath.Join(s.disk.Folder, cachekey.File{byte(i), byte(i >> 8)}.Path())))
 	}
 	s.get(t, "phone", "/a/2")
 	for range 100 { // the events before the loss

@@ -4,6 +4,7 @@ import (
 	"iter"
 	"slices"
 
+	"github.com/cachenode/cachenode-operator/internal/cachekey"
 	"github.com/cachenode/cachenode-operator/internal/objects"
 )
 
@@ -63,7 +64,7 @@ func (x *Index) KeysWithTag(tag string) iter.Seq2[string, error] {
 }
 
 // entries are the entries of files, but for those that are no longer there, or that nginx does not find.
-func (x *Index) entries(files iter.Seq2[File, error]) iter.Seq2[Entry, error] {
+func (x *Index) entries(files iter.Seq2[cachekey.File, error]) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		for f, err := range files {
 			e, ok := Entry{}, false

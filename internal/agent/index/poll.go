@@ -1,6 +1,10 @@
 package index
 
-import "time"
+import (
+	"time"
+
+	"github.com/cachenode/cachenode-operator/internal/cachekey"
+)
 
 // poll replaces a [Watch] when the user has no inotify watches left. It makes the keeper rescan all folders that have
 // changed, at intervals and before each answer of [Keeper.Sync].
@@ -26,7 +30,7 @@ func newPoll() *poll {
 func (p *poll) took(d time.Duration) { p.pause = min(max(pollAtLeast, pollShare*d), pollAtMost) }
 
 // Next returns [ErrOverflow] when the folders are to be rescanned.
-func (p *poll) Next(wait time.Duration) (files []File, all bool, err error) {
+func (p *poll) Next(wait time.Duration) (files []cachekey.File, all bool, err error) {
 	if !p.isAsked(min(wait, time.Until(p.last.Add(p.pause)))) && time.Since(p.last) < p.pause {
 		return nil, true, nil
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/cachenode/cachenode-operator/internal/agent/cachefile"
+	"github.com/cachenode/cachenode-operator/internal/cachekey"
 )
 
 // Disk is the cache of a disk: the folder of nginx's files, and their index.
@@ -26,7 +27,7 @@ type Disk struct {
 }
 
 // Read is the entry of a file; ok is false for one that is gone or that nginx cannot use. An error is the disk's.
-func (d Disk) Read(f File) (e Entry, ok bool, err error) {
+func (d Disk) Read(f cachekey.File) (e Entry, ok bool, err error) {
 	file, err := os.Open(filepath.Join(d.Folder, f.Path()))
 	if errors.Is(err, fs.ErrNotExist) {
 		return e, false, nil
@@ -44,7 +45,7 @@ func (d Disk) Read(f File) (e Entry, ok bool, err error) {
 	if err != nil {
 		return e, false, err
 	}
-	key, generation := ObjectKey(h.Key)
+	key, generation := cachekey.ObjectKey(h.Key)
 	e = Entry{
 		File: f, Key: key, Generation: generation, Received: h.Received, ValidUntil: h.ValidUntil, Stale: h.Stale,
 		Stored: info.ModTime().Truncate(time.Second), Size: info.Size(),
@@ -66,7 +67,7 @@ const lostByCrash = 2 * time.Minute
 // stale is a folder to be rescanned. Its files that are older than since are in the index already. rebooted is true if
 // a crash of the machine may have undone changes. unchanged is true if the folder's own time is older than since.
 type stale struct {
-	folder              Folder
+	folder              cachekey.Folder
 	since               time.Time
 	rebooted, unchanged bool
 }
@@ -78,7 +79,7 @@ func (d Disk) stale() (list []stale, err error) {
 	if err != nil {
 		return nil, err
 	}
-	for folder := range Folder(Folders) {
+	for folder := range cachekey.Folder(cachekey.Folders) {
 		since, isOld, err := d.Index.Scanned(folder)
 		if err != nil {
 			return nil, err
@@ -110,7 +111,7 @@ func (d Disk) stale() (list []stale, err error) {
 }
 
 // mkdirAll creates a folder of a cache, and those above it, for nginx's group to write to.
-func mkdirAll(cache string, folder Folder) error {
+func mkdirAll(cache string, folder cachekey.Folder) error {
 	leaf := filepath.Join(cache, folder.Path())
 	for _, path := range []string{cache, filepath.Dir(leaf), leaf} {
 		err := os.Mkdir(path, 0o700)
@@ -146,7 +147,7 @@ type scanner struct {
 	// what happens meanwhile.
 	pace, pause func() error
 	// unreadable has the files that could not be read, and how often that was tried. read counts the others.
-	unreadable map[File]int
+	unreadable map[cachekey.File]int
 	read       int64
 }
 
@@ -178,7 +179,7 @@ func (s *scanner) retry() error {
 // have changed since. The folder's watch must have begun before, so that nothing is missed that nginx does meanwhile.
 func (s *scanner) scan(of stale) error {
 	begun := time.Now()
-	known := map[File]bool{}
+	known := map[cachekey.File]bool{}
 	for f, err := range s.Index.InFolder(of.folder) {
 		if err != nil {
 			return err
@@ -197,7 +198,7 @@ func (s *scanner) scan(of stale) error {
 			}
 			changes = changes[:0]
 		}
-		f, ok := ParseFile(name.Name())
+		f, ok := cachekey.ParseFile(name.Name())
 		if !ok || f.Folder() != of.folder {
 			continue
 		}
@@ -226,7 +227,7 @@ func (s *scanner) scan(of stale) error {
 // isAsKnown is true if the index's entry of a file is right, so that the file need not be read. After a reboot, an
 // entry that is newer than of.since is not trusted, because a crash may have undone the change that it is about. In a
 // folder that has not changed, no file is newer than of.since.
-func (s *scanner) isAsKnown(of stale, f File, name os.DirEntry) bool {
+func (s *scanner) isAsKnown(of stale, f cachekey.File, name os.DirEntry) bool {
 	if of.rebooted {
 		e, ok, err := s.Index.Get(f)
 		if err != nil || !ok || !e.Stored.Before(of.since) {
@@ -241,7 +242,7 @@ func (s *scanner) isAsKnown(of stale, f File, name os.DirEntry) bool {
 }
 
 // look adds what has become of a file to the changes. The entry of a file that cannot be read stays.
-func (s *scanner) look(changes []Change, f File) []Change {
+func (s *scanner) look(changes []Change, f cachekey.File) []Change {
 	e, ok, err := s.Read(f)
 	switch {
 	case err != nil:

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/cachenode/cachenode-operator/internal/cachekey"
 )
 
 // ErrOverflow is the error of [Watch.Next] after which everything must be rescanned: nginx has changed files faster
@@ -20,7 +22,7 @@ var ErrGone = errors.New("watch: a folder is gone")
 
 // events are where a keeper learns what nginx does: a [Watch], or a poll.
 type events interface {
-	Next(wait time.Duration) (files []File, all bool, err error)
+	Next(wait time.Duration) (files []cachekey.File, all bool, err error)
 	Wake()
 	Close() error
 }
@@ -31,7 +33,7 @@ type Watch struct {
 	fd int
 	// wake is an event that ends a wait.
 	wake    int
-	folders map[int32]Folder
+	folders map[int32]cachekey.Folder
 	buffer  []byte
 }
 
@@ -52,11 +54,11 @@ func NewWatch(cache string) (*Watch, error) {
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("watch: %w", err), unix.Close(fd))
 	}
-	w := &Watch{fd: fd, wake: wake, folders: map[int32]Folder{}, buffer: make([]byte, 64<<10)}
+	w := &Watch{fd: fd, wake: wake, folders: map[int32]cachekey.Folder{}, buffer: make([]byte, 64<<10)}
 	if _, err := unix.InotifyAddWatch(fd, cache, gone&^(unix.IN_IGNORED|unix.IN_UNMOUNT)); err != nil {
 		return nil, errors.Join(fmt.Errorf("watch %s: %w", cache, err), w.Close())
 	}
-	for folder := range Folder(Folders) {
+	for folder := range cachekey.Folder(cachekey.Folders) {
 		id, err := unix.InotifyAddWatch(fd, filepath.Join(cache, folder.Path()), mask&^(unix.IN_IGNORED|unix.IN_UNMOUNT))
 		if err != nil {
 			return nil, errors.Join(fmt.Errorf("watch %s: %w", folder.Path(), err), w.Close())
@@ -78,7 +80,7 @@ func (w *Watch) Wake() {
 // Next returns the files that were stored or removed, and waits for the first of them for at most so long. all is true
 // if these are all that happened before the call. [ErrOverflow] says that some events are missing, beside those that
 // are returned.
-func (w *Watch) Next(wait time.Duration) (files []File, all bool, err error) {
+func (w *Watch) Next(wait time.Duration) (files []cachekey.File, all bool, err error) {
 	waits := []unix.PollFd{
 		{Fd: int32(w.fd), Events: unix.POLLIN},   //nolint:gosec // a file descriptor
 		{Fd: int32(w.wake), Events: unix.POLLIN}, //nolint:gosec // a file descriptor
@@ -99,7 +101,7 @@ func (w *Watch) Next(wait time.Duration) (files []File, all bool, err error) {
 		what |= binary.NativeEndian.Uint32(events[4:])
 		end := unix.SizeofInotifyEvent + int(binary.NativeEndian.Uint32(events[12:]))
 		name := bytes.TrimRight(events[unix.SizeofInotifyEvent:end], "\x00")
-		if f, ok := ParseFile(string(name)); ok && f.Folder() == w.folders[folder] {
+		if f, ok := cachekey.ParseFile(string(name)); ok && f.Folder() == w.folders[folder] {
 			files = append(files, f)
 		}
 		events = events[end:]

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
+	"github.com/cachenode/cachenode-operator/internal/cachekey"
 	"github.com/cachenode/cachenode-operator/internal/objects"
 	"github.com/cachenode/cachenode-operator/internal/purge"
 )
@@ -51,7 +51,7 @@ func TestIndexAgrees(t *testing.T) {
 		for _, store := range s.list(t, objects.Query{Target: purge.Target{Everything: true}, Most: 100}) {
 			for _, o := range store.Objects {
 				listed[o.Key] = true
-				_, err := os.Stat(s.nginx.Root + cache.File(store.Name, o.Key))
+				_, err := os.Stat(s.nginx.Root + cachekey.OnDisk(store.Name, o.Key))
 				if err != nil || o.Key == url("/0/0") || o.Key == url("/1/1") {
 					problems = append(problems, o.Key)
 				}
@@ -61,7 +61,7 @@ func TestIndexAgrees(t *testing.T) {
 			for i := range 4 {
 				key := url(fmt.Sprintf("/%d/%d", group, i))
 				for _, disk := range []string{"disk1", "disk2"} {
-					if _, err := os.Stat(s.nginx.Root + cache.File(disk, key)); err == nil && !listed[key] {
+					if _, err := os.Stat(s.nginx.Root + cachekey.OnDisk(disk, key)); err == nil && !listed[key] {
 						problems = append(problems, key)
 					}
 				}

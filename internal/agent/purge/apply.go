@@ -14,7 +14,7 @@ import (
 
 	"github.com/cachenode/cachenode-operator/internal/agent/cachefile"
 	"github.com/cachenode/cachenode-operator/internal/agent/index"
-	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
+	"github.com/cachenode/cachenode-operator/internal/cachekey"
 	"github.com/cachenode/cachenode-operator/internal/purge"
 )
 
@@ -66,7 +66,7 @@ func (s *store) hitKeys(tasks []task) (invalid []string, err error) {
 		for _, p := range t.patterns {
 			for _, key := range p.Keys {
 				for _, g := range generations {
-					path := cache.FileIn(s.Folder, cache.GenerationKey(g, key))
+					path := cachekey.Path(s.Folder, cachekey.GenerationKey(g, key))
 					isInvalid, err := s.hit(t, path)
 					if err != nil {
 						return nil, err
@@ -120,11 +120,11 @@ func (s *store) resolveOne(ctx context.Context, k *index.Keeper, t task) error {
 type invalidFiles struct {
 	mutex sync.Mutex
 	count int
-	files []index.File
+	files []cachekey.File
 }
 
 // add adds files.
-func (i *invalidFiles) add(files []index.File) {
+func (i *invalidFiles) add(files []cachekey.File) {
 	i.mutex.Lock()
 	defer i.mutex.Unlock()
 	i.count += len(files)
@@ -139,12 +139,12 @@ const (
 
 // hitAll makes files invalid or stale, see hit. No file may be there twice.
 func (s *store) hitAll(
-	ctx context.Context, x *index.Index, t task, files iter.Seq2[index.File, error], invalid *invalidFiles,
+	ctx context.Context, x *index.Index, t task, files iter.Seq2[cachekey.File, error], invalid *invalidFiles,
 ) (err error) {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(hitBatches)
 	defer func() { err = cmp.Or(group.Wait(), err) }()
-	var batch []index.File
+	var batch []cachekey.File
 	hit := func() {
 		files := batch
 		batch = nil
@@ -163,7 +163,7 @@ func (s *store) hitAll(
 }
 
 // hitSome makes a batch of files invalid or stale.
-func (s *store) hitSome(x *index.Index, t task, files []index.File, invalid *invalidFiles) error {
+func (s *store) hitSome(x *index.Index, t task, files []cachekey.File, invalid *invalidFiles) error {
 	hits := files[:0]
 	for _, f := range files {
 		if s.isSpared(x, f, t) {
@@ -183,7 +183,7 @@ func (s *store) hitSome(x *index.Index, t task, files []index.File, invalid *inv
 
 // isSpared is true for a file that arrived after the end of a rule as far as the index knows. A renewal (304) makes it
 // still later.
-func (s *store) isSpared(x *index.Index, f index.File, t task) bool {
+func (s *store) isSpared(x *index.Index, f cachekey.File, t task) bool {
 	if t.Until.IsZero() {
 		return false
 	}
@@ -192,11 +192,11 @@ func (s *store) isSpared(x *index.Index, f index.File, t task) bool {
 }
 
 // found are the files that an index has for each text of patterns. A file can be there for more than one text.
-func found(x *index.Index, p purge.Patterns) iter.Seq[iter.Seq2[index.File, error]] {
-	return func(yield func(iter.Seq2[index.File, error]) bool) {
+func found(x *index.Index, p purge.Patterns) iter.Seq[iter.Seq2[cachekey.File, error]] {
+	return func(yield func(iter.Seq2[cachekey.File, error]) bool) {
 		for _, list := range []struct {
 			texts []string
-			with  func(string) iter.Seq2[index.File, error]
+			with  func(string) iter.Seq2[cachekey.File, error]
 		}{{p.Keys, x.WithKey}, {p.Prefixes, x.WithPrefix}, {p.Tags, x.WithTag}} {
 			for _, text := range list.texts {
 				if !yield(list.with(text)) {

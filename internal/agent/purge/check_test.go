@@ -10,8 +10,8 @@ import (
 
 	"github.com/cachenode/cachenode-operator/internal/agent/cachefile"
 	"github.com/cachenode/cachenode-operator/internal/agent/crash"
-	"github.com/cachenode/cachenode-operator/internal/agent/index"
 	"github.com/cachenode/cachenode-operator/internal/agent/sweep"
+	"github.com/cachenode/cachenode-operator/internal/cachekey"
 	"github.com/cachenode/cachenode-operator/internal/layout"
 )
 
@@ -81,7 +81,7 @@ func (s *site) cached(path string) (files []string) {
 			must(s.t, err)
 			h, err := cachefile.Read(bytes.NewReader(text))
 			must(s.t, err)
-			if key, _ := index.ObjectKey(h.Key); key == url(path) {
+			if key, _ := cachekey.ObjectKey(h.Key); key == url(path) {
 				files = append(files, file)
 			}
 		}

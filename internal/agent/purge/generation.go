@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/cachenode/cachenode-operator/internal/agent/index"
+	"github.com/cachenode/cachenode-operator/internal/cachekey"
 )
 
 // generations are the numbers that can be in a disk's keys. nginx uses Cover if it is not 0, and Base otherwise. It
@@ -212,13 +213,13 @@ func (s *store) usedGenerations() []int64 {
 
 // isEmpty is true for a cache without files.
 func isEmpty(cache string) (bool, error) {
-	for folder := range index.Folder(index.Folders) {
+	for folder := range cachekey.Folder(cachekey.Folders) {
 		names, err := os.ReadDir(filepath.Join(cache, folder.Path()))
 		if err != nil && !os.IsNotExist(err) {
 			return false, err
 		}
 		for _, name := range names {
-			if _, ok := index.ParseFile(name.Name()); ok {
+			if _, ok := cachekey.ParseFile(name.Name()); ok {
 				return false, nil
 			}
 		}

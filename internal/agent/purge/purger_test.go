@@ -19,9 +19,9 @@ import (
 	"time"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
-	"github.com/cachenode/cachenode-operator/internal/agent/index"
 	agentpurge "github.com/cachenode/cachenode-operator/internal/agent/purge"
 	"github.com/cachenode/cachenode-operator/internal/agent/sweep"
+	"github.com/cachenode/cachenode-operator/internal/cachekey"
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
@@ -98,7 +98,7 @@ func (s *site) start(origin http.HandlerFunc) {
 	s.begin(nil)
 	// In a pod, the agent has nginx's user. Here, nginx may use a folder once the agent has set its mode.
 	for _, disk := range []string{"disk1", "disk2"} {
-		last := s.nginx.Root + layout.CacheDir(disk) + "/" + index.Folder(index.Folders-1).Path()
+		last := s.nginx.Root + layout.CacheDir(disk) + "/" + cachekey.Folder(cachekey.Folders-1).Path()
 		eventually(s.t, "the folders of the cache are missing", func() bool {
 			info, err := os.Stat(last)
 			return err == nil && info.Mode().Perm() == 0o770

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cachenode/cachenode-operator/internal/agent/cachefile"
 	"github.com/cachenode/cachenode-operator/internal/agent/index"
+	"github.com/cachenode/cachenode-operator/internal/cachekey"
 )
 
 const (
@@ -49,7 +50,7 @@ func (s *Sweeper) Run(ctx context.Context) {
 // Sweep looks at all that the index has, once, and removes what the rules do not keep.
 func (s *Sweeper) Sweep(ctx context.Context) error {
 	looks, removals := rate.NewLimiter(looked, looked/10), rate.NewLimiter(removed, removed/10)
-	for folder := range index.Folder(index.Folders) {
+	for folder := range cachekey.Folder(cachekey.Folders) {
 		rules, err := s.rules(ctx)
 		if err != nil {
 			return err
@@ -81,7 +82,7 @@ func (s *Sweeper) Sweep(ctx context.Context) error {
 
 // remove removes a file, unless the index is wrong about it and reads it again. nginx may have renewed the
 // file, or a purge of many files may have made it invalid.
-func (s *Sweeper) remove(rules Rules, f index.File) error {
+func (s *Sweeper) remove(rules Rules, f cachekey.File) error {
 	e, ok, err := s.Keeper.Read(f)
 	if err != nil {
 		return nil //nolint:nilerr // the keeper, too, leaves a file alone that cannot be read

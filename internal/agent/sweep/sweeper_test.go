@@ -17,6 +17,7 @@ import (
 
 	"github.com/cachenode/cachenode-operator/internal/agent/cachefile"
 	"github.com/cachenode/cachenode-operator/internal/agent/index"
+	"github.com/cachenode/cachenode-operator/internal/cachekey"
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 	"github.com/cachenode/cachenode-operator/internal/shard"
@@ -59,7 +60,7 @@ spec:
 		}
 		http.ServeContent(w, r, "", time.Time{}, strings.NewReader(r.URL.Path))
 	}))
-	for folder := range index.Folder(index.Folders) { // in a pod, the keeper has nginx's user
+	for folder := range cachekey.Folder(cachekey.Folders) { // in a pod, the keeper has nginx's user
 		s.nginx.Mkdir(layout.CacheDir("disk1") + "/" + folder.Path())
 	}
 	s.nginx.Start()

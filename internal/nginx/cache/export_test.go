@@ -2,9 +2,8 @@ package cache
 
 // For the tests.
 var (
-	AtMost       = atMost
-	Removable    = removable
-	Uncounted    = uncounted
-	Guards       = guards
-	WithoutGroup = withoutGroup
+	AtMost    = atMost
+	Removable = removable
+	Uncounted = uncounted
+	Guards    = guards
 )

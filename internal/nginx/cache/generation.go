@@ -1,22 +1,13 @@
 package cache
 
 import (
-	"fmt"
 	"maps"
 	"slices"
 
+	"github.com/cachenode/cachenode-operator/internal/cachekey"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 )
-
-// GenerationKey is what a disk of a generation has in place of a key. With generation 0, it is the key itself. No other
-// key begins like it: before its first space, a key has at most a method or a range of bytes.
-func GenerationKey(generation int64, key string) string {
-	if generation == 0 {
-		return key
-	}
-	return fmt.Sprintf("generation=%d %s", generation, key)
-}
 
 // generationOf is the variable with the beginning of a disk's keys; the disk is in a variable.
 func generationOf(disk string) conf.Expression { return conf.Expression("$generation_of_" + disk[1:]) }
@@ -39,7 +30,7 @@ func (r renderer) generations() conf.Block {
 		m := conf.B("map", []conf.Argument{conf.Expression(variable), generationOf(variable)},
 			conf.D("volatile"), conf.D("default", conf.Literal("")))
 		for _, name := range slices.Sorted(maps.Keys(r.Facts.Generations)) {
-			m.Block = append(m.Block, row(name, conf.Literal(GenerationKey(r.Facts.Generations[name], ""))))
+			m.Block = append(m.Block, row(name, conf.Literal(cachekey.GenerationKey(r.Facts.Generations[name], ""))))
 		}
 		block = append(block, m)
 	}

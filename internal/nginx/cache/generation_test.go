@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/cachenode/cachenode-operator/internal/cachekey"
 	"github.com/cachenode/cachenode-operator/internal/fleet"
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
@@ -114,7 +115,7 @@ func TestGenerations(t *testing.T) {
 					if tt.bytes != "" {
 						stored = "bytes=0-1048575 " + stored
 					}
-					file := p.nginx[0].Root + cache.File(disk, key(stored))
+					file := p.nginx[0].Root + cachekey.OnDisk(disk, key(stored))
 					becomes(t, "stored", func() string { // after the client has it
 						if _, err := os.Stat(file); err != nil {
 							return err.Error()
@@ -127,7 +128,7 @@ func TestGenerations(t *testing.T) {
 			round("MISS", same)
 			round("HIT", same)
 			generation = 12
-			other := func(key string) string { return cache.GenerationKey(generation, key) }
+			other := func(key string) string { return cachekey.GenerationKey(generation, key) }
 			round("MISS", other)
 			round("HIT", other)
 			generation = 0

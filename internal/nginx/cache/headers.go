@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/cachekey"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 )
 
@@ -206,7 +207,7 @@ const (
 	// keptArguments are the arguments that reach the origin.
 	keptArguments = "$kept_args"
 	// encodedMark separates a path that contains a question mark from the arguments.
-	encodedMark = "$uri_mark"
+	encodedMark = cachekey.URIMark
 )
 
 // requestMaps are the maps by which nginx decides whether to bypass a cache, for which it takes "" and "0" for no, and

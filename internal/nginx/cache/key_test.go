@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/cachekey"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 )
@@ -36,18 +37,18 @@ func TestKey(t *testing.T) {
 				"/ü", "/a%2Fb", "/..a/b..", "/a?b=c", "/a%3Fb=c", "/a%3Fb", "/a%3F?b=c", "/a%3F?", "/a%20?b=c",
 				"/a%3F%20?b=c",
 			} {
-				key := cache.Key(in.Spec.Cache, cache.Request{Method: "GET", Scheme: "http", Host: "WWW.example.com", URI: uri})
+				key := cachekey.Of(in.Spec.Cache, cachekey.Request{Method: "GET", Scheme: "http", Host: "WWW.example.com", URI: uri})
 				want := tree.Owner([]byte(key))
 				response, _ := get(t, n.Client(), "WWW.example.com", uri)
 				sent := response.Request.URL.RequestURI() // Go's client encodes some URIs
 				if sent != uri {
-					key = cache.Key(in.Spec.Cache, cache.Request{Method: "GET", Scheme: "http", Host: "www.example.com", URI: sent})
+					key = cachekey.Of(in.Spec.Cache, cachekey.Request{Method: "GET", Scheme: "http", Host: "www.example.com", URI: sent})
 					want = tree.Owner([]byte(key))
 				}
 				if got := response.Header.Get("X-Cache-Disk"); got != want {
 					t.Errorf("%s is on %s, want %s for key %q", uri, got, want, key)
 				}
-				content, err := os.ReadFile(n.Root + cache.File(want, key))
+				content, err := os.ReadFile(n.Root + cachekey.OnDisk(want, key))
 				if err != nil || !strings.Contains(string(content), "KEY: "+key+"\n") {
 					t.Errorf("%s: no file with key %q where it should be: %v", uri, key, err)
 				}

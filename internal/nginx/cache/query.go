@@ -2,10 +2,9 @@ package cache
 
 import (
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/cachekey"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 )
 
@@ -17,8 +16,8 @@ const (
 	requestPath = "$request_path"
 	// keptQuery are the arguments that count, with what &s follow them.
 	keptQuery = "$kept_query"
-	// groups is how many groups of neighbouring arguments are removed, as nginx has no loop.
-	groups = 8
+	// groups is how many groups of neighbouring arguments are removed.
+	groups = cachekey.Groups
 )
 
 // removable is a regular expression that finds the first groups of neighbouring arguments that do not count. Its
@@ -95,50 +94,4 @@ func (r renderer) passedURI() conf.Expression {
 		return ""
 	}
 	return requestPath + countedQuery
-}
-
-// Counted returns the arguments of a query that count, as nginx computes them.
-func Counted(q *v1alpha1.Query, query string) string {
-	if q == nil {
-		return query
-	}
-	for range groups {
-		query = withoutGroup(*q, query)
-	}
-	return strings.TrimRight(query, "&")
-}
-
-// withoutGroup removes the first group of neighbouring arguments that do not count.
-func withoutGroup(q v1alpha1.Query, query string) string {
-	args := strings.Split(query, "&")
-	goes := func(arg string) bool {
-		name, _, _ := strings.Cut(arg, "=")
-		if q.Keep != nil {
-			return !matchesAny(q.Keep, name)
-		}
-		return matchesAny(q.Drop, name)
-	}
-	begin := slices.IndexFunc(args, goes)
-	if begin < 0 {
-		return query
-	}
-	end := begin + 1
-	for end < len(args) && goes(args[end]) {
-		end++
-	}
-	rest := strings.Join(args[end:], "&")
-	if begin == 0 {
-		return rest
-	}
-	return strings.Join(args[:begin], "&") + "&" + rest
-}
-
-// matchesAny reports whether a name is in a list.
-func matchesAny(patterns []v1alpha1.NamePattern, name string) bool {
-	return slices.ContainsFunc(patterns, func(p v1alpha1.NamePattern) bool {
-		if prefix, ok := strings.CutSuffix(string(p), "*"); ok {
-			return strings.HasPrefix(name, prefix)
-		}
-		return string(p) == name
-	})
 }

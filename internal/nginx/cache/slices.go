@@ -1,11 +1,9 @@
 package cache
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
-	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 )
@@ -49,13 +47,6 @@ const (
 
 // hasSlices is true if large objects are fetched and stored in slices.
 func (r renderer) hasSlices() bool { return len(r.disks) > 0 && r.Spec.Cache.Slice != nil }
-
-// SliceKey is the key of a slice: number n, counted from 0, of the object with a key. No key of an object begins like
-// it: only a method comes before a space, and a method has no "=".
-func SliceKey(c v1alpha1.CachePolicy, key string, n int64) string {
-	size := c.Slice.Size.Value()
-	return fmt.Sprintf("bytes=%d-%d %s", n*size, (n+1)*size-1, key)
-}
 
 // sliceMaps are the maps that slices need.
 //

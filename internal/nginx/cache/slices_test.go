@@ -19,6 +19,7 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agent/nginxlog"
+	"github.com/cachenode/cachenode-operator/internal/cachekey"
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
@@ -276,8 +277,8 @@ func TestSlicesAreOnOneDisk(t *testing.T) {
 		t.Fatalf("from %s, want a MISS of %s", got, disk)
 	}
 	for i := range int64(3) {
-		sliceKey := cache.SliceKey(in.Spec.Cache, key, i)
-		want := []string{n.Root + cache.File(disk, sliceKey)}
+		sliceKey := cachekey.SliceKey(in.Spec.Cache, key, i)
+		want := []string{n.Root + cachekey.OnDisk(disk, sliceKey)}
 		if diff := cmp.Diff(want, n.Cached(sliceKey, "disk1", "disk2", "disk3")); diff != "" {
 			t.Errorf("slice %d (-want +got)\n%s", i, diff)
 		}

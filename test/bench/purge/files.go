@@ -9,8 +9,7 @@ import (
 	"time"
 
 	"github.com/cachenode/cachenode-operator/internal/agent/cachefile"
-	"github.com/cachenode/cachenode-operator/internal/agent/index"
-	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
+	"github.com/cachenode/cachenode-operator/internal/cachekey"
 )
 
 // fileBytes is the size of a file that writeFiles writes.
@@ -21,7 +20,7 @@ const fileHeader = 336
 
 // writeFiles writes files as nginx does, of objects with keys of about 45 bytes and two tags.
 func writeFiles(folder string, disk, count int) error {
-	for f := range index.Folder(index.Folders) {
+	for f := range cachekey.Folder(cachekey.Folders) {
 		if err := os.MkdirAll(filepath.Join(folder, f.Path()), 0o755); err != nil {
 			return err
 		}
@@ -34,7 +33,7 @@ func writeFiles(folder string, disk, count int) error {
 				return fmt.Errorf("a file of %d bytes with the key %q is not as nginx writes it: %w", len(text), h.Key, err)
 			}
 		}
-		if err := os.WriteFile(cache.FileIn(folder, key), text, 0o600); err != nil {
+		if err := os.WriteFile(cachekey.Path(folder, key), text, 0o600); err != nil {
 			return err
 		}
 	}

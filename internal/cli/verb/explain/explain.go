@@ -17,13 +17,13 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/cachekey"
 	"github.com/cachenode/cachenode-operator/internal/cli/connect"
 	"github.com/cachenode/cachenode-operator/internal/cli/file"
 	"github.com/cachenode/cachenode-operator/internal/cli/output"
 	"github.com/cachenode/cachenode-operator/internal/cli/podexec"
 	"github.com/cachenode/cachenode-operator/internal/cli/table"
 	"github.com/cachenode/cachenode-operator/internal/layout"
-	nginxcache "github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/shard"
 	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
@@ -113,8 +113,8 @@ func keyOf(cacheNode *v1alpha1.CacheNode, method, argument string) string {
 		}
 	}
 	uri, _, _ = strings.Cut(uri, "#")
-	request := nginxcache.Request{Method: method, Scheme: u.Scheme, Host: u.Hostname(), URI: uri}
-	return nginxcache.Key(cacheNode.Spec.Cache, request)
+	request := cachekey.Request{Method: method, Scheme: u.Scheme, Host: u.Hostname(), URI: uri}
+	return cachekey.Of(cacheNode.Spec.Cache, request)
 }
 
 // place is where a key belongs.
@@ -142,10 +142,10 @@ func locate(cacheNode *v1alpha1.CacheNode, key string) place {
 	plan := shard.NewPlan(tuning.ShardDisks(cacheNode.Spec.Disks))
 	p := place{key: key, disk: plan.Tree().Owner([]byte(key))}
 	p.hash, p.slot = shard.Hash([]byte(key))
-	p.path = nginxcache.File(p.disk, key)
+	p.path = cachekey.OnDisk(p.disk, key)
 	p.file = p.path
 	if cacheNode.Spec.Cache.Slice != nil {
-		p.path = nginxcache.File(p.disk, nginxcache.SliceKey(cacheNode.Spec.Cache, key, 0))
+		p.path = cachekey.OnDisk(p.disk, cachekey.SliceKey(cacheNode.Spec.Cache, key, 0))
 		p.file = p.path + ", its first slice"
 	}
 	for _, d := range cacheNode.Status.Disks {

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
-	nginxcache "github.com/cachenode/cachenode-operator/internal/nginx/cache"
+	"github.com/cachenode/cachenode-operator/internal/cachekey"
 )
 
 // mostSlices is how many slices of an object are looked for.
@@ -18,11 +18,11 @@ const mostSlices = 4096
 // candidates are the paths at which a pod can have an object: on its disk, whose keys have a generation, in memory, and
 // then its slices in order.
 func candidates(c v1alpha1.CachePolicy, disk, key string, generation int64) []string {
-	onDisk := func(key string) string { return nginxcache.File(disk, nginxcache.GenerationKey(generation, key)) }
-	files := []string{onDisk(key), nginxcache.MemoryFile(key)}
+	onDisk := func(key string) string { return cachekey.OnDisk(disk, cachekey.GenerationKey(generation, key)) }
+	files := []string{onDisk(key), cachekey.InMemory(key)}
 	if c.Slice != nil {
 		for n := range int64(mostSlices) {
-			files = append(files, onDisk(nginxcache.SliceKey(c, key, n)))
+			files = append(files, onDisk(cachekey.SliceKey(c, key, n)))
 		}
 	}
 	return files

@@ -1,0 +1,54 @@
+package cachekey
+
+import (
+	"crypto/md5" //nolint:gosec // nginx names its files by it
+	"encoding/binary"
+	"encoding/hex"
+
+	"github.com/cachenode/cachenode-operator/internal/layout"
+)
+
+// File is the name of a cache file: the MD5 of its key, or of a variant of it. The last hexadecimal digit and the two
+// before it name the folders that the file is in (levels=1:2).
+type File [16]byte
+
+// Folder is a leaf folder of a cache, from 0 to Folders-1: the last three digits of the files in it.
+type Folder uint16
+
+// Folders is the number of leaf folders of a cache.
+const Folders = 16 * 256
+
+// ParseFile is the file with a name; ok is false for a name of anything else, such as a temporary file.
+func ParseFile(name string) (f File, ok bool) {
+	if len(name) != 2*len(f) {
+		return f, false
+	}
+	_, err := hex.Decode(f[:], []byte(name))
+	return f, err == nil && name == f.String()
+}
+
+// String is the name of the file.
+func (f File) String() string { return hex.EncodeToString(f[:]) }
+
+// Folder is the folder that the file is in.
+func (f File) Folder() Folder { return Folder(binary.BigEndian.Uint16(f[14:]) & (Folders - 1)) }
+
+// Path is the folder's path below the cache's folder.
+func (f Folder) Path() string {
+	const digits = "0123456789abcdef"
+	return string([]byte{digits[f&15], '/', digits[f>>8&15], digits[f>>4&15]})
+}
+
+// Path is the file's path below the cache's folder.
+func (f File) Path() string { return f.Folder().Path() + "/" + f.String() }
+
+// OnDisk is the path at which nginx keeps the response with a key on a disk.
+func OnDisk(disk, key string) string { return Path(layout.CacheDir(disk), key) }
+
+// InMemory is the path of the copy in memory, if there is a memory tier.
+func InMemory(key string) string { return Path(layout.MemoryTierCache, key) }
+
+// Path is the path at which nginx keeps the response with a key in a cache (proxy_cache_path, levels=1:2).
+func Path(folder, key string) string {
+	return folder + "/" + File(md5.Sum([]byte(key))).Path() //nolint:gosec // nginx names its files by it
+}
