@@ -1,24 +1,22 @@
 package cachekey
 
-import (
-	"strings"
-)
+import "strings"
 
-// GroupOf is the beginning of a key, up to the host and so many parts of the path. A key without a scheme or a host has
-// a group too: its path alone, for instance.
-func GroupOf(key string, depth int) string {
-	path, _, _ := strings.Cut(key, "?")
+// Group returns the beginning of the object's key: up to the host, and as many parts of the path as depth says. A key
+// without a scheme or a host has a group too, such as its path alone.
+func (k Key) Group(depth int) string {
+	path, _, _ := strings.Cut(k.text, "?")
 	at := 0
-	if _, rest, ok := strings.Cut(path, "://"); ok {
-		at = len(path) - len(rest)
+	if scheme, _, ok := strings.Cut(path, "://"); ok && !strings.Contains(scheme, "/") { // a path can have another URL
+		at = len(scheme) + len("://")
 	}
 	for part := 0; ; part++ {
 		slash := strings.IndexByte(path[at:], '/')
 		if slash < 0 {
-			return path
+			return k.Site.Prefix() + path
 		}
 		if at += slash + 1; part == depth {
-			return path[:at]
+			return k.Site.Prefix() + path[:at]
 		}
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/cachekey"
 )
 
-func TestGroupOf(t *testing.T) {
+func TestGroup(t *testing.T) {
 	t.Parallel()
 	for key, want := range map[string][3]string{
 		"https://a.com/x/y/z.html":     {"https://a.com/", "https://a.com/x/", "https://a.com/x/y/"},
@@ -16,9 +16,11 @@ func TestGroupOf(t *testing.T) {
 		"a.com/x/y/z":                  {"a.com/", "a.com/x/", "a.com/x/y/"},
 		"/x/y/z":                       {"/", "/x/", "/x/y/"},
 		"":                             {"", "", ""},
+		"a.com/http://b.com/c/d":       {"a.com/", "a.com/http:/", "a.com/http://"},
+		"site=b http://a.com/x/y":      {"site=b http://a.com/", "site=b http://a.com/x/", "site=b http://a.com/x/y"},
 	} {
 		for depth, want := range want {
-			if got := cachekey.GroupOf(key, depth); got != want {
+			if got := cachekey.Parse(key).Group(depth); got != want {
 				t.Errorf("%q, depth %d: %q, want %q", key, depth, got, want)
 			}
 		}

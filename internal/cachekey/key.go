@@ -1,42 +1,89 @@
-// Package cachekey has the keys under which nginx stores responses, and the files that they are in. It is pure.
+// Package cachekey has the keys under which nginx stores responses: how a key follows from a request, how it is written
+// and read, and which file of a cache it leads to. It is pure. No other package writes or reads the form of a key.
+// nginx computes the same keys from the expressions of [Parts] and from [SliceMark].
+//
+// A stored key is made of up to four things, in this order:
+//
+//	generation=12 bytes=0-1048575 site=shop https://www.example.com/a?b=c
+//
+// The first three are marks. A mark is a name, "=", a value without spaces and slashes, and a space. What does not
+// apply is left out: most keys have no mark. The rest is the text that follows from a request by the cache policy.
+//
+// No text begins like a mark. Before its first space, a text has a method, which has no "=", or a slash: that of the
+// scheme, or the first one of the URI, as a host has neither a slash nor a space. So a key without the mark of a site
+// belongs to the CacheNode's own site, whatever clients send, and the key of one site is never that of another.
 package cachekey
 
 import (
-	"fmt"
-	"regexp"
 	"strconv"
-
-	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"strings"
 )
 
-// SliceKey is the key of a slice: number n, counted from 0, of the object with a key. No key of an object begins like
-// it: only a method comes before a space, and a method has no "=".
-func SliceKey(c v1alpha1.CachePolicy, key string, n int64) string {
-	size := c.Slice.Size.Value()
-	return fmt.Sprintf("bytes=%d-%d %s", n*size, (n+1)*size-1, key)
+// Key is a stored key, taken apart. [Of] and [Parse] make keys; the fields can be set afterwards.
+type Key struct {
+	// Generation is that of the disk's keys when the response was stored; 0 if they had none.
+	Generation int64
+	// Slice is the part of the object; the zero value is the whole object.
+	Slice Slice
+	// Site is the site that the object belongs to.
+	Site Site
+	// text follows from a request by the cache policy.
+	text string
 }
 
-// GenerationKey is what a disk of a generation has in place of a key. With generation 0, it is the key itself. No other
-// key begins like it: before its first space, a key has at most a method or a range of bytes.
-func GenerationKey(generation int64, key string) string {
-	if generation == 0 {
-		return key
+// The names of the marks.
+const (
+	generationMark = "generation="
+	sliceMark      = "bytes="
+	siteMark       = "site="
+)
+
+// String returns the key as nginx stores it.
+func (k Key) String() string {
+	generation := ""
+	if k.Generation > 0 {
+		generation = generationMark + strconv.FormatInt(k.Generation, 10) + " "
 	}
-	return fmt.Sprintf("generation=%d %s", generation, key)
+	return generation + k.Slice.mark() + k.Object()
 }
 
-// slice is the beginning of the key of a slice.
-var slice = regexp.MustCompile(`^bytes=[0-9]+-[0-9]+ `)
+// Object returns the key of the object, which all of its slices share in all generations. Its hash says which pod and
+// which disk have the object, and purges name objects by it.
+func (k Key) Object() string { return k.Site.Prefix() + k.text }
 
-// generation is the beginning of a key that has a generation.
-var generation = regexp.MustCompile(`^generation=([0-9]{1,18}) `)
-
-// ObjectKey is the key of the object that a stored key is about, or of which it is a slice, and the generation under
-// which it is stored.
-func ObjectKey(stored string) (key string, of int64) {
-	if found := generation.FindStringSubmatch(stored); found != nil {
-		of, _ = strconv.ParseInt(found[1], 10, 64) // it has 18 digits at most
-		stored = stored[len(found[0]):]
+// Parse takes a stored key apart, or the key of an object. It reads any text: String of the result is the same text
+// again.
+func Parse(stored string) (k Key) {
+	k.text = stored
+	if value, rest, ok := cutMark(k.text, generationMark); ok {
+		if n, ok := number(value); ok && n > 0 {
+			k.Generation, k.text = n, rest
+		}
 	}
-	return stored[len(slice.FindString(stored)):], of
+	if value, rest, ok := cutMark(k.text, sliceMark); ok {
+		if slice, ok := parseSlice(value); ok {
+			k.Slice, k.text = slice, rest
+		}
+	}
+	if value, rest, ok := cutMark(k.text, siteMark); ok {
+		if site, err := NewSite(value); err == nil {
+			k.Site, k.text = site, rest
+		}
+	}
+	return k
+}
+
+// cutMark returns the value of the mark with which a text begins, and what follows the mark.
+func cutMark(text, name string) (value, rest string, ok bool) {
+	text, ok = strings.CutPrefix(text, name)
+	if !ok {
+		return "", "", false
+	}
+	return strings.Cut(text, " ")
+}
+
+// number reads a number in the only form in which it is written.
+func number(text string) (n int64, ok bool) {
+	n, err := strconv.ParseInt(text, 10, 64)
+	return n, err == nil && strconv.FormatInt(n, 10) == text
 }

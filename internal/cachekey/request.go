@@ -51,19 +51,19 @@ func Parts(c v1alpha1.CachePolicy) (list []Part) {
 	return list
 }
 
-// Of is the key that nginx computes for a request.
-func Of(c v1alpha1.CachePolicy, r Request) string {
+// Of returns the key that nginx computes for a request to the CacheNode's own site.
+func Of(c v1alpha1.CachePolicy, r Request) Key {
 	if path, query, ok := strings.Cut(r.URI, "?"); ok && c.Query != nil {
 		r.URI = path
 		if query = Counted(c.Query, query); query != "" {
 			r.URI += "?" + query
 		}
 	}
-	var key strings.Builder
+	var text strings.Builder
 	for _, p := range Parts(c) {
-		key.WriteString(p.of(r))
+		text.WriteString(p.of(r))
 	}
-	return key.String()
+	return Key{text: text.String()}
 }
 
 var slashes = regexp.MustCompile(`/+`)

@@ -287,9 +287,9 @@ func keysOf(c v1alpha1.CachePolicy) (keys []string) {
 	for _, uri := range []string{"/a", "/a?a=b", "/a?b=c&a=b", "/b%20c?x=y"} {
 		key := cachekey.Of(c, cachekey.Request{Method: "GET", Scheme: "http", Host: "www.example.com", URI: uri})
 		if c.Slice != nil {
-			key = cachekey.SliceKey(c, key, 0)
+			key.Slice = cachekey.NthSlice(c.Slice.Size.Value(), 0)
 		}
-		keys = append(keys, key)
+		keys = append(keys, key.String())
 	}
 	return keys
 }

@@ -55,7 +55,7 @@ func (l *Listing) Add(o Object) {
 	if l.query.Groups == 0 {
 		return
 	}
-	if name := cachekey.GroupOf(o.Key, l.query.Depth); name != l.group.Name {
+	if name := cachekey.Parse(o.Key).Group(l.query.Depth); name != l.group.Name {
 		l.endGroup()
 		l.group = Group{Name: name}
 	}

@@ -92,7 +92,7 @@ func keys(c v1alpha1.CachePolicy, r cachekey.Request) (list []string) {
 	}
 	for _, r.Method = range methods {
 		for _, r.Scheme = range []string{"http", "https"} {
-			list = append(list, cachekey.Of(c, r))
+			list = append(list, cachekey.Of(c, r).Object())
 		}
 	}
 	slices.Sort(list)
@@ -139,6 +139,9 @@ func parse(text string) (r cachekey.Request, err error) {
 	return r, nil
 }
 
+// pathAlone is a policy whose keys are the decoded path.
+var pathAlone = v1alpha1.CachePolicy{Key: []v1alpha1.KeyPart{v1alpha1.KeyURI}}
+
 // parsePrefix is parse for a prefix, which must say where in the host.
 func parsePrefix(text string) (r cachekey.Request, err error) {
 	r, err = parse(text)
@@ -147,7 +150,7 @@ func parsePrefix(text string) (r cachekey.Request, err error) {
 		return r, err
 	case strings.Contains(text, "?"):
 		return r, errors.New("must end in the path: every query string of the paths is purged")
-	case cachekey.Of(v1alpha1.CachePolicy{Key: []v1alpha1.KeyPart{v1alpha1.KeyURI}}, r) == "/": // as //, /. and /x/.. are
+	case cachekey.Of(pathAlone, r).Object() == "/": // as //, /. and /x/.. are
 		return r, errors.New("is a whole host: name it in hosts")
 	}
 	return r, nil

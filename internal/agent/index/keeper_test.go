@@ -305,7 +305,8 @@ func TestAfterReboot(t *testing.T) {
 		t.Errorf("%d folders are looked at", len(list))
 	}
 	scan := scanner{
-		Disk: s.disk, unreadable: map[cachekey.File]int{}, pace: func() error { return nil }, pause: func() error { return nil },
+		Disk: s.disk, unreadable: map[cachekey.File]int{},
+		pace: func() error { return nil }, pause: func() error { return nil },
 	}
 	for _, of := range list {
 		must(t, scan.scan(stale{of.folder, since, true, true}))

@@ -45,9 +45,9 @@ func (d Disk) Read(f cachekey.File) (e Entry, ok bool, err error) {
 	if err != nil {
 		return e, false, err
 	}
-	key, generation := cachekey.ObjectKey(h.Key)
+	key := cachekey.Parse(h.Key)
 	e = Entry{
-		File: f, Key: key, Generation: generation, Received: h.Received, ValidUntil: h.ValidUntil, Stale: h.Stale,
+		File: f, Key: key.Object(), Generation: key.Generation, Received: h.Received, ValidUntil: h.ValidUntil, Stale: h.Stale,
 		Stored: info.ModTime().Truncate(time.Second), Size: info.Size(),
 	}
 	if h.CanBeRenewed() {

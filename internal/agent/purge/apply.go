@@ -64,9 +64,10 @@ func (s *store) hitKeys(tasks []task) (invalid []string, err error) {
 	generations := s.usedGenerations()
 	for _, t := range tasks {
 		for _, p := range t.patterns {
-			for _, key := range p.Keys {
-				for _, g := range generations {
-					path := cachekey.Path(s.Folder, cachekey.GenerationKey(g, key))
+			for _, name := range p.Keys {
+				key := cachekey.Parse(name)
+				for _, key.Generation = range generations {
+					path := cachekey.Path(s.Folder, key.String())
 					isInvalid, err := s.hit(t, path)
 					if err != nil {
 						return nil, err

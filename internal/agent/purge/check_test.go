@@ -81,7 +81,7 @@ func (s *site) cached(path string) (files []string) {
 			must(s.t, err)
 			h, err := cachefile.Read(bytes.NewReader(text))
 			must(s.t, err)
-			if key, _ := cachekey.ObjectKey(h.Key); key == url(path) {
+			if cachekey.Parse(h.Key).Object() == url(path) {
 				files = append(files, file)
 			}
 		}

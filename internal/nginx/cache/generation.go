@@ -30,7 +30,7 @@ func (r renderer) generations() conf.Block {
 		m := conf.B("map", []conf.Argument{conf.Expression(variable), generationOf(variable)},
 			conf.D("volatile"), conf.D("default", conf.Literal("")))
 		for _, name := range slices.Sorted(maps.Keys(r.Facts.Generations)) {
-			m.Block = append(m.Block, row(name, conf.Literal(cachekey.GenerationKey(r.Facts.Generations[name], ""))))
+			m.Block = append(m.Block, row(name, conf.Literal(cachekey.Key{Generation: r.Facts.Generations[name]}.String())))
 		}
 		block = append(block, m)
 	}

@@ -128,7 +128,7 @@ func TestGenerations(t *testing.T) {
 			round("MISS", same)
 			round("HIT", same)
 			generation = 12
-			other := func(key string) string { return cachekey.GenerationKey(generation, key) }
+			other := func(key string) string { return cachekey.Key{Generation: generation}.String() + key }
 			round("MISS", other)
 			round("HIT", other)
 			generation = 0

@@ -24,10 +24,10 @@ func (r renderer) cacheKey() conf.Expression {
 // keyInGateway is the key as the gateway computes it for an object that it looks up on another disk. The path and the
 // arguments of its own request are those that the key has; for the rest, see formerHeader.
 func (r renderer) keyInGateway() conf.Expression {
-	var key string
+	var key strings.Builder
 	for _, p := range cachekey.Parts(r.Spec.Cache) {
-		key += p.Nginx
+		key.WriteString(p.Nginx)
 	}
 	former := strings.NewReplacer("$request_method", formerMethod, "$scheme", formerScheme, "$host", formerHost)
-	return conf.Expression(former.Replace(key))
+	return conf.Expression(former.Replace(key.String()))
 }

@@ -60,7 +60,8 @@ func TestQuery(t *testing.T) {
 						}
 					}
 					seen[uri] = true
-					cacheKey := cachekey.Of(policy, cachekey.Request{Scheme: "http", Host: "www.example.com", URI: "/a%2Fb?" + query})
+					sent := cachekey.Request{Scheme: "http", Host: "www.example.com", URI: "/a%2Fb?" + query}
+					cacheKey := cachekey.Of(policy, sent).String()
 					file := n.Root + cachekey.OnDisk(r.Header.Get("X-Cache-Disk"), cacheKey)
 					if _, err := os.Stat(file); err != nil || r.Header.Get("X-Cache") != want {
 						t.Fatalf("%q: X-Cache %s, want %s; file of key %q: %v", query, r.Header.Get("X-Cache"), want, cacheKey, err)

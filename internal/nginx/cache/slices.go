@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/cachekey"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 )
 
@@ -126,7 +127,7 @@ func (r renderer) notSliced(value string) conf.Block {
 // storedKey is the key under which a location stores.
 func (r renderer) storedKey(sliced bool) conf.Expression {
 	if sliced {
-		return sliceVariable + " " + r.key()
+		return cachekey.SliceMark + r.key()
 	}
 	return r.key()
 }

@@ -251,8 +251,8 @@ func read(client *http.Client, url string) ([]byte, error) {
 	return body, errors.Join(err, r.Body.Close())
 }
 
-// TestSlicesAreOnOneDisk checks that all slices of an object are on the disk of its key, at the paths that SliceKey
-// and File say, and that a failed disk costs no request.
+// TestSlicesAreOnOneDisk checks that all slices of an object are on the disk of its key, at the paths that
+// package cachekey says, and that a failed disk costs no request.
 func TestSlicesAreOnOneDisk(t *testing.T) {
 	n := nginxtest.New(t)
 	in := decode(t, []byte(threeDisks))
@@ -277,7 +277,7 @@ func TestSlicesAreOnOneDisk(t *testing.T) {
 		t.Fatalf("from %s, want a MISS of %s", got, disk)
 	}
 	for i := range int64(3) {
-		sliceKey := cachekey.SliceKey(in.Spec.Cache, key, i)
+		sliceKey := cachekey.Key{Slice: cachekey.NthSlice(mebi, i)}.String() + key
 		want := []string{n.Root + cachekey.OnDisk(disk, sliceKey)}
 		if diff := cmp.Diff(want, n.Cached(sliceKey, "disk1", "disk2", "disk3")); diff != "" {
 			t.Errorf("slice %d (-want +got)\n%s", i, diff)

@@ -37,7 +37,7 @@ func New() *cobra.Command {
 		Long: fmt.Sprintf(`Show the disk and file of an object, and which pods hold it.
 With routing.mode Sharded, it also shows the pod that owns the key, and the one that answers if the owner does not.
 A URL such as http://cdn.example.com/a?b=c is turned into the cache key that spec.cache.key makes of it.
-Anything else is taken as the key itself.
+Anything else is taken as the key itself, of the object or as a cache file has it.
 
 The command looks for the file in each pod, which needs the rights to get and create pods/exec.
 With spec.cache.slice, it looks for the first %d slices, and for the whole object.
@@ -97,11 +97,11 @@ With -f, the CacheNode comes from a file, and the command needs no cluster.`, mo
 	return command
 }
 
-// keyOf returns the cache key of a URL. Any other argument is the key itself.
+// keyOf returns the key of the object at a URL. Any other argument is a key, of the object or as a cache file has it.
 func keyOf(cacheNode *v1alpha1.CacheNode, method, argument string) string {
 	u, ok := requestOf(argument)
 	if !ok {
-		return argument
+		return cachekey.Parse(argument).Object()
 	}
 	// The text is used as it was given, because parsing and printing would change how it is escaped.
 	_, rest, _ := strings.Cut(argument, "://")
@@ -114,7 +114,7 @@ func keyOf(cacheNode *v1alpha1.CacheNode, method, argument string) string {
 	}
 	uri, _, _ = strings.Cut(uri, "#")
 	request := cachekey.Request{Method: method, Scheme: u.Scheme, Host: u.Hostname(), URI: uri}
-	return cachekey.Of(cacheNode.Spec.Cache, request)
+	return cachekey.Of(cacheNode.Spec.Cache, request).Object()
 }
 
 // place is where a key belongs.
@@ -144,8 +144,10 @@ func locate(cacheNode *v1alpha1.CacheNode, key string) place {
 	p.hash, p.slot = shard.Hash([]byte(key))
 	p.path = cachekey.OnDisk(p.disk, key)
 	p.file = p.path
-	if cacheNode.Spec.Cache.Slice != nil {
-		p.path = cachekey.OnDisk(p.disk, cachekey.SliceKey(cacheNode.Spec.Cache, key, 0))
+	if s := cacheNode.Spec.Cache.Slice; s != nil {
+		first := cachekey.Parse(key)
+		first.Slice = cachekey.NthSlice(s.Size.Value(), 0)
+		p.path = cachekey.OnDisk(p.disk, first.String())
 		p.file = p.path + ", its first slice"
 	}
 	for _, d := range cacheNode.Status.Disks {

@@ -33,12 +33,13 @@ func decode(t *testing.T) *v1alpha1.CacheNode {
 
 func TestKeyOf(t *testing.T) {
 	for argument, want := range map[string]string{
-		"http://CDN.example.com":            "http://cdn.example.com/",
-		"https://cdn.example.com:8443/a%20": "https://cdn.example.com/a%20",
-		"http://cdn.example.com?x=1":        "http://cdn.example.com/?x=1",
-		"http://cdn.example.com/a?b=c#d":    "http://cdn.example.com/a?b=c",
-		"ftp://cdn.example.com/a":           "ftp://cdn.example.com/a",
-		"any key":                           "any key",
+		"http://CDN.example.com":              "http://cdn.example.com/",
+		"https://cdn.example.com:8443/a%20":   "https://cdn.example.com/a%20",
+		"http://cdn.example.com?x=1":          "http://cdn.example.com/?x=1",
+		"http://cdn.example.com/a?b=c#d":      "http://cdn.example.com/a?b=c",
+		"ftp://cdn.example.com/a":             "ftp://cdn.example.com/a",
+		"any key":                             "any key",
+		"generation=2 bytes=0-1048575 a.com/": "a.com/",
 	} {
 		if got := keyOf(decode(t), "GET", argument); got != want {
 			t.Errorf("%s has key %q, want %q", argument, got, want)

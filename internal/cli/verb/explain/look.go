@@ -17,12 +17,14 @@ const mostSlices = 4096
 
 // candidates are the paths at which a pod can have an object: on its disk, whose keys have a generation, in memory, and
 // then its slices in order.
-func candidates(c v1alpha1.CachePolicy, disk, key string, generation int64) []string {
-	onDisk := func(key string) string { return cachekey.OnDisk(disk, cachekey.GenerationKey(generation, key)) }
-	files := []string{onDisk(key), cachekey.InMemory(key)}
+func candidates(c v1alpha1.CachePolicy, disk, object string, generation int64) []string {
+	key := cachekey.Parse(object)
+	key.Generation = generation
+	files := []string{cachekey.OnDisk(disk, key.String()), cachekey.InMemory(object)}
 	if c.Slice != nil {
 		for n := range int64(mostSlices) {
-			files = append(files, onDisk(cachekey.SliceKey(c, key, n)))
+			key.Slice = cachekey.NthSlice(c.Slice.Size.Value(), n)
+			files = append(files, cachekey.OnDisk(disk, key.String()))
 		}
 	}
 	return files

@@ -1,0 +1,30 @@
+package cachekey
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Site is a site of a CacheNode. Sites share no objects: the keys of a site begin with its mark, and no other keys do.
+// The zero value is the CacheNode's own site, whose keys have no mark.
+type Site struct{ name string }
+
+// NewSite returns the site with a name, which is made of lower-case letters, digits, "-" and ".".
+func NewSite(name string) (Site, error) {
+	const allowed = "abcdefghijklmnopqrstuvwxyz0123456789-."
+	if name == "" || strings.Trim(name, allowed) != "" {
+		return Site{}, fmt.Errorf("site %q: a name has only lower-case letters, digits, hyphens and dots", name)
+	}
+	return Site{name}, nil
+}
+
+// String returns the name; "" for the CacheNode's own site.
+func (s Site) String() string { return s.name }
+
+// Prefix returns what the keys of all objects of the site begin with; "" for the CacheNode's own site.
+func (s Site) Prefix() string {
+	if s.name == "" {
+		return ""
+	}
+	return siteMark + s.name + " "
+}

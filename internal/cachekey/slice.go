@@ -1,0 +1,32 @@
+package cachekey
+
+import (
+	"strconv"
+	"strings"
+)
+
+// SliceMark is the mark of a slice in nginx's configuration.
+const SliceMark = "$slice_range "
+
+// Slice is a slice of an object: its first byte, counted from 0, and its size in bytes. The last slice of an object has
+// the same size as the others in its key. The zero value is the whole object.
+type Slice struct{ First, Size int64 }
+
+// NthSlice returns slice number n, counted from 0, of an object that is stored in slices of a size.
+func NthSlice(size, n int64) Slice { return Slice{n * size, size} }
+
+// mark is what the key of the slice begins with.
+func (s Slice) mark() string {
+	if s.Size == 0 {
+		return ""
+	}
+	return sliceMark + strconv.FormatInt(s.First, 10) + "-" + strconv.FormatInt(s.First+s.Size-1, 10) + " "
+}
+
+// parseSlice reads the value of a mark.
+func parseSlice(value string) (s Slice, ok bool) {
+	first, last, _ := strings.Cut(value, "-")
+	from, isFrom := number(first)
+	to, isTo := number(last)
+	return Slice{from, to - from + 1}, isFrom && isTo && from >= 0 && to >= from
+}
