@@ -12,9 +12,26 @@ import (
 
 // Request is the part of a request that a key can depend on.
 type Request struct {
-	Method, Scheme, Host string
+	Method, Scheme string
+	// Host is the header Host, with or without a port.
+	Host string
 	// URI is the path with its query string, as a client sends it.
 	URI string
+}
+
+// ForURL returns the request by which a client asks for a URL, but for its method. text is the URL as it was written: a
+// cache compares paths and queries byte by byte. Clients do not send a fragment.
+func ForURL(u *url.URL, text string) Request {
+	text, _, _ = strings.Cut(text, "#")
+	_, rest, _ := strings.Cut(text, "://")
+	uri := ""
+	if at := strings.IndexAny(rest, "/?"); at >= 0 {
+		uri = rest[at:]
+	}
+	if !strings.HasPrefix(uri, "/") {
+		uri = "/" + uri
+	}
+	return Request{Scheme: u.Scheme, Host: u.Host, URI: uri}
 }
 
 // URIMark is a variable of nginx's configuration: a space if the decoded path contains a question mark, "" otherwise.
@@ -35,7 +52,7 @@ type Part struct {
 var parts = []Part{
 	{v1alpha1.KeyMethod, "$request_method ", func(r Request) string { return r.Method + " " }},
 	{v1alpha1.KeyScheme, "$scheme://", func(r Request) string { return r.Scheme + "://" }},
-	{v1alpha1.KeyHost, "$host", func(r Request) string { return strings.ToLower(r.Host) }},
+	{v1alpha1.KeyHost, "$host", Request.host},
 	{v1alpha1.KeyRequestURI, "$request_uri", func(r Request) string { return r.URI }},
 	{v1alpha1.KeyURI, "$uri", Request.normalized},
 	{v1alpha1.KeyArgs, URIMark + "$is_args$args", Request.arguments},
@@ -53,11 +70,9 @@ func Parts(c v1alpha1.CachePolicy) (list []Part) {
 
 // Of returns the key that nginx computes for a request to the CacheNode's own site.
 func Of(c v1alpha1.CachePolicy, r Request) Key {
-	if path, query, ok := strings.Cut(r.URI, "?"); ok && c.Query != nil {
-		r.URI = path
-		if query = Counted(c.Query, query); query != "" {
-			r.URI += "?" + query
-		}
+	if c.Query != nil {
+		path, _, _ := strings.Cut(r.URI, "?")
+		r.URI = path + withMark(Counted(c.Query, r.query()))
 	}
 	var text strings.Builder
 	for _, p := range Parts(c) {
@@ -66,11 +81,48 @@ func Of(c v1alpha1.CachePolicy, r Request) Key {
 	return Key{text: text.String()}
 }
 
+// withMark returns $is_args$args of a query.
+func withMark(query string) string {
+	if query == "" {
+		return ""
+	}
+	return "?" + query
+}
+
+// host is $host: without a port and without a dot at the end, in lower case. nginx knows no other letters than those of
+// ASCII.
+func (r Request) host() string {
+	host, _, _ := strings.Cut(r.Host, ":")
+	if end := strings.IndexByte(r.Host, ']'); strings.HasPrefix(r.Host, "[") && end > 0 { // an IPv6 address
+		host = r.Host[:end+1]
+	}
+	lower := []byte(strings.TrimSuffix(host, "."))
+	for i, b := range lower {
+		if b >= 'A' && b <= 'Z' {
+			lower[i] = b - 'A' + 'a'
+		}
+	}
+	return string(lower)
+}
+
+// sent returns the path as the client sent it, and the query. What follows "#" belongs to neither.
+func (r Request) sent() (path, query string) {
+	uri, _, _ := strings.Cut(r.URI, "#")
+	path, query, _ = strings.Cut(uri, "?")
+	return path, query
+}
+
+// query is $args.
+func (r Request) query() string {
+	_, query := r.sent()
+	return query
+}
+
 var slashes = regexp.MustCompile(`/+`)
 
 // normalized is $uri: decoded, without "." and "..", and with one slash in place of several.
 func (r Request) normalized() string {
-	raw, _, _ := strings.Cut(r.URI, "?")
+	raw, _ := r.sent()
 	decoded, err := url.PathUnescape(raw)
 	if err != nil {
 		return raw // nginx answers such a request with 400
@@ -90,9 +142,5 @@ func (r Request) arguments() string {
 	if strings.Contains(r.normalized(), "?") {
 		mark = " "
 	}
-	_, query, _ := strings.Cut(r.URI, "?")
-	if query == "" {
-		return mark
-	}
-	return mark + "?" + query
+	return mark + withMark(r.query())
 }

@@ -74,7 +74,6 @@ func (t Target) Patterns(c v1alpha1.CachePolicy) (p Patterns, err error) {
 		if !slices.Contains(c.Key, v1alpha1.KeyHost) {
 			return Patterns{}, errors.New("hosts: spec.cache.key of the CacheNode has no Host: purge everything instead")
 		}
-		host = strings.TrimSuffix(host, ".") // as nginx does
 		p.Prefixes = append(p.Prefixes, keys(withoutQuery(c), cachekey.Request{Host: host, URI: "/"})...)
 	}
 	if t.Everything {
@@ -106,7 +105,7 @@ func withoutQuery(c v1alpha1.CachePolicy) v1alpha1.CachePolicy {
 	return c
 }
 
-// parse takes a URL apart. The path and the query string stay as they are: a cache compares them byte by byte.
+// parse takes a URL apart.
 func parse(text string) (r cachekey.Request, err error) {
 	if len(text) > MaxURL {
 		return r, fmt.Errorf("must have at most %d bytes", MaxURL)
@@ -127,16 +126,7 @@ func parse(text string) (r cachekey.Request, err error) {
 	case strings.Contains(text, "#"):
 		return r, errors.New("must have no fragment: clients do not send it")
 	}
-	_, rest, _ := strings.Cut(text, "://")
-	r.Host = strings.TrimSuffix(strings.TrimSuffix(u.Host, u.Port()), ":")
-	r.Host = strings.TrimSuffix(r.Host, ".") // as nginx does
-	if at := strings.IndexAny(rest, "/?"); at >= 0 {
-		r.URI = rest[at:]
-	}
-	if !strings.HasPrefix(r.URI, "/") {
-		r.URI = "/" + r.URI
-	}
-	return r, nil
+	return cachekey.ForURL(u, text), nil
 }
 
 // pathAlone is a policy whose keys are the decoded path.

@@ -47,8 +47,8 @@ func (d Disk) Read(f cachekey.File) (e Entry, ok bool, err error) {
 	}
 	key := cachekey.Parse(h.Key)
 	e = Entry{
-		File: f, Key: key.Object(), Generation: key.Generation, Received: h.Received, ValidUntil: h.ValidUntil, Stale: h.Stale,
-		Stored: info.ModTime().Truncate(time.Second), Size: info.Size(),
+		File: f, Key: key.Object(), Generation: key.Generation, Received: h.Received, ValidUntil: h.ValidUntil,
+		Stale: h.Stale, Stored: info.ModTime().Truncate(time.Second), Size: info.Size(),
 	}
 	if h.CanBeRenewed() {
 		e.Stale = cachefile.MaxStale

@@ -103,17 +103,8 @@ func keyOf(cacheNode *v1alpha1.CacheNode, method, argument string) string {
 	if !ok {
 		return cachekey.Parse(argument).Object()
 	}
-	// The text is used as it was given, because parsing and printing would change how it is escaped.
-	_, rest, _ := strings.Cut(argument, "://")
-	uri := "/"
-	if i := strings.IndexAny(rest, "/?"); i >= 0 {
-		uri = rest[i:]
-		if uri[0] == '?' {
-			uri = "/" + uri
-		}
-	}
-	uri, _, _ = strings.Cut(uri, "#")
-	request := cachekey.Request{Method: method, Scheme: u.Scheme, Host: u.Hostname(), URI: uri}
+	request := cachekey.ForURL(u, argument)
+	request.Method = method
 	return cachekey.Of(cacheNode.Spec.Cache, request).Object()
 }
 

@@ -35,6 +35,9 @@ func TestKeyOf(t *testing.T) {
 	for argument, want := range map[string]string{
 		"http://CDN.example.com":              "http://cdn.example.com/",
 		"https://cdn.example.com:8443/a%20":   "https://cdn.example.com/a%20",
+		"http://cdn.example.com.:80/":         "http://cdn.example.com/",
+		"http://cdn.example.com#a/b":          "http://cdn.example.com/",
+		"http://[::1]:8080/":                  "http://[::1]/",
 		"http://cdn.example.com?x=1":          "http://cdn.example.com/?x=1",
 		"http://cdn.example.com/a?b=c#d":      "http://cdn.example.com/a?b=c",
 		"ftp://cdn.example.com/a":             "ftp://cdn.example.com/a",
