@@ -24,7 +24,7 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/controllers"
-	"github.com/cachenode/cachenode-operator/internal/agent/podinfo"
+	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 )
 
 // options are the command's flags.
@@ -132,7 +132,7 @@ func run(o options, config *rest.Config) error {
 	var resolvers []string
 	if o.resolvers != "" {
 		var err error
-		if resolvers, err = podinfo.NginxAddresses(strings.Split(o.resolvers, ",")); err != nil {
+		if resolvers, err = conf.Resolvers(strings.Split(o.resolvers, ",")); err != nil {
 			return fmt.Errorf("--resolvers: %w", err)
 		}
 	}

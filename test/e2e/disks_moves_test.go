@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
-	"github.com/cachenode/cachenode-operator/internal/agent/metrics"
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/shard"
 	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
@@ -57,7 +57,7 @@ func moves(t *testing.T, s *suite, change func(), manifest string) {
 			t.Errorf("%s: is on %s, want %s (error %q)", r.Path, r.Disk, to, r.Error)
 		case from != to:
 			moved++
-		case metrics.IsHit(r.Cache): // one that a change before has moved is renewed now and then
+		case agentapi.IsHit(r.Cache): // one that a change before has moved is renewed now and then
 			hits++
 		}
 	}

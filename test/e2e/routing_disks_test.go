@@ -10,7 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
-	"github.com/cachenode/cachenode-operator/internal/agent/metrics"
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/test/client/report"
 )
@@ -42,7 +42,7 @@ func (s *suite) fills(t *testing.T) (moved, fetched int) {
 			var source string
 			var n int
 			if _, err := fmt.Sscanf(line, `cachenode_fills_total{source=%q} %d`, &source, &n); err == nil {
-				if source == metrics.FromOrigin {
+				if source == agentapi.FromOrigin {
 					fetched += n
 				} else {
 					moved += n

@@ -21,20 +21,6 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 )
 
-// Values of the label cache that are not values of $upstream_cache_status.
-const (
-	// Memory means that the memory tier served the request.
-	Memory = "MEMORY"
-	// OtherDisk means that another disk served the request because the key's own disk could not.
-	OtherDisk = "OTHER_DISK"
-	// Uncached means that no disk could serve the request.
-	Uncached = "UNCACHED"
-	// Passed means that the request went past the caches, as one with credentials or of another method does.
-	Passed = "BYPASS"
-	// None means that nothing was looked up.
-	None = "NONE"
-)
-
 // Metrics are the metrics of a pod. They are safe for concurrent use.
 type Metrics struct {
 	registry *prometheus.Registry
@@ -149,7 +135,7 @@ func New(disks func() map[string]disk.State, files func() map[string]Files) *Met
 	} {
 		m.names.WithLabelValues(string(result))
 	}
-	for _, source := range []string{FromPeer, FromDisk, FromOrigin} {
+	for _, source := range []string{agentapi.FromPeer, agentapi.FromDisk, agentapi.FromOrigin} {
 		m.fills.WithLabelValues(source)
 	}
 	for _, class := range []string{"2xx", "3xx", "4xx", "5xx"} { // a rate needs a first value
@@ -181,16 +167,10 @@ func (m *Metrics) Name(r resolver.Result) { m.names.WithLabelValues(string(r)).I
 // Register adds a collector, such as nginx's own counters.
 func (m *Metrics) Register(c prometheus.Collector) { m.registry.MustRegister(c) }
 
-// FromPeer, FromDisk and FromOrigin are the sources of objects that were filled.
-const (
-	FromPeer   = "peer"
-	FromDisk   = "disk"
-	FromOrigin = "origin"
-)
-
 // sources are the sources by the tags of nginx's lines.
 var sources = map[string]string{
-	agentapi.TagFilled: FromPeer, agentapi.TagFilledFromDisk: FromDisk, agentapi.TagUnfilled: FromOrigin,
+	agentapi.TagFilled: agentapi.FromPeer, agentapi.TagFilledFromDisk: agentapi.FromDisk,
+	agentapi.TagUnfilled: agentapi.FromOrigin,
 }
 
 // Request counts a request, or a slice that was fetched for one. A line about a disk or a pod that the agent does not
@@ -218,21 +198,21 @@ func (m *Metrics) Request(r nginxlog.Request) {
 		return
 	}
 	cache, from := r.Cache, "origin"
-	if IsHit(cache) {
+	if agentapi.IsHit(cache) {
 		from = "cache"
 	}
 	// Requests that bypass their disk are all reported, so they would outweigh the sample of the others.
 	switch {
 	case r.Tag == agentapi.TagOtherDisk:
-		cache, from = OtherDisk, "elsewhere"
+		cache, from = agentapi.CacheOtherDisk, "elsewhere"
 	case r.Tag == agentapi.TagUncached:
-		cache, from = Uncached, "elsewhere"
+		cache, from = agentapi.CacheUncached, "elsewhere"
 	case r.Tag == agentapi.TagMemory:
-		cache, from = Memory, "memory"
+		cache, from = agentapi.CacheMemory, "memory"
 	case r.Tag == agentapi.TagPassed:
-		cache = Passed
+		cache = agentapi.CachePassed
 	case cache == "":
-		cache = None
+		cache = agentapi.CacheNone
 	}
 	m.requests.WithLabelValues(r.Disk, cache).Inc()
 	m.bytes.WithLabelValues(r.Disk, cache).Add(float64(r.Bytes))
@@ -267,17 +247,8 @@ func (m *Metrics) hop(r nginxlog.Request) {
 	if r.Tag == agentapi.TagAlone {
 		return // no hop
 	}
-	m.hops.WithLabelValues(r.Tag, pod, cmp.Or(r.Cache, None)).Inc()
+	m.hops.WithLabelValues(r.Tag, pod, cmp.Or(r.Cache, agentapi.CacheNone)).Inc()
 	m.hopBytes.WithLabelValues(r.Tag, pod).Add(float64(r.Bytes))
-}
-
-// IsHit reports whether a status means that the object came from the disk or from memory.
-func IsHit(cache string) bool {
-	switch cache {
-	case "HIT", "STALE", "UPDATING", "REVALIDATED", Memory:
-		return true
-	}
-	return false
 }
 
 // Error counts an event of a disk from the error log. Like [Metrics.Request], it does not count one of an unknown disk.
@@ -347,7 +318,7 @@ func (m *Metrics) Disk(name string) {
 	for _, reason := range []v1alpha1.DiskReason{v1alpha1.DiskIOError, v1alpha1.DiskSlow} {
 		m.probeFailures.WithLabelValues(name, string(reason))
 	}
-	for _, cache := range []string{"HIT", "MISS", Memory, OtherDisk, Uncached} {
+	for _, cache := range []string{"HIT", "MISS", agentapi.CacheMemory, agentapi.CacheOtherDisk, agentapi.CacheUncached} {
 		m.requests.WithLabelValues(name, cache)
 		m.bytes.WithLabelValues(name, cache)
 	}

@@ -87,22 +87,3 @@ func NameServers(named []string, resolvConf string) (servers []netip.AddrPort, e
 	}
 	return servers, nil
 }
-
-// NginxAddresses turns addresses of DNS servers into the form that nginx's resolver directive takes.
-func NginxAddresses(servers []string) ([]string, error) {
-	if len(servers) == 0 {
-		return nil, fmt.Errorf("no DNS server")
-	}
-	addresses := make([]string, len(servers))
-	for i, s := range servers {
-		address, err := netip.ParseAddr(strings.TrimSpace(s))
-		if err != nil {
-			return nil, err
-		}
-		addresses[i] = address.WithZone("").String()
-		if address.Is6() {
-			addresses[i] = "[" + addresses[i] + "]"
-		}
-	}
-	return addresses, nil
-}

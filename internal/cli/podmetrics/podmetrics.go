@@ -15,7 +15,6 @@ import (
 	"github.com/prometheus/common/model"
 	"golang.org/x/sync/errgroup"
 
-	"github.com/cachenode/cachenode-operator/internal/agent/metrics"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/cli/connect"
 	"github.com/cachenode/cachenode-operator/internal/layout"
@@ -149,13 +148,13 @@ func parse(text io.Reader) (Pod, error) {
 	each("cachenode_cache_size_bytes", func(n *Disk, _ string, v float64) { n.CacheBytes = v })
 	each("cachenode_disk_used_bytes", func(n *Disk, _ string, v float64) { n.UsedBytes = v })
 	// Requests that went past the disk are counted one by one; the others are sampled.
-	pastDisk := func(cache string) bool { return cache == metrics.OtherDisk || cache == metrics.Uncached }
+	pastDisk := func(cache string) bool { return cache == agentapi.CacheOtherDisk || cache == agentapi.CacheUncached }
 	each("cachenode_requests_total", func(n *Disk, cache string, v float64) {
 		if pastDisk(cache) {
 			return
 		}
 		n.Requests += v
-		if metrics.IsHit(cache) {
+		if agentapi.IsHit(cache) {
 			n.Hits += v
 		}
 	})
@@ -205,9 +204,9 @@ func parseRouting(families map[string]*dto.MetricFamily, sampling float64) Routi
 		StandIn:    sum("cachenode_hops_total", "hop", agentapi.TagStandIn),
 		Bytes:      sum("cachenode_hop_bytes_total", "", ""),
 		Unanswered: sum("cachenode_hops_unanswered_total", "", ""),
-		Filled: sum("cachenode_fills_total", "source", metrics.FromPeer) +
-			sum("cachenode_fills_total", "source", metrics.FromDisk),
-		Fetched:  sum("cachenode_fills_total", "source", metrics.FromOrigin),
+		Filled: sum("cachenode_fills_total", "source", agentapi.FromPeer) +
+			sum("cachenode_fills_total", "source", agentapi.FromDisk),
+		Fetched:  sum("cachenode_fills_total", "source", agentapi.FromOrigin),
 		Sampling: sampling,
 	}
 }

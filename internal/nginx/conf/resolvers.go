@@ -1,0 +1,26 @@
+package conf
+
+import (
+	"fmt"
+	"net/netip"
+	"strings"
+)
+
+// Resolvers turns the addresses of DNS servers into the form that nginx's directive resolver takes.
+func Resolvers(servers []string) ([]string, error) {
+	if len(servers) == 0 {
+		return nil, fmt.Errorf("no DNS server")
+	}
+	addresses := make([]string, len(servers))
+	for i, s := range servers {
+		address, err := netip.ParseAddr(strings.TrimSpace(s))
+		if err != nil {
+			return nil, err
+		}
+		addresses[i] = address.WithZone("").String()
+		if address.Is6() {
+			addresses[i] = "[" + addresses[i] + "]"
+		}
+	}
+	return addresses, nil
+}
