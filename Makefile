@@ -69,6 +69,10 @@ test-code: ## What needs no cluster.
 licences: ## List the licences of what the programs are built of; one that is not known fails.
 	@go run ./hack/licences
 
+.PHONY: layers
+layers: ## List the packages by layer with what they import; an import that points up fails.
+	@go run ./hack/layers
+
 .PHONY: verify
 verify: ## Check that generated files are in step with their sources.
 	@hack/verify
@@ -81,7 +85,7 @@ lint: ## Lint Go and shell code.
 	$$(hack/build-tool actionlint)/actionlint .github/workflows/*.yaml docs/gitops/review.yaml
 	@hack/check-pins
 	@hack/prose/check
-	$(MAKE) --no-print-directory licences >/dev/null
+	$(MAKE) --no-print-directory licences layers >/dev/null
 
 # With the real nginx and a real API server. internal/nginx/cache takes five minutes, and ten beside other work.
 real := NGINX_ROOT=$$(hack/nginx-root) KUBEBUILDER_ASSETS=$$(hack/envtest-assets)
