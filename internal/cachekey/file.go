@@ -4,6 +4,7 @@ import (
 	"crypto/md5" //nolint:gosec // nginx names its files by it
 	"encoding/binary"
 	"encoding/hex"
+	"strings"
 
 	"github.com/cachenode/cachenode-operator/internal/layout"
 )
@@ -25,6 +26,14 @@ func ParseFile(name string) (f File, ok bool) {
 	}
 	_, err := hex.Decode(f[:], []byte(name))
 	return f, err == nil && name == f.String()
+}
+
+// IsTemporary is true for the name of a file to which nginx writes a response until it is complete: the name that the
+// file will have, and a number of ten digits. It is in the same folder.
+func IsTemporary(name string) bool {
+	name, number, _ := strings.Cut(name, ".")
+	_, isFile := ParseFile(name)
+	return isFile && len(number) == 10 && strings.Trim(number, "0123456789") == ""
 }
 
 // String is the name of the file.

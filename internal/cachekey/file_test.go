@@ -29,3 +29,17 @@ func TestFile(t *testing.T) {
 		}
 	}
 }
+
+func TestIsTemporary(t *testing.T) {
+	t.Parallel()
+	const file = "0123456789abcdef0123456789abcdef"
+	for name, want := range map[string]bool{
+		file + ".0000000001": true, file + ".9876543210": true,
+		file: false, file + ".": false, file + ".000000001": false, file + ".00000000001": false, file + ".000000000a": false,
+		file + ".0000000001.1": false, file[1:] + ".0000000001": false, "A" + file[1:] + ".0000000001": false, "": false,
+	} {
+		if got := cachekey.IsTemporary(name); got != want {
+			t.Errorf("%q: %t", name, got)
+		}
+	}
+}

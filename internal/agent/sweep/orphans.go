@@ -13,6 +13,7 @@ import (
 	"golang.org/x/time/rate"
 
 	"github.com/cachenode/cachenode-operator/internal/agent/reload"
+	"github.com/cachenode/cachenode-operator/internal/cachekey"
 )
 
 // Orphans removes temporary files of nginx that belong to nobody. nginx writes what it fetches to a temporary file
@@ -104,7 +105,6 @@ type walk struct {
 
 var (
 	level     = regexp.MustCompile(`^[0-9a-f]{1,2}$`)
-	temporary = regexp.MustCompile(`^[0-9a-f]{32}\.[0-9]{10}$`)
 	errFailed = errors.New("the disk has failed")
 )
 
@@ -129,7 +129,7 @@ func (w *walk) folder(ctx context.Context, path string, depth int) error {
 		switch {
 		case entry.IsDir() && depth < maxLevels && level.MatchString(entry.Name()):
 			err = w.folder(ctx, below, depth+1)
-		case entry.Type().IsRegular() && temporary.MatchString(entry.Name()):
+		case entry.Type().IsRegular() && cachekey.IsTemporary(entry.Name()):
 			err = w.file(below, entry)
 		}
 		if err != nil {
