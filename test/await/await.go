@@ -1,0 +1,53 @@
+// Package await is how tests wait: for a state, and not for a time.
+package await
+
+import (
+	"testing"
+	"time"
+)
+
+// Patience is how long a test waits for what does not come. Only a test that fails waits that long.
+const Patience = time.Minute
+
+// interval is the time between two looks.
+const interval = 10 * time.Millisecond
+
+// True waits until a condition is true. problem is what is wrong until then.
+func True(t testing.TB, problem string, is func() bool) {
+	t.Helper()
+	Nothing(t, func() string {
+		if is() {
+			return ""
+		}
+		return problem
+	})
+}
+
+// Nothing waits until f returns "". f returns what is still wrong.
+func Nothing(t testing.TB, f func() string) {
+	t.Helper()
+	deadline := Deadline()
+	for problem := f(); problem != ""; problem = f() {
+		if time.Now().After(deadline) {
+			t.Fatalf("after %s: %s", Patience, problem)
+		}
+		time.Sleep(interval)
+	}
+}
+
+// Receive waits for the next value of a channel, or for its end. problem is what is wrong until then.
+func Receive[T any](t testing.TB, problem string, from <-chan T) T {
+	t.Helper()
+	timer := time.NewTimer(Patience)
+	defer timer.Stop()
+	select {
+	case value := <-from:
+		return value
+	case <-timer.C:
+		t.Fatalf("after %s: %s", Patience, problem)
+		panic("unreachable")
+	}
+}
+
+// Deadline is the time at which what begins to wait now has waited for too long: that of a connection, for example.
+func Deadline() time.Time { return time.Now().Add(Patience) }
