@@ -11,6 +11,7 @@ import (
 
 	"github.com/cockroachdb/pebble/v2"
 	"github.com/cockroachdb/pebble/v2/vfs"
+	"k8s.io/utils/clock"
 
 	"github.com/cachenode/cachenode-operator/internal/cachekey"
 )
@@ -19,6 +20,8 @@ import (
 type Index struct {
 	// Serves says which generations nginx finds, for [Index.Objects] and the like; nil for all. Set it before other calls.
 	Serves func(generation int64) bool
+	// Clock tells the time to the index and to its keeper. Open sets the real one; set another before other calls.
+	Clock clock.Clock
 
 	db *pebble.DB
 	// boot names the boot of the machine.
@@ -66,7 +69,7 @@ func Open(folder, boot string, cache *Cache) (*Index, error) {
 func OpenInMemory(cache *Cache) (*Index, error) { return openIn(vfs.NewMem(), "index", "", cache) }
 
 func openIn(files vfs.FS, folder, boot string, cache *Cache) (*Index, error) {
-	x := &Index{boot: boot, failed: make(chan struct{})}
+	x := &Index{Clock: clock.RealClock{}, boot: boot, failed: make(chan struct{})}
 	options := &pebble.Options{
 		FS:    files,
 		Cache: cache.blocks, Logger: logger{x}, DisableWAL: true, MaxOpenFiles: 64,
@@ -108,7 +111,7 @@ const retryAfter = 5 * time.Second
 // processor busy.
 func (x *Index) backgroundError(error) {
 	x.fail()
-	time.Sleep(retryAfter)
+	x.Clock.Sleep(retryAfter)
 }
 
 func (x *Index) fail() { x.once.Do(func() { close(x.failed) }) }
@@ -342,7 +345,7 @@ func (x *Index) time(record []byte) (at time.Time, rebooted bool, err error) {
 		at, rebooted = time.Unix(0, nanoseconds), string(value[n:]) != x.boot
 		return nil
 	})
-	if at.After(time.Now()) { // the clock was set back, and says nothing about what is older
+	if at.After(x.Clock.Now()) { // the clock was set back, and says nothing about what is older
 		at = time.Time{}
 	}
 	return at, rebooted, err

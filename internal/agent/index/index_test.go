@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/cachenode/cachenode-operator/internal/cachekey"
 	"github.com/cachenode/cachenode-operator/internal/objects"
@@ -136,12 +137,14 @@ func TestIndex(t *testing.T) {
 func TestCheckpoint(t *testing.T) {
 	t.Parallel()
 	x := open(t, t.TempDir())
+	fake := clocktesting.NewFakeClock(time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC))
+	x.Clock = fake
 	at, rebooted, err := x.Checkpoint()
 	must(t, err)
 	if !at.IsZero() || rebooted {
 		t.Errorf("a new index has everything up to %s", at)
 	}
-	want := time.Now().Round(0)
+	want := fake.Now()
 	must(t, x.SetCheckpoint(want))
 	if at, rebooted, err = x.Checkpoint(); err != nil || !at.Equal(want) || rebooted {
 		t.Errorf("%s (%v), want %s", at, err, want)
@@ -150,7 +153,7 @@ func TestCheckpoint(t *testing.T) {
 	if at, rebooted, err = x.Scanned(7); err != nil || !at.Equal(want) || rebooted {
 		t.Errorf("%s (%v), want %s", at, err, want)
 	}
-	must(t, x.SetCheckpoint(time.Now().Add(time.Hour)))
+	must(t, x.SetCheckpoint(want.Add(time.Hour)))
 	if at, _, err = x.Checkpoint(); err != nil || !at.IsZero() {
 		t.Errorf("after the clock was set back: %s (%v)", at, err)
 	}

@@ -138,6 +138,15 @@ func (k *Keeper) end() error {
 	return k.watch.Close()
 }
 
+// wakeUp ends the wait for events.
+func (k *Keeper) wakeUp() {
+	k.mutex.Lock()
+	defer k.mutex.Unlock()
+	if k.watching != nil {
+		k.watching.Wake()
+	}
+}
+
 // Complete is true if the index has all that nginx has stored, but for the last moments. It is false for some
 // seconds if the disk could not read some files.
 func (k *Keeper) Complete() bool { return k.complete.Load() }
@@ -158,9 +167,12 @@ func (k *Keeper) Run(ctx context.Context) (err error) {
 // run follows nginx after begin.
 func (k *Keeper) run(ctx context.Context) (err error) {
 	defer func() { err = errors.Join(err, k.end()) }()
-	checkpoint, flush, retried := time.Time{}, time.Now(), time.Now()
+	stop := context.AfterFunc(ctx, k.wakeUp)
+	defer stop()
+	checkpoint, flush := time.Time{}, k.Index.Clock.Now()
+	retried := flush
 	for ctx.Err() == nil {
-		begun, waiting := time.Now(), k.take()
+		begun, waiting := k.Index.Clock.Now(), k.take()
 		all, err := k.follow(len(waiting) == 0)
 		k.answer(waiting, all && err == nil)
 		if err != nil {
@@ -212,7 +224,7 @@ func (k *Keeper) scanNext() error {
 		return err
 	}
 	if k.polled != nil && k.begun {
-		k.polled.took(time.Since(k.polled.last))
+		k.polled.took()
 	}
 	k.hasCaughtUp()
 	return nil
@@ -232,7 +244,7 @@ func (k *Keeper) begin(ctx context.Context) (err error) {
 		Disk: k.Disk, unreadable: map[cachekey.File]int{}, pace: func() error { return k.Pace.Wait(ctx) },
 		pause: func() error { _, err := k.follow(false); return err },
 	}
-	if _, err := k.stale(); err != nil { // creates the folders, which a watch needs
+	if err := k.makeFolders(); err != nil { // which a watch needs
 		return err
 	}
 	if err := k.beginWatch(); err != nil {
@@ -263,7 +275,7 @@ func (k *Keeper) beginWatch() error {
 	if k.NoWatches != nil {
 		k.NoWatches(err)
 	}
-	k.polled = newPoll()
+	k.polled = newPoll(k.Index.Clock)
 	k.watch = k.polled
 	return nil
 }

@@ -14,10 +14,12 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/cachenode/cachenode-operator/internal/cachekey"
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
+	"github.com/cachenode/cachenode-operator/test/await"
 )
 
 // site is an nginx with one disk, whose origin gives each object tags.
@@ -89,12 +91,7 @@ func keep(t *testing.T, disk Disk) (end func() *Keeper) {
 	k := &Keeper{Disk: disk, Pace: rate.NewLimiter(rate.Inf, 1)}
 	ended := make(chan error, 1)
 	go func() { ended <- k.Run(ctx) }()
-	eventually(t, func() string {
-		if k.Complete() {
-			return ""
-		}
-		return "the index is not complete"
-	})
+	await.True(t, "the index is not complete", k.Complete)
 	return func() *Keeper {
 		cancel()
 		must(t, <-ended)
@@ -102,21 +99,10 @@ func keep(t *testing.T, disk Disk) (end func() *Keeper) {
 	}
 }
 
-func eventually(t *testing.T, f func() string) {
-	t.Helper()
-	deadline := time.Now().Add(time.Minute) // for a busy machine
-	for problem := f(); problem != ""; problem = f() {
-		if time.Now().After(deadline) {
-			t.Fatal(problem)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-}
-
 // has waits until the index has exactly the files that are on the disk, and returns how many.
 func (d Disk) has(t *testing.T) (n int) {
 	t.Helper()
-	eventually(t, func() string {
+	await.Nothing(t, func() string {
 		var want, got []string
 		_ = filepath.WalkDir(d.Folder, func(path string, entry os.DirEntry, err error) error {
 			if err == nil && entry.Type().IsRegular() {
@@ -184,10 +170,12 @@ func TestKeeperStartsAgain(t *testing.T) {
 		paths = append(paths, fmt.Sprintf("/a/%d", i))
 	}
 	s.get(t, "phone", paths[:40]...)
-	keep(t, s.disk)()
-	time.Sleep(margin + time.Second) // changes that are as old as a checkpoint count as new
-	must(t, s.disk.Index.SetCheckpoint(time.Now()))
-	time.Sleep(margin)
+	end := keep(t, s.disk)
+	await.True(t, "nginx has not stored everything", func() bool { return s.disk.has(t) == 40 })
+	end()
+	checkpoint := s.disk.passes(t).Add(margin) // changes that are not older than that by margin count as new
+	s.disk.Index.Clock = clocktesting.NewFakeClock(checkpoint)
+	must(t, s.disk.Index.SetCheckpoint(checkpoint))
 	s.get(t, "phone", paths[40:]...)
 	gone := s.nginx.Cached("http://www.example.com"+paths[0], "disk1")[0]
 	must(t, os.Remove(gone))
@@ -195,9 +183,30 @@ func TestKeeperStartsAgain(t *testing.T) {
 	if n := s.disk.has(t); n != 59 {
 		t.Errorf("%d files", n)
 	}
-	if read := k.scanner.read; read < 20 || read > 21 {
+	if read := k.scanner.read; read != 20 {
 		t.Errorf("%d files were read for 20 new ones", read)
 	}
+}
+
+// passes waits until the clock of files, which the kernel sets every few milliseconds, has gone on, and returns a time
+// that is after the changes until now, and before those to come.
+func (d Disk) passes(t *testing.T) (between time.Time) {
+	t.Helper()
+	path := filepath.Join(d.Folder, "now")
+	now := func() time.Time {
+		must(t, os.WriteFile(path, nil, 0o600))
+		must(t, os.Chmod(path, 0o600))
+		info, err := os.Stat(path)
+		must(t, err)
+		return changed(info)
+	}
+	before := now()
+	await.True(t, "the clock of files stands still", func() bool {
+		between = now()
+		return between.After(before)
+	})
+	must(t, os.Remove(path))
+	return between
 }
 
 // TestWithoutWatches checks that a keeper without inotify polls: everything that nginx did before a call of Sync is in
@@ -209,7 +218,9 @@ func TestWithoutWatches(t *testing.T) {
 	k := &Keeper{Disk: s.disk, Pace: rate.NewLimiter(rate.Inf, 1)}
 	must(t, k.begin(t.Context()))
 	must(t, k.watch.Close())
-	polled := newPoll()
+	fake := clocktesting.NewFakeClock(s.disk.Index.Clock.Now())
+	s.disk.Index.Clock = fake
+	polled := newPoll(fake)
 	k.polled, k.watch, k.watching = polled, polled, polled // as if there were no watches left
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
@@ -218,7 +229,7 @@ func TestWithoutWatches(t *testing.T) {
 		path := fmt.Sprintf("/b/%d", i)
 		s.get(t, "phone", path)
 		f := s.file(t, path)
-		eventually(t, func() string { // the index is not complete at first
+		await.Nothing(t, func() string { // the index is not complete at first
 			if err := k.Sync(ctx); err != nil {
 				return err.Error()
 			}
@@ -236,11 +247,14 @@ func TestWithoutWatches(t *testing.T) {
 
 	// A checkpoint is no later than the last look: the next look finds what was stored in between.
 	s.get(t, "phone", "/c/1")
-	time.Sleep(margin + time.Second)
-	polled.pause = time.Hour
-	ctx, cancel = context.WithTimeout(t.Context(), waitForEvents/2)
-	defer cancel()
-	must(t, k.run(ctx)) // begins with a checkpoint
+	s.file(t, "/c/1") // waits until nginx has stored it
+	fake.Step(margin + time.Second)
+	polled.pause, k.watching = time.Hour, polled
+	ctx, cancel = context.WithCancel(t.Context())
+	go func() { ended <- k.run(ctx) }()
+	await.True(t, "the keeper does not wait for events", fake.HasWaiters)
+	cancel()
+	must(t, <-ended) // it has set a checkpoint first
 	k.watching = polled
 	ctx, cancel = context.WithCancel(t.Context())
 	go func() { ended <- k.run(ctx) }()
@@ -258,7 +272,8 @@ func TestWithoutWatches(t *testing.T) {
 // TestPoll checks when a poll has folders looked at.
 func TestPoll(t *testing.T) {
 	t.Parallel()
-	p := newPoll()
+	fake := clocktesting.NewFakeClock(time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC))
+	p := newPoll(fake)
 	if _, all, err := p.Next(0); !all || err != nil {
 		t.Errorf("at once: %t, %v", all, err)
 	}
@@ -270,11 +285,12 @@ func TestPoll(t *testing.T) {
 	if _, all, err := p.Next(0); !all || err != nil {
 		t.Errorf("once more: %t, %v", all, err)
 	}
-	p.last = time.Now().Add(-pollAtLeast)
+	fake.Step(pollAtLeast)
 	if _, _, err := p.Next(time.Minute); !errors.Is(err, ErrOverflow) {
 		t.Errorf("after the pause: %v", err)
 	}
-	if p.took(time.Second); p.pause != pollShare*time.Second {
+	fake.Step(time.Second)
+	if p.took(); p.pause != pollShare*time.Second {
 		t.Errorf("after a look of a second, the pause is %s", p.pause)
 	}
 }
@@ -293,11 +309,11 @@ func TestAfterReboot(t *testing.T) {
 	lost, back, replaced := s.file(t, paths[0]), s.file(t, paths[1]), s.file(t, paths[2])
 	e, _, err := s.disk.Index.Get(replaced)
 	must(t, err)
-	since := time.Now().Add(time.Minute) // no file is as new as that
+	since := s.disk.Index.Clock.Now().Add(time.Minute) // no file is as new as that
 	e.Stored, e.Tags = since.Add(time.Second), []string{"lost"}
 	must(t, os.Remove(filepath.Join(s.disk.Folder, lost.Path())))
 	must(t, s.disk.Index.Apply([]Change{{File: back}, {File: replaced, Entry: &e}}))
-	must(t, s.disk.Index.SetCheckpoint(time.Now()))
+	must(t, s.disk.Index.SetCheckpoint(s.disk.Index.Clock.Now()))
 
 	s.disk.Index.boot = "another boot"
 	list, err := s.disk.stale()
@@ -347,7 +363,7 @@ func TestOverflow(t *testing.T) {
 	disk := Disk{Folder: t.TempDir(), Index: open(t, t.TempDir())}
 	end := keep(t, disk)
 	defer func() { end() }()
-	must(t, disk.Index.SetCheckpoint(time.Now()))
+	must(t, disk.Index.SetCheckpoint(disk.Index.Clock.Now()))
 	watch, err := NewWatch(disk.Folder)
 	must(t, err)
 	defer func() { _ = watch.Close() }()
@@ -416,12 +432,7 @@ func TestKeeperWithoutFolders(t *testing.T) {
 	k := &Keeper{Disk: disk, Pace: rate.NewLimiter(rate.Inf, 1)}
 	ended := make(chan error, 1)
 	go func() { ended <- k.Run(t.Context()) }()
-	eventually(t, func() string {
-		if k.Complete() {
-			return ""
-		}
-		return "the index is not complete"
-	})
+	await.True(t, "the index is not complete", k.Complete)
 	must(t, os.Rename(disk.Folder, disk.Folder+"-old"))
 	if err := <-ended; !errors.Is(err, ErrGone) || k.Complete() {
 		t.Errorf("the keeper ends with %v; complete: %t", err, k.Complete())

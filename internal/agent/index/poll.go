@@ -3,13 +3,16 @@ package index
 import (
 	"time"
 
+	"k8s.io/utils/clock"
+
 	"github.com/cachenode/cachenode-operator/internal/cachekey"
 )
 
 // poll replaces a [Watch] when the user has no inotify watches left. It makes the keeper rescan all folders that have
 // changed, at intervals and before each answer of [Keeper.Sync].
 type poll struct {
-	wake chan struct{}
+	clock clock.Clock
+	wake  chan struct{}
 	// last is when Next last asked for a rescan, and pause the time until it does again.
 	last  time.Time
 	pause time.Duration
@@ -22,19 +25,19 @@ const (
 	pollShare   = 20
 )
 
-func newPoll() *poll {
-	return &poll{wake: make(chan struct{}, 1), last: time.Now(), pause: pollAtLeast}
+func newPoll(c clock.Clock) *poll {
+	return &poll{clock: c, wake: make(chan struct{}, 1), last: c.Now(), pause: pollAtLeast}
 }
 
-// took sets the pause by how long a rescan has taken.
-func (p *poll) took(d time.Duration) { p.pause = min(max(pollAtLeast, pollShare*d), pollAtMost) }
+// took sets the pause by how long the rescan has taken that Next last asked for.
+func (p *poll) took() { p.pause = min(max(pollAtLeast, pollShare*p.clock.Since(p.last)), pollAtMost) }
 
 // Next returns [ErrOverflow] when the folders are to be rescanned.
 func (p *poll) Next(wait time.Duration) (files []cachekey.File, all bool, err error) {
-	if !p.isAsked(min(wait, time.Until(p.last.Add(p.pause)))) && time.Since(p.last) < p.pause {
+	if !p.isAsked(min(wait, p.pause-p.clock.Since(p.last))) && p.clock.Since(p.last) < p.pause {
 		return nil, true, nil
 	}
-	p.last = time.Now()
+	p.last = p.clock.Now()
 	return nil, false, ErrOverflow
 }
 
@@ -45,12 +48,15 @@ func (p *poll) isAsked(wait time.Duration) bool {
 		return true
 	default:
 	}
-	timer := time.NewTimer(wait)
+	if wait <= 0 {
+		return false
+	}
+	timer := p.clock.NewTimer(wait)
 	defer timer.Stop()
 	select {
 	case <-p.wake:
 		return true
-	case <-timer.C:
+	case <-timer.C():
 		return false
 	}
 }

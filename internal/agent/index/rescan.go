@@ -28,7 +28,7 @@ type Disk struct {
 
 // Read is the entry of a file; ok is false for one that is gone or that nginx cannot use. An error is the disk's.
 func (d Disk) Read(f cachekey.File) (e Entry, ok bool, err error) {
-	file, err := os.Open(filepath.Join(d.Folder, f.Path()))
+	file, err := os.Open(d.Folder + "/" + f.Path())
 	if errors.Is(err, fs.ErrNotExist) {
 		return e, false, nil
 	} else if err != nil {
@@ -73,7 +73,7 @@ type stale struct {
 }
 
 // stale are the folders that have changed since they were scanned, or since the last checkpoint; after another boot of
-// the machine, these are all folders. Folders that do not exist are created.
+// the machine, these are all folders. The error is [ErrGone] if a folder does not exist.
 func (d Disk) stale() (list []stale, err error) {
 	checkpoint, rebooted, err := d.Index.Checkpoint()
 	if err != nil {
@@ -93,16 +93,13 @@ func (d Disk) stale() (list []stale, err error) {
 				since = since.Add(-lostByCrash)
 			}
 		}
-		path := filepath.Join(d.Folder, folder.Path())
-		info, err := os.Stat(path)
+		info, err := os.Stat(d.Folder + "/" + folder.Path())
 		if errors.Is(err, fs.ErrNotExist) {
-			err = mkdirAll(d.Folder, folder)
-			since = time.Time{}
-		}
-		if err != nil {
+			return nil, ErrGone
+		} else if err != nil {
 			return nil, err
 		}
-		hasChanged := info == nil || !changed(info).Before(since)
+		hasChanged := !changed(info).Before(since)
 		if hasChanged || isOld {
 			list = append(list, stale{folder, since, isOld, !hasChanged})
 		}
@@ -110,22 +107,55 @@ func (d Disk) stale() (list []stale, err error) {
 	return list, nil
 }
 
-// mkdirAll creates a folder of a cache, and those above it, for nginx's group to write to.
-func mkdirAll(cache string, folder cachekey.Folder) error {
-	leaf := filepath.Join(cache, folder.Path())
-	for _, path := range []string{cache, filepath.Dir(leaf), leaf} {
-		err := os.Mkdir(path, 0o700)
-		if errors.Is(err, fs.ErrExist) {
-			continue
-		} else if err != nil {
-			return err
+// makeFolders creates the folders of a cache that do not exist.
+func (d Disk) makeFolders() error {
+	if err := mkdir(d.Folder); err != nil {
+		return err
+	}
+	made := map[string]map[string]bool{} // the names in each folder of the first level
+	for folder := range cachekey.Folder(cachekey.Folders) {
+		above, name := filepath.Split(folder.Path())
+		names, isRead := made[above]
+		if !isRead {
+			var err error
+			if names, err = makeAndRead(d.Folder + "/" + above); err != nil {
+				return err
+			}
+			made[above] = names
 		}
-		// Mkdir's mode loses what the umask says; the folder's group is that of the one above it.
-		if err := os.Chmod(path, 0o770|fs.ModeSetgid); err != nil {
+		if names[name] {
+			continue
+		}
+		if err := mkdir(d.Folder + "/" + folder.Path()); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// makeAndRead creates a folder if it does not exist, and returns the names in it.
+func makeAndRead(path string) (map[string]bool, error) {
+	if err := mkdir(path); err != nil {
+		return nil, err
+	}
+	entries, err := os.ReadDir(path)
+	names := map[string]bool{}
+	for _, entry := range entries {
+		names[entry.Name()] = true
+	}
+	return names, err
+}
+
+// mkdir creates a folder for nginx's group to write to, if it does not exist.
+func mkdir(path string) error {
+	err := os.Mkdir(path, 0o700)
+	if errors.Is(err, fs.ErrExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	// Mkdir's mode loses what the umask says; the folder's group is that of the one above it.
+	return os.Chmod(path, 0o770|fs.ModeSetgid)
 }
 
 // changed is when a file or a folder changed last. Unlike the time of its content, a rename counts.
@@ -178,7 +208,7 @@ func (s *scanner) retry() error {
 // scan makes the index of a folder what the folder is. It reads only files that the index does not have, and those that
 // have changed since. The folder's watch must have begun before, so that nothing is missed that nginx does meanwhile.
 func (s *scanner) scan(of stale) error {
-	begun := time.Now()
+	begun := s.Index.Clock.Now()
 	known := map[cachekey.File]bool{}
 	for f, err := range s.Index.InFolder(of.folder) {
 		if err != nil {
@@ -186,7 +216,7 @@ func (s *scanner) scan(of stale) error {
 		}
 		known[f] = true
 	}
-	names, err := os.ReadDir(filepath.Join(s.Folder, of.folder.Path()))
+	names, err := os.ReadDir(s.Folder + "/" + of.folder.Path())
 	if err != nil {
 		return err
 	}

@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"golang.org/x/time/rate"
+
+	"github.com/cachenode/cachenode-operator/test/await"
 )
 
 // TestSync checks that after Sync the index has what nginx has stored before, and that the function for stored files
@@ -26,19 +27,11 @@ func TestSync(t *testing.T) {
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- k.Run(t.Context()) }()
-	eventually(t, func() string {
-		if k.Complete() {
-			return ""
-		}
-		return "the index is not complete"
-	})
-	var longest time.Duration
+	await.True(t, "the index is not complete", k.Complete)
 	for range 5 {
 		s.get(t, "phone", "/a/1", "/b/1", "/a/2")
-		eventually(t, func() string { // nginx renames a file a moment after it has sent the response
-			begun := time.Now()
+		await.Nothing(t, func() string { // nginx renames a file a moment after it has sent the response
 			must(t, k.Sync(t.Context()))
-			longest = max(longest, time.Since(begun))
 			if a, b := len(names(t, s.disk.Index.WithPrefix("http://www.example.com/a/"))),
 				len(names(t, s.disk.Index.WithKey("http://www.example.com/b/1"))); a != 2 || b != 0 {
 				return fmt.Sprintf("the index has %d files below /a and %d of /b/1", a, b)
@@ -46,7 +39,6 @@ func TestSync(t *testing.T) {
 			return ""
 		})
 	}
-	t.Logf("the longest of 5 took %s", longest)
 	if len(seen) < 3 {
 		t.Errorf("%q were seen", seen)
 	}
@@ -72,17 +64,17 @@ func TestSyncWithErrors(t *testing.T) {
 	s.nginx.Cached("http://www.example.com/a/1", "disk1") // waits until nginx has stored it
 	synced := make(chan error, 1)
 	go func() { synced <- k.Sync(t.Context()) }()
-	eventually(t, func() string { // the keeper sees the file and answers in one step
+	await.True(t, "Sync does not wait", func() bool { // the keeper sees the file and answers in one step
 		k.mutex.Lock()
 		defer k.mutex.Unlock()
-		return map[int]string{0: "Sync does not wait"}[len(k.waiting)]
+		return len(k.waiting) > 0
 	})
 	go func() { _ = k.run(t.Context()) }()
 	if err := <-synced; !errors.Is(err, ErrIncomplete) {
 		t.Errorf("with a file that was not judged: %v", err)
 	}
 	fails.Store(false)
-	eventually(t, func() string {
+	await.Nothing(t, func() string {
 		if err := k.Sync(t.Context()); err != nil {
 			return err.Error()
 		}
