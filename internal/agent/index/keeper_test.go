@@ -248,7 +248,7 @@ func TestWithoutWatches(t *testing.T) {
 	// A checkpoint is no later than the last look: the next look finds what was stored in between.
 	s.get(t, "phone", "/c/1")
 	s.file(t, "/c/1") // waits until nginx has stored it
-	fake.Step(margin + time.Second)
+	fake.SetTime(s.disk.passes(t).Add(margin + time.Second))
 	polled.pause, k.watching = time.Hour, polled
 	ctx, cancel = context.WithCancel(t.Context())
 	go func() { ended <- k.run(ctx) }()
