@@ -138,11 +138,11 @@ func (k *Keeper) end() error {
 	return k.watch.Close()
 }
 
-// wakeUp ends the wait for events.
+// wakeUp ends the wait for events. A poll ends by itself.
 func (k *Keeper) wakeUp() {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
-	if k.watching != nil {
+	if k.watching != nil && k.polled == nil {
 		k.watching.Wake()
 	}
 }
@@ -247,7 +247,7 @@ func (k *Keeper) begin(ctx context.Context) (err error) {
 	if err := k.makeFolders(); err != nil { // which a watch needs
 		return err
 	}
-	if err := k.beginWatch(); err != nil {
+	if err := k.beginWatch(ctx); err != nil {
 		return err
 	}
 	if k.pending, err = k.stale(); err != nil {
@@ -260,7 +260,7 @@ func (k *Keeper) begin(ctx context.Context) (err error) {
 }
 
 // beginWatch begins to watch the folders, or to poll them if the user has no watches left.
-func (k *Keeper) beginWatch() error {
+func (k *Keeper) beginWatch(ctx context.Context) error {
 	watch, err := NewWatch(k.Folder)
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
@@ -275,7 +275,7 @@ func (k *Keeper) beginWatch() error {
 	if k.NoWatches != nil {
 		k.NoWatches(err)
 	}
-	k.polled = newPoll(k.Index.Clock)
+	k.polled = newPoll(ctx, k.Index.Clock)
 	k.watch = k.polled
 	return nil
 }

@@ -220,9 +220,9 @@ func TestWithoutWatches(t *testing.T) {
 	must(t, k.watch.Close())
 	fake := clocktesting.NewFakeClock(s.disk.Index.Clock.Now())
 	s.disk.Index.Clock = fake
-	polled := newPoll(fake)
-	k.polled, k.watch, k.watching = polled, polled, polled // as if there were no watches left
 	ctx, cancel := context.WithCancel(t.Context())
+	polled := newPoll(ctx, fake)
+	k.polled, k.watch, k.watching = polled, polled, polled // as if there were no watches left
 	ended := make(chan error, 1)
 	go func() { ended <- k.run(ctx) }()
 	for i := range 20 {
@@ -251,12 +251,14 @@ func TestWithoutWatches(t *testing.T) {
 	fake.SetTime(s.disk.passes(t).Add(margin + time.Second))
 	polled.pause, k.watching = time.Hour, polled
 	ctx, cancel = context.WithCancel(t.Context())
+	polled.ended = ctx.Done()
 	go func() { ended <- k.run(ctx) }()
 	await.True(t, "the keeper does not wait for events", fake.HasWaiters)
 	cancel()
 	must(t, <-ended) // it has set a checkpoint first
 	k.watching = polled
 	ctx, cancel = context.WithCancel(t.Context())
+	polled.ended = ctx.Done()
 	go func() { ended <- k.run(ctx) }()
 	must(t, k.Sync(ctx))
 	cancel()
@@ -273,7 +275,7 @@ func TestWithoutWatches(t *testing.T) {
 func TestPoll(t *testing.T) {
 	t.Parallel()
 	fake := clocktesting.NewFakeClock(time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC))
-	p := newPoll(fake)
+	p := newPoll(t.Context(), fake)
 	if _, all, err := p.Next(0); !all || err != nil {
 		t.Errorf("at once: %t, %v", all, err)
 	}

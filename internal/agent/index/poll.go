@@ -1,6 +1,7 @@
 package index
 
 import (
+	"context"
 	"time"
 
 	"k8s.io/utils/clock"
@@ -13,6 +14,8 @@ import (
 type poll struct {
 	clock clock.Clock
 	wake  chan struct{}
+	// ended ends a wait.
+	ended <-chan struct{}
 	// last is when Next last asked for a rescan, and pause the time until it does again.
 	last  time.Time
 	pause time.Duration
@@ -25,8 +28,8 @@ const (
 	pollShare   = 20
 )
 
-func newPoll(c clock.Clock) *poll {
-	return &poll{clock: c, wake: make(chan struct{}, 1), last: c.Now(), pause: pollAtLeast}
+func newPoll(ctx context.Context, c clock.Clock) *poll {
+	return &poll{clock: c, wake: make(chan struct{}, 1), ended: ctx.Done(), last: c.Now(), pause: pollAtLeast}
 }
 
 // took sets the pause by how long the rescan has taken that Next last asked for.
@@ -56,9 +59,10 @@ func (p *poll) isAsked(wait time.Duration) bool {
 	select {
 	case <-p.wake:
 		return true
+	case <-p.ended:
 	case <-timer.C():
-		return false
 	}
+	return false
 }
 
 // Wake makes the next call of Next return [ErrOverflow].
