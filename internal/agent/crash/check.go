@@ -33,13 +33,13 @@ type Result struct {
 // It reads the times of the files in the folders that changed last, and opens only files that were written in the last
 // two minutes before the last one. The index is no help to find them: after a crash it can be minutes older than the
 // files, and a file can have been replaced since. Nor is the time of the boot: the disk can come from another node.
-func Check(ctx context.Context, folder string, isUsable func() bool) (Result, error) {
+func Check(ctx context.Context, now time.Time, folder string, isUsable func() bool) (Result, error) {
 	c := checking{folder: folder, isUsable: isUsable}
 	folders, err := c.byTime(ctx)
 	if err != nil {
 		return c.Result, err
 	}
-	s := suspects{now: time.Now()}
+	s := suspects{now: now}
 	for _, f := range folders {
 		if !s.mayBeIn(f.changed) {
 			break

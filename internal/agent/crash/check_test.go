@@ -42,7 +42,8 @@ func file(key string, body int) []byte {
 func TestCheck(t *testing.T) {
 	t.Parallel()
 	folder := t.TempDir()
-	crashed := time.Now().Add(-time.Hour)
+	crashed := time.Date(2020, 1, 1, 12, 0, 0, 0, time.UTC) // the folders are younger
+	now := crashed.Add(time.Hour)
 	number := 0
 	store := func(before time.Duration, text []byte) string {
 		number++
@@ -73,18 +74,18 @@ func TestCheck(t *testing.T) {
 	}
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := Check(ended, folder, usable); !errors.Is(err, context.Canceled) {
+	if _, err := Check(ended, now, folder, usable); !errors.Is(err, context.Canceled) {
 		t.Errorf("the context has ended: %v", err)
 	}
-	all, err := Check(t.Context(), t.TempDir(), usable)
+	all, err := Check(t.Context(), now, t.TempDir(), usable)
 	if diff := cmp.Diff(Result{}, all); diff != "" || err != nil {
 		t.Errorf("an empty disk: %v\n%s", err, diff)
 	}
-	first, err := Check(t.Context(), folder, unscathed)
+	first, err := Check(t.Context(), now, folder, unscathed)
 	if !errors.Is(err, errUnusable) || first.Removed != 1 {
 		t.Errorf("the disk has failed meanwhile: %+v (%v)", first, err)
 	}
-	second, err := Check(t.Context(), folder, usable)
+	second, err := Check(t.Context(), now, folder, usable)
 	must(t, err)
 	if got := first.Removed + second.Removed; got != len(removed) {
 		t.Errorf("%d files were removed, want %d", got, len(removed))

@@ -6,16 +6,17 @@ import (
 	"os"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/cachenode/cachenode-operator/internal/cachekey"
 	"github.com/cachenode/cachenode-operator/internal/objects"
 	"github.com/cachenode/cachenode-operator/internal/purge"
+	"github.com/cachenode/cachenode-operator/test/await"
 )
 
 // TestIndexAgrees purges objects while clients ask for them. After that, the indexes list exactly the files
 // that exist.
 func TestIndexAgrees(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, "  memoryTier: {enabled: false}\n")
 	var asking sync.WaitGroup
 	end := make(chan struct{})
@@ -38,14 +39,14 @@ func TestIndexAgrees(t *testing.T) {
 			{Tags: []string{group}}, {Prefixes: []string{url("/" + group + "/")}}, {URLs: []string{url("/" + group + "/0")}},
 		}[rand.IntN(3)]
 		r := s.purge(target, rand.IntN(4) == 0)
-		s.journal.Seal(time.Now(), r.Number, time.Now().Add(-2*time.Second))
+		s.journal.endNow(r.Number)
 		s.send()
 	}
 	close(end)
 	asking.Wait()
 	s.purge(purge.Target{URLs: []string{url("/0/0"), url("/1/1")}}, false) // which nobody asks for again
 	listed := map[string]bool{}
-	eventually(t, "an index lists a file that does not exist, or lacks one that does", func() bool {
+	await.True(t, "an index lists a file that does not exist, or lacks one that does", func() bool {
 		clear(listed)
 		var problems []string
 		for _, store := range s.list(t, objects.Query{Target: purge.Target{Everything: true}, Most: 100}) {

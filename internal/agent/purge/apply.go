@@ -212,7 +212,7 @@ func found(x *index.Index, p purge.Patterns) iter.Seq[iter.Seq2[cachekey.File, e
 // a file that nginx does not use, now or since earlier.
 func (s *store) hit(t task, path string) (isInvalid bool, err error) {
 	soft := t.Soft && !s.isMemory() // of copies in memory, the disk has the object
-	now := time.Now()
+	now := s.purger.Clock.Now()
 	is := func(validUntil, received time.Time) bool {
 		isStale := soft && validUntil.Before(now)
 		return !isStale && !received.After(t.End())
@@ -232,7 +232,7 @@ func (s *store) hit(t task, path string) (isInvalid bool, err error) {
 
 // forget forgets the counts of rules that have ended, once the operator has had time to read them.
 func (s *store) forget(tasks []task) {
-	now := time.Now()
+	now := s.purger.Clock.Now()
 	for _, t := range tasks {
 		if !t.Until.IsZero() {
 			s.ended = append(s.ended, ended{t.Number, now})

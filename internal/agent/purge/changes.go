@@ -9,7 +9,7 @@ import (
 )
 
 // maxChanges is how many URLs wait at most to be made stale. After changesAtOnce of them, purges come first again. The
-// memory tier is looked at again after lookAgainAfter.
+// memory tier is looked at again after lookAgainAfter, or up to a second later.
 const (
 	maxChanges     = 1024
 	changesAtOnce  = 32
@@ -28,11 +28,23 @@ func (p *Purger) MakeStale(url string) {
 // that moment, so it is looked at again.
 func (p *Purger) makeStale(url string) {
 	p.addChange(change{url, false})
-	time.AfterFunc(lookAgainAfter, func() {
-		p.mutex.Lock()
-		defer p.mutex.Unlock()
-		p.addChange(change{url, true})
-	})
+	p.again = append(p.again, again{url, p.Clock.Now().Add(lookAgainAfter)})
+	p.again = p.again[max(0, len(p.again)-maxChanges):]
+}
+
+// again is a URL that is to be made stale in memory at a time.
+type again struct {
+	url string
+	at  time.Time
+}
+
+// lookAgain has the URLs made stale in memory again for which it is time.
+func (p *Purger) lookAgain() {
+	p.mutex.Lock()
+	defer p.mutex.Unlock()
+	for now := p.Clock.Now(); len(p.again) > 0 && !p.again[0].at.After(now); p.again = p.again[1:] {
+		p.addChange(change{p.again[0].url, true})
+	}
 }
 
 // change is a URL that is to be made stale; inMemory is true if only the memory tier is meant.
@@ -62,7 +74,7 @@ func (s *store) takeChanges() (tasks []task, more bool) {
 		if c.inMemory && !s.isMemory() {
 			continue
 		}
-		r := purge.Rule{Soft: true, Until: time.Now(), Target: purge.Target{URLs: []string{c.url}}}
+		r := purge.Rule{Soft: true, Until: p.Clock.Now(), Target: purge.Target{URLs: []string{c.url}}}
 		tasks = append(tasks, task{r, p.patterns(r)})
 	}
 	return tasks, s.changesSeen < p.changesSeen

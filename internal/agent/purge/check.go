@@ -30,7 +30,7 @@ func (s *store) check(ctx context.Context) error {
 	}
 	s.explain("files from before the crash are being checked")
 	s.set(func() { s.isRead = false })
-	done, err := crash.Check(ctx, s.Folder, s.IsUsable)
+	done, err := crash.Check(ctx, s.purger.Clock.Now(), s.Folder, s.IsUsable)
 	for range done.Removed {
 		s.purger.removed(s.name, sweep.Cut)
 	}

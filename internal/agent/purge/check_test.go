@@ -13,11 +13,13 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agent/sweep"
 	"github.com/cachenode/cachenode-operator/internal/cachekey"
 	"github.com/cachenode/cachenode-operator/internal/layout"
+	"github.com/cachenode/cachenode-operator/test/await"
 )
 
 // TestCrash checks that after a crash of the node, files that may be cut are gone before a disk counts as current, and
 // that the others are served.
 func TestCrash(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, "  memoryTier: {enabled: false}\n  cache: {slice: {size: 1Mi}}\n")
 	cut, whole, chunked, old := "/a/cut", "/a/whole", "/chunked/new", "/chunked/old"
 	s.size = 1_500_000
@@ -32,7 +34,7 @@ func TestCrash(t *testing.T) {
 		must(t, os.Truncate(path, info.Size()-4096))
 	}
 	for _, path := range s.cached(old) {
-		must(t, os.Chtimes(path, time.Time{}, time.Now().Add(-3*time.Minute)))
+		must(t, os.Chtimes(path, time.Time{}, machine.Now().Add(-3*time.Minute)))
 	}
 	s.publish()
 	for _, disk := range []string{"disk1", "disk2"} {
@@ -44,7 +46,7 @@ func TestCrash(t *testing.T) {
 		t.Error("the disks are current before they were checked")
 	}
 	s.usable.Store(true)
-	eventually(t, "the disks do not become current", s.isCurrent)
+	await.True(t, "the disks do not become current", s.isCurrent)
 	boot, err := crash.Boot()
 	must(t, err)
 	for _, disk := range []string{"disk1", "disk2"} {
@@ -64,7 +66,7 @@ func TestCrash(t *testing.T) {
 
 	s.end()
 	s.begin(nil) // in the same boot
-	eventually(t, "the disks do not become current again", s.isCurrent)
+	await.True(t, "the disks do not become current again", s.isCurrent)
 	if got := s.count(sweep.Cut); got != 6 {
 		t.Errorf("%d files were removed, and the node was not started again", got-6)
 	}

@@ -134,10 +134,10 @@ func (s *store) changed() {
 // journal, for which place is 0. lost is how often the index has lost events. A cover that began before a rule is
 // enough until events are lost, because the index knows all that nginx has stored under it.
 func (s *store) hide(place, lost int64) error {
-	p, now := s.purger, time.Now()
+	p, now := s.purger, s.purger.Clock.Now()
 	p.mutex.RLock()
 	hides, isCovered := p.hides && !s.isMemory(), s.covers && (lost == s.lost || place <= s.covered)
-	head, patience := p.journal.Head, p.HideAfter
+	head, patience := p.journal.Head, hideAfter
 	if !s.inUse {
 		patience *= unusedWaits
 	}

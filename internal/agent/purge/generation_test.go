@@ -13,11 +13,13 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/cachenode/cachenode-operator/internal/agent/purge"
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/objects"
 	journal "github.com/cachenode/cachenode-operator/internal/purge"
+	"github.com/cachenode/cachenode-operator/test/await"
 )
 
 // disks are those of a site.
@@ -31,7 +33,7 @@ func (s *site) takes() {
 	config := s.render()
 	s.nginx.Configure(config.Text, disks...)
 	must(s.t, syscall.Kill(s.nginx.Processes()[0], syscall.SIGHUP))
-	eventually(s.t, "nginx does not take the configuration", func() bool {
+	await.True(s.t, "nginx does not take the configuration", func() bool {
 		for range 5 {
 			s.nginx.Client().CloseIdleConnections() // they lead to old workers
 			response, err := s.nginx.Client().Get("http://127.0.0.1:8081/version")
@@ -55,7 +57,7 @@ func (s *site) restart(prepare func(*purge.Purger)) {
 	s.t.Helper()
 	s.usable.Store(false)
 	s.before = prepare
-	s.begin(&s.journal)
+	s.begin(&s.journal.Journal)
 	s.purger.SetInUse(disks, nil)
 	if s.purger.IsCurrent("disk1") || s.purger.IsCurrent("disk2") {
 		s.t.Error("nginx may use disks whose generation is not known")
@@ -66,17 +68,18 @@ func (s *site) restart(prepare func(*purge.Purger)) {
 // TestOlderThanTheJournal checks that nothing is served from a disk that has missed purges that nobody knows any more,
 // and that what it stores from then on obeys purges, also with the next agent.
 func TestOlderThanTheJournal(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, "  memoryTier: {enabled: false}\n")
 	s.wants("MISS", 0, both...)
 	s.end()
 	s.publish()
-	r := s.journal.Add(time.Now(), journal.Rule{Target: journal.Target{Tags: []string{"a"}}})
-	s.journal.Seal(time.Now(), r.Number, time.Now())
-	if !s.journal.Compact(time.Now().Add(time.Hour), 1<<20, s.journal.Head) || len(s.journal.Rules) != 0 {
+	r := s.journal.Add(machine.Now(), journal.Rule{Target: journal.Target{Tags: []string{"a"}}})
+	s.journal.Seal(machine.Now(), r.Number, machine.Now())
+	if !s.journal.Compact(machine.Now().Add(time.Hour), 1<<20, s.journal.Head) || len(s.journal.Rules) != 0 {
 		t.Fatal("the journal was not compacted")
 	}
 	s.restart(nil)
-	eventually(t, "the disks have no other generation", func() bool { return len(s.purger.Generations()) == 2 })
+	await.True(t, "the disks have no other generation", func() bool { return len(s.purger.Generations()) == 2 })
 	if done := s.purger.Done(0); done.Applied != 0 {
 		t.Errorf("before nginx has taken the generations, %d counts as applied", done.Applied)
 	}
@@ -96,7 +99,7 @@ func TestOlderThanTheJournal(t *testing.T) {
 	before := s.purger.Generations()
 	s.end()
 	s.restart(nil)
-	eventually(t, "the disks are not current", func() bool {
+	await.True(t, "the disks are not current", func() bool {
 		return s.purger.IsCurrent("disk1") && s.purger.IsCurrent("disk2")
 	})
 	if diff := cmp.Diff(before, s.purger.Generations()); diff != "" {
@@ -117,39 +120,36 @@ func TestOlderThanTheJournal(t *testing.T) {
 // purges hold for what is stored meanwhile, and that the rest is served again when the index is complete. It also
 // checks that nothing is hidden if that is not wanted.
 func TestHidden(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, "  memoryTier: {enabled: false}\n")
-	paths := []string{"/a/1", "/a/2", "/a/3", "/a/4", "/b/1", "/b/2", "/b/3", "/b/4", "/c/1", "/c/2"}
+	paths := []string{"/a/1", "/a/2", "/a/3", "/a/4", "/b/1", "/b/2", "/b/3", "/b/4", "/c/1", "/c/2", "/d/1", "/d/2"}
 	s.wants("MISS", 0, paths...)
-	for i := range 150 { // at one file a second, no index is complete before the first agent ends
-		s.wants("MISS", 0, fmt.Sprintf("/d/%d", i))
-	}
 	s.purge(journal.Target{Tags: []string{"none"}}, false)
 	s.keeps()
 	kept := s.journal.Head
 	s.end()
-	for _, disk := range disks {
-		indexes, err := filepath.Glob(s.nginx.Root + filepath.Dir(layout.CacheDir(disk)) + "/index-*")
-		if must(t, err); len(indexes) != 1 {
-			t.Fatalf("%s has the indexes %v", disk, indexes)
-		}
-		must(t, os.RemoveAll(indexes[0]))
-	}
-	s.restart(func(p *purge.Purger) {
-		p.HideAfter, p.Rescanned = 100*time.Millisecond, 1
-	})
+	s.losesIndexes()
+	readable := s.unreadable(paths[:4]...)
+	fake := clocktesting.NewFakeClock(machine.Now()) // the disk is not asked again for what it cannot read
+	s.restart(func(p *purge.Purger) { p.Clock = fake })
 	s.publish()
-	s.journal.Add(time.Now(), journal.Rule{Target: journal.Target{Tags: []string{"a"}}})
+	s.journal.Add(machine.Now(), journal.Rule{Target: journal.Target{Tags: []string{"a"}}})
 	s.tell()
-	eventually(t, "no store says that its index is being rebuilt", func() bool {
-		return s.purger.Done(0).Stores[0].Reason == "the index is being rebuilt"
+	steps(t, fake, "no store says that its index is being rebuilt", func() bool {
+		return s.purger.Reason("disk1") == rebuilt && s.purger.Reason("disk2") == rebuilt
 	})
-	time.Sleep(3 * time.Second) // much longer than HideAfter
+	fake.Step(time.Hour)                            // much longer than a purge waits
+	for _, path := range []string{"/d/1", "/d/2"} { // a purge of a URL needs no index: a step for each has ended then
+		r := s.journal.Add(machine.Now(), journal.Rule{Target: journal.Target{URLs: []string{url(path)}}})
+		s.tell()
+		steps(t, fake, "the stores do nothing", func() bool { return s.files(r) > 0 })
+	}
 	if diff := cmp.Diff(map[string]int64{}, s.purger.Generations()); diff != "" {
 		t.Errorf("generations although nothing is to be hidden (-want +got):\n%s", diff)
 	}
 	s.wants("HIT", 0, "/c/1", "/c/2")
 	s.purger.SetHides(true)
-	eventually(t, "nothing is hidden", func() bool { return len(s.purger.Generations()) == 2 })
+	steps(t, fake, "nothing is hidden", func() bool { return len(s.purger.Generations()) == 2 })
 	for _, disk := range disks { // an agent that begins now is to carry the purge out
 		note, place := s.note(disk), fmt.Sprintf(`"applied":%d,`, kept)
 		if !strings.Contains(note, place) || !strings.Contains(note, `"cover":`) {
@@ -157,50 +157,101 @@ func TestHidden(t *testing.T) {
 		}
 	}
 	s.takes()
-	s.wants("MISS", 1, paths...)
-	s.wants("HIT", 1, paths[4:]...)
-	eventually(t, "no store says what it waits for", func() bool {
-		done := s.purger.Done(0)
-		if done.Applied >= s.journal.Head {
+	s.wants("MISS", 1, paths[:10]...)
+	s.wants("HIT", 1, paths[4:10]...)
+	steps(t, fake, "no store says what it waits for", func() bool {
+		if s.purger.Done(0).Applied >= s.journal.Head {
 			t.Error("the purge counts as applied")
 		}
-		return strings.Contains(done.Stores[0].Reason, "is not served until then")
+		return strings.Contains(s.purger.Reason("disk1"), "is not served until then")
 	})
 	onlyNew := []string{"/e/1", "/e/2", "/e/3", "/e/4"}
 	s.wants("MISS", 1, onlyNew...)
 	s.publish()
-	second := s.journal.Add(time.Now(), journal.Rule{Target: journal.Target{Tags: []string{"e"}}})
+	second := s.journal.Add(machine.Now(), journal.Rule{Target: journal.Target{Tags: []string{"e"}}})
 	s.tell()
-	eventually(t, "the second purge has no effect", func() bool { return s.files(second) == 8 }) // two devices
+	steps(t, fake, "the second purge has no effect", func() bool { return s.files(second) == 8 }) // two devices
 	s.wants("MISS", 2, onlyNew...)
 	s.wants("HIT", 1, "/b/1", "/c/1", "/c/2")
-	s.journal.Add(time.Now(), journal.Rule{Target: journal.Target{Tags: []string{"b"}}})
+	s.journal.Add(machine.Now(), journal.Rule{Target: journal.Target{Tags: []string{"b"}}})
 	s.tell()
 
 	s.end()
+	readable()
 	s.restart(func(p *purge.Purger) { p.SetHides(true) })
 	s.applied()
-	eventually(t, "something stays hidden", func() bool { return len(s.purger.Generations()) == 0 })
+	await.True(t, "something stays hidden", func() bool { return len(s.purger.Generations()) == 0 })
 	s.takes()
 	s.wants("HIT", 0, "/c/1", "/c/2")
 	s.wants("MISS", 2, "/a/1", "/b/1")
 }
 
+// rebuilt is why a purge waits for an index.
+const rebuilt = "the index is being rebuilt"
+
+// steps waits until something is so, while a clock goes on.
+func steps(t *testing.T, fake *clocktesting.FakeClock, problem string, is func() bool) {
+	t.Helper()
+	await.True(t, problem, func() bool {
+		fake.Step(100 * time.Millisecond)
+		return is()
+	})
+}
+
+// losesIndexes removes the indexes of the disks.
+func (s *site) losesIndexes() {
+	s.t.Helper()
+	for _, disk := range disks {
+		indexes, err := filepath.Glob(s.nginx.Root + filepath.Dir(layout.CacheDir(disk)) + "/index-*")
+		if must(s.t, err); len(indexes) != 1 {
+			s.t.Fatalf("%s has the indexes %v", disk, indexes)
+		}
+		must(s.t, os.RemoveAll(indexes[0]))
+	}
+}
+
+// unreadable makes the files of objects unreadable, so that no index is complete, until the returned function is called.
+func (s *site) unreadable(paths ...string) (readable func()) {
+	s.t.Helper()
+	moved, caches := map[string]string{}, map[string]bool{}
+	for _, path := range paths {
+		for _, file := range s.cached(path) {
+			cache := filepath.Dir(filepath.Dir(filepath.Dir(file)))
+			moved[file], caches[cache] = filepath.Join(filepath.Dir(cache), filepath.Base(file)), true
+		}
+	}
+	for file, whole := range moved {
+		must(s.t, os.Rename(file, whole))
+		must(s.t, os.Symlink(file, file)) // which leads to itself: an error of the disk
+	}
+	if len(caches) != len(disks) {
+		s.t.Fatalf("%v are on %d disks", paths, len(caches))
+	}
+	return func() {
+		for file, whole := range moved {
+			must(s.t, os.Rename(whole, file))
+		}
+	}
+}
+
 // TestHiddenWithoutJournal checks that disks that have obeyed a journal begin empty after a while without one, and
 // that they serve what they have once the journal has arrived.
 func TestHiddenWithoutJournal(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, "  memoryTier: {enabled: false}\n")
 	s.wants("MISS", 0, both...)
 	s.purge(journal.Target{URLs: []string{url("/none")}}, false)
 	s.keeps()
 	s.end()
 	must(t, os.Remove(s.nginx.Root+layout.PurgesCopy))
+	fake := clocktesting.NewFakeClock(machine.Now())
 	s.before = func(p *purge.Purger) {
-		p.HideAfter = 100 * time.Millisecond
+		p.Clock = fake
 		p.SetHides(true)
 	}
 	s.begin(nil)
-	eventually(t, "the disks do not become current", func() bool {
+	await.True(t, "the disks do not become current", func() bool {
+		fake.Step(10 * time.Second)
 		return s.purger.IsCurrent("disk1") && s.purger.IsCurrent("disk2")
 	})
 	if n := len(s.purger.Generations()); n != 2 {
@@ -212,7 +263,7 @@ func TestHiddenWithoutJournal(t *testing.T) {
 	s.wants("HIT", 1, both...)
 	s.sent = 0
 	s.send()
-	eventually(t, "something stays hidden", func() bool { return len(s.purger.Generations()) == 0 })
+	await.True(t, "something stays hidden", func() bool { return len(s.purger.Generations()) == 0 })
 	s.takes()
 	s.wants("HIT", 0, both...)
 }

@@ -10,11 +10,14 @@ import (
 
 	"github.com/cachenode/cachenode-operator/internal/objects"
 	"github.com/cachenode/cachenode-operator/internal/purge"
+	"github.com/cachenode/cachenode-operator/test/await"
 )
 
 // TestList lists what nginx has stored, and compares it with what a purge of the same invalidates.
 func TestList(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, "  memoryTier: {enabled: false}\n")
+	begun := machine.Now().Truncate(time.Second)
 	all := []string{"/a/1", "/a/2?q=1", "/a/2/3", "/b/1", "/b/a"}
 	s.wants("MISS", 0, all...)
 	s.purge(purge.Target{Tags: []string{"none"}}, false) // the indexes have everything now
@@ -36,9 +39,10 @@ func TestList(t *testing.T) {
 			for _, store := range s.list(t, objects.Query{Target: test.target, Most: 10}) {
 				for _, o := range store.Objects {
 					keys = append(keys, o.Key)
-					isNew := time.Since(o.Received) < patience && time.Until(o.ValidUntil) > time.Minute
+					isNew := !o.Received.Before(begun) && !o.Received.After(machine.Now()) &&
+						o.ValidUntil.Equal(o.Received.Add(10*time.Minute))
 					if o.Files != 2 || o.Bytes < 600_000 || !isNew {
-						t.Errorf("want two variants that arrived right now and are valid for ten minutes: %+v", o)
+						t.Errorf("want two variants that have arrived since the beginning and are valid for ten minutes: %+v", o)
 					}
 				}
 				if store.Total.Objects != int64(len(store.Objects)) || store.Total.Files != 2*store.Total.Objects {
@@ -72,7 +76,7 @@ func TestList(t *testing.T) {
 
 func (s *site) list(t *testing.T, q objects.Query) []objects.Store {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
 	defer cancel()
 	answer, err := s.purger.List(ctx, q)
 	must(t, err)

@@ -7,7 +7,6 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
-	"time"
 
 	"github.com/cachenode/cachenode-operator/internal/agent/crash"
 	"github.com/cachenode/cachenode-operator/internal/agent/index"
@@ -48,7 +47,7 @@ func (s *store) open() (x *index.Index, folder string, tagHeaders []string, err 
 		}
 	}
 	if x == nil {
-		folder = filepath.Join(s.Indexes, fmt.Sprintf("%s%d", begin, time.Now().UnixNano()))
+		folder = filepath.Join(s.Indexes, fmt.Sprintf("%s%d", begin, s.purger.Clock.Now().UnixNano()))
 		x, err = index.Open(folder, boot, blocks)
 	}
 	return x, folder, tagHeaders, err

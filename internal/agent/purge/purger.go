@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"golang.org/x/time/rate"
+	"k8s.io/utils/clock"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agent/index"
@@ -30,10 +30,8 @@ type Purger struct {
 	// Current is called when a disk that nginx does not use obeys the whole journal, and when the generation of a disk
 	// changes. Set it before Watch.
 	Current func()
-	// HideAfter is how long a purge waits for an index, see SetHides. Set it before Watch.
-	HideAfter time.Duration
-	// Rescanned is how many files a second are read while nginx uses a disk and its index is rebuilt. Set it before Watch.
-	Rescanned rate.Limit
+	// Clock tells the time. New sets the real one; set another before Watch.
+	Clock clock.Clock
 	// Removed is called for each file that was removed from a store, but not by a purge. Set it before Watch.
 	Removed func(store string, reason sweep.Reason)
 	// Processes says when nginx's processes started, see [sweep.Orphans]. Set it before Watch; nil removes no temporary
@@ -66,9 +64,11 @@ type Purger struct {
 	// open and sealed have the rules without and with an end.
 	open, sealed *purge.Table
 	stores       map[string]*store
-	// changes are the last URLs that were to be made stale, and changesSeen counts them all.
+	// changes are the last URLs that were to be made stale, and changesSeen counts them all. again are those that are yet
+	// to be made stale in memory once more.
 	changes     []change
 	changesSeen int64
+	again       []again
 	running     sync.WaitGroup // of the stores' goroutines
 	// changed is closed when anything changes that a store or a caller waits for.
 	changed chan struct{}
@@ -77,8 +77,8 @@ type Purger struct {
 // New returns a purger that keeps a copy of the journal in a file. It reads the copy of an earlier agent.
 func New(log *slog.Logger, copyFile string) *Purger {
 	p := &Purger{
-		HideAfter: hideAfter, Rescanned: rescanned,
-		log: log, copy: copyFile, blocks: index.NewCache(blockCache), stores: map[string]*store{},
+		Clock: clock.RealClock{},
+		log:   log, copy: copyFile, blocks: index.NewCache(blockCache), stores: map[string]*store{},
 		open: purge.NewTable(), sealed: purge.NewTable(), changed: make(chan struct{}),
 	}
 	if text, err := os.ReadFile(copyFile); err == nil { //nolint:gosec // the path is ours
@@ -337,9 +337,10 @@ func (p *Purger) SetInUse(disks []string, generations map[string]int64) {
 // saveEvery is the time between two saves of the journal and of what a disk has applied.
 const saveEvery = time.Second
 
-// Run keeps the copy of the journal until the context ends.
+// Run keeps the copy of the journal, and looks again at URLs that were made stale, until the context ends.
 func (p *Purger) Run(ctx context.Context) {
 	for ctx.Err() == nil {
+		p.lookAgain()
 		p.mutex.RLock()
 		journal, saved := p.journal, p.saved
 		journal.Rules = slices.Clone(journal.Rules)
@@ -357,13 +358,13 @@ func (p *Purger) Run(ctx context.Context) {
 				p.mutex.Unlock()
 			}
 		}
-		sleep(ctx, saveEvery)
+		p.sleep(ctx, saveEvery)
 	}
 }
 
-func sleep(ctx context.Context, d time.Duration) {
+func (p *Purger) sleep(ctx context.Context, d time.Duration) {
 	select {
 	case <-ctx.Done():
-	case <-time.After(d):
+	case <-p.Clock.After(d):
 	}
 }

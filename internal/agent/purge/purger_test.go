@@ -18,7 +18,10 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/utils/clock"
+
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/agent/cachefile"
 	agentpurge "github.com/cachenode/cachenode-operator/internal/agent/purge"
 	"github.com/cachenode/cachenode-operator/internal/agent/sweep"
 	"github.com/cachenode/cachenode-operator/internal/cachekey"
@@ -28,6 +31,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/purge"
 	"github.com/cachenode/cachenode-operator/internal/schema"
 	"github.com/cachenode/cachenode-operator/internal/tuning"
+	"github.com/cachenode/cachenode-operator/test/await"
 )
 
 const host = "www.example.com"
@@ -35,8 +39,8 @@ const host = "www.example.com"
 // both are paths of which some are on each disk.
 var both = []string{"/a/1", "/a/2", "/a/3", "/a/4", "/b/1", "/b/2", "/c/1", "/c/2"}
 
-// patience is for a busy machine, on which the agent takes long to read 4,096 folders.
-const patience = 2 * time.Minute
+// machine is the clock of nginx and of the files.
+var machine clock.RealClock
 
 // site is an nginx with two disks, an origin whose objects have versions, and a purger.
 type site struct {
@@ -46,7 +50,7 @@ type site struct {
 	facts cache.Facts
 	// addresses are those of the pods, by ordinal.
 	addresses map[int]string
-	journal   purge.Journal
+	journal   ledger
 	sent      int64
 	purger    *agentpurge.Purger
 	end       context.CancelFunc
@@ -99,7 +103,7 @@ func (s *site) start(origin http.HandlerFunc) {
 	// In a pod, the agent has nginx's user. Here, nginx may use a folder once the agent has set its mode.
 	for _, disk := range []string{"disk1", "disk2"} {
 		last := s.nginx.Root + layout.CacheDir(disk) + "/" + cachekey.Folder(cachekey.Folders-1).Path()
-		eventually(s.t, "the folders of the cache are missing", func() bool {
+		await.True(s.t, "the folders of the cache are missing", func() bool {
 			info, err := os.Stat(last)
 			return err == nil && info.Mode().Perm() == 0o770
 		})
@@ -156,9 +160,6 @@ func (s *site) origin(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Surrogate-Key", "all "+strings.Split(r.URL.Path, "/")[1])
 	w.Header().Set("Vary", "X-Device")
 	w.Header().Set("Cache-Control", "max-age=600")
-	if strings.HasPrefix(r.URL.Path, "/short/") {
-		w.Header().Set("Cache-Control", "max-age=1")
-	}
 	w.Header().Set("ETag", fmt.Sprintf(`"%d"`, version))
 	if answer != nil {
 		answer(r.URL.Path)
@@ -234,7 +235,7 @@ func (s *site) wants(want string, version int, paths ...string) {
 // purge adds a rule to the journal, sends it to the purger, and waits until it is applied.
 func (s *site) purge(t purge.Target, soft bool) purge.Rule {
 	s.t.Helper()
-	r := s.journal.Add(time.Now(), purge.Rule{UID: "uid", Name: "test", Soft: soft, Target: t})
+	r := s.journal.Add(machine.Now(), purge.Rule{UID: "uid", Name: "test", Soft: soft, Target: t})
 	s.send()
 	return r
 }
@@ -247,12 +248,44 @@ func (s *site) files(r purge.Rule) (n int64) {
 	return n
 }
 
-// seal ends a rule now.
+// seal ends a rule now, and waits until responses arrive after its end.
 func (s *site) seal(r purge.Rule) {
 	s.t.Helper()
-	s.journal.Seal(time.Now(), r.Number, time.Now().Add(-2*time.Second)) // the margin is two seconds
+	end := s.journal.endNow(r.Number)
 	s.send()
-	time.Sleep(1100 * time.Millisecond) // until a response arrives after the end, in whole seconds
+	s.arrivesAfter(end)
+}
+
+// ledger is a journal of purges.
+type ledger struct{ purge.Journal }
+
+// endNow ends a rule, and returns the time after which a response must arrive to be spared.
+func (l *ledger) endNow(number int64) (end time.Time) {
+	now := machine.Now()
+	l.Seal(now, number, now.Add(-2*time.Second)) // the margin is two seconds
+	r, _ := l.Get(number)
+	return r.End()
+}
+
+// arrivesAfter waits until nginx's clock, which has whole seconds, is after a time.
+func (s *site) arrivesAfter(end time.Time) {
+	s.t.Helper()
+	await.True(s.t, "nginx's clock stands still", func() bool {
+		response, err := s.nginx.Client().Get("http://127.0.0.1:8081/healthz")
+		must(s.t, err)
+		must(s.t, response.Body.Close())
+		now, err := http.ParseTime(response.Header.Get("Date"))
+		must(s.t, err)
+		return now.After(end)
+	})
+}
+
+// expires makes nginx take what it has of an object for stale.
+func (s *site) expires(path string) {
+	s.t.Helper()
+	for _, file := range s.cached(path) {
+		must(s.t, cachefile.Expire(file, machine.Now().Add(-time.Minute)))
+	}
 }
 
 func (s *site) send() {
@@ -273,7 +306,7 @@ func (s *site) tell() {
 // applied waits until the journal is applied.
 func (s *site) applied() {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), patience)
+	ctx, cancel := context.WithTimeout(s.t.Context(), await.Patience)
 	defer cancel()
 	s.purger.Wait(ctx, s.journal.Head)
 	if done := s.purger.Done(0); done.Applied != s.journal.Head {
@@ -284,6 +317,7 @@ func (s *site) applied() {
 func url(path string) string { return "http://" + host + path }
 
 func TestPurge(t *testing.T) {
+	t.Parallel()
 	for name, target := range map[string]purge.Target{
 		"a URL":            {URLs: []string{url("/a/1"), url("/a/2?q=1")}},
 		"a URL by https":   {URLs: []string{"https://WWW.example.com:8443/a/1", url("/a/2?q=1")}},
@@ -292,6 +326,7 @@ func TestPurge(t *testing.T) {
 		"two tags and URL": {Tags: []string{"none", "a"}, URLs: []string{url("/none")}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s := newSite(t, "  memoryTier: {enabled: false}\n")
 			purged, others := []string{"/a/1", "/a/2?q=1"}, []string{"/b/1", "/b/a"}
 			s.wants("MISS", 0, append(purged, others...)...)
@@ -311,10 +346,12 @@ func TestPurge(t *testing.T) {
 }
 
 func TestPurgeAll(t *testing.T) {
+	t.Parallel()
 	for name, target := range map[string]purge.Target{
 		"a host": {Hosts: []string{host}}, "everything": {Everything: true}, "a tag": {Tags: []string{"all"}},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s := newSite(t, "  memoryTier: {enabled: false}\n")
 			s.wants("MISS", 0, "/a/1", "/b/1")
 			s.publish()
@@ -328,8 +365,9 @@ func TestPurgeAll(t *testing.T) {
 
 // TestSoft checks that a soft purge makes nginx ask the origin, and that an object that has not changed stays.
 func TestSoft(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, "  memoryTier: {enabled: false}\n  cache: {staleWhileRevalidate: 0s}\n")
-	s.wants("MISS", 0, "/a/1", "/b/1")
+	s.wants("MISS", 0, "/a/1", "/b/1", "/c/1")
 	r := s.purge(purge.Target{Tags: []string{"a"}}, true)
 	s.wants("HIT", 0, "/b/1")
 	s.wants("REVALIDATED", 0, "/a/1")
@@ -337,13 +375,13 @@ func TestSoft(t *testing.T) {
 	s.wants("REVALIDATED", 0, "/a/1") // what the origin said before the end counts for nothing
 	s.wants("HIT", 0, "/a/1")
 	s.publish()
-	time.Sleep(2100 * time.Millisecond) // nginx shares an answer of the origin for a second, counted in whole ones
-	s.purge(purge.Target{URLs: []string{url("/a/1")}}, true)
-	s.wants("EXPIRED", 1, "/a/1")
+	s.purge(purge.Target{URLs: []string{url("/c/1")}}, true) // nginx still shares what the origin has said of /a/1
+	s.wants("EXPIRED", 1, "/c/1")
 }
 
 // TestSlices checks that a purge finds all slices of an object, and only those.
 func TestSlices(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, "  memoryTier: {enabled: false}\n  cache: {slice: {size: 1Mi}}\n")
 	s.size = 2_500_000
 	s.wants("MISS", 0, "/a/1", "/b/1")
@@ -360,6 +398,7 @@ func TestSlices(t *testing.T) {
 
 // TestMemoryTier checks that a hot object leaves memory with the disk, and that its copy cannot come back.
 func TestMemoryTier(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, "  memoryTier: {enabled: true, size: 64Mi, maxObjectSize: 1Mi}\n")
 	for range 10 {
 		s.get("/a/1", "phone")
@@ -385,76 +424,92 @@ func TestMemoryTier(t *testing.T) {
 // TestInFlight checks that a response that the origin made before a purge, and that arrives after it, is not kept; nor
 // one that began to arrive before the end of the purge and is stored after it.
 func TestInFlight(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, "  memoryTier: {enabled: false}\n")
 	asked, goOn := make(chan struct{}, 1), make(chan struct{})
-	s.answer = func(string) { asked <- struct{}{}; <-goOn }
+	waits := func(string) { asked <- struct{}{}; <-goOn }
+	s.answers(waits, nil)
 	old := make(chan int)
-	fetch := func() { _, version := s.get("/a/1", "phone"); old <- version }
-	go fetch()
+	fetch := func(path string) { _, version := s.get(path, "phone"); old <- version }
+	go fetch("/a/1")
 	<-asked
-	s.mutex.Lock()
-	s.answer = nil
-	s.mutex.Unlock()
+	s.answers(nil, nil)
 	s.publish()
 	r := s.purge(purge.Target{URLs: []string{url("/a/1")}}, false)
 	close(goOn)
 	if version := <-old; version != 0 {
 		t.Errorf("the request before the purge got version %d", version)
 	}
+	await.True(t, "the response is not looked at", func() bool { return s.files(r) == 1 })
 	s.never("/a/1", 0)
 
-	s.body = func(string) { asked <- struct{}{}; <-goOn }
 	goOn = make(chan struct{})
-	s.version = 2
-	go fetch()
+	s.answers(nil, waits)
+	go fetch("/b/1")
 	<-asked
-	s.mutex.Lock()
-	s.body = nil
-	s.mutex.Unlock()
-	s.publish()
-	s.journal.Seal(time.Now(), r.Number, time.Now())
+	s.answers(nil, nil)
+	version := s.publish()
+	r = s.purge(purge.Target{URLs: []string{url("/b/1")}}, false)
+	s.journal.Seal(machine.Now(), r.Number, machine.Now())
 	s.send()
 	close(goOn)
-	<-old
-	s.never("/a/1", 2)
+	if got := <-old; got != version-1 {
+		t.Errorf("the request before the end got version %d, want %d", got, version-1)
+	}
+	await.True(t, "the second response is not looked at", func() bool { return s.files(r) == 1 })
+	s.never("/b/1", version-1)
+}
+
+// answers sets what is called before the origin answers, and before the end of a body.
+func (s *site) answers(answer, body func(path string)) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.answer, s.body = answer, body
 }
 
 // TestRenewalInFlight checks that an object which the origin is validating does not come back after a purge, neither by
 // a 304 to a client's request nor by one to a background update.
 func TestRenewalInFlight(t *testing.T) {
+	t.Parallel()
 	for name, how := range map[string]struct{ stale, status string }{
 		"a client waits":    {"staleWhileRevalidate: 0s", "REVALIDATED"},
-		"in the background": {"staleWhileRevalidate: 1m, backgroundUpdate: true", "STALE"},
+		"in the background": {"staleWhileRevalidate: 10m, backgroundUpdate: true", "STALE"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			s := newSite(t, "  memoryTier: {enabled: false}\n  cache: {"+how.stale+"}\n")
-			s.wants("MISS", 0, "/short/1")
-			time.Sleep(2100 * time.Millisecond) // until it is stale, in whole seconds
-			asked, goOn := make(chan struct{}, 1), make(chan struct{})
-			s.mutex.Lock()
-			s.answer = func(string) { asked <- struct{}{}; <-goOn }
-			s.mutex.Unlock()
+			t.Parallel()
+			// With one worker, nginx has seen the 304 when it answers the next request.
+			s := prepareSite(t, "  memoryTier: {enabled: false}\n  cache: {"+how.stale+"}\n")
+			s.facts.Cores = 1
+			asked, goOn, answered := make(chan struct{}, 1), make(chan struct{}), make(chan struct{}, 1)
+			s.start(func(w http.ResponseWriter, r *http.Request) {
+				s.origin(w, r)
+				if r.Header.Get("If-None-Match") != "" {
+					_ = http.NewResponseController(w).Flush()
+					answered <- struct{}{}
+				}
+			})
+			s.wants("MISS", 0, "/a/1")
+			s.expires("/a/1")
+			s.answers(func(string) { asked <- struct{}{}; <-goOn }, nil)
 			status := make(chan string)
-			go func() { got, _ := s.get("/short/1", "phone"); status <- got }()
+			go func() { got, _ := s.get("/a/1", "phone"); status <- got }()
 			<-asked
-			s.mutex.Lock()
-			s.answer = nil
-			s.mutex.Unlock()
+			s.answers(nil, nil)
 			s.publish()
-			s.purge(purge.Target{URLs: []string{url("/short/1")}}, false)
+			s.purge(purge.Target{URLs: []string{url("/a/1")}}, false)
 			close(goOn)
 			if got := <-status; got != how.status {
 				t.Errorf("the request before the purge: %s, want %s", got, how.status)
 			}
-			s.never("/short/1", 0)
+			<-answered
+			s.never("/a/1", 0)
 		})
 	}
 }
 
-// never checks that a version is not served, once the files of the last moments were looked at.
+// never checks that a version is not served.
 func (s *site) never(path string, version int) {
 	s.t.Helper()
-	time.Sleep(200 * time.Millisecond)
 	for range 5 {
 		if status, got := s.get(path, "phone"); got == version {
 			s.t.Errorf("%s: %s of version %d", path, status, got)
@@ -465,19 +520,20 @@ func (s *site) never(path string, version int) {
 // TestRestart checks that disks obey the purges of the time in which there was no agent, before they count as current,
 // and that what was stored since is spared.
 func TestRestart(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, "  memoryTier: {enabled: false}\n")
 	s.wants("MISS", 0, "/a/1", "/b/1")
 	s.purge(purge.Target{URLs: []string{url("/none")}}, false)
 	s.keeps()
 	s.end()
 	s.publish()
-	r := s.journal.Add(time.Now(), purge.Rule{Target: purge.Target{Tags: []string{"a"}}})
-	s.journal.Seal(time.Now(), r.Number, time.Now().Add(-2*time.Second))
+	r := s.journal.Add(machine.Now(), purge.Rule{Target: purge.Target{Tags: []string{"a"}}})
+	end := s.journal.endNow(r.Number)
 	s.wants("HIT", 0, "/a/1", "/b/1")
-	time.Sleep(2 * time.Second) // received after the end of the purge
+	s.arrivesAfter(end)
 	s.wants("MISS", 1, "/a/2")
 	must(t, os.Remove(s.nginx.Root+layout.PurgesCopy)) // a new pod
-	s.begin(&s.journal)
+	s.begin(&s.journal.Journal)
 	if s.purger.IsCurrent("disk1") && s.purger.IsCurrent("disk2") {
 		t.Error("the disks are current at once")
 	}
@@ -490,6 +546,7 @@ func TestRestart(t *testing.T) {
 // TestWithoutJournal checks that disks that once obeyed a journal are not used without one, whatever they note of it,
 // and that others are.
 func TestWithoutJournal(t *testing.T) {
+	t.Parallel()
 	for name, edit := range map[string]func(note string) string{
 		"as noted":       func(note string) string { return note },
 		"a damaged note": func(string) string { return "{" },
@@ -501,9 +558,10 @@ func TestWithoutJournal(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s := newSite(t, "  memoryTier: {enabled: false}\n")
 			current := func() bool { return s.purger.IsCurrent("disk1") && s.purger.IsCurrent("disk2") }
-			eventually(t, "disks without purges are not current", current)
+			await.True(t, "disks without purges are not current", current)
 			s.wants("MISS", 0, both...)
 			s.purge(purge.Target{URLs: []string{url("/none")}}, false)
 			s.keeps()
@@ -513,7 +571,7 @@ func TestWithoutJournal(t *testing.T) {
 				must(t, os.WriteFile(s.nginx.Root+layout.PurgesState(disk), []byte(edit(s.note(disk))), 0o600))
 			}
 			s.begin(nil)
-			eventually(t, "a disk does not wait for the journal", func() bool {
+			await.True(t, "a disk does not wait for the journal", func() bool {
 				const reason = "waits for the journal of purges from the operator"
 				return s.purger.Reason("disk1") == reason && s.purger.Reason("disk2") == reason
 			})
@@ -525,8 +583,8 @@ func TestWithoutJournal(t *testing.T) {
 			}
 			s.sent = 0
 			s.send()
-			eventually(t, "the disks do not become current with the journal", current)
-			eventually(t, "a disk hides what it has", func() bool { return len(s.purger.Generations()) == 0 })
+			await.True(t, "the disks do not become current with the journal", current)
+			await.True(t, "a disk hides what it has", func() bool { return len(s.purger.Generations()) == 0 })
 			s.wants("HIT", 0, both...)
 		})
 	}
@@ -535,6 +593,7 @@ func TestWithoutJournal(t *testing.T) {
 // TestDamagedIndex checks that an index is rebuilt that is opened and then found to be damaged, and that purges wait
 // for it.
 func TestDamagedIndex(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, "  memoryTier: {enabled: false}\n")
 	s.wants("MISS", 0, both...)
 	s.purge(purge.Target{Tags: []string{"none"}}, false)
@@ -552,7 +611,7 @@ func TestDamagedIndex(t *testing.T) {
 			must(t, file.Close())
 		}
 	}
-	s.begin(&s.journal)
+	s.begin(&s.journal.Journal)
 	s.publish()
 	s.purge(purge.Target{Tags: []string{"a"}}, false)
 	s.wants("MISS", 1, "/a/1", "/a/2", "/a/3", "/a/4")
@@ -562,6 +621,7 @@ func TestDamagedIndex(t *testing.T) {
 // TestNotes checks that a disk notes what it obeys while purges do not stop, but not more than the copy of the journal
 // has.
 func TestNotes(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, "  memoryTier: {enabled: false}\n")
 	first := s.purge(purge.Target{URLs: []string{url("/none")}}, false).Number
 	s.purge(purge.Target{URLs: []string{url("/none")}}, false)
@@ -575,19 +635,22 @@ func TestNotes(t *testing.T) {
 
 // TestOutOfUse checks that a disk that was out of use obeys the purges of that time before it is current.
 func TestOutOfUse(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, "  memoryTier: {enabled: false}\n")
 	s.purger.SetInUse([]string{"disk1", "disk2"}, nil)
 	s.wants("MISS", 0, "/a/1", "/a/2", "/a/3", "/a/4")
 	s.usable.Store(false)
 	s.purger.SetInUse(nil, nil)
-	time.Sleep(300 * time.Millisecond)
+	await.True(t, "a disk that has failed is current", func() bool {
+		return !s.purger.IsCurrent("disk1") && !s.purger.IsCurrent("disk2")
+	})
 	s.publish()
 	s.purge(purge.Target{Prefixes: []string{url("/a/")}}, false) // nothing is in use
 	if s.purger.IsCurrent("disk1") || s.purger.IsCurrent("disk2") {
 		t.Error("the disks are current")
 	}
 	s.usable.Store(true)
-	eventually(t, "the disks do not become current", func() bool {
+	await.True(t, "the disks do not become current", func() bool {
 		return s.purger.IsCurrent("disk1") && s.purger.IsCurrent("disk2")
 	})
 	s.wants("MISS", 1, "/a/1", "/a/2", "/a/3", "/a/4")
@@ -595,6 +658,7 @@ func TestOutOfUse(t *testing.T) {
 
 // TestManyTags checks that an object with more tags than are indexed is purged by any tag.
 func TestManyTags(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, "  memoryTier: {enabled: false}\n")
 	path := "/x" + strings.Repeat("y", 300) // the folder is a tag, which is too long
 	s.wants("MISS", 0, path, "/b/1")
@@ -607,6 +671,7 @@ func TestManyTags(t *testing.T) {
 // TestLargeTags checks that an object with 15 KB of tags is purged by any of them, and that one with 100 KB of tags is
 // an error of the origin, which is not stored.
 func TestLargeTags(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, "  memoryTier: {enabled: false}\n")
 	s.wants("MISS", 0, "/tags/15000")
 	s.wants("HIT", 0, "/tags/15000")
@@ -623,6 +688,7 @@ func TestLargeTags(t *testing.T) {
 
 // TestOtherKeys checks that after an edit of the key, purges of URLs hold for objects of both keys.
 func TestOtherKeys(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, "  memoryTier: {enabled: false}\n")
 	s.wants("MISS", 0, "/a/1")
 	cacheNode, _, err := schema.Decode([]byte(s.yaml))
@@ -652,7 +718,7 @@ func (s *site) note(disk string) string {
 // keeps waits until the disks have noted what they have applied.
 func (s *site) keeps() {
 	s.t.Helper()
-	eventually(s.t, "what was applied is not noted", func() bool {
+	await.True(s.t, "what was applied is not noted", func() bool {
 		for _, disk := range []string{"disk1", "disk2"} {
 			if !strings.Contains(s.note(disk), fmt.Sprintf(`"owner":"default/edge","applied":%d,`, s.journal.Head)) {
 				return false
@@ -660,15 +726,6 @@ func (s *site) keeps() {
 		}
 		return true
 	})
-}
-
-func eventually(t *testing.T, problem string, f func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(patience); !f(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal(problem)
-		}
-	}
 }
 
 func must(t *testing.T, err error) {

@@ -12,10 +12,12 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 	"github.com/cachenode/cachenode-operator/internal/purge"
+	"github.com/cachenode/cachenode-operator/test/await"
 )
 
 // TestStandInDisk checks that a purge finds the copies that a disk has made for another one that was out of use.
 func TestStandInDisk(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, "  memoryTier: {enabled: false}\n")
 	s.wants("MISS", 0, both...)
 	s.facts.Failed = []string{"disk1"}
@@ -68,7 +70,7 @@ func (p pair) tell() {
 }
 
 func (p pair) purge(t purge.Target) purge.Rule {
-	r := p[0].journal.Add(time.Now(), purge.Rule{UID: "uid", Name: "test", Target: t})
+	r := p[0].journal.Add(machine.Now(), purge.Rule{UID: "uid", Name: "test", Target: t})
 	p.tell()
 	return r
 }
@@ -87,6 +89,7 @@ func ownedBySecond(t *testing.T) string {
 
 // TestStandInPod checks that a purge finds the copies that a pod has made for the owner of a key, which did not answer.
 func TestStandInPod(t *testing.T) {
+	t.Parallel()
 	p := newPair(t, "  memoryTier: {enabled: false}\n")
 	path := ownedBySecond(t)
 	p[0].wants("MISS", 0, path)
@@ -104,15 +107,17 @@ func TestStandInPod(t *testing.T) {
 
 // TestFilledFromDisk checks that a purge finds what a disk was filled with from the disk that had the key.
 func TestFilledFromDisk(t *testing.T) {
+	t.Parallel()
 	for name, target := range targets {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			s := newSite(t, "  memoryTier: {enabled: false}\n")
 			s.facts.Failed = []string{"disk2"}
 			s.takes()
 			s.wants("MISS", 0, both...)
 			s.facts.Failed = nil
 			s.facts.Fleet.Disks = fleet.Disks{
-				Members: []fleet.Disk{{Name: "disk1", Weight: 1}}, Until: time.Now().Add(time.Hour),
+				Members: []fleet.Disk{{Name: "disk1", Weight: 1}}, Until: machine.Now().Add(time.Hour),
 			}
 			s.takes()
 			s.publish()
@@ -129,8 +134,10 @@ func TestFilledFromDisk(t *testing.T) {
 
 // TestFilledFromPod checks that a purge finds what a pod was filled with from the previous owner of a key.
 func TestFilledFromPod(t *testing.T) {
+	t.Parallel()
 	for name, target := range targets {
 		t.Run(name, func(t *testing.T) {
+			t.Parallel()
 			p := newPair(t, "  memoryTier: {enabled: false}\n")
 			path := ownedBySecond(t)
 			before, after := fleet.Of(1), fleet.Of(2)
@@ -162,12 +169,13 @@ var targets = map[string]purge.Target{
 // TestPurgesUnderLoad checks that no request that begins after a purge has ended gets an object from before it, while
 // objects are fetched, passed on between pods, and copied to memory all the time.
 func TestPurgesUnderLoad(t *testing.T) {
+	t.Parallel()
 	p := newPair(t, "  memoryTier: {enabled: true, size: 64Mi, minUses: 2}\n")
 	origin := p[0]
-	origin.mutex.Lock()
-	origin.answer = func(string) { time.Sleep(rand.N(50 * time.Millisecond)) }
-	origin.mutex.Unlock()
-	var least, old atomic.Int64
+	slow := time.NewTicker(5 * time.Millisecond) // one answer at each tick, so that many are in flight
+	defer slow.Stop()
+	origin.answers(func(string) { <-slow.C }, nil)
+	var least, old, asked atomic.Int64
 	var mutex sync.Mutex
 	ways := map[string]int{}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -180,10 +188,21 @@ func TestPurgesUnderLoad(t *testing.T) {
 				if int64(version) < want && old.Add(1) < 5 {
 					t.Logf("%s: version %d (%s), want %d", path, version, response.Header, want)
 				}
+				asked.Add(1)
 				mutex.Lock()
 				ways[response.Header.Get("X-Cache-Hop")+" "+response.Header.Get("X-Cache")]++
 				mutex.Unlock()
 			}
+		})
+	}
+	goesOn := func() { // until many requests more were answered, some of them from memory
+		mutex.Lock()
+		hot, before := ways["memory HIT"], asked.Load()
+		mutex.Unlock()
+		await.True(t, "nothing is served from memory", func() bool {
+			mutex.Lock()
+			defer mutex.Unlock()
+			return ways["memory HIT"] > hot && asked.Load() > before+100
 		})
 	}
 	var urls purge.Target
@@ -197,15 +216,17 @@ func TestPurgesUnderLoad(t *testing.T) {
 		{Everything: true},
 		urls,
 	} {
-		time.Sleep(time.Second) // objects become hot
+		goesOn()
 		version := origin.publish()
 		r := p.purge(target)
-		p[0].journal.Seal(time.Now(), r.Number, time.Now().Add(-2*time.Second)) // the margin is two seconds
+		end := p[0].journal.endNow(r.Number)
 		p.tell()
-		time.Sleep(1100 * time.Millisecond) // until a response arrives after the end, in whole seconds
+		for _, s := range p {
+			s.arrivesAfter(end)
+		}
 		least.Store(int64(version))
 	}
-	time.Sleep(time.Second)
+	goesOn()
 	cancel()
 	load.Wait()
 	if old.Load() > 0 {

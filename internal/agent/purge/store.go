@@ -83,7 +83,7 @@ type store struct {
 // matters is true if nginx uses the store, or may use it at any moment.
 func (s *store) matters() bool { return s.inUse || s.IsUsable() }
 
-// rescanned is the default of Rescanned.
+// rescanned is how many files a second are read while nginx uses a disk and its index is rebuilt.
 const rescanned = 2000
 
 // setPace lets a rescan read as fast as it can until nginx uses the disk.
@@ -91,7 +91,7 @@ func (s *store) setPace() {
 	s.purger.mutex.RLock()
 	limit := rate.Inf
 	if s.inUse {
-		limit = s.purger.Rescanned
+		limit = rescanned
 	}
 	s.purger.mutex.RUnlock()
 	if s.pace.Limit() != limit {
@@ -125,14 +125,14 @@ func (s *store) run(ctx context.Context) {
 		if !s.IsUsable() {
 			s.wasCurrent = false
 			s.set(func() { s.isRead = false })
-			sleep(ctx, usableInterval)
+			s.purger.sleep(ctx, usableInterval)
 			continue
 		}
 		if err := s.serve(ctx); err != nil && ctx.Err() == nil {
 			if s.explain(err.Error()) {
 				s.purger.log.Warn("purges wait", "store", s.name, "error", err)
 			}
-			sleep(ctx, retryInterval)
+			s.purger.sleep(ctx, retryInterval)
 		}
 	}
 }
@@ -193,11 +193,11 @@ func (s *store) serve(ctx context.Context) (err error) {
 	defer s.set(func() { s.keeper = nil })
 	s.setPace()
 	ended := make(chan error, 1)
-	go func() { ended <- keep(ctx, k) }()
+	go func() { ended <- s.keep(ctx, k) }()
 	s.purger.running.Go(func() { s.sweep(ctx, k) })
 	s.purger.running.Go(func() { s.removeOrphans(ctx) })
 	for {
-		again, err := s.step(ctx, k)
+		again, most, err := s.step(ctx, k)
 		if err != nil || ctx.Err() != nil || !s.IsUsable() || !s.has(headers) {
 			cancel()
 			select {
@@ -211,13 +211,13 @@ func (s *store) serve(ctx context.Context) (err error) {
 		case err := <-ended:
 			return fmt.Errorf("the index: %w", err)
 		case <-again:
-		case <-time.After(saveEvery):
+		case <-s.purger.Clock.After(most):
 		}
 	}
 }
 
 // keep runs a keeper until the context ends or the disk fails.
-func keep(ctx context.Context, k *index.Keeper) error {
+func (s *store) keep(ctx context.Context, k *index.Keeper) error {
 	for {
 		err := k.Run(ctx)
 		if ctx.Err() != nil {
@@ -226,19 +226,19 @@ func keep(ctx context.Context, k *index.Keeper) error {
 		if !errors.Is(err, index.ErrGone) {
 			return err
 		}
-		sleep(ctx, retryInterval)
+		s.purger.sleep(ctx, retryInterval)
 	}
 }
 
-// step applies what the journal has, and returns when to look again.
-func (s *store) step(ctx context.Context, k *index.Keeper) (again <-chan struct{}, err error) {
+// step applies what the journal has. The store looks again when a channel is closed, and after a time at most.
+func (s *store) step(ctx context.Context, k *index.Keeper) (again <-chan struct{}, most time.Duration, err error) {
 	s.setPace()
 	if err := s.renew(); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	p := s.purger
 	p.mutex.RLock()
-	again = p.changed
+	again, most = p.changed, saveEvery
 	head, applied, isKnown, generation := p.journal.Head, s.applied, s.knows(), p.generation
 	var tasks []task
 	for _, r := range s.since(applied) {
@@ -248,16 +248,16 @@ func (s *store) step(ctx context.Context, k *index.Keeper) (again <-chan struct{
 	p.mutex.RUnlock()
 	if !isKnown {
 		s.explain("waits for the journal of purges from the operator")
-		return again, s.hide(0, k.Lost())
+		return again, most, s.hide(0, k.Lost())
 	}
 	if applied < head {
 		if err := s.apply(ctx, k, tasks); errors.Is(err, index.ErrIncomplete) {
 			if s.partly < head {
-				again = after(usableInterval)
+				again, most = nil, usableInterval
 			}
-			return again, s.awaitIndex(k, tasks)
+			return again, most, s.awaitIndex(k, tasks)
 		} else if err != nil {
-			return again, err
+			return again, most, err
 		}
 		s.set(func() {
 			if p.generation == generation { // otherwise the rules mean more than was applied
@@ -266,16 +266,19 @@ func (s *store) step(ctx context.Context, k *index.Keeper) (again <-chan struct{
 		})
 	}
 	if err := s.show(); err != nil {
-		return again, err
+		return again, most, err
 	}
 	s.forget(tasks)
 	if more, err := s.change(ctx, k); err != nil {
-		return again, err
+		return again, most, err
 	} else if more {
-		again = after(0)
+		again = closed
 	}
-	return again, s.note(head, saved)
+	return again, most, s.note(head, saved)
 }
+
+// closed is a channel for which nobody waits.
+var closed = func() <-chan struct{} { c := make(chan struct{}); close(c); return c }()
 
 // note tells the agent that a disk obeys the whole journal, and notes that on the disk. saved is the head of the copy
 // of the journal.
@@ -290,8 +293,8 @@ func (s *store) note(head, saved int64) error {
 	s.wasCurrent = done
 	place := min(head, saved)
 	isNew := place > s.kept || place > 0 && policies != s.keptPolicies
-	if done && isNew && time.Since(s.keptAt) >= keepEvery {
-		s.keptAt = time.Now()
+	if done && isNew && p.Clock.Since(s.keptAt) >= keepEvery {
+		s.keptAt = p.Clock.Now()
 		return s.keepState(place)
 	}
 	return nil
@@ -321,12 +324,6 @@ func (s *store) explain(reason string) bool {
 		s.set(func() { s.reason = reason })
 	}
 	return !same
-}
-
-func after(d time.Duration) <-chan struct{} {
-	done := make(chan struct{})
-	time.AfterFunc(d, func() { close(done) })
-	return done
 }
 
 // since are the rules that changed after a place. For a memory tier that is older than the journal, everything in it is
@@ -381,7 +378,7 @@ func (s *store) invalidate(path string, soft bool) error {
 	if !soft {
 		return cachefile.Remove(path)
 	}
-	err := cachefile.Expire(path, time.Now().Add(-time.Second))
+	err := cachefile.Expire(path, s.purger.Clock.Now().Add(-time.Second))
 	if errors.Is(err, cachefile.ErrVersion) || errors.Is(err, cachefile.ErrDamaged) {
 		return nil // nginx does not use it either
 	}

@@ -2,7 +2,6 @@ package purge
 
 import (
 	"context"
-	"time"
 
 	"github.com/cachenode/cachenode-operator/internal/agent/index"
 	"github.com/cachenode/cachenode-operator/internal/agent/sweep"
@@ -12,7 +11,7 @@ import (
 func (p *Purger) SetRules(r sweep.Rules) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	p.rules = r.After(p.rules, time.Now())
+	p.rules = r.After(p.rules, p.Clock.Now())
 }
 
 // sweep sweeps a disk at intervals until the context ends. The memory tier is small, and nginx keeps it short of stale
@@ -22,7 +21,7 @@ func (s *store) sweep(ctx context.Context, k *index.Keeper) {
 		return
 	}
 	sweeper := sweep.Sweeper{
-		Disk: s.name, Keeper: k, Log: s.purger.log,
+		Disk: s.name, Keeper: k, Log: s.purger.log, Clock: s.purger.Clock,
 		Rules:   func() (sweep.Rules, bool) { return s.sweepRules(k) },
 		Removed: func(reason sweep.Reason) { s.purger.removed(s.name, reason) },
 	}
@@ -54,6 +53,7 @@ func (s *store) removeOrphans(ctx context.Context) {
 	}
 	orphans := sweep.Orphans{
 		Store: s.name, Folders: folders, Log: s.purger.log, Processes: s.purger.Processes, IsUsable: s.IsUsable,
+		Clock:   s.purger.Clock,
 		Removed: func() { s.purger.removed(s.name, sweep.Orphan) },
 	}
 	orphans.Run(ctx)

@@ -6,10 +6,12 @@ import (
 
 	"github.com/cachenode/cachenode-operator/internal/agent/sweep"
 	"github.com/cachenode/cachenode-operator/internal/purge"
+	"github.com/cachenode/cachenode-operator/test/await"
 )
 
 // TestSweepRules checks when a disk may be swept.
 func TestSweepRules(t *testing.T) {
+	t.Parallel()
 	s := newSite(t, "  memoryTier: {enabled: false}\n")
 	may := func() bool { _, ok := s.purger.SweepRules("disk1", 0); return ok }
 	s.purger.SetInUse([]string{"disk1"}, nil)
@@ -18,7 +20,7 @@ func TestSweepRules(t *testing.T) {
 		t.Error("there are no rules yet, and the disk may be swept")
 	}
 	s.purger.SetRules(sweep.Rules{Stale: time.Hour})
-	eventually(t, "the disk may not be swept", may)
+	await.True(t, "the disk may not be swept", may)
 	if r, _ := s.purger.SweepRules("disk1", 0); r.Stale != time.Hour || r.Since.IsZero() {
 		t.Errorf("the rules are %+v", r)
 	}
@@ -32,7 +34,7 @@ func TestSweepRules(t *testing.T) {
 		t.Error("the disk has failed, and may be swept")
 	}
 	s.usable.Store(true)
-	eventually(t, "the disk may not be swept when it is back", may)
+	await.True(t, "the disk may not be swept when it is back", may)
 	if _, ok := s.purger.SweepRules("disk1", 1); ok {
 		t.Error("a purge is behind, and the disk may be swept")
 	}

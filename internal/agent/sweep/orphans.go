@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+	"k8s.io/utils/clock"
 
 	"github.com/cachenode/cachenode-operator/internal/agent/reload"
 	"github.com/cachenode/cachenode-operator/internal/cachekey"
@@ -33,6 +34,7 @@ type Orphans struct {
 	// Removed is called for each file that was removed.
 	Removed func()
 	Log     *slog.Logger
+	Clock   clock.Clock
 }
 
 const (
@@ -65,8 +67,8 @@ func (p pass) isDue(now time.Time, nginx reload.Processes) bool {
 // Run removes orphans until the context ends. A pass that fails is tried again.
 func (o *Orphans) Run(ctx context.Context) {
 	for last := (pass{}); ctx.Err() == nil; {
-		if nginx, ok := o.Processes(); ok && last.isDue(time.Now(), nginx) {
-			began := time.Now()
+		if nginx, ok := o.Processes(); ok && last.isDue(o.Clock.Now(), nginx) {
+			began := o.Clock.Now()
 			removed, err := o.Remove(ctx, nginx.Boot.Add(nginx.Oldest))
 			if removed > 0 {
 				o.Log.Info("temporary files of processes of nginx that were killed are removed",
@@ -78,7 +80,7 @@ func (o *Orphans) Run(ctx context.Context) {
 				o.Log.Warn("removing temporary files that belong to nobody", "store", o.Store, "error", err)
 			}
 		}
-		if sleep(ctx, lookEvery) != nil {
+		if sleep(ctx, o.Clock, lookEvery) != nil {
 			return
 		}
 	}

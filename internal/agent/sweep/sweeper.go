@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"golang.org/x/time/rate"
+	"k8s.io/utils/clock"
 
 	"github.com/cachenode/cachenode-operator/internal/agent/cachefile"
 	"github.com/cachenode/cachenode-operator/internal/agent/index"
@@ -33,6 +34,7 @@ type Sweeper struct {
 	// Removed is called for each file that was removed.
 	Removed func(Reason)
 	Log     *slog.Logger
+	Clock   clock.Clock
 }
 
 // Run sweeps at intervals until the context ends. A sweep that fails is tried again as the next one.
@@ -40,7 +42,7 @@ func (s *Sweeper) Run(ctx context.Context) {
 	if _, err := s.rules(ctx); err != nil {
 		return
 	}
-	for wait := first; sleep(ctx, wait) == nil; wait = every {
+	for wait := first; sleep(ctx, s.Clock, wait) == nil; wait = every {
 		if err := s.Sweep(ctx); err != nil && ctx.Err() == nil {
 			s.Log.Warn("removing objects that are not needed", "disk", s.Disk, "error", err)
 		}
@@ -66,7 +68,7 @@ func (s *Sweeper) Sweep(ctx context.Context) error {
 			if err != nil {
 				return err
 			}
-			if !ok || rules.Reason(s.Disk, e, time.Now()) == Keep {
+			if !ok || rules.Reason(s.Disk, e, s.Clock.Now()) == Keep {
 				continue
 			}
 			if err := removals.Wait(ctx); err != nil {
@@ -87,7 +89,7 @@ func (s *Sweeper) remove(rules Rules, f cachekey.File) error {
 	if err != nil {
 		return nil //nolint:nilerr // the keeper, too, leaves a file alone that cannot be read
 	}
-	reason := rules.Reason(s.Disk, e, time.Now())
+	reason := rules.Reason(s.Disk, e, s.Clock.Now())
 	if !ok || reason == Keep {
 		s.Keeper.Reread(f)
 		return nil
@@ -105,17 +107,17 @@ func (s *Sweeper) rules(ctx context.Context) (Rules, error) {
 		if rules, ok := s.Rules(); ok {
 			return rules, ctx.Err()
 		}
-		if err := sleep(ctx, again); err != nil {
+		if err := sleep(ctx, s.Clock, again); err != nil {
 			return Rules{}, err
 		}
 	}
 }
 
-func sleep(ctx context.Context, d time.Duration) error {
+func sleep(ctx context.Context, c clock.Clock, d time.Duration) error {
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-time.After(d):
+	case <-c.After(d):
 		return nil
 	}
 }
