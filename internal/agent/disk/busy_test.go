@@ -17,7 +17,7 @@ import (
 
 func TestIsBusy(t *testing.T) {
 	t.Parallel()
-	begun := time.Now()
+	begun := time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
 	after := func(took time.Duration, reads, writes uint64) look {
 		return look{at: begun.Add(took), device: 5, reads: 1000 + reads, writes: 500 + writes, isKnown: true}
 	}
@@ -75,7 +75,7 @@ func TestBusyDisk(t *testing.T) {
 				}
 				ctx, cancel := context.WithCancel(t.Context())
 				probing := make(chan struct{}, 1)
-				m.sample = func(hasRead func()) Sample {
+				m.sample = func(_ context.Context, hasRead func()) Sample {
 					probing <- struct{}{}
 					defer func() { <-probing }()
 					sampled := time.Now()

@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"context"
 	"crypto/rand"
 	"errors"
 	"io"
@@ -27,14 +28,22 @@ const (
 // trusts no depth: it moves folders up before it empties them. It is safe for concurrent use.
 type clearing struct {
 	running atomic.Bool
-	// rest sleeps. Tests may replace it.
-	rest func(time.Duration)
+	// rest waits, or until a context ends. Tests may replace it.
+	rest func(context.Context, time.Duration)
 }
 
-func newClearing() *clearing { return &clearing{rest: time.Sleep} }
+func newClearing() *clearing { return &clearing{rest: rest} }
 
-// start deletes the foreign caches in our folder on a disk, in the background. It does nothing if a run is active.
-func (c *clearing) start(folder string) {
+func rest(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// start deletes the foreign caches in our folder on a disk, in the background, until the context ends. It does nothing
+// if a run is active. A run that waits for a disk ends later than the context: when the disk answers.
+func (c *clearing) start(ctx context.Context, folder string) {
 	if !c.running.CompareAndSwap(false, true) {
 		return
 	}
@@ -46,12 +55,12 @@ func (c *clearing) start(folder string) {
 		}
 		defer func() { _ = root.Close() }()
 		failed := map[string]bool{}
-		for len(failed) < clearFailures {
+		for ctx.Err() == nil && len(failed) < clearFailures {
 			entry := nextForeign(root, failed)
 			if entry == nil {
 				return
 			}
-			if c.remove(root, entry) != nil {
+			if c.remove(ctx, root, entry) != nil {
 				failed[entry.Name()] = true
 			}
 		}
@@ -82,12 +91,12 @@ func nextForeign(root *os.Root, failed map[string]bool) os.DirEntry {
 }
 
 // remove deletes a file, or a folder in batches. It moves subfolders that are not empty up beside the folder.
-func (c *clearing) remove(root *os.Root, entry os.DirEntry) error {
+func (c *clearing) remove(ctx context.Context, root *os.Root, entry os.DirEntry) error {
 	name := entry.Name()
 	if !entry.IsDir() {
 		return root.Remove(name)
 	}
-	for {
+	for ctx.Err() == nil {
 		begun := time.Now()
 		entries, err := readBatch(root, name)
 		if err != nil {
@@ -106,8 +115,9 @@ func (c *clearing) remove(root *os.Root, entry os.DirEntry) error {
 				return err
 			}
 		}
-		c.rest(max(time.Since(begun), clearRest))
+		c.rest(ctx, max(time.Since(begun), clearRest))
 	}
+	return ctx.Err()
 }
 
 // readBatch reads the first entries of a folder. It fails for a link.

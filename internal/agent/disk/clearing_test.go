@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"context"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/cachenode/cachenode-operator/internal/layout"
+	"github.com/cachenode/cachenode-operator/test/await"
 )
 
 // TestClearing checks that only one run deletes a foreign cache however often the disk is probed, that it rests, and
@@ -33,7 +35,7 @@ func TestClearing(t *testing.T) {
 	heir.Owner.Name, heir.Empty = "heir", true
 	var deleting, rests atomic.Int32
 	resume := make(chan struct{})
-	heir.clearing = &clearing{rest: func(time.Duration) {
+	heir.clearing = &clearing{rest: func(context.Context, time.Duration) {
 		deleting.Add(1)
 		defer deleting.Add(-1)
 		rests.Add(1)
@@ -45,7 +47,7 @@ func TestClearing(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(folder, cacheFolder)); !os.IsNotExist(err) {
 		t.Errorf("the foreign cache is where nginx finds it: %v", err)
 	}
-	eventually(t, func() bool { return deleting.Load() == 1 })
+	await.True(t, "nothing is deleted", func() bool { return deleting.Load() == 1 })
 	expect(t, heir, "")
 	if n := deleting.Load(); n != 1 {
 		t.Errorf("%d deletions at once, want 1", n)
@@ -61,8 +63,9 @@ func TestClearing(t *testing.T) {
 
 	// The agent ends in the middle: the next one continues.
 	expect(t, again(heir), "")
-	eventually(t, func() bool { return len(left()) == 0 })
+	await.True(t, "something is left", func() bool { return len(left()) == 0 })
 	close(resume)
+	await.True(t, "the first run goes on", func() bool { return !heir.clearing.running.Load() })
 	if rests.Load() == 0 {
 		t.Error("there was no rest")
 	}
@@ -102,7 +105,7 @@ func TestClearingTraps(t *testing.T) {
 	for range 2 * markEvery {
 		expect(t, p, "")
 	}
-	eventually(t, func() bool {
+	await.True(t, "something is left", func() bool {
 		left, err := filepath.Glob(filepath.Join(folder, foreignFolder+"*"))
 		must(t, err)
 		return len(left) == 0
@@ -110,15 +113,6 @@ func TestClearingTraps(t *testing.T) {
 	for _, path := range []string{own, filepath.Join(folder, ownerFile)} {
 		if _, err := os.Stat(path); err != nil {
 			t.Errorf("what is one's own: %v", err)
-		}
-	}
-}
-
-func eventually(t *testing.T, f func() bool) {
-	t.Helper()
-	for begun := time.Now(); !f(); time.Sleep(5 * time.Millisecond) {
-		if time.Since(begun) > 10*time.Second {
-			t.Fatal("it does not come about")
 		}
 	}
 }

@@ -14,7 +14,8 @@ import (
 )
 
 // Monitor probes one disk until its context ends. A probe that hangs blocks nothing else: it keeps its own thread, it
-// counts as a failure after each timeout, and no second probe begins. The methods are safe for concurrent use.
+// counts as a failure after each timeout, and no second probe begins. After the context has ended, it lasts until the
+// disk answers. The methods are safe for concurrent use.
 type Monitor struct {
 	// Changed is called from the monitor's goroutine when the status or the reason has changed, or when the disk begins to
 	// make reads wait.
@@ -23,7 +24,7 @@ type Monitor struct {
 	Observed func(Sample)
 
 	// sample probes once, and calls hasRead after its reads. look looks at the disk's device.
-	sample func(hasRead func()) Sample
+	sample func(ctx context.Context, hasRead func()) Sample
 	look   func() look
 	mutex  sync.Mutex
 	prober *Prober
@@ -102,7 +103,7 @@ func (m *Monitor) Run(ctx context.Context) {
 		if m.State().Status != v1alpha1.DiskFailed { // nginx does not read from a failed disk
 			late = time.After(lateRead)
 		}
-		go func(read chan struct{}) { results <- m.sample(func() { close(read) }) }(hasRead)
+		go func(read chan struct{}) { results <- m.sample(ctx, func() { close(read) }) }(hasRead)
 	}
 	for {
 		select {
@@ -157,17 +158,17 @@ func (m *Monitor) thresholds() Thresholds {
 	return m.limits(m.state.Usage.Size)
 }
 
-func (m *Monitor) probe(hasRead func()) Sample {
+func (m *Monitor) probe(ctx context.Context, hasRead func()) Sample {
 	m.mutex.Lock()
 	prober, state, thresholds := m.prober, m.state, m.limits(m.state.Usage.Size)
 	m.mutex.Unlock()
 	if state.Status == v1alpha1.DiskFailed && state.Reason == v1alpha1.DiskFull {
 		cache := filepath.Join(prober.Dir, layout.OwnFolder, cacheFolder)
-		if err := trim(cache, 2*thresholds.MinFree); err != nil {
+		if err := trim(ctx, cache, 2*thresholds.MinFree); err != nil {
 			return Sample{At: time.Now(), Reason: v1alpha1.DiskIOError, Message: err.Error()}
 		}
 	}
-	return prober.Probe(hasRead)
+	return prober.Probe(ctx, hasRead)
 }
 
 func (m *Monitor) lookAtDevice() look {

@@ -28,7 +28,7 @@ func TestMonitorSeesReadsThatWait(t *testing.T) {
 				m := NewMonitor(&Prober{}, always(limits))
 				m.state.Status = tt.before
 				probed := make(chan struct{})
-				m.sample = func(hasRead func()) Sample {
+				m.sample = func(_ context.Context, hasRead func()) Sample {
 					defer close(probed)
 					time.Sleep(tt.reads)
 					hasRead()

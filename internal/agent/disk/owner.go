@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/hex"
@@ -59,14 +60,14 @@ func (m mark) owner() string { return m.Namespace + "/" + m.Name }
 // allow it, takes the disk over: it sets the cache aside for c to delete and writes a new mark. It also takes over a
 // cache without a mark, and one whose mark has our name but not our signature. Without a key, it only adds a missing
 // mark.
-func (o Owner) claim(folder string, rules Rules, c *clearing) error {
+func (o Owner) claim(ctx context.Context, folder string, rules Rules, c *clearing) error {
 	path := filepath.Join(folder, ownerFile)
 	text, err := readMark(path)
 	if errors.Is(err, os.ErrNotExist) {
 		if len(o.Key) == 0 {
 			return o.mark(path)
 		}
-		return o.takeOver(folder, c)
+		return o.takeOver(ctx, folder, c)
 	}
 	if err != nil {
 		return err
@@ -77,7 +78,7 @@ func (o Owner) claim(folder string, rules Rules, c *clearing) error {
 		found = mark{Namespace: "?", Name: "?"}
 	}
 	if found.owner() == o.String() {
-		return o.recognize(found, folder, c)
+		return o.recognize(ctx, found, folder, c)
 	}
 	if damaged := found.Name == "?"; !rules.Empty && (damaged || rules.Abandoned != found.owner()) {
 		owner := found.owner()
@@ -90,37 +91,34 @@ func (o Owner) claim(folder string, rules Rules, c *clearing) error {
 				"set foreignCache to Empty", found.owner()),
 		}
 	}
-	return o.takeOver(folder, c)
+	return o.takeOver(ctx, folder, c)
 }
 
 // recognize checks whether a mark with our name is ours. If not, it takes the disk over.
-func (o Owner) recognize(found mark, folder string, c *clearing) error {
+func (o Owner) recognize(ctx context.Context, found mark, folder string, c *clearing) error {
 	path := filepath.Join(folder, ownerFile)
 	switch {
 	case len(o.Key) == 0 || hmac.Equal([]byte(found.MAC), []byte(o.mac())):
-		c.start(folder) // an earlier pod may not have finished
+		c.start(ctx, folder) // an earlier pod may not have finished
 		return nil
-	case found.MAC == "" && !o.Legacy.IsZero() && changed(path).Before(o.Legacy):
+	case found.MAC == "" && !o.Legacy.IsZero() && isOlder(path, o.Legacy):
 		return o.mark(path)
 	}
-	return o.takeOver(folder, c)
+	return o.takeOver(ctx, folder, c)
 }
 
-// changed is the ctime of a file, which only the kernel can set; now if it cannot be read.
-func changed(path string) time.Time {
+// isOlder reports whether a file last changed before a time, by its ctime, which only the kernel can set.
+func isOlder(path string, than time.Time) bool {
 	var stat unix.Stat_t
-	if unix.Lstat(path, &stat) != nil {
-		return time.Now()
-	}
-	return time.Unix(stat.Ctim.Unix())
+	return unix.Lstat(path, &stat) == nil && time.Unix(stat.Ctim.Unix()).Before(than)
 }
 
 // takeOver has the existing cache deleted and marks the disk.
-func (o Owner) takeOver(folder string, c *clearing) error {
+func (o Owner) takeOver(ctx context.Context, folder string, c *clearing) error {
 	if err := setAside(folder); err != nil {
 		return err
 	}
-	c.start(folder)
+	c.start(ctx, folder)
 	if o.TookOver != nil {
 		o.TookOver()
 	}

@@ -14,6 +14,7 @@ import (
 // TestForgedMark checks that a cache that somebody else has left in this CacheNode's name is deleted before nginx sees
 // it. The CacheNode's own cache is kept, and marks from before it had a key are accepted once.
 func TestForgedMark(t *testing.T) {
+	past, future := time.Unix(0, 0), time.Date(2500, 1, 1, 0, 0, 0, 0, time.UTC)
 	key := []byte("0123456789abcdef0123456789abcdef")
 	unsigned := fmt.Sprintf(`{"namespace":%q,"name":%q}`, owner.Namespace, owner.Name)
 	signed := func(key string) string {
@@ -40,9 +41,9 @@ func TestForgedMark(t *testing.T) {
 			mark: fmt.Sprintf(`{"namespace":%q,"name":%q,"mac":"00"}`, owner.Namespace, owner.Name), key: key,
 		},
 		"without a mark":                 {key: key},
-		"of before there was a key":      {mark: unsigned, key: key, legacy: time.Now().Add(time.Hour), kept: true},
-		"forged before there was a key":  {mark: signed("another"), key: key, legacy: time.Now().Add(time.Hour)},
-		"of after there was a key":       {mark: unsigned, key: key, legacy: time.Now().Add(-time.Hour)},
+		"of before there was a key":      {mark: unsigned, key: key, legacy: future, kept: true},
+		"forged before there was a key":  {mark: signed("another"), key: key, legacy: future},
+		"of after there was a key":       {mark: unsigned, key: key, legacy: past},
 		"seen by an agent without a key": {mark: unsigned, kept: true},
 		"signed, and seen without a key": {mark: signed(string(key)), kept: true},
 		"another CacheNode's, as it seems": {

@@ -2,6 +2,7 @@ package disk
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -94,12 +95,13 @@ type Rules struct {
 }
 
 // Probe checks that the disk is mounted, is ours and has space, reads all blocks, calls hasRead, writes a block, syncs
-// it and reads it back. It blocks while the disk hangs.
-func (p *Prober) Probe(hasRead func()) Sample {
+// it and reads it back. It blocks while the disk hangs. What it deletes in the background, it deletes until the context
+// ends.
+func (p *Prober) Probe(ctx context.Context, hasRead func()) Sample {
 	begun := time.Now()
 	s := Sample{}
 	p.read = 0
-	err := p.probe(&s.Usage, hasRead)
+	err := p.probe(ctx, &s.Usage, hasRead)
 	s.At, s.Read = time.Now(), p.read
 	s.Latency = s.At.Sub(begun)
 	if err != nil {
@@ -125,7 +127,7 @@ type finding struct {
 
 func (f *finding) Error() string { return f.text }
 
-func (p *Prober) probe(usage *Usage, hasRead func()) error {
+func (p *Prober) probe(ctx context.Context, usage *Usage, hasRead func()) error {
 	if err := p.checkDevice(); err != nil {
 		return err
 	}
@@ -153,7 +155,7 @@ func (p *Prober) probe(usage *Usage, hasRead func()) error {
 		if err := os.Mkdir(folder, 0o750); err != nil && !errors.Is(err, os.ErrExist) {
 			return explained(err, p.Dir)
 		}
-		if err := p.Owner.claim(folder, p.Rules, p.clearing); err != nil {
+		if err := p.Owner.claim(ctx, folder, p.Rules, p.clearing); err != nil {
 			return err
 		}
 	}

@@ -16,6 +16,7 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/layout"
+	"github.com/cachenode/cachenode-operator/test/await"
 	"github.com/cachenode/cachenode-operator/test/xfs"
 )
 
@@ -40,7 +41,7 @@ func again(p *Prober) *Prober {
 // expect probes and checks the reason.
 func expect(t *testing.T, p *Prober, want v1alpha1.DiskReason) Sample {
 	t.Helper()
-	s := p.Probe(func() {})
+	s := p.Probe(t.Context(), func() {})
 	if s.Reason != want {
 		t.Errorf("the probe says %q (%s), want %q", s.Reason, s.Message, want)
 	}
@@ -99,7 +100,7 @@ func TestProbe(t *testing.T) {
 		beside := filepath.Join(p.Dir, "somebody-elses")
 		must(t, os.WriteFile(beside, nil, 0o600))
 		expect(t, stranger, "")
-		eventually(t, func() bool { return !stranger.clearing.running.Load() })
+		await.True(t, "something is being deleted", func() bool { return !stranger.clearing.running.Load() })
 		if _, err := os.Stat(filepath.Join(p.Dir, layout.OwnFolder, cacheFolder)); err == nil {
 			t.Error("the cache is still there")
 		}
@@ -108,7 +109,7 @@ func TestProbe(t *testing.T) {
 		}
 		seen := false
 		for range markEvery { // the mark is not checked in each probe
-			seen = seen || p.Probe(func() {}).Reason == v1alpha1.DiskForeignCache
+			seen = seen || p.Probe(t.Context(), func() {}).Reason == v1alpha1.DiskForeignCache
 		}
 		if !seen {
 			t.Error("another's mark was not seen")
@@ -124,13 +125,13 @@ func TestProbe(t *testing.T) {
 		}
 		stranger.Abandoned = "default/edge"
 		expect(t, stranger, "")
-		eventually(t, func() bool { return !stranger.clearing.running.Load() })
+		await.True(t, "something is being deleted", func() bool { return !stranger.clearing.running.Load() })
 		must(t, os.RemoveAll(filepath.Join(p.Dir, layout.OwnFolder)))
 		p = again(p)
 		expect(t, p, "")
 	})
 	t.Run("read-only, and back", func(t *testing.T) {
-		eventually(t, func() bool { return !p.clearing.running.Load() })
+		await.True(t, "something is being deleted", func() bool { return !p.clearing.running.Load() })
 		xfs.Remount(t, p.Dir, "ro")
 		expect(t, p, v1alpha1.DiskReadOnly)
 		xfs.Remount(t, p.Dir, "rw")
@@ -150,7 +151,7 @@ func TestProbe(t *testing.T) {
 		}
 		must(t, file.Close())
 		must(t, os.Remove(filepath.Join(p.Dir, layout.OwnFolder, probeFile))) // its blocks need no space
-		if s := p.Probe(func() {}); s.Reason != "" && s.Reason != v1alpha1.DiskFull {
+		if s := p.Probe(t.Context(), func() {}); s.Reason != "" && s.Reason != v1alpha1.DiskFull {
 			t.Errorf("the probe says %q (%s)", s.Reason, s.Message)
 		} else if after := (State{Status: v1alpha1.DiskHealthy}).Next(s, limits); after.Reason != v1alpha1.DiskFull {
 			t.Errorf("the state is %s for %q with %d bytes free", after.Status, after.Reason, s.Usage.Free)
@@ -210,13 +211,13 @@ func TestTrim(t *testing.T) {
 		must(t, os.WriteFile(filepath.Join(cache, name), make([]byte, 50<<20), 0o600))
 	}
 	before := expect(t, p, "").Usage.Free
-	must(t, trim(filepath.Join(p.Dir, "cache"), before+70<<20))
+	must(t, trim(t.Context(), filepath.Join(p.Dir, "cache"), before+70<<20))
 	left, err := os.ReadDir(cache)
 	must(t, err)
 	if len(left) != 2 {
 		t.Errorf("%d files are left, want 2: no more are deleted than needed", len(left))
 	}
-	must(t, trim(filepath.Join(p.Dir, "nowhere"), 1<<40))
+	must(t, trim(t.Context(), filepath.Join(p.Dir, "nowhere"), 1<<40))
 }
 
 // TestTrimEmptyFolders checks that folders without files, which use up the time of a call, do not keep trim from the
@@ -229,14 +230,16 @@ func TestTrimEmptyFolders(t *testing.T) {
 	}
 	file := filepath.Join(cache, "f", "ff", "1")
 	must(t, os.WriteFile(file, []byte("x"), 0o600))
-	late := &trimming{missing: 1, begun: time.Now().Add(-time.Hour)}
+	ended := make(chan struct{})
+	close(ended)
+	late := &trimming{missing: 1, ended: ended}
 	entries, err := os.ReadDir(cache)
 	must(t, err)
 	if err := late.visit("0", entries[0], nil); !errors.Is(err, errEnough) {
 		t.Errorf("after its time, a call goes on into a folder (%v)", err)
 	}
 	for range 100 {
-		must(t, trim(cache, 1<<60))
+		must(t, trim(t.Context(), cache, 1<<60))
 		if _, err := os.Stat(file); errors.Is(err, os.ErrNotExist) {
 			return
 		}
@@ -260,17 +263,14 @@ func TestProbeThatHangsFailsTheDisk(t *testing.T) {
 	m.Observed = func(s Sample) { mutex.Lock(); defer mutex.Unlock(); seen = append(seen, s) }
 	changes := make(chan State, 100)
 	m.Changed = func(_, after State) { changes <- after }
-	go m.Run(t.Context())
+	ended := make(chan struct{})
+	go func() { m.Run(t.Context()); close(ended) }()
+	t.Cleanup(func() { <-ended })
 	next := func(want v1alpha1.DiskState) State {
 		t.Helper()
 		for {
-			select {
-			case s := <-changes:
-				if s.Status == want {
-					return s
-				}
-			case <-time.After(time.Minute):
-				t.Fatalf("the disk does not become %s: it is %+v", want, m.State())
+			if s := await.Receive(t, "the disk does not become "+string(want), changes); s.Status == want {
+				return s
 			}
 		}
 	}
@@ -291,11 +291,7 @@ func TestProbeThatHangsFailsTheDisk(t *testing.T) {
 		}
 		return n
 	}
-	for begun := time.Now(); timeouts() < 4; time.Sleep(5 * time.Millisecond) { // the same probe fails again and again
-		if time.Since(begun) > 20*time.Second {
-			t.Fatalf("a probe that hangs has failed %d times", timeouts())
-		}
-	}
+	await.True(t, "the same probe does not fail again and again", func() bool { return timeouts() >= 4 })
 	if got := m.State(); got.Status != v1alpha1.DiskFailed {
 		t.Errorf("it is %s", got.Status)
 	}
@@ -312,11 +308,7 @@ func TestMonitorStops(t *testing.T) {
 	m := NewMonitor(prober(t), always(limits))
 	go func() { m.Run(ctx); close(done) }()
 	cancel()
-	select {
-	case <-done:
-	case <-time.After(5 * time.Second):
-		t.Error("the monitor does not end")
-	}
+	await.Receive(t, "the monitor does not end", done)
 }
 
 func must(t *testing.T, err error) {

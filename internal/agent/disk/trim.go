@@ -1,6 +1,7 @@
 package disk
 
 import (
+	"context"
 	"errors"
 	iofs "io/fs"
 	"math/rand/v2"
@@ -21,7 +22,9 @@ var errEnough = errors.New("enough")
 // trim deletes cache files of a disk that is out of use because it is full, until more than want bytes are free. nginx
 // does not evict from a disk that is not in its configuration. A deleted file is a MISS. Each call begins at a random
 // folder of the cache: otherwise many empty folders, which take time too, could keep it from the others for ever.
-func trim(cache string, want int64) error {
+func trim(ctx context.Context, cache string, want int64) error {
+	ctx, cancel := context.WithTimeout(ctx, trimTime)
+	defer cancel()
 	var fs unix.Statfs_t
 	if err := unix.Statfs(cache, &fs); err != nil {
 		if errors.Is(err, os.ErrNotExist) {
@@ -35,7 +38,7 @@ func trim(cache string, want int64) error {
 	}
 	defer func() { _ = root.Close() }()
 	missing := want - int64(fs.Bavail)*fs.Bsize //nolint:gosec // no file system has 8 EiB
-	t := &trimming{root: root, missing: missing, begun: time.Now()}
+	t := &trimming{root: root, missing: missing, ended: ctx.Done()}
 	top, err := iofs.ReadDir(root.FS(), ".")
 	if err != nil || len(top) == 0 {
 		return err
@@ -43,10 +46,9 @@ func trim(cache string, want int64) error {
 	first := rand.IntN(len(top)) //nolint:gosec // any folder will do
 	for i := range top {
 		name := top[(first+i)%len(top)].Name()
-		if err := iofs.WalkDir(root.FS(), name, t.visit); err != nil {
-			if errors.Is(err, errEnough) {
-				return nil
-			}
+		if err := iofs.WalkDir(root.FS(), name, t.visit); errors.Is(err, errEnough) {
+			return nil
+		} else if err != nil {
 			return err
 		}
 	}
@@ -59,11 +61,16 @@ type trimming struct {
 	// missing is how many more bytes are to be freed.
 	missing int64
 	deleted int
-	begun   time.Time
+	ended   <-chan struct{} // once it may go on no longer
 }
 
 func (t *trimming) visit(path string, entry iofs.DirEntry, err error) error {
-	if t.missing < 0 || t.deleted >= trimFiles || time.Since(t.begun) > trimTime {
+	select {
+	case <-t.ended:
+		return errEnough
+	default:
+	}
+	if t.missing < 0 || t.deleted >= trimFiles {
 		return errEnough
 	}
 	if errors.Is(err, os.ErrNotExist) { // old workers delete files too

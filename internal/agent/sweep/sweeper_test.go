@@ -14,6 +14,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/time/rate"
+	"k8s.io/utils/clock"
 
 	"github.com/cachenode/cachenode-operator/internal/agent/cachefile"
 	"github.com/cachenode/cachenode-operator/internal/agent/index"
@@ -21,6 +22,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 	"github.com/cachenode/cachenode-operator/internal/shard"
+	"github.com/cachenode/cachenode-operator/test/await"
 )
 
 func must(t *testing.T, err error) {
@@ -29,6 +31,9 @@ func must(t *testing.T, err error) {
 		t.Fatal(err)
 	}
 }
+
+// machine is the clock of nginx and of the files.
+var machine clock.RealClock
 
 // site is an nginx with one disk, and the keeper of its index.
 type site struct {
@@ -79,17 +84,8 @@ spec:
 		must(t, x.Close())
 		blocks.Close()
 	})
-	s.eventually("the index is not complete", s.keeper.Complete)
+	await.True(s.t, "the index is not complete", s.keeper.Complete)
 	return s
-}
-
-func (s *site) eventually(problem string, f func() bool) {
-	s.t.Helper()
-	for deadline := time.Now().Add(time.Minute); !f(); time.Sleep(20 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			s.t.Fatal(problem)
-		}
-	}
 }
 
 // wants fetches an object and checks how the response comes about.
@@ -124,11 +120,11 @@ func (s *site) entry(path string) (e index.Entry, ok bool) {
 // age changes the file of an object, and waits until the index has read it again.
 func (s *site) age(path string, change func(file string)) {
 	s.t.Helper()
-	s.eventually(path+" is not in the index", func() bool { _, ok := s.entry(path); return ok })
+	await.True(s.t, path+" is not in the index", func() bool { _, ok := s.entry(path); return ok })
 	before, _ := s.entry(path)
 	change(filepath.Join(s.keeper.Folder, before.File.Path()))
 	s.keeper.Reread(before.File)
-	s.eventually(path+" is not read again", func() bool {
+	await.True(s.t, path+" is not read again", func() bool {
 		e, _ := s.entry(path)
 		return !cmp.Equal(before, e)
 	})
@@ -136,16 +132,17 @@ func (s *site) age(path string, change func(file string)) {
 
 func (s *site) expired(path string, ago time.Duration) {
 	s.t.Helper()
-	s.age(path, func(file string) { must(s.t, cachefile.Expire(file, time.Now().Add(-ago))) })
+	s.age(path, func(file string) { must(s.t, cachefile.Expire(file, machine.Now().Add(-ago))) })
 }
 
 func (s *site) stored(path string, ago time.Duration) {
 	s.t.Helper()
-	s.age(path, func(file string) { must(s.t, os.Chtimes(file, time.Time{}, time.Now().Add(-ago))) })
+	s.age(path, func(file string) { must(s.t, os.Chtimes(file, time.Time{}, machine.Now().Add(-ago))) })
 }
 
 // TestSweep checks what a sweep removes of nginx's files, and that it keeps what the origin can renew.
 func TestSweep(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	var foreign, own string
 	for i := 0; foreign == "" || own == ""; i++ {
@@ -172,11 +169,11 @@ func TestSweep(t *testing.T) {
 
 	removed := map[Reason]int{}
 	rules := Rules{
-		Stale: 30 * time.Minute, Since: time.Now().Add(-2 * time.Hour), Owners: NewOwners(0, nil, []shard.Plan{disks()}),
+		Stale: 30 * time.Minute, Since: machine.Now().Add(-2 * time.Hour), Owners: NewOwners(0, nil, []shard.Plan{disks()}),
 	}
 	asked, work := 0, true
 	sweeper := Sweeper{
-		Disk: "disk1", Keeper: s.keeper, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
+		Disk: "disk1", Keeper: s.keeper, Clock: machine, Log: slog.New(slog.NewTextHandler(t.Output(), nil)),
 		Removed: func(reason Reason) { removed[reason]++ },
 		Rules: func() (Rules, bool) {
 			if asked++; asked == 2 {
@@ -190,7 +187,7 @@ func TestSweep(t *testing.T) {
 	if diff := cmp.Diff(map[Reason]int{Stale: 1, Foreign: 1}, removed); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
 	}
-	s.eventually("the index has what was removed, or what nginx cannot use", func() bool {
+	await.True(s.t, "the index has what was removed, or what nginx cannot use", func() bool {
 		_, stale := s.entry("/stale")
 		_, isForeign := s.entry(foreign)
 		_, isStamped := s.entry("/stale/stamped")
