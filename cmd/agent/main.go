@@ -19,6 +19,8 @@ import (
 	"syscall"
 	"time"
 
+	"k8s.io/utils/clock"
+
 	"github.com/cachenode/cachenode-operator/internal/agent"
 	"github.com/cachenode/cachenode-operator/internal/agent/disk"
 	"github.com/cachenode/cachenode-operator/internal/agent/reload"
@@ -135,7 +137,7 @@ func conduct(paths agent.Paths) error {
 		Program: []string{"nginx"}, URL: fmt.Sprintf("http://127.0.0.1:%d", layout.PrivatePort),
 		Client: agent.LocalClient(), TestTimeout: 15 * time.Second, TakeTimeout: 30 * time.Second,
 	}
-	a := agent.New(paths, nginx, log, version)
+	a := agent.New(paths, nginx, log, version, clock.RealClock{})
 	log.Info("the agent starts", "version", version)
 	return a.Serve(ctx, agent.Addresses{
 		Plain: fmt.Sprintf(":%d", layout.MetricsPort), Reports: fmt.Sprintf(":%d", layout.AgentPort),

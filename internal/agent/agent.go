@@ -44,12 +44,15 @@ type Agent struct {
 	Log     *slog.Logger
 	Version string
 
+	// clock tells the time to all that the agent runs but the monitors of disks.
+	clock   clock.Clock
 	metrics *metrics.Metrics
 	purger  *purge.Purger
 	// resolver tells nginx the addresses of names.
-	resolver *resolver.Resolver
-	devices  disk.Devices
-	wake     chan struct{}
+	resolver   *resolver.Resolver
+	devices    disk.Devices
+	wake       chan struct{}
+	background sync.WaitGroup // what Run has begun, and does not wait for, as it may wait for a disk
 
 	mutex sync.Mutex
 	// began is when the agent began.
@@ -117,15 +120,16 @@ type applied struct {
 }
 
 // New returns an agent that does nothing until Run or Serve.
-func New(paths Paths, nginx *reload.Nginx, log *slog.Logger, version string) *Agent {
+func New(paths Paths, nginx *reload.Nginx, log *slog.Logger, version string, c clock.Clock) *Agent {
 	a := &Agent{
-		Paths: paths, Nginx: nginx, Log: log, Version: version,
-		began: time.Now(), wake: make(chan struct{}, 1),
+		Paths: paths, Nginx: nginx, Log: log, Version: version, clock: c,
+		began: c.Now(), wake: make(chan struct{}, 1),
 		monitors: map[string]*disk.Monitor{}, counts: map[string]metrics.Files{},
 	}
-	a.metrics = metrics.New(a.states, a.cacheFiles)
-	a.resolver = resolver.New(log, clock.RealClock{}, a.metrics.Name)
+	a.metrics = metrics.New(c, a.states, a.cacheFiles)
+	a.resolver = resolver.New(log, c, a.metrics.Name)
 	a.purger = purge.New(log, paths.Root+layout.PurgesCopy)
+	a.purger.Clock = c
 	a.purger.Current, a.purger.Removed, a.purger.Processes = a.newlyCurrent, a.metrics.Removed, nginx.Processes
 	return a
 }
@@ -154,18 +158,18 @@ const (
 // Run is the conductor. It returns when the context ends.
 func (a *Agent) Run(ctx context.Context) {
 	var looked time.Time
-	timer := time.NewTimer(0)
+	timer := a.clock.NewTimer(0)
 	defer timer.Stop()
 	for {
 		select {
 		case <-ctx.Done():
 			return
-		case <-timer.C:
+		case <-timer.C():
 		case <-a.wake:
 			looked = time.Time{}
 		}
 		wait := checkInterval
-		if now := time.Now(); now.Sub(looked) >= fileInterval || a.isUnsettled() {
+		if now := a.clock.Now(); now.Sub(looked) >= fileInterval || a.isUnsettled() {
 			looked = now
 			a.askNginx(ctx)
 			wait = a.step(ctx)

@@ -19,13 +19,12 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cachenode/cachenode-operator/test/steps"
-
 	"github.com/google/go-cmp/cmp"
 	dto "github.com/prometheus/client_model/go"
 	"github.com/prometheus/common/expfmt"
 	"github.com/prometheus/common/model"
 	"k8s.io/client-go/util/cert"
+	"k8s.io/utils/clock"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agent/nginxlog"
@@ -37,6 +36,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 	"github.com/cachenode/cachenode-operator/internal/purge"
 	"github.com/cachenode/cachenode-operator/internal/schema"
+	"github.com/cachenode/cachenode-operator/test/await"
+	"github.com/cachenode/cachenode-operator/test/steps"
 	"github.com/cachenode/cachenode-operator/test/xfs"
 )
 
@@ -123,7 +124,7 @@ func (p *pod) start() {
 	p.agent = New(p.paths, &reload.Nginx{
 		Program: p.nginx.Program(), Root: p.nginx.Root, URL: fmt.Sprintf("http://127.0.0.1:%d", layout.PrivatePort),
 		Client: client, TestTimeout: 15 * time.Second, TakeTimeout: 15 * time.Second,
-	}, slog.New(slog.NewTextHandler(p.whole.Output(), nil)), "test")
+	}, slog.New(slog.NewTextHandler(p.whole.Output(), nil)), "test", clock.RealClock{})
 	socket := p.nginx.Agent()
 	watcher, err := p.agent.watchFiles()
 	if err != nil {
@@ -134,22 +135,26 @@ func (p *pod) start() {
 	group.Go(func() { p.agent.Run(ctx) })
 	group.Go(func() { nginxlog.Serve(ctx, socket, p.agent) })
 	group.Go(func() { _ = p.agent.follow(ctx, watcher) })
-	p.stop = func() { cancel(); group.Wait() }
+	stopped := p.agent
+	p.stop = func() {
+		cancel()
+		group.Wait()
+		stopped.background.Wait()
+		stopped.purger.Ended()
+	}
 	p.whole.Cleanup(p.stop)
 	p.eventually("the agent has a configuration for nginx", p.agent.Started)
 }
 
-// patience bounds every wait of a test. Only a test that fails waits that long.
-const patience = time.Minute
-
 // eventually waits until something is so.
 func (p *pod) eventually(what string, is func() bool) {
 	p.t.Helper()
-	for deadline := time.Now().Add(patience); !is(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			p.t.Fatalf("%s: not so after %s; the report is %+v", what, patience, p.agent.Report())
+	await.Nothing(p.t, func() string {
+		if is() {
+			return ""
 		}
-	}
+		return fmt.Sprintf("%s: not so; the report is %+v", what, p.agent.Report())
+	})
 }
 
 // looks waits until the agent has made a whole step that began after this call. The agent's channel holds one wake:
@@ -157,11 +162,14 @@ func (p *pod) eventually(what string, is func() bool) {
 func (p *pod) looks() {
 	p.t.Helper()
 	for range 3 {
-		select {
-		case p.agent.wake <- struct{}{}:
-		case <-time.After(patience):
-			p.t.Fatalf("no step in %s; the report is %+v", patience, p.agent.Report())
-		}
+		p.eventually("the agent makes a step", func() bool {
+			select {
+			case p.agent.wake <- struct{}{}:
+				return true
+			default:
+				return false
+			}
+		})
 	}
 }
 
@@ -215,12 +223,17 @@ func (p *pod) counted() map[string]float64 {
 }
 
 func TestAgent(t *testing.T) {
+	t.Parallel()
 	p := newPod(t)
 	stable := p.offer(naming.StableKey, nil)
 	var slow atomic.Bool
-	p.nginx.Serve("127.0.0.1:9000", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+	rejected := make(chan struct{}) // is closed once all requests are rejected that are to be
+	p.nginx.Serve("127.0.0.1:9000", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if slow.Load() {
-			time.Sleep(time.Second)
+			select {
+			case <-rejected:
+			case <-r.Context().Done():
+			}
 		}
 		_, _ = io.WriteString(w, "origin")
 	}))
@@ -367,7 +380,7 @@ func TestAgent(t *testing.T) {
 		if diff := cmp.Diff(map[string]int{"HIT": 20}, cached()); diff != "" {
 			t.Fatalf("before (-want +got):\n%s", diff)
 		}
-		place := time.Now().UnixMilli()
+		place := p.agent.clock.Now().UnixMilli()
 		if err := p.agent.purger.Receive(purge.Update{Floor: place, Head: place}); err != nil {
 			t.Fatal(err)
 		}
@@ -384,13 +397,11 @@ func TestAgent(t *testing.T) {
 	})
 
 	steps.Run(t, "a disk that dies leaves the configuration", func() {
-		begun := time.Now()
 		xfs.Shutdown(t, p.nginx.Root+layout.DiskDir("disk1"))
 		p.eventually("disk1 has no share", func() bool {
 			r := p.agent.Report()
 			return r.Disks[0].State == "Failed" && r.Disks[0].NeedsNewPod && r.Disks[0].Share == 0 && r.Disks[1].Share == 10000
 		})
-		t.Logf("out of the configuration after %s", time.Since(begun).Round(time.Millisecond))
 		for i := range 40 {
 			status, cache, header := p.get(fmt.Sprintf("/after/%d", i))
 			if status != http.StatusOK || cache != "MISS" || header.Get("X-Cache-Disk") != "disk2" {
@@ -404,31 +415,28 @@ func TestAgent(t *testing.T) {
 		p.eventually("nothing is cached", func() bool { _, cache, _ := p.get("/uncached"); return cache == "UNCACHED" })
 		slow.Store(true)
 		var group sync.WaitGroup
-		var served, rejected atomic.Int32
+		var served, rejections atomic.Int32
 		for range 5 {
 			group.Go(func() {
 				switch status, _, header := p.get("/slow"); {
 				case status == http.StatusOK:
 					served.Add(1)
 				case status == http.StatusServiceUnavailable && header.Get("Retry-After") == "1":
-					rejected.Add(1)
+					if rejections.Add(1) == 4 {
+						close(rejected)
+					}
 				default:
 					t.Errorf("status %d, Retry-After %q", status, header.Get("Retry-After"))
 				}
 			})
 		}
 		group.Wait()
-		if served.Load() != 1 || rejected.Load() != 4 {
-			t.Errorf("%d were served and %d rejected, want 1 and 4", served.Load(), rejected.Load())
+		if served.Load() != 1 || rejections.Load() != 4 {
+			t.Errorf("%d were served and %d rejected, want 1 and 4", served.Load(), rejections.Load())
 		}
-		const rejections = "\ncachenode_uncached_rejected_total "
-		_, count, _ := strings.Cut(p.metrics(), rejections)
-		deadline := time.Now().Add(time.Minute)
-		for ; !strings.HasPrefix(count, "4\n"); _, count, _ = strings.Cut(p.metrics(), rejections) {
-			if time.Now().After(deadline) {
-				t.Fatalf("%.3s are counted, want 4", count)
-			}
-		}
+		p.eventually("four are counted", func() bool {
+			return strings.Contains(p.metrics(), "\ncachenode_uncached_rejected_total 4\n")
+		})
 	})
 }
 
@@ -441,20 +449,27 @@ func (p *pod) metrics() string {
 
 // TestProblemsDoNotFlap checks that each report shows the problem while nginx -t takes too long.
 func TestProblemsDoNotFlap(t *testing.T) {
+	t.Parallel()
 	p := newPod(t)
 	p.offer(naming.StableKey, nil)
 	nginx := &reload.Nginx{
 		Program: p.nginx.Program(), Root: p.nginx.Root, Client: p.nginx.Client(), TestTimeout: time.Nanosecond,
 	}
-	a := New(p.paths, nginx, slog.New(slog.DiscardHandler), "test")
+	a := New(p.paths, nginx, slog.New(slog.DiscardHandler), "test", clock.RealClock{})
+	ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
+	t.Cleanup(func() {
+		cancel()
+		a.background.Wait()
+		a.purger.Ended()
+	})
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		for deadline := time.Now().Add(time.Minute); a.Report().Problem == "" && time.Now().Before(deadline); {
-			a.step(t.Context())
+		for a.Report().Problem == "" && ctx.Err() == nil {
+			a.step(ctx)
 		}
 		for range 20 {
-			a.step(t.Context())
+			a.step(ctx)
 		}
 	}()
 	seen := ""

@@ -60,7 +60,7 @@ func (a *Agent) bring(ctx context.Context, revision agentapi.Revision) (again ti
 		a.took(made)
 		return 0, nil
 	}
-	begun := time.Now()
+	begun := a.clock.Now()
 	err = a.Nginx.Apply(ctx, config, made.files)
 	if ctx.Err() != nil {
 		return checkInterval, nil
@@ -70,7 +70,7 @@ func (a *Agent) bring(ctx context.Context, revision agentapi.Revision) (again ti
 		a.metrics.Reload(metrics.Taken)
 		a.took(made)
 		a.Log.Info("nginx took the configuration", "version", config.Version,
-			"failedDisks", facts.Failed, "took", time.Since(begun).Round(time.Millisecond))
+			"failedDisks", facts.Failed, "took", a.clock.Since(begun).Round(time.Millisecond))
 		return 0, nil
 	}
 	if name := failedDisk(err); a.blames(name) {
@@ -189,7 +189,7 @@ func (a *Agent) check(ctx context.Context) {
 	if current != nil {
 		timeout := tuning.Duration(current.revision.Spec.Rollout.WorkerShutdownTimeout)
 		readForThemselves := current.revision.Spec.IO.Mode == v1alpha1.IOWorkers
-		if killed := a.Nginx.KillStuck(time.Now(), timeout, readForThemselves); killed > 0 {
+		if killed := a.Nginx.KillStuck(a.clock.Now(), timeout, readForThemselves); killed > 0 {
 			a.Log.Warn("ended old workers that wait for a disk", "workers", killed)
 		}
 	}

@@ -10,6 +10,7 @@ import (
 )
 
 func TestChoose(t *testing.T) {
+	t.Parallel()
 	revision := func(revision string) *agentapi.Revision { return &agentapi.Revision{ID: revision} }
 	both := offers{stable: revision("s"), candidate: revision("c")}
 	tests := map[string]struct {
@@ -42,6 +43,7 @@ func TestChoose(t *testing.T) {
 }
 
 func TestReadOffers(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	if _, err := readOffers(dir); err == nil {
 		t.Error("no stable.json, no error")

@@ -91,7 +91,7 @@ func (a *Agent) watchDisk(
 	a.metrics.Disk(name)
 	monitor.Observed = func(s disk.Sample) { a.metrics.Probe(name, s) }
 	monitor.Changed = func(before, after disk.State) {
-		if now := time.Now(); !before.Waits(now) && after.Waits(now) {
+		if now := a.clock.Now(); !before.Waits(now) && after.Waits(now) {
 			a.Log.Info("a disk makes reads wait", "disk", name)
 		}
 		if before.Status != after.Status {
@@ -107,8 +107,8 @@ func (a *Agent) watchDisk(
 	a.monitors[name] = monitor
 	a.mutex.Unlock()
 	a.purgeDisk(ctx, revision, name, monitor)
-	go monitor.Run(ctx)
-	go a.estimate(ctx, name, monitor)
+	a.background.Go(func() { monitor.Run(ctx) })
+	a.background.Go(func() { a.estimate(ctx, name, monitor) })
 }
 
 // estimateInterval is the time between two estimates of a disk's cache files. An agent that has just started begins
@@ -132,7 +132,7 @@ func (a *Agent) estimate(ctx context.Context, name string, monitor *disk.Monitor
 		select {
 		case <-ctx.Done():
 			return
-		case <-time.After(interval):
+		case <-a.clock.After(interval):
 		}
 	}
 }
@@ -170,7 +170,7 @@ func (a *Agent) unused() []string {
 
 // waits is true if a disk makes reads wait, or lately did.
 func (a *Agent) waits() bool {
-	now := time.Now()
+	now := a.clock.Now()
 	for _, s := range a.states() {
 		if s.Waits(now) {
 			return true
@@ -206,7 +206,7 @@ func (a *Agent) Error(e nginxlog.Error) {
 	}
 	if e.Event == nginxlog.Exhausted {
 		a.mutex.Lock()
-		a.exhausted = time.Now()
+		a.exhausted = a.clock.Now()
 		a.mutex.Unlock()
 	}
 	if e.Event != nginxlog.Failure {

@@ -22,6 +22,7 @@ import (
 // TestFleet checks where an agent learns which pods share keys: from the newer of annotation and ConfigMap, and from
 // nowhere with routing.mode Local. A certificate that is damaged does not replace a good one.
 func TestFleet(t *testing.T) {
+	t.Parallel()
 	serial := func(members int, n int64) fleet.Fleet {
 		f := fleet.Of(members)
 		f.Serial = n
@@ -71,11 +72,13 @@ func TestFleet(t *testing.T) {
 // TestPeersCertificate checks that a damaged certificate for other pods does not replace a good one, also after the
 // agent was restarted.
 func TestPeersCertificate(t *testing.T) {
-	agents, _, err := pki.Renew(nil, "a", time.Now())
+	t.Parallel()
+	now := time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
+	agents, _, err := pki.Renew(nil, "a", now)
 	if err != nil {
 		t.Fatal(err)
 	}
-	secret, _, err := pki.WithPeers(agents, nil, "b", time.Now())
+	secret, _, err := pki.WithPeers(agents, nil, "b", now)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,14 +15,15 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/sys/unix"
+	"k8s.io/utils/clock"
 
 	"github.com/cachenode/cachenode-operator/internal/agent/reload"
 	"github.com/cachenode/cachenode-operator/internal/agent/server"
 	"github.com/cachenode/cachenode-operator/internal/layout"
+	"github.com/cachenode/cachenode-operator/test/await"
 )
 
 // asAgent is set in the process that is the agent of TestListeners.
@@ -79,7 +80,7 @@ func listen(t *testing.T) {
 	}
 	a := New(Paths{Config: t.TempDir(), PodInfo: t.TempDir(), Root: root},
 		&reload.Nginx{Program: []string{"true"}, Root: root, Client: LocalClient(), URL: "http://127.0.0.1:1"},
-		slog.New(slog.NewTextHandler(io.Discard, nil)), "test")
+		slog.New(slog.NewTextHandler(io.Discard, nil)), "test", clock.RealClock{})
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() {
@@ -130,7 +131,7 @@ func holdsOff(t *testing.T, network, address string, limits server.Limits) {
 		connections = append(connections, connection)
 	}
 	newest := connections[len(connections)-1]
-	if err := newest.SetDeadline(time.Now().Add(time.Minute)); err != nil {
+	if err := newest.SetDeadline(await.Deadline()); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := io.WriteString(newest, "GET / HTTP/1.0\r\n\r\n"); err != nil {
@@ -164,20 +165,14 @@ func isOpen(t *testing.T, connection net.Conn) (open bool) {
 
 func awaitPort(t *testing.T, port int) {
 	t.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for end := time.After(time.Minute); ; {
+	await.Nothing(t, func() string {
 		connection, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		if err == nil {
-			_ = connection.Close()
-			return
+		if err != nil {
+			return err.Error()
 		}
-		select {
-		case <-tick.C:
-		case <-end:
-			t.Fatal(err)
-		}
-	}
+		_ = connection.Close()
+		return ""
+	})
 }
 
 // socketsOf are the lines of a table of the network namespace, without the heading.

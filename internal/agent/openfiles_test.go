@@ -13,6 +13,7 @@ import (
 // TestOpenFiles checks that nginx is given the limit on open files of its own container, which is known when it runs.
 // Until then it is given that of the agent's.
 func TestOpenFiles(t *testing.T) {
+	t.Parallel()
 	p := newPod(t)
 	const limit = 5000
 	p.nginx.LimitFiles(limit)

@@ -24,6 +24,7 @@ import (
 // TestOrphans checks that temporary files of an nginx that was killed are removed after the next one has started, from
 // disks, refresh caches and the memory tier, and that those of a running nginx stay.
 func TestOrphans(t *testing.T) {
+	t.Parallel()
 	p := newPod(t)
 	p.offer(naming.StableKey, func(s *v1alpha1.CacheNodeSpec) {
 		s.MemoryTier.Enabled, s.MemoryTier.Size = new(true), new(resource.MustParse("64Mi"))
@@ -99,7 +100,7 @@ func TestOrphans(t *testing.T) {
 		if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		before := time.Now().Add(-time.Minute) // the next nginx starts sooner here than in a pod
+		before := p.agent.clock.Now().Add(-time.Minute) // the next nginx starts sooner here than in a pod
 		if err := os.Chtimes(path, time.Time{}, before); err != nil {
 			t.Fatal(err)
 		}

@@ -122,10 +122,10 @@ const (
 
 // waitsForPurges is true while nginx is not to start yet.
 func (a *Agent) waitsForPurges() bool {
-	if a.Started() || time.Since(a.began) > purgePatience {
+	if a.Started() || a.clock.Since(a.began) > purgePatience {
 		return false
 	}
-	if !a.purger.HasUpdate() && a.Nginx.Master() == 0 && time.Since(a.began) < operatorPatience {
+	if !a.purger.HasUpdate() && a.Nginx.Master() == 0 && a.clock.Since(a.began) < operatorPatience {
 		return true
 	}
 	for name, s := range a.states() {

@@ -10,8 +10,10 @@ import (
 const (
 	// readyTimeout bounds the request to nginx's health endpoint.
 	readyTimeout = time.Second
-	// reasonTimeout is how long to wait for nginx's log line about a connection that it has closed.
+	// reasonTimeout is how long to wait for nginx's log line about a connection that it has closed, and reasonLooks how
+	// often to look for it.
 	reasonTimeout = 200 * time.Millisecond
+	reasonLooks   = 10
 	// exhaustion is how long a report that nginx has no connection left counts.
 	exhaustion = 10 * time.Second
 )
@@ -27,9 +29,14 @@ func (a *Agent) Ready(ctx context.Context) bool {
 		return true
 	}
 	// If nginx has no connection left, it has closed this one, and its log line about that arrives a moment later.
-	for deadline := time.Now().Add(reasonTimeout); time.Now().Before(deadline); time.Sleep(reasonTimeout / 10) {
+	for range reasonLooks {
 		if a.isExhausted() {
 			return true
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case <-a.clock.After(reasonTimeout / reasonLooks):
 		}
 	}
 	return a.isExhausted()
@@ -38,7 +45,7 @@ func (a *Agent) Ready(ctx context.Context) bool {
 func (a *Agent) isExhausted() bool {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
-	return time.Since(a.exhausted) < exhaustion
+	return a.clock.Since(a.exhausted) < exhaustion
 }
 
 func (a *Agent) answersHealth(ctx context.Context) bool {

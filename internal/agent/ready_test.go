@@ -15,6 +15,7 @@ import (
 // TestReady checks that a pod stays ready while clients hold all connections with half a request each, and that they
 // lose them after listen.headerTimeout. A pod whose nginx hangs or is gone is not ready.
 func TestReady(t *testing.T) {
+	t.Parallel()
 	p := newPod(t)
 	p.write(p.paths.PodInfo+"/"+layout.CPULimitFile, "1000")
 	p.offer(naming.StableKey, func(s *v1alpha1.CacheNodeSpec) {

@@ -6,7 +6,6 @@ import (
 	"math/bits"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agent/disk"
@@ -72,7 +71,7 @@ func (a *Agent) answers(version string) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	if version != a.answered {
-		a.answered, a.since = version, time.Now()
+		a.answered, a.since = version, a.clock.Now()
 	}
 	revision, _, _ := strings.Cut(version, "-")
 	var sampling int32
@@ -111,7 +110,7 @@ func (a *Agent) Report() agentapi.Report {
 	if a.noScripts {
 		r.Features = append(r.Features, agentapi.FeatureNoScripts)
 	}
-	r.Unsafe = a.unsafe.since(time.Now())
+	r.Unsafe = a.unsafe.since(a.clock.Now())
 	done := a.purger.Done(math.MaxInt64)
 	r.Purged, r.PurgeHead = done.Applied, done.Head
 	for _, s := range done.Stores { // a disk may know more than the pod

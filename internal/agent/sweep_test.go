@@ -15,6 +15,7 @@ import (
 
 // TestKeeps checks what disks keep: for how long, and of how many of 1,000 keys.
 func TestKeeps(t *testing.T) {
+	t.Parallel()
 	revision := func(change func(*v1alpha1.CacheNodeSpec)) agentapi.Revision {
 		r := agentapi.Revision{Name: "edge"}
 		r.Spec.Disks = []v1alpha1.Disk{{Name: "disk1"}, {Name: "disk2"}}

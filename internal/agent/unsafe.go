@@ -50,7 +50,7 @@ func (u *unsafeURLs) since(now time.Time) []agentapi.UnsafeURL {
 // Unsafe implements nginxlog.Handler.
 func (a *Agent) Unsafe(url string) {
 	if isPlain(url) {
-		a.unsafe.add(url, time.Now())
+		a.unsafe.add(url, a.clock.Now())
 		a.purger.MakeStale(url)
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/utils/clock"
 
 	"github.com/cachenode/cachenode-operator/controllers"
 	agentmetrics "github.com/cachenode/cachenode-operator/internal/agent/metrics"
@@ -46,7 +47,7 @@ func described(collectors ...prometheus.Collector) []metric {
 }
 
 func agentMetrics() []metric {
-	registry, ok := agentmetrics.New(nil, nil).Gatherer().(prometheus.Collector)
+	registry, ok := agentmetrics.New(clock.RealClock{}, nil, nil).Gatherer().(prometheus.Collector)
 	if !ok {
 		log.Fatal("the agent's registry does not describe its metrics")
 	}

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/utils/clock"
 
 	"github.com/cachenode/cachenode-operator/internal/agent/nginxlog"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
@@ -22,7 +23,7 @@ var breakerOpen = prometheus.NewDesc("cachenode_hop_breaker_open", breakerHelp, 
 // breakers are what reports say about nginx's circuit breakers, of which there is one for each disk of each other pod.
 // They are safe for concurrent use.
 type breakers struct {
-	now func() time.Time
+	clock clock.PassiveClock
 
 	mutex sync.Mutex
 	// skipped is when a request last skipped an owner; it is zero if the owner has been asked since.
@@ -32,8 +33,8 @@ type breakers struct {
 // breaker is that for a disk of a pod.
 type breaker struct{ ordinal, disk string }
 
-func newBreakers(now func() time.Time) *breakers {
-	return &breakers{now: now, skipped: map[breaker]time.Time{}}
+func newBreakers(c clock.PassiveClock) *breakers {
+	return &breakers{clock: c, skipped: map[breaker]time.Time{}}
 }
 
 // report notes what became of a request for whose key another pod is asked. One that was not answered says nothing: it
@@ -44,7 +45,7 @@ func (b *breakers) report(r nginxlog.Request) {
 	of := breaker{r.Owner, r.Disk}
 	switch {
 	case r.SkipsOwner:
-		b.skipped[of] = b.now()
+		b.skipped[of] = b.clock.Now()
 	case r.Tag == agentapi.TagPeer && !b.skipped[of].IsZero():
 		b.skipped[of] = time.Time{}
 	}
@@ -59,7 +60,7 @@ func (b *breakers) Collect(to chan<- prometheus.Metric) {
 	defer b.mutex.Unlock()
 	for of, skipped := range b.skipped {
 		open := 0.0
-		if b.now().Sub(skipped) < breakerTime {
+		if b.clock.Since(skipped) < breakerTime {
 			open = 1
 		}
 		to <- prometheus.MustNewConstMetric(breakerOpen, prometheus.GaugeValue, open, of.ordinal, of.disk)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/cachenode/cachenode-operator/internal/agent/nginxlog"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
@@ -14,8 +15,8 @@ import (
 
 // TestBreakers checks when a circuit breaker of nginx counts as open.
 func TestBreakers(t *testing.T) {
-	now := time.Unix(1e9, 0)
-	b := newBreakers(func() time.Time { return now })
+	fake := clocktesting.NewFakePassiveClock(time.Unix(1e9, 0))
+	b := newBreakers(fake)
 	want := func(what string, open map[string]int) {
 		t.Helper()
 		var lines strings.Builder
@@ -42,6 +43,6 @@ func TestBreakers(t *testing.T) {
 	want("requests that skipped the owner, and a try that was not answered", map[string]int{first: 1, second: 1})
 	report(agentapi.TagPeer, "disk2", false)
 	want("a disk that answers again", map[string]int{first: 1, second: 0})
-	now = now.Add(breakerTime)
+	fake.SetTime(fake.Now().Add(breakerTime))
 	want("no request for ten seconds", map[string]int{first: 0, second: 0})
 }

@@ -1,9 +1,8 @@
 package metrics
 
 import (
-	"time"
-
 	"github.com/prometheus/client_golang/prometheus"
+	"k8s.io/utils/clock"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agent/disk"
@@ -16,6 +15,7 @@ type Files struct {
 
 // diskCollector turns the disks' states into metrics at each scrape.
 type diskCollector struct {
+	clock  clock.PassiveClock
 	disks  func() map[string]disk.State
 	files  func() map[string]Files
 	loaded func(string) (bool, bool)
@@ -66,7 +66,7 @@ func (c *diskCollector) Collect(out chan<- prometheus.Metric) {
 		for _, state := range []v1alpha1.DiskState{v1alpha1.DiskStarting, v1alpha1.DiskHealthy, v1alpha1.DiskFailed} {
 			set(descState, one(s.Status == state), string(state))
 		}
-		set(descWaits, one(s.Waits(time.Now())))
+		set(descWaits, one(s.Waits(c.clock.Now())))
 		if s.Status == v1alpha1.DiskFailed {
 			set(descFailure, 1, string(s.Reason))
 		}

@@ -7,11 +7,11 @@ import (
 	"net/http"
 	"strconv"
 	"sync"
-	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
+	"k8s.io/utils/clock"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agent/disk"
@@ -45,8 +45,8 @@ const sampled = " Sampled: cachenode_request_sampling_ratio is the share of the 
 // latencies are the buckets in seconds, from a millisecond, nginx's resolution, to a minute.
 var latencies = []float64{.001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 60}
 
-// New creates the metrics. disks and files are called at each scrape for the states and the cache files of the disks.
-func New(disks func() map[string]disk.State, files func() map[string]Files) *Metrics {
+// New creates the metrics, which judge by a clock. disks and files are called at each scrape for the states and the cache files of the disks.
+func New(c clock.PassiveClock, disks func() map[string]disk.State, files func() map[string]Files) *Metrics {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 	}
@@ -122,7 +122,7 @@ func New(disks func() map[string]disk.State, files func() map[string]Files) *Met
 		nginxUp:  gauge("cachenode_nginx_up", "1 if nginx answers on its private port."),
 		share: gauge("cachenode_key_share_ratio",
 			"Share of the keys that the pod owns among the pods that share them, from 0 to 1; 1 with routing.mode Local."),
-		breakers: newBreakers(time.Now),
+		breakers: newBreakers(c),
 		loaded:   map[string]bool{},
 		disks:    map[string]bool{agentapi.NoDisk: true},
 		pods:     map[string]bool{},
@@ -145,7 +145,7 @@ func New(disks func() map[string]disk.State, files func() map[string]Files) *Met
 		m.share, m.originResponses, m.firstByte, m.duration, m.probe, m.probeFailures, m.overflows, m.ioErrors,
 		m.removed, m.reloads, m.names, m.rejected,
 		m.config, m.sampling, m.nginxUp, m.breakers,
-		&diskCollector{disks: disks, files: files, loaded: m.isLoaded},
+		&diskCollector{clock: c, disks: disks, files: files, loaded: m.isLoaded},
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus/testutil"
+	"k8s.io/utils/clock"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agent/disk"
@@ -24,7 +25,7 @@ import (
 // filled are metrics with values of each kind.
 func filled(t *testing.T) *Metrics {
 	t.Helper()
-	m := New(
+	m := New(clock.RealClock{},
 		func() map[string]disk.State {
 			return map[string]disk.State{
 				"disk1": {Status: v1alpha1.DiskHealthy, Usage: disk.Usage{Size: 100, Free: 40, Inodes: 10, FreeInodes: 9}},

@@ -66,7 +66,10 @@ func Serve(ctx context.Context, socket net.PacketConn, handler Handler) {
 			}
 		}
 		if waited {
-			time.Sleep(pause)
+			select {
+			case <-ctx.Done():
+			case <-time.After(pause):
+			}
 		}
 	}
 }

@@ -6,9 +6,6 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agent/sweep"
 )
 
-// Ended waits until the goroutines of all stores have ended.
-func (p *Purger) Ended() { p.running.Wait() }
-
 // Reason is why a store is behind.
 func (p *Purger) Reason(store string) string {
 	p.mutex.RLock()

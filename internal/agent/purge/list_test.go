@@ -41,7 +41,7 @@ func TestList(t *testing.T) {
 					keys = append(keys, o.Key)
 					isNew := !o.Received.Before(begun) && !o.Received.After(machine.Now()) &&
 						o.ValidUntil.Equal(o.Received.Add(10*time.Minute))
-					if o.Files != 2 || o.Bytes < 600_000 || !isNew {
+					if o.Files != 2 || o.Bytes < 2*least || !isNew {
 						t.Errorf("want two variants that have arrived since the beginning and are valid for ten minutes: %+v", o)
 					}
 				}

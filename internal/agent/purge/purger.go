@@ -334,6 +334,10 @@ func (p *Purger) SetInUse(disks []string, generations map[string]int64) {
 	p.notify()
 }
 
+// Ended waits until the goroutines of all stores have ended, once the context of Watch has. One that waits for a disk
+// that hangs does not end.
+func (p *Purger) Ended() { p.running.Wait() }
+
 // saveEvery is the time between two saves of the journal and of what a disk has applied.
 const saveEvery = time.Second
 
