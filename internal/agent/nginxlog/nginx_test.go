@@ -8,12 +8,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/cachenode/cachenode-operator/internal/agent/nginxlog"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
+	"github.com/cachenode/cachenode-operator/test/await"
 	"github.com/cachenode/cachenode-operator/test/xfs"
 )
 
@@ -42,18 +42,18 @@ func errorLines(n *nginxtest.Nginx) (lines []string) {
 // waitFor waits until nginx has sent a line with a text.
 func waitFor(t *testing.T, n *nginxtest.Nginx, text string) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); ; time.Sleep(10 * time.Millisecond) {
-		if strings.Contains(strings.Join(errorLines(n), "\n"), text) {
-			return
+	await.Nothing(t, func() string {
+		lines := strings.Join(errorLines(n), "\n")
+		if strings.Contains(lines, text) {
+			return ""
 		}
-		if time.Now().After(end) {
-			t.Fatalf("no line has %q:\n%s", text, strings.Join(errorLines(n), "\n"))
-		}
-	}
+		return fmt.Sprintf("no line has %q:\n%s", text, lines)
+	})
 }
 
 // TestFailuresOfNginx checks that each message with which nginx reports that a disk failed is taken for that.
 func TestFailuresOfNginx(t *testing.T) {
+	t.Parallel()
 	n := nginxtest.New(t)
 	disk := n.Root + layout.DiskDir("disk1")
 	xfs.Mount(t, disk)
@@ -119,6 +119,7 @@ var lies = []string{
 
 // TestLiesOfOthers checks that no text that the real nginx logs for a client or an origin is taken for an event.
 func TestLiesOfOthers(t *testing.T) {
+	t.Parallel()
 	n := nginxtest.New(t)
 	n.Configure(nginxtest.Render(t, spec+
 		"  listen: {clientAddress: {source: ProxyProtocol, trustedCIDRs: [127.0.0.1/32]}}\n").Text, "disk1")

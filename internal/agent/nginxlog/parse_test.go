@@ -144,6 +144,7 @@ func (r recorder) Error(e Error)     { r.errors <- e }
 func (r recorder) Unsafe(url string) { r.unsafe <- url }
 
 func TestSocket(t *testing.T) {
+	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	socket, err := Listen(ctx, "127.0.0.1:0")
 	if err != nil {

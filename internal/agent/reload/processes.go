@@ -105,9 +105,13 @@ func parseStart(stat []byte) (time.Duration, error) {
 
 // bootTime is when the machine was started, by its clock of now.
 func bootTime() (time.Time, error) {
+	since, err := sinceBoot()
+	return time.Now().Add(-since), err
+}
+
+// sinceBoot is how long ago the machine was started.
+func sinceBoot() (time.Duration, error) {
 	var since unix.Timespec
-	if err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &since); err != nil {
-		return time.Time{}, err
-	}
-	return time.Now().Add(-time.Duration(since.Nano())), nil
+	err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &since)
+	return time.Duration(since.Nano()), err
 }

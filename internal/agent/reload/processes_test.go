@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
+	"github.com/cachenode/cachenode-operator/test/await"
 )
 
 func TestParseStart(t *testing.T) {
@@ -47,6 +48,7 @@ func TestParseStart(t *testing.T) {
 
 // TestProcesses checks that a process of an older master counts until it has ended.
 func TestProcesses(t *testing.T) {
+	t.Parallel()
 	n := nginxtest.New(t)
 	n.Configure(nginxtest.Render(t, `
 apiVersion: cachenode.io/v1alpha1
@@ -81,10 +83,10 @@ spec:
 	if err != nil {
 		t.Fatal(err)
 	}
-	await(t, "the older process is nginx", func() bool { return slices.Contains(others(0), older.Process.Pid) })
-	await(t, "a process that starts now is younger", func() bool {
-		boot, err := bootTime()
-		return err == nil && time.Since(boot) > start+2*ticks
+	await.True(t, "the older process is not nginx", func() bool { return slices.Contains(others(0), older.Process.Pid) })
+	await.True(t, "a process that starts now is not younger", func() bool {
+		now, err := sinceBoot()
+		return err == nil && now > start+2*ticks
 	})
 	n.Start()
 	p, ok := nginx.Processes()
@@ -95,24 +97,19 @@ spec:
 		t.Fatal(err)
 	}
 	<-ended
-	await(t, "the workers are the oldest processes", func() bool {
+	await.True(t, "a worker is not the oldest process", func() bool {
 		p, ok = nginx.Processes()
 		return ok && p.Oldest >= p.Master
 	})
-	if now := time.Now(); p.Boot.Add(p.Oldest).After(now) || p.Boot.IsZero() {
-		t.Errorf("the oldest process started at %s, and it is %s", p.Boot.Add(p.Oldest), now)
+	now, err := sinceBoot()
+	if err != nil || p.Oldest > now || p.Oldest < start {
+		t.Errorf("the oldest process started %s after the boot, and it is %s after it (%v)", p.Oldest, now, err)
 	}
-}
-
-func await(t *testing.T, what string, is func() bool) {
-	t.Helper()
-	tick := time.NewTicker(10 * time.Millisecond)
-	defer tick.Stop()
-	for end := time.After(time.Minute); !is(); {
-		select {
-		case <-tick.C:
-		case <-end:
-			t.Fatalf("%s: not so after a minute", what)
-		}
+	info, err := os.Stat(filepath.Join(n.Root, config)) // was written before any process started
+	if err != nil {
+		t.Fatal(err)
+	}
+	if p.Boot.After(info.ModTime()) || p.Boot.Add(now).Before(info.ModTime()) {
+		t.Errorf("the boot was at %s, and a file of since then is of %s", p.Boot, info.ModTime())
 	}
 }

@@ -34,7 +34,7 @@ func TestStuckWorkers(t *testing.T) {
 		"it is idle for less":                    {make([]check, 30), false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			now := time.Now()
+			now := time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC)
 			worker := oldWorker{since: now}
 			var stuck bool
 			for _, c := range tt.checks {

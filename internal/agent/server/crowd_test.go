@@ -9,17 +9,16 @@ import (
 	"net/http"
 	"testing"
 	"time"
-)
 
-// patience is how long a test waits for what does not come.
-const patience = time.Minute
+	"github.com/cachenode/cachenode-operator/test/await"
+)
 
 func dial(t *testing.T, address string) net.Conn {
 	t.Helper()
 	connection, err := net.Dial("tcp", address)
 	must(t, err)
 	t.Cleanup(func() { _ = connection.Close() })
-	must(t, connection.SetDeadline(time.Now().Add(patience)))
+	must(t, connection.SetDeadline(await.Deadline()))
 	return connection
 }
 
@@ -31,7 +30,7 @@ func crowded(t *testing.T, handler http.HandlerFunc) (address string) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() {
-		done <- ServeOn(ctx, on, handler, nil, Limits{Connections: 3, Read: patience, Write: patience})
+		done <- ServeOn(ctx, on, handler, nil, Limits{Connections: 3, Read: await.Patience, Write: await.Patience})
 	}()
 	t.Cleanup(func() {
 		cancel()

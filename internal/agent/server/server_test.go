@@ -19,13 +19,18 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
+	"k8s.io/utils/clock"
 
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/agentapi/agentclient"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/objects"
 	"github.com/cachenode/cachenode-operator/internal/pki"
+	"github.com/cachenode/cachenode-operator/test/await"
 )
+
+// machine is the clock by which certificates are judged.
+var machine clock.RealClock
 
 const name = "edge.default.agent.cachenode.io"
 
@@ -45,7 +50,8 @@ func issue(t *testing.T, data map[string][]byte, name string, at time.Time) map[
 }
 
 func TestReports(t *testing.T) {
-	now := time.Now()
+	t.Parallel()
+	now := machine.Now() // of the TLS handshake
 	dir := t.TempDir()
 	first := issue(t, nil, name, now)
 	mount(t, dir, first)
@@ -59,7 +65,7 @@ func TestReports(t *testing.T) {
 	ask := func(data map[string][]byte, name string) (agentapi.Report, error) {
 		config, err := pki.Client(data, name)
 		must(t, err)
-		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
 		defer cancel()
 		return agentclient.New(config).Report(ctx, address)
 	}
@@ -149,7 +155,7 @@ func reissued(t *testing.T, old map[string][]byte) map[string][]byte {
 	t.Helper()
 	damaged := maps.Clone(old)
 	delete(damaged, naming.ServerKeyKey)
-	return issue(t, damaged, name, time.Now())
+	return issue(t, damaged, name, machine.Now())
 }
 
 // lister refuses a target without URLs.
@@ -163,6 +169,7 @@ func (lister) List(_ context.Context, q objects.Query) (objects.Answer, error) {
 }
 
 func TestLocal(t *testing.T) {
+	t.Parallel()
 	path := filepath.Join(t.TempDir(), "agent.sock")
 	for range 2 { // the second one finds the socket of the first
 		listener, err := ListenLocal(t.Context(), path)
@@ -206,27 +213,18 @@ func serve(t *testing.T, handler http.Handler, config *tls.Config) (address stri
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
-	address = listener.Addr().String()
-	must(t, listener.Close())
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
-	go func() { done <- Serve(ctx, address, handler, config, PlainLimits) }()
+	go func() { done <- ServeOn(ctx, listener, handler, config, PlainLimits) }()
 	t.Cleanup(func() {
 		cancel()
 		must(t, <-done)
 	})
-	for range 200 {
-		if c, err := net.Dial("tcp", address); err == nil {
-			_ = c.Close()
-			return address
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
-	t.Fatal("the server does not start")
-	return ""
+	return listener.Addr().String()
 }
 
 func TestPlain(t *testing.T) {
+	t.Parallel()
 	started := false
 	metrics := func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "numbers") }
 	handler := Plain(http.HandlerFunc(metrics),
