@@ -10,9 +10,14 @@ import (
 	"testing"
 	"time"
 
+	"k8s.io/utils/clock"
+
 	"github.com/cachenode/cachenode-operator/internal/agent/cachefile"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 )
+
+// machine is the clock of nginx and of the files.
+var machine clock.RealClock
 
 // site is an nginx with one disk and an origin.
 type site struct {
@@ -96,7 +101,7 @@ func (s *site) file(t *testing.T, path string) string {
 func TestReadOfNginx(t *testing.T) {
 	t.Parallel()
 	s := newSite(t)
-	before := time.Now().Truncate(time.Second)
+	before := machine.Now().Truncate(time.Second)
 	s.wants(t, "/a", "phone", "MISS", "HIT")
 	file, err := os.Open(s.file(t, "/a"))
 	must(t, err)
@@ -106,7 +111,7 @@ func TestReadOfNginx(t *testing.T) {
 	if h.Key != key("/a") || h.Vary != "X-Device" || h.Variant == [16]byte{} {
 		t.Errorf("read %+v", h)
 	}
-	if h.Received.Before(before) || h.Received.After(time.Now()) || h.ValidUntil.Sub(h.Received) != 600*time.Second {
+	if h.Received.Before(before) || h.Received.After(machine.Now()) || h.ValidUntil.Sub(h.Received) != 600*time.Second {
 		t.Errorf("received %s, valid until %s", h.Received, h.ValidUntil)
 	}
 	info, err := file.Stat()
@@ -130,7 +135,7 @@ func TestInvalidateWithNginx(t *testing.T) {
 		"stamp":  {cachefile.Stamp, []string{"MISS", "HIT"}, false},
 		"remove": {cachefile.Remove, []string{"MISS", "HIT"}, true},
 		"expire": {
-			func(path string) error { return cachefile.Expire(path, time.Now().Add(-time.Second)) },
+			func(path string) error { return cachefile.Expire(path, machine.Now().Add(-time.Second)) },
 			[]string{"REVALIDATED", "HIT"},
 			false,
 		},

@@ -317,11 +317,6 @@ func (x *Index) SetScanned(folder cachekey.Folder, at time.Time) error {
 	return x.setTime(timeOf(folder.Path()), at)
 }
 
-// Scanned is the last moment of [Index.SetScanned] for a folder, as Checkpoint.
-func (x *Index) Scanned(folder cachekey.Folder) (at time.Time, rebooted bool, err error) {
-	return x.time(timeOf(folder.Path()))
-}
-
 func timeOf(name string) []byte { return append([]byte{meta}, name...) }
 
 func (x *Index) setTime(record []byte, at time.Time) error {
@@ -338,15 +333,51 @@ func (x *Index) time(record []byte) (at time.Time, rebooted bool, err error) {
 			return err
 		}
 		defer func() { _ = closer.Close() }()
-		nanoseconds, n := binary.Varint(value)
-		if n <= 0 {
-			return errDamaged
-		}
-		at, rebooted = time.Unix(0, nanoseconds), string(value[n:]) != x.boot
-		return nil
+		at, rebooted, err = x.decodeTime(value)
+		return err
 	})
+	return at, rebooted, err
+}
+
+func (x *Index) decodeTime(value []byte) (at time.Time, rebooted bool, err error) {
+	nanoseconds, n := binary.Varint(value)
+	if n <= 0 {
+		return at, false, errDamaged
+	}
+	at, rebooted = time.Unix(0, nanoseconds), string(value[n:]) != x.boot
 	if at.After(x.Clock.Now()) { // the clock was set back, and says nothing about what is older
 		at = time.Time{}
 	}
-	return at, rebooted, err
+	return at, rebooted, nil
+}
+
+// scan is when a folder was scanned, as [Index.Checkpoint].
+type scan struct {
+	at       time.Time
+	rebooted bool
+}
+
+// scans are the last moments of [Index.SetScanned], by the folder's path.
+func (x *Index) scans() (map[string]scan, error) {
+	list := map[string]scan{}
+	err := x.use(func() error {
+		records, err := x.db.NewIter(&pebble.IterOptions{LowerBound: []byte{meta}, UpperBound: after([]byte{meta})})
+		if err != nil {
+			return err
+		}
+		defer func() { _ = records.Close() }()
+		for ok := records.First(); ok; ok = records.Next() {
+			value, err := records.ValueAndErr()
+			if err != nil {
+				return err
+			}
+			var s scan
+			if s.at, s.rebooted, err = x.decodeTime(value); err != nil {
+				return err
+			}
+			list[string(records.Key()[1:])] = s // the checkpoint is no path, and nobody asks for it
+		}
+		return records.Error()
+	})
+	return list, err
 }

@@ -139,6 +139,11 @@ func TestCheckpoint(t *testing.T) {
 	x := open(t, t.TempDir())
 	fake := clocktesting.NewFakeClock(time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC))
 	x.Clock = fake
+	scanned := func() scan {
+		scans, err := x.scans()
+		must(t, err)
+		return scans[cachekey.Folder(7).Path()]
+	}
 	at, rebooted, err := x.Checkpoint()
 	must(t, err)
 	if !at.IsZero() || rebooted {
@@ -150,16 +155,16 @@ func TestCheckpoint(t *testing.T) {
 		t.Errorf("%s (%v), want %s", at, err, want)
 	}
 	must(t, x.SetScanned(7, want))
-	if at, rebooted, err = x.Scanned(7); err != nil || !at.Equal(want) || rebooted {
-		t.Errorf("%s (%v), want %s", at, err, want)
+	if got := scanned(); !got.at.Equal(want) || got.rebooted {
+		t.Errorf("%+v, want %s", got, want)
 	}
 	must(t, x.SetCheckpoint(want.Add(time.Hour)))
 	if at, _, err = x.Checkpoint(); err != nil || !at.IsZero() {
 		t.Errorf("after the clock was set back: %s (%v)", at, err)
 	}
 	x.boot = "another boot"
-	if at, rebooted, err = x.Scanned(7); err != nil || !at.Equal(want) || !rebooted {
-		t.Errorf("in another boot: %s, %t (%v)", at, rebooted, err)
+	if got := scanned(); !got.at.Equal(want) || !got.rebooted {
+		t.Errorf("in another boot: %+v", got)
 	}
 }
 

@@ -79,11 +79,13 @@ func (d Disk) stale() (list []stale, err error) {
 	if err != nil {
 		return nil, err
 	}
+	scans, err := d.Index.scans()
+	if err != nil {
+		return nil, err
+	}
 	for folder := range cachekey.Folder(cachekey.Folders) {
-		since, isOld, err := d.Index.Scanned(folder)
-		if err != nil {
-			return nil, err
-		}
+		last := scans[folder.Path()]
+		since, isOld := last.at, last.rebooted
 		if since.Before(checkpoint) {
 			since, isOld = checkpoint, rebooted
 		}
