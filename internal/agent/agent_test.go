@@ -149,7 +149,7 @@ func (p *pod) start() {
 // eventually waits until something is so.
 func (p *pod) eventually(what string, is func() bool) {
 	p.t.Helper()
-	await.Nothing(p.t, func() string {
+	await.Until(p.t, func() string {
 		if is() {
 			return ""
 		}

@@ -165,7 +165,7 @@ func isOpen(t *testing.T, connection net.Conn) (open bool) {
 
 func awaitPort(t *testing.T, port int) {
 	t.Helper()
-	await.Nothing(t, func() string {
+	await.Until(t, func() string {
 		connection, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 		if err != nil {
 			return err.Error()

@@ -15,7 +15,7 @@ const interval = 10 * time.Millisecond
 // True waits until a condition is true. problem is what is wrong until then.
 func True(t testing.TB, problem string, is func() bool) {
 	t.Helper()
-	Nothing(t, func() string {
+	Until(t, func() string {
 		if is() {
 			return ""
 		}
@@ -23,11 +23,11 @@ func True(t testing.TB, problem string, is func() bool) {
 	})
 }
 
-// Nothing waits until f returns "". f returns what is still wrong.
-func Nothing(t testing.TB, f func() string) {
+// Until waits until missing returns "". missing returns what is still wrong.
+func Until(t testing.TB, missing func() string) {
 	t.Helper()
 	deadline := Deadline()
-	for problem := f(); problem != ""; problem = f() {
+	for problem := missing(); problem != ""; problem = missing() {
 		if time.Now().After(deadline) {
 			t.Fatalf("after %s: %s", Patience, problem)
 		}

@@ -102,7 +102,7 @@ func keep(t *testing.T, disk Disk) (end func() *Keeper) {
 // has waits until the index has exactly the files that are on the disk, and returns how many.
 func (d Disk) has(t *testing.T) (n int) {
 	t.Helper()
-	await.Nothing(t, func() string {
+	await.Until(t, func() string {
 		var want, got []string
 		_ = filepath.WalkDir(d.Folder, func(path string, entry os.DirEntry, err error) error {
 			if err == nil && entry.Type().IsRegular() {
@@ -230,7 +230,7 @@ func TestWithoutWatches(t *testing.T) {
 		path := fmt.Sprintf("/b/%d", i)
 		s.get(t, "phone", path)
 		f := s.file(t, path)
-		await.Nothing(t, func() string { // the index is not complete at first
+		await.Until(t, func() string { // the index is not complete at first
 			if err := k.Sync(ctx); err != nil {
 				return err.Error()
 			}

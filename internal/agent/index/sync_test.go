@@ -30,7 +30,7 @@ func TestSync(t *testing.T) {
 	await.True(t, "the index is not complete", k.Complete)
 	for range 5 {
 		s.get(t, "phone", "/a/1", "/b/1", "/a/2")
-		await.Nothing(t, func() string { // nginx renames a file a moment after it has sent the response
+		await.Until(t, func() string { // nginx renames a file a moment after it has sent the response
 			must(t, k.Sync(t.Context()))
 			if a, b := len(names(t, s.disk.Index.WithPrefix("http://www.example.com/a/"))),
 				len(names(t, s.disk.Index.WithKey("http://www.example.com/b/1"))); a != 2 || b != 0 {
@@ -74,7 +74,7 @@ func TestSyncWithErrors(t *testing.T) {
 		t.Errorf("with a file that was not judged: %v", err)
 	}
 	fails.Store(false)
-	await.Nothing(t, func() string {
+	await.Until(t, func() string {
 		if err := k.Sync(t.Context()); err != nil {
 			return err.Error()
 		}

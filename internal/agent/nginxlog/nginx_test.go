@@ -42,7 +42,7 @@ func errorLines(n *nginxtest.Nginx) (lines []string) {
 // waitFor waits until nginx has sent a line with a text.
 func waitFor(t *testing.T, n *nginxtest.Nginx, text string) {
 	t.Helper()
-	await.Nothing(t, func() string {
+	await.Until(t, func() string {
 		lines := strings.Join(errorLines(n), "\n")
 		if strings.Contains(lines, text) {
 			return ""

@@ -172,9 +172,9 @@ func TestPurgesUnderLoad(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, "  memoryTier: {enabled: true, size: 64Mi, minUses: 2}\n")
 	origin := p[0]
-	slow := time.NewTicker(5 * time.Millisecond) // one answer at each tick, so that many are in flight
+	slow := machine.NewTicker(5 * time.Millisecond) // one answer at each tick, so that many are in flight
 	defer slow.Stop()
-	origin.answers(func(string) { <-slow.C }, nil)
+	origin.answers(func(string) { <-slow.C() }, nil)
 	var least, old, asked atomic.Int64
 	var mutex sync.Mutex
 	ways := map[string]int{}
