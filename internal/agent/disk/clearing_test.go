@@ -74,6 +74,25 @@ func TestClearing(t *testing.T) {
 	}
 }
 
+// TestClearingEnds checks that a run ends with its context.
+func TestClearingEnds(t *testing.T) {
+	folder := t.TempDir()
+	foreign := filepath.Join(folder, newForeign())
+	must(t, os.Mkdir(foreign, 0o750))
+	for i := range 2 * clearBatch {
+		must(t, os.WriteFile(filepath.Join(foreign, fmt.Sprint(i)), nil, 0o600))
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	c := &clearing{rest: func(context.Context, time.Duration) { cancel() }}
+	c.start(ctx, folder)
+	await.True(t, "the run goes on", func() bool { return !c.running.Load() })
+	left, err := os.ReadDir(foreign)
+	if must(t, err); len(left) != clearBatch {
+		t.Errorf("%d files are left, want %d: one batch was deleted", len(left), clearBatch)
+	}
+}
+
 // TestClearingTraps checks traps that the previous owner of a disk may have left for the deletion.
 func TestClearingTraps(t *testing.T) {
 	p := prober(t)

@@ -1,8 +1,15 @@
 package purge_test
 
 import (
+	"fmt"
+	"log/slog"
 	"testing"
+	"time"
 
+	"github.com/google/go-cmp/cmp"
+	clocktesting "k8s.io/utils/clock/testing"
+
+	agentpurge "github.com/cachenode/cachenode-operator/internal/agent/purge"
 	"github.com/cachenode/cachenode-operator/internal/purge"
 	"github.com/cachenode/cachenode-operator/test/await"
 )
@@ -30,4 +37,36 @@ func TestMakeStale(t *testing.T) {
 		})
 	}
 	s.wants("HIT", 0, "/b/1")
+}
+
+// TestLooksAgain checks that what was made stale is made stale in memory once more two seconds later, and that URLs do
+// not pile up.
+func TestLooksAgain(t *testing.T) {
+	t.Parallel()
+	p := agentpurge.New(slog.New(slog.DiscardHandler), t.TempDir()+"/purges")
+	fake := clocktesting.NewFakeClock(time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC))
+	p.Clock = fake
+	p.MakeStale("a")
+	fake.Step(time.Second)
+	p.MakeStale("b")
+	if diff := cmp.Diff([]string{"a", "b"}, p.Changes()); diff != "" {
+		t.Errorf("after a second (-want +got):\n%s", diff)
+	}
+	fake.Step(time.Second)
+	want := []string{"a", "b", "in memory: a"}
+	if diff := cmp.Diff(want, p.Changes()); diff != "" {
+		t.Errorf("after two seconds (-want +got):\n%s", diff)
+	}
+	fake.Step(time.Hour)
+	if diff := cmp.Diff(append(want, "in memory: b"), p.Changes()); diff != "" {
+		t.Errorf("after an hour (-want +got):\n%s", diff)
+	}
+	const most = 1024
+	for i := range 2 * most {
+		p.MakeStale(fmt.Sprint(i))
+	}
+	fake.Step(time.Hour)
+	if urls := p.Changes(); len(urls) != most || urls[0] != fmt.Sprint("in memory: ", most) {
+		t.Errorf("%d URLs are kept, the first is %q", len(urls), urls[0])
+	}
 }

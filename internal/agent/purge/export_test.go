@@ -6,6 +6,18 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agent/sweep"
 )
 
+// Changes are the last URLs that were to be made stale until now, those in memory only with a mark.
+func (p *Purger) Changes() (urls []string) {
+	p.lookAgain()
+	for _, c := range p.changes {
+		if c.inMemory {
+			c.url = "in memory: " + c.url
+		}
+		urls = append(urls, c.url)
+	}
+	return urls
+}
+
 // Reason is why a store is behind.
 func (p *Purger) Reason(store string) string {
 	p.mutex.RLock()

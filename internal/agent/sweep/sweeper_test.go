@@ -9,12 +9,14 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"golang.org/x/time/rate"
 	"k8s.io/utils/clock"
+	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/cachenode/cachenode-operator/internal/agent/cachefile"
 	"github.com/cachenode/cachenode-operator/internal/agent/index"
@@ -205,4 +207,40 @@ func TestSweep(t *testing.T) {
 	if err := sweeper.Sweep(ended); err == nil {
 		t.Error("a sweep goes on when the context has ended")
 	}
+}
+
+// TestSweepsAtIntervals checks when sweeps begin: ten minutes after the disk has no other work, and then each hour.
+func TestSweepsAtIntervals(t *testing.T) {
+	t.Parallel()
+	blocks := index.NewCache(1 << 20)
+	x, err := index.OpenInMemory(blocks)
+	must(t, err)
+	fake := clocktesting.NewFakeClock(time.Date(2026, 11, 27, 12, 0, 0, 0, time.UTC))
+	var asked atomic.Int32
+	sweeper := Sweeper{
+		Disk: "disk1", Keeper: &index.Keeper{Disk: index.Disk{Index: x}}, Clock: fake, Log: slog.New(slog.DiscardHandler),
+		Rules: func() (Rules, bool) { return Rules{}, asked.Add(1) > 1 },
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() { sweeper.Run(ctx); close(ended) }()
+	want := int32(1) // the rules are asked for first, and then for each folder
+	for _, next := range []struct {
+		wait  time.Duration
+		asked int32
+	}{{again, 1}, {first, index.Folders}, {every, index.Folders}, {every, index.Folders}} {
+		waits := func() bool { return fake.HasWaiters() && asked.Load() == want }
+		await.True(t, "the sweeper does not wait", waits)
+		fake.Step(next.wait - time.Millisecond)
+		if !waits() {
+			t.Fatalf("it is early: the rules were asked for %d times after less than %s", asked.Load(), next.wait)
+		}
+		fake.Step(time.Millisecond)
+		want += next.asked
+	}
+	await.True(t, "the last sweep does not end", func() bool { return fake.HasWaiters() && asked.Load() == want })
+	cancel()
+	await.Receive(t, "the sweeper goes on when the context has ended", ended)
+	must(t, x.Close())
+	blocks.Close()
 }
