@@ -62,7 +62,10 @@ func (p *Purger) Generations() map[string]int64 {
 func (p *Purger) SetHides(hides bool) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	p.hides = hides
+	if p.hides != hides {
+		p.hides = hides
+		p.notify()
+	}
 }
 
 // isBehind is true while nginx still uses a generation from before Base. The caller holds the mutex.

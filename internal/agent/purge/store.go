@@ -170,6 +170,7 @@ func (s *store) serve(ctx context.Context) (err error) {
 		return err
 	}
 	defer func() { err = errors.Join(err, s.close(x, folder)) }()
+	x.Clock = s.purger.Clock
 	x.Serves = func(generation int64) bool {
 		s.purger.mutex.RLock()
 		defer s.purger.mutex.RUnlock()
