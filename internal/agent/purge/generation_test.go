@@ -247,6 +247,15 @@ func TestHiddenWithoutJournal(t *testing.T) {
 		p.SetHides(true)
 	}
 	s.begin(nil)
+	await.True(t, "the disks do not wait for the journal", func() bool {
+		return s.purger.Reason("disk1") == awaited && s.purger.Reason("disk2") == awaited
+	})
+	fake.Step(time.Minute - time.Second)
+	// The purger, its disks and their sweepers.
+	await.True(t, "they do not wait", func() bool { return fake.Waiters() == 1+2*len(disks) })
+	if n := len(s.purger.Generations()); n != 0 {
+		t.Fatalf("%d disks are hidden before a minute is over", n)
+	}
 	await.True(t, "the disks do not become current", func() bool {
 		fake.Step(10 * time.Second)
 		return s.purger.IsCurrent("disk1") && s.purger.IsCurrent("disk2")

@@ -549,6 +549,9 @@ func TestRestart(t *testing.T) {
 	s.wants("MISS", 1, "/a/1")
 }
 
+// awaited is why a disk that has obeyed a journal is behind without one.
+const awaited = "waits for the journal of purges from the operator"
+
 // TestWithoutJournal checks that disks that once obeyed a journal are not used without one, whatever they note of it,
 // and that others are.
 func TestWithoutJournal(t *testing.T) {
@@ -578,8 +581,7 @@ func TestWithoutJournal(t *testing.T) {
 			}
 			s.begin(nil)
 			await.True(t, "a disk does not wait for the journal", func() bool {
-				const reason = "waits for the journal of purges from the operator"
-				return s.purger.Reason("disk1") == reason && s.purger.Reason("disk2") == reason
+				return s.purger.Reason("disk1") == awaited && s.purger.Reason("disk2") == awaited
 			})
 			if s.purger.IsCurrent("disk1") || s.purger.IsCurrent("disk2") {
 				t.Fatal("a disk is current although there is no journal")
