@@ -45,7 +45,8 @@ const sampled = " Sampled: cachenode_request_sampling_ratio is the share of the 
 // latencies are the buckets in seconds, from a millisecond, nginx's resolution, to a minute.
 var latencies = []float64{.001, .002, .005, .01, .02, .05, .1, .2, .5, 1, 2, 5, 10, 60}
 
-// New creates the metrics, which judge by a clock. disks and files are called at each scrape for the states and the cache files of the disks.
+// New creates the metrics, which judge by a clock. disks and files are called at each scrape for the states and the
+// cache files of the disks.
 func New(c clock.PassiveClock, disks func() map[string]disk.State, files func() map[string]Files) *Metrics {
 	counter := func(name, help string, labels ...string) *prometheus.CounterVec {
 		return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)

@@ -207,7 +207,8 @@ func (s *site) losesIndexes() {
 	}
 }
 
-// unreadable makes the files of objects unreadable, so that no index is complete, until the returned function is called.
+// unreadable makes the files of objects unreadable, so that no index is complete, until the returned function is
+// called.
 func (s *site) unreadable(paths ...string) (readable func()) {
 	s.t.Helper()
 	moved, caches := map[string]string{}, map[string]bool{}
