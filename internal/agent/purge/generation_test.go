@@ -213,7 +213,7 @@ func (s *site) unreadable(paths ...string) (readable func()) {
 	s.t.Helper()
 	moved, caches := map[string]string{}, map[string]bool{}
 	for _, path := range paths {
-		for _, file := range s.cached(path) {
+		for _, file := range s.stored(path) {
 			cache := filepath.Dir(filepath.Dir(filepath.Dir(file)))
 			moved[file], caches[cache] = filepath.Join(filepath.Dir(cache), filepath.Base(file)), true
 		}

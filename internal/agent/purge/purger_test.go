@@ -289,9 +289,19 @@ func (s *site) arrivesAfter(end time.Time) {
 // expires makes nginx take what it has of an object for stale.
 func (s *site) expires(path string) {
 	s.t.Helper()
-	for _, file := range s.cached(path) {
+	for _, file := range s.stored(path) {
 		must(s.t, cachefile.Expire(file, machine.Now().Add(-time.Minute)))
 	}
+}
+
+// stored waits until nginx has stored an object for both devices, and returns the files.
+func (s *site) stored(path string) (files []string) {
+	s.t.Helper()
+	await.True(s.t, path+" is not stored for two devices", func() bool {
+		files = s.cached(path)
+		return len(files) == 2
+	})
+	return files
 }
 
 func (s *site) send() {
