@@ -18,6 +18,7 @@ import (
 func TestIndexAgrees(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "  memoryTier: {enabled: false}\n")
+	s.size = large
 	var asking sync.WaitGroup
 	end := make(chan struct{})
 	for range 4 {

@@ -172,6 +172,7 @@ func TestPurgesUnderLoad(t *testing.T) {
 	t.Parallel()
 	p := newPair(t, "  memoryTier: {enabled: true, size: 64Mi, minUses: 2}\n")
 	origin := p[0]
+	origin.size = large
 	slow := machine.NewTicker(5 * time.Millisecond) // one answer at each tick, so that many are in flight
 	defer slow.Stop()
 	origin.answers(func(string) { <-slow.C() }, nil)
