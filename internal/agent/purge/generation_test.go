@@ -35,8 +35,8 @@ func (s *site) takes() {
 	must(s.t, syscall.Kill(s.nginx.Processes()[0], syscall.SIGHUP))
 	await.True(s.t, "nginx does not take the configuration", func() bool {
 		for range 5 {
-			s.nginx.Client().CloseIdleConnections() // they lead to old workers
-			response, err := s.nginx.Client().Get("http://127.0.0.1:8081/version")
+			s.client.CloseIdleConnections() // they lead to old workers
+			response, err := s.client.Get("http://127.0.0.1:8081/version")
 			must(s.t, err)
 			text, err := io.ReadAll(response.Body)
 			must(s.t, err)
@@ -47,7 +47,7 @@ func (s *site) takes() {
 		}
 		return true
 	})
-	s.nginx.Client().CloseIdleConnections()
+	s.client.CloseIdleConnections()
 	inUse := slices.DeleteFunc(slices.Clone(disks), func(d string) bool { return slices.Contains(s.facts.Failed, d) })
 	s.purger.SetInUse(inUse, generations)
 }

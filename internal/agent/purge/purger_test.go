@@ -44,10 +44,11 @@ var machine clock.RealClock
 
 // site is an nginx with two disks, an origin whose objects have versions, and a purger.
 type site struct {
-	t     *testing.T
-	nginx *nginxtest.Nginx
-	yaml  string
-	facts cache.Facts
+	t      *testing.T
+	nginx  *nginxtest.Nginx
+	client *http.Client
+	yaml   string
+	facts  cache.Facts
 	// addresses are those of the pods, by ordinal.
 	addresses map[int]string
 	journal   ledger
@@ -86,6 +87,7 @@ spec:
   disks: [{name: disk1, size: 1Gi}, {name: disk2, size: 1Gi}]
   origin: {servers: [{host: 127.0.0.1, port: 9000}]}
 ` + spec}
+	s.client = s.nginx.Client()
 	s.usable.Store(true)
 	return s
 }
@@ -216,7 +218,7 @@ func (s *site) fetch(path, device string) (response *http.Response, version int)
 	must(s.t, err)
 	request.Host = host
 	request.Header.Set("X-Device", device)
-	response, err = s.nginx.Client().Do(request)
+	response, err = s.client.Do(request)
 	must(s.t, err)
 	defer func() { _ = response.Body.Close() }()
 	got := ""
@@ -281,7 +283,7 @@ func (l *ledger) endNow(number int64) (end time.Time) {
 func (s *site) arrivesAfter(end time.Time) {
 	s.t.Helper()
 	await.True(s.t, "nginx's clock stands still", func() bool {
-		response, err := s.nginx.Client().Get("http://127.0.0.1:8081/healthz")
+		response, err := s.client.Get("http://127.0.0.1:8081/healthz")
 		must(s.t, err)
 		must(s.t, response.Body.Close())
 		now, err := http.ParseTime(response.Header.Get("Date"))
@@ -701,7 +703,7 @@ func TestLargeTags(t *testing.T) {
 	s.publish()
 	s.purge(purge.Target{Tags: []string{"article-1"}}, false)
 	s.wants("MISS", 1, "/tags/15000")
-	response, err := s.nginx.Client().Get("http://127.0.0.1:8080/tags/100000")
+	response, err := s.client.Get("http://127.0.0.1:8080/tags/100000")
 	must(t, err)
 	must(t, response.Body.Close())
 	if response.StatusCode != http.StatusBadGateway {

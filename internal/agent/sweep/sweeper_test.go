@@ -228,7 +228,7 @@ func TestSweepsAtIntervals(t *testing.T) {
 	for _, next := range []struct {
 		wait  time.Duration
 		asked int32
-	}{{again, 1}, {first, index.Folders}, {every, index.Folders}, {every, index.Folders}} {
+	}{{again, 1}, {first, cachekey.Folders}, {every, cachekey.Folders}, {every, cachekey.Folders}} {
 		waits := func() bool { return fake.HasWaiters() && asked.Load() == want }
 		await.True(t, "the sweeper does not wait", waits)
 		fake.Step(next.wait - time.Millisecond)
