@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
@@ -46,6 +47,7 @@ const (
 // report, and runs again when a report has changed. A few goroutines read all agents. An agent that does not answer
 // waits in a separate queue, and is asked less and less often. Agents is safe for concurrent use.
 type Agents struct {
+	clock clock.WithTicker
 	// read reads one report; tests may replace it.
 	read func(ctx context.Context, c *agentclient.Client, address string) (agentapi.Report, error)
 	// send sends purges to one agent; tests may replace it.
@@ -128,9 +130,11 @@ type Observation struct {
 	Err error
 }
 
-// NewAgents returns Agents that begin to read when the controller starts.
-func NewAgents() *Agents {
+// NewAgents returns Agents that begin to read when the controller starts. The clock says when an agent is read again,
+// and how old an answer is.
+func NewAgents(clock clock.WithTicker) *Agents {
 	return &Agents{
+		clock: clock,
 		read: func(ctx context.Context, c *agentclient.Client, address string) (agentapi.Report, error) {
 			return c.Report(ctx, address)
 		},
@@ -140,7 +144,7 @@ func NewAgents() *Agents {
 		inform: func(ctx context.Context, c *agentclient.Client, address string, addresses agentapi.Addresses) error {
 			return c.Tell(ctx, address, addresses)
 		},
-		answering: newQueue(), others: newQueue(),
+		answering: newQueue(clock), others: newQueue(clock),
 		known:   map[types.NamespacedName]*agent{},
 		pods:    map[types.NamespacedName]map[types.NamespacedName]bool{},
 		clients: map[types.NamespacedName]versionedClient{}, whereabouts: map[types.NamespacedName]whereabouts{},
@@ -166,9 +170,10 @@ func (a *Agents) Start(ctx context.Context, queue workqueue.TypedRateLimitingInt
 	return nil
 }
 
-func newQueue() workqueue.TypedRateLimitingInterface[types.NamespacedName] {
+func newQueue(clock clock.WithTicker) workqueue.TypedRateLimitingInterface[types.NamespacedName] {
 	backoff := workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](readTimeout, maxBackoff)
-	return workqueue.NewTypedRateLimitingQueue(backoff)
+	return workqueue.NewTypedRateLimitingQueueWithConfig(backoff,
+		workqueue.TypedRateLimitingQueueConfig[types.NamespacedName]{Clock: clock})
 }
 
 // queueOf returns the queue in which a pod waits to be read.
@@ -203,7 +208,7 @@ func (a *Agents) Track(cacheNode types.NamespacedName, c *agentclient.Client, ta
 		known := a.known[target.Pod]
 		if known == nil || known.UID != target.UID {
 			known = &agent{
-				Observation: Observation{Tracked: time.Now()},
+				Observation: Observation{Tracked: a.clock.Now()},
 				news:        rate.NewLimiter(rate.Every(newsInterval), newsBurst),
 				urls:        rate.NewLimiter(rate.Every(newsInterval), newsBurst),
 			}
@@ -321,9 +326,10 @@ func (a *Agents) note(pod types.NamespacedName, uid types.UID, report agentapi.R
 		report.Unsafe = nil
 		known.Report.Purged, known.Report.PurgeHead = report.Purged, report.PurgeHead
 	}
+	now := a.clock.Now()
 	changed := err == nil && (known.Answered.IsZero() || !reflect.DeepEqual(known.Report, report))
 	news := changed || known.untold || (err == nil) != (known.Err == nil)
-	known.untold = news && !known.news.Allow()
+	known.untold = news && !known.news.AllowN(now, 1)
 	known.Err = err
 	if err != nil {
 		known.heard = heard{} // it may be another process when it answers again
@@ -332,7 +338,7 @@ func (a *Agents) note(pod types.NamespacedName, uid types.UID, report agentapi.R
 		if changed && !known.untold { // otherwise a later read finds the change again
 			known.Report = report
 		}
-		known.Answered = time.Now()
+		known.Answered = now
 		a.others.Forget(pod)
 		interval := calmInterval
 		if known.hurry {
@@ -349,7 +355,7 @@ func (a *Agents) note(pod types.NamespacedName, uid types.UID, report agentapi.R
 // what is left. The caller holds the mutex.
 func (a *Agents) takeUnsafe(known *agent, list []agentapi.UnsafeURL) {
 	urls, last := newlyUnsafe(list, known.unsafe)
-	if len(urls) == 0 || !known.urls.Allow() {
+	if len(urls) == 0 || !known.urls.AllowN(a.clock.Now(), 1) {
 		return
 	}
 	known.unsafe = last

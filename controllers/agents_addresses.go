@@ -101,7 +101,7 @@ func (a *Agents) Locate(cacheNode types.NamespacedName, pods map[string]netip.Ad
 // tell tells an agent that has just answered where the other pods are, if it does not know.
 func (a *Agents) tell(ctx context.Context, pod types.NamespacedName, current agent, report agentapi.Report) {
 	a.mutex.Lock()
-	where, now := a.whereabouts[current.cacheNode], time.Now()
+	where, now := a.whereabouts[current.cacheNode], a.clock.Now()
 	knows := current.heard.number == where.number && now.Sub(current.heard.at) < tellInterval
 	a.mutex.Unlock()
 	if where.number == 0 || knows || report.Renderer < agentapi.ResolvingRenderer {

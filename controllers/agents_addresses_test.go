@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
@@ -29,7 +30,7 @@ func TestTellsAddresses(t *testing.T) { synctest.Test(t, testTellsAddresses) }
 func testTellsAddresses(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	a := NewAgents()
+	a := NewAgents(clock.RealClock{})
 	const old = "10.0.0.3:8084"
 	a.read = func(_ context.Context, _ *agentclient.Client, address string) (agentapi.Report, error) {
 		if address == old {

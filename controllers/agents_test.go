@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
@@ -25,7 +26,7 @@ func TestAgents(t *testing.T) { synctest.Test(t, testAgents) }
 func testAgents(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	a := NewAgents()
+	a := NewAgents(clock.RealClock{})
 	var under, most, revision atomic.Int64
 	a.read = func(ctx context.Context, _ *agentclient.Client, address string) (agentapi.Report, error) {
 		n := under.Add(1)
@@ -92,7 +93,7 @@ func TestHostileAgents(t *testing.T) { synctest.Test(t, testHostileAgents) }
 func testHostileAgents(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	a := NewAgents()
+	a := NewAgents(clock.RealClock{})
 	var slow, most, reads atomic.Int64
 	a.read = func(ctx context.Context, _ *agentclient.Client, address string) (agentapi.Report, error) {
 		switch address {
@@ -207,7 +208,7 @@ func TestUnsafeURLsAreBounded(t *testing.T) { synctest.Test(t, testUnsafeURLsAre
 func testUnsafeURLsAreBounded(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	a := NewAgents()
+	a := NewAgents(clock.RealClock{})
 	var number atomic.Int64
 	var isCalm atomic.Bool
 	a.read = func(context.Context, *agentclient.Client, string) (agentapi.Report, error) {

@@ -59,6 +59,8 @@ type CacheNodeReconciler struct {
 	// Concurrency is how many CacheNodes are reconciled at a time; 0 means 1. One CacheNode is reconciled by one worker at
 	// a time.
 	Concurrency int
+	// newQueue makes the controller's queue; nil means controller-runtime's own. Tests set it.
+	newQueue queueFunc
 	// began is when this operator began to reconcile, as the leader if there are several.
 	began func() time.Time
 	// since has a [lasting] for each CacheNode, by its name.
@@ -70,6 +72,11 @@ type CacheNodeReconciler struct {
 	// late is the back-off while the informer cache lags behind our own writes.
 	late workqueue.TypedRateLimiter[reconcile.Request]
 }
+
+// queueFunc makes the queue of a controller.
+type queueFunc func(
+	name string, retries workqueue.TypedRateLimiter[reconcile.Request],
+) workqueue.TypedRateLimitingInterface[reconcile.Request]
 
 // Cluster is what the operator's flags say about the cluster and about the operator.
 type Cluster struct {

@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/cachenode/cachenode-operator/test/steps"
 
@@ -132,7 +131,7 @@ func TestReconcile(t *testing.T) {
 		o.get(set)
 		generation := set.Generation
 		o.stop()
-		o = startOperator(whole, config, func(r *CacheNodeReconciler) {
+		o = o.again(whole, func(r *CacheNodeReconciler) {
 			r.Agents.read, r.Cluster.AgentImage = a.read, "localhost/cachenode-operator:next"
 		})
 		a.o, o.t = o, t
@@ -248,7 +247,7 @@ func TestReconcile(t *testing.T) {
 		o.ownersAreKnown(cacheNode)
 		o.settle(cacheNode)
 		o.stop()
-		again := startOperator(t, config, func(r *CacheNodeReconciler) { r.Agents.read = a.read })
+		again := o.again(t, func(r *CacheNodeReconciler) { r.Agents.read = a.read })
 		a.o = again
 		again.pass(cacheNode)
 		again.settle(cacheNode)
@@ -259,16 +258,6 @@ func TestReconcile(t *testing.T) {
 			t.Errorf("the first pass after a restart wrote %v", writes)
 		}
 	})
-}
-
-// settle waits until the operator has had nothing to do for a while.
-func (o *operator) settle(cacheNode *v1alpha1.CacheNode) {
-	o.t.Helper()
-	o.get(cacheNode)
-	for last := ""; last != cacheNode.ResourceVersion; o.get(cacheNode) {
-		last = cacheNode.ResourceVersion
-		time.Sleep(300 * time.Millisecond)
-	}
 }
 
 // ownersAreKnown waits until the agents of both pods have said that they know who owns keys. The status then says it.

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
@@ -104,7 +105,7 @@ func TestAPodThatBecomesReadyIsReadAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, cancel := context.WithCancel(t.Context())
 		defer cancel()
-		a := NewAgents()
+		a := NewAgents(clock.RealClock{})
 		reads := make(chan struct{})
 		a.read = func(context.Context, *agentclient.Client, string) (agentapi.Report, error) {
 			reads <- struct{}{}

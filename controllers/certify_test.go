@@ -10,7 +10,6 @@ import (
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
-	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -45,9 +44,8 @@ func TestRenewal(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			begun := time.Now()
-			clock := clocktesting.NewFakePassiveClock(begun)
-			o := startOperator(t, restConfig, func(r *CacheNodeReconciler) { r.Clock = clock })
+			o := startOperator(t, restConfig)
+			begun := o.clock.Now()
 			cacheNode := o.create(oneDisk)
 			o.becomes(cacheNode, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
 			o.rollOut(cacheNode)
@@ -63,7 +61,7 @@ func TestRenewal(t *testing.T) {
 			sets := map[string]bool{}
 			for day := 0; day <= 200; day += 2 {
 				now := begun.Add(time.Duration(day) * 24 * time.Hour)
-				clock.SetTime(now)
+				o.clock.SetTime(now)
 				request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(cacheNode)}
 				result, err := o.reconciler.Reconcile(context.Background(), request)
 				must(t, err)

@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
-	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
@@ -41,10 +40,9 @@ func (f failing) Apply(ctx context.Context, object runtime.ApplyConfiguration, o
 // transient error does not.
 func TestErrorsThatLast(t *testing.T) {
 	t.Parallel()
-	clock := clocktesting.NewFakePassiveClock(time.Now())
 	var broken atomic.Bool
 	o := startOperator(t, apiserver.Start(t), func(r *CacheNodeReconciler) {
-		r.Client, r.Clock = failing{r.Client, &broken}, clock
+		r.Client = failing{r.Client, &broken}
 	})
 	cacheNode := o.create(edge)
 	o.becomes(cacheNode, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
@@ -71,7 +69,7 @@ func TestErrorsThatLast(t *testing.T) {
 	if o.get(cacheNode); !strings.Contains(describe(cacheNode), "Ready=True") {
 		t.Errorf("a passing error reached the status: %s", describe(cacheNode))
 	}
-	clock.SetTime(clock.Now().Add(failureAfter + time.Second))
+	o.clock.Step(failureAfter + time.Second)
 	fails()
 	o.becomes(cacheNode, status.InProgressStatus, v1alpha1.ConditionDegraded, v1alpha1.ReasonApplyFailed)
 	if text := describe(cacheNode); !strings.Contains(text, "policy.example.com") || strings.Contains(text, "Ready=True") {

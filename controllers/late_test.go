@@ -7,7 +7,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -43,7 +42,7 @@ func TestLateCache(t *testing.T) {
 	o := startOperator(t, apiserver.Start(t), func(r *CacheNodeReconciler) { r.Client = late{r.Client, &behind} })
 	cacheNode := o.create(edge)
 	o.becomes(cacheNode, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
-	begun, tries := time.Now(), 0
+	begun, tries := o.clock.Now(), 0
 	until := func(wanted int, write func(string)) {
 		o.eventually(func() string {
 			for _, request := range o.requests.all() {
@@ -62,7 +61,7 @@ func TestLateCache(t *testing.T) {
 	until(3, func(string) {}) // the status and the events of a new CacheNode
 	until(6, func(request string) { t.Errorf("it wrote: %s", request) })
 	// Each delay is twice the one before. Some tries more come from events about what the operator has written.
-	took := time.Since(begun)
+	took := o.clock.Since(begun)
 	if most := 5 + int(math.Log2(1+float64(took)/float64(lateDelay))); tries > most {
 		t.Errorf("%d tries in %s, want at most %d", tries, took, most)
 	}

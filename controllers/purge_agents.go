@@ -53,7 +53,8 @@ const confirmedFor = 2 * time.Second
 func (r *PurgeReconciler) send(ctx context.Context, p *purging, j *journal, all bool) {
 	c := r.client(ctx, p.cacheNode)
 	observations := r.Agents.observations(client.ObjectKeyFromObject(p.cacheNode))
-	var sending sync.WaitGroup
+	now := r.Clock.Now()
+	var sends []func(context.Context)
 	current := map[string]bool{}
 	open := map[int64]bool{} // of others, the counts are known
 	for _, r := range j.log.Rules {
@@ -82,12 +83,14 @@ func (r *PurgeReconciler) send(ctx context.Context, p *purging, j *journal, all 
 			state.isKnown = false // the agent was restarted
 		}
 		state.stale = newest(append(state.stale, p.unsafe...))
-		if c == nil || !state.needsUpdate(j.log.Head, all) {
+		if c == nil || !state.needsUpdate(j.log.Head, all, now) {
 			continue
 		}
-		state.sending, state.tried = true, time.Now()
+		state.sending, state.tried = true, now
 		update := state.update(j.log.Journal)
-		sending.Go(func() { r.sendOne(ctx, p.cacheNode, j, state, c, pod.Status.PodIP, update) })
+		sends = append(sends, func(ctx context.Context) {
+			r.sendOne(ctx, p.cacheNode, j, state, c, pod.Status.PodIP, update)
+		})
 	}
 	for uid := range j.agents {
 		if !current[string(uid)] {
@@ -96,31 +99,54 @@ func (r *PurgeReconciler) send(ctx context.Context, p *purging, j *journal, all 
 	}
 	p.unsafe = nil
 	j.mutex.Unlock()
+	if len(sends) == 0 {
+		return
+	}
 	done := make(chan struct{})
-	go func() { sending.Wait(); close(done) }()
+	r.errands.start(ctx, func(ctx context.Context) {
+		defer close(done)
+		var sending sync.WaitGroup
+		defer sending.Wait()
+		for _, send := range sends {
+			sending.Go(func() { send(ctx) })
+		}
+	})
 	select {
 	case <-done:
-	case <-time.After(passPatience):
-		go func() {
-			<-done
-			if !j.late.Allow() {
-				return // a pass is due anyway while an agent is behind
-			}
-			r.late <- event.TypedGenericEvent[*v1alpha1.CacheNode]{Object: p.cacheNode}
-		}()
+	case <-ctx.Done():
+	case <-r.Clock.After(passPatience):
+		r.errands.start(ctx, func(ctx context.Context) { r.passAfter(ctx, done, p.cacheNode, j) })
+	}
+}
+
+// passAfter causes a pass over a CacheNode once an agent has answered whose pass has ended, as often as agents may.
+func (r *PurgeReconciler) passAfter(
+	ctx context.Context, answered <-chan struct{}, cacheNode *v1alpha1.CacheNode, j *journal,
+) {
+	select {
+	case <-answered:
+	case <-ctx.Done():
+		return
+	}
+	if !j.late.AllowN(r.Clock.Now(), 1) {
+		return // a pass is due anyway while an agent is behind
+	}
+	select {
+	case r.late <- event.TypedGenericEvent[*v1alpha1.CacheNode]{Object: cacheNode}:
+	case <-ctx.Done():
 	}
 }
 
 // needsUpdate is true for an agent that does not obey the journal yet, unless it failed to answer just now. If all is
 // true, it is also true for one that has not confirmed lately that it does.
-func (s *agentState) needsUpdate(head int64, all bool) bool {
+func (s *agentState) needsUpdate(head int64, all bool, now time.Time) bool {
 	switch {
-	case s.sending || (s.problem != "" && time.Since(s.tried) < behindInterval):
+	case s.sending || (s.problem != "" && now.Sub(s.tried) < behindInterval):
 		return false
 	case len(s.stale) > 0:
 		return true
 	case s.isKnown && s.done.Applied >= head:
-		return all && time.Since(s.confirmed) >= confirmedFor/2
+		return all && now.Sub(s.confirmed) >= confirmedFor/2
 	}
 	return true
 }
@@ -158,25 +184,25 @@ func (s *agentState) update(j purge.Journal) purge.Update {
 	return update
 }
 
-// sendOne sends an update to one agent. It outlives the pass.
+// sendOne sends an update to one agent, as an errand.
 func (r *PurgeReconciler) sendOne(
 	ctx context.Context, cacheNode *v1alpha1.CacheNode, j *journal, state *agentState, c *agentclient.Client, ip string,
 	update purge.Update,
 ) {
-	waits, stop := context.WithTimeout(context.WithoutCancel(ctx), sendTimeout)
+	waits, stop := context.WithTimeout(ctx, sendTimeout)
 	defer stop()
 	size := min(int64(purge.Journal{Rules: update.Rules}.Size()), sendBytes)
 	if r.sending.Acquire(waits, size) != nil { // the others take too long
 		size = 0
 	}
 	defer r.sending.Release(size)
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), sendTimeout)
+	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
-	begun := time.Now()
+	begun := r.Clock.Now()
 	done, err := r.Agents.send(ctx, c, net.JoinHostPort(ip, strconv.Itoa(layout.AgentPort)), update)
 	j.mutex.Lock()
 	defer j.mutex.Unlock()
-	state.sending, state.tried = false, time.Now()
+	state.sending, state.tried = false, r.Clock.Now()
 	if err != nil { // what it has done until now stays done as far as is known
 		state.problem = "its agent: " + err.Error()
 		state.stale = newest(append(update.Stale, state.stale...))
@@ -228,7 +254,7 @@ func (j *journal) isConfirmed(p *purging) bool {
 	for i := range p.pods {
 		pod := &p.pods[i]
 		state := j.agents[pod.UID]
-		if isInitialized(pod) && (state == nil || time.Since(state.confirmed) > confirmedFor) {
+		if isInitialized(pod) && (state == nil || p.now.Sub(state.confirmed) > confirmedFor) {
 			return false
 		}
 	}

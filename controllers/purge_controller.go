@@ -38,11 +38,15 @@ type PurgeReconciler struct {
 	// Live reads from the API server, past the cache.
 	Live   client.Reader
 	Agents *Agents
-	// Clock tells the time for decisions; nil means the real clock.
-	Clock clock.PassiveClock
+	// Clock tells the time for decisions, and ends the wait for agents; nil means the real clock.
+	Clock clock.Clock
 	// Concurrency is how many CacheNodes have a pass at a time; 0 means 1.
 	Concurrency int
 
+	// newQueue makes the controller's queue; nil means controller-runtime's own. Tests set it.
+	newQueue queueFunc
+	// errands send to agents beyond the end of a pass.
+	errands errands
 	// sending limits the size of the updates that are being sent.
 	sending *semaphore.Weighted
 	unsafe  changedURLs
@@ -78,6 +82,10 @@ func (r *PurgeReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		r.Clock = clock.RealClock{}
 	}
 	r.Agents.onUnsafe(r.changed)
+	r.errands = make(errands)
+	if err := mgr.Add(r.errands); err != nil {
+		return err
+	}
 	r.sending = semaphore.NewWeighted(sendBytes)
 	r.late = make(chan event.TypedGenericEvent[*v1alpha1.CacheNode], 1024)
 	err := mgr.GetFieldIndexer().IndexField(context.Background(), &v1alpha1.CachePurge{}, purgesOf,
@@ -91,7 +99,7 @@ func (r *PurgeReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		return naming.IsPurges(object.GetName(), object.GetLabels()[naming.LabelInstance])
 	})
 	return ctrl.NewControllerManagedBy(mgr).Named("cachepurge").
-		WithOptions(controller.Options{MaxConcurrentReconciles: max(r.Concurrency, 1)}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: max(r.Concurrency, 1), NewQueue: r.newQueue}).
 		Watches(&v1alpha1.CachePurge{}, handler.EnqueueRequestsFromMapFunc(toPurged),
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
 		Watches(&corev1.ConfigMap{}, handler.EnqueueRequestsFromMapFunc(toCacheNode), builder.WithPredicates(journals)).
@@ -174,6 +182,7 @@ func (r *PurgeReconciler) pass(ctx context.Context, p *purging, j *journal) (rec
 	}
 	if j.mayEnd(p) { // only if all pods still obey what ends
 		r.send(ctx, p, j, true)
+		p.now = r.Clock.Now() // the agents have confirmed it until now
 		j.note(p, j.progress(p))
 	}
 	err = r.commit(ctx, p, j)

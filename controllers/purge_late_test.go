@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/semaphore"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
@@ -39,9 +40,12 @@ func testLateAnswersAreBounded(t *testing.T) {
 		return purge.Done{}, nil
 	}
 	r := &PurgeReconciler{
-		Client: emptySecrets{}, Agents: a, sending: semaphore.NewWeighted(sendBytes),
+		Client: emptySecrets{}, Agents: a, Clock: clock.RealClock{}, errands: make(errands), sending: semaphore.NewWeighted(sendBytes),
 		late: make(chan event.TypedGenericEvent[*v1alpha1.CacheNode], 1024),
 	}
+	ctx, cancel := context.WithCancel(t.Context())
+	ended := make(chan error)
+	go func() { ended <- r.errands.Start(ctx) }()
 	j := newJournal("1")
 	j.log.Add(time.Now(), purge.Rule{UID: "a", Target: purge.Target{Everything: true}})
 	pod := corev1.Pod{}
@@ -49,7 +53,7 @@ func testLateAnswersAreBounded(t *testing.T) {
 	passes := 0
 	for end := time.Now().Add(time.Minute); time.Now().Before(end); passes++ {
 		p := &purging{cacheNode: cacheNode, now: time.Now(), pods: []corev1.Pod{pod}}
-		r.send(t.Context(), p, j, false)
+		r.send(ctx, p, j, false)
 		select {
 		case <-r.late:
 		case <-time.After(j.due(p)):
@@ -58,5 +62,8 @@ func testLateAnswersAreBounded(t *testing.T) {
 	if due := int(time.Minute / behindInterval); passes > newsBurst+2*due {
 		t.Errorf("%d passes in a minute", passes)
 	}
-	synctest.Wait()
+	cancel()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
 }

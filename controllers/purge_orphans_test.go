@@ -11,7 +11,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
@@ -106,8 +105,7 @@ func TestStripTenants(t *testing.T) {
 // They are carried out if the CacheNode comes, and the operator has no spec in its cache meanwhile.
 func TestOrphans(t *testing.T) {
 	t.Parallel()
-	clock := clocktesting.NewFakePassiveClock(time.Now())
-	o := startOperator(t, apiserver.Start(t), func(r *CacheNodeReconciler) { r.Clock = clock })
+	o := startOperator(t, apiserver.Start(t))
 	ctx := context.Background()
 	create := func(name, cacheNode string) *v1alpha1.CachePurge {
 		cp := &v1alpha1.CachePurge{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}}
@@ -135,12 +133,12 @@ func TestOrphans(t *testing.T) {
 		}
 	})
 	steps.Run(t, "after an hour", func() {
-		clock.SetTime(clock.Now().Add(missingPatience + time.Minute))
+		o.clock.Step(missingPatience + time.Minute)
 		second := create("second", "none") // has the operator look again
 		o.reaches(v1alpha1.PurgeFailed, "there was no CacheNode none in namespace default for an hour", first, second)
 	})
 	steps.Run(t, "after a day", func() {
-		clock.SetTime(clock.Now().Add(missingTTL))
+		o.clock.Step(missingTTL)
 		create("third", "none")
 		isGone(first)
 	})

@@ -13,7 +13,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	clocktesting "k8s.io/utils/clock/testing"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
@@ -71,7 +70,7 @@ func (o *operator) place(name, node string) *corev1.Pod {
 		pod.Status.PodIP, pod.Status.PodIPs = "10.0.0.1", []corev1.PodIP{{IP: "10.0.0.1"}}
 		pod.Status.Conditions = []corev1.PodCondition{{
 			Type: corev1.PodScheduled, Status: corev1.ConditionTrue,
-			LastTransitionTime: metav1.NewTime(time.Now().Add(-time.Minute)),
+			LastTransitionTime: metav1.NewTime(o.clock.Now().Add(-time.Minute)),
 		}}
 	})
 	return pod
@@ -114,7 +113,7 @@ func TestMissingDisk(t *testing.T) {
 	pod := o.place("edge-0", "node-1")
 	event := &corev1.Event{
 		ObjectMeta: metav1.ObjectMeta{Name: "mount", Namespace: "default"},
-		Reason:     "FailedMount", LastTimestamp: metav1.Now(),
+		Reason:     "FailedMount", LastTimestamp: metav1.NewTime(o.clock.Now()),
 	}
 	event.InvolvedObject = corev1.ObjectReference{Kind: "Pod", Namespace: "default", Name: pod.Name, UID: pod.UID}
 	event.Message = fmt.Sprintf("MountVolume.NewMounter initialization failed for volume %q : path %q does not exist",
@@ -225,8 +224,7 @@ func TestLostNode(t *testing.T) {
 // TestNoNodeMatches checks that a selector that no longer matches any node removes no pod.
 func TestNoNodeMatches(t *testing.T) {
 	t.Parallel()
-	clock := clocktesting.NewFakePassiveClock(time.Now())
-	o := startOperator(t, apiserver.Start(t), func(r *CacheNodeReconciler) { r.Clock = clock })
+	o := startOperator(t, apiserver.Start(t))
 	o.join("node-1")
 	o.join("node-2")
 	cacheNode := o.create(localEdge)
@@ -234,7 +232,7 @@ func TestNoNodeMatches(t *testing.T) {
 	o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) { s.Pod.NodeSelector = map[string]string{"cahce": "true"} })
 	o.becomes(cacheNode, status.InProgressStatus, v1alpha1.ConditionAccepted, v1alpha1.ReasonNoNodeMatches)
 	for range 5 {
-		clock.SetTime(clock.Now().Add(time.Minute))
+		o.clock.Step(time.Minute)
 		o.pass(cacheNode)
 	}
 	if o.get(cacheNode); *cacheNode.Spec.Replicas != 2 {

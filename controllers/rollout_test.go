@@ -73,9 +73,6 @@ func (a *agents) read(ctx context.Context, _ *agentclient.Client, address string
 		}
 		a.reads[pod.Name]++
 		if a.silent[pod.Name] {
-			a.mutex.Unlock()
-			<-ctx.Done()
-			a.mutex.Lock()
 			break
 		}
 		wanted := pod.Annotations[naming.AnnotationRevision]
@@ -322,7 +319,7 @@ func TestRollout(t *testing.T) {
 		o.stop()
 		o.get(cacheNode)
 		before := cacheNode.ResourceVersion
-		again := startOperator(whole, o.config, func(r *CacheNodeReconciler) { r.Agents.read = a.read })
+		again := o.again(whole, func(r *CacheNodeReconciler) { r.Agents.read = a.read })
 		again.settle(cacheNode)
 		a.areRead(t)
 		again.settle(cacheNode)
@@ -330,7 +327,7 @@ func TestRollout(t *testing.T) {
 		if o.get(cacheNode); len(writes) != 0 || cacheNode.ResourceVersion != before {
 			t.Errorf("it wrote %v", writes)
 		}
-		o.reconciler, o.requests, o.stop = again.reconciler, again.requests, again.stop
+		*o = *again
 	})
 
 	steps.Run(t, "a disk fails and comes back", func() {
@@ -380,7 +377,7 @@ func TestRollout(t *testing.T) {
 		a.set(func() {
 			a.disks["edge-1"] = []agentapi.DiskReport{{
 				Name: "disk1", State: v1alpha1.DiskFailed, Reason: v1alpha1.DiskShutdown,
-				Since: time.Now(), NeedsNewPod: true,
+				Since: o.clock.Now(), NeedsNewPod: true,
 			}}
 		})
 		o.becomes(cacheNode, status.CurrentStatus, v1alpha1.ConditionDegraded, v1alpha1.ReasonDiskFailed)
@@ -393,7 +390,7 @@ func TestRollout(t *testing.T) {
 		claim.Spec.AccessModes = []corev1.PersistentVolumeAccessMode{corev1.ReadWriteOnce}
 		claim.Spec.Resources.Requests = corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("10Gi")}
 		must(t, o.client.Create(ctx, claim))
-		soon := time.Now().Add(2 * time.Second).Format(time.RFC3339)
+		soon := o.clock.Now().Add(2 * time.Second).Format(time.RFC3339)
 		o.annotate(cacheNode, v1alpha1.Readmit.Annotation("edge-1", "disk1"), soon)
 		o.eventually(func() string { // no controller sets the budget's status here, so it allows nothing
 			if o.get(cacheNode); strings.Contains(describe(cacheNode), "edge-1 waits for the disruption budget") {

@@ -60,7 +60,7 @@ func (r *CacheNodeReconciler) SetupWithManager(mgr ctrl.Manager, references cach
 	)
 	edited := predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})
 	b := ctrl.NewControllerManagedBy(mgr).
-		WithOptions(controller.Options{MaxConcurrentReconciles: r.Concurrency, RateLimiter: retries}).
+		WithOptions(controller.Options{MaxConcurrentReconciles: r.Concurrency, RateLimiter: retries, NewQueue: r.newQueue}).
 		For(&v1alpha1.CacheNode{}, builder.WithPredicates(edited)).
 		Owns(&appsv1.StatefulSet{}).
 		Owns(&corev1.ConfigMap{}).

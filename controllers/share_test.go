@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -143,7 +142,7 @@ func TestSharing(t *testing.T) {
 		o.get(set)
 		claims := len(set.Spec.VolumeClaimTemplates)
 		a.set(func() {
-			a.disks["edge-0"] = []agentapi.DiskReport{{Name: "disk2", State: v1alpha1.DiskHealthy, Since: time.Now()}}
+			a.disks["edge-0"] = []agentapi.DiskReport{{Name: "disk2", State: v1alpha1.DiskHealthy, Since: o.clock.Now()}}
 		})
 		a.areRead(t)
 		o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) { s.Disks = s.Disks[:1] })

@@ -18,6 +18,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/events"
+	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -34,6 +36,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/validation"
 	"github.com/cachenode/cachenode-operator/test/apiserver"
 	"github.com/cachenode/cachenode-operator/test/argocd"
+	"github.com/cachenode/cachenode-operator/test/await"
 )
 
 func TestMain(m *testing.M) {
@@ -51,21 +54,52 @@ spec:
   origin: {servers: [{host: origin.example.com}]}
 `
 
-// requests records what the operator sends to the API server, except for leases.
+// requests records what the operator sends to the API server, except for leases. It has events when they are told:
+// they are sent later, and not each by itself.
 type requests struct {
 	mutex sync.Mutex
 	sent  []string
+	// changes counts those that may have changed something. last is the last of them.
+	changes int
+	last    string
+}
+
+func (r *requests) note(request string, changes bool) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	r.sent = append(r.sent, request)
+	if changes {
+		r.changes++
+		r.last = request
+	}
+}
+
+// changed returns how many requests may have changed something, and the last of them.
+func (r *requests) changed() (n int, last string) {
+	r.mutex.Lock()
+	defer r.mutex.Unlock()
+	return r.changes, r.last
 }
 
 func (r *requests) wrap(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(request *http.Request) (*http.Response, error) {
-		if !strings.Contains(request.URL.Path, "/leases") {
-			r.mutex.Lock()
-			r.sent = append(r.sent, request.Method+" "+request.URL.Path)
-			r.mutex.Unlock()
+		if path := request.URL.Path; !strings.Contains(path, "/leases") && !strings.Contains(path, "/events") {
+			r.note(request.Method+" "+path, request.Method != http.MethodGet && request.URL.Query().Get("dryRun") == "")
 		}
 		return next.RoundTrip(request)
 	})
+}
+
+// told notes the events that are told.
+type told struct {
+	events.EventRecorder
+	*requests
+}
+
+// Eventf implements [events.EventRecorder].
+func (t told) Eventf(regarding, related runtime.Object, kind, reason, action, note string, args ...any) {
+	t.note("EVENT "+reason, true)
+	t.EventRecorder.Eventf(regarding, related, kind, reason, action, note, args...)
 }
 
 // all returns what was sent since the last call, in order.
@@ -102,15 +136,35 @@ type operator struct {
 	reconciler *CacheNodeReconciler
 	requests   *requests
 	client     client.Client
-	stop       func()
+	// cached reads from the operator's cache.
+	cached client.Reader
+	// clock is the operator's. It stands still but in eventually.
+	clock  *clocktesting.FakeClock
+	queues queues
+	stop   func()
 }
 
 // startOperator runs the operator as cmd/manager does, until the test ends or stop is called.
 func startOperator(t testing.TB, restConfig *rest.Config, options ...func(*CacheNodeReconciler)) *operator {
 	t.Helper()
+	return startOperatorAt(t, clocktesting.NewFakeClock(time.Now().Truncate(time.Second)), restConfig, options...)
+}
+
+// again runs another operator, after this one was stopped.
+func (o *operator) again(t testing.TB, options ...func(*CacheNodeReconciler)) *operator {
+	t.Helper()
+	return startOperatorAt(t, o.clock, o.config, options...)
+}
+
+func startOperatorAt(
+	t testing.TB, clock *clocktesting.FakeClock, restConfig *rest.Config, options ...func(*CacheNodeReconciler),
+) *operator {
+	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	counted := rest.CopyConfig(restConfig)
-	o := &operator{t: t, config: restConfig, requests: &requests{}, client: apiserver.Client(t, restConfig)}
+	o := &operator{
+		t: t, config: restConfig, requests: &requests{}, client: apiserver.Client(t, restConfig), clock: clock,
+	}
 	counted.Wrap(o.requests.wrap)
 	mgr, err := ctrl.NewManager(counted, ctrl.Options{
 		Scheme:     apiserver.Scheme(t),
@@ -125,13 +179,15 @@ func startOperator(t testing.TB, restConfig *rest.Config, options ...func(*Cache
 	})
 	must(t, err)
 	must(t, mgr.Add(references))
+	o.cached = mgr.GetCache()
 	policy := validation.DefaultPolicy()
 	policy.ServiceAnnotations = []string{"*"}
 	o.reconciler = &CacheNodeReconciler{
 		Client: mgr.GetClient(),
 		Live:   mgr.GetAPIReader(),
-		Events: mgr.GetEventRecorder("cachenode-operator"),
-		Agents: NewAgents(),
+		Events: told{mgr.GetEventRecorder("cachenode-operator"), o.requests},
+		Agents: NewAgents(clock),
+		Clock:  clock,
 		Cluster: Cluster{
 			Domain: "cluster.local", AgentImage: "localhost/cachenode-operator:test", Policy: policy,
 		},
@@ -145,11 +201,11 @@ func startOperator(t testing.TB, restConfig *rest.Config, options ...func(*Cache
 	origin := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: "origin", Namespace: "default"}}
 	origin.Spec.Ports = []corev1.ServicePort{{Port: 80}}
 	must(t, client.IgnoreAlreadyExists(o.client.Create(context.Background(), origin)))
-	must(t, o.reconciler.SetupWithManager(mgr, references))
 	purges := &PurgeReconciler{
-		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Agents: o.reconciler.Agents, Concurrency: 8,
-		Clock: o.reconciler.Clock,
+		Client: mgr.GetClient(), Live: mgr.GetAPIReader(), Agents: o.reconciler.Agents, Concurrency: 8, Clock: clock,
 	}
+	started := o.queues.follow(clock, o.reconciler, purges)
+	must(t, o.reconciler.SetupWithManager(mgr, references))
 	must(t, purges.SetupWithManager(mgr))
 	done := make(chan error)
 	go func() { done <- mgr.Start(ctx) }()
@@ -166,6 +222,7 @@ func startOperator(t testing.TB, restConfig *rest.Config, options ...func(*Cache
 	if !mgr.GetCache().WaitForCacheSync(ctx) {
 		t.Fatal("the cache did not start")
 	}
+	started()
 	return o
 }
 
@@ -220,20 +277,22 @@ func (o *operator) writesNothing(cacheNode *v1alpha1.CacheNode, passes int) {
 	})
 }
 
-// writesNothingWhile calls before, and checks that nothing is written while during runs. An event, or an answer of an
-// agent, can still be on its way from earlier, so there are three tries.
+// writesNothingWhile calls before, which leaves the operator at rest, and checks that nothing is written while during
+// runs, and what it causes.
 func (o *operator) writesNothingWhile(before, during func()) {
 	o.t.Helper()
-	var writes []string
-	for range 3 {
-		before()
-		o.requests.take()
-		during()
-		if _, writes = o.requests.take(); len(writes) == 0 {
-			return
+	before()
+	o.requests.take()
+	during()
+	await.Until(o.t, func() string {
+		if o.queues.isIdle() {
+			return ""
 		}
+		return "the operator is at work"
+	})
+	if _, writes := o.requests.take(); len(writes) > 0 {
+		o.t.Errorf("%d writes: %v", len(writes), writes)
 	}
-	o.t.Errorf("%d writes: %v", len(writes), writes)
 }
 
 // rollOut plays the StatefulSet controller, which an API server alone does not have: every pod has the wanted revision
@@ -251,22 +310,6 @@ func (o *operator) rollOut(cacheNode *v1alpha1.CacheNode) {
 			CurrentRevision: "r", UpdateRevision: "r",
 		}
 	})
-}
-
-// eventually calls f until it returns "", for 15 s at most. f returns what is still missing.
-func (o *operator) eventually(f func() string) {
-	o.t.Helper()
-	deadline := time.Now().Add(time.Minute) // the machine can be busy
-	for {
-		problem := f()
-		if problem == "" {
-			return
-		}
-		if time.Now().After(deadline) {
-			o.t.Fatal(problem)
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
 }
 
 // hasEvents waits for an event of each reason.

@@ -13,6 +13,7 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	_ "k8s.io/client-go/plugin/pkg/client/auth" // every way in which a kubeconfig can authenticate
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -189,7 +190,7 @@ func run(o options, config *rest.Config) error {
 		Client: mgr.GetClient(),
 		Live:   mgr.GetAPIReader(),
 		Events: mgr.GetEventRecorder("cachenode-operator"),
-		Agents: controllers.NewAgents(),
+		Agents: controllers.NewAgents(clock.RealClock{}),
 
 		Concurrency: o.concurrency,
 		Cluster: controllers.Cluster{
