@@ -12,7 +12,6 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 
@@ -51,7 +50,7 @@ func TestErrorsThatLast(t *testing.T) {
 	o.settle(cacheNode)
 	broken.Store(true)
 	o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) { s.Service.Annotations = map[string]string{"example.com/a": "b"} })
-	request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(cacheNode)}
+	request := requestFor(cacheNode)
 	fails := func() {
 		t.Helper()
 		_, err := o.reconciler.Reconcile(context.Background(), request)

@@ -27,10 +27,25 @@ import (
 // pace is how far a look of a test that waits moves the clock.
 const pace = 100 * time.Millisecond
 
-// worked is a queue that counts its items: those left, which wait for a worker or which a worker has, and those done.
+// worked is a queue that counts its items: those left, which wait for a worker or which a worker
+// has, those done, and those that have failed.
 type worked[T comparable] struct {
 	workqueue.TypedRateLimitingInterface[T]
-	left, done *atomic.Int64
+	left, done, failed *atomic.Int64
+	// after is the delay of the last item that was added for later, a [time.Duration].
+	after *atomic.Int64
+}
+
+// AddRateLimited implements [workqueue.TypedRateLimitingInterface]. Controllers call it after an error.
+func (w worked[T]) AddRateLimited(item T) {
+	w.failed.Add(1)
+	w.TypedRateLimitingInterface.AddRateLimited(item)
+}
+
+// AddAfter implements [workqueue.TypedDelayingInterface].
+func (w worked[T]) AddAfter(item T, delay time.Duration) {
+	w.after.Store(int64(delay))
+	w.TypedRateLimitingInterface.AddAfter(item, delay)
 }
 
 // Done implements [workqueue.TypedInterface].
@@ -59,7 +74,10 @@ func newWorked[T comparable](c clock.WithTicker, retries workqueue.TypedRateLimi
 	})
 	delayed := workqueue.NewTypedDelayingQueueWithConfig(workqueue.TypedDelayingQueueConfig[T]{Clock: c, Queue: items})
 	config := workqueue.TypedRateLimitingQueueConfig[T]{Clock: c, DelayingQueue: delayed}
-	return worked[T]{workqueue.NewTypedRateLimitingQueueWithConfig(retries, config), left, &atomic.Int64{}}
+	return worked[T]{
+		TypedRateLimitingInterface: workqueue.NewTypedRateLimitingQueueWithConfig(retries, config),
+		left:                       left, done: &atomic.Int64{}, failed: &atomic.Int64{}, after: &atomic.Int64{},
+	}
 }
 
 // queues are those of the controllers and of their Agents.
@@ -92,6 +110,17 @@ func (q *queues) follow(c clock.WithTicker, cacheNodes *CacheNodeReconciler, pur
 // isIdle is true while the operator waits for an event, or for the clock.
 func (q *queues) isIdle() bool {
 	return q.passes.left.Load()+q.purges.left.Load()+q.answering.left.Load()+q.silents.left.Load() == 0
+}
+
+// ends waits until the operator has nothing to do at the present time, as far as it knows.
+func (o *operator) ends() {
+	o.t.Helper()
+	await.Until(o.t, func() string {
+		if o.queues.isIdle() {
+			return ""
+		}
+		return "the operator is at work"
+	})
 }
 
 // eventually calls f until it returns "". f returns what is still missing. The operator's time passes meanwhile, but
@@ -133,9 +162,12 @@ func (o *operator) settle(cacheNode *v1alpha1.CacheNode) {
 
 // look has both controllers run a pass over a CacheNode.
 func (o *operator) look(cacheNode *v1alpha1.CacheNode) {
-	request := reconcile.Request{NamespacedName: client.ObjectKeyFromObject(cacheNode)}
-	o.queues.passes.Add(request)
-	o.queues.purges.Add(request)
+	o.queues.passes.Add(requestFor(cacheNode))
+	o.queues.purges.Add(requestFor(cacheNode))
+}
+
+func requestFor(cacheNode *v1alpha1.CacheNode) reconcile.Request {
+	return reconcile.Request{NamespacedName: client.ObjectKeyFromObject(cacheNode)}
 }
 
 // readAgents has the agents of all pods read, as if their time had come.
