@@ -5,16 +5,17 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"fmt"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
 	"testing"
-	"time"
 
 	certutil "k8s.io/client-go/util/cert"
 
 	"github.com/cachenode/cachenode-operator/test/apiserver"
+	"github.com/cachenode/cachenode-operator/test/await"
 )
 
 // TestRun checks that the command serves requests, metrics and probes, and ends with its context.
@@ -32,12 +33,12 @@ func TestRun(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- run(ctx, o, config) }()
-	for deadline := time.Now().Add(time.Minute); status(t, "http://"+probes+"/readyz") != http.StatusOK; {
-		if time.Now().After(deadline) {
-			t.Fatal("it does not become ready")
+	await.Until(t, func() string {
+		if got := status(t, "http://"+probes+"/readyz"); got != http.StatusOK {
+			return fmt.Sprintf("it does not become ready: status %d", got)
 		}
-		time.Sleep(50 * time.Millisecond)
-	}
+		return ""
+	})
 	for url, want := range map[string]int{
 		"http://" + probes + "/healthz":                http.StatusOK,
 		"https://" + requests + "/v1/purges/default/a": http.StatusUnauthorized,

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/clock"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
@@ -31,6 +32,9 @@ type gatherer struct {
 	client  client.Client
 	ttl     int32
 	metrics *Metrics
+	clock   clock.Clock
+	// ended is closed when the endpoint ends. Batches are then sent at once, so that requests get their answer.
+	ended <-chan struct{}
 
 	mutex sync.Mutex
 	queue batch.Queue[chan<- created]
@@ -40,7 +44,7 @@ type gatherer struct {
 func (g *gatherer) create(key batch.Key, target purge.Target) (name string, err error) {
 	reply := make(chan created, 1) // so that nobody waits for a request that has given up
 	g.mutex.Lock()
-	isFirst := g.queue.Add(key, batch.Member[chan<- created]{Target: target, Reply: reply}, time.Now())
+	isFirst := g.queue.Add(key, batch.Member[chan<- created]{Target: target, Reply: reply}, g.clock.Now())
 	g.mutex.Unlock()
 	if isFirst {
 		go g.send(key)
@@ -48,22 +52,26 @@ func (g *gatherer) create(key batch.Key, target purge.Target) (name string, err 
 	select {
 	case c := <-reply:
 		return c.name, c.err
-	case <-time.After(gatherTimeout):
+	case <-g.clock.After(gatherTimeout):
 		return "", unavailable("the API server is slow: the purge may come yet, and it does no harm to send it again")
 	}
 }
 
 // send sends the batches of a key, one after another, until there are none.
 func (g *gatherer) send(key batch.Key) {
-	for {
+	for waited := time.Duration(0); ; {
 		g.mutex.Lock()
-		b, wait, isOver := g.queue.Next(key, time.Now())
+		b, wait, isOver := g.queue.Next(key, g.clock.Now().Add(waited))
 		g.mutex.Unlock()
 		switch {
 		case isOver:
 			return
 		case wait > 0:
-			time.Sleep(wait)
+			select {
+			case <-g.clock.After(wait):
+			case <-g.ended:
+				waited += wait
+			}
 		default:
 			g.sendOne(b)
 		}

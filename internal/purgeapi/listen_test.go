@@ -28,7 +28,7 @@ func listens(t *testing.T, l *Listener) {
 			t.Error("it is ready after its end")
 		}
 	})
-	eventually(t, func() bool { return l.Ready(nil) == nil })
+	isReady(t, l)
 }
 
 // ask sends a request with settings of TLS.

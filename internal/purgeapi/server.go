@@ -15,6 +15,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/cluster"
@@ -46,10 +47,13 @@ type Options struct {
 	TargetsPerSecond, Burst int
 	// MaxWaiting is how many requests are answered at once. One user gets half of them at most.
 	MaxWaiting int
+	// Clock says how long requests gather and wait, and what budgets have; nil means the real clock.
+	Clock clock.WithDelayedExecution
 }
 
 // Server answers requests for purges. It is safe for concurrent use.
 type Server struct {
+	clock      clock.WithDelayedExecution
 	access     *access
 	budgets    *budgets
 	requests   *shares
@@ -61,7 +65,8 @@ type Server struct {
 	metrics    *Metrics
 }
 
-// New makes a server. The cluster's cache has the options of CacheOptions.
+// New makes a server. The cluster's cache has the options of CacheOptions. When the context ends, requests gather no
+// longer.
 func New(ctx context.Context, c cluster.Cluster, o Options, m *Metrics) (*Server, error) {
 	access, err := newAccess(c.GetConfig(), c.GetHTTPClient(), o.Audiences)
 	if err != nil {
@@ -71,7 +76,11 @@ func New(ctx context.Context, c cluster.Cluster, o Options, m *Metrics) (*Server
 	if err != nil {
 		return nil, err
 	}
+	if o.Clock == nil {
+		o.Clock = clock.RealClock{}
+	}
 	return &Server{
+		clock:      o.Clock,
 		access:     access,
 		budgets:    newBudgets(o.TargetsPerSecond, o.Burst),
 		requests:   newShares(int64(o.MaxWaiting), max(1, int64(o.MaxWaiting)/2)),
@@ -81,7 +90,8 @@ func New(ctx context.Context, c cluster.Cluster, o Options, m *Metrics) (*Server
 		namespaces: o.Namespaces,
 		metrics:    m,
 		gatherer: &gatherer{
-			client: c.GetClient(), ttl: o.TTL, metrics: m, queue: batch.Queue[chan<- created]{Window: o.BatchWindow},
+			client: c.GetClient(), ttl: o.TTL, metrics: m, clock: o.Clock, ended: ctx.Done(),
+			queue: batch.Queue[chan<- created]{Window: o.BatchWindow},
 		},
 	}, nil
 }
@@ -105,7 +115,7 @@ func (s *Server) endpoint(
 ) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		code, a, err := 0, Answer{}, error(nil)
-		who, err := s.access.requester(r, time.Now())
+		who, err := s.access.requester(r, s.clock.Now())
 		if err == nil {
 			if s.requests.take(who.GetName(), 1) {
 				defer s.requests.give(who.GetName(), 1)
@@ -133,13 +143,14 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request, who user.Info) (in
 		return 0, Answer{}, err
 	}
 	defer free()
-	ctx, cancel := context.WithTimeout(r.Context(), request.timeout())
+	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
+	defer s.clock.AfterFunc(request.timeout(), cancel).Stop()
 	if err := s.knows(request.Namespace); err != nil {
 		return 0, Answer{}, err
 	}
 	// First: refusals of the API server cost something too.
-	if err := s.budgets.take(who.GetName(), request.cost(), time.Now()); err != nil {
+	if err := s.budgets.take(who.GetName(), request.cost(), s.clock.Now()); err != nil {
 		return 0, Answer{}, err
 	}
 	// Not with ctx: timeoutSeconds is for the purge, and a short one must not cut off the API server's answer.
@@ -186,7 +197,7 @@ func (s *Server) get(_ http.ResponseWriter, r *http.Request, who user.Info) (int
 	if err := s.knows(key.Namespace); err != nil {
 		return 0, Answer{}, err
 	}
-	if err := s.budgets.take(who.GetName(), 1, time.Now()); err != nil {
+	if err := s.budgets.take(who.GetName(), 1, s.clock.Now()); err != nil {
 		return 0, Answer{}, err
 	}
 	if err := s.access.allow(r.Context(), who, "get", key.Namespace, key.Name); err != nil {
@@ -246,7 +257,8 @@ func (s *Server) read(w http.ResponseWriter, r *http.Request, user string) (requ
 // readBody reads all of a body, within its limits.
 func readBody(w http.ResponseWriter, r *http.Request) ([]byte, error) {
 	connection := http.NewResponseController(w)
-	if err := connection.SetReadDeadline(time.Now().Add(bodyTimeout)); err != nil {
+	deadline := time.Now().Add(bodyTimeout) //nolint:forbidigo // connections know the machine's clock only
+	if err := connection.SetReadDeadline(deadline); err != nil {
 		return nil, err
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxBody))

@@ -17,6 +17,7 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/test/await"
 )
 
 const cms = "system:serviceaccount:default:cms"
@@ -145,30 +146,45 @@ func purgesOnce(t *testing.T, s *suite) {
 }
 
 func waits(t *testing.T, s *suite) {
-	e := s.start(t, usual)
 	for name, tt := range map[string]struct {
 		phase   v1alpha1.PurgePhase // "": the operator does nothing
 		how     string
+		after   time.Duration // 0: it is answered without a wait for the clock
 		code    int
 		message string
 	}{
-		"none":                   {how: `,"wait":"none"`, code: 202, message: "created: GET /v1/purges/shop/"},
-		"nobody-is-there":        {how: `,"timeoutSeconds":1`, code: 202, message: "the operator has not seen the purge yet"},
-		"pending":                {phase: "Pending", how: `,"timeoutSeconds":2`, code: 202, message: "says the test"},
-		"applied-until-settled":  {phase: "Applied", how: `,"wait":"settled","timeoutSeconds":2`, code: 202},
+		"none": {how: `,"wait":"none"`, code: 202, message: "created: GET /v1/purges/shop/"},
+		"nobody-is-there": {
+			how: `,"timeoutSeconds":1`, after: time.Second, code: 202, message: "the operator has not seen the purge yet",
+		},
+		"pending": {
+			phase: "Pending", how: `,"timeoutSeconds":2`, after: 2 * time.Second, code: 202, message: "says the test",
+		},
+		"pending-for-long":       {phase: "Pending", how: "", after: defaultTimeout, code: 202},
+		"applied-until-settled": {
+			phase: "Applied", how: `,"wait":"settled","timeoutSeconds":2`, after: 2 * time.Second, code: 202,
+		},
 		"settled":                {phase: "Settled", how: `,"wait":"settled"`, code: 200},
 		"settled-is-applied-too": {phase: "Settled", code: 200},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var r response
-			var waiting sync.WaitGroup
-			waiting.Go(func() { r = e.purge(t, s.cms, tagged(name, tt.how)) })
+			e := s.start(t, usual)
+			answered := make(chan response, 1)
+			go func() { answered <- e.purge(t, s.cms, tagged(name, tt.how)) }()
 			if tt.phase != "" {
-				s.becomes(t, name, v1alpha1.CachePurgeStatus{Phase: tt.phase, Message: "says the test"})
+				e.knows(t, s.becomes(t, name, v1alpha1.CachePurgeStatus{Phase: tt.phase, Message: "says the test"}))
 			}
-			waiting.Wait()
-			want := tt.phase
+			if tt.after > 0 {
+				e.waits(t, 1)
+				timers := e.clock.Waiters()
+				e.clock.Step(tt.after - time.Nanosecond)
+				if left := e.clock.Waiters(); left != timers {
+					t.Errorf("%d of %d timers have ended before the time of the request", timers-left, timers)
+				}
+				e.clock.Step(time.Nanosecond)
+			}
+			r, want := <-answered, tt.phase
 			if want == "" {
 				want = v1alpha1.PurgePending
 			}
@@ -185,10 +201,7 @@ func waitsForRights(t *testing.T, s *suite) {
 	review := e.server.access.authorizer
 	e.server.access.authorizer = authorizer.AuthorizerFunc(
 		func(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
-			select {
-			case <-ctx.Done():
-			case <-time.After(1200 * time.Millisecond):
-			}
+			e.clock.Step(2 * time.Second)
 			return review.Authorize(ctx, a)
 		})
 	r := e.purge(t, s.cms, tagged("slow", `,"timeoutSeconds":1`))
@@ -215,11 +228,7 @@ func isDeleted(t *testing.T, s *suite) {
 	var waiting sync.WaitGroup
 	waiting.Go(func() { r = e.purge(t, s.cms, tagged("deleted", `,"timeoutSeconds":60`)) })
 	cp := s.becomes(t, "deleted", v1alpha1.CachePurgeStatus{Phase: v1alpha1.PurgePending})
-	eventually(t, func() bool { // the request waits
-		e.server.watcher.mutex.Lock()
-		defer e.server.watcher.mutex.Unlock()
-		return len(e.server.watcher.waiting) == 1
-	})
+	e.waits(t, 1)
 	must(t, s.Delete(t.Context(), cp))
 	waiting.Wait()
 	if r.code != 404 || !strings.Contains(r.Error, "was deleted") {
@@ -235,9 +244,13 @@ func tells(t *testing.T, s *suite) {
 		t.Errorf("status %d, %+v", got.code, got)
 	}
 	s.becomes(t, "state", v1alpha1.CachePurgeStatus{Phase: v1alpha1.PurgeSettled, Files: 3})
-	eventually(t, func() bool {
+	want := Answer{Namespace: "shop", Name: r.Name, Phase: "Settled", Files: 3}
+	await.Until(t, func() string {
 		got := e.do(t, s.cms, path, "")
-		return got.code == 200 && cmp.Equal(got.Answer, Answer{Namespace: "shop", Name: r.Name, Phase: "Settled", Files: 3})
+		if diff := cmp.Diff(want, got.Answer); diff != "" || got.code != 200 {
+			return fmt.Sprintf("status %d (-want +got)\n%s", got.code, diff)
+		}
+		return ""
 	})
 	if got := e.do(t, s.cms, path+"x", ""); got.code != 404 || !strings.Contains(got.Error, "not found") {
 		t.Errorf("of one that is not there: status %d, %q", got.code, got.Error)
@@ -262,7 +275,7 @@ func hasAudiences(t *testing.T, s *suite) {
 
 func hasNamespaces(t *testing.T, s *suite) {
 	e := s.start(t, func(o *Options) { o.Namespaces = []string{"shop"} })
-	request := tagged("namespaces", `,"timeoutSeconds":1`)
+	request := tagged("namespaces", `,"wait":"none"`)
 	if r := e.purge(t, s.cms, request); r.code != 202 {
 		t.Errorf("in the namespace: status %d, %q", r.code, r.Error)
 	}
@@ -290,10 +303,14 @@ func (e *endpoint) together(t *testing.T, token string, bodies ...string) []resp
 func gathers(t *testing.T, s *suite) {
 	e := s.start(t, func(o *Options) { o.BatchWindow = 2 * time.Second })
 	hard, soft := `,"wait":"none"`, `,"wait":"none","mode":"Soft"`
-	var other []response
+	var got, other []response
 	var all sync.WaitGroup
 	all.Go(func() { other = e.together(t, s.shop, tagged("b4", hard)) })
-	got := e.together(t, s.cms, tagged("b0", hard), tagged("b1", hard), tagged("b2", hard), tagged("b3", soft))
+	all.Go(func() {
+		got = e.together(t, s.cms, tagged("b0", hard), tagged("b1", hard), tagged("b2", hard), tagged("b3", soft))
+	})
+	e.gathers(t, 5, 3)
+	e.clock.Step(2 * time.Second)
 	all.Wait()
 	var names []string
 	for _, r := range append(got, other...) {
@@ -316,8 +333,15 @@ func gathers(t *testing.T, s *suite) {
 // spoilsNothing checks that a request which only the API server can refuse does not spoil those beside it.
 func spoilsNothing(t *testing.T, s *suite) {
 	e := s.start(t, func(o *Options) { o.BatchWindow = 2 * time.Second })
-	got := e.together(t, s.cms,
-		tagged("s0", `,"wait":"none"`), tagged("s1", `,"wait":"none","urls":["HTTP://a/"]`), tagged("s2", `,"wait":"none"`))
+	var got []response
+	var all sync.WaitGroup
+	all.Go(func() {
+		got = e.together(t, s.cms, tagged("s0", `,"wait":"none"`),
+			tagged("s1", `,"wait":"none","urls":["HTTP://a/"]`), tagged("s2", `,"wait":"none"`))
+	})
+	e.gathers(t, 3, 1)
+	e.clock.Step(2 * time.Second)
+	all.Wait()
 	for i, want := range []int{202, 400, 202} {
 		if got[i].code != want {
 			t.Errorf("request %d: status %d, %q, want %d", i, got[i].code, got[i].Error, want)
@@ -355,7 +379,7 @@ func hasPlaces(t *testing.T, s *suite) {
 	var first response
 	var waiting sync.WaitGroup
 	waiting.Go(func() { first = e.purge(t, s.cms, tagged("place", `,"timeoutSeconds":60`)) })
-	eventually(t, func() bool { return len(s.tagged(t, "shop", "place")) == 1 })
+	e.waits(t, 1)
 	if r := e.purge(t, s.cms, tagged("place", "")); r.code != 503 || r.header.Get("Retry-After") != "1" {
 		t.Errorf("a second request of the user: status %d, Retry-After %q", r.code, r.header.Get("Retry-After"))
 	}
@@ -394,7 +418,7 @@ func TestOutage(t *testing.T) {
 	request, err := http.NewRequest(http.MethodGet, "https://purges/", nil)
 	must(t, err)
 	request.Header.Set("Authorization", "Bearer a.b.c")
-	if _, err = a.requester(request, time.Now()); codeOfError(err) != 503 {
+	if _, err = a.requester(request, time.Time{}); codeOfError(err) != 503 {
 		t.Errorf("error %v, want a 503", err)
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"context"
 	"crypto/tls"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -17,12 +18,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/client-go/rest"
+	clocktesting "k8s.io/utils/clock/testing"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/test/apiserver"
+	"github.com/cachenode/cachenode-operator/test/await"
 )
 
 func TestMain(m *testing.M) {
@@ -112,7 +115,9 @@ type endpoint struct {
 	url    string
 	client *http.Client
 	server *Server
-	stop   context.CancelFunc
+	// clock is the endpoint's. It stands still until the test moves it.
+	clock *clocktesting.FakeClock
+	stop  context.CancelFunc
 }
 
 // start starts an endpoint with the rights of the account "endpoint".
@@ -121,7 +126,8 @@ func (s *suite) start(t *testing.T, change func(*Options)) *endpoint {
 	ctx, stop := context.WithCancel(context.Background())
 	config := rest.AnonymousClientConfig(s.config)
 	config.BearerToken = s.token(t, "endpoint")
-	options := Options{TTL: 300, BatchWindow: time.Millisecond, TargetsPerSecond: 1000, Burst: 4000, MaxWaiting: 100}
+	clock := clocktesting.NewFakeClock(time.Unix(1_800_000_000, 0))
+	options := Options{TTL: 300, TargetsPerSecond: 1000, Burst: 4000, MaxWaiting: 100, Clock: clock}
 	change(&options)
 	mgr, err := ctrl.NewManager(config, ctrl.Options{
 		Scheme: apiserver.Scheme(t), Cache: CacheOptions(options.Namespaces),
@@ -134,17 +140,28 @@ func (s *suite) start(t *testing.T, change func(*Options)) *endpoint {
 	must(t, mgr.Add(listener))
 	done := make(chan error, 1)
 	go func() { done <- mgr.Start(ctx) }()
-	e := &endpoint{url: "https://" + listener.Address, server: server, stop: stop}
+	e := &endpoint{url: "https://" + listener.Address, server: server, clock: clock, stop: stop}
 	e.client = &http.Client{Transport: &http.Transport{
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true,
 	}}
 	t.Cleanup(func() {
+		e.client.CloseIdleConnections() // first: a server waits a second for an HTTP/2 connection that is open
 		stop()
 		must(t, <-done)
-		e.client.CloseIdleConnections()
 	})
-	eventually(t, func() bool { return listener.Ready(nil) == nil })
+	isReady(t, listener)
 	return e
+}
+
+// isReady waits until a listener takes connections.
+func isReady(t *testing.T, l *Listener) {
+	t.Helper()
+	await.Until(t, func() string {
+		if err := l.Ready(nil); err != nil {
+			return err.Error()
+		}
+		return ""
+	})
 }
 
 func freeAddress(t *testing.T) string {
@@ -199,6 +216,48 @@ func (e *endpoint) purge(t *testing.T, token, body string) response {
 	return e.do(t, token, "/v1/purges", body)
 }
 
+// waits waits until requests wait for a CachePurge.
+func (e *endpoint) waits(t *testing.T, requests int) {
+	t.Helper()
+	await.Until(t, func() string {
+		e.server.watcher.mutex.Lock()
+		defer e.server.watcher.mutex.Unlock()
+		n := 0
+		for _, of := range e.server.watcher.waiting {
+			n += len(of)
+		}
+		if n != requests {
+			return fmt.Sprintf("%d requests wait", n)
+		}
+		return ""
+	})
+}
+
+// knows waits until the endpoint knows the status of a CachePurge.
+func (e *endpoint) knows(t *testing.T, cp *v1alpha1.CachePurge) {
+	t.Helper()
+	await.Until(t, func() string {
+		known := &v1alpha1.CachePurge{}
+		err := e.server.watcher.reader.Get(t.Context(), client.ObjectKeyFromObject(cp), known)
+		if err == nil && known.Status.Phase == cp.Status.Phase {
+			return ""
+		}
+		return fmt.Sprintf("the endpoint's cache has phase %q, error %v", known.Status.Phase, err)
+	})
+}
+
+// gathers waits until requests are in batches that wait for others. Each request waits for the clock twice: until it is
+// answered, and until it has a CachePurge. Each batch waits once.
+func (e *endpoint) gathers(t *testing.T, requests, batches int) {
+	t.Helper()
+	await.Until(t, func() string {
+		if n := e.clock.Waiters(); n != 2*requests+batches {
+			return fmt.Sprintf("%d timers run", n)
+		}
+		return ""
+	})
+}
+
 // tagged are the CachePurges of a namespace with a tag.
 func (s *suite) tagged(t *testing.T, namespace, tag string) (found []v1alpha1.CachePurge) {
 	t.Helper()
@@ -218,25 +277,17 @@ func (s *suite) tagged(t *testing.T, namespace, tag string) (found []v1alpha1.Ca
 func (s *suite) becomes(t *testing.T, tag string, status v1alpha1.CachePurgeStatus) *v1alpha1.CachePurge {
 	t.Helper()
 	var found []v1alpha1.CachePurge
-	eventually(t, func() bool {
-		found = s.tagged(t, "shop", tag)
-		return len(found) == 1
+	await.Until(t, func() string {
+		if found = s.tagged(t, "shop", tag); len(found) != 1 {
+			return fmt.Sprintf("%d CachePurges have the tag %s", len(found), tag)
+		}
+		return ""
 	})
 	cp := &found[0]
 	before := cp.DeepCopy()
 	cp.Status = status
 	must(t, s.Status().Patch(t.Context(), cp, client.MergeFrom(before)))
 	return cp
-}
-
-// eventually waits until f is true.
-func eventually(t *testing.T, f func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(time.Minute); !f(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatal("it does not come")
-		}
-	}
 }
 
 func must(t testing.TB, err error) {

@@ -100,7 +100,7 @@ func (w *watcher) await(
 	key := client.ObjectKeyFromObject(cp)
 	changed, stop := w.listen(key)
 	defer stop()
-	for wasThere := false; ; {
+	for wasThere, isOver := false, false; ; {
 		latest := &v1alpha1.CachePurge{}
 		switch err := w.reader.Get(context.WithoutCancel(ctx), key, latest); {
 		case err == nil:
@@ -111,14 +111,14 @@ func (w *watcher) await(
 			return nil, &problem{code: http.StatusNotFound, text: fmt.Sprintf(
 				"cachepurge %s was deleted before it was finished: send the request again", key)}
 		}
-		if isDone(cp) {
+		if isOver || isDone(cp) {
 			return cp, nil
 		}
 		select {
 		case <-changed:
 			wasThere = true
 		case <-ctx.Done():
-			return cp, nil
+			isOver = true // after a last look
 		}
 	}
 }
