@@ -40,7 +40,8 @@ func testLateAnswersAreBounded(t *testing.T) {
 		return purge.Done{}, nil
 	}
 	r := &PurgeReconciler{
-		Client: emptySecrets{}, Agents: a, Clock: clock.RealClock{}, errands: make(errands), sending: semaphore.NewWeighted(sendBytes),
+		Client: emptySecrets{}, Agents: a, Clock: clock.RealClock{},
+		errands: make(errands), sending: semaphore.NewWeighted(sendBytes),
 		late: make(chan event.TypedGenericEvent[*v1alpha1.CacheNode], 1024),
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -5,17 +5,16 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/util/wait"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/test/apiserver"
+	"github.com/cachenode/cachenode-operator/test/await"
 )
 
 // texts are n texts of so many bytes, which begin alike.
@@ -199,13 +198,10 @@ func unbound(s *apiextensionsv1.JSONSchemaProps) {
 // eventually waits until f returns no error: the API server takes changed definitions into use a moment later.
 func eventually(t *testing.T, f func() error) {
 	t.Helper()
-	var last error
-	err := wait.PollUntilContextTimeout(t.Context(), 50*time.Millisecond, time.Minute, true,
-		func(context.Context) (bool, error) {
-			last = f()
-			return last == nil, nil
-		})
-	if err != nil {
-		t.Fatalf("%.500v", last)
-	}
+	await.Until(t, func() string {
+		if err := f(); err != nil {
+			return fmt.Sprintf("%.500v", err)
+		}
+		return ""
+	})
 }

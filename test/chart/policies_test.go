@@ -4,7 +4,6 @@ import (
 	"context"
 	"strings"
 	"testing"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -17,6 +16,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/manifest"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/test/apiserver"
+	"github.com/cachenode/cachenode-operator/test/await"
 )
 
 // Users as Kubernetes names them. The chart is rendered as release "test" in namespace "test".
@@ -92,7 +92,7 @@ func localClaim(change func(*corev1.PersistentVolumeClaim)) *corev1.PersistentVo
 func TestClaims(t *testing.T) {
 	admin, as := policies(t)
 	stolen := func(c *corev1.PersistentVolumeClaim) { c.Spec.Selector = nil }
-	await(t, as(tenant), localClaim(stolen))
+	isRefused(t, as(tenant), localClaim(stolen))
 	selecting := func(key, value string) func(*corev1.PersistentVolumeClaim) {
 		return func(c *corev1.PersistentVolumeClaim) { c.Spec.Selector.MatchLabels[key] = value }
 	}
@@ -148,16 +148,15 @@ func TestClaims(t *testing.T) {
 	check(t, update(tenant, func(c *corev1.PersistentVolumeClaim) { c.Annotations = map[string]string{"a": "b"} }), "")
 }
 
-// await waits until the API server refuses what it should, as policies take effect a moment after they were made.
-func await(t *testing.T, c client.Client, object client.Object) {
+// isRefused waits until the API server refuses what it should, as policies take effect a moment after they were made.
+func isRefused(t *testing.T, c client.Client, object client.Object) {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for c.Create(context.Background(), object.DeepCopyObject().(client.Object), client.DryRunAll) == nil {
-		if time.Now().After(deadline) {
-			t.Fatal("the policies have no effect")
+	await.Until(t, func() string {
+		if c.Create(context.Background(), object.DeepCopyObject().(client.Object), client.DryRunAll) == nil {
+			return "the policies have no effect"
 		}
-		time.Sleep(100 * time.Millisecond)
-	}
+		return ""
+	})
 }
 
 func check(t *testing.T, err error, want string) {
@@ -194,7 +193,7 @@ func TestWrites(t *testing.T) {
 			}},
 		}}
 	}
-	await(t, as(operator), secret(meta))
+	isRefused(t, as(operator), secret(meta))
 	ctx := context.Background()
 	const refused, untouchable = "the CacheNode operator must not write objects without the label",
 		"the CacheNode operator must not change or delete objects of others"

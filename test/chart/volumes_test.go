@@ -42,7 +42,7 @@ func TestVolumes(t *testing.T) {
 		return volume
 	}
 	const refused = "the CacheNode operator must not create a volume of "
-	await(t, as(operator), local("/etc"))
+	isRefused(t, as(operator), local("/etc"))
 	for name, tt := range map[string]struct {
 		volume *corev1.PersistentVolume
 		want   string // "" if it is accepted
@@ -107,7 +107,7 @@ func TestPodsOfHosts(t *testing.T) {
 		}}
 	}
 	const refused = "the CacheNode operator must not create pods with hostPath volumes"
-	await(t, as(operator), set("/"))
+	isRefused(t, as(operator), set("/"))
 	check(t, as(operator).Create(ctx, set("/"), client.DryRunAll), refused)
 	check(t, as(operator).Create(ctx, &corev1.Pod{ObjectMeta: meta, Spec: spec("/")}, client.DryRunAll), refused)
 	check(t, as(operator).Create(ctx, &corev1.Pod{ObjectMeta: meta, Spec: spec()}, client.DryRunAll), "")

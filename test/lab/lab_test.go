@@ -1,9 +1,15 @@
 package lab
 
 import (
+	"regexp"
+	"runtime"
 	"testing"
-	"time"
+
+	"github.com/cachenode/cachenode-operator/test/await"
 )
+
+// waiting matches the stack of a goroutine that waits for a mutex in Close.
+var waiting = regexp.MustCompile(`\[sync\.Mutex\.Lock.*\n(?:.+\n)*?.*\(\*Lab\)\.Close`)
 
 // TestClose checks that a second call, as after a signal, returns no earlier than the first.
 func TestClose(t *testing.T) {
@@ -14,11 +20,17 @@ func TestClose(t *testing.T) {
 	go func() { first <- l.Close() }()
 	<-begun
 	go func() { second <- l.Close() }()
-	select {
-	case err := <-second:
-		t.Errorf("the second call returned %v before the first had undone everything", err)
-	case <-time.After(50 * time.Millisecond):
-	}
+	await.Until(t, func() string { // the second call waits, or it returns
+		select {
+		case err := <-second:
+			t.Fatalf("the second call returned %v before the first had undone everything", err)
+		default:
+		}
+		if stacks := make([]byte, 1<<20); !waiting.Match(stacks[:runtime.Stack(stacks, true)]) {
+			return "the second call does not wait for the first"
+		}
+		return ""
+	})
 	close(release)
 	if err := <-first; err != nil {
 		t.Error(err)

@@ -23,6 +23,7 @@ import (
 
 	"github.com/hanwen/go-fuse/v2/fs"
 	"github.com/hanwen/go-fuse/v2/fuse"
+	"k8s.io/utils/clock"
 )
 
 func main() {
@@ -31,14 +32,14 @@ func main() {
 	dir := flag.String("dir", "", "the folder with the files")
 	mount := flag.String("mount", "", "the folder in which they are shown")
 	flag.Parse()
-	if err := run(*dir, *mount, os.Stdin); err != nil {
+	if err := run(*dir, *mount, os.Stdin, clock.RealClock{}); err != nil {
 		log.Fatal(err)
 	}
 }
 
-// run shows the files of dir in mount until commands end.
-func run(dir, mount string, commands io.Reader) error {
-	var all spindles
+// run shows the files of dir in mount until commands end. Accesses wait by the clock.
+func run(dir, mount string, commands io.Reader, clock clock.Clock) error {
+	all := spindles{clock: clock}
 	loopback, err := fs.NewLoopbackRoot(dir)
 	if err != nil {
 		return err
@@ -66,10 +67,13 @@ func run(dir, mount string, commands io.Reader) error {
 }
 
 // spindles are the spindles of the files by name.
-type spindles struct{ byName sync.Map }
+type spindles struct {
+	clock  clock.Clock
+	byName sync.Map
+}
 
 func (s *spindles) of(name string) *spindle {
-	found, _ := s.byName.LoadOrStore(name, &spindle{})
+	found, _ := s.byName.LoadOrStore(name, &spindle{clock: s.clock})
 	return found.(*spindle)
 }
 

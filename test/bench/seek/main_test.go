@@ -8,6 +8,10 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	clocktesting "k8s.io/utils/clock/testing"
+
+	"github.com/cachenode/cachenode-operator/test/await"
 )
 
 // TestEveryAccessWaits reads and writes through a mounted folder. It needs root.
@@ -17,26 +21,27 @@ func TestEveryAccessWaits(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "disk"), text, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	begun := time.Unix(0, 0)
+	clock := clocktesting.NewFakeClock(begun) // an access moves it by its cost
 	commands, send := io.Pipe()
 	ended := make(chan error, 1)
 	go func() {
-		err := run(dir, mount, commands)
+		err := run(dir, mount, commands, clock)
 		_ = commands.CloseWithError(err) // so that nothing waits for it to read
 		ended <- err
 	}()
 	path := filepath.Join(mount, "disk")
-	for range 200 {
-		if _, err := os.Stat(path); err == nil {
-			break
+	await.Until(t, func() string {
+		if _, err := os.Stat(path); err != nil {
+			return err.Error()
 		}
-		time.Sleep(10 * time.Millisecond)
-	}
+		return ""
+	})
 	if _, err := fmt.Fprintln(send, "disk 100ms 0"); err != nil {
 		t.Fatal(err)
 	}
 	_, _ = fmt.Fprintln(send, "other 0s 0") // the line before has been carried out when this one is read
 
-	begun := time.Now()
 	f, err := os.OpenFile(path, os.O_RDWR, 0)
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +55,7 @@ func TestEveryAccessWaits(t *testing.T) {
 	if _, err := f.WriteAt([]byte("new"), 0); err != nil { // a third
 		t.Error(err)
 	}
-	if waited := time.Since(begun); waited < 300*time.Millisecond {
+	if waited := clock.Since(begun); waited != 300*time.Millisecond {
 		t.Errorf("three seeks of 100 ms took %s", waited)
 	}
 	if err := f.Close(); err != nil {

@@ -3,11 +3,14 @@ package main
 import (
 	"sync"
 	"time"
+
+	"k8s.io/utils/clock"
 )
 
 // spindle is the mechanics of a hard disk: one head, which does one thing at a time. An access that does not begin
 // where the last one ended costs a seek, and each byte costs time too.
 type spindle struct {
+	clock clock.Clock
 	mutex sync.Mutex
 	// seek and perSecond are the cost of an access; both 0 for a disk that costs no time.
 	seek      time.Duration
@@ -25,7 +28,9 @@ func (s *spindle) set(seek time.Duration, perSecond float64) {
 }
 
 // access waits until the head has moved over size bytes from offset on.
-func (s *spindle) access(offset int64, size int) { time.Sleep(time.Until(s.reserve(offset, size))) }
+func (s *spindle) access(offset int64, size int) {
+	s.clock.Sleep(s.reserve(offset, size).Sub(s.clock.Now()))
+}
 
 // reserve returns when the access will be done, after all accesses before it.
 func (s *spindle) reserve(offset int64, size int) time.Time {
@@ -38,7 +43,7 @@ func (s *spindle) reserve(offset int64, size int) time.Time {
 	if s.perSecond > 0 {
 		cost += time.Duration(float64(size) / s.perSecond * float64(time.Second))
 	}
-	if now := time.Now(); s.free.Before(now) {
+	if now := s.clock.Now(); s.free.Before(now) {
 		s.free = now
 	}
 	s.position, s.free = offset+int64(size), s.free.Add(cost)

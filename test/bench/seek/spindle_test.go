@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"k8s.io/utils/clock"
 )
 
 func TestSpindle(t *testing.T) {
@@ -27,7 +29,7 @@ func TestSpindle(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				var s spindle
+				s := spindle{clock: clock.RealClock{}} // the bubble's
 				s.set(8*time.Millisecond, 100*mebi)
 				begun := time.Now()
 				for _, a := range test.accesses {
@@ -43,7 +45,7 @@ func TestSpindle(t *testing.T) {
 
 func TestAccessesWaitForEachOther(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var s spindle
+		s := spindle{clock: clock.RealClock{}}
 		s.set(8*time.Millisecond, 0)
 		begun := time.Now()
 		var group sync.WaitGroup
