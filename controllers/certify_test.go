@@ -140,23 +140,20 @@ func TestOwnerKey(t *testing.T) {
 		return "the Secret goes with the CacheNode though the claims stay"
 	})
 	must(t, o.client.Delete(ctx, cacheNode))
-	quiet := 0
 	o.eventually(func() string { // as the garbage collector does, until the operator has seen that the CacheNode is gone
-		quiet++
+		made := false
 		for _, child := range children(cacheNode) {
 			if _, ok := child.(*corev1.Secret); ok {
 				continue
 			}
-			if err := o.client.Delete(ctx, child); err == nil {
-				quiet = 0
-			} else {
-				must(t, client.IgnoreNotFound(err))
-			}
+			err := o.client.Delete(ctx, child)
+			must(t, client.IgnoreNotFound(err))
+			made = made || err == nil
 		}
-		if quiet > 20 {
-			return ""
+		if made || !o.queues.isIdle() {
+			return "its objects are made again and again"
 		}
-		return "its objects are made again and again"
+		return o.unseen()
 	})
 	cacheNode = o.create(oneDisk)
 	o.becomes(cacheNode, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)

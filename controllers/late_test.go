@@ -7,6 +7,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	policyv1 "k8s.io/api/policy/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -43,7 +44,7 @@ func TestLateCache(t *testing.T) {
 	cacheNode := o.create(edge)
 	o.becomes(cacheNode, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
 	begun, tries := o.clock.Now(), 0
-	until := func(wanted int, write func(string)) {
+	until := func(wanted int, least time.Duration, write func(string)) {
 		o.eventually(func() string {
 			for _, request := range o.requests.all() {
 				if strings.HasPrefix(request, "POST ") && strings.HasSuffix(request, "/poddisruptionbudgets") {
@@ -52,18 +53,18 @@ func TestLateCache(t *testing.T) {
 					write(request)
 				}
 			}
-			if tries < wanted {
-				return fmt.Sprintf("%d tries", tries)
+			if passed := o.clock.Since(begun); tries < wanted || passed < least {
+				return fmt.Sprintf("%d tries in %s", tries, passed)
 			}
 			return ""
 		})
 	}
-	until(3, func(string) {}) // the status and the events of a new CacheNode
-	until(6, func(request string) { t.Errorf("it wrote: %s", request) })
+	until(3, 0, func(string) {}) // the status and the events of a new CacheNode
+	until(6, 15*time.Second, func(request string) { t.Errorf("it wrote: %s", request) })
 	// Each delay is twice the one before. Some tries more come from events about what the operator has written.
-	took := o.clock.Since(begun)
-	if most := 5 + int(math.Log2(1+float64(took)/float64(lateDelay))); tries > most {
-		t.Errorf("%d tries in %s, want at most %d", tries, took, most)
+	passed := o.clock.Since(begun)
+	if most := 5 + int(math.Log2(1+float64(passed)/float64(lateDelay))); tries > most {
+		t.Errorf("%d tries in %s, want at most %d", tries, passed, most)
 	}
 	behind.Store(false)
 	o.edit(cacheNode, func(s *v1alpha1.CacheNodeSpec) { s.Service.Annotations = map[string]string{"example.com/a": "b"} })

@@ -523,6 +523,7 @@ func offline(t *testing.T, u *unstructured.Unstructured) error {
 }
 
 func TestAPIServerAndPluginRefuseTheSame(t *testing.T) {
+	t.Parallel()
 	c := apiserver.Client(t, apiserver.Start(t))
 	ctx := context.Background()
 	for name, tt := range refused {
@@ -564,6 +565,7 @@ func TestAPIServerAndPluginRefuseTheSame(t *testing.T) {
 }
 
 func TestVolumesKeepClassAndPath(t *testing.T) {
+	t.Parallel()
 	c := apiserver.Client(t, apiserver.Start(t))
 	ctx := context.Background()
 	const before = "[{name: disk1, size: 1024Mi, storageClassName: a}, {name: disk2, size: 1Gi}, " +

@@ -32,6 +32,7 @@ const url = "https://www.example.com/"
 // TestPurgesAreBounded checks that a CachePurge of any size within its limits is accepted, and that a larger one is
 // refused with a message that says what to do, not for what its check costs.
 func TestPurgesAreBounded(t *testing.T) {
+	t.Parallel()
 	c := apiserver.Client(t, apiserver.Start(t))
 	type spec = v1alpha1.CachePurgeSpec
 	const tooMany = "names more than 262144 bytes of URLs, prefixes, hosts and tags: create several CachePurges"
@@ -86,6 +87,7 @@ func fourBytes(n int) []string {
 // TestStoredObjectsStayValid checks that objects from before a limit can still be changed in every other field, and get
 // a status: the API server does not check again what stays as it is (ratcheting).
 func TestStoredObjectsStayValid(t *testing.T) {
+	t.Parallel()
 	c := apiserver.Client(t, apiserver.Start(t))
 	ctx := context.Background()
 	restore := withoutLimits(t, c)

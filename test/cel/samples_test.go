@@ -22,6 +22,7 @@ import (
 // TestAPIServerAcceptsSamples checks that an API server accepts every object of each sample, and that the operator
 // would accept the CacheNodes.
 func TestAPIServerAcceptsSamples(t *testing.T) {
+	t.Parallel()
 	samples, err := filepath.Glob("../../config/samples/cachenode*.yaml")
 	if err != nil || len(samples) < 5 {
 		t.Fatal("no samples", err)

@@ -57,6 +57,7 @@ func read(t *testing.T, name string) []*unstructured.Unstructured {
 }
 
 func TestAPIServerAcceptsRenderedManifests(t *testing.T) {
+	t.Parallel()
 	files := map[string][]*unstructured.Unstructured{}
 	for _, name := range []string{"defaults", "others", "everything", "kustomize"} {
 		files[name] = read(t, name)

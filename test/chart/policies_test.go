@@ -90,6 +90,7 @@ func localClaim(change func(*corev1.PersistentVolumeClaim)) *corev1.PersistentVo
 
 // TestClaims checks that a claim of the operator's class gets only volumes of its own CacheNode, whoever makes it.
 func TestClaims(t *testing.T) {
+	t.Parallel()
 	admin, as := policies(t)
 	stolen := func(c *corev1.PersistentVolumeClaim) { c.Spec.Selector = nil }
 	isRefused(t, as(tenant), localClaim(stolen))
@@ -172,6 +173,7 @@ func check(t *testing.T, err error, want string) {
 // TestWrites checks that the policy keeps the operator from writing the pods, Secrets and volumes of others, for which
 // it has the rights.
 func TestWrites(t *testing.T) {
+	t.Parallel()
 	admin, as := policies(t)
 	own := func(meta metav1.ObjectMeta) metav1.ObjectMeta {
 		meta.Labels = naming.Labels("edge")

@@ -18,6 +18,7 @@ import (
 // TestVolumes checks which folders of nodes the operator may offer to pods, although it has the right to create any
 // volume.
 func TestVolumes(t *testing.T) {
+	t.Parallel()
 	_, as := policies(t)
 	ctx := context.Background()
 	cacheNode := &v1alpha1.CacheNode{ObjectMeta: metav1.ObjectMeta{Name: "edge", Namespace: "tenant", UID: "1"}}
@@ -86,6 +87,7 @@ func TestVolumes(t *testing.T) {
 // TestPodsOfHosts checks that the operator creates no pods that mount folders of nodes past a volume, and that it can
 // still write a StatefulSet to which somebody else has added one.
 func TestPodsOfHosts(t *testing.T) {
+	t.Parallel()
 	admin, as := policies(t)
 	ctx := context.Background()
 	meta := metav1.ObjectMeta{Name: "a", Namespace: "victim", Labels: naming.Labels("edge")}
