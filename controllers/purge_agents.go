@@ -51,29 +51,43 @@ const confirmedFor = 2 * time.Second
 // send sends the agents what they do not know, all at once, and waits for their answers for a moment. If all is true,
 // it also asks the others whether they still obey what they know.
 func (r *PurgeReconciler) send(ctx context.Context, p *purging, j *journal, all bool) {
-	c := r.client(ctx, p.cacheNode)
+	sends := r.due(p, j, r.client(ctx, p.cacheNode), all)
+	if len(sends) == 0 {
+		return
+	}
+	done := make(chan struct{})
+	r.errands.start(ctx, func(ctx context.Context) {
+		defer close(done)
+		var sending sync.WaitGroup
+		defer sending.Wait()
+		for _, send := range sends {
+			sending.Go(func() { send(ctx) })
+		}
+	})
+	select {
+	case <-done:
+	case <-ctx.Done():
+	case <-r.Clock.After(passPatience):
+		r.errands.start(ctx, func(ctx context.Context) { r.passAfter(ctx, done, p.cacheNode, j) })
+	}
+}
+
+// due returns what sends the agents what they do not know. It counts those agents as under way.
+func (r *PurgeReconciler) due(
+	p *purging, j *journal, c *agentclient.Client, all bool,
+) (sends []func(context.Context)) {
 	observations := r.Agents.observations(client.ObjectKeyFromObject(p.cacheNode))
 	now := r.Clock.Now()
-	var sends []func(context.Context)
-	current := map[string]bool{}
-	open := map[int64]bool{} // of others, the counts are known
-	for _, r := range j.log.Rules {
-		if r.Until.IsZero() || p.now.Sub(r.Until) < time.Minute {
-			open[r.Number] = true
-		}
-	}
+	current := map[types.UID]bool{}
 	j.mutex.Lock()
-	for _, state := range j.agents {
-		for _, s := range state.done.Stores {
-			maps.DeleteFunc(s.Counts, func(number int64, _ purge.Count) bool { return !open[number] })
-		}
-	}
+	defer j.mutex.Unlock()
+	j.forgetCounts(p.now)
 	if j.agents == nil {
 		j.agents = map[types.UID]*agentState{}
 	}
 	for i := range p.pods {
 		pod := &p.pods[i]
-		current[string(pod.UID)] = true
+		current[pod.UID] = true
 		state := j.agents[pod.UID]
 		if state == nil {
 			state = &agentState{problem: "its agent has not answered yet"}
@@ -92,30 +106,24 @@ func (r *PurgeReconciler) send(ctx context.Context, p *purging, j *journal, all 
 			r.sendOne(ctx, p.cacheNode, j, state, c, pod.Status.PodIP, update)
 		})
 	}
-	for uid := range j.agents {
-		if !current[string(uid)] {
-			delete(j.agents, uid)
-		}
-	}
+	maps.DeleteFunc(j.agents, func(uid types.UID, _ *agentState) bool { return !current[uid] })
 	p.unsafe = nil
-	j.mutex.Unlock()
-	if len(sends) == 0 {
-		return
-	}
-	done := make(chan struct{})
-	r.errands.start(ctx, func(ctx context.Context) {
-		defer close(done)
-		var sending sync.WaitGroup
-		defer sending.Wait()
-		for _, send := range sends {
-			sending.Go(func() { send(ctx) })
+	return sends
+}
+
+// forgetCounts forgets what agents count for rules that ended a minute ago or earlier: their counts are in the
+// statuses. The caller holds the mutex.
+func (j *journal) forgetCounts(now time.Time) {
+	open := map[int64]bool{}
+	for _, r := range j.log.Rules {
+		if r.Until.IsZero() || now.Sub(r.Until) < time.Minute {
+			open[r.Number] = true
 		}
-	})
-	select {
-	case <-done:
-	case <-ctx.Done():
-	case <-r.Clock.After(passPatience):
-		r.errands.start(ctx, func(ctx context.Context) { r.passAfter(ctx, done, p.cacheNode, j) })
+	}
+	for _, state := range j.agents {
+		for _, s := range state.done.Stores {
+			maps.DeleteFunc(s.Counts, func(number int64, _ purge.Count) bool { return !open[number] })
+		}
 	}
 }
 

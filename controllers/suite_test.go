@@ -145,7 +145,8 @@ type operator struct {
 // startOperator runs the operator as cmd/manager does, until the test ends or stop is called.
 func startOperator(t testing.TB, restConfig *rest.Config, options ...func(*CacheNodeReconciler)) *operator {
 	t.Helper()
-	return startOperatorAt(t, clocktesting.NewFakeClock(time.Now().Truncate(time.Second)), restConfig, options...)
+	now := time.Now().Truncate(time.Second) //nolint:forbidigo // it begins with the API server's, which is the machine's
+	return startOperatorAt(t, clocktesting.NewFakeClock(now), restConfig, options...)
 }
 
 // again runs another operator, after this one was stopped.

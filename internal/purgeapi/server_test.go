@@ -160,7 +160,7 @@ func waits(t *testing.T, s *suite) {
 		"pending": {
 			phase: "Pending", how: `,"timeoutSeconds":2`, after: 2 * time.Second, code: 202, message: "says the test",
 		},
-		"pending-for-long":       {phase: "Pending", how: "", after: defaultTimeout, code: 202},
+		"pending-for-long": {phase: "Pending", how: "", after: defaultTimeout, code: 202},
 		"applied-until-settled": {
 			phase: "Applied", how: `,"wait":"settled","timeoutSeconds":2`, after: 2 * time.Second, code: 202,
 		},
@@ -176,7 +176,7 @@ func waits(t *testing.T, s *suite) {
 				e.knows(t, s.becomes(t, name, v1alpha1.CachePurgeStatus{Phase: tt.phase, Message: "says the test"}))
 			}
 			if tt.after > 0 {
-				e.waits(t, 1)
+				e.await(t, 1)
 				timers := e.clock.Waiters()
 				e.clock.Step(tt.after - time.Nanosecond)
 				if left := e.clock.Waiters(); left != timers {
@@ -228,7 +228,7 @@ func isDeleted(t *testing.T, s *suite) {
 	var waiting sync.WaitGroup
 	waiting.Go(func() { r = e.purge(t, s.cms, tagged("deleted", `,"timeoutSeconds":60`)) })
 	cp := s.becomes(t, "deleted", v1alpha1.CachePurgeStatus{Phase: v1alpha1.PurgePending})
-	e.waits(t, 1)
+	e.await(t, 1)
 	must(t, s.Delete(t.Context(), cp))
 	waiting.Wait()
 	if r.code != 404 || !strings.Contains(r.Error, "was deleted") {
@@ -379,7 +379,7 @@ func hasPlaces(t *testing.T, s *suite) {
 	var first response
 	var waiting sync.WaitGroup
 	waiting.Go(func() { first = e.purge(t, s.cms, tagged("place", `,"timeoutSeconds":60`)) })
-	e.waits(t, 1)
+	e.await(t, 1)
 	if r := e.purge(t, s.cms, tagged("place", "")); r.code != 503 || r.header.Get("Retry-After") != "1" {
 		t.Errorf("a second request of the user: status %d, Retry-After %q", r.code, r.header.Get("Retry-After"))
 	}

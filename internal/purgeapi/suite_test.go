@@ -216,8 +216,8 @@ func (e *endpoint) purge(t *testing.T, token, body string) response {
 	return e.do(t, token, "/v1/purges", body)
 }
 
-// waits waits until requests wait for a CachePurge.
-func (e *endpoint) waits(t *testing.T, requests int) {
+// await waits until requests wait for a CachePurge.
+func (e *endpoint) await(t *testing.T, requests int) {
 	t.Helper()
 	await.Until(t, func() string {
 		e.server.watcher.mutex.Lock()

@@ -43,7 +43,7 @@ func troubled(now time.Time) *conditionList {
 // and that the runbook says what to do for each reason.
 func TestDegradedAsDocumented(t *testing.T) {
 	t.Parallel()
-	now := time.Now()
+	now := time.Unix(1_800_000_000, 0)
 	l, stuck := troubled(now), true
 	report := l.Pods[0].Report
 	expires := func(from, to time.Duration) func() {

@@ -83,7 +83,7 @@ func TestWhyAPodDoesNotStart(t *testing.T) {
 		"nothing is known":              {corev1.PodStatus{}, time.Minute, "", 0},
 		"ready, though one of it waits": {ready, time.Minute, "", 0},
 	}
-	now := time.Now()
+	now := time.Unix(1_800_000_000, 0)
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			pod := &corev1.Pod{Status: test.status}
@@ -102,7 +102,7 @@ func TestWhyAPodDoesNotStart(t *testing.T) {
 func TestTheStatusSaysWhyPodsDoNotStart(t *testing.T) {
 	f := Facts{
 		CacheNode:   &v1alpha1.CacheNode{Spec: v1alpha1.CacheNodeSpec{Replicas: new(int32(3))}},
-		Now:         time.Now(),
+		Now:         time.Unix(1_800_000_000, 0),
 		StatefulSet: statefulSet(1, 1, 3, 3, 3, 0), Rollout: &Rollout{Done: true, Settled: true},
 	}
 	for i := range 3 {

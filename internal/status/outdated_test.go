@@ -78,7 +78,7 @@ func TestOutdated(t *testing.T) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			f := Facts{CacheNode: &v1alpha1.CacheNode{}, Now: time.Now()}
+			f := Facts{CacheNode: &v1alpha1.CacheNode{}, Now: time.Unix(1_800_000_000, 0)}
 			for i, report := range tt.reports {
 				pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Name: "edge-" + string(rune('0'+i))}}
 				f.Pods = append(f.Pods, Pod{Pod: pod, Report: report})
@@ -112,7 +112,7 @@ func TestOutdatedStays(t *testing.T) {
 	f.CacheNode.Status = Of(f)
 	ready := pod.DeepCopy()
 	ready.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
-	f.Pods, f.Began = []Pod{{Pod: ready}}, time.Now()
+	f.Pods, f.Began = []Pod{{Pod: ready}}, time.Unix(1_800_000_000, 0)
 	after := Of(f)
 	if diff := cmp.Diff(f.CacheNode.Status.Pods, after.Pods); diff != "" || after.OutdatedPods != 1 {
 		t.Errorf("%d pods are outdated (-before +after)\n%s", after.OutdatedPods, diff)

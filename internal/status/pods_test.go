@@ -41,7 +41,7 @@ func TestHostileReport(t *testing.T) {
 	if err != nil || len(errs) > 0 {
 		t.Fatal(err, errs)
 	}
-	now := time.Now()
+	now := time.Unix(1_800_000_000, 0)
 	for name, r := range map[string]agentapi.Report{
 		"texts":    {Revision: long, Problem: long, Disks: disks, Since: time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)},
 		"lowered":  {Revision: "0123456789ab", Lowered: long, Disks: disks},
@@ -84,7 +84,7 @@ func TestAnAgentThatHasNotAnswered(t *testing.T) {
 	before := v1alpha1.CacheNodeStatus{Pods: []v1alpha1.PodStatus{{
 		Name: "edge-0", Revision: "abc", Disks: []v1alpha1.PodDiskStatus{{Name: "disk1", State: "Failed", Reason: "IOError"}},
 	}}}
-	f := Facts{CacheNode: &v1alpha1.CacheNode{Status: before}, Pods: []Pod{{Pod: pod}}, Began: time.Now()}
+	f := Facts{CacheNode: &v1alpha1.CacheNode{Status: before}, Pods: []Pod{{Pod: pod}}, Began: time.Unix(1_800_000_000, 0)}
 	f.CacheNode.Name, f.CacheNode.Spec.Disks = "edge", []v1alpha1.Disk{{Name: "disk1"}}
 	after := Of(f)
 	if diff := cmp.Diff(before.Pods, after.Pods); diff != "" {

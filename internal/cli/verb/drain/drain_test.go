@@ -199,7 +199,8 @@ func TestTries(t *testing.T) {
 				}}).Build()
 			var out strings.Builder
 			d := drainer{
-				Client: c, node: "node-1", out: &out, now: time.Now, said: map[string]string{}, wait: func(context.Context) {},
+				Client: c, node: "node-1", out: &out, said: map[string]string{}, wait: func(context.Context) {},
+				now: func() time.Time { return time.Unix(1_800_000_000, 0) },
 			}
 			err := d.run(tt.ctx)
 			if (err == nil) != (tt.err == "") || err != nil && !strings.Contains(err.Error(), tt.err) {
