@@ -51,7 +51,7 @@ const confirmedFor = 2 * time.Second
 // send sends the agents what they do not know, all at once, and waits for their answers for a moment. If all is true,
 // it also asks the others whether they still obey what they know.
 func (r *PurgeReconciler) send(ctx context.Context, p *purging, j *journal, all bool) {
-	sends := r.due(p, j, r.client(ctx, p.cacheNode), all)
+	sends := r.updates(p, j, r.client(ctx, p.cacheNode), all)
 	if len(sends) == 0 {
 		return
 	}
@@ -72,8 +72,8 @@ func (r *PurgeReconciler) send(ctx context.Context, p *purging, j *journal, all 
 	}
 }
 
-// due returns what sends the agents what they do not know. It counts those agents as under way.
-func (r *PurgeReconciler) due(
+// updates returns what sends the agents what they do not know. It counts those agents as under way.
+func (r *PurgeReconciler) updates(
 	p *purging, j *journal, c *agentclient.Client, all bool,
 ) (sends []func(context.Context)) {
 	observations := r.Agents.observations(client.ObjectKeyFromObject(p.cacheNode))

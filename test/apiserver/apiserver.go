@@ -17,13 +17,17 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
+// patience only ends a test whose API server does not start or stop, also on a busy machine.
+const patience = time.Minute
+
 // Start starts an API server with our CRDs and those at the paths in definitions, and stops it when the test ends.
 // KUBEBUILDER_ASSETS names the folder with its binaries; make test-unit sets it from hack/envtest-assets.
 func Start(t testing.TB, definitions ...string) *rest.Config {
 	t.Helper()
 	env, config, err := start(definitions)
-	// On a busy machine, the API server can be too slow for a deadline that envtest does not let us set.
-	for range 2 {
+	// On a busy machine, the API server can be too slow for a deadline that envtest does not let us set: five seconds
+	// from its first answer to the namespace default.
+	for range 5 {
 		if err == nil {
 			break
 		}
@@ -48,7 +52,9 @@ func start(definitions []string) (*envtest.Environment, *rest.Config, error) {
 	env := &envtest.Environment{
 		CRDDirectoryPaths:        append(slices.Clone(definitions), ours),
 		ErrorIfCRDPathMissing:    true,
-		ControlPlaneStartTimeout: time.Minute,
+		ControlPlaneStartTimeout: patience,
+		ControlPlaneStopTimeout:  patience,
+		CRDInstallOptions:        envtest.CRDInstallOptions{MaxTime: patience},
 	}
 	config, err := env.Start()
 	return env, config, err
