@@ -27,8 +27,8 @@ import (
 // pace is how far a look of a test that waits moves the clock.
 const pace = 100 * time.Millisecond
 
-// worked is a queue that counts its items: those left, which wait for a worker or which a worker
-// has, those done, and those that have failed.
+// worked is a queue that counts its items: those left, which wait for a worker or which a worker has, those done, and
+// those that have failed.
 type worked[T comparable] struct {
 	workqueue.TypedRateLimitingInterface[T]
 	left, done, failed *atomic.Int64
@@ -51,8 +51,8 @@ func (w worked[T]) AddAfter(item T, delay time.Duration) {
 // Done implements [workqueue.TypedInterface].
 func (w worked[T]) Done(item T) {
 	w.TypedRateLimitingInterface.Done(item) // which pushes an item that was added meanwhile
+	w.done.Add(1)                           // first: see isIdle
 	w.left.Add(-1)
-	w.done.Add(1)
 }
 
 // pushed is what a queue keeps its items in.
@@ -82,8 +82,8 @@ func newWorked[T comparable](c clock.WithTicker, retries workqueue.TypedRateLimi
 
 // queues are those of the controllers and of their Agents.
 type queues struct {
-	passes, purges     worked[reconcile.Request]
-	answering, silents worked[types.NamespacedName]
+	passes, purges    worked[reconcile.Request]
+	answering, others worked[types.NamespacedName]
 }
 
 // follow has the operator use queues that follow the clock. The queues are there once the controllers have started: the
@@ -91,8 +91,8 @@ type queues struct {
 func (q *queues) follow(c clock.WithTicker, cacheNodes *CacheNodeReconciler, purges *PurgeReconciler) (started func()) {
 	a := cacheNodes.Agents
 	backoff := workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](readTimeout, maxBackoff)
-	q.answering, q.silents = newWorked(c, backoff), newWorked(c, backoff)
-	a.answering, a.others = q.answering, q.silents
+	q.answering, q.others = newWorked(c, backoff), newWorked(c, backoff)
+	a.answering, a.others = q.answering, q.others
 	of := func(made chan<- worked[reconcile.Request]) queueFunc {
 		return func(
 			_ string, retries workqueue.TypedRateLimiter[reconcile.Request],
@@ -107,9 +107,16 @@ func (q *queues) follow(c clock.WithTicker, cacheNodes *CacheNodeReconciler, pur
 	return func() { q.passes, q.purges = <-passes, <-purged }
 }
 
-// isIdle is true while the operator waits for an event, or for the clock.
+// isIdle is true while the operator waits for an event, or for the clock. Items of one queue add items to another, so it
+// is not enough to look at each queue once: no item may have been done meanwhile.
 func (q *queues) isIdle() bool {
-	return q.passes.left.Load()+q.purges.left.Load()+q.answering.left.Load()+q.silents.left.Load() == 0
+	done := q.done()
+	left := q.passes.left.Load() + q.purges.left.Load() + q.answering.left.Load() + q.others.left.Load()
+	return left == 0 && q.done() == done
+}
+
+func (q *queues) done() int64 {
+	return q.passes.done.Load() + q.purges.done.Load() + q.answering.done.Load() + q.others.done.Load()
 }
 
 // ends waits until the operator has nothing to do at the present time, as far as it knows.
