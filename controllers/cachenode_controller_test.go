@@ -36,7 +36,7 @@ spec:
 
 func TestReconcile(t *testing.T) {
 	t.Parallel()
-	whole, config := t, apiserver.Start(t)
+	whole, config := t, apiserver.Shared(t)
 	a := newAgents()
 	o := startOperator(t, config, func(r *CacheNodeReconciler) { r.Agents.read = a.read })
 	a.o = o
@@ -298,7 +298,7 @@ func children(cacheNode *v1alpha1.CacheNode) []client.Object {
 // removed from the spec is removed from them.
 func TestCreation(t *testing.T) {
 	t.Parallel()
-	o := startOperator(t, apiserver.Start(t))
+	o := startOperator(t, apiserver.Shared(t))
 	first := o.create(strings.Replace(edge, "name: edge", "name: first", 1)) // starts all caches
 	o.becomes(first, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
 	o.settle(first)
@@ -355,7 +355,7 @@ func TestCreation(t *testing.T) {
 // the CacheNode either.
 func TestNameTaken(t *testing.T) {
 	t.Parallel()
-	o := startOperator(t, apiserver.Start(t))
+	o := startOperator(t, apiserver.Shared(t))
 	ctx := context.Background()
 	service := &corev1.Service{}
 	service.Name, service.Namespace = "edge", "default"
@@ -379,7 +379,7 @@ func TestNameTaken(t *testing.T) {
 
 // BenchmarkReconcile measures a pass over an unchanged CacheNode, as most passes are.
 func BenchmarkReconcile(b *testing.B) {
-	o := startOperator(b, apiserver.Start(b))
+	o := startOperator(b, apiserver.Shared(b))
 	cacheNode := o.create(edge)
 	o.becomes(cacheNode, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
 	o.rollOut(cacheNode)

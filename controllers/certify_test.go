@@ -22,7 +22,7 @@ import (
 // TestRenewal checks that certificates are renewed for 200 days in which no edit of the spec takes effect.
 func TestRenewal(t *testing.T) {
 	t.Parallel()
-	restConfig := apiserver.Start(t)
+	restConfig := apiserver.Shared(t)
 	tests := map[string]struct {
 		edit   func(*v1alpha1.CacheNodeSpec)
 		status status.Status
@@ -117,7 +117,7 @@ func hasReason(cacheNode *v1alpha1.CacheNode, reason string) bool {
 // If the claims stay when the CacheNode is deleted, so does the key.
 func TestOwnerKey(t *testing.T) {
 	t.Parallel()
-	o := startOperator(t, apiserver.Start(t))
+	o := startOperator(t, apiserver.Shared(t))
 	ctx := context.Background()
 	cacheNode := o.create(oneDisk)
 	o.becomes(cacheNode, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)

@@ -40,7 +40,7 @@ func (f failing) Apply(ctx context.Context, object runtime.ApplyConfiguration, o
 func TestErrorsThatLast(t *testing.T) {
 	t.Parallel()
 	var broken atomic.Bool
-	o := startOperator(t, apiserver.Start(t), func(r *CacheNodeReconciler) {
+	o := startOperator(t, apiserver.Shared(t), func(r *CacheNodeReconciler) {
 		r.Client = failing{r.Client, &broken}
 	})
 	cacheNode := o.create(edge)

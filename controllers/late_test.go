@@ -40,7 +40,7 @@ func TestLateCache(t *testing.T) {
 	t.Parallel()
 	var behind atomic.Bool
 	behind.Store(true)
-	o := startOperator(t, apiserver.Start(t), func(r *CacheNodeReconciler) { r.Client = late{r.Client, &behind} })
+	o := startOperator(t, apiserver.Shared(t), func(r *CacheNodeReconciler) { r.Client = late{r.Client, &behind} })
 	cacheNode := o.create(edge)
 	o.becomes(cacheNode, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
 	begun, tries := o.clock.Now(), 0

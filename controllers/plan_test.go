@@ -152,7 +152,7 @@ func outcome(before, after made) (kind string, want []string) {
 // operator then does.
 func TestPlanForetellsWhatTheOperatorDoes(t *testing.T) {
 	t.Parallel()
-	restConfig := apiserver.Start(t)
+	restConfig := apiserver.Shared(t)
 	o := startOperator(t, restConfig)
 	typed, err := kubernetes.NewForConfig(restConfig)
 	must(t, err)

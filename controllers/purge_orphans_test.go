@@ -105,7 +105,7 @@ func TestStripTenants(t *testing.T) {
 // They are carried out if the CacheNode comes, and the operator has no spec in its cache meanwhile.
 func TestOrphans(t *testing.T) {
 	t.Parallel()
-	o := startOperator(t, apiserver.Start(t))
+	o := startOperator(t, apiserver.Shared(t))
 	ctx := context.Background()
 	create := func(name, cacheNode string) *v1alpha1.CachePurge {
 		cp := &v1alpha1.CachePurge{ObjectMeta: metav1.ObjectMeta{Name: name, Namespace: "default"}}

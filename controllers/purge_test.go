@@ -125,7 +125,7 @@ func TestPurges(t *testing.T) {
 		stale: map[string][]string{},
 	}
 	play := func(r *CacheNodeReconciler) { r.Agents.read, r.Agents.send = a.read, s.send }
-	o := startOperator(t, apiserver.Start(t), play)
+	o := startOperator(t, apiserver.Shared(t), play)
 	a.o = o
 	ctx := context.Background()
 	cacheNode := o.create(strings.Replace(edge, "replicas: 2", "replicas: 2\n  purge: {grace: 2s}", 1))

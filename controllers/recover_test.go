@@ -99,7 +99,7 @@ func (o *operator) goes(object client.Object) {
 // TestMissingDisk follows a pod that cannot mount a disk until the disk is back.
 func TestMissingDisk(t *testing.T) {
 	t.Parallel()
-	o := startOperator(t, apiserver.Start(t))
+	o := startOperator(t, apiserver.Shared(t))
 	ctx := context.Background()
 	o.join("node-1")
 	o.join("node-2")
@@ -167,7 +167,7 @@ func TestMissingDisk(t *testing.T) {
 // nodes are lost.
 func TestLostNode(t *testing.T) {
 	t.Parallel()
-	o := startOperator(t, apiserver.Start(t), func(r *CacheNodeReconciler) {
+	o := startOperator(t, apiserver.Shared(t), func(r *CacheNodeReconciler) {
 		r.Agents.read = func(context.Context, *agentclient.Client, string) (agentapi.Report, error) {
 			return agentapi.Report{}, errors.New("no agent here")
 		}
@@ -224,7 +224,7 @@ func TestLostNode(t *testing.T) {
 // TestNoNodeMatches checks that a selector that no longer matches any node removes no pod.
 func TestNoNodeMatches(t *testing.T) {
 	t.Parallel()
-	o := startOperator(t, apiserver.Start(t))
+	o := startOperator(t, apiserver.Shared(t))
 	o.join("node-1")
 	o.join("node-2")
 	cacheNode := o.create(localEdge)

@@ -26,7 +26,7 @@ import (
 
 func TestReferences(t *testing.T) {
 	t.Parallel()
-	o := startOperator(t, apiserver.Start(t))
+	o := startOperator(t, apiserver.Shared(t))
 	ctx := context.Background()
 	cacheNode := o.create(`
 apiVersion: cachenode.io/v1alpha1
@@ -104,7 +104,7 @@ func selfSigned(t *testing.T) (certificate, key []byte) {
 // that key.
 func TestOperatorsSecrets(t *testing.T) {
 	t.Parallel()
-	o := startOperator(t, apiserver.Start(t))
+	o := startOperator(t, apiserver.Shared(t))
 	victim := o.create(oneDisk)
 	o.becomes(victim, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)
 	for name, spec := range map[string]string{
@@ -139,7 +139,7 @@ func TestOperatorsSecrets(t *testing.T) {
 // TestMissingReferences checks that Degraded names an origin Service or a StorageClass as long as it does not exist.
 func TestMissingReferences(t *testing.T) {
 	t.Parallel()
-	o := startOperator(t, apiserver.Start(t))
+	o := startOperator(t, apiserver.Shared(t))
 	ctx := context.Background()
 	cacheNode := o.create(strings.NewReplacer(
 		"{name: disk1, size: 1Gi}", "{name: disk1, size: 1Gi, storageClassName: fast}",

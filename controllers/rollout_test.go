@@ -189,7 +189,7 @@ func TestRollout(t *testing.T) {
 	t.Parallel()
 	whole := t
 	a := newAgents()
-	o := startOperator(t, apiserver.Start(t), func(r *CacheNodeReconciler) { r.Agents.read = a.read })
+	o := startOperator(t, apiserver.Shared(t), func(r *CacheNodeReconciler) { r.Agents.read = a.read })
 	ctx := context.Background()
 	a.o = o
 	const three = "replicas: 3\n  rollout: {maxUnavailable: 1}\n  routing: {handover: 0s}"

@@ -23,7 +23,7 @@ import (
 func TestSharing(t *testing.T) {
 	t.Parallel()
 	a := newAgents()
-	o := startOperator(t, apiserver.Start(t), func(r *CacheNodeReconciler) { r.Agents.read = a.read })
+	o := startOperator(t, apiserver.Shared(t), func(r *CacheNodeReconciler) { r.Agents.read = a.read })
 	a.o = o
 	ctx := context.Background()
 	cacheNode := o.create(strings.Replace(edge, "replicas: 2", "replicas: 3\n  routing: {mode: Sharded}", 1))

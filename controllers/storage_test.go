@@ -69,7 +69,7 @@ func (o *operator) hasVolumes(want int) {
 
 func TestLocalVolumes(t *testing.T) {
 	t.Parallel()
-	o := startOperator(t, apiserver.Start(t))
+	o := startOperator(t, apiserver.Shared(t))
 	ctx := context.Background()
 	o.join("node-1")
 	o.join("node-2")
@@ -234,7 +234,7 @@ func TestLocalVolumes(t *testing.T) {
 // retains them.
 func TestClaims(t *testing.T) {
 	t.Parallel()
-	o := startOperator(t, apiserver.Start(t))
+	o := startOperator(t, apiserver.Shared(t))
 	ctx := context.Background()
 	for _, class := range []*storagev1.StorageClass{
 		{ObjectMeta: metav1.ObjectMeta{Name: "elastic"}, Provisioner: "example.com/a", AllowVolumeExpansion: new(true)},

@@ -39,7 +39,7 @@ import (
 
 func TestMain(m *testing.M) {
 	ctrl.SetLogger(logr.Discard())
-	os.Exit(m.Run())
+	os.Exit(apiserver.Run(m))
 }
 
 // oneDisk is the smallest CacheNode.

@@ -24,6 +24,18 @@ const patience = time.Minute
 // KUBEBUILDER_ASSETS names the folder with its binaries; make test-unit sets it from hack/envtest-assets.
 func Start(t testing.TB, definitions ...string) *rest.Config {
 	t.Helper()
+	env, config := begin(t, definitions)
+	t.Cleanup(func() {
+		if err := env.Stop(); err != nil {
+			t.Error(err)
+		}
+	})
+	return config
+}
+
+// begin starts an API server, which the caller stops.
+func begin(t testing.TB, definitions []string) (*envtest.Environment, *rest.Config) {
+	t.Helper()
 	env, config, err := start(definitions)
 	// On a busy machine, the API server can be too slow for a deadline that envtest does not let us set: five seconds
 	// from its first answer to the namespace default.
@@ -38,12 +50,7 @@ func Start(t testing.TB, definitions ...string) *rest.Config {
 	if err != nil {
 		t.Fatalf("%v\n(use make test-unit, or KUBEBUILDER_ASSETS=$(hack/envtest-assets) go test)", err)
 	}
-	t.Cleanup(func() {
-		if err := env.Stop(); err != nil {
-			t.Error(err)
-		}
-	})
-	return config
+	return env, config
 }
 
 func start(definitions []string) (*envtest.Environment, *rest.Config, error) {
