@@ -107,8 +107,8 @@ func (q *queues) follow(c clock.WithTicker, cacheNodes *CacheNodeReconciler, pur
 	return func() { q.passes, q.purges = <-passes, <-purged }
 }
 
-// isIdle is true while the operator waits for an event, or for the clock. Items of one queue add items to another, so it
-// is not enough to look at each queue once: no item may have been done meanwhile.
+// isIdle is true while the operator waits for an event, or for the clock. Items of one queue add items to another, so
+// it is not enough to look at each queue once: no item may have been done meanwhile.
 func (q *queues) isIdle() bool {
 	done := q.done()
 	left := q.passes.left.Load() + q.purges.left.Load() + q.answering.left.Load() + q.others.left.Load()

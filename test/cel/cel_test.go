@@ -5,6 +5,7 @@ package cel
 import (
 	"context"
 	"fmt"
+	"os"
 	"strings"
 	"testing"
 
@@ -17,6 +18,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/validation"
 	"github.com/cachenode/cachenode-operator/test/apiserver"
 )
+
+func TestMain(m *testing.M) { os.Exit(apiserver.Run(m)) }
 
 // base is a valid CacheNode; the cases set fields of it.
 const base = `
@@ -524,7 +527,7 @@ func offline(t *testing.T, u *unstructured.Unstructured) error {
 
 func TestAPIServerAndPluginRefuseTheSame(t *testing.T) {
 	t.Parallel()
-	c := apiserver.Client(t, apiserver.Start(t))
+	c := apiserver.Client(t, apiserver.Shared(t))
 	ctx := context.Background()
 	for name, tt := range refused {
 		t.Run("refused: "+name, func(t *testing.T) {
@@ -566,7 +569,7 @@ func TestAPIServerAndPluginRefuseTheSame(t *testing.T) {
 
 func TestVolumesKeepClassAndPath(t *testing.T) {
 	t.Parallel()
-	c := apiserver.Client(t, apiserver.Start(t))
+	c := apiserver.Client(t, apiserver.Shared(t))
 	ctx := context.Background()
 	const before = "[{name: disk1, size: 1024Mi, storageClassName: a}, {name: disk2, size: 1Gi}, " +
 		"{name: disk9, size: 1Gi, localPath: {path: /mnt/a}}]"

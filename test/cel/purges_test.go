@@ -33,7 +33,7 @@ const url = "https://www.example.com/"
 // refused with a message that says what to do, not for what its check costs.
 func TestPurgesAreBounded(t *testing.T) {
 	t.Parallel()
-	c := apiserver.Client(t, apiserver.Start(t))
+	c := apiserver.Client(t, apiserver.Shared(t))
 	type spec = v1alpha1.CachePurgeSpec
 	const tooMany = "names more than 262144 bytes of URLs, prefixes, hosts and tags: create several CachePurges"
 	for name, tt := range map[string]struct {

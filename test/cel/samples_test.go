@@ -27,7 +27,7 @@ func TestAPIServerAcceptsSamples(t *testing.T) {
 	if err != nil || len(samples) < 5 {
 		t.Fatal("no samples", err)
 	}
-	c := client.WithFieldValidation(apiserver.Client(t, apiserver.Start(t)), "Strict")
+	c := client.WithFieldValidation(apiserver.Client(t, apiserver.Shared(t)), "Strict")
 	for _, sample := range samples {
 		t.Run(filepath.Base(sample), func(t *testing.T) {
 			if _, err := file.One(sample, os.Stdin); err != nil {
