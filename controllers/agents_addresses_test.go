@@ -21,6 +21,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/agentapi/agentclient"
 	"github.com/cachenode/cachenode-operator/internal/layout"
+	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 // TestTellsAddresses checks that agents are told where the pods are: at once when that changes, again before it is no
@@ -97,6 +98,26 @@ func testTellsAddresses(t *testing.T) {
 	expect(calmInterval, map[string][]map[string]netip.Addr{second: {pods("10.0.0.2")}})
 	a.Locate(edge, nil)
 	expect(time.Minute, map[string][]map[string]netip.Addr{})
+}
+
+func TestFindsPods(t *testing.T) {
+	t.Parallel()
+	of := func(renderer int) Observation {
+		return Observation{Answered: time.Unix(1, 0), Report: agentapi.Report{Renderer: renderer}}
+	}
+	now, before := of(agentapi.ResolvingRenderer), of(agentapi.ResolvingRenderer-1)
+	for name, tt := range map[string]struct {
+		agents map[string]Observation
+		want   time.Duration
+	}{
+		"all tell nginx where pods are": {map[string]Observation{"edge-0": now, "edge-1": now}, tuning.FindsPods},
+		"one does not":                  {map[string]Observation{"edge-0": now, "edge-1": before}, tuning.FindsPodsByName},
+		"a new pod":                     {map[string]Observation{"edge-0": now, "edge-1": {}}, tuning.FindsPods},
+	} {
+		if got := findsPods(tt.agents); got != tt.want {
+			t.Errorf("%s: %s, want %s", name, got, tt.want)
+		}
+	}
 }
 
 func TestPodAddresses(t *testing.T) {

@@ -163,7 +163,7 @@ func (p *pass) rolloutInput() rollout.Input {
 		Ordered: p.template.IsOrdered(p.podVolumes()),
 	}
 	if spec.Routing.Mode == v1alpha1.RoutingSharded {
-		in.Found = tuning.FindsPods
+		in.Found = findsPods(p.agents)
 	}
 	in.NewPods = p.offered.stable != nil && manifest.NeedsNewPods(*p.offered.stable, p.target.Revision)
 	for i := range p.pods {
@@ -172,9 +172,6 @@ func (p *pass) rolloutInput() rollout.Input {
 			continue
 		}
 		seen := p.agents[pod.Name]
-		if in.Found > 0 && !seen.Answered.IsZero() && seen.Report.Renderer < agentapi.ResolvingRenderer {
-			in.Found = tuning.FindsPodsByName
-		}
 		rolled := rollout.Pod{
 			Name: pod.Name, Ready: storage.IsReady(pod), Silent: seen.isSilentIn(pod, p.now),
 			Assigned: pod.Annotations[naming.AnnotationRevision], AssignedAt: seen.AssignedAt, Nudges: seen.Nudges,
@@ -187,6 +184,17 @@ func (p *pass) rolloutInput() rollout.Input {
 		in.Pods = append(in.Pods, rolled)
 	}
 	return in
+}
+
+// findsPods returns how long it takes until nginx in all pods has found a new pod. An agent that has not answered yet is
+// that of a new pod.
+func findsPods(agents map[string]Observation) time.Duration {
+	for _, seen := range agents {
+		if !seen.Answered.IsZero() && seen.Report.Renderer < agentapi.ResolvingRenderer {
+			return tuning.FindsPodsByName
+		}
+	}
+	return tuning.FindsPods
 }
 
 // replace evicts the next pod to be replaced, so that the StatefulSet controller creates it from the current pod

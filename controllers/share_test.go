@@ -3,6 +3,8 @@ package controllers
 import (
 	"context"
 	"fmt"
+	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,7 +25,10 @@ import (
 func TestSharing(t *testing.T) {
 	t.Parallel()
 	a := newAgents()
-	o := startOperator(t, apiserver.Shared(t), func(r *CacheNodeReconciler) { r.Agents.read = a.read })
+	denied := []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}
+	o := startOperator(t, apiserver.Shared(t), func(r *CacheNodeReconciler) {
+		r.Agents.read, r.Cluster.Policy.DeniedOriginRanges = a.read, denied
+	})
 	a.o = o
 	ctx := context.Background()
 	cacheNode := o.create(strings.Replace(edge, "replicas: 2", "replicas: 3\n  routing: {mode: Sharded}", 1))
@@ -34,6 +39,12 @@ func TestSharing(t *testing.T) {
 	})
 	o.makePods(cacheNode, 3)
 	o.rollOut(cacheNode)
+	o.get(config)
+	policy, err := agentapi.ReadOriginPolicy([]byte(config.Data[naming.OriginPolicyKey]))
+	must(t, err)
+	if !slices.Equal(policy.DeniedRanges, denied) {
+		t.Errorf("agents learn that %v is denied, want %v", policy.DeniedRanges, denied)
+	}
 	// told waits until the ConfigMap and all pods say that these pods own keys.
 	told := func(members, away, previous string) {
 		t.Helper()
