@@ -1,10 +1,10 @@
 package shard
 
 import (
+	"bytes"
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"io"
 	"math/bits"
 	"slices"
 	"strings"
@@ -156,11 +156,13 @@ func (p Plan) Moved(q Plan) int {
 
 // Hash identifies which slot has which owner.
 func (p Plan) Hash() string {
-	sum := sha256.New()
+	var owners bytes.Buffer
 	for slot := range Slots {
-		_, _ = io.WriteString(sum, p.Owner(slot)+"\n")
+		owners.WriteString(p.Owner(slot))
+		owners.WriteByte('\n')
 	}
-	return hex.EncodeToString(sum.Sum(nil))[:12]
+	sum := sha256.Sum256(owners.Bytes())
+	return hex.EncodeToString(sum[:])[:12]
 }
 
 // index is a member's position in p.members, or -1.

@@ -35,12 +35,19 @@ func (p Plan) Tree() Tree { return treeOf(p.Owner) }
 
 // treeOf arranges the values of all slots.
 func treeOf(value func(slot int) string) Tree {
-	if flat := split(value, 0, Slots); len(flat) <= groupSlots {
-		return Tree{Root: flat}
+	values, ranges := make([]string, Slots), 1
+	for slot := range values {
+		values[slot] = value(slot)
+		if slot > 0 && values[slot] != values[slot-1] {
+			ranges++
+		}
+	}
+	if ranges <= groupSlots {
+		return Tree{Root: split(values, 0, Slots)}
 	}
 	var t Tree
 	for first := 0; first < Slots; first += groupSlots {
-		group := Group{Name: groupName(first / groupSlots), Split: split(value, first, first+groupSlots)}
+		group := Group{Name: groupName(first / groupSlots), Split: split(values, first, first+groupSlots)}
 		t.Groups = append(t.Groups, group)
 		t.Root = append(t.Root, Range{Width: groupSlots, Value: group.Name})
 	}
@@ -59,14 +66,14 @@ func (t Tree) Ranges() int {
 
 // split is the block for the slots from first up to, not including, end. Neighbours with one value share a range. A key
 // of this block never hashes below first, so the first range begins at 0 and needs no range before it.
-func split(value func(slot int) string, first, end int) Split {
+func split(values []string, first, end int) Split {
 	var s Split
-	for slot := first; slot < end; slot++ {
-		if n := len(s); n > 0 && s[n-1].Value == value(slot) {
+	for _, value := range values[first:end] {
+		if n := len(s); n > 0 && s[n-1].Value == value {
 			s[n-1].Width++
 			continue
 		}
-		s = append(s, Range{Width: 1, Value: value(slot)})
+		s = append(s, Range{Width: 1, Value: value})
 	}
 	s[0].Width += first
 	s[len(s)-1].Width = 0
