@@ -180,24 +180,3 @@ func (f Fleet) String() string {
 	}
 	return string(text)
 }
-
-// Holders are the ordinals of the pods that a key is for: its owner, the one that answers if the owner does not, and
-// the owner before the last change. ok is false if nobody owns keys; a pod that does not exist is -1.
-func (f Fleet) Holders(key string) (owner, standIn, previous int, ok bool) {
-	plan, ok := f.Plan()
-	if !ok {
-		return -1, -1, -1, false
-	}
-	of := func(plan shard.Plan) (pod int) {
-		_, _ = fmt.Sscanf(plan.Tree().Owner([]byte(KeyPrefix+key)), "p%d", &pod) // as Name writes it
-		return pod
-	}
-	owner, standIn, previous = of(plan), -1, -1
-	if standIns, ok := plan.StandIns(); ok {
-		standIn = of(standIns)
-	}
-	if before, ok := f.Previous.Plan(); ok {
-		previous = of(before)
-	}
-	return owner, standIn, previous, true
-}

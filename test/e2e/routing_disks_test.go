@@ -148,9 +148,9 @@ func gainsDisk(t *testing.T, s *suite) {
 func slowOwnersDisk(t *testing.T, s *suite) {
 	const disk = "disk1"
 	first, slow := s.target(t, name+"-0"), s.target(t, name+"-2")
-	owners, paths, at := s.owners(t, 3), []string{}, map[string]string{}
+	locator, paths, at := s.owners(t, 3).Locator(), []string{}, map[string]string{}
 	for _, path := range fresh("slow", 1000) {
-		if owner, _, _, ok := owners.Holders("http://" + name + path); ok && owner == 2 {
+		if owner, _, _, ok := locator.Holders("http://" + name + path); ok && owner == 2 {
 			paths = append(paths, path)
 		}
 	}

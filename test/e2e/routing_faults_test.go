@@ -22,9 +22,9 @@ import (
 func (s *suite) noneFails(t *testing.T, fault func()) {
 	t.Helper()
 	s.handedOver(t) // of a change before
-	owners, keys := s.owned(t), 0
+	locator, keys := s.owned(t).Locator(), 0
 	for _, path := range shared {
-		if owner, _, _, ok := owners.Holders("http://" + name + path); ok && owner == 2 {
+		if owner, _, _, ok := locator.Holders("http://" + name + path); ok && owner == 2 {
 			keys++
 		}
 	}

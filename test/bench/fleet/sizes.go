@@ -256,9 +256,10 @@ spec:
 
 // localPath is an object of 4 KiB that the first pod owns.
 func localPath(pods int) string {
+	locator := fleet.Of(pods).Locator()
 	for i := 0; ; i++ {
 		path := fmt.Sprintf("/objects/4096/%d", i)
-		if owner, _, _, _ := fleet.Of(pods).Holders(path); owner == 0 {
+		if owner, _, _, _ := locator.Holders(path); owner == 0 {
 			return path
 		}
 	}
