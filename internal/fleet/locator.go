@@ -35,7 +35,7 @@ func (f Fleet) Locator() (l Locator) {
 func (l Locator) Holders(key string) (owner, standIn, previous int, ok bool) {
 	of := func(tree shard.Tree) int {
 		pod, err := strconv.Atoi(strings.TrimPrefix(tree.Owner([]byte(KeyPrefix+key)), "p")) // as Name writes it
-		if err != nil { // the tree is empty
+		if err != nil {                                                                      // the tree is empty
 			return -1
 		}
 		return pod
@@ -44,4 +44,6 @@ func (l Locator) Holders(key string) (owner, standIn, previous int, ok bool) {
 }
 
 // Holders is that of a [Locator], for a single key.
-func (f Fleet) Holders(key string) (owner, standIn, previous int, ok bool) { return f.Locator().Holders(key) }
+func (f Fleet) Holders(key string) (owner, standIn, previous int, ok bool) {
+	return f.Locator().Holders(key)
+}

@@ -2,47 +2,74 @@ package nginxtest
 
 import (
 	"fmt"
-	"os/exec"
+	"os"
 	"runtime"
 
 	"golang.org/x/sys/unix"
 )
 
-// namespace creates the network namespace, with the loopback device up, and a process that keeps it alive.
+// namespace creates the network namespace, with the loopback device up. The open file keeps it alive.
 func (n *Nginx) namespace() {
 	n.t.Helper()
-	if n.holder != nil {
+	if n.network != nil {
 		return
 	}
-	cmd := exec.Command("unshare", "--net", "sh", "-c", "ip link set lo up && echo ready && exec sleep 3600")
-	ready, err := cmd.StdoutPipe()
-	must(n.t, err)
-	must(n.t, cmd.Start())
-	if _, err := ready.Read(make([]byte, 8)); err != nil {
-		n.t.Fatalf("the network namespace: %v", err)
+	inThread(func() {
+		if err := unix.Unshare(unix.CLONE_NEWNET); err != nil {
+			n.t.Errorf("create a network namespace: %v", err)
+			return
+		}
+		file, err := os.Open("/proc/thread-self/ns/net")
+		if err == nil {
+			n.network = file
+			err = loopbackUp()
+		}
+		if err != nil {
+			n.t.Errorf("the network namespace: %v", err)
+		}
+	})
+	if n.t.Failed() {
+		n.t.FailNow()
 	}
-	n.holder = cmd
-	n.t.Cleanup(func() { _ = cmd.Process.Kill(); _ = cmd.Wait() })
+	n.t.Cleanup(func() { _ = n.network.Close() })
 }
 
-func (n *Nginx) netns() string { return fmt.Sprintf("/proc/%d/ns/net", n.holder.Process.Pid) }
+// loopbackUp sets the loopback device up.
+func loopbackUp() error {
+	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = unix.Close(socket) }()
+	device, err := unix.NewIfreq("lo")
+	if err != nil {
+		return err
+	}
+	device.SetUint16(unix.IFF_UP)
+	return unix.IoctlIfreq(socket, unix.SIOCSIFFLAGS, device)
+}
 
-// inside runs f on a thread in the network namespace. A socket stays in the namespace in which it was created.
+// netns is the path of the network namespace, for other programs.
+func (n *Nginx) netns() string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), n.network.Fd()) }
+
+// inside runs f on a thread in the network namespace. A socket stays in the namespace in which it was created, and a
+// process begins in that of the thread.
 func (n *Nginx) inside(f func()) {
+	inThread(func() {
+		if err := unix.Setns(int(n.network.Fd()), unix.CLONE_NEWNET); err != nil {
+			n.t.Errorf("enter the network namespace: %v", err)
+			return
+		}
+		f()
+	})
+}
+
+// inThread runs f on a thread of its own.
+func inThread(f func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		runtime.LockOSThread() // never unlocked, so that the thread ends with the goroutine
-		fd, err := unix.Open(n.netns(), unix.O_RDONLY|unix.O_CLOEXEC, 0)
-		if err != nil {
-			n.t.Errorf("open the network namespace: %v", err)
-			return
-		}
-		defer func() { _ = unix.Close(fd) }()
-		if err := unix.Setns(fd, unix.CLONE_NEWNET); err != nil {
-			n.t.Errorf("enter the network namespace: %v", err)
-			return
-		}
 		f()
 	}()
 	<-done

@@ -25,7 +25,7 @@ func Connect(t *testing.T, pods ...*Nginx) (addresses map[int]string) {
 	first.ip("link set", bridge, "up")
 	for i, n := range pods[1:] {
 		port := fmt.Sprintf("pod%d", i+1)
-		first.ip("link add", port, "type veth peer name eth0 netns", fmt.Sprint(n.holder.Process.Pid))
+		first.ip("link add", port, "type veth peer name eth0 netns", n.netns())
 		first.ip("link set", port, "master", bridge, "up")
 		n.ip("addr add", addresses[i+1]+"/24 dev eth0")
 		n.ip("link set eth0 up")

@@ -15,13 +15,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -37,9 +37,9 @@ type Nginx struct {
 	t *testing.T
 	// Root is the root file system, as a path on the host.
 	Root string
-	// holder keeps the network namespace alive.
-	holder *exec.Cmd
-	log    *os.File
+	// network is the network namespace.
+	network *os.File
+	log     *os.File
 	// limits are a command that lowers limits and runs nginx.
 	limits []string
 	// master is nginx's master process.
@@ -116,11 +116,20 @@ func (n *Nginx) Mkdir(path string) {
 	must(n.t, os.Chmod(n.Root+path, 0o755|os.ModeSetgid))
 }
 
+// modest takes threads and connections from a configuration that nobody here needs: a pod has them once for its life,
+// while starting nginx takes most of the time of many a test.
+func modest(text string) string {
+	text = usualThreads.ReplaceAllString(text, "$1 threads=4 ")
+	return strings.Replace(text, "worker_connections 16384;", "worker_connections 4096;", 1)
+}
+
+var usualThreads = regexp.MustCompile(`(thread_pool \w+) threads=\d\d `)
+
 // Configure writes nginx.conf and its script, and creates the folders of the disks.
 func (n *Nginx) Configure(text string, disks ...string) {
 	n.t.Helper()
 	must(n.t, os.WriteFile(n.Root+cache.ScriptFile(), []byte(cache.Script), 0o644))
-	must(n.t, os.WriteFile(n.Root+layout.ConfigFile, []byte(text), 0o644))
+	must(n.t, os.WriteFile(n.Root+layout.ConfigFile, []byte(modest(text)), 0o644))
 	for _, disk := range disks {
 		n.Disk(disk)
 	}
@@ -160,14 +169,11 @@ func (n *Nginx) Start() {
 	must(n.t, log.Chown(id, id))
 	must(n.t, os.Chmod(filepath.Dir(log.Name()), 0o755))
 	n.log = log
-	args := slices.Concat(n.limits, []string{
-		"nsenter", "--net=" + n.netns(), "chroot", "--userspec=101:101", n.Root,
-		"nginx", "-c", layout.ConfigFile, "-e", "stderr",
-	})
-	cmd := exec.Command(args[0], args[1:]...)
+	cmd := n.command("-e", "stderr")
 	cmd.Stdout, cmd.Stderr = log, log
-	must(n.t, cmd.Start())
-	n.master = cmd.Process.Pid // the other programs replace themselves with the next one
+	n.inside(func() { err = cmd.Start() })
+	must(n.t, err)
+	n.master = cmd.Process.Pid
 	n.t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
 		_ = cmd.Wait()
@@ -177,18 +183,14 @@ func (n *Nginx) Start() {
 		_ = log.Close()
 	})
 	client := n.Client()
-	deadline := time.Now().Add(10 * time.Second)
-	for {
+	Becomes(n.t, "nginx answers", func() string {
 		response, err := client.Get("http://127.0.0.1:8081/healthz")
-		if err == nil {
-			_ = response.Body.Close()
-			return
+		if err != nil {
+			return fmt.Sprintf("%v\n%s", err, n.Log())
 		}
-		if time.Now().After(deadline) {
-			n.t.Fatalf("nginx does not answer: %v\n%s", err, n.Log())
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
+		_ = response.Body.Close()
+		return "nginx answers"
+	})
 }
 
 // collect takes the place of the agent, to which nginx logs. It does nothing after a call of Agent.
@@ -242,7 +244,7 @@ func (n *Nginx) Inside(args ...string) *exec.Cmd {
 
 // LimitFiles has nginx run with a hard limit on open files. Call it before Start.
 func (n *Nginx) LimitFiles(limit int) {
-	n.limits = []string{"prlimit", fmt.Sprintf("--nofile=%d:%d", limit, limit)}
+	n.limits = []string{"/usr/bin/prlimit", fmt.Sprintf("--nofile=%d:%d", limit, limit)}
 }
 
 // Processes are nginx's master and its children.
@@ -263,14 +265,15 @@ func (n *Nginx) Processes() []int {
 // temporary file only after a client has the response, and fails the test if there is none.
 func (n *Nginx) Cached(key string, disks ...string) (paths []string) {
 	n.t.Helper()
-	for end := time.Now().Add(patience); len(paths) == 0; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			n.t.Fatalf("%s is on no disk", key)
-		}
+	Becomes(n.t, key+" is stored", func() string {
 		for _, disk := range disks {
 			paths = append(paths, n.cached(key, n.Root+layout.DiskDir(disk))...)
 		}
-	}
+		if len(paths) == 0 {
+			return key + " is on no disk"
+		}
+		return key + " is stored"
+	})
 	return paths
 }
 
@@ -305,10 +308,6 @@ func (n *Nginx) Log() string {
 	return string(text)
 }
 
-// patience is how long a client waits for an answer, and a test for a file: much longer than they take on a busy
-// machine.
-const patience = time.Minute
-
 // Client is an HTTP client inside nginx's network namespace.
 func (n *Nginx) Client() *http.Client { return n.ClientFrom(nil) }
 
@@ -331,7 +330,7 @@ func (n *Nginx) dial(local net.IP, address string) (connection net.Conn, err err
 	if host, _, _ := net.SplitHostPort(address); strings.HasSuffix(host, ".sock") {
 		return net.Dial("unix", n.Root+layout.RunDir+"/"+host)
 	}
-	dialer := &net.Dialer{Timeout: 5 * time.Second, LocalAddr: &net.TCPAddr{IP: local}}
+	dialer := &net.Dialer{Timeout: patience, LocalAddr: &net.TCPAddr{IP: local}}
 	n.inside(func() { connection, err = dialer.Dial("tcp", address) })
 	return connection, err
 }
@@ -360,7 +359,7 @@ func (n *Nginx) Listen(address string) net.Listener {
 }
 
 func (n *Nginx) serve(listener net.Listener, handler http.Handler) {
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: 10 * time.Second}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: patience}
 	go func() { _ = server.Serve(listener) }()
 	n.t.Cleanup(func() { _ = server.Close() })
 }
@@ -376,12 +375,13 @@ func (n *Nginx) ListenPacket(address string) net.PacketConn {
 	return connection
 }
 
+// command runs nginx in the root file system, as its user.
 func (n *Nginx) command(args ...string) *exec.Cmd {
-	cmd := exec.Command("nginx", append([]string{"-c", layout.ConfigFile}, args...)...)
-	cmd.Path, cmd.Err = "/usr/sbin/nginx", nil
-	cmd.Dir = "/"
-	cmd.SysProcAttr = &syscall.SysProcAttr{Chroot: n.Root, Credential: &syscall.Credential{Uid: id, Gid: id}}
-	return cmd
+	args = slices.Concat(n.limits, []string{"/usr/sbin/nginx", "-c", layout.ConfigFile}, args)
+	return &exec.Cmd{
+		Path: args[0], Args: args, Dir: "/",
+		SysProcAttr: &syscall.SysProcAttr{Chroot: n.Root, Credential: &syscall.Credential{Uid: id, Gid: id}},
+	}
 }
 
 // Errors returns the lines of a log, or of nginx -t's output, with level warn or above.

@@ -24,7 +24,7 @@ var (
 )
 
 // Patience is how long a client waits for the next bytes. It only ends a test that hangs.
-const Patience = 30 * time.Second
+const Patience = time.Minute
 
 // Client sends the requests of a case over HTTP/1, on one connection for as long as the server keeps it.
 type Client struct {
