@@ -1,6 +1,7 @@
 package nginxtest
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"runtime"
@@ -31,7 +32,12 @@ func (n *Nginx) namespace() {
 	if n.t.Failed() {
 		n.t.FailNow()
 	}
-	n.t.Cleanup(func() { _ = n.network.Close() })
+	n.t.Cleanup(func() {
+		n.networkMutex.Lock()
+		defer n.networkMutex.Unlock()
+		_ = n.network.Close()
+		n.network = nil
+	})
 }
 
 // loopbackUp sets the loopback device up.
@@ -54,14 +60,26 @@ func (n *Nginx) netns() string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(
 
 // inside runs f on a thread in the network namespace. A socket stays in the namespace in which it was created, and a
 // process begins in that of the thread.
-func (n *Nginx) inside(f func()) {
+func (n *Nginx) inside(f func() error) (err error) {
 	inThread(func() {
-		if err := unix.Setns(int(n.network.Fd()), unix.CLONE_NEWNET); err != nil {
-			n.t.Errorf("enter the network namespace: %v", err)
-			return
+		if err = n.enter(); err == nil {
+			err = f()
 		}
-		f()
 	})
+	return err
+}
+
+// enter takes the thread into the network namespace.
+func (n *Nginx) enter() error {
+	n.networkMutex.Lock()
+	defer n.networkMutex.Unlock()
+	if n.network == nil { // a client of the test still dials
+		return errors.New("enter the network namespace: the test is over")
+	}
+	if err := unix.Setns(int(n.network.Fd()), unix.CLONE_NEWNET); err != nil {
+		return fmt.Errorf("enter the network namespace: %w", err)
+	}
+	return nil
 }
 
 // inThread runs f on a thread of its own.

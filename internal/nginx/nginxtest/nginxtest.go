@@ -9,6 +9,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"net/http"
@@ -37,9 +38,10 @@ type Nginx struct {
 	t *testing.T
 	// Root is the root file system, as a path on the host.
 	Root string
-	// network is the network namespace.
-	network *os.File
-	log     *os.File
+	// network is the network namespace. networkMutex guards its end.
+	network      *os.File
+	networkMutex sync.Mutex
+	log          *os.File
 	// limits are a command that lowers limits and runs nginx.
 	limits []string
 	// master is nginx's master process.
@@ -171,8 +173,7 @@ func (n *Nginx) Start() {
 	n.log = log
 	cmd := n.command("-e", "stderr")
 	cmd.Stdout, cmd.Stderr = log, log
-	n.inside(func() { err = cmd.Start() })
-	must(n.t, err)
+	must(n.t, n.inside(cmd.Start))
 	n.master = cmd.Process.Pid
 	n.t.Cleanup(func() {
 		_ = cmd.Process.Signal(syscall.SIGTERM)
@@ -265,12 +266,22 @@ func (n *Nginx) Processes() []int {
 // temporary file only after a client has the response, and fails the test if there is none.
 func (n *Nginx) Cached(key string, disks ...string) (paths []string) {
 	n.t.Helper()
+	folders := make([]string, len(disks))
+	for i, disk := range disks {
+		folders[i] = layout.DiskDir(disk)
+	}
+	return n.CachedIn(key, folders...)
+}
+
+// CachedIn is Cached for the folders of caches.
+func (n *Nginx) CachedIn(key string, folders ...string) (paths []string) {
+	n.t.Helper()
 	Becomes(n.t, key+" is stored", func() string {
-		for _, disk := range disks {
-			paths = append(paths, n.cached(key, n.Root+layout.DiskDir(disk))...)
+		for _, folder := range folders {
+			paths = append(paths, n.cached(key, n.Root+folder)...)
 		}
 		if len(paths) == 0 {
-			return key + " is on no disk"
+			return key + " is nowhere"
 		}
 		return key + " is stored"
 	})
@@ -280,6 +291,8 @@ func (n *Nginx) Cached(key string, disks ...string) (paths []string) {
 // cached returns the files below a folder that hold the response with a key. nginx may rename or remove some meanwhile.
 func (n *Nginx) cached(key, dir string) (paths []string) {
 	n.t.Helper()
+	mark := []byte("\nKEY: " + key + "\n")
+	start := make([]byte, 64<<10) // the key is before the body, which begins within them
 	must(n.t, filepath.WalkDir(dir, func(path string, entry os.DirEntry, err error) error {
 		isTemporary := strings.Contains(filepath.Base(path), ".")
 		if isTemporary || errors.Is(err, fs.ErrNotExist) {
@@ -288,12 +301,19 @@ func (n *Nginx) cached(key, dir string) (paths []string) {
 		if err != nil || !entry.Type().IsRegular() {
 			return err
 		}
-		text, err := os.ReadFile(path)
+		file, err := os.Open(path)
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil
+		} else if err != nil {
+			return err
 		}
-		if bytes.Contains(text, []byte("\nKEY: "+key+"\n")) {
+		defer func() { _ = file.Close() }()
+		size, err := io.ReadFull(file, start)
+		if bytes.Contains(start[:size], mark) {
 			paths = append(paths, path)
+		}
+		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+			return nil
 		}
 		return err
 	}))
@@ -331,7 +351,10 @@ func (n *Nginx) dial(local net.IP, address string) (connection net.Conn, err err
 		return net.Dial("unix", n.Root+layout.RunDir+"/"+host)
 	}
 	dialer := &net.Dialer{Timeout: patience, LocalAddr: &net.TCPAddr{IP: local}}
-	n.inside(func() { connection, err = dialer.Dial("tcp", address) })
+	err = n.inside(func() (err error) {
+		connection, err = dialer.Dial("tcp", address)
+		return err
+	})
 	return connection, err
 }
 
@@ -352,9 +375,10 @@ func (n *Nginx) Listen(address string) net.Listener {
 	n.t.Helper()
 	n.namespace()
 	var listener net.Listener
-	var err error
-	n.inside(func() { listener, err = net.Listen("tcp", address) })
-	must(n.t, err)
+	must(n.t, n.inside(func() (err error) {
+		listener, err = net.Listen("tcp", address)
+		return err
+	}))
 	return listener
 }
 
@@ -369,9 +393,10 @@ func (n *Nginx) ListenPacket(address string) net.PacketConn {
 	n.t.Helper()
 	n.namespace()
 	var connection net.PacketConn
-	var err error
-	n.inside(func() { connection, err = net.ListenPacket("udp", address) })
-	must(n.t, err)
+	must(n.t, n.inside(func() (err error) {
+		connection, err = net.ListenPacket("udp", address)
+		return err
+	}))
 	return connection
 }
 

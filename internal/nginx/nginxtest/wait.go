@@ -13,14 +13,23 @@ const patience = time.Minute
 // after the client has it, writes its log when it likes, and replaces its workers one by one.
 func Becomes(t testing.TB, want string, ask func() string) {
 	t.Helper()
+	got := ""
+	if !Await(patience, func() bool { got = ask(); return got == want }) {
+		t.Fatalf("got %q to the end, want %q", got, want)
+	}
+}
+
+// Await asks until the answer is yes, and returns false if it still is not when the time is up.
+func Await(limit time.Duration, is func() bool) bool {
 	const pause = 5 * time.Millisecond // leaves the processor to whom the test waits for
-	end, ticks := time.After(patience), time.NewTicker(pause)
+	end, ticks := time.After(limit), time.NewTicker(pause)
 	defer ticks.Stop()
-	for got := ask(); got != want; got = ask() {
+	for !is() {
 		select {
 		case <-end:
-			t.Fatalf("got %q to the end, want %q", got, want)
+			return is()
 		case <-ticks.C:
 		}
 	}
+	return true
 }
