@@ -88,11 +88,12 @@ func TestClientLimit(t *testing.T) {
 	rejected := func(report string) bool {
 		return strings.Contains(report, agentapi.TagUncached+":") && strings.Contains(report, " 503 ")
 	}
-	for begun := time.Now(); !slices.ContainsFunc(n.Reports(), rejected); time.Sleep(10 * time.Millisecond) {
-		if time.Since(begun) > 5*time.Second {
-			t.Fatalf("the agent is not told of it: %q", n.Reports())
+	becomes(t, "the agent is told", func() string {
+		if reports := n.Reports(); !slices.ContainsFunc(reports, rejected) {
+			return fmt.Sprintf("the agent is told %q", reports)
 		}
-	}
+		return "the agent is told"
+	})
 }
 
 // from sends a request from an address of the loopback device. It returns the status, and whether there is a

@@ -114,12 +114,26 @@ func requestsOf(t *testing.T, n *nginxtest.Nginx) (all, unanswered int) {
 // occupied waits until nginx has some requests that it has not answered.
 func occupied(t *testing.T, n *nginxtest.Nginx, requests int) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	defer cancel()
-	for got := 0; got < requests+1; { // one more is the question
-		must(t, ctx.Err())
-		_, got = requestsOf(t, n)
-	}
+	becomes(t, "enough requests", func() string {
+		_, unanswered := requestsOf(t, n)
+		if unanswered < requests+1 { // one more is the question
+			return fmt.Sprintf("%d requests of %d", unanswered-1, requests)
+		}
+		return "enough requests"
+	})
+}
+
+// had waits until nginx has had some requests more than before. Each question is a request too.
+func had(t *testing.T, n *nginxtest.Nginx, before, requests int) {
+	t.Helper()
+	questions := 0
+	becomes(t, "enough requests", func() string {
+		all, _ := requestsOf(t, n)
+		if questions++; all < before+questions+requests {
+			return fmt.Sprintf("%d requests of %d", all-before-questions, requests)
+		}
+		return "enough requests"
+	})
 }
 
 // several sends some requests at the same time, and returns a function for how they were answered.

@@ -11,6 +11,7 @@ import (
 
 	"github.com/cachenode/cachenode-operator/internal/agent/cachefile"
 	"github.com/cachenode/cachenode-operator/internal/layout"
+	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest/differential"
 )
 
@@ -29,7 +30,7 @@ func removeCopy(path string) error { return cachefile.Remove(path) }
 func (l *differentialLab) eachCopy(t *testing.T, path string, change func(path string) error) {
 	t.Helper()
 	before := map[string]bool{}
-	for end := time.Now().Add(time.Minute); time.Now().Before(end); {
+	if !nginxtest.Await(time.Minute, func() bool {
 		copies, written := l.look(t, path)
 		isNew := false
 		for file := range copies {
@@ -39,11 +40,10 @@ func (l *differentialLab) eachCopy(t *testing.T, path string, change func(path s
 			isNew = isNew || !before[file]
 			before[file] = true
 		}
-		if !isNew && !written {
-			return
-		}
+		return !isNew && !written
+	}) {
+		t.Errorf("%s is being written all the time", path)
 	}
-	t.Errorf("%s is being written all the time", path)
 }
 
 // unstored is how long a test waits for a response to be stored that may as well not be stored.
@@ -52,7 +52,7 @@ const unstored = time.Second
 // settle waits until an answer is stored in so many copies, beside those in memory, and none is being written.
 func (l *differentialLab) settle(t *testing.T, path, answer string, copies int) {
 	t.Helper()
-	for end := time.Now().Add(unstored); time.Now().Before(end); {
+	nginxtest.Await(unstored, func() bool {
 		answers, written := l.look(t, path)
 		found := 0
 		for file, a := range answers {
@@ -60,10 +60,8 @@ func (l *differentialLab) settle(t *testing.T, path, answer string, copies int) 
 				found++
 			}
 		}
-		if !written && found >= copies {
-			return
-		}
-	}
+		return !written && found >= copies
+	})
 }
 
 // look looks for the pods' files with an object, and returns the answer in each. written is true if one of them is

@@ -31,7 +31,7 @@ type differentialLab struct {
 // start starts the pods, as they are in the first half of the cases.
 func (w differentialWay) start(t *testing.T) *differentialLab {
 	t.Helper()
-	l := &differentialLab{pods: &pods{yaml: w.yaml, asked: map[string]int{}}}
+	l := &differentialLab{pods: &pods{yaml: w.yaml, edit: patient, asked: map[string]int{}}}
 	l.origin, l.failures = &differential.Origin{}, &atomic.Int64{}
 	l.change = func(_ int, in *cache.Input, _ func(path string, content []byte)) {
 		in.Facts.Scripts = !w.noScripts

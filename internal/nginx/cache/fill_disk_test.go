@@ -5,9 +5,7 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
-	"github.com/cachenode/cachenode-operator/internal/agent/cachefile"
 	"github.com/cachenode/cachenode-operator/internal/fleet"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 )
@@ -110,7 +108,7 @@ func TestFillOfExpired(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newPods(t, 2, tt.before)
+			p := newPodsEdited(t, hasty, 2, tt.before)
 			p.reconfigure(t, fleet.Of(1))
 			var paths []string
 			for i := range 30 {
@@ -118,12 +116,10 @@ func TestFillOfExpired(t *testing.T) {
 				p.get(t, 0, paths[i])
 				p.get(t, 0, fmt.Sprintf("/private/%d", i))
 			}
-			paths = append(paths, "/slow-aged")
-			p.get(t, 0, "/slow-aged")
+			paths = append(paths, "/aged/slow")
+			p.get(t, 0, "/aged/slow")
 			for path := range p.asked {
-				for _, file := range p.nginx[0].Cached("http://www.example.com"+path, "disk1", "disk2") {
-					must(t, cachefile.Expire(file, time.Now().Add(-time.Second)))
-				}
+				expire(t, p.nginx[0], "http://www.example.com"+path, "disk1", "disk2")
 			}
 			p.yaml = tt.after
 			p.reconfigure(t, tt.fleet)

@@ -3,6 +3,7 @@ package cache_test
 import (
 	"fmt"
 	"net/http"
+	"os"
 	"strings"
 	"syscall"
 	"testing"
@@ -10,7 +11,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cachenode/cachenode-operator/internal/agent/cachefile"
 	"github.com/cachenode/cachenode-operator/internal/fleet"
+	"github.com/cachenode/cachenode-operator/internal/layout"
 )
 
 // take has a pod take another fleet, and waits until its workers have it.
@@ -19,15 +22,15 @@ func (p *pods) take(t *testing.T, pod int, f fleet.Fleet) {
 	version := p.render(t, pod, f).Version
 	p.configure(t, pod, f)
 	must(t, syscall.Kill(p.nginx[pod].Processes()[0], syscall.SIGHUP))
-	for answers := 0; answers < 8; { // in a row, each over its own connection
-		p.clients[pod].CloseIdleConnections() // they lead to old workers
-		if _, body := ask(t, p.clients[pod], http.MethodGet, "http://127.0.0.1:8081/version"); body == version {
-			answers++
-		} else {
-			answers = 0
-			time.Sleep(20 * time.Millisecond)
+	becomes(t, "eight answers of new workers", func() string { // in a row, each over its own connection
+		for range 8 {
+			p.clients[pod].CloseIdleConnections() // they lead to old workers
+			if _, body := ask(t, p.clients[pod], http.MethodGet, "http://127.0.0.1:8081/version"); body != version {
+				return "version " + body
+			}
 		}
-	}
+		return "eight answers of new workers"
+	})
 	p.clients[pod].CloseIdleConnections()
 }
 
@@ -43,7 +46,11 @@ func (p *pods) reconfigure(t *testing.T, f fleet.Fleet) {
 // that a filled object is asked about once, soon, and then stays as long as any other.
 func TestFillFromThePreviousOwner(t *testing.T) {
 	t.Parallel()
-	p := newPods(t, 3, sharded(""))
+	const filledFor = 5 * time.Minute // instead of ten seconds: the test may take longer
+	p := newPodsEdited(t, func(text string) string {
+		const filled = `"~^(?:HIT|REVALIDATED|STALE)$" `
+		return strings.Replace(patient(text), filled+"10;", fmt.Sprintf("%s%.0f;", filled, filledFor.Seconds()), 1)
+	}, 3, sharded(""))
 	p.reconfigure(t, fleet.Of(2))
 	var paths, moved []string
 	for i := range 60 {
@@ -79,8 +86,16 @@ func TestFillFromThePreviousOwner(t *testing.T) {
 		t.Errorf("a client sees %v", r.Header)
 	}
 	for round := range 2 {
-		time.Sleep(12 * time.Second)
 		for _, path := range moved {
+			// A renewed copy is fresh as long as any other.
+			files := p.nginx[2].Cached("http://www.example.com"+path, "disk1", "disk2")
+			fresh := validFor(t, files[0])
+			if round == 0 && fresh != filledFor || round == 1 && fresh <= filledFor {
+				t.Errorf("round %d, %s: the copy is fresh for %s", round, path, fresh)
+			}
+			if round == 0 {
+				expireFiles(t, files)
+			}
 			p.get(t, 0, path)
 			p.get(t, 0, path)
 		}
@@ -93,13 +108,22 @@ func TestFillFromThePreviousOwner(t *testing.T) {
 				}
 				return fmt.Sprintf("%d requests", p.requests(path))
 			})
-			p.mutex.Lock()
-			if n := p.answered304[path]; strings.HasPrefix(path, "/object") && n != 1 {
+			if n := p.renewals(path); strings.HasPrefix(path, "/object") && n != 1 {
 				t.Errorf("round %d, %s: the origin answered %d times with 304", round, path, n)
 			}
-			p.mutex.Unlock()
 		}
 	}
+}
+
+// validFor is how long the response in a file of nginx's caches is fresh from when it came.
+func validFor(t *testing.T, file string) time.Duration {
+	t.Helper()
+	opened, err := os.Open(file)
+	must(t, err)
+	defer func() { _ = opened.Close() }()
+	header, err := cachefile.Read(opened)
+	must(t, err)
+	return header.ValidUntil.Sub(header.Received)
 }
 
 // TestAnnouncedChange checks that a pod which does not know yet that it owns a key fills it from the owner that it
@@ -156,7 +180,7 @@ func TestFillWithoutThePreviousOwner(t *testing.T) {
 	expired, gone := path("/aged", 0), path("/object", 1)
 	p.get(t, 0, expired)
 	p.get(t, 0, gone)
-	time.Sleep(2 * time.Second)
+	expire(t, p.nginx[0], "http://www.example.com"+expired, "disk1", "disk2")
 	p.reconfigure(t, f)
 	for _, pid := range p.nginx[1].Processes() {
 		must(t, syscall.Kill(pid, syscall.SIGKILL))
@@ -175,19 +199,25 @@ func TestFillWithoutThePreviousOwner(t *testing.T) {
 }
 
 // TestHotObjectsOfOthers checks that the memory tier of each pod takes hot objects of others, without a request to the
-// origin, and that it keeps them renewed.
+// origin, and that it renews them when they have expired.
 func TestHotObjectsOfOthers(t *testing.T) {
 	t.Parallel()
-	p := newPods(t, 3, sharded("  memoryTier: {enabled: true, size: 64Mi, minUses: 2, maxExtraAge: 3s}\n"))
+	p := newPods(t, 3, sharded("  memoryTier: {enabled: true, size: 64Mi, minUses: 2, maxExtraAge: 30s}\n"))
 	path := owned(t, "/hot", 2, 1, 1)[0]
 	for pod := range p.nginx {
 		becomes(t, "memory HIT", func() string { return how(p.get(t, pod, path)) })
 	}
-	for end := time.Now().Add(8 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
-		for pod := range p.nginx {
-			if got := how(p.get(t, pod, path)); !strings.HasPrefix(got, "memory ") {
-				t.Errorf("pod %d: %s", pod, got)
-			}
+	key := "http://www.example.com" + path
+	for range 2 {
+		for pod, n := range p.nginx {
+			expireInMemory(t, n, key)
+			becomes(t, "memory HIT, fresh true", func() string {
+				got := how(p.get(t, pod, path))
+				if !strings.HasPrefix(got, "memory ") {
+					t.Errorf("pod %d: %s", pod, got)
+				}
+				return fmt.Sprintf("%s, fresh %t", got, validFor(t, n.CachedIn(key, layout.MemoryTierCache)[0]) > 0)
+			})
 		}
 	}
 	if n := p.requests(path); n != 1 {

@@ -24,8 +24,9 @@ type pods struct {
 	addresses map[int]string
 	clients   []*http.Client
 	yaml      string
-	// change changes what a pod's configuration is rendered from; nil for nothing.
+	// change changes what a pod's configuration is rendered from; nil for nothing. edit edits what is rendered.
 	change change
+	edit   func(text string) string
 
 	mutex sync.Mutex
 	// answer answers a request in place of the origin, or returns false. It runs with the mutex.
@@ -91,10 +92,18 @@ func ownerOf(t *testing.T, f fleet.Fleet, path string) int {
 // change changes the input of a pod. write writes a file for its nginx.
 type change func(pod int, in *cache.Input, write func(path string, content []byte))
 
-// newPods starts count pods, all of which own keys.
+// newPods starts count pods, all of which own keys, and which wait for each other as long as a test does.
 func newPods(t *testing.T, count int, yaml string, changes ...change) *pods {
 	t.Helper()
-	p := &pods{yaml: yaml, asked: map[string]int{}, answered304: map[string]int{}}
+	return newPodsEdited(t, patient, count, yaml, changes...)
+}
+
+// newPodsEdited is newPods with configurations that are edited.
+func newPodsEdited(
+	t *testing.T, edit func(text string) string, count int, yaml string, changes ...change,
+) *pods {
+	t.Helper()
+	p := &pods{yaml: yaml, edit: edit, asked: map[string]int{}, answered304: map[string]int{}}
 	for _, c := range changes {
 		p.change = c
 	}
@@ -132,7 +141,7 @@ func (p *pods) render(t *testing.T, pod int, f fleet.Fleet) cache.Config {
 func (p *pods) configure(t *testing.T, pod int, f fleet.Fleet) {
 	t.Helper()
 	config := p.render(t, pod, f)
-	p.nginx[pod].Configure(config.Text, disks(config.Text)...)
+	p.nginx[pod].Configure(p.edit(config.Text), disks(config.Text)...)
 }
 
 // origin answers with the path, counts requests, and has validators for all paths but those with /plain.
@@ -141,12 +150,13 @@ func (p *pods) origin(w http.ResponseWriter, r *http.Request) {
 		reflect(w, r)
 		return
 	}
-	if strings.HasPrefix(r.URL.Path, "/slow") {
-		time.Sleep(1500 * time.Millisecond)
+	p.locked(func() { p.asked[r.URL.Path]++ })
+	isSlowRenewal := strings.HasSuffix(r.URL.Path, "/slow") && r.Header.Get("If-None-Match") != ""
+	if strings.HasPrefix(r.URL.Path, "/slow") || isSlowRenewal {
+		p.outlast()
 	}
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	p.asked[r.URL.Path]++
 	if p.answer != nil && p.answer(w, r) {
 		return
 	}
@@ -161,7 +171,7 @@ func (p *pods) origin(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if strings.HasPrefix(r.URL.Path, "/private") { // nobody else may have the second response
-		w.Header().Set("Cache-Control", "max-age=1")
+		w.Header().Set("Cache-Control", "max-age=60")
 		if p.asked[r.URL.Path] > 1 {
 			w.Header().Set("Cache-Control", "max-age=600")
 			w.Header().Set("X-Accel-Expires", "0")
@@ -183,11 +193,19 @@ func (p *pods) origin(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.WriteString(w, large(r.URL.Path))
 		return
 	}
-	if strings.Contains(r.URL.Path, "aged") {
-		w.Header().Set("Cache-Control", "max-age=1")
-	}
 	w.Header().Set("Content-Length", fmt.Sprint(len(r.URL.Path)+3000))
 	_, _ = io.WriteString(w, r.URL.Path+strings.Repeat(".", 3000))
+}
+
+// outlast returns when nginx has waited for somebody who says nothing, longer than for a pod with a configuration that
+// is [hasty].
+func (p *pods) outlast() {
+	connection, err := p.nginx[0].Dial(silentAddress)
+	if err != nil {
+		panic(err)
+	}
+	_, _ = io.Copy(io.Discard, connection)
+	_ = connection.Close()
 }
 
 // answers has the origin answer by a function.
@@ -232,10 +250,14 @@ func (p *pods) get(t *testing.T, pod int, path string, headers ...string) *http.
 	return r
 }
 
+// locators are those of the fleets that tests have asked about, by the fleets' texts.
+var locators sync.Map
+
 // owners are the owner of a path and its stand-in.
 func owners(t *testing.T, f fleet.Fleet, path string) (owner, standIn int) {
 	t.Helper()
-	owner, standIn, _, ok := f.Holders("http://www.example.com" + path)
+	locator, _ := locators.LoadOrStore(f.String(), sync.OnceValue(f.Locator))
+	owner, standIn, _, ok := locator.(func() fleet.Locator)().Holders("http://www.example.com" + path)
 	if !ok {
 		t.Fatal("nobody owns keys")
 	}

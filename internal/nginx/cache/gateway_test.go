@@ -8,7 +8,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
@@ -21,6 +20,7 @@ import (
 // TestGatewayIsTransparent checks what of a response reaches a client, and what of a request reaches the origin,
 // through the gateway.
 func TestGatewayIsTransparent(t *testing.T) {
+	t.Parallel()
 	var request atomic.Pointer[http.Request]
 	headers := map[string]string{}
 	client := startWith(t, func(w http.ResponseWriter, r *http.Request) {
@@ -99,11 +99,12 @@ func TestGatewayIsTransparent(t *testing.T) {
 }
 
 // TestExpiredIsRevalidated checks that the conditions of the cache reach the origin through the gateway, and that a 304
-// renews the object for its windows too.
+// renews the object.
 func TestExpiredIsRevalidated(t *testing.T) {
+	t.Parallel()
 	var conditions atomic.Int64
-	client := startWith(t, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Cache-Control", "max-age=1")
+	n := start(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", "max-age=60")
 		w.Header().Set("ETag", `"a"`)
 		if r.Header.Get("If-None-Match") == `"a"` {
 			conditions.Add(1)
@@ -112,13 +113,20 @@ func TestExpiredIsRevalidated(t *testing.T) {
 		}
 		_, _ = fmt.Fprint(w, "text")
 	})
+	client := n.Client() // on one connection, so one worker answers one request after another
 	var got []string
-	for range 3 {
-		r, body := ask(t, client, http.MethodGet, example)
-		got = append(got, r.Header.Get("X-Cache")+" "+body+" "+r.Header.Get("Cache-Control"))
-		time.Sleep(2100 * time.Millisecond) // nginx's clock has whole seconds
+	for round := range 3 {
+		for range 2 {
+			r, body := ask(t, client, http.MethodGet, example)
+			got = append(got, r.Header.Get("X-Cache")+" "+body+" "+r.Header.Get("Cache-Control"))
+		}
+		expire(t, n, "http://www.example.com/object")
+		if round == 1 { // the gateway keeps the answer for a second
+			expireKept(t, n, "/object", `"a"`)
+		}
 	}
-	want := []string{"MISS text max-age=1", "REVALIDATED text max-age=1", "REVALIDATED text max-age=1"}
+	const same = " text max-age=60"
+	want := []string{"MISS" + same, "HIT" + same, "REVALIDATED" + same, "HIT" + same, "REVALIDATED" + same, "HIT" + same}
 	if diff := cmp.Diff(want, got); diff != "" || conditions.Load() != 2 {
 		t.Errorf("%d conditions (-want +got)\n%s", conditions.Load(), diff)
 	}
@@ -126,6 +134,7 @@ func TestExpiredIsRevalidated(t *testing.T) {
 
 // TestRetriesCountOnce checks that the gateway's attempts are all that the origin gets.
 func TestRetriesCountOnce(t *testing.T) {
+	t.Parallel()
 	var attempts atomic.Int64
 	fails := func(http.ResponseWriter, *http.Request) {
 		attempts.Add(1)
@@ -153,6 +162,7 @@ func TestRetriesCountOnce(t *testing.T) {
 // TestOwnResponsesAreNotShared checks that each client gets its own response, if the origin says that nobody else may
 // have it, and that waiting for the first does not lead to another outcome.
 func TestOwnResponsesAreNotShared(t *testing.T) {
+	t.Parallel()
 	for _, own := range []string{
 		"X-Accel-Expires: 0", "X-Accel-Expires: 00", "Cache-Control: private", "Vary: *",
 		"Set-Cookie: a=b", "Expires: 0", "Expires: Thu, 01 Jan 1970 00:00:00 GMT", "Cache-Control: max-age=-1",
@@ -162,17 +172,18 @@ func TestOwnResponsesAreNotShared(t *testing.T) {
 		t.Run(own, func(t *testing.T) {
 			t.Parallel()
 			var count atomic.Int64
-			client := startWith(t, func(w http.ResponseWriter, _ *http.Request) {
+			n := start(t, func(w http.ResponseWriter, _ *http.Request) {
 				if n := count.Add(1); n > 1 {
 					w.Header().Set(header, value)
 					_, _ = fmt.Fprint(w, n)
 					return
 				}
-				w.Header().Set("Cache-Control", "max-age=1, must-revalidate")
+				w.Header().Set("Cache-Control", "max-age=60, must-revalidate")
 				_, _ = io.WriteString(w, "1")
 			})
+			client := n.Client()
 			ask(t, client, http.MethodGet, example)
-			time.Sleep(2100 * time.Millisecond) // nginx's clock has whole seconds
+			expire(t, n, "http://www.example.com/object")
 			var clients sync.WaitGroup
 			var bodies sync.Map
 			const all = 20
@@ -194,11 +205,12 @@ func TestOwnResponsesAreNotShared(t *testing.T) {
 
 // TestNotFoundReplacesAnObject checks that a status of cache.valid replaces an expired object, and is stored itself.
 func TestNotFoundReplacesAnObject(t *testing.T) {
-	s, client := startScripted(t)
-	s.store(t, client, "", "max-age=1")
-	s.answer.Store("404")
+	t.Parallel()
+	s := startScripted(t)
+	s.store(t, "/object", "max-age=60")
+	s.say("/object", "404")
 	for _, want := range []string{"404 EXPIRED", "404 HIT"} {
-		r, _ := ask(t, client, http.MethodGet, example)
+		r, _ := s.get(t, "/object")
 		if got := fmt.Sprint(r.StatusCode, " ", r.Header.Get("X-Cache")); got != want {
 			t.Errorf("got %s, want %s", got, want)
 		}
@@ -208,6 +220,7 @@ func TestNotFoundReplacesAnObject(t *testing.T) {
 // TestStrictObjectsStayOnDisk checks that the memory tier copies no object that may not be served stale, because a copy
 // can outlive the object's freshness.
 func TestStrictObjectsStayOnDisk(t *testing.T) {
+	t.Parallel()
 	n, config := threeDisksWithTier(t, "{enabled: true, size: 64Mi, minUses: 1}")
 	n.Configure(config.Text, "disk1", "disk2", "disk3")
 	n.Mkdir(layout.MemoryTierDir)
@@ -217,7 +230,6 @@ func TestStrictObjectsStayOnDisk(t *testing.T) {
 	}))
 	n.Start()
 	client := n.Client()
-	last := ""
 	get := func(control string) string {
 		r, _ := ask(t, client, http.MethodGet, example+"?control="+control)
 		if got := r.Header.Get("Cache-Control"); got != control {
@@ -226,22 +238,19 @@ func TestStrictObjectsStayOnDisk(t *testing.T) {
 		return place(r)
 	}
 	strict := []string{"max-age=60,must-revalidate", "max-age=60,proxy-revalidate", "s-maxage=60"}
-	for end := time.Now().Add(time.Minute); last != "HIT memory" && time.Now().Before(end); {
+	becomes(t, "HIT memory", func() string {
 		for _, control := range strict {
 			if got := get(control); strings.HasSuffix(got, "memory") {
 				t.Fatalf("%s comes from %s", control, got)
 			}
 		}
-		last = get("max-age=60") // asked for as often
-		time.Sleep(20 * time.Millisecond)
-	}
-	if last != "HIT memory" {
-		t.Errorf("the object with max-age comes from %s", last)
-	}
+		return get("max-age=60") // asked for as often
+	})
 }
 
 // TestAllDisksFailed checks that nginx serves from the origin when there is no disk, and thus no gateway.
 func TestAllDisksFailed(t *testing.T) {
+	t.Parallel()
 	n := nginxtest.New(t)
 	in := decode(t, []byte(threeDisks))
 	in.Facts.Failed = []string{"disk1", "disk2", "disk3"}

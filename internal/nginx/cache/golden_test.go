@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -76,6 +77,7 @@ func goldenFiles(t *testing.T) map[string]string {
 }
 
 func TestGolden(t *testing.T) {
+	t.Parallel()
 	for golden, file := range goldenFiles(t) {
 		t.Run(filepath.Base(golden), func(t *testing.T) {
 			data, err := os.ReadFile(file)
@@ -136,11 +138,25 @@ func checkWithNginx(t *testing.T, config cache.Config) {
 	}
 }
 
+// selfSigned are a certificate for a name and its key, which all tests share: they take a processor tenths of a second.
+func selfSigned(t *testing.T, name string) (certificate, key []byte) {
+	t.Helper()
+	create := sync.OnceValues(func() ([2][]byte, error) {
+		certificate, key, err := cert.GenerateSelfSignedCertKey(name, nil, nil)
+		return [2][]byte{certificate, key}, err
+	})
+	known, _ := certificatesByName.LoadOrStore(name, create)
+	both, err := known.(func() ([2][]byte, error))()
+	must(t, err)
+	return both[0], both[1]
+}
+
+var certificatesByName sync.Map
+
 // writeCertificate writes a certificate for the listener.
 func writeCertificate(t *testing.T, n *nginxtest.Nginx) {
 	t.Helper()
-	certificate, key, err := cert.GenerateSelfSignedCertKey("www.example.com", nil, nil)
-	must(t, err)
+	certificate, key := selfSigned(t, "www.example.com")
 	must(t, os.WriteFile(n.Root+layout.ListenerCertificate(certificateHash), certificate, 0o644))
 	must(t, os.WriteFile(n.Root+layout.ListenerKey(certificateHash), key, 0o644))
 }
@@ -148,8 +164,7 @@ func writeCertificate(t *testing.T, n *nginxtest.Nginx) {
 // writePeerCertificate writes the certificate that all pods show to each other, which is its own authority here.
 func writePeerCertificate(t *testing.T, n *nginxtest.Nginx) {
 	t.Helper()
-	certificate, key, err := cert.GenerateSelfSignedCertKey(naming.PeerName("default", "edge"), nil, nil)
-	must(t, err)
+	certificate, key := selfSigned(t, naming.PeerName("default", "edge"))
 	must(t, os.WriteFile(n.Root+layout.PeerCertificate(certificateHash), certificate, 0o644))
 	must(t, os.WriteFile(n.Root+layout.PeerAuthority(certificateHash), certificate, 0o644))
 	must(t, os.WriteFile(n.Root+layout.PeerKey(certificateHash), key, 0o644))
@@ -204,6 +219,7 @@ func TestArticle(t *testing.T) {
 
 // TestCheck checks that the operator's trial, which leaves the ranges out, refuses what rendering refuses.
 func TestCheck(t *testing.T) {
+	t.Parallel()
 	for name, change := range map[string]func(*v1alpha1.CacheNodeSpec){
 		"nothing is wrong": func(*v1alpha1.CacheNodeSpec) {},
 		"a host":           func(s *v1alpha1.CacheNodeSpec) { s.Hosts = []v1alpha1.Hostname{"a;b\n"} },

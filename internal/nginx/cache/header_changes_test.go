@@ -4,27 +4,22 @@ import (
 	"net/http"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 )
 
-// becomes asks until the answer is the one that is wanted.
+// becomes is [nginxtest.Becomes].
 func becomes(t *testing.T, want string, ask func() string) {
 	t.Helper()
-	got := ask()
-	for end := time.Now().Add(time.Minute); got != want; got = ask() {
-		if time.Now().After(end) {
-			t.Fatalf("got %q to the end, want %q", got, want)
-		}
-		time.Sleep(10 * time.Millisecond)
-	}
+	nginxtest.Becomes(t, want, ask)
 }
 
 // TestHeaderChanges checks headers of requests and responses, from the origin, a disk, memory and past the caches.
 func TestHeaderChanges(t *testing.T) {
+	t.Parallel()
 	const awkward = `a "b" \ c; {d} #`
 	var request atomic.Pointer[http.Request]
 	client := startWith(t, func(w http.ResponseWriter, r *http.Request) {

@@ -172,6 +172,7 @@ func TestForgedHost(t *testing.T) {
 
 // TestScheme checks that the origin gets the scheme only if it is in the key, or if there is only one.
 func TestScheme(t *testing.T) {
+	t.Parallel()
 	for name, tt := range map[string]struct {
 		key  []v1alpha1.KeyPart
 		tls  bool

@@ -39,10 +39,7 @@ func TestNotesOfBytes(t *testing.T) {
 			for range others {
 				say(tt.other, "")
 			}
-			for i, now := 0, 0; now < before+i+2*others; i++ { // each asks the gateway once, and waits on
-				must(t, t.Context().Err())
-				now, _ = requestsOf(t, n)
-			}
+			had(t, n, before, 2*others) // each asks the gateway once, and waits on
 			occupied(t, n, 2+others)
 			if got := h.asked.Load(); got != 2 {
 				t.Errorf("the origin got %d requests, want 2", got)

@@ -15,6 +15,14 @@ import (
 // start runs nginx with threeDisks, changed by some functions, and an origin.
 func start(t *testing.T, handler http.HandlerFunc, changes ...func(*v1alpha1.CacheNodeSpec)) *nginxtest.Nginx {
 	t.Helper()
+	return startEdited(t, asRendered, handler, changes...)
+}
+
+// startEdited is start with a configuration that is edited.
+func startEdited(
+	t *testing.T, edit func(text string) string, handler http.HandlerFunc, changes ...func(*v1alpha1.CacheNodeSpec),
+) *nginxtest.Nginx {
+	t.Helper()
 	n := nginxtest.New(t)
 	in := decode(t, []byte(threeDisks))
 	for _, change := range changes {
@@ -25,7 +33,7 @@ func start(t *testing.T, handler http.HandlerFunc, changes ...func(*v1alpha1.Cac
 	}
 	config, err := cache.Render(in)
 	must(t, err)
-	n.Configure(config.Text, "disk1", "disk2", "disk3")
+	n.Configure(edit(config.Text), "disk1", "disk2", "disk3")
 	if strings.Contains(config.Text, layout.MemoryTierDir) {
 		n.Mkdir(layout.MemoryTierDir)
 	}
@@ -46,6 +54,7 @@ func startWith(t *testing.T, handler http.HandlerFunc, changes ...func(*v1alpha1
 const example = "http://127.0.0.1:8080/object"
 
 func TestStoredObjectsAnswerRanges(t *testing.T) {
+	t.Parallel()
 	client := startWith(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "0123456789") })
 	ask(t, client, http.MethodGet, example)
 	r, body := ask(t, client, http.MethodGet, example, "Range: bytes=3-5")
@@ -57,6 +66,7 @@ func TestStoredObjectsAnswerRanges(t *testing.T) {
 // TestIfModifiedSince checks that a date later than Last-Modified means "not modified" too, and that a later date does
 // not outweigh an entity tag that does not match.
 func TestIfModifiedSince(t *testing.T) {
+	t.Parallel()
 	const modified, later, earlier = "Mon, 23 Nov 2026 10:00:00 GMT", "Mon, 23 Nov 2026 11:00:00 GMT",
 		"Mon, 23 Nov 2026 09:00:00 GMT"
 	client := startWith(t, func(w http.ResponseWriter, _ *http.Request) {
@@ -79,6 +89,7 @@ func TestIfModifiedSince(t *testing.T) {
 }
 
 func TestVaryWithAStarIsNotStored(t *testing.T) {
+	t.Parallel()
 	var vary string
 	client := startWith(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Vary", vary)
@@ -97,6 +108,7 @@ func TestVaryWithAStarIsNotStored(t *testing.T) {
 }
 
 func TestDateIsTheOrigins(t *testing.T) {
+	t.Parallel()
 	const date = "Mon, 23 Nov 2026 10:00:00 GMT"
 	client := startWith(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Date", date)

@@ -22,6 +22,7 @@ import (
 
 // TestHTTPSOrigin runs a TLS origin whose certificate is right, of another authority, or for another name.
 func TestHTTPSOrigin(t *testing.T) {
+	t.Parallel()
 	authority, key := newAuthority(t)
 	stranger, _ := newAuthority(t)
 	tests := map[string]struct {

@@ -26,7 +26,8 @@ func TestFewOpenFiles(t *testing.T) {
 	in.Facts.Cores, in.Facts.OpenFiles = 1, limit
 	config, err := cache.Render(in)
 	must(t, err)
-	n.Configure(config.Text, "disk1", "disk2", "disk3")
+	// nginx keeps the connections of clients that do not read for as long as the test does.
+	n.Configure(strings.Replace(config.Text, "http {\n", "http {\n    send_timeout 1h;\n", 1), "disk1", "disk2", "disk3")
 	n.Serve("127.0.0.1:9000", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Cache-Control", "max-age=3600")
 		_, _ = io.WriteString(w, strings.Repeat("0123456789abcdef", 1<<20)) // more than sockets hold

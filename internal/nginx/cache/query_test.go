@@ -18,6 +18,7 @@ import (
 
 // TestQuery checks that nginx computes the same arguments as Counted, for the key, the disk and the origin.
 func TestQuery(t *testing.T) {
+	t.Parallel()
 	words := []string{"a=1", "b", "fbclid=x", "utm_a=y", "utm_b", "id=7", "page=2", "pagex", "", "a.b[]=1", "x%20y=%26"}
 	var queries []string
 	random := rand.New(rand.NewPCG(1, 2))
@@ -138,6 +139,7 @@ func TestLongNames(t *testing.T) {
 
 // TestQueryInMemory checks that requests that differ in what does not count share a copy in memory.
 func TestQueryInMemory(t *testing.T) {
+	t.Parallel()
 	client := startWith(t, text, inMemory, func(spec *v1alpha1.CacheNodeSpec) {
 		spec.Cache.Query = &v1alpha1.Query{Drop: []v1alpha1.NamePattern{"utm_*"}}
 	})
@@ -150,6 +152,7 @@ func TestQueryInMemory(t *testing.T) {
 // TestBypass checks that a request with one of the cookies or headers gets the origin's response, which nobody else
 // gets.
 func TestBypass(t *testing.T) {
+	t.Parallel()
 	for name, changes := range map[string][]func(*v1alpha1.CacheNodeSpec){
 		"disks alone": nil, "memory tier": {inMemory}, "slices": {inSlices},
 	} {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agent/cachefile"
+	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 )
 
@@ -61,10 +62,29 @@ func (h *hanging) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "new")
 }
 
-// expire has a stored object expire an hour ago: more than staleWhileRevalidate, and less than staleIfError.
-func expire(t *testing.T, n *nginxtest.Nginx, key string) {
+// expire has a stored object expire an hour ago: more than staleWhileRevalidate, and less than staleIfError. nginx
+// reads that in the object's file at each request.
+func expire(t *testing.T, n *nginxtest.Nginx, key string, disks ...string) {
 	t.Helper()
-	for _, file := range n.Cached(key, "disk1", "disk2", "disk3") {
+	if len(disks) == 0 {
+		disks = []string{"disk1", "disk2", "disk3"}
+	}
+	expireFiles(t, n.Cached(key, disks...))
+}
+
+// expireKept is expire for what the gateway keeps, for the requests that wait for a renewal with a condition of the
+// cache, or none.
+func expireKept(t *testing.T, n *nginxtest.Nginx, path, condition string) {
+	t.Helper()
+	const host = "www.example.com"
+	expireFiles(t, n.CachedIn("GET http "+host+" "+host+path+" "+condition+" ",
+		layout.RefreshDir("disk1"), layout.RefreshDir("disk2"), layout.RefreshDir("disk3")))
+}
+
+// expireFiles is expire for files of nginx's caches.
+func expireFiles(t *testing.T, files []string) {
+	t.Helper()
+	for _, file := range files {
 		must(t, cachefile.Expire(file, time.Now().Add(-time.Hour)))
 	}
 }

@@ -1,6 +1,7 @@
 package cache_test
 
 import (
+	"fmt"
 	"io"
 	"net/http"
 	"strconv"
@@ -8,25 +9,41 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/layout"
+	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 )
 
-// scripted is an origin that answers as the test says: "close" closes the connection, a number is a status, and
-// anything else is the Cache-Control of an object.
+// scripted is an origin that answers for each path as the test says: "close" closes the connection, a number is a
+// status, and anything else is the Cache-Control of an object.
 type scripted struct {
-	answer atomic.Value
-	count  atomic.Int64
-	delay  time.Duration
+	nginx  *nginxtest.Nginx
+	client *http.Client
+
+	mutex   sync.Mutex
+	answers map[string]string
+	asked   map[string]int
+	// held is closed when the origin may answer; nil if it may at once.
+	held chan struct{}
 }
 
-func (s *scripted) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
-	s.count.Add(1)
-	time.Sleep(s.delay)
-	answer := s.answer.Load().(string)
+func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mutex.Lock()
+	s.asked[r.URL.Path]++
+	held := s.held
+	s.mutex.Unlock()
+	if held != nil {
+		select {
+		case <-held:
+		case <-r.Context().Done():
+		}
+	}
+	s.mutex.Lock()
+	answer := s.answers[r.URL.Path]
+	s.mutex.Unlock()
 	if answer == "close" {
 		panic(http.ErrAbortHandler)
 	}
@@ -41,44 +58,70 @@ func (s *scripted) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	_, _ = io.WriteString(w, "object of "+answer)
 }
 
-// startScripted is startWith for a scripted origin.
-func startScripted(t *testing.T, changes ...func(*v1alpha1.CacheNodeSpec)) (*scripted, *http.Client) {
+// startScripted is start for a scripted origin. nginx waits for renewals as long as a test does.
+func startScripted(t *testing.T, changes ...func(*v1alpha1.CacheNodeSpec)) *scripted {
 	t.Helper()
-	s := &scripted{}
-	return s, startWith(t, s.ServeHTTP, changes...)
+	s := &scripted{answers: map[string]string{}, asked: map[string]int{}}
+	s.nginx = startEdited(t, patientRenewals, s.ServeHTTP, changes...)
+	s.client = s.nginx.Client()
+	return s
 }
 
-// store has an object stored under a path, and waits until it has expired.
-func (s *scripted) store(t *testing.T, client *http.Client, path, control string) {
+// say has the origin answer for a path from now on.
+func (s *scripted) say(path, answer string) {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.answers[path] = answer
+}
+
+// requests is how many requests the origin got for a path.
+func (s *scripted) requests(path string) int {
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	return s.asked[path]
+}
+
+// get asks for a path.
+func (s *scripted) get(t *testing.T, path string) (*http.Response, string) {
 	t.Helper()
-	s.answer.Store(control)
-	if r, _ := ask(t, client, http.MethodGet, example+path); r.Header.Get("X-Cache") != "MISS" {
+	return ask(t, s.client, http.MethodGet, "http://127.0.0.1:8080"+path)
+}
+
+// store has an object stored under a path, and expire.
+func (s *scripted) store(t *testing.T, path, control string) {
+	t.Helper()
+	s.say(path, control)
+	if r, _ := s.get(t, path); r.Header.Get("X-Cache") != "MISS" {
 		t.Fatalf("the first is a %s", r.Header.Get("X-Cache"))
 	}
-	time.Sleep(2100 * time.Millisecond) // nginx's clock has whole seconds
+	expire(t, s.nginx, "http://www.example.com"+path)
 }
 
+// TestStaleIfError checks which objects that expired an hour ago are served if the origin fails.
 func TestStaleIfError(t *testing.T) {
-	s, client := startScripted(t)
+	t.Parallel()
+	s := startScripted(t)
 	for control, stale := range map[string]bool{
-		"max-age=1":                      true,
-		"max-age=1, stale-if-error=60":   true,
-		"max-age=1, stale-if-error=0":    false,
-		"max-age=1, must-revalidate":     false,
-		"max-age=1, proxy-revalidate":    false,
-		"max-age=60, s-maxage=1":         false,
-		"max-age=1, Must-Revalidate, ab": false,
+		"max-age=60":                      true,
+		"max-age=60, stale-if-error=7200": true,
+		"max-age=60, stale-if-error=60":   false,
+		"max-age=60, stale-if-error=0":    false,
+		"max-age=60, must-revalidate":     false,
+		"max-age=60, proxy-revalidate":    false,
+		"max-age=60, s-maxage=90":         false,
+		"max-age=60, Must-Revalidate, ab": false,
 	} {
 		t.Run(control, func(t *testing.T) {
+			t.Parallel()
 			path := "/" + strings.NewReplacer(" ", "", ",", "/").Replace(control)
-			s.store(t, client, path, control)
+			s.store(t, path, control)
 			for answer, status := range map[string]int{"close": 502, "500": 500, "502": 502, "503": 503, "504": 504} {
-				s.answer.Store(answer)
+				s.say(path, answer)
 				want := "status " + answer
 				if stale {
 					status, want = http.StatusOK, "object of "+control
 				}
-				r, body := ask(t, client, http.MethodGet, example+path)
+				r, body := s.get(t, path)
 				if r.StatusCode != status || (answer != "close" && body != want) {
 					t.Errorf("the origin answers %s: %d, %s, %q; want %d and %q",
 						answer, r.StatusCode, r.Header.Get("X-Cache"), body, status, want)
@@ -91,12 +134,13 @@ func TestStaleIfError(t *testing.T) {
 // TestStaleIfErrorBehindMemory checks that the mirror requests for the memory tier take nothing from the request of the
 // client.
 func TestStaleIfErrorBehindMemory(t *testing.T) {
-	s, client := startScripted(t, inMemory)
-	const control = "max-age=1"
-	s.store(t, client, "", control)
-	s.answer.Store("500")
+	t.Parallel()
+	s := startScripted(t, inMemory)
+	const path, control = "/object", "max-age=1"
+	s.store(t, path, control)
+	s.say(path, "500")
 	for range 5 {
-		if r, body := ask(t, client, http.MethodGet, example); r.StatusCode != http.StatusOK || body != "object of "+control {
+		if r, body := s.get(t, path); r.StatusCode != http.StatusOK || body != "object of "+control {
 			t.Errorf("status %d, %s of %s, %q", r.StatusCode, r.Header.Get("X-Cache"), r.Header.Get("X-Cache-Disk"), body)
 		}
 	}
@@ -108,117 +152,126 @@ func inMemory(spec *v1alpha1.CacheNodeSpec) {
 	spec.MemoryTier.MinUses, spec.MemoryTier.MaxExtraAge = new(int32(1)), "30s"
 }
 
+// withdrawn are the answers by which an origin withdraws an object, and none of which is stored.
+var withdrawn = []string{"403", "404", "410", "451", "no-store"}
+
 // TestWithdrawn checks that clients get an object no longer than staleWhileRevalidate after its end if the origin says
 // that it is gone, even if many ask all the time and the answer is not stored.
 func TestWithdrawn(t *testing.T) {
-	s, client := startScripted(t, func(spec *v1alpha1.CacheNodeSpec) { spec.Cache.StaleWhileRevalidate = "1s" })
-	for _, answer := range []string{"403", "404", "410", "451", "no-store"} {
-		s.store(t, client, "/"+answer, "max-age=1")
-		s.answer.Store(answer)
-		var clients sync.WaitGroup
-		var old atomic.Int64
-		var last atomic.Value
-		end := time.Now().Add(3 * time.Second)
-		for range 8 {
-			clients.Go(func() {
-				for time.Now().Before(end) {
-					r, body := ask(t, client, http.MethodGet, example+"/"+answer)
-					if body == "object of max-age=1" && time.Now().After(end.Add(-time.Second)) {
-						old.Add(1)
-						last.Store(r.Header.Get("X-Cache"))
+	t.Parallel()
+	s := startScripted(t, func(spec *v1alpha1.CacheNodeSpec) { spec.Cache.StaleWhileRevalidate = "1s" })
+	for _, answer := range withdrawn {
+		t.Run(answer, func(t *testing.T) {
+			t.Parallel()
+			path := "/" + answer
+			s.store(t, path, "max-age=60")
+			s.say(path, answer)
+			var clients sync.WaitGroup
+			var old atomic.Int64
+			var last atomic.Value
+			for range 8 {
+				clients.Go(func() {
+					for range 40 {
+						if r, body := s.get(t, path); body == "object of max-age=60" {
+							old.Add(1)
+							last.Store(r.Header.Get("X-Cache"))
+						}
 					}
-				}
-			})
-		}
-		clients.Wait()
-		if old.Load() > 0 {
-			t.Errorf("the origin answers %s, and %d requests got the old object, as %v", answer, old.Load(), last.Load())
-		}
+				})
+			}
+			clients.Wait()
+			if old.Load() > 0 {
+				t.Errorf("%d requests got the old object, as %v", old.Load(), last.Load())
+			}
+		})
 	}
 }
 
-// TestWithdrawnFromMemory is TestWithdrawn for objects that are in memory when the origin withdraws them.
+// TestWithdrawnFromMemory is TestWithdrawn for objects that are in memory when the origin withdraws them. The old copy
+// is served while it is being renewed. As its disk has no fresh object, that is in vain, and soon no longer tried.
 func TestWithdrawnFromMemory(t *testing.T) {
-	var gone atomic.Bool
-	client := startWith(t, func(w http.ResponseWriter, r *http.Request) {
-		answer := strings.TrimPrefix(r.URL.Path, "/object/")
-		switch status, err := strconv.Atoi(answer); {
-		case !gone.Load():
-			w.Header().Set("Cache-Control", "max-age=10") // less is not copied
-			_, _ = io.WriteString(w, "old")
-		case err == nil:
-			w.WriteHeader(status)
-		default:
-			w.Header().Set("Cache-Control", answer)
-			_, _ = io.WriteString(w, "new")
-		}
-	}, inMemory, func(spec *v1alpha1.CacheNodeSpec) {
-		spec.MemoryTier.MaxExtraAge, spec.Cache.StaleWhileRevalidate = "1s", "1s"
-	})
-	answers := []string{"403", "404", "410", "451", "no-store"}
-	from := func(answer string) string {
-		r, body := ask(t, client, http.MethodGet, example+"/"+answer)
-		return place(r) + " " + body
-	}
-	inMemory := func(answer string) bool { return from(answer) == "HIT memory old" }
-	for _, answer := range answers {
-		for end := time.Now().Add(time.Minute); !inMemory(answer); time.Sleep(10 * time.Millisecond) {
-			if time.Now().After(end) {
-				t.Fatalf("%s does not get into memory", answer)
-			}
-		}
-	}
-	gone.Store(true)
-	begin, last := time.Now(), time.Now() // when the last old object came
-	for time.Since(last) < 5*time.Second {
-		for _, answer := range answers {
-			if got := from(answer); strings.HasSuffix(got, " old") {
-				last = time.Now()
-			}
-		}
-		if time.Since(begin) > 40*time.Second {
-			t.Fatal("old objects are served for ever")
-		}
-		time.Sleep(10 * time.Millisecond)
+	t.Parallel()
+	s := startScripted(t, inMemory, func(spec *v1alpha1.CacheNodeSpec) { spec.Cache.StaleWhileRevalidate = "1s" })
+	for _, answer := range withdrawn {
+		t.Run(answer, func(t *testing.T) {
+			t.Parallel()
+			path := "/" + answer
+			key := "http://www.example.com" + path
+			s.say(path, "max-age=60") // less than ten seconds is not copied
+			becomes(t, "HIT memory", func() string {
+				r, _ := s.get(t, path)
+				return place(r)
+			})
+			s.say(path, answer)
+			expire(t, s.nginx, key)
+			expireInMemory(t, s.nginx, key)
+			const row = 100
+			becomes(t, "no request gets the old object", func() string {
+				old := map[string]int{}
+				for range row {
+					if r, body := s.get(t, path); body == "object of max-age=60" {
+						old[place(r)]++
+					}
+				}
+				if len(old) > 0 {
+					return fmt.Sprintf("of %d requests in a row, %v get the old object", row, old)
+				}
+				return "no request gets the old object"
+			})
+		})
 	}
 }
 
 // TestHerd checks that 200 clients cause one request to the origin.
 func TestHerd(t *testing.T) {
-	t.Run("disks alone", func(t *testing.T) { testHerd(t) })
-	t.Run("memory tier", func(t *testing.T) { testHerd(t, inMemory) })
+	t.Parallel()
+	for tier, changes := range map[string][]func(*v1alpha1.CacheNodeSpec){"disks alone": nil, "memory tier": {inMemory}} {
+		for control, isNew := range map[string]bool{
+			"max-age=60, public":          true,
+			"max-age=60":                  false, // there is a stale copy, which may be served
+			"max-age=60, must-revalidate": false, // there is one, which may not
+		} {
+			t.Run(tier+", "+control, func(t *testing.T) {
+				t.Parallel()
+				const clients, path = 200, "/herd"
+				s := startScripted(t, changes...)
+				s.client.Transport.(*http.Transport).MaxIdleConnsPerHost = clients
+				if !isNew {
+					s.store(t, path, control)
+				}
+				before, released := s.requests(path), make(chan struct{})
+				s.held = released
+				s.say(path, "max-age=90")
+				var all sync.WaitGroup
+				var answered atomic.Int64
+				for range clients {
+					all.Go(func() {
+						if r, _ := s.get(t, path); r.StatusCode != http.StatusOK {
+							t.Errorf("status %d", r.StatusCode)
+						}
+						answered.Add(1)
+					})
+				}
+				// The gateway's requests count, too, so some may come later.
+				becomes(t, "all are here", func() string {
+					_, waiting := requestsOf(t, s.nginx)
+					if here := waiting - 1 + int(answered.Load()); here < clients || s.requests(path) == before {
+						return fmt.Sprintf("%d are here, and the origin has %d requests", here, s.requests(path)-before)
+					}
+					return "all are here"
+				})
+				close(released)
+				all.Wait()
+				if got := s.requests(path) - before; got != 1 {
+					t.Errorf("the origin was asked %d times", got)
+				}
+			})
+		}
+	}
 }
 
-func testHerd(t *testing.T, changes ...func(*v1alpha1.CacheNodeSpec)) {
-	s, client := startScripted(t, changes...)
-	client.Transport.(*http.Transport).MaxIdleConnsPerHost = 200
-	for control, first := range map[string]bool{
-		"max-age=1, public":          true,  // new
-		"max-age=1":                  false, // there is a stale copy, which may be served
-		"max-age=1, must-revalidate": false, // there is one, which may not
-	} {
-		t.Run(control, func(t *testing.T) {
-			path := "/herd/" + strings.NewReplacer(" ", "", ",", "/").Replace(control)
-			s.delay = 0
-			s.answer.Store(control)
-			if !first {
-				s.store(t, client, path, control)
-			}
-			s.delay = 700 * time.Millisecond
-			s.answer.Store("max-age=60")
-			before := s.count.Load()
-			var clients sync.WaitGroup
-			for range 200 {
-				clients.Go(func() {
-					if r, _ := ask(t, client, http.MethodGet, example+path); r.StatusCode != http.StatusOK {
-						t.Errorf("status %d", r.StatusCode)
-					}
-				})
-			}
-			clients.Wait()
-			if got := s.count.Load() - before; got != 1 {
-				t.Errorf("the origin was asked %d times", got)
-			}
-		})
-	}
+// expireInMemory is expire for the copy of an object in memory.
+func expireInMemory(t *testing.T, n *nginxtest.Nginx, key string) {
+	t.Helper()
+	expireFiles(t, n.CachedIn(key, layout.MemoryTierCache))
 }

@@ -1,0 +1,35 @@
+package cache_test
+
+import (
+	"regexp"
+	"strings"
+)
+
+// nginx waits a second or less for its own servers, for other pods, and for the renewal that another request has begun.
+// A busy machine then looks like a pod that hangs. So tests that are not about that edit what is rendered.
+var (
+	waitsForOwn      = regexp.MustCompile(`(proxy_(?:connect|read|send)_timeout) (?:300ms|[123]s|10s);`)
+	waitsForPods     = regexp.MustCompile(`(proxy_read_timeout) [123]s;`)
+	waitsForRenewals = regexp.MustCompile(`(proxy_cache_lock_timeout) [12]s;`)
+)
+
+// asRendered edits nothing.
+func asRendered(text string) string { return text }
+
+// patient has nginx wait for its own servers and for pods as long as a test does.
+func patient(text string) string { return waitsForOwn.ReplaceAllString(text, "$1 60s;") }
+
+// silentAddress is where a hasty nginx closes a connection that says nothing.
+const silentAddress = "127.0.0.1:8099"
+
+// hasty has nginx wait three seconds for an answer of a pod, and longer at silentAddress.
+func hasty(text string) string {
+	const silent = "http {\n    server { listen " + silentAddress + "; client_header_timeout 4500ms; }\n"
+	return patient(waitsForPods.ReplaceAllString(strings.Replace(text, "http {\n", silent, 1), "$1 3000ms;"))
+}
+
+// patientRenewals is patient, has requests wait as long for the renewal of an expired object, and nginx for requests.
+func patientRenewals(text string) string {
+	text = strings.ReplaceAll(text, "client_header_timeout 10s;", "client_header_timeout 60s;")
+	return waitsForRenewals.ReplaceAllString(patient(text), "$1 60s;")
+}
