@@ -87,7 +87,7 @@ lint: ## Lint Go and shell code.
 	@hack/prose/check
 	$(MAKE) --no-print-directory licences layers >/dev/null
 
-# With the real nginx and a real API server. internal/nginx/cache takes five minutes, and ten beside other work.
+# With the real nginx and a real API server. internal/nginx/cache takes two minutes, and more beside other work.
 real := NGINX_ROOT=$$(hack/nginx-root) KUBEBUILDER_ASSETS=$$(hack/envtest-assets)
 unit := $(real) hack/in-memory go test -timeout 40m
 units := go list ./... | grep -vE '/test/(e2e|chart|http)$$'

@@ -35,15 +35,12 @@ func (p Plan) Tree() Tree { return treeOf(p.Owner) }
 
 // treeOf arranges the values of all slots.
 func treeOf(value func(slot int) string) Tree {
-	values, ranges := make([]string, Slots), 1
+	values := make([]string, Slots)
 	for slot := range values {
 		values[slot] = value(slot)
-		if slot > 0 && values[slot] != values[slot-1] {
-			ranges++
-		}
 	}
-	if ranges <= groupSlots {
-		return Tree{Root: split(values, 0, Slots)}
+	if flat := split(values, 0, Slots); len(flat) <= groupSlots {
+		return Tree{Root: flat}
 	}
 	var t Tree
 	for first := 0; first < Slots; first += groupSlots {
