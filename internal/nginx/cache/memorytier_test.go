@@ -103,10 +103,14 @@ func (m *tiered) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Vary", "Accept-Encoding")
 	case strings.HasPrefix(r.URL.Path, "/large"):
 		body += strings.Repeat("y", 2000)
-	case strings.HasPrefix(r.URL.Path, "/missing"):
-		w.WriteHeader(http.StatusNotFound)
-	case strings.HasPrefix(r.URL.Path, "/chunked"):
+	}
+	if strings.HasPrefix(r.URL.Path, "/chunked") {
 		w.(http.Flusher).Flush()
+	} else { // Go itself tells only that of a short body
+		w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+	}
+	if strings.HasPrefix(r.URL.Path, "/missing") {
+		w.WriteHeader(http.StatusNotFound)
 	}
 	_, _ = io.WriteString(w, body)
 }
