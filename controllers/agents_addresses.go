@@ -49,10 +49,10 @@ func sharesKeys(revision *agentapi.Revision) bool {
 	return revision != nil && revision.Spec.Routing.Mode == v1alpha1.RoutingSharded
 }
 
-// podAddresses returns the IPv4 addresses of pods whose nginx runs, by name: of those that are ready, or whose agent has
-// reported that nginx answers. A pod that is not ready can serve, as one whose agent hangs does, or one that is being
-// deleted: until its nginx has ended. nginx in other pods would leave a pod alone for ten seconds that does not listen
-// yet.
+// podAddresses returns the IPv4 addresses of pods whose nginx runs, by name: of those that are ready, or whose agent
+// has reported that nginx answers. A pod that is not ready can serve, as one whose agent hangs does, or one that is
+// being deleted: until its nginx has ended. nginx in other pods would leave a pod alone for ten seconds that does not
+// listen yet.
 func podAddresses(pods []corev1.Pod, agents map[string]Observation) map[string]netip.Addr {
 	addresses := map[string]netip.Addr{}
 	for i := range pods {

@@ -150,7 +150,7 @@ func TestPodAddresses(t *testing.T) {
 		"not ready yet":                   {status: of("10.0.0.1")},
 		"not ready yet, but nginx serves": {status: of("10.0.0.1"), agent: serves, want: "10.0.0.1"},
 		"is being deleted":                {status: of("10.0.0.1"), agent: serves, deleted: true, want: "10.0.0.1"},
-		"its nginx has ended":             {status: in(of("10.0.0.1"), layout.Container, ended), agent: serves, deleted: true},
+		"its nginx has ended":             {status: in(of("10.0.0.1"), layout.Container, ended), agent: serves},
 		"its nginx waits to be restarted": {status: in(of("10.0.0.1"), layout.Container, waiting), agent: serves},
 		"its agent waits to be restarted": {
 			status: in(of("10.0.0.1"), layout.AgentContainer, waiting), agent: serves, want: "10.0.0.1",

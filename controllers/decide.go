@@ -186,8 +186,8 @@ func (p *pass) rolloutInput() rollout.Input {
 	return in
 }
 
-// findsPods returns how long it takes until nginx in all pods has found a new pod. An agent that has not answered yet is
-// that of a new pod.
+// findsPods returns how long it takes until nginx in all pods has found a new pod. An agent that has not answered yet
+// is that of a new pod.
 func findsPods(agents map[string]Observation) time.Duration {
 	for _, seen := range agents {
 		if !seen.Answered.IsZero() && seen.Report.Renderer < agentapi.ResolvingRenderer {

@@ -192,7 +192,9 @@ func startOperatorAt(
 		},
 		Concurrency: 8,
 	}
-	o.reconciler.Agents.inform = func(context.Context, *agentclient.Client, string, agentapi.Addresses) error { return nil }
+	o.reconciler.Agents.inform = func(context.Context, *agentclient.Client, string, agentapi.Addresses) error {
+		return nil
+	}
 	for _, option := range options {
 		option(o.reconciler)
 	}

@@ -66,7 +66,7 @@ func (a *Agent) denied(namespace string) (d resolver.Denied, err error) {
 		}
 	}
 	d.Others = policy.DeniedRanges
-	d.Namespaces = append(policy.Namespaces, namespace)
+	d.Namespaces = append([]string{namespace}, policy.Namespaces...)
 	return d, nil
 }
 

@@ -32,10 +32,12 @@ func TestDenied(t *testing.T) {
 		namespaces          []string
 		fails               bool
 	}{
-		"an operator from before":  {host: "10.96.0.1", services: single("10.96.0.1"), namespaces: []string{"shop"}},
-		"a policy":                 {file: text, others: policy.DeniedRanges, namespaces: []string{"origins", "shop"}},
-		"the API server by a name": {host: "api.example.com", address: "192.0.2.1", services: single("192.0.2.1"), namespaces: []string{"shop"}},
-		"a damaged policy":         {file: "{", fails: true},
+		"an operator from before": {host: "10.96.0.1", services: single("10.96.0.1"), namespaces: []string{"shop"}},
+		"a policy":                {file: text, others: policy.DeniedRanges, namespaces: []string{"shop", "origins"}},
+		"the API server by a name": {
+			host: "api.example.com", address: "192.0.2.1", services: single("192.0.2.1"), namespaces: []string{"shop"},
+		},
+		"a damaged policy": {file: "{", fails: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("KUBERNETES_SERVICE_HOST", tt.host)

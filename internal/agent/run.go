@@ -49,7 +49,8 @@ func (a *Agent) Serve(ctx context.Context, addresses Addresses, certificates *tl
 		return server.Serve(ctx, addresses.Plain, plain, nil, server.PlainLimits)
 	})
 	group.Go(func() error {
-		return server.Serve(ctx, addresses.Reports, server.Reports(a.Report, a.purger, a.resolver.Tell), certificates, server.ReportLimits)
+		reports := server.Reports(a.Report, a.purger, a.resolver.Tell)
+		return server.Serve(ctx, addresses.Reports, reports, certificates, server.ReportLimits)
 	})
 	group.Go(func() error { return server.ServeOn(ctx, local, server.Local(a.purger), nil, server.LocalLimits) })
 	group.Go(func() error { a.purger.Run(ctx); return nil })

@@ -23,8 +23,8 @@ const HopBuffers = 536 << 10
 // fetched again.
 const FindsPods = 3 * time.Second
 
-// FindsPodsByName is FindsPods where an agent from before does not tell nginx where pods are. nginx asks the name servers
-// again after ten to twenty seconds.
+// FindsPodsByName is FindsPods where an agent from before does not tell nginx where pods are. nginx asks the name
+// servers again after ten to twenty seconds.
 const FindsPodsByName = 15 * time.Second
 
 // Handover is how long keys that move are filled from where they were; 0 for not at all.

@@ -140,8 +140,8 @@ func TestStoredObjectsStayValid(t *testing.T) {
 // quoted are n long names as JSON.
 func quoted(n int) string { return `["` + strings.Join(texts(n, 62, "n"), `","`) + `"]` }
 
-// withoutLimits takes the limits of lists together and the rules on headers' names from the definitions, as in a version
-// that had none, and returns a function that restores them.
+// withoutLimits takes the limits of lists together and the rules on headers' names from the definitions, as in a
+// version that had none, and returns a function that restores them.
 func withoutLimits(t *testing.T, c client.Client) (restore func()) {
 	t.Helper()
 	if err := apiextensionsv1.AddToScheme(c.Scheme()); err != nil {

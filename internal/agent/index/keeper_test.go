@@ -250,14 +250,20 @@ func TestWithoutWatches(t *testing.T) {
 	s.get(t, "phone", "/c/1")
 	s.file(t, "/c/1") // waits until nginx has stored it
 	fake.SetTime(s.disk.passes(t).Add(margin + time.Second))
-	polled.pause, k.watching = time.Hour, polled
+	again := func() { // the end of a context looks at what is watched a moment later
+		k.mutex.Lock()
+		defer k.mutex.Unlock()
+		k.watching = polled
+	}
+	polled.pause = time.Hour
+	again()
 	ctx, cancel = context.WithCancel(t.Context())
 	polled.ended = ctx.Done()
 	go func() { ended <- k.run(ctx) }()
 	await.True(t, "the keeper does not wait for events", fake.HasWaiters)
 	cancel()
 	must(t, <-ended) // it has set a checkpoint first
-	k.watching = polled
+	again()
 	ctx, cancel = context.WithCancel(t.Context())
 	polled.ended = ctx.Done()
 	go func() { ended <- k.run(ctx) }()

@@ -46,7 +46,7 @@ func (r *Resolver) exchange(ctx context.Context, name string, servers []netip.Ad
 	left := slices.Repeat(servers, rounds)
 	results := make(chan result, len(left))
 	asked, failed, err := 0, 0, errors.New("no name server is known yet")
-	next := time.NewTimer(0)
+	next := time.NewTimer(0) //nolint:forbidigo // beside sockets, whose answers no clock moves
 	defer next.Stop()
 	for failed < len(left) {
 		select {

@@ -14,8 +14,8 @@ import (
 const (
 	// lookupTimeout limits a lookup.
 	lookupTimeout = 5 * time.Second
-	// lateTTL is the least time for which the result of a lookup is kept that took longer than pace.patience: nginx asks again
-	// only after its resolver_timeout, and waits for as long then.
+	// lateTTL is the least time for which the result of a lookup is kept that took longer than pace.patience: nginx asks
+	// again only after its resolver_timeout, and waits for as long then.
 	lateTTL = 5 * time.Second
 	// maxAliases is how many aliases are followed.
 	maxAliases = 8

@@ -1,5 +1,5 @@
-// Package resolver is the DNS server that nginx asks, on loopback. It knows the CacheNode's pods from the operator, asks
-// the name servers for all other names, and answers no address that an origin may not have.
+// Package resolver is the DNS server that nginx asks, on loopback. It knows the CacheNode's pods from the operator,
+// asks the name servers for all other names, and answers no address that an origin may not have.
 //
 // nginx keeps the addresses of an upstream's server when the answer is SERVFAIL, and drops them when it is NXDOMAIN or
 // empty. So NXDOMAIN is answered only if a name server says so, or if all addresses are denied.

@@ -174,7 +174,7 @@ func resolved(ttl uint32, addresses ...string) answered {
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	const service, pod = "origin.shop.svc.cluster.local", "edge-1.edge-pods.shop.svc.cluster.local"
-	const vault = "vault.secrets.svc.cluster.local"
+	const vault, kubernetes = "vault.secrets.svc.cluster.local", "kubernetes.default.svc.cluster.local"
 	nameError, failure := answered{Rcode: "NXDOMAIN"}, answered{Rcode: "SERVFAIL"}
 	for name, tt := range map[string]struct {
 		ask   string // www.example.com if it is empty
@@ -240,7 +240,7 @@ func TestAnswers(t *testing.T) {
 		},
 		"a Service that is an alias for the API server": {
 			ask: service, want: nameError,
-			zone: []string{service + ". 5 CNAME kubernetes.default.svc.cluster.local.", "kubernetes.default.svc.cluster.local. 5 A 192.0.2.9"},
+			zone: []string{service + ". 5 CNAME " + kubernetes + ".", kubernetes + ". 5 A 192.0.2.9"},
 		},
 		"a name outside that is an alias for one of another namespace": {
 			zone: []string{"www.example.com. 5 CNAME " + vault + ".", vault + ". 5 A 192.0.2.9"}, want: nameError,
@@ -265,7 +265,9 @@ func TestAnswers(t *testing.T) {
 				"other.shop.svc.cluster.local. 5 A 10.244.0.1",
 			},
 		},
-		"a pod that is an alias": {ask: pod, zone: []string{pod + ". 5 CNAME www.example.com.", "www.example.com. 5 A 192.0.2.9"}, want: nameError},
+		"a pod that is an alias": {
+			ask: pod, zone: []string{pod + ". 5 CNAME www.example.com.", "www.example.com. 5 A 192.0.2.9"}, want: nameError,
+		},
 		"a name that ends like the cluster's": {
 			ask: "x.evilcluster.local", zone: []string{"x.evilcluster.local. 5 A 10.244.0.1"}, want: nameError,
 		},

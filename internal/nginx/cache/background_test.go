@@ -9,13 +9,13 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/fleet"
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
+	"github.com/cachenode/cachenode-operator/test/await"
 )
 
 // TestNextRequestDuringRenewal checks that a renewal in the background does not hold up the client's connection: while
@@ -172,7 +172,7 @@ func asksOn(t *testing.T, n *nginxtest.Nginx, request string) func() string {
 	connection, err := n.Dial("127.0.0.1:8080")
 	must(t, err)
 	t.Cleanup(func() { _ = connection.Close() })
-	must(t, connection.SetDeadline(time.Now().Add(time.Minute)))
+	must(t, connection.SetDeadline(await.Deadline()))
 	reader := bufio.NewReader(connection)
 	return func() string {
 		t.Helper()

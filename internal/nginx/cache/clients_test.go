@@ -9,12 +9,12 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
+	"github.com/cachenode/cachenode-operator/test/await"
 )
 
 // TestClientLimit checks that a client address gets the concurrent requests that it may have, and that it does not hold
@@ -46,13 +46,16 @@ func TestClientLimit(t *testing.T) {
 			objects++
 			path := fmt.Sprintf("/%d", objects)
 			go func() { statuses <- from(t, n, client, path) }()
-			select {
-			case <-asked:
-			case status := <-statuses:
-				t.Errorf("%s of %s is answered with %s", path, client, status)
-			case <-time.After(time.Minute):
-				t.Fatalf("the origin is not asked for %s", path)
-			}
+			await.True(t, "the origin is not asked for "+path, func() bool {
+				select {
+				case <-asked:
+				case status := <-statuses:
+					t.Errorf("%s of %s is answered with %s", path, client, status)
+				default:
+					return false
+				}
+				return true
+			})
 		}
 		return statuses
 	}

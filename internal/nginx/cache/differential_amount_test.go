@@ -36,7 +36,7 @@ func newDifferentialAmount(t *testing.T) (a differentialAmount) {
 	amount, seed := os.Getenv("CACHENODE_TEST_DIFFERENTIAL"), os.Getenv("CACHENODE_TEST_SEED")
 	if amount != "" {
 		if d, err := time.ParseDuration(amount); err == nil {
-			a.until, a.seed = time.Now().Add(d), uint64(rand.Uint32())
+			a.until, a.seed = time.Now().Add(d), uint64(rand.Uint32()) //nolint:forbidigo // a soak goes on for a time
 		} else if requests, err = strconv.Atoi(amount); err != nil {
 			t.Fatalf("CACHENODE_TEST_DIFFERENTIAL is %q: give a number of requests, or a time such as 2h", amount)
 		}
@@ -53,6 +53,11 @@ func newDifferentialAmount(t *testing.T) (a differentialAmount) {
 		a.cases, a.isReplay = 1, true
 	}
 	return a
+}
+
+// isOver is true when the time has come, or if there is none.
+func (a differentialAmount) isOver() bool {
+	return !time.Now().Before(a.until) //nolint:forbidigo // a soak goes on for a time
 }
 
 // seeds are those of the cases that are played at once.

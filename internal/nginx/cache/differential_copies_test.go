@@ -16,7 +16,7 @@ import (
 )
 
 func expireCopy(path string) error {
-	err := cachefile.Expire(path, time.Now().Add(-time.Minute))
+	err := cachefile.Expire(path, nginxtest.Now().Add(-time.Minute))
 	if errors.Is(err, cachefile.ErrVersion) || errors.Is(err, cachefile.ErrDamaged) {
 		return nil // nginx does not use it either
 	}

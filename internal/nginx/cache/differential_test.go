@@ -6,7 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/cachenode/cachenode-operator/internal/fleet"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest/differential"
@@ -27,7 +26,7 @@ func TestDifferential(t *testing.T) {
 			for first := amount.seed; ; first += uint64(amount.cases) {
 				seeds := amount.seeds(first)
 				t.Run(fmt.Sprint("seed ", first), func(t *testing.T) { w.play(t, seeds) })
-				if t.Failed() || !time.Now().Before(amount.until) {
+				if t.Failed() || amount.isOver() {
 					break
 				}
 			}

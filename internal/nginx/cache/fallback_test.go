@@ -13,6 +13,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
+	"github.com/cachenode/cachenode-operator/test/await"
 )
 
 // sliced is an object of three slices of 1 MiB.
@@ -50,16 +51,17 @@ func (h *holder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Cache-Control", "max-age=600")
 	w.Header().Set("ETag", `"1"`)
+	expired := fmt.Sprintf("@%d", nginxtest.Now().Unix()-1)
 	body := r.URL.Path
 	switch {
 	case strings.HasPrefix(r.URL.Path, "/sliced"):
 		body = sliced
 	case strings.HasPrefix(r.URL.Path, "/expired"): // as it is stored
 		w.Header().Set("Cache-Control", "stale-if-error=600")
-		w.Header().Set("X-Accel-Expires", fmt.Sprintf("@%d", time.Now().Unix()-1))
+		w.Header().Set("X-Accel-Expires", expired)
 	case strings.HasPrefix(r.URL.Path, "/strict"):
 		w.Header().Set("Cache-Control", "must-revalidate")
-		w.Header().Set("X-Accel-Expires", fmt.Sprintf("@%d", time.Now().Unix()-1))
+		w.Header().Set("X-Accel-Expires", expired)
 	}
 	http.ServeContent(w, r, "", time.Time{}, strings.NewReader(body))
 }
@@ -70,13 +72,16 @@ func (h *holder) hold(t *testing.T, client *http.Client, paths ...string) (statu
 	statuses = make(chan string, len(paths))
 	for _, path := range paths {
 		go func() { statuses <- outcome(t, client, http.MethodGet, path) }()
-		select {
-		case <-h.asked:
-		case got := <-statuses:
-			t.Fatalf("%s is answered with %s", path, got)
-		case <-time.After(time.Minute):
-			t.Fatalf("the origin is not asked for %s", path)
-		}
+		await.True(t, "the origin is not asked for "+path, func() bool {
+			select {
+			case <-h.asked:
+			case got := <-statuses:
+				t.Fatalf("%s is answered with %s", path, got)
+			default:
+				return false
+			}
+			return true
+		})
 	}
 	return statuses
 }

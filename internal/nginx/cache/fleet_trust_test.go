@@ -6,13 +6,13 @@ import (
 	"net/http"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
+	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 	"github.com/cachenode/cachenode-operator/internal/pki"
 	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
@@ -27,9 +27,9 @@ func TestPeerPorts(t *testing.T) {
 // certificates returns the data of the Secrets of a CacheNode's agents and of its pods.
 func certificates(t *testing.T) (agents, peers map[string][]byte) {
 	t.Helper()
-	agents, _, err := pki.Renew(nil, naming.AgentName("default", "edge"), time.Now())
+	agents, _, err := pki.Renew(nil, naming.AgentName("default", "edge"), nginxtest.Now())
 	must(t, err)
-	peers, _, err = pki.WithPeers(agents, nil, naming.PeerName("default", "edge"), time.Now())
+	peers, _, err = pki.WithPeers(agents, nil, naming.PeerName("default", "edge"), nginxtest.Now())
 	must(t, err)
 	return agents, peers
 }

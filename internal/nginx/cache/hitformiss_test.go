@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 )
 
 // TestHitForMiss checks that requests for what may not be stored do not wait for each other. When the first has been
@@ -152,7 +154,7 @@ func TestNotesAreBounded(t *testing.T) {
 func TestWhatIsNoted(t *testing.T) {
 	t.Parallel()
 	const clients = 3
-	later := time.Now().Add(time.Hour).UTC().Format(http.TimeFormat)
+	later := nginxtest.Now().Add(time.Hour).UTC().Format(http.TimeFormat)
 	for name, tt := range map[string]struct {
 		status int
 		header http.Header

@@ -92,7 +92,7 @@ func newAuthority(t *testing.T) (*x509.Certificate, *ecdsa.PrivateKey) {
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: rand.Text()}, NotAfter: time.Now().Add(time.Hour),
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: rand.Text()}, NotAfter: nginxtest.Now().Add(time.Hour),
 		IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
@@ -113,7 +113,7 @@ func issue(t *testing.T, authority *x509.Certificate, authorityKey *ecdsa.Privat
 		t.Fatal(err)
 	}
 	template := &x509.Certificate{
-		SerialNumber: big.NewInt(2), NotAfter: time.Now().Add(time.Hour), DNSNames: []string{name},
+		SerialNumber: big.NewInt(2), NotAfter: nginxtest.Now().Add(time.Hour), DNSNames: []string{name},
 	}
 	der, err := x509.CreateCertificate(rand.Reader, template, authority, key.Public(), authorityKey)
 	if err != nil {

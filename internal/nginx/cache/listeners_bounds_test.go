@@ -12,13 +12,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/cachenode/cachenode-operator/internal/fleet"
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
+	"github.com/cachenode/cachenode-operator/test/await"
 )
 
 // bound says what bounds the complete requests to a listener.
@@ -116,7 +116,7 @@ func TestVersionIsTheRunningOne(t *testing.T) {
 	connection, err := p.nginx[0].Dial("127.0.0.1:8081")
 	must(t, err)
 	defer func() { _ = connection.Close() }()
-	must(t, connection.SetDeadline(time.Now().Add(time.Minute)))
+	must(t, connection.SetDeadline(await.Deadline()))
 	const request = "GET /version HTTP/1.1\r\nHost: pod\r\n\r\n"
 	_, err = io.WriteString(connection, request+request)
 	must(t, err)
@@ -138,7 +138,7 @@ func unread(t *testing.T, count int, dial func() (net.Conn, error)) map[string]i
 		connection, err := dial()
 		must(t, err)
 		t.Cleanup(func() { _ = connection.Close() })
-		must(t, connection.SetDeadline(time.Now().Add(time.Minute)))
+		must(t, connection.SetDeadline(await.Deadline()))
 		const end = " HTTP/1.1\r\nHost: www.example.com\r\nX-CacheNode-Scheme: http\r\nConnection: close\r\n\r\n"
 		_, err = io.WriteString(connection, "GET "+endless+end)
 		must(t, err)
@@ -245,7 +245,7 @@ func TestStrangersAtPeerPorts(t *testing.T) {
 					connection, err := p.nginx[0].Dial(fmt.Sprintf("127.0.0.1:%d", port))
 					must(t, err)
 					defer func() { _ = connection.Close() }()
-					must(t, connection.SetDeadline(time.Now().Add(time.Minute)))
+					must(t, connection.SetDeadline(await.Deadline()))
 					strange(t, connection)
 				}
 				serves(t, p, "/object", fmt.Sprintf("beside strangers at port %d", port))

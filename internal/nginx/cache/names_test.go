@@ -124,7 +124,9 @@ func TestDeniedNames(t *testing.T) {
 	n, allowed := p.nginx[0], p.addresses[0]
 	var reached atomic.Int64
 	n.Serve("127.0.0.2:9000", http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Add(1) }))
-	n.Serve(allowed+":9000", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "origin") }))
+	n.Serve(allowed+":9000", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = io.WriteString(w, "origin")
+	}))
 	var address atomic.Value
 	address.Store("127.0.0.2")
 	server := nameServer(t, &address)

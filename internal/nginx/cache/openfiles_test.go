@@ -9,10 +9,10 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
+	"github.com/cachenode/cachenode-operator/test/await"
 )
 
 // TestFewOpenFiles checks that a low limit on open files costs connections, and not the files of a cache: nginx would
@@ -44,7 +44,7 @@ func TestFewOpenFiles(t *testing.T) {
 		connection, err := n.Dial("127.0.0.1:8080")
 		must(t, err)
 		defer func() { _ = connection.Close() }()
-		must(t, connection.SetDeadline(time.Now().Add(time.Minute)))
+		must(t, connection.SetDeadline(await.Deadline()))
 		_, err = io.WriteString(connection, "GET /large HTTP/1.1\r\nHost: www.example.com\r\n\r\n")
 		if err == nil {
 			_, err = connection.Read(make([]byte, 1))

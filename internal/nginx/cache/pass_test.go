@@ -13,6 +13,7 @@ import (
 
 	"github.com/cachenode/cachenode-operator/internal/agent/cachefile"
 	"github.com/cachenode/cachenode-operator/internal/fleet"
+	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 )
 
 // ways are configurations in which a request takes different ways to the origin.
@@ -280,7 +281,7 @@ func TestCachedPost(t *testing.T) {
 					t.Errorf("%s: %d, and the origin got %v bytes", path, status, got)
 				}
 				for _, file := range p.nginx[0].Cached("POST http://www.example.com"+path, "disk1", "disk2", "disk3") {
-					must(t, cachefile.Expire(file, time.Now().Add(-time.Hour)))
+					must(t, cachefile.Expire(file, nginxtest.Now().Add(-time.Hour)))
 				}
 				if status, got := post(path, true); status != http.StatusBadGateway || !slices.Equal(got, []int64{200_000}) {
 					t.Errorf("%s, expired: %d, and the origin got %v bytes", path, status, got)

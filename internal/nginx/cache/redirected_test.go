@@ -14,6 +14,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/fleet"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
+	"github.com/cachenode/cachenode-operator/test/await"
 )
 
 // statusesOf sends requests over one connection, and returns the status of each response, or why there is none.
@@ -22,7 +23,7 @@ func statusesOf(t *testing.T, n *nginxtest.Nginx, requests ...string) (statuses 
 	connection, err := n.Dial("127.0.0.1:8080")
 	must(t, err)
 	defer func() { _ = connection.Close() }()
-	must(t, connection.SetDeadline(time.Now().Add(time.Minute)))
+	must(t, connection.SetDeadline(await.Deadline()))
 	reader := bufio.NewReader(connection)
 	for _, request := range requests {
 		method, _, _ := strings.Cut(request, " ")
@@ -145,7 +146,7 @@ func TestOriginRedirects(t *testing.T) {
 				p.answers(func(w http.ResponseWriter, r *http.Request) bool {
 					w.Header().Set("ETag", `"0"`)
 					w.Header().Set("Cache-Control", "must-revalidate")
-					w.Header().Set("X-Accel-Expires", fmt.Sprintf("@%d", time.Now().Unix()-1)) // as it is stored
+					w.Header().Set("X-Accel-Expires", fmt.Sprintf("@%d", nginxtest.Now().Unix()-1)) // as it is stored
 					http.ServeContent(w, r, "", time.Time{}, strings.NewReader("public"))
 					return true
 				})

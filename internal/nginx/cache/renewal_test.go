@@ -85,7 +85,7 @@ func expireKept(t *testing.T, n *nginxtest.Nginx, path, condition string) {
 func expireFiles(t *testing.T, files []string) {
 	t.Helper()
 	for _, file := range files {
-		must(t, cachefile.Expire(file, time.Now().Add(-time.Hour)))
+		must(t, cachefile.Expire(file, nginxtest.Now().Add(-time.Hour)))
 	}
 }
 

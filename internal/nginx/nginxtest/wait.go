@@ -9,6 +9,9 @@ import (
 // machine. It only ends a test that fails.
 const patience = time.Minute
 
+// Now returns the time by nginx's clock, for certificates, headers and what is in files. No test measures by it.
+func Now() time.Time { return time.Now() }
+
 // Becomes asks until the answer is the one that is wanted, which another process brings about: nginx stores a response
 // after the client has it, writes its log when it likes, and replaces its workers one by one.
 func Becomes(t testing.TB, want string, ask func() string) {
