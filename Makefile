@@ -87,20 +87,31 @@ lint: ## Lint Go and shell code.
 	@hack/prose/check
 	$(MAKE) --no-print-directory licences layers >/dev/null
 
-# With the real nginx and a real API server. internal/nginx/cache takes two minutes, and more beside other work.
+# With the real nginx and a real API server. Most of these tests wait, so six of a package run at a time.
 real := NGINX_ROOT=$$(hack/nginx-root) KUBEBUILDER_ASSETS=$$(hack/envtest-assets)
-unit := $(real) hack/in-memory go test -timeout 40m
+unit := $(real) hack/in-memory go test -timeout 40m -parallel 6
 units := go list ./... | grep -vE '/test/(e2e|chart|http)$$'
+# Packages that start no goroutine, and take several times as long under the race detector.
+alone := internal/(shard|nginx/cache)
 
 .PHONY: test-unit
-test-unit: ## Unit tests, with the real nginx and a real API server, under the race detector but for internal/shard.
-	$(unit) -race $$($(units) | grep -v '/internal/shard$$')
-	$(unit) ./internal/shard
+test-unit: ## Unit tests, with the real nginx and a real API server, under the race detector where there are goroutines.
+	$(unit) -race $$($(units) | grep -vE '/$(alone)$$')
+	$(unit) $$($(units) | grep -E '/$(alone)$$')
 	$(real) hack/in-memory go -C test/bench test ./...
 
 .PHONY: test-race
-test-race: ## All of them under the race detector: internal/shard starts no goroutine, and takes seven minutes then.
+test-race: ## All of them under the race detector, a quarter of an hour.
 	$(unit) -race $$($(units))
+
+.PHONY: test-long
+test-long: ## Unit tests that wait for nginx's own times, or judge a disk.
+	CACHENODE_TEST_LONG=1 $(unit) -run '^TestDeadDisk$$' ./internal/nginx/cache
+	CACHENODE_TEST_LONG=1 go -C test/bench test -run '^TestDisksThatSeek$$' ./caches
+
+.PHONY: test-all
+test-all: ## What make test leaves out, because it is long or judges rates. Results are in dist/results. PARTS="race long" takes some.
+	@hack/all $(PARTS)
 
 .PHONY: test-chart
 test-chart: ## Lint and render the chart; check what comes out against Kubernetes' schemas.
