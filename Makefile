@@ -141,12 +141,12 @@ test-e2e: ## End to end on a real cluster, which is started if there is none and
 	@test/e2e/all
 
 .PHONY: soak
-soak: ## What the tests do once, for long: fifty edits under load, of pods apart and of pods that share keys, 30 minutes of purges, two hours of random requests, and fuzzing. Three and a quarter hours.
-	CACHENODE_TEST_EDITS=50 test/e2e/run -run '^TestFaults$$/^many'
-	CACHENODE_TEST_EDITS=50 test/e2e/run -run '^TestRouting$$'
-	CACHENODE_TEST_SOAK=30m test/e2e/run -run '^TestPurge$$'
-	CACHENODE_TEST_DIFFERENTIAL=2h $(unit) -timeout 3h -run '^TestDifferential$$' ./internal/nginx/cache
-	@hack/fuzz
+soak: ## What the tests do once, for LENGTH (3h): random requests, purges, edits under load, fuzzing. It goes on where it was; the report is in dist/soak.
+	@hack/soak $(LENGTH)
+
+.PHONY: test-random
+test-random: ## Random requests against a model of a cache, for CACHENODE_TEST_DIFFERENTIAL (10,000 requests).
+	$(unit) -timeout 3h -run '^TestDifferential$$' ./internal/nginx/cache
 
 .PHONY: fuzz
 fuzz: ## Fuzz what quotes and parses, a minute each.
