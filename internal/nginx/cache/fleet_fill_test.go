@@ -202,7 +202,8 @@ func TestFillWithoutThePreviousOwner(t *testing.T) {
 // origin, and that it renews them when they have expired.
 func TestHotObjectsOfOthers(t *testing.T) {
 	t.Parallel()
-	p := newPods(t, 3, sharded("  memoryTier: {enabled: true, size: 64Mi, minUses: 2, maxExtraAge: 30s}\n"))
+	p := newPodsEdited(t, oftenRenewed, 3,
+		sharded("  memoryTier: {enabled: true, size: 64Mi, minUses: 2, maxExtraAge: 30s}\n"))
 	path := owned(t, "/hot", 2, 1, 1)[0]
 	for pod := range p.nginx {
 		becomes(t, "memory HIT", func() string { return how(p.get(t, pod, path)) })

@@ -28,6 +28,13 @@ func hasty(text string) string {
 	return patient(waitsForPods.ReplaceAllString(strings.Replace(text, "http {\n", silent, 1), "$1 3000ms;"))
 }
 
+// promotions are the limits on how often one object is copied to memory.
+var promotions = regexp.MustCompile(`(zone=(?:promoted|renewed)_\w+:1m rate=)\d+r/m`)
+
+// oftenRenewed is patient, and has an object copied to memory as often as a test expires it. Requests beyond the limit
+// are answered from the disk.
+func oftenRenewed(text string) string { return promotions.ReplaceAllString(patient(text), "${1}60000r/m") }
+
 // patientRenewals is patient, has requests wait as long for the renewal of an expired object, and nginx for requests.
 func patientRenewals(text string) string {
 	text = strings.ReplaceAll(text, "client_header_timeout 10s;", "client_header_timeout 60s;")
