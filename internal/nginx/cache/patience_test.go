@@ -33,7 +33,9 @@ var promotions = regexp.MustCompile(`(zone=(?:promoted|renewed)_\w+:1m rate=)\d+
 
 // oftenRenewed is patient, and has an object copied to memory as often as a test expires it. Requests beyond the limit
 // are answered from the disk.
-func oftenRenewed(text string) string { return promotions.ReplaceAllString(patient(text), "${1}60000r/m") }
+func oftenRenewed(text string) string {
+	return promotions.ReplaceAllString(patient(text), "${1}60000r/m")
+}
 
 // patientRenewals is patient, has requests wait as long for the renewal of an expired object, and nginx for requests.
 func patientRenewals(text string) string {
