@@ -76,8 +76,8 @@ func hasNoNginx(pod *corev1.Pod) bool {
 	})
 }
 
-// Locate takes the addresses of a CacheNode's pods, by name; nil if its agents need not know them. A change is told to
-// all agents at once.
+// Locate replaces the addresses of a CacheNode's pods, by name; nil if its agents need none. After a change, all agents
+// get them at once.
 func (a *Agents) Locate(cacheNode types.NamespacedName, pods map[string]netip.Addr) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()

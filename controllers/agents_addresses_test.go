@@ -24,8 +24,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
-// TestTellsAddresses checks that agents are told where the pods are: at once when that changes, again before it is no
-// longer valid, again after a failure, and never an agent that does not take it.
+// TestTellsAddresses checks when the operator sends agents the addresses of pods: at once after a change, again before
+// they are no longer valid, again after a failure, and never to an agent that does not know them.
 func TestTellsAddresses(t *testing.T) { synctest.Test(t, testTellsAddresses) }
 
 func testTellsAddresses(t *testing.T) {

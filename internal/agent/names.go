@@ -37,7 +37,7 @@ func (a *Agent) configureResolver(revision agentapi.Revision) error {
 	return nil
 }
 
-// denied returns the addresses that nginx is never told: where no origin may be, the pod's own, the API server's, and
+// denied returns the addresses that nginx never gets: where no origin may be, the pod's own, the API server's, and
 // those that the operator denies.
 func (a *Agent) denied(namespace string) (d resolver.Denied, err error) {
 	d.Always = slices.Clone(validation.NoOrigin)

@@ -16,7 +16,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/validation"
 )
 
-// TestDenied checks which addresses nginx is never told.
+// TestDenied checks which addresses nginx never gets.
 func TestDenied(t *testing.T) {
 	policy := agentapi.OriginPolicy{
 		DeniedRanges: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, Namespaces: []string{"origins"},

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Denied are addresses that nginx is never told, whatever a name server says.
+// Denied lists the addresses that nginx never gets, whatever a name server answers.
 type Denied struct {
 	// Always are denied for each name: the pod itself, the node's link, and what is no single host.
 	Always []netip.Prefix
@@ -19,7 +19,7 @@ type Denied struct {
 	Namespaces []string
 }
 
-// judge returns what nginx may be told of a reply.
+// judge returns the part of a reply that nginx may get.
 func (c Config) judge(r reply) (f found) {
 	denied, allowed := c.denied(r.chain)
 	for _, address := range r.addresses {

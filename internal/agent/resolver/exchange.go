@@ -28,8 +28,8 @@ type pace struct {
 // usual is the pace beside nginx.
 var usual = pace{patience: 1500 * time.Millisecond, headStart: 300 * time.Millisecond, repeatAfter: time.Second}
 
-// exchange asks the name servers, one after another, until one answers: with addresses, or that there are none. It
-// begins with the one that answered last.
+// exchange asks the name servers, one after another, and returns the first valid answer. It begins with the name server
+// that answered last.
 func (r *Resolver) exchange(ctx context.Context, name string, servers []netip.AddrPort) (*dns.Msg, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

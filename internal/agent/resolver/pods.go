@@ -13,14 +13,14 @@ import (
 // before may be somebody else's by now.
 var Nobody = netip.MustParseAddr("224.0.0.0")
 
-// told is what the operator said of the CacheNode's pods.
+// told has the addresses of the CacheNode's pods that the operator sent last, and when.
 type told struct {
 	pods map[string]netip.Addr
 	at   time.Time
 }
 
-// address returns the address of a pod. known is false for a name of no pod, and if the operator has not said anything
-// for [agentapi.AddressesValid].
+// address returns the address of a pod. known is false for a name of no pod, and if the operator has sent nothing for
+// [agentapi.AddressesValid].
 func (t told) address(name string, c Config, now time.Time) (address netip.Addr, known bool) {
 	if !c.isPod(name) || t.at.IsZero() || now.Sub(t.at) >= agentapi.AddressesValid {
 		return address, false
@@ -32,7 +32,7 @@ func (t told) address(name string, c Config, now time.Time) (address netip.Addr,
 	return address, true
 }
 
-// Tell takes where the CacheNode's pods are. Only IPv4 addresses count, as nginx asks for no others.
+// Tell replaces the addresses of the CacheNode's pods. IPv6 addresses are left out, as nginx asks for none.
 func (r *Resolver) Tell(a agentapi.Addresses) {
 	pods := map[string]netip.Addr{}
 	for pod, address := range a.Pods {

@@ -127,7 +127,7 @@ func (r *Resolver) Serve(ctx context.Context, udp net.PacketConn, tcp net.Listen
 func (r *Resolver) answer(ctx context.Context, question *dns.Msg) *dns.Msg {
 	answer := new(dns.Msg).SetReply(question)
 	answer.RecursionAvailable = true
-	asked := question.Question[0] // the server has checked that there is one
+	asked := question.Question[0] // package dns refuses a message with none
 	if asked.Qtype != dns.TypeA || asked.Qclass != dns.ClassINET {
 		answer.Rcode = dns.RcodeNotImplemented
 		return answer
@@ -150,7 +150,7 @@ func (r *Resolver) answer(ctx context.Context, question *dns.Msg) *dns.Msg {
 	return answer
 }
 
-// found is what nginx is told about a name.
+// found is the answer to nginx for a name.
 type found struct {
 	result    Result
 	addresses []netip.Addr

@@ -170,7 +170,7 @@ func resolved(ttl uint32, addresses ...string) answered {
 	return answered{Rcode: "NOERROR", Addresses: addresses, TTL: ttl}
 }
 
-// TestAnswers checks what nginx is told, with a name server that says anything.
+// TestAnswers checks the answers that nginx gets for each kind of answer of a name server, true or false.
 func TestAnswers(t *testing.T) {
 	t.Parallel()
 	const service, pod = "origin.shop.svc.cluster.local", "edge-1.edge-pods.shop.svc.cluster.local"

@@ -91,11 +91,11 @@ func TestClientLimit(t *testing.T) {
 	rejected := func(report string) bool {
 		return strings.Contains(report, agentapi.TagUncached+":") && strings.Contains(report, " 503 ")
 	}
-	becomes(t, "the agent is told", func() string {
+	becomes(t, "nginx has told the agent", func() string {
 		if reports := n.Reports(); !slices.ContainsFunc(reports, rejected) {
-			return fmt.Sprintf("the agent is told %q", reports)
+			return fmt.Sprintf("nginx has sent the agent %q", reports)
 		}
-		return "the agent is told"
+		return "nginx has told the agent"
 	})
 }
 

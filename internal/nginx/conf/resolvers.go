@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// Resolvers turns the addresses of DNS servers into the form that nginx's directive resolver takes.
+// Resolvers returns the addresses of DNS servers in the form of nginx's directive resolver. Agents from before the
+// agent's own resolver render them so; newer ones read the same form.
 func Resolvers(servers []string) ([]string, error) {
 	if len(servers) == 0 {
 		return nil, fmt.Errorf("no DNS server")

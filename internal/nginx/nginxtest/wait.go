@@ -1,8 +1,11 @@
 package nginxtest
 
 import (
+	"fmt"
 	"testing"
 	"time"
+
+	"github.com/cachenode/cachenode-operator/test/await"
 )
 
 // patience is how long a client waits for an answer, and a test for a state: much longer than they take on a busy
@@ -16,10 +19,12 @@ func Now() time.Time { return time.Now() }
 // after the client has it, writes its log when it likes, and replaces its workers one by one.
 func Becomes(t testing.TB, want string, ask func() string) {
 	t.Helper()
-	got := ""
-	if !Await(patience, func() bool { got = ask(); return got == want }) {
-		t.Fatalf("got %q to the end, want %q", got, want)
-	}
+	await.Until(t, func() string {
+		if got := ask(); got != want {
+			return fmt.Sprintf("got %q, want %q", got, want)
+		}
+		return ""
+	})
 }
 
 // Await asks until the answer is yes, and returns false if it still is not when the time is up.
