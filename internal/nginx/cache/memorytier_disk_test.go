@@ -122,7 +122,7 @@ func TestMemoryTierAndHangingDisk(t *testing.T) {
 	n.Mkdir(layout.DiskDir("disk1"))
 	must(t, unix.Mount(disk.Dir, n.Root+layout.DiskDir("disk1"), "", unix.MS_BIND, ""))
 	t.Cleanup(func() { must(t, unix.Unmount(n.Root+layout.DiskDir("disk1"), unix.MNT_DETACH)) })
-	n.Configure(patient(config.Text), "disk1")
+	n.Configure(oftenRenewed(config.Text), "disk1")
 	n.Mkdir(layout.MemoryTierDir)
 	n.Serve("127.0.0.1:9000", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Length", "100000")
