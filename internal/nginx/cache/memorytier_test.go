@@ -371,7 +371,8 @@ func TestCopiesAreBounded(t *testing.T) {
 	}
 	// So many at once, and then one a minute instead of as many a second: the test counts, and does not look at a clock.
 	limit := fmt.Sprintf("zone=copies:1m rate=%dr/s", rate)
-	n.Configure(strings.Replace(oftenRenewed(config.Text), limit, "zone=copies:1m rate=1r/m", 1), "disk1", "disk2", "disk3")
+	text := strings.Replace(oftenRenewed(config.Text), limit, "zone=copies:1m rate=1r/m", 1)
+	n.Configure(text, "disk1", "disk2", "disk3")
 	n.Start()
 	client := n.Client()
 	from := func(i int) string {
