@@ -15,12 +15,16 @@ import (
 	"github.com/cachenode/cachenode-operator/test/content"
 )
 
-// fillsAll writes more than two disks can hold, at the rate at which nginx can evict on small disks.
-func fillsAll(t *testing.T, s *suite) {
+// twoPods has a CacheNode with a pod on two of three nodes.
+func twoPods(t *testing.T, s *suite) {
 	kubectl(t, "", "label", "nodes", "--all", "--overwrite", label+"=true")
 	manifest := local(t, name, localDisk("disk1", ""), localDisk("disk2", ""))
 	must(t, apply(strings.Replace(manifest, `"placement":{"perNode":true}`, `"replicas":2`, 1)))
 	s.current(t)
+}
+
+// fillsAll writes more than two disks can hold, at the rate at which nginx can evict on small disks.
+func fillsAll(t *testing.T, s *suite) {
 	p := s.target(t, name+"-0")
 	before := p.identity(t)
 	big := make([]string, 400)

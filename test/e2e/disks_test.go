@@ -42,8 +42,9 @@ func TestDisks(t *testing.T) {
 		{"a disk is dead when its pod starts, and is readmitted", startsBesideDead},
 		{"a node that leaves takes its pod and volumes along", nodeLeaves},
 		{"another CacheNode gets the disks, without the caches on them", takesOver},
-		{"all disks are filled to their limits", fillsAll},
-		{"two of three nodes are lost, and the operator does nothing", losesMost},
+		{"two pods on three nodes", twoPods},
+		{"all disks are filled to their limits", long(fillsAll)},
+		{"two of three nodes are lost, and the operator does nothing", long(losesMost)},
 		{"a node is lost, and its pod serves from another node", losesNode},
 	})
 	kubectl(t, "", "delete", "cachenode", name, "--wait")

@@ -40,7 +40,7 @@ func TestFaults(t *testing.T) {
 	}{
 		{"many edits in a row reach all pods, and cost no request", manyEdits},
 		{"a configuration that the running master refuses is rolled back", refusedByMaster},
-		{"a disk that fills slowly costs no request", fillsSlowly},
+		{"a disk that fills slowly costs no request", long(fillsSlowly)},
 		{"a disk that is full at once costs no request", fillsAtOnce},
 		{"a disk that is remounted read-only costs no request", readOnly},
 		{"a disk that hangs holds up only what was on its way from it", hangs},

@@ -52,12 +52,12 @@ func TestRouting(t *testing.T) {
 		{"a pod that joins takes keys, and hands them over when it is scaled away", scalesOwners},
 		{"the pods of a drained node hand their keys over before they are evicted", drainsOwner},
 		{"a new pod template costs no request", rollsTemplate},
-		{"many edits cost no request", func(t *testing.T, s *suite) { manyEdits(t, s.target(t, name+"-0")) }},
+		{"many edits cost no request", long(func(t *testing.T, s *suite) { manyEdits(t, s.target(t, name+"-0")) })},
 		{"keys that move to another disk are filled from the disk that had them", reweighsDisks},
 		{"with zones, each has its own copy", sharesInZones},
-		{"pods that share hold twice what one pod holds; the mode changes under load", outgrowsPod},
-		{"a disk that is removed stays until the others have filled from it", losesDisk},
-		{"a disk that is added is filled from the others", gainsDisk},
+		{"pods that share hold twice what one pod holds; the mode changes under load", long(outgrowsPod)},
+		{"a disk that is removed stays until the others have filled from it", long(losesDisk)},
+		{"a disk that is added is filled from the others", long(gainsDisk)},
 		{"a node that loses its power costs no request of another pod", ownersNodeStops},
 	})
 }

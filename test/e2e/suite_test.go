@@ -170,6 +170,17 @@ type step struct {
 	run  func(*testing.T, *suite)
 }
 
+// long is a step that make test leaves out and make test-all runs. No later step builds on it.
+func long[T any](run func(*testing.T, T)) func(*testing.T, T) {
+	if os.Getenv("CACHENODE_TEST_LONG") != "" {
+		return run
+	}
+	return func(t *testing.T, _ T) {
+		t.Helper()
+		t.Log("left out, as it is long: make test-all runs it, or CACHENODE_TEST_LONG=1")
+	}
+}
+
 // inOrder runs steps that build on each other, until one fails.
 func (s *suite) inOrder(t *testing.T, list []step) {
 	t.Helper()
