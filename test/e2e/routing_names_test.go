@@ -69,8 +69,8 @@ func replacedOwner(t *testing.T, s *suite) {
 	}
 }
 
-// failingAgent kills the agent of the pod that gets a load, and then stops it until nginx has asked it in vain. Neither
-// costs a request, and nginx keeps the addresses of the other pods.
+// failingAgent kills the agent of the pod that gets a load, and then stops it until nginx has asked it in vain and the
+// pod is not ready. Neither costs a request, and nginx keeps the addresses of the other pods.
 func failingAgent(t *testing.T, s *suite) {
 	p := s.target(t, name+"-0")
 	starts := func() string { // of this container, and of the program in it, which a shell starts again
@@ -99,8 +99,11 @@ done 2>/dev/null; true`, layout.AgentDir+"/agent ", which))
 	asked := strings.Count(kubectl(t, "", "logs", p.name, "-c", layout.Container), inVain)
 	signal("STOP")
 	within(t, 2*time.Minute, func() string {
-		if strings.Count(kubectl(t, "", "logs", p.name, "-c", layout.Container), inVain) == asked {
+		switch {
+		case strings.Count(kubectl(t, "", "logs", p.name, "-c", layout.Container), inVain) == asked:
 			return "nginx has not asked the agent"
+		case isReady(*p.pod(t)): // the readiness probe asks the agent
+			return "the pod is ready"
 		}
 		return ""
 	})
@@ -112,6 +115,12 @@ done 2>/dev/null; true`, layout.AgentDir+"/agent ", which))
 		}
 	}
 	signal("CONT")
+	within(t, time.Minute, func() string {
+		if !isReady(*p.pod(t)) {
+			return "the pod is not ready"
+		}
+		return ""
+	})
 	s.current(t)
 	results := end()
 	all := count(results, func(report.Result) bool { return true })
