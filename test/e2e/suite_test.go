@@ -170,7 +170,7 @@ type step struct {
 	run  func(*testing.T, *suite)
 }
 
-// long is a step that make test leaves out and make test-all runs. No later step builds on it.
+// long is a step that make test leaves out and make test-all runs. No step that make test runs builds on it.
 func long[T any](run func(*testing.T, T)) func(*testing.T, T) {
 	if os.Getenv("CACHENODE_TEST_LONG") != "" {
 		return run

@@ -5,14 +5,11 @@ package nginxtest
 
 import (
 	"bytes"
-	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"net"
-	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -326,78 +323,6 @@ func (n *Nginx) Log() string {
 	text, err := os.ReadFile(n.log.Name())
 	must(n.t, err)
 	return string(text)
-}
-
-// Client is an HTTP client inside nginx's network namespace.
-func (n *Nginx) Client() *http.Client { return n.ClientFrom(nil) }
-
-// ClientFrom is a client with an address of the loopback device, such as 127.0.0.2; nil means any address.
-func (n *Nginx) ClientFrom(local net.IP) *http.Client {
-	dial := func(_ context.Context, _, address string) (net.Conn, error) { return n.dial(local, address) }
-	return &http.Client{Timeout: patience, Transport: &http.Transport{DialContext: dial, MaxIdleConnsPerHost: 64}}
-}
-
-// Dial connects from inside nginx's network namespace, to send what an HTTP client would not send. The address of a
-// socket in layout.RunDir is its name and any port, such as gateway.sock:80.
-func (n *Nginx) Dial(address string) (net.Conn, error) { return n.dial(nil, address) }
-
-// DialFrom is Dial from an address of the loopback device.
-func (n *Nginx) DialFrom(local net.IP, address string) (net.Conn, error) {
-	return n.dial(local, address)
-}
-
-func (n *Nginx) dial(local net.IP, address string) (connection net.Conn, err error) {
-	if host, _, _ := net.SplitHostPort(address); strings.HasSuffix(host, ".sock") {
-		return net.Dial("unix", n.Root+layout.RunDir+"/"+host)
-	}
-	dialer := &net.Dialer{Timeout: patience, LocalAddr: &net.TCPAddr{IP: local}}
-	err = n.inside(func() (err error) {
-		connection, err = dialer.Dial("tcp", address)
-		return err
-	})
-	return connection, err
-}
-
-// Serve runs an origin inside nginx's network namespace until the test ends.
-func (n *Nginx) Serve(address string, handler http.Handler) {
-	n.t.Helper()
-	n.serve(n.Listen(address), handler)
-}
-
-// ServeTLS runs an origin that speaks TLS.
-func (n *Nginx) ServeTLS(address string, config *tls.Config, handler http.Handler) {
-	n.t.Helper()
-	n.serve(tls.NewListener(n.Listen(address), config), handler)
-}
-
-// Listen listens for connections inside nginx's network namespace.
-func (n *Nginx) Listen(address string) net.Listener {
-	n.t.Helper()
-	n.namespace()
-	var listener net.Listener
-	must(n.t, n.inside(func() (err error) {
-		listener, err = net.Listen("tcp", address)
-		return err
-	}))
-	return listener
-}
-
-func (n *Nginx) serve(listener net.Listener, handler http.Handler) {
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: patience}
-	go func() { _ = server.Serve(listener) }()
-	n.t.Cleanup(func() { _ = server.Close() })
-}
-
-// ListenPacket listens inside nginx's network namespace.
-func (n *Nginx) ListenPacket(address string) net.PacketConn {
-	n.t.Helper()
-	n.namespace()
-	var connection net.PacketConn
-	must(n.t, n.inside(func() (err error) {
-		connection, err = net.ListenPacket("udp", address)
-		return err
-	}))
-	return connection
 }
 
 // command runs nginx in the root file system, as its user.
