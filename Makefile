@@ -59,7 +59,7 @@ test-steps:
 	@hack/timed setup hack/setup
 	@hack/timed verify $(MAKE) verify
 	@hack/timed cluster hack/build-tool cluster >/dev/null
-	@hack/side-by-side "code=nice $(MAKE) test-code" "e2e=$(MAKE) test-e2e"
+	@hack/side-by-side "code=nice -n 5 $(MAKE) test-code" "e2e=$(MAKE) test-e2e"
 
 .PHONY: test-code
 test-code: ## What needs no cluster.
