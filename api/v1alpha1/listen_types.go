@@ -140,6 +140,8 @@ type MediaType string
 
 // ListenTLS says where and how the pods accept requests over TLS, versions 1.2 and 1.3. With version 1.2, clients need
 // ECDHE and an authenticated cipher.
+//
+// +kubebuilder:validation:XValidation:rule="!has(self.http3) || !self.http3 || !has(self.port) || self.port != 8085",message="port: with http3, 8085 is for nginx's logs, which reach the agent over UDP: choose another",fieldPath=".port"
 type ListenTLS struct {
 	// secretName is a Secret of type kubernetes.io/tls in the CacheNode's namespace, such as cert-manager creates. A
 	// renewed certificate reaches nginx without a restart. A damaged certificate does not reach nginx.
@@ -149,7 +151,8 @@ type ListenTLS struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",message="secretName: must be the name of a Secret"
 	SecretName string `json:"secretName"`
 
-	// port is the port in the pod. Range 1024 to 65535, except the ports that listen.port must not be. Default 8443.
+	// port is the port in the pod. Range 1024 to 65535, except the ports that listen.port must not be, and with http3 8085,
+	// on which nginx's logs reach the agent. Default 8443.
 	// +optional
 	// +kubebuilder:default=8443
 	// +kubebuilder:validation:Minimum=1024

@@ -319,6 +319,9 @@ var refused = map[string]struct {
 	"TLS on the agent's port": {
 		fields{"listen.tls": "{secretName: a, port: 8084}"}, "are for health, metrics and the agent",
 	},
+	"HTTP/3 on the port of nginx's logs": {
+		fields{"listen.tls": "{secretName: a, port: 8085, http3: true}"}, "port: with http3, 8085 is for nginx's logs",
+	},
 	"TLS without a Secret": {fields{"listen.tls": "{port: 8443}"}, "spec.listen.tls.secretName"},
 	"a Secret of no name":  {fields{"listen.tls": "{secretName: A_}"}, "must be the name of a Secret"},
 	"one port twice": {
@@ -464,6 +467,9 @@ var accepted = map[string]fields{
 		"listen.tls":           "{secretName: a, http2: false, http3: true}",
 		"listen.gzip":          "{enabled: true, types: [application/vnd.api+json], minSize: 20, level: 9}",
 		"logs":                 "{access: Stdout, format: JSON}",
+	},
+	"TLS without HTTP/3 on the number of the port of nginx's logs": {
+		"listen.tls": "{secretName: a, port: 8085}",
 	},
 	"local paths": {
 		"disks": "[{name: disk1, size: 1Gi, localPath: {path: /mnt/disk-1.a}}, " +

@@ -92,8 +92,8 @@ func (r renderer) keyedZone(name string) conf.Literal {
 //
 // X-Accel-Expires says how long a copy is fresh, as nginx does not read Age: see copySeconds. The first request for an
 // expired copy waits until the promoter is renewing it. That request, and those that come before the renewal is done,
-// get the expired copy. None of them waits for a disk, unless the promoter runs in a worker whose clock is a moment
-// behind: to it the copy is still fresh.
+// get the expired copy. None of them waits for a disk, except in two moments in which the promoter takes the copy for a
+// fresh one: the clock of its worker is behind, or the request opened the file just before a renewal replaced it.
 func (r renderer) memoryTier() conf.Block {
 	if !r.hasMemoryTier() {
 		return nil
