@@ -32,16 +32,16 @@ const LogAddress = "127.0.0.1:8085"
 // reaches it.
 const ResolverAddress = "127.0.0.1:8086"
 
-// NginxSockets are nginx's own sockets. A killed nginx leaves them, and another one cannot listen there.
-var NginxSockets = []string{GatewaySocket, PromoterSocket, DisksSocket}
-
-// Sockets of nginx's servers that only nginx itself uses.
+// Sockets of nginx's servers that only nginx itself uses. A killed nginx leaves them, and another one cannot listen
+// there, so the pod's container deletes what matches NginxSockets. A template does not have to know each of them: a
+// later agent may add one.
 const (
+	NginxSockets = RunDir + "/nginx-*.sock"
 	// GatewaySocket is where the caches of the disks get objects: the server between them and the origin.
-	GatewaySocket = RunDir + "/gateway.sock"
+	GatewaySocket = RunDir + "/nginx-gateway.sock"
 	// PromoterSocket is where objects are promoted to the memory tier, and DisksSocket is where it gets them from.
-	PromoterSocket = RunDir + "/promoter.sock"
-	DisksSocket    = RunDir + "/disks.sock"
+	PromoterSocket = RunDir + "/nginx-promoter.sock"
+	DisksSocket    = RunDir + "/nginx-disks.sock"
 )
 
 // Paths in a pod. Only those on emptyDirs and disks are writable.

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"maps"
 	"strconv"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -45,7 +44,7 @@ exit $status`
 // workers.
 var beforeNginx = `for p in /proc/[0-9]*; do ` +
 	`case "$(tr '\0' ' ' <$p/cmdline)" in "nginx: "*) kill -KILL ${p#/proc/};; esac; done 2>/dev/null
-  rm -f ` + strings.Join(layout.NginxSockets, " ") + `
+  rm -f ` + layout.NginxSockets + `
   ulimit -n "$(ulimit -H -n)"`
 
 func podTemplate(

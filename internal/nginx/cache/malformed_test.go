@@ -43,7 +43,7 @@ func TestControlCharacters(t *testing.T) {
 	for name, address := range map[string]string{
 		"clients": "127.0.0.1:8080", "private": "127.0.0.1:8081",
 		"lookups": fmt.Sprintf("127.0.0.1:%d", layout.LookupPort), "peers": fmt.Sprintf("127.0.0.1:%d", layout.PeerPort),
-		"promoter": "promoter.sock:80", "disks": "disks.sock:80", "gateway": "gateway.sock:80",
+		"promoter": "nginx-promoter.sock:80", "disks": "nginx-disks.sock:80", "gateway": "nginx-gateway.sock:80",
 	} {
 		for _, path := range []string{"/a%0d%0ab", "/a%0A", "/%7f", "/%01", "/%1F/../a%09"} {
 			request := "GET " + path + " HTTP/1.1\r\nHost: www.example.com\r\n\r\n"

@@ -60,7 +60,7 @@ func TestCopiesLifetime(t *testing.T) {
 			var got string
 			becomes(t, "HIT", func() string { // an object of a second can have expired before it is asked for
 				r, _ := ask(t, client, http.MethodGet, example)
-				copied, _ := ask(t, client, http.MethodGet, "http://disks.sock/object")
+				copied, _ := ask(t, client, http.MethodGet, "http://nginx-disks.sock/object")
 				got = copied.Header.Get("X-Accel-Expires")
 				return r.Header.Get("X-Cache")
 			})

@@ -20,7 +20,7 @@ func (n *Nginx) ClientFrom(local net.IP) *http.Client {
 }
 
 // Dial connects from inside nginx's network namespace, to send what an HTTP client would not send. The address of a
-// socket in layout.RunDir is its name and any port, such as gateway.sock:80.
+// socket in layout.RunDir is its name and any port, such as nginx-gateway.sock:80.
 func (n *Nginx) Dial(address string) (net.Conn, error) { return n.dial(nil, address) }
 
 // DialFrom is Dial from an address of the loopback device.
