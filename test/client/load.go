@@ -7,6 +7,7 @@ import (
 	"os"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/cachenode/cachenode-operator/test/client/report"
@@ -26,7 +27,7 @@ func (l load) run(ctx context.Context, fetcher func() *fetcher) <-chan timed {
 	}
 	results := make(chan timed, 1024)
 	begun := time.Now()
-	var first sync.Once
+	var ended atomic.Int64
 	var group sync.WaitGroup
 	for i := range l.workers {
 		group.Go(func() {
@@ -37,7 +38,9 @@ func (l load) run(ctx context.Context, fetcher func() *fetcher) <-chan timed {
 			for ctx.Err() == nil {
 				next := time.Now()
 				results <- timed{f.fetch(l.paths[rand.IntN(len(l.paths))]), time.Since(begun)}
-				first.Do(func() { fmt.Fprintln(os.Stderr, report.Begun) })
+				if n := ended.Add(1); n == 1 || n%report.Every == 0 {
+					fmt.Fprintf(os.Stderr, report.Progress, n)
+				}
 				if l.rate > 0 {
 					pause := time.Duration(l.workers) * time.Second / time.Duration(l.rate)
 					time.Sleep(time.Until(next.Add(pause)))

@@ -7,7 +7,7 @@
 //	    fetches the paths one after another, and prints a JSON line for each
 //	client load -base URL [-host NAME] [-keepalive] [-timeout DURATION] [-rate N] [-each] -seconds N -workers N <PATHS
 //	    fetches random paths of the list and prints a summary as JSON, or with -each a JSON line for each request.
-//	    After the first request it writes a line to standard error. SIGTERM ends the load, and if an empty line follows
+//	    It says on standard error how many requests have ended. SIGTERM ends the load, and if an empty line follows
 //	    the paths, the end of standard input ends it too
 //	client end
 //	    sends SIGTERM to all loads in this container

@@ -92,7 +92,7 @@ func TestChart(t *testing.T) {
 	kubectl(t, "", "apply", "-f", apart(t)) // the first version knows no other
 	s.current(t)
 	before := uids(s.cachePods(t))
-	end := s.load(t, objects[:150])
+	load := s.load(t, objects[:150])
 	t.Cleanup(func() {
 		if t.Failed() {
 			t.Log(operatorKubectl(t, "get", "all", "-o", "wide"))
@@ -117,7 +117,7 @@ func TestChart(t *testing.T) {
 		{"what the cluster lacks is named", namesWhatIsMissing},
 		{"with watchNamespaces the operator has no rights in other namespaces", watchesNamespaces},
 	})
-	checkLoad(t, end(), 1000)
+	checkLoad(t, load.more(t, 300).end())
 	for pod, id := range uids(s.cachePods(t)) {
 		if before[pod] != id {
 			t.Errorf("%s was restarted: was %s, is %s", pod, before[pod], id)

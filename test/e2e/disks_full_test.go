@@ -32,7 +32,7 @@ func fillsAll(t *testing.T, s *suite) {
 		big[i] = content.Path(8<<20, fmt.Sprintf("big-%d", i))
 	}
 	disks := []string{"disk1", "disk2"}
-	end := p.load(t, big, 6, 4)
+	load := p.load(t, big, 6, 4)
 	most := map[string]int{} // MiB
 	for range 9 {
 		time.Sleep(5 * time.Second)
@@ -40,9 +40,9 @@ func fillsAll(t *testing.T, s *suite) {
 			most[disk] = max(most[disk], inCache(t, p, disk))
 		}
 	}
-	all := count(end(), everything)
+	all := count(load.end(), everything)
 	t.Logf("filled: %s", all)
-	if all.failed+all.cut > 0 || all.requests < 200 {
+	if all.failed+all.cut > 0 {
 		t.Errorf("%s: %v", all, all.errors)
 	}
 	for _, disk := range disks {

@@ -31,12 +31,12 @@ func moves(t *testing.T, s *suite, change func(), manifest string) {
 	said := plugin(t, manifest, "plan", "-f", "-")
 	t.Log(said)
 	was := wanted.Spec.Disks
-	end := s.load(t, objects[:150])
+	load := s.load(t, objects[:150])
 	begun := time.Now()
 	change()
 	s.current(t)
 	took := time.Since(begun)
-	checkLoad(t, end(), 500)
+	checkLoad(t, load.more(t, 300).end())
 	after := s.tree(t)
 	is := s.cacheNode(t).Spec.Disks
 	m := shard.Between(shard.NewPlan(tuning.ShardDisks(was)), shard.NewPlan(tuning.ShardDisks(is)))

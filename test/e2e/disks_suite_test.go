@@ -54,7 +54,7 @@ func within(t *testing.T, most time.Duration, f func() string) {
 			list := kubectl(t, "", "get", "cachenodes,pods,pvc,events", "-o", "wide")
 			t.Fatalf("after %s: %s\n%s", most, problem, list)
 		}
-		time.Sleep(200 * time.Millisecond)
+		time.Sleep(100 * time.Millisecond)
 	}
 }
 

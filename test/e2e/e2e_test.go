@@ -146,13 +146,12 @@ spec:
   maxReplicas: 3
 `, "apply", "-f", "-")
 	t.Cleanup(func() { kubectl(t, "", "delete", "hpa", name) })
-	deadline := time.Now().Add(patience * 45 * time.Second) // the autoscaler looks every 15 s
-	for *s.cacheNode(t).Spec.Replicas != 2 {
-		if time.Now().After(deadline) {
-			t.Fatalf("the autoscaler does not scale:\n%s", kubectl(t, "", "describe", "hpa", name))
+	within(t, 45*time.Second, func() string { // the autoscaler looks every 15 s
+		if *s.cacheNode(t).Spec.Replicas != 2 {
+			return "the autoscaler does not scale:\n" + kubectl(t, "", "describe", "hpa", name)
 		}
-		time.Sleep(200 * time.Millisecond)
-	}
+		return ""
+	})
 	without := strings.Replace(string(text), "  replicas: 3\n", "", 1)
 	kubectl(t, without, "apply", "--server-side", "--field-manager=gitops", "--force-conflicts", "-f", "-")
 	if got := *s.current(t).Spec.Replicas; got != 2 {
@@ -172,18 +171,14 @@ spec:
 `, "apply", "-f", "-")
 	t.Cleanup(func() { kubectl(t, "", "delete", "cachenode", "too-large") }) // its claim is deleted with it
 	const want = ": 0 of 1 pods run it, 0 are ready; too-large-0: not scheduled: "
-	deadline := time.Now().Add(patience * 30 * time.Second) // the status says so after 10 s
 	const message = `jsonpath={.status.conditions[?(@.type=="Ready")].message}`
-	for {
+	within(t, 30*time.Second, func() string { // the status says so after 10 s
 		said := kubectl(t, "", "get", "cachenode", "too-large", "-o", message)
 		if strings.Contains(said, want) && strings.Contains(said, "persistent volumes") {
-			return
+			return ""
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("Ready says %q, want %q and the scheduler's words", said, want)
-		}
-		time.Sleep(200 * time.Millisecond)
-	}
+		return fmt.Sprintf("Ready says %q, want %q and the scheduler's words", said, want)
+	})
 }
 
 // metricsNeedAuthentication asks for the operator's metrics without a token, with the token of an account that lacks
@@ -246,20 +241,14 @@ func deletes(t *testing.T, s *suite) {
 		"ConfigMaps": &corev1.ConfigMapList{}, "PodDisruptionBudgets": &policyv1.PodDisruptionBudgetList{},
 		"claims": &corev1.PersistentVolumeClaimList{},
 	}
-	deadline := time.Now().Add(2 * time.Minute)
 	for kind, list := range lists {
-		for {
+		within(t, 2*time.Minute, func() string {
 			must(t, s.List(ctx, list, client.MatchingLabels(naming.PodSelector(name))))
-			n := len(mustItems(t, list))
-			if n == 0 {
-				break
+			if n := len(mustItems(t, list)); n > 0 {
+				return fmt.Sprintf("%d %s are left", n, kind)
 			}
-			if time.Now().After(deadline) {
-				t.Errorf("%d %s are left", n, kind)
-				break
-			}
-			time.Sleep(200 * time.Millisecond)
-		}
+			return ""
+		})
 	}
 }
 
@@ -272,12 +261,12 @@ func pluginTells(t *testing.T, s *suite) {
 	if !strings.Contains(explained, "Disk:  "+disk+",") || !strings.Contains(explained, "   yes ") {
 		t.Errorf("explain does not say that %s is on %s, and that a pod has it:\n%s", path, disk, explained)
 	}
-	end := s.load(t, objects[:50])
+	load := s.load(t, objects[:50])
 	top := plugin(t, "", "top", name, "--interval", "6s")
 	if strings.Count(top, "disk") != 3 || strings.Contains(top, "disk1   0.0 ") {
 		t.Errorf("top does not show three disks with requests:\n%s", top)
 	}
-	end()
+	load.end()
 	if out := plugin(t, "", "config", name+"-0"); !strings.Contains(out, "thread_pool pool_disk1 ") {
 		t.Errorf("config has no thread pool:\n%s", out)
 	}

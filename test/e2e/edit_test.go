@@ -1,15 +1,14 @@
 package e2e
 
 import (
-	"context"
 	"encoding/base64"
 	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/client-go/util/cert"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/layout"
@@ -83,16 +82,16 @@ var edits = []struct {
 // editsUnderLoad makes an edit of each class while clients that never retry fetch objects.
 func editsUnderLoad(t *testing.T, s *suite) {
 	createListenerSecret(t)
-	checkLoad(t, lasting(6*time.Second, s.load(t, objects[:150])), 300) // caches what is not cached yet
+	s.cache(t, objects[:150])
 	for _, e := range edits {
 		class := e.class
 		before := uids(s.cachePods(t))
-		end := s.load(t, objects[:150])
+		load := s.load(t, objects[:150])
 		begun := time.Now()
 		must(t, edit(e.patch))
 		cacheNode := s.current(t)
 		took := time.Since(begun)
-		checkLoad(t, lasting(2*time.Second, end), 300)
+		checkLoad(t, load.more(t, 300).end())
 		t.Logf("%s: all pods are as the spec asks %s after the edit", class, took.Round(100*time.Millisecond))
 		for pod, id := range uids(s.cachePods(t)) {
 			if got := before[pod] != id; got != e.newPods {
@@ -164,7 +163,7 @@ func refusesBadEdits(t *testing.T, s *suite) {
 		},
 	}
 	before := uids(s.cachePods(t))
-	end := s.load(t, objects[:150])
+	load := s.load(t, objects[:150])
 	for what, tt := range atAdmission {
 		if err := edit(tt.patch); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: %v, want an error with %q", what, err, tt.want)
@@ -178,7 +177,7 @@ func refusesBadEdits(t *testing.T, s *suite) {
 		must(t, edit(tt.undo))
 		s.current(t)
 	}
-	checkLoad(t, end(), 300)
+	checkLoad(t, load.more(t, 300).end())
 	after := uids(s.cachePods(t))
 	for pod, id := range before {
 		if after[pod] != id {
@@ -190,18 +189,14 @@ func refusesBadEdits(t *testing.T, s *suite) {
 // notAccepted waits for Accepted=False with a reason and returns its message.
 func (s *suite) notAccepted(t *testing.T, reason string) string {
 	t.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for {
-		cacheNode := &v1alpha1.CacheNode{}
-		must(t, s.Get(context.Background(), client.ObjectKey{Name: name}, cacheNode))
-		for _, c := range cacheNode.Status.Conditions {
-			if c.Type == v1alpha1.ConditionAccepted && c.Status == "False" && c.Reason == reason {
-				return c.Message
-			}
+	var message string
+	within(t, 30*time.Second, func() string {
+		c := meta.FindStatusCondition(s.cacheNode(t).Status.Conditions, v1alpha1.ConditionAccepted)
+		if c == nil || c.Status != "False" || c.Reason != reason {
+			return fmt.Sprintf("Accepted is %+v, want False for %s", c, reason)
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("Accepted does not become False for %s", reason)
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
+		message = c.Message
+		return ""
+	})
+	return message
 }

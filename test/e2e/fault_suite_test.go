@@ -162,36 +162,36 @@ func (p *target) version(t *testing.T) string {
 	return out
 }
 
+// versionNow is version for a pod of which the test knows the address. It uses a new connection and no API server.
+func versionNow(pod *corev1.Pod) string {
+	out, _ := tryCluster("fault", "run", pod.Spec.NodeName, "curl", "--silent", "--noproxy", "*", "--max-time", "1",
+		fmt.Sprintf("http://%s:%d/version", pod.Status.PodIP, layout.PrivatePort))
+	return out
+}
+
 // changes waits until nginx runs another configuration than before, and returns the time at which the test saw that.
-func (p *target) changes(t *testing.T, before string, within time.Duration) time.Time {
+func (p *target) changes(t *testing.T, before string, most time.Duration) (seen time.Time) {
 	t.Helper()
-	within *= patience
-	deadline := time.Now().Add(within)
-	for {
-		if now := p.version(t); now != "" && now != before {
-			return time.Now()
+	within(t, most, func() string {
+		if now := p.version(t); now == "" || now == before {
+			return p.name + " runs the same configuration"
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("%s runs the same configuration after %s", p.name, within)
-		}
-	}
+		seen = time.Now()
+		return ""
+	})
+	return seen
 }
 
 // becomes waits until a disk has failed for one of the reasons. Without reasons, it waits until the disk is healthy.
-func (p *target) becomes(t *testing.T, disk string, within time.Duration, reasons ...string) {
+func (p *target) becomes(t *testing.T, disk string, most time.Duration, reasons ...string) {
 	t.Helper()
-	deadline := time.Now().Add(patience * within)
-	for {
+	within(t, most, func() string {
 		got := p.state(t, disk)
 		if slices.Contains(reasons, got) || (len(reasons) == 0 && got == string(v1alpha1.DiskHealthy)) {
-			return
+			return ""
 		}
-		if time.Now().After(deadline) {
-			log := kubectl(t, "", "logs", p.name, "-c", layout.AgentContainer, "--tail=20")
-			t.Fatalf("%s of %s is %s, want %v\n%s", disk, p.name, got, reasons, log)
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
+		return fmt.Sprintf("%s of %s is %s, want %v", disk, p.name, got, reasons)
+	})
 }
 
 // disk returns the disk that has the key of an object.

@@ -74,14 +74,14 @@ func (p *target) eject(
 ) ejected {
 	t.Helper()
 	e := ejected{disk: disk}
-	e.calm = lasting(5*time.Second, p.load(t, paths, 300, workers))
-	end := p.load(t, paths, 300, workers)
+	e.calm = p.load(t, paths, 300, workers).more(t, 1000).end()
+	load := p.load(t, paths, 300, workers)
 	before := p.version(t)
 	e.fault = time.Now()
 	fault()
 	e.gone = p.changes(t, before, within)
 	p.becomes(t, disk, 15*time.Second, reasons...)
-	e.during = lasting(3*time.Second, end)
+	e.during = load.more(t, 600).end()
 	t.Logf("out of the configuration %s after the fault began", e.gone.Sub(e.fault).Round(time.Millisecond))
 	return e
 }
@@ -113,9 +113,6 @@ func (p *target) check(t *testing.T, e ejected, most int) {
 	}
 	if during.ratio() < calm.ratio()-2 {
 		t.Errorf("the other disks' HIT ratio fell from %.1f%% to %.1f%%", calm.ratio(), during.ratio())
-	}
-	if all.requests < 500 {
-		t.Errorf("%d requests are too few to show anything", all.requests)
 	}
 }
 
@@ -182,7 +179,7 @@ func hangs(t *testing.T, p *target) {
 	const disk = "disk2"
 	before := p.identity(t)
 	own, others := p.keysOf(disk)
-	othersCalm := lasting(6*time.Second, p.load(t, others, 200, 4))
+	othersCalm := p.load(t, others, 200, 4).more(t, 1000).end()
 	uid := string(p.pod(t).UID)
 	p.evict(t)
 	p.fault(t, "throttle", disk, uid, "1")
@@ -190,11 +187,12 @@ func hangs(t *testing.T, p *target) {
 	reads := p.fault(t, "throttled", disk, uid)
 	version := p.version(t)
 	// Each request that hangs occupies a worker of the client, so the load of the disk's keys has 400.
-	endOwn, _ := p.startLoad(t, own, 20, 400)
-	endOthers := p.load(t, others, 200, 4)
+	ownLoad := p.startLoad(t, own, 20, 400)
+	othersLoad := p.load(t, others, 200, 4)
 	gone := p.changes(t, version, 20*time.Second)
 	p.becomes(t, disk, 15*time.Second, "Slow")
-	ownResults, othersResults := lasting(8*time.Second, endOwn), endOthers()
+	ownResults := append(p.load(t, own, 100, 20).more(t, 300).end(), ownLoad.end()...)
+	othersResults := othersLoad.end()
 	readsAfter := p.fault(t, "throttled", disk, uid)
 	t.Logf("out of the configuration %s after the fault; the throttle let %s and then %s reads through",
 		gone.Sub(fault).Round(time.Millisecond), reads, readsAfter)
@@ -258,8 +256,6 @@ func (p *target) repair(t *testing.T, disks ...string) {
 	kubectl(t, "", "cordon", old.Spec.NodeName)
 	uncordon := func() { kubectl(t, "", "uncordon", old.Spec.NodeName) }
 	t.Cleanup(uncordon) // if the repair fails
-	// The request counts for pods created before it. Kubernetes' times of creation have whole seconds.
-	time.Sleep(time.Until(old.CreationTimestamp.Add(time.Second)))
 	begun := time.Now()
 	plugin(t, "", append([]string{"disk", "readmit", p.name}, disks...)...)
 	p.isRemade(t, &old, func(pod corev1.Pod) bool { return pod.Spec.NodeName == "" })
@@ -279,18 +275,14 @@ func (p *target) repair(t *testing.T, disks ...string) {
 // isRemade waits until there is another pod of the same name, and wanted is true for it.
 func (p *target) isRemade(t *testing.T, old *corev1.Pod, wanted func(corev1.Pod) bool) {
 	t.Helper()
-	deadline := time.Now().Add(2 * time.Minute)
-	for {
+	within(t, 2*time.Minute, func() string {
 		for _, pod := range p.cachePods(t) {
 			if pod.Name == p.name && pod.UID != old.UID && wanted(pod) {
-				return
+				return ""
 			}
 		}
-		if time.Now().After(deadline) {
-			t.Fatalf("no other %s came:\n%s", p.name, kubectl(t, "", "get", "pods,nodes", "-o", "wide"))
-		}
-		time.Sleep(100 * time.Millisecond)
-	}
+		return "no other " + p.name + " came"
+	})
 }
 
 // allDie shuts down two disks, and then the third. The pod continues to serve: from the disk that is left, and then
@@ -298,7 +290,7 @@ func (p *target) isRemade(t *testing.T, old *corev1.Pod, wanted func(corev1.Pod)
 func allDie(t *testing.T, p *target) {
 	before := p.identity(t)
 	first := p.version(t)
-	end := p.load(t, many, 200, workers)
+	load := p.load(t, many, 200, workers)
 	firstFault := time.Now()
 	p.fault(t, "shutdown", "disk1")
 	p.fault(t, "shutdown", "disk2")
@@ -322,7 +314,7 @@ func allDie(t *testing.T, p *target) {
 	p.fault(t, "shutdown", "disk3")
 	gone := p.changes(t, second, 5*time.Second)
 	p.becomes(t, "disk3", 15*time.Second, "Shutdown")
-	results := lasting(3*time.Second, end)
+	results := load.more(t, 400).end()
 	brokeOff(results, func(r report.Result) bool {
 		return (began(r).Before(firstGone) && ended(r).After(firstFault)) ||
 			(began(r).Before(gone) && ended(r).After(lastFault))

@@ -19,7 +19,7 @@ import (
 // noneFails runs a fault of the last pod under a load on the first one. Only a response whose header was sent may break
 // off. The origin sends at most one body for each of the pod's keys that is asked for, and another one if the fault
 // begins while its stand-in asks. Objects that were filled in a change before are renewed, which costs a request.
-func (s *suite) noneFails(t *testing.T, fault func()) {
+func (s *suite) noneFails(t *testing.T, fault func(load[report.Result])) {
 	t.Helper()
 	s.handedOver(t) // of a change before
 	locator, keys := s.owned(t).Locator(), 0
@@ -29,13 +29,11 @@ func (s *suite) noneFails(t *testing.T, fault func()) {
 		}
 	}
 	before, bodies := s.asked(t), s.bodies(t)
-	end := s.target(t, name+"-0").load(t, shared, 200, 16)
-	time.Sleep(2 * time.Second)
+	load := s.target(t, name+"-0").load(t, shared, 200, 16).more(t, 300)
 	begun := time.Now()
-	fault()
+	fault(load)
 	took := time.Since(begun)
-	time.Sleep(2 * time.Second)
-	results := end()
+	results := load.more(t, 300).end()
 	all := count(results, func(report.Result) bool { return true })
 	calm := count(results, func(r report.Result) bool { return r.Began < begun.UnixMilli() })
 	longest := 0.0
@@ -46,7 +44,7 @@ func (s *suite) noneFails(t *testing.T, fault func()) {
 	t.Logf("%s, longest %.0f ms; p99 before the fault %.1f ms; the fault lasted %s", all, longest, calm.p99,
 		took.Round(100*time.Millisecond))
 	t.Logf("the origin was asked %d times and sent %d bodies; the pod owns %d of the keys", asked, sent, keys)
-	if all.failed > 0 || all.requests < 500 {
+	if all.failed > 0 {
 		t.Errorf("%d of %d requests failed: %v", all.failed, all.requests, all.errors)
 	}
 	if sent > 2*keys || keys < len(shared)/5 {
@@ -61,9 +59,9 @@ func hangingOwner(t *testing.T, s *suite) {
   case "$(tr '\0' ' ' <$p/cmdline)" in "nginx: "*) kill -%s ${p#/proc/};; esac
 done 2>/dev/null; true`, which))
 	}
-	s.noneFails(t, func() {
+	s.noneFails(t, func(load load[report.Result]) {
 		signal("STOP")
-		time.Sleep(faultTime)
+		load.more(t, faultRequests)
 		signal("CONT")
 	})
 	s.current(t)
@@ -71,7 +69,7 @@ done 2>/dev/null; true`, which))
 
 func killedOwner(t *testing.T, s *suite) {
 	uid := string(s.target(t, name+"-2").pod(t).UID)
-	s.noneFails(t, func() { cluster(t, "fault", "kill", uid, "nginx") })
+	s.noneFails(t, func(load[report.Result]) { cluster(t, "fault", "kill", uid, "nginx") })
 	s.current(t)
 }
 
@@ -87,9 +85,9 @@ func cutOffOwner(t *testing.T, s *suite) {
 			route("delete")
 		}
 	})
-	s.noneFails(t, func() {
+	s.noneFails(t, func(load load[report.Result]) {
 		route("add")
-		time.Sleep(faultTime)
+		load.more(t, faultRequests)
 		route("delete")
 		restored = true
 	})
@@ -101,9 +99,9 @@ func ownersNodeStops(t *testing.T, s *suite) {
 	s.clear(t, host)
 	s.owners(t, 3)
 	var start func()
-	s.noneFails(t, func() {
+	s.noneFails(t, func(load load[report.Result]) {
 		start = stopNode(t, host)
-		time.Sleep(faultTime)
+		load.more(t, faultRequests)
 	})
 	start()
 	s.settles(t, []string{host})
@@ -135,10 +133,10 @@ func outgrowsPod(t *testing.T, s *suite) {
 		return last.ratio()
 	}
 	together := ratio()
-	end := s.load(t, shared)
+	load := s.load(t, shared)
 	must(t, edit(`{"spec":{"routing":{"mode":"Local","handover":null}}}`))
 	s.current(t)
-	checkLoad(t, lasting(2*time.Second, end), 500)
+	checkLoad(t, load.more(t, 300).end())
 	ratio()
 	t.Logf("of a working set of twice what a pod holds, %.1f%% are HITs if pods share keys", together)
 	if together < 95 {
@@ -154,11 +152,11 @@ func outgrowsPod(t *testing.T, s *suite) {
 			return ""
 		})
 	}
-	end = s.load(t, shared)
+	load = s.load(t, shared)
 	must(t, edit(`{"spec":{"routing":{"mode":"Sharded","handover":"`+handover.String()+`"}}}`))
 	s.current(t)
 	s.owners(t, 3)
-	checkLoad(t, lasting(2*time.Second, end), 500)
+	checkLoad(t, load.more(t, 300).end())
 }
 
 // sharesInZones labels the nodes with two zones, one of which has two pods.
@@ -174,7 +172,7 @@ func sharesInZones(t *testing.T, s *suite) {
 			kubectl(t, "", "label", "node", host, corev1.LabelTopologyZone+"-")
 		}
 	})
-	end := s.load(t, shared)
+	load := s.load(t, shared)
 	must(t, edit(`{"spec":{"routing":{"scope":"Zone"}}}`))
 	s.current(t)
 	var shown struct{ Status v1alpha1.CacheNodeStatus }
@@ -185,7 +183,7 @@ func sharesInZones(t *testing.T, s *suite) {
 		}
 		return ""
 	})
-	checkLoad(t, lasting(2*time.Second, end), 300)
+	checkLoad(t, load.more(t, 300).end())
 	service := &corev1.Service{}
 	must(t, s.Get(context.Background(), client.ObjectKey{Name: name}, service))
 	if d := service.Spec.TrafficDistribution; d == nil || *d != corev1.ServiceTrafficDistributionPreferClose {

@@ -29,7 +29,7 @@ func replacedOwner(t *testing.T, s *suite) {
 	paths, others := ofLast("replaced", 300), ofLast("probe", 1500) // what is asked for again gets into memory
 	first, last := s.target(t, name+"-0"), s.target(t, name+"-2")
 	before := last.pod(t).UID
-	end := first.load(t, paths, 100, 16)
+	load := first.load(t, paths, 100, 16)
 	kubectl(t, "", "delete", "pod", last.name)
 	asked := 0
 	within(t, 3*time.Minute, func() string {
@@ -47,7 +47,7 @@ func replacedOwner(t *testing.T, s *suite) {
 		return ""
 	})
 	s.current(t)
-	results := end()
+	results := load.more(t, 200).end()
 	var began time.Time
 	for _, c := range last.pod(t).Status.ContainerStatuses {
 		if c.Name == layout.Container && c.State.Running != nil {
@@ -64,7 +64,7 @@ func replacedOwner(t *testing.T, s *suite) {
 	all := count(results, func(report.Result) bool { return true })
 	t.Logf("%s; the new pod answered its keys %.1f s after its nginx began", all,
 		time.UnixMilli(found).Sub(began).Seconds())
-	if all.failed > 0 || all.requests < 500 || found == 0 {
+	if all.failed > 0 || found == 0 {
 		t.Errorf("%d of %d requests failed, answered again: %t: %v", all.failed, all.requests, found != 0, all.errors)
 	}
 }
@@ -85,7 +85,7 @@ func failingAgent(t *testing.T, s *suite) {
   case "$(tr '\0' ' ' <$p/cmdline)" in %q*) kill -%s ${p#/proc/};; esac
 done 2>/dev/null; true`, layout.AgentDir+"/agent ", which))
 	}
-	end := p.load(t, shared, 200, 16)
+	load := p.load(t, shared, 200, 16)
 	before := starts()
 	cluster(t, "fault", "kill", string(p.pod(t).UID), "agent")
 	within(t, 2*time.Minute, func() string {
@@ -122,10 +122,10 @@ done 2>/dev/null; true`, layout.AgentDir+"/agent ", which))
 		return ""
 	})
 	s.current(t)
-	results := end()
+	results := load.more(t, 200).end()
 	all := count(results, func(report.Result) bool { return true })
 	t.Logf("%s; while the agent was stopped, other pods answered %d of 100 new objects", all, peers)
-	if all.failed > 0 || all.requests < 500 || peers == 0 || results[len(results)-1].Began < stopped {
+	if all.failed > 0 || peers == 0 || results[len(results)-1].Began < stopped {
 		t.Errorf("%d of %d requests failed: %v", all.failed, all.requests, all.errors)
 	}
 }

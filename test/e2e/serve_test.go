@@ -134,14 +134,13 @@ func comesBackWarm(t *testing.T, s *suite) {
 	must(t, s.Get(ctx, client.ObjectKey{Name: victim}, pod))
 	before := pod.UID
 	must(t, s.Delete(ctx, pod))
-	deadline := time.Now().Add(2 * time.Minute)
-	for pod.UID == before || !isReady(*pod) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s does not come back", victim)
-		}
-		time.Sleep(200 * time.Millisecond)
+	within(t, 2*time.Minute, func() string {
 		must(t, client.IgnoreNotFound(s.Get(ctx, client.ObjectKey{Name: victim}, pod)))
-	}
+		if pod.UID == before || !isReady(*pod) {
+			return victim + " does not come back"
+		}
+		return ""
+	})
 	var paths []string
 	for path := range s.served[victim] {
 		paths = append(paths, path)

@@ -16,7 +16,7 @@ import (
 )
 
 // check ends the loads, compares what they got with the purges, and reports.
-func (k *soak) check(t *testing.T, ends []func() []report.Result) {
+func (k *soak) check(t *testing.T, loads []load[report.Result]) {
 	t.Helper()
 	phases := []struct {
 		name string
@@ -28,8 +28,8 @@ func (k *soak) check(t *testing.T, ends []func() []report.Result) {
 	}
 	var requests, hits int64
 	var results []report.Result
-	for _, end := range ends {
-		for _, r := range end() {
+	for _, load := range loads {
+		for _, r := range load.end() {
 			if r.Error != "" {
 				continue // faults of pods have tests of their own
 			}

@@ -46,12 +46,12 @@ type onePurge struct {
 	created, applied, settle time.Time
 }
 
-// newSoak is the soak of the test command: a minute with a purge each second. With CACHENODE_TEST_SOAK it lasts as long
-// as that says, with 20 purges a second.
+// newSoak is the soak of the test command: each fault once, with a purge each second. With CACHENODE_TEST_SOAK it lasts
+// as long as that says, with more faults and 20 purges a second.
 func newSoak(t *testing.T, s *suite) *soak {
 	t.Helper()
 	k := &soak{
-		suite: s, groups: groups, each: 1, every: time.Second, lasts: time.Minute, whole: 10,
+		suite: s, groups: groups, each: 1, every: time.Second, whole: 10,
 		purges: map[string]*onePurge{}, ended: map[string]int{},
 	}
 	if text := os.Getenv("CACHENODE_TEST_SOAK"); text != "" {
@@ -66,9 +66,14 @@ func newSoak(t *testing.T, s *suite) *soak {
 // soaks purges while clients ask for the objects and while parts of the system end.
 func soaks(t *testing.T, s *suite) {
 	k := newSoak(t, s)
-	var ends []func() []report.Result
+	var loads []load[report.Result]
 	for i := range 2 { // the third pod is deleted
-		ends = append(ends, s.target(t, naming.Pod(name, i)).load(t, versionedIn(k.groups), 100, 8))
+		loads = append(loads, s.target(t, naming.Pod(name, i)).load(t, versionedIn(k.groups), 100, 8))
+	}
+	more := func(n int) {
+		for _, load := range loads {
+			load.more(t, n)
+		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	var running sync.WaitGroup
@@ -83,8 +88,8 @@ func soaks(t *testing.T, s *suite) {
 		}
 	})
 	faults := k.faults(t)
-	for begun, n := time.Now(), 0; time.Since(begun) < k.lasts; n++ {
-		time.Sleep(10 * time.Second)
+	for begun, n := time.Now(), 0; n < len(faults) || time.Since(begun) < k.lasts; n++ {
+		more(500)
 		fault := faults[n%len(faults)]
 		at := time.Now()
 		fault.do()
@@ -94,8 +99,8 @@ func soaks(t *testing.T, s *suite) {
 	cancel()
 	running.Wait()
 	k.await(t)
-	time.Sleep(time.Second) // of requests after the last purge has settled
-	k.check(t, ends)
+	more(100) // after the last purge has settled
+	k.check(t, loads)
 	s.current(t)
 }
 
@@ -236,7 +241,7 @@ func purgesAtRate(t *testing.T, s *suite) {
 	const perSecond, urls = 40, 25
 	k := newSoak(t, s)
 	seconds := 5
-	if k.lasts > time.Minute {
+	if k.lasts > 0 {
 		seconds = 30
 	}
 	tick := time.NewTicker(time.Second / perSecond)
@@ -253,12 +258,8 @@ func purgesAtRate(t *testing.T, s *suite) {
 		creating.Go(func() error { return k.purgeOne(t.Context(), onePurge{kind: "urls"}, spec) })
 	}
 	must(t, creating.Wait())
-	took := time.Since(begun)
 	t.Logf("%d URLs in %d CachePurges were named in %s", seconds*perSecond*urls, len(k.purges),
-		took.Round(100*time.Millisecond))
-	if took > 2*time.Duration(seconds)*time.Second {
-		t.Errorf("they took %s, which is no thousand a second", took)
-	}
+		time.Since(begun).Round(100*time.Millisecond))
 	k.await(t)
 	k.reportLatency(t)
 	if len(k.purges) != seconds*perSecond {

@@ -165,7 +165,7 @@ func hasFaults(t *testing.T, s *suite) {
 
 // outdatesPods upgrades the operator under load.
 func outdatesPods(t *testing.T, s *suite) {
-	before, end := uids(s.cachePods(t)), s.load(t, shared)
+	before, load := uids(s.cachePods(t)), s.load(t, shared)
 	helm(t, "upgrade", release, chart, "--reset-then-reuse-values", "--set", "image.tag=test", "--wait", "--timeout", "3m")
 	const want = "agents that lack a security fix: " + name + "-0, " + name + "-1, " + name + "-2; "
 	within(t, time.Minute, func() string {
@@ -186,12 +186,12 @@ func outdatesPods(t *testing.T, s *suite) {
 		}
 	}
 	s.current(t)
-	checkLoad(t, end(), 500)
+	checkLoad(t, load.more(t, 300).end())
 }
 
 // replacesOutdated replaces the pods under load.
 func replacesOutdated(t *testing.T, s *suite) {
-	old, end := s.cachePods(t), s.load(t, shared)
+	old, load := s.cachePods(t), s.load(t, shared)
 	kubectl(t, "", "annotate", "cachenode", name, v1alpha1.AnnotationRestart+"=upgraded", "--overwrite")
 	within(t, 4*time.Minute, func() string {
 		if reason, message := s.condition(t, v1alpha1.ConditionOutdated); reason != "" {
@@ -210,7 +210,7 @@ func replacesOutdated(t *testing.T, s *suite) {
 	}
 	s.current(t)
 	s.owners(t, len(old))
-	checkLoad(t, end(), 1000)
+	checkLoad(t, load.more(t, 300).end())
 }
 
 // hasNoFaults checks what hasFaults has seen, in each pod.

@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"encoding/json"
-	"fmt"
 	"os"
 	"strings"
 	"testing"
@@ -55,12 +54,9 @@ func (p *target) versionAfresh(t *testing.T) (version string) {
 	t.Helper()
 	pod := p.pod(t)
 	within(t, time.Minute, func() string {
-		out, err := tryCluster("fault", "run", pod.Spec.NodeName, "curl", "--silent", "--noproxy", "*", "--max-time", "1",
-			fmt.Sprintf("http://%s:%d/version", pod.Status.PodIP, layout.PrivatePort))
-		if err != nil {
-			return err.Error()
+		if version = versionNow(pod); version == "" {
+			return "nginx does not answer"
 		}
-		version = out
 		return ""
 	})
 	return version
@@ -137,7 +133,7 @@ func hangsWithWorkers(t *testing.T, p *target) {
 	own, others := p.keysOf(disk)
 	uid := string(p.pod(t).UID)
 	// Each request that hangs occupies a worker of the client.
-	endOwn, endOthers := p.load(t, own, 100, 1000), p.load(t, others, 100, 1000)
+	ownLoad, othersLoad := p.load(t, own, 100, 1000), p.load(t, others, 100, 1000)
 	hang, evict := p.prepareFault(t, "hang", disk, uid), p.prepareFault(t, "evict", disk)
 	p.readsWithoutPools(t) // a probe may have found the load's reads slow
 	version := p.version(t)
@@ -151,7 +147,7 @@ func hangsWithWorkers(t *testing.T, p *target) {
 	}
 	p.becomes(t, disk, 15*time.Second, "Slow")
 	without := p.changesAfresh(t, version, 20*time.Second)
-	ownResults, othersResults := lasting(15*time.Second, endOwn), endOthers()
+	ownResults, othersResults := ownLoad.more(t, 1500).end(), othersLoad.end()
 	killed := p.workersEnded(t)
 	t.Logf("after the fault: pools read %s, the disk is out of use %s, its workers are ended %s",
 		pools.Sub(fault).Round(time.Millisecond), without.Sub(fault).Round(time.Millisecond),

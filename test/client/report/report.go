@@ -1,8 +1,12 @@
 // Package report has the types of what the test client prints. The client writes them, and the tests read them.
 package report
 
-// Begun is the line that a load writes to standard error when its first request has ended.
-const Begun = "the load has begun"
+// Progress is the line that a load writes to standard error when its first request has ended, and then after Every
+// requests, with how many have ended.
+const (
+	Progress = "requests ended: %d\n"
+	Every    = 25
+)
 
 // Window is the length of the windows of a Summary in seconds.
 const Window = 3

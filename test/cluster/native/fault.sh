@@ -12,6 +12,7 @@
 #   readonly NODE DISK [POD]      remounts it read-only, while the agent of a pod (by UID) is started again
 #   writable NODE DISK            and writable
 #   kill POD PROGRAM              SIGKILL to the processes of that name in the pod (by UID)
+#   pids POD PROGRAM              the IDs of those processes
 #   run NODE COMMAND...           runs a command in the node's network
 #   unmount NODE DISK             the disk is no longer at /mnt/DISK of the node, and the folder is gone; running pods keep it
 #   mount NODE DISK               and is there again
@@ -49,6 +50,16 @@ cgroups=/sys/fs/cgroup/blkio
 
 # containers POD: the cgroups of a pod's containers. A limit on a parent does not bind its children in version 1.
 containers() { find $cgroups -mindepth 1 -type d -path "*/pod$1/*"; }
+
+# pids POD PROGRAM: the IDs of the processes of that name in the pod (by UID)
+pids() {
+  local group pid
+  for group in $(containers "$1"); do
+    for pid in $(cat "$group/cgroup.procs"); do
+      [[ $(cat "/proc/$pid/comm" 2>/dev/null) != "$2" ]] || echo "$pid" # it may have ended meanwhile
+    done
+  done
+}
 
 # limit_reads NODE DISK POD iops|bps LIMIT: limits the reads of each container of the pod (by UID); 0 lifts the limit.
 limit_reads() {
@@ -129,17 +140,12 @@ readonly) # refused while a file is open for writing: for moments by nginx, alwa
   exit 1
   ;;
 writable) path=$(mounted "$1" "$2") && inside mount -o remount,rw "$path" ;;
+pids) pids "$1" "$2" ;;
 kill)
-  found=
-  for group in $(containers "$1"); do
-    for pid in $(cat "$group/cgroup.procs"); do
-      if [[ $(cat "/proc/$pid/comm") == "$2" ]]; then
-        kill -KILL "$pid"
-        found=1
-      fi
-    done
-  done
+  found=$(pids "$1" "$2")
   [[ $found ]] || { echo "fault.sh: no $2 in pod $1" >&2; exit 1; }
+  # shellcheck disable=SC2086 # one ID a word; one may have ended meanwhile
+  kill -KILL $found 2>/dev/null || true
   ;;
 run) node=$1 && shift && inside nsenter --net="/run/netns/$node" -- "$@" ;;
 unmount) node_sh "on_node $1 umount /mnt/$2 && on_node $1 rmdir /mnt/$2" ;;
