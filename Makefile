@@ -92,7 +92,7 @@ real := NGINX_ROOT=$$(hack/nginx-root) KUBEBUILDER_ASSETS=$$(hack/envtest-assets
 unit := $(real) hack/in-memory go test -timeout 40m -parallel 6
 units := go list ./... | grep -vE '/test/(e2e|chart|http)$$'
 # Packages that start no goroutine, and take several times as long under the race detector.
-alone := internal/(shard|nginx/cache)
+alone := internal/(shard|cachekey|purge|nginx/cache)
 
 .PHONY: test-unit
 test-unit: ## Unit tests, with the real nginx and a real API server, under the race detector where there are goroutines.
