@@ -44,6 +44,10 @@ func nativeOnly(t *testing.T) {
 	}
 }
 
+// soon replaces the sample's disks by disks that are used again after two good probes: by default it is ten, and twice
+// as many each time that a disk fails again soon.
+var soon = []string{"media: HDD}", "media: HDD, health: {successes: 2}}"}
+
 // target is a pod whose disks or processes a test makes fail. Its load goes straight to the pod, not through the
 // Service.
 type target struct {

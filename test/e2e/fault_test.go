@@ -28,7 +28,7 @@ func TestFaults(t *testing.T) {
 	text, err := os.ReadFile(apart(t))
 	must(t, err)
 	// The memory tier is off, because it would hide what happens to a disk's keys.
-	manifest := strings.Replace(string(text), "spec:\n", "spec:\n  memoryTier: {enabled: false}\n", 1)
+	manifest := strings.NewReplacer(append(soon, "spec:\n", "spec:\n  memoryTier: {enabled: false}\n")...).Replace(string(text))
 	kubectl(t, manifest, "apply", "-f", "-")
 	must(t, edit(`{"spec":{"rollout":{"workerShutdownTimeout":"10s"}}}`))
 	s.current(t)

@@ -37,7 +37,7 @@ const sharedBytes = 20_000
 func TestRouting(t *testing.T) {
 	nativeOnly(t)
 	s := newSuite(t)
-	s.startsWith(t, "  routing: {handover: "+handover.String()+"}\n")
+	s.startsWith(t, "  routing: {handover: "+handover.String()+"}\n", soon...)
 	s.owners(t, 3)
 	s.inOrder(t, []step{
 		{"the origin is asked once for an object, and one disk holds it", sharesKeys},
