@@ -89,7 +89,7 @@ func soaks(t *testing.T, s *suite) {
 	})
 	faults := k.faults(t)
 	for begun, n := time.Now(), 0; n < len(faults) || time.Since(begun) < k.lasts; n++ {
-		more(500)
+		more(100)
 		fault := faults[n%len(faults)]
 		at := time.Now()
 		fault.do()
