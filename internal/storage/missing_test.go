@@ -146,7 +146,7 @@ func TestReturnedDisksTakeTheirPlaces(t *testing.T) {
 		},
 		"replace one that is newer": {verbs: Verbs{Replace: map[PodDisk]time.Time{first: ago(2 * time.Hour)}}},
 		"replace in a minute, by somebody's clock": {
-			verbs: Verbs{Replace: map[PodDisk]time.Time{first: now.Add(time.Minute)}}, later: time.Minute + time.Second,
+			verbs: Verbs{Replace: map[PodDisk]time.Time{first: now.Add(time.Minute)}}, later: time.Minute,
 		},
 		"replace two disks": {
 			verbs: Verbs{Replace: map[PodDisk]time.Time{first: ago(time.Minute), {"edge-0", "disk2"}: ago(time.Minute)}},

@@ -57,7 +57,7 @@ func (p *plan) isRepaired(key PodDisk, pod *corev1.Pod) bool {
 // a pass.
 func (p *plan) isDue(asked, other time.Time) bool {
 	if left := asked.Sub(p.Now); !asked.IsZero() && left > 0 {
-		p.again(left + time.Second)
+		p.again(left)
 		return false
 	}
 	return !asked.IsZero() && asked.After(other)

@@ -97,6 +97,9 @@ func run(
 	if cacheNode.Annotations == nil {
 		cacheNode.Annotations = map[string]string{}
 	}
+	// The annotation has whole seconds. It must be later than a failure or a pod of this second, so it is rounded up, and
+	// the operator waits until then.
+	asked := now.Add(time.Second - 1).Truncate(time.Second)
 	for _, disk := range disks {
 		if !slices.ContainsFunc(cacheNode.Spec.Disks, func(d v1alpha1.Disk) bool { return d.Name == disk }) {
 			return fmt.Errorf("CacheNode %s has no disk %q", cacheNode.Name, disk)
@@ -104,7 +107,7 @@ func run(
 		if v == v1alpha1.Readmit {
 			delete(cacheNode.Annotations, v1alpha1.Drain.Annotation(pod, disk))
 		}
-		cacheNode.Annotations[v.Annotation(pod, disk)] = now.UTC().Format(time.RFC3339)
+		cacheNode.Annotations[v.Annotation(pod, disk)] = asked.UTC().Format(time.RFC3339)
 	}
 	if err := cluster.Patch(ctx, cacheNode, client.MergeFrom(before), client.FieldOwner(fieldManager)); err != nil {
 		return err

@@ -19,7 +19,7 @@ import (
 )
 
 func TestRun(t *testing.T) {
-	now := time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
+	now := time.Date(2026, 11, 21, 11, 59, 59, 1, time.UTC) // a nanosecond after the failure, perhaps
 	drain := v1alpha1.Drain.Annotation("edge-1", "disk2")
 	readmit := v1alpha1.Readmit.Annotation("edge-1", "disk2")
 	replace := v1alpha1.Replace.Annotation("edge-1", "disk2")
