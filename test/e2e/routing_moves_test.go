@@ -127,7 +127,6 @@ func addsVolumes(t *testing.T, node string) {
 // scalesOwners scales from three pods to four and back under load.
 func scalesOwners(t *testing.T, s *suite) {
 	addsVolumes(t, s.target(t, name+"-1").where(t))
-	s.cache(t, moving)
 	load := s.calmLoad(t, moving)
 	scale := func(replicas int) func() {
 		return func() { kubectl(t, "", "scale", "cachenode/"+name, fmt.Sprintf("--replicas=%d", replicas)) }
@@ -161,7 +160,6 @@ func scalesOwners(t *testing.T, s *suite) {
 func drainsOwner(t *testing.T, s *suite) {
 	p := s.target(t, name+"-0")
 	node, uid := p.pod(t).Spec.NodeName, p.pod(t).UID
-	s.cache(t, moving)
 	load := s.calmLoad(t, moving)
 	drained, begun := make(chan error, 1), time.Now()
 	said := make(chan string, 1)

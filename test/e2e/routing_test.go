@@ -28,7 +28,7 @@ var (
 		return paths
 	}()
 	shared = all[:300]
-	moving = all[:1500]
+	moving = all[:600]
 )
 
 const sharedBytes = 20_000
