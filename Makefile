@@ -69,6 +69,10 @@ test-code: ## What needs no cluster.
 licences: ## List the licences of what the programs are built of; one that is not known fails.
 	@go run ./hack/licences
 
+.PHONY: house
+house: ## Print the numbers by which the house is kept small: methods, fields, who knows a site, lines.
+	@go run ./hack/house
+
 .PHONY: layers
 layers: ## List the packages by layer with what they import; an import that points up fails.
 	@go run ./hack/layers

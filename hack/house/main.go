@@ -1,0 +1,165 @@
+// Command house prints the numbers by which the house is kept small: the methods of the largest values, the fields that
+// travel through a pass, the files that know the spec of a site, the lines of each package, and how many comments of
+// functions say what a function "is". It reads the Go files below the current folder, without tests and what is
+// generated, and fails only if it cannot read them.
+package main
+
+import (
+	"cmp"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"log"
+	"maps"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// parts are the folders with what runs in a cluster or on a user's machine.
+var parts = []string{"api", "cmd", "controllers", "internal"}
+
+func main() {
+	log.SetFlags(0)
+	h := house{
+		methods: map[string]int{}, lines: map[string]int{}, structs: map[string]*ast.StructType{},
+		sites: map[string]int{},
+	}
+	for _, part := range parts {
+		if err := h.read(part); err != nil {
+			log.Fatal(err)
+		}
+	}
+	h.print()
+}
+
+// house is what has been counted.
+type house struct {
+	methods map[string]int // by package and type
+	lines   map[string]int // by package
+	structs map[string]*ast.StructType
+	sites   map[string]int // selectors of a site's spec, by file
+	// functions have a comment, and narrated of them say what the function is.
+	functions, narrated int
+}
+
+func (h *house) read(folder string) error {
+	return filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		name := entry.Name()
+		if name == "nginxtest" { // serves tests alone
+			return fs.SkipDir
+		}
+		if err != nil || entry.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") ||
+			strings.HasPrefix(name, "zz_generated") {
+			return err
+		}
+		files := token.NewFileSet()
+		file, err := parser.ParseFile(files, path, nil, parser.ParseComments)
+		if err != nil {
+			return err
+		}
+		h.lines[filepath.Dir(path)] += files.File(file.Pos()).LineCount()
+		h.count(path, file)
+		return nil
+	})
+}
+
+func (h *house) count(path string, file *ast.File) {
+	ast.Inspect(file, func(node ast.Node) bool {
+		switch n := node.(type) {
+		case *ast.FuncDecl:
+			h.function(filepath.Dir(path), n)
+		case *ast.TypeSpec:
+			if s, ok := n.Type.(*ast.StructType); ok {
+				h.structs[filepath.Dir(path)+"."+n.Name.Name] = s
+			}
+		case *ast.SelectorExpr:
+			if ofSite(n) {
+				h.sites[path]++
+			}
+		}
+		return true
+	})
+}
+
+func (h *house) function(folder string, f *ast.FuncDecl) {
+	if f.Recv != nil {
+		receiver := f.Recv.List[0].Type
+		if star, ok := receiver.(*ast.StarExpr); ok {
+			receiver = star.X
+		}
+		if name, ok := receiver.(*ast.Ident); ok {
+			h.methods[folder+"."+name.Name]++
+		}
+	}
+	if f.Doc == nil {
+		return
+	}
+	h.functions++
+	words := strings.Fields(f.Doc.Text())
+	if len(words) > 1 && (words[1] == "is" || words[1] == "are" || words[1] == "has") {
+		h.narrated++
+	}
+}
+
+// ofSite is true for a part of a spec that each site will have: X.Spec.Origin, spec.Hosts and the like.
+func ofSite(s *ast.SelectorExpr) bool {
+	if !slices.Contains([]string{"Origin", "Hosts", "Cache"}, s.Sel.Name) {
+		return false
+	}
+	switch of := s.X.(type) {
+	case *ast.SelectorExpr:
+		return of.Sel.Name == "Spec"
+	case *ast.Ident:
+		return strings.EqualFold(of.Name, "spec")
+	}
+	return false
+}
+
+// fields returns how many fields a struct has, with those of the structs of its package that it embeds.
+func (h *house) fields(folder, name string) (n int) {
+	s := h.structs[folder+"."+name]
+	if s == nil {
+		return 1
+	}
+	for _, field := range s.Fields.List {
+		if of, ok := field.Type.(*ast.Ident); ok && len(field.Names) == 0 {
+			n += h.fields(folder, of.Name)
+		} else {
+			n += max(len(field.Names), 1)
+		}
+	}
+	return n
+}
+
+func (h *house) print() {
+	fmt.Println("methods of the largest values:")
+	for _, name := range most(h.methods, 5) {
+		fmt.Printf("%7d  %s\n", h.methods[name], name)
+	}
+	fmt.Printf("fields of the pass over a CacheNode: %d\n", h.fields("controllers", "pass"))
+	uses := 0
+	for _, n := range h.sites {
+		uses += n
+	}
+	fmt.Printf("files that know spec.origin, spec.hosts or spec.cache: %d, in %d places\n", len(h.sites), uses)
+	fmt.Printf("comments that say what a function is, are or has: %d of %d\n", h.narrated, h.functions)
+	sum := 0
+	for _, n := range h.lines {
+		sum += n
+	}
+	fmt.Printf("lines without tests: %d in %d packages, the largest:\n", sum, len(h.lines))
+	for _, name := range most(h.lines, 10) {
+		fmt.Printf("%7d  %s\n", h.lines[name], name)
+	}
+}
+
+// most returns the n keys with the largest values, largest first.
+func most(counts map[string]int, n int) []string {
+	keys := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
+		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
+	})
+	return keys[:min(n, len(keys))]
+}
