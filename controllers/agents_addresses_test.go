@@ -20,8 +20,8 @@ import (
 
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/agentapi/agentclient"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/layout"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 // TestTellsAddresses checks when the operator sends agents the addresses of pods: at once after a change, again before
@@ -110,9 +110,9 @@ func TestFindsPods(t *testing.T) {
 		agents map[string]Observation
 		want   time.Duration
 	}{
-		"all tell nginx where pods are": {map[string]Observation{"edge-0": now, "edge-1": now}, tuning.FindsPods},
-		"one does not":                  {map[string]Observation{"edge-0": now, "edge-1": before}, tuning.FindsPodsByName},
-		"a new pod":                     {map[string]Observation{"edge-0": now, "edge-1": {}}, tuning.FindsPods},
+		"all tell nginx where pods are": {map[string]Observation{"edge-0": now, "edge-1": now}, effective.FindsPods},
+		"one does not":                  {map[string]Observation{"edge-0": now, "edge-1": before}, effective.FindsPodsByName},
+		"a new pod":                     {map[string]Observation{"edge-0": now, "edge-1": {}}, effective.FindsPods},
 	} {
 		if got := findsPods(tt.agents); got != tt.want {
 			t.Errorf("%s: %s, want %s", name, got, tt.want)

@@ -15,13 +15,13 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/fleet"
 	"github.com/cachenode/cachenode-operator/internal/manifest"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/rollout"
 	"github.com/cachenode/cachenode-operator/internal/storage"
 	"github.com/cachenode/cachenode-operator/internal/storage/executor"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 // decide chooses which pod takes which revision next, and what the ConfigMap offers the pods.
@@ -191,10 +191,10 @@ func (p *pass) rolloutInput() rollout.Input {
 func findsPods(agents map[string]Observation) time.Duration {
 	for _, seen := range agents {
 		if !seen.Answered.IsZero() && seen.Report.Renderer < agentapi.ResolvingRenderer {
-			return tuning.FindsPodsByName
+			return effective.FindsPodsByName
 		}
 	}
-	return tuning.FindsPods
+	return effective.FindsPods
 }
 
 // replace evicts the next pod to be replaced, so that the StatefulSet controller creates it from the current pod

@@ -12,15 +12,15 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/edit"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/fleet"
 	"github.com/cachenode/cachenode-operator/internal/status"
 	"github.com/cachenode/cachenode-operator/internal/storage"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 // leave finds the disks that the spec no longer has and that stay until others have filled from them.
 func (p *pass) leave() {
-	if p.offered.stable == nil || tuning.Handover(p.cacheNode.Spec.Routing) == 0 {
+	if p.offered.stable == nil || effective.Handover(p.cacheNode.Spec.Routing) == 0 {
 		return
 	}
 	removal := edit.Removal{
@@ -73,7 +73,7 @@ func (p *pass) checkLeaving() *status.Problem {
 		for _, old := range offered {
 			isSame := ptr.Deref(d.StorageClassName, "") == ptr.Deref(old.StorageClassName, "") &&
 				ptr.Deref(d.LocalPath, v1alpha1.LocalPath{}).Path == ptr.Deref(old.LocalPath, v1alpha1.LocalPath{}).Path
-			if d.Name == old.Name && tuning.Leaves(old) && !isSame {
+			if d.Name == old.Name && effective.Leaves(old) && !isSame {
 				return &status.Problem{
 					Reason: v1alpha1.ReasonInvalidSpec, Stalled: true,
 					Message: fmt.Sprintf("spec.disks[%d]: the removed disk %s is still in the pods, with another "+

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/time/rate"
 	"k8s.io/apimachinery/pkg/types"
 
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/purge"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 // journal is the journal of a CacheNode as it is on the API server, and what its agents have done of it. Only one pass
@@ -85,7 +85,7 @@ func (j *journal) mayEnd(p *purging) bool {
 
 func (j *journal) isDue(p *purging, number int64) bool {
 	at, isApplied := j.appliedAt[number]
-	return isApplied && !p.now.Before(at.Add(tuning.PurgeGrace(p.cacheNode.Spec)))
+	return isApplied && !p.now.Before(at.Add(effective.PurgeGrace(p.cacheNode.Spec)))
 }
 
 // seal gives an end to the rules that have been applied for the grace period, if all agents have confirmed right now
@@ -127,7 +127,7 @@ func (j *journal) due(p *purging) time.Duration {
 		due = behindInterval
 	}
 	for _, at := range j.appliedAt {
-		left := at.Add(tuning.PurgeGrace(p.cacheNode.Spec)).Sub(p.now)
+		left := at.Add(effective.PurgeGrace(p.cacheNode.Spec)).Sub(p.now)
 		if left <= 0 { // an agent has not confirmed it
 			left = behindInterval / 4
 		}

@@ -27,7 +27,6 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/fleet"
 	"github.com/cachenode/cachenode-operator/internal/naming"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 	"github.com/cachenode/cachenode-operator/test/apiserver"
 )
 
@@ -432,7 +431,7 @@ func (o *operator) revisionOf(cacheNode *v1alpha1.CacheNode, change func(*v1alph
 	changed := cacheNode.DeepCopy()
 	change(&changed.Spec)
 	cluster := o.reconciler.Cluster
-	before := tuning.Before{Serving: tuning.WithTier, Routing: v1alpha1.RoutingSharded}
+	before := effective.Before{Serving: effective.WithTier, Routing: v1alpha1.RoutingSharded}
 	n, err := agentapi.NewRevision(effective.Of(changed, before), "", cluster.Domain, cluster.Resolvers)
 	must(o.t, err)
 	return n.ID

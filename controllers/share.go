@@ -12,11 +12,11 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/fleet"
 	"github.com/cachenode/cachenode-operator/internal/manifest"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/storage"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 // share decides which pods own keys, if routing.mode is Sharded, and from which disks keys are filled that move to
@@ -61,7 +61,7 @@ func (r *CacheNodeReconciler) decideSharing(ctx context.Context, p *pass) error 
 		}
 		in := fleet.Input{
 			State: p.offered.sharing, Replicas: int(ptr.Deref(p.effective.Spec.Replicas, 1)),
-			Handover: tuning.Handover(routing), Now: p.now, Zoned: routing.Scope == v1alpha1.ScopeZone,
+			Handover: effective.Handover(routing), Now: p.now, Zoned: routing.Scope == v1alpha1.ScopeZone,
 			Known: p.knowSharing(),
 		}
 		for i := range p.pods {
@@ -85,11 +85,11 @@ func (r *CacheNodeReconciler) decideSharing(ctx context.Context, p *pass) error 
 		return nil
 	}
 	disks := fleet.DisksInput{
-		State: p.sharing.State, Had: tuning.ShardDisks(p.offered.stable.Spec.Disks),
-		Wanted: tuning.ShardDisks(p.target.Revision.Spec.Disks), Handover: tuning.Handover(routing), Now: p.now,
+		State: p.sharing.State, Had: effective.ShardDisks(p.offered.stable.Spec.Disks),
+		Wanted: effective.ShardDisks(p.target.Revision.Spec.Disks), Handover: effective.Handover(routing), Now: p.now,
 		Starts: slices.ContainsFunc(p.pods, func(pod corev1.Pod) bool {
 			age := p.now.Sub(pod.CreationTimestamp.Time)
-			return pod.DeletionTimestamp.IsZero() && !storage.IsReady(&pod) && age < tuning.Handover(routing)
+			return pod.DeletionTimestamp.IsZero() && !storage.IsReady(&pod) && age < effective.Handover(routing)
 		}),
 	}
 	next, after := fleet.DecideDisks(disks)

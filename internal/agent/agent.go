@@ -20,10 +20,10 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agent/resolver"
 	"github.com/cachenode/cachenode-operator/internal/agent/sweep"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 // Paths are the folders and files that the agent reads, and the name of its pod. In a pod most of them are the paths of
@@ -201,7 +201,7 @@ func (a *Agent) step(ctx context.Context) time.Duration {
 	a.mutex.Unlock()
 	problem = errors.Join(problem, a.configureResolver(*revision), a.resolver.Problem())
 	a.readPurges()
-	a.purger.Configure(tuning.TagHeaders(revision.Spec), a.policies(*revision)...)
+	a.purger.Configure(effective.TagHeaders(revision.Spec), a.policies(*revision)...)
 	a.purger.SetHides(revision.Spec.Purge.Unindexed != v1alpha1.UnindexedWait)
 	a.watchDisks(ctx, *revision)
 	a.purgeMemory(ctx, *revision)

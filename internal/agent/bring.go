@@ -14,8 +14,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agent/podinfo"
 	"github.com/cachenode/cachenode-operator/internal/agent/reload"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 // bring renders a revision with the facts of the pod and gives it to nginx, if nginx does not have it. problem is what
@@ -102,7 +102,7 @@ func (a *Agent) hasOther(revision agentapi.Revision) bool {
 func contradictions(revision agentapi.Revision, facts cache.Facts) string {
 	var list []string
 	for _, d := range revision.Spec.Disks {
-		list = append(list, tuning.Contradictions(d, facts.Sizes[d.Name])...)
+		list = append(list, effective.Contradictions(d, facts.Sizes[d.Name])...)
 	}
 	return strings.Join(list, "; ")
 }
@@ -187,7 +187,7 @@ func (a *Agent) check(ctx context.Context) {
 	a.noticeRestart()
 	current := a.current()
 	if current != nil {
-		timeout := tuning.Duration(current.revision.Spec.Rollout.WorkerShutdownTimeout)
+		timeout := effective.Duration(current.revision.Spec.Rollout.WorkerShutdownTimeout)
 		readForThemselves := current.revision.Spec.IO.Mode == v1alpha1.IOWorkers
 		if killed := a.Nginx.KillStuck(a.clock.Now(), timeout, readForThemselves); killed > 0 {
 			a.Log.Warn("ended old workers that wait for a disk", "workers", killed)

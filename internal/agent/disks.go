@@ -18,9 +18,9 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agent/metrics"
 	"github.com/cachenode/cachenode-operator/internal/agent/nginxlog"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/naming"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 // watchDisks starts a monitor for each disk that has none, and gives the others the thresholds and rules of the
@@ -77,10 +77,10 @@ func rules(d v1alpha1.Disk, abandoned string) disk.Rules {
 func limits(d v1alpha1.Disk) disk.Limits {
 	return func(size int64) disk.Thresholds {
 		return disk.Thresholds{
-			Interval: max(tuning.Duration(d.Health.Interval), 100*time.Millisecond),
-			Timeout:  tuning.ProbeTimeout(d), BusyRate: tuning.BusyRate(d),
+			Interval: max(effective.Duration(d.Health.Interval), 100*time.Millisecond),
+			Timeout:  effective.ProbeTimeout(d), BusyRate: effective.BusyRate(d),
 			Failures: int(ptr.Deref(d.Health.Failures, 2)), Successes: int(ptr.Deref(d.Health.Successes, 10)),
-			MinFree: tuning.EjectBelow(tuning.Measured(d, size)), MinFreeInodes: int(ptr.Deref(d.Health.MinFreeInodes, 1)),
+			MinFree: effective.EjectBelow(effective.Measured(d, size)), MinFreeInodes: int(ptr.Deref(d.Health.MinFreeInodes, 1)),
 		}
 	}
 }

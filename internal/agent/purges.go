@@ -16,10 +16,10 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agent/disk"
 	"github.com/cachenode/cachenode-operator/internal/agent/purge"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	journal "github.com/cachenode/cachenode-operator/internal/purge"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 // readPurges reads the journal of purges that the kubelet has mounted, if there is one. It is as of the start of the
@@ -80,7 +80,7 @@ func (a *Agent) purgeDisk(ctx context.Context, revision agentapi.Revision, name 
 
 // purgeMemory begins to carry out purges in the memory tier, if there is one.
 func (a *Agent) purgeMemory(ctx context.Context, revision agentapi.Revision) {
-	if tuning.HasMemoryTier(revision.Spec) {
+	if effective.HasMemoryTier(revision.Spec) {
 		a.purger.Watch(ctx, journal.MemoryStore, purge.Place{
 			Folder: a.Paths.Root + layout.MemoryTierCache, State: a.Paths.Root + layout.MemoryPurges,
 			Owner:    revision.Namespace + "/" + revision.Name,

@@ -6,25 +6,25 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agent/sweep"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/fleet"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/shard"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 // keeps says what the disks keep with a configuration. Keys count as the pod's, and as a disk's, also if they are that
 // only while no other pod is away and no disk has failed: what comes back is to find its objects.
 func keeps(revision agentapi.Revision, config cache.Config, f cache.Fleet) sweep.Rules {
 	spec := revision.Spec
-	policy := tuning.Stale(spec.Cache)
+	policy := effective.Stale(spec.Cache)
 	r := sweep.Rules{
-		Stale:      max(tuning.Duration(policy.StaleWhileRevalidate), tuning.Duration(policy.StaleIfError)),
-		Handover:   tuning.Handover(spec.Routing),
+		Stale:      max(effective.Duration(policy.StaleWhileRevalidate), effective.Duration(policy.StaleIfError)),
+		Handover:   effective.Handover(spec.Routing),
 		IsHandover: !f.Previous.IsZero() || !f.Disks.IsZero(),
 	}
 	var pods, disks []shard.Plan
 	if config.Cached {
-		disks = []shard.Plan{config.Plan, shard.NewPlan(tuning.ShardDisks(spec.Disks))}
+		disks = []shard.Plan{config.Plan, shard.NewPlan(effective.ShardDisks(spec.Disks))}
 	}
 	if spec.Routing.Mode == v1alpha1.RoutingSharded && slices.Contains(f.Members, f.Self) {
 		for _, o := range []fleet.Owners{f.Owners, {Members: f.Members}} {

@@ -7,10 +7,10 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/fleet"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/shard"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 // TestKeeps checks what disks keep: for how long, and of how many of 1,000 keys.
@@ -28,7 +28,7 @@ func TestKeeps(t *testing.T) {
 		return r
 	}
 	both := func(*v1alpha1.CacheNodeSpec) {}
-	plan := shard.NewPlan(tuning.ShardDisks(revision(both).Spec.Disks))
+	plan := shard.NewPlan(effective.ShardDisks(revision(both).Spec.Disks))
 	second, _ := plan.Without("disk1")
 	pods := func(self int, f fleet.Fleet) cache.Fleet { return cache.Fleet{Fleet: f, Self: self} }
 	four := fleet.Of(4)

@@ -4,7 +4,7 @@ import (
 	"time"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 )
 
 // Report is what an agent reports about its pod. It has only fields that change on events. Numbers that change all the
@@ -84,7 +84,7 @@ type DiskReport struct {
 	// UsedPercent is the part of Size that is in use, by the cache and by others. It is rounded.
 	UsedPercent int `json:"usedPercent,omitempty"`
 	// FileSystem has the properties that decide what a hit costs the disk; nil if they are not known.
-	FileSystem *tuning.FileSystem `json:"fileSystem,omitempty"`
+	FileSystem *effective.FileSystem `json:"fileSystem,omitempty"`
 	// NeedsNewPod is true if the disk, even repaired, cannot come back while this pod has it mounted.
 	NeedsNewPod bool `json:"needsNewPod,omitempty"`
 }
@@ -96,7 +96,7 @@ const FeatureRouting = "routing"
 // cache.
 const FeatureNoScripts = "no-scripts"
 
-// FeatureLeaving is the feature of agents that know disks that leave: see [tuning.Leaves].
+// FeatureLeaving is the feature of agents that know disks that leave: see [effective.Leaves].
 const FeatureLeaving = "leaving"
 
 // FeaturePurge is the feature of agents that carry out purges.

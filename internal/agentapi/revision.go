@@ -15,7 +15,6 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/effective"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 // Format is the newest version of a revision that this code reads, and writes where a spec needs it. A new field does
@@ -26,7 +25,7 @@ const Format = 3
 // minReader is the oldest Format whose readers understand a spec. Format 2 has fields without which a client could get
 // what is not for it, or an origin the wrong request. Format 3 has disks that leave.
 func minReader(spec v1alpha1.CacheNodeSpec) int {
-	if slices.ContainsFunc(spec.Disks, tuning.Leaves) {
+	if slices.ContainsFunc(spec.Disks, effective.Leaves) {
 		return 3
 	}
 	changes := func(c v1alpha1.HeaderChanges) bool { return len(c.Set) > 0 || len(c.Remove) > 0 }
@@ -87,7 +86,7 @@ func NewRevision(cacheNode effective.CacheNode, caBundle, clusterDomain string, 
 			n.Spec.Routing.TLS = spec.Routing.TLS
 		}
 	}
-	if !slices.Equal(tuning.TagHeaders(spec), tuning.TagHeaders(n.Spec)) {
+	if !slices.Equal(effective.TagHeaders(spec), effective.TagHeaders(n.Spec)) {
 		n.Spec.Purge = v1alpha1.Purge{TagHeaders: spec.Purge.TagHeaders}
 	}
 	if spec.Purge.UnsafeMethods == v1alpha1.UnsafeIgnore {
@@ -106,7 +105,7 @@ func NewRevision(cacheNode effective.CacheNode, caBundle, clusterDomain string, 
 	if n.Spec.IO.Mode == v1alpha1.IOThreads || n.Spec.IO.Mode == v1alpha1.IOAuto {
 		n.Spec.IO.Mode = ""
 	}
-	if tuning.HasMemoryTier(spec) {
+	if effective.HasMemoryTier(spec) {
 		n.Spec.MemoryTier = spec.MemoryTier
 	}
 	text, err := json.Marshal(n)

@@ -7,7 +7,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"github.com/cachenode/cachenode-operator/internal/tuning"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 )
 
 // Limits of a report. Somebody else may control a pod, and what it reports ends up in a status, in events and on
@@ -86,7 +86,7 @@ func sanitizeDisk(d DiskReport, now time.Time) DiskReport {
 		clean.CacheBytes = new(clamp(*d.CacheBytes, clean.Size))
 	}
 	if f := d.FileSystem; f != nil {
-		clean.FileSystem = &tuning.FileSystem{
+		clean.FileSystem = &effective.FileSystem{
 			Type: matching(word, f.Type), BlockSize: clamp(f.BlockSize, 1<<30), ReadAhead: clamp(f.ReadAhead, 1<<40),
 			Options: Printable(f.Options, maxMessage),
 		}

@@ -15,7 +15,7 @@ import (
 
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/agentapi/agentclient"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 )
 
 var now = time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)
@@ -33,7 +33,7 @@ func honest() agentapi.Report {
 			Message: "holds the cache of CacheNode default/other: ü", Since: now,
 			Share: 3333, ForeignOwner: "default/other", Size: 1 << 40, UsedPercent: 88,
 			CacheBytes: new(int64(1 << 30)), NeedsNewPod: true,
-			FileSystem: &tuning.FileSystem{Type: "xfs", BlockSize: 4096, ReadAhead: 131072, Options: "rw,relatime"},
+			FileSystem: &effective.FileSystem{Type: "xfs", BlockSize: 4096, ReadAhead: 131072, Options: "rw,relatime"},
 		}, {Name: "disk2", State: "Healthy", Share: 6667}},
 	}
 }

@@ -11,7 +11,6 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/fleet"
 	"github.com/cachenode/cachenode-operator/internal/manifest"
 	"github.com/cachenode/cachenode-operator/internal/shard"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 // Target is the wanted state of the pods of a CacheNode: what they are created from, and what they run.
@@ -84,5 +83,5 @@ func PodMovement(before, after v1alpha1.CacheNodeSpec) (m shard.Movement, ok boo
 
 // Plan returns the plan of a revision.
 func Plan(revision agentapi.Revision) shard.Plan {
-	return shard.NewPlan(tuning.ShardDisks(revision.Spec.Disks))
+	return shard.NewPlan(effective.ShardDisks(revision.Spec.Disks))
 }

@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 )
 
 // Removal is what [Leaving] depends on.
@@ -52,7 +52,7 @@ func Leaving(r Removal) (leaving []v1alpha1.Disk) {
 // leaves is true for a disk that has begun to leave.
 func (r Removal) leaves(name string) bool {
 	for _, d := range slices.Concat(r.Stable, r.Candidate) {
-		if d.Name == name && tuning.Leaves(d) {
+		if d.Name == name && effective.Leaves(d) {
 			return true
 		}
 	}

@@ -12,9 +12,9 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/naming"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 // agentInstaller copies the agent from the operator's image into the pod.
@@ -124,16 +124,16 @@ const memoryVolume = "cachenode-memory"
 
 // Before tells what the operator chose for a CacheNode so far. previous is the template as text from the ConfigMap.
 // Without it, the template of the StatefulSet counts. A CacheNode that has neither is new.
-func Before(previous string, set *appsv1.StatefulSet) tuning.Before {
+func Before(previous string, set *appsv1.StatefulSet) effective.Before {
 	var t Template
 	switch {
 	case json.Unmarshal([]byte(previous), &t) == nil && t.InputHash != "":
 	case set == nil:
-		return tuning.Before{}
+		return effective.Before{}
 	default:
 		t.Template = set.Spec.Template
 	}
-	before := tuning.Before{Serving: tuning.WithoutTier, Routing: v1alpha1.RoutingLocal}
+	before := effective.Before{Serving: effective.WithoutTier, Routing: v1alpha1.RoutingLocal}
 	switch {
 	case t.Template.Annotations[naming.AnnotationPeers] != "":
 		before.Routing = v1alpha1.RoutingSharded
@@ -142,9 +142,9 @@ func Before(previous string, set *appsv1.StatefulSet) tuning.Before {
 	}
 	switch {
 	case slices.ContainsFunc(t.Template.Spec.Volumes, func(v corev1.Volume) bool { return v.Name == memoryVolume }):
-		before.Serving = tuning.WithTier
+		before.Serving = effective.WithTier
 	case t.Template.Annotations[naming.AnnotationWorkers] != "":
-		before.Serving = tuning.WithWorkers
+		before.Serving = effective.WithWorkers
 	}
 	return before
 }

@@ -20,7 +20,6 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/manifest"
 	"github.com/cachenode/cachenode-operator/internal/schema"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 	"github.com/cachenode/cachenode-operator/test/apiserver"
 )
 
@@ -59,7 +58,7 @@ func build(t *testing.T, file string) []client.Object {
 		cacheNode.Namespace = "default"
 	}
 	cacheNode.UID = "11111111-2222-3333-4444-555555555555"
-	chosen := effective.Of(cacheNode, tuning.Before{Serving: tuning.WithoutTier, Routing: v1alpha1.RoutingLocal})
+	chosen := effective.Of(cacheNode, effective.Before{Serving: effective.WithoutTier, Routing: v1alpha1.RoutingLocal})
 	input := manifest.NewPodInput(chosen)
 	template, _, err := manifest.NewTemplate(input, "", "localhost/cachenode-operator:test", "", "0123456789ab")
 	if err != nil {

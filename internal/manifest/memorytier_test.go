@@ -9,7 +9,6 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/manifest"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 // TestBefore checks that only a new CacheNode gets a tier, io.mode Workers or routing.mode Sharded, without asking for
@@ -20,7 +19,7 @@ func TestBefore(t *testing.T) {
 		cacheNode := decodeSpec(t, nil, "")
 		cacheNode.Spec.Routing = routing
 		cacheNode.Spec.MemoryTier.Enabled, cacheNode.Spec.IO.Mode = &tier, mode
-		cacheNode.Spec.MemoryTier = tuning.MemoryTier(cacheNode.Spec, false)
+		cacheNode.Spec.MemoryTier = effective.MemoryTier(cacheNode.Spec, false)
 		input := manifest.NewPodInput(effective.CacheNode{CacheNode: cacheNode})
 		template, _, err := manifest.NewTemplate(input, "", "operator", "", "revision")
 		if err != nil {
@@ -42,28 +41,28 @@ func TestBefore(t *testing.T) {
 	sharing, setSharing := of(true, v1alpha1.IOThreads)
 	alone := setWith.DeepCopy()
 	alone.Spec.Replicas = new(int32(1))
-	local := func(s tuning.Serving) tuning.Before {
-		return tuning.Before{Serving: s, Routing: v1alpha1.RoutingLocal}
+	local := func(s effective.Serving) effective.Before {
+		return effective.Before{Serving: s, Routing: v1alpha1.RoutingLocal}
 	}
 	tests := map[string]struct {
 		template string
 		set      *appsv1.StatefulSet
-		want     tuning.Before
+		want     effective.Before
 	}{
-		"a new one":                              {"", nil, tuning.Before{}},
-		"one without":                            {without, setWithout, local(tuning.WithoutTier)},
-		"one with":                               {with, setWith, local(tuning.WithTier)},
-		"without, its StatefulSet recreated":     {without, nil, local(tuning.WithoutTier)},
-		"with, its StatefulSet recreated":        {with, nil, local(tuning.WithTier)},
-		"without, of before templates were kept": {"", setWithout, local(tuning.WithoutTier)},
-		"with, its ConfigMap lost":               {"", setWith, local(tuning.WithTier)},
-		"one with Workers":                       {workers, setWorkers, local(tuning.WithWorkers)},
-		"with Workers, its ConfigMap lost":       {"", setWorkers, local(tuning.WithWorkers)},
-		"one with Workers and a tier":            {both, setBoth, local(tuning.WithTier)},
+		"a new one":                              {"", nil, effective.Before{}},
+		"one without":                            {without, setWithout, local(effective.WithoutTier)},
+		"one with":                               {with, setWith, local(effective.WithTier)},
+		"without, its StatefulSet recreated":     {without, nil, local(effective.WithoutTier)},
+		"with, its StatefulSet recreated":        {with, nil, local(effective.WithTier)},
+		"without, of before templates were kept": {"", setWithout, local(effective.WithoutTier)},
+		"with, its ConfigMap lost":               {"", setWith, local(effective.WithTier)},
+		"one with Workers":                       {workers, setWorkers, local(effective.WithWorkers)},
+		"with Workers, its ConfigMap lost":       {"", setWorkers, local(effective.WithWorkers)},
+		"one with Workers and a tier":            {both, setBoth, local(effective.WithTier)},
 		"pods that share keys": {
-			sharing, setSharing, tuning.Before{Serving: tuning.WithTier, Routing: v1alpha1.RoutingSharded},
+			sharing, setSharing, effective.Before{Serving: effective.WithTier, Routing: v1alpha1.RoutingSharded},
 		},
-		"one pod": {with, alone, tuning.Before{Serving: tuning.WithTier}},
+		"one pod": {with, alone, effective.Before{Serving: effective.WithTier}},
 	}
 	for name, tt := range tests {
 		if got := manifest.Before(tt.template, tt.set); got != tt.want {

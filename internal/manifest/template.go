@@ -17,7 +17,6 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/effective"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 // PodInput is the part of the spec from which the pod template is made. A change to it, and to nothing else, restarts
@@ -51,7 +50,7 @@ type PodInput struct {
 // TemplateDisk is a disk as the pod template sees it.
 type TemplateDisk struct {
 	Name string `json:"name"`
-	// Size and KeysZone are the spec's, in bytes. KeysZone is 0 if the spec leaves it to package tuning. With another
+	// Size and KeysZone are the spec's, in bytes. KeysZone is 0 if the spec leaves it to package effective. With another
 	// size, nginx would begin a new, empty index. What tuning derives from them is not here, as it may improve and must
 	// not restart pods.
 	Size     int64 `json:"size"`
@@ -71,12 +70,12 @@ func NewPodInput(cacheNode effective.CacheNode) PodInput {
 		PerNode: cacheNode.Spec.Placement.PerNode,
 	}
 	if cacheNode.Spec.IO.Mode == v1alpha1.IOWorkers {
-		in.WorkersPerCPU = tuning.Workers(cacheNode.Spec.IO, 1)
+		in.WorkersPerCPU = effective.Workers(cacheNode.Spec.IO, 1)
 	}
 	if cacheNode.Spec.Routing.Mode == v1alpha1.RoutingSharded {
 		in.Peers = cmp.Or(cacheNode.Spec.Routing.TLS, v1alpha1.PeerTLSMutual)
 	}
-	if tuning.HasMemoryTier(cacheNode.Spec) {
+	if effective.HasMemoryTier(cacheNode.Spec) {
 		in.MemoryTier = cacheNode.Spec.MemoryTier.Size.Value()
 	}
 	for _, d := range cacheNode.Spec.Disks {
@@ -117,7 +116,7 @@ func (in PodInput) keysZones() int64 {
 		if d.KeysZone > 0 {
 			disk.Cache.KeysZone = resource.NewQuantity(d.KeysZone, resource.BinarySI)
 		}
-		sum += tuning.KeysZone(disk)
+		sum += effective.KeysZone(disk)
 	}
 	return sum
 }

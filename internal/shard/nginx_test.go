@@ -16,7 +16,6 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 	"github.com/cachenode/cachenode-operator/internal/schema"
 	"github.com/cachenode/cachenode-operator/internal/shard"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 // TestDiskIsNginxs compares Disk with the real nginx: for 20,000 keys with a plan in two levels, and for 1,000 with one
@@ -45,7 +44,7 @@ spec:
 	if err != nil || len(errs) > 0 {
 		t.Fatal(err, errs)
 	}
-	plan := shard.NewPlan(tuning.ShardDisks(cacheNode.Spec.Disks))
+	plan := shard.NewPlan(effective.ShardDisks(cacheNode.Spec.Disks))
 	content, err := agentapi.NewRevision(effective.CacheNode{CacheNode: cacheNode}, "", "cluster.local", nil)
 	if err != nil {
 		t.Fatal(err)

@@ -6,8 +6,8 @@ import (
 	"strings"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/shard"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 // diskStatuses returns the status of each disk over all pods. The shares stay as they were if the plan is not known,
@@ -30,7 +30,7 @@ func (f Facts) diskStatuses() []v1alpha1.DiskStatus {
 }
 
 func (f Facts) addReports(status *v1alpha1.DiskStatus) {
-	ways := map[tuning.FileSystem]int{}
+	ways := map[effective.FileSystem]int{}
 	for _, p := range f.Pods {
 		for _, d := range f.disks(p) {
 			if d.Name != status.Name {
@@ -49,7 +49,7 @@ func (f Facts) addReports(status *v1alpha1.DiskStatus) {
 }
 
 // preparation says how a disk is prepared in the pods, and what would be better.
-func preparation(ways map[tuning.FileSystem]int, media v1alpha1.Media) (is, advice string) {
+func preparation(ways map[effective.FileSystem]int, media v1alpha1.Media) (is, advice string) {
 	var texts, advices []string
 	for way, pods := range ways {
 		text := way.String()

@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/fleet"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 // evictions sets EvictionsWait. It names the budget, because an eviction that is refused names nothing else, and the
@@ -31,7 +31,7 @@ func (l *conditionList) evictions() {
 			"kubectl drain tries again until then", until.UTC().Format(time.RFC3339))
 	case guard.Closed():
 		set(false, v1alpha1.ReasonCordonFirst, "allows an eviction %s after the cordon of its node, "+
-			"when the pod has handed its keys over", tuning.HandoverText(l.CacheNode.Spec.Routing))
+			"when the pod has handed its keys over", effective.HandoverText(l.CacheNode.Spec.Routing))
 	case guard == fleet.HandedOver:
 		set(false, v1alpha1.ReasonHandedOver, "allows evictions within spec.disruption.maxUnavailable: "+
 			"the pods of cordoned nodes have handed their keys over")

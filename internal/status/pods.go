@@ -7,10 +7,10 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/shard"
 	"github.com/cachenode/cachenode-operator/internal/storage"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 // maxPods is how many pods the status lists: the largest spec.replicas.
@@ -201,7 +201,7 @@ func (f Facts) FewFiles(spec v1alpha1.CacheNodeSpec) []string {
 			pod, limit = p.Name, of
 		}
 	}
-	if text := tuning.FewFiles(spec, pod, limit); text != "" {
+	if text := effective.FewFiles(spec, pod, limit); text != "" {
 		return []string{text}
 	}
 	return nil

@@ -18,9 +18,9 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/schema"
 	"github.com/cachenode/cachenode-operator/internal/shard"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 // TestHostileReport checks that the API server accepts the status, whatever an agent reports.
@@ -29,7 +29,7 @@ func TestHostileReport(t *testing.T) {
 	disks := []agentapi.DiskReport{
 		{
 			Name: "disk1", State: "Failed", Reason: v1alpha1.DiskReason(long), Message: long, Share: 1 << 40,
-			ForeignOwner: long, FileSystem: &tuning.FileSystem{Type: long, Options: long, BlockSize: -1},
+			ForeignOwner: long, FileSystem: &effective.FileSystem{Type: long, Options: long, BlockSize: -1},
 		},
 		{Name: "disk1", State: "Healthy"},
 		{Name: "disk2", State: v1alpha1.DiskState(long)},

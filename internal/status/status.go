@@ -10,9 +10,9 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/storage"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 // Of returns the status that follows from the facts and the previous status. What the pass did not find out stays as it
@@ -100,7 +100,7 @@ func (f Facts) totalSize() string {
 			}
 		}
 	}
-	return tuning.About(sum.Value())
+	return effective.About(sum.Value())
 }
 
 // reports returns what the wanted pods report of a disk.
@@ -135,7 +135,7 @@ func (f Facts) smallDisks() []string {
 		if len(small) > 0 {
 			list = append(list, fmt.Sprintf("spec.disks[%d].size: %s is %s, and the file system has %s in %d pods: "+
 				"the cache is bounded by the file system",
-				i, d.Name, d.Size.String(), tuning.About(slices.Min(small)), len(small)))
+				i, d.Name, d.Size.String(), effective.About(slices.Min(small)), len(small)))
 		}
 	}
 	return list

@@ -9,8 +9,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/naming"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 // placedPod is a wanted pod and a node that it is on or that some of its claims tie it to.
@@ -23,7 +23,7 @@ type placedPod struct {
 // service for longer than the spec allows. At most as many pods are released at once as the disruption budget allows.
 // None is released when more than half of the nodes are out, because then the operator itself is probably cut off.
 func (p *plan) loseNodes() {
-	patience := tuning.Duration(p.CacheNode.Spec.Disruption.NodeLossAfter)
+	patience := effective.Duration(p.CacheNode.Spec.Disruption.NodeLossAfter)
 	if patience == 0 {
 		return
 	}

@@ -10,9 +10,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/manifest"
 	"github.com/cachenode/cachenode-operator/internal/naming"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 const (
@@ -88,7 +88,7 @@ func (p *plan) startWithoutDisks() {
 // stuck reports whether a pod has been on a node for longer than the spec allows without initializing. after is when to
 // look again if it is not stuck; 0 is never. stuck does not look at the cause.
 func (s State) stuck(pod *corev1.Pod) (stuck bool, after time.Duration) {
-	patience := tuning.Duration(s.CacheNode.Spec.Disruption.DiskLossAfter)
+	patience := effective.Duration(s.CacheNode.Spec.Disruption.DiskLossAfter)
 	if patience == 0 || !pod.DeletionTimestamp.IsZero() || pod.Spec.NodeName == "" || IsReady(pod) {
 		return false, 0
 	}
@@ -152,7 +152,7 @@ func lastTime(e corev1.Event) time.Time {
 
 // bare are the disks with a localPath whose folder has been in the pod without a mount for longer than the spec allows.
 func (p *plan) bare() (list []PodDisk) {
-	patience := tuning.Duration(p.CacheNode.Spec.Disruption.DiskLossAfter)
+	patience := effective.Duration(p.CacheNode.Spec.Disruption.DiskLossAfter)
 	if patience == 0 {
 		return nil
 	}

@@ -15,9 +15,9 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/fleet"
 	"github.com/cachenode/cachenode-operator/internal/naming"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 // Validate returns what is wrong with a CacheNode whose spec has the CRD's defaults and has passed its rules.
@@ -83,13 +83,13 @@ func disks(disks []v1alpha1.Disk, path *field.Path) field.ErrorList {
 				fmt.Sprintf("with maxSize %s is more than the disk's size %s: lower one of them",
 					maxSize.String(), d.Size.String())))
 		}
-		free, keeps := d.Health.MinFree, tuning.MinFree(d)
+		free, keeps := d.Health.MinFree, effective.MinFree(d)
 		if free != nil && !free.IsZero() && keeps > 0 && free.Value() >= keeps {
 			errs = append(errs, field.Invalid(health.Child("minFree"), free.String(),
 				fmt.Sprintf("is not less than cache.minFree, %s, which nginx keeps free: the disk would be taken out of use "+
-					"as soon as it is as full as it should be; lower it", tuning.Bytes(keeps))))
+					"as soon as it is as full as it should be; lower it", effective.Bytes(keeps))))
 		}
-		if d.Cache.Inactive != "" && tuning.Duration(d.Cache.Inactive) <= 0 {
+		if d.Cache.Inactive != "" && effective.Duration(d.Cache.Inactive) <= 0 {
 			errs = append(errs, field.Invalid(path.Child("inactive"), d.Cache.Inactive,
 				"must be more than 0: objects would be removed at once"))
 		}
@@ -105,10 +105,10 @@ func memoryTier(spec v1alpha1.CacheNodeSpec, path *field.Path) field.ErrorList {
 	if spec.MemoryTier.Enabled != nil && !*spec.MemoryTier.Enabled {
 		return nil
 	}
-	if age := spec.MemoryTier.MaxExtraAge; age != "" && tuning.Duration(age) < time.Second {
+	if age := spec.MemoryTier.MaxExtraAge; age != "" && effective.Duration(age) < time.Second {
 		errs = append(errs, field.Invalid(path.Child("maxExtraAge"), spec.MemoryTier.MaxExtraAge, "must be at least 1s"))
 	}
-	if inactive := spec.MemoryTier.Inactive; inactive != "" && tuning.Duration(inactive) < time.Second {
+	if inactive := spec.MemoryTier.Inactive; inactive != "" && effective.Duration(inactive) < time.Second {
 		errs = append(errs, field.Invalid(path.Child("inactive"), spec.MemoryTier.Inactive, "must be at least 1s"))
 	}
 	size, resources := spec.MemoryTier.Size, spec.Pod.Resources
@@ -116,7 +116,7 @@ func memoryTier(spec v1alpha1.CacheNodeSpec, path *field.Path) field.ErrorList {
 		return errs
 	}
 	limit := resources.Limits.Memory()
-	needed := tuning.Memory(spec) + 2*tuning.TierKeys(spec.MemoryTier)
+	needed := effective.Memory(spec) + 2*effective.TierKeys(spec.MemoryTier)
 	switch {
 	case !limit.IsZero() && size.Value() > limit.Value()/2:
 		errs = append(errs, field.Invalid(path.Child("size"), size.String(),
@@ -126,7 +126,7 @@ func memoryTier(spec v1alpha1.CacheNodeSpec, path *field.Path) field.ErrorList {
 		errs = append(errs, field.Invalid(path.Child("size"), size.String(),
 			fmt.Sprintf("with the %s that nginx needs for itself and the keys zones it is %s, "+
 				"and spec.pod.resources.limits.memory is %s: lower one of them, or raise the limit",
-				tuning.Bytes(needed), tuning.Bytes(size.Value()+needed), limit.String())))
+				effective.Bytes(needed), effective.Bytes(size.Value()+needed), limit.String())))
 	}
 	if request, ok := resources.Requests[corev1.ResourceMemory]; ok && size.Cmp(request) > 0 {
 		errs = append(errs, field.Invalid(path.Child("size"), size.String(),
@@ -140,14 +140,14 @@ func memoryTier(spec v1alpha1.CacheNodeSpec, path *field.Path) field.ErrorList {
 // limit, the kernel kills it again and again.
 func memory(spec v1alpha1.CacheNodeSpec, path *field.Path) field.ErrorList {
 	limit := spec.Pod.Resources.Limits.Memory()
-	needed := tuning.Memory(spec)
+	needed := effective.Memory(spec)
 	if limit.IsZero() || needed <= limit.Value() {
 		return nil
 	}
 	message := fmt.Sprintf("the keys zones of all disks are %s together; with nginx's own they need %s "+
 		"and do not fit into the memory limit %s: "+
 		"lower spec.disks[].cache.keysZone or raise spec.pod.resources.limits.memory",
-		tuning.Bytes(tuning.Sum(tuning.KeysZones(spec.Disks, limit.Value()))), tuning.Bytes(needed), limit.String())
+		effective.Bytes(effective.Sum(effective.KeysZones(spec.Disks, limit.Value()))), effective.Bytes(needed), limit.String())
 	for i, d := range spec.Disks {
 		if d.Cache.KeysZone != nil {
 			at := path.Child("disks").Index(i).Child("cache", "keysZone")
@@ -159,7 +159,7 @@ func memory(spec v1alpha1.CacheNodeSpec, path *field.Path) field.ErrorList {
 
 func origin(o v1alpha1.Origin, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
-	if o.Scheme == "https" && tuning.ServerName(o) == "" {
+	if o.Scheme == "https" && effective.ServerName(o) == "" {
 		errs = append(errs, field.Required(path.Child("tls", "serverName"),
 			"no name follows from the servers: set serverName or origin.hostHeader, so that the certificate can be checked"))
 	}

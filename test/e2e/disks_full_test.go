@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/layout"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 	"github.com/cachenode/cachenode-operator/test/content"
 )
 
@@ -48,13 +48,13 @@ func fillsAll(t *testing.T, s *suite) {
 	for _, disk := range disks {
 		fields := strings.Fields(inNginx(t, p.name, "df", "-m", "--output=size,avail", layout.DiskDir(disk)))
 		size, free := number(t, fields[2]), number(t, fields[3])
-		d := tuning.Measured(v1alpha1.Disk{Size: resource.MustParse("1Gi"), Media: v1alpha1.HDD}, int64(size)<<20)
-		limit := int(tuning.MaxSize(d) >> 20)
+		d := effective.Measured(v1alpha1.Disk{Size: resource.MustParse("1Gi"), Media: v1alpha1.HDD}, int64(size)<<20)
+		limit := int(effective.MaxSize(d) >> 20)
 		t.Logf("%s: up to %d of %d MiB in the cache, now %d, limit %d, %d free",
 			disk, most[disk], size, inCache(t, p, disk), limit, free)
 		// A deleted file frees its space only when the last response from it ends, so nginx deletes further files until
 		// minFree is free: at times most of a small disk.
-		if most[disk] > size-int(tuning.EjectBelow(d)>>20) || most[disk] < limit*3/10 {
+		if most[disk] > size-int(effective.EjectBelow(d)>>20) || most[disk] < limit*3/10 {
 			t.Errorf("%s: up to %d MiB were in the cache, want a good part of the limit, %d", disk, most[disk], limit)
 		}
 		if state := p.state(t, disk); state != string(v1alpha1.DiskHealthy) {

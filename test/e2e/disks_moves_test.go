@@ -16,8 +16,8 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/shard"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 // moves edits the disks under load and compares the result with what the plugin's plan said about manifest. No request
@@ -39,7 +39,7 @@ func moves(t *testing.T, s *suite, change func(), manifest string) {
 	checkLoad(t, load.more(t, 300).end())
 	after := s.tree(t)
 	is := s.cacheNode(t).Spec.Disks
-	m := shard.Between(shard.NewPlan(tuning.ShardDisks(was)), shard.NewPlan(tuning.ShardDisks(is)))
+	m := shard.Between(shard.NewPlan(effective.ShardDisks(was)), shard.NewPlan(effective.ShardDisks(is)))
 	keys := regexp.MustCompile(`Keys: ([0-9.]+)% of them move \(any plan must move ([0-9.]+)%`)
 	if match := keys.FindStringSubmatch(said); match == nil {
 		t.Errorf("the plan says %s", said)

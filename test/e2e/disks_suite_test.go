@@ -14,9 +14,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/shard"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 // plugin runs the kubectl plugin in the tests' namespace.
@@ -126,7 +126,7 @@ func (s *suite) checkPins(t *testing.T) {
 // tree returns the plan of the current spec in the form that finds the disk of a key.
 func (s *suite) tree(t *testing.T) shard.Tree {
 	t.Helper()
-	return shard.NewPlan(tuning.ShardDisks(s.cacheNode(t).Spec.Disks)).Tree()
+	return shard.NewPlan(effective.ShardDisks(s.cacheNode(t).Spec.Disks)).Tree()
 }
 
 // where returns the node that the pod is on.

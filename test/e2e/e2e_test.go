@@ -20,10 +20,10 @@ import (
 	policyv1 "k8s.io/api/policy/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/shard"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 	"github.com/cachenode/cachenode-operator/test/steps"
 )
 
@@ -256,7 +256,7 @@ func deletes(t *testing.T, s *suite) {
 func pluginTells(t *testing.T, s *suite) {
 	path := objects[10]
 	s.fetch(t, 0, []string{path, path, path, path, path, path}, "-base", base)
-	disk := shard.NewPlan(tuning.ShardDisks(s.cacheNode(t).Spec.Disks)).Tree().Owner(key(path))
+	disk := shard.NewPlan(effective.ShardDisks(s.cacheNode(t).Spec.Disks)).Tree().Owner(key(path))
 	explained := plugin(t, "", "explain", name, base+path)
 	if !strings.Contains(explained, "Disk:  "+disk+",") || !strings.Contains(explained, "   yes ") {
 		t.Errorf("explain does not say that %s is on %s, and that a pod has it:\n%s", path, disk, explained)

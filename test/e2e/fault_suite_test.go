@@ -13,9 +13,9 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/shard"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 	"github.com/cachenode/cachenode-operator/test/client/report"
 	"github.com/cachenode/cachenode-operator/test/content"
 )
@@ -58,7 +58,7 @@ type target struct {
 
 func (s *suite) target(t *testing.T, name string) *target {
 	t.Helper()
-	return &target{suite: s, name: name, tree: shard.NewPlan(tuning.ShardDisks(s.cacheNode(t).Spec.Disks)).Tree()}
+	return &target{suite: s, name: name, tree: shard.NewPlan(effective.ShardDisks(s.cacheNode(t).Spec.Disks)).Tree()}
 }
 
 func (p *target) pod(t *testing.T) *corev1.Pod {

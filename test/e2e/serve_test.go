@@ -17,9 +17,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/shard"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 	"github.com/cachenode/cachenode-operator/test/client/report"
 	"github.com/cachenode/cachenode-operator/test/content"
 )
@@ -63,7 +63,7 @@ func (s *suite) record(t *testing.T, results []report.Result, tree shard.Tree) (
 
 func servesByPlan(t *testing.T, s *suite) {
 	cacheNode := s.cacheNode(t)
-	tree := shard.NewPlan(tuning.ShardDisks(cacheNode.Spec.Disks)).Tree()
+	tree := shard.NewPlan(effective.ShardDisks(cacheNode.Spec.Disks)).Tree()
 	for pass := range 2 {
 		hits := s.record(t, s.fetch(t, pass, objects, "-base", base), tree)
 		if pass == 1 && hits < 50 {

@@ -21,7 +21,6 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 	"github.com/cachenode/cachenode-operator/internal/schema"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 //go:embed plain.conf
@@ -147,7 +146,7 @@ func rendered(t *testing.T) string {
 	if err != nil || len(errs) > 0 {
 		t.Fatal(err, errs)
 	}
-	before := tuning.Before{Serving: tuning.WithTier, Routing: v1alpha1.RoutingLocal}
+	before := effective.Before{Serving: effective.WithTier, Routing: v1alpha1.RoutingLocal}
 	revision, err := agentapi.NewRevision(effective.Of(cacheNode, before), "", "cluster.local", nil)
 	if err != nil {
 		t.Fatal(err)

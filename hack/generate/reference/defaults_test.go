@@ -17,7 +17,6 @@ import (
 	"github.com/cachenode/cachenode-operator/config/crd"
 	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/schema"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 // inText are the forms in which a sentence names a field and its default.
@@ -130,11 +129,11 @@ func defaultsOf(t *testing.T) (defaults, descriptions map[string]string) {
 	if err != nil || len(errs) > 0 {
 		t.Fatal(err, errs)
 	}
-	spec := effective.Of(cacheNode, tuning.Before{}).Spec
+	spec := effective.Of(cacheNode, effective.Before{}).Spec
 	defaults = map[string]string{
 		"routing.mode":       string(spec.Routing.Mode),
-		"routing.handover":   tuning.Handover(spec.Routing).String(),
-		"purge.grace":        tuning.PurgeGrace(spec).String(),
+		"routing.handover":   effective.Handover(spec.Routing).String(),
+		"purge.grace":        effective.PurgeGrace(spec).String(),
 		"memoryTier.enabled": fmt.Sprint(*spec.MemoryTier.Enabled),
 	}
 	descriptions = map[string]string{}

@@ -9,7 +9,7 @@ import (
 	"github.com/moby/sys/mountinfo"
 	"golang.org/x/sys/unix"
 
-	"github.com/cachenode/cachenode-operator/internal/tuning"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 )
 
 // mountAt is the mount at a folder, as this process sees it. If there are several, the last one covers the others and
@@ -37,16 +37,16 @@ func IsWholeMount(dir string) (bool, error) {
 
 // readFileSystem reads the file system at a folder from statfs, mountinfo, and the device's read-ahead in sysfs. All of
 // them can be read in a pod.
-func readFileSystem(dir string) (tuning.FileSystem, error) {
+func readFileSystem(dir string) (effective.FileSystem, error) {
 	mount, err := mountAt(dir)
 	if err != nil {
-		return tuning.FileSystem{}, err
+		return effective.FileSystem{}, err
 	}
 	var stat unix.Statfs_t
 	if err := unix.Statfs(dir, &stat); err != nil {
-		return tuning.FileSystem{}, err
+		return effective.FileSystem{}, err
 	}
-	f := tuning.FileSystem{Type: mount.FSType, BlockSize: stat.Bsize, Options: mount.Options}
+	f := effective.FileSystem{Type: mount.FSType, BlockSize: stat.Bsize, Options: mount.Options}
 	for option := range strings.SplitSeq(mount.VFSOptions, ",") {
 		if strings.HasPrefix(option, "allocsize=") { // an option of the file system, not of the mount
 			f.Options += "," + option

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/layout"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 const (
@@ -81,7 +81,7 @@ type Prober struct {
 	// clearing deletes what a foreign cache has left.
 	clearing *clearing
 	// fileSystem was read lately.
-	fileSystem tuning.FileSystem
+	fileSystem effective.FileSystem
 }
 
 // Rules say which disks may be used.
@@ -139,7 +139,7 @@ func (p *Prober) probe(ctx context.Context, usage *Usage, hasRead func()) error 
 		Size: int64(fs.Blocks) * fs.Bsize, Free: int64(fs.Bavail) * fs.Bsize, //nolint:gosec // no file system has 8 EiB
 		Inodes: fs.Files, FreeInodes: fs.Ffree,
 	}
-	if p.fileSystem == (tuning.FileSystem{}) || p.round%markEvery == 0 {
+	if p.fileSystem == (effective.FileSystem{}) || p.round%markEvery == 0 {
 		p.fileSystem, _ = readFileSystem(p.Dir) // for reports only: an error does not fail the disk
 	}
 	usage.FileSystem = p.fileSystem

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 )
 
 // isCertain reports whether one sample with the reason fails a disk. The other reasons are errors that a single request
@@ -22,7 +22,7 @@ type Usage struct {
 	Size, Free int64
 	// Inodes and FreeInodes are counts. Both are 0 on a file system without a fixed number of inodes.
 	Inodes, FreeInodes uint64
-	FileSystem         tuning.FileSystem
+	FileSystem         effective.FileSystem
 }
 
 // Sample is the result of a probe.

@@ -25,12 +25,12 @@ import (
 	agentpurge "github.com/cachenode/cachenode-operator/internal/agent/purge"
 	"github.com/cachenode/cachenode-operator/internal/agent/sweep"
 	"github.com/cachenode/cachenode-operator/internal/cachekey"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 	"github.com/cachenode/cachenode-operator/internal/purge"
 	"github.com/cachenode/cachenode-operator/internal/schema"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 	"github.com/cachenode/cachenode-operator/test/await"
 )
 
@@ -140,7 +140,7 @@ func (s *site) begin(mounted *purge.Journal) {
 			IsUsable: s.usable.Load, Owner: "default/edge",
 		})
 	}
-	if tuning.HasMemoryTier(cacheNode.Spec) {
+	if effective.HasMemoryTier(cacheNode.Spec) {
 		s.purger.Watch(ctx, purge.MemoryStore, agentpurge.Place{
 			Folder: s.nginx.Root + layout.MemoryTierCache, State: s.nginx.Root + layout.MemoryPurges,
 			IsUsable: func() bool { return true },

@@ -5,8 +5,8 @@ import (
 
 	"k8s.io/utils/ptr"
 
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 const (
@@ -87,7 +87,7 @@ func (r renderer) backgroundLocations() conf.Block {
 		conf.Block{
 			conf.D("limit_conn", conf.Literal(renewingZone), conf.Literal("1")),
 			conf.D("limit_conn_log_level", conf.Literal("info")),
-			conf.D("proxy_read_timeout", conf.Time(tuning.LongestFetch(r.Spec.Origin))),
+			conf.D("proxy_read_timeout", conf.Time(effective.LongestFetch(r.Spec.Origin))),
 			conf.D("proxy_next_upstream", conf.Literal("off")),
 			conf.D("proxy_cache_revalidate", conf.OnOff(ptr.Deref(r.Spec.Cache.Revalidate, true))),
 			conf.D("proxy_ignore_headers", accelHeaders("X-Accel-Expires")...),

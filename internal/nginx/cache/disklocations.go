@@ -7,10 +7,10 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 // hereLocations answer in this pod: from a disk, or from the origin. popular are directives for requests that may be
@@ -140,7 +140,7 @@ func (r renderer) cachePolicy(l diskLocation) conf.Block {
 	for _, m := range c.Methods {
 		methods = append(methods, conf.Literal(m))
 	}
-	wait := tuning.LockTimeout(r.Spec)
+	wait := effective.LockTimeout(r.Spec)
 	if r.waitsTwice(l) {
 		wait = min(wait, firstWait)
 	}
@@ -154,7 +154,7 @@ func (r renderer) cachePolicy(l diskLocation) conf.Block {
 		conf.D("proxy_cache_revalidate", conf.OnOff(ptr.Deref(c.Revalidate, true))),
 		conf.D("proxy_cache_lock", conf.OnOff(ptr.Deref(c.Lock.Enabled, true) && !l.unlocked)),
 		conf.D("proxy_cache_lock_timeout", conf.Time(wait)),
-		conf.D("proxy_cache_lock_age", conf.Time(tuning.LockAge(r.Spec))))
+		conf.D("proxy_cache_lock_age", conf.Time(effective.LockAge(r.Spec))))
 }
 
 // validities say how long what has no lifetime of its own is fresh.
@@ -168,7 +168,7 @@ func (r renderer) validities(sliced bool) (block conf.Block) {
 				args = append(args, conf.Int(partial))
 			}
 		}
-		block = append(block, conf.D("proxy_cache_valid", append(args, conf.Seconds(tuning.Duration(v.For)))...))
+		block = append(block, conf.D("proxy_cache_valid", append(args, conf.Seconds(effective.Duration(v.For)))...))
 	}
 	return block
 }
@@ -183,7 +183,7 @@ func (r renderer) diskIO(disk conf.Expression) conf.Block {
 			conf.D("aio_write", conf.OnOff(ptr.Deref(io.AsyncWrite, true))),
 		}
 	}
-	if ahead := tuning.ReadAhead(io); ahead > 0 {
+	if ahead := effective.ReadAhead(io); ahead > 0 {
 		block = append(block, conf.D("read_ahead", conf.Size(ahead)))
 	}
 	if io.SendfileMaxChunk != nil {

@@ -8,11 +8,11 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 	"github.com/cachenode/cachenode-operator/internal/shard"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 // diskVariable is nginx's variable for the disk of a request.
@@ -37,7 +37,7 @@ func (r renderer) threadPools() conf.Block {
 	}
 	for _, d := range r.disks {
 		block = append(block, conf.D("thread_pool", conf.Literal(naming.Pool(d.Name)),
-			conf.Literal(fmt.Sprintf("threads=%d", tuning.Threads(d, r.Spec.IO, len(r.Spec.Disks), r.Facts.Cores))),
+			conf.Literal(fmt.Sprintf("threads=%d", effective.Threads(d, r.Spec.IO, len(r.Spec.Disks), r.Facts.Cores))),
 			conf.Literal(fmt.Sprintf("max_queue=%d", ptr.Deref(d.ThreadPool.MaxQueue, 0)))))
 	}
 	return block
@@ -63,19 +63,19 @@ func (r renderer) cachePaths() conf.Block {
 	var block conf.Block
 	zones := r.keysZones()
 	for _, d := range r.disks {
-		d = tuning.Measured(d, r.Facts.Sizes[d.Name])
+		d = effective.Measured(d, r.Facts.Sizes[d.Name])
 		parameter := func(name string, value conf.Literal) conf.Argument { return conf.Literal(name+"=") + value }
 		args := []conf.Argument{
 			conf.Literal(layout.CacheDir(d.Name)),
 			parameter("levels", "1:2"),
 			parameter("keys_zone", conf.Literal(naming.Zone(d.Name))+":"+conf.Size(zones[d.Name])),
-			parameter("max_size", conf.Offset(tuning.MaxSize(d))),
+			parameter("max_size", conf.Offset(effective.MaxSize(d))),
 		}
-		if free := tuning.MinFree(d); free > 0 {
+		if free := effective.MinFree(d); free > 0 {
 			args = append(args, parameter("min_free", conf.Offset(free)))
 		}
 		args = append(args,
-			parameter("inactive", conf.Seconds(tuning.Duration(d.Cache.Inactive))),
+			parameter("inactive", conf.Seconds(effective.Duration(d.Cache.Inactive))),
 			parameter("use_temp_path", "off"))
 		block = append(block, conf.D("proxy_cache_path", args...), refreshPath(d))
 	}
@@ -87,7 +87,7 @@ func refreshPath(d v1alpha1.Disk) conf.Directive {
 	return conf.D("proxy_cache_path",
 		conf.Literal(layout.RefreshDir(d.Name)),
 		conf.Literal("keys_zone="+refreshZone(d.Name)+":256k"),
-		"max_size="+conf.Offset(tuning.MaxSize(d)/20),
+		"max_size="+conf.Offset(effective.MaxSize(d)/20),
 		conf.Literal("inactive=10s"),
 		conf.Literal("use_temp_path=off"))
 }
@@ -98,9 +98,9 @@ func refreshPath(d v1alpha1.Disk) conf.Directive {
 func (r renderer) keysZones() map[string]int64 {
 	disks := make([]v1alpha1.Disk, len(r.Spec.Disks))
 	for i, d := range r.Spec.Disks {
-		disks[i] = tuning.Measured(d, r.Facts.Sizes[d.Name])
+		disks[i] = effective.Measured(d, r.Facts.Sizes[d.Name])
 	}
-	return tuning.KeysZones(disks, r.Facts.Memory)
+	return effective.KeysZones(disks, r.Facts.Memory)
 }
 
 // otherDisk maps each disk to the next, without those that leave unless there is no other. A request goes there when
@@ -109,7 +109,7 @@ func (r renderer) otherDisk() conf.Directive {
 	d := conf.B("map", []conf.Argument{conf.Expression(diskVariable), conf.Expression(otherDiskVariable)})
 	for i, disk := range r.disks {
 		others := slices.Concat(r.disks[i+1:], r.disks[:i])
-		next := max(slices.IndexFunc(others, func(d v1alpha1.Disk) bool { return !tuning.Leaves(d) }), 0)
+		next := max(slices.IndexFunc(others, func(d v1alpha1.Disk) bool { return !effective.Leaves(d) }), 0)
 		d.Block = append(d.Block, row(disk.Name, conf.Literal(others[next].Name)))
 	}
 	return d

@@ -6,9 +6,9 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/fleet"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 const (
@@ -218,7 +218,7 @@ func (r renderer) askPod() conf.Directive {
 // question may take as long as one to the origin.
 func (r renderer) haveRenewed() conf.Directive {
 	return r.fromPod(fillRenewed, peerName+"${"+fillPod[1:]+"}",
-		conf.D("proxy_read_timeout", conf.Time(tuning.LongestFetch(r.Spec.Origin)+connectTimeout)),
+		conf.D("proxy_read_timeout", conf.Time(effective.LongestFetch(r.Spec.Origin)+connectTimeout)),
 		conf.D("add_header", conf.Literal("X-Accel-Expires"), conf.Expression(renewedSeconds), conf.Literal("always")))
 }
 
@@ -330,7 +330,7 @@ func (r renderer) lifetime() (maps, header conf.Block) {
 		conf.Row(conf.Expression("~*:.*(?:no-store|private)"), conf.Literal("")))
 	i := slices.IndexFunc(r.Spec.Cache.Valid, func(v v1alpha1.Validity) bool { return slices.Contains(v.Status, ok) })
 	if r.answersAbsent() && i >= 0 {
-		seconds := strings.TrimSuffix(string(conf.Seconds(tuning.Duration(r.Spec.Cache.Valid[i].For))), "s")
+		seconds := strings.TrimSuffix(string(conf.Seconds(effective.Duration(r.Spec.Cache.Valid[i].For))), "s")
 		lifetimes.Block = append(lifetimes.Block,
 			conf.Row(conf.Expression("~*^304::(?!.*(?:max-age|no-cache))"), conf.Literal(seconds)))
 	}

@@ -9,17 +9,17 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 	"github.com/cachenode/cachenode-operator/internal/pki"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 // TestPeerPorts checks that the ports that spec.listen must not have are those of the peer servers.
 func TestPeerPorts(t *testing.T) {
-	if diff := cmp.Diff([]int32{layout.LookupPort, layout.PeerPort}, tuning.PeerPorts); diff != "" {
+	if diff := cmp.Diff([]int32{layout.LookupPort, layout.PeerPort}, effective.PeerPorts); diff != "" {
 		t.Errorf("(-layout +tuning):\n%s", diff)
 	}
 }

@@ -8,9 +8,9 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 const (
@@ -183,10 +183,10 @@ func clientControl() conf.Directive {
 
 // windows are the directives of RFC 5861 for responses without their own; "" for one that the spec switches off.
 func windows(c v1alpha1.CachePolicy) (whileRevalidate, ifError string) {
-	if s := int64(tuning.Duration(c.StaleWhileRevalidate).Seconds()); s > 0 {
+	if s := int64(effective.Duration(c.StaleWhileRevalidate).Seconds()); s > 0 {
 		whileRevalidate = fmt.Sprintf("stale-while-revalidate=%d", s)
 	}
-	if s := int64(tuning.Duration(c.StaleIfError).Seconds()); s > 0 {
+	if s := int64(effective.Duration(c.StaleIfError).Seconds()); s > 0 {
 		ifError = fmt.Sprintf("stale-if-error=%d", s)
 	}
 	return whileRevalidate, ifError

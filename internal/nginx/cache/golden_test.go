@@ -23,7 +23,6 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 	"github.com/cachenode/cachenode-operator/internal/schema"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 var update = flag.Bool("update", false, "write the golden files")
@@ -39,14 +38,14 @@ func decode(t *testing.T, data []byte) cache.Input {
 		t.Fatal(err, errs)
 	}
 	cacheNode.Namespace = stdcmp.Or(cacheNode.Namespace, "default")
-	before := tuning.Before{Serving: tuning.WithoutTier, Routing: v1alpha1.RoutingLocal}
+	before := effective.Before{Serving: effective.WithoutTier, Routing: v1alpha1.RoutingLocal}
 	n, err := agentapi.NewRevision(effective.Of(cacheNode, before), caBundle(cacheNode), "cluster.local", nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	facts := cache.Facts{
 		Scripts: true, // as with the stock image
-		Cores:   tuning.Cores(cacheNode.Spec.Pod.Resources.Limits.Cpu()),
+		Cores:   effective.Cores(cacheNode.Spec.Pod.Resources.Limits.Cpu()),
 	}
 	if cacheNode.Spec.Listen.TLS != nil {
 		facts.Certificate = certificateHash

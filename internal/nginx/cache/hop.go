@@ -6,8 +6,8 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 const (
@@ -162,7 +162,7 @@ func (r renderer) asksFirst() bool {
 func (r renderer) hopTimeout() time.Duration {
 	var longest time.Duration
 	for _, d := range r.Spec.Disks {
-		longest = max(longest, tuning.ProbeTimeout(d))
+		longest = max(longest, effective.ProbeTimeout(d))
 	}
 	return longest
 }
@@ -218,7 +218,7 @@ func (r renderer) fetch(h hop) conf.Directive {
 	}
 	block := conf.Block{
 		r.toPeer(peerName + h.pod),
-		conf.D("proxy_read_timeout", conf.Time(tuning.LongestFetch(r.Spec.Origin)+connectTimeout)),
+		conf.D("proxy_read_timeout", conf.Time(effective.LongestFetch(r.Spec.Origin)+connectTimeout)),
 		conf.D("error_page", conf.Literal("416"), conf.Literal("="), conf.Literal(rangeOverHop)), // see noSuchRange
 	}
 	block = append(block, r.overHop(h, "")...)

@@ -6,9 +6,9 @@ import (
 
 	"k8s.io/utils/ptr"
 
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 const (
@@ -47,7 +47,7 @@ func noServer() conf.Directive {
 	return conf.B("upstream", conf.Literals(nowhere), conf.D("server", conf.Literal("127.0.0.1:9"), conf.Literal("down")))
 }
 
-func (r renderer) hasMemoryTier() bool { return len(r.disks) > 0 && tuning.HasMemoryTier(r.Spec) }
+func (r renderer) hasMemoryTier() bool { return len(r.disks) > 0 && effective.HasMemoryTier(r.Spec) }
 
 // key is the cache key. The requests of the memory tier and of other pods come over another scheme than the client's,
 // so the scheme then comes from schemeVariable.
@@ -99,7 +99,7 @@ func (r renderer) memoryTier() conf.Block {
 		return nil
 	}
 	t := r.Spec.MemoryTier
-	zone := conf.Size(tuning.TierKeys(t))
+	zone := conf.Size(effective.TierKeys(t))
 	rate := 6 * ptr.Deref(t.MinUses, 1) // per minute, which is minUses in ten seconds
 	length := "$upstream_http_content_length"
 	if r.hasSlices() {
@@ -110,9 +110,9 @@ func (r renderer) memoryTier() conf.Block {
 			conf.Literal(layout.MemoryTierCache),
 			conf.Literal("levels=1:2"),
 			conf.Literal("keys_zone="+memoryZone+":")+zone,
-			"max_size="+conf.Offset(tuning.TierFiles(t)),
-			"min_free="+conf.Offset(tuning.TierFree(t)),
-			"inactive="+conf.Seconds(tuning.TierInactive(t)),
+			"max_size="+conf.Offset(effective.TierFiles(t)),
+			"min_free="+conf.Offset(effective.TierFree(t)),
+			"inactive="+conf.Seconds(effective.TierInactive(t)),
 			conf.Literal("use_temp_path=off")),
 		conf.D("limit_req_zone",
 			r.key(),
@@ -147,7 +147,7 @@ func (r renderer) memoryTier() conf.Block {
 				conf.Expression(discardVariable),
 			},
 			conf.D("default", conf.Literal(discard)),
-			conf.Row(conf.Expression("~^[1-9][0-9]*:(?:304:.*|200:"+atMost(tuning.TierObject(t))+"):$"), conf.Literal(""))),
+			conf.Row(conf.Expression("~^[1-9][0-9]*:(?:304:.*|200:"+atMost(effective.TierObject(t))+"):$"), conf.Literal(""))),
 		// A copy in memory can outlive the object's freshness.
 		conf.B("map", []conf.Argument{conf.Expression(controlInAnswer), conf.Expression(strictVariable)},
 			conf.D("default", conf.Literal("")), conf.Row(conf.Expression(strict), conf.Literal("1"))),

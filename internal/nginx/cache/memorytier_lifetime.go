@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 const (
@@ -27,7 +27,7 @@ const (
 // are those that have s-maxage: see strictVariable.
 func (r renderer) copySeconds() conf.Directive {
 	const found = "^HIT:(?:200|304):"
-	longest := tuning.Duration(r.Spec.MemoryTier.MaxExtraAge)
+	longest := effective.Duration(r.Spec.MemoryTier.MaxExtraAge)
 	seconds := func(d time.Duration) conf.Literal { return conf.Literal(fmt.Sprintf("%d", int64(d.Seconds()))) }
 	rows := func(value, end string) conf.Block {
 		return conf.Block{
@@ -41,8 +41,8 @@ func (r renderer) copySeconds() conf.Directive {
 	if i := slices.IndexFunc(r.Spec.Cache.Valid, func(v v1alpha1.Validity) bool {
 		return slices.Contains(v.Status, 200)
 	}); i >= 0 {
-		valid = min(tuning.Duration(r.Spec.Cache.Valid[i].For), longest)
-		if tuning.Duration(r.Spec.Cache.Valid[i].For) < leastLifetime {
+		valid = min(effective.Duration(r.Spec.Cache.Valid[i].For), longest)
+		if effective.Duration(r.Spec.Cache.Valid[i].For) < leastLifetime {
 			valid = 0
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 )
 
 // copiesOfOne is how often a minute an object may be copied into memory, after three copies at once: every ten seconds,
@@ -14,14 +14,14 @@ import (
 // there is no room.
 func copiesOfOne(t v1alpha1.MemoryTier) int {
 	const perMinute = 6
-	return max(perMinute, int(2*time.Minute/max(tuning.Duration(t.MaxExtraAge), time.Second)))
+	return max(perMinute, int(2*time.Minute/max(effective.Duration(t.MaxExtraAge), time.Second)))
 }
 
 // renewals is how often a minute an expired copy may be renewed, after three attempts at once: once in the shortest
 // time that a copy is fresh. If the disk has no fresh object any more, the old copy is served until the attempts have
 // shown that, so they are not more frequent.
 func renewals(t v1alpha1.MemoryTier) int {
-	return int(time.Minute / min(max(tuning.Duration(t.MaxExtraAge), time.Second), leastLifetime))
+	return int(time.Minute / min(max(effective.Duration(t.MaxExtraAge), time.Second), leastLifetime))
 }
 
 // copies is how many objects a second may be copied into memory: as many of 128 KiB as fill the tier in ten seconds,
@@ -30,7 +30,7 @@ func renewals(t v1alpha1.MemoryTier) int {
 // the objects with the most requests are copied first.
 func copies(t v1alpha1.MemoryTier) int {
 	const least, object, seconds = 10, 128 << 10, 10
-	return max(least, int(tuning.TierFiles(t)/object/seconds))
+	return max(least, int(effective.TierFiles(t)/object/seconds))
 }
 
 // atMost is a regular expression for the decimal numbers from 0 to n without leading zeros. It has no braces, as those

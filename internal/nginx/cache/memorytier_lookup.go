@@ -7,8 +7,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 // lookup is the location that answers from memory, and counts the requests for each object.
@@ -46,7 +46,7 @@ func (r renderer) fromMemory(elsewhere conf.Argument) conf.Block {
 		conf.D("proxy_force_ranges", conf.OnOff(true)),
 		// Header and body leave in one call, see docs/adr/0018.
 		conf.D("sendfile", conf.OnOff(false)),
-		conf.D("output_buffers", conf.Literal("1"), conf.Size(tuning.TierBuffer)),
+		conf.D("output_buffers", conf.Literal("1"), conf.Size(effective.TierBuffer)),
 		conf.D("open_file_cache", conf.Literal("max=4096"), conf.Literal("inactive=2s")),
 		conf.D("open_file_cache_valid", conf.Literal("2s")),
 	}

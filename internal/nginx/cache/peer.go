@@ -4,10 +4,10 @@ import (
 	"slices"
 
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 // door says whom a server is for. What clients say of themselves is not believed; what pods say of a client is.
@@ -66,8 +66,8 @@ func (r renderer) peerServers() conf.Block {
 // as if this one did not answer. Without a certificate, nobody gets so far.
 func (r renderer) podLimit() conf.Directive {
 	const most = 65535 // nginx takes no larger number
-	workers := max(tuning.Workers(r.Spec.IO, r.Facts.Cores), 1)
-	half := int64(workers) * int64(tuning.Connections(r.Spec)) / 2
+	workers := max(effective.Workers(r.Spec.IO, r.Facts.Cores), 1)
+	half := int64(workers) * int64(effective.Connections(r.Spec)) / 2
 	return conf.D("limit_conn", conf.Literal(podsZone), conf.Int(min(half, most)))
 }
 

@@ -11,10 +11,10 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 	"github.com/cachenode/cachenode-operator/internal/shard"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 // Input is all that the configuration depends on.
@@ -102,7 +102,7 @@ func Check(in Input) error {
 }
 
 func newRenderer(in Input) renderer {
-	r := renderer{Input: in, plan: shard.NewPlan(tuning.ShardDisks(in.Spec.Disks))}
+	r := renderer{Input: in, plan: shard.NewPlan(effective.ShardDisks(in.Spec.Disks))}
 	for _, d := range in.Spec.Disks {
 		if !slices.Contains(in.Facts.Failed, d.Name) {
 			r.disks = append(r.disks, d)
@@ -131,10 +131,10 @@ func digest(text string) string {
 // file is the whole of nginx.conf. It sets everything that an image could have set otherwise.
 func (r renderer) file() conf.Block {
 	workers := conf.Argument(conf.Literal("auto"))
-	if n := tuning.Workers(r.Spec.IO, r.Facts.Cores); n > 0 {
+	if n := effective.Workers(r.Spec.IO, r.Facts.Cores); n > 0 {
 		workers = conf.Int(n)
 	}
-	connections, files := tuning.OpenFiles(r.Spec, r.Facts.OpenFiles)
+	connections, files := effective.OpenFiles(r.Spec, r.Facts.OpenFiles)
 	block := append(r.module(),
 		conf.D("daemon", conf.OnOff(false)),
 		conf.D("pid", conf.Literal(layout.PIDFile)),
@@ -142,7 +142,7 @@ func (r renderer) file() conf.Block {
 		conf.D("error_log", toAgent("error"), conf.Literal("notice")),
 		conf.D("worker_processes", workers),
 		conf.D("worker_rlimit_nofile", conf.Int(files)),
-		conf.D("worker_shutdown_timeout", conf.Time(tuning.Duration(r.Spec.Rollout.WorkerShutdownTimeout))),
+		conf.D("worker_shutdown_timeout", conf.Time(effective.Duration(r.Spec.Rollout.WorkerShutdownTimeout))),
 	)
 	block = append(block, r.threadPools()...)
 	return append(block,
@@ -184,7 +184,7 @@ func (r renderer) http() conf.Block {
 		conf.D("variables_hash_max_size", conf.Literal("4096")),
 	}
 	if r.copies() {
-		block = append(block, conf.D("output_buffers", conf.Int(tuning.CopyBuffers), conf.Size(tuning.CopyBuffer)))
+		block = append(block, conf.D("output_buffers", conf.Int(effective.CopyBuffers), conf.Size(effective.CopyBuffer)))
 	}
 	// With a memory tier, the end of a response would wait for the mirror request, see docs/adr/0018. With threads, a hit
 	// of 1 MiB would cost a disk more reads, see docs/adr/0019.

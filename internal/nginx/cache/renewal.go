@@ -8,8 +8,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 // A request for an expired object goes through locations of the gateway:
@@ -87,7 +87,7 @@ func (r renderer) renewalLocations() conf.Block {
 		conf.D("proxy_intercept_errors", conf.OnOff(true)),
 		conf.D("error_page", conf.Literals(append(staleCodes(r.Spec.Cache), "=", broken)...)...),
 	}
-	remembers := append(r.renewalOf("slow ", stateRenewal, tuning.LongestFetch(r.Spec.Origin)),
+	remembers := append(r.renewalOf("slow ", stateRenewal, effective.LongestFetch(r.Spec.Origin)),
 		conf.D("proxy_cache_valid", conf.Literal(slowStatus), conf.Seconds(slowFor)),
 		conf.D("error_page", conf.Literal(slowStatus), conf.Literal("="), conf.Literal(broken)),
 		conf.D("error_page", conf.Literal(askStatus), conf.Literal("="), conf.Literal(patient)),
@@ -102,7 +102,7 @@ func (r renderer) renewalLocations() conf.Block {
 		conf.B("location", conf.Literals(expired), remembers...),
 		shares(renewal, waitedVariable, slowAfter,
 			conf.D("error_page", conf.Literal(slowStatus), conf.Literal("="), conf.Expression(slowOrOwn))),
-		shares(patient, stateFetch, tuning.LockTimeout(r.Spec), r.orStale()...),
+		shares(patient, stateFetch, effective.LockTimeout(r.Spec), r.orStale()...),
 		conf.B("location", conf.Literals(fetch), slices.Concat(r.unchanged(), r.notes(), r.orAgain(againInFetch), conf.Block{
 			conf.D("recursive_error_pages", conf.OnOff(true)), conf.D("proxy_pass", r.origin(upstreamName)),
 		})...),
@@ -171,14 +171,14 @@ func (r renderer) shared(state conf.Expression, patience time.Duration) conf.Blo
 	if r.hasSlices() {
 		kept = append(conf.Literals("206"), kept...)
 	}
-	block := append(r.renewalOf("", state, tuning.LongestFetch(r.Spec.Origin)),
+	block := append(r.renewalOf("", state, effective.LongestFetch(r.Spec.Origin)),
 		conf.D("proxy_cache_valid", append(kept, conf.Literal("1s"))...),
 		conf.D("proxy_no_cache",
 			conf.Expression(ownOnly), conf.Expression(variesVariable), conf.Expression(partialVariable),
 			conf.Expression("$upstream_http_x_accel_redirect")),
 		conf.D("proxy_cache_lock", conf.OnOff(ptr.Deref(r.Spec.Cache.Lock.Enabled, true))),
 		conf.D("proxy_cache_lock_timeout", conf.Time(patience)),
-		conf.D("proxy_cache_lock_age", conf.Time(tuning.LockAge(r.Spec))),
+		conf.D("proxy_cache_lock_age", conf.Time(effective.LockAge(r.Spec))),
 		conf.D("add_header", conf.Literal(sharedHeader), conf.Expression("$upstream_cache_status"), conf.Literal("always")))
 	return append(block, r.toCache()...)
 }

@@ -7,8 +7,8 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 const (
@@ -54,8 +54,8 @@ func (r renderer) publicServers() conf.Block {
 func (r renderer) clientTimeouts() conf.Block {
 	const header, body = "10s", "30s"
 	return conf.Block{
-		conf.D("client_header_timeout", conf.Time(tuning.Duration(cmp.Or(r.Spec.Listen.HeaderTimeout, header)))),
-		conf.D("client_body_timeout", conf.Time(tuning.Duration(cmp.Or(r.Spec.Listen.BodyTimeout, body)))),
+		conf.D("client_header_timeout", conf.Time(effective.Duration(cmp.Or(r.Spec.Listen.HeaderTimeout, header)))),
+		conf.D("client_body_timeout", conf.Time(effective.Duration(cmp.Or(r.Spec.Listen.BodyTimeout, body)))),
 	}
 }
 
@@ -123,7 +123,7 @@ func (r renderer) throughGateway(uri conf.Expression) conf.Block {
 	block := conf.Block{
 		conf.D("proxy_pass", "http://"+gatewayUpstream+uri),
 		conf.D("proxy_next_upstream", conf.Literal("off")), // the gateway tries again
-		conf.D("proxy_read_timeout", conf.Time(tuning.LongestFetch(r.Spec.Origin))),
+		conf.D("proxy_read_timeout", conf.Time(effective.LongestFetch(r.Spec.Origin))),
 	}
 	return append(block, r.ownControl()...)
 }
@@ -163,7 +163,7 @@ func (r renderer) hidden(more ...string) conf.Block {
 		for _, name := range r.Spec.Headers.Response.Remove {
 			more = append(more, string(name))
 		}
-		more = append(more, tuning.TagHeaders(r.Spec)...)
+		more = append(more, effective.TagHeaders(r.Spec)...)
 	}
 	return append(block, hides(append(more, ownNames()...)...)...)
 }

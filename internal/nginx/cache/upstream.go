@@ -8,10 +8,10 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 // upstreamName is the upstream block's name, as it stands in proxy_pass.
@@ -78,7 +78,7 @@ func (r renderer) originKeepalive() conf.Block {
 	return conf.Block{
 		conf.D("keepalive", conf.Int(ptr.Deref(keepalive.Connections, 0))),
 		conf.D("keepalive_requests", conf.Int(ptr.Deref(keepalive.Requests, 0))),
-		conf.D("keepalive_timeout", conf.Time(tuning.Duration(keepalive.Timeout))),
+		conf.D("keepalive_timeout", conf.Time(effective.Duration(keepalive.Timeout))),
 	}
 }
 
@@ -104,12 +104,12 @@ func (r renderer) toOrigin() conf.Block {
 func (r renderer) reachOrigin() conf.Block {
 	origin := r.Spec.Origin
 	block := conf.Block{
-		conf.D("proxy_connect_timeout", conf.Time(tuning.Duration(origin.Timeouts.Connect))),
-		conf.D("proxy_read_timeout", conf.Time(tuning.Duration(origin.Timeouts.Read))),
-		conf.D("proxy_send_timeout", conf.Time(tuning.Duration(origin.Timeouts.Send))),
+		conf.D("proxy_connect_timeout", conf.Time(effective.Duration(origin.Timeouts.Connect))),
+		conf.D("proxy_read_timeout", conf.Time(effective.Duration(origin.Timeouts.Read))),
+		conf.D("proxy_send_timeout", conf.Time(effective.Duration(origin.Timeouts.Send))),
 		conf.D("proxy_next_upstream", failures(origin.Retries.When)...),
 		conf.D("proxy_next_upstream_tries", conf.Int(ptr.Deref(origin.Retries.Tries, 0))),
-		conf.D("proxy_next_upstream_timeout", conf.Time(tuning.Duration(origin.Retries.Timeout))),
+		conf.D("proxy_next_upstream_timeout", conf.Time(effective.Duration(origin.Retries.Timeout))),
 		// What is not cached passes through at the pace of the slower side and not through files on the node's own disk.
 		// Cached responses are exempt.
 		conf.D("proxy_max_temp_file_size", conf.Literal("0")),
@@ -134,7 +134,7 @@ func (r renderer) originTLS() conf.Block {
 	tls := ptr.Deref(r.Spec.Origin.TLS, v1alpha1.OriginTLS{})
 	block := conf.Block{
 		conf.D("proxy_ssl_server_name", conf.OnOff(true)),
-		conf.D("proxy_ssl_name", conf.Literal(tuning.ServerName(r.Spec.Origin))),
+		conf.D("proxy_ssl_name", conf.Literal(effective.ServerName(r.Spec.Origin))),
 	}
 	if !ptr.Deref(tls.Verify, true) {
 		return append(block, conf.D("proxy_ssl_verify", conf.OnOff(false)))

@@ -18,7 +18,6 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/manifest"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/pki"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 	"github.com/cachenode/cachenode-operator/test/lab"
 )
 
@@ -100,7 +99,7 @@ func (p Pod) revision() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	r, err := agentapi.NewRevision(effective.Of(cacheNode, tuning.Before{}), "", "cluster.local", nil)
+	r, err := agentapi.NewRevision(effective.Of(cacheNode, effective.Before{}), "", "cluster.local", nil)
 	if err != nil {
 		return "", err
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/fleet"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 	"github.com/cachenode/cachenode-operator/test/bench/result"
 	"github.com/cachenode/cachenode-operator/test/lab"
 	"github.com/cachenode/cachenode-operator/test/record"
@@ -235,7 +234,7 @@ spec:
 	if err != nil {
 		return "", err
 	}
-	revision, err := agentapi.NewRevision(effective.Of(cacheNode, tuning.Before{}), "", "cluster.local", nil)
+	revision, err := agentapi.NewRevision(effective.Of(cacheNode, effective.Before{}), "", "cluster.local", nil)
 	if err != nil {
 		return "", err
 	}

@@ -15,7 +15,6 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 	"github.com/cachenode/cachenode-operator/internal/pki"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 	"github.com/cachenode/cachenode-operator/test/lab"
 )
 
@@ -70,7 +69,7 @@ spec: {replicas: 2, %s, disks: [{name: disk1, size: 100Gi, %s}],
 		if err != nil {
 			return root, nil, err
 		}
-		e := effective.Of(cacheNode, tuning.Before{})
+		e := effective.Of(cacheNode, effective.Before{})
 		revision, err := agentapi.NewRevision(e, "", "cluster.local", nil)
 		if err != nil {
 			return root, nil, err
@@ -94,7 +93,7 @@ spec: {replicas: 2, %s, disks: [{name: disk1, size: 100Gi, %s}],
 				return root, nil, err
 			}
 		}
-		if tuning.HasMemoryTier(e.Spec) {
+		if effective.HasMemoryTier(e.Spec) {
 			root.Tmpfs = append(root.Tmpfs, layout.MemoryTierDir)
 			root.TmpfsOptions = map[string]string{layout.MemoryTierDir: fmt.Sprintf("size=%d", e.Spec.MemoryTier.Size.Value())}
 		}

@@ -23,9 +23,9 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/cli/output"
 	"github.com/cachenode/cachenode-operator/internal/cli/podexec"
 	"github.com/cachenode/cachenode-operator/internal/cli/table"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/shard"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 // New makes the command.
@@ -130,7 +130,7 @@ func placeOf(cacheNode *v1alpha1.CacheNode, method, argument string) place {
 
 // locate returns where a key belongs while no disk has failed. It is pure.
 func locate(cacheNode *v1alpha1.CacheNode, key string) place {
-	plan := shard.NewPlan(tuning.ShardDisks(cacheNode.Spec.Disks))
+	plan := shard.NewPlan(effective.ShardDisks(cacheNode.Spec.Disks))
 	p := place{key: key, disk: plan.Tree().Owner([]byte(key))}
 	p.hash, p.slot = shard.Hash([]byte(key))
 	p.path = cachekey.OnDisk(p.disk, key)
@@ -155,7 +155,7 @@ func locate(cacheNode *v1alpha1.CacheNode, key string) place {
 // diskIn returns the disk of a key in a pod, whose failed and drained disks have given their keys to the others. moved
 // is true if the key is not on the disk that the plan gives it to.
 func diskIn(cacheNode *v1alpha1.CacheNode, pod v1alpha1.PodStatus, key string) (disk string, moved bool) {
-	plan := shard.NewPlan(tuning.ShardDisks(cacheNode.Spec.Disks))
+	plan := shard.NewPlan(effective.ShardDisks(cacheNode.Spec.Disks))
 	own := plan.Tree().Owner([]byte(key))
 	var failed []string
 	for _, d := range pod.Disks {

@@ -16,7 +16,6 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/fleet"
 	"github.com/cachenode/cachenode-operator/internal/naming"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 // owners are the pods that a key is for, in a zone if there are zones: its owner, the pod that answers if the owner
@@ -61,7 +60,7 @@ func (p *place) findOwners(ctx context.Context, cluster *connect.Cluster, cacheN
 // ownedWhenNew adds the pods that own the key if the CacheNode is new and all of its pods are there. The zones of pods
 // are not known, and with scope Zone the owners depend on them. It is pure.
 func (p *place) ownedWhenNew(cacheNode *v1alpha1.CacheNode) {
-	resolved := effective.Of(cacheNode, tuning.Before{}).CacheNode
+	resolved := effective.Of(cacheNode, effective.Before{}).CacheNode
 	if resolved.Spec.Routing.Scope != v1alpha1.ScopeZone {
 		p.owned(resolved, planned(resolved))
 	}

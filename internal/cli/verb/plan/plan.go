@@ -24,7 +24,6 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/manifest"
 	"github.com/cachenode/cachenode-operator/internal/naming"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 // options are the command's flags.
@@ -174,7 +173,7 @@ func inCluster(
 // without pods.
 type running struct {
 	// tier says whether they have a memory tier, input is the hash of what they were created from.
-	tier  tuning.Before
+	tier  effective.Before
 	input string
 	// replicas is how many pods there are to be. claims are the sizes of their claims by disk. Both are nil if they are
 	// not known.

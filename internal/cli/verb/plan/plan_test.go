@@ -10,7 +10,7 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/cli/file"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 )
 
 func read(t *testing.T, spec string) *v1alpha1.CacheNode {
@@ -139,7 +139,7 @@ Claims: those for disk3 are deleted, and what is cached there with them
 }
 
 // apart are pods that do not share keys unless the spec says so.
-var apart = running{tier: tuning.Before{Routing: v1alpha1.RoutingLocal}}
+var apart = running{tier: effective.Before{Routing: v1alpha1.RoutingLocal}}
 
 // TestPlanOfPods checks that plan says which keys get another owner if pods share them, and for how long the new owner
 // fills them from the previous one.

@@ -14,7 +14,6 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/shard"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 )
 
 // result is what an edit does. It is also what the verb says to programs: fields are only added.
@@ -199,7 +198,7 @@ func ownersOf(now, next effective.CacheNode) *owners {
 	if !shared || m.Slots == 0 {
 		return nil
 	}
-	return &owners{ratio(m.Slots), ratio(m.Least), tuning.Handover(next.Spec.Routing).Seconds()}
+	return &owners{ratio(m.Slots), ratio(m.Least), effective.Handover(next.Spec.Routing).Seconds()}
 }
 
 // handover says for people how long the new owners fill keys from the previous ones.

@@ -20,7 +20,6 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/manifest"
 	nginxcache "github.com/cachenode/cachenode-operator/internal/nginx/cache"
-	"github.com/cachenode/cachenode-operator/internal/tuning"
 	"github.com/cachenode/cachenode-operator/internal/validation"
 )
 
@@ -96,13 +95,13 @@ func (o options) render(cacheNode *v1alpha1.CacheNode, out, warnings io.Writer) 
 	if err != nil {
 		return err
 	}
-	chosen := effective.Of(cacheNode, tuning.Before{}) // as for a new CacheNode
+	chosen := effective.Of(cacheNode, effective.Before{}) // as for a new CacheNode
 	revision, err := agentapi.NewRevision(chosen, bundle, o.clusterDomain, nil)
 	if err != nil {
 		return err
 	}
 	config, err := nginxcache.Render(nginxcache.Input{Revision: revision, Facts: nginxcache.Facts{
-		Cores:  tuning.Cores(chosen.Spec.Pod.Resources.Limits.Cpu()),
+		Cores:  effective.Cores(chosen.Spec.Pod.Resources.Limits.Cpu()),
 		Memory: chosen.Spec.Pod.Resources.Limits.Memory().Value(), Fleet: nginxcache.NominalFleet(chosen.Spec),
 	}})
 	if err != nil {

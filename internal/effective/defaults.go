@@ -1,6 +1,4 @@
-// Package tuning has the defaults that depend on other fields. They are in code and not in the CRD, so that they can
-// improve. It is pure. Its functions take a spec with the CRD's own defaults applied.
-package tuning
+package effective
 
 import (
 	"cmp"

@@ -1,4 +1,4 @@
-package tuning
+package effective
 
 import (
 	"slices"
