@@ -174,7 +174,8 @@ func (r *CacheNodeReconciler) run(ctx context.Context, p *pass) (err error) {
 	}
 	log.FromContext(ctx).Info("not accepted", "reason", p.problem.Reason, "message", p.problem.Message)
 	p.lookAgain(p.problem.RetryAfter)
-	return errors.Join(withoutProblem(err), r.keepStatefulSet(ctx, p), r.openBudget(ctx, p))
+	return errors.Join(withoutProblem(err), r.keepStatefulSet(ctx, p), r.keepPolicy(ctx, p),
+		r.openBudget(ctx, p))
 }
 
 // phase is a part of a pass.

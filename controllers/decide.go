@@ -9,6 +9,8 @@ import (
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/intstr"
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -50,10 +52,7 @@ func (r *CacheNodeReconciler) decide(ctx context.Context, p *pass) error {
 	p.decision = &d
 	p.lookAgain(d.After)
 	p.offer = manifest.ConfigMap{Stable: texts[d.State.Stable], Candidate: texts[d.State.Candidate]}
-	policy := agentapi.OriginPolicy{
-		DeniedRanges: r.Cluster.Policy.DeniedOriginRanges, Namespaces: r.Cluster.Policy.OriginNamespaces,
-	}
-	if p.offer.OriginPolicy, err = policy.Text(); err != nil {
+	if p.offer.OriginPolicy, err = r.originPolicy(); err != nil {
 		return err
 	}
 	if d.State.Refused != nil {
@@ -65,6 +64,30 @@ func (r *CacheNodeReconciler) decide(ctx context.Context, p *pass) error {
 	}
 	r.Agents.Hurry(client.ObjectKeyFromObject(p.cacheNode), d.Waiting)
 	return nil
+}
+
+// originPolicy returns what the operator's flags say about origins, as text for the agents.
+func (r *CacheNodeReconciler) originPolicy() (string, error) {
+	return agentapi.OriginPolicy{
+		DeniedRanges: r.Cluster.Policy.DeniedOriginRanges, Namespaces: r.Cluster.Policy.OriginNamespaces,
+	}.Text()
+}
+
+// keepPolicy runs while the spec is not accepted, perhaps because of the flags. The agents of the spec that was accepted
+// last obey the flags of today. Only that key is written: the rest of the ConfigMap may be newer than the cache.
+func (r *CacheNodeReconciler) keepPolicy(ctx context.Context, p *pass) error {
+	policy, err := r.originPolicy()
+	if err != nil || p.configMap == nil || !isOwn(p.configMap, p.cacheNode) ||
+		p.configMap.Data[naming.OriginPolicyKey] == policy {
+		return err
+	}
+	patch, err := json.Marshal(map[string]any{"data": map[string]string{naming.OriginPolicyKey: policy}})
+	if err != nil {
+		return err
+	}
+	config := &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: p.configMap.Namespace, Name: p.configMap.Name}}
+	return client.IgnoreNotFound(r.Patch(ctx, config, client.RawPatch(types.MergePatchType, patch),
+		client.FieldOwner(naming.FieldManager)))
 }
 
 // readOfferedAgain reads the ConfigMap from the API server, if there was one.

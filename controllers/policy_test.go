@@ -4,12 +4,15 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
+	gocmp "github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -29,7 +32,7 @@ func anythingGoes(r *CacheNodeReconciler) {
 }
 
 // TestStricterOperator checks that a CacheNode that an earlier operator accepted and this one does not says why, and
-// that everything that was created for it stays as it is.
+// that everything that was created for it stays as it is, but for what its agents are told of the flags.
 func TestStricterOperator(t *testing.T) {
 	t.Parallel()
 	localDisk := func(path string) string {
@@ -95,6 +98,7 @@ func TestStricterOperator(t *testing.T) {
 	before.join("node-1")
 	restore := withoutRules(t, before.client, naming.LocalClass, "memory is what the memory tier is called")
 	cacheNodes, sets := map[string]*v1alpha1.CacheNode{}, map[string]*appsv1.StatefulSet{}
+	configs := map[string]*corev1.ConfigMap{}
 	for name, tt := range tests {
 		cacheNode := before.create(fmt.Sprintf("apiVersion: cachenode.io/v1alpha1\nkind: CacheNode\n"+
 			"metadata: {name: a%d, namespace: default}\n"+
@@ -104,7 +108,8 @@ func TestStricterOperator(t *testing.T) {
 		set := &appsv1.StatefulSet{}
 		set.Name, set.Namespace = cacheNode.Name, cacheNode.Namespace
 		before.get(set)
-		cacheNodes[name], sets[name] = cacheNode, set
+		cacheNodes[name], sets[name], configs[name] = cacheNode, set, configMap(cacheNode)
+		before.get(configs[name])
 	}
 	volumes := before.volumes()
 	if len(volumes) != 2 {
@@ -130,6 +135,16 @@ func TestStricterOperator(t *testing.T) {
 			after.get(now)
 			if now.Generation != sets[name].Generation || now.UID != sets[name].UID {
 				t.Errorf("the StatefulSet is another: generation %d, was %d", now.Generation, sets[name].Generation)
+			}
+			want := maps.Clone(configs[name].Data)
+			if want[naming.OriginPolicyKey] != `{"namespaces":["*"]}` {
+				t.Errorf("before, agents were told %s", want[naming.OriginPolicyKey])
+			}
+			want[naming.OriginPolicyKey] = "{}"
+			config := configMap(cacheNodes[name])
+			after.get(config)
+			if diff := gocmp.Diff(want, config.Data); diff != "" {
+				t.Errorf("the agents are told (-want +got)\n%s", diff)
 			}
 		})
 	}

@@ -194,7 +194,7 @@ func run(o options, config *rest.Config) error {
 
 		Concurrency: o.concurrency,
 		Cluster: controllers.Cluster{
-			Domain: o.clusterDomain, Resolvers: resolvers,
+			Domain: policy.ClusterDomain, Resolvers: resolvers,
 			AgentImage: o.agentImage, AgentPullPolicy: corev1.PullPolicy(o.agentPullPolicy),
 			Policy:     policy,
 			MaxVolumes: o.maxVolumes,

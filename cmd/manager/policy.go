@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/distribution/reference"
+	dnsname "k8s.io/apimachinery/pkg/util/validation"
 
 	"github.com/cachenode/cachenode-operator/internal/validation"
 )
@@ -54,9 +55,12 @@ func (f *policyFlags) bind(flags *flag.FlagSet) {
 func (f *policyFlags) policy(clusterDomain, apiServer string) (validation.Policy, error) {
 	p := validation.Policy{
 		Images: list(f.images), PriorityClasses: list(f.priorityClasses), DeniedTolerations: list(f.deniedTolerations),
-		OriginNamespaces: list(f.originNamespaces), ClusterDomain: clusterDomain,
+		OriginNamespaces: list(f.originNamespaces), ClusterDomain: strings.ToLower(strings.TrimSuffix(clusterDomain, ".")),
 		PodAnnotations: list(f.podAnnotations), ServiceAnnotations: list(f.serviceAnnotations),
 		AntiAffinityNamespaces: list(f.antiAffinityNamespaces),
+	}
+	if problems := dnsname.IsDNS1123Subdomain(p.ClusterDomain); len(problems) > 0 {
+		return p, fmt.Errorf("--cluster-domain: %q: %s", clusterDomain, strings.Join(problems, "; "))
 	}
 	for _, prefix := range list(f.localPathPrefixes) {
 		p.LocalPathPrefixes = append(p.LocalPathPrefixes, strings.TrimSuffix(prefix, "/"))
@@ -74,6 +78,9 @@ func (f *policyFlags) policy(clusterDomain, apiServer string) (validation.Policy
 	}
 	for _, text := range list(f.deniedOriginRanges) {
 		denied, err := netip.ParsePrefix(text)
+		if err == nil && !denied.Addr().Is4() {
+			err = fmt.Errorf("%s is no range of IPv4 addresses, and nginx asks for no others", text)
+		}
 		if err != nil {
 			return p, fmt.Errorf("--denied-origin-ranges: %w", err)
 		}

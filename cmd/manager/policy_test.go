@@ -72,6 +72,7 @@ func TestPolicyFlags(t *testing.T) {
 			args:   []string{"--denied-origin-ranges=10.1.2.3/24"},
 			change: func(p *validation.Policy) { p.DeniedOriginRanges = range24 },
 		},
+		"a range of IPv6": {args: []string{"--denied-origin-ranges=::ffff:10.0.0.0/104"}, err: "no range of IPv4 addresses"},
 		"no range": {args: []string{"--denied-origin-ranges=10.1.2.3"}, err: "--denied-origin-ranges"},
 		"the API server": {apiServer: "10.96.0.1", change: func(p *validation.Policy) {
 			p.DeniedOriginRanges = []netip.Prefix{netip.MustParsePrefix("10.96.0.1/32")}
@@ -80,6 +81,11 @@ func TestPolicyFlags(t *testing.T) {
 			args:   []string{"--cluster-domain=example"},
 			change: func(p *validation.Policy) { p.ClusterDomain = "example" },
 		},
+		"the cluster's domain, in another form": {
+			args:   []string{"--cluster-domain=Cluster.Example."},
+			change: func(p *validation.Policy) { p.ClusterDomain = "cluster.example" },
+		},
+		"no domain": {args: []string{"--cluster-domain=a b"}, err: "--cluster-domain"},
 	}
 	samePrefix := cmp.Comparer(func(a, b netip.Prefix) bool { return a == b })
 	for name, tt := range tests {

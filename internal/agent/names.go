@@ -52,12 +52,12 @@ func (a *Agent) denied(namespace string) (d resolver.Denied, err error) {
 	}
 	for _, variable := range apiServer {
 		if address, err := netip.ParseAddr(os.Getenv(variable)); err == nil {
-			d.Services = append(d.Services, one(address))
+			d.Always = append(d.Always, one(address))
 		}
 	}
 	text, err := os.ReadFile(filepath.Join(a.Paths.Config, naming.OriginPolicyKey))
-	var policy agentapi.OriginPolicy
-	if !errors.Is(err, fs.ErrNotExist) { // an operator from before writes none
+	policy := agentapi.OriginPolicy{Namespaces: []string{"*"}} // of an operator from before, which writes none
+	if !errors.Is(err, fs.ErrNotExist) {
 		if err == nil {
 			policy, err = agentapi.ReadOriginPolicy(text)
 		}

@@ -28,14 +28,14 @@ func TestDenied(t *testing.T) {
 	single := func(text string) []netip.Prefix { return []netip.Prefix{netip.MustParsePrefix(text + "/32")} }
 	for name, tt := range map[string]struct {
 		file, host, address string
-		services, others    []netip.Prefix
+		server, others      []netip.Prefix
 		namespaces          []string
 		fails               bool
 	}{
-		"an operator from before": {host: "10.96.0.1", services: single("10.96.0.1"), namespaces: []string{"shop"}},
+		"an operator from before": {host: "10.96.0.1", server: single("10.96.0.1"), namespaces: []string{"shop", "*"}},
 		"a policy":                {file: text, others: policy.DeniedRanges, namespaces: []string{"shop", "origins"}},
 		"the API server by a name": {
-			host: "api.example.com", address: "192.0.2.1", services: single("192.0.2.1"), namespaces: []string{"shop"},
+			host: "api.example.com", address: "192.0.2.1", server: single("192.0.2.1"), namespaces: []string{"shop", "*"},
 		},
 		"a damaged policy": {file: "{", fails: true},
 	} {
@@ -54,16 +54,13 @@ func TestDenied(t *testing.T) {
 				return
 			}
 			equal := []cmp.Option{cmpopts.EquateComparable(netip.Prefix{}), cmpopts.EquateEmpty()}
-			if diff := cmp.Diff(tt.services, got.Services, equal...); diff != "" {
-				t.Errorf("for Services (-want +got)\n%s", diff)
-			}
 			if diff := cmp.Diff(tt.others, got.Others, equal...); diff != "" {
 				t.Errorf("for other names (-want +got)\n%s", diff)
 			}
 			if diff := cmp.Diff(tt.namespaces, got.Namespaces); diff != "" {
 				t.Errorf("namespaces (-want +got)\n%s", diff)
 			}
-			for _, prefix := range slices.Concat(validation.NoOrigin, ownAddresses(t)) {
+			for _, prefix := range slices.Concat(validation.NoOrigin, ownAddresses(t), tt.server) {
 				if !slices.Contains(got.Always, prefix) {
 					t.Errorf("%s is not denied", prefix)
 				}

@@ -66,7 +66,8 @@ func Memory(dir string) (int64, error) {
 	return bytes, nil
 }
 
-// NameServers returns the DNS servers that a revision names, or else those of a resolv.conf.
+// NameServers returns the DNS servers that a revision names, or else those of a resolv.conf, without those that are no
+// addresses.
 func NameServers(named []string, resolvConf string) (servers []netip.AddrPort, err error) {
 	if len(named) == 0 {
 		config, err := dns.ClientConfigFromFile(resolvConf)
@@ -75,15 +76,15 @@ func NameServers(named []string, resolvConf string) (servers []netip.AddrPort, e
 		}
 		named = config.Servers
 	}
+	err = fmt.Errorf("%s: no DNS server", resolvConf)
 	for _, text := range named {
-		address, err := netip.ParseAddr(strings.Trim(text, "[]"))
-		if err != nil {
-			return nil, err
+		var address netip.Addr
+		if address, err = netip.ParseAddr(strings.Trim(text, "[]")); err == nil {
+			servers = append(servers, netip.AddrPortFrom(address, 53))
 		}
-		servers = append(servers, netip.AddrPortFrom(address, 53))
 	}
 	if len(servers) == 0 {
-		return nil, fmt.Errorf("%s: no DNS server", resolvConf)
+		return nil, err
 	}
 	return servers, nil
 }

@@ -58,7 +58,7 @@ func TestCores(t *testing.T) {
 }
 
 func TestNameServers(t *testing.T) {
-	dir := write(t, "resolv.conf", "search a\nnameserver 10.96.0.10\nnameserver fd00::1\n")
+	dir := write(t, "resolv.conf", "search a\nnameserver 10.96.0.10\nnameserver 10.96.0.11;x\nnameserver fd00::1\n")
 	for name, tt := range map[string]struct{ named, want []string }{
 		"of the pod":      {nil, []string{"10.96.0.10:53", "[fd00::1]:53"}},
 		"of the operator": {[]string{"192.0.2.1", "[fd00::2]"}, []string{"192.0.2.1:53", "[fd00::2]:53"}},

@@ -8,14 +8,12 @@ import (
 
 // Denied lists the addresses that nginx never gets, whatever a name server answers.
 type Denied struct {
-	// Always are denied for each name: the pod itself, the node's link, and what is no single host.
+	// Always are denied for each name: the pod itself, the API server, the node's link, and what is no single host.
 	Always []netip.Prefix
-	// Services are denied beside these, but for the CacheNode's own pods: the API server.
-	Services []netip.Prefix
 	// Others are denied beside these for names outside the cluster. They may have the networks of Services and pods.
 	Others []netip.Prefix
-	// Namespaces are those whose Services another name may stand for; "*" allows all. The names that nginx asks for are
-	// in the spec, so the operator has checked them.
+	// Namespaces are those whose Services may be origins; "*" allows all. The operator checks the names of a spec too, but
+	// a spec that was accepted may be older than the policy of today.
 	Namespaces []string
 }
 
@@ -41,7 +39,7 @@ func (c Config) judge(r reply) (f found) {
 }
 
 // denied returns what is denied for the last name of a chain of aliases that begins with the name that nginx asked for.
-// allowed is false if the first name must not stand for the last.
+// allowed is false if the last name must not be an origin.
 //
 // Only the cluster's own name server says what a name of the cluster stands for. So a chain that leaves the cluster has
 // no more rights than a name outside, wherever it ends.
@@ -50,12 +48,12 @@ func (c Config) denied(chain []string) (denied []netip.Prefix, allowed bool) {
 	switch {
 	case c.isPod(first):
 		return c.Denied.Always, len(chain) == 1
-	case len(chain) > 1 && c.isInside(last) && !c.mayStandFor(last):
+	case c.isInside(last) && !c.mayBeOrigin(last):
 		return nil, false
 	case slices.ContainsFunc(chain, func(name string) bool { return !c.isInside(name) }):
-		return slices.Concat(c.Denied.Always, c.Denied.Services, c.Denied.Others), true
+		return slices.Concat(c.Denied.Always, c.Denied.Others), true
 	}
-	return slices.Concat(c.Denied.Always, c.Denied.Services), true
+	return c.Denied.Always, true
 }
 
 // isPod is true for the name of a pod of the CacheNode.
@@ -67,8 +65,8 @@ func (c Config) isPod(name string) bool {
 // isInside is true for a name in the cluster's domain.
 func (c Config) isInside(name string) bool { return strings.HasSuffix(name, "."+c.ClusterDomain) }
 
-// mayStandFor is true for the name of a Service, or of a pod of one, that a name may be an alias for.
-func (c Config) mayStandFor(name string) bool {
+// mayBeOrigin is true for the name of a Service, or of a pod of one, that may be an origin.
+func (c Config) mayBeOrigin(name string) bool {
 	labels := strings.Split(strings.TrimSuffix(name, "."+c.ClusterDomain), ".")
 	n := len(labels)
 	if n < 3 || labels[n-1] != "svc" || (labels[n-2] == "default" && labels[n-3] == "kubernetes") {

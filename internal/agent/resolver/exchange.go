@@ -28,19 +28,13 @@ type pace struct {
 // usual is the pace beside nginx.
 var usual = pace{patience: 1500 * time.Millisecond, headStart: 300 * time.Millisecond, repeatAfter: time.Second}
 
-// exchange asks the name servers, one after another, and returns the first valid answer. It begins with the name server
-// that answered last.
+// exchange asks the name servers, one after another, and returns the first valid answer. It begins with the first one,
+// also if that did not answer before: the others may know less, as a public one beside the cluster's.
 func (r *Resolver) exchange(ctx context.Context, name string, servers []netip.AddrPort) (*dns.Msg, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	r.mutex.Lock()
-	if i := slices.Index(servers, r.answered); i > 0 {
-		servers = slices.Concat(servers[i:], servers[:i])
-	}
-	r.mutex.Unlock()
 	type result struct {
 		answer *dns.Msg
-		server netip.AddrPort
 		err    error
 	}
 	left := slices.Repeat(servers, rounds)
@@ -58,7 +52,7 @@ func (r *Resolver) exchange(ctx context.Context, name string, servers []netip.Ad
 			asked++
 			go func() {
 				answer, err := ask(ctx, name, server)
-				results <- result{answer, server, err}
+				results <- result{answer, err}
 			}()
 			if asked == len(servers) {
 				next.Reset(max(r.pace.headStart, r.pace.repeatAfter-time.Duration(len(servers))*r.pace.headStart))
@@ -67,9 +61,6 @@ func (r *Resolver) exchange(ctx context.Context, name string, servers []netip.Ad
 			}
 		case got := <-results:
 			if got.err == nil {
-				r.mutex.Lock()
-				defer r.mutex.Unlock()
-				r.answered = got.server
 				return got.answer, nil
 			}
 			failed, err = failed+1, got.err
@@ -117,6 +108,8 @@ func check(answer, question *dns.Msg, server netip.AddrPort) error {
 		canonical(answer.Question[0].Name) != canonical(question.Question[0].Name) ||
 		answer.Question[0].Qtype != dns.TypeA || answer.Question[0].Qclass != dns.ClassINET:
 		return fmt.Errorf("%s answers another question", server)
+	case answer.Truncated:
+		return fmt.Errorf("%s answers a part, also by TCP", server)
 	case answer.Rcode != dns.RcodeSuccess && answer.Rcode != dns.RcodeNameError:
 		return fmt.Errorf("%s answers %s", server, dns.RcodeToString[answer.Rcode])
 	case len(answer.Answer) == 0 && !answer.Authoritative && !answer.RecursionAvailable:

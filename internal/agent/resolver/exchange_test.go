@@ -86,8 +86,9 @@ func TestNobodyHasSaidSo(t *testing.T) {
 		"another name is not there": reply(func(m *dns.Msg) {
 			m.Rcode, m.Question[0].Name = dns.RcodeNameError, "other.example.com."
 		}),
-		"of another kind": reply(func(m *dns.Msg) { m.Opcode = dns.OpcodeNotify }),
-		"a header alone":  reply(func(m *dns.Msg) { m.Question = nil }),
+		"of another kind":     reply(func(m *dns.Msg) { m.Opcode = dns.OpcodeNotify }),
+		"a header alone":      reply(func(m *dns.Msg) { m.Question = nil }),
+		"a part, also by TCP": reply(func(m *dns.Msg) { m.Truncated = true }),
 		"a referral": reply(func(m *dns.Msg) {
 			m.RecursionAvailable = false
 			m.Ns = append(m.Ns, record(t, "example.com. 5 NS ns.example.com."))
@@ -99,13 +100,17 @@ func TestNobodyHasSaidSo(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			n := newNetwork(t, nil)
-			n.use(rawServer(t, loopback(t), func(question *dns.Msg) []byte {
-				text, err := tt(question).Pack()
-				if err != nil {
-					t.Error(err)
-				}
-				return text
-			}))
+			n.use(netip.MustParseAddrPort(n.serve(func(udp net.PacketConn, tcp net.Listener) {
+				rawServer(t, udp, func(question *dns.Msg) []byte {
+					text, err := tt(question).Pack()
+					if err != nil {
+						t.Error(err)
+					}
+					return text
+				})
+				handler := func(w dns.ResponseWriter, question *dns.Msg) { _ = w.WriteMsg(tt(question)) }
+				go func() { _ = (&dns.Server{Listener: tcp, Handler: dns.HandlerFunc(handler)}).ActivateAndServe() }()
+			})))
 			if got := n.ask("www.example.com"); got.Rcode != "SERVFAIL" {
 				t.Errorf("nginx gets %s", got.Rcode)
 			}
@@ -132,6 +137,36 @@ func TestSilentServers(t *testing.T) {
 				t.Errorf("got %v", got)
 			}
 		})
+	}
+}
+
+// TestFirstServer checks that the first name server is asked first, also after it was silent once: another one may not
+// know the cluster's names.
+func TestFirstServer(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, map[string][]string{"www.example.com": {"www.example.com. 1 A 192.0.2.1"}})
+	n.resolver.pace = pace{patience: time.Minute, headStart: time.Minute, repeatAfter: time.Minute}
+	first, isDown := n.resolver.config.Servers[0], loopback(t)
+	_ = isDown.Close() // a question there fails at once
+	public := rawServer(t, loopback(t), func(question *dns.Msg) []byte {
+		m := new(dns.Msg).SetRcode(question, dns.RcodeNameError)
+		m.RecursionAvailable = true
+		text, err := m.Pack()
+		if err != nil {
+			t.Error(err)
+		}
+		return text
+	})
+	n.use(netip.MustParseAddrPort(isDown.LocalAddr().String()), public)
+	if got := n.ask("www.example.com"); got.Rcode != "NXDOMAIN" {
+		t.Errorf("without the first: %v", got)
+	}
+	n.use(first, public)
+	for range 3 {
+		n.clock.SetTime(n.clock.Now().Add(maxTTL + time.Second))
+		if got := n.ask("www.example.com"); got.Rcode != "NOERROR" {
+			t.Errorf("with the first: %v", got)
+		}
 	}
 }
 

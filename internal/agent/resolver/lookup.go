@@ -19,8 +19,8 @@ const (
 	lateTTL = 5 * time.Second
 	// maxAliases is how many aliases are followed.
 	maxAliases = 8
-	// maxAddresses is how many addresses of a name count. nginx keeps those of an upstream in 1 MiB.
-	maxAddresses = 256
+	// maxAddresses is how many addresses of a name count. So many fit into a datagram to nginx, with the longest name.
+	maxAddresses = 230
 	// maxNames is how many names are remembered. nginx asks for those of its configuration.
 	maxNames = 1024
 )
@@ -130,6 +130,9 @@ func (r *reply) read(answer *dns.Msg) (ttl time.Duration, err error) {
 	ttl = maxTTL
 	aliases, addresses := map[string]string{}, map[string][]netip.Addr{}
 	for _, rr := range answer.Answer {
+		if rr.Header().Class != dns.ClassINET {
+			continue
+		}
 		owner := canonical(rr.Header().Name)
 		switch record := rr.(type) {
 		case *dns.CNAME:

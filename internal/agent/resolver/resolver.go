@@ -58,10 +58,8 @@ type Resolver struct {
 
 	mutex  sync.Mutex
 	config Config
-	// answered is the name server that answered last.
-	answered netip.AddrPort
-	told     told
-	names    names
+	told   told
+	names  names
 	// last is the last answer for each name that does not resolve. began is when the resolver began.
 	last  map[string]found
 	began time.Time
@@ -125,9 +123,12 @@ func (r *Resolver) Serve(ctx context.Context, udp net.PacketConn, tcp net.Listen
 
 // answer returns the answer to a question.
 func (r *Resolver) answer(ctx context.Context, question *dns.Msg) *dns.Msg {
+	if len(question.Question) != 1 { // package dns lets a bare header through
+		return new(dns.Msg).SetRcodeFormatError(question)
+	}
 	answer := new(dns.Msg).SetReply(question)
 	answer.RecursionAvailable = true
-	asked := question.Question[0] // package dns refuses a message with none
+	asked := question.Question[0]
 	if asked.Qtype != dns.TypeA || asked.Qclass != dns.ClassINET {
 		answer.Rcode = dns.RcodeNotImplemented
 		return answer

@@ -38,10 +38,10 @@ type network struct {
 }
 
 var ranges = Denied{
-	Always:   []netip.Prefix{netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("169.254.0.0/16")},
-	Services: []netip.Prefix{netip.MustParsePrefix("10.96.0.1/32")},
-	Others:   []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
-
+	Always: []netip.Prefix{
+		netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("169.254.0.0/16"), netip.MustParsePrefix("10.96.0.1/32"),
+	},
+	Others:     []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")},
 	Namespaces: []string{"shop"},
 }
 
@@ -225,6 +225,14 @@ func TestAnswers(t *testing.T) {
 		"the API server's Service by another name": {
 			ask: service, zone: []string{service + ". 5 A 10.96.0.1"}, want: nameError,
 		},
+		"a Service of a namespace that is no longer allowed": {
+			ask: vault, zone: []string{vault + ". 5 A 10.96.9.9"}, want: nameError,
+		},
+		"the API server's Service": {ask: kubernetes, zone: []string{kubernetes + ". 5 A 10.96.9.9"}, want: nameError},
+		"a name of the cluster that is no Service's": {
+			ask: "10-0-0-5.shop.pod.cluster.local", zone: []string{"10-0-0-5.shop.pod.cluster.local. 5 A 10.0.0.5"},
+			want: nameError,
+		},
 		"a Service's endpoint on loopback": {
 			ask: service, zone: []string{service + ". 5 A 127.0.0.1"}, want: nameError,
 		},
@@ -271,7 +279,12 @@ func TestAnswers(t *testing.T) {
 		"a name that ends like the cluster's": {
 			ask: "x.evilcluster.local", zone: []string{"x.evilcluster.local. 5 A 10.244.0.1"}, want: nameError,
 		},
-		"a pod":             {ask: pod, zone: []string{pod + ". 30 A 10.244.0.1"}, want: resolved(1, "10.244.0.1")},
+		"a pod":                             {ask: pod, zone: []string{pod + ". 30 A 10.244.0.1"}, want: resolved(1, "10.244.0.1")},
+		"a pod at the API server's address": {ask: pod, zone: []string{pod + ". 30 A 10.96.0.1"}, want: nameError},
+		"a record of another class": {
+			zone: []string{"www.example.com. 5 CH A 192.0.2.66", "www.example.com. 5 A 192.0.2.1"},
+			want: resolved(5, "192.0.2.1"),
+		},
 		"a pod on loopback": {ask: pod, zone: []string{pod + ". 30 A 127.0.0.1"}, want: nameError},
 		"upper case": {
 			ask: "WWW.Example.COM", zone: []string{"www.example.com. 5 A 192.0.2.1"}, want: resolved(5, "192.0.2.1"),
@@ -297,28 +310,58 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// TestLongAnswers checks that an answer that is too long for a datagram comes by TCP, on both sides of the resolver.
+// TestLongAnswers checks that an answer that is too long for a datagram comes by TCP, and that the longest answer to
+// nginx fits into one.
 func TestLongAnswers(t *testing.T) {
 	t.Parallel()
 	n := newNetwork(t, map[string][]string{})
-	const name = "an-origin-with-a-long-name-and-many-addresses.a-team-with-a-long-name.svc.cluster.local"
+	const name = "an-origin-with-a-long-name-and-many-addresses.a-department-with-a-long-name.example.com"
 	var records []string
 	for i := range 1000 {
 		records = append(records, fmt.Sprintf("%s. 5 A 192.0.%d.%d", name, i/250, i%250))
 	}
 	n.says(name, 0, records...)
-	for protocol, isWhole := range map[string]bool{"udp": false, "tcp": true} {
+	for _, protocol := range []string{"udp", "tcp"} {
 		client := dns.Client{Net: protocol, UDPSize: datagram, Timeout: time.Minute}
 		got, _, err := client.Exchange(new(dns.Msg).SetQuestion(dns.Fqdn(name), dns.TypeA), n.address)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got.Truncated == isWhole || (len(got.Answer) == maxAddresses) != isWhole {
+		if got.Truncated || len(got.Answer) != maxAddresses {
 			t.Errorf("%s: %d addresses, truncated %t", protocol, len(got.Answer), got.Truncated)
 		}
 	}
 	if _, overTCP := n.count(name); overTCP != 1 {
 		t.Errorf("the name server was asked %d times by TCP, want 1", overTCP)
+	}
+}
+
+// TestNoQuestion checks that a message without a question is answered, and ends nothing.
+func TestNoQuestion(t *testing.T) {
+	t.Parallel()
+	n := newNetwork(t, map[string][]string{"www.example.com": {"www.example.com. 5 A 192.0.2.1"}})
+	for _, protocol := range []string{"udp", "tcp"} {
+		client := dns.Client{Net: protocol, Timeout: time.Minute}
+		message := &dns.Msg{MsgHdr: dns.MsgHdr{Id: 1}, Question: []dns.Question{}}
+		text, err := message.Pack()
+		if err != nil {
+			t.Fatal(err)
+		}
+		text[5] = 1 // the header says that there is one
+		connection, err := client.Dial(n.address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := connection.Write(text); err != nil {
+			t.Fatal(err)
+		}
+		if got, err := connection.ReadMsg(); err != nil || got.Rcode != dns.RcodeFormatError {
+			t.Errorf("%s: %v %v", protocol, got, err)
+		}
+		_ = connection.Close()
+	}
+	if got := n.ask("www.example.com"); got.Rcode != "NOERROR" {
+		t.Errorf("then a question: %v", got)
 	}
 }
 
