@@ -73,8 +73,9 @@ func (r *CacheNodeReconciler) originPolicy() (string, error) {
 	}.Text()
 }
 
-// keepPolicy runs while the spec is not accepted, perhaps because of the flags. The agents of the spec that was accepted
-// last obey the flags of today. Only that key is written: the rest of the ConfigMap may be newer than the cache.
+// keepPolicy runs while the spec is not accepted, perhaps because of the flags. The agents of the spec that was
+// accepted last obey the flags of today. Only that key is written: the rest of the ConfigMap may be newer than the
+// cache.
 func (r *CacheNodeReconciler) keepPolicy(ctx context.Context, p *pass) error {
 	policy, err := r.originPolicy()
 	if err != nil || p.configMap == nil || !isOwn(p.configMap, p.cacheNode) ||

@@ -151,8 +151,8 @@ type ListenTLS struct {
 	// +kubebuilder:validation:XValidation:rule="self.matches('^[a-z0-9]([-a-z0-9.]*[a-z0-9])?$')",message="secretName: must be the name of a Secret"
 	SecretName string `json:"secretName"`
 
-	// port is the port in the pod. Range 1024 to 65535, except the ports that listen.port must not be, and with http3 8085,
-	// on which nginx's logs reach the agent. Default 8443.
+	// port is the port in the pod. Range 1024 to 65535, except the ports that listen.port must not be, and with http3
+	// 8085, on which nginx's logs reach the agent. Default 8443.
 	// +optional
 	// +kubebuilder:default=8443
 	// +kubebuilder:validation:Minimum=1024

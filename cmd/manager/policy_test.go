@@ -73,7 +73,7 @@ func TestPolicyFlags(t *testing.T) {
 			change: func(p *validation.Policy) { p.DeniedOriginRanges = range24 },
 		},
 		"a range of IPv6": {args: []string{"--denied-origin-ranges=::ffff:10.0.0.0/104"}, err: "no range of IPv4 addresses"},
-		"no range": {args: []string{"--denied-origin-ranges=10.1.2.3"}, err: "--denied-origin-ranges"},
+		"no range":        {args: []string{"--denied-origin-ranges=10.1.2.3"}, err: "--denied-origin-ranges"},
 		"the API server": {apiServer: "10.96.0.1", change: func(p *validation.Policy) {
 			p.DeniedOriginRanges = []netip.Prefix{netip.MustParsePrefix("10.96.0.1/32")}
 		}},

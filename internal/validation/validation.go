@@ -147,7 +147,8 @@ func memory(spec v1alpha1.CacheNodeSpec, path *field.Path) field.ErrorList {
 	message := fmt.Sprintf("the keys zones of all disks are %s together; with nginx's own they need %s "+
 		"and do not fit into the memory limit %s: "+
 		"lower spec.disks[].cache.keysZone or raise spec.pod.resources.limits.memory",
-		effective.Bytes(effective.Sum(effective.KeysZones(spec.Disks, limit.Value()))), effective.Bytes(needed), limit.String())
+		effective.Bytes(effective.Sum(effective.KeysZones(spec.Disks, limit.Value()))), effective.Bytes(needed),
+		limit.String())
 	for i, d := range spec.Disks {
 		if d.Cache.KeysZone != nil {
 			at := path.Child("disks").Index(i).Child("cache", "keysZone")

@@ -28,8 +28,8 @@ func TestFaults(t *testing.T) {
 	text, err := os.ReadFile(apart(t))
 	must(t, err)
 	// The memory tier is off, because it would hide what happens to a disk's keys.
-	manifest := strings.NewReplacer(append(soon, "spec:\n", "spec:\n  memoryTier: {enabled: false}\n")...).Replace(string(text))
-	kubectl(t, manifest, "apply", "-f", "-")
+	changes := strings.NewReplacer(append(soon, "spec:\n", "spec:\n  memoryTier: {enabled: false}\n")...)
+	kubectl(t, changes.Replace(string(text)), "apply", "-f", "-")
 	must(t, edit(`{"spec":{"rollout":{"workerShutdownTimeout":"10s"}}}`))
 	s.current(t)
 	p := s.target(t, name+"-0")

@@ -200,7 +200,7 @@ func slowOwnersDisk(t *testing.T, s *suite) {
 		t.Errorf("%d and %d requests failed: %v %v", after.failed, own.failed, after.errors, own.errors)
 	}
 	if own.requests == 0 || after.requests == standIns.requests {
-		t.Errorf("%d requests for the slow disk, and the owner answered none of %d for the others", own.requests, after.requests)
+		t.Errorf("%d requests for the slow disk; the owner answered none of %d for the others", own.requests, after.requests)
 	}
 	if isLong && standIns.requests > after.requests/20 { // an owner on a busy machine may not answer in time
 		t.Errorf("%d of %d requests for the other disks were not answered by their owner", standIns.requests, after.requests)

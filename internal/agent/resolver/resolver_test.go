@@ -183,6 +183,10 @@ func TestAnswers(t *testing.T) {
 		want  answered
 	}{
 		"an address": {zone: []string{"www.example.com. 5 A 192.0.2.1"}, want: resolved(5, "192.0.2.1")},
+		"a record of another class": {
+			zone: []string{"www.example.com. 5 CH A 192.0.2.66", "www.example.com. 5 A 192.0.2.1"},
+			want: resolved(5, "192.0.2.1"),
+		},
 		"several addresses": {
 			zone: []string{"www.example.com. 5 A 192.0.2.2", "www.example.com. 3 A 192.0.2.1"},
 			want: resolved(3, "192.0.2.1", "192.0.2.2"),
@@ -281,11 +285,7 @@ func TestAnswers(t *testing.T) {
 		},
 		"a pod":                             {ask: pod, zone: []string{pod + ". 30 A 10.244.0.1"}, want: resolved(1, "10.244.0.1")},
 		"a pod at the API server's address": {ask: pod, zone: []string{pod + ". 30 A 10.96.0.1"}, want: nameError},
-		"a record of another class": {
-			zone: []string{"www.example.com. 5 CH A 192.0.2.66", "www.example.com. 5 A 192.0.2.1"},
-			want: resolved(5, "192.0.2.1"),
-		},
-		"a pod on loopback": {ask: pod, zone: []string{pod + ". 30 A 127.0.0.1"}, want: nameError},
+		"a pod on loopback":                 {ask: pod, zone: []string{pod + ". 30 A 127.0.0.1"}, want: nameError},
 		"upper case": {
 			ask: "WWW.Example.COM", zone: []string{"www.example.com. 5 A 192.0.2.1"}, want: resolved(5, "192.0.2.1"),
 		},
