@@ -283,9 +283,11 @@ func TestAnswers(t *testing.T) {
 		"a name that ends like the cluster's": {
 			ask: "x.evilcluster.local", zone: []string{"x.evilcluster.local. 5 A 10.244.0.1"}, want: nameError,
 		},
-		"a pod":                             {ask: pod, zone: []string{pod + ". 30 A 10.244.0.1"}, want: resolved(1, "10.244.0.1")},
-		"a pod at the API server's address": {ask: pod, zone: []string{pod + ". 30 A 10.96.0.1"}, want: nameError},
-		"a pod on loopback":                 {ask: pod, zone: []string{pod + ". 30 A 127.0.0.1"}, want: nameError},
+		"a pod": {ask: pod, zone: []string{pod + ". 30 A 10.244.0.1"}, want: resolved(1, "10.244.0.1")},
+		"a pod at the API server's address": {
+			ask: pod, zone: []string{pod + ". 30 A 10.96.0.1"}, want: nameError,
+		},
+		"a pod on loopback": {ask: pod, zone: []string{pod + ". 30 A 127.0.0.1"}, want: nameError},
 		"upper case": {
 			ask: "WWW.Example.COM", zone: []string{"www.example.com. 5 A 192.0.2.1"}, want: resolved(5, "192.0.2.1"),
 		},
