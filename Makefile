@@ -95,13 +95,13 @@ lint: ## Lint Go and shell code.
 real := NGINX_ROOT=$$(hack/nginx-root) KUBEBUILDER_ASSETS=$$(hack/envtest-assets)
 unit := $(real) hack/in-memory go test -timeout 40m -parallel 6
 units := go list ./... | grep -vE '/test/(e2e|chart|http)$$'
-# Packages that start no goroutine, and take several times as long under the race detector.
-alone := internal/(shard|cachekey|purge|nginx/cache)
+# Packages that start goroutines. The others take several times as long under the race detector, and show nothing there.
+raced := (cmd/(agent|purge-api)|controllers|internal/(agent|agentapi/agentclient|purgeapi|cli)(/.*)?|test/lab)
 
 .PHONY: test-unit
 test-unit: ## Unit tests, with the real nginx and a real API server, under the race detector where there are goroutines.
-	$(unit) -race $$($(units) | grep -vE '/$(alone)$$')
-	$(unit) $$($(units) | grep -E '/$(alone)$$')
+	$(unit) -race $$($(units) | grep -E '/$(raced)$$')
+	$(unit) $$($(units) | grep -vE '/$(raced)$$')
 	$(real) hack/in-memory go -C test/bench test ./...
 
 .PHONY: test-race
@@ -111,6 +111,7 @@ test-race: ## All of them under the race detector, a quarter of an hour.
 .PHONY: test-long
 test-long: ## Unit tests that wait for nginx's own times, or judge a disk.
 	CACHENODE_TEST_LONG=1 $(unit) -run '^TestDeadDisk$$' ./internal/nginx/cache
+	CACHENODE_TEST_LONG=1 $(unit) ./internal/shard
 	CACHENODE_TEST_LONG=1 go -C test/bench test -run '^TestDisksThatSeek$$' ./caches
 
 .PHONY: test-all

@@ -3,6 +3,7 @@ package shard
 import (
 	"math"
 	"math/rand/v2"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,14 +21,13 @@ func randomDisks(rng *rand.Rand) []Member {
 	return disks
 }
 
-// rounds is how many random sets a property is tried on.
-func rounds(t *testing.T) int {
-	t.Helper()
-	if testing.Short() {
-		return 100
+// rounds is how many random sets a property is tried on: the first ones of make test-all in make test.
+var rounds = func() int {
+	if os.Getenv("CACHENODE_TEST_LONG") != "" {
+		return 1000
 	}
-	return 1000
-}
+	return 200
+}()
 
 func owners(p Plan) []string {
 	names := make([]string, Slots)
@@ -40,7 +40,7 @@ func owners(p Plan) []string {
 func TestPlanProperties(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(1, 2))
-	for round := range rounds(t) {
+	for round := range rounds {
 		disks := randomDisks(rng)
 		plan := NewPlan(disks)
 
@@ -133,7 +133,7 @@ func TestMovement(t *testing.T) {
 			rng := rand.New(rand.NewPCG(3, 4))
 			var moved, least, ranges, worstRanges int
 			worst := 0.0
-			for range rounds(t) {
+			for range rounds {
 				before := randomDisks(rng)
 				after := operation(rng, slices.Clone(before))
 				if len(after) == 0 {
@@ -156,7 +156,7 @@ func TestMovement(t *testing.T) {
 			}
 			ratio := float64(moved) / float64(least)
 			t.Logf("moved %.3f times the least (at worst %.2f, where at least 1%% has to move); %d ranges a plan, at most %d",
-				ratio, worst, ranges/rounds(t), worstRanges)
+				ratio, worst, ranges/rounds, worstRanges)
 			if ratio > 1.10 {
 				t.Errorf("moved %.3f times the least, want at most 1.10", ratio)
 			}
@@ -167,7 +167,7 @@ func TestMovement(t *testing.T) {
 func TestFailedDisksKeysAreSpread(t *testing.T) {
 	t.Parallel()
 	rng := rand.New(rand.NewPCG(5, 6))
-	for range rounds(t) {
+	for range rounds {
 		disks := randomDisks(rng)
 		plan := NewPlan(disks)
 		var failed []string
