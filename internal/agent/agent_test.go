@@ -41,12 +41,15 @@ import (
 	"github.com/cachenode/cachenode-operator/test/xfs"
 )
 
+// edge has disks that are not taken for slow on a busy machine.
 const edge = `
 apiVersion: cachenode.io/v1alpha1
 kind: CacheNode
 metadata: {name: edge, namespace: default}
 spec:
-  disks: [{name: disk1, size: 512Mi}, {name: disk2, size: 512Mi}]
+  disks:
+  - {name: disk1, size: 512Mi, health: {timeout: 1m}}
+  - {name: disk2, size: 512Mi, health: {timeout: 1m}}
   origin: {servers: [{host: 127.0.0.1, port: 9000}], fallbackConcurrency: 1}
   cache: {key: [RequestURI, Host]}
   logs: {level: Notice}
