@@ -95,7 +95,7 @@ lint: ## Lint Go and shell code.
 real := NGINX_ROOT=$$(hack/nginx-root) KUBEBUILDER_ASSETS=$$(hack/envtest-assets)
 unit := $(real) hack/in-memory go test -timeout 40m -parallel 6
 units := go list ./... | grep -vE '/test/(e2e|chart|http)$$'
-# Packages that start goroutines. The others take several times as long under the race detector, and show nothing there.
+# Packages whose own code starts goroutines. The others take several times as long under the race detector.
 raced := (cmd/(agent|purge-api)|controllers|internal/(agent|agentapi/agentclient|purgeapi|cli)(/.*)?|test/lab)
 
 .PHONY: test-unit

@@ -47,13 +47,16 @@ type house struct {
 
 func (h *house) read(folder string) error {
 	return filepath.WalkDir(folder, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
 		name := entry.Name()
 		if name == "nginxtest" { // serves tests alone
 			return fs.SkipDir
 		}
-		if err != nil || entry.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") ||
+		if entry.IsDir() || !strings.HasSuffix(name, ".go") || strings.HasSuffix(name, "_test.go") ||
 			strings.HasPrefix(name, "zz_generated") {
-			return err
+			return nil
 		}
 		files := token.NewFileSet()
 		file, err := parser.ParseFile(files, path, nil, parser.ParseComments)
