@@ -51,8 +51,8 @@ func within(t *testing.T, most time.Duration, f func() string) {
 			return
 		}
 		if time.Since(begun) > most {
-			list := kubectl(t, "", "get", "cachenodes,pods,pvc,events", "-o", "wide")
-			t.Fatalf("after %s: %s\n%s", most, problem, list)
+			list, err := tryKubectl("", "get", "cachenodes,pods,pvc,events", "-o", "wide", "--request-timeout=5s")
+			t.Fatalf("after %s: %s\n%s %v", most, problem, list, err) // the API server may be stopped
 		}
 		time.Sleep(100 * time.Millisecond)
 	}

@@ -46,9 +46,11 @@ func (p *process) Write(text []byte) (int, error) {
 		if end == 0 {
 			return len(text), nil
 		}
-		if _, err := fmt.Sscanf(string(p.partial[:end]), report.Progress, &p.ended); err != nil {
+		var ended int
+		if _, err := fmt.Sscanf(string(p.partial[:end]), report.Progress, &ended); err != nil {
 			p.errors.Write(p.partial[:end])
 		}
+		p.ended = max(p.ended, ended) // the client's workers print in any order
 		p.partial = p.partial[end:]
 	}
 }
@@ -57,7 +59,7 @@ func (p *process) Write(text []byte) (int, error) {
 func (p *process) said() (ended int, errors string) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	return p.ended, p.errors.String()
+	return p.ended, p.errors.String() + string(p.partial)
 }
 
 // reaches waits until so many requests of the load have ended.

@@ -88,8 +88,12 @@ func soaks(t *testing.T, s *suite) {
 		}
 	})
 	faults := k.faults(t)
+	between := 100
+	if k.lasts > 0 {
+		between = 500 // of each load
+	}
 	for begun, n := time.Now(), 0; n < len(faults) || time.Since(begun) < k.lasts; n++ {
-		more(100)
+		more(between)
 		fault := faults[n%len(faults)]
 		at := time.Now()
 		fault.do()
