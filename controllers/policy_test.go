@@ -32,7 +32,7 @@ func anythingGoes(r *CacheNodeReconciler) {
 }
 
 // TestStricterOperator checks that a CacheNode that an earlier operator accepted and this one does not says why, and
-// that everything that was created for it stays as it is, but for what its agents are told of the flags.
+// that everything that was created for it stays as it is. Only the policy for origins in its ConfigMap is the new one.
 func TestStricterOperator(t *testing.T) {
 	t.Parallel()
 	localDisk := func(path string) string {
@@ -138,13 +138,13 @@ func TestStricterOperator(t *testing.T) {
 			}
 			want := maps.Clone(configs[name].Data)
 			if want[naming.OriginPolicyKey] != `{"namespaces":["*"]}` {
-				t.Errorf("before, agents were told %s", want[naming.OriginPolicyKey])
+				t.Errorf("the policy of the earlier operator is %s", want[naming.OriginPolicyKey])
 			}
 			want[naming.OriginPolicyKey] = "{}"
 			config := configMap(cacheNodes[name])
 			after.get(config)
 			if diff := gocmp.Diff(want, config.Data); diff != "" {
-				t.Errorf("the agents are told (-want +got)\n%s", diff)
+				t.Errorf("the ConfigMap (-want +got)\n%s", diff)
 			}
 		})
 	}

@@ -349,7 +349,7 @@ func TestNoQuestion(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		text[5] = 1 // the header says that there is one
+		text[5] = 1 // the count of questions
 		connection, err := client.Dial(n.address)
 		if err != nil {
 			t.Fatal(err)
