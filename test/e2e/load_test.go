@@ -20,6 +20,9 @@ import (
 type process struct {
 	cmd *exec.Cmd
 	out strings.Builder
+	// exited is closed when the process has exited, with the error exit.
+	exited chan struct{}
+	exit   error
 
 	mutex   sync.Mutex
 	partial []byte // the beginning of a line of standard error
@@ -30,9 +33,14 @@ type process struct {
 // start starts a load with its input and collects what it prints. The load has not begun yet.
 func start(t *testing.T, cmd *exec.Cmd, input io.Reader) *process {
 	t.Helper()
-	p := &process{cmd: cmd}
+	p := &process{cmd: cmd, exited: make(chan struct{})}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = input, &p.out, p
+	cmd.WaitDelay = time.Second // for the input, which outlives a process that fails
 	must(t, cmd.Start())
+	go func() {
+		p.exit = cmd.Wait()
+		close(p.exited)
+	}()
 	return p
 }
 
@@ -66,19 +74,33 @@ func (p *process) said() (ended int, errors string) {
 func (p *process) reaches(t *testing.T, n int) {
 	t.Helper()
 	within(t, time.Minute, func() string {
-		if ended, errors := p.said(); ended < n {
+		exited := p.hasExited()
+		ended, errors := p.said()
+		if exited && ended < n {
+			t.Fatalf("%s has exited after %d requests, before %d: %v\n%s", p.cmd, ended, n, p.exit, errors)
+		}
+		if ended < n {
 			return fmt.Sprintf("%s: %d requests have ended, want %d:\n%s", p.cmd, ended, n, errors)
 		}
 		return ""
 	})
 }
 
+func (p *process) hasExited() bool {
+	select {
+	case <-p.exited:
+		return true
+	default:
+		return false
+	}
+}
+
 // wait waits until the load has ended, and returns what it printed.
 func (p *process) wait(t *testing.T) string {
 	t.Helper()
-	if err := p.cmd.Wait(); err != nil {
+	if <-p.exited; p.exit != nil {
 		_, errors := p.said()
-		t.Fatalf("%s: %v\n%s", p.cmd, err, errors)
+		t.Fatalf("%s: %v\n%s", p.cmd, p.exit, errors)
 	}
 	return p.out.String()
 }

@@ -15,8 +15,8 @@ import (
 	"github.com/cachenode/cachenode-operator/test/record"
 )
 
-// check ends the loads, compares what they got with the purges, and reports.
-func (k *soak) check(t *testing.T, loads []load[report.Result]) {
+// check compares what the loads got with the purges, and reports.
+func (k *soak) check(t *testing.T) {
 	t.Helper()
 	phases := []struct {
 		name string
@@ -28,16 +28,14 @@ func (k *soak) check(t *testing.T, loads []load[report.Result]) {
 	}
 	var requests, hits int64
 	var results []report.Result
-	for _, load := range loads {
-		for _, r := range load.end() {
-			if r.Error != "" {
-				continue // faults of pods have tests of their own
-			}
-			results = append(results, r)
-			requests++
-			if r.Cache == "HIT" {
-				hits++
-			}
+	for _, r := range k.results {
+		if r.Error != "" {
+			continue // faults of pods have tests of their own
+		}
+		results = append(results, r)
+		requests++
+		if r.Cache == "HIT" {
+			hits++
 		}
 	}
 	for i := range phases {

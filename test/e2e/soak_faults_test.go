@@ -28,6 +28,7 @@ func (k *soak) faults(t *testing.T) []fault {
 			p.fault(t, "shutdown", "disk2")
 			p.becomes(t, "disk2", 15*time.Second, "Shutdown", "IOError")
 			p.repair(t, "disk2")
+			k.askAgain(t, 1) // the pod is evicted for the repair
 		}},
 	}
 	if k.lasts == 0 {
