@@ -157,9 +157,25 @@ func killsNginx(t *testing.T, p *target) {
 	})
 	t.Logf("nginx is back with its configuration %s after it was killed", time.Since(begun).Round(100*time.Millisecond))
 	p.current(t)
+	workersBefore := nginxPIDs(t, p.pod(t))
 	all := count(p.load(t, many, 200, workers).more(t, 1000).end(), everything)
-	if all.failed+all.cut > 0 || all.ratio() < 99 {
-		t.Errorf("%s %v", all, all.errors)
+	checkHits(t, "nginx is back", all, workersBefore == nginxPIDs(t, p.pod(t)))
+}
+
+// nginxPIDs returns the process ids of a pod's nginx. It does not need the API server.
+func nginxPIDs(t *testing.T, pod *corev1.Pod) string {
+	t.Helper()
+	return cluster(t, "fault", "pids", string(pod.UID), "nginx")
+}
+
+// checkHits fails the test if a request of a tally failed or, if nginx had the same workers throughout, if not almost all
+// were HITs. On a busy machine, the agent may take a disk for a slow one. nginx then gets other workers, without that
+// disk, and what is on it is no HIT.
+func checkHits(t *testing.T, when string, all tally, sameWorkers bool) {
+	t.Helper()
+	t.Logf("%s: %s; nginx had the same workers: %t", when, all, sameWorkers)
+	if all.failed+all.cut > 0 || sameWorkers && all.ratio() < 99 {
+		t.Errorf("%s: %s %v", when, all, all.errors)
 	}
 }
 
@@ -168,10 +184,10 @@ func killsNginx(t *testing.T, p *target) {
 func restartsNginx(t *testing.T, pod *corev1.Pod, program string) time.Time {
 	t.Helper()
 	uid := string(pod.UID)
-	before := cluster(t, "fault", "pids", uid, "nginx")
+	before := nginxPIDs(t, pod)
 	cluster(t, "fault", "kill", uid, program)
 	within(t, time.Minute, func() string {
-		now := cluster(t, "fault", "pids", uid, "nginx")
+		now := nginxPIDs(t, pod)
 		for pid := range strings.FieldsSeq(now) {
 			if slices.Contains(strings.Fields(before), pid) {
 				return "the old nginx has not ended: " + pid
@@ -204,9 +220,9 @@ func stopsControlPlane(t *testing.T, p *target) {
 		}
 	}
 	defer resume()
-	if all := count(calm.more(t, 1000).end(), everything); all.failed+all.cut > 0 || all.ratio() < 99 {
-		t.Errorf("without operator and API server: %s %v", all, all.errors)
-	}
+	workersBefore := nginxPIDs(t, pod)
+	all := count(calm.more(t, 1000).end(), everything)
+	checkHits(t, "without operator and API server", all, workersBefore == nginxPIDs(t, pod))
 	restarted := restartsNginx(t, pod, "sh") // the container ends with it
 	load.more(t, 200)
 	died, before := time.Now(), versionNow(pod)

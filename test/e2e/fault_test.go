@@ -29,6 +29,7 @@ func TestFaults(t *testing.T) {
 	must(t, err)
 	// The memory tier is off, because it would hide what happens to a disk's keys.
 	changes := strings.NewReplacer(append(soon, "spec:\n", "spec:\n  memoryTier: {enabled: false}\n")...)
+	t.Cleanup(func() { kubectl(t, "", "delete", "cachenode", name, "--ignore-not-found", "--wait") })
 	kubectl(t, changes.Replace(string(text)), "apply", "-f", "-")
 	must(t, edit(`{"spec":{"rollout":{"workerShutdownTimeout":"10s"}}}`))
 	s.current(t)
@@ -56,7 +57,6 @@ func TestFaults(t *testing.T) {
 			t.FailNow() // the others need a healthy pod
 		}
 	}
-	kubectl(t, "", "delete", "cachenode", name, "--wait")
 }
 
 // ejected is the record of a disk that failed under load: when the fault began, when the disk was gone from nginx's
