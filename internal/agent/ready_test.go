@@ -12,8 +12,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// TestReady checks that a pod stays ready while clients hold all connections with half a request each. A pod whose nginx
-// hangs or is gone is not ready.
+// TestReady checks that a pod stays ready while clients hold all connections with half a request each. A pod whose
+// nginx hangs or is gone is not ready.
 func TestReady(t *testing.T) {
 	t.Parallel()
 	p := newPod(t)

@@ -168,9 +168,9 @@ func nginxPIDs(t *testing.T, pod *corev1.Pod) string {
 	return cluster(t, "fault", "pids", string(pod.UID), "nginx")
 }
 
-// checkHits fails the test if a request of a tally failed or, if nginx had the same workers throughout, if not almost all
-// were HITs. On a busy machine, the agent may take a disk for a slow one. nginx then gets other workers, without that
-// disk, and what is on it is no HIT.
+// checkHits fails the test if a request of a tally failed or, if nginx had the same workers throughout, if not almost
+// all were HITs. On a busy machine, the agent may take a disk for a slow one. nginx then gets other workers, without
+// that disk, and what is on it is no HIT.
 func checkHits(t *testing.T, when string, all tally, sameWorkers bool) {
 	t.Helper()
 	t.Logf("%s: %s; nginx had the same workers: %t", when, all, sameWorkers)
