@@ -106,7 +106,7 @@ type applied struct {
 	config   cache.Config
 	// madeFrom identifies the revision and the facts, so that the same configuration is not rendered again.
 	madeFrom string
-	files    []reload.File
+	files    []cache.File
 	// fleet is the serial of the fleet in the facts, share the share of the keys that the pod owns by it.
 	fleet int64
 	share float64

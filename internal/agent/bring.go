@@ -51,7 +51,7 @@ func (a *Agent) bring(ctx context.Context, revision agentapi.Revision) (again ti
 		a.took(made)
 		return checkInterval, nil
 	}
-	made.files = a.files(config, revision, facts)
+	made.files = a.files(config, facts)
 	if a.current() == nil && a.runsAlready(ctx, config) { // the agent was restarted, nginx was not
 		// The file in place may be another one if an agent was interrupted.
 		if err := a.Nginx.Put(config, made.files); err != nil {

@@ -95,7 +95,7 @@ func TestPeersCertificate(t *testing.T) {
 	if err != nil || hash == "" {
 		t.Fatal(hash, err)
 	}
-	for _, f := range a.files(cache.Config{}, agentapi.Revision{}, cache.Facts{Fleet: cache.Fleet{Certificate: hash}}) {
+	for _, f := range a.files(cache.Config{}, cache.Facts{Fleet: cache.Fleet{Certificate: hash}}) {
 		write(t, a.Paths.Root+f.Path, string(f.Content))
 	}
 	write(t, filepath.Join(a.Paths.Peer, "ca.crt"), "damaged")

@@ -3,11 +3,10 @@ package agent
 import (
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/cachenode/cachenode-operator/internal/agent/podinfo"
-	"github.com/cachenode/cachenode-operator/internal/agent/reload"
-	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 )
@@ -41,25 +40,20 @@ func (a *Agent) copied() podinfo.KeyPair {
 	return podinfo.KeyPair{}
 }
 
-// files are the files that the configuration refers to. nginx reads copies, which change only with the configuration.
-func (a *Agent) files(config cache.Config, revision agentapi.Revision, facts cache.Facts) []reload.File {
-	var files []reload.File
-	if facts.Scripts {
-		files = append(files, reload.File{Path: cache.ScriptFile(), Content: []byte(cache.Script)})
-	}
-	if config.CAFile != "" {
-		files = append(files, reload.File{Path: config.CAFile, Content: []byte(revision.CABundle)})
-	}
+// files returns the files that the configuration refers to, with the certificates. nginx reads copies, which change
+// only with the configuration.
+func (a *Agent) files(config cache.Config, facts cache.Facts) []cache.File {
+	files := slices.Clone(config.Files)
 	if facts.Certificate != "" {
 		files = append(files,
-			reload.File{Path: layout.ListenerCertificate(facts.Certificate), Content: a.pair.Certificate},
-			reload.File{Path: layout.ListenerKey(facts.Certificate), Content: a.pair.Key, Secret: true})
+			cache.File{Path: layout.ListenerCertificate(facts.Certificate), Content: a.pair.Certificate},
+			cache.File{Path: layout.ListenerKey(facts.Certificate), Content: a.pair.Key, Secret: true})
 	}
 	if hash := facts.Fleet.Certificate; hash != "" {
 		files = append(files,
-			reload.File{Path: layout.PeerCertificate(hash), Content: a.peers.Certificate},
-			reload.File{Path: layout.PeerAuthority(hash), Content: a.peers.Authority},
-			reload.File{Path: layout.PeerKey(hash), Content: a.peers.Key, Secret: true})
+			cache.File{Path: layout.PeerCertificate(hash), Content: a.peers.Certificate},
+			cache.File{Path: layout.PeerAuthority(hash), Content: a.peers.Authority},
+			cache.File{Path: layout.PeerKey(hash), Content: a.peers.Key, Secret: true})
 	}
 	return files
 }

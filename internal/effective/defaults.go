@@ -159,29 +159,6 @@ func Duration(d v1alpha1.Duration) time.Duration {
 	return parsed
 }
 
-// LongestFetch returns how long the origin may take until it has answered: one attempt that takes longest, after all
-// the time in which others may begin. A body may take longer, as origin.timeouts.read is about the time between two
-// reads.
-func LongestFetch(o v1alpha1.Origin) time.Duration {
-	return Duration(o.Timeouts.Connect) + Duration(o.Timeouts.Read) + Duration(o.Retries.Timeout)
-}
-
-// LockTimeout returns how long a request waits for the response of another (proxy_cache_lock_timeout).
-func LockTimeout(spec v1alpha1.CacheNodeSpec) time.Duration {
-	if spec.Cache.Lock.Timeout == "" {
-		return LongestFetch(spec.Origin)
-	}
-	return Duration(spec.Cache.Lock.Timeout)
-}
-
-// LockAge returns after which time one more request may ask the origin (proxy_cache_lock_age).
-func LockAge(spec v1alpha1.CacheNodeSpec) time.Duration {
-	if spec.Cache.Lock.Age == "" {
-		return LongestFetch(spec.Origin)
-	}
-	return Duration(spec.Cache.Lock.Age)
-}
-
 // percentOf is percent of bytes, without an overflow of their product.
 func percentOf(bytes, percent int64) int64 { return bytes/100*percent + bytes%100*percent/100 }
 

@@ -63,15 +63,6 @@ type Nginx struct {
 	reload bool // lines of level emerg are kept
 }
 
-// File is a file that a configuration refers to. Its name changes with its content, so that the running configuration
-// and the one that is being tried can have different files.
-type File struct {
-	Path    string
-	Content []byte
-	// Secret restricts reading to nginx's user and group.
-	Secret bool
-}
-
 // askTime bounds one question for the version. A worker can take the connection and then wait for a disk that hangs,
 // while the others would answer.
 const askTime = time.Second
@@ -82,9 +73,9 @@ const answersInRow = 5
 
 // Apply makes nginx run the configuration. If nginx does not run yet, the file is left for its start. After a failure
 // the previous file is in place again, and the running nginx continues with it.
-func (n *Nginx) Apply(ctx context.Context, config cache.Config, files []File) error {
+func (n *Nginx) Apply(ctx context.Context, config cache.Config, files []cache.File) error {
 	next := layout.ConfigFile + ".next"
-	if err := n.writeAll(append(slices.Clone(files), File{Path: next, Content: []byte(config.Text)})); err != nil {
+	if err := n.writeAll(append(slices.Clone(files), cache.File{Path: next, Content: []byte(config.Text)})); err != nil {
 		return err
 	}
 	if err := n.test(ctx, next); err != nil {
@@ -99,7 +90,7 @@ func (n *Nginx) Apply(ctx context.Context, config cache.Config, files []File) er
 	}
 	err = n.Reload(ctx, config.Version)
 	if err != nil && good != nil {
-		if restore := n.write(File{Path: layout.ConfigFile, Content: good}); restore != nil {
+		if restore := n.write(cache.File{Path: layout.ConfigFile, Content: good}); restore != nil {
 			return errors.Join(err, restore)
 		}
 		// A master that refused the configuration still runs the previous one. A slow master must be told to return to it.
@@ -114,11 +105,11 @@ func (n *Nginx) Apply(ctx context.Context, config cache.Config, files []File) er
 }
 
 // Put writes a configuration that nginx already runs, for the next start of nginx.
-func (n *Nginx) Put(config cache.Config, files []File) error {
-	return n.writeAll(append(slices.Clone(files), File{Path: layout.ConfigFile, Content: []byte(config.Text)}))
+func (n *Nginx) Put(config cache.Config, files []cache.File) error {
+	return n.writeAll(append(slices.Clone(files), cache.File{Path: layout.ConfigFile, Content: []byte(config.Text)}))
 }
 
-func (n *Nginx) writeAll(files []File) error {
+func (n *Nginx) writeAll(files []cache.File) error {
 	for _, file := range files {
 		if err := n.write(file); err != nil {
 			return err
@@ -228,9 +219,9 @@ func (n *Nginx) ProgramVersion(ctx context.Context) (string, error) {
 // HasScripts reports whether nginx has the module for the script of the configurations, and takes the script. An error
 // means that this is not known.
 func (n *Nginx) HasScripts(ctx context.Context) (bool, error) {
-	trial := File{Path: layout.ConfigFile + ".scripts", Content: []byte(cache.TrialOfScripts())}
-	script := File{Path: cache.ScriptFile(), Content: []byte(cache.Script)}
-	if err := n.writeAll([]File{script, trial}); err != nil {
+	trial := cache.File{Path: layout.ConfigFile + ".scripts", Content: []byte(cache.TrialOfScripts())}
+	script := cache.File{Path: cache.ScriptFile(), Content: []byte(cache.Script)}
+	if err := n.writeAll([]cache.File{script, trial}); err != nil {
 		return false, err
 	}
 	defer func() { _ = os.Remove(n.Root + trial.Path) }()
@@ -328,7 +319,7 @@ func (n *Nginx) signal(s syscall.Signal) error {
 }
 
 // write writes a file atomically.
-func (n *Nginx) write(file File) error {
+func (n *Nginx) write(file cache.File) error {
 	mode := os.FileMode(0o644)
 	if file.Secret {
 		mode = 0o640
@@ -341,13 +332,13 @@ func (n *Nginx) write(file File) error {
 }
 
 // sweep deletes files of earlier configurations. nginx can only read the files of the running configuration again.
-func (n *Nginx) sweep(keep []File) {
+func (n *Nginx) sweep(keep []cache.File) {
 	for _, pattern := range []string{
 		layout.CAFile("*"), layout.ListenerCertificate("*"), layout.ListenerKey("*"), layout.ScriptFile("*"),
 	} {
 		files, _ := filepath.Glob(n.Root + pattern) // the pattern is valid
 		for _, file := range files {
-			if !slices.ContainsFunc(keep, func(k File) bool { return n.Root+k.Path == file }) {
+			if !slices.ContainsFunc(keep, func(k cache.File) bool { return n.Root+k.Path == file }) {
 				_ = os.Remove(file)
 			}
 		}

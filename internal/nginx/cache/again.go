@@ -11,8 +11,6 @@ import (
 )
 
 const (
-	// againName is the upstream of requests that are sent again. None of its servers is ever taken to have failed.
-	againName = "origin_again"
 	// again is the gateway's location for such requests, fetchAgain the one for those of the location fetch, and failed
 	// the one for requests that are not sent again.
 	again      = "@again"
@@ -48,63 +46,70 @@ const (
 // So these have a location in which no other server is asked.
 
 // lastly are the lines of servers that are asked if all others have failed.
-func (r renderer) lastly() []v1alpha1.OriginServer {
-	servers := r.Spec.Origin.Servers
-	if r.hasBackups() || len(servers) == 1 && !resolves(servers[0]) { // nginx always asks a single address
+func (b backend) lastly() []v1alpha1.OriginServer {
+	servers := b.Servers
+	if b.hasBackups() || len(servers) == 1 && !resolves(servers[0]) { // nginx always asks a single address
 		return nil
 	}
 	return servers
 }
 
-func (r renderer) hasBackups() bool {
-	return slices.ContainsFunc(r.Spec.Origin.Servers, func(s v1alpha1.OriginServer) bool { return s.Backup })
+func (b backend) hasBackups() bool {
+	return slices.ContainsFunc(b.Servers, func(s v1alpha1.OriginServer) bool { return s.Backup })
 }
 
 // triesAgain is true if a request that got no byte is sent again.
-func (r renderer) triesAgain() bool {
-	retries := r.Spec.Origin.Retries
+func (b backend) triesAgain() bool {
+	retries := b.Retries
 	return ptr.Deref(retries.Tries, 0) != 1 && slices.Contains(retries.When, "Error")
 }
 
 // asksAgain is true if the gateway has the location again.
-func (r renderer) asksAgain() bool { return r.triesAgain() || r.hasBackups() }
+func (b backend) asksAgain() bool { return b.triesAgain() || b.hasBackups() }
+
+// againName is the name of the upstream of requests that are sent again. None of its servers is ever taken to have
+// failed.
+func (b backend) againName() string { return b.name + "_again" }
+
+// urlAgain is the URL of that upstream.
+func (b backend) urlAgain() conf.Expression { return conf.Expression(b.Scheme + "://" + b.againName()) }
 
 // againUpstream is the upstream of requests that are sent again. nginx asks each line once, and a name may have one
 // address, so there are as many lines as a request is sent again.
-func (r renderer) againUpstream() conf.Block {
-	if !r.asksAgain() {
+func (b backend) againUpstream() conf.Block {
+	if !b.asksAgain() {
 		return nil
 	}
-	servers := r.Spec.Origin.Servers
+	servers := b.Servers
 	copies := (timesAgain + len(servers) - 1) / len(servers)
-	upstream := conf.Block{conf.D("zone", conf.Literal(againName), conf.Literal(fmt.Sprintf("%dm", copies)))}
+	upstream := conf.Block{conf.D("zone", conf.Literal(b.againName()), conf.Literal(fmt.Sprintf("%dm", copies)))}
 	for range copies {
 		for _, s := range servers {
-			upstream = append(upstream, r.originServer(s, "max_fails=0"))
+			upstream = append(upstream, b.originServer(s, "max_fails=0"))
 		}
 	}
-	return conf.Block{conf.B("upstream", conf.Literals(againName), append(upstream, r.originKeepalive()...)...)}
+	return conf.Block{conf.B("upstream", conf.Literals(b.againName()), append(upstream, b.originKeepalive()...)...)}
 }
 
 // againMaps say which requests are sent again. $upstream_addr ends with the name of the group if no server was left.
-func (r renderer) againMaps() conf.Block {
-	if !r.asksAgain() {
+func (m gatewayMaps) againMaps() conf.Block {
+	if !m.backend.asksAgain() {
 		return nil
 	}
-	state := "$request_method:$http_content_length$http_transfer_encoding:$upstream_response_time/" +
+	const state = "$request_method:$http_content_length$http_transfer_encoding:$upstream_response_time/" +
 		"$upstream_bytes_received/$upstream_addr"
-	which := conf.B("map", []conf.Argument{conf.Expression(state), conf.Expression(againVariable)},
+	rows := conf.Block{
 		conf.D("default", conf.Literal(failed)),
 		// Sent to no server. What comes before " : " are the pods and disks from which the object could not be filled.
-		conf.Row(conf.Expression("~^[^:]*:0*:.*/(?:.* : )?"+upstreamName+"$"), conf.Literal(again)))
-	if r.triesAgain() {
+		conf.Row(conf.Expression("~^[^:]*:0*:.*/(?:.* : )?"+m.backend.name+"$"), conf.Literal(again)),
+	}
+	if m.backend.triesAgain() {
 		// The last try took less than ten seconds and got no byte.
-		which.Block = append(which.Block, conf.Row(
+		rows = append(rows, conf.Row(
 			conf.Expression(`~^(?:GET|HEAD|OPTIONS|PUT|DELETE):0*:(?:.* )?[0-9][.][0-9]+/(?:[0-9, :]* )?0/`),
 			conf.Literal(again)))
 	}
-	return conf.Block{which, r.unreadyMap(), conf.B("map",
-		[]conf.Argument{conf.Expression(againVariable), conf.Expression(againInFetch)},
+	return conf.Block{conf.Map(state, againVariable, rows...), m.unreadyMap(), conf.Map(againVariable, againInFetch,
 		conf.D("default", conf.Literal(failed)), conf.Row(conf.Literal(again), conf.Literal(fetchAgain)))}
 }
 
@@ -112,34 +117,34 @@ func (r renderer) againMaps() conf.Block {
 func toOnce() conf.Block {
 	return conf.Block{
 		conf.D("error_page", conf.Literal("422"), conf.Literal("="), conf.Literal(once)),
-		conf.B("if", []conf.Argument{conf.Expression("(" + onceVariable + ")")}, conf.D("return", conf.Literal("422"))),
+		ifSet(onceVariable, conf.D("return", conf.Literal("422"))),
 	}
 }
 
 // onceMap is the map for onceVariable.
 func onceMap() conf.Directive {
-	return conf.B("map", []conf.Argument{conf.Expression("$request_method"), conf.Expression(onceVariable)},
+	return conf.Map("$request_method", onceVariable,
 		conf.D("default", conf.Literal("1")),
 		conf.Row(conf.Expression("~^(?:GET|HEAD|OPTIONS|TRACE|PUT|DELETE|POST|PATCH|LOCK)$"), conf.Literal("")))
 }
 
 // onceLocation is once.
-func (r renderer) onceLocation() conf.Directive {
-	return conf.B("location", conf.Literals(once), append(r.orRejected(),
-		conf.D("proxy_next_upstream", conf.Literal("off")), conf.D("proxy_pass", r.origin(upstreamName)))...)
+func (g gateway) onceLocation() conf.Directive {
+	return location(once, append(g.orRejected(),
+		conf.D("proxy_next_upstream", conf.Literal("off")), conf.D("proxy_pass", g.backend.url()))...)
 }
 
 // orAgain has a location of the gateway send a request again if the variable says so.
-func (r renderer) orAgain(variable string) conf.Block {
-	if !r.asksAgain() {
+func (g gateway) orAgain(variable string) conf.Block {
+	if !g.backend.asksAgain() {
 		return nil
 	}
 	return conf.Block{conf.D("error_page", conf.Literal("502"), conf.Literal("="), conf.Expression(variable))}
 }
 
 // unready has a location close the connection if no server of the origin has an address.
-func (r renderer) unready() conf.Block {
-	if !r.asksAgain() || !r.isSharded() {
+func (g gateway) unready() conf.Block {
+	if !g.backend.asksAgain() || !g.isSharded() {
 		return nil
 	}
 	return conf.Block{
@@ -149,29 +154,32 @@ func (r renderer) unready() conf.Block {
 }
 
 // unreadyMap is the map for orUnready. $upstream_addr ends with the name of the group if no server was left.
-func (r renderer) unreadyMap() conf.Directive {
-	return conf.B("map", []conf.Argument{conf.Expression("$upstream_addr"), conf.Expression(orUnready)},
+func (m gatewayMaps) unreadyMap() conf.Directive {
+	return conf.Map("$upstream_addr", orUnready,
 		conf.D("default", conf.Literal(failed)),
-		conf.Row(conf.Expression("~(?:^|[ ,])"+upstreamName+"(?:_again)?$"), conf.Literal(broken)))
+		conf.Row(conf.Expression("~(?:^|[ ,])"+m.backend.name+"(?:_again)?$"), conf.Literal(broken)))
 }
 
-// againLocations send a request again.
-func (r renderer) againLocations() conf.Block {
-	if !r.asksAgain() {
+// repeats is the gateway's part that sends requests again.
+type repeats struct{ gateway }
+
+// locations send a request again.
+func (a repeats) locations() conf.Block {
+	if !a.backend.asksAgain() {
 		return nil
 	}
-	ask := conf.Block{
-		conf.D("proxy_next_upstream", conf.Literal("error")),
+	when := conf.Literal("error")
+	if !a.backend.triesAgain() { // no server was left, and one is asked
+		when = "off"
+	}
+	ask := append(conf.Block{
+		conf.D("proxy_next_upstream", when),
 		conf.D("proxy_next_upstream_tries", conf.Int(timesAgain)),
-		conf.D("proxy_pass", r.origin(againName)),
-	}
-	if !r.triesAgain() { // no server was left, and one is asked
-		ask[0] = conf.D("proxy_next_upstream", conf.Literal("off"))
-	}
-	ask = append(ask, r.unready()...)
+		conf.D("proxy_pass", a.backend.urlAgain()),
+	}, a.unready()...)
 	return conf.Block{
-		conf.B("location", conf.Literals(again), slices.Concat(r.notes(), ask)...),
-		conf.B("location", conf.Literals(fetchAgain), slices.Concat(r.unchanged(), r.notes(), ask)...),
-		conf.B("location", conf.Literals(failed), conf.D("return", conf.Literal("502"))),
+		location(again, slices.Concat(a.notes(), ask)...),
+		location(fetchAgain, slices.Concat(a.unchanged(), a.notes(), ask)...),
+		location(failed, conf.D("return", conf.Literal("502"))),
 	}
 }

@@ -5,7 +5,6 @@ import (
 
 	"k8s.io/utils/ptr"
 
-	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 )
 
@@ -43,59 +42,62 @@ const (
 // gateway, and limit_conn lets one renewal of the copy run at a time.
 
 // renewsInBackground is true if the gateway renews stale copies by itself.
-func (r renderer) renewsInBackground() bool {
-	return len(r.disks) > 0 && ptr.Deref(r.Spec.Cache.BackgroundUpdate, false)
+func (s site) renewsInBackground() bool {
+	return len(s.disks) > 0 && ptr.Deref(s.Cache.BackgroundUpdate, false)
 }
 
 // backgroundMaps say what a renewal in the background asks the gateway for, and which key the copy has. nginx counts
 // the bytes of a client's request, and none for its subrequests.
-func (r renderer) backgroundMaps() conf.Block {
-	if !r.renewsInBackground() {
+func (m gatewayMaps) backgroundMaps() conf.Block {
+	if !m.renewsInBackground() {
 		return nil
 	}
 	of := conf.Expression(stateVariable + " $request_length")
 	subrequest := conf.Expression("~^(?:" + stateExpired + "|" + statePatient + ") 0")
-	if r.hasSlices() { // later slices come in subrequests, too
+	if m.hasSlices() { // later slices come in subrequests, too
 		of, subrequest = of+" "+slicedVariable, subrequest+" no"
 	}
 	former := conf.Argument(conf.Literal(""))
-	if r.fillsFromDisks() {
+	if m.fillsFromDisks() {
 		former = conf.Expression(formerVariable)
 	}
 	block := conf.Block{
-		conf.B("map", []conf.Argument{of, conf.Expression(askedState)},
+		conf.Map(of, askedState,
 			conf.D("volatile"), conf.D("default", conf.Expression(stateVariable)),
 			conf.Row(subrequest+"$", conf.Literal(stateBackground))),
-		conf.B("map", []conf.Argument{conf.Expression(askedState), conf.Expression(askedFormer)},
+		conf.Map(askedState, askedFormer,
 			conf.D("volatile"), conf.D("default", former),
 			conf.Row(conf.Literal(stateBackground),
-				conf.Expression(gatewayDisk+" $request_method ")+r.schemeInKey()+" $host")),
+				conf.Expression(gatewayDisk+" $request_method ")+m.schemeInKey()+" $host")),
 		conf.D("limit_conn_zone", conf.Expression(renewedKey), conf.Literal("zone="+renewingZone+":1m")),
 	}
-	if r.fillsFromDisks() { // has these maps
+	if m.fillsFromDisks() { // has these maps
 		return block
 	}
 	return append(block, formerParts()...)
 }
 
-// backgroundLocations are those of the gateway.
-func (r renderer) backgroundLocations() conf.Block {
-	if !r.renewsInBackground() {
+// backgrounds is the gateway's part that renews copies which clients have got already.
+type backgrounds struct{ gateway }
+
+// locations are those of the gateway.
+func (b backgrounds) locations() conf.Block {
+	if !b.renewsInBackground() {
 		return nil
 	}
-	renewal := slices.Concat(r.cacheOf(formerDisk, conf.Expression(renewedKey)), r.validities(false), r.notSliced("no"),
+	renewal := slices.Concat(b.cacheOf(formerDisk, conf.Expression(renewedKey)), b.validities(false), b.notSliced("no"),
 		conf.Block{
 			conf.D("limit_conn", conf.Literal(renewingZone), conf.Literal("1")),
 			conf.D("limit_conn_log_level", conf.Literal("info")),
-			conf.D("proxy_read_timeout", conf.Time(effective.LongestFetch(r.Spec.Origin))),
+			conf.D("proxy_read_timeout", conf.Time(b.LongestFetch())),
 			conf.D("proxy_next_upstream", conf.Literal("off")),
-			conf.D("proxy_cache_revalidate", conf.OnOff(ptr.Deref(r.Spec.Cache.Revalidate, true))),
+			conf.D("proxy_cache_revalidate", conf.OnOff(ptr.Deref(b.Cache.Revalidate, true))),
 			conf.D("proxy_ignore_headers", accelHeaders("X-Accel-Expires")...),
 			conf.D("proxy_no_cache",
 				conf.Expression(variesVariable), conf.Expression(sharedVariable), conf.Expression(agedVariable),
 				conf.Expression(partialVariable), conf.Expression("$upstream_http_x_accel_redirect")),
-		}, r.diskIO(formerDisk))
-	key := conf.D("set", conf.Expression(renewedKey), r.keyInGateway())
+		}, b.diskIO(formerDisk))
+	key := set(renewedKey, b.keyInGateway())
 	return conf.Block{
 		mirrors(background, toRenewer), mirror(toRenewer, conf.Literal(stateRenewer)),
 		mirrors(renewer, inBackground, key), mirror(inBackground, conf.Expression(absentOrExpired), renewal...),
@@ -104,7 +106,7 @@ func (r renderer) backgroundLocations() conf.Block {
 
 // mirrors is a location of the gateway that answers at once, and not with anything to store.
 func mirrors(name, path string, more ...conf.Directive) conf.Directive {
-	return conf.B("location", conf.Literals(name), append(more,
+	return location(name, append(more,
 		conf.D("mirror", conf.Literal(path)), conf.D("mirror_request_body", conf.OnOff(false)),
 		// A connection takes no other request until the mirror request is done, so each serves one request only.
 		conf.D("keepalive_timeout", conf.Literal("0")),
@@ -115,14 +117,14 @@ func mirrors(name, path string, more ...conf.Directive) conf.Directive {
 
 // mirror is a location of the gateway that asks the gateway for something else.
 func mirror(path string, state conf.Argument, more ...conf.Directive) conf.Directive {
-	return conf.B("location", conf.Literals("=", path), append(conf.Block{
+	return exactly(path, append(conf.Block{
 		conf.D("internal"),
 		conf.D("proxy_pass", conf.Expression("http://"+gatewayUpstream+"$request_uri")),
 		conf.D("proxy_pass_request_body", conf.OnOff(false)),
 		conf.D("proxy_ignore_client_abort", conf.OnOff(true)),
-		conf.D("proxy_set_header", conf.Literal("Host"), conf.Expression("$http_host")),
-		conf.D("proxy_set_header", conf.Literal("Connection"), conf.Literal("")),
-		conf.D("proxy_set_header", conf.Literal("Content-Length"), conf.Literal("")),
-		conf.D("proxy_set_header", conf.Literal(stateHeader), state),
+		setHeader("Host", conf.Expression("$http_host")),
+		setHeader("Connection", conf.Literal("")),
+		setHeader("Content-Length", conf.Literal("")),
+		setHeader(stateHeader, state),
 	}, more...)...)
 }

@@ -24,8 +24,8 @@ const (
 // the response is not to be stored.
 
 // awaitsBody has a location wait for the end of a request.
-func (r renderer) awaitsBody() conf.Block {
-	if slices.Contains(r.Spec.Cache.Methods, "POST") {
+func (s site) awaitsBody() conf.Block {
+	if slices.Contains(s.Cache.Methods, "POST") {
 		return nil // its bodies pass through, and may be large
 	}
 	return conf.Block{
@@ -38,17 +38,12 @@ func (r renderer) awaitsBody() conf.Block {
 // bodyMaps are the map for bodyInGateway, and those for what the cache, and not the client, has asked for. Lookups are
 // answered without the origin.
 func bodyMaps() conf.Block {
-	whose := func(variable, when string, clients conf.Argument) conf.Directive {
-		return conf.B("map",
-			[]conf.Argument{conf.Expression(when), conf.Expression("$body_" + variable)},
-			conf.Row(clients, conf.Expression("$http_"+variable)), conf.D("default", conf.Literal("")))
+	whose := func(variable, when conf.Expression, clients conf.Argument) conf.Directive {
+		return conf.Map(when, "$body_"+variable,
+			conf.Row(clients, "$http_"+variable), conf.D("default", conf.Literal("")))
 	}
 	withoutCopy := conf.Expression("~^(?:" + misses + ")?$")
-	which := conf.B("map",
-		[]conf.Argument{
-			conf.Expression(stateInRequest + ":$request_method:$http_content_length:$http_transfer_encoding"),
-			conf.Expression(bodyInGateway),
-		},
+	which := conf.Map(stateInRequest+":$request_method:$http_content_length:$http_transfer_encoding", bodyInGateway,
 		conf.D("default", conf.Literal("")),
 		conf.Row(conf.Expression("~:(?:GET|HEAD):0*:$"), conf.Literal("")),
 		conf.Row(conf.Expression("~^(?:"+stateExpired+"|"+statePatient+"|"+misses+")?:(?:GET|HEAD):"), conf.Literal("1")))
@@ -63,34 +58,27 @@ func bodyMaps() conf.Block {
 func toBody() conf.Block {
 	return conf.Block{
 		conf.D("error_page", conf.Literal("421"), conf.Literal("="), conf.Literal(withBody)),
-		conf.B("if", []conf.Argument{conf.Expression("(" + bodyInGateway + ")")}, conf.D("return", conf.Literal("421"))),
+		ifSet(bodyInGateway, conf.D("return", conf.Literal("421"))),
 	}
 }
 
 // bodyLocation is withBody, where the origin's own X-Accel-Expires does not count.
-func (r renderer) bodyLocation() conf.Directive {
-	set := func(name, value string) conf.Directive {
-		return conf.D("proxy_set_header", conf.Literal(name), conf.Expression(value))
-	}
+func (g gateway) bodyLocation() conf.Directive {
 	block := conf.Block{
-		set("Host", "$http_host"), set("Connection", ""),
-		set("If-None-Match", "$body_if_none_match"), set("If-Modified-Since", "$body_if_modified_since"),
-		set("Range", "$body_range"),
+		setHeader("Host", conf.Expression("$http_host")), setHeader("Connection", conf.Expression("")),
+		setHeader("If-None-Match", conf.Expression("$body_if_none_match")),
+		setHeader("If-Modified-Since", conf.Expression("$body_if_modified_since")),
+		setHeader("Range", conf.Expression("$body_range")),
 	}
 	block = append(block, withoutOwn()...)
 	// nginx takes these lists from the server only if a location has none.
 	block = append(block, passed(append(accelHeaders("X-Accel-Expires"), conf.Literal("Server"), conf.Literal("Date")))...)
-	block = append(block, r.gatewayHides()...)
-	for _, d := range r.toCache() {
-		if d.Name == "add_header" && slices.Contains(accelHeaders(), d.Args[0]) {
-			continue // a redirect to another location would lose the body
-		}
-		block = append(block, d)
-	}
-	block = append(block, conf.D("add_header",
-		conf.Literal("X-Accel-Redirect"), conf.Expression(refusedVariable), conf.Literal("always")))
-	never := conf.D("add_header", conf.Literal("X-Accel-Expires"), conf.Literal("0"), conf.Literal("always"))
-	block = append(block, r.orRejected()...)
-	return conf.B("location", conf.Literals(withBody),
-		append(block, never, conf.D("proxy_pass", r.origin(upstreamName)))...)
+	block = append(block, g.gatewayHides()...)
+	// Without the origin's redirect: another location would not have the body.
+	block = slices.Concat(block, control(), g.copied())
+	block = append(block, addHeader("X-Accel-Redirect", conf.Expression(refusedVariable)))
+	never := addHeader("X-Accel-Expires", conf.Literal("0"))
+	block = append(block, g.orRejected()...)
+	return location(withBody,
+		append(block, never, conf.D("proxy_pass", g.backend.url()))...)
 }

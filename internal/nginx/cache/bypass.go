@@ -4,7 +4,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 )
 
@@ -21,65 +20,42 @@ const (
 )
 
 // bypass is the variable for requests that the spec has bypass the caches, or nothing.
-func (r renderer) bypass() conf.Expression {
-	if r.Spec.Cache.Bypass == nil {
+func (s site) bypass() conf.Expression {
+	if s.Cache.Bypass == nil {
 		return ""
 	}
 	return bypassVariable
 }
 
 // passes is the map for passVariable.
-func (r renderer) passes() conf.Directive {
+func (k core) passes() conf.Directive {
 	cached := "GET|HEAD" // nginx always caches them
-	if slices.Contains(r.Spec.Cache.Methods, "POST") {
+	if slices.Contains(k.Cache.Methods, "POST") {
 		cached += "|POST"
 	}
-	return conf.B("map",
-		[]conf.Argument{
-			conf.Expression("$request_method:"+credentialsVariable+bodyVariable) + r.bypass(),
-			conf.Expression(passVariable),
-		},
+	return conf.Map(conf.Expression("$request_method:"+credentialsVariable+bodyVariable)+k.bypass(), passVariable,
 		conf.D("default", conf.Literal("1")),
 		conf.Row(conf.Expression("~^(?:"+cached+"):$"), conf.Literal("")))
 }
 
 // here is the map for hereVariable.
-func (r renderer) here() conf.Directive {
-	here := conf.B("map",
-		[]conf.Argument{conf.Expression("$request_method:" + passVariable), conf.Expression(hereVariable)},
-		conf.D("default", conf.Literal(onDisk)),
-		conf.Row(conf.Expression("~:1$"), conf.Literal(pass)),
-		conf.Row(conf.Literal("HEAD:"), conf.Literal(onDiskHead)))
-	if r.noticesMixed() {
-		here.Block = append(here.Block, conf.Row(conf.Literal("GET:"), conf.Expression(unlessMixed)))
+func (k core) here() conf.Directive {
+	past := conf.Row(conf.Expression("~:1$"), conf.Literal(pass))
+	rows := conf.Block{
+		conf.D("default", conf.Literal(onDisk)), past, conf.Row(conf.Literal("HEAD:"), conf.Literal(onDiskHead)),
 	}
-	if len(r.disks) == 0 {
-		here.Block = conf.Block{
-			conf.D("default", conf.Literal(uncached)), conf.Row(conf.Expression("~:1$"), conf.Literal(pass)),
-		}
+	switch {
+	case len(k.disks) == 0:
+		rows = conf.Block{conf.D("default", conf.Literal(uncached)), past}
+	case k.noticesMixed():
+		rows = append(rows, conf.Row(conf.Literal("GET:"), conf.Expression(unlessMixed)))
 	}
-	here.Comment = "Which location of this pod answers a request."
-	return here
+	return conf.Map("$request_method:"+passVariable, hereVariable, rows...).
+		WithComment("Which location of this pod answers a request.")
 }
 
-// past is the location for requests past the caches. They reach the origin as they came: with their method, arguments,
-// range and conditions. No disk takes part, so none can fail them. What is not idempotent reaches the origin once.
-func (r renderer) past() conf.Directive {
-	block := append(r.throughGateway(""), r.asksNothing()...)
-	block = append(append(block, logsRejection()), r.logs(agentapi.TagPassed)...)
-	block = append(block, r.headers(conf.Literal("BYPASS"), conf.Expression(diskVariable))...)
-	return conf.B("location", conf.Literals(pass), block...)
-}
-
-// unanswered is the location for a client whose request the origin has not answered: see redirects.
-func (r renderer) unanswered() conf.Directive {
-	return conf.B("location", conf.Literals(noResponse), slices.Concat(
-		r.logs(agentapi.TagPassed), r.headers(conf.Literal("BYPASS"), conf.Expression(diskVariable)),
-		conf.Block{conf.D("return", conf.Literal("502"))})...)
-}
-
-func (r renderer) bypassMaps() conf.Block {
-	b := r.Spec.Cache.Bypass
+func (k core) bypassMaps() conf.Block {
+	b := k.Cache.Bypass
 	if b == nil {
 		return nil
 	}
@@ -88,13 +64,13 @@ func (r renderer) bypassMaps() conf.Block {
 	if len(b.Cookies) > 0 {
 		values = bypassCookie
 		names := alternatives(b.Cookies, "[^=;,]*") // also as servers read it that are not strict
-		block = append(block, conf.B("map", []conf.Argument{conf.Expression("$http_cookie"), conf.Expression(bypassCookie)},
+		block = append(block, conf.Map("$http_cookie", bypassCookie,
 			conf.D("default", conf.Literal("")),
 			conf.Row(conf.Expression(`~(?:^|[;,])\s*`+names+`\s*(?:[=;,]|$)`), conf.Literal("1"))))
 	}
 	for _, name := range b.Headers { // letters, digits and dashes
 		values += conf.Expression("$http_" + strings.ReplaceAll(strings.ToLower(string(name)), "-", "_"))
 	}
-	return append(block, conf.B("map", []conf.Argument{values, conf.Expression(bypassVariable)},
+	return append(block, conf.Map(values, bypassVariable,
 		conf.Row(conf.Literal(""), conf.Literal("")), conf.D("default", conf.Literal("1"))))
 }

@@ -15,41 +15,41 @@ import (
 
 // hereLocations answer in this pod: from a disk, or from the origin. popular are directives for requests that may be
 // for hot objects.
-func (r renderer) hereLocations(popular conf.Block) conf.Block {
-	block := conf.Block{r.past(), r.unanswered()}
-	if len(r.disks) > 0 {
-		block = append(block, r.diskLocations(popular)...)
+func (s store) hereLocations(popular conf.Block) conf.Block {
+	block := conf.Block{s.past(), s.unanswered()}
+	if len(s.disks) > 0 {
+		block = append(block, s.diskLocations(popular)...)
 	}
-	return append(block, r.uncached(uncached))
+	return append(block, s.uncached(uncached))
 }
 
 // diskLocations serve from the disks: from the key's own, and from another if that fails.
 //
 // A HEAD does not wait for the lock of a request that fetches the object.
-func (r renderer) diskLocations(popular conf.Block) conf.Block {
-	own := diskLocation{name: onDisk, disk: diskVariable, tag: agentapi.TagCached, next: otherDisk, sliced: r.hasSlices()}
-	if len(r.disks) == 1 {
+func (s store) diskLocations(popular conf.Block) conf.Block {
+	own := diskLocation{name: onDisk, disk: diskVariable, tag: agentapi.TagCached, next: otherDisk, sliced: s.hasSlices()}
+	if len(s.disks) == 1 {
 		own.next = uncached
 	}
 	head := own
 	head.name, head.unlocked = onDiskHead, true
 	own.more = popular
-	block := conf.Block{r.cached(own), r.cached(head)}
-	if len(r.disks) > 1 {
-		block = append(block, r.cached(diskLocation{
-			name: otherDisk, disk: otherDiskVariable, tag: agentapi.TagOtherDisk, next: uncached, sliced: r.hasSlices(),
+	block := conf.Block{s.cached(own), s.cached(head)}
+	if len(s.disks) > 1 {
+		block = append(block, s.cached(diskLocation{
+			name: otherDisk, disk: otherDiskVariable, tag: agentapi.TagOtherDisk, next: uncached, sliced: s.hasSlices(),
 		}))
 	}
 	late := own
 	late.name, late.disk, late.next, late.more = waiting, gatewayDisk, uncached, nil
-	block = append(block, r.cached(late), r.unsatisfiable(rangeOnDisk, agentapi.TagCached))
-	block = append(block, r.withoutLock(own)...)
-	if r.noticesMixed() {
+	block = append(block, s.cached(late), s.unsatisfiable(rangeOnDisk, agentapi.TagCached))
+	block = append(block, s.withoutLock(own)...)
+	if s.noticesMixed() {
 		inOne := own
 		inOne.name, inOne.sliced = mixed, false
-		block = append(block, r.cached(inOne))
+		block = append(block, s.cached(inOne))
 	}
-	return append(block, r.inWhole()...)
+	return append(block, s.inWhole()...)
 }
 
 // noSuchRange is for a location that answers from a disk: nginx adds the location's headers to a 416 twice, once for
@@ -59,9 +59,9 @@ func noSuchRange() conf.Directive {
 }
 
 // unsatisfiable is such a location.
-func (r renderer) unsatisfiable(name, tag string) conf.Directive {
-	return conf.B("location", conf.Literals(name),
-		append(r.logs(tag), conf.D("return", conf.Literal("416")))...)
+func (d door) unsatisfiable(name, tag string) conf.Directive {
+	return location(name,
+		append(d.logs(tag), conf.D("return", conf.Literal("416")))...)
 }
 
 // diskLocation is a location that serves from a disk, or passes the request on to the location next if the disk fails.
@@ -93,26 +93,26 @@ func (l diskLocation) failover() (disk, gateway conf.Argument) {
 //
 // A MISS touches a dead disk only after the origin has answered, when it is too late to fail over. Each request
 // therefore first checks that the disk's folder exists, which costs one stat from memory.
-func (r renderer) cached(l diskLocation) conf.Directive {
+func (s store) cached(l diskLocation) conf.Directive {
 	block := conf.Block{
 		conf.B("if", []conf.Argument{conf.Expression("(!-d"), conf.Expression(layout.CacheDir(string(l.disk)) + ")")},
 			conf.D("return", conf.Literal("500"))),
 	}
 	if l.disk != gatewayDisk {
-		block = append(block, conf.D("set", conf.Expression(gatewayDisk), l.disk))
+		block = append(block, set(gatewayDisk, l.disk))
 	}
 	if l.name == otherDisk {
 		block = append(block, falls(conf.Literal("1")))
 	}
 	from := map[string]conf.Literal{onDisk: fromDisk, waiting: fromWaiting, unlocked: fromUnlocked}[l.name]
-	block = append(block, conf.D("set", conf.Expression(fromVariable), from))
+	block = append(block, set(fromVariable, from))
 	if l.sliced {
-		block = append(r.slices(), block...) // the failover depends on the slice
+		block = append(s.slices(), block...) // the failover depends on the slice
 	} else {
-		block = append(block, r.notSliced("no")...)
+		block = append(block, s.notSliced("no")...)
 	}
-	block = slices.Concat(block, r.awaitsBody(), r.rangesAsTheyAre(), r.throughGateway(r.passedURI()),
-		r.cachePolicy(l), r.diskIO(l.disk))
+	block = slices.Concat(block, s.awaitsBody(), s.rangesAsTheyAre(), s.throughGateway(gatewayURL+s.passedURI()),
+		s.cachePolicy(l), s.diskIO(l.disk))
 	diskFails, gatewayFails := l.failover()
 	block = append(block,
 		conf.D("error_page", conf.Literal("500"), conf.Literal("="), diskFails),
@@ -123,30 +123,30 @@ func (r renderer) cached(l diskLocation) conf.Directive {
 	if l.disk == gatewayDisk { // perhaps another than the key's own
 		block = append(block, logsRejection())
 	}
-	block = slices.Concat(block, l.more, r.logs(l.tag), r.headers(conf.Expression("$upstream_cache_status"), l.disk))
-	return conf.B("location", conf.Literals(l.name), block...)
+	block = slices.Concat(block, l.more, s.logs(l.tag), s.headers(conf.Expression("$upstream_cache_status"), l.disk))
+	return location(l.name, block...)
 }
 
-func (r renderer) cachePolicy(l diskLocation) conf.Block {
-	c := r.Spec.Cache
-	block := append(r.cacheOf(string(l.disk), r.storedKey(l.sliced)),
+func (s store) cachePolicy(l diskLocation) conf.Block {
+	c := s.Cache
+	block := append(s.cacheOf(string(l.disk), s.storedKey(l.sliced)),
 		conf.D("proxy_no_cache",
 			conf.Expression(variesVariable), conf.Expression(sharedVariable), conf.Expression(agedVariable),
 			conf.Expression(partialVariable)),
 		// A stored object is whole, whether or not the origin serves ranges itself.
 		conf.D("proxy_force_ranges", conf.OnOff(true)))
-	block = append(block, r.validities(l.sliced)...)
+	block = append(block, s.validities(l.sliced)...)
 	var methods []conf.Argument
 	for _, m := range c.Methods {
 		methods = append(methods, conf.Literal(m))
 	}
-	wait := effective.LockTimeout(r.Spec)
-	if r.waitsTwice(l) {
+	wait := s.LockTimeout()
+	if s.waitsTwice(l) {
 		wait = min(wait, firstWait)
 	}
 	return append(block,
 		conf.D("proxy_cache_methods", methods...),
-		conf.D("proxy_cache_min_uses", conf.Int(r.minUses())),
+		conf.D("proxy_cache_min_uses", conf.Int(s.minUses())),
 		// The stored response says how long it may be served stale: see gateway.
 		conf.D("proxy_cache_use_stale", conf.Literal("off")),
 		// In the background, nginx knows of no slice.
@@ -154,17 +154,17 @@ func (r renderer) cachePolicy(l diskLocation) conf.Block {
 		conf.D("proxy_cache_revalidate", conf.OnOff(ptr.Deref(c.Revalidate, true))),
 		conf.D("proxy_cache_lock", conf.OnOff(ptr.Deref(c.Lock.Enabled, true) && !l.unlocked)),
 		conf.D("proxy_cache_lock_timeout", conf.Time(wait)),
-		conf.D("proxy_cache_lock_age", conf.Time(effective.LockAge(r.Spec))))
+		conf.D("proxy_cache_lock_age", conf.Time(s.LockAge())))
 }
 
 // validities say how long what has no lifetime of its own is fresh.
-func (r renderer) validities(sliced bool) (block conf.Block) {
+func (s site) validities(sliced bool) (block conf.Block) {
 	const ok, partial = v1alpha1.StatusCode(200), v1alpha1.StatusCode(206)
-	for _, v := range r.Spec.Cache.Valid {
+	for _, v := range s.Cache.Valid {
 		var args []conf.Argument
 		for _, status := range v.Status {
 			args = append(args, conf.Int(status))
-			if sliced && status == ok && !r.Spec.Cache.Names(partial) {
+			if sliced && status == ok && !s.Cache.Names(partial) {
 				args = append(args, conf.Int(partial))
 			}
 		}
@@ -174,10 +174,10 @@ func (r renderer) validities(sliced bool) (block conf.Block) {
 }
 
 // diskIO gives reads, sendfile and writes of cache files to the disk's thread pool, or leaves them to the worker.
-func (r renderer) diskIO(disk conf.Expression) conf.Block {
-	io := r.Spec.IO
+func (n node) diskIO(disk conf.Expression) conf.Block {
+	io := n.Spec.IO
 	var block conf.Block
-	if r.usesThreads() {
+	if n.usesThreads() {
 		block = conf.Block{
 			conf.D("aio", conf.Expression("threads="+naming.Pool(string(disk)))),
 			conf.D("aio_write", conf.OnOff(ptr.Deref(io.AsyncWrite, true))),

@@ -7,12 +7,10 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
-	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
-	"github.com/cachenode/cachenode-operator/internal/shard"
 )
 
 // diskVariable is nginx's variable for the disk of a request.
@@ -29,41 +27,44 @@ func row(disk string, value conf.Argument) conf.Directive {
 	return conf.D(disk, value)
 }
 
+// diskCaches are what nginx has for each disk: threads, a cache and a temporary cache of the gateway.
+type diskCaches struct{ node }
+
 // threadPools gives each disk its own threads, so that a disk that blocks holds up only its own pool.
-func (r renderer) threadPools() conf.Block {
+func (c diskCaches) threadPools() conf.Block {
 	var block conf.Block
-	if !r.usesThreads() {
+	if !c.usesThreads() {
 		return nil
 	}
-	for _, d := range r.disks {
+	for _, d := range c.disks {
 		block = append(block, conf.D("thread_pool", conf.Literal(naming.Pool(d.Name)),
-			conf.Literal(fmt.Sprintf("threads=%d", effective.Threads(d, r.Spec.IO, len(r.Spec.Disks), r.Facts.Cores))),
+			conf.Literal(fmt.Sprintf("threads=%d", effective.Threads(d, c.Spec.IO, len(c.Spec.Disks), c.Facts.Cores))),
 			conf.Literal(fmt.Sprintf("max_queue=%d", ptr.Deref(d.ThreadPool.MaxQueue, 0)))))
 	}
 	return block
 }
 
 // usesThreads is false if workers read from the disks themselves, by the operator's choice or the spec's.
-func (r renderer) usesThreads() bool {
-	return r.Spec.IO.Mode != v1alpha1.IODirect && !r.readsInWorkers()
+func (n node) usesThreads() bool {
+	return n.Spec.IO.Mode != v1alpha1.IODirect && !n.readsInWorkers()
 }
 
 // readsInWorkers is true if many workers read from the disks themselves.
-func (r renderer) readsInWorkers() bool {
-	return r.Spec.IO.Mode == v1alpha1.IOWorkers && !r.Facts.Waits
+func (n node) readsInWorkers() bool {
+	return n.Spec.IO.Mode == v1alpha1.IOWorkers && !n.Facts.Waits
 }
 
 // copies is true if they read into buffers, which they send. A response in slices would take buffers for each slice,
 // and give none back before its end.
-func (r renderer) copies() bool { return r.readsInWorkers() && !r.hasSlices() }
+func (s site) copies() bool { return s.readsInWorkers() && !s.hasSlices() }
 
 // cachePaths gives each disk its own cache. Temporary files stay on the disk of the finished file, so that the last
 // step is a rename and not a copy.
-func (r renderer) cachePaths() conf.Block {
+func (c diskCaches) cachePaths() conf.Block {
 	var block conf.Block
-	zones := r.keysZones()
-	for _, d := range r.disks {
-		d = effective.Measured(d, r.Facts.Sizes[d.Name])
+	zones := c.keysZones()
+	for _, d := range c.disks {
+		d = effective.Measured(d, c.Facts.Sizes[d.Name])
 		parameter := func(name string, value conf.Literal) conf.Argument { return conf.Literal(name+"=") + value }
 		args := []conf.Argument{
 			conf.Literal(layout.CacheDir(d.Name)),
@@ -95,61 +96,27 @@ func refreshPath(d v1alpha1.Disk) conf.Directive {
 // keysZones are the sizes of all disks' keys zones in bytes, failed disks included. A zone of another size is a new and
 // empty one, so the failure of a disk must not change the zones of the others. The first measurement of a disk can
 // change them, but only where the zones are scaled down to the memory limit.
-func (r renderer) keysZones() map[string]int64 {
-	disks := make([]v1alpha1.Disk, len(r.Spec.Disks))
-	for i, d := range r.Spec.Disks {
-		disks[i] = effective.Measured(d, r.Facts.Sizes[d.Name])
+func (c diskCaches) keysZones() map[string]int64 {
+	disks := make([]v1alpha1.Disk, len(c.Spec.Disks))
+	for i, d := range c.Spec.Disks {
+		disks[i] = effective.Measured(d, c.Facts.Sizes[d.Name])
 	}
-	return effective.KeysZones(disks, r.Facts.Memory)
+	return effective.KeysZones(disks, c.Facts.Memory)
 }
 
 // otherDisk maps each disk to the next, without those that leave unless there is no other. A request goes there when
 // its own disk fails, until the configuration leaves the failed disk out.
-func (r renderer) otherDisk() conf.Directive {
-	d := conf.B("map", []conf.Argument{conf.Expression(diskVariable), conf.Expression(otherDiskVariable)})
-	for i, disk := range r.disks {
-		others := slices.Concat(r.disks[i+1:], r.disks[:i])
+func (c diskCaches) otherDisk() conf.Block {
+	if len(c.disks) < 2 {
+		return nil
+	}
+	var rows conf.Block
+	for i, disk := range c.disks {
+		others := slices.Concat(c.disks[i+1:], c.disks[:i])
 		next := max(slices.IndexFunc(others, func(d v1alpha1.Disk) bool { return !effective.Leaves(d) }), 0)
-		d.Block = append(d.Block, row(disk.Name, conf.Literal(others[next].Name)))
+		rows = append(rows, row(disk.Name, conf.Literal(others[next].Name)))
 	}
-	return d
-}
-
-// shards map the cache key to a disk. The blocks come last in the file because they are long.
-func (r renderer) shards() conf.Block {
-	switch len(r.disks) {
-	case 0:
-		return conf.Block{conf.B("map", []conf.Argument{conf.Expression("$server_port"), conf.Expression(diskVariable)},
-			conf.D("default", conf.Literal(agentapi.NoDisk)))}
-	case 1:
-		return r.shardBlocks()
+	return conf.Block{
+		conf.Map(diskVariable, otherDiskVariable, rows...),
 	}
-	if r.withoutRanges {
-		return conf.Block{r.otherDisk()}
-	}
-	return append(conf.Block{r.otherDisk()}, r.shardBlocks()...)
-}
-
-func (r renderer) shardBlocks() conf.Block {
-	tree := r.plan.Tree()
-	block := shards(r.key(), diskVariable, "shard", tree)
-	block[0].Comment = "Which disk a key is on."
-	if len(tree.Groups) > 0 {
-		block[0].Comment = "Which disk a key is on, in two steps, because nginx scans the ranges of a block in order:\n" +
-			"the hundredth of the key space, then the slot in it."
-	}
-	return block
-}
-
-func split(key conf.Expression, variable string, ranges shard.Split) conf.Directive {
-	d := conf.B("split_clients", []conf.Argument{key, conf.Expression(variable)})
-	d.Rows = true
-	for _, r := range ranges {
-		width := "*"
-		if r.Width > 0 {
-			width = conf.Percent(r.Width)
-		}
-		d.Block = append(d.Block, conf.D(width, conf.Literal(r.Value)))
-	}
-	return d
 }

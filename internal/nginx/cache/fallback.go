@@ -40,23 +40,21 @@ const (
 
 // falls sets fallsBack: in the first location of a request, and in those past its disk.
 func falls(value conf.Argument) conf.Directive {
-	return conf.D("set", conf.Expression(fallsBack), value)
+	return set(fallsBack, value)
 }
 
 // fallbackMaps say which requests count, and count them.
-func (r renderer) fallbackMaps() conf.Block {
-	key := conf.B("map",
-		[]conf.Argument{conf.Expression(fallbackInRequest + ":" + sliceInRequest), conf.Expression(fallbackKey)},
+func (m gatewayMaps) fallbackMaps() conf.Block {
+	key := conf.Map(fallbackInRequest+":"+sliceInRequest, fallbackKey,
 		conf.D("default", conf.Literal("")),
 		conf.Row(conf.Expression("~^1:(?!next$)"), conf.Literal("1")))
-	without := func(variable string, normal, direct conf.Argument) conf.Directive {
-		return conf.B("map",
-			[]conf.Argument{conf.Expression("$upstream_addr|$upstream_connect_time"), conf.Expression(variable)},
+	without := func(variable conf.Expression, normal, direct conf.Argument) conf.Directive {
+		return conf.Map("$upstream_addr|$upstream_connect_time", variable,
 			conf.D("volatile"), conf.D("default", normal),
 			conf.Row(conf.Expression("~unix:[^ |]*[|](?:.* )?-$"), direct)) // the last connection could not be made
 	}
 	return conf.Block{
-		without(gatewayOrOrigin, conf.Literal("http://"+gatewayUpstream), r.origin(upstreamName)),
+		without(gatewayOrOrigin, conf.Literal("http://"+gatewayUpstream), m.backend.url()),
 		without(fallsBackHere, conf.Literal("1"), conf.Literal("")),
 		key,
 		conf.D("limit_conn_zone", conf.Expression(fallbackKey), conf.Literal("zone="+fallbacksZone+":1m")),
@@ -64,14 +62,14 @@ func (r renderer) fallbackMaps() conf.Block {
 }
 
 // fallbackLimit bounds the requests in a location of the gateway that went past their own disk.
-func (r renderer) fallbackLimit() conf.Directive {
-	return conf.D("limit_conn", conf.Literal(fallbacksZone), conf.Int(ptr.Deref(r.Spec.Origin.FallbackConcurrency, 1)))
+func (g gateway) fallbackLimit() conf.Directive {
+	return conf.D("limit_conn", conf.Literal(fallbacksZone), conf.Int(ptr.Deref(g.Origin.FallbackConcurrency, 1)))
 }
 
 // orRejected bounds them in a location for what the cache does not have.
-func (r renderer) orRejected() conf.Block {
+func (g gateway) orRejected() conf.Block {
 	return conf.Block{
-		r.fallbackLimit(),
+		g.fallbackLimit(),
 		conf.D("error_page", conf.Literal("503"), conf.Literal("="), conf.Literal(rejected)),
 	}
 }
@@ -79,25 +77,22 @@ func (r renderer) orRejected() conf.Block {
 // orStale bounds them in a location for an expired object. A rejection counts as an origin that does not answer, see
 // renewal.go: the client gets a stale copy if the stored response allows that. Otherwise the request comes back, in the
 // end to orRejected.
-func (r renderer) orStale() conf.Block {
-	return conf.Block{r.fallbackLimit(), conf.D("limit_conn_status", conf.Literal("502"))}
+func (g gateway) orStale() conf.Block {
+	return conf.Block{g.fallbackLimit(), conf.D("limit_conn_status", conf.Literal("502"))}
 }
 
 // rejectedLocation is the location rejected. No cache stores its answer. With slices, a cache may have the whole
 // object, and looks for it.
-func (r renderer) rejectedLocation() conf.Directive {
-	header := func(name, value string) conf.Directive {
-		return conf.D("add_header", conf.Literal(name), conf.Literal(value), conf.Literal("always"))
-	}
-	return conf.B("location", conf.Literals(rejected), append(r.redirect(),
-		header("Retry-After", "1"), header("X-Accel-Expires", "0"), header(sharedHeader, sharedRejected),
+func (g gateway) rejectedLocation() conf.Directive {
+	return location(rejected, append(g.redirect(),
+		addHeader("Retry-After", conf.Literal("1")), addHeader("X-Accel-Expires", conf.Literal("0")),
+		addHeader(sharedHeader, conf.Literal(sharedRejected)),
 		conf.D("return", conf.Literal("503")))...)
 }
 
 // rejectedMap is the map for rejectedVariable. What an origin or a pod has in the header is not logged as it is.
 func rejectedMap() conf.Directive {
-	return conf.B("map",
-		[]conf.Argument{conf.Expression("$upstream_http_x_cachenode_shared"), conf.Expression(rejectedVariable)},
+	return conf.Map("$upstream_http_x_cachenode_shared", rejectedVariable,
 		conf.D("default", conf.Literal("0")), conf.Row(conf.Literal(sharedRejected), conf.Literal(sharedRejected)))
 }
 

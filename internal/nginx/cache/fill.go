@@ -2,11 +2,8 @@ package cache
 
 import (
 	"slices"
-	"strings"
 
-	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
-	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/fleet"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 )
@@ -58,17 +55,16 @@ const (
 
 // fillMaps say where an object comes from whose key has moved. Only an object that the disk does not have is filled;
 // one that has expired is renewed by the origin. A POST is not, as its body could be sent only once.
-func (r renderer) fillMaps() conf.Block {
+func (k core) fillMaps() conf.Block {
 	var block conf.Block
-	if r.fillsFromPods() {
-		block = append(block, r.fillFromPods()...)
+	if k.fillsFromPods() {
+		block = append(block, k.fillFromPods()...)
 	}
-	if r.fillsFromDisks() {
-		block = append(block, r.fillFromDisks()...)
+	if k.fillsFromDisks() {
+		block = append(block, k.fillFromDisks()...)
 	}
-	if r.hasSlices() && r.answersAbsent() { // a cache asks for a slice by its range, and for a whole object without one
-		block = append(block, conf.B("map",
-			[]conf.Argument{conf.Expression("$http_range"), conf.Expression(slicePrefix)},
+	if k.hasSlices() && k.answersAbsent() { // a cache asks for a slice by its range, and for a whole object without one
+		block = append(block, conf.Map("$http_range", slicePrefix,
 			conf.D("default", conf.Literal("")),
 			conf.Row(conf.Expression("~^bytes=[0-9]+-[0-9]+$"), conf.Expression("$http_range "))))
 	}
@@ -76,64 +72,58 @@ func (r renderer) fillMaps() conf.Block {
 }
 
 // filledKey is the key under which the previous owner or disk stores an object, or the requested slice of it.
-func (r renderer) filledKey(key conf.Expression) conf.Expression {
-	if r.hasSlices() {
+func (s site) filledKey(key conf.Expression) conf.Expression {
+	if s.hasSlices() {
 		return slicePrefix + key
 	}
 	return key
 }
 
 // schemeInKey is the variable for the scheme that a key has.
-func (r renderer) schemeInKey() conf.Expression {
-	if r.tellsScheme() {
+func (s site) schemeInKey() conf.Expression {
+	if s.tellsScheme() {
 		return schemeVariable
 	}
 	return "$scheme"
 }
 
 // fillFromPods are the maps for keys that have moved to this pod.
-func (r renderer) fillFromPods() conf.Block {
-	from := conf.B("map",
-		[]conf.Argument{
-			conf.Expression(gatewayDisk + ":$upstream_cache_status:$request_method:" + previousVariable),
-			conf.Expression(fillVariable),
-		},
-		conf.D("volatile"), conf.D("default", conf.Literal("")))
-	for _, pod := range r.others(r.Facts.Fleet.Previous) {
+func (k core) fillFromPods() conf.Block {
+	from := conf.Block{conf.D("volatile"), conf.D("default", conf.Literal(""))}
+	for _, pod := range k.others(k.Facts.Fleet.Previous) {
 		name := fleet.Name(pod)
-		from.Block = append(from.Block,
-			conf.Row(conf.Expression("~.:MISS:GET:"+name+"$"), conf.Expression(name+" ")+r.schemeInKey()+" $host"))
+		from = append(from,
+			conf.Row(conf.Expression("~.:MISS:GET:"+name+"$"), conf.Expression(name+" ")+k.schemeInKey()+" $host"))
 	}
-	renewed := conf.B("map", []conf.Argument{conf.Expression(statusInAnswer), conf.Expression(renewedSeconds)},
+	renewed := conf.Map(statusInAnswer, renewedSeconds,
 		conf.D("default", conf.Literal("")),
 		conf.Row(conf.Expression("~^(?:HIT|REVALIDATED|UPDATING|STALE)$"), conf.Literal(filledFor)),
 		conf.Row(conf.Literal("BYPASS"), conf.Literal("0"))) // not to be stored
 	return conf.Block{
-		from, renewed,
+		conf.Map(gatewayDisk+":$upstream_cache_status:$request_method:"+previousVariable, fillVariable, from...), renewed,
 		part(fillInRequest, "~^", "[^ ]+", " ", fillPod), part(fillInRequest, "~^[^ ]+ ", "[^ ]+", " ", fillScheme),
 		part(fillInRequest, "~^[^ ]+ [^ ]+ ", ".+", "$", fillHost),
 	}
 }
 
 // fillFromDisks are the maps for keys that have moved to another disk of this pod.
-func (r renderer) fillFromDisks() conf.Block {
-	from := conf.B("map",
-		[]conf.Argument{
-			conf.Expression(gatewayDisk + ":$upstream_cache_status:$request_method:" + previousDisk),
-			conf.Expression(formerVariable),
-		},
+func (k core) fillFromDisks() conf.Block {
+	from := conf.Block{
 		conf.D("volatile"), conf.D("default", conf.Literal("")),
-		conf.Row(conf.Expression(`~^(?<same_disk>[^:]+):MISS:GET:\k<same_disk>$`), conf.Literal("")))
-	for _, d := range r.disks {
-		from.Block = append(from.Block,
-			conf.Row(conf.Expression("~.:MISS:GET:"+d.Name+"$"),
-				conf.Expression(d.Name+" $request_method ")+r.schemeInKey()+" $host"))
+		conf.Row(conf.Expression(`~^(?<same_disk>[^:]+):MISS:GET:\k<same_disk>$`), conf.Literal("")),
 	}
-	block := append(conf.Block{from}, formerParts()...)
+	for _, d := range k.disks {
+		from = append(from,
+			conf.Row(conf.Expression("~.:MISS:GET:"+d.Name+"$"),
+				conf.Expression(d.Name+" $request_method ")+k.schemeInKey()+" $host"))
+	}
+	block := append(conf.Block{
+		conf.Map(gatewayDisk+":$upstream_cache_status:$request_method:"+previousDisk, formerVariable, from...),
+	}, formerParts()...)
 	block = append(block,
-		conf.B("map", []conf.Argument{conf.Expression(formerDisk), conf.Expression(orFormer)},
+		conf.Map(formerDisk, orFormer,
 			conf.Row(conf.Literal(""), conf.Literal(unfilled)), conf.D("default", conf.Literal(fillFromDisk))))
-	if !r.isSharded() {
+	if !k.isSharded() {
 		block = append(block, secondsOfFills())
 	}
 	return block
@@ -151,16 +141,16 @@ func formerParts() conf.Block {
 }
 
 // ifExpired is the map for the stateHeader of a lookup: state for an expired copy, stateAbsent without a copy.
-func ifExpired(variable, state string) conf.Directive {
-	return conf.B("map", []conf.Argument{conf.Expression("$upstream_cache_status"), conf.Expression(variable)},
+func ifExpired(variable conf.Expression, state conf.Literal) conf.Directive {
+	return conf.Map("$upstream_cache_status", variable,
 		conf.D("volatile"), conf.D("default", conf.Literal(stateAbsent)),
-		conf.Row(conf.Literal("EXPIRED"), conf.Literal(state)))
+		conf.Row(conf.Literal("EXPIRED"), state))
 }
 
 // unlessSliced is the stateHeader of a lookup: the variable, or stateAbsent with slices. An expired slice counts as
 // absent, because the origin would be asked for the whole object in its place.
-func (r renderer) unlessSliced(variable string) conf.Argument {
-	if r.hasSlices() {
+func (s site) unlessSliced(variable string) conf.Argument {
+	if s.hasSlices() {
 		return conf.Literal(stateAbsent)
 	}
 	return conf.Expression(variable)
@@ -168,69 +158,69 @@ func (r renderer) unlessSliced(variable string) conf.Argument {
 
 // asStored has a location answer with a stored response as it is, whatever range is asked for. A first slice can be a
 // whole object, from an origin without ranges, and a part of it must not be stored in its place.
-func (r renderer) asStored() conf.Block {
-	if !r.hasSlices() {
+func (s site) asStored() conf.Block {
+	if !s.hasSlices() {
 		return nil
 	}
 	return conf.Block{conf.D("max_ranges", conf.Literal("0"))}
 }
 
 // part is the map for a part of a header that says where an object comes from, and what is before and after it.
-func part(header conf.Expression, before, pattern, after, variable string) conf.Directive {
+func part(header, before, pattern, after, variable conf.Expression) conf.Directive {
 	name := variable[1:] + "_part"
-	return conf.B("map", []conf.Argument{header, conf.Expression(variable)},
+	return conf.Map(header, variable,
 		conf.D("default", conf.Literal("")),
-		conf.Row(conf.Expression(before+"(?<"+name+">"+pattern+")"+after), conf.Expression("$"+name)))
+		conf.Row(before+"(?<"+name+">"+pattern+")"+after, "$"+name))
 }
 
-// fillLocations ask the pod or the disk that had the key. The response is stored as it is stored there, with the
+// fills is the gateway's part that gets objects from the pods and disks that had them.
+type fills struct{ gateway }
+
+// locations ask the pod or the disk that had the key. The response is stored as it is stored there, with the
 // headers that the gateway added then.
-func (r renderer) fillLocations() conf.Block {
-	if !r.fills() {
+func (f fills) locations() conf.Block {
+	if !f.fills() {
 		return nil
 	}
 	var block conf.Block
-	if r.fillsFromPods() {
-		block = append(block, r.askPod())
-		if !r.hasSlices() {
-			block = append(block, r.haveRenewed())
+	if f.fillsFromPods() {
+		block = append(block, f.askPod())
+		if !f.hasSlices() {
+			block = append(block, f.haveRenewed())
 		}
 	}
-	if r.fillsFromDisks() {
-		block = append(block, r.lookOnDisk())
+	if f.fillsFromDisks() {
+		block = append(block, f.lookOnDisk())
 	}
-	return append(block, conf.B("location", conf.Literals(unfilled),
-		append(slices.Concat(r.logsOfFills(agentapi.TagUnfilled), r.orRejected(), r.orAgain(againVariable), r.notes()),
-			conf.D("recursive_error_pages", conf.OnOff(true)), conf.D("proxy_pass", r.origin(upstreamName)))...))
+	return append(block, location(unfilled,
+		append(slices.Concat(f.logsOfFills(agentapi.TagUnfilled), f.orRejected(), f.orAgain(againVariable), f.notes()),
+			conf.D("recursive_error_pages", conf.OnOff(true)), conf.D("proxy_pass", f.backend.url()))...))
 }
 
 // askPod asks a pod for a fresh copy.
-func (r renderer) askPod() conf.Directive {
+func (f fills) askPod() conf.Directive {
 	// Also between two reads of a body, which a hard disk may take long for.
-	block := conf.Block{conf.D("proxy_read_timeout", conf.Time(3*r.hopTimeout()))}
-	if !r.hasSlices() {
+	block := conf.Block{conf.D("proxy_read_timeout", conf.Time(3*f.hopTimeout()))}
+	if !f.hasSlices() {
 		block = append(block, conf.D("error_page", conf.Literal(old), conf.Literal("="), conf.Literal(fillRenewed)))
 	}
-	return r.fromPod(fill, lookupName+"${"+fillPod[1:]+"}_"+diskInRequest, block...)
+	return f.fromPod(fill, lookupName+"${"+fillPod[1:]+"}_"+diskInRequest, block...)
 }
 
 // haveRenewed asks a pod as if a client had. It renews its expired copy, for which the origin sends no body. So the
 // question may take as long as one to the origin.
-func (r renderer) haveRenewed() conf.Directive {
-	return r.fromPod(fillRenewed, peerName+"${"+fillPod[1:]+"}",
-		conf.D("proxy_read_timeout", conf.Time(effective.LongestFetch(r.Spec.Origin)+connectTimeout)),
-		conf.D("add_header", conf.Literal("X-Accel-Expires"), conf.Expression(renewedSeconds), conf.Literal("always")))
+func (f fills) haveRenewed() conf.Directive {
+	return f.fromPod(fillRenewed, peerName+"${"+fillPod[1:]+"}",
+		conf.D("proxy_read_timeout", conf.Time(f.LongestFetch()+connectTimeout)),
+		addHeader("X-Accel-Expires", conf.Expression(renewedSeconds)))
 }
 
 // fromPod is a location that fills from another pod.
-func (r renderer) fromPod(location, upstream string, more ...conf.Directive) conf.Directive {
-	set := func(name string, value conf.Argument) conf.Directive {
-		return conf.D("proxy_set_header", conf.Literal(name), value)
-	}
+func (f fills) fromPod(name, upstream string, more ...conf.Directive) conf.Directive {
 	block := conf.Block{
-		r.toPeer(upstream),
-		set("Host", conf.Expression(fillHost)), set("Connection", conf.Literal("")),
-		set(schemeHeader, conf.Expression(fillScheme)), set(askHeader, conf.Literal(askFill)),
+		f.toPeer(upstream),
+		setHeader("Host", conf.Expression(fillHost)), setHeader("Connection", conf.Literal("")),
+		setHeader(schemeHeader, conf.Expression(fillScheme)), setHeader(askHeader, conf.Literal(askFill)),
 	}
 	block = append(block, withoutOwn()...)
 	block = append(block,
@@ -239,21 +229,21 @@ func (r renderer) fromPod(location, upstream string, more ...conf.Directive) con
 		conf.D("proxy_intercept_errors", conf.OnOff(true)),
 		conf.D("recursive_error_pages", conf.OnOff(true)))
 	next := conf.Argument(conf.Literal(unfilled))
-	if r.fillsFromDisks() {
+	if f.fillsFromDisks() {
 		next = conf.Expression(orFormer)
 	}
-	return conf.B("location", conf.Literals(location),
-		slices.Concat(block, more, r.peerClientTLS(), r.filled(next, agentapi.TagFilled))...)
+	return location(name,
+		slices.Concat(block, more, f.peerClientTLS(), f.filled(next, agentapi.TagFilled))...)
 }
 
 // lookOnDisk looks an object up on the disk that had the key. The gateway itself answers for what is absent there, and
 // asks the origin whether an expired copy is still valid.
-func (r renderer) lookOnDisk() conf.Directive {
+func (f fills) lookOnDisk() conf.Directive {
 	block := conf.Block{
 		conf.D("proxy_pass", conf.Literal("http://"+gatewayUpstream)),
-		conf.D("proxy_set_header", conf.Literal("Host"), conf.Expression("$http_host")),
-		conf.D("proxy_set_header", conf.Literal("Connection"), conf.Literal("")),
-		conf.D("proxy_set_header", conf.Literal(stateHeader), r.unlessSliced(absentOrExpired)),
+		setHeader("Host", conf.Expression("$http_host")),
+		setHeader("Connection", conf.Literal("")),
+		setHeader(stateHeader, f.unlessSliced(absentOrExpired)),
 		conf.D("proxy_cache_revalidate", conf.OnOff(true)),
 		// What the origin sends in place of an expired copy is stored on neither disk if it may not be stored.
 		conf.D("proxy_ignore_headers", accelHeaders("X-Accel-Expires")...),
@@ -261,35 +251,35 @@ func (r renderer) lookOnDisk() conf.Directive {
 			conf.Expression(variesVariable), conf.Expression(sharedVariable), conf.Expression(agedVariable),
 			conf.Expression(partialVariable), conf.Expression("$upstream_http_x_accel_redirect")),
 		conf.D("proxy_intercept_errors", conf.OnOff(true)),
-		conf.D("add_header", conf.Literal("X-Accel-Expires"), conf.Expression(fillSeconds), conf.Literal("always")),
+		addHeader("X-Accel-Expires", conf.Expression(fillSeconds)),
 	}
 	block = append(block, redirectAlone()) // the copied headers come as they are stored
-	block = append(block, r.cacheOf(formerDisk, r.filledKey(r.keyInGateway()))...)
-	return conf.B("location", conf.Literals(fillFromDisk),
-		slices.Concat(block, r.asStored(), r.diskIO(formerDisk),
-			r.filled(conf.Literal(unfilled), agentapi.TagFilledFromDisk))...)
+	block = append(block, f.cacheOf(formerDisk, f.filledKey(f.keyInGateway()))...)
+	return location(fillFromDisk,
+		slices.Concat(block, f.asStored(), f.diskIO(formerDisk),
+			f.filled(conf.Literal(unfilled), agentapi.TagFilledFromDisk))...)
 }
 
 // filled is what the locations have in common from which objects are filled. next is the location for what is absent,
 // and tag that of the reports.
-func (r renderer) filled(next conf.Argument, tag string) conf.Block {
+func (f fills) filled(next conf.Argument, tag string) conf.Block {
 	// Instead of the headers that the gateway hides.
 	hidden := hides(append(ownNames(), sharedHeader)...)
-	return slices.Concat(passed(append(r.gatewayPasses(), conf.Literal("Date"))), hidden, conf.Block{
+	return slices.Concat(passed(append(f.gatewayPasses(), conf.Literal("Date"))), hidden, conf.Block{
 		// Also what the other pod's server answers before it looks at its locations.
 		conf.D("error_page", append(conf.Literals(absent, "400", "414", "421", "500", "502", "503", "504", "505", "="),
 			next)...),
 		// Instead of the headers that it adds.
 		conf.D("add_header", conf.Literal(sharedHeader), conf.Literal("")),
-	}, silent(), r.logsOfFills(tag))
+	}, silent(), f.logsOfFills(tag))
 }
 
 // answersAbsent is true if some requests want the gateway to answer that an object is absent, instead of fetching it.
-func (r renderer) answersAbsent() bool { return r.isSharded() || r.fillsFromDisks() }
+func (s site) answersAbsent() bool { return s.isSharded() || s.fillsFromDisks() }
 
 // toFill has the gateway's location leave what can be filled, and what is not to be fetched.
-func (r renderer) toFill() conf.Block {
-	if !r.answersAbsent() && !r.renewsInBackground() {
+func (f fills) toFill() conf.Block {
+	if !f.answersAbsent() && !f.renewsInBackground() {
 		return nil
 	}
 	block := conf.Block{
@@ -297,44 +287,20 @@ func (r renderer) toFill() conf.Block {
 			[]conf.Argument{conf.Expression("(" + stateInRequest), conf.Literal("="), conf.Literal(stateAbsent + ")")},
 			conf.D("return", conf.Literal(absent))),
 	}
-	if r.isSharded() {
+	if f.isSharded() {
 		block = append(block, conf.B("if",
 			[]conf.Argument{conf.Expression("(" + stateInRequest), conf.Literal("="), conf.Literal(stateOld + ")")},
 			conf.D("return", conf.Literal(old))))
 	}
-	if r.fillsFromPods() {
+	if f.fillsFromPods() {
 		block = append(block,
 			conf.D("error_page", conf.Literal("419"), conf.Literal("="), conf.Literal(fill)),
-			conf.B("if", []conf.Argument{conf.Expression("(" + fillInRequest + ")")}, conf.D("return", conf.Literal("419"))))
+			ifSet(fillInRequest, conf.D("return", conf.Literal("419"))))
 	}
-	if r.fillsFromDisks() {
+	if f.fillsFromDisks() {
 		block = append(block,
 			conf.D("error_page", conf.Literal("420"), conf.Literal("="), conf.Literal(fillFromDisk)),
-			conf.B("if", []conf.Argument{conf.Expression("(" + formerDisk + ")")}, conf.D("return", conf.Literal("420"))))
+			ifSet(formerDisk, conf.D("return", conf.Literal("420"))))
 	}
 	return block
-}
-
-// lifetime is the X-Accel-Expires of the gateway's response: the origin's own, but for two cases.
-//
-// nginx stores a response with it whatever Cache-Control says. A response that is for one client alone, or for nobody
-// to keep, is not stored, so the gateway leaves the header out.
-//
-// If the origin says that a copy is valid and not for how long, the copy is valid once more for what cache.valid has
-// for it. nginx would take that from the stored response, and for one that was filled it is some seconds.
-func (r renderer) lifetime() (maps, header conf.Block) {
-	const ok = v1alpha1.StatusCode(200)
-	given := conf.Expression("$status:$upstream_http_x_accel_expires$upstream_http_expires:" + controlVariable)
-	lifetimes := conf.B("map", []conf.Argument{given, conf.Expression(lifetimeVariable)},
-		conf.D("default", conf.Expression("$upstream_http_x_accel_expires")),
-		conf.Row(conf.Expression("~*:.*(?:no-store|private)"), conf.Literal("")))
-	i := slices.IndexFunc(r.Spec.Cache.Valid, func(v v1alpha1.Validity) bool { return slices.Contains(v.Status, ok) })
-	if r.answersAbsent() && i >= 0 {
-		seconds := strings.TrimSuffix(string(conf.Seconds(effective.Duration(r.Spec.Cache.Valid[i].For))), "s")
-		lifetimes.Block = append(lifetimes.Block,
-			conf.Row(conf.Expression("~*^304::(?!.*(?:max-age|no-cache))"), conf.Literal(seconds)))
-	}
-	return conf.Block{lifetimes}, conf.Block{
-		conf.D("add_header", conf.Literal("X-Accel-Expires"), conf.Expression(lifetimeVariable), conf.Literal("always")),
-	}
 }

@@ -68,111 +68,87 @@ func NominalFleet(spec v1alpha1.CacheNodeSpec) (f Fleet) {
 }
 
 // isSharded is true if the pod serves other pods of the CacheNode.
-func (r renderer) isSharded() bool { return r.Spec.Routing.Mode == v1alpha1.RoutingSharded }
+func (n node) isSharded() bool { return n.Spec.Routing.Mode == v1alpha1.RoutingSharded }
 
 // peersTLS is true if pods prove to each other who they are.
-func (r renderer) peersTLS() bool { return r.Spec.Routing.TLS != v1alpha1.PeerTLSOff }
+func (n node) peersTLS() bool { return n.Spec.Routing.TLS != v1alpha1.PeerTLSOff }
 
 // others are the owners that are other pods, sorted.
-func (r renderer) others(o fleet.Owners) []int {
-	if !r.isSharded() {
+func (n node) others(o fleet.Owners) []int {
+	if !n.isSharded() {
 		return nil
 	}
-	return slices.DeleteFunc(o.Present(), func(pod int) bool { return pod == r.Facts.Fleet.Self })
+	return slices.DeleteFunc(o.Present(), func(pod int) bool { return pod == n.Facts.Fleet.Self })
 }
 
 // hops is true if other pods own keys.
-func (r renderer) hops() bool { return len(r.others(r.Facts.Fleet.Owners)) > 0 }
+func (n node) hops() bool { return len(n.others(n.Facts.Fleet.Owners)) > 0 }
 
 // fillsFromPods is true if keys that have moved to this pod are filled from the pod where they were.
-func (r renderer) fillsFromPods() bool {
-	return len(r.disks) > 0 && len(r.others(r.Facts.Fleet.Previous)) > 0
+func (n node) fillsFromPods() bool {
+	return len(n.disks) > 0 && len(n.others(n.Facts.Fleet.Previous)) > 0
 }
 
 // fillsFromDisks is true if keys that have moved to another disk of this pod are filled from the disk where they were.
-func (r renderer) fillsFromDisks() bool {
-	before, ok := r.Facts.Fleet.Disks.Plan()
-	return ok && len(r.disks) > 0 && before.Moved(r.plan) > 0
+func (n node) fillsFromDisks() bool {
+	before, ok := n.Facts.Fleet.Disks.Plan()
+	return ok && len(n.disks) > 0 && before.Moved(n.plan) > 0
 }
 
 // fills is true if some keys are filled from where they were.
-func (r renderer) fills() bool { return r.fillsFromPods() || r.fillsFromDisks() }
+func (n node) fills() bool { return n.fillsFromPods() || n.fillsFromDisks() }
 
 // peers are the pods that this pod may ask, sorted.
-func (r renderer) peers() []int {
-	pods := slices.Concat(r.others(r.Facts.Fleet.Owners), r.others(r.Facts.Fleet.Previous))
+func (n node) peers() []int {
+	pods := slices.Concat(n.others(n.Facts.Fleet.Owners), n.others(n.Facts.Fleet.Previous))
 	slices.Sort(pods)
 	return slices.Compact(pods)
 }
 
 // place is where a request goes that is not answered from memory.
-func (r renderer) place() conf.Argument {
-	if r.hops() {
+func (n node) place() conf.Argument {
+	if n.hops() {
 		return conf.Expression(whereVariable)
 	}
 	return conf.Expression(hereVariable)
 }
 
 // fleetMaps say for each key which pod owns it, and where a request for it goes.
-func (r renderer) fleetMaps() conf.Block {
-	if !r.hops() {
+func (k core) fleetMaps() conf.Block {
+	if !k.hops() {
 		return nil
 	}
 	pair := conf.Expression(pairVariable)
-	owner := conf.B("map", []conf.Argument{pair, conf.Expression(ownerVariable)},
-		conf.D("default", pair), conf.Row(conf.Expression("~^(?<owner_part>[^:]+):"), conf.Expression("$owner_part")))
-	owner.Comment = "Which pod owns a key, and which one answers if the owner does not."
-	standIn := conf.B("map", []conf.Argument{pair, conf.Expression(standInVariable)},
-		conf.D("default", conf.Literal("")),
-		conf.Row(conf.Expression("~:(?<stand_in_part>.+)$"), conf.Expression("$stand_in_part")))
-	where := conf.B("map",
-		[]conf.Argument{conf.Expression(plainVariable + ":" + ownerVariable), conf.Expression(whereVariable)},
-		conf.D("default", conf.Expression(hereVariable)))
-	or := conf.B("map", []conf.Argument{conf.Expression(standInVariable), conf.Expression(orStandIn)},
-		conf.D("default", conf.Expression(hereVariable)))
-	for _, pod := range r.others(r.Facts.Fleet.Owners) {
-		where.Block = append(where.Block, conf.D("1:"+fleet.Name(pod), conf.Literal(onOwner)))
-		or.Block = append(or.Block, conf.D(fleet.Name(pod), conf.Literal(onStandIn)))
+	where := conf.Block{conf.D("default", conf.Expression(hereVariable))}
+	or := slices.Clone(where)
+	for _, pod := range k.others(k.Facts.Fleet.Owners) {
+		where = append(where, conf.D("1:"+fleet.Name(pod), conf.Literal(onOwner)))
+		or = append(or, conf.D(fleet.Name(pod), conf.Literal(onStandIn)))
 	}
-	return append(conf.Block{owner, standIn, where, or}, r.afterMaps()...)
+	return append(conf.Block{
+		conf.Map(pair, ownerVariable,
+			conf.D("default", pair), conf.Row(conf.Expression("~^(?<owner_part>[^:]+):"), conf.Expression("$owner_part"))).
+			WithComment("Which pod owns a key, and which one answers if the owner does not."),
+		conf.Map(pair, standInVariable,
+			conf.D("default", conf.Literal("")),
+			conf.Row(conf.Expression("~:(?<stand_in_part>.+)$"), conf.Expression("$stand_in_part"))),
+		conf.Map(plainVariable+":"+ownerVariable, whereVariable, where...),
+		conf.Map(standInVariable, orStandIn, or...),
+	}, k.afterMaps()...)
 }
 
-// fleetShards map the cache key to the pods. They hash the key with a prefix, or the keys of a pod would all be on a
-// few of its disks.
-func (r renderer) fleetShards() conf.Block {
-	if r.withoutRanges {
-		return nil
-	}
-	key := fleet.KeyPrefix + r.key()
-	var block conf.Block
-	if r.hops() {
-		plan, _ := r.Facts.Fleet.Plan() // others own keys
-		tree := plan.Tree()
-		if standIns, ok := plan.StandIns(); ok {
-			tree = plan.Pairs(standIns)
-		}
-		block = append(block, shards(key, pairVariable, "pod", tree)...)
-	}
-	if r.fillsFromPods() {
-		plan, _ := r.Facts.Fleet.Previous.Plan()
-		block = append(block, shards(key, previousVariable, "previous", plan.Tree())...)
-	}
-	if r.fillsFromDisks() {
-		plan, _ := r.Facts.Fleet.Disks.Plan()
-		block = append(block, shards(r.key(), previousDisk, "former", plan.Tree())...)
-	}
-	return block
-}
+// pods are the other pods as nginx's upstreams.
+type pods struct{ node }
 
-// fleetUpstreams lead to the other pods. There is one for each disk of a pod, so that a disk that does not answer in
+// upstreams lead to the other pods. There is one for each disk of a pod, so that a disk that does not answer in
 // time takes only its own keys to the stand-in, and one for requests whose disk has answered.
 //
 // A single server of an upstream is never taken to have failed, so each has a second one, which is always down.
 // Requests then fail at once until fail_timeout is over, and one request tries again.
-func (r renderer) fleetUpstreams() conf.Block {
+func (p pods) upstreams() conf.Block {
 	var block conf.Block
-	peers := r.peers()
-	upstreams := len(peers) * (len(r.fleetDisks()) + 1)
+	peers := p.peers()
+	upstreams := len(peers) * (len(p.fleetDisks()) + 1)
 	connections := min(max(512/max(upstreams, 1), 2), 16)
 	size := max(int64(upstreams)*8<<10, 1<<20)
 	upstream := func(name string, server []conf.Argument) {
@@ -189,22 +165,22 @@ func (r renderer) fleetUpstreams() conf.Block {
 			conf.D("keepalive_timeout", conf.Literal("60s"))))
 	}
 	for _, pod := range peers {
-		for _, disk := range r.fleetDisks() {
+		for _, disk := range p.fleetDisks() {
 			upstream(lookupName+fleet.Name(pod)+"_"+disk,
-				r.peerServer(pod, layout.LookupPort, "max_fails=2", "fail_timeout=10s"))
+				p.peerServer(pod, layout.LookupPort, "max_fails=2", "fail_timeout=10s"))
 		}
-		upstream(peerName+fleet.Name(pod), r.peerServer(pod, layout.PeerPort, "max_fails=0"))
+		upstream(peerName+fleet.Name(pod), p.peerServer(pod, layout.PeerPort, "max_fails=0"))
 	}
 	return block
 }
 
 // fleetDisks are the disks that a request can be for. A pod without usable disks gives each request the same one.
-func (r renderer) fleetDisks() []string {
-	if len(r.disks) == 0 {
+func (n node) fleetDisks() []string {
+	if len(n.disks) == 0 {
 		return []string{agentapi.NoDisk}
 	}
-	names := make([]string, len(r.Spec.Disks))
-	for i, d := range r.Spec.Disks {
+	names := make([]string, len(n.Spec.Disks))
+	for i, d := range n.Spec.Disks {
 		names[i] = d.Name
 	}
 	slices.Sort(names)
@@ -212,36 +188,18 @@ func (r renderer) fleetDisks() []string {
 }
 
 // peerServer is the server line of a pod.
-func (r renderer) peerServer(pod, port int, parameters ...string) []conf.Argument {
-	host := naming.PodHost(r.Name, pod, r.Namespace, r.ClusterDomain)
+func (p pods) peerServer(pod, port int, parameters ...string) []conf.Argument {
+	host := naming.PodHost(p.Name, pod, p.Namespace, p.ClusterDomain)
 	args := append(conf.Literals(fmt.Sprintf("%s:%d", host, port)), conf.Literals(parameters...)...)
 	return append(args, conf.Literal("resolve"))
 }
 
 // minUses is after how many requests a location of a disk stores an object. A request that came from another pod has
 // been counted twice, when the pod looked the object up and when it then fetched the object; slices are not looked up.
-func (r renderer) minUses() int32 {
-	uses := ptr.Deref(r.Spec.Cache.MinUses, 1)
-	if r.door == toPeers && !r.hasSlices() {
+func (d door) minUses() int32 {
+	uses := ptr.Deref(d.Cache.MinUses, 1)
+	if d.toPeers && !d.hasSlices() {
 		uses = 2*uses - 1
 	}
 	return uses
-}
-
-// shards are the split_clients blocks of a tree, whose value is the variable. name begins the names of its groups'
-// variables.
-func shards(key conf.Expression, variable, name string, tree shard.Tree) conf.Block {
-	if len(tree.Groups) == 0 {
-		return conf.Block{split(key, variable, tree.Root)}
-	}
-	group := "$" + name + "_group"
-	choice := conf.B("map", []conf.Argument{conf.Expression(group), conf.Expression(variable)})
-	choice.Rows = true
-	block := conf.Block{split(key, group, tree.Root), choice}
-	for _, g := range tree.Groups {
-		of := "$" + name + "_" + g.Name
-		block[1].Block = append(block[1].Block, conf.D(g.Name, conf.Expression(of)))
-		block = append(block, split(key, of, g.Split))
-	}
-	return block
 }

@@ -60,6 +60,12 @@ const (
 	byStateVariable = "$by_state"
 )
 
+// gateway is what the gateway's servers and locations have in common.
+type gateway struct{ site }
+
+// gatewayMaps are the gateway's maps.
+type gatewayMaps struct{ site }
+
 // gateway is the private server between the caches of the disks and the origin.
 //
 // nginx serves a stale copy only as long as the stored response itself allows it by stale-while-revalidate and
@@ -68,24 +74,23 @@ const (
 // CDN-Cache-Control goes before Cache-Control (RFC 9213).
 //
 // Requests for expired objects are in renewal.go.
-func (r renderer) gateway() conf.Block {
-	format, _ := r.sliceLog()
-	lifetime, _ := r.lifetime()
+func (g gateway) gateway() conf.Block {
+	m := gatewayMaps(g)
 	return append(slices.Concat(
-		r.controlMaps(), r.hitForMissMaps(), r.mixedMaps(), bodyMaps(), r.againMaps(), r.backgroundMaps(), r.redirects(),
-		r.fallbackMaps(), format, lifetime),
-		slowMap(), onceMap(),
+		m.controlMaps(), m.hitForMissMaps(), m.mixedMaps(), bodyMaps(), m.againMaps(), m.backgroundMaps(), m.redirects(),
+		m.fallbackMaps(), m.sliceFormat()),
+		m.lifetime(), slowMap(), onceMap(),
 		conf.B("upstream", conf.Literals(gatewayUpstream),
 			conf.D("server", conf.Literal("unix:"+layout.GatewaySocket)),
-			conf.D("keepalive", conf.Int(ptr.Deref(r.Spec.Origin.Keepalive.Connections, 0))),
+			conf.D("keepalive", conf.Int(ptr.Deref(g.Origin.Keepalive.Connections, 0))),
 			conf.D("keepalive_requests", conf.Literal("100000"))),
-		r.gatewayServer())
+		g.gatewayServer())
 }
 
 // controlMaps are the maps over Cache-Control.
-func (r renderer) controlMaps() conf.Block {
+func (m gatewayMaps) controlMaps() conf.Block {
 	control := conf.Expression(controlVariable)
-	while, ifError := windows(r.Spec.Cache)
+	while, ifError := windows(m.Cache)
 	both := strings.Trim(while+", "+ifError, ", ")
 	add := func(windows string) conf.Argument {
 		if windows == "" {
@@ -93,20 +98,13 @@ func (r renderer) controlMaps() conf.Block {
 		}
 		return control + conf.Expression(", "+windows)
 	}
-	shared := conf.B("map",
-		[]conf.Argument{conf.Expression("$upstream_http_x_cachenode_shared"), conf.Expression(sharedVariable)},
+	shared := conf.Map("$upstream_http_x_cachenode_shared", sharedVariable,
 		conf.D("volatile"), // for each slice
 		conf.D("default", conf.Literal("")), conf.Row(conf.Literal("HIT"), conf.Literal("1")))
-	aged := conf.B("map",
-		[]conf.Argument{
-			conf.Expression("$upstream_http_cdn_cache_control:$upstream_http_age"), conf.Expression(agedVariable),
-		},
+	aged := conf.Map("$upstream_http_cdn_cache_control:$upstream_http_age", agedVariable,
 		conf.D("volatile"),
 		conf.D("default", conf.Literal("")), conf.Row(conf.Expression("~.:0*[1-9]"), conf.Literal("1")))
-	forOne := conf.B("map",
-		[]conf.Argument{
-			conf.Expression("$upstream_http_x_accel_expires|$upstream_http_expires|") + control, conf.Expression(ownOnly),
-		},
+	forOne := conf.Map(conf.Expression("$upstream_http_x_accel_expires|$upstream_http_expires|")+control, ownOnly,
 		conf.D("default", conf.Literal("")),
 		conf.Row(conf.Expression("~^(?:0|[^1-9@|])"), conf.Literal("1")),
 		conf.Row(conf.Expression("~*(?:no-store|no-cache|private)"), conf.Literal("1")),
@@ -116,14 +114,14 @@ func (r renderer) controlMaps() conf.Block {
 	origins := conf.Expression(originVariable)
 	return conf.Block{
 		shared, forOne, aged,
-		r.states(), r.byState(),
-		conf.B("map", []conf.Argument{conf.Expression("$request_time"), conf.Expression(waitedVariable)},
+		m.states(), m.byState(),
+		conf.Map("$request_time", waitedVariable,
 			conf.D("volatile"), conf.D("default", conf.Literal(stateTry)),
 			conf.Row(conf.Expression("~^0[.][0-8]"), conf.Literal(stateFetch))),
-		conf.B("map", []conf.Argument{conf.Expression("$upstream_http_cdn_cache_control"), control},
+		conf.Map("$upstream_http_cdn_cache_control", control,
 			conf.D("default", conf.Expression(controlInAnswer)),
 			conf.Row(conf.Expression("~*"+dictionary), conf.Expression("$upstream_http_cdn_cache_control"))),
-		conf.B("map", []conf.Argument{control, conf.Expression(storedVariable)},
+		conf.Map(control, storedVariable,
 			conf.Row(conf.Literal(""), conf.Literal(both)),
 			conf.Row(conf.Expression(strict), control),
 			conf.Row(conf.Expression("~*(?:no-store|no-cache|private)"), control),
@@ -132,50 +130,49 @@ func (r renderer) controlMaps() conf.Block {
 			conf.Row(conf.Expression("~*stale-while-revalidate"), add(ifError)),
 			conf.Row(conf.Expression("~*stale-if-error"), add(while)),
 			conf.D("default", add(both))),
-		conf.B("map", []conf.Argument{conf.Expression(controlInAnswer), origins},
+		conf.Map(controlInAnswer, origins,
 			conf.Row(conf.Literal(""), conf.Literal(noControl)), conf.D("default", conf.Expression(controlInAnswer))),
 		clientControl(),
 	}
 }
 
 // states is the map for stateVariable.
-func (r renderer) states() conf.Directive {
+func (m gatewayMaps) states() conf.Directive {
 	how := conf.Expression(gatewayDisk + ":$upstream_cache_status:$request_method:" + fromVariable)
-	states := conf.B("map", []conf.Argument{how, conf.Expression(stateVariable)},
+	if m.hasSlices() {
+		how += ":" + positionVariable
+	}
+	return conf.Map(how, stateVariable, append(conf.Block{
 		conf.D("volatile"), // the lookup in memory has evaluated it already
 		conf.D("default", conf.Literal("")),
 		conf.Row(conf.Expression("~.:EXPIRED:(?:GET|HEAD):(?!"+fromWaiting+")"), conf.Literal(stateExpired)),
 		conf.Row(conf.Expression("~.:EXPIRED:(?:GET|HEAD):"), conf.Literal(statePatient)),
-		conf.Row(conf.Expression("~.:MISS:HEAD:"), conf.Literal(stateHead)))
-	if r.hasSlices() {
-		states.Args[0] = how + ":" + positionVariable
-	}
-	states.Block = append(states.Block, r.missStates()...)
-	return states
+		conf.Row(conf.Expression("~.:MISS:HEAD:"), conf.Literal(stateHead)),
+	}, m.missStates()...)...)
 }
 
 // byState is the map for byStateVariable.
-func (r renderer) byState() conf.Directive {
-	by := conf.B("map", []conf.Argument{conf.Expression(stateInRequest), conf.Expression(byStateVariable)},
+func (m gatewayMaps) byState() conf.Directive {
+	rows := append(conf.Block{
 		conf.D("default", conf.Literal("")),
 		conf.Row(conf.Literal(stateHead), conf.Literal(headAlone)),
 		conf.Row(conf.Literal(stateExpired), conf.Literal(expired)),
 		conf.Row(conf.Literal(statePatient), conf.Literal(patient)),
 		conf.Row(conf.Literal(stateRenewal), conf.Literal(renewal)),
 		conf.Row(conf.Literal(stateFetch), conf.Literal(fetch)),
-		conf.Row(conf.Literal(stateTry), conf.Literal(try)))
-	by.Block = append(by.Block, r.missPlaces()...)
-	if r.renewsInBackground() {
-		by.Block = append(by.Block, conf.Row(conf.Literal(stateBackground), conf.Literal(background)),
+		conf.Row(conf.Literal(stateTry), conf.Literal(try)),
+	}, m.missPlaces()...)
+	if m.renewsInBackground() {
+		rows = append(rows, conf.Row(conf.Literal(stateBackground), conf.Literal(background)),
 			conf.Row(conf.Literal(stateRenewer), conf.Literal(renewer)))
 	}
-	return by
+	return conf.Map(stateInRequest, byStateVariable, rows...)
 }
 
 // clientControl gives clients the origin's own Cache-Control.
 func clientControl() conf.Directive {
 	answers := conf.Expression(originInAnswer)
-	return conf.B("map", []conf.Argument{answers, conf.Expression(clientVariable)},
+	return conf.Map(answers, clientVariable,
 		conf.Row(conf.Literal(""), conf.Expression(controlInAnswer)),
 		conf.Row(conf.Literal(noControl), conf.Literal("")),
 		conf.D("default", answers))
@@ -193,57 +190,57 @@ func windows(c v1alpha1.CachePolicy) (whileRevalidate, ifError string) {
 }
 
 // gatewayServer passes requests on as they come. The caches in front of it decide what X-Accel headers mean.
-func (r renderer) gatewayServer() conf.Directive {
+func (g gateway) gatewayServer() conf.Directive {
 	block := slices.Concat(conf.Block{
 		conf.D("listen", conf.Literal("unix:"+layout.GatewaySocket)),
 		refusesMalformed(),
 		conf.D("large_client_header_buffers", conf.Literal("4"), conf.Literal(ownHeaders)),
 		conf.D("keepalive_requests", conf.Literal("100000")),
 		conf.D("proxy_http_version", conf.Literal("1.1")),
-		conf.D("proxy_set_header", conf.Literal("Host"), conf.Expression("$http_host")),
-		conf.D("proxy_set_header", conf.Literal("Connection"), conf.Literal("")),
+		setHeader("Host", conf.Expression("$http_host")),
+		setHeader("Connection", conf.Literal("")),
 	}, withoutOwn(), conf.Block{
 		// Few reads and writes for a large body.
 		conf.D("proxy_buffer_size", conf.Literal("16k")),
 		conf.D("proxy_buffers", conf.Literal("8"), conf.Literal("64k")),
 		conf.D("proxy_busy_buffers_size", conf.Literal("128k")),
-	}, r.reachOrigin())
-	block = append(block, r.notSliced("")...) // maps that caches use, too, read the variable
+	}, g.backend.reachOrigin())
+	block = append(block, g.notSliced("")...) // maps that caches use, too, read the variable
 	block = append(block, conf.D("proxy_ignore_headers", accelHeaders("X-Accel-Buffering")...))
-	block = append(block, passed(r.gatewayPasses("X-Accel-Expires"))...) // see lifetime
-	block = append(block, r.gatewayHides()...)
-	_, log := r.sliceLog()
-	block = slices.Concat(block, r.toCache(), log)
+	block = append(block, passed(g.gatewayPasses("X-Accel-Expires"))...) // see lifetime
+	block = append(block, g.gatewayHides()...)
+	block = slices.Concat(block, g.toCache(), g.logsSlices())
 	byState := conf.Block{
 		conf.D("error_page", conf.Literal("418"), conf.Literal("="), conf.Expression(byStateVariable)),
 		conf.D("recursive_error_pages", conf.OnOff(true)),
-		conf.B("if", []conf.Argument{conf.Expression("(" + byStateVariable + ")")},
+		ifSet(byStateVariable,
 			conf.D("return", conf.Literal("418"))),
 	}
-	block = slices.Concat(block, r.fillLocations(), r.renewalLocations(), r.backgroundLocations(),
-		conf.Block{r.bodyLocation(), r.onceLocation(), r.rejectedLocation()}, r.againLocations(), r.sentBack())
+	block = slices.Concat(block, fills{g}.locations(), refreshes{g}.locations(), backgrounds{g}.locations(),
+		conf.Block{g.bodyLocation(), g.onceLocation(), g.rejectedLocation()}, repeats{g}.locations(), g.sentBack())
 	return conf.B("server", nil, append(block,
 		// nginx would fetch the whole object and store it. The cache passes the request on instead.
-		conf.B("location", conf.Literals(headAlone),
+		location(headAlone,
 			conf.D("add_header", conf.Literal("X-Accel-Redirect"), conf.Literal(pass)),
 			conf.D("return", conf.Literal("204"))),
-		conf.B("location", conf.Literals("/"),
-			append(slices.Concat(toBody(), toOnce(), byState, r.toFill(), r.orRejected(), r.orAgain(againVariable), r.notes()),
-				conf.D("proxy_pass", r.origin(upstreamName)))...))...)
+		location("/",
+			append(slices.Concat(toBody(), toOnce(), byState, fills{g}.toFill(), g.orRejected(), g.orAgain(againVariable),
+				g.notes()),
+				conf.D("proxy_pass", g.backend.url()))...))...)
 }
 
 // withoutOwn has a location of the gateway leave out of its requests what the caches have sent to the gateway.
 func withoutOwn() (block conf.Block) {
 	for _, name := range []string{stateHeader, diskHeader, sliceHeader, fillHeader, formerHeader, fallbackHeader} {
-		block = append(block, conf.D("proxy_set_header", conf.Literal(name), conf.Literal("")))
+		block = append(block, setHeader(name, conf.Literal("")))
 	}
 	return block
 }
 
 // gatewayHides are the origin's headers of the names that toCache adds, and of ours.
-func (r renderer) gatewayHides() conf.Block {
+func (g gateway) gatewayHides() conf.Block {
 	names := append(ownNames(), "Cache-Control", originHeader, sharedHeader)
-	if r.hasSlices() {
+	if g.hasSlices() {
 		for _, h := range copiedHeaders {
 			names = append(names, h.name)
 		}
@@ -252,18 +249,23 @@ func (r renderer) gatewayHides() conf.Block {
 }
 
 // gatewayPasses returns the headers of a response that the gateway passes on and nginx would keep to itself.
-func (r renderer) gatewayPasses(without ...string) []conf.Argument {
+func (g gateway) gatewayPasses(without ...string) []conf.Argument {
 	without = append(without, "X-Accel-Redirect") // see redirects
 	return append(accelHeaders(without...), conf.Literal("Server"))
 }
 
 // toCache are the headers that the gateway adds to a response.
-func (r renderer) toCache() conf.Block {
-	_, lifetime := r.lifetime()
-	return slices.Concat(conf.Block{
-		conf.D("add_header", conf.Literal("Cache-Control"), conf.Expression(sentControl), conf.Literal("always")),
-		conf.D("add_header", conf.Literal(originHeader), conf.Expression(originVariable), conf.Literal("always")),
-	}, lifetime, r.redirect())
+func (g gateway) toCache() conf.Block {
+	lifetime := addHeader("X-Accel-Expires", conf.Expression(lifetimeVariable))
+	return slices.Concat(control(), conf.Block{lifetime}, g.redirect())
+}
+
+// control is what the gateway says of a response's Cache-Control.
+func control() conf.Block {
+	return conf.Block{
+		addHeader("Cache-Control", conf.Expression(sentControl)),
+		addHeader(originHeader, conf.Expression(originVariable)),
+	}
 }
 
 // accelHeaders returns the headers of a response that tell nginx what to do with it, without some of them.
@@ -280,4 +282,26 @@ func passed(names []conf.Argument) (block conf.Block) {
 		block = append(block, conf.D("proxy_pass_header", name))
 	}
 	return block
+}
+
+// lifetime is the map for the X-Accel-Expires of the gateway's response: the origin's own, but for two cases.
+//
+// nginx stores a response with it whatever Cache-Control says. A response that is for one client alone, or for nobody
+// to keep, is not stored, so the gateway leaves the header out.
+//
+// If the origin says that a copy is valid and not for how long, the copy is valid once more for what cache.valid has
+// for it. nginx would take that from the stored response, and for one that was filled it is some seconds.
+func (m gatewayMaps) lifetime() conf.Directive {
+	const ok = v1alpha1.StatusCode(200)
+	given := conf.Expression("$status:$upstream_http_x_accel_expires$upstream_http_expires:" + controlVariable)
+	rows := conf.Block{
+		conf.D("default", conf.Expression("$upstream_http_x_accel_expires")),
+		conf.Row(conf.Expression("~*:.*(?:no-store|private)"), conf.Literal("")),
+	}
+	i := slices.IndexFunc(m.Cache.Valid, func(v v1alpha1.Validity) bool { return slices.Contains(v.Status, ok) })
+	if m.answersAbsent() && i >= 0 {
+		seconds := strings.TrimSuffix(string(conf.Seconds(effective.Duration(m.Cache.Valid[i].For))), "s")
+		rows = append(rows, conf.Row(conf.Expression("~*^304::(?!.*(?:max-age|no-cache))"), conf.Literal(seconds)))
+	}
+	return conf.Map(given, lifetimeVariable, rows...)
 }

@@ -14,32 +14,31 @@ func generationOf(disk string) conf.Expression { return conf.Expression("$genera
 
 // generations are the maps from a disk to the beginning of its keys. The plans hash keys without it, so each key stays
 // on its disk.
-func (r renderer) generations() conf.Block {
-	if len(r.Facts.Generations) == 0 || len(r.disks) == 0 {
+func (k core) generations() conf.Block {
+	if len(k.Facts.Generations) == 0 || len(k.disks) == 0 {
 		return nil
 	}
-	variables := []string{diskVariable, gatewayDisk}
-	if len(r.disks) > 1 {
+	variables := []conf.Expression{diskVariable, gatewayDisk}
+	if len(k.disks) > 1 {
 		variables = append(variables, otherDiskVariable)
 	}
-	if r.fillsFromDisks() || r.renewsInBackground() {
+	if k.fillsFromDisks() || k.renewsInBackground() {
 		variables = append(variables, formerDisk)
 	}
 	var block conf.Block
 	for _, variable := range variables {
-		m := conf.B("map", []conf.Argument{conf.Expression(variable), generationOf(variable)},
-			conf.D("volatile"), conf.D("default", conf.Literal("")))
-		for _, name := range slices.Sorted(maps.Keys(r.Facts.Generations)) {
-			m.Block = append(m.Block, row(name, conf.Literal(cachekey.Key{Generation: r.Facts.Generations[name]}.String())))
+		rows := conf.Block{conf.D("volatile"), conf.D("default", conf.Literal(""))}
+		for _, name := range slices.Sorted(maps.Keys(k.Facts.Generations)) {
+			rows = append(rows, row(name, conf.Literal(cachekey.Key{Generation: k.Facts.Generations[name]}.String())))
 		}
-		block = append(block, m)
+		block = append(block, conf.Map(variable, generationOf(string(variable)), rows...))
 	}
 	return block
 }
 
 // cacheOf makes a location use the cache of the disk in a variable, with a key.
-func (r renderer) cacheOf(disk string, key conf.Expression) conf.Block {
-	if len(r.Facts.Generations) > 0 {
+func (s site) cacheOf(disk string, key conf.Expression) conf.Block {
+	if len(s.Facts.Generations) > 0 {
 		key = generationOf(disk) + key
 	}
 	return conf.Block{

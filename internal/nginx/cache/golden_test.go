@@ -113,17 +113,14 @@ func checkWithNginx(t *testing.T, config cache.Config) {
 	n := nginxtest.New(t)
 	n.Configure(config.Text, disks(config.Text)...)
 	n.Mkdir(layout.MemoryTierDir)
-	if config.CAFile != "" {
-		authorities, err := os.ReadFile(n.Root + "/etc/ssl/certs/ca-certificates.crt")
-		if err != nil {
-			t.Fatal(err)
+	for _, file := range config.Files {
+		if string(file.Content) == "a bundle" { // see caBundle
+			authorities, err := os.ReadFile(n.Root + "/etc/ssl/certs/ca-certificates.crt")
+			must(t, err)
+			file.Content = authorities
 		}
-		if err := os.WriteFile(n.Root+config.CAFile, authorities, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Chown(n.Root+config.CAFile, 101, 101); err != nil {
-			t.Fatal(err)
-		}
+		must(t, os.WriteFile(n.Root+file.Path, file.Content, 0o600))
+		must(t, os.Chown(n.Root+file.Path, 101, 101))
 	}
 	if strings.Contains(config.Text, layout.ListenerKey(certificateHash)) {
 		writeCertificate(t, n)

@@ -105,92 +105,24 @@ func headers(class HeaderClass, note string, names ...string) []RequestHeader {
 }
 
 // keeps is true if the part is in the key.
-func (r renderer) keeps(part v1alpha1.KeyPart) bool { return slices.Contains(r.Spec.Cache.Key, part) }
+func (s site) keeps(part v1alpha1.KeyPart) bool { return slices.Contains(s.Cache.Key, part) }
 
 // clientScheme is the scheme of the client's request. Pods talk to each other over another one.
-func (r renderer) clientScheme() conf.Argument {
+func (s site) clientScheme() conf.Argument {
 	switch {
-	case !r.isSharded():
+	case !s.isSharded():
 		return conf.Expression("$scheme")
-	case r.tellsScheme():
+	case s.tellsScheme():
 		return conf.Expression(schemeVariable)
-	case r.Spec.Listen.TLS == nil:
+	case s.Spec.Listen.TLS == nil:
 		return conf.Literal("http")
 	}
 	return conf.Expression("$scheme") // which forwarded leaves out, as the key has none
 }
 
-// forwarded are the directives that set and remove headers of requests to the origin.
-func (r renderer) forwarded() conf.Block {
-	set := func(name string, value conf.Argument) conf.Directive {
-		return conf.D("proxy_set_header", conf.Literal(name), value)
-	}
-	none := conf.Argument(conf.Literal(""))
-	host, forwardedHost := conf.Argument(conf.Expression("$host")), conf.Argument(conf.Expression("$host"))
-	proto := r.clientScheme()
-	if r.Spec.Origin.HostHeader != nil {
-		host = conf.Literal(*r.Spec.Origin.HostHeader)
-	}
-	if !r.keeps(v1alpha1.KeyHost) && !r.hasOneHost() {
-		forwardedHost = none
-	}
-	if !r.keeps(v1alpha1.KeyScheme) && r.Spec.Listen.TLS != nil {
-		proto = none
-	}
-	state, from := conf.Argument(conf.Expression(stateVariable)), none
-	if r.fillsFromPods() {
-		from = conf.Expression(fillVariable)
-	}
-	former := none
-	if r.fillsFromDisks() {
-		former = conf.Expression(formerVariable)
-	}
-	if r.renewsInBackground() {
-		state, former = conf.Expression(askedState), conf.Expression(askedFormer)
-	}
-	block := conf.Block{
-		// Room for the headers below.
-		conf.D("proxy_headers_hash_max_size", conf.Literal("2048")),
-		conf.D("proxy_headers_hash_bucket_size", conf.Literal("128")),
-		set("Connection", none),
-		set("Host", host),
-		set("X-Forwarded-For", r.forwardedFor()),
-		set("X-Forwarded-Host", forwardedHost),
-		set("X-Forwarded-Proto", proto),
-		// For the gateway; empty in a location without a cache.
-		set(stateHeader, state),
-		set(diskHeader, conf.Expression(gatewayDisk)),
-		set(fillHeader, from), set(formerHeader, former),
-		set(fallbackHeader, conf.Expression(fallsBack)),
-	}
-	if r.hasSlices() {
-		block = append(block,
-			set("Range", conf.Expression(askedRange)), set(sliceHeader, conf.Expression(positionVariable)))
-		for _, c := range conditions {
-			block = append(block, set(c.name, conf.Expression("$asked_"+c.variable)))
-		}
-	} else {
-		block = append(block, set(sliceHeader, none))
-	}
-	changes := r.Spec.Headers.Request
-	for _, name := range slices.Concat(overridesHost, overridesScheme, overridesPath, overridesMethod, overridesServer,
-		[]string{"Proxy-Authorization", "Proxy-Connection", schemeHeader, renewHeader, askHeader}) {
-		if !changes.Names(name) {
-			block = append(block, set(name, none))
-		}
-	}
-	for _, h := range changes.Set {
-		block = append(block, set(string(h.Name), conf.Literal(h.Value)))
-	}
-	for _, name := range changes.Remove {
-		block = append(block, set(string(name), none))
-	}
-	return block
-}
-
 // hasOneHost is true if all requests that are not refused have the same host.
-func (r renderer) hasOneHost() bool {
-	return len(r.Spec.Hosts) == 1 && r.Spec.Hosts[0][0] != '*'
+func (s site) hasOneHost() bool {
+	return len(s.Hosts) == 1 && s.Hosts[0][0] != '*'
 }
 
 const (
@@ -210,64 +142,61 @@ const (
 	encodedMark = cachekey.URIMark
 )
 
+// core is the maps that say what a request is: whether a cache may answer it, which key it has, and where it goes.
+type core struct{ site }
+
 // requestMaps are the maps by which nginx decides whether to bypass a cache, for which it takes "" and "0" for no, and
 // those of the key.
-func (r renderer) requestMaps() conf.Block {
+func (k core) requestMaps() conf.Block {
 	block := conf.Block{
-		conf.B("map", []conf.Argument{conf.Expression("$http_authorization"), conf.Expression(credentialsVariable)},
+		conf.Map("$http_authorization", credentialsVariable,
 			conf.Row(conf.Literal(""), conf.Literal("")), conf.D("default", conf.Literal("1"))),
-		conf.B("map",
-			[]conf.Argument{
-				conf.Expression("$request_method $http_content_length $http_transfer_encoding"),
-				conf.Expression(bodyVariable),
-			},
+		conf.Map("$request_method $http_content_length $http_transfer_encoding", bodyVariable,
 			conf.D("default", conf.Literal("")),
 			conf.Row(conf.Expression("~^(?:GET|HEAD) 0* $"), conf.Literal("")),
 			conf.Row(conf.Expression("~^(?:GET|HEAD) "), conf.Literal("1"))),
-		conf.B("map", []conf.Argument{conf.Expression("$upstream_http_vary"), conf.Expression(variesVariable)},
+		conf.Map("$upstream_http_vary", variesVariable,
 			conf.D("volatile"), // for each slice
 			conf.D("default", conf.Literal("")),
 			conf.Row(conf.Expression(`~*(?:^|,)\s*(?:[*]|X-Forwarded-For\s*(?:,|$))`), conf.Literal("1")),
 			conf.Row(conf.Expression("~^.{129}"), conf.Literal("1"))),
 	}
 	asked := conf.Expression("")
-	if r.hasSlices() {
+	if k.hasSlices() {
 		asked = askedRange
 	}
-	block = append(block, conf.B("map",
-		[]conf.Argument{
-			// $status is that of the response to the client, which may be a part of a whole one.
-			asked + " $upstream_status/$upstream_http_content_range", conf.Expression(partialVariable),
-		},
+	block = append(block, conf.Map(
+		// $status is that of the response to the client, which may be a part of a whole one.
+		asked+" $upstream_status/$upstream_http_content_range", partialVariable,
 		conf.D("volatile"), // for each slice
 		conf.D("default", conf.Literal("")),
 		conf.Row(conf.Expression("~^ (?:.*[ ,])?206/"), conf.Literal("1")),
 		conf.Row(conf.Expression("~ (?:206|416)/"), conf.Literal("")),
 		conf.Row(conf.Expression("~ [0-9]+/."), conf.Literal("1"))))
-	block = slices.Concat(block, r.bypassMaps(), conf.Block{r.passes(), r.here()}, r.queryMaps())
-	if !r.keeps(v1alpha1.KeyURI) {
+	block = slices.Concat(block, k.bypassMaps(), conf.Block{k.passes(), k.here()}, k.queryMaps())
+	if !k.keeps(v1alpha1.KeyURI) {
 		return block
 	}
 	counted := conf.Argument(conf.Literal(""))
-	if r.keeps(v1alpha1.KeyArgs) {
+	if k.keeps(v1alpha1.KeyArgs) {
 		counted = conf.Expression("$args")
-		if r.Spec.Cache.Query != nil {
+		if k.Cache.Query != nil {
 			counted = conf.Expression(countedArgs)
 		}
 		// The path is decoded, so it may contain a question mark. No argument contains a space.
-		block = append(block, conf.B("map", []conf.Argument{conf.Expression("$uri"), conf.Expression(encodedMark)},
+		block = append(block, conf.Map("$uri", encodedMark,
 			conf.D("default", conf.Literal("")), conf.Row(conf.Expression("~[?]"), conf.Literal(" "))))
 	}
-	return append(block, conf.B("map", []conf.Argument{conf.Expression(passVariable), conf.Expression(keptArguments)},
+	return append(block, conf.Map(passVariable, keptArguments,
 		conf.Row(conf.Literal("1"), conf.Expression("$args")), conf.D("default", counted)))
 }
 
 // normalized makes nginx send the path that is in the key instead of the one that the client wrote: after "set $args",
 // nginx builds the request line from the normalized path. Arguments that are not in the key reach the origin only with
 // requests past the caches.
-func (r renderer) normalized() conf.Block {
-	if !r.keeps(v1alpha1.KeyURI) {
+func (s site) normalized() conf.Block {
+	if !s.keeps(v1alpha1.KeyURI) {
 		return nil
 	}
-	return conf.Block{conf.D("set", conf.Expression("$args"), conf.Expression(keptArguments))}
+	return conf.Block{set("$args", conf.Expression(keptArguments))}
 }

@@ -70,45 +70,45 @@ const (
 // What is noted holds until a response comes that may be stored. For notedFor after that, nothing is noted.
 //
 // The script runs for a request that the gateway gets for an object that is not stored, and never for a HIT.
-func (r renderer) hitsForMiss() bool {
-	return r.Facts.Scripts && len(r.disks) > 0 && ptr.Deref(r.Spec.Cache.Lock.Enabled, true)
+func (s site) hitsForMiss() bool {
+	return s.Facts.Scripts && len(s.disks) > 0 && ptr.Deref(s.Cache.Lock.Enabled, true)
 }
 
 // waitsTwice is true if the lock of a disk's location is for firstWait alone. A POST that is cached could not be sent
 // elsewhere.
-func (r renderer) waitsTwice(l diskLocation) bool {
-	return r.hitsForMiss() && l.name == onDisk && !l.sliced && !slices.Contains(r.Spec.Cache.Methods, "POST")
+func (s store) waitsTwice(l diskLocation) bool {
+	return s.hitsForMiss() && l.name == onDisk && !l.sliced && !slices.Contains(s.Cache.Methods, "POST")
 }
 
 // hitForMissMaps are the gateway's maps.
-func (r renderer) hitForMissMaps() conf.Block {
-	if !r.hitsForMiss() {
+func (m gatewayMaps) hitForMissMaps() conf.Block {
+	if !m.hitsForMiss() {
 		return nil
 	}
-	ifNoted := func(variable, otherwise, noted string) conf.Directive {
-		return conf.B("map", []conf.Argument{conf.Expression(notedVariable), conf.Expression(variable)},
-			conf.D("default", conf.Literal(otherwise)), conf.Row(conf.Literal("1"), conf.Literal(noted)))
+	ifNoted := func(variable conf.Expression, otherwise, noted conf.Literal) conf.Directive {
+		return conf.Map(notedVariable, variable,
+			conf.D("default", otherwise), conf.Row(conf.Literal("1"), noted))
 	}
 	return conf.Block{
 		ifNoted(afterMiss, "", toUnlocked), ifNoted(afterWait, toWaiting, toUnlocked), ifNoted(afterSecondWait, "", toPass),
-		conf.B("map", []conf.Argument{conf.Expression(stateInRequest), conf.Expression(hitForMissKey)},
+		conf.Map(stateInRequest, hitForMissKey,
 			conf.D("default", conf.Literal("")),
 			conf.Row(conf.Expression("~^(?:"+misses+")$"), conf.Expression(objectOfRequest))),
-		conf.B("map", []conf.Argument{conf.Expression("$request_time"), conf.Expression(missVariable)},
+		conf.Map("$request_time", missVariable,
 			conf.D("volatile"), conf.D("default", conf.Literal(stateWaited)),
 			conf.Row(conf.Expression("~^0[.](?:0|1[0-4])"), conf.Literal(stateMiss))),
-		r.unstorable(),
+		m.unstorable(),
 	}
 }
 
 // missStates are the rows of the map for stateVariable, whose values begin with how a location asks. A later slice is
 // asked for as without hits for miss.
-func (r renderer) missStates() conf.Block {
-	if !r.hitsForMiss() {
+func (m gatewayMaps) missStates() conf.Block {
+	if !m.hitsForMiss() {
 		return nil
 	}
 	first, miss := "$", conf.Expression(missVariable)
-	if r.hasSlices() {
+	if m.hasSlices() {
 		first, miss = ":(?:first)?$", stateMiss
 	}
 	from := func(location string, state conf.Argument) conf.Directive {
@@ -120,8 +120,8 @@ func (r renderer) missStates() conf.Block {
 }
 
 // missPlaces are the rows of the map for byStateVariable.
-func (r renderer) missPlaces() conf.Block {
-	if !r.hitsForMiss() {
+func (m gatewayMaps) missPlaces() conf.Block {
+	if !m.hitsForMiss() {
 		return nil
 	}
 	return conf.Block{
@@ -137,22 +137,22 @@ func (r renderer) missPlaces() conf.Block {
 //
 // An error of the server says nothing of the object, and neither does one that a client provokes by its own headers,
 // address or pace, or by a range that the object does not have. An empty object does not have the first slice.
-func (r renderer) unstorable() conf.Directive {
+func (m gatewayMaps) unstorable() conf.Directive {
 	redirect := "$upstream_http_x_accel_redirect"
-	if r.hasSlices() {
+	if m.hasSlices() {
 		redirect = redirectVariable
 	}
 	known := conf.Expression("$status:" + redirect + variesVariable + partialVariable + agedVariable +
 		"$upstream_http_set_cookie:" + lifetimeVariable + "|$upstream_http_expires|" + controlVariable)
 	valid := []string{"304"}
-	for _, v := range r.Spec.Cache.Valid {
+	for _, v := range m.Cache.Valid {
 		for _, status := range v.Status {
 			valid = append(valid, strconv.Itoa(int(status)))
 		}
 	}
 	const nothing, may, mayNot = conf.Literal(""), conf.Literal("0"), conf.Literal("1")
 	const control = "~*^[0-9]+::[^|]*[|][^|]*[|].*"
-	return conf.B("map", []conf.Argument{known, conf.Expression(unstorableVariable)},
+	return conf.Map(known, unstorableVariable,
 		conf.D("default", mayNot),
 		conf.Row(conf.Expression("~^416:"+whole), mayNot),
 		conf.Row(conf.Expression("~^(?:5|40[0678]|41[1-7]|42[15689]|431)"), nothing),
@@ -168,22 +168,22 @@ func (r renderer) unstorable() conf.Directive {
 }
 
 // sentBack are the gateway's locations that send a request back to the cache.
-func (r renderer) sentBack() conf.Block {
-	if !r.hitsForMiss() {
+func (g gateway) sentBack() conf.Block {
+	if !g.hitsForMiss() {
 		return nil
 	}
 	back := func(name, to string) conf.Directive {
-		return conf.B("location", conf.Literals(name),
+		return location(name,
 			conf.D("add_header", conf.Literal("X-Accel-Redirect"), conf.Literal(to)), conf.D("return", conf.Literal("204")))
 	}
 	return conf.Block{back(toUnlocked, unlocked), back(toWaiting, waiting), back(toPass, pass)}
 }
 
 // withoutLock is the location unlocked.
-func (r renderer) withoutLock(own diskLocation) conf.Block {
-	if !r.hitsForMiss() {
+func (s store) withoutLock(own diskLocation) conf.Block {
+	if !s.hitsForMiss() {
 		return nil
 	}
 	own.name, own.next, own.unlocked, own.more = unlocked, uncached, true, nil
-	return conf.Block{r.cached(own)}
+	return conf.Block{s.cached(own)}
 }

@@ -42,17 +42,15 @@ const (
 )
 
 // plain is the map for plainVariable, if something needs it.
-func (r renderer) plain() conf.Block {
-	if !r.hasMemoryTier() && !r.hops() {
+func (k core) plain() conf.Block {
+	if !k.hasMemoryTier() && !k.hops() {
 		return nil
 	}
-	plain := conf.B("map",
-		[]conf.Argument{conf.Expression("$request_method:" + passVariable), conf.Expression(plainVariable)},
+	return conf.Block{conf.Map("$request_method:"+passVariable, plainVariable,
 		conf.Row(conf.Literal("GET:"), conf.Literal("1")),
 		conf.Row(conf.Literal("HEAD:"), conf.Literal("1")),
-		conf.D("default", conf.Literal("")))
-	plain.Comment = "What is looked up in the memory tier or in another pod."
-	return conf.Block{plain}
+		conf.D("default", conf.Literal(""))).
+		WithComment("What is looked up in the memory tier or in another pod.")}
 }
 
 // dispatch is the location that passes each request on to the one that answers it.
@@ -60,7 +58,7 @@ func (r renderer) plain() conf.Block {
 // In a location to which nginx has redirected a request, it always escapes the path that it passes on. Elsewhere it
 // passes some characters on as the client wrote them, escaped or not, which $uri does not tell apart.
 func dispatch(place conf.Argument, first ...conf.Directive) conf.Directive {
-	return conf.B("location", conf.Literals("/"), slices.Concat(
+	return location("/", slices.Concat(
 		first, orAt(place), conf.Block{conf.D("return", conf.Literal("418"))})...)
 }
 
@@ -76,12 +74,12 @@ const (
 // What the origin redirects to has the key of the first path, and the origin may have decided for one client alone. So
 // it is neither stored nor served from a cache. And the memory tier's location takes no large body (see bodies.go).
 // nginx runs these directives for the memory tier's subrequests too, for which they must do nothing.
-func (r renderer) atOnce() conf.Block {
+func (d door) atOnce() conf.Block {
 	leaves := func(where conf.Expression, first ...conf.Directive) conf.Directive {
 		return conf.B("if", []conf.Argument{"(" + where + ")"}, append(first, conf.D("return", conf.Literal("418")))...)
 	}
 	where, redirected := conf.Expression(redirectedVariable), leaves(redirectedVariable)
-	if !r.hasMemoryTier() || r.door != toClients {
+	if !d.hasMemoryTier() || d.toPeers {
 		return append(orAt(where), redirected)
 	}
 	// A request that is redirected may have fallen back before.
@@ -97,22 +95,21 @@ func orAt(where conf.Argument) conf.Block {
 }
 
 // atOnceMaps are the maps for that.
-func (r renderer) atOnceMaps() conf.Block {
-	block := conf.Block{conf.B("map",
-		[]conf.Argument{conf.Expression("$upstream_http_x_accel_redirect"), conf.Expression(redirectedVariable)},
+func (k core) atOnceMaps() conf.Block {
+	block := conf.Block{conf.Map("$upstream_http_x_accel_redirect", redirectedVariable,
 		conf.D("volatile"), conf.D("default", conf.Literal(pass)), conf.Row(conf.Literal(""), conf.Literal("")))}
-	if !r.hasMemoryTier() {
+	if !k.hasMemoryTier() {
 		return block
 	}
-	return append(block, conf.B("map",
-		[]conf.Argument{
-			conf.Expression(redirectedVariable + ":" + plainVariable + ":$uri"), conf.Expression(atOnceVariable),
-		},
-		conf.D("volatile"), conf.D("default", r.place()),
+	return append(block, conf.Map(redirectedVariable+":"+plainVariable+":$uri", atOnceVariable,
+		conf.D("volatile"), conf.D("default", k.place()),
 		conf.Row(conf.Expression("~^@"), conf.Literal(pass)),
 		conf.Row(conf.Expression("~^:1:"), conf.Literal("")),
 		conf.Row(conf.Expression("~^::/[.]cachenode-(?:promote|renew)$"), conf.Literal(""))))
 }
+
+// hops asks other pods for what they own.
+type hops struct{ door }
 
 // hop is a pod that is asked.
 type hop struct {
@@ -133,8 +130,8 @@ type hop struct {
 //
 // The limit of time also holds between two reads of a body. Where a disk may take long for one without having failed
 // (see asksFirst), the first question is for the header alone, and the body comes by the second.
-func (r renderer) hopLocations() conf.Block {
-	if !r.hops() {
+func (p hops) hopLocations() conf.Block {
+	if !p.hops() {
 		return nil
 	}
 	var block conf.Block
@@ -142,26 +139,26 @@ func (r renderer) hopLocations() conf.Block {
 		{ownerVariable, onOwner, fetchOwner, conf.Expression(orStandIn), afterOwner, agentapi.TagPeer},
 		{standInVariable, onStandIn, fetchStandIn, conf.Expression(hereVariable), afterStandIn, agentapi.TagStandIn},
 	} {
-		block = append(block, r.look(h), r.fetch(h))
+		block = append(block, p.look(h), p.fetch(h))
 	}
-	return append(block, r.unsatisfiable(rangeOverHop, agentapi.TagPeer))
+	return append(block, p.unsatisfiable(rangeOverHop, agentapi.TagPeer))
 }
 
 // asksFirst is true if a pod asks for the header of an object before it asks for the object: hard disks may take longer
 // for a read than a hop waits, and only the first slice of an object can be looked up.
-func (r renderer) asksFirst() bool {
-	for _, d := range r.Spec.Disks {
+func (s site) asksFirst() bool {
+	for _, d := range s.Spec.Disks {
 		if d.Media != v1alpha1.SSD && d.Media != v1alpha1.NVMe {
 			return true
 		}
 	}
-	return r.hasSlices()
+	return s.hasSlices()
 }
 
 // hopTimeout is how long a pod may take to look an object up: as long as the slowest disk's probe.
-func (r renderer) hopTimeout() time.Duration {
+func (n node) hopTimeout() time.Duration {
 	var longest time.Duration
-	for _, d := range r.Spec.Disks {
+	for _, d := range n.Spec.Disks {
 		longest = max(longest, effective.ProbeTimeout(d))
 	}
 	return longest
@@ -169,30 +166,29 @@ func (r renderer) hopTimeout() time.Duration {
 
 // afterMaps are the maps for afterOwner and afterStandIn. An answer about the object asks for a redirect where the
 // first question is for the header alone; elsewhere, a stored 400 is like none.
-func (r renderer) afterMaps() conf.Block {
-	after := func(variable, next, fetch string) conf.Directive {
-		m := conf.B("map", []conf.Argument{conf.Expression("$upstream_http_x_accel_redirect"), conf.Expression(variable)},
-			conf.D("default", conf.Expression(next)))
-		if r.asksFirst() {
-			m.Block = append(m.Block, conf.Row(conf.Expression("~^@"), conf.Literal(fetch)))
+func (k core) afterMaps() conf.Block {
+	after := func(variable, next conf.Expression, fetch conf.Literal) conf.Directive {
+		rows := conf.Block{conf.D("default", next)}
+		if k.asksFirst() {
+			rows = append(rows, conf.Row(conf.Expression("~^@"), fetch))
 		}
-		return m
+		return conf.Map("$upstream_http_x_accel_redirect", variable, rows...)
 	}
 	return conf.Block{after(afterOwner, orStandIn, fetchOwner), after(afterStandIn, hereVariable, fetchStandIn)}
 }
 
 // look asks a pod for what it has cached.
-func (r renderer) look(h hop) conf.Directive {
+func (p hops) look(h hop) conf.Directive {
 	ask := ""
 	block := conf.Block{
-		r.toPeer(lookupName + "${" + h.pod[1:] + "}_" + diskVariable),
-		conf.D("proxy_read_timeout", conf.Time(r.hopTimeout())),
+		p.toPeer(lookupName + "${" + h.pod[1:] + "}_" + diskVariable),
+		conf.D("proxy_read_timeout", conf.Time(p.hopTimeout())),
 		conf.D("proxy_intercept_errors", conf.OnOff(true)),
 		conf.D("error_page", conf.Literal(absent), conf.Literal("="), conf.Literal(h.fetch)),
 		conf.D("proxy_pass_request_body", conf.OnOff(false)),
-		conf.D("proxy_set_header", conf.Literal("Content-Length"), conf.Literal("")),
+		setHeader("Content-Length", conf.Literal("")),
 	}
-	if r.asksFirst() {
+	if p.asksFirst() {
 		ask = h.fetch
 		block = append(block, conf.D("proxy_method", conf.Literal("HEAD")))
 	}
@@ -200,46 +196,46 @@ func (r renderer) look(h hop) conf.Directive {
 	// expect, no memory. A client must not get it, least of all without its body.
 	block = append(block, conf.D("error_page", append(conf.Literals("400", "414", "421", "500", "503", "505", "="),
 		conf.Expression(h.after))...))
-	block = append(block, r.overHop(h, ask)...)
-	if r.hasMemoryTier() && h.look == onOwner {
+	block = append(block, p.overHop(h, ask)...)
+	if p.hasMemoryTier() && h.look == onOwner {
 		block = append(block, mirrored()...)
 	}
-	return conf.B("location", conf.Literals(h.look), block...)
+	return location(h.look, block...)
 }
 
 // fetch has a pod fetch an object.
 //
 // A request that the stand-in does not fetch either has taken so many of nginx's redirects that it goes to the location
 // waiting of its disk, which fails over to the origin at once. For that, it has to have a disk.
-func (r renderer) fetch(h hop) conf.Directive {
-	last := h.fetch == fetchStandIn && len(r.disks) > 0
+func (p hops) fetch(h hop) conf.Directive {
+	last := h.fetch == fetchStandIn && len(p.disks) > 0
 	if last {
 		h.next = conf.Literal(waiting)
 	}
 	block := conf.Block{
-		r.toPeer(peerName + h.pod),
-		conf.D("proxy_read_timeout", conf.Time(effective.LongestFetch(r.Spec.Origin)+connectTimeout)),
+		p.toPeer(peerName + h.pod),
+		conf.D("proxy_read_timeout", conf.Time(p.LongestFetch()+connectTimeout)),
 		conf.D("error_page", conf.Literal("416"), conf.Literal("="), conf.Literal(rangeOverHop)), // see noSuchRange
 	}
-	block = append(block, r.overHop(h, "")...)
+	block = append(block, p.overHop(h, "")...)
 	if last {
-		block = append(block, conf.D("set", conf.Expression(gatewayDisk), conf.Expression(diskVariable)))
+		block = append(block, set(gatewayDisk, conf.Expression(diskVariable)))
 	}
-	return conf.B("location", conf.Literals(h.fetch), block...)
+	return location(h.fetch, block...)
 }
 
 // toPeer passes a request on to another pod, as the client sent it.
-func (r renderer) toPeer(upstream string) conf.Directive {
+func (n node) toPeer(upstream string) conf.Directive {
 	scheme := "http://"
-	if r.peersTLS() {
+	if n.peersTLS() {
 		scheme = "https://"
 	}
 	return conf.D("proxy_pass", conf.Expression(scheme+upstream))
 }
 
 // overHop is what all questions to pods have in common.
-func (r renderer) overHop(h hop, ask string) conf.Block {
-	block := append(r.peerHeaders(ask),
+func (p hops) overHop(h hop, ask string) conf.Block {
+	block := append(p.peerHeaders(ask),
 		conf.D("error_page", conf.Literal("502"), conf.Literal("504"), conf.Literal("="), h.next),
 		conf.D("recursive_error_pages", conf.OnOff(true)),
 		conf.D("proxy_connect_timeout", conf.Time(connectTimeout)),
@@ -251,37 +247,34 @@ func (r renderer) overHop(h hop, ask string) conf.Block {
 		conf.D("proxy_busy_buffers_size", conf.Literal("128k")),
 		// nginx adds Accept-Ranges after a lookup in memory. Without this, the other pod's header would be there too.
 		conf.D("proxy_force_ranges", conf.OnOff(true)))
-	block = append(block, r.awaitsBody()...)
-	block = append(block, r.peerClientTLS()...)
+	block = append(block, p.awaitsBody()...)
+	block = append(block, p.peerClientTLS()...)
 	block = append(block, silent()...)
-	block = append(block, r.rangesAsTheyAre()...)
-	block = append(block, r.asksNothing()...)
-	block = append(block, r.ownControl()...)
-	block = append(block, r.logs(h.tag)...)
-	return append(block, r.answerHeaders(conf.Expression(statusInAnswer), conf.Expression(placeInAnswer), h.tag)...)
+	block = append(block, p.rangesAsTheyAre()...)
+	block = append(block, p.asksNothing()...)
+	block = append(block, p.ownControl()...)
+	block = append(block, p.logs(h.tag)...)
+	return append(block, p.answerHeaders(conf.Expression(statusInAnswer), conf.Expression(placeInAnswer), h.tag)...)
 }
 
 // peerHeaders are the headers of requests to another pod. It gets what the client sent, but for the headers that only
 // pods may send.
-func (r renderer) peerHeaders(ask string) conf.Block {
-	set := func(name string, value conf.Argument) conf.Directive {
-		return conf.D("proxy_set_header", conf.Literal(name), value)
-	}
+func (d door) peerHeaders(ask string) conf.Block {
 	scheme := conf.Argument(conf.Literal(""))
-	if r.tellsScheme() {
+	if d.tellsScheme() {
 		scheme = conf.Expression(schemeVariable)
 	}
 	block := conf.Block{
-		set("Host", conf.Expression("$host")),
-		set("Connection", conf.Literal("")),
-		set("X-Forwarded-For", r.forwardedFor()),
-		set(schemeHeader, scheme),
-		set(askHeader, conf.Literal(ask)),
+		setHeader("Host", conf.Expression("$host")),
+		setHeader("Connection", conf.Literal("")),
+		setHeader("X-Forwarded-For", d.forwardedFor()),
+		setHeader(schemeHeader, scheme),
+		setHeader(askHeader, conf.Literal(ask)),
 	}
 	for _, name := range []string{
 		stateHeader, diskHeader, sliceHeader, renewHeader, fillHeader, formerHeader, fallbackHeader,
 	} {
-		block = append(block, set(name, conf.Literal("")))
+		block = append(block, setHeader(name, conf.Literal("")))
 	}
 	return block
 }

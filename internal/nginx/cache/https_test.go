@@ -59,8 +59,8 @@ func TestHTTPSOrigin(t *testing.T) {
 				t.Fatal(err)
 			}
 			n.Configure(config.Text, "disk1", "disk2", "disk3")
-			if err := os.WriteFile(n.Root+config.CAFile, []byte(in.CABundle), 0o644); err != nil {
-				t.Fatal(err)
+			for _, file := range config.Files {
+				must(t, os.WriteFile(n.Root+file.Path, file.Content, 0o644))
 			}
 			certificate := issue(t, authority, key, tt.name)
 			var asked string

@@ -72,12 +72,12 @@ const (
 const noHop = "none"
 
 // isJSON is true if the access log is JSON.
-func (r renderer) isJSON() bool { return r.Spec.Logs.Format == "JSON" }
+func (n node) isJSON() bool { return n.Spec.Logs.Format == "JSON" }
 
 // logFormat is the format of the access log for the requests of a location with a tag.
-func (r renderer) logFormat(tag string) string {
+func (n node) logFormat(tag string) string {
 	switch {
-	case !r.isJSON():
+	case !n.isJSON():
 		return "combined"
 	case isHop(tag), tag == agentapi.TagMemory:
 		return jsonFormat + "_" + tag
@@ -106,7 +106,7 @@ func (f LogField) valueIn(tag string) string {
 }
 
 // format is the log format with JSON for a tag.
-func (r renderer) format(tag string) conf.Directive {
+func (r reports) format(tag string) conf.Directive {
 	fields := make([]string, len(LogFields))
 	for i, f := range LogFields {
 		fields[i] = `"` + f.Name + `":"` + f.valueIn(tag) + `"`
@@ -119,16 +119,13 @@ func (r renderer) format(tag string) conf.Directive {
 }
 
 // jsonLog are the log formats with JSON. A status below 100 is no number in JSON, as nginx writes three digits.
-func (r renderer) jsonLog() conf.Block {
+func (r reports) jsonLog() conf.Block {
 	block := conf.Block{
 		// The lookup in memory has a time too, the first in the list.
-		conf.B("map",
-			[]conf.Argument{
-				conf.Expression("$upstream_cache_status:$upstream_response_time"), conf.Expression("$origin_seconds"),
-			},
+		conf.Map("$upstream_cache_status:$upstream_response_time", "$origin_seconds",
 			conf.D("default", conf.Literal("")), conf.Row(conf.Expression("~^(?:HIT|STALE|UPDATING):"), conf.Literal("")),
 			conf.Row(conf.Expression("~(?<last_time>[0-9]+[.][0-9]+)$"), conf.Expression("$last_time"))),
-		conf.B("map", []conf.Argument{conf.Expression("$status"), conf.Expression("$status_number")},
+		conf.Map("$status", "$status_number",
 			conf.D("default", conf.Literal("0")), conf.Row(conf.Expression("~^[1-9]"), conf.Expression("$status"))),
 		r.format(agentapi.TagCached),
 	}
@@ -137,7 +134,7 @@ func (r renderer) jsonLog() conf.Block {
 	}
 	if r.hops() {
 		block = append(block,
-			conf.B("map", []conf.Argument{conf.Expression("$upstream_response_time"), conf.Expression(hopSeconds)},
+			conf.Map("$upstream_response_time", hopSeconds,
 				conf.D("default", conf.Literal("")), conf.Row(conf.Expression("~([0-9]+[.][0-9]+)$"), conf.Expression("$1"))),
 			r.format(agentapi.TagPeer), r.format(agentapi.TagStandIn))
 	}

@@ -9,11 +9,11 @@ import (
 )
 
 // cacheKey is the key as it stands in nginx's configuration.
-func (r renderer) cacheKey() conf.Expression {
+func (s site) cacheKey() conf.Expression {
 	var key conf.Expression
-	for _, p := range cachekey.Parts(r.Spec.Cache) {
-		if p.Name == v1alpha1.KeyRequestURI && r.passedURI() != "" {
-			key += r.passedURI()
+	for _, p := range cachekey.Parts(s.Cache) {
+		if p.Name == v1alpha1.KeyRequestURI && s.passedURI() != "" {
+			key += s.passedURI()
 		} else {
 			key += conf.Expression(p.Nginx)
 		}
@@ -23,9 +23,9 @@ func (r renderer) cacheKey() conf.Expression {
 
 // keyInGateway is the key as the gateway computes it for an object that it looks up on another disk. The path and the
 // arguments of its own request are those that the key has; for the rest, see formerHeader.
-func (r renderer) keyInGateway() conf.Expression {
+func (s site) keyInGateway() conf.Expression {
 	var key strings.Builder
-	for _, p := range cachekey.Parts(r.Spec.Cache) {
+	for _, p := range cachekey.Parts(s.Cache) {
 		key.WriteString(p.Nginx)
 	}
 	former := strings.NewReplacer("$request_method", formerMethod, "$scheme", formerScheme, "$host", formerHost)

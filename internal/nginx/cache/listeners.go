@@ -1,12 +1,14 @@
 package cache
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
 	"k8s.io/utils/ptr"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 )
@@ -18,65 +20,75 @@ const (
 	ciphers = "ECDHE+AESGCM:ECDHE+CHACHA20"
 	// forwardedFor is X-Forwarded-For with the address of the load balancer, as a client's own address is in it already.
 	forwardedFor = "$forwarded_for"
+	// clientsZone counts the connections of each client.
+	clientsZone = "clients"
 )
 
-// listeners are the listen directives of the default server.
-func (r renderer) listeners() conf.Block {
-	listen := func(port *int32, more ...string) conf.Directive {
-		options := []conf.Argument{conf.Int(ptr.Deref(port, 0)), conf.Literal("default_server")}
-		if ptr.Deref(r.Spec.Listen.ReusePort, true) {
-			options = append(options, conf.Literal("reuseport"))
+// listeners are what clients connect to.
+type listeners struct{ node }
+
+// socket is a socket that a server listens on, with the parameters of the default server.
+type socket struct {
+	port       *int32
+	parameters []string
+}
+
+func (l listeners) sockets() []socket {
+	tcp := func(port *int32, more ...string) socket {
+		parameters := []string{"default_server"}
+		if ptr.Deref(l.Spec.Listen.ReusePort, true) {
+			parameters = append(parameters, "reuseport")
 		}
-		if r.addressSource() == v1alpha1.AddressProxyProtocol {
+		if l.addressSource() == v1alpha1.AddressProxyProtocol {
 			more = append(more, "proxy_protocol")
 		}
-		return conf.D("listen", append(options, conf.Literals(more...)...)...)
+		return socket{port, append(parameters, more...)}
 	}
-	block := conf.Block{listen(r.Spec.Listen.Port)}
-	if tls := r.Spec.Listen.TLS; tls != nil {
-		block = append(block, listen(tls.Port, "ssl"))
+	list := []socket{tcp(l.Spec.Listen.Port)}
+	if tls := l.Spec.Listen.TLS; tls != nil {
+		list = append(list, tcp(tls.Port, "ssl"))
 		if tls.HTTP3 {
 			// Each worker needs its own socket, as the packets of a connection must reach the same worker.
-			block = append(block, conf.D("listen",
-				conf.Int(ptr.Deref(tls.Port, 0)), conf.Literal("default_server"), conf.Literal("quic"), conf.Literal("reuseport")))
+			list = append(list, socket{tls.Port, []string{"default_server", "quic", "reuseport"}})
 		}
+	}
+	return list
+}
+
+// listen returns the listen directives of a server, without some of the parameters.
+func (l listeners) listen(without ...string) (block conf.Block) {
+	for _, s := range l.sockets() {
+		parameters := slices.DeleteFunc(s.parameters, func(p string) bool { return slices.Contains(without, p) })
+		block = append(block, conf.D("listen",
+			append([]conf.Argument{conf.Int(ptr.Deref(s.port, 0))}, conf.Literals(parameters...)...)...))
 	}
 	return block
 }
 
-// named are the listen directives of a server that is not the default. Parameters of a socket may stand only once.
-func named(listen conf.Block) conf.Block {
-	var block conf.Block
-	for _, d := range listen {
-		args := []conf.Argument{d.Args[0]}
-		for _, a := range d.Args[1:] {
-			if slices.Contains(conf.Literals("ssl", "quic", "proxy_protocol"), a) {
-				args = append(args, a)
-			}
-		}
-		block = append(block, conf.D("listen", args...))
-	}
-	return block
-}
+// ofDefault returns the listen directives of the default server.
+func (l listeners) ofDefault() conf.Block { return l.listen() }
+
+// ofNamed returns those of another server. nginx takes parameters of a socket once.
+func (l listeners) ofNamed() conf.Block { return l.listen("default_server", "reuseport") }
 
 // protocols are the versions of HTTP beside HTTP/1.
-func (r renderer) protocols() conf.Block {
-	if tls := r.Spec.Listen.TLS; tls != nil && ptr.Deref(tls.HTTP2, true) {
+func (l listeners) protocols() conf.Block {
+	if tls := l.Spec.Listen.TLS; tls != nil && ptr.Deref(tls.HTTP2, true) {
 		return conf.Block{conf.D("http2", conf.OnOff(true))}
 	}
 	return nil
 }
 
-func (r renderer) speaksHTTP3() bool { return r.Spec.Listen.TLS != nil && r.Spec.Listen.TLS.HTTP3 }
+func (n node) speaksHTTP3() bool { return n.Spec.Listen.TLS != nil && n.Spec.Listen.TLS.HTTP3 }
 
 // listenerTLS is what clients see over TLS.
-func (r renderer) listenerTLS() conf.Block {
-	if r.Spec.Listen.TLS == nil {
+func (l listeners) listenerTLS() conf.Block {
+	if l.Spec.Listen.TLS == nil {
 		return nil
 	}
 	return conf.Block{
-		conf.D("ssl_certificate", conf.Literal(layout.ListenerCertificate(r.Facts.Certificate))),
-		conf.D("ssl_certificate_key", conf.Literal(layout.ListenerKey(r.Facts.Certificate))),
+		conf.D("ssl_certificate", conf.Literal(layout.ListenerCertificate(l.Facts.Certificate))),
+		conf.D("ssl_certificate_key", conf.Literal(layout.ListenerKey(l.Facts.Certificate))),
 		conf.D("ssl_protocols", conf.Literal("TLSv1.2"), conf.Literal("TLSv1.3")),
 		conf.D("ssl_ciphers", conf.Literal(ciphers)),
 		conf.D("ssl_session_cache", conf.Literal("shared:listener:10m")),
@@ -86,16 +98,15 @@ func (r renderer) listenerTLS() conf.Block {
 }
 
 // doorMaps are the maps that the listeners need.
-func (r renderer) doorMaps() conf.Block {
+func (l listeners) doorMaps() conf.Block {
 	var block conf.Block
-	if r.speaksHTTP3() {
-		value := fmt.Sprintf(`h3=":%d"; ma=86400`, ptr.Deref(r.Spec.Service.HTTPSPort, 0))
-		block = append(block, conf.B("map", []conf.Argument{conf.Expression("$https"), conf.Expression(altSvc)},
+	if l.speaksHTTP3() {
+		value := fmt.Sprintf(`h3=":%d"; ma=86400`, ptr.Deref(l.Spec.Service.HTTPSPort, 0))
+		block = append(block, conf.Map("$https", altSvc,
 			conf.D("default", conf.Literal("")), conf.D("on", conf.Literal(value))))
 	}
-	if r.addressSource() == v1alpha1.AddressXForwardedFor {
-		block = append(block, conf.B("map",
-			[]conf.Argument{conf.Expression("$http_x_forwarded_for"), conf.Expression(forwardedFor)},
+	if l.addressSource() == v1alpha1.AddressXForwardedFor {
+		block = append(block, conf.Map("$http_x_forwarded_for", forwardedFor,
 			conf.Row(conf.Literal(""), conf.Expression("$realip_remote_addr")),
 			conf.D("default", conf.Expression("$http_x_forwarded_for, $realip_remote_addr"))))
 	}
@@ -103,17 +114,17 @@ func (r renderer) doorMaps() conf.Block {
 }
 
 // addressSource is "" if a client's address is that of its connection.
-func (r renderer) addressSource() v1alpha1.AddressSource {
-	if r.Spec.Listen.ClientAddress == nil {
+func (n node) addressSource() v1alpha1.AddressSource {
+	if n.Spec.Listen.ClientAddress == nil {
 		return ""
 	}
-	return r.Spec.Listen.ClientAddress.Source
+	return n.Spec.Listen.ClientAddress.Source
 }
 
 // clientAddress has nginx take a client's address from what a trusted load balancer says.
-func (r renderer) clientAddress() conf.Block {
+func (l listeners) clientAddress() conf.Block {
 	var header conf.Literal
-	switch r.addressSource() {
+	switch l.addressSource() {
 	case v1alpha1.AddressProxyProtocol:
 		header = "proxy_protocol"
 	case v1alpha1.AddressXForwardedFor:
@@ -122,27 +133,16 @@ func (r renderer) clientAddress() conf.Block {
 		return nil
 	}
 	var block conf.Block
-	for _, network := range r.Spec.Listen.ClientAddress.TrustedCIDRs {
+	for _, network := range l.Spec.Listen.ClientAddress.TrustedCIDRs {
 		block = append(block, conf.D("set_real_ip_from", conf.Literal(network)))
 	}
 	return append(block, conf.D("real_ip_header", header), conf.D("real_ip_recursive", conf.OnOff(true)))
 }
 
-// forwardedFor is the X-Forwarded-For that the origin gets.
-func (r renderer) forwardedFor() conf.Expression {
-	if r.door == toPeers { // the other pod has added the client's address
-		return "$http_x_forwarded_for"
-	}
-	if r.addressSource() == v1alpha1.AddressXForwardedFor {
-		return forwardedFor
-	}
-	return "$proxy_add_x_forwarded_for"
-}
-
 // rangesAsTheyAre keeps a location from compressing what a client wants a part of. nginx would compress instead of
 // cutting the range out, and of an object in slices, only those in the range are there.
-func (r renderer) rangesAsTheyAre() conf.Block {
-	if !r.Spec.Listen.Gzip.Enabled {
+func (n node) rangesAsTheyAre() conf.Block {
+	if !n.Spec.Listen.Gzip.Enabled {
 		return nil
 	}
 	return conf.Block{
@@ -151,8 +151,8 @@ func (r renderer) rangesAsTheyAre() conf.Block {
 }
 
 // gzip compresses responses. The caches have them as the origin sent them.
-func (r renderer) gzip() conf.Block {
-	g := r.Spec.Listen.Gzip
+func (l listeners) gzip() conf.Block {
+	g := l.Spec.Listen.Gzip
 	if !g.Enabled {
 		return nil
 	}
@@ -173,4 +173,34 @@ func (r renderer) gzip() conf.Block {
 		block = append(block, conf.D("gzip_types", types...))
 	}
 	return block
+}
+
+// clientTimeouts bound the time that a client may take for a request. A connection with an incomplete request occupies
+// a slot that another client could use.
+func (l listeners) clientTimeouts() conf.Block {
+	const header, body = "10s", "30s"
+	return conf.Block{
+		conf.D("client_header_timeout", conf.Time(effective.Duration(cmp.Or(l.Spec.Listen.HeaderTimeout, header)))),
+		conf.D("client_body_timeout", conf.Time(effective.Duration(cmp.Or(l.Spec.Listen.BodyTimeout, body)))),
+	}
+}
+
+// clientsZone counts the connections of each client, if they are bounded.
+func (l listeners) clientsZone() conf.Block {
+	if l.Spec.Listen.MaxConnectionsPerClient == nil {
+		return nil
+	}
+	return conf.Block{conf.D("limit_conn_zone",
+		conf.Expression("$binary_remote_addr"), conf.Literal("zone="+clientsZone+":10m"))}
+}
+
+// clientLimit bounds the connections of each client.
+func (l listeners) clientLimit() conf.Block {
+	if l.Spec.Listen.MaxConnectionsPerClient == nil {
+		return nil
+	}
+	return conf.Block{
+		conf.D("limit_conn", conf.Literal(clientsZone), conf.Int(*l.Spec.Listen.MaxConnectionsPerClient)),
+		conf.D("limit_conn_status", conf.Literal("429")),
+	}
 }

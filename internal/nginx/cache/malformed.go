@@ -11,13 +11,13 @@ const malformedVariable = "$is_malformed"
 // request line of the form "GET http://host?query" has no path: nginx passes it on with one, so the key and the origin
 // would have different ones.
 func malformedMap() conf.Directive {
-	return conf.B("map", []conf.Argument{conf.Expression("$request_uri$uri"), conf.Expression(malformedVariable)},
+	return conf.Map("$request_uri$uri", malformedVariable,
 		conf.D("default", conf.Literal("")),
 		conf.Row(conf.Expression(`~^[^/]|[\x00-\x1f\x7f]`), conf.Literal("1")))
 }
 
 // refusesMalformed has a server answer such requests. It comes first in the server.
 func refusesMalformed() conf.Directive {
-	return conf.B("if", []conf.Argument{conf.Expression("(" + malformedVariable + ")")},
+	return ifSet(malformedVariable,
 		conf.D("return", conf.Literal("400")))
 }

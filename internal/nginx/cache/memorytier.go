@@ -42,41 +42,44 @@ const (
 	schemeInRequest = "$http_x_cachenode_scheme"
 )
 
+// tier is the memory tier: it answers from memory, and gives requests to a door where memory has nothing.
+type tier struct{ door }
+
 // noServer is the upstream nowhere.
 func noServer() conf.Directive {
 	return conf.B("upstream", conf.Literals(nowhere), conf.D("server", conf.Literal("127.0.0.1:9"), conf.Literal("down")))
 }
 
-func (r renderer) hasMemoryTier() bool { return len(r.disks) > 0 && effective.HasMemoryTier(r.Spec) }
+func (s site) hasMemoryTier() bool { return len(s.disks) > 0 && effective.HasMemoryTier(s.Spec) }
 
 // key is the cache key. The requests of the memory tier and of other pods come over another scheme than the client's,
 // so the scheme then comes from schemeVariable.
-func (r renderer) key() conf.Expression {
-	key := r.cacheKey()
-	if r.tellsScheme() {
+func (s site) key() conf.Expression {
+	key := s.cacheKey()
+	if s.tellsScheme() {
 		return conf.Expression(strings.Replace(string(key), "$scheme", schemeVariable, 1))
 	}
 	return key
 }
 
 // tellsScheme is true if a server gets requests over another scheme than the client's, and the key has the client's.
-func (r renderer) tellsScheme() bool {
-	return (r.hasMemoryTier() && r.Spec.Listen.TLS != nil || r.isSharded()) &&
-		strings.Contains(string(r.cacheKey()), "$scheme")
+func (s site) tellsScheme() bool {
+	return (s.hasMemoryTier() && s.Spec.Listen.TLS != nil || s.isSharded()) &&
+		strings.Contains(string(s.cacheKey()), "$scheme")
 }
 
 // scheme sets schemeVariable for the key.
-func (r renderer) scheme(from conf.Expression) conf.Block {
-	if !r.tellsScheme() {
+func (s site) scheme(from conf.Expression) conf.Block {
+	if !s.tellsScheme() {
 		return nil
 	}
-	return conf.Block{conf.D("set", conf.Expression(schemeVariable), from)}
+	return conf.Block{set(schemeVariable, from)}
 }
 
 // keyedZone is the name of a zone that counts by key. It has a hash of the key, as a running nginx refuses another key
 // for the same name.
-func (r renderer) keyedZone(name string) conf.Literal {
-	return conf.Literal(name + "_" + digest(string(r.key())))
+func (s site) keyedZone(name string) conf.Literal {
+	return conf.Literal(name + "_" + digest(string(s.key())))
 }
 
 // memoryTier is what the tier needs beside the locations of the public server.
@@ -94,18 +97,18 @@ func (r renderer) keyedZone(name string) conf.Literal {
 // expired copy waits until the promoter is renewing it. That request, and those that come before the renewal is done,
 // get the expired copy. None of them waits for a disk, except in two moments in which the promoter takes the copy for a
 // fresh one: the clock of its worker is behind, or the request opened the file just before a renewal replaced it.
-func (r renderer) memoryTier() conf.Block {
-	if !r.hasMemoryTier() {
+func (m tier) memoryTier() conf.Block {
+	if !m.hasMemoryTier() {
 		return nil
 	}
-	t := r.Spec.MemoryTier
+	t := m.Spec.MemoryTier
 	zone := conf.Size(effective.TierKeys(t))
 	rate := 6 * ptr.Deref(t.MinUses, 1) // per minute, which is minUses in ten seconds
-	length := "$upstream_http_content_length"
-	if r.hasSlices() {
+	length := conf.Expression("$upstream_http_content_length")
+	if m.hasSlices() {
 		length = "$sent_http_content_length" // of the object, not of its first slice
 	}
-	return append(r.copyMap(), conf.Block{
+	return append(core{m.site}.copyMap(), conf.Block{
 		conf.D("proxy_cache_path",
 			conf.Literal(layout.MemoryTierCache),
 			conf.Literal("levels=1:2"),
@@ -115,49 +118,45 @@ func (r renderer) memoryTier() conf.Block {
 			"inactive="+conf.Seconds(effective.TierInactive(t)),
 			conf.Literal("use_temp_path=off")),
 		conf.D("limit_req_zone",
-			r.key(),
-			"zone="+r.keyedZone("popular")+":"+zone,
+			m.key(),
+			"zone="+m.keyedZone("popular")+":"+zone,
 			conf.Literal("rate="+strconv.Itoa(int(rate))+"r/m")),
 		conf.D("limit_req_log_level", conf.Literal("info")),
-		conf.D("limit_conn_zone", r.key(), "zone="+r.keyedZone("promoting")+":1m"),
+		conf.D("limit_conn_zone", m.key(), "zone="+m.keyedZone("promoting")+":1m"),
 		conf.D("limit_conn_log_level", conf.Literal("info")),
 		conf.D("limit_req_zone",
-			r.key(),
-			"zone="+r.keyedZone("promoted")+":1m",
+			m.key(),
+			"zone="+m.keyedZone("promoted")+":1m",
 			conf.Literal("rate="+strconv.Itoa(copiesOfOne(t))+"r/m")),
-		conf.B("map", []conf.Argument{conf.Expression(renewInRequest), conf.Expression(renewVariable)},
-			conf.Row(conf.Literal("1"), r.key()), conf.D("default", conf.Literal(""))), // an empty key is not limited
+		conf.Map(renewInRequest, renewVariable,
+			conf.Row(conf.Literal("1"), m.key()), conf.D("default", conf.Literal(""))), // an empty key is not limited
 		conf.D("limit_req_zone",
 			conf.Expression(renewVariable),
-			"zone="+r.keyedZone("renewed")+":1m",
+			"zone="+m.keyedZone("renewed")+":1m",
 			conf.Literal("rate="+strconv.Itoa(renewals(t))+"r/m")),
-		conf.B("map", []conf.Argument{conf.Expression(renewInRequest), conf.Expression(newVariable)},
+		conf.Map(renewInRequest, newVariable,
 			conf.Row(conf.Literal("1"), conf.Literal("")), conf.D("default", conf.Literal("1"))),
 		conf.D("limit_req_zone",
 			conf.Expression(newVariable),
 			conf.Literal("zone=copies:1m"),
 			conf.Literal("rate="+strconv.Itoa(copies(t))+"r/s")),
-		conf.B("map", []conf.Argument{conf.Expression(plainVariable + ":$limit_req_status"), conf.Expression(hotVariable)},
+		conf.Map(plainVariable+":$limit_req_status", hotVariable,
 			conf.Row(conf.Literal("1:REJECTED_DRY_RUN"), conf.Literal("1")), conf.D("default", conf.Literal(""))),
-		conf.B("map", []conf.Argument{conf.Expression("$upstream_cache_status"), conf.Expression(elseVariable)},
-			conf.Row(conf.Literal("EXPIRED"), conf.Literal(renewing)), conf.D("default", r.place())),
-		conf.B("map",
-			[]conf.Argument{
-				conf.Expression(copyVariable + ":$status:" + length + ":" + strictVariable),
-				conf.Expression(discardVariable),
-			},
+		conf.Map("$upstream_cache_status", elseVariable,
+			conf.Row(conf.Literal("EXPIRED"), conf.Literal(renewing)), conf.D("default", m.place())),
+		conf.Map(copyVariable+":$status:"+length+":"+strictVariable, discardVariable,
 			conf.D("default", conf.Literal(discard)),
 			conf.Row(conf.Expression("~^[1-9][0-9]*:(?:304:.*|200:"+atMost(effective.TierObject(t))+"):$"), conf.Literal(""))),
 		// A copy in memory can outlive the object's freshness.
-		conf.B("map", []conf.Argument{conf.Expression(controlInAnswer), conf.Expression(strictVariable)},
+		conf.Map(controlInAnswer, strictVariable,
 			conf.D("default", conf.Literal("")), conf.Row(conf.Expression(strict), conf.Literal("1"))),
-		r.copySeconds(),
+		m.copySeconds(),
 		noServer(),
 		conf.B("upstream", conf.Literals(promoterUpstream), conf.D("server", conf.Literal("unix:"+layout.PromoterSocket))),
 		conf.B("upstream", conf.Literals(disksUpstream),
 			conf.D("server", conf.Literal("unix:"+layout.DisksSocket)),
 			conf.D("keepalive", conf.Literal("4"))),
-		r.promoterServer(),
-		r.disksServer(),
+		m.promoterServer(),
+		m.disksServer(),
 	}...)
 }

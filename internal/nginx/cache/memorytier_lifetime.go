@@ -25,9 +25,9 @@ const (
 // It is where nginx itself takes it from: X-Accel-Expires, then max-age, then Expires, then cache.valid. Expires is a
 // date, which a map cannot compare with the present, so such an object is not copied. The others that are not copied
 // are those that have s-maxage: see strictVariable.
-func (r renderer) copySeconds() conf.Directive {
+func (m tier) copySeconds() conf.Directive {
 	const found = "^HIT:(?:200|304):"
-	longest := effective.Duration(r.Spec.MemoryTier.MaxExtraAge)
+	longest := effective.Duration(m.Spec.MemoryTier.MaxExtraAge)
 	seconds := func(d time.Duration) conf.Literal { return conf.Literal(fmt.Sprintf("%d", int64(d.Seconds()))) }
 	rows := func(value, end string) conf.Block {
 		return conf.Block{
@@ -38,22 +38,18 @@ func (r renderer) copySeconds() conf.Directive {
 		}
 	}
 	valid := time.Duration(0)
-	if i := slices.IndexFunc(r.Spec.Cache.Valid, func(v v1alpha1.Validity) bool {
+	if i := slices.IndexFunc(m.Cache.Valid, func(v v1alpha1.Validity) bool {
 		return slices.Contains(v.Status, 200)
 	}); i >= 0 {
-		valid = min(effective.Duration(r.Spec.Cache.Valid[i].For), longest)
-		if effective.Duration(r.Spec.Cache.Valid[i].For) < leastLifetime {
+		valid = min(effective.Duration(m.Cache.Valid[i].For), longest)
+		if effective.Duration(m.Cache.Valid[i].For) < leastLifetime {
 			valid = 0
 		}
 	}
 	block := conf.Block{conf.D("default", conf.Literal("0"))}
 	block = append(block, rows("~"+found, ":")...) // nginx ignores one that is no number
 	block = append(block, rows("~*"+found+"[^:]*:(?:(?!max-age=).)*max-age=", "(?![0-9])")...)
-	return conf.B("map",
-		[]conf.Argument{
-			conf.Expression("$upstream_cache_status:$status:$upstream_http_x_accel_expires:" + controlInAnswer +
-				" expires=$upstream_http_expires"),
-			conf.Expression(copyVariable),
-		},
+	return conf.Map("$upstream_cache_status:$status:$upstream_http_x_accel_expires:"+controlInAnswer+
+		" expires=$upstream_http_expires", copyVariable,
 		append(block, conf.Row(conf.Expression("~"+found+":(?!.*max-age=).* expires=$"), seconds(valid)))...)
 }

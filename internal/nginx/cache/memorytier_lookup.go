@@ -11,10 +11,17 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 )
 
+// publicLocations are those of the server for clients.
+func (m tier) publicLocations() conf.Block {
+	return conf.Block{
+		m.lookup(), m.renewed(), m.toPromoter(), m.toRenewal(), m.unsatisfiable(rangeInMemory, agentapi.TagMemory),
+	}
+}
+
 // lookup is the location that answers from memory, and counts the requests for each object.
-func (r renderer) lookup() conf.Directive {
-	count := []conf.Argument{"zone=" + r.keyedZone("popular"), conf.Literal("nodelay")}
-	if burst := ptr.Deref(r.Spec.MemoryTier.MinUses, 1) - 1; burst > 0 { // nginx refuses a burst of 0
+func (m tier) lookup() conf.Directive {
+	count := []conf.Argument{"zone=" + m.keyedZone("popular"), conf.Literal("nodelay")}
+	if burst := ptr.Deref(m.Spec.MemoryTier.MinUses, 1) - 1; burst > 0 { // nginx refuses a burst of 0
 		count = append(count, conf.Literal("burst="+strconv.Itoa(int(burst))))
 	} else {
 		count = count[:1]
@@ -23,17 +30,17 @@ func (r renderer) lookup() conf.Directive {
 		conf.D("limit_req", count...),
 		conf.D("limit_req_dry_run", conf.OnOff(true)),
 	}
-	return conf.B("location", conf.Literals("/"), append(block, r.fromMemory(conf.Expression(elseVariable))...)...)
+	return location("/", append(block, m.fromMemory(conf.Expression(elseVariable))...)...)
 }
 
 // renewed is the location that answers with an expired copy from memory while the promoter renews it.
-func (r renderer) renewed() conf.Directive {
+func (m tier) renewed() conf.Directive {
 	block := conf.Block{conf.D("auth_request", conf.Literal(renew))}
-	return conf.B("location", conf.Literals(renewing), append(block, r.fromMemory(r.place())...)...)
+	return location(renewing, append(block, m.fromMemory(m.place())...)...)
 }
 
 // fromMemory answers from memory, or passes the request on to the location elsewhere.
-func (r renderer) fromMemory(elsewhere conf.Argument) conf.Block {
+func (m tier) fromMemory(elsewhere conf.Argument) conf.Block {
 	block := conf.Block{
 		conf.D("error_page", conf.Literal("500"), conf.Literal("502"), conf.Literal("504"), conf.Literal("="), elsewhere),
 		conf.D("error_page", conf.Literal("416"), conf.Literal("="), conf.Literal(rangeInMemory)), // see noSuchRange
@@ -41,7 +48,7 @@ func (r renderer) fromMemory(elsewhere conf.Argument) conf.Block {
 		quiet(),
 		conf.D("proxy_pass", conf.Literal("http://"+nowhere)),
 		conf.D("proxy_cache", conf.Literal(memoryZone)),
-		conf.D("proxy_cache_key", r.key()),
+		conf.D("proxy_cache_key", m.key()),
 		conf.D("proxy_cache_use_stale", conf.Literal("updating")),
 		conf.D("proxy_force_ranges", conf.OnOff(true)),
 		// Header and body leave in one call, see docs/adr/0018.
@@ -50,9 +57,9 @@ func (r renderer) fromMemory(elsewhere conf.Argument) conf.Block {
 		conf.D("open_file_cache", conf.Literal("max=4096"), conf.Literal("inactive=2s")),
 		conf.D("open_file_cache_valid", conf.Literal("2s")),
 	}
-	block = slices.Concat(block, r.awaitsBody(), r.rangesAsTheyAre(), conf.Block{falls(conf.Literal(""))}, r.asksNothing(),
-		r.ownControl(), r.logs(agentapi.TagMemory))
-	return append(block, r.answerHeaders(conf.Expression("$upstream_cache_status"), conf.Literal("memory"), "memory")...)
+	block = slices.Concat(block, m.awaitsBody(), m.rangesAsTheyAre(), conf.Block{falls(conf.Literal(""))}, m.asksNothing(),
+		m.ownControl(), m.logs(agentapi.TagMemory))
+	return append(block, m.answerHeaders(conf.Expression("$upstream_cache_status"), conf.Literal("memory"), "memory")...)
 }
 
 // quiet keeps a location from logging that there is no upstream, or that the tier has no room. Neither needs attention.

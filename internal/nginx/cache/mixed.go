@@ -26,34 +26,30 @@ const (
 
 // noticesMixed is true if the script looks at the entity tags of slices. A client whose response is being cut is not
 // helped, but those after it are.
-func (r renderer) noticesMixed() bool { return r.Facts.Scripts && r.hasSlices() }
+func (s site) noticesMixed() bool { return s.Facts.Scripts && s.hasSlices() }
 
 // mixedMaps are the maps for such files.
-func (r renderer) mixedMaps() conf.Block {
-	if !r.noticesMixed() {
+func (m gatewayMaps) mixedMaps() conf.Block {
+	if !m.noticesMixed() {
 		return nil
 	}
 	// What is not in the key is not in the gateway's own request either, or is in neither name.
 	host, args := conf.Expression(""), conf.Expression("$args")
 	hostInGateway := host
-	if r.keeps(v1alpha1.KeyHost) {
+	if m.keeps(v1alpha1.KeyHost) {
 		host, hostInGateway = "$host", "$http_x_forwarded_host"
 	}
-	if r.passedURI() != "" {
+	if m.passedURI() != "" {
 		args = countedArgs
 	}
-	name := func(variable string, value conf.Expression) conf.Directive {
-		return conf.B("map", []conf.Argument{conf.Literal(""), conf.Expression(variable)}, conf.D("default", value))
+	name := func(variable, value conf.Expression) conf.Directive {
+		return conf.Map("", variable, conf.D("default", value))
 	}
 	return conf.Block{
 		name(fileVariable, host+" "+args+" $uri"), name(fileInGateway, hostInGateway+" $args $uri"),
-		conf.B("map", []conf.Argument{conf.Expression(mixedVariable), conf.Expression(unlessMixed)},
+		conf.Map(mixedVariable, unlessMixed,
 			conf.D("default", conf.Literal(onDisk)), conf.Row(conf.Literal("1"), conf.Literal(mixed))),
-		conf.B("map",
-			[]conf.Argument{
-				conf.Expression(sliceInRequest + "/$status $upstream_http_etag $upstream_http_vary"),
-				conf.Expression(tagVariable),
-			},
+		conf.Map(sliceInRequest+"/$status $upstream_http_etag $upstream_http_vary", tagVariable,
 			conf.D("default", conf.Literal("")),
 			conf.Row(conf.Expression(`~^(?:first|next)/206 (?<strong_tag>"[!-~]{0,200}") $`), conf.Expression("$strong_tag"))),
 	}

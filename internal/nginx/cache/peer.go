@@ -10,13 +10,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 )
 
-// door says whom a server is for. What clients say of themselves is not believed; what pods say of a client is.
-type door int
-
-const (
-	toClients door = iota
-	toPeers
-)
+// peers are the servers for other pods.
+type peers struct{ door }
 
 const (
 	// askCopy and askFill are what askHeader can say: that the object is for the memory of another pod, or for the disk of
@@ -46,14 +41,12 @@ const (
 // in the pod that it came from, so the pod soon asks the origin whether it still is.
 const filledFor = "10"
 
-// peerServers serve the other pods of the CacheNode. They never ask another pod themselves, so requests cannot go in
+// servers serve the other pods of the CacheNode. They never ask another pod themselves, so requests cannot go in
 // circles while pods have different plans.
-func (r renderer) peerServers() conf.Block {
-	if !r.isSharded() {
+func (p peers) servers() conf.Block {
+	if !p.isSharded() {
 		return nil
 	}
-	p := r
-	p.door = toPeers
 	return append(p.lookupMaps(),
 		conf.D("limit_conn_zone", conf.Expression("$binary_remote_addr"), conf.Literal("zone="+podsZone+":1m")),
 		p.lookupServer(), p.fetchServer())
@@ -64,17 +57,17 @@ func (r renderer) peerServers() conf.Block {
 // request takes two of them: that of its client or of its own gateway, and that to this pod. So it comes to the bound
 // only if the requests of its clients share connections (HTTP/2 and HTTP/3). What goes beyond the bound is for that pod
 // as if this one did not answer. Without a certificate, nobody gets so far.
-func (r renderer) podLimit() conf.Directive {
+func (p peers) podLimit() conf.Directive {
 	const most = 65535 // nginx takes no larger number
-	workers := max(effective.Workers(r.Spec.IO, r.Facts.Cores), 1)
-	half := int64(workers) * int64(effective.Connections(r.Spec)) / 2
+	workers := max(effective.Workers(p.Spec.IO, p.Facts.Cores), 1)
+	half := int64(workers) * int64(effective.Connections(p.Spec)) / 2
 	return conf.D("limit_conn", conf.Literal(podsZone), conf.Int(min(half, most)))
 }
 
 // listenToPeers is the beginning of a server for pods.
-func (r renderer) listenToPeers(port int) conf.Block {
+func (p peers) listenToPeers(port int) conf.Block {
 	listen := []conf.Argument{conf.Int(port)}
-	if r.peersTLS() {
+	if p.peersTLS() {
 		listen = append(listen, conf.Literal("ssl"))
 	}
 	block := conf.Block{
@@ -87,18 +80,18 @@ func (r renderer) listenToPeers(port int) conf.Block {
 		conf.D("large_client_header_buffers", conf.Literal("4"), conf.Literal(ownHeaders)),
 		conf.D("if_modified_since", conf.Literal("before")),
 		refusesMalformed(),
-		r.podLimit(),
+		p.podLimit(),
 	}
-	block = append(block, r.peerServerTLS()...)
-	return slices.Concat(block, r.normalized(), r.scheme(schemeInRequest))
+	block = append(block, p.peerServerTLS()...)
+	return slices.Concat(block, p.normalized(), p.scheme(schemeInRequest))
 }
 
 // peerServerTLS is what a pod shows to, and demands of, the pods that ask it.
-func (r renderer) peerServerTLS() conf.Block {
-	if !r.peersTLS() {
+func (p peers) peerServerTLS() conf.Block {
+	if !p.peersTLS() {
 		return nil
 	}
-	hash := r.Facts.Fleet.Certificate
+	hash := p.Facts.Fleet.Certificate
 	return conf.Block{
 		conf.D("ssl_certificate", conf.Literal(layout.PeerCertificate(hash))),
 		conf.D("ssl_certificate_key", conf.Literal(layout.PeerKey(hash))),
@@ -111,127 +104,128 @@ func (r renderer) peerServerTLS() conf.Block {
 }
 
 // peerClientTLS is what a pod shows to, and demands of, the pods that it asks.
-func (r renderer) peerClientTLS() conf.Block {
-	if !r.peersTLS() {
+func (n node) peerClientTLS() conf.Block {
+	if !n.peersTLS() {
 		return nil
 	}
-	hash := r.Facts.Fleet.Certificate
+	hash := n.Facts.Fleet.Certificate
 	return conf.Block{
 		conf.D("proxy_ssl_certificate", conf.Literal(layout.PeerCertificate(hash))),
 		conf.D("proxy_ssl_certificate_key", conf.Literal(layout.PeerKey(hash))),
 		conf.D("proxy_ssl_trusted_certificate", conf.Literal(layout.PeerAuthority(hash))),
 		conf.D("proxy_ssl_verify", conf.OnOff(true)),
-		conf.D("proxy_ssl_name", conf.Literal(naming.PeerName(r.Namespace, r.Name))),
+		conf.D("proxy_ssl_name", conf.Literal(naming.PeerName(n.Namespace, n.Name))),
 		conf.D("proxy_ssl_server_name", conf.OnOff(true)),
 		conf.D("proxy_ssl_protocols", conf.Literal("TLSv1.3")),
 	}
 }
 
 // lookupMaps are the maps for lookups by other pods.
-func (r renderer) lookupMaps() conf.Block {
-	if len(r.disks) == 0 {
+func (p peers) lookupMaps() conf.Block {
+	if len(p.disks) == 0 {
 		return nil
 	}
-	asked := conf.B("map", []conf.Argument{conf.Expression(askInRequest), conf.Expression(askVariable)},
+	asked := conf.Block{
 		conf.D("default", conf.Literal(lookingUp)), conf.Row(conf.Expression("~^@"), conf.Literal(lookingAt)),
-		conf.Row(conf.Literal(askFill), conf.Literal(filling)))
-	if r.hasMemoryTier() {
-		asked.Block = append(asked.Block, conf.Row(conf.Literal(askCopy), conf.Literal(copying)))
+		conf.Row(conf.Literal(askFill), conf.Literal(filling)),
 	}
-	found := conf.B("map", []conf.Argument{conf.Expression("$status"), conf.Expression(answered)},
+	if p.hasMemoryTier() {
+		asked = append(asked, conf.Row(conf.Literal(askCopy), conf.Literal(copying)))
+	}
+	found := conf.Map("$status", answered,
 		conf.D("default", conf.Literal("1")), conf.Row(conf.Literal(absent), conf.Literal("0")))
-	if percent := r.sampling(); percent > 0 && percent < 100 {
-		found.Args[0] = conf.Expression(sampledVariable + ":$status")
-		found.Block = conf.Block{
-			conf.D("default", conf.Literal("0")), conf.Row(conf.Expression("~^1:(?!"+absent+")"), conf.Literal("1")),
-		}
+	if percent := p.sampling(); percent > 0 && percent < 100 {
+		found = conf.Map(sampledVariable+":$status", answered,
+			conf.D("default", conf.Literal("0")), conf.Row(conf.Expression("~^1:(?!"+absent+")"), conf.Literal("1")))
 	}
-	return conf.Block{asked, found, ifExpired(absentOrOld, stateOld), secondsOfFills()}
+	return conf.Block{
+		conf.Map(askInRequest, askVariable, asked...), found, ifExpired(absentOrOld, stateOld), secondsOfFills(),
+	}
 }
 
 // secondsOfFills is the map for how long an object is fresh that fills another disk. For one that the origin has just
 // sent, its own headers say that.
 func secondsOfFills() conf.Directive {
-	return conf.B("map", []conf.Argument{conf.Expression("$upstream_cache_status"), conf.Expression(fillSeconds)},
+	return conf.Map("$upstream_cache_status", fillSeconds,
 		conf.D("default", conf.Literal("0")), conf.Row(conf.Literal("EXPIRED"), conf.Literal("")),
 		conf.Row(conf.Expression("~^(?:HIT|REVALIDATED|STALE)$"), conf.Literal(filledFor)))
 }
 
 // lookupServer answers with what is fresh in the pod's caches, and else with the status absent. It never waits for an
 // origin, so whoever asks can tell a pod that hangs from one that has nothing.
-func (r renderer) lookupServer() conf.Directive {
-	block := append(r.listenToPeers(layout.LookupPort), silent()...)
-	if len(r.disks) == 0 { // the stand-in is asked instead
+func (p peers) lookupServer() conf.Directive {
+	block := append(p.listenToPeers(layout.LookupPort), silent()...)
+	if len(p.disks) == 0 { // the stand-in is asked instead
 		return conf.B("server", nil, append(block, conf.D("return", conf.Literal("502")))...)
 	}
-	block = append(append(block, r.hidden()...),
+	block = append(append(block, p.hidden()...),
 		passDate(),
 		conf.D("proxy_http_version", conf.Literal("1.1")),
-		conf.D("proxy_set_header", conf.Literal("Connection"), conf.Literal("")),
-		conf.D("proxy_set_header", conf.Literal(stateHeader), conf.Literal(stateAbsent)),
+		setHeader("Connection", conf.Literal("")),
+		setHeader(stateHeader, conf.Literal(stateAbsent)),
 		dispatch(conf.Expression(askVariable)),
 		isAbsent(absentHere))
-	block = append(block, r.lookUp(lookingUp), r.lookAt(lookingAt))
-	block = append(block, conf.B("location", conf.Literals(filling), slices.Concat(
-		r.onlyIfCached(r.filledKey(r.key())), r.asStored(), conf.Block{
-			conf.D("proxy_set_header", conf.Literal("Connection"), conf.Literal("")),
-			conf.D("proxy_set_header", conf.Literal(stateHeader), r.unlessSliced(absentOrOld)),
-			conf.D("add_header", conf.Literal("X-Accel-Expires"), conf.Expression(fillSeconds), conf.Literal("always")),
+	block = append(block, p.lookUp(lookingUp), p.lookAt(lookingAt))
+	block = append(block, location(filling, slices.Concat(
+		p.onlyIfCached(p.filledKey(p.key())), p.asStored(), conf.Block{
+			setHeader("Connection", conf.Literal("")),
+			setHeader(stateHeader, p.unlessSliced(absentOrOld)),
+			addHeader("X-Accel-Expires", conf.Expression(fillSeconds)),
 		})...))
-	if !r.hasSlices() {
-		block = append(block, conf.B("location", conf.Literals(rangeOnDisk),
-			append(r.logsOfLookups(), conf.D("return", conf.Literal("416")))...))
+	if !p.hasSlices() {
+		block = append(block, location(rangeOnDisk,
+			append(p.logsOfLookups(), conf.D("return", conf.Literal("416")))...))
 	}
-	if r.hasMemoryTier() {
-		block = append(block, r.tierSource(copying)...)
+	if p.hasMemoryTier() {
+		block = append(block, tier(p).tierSource(copying)...)
 	}
 	return conf.B("server", nil, block...)
 }
 
 // lookUp answers with an object. With slices, a later one could be absent when the header has been sent, so there is no
 // answer.
-func (r renderer) lookUp(name string) conf.Directive {
-	if r.hasSlices() {
+func (p peers) lookUp(name string) conf.Directive {
+	if p.hasSlices() {
 		return isAbsent(name)
 	}
-	return conf.B("location", conf.Literals(name), slices.Concat(r.onlyIfCached(r.key()),
-		conf.Block{noSuchRange()}, r.logsOfLookups(),
-		r.answerHeaders(conf.Expression("$upstream_cache_status"), conf.Expression(diskVariable), ""))...)
+	return location(name, slices.Concat(p.onlyIfCached(p.key()),
+		conf.Block{noSuchRange()}, p.logsOfLookups(),
+		p.answerHeaders(conf.Expression("$upstream_cache_status"), conf.Expression(diskVariable), ""))...)
 }
 
 // lookAt answers with the header of an object. With slices, that is the first slice which the request needs, so a disk
 // that hangs gives no answer. It would count as a use of that slice alone, so there is no answer if uses count.
-func (r renderer) lookAt(name string) conf.Directive {
-	if !r.hasSlices() {
-		return conf.B("location", conf.Literals(name), append(r.onlyIfCached(r.key()), headerAlone()...)...)
+func (p peers) lookAt(name string) conf.Directive {
+	if !p.hasSlices() {
+		return location(name, append(p.onlyIfCached(p.key()), headerAlone()...)...)
 	}
-	if r.minUses() > 1 {
+	if p.minUses() > 1 {
 		return isAbsent(name)
 	}
-	return conf.B("location", conf.Literals(name),
-		slices.Concat(conf.Block{r.inSlices()}, r.onlyIfCached(r.storedKey(true)), headerAlone())...)
+	return location(name,
+		slices.Concat(conf.Block{p.inSlices()}, p.onlyIfCached(p.storedKey(true)), headerAlone())...)
 }
 
 // isAbsent is a location in which nothing is found.
 func isAbsent(name string) conf.Directive {
-	return conf.B("location", conf.Literals(name), conf.D("return", conf.Literal(absent)))
+	return location(name, conf.D("return", conf.Literal(absent)))
 }
 
 // onlyIfCached answers with a fresh copy of a disk, as it is stored. The gateway answers for what is absent or expired.
 // Without any answer, nginx would serve an expired copy for as long as stale-if-error allows.
-func (r renderer) onlyIfCached(key conf.Expression) conf.Block {
+func (p peers) onlyIfCached(key conf.Expression) conf.Block {
 	return slices.Concat(
-		conf.Block{conf.D("proxy_pass", conf.Literal("http://"+gatewayUpstream))}, r.cacheOf(diskVariable, key),
+		conf.Block{conf.D("proxy_pass", conf.Literal("http://"+gatewayUpstream))}, p.cacheOf(diskVariable, key),
 		conf.Block{
 			conf.D("proxy_force_ranges", conf.OnOff(true)),
 			conf.D("error_page", conf.Literal("500"), conf.Literal("="), conf.Literal(absentHere)),
-		}, r.lookupUses(), r.diskIO(diskVariable))
+		}, p.lookupUses(), p.diskIO(diskVariable))
 }
 
 // lookupUses has a lookup count as a use. With the default, 1, nginx forgets a key that it does not find, and so how
 // often that was requested.
-func (r renderer) lookupUses() conf.Block {
-	if uses := r.minUses(); uses > 1 {
+func (d door) lookupUses() conf.Block {
+	if uses := d.minUses(); uses > 1 {
 		return conf.Block{conf.D("proxy_cache_min_uses", conf.Int(uses))}
 	}
 	return nil
@@ -242,7 +236,7 @@ func (r renderer) lookupUses() conf.Block {
 // some headers on with it, whatever proxy_hide_header says.
 func headerAlone() conf.Block {
 	block := conf.Block{
-		conf.D("add_header", conf.Literal("X-Accel-Redirect"), conf.Expression(askInRequest), conf.Literal("always")),
+		addHeader("X-Accel-Redirect", conf.Expression(askInRequest)),
 	}
 	names := append(ownNames(), "Cache-Control", "Set-Cookie")
 	for _, h := range copiedHeaders {
@@ -252,8 +246,8 @@ func headerAlone() conf.Block {
 }
 
 // logsOfLookups reports lookups that found something to the agent.
-func (r renderer) logsOfLookups() conf.Block {
-	if r.sampling() == 0 {
+func (p peers) logsOfLookups() conf.Block {
+	if p.sampling() == 0 {
 		return nil
 	}
 	return conf.Block{conf.D("access_log",
@@ -262,19 +256,19 @@ func (r renderer) logsOfLookups() conf.Block {
 
 // fetchServer answers as if a client had sent the request to the pod itself, but for the memory tier. Beyond podLimit,
 // it closes the connection: the pod that asks could not tell an answer from one about the object.
-func (r renderer) fetchServer() conf.Directive {
-	block := r.listenToPeers(layout.PeerPort)
-	if len(r.disks) == 0 {
+func (p peers) fetchServer() conf.Directive {
+	block := p.listenToPeers(layout.PeerPort)
+	if len(p.disks) == 0 {
 		return conf.B("server", nil, append(block, conf.D("return", conf.Literal("502")))...)
 	}
 	block = append(block, conf.D("limit_conn_status", conf.Literal("444")))
-	block = slices.Concat(block, r.toOrigin(), r.hidden(originHeader, sharedHeader))
+	block = slices.Concat(block, p.toOrigin(), p.hidden(originHeader, sharedHeader))
 	// For the pod that asks: the first if it fills from this one, the second if it passes the response on to a client.
 	block = append(block, passed(conf.Literals("X-Accel-Expires", "X-Accel-Buffering"))...)
-	block = append(block, r.atOnce()...)
+	block = append(block, p.atOnce()...)
 	block = append(block, dispatch(conf.Expression(hereVariable), falls(conf.Literal(""))))
-	if r.asksAgain() { // see unready
-		block = append(block, conf.B("location", conf.Literals(broken), conf.D("return", conf.Literal("444"))))
+	if p.backend.asksAgain() { // see unready
+		block = append(block, location(broken, conf.D("return", conf.Literal("444"))))
 	}
-	return conf.B("server", nil, append(block, r.hereLocations(nil)...)...)
+	return conf.B("server", nil, append(block, store(p).hereLocations(nil)...)...)
 }

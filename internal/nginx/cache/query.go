@@ -57,8 +57,8 @@ func leftover() (text conf.Expression) {
 }
 
 // queryMaps compute the arguments that count.
-func (r renderer) queryMaps() conf.Block {
-	q := r.Spec.Cache.Query
+func (k core) queryMaps() conf.Block {
+	q := k.Cache.Query
 	if q == nil {
 		return nil
 	}
@@ -70,27 +70,27 @@ func (r renderer) queryMaps() conf.Block {
 	}
 	define := "(?(DEFINE)(?<uncounted>" + argument + "))"
 	block := conf.Block{
-		conf.B("map", []conf.Argument{conf.Expression("$args"), conf.Expression(keptQuery)},
+		conf.Map("$args", keptQuery,
 			conf.D("default", conf.Expression("$args")),
 			conf.Row(conf.Expression("~"+define+removable("(?&uncounted)")), leftover())),
-		conf.B("map", []conf.Argument{conf.Expression(keptQuery), conf.Expression(countedArgs)},
+		conf.Map(keptQuery, countedArgs,
 			conf.D("default", conf.Literal("")),
 			conf.Row(conf.Expression("~^(?<counted>.*[^&])&*$"), conf.Expression("$counted"))),
 	}
-	if r.keeps(v1alpha1.KeyURI) {
+	if k.keeps(v1alpha1.KeyURI) {
 		return block
 	}
 	return append(block,
-		conf.B("map", []conf.Argument{conf.Expression(countedArgs), conf.Expression(countedQuery)},
+		conf.Map(countedArgs, countedQuery,
 			conf.Row(conf.Literal(""), conf.Literal("")), conf.D("default", conf.Expression("?"+countedArgs))),
-		conf.B("map", []conf.Argument{conf.Expression("$request_uri"), conf.Expression(requestPath)},
+		conf.Map("$request_uri", requestPath,
 			conf.D("default", conf.Literal("")),
 			conf.Row(conf.Expression("~^(?<sent_path>[^?]*)"), conf.Expression("$sent_path"))))
 }
 
 // passedURI is what a request has in its first line instead of what the client sent; "" if it is the same.
-func (r renderer) passedURI() conf.Expression {
-	if r.Spec.Cache.Query == nil || r.keeps(v1alpha1.KeyURI) {
+func (s site) passedURI() conf.Expression {
+	if s.Cache.Query == nil || s.keeps(v1alpha1.KeyURI) {
 		return ""
 	}
 	return requestPath + countedQuery

@@ -15,6 +15,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 	"github.com/cachenode/cachenode-operator/internal/shard"
+	"github.com/cachenode/cachenode-operator/internal/sites"
 )
 
 // Input is all that the configuration depends on.
@@ -56,71 +57,70 @@ type Config struct {
 	// Version is the revision and a hash of the text, which differs from pod to pod as their facts do. The running
 	// nginx returns it on the private port.
 	Version string
-	// CAFile is where the CA bundle must be before nginx reads the text; "" if there is none.
-	CAFile string
+	// Files must be in place before nginx reads the text, as must the certificates of [Facts].
+	Files []File
 	// Plan says which disk owns which keys after the failed disks are left out. It has a meaning only if Cached is true.
 	Plan shard.Plan
 	// Cached is false when all disks have failed.
 	Cached bool
 }
 
+// File is a file that nginx.conf refers to. Its name changes with its content, so that the running configuration and
+// the one that is being tried can have different files.
+type File struct {
+	Path    string
+	Content []byte
+	// Secret restricts reading to nginx's user and group.
+	Secret bool
+}
+
 // placeholder stands for the version, a hash of the text, until the text is complete.
 const placeholder = "the-version"
-
-// renderer is an input with what follows from it.
-type renderer struct {
-	Input
-	// disks are the usable ones, sorted by name.
-	disks  []v1alpha1.Disk
-	plan   shard.Plan
-	caFile string
-	// withoutRanges leaves the ranges of the plan out.
-	withoutRanges bool
-	// door says whom the server is for that is being rendered.
-	door door
-}
 
 // Render renders the configuration. An error means that validation let a string through that cannot stand in a
 // configuration; its text names the directive.
 func Render(in Input) (Config, error) {
-	r := newRenderer(in)
-	text, err := conf.Write(r.file())
+	c := newConfiguration(in)
+	text, err := conf.Write(c.file())
 	if err != nil {
 		return Config{}, err
 	}
 	version := in.ID + "-" + digest(text)
 	text = strings.Replace(text, placeholder, version, 1)
-	return Config{Text: text, Version: version, CAFile: r.caFile, Plan: r.plan, Cached: len(r.disks) > 0}, nil
+	return Config{Text: text, Version: version, Files: c.files(), Plan: c.plan, Cached: len(c.disks) > 0}, nil
 }
 
 // Check returns the error that Render would. It leaves out the ranges of the plan, which take most of the time.
 func Check(in Input) error {
-	r := newRenderer(in)
-	r.withoutRanges = true
-	_, err := conf.Write(r.file())
+	c := newConfiguration(in)
+	c.withoutRanges = true
+	_, err := conf.Write(c.file())
 	return err
 }
 
-func newRenderer(in Input) renderer {
-	r := renderer{Input: in, plan: shard.NewPlan(effective.ShardDisks(in.Spec.Disks))}
-	for _, d := range in.Spec.Disks {
-		if !slices.Contains(in.Facts.Failed, d.Name) {
-			r.disks = append(r.disks, d)
-		}
+// configuration is a node with its sites.
+type configuration struct {
+	node
+	// own is the CacheNode's own site, and the only one.
+	own site
+	// withoutRanges leaves the ranges of the plans out.
+	withoutRanges bool
+}
+
+func newConfiguration(in Input) configuration {
+	n := newNode(in)
+	return configuration{node: n, own: newSite(n, sites.Own(in.Spec))}
+}
+
+// files are those that nginx.conf refers to, but for the certificates in [Facts].
+func (c configuration) files() (list []File) {
+	if c.own.hasScript() {
+		list = append(list, File{Path: ScriptFile(), Content: []byte(Script)})
 	}
-	slices.SortFunc(r.disks, func(a, b v1alpha1.Disk) int { return strings.Compare(a.Name, b.Name) })
-	if len(r.disks) < len(in.Spec.Disks) {
-		rest, ok := r.plan.Without(in.Facts.Failed...)
-		if ok {
-			r.plan = rest
-		} else { // at most disks that leave, which have no keys
-			r.disks = nil
-		}
+	if c.own.backend.authorities != "" {
+		list = append(list, File{Path: c.own.backend.authorities, Content: []byte(c.CABundle)})
 	}
-	if in.CABundle != "" {
-		r.caFile = layout.CAFile(digest(in.CABundle))
-	}
-	return r
+	return list
 }
 
 func digest(text string) string {
@@ -129,28 +129,28 @@ func digest(text string) string {
 }
 
 // file is the whole of nginx.conf. It sets everything that an image could have set otherwise.
-func (r renderer) file() conf.Block {
+func (c configuration) file() conf.Block {
 	workers := conf.Argument(conf.Literal("auto"))
-	if n := effective.Workers(r.Spec.IO, r.Facts.Cores); n > 0 {
+	if n := effective.Workers(c.Spec.IO, c.Facts.Cores); n > 0 {
 		workers = conf.Int(n)
 	}
-	connections, files := effective.OpenFiles(r.Spec, r.Facts.OpenFiles)
-	block := append(r.module(),
+	connections, files := effective.OpenFiles(c.Spec, c.Facts.OpenFiles)
+	block := append(c.own.module(),
 		conf.D("daemon", conf.OnOff(false)),
 		conf.D("pid", conf.Literal(layout.PIDFile)),
-		conf.D("error_log", conf.Literal("stderr"), conf.Literal(logLevels[r.Spec.Logs.Level])),
+		conf.D("error_log", conf.Literal("stderr"), conf.Literal(logLevels[c.Spec.Logs.Level])),
 		conf.D("error_log", toAgent("error"), conf.Literal("notice")),
 		conf.D("worker_processes", workers),
 		conf.D("worker_rlimit_nofile", conf.Int(files)),
-		conf.D("worker_shutdown_timeout", conf.Time(effective.Duration(r.Spec.Rollout.WorkerShutdownTimeout))),
+		conf.D("worker_shutdown_timeout", conf.Time(effective.Duration(c.Spec.Rollout.WorkerShutdownTimeout))),
 	)
-	block = append(block, r.threadPools()...)
+	block = append(block, diskCaches{c.node}.threadPools()...)
 	return append(block,
 		conf.B("events", nil,
 			conf.D("worker_connections", conf.Int(connections)),
 			conf.D("accept_mutex", conf.OnOff(false)),
 		),
-		conf.B("http", nil, r.http()...),
+		conf.B("http", nil, c.http()...),
 	)
 }
 
@@ -163,13 +163,13 @@ var logLevels = map[string]string{
 	"Debug": "debug", "Info": "info", "Notice": "notice", "Warn": "warn", "Error": "error", "Crit": "crit",
 }
 
-func (r renderer) http() conf.Block {
+func (c configuration) http() conf.Block {
 	block := conf.Block{
 		conf.D("access_log", conf.OnOff(false)),
 		conf.D("server_tokens", conf.OnOff(false)),
 		// For all locations with subrequests: one in a location without sendfile would switch it off for the client's
 		// connection. Nothing has a subrequest to the lookup in memory, which copies.
-		conf.D("sendfile", conf.OnOff(!r.copies())),
+		conf.D("sendfile", conf.OnOff(!c.own.copies())),
 		// A reload or a stop closes idle connections. Without this time, a request that a client sends then is lost.
 		conf.D("keepalive_min_timeout", conf.Literal("5s")),
 		// Room for 64 names of 253 characters: with less, nginx refuses to start.
@@ -183,28 +183,32 @@ func (r renderer) http() conf.Block {
 		// There are more variables than nginx has room for by default.
 		conf.D("variables_hash_max_size", conf.Literal("4096")),
 	}
-	if r.copies() {
+	if c.own.copies() {
 		block = append(block, conf.D("output_buffers", conf.Int(effective.CopyBuffers), conf.Size(effective.CopyBuffer)))
 	}
 	// With a memory tier, the end of a response would wait for the mirror request, see docs/adr/0018. With threads, a hit
 	// of 1 MiB would cost a disk more reads, see docs/adr/0019.
-	if !r.hasMemoryTier() && r.Spec.IO.Mode == v1alpha1.IODirect {
+	if !c.own.hasMemoryTier() && c.Spec.IO.Mode == v1alpha1.IODirect {
 		block = append(block, conf.D("tcp_nopush", conf.OnOff(true)))
 	}
-	block = slices.Concat(block, temporaryPaths(), r.script())
-	block = append(block, malformedMap())
-	block = append(block, r.reporting()...)
-	block = append(block, r.cachePaths()...)
-	block = append(block, r.upstreams()...)
-	block = append(block, r.memoryTier()...)
-	block = append(block, r.publicServers()...)
-	block = append(block, r.peerServers()...)
-	block = append(block, r.gateway()...)
-	block = append(block,
-		conf.D("limit_conn_zone", conf.Expression("$binary_remote_addr"), conf.Literal("zone="+privateZone+":1m")),
-		privateServer())
-	block = append(block, r.shards()...)
-	return append(block, r.fleetShards()...)
+	toClients, toPods := door{site: c.own}, door{site: c.own, toPeers: true}
+	block = slices.Concat(block, temporaryPaths(), c.own.script(), conf.Block{malformedMap()},
+		reports{c.own}.reporting(), diskCaches{c.node}.cachePaths(),
+		c.upstreams(), tier{toClients}.memoryTier(), public{toClients}.servers(), peers{toPods}.servers(),
+		gateway{c.own}.gateway(), privateServer())
+	block = append(block, diskCaches{c.node}.otherDisk()...)
+	if c.withoutRanges {
+		return block
+	}
+	return append(block, keySpace{c.own}.shards()...)
+}
+
+// upstreams are the groups of servers that nginx asks, beside those in the pod.
+func (c configuration) upstreams() (block conf.Block) {
+	if c.own.backend.resolves() || len(c.peers()) > 0 {
+		block = resolver()
+	}
+	return slices.Concat(block, c.own.backend.upstreams(), pods{c.node}.upstreams())
 }
 
 // temporaryPaths are folders that nginx may write to.
@@ -227,15 +231,16 @@ const (
 )
 
 // privateServer is for the agent and for the kubelet's probe. The client Service does not lead to it.
-func privateServer() conf.Directive {
+func privateServer() conf.Block {
 	plain := func(path, text string) conf.Directive {
-		return conf.B("location", conf.Literals("=", path),
+		return exactly(path,
 			conf.D("default_type", conf.Literal("text/plain")),
 			conf.D("return", conf.Literal("200"), conf.Literal(text)))
 	}
 	// Only the agent asks for stub_status. The version is no secret: nginx runs "return" before access control.
 	agentOnly := conf.Block{conf.D("allow", conf.Literal("127.0.0.1")), conf.D("deny", conf.Literal("all"))}
-	return conf.B("server", nil,
+	zone := conf.D("limit_conn_zone", conf.Expression("$binary_remote_addr"), conf.Literal("zone="+privateZone+":1m"))
+	return conf.Block{zone, conf.B("server", nil,
 		conf.D("listen", conf.Int(layout.PrivatePort)),
 		refusesMalformed(),
 		conf.D("client_header_timeout", conf.Literal(ownTimeout)),
@@ -246,7 +251,7 @@ func privateServer() conf.Directive {
 		conf.D("limit_conn", conf.Literal(privateZone), conf.Literal("16")), // the kubelet and the agent take two
 		plain("/healthz", "ok"),
 		plain("/version", placeholder),
-		conf.B("location", conf.Literals("=", "/stub_status"), append(agentOnly, conf.D("stub_status"))...),
-		conf.B("location", conf.Literals("/"), conf.D("return", conf.Literal("404"))),
-	)
+		exactly("/stub_status", append(agentOnly, conf.D("stub_status"))...),
+		location("/", conf.D("return", conf.Literal("404"))),
+	)}
 }

@@ -8,7 +8,6 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
-	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 )
 
@@ -76,63 +75,66 @@ const (
 
 // slowMap tells the gateway's own slowStatus from an origin's.
 func slowMap() conf.Directive {
-	return conf.B("map", []conf.Argument{conf.Expression("$upstream_http_x_cachenode_state"), conf.Expression(slowOrOwn)},
+	return conf.Map("$upstream_http_x_cachenode_state", slowOrOwn,
 		conf.D("default", conf.Literal(ownStatus)), conf.Row(conf.Literal(stateSlow), conf.Literal(slow)))
 }
 
-// renewalLocations are those of the gateway for expired objects.
-func (r renderer) renewalLocations() conf.Block {
+// renewals are the gateway's part that renews expired objects.
+type refreshes struct{ gateway }
+
+// locations are those of the gateway for expired objects.
+func (r refreshes) locations() conf.Block {
 	self := "http://" + conf.Expression(gatewayUpstream)
 	fails := []conf.Directive{
 		conf.D("proxy_intercept_errors", conf.OnOff(true)),
-		conf.D("error_page", conf.Literals(append(staleCodes(r.Spec.Cache), "=", broken)...)...),
+		conf.D("error_page", conf.Literals(append(staleCodes(r.Cache), "=", broken)...)...),
 	}
-	remembers := append(r.renewalOf("slow ", stateRenewal, effective.LongestFetch(r.Spec.Origin)),
+	remembers := append(r.renewalOf("slow ", stateRenewal, r.LongestFetch()),
 		conf.D("proxy_cache_valid", conf.Literal(slowStatus), conf.Seconds(slowFor)),
 		conf.D("error_page", conf.Literal(slowStatus), conf.Literal("="), conf.Literal(broken)),
 		conf.D("error_page", conf.Literal(askStatus), conf.Literal("="), conf.Literal(patient)),
 		conf.D("recursive_error_pages", conf.OnOff(true)),
 		conf.D("proxy_pass", self))
 	remembers = slices.Concat(remembers, fails, r.orStale(), r.unchanged())
-	shares := func(location string, state conf.Expression, patience time.Duration, more ...conf.Directive) conf.Directive {
+	shares := func(name string, state conf.Expression, patience time.Duration, more ...conf.Directive) conf.Directive {
 		block := append(append(r.shared(state, patience), fails...), more...)
-		return conf.B("location", conf.Literals(location), append(block, conf.D("proxy_pass", self))...)
+		return location(name, append(block, conf.D("proxy_pass", self))...)
 	}
 	return conf.Block{
-		conf.B("location", conf.Literals(expired), remembers...),
+		location(expired, remembers...),
 		shares(renewal, waitedVariable, slowAfter,
 			conf.D("error_page", conf.Literal(slowStatus), conf.Literal("="), conf.Expression(slowOrOwn))),
-		shares(patient, stateFetch, effective.LockTimeout(r.Spec), r.orStale()...),
-		conf.B("location", conf.Literals(fetch), slices.Concat(r.unchanged(), r.notes(), r.orAgain(againInFetch), conf.Block{
-			conf.D("recursive_error_pages", conf.OnOff(true)), conf.D("proxy_pass", r.origin(upstreamName)),
+		shares(patient, stateFetch, r.LockTimeout(), r.orStale()...),
+		location(fetch, slices.Concat(r.unchanged(), r.notes(), r.orAgain(againInFetch), conf.Block{
+			conf.D("recursive_error_pages", conf.OnOff(true)), conf.D("proxy_pass", r.backend.url()),
 		})...),
 		r.try(),
-		conf.B("location", conf.Literals(slow),
-			conf.D("add_header", conf.Literal(stateHeader), conf.Literal(stateSlow), conf.Literal("always")),
+		location(slow,
+			addHeader(stateHeader, conf.Literal(stateSlow)),
 			conf.D("return", conf.Literal(slowStatus))),
-		conf.B("location", conf.Literals(ownStatus), conf.D("return", conf.Literal(askStatus))),
-		conf.B("location", conf.Literals(broken), conf.D("return", conf.Literal("444"))),
+		location(ownStatus, conf.D("return", conf.Literal(askStatus))),
+		location(broken, conf.D("return", conf.Literal("444"))),
 	}
 }
 
 // try asks the origin for an answer within slowAfter. One request does for each object; the others learn whether that
 // was in vain.
-func (r renderer) try() conf.Directive {
+func (r refreshes) try() conf.Directive {
 	block := append(r.renewalOf("try ", "", slowAfter),
-		conf.D("proxy_set_header", conf.Literal(diskHeader), conf.Literal("")),
-		conf.D("proxy_set_header", conf.Literal(sliceHeader), conf.Literal("")),
-		conf.D("proxy_set_header", conf.Literal(fallbackHeader), conf.Literal("")),
+		setHeader(diskHeader, conf.Literal("")),
+		setHeader(sliceHeader, conf.Literal("")),
+		setHeader(fallbackHeader, conf.Literal("")),
 		conf.D("proxy_cache_valid", conf.Literal("502"), conf.Literal("504"), conf.Seconds(slowFor)),
 		conf.D("proxy_no_cache", conf.Literal("1")), // not even a response with one of these statuses
 		conf.D("proxy_cache_lock", conf.OnOff(true)),
 		conf.D("proxy_cache_lock_timeout", conf.Time(2*slowAfter)),
 		conf.D("error_page", conf.Literal("502"), conf.Literal("504"), conf.Literal("="), conf.Literal(slow)),
-		conf.D("proxy_pass", r.origin(upstreamName)))
-	return conf.B("location", conf.Literals(try), append(block, r.unchanged()...)...)
+		conf.D("proxy_pass", r.backend.url()))
+	return location(try, append(block, r.unchanged()...)...)
 }
 
 // unchanged has a location pass on a response as it is. What would be added to it is added by the location shared.
-func (r renderer) unchanged() conf.Block {
+func (g gateway) unchanged() conf.Block {
 	return append(passed(append(accelHeaders(), conf.Literal("Server"), conf.Literal("Date"))),
 		// Each replaces a list of the server. No response has these headers.
 		conf.D("proxy_hide_header", conf.Literal(stateHeader)),
@@ -141,10 +143,7 @@ func (r renderer) unchanged() conf.Block {
 
 // renewalOf is what the locations with a cache have in common: a cache of the asking disk, whose keys have a prefix,
 // what they ask the next location for, and how long that may take.
-func (r renderer) renewalOf(prefix string, state conf.Expression, patience time.Duration) conf.Block {
-	set := func(name, value string) conf.Directive {
-		return conf.D("proxy_set_header", conf.Literal(name), conf.Expression(value))
-	}
+func (r refreshes) renewalOf(prefix string, state conf.Expression, patience time.Duration) conf.Block {
 	key := objectOfRequest + " $http_if_none_match $http_if_modified_since"
 	block := conf.Block{
 		conf.D("proxy_cache", conf.Expression(refreshZone(diskInRequest))),
@@ -153,33 +152,37 @@ func (r renderer) renewalOf(prefix string, state conf.Expression, patience time.
 		conf.D("proxy_next_upstream", conf.Literal("off")), // the location fetch tries again
 		conf.D("proxy_read_timeout", conf.Time(patience)),
 		// nginx leaves the conditions out where it caches, and what a location sets replaces what the server sets.
-		set("If-None-Match", "$http_if_none_match"), set("If-Modified-Since", "$http_if_modified_since"),
-		set("Host", "$http_host"), set("Connection", ""), set(stateHeader, string(state)), set(fillHeader, ""),
-		set(formerHeader, ""),
+		setHeader("If-None-Match", conf.Expression("$http_if_none_match")),
+		setHeader("If-Modified-Since", conf.Expression("$http_if_modified_since")),
+		setHeader("Host", conf.Expression("$http_host")),
+		setHeader("Connection", conf.Literal("")),
+		setHeader(stateHeader, state),
+		setHeader(fillHeader, conf.Literal("")),
+		setHeader(formerHeader, conf.Literal("")),
 	}
 	if r.hasSlices() {
 		key = "$http_range " + key
-		block = append(block, set("Range", "$http_range"))
+		block = append(block, setHeader("Range", conf.Expression("$http_range")))
 	}
 	return append(block, conf.D("proxy_cache_key", conf.Expression(prefix+key)))
 }
 
 // shared keeps a response for a second, for the requests that wait for it for as long as they have patience. Errors of
 // the origin count too, so that a failing origin gets one request a second for an object.
-func (r renderer) shared(state conf.Expression, patience time.Duration) conf.Block {
+func (r refreshes) shared(state conf.Expression, patience time.Duration) conf.Block {
 	kept := conf.Literals("200", "203", "301", "302", "304", "404", "410", "500", "502", "503", "504")
 	if r.hasSlices() {
 		kept = append(conf.Literals("206"), kept...)
 	}
-	block := append(r.renewalOf("", state, effective.LongestFetch(r.Spec.Origin)),
+	block := append(r.renewalOf("", state, r.LongestFetch()),
 		conf.D("proxy_cache_valid", append(kept, conf.Literal("1s"))...),
 		conf.D("proxy_no_cache",
 			conf.Expression(ownOnly), conf.Expression(variesVariable), conf.Expression(partialVariable),
 			conf.Expression("$upstream_http_x_accel_redirect")),
-		conf.D("proxy_cache_lock", conf.OnOff(ptr.Deref(r.Spec.Cache.Lock.Enabled, true))),
+		conf.D("proxy_cache_lock", conf.OnOff(ptr.Deref(r.Cache.Lock.Enabled, true))),
 		conf.D("proxy_cache_lock_timeout", conf.Time(patience)),
-		conf.D("proxy_cache_lock_age", conf.Time(effective.LockAge(r.Spec))),
-		conf.D("add_header", conf.Literal(sharedHeader), conf.Expression("$upstream_cache_status"), conf.Literal("always")))
+		conf.D("proxy_cache_lock_age", conf.Time(r.LockAge())),
+		addHeader(sharedHeader, conf.Expression("$upstream_cache_status")))
 	return append(block, r.toCache()...)
 }
 

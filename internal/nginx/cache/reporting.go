@@ -22,18 +22,21 @@ const (
 // sampledVariable is 1 for the requests that are reported to the agent.
 const sampledVariable = "$sampled"
 
+// reports are the formats of the logs.
+type reports struct{ site }
+
 // reporting is the format in which nginx reports requests to the agent, and the choice of the sampled requests.
 //
 // nginx has no variable for the time to the first byte, but computes the value of a map once, at its first use. A
 // header that is never sent, because its value is empty, uses the map at the time when nginx makes the response's
 // header.
-func (r renderer) reporting() conf.Block {
+func (r reports) reporting() conf.Block {
 	format := conf.D("log_format", conf.Literal("agent"), conf.Expression(agentapi.RequestFormat))
 	block := conf.Block{
 		format,
-		conf.B("map", []conf.Argument{conf.Expression("$request_time"), conf.Expression("$first_byte")},
+		conf.Map("$request_time", "$first_byte",
 			conf.D("default", conf.Expression("$request_time"))),
-		conf.B("map", []conf.Argument{conf.Expression("$first_byte"), conf.Expression("$nothing")},
+		conf.Map("$first_byte", "$nothing",
 			conf.D("default", conf.Literal(""))),
 		rejectedMap(),
 	}
@@ -41,7 +44,7 @@ func (r renderer) reporting() conf.Block {
 		block = append(block,
 			conf.D("log_format", conf.Literal(hopFormat), conf.Expression(agentapi.HopFormat)),
 			// The address of a pod that nginx leaves out (max_fails) is the name of its upstream.
-			conf.B("map", []conf.Argument{conf.Expression("$upstream_addr"), conf.Expression("$skips_owner")},
+			conf.Map("$upstream_addr", "$skips_owner",
 				conf.Row(conf.Expression("~(?:^| : )"+lookupName), conf.Literal("1")),
 				conf.D("default", conf.Literal("0"))))
 		block = append(block, r.alone()...)
@@ -54,7 +57,7 @@ func (r renderer) reporting() conf.Block {
 		block = append(block,
 			conf.D("log_format", conf.Literal(agentapi.TagUnsafe), conf.Literal("escape=none"),
 				conf.Expression(agentapi.UnsafeFormat)),
-			conf.B("map", []conf.Argument{conf.Expression("$request_method:$status"), conf.Expression(unsafeVariable)},
+			conf.Map("$request_method:$status", unsafeVariable,
 				conf.Row(conf.Expression("~^(?:"+methods+"):[23]"), conf.Literal("1")),
 				conf.D("default", conf.Literal("0"))))
 	}
@@ -74,20 +77,19 @@ func (r renderer) reporting() conf.Block {
 const aloneVariable = "$alone"
 
 // alone is the map for aloneVariable: a pod was asked or skipped, and a location of this pod has the request.
-func (r renderer) alone() conf.Block {
+func (r reports) alone() conf.Block {
 	sampled := conf.Expression("1")
 	if r.sampling() < 100 {
 		sampled = sampledVariable
 	}
-	return conf.Block{conf.B("map",
-		[]conf.Argument{sampled + " $upstream_addr", conf.Expression(aloneVariable)},
+	return conf.Block{conf.Map(sampled+" $upstream_addr", aloneVariable,
 		conf.Row(conf.Expression(fmt.Sprintf("~^1 .*(?:%s|:%d(?:,| |$))", lookupName, layout.LookupPort)), conf.Literal("1")),
 		conf.D("default", conf.Literal("0")))}
 }
 
 // logsOfFills reports to the agent where an object came from whose key has moved. All of them are counted.
-func (r renderer) logsOfFills(tag string) conf.Block {
-	if r.sampling() == 0 {
+func (s site) logsOfFills(tag string) conf.Block {
+	if s.sampling() == 0 {
 		return nil
 	}
 	return conf.Block{conf.D("access_log", toAgent(tag), conf.Literal(fillFormat))}
@@ -98,26 +100,26 @@ const unsafeVariable = "$unsafe"
 
 // unsafeMethods are the methods of such requests, as alternatives of a regular expression; "" if they are ignored. A
 // POST that is cached changes nothing.
-func (r renderer) unsafeMethods() string {
+func (s site) unsafeMethods() string {
 	switch {
-	case r.Spec.Purge.UnsafeMethods == v1alpha1.UnsafeIgnore:
+	case s.Spec.Purge.UnsafeMethods == v1alpha1.UnsafeIgnore:
 		return ""
-	case slices.Contains(r.Spec.Cache.Methods, "POST"):
+	case slices.Contains(s.Cache.Methods, "POST"):
 		return "PUT|PATCH|DELETE"
 	}
 	return "POST|PUT|PATCH|DELETE"
 }
 
-func (r renderer) sampling() int { return int(ptr.Deref(r.Spec.Monitoring.RequestSampling, 0)) }
+func (n node) sampling() int { return int(ptr.Deref(n.Spec.Monitoring.RequestSampling, 0)) }
 
 // logs are the access logs of a location: the user's, and the report to the agent under the tag. nginx reports every
 // request that bypassed its disk, and a sample of the others.
-func (r renderer) logs(tag string) conf.Block {
+func (d door) logs(tag string) conf.Block {
 	var block conf.Block
-	if r.Spec.Logs.Access == "Stdout" && r.door == toClients {
-		block = append(block, conf.D("access_log", conf.Literal("/dev/stdout"), conf.Literal(r.logFormat(tag))))
+	if d.Spec.Logs.Access == "Stdout" && !d.toPeers {
+		block = append(block, conf.D("access_log", conf.Literal("/dev/stdout"), conf.Literal(d.logFormat(tag))))
 	}
-	if r.door == toClients && r.unsafeMethods() != "" {
+	if !d.toPeers && d.unsafeMethods() != "" {
 		block = append(block, conf.D("access_log", toAgent(agentapi.TagUnsafe), conf.Literal(agentapi.TagUnsafe),
 			conf.Expression("if="+unsafeVariable)))
 	}
@@ -126,17 +128,17 @@ func (r renderer) logs(tag string) conf.Block {
 		format = hopFormat
 	}
 	args := []conf.Argument{toAgent(tag), format}
-	if percent := r.sampling(); tag != agentapi.TagOtherDisk && tag != agentapi.TagUncached && percent < 100 {
+	if percent := d.sampling(); tag != agentapi.TagOtherDisk && tag != agentapi.TagUncached && percent < 100 {
 		if percent == 0 {
 			return block
 		}
 		args = append(args, conf.Expression("if="+sampledVariable))
 	}
 	block = append(block, conf.D("access_log", args...))
-	if r.door == toClients && r.hops() && r.sampling() > 0 && format != hopFormat && tag != agentapi.TagMemory {
+	if !d.toPeers && d.hops() && d.sampling() > 0 && format != hopFormat && tag != agentapi.TagMemory {
 		block = append(block, conf.D("access_log", toAgent(agentapi.TagAlone), conf.Literal(hopFormat),
 			conf.Expression("if="+aloneVariable)))
 	}
 	return append(block,
-		conf.D("add_header", conf.Literal("X-First-Byte"), conf.Expression("$nothing"), conf.Literal("always")))
+		addHeader("X-First-Byte", conf.Expression("$nothing")))
 }

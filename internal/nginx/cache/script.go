@@ -28,7 +28,7 @@ var memories = []struct {
 }{{"notes:4m", "number", notedFor}, {"tags:1m", "string", mixedFor}, {"mixed:1m", "number", mixedFor}}
 
 // hasScript is true if the configuration runs the script.
-func (r renderer) hasScript() bool { return r.hitsForMiss() || r.noticesMixed() }
+func (s site) hasScript() bool { return s.hitsForMiss() || s.noticesMixed() }
 
 // TrialOfScripts is a configuration that nginx takes if Facts.Scripts is true. ScriptFile must be there.
 func TrialOfScripts() string {
@@ -55,31 +55,31 @@ func engine() conf.Block {
 }
 
 // module are the directives outside of http.
-func (r renderer) module() conf.Block {
-	if !r.hasScript() {
+func (s site) module() conf.Block {
+	if !s.hasScript() {
 		return nil
 	}
 	return conf.Block{loadModule()}
 }
 
 // script are the script, its memory and its variables.
-func (r renderer) script() conf.Block {
-	if !r.hasScript() {
+func (s site) script() conf.Block {
+	if !s.hasScript() {
 		return nil
 	}
 	block := engine()
-	if r.hitsForMiss() {
+	if s.hitsForMiss() {
 		block = append(block, conf.D("js_set", conf.Expression(notedVariable), conf.Literal("cachenode.isUnstorable")))
 	}
-	if r.noticesMixed() {
+	if s.noticesMixed() {
 		block = append(block, conf.D("js_set", conf.Expression(mixedVariable), conf.Literal("cachenode.isMixed")))
 	}
 	return block
 }
 
 // notes has a location of the gateway tell the script of responses.
-func (r renderer) notes() conf.Block {
-	if !r.hasScript() {
+func (s site) notes() conf.Block {
+	if !s.hasScript() {
 		return nil
 	}
 	return conf.Block{conf.D("js_header_filter", conf.Literal("cachenode.note"))}

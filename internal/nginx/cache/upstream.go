@@ -1,6 +1,7 @@
 package cache
 
 import (
+	"cmp"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -14,17 +15,28 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 )
 
-// upstreamName is the upstream block's name, as it stands in proxy_pass.
-const upstreamName = "origin"
+// ownBackend is the name of the backend of the CacheNode's own site.
+const ownBackend = "origin"
+
+// backend is the servers that a site's objects come from.
+type backend struct {
+	v1alpha1.Origin
+	// name is the name of the upstream, as it stands in proxy_pass.
+	name string
+	// namespace is the one of Services whose namespace the origin does not name.
+	namespace, clusterDomain string
+	// authorities is the file of those that sign the servers' certificates; "" for those of the image.
+	authorities string
+}
+
+// url returns the URL of the upstream.
+func (b backend) url() conf.Expression { return conf.Expression(b.Scheme + "://" + b.name) }
 
 // upstreams are the groups of the origin's servers.
-func (r renderer) upstreams() conf.Block {
-	var block conf.Block
-	if slices.ContainsFunc(r.Spec.Origin.Servers, resolves) || len(r.peers()) > 0 {
-		block = resolver()
-	}
-	return slices.Concat(block, r.upstream(upstreamName), r.againUpstream(), r.fleetUpstreams())
-}
+func (b backend) upstreams() conf.Block { return append(b.upstream(), b.againUpstream()...) }
+
+// resolves is true if the addresses of a server come from its name.
+func (b backend) resolves() bool { return slices.ContainsFunc(b.Servers, resolves) }
 
 // resolver has nginx ask the agent for the addresses of names, and only the agent: nginx asks several servers in turn.
 // After an error, nginx asks again when the time-out is over.
@@ -37,21 +49,20 @@ func resolver() conf.Block {
 
 // upstream is a group of the origin's servers. With "zone" and "resolve", nginx starts before a name exists and follows
 // its changes. A plain server line with an unknown name would keep nginx from starting.
-func (r renderer) upstream(name string) conf.Block {
-	origin := r.Spec.Origin
-	servers := conf.Block{conf.D("zone", conf.Literal(name), conf.Literal("1m"))}
-	for _, s := range origin.Servers {
-		servers = append(servers, r.originServer(s))
+func (b backend) upstream() conf.Block {
+	servers := conf.Block{conf.D("zone", conf.Literal(b.name), conf.Literal("1m"))}
+	for _, s := range b.Servers {
+		servers = append(servers, b.originServer(s))
 	}
-	for _, s := range r.lastly() {
-		servers = append(servers, r.originServer(s, "backup", "max_fails=0"))
+	for _, s := range b.lastly() {
+		servers = append(servers, b.originServer(s, "backup", "max_fails=0"))
 	}
-	return conf.Block{conf.B("upstream", conf.Literals(name), append(servers, r.originKeepalive()...)...)}
+	return conf.Block{conf.B("upstream", conf.Literals(b.name), append(servers, b.originKeepalive()...)...)}
 }
 
 // originServer is the line of a server.
-func (r renderer) originServer(s v1alpha1.OriginServer, parameters ...string) conf.Directive {
-	host, port := Address(s, r.Spec.Origin.Scheme, r.Namespace, r.ClusterDomain)
+func (b backend) originServer(s v1alpha1.OriginServer, parameters ...string) conf.Directive {
+	host, port := Address(s, b.Scheme, b.namespace, b.clusterDomain)
 	args := []conf.Argument{conf.Literal(fmt.Sprintf("%s:%d", host, port))}
 	if weight := ptr.Deref(s.Weight, 1); weight != 1 {
 		args = append(args, conf.Literal(fmt.Sprintf("weight=%d", weight)))
@@ -73,8 +84,8 @@ func resolves(s v1alpha1.OriginServer) bool {
 }
 
 // originKeepalive are the directives about idle connections.
-func (r renderer) originKeepalive() conf.Block {
-	keepalive := r.Spec.Origin.Keepalive
+func (b backend) originKeepalive() conf.Block {
+	keepalive := b.Keepalive
 	return conf.Block{
 		conf.D("keepalive", conf.Int(ptr.Deref(keepalive.Connections, 0))),
 		conf.D("keepalive_requests", conf.Int(ptr.Deref(keepalive.Requests, 0))),
@@ -94,22 +105,15 @@ func Address(s v1alpha1.OriginServer, scheme, namespace, clusterDomain string) (
 	return ptr.Deref(s.Host, ""), ptr.Deref(s.Port, port)
 }
 
-// toOrigin are the directives that every request of a client needs on its way to the origin, cached or not.
-func (r renderer) toOrigin() conf.Block {
-	block := append(conf.Block{conf.D("proxy_http_version", conf.Literal("1.1"))}, r.forwarded()...)
-	return append(block, r.reachOrigin()...)
-}
-
 // reachOrigin are the directives about timeouts, retries and TLS of requests to the origin.
-func (r renderer) reachOrigin() conf.Block {
-	origin := r.Spec.Origin
+func (b backend) reachOrigin() conf.Block {
 	block := conf.Block{
-		conf.D("proxy_connect_timeout", conf.Time(effective.Duration(origin.Timeouts.Connect))),
-		conf.D("proxy_read_timeout", conf.Time(effective.Duration(origin.Timeouts.Read))),
-		conf.D("proxy_send_timeout", conf.Time(effective.Duration(origin.Timeouts.Send))),
-		conf.D("proxy_next_upstream", failures(origin.Retries.When)...),
-		conf.D("proxy_next_upstream_tries", conf.Int(ptr.Deref(origin.Retries.Tries, 0))),
-		conf.D("proxy_next_upstream_timeout", conf.Time(effective.Duration(origin.Retries.Timeout))),
+		conf.D("proxy_connect_timeout", conf.Time(effective.Duration(b.Timeouts.Connect))),
+		conf.D("proxy_read_timeout", conf.Time(effective.Duration(b.Timeouts.Read))),
+		conf.D("proxy_send_timeout", conf.Time(effective.Duration(b.Timeouts.Send))),
+		conf.D("proxy_next_upstream", failures(b.Retries.When)...),
+		conf.D("proxy_next_upstream_tries", conf.Int(ptr.Deref(b.Retries.Tries, 0))),
+		conf.D("proxy_next_upstream_timeout", conf.Time(effective.Duration(b.Retries.Timeout))),
 		// What is not cached passes through at the pace of the slower side and not through files on the node's own disk.
 		// Cached responses are exempt.
 		conf.D("proxy_max_temp_file_size", conf.Literal("0")),
@@ -117,8 +121,8 @@ func (r renderer) reachOrigin() conf.Block {
 		conf.D("client_max_body_size", conf.Literal("0")),
 		passDate(),
 	}
-	if origin.Scheme == "https" {
-		block = append(block, r.originTLS()...)
+	if b.Scheme == "https" {
+		block = append(block, b.originTLS()...)
 	}
 	return block
 }
@@ -130,23 +134,19 @@ func passDate() conf.Directive { return conf.D("proxy_pass_header", conf.Literal
 // systemCAs is where nginx's Debian and Alpine images keep the authorities that are trusted by default.
 const systemCAs = "/etc/ssl/certs/ca-certificates.crt"
 
-func (r renderer) originTLS() conf.Block {
-	tls := ptr.Deref(r.Spec.Origin.TLS, v1alpha1.OriginTLS{})
+func (b backend) originTLS() conf.Block {
+	tls := ptr.Deref(b.TLS, v1alpha1.OriginTLS{})
 	block := conf.Block{
 		conf.D("proxy_ssl_server_name", conf.OnOff(true)),
-		conf.D("proxy_ssl_name", conf.Literal(effective.ServerName(r.Spec.Origin))),
+		conf.D("proxy_ssl_name", conf.Literal(effective.ServerName(b.Origin))),
 	}
 	if !ptr.Deref(tls.Verify, true) {
 		return append(block, conf.D("proxy_ssl_verify", conf.OnOff(false)))
 	}
-	authorities := systemCAs
-	if r.caFile != "" {
-		authorities = r.caFile
-	}
 	return append(block,
 		conf.D("proxy_ssl_verify", conf.OnOff(true)),
 		conf.D("proxy_ssl_verify_depth", conf.Literal("4")),
-		conf.D("proxy_ssl_trusted_certificate", conf.Literal(authorities)))
+		conf.D("proxy_ssl_trusted_certificate", conf.Literal(cmp.Or(b.authorities, systemCAs))))
 }
 
 // nginxWords maps the API's enums to nginx's words.

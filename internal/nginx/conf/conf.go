@@ -57,6 +57,17 @@ func B(name string, args []Argument, block ...Directive) Directive {
 	return Directive{Name: name, Args: args, Block: block}
 }
 
+// WithComment returns the directive with a comment before it.
+func (d Directive) WithComment(text string) Directive {
+	d.Comment = text
+	return d
+}
+
+// Map is nginx's directive map: variable gets its value from the row for the value of source.
+func Map(source, variable Expression, rows ...Directive) Directive {
+	return B("map", []Argument{source, variable}, rows...)
+}
+
 // Literals turns strings into arguments.
 func Literals(values ...string) []Argument {
 	args := make([]Argument, len(values))

@@ -1,0 +1,197 @@
+package cache
+
+import (
+	"slices"
+
+	"k8s.io/utils/ptr"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/effective"
+	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
+)
+
+// door is a server that takes requests for a site, from clients or from other pods. What clients say of themselves is
+// not believed; what pods say of a client is.
+type door struct {
+	site
+	toPeers bool
+}
+
+// gatewayURL is the URL of the gateway, without a path.
+const gatewayURL = conf.Expression("http://" + gatewayUpstream)
+
+// throughGateway passes a request on to the gateway by a URL, and gives the client the origin's own Cache-Control. A
+// URL without a path stands for what the client wrote.
+func (d door) throughGateway(url conf.Expression) conf.Block {
+	block := conf.Block{
+		conf.D("proxy_pass", url),
+		conf.D("proxy_next_upstream", conf.Literal("off")), // the gateway tries again
+		conf.D("proxy_read_timeout", conf.Time(d.LongestFetch())),
+	}
+	return append(block, d.ownControl()...)
+}
+
+// asksNothing sets the variables about a cache that asks the gateway, in a location without it. They are set in
+// locations and not in the server, whose directives a mirror request runs too: it shares all variables with the
+// client's request.
+func (s site) asksNothing() conf.Block {
+	return append(conf.Block{
+		set(gatewayDisk, conf.Literal("")),
+		set(fromVariable, conf.Literal("")),
+	}, s.notSliced("")...)
+}
+
+// ownControl gives clients the origin's own Cache-Control instead of the stored one.
+func (d door) ownControl() conf.Block {
+	if d.toPeers { // the other pod does that, or stores the response as it is stored here
+		return d.hidden(sharedHeader)
+	}
+	block := d.hidden("Cache-Control", originHeader, sharedHeader)
+	if d.Headers.Response.Names("Cache-Control") {
+		return block
+	}
+	return append(block,
+		addHeader("Cache-Control", conf.Expression(clientVariable)))
+}
+
+// hidden are the headers of responses that clients do not see: the origin's own of the names that we set, and more.
+// Other pods see all but those of CacheNode's own names. The gateway hides these too, but objects may have been stored
+// with them.
+func (d door) hidden(more ...string) conf.Block {
+	var block conf.Block
+	if !d.toPeers {
+		for _, h := range d.headers(conf.Literal(""), conf.Literal("")) {
+			block = append(block, conf.D("proxy_hide_header", h.Args[0]))
+		}
+		for _, name := range d.Headers.Response.Remove {
+			more = append(more, string(name))
+		}
+		more = append(more, effective.TagHeaders(d.Spec)...)
+	}
+	return append(block, hides(append(more, ownNames()...)...)...)
+}
+
+// ownNames are the headers that a response has only from a part of a CacheNode. Those of an origin are hidden.
+func ownNames() []string { return append([]string{statusHeader, placeHeader}, privateHeaders...) }
+
+// hides has a location leave headers out of responses. It replaces the list of the server.
+func hides(names ...string) (block conf.Block) {
+	for _, name := range names {
+		block = append(block, conf.D("proxy_hide_header", conf.Literal(name)))
+	}
+	return block
+}
+
+func (s site) statusHeaders() bool { return ptr.Deref(s.Cache.StatusHeaders, true) }
+
+// headers are the response headers that a location adds which answers in this pod.
+func (d door) headers(status, disk conf.Argument) conf.Block {
+	return d.answerHeaders(status, disk, noHop)
+}
+
+// answerHeaders are the response headers that a location adds: how the response came about, and those of the spec. hop
+// says which pod answered.
+func (d door) answerHeaders(status, disk conf.Argument, hop string) conf.Block {
+	if d.toPeers {
+		return conf.Block{addHeader(statusHeader, status), addHeader(placeHeader, disk)}
+	}
+	var block conf.Block
+	if d.statusHeaders() {
+		block = conf.Block{addHeader("X-Cache", status), addHeader("X-Cache-Disk", disk)}
+	}
+	if d.statusHeaders() && d.isSharded() {
+		block = append(block, addHeader("X-Cache-Hop", conf.Literal(hop)))
+	}
+	if d.Cache.NodeHeader {
+		block = append(block, addHeader("X-Cache-Node", conf.Expression("$hostname")))
+	}
+	if d.speaksHTTP3() {
+		block = append(block, addHeader("Alt-Svc", conf.Expression(altSvc)))
+	}
+	for _, h := range d.Headers.Response.Set {
+		block = append(block, addHeader(string(h.Name), conf.Literal(h.Value)))
+	}
+	return block
+}
+
+// forwardedFor is the X-Forwarded-For that the origin gets.
+func (d door) forwardedFor() conf.Expression {
+	if d.toPeers { // the other pod has added the client's address
+		return "$http_x_forwarded_for"
+	}
+	if d.addressSource() == v1alpha1.AddressXForwardedFor {
+		return forwardedFor
+	}
+	return "$proxy_add_x_forwarded_for"
+}
+
+// toOrigin are the directives that every request of a client needs on its way to the origin, cached or not.
+func (d door) toOrigin() conf.Block {
+	block := append(conf.Block{conf.D("proxy_http_version", conf.Literal("1.1"))}, d.forwarded()...)
+	return append(block, d.backend.reachOrigin()...)
+}
+
+// forwarded are the directives that set and remove headers of requests to the origin.
+func (d door) forwarded() conf.Block {
+	none := conf.Argument(conf.Literal(""))
+	host, forwardedHost := conf.Argument(conf.Expression("$host")), conf.Argument(conf.Expression("$host"))
+	proto := d.clientScheme()
+	if d.Origin.HostHeader != nil {
+		host = conf.Literal(*d.Origin.HostHeader)
+	}
+	if !d.keeps(v1alpha1.KeyHost) && !d.hasOneHost() {
+		forwardedHost = none
+	}
+	if !d.keeps(v1alpha1.KeyScheme) && d.Spec.Listen.TLS != nil {
+		proto = none
+	}
+	state, from := conf.Argument(conf.Expression(stateVariable)), none
+	if d.fillsFromPods() {
+		from = conf.Expression(fillVariable)
+	}
+	former := none
+	if d.fillsFromDisks() {
+		former = conf.Expression(formerVariable)
+	}
+	if d.renewsInBackground() {
+		state, former = conf.Expression(askedState), conf.Expression(askedFormer)
+	}
+	block := conf.Block{
+		// Room for the headers below.
+		conf.D("proxy_headers_hash_max_size", conf.Literal("2048")),
+		conf.D("proxy_headers_hash_bucket_size", conf.Literal("128")),
+		setHeader("Connection", none),
+		setHeader("Host", host),
+		setHeader("X-Forwarded-For", d.forwardedFor()),
+		setHeader("X-Forwarded-Host", forwardedHost),
+		setHeader("X-Forwarded-Proto", proto),
+		// For the gateway; empty in a location without a cache.
+		setHeader(stateHeader, state),
+		setHeader(diskHeader, conf.Expression(gatewayDisk)),
+		setHeader(fillHeader, from), setHeader(formerHeader, former),
+		setHeader(fallbackHeader, conf.Expression(fallsBack)),
+	}
+	if d.hasSlices() {
+		block = append(block,
+			setHeader("Range", conf.Expression(askedRange)), setHeader(sliceHeader, conf.Expression(positionVariable)))
+		for _, c := range conditions {
+			block = append(block, setHeader(c.name, "$asked_"+c.variable))
+		}
+	} else {
+		block = append(block, setHeader(sliceHeader, none))
+	}
+	changes := d.Headers.Request
+	for _, name := range slices.Concat(overridesHost, overridesScheme, overridesPath, overridesMethod, overridesServer,
+		[]string{"Proxy-Authorization", "Proxy-Connection", schemeHeader, renewHeader, askHeader}) {
+		if !changes.Names(name) {
+			block = append(block, setHeader(name, none))
+		}
+	}
+	for _, h := range changes.Set {
+		block = append(block, setHeader(string(h.Name), conf.Literal(h.Value)))
+	}
+	for _, name := range changes.Remove {
+		block = append(block, setHeader(string(name), none))
+	}
+	return block
+}

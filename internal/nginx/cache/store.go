@@ -1,0 +1,40 @@
+package cache
+
+import (
+	"slices"
+
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
+)
+
+// store answers from the disks of the pod, or from the origin if no disk can.
+type store struct{ door }
+
+// uncached is a location that passes requests to the origin that no disk can serve. The gateway bounds how many.
+func (s store) uncached(name string, more ...conf.Directive) conf.Directive {
+	block := append(s.throughGateway(gatewayOrOrigin+s.passedURI()), falls(conf.Expression(fallsBackHere)))
+	block = append(block, s.asksNothing()...)
+	block = append(block, s.logs(agentapi.TagUncached)...)
+	block = append(block, s.headers(conf.Literal("UNCACHED"), conf.Expression(diskVariable))...)
+	if s.toPeers && s.backend.asksAgain() { // the gateway closes the connection, see unready
+		block = append(block, conf.D("error_page", conf.Literal("502"), conf.Literal("="), conf.Literal(broken)),
+			conf.D("recursive_error_pages", conf.OnOff(true)))
+	}
+	return location(name, append(block, more...)...)
+}
+
+// past is the location for requests past the caches. They reach the origin as they came: with their method, arguments,
+// range and conditions. No disk takes part, so none can fail them. What is not idempotent reaches the origin once.
+func (s store) past() conf.Directive {
+	block := append(s.throughGateway(gatewayURL), s.asksNothing()...)
+	block = append(append(block, logsRejection()), s.logs(agentapi.TagPassed)...)
+	block = append(block, s.headers(conf.Literal("BYPASS"), conf.Expression(diskVariable))...)
+	return location(pass, block...)
+}
+
+// unanswered is the location for a client whose request the origin has not answered: see redirects.
+func (s store) unanswered() conf.Directive {
+	return location(noResponse, slices.Concat(
+		s.logs(agentapi.TagPassed), s.headers(conf.Literal("BYPASS"), conf.Expression(diskVariable)),
+		conf.Block{conf.D("return", conf.Literal("502"))})...)
+}
