@@ -39,7 +39,7 @@ func TestReconcile(t *testing.T) {
 	whole, config := t, apiserver.Shared(t)
 	a := newAgents()
 	o := startOperator(t, config, func(r *CacheNodeReconciler) { r.Agents.read = a.read })
-	a.o = o
+	a.set(func() { a.o = o })
 	ctx := context.Background()
 	cacheNode := o.create(edge)
 	if got := o.kstatus(cacheNode); got == status.CurrentStatus {
@@ -134,7 +134,8 @@ func TestReconcile(t *testing.T) {
 		o = o.again(whole, func(r *CacheNodeReconciler) {
 			r.Agents.read, r.Cluster.AgentImage = a.read, "localhost/cachenode-operator:next"
 		})
-		a.o, o.t = o, t
+		a.set(func() { a.o = o })
+		o.t = t
 		o.pass(cacheNode)
 		if o.get(set); set.Generation != generation ||
 			set.Spec.Template.Spec.InitContainers[0].Image != "localhost/cachenode-operator:test" {
@@ -248,7 +249,7 @@ func TestReconcile(t *testing.T) {
 		o.settle(cacheNode)
 		o.stop()
 		again := o.again(t, func(r *CacheNodeReconciler) { r.Agents.read = a.read })
-		a.o = again
+		a.set(func() { a.o = again })
 		again.pass(cacheNode)
 		again.settle(cacheNode)
 		reads, writes := again.requests.take()

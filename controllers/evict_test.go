@@ -40,7 +40,7 @@ func TestReplaceAlone(t *testing.T) {
 	t.Parallel()
 	a := newAgents()
 	o := startOperator(t, apiserver.Shared(t), func(r *CacheNodeReconciler) { r.Agents.read = a.read })
-	a.o = o
+	a.set(func() { a.o = o })
 	cacheNode := o.create(strings.Replace(edge, "replicas: 2", "replicas: 3\n  routing: {mode: Sharded}", 1))
 	set := children(cacheNode)[0].(*appsv1.StatefulSet)
 	o.eventually(func() string { // the last object that is applied

@@ -126,7 +126,7 @@ func TestPurges(t *testing.T) {
 	}
 	play := func(r *CacheNodeReconciler) { r.Agents.read, r.Agents.send = a.read, s.send }
 	o := startOperator(t, apiserver.Shared(t), play)
-	a.o = o
+	a.set(func() { a.o = o })
 	ctx := context.Background()
 	cacheNode := o.create(strings.Replace(edge, "replicas: 2", "replicas: 2\n  purge: {grace: 2s}", 1))
 	set := children(cacheNode)[0]

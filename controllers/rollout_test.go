@@ -33,8 +33,8 @@ import (
 // agents plays the pods' agents, which an API server alone does not have. Each takes the revision that its pod's
 // annotation names, unless it refuses that revision.
 type agents struct {
-	o     *operator
 	mutex sync.Mutex
+	o     *operator
 	// order has the pods in the order in which they took something.
 	order   []string
 	running map[string]string
@@ -60,8 +60,13 @@ func newAgents() *agents {
 }
 
 func (a *agents) read(ctx context.Context, _ *agentclient.Client, address string) (agentapi.Report, error) {
+	var o *operator
+	a.set(func() { o = a.o })
+	if o == nil {
+		return agentapi.Report{}, errors.New("the operator has not started")
+	}
 	pods := &corev1.PodList{}
-	if err := a.o.client.List(ctx, pods, client.InNamespace("default")); err != nil {
+	if err := o.client.List(ctx, pods, client.InNamespace("default")); err != nil {
 		return agentapi.Report{}, err
 	}
 	a.mutex.Lock()
@@ -190,7 +195,7 @@ func TestRollout(t *testing.T) {
 	a := newAgents()
 	o := startOperator(t, apiserver.Shared(t), func(r *CacheNodeReconciler) { r.Agents.read = a.read })
 	ctx := context.Background()
-	a.o = o
+	a.set(func() { a.o = o })
 	const three = "replicas: 3\n  rollout: {maxUnavailable: 1}\n  routing: {handover: 0s}"
 	cacheNode := o.create(strings.Replace(edge, "replicas: 2", three, 1))
 	o.becomes(cacheNode, status.InProgressStatus, v1alpha1.ConditionProgressing, v1alpha1.ReasonRollingOut)

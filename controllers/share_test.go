@@ -29,7 +29,7 @@ func TestSharing(t *testing.T) {
 	o := startOperator(t, apiserver.Shared(t), func(r *CacheNodeReconciler) {
 		r.Agents.read, r.Cluster.Policy.DeniedOriginRanges = a.read, denied
 	})
-	a.o = o
+	a.set(func() { a.o = o })
 	ctx := context.Background()
 	cacheNode := o.create(strings.Replace(edge, "replicas: 2", "replicas: 3\n  routing: {mode: Sharded}", 1))
 	set, config := &appsv1.StatefulSet{}, configMap(cacheNode)

@@ -33,7 +33,8 @@ func plugin(t *testing.T, input string, args ...string) string {
 
 // localDisk returns a disk with a localPath. more holds further fields, and begins with a comma unless it is empty.
 func localDisk(disk, more string) string {
-	return fmt.Sprintf(`{"name":%q,"size":"1Gi","media":"HDD","localPath":{"path":"/mnt/%s"}%s}`, disk, disk, more)
+	return fmt.Sprintf(`{"name":%q,"size":"1Gi","media":"HDD","localPath":{"path":"/mnt/%s"},"health":{"timeout":"1m"}%s}`,
+		disk, disk, more)
 }
 
 // patience multiplies the times for which the tests wait. The times are those of an idle machine, and the host may take

@@ -13,6 +13,7 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/test/client/report"
+	"github.com/cachenode/cachenode-operator/test/content"
 )
 
 // everything makes count keep all results.
@@ -196,7 +197,8 @@ func restartsNginx(t *testing.T, pod *corev1.Pod, program string) time.Time {
 		if now == "" || versionNow(pod) == "" {
 			return "no nginx answers"
 		}
-		return ""
+		// A new nginx does not know the origin's address at once.
+		return fetchesNow(pod, content.Path(2000, "after-"+strings.Fields(now)[0]))
 	})
 	return time.Now()
 }

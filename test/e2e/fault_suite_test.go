@@ -173,6 +173,18 @@ func versionNow(pod *corev1.Pod) string {
 	return out
 }
 
+// fetchesNow returns "" if a pod, of which the test knows the address, answers with an object. It does not need the API
+// server.
+func fetchesNow(pod *corev1.Pod, path string) string {
+	status, _ := tryCluster("fault", "run", pod.Spec.NodeName, "curl", "--silent", "--noproxy", "*", "--max-time", "5",
+		"--header", "Host: "+name, "--output", "/dev/null", "--write-out", "%{http_code}",
+		fmt.Sprintf("http://%s:8080%s", pod.Status.PodIP, path))
+	if status != "200" {
+		return path + ": status " + status
+	}
+	return ""
+}
+
 // changes waits until nginx runs another configuration than before, and returns the time at which the test saw that.
 func (p *target) changes(t *testing.T, before string, most time.Duration) (seen time.Time) {
 	t.Helper()
