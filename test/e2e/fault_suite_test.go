@@ -45,8 +45,12 @@ func nativeOnly(t *testing.T) {
 }
 
 // soon replaces the sample's disks by disks that are used again after two good probes: by default it is ten, and twice
-// as many each time that a disk fails again soon.
-var soon = []string{"media: HDD}", "media: HDD, health: {successes: 2}}"}
+// as many each time that a disk fails again soon. Those of patient count as slow after a minute, so that those of a busy
+// machine never do.
+var (
+	soon    = []string{"media: HDD}", "media: HDD, health: {successes: 2}}"}
+	patient = []string{"media: HDD}", "media: HDD, health: {successes: 2, timeout: 1m}}"}
+)
 
 // target is a pod whose disks or processes a test makes fail. Its load goes straight to the pod, not through the
 // Service.
@@ -171,6 +175,17 @@ func versionNow(pod *corev1.Pod) string {
 	out, _ := tryCluster("fault", "run", pod.Spec.NodeName, "curl", "--silent", "--noproxy", "*", "--max-time", "1",
 		fmt.Sprintf("http://%s:%d/version", pod.Status.PodIP, layout.PrivatePort))
 	return out
+}
+
+// probesTake sets how long a probe of a disk may take.
+func (s *suite) probesTake(t *testing.T, timeout v1alpha1.Duration) {
+	t.Helper()
+	var edits []string
+	for i := range s.cacheNode(t).Spec.Disks {
+		edits = append(edits, fmt.Sprintf(`{"op":"replace","path":"/spec/disks/%d/health/timeout","value":%q}`, i, timeout))
+	}
+	kubectl(t, "", "patch", "cachenode", name, "--type=json", "--patch", "["+strings.Join(edits, ",")+"]")
+	s.current(t)
 }
 
 // fetchesNow returns "" if a pod, of which the test knows the address, answers with an object. It does not need the API

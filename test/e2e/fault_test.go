@@ -28,7 +28,7 @@ func TestFaults(t *testing.T) {
 	text, err := os.ReadFile(apart(t))
 	must(t, err)
 	// The memory tier is off, because it would hide what happens to a disk's keys.
-	changes := strings.NewReplacer(append(soon, "spec:\n", "spec:\n  memoryTier: {enabled: false}\n")...)
+	changes := strings.NewReplacer(append(patient, "spec:\n", "spec:\n  memoryTier: {enabled: false}\n")...)
 	t.Cleanup(func() { kubectl(t, "", "delete", "cachenode", name, "--ignore-not-found", "--wait") })
 	kubectl(t, changes.Replace(string(text)), "apply", "-f", "-")
 	must(t, edit(`{"spec":{"rollout":{"workerShutdownTimeout":"10s"}}}`))
@@ -177,6 +177,8 @@ func (p *target) comesBack(t *testing.T, disk, identity string, lift func()) {
 // hangs. Requests for the other disks' keys get answers all the time.
 func hangs(t *testing.T, p *target) {
 	const disk = "disk2"
+	p.probesTake(t, "2s")
+	defer p.probesTake(t, "1m")
 	before := p.identity(t)
 	own, others := p.keysOf(disk)
 	othersCalm := p.load(t, others, 200, 4).more(t, 1000).end()
