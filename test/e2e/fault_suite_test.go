@@ -45,8 +45,8 @@ func nativeOnly(t *testing.T) {
 }
 
 // soon replaces the sample's disks by disks that are used again after two good probes: by default it is ten, and twice
-// as many each time that a disk fails again soon. Those of patient count as slow after a minute, so that those of a busy
-// machine never do.
+// as many each time that a disk fails again soon. Those of patient count as slow after a minute, so that those of a
+// busy machine never do.
 var (
 	soon    = []string{"media: HDD}", "media: HDD, health: {successes: 2}}"}
 	patient = []string{"media: HDD}", "media: HDD, health: {successes: 2, timeout: 1m}}"}
