@@ -12,6 +12,7 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/purge"
+	"github.com/cachenode/cachenode-operator/internal/sites"
 )
 
 // specsAtOnce is how many specs of CachePurges are read at a time. Each has 256 KiB at most, or 2 MiB if it was created
@@ -107,7 +108,7 @@ func (j *journal) unplaced(next *purge.Log, p *purging) (purges []*v1alpha1.Cach
 // place gives a purge a place, or says why it can get none. It returns false if the journal is full.
 func (j *journal) place(next *purge.Log, p *purging, cp *v1alpha1.CachePurge, spec v1alpha1.CachePurgeSpec) bool {
 	t := target(spec)
-	if err := t.Check(p.cacheNode.Spec.Cache); err != nil {
+	if err := t.Check(sites.Own(p.cacheNode.Spec).Cache); err != nil {
 		p.refused[cp.UID] = "spec." + err.Error()
 		return true
 	}

@@ -22,6 +22,7 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/sites"
 	"github.com/cachenode/cachenode-operator/internal/status"
 )
 
@@ -110,7 +111,7 @@ func isManaged(secret *corev1.Secret) bool {
 }
 
 func caBundleReference(cacheNode *v1alpha1.CacheNode) (kind string, ref *v1alpha1.KeyReference) {
-	tls := cacheNode.Spec.Origin.TLS
+	tls := sites.Own(cacheNode.Spec).Origin.TLS
 	switch {
 	case tls == nil || tls.CABundle == nil:
 		return "", nil
@@ -191,7 +192,7 @@ func indexReferences(mgr ctrl.Manager) error {
 		if listener := cacheNode.Spec.Listen.TLS; listener != nil {
 			keys = append(keys, referenceKey("Secret", cacheNode.Namespace, listener.SecretName))
 		}
-		for _, s := range cacheNode.Spec.Origin.Servers {
+		for _, s := range sites.Own(cacheNode.Spec).Origin.Servers {
 			if s.Service != nil {
 				keys = append(keys, referenceKey("Service", ptr.Deref(s.Service.Namespace, cacheNode.Namespace), s.Service.Name))
 			}
@@ -205,7 +206,7 @@ func referenceKey(kind, namespace, name string) string { return kind + "/" + nam
 
 // observeReferences finds the objects that a valid spec refers to and that do not exist. They may be created later.
 func (r *CacheNodeReconciler) observeReferences(ctx context.Context, p *pass) error {
-	for i, s := range p.cacheNode.Spec.Origin.Servers {
+	for i, s := range sites.Own(p.cacheNode.Spec).Origin.Servers {
 		if s.Service == nil {
 			continue
 		}

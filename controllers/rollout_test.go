@@ -27,6 +27,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/fleet"
 	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/revision"
 	"github.com/cachenode/cachenode-operator/test/apiserver"
 )
 
@@ -437,7 +438,8 @@ func (o *operator) revisionOf(cacheNode *v1alpha1.CacheNode, change func(*v1alph
 	change(&changed.Spec)
 	cluster := o.reconciler.Cluster
 	before := effective.Before{Serving: effective.WithTier, Routing: v1alpha1.RoutingSharded}
-	n, err := agentapi.NewRevision(effective.Of(changed, before), "", cluster.Domain, cluster.Resolvers)
+	outside := revision.Outside{ClusterDomain: cluster.Domain, Resolvers: cluster.Resolvers}
+	n, err := revision.Of(effective.Of(changed, before), outside)
 	must(o.t, err)
 	return n.ID
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/manifest"
 	nginxcache "github.com/cachenode/cachenode-operator/internal/nginx/cache"
+	"github.com/cachenode/cachenode-operator/internal/revision"
 	"github.com/cachenode/cachenode-operator/internal/status"
 	"github.com/cachenode/cachenode-operator/internal/validation"
 )
@@ -30,7 +31,7 @@ func (r *CacheNodeReconciler) validate(_ context.Context, p *pass) error {
 // render computes the target of the spec and tries out its configuration. A configuration that cannot be rendered is
 // refused here, before a pod sees it.
 func (r *CacheNodeReconciler) render(_ context.Context, p *pass) error {
-	target, err := edit.TargetOf(p.effective, edit.Outside{
+	target, err := edit.TargetOf(p.effective, revision.Outside{
 		CABundle: p.caBundle, ClusterDomain: r.Cluster.Domain, Resolvers: r.Cluster.Resolvers,
 	})
 	if err != nil {

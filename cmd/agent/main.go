@@ -4,6 +4,7 @@
 //	agent run           conducts nginx, watches over the disks, and reports
 //	agent await DIR     ends when a disk is mounted at DIR
 //	agent objects       lists what is cached
+//	agent copy          says what is cached of one object
 package main
 
 import (
@@ -26,6 +27,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agent/reload"
 	"github.com/cachenode/cachenode-operator/internal/agent/server"
 	"github.com/cachenode/cachenode-operator/internal/layout"
+	"github.com/cachenode/cachenode-operator/internal/objects"
 )
 
 // version is set at link time.
@@ -39,6 +41,7 @@ const usage = `usage:
                       wait until a file system is mounted at DIR and can be read
   agent objects       ask the agent that runs in this pod what is cached:
                       a query as JSON on standard input, the answer on standard output
+  agent copy          ask it in the same way what it has of one object
   agent version       print the version
 flags:
   -config DIR   the folder of the ConfigMap, default ` + layout.ConfigDir + `
@@ -75,13 +78,15 @@ func run(args []string) error {
 	case flags.Arg(0) == "await" && flags.NArg() == 2:
 		return await(flags.Arg(1), *folder)
 	case flags.Arg(0) == "objects" && flags.NArg() == 1:
-		return list(os.Stdin, os.Stdout)
+		return ask(objects.Path, os.Stdin, os.Stdout)
+	case flags.Arg(0) == "copy" && flags.NArg() == 1:
+		return ask(objects.CopyPath, os.Stdin, os.Stdout)
 	case flags.Arg(0) == "version":
 		fmt.Println(version)
 		return nil
 	}
 	flags.Usage()
-	return fmt.Errorf("want install DIR, run, await DIR, objects or version")
+	return fmt.Errorf("want install DIR, run, await DIR, objects, copy or version")
 }
 
 // await returns when a file system is mounted at dir and can be read. If folder is true, a folder will do.

@@ -10,20 +10,19 @@ import (
 	"strings"
 
 	"github.com/cachenode/cachenode-operator/internal/layout"
-	"github.com/cachenode/cachenode-operator/internal/objects"
 )
 
 // maxProblem is how many bytes of an error are read.
 const maxProblem = 4 << 10
 
-// list passes a query to the agent of this pod, and its answer back.
-func list(query io.Reader, answer io.Writer) error {
+// ask passes a query to the agent of this pod, and its answer back.
+func ask(path string, query io.Reader, answer io.Writer) error {
 	client := http.Client{Transport: &http.Transport{
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 			return (&net.Dialer{}).DialContext(ctx, "unix", layout.AgentSocket)
 		},
 	}}
-	request, err := http.NewRequestWithContext(context.Background(), http.MethodPost, "http://agent"+objects.Path, query)
+	request, err := http.NewRequestWithContext(context.Background(), http.MethodPost, "http://agent"+path, query)
 	if err != nil {
 		return err
 	}

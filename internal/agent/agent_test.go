@@ -35,6 +35,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 	"github.com/cachenode/cachenode-operator/internal/purge"
+	"github.com/cachenode/cachenode-operator/internal/revision"
 	"github.com/cachenode/cachenode-operator/internal/schema"
 	"github.com/cachenode/cachenode-operator/test/await"
 	"github.com/cachenode/cachenode-operator/test/steps"
@@ -107,7 +108,7 @@ func (p *pod) offer(key string, change func(*v1alpha1.CacheNodeSpec)) string {
 	if change != nil {
 		change(&cacheNode.Spec)
 	}
-	n, err := agentapi.NewRevision(effective.CacheNode{CacheNode: cacheNode}, "", "cluster.local", nil)
+	n, err := revision.Of(effective.CacheNode{CacheNode: cacheNode}, revision.Outside{ClusterDomain: "cluster.local"})
 	if err != nil {
 		p.t.Fatal(err)
 	}

@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
@@ -19,7 +18,9 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	journal "github.com/cachenode/cachenode-operator/internal/purge"
+	"github.com/cachenode/cachenode-operator/internal/sites"
 )
 
 // readPurges reads the journal of purges that the kubelet has mounted, if there is one. It is as of the start of the
@@ -57,7 +58,7 @@ func (a *Agent) readPurges() {
 func (a *Agent) policies(wanted agentapi.Revision) []v1alpha1.CachePolicy {
 	// Only what the keys depend on.
 	of := func(n agentapi.Revision) v1alpha1.CachePolicy {
-		c := n.Spec.Cache
+		c := sites.Own(n.Spec).Cache
 		return v1alpha1.CachePolicy{Key: c.Key, Query: c.Query, Methods: c.Methods}
 	}
 	list := []v1alpha1.CachePolicy{of(wanted)}
@@ -105,7 +106,7 @@ func (a *Agent) assumeInUse(revision agentapi.Revision) {
 		text = string(content)
 	}
 	for _, d := range revision.Spec.Disks {
-		if strings.Contains(text, "proxy_cache_path "+layout.CacheDir(d.Name)+" ") {
+		if cache.HasDisk(text, d.Name) {
 			disks = append(disks, d.Name)
 		}
 	}

@@ -10,13 +10,14 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/fleet"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/shard"
+	"github.com/cachenode/cachenode-operator/internal/sites"
 )
 
 // keeps says what the disks keep with a configuration. Keys count as the pod's, and as a disk's, also if they are that
 // only while no other pod is away and no disk has failed: what comes back is to find its objects.
 func keeps(revision agentapi.Revision, config cache.Config, f cache.Fleet) sweep.Rules {
 	spec := revision.Spec
-	policy := effective.Stale(spec.Cache)
+	policy := effective.Stale(sites.Own(spec).Cache)
 	r := sweep.Rules{
 		Stale:      max(effective.Duration(policy.StaleWhileRevalidate), effective.Duration(policy.StaleIfError)),
 		Handover:   effective.Handover(spec.Routing),

@@ -10,6 +10,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/fleet"
 	"github.com/cachenode/cachenode-operator/internal/manifest"
+	"github.com/cachenode/cachenode-operator/internal/revision"
 	"github.com/cachenode/cachenode-operator/internal/shard"
 )
 
@@ -19,17 +20,10 @@ type Target struct {
 	Revision agentapi.Revision
 }
 
-// Outside is what the revision depends on besides the CacheNode.
-type Outside struct {
-	// CABundle is the content of spec.origin.tls.caBundle; ClusterDomain and Resolvers are the operator's flags.
-	CABundle, ClusterDomain string
-	Resolvers               []string
-}
-
 // TargetOf returns the target that a CacheNode asks for.
-func TargetOf(cacheNode effective.CacheNode, outside Outside) (Target, error) {
-	revision, err := agentapi.NewRevision(cacheNode, outside.CABundle, outside.ClusterDomain, outside.Resolvers)
-	return Target{PodInput: manifest.NewPodInput(cacheNode), Revision: revision}, err
+func TargetOf(cacheNode effective.CacheNode, outside revision.Outside) (Target, error) {
+	wanted, err := revision.Of(cacheNode, outside)
+	return Target{PodInput: manifest.NewPodInput(cacheNode), Revision: wanted}, err
 }
 
 // Edit is the difference between two targets.

@@ -13,11 +13,11 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/config/crd"
-	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/cachekey"
 	"github.com/cachenode/cachenode-operator/internal/edit"
 	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/manifest"
+	"github.com/cachenode/cachenode-operator/internal/revision"
 )
 
 // The classes of changes, as docs/concepts/changes.md names them.
@@ -162,7 +162,7 @@ func classOf(t *testing.T, path, value string) string {
 		if err != nil {
 			t.Fatal(err)
 		}
-		n, err := agentapi.NewRevision(effective.CacheNode{CacheNode: cacheNode}, "", "cluster.local", nil)
+		n, err := revision.Of(effective.CacheNode{CacheNode: cacheNode}, revision.Outside{ClusterDomain: "cluster.local"})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -10,10 +10,10 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
+	"github.com/cachenode/cachenode-operator/internal/revision"
 	"github.com/cachenode/cachenode-operator/internal/schema"
 	"github.com/cachenode/cachenode-operator/internal/shard"
 )
@@ -45,7 +45,8 @@ spec:
 		t.Fatal(err, errs)
 	}
 	plan := shard.NewPlan(effective.ShardDisks(cacheNode.Spec.Disks))
-	content, err := agentapi.NewRevision(effective.CacheNode{CacheNode: cacheNode}, "", "cluster.local", nil)
+	outside := revision.Outside{ClusterDomain: "cluster.local"}
+	content, err := revision.Of(effective.CacheNode{CacheNode: cacheNode}, outside)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,11 +7,12 @@ import (
 	"k8s.io/utils/ptr"
 
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/sites"
 )
 
 // withoutScripts says which pods' nginx lacks the module for scripts, and what is off there.
 func (f Facts) withoutScripts() []string {
-	if !ptr.Deref(f.CacheNode.Spec.Cache.Lock.Enabled, true) {
+	if !ptr.Deref(sites.Own(f.CacheNode.Spec).Cache.Lock.Enabled, true) {
 		return nil
 	}
 	var pods []string
@@ -25,7 +26,7 @@ func (f Facts) withoutScripts() []string {
 	}
 	slices.Sort(pods)
 	lost := "requests for what may not be stored wait for each other (no hit-for-miss)"
-	if f.CacheNode.Spec.Cache.Slice != nil {
+	if sites.Own(f.CacheNode.Spec).Cache.Slice != nil {
 		lost += ", and files of which the origin's servers have different ETags stay cut"
 	}
 	return []string{truncated(fmt.Sprintf("%s, because nginx lacks ngx_http_js_module: an image of nginx whose name does "+

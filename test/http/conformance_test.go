@@ -15,11 +15,11 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
-	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
+	"github.com/cachenode/cachenode-operator/internal/revision"
 	"github.com/cachenode/cachenode-operator/internal/schema"
 )
 
@@ -147,11 +147,11 @@ func rendered(t *testing.T) string {
 		t.Fatal(err, errs)
 	}
 	before := effective.Before{Serving: effective.WithTier, Routing: v1alpha1.RoutingLocal}
-	revision, err := agentapi.NewRevision(effective.Of(cacheNode, before), "", "cluster.local", nil)
+	wanted, err := revision.Of(effective.Of(cacheNode, before), revision.Outside{ClusterDomain: "cluster.local"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	config, err := cache.Render(cache.Input{Revision: revision, Facts: cache.Facts{Cores: 1}})
+	config, err := cache.Render(cache.Input{Revision: wanted, Facts: cache.Facts{Cores: 1}})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -50,9 +50,10 @@ type Header struct {
 	Key string
 	// ValidUntil is when the response is no longer fresh; Received is when its header arrived from the origin.
 	ValidUntil, Received time.Time
-	// Stale is how long after ValidUntil the response may be served, while it is renewed or instead of an error: the
-	// longer of stale-while-revalidate and stale-if-error, in whole seconds, at most MaxStale.
-	Stale time.Duration
+	// Updating and Error are how long after ValidUntil the response may be served while it is renewed, and instead of an
+	// error, and Stale is the longer of the two (stale-while-revalidate, stale-if-error): in whole seconds, at most
+	// MaxStale.
+	Updating, Error, Stale time.Duration
 	// Vary is the response's Vary header as far as nginx keeps it, "" if there is none. Variant is a hash of the request
 	// headers that it names.
 	Vary    string
@@ -77,8 +78,11 @@ func Read(file io.ReaderAt) (h Header, err error) {
 	}
 	number := func(at int) int64 { return int64(binary.LittleEndian.Uint64(fixed[at:])) } //nolint:gosec // time_t
 	h.ValidUntil, h.Received = time.Unix(number(atValidUntil), 0), time.Unix(number(atReceived), 0)
-	stale := max(number(atUpdating), number(atError), 0)
-	h.Stale = time.Duration(min(stale, int64(MaxStale/time.Second))) * time.Second
+	window := func(at int) time.Duration {
+		return time.Duration(min(max(number(at), 0), int64(MaxStale/time.Second))) * time.Second
+	}
+	h.Updating, h.Error = window(atUpdating), window(atError)
+	h.Stale = max(h.Updating, h.Error)
 	start := int(binary.LittleEndian.Uint16(fixed[atHeaderStart:]))
 	body := int(binary.LittleEndian.Uint16(fixed[atBodyStart:]))
 	vary := int(fixed[atVaryLength])

@@ -95,39 +95,47 @@ func Reports(report func() agentapi.Report, purger Purger, tell func(agentapi.Ad
 }
 
 // maxQuery is how many bytes of a query are read. After listTimeout, an answer lacks what a disk has not given yet: the
-// plugin waits for two minutes.
+// plugin waits for two minutes. It waits for ten seconds for a copy.
 const (
 	maxQuery    = 8 << 20
 	listTimeout = 100 * time.Second
+	copyTimeout = 8 * time.Second
 )
 
-// Lister lists what is cached, see package purge of the agent.
-type Lister interface {
+// Caches knows what is cached, see package purge of the agent.
+type Caches interface {
 	List(context.Context, objects.Query) (objects.Answer, error)
+	Copy(context.Context, objects.Lookup) (objects.Copy, error)
 }
 
-// Local serves, to programs in the pod, what is cached.
-func Local(lister Lister) http.Handler {
+// Local tells programs in the pod what is cached.
+func Local(caches Caches) http.Handler {
 	mux := http.NewServeMux()
-	mux.HandleFunc("POST "+objects.Path, func(w http.ResponseWriter, r *http.Request) {
-		var query objects.Query
+	mux.HandleFunc("POST "+objects.Path, answers(caches.List, listTimeout))
+	mux.HandleFunc("POST "+objects.CopyPath, answers(caches.Copy, copyTimeout))
+	return mux
+}
+
+// answers takes questions as JSON, and answers within a time.
+func answers[Q, A any](ask func(context.Context, Q) (A, error), within time.Duration) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		var question Q
 		decoder := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxQuery))
 		decoder.DisallowUnknownFields()
-		if err := decoder.Decode(&query); err != nil {
+		if err := decoder.Decode(&question); err != nil {
 			http.Error(w, err.Error(), http.StatusBadRequest)
 			return
 		}
-		ctx, cancel := context.WithTimeout(r.Context(), listTimeout)
+		ctx, cancel := context.WithTimeout(r.Context(), within)
 		defer cancel()
-		answer, err := lister.List(ctx, query)
+		answer, err := ask(ctx, question)
 		if err != nil {
 			http.Error(w, err.Error(), http.StatusUnprocessableEntity)
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
 		_ = json.NewEncoder(w).Encode(answer) // the client went away
-	})
-	return mux
+	}
 }
 
 // TLS reads the key, the certificate and the authority from the folder for each connection: there are few connections,

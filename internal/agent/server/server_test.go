@@ -158,10 +158,17 @@ func reissued(t *testing.T, old map[string][]byte) map[string][]byte {
 	return issue(t, damaged, name, machine.Now())
 }
 
-// lister refuses a target without URLs.
-type lister struct{}
+// caches refuse a target without URLs, and have a copy of what is on disk1.
+type caches struct{}
 
-func (lister) List(_ context.Context, q objects.Query) (objects.Answer, error) {
+func (caches) Copy(_ context.Context, q objects.Lookup) (objects.Copy, error) {
+	if q.Disk != "disk1" {
+		return objects.Copy{}, errors.New("no such disk")
+	}
+	return objects.Copy{Bytes: 7}, nil
+}
+
+func (caches) List(_ context.Context, q objects.Query) (objects.Answer, error) {
 	if len(q.Target.URLs) == 0 {
 		return objects.Answer{}, errors.New("no URLs")
 	}
@@ -177,26 +184,30 @@ func TestLocal(t *testing.T) {
 		listener.(*net.UnixListener).SetUnlinkOnClose(false) //nolint:forcetypeassert // it listens on a path
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
-		go func() { ended <- ServeOn(ctx, listener, Local(lister{}), nil, LocalLimits) }()
+		go func() { ended <- ServeOn(ctx, listener, Local(caches{}), nil, LocalLimits) }()
 		client := http.Client{Transport: &http.Transport{
 			DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 				return (&net.Dialer{}).DialContext(ctx, "unix", path)
 			},
 		}}
-		for query, want := range map[string]string{
-			`{"target":{"urls":["disk1"]}}`: `200 {"stores":[{"name":"disk1","total":{"objects":0,"files":0,"bytes":0}}]}`,
-			`{"target":{}}`:                 "422 no URLs",
-			`{"targets":{}}`:                `400 json: unknown field "targets"`,
+		for question, want := range map[[2]string]string{
+			{objects.Path, `{"target":{"urls":["disk1"]}}`}: `200 ` +
+				`{"stores":[{"name":"disk1","total":{"objects":0,"files":0,"bytes":0}}]}`,
+			{objects.Path, `{"target":{}}`}:                    "422 no URLs",
+			{objects.Path, `{"targets":{}}`}:                   `400 json: unknown field "targets"`,
+			{objects.CopyPath, `{"key":"a","disk":"disk1"}`}:   `200 {"bytes":7}`,
+			{objects.CopyPath, `{"key":"a","disk":"disk2"}`}:   "422 no such disk",
+			{objects.CopyPath, `{"key":"a","slices":1048576}`}: `400 json: unknown field "slices"`,
 		} {
 			request, err := http.NewRequestWithContext(
-				t.Context(), http.MethodPost, "http://agent"+objects.Path, strings.NewReader(query))
+				t.Context(), http.MethodPost, "http://agent"+question[0], strings.NewReader(question[1]))
 			must(t, err)
 			response, err := client.Do(request)
 			must(t, err)
 			text, err := io.ReadAll(response.Body)
 			must(t, errors.Join(err, response.Body.Close()))
 			if got := strings.TrimSpace(fmt.Sprintf("%d %s", response.StatusCode, text)); got != want {
-				t.Errorf("%s: %s, want %s", query, got, want)
+				t.Errorf("%s: %s, want %s", question, got, want)
 			}
 		}
 		info, err := os.Stat(path)

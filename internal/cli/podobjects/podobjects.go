@@ -20,6 +20,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/objects"
 	"github.com/cachenode/cachenode-operator/internal/purge"
+	"github.com/cachenode/cachenode-operator/internal/sites"
 )
 
 // Store is what a disk of a pod has, or its memory tier.
@@ -37,6 +38,8 @@ func (s Store) IsMemory() bool { return s.Name == purge.MemoryStore }
 const (
 	// askTimeout limits how long a pod may take. A listing looks at every object that matches.
 	askTimeout = 2 * time.Minute
+	// copyTimeout limits how long a pod may take to look for one object.
+	copyTimeout = 10 * time.Second
 	// atOnce is how many pods are asked at a time.
 	atOnce = 16
 )
@@ -50,11 +53,7 @@ func Ask(
 	if err := cluster.Get(ctx, client.ObjectKey{Namespace: cluster.Namespace, Name: name}, cacheNode); err != nil {
 		return nil, nil, err
 	}
-	if err := q.Target.Check(cacheNode.Spec.Cache); err != nil {
-		return nil, nil, err
-	}
-	text, err := json.Marshal(q)
-	if err != nil {
+	if err := q.Target.Check(sites.Own(cacheNode.Spec).Cache); err != nil {
 		return nil, nil, err
 	}
 	pods := cacheNode.Status.Pods
@@ -63,7 +62,9 @@ func Ask(
 	group.SetLimit(atOnce)
 	for i, pod := range pods {
 		group.Go(func() error {
-			answers[i], failed[i] = ask(ctx, cluster, pod.Name, text)
+			ctx, cancel := context.WithTimeout(ctx, askTimeout)
+			defer cancel()
+			answers[i], failed[i] = ask[objects.Answer](ctx, cluster, pod.Name, "objects", q)
 			return nil
 		})
 	}
@@ -86,11 +87,25 @@ func Ask(
 	return stores, problems, nil
 }
 
-func ask(ctx context.Context, cluster *connect.Cluster, pod string, query []byte) (answer objects.Answer, err error) {
-	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+// Copy asks a pod what it has of an object. It needs the rights to get and create pods/exec.
+func Copy(ctx context.Context, cluster *connect.Cluster, pod string, q objects.Lookup) (objects.Copy, error) {
+	ctx, cancel := context.WithTimeout(ctx, copyTimeout)
 	defer cancel()
+	found, err := ask[objects.Copy](ctx, cluster, pod, "copy", q)
+	if err != nil && strings.Contains(err.Error(), "want install DIR, run") { // it does not know the question
+		return found, fmt.Errorf("%s: its agent is older than this plugin: restart the pod", pod)
+	}
+	return found, err
+}
+
+// ask asks the agent of a pod by its verb.
+func ask[A any](ctx context.Context, cluster *connect.Cluster, pod, verb string, question any) (answer A, err error) {
+	query, err := json.Marshal(question)
+	if err != nil {
+		return answer, err
+	}
 	text, err := podexec.RunWith(
-		ctx, cluster, pod, layout.AgentContainer, bytes.NewReader(query), layout.AgentDir+"/agent", "objects")
+		ctx, cluster, pod, layout.AgentContainer, bytes.NewReader(query), layout.AgentDir+"/agent", verb)
 	if err != nil {
 		return answer, err
 	}

@@ -4,9 +4,9 @@ import (
 	"os"
 	"testing"
 
-	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
+	"github.com/cachenode/cachenode-operator/internal/revision"
 	"github.com/cachenode/cachenode-operator/internal/schema"
 )
 
@@ -19,7 +19,7 @@ func BenchmarkRender(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	n, err := agentapi.NewRevision(effective.CacheNode{CacheNode: cacheNode}, "", "cluster.local", nil)
+	n, err := revision.Of(effective.CacheNode{CacheNode: cacheNode}, revision.Outside{ClusterDomain: "cluster.local"})
 	if err != nil {
 		b.Fatal(err)
 	}

@@ -15,13 +15,13 @@ import (
 	"k8s.io/client-go/util/cert"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
-	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/fleet"
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
+	"github.com/cachenode/cachenode-operator/internal/revision"
 	"github.com/cachenode/cachenode-operator/internal/schema"
 )
 
@@ -39,7 +39,8 @@ func decode(t *testing.T, data []byte) cache.Input {
 	}
 	cacheNode.Namespace = stdcmp.Or(cacheNode.Namespace, "default")
 	before := effective.Before{Serving: effective.WithoutTier, Routing: v1alpha1.RoutingLocal}
-	n, err := agentapi.NewRevision(effective.Of(cacheNode, before), caBundle(cacheNode), "cluster.local", nil)
+	outside := revision.Outside{CABundle: caBundle(cacheNode), ClusterDomain: "cluster.local"}
+	n, err := revision.Of(effective.Of(cacheNode, before), outside)
 	if err != nil {
 		t.Fatal(err)
 	}

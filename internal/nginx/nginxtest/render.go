@@ -3,9 +3,9 @@ package nginxtest
 import (
 	"testing"
 
-	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
+	"github.com/cachenode/cachenode-operator/internal/revision"
 	"github.com/cachenode/cachenode-operator/internal/schema"
 )
 
@@ -22,9 +22,9 @@ func RenderWith(t *testing.T, yaml string, facts cache.Facts) cache.Config {
 	if err != nil || len(errs) > 0 {
 		t.Fatal(err, errs)
 	}
-	revision, err := agentapi.NewRevision(effective.CacheNode{CacheNode: cacheNode}, "", "cluster.local", nil)
+	wanted, err := revision.Of(effective.CacheNode{CacheNode: cacheNode}, revision.Outside{ClusterDomain: "cluster.local"})
 	must(t, err)
-	config, err := cache.Render(cache.Input{Revision: revision, Facts: facts})
+	config, err := cache.Render(cache.Input{Revision: wanted, Facts: facts})
 	must(t, err)
 	return config
 }

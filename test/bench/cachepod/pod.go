@@ -11,13 +11,13 @@ import (
 	"strings"
 	"time"
 
-	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/cli/file"
 	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/manifest"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/pki"
+	"github.com/cachenode/cachenode-operator/internal/revision"
 	"github.com/cachenode/cachenode-operator/test/lab"
 )
 
@@ -99,7 +99,7 @@ func (p Pod) revision() (string, error) {
 	if err != nil {
 		return "", err
 	}
-	r, err := agentapi.NewRevision(effective.Of(cacheNode, effective.Before{}), "", "cluster.local", nil)
+	r, err := revision.Of(effective.Of(cacheNode, effective.Before{}), revision.Outside{ClusterDomain: "cluster.local"})
 	if err != nil {
 		return "", err
 	}

@@ -11,12 +11,12 @@ import (
 
 	"github.com/prometheus/procfs"
 
-	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/cli/file"
 	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/fleet"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
+	"github.com/cachenode/cachenode-operator/internal/revision"
 	"github.com/cachenode/cachenode-operator/test/bench/result"
 	"github.com/cachenode/cachenode-operator/test/lab"
 	"github.com/cachenode/cachenode-operator/test/record"
@@ -234,7 +234,8 @@ spec:
 	if err != nil {
 		return "", err
 	}
-	revision, err := agentapi.NewRevision(effective.Of(cacheNode, effective.Before{}), "", "cluster.local", nil)
+	outside := revision.Outside{ClusterDomain: "cluster.local"}
+	wanted, err := revision.Of(effective.Of(cacheNode, effective.Before{}), outside)
 	if err != nil {
 		return "", err
 	}
@@ -242,7 +243,7 @@ spec:
 		Cores: cpus, Memory: 2 << 30, Fleet: cache.Fleet{Fleet: fleet.Of(pods)},
 		Sizes: map[string]int64{"disk1": 1 << 30, "disk2": 1 << 30, "disk3": 1 << 30},
 	}
-	config, err := cache.Render(cache.Input{Revision: revision, Facts: facts})
+	config, err := cache.Render(cache.Input{Revision: wanted, Facts: facts})
 	if names || err != nil {
 		return config.Text, err
 	}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
-	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/cli/file"
 	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/fleet"
@@ -15,6 +14,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 	"github.com/cachenode/cachenode-operator/internal/pki"
+	"github.com/cachenode/cachenode-operator/internal/revision"
 	"github.com/cachenode/cachenode-operator/test/lab"
 )
 
@@ -70,7 +70,7 @@ spec: {replicas: 2, %s, disks: [{name: disk1, size: 100Gi, %s}],
 			return root, nil, err
 		}
 		e := effective.Of(cacheNode, effective.Before{})
-		revision, err := agentapi.NewRevision(e, "", "cluster.local", nil)
+		wanted, err := revision.Of(e, revision.Outside{ClusterDomain: "cluster.local"})
 		if err != nil {
 			return root, nil, err
 		}
@@ -78,7 +78,7 @@ spec: {replicas: 2, %s, disks: [{name: disk1, size: 100Gi, %s}],
 			Cores: cpus, Sizes: map[string]int64{"disk1": diskMebibytes << 20}, Memory: memoryMebibytes << 20,
 			Fleet: cache.Fleet{Fleet: fleet.Of(2), Self: pod, Certificate: "bench"},
 		}
-		config, err := cache.Render(cache.Input{Revision: revision, Facts: facts})
+		config, err := cache.Render(cache.Input{Revision: wanted, Facts: facts})
 		if err != nil {
 			return root, nil, err
 		}

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -21,11 +20,12 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/cli/connect"
 	"github.com/cachenode/cachenode-operator/internal/cli/file"
 	"github.com/cachenode/cachenode-operator/internal/cli/output"
-	"github.com/cachenode/cachenode-operator/internal/cli/podexec"
+	"github.com/cachenode/cachenode-operator/internal/cli/podobjects"
 	"github.com/cachenode/cachenode-operator/internal/cli/table"
 	"github.com/cachenode/cachenode-operator/internal/effective"
-	"github.com/cachenode/cachenode-operator/internal/layout"
+	"github.com/cachenode/cachenode-operator/internal/objects"
 	"github.com/cachenode/cachenode-operator/internal/shard"
+	"github.com/cachenode/cachenode-operator/internal/sites"
 )
 
 // New makes the command.
@@ -39,11 +39,11 @@ With routing.mode Sharded, it also shows the pod that owns the key, and the one 
 A URL such as http://cdn.example.com/a?b=c is turned into the cache key that spec.cache.key makes of it.
 Anything else is taken as the key itself, of the object or as a cache file has it.
 
-The command looks for the file in each pod, which needs the rights to get and create pods/exec.
-With spec.cache.slice, it looks for the first %d slices, and for the whole object.
+The command asks the agent of each pod for the object's files, which needs the rights to get and create pods/exec.
+With spec.cache.slice, they are those of the first %d slices, and of the whole object.
 It requests no object, so it caches nothing.
 
-With -f, the CacheNode comes from a file, and the command needs no cluster.`, mostSlices),
+With -f, the CacheNode comes from a file, and the command needs no cluster.`, objects.MaxSlices),
 		Example: `  kubectl cachenode explain edge https://cdn.example.com/video/1.mp4
   kubectl cachenode explain edge https://cdn.example.com/video/1.mp4 -f edge.yaml`,
 		Args: cobra.ExactArgs(2),
@@ -105,7 +105,7 @@ func keyOf(cacheNode *v1alpha1.CacheNode, method, argument string) string {
 	}
 	request := cachekey.ForURL(u, argument)
 	request.Method = method
-	return cachekey.Of(cacheNode.Spec.Cache, request).Object()
+	return cachekey.Of(sites.Own(cacheNode.Spec).Cache, request).Object()
 }
 
 // place is where a key belongs.
@@ -124,7 +124,7 @@ type place struct {
 // placeOf returns where a URL or a key belongs while no disk has failed.
 func placeOf(cacheNode *v1alpha1.CacheNode, method, argument string) place {
 	p := locate(cacheNode, keyOf(cacheNode, method, argument))
-	p.refused = refusedHost(cacheNode.Spec.Hosts, argument)
+	p.refused = refusedHost(sites.Own(cacheNode.Spec).Hosts, argument)
 	return p
 }
 
@@ -135,7 +135,7 @@ func locate(cacheNode *v1alpha1.CacheNode, key string) place {
 	p.hash, p.slot = shard.Hash([]byte(key))
 	p.path = cachekey.OnDisk(p.disk, key)
 	p.file = p.path
-	if s := cacheNode.Spec.Cache.Slice; s != nil {
+	if s := sites.Own(cacheNode.Spec).Cache.Slice; s != nil {
 		first := cachekey.Parse(key)
 		first.Slice = cachekey.NthSlice(s.Size.Value(), 0)
 		p.path = cachekey.OnDisk(p.disk, first.String())
@@ -180,22 +180,24 @@ func current(cacheNode *v1alpha1.CacheNode) bool {
 		!slices.ContainsFunc(cacheNode.Status.Conditions, waits)
 }
 
-// ask looks for the object's file in each pod.
+// ask asks each pod for the object's files.
 func ask(ctx context.Context, cluster *connect.Cluster, cacheNode *v1alpha1.CacheNode, key string) ([]held, error) {
+	slice := int64(0)
+	if s := sites.Own(cacheNode.Spec).Cache.Slice; s != nil {
+		slice = s.Size.Value()
+	}
 	copies := make([]held, len(cacheNode.Status.Pods))
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(16)
 	for i, pod := range cacheNode.Status.Pods {
 		group.Go(func() error {
-			c := held{pod: pod.Name, older: !current(cacheNode) || pod.Revision != cacheNode.Status.ConfigRevision}
+			older := !current(cacheNode) || pod.Revision != cacheNode.Status.ConfigRevision
+			c := held{pod: pod.Name, older: older, slice: slice}
 			c.disk, c.moved = diskIn(cacheNode, pod, key)
-			if s := cacheNode.Spec.Cache.Slice; s != nil {
-				c.slice = s.Size.Value()
-			}
 			if c.disk != agentapi.NoDisk {
-				ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
-				defer cancel()
-				if err := c.look(ctx, cluster, cacheNode.Spec.Cache, key); err != nil {
+				var err error
+				c.Copy, err = podobjects.Copy(ctx, cluster, c.pod, objects.Lookup{Key: key, Disk: c.disk, Slice: slice})
+				if err != nil {
 					c.problem = err.Error()
 				}
 			}
@@ -204,21 +206,6 @@ func ask(ctx context.Context, cluster *connect.Cluster, cacheNode *v1alpha1.Cach
 		})
 	}
 	return copies, group.Wait()
-}
-
-// look looks for an object in a pod; once more if the keys of its disk have a generation.
-func (c *held) look(ctx context.Context, cluster *connect.Cluster, policy v1alpha1.CachePolicy, key string) error {
-	for generation := int64(0); ; generation = c.generation {
-		files := candidates(policy, c.disk, key, generation)
-		out, err := podexec.RunWith(ctx, cluster, c.pod, layout.Container,
-			strings.NewReader(strings.Join(files, "\n")+"\n"), "sh", "-c", look, "sh", layout.PurgesState(c.disk))
-		if err != nil {
-			return err
-		}
-		if c.found = parse(out); c.generation == generation {
-			return nil
-		}
-	}
 }
 
 func write(out io.Writer, p place, copies []held) error {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/objects"
 	"github.com/cachenode/cachenode-operator/internal/schema"
 )
 
@@ -68,17 +69,29 @@ func TestExplain(t *testing.T) {
 		}
 	}
 	fresh, expired := time.Unix(4102444800, 0), time.Unix(1700000000, 0)
-	on := func(pod, disk string, f found) held { return held{pod: pod, disk: disk, found: f, slice: 1 << 20} }
-	moved := on("edge-1", other, found{})
+	on := func(pod, disk string, c objects.Copy) held {
+		return held{pod: pod, disk: disk, Copy: c, slice: 1 << 20}
+	}
+	until := func(end time.Time, renewed, errors time.Duration) (f objects.Freshness) {
+		f.Until = end
+		if renewed > 0 {
+			f.WhileRenewed = end.Add(renewed)
+		}
+		if errors > 0 {
+			f.OnErrors = end.Add(errors)
+		}
+		return f
+	}
+	moved := on("edge-1", other, objects.Copy{})
 	moved.moved = true
 	copies = append(copies,
-		on("edge-0", p.disk, found{bytes: 1234, header: header{validTo: fresh}}), moved,
+		on("edge-0", p.disk, objects.Copy{Bytes: 1234, File: until(fresh, 0, 0)}), moved,
 		held{pod: "edge-2", disk: p.disk, problem: "forbidden"},
 		held{pod: "edge-3", disk: p.disk, older: true},
-		on("edge-4", p.disk, found{bytes: 1234, header: header{validTo: expired}}),
-		on("edge-5", p.disk, found{bytes: 1234, header: header{expired, 30 * time.Second, 24 * time.Hour}}),
-		on("edge-6", p.disk, found{bytes: 1234, header: header{expired, 0, time.Hour}, memory: header{validTo: fresh}}),
-		on("edge-7", p.disk, found{bytes: 99, slices: 2, length: 1<<20 + 1, header: header{validTo: fresh}}))
+		on("edge-4", p.disk, objects.Copy{Bytes: 1234, File: until(expired, 0, 0)}),
+		on("edge-5", p.disk, objects.Copy{Bytes: 1234, File: until(expired, 30*time.Second, 24*time.Hour)}),
+		on("edge-6", p.disk, objects.Copy{Bytes: 1234, File: until(expired, 0, time.Hour), Memory: until(fresh, 0, 0)}),
+		on("edge-7", p.disk, objects.Copy{Bytes: 99, Slices: 2, Length: 1<<20 + 1, File: until(fresh, 0, 0)}))
 	var out strings.Builder
 	if err := write(&out, p, copies); err != nil {
 		t.Fatal(err)

@@ -60,14 +60,14 @@ func summarize(p place, copies []held) summary {
 	}
 	for _, c := range copies {
 		told := podSummary{
-			Pod: c.pod, Disk: c.disk, Moved: c.moved, Older: c.older, Cached: c.bytes > 0, Bytes: c.bytes,
-			Slices: c.slices, AllSlices: c.allSlices(), Problem: c.problem,
+			Pod: c.pod, Disk: c.disk, Moved: c.moved, Older: c.older, Cached: c.Bytes > 0, Bytes: c.Bytes,
+			Slices: c.Slices, AllSlices: c.allSlices(), Problem: c.problem,
 		}
-		if c.bytes > 0 {
-			told.ValidUntil = new(c.header.validTo.UTC())
+		if c.Bytes > 0 {
+			told.ValidUntil = new(c.File.Until.UTC())
 		}
-		if c.memory != (header{}) {
-			told.InMemoryUntil = new(c.memory.validTo.UTC())
+		if !c.Memory.Until.IsZero() {
+			told.InMemoryUntil = new(c.Memory.Until.UTC())
 		}
 		s.Pods = append(s.Pods, told)
 	}

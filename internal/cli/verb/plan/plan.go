@@ -24,6 +24,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/manifest"
 	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/revision"
 )
 
 // options are the command's flags.
@@ -264,7 +265,7 @@ func (r running) edit(now, next effective.CacheNode) (e edit.Edit, older string,
 		e, err = between(now, next)
 		return e, "", err
 	}
-	outside := edit.Outside{
+	outside := revision.Outside{
 		CABundle: r.revision.CABundle, ClusterDomain: r.revision.ClusterDomain, Resolvers: r.revision.Resolvers,
 	}
 	was, err := edit.TargetOf(now, outside)
@@ -284,11 +285,11 @@ func (r running) edit(now, next effective.CacheNode) (e edit.Edit, older string,
 
 // between compares two specs.
 func between(now, next effective.CacheNode) (edit.Edit, error) {
-	before, err := edit.TargetOf(now, edit.Outside{})
+	before, err := edit.TargetOf(now, revision.Outside{})
 	if err != nil {
 		return edit.Edit{}, err
 	}
-	after, err := edit.TargetOf(next, edit.Outside{})
+	after, err := edit.TargetOf(next, revision.Outside{})
 	if err != nil {
 		return edit.Edit{}, err
 	}

@@ -20,6 +20,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/manifest"
 	nginxcache "github.com/cachenode/cachenode-operator/internal/nginx/cache"
+	"github.com/cachenode/cachenode-operator/internal/revision"
 	"github.com/cachenode/cachenode-operator/internal/validation"
 )
 
@@ -96,11 +97,11 @@ func (o options) render(cacheNode *v1alpha1.CacheNode, out, warnings io.Writer) 
 		return err
 	}
 	chosen := effective.Of(cacheNode, effective.Before{}) // as for a new CacheNode
-	revision, err := agentapi.NewRevision(chosen, bundle, o.clusterDomain, nil)
+	wanted, err := revision.Of(chosen, revision.Outside{CABundle: bundle, ClusterDomain: o.clusterDomain})
 	if err != nil {
 		return err
 	}
-	config, err := nginxcache.Render(nginxcache.Input{Revision: revision, Facts: nginxcache.Facts{
+	config, err := nginxcache.Render(nginxcache.Input{Revision: wanted, Facts: nginxcache.Facts{
 		Cores:  effective.Cores(chosen.Spec.Pod.Resources.Limits.Cpu()),
 		Memory: chosen.Spec.Pod.Resources.Limits.Memory().Value(), Fleet: nginxcache.NominalFleet(chosen.Spec),
 	}})
@@ -111,16 +112,16 @@ func (o options) render(cacheNode *v1alpha1.CacheNode, out, warnings io.Writer) 
 		_, err := io.WriteString(out, config.Text)
 		return err
 	}
-	return o.writeObjects(chosen, revision, out)
+	return o.writeObjects(chosen, wanted, out)
 }
 
 // writeObjects writes all objects but the Secret, whose certificates the operator creates when it runs.
-func (o options) writeObjects(cacheNode effective.CacheNode, revision agentapi.Revision, out io.Writer) error {
-	stable, err := json.Marshal(revision)
+func (o options) writeObjects(cacheNode effective.CacheNode, wanted agentapi.Revision, out io.Writer) error {
+	stable, err := json.Marshal(wanted)
 	if err != nil {
 		return err
 	}
-	template, _, err := manifest.NewTemplate(manifest.NewPodInput(cacheNode), "", o.agentImage, "", revision.ID)
+	template, _, err := manifest.NewTemplate(manifest.NewPodInput(cacheNode), "", o.agentImage, "", wanted.ID)
 	if err != nil {
 		return err
 	}

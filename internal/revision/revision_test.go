@@ -1,4 +1,4 @@
-package agentapi_test
+package revision_test
 
 import (
 	"encoding/json"
@@ -11,6 +11,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
+	"github.com/cachenode/cachenode-operator/internal/revision"
 	"github.com/cachenode/cachenode-operator/internal/schema"
 )
 
@@ -29,7 +30,7 @@ func cacheNode(t *testing.T, text string) (agentapi.Revision, []byte) {
 	if err != nil || len(errs) > 0 {
 		t.Fatal(err, errs)
 	}
-	n, err := agentapi.NewRevision(effective.CacheNode{CacheNode: object}, "", "cluster.local", nil)
+	n, err := revision.Of(effective.CacheNode{CacheNode: object}, revision.Outside{ClusterDomain: "cluster.local"})
 	if err != nil {
 		t.Fatal(err)
 	}

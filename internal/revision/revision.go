@@ -1,0 +1,92 @@
+// Package revision says what the pods of a CacheNode need of its spec. It is pure.
+//
+// A field that is not named in [Of] does not reach the pods, and an edit of it reloads nothing. A new field is left out
+// where it has its default: another ID for the same configuration would reload every nginx in an upgrade.
+package revision
+
+import (
+	"slices"
+	"strings"
+
+	"k8s.io/utils/ptr"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/effective"
+)
+
+// Outside is what a revision depends on besides the CacheNode.
+type Outside struct {
+	// CABundle is the content of spec.origin.tls.caBundle; ClusterDomain and Resolvers are the operator's flags.
+	CABundle, ClusterDomain string
+	Resolvers               []string
+}
+
+// Of returns the revision of a CacheNode. The order of the disks does not matter.
+func Of(cacheNode effective.CacheNode, outside Outside) (agentapi.Revision, error) {
+	spec := cacheNode.Spec
+	n := agentapi.Revision{
+		Format: minReader(spec), MinReader: minReader(spec),
+		Namespace: cacheNode.Namespace, Name: cacheNode.Name,
+		Spec: v1alpha1.CacheNodeSpec{
+			Disks: slices.SortedFunc(slices.Values(spec.Disks), func(a, b v1alpha1.Disk) int {
+				return strings.Compare(a.Name, b.Name)
+			}),
+			Origin: spec.Origin, Hosts: spec.Hosts, Cache: spec.Cache, IO: spec.IO, Listen: spec.Listen,
+			Logs: spec.Logs, Headers: spec.Headers, Monitoring: spec.Monitoring,
+			Rollout: v1alpha1.Rollout{WorkerShutdownTimeout: spec.Rollout.WorkerShutdownTimeout},
+		},
+		CABundle: outside.CABundle, ClusterDomain: outside.ClusterDomain, Resolvers: outside.Resolvers,
+	}
+	if tls := spec.Listen.TLS; tls != nil && tls.HTTP3 {
+		n.Spec.Service.HTTPSPort = spec.Service.HTTPSPort // it is in Alt-Svc
+	}
+	// The defaults are left out, so that the ID stays the one from before these fields existed.
+	if !spec.Listen.Gzip.Enabled {
+		n.Spec.Listen.Gzip = v1alpha1.Gzip{}
+	}
+	if spec.Routing.Mode == v1alpha1.RoutingSharded {
+		n.Spec.Routing = v1alpha1.Routing{Mode: spec.Routing.Mode}
+		if spec.Routing.TLS == v1alpha1.PeerTLSOff {
+			n.Spec.Routing.TLS = spec.Routing.TLS
+		}
+	}
+	if !slices.Equal(effective.TagHeaders(spec), effective.TagHeaders(n.Spec)) {
+		n.Spec.Purge = v1alpha1.Purge{TagHeaders: spec.Purge.TagHeaders}
+	}
+	if spec.Purge.UnsafeMethods == v1alpha1.UnsafeIgnore {
+		n.Spec.Purge.UnsafeMethods = spec.Purge.UnsafeMethods
+	}
+	if spec.Purge.Unindexed == v1alpha1.UnindexedWait {
+		n.Spec.Purge.Unindexed = spec.Purge.Unindexed
+	}
+	if n.Spec.Logs.Format == "Combined" {
+		n.Spec.Logs.Format = ""
+	}
+	if tls := n.Spec.Listen.TLS; tls != nil && ptr.Deref(tls.HTTP2, true) {
+		n.Spec.Listen.TLS = tls.DeepCopy()
+		n.Spec.Listen.TLS.HTTP2 = nil
+	}
+	if n.Spec.IO.Mode == v1alpha1.IOThreads || n.Spec.IO.Mode == v1alpha1.IOAuto {
+		n.Spec.IO.Mode = ""
+	}
+	if effective.HasMemoryTier(spec) {
+		n.Spec.MemoryTier = spec.MemoryTier
+	}
+	return n.Identified()
+}
+
+// minReader is the oldest Format whose readers understand a spec. Format 2 has fields without which a client could get
+// what is not for it, or an origin the wrong request. Format 3 has disks that leave.
+func minReader(spec v1alpha1.CacheNodeSpec) int {
+	if slices.ContainsFunc(spec.Disks, effective.Leaves) {
+		return 3
+	}
+	changes := func(c v1alpha1.HeaderChanges) bool { return len(c.Set) > 0 || len(c.Remove) > 0 }
+	c := spec.Cache
+	if c.Bypass != nil || c.Query != nil || c.Slice != nil || spec.Listen.ClientAddress != nil ||
+		changes(spec.Headers.Request) || changes(spec.Headers.Response) {
+		return 2
+	}
+	return 1
+}
