@@ -1,4 +1,4 @@
-// Package objects says what of a cache is to be listed, and what there is. It is pure.
+// Package objects is how agents are asked what they have cached: a listing, or one object. It is pure.
 package objects
 
 import (

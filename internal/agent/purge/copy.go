@@ -16,8 +16,8 @@ import (
 )
 
 // Copy looks for an object's files on a disk and in memory. It reads the files and not the indexes, so it also finds
-// what nginx has stored just now. It does not wait for a disk that hangs: each question that is not answered when its
-// context ends leaves a goroutine, until the disk answers.
+// what nginx has stored just now. It does not wait for a disk that hangs: one goroutine stays until the disk answers,
+// and later questions end with their contexts.
 func (p *Purger) Copy(ctx context.Context, q objects.Lookup) (objects.Copy, error) {
 	l := lookup{key: cachekey.Parse(q.Key), slice: max(q.Slice, 0)}
 	p.mutex.RLock()

@@ -6,10 +6,13 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/cachenode/cachenode-operator/internal/cachekey"
 	"github.com/cachenode/cachenode-operator/internal/objects"
 	"github.com/cachenode/cachenode-operator/internal/purge"
 	"github.com/cachenode/cachenode-operator/test/await"
@@ -20,7 +23,7 @@ func (s *site) copyOf(key string, slice int64) (found objects.Copy) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), await.Patience)
 	defer cancel()
-	for _, disk := range []string{"disk1", "disk2"} {
+	for _, disk := range disks {
 		c, err := s.purger.Copy(ctx, objects.Lookup{Key: key, Disk: disk, Slice: slice})
 		must(s.t, err)
 		if c.Bytes > 0 {
@@ -56,6 +59,31 @@ func TestCopy(t *testing.T) {
 		if c, err := s.purger.Copy(t.Context(), q); err == nil || !strings.Contains(err.Error(), "there is no disk") {
 			t.Errorf("%s: %+v, error %v", name, c, err)
 		}
+	}
+}
+
+// TestCopyInMemory asks for an object of which the memory tier has a copy.
+func TestCopyInMemory(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, "  memoryTier: {enabled: true, size: 64Mi}\n")
+	s.wants("MISS", 0, "/a/1")
+	var content []byte
+	await.True(t, "the object is not stored", func() bool {
+		for _, disk := range disks {
+			if file, err := os.ReadFile(s.nginx.Root + cachekey.OnDisk(disk, url("/a/1"))); err == nil {
+				content = file
+			}
+		}
+		return content != nil
+	})
+	if c := s.copyOf(url("/a/1"), 0); !c.Memory.Until.IsZero() {
+		t.Errorf("before it is in memory: %+v", c)
+	}
+	copied := s.nginx.Root + cachekey.InMemory(url("/a/1"))
+	must(t, os.MkdirAll(filepath.Dir(copied), 0o700))
+	must(t, os.WriteFile(copied, content, 0o600))
+	if c := s.copyOf(url("/a/1"), 0); !c.Memory.Until.Equal(c.File.Until) || c.Memory.Until.IsZero() {
+		t.Errorf("in memory: %+v", c)
 	}
 }
 

@@ -92,8 +92,14 @@ func TestOlderThanTheJournal(t *testing.T) {
 	}
 	s.takes()
 	s.applied()
+	if c := s.copyOf(url("/b/1"), 0); c.Bytes > 0 {
+		t.Errorf("an object of another generation: %+v", c)
+	}
 	s.wants("MISS", 1, "/a/1", "/b/1", "/b/2")
 	s.wants("HIT", 1, "/a/1", "/b/1", "/b/2")
+	await.True(t, "an object of the disk's generation is not found", func() bool {
+		return s.copyOf(url("/b/1"), 0).Bytes > 0
+	})
 	s.publish()
 	s.purge(journal.Target{Tags: []string{"a"}}, false)
 	s.wants("MISS", 2, "/a/1")

@@ -163,7 +163,7 @@ func (m gatewayMaps) unreadyMap() conf.Directive {
 // repeats is the gateway's part that sends requests again.
 type repeats struct{ gateway }
 
-// locations send a request again.
+// locations returns those that send a request again.
 func (a repeats) locations() conf.Block {
 	if !a.backend.asksAgain() {
 		return nil

@@ -77,10 +77,10 @@ func (m gatewayMaps) backgroundMaps() conf.Block {
 	return append(block, formerParts()...)
 }
 
-// backgrounds is the gateway's part that renews copies which clients have got already.
+// backgrounds is the gateway's part that renews copies after clients have got them.
 type backgrounds struct{ gateway }
 
-// locations are those of the gateway.
+// locations returns those of the gateway.
 func (b backgrounds) locations() conf.Block {
 	if !b.renewsInBackground() {
 		return nil

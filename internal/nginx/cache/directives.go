@@ -2,12 +2,12 @@ package cache
 
 import "github.com/cachenode/cachenode-operator/internal/nginx/conf"
 
-// location is where nginx goes on with a request: a name that begins with @, or the beginning of a path.
+// location returns the block where nginx goes on with a request: a name that begins with @, or the beginning of a path.
 func location(name string, block ...conf.Directive) conf.Directive {
 	return conf.B("location", conf.Literals(name), block...)
 }
 
-// exactly is the location for one path.
+// exactly returns the location for one path.
 func exactly(path string, block ...conf.Directive) conf.Directive {
 	return conf.B("location", conf.Literals("=", path), block...)
 }

@@ -176,8 +176,8 @@ func part(header, before, pattern, after, variable conf.Expression) conf.Directi
 // fills is the gateway's part that gets objects from the pods and disks that had them.
 type fills struct{ gateway }
 
-// locations ask the pod or the disk that had the key. The response is stored as it is stored there, with the
-// headers that the gateway added then.
+// locations returns those that ask the pod or the disk that had the key. The response is stored as it is stored there,
+// with the headers that the gateway added then.
 func (f fills) locations() conf.Block {
 	if !f.fills() {
 		return nil

@@ -10,10 +10,10 @@ import (
 // keySpace says which disk and which pod has a key.
 type keySpace struct{ site }
 
-// shards are the blocks of all plans. They come last in the file because they are long.
+// shards returns the blocks of all plans. They come last in the file because they are long.
 func (k keySpace) shards() conf.Block { return append(k.ofDisks(), k.ofPods()...) }
 
-// ofDisks map the cache key to a disk.
+// ofDisks returns the blocks that map the cache key to a disk.
 func (k keySpace) ofDisks() conf.Block {
 	if len(k.disks) == 0 {
 		return conf.Block{conf.Map("$server_port", diskVariable,
@@ -28,8 +28,8 @@ func (k keySpace) ofDisks() conf.Block {
 	return shards(k.key(), diskVariable, "shard", tree, comment)
 }
 
-// ofPods map the cache key to the pods. They hash the key with a prefix, or the keys of a pod would all be on a
-// few of its disks.
+// ofPods returns the blocks that map the cache key to the pods. They hash the key with a prefix: otherwise the keys of
+// a pod would all be on a few of its disks.
 func (k keySpace) ofPods() conf.Block {
 	key := fleet.KeyPrefix + k.key()
 	var block conf.Block
@@ -52,7 +52,7 @@ func (k keySpace) ofPods() conf.Block {
 	return block
 }
 
-// shards are the split_clients blocks of a tree, whose value is the variable. name begins the names of its groups'
+// shards returns the split_clients blocks of a tree, whose value is the variable. name begins the names of its groups'
 // variables, and comment stands before the first block.
 func shards(key, variable conf.Expression, name string, tree shard.Tree, comment string) conf.Block {
 	if len(tree.Groups) == 0 {

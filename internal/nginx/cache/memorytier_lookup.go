@@ -11,7 +11,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 )
 
-// publicLocations are those of the server for clients.
+// publicLocations returns the locations of the tier in the server for clients.
 func (m tier) publicLocations() conf.Block {
 	return conf.Block{
 		m.lookup(), m.renewed(), m.toPromoter(), m.toRenewal(), m.unsatisfiable(rangeInMemory, agentapi.TagMemory),
