@@ -19,6 +19,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/agentapi/agentclient"
 	"github.com/cachenode/cachenode-operator/internal/layout"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/pki"
 	"github.com/cachenode/cachenode-operator/internal/purge"
 )
 
@@ -305,7 +307,7 @@ func (a *Agents) leave(of share) {
 	}
 }
 
-// onUnsafe has a function called with URLs at which clients have changed something.
+// onUnsafe sets the function that is called with URLs at which clients have changed something.
 func (a *Agents) onUnsafe(call func(cacheNode types.NamespacedName, urls []string)) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
@@ -364,7 +366,7 @@ func (a *Agents) takeUnsafe(known *agent, list []agentapi.UnsafeURL) {
 	}
 }
 
-// isSilent is true for an agent whose last read failed and that has not answered for longer than [silence].
+// isSilent returns true for an agent whose last read failed and that has not answered for longer than [silence].
 func (o Observation) isSilent(now time.Time) bool {
 	if o.Err == nil {
 		return false
@@ -376,8 +378,8 @@ func (o Observation) isSilent(now time.Time) bool {
 	return now.Sub(last) > silence
 }
 
-// isSilentIn is isSilent for the agent of a pod. The agent is not silent while the pod has been ready for less than
-// [silence], however long the pod took to start.
+// isSilentIn returns isSilent for the agent of a pod. The agent is not silent while the pod has been ready for less
+// than [silence], however long the pod took to start.
 func (o Observation) isSilentIn(pod *corev1.Pod, now time.Time) bool {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue && now.Sub(c.LastTransitionTime.Time) <= silence {
@@ -389,3 +391,19 @@ func (o Observation) isSilentIn(pod *corev1.Pod, now time.Time) bool {
 
 // String names the source in the controller's log.
 func (a *Agents) String() string { return fmt.Sprintf("agents: %T", a) }
+
+// client returns the client for the agents of a CacheNode, renewed when its certificates change; nil if they are
+// unusable.
+func (a *Agents) client(cacheNode types.NamespacedName, secret *corev1.Secret) *agentclient.Client {
+	a.mutex.Lock()
+	defer a.mutex.Unlock()
+	if known := a.clients[cacheNode]; known.client != nil && known.version == secret.ResourceVersion {
+		return known.client
+	}
+	config, err := pki.Client(secret.Data, naming.AgentName(cacheNode.Namespace, cacheNode.Name))
+	if err != nil {
+		return nil
+	}
+	a.clients[cacheNode] = versionedClient{client: agentclient.New(config), version: secret.ResourceVersion}
+	return a.clients[cacheNode].client
+}

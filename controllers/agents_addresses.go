@@ -5,19 +5,14 @@ import (
 	"maps"
 	"net"
 	"net/netip"
-	"slices"
 	"strconv"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
-	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
-	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/layout"
-	"github.com/cachenode/cachenode-operator/internal/storage"
 )
 
 // tellInterval is the time after which an agent is told again where the pods are, although nothing has changed. It is
@@ -34,46 +29,6 @@ type whereabouts struct {
 type heard struct {
 	number int64
 	at     time.Time
-}
-
-// locate tells [Agents] where the pods are that share keys.
-func (r *CacheNodeReconciler) locate(p *pass) {
-	var addresses map[string]netip.Addr
-	if stable, candidate := p.offered.stable, p.offered.candidate; sharesKeys(stable) || sharesKeys(candidate) {
-		addresses = podAddresses(p.pods, p.agents)
-	}
-	r.Agents.Locate(client.ObjectKeyFromObject(p.cacheNode), addresses)
-}
-
-func sharesKeys(revision *agentapi.Revision) bool {
-	return revision != nil && revision.Spec.Routing.Mode == v1alpha1.RoutingSharded
-}
-
-// podAddresses returns the IPv4 addresses of pods whose nginx runs, by name: of those that are ready, or whose agent
-// has reported that nginx answers. A pod that is not ready can serve, as one whose agent hangs does, or one that is
-// being deleted: until its nginx has ended. nginx in other pods would leave a pod alone for ten seconds that does not
-// listen yet.
-func podAddresses(pods []corev1.Pod, agents map[string]Observation) map[string]netip.Addr {
-	addresses := map[string]netip.Addr{}
-	for i := range pods {
-		pod := &pods[i]
-		if hasNoNginx(pod) || (!storage.IsReady(pod) && agents[pod.Name].Report.Revision == "") {
-			continue
-		}
-		for _, ip := range pod.Status.PodIPs {
-			if address, err := netip.ParseAddr(ip.IP); err == nil && address.Is4() {
-				addresses[pod.Name] = address
-			}
-		}
-	}
-	return addresses
-}
-
-// hasNoNginx is true for a pod whose nginx has not begun or has ended.
-func hasNoNginx(pod *corev1.Pod) bool {
-	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
-		return c.Name == layout.Container && (c.State.Waiting != nil || c.State.Terminated != nil)
-	})
 }
 
 // Locate replaces the addresses of a CacheNode's pods, by name; nil if its agents need none. After a change, all agents

@@ -56,17 +56,17 @@ type CacheNodeReconciler struct {
 	Cluster Cluster
 	// Clock tells the time for decisions; nil means the real clock.
 	Clock clock.PassiveClock
-	// Concurrency is how many CacheNodes are reconciled at a time; 0 means 1. One CacheNode is reconciled by one worker at
-	// a time.
+	// Concurrency is how many CacheNodes are reconciled at a time; 0 means 1. One CacheNode is reconciled by one worker
+	// at a time.
 	Concurrency int
 	// newQueue makes the controller's queue; nil means controller-runtime's own. Tests set it.
 	newQueue queueFunc
-	// began is when this operator began to reconcile, as the leader if there are several.
+	// began returns when this operator began to reconcile, as the leader if there are several.
 	began func() time.Time
 	// since has a [lasting] for each CacheNode, by its name.
 	since sync.Map
-	// references has the metadata of the objects that CacheNodes refer to.
-	references client.Reader
+	// references reads the objects that CacheNodes refer to.
+	references references
 	// rendered has the revisions that rendered without an error.
 	rendered *lru.Cache
 	// late is the back-off while the informer cache lags behind our own writes.
@@ -130,10 +130,10 @@ func (r *CacheNodeReconciler) Reconcile(ctx context.Context, request reconcile.R
 	if !cacheNode.DeletionTimestamp.IsZero() {
 		return reconcile.Result{}, nil // the garbage collector deletes the objects that it owns
 	}
-	p := &pass{cacheNode: cacheNode, now: r.Clock.Now(), began: r.began(), lasting: r.lasting(cacheNode)}
-	p.lasting.catchUp(cacheNode)
-	err := r.run(ctx, p)
-	r.since.Store(request.NamespacedName, p.lasting)
+	s := scope{cacheNode: cacheNode, now: r.Clock.Now(), began: r.began(), last: lastOf(&r.since, cacheNode)}
+	s.last.catchUp(cacheNode)
+	next, after, err := r.run(ctx, s)
+	r.since.Store(request.NamespacedName, next)
 	if other := withoutStale(err); err != nil && other == nil {
 		wait := r.late.When(request)
 		if wait >= lateWarning {
@@ -143,43 +143,36 @@ func (r *CacheNodeReconciler) Reconcile(ctx context.Context, request reconcile.R
 		return reconcile.Result{RequeueAfter: wait}, nil
 	}
 	r.late.Forget(request)
-	return reconcile.Result{RequeueAfter: p.after}, withoutStale(err)
+	return reconcile.Result{RequeueAfter: after}, withoutStale(err)
 }
 
-// run goes through the phases of a pass. The phases that keep running pods alive always run, each whether or not
-// another one fails. The phases that follow the spec stop at the first error, so nothing is applied of a spec that is
-// not accepted. run writes the status at the end, also after an error.
-func (r *CacheNodeReconciler) run(ctx context.Context, p *pass) (err error) {
-	defer func() { err = errors.Join(err, r.report(ctx, p, err)) }()
-	if err := r.observe(ctx, p); err != nil {
-		return err
+// run goes through the phases of a pass. What keeps running pods alive is done whether or not the spec is accepted.
+// What follows the spec stops at the first error, so nothing is applied of a spec that is not accepted. The status is
+// written at the end, also after an error.
+func (r *CacheNodeReconciler) run(ctx context.Context, s scope) (lasting, time.Duration, error) {
+	p := &pass{scope: s}
+	var err error
+	if p.observed, err = r.observe(ctx, s, &p.outcome); err != nil {
+		next, failed := r.reportFailure(ctx, s, err)
+		return next, 0, errors.Join(err, failed)
 	}
-	p.complete = true
-	var errs []error
-	for _, phase := range []phase{r.renewCertificates, r.keepStorage, r.tellDisks, r.observeReferences} {
-		errs = append(errs, phase(ctx, p))
+	kept := r.keep(ctx, s, p.observed, &p.outcome)
+	var refused, uncertified, failed error
+	p.wanted, refused = r.want(ctx, s, p.observed)
+	secret, uncertified := r.certify(ctx, s, p.observed, p.wanted, &p.outcome)
+	if err = errors.Join(refused, uncertified, p.storage.err); err == nil {
+		p.rolled, failed = r.roll(ctx, s, p.observed, p.wanted, secret, &p.outcome)
 	}
-	for _, phase := range []phase{
-		r.validate, r.resolveOrigin, r.resolveListener, r.certify, r.render, r.holdMovement, r.followStorage,
-		r.decide, r.share, r.apply, r.assign, r.tidyClaims, r.replace,
-	} {
-		if err := phase(ctx, p); err != nil {
-			errs = append(errs, err)
-			break
-		}
+	err = errors.Join(kept, err, failed)
+	problem := problemIn(err)
+	if problem != nil {
+		log.FromContext(ctx).Info("not accepted", "reason", problem.Reason, "message", problem.Message)
+		p.lookAgain(problem.RetryAfter)
+		err = errors.Join(withoutProblem(err), r.stand(ctx, s, p.observed))
 	}
-	err = errors.Join(errs...)
-	if p.problem = problemIn(err); p.problem == nil {
-		return err
-	}
-	log.FromContext(ctx).Info("not accepted", "reason", p.problem.Reason, "message", p.problem.Message)
-	p.lookAgain(p.problem.RetryAfter)
-	return errors.Join(withoutProblem(err), r.keepStatefulSet(ctx, p), r.keepPolicy(ctx, p),
-		r.openBudget(ctx, p))
+	next, unreported := r.report(ctx, p, p.next(failed), problem, err)
+	return next, p.after, errors.Join(err, unreported)
 }
-
-// phase is a part of a pass.
-type phase func(context.Context, *pass) error
 
 // problemIn returns the problem in an error; nil if there is none. An object with a wanted name that belongs to
 // somebody else is a problem too.
@@ -232,6 +225,6 @@ func (r *CacheNodeReconciler) abandon(ctx context.Context, name types.Namespaced
 		return err
 	}
 	gone := &v1alpha1.CacheNode{ObjectMeta: metav1.ObjectMeta{Namespace: name.Namespace, Name: name.Name}}
-	e := executor.Executor{Client: r.Client, Live: r.Live, Events: r.Events, CacheNode: gone}
+	e := executor.Executor{Client: r.Client, Live: r.Live, CacheNode: gone}
 	return e.Abandon(ctx, volumes.Items)
 }

@@ -278,7 +278,7 @@ func configMap(cacheNode *v1alpha1.CacheNode) *corev1.ConfigMap {
 	return c
 }
 
-// children are the objects of a CacheNode: first the StatefulSet, then the client Service.
+// children returns the objects of a CacheNode: first the StatefulSet, then the client Service.
 func children(cacheNode *v1alpha1.CacheNode) []client.Object {
 	objects := []client.Object{
 		&appsv1.StatefulSet{}, &corev1.Service{}, &corev1.Service{}, &policyv1.PodDisruptionBudget{},

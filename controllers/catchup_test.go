@@ -16,7 +16,6 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/agentapi/agentclient"
 	"github.com/cachenode/cachenode-operator/internal/fleet"
-	"github.com/cachenode/cachenode-operator/internal/rollout"
 	"github.com/cachenode/cachenode-operator/internal/status"
 )
 
@@ -42,8 +41,8 @@ func TestEventsAreToldOnce(t *testing.T) {
 			fails := v1alpha1.CacheNodeStatus{Conditions: []metav1.Condition{{
 				Type: v1alpha1.ConditionDegraded, Status: metav1.ConditionTrue, Reason: v1alpha1.ReasonPodsNotReady,
 			}}}
-			l := lasting{told: cacheNode("10")}
-			fails.DeepCopyInto(&l.told.Status)
+			l := lasting{written: cacheNode("10")}
+			fails.DeepCopyInto(&l.written.Status)
 			shown := cacheNode(tt.shown)
 			if tt.shown == "10" {
 				fails.DeepCopyInto(&shown.Status)
@@ -53,7 +52,7 @@ func TestEventsAreToldOnce(t *testing.T) {
 			if len(events) != tt.events {
 				t.Errorf("the events are %+v, want %d", events, tt.events)
 			}
-			if keeps := l.told != nil; keeps != (tt.shown == "7" || tt.shown == "9") {
+			if keeps := l.written != nil; keeps != (tt.shown == "7" || tt.shown == "9") {
 				t.Errorf("the status is kept for the next pass: %t", keeps)
 			}
 		})
@@ -80,13 +79,13 @@ func TestSharingOfARefusedSpec(t *testing.T) {
 		"accepted, with mode Local": {
 			pass{
 				observed: observed{offered: offered{stable: shares, sharing: state}},
-				rolling:  rolling{decision: &rollout.Decision{}}, wanted: localMode(),
+				rolled:   rolled{rollout: &status.Rollout{}}, wanted: localMode(),
 			}, nil,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			if diff := cmp.Diff(tt.want, tt.pass.presentSharing()); diff != "" {
+			if diff := cmp.Diff(tt.want, tt.pass.shown()); diff != "" {
 				t.Errorf("(-want +got)\n%s", diff)
 			}
 		})

@@ -18,91 +18,73 @@ import (
 // renewal is the longest time between two checks of the certificates.
 const renewal = 12 * time.Hour
 
-// renewCertificates replaces the certificates of operator and agents before they expire. It runs on every pass, also if
-// the spec is not accepted: the existing pods go on, and without certificates their agents fall silent.
-func (r *CacheNodeReconciler) renewCertificates(ctx context.Context, p *pass) error {
-	p.certificateError = r.renew(ctx, p)
-	return p.certificateError
-}
-
-func (r *CacheNodeReconciler) renew(ctx context.Context, p *pass) error {
-	if p.secret == nil && p.statefulSet == nil {
-		return nil // nothing runs: certify creates the first ones when the spec is accepted
+// certify returns what the Secret of the agents must contain, and renews certificates before they expire: also if the
+// spec is not accepted, because without certificates the agents of the existing pods fall silent. The first
+// certificates are only returned: they are written with the other objects of an accepted spec.
+func (r *CacheNodeReconciler) certify(
+	ctx context.Context, s scope, o observed, w wanted, out *outcome,
+) (map[string][]byte, error) {
+	// The pods share keys by the spec or, once that is known, by the operator's choice.
+	routing := s.cacheNode.Spec.Routing
+	if w.effective.CacheNode != nil {
+		routing = w.effective.Spec.Routing
 	}
-	changed, err := p.readCertificates()
-	if err != nil || !changed {
-		return err
+	shares := routing.Mode == v1alpha1.RoutingSharded
+	isNew := o.own.secret == nil && o.own.statefulSet == nil
+	if isNew && !w.isRendered() {
+		return nil, nil // nothing runs, and nothing may begin to
+	}
+	certificates, changed, err := renewed(s, o, o.own.secret, shares, out)
+	if err != nil || !changed || isNew {
+		return certificates, err
 	}
 	// The cache may not show the last renewal yet. A second renewal right after it would leave agents behind.
 	live := &corev1.Secret{}
-	key := client.ObjectKey{Namespace: p.cacheNode.Namespace, Name: naming.AgentSecret(p.cacheNode.Name)}
+	key := client.ObjectKey{Namespace: s.cacheNode.Namespace, Name: naming.AgentSecret(s.cacheNode.Name)}
 	err = r.Live.Get(ctx, key, live)
 	if client.IgnoreNotFound(err) != nil {
-		return err
+		return nil, err
 	}
-	if err == nil && isOwn(live, p.cacheNode) {
-		p.secret = live
-		if changed, err = p.readCertificates(); err != nil || !changed {
-			return err
+	if err == nil && isOwn(live, s.cacheNode) {
+		if certificates, changed, err = renewed(s, o, live, shares, out); err != nil || !changed {
+			return certificates, err
 		}
 	}
-	if _, _, err := r.applier().Apply(ctx, manifest.AgentSecret(p.cacheNode, p.certificates)); err != nil {
-		return err
+	if _, _, err := r.applier().Apply(ctx, manifest.AgentSecret(s.cacheNode, certificates)); err != nil {
+		return nil, err
 	}
 	log.FromContext(ctx).Info("renewed the certificates of the agents")
-	return nil
+	return certificates, nil
 }
 
-// certify creates the certificates of a CacheNode that has none, and those for its pods if they begin to share keys.
-func (r *CacheNodeReconciler) certify(ctx context.Context, p *pass) error {
-	switch {
-	case p.certificateError != nil:
-		return p.certificateError
-	case p.certificates == nil: // with some, the cache may not show the last renewal: see renew
-		_, err := p.readCertificates()
-		return err
-	case p.sharesKeys() && p.certificates[naming.PeerCertificateKey] == nil:
-		return r.renew(ctx, p)
-	}
-	return nil
-}
-
-// sharesKeys is true if the pods share the keys: by the spec or, once that is known, by the operator's choice.
-func (p *pass) sharesKeys() bool {
-	routing := p.cacheNode.Spec.Routing
-	if p.effective.CacheNode != nil {
-		routing = p.effective.Spec.Routing
-	}
-	return routing.Mode == v1alpha1.RoutingSharded
-}
-
-// readCertificates sets the certificates that the Secret must have; changed is false if it has them.
-func (p *pass) readCertificates() (changed bool, err error) {
+// renewed returns the certificates that a Secret must have, which may be nil; changed is false if it has them.
+func renewed(s scope, o observed, secret *corev1.Secret, shares bool, out *outcome) (
+	certificates map[string][]byte, changed bool, err error,
+) {
 	var data map[string][]byte
-	if p.secret != nil {
-		data = p.secret.Data
+	if secret != nil {
+		data = secret.Data
 	}
-	certificates, renewAt, err := pki.Renew(data, naming.AgentName(p.cacheNode.Namespace, p.cacheNode.Name), p.now)
+	certificates, renewAt, err := pki.Renew(data, naming.AgentName(s.cacheNode.Namespace, s.cacheNode.Name), s.now)
 	if err != nil {
-		return false, err
+		return nil, false, err
 	}
 	// A Secret that was deleted had a key: no mark from before is to be believed without one.
-	isUpgrade := p.statefulSet != nil && p.secret != nil
-	p.certificates, err = pki.WithOwnerKey(certificates, data, isUpgrade, p.now)
-	if err != nil {
-		return false, err
+	isUpgrade := o.own.statefulSet != nil && secret != nil
+	if certificates, err = pki.WithOwnerKey(certificates, data, isUpgrade, s.now); err != nil {
+		return nil, false, err
 	}
-	if p.sharesKeys() || data[naming.PeerCertificateKey] != nil {
+	if shares || data[naming.PeerCertificateKey] != nil {
 		var peersAt time.Time
-		name := naming.PeerName(p.cacheNode.Namespace, p.cacheNode.Name)
-		if p.certificates, peersAt, err = pki.WithPeers(p.certificates, data, name, p.now); err != nil {
-			return false, err
+		name := naming.PeerName(s.cacheNode.Namespace, s.cacheNode.Name)
+		if certificates, peersAt, err = pki.WithPeers(certificates, data, name, s.now); err != nil {
+			return nil, false, err
 		}
-		p.lookAgain(min(peersAt.Sub(p.now)+time.Second, renewal))
+		out.lookAgain(min(peersAt.Sub(s.now)+time.Second, renewal))
 	}
-	p.lookAgain(min(renewAt.Sub(p.now)+time.Second, renewal))
-	for key, value := range p.certificates {
+	out.lookAgain(min(renewAt.Sub(s.now)+time.Second, renewal))
+	for key, value := range certificates {
 		changed = changed || !bytes.Equal(data[key], value)
 	}
-	return changed, nil
+	return certificates, changed, nil
 }

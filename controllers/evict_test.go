@@ -34,7 +34,7 @@ func (o *operator) evictions(cacheNode *v1alpha1.CacheNode, reason string) {
 	})
 }
 
-// TestReplaceAlone has the operator replace a pod while the budget allows nobody to evict one. No controller sets the
+// TestReplaceAlone makes the operator replace a pod while the budget allows nobody to evict one. No controller sets the
 // budget's status here.
 func TestReplaceAlone(t *testing.T) {
 	t.Parallel()

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
@@ -18,58 +17,73 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/storage"
 )
 
-// leave finds the disks that the spec no longer has and that stay until others have filled from them.
-func (p *pass) leave() {
-	if p.offered.stable == nil || effective.Handover(p.cacheNode.Spec.Routing) == 0 {
-		return
+// leaving says which disks the spec no longer has and stay in the pods until others have filled from them.
+type leaving struct {
+	// cacheNode is the CacheNode with these disks; the CacheNode itself if there are none.
+	cacheNode *v1alpha1.CacheNode
+	// oldAgents are the pods whose agents do not know disks that leave, if that kept a disk from staying.
+	oldAgents []string
+}
+
+// leave finds the disks that leave.
+func leave(s scope, o observed) leaving {
+	l := leaving{cacheNode: s.cacheNode}
+	if o.offered.stable == nil || effective.Handover(s.cacheNode.Spec.Routing) == 0 {
+		return l
 	}
 	removal := edit.Removal{
-		Stable: p.offered.stable.Spec.Disks, Wanted: p.cacheNode.Spec.Disks,
-		Source: p.isSource, MayBegin: p.mayLeave,
+		Stable: o.offered.stable.Spec.Disks, Wanted: s.cacheNode.Spec.Disks,
+		Source: func(disk string) bool { return o.offered.isSource(disk, s.now) },
+		MayBegin: func(disk string) (may bool) {
+			may, l.oldAgents = o.mayLeave(disk)
+			return may
+		},
 	}
-	if p.offered.candidate != nil {
-		removal.Candidate = p.offered.candidate.Spec.Disks
+	if o.offered.candidate != nil {
+		removal.Candidate = o.offered.candidate.Spec.Disks
 	}
-	p.leaving = edit.Leaving(removal)
+	if disks := edit.Leaving(removal); len(disks) > 0 {
+		l.cacheNode = s.cacheNode.DeepCopy()
+		l.cacheNode.Spec.Disks = append(l.cacheNode.Spec.Disks, disks...)
+	}
+	return l
 }
 
-// isSource is true for a disk from which others fill.
-func (p *pass) isSource(disk string) bool {
-	had := p.offered.sharing.Disks
-	return had.Until.After(p.now) &&
-		slices.ContainsFunc(had.Members, func(d fleet.Disk) bool { return d.Name == disk })
+// isSource returns true for a disk from which others fill.
+func (o offered) isSource(disk string, now time.Time) bool {
+	had := o.sharing.Disks
+	return had.Until.After(now) && slices.ContainsFunc(had.Members, func(d fleet.Disk) bool { return d.Name == disk })
 }
 
-// mayLeave is true for a disk that a pod can read, if the agents of all pods that are ready know disks that leave. A
-// new operator has not asked them yet, and then decides nothing else.
-func (p *pass) mayLeave(disk string) bool {
-	if p.unknown {
-		return true
+// mayLeave returns true for a disk that a pod can read, if the agents of all pods that are ready know disks that leave;
+// old are the pods whose agents do not. A new operator has not asked them yet, and then decides nothing else.
+func (o observed) mayLeave(disk string) (may bool, old []string) {
+	if o.agents.unknown {
+		return true, nil
 	}
 	readable := false
-	p.oldAgents = nil
-	for i := range p.pods {
-		seen := p.agents[p.pods[i].Name]
-		if storage.IsReady(&p.pods[i]) && !slices.Contains(seen.Report.Features, agentapi.FeatureLeaving) {
-			p.oldAgents = append(p.oldAgents, p.pods[i].Name)
+	for i := range o.pods {
+		seen := o.agents.byPod[o.pods[i].Name]
+		if storage.IsReady(&o.pods[i]) && !slices.Contains(seen.Report.Features, agentapi.FeatureLeaving) {
+			old = append(old, o.pods[i].Name)
 		}
 		readable = readable || slices.ContainsFunc(seen.Report.Disks, func(d agentapi.DiskReport) bool {
 			return d.Name == disk && (d.State == v1alpha1.DiskHealthy || d.State == v1alpha1.DiskStarting)
 		})
 	}
-	return readable && len(p.oldAgents) == 0
+	return readable && len(old) == 0, old
 }
 
 // checkLeaving refuses a disk that has the name of a leaving disk, but another StorageClass or path. The pods still use
 // the claim of the leaving disk.
-func (p *pass) checkLeaving() *status.Problem {
+func checkLeaving(disks []v1alpha1.Disk, o offered) error {
 	var offered []v1alpha1.Disk
-	for _, revision := range []*agentapi.Revision{p.offered.stable, p.offered.candidate} {
+	for _, revision := range []*agentapi.Revision{o.stable, o.candidate} {
 		if revision != nil {
 			offered = append(offered, revision.Spec.Disks...)
 		}
 	}
-	for i, d := range p.cacheNode.Spec.Disks {
+	for i, d := range disks {
 		for _, old := range offered {
 			isSame := ptr.Deref(d.StorageClassName, "") == ptr.Deref(old.StorageClassName, "") &&
 				ptr.Deref(d.LocalPath, v1alpha1.LocalPath{}).Path == ptr.Deref(old.LocalPath, v1alpha1.LocalPath{}).Path
@@ -86,31 +100,18 @@ func (p *pass) checkLeaving() *status.Problem {
 	return nil
 }
 
-// withLeaving is the CacheNode with the disks that leave. It is the CacheNode itself if there are none.
-func (p *pass) withLeaving() *v1alpha1.CacheNode {
-	if len(p.leaving) == 0 {
-		return p.cacheNode
-	}
-	c := p.cacheNode.DeepCopy()
-	c.Spec.Disks = append(c.Spec.Disks, p.leaving...)
-	return c
-}
-
-// tellLeaving says in status.tuning which disks leave, and when. An event says that one leaves at once.
-func (r *CacheNodeReconciler) tellLeaving(p *pass) {
-	if len(p.oldAgents) > 0 {
-		r.Events.Eventf(p.cacheNode, nil, corev1.EventTypeWarning, v1alpha1.ReasonAgentTooOld, "Remove",
-			"a removed disk leaves at once, as the agents of %s are too old", status.Listed(p.oldAgents))
-	}
-	until := p.sharing.State.Disks.Until
-	if len(p.leaving) == 0 || until.IsZero() {
-		return
-	}
+// tuning says in the terms of status.tuning which disks leave, and when; nothing if none does.
+func (l leaving) tuning(until time.Time) []string {
 	var names []string
-	for _, d := range p.leaving {
-		names = append(names, d.Name)
+	for _, d := range l.cacheNode.Spec.Disks {
+		if effective.Leaves(d) {
+			names = append(names, d.Name)
+		}
 	}
-	p.effective.Tuning = append(p.effective.Tuning, fmt.Sprintf(
+	if len(names) == 0 || until.IsZero() {
+		return nil
+	}
+	return []string{fmt.Sprintf(
 		"disks: %s stays until %s so that the other disks fill from it; then the pods are replaced without it",
-		strings.Join(names, ", "), until.UTC().Format(time.RFC3339)))
+		strings.Join(names, ", "), until.UTC().Format(time.RFC3339))}
 }

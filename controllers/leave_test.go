@@ -33,16 +33,15 @@ func TestMayLeave(t *testing.T) {
 		"not asked yet":          {reports: []agentapi.Report{{}}, unknown: true, want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := &pass{}
-			p.unknown, p.agents = tt.unknown, map[string]Observation{}
+			o := observed{agents: answers{byPod: map[string]Observation{}, unknown: tt.unknown}}
 			for i, r := range tt.reports {
 				pod := corev1.Pod{Status: ready}
 				pod.Name = []string{"edge-0", "edge-1"}[i]
-				p.pods = append(p.pods, pod)
-				p.agents[pod.Name] = Observation{Report: r}
+				o.pods = append(o.pods, pod)
+				o.agents.byPod[pod.Name] = Observation{Report: r}
 			}
-			got := p.mayLeave("disk2")
-			if diff := cmp.Diff(tt.old, p.oldAgents); got != tt.want || diff != "" {
+			got, old := o.mayLeave("disk2")
+			if diff := cmp.Diff(tt.old, old); got != tt.want || diff != "" {
 				t.Errorf("got %t, want %t; the old agents (-want +got):\n%s", got, tt.want, diff)
 			}
 		})

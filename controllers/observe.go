@@ -2,166 +2,126 @@ package controllers
 
 import (
 	"context"
-	"slices"
-	"strings"
-	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/ptr"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
-	"github.com/cachenode/cachenode-operator/internal/agentapi"
-	"github.com/cachenode/cachenode-operator/internal/agentapi/agentclient"
 	"github.com/cachenode/cachenode-operator/internal/naming"
-	"github.com/cachenode/cachenode-operator/internal/pki"
 	"github.com/cachenode/cachenode-operator/internal/storage"
 )
 
-// observe reads the StatefulSet, the ConfigMap, the Secret and the pods, and what the pods' agents said last. Each
-// object is read once a pass.
-func (r *CacheNodeReconciler) observe(ctx context.Context, p *pass) error {
-	p.absent = map[client.ObjectKey]bool{}
-	name := p.cacheNode.Name
+// observed is what there was when the pass began, and what follows from that alone.
+type observed struct {
+	own     objects
+	offered offered
+	// pods are sorted by name. The annotations of a pod are those that this pass has written, once it has.
+	pods    []corev1.Pod
+	agents  answers
+	leaving leaving
+	storage stored
+}
+
+// objects are those that the CacheNode owns, as they were; nil for one that did not exist or belongs to somebody else.
+type objects struct {
+	statefulSet *appsv1.StatefulSet
+	configMap   *corev1.ConfigMap
+	secret      *corev1.Secret
+	// absent has the names of the objects that were looked for and not found.
+	absent map[client.ObjectKey]bool
+}
+
+// observe reads the objects of a CacheNode, and what the pods' agents said last. Each object is read once a pass.
+func (r *CacheNodeReconciler) observe(ctx context.Context, s scope, out *outcome) (o observed, err error) {
+	if o.own, err = r.readObjects(ctx, s); err != nil {
+		return o, err
+	}
+	o.offered = readOffered(o.own.configMap)
+	pods := &corev1.PodList{}
+	if err := r.List(ctx, pods, byInstance(s.cacheNode)); err != nil {
+		return o, err
+	}
+	o.pods = storage.CachePods(pods.Items)
+	o.agents = r.ask(s, o, out)
+	o.leaving = leave(s, o)
+	o.agents = o.agents.about(o.leaving.cacheNode.Spec.Disks)
+	if o.storage = r.planStorage(ctx, s, o, out); o.storage.state != nil {
+		o.pods = o.storage.state.Pods
+	}
+	return o, nil
+}
+
+// readObjects reads the StatefulSet, the ConfigMap and the Secret.
+func (r *CacheNodeReconciler) readObjects(ctx context.Context, s scope) (o objects, err error) {
+	o.absent = map[client.ObjectKey]bool{}
+	name := s.cacheNode.Name
 	set, configMap, secret := &appsv1.StatefulSet{}, &corev1.ConfigMap{}, &corev1.Secret{}
 	for _, want := range []struct {
 		object client.Object
 		name   string
 		found  func()
 	}{
-		{set, name, func() { p.statefulSet = set }},
-		{configMap, naming.ConfigMap(name), func() { p.configMap = configMap }},
-		{secret, naming.AgentSecret(name), func() { p.secret = secret }},
+		{set, name, func() { o.statefulSet = set }},
+		{configMap, naming.ConfigMap(name), func() { o.configMap = configMap }},
+		{secret, naming.AgentSecret(name), func() { o.secret = secret }},
 	} {
-		want.object.SetNamespace(p.cacheNode.Namespace)
+		want.object.SetNamespace(s.cacheNode.Namespace)
 		want.object.SetName(want.name)
-		own, err := r.find(ctx, p, want.object)
+		found, err := r.find(ctx, s, want.object)
 		if err != nil {
-			return err
+			return o, err
 		}
-		if own {
+		if !found {
+			o.absent[client.ObjectKeyFromObject(want.object)] = true
+		} else if isOwn(want.object, s.cacheNode) {
 			want.found()
 		}
 	}
-	pods := &corev1.PodList{}
-	if err := r.List(ctx, pods, byInstance(p.cacheNode)); err != nil {
-		return err
-	}
-	p.pods = cachePods(pods.Items)
-	p.verbs = storage.ReadVerbs(p.cacheNode)
-	p.offered = readOffered(p.configMap)
-	r.track(p)
-	return nil
+	return o, nil
 }
 
-// find reads an object from the cache, and from the API server if the cache does not have it. own is false for an
-// object that does not exist or belongs to somebody else. The API server is not asked for the objects of a new
-// CacheNode. If such an object exists after all, package apply finds out when it creates it.
-func (r *CacheNodeReconciler) find(ctx context.Context, p *pass, object client.Object) (own bool, err error) {
+// find reads an object from the cache. The API server is asked instead if the cache does not have the object, but not
+// for the objects of a new CacheNode: if such an object exists after all, package apply finds out when it creates it.
+// It is also asked for a ConfigMap that may be older than what the last pass wrote. Everything is decided from what the
+// ConfigMap offers the pods, so an old one could bring back a revision, or end a hand-over.
+func (r *CacheNodeReconciler) find(ctx context.Context, s scope, object client.Object) (found bool, err error) {
 	key := client.ObjectKeyFromObject(object)
 	err = r.Get(ctx, key, object)
-	if apierrors.IsNotFound(err) && p.cacheNode.Status.ObservedGeneration > 0 {
+	_, isConfigMap := object.(*corev1.ConfigMap)
+	switch {
+	case apierrors.IsNotFound(err) && s.cacheNode.Status.ObservedGeneration > 0,
+		err == nil && isConfigMap && !isAsNew(object.GetResourceVersion(), s.last.offered):
 		err = r.Live.Get(ctx, key, object)
 	}
-	if apierrors.IsNotFound(err) {
-		p.absent[key] = true
-	}
-	return err == nil && isOwn(object, p.cacheNode), client.IgnoreNotFound(err)
+	return err == nil, client.IgnoreNotFound(err)
 }
 
-// isAbsent is true for an object that did not exist when the pass decided what to apply.
-func (p *pass) isAbsent(object client.Object) bool {
+// isAsNew returns true for a version that is not older than the one that was written last, if that is known.
+func isAsNew(version, written string) bool {
+	order, err := resourceversion.CompareResourceVersion(version, written)
+	return err == nil && order >= 0
+}
+
+// isAbsent returns true for an object that did not exist when the pass decided what to apply.
+func (o objects) isAbsent(object client.Object) bool {
 	switch object.(type) {
 	case *appsv1.StatefulSet, *corev1.ConfigMap, *corev1.Secret:
-		return p.absent[client.ObjectKeyFromObject(object)]
+		return o.absent[client.ObjectKeyFromObject(object)]
 	}
 	return false
 }
 
-// cachePods returns the pods sorted by name, without those that the kubelet has ended: the StatefulSet controller
-// recreates them.
-func cachePods(pods []corev1.Pod) []corev1.Pod {
-	pods = slices.DeleteFunc(pods, func(p corev1.Pod) bool {
-		return p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded
-	})
-	slices.SortFunc(pods, func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
-	return pods
-}
+// podVolumes returns, by ordinal, the disks of each pod that is not being deleted.
+func (o observed) podVolumes(cacheNode string) map[int][]string { return podVolumes(cacheNode, o.pods) }
 
-// isOwn is true for an object that the CacheNode controls, and for one that we applied and that has lost its
+// isOwn returns true for an object that the CacheNode controls, and for one that we applied and that has lost its
 // controller. An object with the same name may remain from a CacheNode that was deleted.
 func isOwn(object client.Object, cacheNode *v1alpha1.CacheNode) bool {
 	controller := metav1.GetControllerOf(object)
 	return metav1.IsControlledBy(object, cacheNode) ||
 		(controller == nil && object.GetAnnotations()[naming.AnnotationApplied] != "")
-}
-
-// track tells [Agents] which pods to read, and takes what their agents said last.
-func (r *CacheNodeReconciler) track(p *pass) {
-	name := client.ObjectKeyFromObject(p.cacheNode)
-	var targets []Target
-	for i := range p.pods {
-		pod := &p.pods[i]
-		if pod.DeletionTimestamp.IsZero() {
-			targets = append(targets, Target{
-				Pod: client.ObjectKeyFromObject(pod), UID: pod.UID, IP: pod.Status.PodIP, Ready: storage.IsReady(pod),
-			})
-		}
-	}
-	var c *agentclient.Client
-	if p.secret != nil {
-		c = r.Agents.client(name, p.secret)
-	}
-	p.agents = r.Agents.Track(name, c, targets)
-	r.locate(p)
-	p.cached = cachedBytes(p.agents)
-	for i := range p.pods {
-		seen := p.agents[p.pods[i].Name]
-		if !storage.IsReady(&p.pods[i]) || (!seen.Answered.IsZero() && seen.Err == nil) {
-			continue
-		}
-		// By then the agent has answered, or counts as silent.
-		p.lookAgain(max(silence-p.now.Sub(seen.Tracked), 0) + time.Second)
-		p.unknown = p.unknown || (seen.Answered.IsZero() && seen.Err == nil && p.now.Sub(seen.Tracked) < 2*readTimeout)
-	}
-	p.leave()
-	disks := p.withLeaving().Spec.Disks
-	for pod, seen := range p.agents {
-		seen.Report.Disks = slices.DeleteFunc(slices.Clone(seen.Report.Disks), func(d agentapi.DiskReport) bool {
-			return !slices.ContainsFunc(disks, func(disk v1alpha1.Disk) bool { return disk.Name == d.Name })
-		})
-		p.agents[pod] = seen
-	}
-}
-
-// cachedBytes returns the size of each disk's cache over all pods, as far as their agents have reported. For an agent
-// that does not report it, everything on the disk counts.
-func cachedBytes(agents map[string]Observation) map[string]int64 {
-	cached := map[string]int64{}
-	for _, seen := range agents {
-		for _, d := range seen.Report.Disks {
-			cached[d.Name] += ptr.Deref(d.CacheBytes, d.Size/100*int64(d.UsedPercent))
-		}
-	}
-	return cached
-}
-
-// client returns the client for the agents of a CacheNode, renewed when its certificates change; nil if they are
-// unusable.
-func (a *Agents) client(cacheNode types.NamespacedName, secret *corev1.Secret) *agentclient.Client {
-	a.mutex.Lock()
-	defer a.mutex.Unlock()
-	if known := a.clients[cacheNode]; known.client != nil && known.version == secret.ResourceVersion {
-		return known.client
-	}
-	config, err := pki.Client(secret.Data, naming.AgentName(cacheNode.Namespace, cacheNode.Name))
-	if err != nil {
-		return nil
-	}
-	a.clients[cacheNode] = versionedClient{client: agentclient.New(config), version: secret.ResourceVersion}
-	return a.clients[cacheNode].client
 }

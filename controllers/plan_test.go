@@ -108,9 +108,9 @@ func (o *operator) made(cacheNode *v1alpha1.CacheNode) made {
 	return m
 }
 
-// outcome returns what plan must have said of an edit after which the operator has made after, and a name for the kind
+// result returns what plan must have said of an edit after which the operator has made after, and a name for the kind
 // of edit.
-func outcome(before, after made) (kind string, want []string) {
+func result(before, after made) (kind string, want []string) {
 	kind, want = "nginx goes on", []string{"nginx goes on as it is"}
 	ownersChange := before.replicas != after.replicas && after.wanted.Spec.Routing.Mode == v1alpha1.RoutingSharded
 	switch {
@@ -201,7 +201,7 @@ func TestPlanForetellsWhatTheOperatorDoes(t *testing.T) {
 			}
 		}
 		if !o.holds(cacheNode) {
-			done, also := outcome(before, o.made(cacheNode))
+			done, also := result(before, o.made(cacheNode))
 			kind, want = strings.TrimSpace(kind+" "+done), append(want, also...)
 		}
 		seen[kind]++

@@ -145,8 +145,8 @@ func (r *PurgeReconciler) passAfter(
 	}
 }
 
-// needsUpdate is true for an agent that does not obey the journal yet, unless it failed to answer just now. If all is
-// true, it is also true for one that has not confirmed lately that it does.
+// needsUpdate returns true for an agent that does not obey the journal yet, unless it failed to answer just now. If all
+// is true, it is also true for one that has not confirmed lately that it does.
 func (s *agentState) needsUpdate(head int64, all bool, now time.Time) bool {
 	switch {
 	case s.sending || (s.problem != "" && now.Sub(s.tried) < behindInterval):
@@ -159,7 +159,7 @@ func (s *agentState) needsUpdate(head int64, all bool, now time.Time) bool {
 	return true
 }
 
-// newest are URLs without repetitions, and not more than an update may have.
+// newest returns URLs without repetitions, and not more than an update may have.
 func newest(urls []string) (list []string) {
 	for i, url := range urls {
 		if !slices.Contains(urls[i+1:], url) {
@@ -169,7 +169,7 @@ func newest(urls []string) (list []string) {
 	return list[max(len(list)-purge.MaxItems, 0):]
 }
 
-// hasStale is true if an agent has not got the URLs that it is to make stale.
+// hasStale returns true if an agent has not got the URLs that it is to make stale.
 func (j *journal) hasStale() bool {
 	j.mutex.Lock()
 	defer j.mutex.Unlock()
@@ -181,7 +181,7 @@ func (j *journal) hasStale() bool {
 	return false
 }
 
-// update is what the agent does not know of a journal.
+// update returns what the agent does not know of a journal.
 func (s *agentState) update(j purge.Journal) purge.Update {
 	update := purge.Update{Floor: j.Floor, Head: j.Head, Stale: s.stale}
 	s.stale = nil
@@ -226,7 +226,7 @@ func (r *PurgeReconciler) sendOne(
 	}
 }
 
-// client is the client for the agents of a CacheNode; nil if there are no certificates yet.
+// client returns the client for the agents of a CacheNode; nil if there are no certificates yet.
 func (r *PurgeReconciler) client(ctx context.Context, cacheNode *v1alpha1.CacheNode) *agentclient.Client {
 	secret := &corev1.Secret{}
 	name := client.ObjectKey{Namespace: cacheNode.Namespace, Name: naming.AgentSecret(cacheNode.Name)}
@@ -236,7 +236,7 @@ func (r *PurgeReconciler) client(ctx context.Context, cacheNode *v1alpha1.CacheN
 	return r.Agents.client(client.ObjectKeyFromObject(cacheNode), secret)
 }
 
-// progress is what the pods have done. Pods whose nginx has not begun do not count: they read the journal first.
+// progress returns what the pods have done. Pods whose nginx has not begun do not count: they read the journal first.
 func (j *journal) progress(p *purging) (pods []purge.Pod) {
 	j.mutex.Lock()
 	defer j.mutex.Unlock()
@@ -255,7 +255,7 @@ func (j *journal) progress(p *purging) (pods []purge.Pod) {
 	return pods
 }
 
-// isConfirmed is true if all pods that count have said right now what they have done.
+// isConfirmed returns true if all pods that count have said right now what they have done.
 func (j *journal) isConfirmed(p *purging) bool {
 	j.mutex.Lock()
 	defer j.mutex.Unlock()
@@ -269,7 +269,7 @@ func (j *journal) isConfirmed(p *purging) bool {
 	return true
 }
 
-// isBehind is true if an agent has something to apply, or was not reached.
+// isBehind returns true if an agent has something to apply, or was not reached.
 func (j *journal) isBehind(p *purging) bool {
 	j.mutex.Lock()
 	defer j.mutex.Unlock()
@@ -282,7 +282,7 @@ func (j *journal) isBehind(p *purging) bool {
 	return false
 }
 
-// isInitialized is true for a pod whose nginx has begun, or is about to.
+// isInitialized returns true for a pod whose nginx has begun, or is about to.
 func isInitialized(pod *corev1.Pod) bool {
 	for _, c := range pod.Status.Conditions {
 		if (c.Type == corev1.PodInitialized || c.Type == corev1.PodReady) && c.Status == corev1.ConditionTrue {

@@ -26,6 +26,7 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/purge"
+	"github.com/cachenode/cachenode-operator/internal/storage"
 )
 
 // +kubebuilder:rbac:groups=cachenode.io,resources=cachepurges,verbs=list;watch;delete
@@ -128,7 +129,7 @@ type purging struct {
 	refused, waiting map[types.UID]string
 }
 
-// Reconcile is one pass over a CacheNode.
+// Reconcile runs one pass over a CacheNode.
 func (r *PurgeReconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
 	p := &purging{
 		now: r.Clock.Now(), unsafe: r.unsafe.take(request.NamespacedName),
@@ -154,7 +155,7 @@ func (r *PurgeReconciler) Reconcile(ctx context.Context, request reconcile.Reque
 		return reconcile.Result{}, err
 	}
 	defer func() { r.unsafe.add(request.NamespacedName, p.unsafe) }() // those that the pass has not come to
-	p.pods = slices.DeleteFunc(cachePods(pods.Items), func(pod corev1.Pod) bool { return pod.Status.PodIP == "" })
+	p.pods = slices.DeleteFunc(storage.CachePods(pods.Items), func(pod corev1.Pod) bool { return pod.Status.PodIP == "" })
 	known, _ := r.journals.LoadOrStore(request.NamespacedName, newJournal(p.cacheNode.UID))
 	j := known.(*journal) //nolint:forcetypeassert // nothing else is there
 	if j.uid != p.cacheNode.UID {
@@ -207,7 +208,7 @@ func (r *PurgeReconciler) pass(ctx context.Context, p *purging, j *journal) (rec
 	return reconcile.Result{RequeueAfter: min(due, next)}, err
 }
 
-// target is what a CachePurge is about.
+// target returns what a CachePurge is about.
 func target(spec v1alpha1.CachePurgeSpec) purge.Target {
 	hosts := make([]string, len(spec.Hosts))
 	for i, h := range spec.Hosts {

@@ -73,7 +73,7 @@ func (j *journal) makeRoom(next *purge.Log, p *purging, r purge.Rule) bool {
 	return true
 }
 
-// mayEnd is true if a rule has been applied for the grace period.
+// mayEnd returns true if a rule has been applied for the grace period.
 func (j *journal) mayEnd(p *purging) bool {
 	for number := range j.appliedAt {
 		if j.isDue(p, number) {
@@ -117,7 +117,7 @@ func (j *journal) note(p *purging, pods []purge.Pod) {
 	}
 }
 
-// due is when something is to be done next.
+// due returns when something is to be done next.
 func (j *journal) due(p *purging) time.Duration {
 	due := compactInterval
 	if len(j.log.Rules) > 0 {

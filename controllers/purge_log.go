@@ -73,7 +73,7 @@ func (p *purging) forgetPlaces(floor int64) {
 	}
 }
 
-// cachedSlots are the slots of a journal that have a ConfigMap as far as the cache knows.
+// cachedSlots returns the slots of a journal that have a ConfigMap as far as the cache knows.
 func (r *PurgeReconciler) cachedSlots(
 	ctx context.Context, cacheNode *v1alpha1.CacheNode,
 ) (map[int]*corev1.ConfigMap, error) {
@@ -90,7 +90,7 @@ func (r *PurgeReconciler) cachedSlots(
 	return slots, nil
 }
 
-// storedSlots are the slots of a journal that have a ConfigMap on the API server.
+// storedSlots returns the slots of a journal that have a ConfigMap on the API server.
 func (r *PurgeReconciler) storedSlots(
 	ctx context.Context, cacheNode *v1alpha1.CacheNode,
 ) (map[int]*corev1.ConfigMap, error) {
@@ -112,7 +112,7 @@ func (r *PurgeReconciler) storedSlots(
 	return slots, nil
 }
 
-// missing are the slots of the journal that are not there.
+// missing returns the slots of the journal that are not there.
 func (j *journal) missing(slots map[int]*corev1.ConfigMap) (missing []int) {
 	for slot, version := range j.versions {
 		if version != "" && slots[slot] == nil {
@@ -145,8 +145,8 @@ func (j *journal) read(ctx context.Context, slots map[int]*corev1.ConfigMap) (is
 	return j.log.IsWhole() && len(damaged) == 0 && !purge.HasGap(list)
 }
 
-// last is the last place that agents and purges know; 0 if there was no journal. A wait says that some agents have not
-// answered yet.
+// last returns the last place that agents and purges know; 0 if there was no journal. A wait says that some agents have
+// not answered yet.
 func (r *PurgeReconciler) last(p *purging) (place int64, wait time.Duration) {
 	for _, cp := range p.purges {
 		place = max(place, cp.Status.Number)
@@ -165,7 +165,7 @@ func (r *PurgeReconciler) last(p *purging) (place int64, wait time.Duration) {
 	return place, 0
 }
 
-// observations are what the agents of a CacheNode's pods said last.
+// observations returns what the agents of a CacheNode's pods said last.
 func (a *Agents) observations(cacheNode types.NamespacedName) map[string]Observation {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()

@@ -40,8 +40,8 @@ func (r *PurgeReconciler) orphans(
 	return reconcile.Result{RequeueAfter: min(next, expires)}, errors.Join(append(errs, err)...)
 }
 
-// orphan is the status of a purge whose CacheNode is known to be missing since a time, and how long the purge still
-// waits. What was applied is settled in the end: no pod serves anything.
+// orphan returns the status of a purge whose CacheNode is known to be missing since a time, and how long the purge
+// still waits. What was applied is settled in the end: no pod serves anything.
 func orphan(cp *v1alpha1.CachePurge, since, now time.Time) (s v1alpha1.CachePurgeStatus, left time.Duration) {
 	if cp.CreationTimestamp.After(since) {
 		since = cp.CreationTimestamp.Time

@@ -81,7 +81,7 @@ func (r *PurgeReconciler) admit(ctx context.Context, p *purging, j *journal, nex
 	return nil
 }
 
-// unplaced are the purges that may get a place, the oldest first.
+// unplaced returns the purges that may get a place, the oldest first.
 func (j *journal) unplaced(next *purge.Log, p *purging) (purges []*v1alpha1.CachePurge) {
 	known := map[string]bool{}
 	for _, r := range next.Rules {

@@ -18,7 +18,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/purge"
 )
 
-// isFinished is true for a purge that needs nothing more.
+// isFinished returns true for a purge that needs nothing more.
 func isFinished(cp *v1alpha1.CachePurge) bool {
 	return cp.Status.Phase == v1alpha1.PurgeSettled || cp.Status.Phase == v1alpha1.PurgeFailed
 }
@@ -106,7 +106,7 @@ func (r *PurgeReconciler) write(
 	return err
 }
 
-// setConditions are the conditions that follow from the phase. Reconciling and Stalled are those of kstatus.
+// setConditions sets the conditions that follow from the phase. Reconciling and Stalled are those of kstatus.
 func setConditions(s *v1alpha1.CachePurgeStatus, generation int64) {
 	is := func(kind string, is bool) {
 		condition := metav1.Condition{

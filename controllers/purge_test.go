@@ -96,7 +96,7 @@ func (o *operator) reaches(phase v1alpha1.PurgePhase, message string, purges ...
 	}
 }
 
-// readJournal is the journal of edge as it is stored.
+// readJournal returns the journal of edge as it is stored.
 func readJournal(t *testing.T, o *operator) purge.Journal {
 	t.Helper()
 	var segments []purge.Segment

@@ -46,7 +46,7 @@ func (c *changedURLs) take(cacheNode types.NamespacedName) []string {
 	return urls
 }
 
-// newlyUnsafe are the URLs of a report that are newer than a number, and the number of the newest one.
+// newlyUnsafe returns the URLs of a report that are newer than a number, and the number of the newest one.
 func newlyUnsafe(list []agentapi.UnsafeURL, seen int64) (urls []string, last int64) {
 	last = seen
 	for _, u := range list {
@@ -57,7 +57,7 @@ func newlyUnsafe(list []agentapi.UnsafeURL, seen int64) (urls []string, last int
 	return urls, last
 }
 
-// changed has a CacheNode's pods make stale what they have of URLs. It leaves out what is no URL.
+// changed makes stale what a CacheNode's pods have of URLs. It leaves out what is no URL.
 func (r *PurgeReconciler) changed(cacheNode types.NamespacedName, urls []string) {
 	r.unsafe.add(cacheNode, slices.DeleteFunc(urls, func(url string) bool {
 		return (purge.Target{URLs: []string{url}}).CheckForm() != nil

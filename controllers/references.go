@@ -24,69 +24,78 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/sites"
 	"github.com/cachenode/cachenode-operator/internal/status"
+	"github.com/cachenode/cachenode-operator/internal/storage"
 )
 
-// resolveOrigin reads the origin's CA bundle, if the spec names one. Its certificates go into the CacheNode's own
-// ConfigMap, so that a pod can start after the bundle is gone. Nothing else of a Secret is copied.
-func (r *CacheNodeReconciler) resolveOrigin(ctx context.Context, p *pass) error {
-	kind, ref := caBundleReference(p.cacheNode)
-	if ref == nil {
-		return nil
-	}
-	what := fmt.Sprintf("spec.origin.tls.caBundle.%s: key %q of %s %q in namespace %q",
-		map[string]string{"Secret": "secret", "ConfigMap": "configMap"}[kind], ref.Key, kind, ref.Name, p.cacheNode.Namespace)
-	name := client.ObjectKey{Namespace: p.cacheNode.Namespace, Name: ref.Name}
-	content, found, err := r.readKey(ctx, kind, name, ref.Key)
-	if err != nil {
-		return fmt.Errorf("read %s %s: %w", kind, ref.Name, err)
-	}
-	if !found {
-		return &status.Problem{
-			Reason: v1alpha1.ReasonReferenceNotFound, Message: what + " does not exist: create it, or name another",
-		}
-	}
-	p.caBundle, err = certificates(content)
-	if err != nil {
-		return &status.Problem{Reason: v1alpha1.ReasonInvalidReference, Message: fmt.Sprintf("%s: %v", what, err)}
-	}
-	return nil
+// references reads the objects that CacheNodes refer to. It is safe for concurrent use.
+type references struct {
+	// live reads content from the API server; metadata has the metadata of Services.
+	live, metadata client.Reader
 }
 
-// resolveListener checks the certificate that clients see. The pods mount its Secret and cannot start without it.
-func (r *CacheNodeReconciler) resolveListener(ctx context.Context, p *pass) error {
-	listener := p.cacheNode.Spec.Listen.TLS
-	if listener == nil {
-		return nil
+// bundle returns the certificates of the origin's CA bundle; "" if the spec names none. They go into the CacheNode's
+// own ConfigMap, so that a pod can start after the bundle is gone. Nothing else of a Secret is copied. The error is a
+// [status.Problem] if the bundle is missing or is none.
+func (r references) bundle(ctx context.Context, cacheNode *v1alpha1.CacheNode) (string, error) {
+	kind, ref := caBundleReference(cacheNode)
+	if ref == nil {
+		return "", nil
 	}
-	what := fmt.Sprintf("spec.listen.tls.secretName: Secret %q in namespace %q",
-		listener.SecretName, p.cacheNode.Namespace)
+	what := fmt.Sprintf("spec.origin.tls.caBundle.%s: key %q of %s %q in namespace %q",
+		map[string]string{"Secret": "secret", "ConfigMap": "configMap"}[kind], ref.Key, kind, ref.Name, cacheNode.Namespace)
+	name := client.ObjectKey{Namespace: cacheNode.Namespace, Name: ref.Name}
+	content, found, err := r.key(ctx, kind, name, ref.Key)
+	if err != nil {
+		return "", fmt.Errorf("read %s %s: %w", kind, ref.Name, err)
+	}
+	if !found {
+		return "", &status.Problem{
+			Reason: v1alpha1.ReasonReferenceNotFound, Message: what + " does not exist: create it, or name another",
+		}
+	}
+	bundle, err := certificates(content)
+	if err != nil {
+		return "", &status.Problem{Reason: v1alpha1.ReasonInvalidReference, Message: fmt.Sprintf("%s: %v", what, err)}
+	}
+	return bundle, nil
+}
+
+// certificate returns what the status says of the certificate that clients see; nil if the spec names none. The pods
+// mount its Secret and cannot start without it. The error is a [status.Problem] if the Secret is missing or unusable.
+func (r references) certificate(
+	ctx context.Context, cacheNode *v1alpha1.CacheNode,
+) (*v1alpha1.CertificateStatus, error) {
+	listener := cacheNode.Spec.Listen.TLS
+	if listener == nil {
+		return nil, nil
+	}
+	what := fmt.Sprintf("spec.listen.tls.secretName: Secret %q in namespace %q", listener.SecretName, cacheNode.Namespace)
 	secret := &corev1.Secret{}
-	err := r.Live.Get(ctx, client.ObjectKey{Namespace: p.cacheNode.Namespace, Name: listener.SecretName}, secret)
+	err := r.live.Get(ctx, client.ObjectKey{Namespace: cacheNode.Namespace, Name: listener.SecretName}, secret)
 	if apierrors.IsNotFound(err) {
-		return &status.Problem{
+		return nil, &status.Problem{
 			Reason: v1alpha1.ReasonReferenceNotFound, Message: what + " does not exist: create it, or name another",
 		}
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if isManaged(secret) {
-		return &status.Problem{
+		return nil, &status.Problem{
 			Reason:  v1alpha1.ReasonInvalidReference,
 			Message: what + " is the operator's own, for its agents: name one of type kubernetes.io/tls",
 		}
 	}
 	pair, err := tls.X509KeyPair(secret.Data[corev1.TLSCertKey], secret.Data[corev1.TLSPrivateKeyKey])
 	if err != nil {
-		return &status.Problem{
+		return nil, &status.Problem{
 			Reason: v1alpha1.ReasonInvalidReference, Message: fmt.Sprintf("%s: tls.crt and tls.key: %v", what, err),
 		}
 	}
-	p.certificate = validity(pair)
-	return nil
+	return validity(pair), nil
 }
 
-// validity is the time that all certificates of a chain have in common.
+// validity returns the time that all certificates of a chain have in common.
 func validity(pair tls.Certificate) *v1alpha1.CertificateStatus {
 	from, until := pair.Leaf.NotBefore, pair.Leaf.NotAfter
 	for _, der := range pair.Certificate[1:] {
@@ -104,8 +113,8 @@ func validity(pair tls.Certificate) *v1alpha1.CertificateStatus {
 	return status.CertificateOf(from, until)
 }
 
-// isManaged is true for a Secret that the operator creates. Such a Secret also holds the operator's own key, by which
-// agents recognize the operator.
+// isManaged returns true for a Secret that the operator creates. Such a Secret also holds the operator's own key, by
+// which agents recognize the operator.
 func isManaged(secret *corev1.Secret) bool {
 	return secret.Labels[naming.LabelManagedBy] == naming.FieldManager
 }
@@ -121,14 +130,13 @@ func caBundleReference(cacheNode *v1alpha1.CacheNode) (kind string, ref *v1alpha
 	return "ConfigMap", tls.CABundle.ConfigMap
 }
 
-// readKey reads one key of a Secret or ConfigMap from the API server. found is false if the object or the key is
-// missing.
-func (r *CacheNodeReconciler) readKey(
+// key reads one key of a Secret or ConfigMap. found is false if the object or the key is missing.
+func (r references) key(
 	ctx context.Context, kind string, name client.ObjectKey, key string,
 ) (content []byte, found bool, err error) {
 	if kind == "Secret" {
 		secret := &corev1.Secret{}
-		if err := r.Live.Get(ctx, name, secret); err != nil {
+		if err := r.live.Get(ctx, name, secret); err != nil {
 			return nil, false, client.IgnoreNotFound(err)
 		}
 		if isManaged(secret) {
@@ -140,7 +148,7 @@ func (r *CacheNodeReconciler) readKey(
 		return content, found, nil
 	}
 	configMap := &corev1.ConfigMap{}
-	if err := r.Live.Get(ctx, name, configMap); err != nil {
+	if err := r.live.Get(ctx, name, configMap); err != nil {
 		if apierrors.IsNotFound(err) {
 			return nil, false, nil
 		}
@@ -204,34 +212,37 @@ func indexReferences(mgr ctrl.Manager) error {
 
 func referenceKey(kind, namespace, name string) string { return kind + "/" + namespace + "/" + name }
 
-// observeReferences finds the objects that a valid spec refers to and that do not exist. They may be created later.
-func (r *CacheNodeReconciler) observeReferences(ctx context.Context, p *pass) error {
-	for i, s := range sites.Own(p.cacheNode.Spec).Origin.Servers {
-		if s.Service == nil {
+// unmet describes the objects that a valid spec refers to and that do not exist. They may be created later. Storage may
+// be nil if it is not known.
+func (r references) unmet(ctx context.Context, cacheNode *v1alpha1.CacheNode, s *storage.State) (list []string) {
+	for i, server := range sites.Own(cacheNode.Spec).Origin.Servers {
+		if server.Service == nil {
 			continue
 		}
 		service := &metav1.PartialObjectMetadata{}
 		service.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Service"))
-		key := client.ObjectKey{Namespace: ptr.Deref(s.Service.Namespace, p.cacheNode.Namespace), Name: s.Service.Name}
-		if err := r.references.Get(ctx, key, service); apierrors.IsNotFound(err) { // other errors: it may exist
-			p.unmet = append(p.unmet, fmt.Sprintf("spec.origin.servers[%d].service: "+
+		key := client.ObjectKey{
+			Namespace: ptr.Deref(server.Service.Namespace, cacheNode.Namespace), Name: server.Service.Name,
+		}
+		if err := r.metadata.Get(ctx, key, service); apierrors.IsNotFound(err) { // other errors: it may exist
+			list = append(list, fmt.Sprintf("spec.origin.servers[%d].service: "+
 				"Service %q in namespace %q does not exist, so requests to it get 502: create it, or name another",
 				i, key.Name, key.Namespace))
 		}
 	}
-	if p.storage == nil {
-		return nil
+	if s == nil {
+		return list
 	}
-	for i, d := range p.cacheNode.Spec.Disks {
+	for i, d := range cacheNode.Spec.Disks {
 		class := ptr.Deref(d.StorageClassName, "")
-		if class != "" && p.storage.Classes[class] == nil && !p.storage.IsBound(d.Name) {
-			p.unmet = append(p.unmet, fmt.Sprintf("spec.disks[%d].storageClassName: "+
+		if class != "" && s.Classes[class] == nil && !s.IsBound(d.Name) {
+			list = append(list, fmt.Sprintf("spec.disks[%d].storageClassName: "+
 				"StorageClass %q does not exist, so the claims for %s stay pending: "+
 				"create it, or replace the disk by one of another class",
 				i, class, d.Name))
 		}
 	}
-	return nil
+	return list
 }
 
 // StripReference keeps only what tells that a referenced object has changed, because a cluster may have very many

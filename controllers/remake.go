@@ -15,8 +15,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// isToBeRemade is true for a StatefulSet whose claim templates are not the wanted ones, because no API server lets them
-// change, and for one that is being deleted.
+// isToBeRemade returns true for a StatefulSet whose claim templates are not the wanted ones, because no API server lets
+// them change, and for one that is being deleted.
 func isToBeRemade(set *appsv1.StatefulSet, objects []client.Object) bool {
 	if set == nil {
 		return false
@@ -51,16 +51,15 @@ func checked(object client.Object, remake bool) client.Object {
 	return set
 }
 
-// orphan deletes the StatefulSet and leaves its pods. When it is gone, the next pass recreates it, and the new one
+// deleteSet deletes the StatefulSet and leaves its pods. When it is gone, the next pass recreates it, and the new one
 // adopts the pods.
-func (r *CacheNodeReconciler) orphan(ctx context.Context, p *pass) error {
-	set := p.statefulSet
+func deleteSet(ctx context.Context, c client.Client, set *appsv1.StatefulSet) error {
 	if !set.DeletionTimestamp.IsZero() {
 		return nil // an event reports the end of the deletion
 	}
 	log.FromContext(ctx).Info("recreates the StatefulSet for other claim templates")
 	gone := &appsv1.StatefulSet{ObjectMeta: metav1.ObjectMeta{Namespace: set.Namespace, Name: set.Name}}
-	err := r.Delete(ctx, gone,
+	err := c.Delete(ctx, gone,
 		client.PropagationPolicy(metav1.DeletePropagationOrphan), client.Preconditions{UID: &set.UID})
 	if apierrors.IsConflict(err) {
 		return nil

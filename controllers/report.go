@@ -1,80 +1,110 @@
 package controllers
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/util/resourceversion"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/edit"
 	"github.com/cachenode/cachenode-operator/internal/fleet"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/status"
+	"github.com/cachenode/cachenode-operator/internal/storage"
 	"github.com/cachenode/cachenode-operator/internal/validation"
 )
 
-// report writes the status once, only if it changed, and then records in events what changed. err is the result of the
-// pass.
-func (r *CacheNodeReconciler) report(ctx context.Context, p *pass, err error) error {
-	failure, incomplete := p.failure(err)
-	before, after := p.cacheNode, p.cacheNode.DeepCopy()
-	var events []status.Event
-	if p.complete {
-		facts := p.facts(failure, incomplete)
-		if facts.Unknown() && p.unknown {
-			return nil // the status stays as it was until the agents have answered
-		}
-		p.lookAgain(facts.LookAgain())
-		after.Status = status.Of(facts)
-		events, p.lasting.broken = status.Events(facts, after.Status)
-	} else if failure != nil {
-		after.Status = status.OfFailure(p.cacheNode, failure)
+// report writes the status once, only if it changed, and then records in events what was done and what changed. err is
+// the result of the pass, problem what keeps the spec from being accepted. It returns next with what it leaves to the
+// next pass.
+func (r *CacheNodeReconciler) report(
+	ctx context.Context, p *pass, next lasting, problem *status.Problem, err error,
+) (lasting, error) {
+	failure, incomplete := next.failure(err, p.now)
+	facts := p.facts()
+	facts.Unmet, facts.Problem = r.references.unmet(ctx, p.cacheNode, p.storage.state), problem
+	facts.Failure, facts.Incomplete = failure, incomplete
+	next.untold = facts.Done
+	if facts.Unknown() && p.agents.unknown {
+		return next, nil // the status stays as it was until the agents have answered
 	}
-	if !equality.Semantic.DeepEqual(before.Status, after.Status) {
-		err := r.Status().Patch(ctx, after, client.MergeFrom(before), client.FieldOwner(naming.FieldManager))
-		if err != nil {
-			return client.IgnoreNotFound(err)
-		}
-		p.lasting.told = after.DeepCopy()
+	p.lookAgain(facts.LookAgain())
+	after := status.Of(facts)
+	events, broken := status.Events(facts, after)
+	next.broken = broken
+	if next.written, err = writeStatus(ctx, r.Client, p.cacheNode, after, next.written); err != nil {
+		return next, client.IgnoreNotFound(err)
 	}
+	next.untold = nil
 	for _, e := range events {
 		r.Events.Eventf(p.cacheNode, p.podNamed(e.Pod), e.Type, e.Reason, e.Action, "%s", e.Note)
 	}
-	return nil
+	return next, nil
+}
+
+// reportFailure writes into the status an error that keeps the operator from observing anything, once it has lasted.
+func (r *CacheNodeReconciler) reportFailure(ctx context.Context, s scope, err error) (next lasting, _ error) {
+	next = s.last
+	failure, _ := next.failure(err, s.now)
+	if failure == nil {
+		return next, nil
+	}
+	next.written, err = writeStatus(ctx, r.Client, s.cacheNode, status.OfFailure(s.cacheNode, failure), next.written)
+	return next, client.IgnoreNotFound(err)
+}
+
+// writeStatus writes a status if it differs from that of the CacheNode. It returns the CacheNode with the status that
+// was written last: written, if nothing is written now.
+func writeStatus(
+	ctx context.Context, c client.Client,
+	before *v1alpha1.CacheNode, to v1alpha1.CacheNodeStatus, written *v1alpha1.CacheNode,
+) (*v1alpha1.CacheNode, error) {
+	if equality.Semantic.DeepEqual(before.Status, to) {
+		return written, nil
+	}
+	after := before.DeepCopy()
+	after.Status = to
+	err := c.Status().Patch(ctx, after, client.MergeFrom(before), client.FieldOwner(naming.FieldManager))
+	if err != nil {
+		return written, err
+	}
+	return after, nil
 }
 
 // catchUp gives a CacheNode the status that the last pass wrote, if the cache does not show that yet. Otherwise what
 // has changed would be told in events once more, and conditions would change at a new time.
 func (l *lasting) catchUp(cacheNode *v1alpha1.CacheNode) {
-	if l.told == nil {
+	if l.written == nil {
 		return
 	}
-	order, err := resourceversion.CompareResourceVersion(cacheNode.ResourceVersion, l.told.ResourceVersion)
+	order, err := resourceversion.CompareResourceVersion(cacheNode.ResourceVersion, l.written.ResourceVersion)
 	if err != nil || order >= 0 {
-		l.told = nil
+		l.written = nil
 		return
 	}
-	l.told.Status.DeepCopyInto(&cacheNode.Status)
+	l.written.Status.DeepCopyInto(&cacheNode.Status)
 }
 
 // failure returns the error of a pass if the status is to show it, because it has lasted or will last. Most errors are
 // transient: incomplete is true for those. A cache that lags behind has more time.
-func (p *pass) failure(err error) (failure error, incomplete bool) {
+func (l *lasting) failure(err error, now time.Time) (failure error, incomplete bool) {
 	other := withoutStale(err)
-	p.lasting.failing = began(p.lasting.failing, other != nil, p.now)
-	p.lasting.late = began(p.lasting.late, err != nil, p.now)
+	l.failing = began(l.failing, other != nil, now)
+	l.late = began(l.late, err != nil, now)
 	switch {
 	case err == nil:
 		return nil, false
-	case apierrors.IsForbidden(other), other != nil && p.now.Sub(p.lasting.failing) >= failureAfter:
+	case apierrors.IsForbidden(other), other != nil && now.Sub(l.failing) >= failureAfter:
 		return other, false
-	case p.now.Sub(p.lasting.late) >= lateFailureAfter:
+	case now.Sub(l.late) >= lateFailureAfter:
 		return err, false
 	}
 	return nil, true
@@ -91,48 +121,42 @@ func began(since time.Time, is bool, now time.Time) time.Time {
 	return since
 }
 
-// facts are what the pass has found.
-func (p *pass) facts(failure error, incomplete bool) status.Facts {
+// facts returns what the pass has found, in the terms of package status.
+func (p *pass) facts() status.Facts {
+	follow := p.storage.actions.Follow
 	f := status.Facts{
-		CacheNode: p.cacheNode, Now: p.now, Began: p.began, StatefulSet: p.statefulSet, Broken: p.lasting.broken,
-		Missing: p.actions.Missing, Lost: p.actions.Waiting, Evicting: p.evicting,
-		Movement: p.movement, Held: p.held, Problem: p.problem, Unmet: p.unmet, TooManyVolumes: p.actions.Follow.TooMany,
-		Warnings: slices.Concat(validation.Warnings(p.cacheNode), p.verbs.Problems, p.warnings),
-		Failure:  failure, Incomplete: incomplete, Certificate: p.certificate,
+		CacheNode: p.cacheNode, Now: p.now, Began: p.began, StatefulSet: cmp.Or(p.applied.set, p.own.statefulSet),
+		Broken: p.last.broken, Missing: p.storage.actions.Missing, Lost: p.storage.actions.Waiting,
+		Evicting: p.evicting, Movement: p.movement, TooManyVolumes: follow.TooMany, Certificate: p.certificate,
+		Warnings: slices.Concat(validation.Warnings(p.cacheNode), storage.ReadVerbs(p.cacheNode).Problems),
+		Rollout:  p.rollout, Sharing: p.shown(), Done: slices.Concat(p.last.untold, p.done),
+	}
+	if p.own.statefulSet != nil {
+		f.Warnings = append(f.Warnings, volumeWarnings(follow)...)
 	}
 	for i := range p.pods {
-		f.Pods = append(f.Pods, p.podFacts(i))
+		f.Pods = append(f.Pods, p.podFacts(&p.pods[i]))
 	}
-	if p.plan != nil {
+	if p.isRendered() {
 		f.Config = &status.Config{
-			Revision: p.target.Revision.ID, Plan: *p.plan,
-			Tuning: slices.Concat(p.effective.Tuning, f.FewFiles(p.effective.Spec)),
-		}
-	}
-	f.Sharing = p.presentSharing()
-	if d := p.decision; d != nil {
-		f.Rollout = &status.Rollout{
-			Done: d.Done, Replacing: d.Replace, Stable: d.State.Stable, Refused: d.State.Refused,
-			Settled: isSettled(p.statefulSet, p.template), Remaking: p.remaking,
+			Revision: p.target.Revision.ID, Plan: edit.Plan(p.target.Revision),
+			Tuning: slices.Concat(
+				p.effective.Tuning, p.leaving.tuning(p.sharing.State.Disks.Until), f.FewFiles(p.effective.Spec)),
 		}
 	}
 	return f
 }
 
-// presentSharing says which pods own keys; nil if each pod serves all keys. In a pass that did not get as far as
-// deciding that, it is what the pods go on with.
-func (p *pass) presentSharing() *fleet.Decision {
+// shown says which pods own keys; nil if each pod serves all keys. In a pass that did not get as far as deciding that,
+// it is what the pods go on with.
+func (p *pass) shown() *fleet.Decision {
 	switch {
-	case p.decision != nil && p.effective.Spec.Routing.Mode == v1alpha1.RoutingSharded:
+	case p.rollout != nil && p.effective.Spec.Routing.Mode == v1alpha1.RoutingSharded:
 		return &p.sharing
-	case p.decision != nil, p.offered.stable == nil, p.offered.sharing.Owning() == 0,
-		p.offered.stable.Spec.Routing.Mode != v1alpha1.RoutingSharded:
+	case p.rollout != nil, !sharesKeys(p.offered.stable), p.offered.sharing.Owning() == 0:
 		return nil
 	}
-	present := fleet.Decision{State: p.offered.sharing}
-	if p.statefulSet != nil {
-		present.Keep = int(ptr.Deref(p.statefulSet.Spec.Replicas, 0))
-	}
+	present := p.presentSharing()
 	return &present
 }
 
@@ -146,12 +170,11 @@ func (p *pass) podNamed(name string) runtime.Object {
 	return nil
 }
 
-func (p *pass) podFacts(i int) status.Pod {
-	pod := &p.pods[i]
-	seen := p.agents[pod.Name]
+func (p *pass) podFacts(pod *corev1.Pod) status.Pod {
+	seen := p.agents.byPod[pod.Name]
 	facts := status.Pod{Pod: pod, Silent: seen.isSilentIn(pod, p.now)}
-	if p.storage != nil {
-		facts.Mount = p.storage.Unmounted(pod)
+	if p.storage.state != nil {
+		facts.Mount = p.storage.state.Unmounted(pod)
 	}
 	if !seen.Answered.IsZero() {
 		facts.Report = &seen.Report

@@ -86,8 +86,8 @@ type queues struct {
 	answering, others worked[types.NamespacedName]
 }
 
-// follow has the operator use queues that follow the clock. The queues are there once the controllers have started: the
-// result waits for that.
+// follow makes the operator use queues that follow the clock. The queues are there once the controllers have started:
+// the result waits for that.
 func (q *queues) follow(c clock.WithTicker, cacheNodes *CacheNodeReconciler, purges *PurgeReconciler) (started func()) {
 	a := cacheNodes.Agents
 	backoff := workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](readTimeout, maxBackoff)
@@ -107,8 +107,8 @@ func (q *queues) follow(c clock.WithTicker, cacheNodes *CacheNodeReconciler, pur
 	return func() { q.passes, q.purges = <-passes, <-purged }
 }
 
-// isIdle is true while the operator waits for an event, or for the clock. Items of one queue add items to another, so
-// it is not enough to look at each queue once: no item may have been done meanwhile.
+// isIdle returns true while the operator waits for an event, or for the clock. Items of one queue add items to another,
+// so it is not enough to look at each queue once: no item may have been done meanwhile.
 func (q *queues) isIdle() bool {
 	done := q.done()
 	left := q.passes.left.Load() + q.purges.left.Load() + q.answering.left.Load() + q.others.left.Load()
@@ -177,7 +177,7 @@ func requestFor(cacheNode *v1alpha1.CacheNode) reconcile.Request {
 	return reconcile.Request{NamespacedName: client.ObjectKeyFromObject(cacheNode)}
 }
 
-// readAgents has the agents of all pods read, as if their time had come.
+// readAgents reads the agents of all pods, as if their time had come.
 func (o *operator) readAgents() {
 	a := o.reconciler.Agents
 	a.mutex.Lock()

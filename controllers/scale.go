@@ -14,13 +14,9 @@ import (
 )
 
 // scale sets spec.replicas through the scale subresource, as an autoscaler would.
-func (r *CacheNodeReconciler) scale(ctx context.Context, p *pass, replicas int32) error {
-	log.FromContext(ctx).Info("one pod on each node", "replicas", replicas, "before", p.cacheNode.Spec.Replicas)
+func scale(ctx context.Context, c client.Client, s scope, replicas int32) error {
+	log.FromContext(ctx).Info("one pod on each node", "replicas", replicas, "before", s.cacheNode.Spec.Replicas)
 	patch := client.RawPatch(types.MergePatchType, []byte(`{"spec":{"replicas":`+strconv.Itoa(int(replicas))+`}}`))
-	scaled := &v1alpha1.CacheNode{ObjectMeta: metav1.ObjectMeta{Namespace: p.cacheNode.Namespace, Name: p.cacheNode.Name}}
-	if err := r.SubResource("scale").Patch(ctx, scaled, patch, client.FieldOwner(naming.FieldManager)); err != nil {
-		return client.IgnoreNotFound(err)
-	}
-	p.effective.Spec.Replicas = &replicas
-	return nil
+	scaled := &v1alpha1.CacheNode{ObjectMeta: metav1.ObjectMeta{Namespace: s.cacheNode.Namespace, Name: s.cacheNode.Name}}
+	return client.IgnoreNotFound(c.SubResource("scale").Patch(ctx, scaled, patch, client.FieldOwner(naming.FieldManager)))
 }

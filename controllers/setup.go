@@ -41,16 +41,16 @@ const (
 	retryMost  = time.Minute
 )
 
-// SetupWithManager adds the reconciler to the manager. references is a separate cache for the Secrets, ConfigMaps and
-// Services that CacheNodes refer to. It has no label selector, unlike the manager's cache.
-func (r *CacheNodeReconciler) SetupWithManager(mgr ctrl.Manager, references cache.Cache) error {
+// SetupWithManager adds the reconciler to the manager. referred is a separate cache for the metadata of Secrets,
+// ConfigMaps and Services, which CacheNodes refer to. It has no label selector, unlike the manager's cache.
+func (r *CacheNodeReconciler) SetupWithManager(mgr ctrl.Manager, referred cache.Cache) error {
 	if err := errors.Join(indexReferences(mgr), indexInstances(mgr)); err != nil {
 		return err
 	}
 	if r.Clock == nil {
 		r.Clock = clock.RealClock{}
 	}
-	r.references, r.began = references, sync.OnceValue(r.Clock.Now)
+	r.references, r.began = references{live: r.Live, metadata: referred}, sync.OnceValue(r.Clock.Now)
 	r.rendered = lru.New(renderings)
 	r.late = workqueue.NewTypedItemExponentialFailureRateLimiter[reconcile.Request](lateDelay, latestDelay)
 	retries := workqueue.NewTypedMaxOfRateLimiter(
@@ -77,7 +77,7 @@ func (r *CacheNodeReconciler) SetupWithManager(mgr ctrl.Manager, references cach
 			})).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(r.allCacheNodes), builder.WithPredicates(nodeChanged())).
 		WatchesRawSource(r.Agents)
-	for _, source := range r.referenceSources(references) {
+	for _, source := range r.referenceSources(referred) {
 		b = b.WatchesRawSource(source)
 	}
 	return b.Complete(r)

@@ -20,90 +20,90 @@ import (
 )
 
 // share decides which pods own keys, if routing.mode is Sharded, and from which disks keys are filled that move to
-// others. It adds that to what the ConfigMap offers.
-func (r *CacheNodeReconciler) share(ctx context.Context, p *pass) error {
-	p.sharing = fleet.Decision{State: p.offered.sharing}
-	decide := r.decideSharing
-	if p.unknown { // no agent has reported its features yet
-		decide = r.keepSharing
-	}
-	if err := decide(ctx, p); err != nil {
-		return err
-	}
-	if s := p.sharing.State; s.Serial > 0 {
-		p.offer.Fleet, p.offer.FleetUntil = s.String(), naming.Never
-		if !s.Until.IsZero() {
-			p.offer.FleetUntil = s.Until.UTC().Format(time.RFC3339)
-		}
-	}
-	return nil
-}
-
-// keepSharing keeps pods and the budget as they are.
-func (r *CacheNodeReconciler) keepSharing(ctx context.Context, p *pass) error {
-	if p.statefulSet != nil {
-		p.sharing.Keep = int(ptr.Deref(p.statefulSet.Spec.Replicas, 0))
-	}
-	budget := &policyv1.PodDisruptionBudget{}
-	if err := r.Get(ctx, client.ObjectKeyFromObject(p.cacheNode), budget); err != nil {
-		return client.IgnoreNotFound(err)
-	}
-	p.sharing.Guard = manifest.GuardOf(budget)
-	return nil
-}
-
-func (r *CacheNodeReconciler) decideSharing(ctx context.Context, p *pass) error {
-	routing := p.effective.Spec.Routing
-	if routing.Mode == v1alpha1.RoutingSharded {
-		nodes, err := r.nodes(ctx)
+// others.
+func (r *CacheNodeReconciler) share(
+	ctx context.Context, s scope, o observed, w wanted, out *outcome,
+) (d fleet.Decision, err error) {
+	switch {
+	case o.agents.unknown: // no agent has reported its features yet
+		return r.keepSharing(ctx, s, o)
+	case w.effective.Spec.Routing.Mode == v1alpha1.RoutingSharded:
+		in, err := r.sharingInput(ctx, s, o, w)
 		if err != nil {
-			return err
+			return fleet.Decision{State: o.offered.sharing}, err
 		}
-		in := fleet.Input{
-			State: p.offered.sharing, Replicas: int(ptr.Deref(p.effective.Spec.Replicas, 1)),
-			Handover: effective.Handover(routing), Now: p.now, Zoned: routing.Scope == v1alpha1.ScopeZone,
-			Known: p.knowSharing(),
+		d = fleet.Decide(in)
+		out.lookAgain(d.After)
+		if d.Announced {
+			r.Agents.Hurry(client.ObjectKeyFromObject(s.cacheNode), true)
 		}
-		for i := range p.pods {
-			if pod, ok := p.sharingPod(&p.pods[i], nodes); ok {
-				in.Pods = append(in.Pods, pod)
-			}
-		}
-		p.sharing = fleet.Decide(in)
-		p.lookAgain(p.sharing.After)
-		if p.sharing.Announced {
-			r.Agents.Hurry(client.ObjectKeyFromObject(p.cacheNode), true)
-		}
-	} else { // each pod serves all keys
-		s := &p.sharing.State
-		if s.Owning() > 0 {
-			s.Serial++
-		}
-		s.Owners, s.Previous, s.Zones, s.Until = fleet.Owners{}, fleet.Owners{}, nil, time.Time{}
+	default:
+		d.State = fleet.Apart(o.offered.sharing)
 	}
-	if p.offered.stable == nil {
-		return nil
+	if o.offered.stable == nil {
+		return d, nil
 	}
-	disks := fleet.DisksInput{
-		State: p.sharing.State, Had: effective.ShardDisks(p.offered.stable.Spec.Disks),
-		Wanted: effective.ShardDisks(p.target.Revision.Spec.Disks), Handover: effective.Handover(routing), Now: p.now,
-		Starts: slices.ContainsFunc(p.pods, func(pod corev1.Pod) bool {
-			age := p.now.Sub(pod.CreationTimestamp.Time)
-			return pod.DeletionTimestamp.IsZero() && !storage.IsReady(&pod) && age < effective.Handover(routing)
+	handover := effective.Handover(w.effective.Spec.Routing)
+	next, after := fleet.DecideDisks(fleet.DisksInput{
+		State: d.State, Had: effective.ShardDisks(o.offered.stable.Spec.Disks),
+		Wanted: effective.ShardDisks(w.target.Revision.Spec.Disks), Handover: handover, Now: s.now,
+		Starts: slices.ContainsFunc(o.pods, func(pod corev1.Pod) bool {
+			age := s.now.Sub(pod.CreationTimestamp.Time)
+			return pod.DeletionTimestamp.IsZero() && !storage.IsReady(&pod) && age < handover
 		}),
-	}
-	next, after := fleet.DecideDisks(disks)
-	p.sharing.State = next
-	p.lookAgain(after)
-	r.tellLeaving(p)
-	return nil
+	})
+	d.State = next
+	out.lookAgain(after)
+	return d, nil
 }
 
-// knowSharing is true if all pods that are ready route by what the ConfigMap says of the owners of keys.
-func (p *pass) knowSharing() bool {
-	return !slices.ContainsFunc(p.pods, func(pod corev1.Pod) bool {
+// keepSharing returns a decision that keeps owners, pods and the budget as they are.
+func (r *CacheNodeReconciler) keepSharing(ctx context.Context, s scope, o observed) (fleet.Decision, error) {
+	d := o.presentSharing()
+	budget := &policyv1.PodDisruptionBudget{}
+	if err := r.Get(ctx, client.ObjectKeyFromObject(s.cacheNode), budget); err != nil {
+		return d, client.IgnoreNotFound(err)
+	}
+	d.Guard = manifest.GuardOf(budget)
+	return d, nil
+}
+
+// presentSharing returns what the pods go on with while nothing is decided.
+func (o observed) presentSharing() fleet.Decision {
+	d := fleet.Decision{State: o.offered.sharing}
+	if o.own.statefulSet != nil {
+		d.Keep = int(ptr.Deref(o.own.statefulSet.Spec.Replicas, 0))
+	}
+	return d
+}
+
+// sharingInput returns what the pass observed, in the terms of package fleet.
+func (r *CacheNodeReconciler) sharingInput(
+	ctx context.Context, s scope, o observed, w wanted,
+) (in fleet.Input, err error) {
+	nodes, err := readNodes(ctx, r.Client)
+	if err != nil {
+		return in, err
+	}
+	routing := w.effective.Spec.Routing
+	in = fleet.Input{
+		State: o.offered.sharing, Replicas: int(ptr.Deref(w.effective.Spec.Replicas, 1)),
+		Handover: effective.Handover(routing), Now: s.now, Zoned: routing.Scope == v1alpha1.ScopeZone,
+		Known: o.knowSharing(),
+	}
+	for i := range o.pods {
+		if pod, ok := o.sharingPod(s.cacheNode.Name, &o.pods[i], nodes); ok {
+			in.Pods = append(in.Pods, pod)
+		}
+	}
+	return in, nil
+}
+
+// knowSharing returns true if all pods that are ready route by what the ConfigMap says of the owners of keys.
+func (o observed) knowSharing() bool {
+	return !slices.ContainsFunc(o.pods, func(pod corev1.Pod) bool {
 		return pod.DeletionTimestamp.IsZero() && storage.IsReady(&pod) &&
-			p.agents[pod.Name].Report.FleetSerial != p.offered.sharing.Serial
+			o.agents.byPod[pod.Name].Report.FleetSerial != o.offered.sharing.Serial
 	})
 }
 
@@ -119,10 +119,10 @@ type place struct {
 	zone     string
 }
 
-// nodes are the nodes by name.
-func (r *CacheNodeReconciler) nodes(ctx context.Context) (map[string]place, error) {
+// readNodes returns the nodes by name.
+func readNodes(ctx context.Context, c client.Reader) (map[string]place, error) {
 	nodes := &corev1.NodeList{}
-	if err := r.List(ctx, nodes); err != nil {
+	if err := c.List(ctx, nodes); err != nil {
 		return nil, err
 	}
 	places := map[string]place{}
@@ -137,13 +137,13 @@ func (r *CacheNodeReconciler) nodes(ctx context.Context) (map[string]place, erro
 	return places, nil
 }
 
-// sharingPod is a pod in the terms of package fleet; ok is false for one that is not the StatefulSet's.
-func (p *pass) sharingPod(pod *corev1.Pod, nodes map[string]place) (f fleet.Pod, ok bool) {
-	ordinal, ok := naming.Ordinal(p.cacheNode.Name, pod.Name)
+// sharingPod returns a pod in the terms of package fleet; ok is false for one that is not the StatefulSet's.
+func (o observed) sharingPod(cacheNode string, pod *corev1.Pod, nodes map[string]place) (f fleet.Pod, ok bool) {
+	ordinal, ok := naming.Ordinal(cacheNode, pod.Name)
 	if !ok || !pod.DeletionTimestamp.IsZero() {
 		return f, false
 	}
-	seen := p.agents[pod.Name]
+	seen := o.agents.byPod[pod.Name]
 	node, placed := nodes[pod.Spec.NodeName]
 	f = fleet.Pod{
 		Ordinal: ordinal, Leaves: node.cordoned, Zone: node.zone, Placed: placed,
@@ -159,7 +159,7 @@ func (p *pass) sharingPod(pod *corev1.Pod, nodes map[string]place) (f fleet.Pod,
 	return f, true
 }
 
-// readySince is when a pod that is ready became so, or when it was created if that is not known.
+// readySince returns when a pod that is ready became so, or when it was created if that is not known.
 func readySince(pod *corev1.Pod) time.Time {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodReady && !c.LastTransitionTime.IsZero() {
@@ -167,17 +167,4 @@ func readySince(pod *corev1.Pod) time.Time {
 		}
 	}
 	return pod.CreationTimestamp.Time
-}
-
-// readSharing is the state of sharing in the ConfigMap; the zero value if there is none or it was damaged.
-func readSharing(configMap *corev1.ConfigMap) (s fleet.State) {
-	f, err := fleet.Read(configMap.Data[naming.FleetKey])
-	if err != nil {
-		return s
-	}
-	s.Fleet = f
-	if until, err := time.Parse(time.RFC3339, configMap.Annotations[naming.AnnotationFleet]); err == nil {
-		s.Until = until
-	}
-	return s
 }

@@ -109,7 +109,7 @@ func (r *requests) all() []string {
 	return sent
 }
 
-// take is all, as the number of reads and the list of writes. Every request other than a GET is a write.
+// take returns all, as the number of reads and the list of writes. Every request other than a GET is a write.
 func (r *requests) take() (reads int, writes []string) {
 	for _, request := range r.all() {
 		if isRead(request) {
@@ -330,7 +330,7 @@ func (o *operator) hasEvents(reasons ...string) {
 	})
 }
 
-// kstatus is the status that Flux and others compute for the CacheNode.
+// kstatus returns the status that Flux and others compute for the CacheNode.
 func (o *operator) kstatus(cacheNode *v1alpha1.CacheNode) status.Status {
 	o.t.Helper()
 	o.get(cacheNode)

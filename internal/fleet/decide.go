@@ -35,6 +35,15 @@ type State struct {
 	Until time.Time
 }
 
+// Apart returns the state in which each pod serves all keys.
+func Apart(s State) State {
+	if s.Owning() > 0 {
+		s.Serial++
+	}
+	s.Owners, s.Previous, s.Zones, s.Until = Owners{}, Owners{}, nil, time.Time{}
+	return s
+}
+
 // Input is all that a decision depends on.
 type Input struct {
 	State State
@@ -135,12 +144,12 @@ func (d *Decision) change(in Input, wanted Owners) {
 	d.State = next
 }
 
-// isAnnounced is true in the first step of a change: the present owners are the previous owners too.
+// isAnnounced returns true in the first step of a change: the present owners are the previous owners too.
 func (in Input) isAnnounced() bool {
 	return in.State.Previous.equal(in.State.Owners) && !in.State.Until.IsZero()
 }
 
-// isAway is true for a member that is to own no keys. One that owns none gets some when it is ready.
+// isAway returns true for a member that is to own no keys. One that owns none gets some when it is ready.
 func (in Input) isAway(ordinal int) bool {
 	owns := slices.Contains(in.State.Present(), ordinal)
 	i := slices.IndexFunc(in.Pods, func(p Pod) bool { return p.Ordinal == ordinal })
@@ -163,7 +172,7 @@ func (d *Decision) hold(in Input) {
 	}
 }
 
-// members are those that own keys, or would if they were not away.
+// members returns the pods that own keys, or would if they were not away.
 func (d *Decision) members(in Input) []int {
 	var members, joining []int
 	for _, pod := range in.State.Members {
@@ -202,13 +211,13 @@ func (d *Decision) members(in Input) []int {
 	return members[:min(len(members), MaxMembers)]
 }
 
-// isUnable is true for a pod that is ready and keeps the others from sharing keys, as it cannot answer them.
+// isUnable returns true for a pod that is ready and keeps the others from sharing keys, as it cannot answer them.
 func (in Input) isUnable(pod Pod) bool {
 	return pod.Ordinal < in.Replicas && !pod.ReadySince.IsZero() && !pod.Unasked && !pod.Able
 }
 
-// between are the pods that are not members and come before one in the StatefulSet. They become members that are away,
-// so that the plan does not depend on which pod joins first.
+// between returns the pods that are not members and come before one in the StatefulSet. They become members that are
+// away, so that the plan does not depend on which pod joins first.
 func (in Input) between(members []int) (pods []int) {
 	if len(members) == 0 {
 		return nil
@@ -240,7 +249,7 @@ func (d *Decision) lookAgain(after time.Duration) {
 	}
 }
 
-// leaving are the ready pods that hand their keys over now, without those of a list.
+// leaving returns the ready pods that hand their keys over now, without those of a list.
 func (in Input) leaving(without []int) (pods []int) {
 	if !in.State.Until.After(in.Now) {
 		return nil
@@ -255,8 +264,8 @@ func (in Input) leaving(without []int) (pods []int) {
 	return pods
 }
 
-// keepsPrevious is true for a change during the hand-over of pods that go on leaving. The previous owners then stay the
-// same, if they include all that own keys from now on.
+// keepsPrevious returns true for a change during the hand-over of pods that go on leaving. The previous owners then
+// stay the same, if they include all that own keys from now on.
 func (in Input) keepsPrevious(wanted Owners) bool {
 	isNew := func(pod int) bool { return !slices.Contains(in.State.Previous.Present(), pod) }
 	return len(in.leaving(wanted.Present())) > 0 && !slices.ContainsFunc(wanted.Present(), isNew)

@@ -10,7 +10,7 @@ import (
 
 var now = time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 
-// ready are pods that have been ready for a minute.
+// ready returns pods that have been ready for a minute.
 func ready(ordinals ...int) []Pod {
 	var pods []Pod
 	for _, o := range ordinals {
@@ -30,10 +30,10 @@ var unguarded = cmpopts.IgnoreFields(Decision{}, "Guard")
 
 func owners(ordinals ...int) Owners { return Owners{Members: ordinals} }
 
-// owned is a state without a hand-over.
+// owned returns a state without a hand-over.
 func owned(ordinals ...int) State { return State{Fleet: Fleet{Owners: owners(ordinals...), Serial: 7}} }
 
-// handing is a state in which keys are handed over for another five minutes.
+// handing returns a state in which keys are handed over for another five minutes.
 func handing(to, from Owners) State {
 	return State{Fleet: Fleet{Owners: to, Previous: from, Serial: 7}, Until: now.Add(5 * time.Minute)}
 }

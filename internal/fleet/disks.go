@@ -28,10 +28,10 @@ type Disk struct {
 // MaxDisks is how many disks an earlier plan can have: as many as a spec.
 const MaxDisks = 32
 
-// IsZero is true if there was no change lately.
+// IsZero returns true if there was no change lately.
 func (d Disks) IsZero() bool { return len(d.Members) == 0 }
 
-// Plan is the earlier plan. ok is false if there is none.
+// Plan returns the earlier plan. ok is false if there is none.
 func (d Disks) Plan() (plan shard.Plan, ok bool) {
 	if d.IsZero() {
 		return plan, false
@@ -103,7 +103,7 @@ func (d Disks) equal(other Disks) bool {
 	return slices.Equal(d.Members, other.Members) && d.Until.Equal(other.Until) && d.UnderWay == other.UnderWay
 }
 
-// disksOf are members, sorted.
+// disksOf returns members, sorted.
 func disksOf(members []shard.Member) (disks []Disk) {
 	for _, m := range members {
 		disks = append(disks, Disk(m))

@@ -42,7 +42,7 @@ type Zone struct {
 	Previous Owners `json:"previous,omitzero"`
 }
 
-// Of is a fleet in which so many pods own keys, the first of the StatefulSet.
+// Of returns a fleet in which so many pods own keys, the first of the StatefulSet.
 func Of(pods int) (f Fleet) {
 	for i := range min(pods, MaxMembers) {
 		f.Members = append(f.Members, i)
@@ -50,7 +50,7 @@ func Of(pods int) (f Fleet) {
 	return f
 }
 
-// For is the fleet that a pod is in: that of its zone if there are zones. It is empty for a pod of no zone.
+// For returns the fleet that a pod is in: that of its zone if there are zones. It is empty for a pod of no zone.
 func (f Fleet) For(pod int) Fleet {
 	if f.Zones == nil {
 		return f
@@ -58,13 +58,13 @@ func (f Fleet) For(pod int) Fleet {
 	return f.In(f.ZoneOf(pod))
 }
 
-// In is the fleet of a zone.
+// In returns the fleet of a zone.
 func (f Fleet) In(zone string) Fleet {
 	z := f.Zones[zone]
 	return Fleet{Owners: z.Owners, Previous: z.Previous, Disks: f.Disks, Serial: f.Serial}
 }
 
-// ZoneOf is the zone in which a pod owns keys or did so before the last change; "" if there is none.
+// ZoneOf returns the zone in which a pod owns keys or did so before the last change; "" if there is none.
 func (f Fleet) ZoneOf(pod int) string {
 	before := ""
 	for _, name := range slices.Sorted(maps.Keys(f.Zones)) {
@@ -79,7 +79,7 @@ func (f Fleet) ZoneOf(pod int) string {
 	return before
 }
 
-// Owning is how many pods own keys.
+// Owning returns how many pods own keys.
 func (f Fleet) Owning() int {
 	n := len(f.Present())
 	for _, z := range f.Zones {
@@ -88,15 +88,15 @@ func (f Fleet) Owning() int {
 	return n
 }
 
-// IsZero is true if nobody owns keys.
+// IsZero returns true if nobody owns keys.
 func (o Owners) IsZero() bool { return len(o.Members) == 0 }
 
-// Present are the members that are not away.
+// Present returns the members that are not away.
 func (o Owners) Present() []int {
 	return slices.DeleteFunc(slices.Clone(o.Members), func(pod int) bool { return slices.Contains(o.Away, pod) })
 }
 
-// Plan is the plan of the pods' keys. ok is false if nobody owns keys.
+// Plan returns the plan of the pods' keys. ok is false if nobody owns keys.
 func (o Owners) Plan() (plan shard.Plan, ok bool) {
 	if len(o.Present()) == 0 {
 		return shard.Plan{}, false
@@ -116,8 +116,8 @@ func (o Owners) Plan() (plan shard.Plan, ok bool) {
 	return plan.Without(away...)
 }
 
-// Name is the name of a pod in a plan. It does not contain the CacheNode's name, so that plans of as many pods are the
-// same.
+// Name returns the name of a pod in a plan. It does not contain the CacheNode's name, so that plans of as many pods are
+// the same.
 func Name(pod int) string { return fmt.Sprintf("p%d", pod) }
 
 // KeyPrefix comes before a key where the plan of the pods is asked, so that it does not follow the plan of the disks.
@@ -143,7 +143,7 @@ func Read(text string) (Fleet, error) {
 	return f, nil
 }
 
-// all are the owners of all zones, now and before.
+// all returns the owners of all zones, now and before.
 func (f Fleet) all() []Owners {
 	list := []Owners{f.Owners, f.Previous}
 	for _, z := range f.Zones {
@@ -172,7 +172,7 @@ func (o Owners) check() error {
 	return nil
 }
 
-// String is the text that [Read] parses.
+// String returns the text that [Read] parses.
 func (f Fleet) String() string {
 	text, err := json.Marshal(f)
 	if err != nil {

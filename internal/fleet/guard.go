@@ -17,7 +17,7 @@ const (
 	HandingOver
 )
 
-// Closed is true if no pod may be evicted now.
+// Closed returns true if no pod may be evicted now.
 func (g Guard) Closed() bool { return g == NeedsCordon || g == HandingOver }
 
 // guard says whether pods may be evicted in what was decided.

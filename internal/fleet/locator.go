@@ -30,8 +30,8 @@ func (f Fleet) Locator() (l Locator) {
 	return l
 }
 
-// Holders are the ordinals of the pods that a key is for: its owner, the one that answers if the owner does not, and
-// the owner before the last change. ok is false if nobody owns keys; a pod that does not exist is -1.
+// Holders returns the ordinals of the pods that a key is for: its owner, the one that answers if the owner does not,
+// and the owner before the last change. ok is false if nobody owns keys; a pod that does not exist is -1.
 func (l Locator) Holders(key string) (owner, standIn, previous int, ok bool) {
 	of := func(tree shard.Tree) int {
 		pod, err := strconv.Atoi(strings.TrimPrefix(tree.Owner([]byte(KeyPrefix+key)), "p")) // as Name writes it
@@ -43,7 +43,7 @@ func (l Locator) Holders(key string) (owner, standIn, previous int, ok bool) {
 	return of(l.owners), of(l.standIns), of(l.previous), l.isOwned
 }
 
-// Holders is that of a [Locator], for a single key.
+// Holders returns who holds a single key; see [Locator.Holders].
 func (f Fleet) Holders(key string) (owner, standIn, previous int, ok bool) {
 	return f.Locator().Holders(key)
 }

@@ -42,7 +42,7 @@ func TestLocator(t *testing.T) {
 	}
 }
 
-// ownerBy is the owner of a key in a plan, or -1.
+// ownerBy returns the owner of a key in a plan, or -1.
 func ownerBy(o Owners, key string) (pod int) {
 	plan, ok := o.Plan()
 	if !ok {

@@ -53,7 +53,7 @@ func (d *Decision) add(zone string, of Decision) {
 	}
 }
 
-// zones are the zones of all pods, and those that have owned keys, sorted.
+// zones returns the zones of all pods, and those that have owned keys, sorted.
 func zones(in Input) []string {
 	names := map[string]bool{}
 	for zone := range in.State.Zones {

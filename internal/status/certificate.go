@@ -9,14 +9,14 @@ import (
 )
 
 const (
-	// warnBefore is how long before its end a certificate counts as about to expire; for a certificate that lives shorter,
-	// it is a part of its lifetime. cert-manager renews when a third is left.
+	// warnBefore is how long before its end a certificate counts as about to expire; for a certificate that lives
+	// shorter, it is a part of its lifetime. cert-manager renews when a third is left.
 	warnBefore = 14 * 24 * time.Hour
 	warnPart   = 6
 )
 
-// certificate is the certificate of listen.tls; nil if there is none. While the pass has not read it, the previous one
-// stands.
+// certificate returns the certificate of listen.tls; nil if there is none. While the pass has not read it, the previous
+// one stands.
 func (f Facts) certificate() *v1alpha1.CertificateStatus {
 	switch {
 	case f.CacheNode.Spec.Listen.TLS == nil:
@@ -27,7 +27,7 @@ func (f Facts) certificate() *v1alpha1.CertificateStatus {
 	return f.Certificate
 }
 
-// CertificateOf is a certificate that is valid for a time.
+// CertificateOf returns a certificate that is valid for a time.
 func CertificateOf(notBefore, notAfter time.Time) *v1alpha1.CertificateStatus {
 	return &v1alpha1.CertificateStatus{NotBefore: metav1.NewTime(notBefore), NotAfter: metav1.NewTime(notAfter)}
 }

@@ -184,7 +184,7 @@ func (l *conditionList) degraded(stuck bool, pods string) {
 	l.set(v1alpha1.ConditionDegraded, reason != v1alpha1.ReasonAsExpected, reason, truncated(message, maxMessage))
 }
 
-// mildest is what Degraded says if nothing else is wrong.
+// mildest returns what Degraded says if nothing else is wrong.
 func (l *conditionList) mildest() (reason, message string) {
 	if certificate, _, _ := l.expiry(); certificate != "" {
 		return v1alpha1.ReasonCertificateExpires, certificate
@@ -219,17 +219,17 @@ func describeRefusal(r *agentapi.Refusal) string {
 	return fmt.Sprintf("%s refused revision %s, which was rolled back: %s", r.Pod, r.Revision, r.Message)
 }
 
-// areReady is true if all pods are ready. It asks both the StatefulSet and the pods, because the cache may show them at
-// different times.
+// areReady returns true if all pods are ready. It asks both the StatefulSet and the pods, because the cache may show
+// them at different times.
 func (f Facts) areReady(ready int32) bool {
 	return f.StatefulSet != nil && ready == f.replicas() && !slices.ContainsFunc(f.Pods, func(p Pod) bool {
 		return p.DeletionTimestamp.IsZero() && !storage.IsReady(p.Pod)
 	})
 }
 
-// isProgressing is true while the StatefulSet controller creates, replaces or removes pods, or pods have yet to take a
-// revision, and from then on until all pods are ready and know who owns which keys. Pods that become unready later, or
-// learn of other owners, with nothing under way, are no progress.
+// isProgressing returns true while the StatefulSet controller creates, replaces or removes pods, or pods have yet to
+// take a revision, and from then on until all pods are ready and know who owns which keys. Pods that become unready
+// later, or learn of other owners, with nothing under way, are no progress.
 func (f Facts) isProgressing(allReady bool) bool {
 	if f.Rollout == nil || !f.Rollout.Settled || f.Rollout.Remaking || !f.Rollout.Done ||
 		f.Rollout.Replacing != "" || !isRolledOut(f.StatefulSet) {
@@ -239,8 +239,8 @@ func (f Facts) isProgressing(allReady bool) bool {
 	return (!allReady || !f.ownersAreKnown()) && (old == nil || old.Status == metav1.ConditionTrue)
 }
 
-// isRolledOut is true if the StatefulSet controller has seen the wanted template, and there are as many pods as wanted,
-// all created from it. They need not be ready.
+// isRolledOut returns true if the StatefulSet controller has seen the wanted template, and there are as many pods as
+// wanted, all created from it. They need not be ready.
 func isRolledOut(set *appsv1.StatefulSet) bool {
 	if set == nil || set.Status.ObservedGeneration < set.Generation {
 		return false

@@ -20,7 +20,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/storage"
 )
 
-// troubled is a CacheNode of which everything is wrong that Degraded knows.
+// troubled returns a CacheNode of which everything is wrong that Degraded knows.
 func troubled(now time.Time) *conditionList {
 	cacheNode := &v1alpha1.CacheNode{}
 	cacheNode.Spec.Listen.TLS = &v1alpha1.ListenTLS{SecretName: "listener"}

@@ -29,14 +29,16 @@ type Event struct {
 // Disks are disks of pods.
 type Disks = sets.Set[storage.PodDisk]
 
-// Events returns the events about what changed since the previous status, and the disks that broke and of whose
-// recovery no event has told yet: the next [Facts].Broken.
+// Events returns the events about what was done and what changed since the previous status, and the disks that broke
+// and of whose recovery no event has told yet: the next [Facts].Broken.
 func Events(f Facts, after v1alpha1.CacheNodeStatus) ([]Event, Disks) {
 	before := f.CacheNode.Status
 	disks, broken := f.diskEvents(before.Pods, after.Pods)
+	held := f.Problem != nil && f.Problem.Reason == v1alpha1.ReasonKeyMovement
 	return slices.Concat(
+		f.Done,
 		conditionEvents(before.Conditions, after.Conditions),
-		movementEvents(before.KeyMovement, after.KeyMovement, f.Held),
+		movementEvents(before.KeyMovement, after.KeyMovement, held),
 		disks,
 	), broken
 }
@@ -65,7 +67,7 @@ func conditionEvents(before, after []metav1.Condition) []Event {
 	return list
 }
 
-// isWorthAnEvent is true for a condition whose change an event tells of; bad is true if the event is a warning.
+// isWorthAnEvent returns true for a condition whose change an event tells of; bad is true if the event is a warning.
 func isWorthAnEvent(c metav1.Condition) (bad, is bool) {
 	switch c.Type {
 	case v1alpha1.ConditionAccepted:

@@ -41,9 +41,8 @@ type Facts struct {
 	Lost string
 	// Evicting says which pod waits to be evicted, and why; "" for none.
 	Evicting string
-	// Movement is what the edit of the disks moves; nil if nothing. Held is true if it waits to be acknowledged.
+	// Movement is what the edit of the disks moves; nil if nothing.
 	Movement *v1alpha1.KeyMovement
-	Held     bool
 	// TooManyVolumes says which volumes are missing because of the limit of the namespace; "" for none.
 	TooManyVolumes string
 	// Certificate is the certificate of listen.tls; nil if the pass did not read it.
@@ -52,6 +51,8 @@ type Facts struct {
 	Unmet []string
 	// Warnings are about valid parts of the spec that are not, or only partly, carried out.
 	Warnings []string
+	// Done is what was done that events tell: by this pass, and by earlier ones whose status could not be written.
+	Done []Event
 	// Broken is what [Events] returned in the last pass.
 	Broken Disks
 	// Problem keeps the spec from being accepted or from taking effect; nil if nothing does.
@@ -111,10 +112,10 @@ type Problem struct {
 // Error implements error.
 func (p *Problem) Error() string { return p.Message }
 
-// wanted is the number of pods that the spec asks for.
+// wanted returns the number of pods that the spec asks for.
 func (f Facts) wanted() int32 { return ptr.Deref(f.CacheNode.Spec.Replicas, 1) }
 
-// replicas is the wanted number of pods, with those that stay to hand their keys over.
+// replicas returns the wanted number of pods, with those that stay to hand their keys over.
 func (f Facts) replicas() int32 {
 	kept := 0
 	if f.Sharing != nil {
@@ -123,13 +124,13 @@ func (f Facts) replicas() int32 {
 	return max(f.wanted(), int32(kept))
 }
 
-// isSurplus is true for a pod that the spec no longer asks for: it hands its keys over, or is being removed.
+// isSurplus returns true for a pod that the spec no longer asks for: it hands its keys over, or is being removed.
 func (f Facts) isSurplus(p Pod) bool {
 	ordinal, ok := naming.Ordinal(f.CacheNode.Name, p.Name)
 	return ok && int64(ordinal) >= int64(f.wanted())
 }
 
-// wantedReady is the number of wanted pods that are ready, out of all that are.
+// wantedReady returns the number of wanted pods that are ready, out of all that are.
 func (f Facts) wantedReady(ready int32) int32 {
 	for _, p := range f.Pods {
 		if f.isSurplus(p) && storage.IsReady(p.Pod) {
@@ -168,18 +169,18 @@ func (f Facts) refusal() *agentapi.Refusal {
 	return f.Rollout.Refused
 }
 
-// isUnasked is true for a pod that is older than this operator and whose agent has never answered it.
+// isUnasked returns true for a pod that is older than this operator and whose agent has never answered it.
 func (f Facts) isUnasked(p Pod) bool {
 	return p.Report == nil && p.CreationTimestamp.Time.Before(f.Began)
 }
 
-// Unknown is true while this operator is new and the agent of a ready pod has yet to answer it. The previous status
-// stands until then.
+// Unknown returns true while this operator is new and the agent of a ready pod has yet to answer it. The previous
+// status stands until then.
 func (f Facts) Unknown() bool {
 	return f.Problem == nil && f.CacheNode.Status.ObservedGeneration > 0 && f.isEarly()
 }
 
-// isEarly is true while the agent of a ready pod has neither answered this operator nor fallen silent.
+// isEarly returns true while the agent of a ready pod has neither answered this operator nor fallen silent.
 func (f Facts) isEarly() bool {
 	return slices.ContainsFunc(f.Pods, func(p Pod) bool { return p.Report == nil && !p.Silent && storage.IsReady(p.Pod) })
 }

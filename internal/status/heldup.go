@@ -115,7 +115,7 @@ func (f Facts) heldUp() []string {
 	return []string{Listed(list)}
 }
 
-// LookAgain is when the status may change though no event comes; 0 means never.
+// LookAgain returns when the status may change though no event comes; 0 means never.
 func (f Facts) LookAgain() time.Duration {
 	var soonest time.Duration
 	for _, p := range f.Pods {

@@ -20,7 +20,7 @@ type age struct {
 	nginx string
 }
 
-// ageOf is what in a pod is too old by its report; the zero value without one.
+// ageOf returns what in a pod is too old by its report; the zero value without one.
 func ageOf(r *agentapi.Report) (a age) {
 	if r == nil {
 		return a

@@ -102,7 +102,7 @@ func (f Facts) disksToCome(report *agentapi.Report) (disks []v1alpha1.PodDiskSta
 	return disks
 }
 
-// diskMessage is what the agent says of a disk. For a disk with a placeholder in its place, which the agent cannot
+// diskMessage returns what the agent says of a disk. For a disk with a placeholder in its place, which the agent cannot
 // know, it is what happens to the disk.
 func (f Facts) diskMessage(pod string, d agentapi.DiskReport) string {
 	for _, m := range f.Missing {
@@ -117,7 +117,7 @@ func (f Facts) diskMessage(pod string, d agentapi.DiskReport) string {
 	return d.Message
 }
 
-// isAbandoned is true for a foreign cache whose CacheNode no longer exists: the pod was told to delete it.
+// isAbandoned returns true for a foreign cache whose CacheNode no longer exists: the pod was told to delete it.
 func (f Facts) isAbandoned(pod string, d agentapi.DiskReport) bool {
 	for _, p := range f.Pods {
 		if p.Name == pod {

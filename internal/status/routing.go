@@ -41,7 +41,8 @@ func (f Facts) routing() *v1alpha1.RoutingStatus {
 	return status
 }
 
-// ownersAreKnown is true if all pods that can route by the present owners of keys do, or if pods do not share keys.
+// ownersAreKnown returns true if all pods that can route by the present owners of keys do, or if pods do not share
+// keys.
 func (f Facts) ownersAreKnown() bool {
 	return f.Sharing == nil || !slices.ContainsFunc(f.Pods, func(p Pod) bool {
 		return p.DeletionTimestamp.IsZero() && !p.Silent && p.Report != nil &&
@@ -50,7 +51,7 @@ func (f Facts) ownersAreKnown() bool {
 	})
 }
 
-// zones is how many pods own keys in each zone; "" if there are no zones.
+// zones returns how many pods own keys in each zone; "" if there are no zones.
 func zones(f fleet.Fleet) string {
 	var list []string
 	for _, name := range slices.Sorted(maps.Keys(f.Zones)) {
@@ -59,7 +60,7 @@ func zones(f fleet.Fleet) string {
 	return strings.Join(list, " ")
 }
 
-// share is the part of the keys that a pod owns; "" if pods do not share them.
+// share returns the part of the keys that a pod owns; "" if pods do not share them.
 func (f Facts) share(pod string) string {
 	ordinal, ok := naming.Ordinal(f.CacheNode.Name, pod)
 	if f.Sharing == nil || !ok {
@@ -93,7 +94,7 @@ func (f Facts) handover(pod string) string {
 	return ""
 }
 
-// oldAgents are the pods that would share keys if their agents knew how.
+// oldAgents returns the pods that would share keys if their agents knew how.
 func (f Facts) oldAgents() (pods []string) {
 	for _, p := range f.Pods {
 		if f.Sharing != nil && p.Report != nil && p.Annotations[naming.AnnotationPeers] != "" &&

@@ -17,7 +17,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// sharing are the facts of three ready pods of which two are wanted, and the last one hands its keys over.
+// sharing returns the facts of three ready pods of which two are wanted, and the last one hands its keys over.
 func sharing() Facts {
 	f := Facts{
 		CacheNode: &v1alpha1.CacheNode{}, StatefulSet: statefulSet(1, 1, 3, 3, 3, 3),

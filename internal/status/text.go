@@ -44,8 +44,8 @@ func DescribeMovement(m *v1alpha1.KeyMovement) string {
 	return fmt.Sprintf("the edit of the disks moves %s of the keys, %s (%s)", m.Share, m.Bytes, Listed(moves))
 }
 
-// Movement is a movement in the terms of the API; nil if nothing moves. cached is the size of each disk's
-// cache over all pods in bytes.
+// Movement returns a movement in the terms of the API; nil if nothing moves. cached is the size of each disk's cache
+// over all pods in bytes.
 func Movement(m shard.Movement, cached map[string]int64) *v1alpha1.KeyMovement {
 	if m.Slots == 0 {
 		return nil

@@ -60,7 +60,7 @@ func (p *plan) grow(claim *corev1.PersistentVolumeClaim) {
 	}
 }
 
-// podOf is the pod that a claim is for, nil if there is none, and its ordinal. ok is false for a scout's claim.
+// podOf returns the pod that a claim is for, nil if there is none, and its ordinal. ok is false for a scout's claim.
 func (s State) podOf(claim *corev1.PersistentVolumeClaim) (pod *corev1.Pod, ordinal int, ok bool) {
 	disk := diskOf(claim)
 	if disk == "" || len(claim.Name) <= len(disk) || claim.Labels[naming.LabelRole] != "" {
@@ -71,7 +71,8 @@ func (s State) podOf(claim *corev1.PersistentVolumeClaim) (pod *corev1.Pod, ordi
 	return s.pod(name), ordinal, ok
 }
 
-// ownersOf are the owners that a claim is to have. The CacheNode is one of them if the claim is to be deleted with it.
+// ownersOf returns the owners that a claim is to have. The CacheNode is one of them if the claim is to be deleted with
+// it.
 func (s State) ownersOf(claim *corev1.PersistentVolumeClaim) []metav1.OwnerReference {
 	version := v1alpha1.GroupVersion.String()
 	goes := s.CacheNode.Spec.PersistentVolumeClaimRetentionPolicy.WhenDeleted != v1alpha1.RetainClaims

@@ -59,7 +59,7 @@ func (p *plan) loseNodes() {
 	}
 }
 
-// lost are the pods on nodes that are gone, or out of service for longer than patience.
+// lost returns the pods on nodes that are gone, or out of service for longer than patience.
 func (p *plan) lost(patience time.Duration) (lost []placedPod, gone map[string]bool) {
 	gone = map[string]bool{}
 	for _, placed := range p.placed() {
@@ -79,7 +79,7 @@ func (p *plan) lost(patience time.Duration) (lost []placedPod, gone map[string]b
 	return lost, gone
 }
 
-// placed are the wanted pods, each with every node that it is on or that its claims tie it to.
+// placed returns the wanted pods, each with every node that it is on or that its claims tie it to.
 func (s State) placed() []placedPod {
 	var placed []placedPod
 	for _, name := range s.podNames() {
@@ -100,8 +100,8 @@ func (s State) placed() []placedPod {
 	return placed
 }
 
-// nodeOf is the node that a volume is tied to; the node may be gone. It is "" for a volume that is tied to no node, and
-// for nil.
+// nodeOf returns the node that a volume is tied to; the node may be gone. It is "" for a volume that is tied to no
+// node, and for nil.
 func (s State) nodeOf(volume *corev1.PersistentVolume) string {
 	if volume == nil {
 		return ""

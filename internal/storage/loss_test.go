@@ -20,8 +20,8 @@ import (
 
 var now = time.Date(2026, 11, 21, 12, 0, 0, 0, time.UTC)
 
-// cluster is a CacheNode with a pod on each of the first nodes. Each pod has two disks on its node. Names of nodes and
-// pods end in their number.
+// cluster returns a CacheNode with a pod on each of the first nodes. Each pod has two disks on its node. Names of nodes
+// and pods end in their number.
 func cluster(pods, nodes int) State {
 	cacheNode := &v1alpha1.CacheNode{ObjectMeta: metav1.ObjectMeta{Name: "edge", Namespace: "default"}}
 	cacheNode.Spec.Replicas = new(int32(pods))

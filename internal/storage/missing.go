@@ -34,7 +34,7 @@ type Missing struct {
 	Since time.Time
 }
 
-// missing are the disks that placeholders stand in for.
+// missing returns the disks that placeholders stand in for.
 func (s State) missing() []Missing {
 	var list []Missing
 	for _, name := range s.podNames() {
@@ -124,7 +124,7 @@ func (s State) isLate(pod *corev1.Pod) (late bool, after time.Duration) {
 	return true, 0
 }
 
-// Unmounted is the kubelet's latest message about a volume of a pod that it cannot mount; "" if there is none.
+// Unmounted returns the kubelet's latest message about a volume of a pod that it cannot mount; "" if there is none.
 func (s State) Unmounted(pod *corev1.Pod) string {
 	message, latest := "", time.Time{}
 	for _, e := range s.Events[pod.Name] {
@@ -138,7 +138,7 @@ func (s State) Unmounted(pod *corev1.Pod) string {
 	return message
 }
 
-// lastTime is when an event was seen last.
+// lastTime returns when an event was seen last.
 func lastTime(e corev1.Event) time.Time {
 	last := e.LastTimestamp.Time
 	if e.Series != nil {
@@ -150,7 +150,8 @@ func lastTime(e corev1.Event) time.Time {
 	return last
 }
 
-// bare are the disks with a localPath whose folder has been in the pod without a mount for longer than the spec allows.
+// bare returns the disks with a localPath whose folder has been in the pod without a mount for longer than the spec
+// allows.
 func (p *plan) bare() (list []PodDisk) {
 	patience := effective.Duration(p.CacheNode.Spec.Disruption.DiskLossAfter)
 	if patience == 0 {
@@ -202,9 +203,9 @@ func (p *plan) doWithout(pod *corev1.Pod, disks map[string]string, evict bool) {
 	p.release(&p.Keep.Releases, release)
 }
 
-// blamed are the disks that keep a pod from starting, each with a message of the kubelet or the container runtime. Both
-// name the volume: the kubelet in events such as "MountVolume.SetUp failed for volume "x"", the runtime in the path
-// that it cannot stat.
+// blamed returns the disks that keep a pod from starting, each with a message of the kubelet or the container runtime.
+// Both name the volume: the kubelet in events such as "MountVolume.SetUp failed for volume "x"", the runtime in the
+// path that it cannot stat.
 func blamed(
 	pod *corev1.Pod, claims map[string]*corev1.PersistentVolumeClaim, events []corev1.Event, now time.Time,
 ) map[string]string {

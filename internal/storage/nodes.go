@@ -82,8 +82,8 @@ func (p *plan) lasts(since, keep *time.Time, is bool) bool {
 	return left <= 0
 }
 
-// displaced are releases for the pods on nodes that the spec no longer allows, if the CacheNode ties volumes or pods to
-// nodes. It does not consider whether other nodes are free.
+// displaced returns releases for the pods on nodes that the spec no longer allows, if the CacheNode ties volumes or
+// pods to nodes. It does not consider whether other nodes are free.
 func (p *plan) displaced(nodes []corev1.Node) []Release {
 	if !p.CacheNode.Spec.Placement.PerNode && !p.hasLocalDisks() {
 		return nil
@@ -103,8 +103,8 @@ func (p *plan) displaced(nodes []corev1.Node) []Release {
 	return list
 }
 
-// eligible are the nodes that the nodeSelector and affinity of the spec allow, sorted by name. An affinity that cannot
-// be parsed is an error in the spec.
+// eligible returns the nodes that the nodeSelector and affinity of the spec allow, sorted by name. An affinity that
+// cannot be parsed is an error in the spec.
 func eligible(spec v1alpha1.CacheNodeSpec, nodes []corev1.Node) ([]corev1.Node, error) {
 	required := nodeaffinity.GetRequiredNodeAffinity(&corev1.Pod{Spec: corev1.PodSpec{
 		NodeSelector: spec.Pod.NodeSelector, Affinity: spec.Pod.Affinity,
@@ -123,8 +123,9 @@ func eligible(spec v1alpha1.CacheNodeSpec, nodes []corev1.Node) ([]corev1.Node, 
 	return list, nil
 }
 
-// tolerated are the nodes whose taints the pods tolerate. Taints by which Kubernetes reports the state of a node do not
-// count: a node that is cordoned or not ready keeps its pod. NoSchedule does not count either on a node that has a pod.
+// tolerated returns the nodes whose taints the pods tolerate. Taints by which Kubernetes reports the state of a node do
+// not count: a node that is cordoned or not ready keeps its pod. NoSchedule does not count either on a node that has a
+// pod.
 func (s State) tolerated(nodes []corev1.Node) []corev1.Node {
 	return slices.DeleteFunc(slices.Clone(nodes), func(node corev1.Node) bool {
 		has := slices.ContainsFunc(s.Pods, func(p corev1.Pod) bool {
@@ -142,7 +143,7 @@ func (s State) tolerated(nodes []corev1.Node) []corev1.Node {
 	})
 }
 
-// usable are the nodes that the pods may run on, whether in service or not.
+// usable returns the nodes that the pods may run on, whether in service or not.
 func (s State) usable() []corev1.Node {
 	nodes, err := eligible(s.CacheNode.Spec, s.Nodes)
 	if err != nil {
@@ -151,7 +152,7 @@ func (s State) usable() []corev1.Node {
 	return s.tolerated(nodes)
 }
 
-// node is the node with a name; nil if there is none.
+// node returns the node with a name; nil if there is none.
 func (s State) node(name string) *corev1.Node {
 	i := slices.IndexFunc(s.Nodes, func(n corev1.Node) bool { return n.Name == name })
 	if i < 0 {
@@ -160,7 +161,7 @@ func (s State) node(name string) *corev1.Node {
 	return &s.Nodes[i]
 }
 
-// outSince is the time since which a node is out of service. ok is false for a node in service. The taint
+// outSince returns the time since which a node is out of service. ok is false for a node in service. The taint
 // node.kubernetes.io/out-of-service, which an administrator sets, means that the node is out for good: since is then
 // the zero time.
 func outSince(node *corev1.Node) (since time.Time, ok bool) {
@@ -177,8 +178,8 @@ func outSince(node *corev1.Node) (since time.Time, ok bool) {
 	return time.Time{}, false
 }
 
-// hostnameOf is the hostname label of the node that a volume is tied to by its node affinity. It is "" for a volume
-// that is tied to no node or to more than one.
+// hostnameOf returns the hostname label of the node that a volume is tied to by its node affinity. It is "" for a
+// volume that is tied to no node or to more than one.
 func hostnameOf(volume *corev1.PersistentVolume) string {
 	if volume.Spec.NodeAffinity == nil || volume.Spec.NodeAffinity.Required == nil {
 		return ""

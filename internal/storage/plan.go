@@ -102,8 +102,8 @@ func (s State) Needs() Needs {
 // maxExplained is the number of pods whose events are read in a pass, unless more are stuck.
 const maxExplained = 8
 
-// unexplained are the pods whose events must still be read: all pods that are about to start without a disk, then, up
-// to maxExplained in total, pods that are late to start and whose cause users want to know.
+// unexplained returns the pods whose events must still be read: all pods that are about to start without a disk, then,
+// up to maxExplained in total, pods that are late to start and whose cause users want to know.
 func (s State) unexplained() []string {
 	var stuck, late []string
 	for i := range s.Pods {

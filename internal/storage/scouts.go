@@ -72,7 +72,7 @@ func (p *plan) spend(object client.Object) {
 	}
 }
 
-// back are the missing disks that scouts have found.
+// back returns the missing disks that scouts have found.
 func (s State) back() map[PodDisk]bool {
 	back := map[PodDisk]bool{}
 	for _, m := range s.missing() {
@@ -82,7 +82,7 @@ func (s State) back() map[PodDisk]bool {
 	return back
 }
 
-// find is the object with a name; nil if there is none.
+// find returns the object with a name; nil if there is none.
 func find[T any, P interface {
 	*T
 	client.Object

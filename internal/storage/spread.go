@@ -23,9 +23,9 @@ const (
 	moreNodesAfter = 10 * time.Second
 )
 
-// volumeNodes are the nodes on which the disks with a localPath have volumes. With one pod on each node, they are all
-// nodes. Otherwise they are the nodes that pods or claims hold, and as many others as the pods without a node need, and
-// a few more. The scheduler considers only nodes with volumes, so while it cannot place a pod, the number of other
+// volumeNodes returns the nodes on which the disks with a localPath have volumes. With one pod on each node, they are
+// all nodes. Otherwise they are the nodes that pods or claims hold, and as many others as the pods without a node need,
+// and a few more. The scheduler considers only nodes with volumes, so while it cannot place a pod, the number of other
 // nodes doubles. Pods cannot do without the first needed nodes of the list.
 func (s State) volumeNodes() (nodes []corev1.Node, needed int, err error) {
 	if s.replicas() == 0 || !s.hasLocalDisks() {
@@ -88,7 +88,7 @@ func (s State) withoutTaken(nodes []corev1.Node, homeless int) []corev1.Node {
 	return clear
 }
 
-// heldNodes are the nodes that a wanted pod is on or tied to, or whose volumes claims hold.
+// heldNodes returns the nodes that a wanted pod is on or tied to, or whose volumes claims hold.
 func (s State) heldNodes() set.Set[string] {
 	held := set.New[string]()
 	for _, placed := range s.placed() {
@@ -102,7 +102,7 @@ func (s State) heldNodes() set.Set[string] {
 	return held
 }
 
-// offeredNodes are the nodes that have volumes of the CacheNode.
+// offeredNodes returns the nodes that have volumes of the CacheNode.
 func (s State) offeredNodes() set.Set[string] {
 	offered := set.New[string]()
 	for _, volume := range s.Volumes {

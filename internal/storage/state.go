@@ -95,7 +95,7 @@ type Release struct {
 
 func (s State) replicas() int { return int(ptr.Deref(s.CacheNode.Spec.Replicas, 1)) }
 
-// pod is the pod with a name; nil if there is none.
+// pod returns the pod with a name; nil if there is none.
 func (s State) pod(name string) *corev1.Pod {
 	i := slices.IndexFunc(s.Pods, func(p corev1.Pod) bool { return p.Name == name })
 	if i < 0 {
@@ -104,7 +104,17 @@ func (s State) pod(name string) *corev1.Pod {
 	return &s.Pods[i]
 }
 
-// podNames are the names of the wanted pods, in the order of their ordinals.
+// CachePods returns the pods sorted by name, without those that the kubelet has ended: the StatefulSet controller
+// recreates them. It changes the list.
+func CachePods(pods []corev1.Pod) []corev1.Pod {
+	pods = slices.DeleteFunc(pods, func(p corev1.Pod) bool {
+		return p.Status.Phase == corev1.PodFailed || p.Status.Phase == corev1.PodSucceeded
+	})
+	slices.SortFunc(pods, func(a, b corev1.Pod) int { return strings.Compare(a.Name, b.Name) })
+	return pods
+}
+
+// podNames returns the names of the wanted pods, in the order of their ordinals.
 func (s State) podNames() []string {
 	names := make([]string, s.replicas())
 	for ordinal := range names {
@@ -118,8 +128,8 @@ func (s State) AreAllReady() bool {
 	return !slices.ContainsFunc(s.podNames(), func(name string) bool { return !IsReady(s.pod(name)) })
 }
 
-// claimsOf are the claims of a pod by disk, without those that are being deleted. Disks that are no longer in the spec
-// are included.
+// claimsOf returns the claims of a pod by disk, without those that are being deleted. Disks that are no longer in the
+// spec are included.
 func (s State) claimsOf(pod string) map[string]*corev1.PersistentVolumeClaim {
 	claims := map[string]*corev1.PersistentVolumeClaim{}
 	for i := range s.Claims {
@@ -140,7 +150,7 @@ func (s State) IsBound(disk string) bool {
 	})
 }
 
-// localDisk is the disk with a name if it has a localPath; nil otherwise.
+// localDisk returns the disk with a name if it has a localPath; nil otherwise.
 func (s State) localDisk(name string) *v1alpha1.Disk {
 	for i := range s.CacheNode.Spec.Disks {
 		if d := &s.CacheNode.Spec.Disks[i]; d.Name == name && d.LocalPath != nil {
@@ -158,7 +168,7 @@ func (s State) hasLocalDisks() bool {
 	return slices.ContainsFunc(s.CacheNode.Spec.Disks, func(d v1alpha1.Disk) bool { return d.LocalPath != nil })
 }
 
-// diskOf is the disk that a claim is for, by its label or else by its name: names of disks have no hyphen.
+// diskOf returns the disk that a claim is for, by its label or else by its name: names of disks have no hyphen.
 func diskOf(claim *corev1.PersistentVolumeClaim) string {
 	if disk := claim.Labels[naming.LabelDisk]; disk != "" {
 		return disk
@@ -167,10 +177,11 @@ func diskOf(claim *corev1.PersistentVolumeClaim) string {
 	return disk
 }
 
-// allowedDown is how many pods may be down at once.
+// allowedDown returns how many pods may be down at once.
 func (s State) allowedDown() int { return allowedDown(s.CacheNode, s.replicas()) }
 
-// allowedDown is how many of so many pods may be down at once: the disruption budget, as its controller computes it.
+// allowedDown returns how many of so many pods may be down at once: the disruption budget, as its controller computes
+// it.
 func allowedDown(cacheNode *v1alpha1.CacheNode, pods int) int {
 	maxUnavailable := ptr.Deref(cacheNode.Spec.Disruption.MaxUnavailable, intstr.FromInt32(1))
 	allowed, err := intstr.GetScaledValueFromIntOrPercent(&maxUnavailable, pods, true)
@@ -180,7 +191,7 @@ func allowedDown(cacheNode *v1alpha1.CacheNode, pods int) int {
 	return allowed
 }
 
-// Spare is how many more pods of a CacheNode may be taken down now. It is negative if too many are down already.
+// Spare returns how many more pods of a CacheNode may be taken down now. It is negative if too many are down already.
 func Spare(cacheNode *v1alpha1.CacheNode, pods []corev1.Pod) int {
 	wanted, ready := max(int(ptr.Deref(cacheNode.Spec.Replicas, 1)), len(pods)), 0
 	for i := range pods {
@@ -199,7 +210,7 @@ func IsReady(pod *corev1.Pod) bool {
 		})
 }
 
-// earlier is the shorter of two durations; 0 means never.
+// earlier returns the shorter of two durations; 0 means never.
 func earlier(a, b time.Duration) time.Duration {
 	if a == 0 || (b != 0 && b < a) {
 		return b

@@ -83,7 +83,7 @@ func (p *plan) volumesOn(node *corev1.Node, wanted map[string]bool) (create []*c
 	return create
 }
 
-// room is how many more volumes the namespace may have.
+// room returns how many more volumes the namespace may have.
 func (p *plan) room() int {
 	room := p.MaxVolumes
 	for i := range p.All {
@@ -158,7 +158,7 @@ func (s State) overlapping(node *corev1.Node, folder string) string {
 	return ""
 }
 
-// pathOf is the folder of a volume on its node. It is "" for a volume without a folder and for a placeholder.
+// pathOf returns the folder of a volume on its node. It is "" for a volume without a folder and for a placeholder.
 func pathOf(volume *corev1.PersistentVolume) string {
 	switch {
 	case volume.Labels[naming.LabelRole] == naming.RolePlaceholder:
@@ -182,7 +182,7 @@ func isWithin(inner, outer string) bool {
 	return inner == outer || strings.HasPrefix(inner, strings.TrimSuffix(outer, "/")+"/")
 }
 
-// IsAwaited is false for a placeholder whose claim will not be created: the spec no longer asks for its pod or its
+// IsAwaited returns false for a placeholder whose claim will not be created: the spec no longer asks for its pod or its
 // disk.
 func IsAwaited(cacheNode *v1alpha1.CacheNode, volume *corev1.PersistentVolume) bool {
 	if volume.Status.Phase == corev1.VolumeBound || volume.Spec.ClaimRef == nil {

@@ -26,7 +26,7 @@ func live(s State) []corev1.PersistentVolume {
 	return list
 }
 
-// places are the nodes and paths of volumes.
+// places returns the nodes and paths of volumes.
 func places(volumes []*corev1.PersistentVolume) []string {
 	var list []string
 	for _, v := range volumes {
@@ -42,7 +42,7 @@ func move(v *corev1.PersistentVolume, path string) {
 	v.Name = naming.Volume(v.Annotations[naming.AnnotationNode], path)
 }
 
-// existing are the places of the disks' volumes after a plan.
+// existing returns the places of the disks' volumes after a plan.
 func existing(s State, a Actions) []string {
 	list := slices.Clone(a.Follow.Create)
 	for _, v := range s.Volumes {
@@ -349,7 +349,7 @@ func FuzzReadVerbs(f *testing.F) {
 	})
 }
 
-// bareState is a CacheNode without pods or claims, and nodes in three zones.
+// bareState returns a CacheNode without pods or claims, and nodes in three zones.
 func bareState(pods, nodes int) State {
 	s := cluster(0, nodes)
 	s.CacheNode.Spec.Replicas, s.All = new(int32(pods)), []corev1.PersistentVolume{}

@@ -10,7 +10,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/client-go/tools/events"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -28,12 +27,13 @@ type Executor struct {
 	client.Client
 	// Live reads from the API server, not from the informer cache.
 	Live      client.Reader
-	Events    events.EventRecorder
 	CacheNode *v1alpha1.CacheNode
 	// Waiting says which pod waits for the disruption budget, and why; "" for none. The executor sets it.
 	Waiting string
 	// After is when to try again; 0 for never. The executor sets it.
 	After time.Duration
+	// Released are the releases that were carried out to their end. The executor sets it.
+	Released []storage.Release
 }
 
 func (e *Executor) again(after time.Duration) {

@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cachenode/cachenode-operator/internal/storage"
@@ -41,11 +40,7 @@ func (e *Executor) releaseOne(ctx context.Context, release storage.Release) erro
 			return err
 		}
 	}
-	var pod runtime.Object // without a related object, the events about two pods would be merged into one
-	if release.Pod != nil {
-		pod = release.Pod
-	}
-	e.Events.Eventf(e.CacheNode, pod, corev1.EventTypeNormal, release.Reason, "Release", "%.1000s", release.Note)
+	e.Released = append(e.Released, release)
 	return nil
 }
 

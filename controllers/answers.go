@@ -1,0 +1,132 @@
+package controllers
+
+import (
+	"maps"
+	"net/netip"
+	"slices"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/utils/ptr"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/agentapi/agentclient"
+	"github.com/cachenode/cachenode-operator/internal/layout"
+	"github.com/cachenode/cachenode-operator/internal/storage"
+)
+
+// answers are what the agents of a CacheNode's pods said last.
+type answers struct {
+	// byPod has what is known of the agent of each pod.
+	byPod map[string]Observation
+	// cached has, by disk, the size of the caches over all pods in bytes, also for disks that are no longer in the spec.
+	cached map[string]int64
+	// unknown is true while this operator is new and has not yet asked the agent of a ready pod. Nothing is decided until
+	// then.
+	unknown bool
+}
+
+// ask tells [Agents] which pods to read and where they are, and returns what their agents said last.
+func (r *CacheNodeReconciler) ask(s scope, o observed, out *outcome) (a answers) {
+	name := client.ObjectKeyFromObject(s.cacheNode)
+	var targets []Target
+	for i := range o.pods {
+		pod := &o.pods[i]
+		if pod.DeletionTimestamp.IsZero() {
+			targets = append(targets, Target{
+				Pod: client.ObjectKeyFromObject(pod), UID: pod.UID, IP: pod.Status.PodIP, Ready: storage.IsReady(pod),
+			})
+		}
+	}
+	var c *agentclient.Client
+	if o.own.secret != nil {
+		c = r.Agents.client(name, o.own.secret)
+	}
+	a.byPod = r.Agents.Track(name, c, targets)
+	var addresses map[string]netip.Addr
+	if sharesKeys(o.offered.stable) || sharesKeys(o.offered.candidate) {
+		addresses = podAddresses(o.pods, a.byPod)
+	}
+	r.Agents.Locate(name, addresses)
+	a.cached = cachedBytes(a.byPod)
+	for i := range o.pods {
+		seen := a.byPod[o.pods[i].Name]
+		if !storage.IsReady(&o.pods[i]) || (!seen.Answered.IsZero() && seen.Err == nil) {
+			continue
+		}
+		// By then the agent has answered, or counts as silent.
+		out.lookAgain(max(silence-s.now.Sub(seen.Tracked), 0) + time.Second)
+		a.unknown = a.unknown || (seen.Answered.IsZero() && seen.Err == nil && s.now.Sub(seen.Tracked) < 2*readTimeout)
+	}
+	return a
+}
+
+// about returns the answers about some disks.
+func (a answers) about(disks []v1alpha1.Disk) answers {
+	a.byPod = maps.Clone(a.byPod)
+	for pod, seen := range a.byPod {
+		seen.Report.Disks = slices.DeleteFunc(slices.Clone(seen.Report.Disks), func(d agentapi.DiskReport) bool {
+			return !slices.ContainsFunc(disks, func(disk v1alpha1.Disk) bool { return disk.Name == d.Name })
+		})
+		a.byPod[pod] = seen
+	}
+	return a
+}
+
+// unhealthy returns the disks that are not healthy.
+func (a answers) unhealthy() map[storage.PodDisk]storage.Report {
+	disks := map[storage.PodDisk]storage.Report{}
+	for pod, seen := range a.byPod {
+		for _, d := range seen.Report.Disks {
+			if d.State != v1alpha1.DiskHealthy {
+				disks[storage.PodDisk{Pod: pod, Disk: d.Name}] = storage.Report{State: d.State, Reason: d.Reason, Since: d.Since}
+			}
+		}
+	}
+	return disks
+}
+
+// cachedBytes returns the size of each disk's cache over all pods, as far as their agents have reported. For an agent
+// that does not report it, everything on the disk counts.
+func cachedBytes(agents map[string]Observation) map[string]int64 {
+	cached := map[string]int64{}
+	for _, seen := range agents {
+		for _, d := range seen.Report.Disks {
+			cached[d.Name] += ptr.Deref(d.CacheBytes, d.Size/100*int64(d.UsedPercent))
+		}
+	}
+	return cached
+}
+
+func sharesKeys(revision *agentapi.Revision) bool {
+	return revision != nil && revision.Spec.Routing.Mode == v1alpha1.RoutingSharded
+}
+
+// podAddresses returns the IPv4 addresses of pods whose nginx runs, by name: of those that are ready, or whose agent
+// has reported that nginx answers. A pod that is not ready can serve, as one whose agent hangs does, or one that is
+// being deleted: until its nginx has ended. nginx in other pods would leave a pod alone for ten seconds that does not
+// listen yet.
+func podAddresses(pods []corev1.Pod, agents map[string]Observation) map[string]netip.Addr {
+	addresses := map[string]netip.Addr{}
+	for i := range pods {
+		pod := &pods[i]
+		if hasNoNginx(pod) || (!storage.IsReady(pod) && agents[pod.Name].Report.Revision == "") {
+			continue
+		}
+		for _, ip := range pod.Status.PodIPs {
+			if address, err := netip.ParseAddr(ip.IP); err == nil && address.Is4() {
+				addresses[pod.Name] = address
+			}
+		}
+	}
+	return addresses
+}
+
+// hasNoNginx returns true for a pod whose nginx has not begun or has ended.
+func hasNoNginx(pod *corev1.Pod) bool {
+	return slices.ContainsFunc(pod.Status.ContainerStatuses, func(c corev1.ContainerStatus) bool {
+		return c.Name == layout.Container && (c.State.Waiting != nil || c.State.Terminated != nil)
+	})
+}

@@ -1,0 +1,97 @@
+package controllers
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/util/validation"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/status"
+	"github.com/cachenode/cachenode-operator/internal/storage"
+	"github.com/cachenode/cachenode-operator/internal/storage/executor"
+)
+
+// keep does what keeps the pods running, whatever the spec says. Pods on lost nodes start elsewhere, pods start without
+// a disk that cannot be mounted, and disks that are back, replaced or repaired are used again. An error with one of
+// these does not stop the others.
+func (r *CacheNodeReconciler) keep(ctx context.Context, s scope, o observed, out *outcome) error {
+	return errors.Join(
+		r.execute(s, out, func(e *executor.Executor) error { return e.Keep(ctx, o.storage.actions.Keep) }),
+		r.tellDisks(ctx, s, o, out),
+	)
+}
+
+// tellDisks writes on the pods which disks their agents must not use, and which caches they must delete.
+func (r *CacheNodeReconciler) tellDisks(ctx context.Context, s scope, o observed, out *outcome) error {
+	drained := storage.ReadVerbs(s.cacheNode).Drained
+	var errs []error
+	for i := range o.pods {
+		pod := &o.pods[i]
+		if !pod.DeletionTimestamp.IsZero() {
+			continue
+		}
+		abandoned, err := r.abandonedCaches(ctx, s, pod, o.agents.byPod[pod.Name])
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		errs = append(errs, r.tellPod(ctx, s, pod, map[string]string{
+			naming.AnnotationDrained: strings.Join(drained[pod.Name], ","), naming.AnnotationEmpty: abandoned,
+		}, out))
+	}
+	return errors.Join(errs...)
+}
+
+// tellPod writes annotations on a pod, if it does not have them.
+func (r *CacheNodeReconciler) tellPod(
+	ctx context.Context, s scope, pod *corev1.Pod, told map[string]string, out *outcome,
+) error {
+	before, changes := map[string]string{}, false
+	for key, value := range told {
+		before[key] = pod.Annotations[key]
+		changes = changes || before[key] != value
+	}
+	if !changes {
+		return nil
+	}
+	if err := r.annotate(ctx, s, pod, told); err != nil {
+		return err
+	}
+	out.tell(status.Told(pod.Name, before, told)...)
+	return nil
+}
+
+// abandonedCaches returns the foreign caches that a pod's agent found on the operator's volumes and whose CacheNode no
+// longer exists, in the format of the pod's annotation. The annotation stays as it is until the agent has answered this
+// operator.
+func (r *CacheNodeReconciler) abandonedCaches(
+	ctx context.Context, s scope, pod *corev1.Pod, seen Observation,
+) (string, error) {
+	if seen.Answered.IsZero() {
+		return pod.Annotations[naming.AnnotationEmpty], nil
+	}
+	var list []string
+	for _, d := range seen.Report.Disks {
+		i := slices.IndexFunc(s.cacheNode.Spec.Disks, func(disk v1alpha1.Disk) bool {
+			return disk.Name == d.Name && disk.LocalPath != nil
+		})
+		namespace, name, ok := strings.Cut(d.ForeignOwner, "/")
+		if i < 0 || !ok || len(validation.IsDNS1123Label(namespace)) > 0 || len(validation.IsDNS1123Subdomain(name)) > 0 {
+			continue
+		}
+		err := r.Live.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, &v1alpha1.CacheNode{})
+		if apierrors.IsNotFound(err) {
+			list = append(list, d.Name+"="+d.ForeignOwner)
+		} else if err != nil && !apierrors.IsForbidden(err) { // in a namespace that we may not read, it counts as existing
+			return "", err
+		}
+	}
+	return strings.Join(list, ","), nil
+}

@@ -1,0 +1,121 @@
+package controllers
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/edit"
+	"github.com/cachenode/cachenode-operator/internal/effective"
+	"github.com/cachenode/cachenode-operator/internal/manifest"
+	nginxcache "github.com/cachenode/cachenode-operator/internal/nginx/cache"
+	"github.com/cachenode/cachenode-operator/internal/revision"
+	"github.com/cachenode/cachenode-operator/internal/status"
+	"github.com/cachenode/cachenode-operator/internal/validation"
+)
+
+// wanted is what the spec asks for, as far as it was found out: a refused spec has only what comes before the cause.
+type wanted struct {
+	// effective is the CacheNode with the choices that the spec leaves to the operator, and with the disks that leave. It
+	// is empty for a spec that is not valid.
+	effective effective.CacheNode
+	// certificate is that of listen.tls; nil if there is none.
+	certificate *v1alpha1.CertificateStatus
+	// target has no revision if the configuration could not be rendered.
+	target edit.Target
+	// movement is what the edit of the disks moves; nil if nothing.
+	movement *v1alpha1.KeyMovement
+}
+
+// isRendered returns true if it is known what the pods are to run.
+func (w wanted) isRendered() bool { return w.target.Revision.ID != "" }
+
+// want finds out what the spec asks for. It changes nothing. The error is a [status.Problem] if the spec is not
+// accepted, or waits for a person.
+func (r *CacheNodeReconciler) want(ctx context.Context, s scope, o observed) (w wanted, err error) {
+	errs := append(validation.Validate(s.cacheNode), r.Cluster.Policy.Violations(s.cacheNode)...)
+	if len(errs) > 0 {
+		return w, &status.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: errs.ToAggregate().Error(), Stalled: true}
+	}
+	if err := checkLeaving(s.cacheNode.Spec.Disks, o.offered); err != nil {
+		return w, err
+	}
+	w.effective = effective.Of(o.leaving.cacheNode, manifest.Before(o.offered.template, o.own.statefulSet))
+	if replicas := o.storage.actions.Follow.Replicas; replicas != nil { // one pod on each node: see scale
+		w.effective.Spec.Replicas = replicas
+	}
+	bundle, err := r.references.bundle(ctx, s.cacheNode)
+	if err != nil {
+		return w, err
+	}
+	if w.certificate, err = r.references.certificate(ctx, s.cacheNode); err != nil {
+		return w, err
+	}
+	if w.target, err = r.render(w.effective, bundle); err != nil {
+		return w, err
+	}
+	if w.movement, err = moves(s, o, w.target.Revision); err != nil {
+		return w, err
+	}
+	return w, checkStorage(o)
+}
+
+// render returns the target of a CacheNode, and tries out its configuration. A configuration that cannot be rendered is
+// refused here, before a pod sees it.
+func (r *CacheNodeReconciler) render(cacheNode effective.CacheNode, bundle string) (edit.Target, error) {
+	target, err := edit.TargetOf(cacheNode, revision.Outside{
+		CABundle: bundle, ClusterDomain: r.Cluster.Domain, Resolvers: r.Cluster.Resolvers,
+	})
+	if err != nil {
+		return edit.Target{}, err
+	}
+	if err := r.tryOut(target.Revision, cacheNode.Spec); err != nil {
+		return edit.Target{}, &status.Problem{Reason: v1alpha1.ReasonInvalidSpec, Message: err.Error(), Stalled: true}
+	}
+	return target, nil
+}
+
+// tryOut renders the configuration with nominal facts, unless that was done before: most passes are over an unchanged
+// CacheNode.
+func (r *CacheNodeReconciler) tryOut(revision agentapi.Revision, spec v1alpha1.CacheNodeSpec) error {
+	memory := spec.Pod.Resources.Limits.Memory().Value()
+	key := revision.ID + " " + strconv.FormatInt(memory, 10)
+	if _, ok := r.rendered.Get(key); ok {
+		return nil
+	}
+	nominal := nginxcache.Facts{Memory: memory, Fleet: nginxcache.NominalFleet(spec)}
+	if err := nginxcache.Check(nginxcache.Input{Revision: revision, Facts: nominal}); err != nil {
+		return err
+	}
+	r.rendered.Add(key, nil)
+	return nil
+}
+
+// moves returns what the edit of the disks moves; nil if nothing. The error keeps anything from being changed: the edit
+// moves more keys than the spec allows, and nobody has acknowledged it.
+func moves(s scope, o observed, wanted agentapi.Revision) (*v1alpha1.KeyMovement, error) {
+	if o.offered.stable == nil {
+		return nil, nil
+	}
+	m := edit.Movement(*o.offered.stable, wanted)
+	movement := status.Movement(m, o.agents.cached)
+	if movement == nil {
+		return nil, nil
+	}
+	// The bytes that were reported when the movement began stand, because the disks fill and empty while the keys move.
+	if said := s.cacheNode.Status.KeyMovement; said != nil && said.Name == movement.Name {
+		movement.Bytes = said.Bytes
+	}
+	limit := s.cacheNode.Spec.Rollout.MaxKeyMovement
+	if limit == nil || m.Slots <= int(*limit)*100 || s.cacheNode.Annotations[v1alpha1.AnnotationAcknowledged] == m.Name {
+		return movement, nil
+	}
+	return movement, &status.Problem{
+		Reason: v1alpha1.ReasonKeyMovement, Accepted: true,
+		Message: fmt.Sprintf("%s, more than rollout.maxKeyMovement, %d%%; nothing is changed until it is acknowledged: "+
+			"kubectl annotate --overwrite cachenode %s %s=%s",
+			status.DescribeMovement(movement), *limit, s.cacheNode.Name, v1alpha1.AnnotationAcknowledged, m.Name),
+	}
+}

@@ -1,0 +1,64 @@
+package status
+
+import (
+	"fmt"
+	"slices"
+
+	corev1 "k8s.io/api/core/v1"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/storage"
+)
+
+// Replaced returns the event about a pod that was evicted for a new pod template.
+func Replaced(pod string) Event {
+	return Event{
+		Type: corev1.EventTypeNormal, Reason: "PodReplaced", Action: "Replace", Pod: pod,
+		Note: pod + " is replaced from the new pod template",
+	}
+}
+
+// Released returns the event about claims that were taken from a pod.
+func Released(release storage.Release) Event {
+	e := Event{
+		Type: corev1.EventTypeNormal, Reason: release.Reason, Action: "Release",
+		Note: fmt.Sprintf("%.1000s", release.Note),
+	}
+	if release.Pod != nil { // without a related object, the events about two pods would be merged into one
+		e.Pod = release.Pod.Name
+	}
+	return e
+}
+
+// Told returns the events about disks that a pod's agent was asked to drain, readmit or empty: what has changed from
+// the pod's annotations before to those after.
+func Told(pod string, before, after map[string]string) (list []Event) {
+	add := func(reason, action, format, disks string) {
+		list = append(list, Event{
+			Type: corev1.EventTypeNormal, Reason: reason, Action: action, Pod: pod, Note: fmt.Sprintf(format, pod, disks),
+		})
+	}
+	switch was, is := before[naming.AnnotationDrained], after[naming.AnnotationDrained]; {
+	case is != "" && is != was:
+		add("DiskDrained", "Drain", "%s stopped using %s; its files stay", is)
+	case is == "" && was != "":
+		add("DiskReadmitted", "Readmit", "%s uses %s again", was)
+	}
+	if is := after[naming.AnnotationEmpty]; is != "" && is != before[naming.AnnotationEmpty] {
+		add("CacheAbandoned", "Empty", "%s deletes caches whose CacheNode is gone: %s", is)
+	}
+	return list
+}
+
+// LeavesAtOnce returns the event about a removed disk that cannot stay until others have filled from it, because the
+// agents of some pods are too old. It returns nothing for the pods that an event has named before.
+func LeavesAtOnce(told, pods []string) []Event {
+	if len(pods) == 0 || slices.Equal(told, pods) {
+		return nil
+	}
+	return []Event{{
+		Type: corev1.EventTypeWarning, Reason: v1alpha1.ReasonAgentTooOld, Action: "Remove",
+		Note: "a removed disk leaves at once, as the agents of " + Listed(pods) + " are too old",
+	}}
+}
