@@ -89,6 +89,7 @@ lint: ## Lint Go and shell code.
 	$$(hack/build-tool actionlint)/actionlint .github/workflows/*.yaml docs/gitops/review.yaml
 	@hack/check-pins
 	@hack/prose/check
+	@go run ./hack/house -words
 	$(MAKE) --no-print-directory licences layers >/dev/null
 
 # With the real nginx and a real API server. Most of these tests wait, so six of a package run at a time.

@@ -45,7 +45,8 @@ const (
 	DiskForeignCache DiskReason = "ForeignCache"
 )
 
-// NeedsNewPod is true for a reason that lasts as long as the pod has the volume mounted, even if the disk is repaired.
+// NeedsNewPod returns true for a reason that lasts as long as the pod has the volume mounted, even if the disk is
+// repaired.
 func (r DiskReason) NeedsNewPod() bool {
 	return r == DiskShutdown || r == DiskNotMounted || r == DiskNodeDevice || r == DiskSharedDevice
 }

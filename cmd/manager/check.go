@@ -37,8 +37,9 @@ spec:
   hosts: [check.invalid]
 `
 
-// check is the command "manager check", which "helm test" runs. It checks that an operator is active, and that the API
-// server accepts a CacheNode that is right and refuses one that is not. It creates nothing: its requests are dry runs.
+// check returns the command "manager check", which "helm test" runs. It checks that an operator is active, and that the
+// API server accepts a CacheNode that is right and refuses one that is not. It creates nothing: its requests are dry
+// runs.
 func check(args []string, out io.Writer) error {
 	flags := flag.NewFlagSet("manager check", flag.ContinueOnError)
 	leaseNamespace := flags.String("lease-namespace", os.Getenv("POD_NAMESPACE"), "the operator's namespace")

@@ -91,7 +91,7 @@ func parse(args []string) (options, error) {
 	return o, nil
 }
 
-// ownImage is the image of the container that this program runs in.
+// ownImage returns the image of the container that this program runs in.
 func ownImage(ctx context.Context, reader client.Reader, namespace, name string) (string, error) {
 	pod := &corev1.Pod{}
 	if err := reader.Get(ctx, client.ObjectKey{Namespace: namespace, Name: name}, pod); err != nil {

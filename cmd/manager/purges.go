@@ -62,7 +62,7 @@ func readPurges(ctx context.Context, reader client.Reader, namespaces []string) 
 	return nil
 }
 
-// isMissing is true if there is no such kind, or no right to read it.
+// isMissing returns true if there is no such kind, or no right to read it.
 func isMissing(err error) bool {
 	return meta.IsNoMatchError(err) || apierrors.IsForbidden(err) || apierrors.IsNotFound(err)
 }

@@ -78,7 +78,7 @@ func certificate(t *testing.T, name string) (authority *x509.CertPool, folder st
 	return authority, folder
 }
 
-// status is the status of the answer to a GET, 0 without an answer.
+// status returns the status of the answer to a GET, 0 without an answer.
 func status(t *testing.T, url string) int {
 	t.Helper()
 	client := &http.Client{Transport: &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}

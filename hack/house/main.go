@@ -1,11 +1,12 @@
 // Command house prints the numbers by which the house is kept small: the methods of the largest values, the fields that
-// travel through a pass, the files that know the spec of a site, the lines of each package, and how many comments of
-// functions say what a function "is". It reads the Go files below the current folder, without tests and what is
-// generated, and fails only if it cannot read them.
+// travel through a pass, the files that know the spec of a site, and the lines of each package. It reads the Go files
+// below the current folder, without tests and what is generated. With -words, it prints the comments that say what a
+// function "is" and not what it returns or does, and fails if there are any.
 package main
 
 import (
 	"cmp"
+	"flag"
 	"fmt"
 	"go/ast"
 	"go/parser"
@@ -13,6 +14,7 @@ import (
 	"io/fs"
 	"log"
 	"maps"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -23,6 +25,8 @@ var parts = []string{"api", "cmd", "controllers", "internal"}
 
 func main() {
 	log.SetFlags(0)
+	words := flag.Bool("words", false, "print the comments that do not say what a function returns or does")
+	flag.Parse()
 	h := house{
 		methods: map[string]int{}, lines: map[string]int{}, structs: map[string]*ast.StructType{},
 		sites: map[string]int{},
@@ -32,7 +36,16 @@ func main() {
 			log.Fatal(err)
 		}
 	}
-	h.print()
+	if !*words {
+		h.print()
+		return
+	}
+	for _, place := range h.narrated {
+		fmt.Println(place + `: a function "returns" or does something: do not say what it is, are or has`)
+	}
+	if len(h.narrated) > 0 {
+		os.Exit(1)
+	}
 }
 
 // house is what has been counted.
@@ -41,8 +54,8 @@ type house struct {
 	lines   map[string]int // by package
 	structs map[string]*ast.StructType
 	sites   map[string]int // selectors of a site's spec, by file
-	// functions have a comment, and narrated of them say what the function is.
-	functions, narrated int
+	// narrated has the places of comments that say what a function is.
+	narrated []string
 }
 
 func (h *house) read(folder string) error {
@@ -73,7 +86,7 @@ func (h *house) count(path string, file *ast.File) {
 	ast.Inspect(file, func(node ast.Node) bool {
 		switch n := node.(type) {
 		case *ast.FuncDecl:
-			h.function(filepath.Dir(path), n)
+			h.function(path, n)
 		case *ast.TypeSpec:
 			if s, ok := n.Type.(*ast.StructType); ok {
 				h.structs[filepath.Dir(path)+"."+n.Name.Name] = s
@@ -87,27 +100,26 @@ func (h *house) count(path string, file *ast.File) {
 	})
 }
 
-func (h *house) function(folder string, f *ast.FuncDecl) {
+func (h *house) function(path string, f *ast.FuncDecl) {
 	if f.Recv != nil {
 		receiver := f.Recv.List[0].Type
 		if star, ok := receiver.(*ast.StarExpr); ok {
 			receiver = star.X
 		}
 		if name, ok := receiver.(*ast.Ident); ok {
-			h.methods[folder+"."+name.Name]++
+			h.methods[filepath.Dir(path)+"."+name.Name]++
 		}
 	}
 	if f.Doc == nil {
 		return
 	}
-	h.functions++
 	words := strings.Fields(f.Doc.Text())
 	if len(words) > 1 && (words[1] == "is" || words[1] == "are" || words[1] == "has") {
-		h.narrated++
+		h.narrated = append(h.narrated, path+": "+f.Name.Name)
 	}
 }
 
-// ofSite is true for a part of a spec that each site will have: X.Spec.Origin, spec.Hosts and the like.
+// ofSite returns true for a part of a spec that each site will have: X.Spec.Origin, spec.Hosts and the like.
 func ofSite(s *ast.SelectorExpr) bool {
 	if !slices.Contains([]string{"Origin", "Hosts", "Cache"}, s.Sel.Name) {
 		return false
@@ -148,7 +160,7 @@ func (h *house) print() {
 		uses += n
 	}
 	fmt.Printf("files that know spec.origin, spec.hosts or spec.cache: %d, in %d places\n", len(h.sites), uses)
-	fmt.Printf("comments that say what a function is, are or has: %d of %d\n", h.narrated, h.functions)
+	fmt.Printf("comments that say what a function is, are or has: %d\n", len(h.narrated))
 	sum := 0
 	for _, n := range h.lines {
 		sum += n

@@ -62,7 +62,7 @@ func check(rows [][]string, globs []string, packages []goPackage) (problems []st
 	return problems
 }
 
-// isIn is true for a glob of depguard that the files of the package match.
+// isIn returns true for a glob of depguard that the files of the package match.
 func (p goPackage) isIn(glob string) bool {
 	folder, isGlob := strings.CutPrefix(glob, "**/")
 	if below, ok := strings.CutSuffix(folder, "/**"); ok {

@@ -90,7 +90,7 @@ func linked(modules map[string]module, system, packages string) error {
 	return command.Wait()
 }
 
-// licence is the licence of a module's folder; "" if no known one is there.
+// licence returns the licence of a module's folder; "" if no known one is there.
 func licence(dir string) string {
 	files, err := os.ReadDir(dir)
 	if err != nil {

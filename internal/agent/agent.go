@@ -134,7 +134,7 @@ func New(paths Paths, nginx *reload.Nginx, log *slog.Logger, version string, c c
 	return a
 }
 
-// Metrics are the metrics of the pod.
+// Metrics returns the metrics of the pod.
 func (a *Agent) Metrics() *metrics.Metrics { return a.metrics }
 
 // Wake makes the agent check again at once, because a file or a disk has changed.
@@ -155,7 +155,7 @@ const (
 	retryInterval = 200 * time.Millisecond
 )
 
-// Run is the conductor. It returns when the context ends.
+// Run runs the conductor. It returns when the context ends.
 func (a *Agent) Run(ctx context.Context) {
 	var looked time.Time
 	timer := a.clock.NewTimer(0)
@@ -226,7 +226,7 @@ func (a *Agent) step(ctx context.Context) time.Duration {
 	return wait
 }
 
-// wanted is the revision that the pod is to run. With an error, it may still be a revision that can be used.
+// wanted returns the revision that the pod is to run. With an error, it may still be a revision that can be used.
 func (a *Agent) wanted() (*agentapi.Revision, error) {
 	annotations, annotationsErr := podinfo.Annotations(a.Paths.PodInfo)
 	if retry := annotations[v1alpha1.AnnotationRetry]; annotationsErr == nil && retry != a.retry {
@@ -239,8 +239,8 @@ func (a *Agent) wanted() (*agentapi.Revision, error) {
 	return choose(o, annotations[naming.AnnotationRevision], a.running()), errors.Join(err, annotationsErr)
 }
 
-// lastGood is what nginx runs when the wanted revision is refused: the running revision or, in a pod that runs nothing
-// yet, the stable revision if that is not the refused one.
+// lastGood returns what nginx runs when the wanted revision is refused: the running revision or, in a pod that runs
+// nothing yet, the stable revision if that is not the refused one.
 func (a *Agent) lastGood() *agentapi.Revision {
 	if running := a.running(); running != nil {
 		return running

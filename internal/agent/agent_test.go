@@ -196,7 +196,7 @@ func (p *pod) get(path string) (status int, cache string, header http.Header) {
 
 func (p *pod) hangups() int { return strings.Count(p.nginx.Log(), "signal 1 (SIGHUP) received") }
 
-// counted are the requests by disk and cache status, and the first bytes by disk, from the metrics.
+// counted returns the requests by disk and cache status, and the first bytes by disk, from the metrics.
 func (p *pod) counted() map[string]float64 {
 	p.t.Helper()
 	parser := expfmt.NewTextParser(model.UTF8Validation)
@@ -444,7 +444,7 @@ func TestAgent(t *testing.T) {
 	})
 }
 
-// metrics is the text that Prometheus would read.
+// metrics returns the text that Prometheus would read.
 func (p *pod) metrics() string {
 	recorder := httptest.NewRecorder()
 	p.agent.Metrics().Handler().ServeHTTP(recorder, httptest.NewRequest(http.MethodGet, "/metrics", nil))

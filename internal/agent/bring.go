@@ -98,7 +98,7 @@ func (a *Agent) hasOther(revision agentapi.Revision) bool {
 	return o.stable != nil && o.stable.ID != revision.ID
 }
 
-// contradictions are the limits of the spec that the pod's disks cannot hold.
+// contradictions returns the limits of the spec that the pod's disks cannot hold.
 func contradictions(revision agentapi.Revision, facts cache.Facts) string {
 	var list []string
 	for _, d := range revision.Spec.Disks {
@@ -112,7 +112,7 @@ func (a *Agent) runsAlready(ctx context.Context, config cache.Config) bool {
 	return a.ask(ctx) == config.Version
 }
 
-// failedDisk is the disk that keeps nginx from taking a configuration; "" if something else does.
+// failedDisk returns the disk that keeps nginx from taking a configuration; "" if something else does.
 func failedDisk(err error) string {
 	refused, ok := errors.AsType[*reload.RefusedError](err)
 	if !ok {
@@ -138,7 +138,7 @@ func (a *Agent) blames(name string) bool {
 	return true
 }
 
-// facts are the facts of the pod that a configuration is rendered with.
+// facts returns the facts of the pod that a configuration is rendered with.
 func (a *Agent) facts(revision agentapi.Revision) (cache.Facts, error) {
 	cores, err := podinfo.Cores(a.Paths.PodInfo)
 	if err != nil {
@@ -170,8 +170,8 @@ func (a *Agent) facts(revision agentapi.Revision) (cache.Facts, error) {
 	return facts, nil
 }
 
-// openFiles is how many files each of nginx's processes may have open; 0 if that is not known. Until nginx runs, it is
-// the agent's own limit: by default, the container runtime gives all containers of a pod the same one.
+// openFiles returns how many files each of nginx's processes may have open; 0 if that is not known. Until nginx runs,
+// it is the agent's own limit: by default, the container runtime gives all containers of a pod the same one.
 func (a *Agent) openFiles() int64 {
 	if master := a.Nginx.Master(); master != 0 {
 		if limit := podinfo.OpenFiles(fmt.Sprintf("/proc/%d", master)); limit > 0 {
@@ -208,8 +208,8 @@ func (a *Agent) check(ctx context.Context) {
 	a.answers(version)
 }
 
-// askUnlessWoken is ask, but gives up once the agent is woken. All workers may wait for a disk, and what woke the agent
-// may end that.
+// askUnlessWoken returns ask, but gives up once the agent is woken. All workers may wait for a disk, and what woke the
+// agent may end that.
 func (a *Agent) askUnlessWoken(ctx context.Context) (version string, woken bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -241,7 +241,7 @@ func (a *Agent) noticeRestart() {
 	a.master = master
 }
 
-// ask is the version that nginx answers with; "" if it does not answer.
+// ask returns the version that nginx answers with; "" if it does not answer.
 func (a *Agent) ask(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()

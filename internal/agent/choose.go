@@ -36,9 +36,9 @@ func readOffer(path string) (*agentapi.Revision, error) {
 	return &revision, nil
 }
 
-// choose is the revision that the pod is to run. The annotation and the ConfigMap reach the pod in either order. While
-// the revision that the annotation names is not in the ConfigMap, the running revision stays; a pod that runs nothing
-// yet takes stable. choose is pure.
+// choose returns the revision that the pod is to run. The annotation and the ConfigMap reach the pod in either order.
+// While the revision that the annotation names is not in the ConfigMap, the running revision stays; a pod that runs
+// nothing yet takes stable. choose is pure.
 func choose(o offers, annotation string, running *agentapi.Revision) *agentapi.Revision {
 	switch {
 	case o.candidate != nil && o.candidate.ID == annotation:

@@ -41,8 +41,8 @@ func (a *Agent) watchDisks(ctx context.Context, revision agentapi.Revision) {
 	}
 }
 
-// owner is the CacheNode as the owner of a disk's cache, with the key that signs its marks. The key is empty if the
-// operator has created none.
+// owner returns the CacheNode as the owner of a disk's cache, with the key that signs its marks. The key is empty if
+// the operator has created none.
 func (a *Agent) owner(revision agentapi.Revision, name string) disk.Owner {
 	o := disk.Owner{Namespace: revision.Namespace, Name: revision.Name, Disk: name, TookOver: func() {
 		a.Log.Warn("the disk is new to this CacheNode: the cache that is on it is deleted, "+
@@ -59,7 +59,7 @@ func (a *Agent) owner(revision agentapi.Revision, name string) disk.Owner {
 	return o
 }
 
-// rules are the rules for a disk. abandoned is a deleted CacheNode whose cache on the disk may be deleted.
+// rules returns the rules for a disk. abandoned is a deleted CacheNode whose cache on the disk may be deleted.
 func rules(d v1alpha1.Disk, abandoned string) disk.Rules {
 	r := disk.Rules{
 		Own:   d.Health.Device != v1alpha1.SharedDevice,
@@ -72,8 +72,8 @@ func rules(d v1alpha1.Disk, abandoned string) disk.Rules {
 	return r
 }
 
-// limits are the thresholds of the spec. If the spec has no threshold for free space, it follows from the size of the
-// file system.
+// limits returns the thresholds of the spec. If the spec has no threshold for free space, it follows from the size of
+// the file system.
 func limits(d v1alpha1.Disk) disk.Limits {
 	return func(size int64) disk.Thresholds {
 		return disk.Thresholds{
@@ -143,7 +143,7 @@ func (a *Agent) cacheFiles() map[string]metrics.Files {
 	return maps.Clone(a.counts)
 }
 
-// states are the states of all disks.
+// states returns the states of all disks.
 func (a *Agent) states() map[string]disk.State {
 	a.mutex.Lock()
 	monitors := maps.Clone(a.monitors)
@@ -155,8 +155,8 @@ func (a *Agent) states() map[string]disk.State {
 	return states
 }
 
-// unused are the disks that nginx is not to use, sorted: those that are not healthy, those that are drained, and those
-// that may have what was purged while nobody could purge them.
+// unused returns the disks that nginx is not to use, sorted: those that are not healthy, those that are drained, and
+// those that may have what was purged while nobody could purge them.
 func (a *Agent) unused() []string {
 	var unused []string
 	for name, s := range a.states() {
@@ -168,7 +168,7 @@ func (a *Agent) unused() []string {
 	return unused
 }
 
-// waits is true if a disk makes reads wait, or lately did.
+// waits returns true if a disk makes reads wait, or lately did.
 func (a *Agent) waits() bool {
 	now := a.clock.Now()
 	for _, s := range a.states() {

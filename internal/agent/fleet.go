@@ -17,8 +17,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 )
 
-// fleet is what the configuration takes from the other pods, and the disks that keys have moved from. Nothing is taken
-// from other pods unless the revision has the pods share keys.
+// fleet returns what the configuration takes from the other pods, and the disks that keys have moved from. Nothing is
+// taken from other pods unless the revision has the pods share keys.
 func (a *Agent) fleet(revision agentapi.Revision) (f cache.Fleet, err error) {
 	all, err := a.readFleet()
 	if err != nil {
@@ -82,7 +82,7 @@ func (a *Agent) peersHash() (string, error) {
 	return a.peers.Hash, nil
 }
 
-// copiedPeers is what an earlier agent in this pod has copied for nginx; the zero value if there is none.
+// copiedPeers returns what an earlier agent in this pod has copied for nginx; the zero value if there is none.
 func (a *Agent) copiedPeers() podinfo.Peers {
 	keys, _ := filepath.Glob(a.Paths.Root + layout.PeerKey("*")) // the pattern is valid
 	for _, key := range keys {

@@ -29,7 +29,7 @@ func (a *Agent) listener() (hash string, err error) {
 	return a.pair.Hash, nil
 }
 
-// copied is the certificate in the place where nginx reads it; the zero value if there is none.
+// copied returns the certificate in the place where nginx reads it; the zero value if there is none.
 func (a *Agent) copied() podinfo.KeyPair {
 	certificates, _ := filepath.Glob(a.Paths.Root + layout.ListenerCertificate("*")) // the pattern is valid
 	for _, certificate := range certificates {

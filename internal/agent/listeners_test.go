@@ -175,7 +175,7 @@ func awaitPort(t *testing.T, port int) {
 	})
 }
 
-// socketsOf are the lines of a table of the network namespace, without the heading.
+// socketsOf returns the lines of a table of the network namespace, without the heading.
 func socketsOf(t *testing.T, table string) (lines [][]string) {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/net/" + table)

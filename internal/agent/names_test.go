@@ -69,7 +69,7 @@ func TestDenied(t *testing.T) {
 	}
 }
 
-// ownAddresses are the addresses of the machine, each as a range.
+// ownAddresses returns the addresses of the machine, each as a range.
 func ownAddresses(t *testing.T) (own []netip.Prefix) {
 	t.Helper()
 	addresses, err := net.InterfaceAddrs()

@@ -54,7 +54,7 @@ func (a *Agent) readPurges() {
 	}
 }
 
-// policies are the cache policies by which nginx stores now, or will.
+// policies returns the cache policies by which nginx stores now, or will.
 func (a *Agent) policies(wanted agentapi.Revision) []v1alpha1.CachePolicy {
 	// Only what the keys depend on.
 	of := func(n agentapi.Revision) v1alpha1.CachePolicy {
@@ -121,7 +121,7 @@ const (
 	operatorPatience = 5 * time.Second
 )
 
-// waitsForPurges is true while nginx is not to start yet.
+// waitsForPurges returns true while nginx is not to start yet.
 func (a *Agent) waitsForPurges() bool {
 	if a.Started() || a.clock.Since(a.began) > purgePatience {
 		return false
@@ -137,7 +137,7 @@ func (a *Agent) waitsForPurges() bool {
 	return false
 }
 
-// newlyCurrent has the conductor look at a disk that may be used now, or whose keys have another generation.
+// newlyCurrent makes the conductor look at a disk that may be used now, or whose keys have another generation.
 func (a *Agent) newlyCurrent() {
 	current := a.current()
 	if current == nil || len(current.used) < len(current.revision.Spec.Disks) ||
@@ -146,7 +146,7 @@ func (a *Agent) newlyCurrent() {
 	}
 }
 
-// used are the disks of a revision that nginx uses with a configuration.
+// used returns the disks of a revision that nginx uses with a configuration.
 func used(revision agentapi.Revision, failed []string) (names []string) {
 	for _, d := range revision.Spec.Disks {
 		if !slices.Contains(failed, d.Name) {

@@ -97,7 +97,7 @@ func (a *Agent) running() *agentapi.Revision {
 // Started reports whether nginx has a configuration to start with.
 func (a *Agent) Started() bool { return a.current() != nil }
 
-// Report is the report that the operator reads.
+// Report returns the report that the operator reads.
 func (a *Agent) Report() agentapi.Report {
 	states := a.states()
 	a.mutex.Lock()
@@ -153,7 +153,7 @@ func rounded(n int64) int64 {
 	return n >> low << low
 }
 
-// usedPercent is rounded down to even numbers, so that a disk that fills up changes the report less often.
+// usedPercent returns rounded down to even numbers, so that a disk that fills up changes the report less often.
 func usedPercent(u disk.Usage) int {
 	if u.Size <= 0 {
 		return 0

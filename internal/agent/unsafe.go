@@ -37,7 +37,7 @@ func (u *unsafeURLs) add(url string, now time.Time) {
 // recent is how long a URL is reported. The operator reads the reports of an agent every few seconds.
 const recent = time.Minute
 
-// since are the URLs of the last minute, the newest one last.
+// since returns the URLs of the last minute, the newest one last.
 func (u *unsafeURLs) since(now time.Time) []agentapi.UnsafeURL {
 	u.mutex.Lock()
 	defer u.mutex.Unlock()
@@ -55,7 +55,7 @@ func (a *Agent) Unsafe(url string) {
 	}
 }
 
-// isPlain is true for a URL that a purge can name, and whose path is that of the request. A Host header can have a
+// isPlain returns true for a URL that a purge can name, and whose path is that of the request. A Host header can have a
 // question mark, after which the path would be another page's.
 func isPlain(url string) bool {
 	_, rest, _ := strings.Cut(url, "://")

@@ -47,7 +47,7 @@ func IsOldNginx(version string) bool {
 	return false
 }
 
-// numbers are the three numbers at the beginning of a version.
+// numbers returns the three numbers at the beginning of a version.
 func numbers(version string) (v [3]int, ok bool) {
 	version, _, _ = strings.Cut(version, "-") // what a distribution adds
 	_, err := fmt.Sscanf(version, "%d.%d.%d", &v[0], &v[1], &v[2])

@@ -20,7 +20,7 @@ import (
 
 var now = time.Date(2026, 11, 23, 0, 0, 0, 0, time.UTC)
 
-// honest is a report with a value in every field.
+// honest returns a report with a value in every field.
 func honest() agentapi.Report {
 	return agentapi.Report{
 		AgentVersion: "v0.2.0", NginxVersion: "1.30.6", Renderer: 7, Revision: "0123456789ab", Since: now.Add(-time.Hour),

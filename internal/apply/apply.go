@@ -124,7 +124,7 @@ func (a Applier) update(
 	return applied, err
 }
 
-// wasApplied is true if want is what was applied last.
+// wasApplied returns true if want is what was applied last.
 func wasApplied(live, want client.Object) bool {
 	return live.GetAnnotations()[naming.AnnotationApplied] == want.GetAnnotations()[naming.AnnotationApplied]
 }
@@ -162,7 +162,7 @@ func (a Applier) Check(ctx context.Context, desired client.Object) error {
 		client.FieldOwner(naming.FieldManager), client.ForceOwnership, client.DryRunAll)
 }
 
-// isOurs is true for an object with the controller of desired, and for one that we applied and that has lost its
+// isOurs returns true for an object with the controller of desired, and for one that we applied and that has lost its
 // controller. Such a loss is a hand edit, which is repaired like any other.
 func isOurs(live, desired client.Object) bool {
 	if controller := metav1.GetControllerOf(live); controller != nil {
@@ -265,7 +265,7 @@ func prune(object map[string]any) {
 	}
 }
 
-// IsRefused is true for an error that says that the object itself is wrong, so that a retry cannot help.
+// IsRefused returns true for an error that says that the object itself is wrong, so that a retry cannot help.
 func IsRefused(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err)
 }

@@ -2,9 +2,9 @@ package apply
 
 import "reflect"
 
-// contains is true if every field of want is in live with an equal value; live may have more. Lists whose elements have
-// names, such as containers and volumes, match by name, as server-side apply merges them: an element that somebody else
-// added is not ours to remove. Other lists match element by element.
+// contains returns true if every field of want is in live with an equal value; live may have more. Lists whose elements
+// have names, such as containers and volumes, match by name, as server-side apply merges them: an element that somebody
+// else added is not ours to remove. Other lists match element by element.
 func contains(live, want any) bool {
 	switch w := want.(type) {
 	case map[string]any:

@@ -19,7 +19,7 @@ type Folder uint16
 // Folders is the number of leaf folders of a cache.
 const Folders = 16 * 256
 
-// ParseFile is the file with a name; ok is false for a name of anything else, such as a temporary file.
+// ParseFile returns the file with a name; ok is false for a name of anything else, such as a temporary file.
 func ParseFile(name string) (f File, ok bool) {
 	if len(name) != 2*len(f) {
 		return f, false
@@ -28,36 +28,36 @@ func ParseFile(name string) (f File, ok bool) {
 	return f, err == nil && name == f.String()
 }
 
-// IsTemporary is true for the name of a file to which nginx writes a response until it is complete: the name that the
-// file will have, and a number of ten digits. It is in the same folder.
+// IsTemporary returns true for the name of a file to which nginx writes a response until it is complete: the name that
+// the file will have, and a number of ten digits. It is in the same folder.
 func IsTemporary(name string) bool {
 	name, number, _ := strings.Cut(name, ".")
 	_, isFile := ParseFile(name)
 	return isFile && len(number) == 10 && strings.Trim(number, "0123456789") == ""
 }
 
-// String is the name of the file.
+// String returns the name of the file.
 func (f File) String() string { return hex.EncodeToString(f[:]) }
 
-// Folder is the folder that the file is in.
+// Folder returns the folder that the file is in.
 func (f File) Folder() Folder { return Folder(binary.BigEndian.Uint16(f[14:]) & (Folders - 1)) }
 
-// Path is the folder's path below the cache's folder.
+// Path returns the folder's path below the cache's folder.
 func (f Folder) Path() string {
 	const digits = "0123456789abcdef"
 	return string([]byte{digits[f&15], '/', digits[f>>8&15], digits[f>>4&15]})
 }
 
-// Path is the file's path below the cache's folder.
+// Path returns the file's path below the cache's folder.
 func (f File) Path() string { return f.Folder().Path() + "/" + f.String() }
 
-// OnDisk is the path at which nginx keeps the response with a key on a disk.
+// OnDisk returns the path at which nginx keeps the response with a key on a disk.
 func OnDisk(disk, key string) string { return Path(layout.CacheDir(disk), key) }
 
-// InMemory is the path of the copy in memory, if there is a memory tier.
+// InMemory returns the path of the copy in memory, if there is a memory tier.
 func InMemory(key string) string { return Path(layout.MemoryTierCache, key) }
 
-// Path is the path at which nginx keeps the response with a key in a cache (proxy_cache_path, levels=1:2).
+// Path returns the path at which nginx keeps the response with a key in a cache (proxy_cache_path, levels=1:2).
 func Path(folder, key string) string {
 	return folder + "/" + File(md5.Sum([]byte(key))).Path() //nolint:gosec // nginx names its files by it
 }

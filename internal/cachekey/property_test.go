@@ -22,7 +22,7 @@ var pieces = []string{
 	"%0A", "..", "a",
 }
 
-// isByte is for texts that can have any byte, isInHost for names of hosts.
+// isByte returns true for every byte, isInHost for those of names of hosts.
 func isByte(byte) bool     { return true }
 func isInHost(b byte) bool { return b > ' ' && b != '/' && b != 0x7f }
 

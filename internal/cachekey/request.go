@@ -89,8 +89,8 @@ func withMark(query string) string {
 	return "?" + query
 }
 
-// host is $host: without a port and without a dot at the end, in lower case. nginx knows no other letters than those of
-// ASCII.
+// host returns $host: without a port and without a dot at the end, in lower case. nginx knows no other letters than
+// those of ASCII.
 func (r Request) host() string {
 	host, _, _ := strings.Cut(r.Host, ":")
 	if end := strings.IndexByte(r.Host, ']'); strings.HasPrefix(r.Host, "[") && end > 0 { // an IPv6 address
@@ -112,7 +112,7 @@ func (r Request) sent() (path, query string) {
 	return path, query
 }
 
-// query is $args.
+// query returns $args.
 func (r Request) query() string {
 	_, query := r.sent()
 	return query
@@ -120,7 +120,7 @@ func (r Request) query() string {
 
 var slashes = regexp.MustCompile(`/+`)
 
-// normalized is $uri: decoded, without "." and "..", and with one slash in place of several.
+// normalized returns $uri: decoded, without "." and "..", and with one slash in place of several.
 func (r Request) normalized() string {
 	raw, _ := r.sent()
 	decoded, err := url.PathUnescape(raw)
@@ -136,7 +136,7 @@ func (r Request) normalized() string {
 	return clean
 }
 
-// arguments are $is_args$args, after a space if the path contains a question mark.
+// arguments returns $is_args$args, after a space if the path contains a question mark.
 func (r Request) arguments() string {
 	mark := ""
 	if strings.Contains(r.normalized(), "?") {

@@ -15,7 +15,7 @@ type Slice struct{ First, Size int64 }
 // NthSlice returns slice number n, counted from 0, of an object that is stored in slices of a size.
 func NthSlice(size, n int64) Slice { return Slice{n * size, size} }
 
-// mark is what the key of the slice begins with.
+// mark returns what the key of the slice begins with.
 func (s Slice) mark() string {
 	if s.Size == 0 {
 		return ""

@@ -9,8 +9,8 @@ import (
 
 // Removal is what [Leaving] depends on.
 type Removal struct {
-	// Stable are the disks of the revision that all pods have run, Candidate those of the one that is being rolled out, if
-	// there is one, Wanted those of the spec.
+	// Stable are the disks of the revision that all pods have run, Candidate those of the one that is being rolled out,
+	// if there is one, Wanted those of the spec.
 	Stable, Candidate, Wanted []v1alpha1.Disk
 	// Source is true for a disk from which others fill.
 	Source func(disk string) bool
@@ -49,7 +49,7 @@ func Leaving(r Removal) (leaving []v1alpha1.Disk) {
 	return leaving
 }
 
-// leaves is true for a disk that has begun to leave.
+// leaves returns true for a disk that has begun to leave.
 func (r Removal) leaves(name string) bool {
 	for _, d := range slices.Concat(r.Stable, r.Candidate) {
 		if d.Name == name && effective.Leaves(d) {
@@ -59,7 +59,7 @@ func (r Removal) leaves(name string) bool {
 	return false
 }
 
-// find is the disk with a name; nil if there is none.
+// find returns the disk with a name; nil if there is none.
 func find(disks []v1alpha1.Disk, name string) *v1alpha1.Disk {
 	i := slices.IndexFunc(disks, func(d v1alpha1.Disk) bool { return d.Name == name })
 	if i < 0 {

@@ -10,8 +10,8 @@ import (
 
 const mebibyte = 1 << 20
 
-// Measured is the disk with its real size, which is never larger than its file system. measured is in bytes, 0 if it is
-// not known. Limits that the spec leaves open follow from the real size.
+// Measured returns the disk with its real size, which is never larger than its file system. measured is in bytes, 0 if
+// it is not known. Limits that the spec leaves open follow from the real size.
 func Measured(d v1alpha1.Disk, measured int64) v1alpha1.Disk {
 	if measured > 0 && measured < d.Size.Value() {
 		d.Size = *resource.NewQuantity(measured, resource.BinarySI)
@@ -19,7 +19,7 @@ func Measured(d v1alpha1.Disk, measured int64) v1alpha1.Disk {
 	return d
 }
 
-// MaxSize is the bytes that a disk's cache files may take: by default 90% of the disk, but never more than MinFree
+// MaxSize returns the bytes that a disk's cache files may take: by default 90% of the disk, but never more than MinFree
 // leaves.
 func MaxSize(d v1alpha1.Disk) int64 {
 	limit := percentOf(d.Size.Value(), 90)
@@ -40,9 +40,9 @@ var writeRate = map[v1alpha1.Media]int64{
 // (ngx_http_file_cache_manager).
 const evictionSeconds = 10
 
-// MinFree is the bytes of a disk that nginx keeps free. By default it is what the disk can take in between two checks
-// of nginx, so that the disk does not fill up in between. It is at least 5% and at most 25% of the disk, and also room
-// for responses that are being written.
+// MinFree returns the bytes of a disk that nginx keeps free. By default it is what the disk can take in between two
+// checks of nginx, so that the disk does not fill up in between. It is at least 5% and at most 25% of the disk, and
+// also room for responses that are being written.
 func MinFree(d v1alpha1.Disk) int64 {
 	if d.Cache.MinFree != nil {
 		return d.Cache.MinFree.Value()
@@ -51,7 +51,7 @@ func MinFree(d v1alpha1.Disk) int64 {
 	return wholeMebibytes(min(max(percentOf(size, 5), evictionSeconds*writeRate[d.Media]), percentOf(size, 25)))
 }
 
-// KeysZone is the bytes of a disk's index. By default it is a 4096th of the disk, the article's 256 MiB for 1 TiB,
+// KeysZone returns the bytes of a disk's index. By default it is a 4096th of the disk, the article's 256 MiB for 1 TiB,
 // which is room for as many objects of half a mebibyte as the disk holds. It does not depend on anything in the spec
 // that can change in a running nginx, as a zone of another size is a new and empty one. A file system that grows gets a
 // new one.
@@ -62,9 +62,9 @@ func KeysZone(d v1alpha1.Disk) int64 {
 	return min(max(wholeMebibytes(d.Size.Value()/4096), 8*mebibyte), 4096*mebibyte)
 }
 
-// KeysZones is the bytes of each disk's index within a memory limit; 0 means no limit. The zones that the spec leaves
-// open take together at most half of the limit, in proportion: a larger index is of no use to a cache without memory
-// for pages.
+// KeysZones returns the bytes of each disk's index within a memory limit; 0 means no limit. The zones that the spec
+// leaves open take together at most half of the limit, in proportion: a larger index is of no use to a cache without
+// memory for pages.
 func KeysZones(disks []v1alpha1.Disk, memory int64) map[string]int64 {
 	zones := map[string]int64{}
 	var given, open int64
@@ -89,8 +89,8 @@ func KeysZones(disks []v1alpha1.Disk, memory int64) map[string]int64 {
 	return zones
 }
 
-// EjectBelow is the bytes of free space below which a disk is taken out of use: by default 2% of the disk, or half of
-// what nginx keeps free if that is less.
+// EjectBelow returns the bytes of free space below which a disk is taken out of use: by default 2% of the disk, or half
+// of what nginx keeps free if that is less.
 func EjectBelow(d v1alpha1.Disk) int64 {
 	if d.Health.MinFree != nil {
 		return d.Health.MinFree.Value()
@@ -102,9 +102,9 @@ func EjectBelow(d v1alpha1.Disk) int64 {
 	return below
 }
 
-// Memory is the least bytes of a spec's memory limit that nginx takes, besides the page cache and the memory tier: the
-// keys zones, what each worker allocates, and some for everything else. Without a CPU limit the number of workers is
-// not known, and one is counted. Responses are not included: a hit takes only pages, and a miss MissBuffers.
+// Memory returns the least bytes of a spec's memory limit that nginx takes, besides the page cache and the memory tier:
+// the keys zones, what each worker allocates, and some for everything else. Without a CPU limit the number of workers
+// is not known, and one is counted. Responses are not included: a hit takes only pages, and a miss MissBuffers.
 func Memory(spec v1alpha1.CacheNodeSpec) int64 {
 	const base = 8 * mebibyte
 	limits := spec.Pod.Resources.Limits
@@ -123,7 +123,7 @@ const (
 // MissBuffers is the bytes of a worker's memory that a miss takes while it lasts (proxy_buffer_size and proxy_buffers).
 const MissBuffers = 20<<10 + 8*4<<10
 
-// perWorker is the bytes that a worker takes, in whole MiB: its connections, which nginx allocates at start (a
+// perWorker returns the bytes that a worker takes, in whole MiB: its connections, which nginx allocates at start (a
 // ngx_connection_t and two ngx_event_t each), the touched part of its threads' stacks, and the rest of its heap.
 func perWorker(spec v1alpha1.CacheNodeSpec, cores int32) int64 {
 	const heap, connection, stack = mebibyte, 448, 32 << 10
@@ -145,7 +145,7 @@ func Sum(zones map[string]int64) int64 {
 	return sum
 }
 
-// Contradictions are the limits in the spec that a disk's file system cannot hold, with the arithmetic.
+// Contradictions returns the limits in the spec that a disk's file system cannot hold, with the arithmetic.
 func Contradictions(d v1alpha1.Disk, measured int64) []string {
 	if measured <= 0 {
 		return nil

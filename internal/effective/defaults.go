@@ -28,9 +28,9 @@ const (
 	mostWorkers = 256
 )
 
-// Threads is the size of a disk's thread pool in each worker: the spec's or, by media, as many as keep the pools of all
-// disks and workers within mostThreads together. cores is 0 if it is not known. In io.mode Workers a core's threads are
-// divided among its workers.
+// Threads returns the size of a disk's thread pool in each worker: the spec's or, by media, as many as keep the pools
+// of all disks and workers within mostThreads together. cores is 0 if it is not known. In io.mode Workers a core's
+// threads are divided among its workers.
 func Threads(d v1alpha1.Disk, io v1alpha1.IO, disks int, cores int32) int32 {
 	ofCore := ptr.Deref(d.ThreadPool.Threads, 0)
 	if ofCore == 0 {
@@ -40,7 +40,7 @@ func Threads(d v1alpha1.Disk, io v1alpha1.IO, disks int, cores int32) int32 {
 	return max(ofCore/perCore(io), 1)
 }
 
-// ProbeTimeout is how long a probe of a disk may take.
+// ProbeTimeout returns how long a probe of a disk may take.
 func ProbeTimeout(d v1alpha1.Disk) time.Duration {
 	if d.Health.Timeout != "" {
 		return Duration(d.Health.Timeout)
@@ -51,8 +51,8 @@ func ProbeTimeout(d v1alpha1.Disk) time.Duration {
 	return time.Second
 }
 
-// BusyRate is how many reads or writes a second a disk completes at least that is busy and does not hang. A hard disk
-// does about a hundred at random places, and the slowest of others, a small volume of a cloud, as many.
+// BusyRate returns how many reads or writes a second a disk completes at least that is busy and does not hang. A hard
+// disk does about a hundred at random places, and the slowest of others, a small volume of a cloud, as many.
 func BusyRate(d v1alpha1.Disk) int {
 	if d.Media == v1alpha1.HDD {
 		return 20
@@ -60,8 +60,8 @@ func BusyRate(d v1alpha1.Disk) int {
 	return 50
 }
 
-// ShardDisks are the disks as sharding sees them: with their weights, or with their sizes if none has a weight. Disks
-// that leave have no keys.
+// ShardDisks returns the disks as sharding sees them: with their weights, or with their sizes if none has a weight.
+// Disks that leave have no keys.
 func ShardDisks(disks []v1alpha1.Disk) []shard.Member {
 	var sharded []shard.Member
 	for _, d := range disks {
@@ -76,11 +76,11 @@ func ShardDisks(disks []v1alpha1.Disk) []shard.Member {
 	return sharded
 }
 
-// Leaves is true for a disk that the spec no longer has, and that stays in the pods until other disks have filled from
-// it. Its weight is 0, which no spec can have.
+// Leaves returns true for a disk that the spec no longer has, and that stays in the pods until other disks have filled
+// from it. Its weight is 0, which no spec can have.
 func Leaves(d v1alpha1.Disk) bool { return d.Weight != nil && *d.Weight == 0 }
 
-// Cores is a CPU limit, rounded up, or 0 if there is none.
+// Cores returns a CPU limit, rounded up, or 0 if there is none.
 func Cores(limit *resource.Quantity) int32 {
 	if limit == nil || limit.Sign() <= 0 {
 		return 0
@@ -92,7 +92,7 @@ func Cores(limit *resource.Quantity) int32 {
 // value would replace the pods of every CacheNode with io.mode Workers.
 const workersPerCPU = 4
 
-// perCore is the number of workers for each core.
+// perCore returns the number of workers for each core.
 func perCore(io v1alpha1.IO) int32 {
 	if io.Mode == v1alpha1.IOWorkers {
 		return ptr.Deref(io.WorkersPerCPU, workersPerCPU)
@@ -100,14 +100,14 @@ func perCore(io v1alpha1.IO) int32 {
 	return 1
 }
 
-// Workers is the number of nginx's workers in a pod with a number of cores. It is 0 if the number of cores is 0, which
-// means that it is not known: nginx's "auto". It does not depend on the state of disks: with another number of workers,
-// the kernel would go on to give connections to the sockets of old workers that wait for a disk.
+// Workers returns the number of nginx's workers in a pod with a number of cores. It is 0 if the number of cores is 0,
+// which means that it is not known: nginx's "auto". It does not depend on the state of disks: with another number of
+// workers, the kernel would go on to give connections to the sockets of old workers that wait for a disk.
 func Workers(io v1alpha1.IO, cores int32) int32 {
 	return max(min(perCore(io)*cores, mostWorkers), cores)
 }
 
-// Connections is worker_connections: the connections of a core, divided among its workers, but at least 256 each.
+// Connections returns worker_connections: the connections of a core, divided among its workers, but at least 256 each.
 func Connections(spec v1alpha1.CacheNodeSpec) int32 {
 	const least = 256
 	ofCore := ptr.Deref(spec.Listen.MaxConnections, 0)
@@ -159,7 +159,7 @@ func Duration(d v1alpha1.Duration) time.Duration {
 	return parsed
 }
 
-// percentOf is percent of bytes, without an overflow of their product.
+// percentOf returns percent of bytes, without an overflow of their product.
 func percentOf(bytes, percent int64) int64 { return bytes/100*percent + bytes%100*percent/100 }
 
 func wholeMebibytes(bytes int64) int64 { return bytes / mebibyte * mebibyte }

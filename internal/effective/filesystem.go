@@ -19,8 +19,8 @@ type FileSystem struct {
 	Options string `json:"options,omitempty"`
 }
 
-// String is a text such as
-// "xfs, blocks of 4Ki, read-ahead 128Ki (rw,noatime): a cold hit of 64Ki costs about 4 reads, one of 1Mi 12".
+// String returns a text such as "xfs, blocks of 4Ki, read-ahead 128Ki (rw,noatime): a cold hit of 64Ki costs about 4
+// reads, one of 1Mi 12".
 func (f FileSystem) String() string {
 	text := fmt.Sprintf("%s, blocks of %s", f.Type, Bytes(f.BlockSize))
 	if f.ReadAhead > 0 {
@@ -59,8 +59,8 @@ func (f FileSystem) Reads() (of64Ki, of1Mi int64) {
 	return 0, 0
 }
 
-// Advice is what would make the cache larger or hits cheaper on a disk of a kind, with the commands; "" if there is
-// nothing to gain.
+// Advice returns what would make the cache larger or hits cheaper on a disk of a kind, with the commands; "" if there
+// is nothing to gain.
 func (f FileSystem) Advice(media v1alpha1.Media) string {
 	var advice []string
 	if f.countsTooMuch() {
@@ -76,9 +76,9 @@ func (f FileSystem) Advice(media v1alpha1.Media) string {
 	return strings.Join(append(advice, "see docs/howto/prepare-disks.md"), "; ")
 }
 
-// countsTooMuch is true if nginx takes cache files for larger than they are. When it has written a file, it counts the
-// file's blocks if they are fewer than eight more than the file needs (ngx_file_fs_size). XFS then still holds blocks
-// that it reserved, and with blocks of a page those are always more.
+// countsTooMuch returns true if nginx takes cache files for larger than they are. When it has written a file, it counts
+// the file's blocks if they are fewer than eight more than the file needs (ngx_file_fs_size). XFS then still holds
+// blocks that it reserved, and with blocks of a page those are always more.
 func (f FileSystem) countsTooMuch() bool {
 	const page = 4 << 10
 	return f.Type == "xfs" && f.BlockSize > page && !strings.Contains(f.Options, "allocsize=")

@@ -8,7 +8,7 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
-// ReadAhead is the value of read_ahead, in bytes; 0 for off.
+// ReadAhead returns the value of read_ahead, in bytes; 0 for off.
 func ReadAhead(io v1alpha1.IO) int64 {
 	if io.ReadAhead != nil {
 		return io.ReadAhead.Value()
@@ -16,7 +16,7 @@ func ReadAhead(io v1alpha1.IO) int64 {
 	return mebibyte
 }
 
-// ioMode is the mode in effect, and why.
+// ioMode returns the mode in effect, and why.
 func ioMode(spec v1alpha1.CacheNodeSpec, before Serving) (mode v1alpha1.IOMode, why string) {
 	if mode = cmp.Or(spec.IO.Mode, v1alpha1.IOAuto); mode != v1alpha1.IOAuto {
 		return mode, "set by spec.io.mode"
@@ -50,7 +50,7 @@ func ioMode(spec v1alpha1.CacheNodeSpec, before Serving) (mode v1alpha1.IOMode, 
 // choose io.mode Workers: room for 256 responses in progress.
 const roomOfACore = 256 * CopyBuffers * CopyBuffer
 
-// againstWorkers is what keeps the operator from choosing io.mode Workers; "" if nothing does.
+// againstWorkers returns what keeps the operator from choosing io.mode Workers; "" if nothing does.
 func againstWorkers(spec v1alpha1.CacheNodeSpec, before Serving) string {
 	if slices.ContainsFunc(spec.Disks, func(d v1alpha1.Disk) bool { return d.Media != v1alpha1.NVMe }) {
 		return "not all disks are NVMe"
@@ -73,7 +73,7 @@ func againstWorkers(spec v1alpha1.CacheNodeSpec, before Serving) string {
 	return ""
 }
 
-// roomForPages is the bytes of a spec's memory limit that are left for the page cache.
+// roomForPages returns the bytes of a spec's memory limit that are left for the page cache.
 func roomForPages(spec v1alpha1.CacheNodeSpec) int64 {
 	room := spec.Pod.Resources.Limits.Memory().Value() - Memory(spec)
 	if HasMemoryTier(spec) {
@@ -168,8 +168,8 @@ func tierChoice(spec v1alpha1.CacheNodeSpec, useless bool) string {
 	return "memoryTier is off"
 }
 
-// noWaits is true if a hit hardly waits without a tier: io.mode is Workers, or Auto means Direct. With Direct, a tier
-// would hold what is in memory already, and a hit of 1 MiB from it costs more than one from the pages of its disk
+// noWaits returns true if a hit hardly waits without a tier: io.mode is Workers, or Auto means Direct. With Direct, a
+// tier would hold what is in memory already, and a hit of 1 MiB from it costs more than one from the pages of its disk
 // (docs/adr/0018).
 func noWaits(spec v1alpha1.CacheNodeSpec) bool {
 	spec.MemoryTier = MemoryTier(spec, false)

@@ -27,13 +27,13 @@ const FindsPods = 3 * time.Second
 // servers again after ten to twenty seconds.
 const FindsPodsByName = 15 * time.Second
 
-// Handover is how long keys that move are filled from where they were; 0 for not at all.
+// Handover returns how long keys that move are filled from where they were; 0 for not at all.
 func Handover(r v1alpha1.Routing) time.Duration { return Duration(HandoverText(r)) }
 
-// HandoverText is Handover as a person would write it.
+// HandoverText returns Handover as a person would write it.
 func HandoverText(r v1alpha1.Routing) v1alpha1.Duration { return cmp.Or(r.Handover, "10m") }
 
-// routingMode is the mode in effect, and why.
+// routingMode returns the mode in effect, and why.
 func routingMode(spec v1alpha1.CacheNodeSpec, before Before) (mode v1alpha1.RoutingMode, why string) {
 	several := spec.Placement.PerNode || ptr.Deref(spec.Replicas, 1) > 1
 	forPods := spec.Routing
@@ -55,7 +55,7 @@ func routingMode(spec v1alpha1.CacheNodeSpec, before Before) (mode v1alpha1.Rout
 	return v1alpha1.RoutingSharded, "several pods that share the keys hold more and ask the origin once"
 }
 
-// againstSharing is what keeps the operator from choosing routing.mode Sharded; "" if nothing does.
+// againstSharing returns what keeps the operator from choosing routing.mode Sharded; "" if nothing does.
 func againstSharing(spec v1alpha1.CacheNodeSpec) string {
 	if replicas := ptr.Deref(spec.Replicas, 1); replicas > fleet.MaxMembers {
 		return fmt.Sprintf("at most %d pods can share keys", fleet.MaxMembers)

@@ -9,7 +9,8 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
-// ServerName is the name for SNI and for the check of an https origin's certificate; "" if none follows from the spec.
+// ServerName returns the name for SNI and for the check of an https origin's certificate; "" if none follows from the
+// spec.
 func ServerName(o v1alpha1.Origin) string {
 	if o.TLS != nil && o.TLS.ServerName != nil {
 		return *o.TLS.ServerName

@@ -92,43 +92,44 @@ const (
 	AgentContainer = "agent"
 )
 
-// CAFile is the origin's CA bundle, by the hash of its content. The stable configuration and the candidate may have
-// different bundles.
+// CAFile returns the origin's CA bundle, by the hash of its content. The stable configuration and the candidate may
+// have different bundles.
 func CAFile(hash string) string { return RunDir + "/ca-" + hash + ".crt" }
 
-// ScriptFile is the script that nginx runs, by the hash of its content.
+// ScriptFile returns the script that nginx runs, by the hash of its content.
 func ScriptFile(hash string) string { return RunDir + "/script-" + hash + ".js" }
 
-// ListenerCertificate is the certificate that nginx shows to clients, by the hash of certificate and key.
+// ListenerCertificate returns the certificate that nginx shows to clients, by the hash of certificate and key.
 func ListenerCertificate(hash string) string { return RunDir + "/listener-" + hash + ".crt" }
 
-// ListenerKey is the key of ListenerCertificate.
+// ListenerKey returns the key of ListenerCertificate.
 func ListenerKey(hash string) string { return RunDir + "/listener-" + hash + ".key" }
 
-// PeerCertificate is the certificate that pods show to each other, by a hash of it, its key and the authorities that
-// pods demand of each other.
+// PeerCertificate returns the certificate that pods show to each other, by a hash of it, its key and the authorities
+// that pods demand of each other.
 func PeerCertificate(hash string) string { return RunDir + "/peer-" + hash + ".crt" }
 
-// PeerKey is the key of PeerCertificate.
+// PeerKey returns the key of PeerCertificate.
 func PeerKey(hash string) string { return RunDir + "/peer-" + hash + ".key" }
 
-// PeerAuthority has the authorities that pods demand of each other.
+// PeerAuthority returns the authorities that pods demand of each other.
 func PeerAuthority(hash string) string { return RunDir + "/peer-" + hash + "-ca.crt" }
 
-// DiskDir is where a disk is mounted.
+// DiskDir returns where a disk is mounted.
 func DiskDir(disk string) string { return "/var/cache/cachenode/" + disk }
 
 // OwnFolder is the folder on a disk, below its mount, that holds everything of ours: the cache, the owner's mark and
 // the file of the probes. lost+found and other people's files beside it are not ours.
 const OwnFolder = "cachenode"
 
-// PurgesState is the file in which a disk notes what it has obeyed of the journal of purges, and the generation of its
-// keys.
+// PurgesState returns the file in which a disk notes what it has obeyed of the journal of purges, and the generation of
+// its keys.
 func PurgesState(disk string) string { return DiskDir(disk) + "/" + OwnFolder + "/purges.json" }
 
-// CacheDir is where nginx keeps a disk's cache files. nginx's loader deletes files that it does not know, so nothing
-// else is there.
+// CacheDir returns where nginx keeps a disk's cache files. nginx's loader deletes files that it does not know, so
+// nothing else is there.
 func CacheDir(disk string) string { return DiskDir(disk) + "/" + OwnFolder + "/cache" }
 
-// RefreshDir is where nginx keeps, for some seconds, responses that several requests for an expired object wait for.
+// RefreshDir returns where nginx keeps, for some seconds, responses that several requests for an expired object wait
+// for.
 func RefreshDir(disk string) string { return DiskDir(disk) + "/" + OwnFolder + "/refresh" }

@@ -83,7 +83,7 @@ func agentContainer(in PodInput) corev1.Container {
 	}
 }
 
-// AgentEnv is the environment of the agent of a pod with so many disks.
+// AgentEnv returns the environment of the agent of a pod with so many disks.
 func AgentEnv(disks int) []corev1.EnvVar {
 	return []corev1.EnvVar{
 		{Name: "GOMEMLIMIT", Value: AgentMemoryLimit(disks)},
@@ -92,7 +92,7 @@ func AgentEnv(disks int) []corev1.EnvVar {
 	}
 }
 
-// AgentMemoryLimit is a soft limit, with which Go's garbage collector keeps the agent of so many disks small.
+// AgentMemoryLimit returns a soft limit, with which Go's garbage collector keeps the agent of so many disks small.
 func AgentMemoryLimit(disks int) string {
 	return fmt.Sprintf("%dMiB", agentMemory+agentMemoryEach*disks)
 }
@@ -149,7 +149,7 @@ func Before(previous string, set *appsv1.StatefulSet) effective.Before {
 	return before
 }
 
-// volumes are the volumes that are not disks. Their names have hyphens, which names of disks cannot have.
+// volumes returns the volumes that are not disks. Their names have hyphens, which names of disks cannot have.
 func volumes(in PodInput) []corev1.Volume {
 	emptyDir := corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}
 	list := []corev1.Volume{

@@ -34,7 +34,7 @@ type Input struct {
 	Guard fleet.Guard
 }
 
-// replicas is how many pods there are to be.
+// replicas returns how many pods there are to be.
 func (in Input) replicas() int32 { return max(ptr.Deref(in.CacheNode.Spec.Replicas, 1), in.Keep) }
 
 // Build makes all objects, in the order in which they are applied. The first can be refused, see [CanBeRefused], and
@@ -50,8 +50,8 @@ func Build(in Input) []client.Object {
 	}
 }
 
-// CanBeRefused is true for an object with fields of the spec that only the API server can judge, such as affinity or
-// annotations.
+// CanBeRefused returns true for an object with fields of the spec that only the API server can judge, such as affinity
+// or annotations.
 func CanBeRefused(object client.Object) bool {
 	switch o := object.(type) {
 	case *appsv1.StatefulSet:

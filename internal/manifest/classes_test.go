@@ -223,7 +223,7 @@ func decodeSpec(t *testing.T, path []string, value string) *v1alpha1.CacheNode {
 	return cacheNode
 }
 
-// leaves are the fields of the spec without fields of ours below them. Their paths have no marks of lists.
+// leaves returns the fields of the spec without fields of ours below them. Their paths have no marks of lists.
 func leaves(t *testing.T) []string {
 	t.Helper()
 	var definition apiextensionsv1.CustomResourceDefinition
@@ -326,7 +326,7 @@ func readTable(t *testing.T) classTable {
 	return table
 }
 
-// of is the row with the longest path that contains the field.
+// of returns the row with the longest path that contains the field.
 func (c classTable) of(field string) classRow {
 	for path := field; path != ""; {
 		if row, ok := c[path]; ok {

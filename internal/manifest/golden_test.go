@@ -25,7 +25,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files")
 
-// inputs are the inputs of the configuration's golden files, and the samples for users.
+// inputs returns the inputs of the configuration's golden files, and the samples for users.
 func inputs(t *testing.T) map[string]string {
 	t.Helper()
 	files := map[string]string{} // by the name of the golden file

@@ -23,8 +23,8 @@ const (
 	deregistrationSeconds = 5
 )
 
-// supervise is a shell command that runs a program, starts it again when it ends by itself, and passes the signals that
-// stop a pod on to it as the signal stop. The program must come back within its container: a container cannot be
+// supervise returns a shell command that runs a program, starts it again when it ends by itself, and passes the signals
+// that stop a pod on to it as the signal stop. The program must come back within its container: a container cannot be
 // restarted while a volume of its pod is dead, as the runtime checks each volume. before runs before each start.
 func supervise(program, stop, before string) []string {
 	const script = `trap 'stop=1; kill -%[2]s $child' TERM INT QUIT
@@ -156,7 +156,7 @@ func nginxPorts(in PodInput) []corev1.ContainerPort {
 	return ports
 }
 
-// cacheMounts are the disks and the memory tier.
+// cacheMounts returns the disks and the memory tier.
 func cacheMounts(in PodInput) []corev1.VolumeMount {
 	mounts := diskMounts(in)
 	if in.MemoryTier > 0 {
@@ -181,7 +181,7 @@ func containerSecurity() *corev1.SecurityContext {
 	}
 }
 
-// resources are the spec's or, if it names none, requests for the least that nginx takes.
+// resources returns the spec's or, if it names none, requests for the least that nginx takes.
 func resources(in PodInput) corev1.ResourceRequirements {
 	r := in.Pod.Resources
 	if len(r.Requests) > 0 || len(r.Limits) > 0 || len(r.Claims) > 0 {
@@ -194,7 +194,7 @@ func resources(in PodInput) corev1.ResourceRequirements {
 	}}
 }
 
-// affinity is the spec's. With one pod a node, it also keeps the pods apart.
+// affinity returns the spec's. With one pod a node, it also keeps the pods apart.
 func affinity(in PodInput) *corev1.Affinity {
 	if !in.PerNode {
 		return in.Pod.Affinity
@@ -214,7 +214,7 @@ func affinity(in PodInput) *corev1.Affinity {
 	return affinity
 }
 
-// topologySpread is the spec's or, if it has none, an even spread over nodes as far as possible.
+// topologySpread returns the spec's or, if it has none, an even spread over nodes as far as possible.
 func topologySpread(in PodInput) []corev1.TopologySpreadConstraint {
 	selector := &metav1.LabelSelector{MatchLabels: naming.PodSelector(in.Name)}
 	if len(in.Pod.TopologySpreadConstraints) == 0 {

@@ -9,7 +9,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// PodDisruptionBudget is the budget of the pods. It allows no eviction while the guard is closed.
+// PodDisruptionBudget returns the budget of the pods. It allows no eviction while the guard is closed.
 func PodDisruptionBudget(in Input) *policyv1.PodDisruptionBudget {
 	meta := objectMeta(in, in.CacheNode.Name)
 	unavailable := in.CacheNode.Spec.Disruption.MaxUnavailable
@@ -34,7 +34,7 @@ var reasons = map[fleet.Guard]string{
 	fleet.NeedsCordon: naming.EvictionsNeedCordon, fleet.HandingOver: naming.EvictionsNeedHandover,
 }
 
-// GuardOf is the guard with which a budget was made. It is Unguarded for all that leave the budget open.
+// GuardOf returns the guard with which a budget was made. It is Unguarded for all that leave the budget open.
 func GuardOf(budget *policyv1.PodDisruptionBudget) fleet.Guard {
 	for guard, reason := range reasons {
 		if budget.Annotations[naming.AnnotationEvictions] == reason {

@@ -37,9 +37,10 @@ func (in ScoutInput) meta() metav1.ObjectMeta {
 	}
 }
 
-// ScoutVolume is a hostPath volume with the path of the missing disk, mounted or not. For a local volume, the kubelet
-// makes a mount of its own. A disk that is mounted on the folder later propagates to that mount, and the kubelet then
-// unmounts it with the pod, from the node too (tried on Kubernetes 1.36). A hostPath volume is the container's alone.
+// ScoutVolume returns a hostPath volume with the path of the missing disk, mounted or not. For a local volume, the
+// kubelet makes a mount of its own. A disk that is mounted on the folder later propagates to that mount, and the
+// kubelet then unmounts it with the pod, from the node too (tried on Kubernetes 1.36). A hostPath volume is the
+// container's alone.
 func ScoutVolume(in ScoutInput) *corev1.PersistentVolume {
 	name := naming.Scout(in.Disk.Name, in.Pod)
 	volume := volumeFor(naming.ScoutVolume(in.CacheNode.Namespace, name), in.Node)
@@ -55,7 +56,7 @@ func ScoutVolume(in ScoutInput) *corev1.PersistentVolume {
 	return volume
 }
 
-// ScoutClaim is the claim of the scout's volume.
+// ScoutClaim returns the claim of the scout's volume.
 func ScoutClaim(in ScoutInput) *corev1.PersistentVolumeClaim {
 	return &corev1.PersistentVolumeClaim{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolumeClaim"},
@@ -72,8 +73,8 @@ func ScoutClaim(in ScoutInput) *corev1.PersistentVolumeClaim {
 	}
 }
 
-// Scout is a pod that waits for a disk that cannot be mounted. The kubelet retries to start it, and it ends when it has
-// seen the disk.
+// Scout returns a pod that waits for a disk that cannot be mounted. The kubelet retries to start it, and it ends when
+// it has seen the disk.
 func Scout(in ScoutInput) *corev1.Pod {
 	const dir = "/disk"
 	command := []string{"/agent"}

@@ -13,7 +13,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// clientService is the Service that clients use.
+// clientService returns the Service that clients use.
 func clientService(in Input) *corev1.Service {
 	spec := in.CacheNode.Spec.Service
 	meta := objectMeta(in, in.CacheNode.Name)

@@ -92,7 +92,7 @@ func NewPodInput(cacheNode effective.CacheNode) PodInput {
 	return in
 }
 
-// podTLS is the part of TLS that pods are made of. nginx begins and ends the versions of HTTP with a reload.
+// podTLS returns the part of TLS that pods are made of. nginx begins and ends the versions of HTTP with a reload.
 func podTLS(tls *v1alpha1.ListenTLS) *v1alpha1.ListenTLS {
 	if tls == nil {
 		return nil
@@ -100,7 +100,7 @@ func podTLS(tls *v1alpha1.ListenTLS) *v1alpha1.ListenTLS {
 	return &v1alpha1.ListenTLS{SecretName: tls.SecretName, Port: tls.Port}
 }
 
-// NeedsNewPods is true if an nginx that runs one configuration cannot take the other, or would lose its index.
+// NeedsNewPods returns true if an nginx that runs one configuration cannot take the other, or would lose its index.
 func NeedsNewPods(a, b agentapi.Revision) bool {
 	of := func(n agentapi.Revision) PodInput {
 		cacheNode := &v1alpha1.CacheNode{ObjectMeta: metav1.ObjectMeta{Namespace: n.Namespace}, Spec: n.Spec}
@@ -154,9 +154,9 @@ func newTemplate(in PodInput, hash, agentImage string, agentPullPolicy corev1.Pu
 	}
 }
 
-// NewTemplate is the template to apply. It is the previous one, given as text from the ConfigMap, or one before that,
-// if that has the same input. Otherwise it is a new one, whose pods start with the given revision if that is offered.
-// changed is false if the previous template stays.
+// NewTemplate returns the template to apply. It is the previous one, given as text from the ConfigMap, or one before
+// that, if that has the same input. Otherwise it is a new one, whose pods start with the given revision if that is
+// offered. changed is false if the previous template stays.
 func NewTemplate(
 	in PodInput, previous, agentImage string, agentPullPolicy corev1.PullPolicy, revision string,
 ) (t Template, changed bool, err error) {
@@ -206,7 +206,7 @@ func (t Template) isBlocked(volumes map[int][]string, replicas int) bool {
 	return false
 }
 
-// IsOrdered is true while a pod lacks a volume of the template. Pods can then be created in ascending order only.
+// IsOrdered returns true while a pod lacks a volume of the template. Pods can then be created in ascending order only.
 func (t Template) IsOrdered(volumes map[int][]string) bool {
 	for _, has := range volumes {
 		if t.isLacking(has) {

@@ -7,7 +7,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// generation is a template with claims for disks.
+// generation returns a template with claims for disks.
 func generation(disks ...string) Template {
 	t := Template{InputHash: disks[len(disks)-1]}
 	for _, d := range disks {

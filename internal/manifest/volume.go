@@ -10,7 +10,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 )
 
-// LocalClass is the StorageClass of the volumes that the operator makes. All CacheNodes share it, and it outlives them.
+// LocalClass returns the StorageClass of the volumes that the operator makes. All CacheNodes share it, and it outlives
+// them.
 func LocalClass() *storagev1.StorageClass {
 	return &storagev1.StorageClass{
 		TypeMeta: metav1.TypeMeta{APIVersion: "storage.k8s.io/v1", Kind: "StorageClass"},
@@ -23,7 +24,7 @@ func LocalClass() *storagev1.StorageClass {
 	}
 }
 
-// LocalVolume is the PersistentVolume for a disk with a localPath on a node. It has no owner, as it belongs to no
+// LocalVolume returns the PersistentVolume for a disk with a localPath on a node. It has no owner, as it belongs to no
 // namespace, and no finalizer, so that it can be deleted when the operator is gone.
 func LocalVolume(cacheNode *v1alpha1.CacheNode, disk v1alpha1.Disk, node *corev1.Node) *corev1.PersistentVolume {
 	volume := volumeFor(naming.Volume(node.Name, disk.LocalPath.Path), node)
@@ -37,8 +38,8 @@ func LocalVolume(cacheNode *v1alpha1.CacheNode, disk v1alpha1.Disk, node *corev1
 	return volume
 }
 
-// Placeholder is an empty PersistentVolume that takes the place of one that cannot be mounted. It waits for the given
-// claim, on the node of the missing disk, where the pod's other disks are.
+// Placeholder returns an empty PersistentVolume that takes the place of one that cannot be mounted. It waits for the
+// given claim, on the node of the missing disk, where the pod's other disks are.
 func Placeholder(
 	cacheNode *v1alpha1.CacheNode, claim *corev1.PersistentVolumeClaim, disk string, node *corev1.Node,
 ) *corev1.PersistentVolume {
@@ -61,7 +62,7 @@ func claimSize(claim *corev1.PersistentVolumeClaim) *resource.Quantity {
 	return claim.Spec.Resources.Requests.Storage()
 }
 
-// volumeFor is what all volumes on a node have in common.
+// volumeFor returns what all volumes on a node have in common.
 func volumeFor(name string, node *corev1.Node) *corev1.PersistentVolume {
 	return &corev1.PersistentVolume{
 		TypeMeta:   metav1.TypeMeta{APIVersion: "v1", Kind: "PersistentVolume"},
@@ -81,7 +82,7 @@ func volumeFor(name string, node *corev1.Node) *corev1.PersistentVolume {
 	}
 }
 
-// Hostname is the node's label to which volumes are tied. The kubelet may set another value than the node's name.
+// Hostname returns the node's label to which volumes are tied. The kubelet may set another value than the node's name.
 func Hostname(node *corev1.Node) string {
 	if name := node.Labels[corev1.LabelHostname]; name != "" {
 		return name

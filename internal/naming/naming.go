@@ -40,8 +40,8 @@ const (
 	// AnnotationEmpty, on a pod, names caches that its agent may delete, as DISK=NAMESPACE/NAME separated by commas. The
 	// CacheNode of such a cache is gone.
 	AnnotationEmpty = "cachenode.io/empty"
-	// AnnotationFleet, on a pod, says which pods share keys, as the ConfigMap does. On the ConfigMap, it is until when the
-	// pods fill from the previous owners, or Never.
+	// AnnotationFleet, on a pod, says which pods share keys, as the ConfigMap does. On the ConfigMap, it is until when
+	// the pods fill from the previous owners, or Never.
 	AnnotationFleet = "cachenode.io/fleet"
 	// AnnotationPeers, on a pod, is how it talks to other pods; pods without it cannot.
 	AnnotationPeers = "cachenode.io/peers"
@@ -113,8 +113,8 @@ const (
 	// which unsigned marks are believed. It is set only if the CacheNode was at work before it had an owner key.
 	OwnerKeyKey    = "owner.key"
 	OwnerLegacyKey = "owner.legacy"
-	// What the pods show to each other, and the authorities that they trust for it. The next certificate and key are those
-	// that they will show when all pods trust their authority.
+	// What the pods show to each other, and the authorities that they trust for it. The next certificate and key are
+	// those that they will show when all pods trust their authority.
 	PeerCertificateKey     = "peer.crt"
 	PeerKeyKey             = "peer.key"
 	PeerAuthorityKey       = "peer-ca.crt"
@@ -125,16 +125,16 @@ const (
 	OldClientKeyKey         = "old-client.key"
 )
 
-// Pool is the name of a disk's thread pool.
+// Pool returns the name of a disk's thread pool.
 func Pool(disk string) string { return "pool_" + disk }
 
-// Zone is the name of a disk's cache and keys zone.
+// Zone returns the name of a disk's cache and keys zone.
 func Zone(disk string) string { return "cache_" + disk }
 
-// Headless is the name of the StatefulSet's own Service.
+// Headless returns the name of the StatefulSet's own Service.
 func Headless(cacheNode string) string { return cacheNode + "-pods" }
 
-// ConfigMap is the name of the ConfigMap with the configuration.
+// ConfigMap returns the name of the ConfigMap with the configuration.
 func ConfigMap(cacheNode string) string { return cacheNode + "-config" }
 
 // purges is between the names of a CacheNode and a slot of its journal.
@@ -143,20 +143,20 @@ const purges = "-purges-"
 // PurgesSlots is how many segments of the journal of purges are stored at most, one in each slot.
 const PurgesSlots = 16
 
-// Purges is the name of the ConfigMap with a segment of the journal of purges.
+// Purges returns the name of the ConfigMap with a segment of the journal of purges.
 func Purges(cacheNode string, slot int) string { return cacheNode + purges + strconv.Itoa(slot) }
 
-// IsPurges is true for the name of such a ConfigMap.
+// IsPurges returns true for the name of such a ConfigMap.
 func IsPurges(name, cacheNode string) bool { return strings.HasPrefix(name, cacheNode+purges) }
 
-// PurgesFile is the name of the file in which a pod finds a segment.
+// PurgesFile returns the name of the file in which a pod finds a segment.
 func PurgesFile(slot int) string { return strconv.Itoa(slot) + ".json.gz" }
 
-// AgentSecret is the name of the Secret with the certificates of agents and operator.
+// AgentSecret returns the name of the Secret with the certificates of agents and operator.
 func AgentSecret(cacheNode string) string { return cacheNode + "-agent-tls" }
 
-// AgentName is the name in the certificate of a CacheNode's agents. It is not a DNS name: it says whose agents they
-// are.
+// AgentName returns the name in the certificate of a CacheNode's agents. It is not a DNS name: it says whose agents
+// they are.
 func AgentName(namespace, cacheNode string) string {
 	return cacheNode + "." + namespace + ".agent.cachenode.io"
 }
@@ -164,25 +164,25 @@ func AgentName(namespace, cacheNode string) string {
 // OperatorSubject begins the common name of the operator's certificate for agents.
 const OperatorSubject = "operator"
 
-// PeerName is the name in the certificates by which the pods of a CacheNode know each other.
+// PeerName returns the name in the certificates by which the pods of a CacheNode know each other.
 func PeerName(namespace, cacheNode string) string {
 	return cacheNode + "." + namespace + ".peer.cachenode.io"
 }
 
-// PodHost is the name by which nginx resolves a pod.
+// PodHost returns the name by which nginx resolves a pod.
 func PodHost(cacheNode string, ordinal int, namespace, clusterDomain string) string {
 	return Pod(cacheNode, ordinal) + "." + ServiceHost(Headless(cacheNode), namespace, clusterDomain)
 }
 
-// ServiceHost is the name by which nginx resolves a Service. nginx knows no search domains.
+// ServiceHost returns the name by which nginx resolves a Service. nginx knows no search domains.
 func ServiceHost(name, namespace, clusterDomain string) string {
 	return fmt.Sprintf("%s.%s.svc.%s", name, namespace, clusterDomain)
 }
 
-// Pod is the name of the pod with an ordinal.
+// Pod returns the name of the pod with an ordinal.
 func Pod(cacheNode string, ordinal int) string { return fmt.Sprintf("%s-%d", cacheNode, ordinal) }
 
-// Ordinal is the ordinal of a pod of the CacheNode's StatefulSet. ok is false for any other name.
+// Ordinal returns the ordinal of a pod of the CacheNode's StatefulSet. ok is false for any other name.
 func Ordinal(cacheNode, pod string) (ordinal int, ok bool) {
 	digits, ok := strings.CutPrefix(pod, cacheNode+"-")
 	if !ok {
@@ -192,39 +192,41 @@ func Ordinal(cacheNode, pod string) (ordinal int, ok bool) {
 	return ordinal, err == nil && ordinal >= 0 && strconv.Itoa(ordinal) == digits
 }
 
-// Claim is the name of a pod's claim for a disk, as the StatefulSet controller makes it.
+// Claim returns the name of a pod's claim for a disk, as the StatefulSet controller makes it.
 func Claim(disk, pod string) string { return disk + "-" + pod }
 
-// Scout is the name of the pod that waits for a pod's missing disk, and of its claim. The name never collides with a
-// pod's claim, which ends in an ordinal.
+// Scout returns the name of the pod that waits for a pod's missing disk, and of its claim. The name never collides with
+// a pod's claim, which ends in an ordinal.
 func Scout(disk, pod string) string { return pod + "-" + disk + "-scout" }
 
-// Volume is the name of the PersistentVolume for a folder on a node, so two CacheNodes cannot have that folder at once.
+// Volume returns the name of the PersistentVolume for a folder on a node, so two CacheNodes cannot have that folder at
+// once.
 func Volume(node, path string) string {
 	sum := sha256.Sum256([]byte(node + "\x00" + path))
 	return "cachenode-" + hex.EncodeToString(sum[:])[:20]
 }
 
-// Placeholder is the name of the PersistentVolume that stands in for the volume of a claim.
+// Placeholder returns the name of the PersistentVolume that stands in for the volume of a claim.
 func Placeholder(namespace, claim string) string {
 	sum := sha256.Sum256([]byte(namespace + "\x00" + claim))
 	return "cachenode-placeholder-" + hex.EncodeToString(sum[:])[:20]
 }
 
-// ScoutVolume is the name of the PersistentVolume through which a scout looks at the disk's path.
+// ScoutVolume returns the name of the PersistentVolume through which a scout looks at the disk's path.
 func ScoutVolume(namespace, scout string) string {
 	sum := sha256.Sum256([]byte(namespace + "\x00" + scout))
 	return "cachenode-scout-" + hex.EncodeToString(sum[:])[:20]
 }
 
-// VolumeLabels are on every PersistentVolume for a disk of a CacheNode. A claim selects by them.
+// VolumeLabels returns the labels of every PersistentVolume for a disk of a CacheNode. A claim selects by them.
 func VolumeLabels(namespace, cacheNode, disk, role string) map[string]string {
 	labels := Labels(cacheNode)
 	labels[LabelNamespace], labels[LabelDisk], labels[LabelRole] = namespace, disk, role
 	return labels
 }
 
-// ScoutLabels are on the scouts of a CacheNode and on their claims. The Service and the StatefulSet do not select them.
+// ScoutLabels returns the labels of the scouts of a CacheNode and of their claims. The Service and the StatefulSet do
+// not select them.
 func ScoutLabels(cacheNode string) map[string]string {
 	return map[string]string{
 		LabelName:      Application + "-" + RoleScout,
@@ -234,7 +236,7 @@ func ScoutLabels(cacheNode string) map[string]string {
 	}
 }
 
-// Labels are on every object of a CacheNode.
+// Labels returns the labels of every object of a CacheNode.
 func Labels(cacheNode string) map[string]string {
 	return map[string]string{
 		LabelName:      Application,
@@ -243,7 +245,7 @@ func Labels(cacheNode string) map[string]string {
 	}
 }
 
-// PodSelector are the labels that select a CacheNode's pods. A StatefulSet's selector can never change.
+// PodSelector returns the labels that select a CacheNode's pods. A StatefulSet's selector can never change.
 func PodSelector(cacheNode string) map[string]string {
 	return map[string]string{LabelName: Application, LabelInstance: cacheNode}
 }

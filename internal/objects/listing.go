@@ -92,7 +92,7 @@ func insert[T any](list *[]T, one T, most int, compare func(a, b T) int) {
 	*list = slices.Insert(*list, i, one)
 }
 
-// Store is what was collected. problem says what may be missing.
+// Store returns what was collected. problem says what may be missing.
 func (l *Listing) Store(problem string) Store {
 	l.endGroup()
 	l.store.Problem = problem

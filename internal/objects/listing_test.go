@@ -12,7 +12,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/objects"
 )
 
-// random are objects whose keys are sorted, as those of an index.
+// random returns objects whose keys are sorted, as those of an index.
 func random(r *rand.Rand, n int) (list []objects.Object) {
 	for i := range n {
 		list = append(list, objects.Object{

@@ -63,7 +63,7 @@ func WithPeers(
 	return with, now.Add(introduction), err
 }
 
-// usablePeer is a certificate that its authority has signed for the name and that has not expired.
+// usablePeer returns a certificate that its authority has signed for the name and that has not expired.
 func usablePeer(data map[string][]byte, certificate, key, name string, now time.Time) (*x509.Certificate, bool) {
 	pair, err := tls.X509KeyPair(data[certificate], data[key])
 	if err != nil {

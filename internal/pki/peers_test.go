@@ -13,7 +13,7 @@ import (
 
 const peersName = "edge.default.peer.cachenode.io"
 
-// trusts is true if a pod with one Secret trusts the certificate that a pod with the other one shows.
+// trusts returns true if a pod with one Secret trusts the certificate that a pod with the other one shows.
 func trusts(t *testing.T, pod, shows map[string][]byte, at time.Time) bool {
 	t.Helper()
 	pair, err := tls.X509KeyPair(shows[naming.PeerCertificateKey], shows[naming.PeerKeyKey])

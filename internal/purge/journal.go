@@ -35,7 +35,7 @@ type Journal struct {
 	Rules []Rule `json:"rules,omitempty"`
 }
 
-// next is the next place.
+// next returns the next place.
 func (j *Journal) next(now time.Time) int64 {
 	j.Head = max(j.Head+1, now.UnixMilli())
 	return j.Head
@@ -56,7 +56,7 @@ func (j *Journal) Seal(now time.Time, number int64, until time.Time) {
 	}
 }
 
-// Since are the rules that changed after a place.
+// Since returns the rules that changed after a place.
 func (j Journal) Since(place int64) []Rule {
 	var rules []Rule
 	for _, r := range j.Rules {
@@ -82,7 +82,8 @@ func (j *Journal) Merge(floor, head int64, rules []Rule) {
 	j.raise(floor)
 }
 
-// FirstOpen is the number of the first rule without an end among so many last ones; math.MaxInt64 if there is none.
+// FirstOpen returns the number of the first open rule among the last rules, of which most are looked at; math.MaxInt64
+// if none of them is open.
 func (j Journal) FirstOpen(most int) int64 {
 	for _, r := range j.Rules[max(len(j.Rules)-most, 0):] {
 		if r.Until.IsZero() {
@@ -92,13 +93,13 @@ func (j Journal) FirstOpen(most int) int64 {
 	return math.MaxInt64
 }
 
-// Has is true if there is a rule with a number.
+// Has returns true if there is a rule with a number.
 func (j Journal) Has(number int64) bool {
 	_, has := j.find(number)
 	return has
 }
 
-// Get is the rule with a number.
+// Get returns the rule with a number.
 func (j Journal) Get(number int64) (r Rule, known bool) {
 	i, known := j.find(number)
 	if !known {
@@ -107,7 +108,7 @@ func (j Journal) Get(number int64) (r Rule, known bool) {
 	return j.Rules[i], true
 }
 
-// find is where the rule with a number is, or would be.
+// find returns where the rule with a number is, or would be.
 func (j Journal) find(number int64) (at int, known bool) {
 	return slices.BinarySearchFunc(j.Rules, number, func(r Rule, n int64) int { return cmp.Compare(r.Number, n) })
 }
@@ -123,9 +124,9 @@ func (j *Journal) raise(floor int64) {
 // Unlimited is a number of bytes that no journal has.
 const Unlimited = math.MaxInt
 
-// Compact forgets rules that ended before a time, and the oldest ones of those that are too many for a number of bytes.
-// It keeps rules without an end and what came after them, and what came after the place that all pods have applied. It
-// reports whether it forgot any.
+// Compact removes rules that ended before a time, and the oldest rules while all together take more than most bytes. It
+// keeps every open rule, all rules after the first open one, and all rules that some pod has not applied. It reports
+// whether it removed any.
 func (j *Journal) Compact(before time.Time, most int, applied int64) bool {
 	kept := min(j.Head, applied) // no rule that changed after this place is forgotten
 	for _, r := range j.Rules {
@@ -151,7 +152,7 @@ func (j *Journal) Compact(before time.Time, most int, applied int64) bool {
 	return true
 }
 
-// Size is about how many bytes the journal takes before it is compressed.
+// Size returns about how many bytes the journal takes before it is compressed.
 func (j Journal) Size() (n int) {
 	for _, r := range j.Rules {
 		n += r.Size()
@@ -159,7 +160,7 @@ func (j Journal) Size() (n int) {
 	return n
 }
 
-// Size is about how many bytes a rule takes before it is compressed.
+// Size returns about how many bytes a rule takes before it is compressed.
 func (r Rule) Size() int {
 	n := 128
 	for _, list := range [][]string{r.URLs, r.Prefixes, r.Hosts, r.Tags} {
@@ -170,7 +171,7 @@ func (r Rule) Size() int {
 	return n
 }
 
-// Encode is the journal as text, compressed.
+// Encode returns the journal as text, compressed.
 func (j Journal) Encode() ([]byte, error) { return encode(j) }
 
 // Decode reads what Encode wrote.

@@ -30,7 +30,7 @@ type Log struct {
 // NewLog begins a journal after a place, with nothing stored.
 func NewLog(after int64) *Log { return &Log{Journal: Journal{Floor: after, Head: after}} }
 
-// OpenLog is the journal that is stored in slots; nil means that a slot has nothing.
+// OpenLog returns the journal that is stored in slots; nil means that a slot has nothing.
 func OpenLog(segments [Slots]*Segment) *Log {
 	l := &Log{segments: segments}
 	var list []Segment
@@ -67,13 +67,13 @@ func (l *Log) Restart(after int64) {
 	}
 }
 
-// IsWhole is true if no later segment was ever begun than the last one that is stored.
+// IsWhole returns true if no later segment was ever begun than the last one that is stored.
 func (l *Log) IsWhole() bool {
 	s := l.segments[l.last]
 	return s != nil && !s.Closed
 }
 
-// Clone is a copy with which can be tried what is to be written.
+// Clone returns a copy, so that a change can be computed before it is written.
 func (l *Log) Clone() *Log {
 	c := *l
 	c.Rules = slices.Clone(l.Rules)
@@ -110,14 +110,14 @@ func (l *Log) Seal(now time.Time, number int64, until time.Time) {
 	s.Head = l.Head
 }
 
-// Compact is that of the journal. Segments of which nothing is left can be replaced then.
+// Compact removes old rules; see [Journal.Compact]. A slot whose rules are all gone can then be used again.
 func (l *Log) Compact(before time.Time, most int, applied int64) {
 	if l.Journal.Compact(before, most, applied) {
 		l.tail(0)
 	}
 }
 
-// Rewrite has the segments in some slots written once more.
+// Rewrite marks the segments in some slots to be written once more.
 func (l *Log) Rewrite(slots []int) {
 	for _, i := range slots {
 		if l.segments[i] != nil {
@@ -126,7 +126,7 @@ func (l *Log) Rewrite(slots []int) {
 	}
 }
 
-// Blank has slots that cannot be read written as segments of nothing.
+// Blank marks slots that cannot be read to be written as segments of nothing.
 func (l *Log) Blank(slots []int) {
 	for _, slot := range slots {
 		l.segments[slot] = &Segment{Closed: true}
@@ -134,7 +134,7 @@ func (l *Log) Blank(slots []int) {
 	}
 }
 
-// Changed are the slots to be written, in this order, and their segments.
+// Changed returns the slots to be written, in this order, and their segments.
 func (l *Log) Changed() (slots []int, segments []Segment) {
 	for _, i := range l.changed {
 		segments = append(segments, *l.segments[i])
@@ -145,7 +145,7 @@ func (l *Log) Changed() (slots []int, segments []Segment) {
 // Written says that all that has changed is stored.
 func (l *Log) Written() { l.changed = nil }
 
-// isFree is true for a slot whose segment, if it has one, has nothing that is in the journal.
+// isFree returns true for a slot whose segment, if it has one, has nothing that is in the journal.
 func (l *Log) isFree(slot int) bool {
 	s := l.segments[slot]
 	if s == nil {
@@ -155,7 +155,7 @@ func (l *Log) isFree(slot int) bool {
 	return s.Closed && s.Head <= l.Floor && (i == len(l.Rules) || l.Rules[i].Number > s.Head)
 }
 
-// fits is true if a rule can be added, and all rules can still get their ends.
+// fits returns true if a rule can be added, and all rules can still get their ends.
 func (l *Log) fits(size int) bool {
 	room := 0
 	for slot := range l.segments {
@@ -171,7 +171,7 @@ func (l *Log) fits(size int) bool {
 	return room >= min(size, SegmentSize)+endSize*(l.open()+1)
 }
 
-// open is how many rules have no end.
+// open returns how many rules have no end.
 func (l *Log) open() (n int) {
 	for _, r := range l.Rules {
 		if r.Until.IsZero() {
@@ -181,7 +181,7 @@ func (l *Log) open() (n int) {
 	return n
 }
 
-// tail is the segment in which so many bytes can be stored, the last one or a new one. It will be written.
+// tail returns the segment in which so many bytes can be stored, the last one or a new one. It will be written.
 func (l *Log) tail(size int) *Segment {
 	s := l.segments[l.last]
 	next := (l.last + 1) % Slots

@@ -45,8 +45,8 @@ func (s *stored) open(t *testing.T) *purge.Log {
 	return purge.OpenLog(segments)
 }
 
-// TestLog has an operator write a journal for long. It ends in the middle of writes, and another one goes on. What was
-// written whole is never lost, and no place is given twice.
+// TestLog makes an operator write a journal for long. It ends in the middle of writes, and another one goes on. What
+// was written whole is never lost, and no place is given twice.
 func TestLog(t *testing.T) {
 	t.Parallel()
 	r := rand.New(rand.NewPCG(3, 4))

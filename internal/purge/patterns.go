@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Union is what any of the patterns is about, each text once, without those that a prefix covers.
+// Union merges patterns, and removes duplicates and keys that a prefix already covers.
 func Union(list []Patterns) (all Patterns) {
 	for _, p := range list {
 		all.Keys = append(all.Keys, p.Keys...)
@@ -28,12 +28,12 @@ func Union(list []Patterns) (all Patterns) {
 	return all
 }
 
-// covers is true for a key that begins with one of the prefixes.
+// covers returns true for a key that begins with one of the prefixes.
 func (p Patterns) covers(key string) bool {
 	return slices.ContainsFunc(p.Prefixes, func(prefix string) bool { return strings.HasPrefix(key, prefix) })
 }
 
-// Names is true for a key that the patterns are about whatever its tags are.
+// Names returns true for a key that the patterns are about whatever its tags are.
 func (p Patterns) Names(key string) bool {
 	_, found := slices.BinarySearch(p.Keys, key)
 	return found || p.covers(key)

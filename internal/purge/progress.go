@@ -24,7 +24,7 @@ type Pod struct {
 	IsUnknown bool
 }
 
-// Applied is the place up to which all pods obey the journal; head if there are none.
+// Applied returns the place up to which all pods obey the journal; head if there are none.
 func Applied(pods []Pod, head int64) int64 {
 	for _, p := range pods {
 		head = min(head, p.Done.Applied)
@@ -32,7 +32,7 @@ func Applied(pods []Pod, head int64) int64 {
 	return head
 }
 
-// phase is how far a rule has come where everything up to the place applied is obeyed.
+// phase returns how far a rule has come where everything up to the place applied is obeyed.
 func (r Rule) phase(applied int64) v1alpha1.PurgePhase {
 	switch {
 	case !r.Until.IsZero() && applied >= r.Changed:
@@ -43,7 +43,7 @@ func (r Rule) phase(applied int64) v1alpha1.PurgePhase {
 	return v1alpha1.PurgePending
 }
 
-// message is what a pod that is behind waits for.
+// message returns what a pod that is behind waits for.
 func (p Pod) message() string {
 	if p.Problem != "" {
 		return p.Problem
@@ -67,7 +67,7 @@ const (
 	maxTexts = 16 << 10
 )
 
-// Progress is how far a rule has come: the phase, the message, the counts and the pods of a status. Before is the
+// Progress returns how far a rule has come: the phase, the message, the counts and the pods of a status. Before is the
 // status until now.
 func Progress(r Rule, pods []Pod, before v1alpha1.CachePurgeStatus) (s v1alpha1.CachePurgeStatus) {
 	s.Number, s.Phase = r.Number, v1alpha1.PurgeSettled
@@ -102,7 +102,7 @@ func Progress(r Rule, pods []Pod, before v1alpha1.CachePurgeStatus) (s v1alpha1.
 	return s
 }
 
-// bounded are the pods that a status lists, the first ones with their disks and messages.
+// bounded returns the pods that a status lists, the first ones with their disks and messages.
 func bounded(pods []v1alpha1.PurgePodStatus) []v1alpha1.PurgePodStatus {
 	pods = pods[:min(len(pods), maxPods)]
 	disks, texts := maxDisks, maxTexts
@@ -123,10 +123,10 @@ func bounded(pods []v1alpha1.PurgePodStatus) []v1alpha1.PurgePodStatus {
 	return pods
 }
 
-// rank is the place of a phase, from the least.
+// rank returns the place of a phase, from the least.
 func rank(p v1alpha1.PurgePhase) int { return slices.Index(order, p) }
 
-// progress is how far a rule has come in a pod.
+// progress returns how far a rule has come in a pod.
 func (p Pod) progress(r Rule) v1alpha1.PurgePodStatus {
 	s := v1alpha1.PurgePodStatus{Name: p.Name, Phase: r.phase(p.Done.Applied)}
 	if s.Phase == v1alpha1.PurgePending {
@@ -150,7 +150,7 @@ func (p Pod) progress(r Rule) v1alpha1.PurgePodStatus {
 	return s
 }
 
-// slowest is the pod that is behind, or was the last. The pods are sorted by phase.
+// slowest returns the pod that is behind, or was the last. The pods are sorted by phase.
 func slowest(pods []v1alpha1.PurgePodStatus) (name string) {
 	var last time.Time
 	for _, p := range pods {

@@ -17,7 +17,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/purge"
 )
 
-// policy is a cache policy with parts of a key.
+// policy returns a cache policy with parts of a key.
 func policy(parts ...v1alpha1.KeyPart) v1alpha1.CachePolicy { return v1alpha1.CachePolicy{Key: parts} }
 
 var usual = policy(v1alpha1.KeyScheme, v1alpha1.KeyHost, v1alpha1.KeyRequestURI)

@@ -37,7 +37,7 @@ type End struct {
 // endSize is about how many bytes an end takes before it is compressed.
 const endSize = 96
 
-// size is about how many bytes a segment takes before it is compressed.
+// size returns about how many bytes a segment takes before it is compressed.
 func (s Segment) size() int {
 	n := endSize * len(s.Ends)
 	for _, r := range s.Rules {
@@ -46,7 +46,7 @@ func (s Segment) size() int {
 	return n
 }
 
-// Join is the journal that segments make up. A journal of which a part is lost begins after that part.
+// Join returns the journal that segments make up. A journal of which a part is lost begins after that part.
 func Join(segments []Segment) (j Journal) {
 	segments = slices.Clone(segments)
 	slices.SortFunc(segments, func(a, b Segment) int {
@@ -77,7 +77,8 @@ func Join(segments []Segment) (j Journal) {
 	return j
 }
 
-// HasGap is true if a part of the journal is lost: it begins later than it was to begin when any segment was written.
+// HasGap returns true if a part of the journal is lost: it begins later than it was to begin when any segment was
+// written.
 func HasGap(segments []Segment) bool {
 	floor := int64(0)
 	for _, s := range segments {
@@ -86,7 +87,7 @@ func HasGap(segments []Segment) bool {
 	return Join(segments).Floor > floor
 }
 
-// Encode is the segment as text, compressed.
+// Encode returns the segment as text, compressed.
 func (s Segment) Encode() ([]byte, error) { return encode(s) }
 
 // DecodeSegment reads what Encode wrote.
@@ -95,7 +96,7 @@ func DecodeSegment(text []byte) (s Segment, err error) {
 	return s, err
 }
 
-// encode is a part of the journal as text, compressed.
+// encode returns a part of the journal as text, compressed.
 func encode(of any) ([]byte, error) {
 	var text bytes.Buffer
 	to, err := gzip.NewWriterLevel(&text, gzip.BestSpeed)

@@ -85,7 +85,7 @@ func (t *Table) Remove(r Rule, p Patterns) {
 	}
 }
 
-// texts are the patterns of a rule, each with those that it is one of.
+// texts returns the patterns of a rule, each with those that it is one of.
 func (t *Table) texts(r Rule, p Patterns) iter.Seq2[texts, string] {
 	e := t.hard
 	if r.Soft {
@@ -105,7 +105,7 @@ func (t *Table) texts(r Rule, p Patterns) iter.Seq2[texts, string] {
 	}
 }
 
-// End is the time after which a response must have arrived to be spared.
+// End returns the time after which a response must have arrived to be spared.
 func (r Rule) End() time.Time {
 	if r.Until.IsZero() {
 		return Never
@@ -113,7 +113,7 @@ func (r Rule) End() time.Time {
 	return r.Until.Add(margin)
 }
 
-// Match is what is to become of an object with a key and tags that was received at a time.
+// Match returns what is to become of an object with a key and tags that was received at a time.
 func (t *Table) Match(key string, tags []string, received time.Time) Verdict {
 	if number, ok := t.hard.match(key, tags, received); ok {
 		return Verdict{Remove, number}

@@ -33,10 +33,10 @@ type Target struct {
 	Everything bool     `json:"everything,omitempty"`
 }
 
-// Items is how many URLs, prefixes, hosts and tags a target names together.
+// Items returns how many URLs, prefixes, hosts and tags a target names together.
 func (t Target) Items() int { return len(t.URLs) + len(t.Prefixes) + len(t.Hosts) + len(t.Tags) }
 
-// Text is how many bytes they have together.
+// Text returns how many bytes they have together.
 func (t Target) Text() (n int) {
 	for _, list := range [][]string{t.URLs, t.Prefixes, t.Hosts, t.Tags} {
 		for _, text := range list {
@@ -53,8 +53,8 @@ type Patterns struct {
 	Tags           []string
 }
 
-// Patterns are the patterns of a target for a cache policy. A URL stands for what any method and any scheme has stored
-// under it, because clients reach the same object by several.
+// Patterns returns the patterns of a target for a cache policy. A URL stands for what any method and any scheme has
+// stored under it, because clients reach the same object by several.
 func (t Target) Patterns(c v1alpha1.CachePolicy) (p Patterns, err error) {
 	for _, text := range t.URLs {
 		r, err := parse(text)
@@ -83,7 +83,7 @@ func (t Target) Patterns(c v1alpha1.CachePolicy) (p Patterns, err error) {
 	return p, nil
 }
 
-// keys are the keys of a request by all methods and schemes that the key distinguishes.
+// keys returns the keys of a request by all methods and schemes that the key distinguishes.
 func keys(c v1alpha1.CachePolicy, r cachekey.Request) (list []string) {
 	methods := []string{"GET", "HEAD"}
 	for _, m := range c.Methods {
@@ -98,7 +98,7 @@ func keys(c v1alpha1.CachePolicy, r cachekey.Request) (list []string) {
 	return slices.Compact(list)
 }
 
-// withoutQuery is a policy whose keys end with the path.
+// withoutQuery returns a policy whose keys end with the path.
 func withoutQuery(c v1alpha1.CachePolicy) v1alpha1.CachePolicy {
 	c.Key = slices.DeleteFunc(slices.Clone(c.Key), func(p v1alpha1.KeyPart) bool { return p == v1alpha1.KeyArgs })
 	c.Query = nil
@@ -132,7 +132,7 @@ func parse(text string) (r cachekey.Request, err error) {
 // pathAlone is a policy whose keys are the decoded path.
 var pathAlone = v1alpha1.CachePolicy{Key: []v1alpha1.KeyPart{v1alpha1.KeyURI}}
 
-// parsePrefix is parse for a prefix, which must say where in the host.
+// parsePrefix returns parse for a prefix, which must say where in the host.
 func parsePrefix(text string) (r cachekey.Request, err error) {
 	r, err = parse(text)
 	switch {
@@ -172,18 +172,19 @@ func (t Target) Check(c v1alpha1.CachePolicy) error {
 	return err
 }
 
-// IsEmpty is true for a target that names nothing.
+// IsEmpty returns true for a target that names nothing.
 func (t Target) IsEmpty() bool {
 	return t.Items() == 0 && !t.Everything
 }
 
-// OrEverything is the target, or everything if it names nothing.
+// OrEverything returns the target, or everything if it names nothing.
 func (t Target) OrEverything() Target {
 	t.Everything = t.Everything || t.IsEmpty()
 	return t
 }
 
-// CheckForm is Check before the CacheNode is known. The operator checks again with the CacheNode's own key.
+// CheckForm checks as Check does, before the CacheNode is known. The operator checks again with the CacheNode's own
+// key.
 func (t Target) CheckForm() error {
 	key := []v1alpha1.KeyPart{v1alpha1.KeyScheme, v1alpha1.KeyHost, v1alpha1.KeyRequestURI}
 	return t.Check(v1alpha1.CachePolicy{Key: key})

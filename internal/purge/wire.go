@@ -14,8 +14,8 @@ type Update struct {
 	Floor int64  `json:"floor"`
 	Head  int64  `json:"head"`
 	Rules []Rule `json:"rules,omitempty"`
-	// Stale are URLs at which clients have changed something. The agent makes stale what it has of them now. They are sent
-	// until the agent has answered, and are not in the journal.
+	// Stale are URLs at which clients have changed something. The agent makes stale what it has of them now. They are
+	// sent until the agent has answered, and are not in the journal.
 	Stale []string `json:"stale,omitempty"`
 	// After is the head that the sender thinks the agent has. An agent that has less leaves the rules alone, and answers
 	// with its own head.
@@ -32,7 +32,7 @@ type Done struct {
 	Stores []StoreDone `json:"stores,omitempty"`
 }
 
-// With is what was done, with the counts that an earlier answer has and this one lacks.
+// With returns what was done, with the counts that an earlier answer has and this one lacks.
 func (d Done) With(before Done) Done {
 	for _, old := range before.Stores {
 		i := slices.IndexFunc(d.Stores, func(s StoreDone) bool { return s.Name == old.Name })

@@ -77,7 +77,7 @@ func newAccess(config *rest.Config, httpClient *http.Client, audiences []string)
 	return a, err
 }
 
-// requester is the user whose token a request has.
+// requester returns the user whose token a request has.
 func (a *access) requester(r *http.Request, now time.Time) (user.Info, error) {
 	token := tokenOf(r)
 	if token == "" {
@@ -138,7 +138,7 @@ func isOutage(err error) bool {
 	return errors.As(err, &status) || errors.As(err, &unreachable) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// allow is nil if a user may do something to CachePurges of a namespace. name is "" for all of them.
+// allow returns nil if a user may do something to CachePurges of a namespace. name is "" for all of them.
 func (a *access) allow(ctx context.Context, who user.Info, verb, namespace, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, reviewTimeout)
 	defer cancel()

@@ -60,7 +60,7 @@ func unavailable(format string, args ...any) *problem {
 	return &problem{code: http.StatusServiceUnavailable, text: fmt.Sprintf(format, args...), retry: time.Second}
 }
 
-// problemOf is the answer for an error of the API server.
+// problemOf returns the answer for an error of the API server.
 func problemOf(err error) *problem {
 	if own, isOurs := errors.AsType[*problem](err); isOurs {
 		return own
@@ -77,7 +77,7 @@ func problemOf(err error) *problem {
 	return unavailable("the API server does not answer as it should, send the request again: %s", err)
 }
 
-// causes are the fields that the API server refuses, and why.
+// causes returns the fields that the API server refuses, and why.
 func causes(status apierrors.APIStatus) string {
 	details := status.Status().Details
 	if details == nil || len(details.Causes) == 0 {
@@ -94,7 +94,7 @@ func causes(status apierrors.APIStatus) string {
 	return strings.Join(list, "; ")
 }
 
-// isRefusal is true if the API server does not take an object for what is in it.
+// isRefusal returns true if the API server does not take an object for what is in it.
 func isRefusal(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) || apierrors.IsForbidden(err) ||
 		apierrors.IsRequestEntityTooLargeError(err)

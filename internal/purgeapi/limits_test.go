@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// codeOfError is the status code of an error, 0 for none.
+// codeOfError returns the status code of an error, 0 for none.
 func codeOfError(err error) int {
 	if p, isOurs := errors.AsType[*problem](err); isOurs {
 		return p.code

@@ -30,14 +30,15 @@ const (
 // Listener serves a handler over TLS. It is a manager.Runnable.
 type Listener struct {
 	Address string
-	// CertFile and KeyFile are read again when they change. Without them, a certificate is made that clients cannot check.
+	// CertFile and KeyFile are read again when they change. Without them, a certificate is made that clients cannot
+	// check.
 	CertFile, KeyFile string
 	Handler           http.Handler
 
 	isListening atomic.Bool
 }
 
-// Ready is a check that succeeds while the listener takes connections.
+// Ready returns a check that succeeds while the listener takes connections.
 func (l *Listener) Ready(*http.Request) error {
 	if !l.isListening.Load() {
 		return errors.New("it does not take connections yet")
@@ -79,8 +80,8 @@ func (l *Listener) Start(ctx context.Context) error {
 	return group.Wait()
 }
 
-// tls is the configuration with the certificate of the files, which it watches until the context ends, or with a new
-// one.
+// tls returns the configuration with the certificate of the files, which it watches until the context ends, or with a
+// new one.
 func (l *Listener) tls(ctx context.Context, group *errgroup.Group) (*tls.Config, error) {
 	config := &tls.Config{MinVersion: tls.VersionTLS12}
 	if l.CertFile != "" {

@@ -75,7 +75,7 @@ func Parse(body []byte) (r Request, err error) {
 // goType is how the decoder names a field: by the type that it is in.
 var goType = regexp.MustCompile(`Go struct field Request\.([A-Za-z.]+) of type .*`)
 
-// inFields is a decoder's error without Go's types.
+// inFields returns a decoder's error without Go's types.
 func inFields(err error) string {
 	text := strings.TrimPrefix(err.Error(), "json: ")
 	return goType.ReplaceAllString(strings.ReplaceAll(text, "Request.Target.", "Request."), "field $1")
@@ -101,10 +101,10 @@ func (r Request) check() error {
 	return r.CheckForm()
 }
 
-// timeout is how long the answer waits at most.
+// timeout returns how long the answer waits at most.
 func (r Request) timeout() time.Duration { return time.Duration(r.TimeoutSeconds) * time.Second }
 
-// cost is how much of a user's budget the request takes: one for each item.
+// cost returns how much of a user's budget the request takes: one for each item.
 func (r Request) cost() int { return max(1, r.Items()) }
 
 // key says with which others the request is gathered.

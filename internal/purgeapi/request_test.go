@@ -11,7 +11,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/purge"
 )
 
-// body is a request with more fields.
+// body returns a request with more fields.
 func body(more string) string { return `{"namespace":"shop","cacheNode":"edge",` + more + `}` }
 
 func TestParse(t *testing.T) {
@@ -87,7 +87,7 @@ func TestMistakes(t *testing.T) {
 	}
 }
 
-// items is a JSON list of n texts, without its brackets.
+// items returns a JSON list of n texts, without its brackets.
 func items(n int, text string) string {
 	return strings.TrimSuffix(strings.Repeat(fmt.Sprintf("%q,", text), n), ",")
 }

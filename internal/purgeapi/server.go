@@ -96,7 +96,7 @@ func New(ctx context.Context, c cluster.Cluster, o Options, m *Metrics) (*Server
 	}, nil
 }
 
-// Handler has the paths of the endpoint.
+// Handler returns the paths of the endpoint.
 func (s *Server) Handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("POST /v1/purges", s.endpoint(s.post))
@@ -179,7 +179,7 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request, who user.Info) (in
 	return codeOf(cp.Status.Phase, request.Wait), answerOf(cp), nil
 }
 
-// codeOf is the status code for a phase: 202 as long as it is not what is waited for.
+// codeOf returns the status code for a phase: 202 as long as it is not what is waited for.
 func codeOf(phase v1alpha1.PurgePhase, wait Wait) int {
 	switch {
 	case phase == v1alpha1.PurgeFailed:
@@ -211,7 +211,7 @@ func (s *Server) get(_ http.ResponseWriter, r *http.Request, who user.Info) (int
 	return http.StatusOK, answerOf(cp), err
 }
 
-// knows is nil if purges of a namespace are this endpoint's.
+// knows returns nil if purges of a namespace are this endpoint's.
 func (s *Server) knows(namespace string) error {
 	if len(s.namespaces) == 0 || slices.Contains(s.namespaces, namespace) {
 		return nil

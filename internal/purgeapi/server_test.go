@@ -42,7 +42,7 @@ func TestEndpoint(t *testing.T) {
 
 func usual(*Options) {}
 
-// tagged is a request for a tag.
+// tagged returns a request for a tag.
 func tagged(tag, more string) string { return body(fmt.Sprintf(`"tags":[%q]%s`, tag, more)) }
 
 func mayPurge(t *testing.T, s *suite) {

@@ -100,7 +100,7 @@ func (s *suite) grant(t *testing.T, account, namespace string, rules ...rbacv1.P
 	}, namespace, account)
 }
 
-// token is a token of an account, for some audiences.
+// token returns a token of an account, for some audiences.
 func (s *suite) token(t *testing.T, account string, audiences ...string) string {
 	t.Helper()
 	owner := &corev1.ServiceAccount{}
@@ -258,7 +258,7 @@ func (e *endpoint) gathers(t *testing.T, requests, batches int) {
 	})
 }
 
-// tagged are the CachePurges of a namespace with a tag.
+// tagged returns the CachePurges of a namespace with a tag.
 func (s *suite) tagged(t *testing.T, namespace, tag string) (found []v1alpha1.CachePurge) {
 	t.Helper()
 	list := &v1alpha1.CachePurgeList{}

@@ -28,7 +28,7 @@ const (
 // tokenForm is that of RFC 6750.
 var tokenForm = regexp.MustCompile(`^[-A-Za-z0-9._~+/]+=*$`)
 
-// tokenOf is the token of a request; "" if it has none that could be valid.
+// tokenOf returns the token of a request; "" if it has none that could be valid.
 func tokenOf(r *http.Request) string {
 	scheme, token, _ := strings.Cut(strings.TrimSpace(r.Header.Get("Authorization")), " ")
 	if !strings.EqualFold(scheme, "Bearer") || len(token) > maxToken || !tokenForm.MatchString(token) {
@@ -78,7 +78,7 @@ func newStrangers() *strangers {
 	}
 }
 
-// isRefused is true for a token that was not valid just now.
+// isRefused returns true for a token that was not valid just now.
 func (s *strangers) isRefused(token string, now time.Time) bool {
 	until, isThere := s.refused.Get(sha256.Sum256([]byte(token)))
 	return isThere && now.Before(until.(time.Time)) //nolint:forcetypeassert // nothing else is put in
@@ -93,8 +93,8 @@ const (
 	wrong
 )
 
-// may is true if a token may be looked at. The caller must then say what was found. Several requests may have one token
-// while nobody knows it yet: it is looked at once, and counts once.
+// may returns true if a token may be looked at. The caller must then say what was found. Several requests may have one
+// token while nobody knows it yet: it is looked at once, and counts once.
 func (s *strangers) may(address, token string, now time.Time) (found func(verdict), may bool) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -127,7 +127,7 @@ func (s *strangers) may(address, token string, now time.Time) (found func(verdic
 	}, true
 }
 
-// of is the bucket of an address. The caller holds the mutex.
+// of returns the bucket of an address. The caller holds the mutex.
 func (s *strangers) of(address string) *bucket {
 	key := network(address)
 	if b, isThere := s.addresses.Get(key); isThere {
@@ -138,7 +138,7 @@ func (s *strangers) of(address string) *bucket {
 	return b
 }
 
-// network is what one machine can choose its addresses from: an IPv4 address, or 64 bits of an IPv6 address.
+// network returns what one machine can choose its addresses from: an IPv4 address, or 64 bits of an IPv6 address.
 func network(address string) string {
 	host, _, err := net.SplitHostPort(address)
 	if err != nil {

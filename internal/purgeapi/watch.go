@@ -14,8 +14,8 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
-// CacheOptions are those of a cache that has the CachePurges of some namespaces; none: of all. The cache has no specs:
-// only statuses are read from it, and there are many.
+// CacheOptions returns the options of a cache that has the CachePurges of some namespaces; none: of all. The cache has
+// no specs: only statuses are read from it, and there are many.
 func CacheOptions(namespaces []string) cache.Options {
 	options := cache.Options{ByObject: map[client.Object]cache.ByObject{
 		&v1alpha1.CachePurge{}: {Transform: withoutSpec},

@@ -76,8 +76,8 @@ func Of(cacheNode effective.CacheNode, outside Outside) (agentapi.Revision, erro
 	return n.Identified()
 }
 
-// minReader is the oldest Format whose readers understand a spec. Format 2 has fields without which a client could get
-// what is not for it, or an origin the wrong request. Format 3 has disks that leave.
+// minReader returns the oldest Format whose readers understand a spec. Format 2 has fields without which a client could
+// get what is not for it, or an origin the wrong request. Format 3 has disks that leave.
 func minReader(spec v1alpha1.CacheNodeSpec) int {
 	if slices.ContainsFunc(spec.Disks, effective.Leaves) {
 		return 3

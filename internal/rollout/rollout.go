@@ -35,8 +35,8 @@ type Pod struct {
 	// Ready is what the kubelet says, since ReadySince; Silent is true if the agent does not answer.
 	Ready, Silent bool
 	ReadySince    time.Time
-	// Assigned is the revision that the pod's annotation names. AssignedAt is when it was assigned or last nudged; zero if
-	// unknown. Nudges counts the nudges since it was assigned.
+	// Assigned is the revision that the pod's annotation names. AssignedAt is when it was assigned or last nudged; zero
+	// if unknown. Nudges counts the nudges since it was assigned.
 	Assigned   string
 	AssignedAt time.Time
 	Nudges     int
@@ -49,11 +49,11 @@ type Pod struct {
 	Current bool
 }
 
-// serves is true for a pod that the rollout waits for.
+// serves returns true for a pod that the rollout waits for.
 func (p Pod) serves() bool { return p.Ready && !p.Silent }
 
-// isHurt is true for a pod that was assigned the revision and is not ready, though its agent answers: the revision may
-// be the cause.
+// isHurt returns true for a pod that was assigned the revision and is not ready, though its agent answers: the revision
+// may be the cause.
 func (p Pod) isHurt(revision string) bool { return p.Assigned == revision && !p.Ready && !p.Silent }
 
 // Input is all that the decision depends on.
@@ -197,7 +197,7 @@ func (d *Decision) replace(in Input, more bool) {
 	}
 }
 
-// areFound is true if all new pods have been ready for long enough.
+// areFound returns true if all new pods have been ready for long enough.
 func (d *Decision) areFound(in Input) bool {
 	found := true
 	for _, p := range in.Pods {
@@ -209,8 +209,8 @@ func (d *Decision) areFound(in Input) bool {
 	return found
 }
 
-// haveTaken is true if all pods that serve run the candidate, at least one if there are any pods, and the candidate
-// hurts none.
+// haveTaken returns true if all pods that serve run the candidate, at least one if there are any pods, and the
+// candidate hurts none.
 func haveTaken(in Input) bool {
 	took := 0
 	for _, p := range in.Pods {
@@ -227,7 +227,7 @@ func haveTaken(in Input) bool {
 	return took > 0 || len(in.Pods) == 0
 }
 
-// isProven is true if a pod has run the candidate for long enough.
+// isProven returns true if a pod has run the candidate for long enough.
 func (d *Decision) isProven(in Input, pods []Pod) bool {
 	proven := false
 	for _, p := range pods {

@@ -1,6 +1,6 @@
 package shard
 
-// Owner is the value that nginx picks for a cache key: the owner of its slot. It is computed as nginx computes it,
+// Owner returns the value that nginx picks for a cache key: the owner of its slot. It is computed as nginx computes it,
 // including the truncation of each range's end. The key is the value of the split_clients source, byte for byte.
 func (t Tree) Owner(key []byte) string {
 	hash := murmurHash2(key)
@@ -25,7 +25,7 @@ func (s Split) pick(hash uint32) string {
 	return ""
 }
 
-// murmurHash2 is ngx_murmur_hash2: MurmurHash2 (Appleby, 2008) with seed 0.
+// murmurHash2 returns ngx_murmur_hash2: MurmurHash2 (Appleby, 2008) with seed 0.
 func murmurHash2(data []byte) uint32 {
 	const m = 0x5bd1e995
 	h := uint32(len(data)) //nolint:gosec // as nginx truncates it
@@ -51,8 +51,8 @@ func murmurHash2(data []byte) uint32 {
 	return h ^ h>>15
 }
 
-// Hash is the 32-bit number that nginx computes from a key, and the slot that it falls into, from 0 to [Slots] less
-// one. A range's end is truncated, so nginx may take the next slot at the border of two.
+// Hash returns the 32-bit number that nginx computes from a key, and the slot that it falls into, from 0 to [Slots]
+// less one. A range's end is truncated, so nginx may take the next slot at the border of two.
 func Hash(key []byte) (hash uint32, slot int) {
 	hash = murmurHash2(key)
 	return hash, int(uint64(hash) * Slots >> 32)

@@ -34,8 +34,8 @@ func Between(from, to Plan) Movement {
 	return m
 }
 
-// Bytes is the size of what the moving keys have on disks, if each disk's files are spread evenly over its keys. used
-// is the bytes that each disk of the first plan holds, over all pods.
+// Bytes returns the size of what the moving keys have on disks, if each disk's files are spread evenly over its keys.
+// used is the bytes that each disk of the first plan holds, over all pods.
 func (m Movement) Bytes(used map[string]int64) int64 {
 	var sum float64
 	for _, move := range m.Moves {
@@ -44,7 +44,7 @@ func (m Movement) Bytes(used map[string]int64) int64 {
 	return int64(sum)
 }
 
-// MoveBytes is the part of one move in Bytes.
+// MoveBytes returns the part of one move in Bytes.
 func (m Movement) MoveBytes(move Move, used map[string]int64) float64 {
 	share := m.From.Share(move.From)
 	if share == 0 {

@@ -99,11 +99,11 @@ func (p Plan) Without(failed ...string) (degraded Plan, ok bool) {
 	return newPlan(p.members, owner), true
 }
 
-// Owner is the name of the member that a slot belongs to.
+// Owner returns the name of the member that a slot belongs to.
 func (p Plan) Owner(slot int) string { return p.members[p.owner[slot]].Name }
 
-// Share is the part of the key space that a member owns, in hundredths of a percent; 0 for a name that is not in the
-// plan.
+// Share returns the part of the key space that a member owns, in hundredths of a percent; 0 for a name that is not in
+// the plan.
 func (p Plan) Share(name string) int {
 	if i := p.index(name); i >= 0 {
 		return p.share[i]
@@ -111,7 +111,7 @@ func (p Plan) Share(name string) int {
 	return 0
 }
 
-// Members are the names of all members, sorted.
+// Members returns the names of all members, sorted.
 func (p Plan) Members() []string {
 	names := make([]string, len(p.members))
 	for i, m := range p.members {
@@ -127,7 +127,7 @@ type Move struct {
 	Slots int
 }
 
-// Moves are the slots whose owner in q is not the one in p. Their keys become MISSes. They are sorted by the
+// Moves returns the slots whose owner in q is not the one in p. Their keys become MISSes. They are sorted by the
 // members' names.
 func (p Plan) Moves(q Plan) []Move {
 	counts := make([]int, len(p.members)*len(q.members))
@@ -145,7 +145,7 @@ func (p Plan) Moves(q Plan) []Move {
 	return moves
 }
 
-// Moved is the sum of the Moves, in hundredths of a percent.
+// Moved returns the sum of the Moves, in hundredths of a percent.
 func (p Plan) Moved(q Plan) int {
 	moved := 0
 	for _, m := range p.Moves(q) {
@@ -165,7 +165,7 @@ func (p Plan) Hash() string {
 	return hex.EncodeToString(sum[:])[:12]
 }
 
-// index is a member's position in p.members, or -1.
+// index returns a member's position in p.members, or -1.
 func (p Plan) index(name string) int {
 	return slices.IndexFunc(p.members, func(m Member) bool { return m.Name == name })
 }

@@ -52,7 +52,7 @@ func score(seed uint64, slot int, weight int64) float64 {
 	return float64(weight) / -logarithm(u)
 }
 
-// mix is the finalizer of SplitMix64 (Steele, Lea and Flood, 2014).
+// mix returns the finalizer of SplitMix64 (Steele, Lea and Flood, 2014).
 func mix(x uint64) uint64 {
 	x ^= x >> 30
 	x *= 0xbf58476d1ce4e5b9
@@ -61,8 +61,9 @@ func mix(x uint64) uint64 {
 	return x ^ x>>31
 }
 
-// logarithm is ln(x) for x in (0, 1). The plan must be the same on every architecture, and math.Log is not: some have
-// an assembly version, and Go may fuse a product and a sum into one rounding unless a conversion stands between them.
+// logarithm returns ln(x) for x in (0, 1). The plan must be the same on every architecture, and math.Log is not: some
+// have an assembly version, and Go may fuse a product and a sum into one rounding unless a conversion stands between
+// them.
 func logarithm(x float64) float64 {
 	fraction, exponent := math.Frexp(x)
 	s := (fraction - 1) / (fraction + 1) // ln(fraction) = 2 artanh(s), |s| ≤ 1/3

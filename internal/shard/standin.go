@@ -46,12 +46,12 @@ var rememberedStandIns = lru.New(32)
 // separator is between the two names of a pair. No name of a member has it.
 const separator = ":"
 
-// Pairs is the tree of p whose values name the owner of each slot and its stand-in. [Pair] takes a value apart.
+// Pairs returns the tree of p whose values name the owner of each slot and its stand-in. [Pair] takes a value apart.
 func (p Plan) Pairs(standIns Plan) Tree {
 	return treeOf(func(slot int) string { return p.Owner(slot) + separator + standIns.Owner(slot) })
 }
 
-// Pair is the owner and the stand-in in a value of [Plan.Pairs].
+// Pair returns the owner and the stand-in in a value of [Plan.Pairs].
 func Pair(value string) (owner, standIn string) {
 	owner, standIn, _ = strings.Cut(value, separator)
 	return owner, standIn

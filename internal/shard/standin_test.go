@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// pods are the names of n pods.
+// pods returns the names of n pods.
 func pods(n int) []string {
 	names := make([]string, n)
 	for i := range names {

@@ -61,8 +61,8 @@ func (t Tree) Ranges() int {
 	return n
 }
 
-// split is the block for the slots from first up to, not including, end. Neighbours with one value share a range. A key
-// of this block never hashes below first, so the first range begins at 0 and needs no range before it.
+// split returns the block for the slots from first up to, not including, end. Neighbours with one value share a range.
+// A key of this block never hashes below first, so the first range begins at 0 and needs no range before it.
 func split(values []string, first, end int) Split {
 	var s Split
 	for _, value := range values[first:end] {

@@ -24,7 +24,7 @@ func annotations(values map[string]string, allowed []string, at *field.Path, set
 	return errs
 }
 
-// matchesAny is true for a text that is in a list, or begins like an entry that ends with *.
+// matchesAny returns true for a text that is in a list, or begins like an entry that ends with *.
 func matchesAny(list []string, text string) bool {
 	return slices.ContainsFunc(list, func(entry string) bool {
 		if beginning, isPrefix := strings.CutSuffix(entry, "*"); isPrefix {

@@ -44,7 +44,7 @@ type Policy struct {
 	ClusterDomain string
 }
 
-// DefaultPolicy is what the operator allows unless its flags say otherwise.
+// DefaultPolicy returns what the operator allows unless its flags say otherwise.
 func DefaultPolicy() Policy {
 	return Policy{
 		LocalPathPrefixes: []string{"/mnt"},
@@ -101,8 +101,8 @@ func (p Policy) Violations(cacheNode *v1alpha1.CacheNode) field.ErrorList {
 	return append(errs, p.pod(cacheNode.Spec.Pod, spec.Child("pod"))...)
 }
 
-// AllowsLocalPath is true for a folder that may be a disk. It must lie directly in an allowed folder. On a deeper path,
-// whoever writes to a disk above could put a symbolic link, which the kubelet follows as root.
+// AllowsLocalPath returns true for a folder that may be a disk. It must lie directly in an allowed folder. On a deeper
+// path, whoever writes to a disk above could put a symbolic link, which the kubelet follows as root.
 func (p Policy) AllowsLocalPath(name string) bool {
 	return path.Clean(name) == name && slices.Contains(p.LocalPathPrefixes, path.Dir(name))
 }

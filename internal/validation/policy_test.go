@@ -216,7 +216,7 @@ spec:
 	}
 }
 
-// apart is a pod that must be apart from others.
+// apart returns a pod that must be apart from others.
 func apart(namespaces string) string {
 	return "{affinity: {podAntiAffinity: {requiredDuringSchedulingIgnoredDuringExecution: " +
 		"[{topologyKey: kubernetes.io/hostname, labelSelector: {}, " + namespaces + "}]}}}"

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// sources are the Go files of a package, without its tests.
+// sources returns the Go files of a package, without its tests.
 func sources(t *testing.T, folder string) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(folder, "*.go"))

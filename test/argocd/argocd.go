@@ -13,8 +13,8 @@ import (
 // Health is what Argo CD shows of an object.
 type Health struct{ Status, Message string }
 
-// Check is the health of a CacheNode as the API server has it. As in Argo CD, the script can use tables, strings and
-// mathematics, and nothing of the system.
+// Check returns the health of a CacheNode as the API server has it. As in Argo CD, the script can use tables, strings
+// and mathematics, and nothing of the system.
 func Check(object map[string]any) (Health, error) {
 	_, file, _, _ := runtime.Caller(0)
 	script, err := os.ReadFile(filepath.Join(filepath.Dir(file), "../../docs/gitops/argocd-health.lua"))

@@ -49,5 +49,6 @@ func Receive[T any](t testing.TB, problem string, from <-chan T) T {
 	}
 }
 
-// Deadline is the time at which what begins to wait now has waited for too long: that of a connection, for example.
+// Deadline returns the time at which what begins to wait now has waited for too long: that of a connection, for
+// example.
 func Deadline() time.Time { return time.Now().Add(Patience) }

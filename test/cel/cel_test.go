@@ -489,7 +489,7 @@ var accepted = map[string]fields{
 	},
 }
 
-// names are n names in a list, each with two digits after so many letters. headers are n headers with values.
+// names returns n names in a list, each with two digits after so many letters. headers are n headers with values.
 func names(n, letters int) string {
 	list := make([]string, n)
 	for i := range n {

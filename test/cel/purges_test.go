@@ -17,7 +17,7 @@ import (
 	"github.com/cachenode/cachenode-operator/test/await"
 )
 
-// texts are n texts of so many bytes, which begin alike.
+// texts returns n texts of so many bytes, which begin alike.
 func texts(n, bytes int, begin string) []string {
 	list := make([]string, n)
 	for i := range n {
@@ -75,7 +75,7 @@ func TestPurgesAreBounded(t *testing.T) {
 	}
 }
 
-// fourBytes are n tags of 256 letters with four bytes each: the schema counts letters.
+// fourBytes returns n tags of 256 letters with four bytes each: the schema counts letters.
 func fourBytes(n int) []string {
 	list := make([]string, n)
 	for i := range n {
@@ -137,7 +137,7 @@ func TestStoredObjectsStayValid(t *testing.T) {
 	}
 }
 
-// quoted are n long names as JSON.
+// quoted returns n long names as JSON.
 func quoted(n int) string { return `["` + strings.Join(texts(n, 62, "n"), `","`) + `"]` }
 
 // withoutLimits takes the limits of lists together and the rules on headers' names from the definitions, as in a

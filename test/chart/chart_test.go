@@ -103,7 +103,7 @@ func TestSamePermissions(t *testing.T) {
 	}
 }
 
-// rules are those of all roles except the roles for others: for reading metrics, for users, and for helm test.
+// rules returns those of all roles except the roles for others: for reading metrics, for users, and for helm test.
 func rules(t *testing.T, objects []*unstructured.Unstructured) []rbacv1.PolicyRule {
 	t.Helper()
 	var all []rbacv1.PolicyRule
@@ -129,7 +129,7 @@ func rules(t *testing.T, objects []*unstructured.Unstructured) []rbacv1.PolicyRu
 	return all
 }
 
-// aggregated is true for a role that is added to one of the cluster's.
+// aggregated returns true for a role that is added to one of the cluster's.
 func aggregated(object *unstructured.Unstructured) bool {
 	for label := range object.GetLabels() {
 		if strings.HasPrefix(label, "rbac.authorization.k8s.io/aggregate-to-") {
@@ -165,8 +165,8 @@ func TestScopedPermissions(t *testing.T) {
 			}
 		}
 	}
-	// Two namespaces are watched. That of the release, "test", also has the rights for the lease. Two of the ClusterRoles'
-	// rights are those of the endpoint for purges.
+	// Two namespaces are watched. That of the release, "test", also has the rights for the lease. Two of the
+	// ClusterRoles' rights are those of the endpoint for purges.
 	inOther, in := count["Role cachenode-system"], count["Role test"]
 	if inOther == 0 || in != inOther+3 || count["ClusterRole "] != 7 {
 		t.Errorf("resources by kind and namespace: %v", count)

@@ -67,7 +67,7 @@ func create(t *testing.T, c client.Client, object client.Object) {
 	}
 }
 
-// localClaim is a claim as the StatefulSet of CacheNode tenant/edge makes it.
+// localClaim returns a claim as the StatefulSet of CacheNode tenant/edge makes it.
 func localClaim(change func(*corev1.PersistentVolumeClaim)) *corev1.PersistentVolumeClaim {
 	claim := &corev1.PersistentVolumeClaim{
 		ObjectMeta: metav1.ObjectMeta{Name: "disk1-edge-0", Namespace: "tenant", Labels: naming.Labels("edge")},

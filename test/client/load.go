@@ -86,7 +86,7 @@ func sumUp(results <-chan timed) report.Summary {
 	return s
 }
 
-// quantile is the time within which a share of the requests ended; 0 if there were none. It sorts the times.
+// quantile returns the time within which a share of the requests ended; 0 if there were none. It sorts the times.
 func quantile(times []float64, share float64) float64 {
 	if len(times) == 0 {
 		return 0

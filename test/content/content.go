@@ -15,10 +15,10 @@ import (
 // MaxSize bounds an object.
 const MaxSize = 64 << 20
 
-// Path is the path of an object of a size.
+// Path returns the path of an object of a size.
 func Path(size int, name string) string { return fmt.Sprintf("/objects/%d/%s", size, name) }
 
-// Size is the size in a path; ok is false for a path that is no object's.
+// Size returns the size in a path; ok is false for a path that is no object's.
 func Size(path string) (size int64, ok bool) {
 	rest, ok := strings.CutPrefix(path, "/objects/")
 	if !ok {
@@ -34,7 +34,7 @@ func Reader(path string, size int64) io.Reader {
 	return io.LimitReader(rand.NewChaCha8(sha256.Sum256([]byte(path))), size)
 }
 
-// Sum is the SHA-256 of the body of the object at a path, in hexadecimal.
+// Sum returns the SHA-256 of the body of the object at a path, in hexadecimal.
 func Sum(path string) (string, error) {
 	size, ok := Size(path)
 	if !ok {

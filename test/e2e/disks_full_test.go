@@ -15,7 +15,7 @@ import (
 	"github.com/cachenode/cachenode-operator/test/content"
 )
 
-// twoPods has a CacheNode with a pod on two of three nodes.
+// twoPods makes a CacheNode with a pod on two of three nodes.
 func twoPods(t *testing.T, s *suite) {
 	kubectl(t, "", "label", "nodes", "--all", "--overwrite", label+"=true")
 	manifest := local(t, name, localDisk("disk1", ""), localDisk("disk2", ""))
@@ -82,7 +82,7 @@ func fillsAll(t *testing.T, s *suite) {
 	s.current(t)
 }
 
-// inCache is how many MiB the files on a disk have.
+// inCache returns how many MiB the files on a disk have.
 func inCache(t *testing.T, p *target, disk string) int {
 	t.Helper()
 	// A file that goes meanwhile is no failure.

@@ -69,8 +69,8 @@ func becomesReady(t *testing.T, s *suite) {
 
 const sample = "../../config/samples/cachenode.yaml"
 
-// apart is the name of a file with the sample, whose pods and disks cache for themselves. TestRouting is about those
-// that share keys and hand them over.
+// apart returns the name of a file with the sample, whose pods and disks cache for themselves. TestRouting is about
+// those that share keys and hand them over.
 func apart(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile(sample)

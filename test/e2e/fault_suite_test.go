@@ -100,7 +100,7 @@ func (p *target) fault(t *testing.T, fault, disk string, args ...string) string 
 	return p.prepareFault(t, fault, disk, args...)()
 }
 
-// keysOf are the paths in many whose objects are on a disk of the pod, and the others.
+// keysOf returns the paths in many whose objects are on a disk of the pod, and the others.
 func (p *target) keysOf(disk string) (own, others []string) {
 	for _, path := range many {
 		if p.disk(path) == disk {
@@ -126,7 +126,7 @@ func (p *target) prepareFault(t *testing.T, fault, disk string, args ...string) 
 	}
 }
 
-// evict has the next reads of all the pod's disks come from them, not from the page cache.
+// evict makes the next reads of all the pod's disks come from them, not from the page cache.
 func (p *target) evict(t *testing.T) {
 	t.Helper()
 	for _, disk := range p.cacheNode(t).Spec.Disks {
@@ -170,7 +170,7 @@ func (p *target) version(t *testing.T) string {
 	return out
 }
 
-// versionNow is version for a pod of which the test knows the address. It uses a new connection and no API server.
+// versionNow returns version for a pod of which the test knows the address. It uses a new connection and no API server.
 func versionNow(pod *corev1.Pod) string {
 	out, _ := tryCluster("fault", "run", pod.Spec.NodeName, "curl", "--silent", "--noproxy", "*", "--max-time", "1",
 		fmt.Sprintf("http://%s:%d/version", pod.Status.PodIP, layout.PrivatePort))

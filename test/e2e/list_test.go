@@ -10,7 +10,7 @@ import (
 	listing "github.com/cachenode/cachenode-operator/internal/objects"
 )
 
-// listed are the objects that the plugin lists.
+// listed returns the objects that the plugin lists.
 func listed(t *testing.T, how ...string) (list []listing.Object) {
 	t.Helper()
 	for line := range strings.Lines(plugin(t, "", append([]string{"ls", name, "-o", "json"}, how...)...)) {

@@ -157,7 +157,8 @@ func (s *suite) load(t *testing.T, paths []string) load[report.Summary] {
 	})
 	end := func() []report.Summary {
 		t.Helper()
-		// The end of the input cannot end this load: after a silent minute, kubectl's connection breaks when the input ends.
+		// The end of the input cannot end this load: after a silent minute, kubectl's connection breaks when the input
+		// ends.
 		for node := range clients {
 			kubectl(t, "", "exec", s.clients[node], "--", "/client", "end")
 		}
@@ -225,7 +226,7 @@ func (p *target) load(t *testing.T, paths []string, rate, workers int) load[repo
 	return p.startLoad(t, paths, rate, workers).begun(t)
 }
 
-// startLoad is load for requests that may hang: it does not wait for the first to end.
+// startLoad returns load for requests that may hang: it does not wait for the first to end.
 func (p *target) startLoad(t *testing.T, paths []string, rate, workers int) load[report.Result] {
 	t.Helper()
 	var clients []*process

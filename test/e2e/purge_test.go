@@ -14,7 +14,7 @@ const groups = 10
 // versioned are objects whose origin says which version they are.
 var versioned = versionedIn(groups)
 
-// versionedIn are four such objects in each of so many groups.
+// versionedIn returns four such objects in each of so many groups.
 func versionedIn(groups int) (paths []string) {
 	for i := range 4 * groups {
 		paths = append(paths, fmt.Sprintf("/versions/t%d/%d", i%groups, i))
@@ -47,7 +47,7 @@ func publish(t *testing.T) int64 {
 	return version
 }
 
-// waysToPurge are arguments of the plugin that purge all objects.
+// waysToPurge returns arguments of the plugin that purge all objects.
 func waysToPurge() [][]string {
 	var urls, tags []string
 	for _, path := range versioned {

@@ -32,7 +32,7 @@ func (s *suite) setDisks(t *testing.T, list []v1alpha1.Disk, fields func(i int) 
 	must(t, edit(`{"spec":{"disks":[`+strings.Join(disks, ",")+`]}}`))
 }
 
-// fills is how many objects whose key had moved came from where they were, and how many came from the origin.
+// fills returns how many objects whose key had moved came from where they were, and how many came from the origin.
 func (s *suite) fills(t *testing.T) (moved, fetched int) {
 	t.Helper()
 	for _, pod := range s.cachePods(t) {
@@ -93,7 +93,7 @@ func losesDisk(t *testing.T, s *suite) {
 	}
 }
 
-// newPods is how many pods are not among the first ones.
+// newPods returns how many pods are not among the first ones.
 func (s *suite) newPods(t *testing.T, first []corev1.Pod) (n int) {
 	t.Helper()
 	for _, pod := range s.cachePods(t) {

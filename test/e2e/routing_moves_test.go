@@ -19,7 +19,7 @@ import (
 	"github.com/cachenode/cachenode-operator/test/client/report"
 )
 
-// calmLoad is the load of a change, with requests from before the change.
+// calmLoad returns the load of a change, with requests from before the change.
 func (s *suite) calmLoad(t *testing.T, paths []string) load[report.Summary] {
 	t.Helper()
 	return s.load(t, paths).more(t, 300)
@@ -73,7 +73,7 @@ func (s *suite) movesKeys(t *testing.T, change func(), owners int, made func(bef
 	}
 }
 
-// owned is who owns keys, by the ConfigMap. A new pod has no annotation yet.
+// owned returns who owns keys, by the ConfigMap. A new pod has no annotation yet.
 func (s *suite) owned(t *testing.T) fleet.Fleet {
 	t.Helper()
 	config := &corev1.ConfigMap{}

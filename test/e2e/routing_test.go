@@ -85,7 +85,7 @@ func (s *suite) owners(t *testing.T, count int) fleet.Fleet {
 	return f
 }
 
-// asked is how many objects the origin was asked for.
+// asked returns how many objects the origin was asked for.
 func (s *suite) asked(t *testing.T) int {
 	t.Helper()
 	count, err := strconv.Atoi(strings.TrimSpace(s.originCount(t)))
@@ -93,7 +93,7 @@ func (s *suite) asked(t *testing.T) int {
 	return count
 }
 
-// bodies is how many objects the origin has sent.
+// bodies returns how many objects the origin has sent.
 func (s *suite) bodies(t *testing.T) int {
 	t.Helper()
 	count, err := strconv.Atoi(strings.TrimSpace(originSays(t, "bodies")))

@@ -97,7 +97,7 @@ func (k *soak) report(t *testing.T, r record.Soak) {
 	must(t, record.Write(folder, "purge-soak", r))
 }
 
-// group is that of a path.
+// group returns that of a path.
 func group(path string) int {
 	n, err := strconv.Atoi(strings.TrimPrefix(strings.Split(path, "/")[2], "t"))
 	if err != nil {
@@ -117,7 +117,7 @@ type bound struct {
 	version int64
 }
 
-// newBounds are those of the purges of a mode, or of all purges.
+// newBounds returns those of the purges of a mode, or of all purges.
 func newBounds(purges map[string]*onePurge, since func(*onePurge) time.Time, mode v1alpha1.PurgeMode) bounds {
 	b := bounds{}
 	for _, p := range purges {
@@ -135,12 +135,12 @@ func newBounds(purges map[string]*onePurge, since func(*onePurge) time.Time, mod
 	return b
 }
 
-// at is the bound of a group at a moment.
+// at returns the bound of a group at a moment.
 func (b bounds) at(group int, moment time.Time) int64 {
 	return max(b.of(group, moment), b.of(allGroups, moment))
 }
 
-// of is the bound by the purges of this group alone.
+// of returns the bound by the purges of this group alone.
 func (b bounds) of(group int, moment time.Time) int64 {
 	list := b[group]
 	i, _ := slices.BinarySearchFunc(list, moment, func(b bound, at time.Time) int {

@@ -49,8 +49,8 @@ type onePurge struct {
 	created, applied, settle time.Time
 }
 
-// newSoak is the soak of the test command: each fault once, with a purge each second. With CACHENODE_TEST_SOAK it lasts
-// as long as that says, with more faults and 20 purges a second.
+// newSoak returns the soak of the test command: each fault once, with a purge each second. With CACHENODE_TEST_SOAK it
+// lasts as long as that says, with more faults and 20 purges a second.
 func newSoak(t *testing.T, s *suite) *soak {
 	t.Helper()
 	k := &soak{
@@ -197,7 +197,7 @@ func (k *soak) purgeOne(ctx context.Context, one onePurge, spec v1alpha1.CachePu
 	return nil
 }
 
-// wholeSpec is a purge of all objects, in one of the ways.
+// wholeSpec returns a purge of all objects, in one of the ways.
 func wholeSpec() (kind string, spec v1alpha1.CachePurgeSpec) {
 	if rand.IntN(2) == 0 {
 		return "hosts", v1alpha1.CachePurgeSpec{Hosts: []string{name}}
@@ -205,7 +205,7 @@ func wholeSpec() (kind string, spec v1alpha1.CachePurgeSpec) {
 	return "everything", v1alpha1.CachePurgeSpec{Everything: true}
 }
 
-// spec is a purge of the objects of a group, in one of the ways.
+// spec returns a purge of the objects of a group, in one of the ways.
 func (k *soak) spec(group int) (kind string, spec v1alpha1.CachePurgeSpec) {
 	folder := fmt.Sprintf("/versions/t%d/", group)
 	switch rand.IntN(3) {

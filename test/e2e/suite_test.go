@@ -96,7 +96,7 @@ func inNginx(t *testing.T, pod string, command ...string) string {
 	return kubectl(t, "", append([]string{"exec", pod, "-c", layout.Container, "--"}, command...)...)
 }
 
-// versionPath is the path under which the API server passes on the version that the nginx of a pod answers with.
+// versionPath returns the path under which the API server passes on the version that the nginx of a pod answers with.
 func versionPath(pod string) string {
 	return fmt.Sprintf("/api/v1/namespaces/%s/pods/%s:%d/proxy/version", namespace, pod, layout.PrivatePort)
 }
@@ -173,7 +173,7 @@ type step struct {
 // isLong is true in make test-all. It runs what is long, and judges rates, which a busy machine changes.
 var isLong = os.Getenv("CACHENODE_TEST_LONG") != ""
 
-// long is a step that make test leaves out and make test-all runs. No step that make test runs builds on it.
+// long returns a step that make test leaves out and make test-all runs. No step that make test runs builds on it.
 func long[T any](run func(*testing.T, T)) func(*testing.T, T) {
 	if isLong {
 		return run
@@ -276,7 +276,7 @@ func (s *suite) originCount(t *testing.T) string {
 	return originSays(t, "count")
 }
 
-// originSays is what the origin answers to a request for one of its counts.
+// originSays returns what the origin answers to a request for one of its counts.
 func originSays(t *testing.T, what string) string {
 	t.Helper()
 	return kubectl(t, "", "get", "--raw", "/api/v1/namespaces/"+namespace+"/services/origin:http/proxy/"+what)

@@ -48,7 +48,7 @@ func (p *target) usesPools(t *testing.T) bool {
 	return strings.Contains(inNginx(t, p.name, "cat", layout.ConfigFile), "aio threads=")
 }
 
-// versionAfresh is version, but asks over a new connection, and again until nginx answers. The API server's own
+// versionAfresh returns version, but asks over a new connection, and again until nginx answers. The API server's own
 // connection may lead to a worker that stands still.
 func (p *target) versionAfresh(t *testing.T) (version string) {
 	t.Helper()
@@ -62,7 +62,7 @@ func (p *target) versionAfresh(t *testing.T) (version string) {
 	return version
 }
 
-// changesAfresh is changes, but asks by versionAfresh.
+// changesAfresh returns changes, but asks by versionAfresh.
 func (p *target) changesAfresh(t *testing.T, before string, within time.Duration) time.Time {
 	t.Helper()
 	for deadline := time.Now().Add(patience * within); time.Now().Before(deadline); {
@@ -124,8 +124,8 @@ func (p *target) workersEnded(t *testing.T) (at time.Time) {
 	return at
 }
 
-// hangsWithWorkers has the reads of a disk hang, which stops every worker. The agent gives reads to pools, and ends the
-// old workers that wait for the disk, so that their clients get an error. Requests over new connections that begin
+// hangsWithWorkers makes the reads of a disk hang, which stops every worker. The agent gives reads to pools, and ends
+// the old workers that wait for the disk, so that their clients get an error. Requests over new connections that begin
 // after pools read get an answer, those for the disk's own keys after it is out of use. Then the disk comes back.
 func hangsWithWorkers(t *testing.T, p *target) {
 	const disk = "disk2"

@@ -15,7 +15,8 @@ import (
 type Speed struct {
 	// Reads and Bytes are per second. Both are limited, as the throttle makes a large read as cheap as a small one.
 	Reads, Bytes int64
-	// Seek is what each read and write costs beside its bytes, as on a hard disk. It needs [Lab.Seek], and excludes Reads.
+	// Seek is what each read and write costs beside its bytes, as on a hard disk. It needs [Lab.Seek], and excludes
+	// Reads.
 	Seek time.Duration
 }
 
@@ -85,7 +86,7 @@ func (c *Cgroup) dirs() []string {
 	return slices.Compact(dirs)
 }
 
-// file is the path of a controller's file, which has another name in each version.
+// file returns the path of a controller's file, which has another name in each version.
 func (c *Cgroup) file(controller, v1, v2 string) string {
 	if c.unified {
 		return filepath.Join(cgroupRoot, c.name, v2)
@@ -93,7 +94,7 @@ func (c *Cgroup) file(controller, v1, v2 string) string {
 	return filepath.Join(cgroupRoot, controller, c.name, v1)
 }
 
-// procs are the files to which a process writes its id to join.
+// procs returns the files to which a process writes its id to join.
 func (c *Cgroup) procs() []string {
 	var files []string
 	for _, dir := range c.dirs() {
@@ -202,7 +203,7 @@ func (c *Cgroup) Use() (Use, error) {
 	return use, err
 }
 
-// Killed is how many processes of the cgroup the kernel has killed for want of memory.
+// Killed returns how many processes of the cgroup the kernel has killed for want of memory.
 func (c *Cgroup) Killed() (int64, error) {
 	text, err := os.ReadFile(c.file("memory", "memory.oom_control", "memory.events"))
 	if err != nil {
@@ -242,7 +243,7 @@ func readsOf(text, device string) (reads int64) {
 	return reads
 }
 
-// Memory is how many bytes the cgroup uses at the moment, including the page cache.
+// Memory returns how many bytes the cgroup uses at the moment, including the page cache.
 func (c *Cgroup) Memory() (int64, error) {
 	text, err := os.ReadFile(c.file("memory", "memory.usage_in_bytes", "memory.current"))
 	if err != nil {

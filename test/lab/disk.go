@@ -26,11 +26,11 @@ type Preparation struct {
 	ReadAhead int
 }
 
-// Usual is a disk that nobody has prepared, for objects of any size: blocks of 4 KiB and a read-ahead of 128 KiB.
+// Usual returns a disk that nobody has prepared, for objects of any size: blocks of 4 KiB and a read-ahead of 128 KiB.
 func Usual(int64) Preparation { return Preparation{FileSystem: "xfs", ReadAhead: 128} }
 
-// Prepared is what docs/howto/prepare-disks.md advises for objects of so many bytes: a large read-ahead and, if the
-// objects are large and the kernel can mount them, large blocks. With its header, an object of 64 KiB takes three
+// Prepared returns what docs/howto/prepare-disks.md advises for objects of so many bytes: a large read-ahead and, if
+// the objects are large and the kernel can mount them, large blocks. With its header, an object of 64 KiB takes three
 // blocks of 32 KiB, which are one read.
 func Prepared(object int64) Preparation {
 	p := Preparation{FileSystem: "xfs", ReadAhead: 4096}
@@ -97,7 +97,7 @@ func (l *Lab) InMemory(mebibytes int64) error {
 	return nil
 }
 
-// freeMemory is the memory in MiB that files may take: what is available but for 4 GiB, which servers, clients and
+// freeMemory returns the memory in MiB that files may take: what is available but for 4 GiB, which servers, clients and
 // builds need.
 func freeMemory() (mebibytes int64, err error) {
 	proc, err := procfs.NewDefaultFS()

@@ -109,7 +109,7 @@ type Site struct {
 	namespace string
 }
 
-// URL is where the site's server answers.
+// URL returns where the site's server answers.
 func (s Site) URL() string { return fmt.Sprintf("http://%s:%d", s.Address, Port) }
 
 // Site creates a site.
@@ -177,16 +177,16 @@ func (l *Lab) namespace(name string) error {
 	return run("ip", "-n", name, "link", "set", "lo", "up")
 }
 
-// Client is a command that runs where the clients are, and on their processors.
+// Client returns a command that runs where the clients are, and on their processors.
 func (l *Lab) Client(command ...string) *exec.Cmd {
 	_, others := processors(runtime.NumCPU())
 	return in(l.clients(), on(others, command...))
 }
 
-// Inside is a command that runs where the server is.
+// Inside returns a command that runs where the server is.
 func (s Site) Inside(command ...string) *exec.Cmd { return in(s.namespace, command) }
 
-// OriginCount is how many objects a site's origin was asked for.
+// OriginCount returns how many objects a site's origin was asked for.
 func (s Site) OriginCount() (int64, error) {
 	output, err := s.Inside("curl", "-sf", fmt.Sprintf("http://127.0.0.1:%d/count", OriginPort)).Output()
 	if err != nil {

@@ -17,10 +17,10 @@ func (l *Lab) Nginx(name, root, text string) (Site, *Server, error) {
 	return site, server, l.Await(site, server, Port)
 }
 
-// Workers are the server's worker processes, with the processor time that each has used.
+// Workers returns the server's worker processes, with the processor time that each has used.
 func (s *Server) Workers() (map[int]time.Duration, error) { return s.Descendants("nginx: worker") }
 
-// Used is the processor time that processes used between two measurements, in sum and by the one that used most.
+// Used returns the processor time that processes used between two measurements, in sum and by the one that used most.
 func Used(before, after map[int]time.Duration) (sum, most time.Duration) {
 	for pid, used := range after {
 		sum += used - before[pid]

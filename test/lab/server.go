@@ -130,7 +130,7 @@ func (s *Server) Running() error {
 	return fmt.Errorf("the server has ended:\n%s", text)
 }
 
-// alive is false for a zombie.
+// alive returns false for a zombie.
 func (s *Server) alive() bool {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(s.process.Process.Pid) + "/stat")
 	return err == nil && !strings.Contains(string(stat), ") Z ")
@@ -152,7 +152,7 @@ func (l *Lab) Await(site Site, s *Server, port int) error {
 	return errors.New("nothing listens at " + address + ":\n" + string(text))
 }
 
-// Descendants are the processes that the server has started and whose command line begins with command, with the
+// Descendants returns the processes that the server has started and whose command line begins with command, with the
 // processor time that each has used.
 func (s *Server) Descendants(command string) (map[int]time.Duration, error) {
 	all, err := procfs.AllProcs()

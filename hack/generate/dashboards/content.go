@@ -281,7 +281,7 @@ var cacheNode = dashboard{
 	},
 }
 
-// ratio is the share of hits in a counter, by labels.
+// ratio returns the share of hits in a counter, by labels.
 func ratio(counter, choice, by string) string {
 	return of(choice, `sum by (`+by+`) (rate(`+counter+`{%s, `+hits+`}[$__rate_interval])) / `+
 		`sum by (`+by+`) (rate(`+counter+`{%s, `+sampled+`}[$__rate_interval]))`)

@@ -102,7 +102,7 @@ func isSame(said, want string) bool {
 	return said == want || said == "off" && want == "false" || said == "on" && want == "true"
 }
 
-// pages are the pages that people write. Decisions are of their time.
+// pages returns the pages that people write. Decisions are of their time.
 func pages(t *testing.T) []string {
 	t.Helper()
 	const top = "../../../"
@@ -119,8 +119,9 @@ func pages(t *testing.T) []string {
 	return list
 }
 
-// defaultsOf has the defaults of the spec's fields by path: those that the API server fills in, and what the operator
-// then chooses for a new CacheNode of three pods with hard disks. descriptions has the comments of the former fields.
+// defaultsOf returns the defaults of the spec's fields by path: those that the API server fills in, and what the
+// operator then chooses for a new CacheNode of three pods with hard disks. descriptions has the comments of the former
+// fields.
 func defaultsOf(t *testing.T) (defaults, descriptions map[string]string) {
 	t.Helper()
 	cacheNode, errs, err := schema.Decode([]byte(`{apiVersion: cachenode.io/v1alpha1, kind: CacheNode,

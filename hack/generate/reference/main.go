@@ -91,7 +91,7 @@ func kind(s apiextensionsv1.JSONSchemaProps) string {
 	return s.Type
 }
 
-// meaning is the description of a field without the field's own name, with which every comment begins.
+// meaning returns the description of a field without the field's own name, with which every comment begins.
 func meaning(name string, s apiextensionsv1.JSONSchemaProps) string {
 	text := oneLine(s.Description)
 	for _, verb := range []string{" is ", " are "} {

@@ -42,7 +42,7 @@ func main() {
 	}
 }
 
-// object is the schema of a map with keys.
+// object returns the schema of a map with keys.
 func object(cacheNode *yaml.Node) (map[string]any, error) {
 	properties := map[string]any{}
 	for i := 0; i+1 < len(cacheNode.Content); i += 2 {
@@ -56,7 +56,7 @@ func object(cacheNode *yaml.Node) (map[string]any, error) {
 	return map[string]any{"type": "object", "additionalProperties": false, "properties": properties}, nil
 }
 
-// property is the schema of one value, with the rules of its comment.
+// property returns the schema of one value, with the rules of its comment.
 func property(key, value *yaml.Node) (map[string]any, error) {
 	description, extra, err := comment(key.HeadComment)
 	if err != nil {

@@ -115,11 +115,11 @@ func readAt(file io.ReaderAt, buffer []byte, at int64) error {
 	return nil
 }
 
-// CanBeRenewed is true for a response that the origin can renew by a 304, as it has a validator (RFC 9110, section
+// CanBeRenewed returns true for a response that the origin can renew by a 304, as it has a validator (RFC 9110, section
 // 8.8).
 func (h Header) CanBeRenewed() bool { return len(h.Values("ETag"))+len(h.Values("Last-Modified")) > 0 }
 
-// Values are the values of a header of the response, in the order in which they are there.
+// Values returns the values of a header of the response, in the order in which they are there.
 func (h Header) Values(name string) (values []string) {
 	name = textproto.CanonicalMIMEHeaderKey(name)
 	for line := range strings.Lines(string(h.Response)) {
@@ -131,8 +131,8 @@ func (h Header) Values(name string) (values []string) {
 	return values
 }
 
-// Length is the size of the response's body in bytes, as its header says; ok is false if it does not. nginx stores the
-// body also for a request by HEAD, for which it asks the origin by GET (proxy_cache_convert_head).
+// Length returns the size of the response's body in bytes, as its header says; ok is false if it does not. nginx stores
+// the body also for a request by HEAD, for which it asks the origin by GET (proxy_cache_convert_head).
 func (h Header) Length() (bytes int64, ok bool) {
 	if status := h.status(); status == "204" || status == "304" {
 		return 0, true
@@ -145,7 +145,7 @@ func (h Header) Length() (bytes int64, ok bool) {
 	return bytes, err == nil && bytes >= 0
 }
 
-// status is the status code in the status line; "" if it has none.
+// status returns the status code in the status line; "" if it has none.
 func (h Header) status() string {
 	line, _, _ := strings.Cut(string(h.Response), "\r\n")
 	words := strings.Fields(line)

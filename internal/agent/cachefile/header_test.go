@@ -13,7 +13,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agent/cachefile"
 )
 
-// written is a cache file as nginx writes it, with changes.
+// written returns a cache file as nginx writes it, with changes.
 func written(change func(fixed []byte) []byte) []byte {
 	rest := []byte("\nKEY: http://www.example.com/a\nHTTP/1.1 200 OK\r\nCache-Tag: a,b\r\n\r\n")
 	fixed := make([]byte, 336)

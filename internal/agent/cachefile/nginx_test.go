@@ -88,7 +88,7 @@ func (s *site) wants(t *testing.T, path, device string, statuses ...string) {
 
 func key(path string) string { return "http://www.example.com" + path }
 
-// file is the path of the only cache file with the key of a path.
+// file returns the path of the only cache file with the key of a path.
 func (s *site) file(t *testing.T, path string) string {
 	t.Helper()
 	files := s.nginx.Cached(key(path), "disk1")

@@ -68,7 +68,7 @@ type checking struct {
 
 var errUnusable = errors.New("the disk has failed")
 
-// goesOn is an error when the check is to end.
+// goesOn returns an error when the check is to end.
 func (c *checking) goesOn(ctx context.Context) error {
 	if !c.isUsable() {
 		return errUnusable
@@ -82,7 +82,7 @@ type leaf struct {
 	changed time.Time
 }
 
-// byTime are the leaf folders that exist, the one that changed last first.
+// byTime returns the leaf folders that exist, the one that changed last first.
 func (c *checking) byTime(ctx context.Context) (folders []leaf, err error) {
 	for f := range cachekey.Folder(cachekey.Folders) {
 		if err := c.goesOn(ctx); err != nil {

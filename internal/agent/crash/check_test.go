@@ -27,7 +27,7 @@ func must(t *testing.T, err error) {
 
 const bodySize = 100_000
 
-// file is a cache file with a body of which the header says that it has bodySize bytes.
+// file returns a cache file with a body of which the header says that it has bodySize bytes.
 func file(key string, body int) []byte {
 	rest := fmt.Sprintf("\nKEY: %s\nHTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n", key, bodySize)
 	fixed := make([]byte, 336)

@@ -25,7 +25,7 @@ type suspect struct {
 	written time.Time
 }
 
-// mayBeIn is true if a folder that changed at a time can have suspects. A file comes into its folder after it was
+// mayBeIn returns true if a folder that changed at a time can have suspects. A file comes into its folder after it was
 // written. A folder that changed last because a file was removed from it says nothing about when the crash was.
 func (s *suspects) mayBeIn(changed time.Time) bool { return !changed.Before(s.last.Add(-window)) }
 
@@ -39,7 +39,7 @@ func (s *suspects) add(path string, written time.Time) {
 	}
 }
 
-// paths are the suspects, once all folders were read that can have some.
+// paths returns the suspects, once all folders were read that can have some.
 func (s *suspects) paths() (paths []string) {
 	for _, f := range s.files {
 		if s.mayBeIn(f.written) {
@@ -49,8 +49,8 @@ func (s *suspects) paths() (paths []string) {
 	return paths
 }
 
-// isWhole is true if a file is as long as its header says, and has no hole. hole is where its first hole begins; size
-// if there is none. A response without a Content-Length never counts as whole, because nothing says where it ends.
+// isWhole returns true if a file is as long as its header says, and has no hole. hole is where its first hole begins;
+// size if there is none. A response without a Content-Length never counts as whole, because nothing says where it ends.
 func isWhole(h cachefile.Header, size, hole int64) bool {
 	length, ok := h.Length()
 	return ok && size == h.Body+length && hole >= size

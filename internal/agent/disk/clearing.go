@@ -67,10 +67,10 @@ func (c *clearing) start(ctx context.Context, folder string) {
 	}()
 }
 
-// newForeign is a new name for a folder or file that is to be deleted.
+// newForeign returns a new name for a folder or file that is to be deleted.
 func newForeign() string { return foreignFolder + "." + rand.Text() }
 
-// nextForeign is an entry of our folder that is to be deleted, without those that failed; nil if there is none.
+// nextForeign returns an entry of our folder that is to be deleted, without those that failed; nil if there is none.
 func nextForeign(root *os.Root, failed map[string]bool) os.DirEntry {
 	folder, err := root.Open(".")
 	if err != nil {

@@ -17,8 +17,8 @@ import (
 // counts as a failure after each timeout, and no second probe begins. After the context has ended, it lasts until the
 // disk answers. The methods are safe for concurrent use.
 type Monitor struct {
-	// Changed is called from the monitor's goroutine when the status or the reason has changed, or when the disk begins to
-	// make reads wait.
+	// Changed is called from the monitor's goroutine when the status or the reason has changed, or when the disk begins
+	// to make reads wait.
 	Changed func(before, after State)
 	// Observed is called for each sample.
 	Observed func(Sample)
@@ -144,7 +144,7 @@ func (m *Monitor) Run(ctx context.Context) {
 	}
 }
 
-// nextTimeout is the time until a running probe is judged again: after its timeout, and when busyPatience ends.
+// nextTimeout returns the time until a running probe is judged again: after its timeout, and when busyPatience ends.
 func nextTimeout(timeout, took time.Duration) time.Duration {
 	if left := busyPatience - took; left > 0 {
 		return min(timeout, left)

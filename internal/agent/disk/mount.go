@@ -12,8 +12,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/effective"
 )
 
-// mountAt is the mount at a folder, as this process sees it. If there are several, the last one covers the others and
-// counts.
+// mountAt returns the mount at a folder, as this process sees it. If there are several, the last one covers the others
+// and counts.
 func mountAt(dir string) (*mountinfo.Info, error) {
 	mounts, err := mountinfo.GetMounts(func(m *mountinfo.Info) (skip, stop bool) { return m.Mountpoint != dir, false })
 	if err != nil {

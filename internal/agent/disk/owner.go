@@ -113,7 +113,7 @@ func isOlder(path string, than time.Time) bool {
 	return unix.Lstat(path, &stat) == nil && time.Unix(stat.Ctim.Unix()).Before(than)
 }
 
-// takeOver has the existing cache deleted and marks the disk.
+// takeOver deletes the existing cache and marks the disk.
 func (o Owner) takeOver(ctx context.Context, folder string, c *clearing) error {
 	if err := setAside(folder); err != nil {
 		return err
@@ -125,7 +125,7 @@ func (o Owner) takeOver(ctx context.Context, folder string, c *clearing) error {
 	return o.mark(filepath.Join(folder, ownerFile))
 }
 
-// mac is the signature of our mark; "" without a key.
+// mac returns the signature of our mark; "" without a key.
 func (o Owner) mac() string {
 	if len(o.Key) == 0 {
 		return ""

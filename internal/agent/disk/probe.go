@@ -227,8 +227,8 @@ func (p *Prober) checkDevice() error {
 	return nil
 }
 
-// deviceOf is the device of a folder. It opens the folder, because a stat may be answered from memory when the file
-// system is dead.
+// deviceOf returns the device of a folder. It opens the folder, because a stat may be answered from memory when the
+// file system is dead.
 func deviceOf(dir string) (uint64, error) {
 	fd, err := unix.Open(dir, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -317,7 +317,7 @@ func (p *Prober) writeAndRead(file *os.File, written []int) error {
 	return nil
 }
 
-// alignedBlock is a block at an address that O_DIRECT accepts.
+// alignedBlock returns a block at an address that O_DIRECT accepts.
 func alignedBlock() []byte {
 	buffer := make([]byte, 2*blockSize)
 	offset := int(uintptr(unsafe.Pointer(&buffer[0])) % blockSize) //nolint:gosec // the address is only read

@@ -167,10 +167,10 @@ func (s State) bad(at time.Time, reason v1alpha1.DiskReason, message string, t T
 	return s
 }
 
-// needed is how many consecutive good probes bring the disk back.
+// needed returns how many consecutive good probes bring the disk back.
 func (s State) needed(t Thresholds) int { return t.Successes << s.flaps }
 
-// Delay is the time from the end of a probe to the next one.
+// Delay returns the time from the end of a probe to the next one.
 func (s State) Delay(t Thresholds) time.Duration {
 	if s.Status == v1alpha1.DiskHealthy && s.failures > 0 {
 		return confirmDelay

@@ -45,7 +45,8 @@ const (
 	TagsCut = "\x01"
 )
 
-// ParseTags are the tags in the values of a header. Spaces separate tags (Surrogate-Key), and so do commas (Cache-Tag).
+// ParseTags returns the tags in the values of a header. Spaces separate tags (Surrogate-Key), and so do commas
+// (Cache-Tag).
 func ParseTags(values []string) []string {
 	var tags []string
 	cut := false
@@ -79,22 +80,22 @@ const (
 	meta              // a name → a value
 )
 
-// fileRecord is the key of the record of a file. Those of a folder are neighbours.
+// fileRecord returns the key of the record of a file. Those of a folder are neighbours.
 func fileRecord(f cachekey.File) []byte {
 	return append(folderRecords(f.Folder()), f[:]...)
 }
 
-// folderRecords is what the keys of the records of a folder's files begin with.
+// folderRecords returns what the keys of the records of a folder's files begin with.
 func folderRecords(f cachekey.Folder) []byte {
 	return binary.BigEndian.AppendUint16([]byte{byFile}, uint16(f))
 }
 
-// textRecord is the key of a record that leads from a text, which has no zero byte, to a file.
+// textRecord returns the key of a record that leads from a text, which has no zero byte, to a file.
 func textRecord(kind byte, text string, f cachekey.File) []byte {
 	return append(append(append([]byte{kind}, text...), 0), f[:]...)
 }
 
-// fileIn is the file that a record of a text leads to.
+// fileIn returns the file that a record of a text leads to.
 func fileIn(record []byte) (f cachekey.File, err error) {
 	if len(record) < len(f)+2 {
 		return f, errDamaged
@@ -103,7 +104,7 @@ func fileIn(record []byte) (f cachekey.File, err error) {
 	return f, nil
 }
 
-// encode is the value of the record of a file.
+// encode returns the value of the record of a file.
 func (e Entry) encode() []byte {
 	value := binary.AppendVarint(nil, e.Received.Unix())
 	value = binary.AppendVarint(value, e.ValidUntil.Unix()-e.Received.Unix())
@@ -117,7 +118,7 @@ func (e Entry) encode() []byte {
 	return value
 }
 
-// decode is the entry of a record's value.
+// decode returns the entry of a record's value.
 func decode(f cachekey.File, value []byte) (e Entry, err error) {
 	var numbers [6]int64
 	for i := range numbers {

@@ -18,7 +18,8 @@ import (
 
 // Index is the index of one disk. It is safe for concurrent use, but only one goroutine may change it.
 type Index struct {
-	// Serves says which generations nginx finds, for [Index.Objects] and the like; nil for all. Set it before other calls.
+	// Serves says which generations nginx finds, for [Index.Objects] and the like; nil for all. Set it before other
+	// calls.
 	Serves func(generation int64) bool
 	// Clock tells the time to the index and to its keeper. Open sets the real one; set another before other calls.
 	Clock clock.Clock
@@ -41,7 +42,7 @@ var ErrFailed = errors.New("the index cannot be used any more")
 // Cache is memory that the indexes of all disks of a pod share.
 type Cache struct{ blocks *pebble.Cache }
 
-// NewCache has so many bytes. The caller closes it after the indexes.
+// NewCache returns a cache of so many bytes. The caller closes it after the indexes.
 func NewCache(bytes int64) *Cache { return &Cache{pebble.NewCache(bytes)} }
 
 // Close gives the memory back.
@@ -91,12 +92,12 @@ func openIn(files vfs.FS, folder, boot string, cache *Cache) (*Index, error) {
 	return x, nil
 }
 
-// Failed is closed when the index cannot be used any more, because the disk has failed under it or it is damaged. A
-// call that changes the index may then never return.
+// Failed returns closed when the index cannot be used any more, because the disk has failed under it or it is damaged.
+// A call that changes the index may then never return.
 func (x *Index) Failed() <-chan struct{} { return x.failed }
 
-// Damaged is true for an index that has failed because it is damaged. The caller removes its folder, as for one that
-// cannot be opened.
+// Damaged returns true for an index that has failed because it is damaged. The caller removes its folder, as for one
+// that cannot be opened.
 func (x *Index) Damaged() bool { return x.damaged.Load() }
 
 func (x *Index) damage() {
@@ -216,7 +217,7 @@ func get(from pebble.Reader, f cachekey.File) (e Entry, ok bool, err error) {
 	return e, err == nil, err
 }
 
-// Get is the entry of a file; ok is false if the index does not have it.
+// Get returns the entry of a file; ok is false if the index does not have it.
 func (x *Index) Get(f cachekey.File) (e Entry, ok bool, err error) {
 	err = x.use(func() (err error) {
 		e, ok, err = get(x.db, f)
@@ -225,22 +226,22 @@ func (x *Index) Get(f cachekey.File) (e Entry, ok bool, err error) {
 	return e, ok, err
 }
 
-// WithKey are the files with an object's key: all of its slices and variants.
+// WithKey returns the files with an object's key: all of its slices and variants.
 func (x *Index) WithKey(key string) iter.Seq2[cachekey.File, error] {
 	return x.files(append(append([]byte{byKey}, key...), 0))
 }
 
-// WithPrefix are the files whose object's key begins with a text, by key. A file is there once.
+// WithPrefix returns the files whose object's key begins with a text, by key. A file is there once.
 func (x *Index) WithPrefix(prefix string) iter.Seq2[cachekey.File, error] {
 	return x.files(append([]byte{byKey}, prefix...))
 }
 
-// WithTag are the files whose object has a tag.
+// WithTag returns the files whose object has a tag.
 func (x *Index) WithTag(tag string) iter.Seq2[cachekey.File, error] {
 	return x.files(append(append([]byte{byTag}, tag...), 0))
 }
 
-// InFolder are the files of a folder.
+// InFolder returns the files of a folder.
 func (x *Index) InFolder(f cachekey.Folder) iter.Seq2[cachekey.File, error] {
 	return x.files(folderRecords(f))
 }
@@ -248,8 +249,8 @@ func (x *Index) InFolder(f cachekey.Folder) iter.Seq2[cachekey.File, error] {
 // page is how many files are looked up at a time.
 const page = 1024
 
-// files are the files at the end of the records that begin with a text. The index may change meanwhile: a file that is
-// stored or removed then may or may not be there.
+// files returns the files at the end of the records that begin with a text. The index may change meanwhile: a file that
+// is stored or removed then may or may not be there.
 func (x *Index) files(start []byte) iter.Seq2[cachekey.File, error] {
 	return func(yield func(cachekey.File, error) bool) {
 		end := after(start)
@@ -272,7 +273,7 @@ func (x *Index) files(start []byte) iter.Seq2[cachekey.File, error] {
 	}
 }
 
-// page are the files of the next records, and where those after them begin; nil if there are no more.
+// page returns the files of the next records, and where those after them begin; nil if there are no more.
 func (x *Index) page(from, end []byte) (files []cachekey.File, next []byte, err error) {
 	records, err := x.db.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: end})
 	if err != nil {
@@ -292,7 +293,7 @@ func (x *Index) page(from, end []byte) (files []cachekey.File, next []byte, err 
 	return files, nil, records.Error()
 }
 
-// after is the least text above all texts that begin with one. The kinds are below 255, so there is always one.
+// after returns the least text above all texts that begin with one. The kinds are below 255, so there is always one.
 func after(start []byte) []byte {
 	end := append([]byte{}, start...)
 	for i := len(end) - 1; ; i-- {
@@ -305,9 +306,9 @@ func after(start []byte) []byte {
 // SetCheckpoint says that everything that nginx did before a moment is in the index.
 func (x *Index) SetCheckpoint(at time.Time) error { return x.setTime(timeOf("checkpoint"), at) }
 
-// Checkpoint is the last moment of [Index.SetCheckpoint]. Changes reach the disk in their order, so that is true after
-// a crash of the agent. It is zero if there was none. rebooted is true if the machine was booted since: the file system
-// can have lost what nginx did in the last minute before a crash.
+// Checkpoint returns the last moment of [Index.SetCheckpoint]. Changes reach the disk in their order, so that is true
+// after a crash of the agent. It is zero if there was none. rebooted is true if the machine was booted since: the file
+// system can have lost what nginx did in the last minute before a crash.
 func (x *Index) Checkpoint() (at time.Time, rebooted bool, err error) {
 	return x.time(timeOf("checkpoint"))
 }
@@ -357,7 +358,7 @@ type scan struct {
 	rebooted bool
 }
 
-// scans are the last moments of [Index.SetScanned], by the folder's path.
+// scans returns the last moments of [Index.SetScanned], by the folder's path.
 func (x *Index) scans() (map[string]scan, error) {
 	list := map[string]scan{}
 	err := x.use(func() error {

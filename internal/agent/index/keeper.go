@@ -81,14 +81,15 @@ func (k *Keeper) Sync(ctx context.Context) error {
 // replaces or evicts them.
 const MaxOutdated = 500_000
 
-// Reread has files read again soon. That is for changes of headers, which are no events. Any goroutine may call it.
+// Reread makes the keeper read files again soon. That is for changes of headers, which are no events. Any goroutine may
+// call it.
 func (k *Keeper) Reread(files ...cachekey.File) {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
 	k.outdated = append(k.outdated, files[:min(len(files), MaxOutdated-len(k.outdated))]...)
 }
 
-// takeOutdated are the next files of Reread, and whether there are more.
+// takeOutdated returns the next files of Reread, and whether there are more.
 func (k *Keeper) takeOutdated() (files []cachekey.File, more bool) {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
@@ -97,7 +98,7 @@ func (k *Keeper) takeOutdated() (files []cachekey.File, more bool) {
 	return files, len(k.outdated) > 0
 }
 
-// take are the calls of Sync that have begun.
+// take returns the calls of Sync that have begun.
 func (k *Keeper) take() []chan error {
 	k.mutex.Lock()
 	defer k.mutex.Unlock()
@@ -147,11 +148,11 @@ func (k *Keeper) wakeUp() {
 	}
 }
 
-// Complete is true if the index has all that nginx has stored, but for the last moments. It is false for some
+// Complete returns true if the index has all that nginx has stored, but for the last moments. It is false for some
 // seconds if the disk could not read some files.
 func (k *Keeper) Complete() bool { return k.complete.Load() }
 
-// Lost is how often some events were lost since the keeper began to run.
+// Lost returns how often some events were lost since the keeper began to run.
 func (k *Keeper) Lost() int64 { return k.lost.Load() }
 
 // Run rescans what has changed since the last checkpoint, and then follows nginx, until the context ends or the disk or

@@ -74,7 +74,7 @@ func (s *site) get(t *testing.T, device string, paths ...string) {
 	}
 }
 
-// file is where nginx has stored a path.
+// file returns where nginx has stored a path.
 func (s *site) file(t *testing.T, path string) cachekey.File {
 	t.Helper()
 	f, ok := cachekey.ParseFile(filepath.Base(s.nginx.Cached("http://www.example.com"+path, "disk1")[0]))
@@ -399,7 +399,7 @@ func TestOverflow(t *testing.T) {
 	}
 }
 
-// TestKeeperAfterOverflow has a keeper find what it has not seen.
+// TestKeeperAfterOverflow makes a keeper find what it has not seen.
 func TestKeeperAfterOverflow(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, "")
@@ -433,7 +433,7 @@ func TestKeeperAfterOverflow(t *testing.T) {
 	}
 }
 
-// TestKeeperWithoutFolders has the cache renamed away, as the agent does with a cache that it empties.
+// TestKeeperWithoutFolders renames the cache, as the agent does with a cache that it empties.
 func TestKeeperWithoutFolders(t *testing.T) {
 	t.Parallel()
 	disk := Disk{Folder: filepath.Join(t.TempDir(), "cache"), Index: open(t, t.TempDir())}

@@ -11,8 +11,8 @@ func (logger) Infof(string, ...any) {}
 // Errorf implements pebble.Logger.
 func (logger) Errorf(string, ...any) {}
 
-// Fatalf is called when the store cannot go on, for example on a disk that has failed. It must not return. To end the
-// whole agent would take the other disks along, so only the goroutine ends.
+// Fatalf ends the use of a store that cannot go on, for example on a disk that has failed. It must not return. To end
+// the whole agent would take the other disks along, so only the goroutine ends.
 func (l logger) Fatalf(string, ...any) {
 	l.index.fail()
 	runtime.Goexit()

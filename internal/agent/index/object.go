@@ -8,13 +8,13 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/objects"
 )
 
-// file is what an object's listing needs of an entry.
+// file returns what an object's listing needs of an entry.
 func (e Entry) file() objects.File {
 	return objects.File{Key: e.Key, Tags: e.Tags, Size: e.Size, Received: e.Received, ValidUntil: e.ValidUntil}
 }
 
-// Objects are the objects whose keys begin with a text, by key. The index may change meanwhile: a file that is stored
-// or removed then may or may not be there.
+// Objects returns the objects whose keys begin with a text, by key. The index may change meanwhile: a file that is
+// stored or removed then may or may not be there.
 func (x *Index) Objects(prefix string) iter.Seq2[objects.Object, error] {
 	return func(yield func(objects.Object, error) bool) {
 		var o objects.Object
@@ -37,8 +37,8 @@ func (x *Index) Objects(prefix string) iter.Seq2[objects.Object, error] {
 	}
 }
 
-// Object is the object with a key, without files that have none of the tags; nil means all files. It has no files if
-// there are none.
+// Object returns the object with a key, without files that have none of the tags; nil means all files. It has no files
+// if there are none.
 func (x *Index) Object(key string, tags []string) (o objects.Object, err error) {
 	for e, err := range x.entries(x.WithKey(key)) {
 		if err != nil {
@@ -52,7 +52,7 @@ func (x *Index) Object(key string, tags []string) (o objects.Object, err error) 
 	return o, nil
 }
 
-// KeysWithTag are the keys of files whose object has a tag. A key is there once for each file.
+// KeysWithTag returns the keys of files whose object has a tag. A key is there once for each file.
 func (x *Index) KeysWithTag(tag string) iter.Seq2[string, error] {
 	return func(yield func(string, error) bool) {
 		for e, err := range x.entries(x.WithTag(tag)) {
@@ -63,7 +63,7 @@ func (x *Index) KeysWithTag(tag string) iter.Seq2[string, error] {
 	}
 }
 
-// entries are the entries of files, but for those that are no longer there, or that nginx does not find.
+// entries returns the entries of files, but for those that are no longer there, or that nginx does not find.
 func (x *Index) entries(files iter.Seq2[cachekey.File, error]) iter.Seq2[Entry, error] {
 	return func(yield func(Entry, error) bool) {
 		for f, err := range files {

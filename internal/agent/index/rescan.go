@@ -26,7 +26,7 @@ type Disk struct {
 	Stored func(Entry) (kept bool, err error)
 }
 
-// Read is the entry of a file; ok is false for one that is gone or that nginx cannot use. An error is the disk's.
+// Read returns the entry of a file; ok is false for one that is gone or that nginx cannot use. An error is the disk's.
 func (d Disk) Read(f cachekey.File) (e Entry, ok bool, err error) {
 	file, err := os.Open(d.Folder + "/" + f.Path())
 	if errors.Is(err, fs.ErrNotExist) {
@@ -72,8 +72,8 @@ type stale struct {
 	rebooted, unchanged bool
 }
 
-// stale are the folders that have changed since they were scanned, or since the last checkpoint; after another boot of
-// the machine, these are all folders. The error is [ErrGone] if a folder does not exist.
+// stale returns the folders that have changed since they were scanned, or since the last checkpoint; after another boot
+// of the machine, these are all folders. The error is [ErrGone] if a folder does not exist.
 func (d Disk) stale() (list []stale, err error) {
 	checkpoint, rebooted, err := d.Index.Checkpoint()
 	if err != nil {
@@ -160,7 +160,7 @@ func mkdir(path string) error {
 	return os.Chmod(path, 0o770|fs.ModeSetgid)
 }
 
-// changed is when a file or a folder changed last. Unlike the time of its content, a rename counts.
+// changed returns when a file or a folder changed last. Unlike the time of its content, a rename counts.
 func changed(info fs.FileInfo) time.Time {
 	s := info.Sys().(*syscall.Stat_t) //nolint:forcetypeassert // on Linux
 	return time.Unix(s.Ctim.Unix())
@@ -186,7 +186,7 @@ type scanner struct {
 // tries is how often a file is tried that cannot be read. nginx cannot read it then either, and does not serve it.
 const tries = 3
 
-// misses is true while some files are yet to be read.
+// misses returns true while some files are yet to be read.
 func (s *scanner) misses() bool {
 	for _, tried := range s.unreadable {
 		if tried < tries {
@@ -256,7 +256,7 @@ func (s *scanner) scan(of stale) error {
 	return errors.Join(s.Index.Apply(changes), s.Index.SetScanned(of.folder, begun))
 }
 
-// isAsKnown is true if the index's entry of a file is right, so that the file need not be read. After a reboot, an
+// isAsKnown returns true if the index's entry of a file is right, so that the file need not be read. After a reboot, an
 // entry that is newer than of.since is not trusted, because a crash may have undone the change that it is about. In a
 // folder that has not changed, no file is newer than of.since.
 func (s *scanner) isAsKnown(of stale, f cachekey.File, name os.DirEntry) bool {

@@ -77,7 +77,7 @@ func (w *Watch) Wake() {
 	_, _ = unix.Write(w.wake, binary.NativeEndian.AppendUint64(nil, 1)) // it fails only if Next is yet to return
 }
 
-// Next returns the files that were stored or removed, and waits for the first of them for at most so long. all is true
+// Next returns the files that were stored or removed. It waits for the first of them, for wait at most. all is true
 // if these are all that happened before the call. [ErrOverflow] says that some events are missing, beside those that
 // are returned.
 func (w *Watch) Next(wait time.Duration) (files []cachekey.File, all bool, err error) {

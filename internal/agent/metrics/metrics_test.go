@@ -22,7 +22,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 )
 
-// filled are metrics with values of each kind.
+// filled returns metrics with values of each kind.
 func filled(t *testing.T) *Metrics {
 	t.Helper()
 	m := New(clock.RealClock{},

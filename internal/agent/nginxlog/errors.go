@@ -84,8 +84,8 @@ func eventOf(message string) (disk string, event Event) {
 	return "", NoEvent
 }
 
-// FailedDisk is the disk on which a system call failed for any reason, by the message of one line; "" if the message is
-// another.
+// FailedDisk returns the disk on which a system call failed for any reason, by the message of one line; "" if the
+// message is another.
 func FailedDisk(message string) string {
 	if call := failed.FindStringSubmatch(message); call != nil {
 		return call[1]

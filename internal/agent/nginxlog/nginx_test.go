@@ -29,7 +29,7 @@ spec:
   logs: {level: Info}
 `
 
-// errorLines are the lines of the error log that nginx has sent so far.
+// errorLines returns the lines of the error log that nginx has sent so far.
 func errorLines(n *nginxtest.Nginx) (lines []string) {
 	for _, datagram := range n.Reports() {
 		if tag, text, ok := nginxlog.Split(datagram); ok && tag == agentapi.TagError {

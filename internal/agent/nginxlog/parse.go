@@ -79,7 +79,7 @@ func ParseRequest(tag, text string) (r Request, ok bool) {
 	return r, ok && isName(r.Disk) && isCacheStatus(r.Cache)
 }
 
-// ordinal is that of a pod's name in a plan, see package fleet.
+// ordinal returns the ordinal of a pod by its name in a plan, see package fleet.
 func ordinal(word string) (text string, ok bool) {
 	if !pod.MatchString(word) {
 		return "", false

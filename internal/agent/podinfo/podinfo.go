@@ -38,7 +38,7 @@ func parseAnnotations(text string) map[string]string {
 	return annotations
 }
 
-// Cores is the CPU limit of nginx's container in whole cores, rounded up. Without a limit, the file has the node's
+// Cores returns the CPU limit of nginx's container in whole cores, rounded up. Without a limit, the file has the node's
 // cores.
 func Cores(dir string) (int32, error) {
 	text, err := os.ReadFile(filepath.Join(dir, layout.CPULimitFile)) //nolint:gosec // the path is ours
@@ -52,8 +52,8 @@ func Cores(dir string) (int32, error) {
 	return int32(min((milli+999)/1000, 1024)), nil
 }
 
-// Memory is the memory limit of nginx's container in bytes. Without a limit, the file has the memory that the node has
-// for pods.
+// Memory returns the memory limit of nginx's container in bytes. Without a limit, the file has the memory that the node
+// has for pods.
 func Memory(dir string) (int64, error) {
 	text, err := os.ReadFile(filepath.Join(dir, layout.MemoryLimitFile)) //nolint:gosec // the path is ours
 	if err != nil {

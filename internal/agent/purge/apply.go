@@ -182,8 +182,8 @@ func (s *store) hitSome(x *index.Index, t task, files []cachekey.File, invalid *
 	return nil
 }
 
-// isSpared is true for a file that arrived after the end of a rule as far as the index knows. A renewal (304) makes it
-// still later.
+// isSpared returns true for a file that arrived after the end of a rule as far as the index knows. A renewal (304)
+// makes it still later.
 func (s *store) isSpared(x *index.Index, f cachekey.File, t task) bool {
 	if t.Until.IsZero() {
 		return false
@@ -192,7 +192,7 @@ func (s *store) isSpared(x *index.Index, f cachekey.File, t task) bool {
 	return err == nil && ok && e.Received.After(t.End())
 }
 
-// found are the files that an index has for each text of patterns. A file can be there for more than one text.
+// found returns the files that an index has for each text of patterns. A file can be there for more than one text.
 func found(x *index.Index, p purge.Patterns) iter.Seq[iter.Seq2[cachekey.File, error]] {
 	return func(yield func(iter.Seq2[cachekey.File, error]) bool) {
 		for _, list := range []struct {

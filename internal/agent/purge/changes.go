@@ -24,8 +24,8 @@ func (p *Purger) MakeStale(url string) {
 	p.makeStale(url)
 }
 
-// makeStale is MakeStale for a caller that holds the mutex. The memory tier may be copying the object from the disk at
-// that moment, so it is looked at again.
+// makeStale does what MakeStale does, for a caller that holds the mutex. The memory tier may be copying the object from
+// the disk at that moment, so it is looked at again.
 func (p *Purger) makeStale(url string) {
 	p.addChange(change{url, false})
 	p.again = append(p.again, again{url, p.Clock.Now().Add(lookAgainAfter)})
@@ -38,7 +38,7 @@ type again struct {
 	at  time.Time
 }
 
-// lookAgain has the URLs made stale in memory again for which it is time.
+// lookAgain makes URLs stale in memory again for which it is time.
 func (p *Purger) lookAgain() {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -63,7 +63,7 @@ func (p *Purger) addChange(c change) {
 	p.notify()
 }
 
-// takeChanges are the tasks of the next URLs, and whether there are more.
+// takeChanges returns the tasks of the next URLs, and whether there are more.
 func (s *store) takeChanges() (tasks []task, more bool) {
 	p := s.purger
 	p.mutex.RLock()

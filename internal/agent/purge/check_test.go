@@ -72,7 +72,7 @@ func TestCrash(t *testing.T) {
 	}
 }
 
-// cached are the files of an object on both disks: its slices and variants.
+// cached returns the files of an object on both disks: its slices and variants.
 func (s *site) cached(path string) (files []string) {
 	s.t.Helper()
 	for _, disk := range []string{"disk1", "disk2"} {

@@ -6,7 +6,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agent/sweep"
 )
 
-// Changes are the last URLs that were to be made stale until now, those in memory only with a mark.
+// Changes returns the last URLs that were to be made stale until now, those in memory only with a mark.
 func (p *Purger) Changes() (urls []string) {
 	p.lookAgain()
 	for _, c := range p.changes {
@@ -18,21 +18,21 @@ func (p *Purger) Changes() (urls []string) {
 	return urls
 }
 
-// Reason is why a store is behind.
+// Reason returns why a store is behind.
 func (p *Purger) Reason(store string) string {
 	p.mutex.RLock()
 	defer p.mutex.RUnlock()
 	return p.stores[store].reason
 }
 
-// Note has a disk note what it obeys, if the copy of the journal ends at a place. The goroutines must have ended.
+// Note makes a disk note what it obeys, if the copy of the journal ends at a place. The goroutines must have ended.
 func (p *Purger) Note(disk string, saved int64) error {
 	s := p.stores[disk]
 	s.kept, s.keptAt = 0, time.Time{}
 	return s.note(p.journal.Head, saved)
 }
 
-// SweepRules are the rules by which a disk could be swept now, if it were behind with so many purges more.
+// SweepRules returns the rules by which a disk could be swept now, if it were behind with so many purges more.
 func (p *Purger) SweepRules(disk string, behind int64) (r sweep.Rules, ok bool) {
 	p.mutex.Lock()
 	s := p.stores[disk]

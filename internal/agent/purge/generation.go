@@ -21,7 +21,7 @@ type generations struct {
 	Last int64 `json:"lastGeneration,omitempty"`
 }
 
-// active is the generation that nginx is to use.
+// active returns the generation that nginx is to use.
 func (g generations) active() int64 {
 	if g.Cover != 0 {
 		return g.Cover
@@ -44,7 +44,7 @@ const (
 	hideAgainAfter = 30 * time.Second
 )
 
-// Generations are the numbers that nginx is to use, by disk. A disk with the number 0 is left out.
+// Generations returns the numbers that nginx is to use, by disk. A disk with the number 0 is left out.
 func (p *Purger) Generations() map[string]int64 {
 	p.mutex.RLock()
 	defer p.mutex.RUnlock()
@@ -68,11 +68,11 @@ func (p *Purger) SetHides(hides bool) {
 	}
 }
 
-// isBehind is true while nginx still uses a generation from before Base. The caller holds the mutex.
+// isBehind returns true while nginx still uses a generation from before Base. The caller holds the mutex.
 func (s *store) isBehind() bool { return s.inUse && s.taken < s.generations.Base }
 
-// place is the last place in the journal that is applied to all that nginx serves from the store. The caller holds the
-// mutex.
+// place returns the last place in the journal that is applied to all that nginx serves from the store. The caller holds
+// the mutex.
 func (s *store) place() int64 {
 	if s.isBehind() {
 		return 0
@@ -108,7 +108,7 @@ func (s *store) renew() error {
 	return nil
 }
 
-// isOlder is true for a disk that is older than the journal. The caller holds the mutex.
+// isOlder returns true for a disk that is older than the journal. The caller holds the mutex.
 func (s *store) isOlder() bool { return !s.isMemory() && s.reached < s.purger.journal.Floor }
 
 // cover changes the Cover of a disk. The place in the file State stays, because what was applied since may not be on
@@ -134,8 +134,8 @@ func (s *store) changed() {
 }
 
 // hide hides a disk's objects after a wait: for an index that is to answer a rule that changed at place, or for the
-// journal, for which place is 0. lost is how often the index has lost events. A cover that began before a rule is
-// enough until events are lost, because the index knows all that nginx has stored under it.
+// journal, for which place is 0. lost is how often the index has lost events. A disk that was hidden
+// before the rule arrived need not be hidden again: the index has seen every object stored since. Lost events end that.
 func (s *store) hide(place, lost int64) error {
 	p, now := s.purger, s.purger.Clock.Now()
 	p.mutex.RLock()
@@ -168,7 +168,7 @@ func (s *store) awaitIndex(k *index.Keeper, tasks []task) error {
 	return nil
 }
 
-// rebuilding is why a purge waits while the index is not complete.
+// rebuilding returns why a purge waits while the index is not complete.
 func (s *store) rebuilding() string {
 	s.purger.mutex.RLock()
 	defer s.purger.mutex.RUnlock()
@@ -204,7 +204,7 @@ func needsIndex(tasks []task) (place int64, ok bool) {
 	return place, ok
 }
 
-// usedGenerations are the generations whose objects nginx finds now, or will find when the Cover ends.
+// usedGenerations returns the generations whose objects nginx finds now, or will find when the Cover ends.
 func (s *store) usedGenerations() []int64 {
 	s.purger.mutex.RLock()
 	defer s.purger.mutex.RUnlock()
@@ -214,7 +214,7 @@ func (s *store) usedGenerations() []int64 {
 	return []int64{s.generations.Base}
 }
 
-// isEmpty is true for a cache without files.
+// isEmpty returns true for a cache without files.
 func isEmpty(cache string) (bool, error) {
 	for folder := range cachekey.Folder(cachekey.Folders) {
 		names, err := os.ReadDir(filepath.Join(cache, folder.Path()))

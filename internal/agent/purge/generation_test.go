@@ -25,7 +25,7 @@ import (
 // disks are those of a site.
 var disks = []string{"disk1", "disk2"}
 
-// takes has nginx use the generations that the purger wants, as the agent does.
+// takes makes nginx use the generations that the purger wants, as the agent does.
 func (s *site) takes() {
 	s.t.Helper()
 	generations := s.purger.Generations()

@@ -38,7 +38,7 @@ type opened struct {
 	isComplete bool
 }
 
-// wanted are the patterns of a target for all policies, and the stores that nginx uses.
+// wanted returns the patterns of a target for all policies, and the stores that nginx uses.
 func (p *Purger) wanted(target purge.Target) (wanted purge.Patterns, stores []opened, err error) {
 	p.mutex.RLock()
 	defer p.mutex.RUnlock()

@@ -176,7 +176,8 @@ func (p *Purger) forEach(r purge.Rule, call func(purge.Rule, purge.Patterns)) {
 	}
 }
 
-// patterns are those of a rule for each policy. The operator has checked the rule. The caller holds the mutex.
+// patterns returns the patterns of a rule for each policy. The operator has checked the rule. The caller holds the
+// mutex.
 func (p *Purger) patterns(r purge.Rule) (list []purge.Patterns) {
 	for _, policy := range p.policies {
 		patterns, err := r.Patterns(policy)
@@ -198,7 +199,7 @@ func (p *Purger) notify() {
 	p.changed = make(chan struct{})
 }
 
-// match is what is to become of an object.
+// match returns what is to become of an object.
 func (p *Purger) match(e index.Entry) purge.Verdict {
 	p.mutex.RLock()
 	defer p.mutex.RUnlock()
@@ -233,14 +234,14 @@ func (p *Purger) Receive(news purge.Update) error {
 	return nil
 }
 
-// IsReceived is true once the operator has sent the journal to this agent.
+// IsReceived returns true once the operator has sent the journal to this agent.
 func (p *Purger) IsReceived() bool {
 	p.mutex.RLock()
 	defer p.mutex.RUnlock()
 	return p.received
 }
 
-// HasUpdate is true once the operator has sent the journal to this agent, and while there is no sign of a journal.
+// HasUpdate returns true once the operator has sent the journal to this agent, and while there is no sign of a journal.
 func (p *Purger) HasUpdate() bool {
 	p.mutex.RLock()
 	defer p.mutex.RUnlock()
@@ -268,8 +269,8 @@ func (p *Purger) Wait(ctx context.Context, place int64) {
 // of the rules that are new to the agent.
 const maxCounted = 1000
 
-// Done is what was done so far, with the counts of the rules that have changed after a place, and of those without an
-// end.
+// Done returns what was done so far, with the counts of the rules that have changed after a place, and of those without
+// an end.
 func (p *Purger) Done(after int64) purge.Done {
 	p.mutex.RLock()
 	defer p.mutex.RUnlock()
@@ -296,8 +297,8 @@ func (p *Purger) Done(after int64) purge.Done {
 	return done
 }
 
-// appliedByAll is the place up to which all stores obey that nginx uses or may use at any moment. The caller holds the
-// mutex.
+// appliedByAll returns the place up to which all stores obey that nginx uses or may use at any moment. The caller holds
+// the mutex.
 func (p *Purger) appliedByAll() int64 {
 	if !p.begun {
 		return 0
@@ -311,8 +312,8 @@ func (p *Purger) appliedByAll() int64 {
 	return applied
 }
 
-// IsCurrent is true for a disk that nginx may use: it is in use, it obeys the whole journal, or what it has is hidden.
-// It is false as long as its generation is not known.
+// IsCurrent returns true for a disk that nginx may use: it is in use, it obeys the whole journal, or what it has is
+// hidden. It is false as long as its generation is not known.
 func (p *Purger) IsCurrent(disk string) bool {
 	p.mutex.RLock()
 	defer p.mutex.RUnlock()

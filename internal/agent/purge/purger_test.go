@@ -76,7 +76,7 @@ func newSite(t *testing.T, spec string) *site {
 	return s
 }
 
-// prepareSite is a site of which nothing runs yet.
+// prepareSite returns a site of which nothing runs yet.
 func prepareSite(t *testing.T, spec string) *site {
 	t.Helper()
 	s := &site{t: t, nginx: nginxtest.New(t), removed: map[sweep.Reason]int{}, facts: cache.Facts{Cores: 2}, yaml: `
@@ -252,7 +252,7 @@ func (s *site) purge(t purge.Target, soft bool) purge.Rule {
 	return r
 }
 
-// files is how many files were invalidated for a rule.
+// files returns how many files were invalidated for a rule.
 func (s *site) files(r purge.Rule) (n int64) {
 	for _, store := range s.purger.Done(0).Stores {
 		n += store.Counts[r.Number].Files
@@ -730,7 +730,7 @@ func TestOtherKeys(t *testing.T) {
 	s.wants("MISS", 1, "/a/1")
 }
 
-// note is what a disk has noted of the journal; "" if there is nothing.
+// note returns what a disk has noted of the journal; "" if there is nothing.
 func (s *site) note(disk string) string {
 	s.t.Helper()
 	text, err := os.ReadFile(s.nginx.Root + layout.PurgesState(disk))

@@ -75,7 +75,7 @@ func (p pair) purge(t purge.Target) purge.Rule {
 	return r
 }
 
-// ownedBySecond is a path whose key the second pod owns.
+// ownedBySecond returns a path whose key the second pod owns.
 func ownedBySecond(t *testing.T) string {
 	t.Helper()
 	for _, path := range both {

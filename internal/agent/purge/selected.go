@@ -9,8 +9,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/purge"
 )
 
-// selected are the objects of an index that a union of patterns is about, each once. Those that have one of the tags
-// are without the files that do not have it.
+// selected returns the objects of an index that a union of patterns is about, each once. Those that have one of the
+// tags are without the files that do not have it.
 func selected(x *index.Index, p purge.Patterns) iter.Seq2[objects.Object, error] {
 	return func(yield func(objects.Object, error) bool) {
 		for _, prefix := range p.Prefixes {
@@ -30,7 +30,7 @@ func selected(x *index.Index, p purge.Patterns) iter.Seq2[objects.Object, error]
 	}
 }
 
-// tagged are the objects that have one of the tags, without those that other patterns are about.
+// tagged returns the objects that have one of the tags, without those that other patterns are about.
 func tagged(x *index.Index, p purge.Patterns) iter.Seq2[objects.Object, error] {
 	return func(yield func(objects.Object, error) bool) {
 		seed := maphash.MakeSeed()

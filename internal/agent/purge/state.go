@@ -52,7 +52,7 @@ func (s *store) keepState(applied int64) error {
 	return s.write(kept)
 }
 
-// state is the content of the file State for a place. The caller holds the mutex.
+// state returns the content of the file State for a place. The caller holds the mutex.
 func (s *store) state(applied int64) state {
 	return state{s.Owner, applied, s.purger.policyHash, s.generations}
 }

@@ -62,9 +62,9 @@ type store struct {
 	keeper *index.Keeper
 	// changesSeen counts the URLs that were made stale. Only the goroutine uses it.
 	changesSeen int64
-	// waits is when the wait for the index or the journal began. hidden is when the last Cover began; covered was the head
-	// of the journal then, and lost how often the index had lost events. Up to partly, rules are applied to all files that
-	// the index knows, although it is not complete. Only the goroutine uses them.
+	// waits is when the wait for the index or the journal began. hidden is when the last Cover began; covered was the
+	// head of the journal then, and lost how often the index had lost events. Up to partly, rules are applied to all
+	// files that the index knows, although it is not complete. Only the goroutine uses them.
 	waits, hidden         time.Time
 	covered, lost, partly int64
 	// listing has a place for the one who lists what the store has.
@@ -72,15 +72,15 @@ type store struct {
 
 	// pace limits how fast a rescan reads files.
 	pace *rate.Limiter
-	// kept and keptPolicies are what the file State has, and wasCurrent is true if the store obeyed the whole journal when
-	// it was last looked at. Only the goroutine uses them.
+	// kept and keptPolicies are what the file State has, and wasCurrent is true if the store obeyed the whole journal
+	// when it was last looked at. Only the goroutine uses them.
 	kept         int64
 	keptPolicies string
 	keptAt       time.Time
 	wasCurrent   bool
 }
 
-// matters is true if nginx uses the store, or may use it at any moment.
+// matters returns true if nginx uses the store, or may use it at any moment.
 func (s *store) matters() bool { return s.inUse || s.IsUsable() }
 
 // rescanned is how many files a second are read while nginx uses a disk and its index is rebuilt.
@@ -304,12 +304,12 @@ func (s *store) note(head, saved int64) error {
 // keepEvery is the time between two notes of what a disk has applied, each of which writes all that is in memory to it.
 const keepEvery = 5 * time.Second
 
-// knows is true if the journal is the one that the store has applied until now. The caller holds the mutex.
+// knows returns true if the journal is the one that the store has applied until now. The caller holds the mutex.
 func (s *store) knows() bool {
 	return s.reached == 0 || (s.purger.known && s.reached <= s.purger.journal.Head)
 }
 
-// has is true while objects have their tags in these headers.
+// has returns true while objects have their tags in these headers.
 func (s *store) has(tagHeaders []string) bool {
 	s.purger.mutex.RLock()
 	defer s.purger.mutex.RUnlock()
@@ -327,8 +327,8 @@ func (s *store) explain(reason string) bool {
 	return !same
 }
 
-// since are the rules that changed after a place. For a memory tier that is older than the journal, everything in it is
-// one more rule; a disk has another generation then, see renew. The caller holds the mutex.
+// since returns the rules that changed after a place. For a memory tier that is older than the journal, everything in
+// it is one more rule; a disk has another generation then, see renew. The caller holds the mutex.
 func (s *store) since(place int64) []purge.Rule {
 	j := s.purger.journal
 	rules := j.Since(place)

@@ -28,8 +28,8 @@ func (s *store) sweep(ctx context.Context, k *index.Keeper) {
 	sweeper.Run(ctx)
 }
 
-// sweepRules are the rules of the moment. ok is false while purges are behind, the index is not complete, or nginx does
-// not use the disk.
+// sweepRules returns the rules of the moment. ok is false while purges are behind, the index is not complete, or nginx
+// does not use the disk.
 func (s *store) sweepRules(k *index.Keeper) (r sweep.Rules, ok bool) {
 	p := s.purger
 	p.mutex.RLock()

@@ -22,7 +22,7 @@ type Processes struct {
 	Master, Oldest time.Duration
 }
 
-// Processes are nginx's processes at the moment. ok is false if the master does not run.
+// Processes returns nginx's processes at the moment. ok is false if the master does not run.
 func (n *Nginx) Processes() (p Processes, ok bool) {
 	master, err := n.master()
 	if err != nil {
@@ -47,7 +47,7 @@ func (n *Nginx) Processes() (p Processes, ok bool) {
 	return p, true
 }
 
-// others are the processes of nginx except a master. In a pod, all processes named nginx are the pod's. In a test,
+// others returns the processes of nginx except a master. In a pod, all processes named nginx are the pod's. In a test,
 // those with the same root folder are. A process whose root folder cannot be read counts.
 func others(master int) (pids []int) {
 	folders, _ := filepath.Glob("/proc/[0-9]*") // the pattern is valid
@@ -75,7 +75,7 @@ const ticks = time.Second / 100
 // errEnded is the error for a process that only waits for its parent to take note of its end.
 var errEnded = errors.New("the process has ended")
 
-// startOf is how long after the boot a process started.
+// startOf returns how long after the boot a process started.
 func startOf(pid int) (time.Duration, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -103,13 +103,13 @@ func parseStart(stat []byte) (time.Duration, error) {
 	return time.Duration(count) * ticks, nil
 }
 
-// bootTime is when the machine was started, by its clock of now.
+// bootTime returns when the machine was started, by its clock of now.
 func bootTime() (time.Time, error) {
 	since, err := sinceBoot()
 	return time.Now().Add(-since), err
 }
 
-// sinceBoot is how long ago the machine was started.
+// sinceBoot returns how long ago the machine was started.
 func sinceBoot() (time.Duration, error) {
 	var since unix.Timespec
 	err := unix.ClockGettime(unix.CLOCK_BOOTTIME, &since)

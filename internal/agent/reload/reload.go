@@ -160,7 +160,7 @@ func (n *Nginx) versionWithin(ctx context.Context, limit time.Duration) (string,
 	return n.Version(ctx)
 }
 
-// Version is the version of the configuration that nginx's workers run, as they answer.
+// Version returns the version of the configuration that nginx's workers run, as they answer.
 func (n *Nginx) Version(ctx context.Context) (string, error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, n.URL+"/version", nil)
 	if err != nil {
@@ -267,7 +267,7 @@ func (n *Nginx) test(ctx context.Context, file string) error {
 // process is what nginx writes before a message, unless it writes to a terminal.
 var process = regexp.MustCompile(`^\d+#\d+: `)
 
-// complaints are the errors that nginx -t printed, without times and process ids, which differ each time.
+// complaints returns the errors that nginx -t printed, without times and process ids, which differ each time.
 func complaints(output string) (lines []string) {
 	for text := range strings.Lines(output) {
 		if _, message, ok := strings.Cut(text, "[emerg] "); ok {
@@ -277,7 +277,7 @@ func complaints(output string) (lines []string) {
 	return lines
 }
 
-// master is the process id of nginx's master.
+// master returns the process id of nginx's master.
 func (n *Nginx) master() (int, error) {
 	text, err := os.ReadFile(n.Root + layout.PIDFile)
 	if err != nil {
@@ -298,7 +298,7 @@ func (n *Nginx) master() (int, error) {
 	return pid, nil
 }
 
-// Master is the process id of nginx's master; 0 if it does not run.
+// Master returns the process id of nginx's master; 0 if it does not run.
 func (n *Nginx) Master() int {
 	master, err := n.master()
 	if err != nil {

@@ -31,7 +31,7 @@ type oldWorker struct {
 	sleeps  int64
 }
 
-// next is the worker as the next check finds it: whether it waits for a disk, and how often it has gone to sleep.
+// next returns the worker as the next check finds it: whether it waits for a disk, and how often it has gone to sleep.
 func (w oldWorker) next(now time.Time, waits bool, sleeps int64) oldWorker {
 	switch {
 	case !waits:
@@ -95,7 +95,7 @@ func sleepsOf(pid int) (forDisk bool, sleeps int64) {
 	return forDisk, sleeps
 }
 
-// oldWorkers are the workers of a master that finish their connections and accept no more. A worker says so in its
+// oldWorkers returns the workers of a master that finish their connections and accept no more. A worker says so in its
 // title once it has read the master's message, which one that waits for a disk has not. So those from before the last
 // reload count too.
 func (n *Nginx) oldWorkers(master int) []int {
@@ -113,7 +113,7 @@ func (n *Nginx) oldWorkers(master int) []int {
 	return pids
 }
 
-// workers are the workers of a master. The value is true for one that says in its title that it is shutting down.
+// workers returns the workers of a master. The value is true for one that says in its title that it is shutting down.
 func workers(master int) map[int]bool {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", master, master))
 	if err != nil {

@@ -12,8 +12,8 @@ type Denied struct {
 	Always []netip.Prefix
 	// Others are denied beside these for names outside the cluster. They may have the networks of Services and pods.
 	Others []netip.Prefix
-	// Namespaces are those whose Services may be origins; "*" allows all. The operator checks the names of a spec too, but
-	// a spec that was accepted may be older than the policy of today.
+	// Namespaces are those whose Services may be origins; "*" allows all. The operator checks the names of a spec too,
+	// but a spec that was accepted may be older than the policy of today.
 	Namespaces []string
 }
 
@@ -56,16 +56,16 @@ func (c Config) denied(chain []string) (denied []netip.Prefix, allowed bool) {
 	return c.Denied.Always, true
 }
 
-// isPod is true for the name of a pod of the CacheNode.
+// isPod returns true for the name of a pod of the CacheNode.
 func (c Config) isPod(name string) bool {
 	pod, ok := strings.CutSuffix(name, "."+c.PodDomain)
 	return ok && !strings.Contains(pod, ".")
 }
 
-// isInside is true for a name in the cluster's domain.
+// isInside returns true for a name in the cluster's domain.
 func (c Config) isInside(name string) bool { return strings.HasSuffix(name, "."+c.ClusterDomain) }
 
-// mayBeOrigin is true for the name of a Service, or of a pod of one, that may be an origin.
+// mayBeOrigin returns true for the name of a Service, or of a pod of one, that may be an origin.
 func (c Config) mayBeOrigin(name string) bool {
 	labels := strings.Split(strings.TrimSuffix(name, "."+c.ClusterDomain), ".")
 	n := len(labels)

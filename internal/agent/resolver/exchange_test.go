@@ -44,7 +44,7 @@ func loopback(t *testing.T) net.PacketConn {
 	return socket
 }
 
-// silent is a name server that does not answer.
+// silent returns a name server that does not answer.
 func silent(t *testing.T) netip.AddrPort {
 	t.Helper()
 	return rawServer(t, loopback(t), func(*dns.Msg) []byte { return nil })

@@ -130,7 +130,7 @@ func (n *network) nameServer(w dns.ResponseWriter, question *dns.Msg) {
 	_ = w.WriteMsg(answer)
 }
 
-// says has the name server answer a name with records, or with a code if there are none.
+// says makes the name server answer a name with records, or with a code if there are none.
 func (n *network) says(name string, rcode int, records ...string) {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()

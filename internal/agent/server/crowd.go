@@ -59,7 +59,8 @@ func (c *crowd) add(connection net.Conn) net.Conn {
 	return m
 }
 
-// longest is the connection that has waited longest for a request, or other if none waits. The caller holds the mutex.
+// longest returns the connection that has waited longest for a request, or other if none waits. The caller holds the
+// mutex.
 func (c *crowd) longest(other *member) *member {
 	found, lowest := other, c.last+1
 	for m, number := range c.waiting {
@@ -102,7 +103,7 @@ func (l listener) Accept() (net.Conn, error) {
 // memberKey is the key of a request's connection in its context.
 type memberKey struct{}
 
-// withMember is the ConnContext of a server whose connections are a crowd.
+// withMember returns the ConnContext of a server whose connections are a crowd.
 func withMember(ctx context.Context, connection net.Conn) context.Context {
 	if encrypted, ok := connection.(*tls.Conn); ok {
 		connection = encrypted.NetConn()

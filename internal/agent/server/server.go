@@ -219,7 +219,7 @@ func Serve(
 	return ServeOn(ctx, listener, handler, tlsConfig, limits)
 }
 
-// ServeOn is Serve on a listener, which it closes.
+// ServeOn serves as Serve does, on a listener, which it closes.
 func ServeOn(
 	ctx context.Context, on net.Listener, handler http.Handler, tlsConfig *tls.Config, limits Limits,
 ) error {

@@ -150,7 +150,7 @@ func TestReports(t *testing.T) {
 	})
 }
 
-// reissued is a set that replaces another and is valid now, as if the other was about to expire.
+// reissued returns a set that replaces another and is valid now, as if the other was about to expire.
 func reissued(t *testing.T, old map[string][]byte) map[string][]byte {
 	t.Helper()
 	damaged := maps.Clone(old)

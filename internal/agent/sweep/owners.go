@@ -33,7 +33,7 @@ func NewOwners(pod int, pods, disks []shard.Plan) Owners {
 	return o
 }
 
-// Have is true if a key is the pod's and on a disk.
+// Have returns true if a key is the pod's and on a disk.
 func (o Owners) Have(disk, key string) bool {
 	return owns(o.pods, o.pod, fleet.KeyPrefix+key) && owns(o.disks, disk, key)
 }

@@ -23,7 +23,7 @@ const (
 	Orphan  Reason = "orphan"
 )
 
-// Reasons are those for which files are removed.
+// Reasons returns the reasons for which files are removed.
 func Reasons() []Reason { return []Reason{Stale, Foreign, Cut, Hidden, Orphan} }
 
 // spare is how long a file is kept after it has become useless. It is for clocks that differ and for edits that are
@@ -45,7 +45,7 @@ type Rules struct {
 	Generations []int64
 }
 
-// After are the rules that follow on others at a moment: Since stays while the owners are the same.
+// After returns the rules that follow on others at a moment: Since stays while the owners are the same.
 func (r Rules) After(before Rules, now time.Time) Rules {
 	r.Since = now
 	if r.Owners.id == before.Owners.id && !before.Since.IsZero() {
@@ -54,8 +54,8 @@ func (r Rules) After(before Rules, now time.Time) Rules {
 	return r
 }
 
-// Reason is why a file is to be removed from a disk; Keep if it is not. A file of a foreign key that was stored after
-// Since is kept: the key's owner did not answer then, and may not answer yet.
+// Reason returns why a file is to be removed from a disk; Keep if it is not. A file of a foreign key that was stored
+// after Since is kept: the key's owner did not answer then, and may not answer yet.
 func (r Rules) Reason(disk string, e index.Entry, now time.Time) Reason {
 	switch {
 	case r.Generations != nil && !slices.Contains(r.Generations, e.Generation):

@@ -10,7 +10,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/shard"
 )
 
-// disks is a plan of two disks.
+// disks returns a plan of two disks.
 func disks() shard.Plan {
 	return shard.NewPlan([]shard.Member{{Name: "disk1", Weight: 1}, {Name: "disk2", Weight: 1}})
 }

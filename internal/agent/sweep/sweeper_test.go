@@ -108,7 +108,7 @@ func (s *site) wants(want, path string) {
 
 func key(path string) string { return "http://www.example.com" + path }
 
-// entry is what the index has of an object, which is in one file.
+// entry returns what the index has of an object, which is in one file.
 func (s *site) entry(path string) (e index.Entry, ok bool) {
 	s.t.Helper()
 	for f, err := range s.keeper.Index.WithKey(key(path)) {

@@ -83,7 +83,7 @@ func kindOf(document []byte) string {
 	return object.Kind
 }
 
-// hasReplicas is true if a document has spec.replicas.
+// hasReplicas returns true if a document has spec.replicas.
 func hasReplicas(document []byte) bool {
 	var object struct {
 		Spec struct {

@@ -43,7 +43,7 @@ func (f *Flag) Check() error {
 	return fmt.Errorf("--output is %q, want %s or %s", f.Value, strings.Join(f.allowed[:last], ", "), f.allowed[last])
 }
 
-// IsForPrograms is true for json and yaml.
+// IsForPrograms returns true for json and yaml.
 func (f *Flag) IsForPrograms() bool { return f.Value == JSON || f.Value == YAML }
 
 // Write writes a value for programs.

@@ -62,7 +62,7 @@ func TestOutputIsDocumented(t *testing.T) {
 	}
 }
 
-// fieldsOf are the names of all fields in a value.
+// fieldsOf returns the names of all fields in a value.
 func fieldsOf(value any) (names []string) {
 	switch v := value.(type) {
 	case map[string]any:

@@ -26,7 +26,7 @@ func Run(ctx context.Context, cluster *connect.Cluster, pod, container string, c
 	return RunWith(ctx, cluster, pod, container, nil, command...)
 }
 
-// RunWith is Run for a command that reads from its standard input.
+// RunWith runs a command as Run does, and writes to its standard input.
 func RunWith(
 	ctx context.Context, cluster *connect.Cluster, pod, container string, stdin io.Reader, command ...string,
 ) ([]byte, error) {

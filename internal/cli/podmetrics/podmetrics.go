@@ -71,7 +71,7 @@ func (n Disk) HitRatio() string { return HitRatio(n.Hits, n.Requests, n.Sampling
 // enoughSamples is how many sampled requests make a ratio: it is then off by less than 10% of all requests as a rule.
 const enoughSamples = 30
 
-// IsEnough is true if so many counted requests make a ratio. If all requests are counted, any number does.
+// IsEnough returns true if so many counted requests make a ratio. If all requests are counted, any number does.
 func IsEnough(requests, sampling float64) bool {
 	return requests > 0 && (sampling >= 1 || requests >= enoughSamples)
 }

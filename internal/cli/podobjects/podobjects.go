@@ -29,10 +29,10 @@ type Store struct {
 	objects.Store
 }
 
-// Where is the disk, as POD/DISK.
+// Where returns the disk, as POD/DISK.
 func (s Store) Where() string { return s.Pod + "/" + s.Name }
 
-// IsMemory is true for a memory tier.
+// IsMemory returns true for a memory tier.
 func (s Store) IsMemory() bool { return s.Name == purge.MemoryStore }
 
 const (
@@ -115,10 +115,10 @@ func ask[A any](ctx context.Context, cluster *connect.Cluster, pod, verb string,
 	return answer, nil
 }
 
-// Size is a number of bytes for people.
+// Size returns a number of bytes for people.
 func Size(bytes int64) string { return humanize.IBytes(uint64(max(bytes, 0))) }
 
-// Incomplete is an error that lists problems; nil if there are none.
+// Incomplete returns an error that lists problems; nil if there are none.
 func Incomplete(problems []string) error {
 	if len(problems) == 0 {
 		return nil

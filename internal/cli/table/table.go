@@ -64,7 +64,7 @@ func colour(value any) string {
 	return text.FgRed.Sprint(word)
 }
 
-// IsTerminal is true if out is a terminal, so that a person reads it.
+// IsTerminal returns true if out is a terminal, so that a person reads it.
 func IsTerminal(out io.Writer) bool {
 	file, ok := out.(*os.File)
 	return ok && term.IsTerminal(int(file.Fd()))

@@ -45,7 +45,7 @@ const (
 // PATCH or LOCK. It takes every other method for idempotent (RFC 9110, section 9.2.2), and those that it does not know.
 // So these have a location in which no other server is asked.
 
-// lastly are the lines of servers that are asked if all others have failed.
+// lastly returns the lines of servers that are asked if all others have failed.
 func (b backend) lastly() []v1alpha1.OriginServer {
 	servers := b.Servers
 	if b.hasBackups() || len(servers) == 1 && !resolves(servers[0]) { // nginx always asks a single address
@@ -58,24 +58,24 @@ func (b backend) hasBackups() bool {
 	return slices.ContainsFunc(b.Servers, func(s v1alpha1.OriginServer) bool { return s.Backup })
 }
 
-// triesAgain is true if a request that got no byte is sent again.
+// triesAgain returns true if a request that got no byte is sent again.
 func (b backend) triesAgain() bool {
 	retries := b.Retries
 	return ptr.Deref(retries.Tries, 0) != 1 && slices.Contains(retries.When, "Error")
 }
 
-// asksAgain is true if the gateway has the location again.
+// asksAgain returns true if the gateway has the location again.
 func (b backend) asksAgain() bool { return b.triesAgain() || b.hasBackups() }
 
-// againName is the name of the upstream of requests that are sent again. None of its servers is ever taken to have
+// againName returns the name of the upstream of requests that are sent again. None of its servers is ever taken to have
 // failed.
 func (b backend) againName() string { return b.name + "_again" }
 
-// urlAgain is the URL of that upstream.
+// urlAgain returns the URL of that upstream.
 func (b backend) urlAgain() conf.Expression { return conf.Expression(b.Scheme + "://" + b.againName()) }
 
-// againUpstream is the upstream of requests that are sent again. nginx asks each line once, and a name may have one
-// address, so there are as many lines as a request is sent again.
+// againUpstream returns the upstream of requests that are sent again. nginx asks each line once, and a name may have
+// one address, so there are as many lines as a request is sent again.
 func (b backend) againUpstream() conf.Block {
 	if !b.asksAgain() {
 		return nil
@@ -113,7 +113,7 @@ func (m gatewayMaps) againMaps() conf.Block {
 		conf.D("default", conf.Literal(failed)), conf.Row(conf.Literal(again), conf.Literal(fetchAgain)))}
 }
 
-// toOnce has the gateway's first location pass requests with an unknown method on to their own.
+// toOnce makes the gateway's first location pass requests with an unknown method on to their own.
 func toOnce() conf.Block {
 	return conf.Block{
 		conf.D("error_page", conf.Literal("422"), conf.Literal("="), conf.Literal(once)),
@@ -121,20 +121,20 @@ func toOnce() conf.Block {
 	}
 }
 
-// onceMap is the map for onceVariable.
+// onceMap returns the map for onceVariable.
 func onceMap() conf.Directive {
 	return conf.Map("$request_method", onceVariable,
 		conf.D("default", conf.Literal("1")),
 		conf.Row(conf.Expression("~^(?:GET|HEAD|OPTIONS|TRACE|PUT|DELETE|POST|PATCH|LOCK)$"), conf.Literal("")))
 }
 
-// onceLocation is once.
+// onceLocation returns once.
 func (g gateway) onceLocation() conf.Directive {
 	return location(once, append(g.orRejected(),
 		conf.D("proxy_next_upstream", conf.Literal("off")), conf.D("proxy_pass", g.backend.url()))...)
 }
 
-// orAgain has a location of the gateway send a request again if the variable says so.
+// orAgain makes a location of the gateway send a request again if the variable says so.
 func (g gateway) orAgain(variable string) conf.Block {
 	if !g.backend.asksAgain() {
 		return nil
@@ -142,7 +142,7 @@ func (g gateway) orAgain(variable string) conf.Block {
 	return conf.Block{conf.D("error_page", conf.Literal("502"), conf.Literal("="), conf.Expression(variable))}
 }
 
-// unready has a location close the connection if no server of the origin has an address.
+// unready makes a location close the connection if no server of the origin has an address.
 func (g gateway) unready() conf.Block {
 	if !g.backend.asksAgain() || !g.isSharded() {
 		return nil
@@ -153,7 +153,7 @@ func (g gateway) unready() conf.Block {
 	}
 }
 
-// unreadyMap is the map for orUnready. $upstream_addr ends with the name of the group if no server was left.
+// unreadyMap returns the map for orUnready. $upstream_addr ends with the name of the group if no server was left.
 func (m gatewayMaps) unreadyMap() conf.Directive {
 	return conf.Map("$upstream_addr", orUnready,
 		conf.D("default", conf.Literal(failed)),
@@ -163,7 +163,7 @@ func (m gatewayMaps) unreadyMap() conf.Directive {
 // repeats is the gateway's part that sends requests again.
 type repeats struct{ gateway }
 
-// locations returns those that send a request again.
+// locations returns the locations that send a request again.
 func (a repeats) locations() conf.Block {
 	if !a.backend.asksAgain() {
 		return nil

@@ -91,7 +91,7 @@ func TestOneBadURL(t *testing.T) {
 	}
 }
 
-// withFailTimeout has failures of the origin's addresses last for an hour, so that a test need not be fast.
+// withFailTimeout makes failures of the origin's addresses last for an hour, so that a test need not be fast.
 func withFailTimeout(text string) string {
 	var lines []string
 	for line := range strings.Lines(text) {

@@ -7,9 +7,9 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 )
 
-// alternatives is a regular expression for names, some of which end in a star. rest is the one for the star. The names
-// contain no character that has a meaning in nginx's syntax (see v1alpha1.NamePattern). Names with a common beginning
-// share it, because nginx tries one alternative after another for each argument that a client sends.
+// alternatives returns a regular expression for names, some of which end in a star. rest is the one for the star. The
+// names contain no character that has a meaning in nginx's syntax (see v1alpha1.NamePattern). Names with a common
+// beginning share it, because nginx tries one alternative after another for each argument that a client sends.
 func alternatives(names []v1alpha1.NamePattern, rest string) string {
 	list := make([]string, len(names))
 	for i, n := range names {
@@ -19,7 +19,7 @@ func alternatives(names []v1alpha1.NamePattern, rest string) string {
 	return branch(slices.Compact(list), rest)
 }
 
-// branch is the expression for sorted names, or for what is left of them after a common beginning.
+// branch returns the expression for sorted names, or for what is left of them after a common beginning.
 func branch(names []string, rest string) string {
 	if slices.Contains(names, "*") {
 		return rest
@@ -53,8 +53,8 @@ func branch(names []string, rest string) string {
 // guards finds the lookaheads of choice, which save nothing but time.
 var guards = regexp.MustCompile(`[(][?]=\[(?:\\.|[^\\])-(?:\\.|[^\\])\][)]`)
 
-// choice is the expression for one of several sorted branches, each of which begins with another character. Lookaheads
-// for the first character have nginx try few of them.
+// choice returns the expression for one of several sorted branches, each of which begins with another character.
+// Lookaheads for the first character have nginx try few of them.
 func choice(branches []string) string {
 	if len(branches) == 1 {
 		return regexp.QuoteMeta(branches[0][:1]) + branches[0][1:]

@@ -41,7 +41,7 @@ const (
 // instead: the requests that come next get the stale copy without asking the gateway. If it has not ended, they ask the
 // gateway, and limit_conn lets one renewal of the copy run at a time.
 
-// renewsInBackground is true if the gateway renews stale copies by itself.
+// renewsInBackground returns true if the gateway renews stale copies by itself.
 func (s site) renewsInBackground() bool {
 	return len(s.disks) > 0 && ptr.Deref(s.Cache.BackgroundUpdate, false)
 }
@@ -80,7 +80,7 @@ func (m gatewayMaps) backgroundMaps() conf.Block {
 // backgrounds is the gateway's part that renews copies after clients have got them.
 type backgrounds struct{ gateway }
 
-// locations returns those of the gateway.
+// locations returns the gateway's locations.
 func (b backgrounds) locations() conf.Block {
 	if !b.renewsInBackground() {
 		return nil
@@ -104,7 +104,7 @@ func (b backgrounds) locations() conf.Block {
 	}
 }
 
-// mirrors is a location of the gateway that answers at once, and not with anything to store.
+// mirrors returns a location of the gateway that answers at once, and not with anything to store.
 func mirrors(name, path string, more ...conf.Directive) conf.Directive {
 	return location(name, append(more,
 		conf.D("mirror", conf.Literal(path)), conf.D("mirror_request_body", conf.OnOff(false)),
@@ -115,7 +115,7 @@ func mirrors(name, path string, more ...conf.Directive) conf.Directive {
 		conf.D("empty_gif"))...)
 }
 
-// mirror is a location of the gateway that asks the gateway for something else.
+// mirror returns a location of the gateway that asks the gateway for something else.
 func mirror(path string, state conf.Argument, more ...conf.Directive) conf.Directive {
 	return exactly(path, append(conf.Block{
 		conf.D("internal"),

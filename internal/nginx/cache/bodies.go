@@ -23,7 +23,7 @@ const (
 // The gateway passes a GET with a body on without conditions or anything that others may have asked for, and says that
 // the response is not to be stored.
 
-// awaitsBody has a location wait for the end of a request.
+// awaitsBody makes a location wait for the end of a request.
 func (s site) awaitsBody() conf.Block {
 	if slices.Contains(s.Cache.Methods, "POST") {
 		return nil // its bodies pass through, and may be large
@@ -35,8 +35,8 @@ func (s site) awaitsBody() conf.Block {
 	}
 }
 
-// bodyMaps are the map for bodyInGateway, and those for what the cache, and not the client, has asked for. Lookups are
-// answered without the origin.
+// bodyMaps returns the map for bodyInGateway, and those for what the cache, and not the client, has asked for. Lookups
+// are answered without the origin.
 func bodyMaps() conf.Block {
 	whose := func(variable, when conf.Expression, clients conf.Argument) conf.Directive {
 		return conf.Map(when, "$body_"+variable,
@@ -54,7 +54,7 @@ func bodyMaps() conf.Block {
 	}
 }
 
-// toBody has the gateway's first location pass requests with a body on to their own.
+// toBody makes the gateway's first location pass requests with a body on to their own.
 func toBody() conf.Block {
 	return conf.Block{
 		conf.D("error_page", conf.Literal("421"), conf.Literal("="), conf.Literal(withBody)),
@@ -62,7 +62,7 @@ func toBody() conf.Block {
 	}
 }
 
-// bodyLocation is withBody, where the origin's own X-Accel-Expires does not count.
+// bodyLocation returns withBody, where the origin's own X-Accel-Expires does not count.
 func (g gateway) bodyLocation() conf.Directive {
 	block := conf.Block{
 		setHeader("Host", conf.Expression("$http_host")), setHeader("Connection", conf.Expression("")),

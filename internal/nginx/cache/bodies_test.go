@@ -22,7 +22,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 )
 
-// protocols are clients that can send a body with GET, by version of HTTP, and the URL at which they ask.
+// protocols returns clients that can send a body with GET, by version of HTTP, and the URL at which they ask.
 func protocols(t *testing.T, n *nginxtest.Nginx) map[string]func(path string) (*http.Client, string) {
 	t.Helper()
 	config := &tls.Config{InsecureSkipVerify: true, ServerName: "www.example.com"}

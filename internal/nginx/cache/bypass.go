@@ -19,7 +19,7 @@ const (
 	bypassCookie   = "$bypass_cookie"
 )
 
-// bypass is the variable for requests that the spec has bypass the caches, or nothing.
+// bypass returns the variable for requests that the spec has bypass the caches, or nothing.
 func (s site) bypass() conf.Expression {
 	if s.Cache.Bypass == nil {
 		return ""
@@ -27,7 +27,7 @@ func (s site) bypass() conf.Expression {
 	return bypassVariable
 }
 
-// passes is the map for passVariable.
+// passes returns the map for passVariable.
 func (k core) passes() conf.Directive {
 	cached := "GET|HEAD" // nginx always caches them
 	if slices.Contains(k.Cache.Methods, "POST") {
@@ -38,7 +38,7 @@ func (k core) passes() conf.Directive {
 		conf.Row(conf.Expression("~^(?:"+cached+"):$"), conf.Literal("")))
 }
 
-// here is the map for hereVariable.
+// here returns the map for hereVariable.
 func (k core) here() conf.Directive {
 	past := conf.Row(conf.Expression("~:1$"), conf.Literal(pass))
 	rows := conf.Block{

@@ -36,8 +36,8 @@ type batch struct {
 	some, full chan struct{}
 }
 
-// next has the requests from now on be answered as soon as so many are there, and returns them. Those that came before
-// are answered now.
+// next makes the server answer the requests from now on as soon as so many are there, and returns them. Those that came
+// before are answered now.
 func (c *crowd) next(want int) *batch {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -48,14 +48,14 @@ func (c *crowd) next(want int) *batch {
 	return c.now
 }
 
-// say has the origin send another Cache-Control.
+// say makes the origin send another Cache-Control.
 func (c *crowd) say(control string) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	c.control = control
 }
 
-// came is how many requests of a batch came.
+// came returns how many requests of a batch came.
 func (c *crowd) came(b *batch) int {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -97,8 +97,8 @@ func (c *crowd) wait(r *http.Request) {
 
 var stubStatus = regexp.MustCompile(`\d+ \d+ (\d+)\s+Reading: \d+ Writing: (\d+)`)
 
-// requestsOf is how many requests nginx has had, and how many it has not answered. Those to the gateway count too, and
-// the question itself.
+// requestsOf returns how many requests nginx has had, and how many it has not answered. Those to the gateway count too,
+// and the question itself.
 func requestsOf(t *testing.T, n *nginxtest.Nginx) (all, unanswered int) {
 	t.Helper()
 	_, body := ask(t, n.Client(), http.MethodGet, "http://127.0.0.1:"+strconv.Itoa(layout.PrivatePort)+"/stub_status")
@@ -158,7 +158,7 @@ func several(t *testing.T, count int, client *http.Client, url string) func() ma
 	}
 }
 
-// answerOf is how a request was answered: the status, the length of the body and X-Cache, or the error.
+// answerOf returns how a request was answered: the status, the length of the body and X-Cache, or the error.
 func answerOf(ctx context.Context, client *http.Client, url string) string {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {

@@ -151,7 +151,7 @@ func TestDecodedText(t *testing.T) {
 	}
 }
 
-// handOver is a fleet in which keys move between pods and between disks.
+// handOver returns a fleet in which keys move between pods and between disks.
 func handOver() fleet.Fleet {
 	f := aPodMore()
 	f.Disks.Members = []fleet.Disk{{Name: "former", Weight: 1024}, {Name: "disk1", Weight: 1024}}

@@ -55,12 +55,12 @@ func newDifferentialAmount(t *testing.T) (a differentialAmount) {
 	return a
 }
 
-// isOver is true when the time has come, or if there is none.
+// isOver returns true when the time has come, or if there is none.
 func (a differentialAmount) isOver() bool {
 	return !time.Now().Before(a.until) //nolint:forbidigo // a soak goes on for a time
 }
 
-// seeds are those of the cases that are played at once.
+// seeds returns those of the cases that are played at once.
 func (a differentialAmount) seeds(first uint64) (all []uint64) {
 	for i := range a.cases {
 		all = append(all, first+uint64(i))

@@ -22,7 +22,7 @@ type knownFault struct {
 // knownFaults are all of them.
 var knownFaults = []*knownFault{}
 
-// isKnown is true for a known fault.
+// isKnown returns true for a known fault.
 func isKnown(t *testing.T, w differentialWay, f differential.Fault) bool {
 	t.Helper()
 	for _, k := range knownFaults {

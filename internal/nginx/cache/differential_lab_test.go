@@ -90,12 +90,12 @@ func (c *differentialClient) do(q differential.Request) differential.Response {
 	return c.Do(c.path, q)
 }
 
-// unverified are settings for a certificate that nobody has signed.
+// unverified returns settings for a certificate that nobody has signed.
 func unverified() *tls.Config {
 	return &tls.Config{InsecureSkipVerify: true, ServerName: "www.example.com"}
 }
 
-// asItComes is a client that changes nothing of a response.
+// asItComes returns a client that changes nothing of a response.
 func asItComes(transport http.RoundTripper) *http.Client {
 	return &http.Client{
 		Transport:     transport,

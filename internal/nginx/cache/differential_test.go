@@ -133,7 +133,7 @@ func (l *differentialLab) game(t *testing.T, w differentialWay, seed uint64) *ga
 	return g
 }
 
-// path is the path of a case: for a stand-in, one of the dead pod.
+// path returns the path of a case: for a stand-in, one of the dead pod.
 func (w differentialWay) path(t *testing.T, seed uint64) string {
 	t.Helper()
 	for i := 0; ; i++ {

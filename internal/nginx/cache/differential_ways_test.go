@@ -13,7 +13,7 @@ var small = []int{0, 1, 100, 4096, 16 << 10, 60_000, 64 << 10, 64<<10 + 1, 200_0
 // large1Mi are sizes around slices of 1 MiB.
 var large1Mi = []int{0, 1, 1000, mebi - 1, mebi, mebi + 1, 2 * mebi, 5 << 19}
 
-// differentialWays are all ways, by name.
+// differentialWays returns all ways, by name.
 func differentialWays() map[string]differentialWay {
 	const tier = "  memoryTier: {enabled: true, size: 64Mi, minUses: 1, maxObjectSize: 64Ki}\n"
 	const noTier, sliced = "  memoryTier: {enabled: false}\n", "  cache: {slice: {size: 1Mi}}\n"
@@ -57,19 +57,19 @@ func differentialWays() map[string]differentialWay {
 	}
 }
 
-// from has pods or disks change in the middle of the cases.
+// from makes pods or disks change in the middle of the cases.
 func (w differentialWay) from(yaml string, f fleet.Fleet) differentialWay {
 	w.before = &differentialWay{yaml: yaml, fleet: f}
 	return w
 }
 
-// over has clients speak some protocols, also over TLS.
+// over makes clients speak some protocols, also over TLS.
 func (w differentialWay) over(protocols ...differential.Protocol) differentialWay {
 	w.shape.Protocols = protocols
 	return w.with("  listen: {tls: {secretName: edge-tls, http3: true}}\n")
 }
 
-// on has a way's disks be of another kind.
+// on makes a way's disks be of another kind.
 func (w differentialWay) on(disk string) differentialWay {
 	w.yaml = strings.ReplaceAll(w.yaml, "size: 1Gi", disk)
 	return w
@@ -84,7 +84,7 @@ func (w differentialWay) with(lines string) differentialWay {
 	return w
 }
 
-// withoutScripts has nginx lack its module for scripts.
+// withoutScripts makes nginx lack its module for scripts.
 func (w differentialWay) withoutScripts() differentialWay {
 	w.noScripts = true
 	return w

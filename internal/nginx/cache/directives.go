@@ -22,12 +22,12 @@ func set(variable conf.Expression, value conf.Argument) conf.Directive {
 	return conf.D("set", variable, value)
 }
 
-// setHeader has a location send a header with its requests; an empty one is left out.
+// setHeader makes a location send a header with its requests; an empty one is left out.
 func setHeader(name string, value conf.Argument) conf.Directive {
 	return conf.D("proxy_set_header", conf.Literal(name), value)
 }
 
-// addHeader has a location add a header to its responses, whatever their status; an empty one is left out.
+// addHeader makes a location add a header to its responses, whatever their status; an empty one is left out.
 func addHeader(name string, value conf.Argument) conf.Directive {
 	return conf.D("add_header", conf.Literal(name), value, conf.Literal("always"))
 }

@@ -52,13 +52,14 @@ func (s store) diskLocations(popular conf.Block) conf.Block {
 	return append(block, s.inWhole()...)
 }
 
-// noSuchRange is for a location that answers from a disk: nginx adds the location's headers to a 416 twice, once for
-// the object, and once for its own answer. In the location to which it redirects, there are none to add.
+// noSuchRange returns the location of a 416 for a location that answers from a disk: nginx adds the location's headers
+// to a 416 twice, once for the object, and once for its own answer. In the location to which it redirects, there are
+// none to add.
 func noSuchRange() conf.Directive {
 	return conf.D("error_page", conf.Literal("416"), conf.Literal("="), conf.Literal(rangeOnDisk))
 }
 
-// unsatisfiable is such a location.
+// unsatisfiable returns such a location.
 func (d door) unsatisfiable(name, tag string) conf.Directive {
 	return location(name,
 		append(d.logs(tag), conf.D("return", conf.Literal("416")))...)
@@ -89,7 +90,7 @@ func (l diskLocation) failover() (disk, gateway conf.Argument) {
 	return conf.Literal(l.next), conf.Literal(noAnswer)
 }
 
-// cached is the directive for a location that serves from a disk.
+// cached returns the directive for a location that serves from a disk.
 //
 // A MISS touches a dead disk only after the origin has answered, when it is too late to fail over. Each request
 // therefore first checks that the disk's folder exists, which costs one stat from memory.

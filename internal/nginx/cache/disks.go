@@ -20,7 +20,7 @@ const diskVariable = "$disk"
 // otherDiskVariable is nginx's variable for the disk to which a request fails over.
 const otherDiskVariable = "$other_disk"
 
-// row is a row of a map over disks. Some disks' names are parameters of a map unless a backslash precedes them.
+// row returns a row of a map over disks. Some disks' names are parameters of a map unless a backslash precedes them.
 func row(disk string, value conf.Argument) conf.Directive {
 	if slices.Contains([]string{"default", "hostnames", "include", "volatile"}, disk) {
 		return conf.Row(conf.Literal(`\`+disk), value)
@@ -45,18 +45,18 @@ func (c diskCaches) threadPools() conf.Block {
 	return block
 }
 
-// usesThreads is false if workers read from the disks themselves, by the operator's choice or the spec's.
+// usesThreads returns false if workers read from the disks themselves, by the operator's choice or the spec's.
 func (n node) usesThreads() bool {
 	return n.Spec.IO.Mode != v1alpha1.IODirect && !n.readsInWorkers()
 }
 
-// readsInWorkers is true if many workers read from the disks themselves.
+// readsInWorkers returns true if many workers read from the disks themselves.
 func (n node) readsInWorkers() bool {
 	return n.Spec.IO.Mode == v1alpha1.IOWorkers && !n.Facts.Waits
 }
 
-// copies is true if they read into buffers, which they send. A response in slices would take buffers for each slice,
-// and give none back before its end.
+// copies returns true if they read into buffers, which they send. A response in slices would take buffers for each
+// slice, and give none back before its end.
 func (s site) copies() bool { return s.readsInWorkers() && !s.hasSlices() }
 
 // cachePaths gives each disk its own cache. Temporary files stay on the disk of the finished file, so that the last
@@ -90,7 +90,7 @@ func HasDisk(text, disk string) bool {
 	return strings.Contains(text, "proxy_cache_path "+layout.CacheDir(disk)+" ")
 }
 
-// refreshPath is the disk's cache of the gateway. Its files live for seconds and are seldom written to the disk.
+// refreshPath returns the disk's cache of the gateway. Its files live for seconds and are seldom written to the disk.
 func refreshPath(d v1alpha1.Disk) conf.Directive {
 	return conf.D("proxy_cache_path",
 		conf.Literal(layout.RefreshDir(d.Name)),
@@ -100,8 +100,8 @@ func refreshPath(d v1alpha1.Disk) conf.Directive {
 		conf.Literal("use_temp_path=off"))
 }
 
-// keysZones are the sizes of all disks' keys zones in bytes, failed disks included. A zone of another size is a new and
-// empty one, so the failure of a disk must not change the zones of the others. The first measurement of a disk can
+// keysZones returns the sizes of all disks' keys zones in bytes, failed disks included. A zone of another size is a new
+// and empty one, so the failure of a disk must not change the zones of the others. The first measurement of a disk can
 // change them, but only where the zones are scaled down to the memory limit.
 func (c diskCaches) keysZones() map[string]int64 {
 	disks := make([]v1alpha1.Disk, len(c.Spec.Disks))

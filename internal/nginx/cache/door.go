@@ -54,7 +54,7 @@ func (d door) ownControl() conf.Block {
 		addHeader("Cache-Control", conf.Expression(clientVariable)))
 }
 
-// hidden are the headers of responses that clients do not see: the origin's own of the names that we set, and more.
+// hidden returns the headers of responses that clients do not see: the origin's own of the names that we set, and more.
 // Other pods see all but those of CacheNode's own names. The gateway hides these too, but objects may have been stored
 // with them.
 func (d door) hidden(more ...string) conf.Block {
@@ -71,10 +71,10 @@ func (d door) hidden(more ...string) conf.Block {
 	return append(block, hides(append(more, ownNames()...)...)...)
 }
 
-// ownNames are the headers that a response has only from a part of a CacheNode. Those of an origin are hidden.
+// ownNames returns the headers that a response has only from a part of a CacheNode. Those of an origin are hidden.
 func ownNames() []string { return append([]string{statusHeader, placeHeader}, privateHeaders...) }
 
-// hides has a location leave headers out of responses. It replaces the list of the server.
+// hides makes a location leave headers out of responses. It replaces the list of the server.
 func hides(names ...string) (block conf.Block) {
 	for _, name := range names {
 		block = append(block, conf.D("proxy_hide_header", conf.Literal(name)))
@@ -84,13 +84,13 @@ func hides(names ...string) (block conf.Block) {
 
 func (s site) statusHeaders() bool { return ptr.Deref(s.Cache.StatusHeaders, true) }
 
-// headers are the response headers that a location adds which answers in this pod.
+// headers returns the response headers that a location adds which answers in this pod.
 func (d door) headers(status, disk conf.Argument) conf.Block {
 	return d.answerHeaders(status, disk, noHop)
 }
 
-// answerHeaders are the response headers that a location adds: how the response came about, and those of the spec. hop
-// says which pod answered.
+// answerHeaders returns the response headers that a location adds: how the response came about, and those of the spec.
+// hop says which pod answered.
 func (d door) answerHeaders(status, disk conf.Argument, hop string) conf.Block {
 	if d.toPeers {
 		return conf.Block{addHeader(statusHeader, status), addHeader(placeHeader, disk)}
@@ -114,7 +114,7 @@ func (d door) answerHeaders(status, disk conf.Argument, hop string) conf.Block {
 	return block
 }
 
-// forwardedFor is the X-Forwarded-For that the origin gets.
+// forwardedFor returns the X-Forwarded-For that the origin gets.
 func (d door) forwardedFor() conf.Expression {
 	if d.toPeers { // the other pod has added the client's address
 		return "$http_x_forwarded_for"
@@ -125,13 +125,13 @@ func (d door) forwardedFor() conf.Expression {
 	return "$proxy_add_x_forwarded_for"
 }
 
-// toOrigin are the directives that every request of a client needs on its way to the origin, cached or not.
+// toOrigin returns the directives that every request of a client needs on its way to the origin, cached or not.
 func (d door) toOrigin() conf.Block {
 	block := append(conf.Block{conf.D("proxy_http_version", conf.Literal("1.1"))}, d.forwarded()...)
 	return append(block, d.backend.reachOrigin()...)
 }
 
-// forwarded are the directives that set and remove headers of requests to the origin.
+// forwarded returns the directives that set and remove headers of requests to the origin.
 func (d door) forwarded() conf.Block {
 	none := conf.Argument(conf.Literal(""))
 	host, forwardedHost := conf.Argument(conf.Expression("$host")), conf.Argument(conf.Expression("$host"))

@@ -81,7 +81,7 @@ func (g gateway) orStale() conf.Block {
 	return conf.Block{g.fallbackLimit(), conf.D("limit_conn_status", conf.Literal("502"))}
 }
 
-// rejectedLocation is the location rejected. No cache stores its answer. With slices, a cache may have the whole
+// rejectedLocation returns the location rejected. No cache stores its answer. With slices, a cache may have the whole
 // object, and looks for it.
 func (g gateway) rejectedLocation() conf.Directive {
 	return location(rejected, append(g.redirect(),
@@ -90,7 +90,7 @@ func (g gateway) rejectedLocation() conf.Directive {
 		conf.D("return", conf.Literal("503")))...)
 }
 
-// rejectedMap is the map for rejectedVariable. What an origin or a pod has in the header is not logged as it is.
+// rejectedMap returns the map for rejectedVariable. What an origin or a pod has in the header is not logged as it is.
 func rejectedMap() conf.Directive {
 	return conf.Map("$upstream_http_x_cachenode_shared", rejectedVariable,
 		conf.D("default", conf.Literal("0")), conf.Row(conf.Literal(sharedRejected), conf.Literal(sharedRejected)))

@@ -66,7 +66,7 @@ func (h *holder) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	http.ServeContent(w, r, "", time.Time{}, strings.NewReader(body))
 }
 
-// hold has clients ask for paths, and waits until the origin has got each request. The statuses come later.
+// hold makes clients ask for paths, and waits until the origin has got each request. The statuses come later.
 func (h *holder) hold(t *testing.T, client *http.Client, paths ...string) (statuses chan string) {
 	t.Helper()
 	statuses = make(chan string, len(paths))
@@ -86,7 +86,7 @@ func (h *holder) hold(t *testing.T, client *http.Client, paths ...string) (statu
 	return statuses
 }
 
-// release has the origin answer, and checks that the requests are answered as they would be without others.
+// release makes the origin answer, and checks that the requests are answered as they would be without others.
 func (h *holder) release(t *testing.T, want string, statuses ...chan string) {
 	t.Helper()
 	close(h.answer)
@@ -99,7 +99,7 @@ func (h *holder) release(t *testing.T, want string, statuses ...chan string) {
 	}
 }
 
-// outcome is the status of a response, how it came about, and its Retry-After.
+// outcome returns the status of a response, how it came about, and its Retry-After.
 func outcome(t *testing.T, client *http.Client, method, path string) string {
 	r, _ := ask(t, client, method, "http://127.0.0.1:8080"+path, "X-CacheNode-Fallback: 1")
 	for name := range r.Header {
@@ -111,7 +111,7 @@ func outcome(t *testing.T, client *http.Client, method, path string) string {
 	return strings.Join(strings.Fields(fmt.Sprint(r.StatusCode, " ", how)), " ")
 }
 
-// onDisk1 are paths whose keys are on the first disk.
+// onDisk1 returns paths whose keys are on the first disk.
 func onDisk1(config cache.Config, prefix string, count int) (paths []string) {
 	for i := 0; len(paths) < count; i++ {
 		path := fmt.Sprintf("%s/%d", prefix, i)
@@ -122,7 +122,7 @@ func onDisk1(config cache.Config, prefix string, count int) (paths []string) {
 	return paths
 }
 
-// fallingBack is an nginx with an origin, two requests at once past their own disk, and lines of the spec.
+// fallingBack returns an nginx with an origin, two requests at once past their own disk, and lines of the spec.
 func fallingBack(t *testing.T, more string, changes ...func(*cache.Input)) (*nginxtest.Nginx, *holder, cache.Config) {
 	t.Helper()
 	n, origin := nginxtest.New(t), newHolder()
@@ -246,7 +246,7 @@ func TestWithoutGateway(t *testing.T) {
 	}
 }
 
-// rejections are how many of them nginx has reported for certain.
+// rejections returns how many of them nginx has reported for certain.
 func rejections(n *nginxtest.Nginx) (count int) {
 	for _, report := range n.Reports() {
 		certain := strings.Contains(report, agentapi.TagUncached+":") || strings.Contains(report, agentapi.TagOtherDisk+":")

@@ -17,15 +17,16 @@ const (
 	fillPod       = "$fill_pod"
 	fillScheme    = "$fill_scheme"
 	fillHost      = "$fill_host"
-	// fill is the gateway's location that asks that pod, unfilled the one if the pod has nothing. fillRenewed has that pod
-	// ask the origin whether its expired copy is still valid.
+	// fill is the gateway's location that asks that pod, unfilled the one if the pod has nothing. fillRenewed has that
+	// pod ask the origin whether its expired copy is still valid.
 	fill        = "@fill"
 	unfilled    = "@unfilled"
 	fillRenewed = "@fill_renewed"
 	// formerHeader tells the gateway from which other disk of the pod an object can be filled, and what of the key the
 	// gateway's own request does not show: the client's method, scheme and host. It never has the path: a decoded one
-	// could end the header. formerVariable is its value, and formerDisk, formerMethod, formerScheme and formerHost are its
-	// parts. fillFromDisk is the gateway's location that looks there, orFormer the location for what the other pod lacks.
+	// could end the header. formerVariable is its value, and formerDisk, formerMethod, formerScheme and formerHost are
+	// its parts. fillFromDisk is the gateway's location that looks there, orFormer the location for what the other pod
+	// lacks.
 	formerHeader    = "X-CacheNode-Former"
 	formerInRequest = "$http_x_cachenode_former"
 	formerVariable  = "$former"
@@ -44,8 +45,8 @@ const (
 	stateOld    = "OLD"
 	absentOrOld = "$absent_or_old"
 	old         = "471"
-	// absentOrExpired is the variable for the stateHeader of a lookup on another disk of the pod: stateAbsent, or EXPIRED,
-	// for which the gateway asks the origin.
+	// absentOrExpired is the variable for the stateHeader of a lookup on another disk of the pod: stateAbsent, or
+	// EXPIRED, for which the gateway asks the origin.
 	absentOrExpired = "$absent_or_expired"
 	// renewedSeconds is how long an object that another pod has renewed is fresh.
 	renewedSeconds = "$renewed_seconds"
@@ -71,7 +72,7 @@ func (k core) fillMaps() conf.Block {
 	return block
 }
 
-// filledKey is the key under which the previous owner or disk stores an object, or the requested slice of it.
+// filledKey returns the key under which the previous owner or disk stores an object, or the requested slice of it.
 func (s site) filledKey(key conf.Expression) conf.Expression {
 	if s.hasSlices() {
 		return slicePrefix + key
@@ -79,7 +80,7 @@ func (s site) filledKey(key conf.Expression) conf.Expression {
 	return key
 }
 
-// schemeInKey is the variable for the scheme that a key has.
+// schemeInKey returns the variable for the scheme that a key has.
 func (s site) schemeInKey() conf.Expression {
 	if s.tellsScheme() {
 		return schemeVariable
@@ -87,7 +88,7 @@ func (s site) schemeInKey() conf.Expression {
 	return "$scheme"
 }
 
-// fillFromPods are the maps for keys that have moved to this pod.
+// fillFromPods returns the maps for keys that have moved to this pod.
 func (k core) fillFromPods() conf.Block {
 	from := conf.Block{conf.D("volatile"), conf.D("default", conf.Literal(""))}
 	for _, pod := range k.others(k.Facts.Fleet.Previous) {
@@ -106,7 +107,7 @@ func (k core) fillFromPods() conf.Block {
 	}
 }
 
-// fillFromDisks are the maps for keys that have moved to another disk of this pod.
+// fillFromDisks returns the maps for keys that have moved to another disk of this pod.
 func (k core) fillFromDisks() conf.Block {
 	from := conf.Block{
 		conf.D("volatile"), conf.D("default", conf.Literal("")),
@@ -129,7 +130,7 @@ func (k core) fillFromDisks() conf.Block {
 	return block
 }
 
-// formerParts are the maps for what formerHeader says, and for what its reader asks the gateway in turn.
+// formerParts returns the maps for what formerHeader says, and for what its reader asks the gateway in turn.
 func formerParts() conf.Block {
 	return conf.Block{
 		part(formerInRequest, "~^", "[^ ]+", " ", formerDisk),
@@ -140,15 +141,15 @@ func formerParts() conf.Block {
 	}
 }
 
-// ifExpired is the map for the stateHeader of a lookup: state for an expired copy, stateAbsent without a copy.
+// ifExpired returns the map for the stateHeader of a lookup: state for an expired copy, stateAbsent without a copy.
 func ifExpired(variable conf.Expression, state conf.Literal) conf.Directive {
 	return conf.Map("$upstream_cache_status", variable,
 		conf.D("volatile"), conf.D("default", conf.Literal(stateAbsent)),
 		conf.Row(conf.Literal("EXPIRED"), state))
 }
 
-// unlessSliced is the stateHeader of a lookup: the variable, or stateAbsent with slices. An expired slice counts as
-// absent, because the origin would be asked for the whole object in its place.
+// unlessSliced returns the stateHeader of a lookup: the variable, or stateAbsent with slices. An expired slice counts
+// as absent, because the origin would be asked for the whole object in its place.
 func (s site) unlessSliced(variable string) conf.Argument {
 	if s.hasSlices() {
 		return conf.Literal(stateAbsent)
@@ -156,7 +157,7 @@ func (s site) unlessSliced(variable string) conf.Argument {
 	return conf.Expression(variable)
 }
 
-// asStored has a location answer with a stored response as it is, whatever range is asked for. A first slice can be a
+// asStored makes a location answer with a stored response as it is, whatever range is asked for. A first slice can be a
 // whole object, from an origin without ranges, and a part of it must not be stored in its place.
 func (s site) asStored() conf.Block {
 	if !s.hasSlices() {
@@ -165,7 +166,7 @@ func (s site) asStored() conf.Block {
 	return conf.Block{conf.D("max_ranges", conf.Literal("0"))}
 }
 
-// part is the map for a part of a header that says where an object comes from, and what is before and after it.
+// part returns the map for a part of a header that says where an object comes from, and what is before and after it.
 func part(header, before, pattern, after, variable conf.Expression) conf.Directive {
 	name := variable[1:] + "_part"
 	return conf.Map(header, variable,
@@ -176,8 +177,8 @@ func part(header, before, pattern, after, variable conf.Expression) conf.Directi
 // fills is the gateway's part that gets objects from the pods and disks that had them.
 type fills struct{ gateway }
 
-// locations returns those that ask the pod or the disk that had the key. The response is stored as it is stored there,
-// with the headers that the gateway added then.
+// locations returns the locations that ask the pod or the disk that had the key. The response is stored as it is stored
+// there, with the headers that the gateway added then.
 func (f fills) locations() conf.Block {
 	if !f.fills() {
 		return nil
@@ -215,7 +216,7 @@ func (f fills) haveRenewed() conf.Directive {
 		addHeader("X-Accel-Expires", conf.Expression(renewedSeconds)))
 }
 
-// fromPod is a location that fills from another pod.
+// fromPod returns a location that fills from another pod.
 func (f fills) fromPod(name, upstream string, more ...conf.Directive) conf.Directive {
 	block := conf.Block{
 		f.toPeer(upstream),
@@ -260,8 +261,8 @@ func (f fills) lookOnDisk() conf.Directive {
 			f.filled(conf.Literal(unfilled), agentapi.TagFilledFromDisk))...)
 }
 
-// filled is what the locations have in common from which objects are filled. next is the location for what is absent,
-// and tag that of the reports.
+// filled returns what the locations have in common from which objects are filled. next is the location for what is
+// absent, and tag that of the reports.
 func (f fills) filled(next conf.Argument, tag string) conf.Block {
 	// Instead of the headers that the gateway hides.
 	hidden := hides(append(ownNames(), sharedHeader)...)
@@ -274,10 +275,11 @@ func (f fills) filled(next conf.Argument, tag string) conf.Block {
 	}, silent(), f.logsOfFills(tag))
 }
 
-// answersAbsent is true if some requests want the gateway to answer that an object is absent, instead of fetching it.
+// answersAbsent returns true if some requests want the gateway to answer that an object is absent, instead of fetching
+// it.
 func (s site) answersAbsent() bool { return s.isSharded() || s.fillsFromDisks() }
 
-// toFill has the gateway's location leave what can be filled, and what is not to be fetched.
+// toFill makes the gateway's location leave what can be filled, and what is not to be fetched.
 func (f fills) toFill() conf.Block {
 	if !f.answersAbsent() && !f.renewsInBackground() {
 		return nil

@@ -10,14 +10,14 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 )
 
-// aDiskMore is one pod that had two disks before.
+// aDiskMore returns one pod that had two disks before.
 func aDiskMore() fleet.Fleet {
 	f := fleet.Of(1)
 	f.Disks.Members = []fleet.Disk{{Name: "disk1", Weight: 1024}, {Name: "disk2", Weight: 1024}}
 	return f
 }
 
-// aPodMore are two pods, the second of which is new.
+// aPodMore returns two pods, the second of which is new.
 func aPodMore() fleet.Fleet {
 	f := fleet.Of(2)
 	f.Previous = fleet.Of(1).Owners

@@ -45,7 +45,7 @@ type Fleet struct {
 	Certificate string
 }
 
-// Share is the share of the keys that the pod owns, from 0 to 1: all of them if no other pod owns any.
+// Share returns the share of the keys that the pod owns, from 0 to 1: all of them if no other pod owns any.
 func (f Fleet) Share() float64 {
 	plan, ok := f.Plan()
 	if !ok {
@@ -54,8 +54,8 @@ func (f Fleet) Share() float64 {
 	return float64(plan.Share(fleet.Name(f.Self))) / shard.Slots
 }
 
-// NominalFleet is the fleet of the first pod when all pods own keys. The operator validates with it, and the plugin
-// shows it.
+// NominalFleet returns the fleet of the first pod when all pods own keys. The operator validates with it, and the
+// plugin shows it.
 func NominalFleet(spec v1alpha1.CacheNodeSpec) (f Fleet) {
 	if spec.Routing.Mode != v1alpha1.RoutingSharded {
 		return f
@@ -67,13 +67,13 @@ func NominalFleet(spec v1alpha1.CacheNodeSpec) (f Fleet) {
 	return f
 }
 
-// isSharded is true if the pod serves other pods of the CacheNode.
+// isSharded returns true if the pod serves other pods of the CacheNode.
 func (n node) isSharded() bool { return n.Spec.Routing.Mode == v1alpha1.RoutingSharded }
 
-// peersTLS is true if pods prove to each other who they are.
+// peersTLS returns true if pods prove to each other who they are.
 func (n node) peersTLS() bool { return n.Spec.Routing.TLS != v1alpha1.PeerTLSOff }
 
-// others are the owners that are other pods, sorted.
+// others returns the owners that are other pods, sorted.
 func (n node) others(o fleet.Owners) []int {
 	if !n.isSharded() {
 		return nil
@@ -81,31 +81,32 @@ func (n node) others(o fleet.Owners) []int {
 	return slices.DeleteFunc(o.Present(), func(pod int) bool { return pod == n.Facts.Fleet.Self })
 }
 
-// hops is true if other pods own keys.
+// hops returns true if other pods own keys.
 func (n node) hops() bool { return len(n.others(n.Facts.Fleet.Owners)) > 0 }
 
-// fillsFromPods is true if keys that have moved to this pod are filled from the pod where they were.
+// fillsFromPods returns true if keys that have moved to this pod are filled from the pod where they were.
 func (n node) fillsFromPods() bool {
 	return len(n.disks) > 0 && len(n.others(n.Facts.Fleet.Previous)) > 0
 }
 
-// fillsFromDisks is true if keys that have moved to another disk of this pod are filled from the disk where they were.
+// fillsFromDisks returns true if keys that have moved to another disk of this pod are filled from the disk where they
+// were.
 func (n node) fillsFromDisks() bool {
 	before, ok := n.Facts.Fleet.Disks.Plan()
 	return ok && len(n.disks) > 0 && before.Moved(n.plan) > 0
 }
 
-// fills is true if some keys are filled from where they were.
+// fills returns true if some keys are filled from where they were.
 func (n node) fills() bool { return n.fillsFromPods() || n.fillsFromDisks() }
 
-// peers are the pods that this pod may ask, sorted.
+// peers returns the pods that this pod may ask, sorted.
 func (n node) peers() []int {
 	pods := slices.Concat(n.others(n.Facts.Fleet.Owners), n.others(n.Facts.Fleet.Previous))
 	slices.Sort(pods)
 	return slices.Compact(pods)
 }
 
-// place is where a request goes that is not answered from memory.
+// place returns where a request goes that is not answered from memory.
 func (n node) place() conf.Argument {
 	if n.hops() {
 		return conf.Expression(whereVariable)
@@ -174,7 +175,7 @@ func (p pods) upstreams() conf.Block {
 	return block
 }
 
-// fleetDisks are the disks that a request can be for. A pod without usable disks gives each request the same one.
+// fleetDisks returns the disks that a request can be for. A pod without usable disks gives each request the same one.
 func (n node) fleetDisks() []string {
 	if len(n.disks) == 0 {
 		return []string{agentapi.NoDisk}
@@ -187,15 +188,16 @@ func (n node) fleetDisks() []string {
 	return names
 }
 
-// peerServer is the server line of a pod.
+// peerServer returns the server line of a pod.
 func (p pods) peerServer(pod, port int, parameters ...string) []conf.Argument {
 	host := naming.PodHost(p.Name, pod, p.Namespace, p.ClusterDomain)
 	args := append(conf.Literals(fmt.Sprintf("%s:%d", host, port)), conf.Literals(parameters...)...)
 	return append(args, conf.Literal("resolve"))
 }
 
-// minUses is after how many requests a location of a disk stores an object. A request that came from another pod has
-// been counted twice, when the pod looked the object up and when it then fetched the object; slices are not looked up.
+// minUses returns after how many requests a location of a disk stores an object. A request that came from another pod
+// has been counted twice, when the pod looked the object up and when it then fetched the object; slices are not looked
+// up.
 func (d door) minUses() int32 {
 	uses := ptr.Deref(d.Cache.MinUses, 1)
 	if d.toPeers && !d.hasSlices() {

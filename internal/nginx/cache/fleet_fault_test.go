@@ -26,7 +26,7 @@ import (
 
 const nvme = "size: 1Gi, media: NVMe"
 
-// fastSharded is [sharded] with disks for which a hop waits for a second.
+// fastSharded returns [sharded] with disks for which a hop waits for a second.
 func fastSharded(more string) string { return strings.ReplaceAll(sharded(more), "size: 1Gi", nvme) }
 
 // owned returns paths whose owner is a pod and whose stand-in is another one.
@@ -101,7 +101,7 @@ func TestStandInForAnOwner(t *testing.T) {
 	}
 }
 
-// onlyForOwners has nginx wait for others than the owner of a key as long as a test does, and remember failures of
+// onlyForOwners makes nginx wait for others than the owner of a key as long as a test does, and remember failures of
 // owners as long.
 func onlyForOwners(text string) string {
 	owner := regexp.MustCompile(`(?s)location @owner \{.*?\n        \}`)
@@ -219,8 +219,8 @@ func TestDifferentPlans(t *testing.T) {
 	}
 }
 
-// fakePods is one nginx and two pods that are not nginx: lookup answers at their lookup ports, and fetch at the others.
-// replace are texts in nginx's configuration, each with what takes its place.
+// fakePods returns one nginx and two pods that are not nginx: lookup answers at their lookup ports, and fetch at the
+// others. replace are texts in nginx's configuration, each with what takes its place.
 func fakePods(t *testing.T, yaml string, lookup, fetch http.Handler, replace ...string) (*pods, cache.Config) {
 	t.Helper()
 	p := &pods{yaml: yaml, edit: patient, asked: map[string]int{}, answered304: map[string]int{}}

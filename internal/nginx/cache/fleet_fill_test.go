@@ -16,7 +16,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/layout"
 )
 
-// take has a pod take another fleet, and waits until its workers have it.
+// take makes a pod take another fleet, and waits until its workers have it.
 func (p *pods) take(t *testing.T, pod int, f fleet.Fleet) {
 	t.Helper()
 	version := p.render(t, pod, f).Version
@@ -115,7 +115,7 @@ func TestFillFromThePreviousOwner(t *testing.T) {
 	}
 }
 
-// validFor is how long the response in a file of nginx's caches is fresh from when it came.
+// validFor returns how long the response in a file of nginx's caches is fresh from when it came.
 func validFor(t *testing.T, file string) time.Duration {
 	t.Helper()
 	opened, err := os.Open(file)

@@ -35,7 +35,7 @@ type pods struct {
 	asked, answered304 map[string]int
 }
 
-// sharded are two disks in pods that share keys. more are lines of the spec.
+// sharded returns two disks in pods that share keys. more are lines of the spec.
 func sharded(more string) string {
 	return strings.Replace(threeDisks, ", {name: disk3, size: 1Gi}", "", 1) +
 		"  routing: {mode: Sharded, tls: \"Off\"}\n" + more
@@ -66,13 +66,13 @@ func TestMinUsesOverHops(t *testing.T) {
 	}
 }
 
-// ownedBySecond is a path whose key the second of two pods owns.
+// ownedBySecond returns a path whose key the second of two pods owns.
 func ownedBySecond(t *testing.T, prefix string) string {
 	t.Helper()
 	return ownedBy(t, 1, prefix)
 }
 
-// ownedBy is a path whose key that one of two pods owns.
+// ownedBy returns a path whose key that one of two pods owns.
 func ownedBy(t *testing.T, pod int, prefix string) string {
 	t.Helper()
 	for i := 0; ; i++ {
@@ -82,7 +82,7 @@ func ownedBy(t *testing.T, pod int, prefix string) string {
 	}
 }
 
-// ownerOf is the pod that owns the key of a path.
+// ownerOf returns the pod that owns the key of a path.
 func ownerOf(t *testing.T, f fleet.Fleet, path string) int {
 	t.Helper()
 	owner, _ := owners(t, f, path)
@@ -98,7 +98,7 @@ func newPods(t *testing.T, count int, yaml string, changes ...change) *pods {
 	return newPodsEdited(t, patient, count, yaml, changes...)
 }
 
-// newPodsEdited is newPods with configurations that are edited.
+// newPodsEdited returns newPods with configurations that are edited.
 func newPodsEdited(
 	t *testing.T, edit func(text string) string, count int, yaml string, changes ...change,
 ) *pods {
@@ -121,7 +121,7 @@ func newPodsEdited(
 	return p
 }
 
-// render is the configuration of a pod.
+// render returns the configuration of a pod.
 func (p *pods) render(t *testing.T, pod int, f fleet.Fleet) cache.Config {
 	t.Helper()
 	in := decode(t, []byte(p.yaml))
@@ -208,7 +208,7 @@ func (p *pods) outlast() {
 	_ = connection.Close()
 }
 
-// answers has the origin answer by a function.
+// answers makes the origin answer by a function.
 func (p *pods) answers(answer func(http.ResponseWriter, *http.Request) bool) {
 	p.locked(func() { p.answer = answer })
 }
@@ -220,17 +220,17 @@ func (p *pods) locked(f func()) {
 	f()
 }
 
-// large is the body of an object that is stored in three slices of 1 MiB.
+// large returns the body of an object that is stored in three slices of 1 MiB.
 func large(path string) string { return strings.Repeat(path+".", (5<<19)/len(path)) }
 
-// requests is how many requests the origin got for a path.
+// requests returns how many requests the origin got for a path.
 func (p *pods) requests(path string) int {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
 	return p.asked[path]
 }
 
-// renewals is how many of them the origin answered with 304.
+// renewals returns how many of them the origin answered with 304.
 func (p *pods) renewals(path string) int {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
@@ -253,7 +253,7 @@ func (p *pods) get(t *testing.T, pod int, path string, headers ...string) *http.
 // locators are those of the fleets that tests have asked about, by the fleets' texts.
 var locators sync.Map
 
-// owners are the owner of a path and its stand-in.
+// owners returns the owner of a path and its stand-in.
 func owners(t *testing.T, f fleet.Fleet, path string) (owner, standIn int) {
 	t.Helper()
 	locator, _ := locators.LoadOrStore(f.String(), sync.OnceValue(f.Locator))
@@ -264,7 +264,7 @@ func owners(t *testing.T, f fleet.Fleet, path string) (owner, standIn int) {
 	return owner, standIn
 }
 
-// how is how a response came about.
+// how returns how a response came about.
 func how(r *http.Response) string { return r.Header.Get("X-Cache-Hop") + " " + r.Header.Get("X-Cache") }
 
 // files counts the cache files of all pods.

@@ -27,8 +27,8 @@ const (
 	diskHeader    = "X-CacheNode-Disk"
 	diskInRequest = "$http_x_cachenode_disk"
 	gatewayDisk   = "$asking_disk"
-	// sharedHeader says how the gateway got a response: HIT if another request has fetched it, sharedRejected if it is the
-	// gateway's own.
+	// sharedHeader says how the gateway got a response: HIT if another request has fetched it, sharedRejected if it is
+	// the gateway's own.
 	sharedHeader   = "X-CacheNode-Shared"
 	sharedVariable = "$is_shared"
 	// agedVariable is not empty for a response that another cache has kept for a time that nginx cannot subtract.
@@ -66,7 +66,7 @@ type gateway struct{ site }
 // gatewayMaps are the gateway's maps.
 type gatewayMaps struct{ site }
 
-// gateway is the private server between the caches of the disks and the origin.
+// gateway returns the private server between the caches of the disks and the origin.
 //
 // nginx serves a stale copy only as long as the stored response itself allows it by stale-while-revalidate and
 // stale-if-error (RFC 5861). The gateway adds these to the Cache-Control of responses that have none and do not forbid
@@ -87,7 +87,7 @@ func (g gateway) gateway() conf.Block {
 		g.gatewayServer())
 }
 
-// controlMaps are the maps over Cache-Control.
+// controlMaps returns the maps over Cache-Control.
 func (m gatewayMaps) controlMaps() conf.Block {
 	control := conf.Expression(controlVariable)
 	while, ifError := windows(m.Cache)
@@ -136,7 +136,7 @@ func (m gatewayMaps) controlMaps() conf.Block {
 	}
 }
 
-// states is the map for stateVariable.
+// states returns the map for stateVariable.
 func (m gatewayMaps) states() conf.Directive {
 	how := conf.Expression(gatewayDisk + ":$upstream_cache_status:$request_method:" + fromVariable)
 	if m.hasSlices() {
@@ -151,7 +151,7 @@ func (m gatewayMaps) states() conf.Directive {
 	}, m.missStates()...)...)
 }
 
-// byState is the map for byStateVariable.
+// byState returns the map for byStateVariable.
 func (m gatewayMaps) byState() conf.Directive {
 	rows := append(conf.Block{
 		conf.D("default", conf.Literal("")),
@@ -178,7 +178,7 @@ func clientControl() conf.Directive {
 		conf.D("default", answers))
 }
 
-// windows are the directives of RFC 5861 for responses without their own; "" for one that the spec switches off.
+// windows returns the directives of RFC 5861 for responses without their own; "" for one that the spec switches off.
 func windows(c v1alpha1.CachePolicy) (whileRevalidate, ifError string) {
 	if s := int64(effective.Duration(c.StaleWhileRevalidate).Seconds()); s > 0 {
 		whileRevalidate = fmt.Sprintf("stale-while-revalidate=%d", s)
@@ -229,7 +229,7 @@ func (g gateway) gatewayServer() conf.Directive {
 				conf.D("proxy_pass", g.backend.url()))...))...)
 }
 
-// withoutOwn has a location of the gateway leave out of its requests what the caches have sent to the gateway.
+// withoutOwn makes a location of the gateway leave out of its requests what the caches have sent to the gateway.
 func withoutOwn() (block conf.Block) {
 	for _, name := range []string{stateHeader, diskHeader, sliceHeader, fillHeader, formerHeader, fallbackHeader} {
 		block = append(block, setHeader(name, conf.Literal("")))
@@ -237,7 +237,7 @@ func withoutOwn() (block conf.Block) {
 	return block
 }
 
-// gatewayHides are the origin's headers of the names that toCache adds, and of ours.
+// gatewayHides returns the origin's headers of the names that toCache adds, and of ours.
 func (g gateway) gatewayHides() conf.Block {
 	names := append(ownNames(), "Cache-Control", originHeader, sharedHeader)
 	if g.hasSlices() {
@@ -254,13 +254,13 @@ func (g gateway) gatewayPasses(without ...string) []conf.Argument {
 	return append(accelHeaders(without...), conf.Literal("Server"))
 }
 
-// toCache are the headers that the gateway adds to a response.
+// toCache returns the headers that the gateway adds to a response.
 func (g gateway) toCache() conf.Block {
 	lifetime := addHeader("X-Accel-Expires", conf.Expression(lifetimeVariable))
 	return slices.Concat(control(), conf.Block{lifetime}, g.redirect())
 }
 
-// control is what the gateway says of a response's Cache-Control.
+// control returns what the gateway says of a response's Cache-Control.
 func control() conf.Block {
 	return conf.Block{
 		addHeader("Cache-Control", conf.Expression(sentControl)),
@@ -276,7 +276,7 @@ func accelHeaders(without ...string) []conf.Argument {
 	})
 }
 
-// passed has a location pass on headers of a response that nginx keeps to itself by default.
+// passed makes a location pass on headers of a response that nginx keeps to itself by default.
 func passed(names []conf.Argument) (block conf.Block) {
 	for _, name := range names {
 		block = append(block, conf.D("proxy_pass_header", name))
@@ -284,7 +284,7 @@ func passed(names []conf.Argument) (block conf.Block) {
 	return block
 }
 
-// lifetime is the map for the X-Accel-Expires of the gateway's response: the origin's own, but for two cases.
+// lifetime returns the map for the X-Accel-Expires of the gateway's response: the origin's own, but for two cases.
 //
 // nginx stores a response with it whatever Cache-Control says. A response that is for one client alone, or for nobody
 // to keep, is not stored, so the gateway leaves the header out.

@@ -9,11 +9,11 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 )
 
-// generationOf is the variable with the beginning of a disk's keys; the disk is in a variable.
+// generationOf returns the variable with the beginning of a disk's keys; the disk is in a variable.
 func generationOf(disk string) conf.Expression { return conf.Expression("$generation_of_" + disk[1:]) }
 
-// generations are the maps from a disk to the beginning of its keys. The plans hash keys without it, so each key stays
-// on its disk.
+// generations returns the maps from a disk to the beginning of its keys. The plans hash keys without it, so each key
+// stays on its disk.
 func (k core) generations() conf.Block {
 	if len(k.Facts.Generations) == 0 || len(k.disks) == 0 {
 		return nil

@@ -57,7 +57,7 @@ func decode(t *testing.T, data []byte) cache.Input {
 	return cache.Input{Revision: n, Facts: facts}
 }
 
-// goldenFiles are the inputs by golden file: the CacheNodes beside the golden files, and the samples for users.
+// goldenFiles returns the inputs by golden file: the CacheNodes beside the golden files, and the samples for users.
 func goldenFiles(t *testing.T) map[string]string {
 	t.Helper()
 	files := map[string]string{}
@@ -135,7 +135,8 @@ func checkWithNginx(t *testing.T, config cache.Config) {
 	}
 }
 
-// selfSigned are a certificate for a name and its key, which all tests share: they take a processor tenths of a second.
+// selfSigned returns a certificate for a name and its key, which all tests share: they take a processor tenths of a
+// second.
 func selfSigned(t *testing.T, name string) (certificate, key []byte) {
 	t.Helper()
 	create := sync.OnceValues(func() ([2][]byte, error) {

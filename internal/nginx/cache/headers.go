@@ -104,10 +104,10 @@ func headers(class HeaderClass, note string, names ...string) []RequestHeader {
 	return list
 }
 
-// keeps is true if the part is in the key.
+// keeps returns true if the part is in the key.
 func (s site) keeps(part v1alpha1.KeyPart) bool { return slices.Contains(s.Cache.Key, part) }
 
-// clientScheme is the scheme of the client's request. Pods talk to each other over another one.
+// clientScheme returns the scheme of the client's request. Pods talk to each other over another one.
 func (s site) clientScheme() conf.Argument {
 	switch {
 	case !s.isSharded():
@@ -120,7 +120,7 @@ func (s site) clientScheme() conf.Argument {
 	return conf.Expression("$scheme") // which forwarded leaves out, as the key has none
 }
 
-// hasOneHost is true if all requests that are not refused have the same host.
+// hasOneHost returns true if all requests that are not refused have the same host.
 func (s site) hasOneHost() bool {
 	return len(s.Hosts) == 1 && s.Hosts[0][0] != '*'
 }
@@ -145,8 +145,8 @@ const (
 // core is the maps that say what a request is: whether a cache may answer it, which key it has, and where it goes.
 type core struct{ site }
 
-// requestMaps are the maps by which nginx decides whether to bypass a cache, for which it takes "" and "0" for no, and
-// those of the key.
+// requestMaps returns the maps by which nginx decides whether to bypass a cache, for which it takes "" and "0" for no,
+// and those of the key.
 func (k core) requestMaps() conf.Block {
 	block := conf.Block{
 		conf.Map("$http_authorization", credentialsVariable,

@@ -21,7 +21,7 @@ type seen struct {
 	Header                  http.Header
 }
 
-// told is an origin that answers with the request that it got.
+// told returns an origin that answers with the request that it got.
 func told(count *atomic.Int64) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		count.Add(1)

@@ -52,7 +52,7 @@ const (
 	notedFor = 10 * time.Second
 )
 
-// hitsForMiss is true if requests for an object whose responses may not be stored do not wait for each other.
+// hitsForMiss returns true if requests for an object whose responses may not be stored do not wait for each other.
 //
 // nginx's lock has all requests for an object that the cache does not have wait for the first. If its response may not
 // be stored, they go to the origin one by one, half a second apart. Varnish calls the remedy hit-for-miss: to remember
@@ -74,13 +74,13 @@ func (s site) hitsForMiss() bool {
 	return s.Facts.Scripts && len(s.disks) > 0 && ptr.Deref(s.Cache.Lock.Enabled, true)
 }
 
-// waitsTwice is true if the lock of a disk's location is for firstWait alone. A POST that is cached could not be sent
-// elsewhere.
+// waitsTwice returns true if the lock of a disk's location is for firstWait alone. A POST that is cached could not be
+// sent elsewhere.
 func (s store) waitsTwice(l diskLocation) bool {
 	return s.hitsForMiss() && l.name == onDisk && !l.sliced && !slices.Contains(s.Cache.Methods, "POST")
 }
 
-// hitForMissMaps are the gateway's maps.
+// hitForMissMaps returns the gateway's maps.
 func (m gatewayMaps) hitForMissMaps() conf.Block {
 	if !m.hitsForMiss() {
 		return nil
@@ -101,8 +101,8 @@ func (m gatewayMaps) hitForMissMaps() conf.Block {
 	}
 }
 
-// missStates are the rows of the map for stateVariable, whose values begin with how a location asks. A later slice is
-// asked for as without hits for miss.
+// missStates returns the rows of the map for stateVariable, whose values begin with how a location asks. A later slice
+// is asked for as without hits for miss.
 func (m gatewayMaps) missStates() conf.Block {
 	if !m.hitsForMiss() {
 		return nil
@@ -119,7 +119,7 @@ func (m gatewayMaps) missStates() conf.Block {
 	}
 }
 
-// missPlaces are the rows of the map for byStateVariable.
+// missPlaces returns the rows of the map for byStateVariable.
 func (m gatewayMaps) missPlaces() conf.Block {
 	if !m.hitsForMiss() {
 		return nil
@@ -131,7 +131,7 @@ func (m gatewayMaps) missPlaces() conf.Block {
 	}
 }
 
-// unstorable is the map for unstorableVariable. It reads what nginx reads, in nginx's order: X-Accel-Expires, then
+// unstorable returns the map for unstorableVariable. It reads what nginx reads, in nginx's order: X-Accel-Expires, then
 // Cache-Control, then Expires, then cache.valid. A map cannot tell whether the date of Expires has passed. nginx stores
 // no response with a redirect.
 //
@@ -167,7 +167,7 @@ func (m gatewayMaps) unstorable() conf.Directive {
 		conf.Row(conf.Expression("~^(?:"+strings.Join(valid, "|")+")::"), may))
 }
 
-// sentBack are the gateway's locations that send a request back to the cache.
+// sentBack returns the gateway's locations that send a request back to the cache.
 func (g gateway) sentBack() conf.Block {
 	if !g.hitsForMiss() {
 		return nil
@@ -179,7 +179,7 @@ func (g gateway) sentBack() conf.Block {
 	return conf.Block{back(toUnlocked, unlocked), back(toWaiting, waiting), back(toPass, pass)}
 }
 
-// withoutLock is the location unlocked.
+// withoutLock returns the location unlocked.
 func (s store) withoutLock(own diskLocation) conf.Block {
 	if !s.hitsForMiss() {
 		return nil

@@ -309,7 +309,7 @@ func TestNotesDoNotOutweigh(t *testing.T) {
 	}
 }
 
-// status is the X-Cache of a response.
+// status returns the X-Cache of a response.
 func status(t *testing.T, client *http.Client, url string) string {
 	t.Helper()
 	r, _ := ask(t, client, http.MethodGet, url)

@@ -41,7 +41,7 @@ const (
 	connectTimeout = 300 * time.Millisecond
 )
 
-// plain is the map for plainVariable, if something needs it.
+// plain returns the map for plainVariable, if something needs it.
 func (k core) plain() conf.Block {
 	if !k.hasMemoryTier() && !k.hops() {
 		return nil
@@ -53,7 +53,7 @@ func (k core) plain() conf.Block {
 		WithComment("What is looked up in the memory tier or in another pod.")}
 }
 
-// dispatch is the location that passes each request on to the one that answers it.
+// dispatch returns the location that passes each request on to the one that answers it.
 //
 // In a location to which nginx has redirected a request, it always escapes the path that it passes on. Elsewhere it
 // passes some characters on as the client wrote them, escaped or not, which $uri does not tell apart.
@@ -63,13 +63,13 @@ func dispatch(place conf.Argument, first ...conf.Directive) conf.Directive {
 }
 
 const (
-	// redirectedVariable is pass for a request that the origin has redirected to a path of its own (X-Accel-Redirect), and
-	// else "". atOnceVariable is the location of a request that is not looked up in memory, and else "".
+	// redirectedVariable is pass for a request that the origin has redirected to a path of its own (X-Accel-Redirect),
+	// and else "". atOnceVariable is the location of a request that is not looked up in memory, and else "".
 	redirectedVariable = "$redirected"
 	atOnceVariable     = "$at_once"
 )
 
-// atOnce has a server pass on what its location "/" is not for, before nginx looks for a location.
+// atOnce makes a server pass on what its location "/" is not for, before nginx looks for a location.
 //
 // What the origin redirects to has the key of the first path, and the origin may have decided for one client alone. So
 // it is neither stored nor served from a cache. And the memory tier's location takes no large body (see bodies.go).
@@ -86,7 +86,7 @@ func (d door) atOnce() conf.Block {
 	return append(orAt(conf.Expression(atOnceVariable)), redirected, leaves(atOnceVariable, falls(conf.Literal(""))))
 }
 
-// orAt has status 418 lead to a location.
+// orAt makes status 418 lead to a location.
 func orAt(where conf.Argument) conf.Block {
 	return conf.Block{
 		conf.D("error_page", conf.Literal("418"), conf.Literal("="), where),
@@ -94,7 +94,7 @@ func orAt(where conf.Argument) conf.Block {
 	}
 }
 
-// atOnceMaps are the maps for that.
+// atOnceMaps returns the maps for that.
 func (k core) atOnceMaps() conf.Block {
 	block := conf.Block{conf.Map("$upstream_http_x_accel_redirect", redirectedVariable,
 		conf.D("volatile"), conf.D("default", conf.Literal(pass)), conf.Row(conf.Literal(""), conf.Literal("")))}
@@ -144,8 +144,8 @@ func (p hops) hopLocations() conf.Block {
 	return append(block, p.unsatisfiable(rangeOverHop, agentapi.TagPeer))
 }
 
-// asksFirst is true if a pod asks for the header of an object before it asks for the object: hard disks may take longer
-// for a read than a hop waits, and only the first slice of an object can be looked up.
+// asksFirst returns true if a pod asks for the header of an object before it asks for the object: hard disks may take
+// longer for a read than a hop waits, and only the first slice of an object can be looked up.
 func (s site) asksFirst() bool {
 	for _, d := range s.Spec.Disks {
 		if d.Media != v1alpha1.SSD && d.Media != v1alpha1.NVMe {
@@ -155,7 +155,7 @@ func (s site) asksFirst() bool {
 	return s.hasSlices()
 }
 
-// hopTimeout is how long a pod may take to look an object up: as long as the slowest disk's probe.
+// hopTimeout returns how long a pod may take to look an object up: as long as the slowest disk's probe.
 func (n node) hopTimeout() time.Duration {
 	var longest time.Duration
 	for _, d := range n.Spec.Disks {
@@ -164,7 +164,7 @@ func (n node) hopTimeout() time.Duration {
 	return longest
 }
 
-// afterMaps are the maps for afterOwner and afterStandIn. An answer about the object asks for a redirect where the
+// afterMaps returns the maps for afterOwner and afterStandIn. An answer about the object asks for a redirect where the
 // first question is for the header alone; elsewhere, a stored 400 is like none.
 func (k core) afterMaps() conf.Block {
 	after := func(variable, next conf.Expression, fetch conf.Literal) conf.Directive {
@@ -203,7 +203,7 @@ func (p hops) look(h hop) conf.Directive {
 	return location(h.look, block...)
 }
 
-// fetch has a pod fetch an object.
+// fetch makes a pod fetch an object.
 //
 // A request that the stand-in does not fetch either has taken so many of nginx's redirects that it goes to the location
 // waiting of its disk, which fails over to the origin at once. For that, it has to have a disk.
@@ -233,7 +233,7 @@ func (n node) toPeer(upstream string) conf.Directive {
 	return conf.D("proxy_pass", conf.Expression(scheme+upstream))
 }
 
-// overHop is what all questions to pods have in common.
+// overHop returns what all questions to pods have in common.
 func (p hops) overHop(h hop, ask string) conf.Block {
 	block := append(p.peerHeaders(ask),
 		conf.D("error_page", conf.Literal("502"), conf.Literal("504"), conf.Literal("="), h.next),
@@ -257,8 +257,8 @@ func (p hops) overHop(h hop, ask string) conf.Block {
 	return append(block, p.answerHeaders(conf.Expression(statusInAnswer), conf.Expression(placeInAnswer), h.tag)...)
 }
 
-// peerHeaders are the headers of requests to another pod. It gets what the client sent, but for the headers that only
-// pods may send.
+// peerHeaders returns the headers of requests to another pod. It gets what the client sent, but for the headers that
+// only pods may send.
 func (d door) peerHeaders(ask string) conf.Block {
 	scheme := conf.Argument(conf.Literal(""))
 	if d.tellsScheme() {

@@ -71,10 +71,10 @@ const (
 // noHop is the X-Cache-Hop of responses of this pod.
 const noHop = "none"
 
-// isJSON is true if the access log is JSON.
+// isJSON returns true if the access log is JSON.
 func (n node) isJSON() bool { return n.Spec.Logs.Format == "JSON" }
 
-// logFormat is the format of the access log for the requests of a location with a tag.
+// logFormat returns the format of the access log for the requests of a location with a tag.
 func (n node) logFormat(tag string) string {
 	switch {
 	case !n.isJSON():
@@ -85,10 +85,10 @@ func (n node) logFormat(tag string) string {
 	return jsonFormat
 }
 
-// isHop is true for the tag of requests that another pod answers.
+// isHop returns true for the tag of requests that another pod answers.
 func isHop(tag string) bool { return tag == agentapi.TagPeer || tag == agentapi.TagStandIn }
 
-// valueIn is the value of a field in the format for a tag.
+// valueIn returns the value of a field in the format for a tag.
 func (f LogField) valueIn(tag string) string {
 	switch {
 	case f.Name == fieldHop && (isHop(tag) || tag == agentapi.TagMemory):
@@ -105,7 +105,7 @@ func (f LogField) valueIn(tag string) string {
 	return f.Variable
 }
 
-// format is the log format with JSON for a tag.
+// format returns the log format with JSON for a tag.
 func (r reports) format(tag string) conf.Directive {
 	fields := make([]string, len(LogFields))
 	for i, f := range LogFields {
@@ -118,7 +118,7 @@ func (r reports) format(tag string) conf.Directive {
 		conf.Expression("{"+strings.Join(fields, ",")+"}"))
 }
 
-// jsonLog are the log formats with JSON. A status below 100 is no number in JSON, as nginx writes three digits.
+// jsonLog returns the log formats with JSON. A status below 100 is no number in JSON, as nginx writes three digits.
 func (r reports) jsonLog() conf.Block {
 	block := conf.Block{
 		// The lookup in memory has a time too, the first in the list.

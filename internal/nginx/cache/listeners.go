@@ -68,10 +68,10 @@ func (l listeners) listen(without ...string) (block conf.Block) {
 // ofDefault returns the listen directives of the default server.
 func (l listeners) ofDefault() conf.Block { return l.listen() }
 
-// ofNamed returns those of another server. nginx takes parameters of a socket once.
+// ofNamed returns the directives of another server. nginx takes parameters of a socket once.
 func (l listeners) ofNamed() conf.Block { return l.listen("default_server", "reuseport") }
 
-// protocols are the versions of HTTP beside HTTP/1.
+// protocols returns the versions of HTTP beside HTTP/1.
 func (l listeners) protocols() conf.Block {
 	if tls := l.Spec.Listen.TLS; tls != nil && ptr.Deref(tls.HTTP2, true) {
 		return conf.Block{conf.D("http2", conf.OnOff(true))}
@@ -81,7 +81,7 @@ func (l listeners) protocols() conf.Block {
 
 func (n node) speaksHTTP3() bool { return n.Spec.Listen.TLS != nil && n.Spec.Listen.TLS.HTTP3 }
 
-// listenerTLS is what clients see over TLS.
+// listenerTLS returns what clients see over TLS.
 func (l listeners) listenerTLS() conf.Block {
 	if l.Spec.Listen.TLS == nil {
 		return nil
@@ -97,7 +97,7 @@ func (l listeners) listenerTLS() conf.Block {
 	}
 }
 
-// doorMaps are the maps that the listeners need.
+// doorMaps returns the maps that the listeners need.
 func (l listeners) doorMaps() conf.Block {
 	var block conf.Block
 	if l.speaksHTTP3() {
@@ -113,7 +113,7 @@ func (l listeners) doorMaps() conf.Block {
 	return block
 }
 
-// addressSource is "" if a client's address is that of its connection.
+// addressSource returns "" if a client's address is that of its connection.
 func (n node) addressSource() v1alpha1.AddressSource {
 	if n.Spec.Listen.ClientAddress == nil {
 		return ""
@@ -121,7 +121,7 @@ func (n node) addressSource() v1alpha1.AddressSource {
 	return n.Spec.Listen.ClientAddress.Source
 }
 
-// clientAddress has nginx take a client's address from what a trusted load balancer says.
+// clientAddress makes nginx take a client's address from what a trusted load balancer says.
 func (l listeners) clientAddress() conf.Block {
 	var header conf.Literal
 	switch l.addressSource() {

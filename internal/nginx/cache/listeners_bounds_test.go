@@ -65,7 +65,7 @@ func TestEveryListenerIsBounded(t *testing.T) {
 	}
 }
 
-// listens are the addresses of a server.
+// listens returns the addresses of a server.
 func listens(server statement) (addresses []string) {
 	for _, s := range server.block {
 		if s.words[0] == "listen" {
@@ -75,7 +75,7 @@ func listens(server statement) (addresses []string) {
 	return addresses
 }
 
-// lacks are the directives that a server needs and does not have.
+// lacks returns the directives that a server needs and does not have.
 func lacks(server statement, by bound, limitsClients bool) (list []string) {
 	has := func(block []statement, name string) bool {
 		return slices.ContainsFunc(block, func(s statement) bool { return s.words[0] == name })
@@ -149,7 +149,7 @@ func unread(t *testing.T, count int, dial func() (net.Conn, error)) map[string]i
 	return answers
 }
 
-// withEndless are pods of which the one that owns the object endless has stored it.
+// withEndless returns pods of which the one that owns the object endless has stored it.
 func withEndless(t *testing.T, count int) (p *pods, owner int) {
 	t.Helper()
 	p = newPods(t, count, sharded("  memoryTier: {enabled: false}\n"), withFewConnections)

@@ -5,7 +5,7 @@ import "github.com/cachenode/cachenode-operator/internal/nginx/conf"
 // malformedVariable is not empty for a request that every server answers with 400.
 const malformedVariable = "$is_malformed"
 
-// malformedMap is the map for malformedVariable.
+// malformedMap returns the map for malformedVariable.
 //
 // A control character in the decoded path ends a header, a line of a log or the line with the key in a cache file. A
 // request line of the form "GET http://host?query" has no path: nginx passes it on with one, so the key and the origin
@@ -16,7 +16,7 @@ func malformedMap() conf.Directive {
 		conf.Row(conf.Expression(`~^[^/]|[\x00-\x1f\x7f]`), conf.Literal("1")))
 }
 
-// refusesMalformed has a server answer such requests. It comes first in the server.
+// refusesMalformed makes a server answer such requests. It comes first in the server.
 func refusesMalformed() conf.Directive {
 	return ifSet(malformedVariable,
 		conf.D("return", conf.Literal("400")))

@@ -126,7 +126,7 @@ func TestKeyAndRequestLineAgree(t *testing.T) {
 	}
 }
 
-// TestSmuggling has a client send a second request in the path of a first one, while keys move between disks. Other
+// TestSmuggling makes a client send a second request in the path of a first one, while keys move between disks. Other
 // clients get their own objects, and the origin sees no header of the attacker's choice.
 func TestSmuggling(t *testing.T) {
 	t.Parallel()

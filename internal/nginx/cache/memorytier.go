@@ -45,15 +45,15 @@ const (
 // tier is the memory tier: it answers from memory, and gives requests to a door where memory has nothing.
 type tier struct{ door }
 
-// noServer is the upstream nowhere.
+// noServer returns the upstream nowhere.
 func noServer() conf.Directive {
 	return conf.B("upstream", conf.Literals(nowhere), conf.D("server", conf.Literal("127.0.0.1:9"), conf.Literal("down")))
 }
 
 func (s site) hasMemoryTier() bool { return len(s.disks) > 0 && effective.HasMemoryTier(s.Spec) }
 
-// key is the cache key. The requests of the memory tier and of other pods come over another scheme than the client's,
-// so the scheme then comes from schemeVariable.
+// key returns the cache key. The requests of the memory tier and of other pods come over another scheme than the
+// client's, so the scheme then comes from schemeVariable.
 func (s site) key() conf.Expression {
 	key := s.cacheKey()
 	if s.tellsScheme() {
@@ -62,7 +62,8 @@ func (s site) key() conf.Expression {
 	return key
 }
 
-// tellsScheme is true if a server gets requests over another scheme than the client's, and the key has the client's.
+// tellsScheme returns true if a server gets requests over another scheme than the client's, and the key has the
+// client's.
 func (s site) tellsScheme() bool {
 	return (s.hasMemoryTier() && s.Spec.Listen.TLS != nil || s.isSharded()) &&
 		strings.Contains(string(s.cacheKey()), "$scheme")
@@ -76,13 +77,13 @@ func (s site) scheme(from conf.Expression) conf.Block {
 	return conf.Block{set(schemeVariable, from)}
 }
 
-// keyedZone is the name of a zone that counts by key. It has a hash of the key, as a running nginx refuses another key
-// for the same name.
+// keyedZone returns the name of a zone that counts by key. It has a hash of the key, as a running nginx refuses another
+// key for the same name.
 func (s site) keyedZone(name string) conf.Literal {
 	return conf.Literal(name + "_" + digest(string(s.key())))
 }
 
-// memoryTier is what the tier needs beside the locations of the public server.
+// memoryTier returns what the tier needs beside the locations of the public server.
 //
 // A request is first looked up in memory. Without a hit there, the lookup fails for want of an upstream, and error_page
 // sends the request to its disk. A hit of a disk is then served as it is without the tier.

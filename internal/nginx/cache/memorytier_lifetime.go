@@ -20,8 +20,8 @@ const (
 	copyLifetime = "$copy_lifetime"
 )
 
-// copySeconds is the map for copyVariable: maxExtraAge, or the object's own lifetime if that is shorter. nginx has no
-// variable for the time that an object is still fresh, so the lifetime is that from when the origin sent the object.
+// copySeconds returns the map for copyVariable: maxExtraAge, or the object's own lifetime if that is shorter. nginx has
+// no variable for the time that an object is still fresh, so the lifetime is that from when the origin sent the object.
 // It is where nginx itself takes it from: X-Accel-Expires, then max-age, then Expires, then cache.valid. Expires is a
 // date, which a map cannot compare with the present, so such an object is not copied. The others that are not copied
 // are those that have s-maxage: see strictVariable.

@@ -18,7 +18,7 @@ func (m tier) publicLocations() conf.Block {
 	}
 }
 
-// lookup is the location that answers from memory, and counts the requests for each object.
+// lookup returns the location that answers from memory, and counts the requests for each object.
 func (m tier) lookup() conf.Directive {
 	count := []conf.Argument{"zone=" + m.keyedZone("popular"), conf.Literal("nodelay")}
 	if burst := ptr.Deref(m.Spec.MemoryTier.MinUses, 1) - 1; burst > 0 { // nginx refuses a burst of 0
@@ -33,7 +33,7 @@ func (m tier) lookup() conf.Directive {
 	return location("/", append(block, m.fromMemory(conf.Expression(elseVariable))...)...)
 }
 
-// renewed is the location that answers with an expired copy from memory while the promoter renews it.
+// renewed returns the location that answers with an expired copy from memory while the promoter renews it.
 func (m tier) renewed() conf.Directive {
 	block := conf.Block{conf.D("auth_request", conf.Literal(renew))}
 	return location(renewing, append(block, m.fromMemory(m.place())...)...)

@@ -16,7 +16,7 @@ const (
 	copyingFromOwner = "@copying_from_owner"
 )
 
-// toPromoter is the location that tells the promoter of a hot object that is not in memory.
+// toPromoter returns the location that tells the promoter of a hot object that is not in memory.
 func (m tier) toPromoter() conf.Directive {
 	unless := conf.B("if",
 		[]conf.Argument{conf.Expression("(" + hotVariable), conf.Literal("!="), conf.Literal("1)")},
@@ -27,7 +27,7 @@ func (m tier) toPromoter() conf.Directive {
 	}, m.tellPromoter()...)...)
 }
 
-// toRenewal is the location that tells the promoter of an expired copy in memory.
+// toRenewal returns the location that tells the promoter of an expired copy in memory.
 func (m tier) toRenewal() conf.Directive {
 	return exactly(renew, append(conf.Block{
 		conf.D("internal"),
@@ -47,8 +47,8 @@ func (m tier) tellPromoter() conf.Block {
 	}, m.askHeaders()...)
 }
 
-// askHeaders are the headers of requests to a private server. In a location that caches, nginx itself leaves out the
-// client's conditions and ranges.
+// askHeaders returns the headers of requests to a private server. In a location that caches, nginx itself leaves out
+// the client's conditions and ranges.
 func (m tier) askHeaders() conf.Block {
 	block := conf.Block{
 		setHeader("Host", conf.Expression("$host")),
@@ -118,7 +118,8 @@ func (m tier) disksServer() conf.Directive {
 	return conf.B("server", nil, append(block, m.tierSource(root)...)...)
 }
 
-// tierSource are the locations that have what is fresh on the pod's disks, for the memory tier of this pod or another.
+// tierSource returns the locations that have what is fresh on the pod's disks, for the memory tier of this pod or
+// another.
 func (m tier) tierSource(root string) conf.Block {
 	if !m.hasSlices() {
 		return conf.Block{location(root, m.onDisks(false)...)}
@@ -145,7 +146,7 @@ func (k core) copyMap() conf.Block {
 	return conf.Block{conf.Map(ownerVariable, copyFrom, rows...)}
 }
 
-// ownersCopy are the locations that have what is fresh on the disks of the pod that owns the key.
+// ownersCopy returns the locations that have what is fresh on the disks of the pod that owns the key.
 func (m tier) ownersCopy() conf.Block {
 	block := append(conf.Block{
 		m.toPeer(lookupName + "${" + ownerVariable[1:] + "}_" + diskVariable),
@@ -164,8 +165,8 @@ func (m tier) ownersCopy() conf.Block {
 	}
 }
 
-// silent has a location without an upstream log nothing about that. nginx logs the missing upstream as an error, and
-// the failure of a disk at a higher level.
+// silent keeps nginx from logging the missing upstream of a location. nginx logs that as an error, and the failure of a
+// disk at a higher level.
 func silent() conf.Block {
 	return conf.Block{
 		conf.D("error_log", conf.Literal("stderr"), conf.Literal("crit")),

@@ -116,14 +116,14 @@ func (m *tiered) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, body)
 }
 
-// requests is how many requests the origin got for a path.
+// requests returns how many requests the origin got for a path.
 func (m *tiered) requests(path string) int {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
 	return m.asked[path]
 }
 
-// change has the origin say another version for a path, and returns how it says so.
+// change makes the origin say another version for a path, and returns how it says so.
 func (m *tiered) change(path string) string {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()
@@ -352,8 +352,8 @@ func TestNoRoom(t *testing.T) {
 	for range 100 {
 		ask(t, client, http.MethodGet, base+"/large")
 	}
-	// nginx counts the requests of clients, those to the promoter, and those for the copies alike: 100 from the client, at
-	// most 100 to the promoter, a few copies, and the question. Without a bound it would be 300.
+	// nginx counts the requests of clients, those to the promoter, and those for the copies alike: 100 from the client,
+	// at most 100 to the promoter, a few copies, and the question. Without a bound it would be 300.
 	if after, _ := requestsOf(t, n); after-before < 190 || after-before > 225 {
 		t.Errorf("nginx had %d requests for 100 of a client, want some 205", after-before)
 	}

@@ -24,11 +24,11 @@ const (
 	mixedFor = time.Hour
 )
 
-// noticesMixed is true if the script looks at the entity tags of slices. A client whose response is being cut is not
-// helped, but those after it are.
+// noticesMixed returns true if the script looks at the entity tags of slices. A client whose response is being cut is
+// not helped, but those after it are.
 func (s site) noticesMixed() bool { return s.Facts.Scripts && s.hasSlices() }
 
-// mixedMaps are the maps for such files.
+// mixedMaps returns the maps for such files.
 func (m gatewayMaps) mixedMaps() conf.Block {
 	if !m.noticesMixed() {
 		return nil

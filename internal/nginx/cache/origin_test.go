@@ -114,7 +114,7 @@ func TestFullQueue(t *testing.T) {
 	}
 }
 
-// withoutQueue is an nginx whose disk has a single thread and no queue, with the paths of stored objects. So many
+// withoutQueue returns an nginx whose disk has a single thread and no queue, with the paths of stored objects. So many
 // requests at once may go past the disk.
 func withoutQueue(t *testing.T, atOnce int32, origin http.Handler) (n *nginxtest.Nginx, paths []string) {
 	t.Helper()

@@ -16,7 +16,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 )
 
-// ways are configurations in which a request takes different ways to the origin.
+// ways returns configurations in which a request takes different ways to the origin.
 func ways(policy string) map[string]string {
 	cache := func(more string) string { return "  cache: {" + strings.Trim(policy+", "+more, ", ") + "}\n" }
 	return map[string]string{

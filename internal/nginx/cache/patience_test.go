@@ -16,13 +16,13 @@ var (
 // asRendered edits nothing.
 func asRendered(text string) string { return text }
 
-// patient has nginx wait for its own servers and for pods as long as a test does.
+// patient makes nginx wait for its own servers and for pods as long as a test does.
 func patient(text string) string { return waitsForOwn.ReplaceAllString(text, "$1 60s;") }
 
 // silentAddress is where a hasty nginx closes a connection that says nothing.
 const silentAddress = "127.0.0.1:8099"
 
-// hasty has nginx wait three seconds for an answer of a pod, and longer at silentAddress.
+// hasty makes nginx wait three seconds for an answer of a pod, and longer at silentAddress.
 func hasty(text string) string {
 	const silent = "http {\n    server { listen " + silentAddress + "; client_header_timeout 4500ms; }\n"
 	return patient(waitsForPods.ReplaceAllString(strings.Replace(text, "http {\n", silent, 1), "$1 3000ms;"))
@@ -31,13 +31,14 @@ func hasty(text string) string {
 // promotions are the limits on how often one object is copied to memory.
 var promotions = regexp.MustCompile(`(zone=(?:promoted|renewed)_\w+:1m rate=)\d+r/m`)
 
-// oftenRenewed is patient, and has an object copied to memory as often as a test expires it. Requests beyond the limit
-// are answered from the disk.
+// oftenRenewed returns patient, and has an object copied to memory as often as a test expires it. Requests beyond the
+// limit are answered from the disk.
 func oftenRenewed(text string) string {
 	return promotions.ReplaceAllString(patient(text), "${1}60000r/m")
 }
 
-// patientRenewals is patient, has requests wait as long for the renewal of an expired object, and nginx for requests.
+// patientRenewals returns patient, has requests wait as long for the renewal of an expired object, and nginx for
+// requests.
 func patientRenewals(text string) string {
 	text = strings.ReplaceAll(text, "client_header_timeout 10s;", "client_header_timeout 60s;")
 	return waitsForRenewals.ReplaceAllString(patient(text), "$1 60s;")

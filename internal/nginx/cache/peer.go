@@ -14,8 +14,8 @@ import (
 type peers struct{ door }
 
 const (
-	// askCopy and askFill are what askHeader can say: that the object is for the memory of another pod, or for the disk of
-	// a pod to which its key has moved. The name of a location asks for the header alone.
+	// askCopy and askFill are what askHeader can say: that the object is for the memory of another pod, or for the disk
+	// of a pod to which its key has moved. The name of a location asks for the header alone.
 	askCopy = "copy"
 	askFill = "fill"
 
@@ -64,7 +64,7 @@ func (p peers) podLimit() conf.Directive {
 	return conf.D("limit_conn", conf.Literal(podsZone), conf.Int(min(half, most)))
 }
 
-// listenToPeers is the beginning of a server for pods.
+// listenToPeers returns the beginning of a server for pods.
 func (p peers) listenToPeers(port int) conf.Block {
 	listen := []conf.Argument{conf.Int(port)}
 	if p.peersTLS() {
@@ -86,7 +86,7 @@ func (p peers) listenToPeers(port int) conf.Block {
 	return slices.Concat(block, p.normalized(), p.scheme(schemeInRequest))
 }
 
-// peerServerTLS is what a pod shows to, and demands of, the pods that ask it.
+// peerServerTLS returns what a pod shows to, and demands of, the pods that ask it.
 func (p peers) peerServerTLS() conf.Block {
 	if !p.peersTLS() {
 		return nil
@@ -103,7 +103,7 @@ func (p peers) peerServerTLS() conf.Block {
 	}
 }
 
-// peerClientTLS is what a pod shows to, and demands of, the pods that it asks.
+// peerClientTLS returns what a pod shows to, and demands of, the pods that it asks.
 func (n node) peerClientTLS() conf.Block {
 	if !n.peersTLS() {
 		return nil
@@ -120,7 +120,7 @@ func (n node) peerClientTLS() conf.Block {
 	}
 }
 
-// lookupMaps are the maps for lookups by other pods.
+// lookupMaps returns the maps for lookups by other pods.
 func (p peers) lookupMaps() conf.Block {
 	if len(p.disks) == 0 {
 		return nil
@@ -143,8 +143,8 @@ func (p peers) lookupMaps() conf.Block {
 	}
 }
 
-// secondsOfFills is the map for how long an object is fresh that fills another disk. For one that the origin has just
-// sent, its own headers say that.
+// secondsOfFills returns the map for how long an object is fresh that fills another disk. For one that the origin has
+// just sent, its own headers say that.
 func secondsOfFills() conf.Directive {
 	return conf.Map("$upstream_cache_status", fillSeconds,
 		conf.D("default", conf.Literal("0")), conf.Row(conf.Literal("EXPIRED"), conf.Literal("")),
@@ -206,7 +206,7 @@ func (p peers) lookAt(name string) conf.Directive {
 		slices.Concat(conf.Block{p.inSlices()}, p.onlyIfCached(p.storedKey(true)), headerAlone())...)
 }
 
-// isAbsent is a location in which nothing is found.
+// isAbsent returns a location in which nothing is found.
 func isAbsent(name string) conf.Directive {
 	return location(name, conf.D("return", conf.Literal(absent)))
 }
@@ -222,7 +222,7 @@ func (p peers) onlyIfCached(key conf.Expression) conf.Block {
 		}, p.lookupUses(), p.diskIO(diskVariable))
 }
 
-// lookupUses has a lookup count as a use. With the default, 1, nginx forgets a key that it does not find, and so how
+// lookupUses makes a lookup count as a use. With the default, 1, nginx forgets a key that it does not find, and so how
 // often that was requested.
 func (d door) lookupUses() conf.Block {
 	if uses := d.minUses(); uses > 1 {

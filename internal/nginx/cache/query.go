@@ -20,7 +20,7 @@ const (
 	groups = cachekey.Groups
 )
 
-// removable is a regular expression that finds the first groups of neighbouring arguments that do not count. Its
+// removable returns a regular expression that finds the first groups of neighbouring arguments that do not count. Its
 // captures, see leftover, are what is before, between and after them. One expression for all groups looks at each
 // argument once or twice, whatever a client sends: with one for each group, a query of 7,500 arguments cost 37 ms.
 // argument is the expression for an argument that does not count, with the & after it, as a group.
@@ -35,8 +35,8 @@ func removable(argument string) string {
 	return fmt.Sprintf("^%s(?<%s>.*)$", expression, queryPart(groups+1))
 }
 
-// uncounted is the regular expression for an argument that does not count, with the & after it. nginx has lookahead
-// from PCRE; Go has none.
+// uncounted returns the regular expression for an argument that does not count, with the & after it. nginx has
+// lookahead from PCRE; Go has none.
 func uncounted(q v1alpha1.Query) string {
 	const rest = "[^&=]*"
 	if q.Keep != nil {
@@ -45,10 +45,10 @@ func uncounted(q v1alpha1.Query) string {
 	return alternatives(q.Drop, rest) + "(?:=[^&]*)?(?:&|$)"
 }
 
-// queryPart is the name of a capture of removable, counted from 1.
+// queryPart returns the name of a capture of removable, counted from 1.
 func queryPart(i int) string { return fmt.Sprintf("query_%d", i) }
 
-// leftover are all captures of removable.
+// leftover returns all captures of removable.
 func leftover() (text conf.Expression) {
 	for i := range groups + 1 {
 		text += conf.Expression("$" + queryPart(i+1))
@@ -88,7 +88,7 @@ func (k core) queryMaps() conf.Block {
 			conf.Row(conf.Expression("~^(?<sent_path>[^?]*)"), conf.Expression("$sent_path"))))
 }
 
-// passedURI is what a request has in its first line instead of what the client sent; "" if it is the same.
+// passedURI returns what a request has in its first line instead of what the client sent; "" if it is the same.
 func (s site) passedURI() conf.Expression {
 	if s.Cache.Query == nil || s.keeps(v1alpha1.KeyURI) {
 		return ""

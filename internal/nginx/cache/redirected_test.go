@@ -94,7 +94,7 @@ func TestNoResponse(t *testing.T) {
 	}
 }
 
-// redirectsOne is an origin that redirects clients with a cookie to an object that others may not have.
+// redirectsOne returns an origin that redirects clients with a cookie to an object that others may not have.
 func redirectsOne(w http.ResponseWriter, r *http.Request) bool {
 	switch {
 	case r.URL.Path == "/secret":

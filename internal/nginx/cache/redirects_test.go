@@ -40,7 +40,7 @@ func findRedirects(t *testing.T, text string) (servers []redirects) {
 	return servers
 }
 
-// only are the directives with a name.
+// only returns the directives with a name.
 func only(name string, block []statement) []statement {
 	return slices.DeleteFunc(slices.Clone(block), func(s statement) bool { return s.words[0] != name })
 }
@@ -91,7 +91,7 @@ func redirectsOf(location []statement, values map[string][]string) (to []string)
 	return to
 }
 
-// locations are those that a value can name.
+// locations returns those that a value can name.
 func locations(value string, values map[string][]string) (found []string) {
 	if strings.HasPrefix(value, "@") || strings.HasPrefix(value, "/") {
 		return []string{value}

@@ -112,7 +112,7 @@ func newConfiguration(in Input) configuration {
 	return configuration{node: n, own: newSite(n, sites.Own(in.Spec))}
 }
 
-// files are those that nginx.conf refers to, but for the certificates in [Facts].
+// files returns the files that nginx.conf refers to, but for the certificates in [Facts].
 func (c configuration) files() (list []File) {
 	if c.own.hasScript() {
 		list = append(list, File{Path: ScriptFile(), Content: []byte(Script)})
@@ -128,7 +128,7 @@ func digest(text string) string {
 	return hex.EncodeToString(sum[:])[:8]
 }
 
-// file is the whole of nginx.conf. It sets everything that an image could have set otherwise.
+// file returns the whole of nginx.conf. It sets everything that an image could have set otherwise.
 func (c configuration) file() conf.Block {
 	workers := conf.Argument(conf.Literal("auto"))
 	if n := effective.Workers(c.Spec.IO, c.Facts.Cores); n > 0 {
@@ -154,7 +154,7 @@ func (c configuration) file() conf.Block {
 	)
 }
 
-// toAgent is the address to which nginx reports for the agent. The tag says what a line is about.
+// toAgent returns the address to which nginx reports for the agent. The tag says what a line is about.
 func toAgent(tag string) conf.Literal {
 	return conf.Literal(fmt.Sprintf("syslog:server=%s,nohostname,tag=%s", layout.LogAddress, tag))
 }
@@ -203,7 +203,7 @@ func (c configuration) http() conf.Block {
 	return append(block, keySpace{c.own}.shards()...)
 }
 
-// upstreams are the groups of servers that nginx asks, beside those in the pod.
+// upstreams returns the groups of servers that nginx asks, beside those in the pod.
 func (c configuration) upstreams() (block conf.Block) {
 	if c.own.backend.resolves() || len(c.peers()) > 0 {
 		block = resolver()
@@ -211,7 +211,7 @@ func (c configuration) upstreams() (block conf.Block) {
 	return slices.Concat(block, c.own.backend.upstreams(), pods{c.node}.upstreams())
 }
 
-// temporaryPaths are folders that nginx may write to.
+// temporaryPaths returns folders that nginx may write to.
 func temporaryPaths() (block conf.Block) {
 	for _, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
 		block = append(block, conf.D(kind+"_temp_path", conf.Literal(layout.RunDir+"/"+kind)))
@@ -220,8 +220,8 @@ func temporaryPaths() (block conf.Block) {
 }
 
 const (
-	// ownTimeout is how long a client of a server that is not for clients may take for a request, or to read a response. A
-	// connection with an incomplete request occupies a slot that a client could use.
+	// ownTimeout is how long a client of a server that is not for clients may take for a request, or to read a response.
+	// A connection with an incomplete request occupies a slot that a client could use.
 	ownTimeout = "5s"
 	// ownHeaders is how long a line of a request to such a server may be. The 32 KiB of a client's headers may come in
 	// several lines that nginx joins, and other servers add what the key needs and the client's address.
@@ -230,7 +230,7 @@ const (
 	privateZone = "private"
 )
 
-// privateServer is for the agent and for the kubelet's probe. The client Service does not lead to it.
+// privateServer returns the server for the agent and for the kubelet's probe. The client Service does not lead to it.
 func privateServer() conf.Block {
 	plain := func(path, text string) conf.Directive {
 		return exactly(path,

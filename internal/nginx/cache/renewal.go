@@ -82,7 +82,7 @@ func slowMap() conf.Directive {
 // renewals are the gateway's part that renews expired objects.
 type refreshes struct{ gateway }
 
-// locations are those of the gateway for expired objects.
+// locations returns the gateway's locations for expired objects.
 func (r refreshes) locations() conf.Block {
 	self := "http://" + conf.Expression(gatewayUpstream)
 	fails := []conf.Directive{
@@ -133,7 +133,7 @@ func (r refreshes) try() conf.Directive {
 	return location(try, append(block, r.unchanged()...)...)
 }
 
-// unchanged has a location pass on a response as it is. What would be added to it is added by the location shared.
+// unchanged makes a location pass on a response as it is. What would be added to it is added by the location shared.
 func (g gateway) unchanged() conf.Block {
 	return append(passed(append(accelHeaders(), conf.Literal("Server"), conf.Literal("Date"))),
 		// Each replaces a list of the server. No response has these headers.
@@ -141,8 +141,8 @@ func (g gateway) unchanged() conf.Block {
 		conf.D("add_header", conf.Literal(stateHeader), conf.Literal("")))
 }
 
-// renewalOf is what the locations with a cache have in common: a cache of the asking disk, whose keys have a prefix,
-// what they ask the next location for, and how long that may take.
+// renewalOf returns what the locations with a cache have in common: a cache of the asking disk, whose keys have a
+// prefix, what they ask the next location for, and how long that may take.
 func (r refreshes) renewalOf(prefix string, state conf.Expression, patience time.Duration) conf.Block {
 	key := objectOfRequest + " $http_if_none_match $http_if_modified_since"
 	block := conf.Block{
@@ -186,7 +186,7 @@ func (r refreshes) shared(state conf.Expression, patience time.Duration) conf.Bl
 	return append(block, r.toCache()...)
 }
 
-// staleCodes are the status codes of the origin instead of which a stale copy is served.
+// staleCodes returns the status codes of the origin instead of which a stale copy is served.
 func staleCodes(c v1alpha1.CachePolicy) []string {
 	if c.UseStale == nil {
 		return []string{"500", "502", "503", "504"}
@@ -201,5 +201,5 @@ func staleCodes(c v1alpha1.CachePolicy) []string {
 	return codes
 }
 
-// refreshZone is the gateway's cache for a disk.
+// refreshZone returns the gateway's cache for a disk.
 func refreshZone(disk string) string { return "refresh_" + disk }

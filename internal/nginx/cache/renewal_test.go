@@ -62,7 +62,7 @@ func (h *hanging) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "new")
 }
 
-// expire has a stored object expire an hour ago: more than staleWhileRevalidate, and less than staleIfError. nginx
+// expire makes a stored object expire an hour ago: more than staleWhileRevalidate, and less than staleIfError. nginx
 // reads that in the object's file at each request.
 func expire(t *testing.T, n *nginxtest.Nginx, key string, disks ...string) {
 	t.Helper()

@@ -25,7 +25,7 @@ const sampledVariable = "$sampled"
 // reports are the formats of the logs.
 type reports struct{ site }
 
-// reporting is the format in which nginx reports requests to the agent, and the choice of the sampled requests.
+// reporting returns the format in which nginx reports requests to the agent, and the choice of the sampled requests.
 //
 // nginx has no variable for the time to the first byte, but computes the value of a map once, at its first use. A
 // header that is never sent, because its value is empty, uses the map at the time when nginx makes the response's
@@ -76,7 +76,7 @@ func (r reports) reporting() conf.Block {
 // aloneVariable is 1 for the reported requests that this pod answers although another one owns the key.
 const aloneVariable = "$alone"
 
-// alone is the map for aloneVariable: a pod was asked or skipped, and a location of this pod has the request.
+// alone returns the map for aloneVariable: a pod was asked or skipped, and a location of this pod has the request.
 func (r reports) alone() conf.Block {
 	sampled := conf.Expression("1")
 	if r.sampling() < 100 {
@@ -98,8 +98,8 @@ func (s site) logsOfFills(tag string) conf.Block {
 // unsafeVariable is 1 for requests that may have changed something at the origin.
 const unsafeVariable = "$unsafe"
 
-// unsafeMethods are the methods of such requests, as alternatives of a regular expression; "" if they are ignored. A
-// POST that is cached changes nothing.
+// unsafeMethods returns the methods of such requests, as alternatives of a regular expression; "" if they are ignored.
+// A POST that is cached changes nothing.
 func (s site) unsafeMethods() string {
 	switch {
 	case s.Spec.Purge.UnsafeMethods == v1alpha1.UnsafeIgnore:
@@ -112,8 +112,8 @@ func (s site) unsafeMethods() string {
 
 func (n node) sampling() int { return int(ptr.Deref(n.Spec.Monitoring.RequestSampling, 0)) }
 
-// logs are the access logs of a location: the user's, and the report to the agent under the tag. nginx reports every
-// request that bypassed its disk, and a sample of the others.
+// logs returns the access logs of a location: the user's, and the report to the agent under the tag. nginx reports
+// every request that bypassed its disk, and a sample of the others.
 func (d door) logs(tag string) conf.Block {
 	var block conf.Block
 	if d.Spec.Logs.Access == "Stdout" && !d.toPeers {

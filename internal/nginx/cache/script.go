@@ -17,7 +17,7 @@ var Script string
 // Module is the module that Facts.Scripts is about, in the place where the stock image and Debian have it.
 const Module = "/usr/lib/nginx/modules/ngx_http_js_module.so"
 
-// ScriptFile is where Script must be before nginx reads a configuration that was rendered with Facts.Scripts.
+// ScriptFile returns where Script must be before nginx reads a configuration that was rendered with Facts.Scripts.
 func ScriptFile() string { return layout.ScriptFile(digest(Script)) }
 
 // memories are the dictionaries of the script: their names and sizes, the type of their values, and for how long an
@@ -27,10 +27,10 @@ var memories = []struct {
 	lasts      time.Duration
 }{{"notes:4m", "number", notedFor}, {"tags:1m", "string", mixedFor}, {"mixed:1m", "number", mixedFor}}
 
-// hasScript is true if the configuration runs the script.
+// hasScript returns true if the configuration runs the script.
 func (s site) hasScript() bool { return s.hitsForMiss() || s.noticesMixed() }
 
-// TrialOfScripts is a configuration that nginx takes if Facts.Scripts is true. ScriptFile must be there.
+// TrialOfScripts returns a configuration that nginx takes if Facts.Scripts is true. ScriptFile must be there.
 func TrialOfScripts() string {
 	text, _ := conf.Write(conf.Block{ // its strings are ours, so there is no error
 		loadModule(), conf.D("pid", conf.Literal(layout.PIDFile)), conf.B("events", nil),
@@ -54,7 +54,7 @@ func engine() conf.Block {
 		conf.D("js_import", conf.Literal("cachenode"), conf.Literal("from"), conf.Literal(ScriptFile())))
 }
 
-// module are the directives outside of http.
+// module returns the directives outside of http.
 func (s site) module() conf.Block {
 	if !s.hasScript() {
 		return nil
@@ -62,7 +62,7 @@ func (s site) module() conf.Block {
 	return conf.Block{loadModule()}
 }
 
-// script are the script, its memory and its variables.
+// script returns the script, its memory and its variables.
 func (s site) script() conf.Block {
 	if !s.hasScript() {
 		return nil
@@ -77,7 +77,7 @@ func (s site) script() conf.Block {
 	return block
 }
 
-// notes has a location of the gateway tell the script of responses.
+// notes makes a location of the gateway tell the script of responses.
 func (s site) notes() conf.Block {
 	if !s.hasScript() {
 		return nil

@@ -7,8 +7,8 @@ import (
 )
 
 const (
-	// otherDisk is the location for requests whose own disk fails. They fail over to the next disk, with its cache and its
-	// lock, so that the origin gets one request for an object and not one from each client.
+	// otherDisk is the location for requests whose own disk fails. They fail over to the next disk, with its cache and
+	// its lock, so that the origin gets one request for an object and not one from each client.
 	otherDisk = "@other_disk"
 	// uncached is the location for requests that no disk can serve.
 	uncached = "@uncached"
@@ -21,7 +21,7 @@ const (
 // public are the servers that clients reach.
 type public struct{ door }
 
-// servers are the cache itself and, if the site lists hosts, the server that answers 421 to requests for any other.
+// servers returns the cache itself and, if the site lists hosts, the server that answers 421 to requests for any other.
 func (p public) servers() conf.Block {
 	k, l := core{p.site}, listeners{p.node}
 	block := slices.Concat(k.requestMaps(), k.sliceMaps(), l.clientsZone(), k.plain(), k.fleetMaps(), k.fillMaps(),
@@ -40,7 +40,7 @@ func (p public) servers() conf.Block {
 		p.server(append(l.ofNamed(), conf.D("server_name", names...))))
 }
 
-// server is the cache itself.
+// server returns the cache itself.
 //
 // error_page catches what fails before the response's header is sent. An I/O error of the disk and a full queue of its
 // thread pool both end as 500. The request then goes to another disk and, if that fails too, to the origin. The

@@ -46,10 +46,10 @@ const (
 	noResponse = "@no_response"
 )
 
-// hasSlices is true if large objects are fetched and stored in slices.
+// hasSlices returns true if large objects are fetched and stored in slices.
 func (s site) hasSlices() bool { return len(s.disks) > 0 && s.Cache.Slice != nil }
 
-// sliceMaps are the maps that slices need.
+// sliceMaps returns the maps that slices need.
 //
 // nginx fetches the first slice for the request itself, and each of the others by a subrequest whose response it
 // appends. It compares the ETags of all of them, and ends the response if they differ. That works only with strong
@@ -95,10 +95,10 @@ func (k core) sliceMaps() conf.Block {
 	return append(block, k.askedConditions()...)
 }
 
-// failoverOf is the variable for the location to which a request fails over, if it is not one for a later slice.
+// failoverOf returns the variable for the location to which a request fails over, if it is not one for a later slice.
 func failoverOf(location string) conf.Expression { return conf.Expression("$or_" + location[1:]) }
 
-// slices has a location fetch and store objects in slices.
+// slices makes a location fetch and store objects in slices.
 func (s site) slices() conf.Block {
 	return conf.Block{
 		s.inSlices(),
@@ -112,7 +112,7 @@ func (s site) inSlices() conf.Directive {
 	return conf.D("slice", conf.Size(s.Cache.Slice.Size.Value()))
 }
 
-// notSliced has a location ask for whole objects, or for what the client asks for.
+// notSliced makes a location ask for whole objects, or for what the client asks for.
 func (s site) notSliced(value string) conf.Block {
 	if !s.hasSlices() {
 		return nil
@@ -120,7 +120,7 @@ func (s site) notSliced(value string) conf.Block {
 	return conf.Block{set(slicedVariable, conf.Literal(value))}
 }
 
-// storedKey is the key under which a location stores.
+// storedKey returns the key under which a location stores.
 func (s site) storedKey(sliced bool) conf.Expression {
 	if sliced {
 		return cachekey.SliceMark + s.key()
@@ -128,7 +128,7 @@ func (s site) storedKey(sliced bool) conf.Expression {
 	return s.key()
 }
 
-// redirects are the maps for the X-Accel-Redirect of a response to the cache: the origin's own, but for two cases.
+// redirects returns the maps for the X-Accel-Redirect of a response to the cache: the origin's own, but for two cases.
 //
 // What has a status below 200 is no response. The client would be connected to the gateway after 101 (Switching
 // Protocols) if it asked for that, though the origin was never asked, and nothing that a server of clients checks would
@@ -183,7 +183,7 @@ var copiedHeaders = []struct {
 	{"Expires", "expires"}, {"Content-Disposition", "content_disposition"}, {"Accept-Ranges", "accept_ranges"},
 }
 
-// sliceFormat is the format in which slices are reported, and the choice of them.
+// sliceFormat returns the format in which slices are reported, and the choice of them.
 func (m gatewayMaps) sliceFormat() conf.Block {
 	if !m.hasSlices() || m.sampling() == 0 {
 		return nil
@@ -214,15 +214,15 @@ func (g gateway) logsSlices() conf.Block {
 	}
 }
 
-// redirectAlone is the header with the redirect.
+// redirectAlone returns the header with the redirect.
 func redirectAlone() conf.Directive {
 	return addHeader("X-Accel-Redirect", conf.Expression(redirectVariable))
 }
 
-// redirect is that header, and those that nginx copies from a response with it.
+// redirect returns the header X-Accel-Redirect, and those that nginx copies from a response with it.
 func (g gateway) redirect() conf.Block { return append(conf.Block{redirectAlone()}, g.copied()...) }
 
-// copied are the headers that nginx copies from a response with a redirect.
+// copied returns the headers that nginx copies from a response with a redirect.
 func (g gateway) copied() (block conf.Block) {
 	if !g.hasSlices() {
 		return nil
@@ -234,7 +234,7 @@ func (g gateway) copied() (block conf.Block) {
 	return block
 }
 
-// inWhole are the locations to which the gateway redirects. The cookies of the first response reach the client, so
+// inWhole returns the locations to which the gateway redirects. The cookies of the first response reach the client, so
 // those of the next are left out, also from the origin without a cache. In stored, nothing is fetched: without a copy,
 // the client gets the origin's own error.
 func (s store) inWhole() conf.Block {
@@ -258,8 +258,8 @@ func (s store) inWhole() conf.Block {
 	return conf.Block{fetched, location(stored, kept...), again}
 }
 
-// askedConditions are the conditions of a request to the origin. Those of a client are for the whole object, so only a
-// request past the caches has them. The cache's own are for an expired file.
+// askedConditions returns the conditions of a request to the origin. Those of a client are for the whole object, so
+// only a request past the caches has them. The cache's own are for an expired file.
 func (k core) askedConditions() conf.Block {
 	if !k.hasSlices() {
 		return nil

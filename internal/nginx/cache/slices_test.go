@@ -92,7 +92,7 @@ func (w withoutLength) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
-// requests are the ranges of the requests since the last call, sorted.
+// requests returns the ranges of the requests since the last call, sorted.
 func (o *ranged) requests() []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -102,7 +102,7 @@ func (o *ranged) requests() []string {
 	return asked
 }
 
-// content is a text in which no two places look the same.
+// content returns a text in which no two places look the same.
 func content(size int, mark string) []byte {
 	var b bytes.Buffer
 	for b.Len() < size {

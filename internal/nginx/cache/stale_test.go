@@ -58,7 +58,7 @@ func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "object of "+answer)
 }
 
-// startScripted is start for a scripted origin. nginx waits for renewals as long as a test does.
+// startScripted returns start for a scripted origin. nginx waits for renewals as long as a test does.
 func startScripted(t *testing.T, changes ...func(*v1alpha1.CacheNodeSpec)) *scripted {
 	t.Helper()
 	s := &scripted{answers: map[string]string{}, asked: map[string]int{}}
@@ -67,14 +67,14 @@ func startScripted(t *testing.T, changes ...func(*v1alpha1.CacheNodeSpec)) *scri
 	return s
 }
 
-// say has the origin answer for a path from now on.
+// say makes the origin answer for a path from now on.
 func (s *scripted) say(path, answer string) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	s.answers[path] = answer
 }
 
-// requests is how many requests the origin got for a path.
+// requests returns how many requests the origin got for a path.
 func (s *scripted) requests(path string) int {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
@@ -87,7 +87,7 @@ func (s *scripted) get(t *testing.T, path string) (*http.Response, string) {
 	return ask(t, s.client, http.MethodGet, "http://127.0.0.1:8080"+path)
 }
 
-// store has an object stored under a path, and expire.
+// store stores an object under a path, and makes it expire.
 func (s *scripted) store(t *testing.T, path, control string) {
 	t.Helper()
 	s.say(path, control)

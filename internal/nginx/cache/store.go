@@ -10,7 +10,7 @@ import (
 // store answers from the disks of the pod, or from the origin if no disk can.
 type store struct{ door }
 
-// uncached is a location that passes requests to the origin that no disk can serve. The gateway bounds how many.
+// uncached returns a location that passes requests to the origin that no disk can serve. The gateway bounds how many.
 func (s store) uncached(name string, more ...conf.Directive) conf.Directive {
 	block := append(s.throughGateway(gatewayOrOrigin+s.passedURI()), falls(conf.Expression(fallsBackHere)))
 	block = append(block, s.asksNothing()...)
@@ -23,8 +23,9 @@ func (s store) uncached(name string, more ...conf.Directive) conf.Directive {
 	return location(name, append(block, more...)...)
 }
 
-// past is the location for requests past the caches. They reach the origin as they came: with their method, arguments,
-// range and conditions. No disk takes part, so none can fail them. What is not idempotent reaches the origin once.
+// past returns the location for requests past the caches. They reach the origin as they came: with their method,
+// arguments, range and conditions. No disk takes part, so none can fail them. What is not idempotent reaches the origin
+// once.
 func (s store) past() conf.Directive {
 	block := append(s.throughGateway(gatewayURL), s.asksNothing()...)
 	block = append(append(block, logsRejection()), s.logs(agentapi.TagPassed)...)
@@ -32,7 +33,7 @@ func (s store) past() conf.Directive {
 	return location(pass, block...)
 }
 
-// unanswered is the location for a client whose request the origin has not answered: see redirects.
+// unanswered returns the location for a client whose request the origin has not answered: see redirects.
 func (s store) unanswered() conf.Directive {
 	return location(noResponse, slices.Concat(
 		s.logs(agentapi.TagPassed), s.headers(conf.Literal("BYPASS"), conf.Expression(diskVariable)),

@@ -32,14 +32,14 @@ type backend struct {
 // url returns the URL of the upstream.
 func (b backend) url() conf.Expression { return conf.Expression(b.Scheme + "://" + b.name) }
 
-// upstreams are the groups of the origin's servers.
+// upstreams returns the groups of the origin's servers.
 func (b backend) upstreams() conf.Block { return append(b.upstream(), b.againUpstream()...) }
 
-// resolves is true if the addresses of a server come from its name.
+// resolves returns true if the addresses of a server come from its name.
 func (b backend) resolves() bool { return slices.ContainsFunc(b.Servers, resolves) }
 
-// resolver has nginx ask the agent for the addresses of names, and only the agent: nginx asks several servers in turn.
-// After an error, nginx asks again when the time-out is over.
+// resolver makes nginx ask the agent for the addresses of names, and only the agent: nginx asks several servers in
+// turn. After an error, nginx asks again when the time-out is over.
 func resolver() conf.Block {
 	return conf.Block{
 		conf.D("resolver", conf.Literal(layout.ResolverAddress), conf.Literal("ipv6=off")),
@@ -47,8 +47,8 @@ func resolver() conf.Block {
 	}
 }
 
-// upstream is a group of the origin's servers. With "zone" and "resolve", nginx starts before a name exists and follows
-// its changes. A plain server line with an unknown name would keep nginx from starting.
+// upstream returns a group of the origin's servers. With "zone" and "resolve", nginx starts before a name exists and
+// follows its changes. A plain server line with an unknown name would keep nginx from starting.
 func (b backend) upstream() conf.Block {
 	servers := conf.Block{conf.D("zone", conf.Literal(b.name), conf.Literal("1m"))}
 	for _, s := range b.Servers {
@@ -60,7 +60,7 @@ func (b backend) upstream() conf.Block {
 	return conf.Block{conf.B("upstream", conf.Literals(b.name), append(servers, b.originKeepalive()...)...)}
 }
 
-// originServer is the line of a server.
+// originServer returns the line of a server.
 func (b backend) originServer(s v1alpha1.OriginServer, parameters ...string) conf.Directive {
 	host, port := Address(s, b.Scheme, b.namespace, b.clusterDomain)
 	args := []conf.Argument{conf.Literal(fmt.Sprintf("%s:%d", host, port))}
@@ -77,13 +77,13 @@ func (b backend) originServer(s v1alpha1.OriginServer, parameters ...string) con
 	return conf.D("server", args...)
 }
 
-// resolves is true for a server with a name, which may have several addresses.
+// resolves returns true for a server with a name, which may have several addresses.
 func resolves(s v1alpha1.OriginServer) bool {
 	_, err := netip.ParseAddr(ptr.Deref(s.Host, ""))
 	return s.Service != nil || err != nil
 }
 
-// originKeepalive are the directives about idle connections.
+// originKeepalive returns the directives about idle connections.
 func (b backend) originKeepalive() conf.Block {
 	keepalive := b.Keepalive
 	return conf.Block{
@@ -93,7 +93,7 @@ func (b backend) originKeepalive() conf.Block {
 	}
 }
 
-// Address is where a server of the origin listens.
+// Address returns where a server of the origin listens.
 func Address(s v1alpha1.OriginServer, scheme, namespace, clusterDomain string) (host string, port int32) {
 	if s.Service != nil {
 		return naming.ServiceHost(s.Service.Name, ptr.Deref(s.Service.Namespace, namespace), clusterDomain), s.Service.Port
@@ -105,7 +105,7 @@ func Address(s v1alpha1.OriginServer, scheme, namespace, clusterDomain string) (
 	return ptr.Deref(s.Host, ""), ptr.Deref(s.Port, port)
 }
 
-// reachOrigin are the directives about timeouts, retries and TLS of requests to the origin.
+// reachOrigin returns the directives about timeouts, retries and TLS of requests to the origin.
 func (b backend) reachOrigin() conf.Block {
 	block := conf.Block{
 		conf.D("proxy_connect_timeout", conf.Time(effective.Duration(b.Timeouts.Connect))),
@@ -156,7 +156,7 @@ var nginxWords = map[string]string{
 	"HTTP500": "http_500", "HTTP502": "http_502", "HTTP503": "http_503", "HTTP504": "http_504",
 }
 
-// failures are the arguments of proxy_next_upstream and proxy_cache_use_stale; none means "off".
+// failures returns the arguments of proxy_next_upstream and proxy_cache_use_stale; none means "off".
 func failures[T ~string](reasons []T) []conf.Argument {
 	if len(reasons) == 0 {
 		return conf.Literals("off")

@@ -39,17 +39,17 @@ func (l Literal) expression() bool    { return false }
 func (e Expression) text() string     { return string(e) }
 func (e Expression) expression() bool { return true }
 
-// D is a simple directive.
+// D returns a simple directive.
 func D(name string, args ...Argument) Directive {
 	return Directive{Name: name, Args: args}
 }
 
-// Row is a row of a map whose key is not a plain word.
+// Row returns a row of a map whose key is not a plain word.
 func Row(key, value Argument) Directive {
 	return Directive{Args: []Argument{key, value}, isRow: true}
 }
 
-// B is a block directive.
+// B returns a block directive.
 func B(name string, args []Argument, block ...Directive) Directive {
 	if block == nil {
 		block = Block{}
@@ -63,7 +63,7 @@ func (d Directive) WithComment(text string) Directive {
 	return d
 }
 
-// Map is nginx's directive map: variable gets its value from the row for the value of source.
+// Map returns nginx's directive map: variable gets its value from the row for the value of source.
 func Map(source, variable Expression, rows ...Directive) Directive {
 	return B("map", []Argument{source, variable}, rows...)
 }
@@ -77,7 +77,7 @@ func Literals(values ...string) []Argument {
 	return args
 }
 
-// OnOff is the argument of a flag.
+// OnOff returns the argument of a flag.
 func OnOff(on bool) Argument {
 	if on {
 		return Literal("on")

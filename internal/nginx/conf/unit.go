@@ -13,11 +13,11 @@ type unit struct {
 
 var units = []unit{{"g", 1 << 30}, {"m", 1 << 20}, {"k", 1 << 10}}
 
-// Offset is a number of bytes on a disk (ngx_parse_offset), in the largest of g, m and k that divides it, or else in
-// bytes. nginx has no larger unit: a "t" breaks the configuration.
+// Offset returns a number of bytes on a disk (ngx_parse_offset), in the largest of g, m and k that divides it, or else
+// in bytes. nginx has no larger unit: a "t" breaks the configuration.
 func Offset(bytes int64) Literal { return inUnits(bytes, units) }
 
-// Size is a number of bytes in memory (ngx_parse_size), where nginx does not know "g".
+// Size returns a number of bytes in memory (ngx_parse_size), where nginx does not know "g".
 func Size(bytes int64) Literal { return inUnits(bytes, units[1:]) }
 
 func inUnits(bytes int64, units []unit) Literal {
@@ -29,7 +29,7 @@ func inUnits(bytes int64, units []unit) Literal {
 	return Literal(strconv.FormatInt(bytes, 10))
 }
 
-// Time is a duration in nginx's units: whole seconds, or milliseconds. Directives that count in seconds, such as
+// Time returns a duration in nginx's units: whole seconds, or milliseconds. Directives that count in seconds, such as
 // inactive and proxy_cache_valid, refuse milliseconds: give them [Seconds].
 func Time(d time.Duration) Literal {
 	if d%time.Second == 0 {
@@ -38,19 +38,19 @@ func Time(d time.Duration) Literal {
 	return Literal(fmt.Sprintf("%dms", d/time.Millisecond))
 }
 
-// Seconds is a duration in whole seconds, rounded up so that a short time does not become 0.
+// Seconds returns a duration in whole seconds, rounded up so that a short time does not become 0.
 func Seconds(d time.Duration) Literal {
 	return Literal(fmt.Sprintf("%ds", (d+time.Second-1)/time.Second))
 }
 
-// Percent is hundredths of a percent as split_clients takes them, such as 0.05%.
+// Percent returns hundredths of a percent as split_clients takes them, such as 0.05%.
 func Percent(hundredths int) string {
 	text := strconv.AppendInt(make([]byte, 0, 8), int64(hundredths/100), 10)
 	return string(append(text, '.', digit(hundredths/10), digit(hundredths), '%'))
 }
 
-// digit is the last decimal digit of a number that is not negative.
+// digit returns the last decimal digit of a number that is not negative.
 func digit(n int) byte { return "0123456789"[n%10] }
 
-// Int is a whole number.
+// Int returns a whole number.
 func Int[T ~int | ~int32 | ~int64](n T) Literal { return Literal(strconv.FormatInt(int64(n), 10)) }

@@ -137,8 +137,8 @@ func quote(text string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`).Replace(text) + `"`
 }
 
-// isPlain is true for text that nginx reads back unquoted. Braces, quotes, semicolons, backslashes, white space and the
-// comment sign need quotes in some positions. Every byte that is not in plain is quoted.
+// isPlain returns true for text that nginx reads back unquoted. Braces, quotes, semicolons, backslashes, white space
+// and the comment sign need quotes in some positions. Every byte that is not in plain is quoted.
 func isPlain(text string) bool {
 	if text == "" {
 		return false
@@ -159,7 +159,7 @@ var plain = func() (table [256]bool) {
 	return table
 }()
 
-// isWord is true for the name of a directive, and for the first word of a line in a map or split_clients block.
+// isWord returns true for the name of a directive, and for the first word of a line in a map or split_clients block.
 func isWord(name string) bool { return isPlain(name) && name[0] != '$' && name[0] != '@' }
 
 func clean(comment string) string {

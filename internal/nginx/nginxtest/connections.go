@@ -10,10 +10,10 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/layout"
 )
 
-// Client is an HTTP client inside nginx's network namespace.
+// Client returns an HTTP client inside nginx's network namespace.
 func (n *Nginx) Client() *http.Client { return n.ClientFrom(nil) }
 
-// ClientFrom is a client with an address of the loopback device, such as 127.0.0.2; nil means any address.
+// ClientFrom returns a client with an address of the loopback device, such as 127.0.0.2; nil means any address.
 func (n *Nginx) ClientFrom(local net.IP) *http.Client {
 	dial := func(_ context.Context, _, address string) (net.Conn, error) { return n.dial(local, address) }
 	return &http.Client{Timeout: patience, Transport: &http.Transport{DialContext: dial, MaxIdleConnsPerHost: 64}}
@@ -23,7 +23,7 @@ func (n *Nginx) ClientFrom(local net.IP) *http.Client {
 // socket in layout.RunDir is its name and any port, such as nginx-gateway.sock:80.
 func (n *Nginx) Dial(address string) (net.Conn, error) { return n.dial(nil, address) }
 
-// DialFrom is Dial from an address of the loopback device.
+// DialFrom returns Dial from an address of the loopback device.
 func (n *Nginx) DialFrom(local net.IP, address string) (net.Conn, error) {
 	return n.dial(local, address)
 }

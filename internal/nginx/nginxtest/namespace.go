@@ -55,7 +55,7 @@ func loopbackUp() error {
 	return unix.IoctlIfreq(socket, unix.SIOCSIFFLAGS, device)
 }
 
-// netns is the path of the network namespace, for other programs.
+// netns returns the path of the network namespace, for other programs.
 func (n *Nginx) netns() string { return fmt.Sprintf("/proc/%d/fd/%d", os.Getpid(), n.network.Fd()) }
 
 // inside runs f on a thread in the network namespace. A socket stays in the namespace in which it was created, and a

@@ -219,33 +219,33 @@ func (n *Nginx) Agent() net.PacketConn {
 	return n.ListenPacket(layout.LogAddress)
 }
 
-// Reports are the lines that nginx has sent to the agent so far.
+// Reports returns the lines that nginx has sent to the agent so far.
 func (n *Nginx) Reports() []string {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
 	return slices.Clone(n.reports)
 }
 
-// Program is the command that runs nginx here, for code under test that starts nginx itself.
+// Program returns the command that runs nginx here, for code under test that starts nginx itself.
 func (n *Nginx) Program() []string {
 	n.t.Helper()
 	n.namespace()
 	return []string{"nsenter", "--net=" + n.netns(), "chroot", "--userspec=101:101", n.Root, "nginx"}
 }
 
-// Inside is a command of the host that runs in nginx's network namespace.
+// Inside returns a command of the host that runs in nginx's network namespace.
 func (n *Nginx) Inside(args ...string) *exec.Cmd {
 	n.t.Helper()
 	n.namespace()
 	return exec.Command("nsenter", append([]string{"--net=" + n.netns()}, args...)...)
 }
 
-// LimitFiles has nginx run with a hard limit on open files. Call it before Start.
+// LimitFiles makes nginx run with a hard limit on open files. Call it before Start.
 func (n *Nginx) LimitFiles(limit int) {
 	n.limits = []string{"/usr/bin/prlimit", fmt.Sprintf("--nofile=%d:%d", limit, limit)}
 }
 
-// Processes are nginx's master and its children.
+// Processes returns nginx's master and its children.
 func (n *Nginx) Processes() []int {
 	n.t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/task/%d/children", n.master, n.master))
@@ -270,7 +270,7 @@ func (n *Nginx) Cached(key string, disks ...string) (paths []string) {
 	return n.CachedIn(key, folders...)
 }
 
-// CachedIn is Cached for the folders of caches.
+// CachedIn returns Cached for the folders of caches.
 func (n *Nginx) CachedIn(key string, folders ...string) (paths []string) {
 	n.t.Helper()
 	Becomes(n.t, key+" is stored", func() string {
@@ -317,7 +317,7 @@ func (n *Nginx) cached(key, dir string) (paths []string) {
 	return paths
 }
 
-// Log is what nginx has logged so far.
+// Log returns what nginx has logged so far.
 func (n *Nginx) Log() string {
 	n.t.Helper()
 	text, err := os.ReadFile(n.log.Name())

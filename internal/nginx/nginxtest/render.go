@@ -9,13 +9,13 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/schema"
 )
 
-// Render is the configuration of a CacheNode in YAML, for a pod with two cores.
+// Render returns the configuration of a CacheNode in YAML, for a pod with two cores.
 func Render(t *testing.T, yaml string) cache.Config {
 	t.Helper()
 	return RenderWith(t, yaml, cache.Facts{Cores: 2})
 }
 
-// RenderWith is the configuration of a CacheNode in YAML.
+// RenderWith returns the configuration of a CacheNode in YAML.
 func RenderWith(t *testing.T, yaml string, facts cache.Facts) cache.Config {
 	t.Helper()
 	cacheNode, errs, err := schema.Decode([]byte(yaml))

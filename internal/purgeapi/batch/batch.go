@@ -31,7 +31,7 @@ type Batch[R any] struct {
 	Members []Member[R]
 }
 
-// Target is what all members purge together.
+// Target returns what all members purge together.
 func (b Batch[R]) Target() (t purge.Target) {
 	for _, m := range b.Members {
 		t.URLs = append(t.URLs, m.Target.URLs...)

@@ -12,7 +12,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/purge"
 )
 
-// urls is a target with n URLs.
+// urls returns a target with n URLs.
 func urls(n int) (t purge.Target) {
 	for i := range n {
 		t.URLs = append(t.URLs, fmt.Sprintf("http://a/%d", i))

@@ -22,7 +22,7 @@ func (e extent) plus(f extent) extent {
 	}
 }
 
-// fits is true if two targets can be in one CachePurge.
+// fits returns true if two targets can be in one CachePurge.
 func (e extent) fits(f extent) bool {
 	if e.everything || f.everything {
 		return e.everything && f.everything // everything goes alone, and twice is as good as once

@@ -56,7 +56,7 @@ func (p Pod) Start(l *lab.Lab, name string, site lab.Site, cgroup *lab.Cgroup, d
 			as+"nginx -c "+layout.ConfigFile+" -e stderr\nexit")
 }
 
-// AgentEnv is the environment that the operator gives to the agent of a pod with so many disks, as NAME=VALUE.
+// AgentEnv returns the environment that the operator gives to the agent of a pod with so many disks, as NAME=VALUE.
 func AgentEnv(disks int) (list []string) {
 	for _, v := range manifest.AgentEnv(disks) {
 		list = append(list, v.Name+"="+v.Value)
@@ -64,7 +64,7 @@ func AgentEnv(disks int) (list []string) {
 	return list
 }
 
-// root is what agent and nginx see.
+// root returns what agent and nginx see.
 func (p Pod) root(disks []lab.Disk) (root lab.Root, err error) {
 	stable, err := p.revision()
 	if err != nil {
@@ -93,7 +93,7 @@ func (p Pod) root(disks []lab.Disk) (root lab.Root, err error) {
 	return root, nil
 }
 
-// revision is what the operator gives to the pods of the CacheNode.
+// revision returns what the operator gives to the pods of the CacheNode.
 func (p Pod) revision() (string, error) {
 	cacheNode, err := file.One("-", strings.NewReader(p.CacheNode))
 	if err != nil {
@@ -117,7 +117,7 @@ func Build(folder string) error {
 	return nil
 }
 
-// Certificates are new ones for operator and agents.
+// Certificates returns new ones for operator and agents.
 func Certificates() (map[string][]byte, error) {
 	all, _, err := pki.Renew(nil, Server, time.Now())
 	return all, err

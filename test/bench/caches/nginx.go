@@ -74,7 +74,7 @@ func (n nginx) Start(
 	return l.Start(n.name, site, cgroup, root, "nginx", "-c", "/tmp/nginx.conf", "-e", "stderr")
 }
 
-// byHand is a configuration as people write it: the article's, with or without its thread pools.
+// byHand returns a configuration as people write it: the article's, with or without its thread pools.
 func byHand(pools bool) func(conditions) (configuration, error) {
 	return func(c conditions) (configuration, error) {
 		var b strings.Builder
@@ -105,15 +105,15 @@ func byHand(pools bool) func(conditions) (configuration, error) {
 	}
 }
 
-// rendered is the configuration that the operator renders from a CacheNode.
+// rendered returns the configuration that the operator renders from a CacheNode.
 func rendered(c conditions) (configuration, error) { return renderedWith(c, "") }
 
-// renderedWith is rendered with more fields in the spec. more is lines of YAML.
+// renderedWith returns rendered with more fields in the spec. more is lines of YAML.
 func renderedWith(c conditions, more string) (configuration, error) {
 	return renderCacheNode(c, cacheNode(c)+more)
 }
 
-// cacheNode is a CacheNode for the conditions, as YAML to which fields of the spec may be added.
+// cacheNode returns a CacheNode for the conditions, as YAML to which fields of the spec may be added.
 func cacheNode(c conditions) string {
 	cache := "{minFree: 32Mi}"
 	if c.keysZoneMebibytes > 0 {
@@ -134,7 +134,7 @@ spec:
 `, c.declaredMebibytes, lab.OriginPort, cpus, c.memoryMebibytes, c.media, cache, health)
 }
 
-// renderCacheNode is what the operator makes of a CacheNode: the configuration, and the size of the memory tier.
+// renderCacheNode returns what the operator makes of a CacheNode: the configuration, and the size of the memory tier.
 func renderCacheNode(c conditions, cacheNode string) (configuration, error) {
 	text, err := render(c, cacheNode, "conf")
 	if err != nil {
@@ -162,7 +162,7 @@ func renderCacheNode(c conditions, cacheNode string) (configuration, error) {
 // memoryVolume finds the volume of the memory tier in a pod. The lab mounts it as the kubelet would.
 var memoryVolume = regexp.MustCompile(`medium: Memory\s+sizeLimit: (\S+)`)
 
-// render is what the operator makes of a CacheNode.
+// render returns what the operator makes of a CacheNode.
 func render(c conditions, cacheNode, output string) (string, error) {
 	command := exec.Command(c.plugin, "render", "-f", "-", "-o", output)
 	command.Stdin = strings.NewReader(cacheNode)

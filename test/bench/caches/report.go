@@ -73,7 +73,7 @@ func report(w io.Writer, b bench, rounds int, out string) error {
 	return record.Write(out, b.name, r)
 }
 
-// answered is the median over the rounds in which a load was answered, in a format.
+// answered returns the median over the rounds in which a load was answered, in a format.
 func answered(samples []result.Sample, load int, format string, figure func(result.Sample) float64) string {
 	median, ok := result.Answered(samples, load, figure)
 	if !ok {

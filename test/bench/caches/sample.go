@@ -13,7 +13,7 @@ import (
 // little.
 const enough = 3
 
-// progress is a line about a sample.
+// progress returns a line about a sample.
 func progress(s result.Sample) string {
 	var b strings.Builder
 	for _, a := range s.Loads {

@@ -52,10 +52,10 @@ func (s scenario) disksAbout() string {
 // slow is the speed of hard disks. Each read and write costs a seek, beside its bytes.
 var slow = lab.Speed{Seek: 8 * time.Millisecond, Bytes: 150e6}
 
-// hot is the path of the object that the constant load requests.
+// hot returns the path of the object that the constant load requests.
 func hot(size int64) string { return fmt.Sprintf("/objects/%d/0", size) }
 
-// mixed is random load over all objects and, at the same time, many clients that request one of them.
+// mixed returns random load over all objects and, at the same time, many clients that request one of them.
 func mixed(name string, size int64, count int, memory int64, seconds int) scenario {
 	return scenario{
 		name: name, size: size, count: count, memory: memory, speed: slow, media: "HDD", seconds: seconds,
@@ -69,7 +69,7 @@ func large(s scenario) scenario {
 	return s
 }
 
-// fast is one load alone, on disks in memory.
+// fast returns one load alone, on disks in memory.
 func fast(name string, size int64, count int, memory int64, load lab.Load) scenario {
 	return scenario{
 		name: name, size: size, count: count, memory: memory,
@@ -77,21 +77,21 @@ func fast(name string, size int64, count int, memory int64, load lab.Load) scena
 	}
 }
 
-// both is random load and, at the same time, as many clients that request one object, on disks in memory.
+// both returns random load and, at the same time, as many clients that request one object, on disks in memory.
 func both(name string, size int64, count int) scenario {
 	s := fast(name, size, count, 300, lab.Random("random", 50, count, size))
 	s.loads = append(s.loads, lab.One("hot", 50, hot(size)))
 	return s
 }
 
-// inMemory is one load alone, with disks that are declared so small that the memory can hold all of them.
+// inMemory returns one load alone, with disks that are declared so small that the memory can hold all of them.
 func inMemory(name string, size int64, count int, load lab.Load) scenario {
 	s := fast(name, size, count, 700, load)
 	s.declared = 160
 	return s
 }
 
-// zipf is a load that requests some objects much more often than others. One request in ten is a miss.
+// zipf returns a load that requests some objects much more often than others. One request in ten is a miss.
 func zipf(name string, size int64, count, connections int) scenario {
 	return scenario{
 		name: name, size: size, count: count, memory: 300, speed: slow, misses: true, media: "HDD", seconds: 15,
@@ -99,14 +99,14 @@ func zipf(name string, size int64, count, connections int) scenario {
 	}
 }
 
-// small is random load over 400,000 objects of 1 KiB. So many inodes do not fit into the memory.
+// small returns random load over 400,000 objects of 1 KiB. So many inodes do not fit into the memory.
 func small(s scenario) scenario {
 	s.keysZone = 24 // 133,000 keys for each disk
 	s.size, s.count, s.loads = kibi, 400_000, []lab.Load{lab.Random("random", 200, 400_000, kibi)}
 	return s
 }
 
-// millions is random load over 5,000,000 objects of 1 KiB. Their files do not fit into the memory of a machine.
+// millions returns random load over 5,000,000 objects of 1 KiB. Their files do not fit into the memory of a machine.
 func millions() scenario {
 	const count = 5_000_000
 	s := fast("millions", kibi, count, 1536, lab.Random("random", 200, count, kibi))
@@ -115,7 +115,7 @@ func millions() scenario {
 	return s
 }
 
-// aged is a case on disks that have been full for long.
+// aged returns a case on disks that have been full for long.
 func aged(s scenario) scenario {
 	s.full, s.name = true, "aged-"+s.name
 	return s

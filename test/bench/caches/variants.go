@@ -65,8 +65,8 @@ var variants = []nginx{
 	variant("sndbuf", `listen 8080 default_server reuseport`, "$0 sndbuf=2m"),
 }
 
-// oneFolder is ours with all temporary files in one folder. XFS places a file near its folder, and the folders that
-// nginx makes in many places, so files that are written one after another are then neighbours.
+// oneFolder returns ours with all temporary files in one folder. XFS places a file near its folder, and the folders
+// that nginx makes in many places, so files that are written one after another are then neighbours.
 func oneFolder() nginx {
 	v := ours
 	v.name, v.disks = "one-folder", "prepared disks whose temporary files are in one folder"
@@ -87,8 +87,8 @@ func oneFolder() nginx {
 	return v
 }
 
-// sendBuffer is [threads] with a send buffer for a whole object of 1 MiB from the start of each connection. The kernel
-// begins with 16 KiB.
+// sendBuffer returns [threads] with a send buffer for a whole object of 1 MiB from the start of each connection. The
+// kernel begins with 16 KiB.
 func sendBuffer() nginx {
 	v := threads
 	v.name, v.about = "send-buffer", "the operator's, with net.ipv4.tcp_wmem of 2 MiB from the start"
@@ -96,7 +96,7 @@ func sendBuffer() nginx {
 	return v
 }
 
-// hugePages is [threads] with huge pages in the tmpfs, as on a node with the kernel parameter
+// hugePages returns [threads] with huge pages in the tmpfs, as on a node with the kernel parameter
 // transparent_hugepage_tmpfs=within_size. A pod cannot ask for them.
 func hugePages() nginx {
 	v := threads
@@ -105,13 +105,13 @@ func hugePages() nginx {
 	return v
 }
 
-// blocks is ours on disks with blocks of a size in KiB, whatever the size of the objects.
+// blocks returns ours on disks with blocks of a size in KiB, whatever the size of the objects.
 func blocks(kibibytes int) nginx {
 	name, about := fmt.Sprintf("blocks-%dk", kibibytes), fmt.Sprintf("disks with blocks of %d KiB", kibibytes)
 	return ours.on(blocksOf(kibibytes), name, about)
 }
 
-// blocksOf is a preparation with blocks of a size in KiB.
+// blocksOf returns a preparation with blocks of a size in KiB.
 func blocksOf(kibibytes int) func(object int64) lab.Preparation {
 	return func(object int64) lab.Preparation {
 		p := lab.Prepared(object)
@@ -120,7 +120,7 @@ func blocksOf(kibibytes int) func(object int64) lab.Preparation {
 	}
 }
 
-// prepared is the usual preparation with more arguments for mkfs.
+// prepared returns the usual preparation with more arguments for mkfs.
 func prepared(args ...string) func(object int64) lab.Preparation {
 	return func(object int64) lab.Preparation {
 		p := lab.Prepared(object)
@@ -129,14 +129,14 @@ func prepared(args ...string) func(object int64) lab.Preparation {
 	}
 }
 
-// on is n on disks that are prepared otherwise.
+// on returns n on disks that are prepared otherwise.
 func (n nginx) on(preparation func(object int64) lab.Preparation, name, disks string) nginx {
 	v := n
 	v.name, v.disks, v.preparation = name, disks, preparation
 	return v
 }
 
-// with is ours with more fields in the spec, each of which is a line of YAML.
+// with returns ours with more fields in the spec, each of which is a line of YAML.
 func with(name string, fields ...string) nginx {
 	v := ours
 	v.name, v.about = name, "the operator's with "+strings.Join(fields, ", ")
@@ -146,7 +146,7 @@ func with(name string, fields ...string) nginx {
 	return v
 }
 
-// withTier is [threads] with fields in spec.memoryTier.
+// withTier returns [threads] with fields in spec.memoryTier.
 func withTier(name, fields string) nginx { return with(name, threadsMode, "memoryTier: {"+fields+"}") }
 
 // threadsMode is what the operator chooses for slow disks anyway.
@@ -159,7 +159,7 @@ func variant(name, pattern, replacement string) nginx {
 	return threads.changed(name, threads.about, pattern, replacement)
 }
 
-// changed is n with a replacement for a pattern in its configuration.
+// changed returns n with a replacement for a pattern in its configuration.
 func (n nginx) changed(name, about, pattern, replacement string) nginx {
 	v := n
 	v.name, v.about = name, fmt.Sprintf("%s with %q for %s", about, replacement, pattern)
@@ -178,23 +178,23 @@ func (n nginx) changed(name, about, pattern, replacement string) nginx {
 // noTier is [threads] without a memory tier.
 var noTier = withTier("no-memory-tier", "enabled: false")
 
-// copying is [noTier] with pools that read into buffers instead of sending from the page cache.
+// copying returns [noTier] with pools that read into buffers instead of sending from the page cache.
 func copying(name, buffers string) nginx {
 	return noTier.changed(name, noTier.about, "read_ahead 1m", "read_ahead 1m; sendfile off; output_buffers "+buffers)
 }
 
-// manyWorkers is ours with workers that read for themselves into buffers, n for each CPU.
+// manyWorkers returns ours with workers that read for themselves into buffers, n for each CPU.
 func manyWorkers(n int) nginx {
 	return with(fmt.Sprintf("workers-%d", n*cpus), fmt.Sprintf("io: {mode: Workers, workersPerCPU: %d}", n))
 }
 
-// workersWithOpenFiles is ours on fast disks with files that stay open.
+// workersWithOpenFiles returns ours on fast disks with files that stay open.
 func workersWithOpenFiles(name, parameters string) nginx {
 	const ahead = "read_ahead 1m;"
 	return manyWorkers(4).changed(name, "the operator's", ahead, ahead+" open_file_cache "+parameters+";")
 }
 
-// tierSends is [threads] with other directives for sending from the memory tier.
+// tierSends returns [threads] with other directives for sending from the memory tier.
 func tierSends(name, directives string) nginx {
 	return variant(name, `sendfile off;\s*output_buffers 1 64k;`, directives)
 }

@@ -96,7 +96,7 @@ func (s *server) create(ctx context.Context, object string, count int) error {
 
 func name(i int) string { return fmt.Sprintf("edge-%04d", i) }
 
-// count is the number of objects of a resource of the group apps.
+// count returns the number of objects of a resource of the group apps.
 func (s *server) count(ctx context.Context, resource string) (int, error) {
 	list := &unstructured.UnstructuredList{}
 	kind := map[string]string{"statefulsets": "StatefulSetList", "deployments": "DeploymentList"}[resource]
@@ -174,7 +174,7 @@ func (s *server) audit(from, to time.Time) (calls, error) {
 	return c, err
 }
 
-// patched is when an object was first patched or updated after a time.
+// patched returns when an object was first patched or updated after a time.
 func (s *server) patched(resource, name string, after time.Time) (at time.Time, err error) {
 	err = s.each(func(e auditv1.Event) {
 		write := e.Verb == "patch" || e.Verb == "update"

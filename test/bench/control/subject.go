@@ -15,8 +15,8 @@ import (
 type subject struct {
 	name, binary string
 	args         []string
-	// crds is the folder of the operator's CustomResourceDefinitions. object is a resource of its kind, in YAML, with a %s
-	// for the name.
+	// crds is the folder of the operator's CustomResourceDefinitions. object is a resource of its kind, in YAML, with a
+	// %s for the name.
 	crds, object string
 	// children is the resource that the operator creates once for each object.
 	children string
@@ -77,13 +77,13 @@ func (p *process) stop() error {
 	return nil
 }
 
-// cpu is the processor time that the operator has used.
+// cpu returns the processor time that the operator has used.
 func (p *process) cpu() (time.Duration, error) {
 	stat, err := p.stat()
 	return time.Duration(stat.CPUTime() * float64(time.Second)), err
 }
 
-// resident is the resident memory of the operator in MiB.
+// resident returns the resident memory of the operator in MiB.
 func (p *process) resident() (float64, error) {
 	stat, err := p.stat()
 	return float64(stat.ResidentMemory()) / (1 << 20), err
@@ -128,7 +128,7 @@ func (p *process) quiet(ctx context.Context, auditLog string, patience time.Dura
 	return busy, err
 }
 
-// size is the size of a file in bytes; 0 if there is none.
+// size returns the size of a file in bytes; 0 if there is none.
 func size(file string) int64 {
 	info, err := os.Stat(file)
 	if err != nil {

@@ -22,7 +22,7 @@ const (
 	ttl = 1
 )
 
-// podAddress is the address of a pod, at which nobody listens.
+// podAddress returns the address of a pod, at which nobody listens.
 func podAddress(pod int) net.IP { return net.IPv4(127, 0, 1, byte(pod+1)) }
 
 // serveNames answers queries for the names of pods, until it fails.
@@ -63,7 +63,7 @@ func serveNames() error {
 	}
 }
 
-// answerName is the answer to a query for the address of a pod, whose name begins with edge-ORDINAL.
+// answerName returns the answer to a query for the address of a pod, whose name begins with edge-ORDINAL.
 func answerName(query []byte) ([]byte, error) {
 	var m dnsmessage.Message
 	if err := m.Unpack(query); err != nil {
@@ -84,7 +84,7 @@ func answerName(query []byte) ([]byte, error) {
 	return m.Pack()
 }
 
-// queries is how many queries the DNS server of a site has had.
+// queries returns how many queries the DNS server of a site has had.
 func (b *bench) queries(site lab.Site) (int, error) {
 	text, err := b.Client("bash", "-c", fmt.Sprintf("cat </dev/tcp/%s/%d", site.Address, countPort)).Output()
 	if err != nil {

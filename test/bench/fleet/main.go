@@ -27,8 +27,8 @@ const (
 	memoryMebibytes, diskMebibytes, connections = 700, 600, 16
 	// cpus is how many workers or threads a pod has.
 	cpus = 2
-	// processors is how much processor time a pod may use. Two such pods and their clients fit on two processors, so a hop
-	// costs the pod that is asked what it would cost on a node of its own.
+	// processors is how much processor time a pod may use. Two such pods and their clients fit on two processors, so a
+	// hop costs the pod that is asked what it would cost on a node of its own.
 	processors = 0.5
 )
 
@@ -203,7 +203,8 @@ func (b *bench) startOrigin(name string, site lab.Site) (*lab.Server, error) {
 	return origin, b.Await(site, origin, lab.OriginPort)
 }
 
-// fill has the first pod asked for objects of a size until both have what they own, and adds what is to be measured.
+// fill asks the first pod for objects of a size until both have what they own, and adds what is to be
+// measured.
 func (b *bench) fill(s system, size int64, count int, pods [2]pod) error {
 	var all []string
 	for i := range count {
@@ -316,7 +317,7 @@ func (b *bench) ask(h hop, load lab.Load, duration time.Duration) (a lab.Answers
 	return a, nil
 }
 
-// used is the processor time that the pods have used.
+// used returns the processor time that the pods have used.
 func (h hop) used() (cpu [2]time.Duration, err error) {
 	for i, p := range []pod{h.asked, h.other} {
 		use, err := p.server.Use()
@@ -328,7 +329,7 @@ func (h hop) used() (cpu [2]time.Duration, err error) {
 	return cpu, nil
 }
 
-// origins is how often the origins of both pods were asked.
+// origins returns how often the origins of both pods were asked.
 func (h hop) origins() (asked int64, err error) {
 	for _, p := range []pod{h.asked, h.other} {
 		n, err := p.site.OriginCount()

@@ -184,7 +184,8 @@ func reload(size *result.FleetSize, server *lab.Server, master string) error {
 	return fmt.Errorf("no new workers after %s", time.Since(begun))
 }
 
-// memory is that of a worker, and of the master and all workers, in MiB. A page that they share is divided among them.
+// memory returns the memory of a worker, and of the master and all workers, in MiB. A page that they share is divided
+// among them.
 func memory(server *lab.Server) (worker, all float64, err error) {
 	processes, err := server.Descendants("nginx: ")
 	if err != nil {
@@ -215,7 +216,7 @@ func memory(server *lab.Server) (worker, all float64, err error) {
 	return worker, all, nil
 }
 
-// manyPods is the configuration of the first of many pods.
+// manyPods returns the configuration of the first of many pods.
 func manyPods(pods int, names bool) (string, error) {
 	cacheNode, err := file.One("-", strings.NewReader(fmt.Sprintf(`apiVersion: cachenode.io/v1alpha1
 kind: CacheNode
@@ -254,7 +255,7 @@ spec:
 	return nginxtest.WithAddresses(config.Text, addresses), nil
 }
 
-// localPath is an object of 4 KiB that the first pod owns.
+// localPath returns an object of 4 KiB that the first pod owns.
 func localPath(pods int) string {
 	locator := fleet.Of(pods).Locator()
 	for i := 0; ; i++ {

@@ -57,7 +57,7 @@ var systems = []system{
 	},
 }
 
-// ours is a pod of a CacheNode with fields in its spec, and in its disk.
+// ours returns a pod of a CacheNode with fields in its spec, and in its disk.
 func ours(fields, disk string) func(*bench, int, [2]string, lab.Disk) (lab.Root, []string, error) {
 	text := fmt.Sprintf(`{apiVersion: cachenode.io/v1alpha1, kind: CacheNode, metadata: {name: edge, namespace: default},
 spec: {replicas: 2, %s, disks: [{name: disk1, size: 100Gi, %s}],

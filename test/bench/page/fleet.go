@@ -33,7 +33,7 @@ func readDocument[T any](file string) (d record.Document[T], err error) {
 	return d, nil
 }
 
-// fleetTable is the table of the benchmark of hops.
+// fleetTable returns the table of the benchmark of hops.
 func (r *results) fleetTable() (string, error) {
 	d, err := readDocument[result.Fleet](filepath.Join(r.folder, "fleet.json"))
 	if err != nil {
@@ -64,8 +64,8 @@ func sizes(f result.Fleet) (list []int64) {
 	return slices.Compact(list)
 }
 
-// fleetLine are the figures of a system for a size; nil if it was not measured. A copy in memory stands where others
-// have the hop.
+// fleetLine returns the figures of a system for a size; nil if it was not measured. A copy in memory stands where
+// others have the hop.
 func fleetLine(f result.Fleet, system string, size int64) []string {
 	of := func(way string, figure func(result.Hop) float64) (values []float64) {
 		for _, s := range f.Samples {
@@ -111,7 +111,7 @@ func fleetLine(f result.Fleet, system string, size int64) []string {
 	}
 }
 
-// fleetSizesTable is the table of configurations for many pods.
+// fleetSizesTable returns the table of configurations for many pods.
 func (r *results) fleetSizesTable() (string, error) {
 	d, err := readDocument[result.FleetSizes](filepath.Join(r.folder, "fleet-sizes.json"))
 	if err != nil {

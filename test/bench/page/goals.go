@@ -20,7 +20,9 @@ const (
 	trafficServer = "trafficserver"
 	plainNginx    = "nginx"
 	theArticle    = "article"
-	varnish       = "varnish"
+	// articlePrepared is the article's configuration on disks that were prepared as CacheNode's are.
+	articlePrepared = "article-prepared"
+	varnish         = "varnish"
 )
 
 // goals are the goals of docs/benchmarks/goals.md.
@@ -46,7 +48,7 @@ var goals = []goal{
 	{"hard disks, 64 KiB, mix with misses", "zipf-64k-used", 0, varnish, 1, nil},
 }
 
-// ratio is the figure that the goal is about.
+// ratio returns the figure that the goal is about.
 func (g goal) ratio(d document) (result.Ratio, error) {
 	ratio, ok := against(d, g.server, g.load)
 	if g.atRate != nil {
@@ -59,7 +61,7 @@ func (g goal) ratio(d document) (result.Ratio, error) {
 	return ratio, nil
 }
 
-// goalTable has each goal, and whether it is reached.
+// goalTable returns each goal, and whether it is reached.
 func (r *results) goalTable() (string, error) {
 	lines := [][]string{{"case", "against", "goal", "here", "reached"}}
 	for _, g := range goals {

@@ -93,7 +93,7 @@ func (r *results) fill(page string) (string, error) {
 	return filled, errors.Join(errs...)
 }
 
-// unused are the results that no table shows.
+// unused returns the results that no table shows.
 func (r *results) unused() []string {
 	var names []string
 	for name := range r.byName {

@@ -18,7 +18,7 @@ func (r *results) preparationTable() (string, error) {
 			}
 			label := of.label + ", " + load + ", "
 			lines = append(lines,
-				[]string{label + tableName(theArticle), cell(theArticle), cell("article-prepared")},
+				[]string{label + tableName(theArticle), cell(theArticle), cell(articlePrepared)},
 				[]string{label + tableName(ownName), cell("cachenode-usual"), cell(ownName)})
 		}
 	}

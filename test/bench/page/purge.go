@@ -41,7 +41,7 @@ var purgeSystems = [][2]string{
 	{trafficServer, "Traffic Server, PURGE"},
 }
 
-// spread is the median of a figure in all rounds, with the least and the greatest if there are several rounds.
+// spread returns the median of a figure in all rounds, with the least and the greatest if there are several rounds.
 func spread[S any](samples []S, figure func(S) float64) string {
 	values := result.Values(samples, figure)
 	if len(values) == 1 {
@@ -50,7 +50,7 @@ func spread[S any](samples []S, figure func(S) float64) string {
 	return fmt.Sprintf("%s (%s-%s)", short(result.Median(values)), short(slices.Min(values)), short(slices.Max(values)))
 }
 
-// inRounds is a number of rounds in a sentence.
+// inRounds returns a number of rounds in a sentence.
 func inRounds(n int) string {
 	if n == 1 {
 		return "1 round"
@@ -58,7 +58,7 @@ func inRounds(n int) string {
 	return fmt.Sprintf("%d rounds", n)
 }
 
-// where are the samples for which a condition holds.
+// where returns the samples for which a condition holds.
 func where[S any](samples []S, holds func(S) bool) []S {
 	return slices.DeleteFunc(slices.Clone(samples), func(s S) bool { return !holds(s) })
 }
@@ -117,7 +117,7 @@ func bulkTable(b result.PurgeBulk) (string, [][]string) {
 		inRounds(b.Rounds), thousands(float64(b.Purged)), thousands(float64(b.Objects)), b.Window), lines
 }
 
-// hitsOf is how many of the purged objects were HITs afterwards.
+// hitsOf returns how many of the purged objects were HITs afterwards.
 func hitsOf(samples []result.PurgeBulkSample) string {
 	var hits, checked int64
 	for _, s := range samples {

@@ -10,7 +10,7 @@ import (
 	"github.com/cachenode/cachenode-operator/test/record"
 )
 
-// purged are results of all cases of the benchmark of purges. hits are those of CacheNode after purges.
+// purged returns results of all cases of the benchmark of purges. hits are those of CacheNode after purges.
 func purged(t *testing.T, hits int64) *results {
 	t.Helper()
 	folder := t.TempDir()

@@ -22,7 +22,7 @@ const (
 // threePods is the system that is CacheNode with three pods.
 const threePods = "cachenode-3"
 
-// purgeGoals has the goals for purges, and whether they are reached.
+// purgeGoals returns the goals for purges, and whether they are reached.
 func (r *results) purgeGoals() (string, error) {
 	read := func(name string) string { return filepath.Join(r.folder, name+".json") }
 	hits, err := r.purgeHits()
@@ -85,7 +85,7 @@ func (r *results) purgeGoals() (string, error) {
 	return markdown(lines), nil
 }
 
-// purgeHits is how many purged objects were HITs of CacheNode afterwards, in all cases.
+// purgeHits returns how many purged objects were HITs of CacheNode afterwards, in all cases.
 func (r *results) purgeHits() (hits int64, err error) {
 	u, err := readDocument[result.PurgeURLs](filepath.Join(r.folder, "purge-urls.json"))
 	if err != nil {

@@ -54,7 +54,7 @@ func read(folder string) (*results, error) {
 	return r, nil
 }
 
-// result is a result by its name, which counts as shown.
+// result returns a result by its name, which counts as shown.
 func (r *results) result(name string) (document, error) {
 	d, ok := r.byName[name]
 	if !ok {
@@ -67,18 +67,18 @@ func (r *results) result(name string) (document, error) {
 	return d, nil
 }
 
-// figures are the figures of a server in all rounds.
+// figures returns the figures of a server in all rounds.
 func figures(d document, server string, figure func(result.Sample) float64) []float64 {
 	return result.Values(d.Result.Samples[server], figure)
 }
 
-// rate is the figure "requests a second" of a load.
+// rate returns the figure "requests a second" of a load.
 func rate(load int) func(result.Sample) float64 {
 	return func(s result.Sample) float64 { return s.Loads[load].PerSecond }
 }
 
-// against is how many times the requests of another server CacheNode served, round by round. ok is false if one of the
-// two was not measured.
+// against returns how many times the requests of another server CacheNode served, round by round. ok is false if one of
+// the two was not measured.
 func against(d document, server string, load int) (ratio result.Ratio, ok bool) {
 	ours, theirs := d.Result.Samples[ownName], d.Result.Samples[server]
 	if len(ours) == 0 || len(theirs) == 0 {

@@ -29,7 +29,7 @@ var otherNames = [][2]string{
 	{"varnish-malloc", "Varnish with objects in memory"},
 }
 
-// tableName is a server's name in tables.
+// tableName returns a server's name in tables.
 func tableName(server string) string {
 	for _, name := range names {
 		if name[0] == server {
@@ -39,7 +39,7 @@ func tableName(server string) string {
 	return "`" + server + "`"
 }
 
-// table is a table by its name.
+// table returns a table by its name.
 func (r *results) table(name string) (string, error) {
 	switch name {
 	case "summary":
@@ -67,7 +67,7 @@ func (r *results) table(name string) (string, error) {
 	return conditions(name, d) + "\n\n" + rounds(d) + atRates(d), nil
 }
 
-// conditions are the conditions of a result, in sentences.
+// conditions returns the conditions of a result, in sentences.
 func conditions(name string, d document) string {
 	c := d.Result
 	var loads []string
@@ -80,7 +80,7 @@ func conditions(name string, d document) string {
 		c.Rounds, c.Seconds, c.Begins, d.Date[:10], d.Commit, name)
 }
 
-// loadNames are the loads of a result, in the order of its figures. Older results have no order but the alphabet's.
+// loadNames returns the loads of a result, in the order of its figures. Older results have no order but the alphabet's.
 func loadNames(d document) []string {
 	if len(d.Result.Loads) > 0 {
 		return d.Result.Loads
@@ -94,7 +94,7 @@ func loadNames(d document) []string {
 	return loads
 }
 
-// rounds is the table of a result: the median of the rounds, with the least and the greatest.
+// rounds returns the table of a result: the median of the rounds, with the least and the greatest.
 func rounds(d document) string {
 	header := []string{"server"}
 	loads := loadNames(d)
@@ -126,7 +126,7 @@ func rounds(d document) string {
 	return markdown(lines)
 }
 
-// misses is true if a part of the requests was for objects that were not in the caches.
+// misses returns true if a part of the requests was for objects that were not in the caches.
 func misses(d document) bool {
 	for server := range d.Result.Samples {
 		if slices.Max(figures(d, server, toOrigin)) > 0.01 {
@@ -136,7 +136,7 @@ func misses(d document) bool {
 	return false
 }
 
-// toOrigin is the share of the requests that went to the origin.
+// toOrigin returns the share of the requests that went to the origin.
 func toOrigin(s result.Sample) float64 {
 	var requests int64
 	for _, load := range s.Loads {
@@ -145,7 +145,7 @@ func toOrigin(s result.Sample) float64 {
 	return float64(s.Origin) / float64(max(requests, 1))
 }
 
-// atRates is the table of the measurements at fixed rates; "" if there are none.
+// atRates returns the table of the measurements at fixed rates; "" if there are none.
 func atRates(d document) string {
 	first := d.Result.Samples[servers(d)[0][0]]
 	if len(first) == 0 || len(first[0].AtRate) == 0 {
@@ -177,7 +177,7 @@ func atRates(d document) string {
 	return "\n" + markdown(lines)
 }
 
-// servers are the servers of a result, with their names in tables.
+// servers returns the servers of a result, with their names in tables.
 func servers(d document) (list [][2]string) {
 	known := map[string]bool{}
 	for _, name := range names {
@@ -199,7 +199,7 @@ func servers(d document) (list [][2]string) {
 	return list
 }
 
-// ratioText is a ratio in a table: bold if CacheNode served fewer in every round, "=" if the rounds do not agree.
+// ratioText returns a ratio in a table: bold if CacheNode served fewer in every round, "=" if the rounds do not agree.
 func ratioText(ratio result.Ratio, ok bool) string {
 	switch {
 	case !ok || ratio == (result.Ratio{Median: 1, Low: 1, High: 1}):
@@ -217,7 +217,7 @@ func ratioText(ratio result.Ratio, ok bool) string {
 	return text
 }
 
-// milliseconds is the median of a latency of a load.
+// milliseconds returns the median of a latency of a load.
 func milliseconds(d document, server string, load int, latency func(lab.Answers) float64) string {
 	figure := func(s result.Sample) float64 { return latency(s.Loads[load]) }
 	median, ok := result.Answered(d.Result.Samples[server], load, figure)

@@ -45,12 +45,12 @@ func withLab(o options, mebibytes int64, f func(*bench) error) (err error) {
 	return f(&b)
 }
 
-// chosen is true for a system that is to be measured.
+// chosen returns true for a system that is to be measured.
 func (o options) chosen(system string) bool {
 	return o.systems == "" || slices.Contains(strings.Split(o.systems, ","), system)
 }
 
-// ask has a job done where the clients are, and decodes what was measured.
+// ask does a job where the clients are, and decodes what was measured.
 func (b *bench) ask(j job, measured any) error {
 	j.Certificates = b.certificates
 	text, err := json.Marshal(j)
@@ -92,10 +92,10 @@ http {
 	return err
 }
 
-// object is the path of an object.
+// object returns the path of an object.
 func object(tag string, size int, name any) string { return fmt.Sprintf("/%s/%d/%v", tag, size, name) }
 
-// diskBytes is how many bytes the files in a folder take.
+// diskBytes returns how many bytes the files in a folder take.
 func diskBytes(dir string) (n int64, err error) {
 	err = filepath.WalkDir(dir, func(_ string, entry os.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {

@@ -67,7 +67,7 @@ type costLoad struct {
 	lab.Load
 }
 
-// costLoads are those of a round. Each request of a store is for a new object.
+// costLoads returns the loads of a round. Each request of a store is for a new object.
 func costLoads(round int) (list []costLoad) {
 	for _, size := range sizes {
 		list = append(list, costLoad{"stores", size, lab.Load{
@@ -111,7 +111,7 @@ func (b *bench) cost(p pod, l costLoad, duration time.Duration) (s result.PurgeC
 	return s, err
 }
 
-// indexed is the size of a pod's index files, and the number of the cache's files.
+// indexed returns the size of a pod's index files, and the number of the cache's files.
 func (p pod) indexed() (bytes, files int64, err error) {
 	for _, d := range p.disks {
 		own := filepath.Join(d.Dir, layout.OwnFolder)

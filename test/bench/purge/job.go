@@ -68,7 +68,7 @@ func newClient(address string) client {
 	}}
 }
 
-// made is when the origin made the response to a GET, as Unix time in milliseconds.
+// made returns when the origin made the response to a GET, as Unix time in milliseconds.
 func (c client) made(path string) (int64, error) {
 	var response fasthttp.Response
 	if err := c.do("GET", path, "", &response); err != nil {

@@ -30,7 +30,7 @@ type pod struct {
 	hasAgent bool
 }
 
-// endpoint is the pod as clients see it.
+// endpoint returns the pod as clients see it.
 func (p pod) endpoint() endpoint {
 	e := endpoint{HTTP: net.JoinHostPort(p.site.Address, strconv.Itoa(lab.Port))}
 	if p.hasAgent {
@@ -76,7 +76,7 @@ func (b *bench) startPod(name string, mebibytes int64) (p pod, err error) {
 	return p, b.ask(job{Case: "settle", Servers: []endpoint{p.endpoint()}}, &struct{}{})
 }
 
-// cacheNode is a CacheNode with two disks of so many MiB and no memory tier.
+// cacheNode returns a CacheNode with two disks of so many MiB and no memory tier.
 func cacheNode(mebibytes int64) string {
 	const health = "{device: Shared, minFree: 0, minFreeInodes: 0}"
 	// A MiB has room for 8,000 keys of objects that take 6 KiB of the disk each.
@@ -94,7 +94,7 @@ spec:
 `, mebibytes*9/10, lab.OriginPort, health, cached)
 }
 
-// agent is the process of a pod's agent.
+// agent returns the process of a pod's agent.
 func (p pod) agent() (procfs.Proc, error) {
 	found, err := p.server.Descendants(cachepod.Agent)
 	if err != nil {

@@ -23,7 +23,7 @@ func usedBy(process procfs.Proc) (u used, err error) {
 	return used{stat.CPUTime(), float64(status.VmRSS) / mebi, float64(status.VmHWM) / mebi}, nil
 }
 
-// used is what a pod's agent has used.
+// used returns what a pod's agent has used.
 func (p pod) used() (used, error) {
 	agent, err := p.agent()
 	if err != nil {
@@ -32,7 +32,7 @@ func (p pod) used() (used, error) {
 	return usedBy(agent)
 }
 
-// watch is used, and begins to look for the maximum of the agent's memory once more.
+// watch returns used, and begins to look for the maximum of the agent's memory once more.
 func (p pod) watch() (used, error) {
 	agent, err := p.agent()
 	if err != nil {

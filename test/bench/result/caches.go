@@ -48,8 +48,8 @@ type AtRate struct {
 	Loads []lab.Answers `json:"loads"`
 }
 
-// Answered is the median of a figure over the samples in which a load was answered. ok is false if that is at most half
-// of them.
+// Answered returns the median of a figure over the samples in which a load was answered. ok is false if that is at most
+// half of them.
 func Answered(samples []Sample, load int, figure func(Sample) float64) (median float64, ok bool) {
 	var all []float64
 	for _, s := range samples {

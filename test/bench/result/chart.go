@@ -49,7 +49,7 @@ func Bars(file, title, unit string, bars []Bar) error {
 	return p.Save(7*vg.Inch, 3*vg.Inch, file)
 }
 
-// Median is the median of values, the upper one if two are in the middle; 0 if there are none.
+// Median returns the median of values, the upper one if two are in the middle; 0 if there are none.
 func Median(values []float64) float64 {
 	if len(values) == 0 {
 		return 0

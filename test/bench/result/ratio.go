@@ -14,7 +14,7 @@ type Ratio struct {
 	Median, Low, High float64
 }
 
-// Paired is the ratio of a to b, which have a figure for each round. A round in which only b is 0 has an infinite
+// Paired returns the ratio of a to b, which have a figure for each round. A round in which only b is 0 has an infinite
 // ratio, and one in which both are is left out.
 func Paired(a, b []float64) Ratio {
 	var ratios []float64
@@ -29,10 +29,10 @@ func Paired(a, b []float64) Ratio {
 	return Ratio{Median(ratios), slices.Min(ratios), slices.Max(ratios)}
 }
 
-// Tie is true if the rounds do not agree on which is larger.
+// Tie returns true if the rounds do not agree on which is larger.
 func (r Ratio) Tie() bool { return r.Low <= 1 && r.High >= 1 }
 
-// String is such as "1.45 (1.38-1.52)". A tie has a "=" before it.
+// String returns such as "1.45 (1.38-1.52)". A tie has a "=" before it.
 func (r Ratio) String() string {
 	text := fmt.Sprintf("%.2f (%.2f-%.2f)", r.Median, r.Low, r.High)
 	if r.Tie() {
@@ -41,7 +41,7 @@ func (r Ratio) String() string {
 	return text
 }
 
-// Values are the values of a figure in all samples, in order.
+// Values returns the values of a figure in all samples, in order.
 func Values[S any](samples []S, figure func(S) float64) []float64 {
 	var list []float64
 	for _, s := range samples {

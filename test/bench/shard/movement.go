@@ -30,13 +30,13 @@ type balance struct {
 // sharding finds the disk of a hash of 32 bits.
 type sharding func(hash uint32) string
 
-// byPlan is the sharding of this project.
+// byPlan returns the sharding of this project.
 func byPlan(disks []shard.Member) sharding {
 	plan := shard.NewPlan(disks)
 	return func(hash uint32) string { return plan.Owner(int(uint64(hash) * shard.Slots >> 32)) }
 }
 
-// byPercentages is the sharding that people write by hand: a range for each disk, one after another.
+// byPercentages returns the sharding that people write by hand: a range for each disk, one after another.
 func byPercentages(disks []shard.Member) sharding {
 	var ends []uint64
 	total, sum := weights(disks), int64(0)
@@ -133,7 +133,7 @@ func randomHashes(rng *rand.Rand, n int) []uint32 {
 	return hashes
 }
 
-// leastMoved is the part of all keys that must move: half the sum of the changes of the shares.
+// leastMoved returns the part of all keys that must move: half the sum of the changes of the shares.
 func leastMoved(before, after []shard.Member) float64 {
 	share := map[string]float64{}
 	for _, d := range before {

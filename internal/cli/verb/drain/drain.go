@@ -105,7 +105,7 @@ func (d drainer) run(ctx context.Context) error {
 	}
 }
 
-// unfinished is the error for a context that has ended before the drain.
+// unfinished returns the error for a context that has ended before the drain.
 func (d drainer) unfinished(ctx context.Context) error {
 	why := "interrupted"
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -115,8 +115,8 @@ func (d drainer) unfinished(ctx context.Context) error {
 		why, d.node, d.node)
 }
 
-// isPassing is true for an error after which the next try may succeed: the API server may be restarted during a drain
-// that takes minutes.
+// isPassing returns true for an error after which the next try may succeed: the API server may be restarted during a
+// drain that takes minutes.
 func isPassing(err error) bool {
 	return apierrors.IsServiceUnavailable(err) || apierrors.IsServerTimeout(err) || apierrors.IsTimeout(err) ||
 		apierrors.IsTooManyRequests(err) || utilnet.IsConnectionRefused(err) || utilnet.IsConnectionReset(err) ||

@@ -88,7 +88,7 @@ node node-1: no cache pod is left
 	}
 }
 
-// refused is the API server's answer to an eviction that a budget does not allow.
+// refused returns the API server's answer to an eviction that a budget does not allow.
 func refused() error {
 	err := apierrors.NewTooManyRequests("Cannot evict pod as it would violate the pod's disruption budget.", 0)
 	err.ErrStatus.Details.Causes = []metav1.StatusCause{{

@@ -172,7 +172,7 @@ func diskIn(cacheNode *v1alpha1.CacheNode, pod v1alpha1.PodStatus, key string) (
 	return agentapi.NoDisk, true
 }
 
-// current is true if the status is about the current spec and the spec is in force: neither refused nor waiting.
+// current returns true if the status is about the current spec and the spec is in force: neither refused nor waiting.
 func current(cacheNode *v1alpha1.CacheNode) bool {
 	waits := func(c metav1.Condition) bool { return c.Reason == v1alpha1.ReasonKeyMovement }
 	return cacheNode.Status.ObservedGeneration == cacheNode.Generation && cacheNode.Status.Refusal == nil &&

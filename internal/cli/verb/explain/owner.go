@@ -24,7 +24,7 @@ type owners struct {
 	zone, owner, standIn, previous string
 }
 
-// String is a line about the owners.
+// String returns a line about the owners.
 func (o owners) String() string {
 	line := "Owner: " + o.owner
 	if o.zone != "" {
@@ -66,7 +66,7 @@ func (p *place) ownedWhenNew(cacheNode *v1alpha1.CacheNode) {
 	}
 }
 
-// planned are the pods that own keys when all of them are there.
+// planned returns the pods that own keys when all of them are there.
 func planned(cacheNode *v1alpha1.CacheNode) fleet.Fleet {
 	return fleet.Of(int(ptr.Deref(cacheNode.Spec.Replicas, 1)))
 }

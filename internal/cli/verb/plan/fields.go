@@ -104,7 +104,7 @@ func differences(path []string, before, after map[string]any) (list []change) {
 	return list
 }
 
-// isDisk is true for the path of a whole disk, which is added or removed.
+// isDisk returns true for the path of a whole disk, which is added or removed.
 func isDisk(path []string) bool { return len(path) == 2 && path[0] == disksField }
 
 // disksField is the list whose items have names.
@@ -125,7 +125,7 @@ func fieldsOf(spec v1alpha1.CacheNodeSpec) (map[string]any, error) {
 	return fields, nil
 }
 
-// specOf is the inverse of fieldsOf.
+// specOf returns the inverse of fieldsOf.
 func specOf(fields map[string]any) (spec v1alpha1.CacheNodeSpec, err error) {
 	list := []any{}
 	disks := fields[disksField].(map[string]any)

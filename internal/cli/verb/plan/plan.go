@@ -234,7 +234,7 @@ func usedBytes(ctx context.Context, cluster *connect.Cluster, now *v1alpha1.Cach
 	return used, err
 }
 
-// spec is what the pods of a CacheNode run, as far as it matters to what is cached.
+// spec returns what the pods of a CacheNode run, as far as it matters to what is cached.
 func (r running) spec(now effective.CacheNode) v1alpha1.CacheNodeSpec {
 	spec := *now.Spec.DeepCopy()
 	if r.revision != nil {

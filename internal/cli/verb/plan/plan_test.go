@@ -24,7 +24,7 @@ func read(t *testing.T, spec string) *v1alpha1.CacheNode {
 	return cacheNode
 }
 
-// originOf is an origin, unless the spec has one.
+// originOf returns an origin, unless the spec has one.
 func originOf(spec string) string {
 	if strings.Contains(spec, "origin:") {
 		return ""

@@ -50,7 +50,7 @@ const (
 	loss outcome = "Loss"
 )
 
-// code is what the plugin exits with.
+// code returns what the plugin exits with.
 func (o outcome) code() int {
 	switch o {
 	case changed:

@@ -140,7 +140,7 @@ func (o *options) check() error {
 	return nil
 }
 
-// target is what the purge is about.
+// target returns what the purge is about.
 func (o *options) target() purge.Target {
 	return purge.Target{
 		URLs: o.spec.URLs, Prefixes: o.spec.Prefixes, Hosts: o.spec.Hosts, Tags: o.spec.Tags, Everything: o.spec.Everything,

@@ -103,7 +103,7 @@ edge-2: the agent does not answer
 	}
 }
 
-// inForm are the options with a form of output.
+// inForm returns the options with a form of output.
 func inForm(form string) options { return options{output: &output.Flag{Value: form}} }
 
 // TestRoutingForPrograms checks that the JSON output says how the pods share keys.

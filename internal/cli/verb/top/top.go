@@ -194,8 +194,8 @@ func (r rate) quantile(share float64) string {
 	}
 }
 
-// bound is the lowest bound of the histogram, in seconds, within which a share of the requests is. isAbove is true if
-// that is above the highest bound; ok is false if there were no requests.
+// bound returns the lowest bound of the histogram, in seconds, within which a share of the requests is. isAbove is true
+// if that is above the highest bound; ok is false if there were no requests.
 func (r rate) bound(share float64) (bound float64, isAbove, ok bool) {
 	total := r.firstByte[math.Inf(1)]
 	if total == 0 {

@@ -54,8 +54,8 @@ func (h *History) Check(q Request, r Response) error {
 	return why
 }
 
-// isRenewing is true for an expired copy that nginx says another request is renewing. In a case, that is the request
-// before, whose response is stored a moment before nginx notes that it is.
+// isRenewing returns true for an expired copy that nginx says another request is renewing. In a case, that is the
+// request before, whose response is stored a moment before nginx notes that it is.
 func isRenewing(of *Representation, r Response) bool {
 	return r.Header.Get("X-Cache") == "UPDATING" && mayEver(of.Header) == nil
 }
@@ -93,7 +93,7 @@ func (h *History) checkCut(q Request, r Response) error {
 	return fmt.Errorf("%w, and what came is no beginning of a version", r.Err)
 }
 
-// isCut is true for a response that ends early because the origin's answer did. A client of HTTP/1.0 may not know.
+// isCut returns true for a response that ends early because the origin's answer did. A client of HTTP/1.0 may not know.
 func (h *History) isCut(q Request, r Response) bool {
 	knows := q.Protocol != HTTP10 || r.Header.Get("Content-Length") != ""
 	if r.Err == nil && knows || r.Err != nil && !errors.Is(r.Err, ErrCut) {
@@ -105,7 +105,7 @@ func (h *History) isCut(q Request, r Response) bool {
 	})
 }
 
-// begins is true if what has come is the beginning of a response. The beginning of several ranges is not compared.
+// begins returns true if what has come is the beginning of a response. The beginning of several ranges is not compared.
 func (h *History) begins(of *Representation, q Request, r Response) bool {
 	for _, o := range h.outcomes(of, q) {
 		want := of.Body

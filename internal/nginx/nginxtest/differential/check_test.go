@@ -7,12 +7,12 @@ import (
 	"testing"
 )
 
-// sent is an exchange with the answer 200 to GET.
+// sent returns an exchange with the answer 200 to GET.
 func sent(request int, of *Representation) Exchange {
 	return Exchange{Request: request, Method: http.MethodGet, Header: http.Header{}, Of: of, Status: of.Status}
 }
 
-// got is the response that a client gets with a representation.
+// got returns the response that a client gets with a representation.
 func got(of *Representation, change ...func(*Response)) Response {
 	r := Response{Status: of.Status, Header: of.Header.Clone(), Body: of.Body}
 	r.Header.Set("Content-Length", fmt.Sprint(len(of.Body)))

@@ -124,7 +124,7 @@ func (c *connection) exchange(host, path string, q Request) (r Response, stays b
 	return r, r.Err == nil && !response.Close
 }
 
-// message is a request as it is sent.
+// message returns a request as it is sent.
 func message(host, path string, q Request) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s %s %s\r\nHost: %s\r\n", q.Method, path, q.Protocol, host)

@@ -146,7 +146,7 @@ func (h *History) headers(of *Representation, q Request, r Response, o outcome) 
 	return nil
 }
 
-// sentCookies is true if the origin sent these cookies when it was asked for a slice for the request.
+// sentCookies returns true if the origin sent these cookies when it was asked for a slice for the request.
 func (h *History) sentCookies(q Request, cookies []string) bool {
 	return slices.ContainsFunc(h.Exchanges, func(e Exchange) bool {
 		return e.Request == q.Number && e.Of != nil && slices.Equal(e.Of.Header["Set-Cookie"], cookies)

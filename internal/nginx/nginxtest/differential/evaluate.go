@@ -54,7 +54,7 @@ func isAny(string) bool { return true }
 
 func isStrong(tag string) bool { return !strings.HasPrefix(tag, "W/") }
 
-// matches is true if one of a list of tags is the tag. A star matches any representation.
+// matches returns true if one of a list of tags is the tag. A star matches any representation.
 func matches(list, tag string, counts func(tag string) bool) bool {
 	if list == "*" {
 		return true
@@ -68,8 +68,8 @@ func matches(list, tag string, counts func(tag string) bool) bool {
 	return false
 }
 
-// unmodified is true if a representation has not been modified since a date. otherwise is the result if the date is not
-// valid or the representation has none, as the header is then to be ignored.
+// unmodified returns true if a representation has not been modified since a date. otherwise is the result if the date
+// is not valid or the representation has none, as the header is then to be ignored.
 func unmodified(date string, of *Representation, otherwise bool) bool {
 	since, ok := parseDate(date)
 	modified, has := parseDate(of.Header.Get("Last-Modified"))
@@ -79,7 +79,7 @@ func unmodified(date string, of *Representation, otherwise bool) bool {
 	return !modified.After(since)
 }
 
-// inRange is true if If-Range lets Range count (RFC 9110, section 13.1.5).
+// inRange returns true if If-Range lets Range count (RFC 9110, section 13.1.5).
 func inRange(condition string, of *Representation) bool {
 	switch {
 	case condition == "":

@@ -46,7 +46,7 @@ func TestParseRange(t *testing.T) {
 	}
 }
 
-// object is a representation of ten bytes with a strong tag and a date.
+// object returns a representation of ten bytes with a strong tag and a date.
 func object(change ...func(*Representation)) *Representation {
 	of := &Representation{
 		Version: "a", Status: http.StatusOK, Framing: Length, Body: []byte("0123456789"),
@@ -63,7 +63,7 @@ func with(name, value string) func(*Representation) {
 	return func(of *Representation) { of.Header[http.CanonicalHeaderKey(name)] = []string{value} }
 }
 
-// headersOf are headers from pairs of name and value.
+// headersOf returns headers from pairs of name and value.
 func headersOf(pairs ...string) http.Header {
 	header := http.Header{}
 	for i := 0; i < len(pairs); i += 2 {

@@ -44,7 +44,7 @@ type Step struct {
 	Failure int
 }
 
-// String is the step in one line.
+// String returns the step in one line.
 func (s Step) String() string {
 	if s.Action == Fail {
 		return fmt.Sprintf("%s with %d", s.Action, s.Failure)
@@ -67,7 +67,7 @@ type Resource struct {
 	size int
 }
 
-// String is the resource in one line.
+// String returns the resource in one line.
 func (r Resource) String() string { return fmt.Sprintf("%s, size %d", &r.Representation, r.size) }
 
 // generator makes up a case.
@@ -104,7 +104,7 @@ func Generate(seed uint64, shape Shape) Case {
 	return c
 }
 
-// action is that of a step. The first ones fill the caches.
+// action returns the action of a step. The first ones fill the caches.
 func (g generator) action(i int, failing bool) Action {
 	if i < 2 {
 		return Ask
@@ -124,10 +124,10 @@ func (g generator) action(i int, failing bool) Action {
 	return Ask
 }
 
-// pick is one of some values.
+// pick returns one of some values.
 func pick[T any](g generator, values ...T) T { return values[g.IntN(len(values))] }
 
-// often is true n times of ten.
+// often returns true n times of ten.
 func (g generator) often(n int) bool { return g.IntN(10) < n }
 
 // One of cutEach resources is cut: those whose number leaves cutRest. None of a remembered case does.
@@ -174,7 +174,7 @@ func (g generator) resource(seed uint64, i int) Resource {
 	return r
 }
 
-// status is 200 in most cases.
+// status returns 200 in most cases.
 func (g generator) status() int {
 	switch n := g.IntN(20); {
 	case n < 10:
@@ -205,7 +205,7 @@ func (g generator) validators(set func(string, ...string), i int) {
 
 func strongTag(i int) string { return fmt.Sprintf(`"tag%d"`, i) }
 
-// modified is when resource i was modified.
+// modified returns when resource i was modified.
 func modified(i int) string { return fmt.Sprintf("Mon, 23 Nov 2026 10:00:0%d GMT", i) }
 
 // freshness makes up how long an answer is fresh.
@@ -223,7 +223,7 @@ func (g generator) freshness(set func(string, ...string)) {
 	}
 }
 
-// Represent is what the origin has for a request, by the headers that Vary names.
+// Represent returns what the origin has for a request, by the headers that Vary names.
 func (r Resource) Represent(header http.Header) *Representation {
 	of := r.Representation
 	if vary := names(of.Header, "Vary"); !slices.Contains(vary, "*") {
@@ -242,7 +242,7 @@ func (r Resource) Represent(header http.Header) *Representation {
 	return &of
 }
 
-// Failure is what the origin sends while it fails.
+// Failure returns what the origin sends while it fails.
 func Failure(status int) *Representation {
 	version := fmt.Sprintf("failure-%d", status)
 	return &Representation{

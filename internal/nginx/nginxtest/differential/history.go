@@ -89,13 +89,13 @@ func (h *History) mayBeStale(of *Representation, q Request) error {
 	return errors.New("the origin has not failed")
 }
 
-// failed is true if an answer is a failure for which an expired copy may be served instead.
+// failed returns true if an answer is a failure for which an expired copy may be served instead.
 func (h *History) failed(e Exchange) bool {
 	return e.Of == nil || slices.Contains([]int{500, 502, 503, 504}, e.Status)
 }
 
-// isShared is true for an answer that the gateway keeps for a second. Requests for an expired object wait for the first
-// of them and get its answer; one that comes within that second gets it too.
+// isShared returns true for an answer that the gateway keeps for a second. Requests for an expired object wait for the
+// first of them and get its answer; one that comes within that second gets it too.
 func (h *History) isShared(i int, e Exchange, q Request) bool {
 	control := directives(e.Of.Header)
 	for _, name := range []string{"no-store", "no-cache", "private"} {
@@ -108,7 +108,7 @@ func (h *History) isShared(i int, e Exchange, q Request) bool {
 		e.Of.Header.Get("Set-Cookie") == ""
 }
 
-// known are the representations that the origin has sent parts of, the last one first.
+// known returns the representations that the origin has sent parts of, the last one first.
 func (h *History) known() (all []*Representation) {
 	for _, e := range slices.Backward(h.Exchanges) {
 		if e.Of != nil && !slices.Contains(all, e.Of) {
@@ -118,17 +118,17 @@ func (h *History) known() (all []*Representation) {
 	return all
 }
 
-// ownFailure is true if the origin did not answer a request, so that the client gets nginx's own error.
+// ownFailure returns true if the origin did not answer a request, so that the client gets nginx's own error.
 func (h *History) ownFailure(q Request) bool {
 	return slices.ContainsFunc(h.Exchanges, func(e Exchange) bool { return e.Of == nil && e.Request == q.Number })
 }
 
-// asked is true if the origin was asked for a request.
+// asked returns true if the origin was asked for a request.
 func (h *History) asked(q Request) bool {
 	return slices.ContainsFunc(h.Exchanges, func(e Exchange) bool { return e.Request == q.Number })
 }
 
-// isOwnError is true for a response that nginx makes itself because the origin does not answer.
+// isOwnError returns true for a response that nginx makes itself because the origin does not answer.
 func isOwnError(r Response) bool {
 	isGateways := r.Status == http.StatusBadGateway || r.Status == http.StatusGatewayTimeout
 	return isGateways && r.Header.Get(versionHeader) == ""

@@ -46,14 +46,14 @@ const (
 	HTTP3  Protocol = "HTTP/3"
 )
 
-// isPast is true for a request that no cache may answer: it has credentials or a body, or is neither GET nor HEAD.
+// isPast returns true for a request that no cache may answer: it has credentials or a body, or is neither GET nor HEAD.
 func (q Request) isPast() bool {
 	return !isSafe(q.Method) || q.Header.Get("Authorization") != "" || q.Body != ""
 }
 
 func isSafe(method string) bool { return method == http.MethodGet || method == http.MethodHead }
 
-// String is the request in one line.
+// String returns the request in one line.
 func (q Request) String() string {
 	return fmt.Sprintf("%d. %s over %s to pod %d%s%s",
 		q.Number, q.Method, q.Protocol, q.Pod, lines(q.Header), body(q.Body))
@@ -85,10 +85,10 @@ type Representation struct {
 	IsCut bool
 }
 
-// etag is the entity tag, or "".
+// etag returns the entity tag, or "".
 func (r *Representation) etag() string { return r.Header.Get("ETag") }
 
-// String is the representation in one line.
+// String returns the representation in one line.
 func (r *Representation) String() string {
 	return fmt.Sprintf("version %s: %d (%s, cut %t, ranges %t)%s",
 		r.Version, r.Status, r.Framing, r.IsCut, r.Ranges, lines(r.Header))
@@ -100,15 +100,15 @@ type Exchange struct {
 	Request int
 	Method  string
 	Header  http.Header
-	// Of is the representation that the answer is of, Status the status of the answer. If the origin closed the connection
-	// instead, Of is nil and Status is 0.
+	// Of is the representation that the answer is of, Status the status of the answer. If the origin closed the
+	// connection instead, Of is nil and Status is 0.
 	Of     *Representation
 	Status int
 	// Answer counts the answers of the URL, from 0.
 	Answer int
 }
 
-// String is the exchange in one line.
+// String returns the exchange in one line.
 func (e Exchange) String() string {
 	answer := "the connection closed"
 	if e.Of != nil {
@@ -127,7 +127,7 @@ type Response struct {
 	Err error
 }
 
-// String is the response in one line.
+// String returns the response in one line.
 func (r Response) String() string {
 	problem := ""
 	if r.Err != nil {
@@ -136,7 +136,7 @@ func (r Response) String() string {
 	return fmt.Sprintf("   the client gets %d with %d bytes%s%s", r.Status, len(r.Body), lines(r.Header), problem)
 }
 
-// lines are headers in one line, sorted, without those that say nothing about a failure.
+// lines returns headers in one line, sorted, without those that say nothing about a failure.
 func lines(header http.Header) string {
 	var b strings.Builder
 	names := make([]string, 0, len(header))
@@ -162,7 +162,7 @@ func body(text string) string {
 	return fmt.Sprintf(" and %d bytes", len(text))
 }
 
-// without is a copy of headers that lacks some.
+// without returns a copy of headers that lacks some.
 func without(header http.Header, names ...string) http.Header {
 	header = header.Clone()
 	for _, name := range names {

@@ -42,7 +42,7 @@ func (o *Origin) Add(path string, c Case) *URL {
 	return u
 }
 
-// Exchanges are what has been asked and answered so far.
+// Exchanges returns what has been asked and answered so far.
 func (u *URL) Exchanges() []Exchange {
 	u.mutex.Lock()
 	defer u.mutex.Unlock()
@@ -123,7 +123,7 @@ func (u *URL) exchange(r *http.Request) (e Exchange, spans []span) {
 	return e, spans
 }
 
-// represent is what is there for a request; nil closes the connection.
+// represent returns what is there for a request; nil closes the connection.
 func (u *URL) represent(header http.Header) *Representation {
 	if u.failing && u.failure == 0 {
 		return nil
@@ -197,7 +197,7 @@ func write(w io.Writer, e Exchange, spans []span) (stays bool) {
 
 const lastChunk = "0\r\n\r\n"
 
-// chunks is a body in chunks.
+// chunks returns a body in chunks.
 func chunks(content []byte) string {
 	var b strings.Builder
 	for len(content) > 0 {

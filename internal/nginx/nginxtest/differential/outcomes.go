@@ -119,7 +119,7 @@ var ofNginx = []liberty{
 
 var refused = outcome{status: http.StatusRequestedRangeNotSatisfiable}
 
-// outcomes are what a request may get of a representation, the one of RFC 9110 first.
+// outcomes returns what a request may get of a representation, the one of RFC 9110 first.
 func (h *History) outcomes(of *Representation, q Request) []outcome {
 	liberties := slices.Concat(byRFC, ofNginx)
 	requests := []Request{q}

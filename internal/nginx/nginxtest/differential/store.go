@@ -83,7 +83,7 @@ func mayForError(h http.Header) error {
 	return nil
 }
 
-// directives are those of Cache-Control, with their arguments.
+// directives returns the directives of Cache-Control, with their arguments.
 func directives(h http.Header) map[string]string {
 	found := map[string]string{}
 	for _, name := range names(h, "Cache-Control") {
@@ -93,7 +93,7 @@ func directives(h http.Header) map[string]string {
 	return found
 }
 
-// names are the members of a header that is a list.
+// names returns the members of a header that is a list.
 func names(h http.Header, header string) (members []string) {
 	for _, value := range h.Values(header) {
 		for name := range strings.SplitSeq(value, ",") {
@@ -105,8 +105,8 @@ func names(h http.Header, header string) (members []string) {
 	return members
 }
 
-// selects is true if an answer to one request is for another one too, by the headers that Vary names (RFC 9111, section
-// 4.1).
+// selects returns true if an answer to one request is for another one too, by the headers that Vary names (RFC 9111,
+// section 4.1).
 func (e Exchange) selects(q Request) bool {
 	for _, name := range names(e.Of.Header, "Vary") {
 		if e.Header.Get(name) != q.Header.Get(name) {

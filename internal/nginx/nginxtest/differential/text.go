@@ -14,7 +14,7 @@ var noise = sync.OnceValue(func() []byte {
 	return bytes
 })
 
-// text is the body of a version: its name, and a part of noise that belongs to it.
+// text returns the body of a version: its name, and a part of noise that belongs to it.
 func text(version string, size int) []byte {
 	hash := fnv.New32a()
 	_, _ = hash.Write([]byte(version)) // never fails
