@@ -4,7 +4,6 @@ import (
 	"maps"
 	"net/netip"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/utils/ptr"
@@ -13,6 +12,7 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/agentapi/agentclient"
+	"github.com/cachenode/cachenode-operator/internal/agents"
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/storage"
 )
@@ -20,7 +20,7 @@ import (
 // answers are what the agents of a CacheNode's pods said last.
 type answers struct {
 	// byPod has what is known of the agent of each pod.
-	byPod map[string]Observation
+	byPod map[string]agents.Observation
 	// cached has, by disk, the size of the caches over all pods in bytes, also for disks that are no longer in the spec.
 	cached map[string]int64
 	// unknown is true while this operator is new and has not yet asked the agent of a ready pod. Nothing is decided until
@@ -28,21 +28,21 @@ type answers struct {
 	unknown bool
 }
 
-// ask tells [Agents] which pods to read and where they are, and returns what their agents said last.
+// ask tells [agents.Tracker] which pods to read and where they are, and returns what their agents said last.
 func (r *CacheNodeReconciler) ask(s scope, o observed, out *outcome) (a answers) {
 	name := client.ObjectKeyFromObject(s.cacheNode)
-	var targets []Target
+	var targets []agents.Target
 	for i := range o.pods {
 		pod := &o.pods[i]
 		if pod.DeletionTimestamp.IsZero() {
-			targets = append(targets, Target{
+			targets = append(targets, agents.Target{
 				Pod: client.ObjectKeyFromObject(pod), UID: pod.UID, IP: pod.Status.PodIP, Ready: storage.IsReady(pod),
 			})
 		}
 	}
 	var c *agentclient.Client
 	if o.own.secret != nil {
-		c = r.Agents.client(name, o.own.secret)
+		c = r.Agents.Client(name, o.own.secret)
 	}
 	a.byPod = r.Agents.Track(name, c, targets)
 	var addresses map[string]netip.Addr
@@ -56,9 +56,8 @@ func (r *CacheNodeReconciler) ask(s scope, o observed, out *outcome) (a answers)
 		if !storage.IsReady(&o.pods[i]) || (!seen.Answered.IsZero() && seen.Err == nil) {
 			continue
 		}
-		// By then the agent has answered, or counts as silent.
-		out.lookAgain(max(silence-s.now.Sub(seen.Tracked), 0) + time.Second)
-		a.unknown = a.unknown || (seen.Answered.IsZero() && seen.Err == nil && s.now.Sub(seen.Tracked) < 2*readTimeout)
+		out.lookAgain(seen.Patience(s.now))
+		a.unknown = a.unknown || seen.IsUnknown(s.now)
 	}
 	return a
 }
@@ -90,7 +89,7 @@ func (a answers) unhealthy() map[storage.PodDisk]storage.Report {
 
 // cachedBytes returns the size of each disk's cache over all pods, as far as their agents have reported. For an agent
 // that does not report it, everything on the disk counts.
-func cachedBytes(agents map[string]Observation) map[string]int64 {
+func cachedBytes(agents map[string]agents.Observation) map[string]int64 {
 	cached := map[string]int64{}
 	for _, seen := range agents {
 		for _, d := range seen.Report.Disks {
@@ -108,7 +107,7 @@ func sharesKeys(revision *agentapi.Revision) bool {
 // has reported that nginx answers. A pod that is not ready can serve, as one whose agent hangs does, or one that is
 // being deleted: until its nginx has ended. nginx in other pods would leave a pod alone for ten seconds that does not
 // listen yet.
-func podAddresses(pods []corev1.Pod, agents map[string]Observation) map[string]netip.Addr {
+func podAddresses(pods []corev1.Pod, agents map[string]agents.Observation) map[string]netip.Addr {
 	addresses := map[string]netip.Addr{}
 	for i := range pods {
 		pod := &pods[i]

@@ -10,7 +10,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -42,7 +41,7 @@ func (r *CacheNodeReconciler) assign(
 			return err
 		}
 		if assigned || nudged {
-			r.Agents.assigned(client.ObjectKeyFromObject(pod), s.now, nudged)
+			r.Agents.Assigned(client.ObjectKeyFromObject(pod), s.now, nudged)
 		}
 		log.FromContext(ctx).Info("assigned", "pod", pod.Name, "revision", pod.Annotations[naming.AnnotationRevision],
 			"again", nudged, "fleet", told[naming.AnnotationFleet])
@@ -97,17 +96,4 @@ func noted(pod, ours map[string]string) map[string]string {
 	}
 	maps.Copy(after, ours)
 	return after
-}
-
-// assigned notes when a pod was given a revision, or nudged.
-func (a *Agents) assigned(pod types.NamespacedName, at time.Time, nudged bool) {
-	a.mutex.Lock()
-	defer a.mutex.Unlock()
-	if known := a.known[pod]; known != nil {
-		known.AssignedAt = at
-		known.Nudges++
-		if !nudged {
-			known.Nudges = 0
-		}
-	}
 }

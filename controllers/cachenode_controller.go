@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/agents"
 	"github.com/cachenode/cachenode-operator/internal/apply"
 	"github.com/cachenode/cachenode-operator/internal/status"
 	"github.com/cachenode/cachenode-operator/internal/storage/executor"
@@ -51,7 +52,7 @@ type CacheNodeReconciler struct {
 	// their content comes from here.
 	Live   client.Reader
 	Events events.EventRecorder
-	Agents *Agents
+	Agents *agents.Tracker
 	// Cluster is the same for every CacheNode.
 	Cluster Cluster
 	// Clock tells the time for decisions; nil means the real clock.

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cachenode/cachenode-operator/test/steps"
-
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -22,6 +20,7 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/test/apiserver"
+	"github.com/cachenode/cachenode-operator/test/steps"
 )
 
 const edge = `
@@ -38,7 +37,7 @@ func TestReconcile(t *testing.T) {
 	t.Parallel()
 	whole, config := t, apiserver.Shared(t)
 	a := newAgents()
-	o := startOperator(t, config, func(r *CacheNodeReconciler) { r.Agents.read = a.read })
+	o := startOperator(t, config, func(r *CacheNodeReconciler) { r.Agents.Calls.Report = a.read })
 	a.set(func() { a.o = o })
 	ctx := context.Background()
 	cacheNode := o.create(edge)
@@ -132,7 +131,7 @@ func TestReconcile(t *testing.T) {
 		generation := set.Generation
 		o.stop()
 		o = o.again(whole, func(r *CacheNodeReconciler) {
-			r.Agents.read, r.Cluster.AgentImage = a.read, "localhost/cachenode-operator:next"
+			r.Agents.Calls.Report, r.Cluster.AgentImage = a.read, "localhost/cachenode-operator:next"
 		})
 		a.set(func() { a.o = o })
 		o.t = t
@@ -248,7 +247,7 @@ func TestReconcile(t *testing.T) {
 		o.ownersAreKnown(cacheNode)
 		o.settle(cacheNode)
 		o.stop()
-		again := o.again(t, func(r *CacheNodeReconciler) { r.Agents.read = a.read })
+		again := o.again(t, func(r *CacheNodeReconciler) { r.Agents.Calls.Report = a.read })
 		a.set(func() { a.o = again })
 		again.pass(cacheNode)
 		again.settle(cacheNode)

@@ -1,20 +1,13 @@
 package controllers
 
 import (
-	"context"
-	"errors"
 	"testing"
-	"testing/synctest"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/utils/clock"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
-	"github.com/cachenode/cachenode-operator/internal/agentapi/agentclient"
 	"github.com/cachenode/cachenode-operator/internal/fleet"
 	"github.com/cachenode/cachenode-operator/internal/status"
 )
@@ -96,36 +89,4 @@ func localMode() (w wanted) {
 	w.effective.CacheNode = &v1alpha1.CacheNode{}
 	w.effective.Spec.Routing.Mode = v1alpha1.RoutingLocal
 	return w
-}
-
-// TestAPodThatBecomesReadyIsReadAtOnce checks that the agent of a pod that took long to start does not count as
-// unreachable until the back-off of the failed reads has passed.
-func TestAPodThatBecomesReadyIsReadAtOnce(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithCancel(t.Context())
-		defer cancel()
-		a := NewAgents(clock.RealClock{})
-		reads := make(chan struct{})
-		a.read = func(context.Context, *agentclient.Client, string) (agentapi.Report, error) {
-			reads <- struct{}{}
-			return agentapi.Report{}, errors.New("no answer")
-		}
-		if err := a.Start(ctx, nil); err != nil {
-			t.Fatal(err)
-		}
-		name, c := types.NamespacedName{Name: "edge"}, &agentclient.Client{}
-		target := Target{Pod: types.NamespacedName{Name: "edge-0"}, UID: "1", IP: "10.0.0.1"}
-		a.Track(name, c, []Target{target})
-		for range 8 { // the back-off is longest then
-			<-reads
-		}
-		synctest.Wait()
-		began := time.Now() // the bubble's clock moves only while all wait
-		target.Ready = true
-		a.Track(name, c, []Target{target})
-		<-reads
-		if !time.Now().Equal(began) {
-			t.Errorf("the agent is read %s after its pod is ready", time.Since(began))
-		}
-	})
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/agents"
 	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/manifest"
 	"github.com/cachenode/cachenode-operator/internal/naming"
@@ -53,7 +54,7 @@ func rolloutInput(s scope, o observed, w wanted, template manifest.Template) rol
 		}
 		seen := o.agents.byPod[pod.Name]
 		rolled := rollout.Pod{
-			Name: pod.Name, Ready: storage.IsReady(pod), Silent: seen.isSilentIn(pod, s.now),
+			Name: pod.Name, Ready: storage.IsReady(pod), Silent: seen.IsSilentIn(pod, s.now),
 			Assigned: pod.Annotations[naming.AnnotationRevision], AssignedAt: seen.AssignedAt, Nudges: seen.Nudges,
 			Revision: seen.Report.Revision, Since: seen.Report.Since, ReadySince: readySince(pod),
 			Current: isCurrent(pod, o.own.statefulSet, template),
@@ -68,7 +69,7 @@ func rolloutInput(s scope, o observed, w wanted, template manifest.Template) rol
 
 // findsPods returns how long it takes until nginx in all pods has found a new pod. An agent that has not answered yet
 // is that of a new pod.
-func findsPods(agents map[string]Observation) time.Duration {
+func findsPods(agents map[string]agents.Observation) time.Duration {
 	for _, seen := range agents {
 		if !seen.Answered.IsZero() && seen.Report.Renderer < agentapi.ResolvingRenderer {
 			return effective.FindsPodsByName

@@ -39,7 +39,7 @@ func (o *operator) evictions(cacheNode *v1alpha1.CacheNode, reason string) {
 func TestReplaceAlone(t *testing.T) {
 	t.Parallel()
 	a := newAgents()
-	o := startOperator(t, apiserver.Shared(t), func(r *CacheNodeReconciler) { r.Agents.read = a.read })
+	o := startOperator(t, apiserver.Shared(t), func(r *CacheNodeReconciler) { r.Agents.Calls.Report = a.read })
 	a.set(func() { a.o = o })
 	cacheNode := o.create(strings.Replace(edge, "replicas: 2", "replicas: 3\n  routing: {mode: Sharded}", 1))
 	set := children(cacheNode)[0].(*appsv1.StatefulSet)

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/agents"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/status"
 	"github.com/cachenode/cachenode-operator/internal/storage"
@@ -72,7 +73,7 @@ func (r *CacheNodeReconciler) tellPod(
 // longer exists, in the format of the pod's annotation. The annotation stays as it is until the agent has answered this
 // operator.
 func (r *CacheNodeReconciler) abandonedCaches(
-	ctx context.Context, s scope, pod *corev1.Pod, seen Observation,
+	ctx context.Context, s scope, pod *corev1.Pod, seen agents.Observation,
 ) (string, error) {
 	if seen.Answered.IsZero() {
 		return pod.Annotations[naming.AnnotationEmpty], nil

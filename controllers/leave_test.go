@@ -8,6 +8,7 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/agents"
 )
 
 // TestMayLeave checks that a disk stays in the pods only if all of their agents know disks that leave, and that the
@@ -33,12 +34,12 @@ func TestMayLeave(t *testing.T) {
 		"not asked yet":          {reports: []agentapi.Report{{}}, unknown: true, want: true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			o := observed{agents: answers{byPod: map[string]Observation{}, unknown: tt.unknown}}
+			o := observed{agents: answers{byPod: map[string]agents.Observation{}, unknown: tt.unknown}}
 			for i, r := range tt.reports {
 				pod := corev1.Pod{Status: ready}
 				pod.Name = []string{"edge-0", "edge-1"}[i]
 				o.pods = append(o.pods, pod)
-				o.agents.byPod[pod.Name] = Observation{Report: r}
+				o.agents.byPod[pod.Name] = agents.Observation{Report: r}
 			}
 			got, old := o.mayLeave("disk2")
 			if diff := cmp.Diff(tt.old, old); got != tt.want || diff != "" {

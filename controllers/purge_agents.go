@@ -3,9 +3,7 @@ package controllers
 import (
 	"context"
 	"maps"
-	"net"
 	"slices"
-	"strconv"
 	"sync"
 	"time"
 
@@ -17,7 +15,6 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi/agentclient"
-	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/purge"
 )
@@ -76,7 +73,7 @@ func (r *PurgeReconciler) send(ctx context.Context, p *purging, j *journal, all 
 func (r *PurgeReconciler) updates(
 	p *purging, j *journal, c *agentclient.Client, all bool,
 ) (sends []func(context.Context)) {
-	observations := r.Agents.observations(client.ObjectKeyFromObject(p.cacheNode))
+	observations := r.Agents.Observations(client.ObjectKeyFromObject(p.cacheNode))
 	now := r.Clock.Now()
 	current := map[types.UID]bool{}
 	j.mutex.Lock()
@@ -207,7 +204,7 @@ func (r *PurgeReconciler) sendOne(
 	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
 	defer cancel()
 	begun := r.Clock.Now()
-	done, err := r.Agents.send(ctx, c, net.JoinHostPort(ip, strconv.Itoa(layout.AgentPort)), update)
+	done, err := r.Agents.Purge(ctx, c, ip, update)
 	j.mutex.Lock()
 	defer j.mutex.Unlock()
 	state.sending, state.tried = false, r.Clock.Now()
@@ -233,7 +230,7 @@ func (r *PurgeReconciler) client(ctx context.Context, cacheNode *v1alpha1.CacheN
 	if err := r.Get(ctx, name, secret); err != nil {
 		return nil
 	}
-	return r.Agents.client(client.ObjectKeyFromObject(cacheNode), secret)
+	return r.Agents.Client(client.ObjectKeyFromObject(cacheNode), secret)
 }
 
 // progress returns what the pods have done. Pods whose nginx has not begun do not count: they read the journal first.

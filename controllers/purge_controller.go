@@ -24,6 +24,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/agents"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/purge"
 	"github.com/cachenode/cachenode-operator/internal/storage"
@@ -38,7 +39,7 @@ type PurgeReconciler struct {
 	client.Client
 	// Live reads from the API server, past the cache.
 	Live   client.Reader
-	Agents *Agents
+	Agents *agents.Tracker
 	// Clock tells the time for decisions, and ends the wait for agents; nil means the real clock.
 	Clock clock.Clock
 	// Concurrency is how many CacheNodes have a pass at a time; 0 means 1.
@@ -64,6 +65,9 @@ const (
 	journalAge = 24 * time.Hour
 	// behindInterval is the time between two tries to reach an agent that is behind.
 	behindInterval = time.Second
+	// lateBurst is how many passes agents may cause at once by answering after one has ended; one more is due every
+	// behindInterval.
+	lateBurst = 20
 	// journalInterval is the time after which agents are compared with the journal without a reason.
 	journalInterval = 30 * time.Second
 	// compactInterval is the time between two looks for purges that are too old.
@@ -82,7 +86,7 @@ func (r *PurgeReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if r.Clock == nil {
 		r.Clock = clock.RealClock{}
 	}
-	r.Agents.onUnsafe(r.changed)
+	r.Agents.OnUnsafe(r.changed)
 	r.errands = make(errands)
 	if err := mgr.Add(r.errands); err != nil {
 		return err

@@ -36,7 +36,7 @@ type journal struct {
 
 func newJournal(uid types.UID) *journal {
 	return &journal{
-		uid: uid, log: purge.NewLog(0), late: rate.NewLimiter(rate.Every(behindInterval), newsBurst),
+		uid: uid, log: purge.NewLog(0), late: rate.NewLimiter(rate.Every(behindInterval), lateBurst),
 	}
 }
 

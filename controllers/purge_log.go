@@ -8,7 +8,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -151,29 +150,18 @@ func (r *PurgeReconciler) last(p *purging) (place int64, wait time.Duration) {
 	for _, cp := range p.purges {
 		place = max(place, cp.Status.Number)
 	}
-	observations := r.Agents.observations(client.ObjectKeyFromObject(p.cacheNode))
+	observations := r.Agents.Observations(client.ObjectKeyFromObject(p.cacheNode))
 	for i := range p.pods {
 		if !p.pods[i].DeletionTimestamp.IsZero() { // its agent is no longer read
 			continue
 		}
 		seen, known := observations[p.pods[i].Name]
-		if !known || (seen.Answered.IsZero() && !seen.isSilent(p.now)) {
+		if !known || (seen.Answered.IsZero() && !seen.IsSilent(p.now)) {
 			return place, behindInterval
 		}
 		place = max(place, seen.Report.PurgeHead)
 	}
 	return place, 0
-}
-
-// observations returns what the agents of a CacheNode's pods said last.
-func (a *Agents) observations(cacheNode types.NamespacedName) map[string]Observation {
-	a.mutex.Lock()
-	defer a.mutex.Unlock()
-	list := map[string]Observation{}
-	for pod := range a.pods[cacheNode] {
-		list[pod.Name] = a.known[pod].Observation
-	}
-	return list
 }
 
 // writeLog writes what has changed in the journal. A write fails if somebody else has written since the journal was

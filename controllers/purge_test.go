@@ -124,7 +124,7 @@ func TestPurges(t *testing.T) {
 		journals: map[string]*purge.Journal{}, broken: map[string]bool{}, held: map[string]bool{},
 		stale: map[string][]string{},
 	}
-	play := func(r *CacheNodeReconciler) { r.Agents.read, r.Agents.send = a.read, s.send }
+	play := func(r *CacheNodeReconciler) { r.Agents.Calls.Report, r.Agents.Calls.Purge = a.read, s.send }
 	o := startOperator(t, apiserver.Shared(t), play)
 	a.set(func() { a.o = o })
 	ctx := context.Background()

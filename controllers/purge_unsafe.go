@@ -8,7 +8,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
-	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/purge"
 )
 
@@ -44,17 +43,6 @@ func (c *changedURLs) take(cacheNode types.NamespacedName) []string {
 	urls := c.urls[cacheNode]
 	delete(c.urls, cacheNode)
 	return urls
-}
-
-// newlyUnsafe returns the URLs of a report that are newer than a number, and the number of the newest one.
-func newlyUnsafe(list []agentapi.UnsafeURL, seen int64) (urls []string, last int64) {
-	last = seen
-	for _, u := range list {
-		if u.Number > seen {
-			urls, last = append(urls, u.URL), max(last, u.Number)
-		}
-	}
-	return urls, last
 }
 
 // changed makes stale what a CacheNode's pods have of URLs. It leaves out what is no URL.

@@ -168,7 +168,7 @@ func TestMissingDisk(t *testing.T) {
 func TestLostNode(t *testing.T) {
 	t.Parallel()
 	o := startOperator(t, apiserver.Shared(t), func(r *CacheNodeReconciler) {
-		r.Agents.read = func(context.Context, *agentclient.Client, string) (agentapi.Report, error) {
+		r.Agents.Calls.Report = func(context.Context, *agentclient.Client, string) (agentapi.Report, error) {
 			return agentapi.Report{}, errors.New("no agent here")
 		}
 	})

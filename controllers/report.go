@@ -172,7 +172,7 @@ func (p *pass) podNamed(name string) runtime.Object {
 
 func (p *pass) podFacts(pod *corev1.Pod) status.Pod {
 	seen := p.agents.byPod[pod.Name]
-	facts := status.Pod{Pod: pod, Silent: seen.isSilentIn(pod, p.now)}
+	facts := status.Pod{Pod: pod, Silent: seen.IsSilentIn(pod, p.now)}
 	if p.storage.state != nil {
 		facts.Mount = p.storage.state.Unmounted(pod)
 	}

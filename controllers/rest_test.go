@@ -20,6 +20,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+	"github.com/cachenode/cachenode-operator/internal/agents"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/test/await"
 )
@@ -80,19 +81,28 @@ func newWorked[T comparable](c clock.WithTicker, retries workqueue.TypedRateLimi
 	}
 }
 
-// queues are those of the controllers and of their Agents.
+// queues are those of the controllers and of their agents.Tracker.
 type queues struct {
 	passes, purges    worked[reconcile.Request]
 	answering, others worked[types.NamespacedName]
 }
 
+// ofAgents makes the queues of a Tracker, which follow the clock.
+func (q *queues) ofAgents(c clock.WithTicker) func(workqueue.TypedRateLimiter[types.NamespacedName]) agents.Queue {
+	return func(retries workqueue.TypedRateLimiter[types.NamespacedName]) agents.Queue {
+		w := newWorked(c, retries)
+		if q.answering.TypedRateLimitingInterface == nil {
+			q.answering = w
+		} else {
+			q.others = w
+		}
+		return w
+	}
+}
+
 // follow makes the operator use queues that follow the clock. The queues are there once the controllers have started:
 // the result waits for that.
 func (q *queues) follow(c clock.WithTicker, cacheNodes *CacheNodeReconciler, purges *PurgeReconciler) (started func()) {
-	a := cacheNodes.Agents
-	backoff := workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](readTimeout, maxBackoff)
-	q.answering, q.others = newWorked(c, backoff), newWorked(c, backoff)
-	a.answering, a.others = q.answering, q.others
 	of := func(made chan<- worked[reconcile.Request]) queueFunc {
 		return func(
 			_ string, retries workqueue.TypedRateLimiter[reconcile.Request],
@@ -179,11 +189,11 @@ func requestFor(cacheNode *v1alpha1.CacheNode) reconcile.Request {
 
 // readAgents reads the agents of all pods, as if their time had come.
 func (o *operator) readAgents() {
-	a := o.reconciler.Agents
-	a.mutex.Lock()
-	defer a.mutex.Unlock()
-	for pod, known := range a.known {
-		a.queueOf(known).Add(pod)
+	pods := &corev1.PodList{}
+	must(o.t, o.client.List(context.Background(), pods, client.MatchingLabelsSelector{Selector: naming.Managed()}))
+	for i := range pods.Items { // a queue leaves the other's pods alone
+		o.queues.answering.Add(client.ObjectKeyFromObject(&pods.Items[i]))
+		o.queues.others.Add(client.ObjectKeyFromObject(&pods.Items[i]))
 	}
 }
 

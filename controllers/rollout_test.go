@@ -11,8 +11,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/cachenode/cachenode-operator/test/steps"
-
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -29,11 +27,12 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/revision"
 	"github.com/cachenode/cachenode-operator/test/apiserver"
+	"github.com/cachenode/cachenode-operator/test/steps"
 )
 
 // agents plays the pods' agents, which an API server alone does not have. Each takes the revision that its pod's
 // annotation names, unless it refuses that revision.
-type agents struct {
+type fakeAgents struct {
 	mutex sync.Mutex
 	o     *operator
 	// order has the pods in the order in which they took something.
@@ -52,15 +51,15 @@ type agents struct {
 	unsafe []agentapi.UnsafeURL
 }
 
-func newAgents() *agents {
-	return &agents{
+func newAgents() *fakeAgents {
+	return &fakeAgents{
 		running: map[string]string{}, refuses: map[string]bool{}, silent: map[string]bool{}, deaf: map[string]bool{},
 		old:   map[string]bool{},
 		disks: map[string][]agentapi.DiskReport{}, reads: map[string]int{},
 	}
 }
 
-func (a *agents) read(ctx context.Context, _ *agentclient.Client, address string) (agentapi.Report, error) {
+func (a *fakeAgents) read(ctx context.Context, _ *agentclient.Client, address string) (agentapi.Report, error) {
 	var o *operator
 	a.set(func() { o = a.o })
 	if o == nil {
@@ -106,14 +105,14 @@ func (a *agents) read(ctx context.Context, _ *agentclient.Client, address string
 	return agentapi.Report{}, errors.New("no answer")
 }
 
-func (a *agents) set(change func()) {
+func (a *fakeAgents) set(change func()) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	change()
 }
 
 // areRead waits until each agent was read twice more. At the second read, the operator has the report of the first.
-func (a *agents) areRead(t *testing.T) {
+func (a *fakeAgents) areRead(t *testing.T) {
 	t.Helper()
 	before := map[string]int{}
 	a.set(func() { maps.Copy(before, a.reads) })
@@ -130,7 +129,7 @@ func (a *agents) areRead(t *testing.T) {
 	})
 }
 
-func (a *agents) taken() []string {
+func (a *fakeAgents) taken() []string {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	order := a.order
@@ -194,7 +193,7 @@ func TestRollout(t *testing.T) {
 	t.Parallel()
 	whole := t
 	a := newAgents()
-	o := startOperator(t, apiserver.Shared(t), func(r *CacheNodeReconciler) { r.Agents.read = a.read })
+	o := startOperator(t, apiserver.Shared(t), func(r *CacheNodeReconciler) { r.Agents.Calls.Report = a.read })
 	ctx := context.Background()
 	a.set(func() { a.o = o })
 	const three = "replicas: 3\n  rollout: {maxUnavailable: 1}\n  routing: {handover: 0s}"
@@ -324,7 +323,7 @@ func TestRollout(t *testing.T) {
 		o.stop()
 		o.get(cacheNode)
 		before := cacheNode.ResourceVersion
-		again := o.again(whole, func(r *CacheNodeReconciler) { r.Agents.read = a.read })
+		again := o.again(whole, func(r *CacheNodeReconciler) { r.Agents.Calls.Report = a.read })
 		again.settle(cacheNode)
 		a.areRead(t)
 		again.settle(cacheNode)

@@ -27,7 +27,7 @@ func TestSharing(t *testing.T) {
 	a := newAgents()
 	denied := []netip.Prefix{netip.MustParsePrefix("192.0.2.0/24")}
 	o := startOperator(t, apiserver.Shared(t), func(r *CacheNodeReconciler) {
-		r.Agents.read, r.Cluster.Policy.DeniedOriginRanges = a.read, denied
+		r.Agents.Calls.Report, r.Cluster.Policy.DeniedOriginRanges = a.read, denied
 	})
 	a.set(func() { a.o = o })
 	ctx := context.Background()

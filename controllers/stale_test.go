@@ -40,7 +40,7 @@ func TestStaleOffer(t *testing.T) {
 	var old atomic.Pointer[corev1.ConfigMap]
 	a := newAgents()
 	o := startOperator(t, apiserver.Shared(t), func(r *CacheNodeReconciler) {
-		r.Agents.read, r.Client = a.read, stale{r.Client, &old}
+		r.Agents.Calls.Report, r.Client = a.read, stale{r.Client, &old}
 	})
 	a.set(func() { a.o = o })
 	cacheNode := o.create(strings.Replace(edge, "replicas: 2", "replicas: 1", 1))

@@ -7,8 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/cachenode/cachenode-operator/test/steps"
-
 	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -21,6 +19,7 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/test/apiserver"
+	"github.com/cachenode/cachenode-operator/test/steps"
 )
 
 const localEdge = `

@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
 	"github.com/go-logr/logr"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -26,11 +27,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/config"
 	metricsserver "sigs.k8s.io/controller-runtime/pkg/metrics/server"
 
-	"github.com/fluxcd/cli-utils/pkg/kstatus/status"
-
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/agentapi/agentclient"
+	"github.com/cachenode/cachenode-operator/internal/agents"
 	"github.com/cachenode/cachenode-operator/internal/schema"
 	"github.com/cachenode/cachenode-operator/internal/validation"
 	"github.com/cachenode/cachenode-operator/test/apiserver"
@@ -185,14 +185,14 @@ func startOperatorAt(
 		Client: mgr.GetClient(),
 		Live:   mgr.GetAPIReader(),
 		Events: told{mgr.GetEventRecorder("cachenode-operator"), o.requests},
-		Agents: NewAgents(clock),
+		Agents: agents.New(clock, o.queues.ofAgents(clock)),
 		Clock:  clock,
 		Cluster: Cluster{
 			Domain: "cluster.local", AgentImage: "localhost/cachenode-operator:test", Policy: policy,
 		},
 		Concurrency: 8,
 	}
-	o.reconciler.Agents.inform = func(context.Context, *agentclient.Client, string, agentapi.Addresses) error {
+	o.reconciler.Agents.Calls.Tell = func(context.Context, *agentclient.Client, string, agentapi.Addresses) error {
 		return nil
 	}
 	for _, option := range options {

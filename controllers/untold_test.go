@@ -47,7 +47,7 @@ func TestUntold(t *testing.T) {
 	var broken atomic.Bool
 	a := newAgents()
 	o := startOperator(t, apiserver.Shared(t), func(r *CacheNodeReconciler) {
-		r.Agents.read, r.Client = a.read, unwritable{r.Client, &broken}
+		r.Agents.Calls.Report, r.Client = a.read, unwritable{r.Client, &broken}
 	})
 	a.set(func() { a.o = o })
 	cacheNode := o.create(edge)

@@ -25,6 +25,7 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/controllers"
+	"github.com/cachenode/cachenode-operator/internal/agents"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 )
 
@@ -190,7 +191,7 @@ func run(o options, config *rest.Config) error {
 		Client: mgr.GetClient(),
 		Live:   mgr.GetAPIReader(),
 		Events: mgr.GetEventRecorder("cachenode-operator"),
-		Agents: controllers.NewAgents(clock.RealClock{}),
+		Agents: agents.New(clock.RealClock{}, nil),
 
 		Concurrency: o.concurrency,
 		Cluster: controllers.Cluster{

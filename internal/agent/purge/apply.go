@@ -31,24 +31,24 @@ const unlinked = 10_000
 // apply applies rules to what the store has. The rules are in the tables already, so what is stored meanwhile is looked
 // at when it is stored. Files whose names follow from a URL come first, because that needs no index. The error is
 // [index.ErrIncomplete] if the index does not know all files yet.
-func (s *store) apply(ctx context.Context, k *index.Keeper, tasks []task) error {
+func (a *applier) apply(ctx context.Context, k *index.Keeper, tasks []task) error {
 	// The other tasks were applied to all files that the index knew, and to each file that was stored or found since.
-	news := slices.DeleteFunc(slices.Clone(tasks), func(t task) bool { return t.Changed <= s.partly })
-	invalid, err := s.hitKeys(news)
+	news := slices.DeleteFunc(slices.Clone(tasks), func(t task) bool { return t.Changed <= a.partly })
+	invalid, err := a.hitKeys(news)
 	if err != nil || len(tasks) == 0 {
 		return err
 	}
 	switch err := k.Sync(ctx); {
 	case errors.Is(err, index.ErrIncomplete):
-		return cmp.Or(s.resolve(ctx, k, news), err)
+		return cmp.Or(a.resolve(ctx, k, news), err)
 	case err != nil:
 		return err
 	case len(news) < len(tasks):
-		if invalid, err = s.hitKeys(tasks); err != nil {
+		if invalid, err = a.hitKeys(tasks); err != nil {
 			return err
 		}
 	}
-	if err := s.resolve(ctx, k, tasks); err != nil {
+	if err := a.resolve(ctx, k, tasks); err != nil {
 		return err
 	}
 	for _, path := range invalid { // the index does not have those that became invalid before it read them
@@ -83,14 +83,14 @@ func (s *store) hitKeys(tasks []task) (invalid []string, err error) {
 }
 
 // resolve applies rules to all files that the index has for them.
-func (s *store) resolve(ctx context.Context, k *index.Keeper, tasks []task) error {
+func (a *applier) resolve(ctx context.Context, k *index.Keeper, tasks []task) error {
 	for _, t := range tasks {
-		if err := s.resolveOne(ctx, k, t); err != nil {
+		if err := a.resolveOne(ctx, k, t); err != nil {
 			return err
 		}
 	}
 	for _, t := range tasks {
-		s.partly = max(s.partly, t.Changed)
+		a.partly = max(a.partly, t.Changed)
 	}
 	return nil
 }
@@ -231,26 +231,26 @@ func (s *store) hit(t task, path string) (isInvalid bool, err error) {
 }
 
 // forget forgets the counts of rules that have ended, once the operator has had time to read them.
-func (s *store) forget(tasks []task) {
-	now := s.purger.Clock.Now()
+func (a *applier) forget(tasks []task) {
+	now := a.purger.Clock.Now()
 	for _, t := range tasks {
 		if !t.Until.IsZero() {
-			s.ended = append(s.ended, ended{t.Number, now})
+			a.ended = append(a.ended, ended{t.Number, now})
 		}
 	}
 	old := 0
-	for old < len(s.ended) && now.Sub(s.ended[old].at) > time.Minute {
+	for old < len(a.ended) && now.Sub(a.ended[old].at) > time.Minute {
 		old++
 	}
 	if old == 0 {
 		return
 	}
-	s.purger.mutex.Lock()
-	defer s.purger.mutex.Unlock()
-	for _, e := range s.ended[:old] {
-		delete(s.counts, e.number)
+	a.purger.mutex.Lock()
+	defer a.purger.mutex.Unlock()
+	for _, e := range a.ended[:old] {
+		delete(a.counts, e.number)
 	}
-	s.ended = slices.Delete(s.ended, 0, old)
+	a.ended = slices.Delete(a.ended, 0, old)
 }
 
 // ended is a rule with an end that was applied at a time.

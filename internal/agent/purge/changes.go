@@ -64,28 +64,28 @@ func (p *Purger) addChange(c change) {
 }
 
 // takeChanges returns the tasks of the next URLs, and whether there are more.
-func (s *store) takeChanges() (tasks []task, more bool) {
-	p := s.purger
+func (a *applier) takeChanges() (tasks []task, more bool) {
+	p := a.purger
 	p.mutex.RLock()
 	defer p.mutex.RUnlock()
-	s.changesSeen = max(s.changesSeen, p.changesSeen-int64(len(p.changes))) // older ones are forgotten
-	for ; s.changesSeen < p.changesSeen && len(tasks) < changesAtOnce; s.changesSeen++ {
-		c := p.changes[int64(len(p.changes))-(p.changesSeen-s.changesSeen)]
-		if c.inMemory && !s.isMemory() {
+	a.changesSeen = max(a.changesSeen, p.changesSeen-int64(len(p.changes))) // older ones are forgotten
+	for ; a.changesSeen < p.changesSeen && len(tasks) < changesAtOnce; a.changesSeen++ {
+		c := p.changes[int64(len(p.changes))-(p.changesSeen-a.changesSeen)]
+		if c.inMemory && !a.isMemory() {
 			continue
 		}
 		r := purge.Rule{Soft: true, Until: p.Clock.Now(), Target: purge.Target{URLs: []string{c.url}}}
-		tasks = append(tasks, task{r, p.patterns(r)})
+		tasks = append(tasks, p.book.task(r))
 	}
-	return tasks, s.changesSeen < p.changesSeen
+	return tasks, a.changesSeen < p.changesSeen
 }
 
 // change makes stale what the next URLs are about. more is true if others wait. The index may not have a variant or a
 // slice that was stored right now: all of that is as good as can be done without waiting.
-func (s *store) change(ctx context.Context, k *index.Keeper) (more bool, err error) {
-	tasks, more := s.takeChanges()
-	if _, err := s.hitKeys(tasks); err != nil { // they become stale, and stay
+func (a *applier) change(ctx context.Context, k *index.Keeper) (more bool, err error) {
+	tasks, more := a.takeChanges()
+	if _, err := a.hitKeys(tasks); err != nil { // they become stale, and stay
 		return false, err
 	}
-	return more, s.resolve(ctx, k, tasks)
+	return more, a.resolve(ctx, k, tasks)
 }

@@ -13,31 +13,31 @@ import (
 
 // check looks for files that a crash of the node has cut, once after each boot, and after a disk has come from another
 // node. nginx does not use the disk before that. A check that is interrupted is done again.
-func (s *store) check(ctx context.Context) error {
-	if s.isMemory() {
+func (a *applier) check(ctx context.Context) error {
+	if a.isMemory() {
 		return nil
 	}
 	boot, err := crash.Boot()
 	if err != nil {
 		return err
 	}
-	noted, err := os.ReadFile(s.Checked)
+	noted, err := os.ReadFile(a.Checked)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
 	if string(noted) == boot {
 		return nil
 	}
-	s.explain("files from before the crash are being checked")
-	s.set(func() { s.isRead = false })
-	done, err := crash.Check(ctx, s.purger.Clock.Now(), s.Folder, s.IsUsable)
+	a.explain("files from before the crash are being checked")
+	a.set(func() { a.isRead = false })
+	done, err := crash.Check(ctx, a.purger.Clock.Now(), a.Folder, a.IsUsable)
 	for range done.Removed {
-		s.purger.removed(s.name, sweep.Cut)
+		a.purger.removed(a.name, sweep.Cut)
 	}
 	if err != nil {
 		return fmt.Errorf("checking files from before the crash: %w", err)
 	}
-	s.purger.log.Info("files from before the node's start were checked", "disk", s.name,
+	a.purger.log.Info("files from before the node's start were checked", "disk", a.name,
 		"folders", done.Folders, "files", done.Files, "opened", done.Opened, "removed", done.Removed)
-	return replace(s.Checked, []byte(boot))
+	return replace(a.Checked, []byte(boot))
 }

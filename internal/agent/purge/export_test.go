@@ -1,8 +1,6 @@
 package purge
 
 import (
-	"time"
-
 	"github.com/cachenode/cachenode-operator/internal/agent/sweep"
 )
 
@@ -27,9 +25,8 @@ func (p *Purger) Reason(store string) string {
 
 // Note makes a disk note what it obeys, if the copy of the journal ends at a place. The goroutines must have ended.
 func (p *Purger) Note(disk string, saved int64) error {
-	s := p.stores[disk]
-	s.kept, s.keptAt = 0, time.Time{}
-	return s.note(p.journal.Head, saved)
+	a := applier{store: p.stores[disk]}
+	return a.note(p.book.journal.Head, saved)
 }
 
 // SweepRules returns the rules by which a disk could be swept now, if it were behind with so many purges more.

@@ -81,48 +81,48 @@ func (s *store) place() int64 {
 }
 
 // renew gives a disk that is older than the journal a new Base, so that it begins empty.
-func (s *store) renew() error {
-	p := s.purger
+func (a *applier) renew() error {
+	p := a.purger
 	p.mutex.RLock()
-	isOlder, next := s.knows() && s.isOlder(), s.state(p.journal.Floor)
-	head := p.journal.Head
+	isOlder, next := a.knows() && a.isOlder(), a.state(p.book.journal.Floor)
+	head := p.book.journal.Head
 	p.mutex.RUnlock()
 	if !isOlder {
 		return nil
 	}
-	isEmpty, err := isEmpty(s.Folder)
+	isEmpty, err := isEmpty(a.Folder)
 	if err != nil {
 		return err
 	}
 	if !isEmpty {
 		next.Base, next.Cover = next.next(head), 0
-		p.log.Warn("the disk has missed purges that the journal no longer has: it begins empty", "disk", s.name)
+		p.log.Warn("the disk has missed purges that the journal no longer has: it begins empty", "disk", a.name)
 	}
-	if err := s.write(next); err != nil {
+	if err := a.write(next); err != nil {
 		return err
 	}
-	s.set(func() {
-		s.generations, s.applied, s.reached, s.covers = next.generations, next.Applied, next.Applied, false
+	a.set(func() {
+		a.generations, a.applied, a.reached, a.covers = next.generations, next.Applied, next.Applied, false
 	})
-	s.changed()
+	a.changed()
 	return nil
 }
 
 // isOlder returns true for a disk that is older than the journal. The caller holds the mutex.
-func (s *store) isOlder() bool { return !s.isMemory() && s.reached < s.purger.journal.Floor }
+func (s *store) isOlder() bool { return !s.isMemory() && s.reached < s.purger.book.journal.Floor }
 
 // cover changes the Cover of a disk. The place in the file State stays, because what was applied since may not be on
 // the disk yet.
-func (s *store) cover(change func(*generations)) error {
-	s.purger.mutex.RLock()
-	next := state{s.Owner, s.kept, s.keptPolicies, s.generations}
-	s.purger.mutex.RUnlock()
+func (a *applier) cover(change func(*generations)) error {
+	a.purger.mutex.RLock()
+	next := state{a.Owner, a.kept, a.keptPolicies, a.generations}
+	a.purger.mutex.RUnlock()
 	change(&next.generations)
-	if err := s.write(next); err != nil {
+	if err := a.write(next); err != nil {
 		return err
 	}
-	s.set(func() { s.generations, s.covers = next.generations, next.Cover != 0 })
-	s.changed()
+	a.set(func() { a.generations, a.covers = next.generations, next.Cover != 0 })
+	a.changed()
 	return nil
 }
 
@@ -134,36 +134,36 @@ func (s *store) changed() {
 }
 
 // hide hides a disk's objects after a wait: for an index that is to answer a rule that changed at place, or for the
-// journal, for which place is 0. lost is how often the index has lost events. A disk that was hidden
-// before the rule arrived need not be hidden again: the index has seen every object stored since. Lost events end that.
-func (s *store) hide(place, lost int64) error {
-	p, now := s.purger, s.purger.Clock.Now()
+// journal, for which place is 0. lost is how often the index has lost events. A disk that was hidden before the rule
+// arrived need not be hidden again: the index has seen every object stored since. Lost events end that.
+func (a *applier) hide(place, lost int64) error {
+	p, now := a.purger, a.purger.Clock.Now()
 	p.mutex.RLock()
-	hides, isCovered := p.hides && !s.isMemory(), s.covers && (lost == s.lost || place <= s.covered)
-	head, patience := p.journal.Head, hideAfter
-	if !s.inUse {
+	hides, isCovered := p.hides && !a.isMemory(), a.covers && (lost == a.lost || place <= a.covered)
+	head, patience := p.book.journal.Head, hideAfter
+	if !a.inUse {
 		patience *= unusedWaits
 	}
 	p.mutex.RUnlock()
-	if s.waits.IsZero() {
-		s.waits = now
+	if a.waits.IsZero() {
+		a.waits = now
 	}
-	if !hides || isCovered || now.Sub(s.waits) < patience || now.Sub(s.hidden) < hideAgainAfter {
+	if !hides || isCovered || now.Sub(a.waits) < patience || now.Sub(a.hidden) < hideAgainAfter {
 		return nil
 	}
-	s.hidden, s.lost, s.covered, s.partly = now, lost, head, 0
-	p.log.Warn("all objects of the disk are misses until its index is complete", "disk", s.name)
-	return s.cover(func(g *generations) { g.Cover = g.next(head) })
+	a.hidden, a.lost, a.covered, a.partly = now, lost, head, 0
+	p.log.Warn("all objects of the disk are misses until its index is complete", "disk", a.name)
+	return a.cover(func(g *generations) { g.Cover = g.next(head) })
 }
 
 // awaitIndex says why purges wait for the index, and hides the disk's objects after a while.
-func (s *store) awaitIndex(k *index.Keeper, tasks []task) error {
-	s.explain(s.rebuilding())
-	s.purger.mutex.RLock()
-	inUse := s.inUse
-	s.purger.mutex.RUnlock()
+func (a *applier) awaitIndex(k *index.Keeper, tasks []task) error {
+	a.explain(a.rebuilding())
+	a.purger.mutex.RLock()
+	inUse := a.inUse
+	a.purger.mutex.RUnlock()
 	if place, ok := needsIndex(tasks); ok || !inUse { // a disk that is not in use waits for purges of URLs too
-		return s.hide(place, k.Lost())
+		return a.hide(place, k.Lost())
 	}
 	return nil
 }
@@ -179,16 +179,16 @@ func (s *store) rebuilding() string {
 }
 
 // show ends the Cover that hide began.
-func (s *store) show() error {
-	s.waits, s.partly = time.Time{}, 0
-	s.purger.mutex.RLock()
-	isHidden := s.generations.Cover != 0
-	s.purger.mutex.RUnlock()
+func (a *applier) show() error {
+	a.waits, a.partly = time.Time{}, 0
+	a.purger.mutex.RLock()
+	isHidden := a.generations.Cover != 0
+	a.purger.mutex.RUnlock()
 	if !isHidden {
 		return nil
 	}
-	s.purger.log.Info("the objects of the disk are served again", "disk", s.name)
-	return s.cover(func(g *generations) { g.Cover = 0 })
+	a.purger.log.Info("the objects of the disk are served again", "disk", a.name)
+	return a.cover(func(g *generations) { g.Cover = 0 })
 }
 
 // needsIndex returns the place of the last rule about tags, prefixes or hosts, whose files only an index knows; ok is

@@ -52,12 +52,12 @@ func (p *Purger) wanted(target purge.Target) (wanted purge.Patterns, stores []op
 		}
 		stores = append(stores, o)
 	}
-	for _, policy := range p.policies {
+	for _, policy := range p.book.policies {
 		if err := target.Check(policy); err != nil {
 			return wanted, nil, err
 		}
 	}
-	return purge.Union(p.patterns(purge.Rule{Target: target})), stores, nil
+	return purge.Union(p.book.expand(target, "")), stores, nil
 }
 
 // list lists what one store has. It does not wait for a disk that hangs.

@@ -17,11 +17,11 @@ const indexPrefix = "index-"
 
 // open opens the store's index in a folder, and removes those that are of no use any more. An index that was opened by
 // this process and failed cannot be opened again, so each has a name of its own.
-func (s *store) open() (x *index.Index, folder string, tagHeaders []string, err error) {
-	s.purger.mutex.RLock()
-	tagHeaders, blocks := s.purger.tagHeaders, s.purger.blocks
-	s.purger.mutex.RUnlock()
-	if s.isMemory() {
+func (a *applier) open() (x *index.Index, folder string, tagHeaders []string, err error) {
+	a.purger.mutex.RLock()
+	tagHeaders, blocks := a.purger.tagHeaders, a.purger.blocks
+	a.purger.mutex.RUnlock()
+	if a.isMemory() {
 		x, err = index.OpenInMemory(blocks)
 		return x, "", tagHeaders, err
 	}
@@ -31,7 +31,7 @@ func (s *store) open() (x *index.Index, folder string, tagHeaders []string, err 
 	}
 	// With other headers, it would have other tags.
 	begin := indexPrefix + hashOf(append([]string{index.Format}, tagHeaders...)) + "-"
-	old, err := filepath.Glob(filepath.Join(s.Indexes, indexPrefix+"*"))
+	old, err := filepath.Glob(filepath.Join(a.Indexes, indexPrefix+"*"))
 	if err != nil {
 		return nil, "", nil, err
 	}
@@ -47,7 +47,7 @@ func (s *store) open() (x *index.Index, folder string, tagHeaders []string, err 
 		}
 	}
 	if x == nil {
-		folder = filepath.Join(s.Indexes, fmt.Sprintf("%s%d", begin, s.purger.Clock.Now().UnixNano()))
+		folder = filepath.Join(a.Indexes, fmt.Sprintf("%s%d", begin, a.purger.Clock.Now().UnixNano()))
 		x, err = index.Open(folder, boot, blocks)
 	}
 	return x, folder, tagHeaders, err
@@ -55,17 +55,17 @@ func (s *store) open() (x *index.Index, folder string, tagHeaders []string, err 
 
 // close closes the index in a folder. That never returns if the disk fails, and nobody waits for it then. A damaged
 // index is removed, so that the next one is rebuilt.
-func (s *store) close(x *index.Index, folder string) error {
+func (a *applier) close(x *index.Index, folder string) error {
 	closed := make(chan struct{})
 	go func() { _ = x.Close(); close(closed) }()
 	select {
 	case <-closed:
 	case <-x.Failed():
 	}
-	if !x.Damaged() || s.isMemory() {
+	if !x.Damaged() || a.isMemory() {
 		return nil
 	}
-	s.purger.log.Warn("the index is damaged, and is rebuilt", "disk", s.name)
+	a.purger.log.Warn("the index is damaged, and is rebuilt", "disk", a.name)
 	return os.RemoveAll(folder)
 }
 

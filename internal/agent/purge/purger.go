@@ -3,12 +3,10 @@ package purge
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"log/slog"
 	"maps"
 	"os"
-	"reflect"
 	"slices"
 	"sync"
 	"time"
@@ -43,8 +41,8 @@ type Purger struct {
 	copy   string
 	blocks *index.Cache
 
-	mutex   sync.RWMutex
-	journal purge.Journal
+	mutex sync.RWMutex
+	book  rulebook
 	// known is true once the journal was read from a file or received from the operator, and received once it came from
 	// the operator. saved is the head of the copy.
 	known, received bool
@@ -53,17 +51,12 @@ type Purger struct {
 	hides bool
 	// begun is true once it is known what nginx uses: see SetInUse.
 	begun bool
-	// policies are the cache policies by which nginx may have stored what it can still serve.
-	policies []v1alpha1.CachePolicy
 	// rules are those of sweeps.
 	rules      sweep.Rules
 	tagHeaders []string
-	// policyHash identifies the policies, and generation counts their changes.
-	policyHash string
+	// generation counts the changes of what rules mean: by the policies, or by the headers.
 	generation int
-	// open and sealed have the rules without and with an end.
-	open, sealed *purge.Table
-	stores       map[string]*store
+	stores     map[string]*store
 	// changes are the last URLs that were to be made stale, and changesSeen counts them all. again are those that are yet
 	// to be made stale in memory once more.
 	changes     []change
@@ -79,7 +72,7 @@ func New(log *slog.Logger, copyFile string) *Purger {
 	p := &Purger{
 		Clock: clock.RealClock{},
 		log:   log, copy: copyFile, blocks: index.NewCache(blockCache), stores: map[string]*store{},
-		open: purge.NewTable(), sealed: purge.NewTable(), changed: make(chan struct{}),
+		book: newRulebook(log), changed: make(chan struct{}),
 	}
 	if text, err := os.ReadFile(copyFile); err == nil { //nolint:gosec // the path is ours
 		j, err := purge.Decode(text)
@@ -88,7 +81,7 @@ func New(log *slog.Logger, copyFile string) *Purger {
 			return p
 		}
 		p.Load(j)
-		p.saved = p.journal.Head
+		p.saved = p.book.journal.Head
 	}
 	return p
 }
@@ -97,7 +90,7 @@ func New(log *slog.Logger, copyFile string) *Purger {
 func (p *Purger) Load(j purge.Journal) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	if p.known = true; j.Head > p.journal.Head {
+	if p.known = true; j.Head > p.book.journal.Head {
 		p.merge(j.Floor, j.Head, j.Rules)
 	}
 }
@@ -106,91 +99,25 @@ func (p *Purger) Load(j purge.Journal) {
 func (p *Purger) Configure(tagHeaders []string, policies ...v1alpha1.CachePolicy) {
 	p.mutex.Lock()
 	defer p.mutex.Unlock()
-	if reflect.DeepEqual(p.policies, policies) && slices.Equal(p.tagHeaders, tagHeaders) {
+	if changed := p.book.configure(policies); !changed && slices.Equal(p.tagHeaders, tagHeaders) {
 		return
 	}
-	p.policies, p.tagHeaders = policies, tagHeaders
-	text, _ := json.Marshal(policies) // plain data
-	p.policyHash = hashOf([]string{string(text)})
+	p.tagHeaders = tagHeaders
 	p.generation++
-	p.reseal()
-	p.reopen()
 	for _, s := range p.stores { // some objects have other keys now
-		s.applied = min(s.applied, p.journal.Floor)
+		s.applied = min(s.applied, p.book.journal.Floor)
 	}
 	p.notify()
 }
 
 // merge takes what changed in the journal. The caller holds the mutex.
 func (p *Purger) merge(floor, head int64, rules []purge.Rule) {
-	floorBefore := p.journal.Floor
-	for _, r := range rules {
-		before, known := p.journal.Get(r.Number)
-		if known && before.Changed >= r.Changed {
-			continue
-		}
-		if known && before.Until.IsZero() {
-			p.forEach(before, p.open.Remove)
-		}
-		table := p.sealed
-		if r.Until.IsZero() {
-			table = p.open
-		}
-		p.forEach(r, table.Add)
-	}
-	p.journal.Merge(floor, head, rules)
-	if p.journal.Floor > floorBefore {
-		p.reseal()
-		p.reopen()
+	if p.book.merge(floor, head, rules) {
 		for _, s := range p.stores {
-			maps.DeleteFunc(s.counts, func(number int64, _ purge.Count) bool { return !p.journal.Has(number) })
+			maps.DeleteFunc(s.counts, func(number int64, _ purge.Count) bool { return !p.book.journal.Has(number) })
 		}
 	}
 	p.notify()
-}
-
-// reseal makes the table of the rules with an end. The caller holds the mutex.
-func (p *Purger) reseal() {
-	p.sealed = purge.NewTable()
-	for _, r := range p.journal.Rules {
-		if !r.Until.IsZero() {
-			p.forEach(r, p.sealed.Add)
-		}
-	}
-}
-
-// reopen makes the table of the rules without an end. The caller holds the mutex.
-func (p *Purger) reopen() {
-	p.open = purge.NewTable()
-	for _, r := range p.journal.Rules {
-		if r.Until.IsZero() {
-			p.forEach(r, p.open.Add)
-		}
-	}
-}
-
-// forEach calls a function with the patterns of a rule for each policy. The caller holds the mutex.
-func (p *Purger) forEach(r purge.Rule, call func(purge.Rule, purge.Patterns)) {
-	for _, patterns := range p.patterns(r) {
-		call(r, patterns)
-	}
-}
-
-// patterns returns the patterns of a rule for each policy. The operator has checked the rule. The caller holds the
-// mutex.
-func (p *Purger) patterns(r purge.Rule) (list []purge.Patterns) {
-	for _, policy := range p.policies {
-		patterns, err := r.Patterns(policy)
-		if err != nil {
-			p.log.Warn("a purge means nothing here", "name", r.Name, "error", err)
-			continue
-		}
-		if len(patterns.Tags) > 0 { // an object that has more tags than are known may have any
-			patterns.Tags = append(slices.Clone(patterns.Tags), index.TagsCut)
-		}
-		list = append(list, patterns)
-	}
-	return list
 }
 
 // notify wakes all that wait. The caller holds the mutex.
@@ -203,11 +130,7 @@ func (p *Purger) notify() {
 func (p *Purger) match(e index.Entry) purge.Verdict {
 	p.mutex.RLock()
 	defer p.mutex.RUnlock()
-	open, sealed := p.open.Match(e.Key, e.Tags, e.Received), p.sealed.Match(e.Key, e.Tags, e.Received)
-	if sealed.Effect > open.Effect {
-		return sealed
-	}
-	return open
+	return p.book.match(e)
 }
 
 func (p *Purger) removed(store string, reason sweep.Reason) {
@@ -226,7 +149,7 @@ func (p *Purger) Receive(news purge.Update) error {
 	for _, url := range news.Stale {
 		p.makeStale(url)
 	}
-	if news.After > p.journal.Head || (news.After > 0 && !p.known) {
+	if news.After > p.book.journal.Head || (news.After > 0 && !p.known) {
 		return ErrGap
 	}
 	p.known, p.received = true, true
@@ -274,8 +197,8 @@ const maxCounted = 1000
 func (p *Purger) Done(after int64) purge.Done {
 	p.mutex.RLock()
 	defer p.mutex.RUnlock()
-	done := purge.Done{Head: p.journal.Head, Applied: p.appliedByAll()}
-	rules := p.journal.Since(min(after, p.journal.FirstOpen(maxCounted)-1))
+	done := purge.Done{Head: p.book.journal.Head, Applied: p.appliedByAll()}
+	rules := p.book.journal.Since(min(after, p.book.journal.FirstOpen(maxCounted)-1))
 	for _, name := range slices.Sorted(maps.Keys(p.stores)) {
 		s := p.stores[name]
 		store := purge.StoreDone{Name: name, Applied: s.place(), Counts: map[int64]purge.Count{}}
@@ -289,7 +212,7 @@ func (p *Purger) Done(after int64) purge.Done {
 			store.Reason = "the agent is starting"
 		case s.matters() && s.isBehind():
 			store.Reason = "nginx has not taken the new configuration yet"
-		case s.matters() && s.applied < p.journal.Head:
+		case s.matters() && s.applied < p.book.journal.Head:
 			store.Reason = s.reason
 		}
 		done.Stores = append(done.Stores, store)
@@ -303,7 +226,7 @@ func (p *Purger) appliedByAll() int64 {
 	if !p.begun {
 		return 0
 	}
-	applied := p.journal.Head
+	applied := p.book.journal.Head
 	for _, s := range p.stores {
 		if s.matters() {
 			applied = min(applied, s.place())
@@ -319,7 +242,7 @@ func (p *Purger) IsCurrent(disk string) bool {
 	defer p.mutex.RUnlock()
 	s := p.stores[disk]
 	return s == nil || s.wasRead && !s.isOlder() && (s.inUse ||
-		s.isRead && (s.covers || s.knows() && s.applied >= p.journal.Head))
+		s.isRead && (s.covers || s.knows() && s.applied >= p.book.journal.Head))
 }
 
 // SetInUse says which disks nginx uses, and by which generations of their keys. Before the first call, nothing counts
@@ -347,7 +270,7 @@ func (p *Purger) Run(ctx context.Context) {
 	for ctx.Err() == nil {
 		p.lookAgain()
 		p.mutex.RLock()
-		journal, saved := p.journal, p.saved
+		journal, saved := p.book.journal, p.saved
 		journal.Rules = slices.Clone(journal.Rules)
 		p.mutex.RUnlock()
 		if journal.Head != saved {

@@ -37,8 +37,8 @@ type state struct {
 }
 
 // keepState writes what the store has applied, after what it has written for that.
-func (s *store) keepState(applied int64) error {
-	folder, err := os.Open(s.Folder)
+func (a *applier) keepState(applied int64) error {
+	folder, err := os.Open(a.Folder)
 	if err != nil {
 		return err
 	}
@@ -46,27 +46,27 @@ func (s *store) keepState(applied int64) error {
 	if err = errors.Join(err, folder.Close()); err != nil {
 		return err
 	}
-	s.purger.mutex.RLock()
-	kept := s.state(min(applied, s.applied))
-	s.purger.mutex.RUnlock()
-	return s.write(kept)
+	a.purger.mutex.RLock()
+	kept := a.state(min(applied, a.applied))
+	a.purger.mutex.RUnlock()
+	return a.write(kept)
 }
 
 // state returns the content of the file State for a place. The caller holds the mutex.
 func (s *store) state(applied int64) state {
-	return state{s.Owner, applied, s.purger.policyHash, s.generations}
+	return state{s.Owner, applied, s.purger.book.hash, s.generations}
 }
 
 // write writes the file State.
-func (s *store) write(what state) error {
+func (a *applier) write(what state) error {
 	text, err := json.Marshal(what)
 	if err != nil {
 		return err
 	}
-	if err := replace(s.State, text); err != nil {
+	if err := replace(a.State, text); err != nil {
 		return err
 	}
-	s.kept, s.keptPolicies = what.Applied, what.Policies
+	a.kept, a.keptPolicies = what.Applied, what.Policies
 	return nil
 }
 

@@ -36,8 +36,7 @@ type Place struct {
 	IsUsable func() bool
 }
 
-// store is a disk or the memory tier. Its goroutine applies the journal to it. The purger's mutex guards what is not
-// its own.
+// store is a disk or the memory tier: what the purger's mutex guards of it.
 type store struct {
 	Place
 	purger *Purger
@@ -56,24 +55,28 @@ type store struct {
 	// reason is why applied is behind.
 	reason string
 	counts map[int64]purge.Count
-	// ended are the rules whose counts are to be forgotten. Only the goroutine uses it.
-	ended []ended
 	// keeper keeps the index while it is open.
 	keeper *index.Keeper
-	// changesSeen counts the URLs that were made stale. Only the goroutine uses it.
-	changesSeen int64
-	// waits is when the wait for the index or the journal began. hidden is when the last Cover began; covered was the
-	// head of the journal then, and lost how often the index had lost events. Up to partly, rules are applied to all
-	// files that the index knows, although it is not complete. Only the goroutine uses them.
-	waits, hidden         time.Time
-	covered, lost, partly int64
 	// listing has a place for the one who lists what the store has.
 	listing chan struct{}
+}
 
+// applier applies the journal to a store, in a goroutine that alone uses it.
+type applier struct {
+	*store
 	// pace limits how fast a rescan reads files.
 	pace *rate.Limiter
-	// kept and keptPolicies are what the file State has, and wasCurrent is true if the store obeyed the whole journal
-	// when it was last looked at. Only the goroutine uses them.
+	// changesSeen counts the URLs that were made stale.
+	changesSeen int64
+	// ended are the rules whose counts are to be forgotten.
+	ended []ended
+	// waits is when the wait for the index or the journal began. hidden is when the last Cover began; covered was the
+	// head of the journal then, and lost how often the index had lost events. Up to partly, rules are applied to all
+	// files that the index knows, although it is not complete.
+	waits, hidden         time.Time
+	covered, lost, partly int64
+	// kept and keptPolicies are what the file State has since keptAt. wasCurrent is true if the store obeyed the whole
+	// journal when it was last looked at.
 	kept         int64
 	keptPolicies string
 	keptAt       time.Time
@@ -87,15 +90,15 @@ func (s *store) matters() bool { return s.inUse || s.IsUsable() }
 const rescanned = 2000
 
 // setPace lets a rescan read as fast as it can until nginx uses the disk.
-func (s *store) setPace() {
-	s.purger.mutex.RLock()
+func (a *applier) setPace() {
+	a.purger.mutex.RLock()
 	limit := rate.Inf
-	if s.inUse {
+	if a.inUse {
 		limit = rescanned
 	}
-	s.purger.mutex.RUnlock()
-	if s.pace.Limit() != limit {
-		s.pace.SetLimit(limit)
+	a.purger.mutex.RUnlock()
+	if a.pace.Limit() != limit {
+		a.pace.SetLimit(limit)
 	}
 }
 
@@ -108,10 +111,11 @@ func (p *Purger) Watch(ctx context.Context, name string, place Place) {
 	}
 	s := &store{
 		Place: place, purger: p, name: name, reason: "not looked at yet",
-		counts: map[int64]purge.Count{}, listing: make(chan struct{}, 1), pace: rate.NewLimiter(rate.Inf, 1),
+		counts: map[int64]purge.Count{}, listing: make(chan struct{}, 1),
 	}
 	p.stores[name] = s
-	p.running.Go(func() { s.run(ctx) })
+	a := &applier{store: s, pace: rate.NewLimiter(rate.Inf, 1)}
+	p.running.Go(func() { a.run(ctx) })
 }
 
 // usableInterval is the time between two looks at whether the disk is healthy, and retryInterval that after an error.
@@ -120,19 +124,19 @@ const (
 	retryInterval  = time.Second
 )
 
-func (s *store) run(ctx context.Context) {
+func (a *applier) run(ctx context.Context) {
 	for ctx.Err() == nil {
-		if !s.IsUsable() {
-			s.wasCurrent = false
-			s.set(func() { s.isRead = false })
-			s.purger.sleep(ctx, usableInterval)
+		if !a.IsUsable() {
+			a.wasCurrent = false
+			a.set(func() { a.isRead = false })
+			a.purger.sleep(ctx, usableInterval)
 			continue
 		}
-		if err := s.serve(ctx); err != nil && ctx.Err() == nil {
-			if s.explain(err.Error()) {
-				s.purger.log.Warn("purges wait", "store", s.name, "error", err)
+		if err := a.serve(ctx); err != nil && ctx.Err() == nil {
+			if a.explain(err.Error()) {
+				a.purger.log.Warn("purges wait", "store", a.name, "error", err)
 			}
-			s.purger.sleep(ctx, retryInterval)
+			a.purger.sleep(ctx, retryInterval)
 		}
 	}
 }
@@ -146,35 +150,35 @@ func (s *store) set(change func()) {
 }
 
 // serve applies the journal while the disk is healthy.
-func (s *store) serve(ctx context.Context) (err error) {
+func (a *applier) serve(ctx context.Context) (err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	state, err := readState(s.State, s.Owner)
+	state, err := readState(a.State, a.Owner)
 	if err != nil {
 		return err
 	}
-	s.kept, s.keptPolicies, s.partly, s.waits = state.Applied, state.Policies, 0, time.Time{}
-	s.set(func() {
-		s.applied, s.reached = state.Applied, state.Applied
-		s.generations, s.wasRead, s.covers = state.generations, true, false
-		if state.Policies != s.purger.policyHash { // some objects had other keys
-			s.applied = min(s.applied, s.purger.journal.Floor)
+	a.kept, a.keptPolicies, a.partly, a.waits = state.Applied, state.Policies, 0, time.Time{}
+	a.set(func() {
+		a.applied, a.reached = state.Applied, state.Applied
+		a.generations, a.wasRead, a.covers = state.generations, true, false
+		if state.Policies != a.purger.book.hash { // some objects had other keys
+			a.applied = min(a.applied, a.purger.book.journal.Floor)
 		}
 	})
-	if err := s.check(ctx); err != nil {
+	if err := a.check(ctx); err != nil {
 		return err
 	}
-	s.set(func() { s.isRead = true })
-	x, folder, headers, err := s.open()
+	a.set(func() { a.isRead = true })
+	x, folder, headers, err := a.open()
 	if err != nil {
 		return err
 	}
-	defer func() { err = errors.Join(err, s.close(x, folder)) }()
-	x.Clock = s.purger.Clock
+	defer func() { err = errors.Join(err, a.close(x, folder)) }()
+	x.Clock = a.purger.Clock
 	x.Serves = func(generation int64) bool {
-		s.purger.mutex.RLock()
-		defer s.purger.mutex.RUnlock()
-		return s.isMemory() || generation == s.generations.active()
+		a.purger.mutex.RLock()
+		defer a.purger.mutex.RUnlock()
+		return a.isMemory() || generation == a.generations.active()
 	}
 	go func() {
 		select {
@@ -184,22 +188,22 @@ func (s *store) serve(ctx context.Context) (err error) {
 		}
 	}()
 	k := &index.Keeper{
-		Disk: index.Disk{Folder: s.Folder, Index: x, TagHeaders: headers, Stored: s.stored}, Pace: s.pace,
+		Disk: index.Disk{Folder: a.Folder, Index: x, TagHeaders: headers, Stored: a.stored}, Pace: a.pace,
 		NoWatches: func(err error) {
-			s.purger.log.Warn("folders are polled, and purges take longer: "+
-				"raise fs.inotify.max_user_watches and max_user_instances of the node", "store", s.name, "error", err)
+			a.purger.log.Warn("folders are polled, and purges take longer: "+
+				"raise fs.inotify.max_user_watches and max_user_instances of the node", "store", a.name, "error", err)
 		},
 	}
-	s.set(func() { s.keeper = k })
-	defer s.set(func() { s.keeper = nil })
-	s.setPace()
+	a.set(func() { a.keeper = k })
+	defer a.set(func() { a.keeper = nil })
+	a.setPace()
 	ended := make(chan error, 1)
-	go func() { ended <- s.keep(ctx, k) }()
-	s.purger.running.Go(func() { s.sweep(ctx, k) })
-	s.purger.running.Go(func() { s.removeOrphans(ctx) })
+	go func() { ended <- a.keep(ctx, k) }()
+	a.purger.running.Go(func() { a.sweep(ctx, k) })
+	a.purger.running.Go(func() { a.removeOrphans(ctx) })
 	for {
-		again, most, err := s.step(ctx, k)
-		if err != nil || ctx.Err() != nil || !s.IsUsable() || !s.has(headers) {
+		again, most, err := a.step(ctx, k)
+		if err != nil || ctx.Err() != nil || !a.IsUsable() || !a.has(headers) {
 			cancel()
 			select {
 			case <-x.Failed():
@@ -212,7 +216,7 @@ func (s *store) serve(ctx context.Context) (err error) {
 		case err := <-ended:
 			return fmt.Errorf("the index: %w", err)
 		case <-again:
-		case <-s.purger.Clock.After(most):
+		case <-a.purger.Clock.After(most):
 		}
 	}
 }
@@ -232,50 +236,46 @@ func (s *store) keep(ctx context.Context, k *index.Keeper) error {
 }
 
 // step applies what the journal has. The store looks again when a channel is closed, and after a time at most.
-func (s *store) step(ctx context.Context, k *index.Keeper) (again <-chan struct{}, most time.Duration, err error) {
-	s.setPace()
-	if err := s.renew(); err != nil {
+func (a *applier) step(ctx context.Context, k *index.Keeper) (again <-chan struct{}, most time.Duration, err error) {
+	a.setPace()
+	if err := a.renew(); err != nil {
 		return nil, 0, err
 	}
-	p := s.purger
+	p := a.purger
 	p.mutex.RLock()
 	again, most = p.changed, saveEvery
-	head, applied, isKnown, generation := p.journal.Head, s.applied, s.knows(), p.generation
-	var tasks []task
-	for _, r := range s.since(applied) {
-		tasks = append(tasks, task{r, p.patterns(r)})
-	}
-	saved := p.saved
+	head, applied, isKnown, generation := p.book.journal.Head, a.applied, a.knows(), p.generation
+	tasks, saved := a.since(applied), p.saved
 	p.mutex.RUnlock()
 	if !isKnown {
-		s.explain("waits for the journal of purges from the operator")
-		return again, most, s.hide(0, k.Lost())
+		a.explain("waits for the journal of purges from the operator")
+		return again, most, a.hide(0, k.Lost())
 	}
 	if applied < head {
-		if err := s.apply(ctx, k, tasks); errors.Is(err, index.ErrIncomplete) {
-			if s.partly < head {
+		if err := a.apply(ctx, k, tasks); errors.Is(err, index.ErrIncomplete) {
+			if a.partly < head {
 				again, most = nil, usableInterval
 			}
-			return again, most, s.awaitIndex(k, tasks)
+			return again, most, a.awaitIndex(k, tasks)
 		} else if err != nil {
 			return again, most, err
 		}
-		s.set(func() {
+		a.set(func() {
 			if p.generation == generation { // otherwise the rules mean more than was applied
-				s.applied, s.reached = head, head
+				a.applied, a.reached = head, head
 			}
 		})
 	}
-	if err := s.show(); err != nil {
+	if err := a.show(); err != nil {
 		return again, most, err
 	}
-	s.forget(tasks)
-	if more, err := s.change(ctx, k); err != nil {
+	a.forget(tasks)
+	if more, err := a.change(ctx, k); err != nil {
 		return again, most, err
 	} else if more {
 		again = closed
 	}
-	return again, most, s.note(head, saved)
+	return again, most, a.note(head, saved)
 }
 
 // closed is a channel for which nobody waits.
@@ -283,20 +283,20 @@ var closed = func() <-chan struct{} { c := make(chan struct{}); close(c); return
 
 // note tells the agent that a disk obeys the whole journal, and notes that on the disk. saved is the head of the copy
 // of the journal.
-func (s *store) note(head, saved int64) error {
-	p := s.purger
+func (a *applier) note(head, saved int64) error {
+	p := a.purger
 	p.mutex.RLock()
-	done, policies := s.applied == head, p.policyHash
+	done, policies := a.applied == head, p.book.hash
 	p.mutex.RUnlock()
-	if done && !s.wasCurrent && p.Current != nil {
+	if done && !a.wasCurrent && p.Current != nil {
 		p.Current()
 	}
-	s.wasCurrent = done
+	a.wasCurrent = done
 	place := min(head, saved)
-	isNew := place > s.kept || place > 0 && policies != s.keptPolicies
-	if done && isNew && p.Clock.Since(s.keptAt) >= keepEvery {
-		s.keptAt = p.Clock.Now()
-		return s.keepState(place)
+	isNew := place > a.kept || place > 0 && policies != a.keptPolicies
+	if done && isNew && p.Clock.Since(a.keptAt) >= keepEvery {
+		a.keptAt = p.Clock.Now()
+		return a.keepState(place)
 	}
 	return nil
 }
@@ -306,7 +306,7 @@ const keepEvery = 5 * time.Second
 
 // knows returns true if the journal is the one that the store has applied until now. The caller holds the mutex.
 func (s *store) knows() bool {
-	return s.reached == 0 || (s.purger.known && s.reached <= s.purger.journal.Head)
+	return s.reached == 0 || (s.purger.known && s.reached <= s.purger.book.journal.Head)
 }
 
 // has returns true while objects have their tags in these headers.
@@ -329,15 +329,17 @@ func (s *store) explain(reason string) bool {
 
 // since returns the rules that changed after a place. For a memory tier that is older than the journal, everything in
 // it is one more rule; a disk has another generation then, see renew. The caller holds the mutex.
-func (s *store) since(place int64) []purge.Rule {
-	j := s.purger.journal
-	rules := j.Since(place)
-	if place < j.Floor && s.isMemory() {
-		all := purge.Rule{Number: j.Floor, Changed: j.Floor, Until: time.UnixMilli(j.Floor), Name: "older than the journal"}
+func (s *store) since(place int64) (tasks []task) {
+	book := &s.purger.book
+	if floor := book.journal.Floor; place < floor && s.isMemory() {
+		all := purge.Rule{Number: floor, Changed: floor, Until: time.UnixMilli(floor), Name: "older than the journal"}
 		all.Everything = true
-		rules = append([]purge.Rule{all}, rules...)
+		tasks = append(tasks, task{all, book.expand(all.Target, all.Name)})
 	}
-	return rules
+	for _, r := range book.journal.Since(place) {
+		tasks = append(tasks, book.task(r))
+	}
+	return tasks
 }
 
 // stored looks at a file that nginx has stored, or that a rescan has found.
@@ -365,7 +367,7 @@ func (s *store) stored(e index.Entry) (kept bool, err error) {
 func (s *store) count(number, size int64) {
 	s.purger.mutex.Lock()
 	defer s.purger.mutex.Unlock()
-	if !s.purger.journal.Has(number) {
+	if !s.purger.book.journal.Has(number) {
 		return
 	}
 	c := s.counts[number]

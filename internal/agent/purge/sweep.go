@@ -39,7 +39,7 @@ func (s *store) sweepRules(k *index.Keeper) (r sweep.Rules, ok bool) {
 	if g := s.generations.Cover; g != 0 {
 		r.Generations = append(r.Generations, g)
 	}
-	return r, !p.rules.Since.IsZero() && s.inUse && s.applied >= p.journal.Head && s.IsUsable() && k.Complete()
+	return r, !p.rules.Since.IsZero() && s.inUse && s.applied >= p.book.journal.Head && s.IsUsable() && k.Complete()
 }
 
 // removeOrphans removes the temporary files of killed processes of nginx, until the context ends.

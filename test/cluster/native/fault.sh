@@ -125,7 +125,10 @@ fill)
   while (($(free_mib "$path") > $3)); do
     left=$(($(free_mib "$path") - $3))
     size=$((step && step < left ? step : left))
-    inside sh -c "head -c ${size}M /dev/zero >>$path/stranger" || break # full is full
+    # At once: the agent makes room on a full disk, and what is written for seconds would take that again. If nginx has
+    # taken some of it meanwhile, the rest is written.
+    inside sh -c "touch $path/stranger; fallocate -o \$(stat -c %s $path/stranger) -l ${size}M $path/stranger ||
+      head -c ${size}M /dev/zero >>$path/stranger" || break # full is full
     [[ -z $step ]] || sleep 0.25
   done
   ;;

@@ -1,4 +1,4 @@
-package controllers
+package agents
 
 import (
 	"context"
@@ -19,16 +19,16 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agentapi/agentclient"
 )
 
-// TestAgents checks that one agent that answers is read among 200 that never do, and that its news reach the
+// TestTracker checks that one agent that answers is read among 200 that never do, and that its news reach the
 // controller's queue.
-func TestAgents(t *testing.T) { synctest.Test(t, testAgents) }
+func TestTracker(t *testing.T) { synctest.Test(t, testTracker) }
 
-func testAgents(t *testing.T) {
+func testTracker(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	a := NewAgents(clock.RealClock{})
+	a := New(clock.RealClock{}, nil)
 	var under, most, revision atomic.Int64
-	a.read = func(ctx context.Context, _ *agentclient.Client, address string) (agentapi.Report, error) {
+	a.Calls.Report = func(ctx context.Context, _ *agentclient.Client, address string) (agentapi.Report, error) {
 		n := under.Add(1)
 		defer under.Add(-1)
 		for m := most.Load(); n > m && !most.CompareAndSwap(m, n); m = most.Load() {
@@ -77,7 +77,7 @@ func testAgents(t *testing.T) {
 		t.Errorf("the first news are of %q", request.Name)
 	}
 	silence := Observation{Err: errors.New("no answer"), Tracked: time.Now().Add(-time.Minute)}
-	if !silence.isSilent(time.Now()) || (Observation{Tracked: time.Now().Add(-time.Minute)}).isSilent(time.Now()) {
+	if !silence.IsSilent(time.Now()) || (Observation{Tracked: time.Now().Add(-time.Minute)}).IsSilent(time.Now()) {
 		t.Error("an agent is silent when it was asked and has not answered, and only then")
 	}
 	a.Forget(good)
@@ -93,9 +93,9 @@ func TestHostileAgents(t *testing.T) { synctest.Test(t, testHostileAgents) }
 func testHostileAgents(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	a := NewAgents(clock.RealClock{})
+	a := New(clock.RealClock{}, nil)
 	var slow, most, reads atomic.Int64
-	a.read = func(ctx context.Context, _ *agentclient.Client, address string) (agentapi.Report, error) {
+	a.Calls.Report = func(ctx context.Context, _ *agentclient.Client, address string) (agentapi.Report, error) {
 		switch address {
 		case "10.0.1.1:8084":
 			n := slow.Add(1)
@@ -208,10 +208,10 @@ func TestUnsafeURLsAreBounded(t *testing.T) { synctest.Test(t, testUnsafeURLsAre
 func testUnsafeURLsAreBounded(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
-	a := NewAgents(clock.RealClock{})
+	a := New(clock.RealClock{}, nil)
 	var number atomic.Int64
 	var isCalm atomic.Bool
-	a.read = func(context.Context, *agentclient.Client, string) (agentapi.Report, error) {
+	a.Calls.Report = func(context.Context, *agentclient.Client, string) (agentapi.Report, error) {
 		if !isCalm.Load() {
 			number.Add(1)
 		}
@@ -223,7 +223,7 @@ func testUnsafeURLsAreBounded(t *testing.T) {
 	}
 	var mutex sync.Mutex
 	taken, times := map[string]int{}, 0
-	a.onUnsafe(func(_ types.NamespacedName, urls []string) {
+	a.OnUnsafe(func(_ types.NamespacedName, urls []string) {
 		mutex.Lock()
 		defer mutex.Unlock()
 		times++
@@ -258,4 +258,36 @@ func testUnsafeURLsAreBounded(t *testing.T) {
 			t.Errorf("URL %d of %d was taken %d times", n, number.Load(), taken[fmt.Sprint(n)])
 		}
 	}
+}
+
+// TestAPodThatBecomesReadyIsReadAtOnce checks that the agent of a pod that took long to start does not count as
+// unreachable until the back-off of the failed reads has passed.
+func TestAPodThatBecomesReadyIsReadAtOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		defer cancel()
+		a := New(clock.RealClock{}, nil)
+		reads := make(chan struct{})
+		a.Calls.Report = func(context.Context, *agentclient.Client, string) (agentapi.Report, error) {
+			reads <- struct{}{}
+			return agentapi.Report{}, errors.New("no answer")
+		}
+		if err := a.Start(ctx, nil); err != nil {
+			t.Fatal(err)
+		}
+		name, c := types.NamespacedName{Name: "edge"}, &agentclient.Client{}
+		target := Target{Pod: types.NamespacedName{Name: "edge-0"}, UID: "1", IP: "10.0.0.1"}
+		a.Track(name, c, []Target{target})
+		for range 8 { // the back-off is longest then
+			<-reads
+		}
+		synctest.Wait()
+		began := time.Now() // the bubble's clock moves only while all wait
+		target.Ready = true
+		a.Track(name, c, []Target{target})
+		<-reads
+		if !time.Now().Equal(began) {
+			t.Errorf("the agent is read %s after its pod is ready", time.Since(began))
+		}
+	})
 }

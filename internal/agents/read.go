@@ -1,0 +1,160 @@
+package agents
+
+import (
+	"context"
+	"net"
+	"reflect"
+	"strconv"
+
+	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/agentapi/agentclient"
+	"github.com/cachenode/cachenode-operator/internal/layout"
+	"github.com/cachenode/cachenode-operator/internal/purge"
+)
+
+// share identifies the readers that one CacheNode occupies in one queue. The queues are counted separately, so silent
+// agents do not hold up those that answer.
+type share struct {
+	answering bool
+	cacheNode types.NamespacedName
+}
+
+// next reads one agent. It returns false when the queue was shut down.
+func (t *Tracker) next(ctx context.Context, pods Queue) bool {
+	pod, end := pods.Get()
+	if end {
+		return false
+	}
+	defer pods.Done(pod)
+	t.mutex.Lock()
+	known := t.known[pod]
+	var current agent
+	if known != nil {
+		current = *known
+	}
+	// If the agent is not read now, Track adds it again.
+	mayRead := known != nil && current.IP != "" && current.client != nil && t.queueOf(&current) == pods
+	of := share{answering: pods == t.answering, cacheNode: current.cacheNode}
+	mayRead = mayRead && t.occupy(of, pod)
+	t.mutex.Unlock()
+	if !mayRead {
+		return true
+	}
+	defer t.leave(of)
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	report, err := t.Calls.Report(ctx, current.client, addressOf(current.IP))
+	if err == nil {
+		t.tell(ctx, pod, current, report)
+	}
+	t.note(pod, current.UID, report, err)
+	return true
+}
+
+// occupy takes a reader for a pod. If none is free, it returns false and the pod waits for one. The caller holds the
+// mutex.
+func (t *Tracker) occupy(of share, pod types.NamespacedName) bool {
+	if t.reading[of] >= readersEach {
+		t.waiting[of] = append(t.waiting[of], pod)
+		return false
+	}
+	t.reading[of]++
+	return true
+}
+
+// leave frees a reader and wakes the next pod that waits. The last reader wakes all waiting pods, because a pod that
+// was woken before may have been deleted.
+func (t *Tracker) leave(of share) {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	t.reading[of]--
+	woken := t.waiting[of][:min(1, len(t.waiting[of]))]
+	if t.reading[of] == 0 {
+		delete(t.reading, of)
+		woken = t.waiting[of]
+	}
+	if t.waiting[of] = t.waiting[of][len(woken):]; len(t.waiting[of]) == 0 {
+		delete(t.waiting, of)
+	}
+	for _, pod := range woken {
+		if known := t.known[pod]; known != nil {
+			t.queueOf(known).Add(pod)
+		}
+	}
+}
+
+// note stores the result of a read. A change causes a pass over the CacheNode, as often as the agent may cause one.
+func (t *Tracker) note(pod types.NamespacedName, uid types.UID, report agentapi.Report, err error) {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	known := t.known[pod]
+	if known == nil || known.UID != uid {
+		return
+	}
+	if err == nil {
+		t.takeUnsafe(known, report.Unsafe)
+		// Purges are no reason for a pass over the CacheNode.
+		report.Unsafe = nil
+		known.Report.Purged, known.Report.PurgeHead = report.Purged, report.PurgeHead
+	}
+	now := t.clock.Now()
+	changed := err == nil && (known.Answered.IsZero() || !reflect.DeepEqual(known.Report, report))
+	news := changed || known.untold || (err == nil) != (known.Err == nil)
+	known.untold = news && !known.news.AllowN(now, 1)
+	known.Err = err
+	if err != nil {
+		known.heard = heard{} // it may be another process when it answers again
+		t.others.AddRateLimited(pod)
+	} else {
+		if changed && !known.untold { // otherwise a later read finds the change again
+			known.Report = report
+		}
+		known.Answered = now
+		t.others.Forget(pod)
+		interval := calmInterval
+		if known.hurry {
+			interval = hurriedInterval
+		}
+		t.answering.AddAfter(pod, interval)
+	}
+	if news && !known.untold && t.reconcile != nil {
+		t.reconcile.Add(reconcile.Request{NamespacedName: known.cacheNode})
+	}
+}
+
+// takeUnsafe takes the URLs of a report that are new, as often as the agent may have some taken. A later report has
+// what is left. The caller holds the mutex.
+func (t *Tracker) takeUnsafe(known *agent, list []agentapi.UnsafeURL) {
+	urls, last := newlyUnsafe(list, known.unsafe)
+	if len(urls) == 0 || !known.urls.AllowN(t.clock.Now(), 1) {
+		return
+	}
+	known.unsafe = last
+	if t.unsafe != nil {
+		t.unsafe(known.cacheNode, urls)
+	}
+}
+
+// newlyUnsafe returns the URLs of a report that are newer than a number, and the number of the newest one.
+func newlyUnsafe(list []agentapi.UnsafeURL, seen int64) (urls []string, last int64) {
+	last = seen
+	for _, u := range list {
+		if u.Number > seen {
+			urls, last = append(urls, u.URL), max(last, u.Number)
+		}
+	}
+	return urls, last
+}
+
+// Purge sends purges to the agent of a pod with an address.
+func (t *Tracker) Purge(
+	ctx context.Context, c *agentclient.Client, ip string, update purge.Update,
+) (purge.Done, error) {
+	return t.Calls.Purge(ctx, c, addressOf(ip), update)
+}
+
+// addressOf returns where the agent of a pod listens.
+func addressOf(ip string) string { return net.JoinHostPort(ip, strconv.Itoa(layout.AgentPort)) }

@@ -1,0 +1,273 @@
+package agents
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/time/rate"
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
+	"k8s.io/utils/clock"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/agentapi/agentclient"
+	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/pki"
+	"github.com/cachenode/cachenode-operator/internal/purge"
+)
+
+const (
+	// calmInterval is the time between two reads of an agent; hurriedInterval is that time while a pod is to take a
+	// revision.
+	calmInterval    = 5 * time.Second
+	hurriedInterval = 100 * time.Millisecond
+	// readTimeout limits a read; maxBackoff limits the time between two reads of an agent that does not answer.
+	readTimeout = 2 * time.Second
+	maxBackoff  = time.Minute
+	// readers is how many agents of each queue are read at once, whatever the number of pods. One queue has the agents
+	// that answer, the other those that do not or were never tried.
+	readers = 12
+	// readersEach is how many readers of a queue one CacheNode may occupy, so that its slow agents leave some to others.
+	readersEach = 4
+	// newsBurst is how many changed reports of an agent are taken at once; one more is taken every newsInterval. Each
+	// causes a pass over the CacheNode, and perhaps a write of its status.
+	newsBurst    = 20
+	newsInterval = 5 * time.Second
+	// silence is how long an agent may fail to answer before it counts as silent.
+	silence = 15 * time.Second
+)
+
+// Tracker reads the reports of the pods' agents. A pass over a CacheNode never waits for an agent: it takes the last
+// report, and runs again when a report has changed. A few goroutines read all agents. An agent that does not answer
+// waits in a separate queue, and is asked less and less often. Tracker is safe for concurrent use.
+type Tracker struct {
+	// Calls are the requests that the Tracker sends. Set others before the controller starts.
+	Calls Calls
+
+	clock clock.WithTicker
+	// answering has the pods whose agents answered last time; others has the rest.
+	answering, others Queue
+
+	mutex sync.Mutex
+	known map[types.NamespacedName]*agent
+	// pods has the pods of each CacheNode; each of them is in known.
+	pods map[types.NamespacedName]map[types.NamespacedName]bool
+	// whereabouts are where the pods of a CacheNode are, if its agents are to know. numbered is their greatest number.
+	whereabouts map[types.NamespacedName]whereabouts
+	numbered    int64
+	// clients has the client of each CacheNode, with the version of the Secret that its certificates are from.
+	clients map[types.NamespacedName]versionedClient
+	// reading counts the readers of a queue that a CacheNode occupies; waiting has its pods that wait for a reader.
+	reading map[share]int
+	waiting map[share][]types.NamespacedName
+	// unsafe is called with URLs of reports at which clients have changed something; nil calls nobody.
+	unsafe func(cacheNode types.NamespacedName, urls []string)
+	// reconcile is the controller's queue.
+	reconcile workqueue.TypedRateLimitingInterface[reconcile.Request]
+}
+
+// Calls are the requests to one agent. Tests play agents by them.
+type Calls struct {
+	// Report reads what the agent says.
+	Report func(ctx context.Context, c *agentclient.Client, address string) (agentapi.Report, error)
+	// Purge sends what the agent does not know of the journal.
+	Purge func(ctx context.Context, c *agentclient.Client, address string, update purge.Update) (purge.Done, error)
+	// Tell says where the pods are.
+	Tell func(ctx context.Context, c *agentclient.Client, address string, addresses agentapi.Addresses) error
+}
+
+// Queue has pods whose agents are to be read.
+type Queue = workqueue.TypedRateLimitingInterface[types.NamespacedName]
+
+type versionedClient struct {
+	client  *agentclient.Client
+	version string
+}
+
+// agent is what is known of the agent of one pod.
+type agent struct {
+	Target
+	cacheNode types.NamespacedName
+	client    *agentclient.Client
+	hurry     bool
+	heard     heard
+	// news limits the passes that the agent causes; untold is true after a change that this limit kept from causing one.
+	news   *rate.Limiter
+	untold bool
+	// unsafe is the number of the last URL of a report that was taken. urls limits how often some are taken: each time,
+	// all purges of the CacheNode have a pass.
+	unsafe int64
+	urls   *rate.Limiter
+	Observation
+}
+
+// New returns a Tracker that begins to read when the controller starts. The clock says when an agent is read again, and
+// how old an answer is. newQueue makes the queues, that of the agents that answer first; nil makes queues by the clock.
+func New(clock clock.WithTicker, newQueue func(workqueue.TypedRateLimiter[types.NamespacedName]) Queue) *Tracker {
+	if newQueue == nil {
+		newQueue = func(retries workqueue.TypedRateLimiter[types.NamespacedName]) Queue {
+			return workqueue.NewTypedRateLimitingQueueWithConfig(retries,
+				workqueue.TypedRateLimitingQueueConfig[types.NamespacedName]{Clock: clock})
+		}
+	}
+	backoff := func() workqueue.TypedRateLimiter[types.NamespacedName] {
+		return workqueue.NewTypedItemExponentialFailureRateLimiter[types.NamespacedName](readTimeout, maxBackoff)
+	}
+	return &Tracker{
+		Calls: Calls{
+			Report: func(ctx context.Context, c *agentclient.Client, address string) (agentapi.Report, error) {
+				return c.Report(ctx, address)
+			},
+			Purge: func(ctx context.Context, c *agentclient.Client, address string, u purge.Update) (purge.Done, error) {
+				return c.Purge(ctx, address, u)
+			},
+			Tell: func(ctx context.Context, c *agentclient.Client, address string, a agentapi.Addresses) error {
+				return c.Tell(ctx, address, a)
+			},
+		},
+		clock: clock, answering: newQueue(backoff()), others: newQueue(backoff()),
+		known:   map[types.NamespacedName]*agent{},
+		pods:    map[types.NamespacedName]map[types.NamespacedName]bool{},
+		clients: map[types.NamespacedName]versionedClient{}, whereabouts: map[types.NamespacedName]whereabouts{},
+		reading: map[share]int{}, waiting: map[share][]types.NamespacedName{},
+	}
+}
+
+// Start implements source.Source. It starts the readers, which add the CacheNodes of changed reports to the
+// controller's queue.
+func (t *Tracker) Start(ctx context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+	t.mutex.Lock()
+	t.reconcile = queue
+	t.mutex.Unlock()
+	for _, pods := range []Queue{t.answering, t.others} {
+		context.AfterFunc(ctx, pods.ShutDown)
+		for range readers {
+			go func() {
+				for t.next(ctx, pods) {
+				}
+			}()
+		}
+	}
+	return nil
+}
+
+// queueOf returns the queue in which a pod waits to be read.
+func (t *Tracker) queueOf(known *agent) Queue {
+	if known.Err == nil && !known.Answered.IsZero() {
+		return t.answering
+	}
+	return t.others
+}
+
+// Hurry makes the reads of a CacheNode's pods frequent, or ends that.
+func (t *Tracker) Hurry(cacheNode types.NamespacedName, hurry bool) {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	for pod := range t.pods[cacheNode] {
+		known := t.known[pod]
+		if queue := t.queueOf(known); hurry && !known.hurry && queue == t.answering {
+			queue.Add(pod)
+		}
+		known.hurry = hurry
+	}
+}
+
+// Track replaces the pods of a CacheNode, and returns what is known of them by name.
+func (t *Tracker) Track(
+	cacheNode types.NamespacedName, c *agentclient.Client, targets []Target,
+) map[string]Observation {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	wanted := map[types.NamespacedName]bool{}
+	observations := map[string]Observation{}
+	for _, target := range targets {
+		wanted[target.Pod] = true
+		known := t.known[target.Pod]
+		if known == nil || known.UID != target.UID {
+			known = &agent{
+				Observation: Observation{Tracked: t.clock.Now()},
+				news:        rate.NewLimiter(rate.Every(newsInterval), newsBurst),
+				urls:        rate.NewLimiter(rate.Every(newsInterval), newsBurst),
+			}
+			t.known[target.Pod] = known
+		}
+		if known.Target != target || (known.client == nil && c != nil) {
+			t.others.Forget(target.Pod)
+			t.queueOf(known).Add(target.Pod)
+		}
+		known.Target, known.cacheNode, known.client = target, cacheNode, c
+		observations[target.Pod.Name] = known.Observation
+	}
+	for pod := range t.pods[cacheNode] {
+		if !wanted[pod] {
+			delete(t.known, pod)
+		}
+	}
+	if t.pods[cacheNode] = wanted; len(wanted) == 0 {
+		delete(t.pods, cacheNode)
+	}
+	return observations
+}
+
+// Forget ends the reads for a CacheNode that no longer exists.
+func (t *Tracker) Forget(cacheNode types.NamespacedName) {
+	t.Track(cacheNode, nil, nil)
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	delete(t.clients, cacheNode)
+	delete(t.whereabouts, cacheNode)
+}
+
+// OnUnsafe sets the function that is called with URLs at which clients have changed something.
+func (t *Tracker) OnUnsafe(call func(cacheNode types.NamespacedName, urls []string)) {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	t.unsafe = call
+}
+
+// String names the source in the controller's log.
+func (t *Tracker) String() string { return fmt.Sprintf("agents: %T", t) }
+
+// Assigned notes when a pod was given a revision, or nudged.
+func (t *Tracker) Assigned(pod types.NamespacedName, at time.Time, nudged bool) {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	if known := t.known[pod]; known != nil {
+		known.AssignedAt = at
+		known.Nudges++
+		if !nudged {
+			known.Nudges = 0
+		}
+	}
+}
+
+// Observations returns what the agents of a CacheNode's pods said last.
+func (t *Tracker) Observations(cacheNode types.NamespacedName) map[string]Observation {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	list := map[string]Observation{}
+	for pod := range t.pods[cacheNode] {
+		list[pod.Name] = t.known[pod].Observation
+	}
+	return list
+}
+
+// Client returns the client for the agents of a CacheNode, renewed when its certificates change; nil if they are
+// unusable.
+func (t *Tracker) Client(cacheNode types.NamespacedName, secret *corev1.Secret) *agentclient.Client {
+	t.mutex.Lock()
+	defer t.mutex.Unlock()
+	if known := t.clients[cacheNode]; known.client != nil && known.version == secret.ResourceVersion {
+		return known.client
+	}
+	config, err := pki.Client(secret.Data, naming.AgentName(cacheNode.Namespace, cacheNode.Name))
+	if err != nil {
+		return nil
+	}
+	t.clients[cacheNode] = versionedClient{client: agentclient.New(config), version: secret.ResourceVersion}
+	return t.clients[cacheNode].client
+}
