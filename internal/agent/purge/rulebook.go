@@ -71,7 +71,7 @@ func (b *rulebook) merge(floor, head int64, rules []purge.Rule) (forgets bool) {
 	return true
 }
 
-// index makes the tables anew.
+// index makes the tables again.
 func (b *rulebook) index() {
 	b.open, b.sealed = purge.NewTable(), purge.NewTable()
 	for _, r := range b.journal.Rules {
