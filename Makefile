@@ -29,7 +29,7 @@ clean: ## Remove what a build leaves in the tree.
 
 ##@ Generated files
 .PHONY: generate
-generate: ## Write all generated files: deep copies, CRD, RBAC, the chart's schema, README and dashboards, the reference, the benchmarks' tables.
+generate: ## Write all generated files: deep copies, CRD, RBAC, the chart's schema and README, the reference, the benchmarks' tables.
 	@tools=$$(hack/build-tool tools); set -x; \
 	$$tools/controller-gen object paths=./api/...; \
 	$$tools/controller-gen crd:allowDangerousTypes=false paths=./api/... output:crd:dir=config/crd/bases; \
@@ -206,10 +206,6 @@ bench-purge: ## Purges beside Varnish and Traffic Server, many a second, and wha
 .PHONY: bench-ranges
 bench-ranges: ## How long a range at the end of a large object takes that is not in the cache, with and without slices. Three minutes.
 	@test/bench/ranges
-
-.PHONY: bench-reuseport
-bench-reuseport: ## A socket for each worker against one for all, with accept_mutex on and off. Two minutes.
-	test/bench/run reuseport -out docs/benchmarks
 
 .PHONY: bench-control
 bench-control: ## Reconcile and render; 1,000 CacheNodes against tsuru/nginx-operator; edits on the cluster. Half an hour.

@@ -3,6 +3,10 @@
 //
 // +kubebuilder:object:generate=true
 // +groupName=cachenode.io
+//
+// It imports Kubernetes' types only. A new field goes beside its kind in a *_types.go file, with the comment that users
+// read and its CEL rules. A new condition or reason goes into conditions.go, an annotation for users into
+// annotations.go.
 package v1alpha1
 
 import (

@@ -5,6 +5,8 @@
 //	agent await DIR     ends when a disk is mounted at DIR
 //	agent objects       lists what is cached
 //	agent copy          says what is cached of one object
+//
+// It has flags and wiring only: what takes effect goes into package agent.
 package main
 
 import (

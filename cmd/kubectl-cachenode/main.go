@@ -1,4 +1,6 @@
 // Command kubectl-cachenode is the kubectl plugin: kubectl cachenode.
+//
+// It has wiring only: verbs are in internal/cli/verb.
 package main
 
 import (

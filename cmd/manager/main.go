@@ -1,4 +1,6 @@
 // Command manager is the CacheNode operator.
+//
+// It has flags and wiring only: what takes effect goes into package controllers.
 package main
 
 import (

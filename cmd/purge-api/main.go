@@ -1,4 +1,6 @@
 // Command purge-api is the HTTP endpoint for purges. Application servers use it instead of the API server.
+//
+// It has flags and wiring only: what takes effect goes into package purgeapi.
 package main
 
 import (

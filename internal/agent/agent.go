@@ -1,5 +1,8 @@
 // Package agent runs beside nginx in each pod. It renders the configuration from the revision and the facts of the pod,
 // gives it to nginx, probes the disks, and reports to the operator.
+//
+// It may import what a spec means, what is made of it, and the packages below it. The conductor brings the pod to the
+// wanted revision; a new input of it wakes it in run.go, and a new fact for nginx goes into choose.go.
 package agent
 
 import (
@@ -37,7 +40,7 @@ type Paths struct {
 }
 
 // Agent decides what nginx runs. One goroutine, the conductor, makes all decisions. Disk monitors, the log reader and
-// the HTTP servers run beside it.
+// the HTTP servers run beside it. It is safe for concurrent use.
 type Agent struct {
 	Paths   Paths
 	Nginx   *reload.Nginx
@@ -54,50 +57,7 @@ type Agent struct {
 	wake       chan struct{}
 	background sync.WaitGroup // what Run has begun, and does not wait for, as it may wait for a disk
 
-	mutex sync.Mutex
-	// began is when the agent began.
-	began    time.Time
-	monitors map[string]*disk.Monitor
-	counts   map[string]metrics.Files
-	// drained are the disks that a user has taken out of use. abandoned are, by disk, deleted CacheNodes whose caches may
-	// be deleted.
-	drained   map[string]bool
-	abandoned map[string]string
-	// applied is the last configuration that nginx took, or that it will read when it starts.
-	applied *applied
-	// answered is the version that nginx's workers answer with; "" while they do not answer. since is when it last
-	// changed.
-	answered string
-	since    time.Time
-	// exhausted is when nginx last reported that it has no connection left.
-	exhausted time.Time
-	refusal   *agentapi.Refusal
-	// retry is the value of the pod annotation that asks to retry a refused revision.
-	retry string
-	// pair is the certificate and key for clients, as last read. Only the conductor uses it.
-	pair podinfo.KeyPair
-	// peers is what pods show to each other, as last read. Only the conductor uses it.
-	peers podinfo.Peers
-	// retrying is true if the last step asked to be repeated before checkInterval, as after an error of a disk that its
-	// probes have not found yet.
-	retrying bool
-	problem  string
-	// lowered names the limits of the running revision that the disks cannot hold.
-	lowered string
-	nginx   string // the version of nginx's program
-	scripts bool   // nginx has the module for scripts
-	// noScripts is true if it is known that nginx lacks it. Both are false while that is not known.
-	noScripts bool
-	asked     bool // nginx's program has answered. Only the conductor uses it.
-	// blamed counts the consecutive tries that failed because of a disk. Only the conductor uses it.
-	blamed int
-	// strange counts the consecutive checks in which nginx ran another configuration. Only the conductor uses it.
-	strange int
-	// master is the process id of nginx's master when it last ran. Only the conductor uses it.
-	master int
-	// unmended is the error of the last try to give nginx its configuration back. Only the conductor uses it.
-	unmended error
-	unsafe   unsafeURLs
+	podState
 }
 
 // applied is a configuration and what it was made from.
@@ -123,8 +83,8 @@ type applied struct {
 func New(paths Paths, nginx *reload.Nginx, log *slog.Logger, version string, c clock.Clock) *Agent {
 	a := &Agent{
 		Paths: paths, Nginx: nginx, Log: log, Version: version, clock: c,
-		began: c.Now(), wake: make(chan struct{}, 1),
-		monitors: map[string]*disk.Monitor{}, counts: map[string]metrics.Files{},
+		wake:     make(chan struct{}, 1),
+		podState: podState{began: c.Now(), monitors: map[string]*disk.Monitor{}, counts: map[string]metrics.Files{}},
 	}
 	a.metrics = metrics.New(c, a.states, a.cacheFiles)
 	a.resolver = resolver.New(log, c, a.metrics.Name)
@@ -145,6 +105,23 @@ func (a *Agent) Wake() {
 	}
 }
 
+// conductor brings the pod to the wanted revision, step by step. Its goroutine alone uses it.
+type conductor struct {
+	*Agent
+	// pair is the certificate and key for clients, and peers what pods show to each other, as last read.
+	pair  podinfo.KeyPair
+	peers podinfo.Peers
+	// asked is true once nginx's program has answered.
+	asked bool
+	// blamed counts the consecutive tries that failed because of a disk, and strange the consecutive checks in which nginx
+	// ran another configuration.
+	blamed, strange int
+	// master is the process id of nginx's master when it last ran.
+	master int
+	// unmended is the error of the last try to give nginx its configuration back.
+	unmended error
+}
+
 const (
 	// checkInterval is the time between two checks of nginx.
 	checkInterval = 2 * time.Second
@@ -157,6 +134,7 @@ const (
 
 // Run runs the conductor. It returns when the context ends.
 func (a *Agent) Run(ctx context.Context) {
+	c := &conductor{Agent: a}
 	var looked time.Time
 	timer := a.clock.NewTimer(0)
 	defer timer.Stop()
@@ -171,82 +149,75 @@ func (a *Agent) Run(ctx context.Context) {
 		wait := checkInterval
 		if now := a.clock.Now(); now.Sub(looked) >= fileInterval || a.isUnsettled() {
 			looked = now
-			a.askNginx(ctx)
-			wait = a.step(ctx)
+			c.askNginx(ctx)
+			wait = c.step(ctx)
 		}
-		a.check(ctx)
+		c.check(ctx)
 		timer.Reset(wait)
 	}
 }
 
-// isUnsettled reports whether the agent has work that no event announces.
-func (a *Agent) isUnsettled() bool {
-	a.mutex.Lock()
-	defer a.mutex.Unlock()
-	return a.applied == nil || a.problem != "" || a.retrying
-}
-
 // step brings nginx one step nearer to the wanted configuration and returns the time to the next step.
-func (a *Agent) step(ctx context.Context) time.Duration {
-	revision, problem := a.wanted()
+func (c *conductor) step(ctx context.Context) time.Duration {
+	revision, problem := c.wanted()
 	// Once a step, so that a report in between shows no other problem.
-	defer func() { a.setProblem(errors.Join(problem, a.unmended)) }()
+	defer func() { c.setProblem(errors.Join(problem, c.unmended)) }()
 	if revision == nil {
 		return checkInterval
 	}
-	a.mutex.Lock()
-	if a.refusal != nil && a.refusal.Revision != revision.ID {
-		a.refusal = nil // another is wanted now; the refused one is tried again if it is wanted again
+	c.mutex.Lock()
+	if c.refusal != nil && c.refusal.Revision != revision.ID {
+		c.refusal = nil // another is wanted now; the refused one is tried again if it is wanted again
 	}
-	a.mutex.Unlock()
-	problem = errors.Join(problem, a.configureResolver(*revision), a.resolver.Problem())
-	a.readPurges()
-	a.purger.Configure(effective.TagHeaders(revision.Spec), a.policies(*revision)...)
-	a.purger.SetHides(revision.Spec.Purge.Unindexed != v1alpha1.UnindexedWait)
-	a.watchDisks(ctx, *revision)
-	a.purgeMemory(ctx, *revision)
-	a.assumeInUse(*revision)
-	if a.isStarting() {
+	c.mutex.Unlock()
+	problem = errors.Join(problem, c.configureResolver(*revision), c.resolver.Problem())
+	c.readPurges()
+	c.purger.Configure(effective.TagHeaders(revision.Spec), c.policies(*revision)...)
+	c.purger.SetHides(revision.Spec.Purge.Unindexed != v1alpha1.UnindexedWait)
+	c.watchDisks(ctx, *revision)
+	c.purgeMemory(ctx, *revision)
+	c.assumeInUse(*revision)
+	if c.isStarting() {
 		return retryInterval // the first probes decide which disks nginx starts with
 	}
 	wait, err := checkInterval, error(nil)
-	if !a.isRefused(revision.ID) {
-		wait, err = a.bring(ctx, *revision)
+	if !c.isRefused(revision.ID) {
+		wait, err = c.bring(ctx, *revision)
 		problem = errors.Join(problem, err)
 	}
-	if a.isRefused(revision.ID) {
-		if good := a.lastGood(); good != nil { // the pod's facts may have changed
-			wait, err = a.bring(ctx, *good)
+	if c.isRefused(revision.ID) {
+		if good := c.lastGood(); good != nil { // the pod's facts may have changed
+			wait, err = c.bring(ctx, *good)
 			problem = errors.Join(problem, err)
 		}
 	}
-	a.mutex.Lock()
-	a.retrying = wait < checkInterval
-	a.mutex.Unlock()
+	c.mutex.Lock()
+	c.retrying = wait < checkInterval
+	c.mutex.Unlock()
 	return wait
 }
 
 // wanted returns the revision that the pod is to run. With an error, it may still be a revision that can be used.
-func (a *Agent) wanted() (*agentapi.Revision, error) {
-	annotations, annotationsErr := podinfo.Annotations(a.Paths.PodInfo)
-	if retry := annotations[v1alpha1.AnnotationRetry]; annotationsErr == nil && retry != a.retry {
-		a.forget(retry)
+func (c *conductor) wanted() (*agentapi.Revision, error) {
+	annotations, annotationsErr := podinfo.Annotations(c.Paths.PodInfo)
+	if retry := annotations[v1alpha1.AnnotationRetry]; annotationsErr == nil && retry != c.retry {
+		c.forget(retry)
 	}
 	if annotationsErr == nil {
-		a.heed(annotations)
+		c.heed(annotations)
 	}
-	o, err := readOffers(a.Paths.Config)
-	return choose(o, annotations[naming.AnnotationRevision], a.running()), errors.Join(err, annotationsErr)
+	o, err := readOffers(c.Paths.Config)
+	return choose(o, annotations[naming.AnnotationRevision], c.running()), errors.Join(err, annotationsErr)
 }
 
 // lastGood returns what nginx runs when the wanted revision is refused: the running revision or, in a pod that runs
 // nothing yet, the stable revision if that is not the refused one.
-func (a *Agent) lastGood() *agentapi.Revision {
-	if running := a.running(); running != nil {
+func (c *conductor) lastGood() *agentapi.Revision {
+	if running := c.running(); running != nil {
 		return running
 	}
-	o, _ := readOffers(a.Paths.Config) // wanted has reported the error
-	if o.stable != nil && !a.isRefused(o.stable.ID) {
+	o, _ := readOffers(c.Paths.Config) // wanted has reported the error
+	if o.stable != nil && !c.isRefused(o.stable.ID) {
 		return o.stable
 	}
 	return nil

@@ -466,14 +466,14 @@ func TestProblemsDoNotFlap(t *testing.T) {
 		a.background.Wait()
 		a.purger.Ended()
 	})
-	done := make(chan struct{})
+	c, done := &conductor{Agent: a}, make(chan struct{})
 	go func() {
 		defer close(done)
 		for a.Report().Problem == "" {
-			a.step(ctx)
+			c.step(ctx)
 		}
 		for range 20 {
-			a.step(ctx)
+			c.step(ctx)
 		}
 	}()
 	seen := ""

@@ -20,81 +20,81 @@ import (
 
 // bring renders a revision with the facts of the pod and gives it to nginx, if nginx does not have it. problem is what
 // prevented that, other than nginx refusing the revision.
-func (a *Agent) bring(ctx context.Context, revision agentapi.Revision) (again time.Duration, problem error) {
-	facts, err := a.facts(revision)
+func (c *conductor) bring(ctx context.Context, revision agentapi.Revision) (again time.Duration, problem error) {
+	facts, err := c.facts(revision)
 	if err != nil {
 		return checkInterval, err
 	}
 	from := revision.ID + fmt.Sprint(facts)
-	if current := a.current(); current != nil && current.madeFrom == from {
+	if current := c.current(); current != nil && current.madeFrom == from {
 		return checkInterval, nil
 	}
 	// A revision is refused only if nginx can run another one. Otherwise its limits are lowered to what the disks hold.
 	problems := contradictions(revision, facts)
-	if problems != "" && a.hasOther(revision) {
-		a.refuse(revision, problems)
+	if problems != "" && c.hasOther(revision) {
+		c.refuse(revision, problems)
 		return checkInterval, nil
 	}
-	a.setLowered(problems)
+	c.setLowered(problems)
 	config, err := cache.Render(cache.Input{Revision: revision, Facts: facts})
 	if err != nil {
-		a.refuse(revision, err.Error())
+		c.refuse(revision, err.Error())
 		return checkInterval, nil
 	}
 	made := applied{revision: revision, config: config, madeFrom: from, used: used(revision, facts.Failed)}
 	made.fleet, made.share, made.generations = facts.Fleet.Serial, facts.Fleet.Share(), facts.Generations
 	made.openFiles = facts.OpenFiles
 	made.keeps = keeps(revision, config, facts.Fleet)
-	a.metrics.Pods(slices.Concat(facts.Fleet.Members, facts.Fleet.Previous.Members))
-	if current := a.current(); current != nil && current.config.Version == config.Version {
+	c.metrics.Pods(slices.Concat(facts.Fleet.Members, facts.Fleet.Previous.Members))
+	if current := c.current(); current != nil && current.config.Version == config.Version {
 		made.files = current.files
-		a.took(made)
+		c.took(made)
 		return checkInterval, nil
 	}
-	made.files = a.files(config, facts)
-	if a.current() == nil && a.runsAlready(ctx, config) { // the agent was restarted, nginx was not
+	made.files = c.files(config, facts)
+	if c.current() == nil && c.runsAlready(ctx, config) { // the agent was restarted, nginx was not
 		// The file in place may be another one if an agent was interrupted.
-		if err := a.Nginx.Put(config, made.files); err != nil {
+		if err := c.Nginx.Put(config, made.files); err != nil {
 			return checkInterval, err
 		}
-		a.took(made)
+		c.took(made)
 		return 0, nil
 	}
-	begun := a.clock.Now()
-	err = a.Nginx.Apply(ctx, config, made.files)
+	begun := c.clock.Now()
+	err = c.Nginx.Apply(ctx, config, made.files)
 	if ctx.Err() != nil {
 		return checkInterval, nil
 	}
 	if err == nil {
-		a.blamed = 0
-		a.metrics.Reload(metrics.Taken)
-		a.took(made)
-		a.Log.Info("nginx took the configuration", "version", config.Version,
-			"failedDisks", facts.Failed, "took", a.clock.Since(begun).Round(time.Millisecond))
+		c.blamed = 0
+		c.metrics.Reload(metrics.Taken)
+		c.took(made)
+		c.Log.Info("nginx took the configuration", "version", config.Version,
+			"failedDisks", facts.Failed, "took", c.clock.Since(begun).Round(time.Millisecond))
 		return 0, nil
 	}
-	if name := failedDisk(err); a.blames(name) {
-		a.Log.Warn("a disk keeps nginx from taking the configuration", "disk", name, "error", err)
-		a.metrics.Reload(metrics.Failed)
-		if a.blamed++; a.blamed < 20 {
+	if name := failedDisk(err); c.blames(name) {
+		c.Log.Warn("a disk keeps nginx from taking the configuration", "disk", name, "error", err)
+		c.metrics.Reload(metrics.Failed)
+		if c.blamed++; c.blamed < 20 {
 			return retryInterval, nil
 		}
 		return checkInterval, err // the disk's probes find nothing wrong
 	}
 	if _, refused := errors.AsType[*reload.RefusedError](err); !refused {
-		a.metrics.Reload(metrics.Failed)
+		c.metrics.Reload(metrics.Failed)
 		return checkInterval, err
 	}
-	a.refuse(revision, err.Error())
+	c.refuse(revision, err.Error())
 	return checkInterval, nil
 }
 
 // hasOther reports whether nginx runs another revision or could run one.
-func (a *Agent) hasOther(revision agentapi.Revision) bool {
-	if current := a.current(); current != nil {
+func (c *conductor) hasOther(revision agentapi.Revision) bool {
+	if current := c.current(); current != nil {
 		return current.revision.ID != revision.ID
 	}
-	o, _ := readOffers(a.Paths.Config) // wanted has reported the error
+	o, _ := readOffers(c.Paths.Config) // wanted has reported the error
 	return o.stable != nil && o.stable.ID != revision.ID
 }
 
@@ -108,8 +108,8 @@ func contradictions(revision agentapi.Revision, facts cache.Facts) string {
 }
 
 // runsAlready reports whether nginx's workers answer with the version of the configuration.
-func (a *Agent) runsAlready(ctx context.Context, config cache.Config) bool {
-	return a.ask(ctx) == config.Version
+func (c *conductor) runsAlready(ctx context.Context, config cache.Config) bool {
+	return c.ask(ctx) == config.Version
 }
 
 // failedDisk returns the disk that keeps nginx from taking a configuration; "" if something else does.
@@ -127,10 +127,10 @@ func failedDisk(err error) string {
 }
 
 // blames reports whether a disk is one of the pod's. It has that disk probed.
-func (a *Agent) blames(name string) bool {
-	a.mutex.Lock()
-	monitor := a.monitors[name]
-	a.mutex.Unlock()
+func (c *conductor) blames(name string) bool {
+	c.mutex.Lock()
+	monitor := c.monitors[name]
+	c.mutex.Unlock()
 	if monitor == nil {
 		return false
 	}
@@ -139,41 +139,41 @@ func (a *Agent) blames(name string) bool {
 }
 
 // facts returns the facts of the pod that a configuration is rendered with.
-func (a *Agent) facts(revision agentapi.Revision) (cache.Facts, error) {
-	cores, err := podinfo.Cores(a.Paths.PodInfo)
+func (c *conductor) facts(revision agentapi.Revision) (cache.Facts, error) {
+	cores, err := podinfo.Cores(c.Paths.PodInfo)
 	if err != nil {
 		return cache.Facts{}, err
 	}
-	memory, err := podinfo.Memory(a.Paths.PodInfo)
+	memory, err := podinfo.Memory(c.Paths.PodInfo)
 	if err != nil {
 		return cache.Facts{}, err
 	}
 	facts := cache.Facts{
-		Cores: cores, Memory: memory, OpenFiles: a.openFiles(), Scripts: a.hasScripts(), Sizes: map[string]int64{},
+		Cores: cores, Memory: memory, OpenFiles: c.openFiles(), Scripts: c.hasScripts(), Sizes: map[string]int64{},
 	}
 	if revision.Spec.Listen.TLS != nil {
-		if facts.Certificate, err = a.listener(); err != nil {
+		if facts.Certificate, err = c.listener(); err != nil {
 			return cache.Facts{}, err
 		}
 	}
-	if facts.Fleet, err = a.fleet(revision); err != nil {
+	if facts.Fleet, err = c.fleet(revision); err != nil {
 		return cache.Facts{}, err
 	}
-	for name, s := range a.states() {
+	for name, s := range c.states() {
 		if s.Usage.Size > 0 {
 			facts.Sizes[name] = s.Usage.Size
 		}
 	}
-	facts.Failed = a.unused()
-	facts.Generations = a.purger.Generations() // after unused, so that a disk that was renewed meanwhile is one
-	facts.Waits = revision.Spec.IO.Mode == v1alpha1.IOWorkers && a.waits()
+	facts.Failed = c.unused()
+	facts.Generations = c.purger.Generations() // after unused, so that a disk that was renewed meanwhile is one
+	facts.Waits = revision.Spec.IO.Mode == v1alpha1.IOWorkers && c.waits()
 	return facts, nil
 }
 
 // openFiles returns how many files each of nginx's processes may have open; 0 if that is not known. Until nginx runs,
 // it is the agent's own limit: by default, the container runtime gives all containers of a pod the same one.
-func (a *Agent) openFiles() int64 {
-	if master := a.Nginx.Master(); master != 0 {
+func (c *conductor) openFiles() int64 {
+	if master := c.Nginx.Master(); master != 0 {
 		if limit := podinfo.OpenFiles(fmt.Sprintf("/proc/%d", master)); limit > 0 {
 			return limit
 		}
@@ -183,69 +183,69 @@ func (a *Agent) openFiles() int64 {
 
 // check checks that nginx runs the configuration that it was given, and applies it again if not: nginx may have started
 // while the file was being replaced.
-func (a *Agent) check(ctx context.Context) {
-	a.noticeRestart()
-	current := a.current()
+func (c *conductor) check(ctx context.Context) {
+	c.noticeRestart()
+	current := c.current()
 	if current != nil {
 		timeout := effective.Duration(current.revision.Spec.Rollout.WorkerShutdownTimeout)
 		readForThemselves := current.revision.Spec.IO.Mode == v1alpha1.IOWorkers
-		if killed := a.Nginx.KillStuck(a.clock.Now(), timeout, readForThemselves); killed > 0 {
-			a.Log.Warn("ended old workers that wait for a disk", "workers", killed)
+		if killed := c.Nginx.KillStuck(c.clock.Now(), timeout, readForThemselves); killed > 0 {
+			c.Log.Warn("ended old workers that wait for a disk", "workers", killed)
 		}
 	}
-	version, woken := a.askUnlessWoken(ctx)
+	version, woken := c.askUnlessWoken(ctx)
 	if woken {
 		return
 	}
 	if version == "" || current == nil || version == current.config.Version {
-		a.strange, a.unmended = 0, nil
-	} else if a.strange++; a.strange > 1 && a.strange&(a.strange-1) == 0 {
+		c.strange, c.unmended = 0, nil
+	} else if c.strange++; c.strange > 1 && c.strange&(c.strange-1) == 0 {
 		// The first wrong answer may come from an old worker. Later ones are acted on less and less often.
-		a.Log.Warn("nginx runs another configuration", "version", version, "want", current.config.Version)
-		a.unmended = a.Nginx.Apply(ctx, current.config, current.files)
-		version = a.ask(ctx)
+		c.Log.Warn("nginx runs another configuration", "version", version, "want", current.config.Version)
+		c.unmended = c.Nginx.Apply(ctx, current.config, current.files)
+		version = c.ask(ctx)
 	}
-	a.answers(version)
+	c.answers(version)
 }
 
 // askUnlessWoken returns ask, but gives up once the agent is woken. All workers may wait for a disk, and what woke the
 // agent may end that.
-func (a *Agent) askUnlessWoken(ctx context.Context) (version string, woken bool) {
+func (c *conductor) askUnlessWoken(ctx context.Context) (version string, woken bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	answer := make(chan string, 1)
-	go func() { answer <- a.ask(ctx) }()
+	go func() { answer <- c.ask(ctx) }()
 	select {
 	case version := <-answer:
 		return version, false
-	case <-a.wake:
-		a.Wake() // for the conductor
+	case <-c.wake:
+		c.Wake() // for the conductor
 		return "", true
 	}
 }
 
 // noticeRestart sees from the process id of nginx's master that nginx has restarted. It then reads the indexes of its
 // disks.
-func (a *Agent) noticeRestart() {
-	master := a.Nginx.Master()
+func (c *conductor) noticeRestart() {
+	master := c.Nginx.Master()
 	if master == 0 {
 		return
 	}
-	if a.master != 0 && a.master != master {
-		a.mutex.Lock()
-		defer a.mutex.Unlock()
-		for name := range a.monitors {
-			a.metrics.SetLoaded(name, false)
+	if c.master != 0 && c.master != master {
+		c.mutex.Lock()
+		defer c.mutex.Unlock()
+		for name := range c.monitors {
+			c.metrics.SetLoaded(name, false)
 		}
 	}
-	a.master = master
+	c.master = master
 }
 
 // ask returns the version that nginx answers with; "" if it does not answer.
-func (a *Agent) ask(ctx context.Context) string {
+func (c *conductor) ask(ctx context.Context) string {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	version, err := a.Nginx.Version(ctx)
+	version, err := c.Nginx.Version(ctx)
 	if err != nil {
 		return ""
 	}

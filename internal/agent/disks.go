@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"time"
 
 	"k8s.io/utils/ptr"
@@ -25,35 +23,35 @@ import (
 
 // watchDisks starts a monitor for each disk that has none, and gives the others the thresholds and rules of the
 // revision.
-func (a *Agent) watchDisks(ctx context.Context, revision agentapi.Revision) {
+func (c *conductor) watchDisks(ctx context.Context, revision agentapi.Revision) {
 	for _, d := range revision.Spec.Disks {
-		a.mutex.Lock()
-		monitor, rules := a.monitors[d.Name], rules(d, a.abandoned[d.Name])
-		a.mutex.Unlock()
+		c.mutex.Lock()
+		monitor, rules := c.monitors[d.Name], rules(d, c.abandoned[d.Name])
+		c.mutex.Unlock()
 		if monitor != nil {
 			monitor.Configure(limits(d), rules)
 			continue
 		}
-		a.watchDisk(ctx, revision, d.Name, disk.NewMonitor(&disk.Prober{
-			Disk: d.Name, Dir: a.Paths.Root + layout.DiskDir(d.Name), NodeDir: a.Paths.Root + layout.RunDir,
-			Devices: &a.devices, Owner: a.owner(revision, d.Name), Rules: rules,
+		c.watchDisk(ctx, revision, d.Name, disk.NewMonitor(&disk.Prober{
+			Disk: d.Name, Dir: c.Paths.Root + layout.DiskDir(d.Name), NodeDir: c.Paths.Root + layout.RunDir,
+			Devices: &c.devices, Owner: c.owner(revision, d.Name), Rules: rules,
 		}, limits(d)))
 	}
 }
 
 // owner returns the CacheNode as the owner of a disk's cache, with the key that signs its marks. The key is empty if
 // the operator has created none.
-func (a *Agent) owner(revision agentapi.Revision, name string) disk.Owner {
+func (c *conductor) owner(revision agentapi.Revision, name string) disk.Owner {
 	o := disk.Owner{Namespace: revision.Namespace, Name: revision.Name, Disk: name, TookOver: func() {
-		a.Log.Warn("the disk is new to this CacheNode: the cache that is on it is deleted, "+
+		c.Log.Warn("the disk is new to this CacheNode: the cache that is on it is deleted, "+
 			"because this CacheNode did not sign it", "disk", name)
 	}}
 	var err error
-	o.Key, err = os.ReadFile(filepath.Join(a.Paths.Owner, naming.OwnerKeyKey))
+	o.Key, err = os.ReadFile(filepath.Join(c.Paths.Owner, naming.OwnerKeyKey))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		a.Log.Warn("the key of the disks' marks", "error", err)
+		c.Log.Warn("the key of the disks' marks", "error", err)
 	}
-	if text, err := os.ReadFile(filepath.Join(a.Paths.Owner, naming.OwnerLegacyKey)); err == nil {
+	if text, err := os.ReadFile(filepath.Join(c.Paths.Owner, naming.OwnerLegacyKey)); err == nil {
 		o.Legacy, _ = time.Parse(time.RFC3339, string(text)) // an invalid time counts as none
 	}
 	return o
@@ -85,30 +83,30 @@ func limits(d v1alpha1.Disk) disk.Limits {
 	}
 }
 
-func (a *Agent) watchDisk(
+func (c *conductor) watchDisk(
 	ctx context.Context, revision agentapi.Revision, name string, monitor *disk.Monitor,
 ) {
-	a.metrics.Disk(name)
-	monitor.Observed = func(s disk.Sample) { a.metrics.Probe(name, s) }
+	c.metrics.Disk(name)
+	monitor.Observed = func(s disk.Sample) { c.metrics.Probe(name, s) }
 	monitor.Changed = func(before, after disk.State) {
-		if now := a.clock.Now(); !before.Waits(now) && after.Waits(now) {
-			a.Log.Info("a disk makes reads wait", "disk", name)
+		if now := c.clock.Now(); !before.Waits(now) && after.Waits(now) {
+			c.Log.Info("a disk makes reads wait", "disk", name)
 		}
 		if before.Status != after.Status {
-			a.Log.Info("a disk changed", "disk", name, "from", before.Status, "to", after.Status,
+			c.Log.Info("a disk changed", "disk", name, "from", before.Status, "to", after.Status,
 				"reason", after.Reason, "message", after.Message)
 			if after.Status == v1alpha1.DiskHealthy {
-				a.metrics.SetLoaded(name, false) // nginx reads its index again
+				c.metrics.SetLoaded(name, false) // nginx reads its index again
 			}
 		}
-		a.Wake()
+		c.Wake()
 	}
-	a.mutex.Lock()
-	a.monitors[name] = monitor
-	a.mutex.Unlock()
-	a.purgeDisk(ctx, revision, name, monitor)
-	a.background.Go(func() { monitor.Run(ctx) })
-	a.background.Go(func() { a.estimate(ctx, name, monitor) })
+	c.mutex.Lock()
+	c.monitors[name] = monitor
+	c.mutex.Unlock()
+	c.purgeDisk(ctx, revision, name, monitor)
+	c.background.Go(func() { monitor.Run(ctx) })
+	c.background.Go(func() { c.estimate(ctx, name, monitor) })
 }
 
 // estimateInterval is the time between two estimates of a disk's cache files. An agent that has just started begins
@@ -137,24 +135,6 @@ func (a *Agent) estimate(ctx context.Context, name string, monitor *disk.Monitor
 	}
 }
 
-func (a *Agent) cacheFiles() map[string]metrics.Files {
-	a.mutex.Lock()
-	defer a.mutex.Unlock()
-	return maps.Clone(a.counts)
-}
-
-// states returns the states of all disks.
-func (a *Agent) states() map[string]disk.State {
-	a.mutex.Lock()
-	monitors := maps.Clone(a.monitors)
-	a.mutex.Unlock()
-	states := map[string]disk.State{}
-	for name, monitor := range monitors {
-		states[name] = monitor.State()
-	}
-	return states
-}
-
 // unused returns the disks that nginx is not to use, sorted: those that are not healthy, those that are drained, and
 // those that may have what was purged while nobody could purge them.
 func (a *Agent) unused() []string {
@@ -177,12 +157,6 @@ func (a *Agent) waits() bool {
 		}
 	}
 	return false
-}
-
-func (a *Agent) isDrained(name string) bool {
-	a.mutex.Lock()
-	defer a.mutex.Unlock()
-	return a.drained[name]
 }
 
 func (a *Agent) isStarting() bool {
@@ -218,20 +192,4 @@ func (a *Agent) Error(e nginxlog.Error) {
 	if monitor != nil {
 		monitor.Wake()
 	}
-}
-
-// heed reads from the pod's annotations which disks are drained, and whose caches may be deleted.
-func (a *Agent) heed(annotations map[string]string) {
-	drained, abandoned := map[string]bool{}, map[string]string{}
-	for name := range strings.SplitSeq(annotations[naming.AnnotationDrained], ",") {
-		drained[name] = name != ""
-	}
-	for pair := range strings.SplitSeq(annotations[naming.AnnotationEmpty], ",") {
-		if name, owner, ok := strings.Cut(pair, "="); ok {
-			abandoned[name] = owner
-		}
-	}
-	a.mutex.Lock()
-	defer a.mutex.Unlock()
-	a.drained, a.abandoned = drained, abandoned
 }

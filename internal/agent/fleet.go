@@ -19,8 +19,8 @@ import (
 
 // fleet returns what the configuration takes from the other pods, and the disks that keys have moved from. Nothing is
 // taken from other pods unless the revision has the pods share keys.
-func (a *Agent) fleet(revision agentapi.Revision) (f cache.Fleet, err error) {
-	all, err := a.readFleet()
+func (c *conductor) fleet(revision agentapi.Revision) (f cache.Fleet, err error) {
+	all, err := c.readFleet()
 	if err != nil {
 		return f, err
 	}
@@ -28,14 +28,14 @@ func (a *Agent) fleet(revision agentapi.Revision) (f cache.Fleet, err error) {
 		f.Disks, f.Serial = all.Disks, all.Serial
 		return f, nil
 	}
-	self, ok := naming.Ordinal(revision.Name, a.Paths.Hostname)
+	self, ok := naming.Ordinal(revision.Name, c.Paths.Hostname)
 	if !ok {
-		return f, fmt.Errorf("%s is no pod of %s", a.Paths.Hostname, revision.Name)
+		return f, fmt.Errorf("%s is no pod of %s", c.Paths.Hostname, revision.Name)
 	}
 	f.Self = self
 	f.Fleet = all.For(self)
 	if revision.Spec.Routing.TLS != v1alpha1.PeerTLSOff {
-		f.Certificate, err = a.peersHash()
+		f.Certificate, err = c.peersHash()
 	}
 	return f, err
 }
@@ -43,12 +43,12 @@ func (a *Agent) fleet(revision agentapi.Revision) (f cache.Fleet, err error) {
 // readFleet reads which pods share keys: from the pod's annotation or from the ConfigMap, whichever is newer. They
 // reach the pod in either order, and a new pod has no annotation. If nothing says so, nobody shares keys, and the pod
 // serves all of them itself.
-func (a *Agent) readFleet() (newest fleet.Fleet, err error) {
-	annotations, err := podinfo.Annotations(a.Paths.PodInfo)
+func (c *conductor) readFleet() (newest fleet.Fleet, err error) {
+	annotations, err := podinfo.Annotations(c.Paths.PodInfo)
 	if err != nil {
 		return newest, err
 	}
-	text, err := os.ReadFile(filepath.Join(a.Paths.Config, naming.FleetKey))
+	text, err := os.ReadFile(filepath.Join(c.Paths.Config, naming.FleetKey))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return newest, err
 	}
@@ -66,25 +66,25 @@ func (a *Agent) readFleet() (newest fleet.Fleet, err error) {
 
 // peersHash reads what the pods show to each other and returns its hash. Like the certificate for clients, a damaged
 // file does not replace a good one.
-func (a *Agent) peersHash() (string, error) {
-	peers, err := podinfo.MountedPeers(a.Paths.Peer)
+func (c *conductor) peersHash() (string, error) {
+	peers, err := podinfo.MountedPeers(c.Paths.Peer)
 	if err == nil {
-		a.peers = peers
+		c.peers = peers
 		return peers.Hash, nil
 	}
-	if a.peers.Hash == "" {
-		a.peers = a.copiedPeers()
+	if c.peers.Hash == "" {
+		c.peers = c.copiedPeers()
 	}
-	if a.peers.Hash == "" {
+	if c.peers.Hash == "" {
 		return "", fmt.Errorf("the certificate for other pods: %w", err)
 	}
-	a.Log.Warn("the certificate for other pods cannot be used: nginx keeps the previous one", "error", err)
-	return a.peers.Hash, nil
+	c.Log.Warn("the certificate for other pods cannot be used: nginx keeps the previous one", "error", err)
+	return c.peers.Hash, nil
 }
 
 // copiedPeers returns what an earlier agent in this pod has copied for nginx; the zero value if there is none.
-func (a *Agent) copiedPeers() podinfo.Peers {
-	keys, _ := filepath.Glob(a.Paths.Root + layout.PeerKey("*")) // the pattern is valid
+func (c *conductor) copiedPeers() podinfo.Peers {
+	keys, _ := filepath.Glob(c.Paths.Root + layout.PeerKey("*")) // the pattern is valid
 	for _, key := range keys {
 		name := strings.TrimSuffix(key, ".key")
 		if peers, err := podinfo.ReadPeers(name+".crt", key, name+"-ca.crt"); err == nil {

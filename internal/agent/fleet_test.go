@@ -52,7 +52,9 @@ func TestFleet(t *testing.T) {
 		"another's pod":           {revision, "", "", "other-0", cache.Fleet{}, true},
 	} {
 		t.Run(name, func(t *testing.T) {
-			a := &Agent{Paths: Paths{Config: t.TempDir(), PodInfo: t.TempDir(), Hostname: tt.hostname}, Log: slog.Default()}
+			a := &conductor{Agent: &Agent{
+				Paths: Paths{Config: t.TempDir(), PodInfo: t.TempDir(), Hostname: tt.hostname}, Log: slog.Default(),
+			}}
 			write(t, filepath.Join(a.Paths.PodInfo, layout.AnnotationsFile),
 				naming.AnnotationFleet+"="+strconv.Quote(tt.annotation)+"\n")
 			if tt.file != "" {
@@ -82,7 +84,7 @@ func TestPeersCertificate(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := &Agent{Paths: Paths{Peer: t.TempDir(), Root: t.TempDir()}, Log: slog.Default()}
+	a := &conductor{Agent: &Agent{Paths: Paths{Peer: t.TempDir(), Root: t.TempDir()}, Log: slog.Default()}}
 	if _, err := a.peersHash(); err == nil {
 		t.Error("there is no certificate, and no error")
 	}
@@ -99,8 +101,8 @@ func TestPeersCertificate(t *testing.T) {
 		write(t, a.Paths.Root+f.Path, string(f.Content))
 	}
 	write(t, filepath.Join(a.Paths.Peer, "ca.crt"), "damaged")
-	restarted := &Agent{Paths: a.Paths, Log: slog.Default()}
-	for name, agent := range map[string]*Agent{"the same agent": a, "a restarted agent": restarted} {
+	restarted := &conductor{Agent: &Agent{Paths: a.Paths, Log: slog.Default()}}
+	for name, agent := range map[string]*conductor{"the same agent": a, "a restarted agent": restarted} {
 		if got, err := agent.peersHash(); err != nil || got != hash {
 			t.Errorf("%s has %q (%v), want %q", name, got, err, hash)
 		}

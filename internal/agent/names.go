@@ -21,16 +21,16 @@ import (
 )
 
 // configureResolver tells the resolver which name servers it asks, and which addresses it does not answer.
-func (a *Agent) configureResolver(revision agentapi.Revision) error {
-	servers, err := podinfo.NameServers(revision.Resolvers, a.Paths.ResolvConf)
+func (c *conductor) configureResolver(revision agentapi.Revision) error {
+	servers, err := podinfo.NameServers(revision.Resolvers, c.Paths.ResolvConf)
 	if err != nil {
 		return err
 	}
-	denied, err := a.denied(revision.Namespace)
+	denied, err := c.denied(revision.Namespace)
 	if err != nil {
 		return err
 	}
-	a.resolver.Configure(resolver.Config{
+	c.resolver.Configure(resolver.Config{
 		Servers: servers, ClusterDomain: revision.ClusterDomain, Denied: denied,
 		PodDomain: naming.ServiceHost(naming.Headless(revision.Name), revision.Namespace, revision.ClusterDomain),
 	})
@@ -39,7 +39,7 @@ func (a *Agent) configureResolver(revision agentapi.Revision) error {
 
 // denied returns the addresses that nginx never gets: where no origin may be, the pod's own, the API server's, and
 // those that the operator denies.
-func (a *Agent) denied(namespace string) (d resolver.Denied, err error) {
+func (c *conductor) denied(namespace string) (d resolver.Denied, err error) {
 	d.Always = slices.Clone(validation.NoOrigin)
 	own, err := net.InterfaceAddrs()
 	if err != nil {
@@ -55,7 +55,7 @@ func (a *Agent) denied(namespace string) (d resolver.Denied, err error) {
 			d.Always = append(d.Always, one(address))
 		}
 	}
-	text, err := os.ReadFile(filepath.Join(a.Paths.Config, naming.OriginPolicyKey))
+	text, err := os.ReadFile(filepath.Join(c.Paths.Config, naming.OriginPolicyKey))
 	policy := agentapi.OriginPolicy{Namespaces: []string{"*"}} // of an operator from before, which writes none
 	if !errors.Is(err, fs.ErrNotExist) {
 		if err == nil {

@@ -42,7 +42,7 @@ func TestDenied(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Setenv("KUBERNETES_SERVICE_HOST", tt.host)
 			t.Setenv("KUBERNETES_PORT_443_TCP_ADDR", tt.address)
-			a := &Agent{Paths: Paths{Config: t.TempDir()}, Log: slog.New(slog.DiscardHandler)}
+			a := &conductor{Agent: &Agent{Paths: Paths{Config: t.TempDir()}, Log: slog.New(slog.DiscardHandler)}}
 			if tt.file != "" {
 				write(t, filepath.Join(a.Paths.Config, naming.OriginPolicyKey), tt.file)
 			}

@@ -25,13 +25,13 @@ import (
 
 // readPurges reads the journal of purges that the kubelet has mounted, if there is one. It is as of the start of the
 // pod, or newer.
-func (a *Agent) readPurges() {
-	if a.purger.IsReceived() { // that is newer, and whole
+func (c *conductor) readPurges() {
+	if c.purger.IsReceived() { // that is newer, and whole
 		return
 	}
 	var segments []journal.Segment
 	for slot := range journal.Slots {
-		text, err := os.ReadFile(filepath.Join(a.Paths.Purges, naming.PurgesFile(slot)))
+		text, err := os.ReadFile(filepath.Join(c.Paths.Purges, naming.PurgesFile(slot)))
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -40,50 +40,50 @@ func (a *Agent) readPurges() {
 			s, err = journal.DecodeSegment(text)
 		}
 		if err != nil { // nobody knows what it has
-			a.Log.Warn("the purges", "error", err)
+			c.Log.Warn("the purges", "error", err)
 			return
 		}
 		segments = append(segments, s)
 	}
 	if journal.HasGap(segments) { // the kubelet does not bring them all at once
-		a.Log.Warn("some purges are missing: waiting for the operator's")
+		c.Log.Warn("some purges are missing: waiting for the operator's")
 		return
 	}
 	if len(segments) > 0 {
-		a.purger.Load(journal.Join(segments))
+		c.purger.Load(journal.Join(segments))
 	}
 }
 
 // policies returns the cache policies by which nginx stores now, or will.
-func (a *Agent) policies(wanted agentapi.Revision) []v1alpha1.CachePolicy {
+func (c *conductor) policies(wanted agentapi.Revision) []v1alpha1.CachePolicy {
 	// Only what the keys depend on.
 	of := func(n agentapi.Revision) v1alpha1.CachePolicy {
 		c := sites.Own(n.Spec).Cache
 		return v1alpha1.CachePolicy{Key: c.Key, Query: c.Query, Methods: c.Methods}
 	}
 	list := []v1alpha1.CachePolicy{of(wanted)}
-	if running := a.running(); running != nil && !reflect.DeepEqual(of(*running), of(wanted)) {
+	if running := c.running(); running != nil && !reflect.DeepEqual(of(*running), of(wanted)) {
 		list = append(list, of(*running))
 	}
 	return list
 }
 
 // purgeDisk begins to carry out purges on a disk.
-func (a *Agent) purgeDisk(ctx context.Context, revision agentapi.Revision, name string, monitor *disk.Monitor) {
-	own := a.Paths.Root + layout.DiskDir(name) + "/" + layout.OwnFolder
-	a.purger.Watch(ctx, name, purge.Place{
-		Folder: a.Paths.Root + layout.CacheDir(name), State: a.Paths.Root + layout.PurgesState(name),
-		Checked: own + "/checked", Indexes: own, Refresh: a.Paths.Root + layout.RefreshDir(name),
+func (c *conductor) purgeDisk(ctx context.Context, revision agentapi.Revision, name string, monitor *disk.Monitor) {
+	own := c.Paths.Root + layout.DiskDir(name) + "/" + layout.OwnFolder
+	c.purger.Watch(ctx, name, purge.Place{
+		Folder: c.Paths.Root + layout.CacheDir(name), State: c.Paths.Root + layout.PurgesState(name),
+		Checked: own + "/checked", Indexes: own, Refresh: c.Paths.Root + layout.RefreshDir(name),
 		Owner:    revision.Namespace + "/" + revision.Name,
 		IsUsable: func() bool { return monitor.State().Status == v1alpha1.DiskHealthy },
 	})
 }
 
 // purgeMemory begins to carry out purges in the memory tier, if there is one.
-func (a *Agent) purgeMemory(ctx context.Context, revision agentapi.Revision) {
+func (c *conductor) purgeMemory(ctx context.Context, revision agentapi.Revision) {
 	if effective.HasMemoryTier(revision.Spec) {
-		a.purger.Watch(ctx, journal.MemoryStore, purge.Place{
-			Folder: a.Paths.Root + layout.MemoryTierCache, State: a.Paths.Root + layout.MemoryPurges,
+		c.purger.Watch(ctx, journal.MemoryStore, purge.Place{
+			Folder: c.Paths.Root + layout.MemoryTierCache, State: c.Paths.Root + layout.MemoryPurges,
 			Owner:    revision.Namespace + "/" + revision.Name,
 			IsUsable: func() bool { return true },
 		})
@@ -92,14 +92,14 @@ func (a *Agent) purgeMemory(ctx context.Context, revision agentapi.Revision) {
 
 // assumeInUse tells the purger, when the agent starts, which disks an nginx that runs already uses. They stay in use
 // while they catch up.
-func (a *Agent) assumeInUse(revision agentapi.Revision) {
-	if a.Started() {
+func (c *conductor) assumeInUse(revision agentapi.Revision) {
+	if c.Started() {
 		return
 	}
 	var disks []string
 	text := ""
-	if a.Nginx.Master() != 0 {
-		content, err := os.ReadFile(a.Paths.Root + layout.ConfigFile)
+	if c.Nginx.Master() != 0 {
+		content, err := os.ReadFile(c.Paths.Root + layout.ConfigFile)
 		if err != nil {
 			return // nothing counts as applied until nginx has taken a configuration
 		}
@@ -110,7 +110,7 @@ func (a *Agent) assumeInUse(revision agentapi.Revision) {
 			disks = append(disks, d.Name)
 		}
 	}
-	a.purger.SetInUse(disks, nil)
+	c.purger.SetInUse(disks, nil)
 }
 
 // purgePatience is how long nginx waits, when the pod starts, for disks to obey the purges that the pod has missed. It

@@ -26,12 +26,6 @@ func (a *Agent) setProblem(err error) {
 	a.problem = text
 }
 
-func (a *Agent) setLowered(text string) {
-	a.mutex.Lock()
-	defer a.mutex.Unlock()
-	a.lowered = text
-}
-
 // refuse records that a revision is refused. The agent does not try it again until another revision or a retry is asked
 // for.
 func (a *Agent) refuse(revision agentapi.Revision, message string) {
@@ -40,19 +34,6 @@ func (a *Agent) refuse(revision agentapi.Revision, message string) {
 	a.mutex.Lock()
 	defer a.mutex.Unlock()
 	a.refusal = &agentapi.Refusal{Revision: revision.ID, Message: message, Retry: a.retry}
-}
-
-// forget drops the refusal, so that the agent tries the revision again.
-func (a *Agent) forget(retry string) {
-	a.mutex.Lock()
-	defer a.mutex.Unlock()
-	a.retry, a.refusal = retry, nil
-}
-
-func (a *Agent) isRefused(revision string) bool {
-	a.mutex.Lock()
-	defer a.mutex.Unlock()
-	return a.refusal != nil && a.refusal.Revision == revision
 }
 
 func (a *Agent) took(made applied) {
@@ -79,19 +60,6 @@ func (a *Agent) answers(version string) {
 		sampling = *a.applied.revision.Spec.Monitoring.RequestSampling
 	}
 	a.metrics.Running(revision, sampling)
-}
-
-func (a *Agent) current() *applied {
-	a.mutex.Lock()
-	defer a.mutex.Unlock()
-	return a.applied
-}
-
-func (a *Agent) running() *agentapi.Revision {
-	if current := a.current(); current != nil {
-		return &current.revision
-	}
-	return nil
 }
 
 // Started reports whether nginx has a configuration to start with.

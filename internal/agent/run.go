@@ -88,28 +88,22 @@ func (a *Agent) follow(ctx context.Context, watcher *fsnotify.Watcher) error {
 
 // askNginx asks nginx's program what it is, until it has answered: the image does not change during the life of the
 // pod. Only the conductor calls it.
-func (a *Agent) askNginx(ctx context.Context) {
-	if a.asked {
+func (c *conductor) askNginx(ctx context.Context) {
+	if c.asked {
 		return
 	}
-	version, failure := a.Nginx.ProgramVersion(ctx)
+	version, failure := c.Nginx.ProgramVersion(ctx)
 	if failure != nil {
-		a.Log.Warn("nginx -v", "error", failure)
+		c.Log.Warn("nginx -v", "error", failure)
 	}
-	scripts, err := a.Nginx.HasScripts(ctx)
+	scripts, err := c.Nginx.HasScripts(ctx)
 	if err != nil {
-		a.Log.Warn("asking nginx whether it has its module for scripts", "error", err)
+		c.Log.Warn("asking nginx whether it has its module for scripts", "error", err)
 	}
-	a.asked = failure == nil && err == nil
-	a.mutex.Lock()
-	defer a.mutex.Unlock()
-	a.nginx, a.scripts, a.noScripts = version, scripts, err == nil && !scripts
-}
-
-func (a *Agent) hasScripts() bool {
-	a.mutex.Lock()
-	defer a.mutex.Unlock()
-	return a.scripts
+	c.asked = failure == nil && err == nil
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	c.nginx, c.scripts, c.noScripts = version, scripts, err == nil && !scripts
 }
 
 // LocalClient returns a client for nginx's private port. It does not keep connections, which would lead to old workers.

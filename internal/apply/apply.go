@@ -1,5 +1,7 @@
 // Package apply writes the operator's objects by server-side apply with one field manager, and only if a write would
 // change something. At steady state it only reads from the API server.
+//
+// It imports naming only. What all written objects need, whatever their kind, goes here.
 package apply
 
 import (

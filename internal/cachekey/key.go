@@ -12,6 +12,9 @@
 // No text begins like a mark. Before its first space, a text has a method, which has no "=", or a slash: that of the
 // scheme, or the first one of the URI, as a host has neither a slash nor a space. So a key without the mark of a site
 // belongs to the CacheNode's own site, whatever clients send, and the key of one site is never that of another.
+//
+// It may import naming and layout. A new part of stored keys goes into the writer and the parser here, which the
+// property test compares.
 package cachekey
 
 import (

@@ -1,6 +1,9 @@
 // Package effective has the spec that the operator acts on: the user's spec, with what the operator chose where the
 // spec leaves the choice open, and the defaults that depend on other fields. These are in code and not in the CRD, so
 // that they can improve. It is pure. Its functions take a spec with the CRD's own defaults applied.
+//
+// It may import the packages of names, shard, fleet and sites. A default that depends on other fields goes here, with a
+// sentence for status.tuning if the operator chose it.
 package effective
 
 import (

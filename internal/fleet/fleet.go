@@ -1,4 +1,7 @@
 // Package fleet says which pods of a CacheNode own keys. It is pure.
+//
+// It may import the packages of names and shard. A new reason for a pod to own keys, or not to, is a field of Pod and a
+// case of Decide.
 package fleet
 
 import (

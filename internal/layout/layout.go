@@ -1,5 +1,7 @@
 // Package layout has the ports, addresses, paths and containers of a cache pod in one place. Operator, agent and plugin
 // use it. It is pure.
+//
+// It imports no other package. A new port, path or container of the pod goes here.
 package layout
 
 // Ports of a pod.

@@ -1,5 +1,7 @@
 // Package manifest turns a CacheNode into the objects that the operator applies. It is pure. It has one file for each
 // kind, and sets only the fields that the operator owns.
+//
+// It may import what a spec means. Each kind of object has a file; a new one is added to Build.
 package manifest
 
 import (

@@ -1,4 +1,6 @@
 // Package naming has every derived name, label, annotation and key in one place. It is pure.
+//
+// It imports no other package. A name, label, annotation or key that the operator derives goes here, and nowhere else.
 package naming
 
 import (

@@ -1,4 +1,7 @@
 // Package objects is how agents are asked what they have cached: a listing, or one object. It is pure.
+//
+// It may import naming, layout, cachekey and purge. A new property of a listed object goes here, and the index fills it
+// in.
 package objects
 
 import (

@@ -4,6 +4,8 @@
 //
 // A set is replaced long before it expires. Until the kubelet has brought the new set to every pod, both sides trust
 // both authorities, and the operator keeps its old certificate for agents that still ask for it.
+//
+// It imports naming only. Another certificate of the operator or its agents goes here.
 package pki
 
 import (

@@ -1,5 +1,8 @@
 // Package purgeapi is the HTTP endpoint for purges: it creates CachePurges for those who may create them, and waits for
 // them. It reads no Secret and no CacheNode.
+//
+// It may import naming and purge, and of the API CachePurges alone. A new field of a request goes into request.go, and
+// its cost into limits.go.
 package purgeapi
 
 import (

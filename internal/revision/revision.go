@@ -2,6 +2,8 @@
 //
 // A field that is not named in [Of] does not reach the pods, and an edit of it reloads nothing. A new field is left out
 // where it has its default: another ID for the same configuration would reload every nginx in an upgrade.
+//
+// It may import what a spec means. A field that pods need is named in Of, and left out where it has its default.
 package revision
 
 import (

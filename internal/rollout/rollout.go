@@ -5,6 +5,8 @@
 // other pods follow, some at a time. When all have it, the candidate becomes stable. If a pod refuses it, all pods go
 // back to stable. The revision is then not tried again until a person asks for it, or another one is wanted. A revision
 // that is wanted in the middle of this takes the candidate's place.
+//
+// It may import agentapi and what it imports. A new reason to wait is a field of Input and a case of Decide.
 package rollout
 
 import (

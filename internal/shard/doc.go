@@ -13,4 +13,6 @@
 // therefore arranges them in two levels, of at most a hundred ranges each.
 //
 // Pods are equal, and join and leave at the end of a sequence, so their plan is made by [NewSequence] instead.
+//
+// It imports no other package. Another question about the key space is a method of Plan.
 package shard

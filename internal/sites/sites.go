@@ -3,6 +3,9 @@
 // pure.
 //
 // What follows from a site and from nothing else belongs here, such as [Site.LockTimeout].
+//
+// It may import the packages of names, shard, fleet and effective. What each site will have of its own is read here
+// alone.
 package sites
 
 import (

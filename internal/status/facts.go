@@ -1,5 +1,8 @@
 // Package status says what a pass over a CacheNode has found, in the terms of the API. [Of] turns [Facts] into the
 // status with its conditions, and [Events] turns a change of the status into events. The package is pure.
+//
+// It may import what decides and what it is decided from. A new condition is a method beside the others in
+// conditions.go; an event about a change goes into events.go, and one about what was done into deeds.go.
 package status
 
 import (

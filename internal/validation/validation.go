@@ -1,5 +1,8 @@
 // Package validation checks what the CRD's schema and CEL rules cannot express: sums, and what follows from defaults in
 // code. It is pure. Every message names the field and the remedy.
+//
+// It may import what a spec means: effective, sites and what they import. A rule that CEL can express goes into the API
+// instead.
 package validation
 
 import (

@@ -81,26 +81,30 @@ func (p *target) eject(
 	fault()
 	e.gone = p.changes(t, before, within)
 	p.becomes(t, disk, 15*time.Second, reasons...)
-	e.during = load.more(t, 600).end()
+	e.during = load.more(t, 600+int(oldConnections.Seconds())*300).end()
 	t.Logf("out of the configuration %s after the fault began", e.gone.Sub(e.fault).Round(time.Millisecond))
 	return e
 }
 
+// oldConnections is how long nginx's old workers still answer on connections that clients keep (keepalive_min_timeout).
+const oldConnections = 5 * time.Second
+
 // check fails the test if a request failed, if more than most responses broke off, if a request that began after the
 // ejection failed or broke off, or if the HIT ratio of the other disks fell by more than 2 percentage points. A
 // response of which nothing arrived counts as broken off only if it is of the failed disk and was under way at the
-// fault, or with anyNumber between the fault and the ejection.
+// fault, or with anyNumber between the fault and the moment when no old worker answers any more.
 func (p *target) check(t *testing.T, e ejected, most int) {
 	t.Helper()
-	until := e.gone
-	if most != anyNumber {
-		until = e.fault // only requests that were under way at the fault
+	gone, until := e.gone, e.fault // only requests that were under way at the fault
+	if most == anyNumber {
+		gone = gone.Add(oldConnections)
+		until = gone
 	}
 	brokeOff(e.during, func(r report.Result) bool {
 		return p.disk(r.Path) == e.disk && began(r).Before(until) && ended(r).After(e.fault)
 	})
 	all := count(e.during, everything)
-	after := count(e.during, func(r report.Result) bool { return began(r).After(e.gone) })
+	after := count(e.during, func(r report.Result) bool { return began(r).After(gone) })
 	others := func(r report.Result) bool { return p.disk(r.Path) != e.disk }
 	calm, during := count(e.calm, others), count(e.during, others)
 	t.Logf("before: the other disks %s", calm)

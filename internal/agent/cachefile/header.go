@@ -1,5 +1,7 @@
 // Package cachefile reads and invalidates the files of nginx's cache (proxy_cache_path). The layout is nginx's own and
 // may change: all that depends on it is here, and a file of another version is left alone.
+//
+// It imports no other package. What nginx's files say goes here, and nothing else reads them.
 package cachefile
 
 import (

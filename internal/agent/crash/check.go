@@ -1,5 +1,7 @@
 // Package crash finds the files of a cache that a crash of the node has cut, before nginx serves them. nginx renames a
 // file that it has written, and does not sync it: after a power loss it can be shorter than it was, or have holes.
+//
+// It imports cachefile and cachekey. A new way for a crash to cut files goes into Check.
 package crash
 
 import (

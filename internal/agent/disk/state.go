@@ -1,5 +1,8 @@
 // Package disk decides for each disk of a pod whether it is healthy. A pure state machine takes samples (state.go), a
 // probe produces them (probe.go), and a monitor connects the two (monitor.go).
+//
+// It may import the API, effective and layout. A new reason for a disk to fail is a reason of the API, a sample of the
+// prober, and a case of State.Next.
 package disk
 
 import (

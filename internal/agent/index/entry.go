@@ -1,5 +1,8 @@
 // Package index knows which objects the cache of a disk has: their keys and tags, and the files that they are in. It is
 // stored on the disk itself, and can always be rebuilt from nginx's files.
+//
+// It may import cachefile, cachekey and objects. Another question about stored objects is an index of records here,
+// with another Format.
 package index
 
 import (

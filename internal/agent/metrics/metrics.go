@@ -1,5 +1,8 @@
 // Package metrics has the Prometheus metrics of a pod, by disk. Metrics of requests are sampled: they count the share
 // of requests that cachenode_request_sampling_ratio gives. Events such as queue overflows are all counted.
+//
+// It may import the API, agentapi and the packages of the agent that measure. A new metric goes beside its kind, with a
+// help text that says its labels; make generate writes it into the reference.
 package metrics
 
 import (

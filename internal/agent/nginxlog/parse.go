@@ -1,5 +1,8 @@
 // Package nginxlog reads what nginx sends to the log socket: requests in the format of agentapi.RequestFormat, and the
 // lines of its error log.
+//
+// It imports agentapi, layout and naming. A new part of nginx's report is a field of the format in agentapi and of
+// Request.
 package nginxlog
 
 import (

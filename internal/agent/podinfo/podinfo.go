@@ -1,4 +1,6 @@
 // Package podinfo reads what the kubelet and the container runtime tell a container about its pod.
+//
+// It imports layout and naming. A new fact about the pod that Kubernetes tells goes here.
 package podinfo
 
 import (

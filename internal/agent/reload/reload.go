@@ -1,6 +1,8 @@
 // Package reload gives a new configuration to a running nginx and verifies that nginx runs it: nginx -t, an atomic
 // rename, SIGHUP, and then new workers that answer with the new version. After any failure, the last good file is in
 // place again.
+//
+// It imports layout and the renderer. A new check of a configuration goes here.
 package reload
 
 import (

@@ -3,6 +3,8 @@
 //
 // nginx keeps the addresses of an upstream's server when the answer is SERVFAIL, and drops them when it is NXDOMAIN or
 // empty. So NXDOMAIN is answered only if a name server says so, or if all addresses are denied.
+//
+// It imports agentapi only. A new source of names is asked in lookup.
 package resolver
 
 import (

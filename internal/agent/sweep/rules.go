@@ -1,5 +1,8 @@
 // Package sweep removes from a disk what it need not keep: objects that are stale for too long, and those of keys that
 // are elsewhere now.
+//
+// It may import index, cachefile, reload, and what says where a key is. A new reason to remove a file is a Reason and a
+// case of Rules.
 package sweep
 
 import (

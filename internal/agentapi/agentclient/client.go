@@ -1,4 +1,6 @@
 // Package agentclient reads the reports of agents for the operator, and sends them purges and the addresses of pods.
+//
+// It imports agentapi and purge. A new request to agents is a method here, and a call of package agents.
 package agentclient
 
 import (

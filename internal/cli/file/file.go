@@ -1,4 +1,6 @@
 // Package file reads CacheNodes from files, for the plugin's verbs that take one.
+//
+// It imports no verb. What several verbs need of this goes here.
 package file
 
 import (

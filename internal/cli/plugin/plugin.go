@@ -1,4 +1,6 @@
 // Package plugin is the kubectl plugin with all its verbs.
+//
+// It imports the verbs. A new verb is a line here.
 package plugin
 
 import (

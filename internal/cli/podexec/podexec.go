@@ -1,4 +1,6 @@
 // Package podexec runs commands in the containers of pods, for the plugin's verbs that look into them.
+//
+// It imports no verb. What several verbs need of this goes here.
 package podexec
 
 import (

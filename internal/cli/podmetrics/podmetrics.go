@@ -1,4 +1,6 @@
 // Package podmetrics asks the pods of a CacheNode for their metrics, for the plugin's verbs that show numbers.
+//
+// It imports no verb. What several verbs need of this goes here.
 package podmetrics
 
 import (

@@ -1,4 +1,6 @@
 // Package podobjects asks the pods of a CacheNode what they have cached, for the plugin's verbs that list it.
+//
+// It imports no verb. What several verbs need of this goes here.
 package podobjects
 
 import (

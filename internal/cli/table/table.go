@@ -1,4 +1,6 @@
 // Package table writes tables as kubectl does, with colours on a terminal only.
+//
+// It imports no verb. What several verbs need of this goes here.
 package table
 
 import (

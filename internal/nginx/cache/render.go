@@ -1,5 +1,8 @@
 // Package cache turns a CacheNode into nginx's configuration. It is pure: operator, agent and kubectl plugin render the
 // same bytes from the same input.
+//
+// It may import what a spec means, cachekey and conf. node.go shows the parts and what each is made from: a directive
+// goes into the part whose inputs it needs, and a fact of the pod into Facts.
 package cache
 
 import (

@@ -3,6 +3,9 @@
 // An argument is either a [Literal], in which nothing is special, or an [Expression], in which nginx expands variables.
 // Quoting does not keep nginx from expanding $name in a directive that takes variables, so a literal cannot contain a
 // dollar sign. Text from users is always a literal. Expressions come from this repository's code only.
+//
+// It imports no other package. Another kind of argument is a type with its own way of quoting, which the fuzz tests
+// must know.
 package conf
 
 // Directive is a name with arguments and, for a block directive, the directives inside.

@@ -1,4 +1,6 @@
 // Package batch gathers requests for purges, so that many of them become one CachePurge. It is pure.
+//
+// It imports purge only, and is pure.
 package batch
 
 import (

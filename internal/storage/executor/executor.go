@@ -1,6 +1,8 @@
 // Package executor carries out what package storage has planned. Each action is safe to repeat. An action names the
 // object that it was decided for by UID or version: an object that has changed since stays as it is, and the next pass
 // plans for it again.
+//
+// It imports storage, manifest and apply. A new kind of action is a method that is safe to repeat.
 package executor
 
 import (

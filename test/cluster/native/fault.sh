@@ -122,14 +122,19 @@ throttled)
   ;;
 fill)
   path=$(mounted "$1" "$2") step=${4-}
+  if [[ -z $step ]]; then
+    # At once, and once: the agent makes room on a full disk, and who writes for seconds would take that again. Some MiB
+    # are written, as a file system does not allocate its last blocks as one.
+    size=$(($(free_mib "$path") - $3)) most=32
+    ((size <= most)) || inside sh -c "touch $path/stranger
+      fallocate -o \$(stat -c %s $path/stranger) -l $((size - most))M $path/stranger"
+    inside sh -c "head -c $((size < most ? size : most))M /dev/zero >>$path/stranger" || true # full is full
+    exit
+  fi
   while (($(free_mib "$path") > $3)); do
     left=$(($(free_mib "$path") - $3))
-    size=$((step && step < left ? step : left))
-    # At once: the agent makes room on a full disk, and what is written for seconds would take that again. If nginx has
-    # taken some of it meanwhile, the rest is written.
-    inside sh -c "touch $path/stranger; fallocate -o \$(stat -c %s $path/stranger) -l ${size}M $path/stranger ||
-      head -c ${size}M /dev/zero >>$path/stranger" || break # full is full
-    [[ -z $step ]] || sleep 0.25
+    inside sh -c "head -c $((step < left ? step : left))M /dev/zero >>$path/stranger" || break
+    sleep 0.25
   done
   ;;
 unfill) inside rm -f "$(disk_path "$1" "$2")/stranger" ;;

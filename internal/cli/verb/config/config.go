@@ -1,4 +1,6 @@
 // Package config is the plugin's verb that prints what nginx in a pod runs.
+//
+// It may import the packages of the plugin and all that is pure. Another flag of the verb goes here.
 package config
 
 import (

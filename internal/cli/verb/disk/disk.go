@@ -1,5 +1,7 @@
 // Package disk has the plugin's verbs for single disks of a pod. Each sets an annotation on the CacheNode, as a
 // manifest could; the operator does the work.
+//
+// It may import the packages of the plugin and all that is pure. Another flag of the verb goes here.
 package disk
 
 import (

@@ -1,4 +1,6 @@
 // Package drain is the plugin's verb that moves cache pods away from a node.
+//
+// It may import the packages of the plugin and all that is pure. Another flag of the verb goes here.
 package drain
 
 import (

@@ -1,4 +1,6 @@
 // Package du is the plugin's verb that shows what the space of the cache is used for.
+//
+// It may import the packages of the plugin and all that is pure. Another flag of the verb goes here.
 package du
 
 import (

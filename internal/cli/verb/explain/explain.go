@@ -1,4 +1,6 @@
 // Package explain is the plugin's verb that says where an object is cached.
+//
+// It may import the packages of the plugin and all that is pure. Another flag of the verb goes here.
 package explain
 
 import (

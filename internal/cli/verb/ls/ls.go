@@ -1,4 +1,6 @@
 // Package ls is the plugin's verb that lists cached objects.
+//
+// It may import the packages of the plugin and all that is pure. Another flag of the verb goes here.
 package ls
 
 import (

@@ -1,4 +1,6 @@
 // Package plan is the plugin's verb that says what an edit of a CacheNode would do, before it is applied.
+//
+// It may import the packages of the plugin and all that is pure. Another flag of the verb goes here.
 package plan
 
 import (

@@ -1,4 +1,6 @@
 // Package purge has the plugin's verb that purges objects.
+//
+// It may import the packages of the plugin and all that is pure. Another flag of the verb goes here.
 package purge
 
 import (

@@ -1,4 +1,6 @@
 // Package render is the plugin's verb that shows what the operator would make of a CacheNode, without a cluster.
+//
+// It may import the packages of the plugin and all that is pure. Another flag of the verb goes here.
 package render
 
 import (

@@ -1,4 +1,6 @@
 // Package status is the plugin's verb that shows each disk of each pod of a CacheNode.
+//
+// It may import the packages of the plugin and all that is pure. Another flag of the verb goes here.
 package status
 
 import (

@@ -1,4 +1,6 @@
 // Package top is the plugin's verb that shows what each disk does right now.
+//
+// It may import the packages of the plugin and all that is pure. Another flag of the verb goes here.
 package top
 
 import (

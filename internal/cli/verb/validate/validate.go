@@ -1,4 +1,6 @@
 // Package validate is the plugin's verb that says whether the operator would accept the CacheNodes in files.
+//
+// It may import the packages of the plugin and all that is pure. Another flag of the verb goes here.
 package validate
 
 import (
