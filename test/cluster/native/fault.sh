@@ -7,7 +7,8 @@
 #   hang NODE DISK POD            reads of the disk by the pod (by UID) take hours
 #   unhang NODE DISK POD          they end, and new ones take no longer than before
 #   throttled NODE DISK POD       how many reads the throttle has let through
-#   fill NODE DISK LEAVE [STEP]   a stranger's file takes all but LEAVE MiB; in steps of STEP MiB, 4 a second
+#   fill NODE DISK LEAVE [STEP]   a stranger's file takes all but LEAVE MiB; in steps of STEP MiB, 4 a second. With 0 and no
+#                                 STEP, it takes all that there is until unfill
 #   unfill NODE DISK              the stranger's file goes
 #   readonly NODE DISK [POD]      remounts it read-only, while the agent of a pod (by UID) is started again
 #   writable NODE DISK            and writable
@@ -122,19 +123,19 @@ throttled)
   ;;
 fill)
   path=$(mounted "$1" "$2") step=${4-}
-  if [[ -z $step ]]; then
-    # At once, and once: the agent makes room on a full disk, and who writes for seconds would take that again. Some MiB
-    # are written, as a file system does not allocate its last blocks as one.
-    size=$(($(free_mib "$path") - $3)) most=32
-    ((size <= most)) || inside sh -c "touch $path/stranger
-      fallocate -o \$(stat -c %s $path/stranger) -l $((size - most))M $path/stranger"
-    inside sh -c "head -c $((size < most ? size : most))M /dev/zero >>$path/stranger" || true # full is full
+  if (($3 == 0)) && [[ -z $step ]]; then
+    # nginx and the agent make room on a full disk: the file takes that too, until it goes.
+    size=$(($(free_mib "$path") - 32)) # a file system does not allocate its last blocks as one
+    inside sh -c ": >$path/stranger; fallocate -l ${size}M $path/stranger
+      while dd if=/dev/zero of=$path/stranger bs=1M oflag=append conv=notrunc,nocreat 2>/dev/null || [ -e $path/stranger ]; do
+        sleep 0.1
+      done"
     exit
   fi
   while (($(free_mib "$path") > $3)); do
     left=$(($(free_mib "$path") - $3))
-    inside sh -c "head -c $((step < left ? step : left))M /dev/zero >>$path/stranger" || break
-    sleep 0.25
+    inside sh -c "head -c $((step && step < left ? step : left))M /dev/zero >>$path/stranger" || break # full is full
+    [[ -z $step ]] || sleep 0.25
   done
   ;;
 unfill) inside rm -f "$(disk_path "$1" "$2")/stranger" ;;
