@@ -148,7 +148,7 @@ func fillsSlowly(t *testing.T, p *target) {
 func fillsAtOnce(t *testing.T, p *target) {
 	before := p.identity(t)
 	var filling sync.WaitGroup
-	t.Cleanup(func() { p.fault(t, "unfill", "disk1") }) // also if the disk is not ejected
+	t.Cleanup(func() { p.fault(t, "unfill", "disk1") })                        // also if the disk is not ejected
 	fill := func() { filling.Go(func() { p.fault(t, "fill", "disk1", "0") }) } // until unfill
 	e := p.eject(t, "disk1", append(fresh("at-once", 3000), many...), fill, 10*time.Second, "Full")
 	p.check(t, e, anyNumber)
