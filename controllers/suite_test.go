@@ -109,7 +109,8 @@ func (r *requests) all() []string {
 	return sent
 }
 
-// take returns all, as the number of reads and the list of writes. Every request other than a GET is a write.
+// take returns the requests so far, as the number of reads and the list of writes, and forgets them. Every request
+// other than a GET is a write.
 func (r *requests) take() (reads int, writes []string) {
 	for _, request := range r.all() {
 		if isRead(request) {

@@ -40,8 +40,8 @@ func (u unwritableStatus) Patch(
 	return u.SubResourceWriter.Patch(ctx, object, patch, options...)
 }
 
-// TestUntold checks that what was done is told in an event after the status was written, and once, although the status
-// could not be written in the pass that did it.
+// TestUntold checks the event about an action of a pass that could not write the status: a later pass that can write it
+// sends the event, once.
 func TestUntold(t *testing.T) {
 	t.Parallel()
 	var broken atomic.Bool

@@ -208,8 +208,8 @@ func (c *conductor) check(ctx context.Context) {
 	c.answers(version)
 }
 
-// askUnlessWoken returns ask, but gives up once the agent is woken. All workers may wait for a disk, and what woke the
-// agent may end that.
+// askUnlessWoken asks nginx for its version, but gives up once the agent is woken. All workers may wait for a disk, and
+// what woke the agent may end that.
 func (c *conductor) askUnlessWoken(ctx context.Context) (version string, woken bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -121,7 +121,8 @@ func rounded(n int64) int64 {
 	return n >> low << low
 }
 
-// usedPercent returns rounded down to even numbers, so that a disk that fills up changes the report less often.
+// usedPercent returns how much of a disk is used, rounded down to an even percentage, so that a disk that fills up
+// changes the report less often.
 func usedPercent(u disk.Usage) int {
 	if u.Size <= 0 {
 		return 0

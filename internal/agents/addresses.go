@@ -12,7 +12,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 )
 
-// tellInterval is the time after which an agent is told again where the pods are, although nothing has changed. It is
+// tellInterval is the time after which an agent gets the addresses of the pods again, though they are the same. It is
 // well below [agentapi.AddressesValid].
 const tellInterval = 10 * time.Second
 
@@ -22,7 +22,7 @@ type whereabouts struct {
 	number int64
 }
 
-// heard is what an agent was told last of where the pods are: the number, and when.
+// heard is the number of the last addresses that an agent was sent, and the time of that.
 type heard struct {
 	number int64
 	at     time.Time

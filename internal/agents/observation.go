@@ -45,8 +45,8 @@ func (o Observation) IsSilent(now time.Time) bool {
 	return now.Sub(last) > silence
 }
 
-// IsSilentIn returns IsSilent for the agent of a pod. The agent is not silent while the pod has been ready for less
-// than [silence], however long the pod took to start.
+// IsSilentIn returns true if the agent of a pod is silent. The agent is not silent while the pod has been ready for
+// less than [silence], however long the pod took to start.
 func (o Observation) IsSilentIn(pod *corev1.Pod, now time.Time) bool {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue && now.Sub(c.LastTransitionTime.Time) <= silence {

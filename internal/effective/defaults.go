@@ -159,7 +159,7 @@ func Duration(d v1alpha1.Duration) time.Duration {
 	return parsed
 }
 
-// percentOf returns percent of bytes, without an overflow of their product.
+// percentOf returns a percentage of a number of bytes, without an overflow of their product.
 func percentOf(bytes, percent int64) int64 { return bytes/100*percent + bytes%100*percent/100 }
 
 func wholeMebibytes(bytes int64) int64 { return bytes / mebibyte * mebibyte }

@@ -74,7 +74,7 @@ func TierObject(t v1alpha1.MemoryTier) int64 {
 	return min(largest, t.Size.Value()/8)
 }
 
-// TierInactive returns after how long without a request an object leaves the tier: the spec's, but no longer than a
+// TierInactive returns how long an object stays in the tier without a request: as the spec says, but no longer than a
 // copy is fresh. An older copy must be renewed by its disk, which is no better than none, and it would be served
 // meanwhile.
 func TierInactive(t v1alpha1.MemoryTier) time.Duration {

@@ -103,7 +103,7 @@ func (d Disks) equal(other Disks) bool {
 	return slices.Equal(d.Members, other.Members) && d.Until.Equal(other.Until) && d.UnderWay == other.UnderWay
 }
 
-// disksOf returns members, sorted.
+// disksOf returns the members as disks, sorted.
 func disksOf(members []shard.Member) (disks []Disk) {
 	for _, m := range members {
 		disks = append(disks, Disk(m))

@@ -135,7 +135,7 @@ func parse(text string) (r cachekey.Request, err error) {
 // pathAlone is a policy whose keys are the decoded path.
 var pathAlone = v1alpha1.CachePolicy{Key: []v1alpha1.KeyPart{v1alpha1.KeyURI}}
 
-// parsePrefix returns parse for a prefix, which must say where in the host.
+// parsePrefix takes a prefix apart, as parse does a URL. A whole host is no prefix.
 func parsePrefix(text string) (r cachekey.Request, err error) {
 	r, err = parse(text)
 	switch {

@@ -117,7 +117,7 @@ func (f Facts) diskMessage(pod string, d agentapi.DiskReport) string {
 	return d.Message
 }
 
-// isAbandoned returns true for a foreign cache whose CacheNode no longer exists: the pod was told to delete it.
+// isAbandoned returns true for a foreign cache that the pod has to delete, because its CacheNode no longer exists.
 func (f Facts) isAbandoned(pod string, d agentapi.DiskReport) bool {
 	for _, p := range f.Pods {
 		if p.Name == pod {

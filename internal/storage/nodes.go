@@ -82,7 +82,7 @@ func (p *plan) lasts(since, keep *time.Time, is bool) bool {
 	return left <= 0
 }
 
-// displaced returns releases for the pods on nodes that the spec no longer allows, if the CacheNode ties volumes or
+// displaced returns the releases for the pods on nodes that the spec no longer allows, if the CacheNode ties volumes or
 // pods to nodes. It does not consider whether other nodes are free.
 func (p *plan) displaced(nodes []corev1.Node) []Release {
 	if !p.CacheNode.Spec.Placement.PerNode && !p.hasLocalDisks() {

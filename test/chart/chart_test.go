@@ -103,7 +103,7 @@ func TestSamePermissions(t *testing.T) {
 	}
 }
 
-// rules returns those of all roles except the roles for others: for reading metrics, for users, and for helm test.
+// rules returns the rules of all roles except the roles for others: for reading metrics, for users, and for helm test.
 func rules(t *testing.T, objects []*unstructured.Unstructured) []rbacv1.PolicyRule {
 	t.Helper()
 	var all []rbacv1.PolicyRule

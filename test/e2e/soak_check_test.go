@@ -97,7 +97,7 @@ func (k *soak) report(t *testing.T, r record.Soak) {
 	must(t, record.Write(folder, "purge-soak", r))
 }
 
-// group returns that of a path.
+// group returns the group of a path.
 func group(path string) int {
 	n, err := strconv.Atoi(strings.TrimPrefix(strings.Split(path, "/")[2], "t"))
 	if err != nil {
@@ -117,7 +117,7 @@ type bound struct {
 	version int64
 }
 
-// newBounds returns those of the purges of a mode, or of all purges.
+// newBounds returns the bounds of the purges of a mode, or of all purges.
 func newBounds(purges map[string]*onePurge, since func(*onePurge) time.Time, mode v1alpha1.PurgeMode) bounds {
 	b := bounds{}
 	for _, p := range purges {

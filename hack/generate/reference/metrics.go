@@ -23,7 +23,7 @@ type metric struct{ name, labels, help string }
 var description = regexp.MustCompile(`^Desc\{fqName: "([^"]*)", help: "(.*)", unit: "[^"]*", ` +
 	`constLabels: \{[^}]*\}, variableLabels: \{([^}]*)\}\}$`)
 
-// described returns the metrics of collectors that are ours.
+// described returns the metrics of our own collectors.
 func described(collectors ...prometheus.Collector) []metric {
 	var list []metric
 	for _, c := range collectors {

@@ -25,13 +25,13 @@ const (
 // Condition decides by the times of a response, see [Header].
 type Condition func(validUntil, received time.Time) bool
 
-// StampIf returns [Stamp] for a file whose response meets a condition. It reads no more of the file than it must,
-// because a purge can be about very many files. size is that of a file that was changed.
+// StampIf does what [Stamp] does if the response in the file meets a condition. It reads no more of the file than it
+// must, because a purge can be about very many files. size is that of a file that was changed.
 func StampIf(path string, is Condition) (found Result, size int64, err error) {
 	return change(path, is, atVersion, 0)
 }
 
-// ExpireIf returns [Expire] for a file whose response meets a condition, as StampIf.
+// ExpireIf does what [Expire] does if the response in the file meets a condition, as StampIf.
 func ExpireIf(path string, at time.Time, is Condition) (found Result, size int64, err error) {
 	return change(path, is, atValidUntil, at.Unix())
 }

@@ -92,8 +92,8 @@ func openIn(files vfs.FS, folder, boot string, cache *Cache) (*Index, error) {
 	return x, nil
 }
 
-// Failed returns closed when the index cannot be used any more, because the disk has failed under it or it is damaged.
-// A call that changes the index may then never return.
+// Failed returns a channel that is closed when the index cannot be used any more, because the disk has failed under it
+// or it is damaged. A call that changes the index may then never return.
 func (x *Index) Failed() <-chan struct{} { return x.failed }
 
 // Damaged returns true for an index that has failed because it is damaged. The caller removes its folder, as for one

@@ -39,7 +39,7 @@ func open(t *testing.T, folder string) *Index {
 	return x
 }
 
-// names returns files in order.
+// names returns the names of files, sorted.
 func names(t *testing.T, files iter.Seq2[cachekey.File, error]) []string {
 	t.Helper()
 	list := []string{}

@@ -128,7 +128,7 @@ func onceMap() conf.Directive {
 		conf.Row(conf.Expression("~^(?:GET|HEAD|OPTIONS|TRACE|PUT|DELETE|POST|PATCH|LOCK)$"), conf.Literal("")))
 }
 
-// onceLocation returns once.
+// onceLocation returns the location once, for requests that are sent to the origin once.
 func (g gateway) onceLocation() conf.Directive {
 	return location(once, append(g.orRejected(),
 		conf.D("proxy_next_upstream", conf.Literal("off")), conf.D("proxy_pass", g.backend.url()))...)

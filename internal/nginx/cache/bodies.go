@@ -62,7 +62,7 @@ func toBody() conf.Block {
 	}
 }
 
-// bodyLocation returns withBody, where the origin's own X-Accel-Expires does not count.
+// bodyLocation returns the location withBody, where the origin's own X-Accel-Expires does not count.
 func (g gateway) bodyLocation() conf.Directive {
 	block := conf.Block{
 		setHeader("Host", conf.Expression("$http_host")), setHeader("Connection", conf.Expression("")),

@@ -60,7 +60,7 @@ func (a differentialAmount) isOver() bool {
 	return !time.Now().Before(a.until) //nolint:forbidigo // a soak goes on for a time
 }
 
-// seeds returns those of the cases that are played at once.
+// seeds returns the seeds of the cases that are played at once.
 func (a differentialAmount) seeds(first uint64) (all []uint64) {
 	for i := range a.cases {
 		all = append(all, first+uint64(i))

@@ -59,7 +59,7 @@ func noSuchRange() conf.Directive {
 	return conf.D("error_page", conf.Literal("416"), conf.Literal("="), conf.Literal(rangeOnDisk))
 }
 
-// unsatisfiable returns such a location.
+// unsatisfiable returns a location for ranges that an object does not have.
 func (d door) unsatisfiable(name, tag string) conf.Directive {
 	return location(name,
 		append(d.logs(tag), conf.D("return", conf.Literal("416")))...)

@@ -195,9 +195,9 @@ func (p pods) peerServer(pod, port int, parameters ...string) []conf.Argument {
 	return append(args, conf.Literal("resolve"))
 }
 
-// minUses returns after how many requests a location of a disk stores an object. A request that came from another pod
-// has been counted twice, when the pod looked the object up and when it then fetched the object; slices are not looked
-// up.
+// minUses returns the number of requests after which a location of a disk stores an object. A request that came from
+// another pod has been counted twice, when the pod looked the object up and when it then fetched the object; slices are
+// not looked up.
 func (d door) minUses() int32 {
 	uses := ptr.Deref(d.Cache.MinUses, 1)
 	if d.toPeers && !d.hasSlices() {

@@ -219,8 +219,8 @@ func TestDifferentPlans(t *testing.T) {
 	}
 }
 
-// fakePods returns one nginx and two pods that are not nginx: lookup answers at their lookup ports, and fetch at the
-// others. replace are texts in nginx's configuration, each with what takes its place.
+// fakePods returns a real nginx and two pods that the test plays: lookup answers at their lookup ports, and fetch at
+// the others. replace are texts in nginx's configuration, each with what takes its place.
 func fakePods(t *testing.T, yaml string, lookup, fetch http.Handler, replace ...string) (*pods, cache.Config) {
 	t.Helper()
 	p := &pods{yaml: yaml, edit: patient, asked: map[string]int{}, answered304: map[string]int{}}

@@ -98,7 +98,7 @@ func newPods(t *testing.T, count int, yaml string, changes ...change) *pods {
 	return newPodsEdited(t, patient, count, yaml, changes...)
 }
 
-// newPodsEdited returns newPods with configurations that are edited.
+// newPodsEdited does what newPods does, with configurations that are edited.
 func newPodsEdited(
 	t *testing.T, edit func(text string) string, count int, yaml string, changes ...change,
 ) *pods {

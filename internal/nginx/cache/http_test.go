@@ -18,7 +18,7 @@ func start(t *testing.T, handler http.HandlerFunc, changes ...func(*v1alpha1.Cac
 	return startEdited(t, asRendered, handler, changes...)
 }
 
-// startEdited returns start with a configuration that is edited.
+// startEdited does what start does, with a configuration that is edited.
 func startEdited(
 	t *testing.T, edit func(text string) string, handler http.HandlerFunc, changes ...func(*v1alpha1.CacheNodeSpec),
 ) *nginxtest.Nginx {
@@ -45,7 +45,7 @@ func startEdited(
 	return n
 }
 
-// startWith returns start for tests that only need a client.
+// startWith does what start does, for tests that only need a client.
 func startWith(t *testing.T, handler http.HandlerFunc, changes ...func(*v1alpha1.CacheNodeSpec)) *http.Client {
 	t.Helper()
 	return start(t, handler, changes...).Client()

@@ -31,14 +31,14 @@ func hasty(text string) string {
 // promotions are the limits on how often one object is copied to memory.
 var promotions = regexp.MustCompile(`(zone=(?:promoted|renewed)_\w+:1m rate=)\d+r/m`)
 
-// oftenRenewed returns patient, and has an object copied to memory as often as a test expires it. Requests beyond the
-// limit are answered from the disk.
+// oftenRenewed makes nginx wait as patient does, and an object be copied to memory as often as a test expires it.
+// Requests beyond the limit are answered from the disk.
 func oftenRenewed(text string) string {
 	return promotions.ReplaceAllString(patient(text), "${1}60000r/m")
 }
 
-// patientRenewals returns patient, has requests wait as long for the renewal of an expired object, and nginx for
-// requests.
+// patientRenewals makes nginx wait as patient does, requests wait as long for the renewal of an expired object, and
+// nginx for requests.
 func patientRenewals(text string) string {
 	text = strings.ReplaceAll(text, "client_header_timeout 10s;", "client_header_timeout 60s;")
 	return waitsForRenewals.ReplaceAllString(patient(text), "$1 60s;")

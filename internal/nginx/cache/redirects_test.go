@@ -91,7 +91,7 @@ func redirectsOf(location []statement, values map[string][]string) (to []string)
 	return to
 }
 
-// locations returns those that a value can name.
+// locations returns the locations that a value can name.
 func locations(value string, values map[string][]string) (found []string) {
 	if strings.HasPrefix(value, "@") || strings.HasPrefix(value, "/") {
 		return []string{value}

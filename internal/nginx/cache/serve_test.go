@@ -40,7 +40,7 @@ func get(t *testing.T, client *http.Client, host, path string) (response *http.R
 	return send(t, client, http.MethodGet, host, "http://127.0.0.1:8080"+path)
 }
 
-// send returns get with a method and headers, such as "Range: bytes=1-2".
+// send does what get does, with a method and headers, such as "Range: bytes=1-2".
 func send(
 	t *testing.T, client *http.Client, method, host, url string, headers ...string,
 ) (response *http.Response, body string) {

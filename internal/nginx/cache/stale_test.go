@@ -58,7 +58,7 @@ func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, "object of "+answer)
 }
 
-// startScripted returns start for a scripted origin. nginx waits for renewals as long as a test does.
+// startScripted does what start does, for a scripted origin. nginx waits for renewals as long as a test does.
 func startScripted(t *testing.T, changes ...func(*v1alpha1.CacheNodeSpec)) *scripted {
 	t.Helper()
 	s := &scripted{answers: map[string]string{}, asked: map[string]int{}}

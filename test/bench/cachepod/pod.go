@@ -117,7 +117,7 @@ func Build(folder string) error {
 	return nil
 }
 
-// Certificates returns new ones for operator and agents.
+// Certificates returns new certificates for operator and agents.
 func Certificates() (map[string][]byte, error) {
 	all, _, err := pki.Renew(nil, Server, time.Now())
 	return all, err

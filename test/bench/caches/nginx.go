@@ -108,7 +108,7 @@ func byHand(pools bool) func(conditions) (configuration, error) {
 // rendered returns the configuration that the operator renders from a CacheNode.
 func rendered(c conditions) (configuration, error) { return renderedWith(c, "") }
 
-// renderedWith returns rendered with more fields in the spec. more is lines of YAML.
+// renderedWith does what rendered does, with more fields in the spec. more is lines of YAML.
 func renderedWith(c conditions, more string) (configuration, error) {
 	return renderCacheNode(c, cacheNode(c)+more)
 }

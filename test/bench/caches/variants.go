@@ -136,7 +136,7 @@ func (n nginx) on(preparation func(object int64) lab.Preparation, name, disks st
 	return v
 }
 
-// with returns ours with more fields in the spec, each of which is a line of YAML.
+// with returns CacheNode's own variant with more fields in the spec, each of which is a line of YAML.
 func with(name string, fields ...string) nginx {
 	v := ours
 	v.name, v.about = name, "the operator's with "+strings.Join(fields, ", ")

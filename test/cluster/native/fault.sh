@@ -7,8 +7,8 @@
 #   hang NODE DISK POD            reads of the disk by the pod (by UID) take hours
 #   unhang NODE DISK POD          they end, and new ones take no longer than before
 #   throttled NODE DISK POD       how many reads the throttle has let through
-#   fill NODE DISK LEAVE [STEP]   a stranger's file takes all but LEAVE MiB; in steps of STEP MiB, 4 a second. With 0 and no
-#                                 STEP, it takes all that there is until unfill
+#   fill NODE DISK LEAVE [STEP]   a stranger's file takes all but LEAVE MiB; in steps of STEP MiB, 4 a second. LEAVE 0
+#                                 without STEP keeps the disk full until unfill is called
 #   unfill NODE DISK              the stranger's file goes
 #   readonly NODE DISK [POD]      remounts it read-only, while the agent of a pod (by UID) is started again
 #   writable NODE DISK            and writable
