@@ -34,11 +34,10 @@ func (r *CacheNodeReconciler) ask(s scope, o observed, out *outcome) (a answers)
 	var targets []agents.Target
 	for i := range o.pods {
 		pod := &o.pods[i]
-		if pod.DeletionTimestamp.IsZero() {
-			targets = append(targets, agents.Target{
-				Pod: client.ObjectKeyFromObject(pod), UID: pod.UID, IP: pod.Status.PodIP, Ready: storage.IsReady(pod),
-			})
-		}
+		targets = append(targets, agents.Target{
+			Pod: client.ObjectKeyFromObject(pod), UID: pod.UID, IP: pod.Status.PodIP, Ready: storage.IsReady(pod),
+			Leaving: !pod.DeletionTimestamp.IsZero(),
+		})
 	}
 	var c *agentclient.Client
 	if o.own.secret != nil {

@@ -4,11 +4,9 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
-	"golang.org/x/sync/semaphore"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
@@ -25,6 +23,7 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agents"
+	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/purge"
 	"github.com/cachenode/cachenode-operator/internal/storage"
@@ -47,36 +46,13 @@ type PurgeReconciler struct {
 
 	// newQueue makes the controller's queue; nil means controller-runtime's own. Tests set it.
 	newQueue queueFunc
-	// errands send to agents beyond the end of a pass.
-	errands errands
-	// sending limits the size of the updates that are being sent.
-	sending *semaphore.Weighted
-	unsafe  changedURLs
 	// journals has a *journal for each CacheNode, by its name.
 	journals sync.Map
 	// missing has since when CacheNodes that purges name are known not to exist, by their names.
 	missing sync.Map
-	// late has the CacheNodes of agents that answered after their pass had ended.
-	late chan event.TypedGenericEvent[*v1alpha1.CacheNode]
+	// woken has the CacheNodes whose agents ask for a pass.
+	woken chan event.TypedGenericEvent[*v1alpha1.CacheNode]
 }
-
-const (
-	// journalAge is how long a purge stays in the journal after it has ended, for pods that are down.
-	journalAge = 24 * time.Hour
-	// behindInterval is the time between two tries to reach an agent that is behind.
-	behindInterval = time.Second
-	// lateBurst is how many passes agents may cause at once by answering after one has ended; one more is due every
-	// behindInterval.
-	lateBurst = 20
-	// journalInterval is the time after which agents are compared with the journal without a reason.
-	journalInterval = 30 * time.Second
-	// compactInterval is the time between two looks for purges that are too old.
-	compactInterval = time.Hour
-	// missingPatience is how long a purge waits for a CacheNode that does not exist. missingTTL is after which time such
-	// a purge is deleted if it does not say so itself.
-	missingPatience = time.Hour
-	missingTTL      = 24 * time.Hour
-)
 
 // purgesOf selects CachePurges in the cache by their CacheNode.
 const purgesOf = "spec.cacheNode"
@@ -86,13 +62,11 @@ func (r *PurgeReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if r.Clock == nil {
 		r.Clock = clock.RealClock{}
 	}
-	r.Agents.OnUnsafe(r.changed)
-	r.errands = make(errands)
-	if err := mgr.Add(r.errands); err != nil {
+	r.woken = make(chan event.TypedGenericEvent[*v1alpha1.CacheNode], 1024)
+	r.Agents.OnPurges(r.wake)
+	if err := mgr.Add(r.Agents.Errands()); err != nil {
 		return err
 	}
-	r.sending = semaphore.NewWeighted(sendBytes)
-	r.late = make(chan event.TypedGenericEvent[*v1alpha1.CacheNode], 1024)
 	err := mgr.GetFieldIndexer().IndexField(context.Background(), &v1alpha1.CachePurge{}, purgesOf,
 		func(object client.Object) []string {
 			return []string{object.(*v1alpha1.CachePurge).Spec.CacheNode} //nolint:forcetypeassert // of its type only
@@ -111,7 +85,7 @@ func (r *PurgeReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(toCacheNode)).
 		Watches(&v1alpha1.CacheNode{}, &handler.EnqueueRequestForObject{},
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		WatchesRawSource(source.Channel(r.late, &handler.TypedEnqueueRequestForObject[*v1alpha1.CacheNode]{})).
+		WatchesRawSource(source.Channel(r.woken, &handler.TypedEnqueueRequestForObject[*v1alpha1.CacheNode]{})).
 		Complete(r)
 }
 
@@ -121,31 +95,33 @@ func toPurged(_ context.Context, object client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: object.GetNamespace(), Name: name}}}
 }
 
-// purging is the state of one pass.
+// wake causes a pass over a CacheNode. If too many wait, the next one that is due has to do.
+func (r *PurgeReconciler) wake(cacheNode types.NamespacedName) {
+	of := &v1alpha1.CacheNode{}
+	of.Namespace, of.Name = cacheNode.Namespace, cacheNode.Name
+	select {
+	case r.woken <- event.TypedGenericEvent[*v1alpha1.CacheNode]{Object: of}:
+	default:
+	}
+}
+
+// purging is one pass.
 type purging struct {
 	cacheNode *v1alpha1.CacheNode
-	now       time.Time
-	purges    []v1alpha1.CachePurge
-	// unsafe are URLs at which clients have changed something.
-	unsafe []string
-	pods   []corev1.Pod
-	// refused says, by the UID of a purge that gets no place, why. Those in waiting may get one later.
-	refused, waiting map[types.UID]string
+	pods      []corev1.Pod
+	state     purge.State
 }
 
 // Reconcile runs one pass over a CacheNode.
 func (r *PurgeReconciler) Reconcile(ctx context.Context, request reconcile.Request) (reconcile.Result, error) {
-	p := &purging{
-		now: r.Clock.Now(), unsafe: r.unsafe.take(request.NamespacedName),
-		refused: map[types.UID]string{}, waiting: map[types.UID]string{},
-	}
+	p := &purging{cacheNode: &v1alpha1.CacheNode{}}
+	p.state.Now, p.state.Held = r.Clock.Now(), map[types.UID]purge.Held{}
 	purges := &v1alpha1.CachePurgeList{}
 	err := r.List(ctx, purges, client.InNamespace(request.Namespace), client.MatchingFields{purgesOf: request.Name})
 	if err != nil {
 		return reconcile.Result{}, err
 	}
-	p.purges = purges.Items
-	p.cacheNode = &v1alpha1.CacheNode{}
+	p.state.Purges = purges.Items
 	err = r.Get(ctx, request.NamespacedName, p.cacheNode)
 	if apierrors.IsNotFound(err) || (err == nil && !p.cacheNode.DeletionTimestamp.IsZero()) {
 		r.journals.Delete(request.NamespacedName)
@@ -158,18 +134,23 @@ func (r *PurgeReconciler) Reconcile(ctx context.Context, request reconcile.Reque
 	if err := r.List(ctx, pods, byInstance(p.cacheNode)); err != nil {
 		return reconcile.Result{}, err
 	}
-	defer func() { r.unsafe.add(request.NamespacedName, p.unsafe) }() // those that the pass has not come to
 	p.pods = slices.DeleteFunc(storage.CachePods(pods.Items), func(pod corev1.Pod) bool { return pod.Status.PodIP == "" })
-	known, _ := r.journals.LoadOrStore(request.NamespacedName, newJournal(p.cacheNode.UID))
-	j := known.(*journal) //nolint:forcetypeassert // nothing else is there
-	if j.uid != p.cacheNode.UID {
-		j = newJournal(p.cacheNode.UID)
-		r.journals.Store(request.NamespacedName, j)
-	}
-	return r.pass(ctx, p, j)
+	return r.pass(ctx, p, r.journal(p.cacheNode))
 }
 
-// pass gives new purges a place, sends them to the agents, ends what has been applied for long enough, and writes the
+// journal returns what earlier passes know of the journal of a CacheNode.
+func (r *PurgeReconciler) journal(cacheNode *v1alpha1.CacheNode) *journal {
+	name := client.ObjectKeyFromObject(cacheNode)
+	known, _ := r.journals.LoadOrStore(name, newJournal(cacheNode.UID))
+	j := known.(*journal) //nolint:forcetypeassert // nothing else is there
+	if j.uid != cacheNode.UID {
+		j = newJournal(cacheNode.UID)
+		r.journals.Store(name, j)
+	}
+	return j
+}
+
+// pass gives new purges a place, sends them to the agents, ends what has been obeyed for long enough, and writes the
 // statuses.
 func (r *PurgeReconciler) pass(ctx context.Context, p *purging, j *journal) (reconcile.Result, error) {
 	isThere, wait, err := r.load(ctx, p, j)
@@ -177,48 +158,67 @@ func (r *PurgeReconciler) pass(ctx context.Context, p *purging, j *journal) (rec
 		return reconcile.Result{}, err
 	}
 	if wait > 0 {
-		for _, cp := range p.purges {
-			p.waiting[cp.UID] = "it is not known yet whether there was a journal: some agents have not answered"
-		}
-		return reconcile.Result{RequeueAfter: wait}, r.reportWaiting(ctx, p)
+		return r.reportWaiting(ctx, p, wait, "it is not known yet whether there was a journal: some agents have not answered")
 	}
-	if !isThere && len(p.purges) == 0 && len(p.unsafe) == 0 && !j.hasStale() {
+	actions := r.decide(p, j)
+	if !isThere && len(p.state.Purges) == 0 && !p.state.HasStale() {
 		return reconcile.Result{}, nil
 	}
-	if j.mayEnd(p) { // only if all pods still obey what ends
-		r.send(ctx, p, j, true)
-		p.now = r.Clock.Now() // the agents have confirmed it until now
-		j.note(p, j.progress(p))
+	name := client.ObjectKeyFromObject(p.cacheNode)
+	if actions.Confirm { // a rule ends only if all pods still obey it
+		r.Agents.Purge(ctx, name, j.log.Journal, true)
+		actions = r.decide(p, j)
 	}
-	err = r.commit(ctx, p, j)
+	err = r.commit(ctx, p, j, actions)
 	if apierrors.IsAlreadyExists(err) { // ConfigMaps of others are not watched
-		for _, cp := range p.purges {
-			p.waiting[cp.UID] = "a ConfigMap " + naming.Purges(p.cacheNode.Name, 0) + " to " + fmt.Sprint(purge.Slots-1) +
-				" exists and is not the operator's: delete it, or give the CacheNode another name"
-		}
-		return reconcile.Result{RequeueAfter: time.Minute}, r.reportWaiting(ctx, p)
+		return r.reportWaiting(ctx, p, time.Minute, "a ConfigMap "+naming.Purges(name.Name, 0)+" to "+
+			fmt.Sprint(purge.Slots-1)+" exists and is not the operator's: delete it, or give the CacheNode another name")
 	} else if err != nil {
 		return reconcile.Result{}, err
 	}
-	r.send(ctx, p, j, false)
-	p.now = r.Clock.Now() // the grace period begins after the agents have answered
-	pods := j.progress(p)
-	j.note(p, pods)
-	due := max(j.due(p), time.Nanosecond) // the next pass seals what is due
-	if err := r.report(ctx, p, j, pods); err != nil {
-		return reconcile.Result{}, err
-	}
-	next, err := r.expire(ctx, p, 0)
-	return reconcile.Result{RequeueAfter: min(due, next)}, err
+	r.Agents.Purge(ctx, name, j.log.Journal, false)
+	actions = r.decide(p, j) // the grace period begins after the agents have answered
+	return r.report(ctx, p, p.state.Statuses(), 0, max(actions.Due, time.Nanosecond))
 }
 
-// target returns what a CachePurge is about.
-func target(spec v1alpha1.CachePurgeSpec) purge.Target {
-	hosts := make([]string, len(spec.Hosts))
-	for i, h := range spec.Hosts {
-		hosts[i] = strings.ToLower(h)
+// decide decides from the journal and from what the agents say now.
+func (r *PurgeReconciler) decide(p *purging, j *journal) purge.Actions {
+	s := &p.state
+	s.Now, s.Grace = r.Clock.Now(), effective.PurgeGrace(p.cacheNode.Spec)
+	s.Log, s.Obeyed, s.Compacted = j.log, j.obeyed, j.compacted
+	s.Pods = nil
+	known := r.Agents.Purged(client.ObjectKeyFromObject(p.cacheNode))
+	for i := range p.pods {
+		pod := &p.pods[i]
+		one, isKnown := known[pod.UID]
+		if !isKnown {
+			one = purge.Pod{Name: pod.Name, Problem: agents.NotAnswered, IsUnknown: true}
+		}
+		one.Serves = isInitialized(pod)
+		s.Pods = append(s.Pods, one)
 	}
-	return purge.Target{
-		URLs: spec.URLs, Prefixes: spec.Prefixes, Hosts: hosts, Tags: spec.Tags, Everything: spec.Everything,
+	actions := purge.Decide(*s)
+	j.obeyed = actions.Obeyed
+	return actions
+}
+
+// reportWaiting says what each purge that has not ended waits for while the journal is not known.
+func (r *PurgeReconciler) reportWaiting(
+	ctx context.Context, p *purging, due time.Duration, message string,
+) (reconcile.Result, error) {
+	p.state.Log = nil
+	for i := range p.state.Purges {
+		p.hold(&p.state.Purges[i], message)
 	}
+	return r.report(ctx, p, p.state.Statuses(), 0, due)
+}
+
+// isInitialized returns true for a pod whose nginx has begun, or is about to.
+func isInitialized(pod *corev1.Pod) bool {
+	for _, c := range pod.Status.Conditions {
+		if (c.Type == corev1.PodInitialized || c.Type == corev1.PodReady) && c.Status == corev1.ConditionTrue {
+			return true
+		}
+	}
+	return false
 }

@@ -2,18 +2,20 @@ package controllers
 
 import (
 	"context"
-	"sync"
+	"slices"
 	"time"
 
-	"golang.org/x/time/rate"
+	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
-	"github.com/cachenode/cachenode-operator/internal/effective"
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/purge"
+	"github.com/cachenode/cachenode-operator/internal/sites"
 )
 
-// journal is the journal of a CacheNode as it is on the API server, and what its agents have done of it. Only one pass
-// at a time uses it, but for agents, which the mutex guards.
+// journal is the journal of a CacheNode as it is on the API server, and what later passes need of earlier ones. One
+// pass at a time uses it.
 type journal struct {
 	uid types.UID
 	// log is what is stored, once isRead is true. versions are the resourceVersions of the ConfigMaps with its segments;
@@ -21,35 +23,21 @@ type journal struct {
 	log      *purge.Log
 	versions [purge.Slots]string
 	isRead   bool
-	// applied is the place up to which all pods obeyed it when that was last noted. appliedAt is since when they all obey
-	// a rule without an end, by its number.
-	applied   int64
-	appliedAt map[int64]time.Time
+	// obeyed and compacted are those of [purge.State].
+	obeyed    map[int64]time.Time
 	compacted time.Time
-
-	// late limits the passes that agents cause by answering after one has ended.
-	late *rate.Limiter
-
-	mutex  sync.Mutex
-	agents map[types.UID]*agentState
 }
 
-func newJournal(uid types.UID) *journal {
-	return &journal{
-		uid: uid, log: purge.NewLog(0), late: rate.NewLimiter(rate.Every(behindInterval), lateBurst),
-	}
-}
+func newJournal(uid types.UID) *journal { return &journal{uid: uid, log: purge.NewLog(0)} }
 
-// commit gives new purges a place, gives those an end that have been applied for the grace period, and forgets old
-// ones. All of that is one write, or few, and fails if another operator has written meanwhile.
-func (r *PurgeReconciler) commit(ctx context.Context, p *purging, j *journal) error {
-	next := j.log.Clone()
-	if p.now.Sub(j.compacted) > compactInterval {
-		next.Compact(p.now.Add(-journalAge), purge.Unlimited, j.applied)
-		j.compacted = p.now
+// commit writes the journal after actions, with the purges that get a place in it. All of that is one write, or few,
+// and fails if another operator has written meanwhile.
+func (r *PurgeReconciler) commit(ctx context.Context, p *purging, j *journal, a purge.Actions) error {
+	next := j.log.Follow(a, p.state.Now)
+	if a.Compact {
+		j.compacted = p.state.Now
 	}
-	j.seal(next, p)
-	if err := r.admit(ctx, p, j, next); err != nil {
+	if err := r.admit(ctx, p, next, a.Applied); err != nil {
 		return err
 	}
 	versions, err := r.writeLog(ctx, p.cacheNode, next, j.versions)
@@ -57,81 +45,70 @@ func (r *PurgeReconciler) commit(ctx context.Context, p *purging, j *journal) er
 		j.isRead = false // somebody else has written it, or we do not know
 		return err
 	}
-	j.log, j.versions = next, versions
+	j.log, j.versions, p.state.Log = next, versions, next
 	return nil
 }
 
-// makeRoom forgets what has ended longest ago, and adds a rule. Disks that have been out of use since then lose what
-// they have, so it forgets nothing if that is not enough.
-func (j *journal) makeRoom(next *purge.Log, p *purging, r purge.Rule) bool {
-	smaller := next.Clone()
-	smaller.Compact(p.now.Add(-journalAge), smaller.Size()-1, j.applied)
-	if !smaller.Add(p.now, r) {
-		return false
-	}
-	*next = *smaller
-	return true
-}
-
-// mayEnd returns true if a rule has been applied for the grace period.
-func (j *journal) mayEnd(p *purging) bool {
-	for number := range j.appliedAt {
-		if j.isDue(p, number) {
-			return true
+// admit gives places to the purges that have none, the oldest first. It reads a few specs at a time, and none once the
+// journal is full.
+func (r *PurgeReconciler) admit(ctx context.Context, p *purging, next *purge.Log, applied int64) error {
+	isFull := false
+	for some := range slices.Chunk(p.state.Unplaced(), specsAtOnce) {
+		specs := make([]*v1alpha1.CachePurgeSpec, len(some))
+		if !isFull {
+			var err error
+			if specs, err = r.specs(ctx, some); err != nil {
+				return err
+			}
+		}
+		for i, cp := range some {
+			if !isFull && specs[i] != nil { // nil: deleted meanwhile
+				isFull = !p.place(next, cp, *specs[i], applied)
+			}
+			if isFull {
+				p.hold(cp, "the journal is full until the purges in it have settled")
+			}
 		}
 	}
-	return false
+	return nil
 }
 
-func (j *journal) isDue(p *purging, number int64) bool {
-	at, isApplied := j.appliedAt[number]
-	return isApplied && !p.now.Before(at.Add(effective.PurgeGrace(p.cacheNode.Spec)))
+// place gives a purge a place, or says why it can get none. It returns false if the journal is full.
+func (p *purging) place(next *purge.Log, cp *v1alpha1.CachePurge, spec v1alpha1.CachePurgeSpec, applied int64) bool {
+	rule, err := purge.RuleOf(cp, spec, sites.Own(p.cacheNode.Spec).Cache)
+	if err != nil {
+		p.state.Held[cp.UID] = purge.Held{Message: err.Error(), IsFinal: true}
+		return true
+	}
+	return next.Place(p.state.Now, rule, applied)
 }
 
-// seal gives an end to the rules that have been applied for the grace period, if all agents have confirmed right now
-// that they still obey them. A pod that does not could give what it has to another one.
-func (j *journal) seal(next *purge.Log, p *purging) {
-	if !j.isConfirmed(p) {
-		return
-	}
-	for _, r := range j.log.Rules {
-		if r.Until.IsZero() && j.isDue(p, r.Number) {
-			next.Seal(p.now, r.Number, p.now)
-		}
-	}
+// hold says why a purge has no place yet.
+func (p *purging) hold(cp *v1alpha1.CachePurge, message string) {
+	p.state.Held[cp.UID] = purge.Held{Message: message}
 }
 
-// note notes what all pods have applied, and since when.
-func (j *journal) note(p *purging, pods []purge.Pod) {
-	j.applied = purge.Applied(pods, j.log.Head)
-	before := j.appliedAt
-	j.appliedAt = map[int64]time.Time{}
-	for _, r := range j.log.Rules {
-		if !r.Until.IsZero() || j.applied < r.Number {
-			continue
-		}
-		j.appliedAt[r.Number] = p.now
-		if at, known := before[r.Number]; known {
-			j.appliedAt[r.Number] = at
-		}
-	}
-}
+// specsAtOnce is how many specs of CachePurges are read at a time. Each has 256 KiB at most, or 2 MiB if it was created
+// before that limit.
+const specsAtOnce = 8
 
-// due returns when something is to be done next.
-func (j *journal) due(p *purging) time.Duration {
-	due := compactInterval
-	if len(j.log.Rules) > 0 {
-		due = journalInterval
+// specs reads what CachePurges are about. One that was deleted has nil.
+func (r *PurgeReconciler) specs(
+	ctx context.Context, purges []*v1alpha1.CachePurge,
+) ([]*v1alpha1.CachePurgeSpec, error) {
+	specs := make([]*v1alpha1.CachePurgeSpec, len(purges))
+	var reading errgroup.Group
+	for i, cp := range purges {
+		reading.Go(func() error {
+			list := &v1alpha1.CachePurgeList{} // the operator may list CachePurges, and not get one
+			err := r.Live.List(ctx, list, client.InNamespace(cp.Namespace), client.MatchingFields{"metadata.name": cp.Name})
+			for j := range list.Items {
+				if list.Items[j].UID == cp.UID {
+					specs[i] = &list.Items[j].Spec
+				}
+			}
+			return err
+		})
 	}
-	if j.isBehind(p) {
-		due = behindInterval
-	}
-	for _, at := range j.appliedAt {
-		left := at.Add(effective.PurgeGrace(p.cacheNode.Spec)).Sub(p.now)
-		if left <= 0 { // an agent has not confirmed it
-			left = behindInterval / 4
-		}
-		due = min(due, left)
-	}
-	return due
+	return specs, reading.Wait()
 }

@@ -30,7 +30,7 @@ func (r *PurgeReconciler) load(
 	switch {
 	case j.isRead && j.missing(cached) == nil:
 		return j.log.Head > 0, 0, nil
-	case !j.isRead && len(cached) == 0 && len(p.purges) == 0 && last == 0:
+	case !j.isRead && len(cached) == 0 && len(p.state.Purges) == 0 && last == 0:
 		return false, wait, nil // none was ever needed, as far as anybody knows
 	}
 	stored, err := r.storedSlots(ctx, p.cacheNode)
@@ -52,24 +52,14 @@ func (r *PurgeReconciler) load(
 	if wait > 0 {
 		return false, wait, nil
 	}
-	j.isRead, j.appliedAt = true, nil
+	j.isRead, j.obeyed = true, nil
 	if j.log.Head == 0 || j.log.Head < last {
 		// The end of the journal is lost, or all of it. Disks that are at the last place that anybody knows have missed
 		// nothing that was said to be applied.
 		j.log.Restart(last)
 	}
-	p.forgetPlaces(j.log.Floor)
+	p.state.Lost = p.state.Unfinished(j.log.Floor)
 	return j.log.Head > 0, 0, nil
-}
-
-// forgetPlaces forgets the places of purges that have not ended and are no longer in the journal: they are done once
-// more.
-func (p *purging) forgetPlaces(floor int64) {
-	for i := range p.purges {
-		if cp := &p.purges[i]; !isFinished(cp) && cp.Status.Number <= floor {
-			cp.Status.Number = 0
-		}
-	}
 }
 
 // cachedSlots returns the slots of a journal that have a ConfigMap as far as the cache knows.
@@ -147,7 +137,7 @@ func (j *journal) read(ctx context.Context, slots map[int]*corev1.ConfigMap) (is
 // last returns the last place that agents and purges know; 0 if there was no journal. A wait says that some agents have
 // not answered yet.
 func (r *PurgeReconciler) last(p *purging) (place int64, wait time.Duration) {
-	for _, cp := range p.purges {
+	for _, cp := range p.state.Purges {
 		place = max(place, cp.Status.Number)
 	}
 	observations := r.Agents.Observations(client.ObjectKeyFromObject(p.cacheNode))
@@ -156,8 +146,8 @@ func (r *PurgeReconciler) last(p *purging) (place int64, wait time.Duration) {
 			continue
 		}
 		seen, known := observations[p.pods[i].Name]
-		if !known || (seen.Answered.IsZero() && !seen.IsSilent(p.now)) {
-			return place, behindInterval
+		if !known || (seen.Answered.IsZero() && !seen.IsSilent(p.state.Now)) {
+			return place, purge.RetryInterval
 		}
 		place = max(place, seen.Report.PurgeHead)
 	}

@@ -15,49 +15,10 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/naming"
+	"github.com/cachenode/cachenode-operator/internal/purge"
 	"github.com/cachenode/cachenode-operator/test/apiserver"
 	"github.com/cachenode/cachenode-operator/test/steps"
 )
-
-// TestOrphan checks when a purge fails, and when it is deleted, whose CacheNode does not exist.
-func TestOrphan(t *testing.T) {
-	t.Parallel()
-	const (
-		waits  = "there is no CacheNode edge in namespace shop"
-		failed = "there was no CacheNode edge in namespace shop for an hour"
-		half   = time.Hour / 2
-	)
-	type status = v1alpha1.CachePurgeStatus
-	applied := status{Number: 7, Phase: v1alpha1.PurgeApplied}
-	now := time.Unix(1_800_000_000, 0)
-	for name, tt := range map[string]struct {
-		created, since time.Duration // ago
-		before         status
-		phase          v1alpha1.PurgePhase
-		message        string
-		left           time.Duration
-	}{
-		"new":                        {0, 0, status{}, v1alpha1.PurgePending, waits, time.Hour},
-		"after half an hour":         {half, half, status{}, v1alpha1.PurgePending, waits, half},
-		"after an hour":              {time.Hour, time.Hour, status{}, v1alpha1.PurgeFailed, failed, 0},
-		"the CacheNode was there":    {9 * time.Hour, half, status{}, v1alpha1.PurgePending, waits, half},
-		"created later":              {half, 9 * time.Hour, status{}, v1alpha1.PurgePending, waits, half},
-		"it had a place":             {0, half, status{Number: 7, Phase: "Pending"}, v1alpha1.PurgePending, waits, time.Hour},
-		"it was applied":             {9 * time.Hour, 0, applied, v1alpha1.PurgeApplied, "", time.Hour},
-		"it was applied an hour ago": {9 * time.Hour, time.Hour, applied, v1alpha1.PurgeSettled, "", 0},
-	} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			cp := &v1alpha1.CachePurge{Spec: v1alpha1.CachePurgeSpec{CacheNode: "edge"}, Status: tt.before}
-			cp.Namespace, cp.CreationTimestamp = "shop", metav1.NewTime(now.Add(-tt.created))
-			s, left := orphan(cp, now.Add(-tt.since), now)
-			if s.Phase != tt.phase || !strings.HasPrefix(s.Message, tt.message) || left != tt.left ||
-				s.Number != tt.before.Number {
-				t.Errorf("%s, %q, %s left, want %s, %q, %s", s.Phase, s.Message, left, tt.phase, tt.message, tt.left)
-			}
-		})
-	}
-}
 
 // TestStripTenants checks that the cache has nothing that a tenant can make long and the operator does not read.
 func TestStripTenants(t *testing.T) {
@@ -67,14 +28,14 @@ func TestStripTenants(t *testing.T) {
 		Name: "a", Namespace: "b", UID: "c", Annotations: map[string]string{"a": long},
 		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: long}},
 	}
-	purge := &v1alpha1.CachePurge{ObjectMeta: meta, Spec: v1alpha1.CachePurgeSpec{
+	cp := &v1alpha1.CachePurge{ObjectMeta: meta, Spec: v1alpha1.CachePurgeSpec{
 		CacheNode: "edge", URLs: []string{long}, Prefixes: []string{long}, Hosts: []string{long}, Tags: []string{long},
 		TTLSecondsAfterFinished: new(int32(7)),
 	}}
-	purge.Labels, purge.Finalizers = map[string]string{"a": long}, []string{long}
-	purge.OwnerReferences = []metav1.OwnerReference{{Name: long}}
-	purge.Status = v1alpha1.CachePurgeStatus{Phase: v1alpha1.PurgeFailed, Message: long, Number: 7}
-	purge.Status.Pods = []v1alpha1.PurgePodStatus{{Message: long}}
+	cp.Labels, cp.Finalizers = map[string]string{"a": long}, []string{long}
+	cp.OwnerReferences = []metav1.OwnerReference{{Name: long}}
+	cp.Status = v1alpha1.CachePurgeStatus{Phase: v1alpha1.PurgeFailed, Message: long, Number: 7}
+	cp.Status.Pods = []v1alpha1.PurgePodStatus{{Message: long}}
 	cacheNode := &v1alpha1.CacheNode{ObjectMeta: *meta.DeepCopy()}
 	cacheNode.Annotations["drain.cachenode.io/edge-0.disk1"] = "true"
 	cacheNode.Annotations[v1alpha1.AnnotationRestart] = "1"
@@ -86,7 +47,7 @@ func TestStripTenants(t *testing.T) {
 	journal := &corev1.ConfigMap{ObjectMeta: *bare.DeepCopy()}
 	journal.BinaryData = map[string][]byte{naming.PurgesKey: []byte(long)}
 	for name, tt := range map[string]struct{ object, want client.Object }{
-		"a purge": {purge, &v1alpha1.CachePurge{
+		"a purge": {cp, &v1alpha1.CachePurge{
 			ObjectMeta: bare,
 			Spec:       v1alpha1.CachePurgeSpec{CacheNode: "edge", TTLSecondsAfterFinished: new(int32(7))},
 			Status:     v1alpha1.CachePurgeStatus{Phase: v1alpha1.PurgeFailed, Number: 7},
@@ -133,12 +94,12 @@ func TestOrphans(t *testing.T) {
 		}
 	})
 	steps.Run(t, "after an hour", func() {
-		o.clock.Step(missingPatience + time.Minute)
+		o.clock.Step(purge.MissingPatience + time.Minute)
 		second := create("second", "none") // has the operator look again
 		o.reaches(v1alpha1.PurgeFailed, "there was no CacheNode none in namespace default for an hour", first, second)
 	})
 	steps.Run(t, "after a day", func() {
-		o.clock.Step(missingTTL)
+		o.clock.Step(purge.MissingTTL)
 		create("third", "none")
 		isGone(first)
 	})

@@ -178,7 +178,7 @@ func TestPurges(t *testing.T) {
 			o.settle(cacheNode)
 		}, func() {
 			before := o.queues.purges.done.Load()
-			o.clock.Step(journalInterval)
+			o.clock.Step(purge.LookInterval)
 			o.eventually(func() string {
 				if o.queues.purges.done.Load() > before {
 					return ""

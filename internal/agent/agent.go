@@ -113,6 +113,8 @@ type conductor struct {
 	peers podinfo.Peers
 	// asked is true once nginx's program has answered.
 	asked bool
+	// noted are the disks that nginx may use, as they are in [layout.DisksInUse].
+	noted []string
 	// blamed counts the consecutive tries that failed because of a disk, and strange the consecutive checks in which nginx
 	// ran another configuration.
 	blamed, strange int
@@ -176,7 +178,7 @@ func (c *conductor) step(ctx context.Context) time.Duration {
 	c.purger.SetHides(revision.Spec.Purge.Unindexed != v1alpha1.UnindexedWait)
 	c.watchDisks(ctx, *revision)
 	c.purgeMemory(ctx, *revision)
-	c.assumeInUse(*revision)
+	c.assumeInUse()
 	if c.isStarting() {
 		return retryInterval // the first probes decide which disks nginx starts with
 	}

@@ -10,7 +10,6 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agent/metrics"
-	"github.com/cachenode/cachenode-operator/internal/agent/nginxlog"
 	"github.com/cachenode/cachenode-operator/internal/agent/podinfo"
 	"github.com/cachenode/cachenode-operator/internal/agent/reload"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
@@ -27,7 +26,7 @@ func (c *conductor) bring(ctx context.Context, revision agentapi.Revision) (agai
 	}
 	from := revision.ID + fmt.Sprint(facts)
 	if current := c.current(); current != nil && current.madeFrom == from {
-		return checkInterval, nil
+		return checkInterval, c.noteDisks(current.used)
 	}
 	// A revision is refused only if nginx can run another one. Otherwise its limits are lowered to what the disks hold.
 	problems := contradictions(revision, facts)
@@ -48,8 +47,7 @@ func (c *conductor) bring(ctx context.Context, revision agentapi.Revision) (agai
 	c.metrics.Pods(slices.Concat(facts.Fleet.Members, facts.Fleet.Previous.Members))
 	if current := c.current(); current != nil && current.config.Version == config.Version {
 		made.files = current.files
-		c.took(made)
-		return checkInterval, nil
+		return checkInterval, c.take(made)
 	}
 	made.files = c.files(config, facts)
 	if c.current() == nil && c.runsAlready(ctx, config) { // the agent was restarted, nginx was not
@@ -57,8 +55,10 @@ func (c *conductor) bring(ctx context.Context, revision agentapi.Revision) (agai
 		if err := c.Nginx.Put(config, made.files); err != nil {
 			return checkInterval, err
 		}
-		c.took(made)
-		return 0, nil
+		return 0, c.take(made)
+	}
+	if err := c.noteDisks(append(slices.Clone(made.used), c.noted...)); err != nil { // it may use either
+		return checkInterval, err
 	}
 	begun := c.clock.Now()
 	err = c.Nginx.Apply(ctx, config, made.files)
@@ -68,20 +68,20 @@ func (c *conductor) bring(ctx context.Context, revision agentapi.Revision) (agai
 	if err == nil {
 		c.blamed = 0
 		c.metrics.Reload(metrics.Taken)
-		c.took(made)
 		c.Log.Info("nginx took the configuration", "version", config.Version,
 			"failedDisks", facts.Failed, "took", c.clock.Since(begun).Round(time.Millisecond))
-		return 0, nil
+		return 0, c.take(made)
 	}
-	if name := failedDisk(err); c.blames(name) {
-		c.Log.Warn("a disk keeps nginx from taking the configuration", "disk", name, "error", err)
+	refused, isRefused := errors.AsType[*reload.RefusedError](err)
+	if isRefused && c.blames(refused.Disk) {
+		c.Log.Warn("a disk keeps nginx from taking the configuration", "disk", refused.Disk, "error", err)
 		c.metrics.Reload(metrics.Failed)
 		if c.blamed++; c.blamed < 20 {
 			return retryInterval, nil
 		}
 		return checkInterval, err // the disk's probes find nothing wrong
 	}
-	if _, refused := errors.AsType[*reload.RefusedError](err); !refused {
+	if !isRefused {
 		c.metrics.Reload(metrics.Failed)
 		return checkInterval, err
 	}
@@ -110,20 +110,6 @@ func contradictions(revision agentapi.Revision, facts cache.Facts) string {
 // runsAlready reports whether nginx's workers answer with the version of the configuration.
 func (c *conductor) runsAlready(ctx context.Context, config cache.Config) bool {
 	return c.ask(ctx) == config.Version
-}
-
-// failedDisk returns the disk that keeps nginx from taking a configuration; "" if something else does.
-func failedDisk(err error) string {
-	refused, ok := errors.AsType[*reload.RefusedError](err)
-	if !ok {
-		return ""
-	}
-	for _, line := range refused.Lines {
-		if name := nginxlog.FailedDisk(line); name != "" {
-			return name
-		}
-	}
-	return ""
 }
 
 // blames reports whether a disk is one of the pod's. It has that disk probed.

@@ -90,29 +90,6 @@ func (c *conductor) purgeMemory(ctx context.Context, revision agentapi.Revision)
 	}
 }
 
-// assumeInUse tells the purger, when the agent starts, which disks an nginx that runs already uses. They stay in use
-// while they catch up.
-func (c *conductor) assumeInUse(revision agentapi.Revision) {
-	if c.Started() {
-		return
-	}
-	var disks []string
-	text := ""
-	if c.Nginx.Master() != 0 {
-		content, err := os.ReadFile(c.Paths.Root + layout.ConfigFile)
-		if err != nil {
-			return // nothing counts as applied until nginx has taken a configuration
-		}
-		text = string(content)
-	}
-	for _, d := range revision.Spec.Disks {
-		if cache.HasDisk(text, d.Name) {
-			disks = append(disks, d.Name)
-		}
-	}
-	c.purger.SetInUse(disks, nil)
-}
-
 // purgePatience is how long nginx waits, when the pod starts, for disks to obey the purges that the pod has missed. It
 // then starts without those that do not. operatorPatience is how long it waits for the operator, which may know of
 // purges that came after the kubelet had mounted the journal.

@@ -18,6 +18,8 @@ type Target struct {
 	// Ready is true for a pod that is ready. A pod that becomes ready is read at once, however often its agent did not
 	// answer before.
 	Ready bool
+	// Leaving is true for a pod that is being deleted. Its agent is not read any more, but gets purges.
+	Leaving bool
 }
 
 // Observation is the result of the last reads of an agent.

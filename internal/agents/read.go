@@ -4,13 +4,13 @@ import (
 	"context"
 	"net"
 	"reflect"
+	"slices"
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/types"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
-	"github.com/cachenode/cachenode-operator/internal/agentapi/agentclient"
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/purge"
 )
@@ -36,7 +36,7 @@ func (t *Tracker) next(ctx context.Context, pods Queue) bool {
 		current = *known
 	}
 	// If the agent is not read now, Track adds it again.
-	mayRead := known != nil && current.IP != "" && current.client != nil && t.queueOf(&current) == pods
+	mayRead := known != nil && current.IP != "" && current.client != nil && !current.Leaving && t.queueOf(&current) == pods
 	of := share{answering: pods == t.answering, cacheNode: current.cacheNode}
 	mayRead = mayRead && t.occupy(of, pod)
 	t.mutex.Unlock()
@@ -125,16 +125,22 @@ func (t *Tracker) note(pod types.NamespacedName, uid types.UID, report agentapi.
 	}
 }
 
-// takeUnsafe takes the URLs of a report that are new, as often as the agent may have some taken. A later report has
-// what is left. The caller holds the mutex.
+// takeUnsafe takes the URLs of a report that are new, for all agents of the CacheNode, as often as the agent may have
+// some taken. A later report has what is left. What is no URL is left out. The caller holds the mutex.
 func (t *Tracker) takeUnsafe(known *agent, list []agentapi.UnsafeURL) {
 	urls, last := newlyUnsafe(list, known.unsafe)
 	if len(urls) == 0 || !known.urls.AllowN(t.clock.Now(), 1) {
 		return
 	}
 	known.unsafe = last
-	if t.unsafe != nil {
-		t.unsafe(known.cacheNode, urls)
+	urls = slices.DeleteFunc(urls, func(url string) bool {
+		return (purge.Target{URLs: []string{url}}).CheckForm() != nil
+	})
+	for pod := range t.pods[known.cacheNode] {
+		t.known[pod].purged.addStale(urls)
+	}
+	if t.onPurges != nil {
+		t.onPurges(known.cacheNode)
 	}
 }
 
@@ -147,13 +153,6 @@ func newlyUnsafe(list []agentapi.UnsafeURL, seen int64) (urls []string, last int
 		}
 	}
 	return urls, last
-}
-
-// Purge sends purges to the agent of a pod with an address.
-func (t *Tracker) Purge(
-	ctx context.Context, c *agentclient.Client, ip string, update purge.Update,
-) (purge.Done, error) {
-	return t.Calls.Purge(ctx, c, addressOf(ip), update)
 }
 
 // addressOf returns where the agent of a pod listens.

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/semaphore"
 	"golang.org/x/time/rate"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -64,10 +65,16 @@ type Tracker struct {
 	// reading counts the readers of a queue that a CacheNode occupies; waiting has its pods that wait for a reader.
 	reading map[share]int
 	waiting map[share][]types.NamespacedName
-	// unsafe is called with URLs of reports at which clients have changed something; nil calls nobody.
-	unsafe func(cacheNode types.NamespacedName, urls []string)
+	// onPurges is called when a pass over the purges of a CacheNode has something to do; nil calls nobody.
+	onPurges func(cacheNode types.NamespacedName)
 	// reconcile is the controller's queue.
 	reconcile workqueue.TypedRateLimitingInterface[reconcile.Request]
+
+	// errands send purges beyond the end of a pass. sendable limits the bytes that are being sent. late limits, for each
+	// CacheNode, the passes that answers cause after that end.
+	errands  errands
+	sendable *semaphore.Weighted
+	late     map[types.NamespacedName]*rate.Limiter
 }
 
 // Calls are the requests to one agent. Tests play agents by them.
@@ -102,6 +109,7 @@ type agent struct {
 	// all purges of the CacheNode have a pass.
 	unsafe int64
 	urls   *rate.Limiter
+	purged purged
 	Observation
 }
 
@@ -134,6 +142,8 @@ func New(clock clock.WithTicker, newQueue func(workqueue.TypedRateLimiter[types.
 		pods:    map[types.NamespacedName]map[types.NamespacedName]bool{},
 		clients: map[types.NamespacedName]versionedClient{}, whereabouts: map[types.NamespacedName]whereabouts{},
 		reading: map[share]int{}, waiting: map[share][]types.NamespacedName{},
+		errands: make(errands), sendable: semaphore.NewWeighted(sendBytes),
+		late: map[types.NamespacedName]*rate.Limiter{},
 	}
 }
 
@@ -176,7 +186,7 @@ func (t *Tracker) Hurry(cacheNode types.NamespacedName, hurry bool) {
 	}
 }
 
-// Track replaces the pods of a CacheNode, and returns what is known of them by name.
+// Track replaces the pods of a CacheNode, and returns what those said last that are not leaving, by name.
 func (t *Tracker) Track(
 	cacheNode types.NamespacedName, c *agentclient.Client, targets []Target,
 ) map[string]Observation {
@@ -192,15 +202,21 @@ func (t *Tracker) Track(
 				Observation: Observation{Tracked: t.clock.Now()},
 				news:        rate.NewLimiter(rate.Every(newsInterval), newsBurst),
 				urls:        rate.NewLimiter(rate.Every(newsInterval), newsBurst),
+				purged:      purged{problem: NotAnswered},
 			}
 			t.known[target.Pod] = known
 		}
 		if known.Target != target || (known.client == nil && c != nil) {
 			t.others.Forget(target.Pod)
 			t.queueOf(known).Add(target.Pod)
+			if t.onPurges != nil {
+				t.onPurges(cacheNode)
+			}
 		}
 		known.Target, known.cacheNode, known.client = target, cacheNode, c
-		observations[target.Pod.Name] = known.Observation
+		if !target.Leaving {
+			observations[target.Pod.Name] = known.Observation
+		}
 	}
 	for pod := range t.pods[cacheNode] {
 		if !wanted[pod] {
@@ -220,13 +236,7 @@ func (t *Tracker) Forget(cacheNode types.NamespacedName) {
 	defer t.mutex.Unlock()
 	delete(t.clients, cacheNode)
 	delete(t.whereabouts, cacheNode)
-}
-
-// OnUnsafe sets the function that is called with URLs at which clients have changed something.
-func (t *Tracker) OnUnsafe(call func(cacheNode types.NamespacedName, urls []string)) {
-	t.mutex.Lock()
-	defer t.mutex.Unlock()
-	t.unsafe = call
+	delete(t.late, cacheNode)
 }
 
 // String names the source in the controller's log.
@@ -245,13 +255,15 @@ func (t *Tracker) Assigned(pod types.NamespacedName, at time.Time, nudged bool) 
 	}
 }
 
-// Observations returns what the agents of a CacheNode's pods said last.
+// Observations returns what the agents of a CacheNode's pods said last, but of pods that are leaving.
 func (t *Tracker) Observations(cacheNode types.NamespacedName) map[string]Observation {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
 	list := map[string]Observation{}
 	for pod := range t.pods[cacheNode] {
-		list[pod.Name] = t.known[pod].Observation
+		if known := t.known[pod]; !known.Leaving {
+			list[pod.Name] = known.Observation
+		}
 	}
 	return list
 }

@@ -217,27 +217,35 @@ func testUnsafeURLsAreBounded(t *testing.T) {
 		}
 		var report agentapi.Report
 		for n := max(number.Load()-99, 1); n <= number.Load(); n++ {
-			report.Unsafe = append(report.Unsafe, agentapi.UnsafeURL{Number: n, URL: fmt.Sprint(n)})
+			url := fmt.Sprintf("http://www.example.com/%d", n)
+			report.Unsafe = append(report.Unsafe, agentapi.UnsafeURL{Number: n, URL: url}, agentapi.UnsafeURL{Number: n, URL: "none"})
 		}
 		return report, nil
 	}
 	var mutex sync.Mutex
 	taken, times := map[string]int{}, 0
-	a.OnUnsafe(func(_ types.NamespacedName, urls []string) {
+	edge := types.NamespacedName{Name: "edge"}
+	pod := Target{Pod: types.NamespacedName{Name: "edge-0"}, UID: "a", IP: "10.0.0.1"}
+	isTracked := false
+	a.OnPurges(func(types.NamespacedName) { // which holds the Tracker's mutex
 		mutex.Lock()
 		defer mutex.Unlock()
+		if !isTracked { // the pod is new
+			isTracked = true
+			return
+		}
 		times++
-		for _, url := range urls {
+		p := &a.known[pod.Pod].purged
+		for _, url := range p.stale {
 			taken[url]++
 		}
+		p.stale = nil
 	})
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	defer queue.ShutDown()
 	if err := a.Start(ctx, queue); err != nil {
 		t.Fatal(err)
 	}
-	edge := types.NamespacedName{Name: "edge"}
-	pod := Target{Pod: types.NamespacedName{Name: "edge-0"}, UID: "a", IP: "10.0.0.1"}
 	a.Track(edge, &agentclient.Client{}, []Target{pod})
 	synctest.Wait()
 	a.Hurry(edge, true)
@@ -254,9 +262,12 @@ func testUnsafeURLsAreBounded(t *testing.T) {
 	mutex.Lock()
 	defer mutex.Unlock()
 	for n := number.Load() - 50; n <= number.Load(); n++ {
-		if taken[fmt.Sprint(n)] != 1 {
-			t.Errorf("URL %d of %d was taken %d times", n, number.Load(), taken[fmt.Sprint(n)])
+		if url := fmt.Sprintf("http://www.example.com/%d", n); taken[url] != 1 {
+			t.Errorf("URL %d of %d was taken %d times", n, number.Load(), taken[url])
 		}
+	}
+	if taken["none"] > 0 {
+		t.Error("what is no URL was taken")
 	}
 }
 

@@ -74,6 +74,8 @@ const (
 	RunDir = "/run/cachenode"
 	// ConfigFile is nginx's configuration, written by the agent.
 	ConfigFile = RunDir + "/nginx.conf"
+	// DisksInUse has the names of the disks that nginx may use, written by the agent for the time after it is restarted.
+	DisksInUse = RunDir + "/disks-in-use.json"
 	// MemoryTierDir is a folder in memory for the hottest objects. MemoryTierCache is where nginx keeps them.
 	MemoryTierDir   = "/var/cache/cachenode-memory"
 	MemoryTierCache = MemoryTierDir + "/cache"

@@ -22,6 +22,12 @@ type Pod struct {
 	Problem string
 	// IsUnknown is true if this operator has not heard of it yet.
 	IsUnknown bool
+	// Confirmed is when the last request began that its agent has answered; the zero value if it has answered none.
+	Confirmed time.Time
+	// HasStale is true if there are URLs for it to make stale that it has not got.
+	HasStale bool
+	// Serves is true once its nginx has begun, or is about to. Before, it reads the journal first.
+	Serves bool
 }
 
 // Applied returns the place up to which all pods obey the journal; head if there are none.

@@ -25,6 +25,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/cachenode/cachenode-operator/internal/agent/nginxlog"
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 )
@@ -35,11 +36,22 @@ type RefusedError struct {
 	Message string
 	// Lines are the messages of nginx's lines of level emerg; empty if nginx reported nothing.
 	Lines []string
+	// Disk is the name of the disk that a message is about, on which a system call failed; "" if none is.
+	Disk string
 	// slow is true if nginx reported nothing in time: it may still take the configuration.
 	slow bool
 }
 
 func (e *RefusedError) Error() string { return e.Message }
+
+// refused returns the error for messages of nginx.
+func refused(lines []string) *RefusedError {
+	e := &RefusedError{Message: strings.Join(lines, "; "), Lines: lines}
+	for _, line := range lines {
+		e.Disk = cmp.Or(e.Disk, nginxlog.FailedDisk(line))
+	}
+	return e
+}
 
 // Nginx is the nginx of a pod. Apply, Reload and KillStuck must not be called concurrently; the other methods are safe
 // for concurrent use.
@@ -92,11 +104,11 @@ func (n *Nginx) Apply(ctx context.Context, config cache.Config, files []cache.Fi
 	}
 	err = n.Reload(ctx, config.Version)
 	if err != nil && good != nil {
-		if restore := n.write(cache.File{Path: layout.ConfigFile, Content: good}); restore != nil {
+		if restore := n.Write(cache.File{Path: layout.ConfigFile, Content: good}); restore != nil {
 			return errors.Join(err, restore)
 		}
 		// A master that refused the configuration still runs the previous one. A slow master must be told to return to it.
-		if refused, ok := errors.AsType[*RefusedError](err); !ok || refused.slow {
+		if e, ok := errors.AsType[*RefusedError](err); !ok || e.slow {
 			_ = n.signal(syscall.SIGHUP)
 		}
 	}
@@ -113,7 +125,7 @@ func (n *Nginx) Put(config cache.Config, files []cache.File) error {
 
 func (n *Nginx) writeAll(files []cache.File) error {
 	for _, file := range files {
-		if err := n.write(file); err != nil {
+		if err := n.Write(file); err != nil {
 			return err
 		}
 	}
@@ -144,7 +156,7 @@ func (n *Nginx) Reload(ctx context.Context, version string) error {
 		}
 		row = 0
 		if lines := n.emergencies(); len(lines) > 0 {
-			return &RefusedError{Message: strings.Join(lines, "; "), Lines: lines}
+			return refused(lines)
 		}
 		select {
 		case <-ctx.Done():
@@ -228,7 +240,7 @@ func (n *Nginx) HasScripts(ctx context.Context) (bool, error) {
 	}
 	defer func() { _ = os.Remove(n.Root + trial.Path) }()
 	err := n.test(ctx, trial.Path)
-	if refused, ok := errors.AsType[*RefusedError](err); ok && slices.ContainsFunc(refused.Lines, aboutScripts) {
+	if e, ok := errors.AsType[*RefusedError](err); ok && slices.ContainsFunc(e.Lines, aboutScripts) {
 		return false, nil
 	}
 	return err == nil, err
@@ -262,8 +274,9 @@ func (n *Nginx) test(ctx context.Context, file string) error {
 	if _, ok := errors.AsType[*exec.ExitError](err); !ok {
 		return err
 	}
-	lines := complaints(output.String())
-	return &RefusedError{Message: cmp.Or(strings.Join(lines, "; "), strings.TrimSpace(output.String())), Lines: lines}
+	e := refused(complaints(output.String()))
+	e.Message = cmp.Or(e.Message, strings.TrimSpace(output.String()))
+	return e
 }
 
 // process is what nginx writes before a message, unless it writes to a terminal.
@@ -320,8 +333,8 @@ func (n *Nginx) signal(s syscall.Signal) error {
 	return syscall.Kill(pid, s)
 }
 
-// write writes a file atomically.
-func (n *Nginx) write(file cache.File) error {
+// Write writes a file atomically.
+func (n *Nginx) Write(file cache.File) error {
 	mode := os.FileMode(0o644)
 	if file.Secret {
 		mode = 0o640

@@ -3,7 +3,6 @@ package cache
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	"k8s.io/utils/ptr"
 
@@ -82,12 +81,6 @@ func (c diskCaches) cachePaths() conf.Block {
 		block = append(block, conf.D("proxy_cache_path", args...), refreshPath(d))
 	}
 	return block
-}
-
-// HasDisk reports whether a configuration that was written before has a cache on a disk. It reads what cachePaths
-// writes.
-func HasDisk(text, disk string) bool {
-	return strings.Contains(text, "proxy_cache_path "+layout.CacheDir(disk)+" ")
 }
 
 // refreshPath returns the disk's cache of the gateway. Its files live for seconds and are seldom written to the disk.

@@ -11,11 +11,12 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/cli/podobjects"
 	"github.com/cachenode/cachenode-operator/internal/cli/table"
 	"github.com/cachenode/cachenode-operator/internal/objects"
+	"github.com/cachenode/cachenode-operator/internal/purge"
 )
 
 // dryRun shows what the pods have now that a purge would be about.
 func (o *options) dryRun(ctx context.Context, cluster *connect.Cluster, out io.Writer) error {
-	stores, problems, err := podobjects.Ask(ctx, cluster, o.spec.CacheNode, objects.Query{Target: o.target()})
+	stores, problems, err := podobjects.Ask(ctx, cluster, o.spec.CacheNode, objects.Query{Target: purge.TargetOf(o.spec)})
 	if err != nil {
 		return err
 	}

@@ -123,7 +123,7 @@ func (o *options) check() error {
 	if o.ttl < time.Second || o.ttl > 30*24*time.Hour { // a moment, to see it
 		return fmt.Errorf("--ttl is %s, want 1s to 720h", o.ttl)
 	}
-	t := o.target()
+	t := purge.TargetOf(o.spec)
 	if o.spec.Everything && t.Items() > 0 {
 		return errors.New("--all goes alone: remove the URLs, --prefix, --host and --tag")
 	}
@@ -140,13 +140,6 @@ func (o *options) check() error {
 	seconds := int32(o.ttl / time.Second)
 	o.spec.TTLSecondsAfterFinished = &seconds
 	return nil
-}
-
-// target returns what the purge is about.
-func (o *options) target() purge.Target {
-	return purge.Target{
-		URLs: o.spec.URLs, Prefixes: o.spec.Prefixes, Hosts: o.spec.Hosts, Tags: o.spec.Tags, Everything: o.spec.Everything,
-	}
 }
 
 // run creates the CachePurge and waits for it.

@@ -1,0 +1,172 @@
+package agents
+
+import (
+	"context"
+	"errors"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/google/go-cmp/cmp"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/clock"
+
+	"github.com/cachenode/cachenode-operator/internal/agentapi/agentclient"
+	"github.com/cachenode/cachenode-operator/internal/purge"
+)
+
+var (
+	edge     = types.NamespacedName{Namespace: "default", Name: "edge"}
+	edge0    = Target{Pod: types.NamespacedName{Namespace: "default", Name: "edge-0"}, UID: "a", IP: "10.0.0.1"}
+	leaving1 = Target{
+		Pod: types.NamespacedName{Namespace: "default", Name: "edge-1"}, UID: "b", IP: "10.0.0.2", Leaving: true,
+	}
+	everything = purge.Rule{UID: "a", Target: purge.Target{Everything: true}}
+)
+
+// runErrands runs the requests of a Tracker until the end of the test's bubble. It returns the end.
+func runErrands(t *testing.T, a *Tracker) (ctx context.Context, end func()) {
+	t.Helper()
+	ctx, cancel := context.WithCancel(t.Context())
+	if err := a.Start(ctx, nil); err != nil { // so that its queues end
+		t.Fatal(err)
+	}
+	ended := make(chan error)
+	go func() { ended <- a.Errands().Start(ctx) }()
+	return ctx, func() {
+		cancel()
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestLateAnswersAreBounded checks that an agent that answers after each pass, and never applies anything, causes few
+// passes more than those that are due.
+func TestLateAnswersAreBounded(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := New(clock.RealClock{}, nil)
+		a.Calls.Purge = func(context.Context, *agentclient.Client, string, purge.Update) (purge.Done, error) {
+			time.Sleep(passPatience + time.Millisecond)
+			return purge.Done{}, nil
+		}
+		ctx, end := runErrands(t, a)
+		woken := make(chan struct{}, 1024)
+		a.Track(edge, &agentclient.Client{}, []Target{edge0})
+		a.OnPurges(func(types.NamespacedName) { woken <- struct{}{} })
+		journal := purge.Journal{}
+		journal.Add(time.Now(), everything)
+		passes := 0
+		for stop := time.Now().Add(time.Minute); time.Now().Before(stop); passes++ {
+			a.Purge(ctx, edge, journal, false)
+			select {
+			case <-woken:
+			case <-time.After(purge.RetryInterval):
+			}
+		}
+		if due := int(time.Minute / purge.RetryInterval); passes > lateBurst+2*due {
+			t.Errorf("%d passes in a minute", passes)
+		}
+		end()
+	})
+}
+
+// TestPurgeIsSentToAllPods checks that the agents get what they do not know: that of a pod that is being deleted too,
+// which is not read any more.
+func TestPurgeIsSentToAllPods(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := New(clock.RealClock{}, nil)
+		got := make(chan string, 9)
+		a.Calls.Purge = func(
+			_ context.Context, _ *agentclient.Client, address string, u purge.Update,
+		) (purge.Done, error) {
+			got <- address
+			return purge.Done{Head: u.Head, Applied: u.Head}, nil
+		}
+		ctx, end := runErrands(t, a)
+		defer end()
+		journal := purge.Journal{}
+		journal.Add(time.Now(), everything)
+		a.Track(edge, nil, []Target{edge0, leaving1}) // without certificates
+		a.Purge(ctx, edge, journal, true)
+		want := map[types.UID]purge.Pod{
+			"a": {Name: "edge-0", Problem: NotAnswered, IsUnknown: true},
+			"b": {Name: "edge-1", Problem: NotAnswered, IsUnknown: true},
+		}
+		if diff := cmp.Diff(want, a.Purged(edge)); diff != "" {
+			t.Error(diff)
+		}
+		seen := a.Track(edge, &agentclient.Client{}, []Target{edge0, leaving1})
+		if _, isRead := seen["edge-1"]; isRead || len(seen) != 1 || len(a.Observations(edge)) != 1 {
+			t.Errorf("what is read is %v, and %v", seen, a.Observations(edge))
+		}
+		now := time.Now()
+		a.Purge(ctx, edge, journal, false)
+		addresses := map[string]bool{<-got: true, <-got: true}
+		if !addresses["10.0.0.1:8084"] || !addresses["10.0.0.2:8084"] {
+			t.Errorf("it was sent to %v", addresses)
+		}
+		done := purge.Done{Head: journal.Head, Applied: journal.Head}
+		want = map[types.UID]purge.Pod{
+			"a": {Name: "edge-0", Done: done, Answered: now, Confirmed: now},
+			"b": {Name: "edge-1", Done: done, Answered: now, Confirmed: now},
+		}
+		if diff := cmp.Diff(want, a.Purged(edge)); diff != "" {
+			t.Error(diff)
+		}
+		a.Purge(ctx, edge, journal, false)
+		a.Purge(ctx, edge, journal, true) // they have said it just now
+		if len(got) > 0 {
+			t.Errorf("it was sent again, %d times", len(got))
+		}
+		time.Sleep(purge.ConfirmedFor)
+		a.Purge(ctx, edge, journal, true)
+		if len(got) != 2 {
+			t.Errorf("%d agents were asked whether they still obey, want 2", len(got))
+		}
+	})
+}
+
+// TestPurged follows what is known of an agent through answers, failures and a restart.
+func TestPurged(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_800_000_000, 0)
+	journal := purge.Journal{}
+	first := journal.Add(now, everything)
+	p := purged{problem: NotAnswered}
+	p.addStale([]string{"a", "b", "a"})
+	if !p.needs(journal.Head, false, now) {
+		t.Error("a new agent gets nothing")
+	}
+	p.isSending = true
+	if p.needs(journal.Head, true, now) {
+		t.Error("two requests to an agent at a time")
+	}
+	update := p.update(journal)
+	want := purge.Update{Head: journal.Head, Rules: []purge.Rule{first}, Stale: []string{"b", "a"}}
+	if diff := cmp.Diff(want, update); diff != "" {
+		t.Error(diff)
+	}
+	p.addStale([]string{"a", "c"})
+	p.answered(update, purge.Done{}, errors.New("lost"), now, now)
+	if diff := cmp.Diff([]string{"b", "a", "c"}, p.stale); diff != "" {
+		t.Errorf("the URLs of an update that was lost: %s", diff)
+	}
+	if p.needs(journal.Head, false, now) || !p.needs(journal.Head, false, now.Add(purge.RetryInterval)) {
+		t.Error("an agent that did not answer is not tried after a moment, and only then")
+	}
+	update = p.update(journal)
+	p.answered(update, purge.Done{Head: first.Number, Applied: first.Number}, nil, now, now)
+	if p.needs(journal.Head, false, now) || p.needs(journal.Head, true, now) {
+		t.Error("an agent that obeys gets something")
+	}
+	second := journal.Add(now, everything)
+	if update = p.update(journal); update.After != first.Number || len(update.Rules) != 1 ||
+		update.Rules[0].Number != second.Number {
+		t.Errorf("the next update is %+v", update)
+	}
+	p.answered(update, purge.Done{}, nil, now, now) // it has lost its journal
+	if update = p.update(journal); p.isKnown || update.After != 0 || len(update.Rules) != 2 {
+		t.Errorf("an agent that has lost what it knew gets %+v", update)
+	}
+}

@@ -1,0 +1,84 @@
+package purge
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+)
+
+const (
+	// MissingPatience is how long a purge waits for a CacheNode that does not exist. MissingTTL is after which time such
+	// a purge is deleted if it does not say so itself.
+	MissingPatience = time.Hour
+	MissingTTL      = 24 * time.Hour
+)
+
+// Orphans returns the statuses that have changed of purges whose CacheNode is known to be missing since a time, and the
+// time until the next look. Purges are carried out if the CacheNode is created soon, as git can bring about. Later they
+// have failed, and after a day they are deleted: nobody else would do that.
+func (s State) Orphans(since time.Time) (changes []Change, due time.Duration) {
+	due = CompactInterval
+	for i := range s.Purges {
+		cp := &s.Purges[i]
+		if IsFinished(cp) || !cp.DeletionTimestamp.IsZero() {
+			continue
+		}
+		next, left := orphan(cp, since, s.Now)
+		if stamp(&next, cp, s.Now); differs(cp.Status, next) {
+			changes = append(changes, Change{cp, next})
+		}
+		if left > 0 {
+			due = min(due, left)
+		}
+	}
+	return changes, due
+}
+
+// orphan returns the status of a purge whose CacheNode is known to be missing since a time, and how long the purge
+// still waits. What was applied is settled in the end: no pod serves anything.
+func orphan(cp *v1alpha1.CachePurge, since, now time.Time) (s v1alpha1.CachePurgeStatus, left time.Duration) {
+	if cp.CreationTimestamp.After(since) {
+		since = cp.CreationTimestamp.Time
+	}
+	s, left = *cp.Status.DeepCopy(), since.Add(MissingPatience).Sub(now)
+	switch applied := s.Phase == v1alpha1.PurgeApplied; {
+	case applied && left <= 0:
+		s.Phase = v1alpha1.PurgeSettled
+	case left <= 0:
+		s.Phase, s.Message = v1alpha1.PurgeFailed, fmt.Sprintf("there was no CacheNode %s in namespace %s for an hour: "+
+			"create the CacheNode, and then another CachePurge", cp.Spec.CacheNode, cp.Namespace)
+	case !applied:
+		s.Phase = v1alpha1.PurgePending
+		s.Message = fmt.Sprintf("there is no CacheNode %s in namespace %s", cp.Spec.CacheNode, cp.Namespace)
+	}
+	return s, left
+}
+
+// Expired returns the finished purges whose time has come, to be deleted, and the time until the next one's. Purges
+// that do not say how long they stay have a default; 0 means that they stay.
+func (s State) Expired(ttl time.Duration) (expired []*v1alpha1.CachePurge, due time.Duration) {
+	due = CompactInterval
+	for i := range s.Purges {
+		cp := &s.Purges[i]
+		stays := ttl
+		if seconds := cp.Spec.TTLSecondsAfterFinished; seconds != nil {
+			stays = time.Duration(*seconds) * time.Second
+		} else if ttl == 0 {
+			continue
+		}
+		if !IsFinished(cp) || !cp.DeletionTimestamp.IsZero() {
+			continue
+		}
+		finished := cp.CreationTimestamp.Time
+		if cp.Status.SettledAt != nil {
+			finished = cp.Status.SettledAt.Time
+		}
+		if left := finished.Add(stays).Sub(s.Now); left > 0 {
+			due = min(due, left)
+		} else {
+			expired = append(expired, cp)
+		}
+	}
+	return expired, due
+}

@@ -1,0 +1,99 @@
+package purge
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/cachenode/cachenode-operator/api/v1alpha1"
+)
+
+// Unplaced returns the purges that are to get a place in the journal, the oldest first.
+func (s State) Unplaced() (purges []*v1alpha1.CachePurge) {
+	rules := s.rules()
+	for i := range s.Purges {
+		cp := &s.Purges[i]
+		if _, known := rules[string(cp.UID)]; known || IsFinished(cp) || !cp.DeletionTimestamp.IsZero() {
+			continue
+		}
+		if s.place(cp) == 0 {
+			purges = append(purges, cp)
+		}
+	}
+	slices.SortFunc(purges, func(a, b *v1alpha1.CachePurge) int {
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), strings.Compare(a.Name, b.Name))
+	})
+	return purges
+}
+
+// rules returns the rules of the journal by the UIDs of their purges.
+func (s State) rules() map[string]Rule {
+	rules := map[string]Rule{}
+	for _, r := range s.Log.Rules {
+		rules[r.UID] = r
+	}
+	return rules
+}
+
+// place returns the place that a purge had whose rule is not in the journal; 0 if it had none, or if it was lost.
+func (s State) place(cp *v1alpha1.CachePurge) int64 {
+	if s.Lost[cp.UID] || cp.Status.Number > s.Log.Floor {
+		return 0
+	}
+	return cp.Status.Number
+}
+
+// Unfinished returns the UIDs of the purges that have not ended and whose places are not above a floor.
+func (s State) Unfinished(floor int64) map[types.UID]bool {
+	uids := map[types.UID]bool{}
+	for i := range s.Purges {
+		if cp := &s.Purges[i]; !IsFinished(cp) && cp.Status.Number <= floor {
+			uids[cp.UID] = true
+		}
+	}
+	return uids
+}
+
+// TargetOf returns what a CachePurge is about.
+func TargetOf(spec v1alpha1.CachePurgeSpec) Target {
+	hosts := make([]string, len(spec.Hosts))
+	for i, h := range spec.Hosts {
+		hosts[i] = strings.ToLower(h)
+	}
+	return Target{URLs: spec.URLs, Prefixes: spec.Prefixes, Hosts: hosts, Tags: spec.Tags, Everything: spec.Everything}
+}
+
+// RuleOf returns the rule of a CachePurge, which has no place yet. The error begins with the path of the field. The
+// spec is the purge's whole one, and the policy is that of the CacheNode.
+func RuleOf(cp *v1alpha1.CachePurge, spec v1alpha1.CachePurgeSpec, policy v1alpha1.CachePolicy) (Rule, error) {
+	target := TargetOf(spec)
+	if err := target.Check(policy); err != nil {
+		return Rule{}, fmt.Errorf("spec.%w", err)
+	}
+	r := Rule{UID: string(cp.UID), Name: cp.Name, Soft: spec.Mode == v1alpha1.PurgeSoft, Target: target}
+	if r.Size() > MaxRule { // created before the schema had a limit
+		return Rule{}, fmt.Errorf("spec: has %d bytes of URLs and others, at most %d are possible: "+
+			"create several CachePurges", r.Size(), MaxRule)
+	}
+	return r, nil
+}
+
+// Place gives a rule a place at a time. If the journal is full, what ended longest ago is forgotten, but only if that
+// makes enough room: disks that have been out of use since then lose what they have. Applied is the place up to which
+// all pods obey the journal. Place returns false if the journal stays full, and has then done nothing.
+func (l *Log) Place(now time.Time, r Rule, applied int64) bool {
+	if l.Add(now, r) {
+		return true
+	}
+	smaller := l.Clone()
+	smaller.Compact(now.Add(-Age), smaller.Size()-1, applied)
+	if !smaller.Add(now, r) {
+		return false
+	}
+	*l = *smaller
+	return true
+}
