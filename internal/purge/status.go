@@ -44,7 +44,9 @@ func (s State) Statuses() (changes []Change) {
 }
 
 // differs returns true if the next status is to be written.
-func differs(before, next v1alpha1.CachePurgeStatus) bool { return !equality.Semantic.DeepEqual(before, next) }
+func differs(before, next v1alpha1.CachePurgeStatus) bool {
+	return !equality.Semantic.DeepEqual(before, next)
+}
 
 // next returns the next status of a purge that has not ended, without times and conditions.
 func (s State) next(cp *v1alpha1.CachePurge, rules map[string]Rule, pods []Pod) v1alpha1.CachePurgeStatus {

@@ -136,7 +136,7 @@ func (l *conditionList) rollingOut() string {
 	if replacing != "" {
 		text += ", " + replacing + " is being replaced"
 	}
-	if !l.ownersAreKnown() {
+	if !l.routing().ownersAreKnown() {
 		text += ", not all know yet who owns which keys"
 	}
 	return text + l.alsoSurplus()
@@ -145,7 +145,8 @@ func (l *conditionList) rollingOut() string {
 // degraded sets Degraded to the worst of what is wrong. stuck is true if pods do not start, or are missing though
 // nothing is under way; pods describes them.
 func (l *conditionList) degraded(stuck bool, pods string) {
-	failed, silent, missing, lowered := l.failedDisks(), l.silentAgents(), l.missingDisks(), l.loweredLimits()
+	failed, missing := l.outOfUse().failed(), l.outOfUse().placeholders()
+	silent, lowered := l.silentAgents(), l.loweredLimits()
 	if l.Evicting != "" && l.Rollout != nil && l.Rollout.Done && l.Rollout.Replacing == "" {
 		failed = append([]string{l.Evicting}, failed...)
 	}
@@ -172,8 +173,8 @@ func (l *conditionList) degraded(stuck bool, pods string) {
 		reason, message = v1alpha1.ReasonReferenceMissing, ""
 	case len(lowered) > 0:
 		reason, message = v1alpha1.ReasonLimitsLowered, Listed(lowered)
-	case len(l.oldAgents()) > 0:
-		reason, message = v1alpha1.ReasonAgentTooOld, "the agents of "+Listed(l.oldAgents())+
+	case len(l.routing().oldAgents()) > 0:
+		reason, message = v1alpha1.ReasonAgentTooOld, "the agents of "+Listed(l.routing().oldAgents())+
 			" do not know routing.mode Sharded: these pods own no keys; delete them, one after another"
 	case len(silent) > 0:
 		reason, message = v1alpha1.ReasonAgentUnreachable, "no answer from the agents of "+Listed(silent)
@@ -236,7 +237,7 @@ func (f Facts) isProgressing(allReady bool) bool {
 		return true
 	}
 	old := meta.FindStatusCondition(f.CacheNode.Status.Conditions, v1alpha1.ConditionProgressing)
-	return (!allReady || !f.ownersAreKnown()) && (old == nil || old.Status == metav1.ConditionTrue)
+	return (!allReady || !f.routing().ownersAreKnown()) && (old == nil || old.Status == metav1.ConditionTrue)
 }
 
 // isRolledOut returns true if the StatefulSet controller has seen the wanted template, and there are as many pods as

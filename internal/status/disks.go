@@ -32,7 +32,7 @@ func (f Facts) diskStatuses() []v1alpha1.DiskStatus {
 func (f Facts) addReports(status *v1alpha1.DiskStatus) {
 	ways := map[effective.FileSystem]int{}
 	for _, p := range f.Pods {
-		for _, d := range f.disks(p) {
+		for _, d := range p.disks() {
 			if d.Name != status.Name {
 				continue
 			}

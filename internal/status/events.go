@@ -113,7 +113,7 @@ func (f Facts) diskEvents(before, after []v1alpha1.PodStatus) ([]Event, Disks) {
 		}
 	}
 	for _, p := range f.Pods {
-		for _, d := range f.disks(p) {
+		for _, d := range p.disks() {
 			disk := storage.PodDisk{Pod: p.Name, Disk: d.Name}
 			if d.State != v1alpha1.DiskHealthy || !broken.Has(disk) {
 				continue

@@ -188,8 +188,8 @@ func (f Facts) isEarly() bool {
 	return slices.ContainsFunc(f.Pods, func(p Pod) bool { return p.Report == nil && !p.Silent && storage.IsReady(p.Pod) })
 }
 
-// disks returns the reports on the disks of a pod.
-func (f Facts) disks(p Pod) []agentapi.DiskReport {
+// disks returns the reports on the disks of the pod.
+func (p Pod) disks() []agentapi.DiskReport {
 	if p.Report == nil {
 		return nil
 	}

@@ -85,9 +85,9 @@ func Lagging(all []corev1.ContainerStatus) (some []corev1.ContainerStatus) {
 	return some
 }
 
-// heldUpPod says what keeps a pod from starting; see [heldUp].
-func (f Facts) heldUpPod(p Pod) (message string, after time.Duration) {
-	message, after = heldUp(p.Pod, f.Now)
+// heldUp says what keeps the pod from starting; see [heldUp].
+func (p Pod) heldUp(now time.Time) (message string, after time.Duration) {
+	message, after = heldUp(p.Pod, now)
 	if message == "" && p.Mount != "" && !storage.IsReady(p.Pod) && p.DeletionTimestamp.IsZero() {
 		message = "a volume is not mounted: " + p.Mount
 	}
@@ -99,7 +99,7 @@ func (f Facts) heldUp() []string {
 	var reasons, list []string
 	pods := map[string][]string{}
 	for _, p := range f.Pods {
-		if why, _ := f.heldUpPod(p); why != "" {
+		if why, _ := p.heldUp(f.Now); why != "" {
 			if pods[why] == nil {
 				reasons = append(reasons, why)
 			}
@@ -119,7 +119,7 @@ func (f Facts) heldUp() []string {
 func (f Facts) LookAgain() time.Duration {
 	var soonest time.Duration
 	for _, p := range f.Pods {
-		if _, after := f.heldUpPod(p); after > 0 && (soonest == 0 || after < soonest) {
+		if _, after := p.heldUp(f.Now); after > 0 && (soonest == 0 || after < soonest) {
 			soonest = after
 		}
 	}

@@ -1,14 +1,12 @@
 package status
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/effective"
-	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/shard"
 	"github.com/cachenode/cachenode-operator/internal/storage"
 )
@@ -24,7 +22,7 @@ func (f Facts) podStatuses() []v1alpha1.PodStatus {
 		if !p.DeletionTimestamp.IsZero() {
 			continue
 		}
-		status := v1alpha1.PodStatus{Name: p.Name, Node: p.Spec.NodeName, Message: f.podMessage(p), Share: f.share(p.Name)}
+		status := v1alpha1.PodStatus{Name: p.Name, Node: p.Spec.NodeName, Message: f.podMessage(p), Share: f.routing().share(p.Name)}
 		if p.Report != nil {
 			status.Revision, status.Disks = p.Report.Revision, f.podDisks(p.Name, p.Report)
 			status.NginxVersion, status.Outdated = p.Report.NginxVersion, truncated(ageOf(p.Report).String(), 256)
@@ -49,7 +47,7 @@ func (f Facts) statusBefore(pod string) v1alpha1.PodStatus {
 
 // podMessage says what is wrong with a pod; "" if nothing is.
 func (f Facts) podMessage(p Pod) string {
-	held, _ := f.heldUpPod(p)
+	held, _ := p.heldUp(f.Now)
 	report := p.Report
 	if report == nil {
 		report = &agentapi.Report{}
@@ -66,7 +64,7 @@ func (f Facts) podMessage(p Pod) string {
 	case report.Refusal != nil:
 		return truncated("refused revision "+report.Refusal.Revision+": "+report.Refusal.Message, 1024)
 	case held == "":
-		return f.handover(p.Name)
+		return f.routing().handover(p.Name)
 	}
 	return held
 }
@@ -80,7 +78,7 @@ func (f Facts) podDisks(pod string, report *agentapi.Report) (disks []v1alpha1.P
 		}
 		disks = append(disks, v1alpha1.PodDiskStatus{
 			Name: d.Name, State: string(d.State), Reason: string(d.Reason), Share: shard.Percent(d.Share),
-			Message: truncated(f.diskMessage(pod, d), 512),
+			Message: truncated(f.outOfUse().message(pod, d), 512),
 		})
 	}
 	return append(disks, f.disksToCome(report)...)
@@ -100,82 +98,6 @@ func (f Facts) disksToCome(report *agentapi.Report) (disks []v1alpha1.PodDiskSta
 		}
 	}
 	return disks
-}
-
-// diskMessage returns what the agent says of a disk. For a disk with a placeholder in its place, which the agent cannot
-// know, it is what happens to the disk.
-func (f Facts) diskMessage(pod string, d agentapi.DiskReport) string {
-	for _, m := range f.Missing {
-		if m.Pod == pod && m.Disk == d.Name {
-			return f.describeMissing(m)
-		}
-	}
-	if d.Reason == v1alpha1.DiskForeignCache && f.isAbandoned(pod, d) {
-		return fmt.Sprintf("holds the cache of CacheNode %s, which no longer exists: "+
-			"that cache is deleted, and then the disk is used", d.ForeignOwner)
-	}
-	return d.Message
-}
-
-// isAbandoned returns true for a foreign cache that the pod has to delete, because its CacheNode no longer exists.
-func (f Facts) isAbandoned(pod string, d agentapi.DiskReport) bool {
-	for _, p := range f.Pods {
-		if p.Name == pod {
-			return slices.Contains(strings.Split(p.Annotations[naming.AnnotationEmpty], ","), d.Name+"="+d.ForeignOwner)
-		}
-	}
-	return false
-}
-
-// failedDisks describes the disks that are out of use, with the reasons and what a person can do.
-func (f Facts) failedDisks() []string {
-	var list []string
-	for _, p := range f.Pods {
-		for _, d := range f.disks(p) {
-			missing := slices.ContainsFunc(f.Missing, func(m storage.Missing) bool {
-				return m.Pod == p.Name && m.Disk == d.Name
-			})
-			if d.State == v1alpha1.DiskFailed && !missing {
-				list = append(list, f.describeDisk(p, d))
-			}
-		}
-	}
-	slices.Sort(list)
-	return list
-}
-
-func (f Facts) describeDisk(p Pod, d agentapi.DiskReport) string {
-	text := fmt.Sprintf("%s: %s is out of use (%s)", p.Name, d.Name, d.Reason)
-	if d.Reason == v1alpha1.DiskForeignCache {
-		return text + ": it " + f.diskMessage(p.Name, d)
-	}
-	if d.NeedsNewPod {
-		text += fmt.Sprintf("; to repair it: kubectl cordon %s, kubectl cachenode disk readmit %s %s, "+
-			"repair the disk while the pod is pending, kubectl uncordon %s",
-			p.Spec.NodeName, p.Name, d.Name, p.Spec.NodeName)
-	}
-	return text
-}
-
-// missingDisks describes the disks that have a placeholder in their place, and how they come back.
-func (f Facts) missingDisks() []string {
-	var list []string
-	for _, m := range f.Missing {
-		list = append(list, f.describeMissing(m))
-	}
-	return list
-}
-
-func (f Facts) describeMissing(m storage.Missing) string {
-	until := ""
-	for _, d := range f.CacheNode.Spec.Disks {
-		if d.Name == m.Disk && d.LocalPath != nil {
-			until = " until it is mounted at " + d.LocalPath.Path
-		}
-	}
-	return fmt.Sprintf("%s of %s cannot be mounted on node %s, and a placeholder is in its place%s; "+
-		"to try it at once: kubectl cachenode disk readmit %s %s",
-		m.Disk, m.Pod, m.Node, until, m.Pod, m.Disk)
 }
 
 // loweredLimits lists the pods that run with lower limits than the spec's, and why.

@@ -17,16 +17,29 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/shard"
 )
 
-// routing says how the pods share the keys; nil if they do not.
-func (f Facts) routing() *v1alpha1.RoutingStatus {
-	if f.Sharing == nil {
+// routing is how the pods of a CacheNode share the keys. The decision is nil if they do not.
+type routing struct {
+	decision  *fleet.Decision
+	pods      []Pod
+	cacheNode string
+	// wanted is the number of pods that the spec asks for.
+	wanted int32
+}
+
+func (f Facts) routing() routing {
+	return routing{decision: f.Sharing, pods: f.Pods, cacheNode: f.CacheNode.Name, wanted: f.wanted()}
+}
+
+// status says how the pods share the keys; nil if they do not.
+func (r routing) status() *v1alpha1.RoutingStatus {
+	if r.decision == nil {
 		return nil
 	}
-	s := f.Sharing.State
+	s := r.decision.State
 	owners := int32(s.Owning()) //nolint:gosec // at most fleet.MaxMembers
 	status := &v1alpha1.RoutingStatus{Owners: owners, Zones: zones(s.Fleet)}
 	pods, applied := 0, 0
-	for _, p := range f.Pods {
+	for _, p := range r.pods {
 		if !p.DeletionTimestamp.IsZero() {
 			continue
 		}
@@ -35,7 +48,7 @@ func (f Facts) routing() *v1alpha1.RoutingStatus {
 		}
 	}
 	status.Applied = fmt.Sprintf("%d/%d", applied, pods)
-	if !s.Until.IsZero() && !f.Sharing.Announced { // otherwise it has not begun
+	if !s.Until.IsZero() && !r.decision.Announced { // otherwise it has not begun
 		status.HandoverUntil = new(metav1.NewTime(s.Until))
 	}
 	return status
@@ -43,10 +56,10 @@ func (f Facts) routing() *v1alpha1.RoutingStatus {
 
 // ownersAreKnown returns true if all pods that can route by the present owners of keys do, or if pods do not share
 // keys.
-func (f Facts) ownersAreKnown() bool {
-	return f.Sharing == nil || !slices.ContainsFunc(f.Pods, func(p Pod) bool {
+func (r routing) ownersAreKnown() bool {
+	return r.decision == nil || !slices.ContainsFunc(r.pods, func(p Pod) bool {
 		return p.DeletionTimestamp.IsZero() && !p.Silent && p.Report != nil &&
-			p.Report.FleetSerial != f.Sharing.State.Serial && p.Annotations[naming.AnnotationPeers] != "" &&
+			p.Report.FleetSerial != r.decision.State.Serial && p.Annotations[naming.AnnotationPeers] != "" &&
 			slices.Contains(p.Report.Features, agentapi.FeatureRouting)
 	})
 }
@@ -61,12 +74,12 @@ func zones(f fleet.Fleet) string {
 }
 
 // share returns the part of the keys that a pod owns; "" if pods do not share them.
-func (f Facts) share(pod string) string {
-	ordinal, ok := naming.Ordinal(f.CacheNode.Name, pod)
-	if f.Sharing == nil || !ok {
+func (r routing) share(pod string) string {
+	ordinal, ok := naming.Ordinal(r.cacheNode, pod)
+	if r.decision == nil || !ok {
 		return ""
 	}
-	plan, ok := f.Sharing.State.For(ordinal).Plan()
+	plan, ok := r.decision.State.For(ordinal).Plan()
 	if !ok {
 		return shard.Percent(0)
 	}
@@ -74,17 +87,17 @@ func (f Facts) share(pod string) string {
 }
 
 // handover says that a pod owns no keys, and why; "" if it owns some or never did.
-func (f Facts) handover(pod string) string {
-	ordinal, ok := naming.Ordinal(f.CacheNode.Name, pod)
-	if f.Sharing == nil || !ok {
+func (r routing) handover(pod string) string {
+	ordinal, ok := naming.Ordinal(r.cacheNode, pod)
+	if r.decision == nil || !ok {
 		return ""
 	}
-	s := f.Sharing.State.For(ordinal)
-	until := f.Sharing.State.Until.UTC().Format(time.RFC3339)
+	s := r.decision.State.For(ordinal)
+	until := r.decision.State.Until.UTC().Format(time.RFC3339)
 	switch {
-	case int32(ordinal) >= f.wanted() && f.Sharing.State.Until.IsZero(): //nolint:gosec // small
+	case int32(ordinal) >= r.wanted && r.decision.State.Until.IsZero(): //nolint:gosec // small
 		return "it is to be removed"
-	case int32(ordinal) >= f.wanted() && ordinal < f.Sharing.Keep: //nolint:gosec // small
+	case int32(ordinal) >= r.wanted && ordinal < r.decision.Keep: //nolint:gosec // small
 		return fmt.Sprintf("it hands its keys over until %s, and is then removed", until)
 	case slices.Contains(s.Away, ordinal) && slices.Contains(s.Previous.Present(), ordinal):
 		return fmt.Sprintf("other pods have its keys, and fill them from it until %s", until)
@@ -95,9 +108,9 @@ func (f Facts) handover(pod string) string {
 }
 
 // oldAgents returns the pods that would share keys if their agents knew how.
-func (f Facts) oldAgents() (pods []string) {
-	for _, p := range f.Pods {
-		if f.Sharing != nil && p.Report != nil && p.Annotations[naming.AnnotationPeers] != "" &&
+func (r routing) oldAgents() (pods []string) {
+	for _, p := range r.pods {
+		if r.decision != nil && p.Report != nil && p.Annotations[naming.AnnotationPeers] != "" &&
 			!slices.Contains(p.Report.Features, agentapi.FeatureRouting) {
 			pods = append(pods, p.Name)
 		}

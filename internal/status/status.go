@@ -32,7 +32,7 @@ func Of(f Facts) v1alpha1.CacheNodeStatus {
 		status.Disks = f.diskStatuses()
 		status.HealthyDisks, status.Size = f.healthyDisks(), f.totalSize()
 	}
-	status.Pods, status.Routing, status.ListenerCertificate = f.podStatuses(), f.routing(), f.certificate()
+	status.Pods, status.Routing, status.ListenerCertificate = f.podStatuses(), f.routing().status(), f.certificate()
 	status.OutdatedPods = outdatedPods(status.Pods)
 	if f.Rollout != nil {
 		status.Refusal = nil
@@ -106,7 +106,7 @@ func (f Facts) totalSize() string {
 // reports returns what the wanted pods report of a disk.
 func (f Facts) reports(disk string) (list []agentapi.DiskReport) {
 	for _, p := range f.Pods {
-		for _, d := range f.disks(p) {
+		for _, d := range p.disks() {
 			if d.Name == disk && !f.isSurplus(p) {
 				list = append(list, d)
 			}
@@ -118,7 +118,7 @@ func (f Facts) reports(disk string) (list []agentapi.DiskReport) {
 // measured returns the measured sizes of a disk's file systems in the pods, in bytes.
 func (f Facts) measured(disk string) (sizes []int64) {
 	for _, p := range f.Pods {
-		for _, d := range f.disks(p) {
+		for _, d := range p.disks() {
 			if d.Name == disk && d.Size > 0 {
 				sizes = append(sizes, d.Size)
 			}
