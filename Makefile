@@ -67,7 +67,7 @@ test-code: ## What needs no cluster.
 
 .PHONY: licences
 licences: ## List the licences of what the programs are built of; one that is not known fails.
-	@go run ./hack/licences
+	@$$(hack/build-tool licences)/licences
 
 .PHONY: house
 house: ## Print the numbers by which the house is kept small: methods, fields, who knows a site, lines.

@@ -14,22 +14,15 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/google/licensecheck"
 )
 
-// wanted are the licences with which a program under Apache-2.0 may be linked, by words of their text. The more
-// specific come first.
-var wanted = []struct {
-	name  string
-	words []string
-}{
-	{"Apache-2.0", []string{"Apache License", "Version 2.0"}},
-	{"MPL-2.0", []string{"Mozilla Public License", "2.0"}},
-	{"BSD-3-Clause", []string{"Redistribution and use in source and binary forms", "contributors may be used to endorse"}},
-	{"BSD-2-Clause", []string{"Redistribution and use in source and binary forms"}},
-	{"ISC", []string{"Permission to use, copy, modify, and/or distribute this software for any"}},
-	{"ISC", []string{"Permission to use, copy, modify, and distribute this software for any"}},
-	{"MIT", []string{"Permission is hereby granted, free of charge, to any person obtaining a copy"}},
-}
+// wanted are the licences with which a program under Apache-2.0 may be linked, by their SPDX identifiers.
+var wanted = []string{"Apache-2.0", "BSD-2-Clause", "BSD-3-Clause", "ISC", "MIT", "MPL-2.0"}
+
+// enough is the least part of a file, in percent, that must be text of licences.
+const enough = 75
 
 // module is a module as go list prints it.
 type module struct {
@@ -53,7 +46,7 @@ func main() {
 			unknown++
 			name = "UNKNOWN"
 		}
-		fmt.Printf("%-14s %s %s\n", name, m.Path, m.Version)
+		fmt.Printf("%-25s %s %s\n", name, m.Path, m.Version)
 	}
 	if len(modules) < 20 || unknown > 0 {
 		fmt.Fprintf(os.Stderr, "licences: %d of %d modules have a licence that is not known here\n", unknown, len(modules))
@@ -90,27 +83,28 @@ func linked(modules map[string]module, system, packages string) error {
 	return command.Wait()
 }
 
-// licence returns the licence of a module's folder; "" if no known one is there.
+// licence returns the licences of a module's folder; "" if one is not wanted, or if there is no known one.
 func licence(dir string) string {
-	files, err := os.ReadDir(dir)
+	files, err := filepath.Glob(filepath.Join(dir, "[LlCc][IiOo][CcPp][EeYy]*")) // LICENSE, licence, COPYING and the like
 	if err != nil {
 		return ""
 	}
-	for _, f := range files {
-		name := strings.ToUpper(f.Name())
-		if !strings.HasPrefix(name, "LICENSE") && !strings.HasPrefix(name, "LICENCE") && !strings.HasPrefix(name, "COPYING") {
+	found := map[string]bool{}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil || strings.HasSuffix(file, ".docs") { // the licence of documents alone
 			continue
 		}
-		text, err := os.ReadFile(filepath.Join(dir, f.Name()))
-		if err != nil {
+		covered := licensecheck.Scan(text)
+		if covered.Percent < enough {
 			continue
 		}
-		plain := strings.Join(strings.Fields(string(text)), " ")
-		for _, w := range wanted {
-			if !slices.ContainsFunc(w.words, func(words string) bool { return !strings.Contains(plain, words) }) {
-				return w.name
+		for _, match := range covered.Match {
+			if !slices.Contains(wanted, match.ID) {
+				return ""
 			}
+			found[match.ID] = true
 		}
 	}
-	return ""
+	return strings.Join(slices.Sorted(maps.Keys(found)), ",")
 }
