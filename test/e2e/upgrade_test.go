@@ -10,10 +10,12 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/layout"
+	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/test/content"
 )
 
@@ -29,30 +31,72 @@ func TestUpgrade(t *testing.T) {
 	cluster(t, "load", strings.TrimSpace(execute(t, "../cluster/images.sh", "operator@"+earlier)))
 	s := newSuite(t)
 	restoresOperator(t)
-	s.installsEarlier(t)
+	s.installsEarlier(t, earlier)
 	createListenerSecret(t)
 	s.startsWith(t, "  listen: {tls: {secretName: listener}}\n",
 		"key: [Scheme, Host, RequestURI]", "key: [Host, URI]", "{status: [404], for: 1m}", "{status: [404], for: 1h}")
 	s.owners(t, 3)
 	s.inOrder(t, []step{
 		{"the earlier pods have the faults", hasFaults},
+		{"objects are stored", storesObjects},
 		{"the upgrade restarts no pod, and the status names those that lack a fix", outdatesPods},
 		{"a restart replaces the pods under load, and the condition clears", replacesOutdated},
+		{"the new pods answer with what the earlier ones have stored", keepsObjects},
 		{"the new pods have none of the faults", hasNoFaults},
 	})
 }
 
-// installsEarlier removes the operator and its CRDs, and installs those of the earlier commit.
-func (s *suite) installsEarlier(t *testing.T) {
+// installsEarlier removes the operator and its CRDs, and installs those of an earlier commit.
+func (s *suite) installsEarlier(t *testing.T, commit string) {
 	t.Helper()
 	dir := t.TempDir()
 	archive := filepath.Join(dir, "chart.tar")
-	execute(t, "git", "-C", "../..", "archive", "--output", archive, earlier, "charts/cachenode-operator")
+	execute(t, "git", "-C", "../..", "archive", "--output", archive, commit, "charts/cachenode-operator")
 	execute(t, "tar", "-xf", archive, "-C", dir)
 	kubectl(t, "", "delete", "cachenodes", "--all", "--all-namespaces", "--wait")
 	helm(t, "uninstall", release, "--wait")
 	kubectl(t, "", "delete", "customresourcedefinitions", "cachenodes.cachenode.io", "cachepurges.cachenode.io", "--wait")
-	install(t, filepath.Join(dir, "charts/cachenode-operator"), "image.tag="+earlier)
+	install(t, filepath.Join(dir, "charts/cachenode-operator"), "image.tag="+commit)
+}
+
+// sameForPods is a commit whose operator writes the same to pods as that of this tree.
+const sameForPods = "ecb9ff28e6d0"
+
+// TestQuietUpgrade checks that an upgrade of the operator that changes nothing for pods writes nothing that they read,
+// and that nginx does not notice. It needs what TestUpgrade needs, and make test-all runs it.
+func TestQuietUpgrade(t *testing.T) {
+	nativeOnly(t)
+	cluster(t, "load", strings.TrimSpace(execute(t, "../cluster/images.sh", "operator@"+sameForPods)))
+	s := newSuite(t)
+	restoresOperator(t)
+	s.installsEarlier(t, sameForPods)
+	s.startsWith(t, "")
+	s.owners(t, 3)
+	before := s.seenByPods(t)
+	upgradesOperator(t)
+	s.passesAgain(t)
+	if diff := cmp.Diff(before, s.seenByPods(t)); diff != "" {
+		t.Errorf("pods see something else (-before +after):\n%s", diff)
+	}
+}
+
+// seenByPods returns what pods see of the operator: annotations, processes of nginx with its configuration, and the
+// versions of the objects that the kubelet mounts.
+func (s *suite) seenByPods(t *testing.T) map[string]string {
+	t.Helper()
+	seen := map[string]string{}
+	for _, pod := range s.cachePods(t) {
+		seen[pod.Name] = uids([]corev1.Pod{pod})[pod.Name]
+		for key, value := range pod.Annotations {
+			seen[pod.Name+" "+key] = value
+		}
+		seen[pod.Name+" processes"] = inNginx(t, pod.Name, "sh", "-c", // without the cache loader, which ends
+			`grep -lE "^nginx: (master|worker)|^/opt/cachenode/agent" /proc/[0-9]*/cmdline 2>/dev/null; true`)
+		seen[pod.Name+" nginx.conf"] = inNginx(t, pod.Name, "cat", layout.ConfigFile)
+	}
+	const versions = `jsonpath={range .items[*]}{.kind} {.metadata.name} {.metadata.resourceVersion}{"\n"}{end}`
+	seen["objects"] = kubectl(t, "", "get", "configmaps,secrets", "-l", naming.LabelInstance+"="+name, "-o", versions)
+	return seen
 }
 
 // absent are pages that the origin answers with 404, which the caches store.
@@ -163,10 +207,46 @@ func hasFaults(t *testing.T, s *suite) {
 	})
 }
 
+// kept are objects that an upgrade keeps.
+var kept = fresh("kept", 300)
+
+func storesObjects(t *testing.T, s *suite) { s.target(t, name+"-0").warm(t, kept) }
+
+// keepsObjects asks each pod for the objects that were stored before the upgrade. On a busy machine, the owner of a key
+// may not answer in time. Another pod answers then, as the header says, and may ask the origin.
+func keepsObjects(t *testing.T, s *suite) {
+	before, hits, others := s.asked(t), 0, 0
+	for _, pod := range s.cachePods(t) {
+		for _, r := range s.target(t, pod.Name).get(t, kept) {
+			switch {
+			case r.Error != "":
+				t.Errorf("%s: %s: %s", pod.Name, r.Path, r.Error)
+			case r.Cache == "HIT":
+				hits++
+			case r.Hop == "standin", r.Hop == "origin":
+				others++
+			default:
+				t.Errorf("%s: %s is no HIT: %+v", pod.Name, r.Path, r)
+			}
+		}
+	}
+	asked := s.asked(t) - before
+	t.Logf("%d HITs, %d answered by pods that do not own the key; the origin was asked %d times", hits, others, asked)
+	if asked > others {
+		t.Errorf("the origin was asked %d times", asked)
+	}
+}
+
+// upgradesOperator upgrades the operator to that of this tree.
+func upgradesOperator(t *testing.T) {
+	t.Helper()
+	helm(t, "upgrade", release, chart, "--reset-then-reuse-values", "--set", "image.tag=test", "--wait", "--timeout", "3m")
+}
+
 // outdatesPods upgrades the operator under load.
 func outdatesPods(t *testing.T, s *suite) {
 	before, load := uids(s.cachePods(t)), s.load(t, shared)
-	helm(t, "upgrade", release, chart, "--reset-then-reuse-values", "--set", "image.tag=test", "--wait", "--timeout", "3m")
+	upgradesOperator(t)
 	const want = "agents that lack a security fix: " + name + "-0, " + name + "-1, " + name + "-2; "
 	within(t, time.Minute, func() string {
 		reason, message := s.condition(t, v1alpha1.ConditionOutdated)
