@@ -131,7 +131,8 @@ func (r *CacheNodeReconciler) Reconcile(ctx context.Context, request reconcile.R
 	if !cacheNode.DeletionTimestamp.IsZero() {
 		return reconcile.Result{}, nil // the garbage collector deletes the objects that it owns
 	}
-	s := scope{cacheNode: cacheNode, now: r.Clock.Now(), began: r.began(), last: lastOf(&r.since, cacheNode)}
+	r.began() // once, with the first pass
+	s := scope{cacheNode: cacheNode, now: r.Clock.Now(), last: lastOf(&r.since, cacheNode)}
 	s.last.catchUp(cacheNode)
 	next, after, err := r.run(ctx, s)
 	r.since.Store(request.NamespacedName, next)
@@ -151,7 +152,7 @@ func (r *CacheNodeReconciler) Reconcile(ctx context.Context, request reconcile.R
 // What follows the spec stops at the first error, so nothing is applied of a spec that is not accepted. The status is
 // written at the end, also after an error.
 func (r *CacheNodeReconciler) run(ctx context.Context, s scope) (lasting, time.Duration, error) {
-	p := &pass{scope: s}
+	p := &finished{pass: pass{scope: s}}
 	var err error
 	if p.observed, err = r.observe(ctx, s, &p.outcome); err != nil {
 		next, failed := r.reportFailure(ctx, s, err)

@@ -59,20 +59,20 @@ func TestSharingOfARefusedSpec(t *testing.T) {
 	shares.Spec.Routing.Mode = v1alpha1.RoutingSharded
 	state := fleet.State{Fleet: fleet.Of(3)}
 	for name, tt := range map[string]struct {
-		pass pass
+		pass finished
 		want *fleet.Decision
 	}{
 		"refused": {
-			pass{observed: observed{offered: offered{stable: shares, sharing: state}}}, &fleet.Decision{State: state},
+			finished{pass: pass{observed: observed{offered: offered{stable: shares, sharing: state}}}}, &fleet.Decision{State: state},
 		},
 		"pods do not share keys": {
-			pass{observed: observed{offered: offered{stable: &agentapi.Revision{}, sharing: state}}}, nil,
+			finished{pass: pass{observed: observed{offered: offered{stable: &agentapi.Revision{}, sharing: state}}}}, nil,
 		},
-		"nothing is known": {pass{}, nil},
+		"nothing is known": {finished{}, nil},
 		"accepted, with mode Local": {
-			pass{
-				observed: observed{offered: offered{stable: shares, sharing: state}},
-				rolled:   rolled{rollout: &status.Rollout{}}, wanted: localMode(),
+			finished{
+				pass:   pass{observed: observed{offered: offered{stable: shares, sharing: state}}, wanted: localMode()},
+				rolled: rolled{rollout: &status.Rollout{}},
 			}, nil,
 		},
 	} {

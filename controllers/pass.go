@@ -12,7 +12,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/storage"
 )
 
-// pass is all that a pass over a CacheNode has found and done: what its report is made from.
+// pass is what travels through a pass over a CacheNode: what it begins with, and what it has found.
 //
 // A pass observes, keeps running pods alive, finds out what the spec asks for, rolls that out, and reports. Each of
 // these phases gets the results of those before it, and returns its own: none writes into another's.
@@ -20,6 +20,11 @@ type pass struct {
 	scope
 	observed
 	wanted
+}
+
+// finished is a pass with what it has done: what its report is made from.
+type finished struct {
+	pass
 	rolled
 	outcome
 }
@@ -28,8 +33,8 @@ type pass struct {
 type scope struct {
 	// cacheNode is the object as it was read, with the status that was written last.
 	cacheNode *v1alpha1.CacheNode
-	// now is the time of the pass; began is when this operator started.
-	now, began time.Time
+	// now is the time of the pass.
+	now time.Time
 	// last is what the last pass over the same object has left.
 	last lasting
 }
@@ -86,7 +91,7 @@ func lastOf(since *sync.Map, cacheNode *v1alpha1.CacheNode) lasting {
 
 // next returns what the pass leaves to the next one, but for what the report adds. err is what rolling out has ended
 // with: then nobody knows which version of the ConfigMap was written last.
-func (p *pass) next(err error) lasting {
+func (p *finished) next(err error) lasting {
 	next := p.last
 	if p.rollout != nil { // events have told of them
 		next.oldAgents = p.leaving.oldAgents

@@ -26,10 +26,11 @@ import (
 // the result of the pass, problem what keeps the spec from being accepted. It returns next with what it leaves to the
 // next pass.
 func (r *CacheNodeReconciler) report(
-	ctx context.Context, p *pass, next lasting, problem *status.Problem, err error,
+	ctx context.Context, p *finished, next lasting, problem *status.Problem, err error,
 ) (lasting, error) {
 	failure, incomplete := next.failure(err, p.now)
 	facts := p.facts()
+	facts.Began = r.began()
 	facts.Unmet, facts.Problem = r.references.unmet(ctx, p.cacheNode, p.storage.state), problem
 	facts.Failure, facts.Incomplete = failure, incomplete
 	next.untold = facts.Done
@@ -122,10 +123,10 @@ func began(since time.Time, is bool, now time.Time) time.Time {
 }
 
 // facts returns what the pass has found, in the terms of package status.
-func (p *pass) facts() status.Facts {
+func (p *finished) facts() status.Facts {
 	follow := p.storage.actions.Follow
 	f := status.Facts{
-		CacheNode: p.cacheNode, Now: p.now, Began: p.began, StatefulSet: cmp.Or(p.applied.set, p.own.statefulSet),
+		CacheNode: p.cacheNode, Now: p.now, StatefulSet: cmp.Or(p.applied.set, p.own.statefulSet),
 		Broken: p.last.broken, Missing: p.storage.actions.Missing, Lost: p.storage.actions.Waiting,
 		Evicting: p.evicting, Movement: p.movement, TooManyVolumes: follow.TooMany, Certificate: p.certificate,
 		Warnings: slices.Concat(validation.Warnings(p.cacheNode), storage.ReadVerbs(p.cacheNode).Problems),
@@ -149,7 +150,7 @@ func (p *pass) facts() status.Facts {
 
 // shown says which pods own keys; nil if each pod serves all keys. In a pass that did not get as far as deciding that,
 // it is what the pods go on with.
-func (p *pass) shown() *fleet.Decision {
+func (p *finished) shown() *fleet.Decision {
 	switch {
 	case p.rollout != nil && p.effective.Spec.Routing.Mode == v1alpha1.RoutingSharded:
 		return &p.sharing
@@ -161,7 +162,7 @@ func (p *pass) shown() *fleet.Decision {
 }
 
 // podNamed returns the pod with a name, for an event to refer to; nil if there is none.
-func (p *pass) podNamed(name string) runtime.Object {
+func (p *finished) podNamed(name string) runtime.Object {
 	for i := range p.pods {
 		if p.pods[i].Name == name {
 			return &p.pods[i]
@@ -170,7 +171,7 @@ func (p *pass) podNamed(name string) runtime.Object {
 	return nil
 }
 
-func (p *pass) podFacts(pod *corev1.Pod) status.Pod {
+func (p *finished) podFacts(pod *corev1.Pod) status.Pod {
 	seen := p.agents.byPod[pod.Name]
 	facts := status.Pod{Pod: pod, Silent: seen.IsSilentIn(pod, p.now)}
 	if p.storage.state != nil {
