@@ -5,17 +5,18 @@ import (
 	"fmt"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/util/workqueue"
 	"k8s.io/utils/clock"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/controller"
-	"sigs.k8s.io/controller-runtime/pkg/event"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
@@ -33,13 +34,14 @@ import (
 // +kubebuilder:rbac:groups=cachenode.io,resources=cachepurges/status,verbs=patch
 
 // PurgeReconciler carries out CachePurges. A pass is over a CacheNode with all of its purges: those that are new get
-// places in its journal by one write, and are then sent to the pods' agents.
+// places in its journal by one write, and are then sent to the pods' agents. A pod's agent gets them once a pass of
+// [CacheNodeReconciler] has seen the pod; until then, the purges wait for it.
 type PurgeReconciler struct {
 	client.Client
 	// Live reads from the API server, past the cache.
 	Live   client.Reader
 	Agents *agents.Tracker
-	// Clock tells the time for decisions, and ends the wait for agents; nil means the real clock.
+	// Clock tells the time for decisions; nil means the real clock.
 	Clock clock.Clock
 	// Concurrency is how many CacheNodes have a pass at a time; 0 means 1.
 	Concurrency int
@@ -50,8 +52,8 @@ type PurgeReconciler struct {
 	journals sync.Map
 	// missing has since when CacheNodes that purges name are known not to exist, by their names.
 	missing sync.Map
-	// woken has the CacheNodes whose agents ask for a pass.
-	woken chan event.TypedGenericEvent[*v1alpha1.CacheNode]
+	// queue is the controller's; nil before it starts.
+	queue atomic.Pointer[workqueue.TypedRateLimitingInterface[reconcile.Request]]
 }
 
 // purgesOf selects CachePurges in the cache by their CacheNode.
@@ -62,7 +64,6 @@ func (r *PurgeReconciler) SetupWithManager(mgr ctrl.Manager) error {
 	if r.Clock == nil {
 		r.Clock = clock.RealClock{}
 	}
-	r.woken = make(chan event.TypedGenericEvent[*v1alpha1.CacheNode], 1024)
 	r.Agents.OnPurges(r.wake)
 	if err := mgr.Add(r.Agents.Errands()); err != nil {
 		return err
@@ -85,7 +86,11 @@ func (r *PurgeReconciler) SetupWithManager(mgr ctrl.Manager) error {
 		Watches(&corev1.Pod{}, handler.EnqueueRequestsFromMapFunc(toCacheNode)).
 		Watches(&v1alpha1.CacheNode{}, &handler.EnqueueRequestForObject{},
 			builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		WatchesRawSource(source.Channel(r.woken, &handler.TypedEnqueueRequestForObject[*v1alpha1.CacheNode]{})).
+		WatchesRawSource(source.Func(
+			func(_ context.Context, queue workqueue.TypedRateLimitingInterface[reconcile.Request]) error {
+				r.queue.Store(&queue)
+				return nil
+			})).
 		Complete(r)
 }
 
@@ -95,13 +100,10 @@ func toPurged(_ context.Context, object client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: object.GetNamespace(), Name: name}}}
 }
 
-// wake causes a pass over a CacheNode. If too many wait, the next one that is due has to do.
+// wake causes a pass over a CacheNode. Before the controller starts, that is needless: all have one then.
 func (r *PurgeReconciler) wake(cacheNode types.NamespacedName) {
-	of := &v1alpha1.CacheNode{}
-	of.Namespace, of.Name = cacheNode.Namespace, cacheNode.Name
-	select {
-	case r.woken <- event.TypedGenericEvent[*v1alpha1.CacheNode]{Object: of}:
-	default:
+	if queue := r.queue.Load(); queue != nil {
+		(*queue).Add(reconcile.Request{NamespacedName: cacheNode})
 	}
 }
 
@@ -153,6 +155,8 @@ func (r *PurgeReconciler) journal(cacheNode *v1alpha1.CacheNode) *journal {
 // pass gives new purges a place, sends them to the agents, ends what has been obeyed for long enough, and writes the
 // statuses.
 func (r *PurgeReconciler) pass(ctx context.Context, p *purging, j *journal) (reconcile.Result, error) {
+	j.forgetLost(p.state.Purges)
+	p.state.Lost = j.lost
 	isThere, wait, err := r.load(ctx, p, j)
 	if err != nil {
 		return reconcile.Result{}, err
@@ -206,11 +210,17 @@ func (r *PurgeReconciler) decide(p *purging, j *journal) purge.Actions {
 func (r *PurgeReconciler) reportWaiting(
 	ctx context.Context, p *purging, due time.Duration, message string,
 ) (reconcile.Result, error) {
-	p.state.Log = nil
-	for i := range p.state.Purges {
-		p.hold(&p.state.Purges[i], message)
+	return r.report(ctx, p, p.waiting(message), 0, due)
+}
+
+// waiting returns the statuses of all purges that have not ended while the journal is not known.
+func (p *purging) waiting(message string) []purge.Change {
+	unknown := p.state
+	unknown.Log, unknown.Held = nil, map[types.UID]purge.Held{}
+	for i := range unknown.Purges {
+		unknown.Held[unknown.Purges[i].UID] = purge.Held{Message: message}
 	}
-	return r.report(ctx, p, p.state.Statuses(), 0, due)
+	return unknown.Statuses()
 }
 
 // isInitialized returns true for a pod whose nginx has begun, or is about to.

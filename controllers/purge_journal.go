@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -23,12 +24,25 @@ type journal struct {
 	log      *purge.Log
 	versions [purge.Slots]string
 	isRead   bool
-	// obeyed and compacted are those of [purge.State].
+	// obeyed, compacted and lost are those of [purge.State].
 	obeyed    map[int64]time.Time
 	compacted time.Time
+	lost      map[types.UID]bool
 }
 
 func newJournal(uid types.UID) *journal { return &journal{uid: uid, log: purge.NewLog(0)} }
+
+// forgetLost forgets that places were lost of purges that are gone, have lost them also as the cache shows them, or have
+// other places.
+func (j *journal) forgetLost(purges []v1alpha1.CachePurge) {
+	still := map[types.UID]bool{}
+	for i := range purges {
+		if number := purges[i].Status.Number; number > 0 && number <= j.log.Floor {
+			still[purges[i].UID] = true
+		}
+	}
+	maps.DeleteFunc(j.lost, func(uid types.UID, _ bool) bool { return !still[uid] })
+}
 
 // commit writes the journal after actions, with the purges that get a place in it. All of that is one write, or few,
 // and fails if another operator has written meanwhile.

@@ -58,8 +58,25 @@ func (r *PurgeReconciler) load(
 		// nothing that was said to be applied.
 		j.log.Restart(last)
 	}
-	p.state.Lost = p.state.Unfinished(j.log.Floor)
-	return j.log.Head > 0, 0, nil
+	return j.log.Head > 0, 0, r.losePlaces(ctx, p, j)
+}
+
+// losePlaces notes in the statuses of purges that their places were lost with a journal, before the next journal is
+// written: its readers would take the places for those of purges that have ended.
+func (r *PurgeReconciler) losePlaces(ctx context.Context, p *purging, j *journal) error {
+	j.lost = p.state.Unfinished(j.log.Floor)
+	p.state.Lost = j.lost
+	var changes []purge.Change
+	for _, change := range p.waiting("its place was lost with the journal") {
+		if j.lost[change.Purge.UID] {
+			changes = append(changes, change)
+		}
+	}
+	if err := r.writeAll(ctx, changes); err != nil {
+		j.isRead = false
+		return err
+	}
+	return nil
 }
 
 // cachedSlots returns the slots of a journal that have a ConfigMap as far as the cache knows.

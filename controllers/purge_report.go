@@ -2,6 +2,7 @@ package controllers
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -48,21 +49,22 @@ const reportAtOnce = 8
 func (r *PurgeReconciler) report(
 	ctx context.Context, p *purging, changes []purge.Change, ttl, due time.Duration,
 ) (reconcile.Result, error) {
+	errs := []error{r.writeAll(ctx, changes)}
+	expired, next := p.state.Expired(ttl)
+	for _, cp := range expired {
+		errs = append(errs, client.IgnoreNotFound(r.Delete(ctx, cp, client.Preconditions{UID: &cp.UID})))
+	}
+	return reconcile.Result{RequeueAfter: min(due, next)}, errors.Join(errs...)
+}
+
+// writeAll writes statuses.
+func (r *PurgeReconciler) writeAll(ctx context.Context, changes []purge.Change) error {
 	var writing errgroup.Group
 	writing.SetLimit(reportAtOnce)
 	for _, change := range changes {
 		writing.Go(func() error { return r.write(ctx, change) })
 	}
-	if err := writing.Wait(); err != nil {
-		return reconcile.Result{}, err
-	}
-	expired, next := p.state.Expired(ttl)
-	for _, cp := range expired {
-		if err := client.IgnoreNotFound(r.Delete(ctx, cp, client.Preconditions{UID: &cp.UID})); err != nil {
-			return reconcile.Result{}, err
-		}
-	}
-	return reconcile.Result{RequeueAfter: min(due, next)}, nil
+	return writing.Wait()
 }
 
 // write writes a status.

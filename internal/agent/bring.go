@@ -57,7 +57,8 @@ func (c *conductor) bring(ctx context.Context, revision agentapi.Revision) (agai
 		}
 		return 0, c.take(made)
 	}
-	if err := c.noteDisks(append(slices.Clone(made.used), c.noted...)); err != nil { // it may use either
+	before := c.noted
+	if err := c.noteDisks(slices.Concat(made.used, before)); err != nil { // it may use either
 		return checkInterval, err
 	}
 	begun := c.clock.Now()
@@ -73,6 +74,11 @@ func (c *conductor) bring(ctx context.Context, revision agentapi.Revision) (agai
 		return 0, c.take(made)
 	}
 	refused, isRefused := errors.AsType[*reload.RefusedError](err)
+	if isRefused && !refused.Slow && before != nil { // it goes on with those of before
+		if err := c.noteDisks(before); err != nil {
+			return checkInterval, err
+		}
+	}
 	if isRefused && c.blames(refused.Disk) {
 		c.Log.Warn("a disk keeps nginx from taking the configuration", "disk", refused.Disk, "error", err)
 		c.metrics.Reload(metrics.Failed)

@@ -9,24 +9,37 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 )
 
-// assumeInUse tells the purger, when the agent starts, which disks an nginx that runs already uses. They stay in use
-// while they catch up.
+// assumeInUse tells the purger, when the agent starts, which disks an nginx that runs already may use. They stay in use
+// while they catch up. If that is not known, nothing counts as applied until nginx has taken a configuration.
 func (c *conductor) assumeInUse() {
 	if c.Started() {
 		return
 	}
-	if c.Nginx.Running() && c.noted == nil {
-		text, err := os.ReadFile(c.Paths.Root + layout.DisksInUse)
-		if err != nil || json.Unmarshal(text, &c.noted) != nil {
-			return // nothing counts as applied until nginx has taken a configuration
-		}
+	if c.noted == nil { // also if nginx does not run: it may come back with the configuration of before
+		c.noted = readDisks(c.Paths.Root + layout.DisksInUse)
 	}
-	c.purger.SetInUse(c.noted, nil)
+	switch {
+	case !c.Nginx.Running():
+		c.purger.SetInUse(nil, nil)
+	case c.noted != nil:
+		c.purger.SetInUse(c.noted, nil)
+	}
+}
+
+// readDisks reads what noteDisks has written; nil if there is nothing, or if it is damaged.
+func readDisks(path string) (disks []string) {
+	text, err := os.ReadFile(path) //nolint:gosec // the path is ours
+	if err != nil || json.Unmarshal(text, &disks) != nil {
+		return nil
+	}
+	return disks
 }
 
 // noteDisks notes the disks that nginx may use, for an agent that is restarted. It writes only what has changed.
 func (c *conductor) noteDisks(disks []string) error {
-	disks = slices.Compact(slices.Sorted(slices.Values(disks)))
+	disks = append([]string{}, disks...)
+	slices.Sort(disks)
+	disks = slices.Compact(disks)
 	if c.noted != nil && slices.Equal(c.noted, disks) {
 		return nil
 	}

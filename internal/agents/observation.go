@@ -9,7 +9,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 )
 
-// Target is a pod whose agent is to be read.
+// Target is a pod whose agent is to be read and to get purges.
 type Target struct {
 	Pod types.NamespacedName
 	UID types.UID

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net"
 	"reflect"
-	"slices"
 	"strconv"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -12,7 +11,6 @@ import (
 
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/layout"
-	"github.com/cachenode/cachenode-operator/internal/purge"
 )
 
 // share identifies the readers that one CacheNode occupies in one queue. The queues are counted separately, so silent
@@ -35,7 +33,7 @@ func (t *Tracker) next(ctx context.Context, pods Queue) bool {
 	if known != nil {
 		current = *known
 	}
-	// If the agent is not read now, Track adds it again.
+	// If the agent is not read now, Track adds it again, unless the pod is leaving.
 	mayRead := known != nil && current.IP != "" && current.client != nil && !current.Leaving && t.queueOf(&current) == pods
 	of := share{answering: pods == t.answering, cacheNode: current.cacheNode}
 	mayRead = mayRead && t.occupy(of, pod)
@@ -123,36 +121,6 @@ func (t *Tracker) note(pod types.NamespacedName, uid types.UID, report agentapi.
 	if news && !known.untold && t.reconcile != nil {
 		t.reconcile.Add(reconcile.Request{NamespacedName: known.cacheNode})
 	}
-}
-
-// takeUnsafe takes the URLs of a report that are new, for all agents of the CacheNode, as often as the agent may have
-// some taken. A later report has what is left. What is no URL is left out. The caller holds the mutex.
-func (t *Tracker) takeUnsafe(known *agent, list []agentapi.UnsafeURL) {
-	urls, last := newlyUnsafe(list, known.unsafe)
-	if len(urls) == 0 || !known.urls.AllowN(t.clock.Now(), 1) {
-		return
-	}
-	known.unsafe = last
-	urls = slices.DeleteFunc(urls, func(url string) bool {
-		return (purge.Target{URLs: []string{url}}).CheckForm() != nil
-	})
-	for pod := range t.pods[known.cacheNode] {
-		t.known[pod].purged.addStale(urls)
-	}
-	if t.onPurges != nil {
-		t.onPurges(known.cacheNode)
-	}
-}
-
-// newlyUnsafe returns the URLs of a report that are newer than a number, and the number of the newest one.
-func newlyUnsafe(list []agentapi.UnsafeURL, seen int64) (urls []string, last int64) {
-	last = seen
-	for _, u := range list {
-		if u.Number > seen {
-			urls, last = append(urls, u.URL), max(last, u.Number)
-		}
-	}
-	return urls, last
 }
 
 // addressOf returns where the agent of a pod listens.

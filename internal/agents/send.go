@@ -72,6 +72,9 @@ func (t *Tracker) Purge(ctx context.Context, cacheNode types.NamespacedName, jou
 func (t *Tracker) wake(cacheNode types.NamespacedName) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
+	if len(t.pods[cacheNode]) == 0 {
+		return
+	}
 	limit := t.late[cacheNode]
 	if limit == nil {
 		limit = rate.NewLimiter(rate.Every(purge.RetryInterval), lateBurst)
@@ -84,7 +87,8 @@ func (t *Tracker) wake(cacheNode types.NamespacedName) {
 
 // sending is an update on its way to an agent.
 type sending struct {
-	to     *agent
+	to *agent
+	// at is the agent as it was when the update was made.
 	at     agent
 	update purge.Update
 }
@@ -93,19 +97,22 @@ type sending struct {
 func (t *Tracker) sends(cacheNode types.NamespacedName, journal purge.Journal, confirm bool) (list []sending) {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
-	now := t.clock.Now()
+	now, c := t.clock.Now(), t.changesOf(cacheNode)
+	open := counted(journal.Rules, now)
 	for pod := range t.pods[cacheNode] {
 		known := t.known[pod]
 		p := &known.purged
-		p.forgetCounts(journal.Rules, now)
+		p.forgetCounts(open)
 		if known.Answered.After(p.tried) && known.Report.Purged < p.done.Applied {
 			p.isKnown = false // the agent was restarted
 		}
-		if known.client == nil || known.IP == "" || !p.needs(journal.Head, confirm, now) {
+		if known.client == nil || known.IP == "" || !p.needs(journal.Head, c.last, confirm, now) {
 			continue
 		}
 		p.isSending, p.tried = true, now
-		list = append(list, sending{to: known, at: *known, update: p.update(journal)})
+		one := sending{to: known, at: *known}
+		one.update = p.update(journal, c)
+		list = append(list, one)
 	}
 	return list
 }
@@ -123,10 +130,12 @@ func (t *Tracker) send(ctx context.Context, s sending) {
 	defer cancel()
 	begun := t.clock.Now()
 	done, err := t.Calls.Purge(ctx, s.at.client, addressOf(s.at.IP), s.update)
-	if err != nil {
-		log.FromContext(ctx).V(1).Info("sending purges", "pod", s.at.Pod, "error", err.Error())
-	}
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
-	s.to.purged.answered(s.update, done, err, begun, t.clock.Now())
+	if err != nil {
+		log.FromContext(ctx).V(1).Info("sending purges", "pod", s.at.Pod, "error", err.Error())
+		s.to.purged.failed(err, s.at.purged.told, t.clock.Now())
+		return
+	}
+	s.to.purged.answered(s.update, done, begun, t.clock.Now())
 }

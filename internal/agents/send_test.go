@@ -3,6 +3,7 @@ package agents
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -11,6 +12,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/utils/clock"
 
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
 	"github.com/cachenode/cachenode-operator/internal/agentapi/agentclient"
 	"github.com/cachenode/cachenode-operator/internal/purge"
 )
@@ -131,42 +133,106 @@ func TestPurgeIsSentToAllPods(t *testing.T) {
 func TestPurged(t *testing.T) {
 	t.Parallel()
 	now := time.Unix(1_800_000_000, 0)
-	journal := purge.Journal{}
+	journal, c := purge.Journal{}, &changes{}
 	first := journal.Add(now, everything)
 	p := purged{problem: NotAnswered}
-	p.addStale([]string{"a", "b", "a"})
-	if !p.needs(journal.Head, false, now) {
+	c.add([]string{"a", "b", "a"})
+	needs := func(confirm bool, at time.Time) bool { return p.needs(journal.Head, c.last, confirm, at) }
+	if !needs(false, now) {
 		t.Error("a new agent gets nothing")
 	}
 	p.isSending = true
-	if p.needs(journal.Head, true, now) {
+	if needs(true, now) {
 		t.Error("two requests to an agent at a time")
 	}
-	update := p.update(journal)
-	want := purge.Update{Head: journal.Head, Rules: []purge.Rule{first}, Stale: []string{"b", "a"}}
+	update := p.update(journal, c)
+	want := purge.Update{Head: journal.Head, Rules: []purge.Rule{first}, Stale: []string{"a", "b"}}
 	if diff := cmp.Diff(want, update); diff != "" {
 		t.Error(diff)
 	}
-	p.addStale([]string{"a", "c"})
-	p.answered(update, purge.Done{}, errors.New("lost"), now, now)
-	if diff := cmp.Diff([]string{"b", "a", "c"}, p.stale); diff != "" {
-		t.Errorf("the URLs of an update that was lost: %s", diff)
-	}
-	if p.needs(journal.Head, false, now) || !p.needs(journal.Head, false, now.Add(purge.RetryInterval)) {
+	c.add([]string{"a", "c"})
+	p.failed(errors.New("lost"), 0, now)
+	if needs(false, now) || !needs(false, now.Add(purge.RetryInterval)) {
 		t.Error("an agent that did not answer is not tried after a moment, and only then")
 	}
-	update = p.update(journal)
-	p.answered(update, purge.Done{Head: first.Number, Applied: first.Number}, nil, now, now)
-	if p.needs(journal.Head, false, now) || p.needs(journal.Head, true, now) {
+	if update = p.update(journal, c); !cmp.Equal([]string{"b", "a", "c"}, update.Stale) {
+		t.Errorf("after an update that was lost, the URLs are %v", update.Stale)
+	}
+	p.answered(update, purge.Done{Head: first.Number, Applied: first.Number}, now, now)
+	if needs(false, now) || needs(true, now) {
 		t.Error("an agent that obeys gets something")
 	}
 	second := journal.Add(now, everything)
-	if update = p.update(journal); update.After != first.Number || len(update.Rules) != 1 ||
-		update.Rules[0].Number != second.Number {
+	if update = p.update(journal, c); update.After != first.Number || len(update.Rules) != 1 ||
+		update.Rules[0].Number != second.Number || update.Stale != nil {
 		t.Errorf("the next update is %+v", update)
 	}
-	p.answered(update, purge.Done{}, nil, now, now) // it has lost its journal
-	if update = p.update(journal); p.isKnown || update.After != 0 || len(update.Rules) != 2 {
+	p.answered(update, purge.Done{}, now, now) // it has lost its journal
+	if update = p.update(journal, c); p.isKnown || update.After != 0 || len(update.Rules) != 2 {
 		t.Errorf("an agent that has lost what it knew gets %+v", update)
 	}
+}
+
+// TestChangesAreBounded checks that no more URLs are kept than an update may have, the newest.
+func TestChangesAreBounded(t *testing.T) {
+	t.Parallel()
+	c := &changes{}
+	for i := range 3 * purge.MaxItems {
+		c.add([]string{fmt.Sprint(i), "always"})
+	}
+	urls := c.since(0)
+	if len(urls) != purge.MaxItems || urls[len(urls)-1] != "always" || urls[len(urls)-2] != fmt.Sprint(3*purge.MaxItems-1) {
+		t.Errorf("%d URLs, the last are %v", len(urls), urls[len(urls)-2:])
+	}
+	if later := c.since(c.last - 2); len(later) != 2 {
+		t.Errorf("after the third last number, there are %v", later)
+	}
+}
+
+// TestCountsAreForgotten checks that the counts of rules that have ended are forgotten, and that those that a pass has
+// got stay as they are.
+func TestCountsAreForgotten(t *testing.T) {
+	t.Parallel()
+	now := time.Unix(1_800_000_000, 0)
+	counts := map[int64]purge.Count{1: {Files: 1}, 2: {Files: 2}, 3: {Files: 3}}
+	p := purged{isKnown: true, done: purge.Done{Stores: []purge.StoreDone{{Name: "disk1", Counts: counts}}}}
+	seen := p.pod("edge-0", 0)
+	p.forgetCounts(counted([]purge.Rule{
+		{Number: 1, Until: now.Add(-time.Minute)}, {Number: 2, Until: now.Add(-time.Second)}, {Number: 3},
+	}, now))
+	if kept := p.done.Stores[0].Counts; len(kept) != 2 || kept[1] != (purge.Count{}) {
+		t.Errorf("the counts are %v", kept)
+	}
+	if len(seen.Done.Stores[0].Counts) != 3 {
+		t.Errorf("a pass that has got the counts now has %v", seen.Done.Stores[0].Counts)
+	}
+}
+
+// TestAPodOfAnotherCacheNode checks that a pod that is relabelled belongs to its new CacheNode alone: what is forgotten
+// with the other one is not missing then, and its agent begins anew.
+func TestAPodOfAnotherCacheNode(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		a := New(clock.RealClock{}, nil)
+		_, end := runErrands(t, a)
+		defer end()
+		other := types.NamespacedName{Namespace: "default", Name: "other"}
+		a.OnPurges(func(types.NamespacedName) {})
+		a.Track(edge, nil, []Target{edge0})
+		a.known[edge0.Pod].purged.isKnown = true
+		a.Track(other, nil, []Target{edge0})
+		a.Forget(edge)
+		if pods := a.Purged(other); !pods["a"].IsUnknown || len(a.Purged(edge)) > 0 {
+			t.Errorf("the pods are %v, and of the one before %v", pods, a.Purged(edge))
+		}
+		a.mutex.Lock()
+		a.takeUnsafe(a.known[edge0.Pod], []agentapi.UnsafeURL{{Number: 1, URL: "http://www.example.com/a"}})
+		a.mutex.Unlock()
+		if pods := a.Purged(other); !pods["a"].HasStale {
+			t.Errorf("a URL is not kept for %v", pods)
+		}
+		a.wake(edge)
+		if len(a.late) > 0 {
+			t.Error("a CacheNode that is forgotten leaves something")
+		}
+	})
 }

@@ -42,8 +42,9 @@ const (
 	silence = 15 * time.Second
 )
 
-// Tracker reads the reports of the pods' agents. A pass over a CacheNode never waits for an agent: it takes the last
-// report, and runs again when a report has changed. A few goroutines read all agents. An agent that does not answer
+// Tracker reads the reports of the pods' agents, and sends them purges. A pass over a CacheNode never waits for an
+// agent: it takes the last report, and runs again when a report has changed. A pass over purges waits for a moment: see
+// [Tracker.Purge]. A few goroutines read all agents. An agent that does not answer
 // waits in a separate queue, and is asked less and less often. Tracker is safe for concurrent use.
 type Tracker struct {
 	// Calls are the requests that the Tracker sends. Set others before the controller starts.
@@ -65,6 +66,8 @@ type Tracker struct {
 	// reading counts the readers of a queue that a CacheNode occupies; waiting has its pods that wait for a reader.
 	reading map[share]int
 	waiting map[share][]types.NamespacedName
+	// changes are the URLs at which clients have changed something.
+	changes map[types.NamespacedName]*changes
 	// onPurges is called when a pass over the purges of a CacheNode has something to do; nil calls nobody.
 	onPurges func(cacheNode types.NamespacedName)
 	// reconcile is the controller's queue.
@@ -143,7 +146,7 @@ func New(clock clock.WithTicker, newQueue func(workqueue.TypedRateLimiter[types.
 		clients: map[types.NamespacedName]versionedClient{}, whereabouts: map[types.NamespacedName]whereabouts{},
 		reading: map[share]int{}, waiting: map[share][]types.NamespacedName{},
 		errands: make(errands), sendable: semaphore.NewWeighted(sendBytes),
-		late: map[types.NamespacedName]*rate.Limiter{},
+		late: map[types.NamespacedName]*rate.Limiter{}, changes: map[types.NamespacedName]*changes{},
 	}
 }
 
@@ -186,32 +189,34 @@ func (t *Tracker) Hurry(cacheNode types.NamespacedName, hurry bool) {
 	}
 }
 
-// Track replaces the pods of a CacheNode, and returns what those said last that are not leaving, by name.
+// Track replaces the pods of a CacheNode, and returns by name what their agents said last, except for pods that are
+// leaving. A pod that belonged to another CacheNode counts as new.
 func (t *Tracker) Track(
 	cacheNode types.NamespacedName, c *agentclient.Client, targets []Target,
 ) map[string]Observation {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()
-	wanted := map[types.NamespacedName]bool{}
+	wanted, isNew := map[types.NamespacedName]bool{}, false
 	observations := map[string]Observation{}
 	for _, target := range targets {
 		wanted[target.Pod] = true
 		known := t.known[target.Pod]
-		if known == nil || known.UID != target.UID {
+		if known == nil || known.UID != target.UID || known.cacheNode != cacheNode {
+			if known != nil && known.cacheNode != cacheNode {
+				delete(t.pods[known.cacheNode], target.Pod)
+			}
 			known = &agent{
 				Observation: Observation{Tracked: t.clock.Now()},
 				news:        rate.NewLimiter(rate.Every(newsInterval), newsBurst),
 				urls:        rate.NewLimiter(rate.Every(newsInterval), newsBurst),
-				purged:      purged{problem: NotAnswered},
+				purged:      purged{problem: NotAnswered, told: t.changesOf(cacheNode).last},
 			}
 			t.known[target.Pod] = known
 		}
 		if known.Target != target || (known.client == nil && c != nil) {
 			t.others.Forget(target.Pod)
 			t.queueOf(known).Add(target.Pod)
-			if t.onPurges != nil {
-				t.onPurges(cacheNode)
-			}
+			isNew = true
 		}
 		known.Target, known.cacheNode, known.client = target, cacheNode, c
 		if !target.Leaving {
@@ -225,6 +230,10 @@ func (t *Tracker) Track(
 	}
 	if t.pods[cacheNode] = wanted; len(wanted) == 0 {
 		delete(t.pods, cacheNode)
+		delete(t.changes, cacheNode)
+	}
+	if isNew && t.onPurges != nil {
+		t.onPurges(cacheNode)
 	}
 	return observations
 }
@@ -255,7 +264,7 @@ func (t *Tracker) Assigned(pod types.NamespacedName, at time.Time, nudged bool) 
 	}
 }
 
-// Observations returns what the agents of a CacheNode's pods said last, but of pods that are leaving.
+// Observations returns what the agents of a CacheNode's pods said last, except for pods that are leaving.
 func (t *Tracker) Observations(cacheNode types.NamespacedName) map[string]Observation {
 	t.mutex.Lock()
 	defer t.mutex.Unlock()

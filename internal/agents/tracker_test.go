@@ -226,7 +226,7 @@ func testUnsafeURLsAreBounded(t *testing.T) {
 	taken, times := map[string]int{}, 0
 	edge := types.NamespacedName{Name: "edge"}
 	pod := Target{Pod: types.NamespacedName{Name: "edge-0"}, UID: "a", IP: "10.0.0.1"}
-	isTracked := false
+	isTracked, told := false, int64(0)
 	a.OnPurges(func(types.NamespacedName) { // which holds the Tracker's mutex
 		mutex.Lock()
 		defer mutex.Unlock()
@@ -235,11 +235,11 @@ func testUnsafeURLsAreBounded(t *testing.T) {
 			return
 		}
 		times++
-		p := &a.known[pod.Pod].purged
-		for _, url := range p.stale {
+		c := a.changes[edge]
+		for _, url := range c.since(told) {
 			taken[url]++
 		}
-		p.stale = nil
+		told = c.last
 	})
 	queue := workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[reconcile.Request]())
 	defer queue.ShutDown()

@@ -37,7 +37,7 @@ type State struct {
 	Compacted time.Time
 	// Purges are all CachePurges of the CacheNode, without what they purge.
 	Purges []v1alpha1.CachePurge
-	// Lost has the UIDs of purges whose places were lost with a journal.
+	// Lost has the UIDs of purges whose places were lost with a journal: they are done once more.
 	Lost map[types.UID]bool
 	// Held says why purges have no place in the journal, by their UIDs.
 	Held map[types.UID]Held
@@ -114,7 +114,7 @@ func (s State) HasStale() bool {
 // interval returns the time until the next look if no rule is to end.
 func (s State) interval() time.Duration {
 	for _, p := range s.Pods {
-		if p.IsUnknown || p.Problem != "" || p.Done.Applied < s.Log.Head {
+		if p.IsUnknown || p.Problem != "" || p.HasStale || p.Done.Applied < s.Log.Head {
 			return RetryInterval
 		}
 	}

@@ -42,6 +42,8 @@ func TestDecide(t *testing.T) {
 	unconfirmed := obeying("edge-1", place)
 	unconfirmed.Confirmed = noon.Add(-purge.ConfirmedFor - 1)
 	starting := purge.Pod{Name: "edge-1", Problem: "no answer", IsUnknown: true}
+	stale := obeying("edge-1", place)
+	stale.HasStale = true
 	silent := obeying("edge-1", place)
 	silent.Problem = "no answer"
 	pods := func(more ...purge.Pod) []purge.Pod { return append([]purge.Pod{obeying("edge-0", place)}, more...) }
@@ -74,6 +76,9 @@ func TestDecide(t *testing.T) {
 			purge.Actions{
 				Applied: place, Obeyed: since(grace), Confirm: true, Ends: []int64{place}, Due: purge.RetryInterval / 4,
 			},
+		},
+		"URLs have not reached a pod": {
+			pods(stale), since(0), purge.Actions{Applied: place, Obeyed: since(0), Due: purge.RetryInterval},
 		},
 		"a pod that is silent is asked soon": {
 			pods(silent), since(0), purge.Actions{Applied: place, Obeyed: since(0), Due: purge.RetryInterval},
@@ -222,6 +227,16 @@ func TestStatuses(t *testing.T) {
 				Number: place, Phase: v1alpha1.PurgeApplied, AppliedAt: &before, Files: 7, Bytes: 700,
 				Message: "some agents have not answered",
 			},
+		},
+		"its place was lost with the journal": {
+			status{Number: 3, Phase: v1alpha1.PurgePending},
+			func(s *purge.State) { s.Log, s.Lost = nil, map[types.UID]bool{"a": true} },
+			status{Phase: v1alpha1.PurgePending},
+		},
+		"its place was lost, and the cache shows it still": {
+			status{Number: 3, Phase: v1alpha1.PurgePending},
+			func(s *purge.State) { s.Log, s.Lost = purge.NewLog(5), map[types.UID]bool{"a": true} },
+			status{Phase: v1alpha1.PurgePending},
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

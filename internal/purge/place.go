@@ -47,11 +47,11 @@ func (s State) place(cp *v1alpha1.CachePurge) int64 {
 	return cp.Status.Number
 }
 
-// Unfinished returns the UIDs of the purges that have not ended and whose places are not above a floor.
+// Unfinished returns the UIDs of the purges that have not ended and had a place that is not above a floor.
 func (s State) Unfinished(floor int64) map[types.UID]bool {
 	uids := map[types.UID]bool{}
 	for i := range s.Purges {
-		if cp := &s.Purges[i]; !IsFinished(cp) && cp.Status.Number <= floor {
+		if cp := &s.Purges[i]; !IsFinished(cp) && cp.Status.Number > 0 && cp.Status.Number <= floor {
 			uids[cp.UID] = true
 		}
 	}

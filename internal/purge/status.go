@@ -54,6 +54,9 @@ func (s State) next(cp *v1alpha1.CachePurge, rules map[string]Rule, pods []Pod) 
 	if s.Log == nil { // the phase stays
 		next := *cp.Status.DeepCopy()
 		next.Phase, next.Message = cmp.Or(next.Phase, v1alpha1.PurgePending), held.Message
+		if s.Lost[cp.UID] {
+			next.Number = 0
+		}
 		return next
 	}
 	rule, isThere := rules[string(cp.UID)]

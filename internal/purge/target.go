@@ -1,8 +1,8 @@
-// Package purge decides what a purge means: which stored objects it is about, and which purges a disk has yet to apply.
-// It is pure.
+// Package purge decides what a purge means: which stored objects it is about, which purges a disk has yet to apply,
+// when a purge ends and what its status says. It is pure.
 //
-// It may import naming, layout and cachekey. A new kind of target is a field of Target and its patterns; what a pod
-// must say of a purge is a field of Done.
+// It may import the API's types, naming, layout and cachekey. A new kind of target is a field of Target and its
+// patterns; what a pod must say of a purge is a field of Done.
 package purge
 
 import (

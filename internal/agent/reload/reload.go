@@ -2,7 +2,7 @@
 // rename, SIGHUP, and then new workers that answer with the new version. After any failure, the last good file is in
 // place again.
 //
-// It imports layout and the renderer. A new check of a configuration goes here.
+// It imports layout, the renderer and nginxlog. A new check of a configuration goes here.
 package reload
 
 import (
@@ -38,8 +38,8 @@ type RefusedError struct {
 	Lines []string
 	// Disk is the name of the disk that a message is about, on which a system call failed; "" if none is.
 	Disk string
-	// slow is true if nginx reported nothing in time: it may still take the configuration.
-	slow bool
+	// Slow is true if nginx reported nothing in time: it may still take the configuration.
+	Slow bool
 }
 
 func (e *RefusedError) Error() string { return e.Message }
@@ -108,7 +108,7 @@ func (n *Nginx) Apply(ctx context.Context, config cache.Config, files []cache.Fi
 			return errors.Join(err, restore)
 		}
 		// A master that refused the configuration still runs the previous one. A slow master must be told to return to it.
-		if e, ok := errors.AsType[*RefusedError](err); !ok || e.slow {
+		if e, ok := errors.AsType[*RefusedError](err); !ok || e.Slow {
 			_ = n.signal(syscall.SIGHUP)
 		}
 	}
@@ -162,7 +162,7 @@ func (n *Nginx) Reload(ctx context.Context, version string) error {
 		case <-ctx.Done():
 			// The master's log line may be lost. More tries would pile up workers.
 			message := fmt.Sprintf("no worker answers with version %s within %s of the reload", version, n.TakeTimeout)
-			return &RefusedError{Message: message, slow: true}
+			return &RefusedError{Message: message, Slow: true}
 		case <-time.After(10 * time.Millisecond):
 		}
 	}

@@ -1,0 +1,88 @@
+package agents
+
+import (
+	"slices"
+
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/internal/purge"
+)
+
+// changes are the URLs of a CacheNode at which clients have changed something, each once, the newest last. Each agent
+// gets those that came after the last one that it got.
+type changes struct {
+	urls []change
+	last int64
+}
+
+// change is a URL with its number, which grows.
+type change struct {
+	number int64
+	url    string
+}
+
+// add adds URLs. Of more than an update may have, the oldest are forgotten.
+func (c *changes) add(urls []string) {
+	fresh := map[string]bool{}
+	for _, url := range urls {
+		fresh[url] = true
+	}
+	c.urls = slices.DeleteFunc(c.urls, func(known change) bool { return fresh[known.url] })
+	for _, url := range urls {
+		if fresh[url] {
+			c.last++
+			c.urls = append(c.urls, change{c.last, url})
+		}
+		fresh[url] = false
+	}
+	c.urls = slices.Clone(c.urls[max(len(c.urls)-purge.MaxItems, 0):])
+}
+
+// since returns the URLs that came after a number.
+func (c *changes) since(number int64) (urls []string) {
+	for _, known := range c.urls {
+		if known.number > number {
+			urls = append(urls, known.url)
+		}
+	}
+	return urls
+}
+
+// changesOf returns the changes of a CacheNode. The caller holds the mutex.
+func (t *Tracker) changesOf(cacheNode types.NamespacedName) *changes {
+	if c := t.changes[cacheNode]; c != nil {
+		return c
+	}
+	return &changes{}
+}
+
+// takeUnsafe takes the URLs of a report that are new, for all agents of the CacheNode, as often as the agent may have
+// some taken. A later report has what is left. What is no URL is left out. The caller holds the mutex.
+func (t *Tracker) takeUnsafe(known *agent, list []agentapi.UnsafeURL) {
+	urls, last := newlyUnsafe(list, known.unsafe)
+	if t.onPurges == nil || len(urls) == 0 || !known.urls.AllowN(t.clock.Now(), 1) {
+		return // without a controller of purges, nobody would send them
+	}
+	known.unsafe = last
+	urls = slices.DeleteFunc(urls, func(url string) bool {
+		return (purge.Target{URLs: []string{url}}).CheckForm() != nil
+	})
+	if len(urls) > 0 {
+		c := t.changesOf(known.cacheNode)
+		c.add(urls)
+		t.changes[known.cacheNode] = c
+		t.onPurges(known.cacheNode)
+	}
+}
+
+// newlyUnsafe returns the URLs of a report that are newer than a number, and the number of the newest one.
+func newlyUnsafe(list []agentapi.UnsafeURL, seen int64) (urls []string, last int64) {
+	last = seen
+	for _, u := range list {
+		if u.Number > seen {
+			urls, last = append(urls, u.URL), max(last, u.Number)
+		}
+	}
+	return urls, last
+}
