@@ -58,20 +58,23 @@ func TestSharingOfARefusedSpec(t *testing.T) {
 	shares := &agentapi.Revision{}
 	shares.Spec.Routing.Mode = v1alpha1.RoutingSharded
 	state := fleet.State{Fleet: fleet.Of(3)}
+	observes := func(stable *agentapi.Revision) observed {
+		return observed{offered: offered{stable: stable, sharing: state}}
+	}
 	for name, tt := range map[string]struct {
 		pass finished
 		want *fleet.Decision
 	}{
 		"refused": {
-			finished{pass: pass{observed: observed{offered: offered{stable: shares, sharing: state}}}}, &fleet.Decision{State: state},
+			finished{pass: pass{observed: observes(shares)}}, &fleet.Decision{State: state},
 		},
 		"pods do not share keys": {
-			finished{pass: pass{observed: observed{offered: offered{stable: &agentapi.Revision{}, sharing: state}}}}, nil,
+			finished{pass: pass{observed: observes(&agentapi.Revision{})}}, nil,
 		},
 		"nothing is known": {finished{}, nil},
 		"accepted, with mode Local": {
 			finished{
-				pass:   pass{observed: observed{offered: offered{stable: shares, sharing: state}}, wanted: localMode()},
+				pass:   pass{observed: observes(shares), wanted: localMode()},
 				rolled: rolled{rollout: &status.Rollout{}},
 			}, nil,
 		},

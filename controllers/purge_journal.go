@@ -32,8 +32,8 @@ type journal struct {
 
 func newJournal(uid types.UID) *journal { return &journal{uid: uid, log: purge.NewLog(0)} }
 
-// forgetLost forgets that places were lost of purges that are gone, have lost them also as the cache shows them, or have
-// other places.
+// forgetLost forgets the places that were lost of purges that are gone, that have none also as the cache shows them, or
+// that have got others.
 func (j *journal) forgetLost(purges []v1alpha1.CachePurge) {
 	still := map[types.UID]bool{}
 	for i := range purges {

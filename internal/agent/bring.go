@@ -50,6 +50,12 @@ func (c *conductor) bring(ctx context.Context, revision agentapi.Revision) (agai
 		return checkInterval, c.take(made)
 	}
 	made.files = c.files(config, facts)
+	return c.give(ctx, made, facts.Failed)
+}
+
+// give gives nginx a configuration that differs from that before. The failed disks are not in it.
+func (c *conductor) give(ctx context.Context, made applied, failed []string) (again time.Duration, problem error) {
+	config := made.config
 	if c.current() == nil && c.runsAlready(ctx, config) { // the agent was restarted, nginx was not
 		// The file in place may be another one if an agent was interrupted.
 		if err := c.Nginx.Put(config, made.files); err != nil {
@@ -62,7 +68,7 @@ func (c *conductor) bring(ctx context.Context, revision agentapi.Revision) (agai
 		return checkInterval, err
 	}
 	begun := c.clock.Now()
-	err = c.Nginx.Apply(ctx, config, made.files)
+	err := c.Nginx.Apply(ctx, config, made.files)
 	if ctx.Err() != nil {
 		return checkInterval, nil
 	}
@@ -70,7 +76,7 @@ func (c *conductor) bring(ctx context.Context, revision agentapi.Revision) (agai
 		c.blamed = 0
 		c.metrics.Reload(metrics.Taken)
 		c.Log.Info("nginx took the configuration", "version", config.Version,
-			"failedDisks", facts.Failed, "took", c.clock.Since(begun).Round(time.Millisecond))
+			"failedDisks", failed, "took", c.clock.Since(begun).Round(time.Millisecond))
 		return 0, c.take(made)
 	}
 	refused, isRefused := errors.AsType[*reload.RefusedError](err)
@@ -91,7 +97,7 @@ func (c *conductor) bring(ctx context.Context, revision agentapi.Revision) (agai
 		c.metrics.Reload(metrics.Failed)
 		return checkInterval, err
 	}
-	c.refuse(revision, err.Error())
+	c.refuse(made.revision, err.Error())
 	return checkInterval, nil
 }
 

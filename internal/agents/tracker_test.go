@@ -218,7 +218,8 @@ func testUnsafeURLsAreBounded(t *testing.T) {
 		var report agentapi.Report
 		for n := max(number.Load()-99, 1); n <= number.Load(); n++ {
 			url := fmt.Sprintf("http://www.example.com/%d", n)
-			report.Unsafe = append(report.Unsafe, agentapi.UnsafeURL{Number: n, URL: url}, agentapi.UnsafeURL{Number: n, URL: "none"})
+			report.Unsafe = append(report.Unsafe,
+				agentapi.UnsafeURL{Number: n, URL: url}, agentapi.UnsafeURL{Number: n, URL: "none"})
 		}
 		return report, nil
 	}

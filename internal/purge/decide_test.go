@@ -105,7 +105,7 @@ func TestARuleEndsOnlyWhereAllObeyIt(t *testing.T) {
 	t.Parallel()
 	ends := 0
 	for seed := range uint64(300) {
-		random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // repeatable
+		random := rand.New(rand.NewPCG(seed, 0))
 		s := purge.State{Now: noon, Grace: 3 * time.Second, Log: openLog("a", "b", "c"), Compacted: noon}
 		obeyed := map[int64]time.Time{} // since when, over all passes
 		s.Pods = []purge.Pod{obeying("edge-0", 0), obeying("edge-1", 0)}
@@ -203,13 +203,15 @@ func TestStatuses(t *testing.T) {
 			applied, func(s *purge.State) { s.Pods[0] = purge.Pod{Name: "edge-0", IsUnknown: true, Serves: true} }, applied,
 		},
 		"it can get no place": {
-			status{}, func(s *purge.State) {
+			status{},
+			func(s *purge.State) {
 				s.Log, s.Held = openLog(), map[types.UID]purge.Held{"a": {Message: "spec.urls: bad", IsFinal: true}}
 			},
 			status{Phase: v1alpha1.PurgeFailed, Message: "spec.urls: bad"},
 		},
 		"it waits for a place, and has lost one": {
-			status{Number: 3, Phase: v1alpha1.PurgePending}, func(s *purge.State) {
+			status{Number: 3, Phase: v1alpha1.PurgePending},
+			func(s *purge.State) {
 				s.Log, s.Held = purge.NewLog(5), map[types.UID]purge.Held{"a": {Message: "the journal is full"}}
 			},
 			status{Phase: v1alpha1.PurgePending, Message: "the journal is full"},
@@ -312,6 +314,7 @@ func TestExpired(t *testing.T) {
 	t.Parallel()
 	settled := metav1.NewMicroTime(noon.Add(-time.Minute))
 	finished := v1alpha1.CachePurgeStatus{Phase: v1alpha1.PurgeSettled, SettledAt: &settled}
+	failed := v1alpha1.CachePurgeStatus{Phase: v1alpha1.PurgeFailed}
 	for name, tt := range map[string]struct {
 		seconds int32 // 0: it does not say
 		ttl     time.Duration
@@ -324,7 +327,7 @@ func TestExpired(t *testing.T) {
 		"it stays":                {0, 0, finished, 0, purge.CompactInterval},
 		"the default has passed":  {0, time.Minute, finished, 1, purge.CompactInterval},
 		"it has not ended":        {1, 0, v1alpha1.CachePurgeStatus{}, 0, purge.CompactInterval},
-		"it failed: from its age": {7199, 0, v1alpha1.CachePurgeStatus{Phase: v1alpha1.PurgeFailed}, 1, purge.CompactInterval},
+		"it failed: from its age": {7199, 0, failed, 1, purge.CompactInterval},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -8,10 +8,10 @@ import (
 )
 
 const (
-	// MissingPatience is how long a purge waits for a CacheNode that does not exist. MissingTTL is after which time such
-	// a purge is deleted if it does not say so itself.
+	// MissingPatience is how long a purge waits for a CacheNode that does not exist.
 	MissingPatience = time.Hour
-	MissingTTL      = 24 * time.Hour
+	// MissingTTL is after which time such a purge is deleted if it does not say so itself.
+	MissingTTL = 24 * time.Hour
 )
 
 // Orphans returns the statuses that have changed of purges whose CacheNode is known to be missing since a time, and the

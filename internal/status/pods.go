@@ -22,7 +22,9 @@ func (f Facts) podStatuses() []v1alpha1.PodStatus {
 		if !p.DeletionTimestamp.IsZero() {
 			continue
 		}
-		status := v1alpha1.PodStatus{Name: p.Name, Node: p.Spec.NodeName, Message: f.podMessage(p), Share: f.routing().share(p.Name)}
+		status := v1alpha1.PodStatus{
+			Name: p.Name, Node: p.Spec.NodeName, Message: f.podMessage(p), Share: f.routing().share(p.Name),
+		}
 		if p.Report != nil {
 			status.Revision, status.Disks = p.Report.Revision, f.podDisks(p.Name, p.Report)
 			status.NginxVersion, status.Outdated = p.Report.NginxVersion, truncated(ageOf(p.Report).String(), 256)
