@@ -287,7 +287,11 @@ func count(results []report.Result, keep func(report.Result) bool) tally {
 		}
 		if len(a.errors) < 5 {
 			at := time.UnixMilli(r.Began).Format("15:04:05.000")
-			a.errors = append(a.errors, fmt.Sprintf("%s %s %s: %s", at, r.Path, r.Cache, r.Error))
+			text := fmt.Sprintf("%s %s %s: %s", at, r.Path, r.Cache, r.Error)
+			if r.Reused {
+				text += " (on a connection that was kept)"
+			}
+			a.errors = append(a.errors, text)
 		}
 	}
 	slices.Sort(times)

@@ -90,6 +90,13 @@ func (p *target) eject(
 // oldConnections is how long nginx's old workers still answer on connections that clients keep (keepalive_min_timeout).
 const oldConnections = 5 * time.Second
 
+// byNewWorkers returns true for requests that only the new workers can have got, if a configuration was gone at a time.
+func byNewWorkers(gone time.Time) func(report.Result) bool {
+	return func(r report.Result) bool {
+		return began(r).After(gone) && !r.Reused || began(r).After(gone.Add(oldConnections))
+	}
+}
+
 // check fails the test if a request failed, if more than most responses broke off, if a request that began after the
 // ejection failed or broke off, or if the HIT ratio of the other disks fell by more than 2 percentage points. A
 // response of which nothing arrived counts as broken off only if it is of the failed disk and was under way at the
@@ -180,8 +187,7 @@ func (p *target) comesBack(t *testing.T, disk, identity string, lift func()) {
 }
 
 // hangs throttles a disk to one read a second. With the configuration of NGINX's article on thread pools, requests for
-// the disk's keys would get no answer. Here all of them that begin after the ejection get one, although the disk still
-// hangs. Requests for the other disks' keys get answers all the time.
+// the disk's keys would get no answer. Here all of them that new workers get have one, although the disk still hangs. Requests for the other disks' keys get answers all the time.
 func hangs(t *testing.T, p *target) {
 	const disk = "disk2"
 	p.probesTake(t, "2s")
@@ -200,7 +206,7 @@ func hangs(t *testing.T, p *target) {
 	othersLoad := p.load(t, others, 200, 4)
 	gone := p.changes(t, version, 20*time.Second)
 	p.becomes(t, disk, 15*time.Second, "Slow")
-	ownResults := append(p.load(t, own, 100, 20).more(t, 300).end(), ownLoad.end()...)
+	ownResults := append(p.load(t, own, 100, 20).more(t, 300+int(oldConnections.Seconds())*100).end(), ownLoad.end()...)
 	othersResults := othersLoad.end()
 	readsAfter := p.fault(t, "throttled", disk, uid)
 	t.Logf("out of the configuration %s after the fault; the throttle let %s and then %s reads through",
@@ -209,7 +215,7 @@ func hangs(t *testing.T, p *target) {
 	if readsAfter == reads {
 		t.Error("the throttle let no read through: nothing is shown")
 	}
-	late := func(r report.Result) bool { return began(r).After(gone) }
+	late := byNewWorkers(gone)
 	after := count(ownResults, late)
 	waited := count(ownResults, func(r report.Result) bool { return !late(r) })
 	t.Logf("the disk's keys: before the ejection %s; after it %s", waited, after)
@@ -323,19 +329,19 @@ func allDie(t *testing.T, p *target) {
 	p.fault(t, "shutdown", "disk3")
 	gone := p.changes(t, second, 5*time.Second)
 	p.becomes(t, "disk3", 15*time.Second, "Shutdown")
-	results := load.more(t, 400).end()
+	results := load.more(t, 400+int(oldConnections.Seconds())*200).end()
 	brokeOff(results, func(r report.Result) bool {
-		return (began(r).Before(firstGone) && ended(r).After(firstFault)) ||
-			(began(r).Before(gone) && ended(r).After(lastFault))
+		return (!byNewWorkers(firstGone)(r) && ended(r).After(firstFault)) ||
+			(!byNewWorkers(gone)(r) && ended(r).After(lastFault))
 	})
 	all := count(results, everything)
-	last := count(results, func(r report.Result) bool { return began(r).After(gone) })
+	last := count(results, byNewWorkers(gone))
 	t.Logf("all %s; after the last disk %s", all, last)
 	if all.failed > 0 || all.cut > 3*workers || last.cut > 0 {
 		t.Errorf("%v", all.errors)
 	}
 	for _, r := range results {
-		if began(r).After(gone) && r.Cache != "UNCACHED" {
+		if byNewWorkers(gone)(r) && r.Cache != "UNCACHED" {
 			t.Errorf("without a disk %s is %s", r.Path, r.Cache)
 			break
 		}

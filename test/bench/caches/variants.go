@@ -44,6 +44,7 @@ var variants = []nginx{
 	manyWorkers(4),
 	manyWorkers(8),
 	manyWorkers(16),
+	workersWithOpenFiles("workers-open-files-0s", "max=4096 inactive=2s; open_file_cache_valid 0"), // a stat for each hit
 	workersWithOpenFiles("workers-open-files", "max=4096 inactive=2s; open_file_cache_valid 2s"),
 	workersWithOpenFiles("workers-open-files-60s", "max=20000 inactive=60s; open_file_cache_valid 60s"),
 	with("workers-and-tier", "io: {mode: Workers}", "memoryTier: {enabled: true}"),
