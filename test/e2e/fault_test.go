@@ -187,8 +187,8 @@ func (p *target) comesBack(t *testing.T, disk, identity string, lift func()) {
 }
 
 // hangs throttles a disk to one read a second. With the configuration of NGINX's article on thread pools, requests for
-// the disk's keys would get no answer. Here each that a new worker gets has one, although the disk still hangs. Requests
-// for the other disks' keys get answers all the time.
+// the disk's keys would get no answer. Here each that a new worker gets has one, although the disk still hangs.
+// Requests for the other disks' keys get answers all the time.
 func hangs(t *testing.T, p *target) {
 	const disk = "disk2"
 	p.probesTake(t, "2s")
