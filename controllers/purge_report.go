@@ -73,8 +73,8 @@ func (r *PurgeReconciler) write(ctx context.Context, change purge.Change) error 
 	written := cp.DeepCopy() // which gets the API server's answer, with all that is purged
 	written.Status = change.Next
 	err := r.Status().Patch(ctx, written, client.MergeFrom(cp), client.FieldOwner(naming.FieldManager))
-	cp.Status = change.Next
-	if apierrors.IsNotFound(err) { // deleted meanwhile: the journal has it
+	if err == nil || apierrors.IsNotFound(err) { // deleted meanwhile: the journal has it
+		cp.Status = change.Next
 		return nil
 	}
 	return err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -265,10 +266,18 @@ func TestPurges(t *testing.T) {
 		o = o.again(t, play)
 		a.set(func() { a.o = o })
 		o.reaches(v1alpha1.PurgePending, "some agents have not answered", open) // and neither Applied nor Settled
+		o.requests.take()
 		a.set(func() { a.silent["edge-0"] = false })
 		s.set(func() { s.broken[second] = false })
 		cp := o.purge("after", urls)
-		o.reaches(v1alpha1.PurgeSettled, "", cp)
+		o.reaches(v1alpha1.PurgeSettled, "", cp, open)
+		// Another operator that finds the new journal must not take the old place for that of a purge that has ended.
+		_, writes := o.requests.take()
+		status := slices.IndexFunc(writes, func(w string) bool { return strings.Contains(w, "/cachepurges/open/status") })
+		next := slices.IndexFunc(writes, func(w string) bool { return strings.Contains(w, "/configmaps") })
+		if status < 0 || next < 0 || status > next {
+			t.Errorf("the status is not written before the next journal: %v", writes)
+		}
 		if j := read(); j.Floor != before.Head || cp.Status.Number <= before.Head {
 			t.Errorf("the floor is %d and the number %d; agents had %d", j.Floor, cp.Status.Number, before.Head)
 		}

@@ -49,7 +49,7 @@ func TestLateAnswersAreBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a := New(clock.RealClock{}, nil)
 		a.Calls.Purge = func(context.Context, *agentclient.Client, string, purge.Update) (purge.Done, error) {
-			time.Sleep(passPatience + time.Millisecond)
+			time.Sleep(passPatience + time.Millisecond) // of the bubble's clock
 			return purge.Done{}, nil
 		}
 		ctx, end := runErrands(t, a)
@@ -121,7 +121,7 @@ func TestPurgeIsSentToAllPods(t *testing.T) {
 		if len(got) > 0 {
 			t.Errorf("it was sent again, %d times", len(got))
 		}
-		time.Sleep(purge.ConfirmedFor)
+		time.Sleep(purge.ConfirmedFor) // of the bubble's clock
 		a.Purge(ctx, edge, journal, true)
 		if len(got) != 2 {
 			t.Errorf("%d agents were asked whether they still obey, want 2", len(got))

@@ -27,11 +27,7 @@ const earlier = "19cead78c0c8"
 // The earlier pods have faults that the new ones lack. It needs a clone that has the commit, and a cluster for itself,
 // as it replaces the CRDs.
 func TestUpgrade(t *testing.T) {
-	nativeOnly(t)
-	cluster(t, "load", strings.TrimSpace(execute(t, "../cluster/images.sh", "operator@"+earlier)))
-	s := newSuite(t)
-	restoresOperator(t)
-	s.installsEarlier(t, earlier)
+	s := withEarlier(t, earlier)
 	createListenerSecret(t)
 	s.startsWith(t, "  listen: {tls: {secretName: listener}}\n",
 		"key: [Scheme, Host, RequestURI]", "key: [Host, URI]", "{status: [404], for: 1m}", "{status: [404], for: 1h}")
@@ -46,9 +42,13 @@ func TestUpgrade(t *testing.T) {
 	})
 }
 
-// installsEarlier removes the operator and its CRDs, and installs those of an earlier commit.
-func (s *suite) installsEarlier(t *testing.T, commit string) {
+// withEarlier removes the operator and its CRDs, and installs those of an earlier commit, until the end of the test.
+func withEarlier(t *testing.T, commit string) *suite {
 	t.Helper()
+	nativeOnly(t)
+	cluster(t, "load", strings.TrimSpace(execute(t, "../cluster/images.sh", "operator@"+commit)))
+	s := newSuite(t)
+	restoresOperator(t)
 	dir := t.TempDir()
 	archive := filepath.Join(dir, "chart.tar")
 	execute(t, "git", "-C", "../..", "archive", "--output", archive, commit, "charts/cachenode-operator")
@@ -57,6 +57,7 @@ func (s *suite) installsEarlier(t *testing.T, commit string) {
 	helm(t, "uninstall", release, "--wait")
 	kubectl(t, "", "delete", "customresourcedefinitions", "cachenodes.cachenode.io", "cachepurges.cachenode.io", "--wait")
 	install(t, filepath.Join(dir, "charts/cachenode-operator"), "image.tag="+commit)
+	return s
 }
 
 // sameForPods is a commit whose operator writes the same to pods as that of this tree.
@@ -65,11 +66,7 @@ const sameForPods = "ecb9ff28e6d0"
 // TestQuietUpgrade checks that an upgrade of the operator that changes nothing for pods writes nothing that they read,
 // and that nginx does not notice. It needs what TestUpgrade needs, and make test-all runs it.
 func TestQuietUpgrade(t *testing.T) {
-	nativeOnly(t)
-	cluster(t, "load", strings.TrimSpace(execute(t, "../cluster/images.sh", "operator@"+sameForPods)))
-	s := newSuite(t)
-	restoresOperator(t)
-	s.installsEarlier(t, sameForPods)
+	s := withEarlier(t, sameForPods)
 	s.startsWith(t, "")
 	s.owners(t, 3)
 	before := s.seenByPods(t)
