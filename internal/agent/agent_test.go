@@ -127,7 +127,7 @@ func (p *pod) start() {
 	client.Transport.(*http.Transport).DisableKeepAlives = true
 	p.agent = New(p.paths, &reload.Nginx{
 		Program: p.nginx.Program(), Root: p.nginx.Root, URL: fmt.Sprintf("http://127.0.0.1:%d", layout.PrivatePort),
-		Client: client, TestTimeout: 15 * time.Second, TakeTimeout: 15 * time.Second,
+		Client: client, TestTimeout: await.Patience, TakeTimeout: await.Patience,
 	}, slog.New(slog.NewTextHandler(p.whole.Output(), nil)), "test", clock.RealClock{})
 	socket := p.nginx.Agent()
 	watcher, err := p.agent.watchFiles()

@@ -3,11 +3,11 @@ package reload
 import (
 	"os"
 	"testing"
-	"time"
 
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
+	"github.com/cachenode/cachenode-operator/test/await"
 )
 
 // TestHasScripts checks that an nginx without the module for scripts is found, as in the image nginx-slim, or with one
@@ -30,7 +30,7 @@ func TestHasScripts(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			n := nginxtest.New(t)
-			nginx := &Nginx{Program: n.Program(), Root: n.Root, TestTimeout: time.Minute}
+			nginx := &Nginx{Program: n.Program(), Root: n.Root, TestTimeout: await.Patience}
 			if err := tt.breaks(n); err != nil {
 				t.Fatal(err)
 			}

@@ -18,6 +18,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	"github.com/cachenode/cachenode-operator/internal/agentapi"
+	"github.com/cachenode/cachenode-operator/test/await"
 )
 
 // network is a resolver and a name server, both on loopback.
@@ -153,7 +154,7 @@ type answered struct {
 
 func (n *network) ask(name string) (a answered) {
 	n.t.Helper()
-	client := dns.Client{UDPSize: datagram, Timeout: time.Minute}
+	client := dns.Client{UDPSize: datagram, Timeout: await.Patience}
 	got, _, err := client.Exchange(new(dns.Msg).SetQuestion(dns.Fqdn(name), dns.TypeA), n.address)
 	if err != nil {
 		n.t.Fatal(err)
@@ -324,7 +325,7 @@ func TestLongAnswers(t *testing.T) {
 	}
 	n.says(name, 0, records...)
 	for _, protocol := range []string{"udp", "tcp"} {
-		client := dns.Client{Net: protocol, UDPSize: datagram, Timeout: time.Minute}
+		client := dns.Client{Net: protocol, UDPSize: datagram, Timeout: await.Patience}
 		got, _, err := client.Exchange(new(dns.Msg).SetQuestion(dns.Fqdn(name), dns.TypeA), n.address)
 		if err != nil {
 			t.Fatal(err)
@@ -343,7 +344,7 @@ func TestNoQuestion(t *testing.T) {
 	t.Parallel()
 	n := newNetwork(t, map[string][]string{"www.example.com": {"www.example.com. 5 A 192.0.2.1"}})
 	for _, protocol := range []string{"udp", "tcp"} {
-		client := dns.Client{Net: protocol, Timeout: time.Minute}
+		client := dns.Client{Net: protocol, Timeout: await.Patience}
 		message := &dns.Msg{MsgHdr: dns.MsgHdr{Id: 1}, Question: []dns.Question{}}
 		text, err := message.Pack()
 		if err != nil {

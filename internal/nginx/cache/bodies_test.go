@@ -20,6 +20,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
+	"github.com/cachenode/cachenode-operator/test/await"
 )
 
 // protocols returns clients that can send a body with GET, by version of HTTP, and the URL at which they ask.
@@ -31,7 +32,7 @@ func protocols(t *testing.T, n *nginxtest.Nginx) map[string]func(path string) (*
 		return n.Dial("127.0.0.1:" + port)
 	}
 	over := func(transport http.RoundTripper, base string) func(string) (*http.Client, string) {
-		client := &http.Client{Timeout: time.Minute, Transport: transport}
+		client := &http.Client{Timeout: await.Patience, Transport: transport}
 		t.Cleanup(client.CloseIdleConnections)
 		return func(path string) (*http.Client, string) { return client, base + path }
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
+	"github.com/cachenode/cachenode-operator/test/await"
 )
 
 // crowd is an origin that answers requests only when enough of them are there.
@@ -139,7 +140,7 @@ func had(t *testing.T, n *nginxtest.Nginx, before, requests int) {
 // several sends some requests at the same time, and returns a function for how they were answered.
 func several(t *testing.T, count int, client *http.Client, url string) func() map[string]int {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
 	var group sync.WaitGroup
 	var mutex sync.Mutex
 	got := map[string]int{}

@@ -13,6 +13,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest/differential"
+	"github.com/cachenode/cachenode-operator/test/await"
 )
 
 func expireCopy(path string) error {
@@ -30,7 +31,7 @@ func removeCopy(path string) error { return cachefile.Remove(path) }
 func (l *differentialLab) eachCopy(t *testing.T, path string, change func(path string) error) {
 	t.Helper()
 	before := map[string]bool{}
-	if !nginxtest.Await(time.Minute, func() bool {
+	if !nginxtest.Await(await.Patience, func() bool {
 		copies, written := l.look(t, path)
 		isNew := false
 		for file := range copies {

@@ -13,7 +13,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/quic-go/quic-go"
@@ -23,6 +22,7 @@ import (
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
+	"github.com/cachenode/cachenode-operator/test/await"
 )
 
 // overTLS gives a spec a listener for TLS.
@@ -49,7 +49,7 @@ func TestHTTP2(t *testing.T) {
 func TestReloadUnderHTTP2(t *testing.T) {
 	t.Parallel()
 	n := start(t, text, overTLS)
-	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{
+	client := &http.Client{Timeout: await.Patience, Transport: &http.Transport{
 		ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true, ServerName: "www.example.com"},
 		DialContext: func(context.Context, string, string) (net.Conn, error) { return n.Dial("127.0.0.1:8443") },
 	}}
@@ -119,7 +119,7 @@ func TestHTTP3(t *testing.T) {
 		},
 	}
 	defer func() { _ = transport.Close() }()
-	client := &http.Client{Timeout: time.Minute, Transport: transport}
+	client := &http.Client{Timeout: await.Patience, Transport: transport}
 	for _, want := range []string{"MISS", "HIT"} {
 		r, body := ask(t, client, http.MethodGet, "https://www.example.com:8443/object")
 		if r.ProtoMajor != 3 || body != "text" || r.Header.Get("X-Cache") != want {

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -20,6 +19,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
+	"github.com/cachenode/cachenode-operator/test/await"
 	"github.com/cachenode/cachenode-operator/test/xfs"
 )
 
@@ -319,9 +319,7 @@ func TestDeadDisk(t *testing.T) {
 		get(t, client, "www.example.com", paths[i])
 	}
 	hasRead := func() bool { return strings.Count(n.Log(), "http file cache: ") == 3 }
-	if !nginxtest.Await(5*time.Minute, hasRead) { // it starts a minute after nginx
-		t.Fatal("the cache loader does not end")
-	}
+	await.True(t, "the cache loader does not end", hasRead) // it starts a minute after nginx
 	xfs.Shutdown(t, mount)
 	if err := os.WriteFile(filepath.Join(mount, "probe"), nil, 0o600); err == nil {
 		t.Fatal("the disk is still alive")

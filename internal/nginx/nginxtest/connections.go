@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/cachenode/cachenode-operator/internal/layout"
+
+	"github.com/cachenode/cachenode-operator/test/await"
 )
 
 // Client returns an HTTP client inside nginx's network namespace.
@@ -16,7 +18,7 @@ func (n *Nginx) Client() *http.Client { return n.ClientFrom(nil) }
 // ClientFrom returns a client with an address of the loopback device, such as 127.0.0.2; nil means any address.
 func (n *Nginx) ClientFrom(local net.IP) *http.Client {
 	dial := func(_ context.Context, _, address string) (net.Conn, error) { return n.dial(local, address) }
-	return &http.Client{Timeout: patience, Transport: &http.Transport{DialContext: dial, MaxIdleConnsPerHost: 64}}
+	return &http.Client{Timeout: await.Patience, Transport: &http.Transport{DialContext: dial, MaxIdleConnsPerHost: 64}}
 }
 
 // Dial connects from inside nginx's network namespace, to send what an HTTP client would not send. The address of a
@@ -32,7 +34,7 @@ func (n *Nginx) dial(local net.IP, address string) (connection net.Conn, err err
 	if host, _, _ := net.SplitHostPort(address); strings.HasSuffix(host, ".sock") {
 		return net.Dial("unix", n.Root+layout.RunDir+"/"+host)
 	}
-	dialer := &net.Dialer{Timeout: patience, LocalAddr: &net.TCPAddr{IP: local}}
+	dialer := &net.Dialer{Timeout: await.Patience, LocalAddr: &net.TCPAddr{IP: local}}
 	err = n.inside(func() (err error) {
 		connection, err = dialer.Dial("tcp", address)
 		return err
@@ -65,7 +67,7 @@ func (n *Nginx) Listen(address string) net.Listener {
 }
 
 func (n *Nginx) serve(listener net.Listener, handler http.Handler) {
-	server := &http.Server{Handler: handler, ReadHeaderTimeout: patience}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: await.Patience}
 	go func() { _ = server.Serve(listener) }()
 	n.t.Cleanup(func() { _ = server.Close() })
 }

@@ -8,10 +8,6 @@ import (
 	"github.com/cachenode/cachenode-operator/test/await"
 )
 
-// patience is how long a client waits for an answer, and a test for a state: much longer than they take on a busy
-// machine. It only ends a test that fails.
-const patience = time.Minute
-
 // Now returns the time by nginx's clock, for certificates, headers and what is in files. No test measures by it.
 func Now() time.Time { return time.Now() }
 

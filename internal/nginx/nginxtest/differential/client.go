@@ -12,7 +12,8 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"time"
+
+	"github.com/cachenode/cachenode-operator/test/await"
 )
 
 // The errors of a message. ErrCut is for a response that ends early, ErrHangs for one that does not end.
@@ -22,9 +23,6 @@ var (
 	// errClosed is for a kept connection that has closed before a byte of the response came.
 	errClosed = errors.New("the kept connection has closed")
 )
-
-// Patience is how long a client waits for the next bytes. It only ends a test that hangs.
-const Patience = time.Minute
 
 // Client sends the requests of a case over HTTP/1, on one connection for as long as the server keeps it.
 type Client struct {
@@ -100,7 +98,7 @@ func (c *Client) connect(pod int) (*connection, error) {
 
 // exchange sends a request and reads the response. stays is true if the connection takes another request.
 func (c *connection) exchange(host, path string, q Request) (r Response, stays bool) {
-	if err := c.SetDeadline(time.Now().Add(Patience)); err != nil {
+	if err := c.SetDeadline(await.Deadline()); err != nil {
 		return Response{Err: err}, false
 	}
 	if _, err := c.Write(message(host, path, q)); err != nil {
@@ -142,7 +140,7 @@ func message(host, path string, q Request) []byte {
 
 // DoWith sends a request by a client of net/http, for the protocols that are not read byte by byte.
 func DoWith(ctx context.Context, client *http.Client, url string, q Request) Response {
-	ctx, cancel := context.WithTimeout(ctx, Patience)
+	ctx, cancel := context.WithTimeout(ctx, await.Patience)
 	defer cancel()
 	request, err := http.NewRequestWithContext(ctx, q.Method, url, strings.NewReader(q.Body))
 	if err != nil {
