@@ -208,9 +208,9 @@ bench-ranges: ## How long a range at the end of a large object takes that is not
 	@test/bench/ranges
 
 .PHONY: bench-control
-bench-control: ## Reconcile and render; 1,000 CacheNodes against tsuru/nginx-operator; edits on the cluster. Half an hour.
+bench-control: ## Reconcile and render; 1,000 CacheNodes; edits on the cluster. 20 minutes. Results are in dist/results.
 	KUBEBUILDER_ASSETS=$$(hack/envtest-assets) go test -run '^$$' -bench 'Reconcile|Render|NewPlan' -benchmem ./controllers ./internal/nginx/cache ./internal/shard
-	KUBEBUILDER_ASSETS=$$(hack/envtest-assets) test/bench/run control -out docs/benchmarks
+	KUBEBUILDER_ASSETS=$$(hack/envtest-assets) test/bench/run control -out dist/results
 	CACHENODE_TEST_EDITS=50 test/e2e/run -run '^TestFaults$$/^many'
 
 ##@ Cluster for tests and demo (CLUSTER=native, the default, or CLUSTER=kind; set it for each target)

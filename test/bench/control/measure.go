@@ -13,7 +13,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// sample is one measurement of one operator.
+// sample is one measurement of the operator.
 type sample struct {
 	// Converged is the time from the operator's start to its last write, in seconds. All objects exist before the start.
 	Converged float64 `json:"convergedSeconds"`
@@ -40,12 +40,12 @@ type sample struct {
 const within = 10 * time.Minute
 
 // measure takes a sample on a new API server.
-func measure(ctx context.Context, s subject, o options, dir string) (sample, error) {
-	server, err := serve(dir, s.crds)
+func measure(ctx context.Context, binary string, o options, dir string) (sample, error) {
+	server, err := serve(dir)
 	if err != nil {
 		return sample{}, err
 	}
-	m := &measurement{subject: s, server: server, options: o, dir: dir}
+	m := &measurement{binary: binary, server: server, options: o, dir: dir}
 	for _, step := range []func(context.Context) error{m.empty, m.converge, m.restart, m.edit} {
 		if err := step(ctx); err != nil {
 			return m.sample, errors.Join(err, server.env.Stop())
@@ -55,7 +55,7 @@ func measure(ctx context.Context, s subject, o options, dir string) (sample, err
 }
 
 type measurement struct {
-	subject subject
+	binary  string
 	server  *server
 	options options
 	dir     string
@@ -66,7 +66,7 @@ type measurement struct {
 // while runs the operator for as long as f does.
 func (m *measurement) while(f func(*process) error) error {
 	m.starts++
-	p, err := m.subject.start(m.server.kubeconfig, filepath.Join(m.dir, fmt.Sprintf("log-%d", m.starts)))
+	p, err := start(m.binary, m.server.kubeconfig, filepath.Join(m.dir, fmt.Sprintf("log-%d", m.starts)))
 	if err != nil {
 		return err
 	}
@@ -92,7 +92,7 @@ func (m *measurement) empty(ctx context.Context) error {
 
 // converge measures the first reconciliation of all objects, and then the operator while nothing happens.
 func (m *measurement) converge(ctx context.Context) error {
-	if err := m.server.create(ctx, m.subject.object, m.options.count); err != nil {
+	if err := m.server.create(ctx, m.options.count); err != nil {
 		return err
 	}
 	return m.while(func(p *process) error {
@@ -104,12 +104,12 @@ func (m *measurement) converge(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		made, err := m.server.count(ctx, m.subject.children)
+		made, err := m.server.count(ctx)
 		if err != nil {
 			return err
 		}
 		if made != m.options.count || calls.Failed > 0 {
-			return fmt.Errorf("made %d of %d %s, %d requests failed", made, m.options.count, m.subject.children, calls.Failed)
+			return fmt.Errorf("made %d of %d StatefulSets, %d requests failed", made, m.options.count, calls.Failed)
 		}
 		m.sample.Calls, m.sample.Converged = calls, calls.last.Sub(p.began).Seconds()
 		used, err := p.cpu()
@@ -186,7 +186,7 @@ func (m *measurement) edit(ctx context.Context) error {
 			time.Sleep(20 * time.Millisecond)
 		}
 		o := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal(fmt.Appendf(nil, m.subject.object, name(m.options.count/2)), o); err != nil {
+		if err := yaml.Unmarshal(fmt.Appendf(nil, cacheNode, name(m.options.count/2)), o); err != nil {
 			return err
 		}
 		edited := time.Now()
@@ -198,7 +198,7 @@ func (m *measurement) edit(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		at, err := m.server.patched(m.subject.children, o.GetName(), edited)
+		at, err := m.server.patched("statefulsets", o.GetName(), edited)
 		if err != nil {
 			return err
 		}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"io"
 	"maps"
-	"path/filepath"
 	"slices"
 	"text/tabwriter"
 
@@ -12,8 +11,8 @@ import (
 	"github.com/cachenode/cachenode-operator/test/record"
 )
 
-// report prints the table. If there is a folder for them, it also writes the result and the chart.
-func report(w io.Writer, subjects []subject, samples map[string][]sample, o options) error {
+// report prints the table. If there is a folder for it, it also writes the result.
+func report(w io.Writer, samples []sample, o options) error {
 	n := float64(o.count)
 	rows := []struct {
 		name  string
@@ -34,47 +33,24 @@ func report(w io.Writer, subjects []subject, samples map[string][]sample, o opti
 		{"seconds from an edit during a restart to its write", func(s sample) float64 { return s.Edited }},
 		{"and how much longer it was busy", func(s sample) float64 { return s.EditedBusy }},
 	}
-	_, _ = fmt.Fprintf(w, "\n%d objects each, by each operator's defaults (tsuru's client allows itself 20 requests "+
-		"a second); medians of %d rounds, least to greatest in brackets\n", o.count, o.rounds)
+	_, _ = fmt.Fprintf(w, "\n%d CacheNodes; medians of %d rounds, least to greatest in brackets\n", o.count, o.rounds)
 	table := tabwriter.NewWriter(w, 0, 0, 2, ' ', tabwriter.AlignRight)
-	for _, s := range subjects {
-		_, _ = fmt.Fprintf(table, "\t%s\t", s.name)
-	}
-	_, _ = fmt.Fprintln(table)
 	for _, row := range rows {
-		for _, s := range subjects {
-			v := result.Values(samples[s.name], row.value)
-			_, _ = fmt.Fprintf(table, "%.2f\t(%.2f-%.2f)\t", result.Median(v), slices.Min(v), slices.Max(v))
-		}
-		_, _ = fmt.Fprintf(table, "%s\t\n", row.name)
+		v := result.Values(samples, row.value)
+		_, _ = fmt.Fprintf(table, "%.2f\t(%.2f-%.2f)\t%s\t\n", result.Median(v), slices.Min(v), slices.Max(v), row.name)
 	}
 	if err := table.Flush(); err != nil {
 		return err
 	}
-	for _, s := range subjects {
-		writes := samples[s.name][0].Calls.Writes
-		_, _ = fmt.Fprintf(w, "%s wrote:", s.name)
-		for _, kind := range slices.Sorted(maps.Keys(writes)) {
-			_, _ = fmt.Fprintf(w, " %d %s,", writes[kind], kind)
-		}
-		_, _ = fmt.Fprintln(w)
+	_, _ = fmt.Fprint(w, "the operator wrote:")
+	writes := samples[0].Calls.Writes
+	for _, kind := range slices.Sorted(maps.Keys(writes)) {
+		_, _ = fmt.Fprintf(w, " %d %s,", writes[kind], kind)
 	}
+	_, _ = fmt.Fprintln(w)
 	if o.out == "" {
 		return nil
 	}
-	return write(subjects, samples, o)
-}
-
-func write(subjects []subject, samples map[string][]sample, o options) error {
-	document := map[string]any{"count": o.count, "rounds": o.rounds, "samples": samples}
-	if err := record.Write(o.out, "control", document); err != nil {
-		return err
-	}
-	var bars []result.Bar
-	for _, s := range subjects {
-		seconds := result.Values(samples[s.name], func(s sample) float64 { return s.Converged })
-		bars = append(bars, result.Bar{Name: s.name, Values: seconds})
-	}
-	title := fmt.Sprintf("%d objects, all new (tsuru allows itself 20 requests a second)", o.count)
-	return result.Bars(filepath.Join(o.out, "control.svg"), title, "seconds to the last write", bars)
+	document := map[string]any{"count": o.count, "rounds": o.rounds, "samples": map[string]any{"cachenode": samples}}
+	return record.Write(o.out, "control", document)
 }

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	auditv1 "k8s.io/apiserver/pkg/apis/audit/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -39,13 +40,13 @@ type server struct {
 }
 
 // serve starts a server in a folder.
-func serve(dir string, crds string) (s *server, err error) {
+func serve(dir string) (s *server, err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, err
 	}
 	policy := filepath.Join(dir, "policy.yaml")
 	s = &server{
-		env:        &envtest.Environment{CRDDirectoryPaths: []string{crds}, ErrorIfCRDPathMissing: true},
+		env:        &envtest.Environment{CRDDirectoryPaths: []string{"config/crd/bases"}, ErrorIfCRDPathMissing: true},
 		kubeconfig: filepath.Join(dir, "kubeconfig"), auditLog: filepath.Join(dir, "audit.log"),
 	}
 	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
@@ -78,14 +79,14 @@ func serve(dir string, crds string) (s *server, err error) {
 	return s, os.WriteFile(s.kubeconfig, kubeconfig, 0o600)
 }
 
-// create creates count objects.
-func (s *server) create(ctx context.Context, object string, count int) error {
+// create creates CacheNodes.
+func (s *server) create(ctx context.Context, count int) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(16)
 	for i := range count {
 		group.Go(func() error {
 			o := &unstructured.Unstructured{}
-			if err := yaml.Unmarshal(fmt.Appendf(nil, object, name(i)), o); err != nil {
+			if err := yaml.Unmarshal(fmt.Appendf(nil, cacheNode, name(i)), o); err != nil {
 				return err
 			}
 			return s.client.Create(ctx, o)
@@ -96,12 +97,9 @@ func (s *server) create(ctx context.Context, object string, count int) error {
 
 func name(i int) string { return fmt.Sprintf("edge-%04d", i) }
 
-// count returns the number of objects of a resource of the group apps.
-func (s *server) count(ctx context.Context, resource string) (int, error) {
-	list := &unstructured.UnstructuredList{}
-	kind := map[string]string{"statefulsets": "StatefulSetList", "deployments": "DeploymentList"}[resource]
-	list.SetAPIVersion("apps/v1")
-	list.SetKind(kind)
+// count returns the number of StatefulSets.
+func (s *server) count(ctx context.Context) (int, error) {
+	list := &appsv1.StatefulSetList{}
 	err := s.client.List(ctx, list)
 	return len(list.Items), err
 }
@@ -115,8 +113,7 @@ type calls struct {
 	Writes  map[string]int `json:"writes"`
 	// Total is the sum of Writes.
 	Total int `json:"totalWrites"`
-	// Failed are requests answered with an error. 404 and 409 do not count, because both operators get them in normal
-	// operation.
+	// Failed are requests answered with an error. 404 and 409 do not count, because the operator gets them in normal operation.
 	Failed int `json:"failed"`
 	last   time.Time
 }

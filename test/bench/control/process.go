@@ -11,17 +11,7 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// subject is an operator that is measured.
-type subject struct {
-	name, binary string
-	args         []string
-	// crds is the folder of the operator's CustomResourceDefinitions. object is a resource of its kind, in YAML, with a
-	// %s for the name.
-	crds, object string
-	// children is the resource that the operator creates once for each object.
-	children string
-}
-
+// cacheNode is a CacheNode in YAML, with a %s for its name.
 const cacheNode = `
 apiVersion: cachenode.io/v1alpha1
 kind: CacheNode
@@ -35,15 +25,6 @@ spec:
   origin: {servers: [{service: {name: origin, port: 80}}]}
 `
 
-const nginx = `
-apiVersion: nginx.tsuru.io/v1alpha1
-kind: Nginx
-metadata: {name: %s, namespace: default}
-spec:
-  replicas: 3
-  config: {kind: Inline, value: "events {} http { server { listen 8080; location / { return 200; } } }"}
-`
-
 // process is a running operator.
 type process struct {
 	cmd   *exec.Cmd
@@ -51,13 +32,15 @@ type process struct {
 	began time.Time
 }
 
-// start runs an operator with a kubeconfig.
-func (s subject) start(kubeconfig, logFile string) (*process, error) {
+// start runs the operator with a kubeconfig.
+func start(binary, kubeconfig, logFile string) (*process, error) {
 	out, err := os.Create(logFile)
 	if err != nil {
 		return nil, err
 	}
-	p := &process{cmd: exec.Command(s.binary, s.args...), log: out, began: time.Now()}
+	p := &process{log: out, began: time.Now()}
+	p.cmd = exec.Command(binary,
+		"--agent-image=localhost/none", "--metrics-bind-address=0", "--health-probe-bind-address=0")
 	p.cmd.Env = append(os.Environ(), "KUBECONFIG="+kubeconfig)
 	p.cmd.Stdout, p.cmd.Stderr = out, out
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
