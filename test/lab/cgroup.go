@@ -173,9 +173,10 @@ func (c *Cgroup) LimitCPU(processors float64) error {
 
 // Use is what a cgroup has used so far.
 type Use struct {
-	// Reads is the number of reads of its disks, and CPU its processor time.
-	Reads int64
-	CPU   time.Duration
+	// Reads is the number of reads of its disks, and CPU its processor time. Written is bytes written to its disks, by
+	// whomever: the kernel writes most pages later and by itself.
+	Reads, Written int64
+	CPU            time.Duration
 }
 
 // Use reads the counters.
@@ -187,6 +188,15 @@ func (c *Cgroup) Use() (Use, error) {
 	}
 	for _, d := range c.disks {
 		use.Reads += readsOf(string(reads), d.Device)
+		stat, err := os.ReadFile("/sys/dev/block/" + d.Device + "/stat")
+		if err != nil {
+			return use, err
+		}
+		written, err := writtenOf(string(stat))
+		if err != nil {
+			return use, err
+		}
+		use.Written += written
 	}
 	cpu, err := os.ReadFile(c.file("cpuacct", "cpuacct.usage", "cpu.stat"))
 	if err != nil {
@@ -241,6 +251,17 @@ func readsOf(text, device string) (reads int64) {
 		}
 	}
 	return reads
+}
+
+// writtenOf returns the bytes that have been written to a device by its stat in sysfs, whose seventh field counts them in
+// sectors of 512 bytes (Documentation/block/stat.rst).
+func writtenOf(stat string) (int64, error) {
+	fields := strings.Fields(stat)
+	if len(fields) < 7 {
+		return 0, fmt.Errorf("%q: want at least seven fields", stat)
+	}
+	sectors, err := strconv.ParseInt(fields[6], 10, 64)
+	return sectors * 512, err
 }
 
 // Memory returns how many bytes the cgroup uses at the moment, including the page cache.

@@ -15,3 +15,15 @@ func TestKilledOf(t *testing.T) {
 		t.Error("a kernel that counts nothing is no error")
 	}
 }
+
+func TestWrittenOf(t *testing.T) {
+	const stat = "   64563        0   565836   131343    24775     9532  1724944    45244        0   150288   187246\n"
+	if got, err := writtenOf(stat); err != nil || got != 1724944*512 {
+		t.Errorf("%d, %v", got, err)
+	}
+	for _, text := range []string{"", "1 2 3 4 5 6", "1 2 3 4 5 6 x"} {
+		if got, err := writtenOf(text); err == nil {
+			t.Errorf("%q has %d bytes", text, got)
+		}
+	}
+}

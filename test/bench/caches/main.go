@@ -6,6 +6,7 @@
 //	caches peers            random load over slow disks and one hot object, 4 KiB to 16 MiB, little and more memory
 //	caches fast             one load at a time, on disks at full speed or from memory, 4 KiB to 16 MiB
 //	caches zipf             a mix with one miss in ten
+//	caches admission        the same, and a long tail of objects, with servers that store what is requested again
 //	caches small            400,000 objects of 1 KiB
 //	caches millions         5,000,000 objects of 1 KiB, which takes an hour and 40 GiB of disk for two servers
 //	caches tuning           the operator's configuration, each time with one change
@@ -72,7 +73,7 @@ func main() {
 	var shares shareList
 	flag.Var(&shares, "shares", "also measure at a fixed rate: shares of what each server served, such as 0.5,0.8")
 	flag.Usage = func() {
-		_, _ = fmt.Fprintln(flag.CommandLine.Output(), "usage: caches [FLAGS] article|peers|fast|small|millions|zipf|tuning")
+		_, _ = fmt.Fprintln(flag.CommandLine.Output(), "usage: caches [FLAGS] article|peers|fast|small|millions|zipf|admission|tuning")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
@@ -123,10 +124,13 @@ func choose(group, names string) ([]server, error) {
 	for _, v := range variants {
 		against = append(against, v)
 	}
+	if names == "" && group == "admission" {
+		names = "cachenode,min-uses,trafficserver,trafficserver-promote"
+	}
 	switch {
 	case names != "":
 		wanted := strings.Split(names, ",")
-		all := slices.Concat(servers, []server{withAgent{}, varnish{malloc: true}}, against[1:])
+		all := slices.Concat(servers, []server{withAgent{}, varnish{malloc: true}, trafficServer{promotes: true}}, against[1:])
 		chosen := slices.DeleteFunc(all, func(s server) bool {
 			return !slices.Contains(wanted, s.String())
 		})
@@ -340,10 +344,10 @@ func (b *bench) fetch(site lab.Site, from, to int) error {
 		fmt.Fprintf(&paths, "/objects/%d/%d\n", b.size, i)
 	}
 	command := b.Client(b.client, "fetch", "-base", site.URL(), "-keepalive")
-	command.Stdin = strings.NewReader(paths.String())
+	command.Stdin = strings.NewReader(strings.Repeat(paths.String(), b.times()))
 	output, err := command.Output()
 	if err != nil {
-		return fmt.Errorf("the client: %w\n%s", err, tail(output))
+		return fmt.Errorf("the client: %w\n%s", err, lastOf(output))
 	}
 	var wrong []string
 	for line := range strings.Lines(string(output)) {
@@ -355,6 +359,14 @@ func (b *bench) fetch(site lab.Site, from, to int) error {
 		return fmt.Errorf("%d of %d objects were not right, such as\n%s", len(wrong), to-from, wrong[0])
 	}
 	return nil
+}
+
+// times returns how often an object is requested when a cache is filled.
+func (b *bench) times() int {
+	if b.twice {
+		return 2
+	}
+	return 1
 }
 
 // shareList is a flag: shares separated by commas.
@@ -374,4 +386,4 @@ func (l *shareList) Set(text string) error {
 	return nil
 }
 
-func tail(output []byte) string { return string(output[max(0, len(output)-500):]) }
+func lastOf(output []byte) string { return string(output[max(0, len(output)-500):]) }

@@ -23,7 +23,7 @@ func report(w io.Writer, b bench, rounds int, out string) error {
 	for _, l := range b.loads {
 		_, _ = fmt.Fprintf(table, "%s requests/s\t\tp50 ms\tp99 ms\t", l.Name)
 	}
-	_, _ = fmt.Fprintln(table, "reads a hit\tms CPU a request\tMiB\torigin\t")
+	_, _ = fmt.Fprintln(table, "reads a hit\tKB written a request\tms CPU a request\tMiB\torigin\t")
 	r := result.Caches{
 		Case: b.name, Memory: b.memory, Disks: b.disksAbout(), Begins: string(state),
 		Rounds: rounds, Seconds: b.duration.Seconds(),
@@ -47,8 +47,9 @@ func report(w io.Writer, b bench, rounds int, out string) error {
 				answered(running.samples, i, "%.1f", func(s result.Sample) float64 { return s.Loads[i].P50 }),
 				answered(running.samples, i, "%.1f", func(s result.Sample) float64 { return s.Loads[i].P99 }))
 		}
-		_, _ = fmt.Fprintf(table, "%s\t%s\t%.0f\t%.0f\t\n",
+		_, _ = fmt.Fprintf(table, "%s\t%s\t%s\t%.0f\t%.0f\t\n",
 			answered(running.samples, 0, "%.2f", func(s result.Sample) float64 { return s.ReadsPerHit }),
+			answered(running.samples, 0, "%.1f", func(s result.Sample) float64 { return s.Written / 1e3 }),
 			answered(running.samples, 0, "%.3f", func(s result.Sample) float64 { return s.CPU }),
 			middle(func(s result.Sample) float64 { return float64(s.Memory) }),
 			middle(func(s result.Sample) float64 { return float64(s.Origin) }))

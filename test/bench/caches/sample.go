@@ -147,6 +147,7 @@ func (b *bench) closedLoop(r *running) (s result.Sample, err error) {
 		s.Short = s.Short || a.Requests < enough*int64(b.loads[i].Connections)
 	}
 	s.ReadsPerHit = float64(after.Reads-before.Reads) / float64(max(s.Loads[0].Requests, 1))
+	s.Written = float64(after.Written-before.Written) / float64(max(requests, 1))
 	s.CPU = float64((after.CPU - before.CPU).Microseconds()) / 1000 / float64(max(requests, 1))
 	memory, err := r.process.Memory()
 	if err != nil {

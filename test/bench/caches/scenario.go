@@ -34,6 +34,9 @@ type scenario struct {
 	misses bool
 	// full is true if the caches are full of objects that nobody requests any more, so that each miss evicts.
 	full bool
+	// twice is true if all objects are requested twice when the caches are filled, because some of the servers store an
+	// object at its second request.
+	twice bool
 	// reference has published figures to compare the ratios with.
 	reference string
 }
@@ -121,6 +124,20 @@ func aged(s scenario) scenario {
 	return s
 }
 
+// admitted returns a case that servers which store an object at its second request can be filled for.
+func admitted(s scenario) scenario {
+	s.twice = true
+	return s
+}
+
+// tail returns a case on full disks whose load goes on far beyond what they hold: the object of rank n, of ten times as
+// many as there are in the case, is requested 1/n as often as the first. So many are requested once and not again soon.
+func tail(name string, size int64, count, connections int) scenario {
+	s := zipf(name, size, count, connections)
+	s.full, s.twice, s.loads = true, true, []lab.Load{lab.Zipf("tail", connections, 10*count, 0, size)}
+	return s
+}
+
 const kibi, mebi = 1 << 10, 1 << 20
 
 var scenarios = map[string][]scenario{
@@ -163,6 +180,11 @@ var scenarios = map[string][]scenario{
 		zipf("zipf-64k", 64*kibi, 16000, 200),
 		zipf("zipf-1m", mebi, 1500, 100),
 		aged(zipf("zipf-64k", 64*kibi, 16000, 200)),
+	},
+	"admission": {
+		admitted(zipf("once-64k", 64*kibi, 16000, 200)),
+		aged(admitted(zipf("once-64k", 64*kibi, 16000, 200))),
+		tail("tail-64k", 64*kibi, 16000, 200),
 	},
 	"tuning": {
 		mixed("tuning-slow-1m", mebi, 1500, 300, 20),

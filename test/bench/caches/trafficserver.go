@@ -8,12 +8,27 @@ import (
 )
 
 // trafficServer is Debian's Apache Traffic Server with a cache file on each disk.
-type trafficServer struct{}
-
-func (trafficServer) String() string { return "trafficserver" }
-func (trafficServer) About() string {
-	return "Traffic Server 9.2, a cache file a disk, prepared disks; a RAM cache and fragments that fit into the memory"
+type trafficServer struct {
+	// promotes is true if its plugin cache_promote stores an object at its second request, as long as it remembers the
+	// first one: it has room for ten times the objects of a case.
+	promotes bool
 }
+
+func (t trafficServer) String() string {
+	if t.promotes {
+		return "trafficserver-promote"
+	}
+	return "trafficserver"
+}
+
+func (t trafficServer) About() string {
+	about := "Traffic Server 9.2, a cache file a disk, prepared disks; a RAM cache and fragments that fit into the memory"
+	if t.promotes {
+		about += "; cache_promote, policy lru, hits 2"
+	}
+	return about
+}
+
 func (trafficServer) Preparation(object int64) lab.Preparation { return lab.Prepared(object) }
 
 // memoryOfTrafficServer returns the fragment size and the size of the RAM cache in bytes. The RAM cache gets what the
@@ -33,7 +48,7 @@ func memoryOfTrafficServer(c conditions) (fragment, ram int64) {
 	return fragment, max(limit/16, limit*9/10-others-buffers)
 }
 
-func (trafficServer) Start(
+func (t trafficServer) Start(
 	l *lab.Lab, site lab.Site, cgroup *lab.Cgroup, d [disks]lab.Disk, c conditions,
 ) (*lab.Server, error) {
 	fragment, ram := memoryOfTrafficServer(c)
@@ -69,10 +84,14 @@ func (trafficServer) Start(
 		root.Binds[dir] = d[i].Dir
 		storage = append(storage, fmt.Sprintf("%s %dM", dir, c.diskMebibytes*8/10))
 	}
+	plugin := ""
+	if t.promotes {
+		plugin = " @plugin=cache_promote.so @pparam=--policy=lru @pparam=--hits=2 @pparam=--buckets=160000"
+	}
 	root.Files = map[string]string{
 		etc + "/records.config": strings.Join(records, "\n"),
 		etc + "/storage.config": strings.Join(storage, "\n"),
-		etc + "/remap.config":   fmt.Sprintf("map / http://127.0.0.1:%d/", lab.OriginPort),
+		etc + "/remap.config":   fmt.Sprintf("map / http://127.0.0.1:%d/%s", lab.OriginPort, plugin),
 		etc + "/cache.config":   "url_regex=.* ttl-in-cache=1d",
 	}
 	for _, name := range []string{"plugin.config", "ip_allow.yaml", "hosting.config", "volume.config", "parent.config"} {
@@ -80,5 +99,5 @@ func (trafficServer) Start(
 	}
 	root.Files["/run/trafficserver/README"] = ""
 	root.Files[etc+"/ip_allow.yaml"] = "ip_allow:\n  - {apply: in, ip_addrs: 0/0, action: allow, methods: ALL}\n"
-	return l.Start("trafficserver", site, cgroup, root, "traffic_server")
+	return l.Start(t.String(), site, cgroup, root, "traffic_server")
 }

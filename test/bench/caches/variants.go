@@ -52,8 +52,9 @@ var variants = []nginx{
 	tierSends("tier-sendfile-nopush", "sendfile on; tcp_nopush on; sendfile_max_chunk 8256k;"),
 	tierSends("tier-32k", "sendfile off; output_buffers 1 32k;"),
 	tierSends("tier-128k", "sendfile off; output_buffers 1 128k;"),
-	withTier("min-uses-1", "minUses: 1"),
-	withTier("min-uses-20", "minUses: 20"),
+	withTier("tier-uses-1", "minUses: 1"),
+	withTier("tier-uses-20", "minUses: 20"),
+	storesAt(2),
 	ours.on(prepared("-d", "agcount=1"), "one-group", "prepared disks with one allocation group"),
 	oneFolder(),
 	ours.changed("small-zones", "the operator's, with zones for 8,000 keys a disk",
@@ -143,6 +144,17 @@ func with(name string, fields ...string) nginx {
 	v.name, v.about = name, "the operator's with "+strings.Join(fields, ", ")
 	v.config = func(c conditions) (configuration, error) {
 		return renderedWith(c, "  "+strings.Join(fields, "\n  ")+"\n")
+	}
+	return v
+}
+
+// storesAt returns ours with cache.minUses.
+func storesAt(uses int) nginx {
+	v := ours
+	v.name, v.about = "min-uses", fmt.Sprintf("the operator's, which stores an object at its request number %d", uses)
+	v.config = func(c conditions) (configuration, error) {
+		spec := strings.Replace(cacheNode(c), "\n  cache: {", fmt.Sprintf("\n  cache: {minUses: %d, ", uses), 1)
+		return renderCacheNode(c, spec)
 	}
 	return v
 }

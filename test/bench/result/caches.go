@@ -28,9 +28,10 @@ type Caches struct {
 type Sample struct {
 	// Loads are in the scenario's order.
 	Loads []lab.Answers `json:"loads"`
-	// ReadsPerHit is the number of the disks' reads per request of the random load. CPU is in milliseconds per request of
-	// all loads.
+	// ReadsPerHit is the number of the disks' reads per request of the random load. Written is bytes written to the disks
+	// per request of all loads; older results lack it. CPU is in milliseconds per request of all loads.
 	ReadsPerHit float64 `json:"readsPerHit"`
+	Written     float64 `json:"writtenBytesPerRequest,omitempty"`
 	CPU         float64 `json:"cpuMillisecondsPerRequest"`
 	// Memory is in MiB. Origin is the number of requests to the origin.
 	Memory int64 `json:"memoryMebibytes"`
