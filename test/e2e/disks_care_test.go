@@ -197,9 +197,7 @@ func takesOver(t *testing.T, s *suite) {
 	if events := kubectl(t, "", "get", "events"); !strings.Contains(events, "CacheAbandoned") {
 		t.Error("no event tells that a cache was deleted")
 	}
-	files := inNginx(t, "heir-0", // while the agent deletes the last folders
-		"find", "/var/cache/cachenode", "-ignore_readdir_race", "-type", "f", "-path", "*/cachenode/cache/*")
-	if files != "" {
+	if files := cacheFiles(t, "heir-0", "%p"); len(files) > 0 {
 		t.Errorf("files of the one before: %s", files)
 	}
 	kubectl(t, "", "delete", "cachenode", "heir", "--wait")

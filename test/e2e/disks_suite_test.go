@@ -42,11 +42,12 @@ func localDisk(disk, more string) string {
 const patience = 2
 
 // within waits until f returns "". The test fails with what f returns if that takes longer than patience times most.
+// Looks become rarer: most calls of f ask the API server, which shares the machine with all else.
 func within(t *testing.T, most time.Duration, f func() string) {
 	t.Helper()
 	most *= patience
 	begun := time.Now()
-	for {
+	for pause := 50 * time.Millisecond; ; pause = min(pause*5/4, 500*time.Millisecond) {
 		problem := f()
 		if problem == "" {
 			return
@@ -55,7 +56,7 @@ func within(t *testing.T, most time.Duration, f func() string) {
 			list, err := tryKubectl("", "get", "cachenodes,pods,pvc,events", "-o", "wide", "--request-timeout=5s")
 			t.Fatalf("after %s: %s\n%s %v", most, problem, list, err) // the API server may be stopped
 		}
-		time.Sleep(100 * time.Millisecond)
+		time.Sleep(pause)
 	}
 }
 

@@ -101,10 +101,8 @@ func checkFiles(t *testing.T, pod string, served map[string]bool, tree shard.Tre
 	}
 	count = map[string]int{}
 	sizes, wantSizes := map[string]int64{}, map[string]int64{}
-	listing := kubectl(t, "", "exec", pod, "--",
-		"find", "/var/cache/cachenode", "-type", "f", "-path", "*/cachenode/cache/*", "-printf", `%p %s\n`)
-	for line := range strings.Lines(listing) {
-		file, text, _ := strings.Cut(strings.TrimSpace(line), " ")
+	for _, line := range cacheFiles(t, pod, "%p %s") {
+		file, text, _ := strings.Cut(line, " ")
 		size, err := strconv.ParseInt(text, 10, 64)
 		must(t, err)
 		body, expected := want[file]

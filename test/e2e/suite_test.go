@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -94,6 +95,15 @@ func tryKubectl(input string, args ...string) (string, error) {
 func inNginx(t *testing.T, pod string, command ...string) string {
 	t.Helper()
 	return kubectl(t, "", append([]string{"exec", pod, "-c", layout.Container, "--"}, command...)...)
+}
+
+// cacheFiles returns a line for each file of a pod's caches, in a format of find -printf. Files and folders may go
+// meanwhile.
+func cacheFiles(t *testing.T, pod, format string) (lines []string) {
+	t.Helper()
+	out := inNginx(t, pod, "find", "/var/cache/cachenode", "-ignore_readdir_race",
+		"-type", "f", "-path", "*/cachenode/cache/*", "-printf", format+`\n`)
+	return slices.DeleteFunc(strings.Split(out, "\n"), func(line string) bool { return line == "" })
 }
 
 // versionPath returns the path under which the API server passes on the version that the nginx of a pod answers with.
