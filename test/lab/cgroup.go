@@ -253,8 +253,8 @@ func readsOf(text, device string) (reads int64) {
 	return reads
 }
 
-// writtenOf returns the bytes that have been written to a device by its stat in sysfs, whose seventh field counts them in
-// sectors of 512 bytes (Documentation/block/stat.rst).
+// writtenOf returns the bytes that have been written to a device by its stat in sysfs, whose seventh field counts them
+// in sectors of 512 bytes (Documentation/block/stat.rst).
 func writtenOf(stat string) (int64, error) {
 	fields := strings.Fields(stat)
 	if len(fields) < 7 {
