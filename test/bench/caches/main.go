@@ -73,7 +73,8 @@ func main() {
 	var shares shareList
 	flag.Var(&shares, "shares", "also measure at a fixed rate: shares of what each server served, such as 0.5,0.8")
 	flag.Usage = func() {
-		_, _ = fmt.Fprintln(flag.CommandLine.Output(), "usage: caches [FLAGS] article|peers|fast|small|millions|zipf|admission|tuning")
+		_, _ = fmt.Fprintln(flag.CommandLine.Output(),
+			"usage: caches [FLAGS] article|peers|fast|small|millions|zipf|admission|tuning")
 		flag.PrintDefaults()
 	}
 	flag.Parse()
@@ -130,7 +131,8 @@ func choose(group, names string) ([]server, error) {
 	switch {
 	case names != "":
 		wanted := strings.Split(names, ",")
-		all := slices.Concat(servers, []server{withAgent{}, varnish{malloc: true}, trafficServer{promotes: true}}, against[1:])
+		others := []server{withAgent{}, varnish{malloc: true}, trafficServer{promotes: true}}
+		all := slices.Concat(servers, others, against[1:])
 		chosen := slices.DeleteFunc(all, func(s server) bool {
 			return !slices.Contains(wanted, s.String())
 		})

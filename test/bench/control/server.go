@@ -113,7 +113,8 @@ type calls struct {
 	Writes  map[string]int `json:"writes"`
 	// Total is the sum of Writes.
 	Total int `json:"totalWrites"`
-	// Failed are requests answered with an error. 404 and 409 do not count, because the operator gets them in normal operation.
+	// Failed are requests answered with an error. 404 and 409 do not count, because the operator gets them in normal
+	// operation.
 	Failed int `json:"failed"`
 	last   time.Time
 }
