@@ -96,8 +96,9 @@ lint: ## Lint Go and shell code.
 real := NGINX_ROOT=$$(hack/nginx-root) KUBEBUILDER_ASSETS=$$(hack/envtest-assets)
 unit := $(real) hack/in-memory go test -timeout 40m -parallel 6
 units := go list ./... | grep -vE '/test/(e2e|chart|http)$$'
-# Packages whose own code starts goroutines. The others take several times as long under the race detector.
-raced := (cmd/(agent|purge-api)|controllers|internal/(agent|agentapi/agentclient|purgeapi|cli)(/.*)?|test/lab)
+# Packages whose own code starts goroutines, but for controllers, internal/agent/purge and internal/agent/index: these take
+# minutes of processor time more under the race detector, so they run under it in make test-race alone (CI, make test-all).
+raced := (cmd/(agent|purge-api)|internal/(agent(/(disk|metrics|mark|reload|resolver|server|sweep))?|agents|agentapi/agentclient|purgeapi(/.*)?|cli(/.*)?)|test/lab)
 
 .PHONY: test-unit
 test-unit: ## Unit tests, with the real nginx and a real API server, under the race detector where there are goroutines.

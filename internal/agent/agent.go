@@ -48,7 +48,10 @@ type Agent struct {
 	Version string
 
 	// clock tells the time to all that the agent runs but the monitors of disks.
-	clock   clock.Clock
+	clock clock.Clock
+	// startPatience is how long the first start of nginx waits for purges.
+	startPatience time.Duration
+
 	metrics *metrics.Metrics
 	purger  *purge.Purger
 	// resolver tells nginx the addresses of names.
@@ -82,7 +85,7 @@ type applied struct {
 // New returns an agent that does nothing until Run or Serve.
 func New(paths Paths, nginx *reload.Nginx, log *slog.Logger, version string, c clock.Clock) *Agent {
 	a := &Agent{
-		Paths: paths, Nginx: nginx, Log: log, Version: version, clock: c,
+		Paths: paths, Nginx: nginx, Log: log, Version: version, clock: c, startPatience: purgePatience,
 		wake:     make(chan struct{}, 1),
 		podState: podState{began: c.Now(), monitors: map[string]*disk.Monitor{}, counts: map[string]metrics.Files{}},
 	}

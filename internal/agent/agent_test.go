@@ -129,6 +129,7 @@ func (p *pod) start() {
 		Program: p.nginx.Program(), Root: p.nginx.Root, URL: fmt.Sprintf("http://127.0.0.1:%d", layout.PrivatePort),
 		Client: client, TestTimeout: await.Patience, TakeTimeout: await.Patience,
 	}, slog.New(slog.NewTextHandler(p.whole.Output(), nil)), "test", clock.RealClock{})
+	p.agent.startPatience = await.Patience // a busy machine begins with its disks too
 	socket := p.nginx.Agent()
 	watcher, err := p.agent.watchFiles()
 	if err != nil {

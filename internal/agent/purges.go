@@ -99,7 +99,7 @@ const (
 
 // waitsForPurges returns true while nginx is not to start yet.
 func (a *Agent) waitsForPurges() bool {
-	if a.Started() || a.clock.Since(a.began) > purgePatience {
+	if a.Started() || a.clock.Since(a.began) > a.startPatience {
 		return false
 	}
 	if !a.purger.HasUpdate() && a.Nginx.Master() == 0 && a.clock.Since(a.began) < operatorPatience {

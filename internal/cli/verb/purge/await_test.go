@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -12,7 +13,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client/interceptor"
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
-	"github.com/cachenode/cachenode-operator/test/await"
 )
 
 // TestAwait checks how often the verb looks at a purge, when it says what the purge waits for, and how it ends.
@@ -44,7 +44,7 @@ func TestAwait(t *testing.T) {
 				}}).Build()
 				cp := &v1alpha1.CachePurge{}
 				cp.Name = "edge-1"
-				ctx, cancel := context.WithTimeout(t.Context(), await.Patience)
+				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 				defer cancel()
 				var said strings.Builder
 				err := (&options{wait: untilApplied}).await(ctx, c, cp, &said)
