@@ -101,7 +101,7 @@ units := go list ./... | grep -vE '/test/(e2e|chart|http)$$'
 raced := (cmd/(agent|purge-api)|internal/(agent(/(disk|metrics|mark|reload|resolver|server|sweep))?|agents|agentapi/agentclient|purgeapi(/.*)?|cli(/.*)?)|test/lab)
 
 .PHONY: test-unit
-test-unit: ## Unit tests, with the real nginx and a real API server, under the race detector where there are goroutines.
+test-unit: ## Unit tests, with the real nginx and a real API server, some under the race detector.
 	$(unit) -race $$($(units) | grep -E '/$(raced)$$')
 	$(unit) $$($(units) | grep -vE '/$(raced)$$')
 	$(real) hack/in-memory go -C test/bench test ./...
