@@ -98,7 +98,8 @@ func TestFieldsExist(t *testing.T) {
 		known[path], known[strings.TrimPrefix(path, "spec.")] = true, true
 		first[strings.TrimSuffix(strings.SplitN(strings.TrimPrefix(path, "spec."), ".", 2)[0], "[]")] = true
 	}
-	field := regexp.MustCompile("`((?:spec\\.|status\\.)?[a-zA-Z]+(?:\\[\\])?(?:\\.[a-z][a-zA-Z]*(?:\\[\\])?)+)(?::[^`]*)?`")
+	field := regexp.MustCompile("`((?:spec\\.|status\\.)?[a-zA-Z]+(?:\\[\\])?" +
+		"(?:\\.[a-z][a-zA-Z]*(?:\\[\\])?)+)(?::[^`]*)?`")
 	count := 0
 	for _, folder := range []string{"runbooks", "concepts", "howto"} {
 		files, err := filepath.Glob("../../../docs/" + folder + "/*.md")
