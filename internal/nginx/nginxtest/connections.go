@@ -8,7 +8,6 @@ import (
 	"strings"
 
 	"github.com/cachenode/cachenode-operator/internal/layout"
-
 	"github.com/cachenode/cachenode-operator/test/await"
 )
 

@@ -9,8 +9,8 @@ import (
 
 // trafficServer is Debian's Apache Traffic Server with a cache file on each disk.
 type trafficServer struct {
-	// promotes is true if its plugin cache_promote stores an object at its second request, as long as it remembers the
-	// first one: it has room for ten times the objects of a case.
+	// promotes is true if its plugin cache_promote stores an object at its second request. It remembers the last 160,000
+	// objects, ten times as many as the cases of 64 KiB have.
 	promotes bool
 }
 

@@ -149,7 +149,7 @@ func with(name string, fields ...string) nginx {
 	return v
 }
 
-// storesAt returns ours with cache.minUses.
+// storesAt returns ours with cache.minUses in the spec, which has other fields of cache already.
 func storesAt(uses int) nginx {
 	v := ours
 	v.name, v.about = "min-uses", fmt.Sprintf("the operator's, which stores an object at its request number %d", uses)

@@ -26,7 +26,7 @@ func main() {
 	var o options
 	flag.IntVar(&o.count, "count", 1000, "how many CacheNodes the operator gets")
 	flag.IntVar(&o.rounds, "rounds", 3, "how often it is measured")
-	flag.DurationVar(&o.idle, "idle", 30*time.Second, "how long to look at the operator that has nothing to do")
+	flag.DurationVar(&o.idle, "idle", 30*time.Second, "how long to look at the operator while it has nothing to do")
 	flag.StringVar(&o.out, "out", "", "a folder for the result as JSON")
 	flag.Parse()
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
