@@ -23,7 +23,7 @@ type Document[T any] struct {
 	Result T      `json:"result"`
 }
 
-// Write writes a result as a [Document] to NAME.json in a folder, which must exist.
+// Write writes a result as a [Document] to NAME.json in a folder, which it creates if it is missing.
 func Write(folder, name string, value any) error {
 	d := Document[any]{Date: time.Now().UTC().Format(time.RFC3339), CPUs: runtime.NumCPU(), Result: value}
 	if output, err := exec.Command("git", "describe", "--always", "--dirty=+", "--abbrev=12").Output(); err == nil {
@@ -36,6 +36,9 @@ func Write(folder, name string, value any) error {
 	d.Kernel = unix.ByteSliceToString(system.Release[:])
 	text, err := json.MarshalIndent(d, "", "  ")
 	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(folder, 0o755); err != nil {
 		return err
 	}
 	return os.WriteFile(filepath.Join(folder, name+".json"), append(text, '\n'), 0o644)
