@@ -209,7 +209,7 @@ bench-ranges: ## How long a range at the end of a large object takes that is not
 	@test/bench/ranges
 
 .PHONY: bench-control
-bench-control: ## Reconcile and render; 1,000 CacheNodes; edits on the cluster. 20 minutes. Results are in dist/results.
+bench-control: ## Reconcile and render; 1,000 CacheNodes; edits on the cluster. Half an hour at most. Results are in dist/results.
 	KUBEBUILDER_ASSETS=$$(hack/envtest-assets) go test -run '^$$' -bench 'Reconcile|Render|NewPlan' -benchmem ./controllers ./internal/nginx/cache ./internal/shard
 	KUBEBUILDER_ASSETS=$$(hack/envtest-assets) test/bench/run control -out dist/results
 	CACHENODE_TEST_EDITS=50 test/e2e/run -run '^TestFaults$$/^many'
