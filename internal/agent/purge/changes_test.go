@@ -10,6 +10,7 @@ import (
 	clocktesting "k8s.io/utils/clock/testing"
 
 	agentpurge "github.com/cachenode/cachenode-operator/internal/agent/purge"
+	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 	"github.com/cachenode/cachenode-operator/internal/purge"
 	"github.com/cachenode/cachenode-operator/test/await"
 )
@@ -18,7 +19,7 @@ import (
 // that are stored after that.
 func TestMakeStale(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, "  memoryTier: {enabled: true, size: 64Mi}\n  cache: {staleWhileRevalidate: 0s}\n")
+	s := newSite(t, nginxtest.MemoryTier("")+"  cache: {staleWhileRevalidate: 0s}\n")
 	s.wants("MISS", 0, "/a/1", "/b/1")
 	s.purge(purge.Target{Tags: []string{"none"}}, false) // the indexes have everything now
 	s.publish()

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/cachenode/cachenode-operator/internal/cachekey"
+	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 	"github.com/cachenode/cachenode-operator/internal/objects"
 	"github.com/cachenode/cachenode-operator/internal/purge"
 	"github.com/cachenode/cachenode-operator/test/await"
@@ -65,7 +66,7 @@ func TestCopy(t *testing.T) {
 // TestCopyInMemory asks for an object of which the memory tier has a copy.
 func TestCopyInMemory(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, "  memoryTier: {enabled: true, size: 64Mi}\n")
+	s := newSite(t, nginxtest.MemoryTier(""))
 	s.wants("MISS", 0, "/a/1")
 	var content []byte
 	await.True(t, "the object is not stored", func() bool {

@@ -1,6 +1,7 @@
 package purge_test
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -241,6 +242,9 @@ func (s *site) wants(want string, version int, paths ...string) {
 				s.t.Errorf("%s for %s: %s of version %d, want %s of %d", path, device, got, v, want, version)
 			}
 		}
+		if want == "REVALIDATED" {
+			s.renewed(path)
+		}
 	}
 }
 
@@ -297,6 +301,21 @@ func (s *site) expires(path string) {
 	s.t.Helper()
 	for _, file := range s.stored(path) {
 		must(s.t, cachefile.Expire(file, machine.Now().Add(-time.Minute)))
+	}
+}
+
+// renewed waits until nginx has noted in the files of an object that the origin has renewed it, which it does after the
+// client has the response.
+func (s *site) renewed(path string) {
+	s.t.Helper()
+	for _, file := range s.stored(path) {
+		await.True(s.t, path+" is not renewed", func() bool {
+			text, err := os.ReadFile(file)
+			must(s.t, err)
+			h, err := cachefile.Read(bytes.NewReader(text))
+			must(s.t, err)
+			return h.ValidUntil.After(machine.Now())
+		})
 	}
 }
 
@@ -421,7 +440,7 @@ func TestSlices(t *testing.T) {
 // TestMemoryTier checks that a hot object leaves memory with the disk, and that its copy cannot come back.
 func TestMemoryTier(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, "  memoryTier: {enabled: true, size: 64Mi, maxObjectSize: 1Mi}\n")
+	s := newSite(t, nginxtest.MemoryTier("maxObjectSize: 1Mi"))
 	s.size = large
 	for range 10 {
 		s.get("/a/1", "phone")

@@ -170,7 +170,7 @@ var targets = map[string]purge.Target{
 // objects are fetched, passed on between pods, and copied to memory all the time.
 func TestPurgesUnderLoad(t *testing.T) {
 	t.Parallel()
-	p := newPair(t, "  memoryTier: {enabled: true, size: 64Mi, minUses: 2}\n")
+	p := newPair(t, nginxtest.MemoryTier("minUses: 2"))
 	origin := p[0]
 	origin.size = large
 	slow := machine.NewTicker(5 * time.Millisecond) // one answer at each tick, so that many are in flight

@@ -169,7 +169,7 @@ func TestBodyForAnExpiredObject(t *testing.T) {
 func TestBodiesOverHops(t *testing.T) {
 	t.Parallel()
 	for name, more := range map[string]string{
-		"disks alone": "  memoryTier: {enabled: false}\n", "memory tier": "  memoryTier: {enabled: true, size: 64Mi}\n",
+		"disks alone": "  memoryTier: {enabled: false}\n", "memory tier": nginxtest.MemoryTier(""),
 		"slices": "  memoryTier: {enabled: false}\n  cache: {slice: {size: 1Mi}}\n",
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/cachenode/cachenode-operator/internal/fleet"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
+	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 )
 
 // handedOver renders a pod whose keys have moved between pods and between disks, which no golden file does.
@@ -35,7 +36,7 @@ func TestCaptures(t *testing.T) {
 	}
 	texts["handed over"] = handedOver(t, "")
 	texts["handed over, with slices and a memory tier"] = handedOver(t, "  cache: {slice: {size: 1Mi}}\n"+
-		"  memoryTier: {enabled: true, size: 64Mi}\n")
+		nginxtest.MemoryTier(""))
 	for name, text := range texts {
 		checkCaptures(t, name, text)
 	}

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/cachenode/cachenode-operator/internal/fleet"
+	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest/differential"
 )
 
@@ -15,7 +16,7 @@ var large1Mi = []int{0, 1, 1000, mebi - 1, mebi, mebi + 1, 2 * mebi, 5 << 19}
 
 // differentialWays returns all ways, by name.
 func differentialWays() map[string]differentialWay {
-	const tier = "  memoryTier: {enabled: true, size: 64Mi, minUses: 1, maxObjectSize: 64Ki}\n"
+	tier := nginxtest.MemoryTier("minUses: 1, maxObjectSize: 64Ki")
 	const noTier, sliced = "  memoryTier: {enabled: false}\n", "  cache: {slice: {size: 1Mi}}\n"
 	shape := differential.Shape{
 		Pods: 1, Sizes: small, Steps: stepsOfCase, Strict: true,

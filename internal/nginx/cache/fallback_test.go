@@ -211,7 +211,7 @@ func TestFallbackConcurrency(t *testing.T) {
 func TestFallbacksOfRedirects(t *testing.T) {
 	t.Parallel()
 	for name, lines := range map[string]string{
-		"disks": "", "a memory tier": "  memoryTier: {enabled: true, size: 64Mi, minUses: 1}\n",
+		"disks": "", "a memory tier": nginxtest.MemoryTier("minUses: 1"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -231,7 +231,7 @@ func TestWithoutGateway(t *testing.T) {
 	t.Parallel()
 	for name, lines := range map[string]string{
 		"disks": "", "slices": "  cache: {slice: {size: 1Mi}}\n",
-		"a memory tier": "  memoryTier: {enabled: true, size: 64Mi, minUses: 1}\n",
+		"a memory tier": nginxtest.MemoryTier("minUses: 1"),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

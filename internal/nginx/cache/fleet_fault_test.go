@@ -117,7 +117,7 @@ func TestAlone(t *testing.T) {
 	for name, spec := range map[string]string{
 		"fast disks":          fastSharded(all),
 		"a HEAD first":        sharded(all + "  memoryTier: {enabled: false}\n"),
-		"with memory":         sharded(all + "  memoryTier: {enabled: true, size: 64Mi}\n"),
+		"with memory":         sharded(all + nginxtest.MemoryTier("")),
 		"with slices":         sharded(all + "  cache: {slice: {size: 1Mi}}\n"),
 		"half of the reports": fastSharded("  monitoring: {requestSampling: 50}\n"),
 	} {
@@ -349,7 +349,7 @@ func TestLongestWay(t *testing.T) {
 				replace = append(replace, begins, begins+" return 444;")
 			}
 			p, config := fakePods(t,
-				fastSharded("  memoryTier: {enabled: true, size: 64Mi, minUses: 1, maxExtraAge: 60s}\n"+tt.policy),
+				fastSharded(nginxtest.MemoryTier("minUses: 1")+tt.policy),
 				http.HandlerFunc(lookup), http.HandlerFunc(fetch), replace...)
 			path := owned(t, "/object", 2, 1, 1)[0]
 			becomes(t, "memory HIT", func() string { return how(p.get(t, 0, path)) })

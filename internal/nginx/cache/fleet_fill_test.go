@@ -14,6 +14,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/agent/cachefile"
 	"github.com/cachenode/cachenode-operator/internal/fleet"
 	"github.com/cachenode/cachenode-operator/internal/layout"
+	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 )
 
 // take makes a pod take another fleet, and waits until its workers have it.
@@ -203,7 +204,7 @@ func TestFillWithoutThePreviousOwner(t *testing.T) {
 func TestHotObjectsOfOthers(t *testing.T) {
 	t.Parallel()
 	p := newPodsEdited(t, oftenRenewed, 3,
-		sharded("  memoryTier: {enabled: true, size: 64Mi, minUses: 2, maxExtraAge: 30s}\n"))
+		sharded(nginxtest.MemoryTier("minUses: 2")))
 	path := owned(t, "/hot", 2, 1, 1)[0]
 	for pod := range p.nginx {
 		becomes(t, "memory HIT", func() string { return how(p.get(t, pod, path)) })
@@ -235,7 +236,7 @@ func TestManyTags(t *testing.T) {
 	for name, policy := range map[string]string{"whole": "", "in slices": "  cache: {slice: {size: 1Mi}}\n"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := newPods(t, 2, sharded("  memoryTier: {enabled: true, size: 64Mi, minUses: 2}\n"+policy))
+			p := newPods(t, 2, sharded(nginxtest.MemoryTier("minUses: 2")+policy))
 			path := owned(t, "/tagged", 2, 1, 1)[0]
 			got := []string{how(p.get(t, 0, path)), how(p.get(t, 0, path))}
 			if diff := cmp.Diff([]string{"peer MISS", "peer HIT"}, got); diff != "" {

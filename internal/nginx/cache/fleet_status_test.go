@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 )
 
 // TestStatusesOverHops checks that a stored response which is no plain 200 reaches a client through another pod as it
@@ -21,7 +23,7 @@ func TestStatusesOverHops(t *testing.T) {
 		"hard disks":      sharded("  memoryTier: {enabled: false}\n"),
 		"SSD":             fastSharded("  memoryTier: {enabled: false}\n"),
 		"SSD and slices":  fastSharded("  memoryTier: {enabled: false}\n  cache: {slice: {size: 1Mi}}\n"),
-		"hard disks, hot": sharded("  memoryTier: {enabled: true, size: 64Mi, minUses: 1}\n"),
+		"hard disks, hot": sharded(nginxtest.MemoryTier("minUses: 1")),
 		"stored 5xx":      sharded(storesFailures),
 		"SSD, stored 5xx": fastSharded(storesFailures),
 	} {

@@ -287,7 +287,7 @@ func TestPodsShareKeys(t *testing.T) {
 	for name, yaml := range map[string]string{
 		"hard disks":    sharded(""),
 		"NVMe":          strings.ReplaceAll(sharded(""), "size: 1Gi", "size: 1Gi, media: NVMe"),
-		"a memory tier": sharded("  memoryTier: {enabled: true, size: 64Mi, minUses: 100}\n"),
+		"a memory tier": sharded(nginxtest.MemoryTier("minUses: 100")),
 		"slices":        sharded("  cache: {slice: {size: 1Mi}}\n"),
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -221,7 +221,7 @@ func TestNotFoundReplacesAnObject(t *testing.T) {
 // can outlive the object's freshness.
 func TestStrictObjectsStayOnDisk(t *testing.T) {
 	t.Parallel()
-	n, config := threeDisksWithTier(t, "{enabled: true, size: 64Mi, minUses: 1}")
+	n, config := threeDisksWithTier(t, "minUses: 1")
 	n.Configure(config.Text, "disk1", "disk2", "disk3")
 	n.Mkdir(layout.MemoryTierDir)
 	n.Serve("127.0.0.1:9000", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

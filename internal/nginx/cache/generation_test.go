@@ -71,7 +71,7 @@ func TestGenerations(t *testing.T) {
 		"slices":          {"  cache: {key: [Host, RequestURI], slice: {size: 1Mi}}\n", "bytes=0-1500000", 1},
 		"pods share keys": {"  cache: {key: [Host, RequestURI]}\n", "", 2},
 		"with a memory tier, not asked": {
-			"  cache: {key: [Host, RequestURI]}\n  memoryTier: {enabled: true, size: 64Mi}\n", "", 1,
+			"  cache: {key: [Host, RequestURI]}\n" + nginxtest.MemoryTier(""), "", 1,
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -39,7 +39,7 @@ func exchange(t *testing.T, n *nginxtest.Nginx, address string, requests ...stri
 // TestControlCharacters checks that every server refuses a path that has them when it is decoded.
 func TestControlCharacters(t *testing.T) {
 	t.Parallel()
-	p := newPods(t, 2, sharded("  memoryTier: {enabled: true, size: 64Mi, minUses: 100}\n"))
+	p := newPods(t, 2, sharded(nginxtest.MemoryTier("minUses: 100")))
 	for name, address := range map[string]string{
 		"clients": "127.0.0.1:8080", "private": "127.0.0.1:8081",
 		"lookups": fmt.Sprintf("127.0.0.1:%d", layout.LookupPort), "peers": fmt.Sprintf("127.0.0.1:%d", layout.PeerPort),
@@ -83,7 +83,7 @@ func TestKeyAndRequestLineAgree(t *testing.T) {
 		"the shortest form": {requestURI, []string{"http://www.example.com", "/"}, "/"},
 	} {
 		for routing, more := range map[string]string{
-			"Local": "", "a memory tier": "  memoryTier: {enabled: true, size: 64Mi, minUses: 1}\n",
+			"Local": "", "a memory tier": nginxtest.MemoryTier("minUses: 1"),
 			"Sharded": "  routing: {mode: Sharded, tls: \"Off\"}\n",
 		} {
 			if strings.Contains(tt.policy, uri) && routing == "a memory tier" {

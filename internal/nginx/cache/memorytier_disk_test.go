@@ -23,7 +23,7 @@ import (
 // objects in memory need neither disk.
 func TestMemoryTierAndFailingDisk(t *testing.T) {
 	t.Parallel()
-	n, config := threeDisksWithTier(t, "{enabled: true, size: 64Mi, minUses: 2}")
+	n, config := threeDisksWithTier(t, "minUses: 2")
 	var count atomic.Int64
 	n.Serve("127.0.0.1:9000", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		count.Add(1)
@@ -68,7 +68,7 @@ func TestMemoryTierAndFailingDisk(t *testing.T) {
 // clients get the object nevertheless.
 func TestDiskThatFailsTheTier(t *testing.T) {
 	t.Parallel()
-	n, _ := threeDisksWithTier(t, "{enabled: true, size: 64Mi, minUses: 2, maxExtraAge: 10s}")
+	n, _ := threeDisksWithTier(t, "minUses: 2")
 	n.Serve("127.0.0.1:9000", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, strings.Repeat("x", 500))
 	}))
@@ -116,7 +116,7 @@ func TestMemoryTierAndHangingDisk(t *testing.T) {
 
 	n := nginxtest.New(t)
 	oneDisk := strings.Replace(threeDisks, ", {name: disk2, size: 1Gi}, {name: disk3, size: 1Gi}", "", 1)
-	tier := "  io: {mode: Threads}\n  memoryTier: {enabled: true, size: 64Mi, minUses: 2, maxExtraAge: 60s}\n"
+	tier := "  io: {mode: Threads}\n" + nginxtest.MemoryTier("minUses: 2")
 	config, err := cache.Render(decode(t, []byte(oneDisk+tier)))
 	must(t, err)
 	n.Mkdir(layout.DiskDir("disk1"))

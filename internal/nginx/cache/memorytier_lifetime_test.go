@@ -55,6 +55,7 @@ func TestCopiesLifetime(t *testing.T) {
 				}
 				_, _ = io.WriteString(w, "text")
 			}, inMemory, func(spec *v1alpha1.CacheNodeSpec) {
+				spec.MemoryTier.MaxExtraAge = "30s"
 				spec.Cache.Valid = []v1alpha1.Validity{{Status: []v1alpha1.StatusCode{200}, For: test.valid}}
 			})
 			var got string

@@ -60,7 +60,7 @@ func place(r *http.Response) string {
 func threeDisksWithTier(t *testing.T, tier string) (*nginxtest.Nginx, cache.Config) {
 	t.Helper()
 	n := nginxtest.New(t)
-	config, err := cache.Render(decode(t, []byte(threeDisks+"  memoryTier: "+tier+"\n")))
+	config, err := cache.Render(decode(t, []byte(threeDisks+nginxtest.MemoryTier(tier))))
 	must(t, err)
 	n.Configure(oftenRenewed(config.Text), "disk1", "disk2", "disk3")
 	n.Mkdir(layout.MemoryTierDir)
@@ -169,7 +169,7 @@ func (m *tiered) expire(t *testing.T, path string) {
 // bounded time.
 func TestMemoryTier(t *testing.T) {
 	t.Parallel()
-	m := newTiered(t, "{enabled: true, size: 64Mi, minUses: 2, maxExtraAge: 60s, maxObjectSize: 2000}")
+	m := newTiered(t, "minUses: 2, maxObjectSize: 2000")
 	t.Run("what is asked for often is served from memory", func(t *testing.T) {
 		places := m.hot(t, "/hot")
 		if places[0] != "MISS disk" || places[1] != "HIT disk" {
@@ -341,7 +341,7 @@ func TestMemoryTier(t *testing.T) {
 // TestNoRoom checks that what finds no room in memory is not copied with each request.
 func TestNoRoom(t *testing.T) {
 	t.Parallel()
-	n, config := threeDisksWithTier(t, "{enabled: true, size: 64Mi, minUses: 2, maxExtraAge: 60s, maxObjectSize: 2000}")
+	n, config := threeDisksWithTier(t, "minUses: 2, maxObjectSize: 2000")
 	n.Configure(patient(config.Text), "disk1", "disk2", "disk3")
 	n.Serve("127.0.0.1:9000", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, strings.Repeat("x", 3000))
@@ -363,7 +363,7 @@ func TestNoRoom(t *testing.T) {
 // renewals. Renewals do not count, so that objects in memory stay there.
 func TestCopiesAreBounded(t *testing.T) {
 	t.Parallel()
-	n, config := threeDisksWithTier(t, "{enabled: true, size: 64Mi, minUses: 1, maxExtraAge: 60s}")
+	n, config := threeDisksWithTier(t, "minUses: 1")
 	n.Serve("127.0.0.1:9000", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = io.WriteString(w, strings.Repeat("x", 500))
 	}))
@@ -421,7 +421,7 @@ func TestMemoryTierOnOneDisk(t *testing.T) {
 	t.Parallel()
 	n := nginxtest.New(t)
 	oneDisk := strings.Replace(threeDisks, ", {name: disk2, size: 1Gi}, {name: disk3, size: 1Gi}", "", 1)
-	in := decode(t, []byte(oneDisk+"  memoryTier: {enabled: true, size: 64Mi, minUses: 1}\n"))
+	in := decode(t, []byte(oneDisk+nginxtest.MemoryTier("minUses: 1")))
 	config, err := cache.Render(in)
 	if err != nil {
 		t.Fatal(err)

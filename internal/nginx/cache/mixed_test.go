@@ -7,6 +7,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 )
 
 // TestMixedTags checks that a file is served whole after the origin's servers have shown different entity tags for it.
@@ -15,7 +17,7 @@ func TestMixedTags(t *testing.T) {
 	t.Parallel()
 	for name, yaml := range map[string]string{
 		"hard disks": sharded("  cache: {slice: {size: 1Mi}}\n"), "SSD": fastSharded("  cache: {slice: {size: 1Mi}}\n"),
-		"a memory tier": sharded("  cache: {slice: {size: 1Mi}}\n  memoryTier: {enabled: true, size: 64Mi, minUses: 1}\n"),
+		"a memory tier": sharded("  cache: {slice: {size: 1Mi}}\n" + nginxtest.MemoryTier("minUses: 1")),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -22,7 +22,7 @@ func ways(policy string) map[string]string {
 	return map[string]string{
 		"hard disks":    sharded(cache("")),
 		"SSD":           fastSharded(cache("")),
-		"a memory tier": sharded("  memoryTier: {enabled: true, size: 64Mi, minUses: 1}\n" + cache("")),
+		"a memory tier": sharded(nginxtest.MemoryTier("minUses: 1") + cache("")),
 		"slices":        sharded(cache("slice: {size: 1Mi}")),
 	}
 }

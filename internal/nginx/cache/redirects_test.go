@@ -13,6 +13,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/fleet"
 	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/nginx/cache"
+	"github.com/cachenode/cachenode-operator/internal/nginx/nginxtest"
 )
 
 // mostRedirects is how many internal redirects a request may take. nginx allows ten (NGX_HTTP_MAX_URI_CHANGES), and
@@ -130,7 +131,7 @@ func TestRedirects(t *testing.T) {
 		inputs[filepath.Base(golden)] = string(text)
 	}
 	for media, spec := range map[string]func(string) string{"hard disks": sharded, "SSD": fastSharded} {
-		for i, memory := range []string{"", "  memoryTier: {enabled: true, size: 64Mi}\n"} {
+		for i, memory := range []string{"", nginxtest.MemoryTier("")} {
 			for j, slice := range []string{"", "  cache: {slice: {size: 1Mi}}\n"} {
 				for k, limit := range []string{"", "  listen: {maxConnectionsPerClient: 9}\n"} {
 					inputs[fmt.Sprint(media, i, j, k)] = spec(memory + slice + limit)

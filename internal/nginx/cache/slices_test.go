@@ -306,8 +306,7 @@ func TestSlicesAreOnOneDisk(t *testing.T) {
 func TestSlicesInMemory(t *testing.T) {
 	t.Parallel()
 	n := nginxtest.New(t)
-	in := decode(t, []byte(strings.Replace(threeDisks, "spec:",
-		"spec:\n  memoryTier: {enabled: true, size: 64Mi, minUses: 1}", 1)))
+	in := decode(t, []byte(strings.Replace(threeDisks, "spec:\n", "spec:\n"+nginxtest.MemoryTier("minUses: 1"), 1)))
 	inSlices(&in.Spec)
 	config, err := cache.Render(in)
 	must(t, err)

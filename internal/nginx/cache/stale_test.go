@@ -146,10 +146,11 @@ func TestStaleIfErrorBehindMemory(t *testing.T) {
 	}
 }
 
-// inMemory gives a spec a memory tier.
+// inMemory gives a spec a memory tier whose copies outlive the test, as [nginxtest.MemoryTier] does.
 func inMemory(spec *v1alpha1.CacheNodeSpec) {
 	spec.MemoryTier.Enabled, spec.MemoryTier.Size = new(true), new(resource.MustParse("64Mi"))
-	spec.MemoryTier.MinUses, spec.MemoryTier.MaxExtraAge = new(int32(1)), "30s"
+	spec.MemoryTier.Inactive, spec.MemoryTier.MaxExtraAge = "10h", "10h"
+	spec.MemoryTier.MinUses = new(int32(1))
 }
 
 // withdrawn are the answers by which an origin withdraws an object, and none of which is stored.

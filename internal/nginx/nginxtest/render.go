@@ -28,3 +28,9 @@ func RenderWith(t *testing.T, yaml string, facts cache.Facts) cache.Config {
 	must(t, err)
 	return config
 }
+
+// MemoryTier returns the lines of a spec for a memory tier whose copies stay and are fresh longer than any test takes,
+// with more fields, as "minUses: 2", or none.
+func MemoryTier(fields string) string {
+	return "  memoryTier: {enabled: true, size: 64Mi, inactive: 10h, maxExtraAge: 10h, " + fields + "}\n"
+}
