@@ -70,8 +70,8 @@ licences: ## List the licences of what the programs are built of; one that is no
 	@$$(hack/build-tool licences)/licences
 
 .PHONY: house
-house: ## Print the numbers by which the house is kept small: methods, fields, who knows a site, lines.
-	@go run ./hack/house
+house: ## Print the numbers by which the house is kept small: methods, fields, who knows a site, lines; AT=COMMIT, those of a commit.
+	@go run ./hack/house $(if $(AT),-at $(AT))
 
 .PHONY: layers
 layers: ## List the packages by layer with what they import; an import that points up fails.

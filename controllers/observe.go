@@ -115,7 +115,7 @@ func (o objects) isAbsent(object client.Object) bool {
 	return false
 }
 
-// podVolumes returns, by ordinal, the disks of each pod that is not being deleted.
+// podVolumes returns the disks of each pod that is not being deleted, by ordinal.
 func (o observed) podVolumes(cacheNode string) map[int][]string { return podVolumes(cacheNode, o.pods) }
 
 // isOwn returns true for an object that the CacheNode controls, and for one that we applied and that has lost its

@@ -32,8 +32,8 @@ type journal struct {
 
 func newJournal(uid types.UID) *journal { return &journal{uid: uid, log: purge.NewLog(0)} }
 
-// forgetLost forgets the places that were lost of purges that are gone, that have none also as the cache shows them, or
-// that have got others.
+// forgetLost removes purges from those that have lost their place: the ones that were deleted, that have a new place,
+// or that have none in the operator's cache either.
 func (j *journal) forgetLost(purges []v1alpha1.CachePurge) {
 	still := map[types.UID]bool{}
 	for i := range purges {

@@ -254,8 +254,8 @@ func StripReference(object any) (any, error) {
 	return object, nil
 }
 
-// referenceSources watch Secrets, ConfigMaps and Services as metadata only. Their content is read only if a CacheNode
-// names them.
+// referenceSources returns watches of Secrets, ConfigMaps and Services as metadata only. Their content is read only if
+// a CacheNode names them.
 func (r *CacheNodeReconciler) referenceSources(references cache.Cache) []source.Source {
 	var sources []source.Source
 	for _, kind := range []string{"Secret", "ConfigMap", "Service"} {

@@ -67,7 +67,7 @@ func deleteSet(ctx context.Context, c client.Client, set *appsv1.StatefulSet) er
 	return client.IgnoreNotFound(err)
 }
 
-// podVolumes returns, by ordinal, the disks of each pod that is not being deleted.
+// podVolumes returns the disks of each pod that is not being deleted, by ordinal.
 func podVolumes(cacheNode string, pods []corev1.Pod) map[int][]string {
 	volumes := map[int][]string{}
 	for i := range pods {

@@ -21,8 +21,8 @@ func (r *CacheNodeReconciler) stand(ctx context.Context, s scope, o observed) er
 	return errors.Join(r.keepStatefulSet(ctx, s, o), r.keepPolicy(ctx, s, o), r.openBudget(ctx, s))
 }
 
-// openBudget runs while the spec is not accepted. Who owns keys is not decided then, so a drain would wait for a
-// hand-over that never begins.
+// openBudget lets pods be evicted while the spec is not accepted. Who owns keys is not decided then, so a drain would
+// wait for a hand-over that never begins.
 func (r *CacheNodeReconciler) openBudget(ctx context.Context, s scope) error {
 	budget := &policyv1.PodDisruptionBudget{}
 	if err := r.Get(ctx, client.ObjectKeyFromObject(s.cacheNode), budget); err != nil {

@@ -6,7 +6,8 @@
 //	agent objects       lists what is cached
 //	agent copy          says what is cached of one object
 //
-// It has flags and wiring only: what takes effect goes into package agent.
+// It has flags and wiring only, and may import any package but those of operator and plugin. What takes effect goes
+// into package agent.
 package main
 
 import (

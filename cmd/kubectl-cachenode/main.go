@@ -1,6 +1,7 @@
 // Command kubectl-cachenode is the kubectl plugin: kubectl cachenode.
 //
-// It has wiring only: verbs are in internal/cli/verb.
+// It has wiring only, and imports internal/cli/plugin, which has the verbs. A verb is a package below
+// internal/cli/verb.
 package main
 
 import (

@@ -1,6 +1,7 @@
 // Command manager is the CacheNode operator.
 //
-// It has flags and wiring only: what takes effect goes into package controllers.
+// It has flags and wiring only, and may import any package but those of agent and plugin. What takes effect goes into
+// package controllers.
 package main
 
 import (

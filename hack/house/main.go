@@ -1,11 +1,12 @@
 // Command house prints the numbers by which the house is kept small: the methods of the largest values, the fields that
 // travel through a pass, the files that know the spec of a site, and the lines of each package. It reads the Go files
-// below the current folder, without tests and what is generated. With -words, it prints the comments that say what a
-// function "is" and not what it returns or does, and fails if there are any.
+// below the current folder, without tests and what is generated; with -at, those of a commit. With -words, it prints the comments that say what a
+// function "is", or what several values "do", and not what it returns or does, and fails if there are any.
 package main
 
 import (
 	"cmp"
+	"errors"
 	"flag"
 	"fmt"
 	"go/ast"
@@ -15,6 +16,7 @@ import (
 	"log"
 	"maps"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -26,26 +28,47 @@ var parts = []string{"api", "cmd", "controllers", "internal"}
 func main() {
 	log.SetFlags(0)
 	words := flag.Bool("words", false, "print the comments that do not say what a function returns or does")
+	at := flag.String("at", "", "count what a commit has")
 	flag.Parse()
+	if err := count(*at, *words); err != nil {
+		log.Fatal(err)
+	}
+}
+
+// count prints what the current folder has, or a commit.
+func count(at string, words bool) (err error) {
+	if at != "" {
+		var folder string
+		if folder, err = os.MkdirTemp("", "house-"); err != nil {
+			return err
+		}
+		defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+		unpack := exec.Command("bash", "-o", "pipefail", "-c", `git archive "$0" | tar -x -C "$1"`, at, folder)
+		unpack.Stderr = os.Stderr
+		if err := cmp.Or(unpack.Run(), os.Chdir(folder)); err != nil {
+			return fmt.Errorf("%s: %w", at, err)
+		}
+	}
 	h := house{
 		methods: map[string]int{}, lines: map[string]int{}, structs: map[string]*ast.StructType{},
 		sites: map[string]int{},
 	}
 	for _, part := range parts {
 		if err := h.read(part); err != nil {
-			log.Fatal(err)
+			return err
 		}
 	}
-	if !*words {
+	if !words {
 		h.print()
-		return
+		return nil
 	}
 	for _, place := range h.narrated {
-		fmt.Println(place + `: a function "returns" or does something: do not say what it is, are or has`)
+		fmt.Println(place + `: the word after a function's name is "returns" or another that says what it does`)
 	}
-	if len(h.narrated) > 0 {
-		os.Exit(1)
+	if n := len(h.narrated); n > 0 {
+		return fmt.Errorf("%d comments", n)
 	}
+	return nil
 }
 
 // house is what has been counted.
@@ -114,9 +137,15 @@ func (h *house) function(path string, f *ast.FuncDecl) {
 		return
 	}
 	words := strings.Fields(f.Doc.Text())
-	if len(words) > 1 && (words[1] == "is" || words[1] == "are" || words[1] == "has") {
+	if len(words) > 1 && words[0] == f.Name.Name && !says(words[1]) {
 		h.narrated = append(h.narrated, path+": "+f.Name.Name)
 	}
+}
+
+// says returns true for a word that says what a function does, as "returns" and no "is" or "say" does.
+func says(word string) bool {
+	word = strings.TrimRight(word, ",.;:")
+	return strings.HasSuffix(word, "s") && !slices.Contains([]string{"is", "has"}, word)
 }
 
 // ofSite returns true for a part of a spec that each site will have: X.Spec.Origin, spec.Hosts and the like.
@@ -149,10 +178,29 @@ func (h *house) fields(folder, name string) (n int) {
 	return n
 }
 
+// allMethods returns how many methods a type has, with those of the types of its package that it embeds.
+func (h *house) allMethods(name string) (n int) {
+	n = h.methods[name]
+	s := h.structs[name]
+	if s == nil {
+		return n
+	}
+	for _, field := range s.Fields.List {
+		of := field.Type
+		if star, ok := of.(*ast.StarExpr); ok {
+			of = star.X
+		}
+		if of, ok := of.(*ast.Ident); ok && len(field.Names) == 0 {
+			n += h.allMethods(name[:strings.LastIndexByte(name, '.')+1] + of.Name)
+		}
+	}
+	return n
+}
+
 func (h *house) print() {
-	fmt.Println("methods of the largest values:")
+	fmt.Println("methods of the largest values, and with those of the values that they embed:")
 	for _, name := range most(h.methods, 5) {
-		fmt.Printf("%7d  %s\n", h.methods[name], name)
+		fmt.Printf("%7d %5d  %s\n", h.methods[name], h.allMethods(name), name)
 	}
 	fmt.Printf("fields of the pass over a CacheNode: %d\n", h.fields("controllers", "pass"))
 	uses := 0

@@ -1,8 +1,8 @@
 // Package agentapi is the interface between operator, agent and kubectl plugin. The operator writes a revision, which
 // the agent reads. The agent answers with a report. Fields are only ever added to both, so that versions can differ.
 //
-// It may import the packages of names, shard and fleet. A new message is a type here, a request in agentclient and an
-// answer in the agent's server; fields are only added.
+// It may import the API's types and effective, whose values it carries. A new message is a type here, a request in
+// agentclient and an answer in the agent's server; fields are only added.
 package agentapi
 
 import (

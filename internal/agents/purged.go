@@ -13,7 +13,7 @@ import (
 // NotAnswered is the problem of an agent that was not sent anything yet.
 const NotAnswered = "its agent has not answered yet"
 
-// purged is what is known of an agent and the journal of purges.
+// purged is how far an agent has carried out the journal of purges.
 type purged struct {
 	// done is what the agent said last that it has done.
 	done purge.Done

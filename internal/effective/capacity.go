@@ -62,9 +62,9 @@ func KeysZone(d v1alpha1.Disk) int64 {
 	return min(max(wholeMebibytes(d.Size.Value()/4096), 8*mebibyte), 4096*mebibyte)
 }
 
-// KeysZones returns the bytes of each disk's index within a memory limit; 0 means no limit. The zones that the spec
-// leaves open take together at most half of the limit, in proportion: a larger index is of no use to a cache without
-// memory for pages.
+// KeysZones returns the size of each disk's keys zone in bytes, so that all fit into a limit of memory; 0 is no limit.
+// The zones that the spec leaves open take together at most half of the limit, in proportion: a larger zone is of no
+// use to a cache without memory for pages.
 func KeysZones(disks []v1alpha1.Disk, memory int64) map[string]int64 {
 	zones := map[string]int64{}
 	var given, open int64

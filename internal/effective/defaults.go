@@ -51,8 +51,8 @@ func ProbeTimeout(d v1alpha1.Disk) time.Duration {
 	return time.Second
 }
 
-// BusyRate returns how many reads or writes a second a disk completes at least that is busy and does not hang. A hard
-// disk does about a hundred at random places, and the slowest of others, a small volume of a cloud, as many.
+// BusyRate returns the least number of reads or writes a second that a busy disk completes; with fewer, it hangs. A
+// hard disk does about a hundred at random places, and the slowest of others, a small volume of a cloud, as many.
 func BusyRate(d v1alpha1.Disk) int {
 	if d.Media == v1alpha1.HDD {
 		return 20

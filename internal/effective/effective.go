@@ -2,7 +2,7 @@
 // spec leaves the choice open, and the defaults that depend on other fields. These are in code and not in the CRD, so
 // that they can improve. It is pure. Its functions take a spec with the CRD's own defaults applied.
 //
-// It may import the packages of names, shard, fleet and sites. A default that depends on other fields goes here, with a
+// It may import the API's types, shard and fleet. A default that depends on other fields goes here, with a
 // sentence for status.tuning if the operator chose it.
 package effective
 

@@ -83,7 +83,7 @@ func agentContainer(in PodInput) corev1.Container {
 	}
 }
 
-// AgentEnv returns the environment of the agent of a pod with so many disks.
+// AgentEnv returns the environment of the agent of a pod with a number of disks.
 func AgentEnv(disks int) []corev1.EnvVar {
 	return []corev1.EnvVar{
 		{Name: "GOMEMLIMIT", Value: AgentMemoryLimit(disks)},
@@ -92,7 +92,7 @@ func AgentEnv(disks int) []corev1.EnvVar {
 	}
 }
 
-// AgentMemoryLimit returns a soft limit, with which Go's garbage collector keeps the agent of so many disks small.
+// AgentMemoryLimit returns the soft limit with which Go's garbage collector keeps the agent of a number of disks small.
 func AgentMemoryLimit(disks int) string {
 	return fmt.Sprintf("%dMiB", agentMemory+agentMemoryEach*disks)
 }

@@ -82,10 +82,9 @@ func (j *Journal) Merge(floor, head int64, rules []Rule) {
 	j.raise(floor)
 }
 
-// FirstOpen returns the number of the first open rule among the last rules, of which most are looked at; math.MaxInt64
-// if none of them is open.
-func (j Journal) FirstOpen(most int) int64 {
-	for _, r := range j.Rules[max(len(j.Rules)-most, 0):] {
+// FirstOpen returns the number of the first open rule among the last n rules; math.MaxInt64 if none of them is open.
+func (j Journal) FirstOpen(n int) int64 {
+	for _, r := range j.Rules[max(len(j.Rules)-n, 0):] {
 		if r.Until.IsZero() {
 			return r.Number
 		}

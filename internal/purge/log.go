@@ -181,7 +181,7 @@ func (l *Log) open() (n int) {
 	return n
 }
 
-// tail returns the segment in which so many bytes can be stored, the last one or a new one. It will be written.
+// tail returns the segment that has room for size bytes: the last one, or a new one. It will be written.
 func (l *Log) tail(size int) *Segment {
 	s := l.segments[l.last]
 	next := (l.last + 1) % Slots

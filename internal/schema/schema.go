@@ -1,7 +1,8 @@
 // Package schema does without a cluster what the API server does on admission: it refuses unknown fields, applies the
 // CRD's defaults and checks its schema and its CEL rules, all with the API server's own code.
 //
-// It imports no other package. A rule of the API itself goes into the comments of package v1alpha1.
+// It imports the API's types and the CRDs (config/crd) only. A rule of the API itself goes into the comments of package
+// v1alpha1.
 package schema
 
 import (

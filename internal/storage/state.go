@@ -180,8 +180,8 @@ func diskOf(claim *corev1.PersistentVolumeClaim) string {
 // allowedDown returns how many pods may be down at once.
 func (s State) allowedDown() int { return allowedDown(s.CacheNode, s.replicas()) }
 
-// allowedDown returns how many of so many pods may be down at once: the disruption budget, as its controller computes
-// it.
+// allowedDown returns how many of a number of pods may be down at once: the disruption budget, as its controller
+// computes it.
 func allowedDown(cacheNode *v1alpha1.CacheNode, pods int) int {
 	maxUnavailable := ptr.Deref(cacheNode.Spec.Disruption.MaxUnavailable, intstr.FromInt32(1))
 	allowed, err := intstr.GetScaledValueFromIntOrPercent(&maxUnavailable, pods, true)

@@ -19,8 +19,8 @@ type look struct {
 	isKnown bool
 }
 
-// isBusy reports whether the device has done so much since the look that it does not hang: rate reads a second, or
-// reads and writes. While a probe reads, only reads count, because a disk may write well and not read.
+// isBusy returns true if the device has completed at least rate operations a second since the look, so that it does not
+// hang. While a probe reads, only reads count, because a disk may write well and not read.
 func (l look) isBusy(now look, reading bool, rate int) bool {
 	if !l.isKnown || !now.isKnown || l.device != now.device || now.reads < l.reads || now.writes < l.writes {
 		return false

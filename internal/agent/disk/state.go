@@ -47,7 +47,7 @@ type Thresholds struct {
 	Interval, Timeout time.Duration
 	// Failures and Successes are how many consecutive samples change the status.
 	Failures, Successes int
-	// BusyRate is how many reads or writes a second a disk completes at least that is busy and does not hang.
+	// BusyRate is the least number of reads or writes a second that a busy disk completes; with fewer, it hangs.
 	BusyRate int
 	// MinFree is in bytes and MinFreeInodes in percent; 0 switches a limit off.
 	MinFree       int64

@@ -42,7 +42,7 @@ var ErrFailed = errors.New("the index cannot be used any more")
 // Cache is memory that the indexes of all disks of a pod share.
 type Cache struct{ blocks *pebble.Cache }
 
-// NewCache returns a cache of so many bytes. The caller closes it after the indexes.
+// NewCache returns a cache of a size in bytes. The caller closes it after the indexes.
 func NewCache(bytes int64) *Cache { return &Cache{pebble.NewCache(bytes)} }
 
 // Close gives the memory back.

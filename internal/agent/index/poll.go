@@ -32,7 +32,7 @@ func newPoll(ctx context.Context, c clock.Clock) *poll {
 	return &poll{clock: c, wake: make(chan struct{}, 1), ended: ctx.Done(), last: c.Now(), pause: pollAtLeast}
 }
 
-// took sets the pause by how long the rescan has taken that Next last asked for.
+// took sets the pause by how long the last rescan took.
 func (p *poll) took() { p.pause = min(max(pollAtLeast, pollShare*p.clock.Since(p.last)), pollAtMost) }
 
 // Next returns [ErrOverflow] when the folders are to be rescanned.

@@ -1,7 +1,8 @@
 // Package purge carries out purges on the disks of a pod and in its memory tier.
 //
-// It may import purge and the packages of the agent that know files: index, sweep, cachefile, crash. What rules mean
-// goes into the rulebook, which is pure; what a store does into the applier; what others may know of it into store.
+// It may import purge, cachekey, objects and the packages of the agent that know files: index, sweep, cachefile, crash,
+// reload. What rules mean goes into the rulebook, which touches no file; what a store does into the applier; what
+// others may know of it into store.
 package purge
 
 import (

@@ -1,8 +1,8 @@
 // Package server has the HTTP servers of the agent. One serves health and metrics in plain text. One serves reports to
 // the operator only: client and server authenticate by certificates. One serves programs in the pod.
 //
-// It may import agentapi, objects and purge. A new request is a route with its limits; what answers it is a field of
-// the server.
+// It may import agentapi, objects, purge and naming. A new request is a route with its limits; what answers it is a
+// field of the server.
 package server
 
 import (

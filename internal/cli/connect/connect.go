@@ -1,6 +1,6 @@
 // Package connect reaches the cluster that the user's kubeconfig and flags name, for the plugin's verbs that need one.
 //
-// It imports no verb. What several verbs need of this goes here.
+// It imports the API's types only. Another way to say which cluster, or as whom, goes here.
 package connect
 
 import (

@@ -1,6 +1,7 @@
 // Package file reads CacheNodes from files, for the plugin's verbs that take one.
 //
-// It imports no verb. What several verbs need of this goes here.
+// It imports schema and validation, which check what it reads. Another kind of file or object that verbs read goes
+// here.
 package file
 
 import (

@@ -1,6 +1,6 @@
 // Package output has the flag --output of the plugin's verbs, and the codes with which the plugin exits.
 //
-// It imports no verb. What several verbs need of this goes here.
+// It imports no package of the project. Another format, or another exit code, goes here.
 package output
 
 import (

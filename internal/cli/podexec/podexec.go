@@ -1,6 +1,6 @@
 // Package podexec runs commands in the containers of pods, for the plugin's verbs that look into them.
 //
-// It imports no verb. What several verbs need of this goes here.
+// It imports connect, and agentapi to print what a pod says. What runs in a pod is a verb's business.
 package podexec
 
 import (

@@ -1,6 +1,7 @@
 // Package podmetrics asks the pods of a CacheNode for their metrics, for the plugin's verbs that show numbers.
 //
-// It imports no verb. What several verbs need of this goes here.
+// It imports connect, agentapi for the names in metrics, and layout for the port. Another number that a verb shows is a
+// field here.
 package podmetrics
 
 import (
@@ -73,7 +74,7 @@ func (n Disk) HitRatio() string { return HitRatio(n.Hits, n.Requests, n.Sampling
 // enoughSamples is how many sampled requests make a ratio: it is then off by less than 10% of all requests as a rule.
 const enoughSamples = 30
 
-// IsEnough returns true if so many counted requests make a ratio. If all requests are counted, any number does.
+// IsEnough returns true if a number of counted requests makes a ratio. If all requests are counted, any number does.
 func IsEnough(requests, sampling float64) bool {
 	return requests > 0 && (sampling >= 1 || requests >= enoughSamples)
 }

@@ -1,6 +1,7 @@
 // Package podobjects asks the pods of a CacheNode what they have cached, for the plugin's verbs that list it.
 //
-// It imports no verb. What several verbs need of this goes here.
+// It imports podexec, and purge and objects for the question and the answer. Another question to the agent's programs
+// goes here.
 package podobjects
 
 import (

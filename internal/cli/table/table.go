@@ -1,6 +1,7 @@
 // Package table writes tables as kubectl does, with colours on a terminal only.
 //
-// It imports no verb. What several verbs need of this goes here.
+// It imports the API's types, for states that have a colour, and agentapi to print what a pod says. Another colour or
+// kind of cell goes here.
 package table
 
 import (

@@ -91,7 +91,8 @@ func (b backend) againUpstream() conf.Block {
 	return conf.Block{conf.B("upstream", conf.Literals(b.againName()), append(upstream, b.originKeepalive()...)...)}
 }
 
-// againMaps say which requests are sent again. $upstream_addr ends with the name of the group if no server was left.
+// againMaps returns the maps that say which requests are sent again. $upstream_addr ends with the name of the group if
+// no server was left.
 func (m gatewayMaps) againMaps() conf.Block {
 	if !m.backend.asksAgain() {
 		return nil

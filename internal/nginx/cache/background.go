@@ -46,8 +46,8 @@ func (s site) renewsInBackground() bool {
 	return len(s.disks) > 0 && ptr.Deref(s.Cache.BackgroundUpdate, false)
 }
 
-// backgroundMaps say what a renewal in the background asks the gateway for, and which key the copy has. nginx counts
-// the bytes of a client's request, and none for its subrequests.
+// backgroundMaps returns the maps that say what a renewal in the background asks the gateway for, and which key the
+// copy has. nginx counts the bytes of a client's request, and none for its subrequests.
 func (m gatewayMaps) backgroundMaps() conf.Block {
 	if !m.renewsInBackground() {
 		return nil
@@ -97,10 +97,10 @@ func (b backgrounds) locations() conf.Block {
 				conf.Expression(variesVariable), conf.Expression(sharedVariable), conf.Expression(agedVariable),
 				conf.Expression(partialVariable), conf.Expression("$upstream_http_x_accel_redirect")),
 		}, b.diskIO(formerDisk))
-	key := set(renewedKey, b.keyInGateway())
+	key, gateway := set(renewedKey, b.keyInGateway()), b.entry.url()
 	return conf.Block{
-		mirrors(background, toRenewer), mirror(toRenewer, conf.Literal(stateRenewer)),
-		mirrors(renewer, inBackground, key), mirror(inBackground, conf.Expression(absentOrExpired), renewal...),
+		mirrors(background, toRenewer), mirror(gateway, toRenewer, conf.Literal(stateRenewer)),
+		mirrors(renewer, inBackground, key), mirror(gateway, inBackground, conf.Expression(absentOrExpired), renewal...),
 	}
 }
 
@@ -115,11 +115,11 @@ func mirrors(name, path string, more ...conf.Directive) conf.Directive {
 		conf.D("empty_gif"))...)
 }
 
-// mirror returns a location of the gateway that asks the gateway for something else.
-func mirror(path string, state conf.Argument, more ...conf.Directive) conf.Directive {
+// mirror returns a location of the gateway that asks the gateway, by its URL, for something else.
+func mirror(gateway conf.Expression, path string, state conf.Argument, more ...conf.Directive) conf.Directive {
 	return exactly(path, append(conf.Block{
 		conf.D("internal"),
-		conf.D("proxy_pass", conf.Expression("http://"+gatewayUpstream+"$request_uri")),
+		conf.D("proxy_pass", gateway+"$request_uri"),
 		conf.D("proxy_pass_request_body", conf.OnOff(false)),
 		conf.D("proxy_ignore_client_abort", conf.OnOff(true)),
 		setHeader("Host", conf.Expression("$http_host")),

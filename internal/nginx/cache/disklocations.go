@@ -13,8 +13,8 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 )
 
-// hereLocations answer in this pod: from a disk, or from the origin. popular are directives for requests that may be
-// for hot objects.
+// hereLocations returns the locations that answer in this pod: from a disk, or from the origin. popular are directives
+// for requests that may be for hot objects.
 func (s store) hereLocations(popular conf.Block) conf.Block {
 	block := conf.Block{s.past(), s.unanswered()}
 	if len(s.disks) > 0 {
@@ -23,7 +23,7 @@ func (s store) hereLocations(popular conf.Block) conf.Block {
 	return append(block, s.uncached(uncached))
 }
 
-// diskLocations serve from the disks: from the key's own, and from another if that fails.
+// diskLocations returns the locations that serve from the disks: from the key's own, and from another if that fails.
 //
 // A HEAD does not wait for the lock of a request that fetches the object.
 func (s store) diskLocations(popular conf.Block) conf.Block {
@@ -112,7 +112,7 @@ func (s store) cached(l diskLocation) conf.Directive {
 	} else {
 		block = append(block, s.notSliced("no")...)
 	}
-	block = slices.Concat(block, s.awaitsBody(), s.rangesAsTheyAre(), s.throughGateway(gatewayURL+s.passedURI()),
+	block = slices.Concat(block, s.awaitsBody(), s.rangesAsTheyAre(), s.throughGateway(s.entry.url()+s.passedURI()),
 		s.cachePolicy(l), s.diskIO(l.disk))
 	diskFails, gatewayFails := l.failover()
 	block = append(block,
@@ -158,7 +158,7 @@ func (s store) cachePolicy(l diskLocation) conf.Block {
 		conf.D("proxy_cache_lock_age", conf.Time(s.LockAge())))
 }
 
-// validities say how long what has no lifetime of its own is fresh.
+// validities returns the directives that say how long what has no lifetime of its own is fresh.
 func (s site) validities(sliced bool) (block conf.Block) {
 	const ok, partial = v1alpha1.StatusCode(200), v1alpha1.StatusCode(206)
 	for _, v := range s.Cache.Valid {

@@ -17,9 +17,6 @@ type door struct {
 	toPeers bool
 }
 
-// gatewayURL is the URL of the gateway, without a path.
-const gatewayURL = conf.Expression("http://" + gatewayUpstream)
-
 // throughGateway passes a request on to the gateway by a URL, and gives the client the origin's own Cache-Control. A
 // URL without a path stands for what the client wrote.
 func (d door) throughGateway(url conf.Expression) conf.Block {
@@ -84,7 +81,7 @@ func hides(names ...string) (block conf.Block) {
 
 func (s site) statusHeaders() bool { return ptr.Deref(s.Cache.StatusHeaders, true) }
 
-// headers returns the response headers that a location adds which answers in this pod.
+// headers returns the response headers that a location of this pod adds to its answers.
 func (d door) headers(status, disk conf.Argument) conf.Block {
 	return d.answerHeaders(status, disk, noHop)
 }

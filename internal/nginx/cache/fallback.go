@@ -43,7 +43,7 @@ func falls(value conf.Argument) conf.Directive {
 	return set(fallsBack, value)
 }
 
-// fallbackMaps say which requests count, and count them.
+// fallbackMaps returns the maps that say which requests count, and the zones that count them.
 func (m gatewayMaps) fallbackMaps() conf.Block {
 	key := conf.Map(fallbackInRequest+":"+sliceInRequest, fallbackKey,
 		conf.D("default", conf.Literal("")),
@@ -54,7 +54,7 @@ func (m gatewayMaps) fallbackMaps() conf.Block {
 			conf.Row(conf.Expression("~unix:[^ |]*[|](?:.* )?-$"), direct)) // the last connection could not be made
 	}
 	return conf.Block{
-		without(gatewayOrOrigin, conf.Literal("http://"+gatewayUpstream), m.backend.url()),
+		without(gatewayOrOrigin, m.entry.url(), m.backend.url()),
 		without(fallsBackHere, conf.Literal("1"), conf.Literal("")),
 		key,
 		conf.D("limit_conn_zone", conf.Expression(fallbackKey), conf.Literal("zone="+fallbacksZone+":1m")),
@@ -96,8 +96,8 @@ func rejectedMap() conf.Directive {
 		conf.D("default", conf.Literal("0")), conf.Row(conf.Literal(sharedRejected), conf.Literal(sharedRejected)))
 }
 
-// logsRejection reports each rejection to the agent from a location whose tag is not for requests past their own disk,
-// and which such a request can come to.
+// logsRejection returns the log of rejections for the agent. It is for locations whose own log does not say that a
+// request went past its disk.
 func logsRejection() conf.Directive {
 	return conf.D("access_log", toAgent(agentapi.TagUncached), conf.Literal("agent"),
 		conf.Expression("if="+rejectedVariable))

@@ -54,8 +54,9 @@ const (
 	lifetimeVariable = "$accel_expires"
 )
 
-// fillMaps say where an object comes from whose key has moved. Only an object that the disk does not have is filled;
-// one that has expired is renewed by the origin. A POST is not, as its body could be sent only once.
+// fillMaps returns the maps that say where the object of a moved key comes from. Only an object that the disk does not
+// have is filled from there; one that has expired is renewed by the origin. A POST is not, as its body could be sent
+// only once.
 func (k core) fillMaps() conf.Block {
 	var block conf.Block
 	if k.fillsFromPods() {
@@ -241,7 +242,7 @@ func (f fills) fromPod(name, upstream string, more ...conf.Directive) conf.Direc
 // asks the origin whether an expired copy is still valid.
 func (f fills) lookOnDisk() conf.Directive {
 	block := conf.Block{
-		conf.D("proxy_pass", conf.Literal("http://"+gatewayUpstream)),
+		conf.D("proxy_pass", f.entry.url()),
 		setHeader("Host", conf.Expression("$http_host")),
 		setHeader("Connection", conf.Literal("")),
 		setHeader(stateHeader, f.unlessSliced(absentOrExpired)),

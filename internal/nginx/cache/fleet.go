@@ -24,7 +24,7 @@ const (
 	previousVariable = "$previous_owner"
 	// previousDisk is the disk of the key before the last change of the disks.
 	previousDisk = "$previous_disk"
-	// whereVariable is the location to which a request goes that is not answered from memory.
+	// whereVariable is the location for requests that are not answered from memory.
 	whereVariable = "$where"
 	// orStandIn is the location to which a request goes if the owner does not answer.
 	orStandIn = "$or_stand_in"
@@ -106,7 +106,7 @@ func (n node) peers() []int {
 	return slices.Compact(pods)
 }
 
-// place returns where a request goes that is not answered from memory.
+// place returns the location for requests that are not answered from memory.
 func (n node) place() conf.Argument {
 	if n.hops() {
 		return conf.Expression(whereVariable)
@@ -114,7 +114,7 @@ func (n node) place() conf.Argument {
 	return conf.Expression(hereVariable)
 }
 
-// fleetMaps say for each key which pod owns it, and where a request for it goes.
+// fleetMaps returns the maps that say for each key which pod owns it, and where a request for it goes.
 func (k core) fleetMaps() conf.Block {
 	if !k.hops() {
 		return nil
@@ -141,8 +141,8 @@ func (k core) fleetMaps() conf.Block {
 // pods are the other pods as nginx's upstreams.
 type pods struct{ node }
 
-// upstreams lead to the other pods. There is one for each disk of a pod, so that a disk that does not answer in
-// time takes only its own keys to the stand-in, and one for requests whose disk has answered.
+// upstreams returns the upstreams of the other pods. There is one for each disk of a pod, so that a disk that does not
+// answer in time takes only its own keys to the stand-in, and one for requests whose disk has answered.
 //
 // A single server of an upstream is never taken to have failed, so each has a second one, which is always down.
 // Requests then fail at once until fail_timeout is over, and one request tries again.

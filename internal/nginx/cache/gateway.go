@@ -9,13 +9,10 @@ import (
 
 	"github.com/cachenode/cachenode-operator/api/v1alpha1"
 	"github.com/cachenode/cachenode-operator/internal/effective"
-	"github.com/cachenode/cachenode-operator/internal/layout"
 	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 )
 
 const (
-	// gatewayUpstream leads to the gateway.
-	gatewayUpstream = "gateway"
 	// stateHeader tells the gateway that the cache has an expired copy, or that the client asked by HEAD for what the
 	// cache does not have (stateHead). headAlone is the gateway's location for that.
 	stateHeader    = "X-CacheNode-State"
@@ -80,8 +77,8 @@ func (g gateway) gateway() conf.Block {
 		m.controlMaps(), m.hitForMissMaps(), m.mixedMaps(), bodyMaps(), m.againMaps(), m.backgroundMaps(), m.redirects(),
 		m.fallbackMaps(), m.sliceFormat()),
 		m.lifetime(), slowMap(), onceMap(),
-		conf.B("upstream", conf.Literals(gatewayUpstream),
-			conf.D("server", conf.Literal("unix:"+layout.GatewaySocket)),
+		conf.B("upstream", conf.Literals(g.entry.name),
+			conf.D("server", g.entry.address()),
 			conf.D("keepalive", conf.Int(ptr.Deref(g.Origin.Keepalive.Connections, 0))),
 			conf.D("keepalive_requests", conf.Literal("100000"))),
 		g.gatewayServer())
@@ -192,7 +189,7 @@ func windows(c v1alpha1.CachePolicy) (whileRevalidate, ifError string) {
 // gatewayServer passes requests on as they come. The caches in front of it decide what X-Accel headers mean.
 func (g gateway) gatewayServer() conf.Directive {
 	block := slices.Concat(conf.Block{
-		conf.D("listen", conf.Literal("unix:"+layout.GatewaySocket)),
+		conf.D("listen", g.entry.address()),
 		refusesMalformed(),
 		conf.D("large_client_header_buffers", conf.Literal("4"), conf.Literal(ownHeaders)),
 		conf.D("keepalive_requests", conf.Literal("100000")),

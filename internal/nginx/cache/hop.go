@@ -122,7 +122,7 @@ type hop struct {
 	tag   string
 }
 
-// hopLocations ask the owner of a key, or its stand-in.
+// hopLocations returns the locations that ask the owner of a key, or its stand-in.
 //
 // The first question is only for what is cached, and must be answered within the time of a disk's probe. So a pod or a
 // disk that hangs is found without taking a slow origin for one. If the object is not cached there, the second question

@@ -175,8 +175,8 @@ func (l listeners) gzip() conf.Block {
 	return block
 }
 
-// clientTimeouts bound the time that a client may take for a request. A connection with an incomplete request occupies
-// a slot that another client could use.
+// clientTimeouts returns the directives that bound the time that a client may take for a request. A connection with an
+// incomplete request occupies a slot that another client could use.
 func (l listeners) clientTimeouts() conf.Block {
 	const header, body = "10s", "30s"
 	return conf.Block{

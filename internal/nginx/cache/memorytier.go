@@ -62,8 +62,7 @@ func (s site) key() conf.Expression {
 	return key
 }
 
-// tellsScheme returns true if a server gets requests over another scheme than the client's, and the key has the
-// client's.
+// tellsScheme returns true if the key has the client's scheme, and a server gets requests over another one.
 func (s site) tellsScheme() bool {
 	return (s.hasMemoryTier() && s.Spec.Listen.TLS != nil || s.isSharded()) &&
 		strings.Contains(string(s.cacheKey()), "$scheme")

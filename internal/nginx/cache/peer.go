@@ -41,8 +41,8 @@ const (
 // in the pod that it came from, so the pod soon asks the origin whether it still is.
 const filledFor = "10"
 
-// servers serve the other pods of the CacheNode. They never ask another pod themselves, so requests cannot go in
-// circles while pods have different plans.
+// servers returns the servers for the other pods of the CacheNode. They never ask another pod themselves, so requests
+// cannot go in circles while pods have different plans.
 func (p peers) servers() conf.Block {
 	if !p.isSharded() {
 		return nil
@@ -215,7 +215,7 @@ func isAbsent(name string) conf.Directive {
 // Without any answer, nginx would serve an expired copy for as long as stale-if-error allows.
 func (p peers) onlyIfCached(key conf.Expression) conf.Block {
 	return slices.Concat(
-		conf.Block{conf.D("proxy_pass", conf.Literal("http://"+gatewayUpstream))}, p.cacheOf(diskVariable, key),
+		conf.Block{conf.D("proxy_pass", p.entry.url())}, p.cacheOf(diskVariable, key),
 		conf.Block{
 			conf.D("proxy_force_ranges", conf.OnOff(true)),
 			conf.D("error_page", conf.Literal("500"), conf.Literal("="), conf.Literal(absentHere)),
@@ -231,9 +231,9 @@ func (d door) lookupUses() conf.Block {
 	return nil
 }
 
-// headerAlone answers a question for the header with a redirect to the location that asked to be redirected to,
-// whatever the status: a client that gets the answer itself would wait for a body that never comes. nginx would pass
-// some headers on with it, whatever proxy_hide_header says.
+// headerAlone returns what answers the first of the two questions, which is for the header alone. Whatever the status,
+// the answer is a redirect to the location that the asking pod has named: a client that gets the answer itself would
+// wait for a body that never comes. nginx would pass some headers on with it, whatever proxy_hide_header says.
 func headerAlone() conf.Block {
 	block := conf.Block{
 		addHeader("X-Accel-Redirect", conf.Expression(askInRequest)),

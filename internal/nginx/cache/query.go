@@ -56,7 +56,7 @@ func leftover() (text conf.Expression) {
 	return text
 }
 
-// queryMaps compute the arguments that count.
+// queryMaps returns the maps that compute the arguments that count.
 func (k core) queryMaps() conf.Block {
 	q := k.Cache.Query
 	if q == nil {

@@ -84,7 +84,7 @@ type refreshes struct{ gateway }
 
 // locations returns the gateway's locations for expired objects.
 func (r refreshes) locations() conf.Block {
-	self := "http://" + conf.Expression(gatewayUpstream)
+	self := r.entry.url()
 	fails := []conf.Directive{
 		conf.D("proxy_intercept_errors", conf.OnOff(true)),
 		conf.D("error_page", conf.Literals(append(staleCodes(r.Cache), "=", broken)...)...),

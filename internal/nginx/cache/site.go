@@ -2,6 +2,7 @@ package cache
 
 import (
 	"github.com/cachenode/cachenode-operator/internal/layout"
+	"github.com/cachenode/cachenode-operator/internal/nginx/conf"
 	"github.com/cachenode/cachenode-operator/internal/sites"
 )
 
@@ -11,12 +12,22 @@ type site struct {
 	node
 	sites.Site
 	backend backend
+	entry   entry
 }
+
+// entry is how the caches of a site ask its gateway: the name of an upstream, and the socket to which it leads.
+type entry struct{ name, socket string }
+
+// url returns the URL of the gateway, without a path.
+func (e entry) url() conf.Expression { return conf.Expression("http://" + e.name) }
+
+// address returns the socket as listen and server name it.
+func (e entry) address() conf.Literal { return conf.Literal("unix:" + e.socket) }
 
 func newSite(n node, s sites.Site) site {
 	b := backend{Origin: s.Origin, name: ownBackend, namespace: n.Namespace, clusterDomain: n.ClusterDomain}
 	if n.CABundle != "" {
 		b.authorities = layout.CAFile(digest(n.CABundle))
 	}
-	return site{node: n, Site: s, backend: b}
+	return site{node: n, Site: s, backend: b, entry: entry{"gateway", layout.GatewaySocket}}
 }

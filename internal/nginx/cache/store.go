@@ -27,7 +27,7 @@ func (s store) uncached(name string, more ...conf.Directive) conf.Directive {
 // arguments, range and conditions. No disk takes part, so none can fail them. What is not idempotent reaches the origin
 // once.
 func (s store) past() conf.Directive {
-	block := append(s.throughGateway(gatewayURL), s.asksNothing()...)
+	block := append(s.throughGateway(s.entry.url()), s.asksNothing()...)
 	block = append(append(block, logsRejection()), s.logs(agentapi.TagPassed)...)
 	block = append(block, s.headers(conf.Literal("BYPASS"), conf.Expression(diskVariable))...)
 	return location(pass, block...)

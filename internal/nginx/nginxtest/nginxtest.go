@@ -1,6 +1,9 @@
 // Package nginxtest runs the real nginx in tests. Each nginx has its own overlay over a root file system
 // (hack/nginx-root) and its own network namespace, so that parallel tests can use the same ports and paths. It needs
 // Linux and root.
+//
+// Tests alone import it. What several packages' tests need of a running nginx goes here, and nothing that knows what a
+// directive is for.
 package nginxtest
 
 import (

@@ -1,6 +1,7 @@
-// Package batch gathers requests for purges, so that many of them become one CachePurge. It is pure.
+// Package batch gathers requests for purges, so that many of them become one CachePurge.
 //
-// It imports purge only, and is pure.
+// It is pure, and imports the API's types and package purge only. Another rule for what may be in one batch goes into
+// its limits.
 package batch
 
 import (

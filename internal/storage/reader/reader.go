@@ -1,5 +1,5 @@
 // Package reader reads what package storage plans from. It decides nothing: [storage.State.Needs] says what to read
-// besides what every plan needs. It imports the storage package and Kubernetes' types. Another kind of object that a
+// besides what every plan needs. It imports storage, naming and Kubernetes' types. Another kind of object that a
 // plan depends on is read here.
 package reader
 

@@ -21,8 +21,7 @@ type held struct {
 	problem string
 }
 
-// allSlices returns how many slices the object has; 0 if the file of the first slice has the whole object, or there is
-// none.
+// allSlices returns how many slices the object has; 0 if it is not stored, or not in slices.
 func (c held) allSlices() int64 {
 	if c.Slices == 0 || c.Length == 0 {
 		return 0

@@ -66,7 +66,7 @@ type finding struct {
 	disks, memory objects.Total
 }
 
-// findings add up what stores have, by pod, with all pods together at the end.
+// findings returns the sums of what stores have, by pod, with all pods together at the end.
 func findings(stores []podobjects.Store) (list []finding) {
 	all := finding{pod: "all"}
 	for _, s := range stores { // those of a pod are neighbours

@@ -1,6 +1,7 @@
 // Package render is the plugin's verb that shows what the operator would make of a CacheNode, without a cluster.
 //
-// It may import the packages of the plugin and all that is pure. Another flag of the verb goes here.
+// It may import the packages of the plugin, those that are pure, and apply, for what the operator would send. Another
+// flag of the verb goes here.
 package render
 
 import (

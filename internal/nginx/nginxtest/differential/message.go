@@ -2,6 +2,9 @@
 // given what the client asks for and all that the origin has answered so far for the same URL. It also makes up
 // requests and origins, always the same ones for a seed, so that a test can compare what the real nginx does with what
 // is allowed.
+//
+// It imports nothing of the project but the tests' waiting, as it judges the product. A rule of the RFCs goes into
+// check, another kind of request or origin into what makes them up.
 package differential
 
 import (
