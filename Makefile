@@ -98,23 +98,23 @@ unit := $(real) hack/in-memory go test -timeout 40m -parallel 6
 units := go list ./... | grep -vE '/test/(e2e|chart|http)$$'
 # Packages whose own code starts goroutines, but for controllers, internal/agent/purge and internal/agent/index: these take
 # minutes of processor time more under the race detector, so they run under it in make test-race alone (CI, make test-all).
-raced := (cmd/(agent|purge-api)|internal/(agent(/(disk|metrics|mark|reload|resolver|server|sweep))?|agents|agentapi/agentclient|purgeapi(/.*)?|cli(/.*)?)|test/lab)
+raced := (cmd/(agent|purge-api)|internal/(agent(/(disk|metrics|reload|resolver|server|sweep))?|agents|agentapi/agentclient|purgeapi(/.*)?|cli(/.*)?)|test/lab)
 
 .PHONY: test-unit
 test-unit: ## Unit tests, with the real nginx and a real API server, some under the race detector.
 	$(unit) -race $$($(units) | grep -E '/$(raced)$$')
 	$(unit) $$($(units) | grep -vE '/$(raced)$$')
-	$(real) hack/in-memory go -C test/bench test ./...
+	$(real) hack/in-memory go -C test/bench test -timeout 40m ./...
 
 .PHONY: test-race
 test-race: ## All of them under the race detector, a quarter of an hour.
 	$(unit) -race $$($(units))
 
 .PHONY: test-long
-test-long: ## Unit tests that wait for nginx's own times, or judge a disk.
+test-long: ## Unit tests that wait for nginx's own times, or judge a disk, and short forms of benchmarks.
 	CACHENODE_TEST_LONG=1 $(unit) -run '^TestDeadDisk$$' ./internal/nginx/cache
 	CACHENODE_TEST_LONG=1 $(unit) ./internal/shard
-	CACHENODE_TEST_LONG=1 go -C test/bench test -run '^TestDisksThatSeek$$' ./caches
+	CACHENODE_TEST_LONG=1 $(real) hack/in-memory go -C test/bench test -timeout 40m -run '^Test(DisksThatSeek|BenchmarkChecksItself)$$' ./caches ./purge
 
 .PHONY: test-all
 test-all: ## What make test leaves out, because it is long or judges rates. Results are in dist/results. PARTS="race long" takes some.

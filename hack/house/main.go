@@ -1,7 +1,8 @@
 // Command house prints the numbers by which the house is kept small: the methods of the largest values, the fields that
 // travel through a pass, the files that know the spec of a site, and the lines of each package. It reads the Go files
-// below the current folder, without tests and what is generated; with -at, those of a commit. With -words, it prints the comments that say what a
-// function "is", or what several values "do", and not what it returns or does, and fails if there are any.
+// below the current folder, without tests and what is generated; with -at, those of a commit. With -words, it prints
+// the comments that say what a function "is", or what several values "do", and not what it returns or does, and fails
+// if there are any.
 package main
 
 import (

@@ -17,6 +17,7 @@ import (
 	"github.com/cachenode/cachenode-operator/internal/effective"
 	"github.com/cachenode/cachenode-operator/internal/naming"
 	"github.com/cachenode/cachenode-operator/internal/shard"
+	"github.com/cachenode/cachenode-operator/test/await"
 )
 
 // plugin runs the kubectl plugin in the tests' namespace.
@@ -37,15 +38,18 @@ func localDisk(disk, more string) string {
 		disk, disk, more)
 }
 
-// patience multiplies the times for which the tests wait. The times are those of an idle machine, and the host may take
-// processors away.
+// patience multiplies the times for which the tests of make test-all wait. The times are those of an idle machine, and
+// the host may take processors away.
 const patience = 2
 
-// within waits until f returns "". The test fails with what f returns if that takes longer than patience times most.
-// Looks become rarer: most calls of f ask the API server, which shares the machine with all else.
+// within waits until f returns "". In make test-all, the test fails with what f returns if that takes longer than
+// patience times most. In make test, no time is judged: it fails if the state does not come. Looks become rarer: most
+// calls of f ask the API server, which shares the machine with all else.
 func within(t *testing.T, most time.Duration, f func() string) {
 	t.Helper()
-	most *= patience
+	if most *= patience; !isLong {
+		most = max(most, await.Patience)
+	}
 	begun := time.Now()
 	for pause := 50 * time.Millisecond; ; pause = min(pause*5/4, 500*time.Millisecond) {
 		problem := f()

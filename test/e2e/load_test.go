@@ -137,6 +137,14 @@ func (l load[T]) more(t *testing.T, n int) load[T] {
 // longest is the limit of a load in seconds, for a load that a failed test does not end.
 const longest = "2400"
 
+// loadRate is how many requests a second each half of a load sends. The clients share the processors with all else.
+var loadRate = func() int {
+	if isLong {
+		return 150
+	}
+	return 60
+}()
+
 // load begins a steady load through the Service: half of it with keep-alive from one node, half without from another
 // node. It returns when both halves run. The results are a summary of each half.
 func (s *suite) load(t *testing.T, paths []string) load[report.Summary] {
@@ -144,7 +152,7 @@ func (s *suite) load(t *testing.T, paths []string) load[report.Summary] {
 	var clients []*process
 	for node, keepalive := range []bool{true, false} {
 		cmd := exec.Command("kubectl", "--namespace", namespace, "exec", "-i", s.clients[node], "--",
-			"/client", "load", "-base", base, "-workers", "4", "-rate", "150",
+			"/client", "load", "-base", base, "-workers", "4", "-rate", fmt.Sprint(loadRate),
 			"-seconds", longest, fmt.Sprintf("-keepalive=%t", keepalive))
 		clients = append(clients, start(t, cmd, strings.NewReader(strings.Join(paths, "\n"))))
 	}

@@ -167,7 +167,7 @@ func drainsOwner(t *testing.T, s *suite) {
 	s.movesKeys(t, func() {
 		go func() {
 			_, err := tryKubectl("", "drain", node, "--pod-selector="+naming.LabelInstance+"="+name, "--delete-emptydir-data",
-				"--ignore-daemonsets", "--timeout=2m")
+				"--ignore-daemonsets", "--timeout=10m")
 			drained <- err
 		}()
 	}, 2, func(_, after fleet.Fleet) {
@@ -178,7 +178,7 @@ func drainsOwner(t *testing.T, s *suite) {
 			t.Error("the pod was evicted before it had handed its keys over")
 		}
 		go func() {
-			out, err := exec.Command(os.Getenv("CACHENODE_TEST_PLUGIN"), "drain", node, "--timeout=2m").CombinedOutput()
+			out, err := exec.Command(os.Getenv("CACHENODE_TEST_PLUGIN"), "drain", node, "--timeout=10m").CombinedOutput()
 			said <- fmt.Sprintf("%s%v", out, err)
 		}()
 		s.showsAway(t)

@@ -210,8 +210,8 @@ var kept = fresh("kept", 300)
 func storesObjects(t *testing.T, s *suite) { s.target(t, name+"-0").warm(t, kept) }
 
 // keepsObjects asks each pod for the objects that were stored before the upgrade, until their owners have answered for
-// all of them. On a busy machine, an owner may not answer in time. Another pod answers then, as the header says, and may
-// ask the origin.
+// all of them. On a busy machine, an owner may not answer in time. Another pod answers then, as the header says, and
+// may ask the origin.
 func keepsObjects(t *testing.T, s *suite) {
 	before, others := s.asked(t), 0
 	for _, pod := range s.cachePods(t) {

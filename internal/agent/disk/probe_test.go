@@ -211,11 +211,16 @@ func TestTrim(t *testing.T) {
 		must(t, os.WriteFile(filepath.Join(cache, name), make([]byte, 50<<20), 0o600))
 	}
 	before := expect(t, p, "").Usage.Free
-	must(t, trim(t.Context(), filepath.Join(p.Dir, "cache"), before+70<<20))
-	left, err := os.ReadDir(cache)
-	must(t, err)
-	if len(left) != 2 {
-		t.Errorf("%d files are left, want 2: no more are deleted than needed", len(left))
+	left := func() int {
+		must(t, trim(t.Context(), filepath.Join(p.Dir, "cache"), before+70<<20))
+		files, err := os.ReadDir(cache)
+		must(t, err)
+		return len(files)
+	}
+	n := 0
+	await.True(t, "more than two files are left", func() bool { n = left(); return n <= 2 }) // a call has a time to end
+	if n != 2 {
+		t.Errorf("%d files are left, want 2: no more are deleted than needed", n)
 	}
 	must(t, trim(t.Context(), filepath.Join(p.Dir, "nowhere"), 1<<40))
 }
@@ -255,7 +260,7 @@ func TestProbeThatHangsFailsTheDisk(t *testing.T) {
 	// A pipe that nobody writes to replaces the mark: opening it hangs.
 	pipe := filepath.Join(p.Dir, layout.OwnFolder, ownerFile)
 	quick := Thresholds{
-		Interval: 20 * time.Millisecond, Timeout: 50 * time.Millisecond, BusyRate: 20, Failures: 2, Successes: 3,
+		Interval: 20 * time.Millisecond, Timeout: time.Second, BusyRate: 20, Failures: 2, Successes: 3,
 	}
 	m := NewMonitor(p, always(quick))
 	var mutex sync.Mutex

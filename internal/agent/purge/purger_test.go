@@ -50,8 +50,9 @@ type site struct {
 	client *http.Client
 	yaml   string
 	facts  cache.Facts
-	// addresses are those of the pods, by ordinal.
+	// addresses are those of the pods, by ordinal. edit edits what is rendered, if it is not nil.
 	addresses map[int]string
+	edit      func(text string) string
 	journal   ledger
 	sent      int64
 	purger    *agentpurge.Purger

@@ -41,12 +41,18 @@ type pair [2]*site
 
 func newPair(t *testing.T, spec string) (p pair) {
 	t.Helper()
+	return newPairEdited(t, nginxtest.Patient, spec)
+}
+
+// newPairEdited does what newPair does, with configurations that are edited.
+func newPairEdited(t *testing.T, edit func(text string) string, spec string) (p pair) {
+	t.Helper()
 	for i := range p {
 		p[i] = prepareSite(t, "  routing: {mode: Sharded, tls: \"Off\"}\n"+spec)
 	}
 	addresses := nginxtest.Connect(t, p[0].nginx, p[1].nginx)
 	for i, s := range p {
-		s.facts.Fleet, s.addresses = cache.Fleet{Fleet: fleet.Of(len(p)), Self: i}, addresses
+		s.facts.Fleet, s.addresses, s.edit = cache.Fleet{Fleet: fleet.Of(len(p)), Self: i}, addresses, edit
 		s.start(p[0].origin)
 	}
 	return p
@@ -57,6 +63,9 @@ func (s *site) render() cache.Config {
 	s.t.Helper()
 	config := nginxtest.RenderWith(s.t, s.yaml, s.facts)
 	config.Text = nginxtest.WithAddresses(config.Text, s.addresses)
+	if s.edit != nil {
+		config.Text = s.edit(config.Text)
+	}
 	return config
 }
 
@@ -90,7 +99,7 @@ func ownedBySecond(t *testing.T) string {
 // TestStandInPod checks that a purge finds the copies that a pod has made for the owner of a key, which did not answer.
 func TestStandInPod(t *testing.T) {
 	t.Parallel()
-	p := newPair(t, "  memoryTier: {enabled: false}\n")
+	p := newPairEdited(t, nginxtest.Hasty, "  memoryTier: {enabled: false}\n")
 	path := ownedBySecond(t)
 	p[0].wants("MISS", 0, path)
 	p[1].nginx.Disconnect()

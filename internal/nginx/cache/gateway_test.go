@@ -103,7 +103,7 @@ func TestGatewayIsTransparent(t *testing.T) {
 func TestExpiredIsRevalidated(t *testing.T) {
 	t.Parallel()
 	var conditions atomic.Int64
-	n := start(t, func(w http.ResponseWriter, r *http.Request) {
+	n := startEdited(t, patientRenewals, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "max-age=60")
 		w.Header().Set("ETag", `"a"`)
 		if r.Header.Get("If-None-Match") == `"a"` {
@@ -172,7 +172,7 @@ func TestOwnResponsesAreNotShared(t *testing.T) {
 		t.Run(own, func(t *testing.T) {
 			t.Parallel()
 			var count atomic.Int64
-			n := start(t, func(w http.ResponseWriter, _ *http.Request) {
+			n := startEdited(t, patientRenewals, func(w http.ResponseWriter, _ *http.Request) {
 				if n := count.Add(1); n > 1 {
 					w.Header().Set(header, value)
 					_, _ = fmt.Fprint(w, n)

@@ -133,7 +133,7 @@ func TestMemoryTierAndHangingDisk(t *testing.T) {
 		must(t, cgroup.Add(pid))
 	}
 	client := n.Client()
-	const hotObjects, coldObjects = 4, 30
+	const hotObjects, coldObjects = 4, 100
 	for i := range coldObjects {
 		ask(t, client, http.MethodGet, fmt.Sprintf("%s/cold/%d", base, i))
 	}

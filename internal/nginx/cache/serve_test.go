@@ -362,7 +362,7 @@ func TestDeadDisk(t *testing.T) {
 func TestDeadDiskAndLock(t *testing.T) {
 	t.Parallel()
 	n := nginxtest.New(t)
-	in := decode(t, []byte(threeDisks+"  cache: {lock: {timeout: 5s}}\n"))
+	in := decode(t, []byte(threeDisks+"  cache: {lock: {timeout: 20s}}\n"))
 	config, err := cache.Render(in)
 	if err != nil {
 		t.Fatal(err)

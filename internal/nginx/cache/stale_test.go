@@ -61,8 +61,15 @@ func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // startScripted does what start does, for a scripted origin. nginx waits for renewals as long as a test does.
 func startScripted(t *testing.T, changes ...func(*v1alpha1.CacheNodeSpec)) *scripted {
 	t.Helper()
+	return startScriptedEdited(t, patientRenewals, changes...)
+}
+
+func startScriptedEdited(
+	t *testing.T, edit func(text string) string, changes ...func(*v1alpha1.CacheNodeSpec),
+) *scripted {
+	t.Helper()
 	s := &scripted{answers: map[string]string{}, asked: map[string]int{}}
-	s.nginx = startEdited(t, patientRenewals, s.ServeHTTP, changes...)
+	s.nginx = startEdited(t, edit, s.ServeHTTP, changes...)
 	s.client = s.nginx.Client()
 	return s
 }
@@ -235,7 +242,7 @@ func TestHerd(t *testing.T) {
 			t.Run(tier+", "+control, func(t *testing.T) {
 				t.Parallel()
 				const clients, path = 200, "/herd"
-				s := startScripted(t, changes...)
+				s := startScriptedEdited(t, keptRenewals, changes...)
 				s.client.Transport.(*http.Transport).MaxIdleConnsPerHost = clients
 				if !isNew {
 					s.store(t, path, control)

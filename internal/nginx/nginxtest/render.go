@@ -1,6 +1,8 @@
 package nginxtest
 
 import (
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/cachenode/cachenode-operator/internal/effective"
@@ -34,3 +36,13 @@ func RenderWith(t *testing.T, yaml string, facts cache.Facts) cache.Config {
 func MemoryTier(fields string) string {
 	return "  memoryTier: {enabled: true, size: 64Mi, inactive: 10h, maxExtraAge: 10h, " + fields + "}\n"
 }
+
+// waits are the times for which nginx waits for its own servers and for pods.
+var waits = regexp.MustCompile(`(proxy_(?:connect|read|send)_timeout) (?:300ms|[123]s|10s);`)
+
+// Patient returns a configuration with which nginx waits for its own servers and for pods as long as a test does, so
+// that no busy machine looks like a pod that hangs.
+func Patient(text string) string { return waits.ReplaceAllString(text, "$1 60s;") }
+
+// Hasty does what Patient does, but for five seconds: for tests of what does not answer.
+func Hasty(text string) string { return strings.ReplaceAll(Patient(text), " 60s;", " 5s;") }
