@@ -20,7 +20,8 @@ type Routing struct {
 
 	// handover is how long a pod or a disk that gets keys fills them from the pod or disk that had them, instead of from
 	// the origin. A pod or a disk that is removed stays for so long, and so does a pod whose node is drained. With mode
-	// Local it is for disks only. Range 0s to 24h, default 10m; 0s switches it off.
+	// Local it is for disks only. A shorter time counts at once, also for a hand-over that is under way; a longer one from
+	// the next on. Range 0s to 24h, default 10m; 0s switches it off.
 	// +optional
 	// +kubebuilder:validation:XValidation:rule="duration(self) <= duration('24h')",message="handover: must be at most 24h"
 	Handover Duration `json:"handover,omitempty"`

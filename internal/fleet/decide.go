@@ -110,6 +110,9 @@ func decide(in Input) Decision {
 	if !wanted.equal(in.State.Owners) {
 		d.change(in, wanted)
 	}
+	if !in.isAnnounced() { // a shorter time than the hand-over began with counts at once
+		d.State.Until = earliest(d.State.Until, in.Now.Add(in.Handover))
+	}
 	if left := d.State.Until.Sub(in.Now); d.State.Previous.IsZero() {
 		// no hand-over
 	} else if left <= 0 {
@@ -121,6 +124,14 @@ func decide(in Input) Decision {
 	}
 	d.guard(in)
 	return d
+}
+
+// earliest returns the earlier one of two times.
+func earliest(a, b time.Time) time.Time {
+	if b.Before(a) {
+		return b
+	}
+	return a
 }
 
 // change takes the next step of a change of owners.

@@ -341,3 +341,30 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// TestShorterHandover checks that an edit that makes the time shorter counts for a hand-over that has begun, but not for
+// the announcement of one.
+func TestShorterHandover(t *testing.T) {
+	until := func(s State, at time.Time) State { s.Until = at; return s }
+	begun, announced := handing(owners(0, 1), owners(0)), handing(owners(0), owners(0))
+	ended := owned(0, 1)
+	ended.Serial++
+	for name, tt := range map[string]struct {
+		state    State
+		handover time.Duration
+		want     State
+	}{
+		"shorter":      {begun, time.Minute, until(begun, now.Add(time.Minute))},
+		"longer":       {begun, time.Hour, begun},
+		"switched off": {begun, 0, ended},
+		"announced":    {announced, time.Minute, announced},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pods := ready(tt.state.Members...)
+			got := Decide(Input{State: tt.state, Pods: pods, Replicas: len(pods), Handover: tt.handover, Now: now})
+			if diff := cmp.Diff(tt.want, got.State); diff != "" {
+				t.Errorf("(-want +got):\n%s", diff)
+			}
+		})
+	}
+}

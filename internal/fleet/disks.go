@@ -86,8 +86,10 @@ func DecideDisks(in DisksInput) (next State, after time.Duration) {
 		if isOver || !in.Starts {
 			disks.Until = until
 		}
-	case isOver:
+	case isOver, in.Handover == 0:
 		disks = Disks{}
+	default: // a shorter time than the hand-over began with counts at once
+		disks.Until = earliest(disks.Until, until)
 	}
 	if !disks.IsZero() {
 		after = disks.Until.Sub(in.Now)

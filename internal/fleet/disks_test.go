@@ -54,7 +54,8 @@ func TestDecideDisks(t *testing.T) {
 		"the time is over":        {filling(now), two, two, false, handover, later(owned(0, 1)), 0},
 		"another change":          {filling(soon), two, one, false, handover, later(both), handover},
 		"a disk gets more weight": {owned(0, 1), one, heavier, false, handover, later(underWay(full)), handover},
-		"switched off":            {underWay(soon), two, two, false, 0, underWay(soon), time.Minute},
+		"switched off":            {underWay(soon), two, two, false, 0, later(owned(0, 1)), 0},
+		"a shorter time":          {filling(full), two, two, false, time.Minute, later(filling(soon)), time.Minute},
 		"over, with no change":    {underWay(now.Add(-time.Hour)), two, two, false, 0, later(owned(0, 1)), 0},
 	} {
 		t.Run(name, func(t *testing.T) {

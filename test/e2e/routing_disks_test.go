@@ -74,10 +74,12 @@ func losesDisk(t *testing.T, s *suite) {
 	s.cache(t, moving)
 	first := s.cachePods(t)
 	bodies, disks := s.bodies(t), s.cacheNode(t).Spec.Disks
+	const leaves = 30 * time.Second
+	must(t, edit(`{"spec":{"routing":{"handover":"`+leaves.String()+`"}}}`))
 	load := s.calmLoad(t, moving)
 	s.setDisks(t, disks[:len(disks)-1], func(int) string { return `"cache":{"maxSize":"24Mi"}` })
 	begun := time.Now()
-	for time.Since(begun) < handover-2*time.Second {
+	for time.Since(begun) < leaves-2*time.Second {
 		if n := s.newPods(t, first); n > 0 {
 			t.Fatalf("%d pods were replaced after %s", n, time.Since(begun))
 		}
@@ -87,6 +89,7 @@ func losesDisk(t *testing.T, s *suite) {
 	s.replaces(t, first)
 	s.current(t)
 	checkLoad(t, load.more(t, 300).end())
+	must(t, edit(`{"spec":{"routing":{"handover":"`+handover.String()+`"}}}`))
 	t.Logf("the origin sent %d bodies while the disk left, and %d with the new pods", sent, s.bodies(t)-bodies)
 	if float64(sent) > tolerated*float64(len(moving)/3) {
 		t.Errorf("the origin sent %d bodies while the disk left", sent)

@@ -23,7 +23,7 @@ import (
 // that were filled in a change before are renewed, which costs a request.
 func (s *suite) noneFails(t *testing.T, fault func(load[report.Result])) {
 	t.Helper()
-	s.handedOver(t) // of a change before
+	s.endHandover(t) // of a change before
 	locator, keys := s.owned(t).Locator(), 0
 	for _, path := range shared {
 		if owner, _, _, ok := locator.Holders("http://" + name + path); ok && owner == 2 {

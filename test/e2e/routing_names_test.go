@@ -16,7 +16,7 @@ import (
 // replacedOwner deletes a pod, and follows requests for its keys through another pod until the new one answers them.
 // How long that takes is logged: it has no bound in a test.
 func replacedOwner(t *testing.T, s *suite) {
-	s.handedOver(t) // of a change before
+	s.endHandover(t) // of a change before
 	owners := s.owners(t, 3)
 	ofLast := func(of string, count int) (paths []string) {
 		for _, path := range fresh(of, count) {

@@ -12,8 +12,8 @@ import (
 	"github.com/cachenode/cachenode-operator/test/client/report"
 )
 
-// handover is the hand-over of TestRouting: long enough to look at what is so during one, on a busy machine too.
-const handover = 30 * time.Second
+// handover is the hand-over of TestRouting. Each is ended (endHandover) when a step has seen what is so during one.
+const handover = 10 * time.Minute
 
 // faultRequests are the requests to the first pod in the time of a fault, 200 a second at most. nginx leaves a pod that
 // does not answer alone for ten seconds (fail_timeout), so the next try is a part of the test.

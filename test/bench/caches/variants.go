@@ -44,10 +44,11 @@ var variants = []nginx{
 	manyWorkers(4),
 	manyWorkers(8),
 	manyWorkers(16),
-	workersWithOpenFiles("workers-open-files-0s", "open_file_cache_valid 0"), // a stat for each hit
-	workersWithOpenFiles("workers-open-files-2s", "open_file_cache_valid 2s"),
-	workersWithOpenFiles("workers-open-files-once", "open_file_cache_valid 0; open_file_cache_min_uses 1"),
-	workersWithOpenFiles("workers-open-files-sendfile", "open_file_cache_valid 0; sendfile on"),
+	workersWithOpenFiles(4, "workers-open-files-0s", "open_file_cache_valid 0"), // a stat for each hit
+	workersWithOpenFiles(4, "workers-open-files-2s", "open_file_cache_valid 2s"),
+	workersWithOpenFiles(2, "workers-4-open-files-2s", "open_file_cache_valid 2s"),
+	workersWithOpenFiles(4, "workers-open-files-once", "open_file_cache_valid 0; open_file_cache_min_uses 1"),
+	workersWithOpenFiles(4, "workers-open-files-sendfile", "open_file_cache_valid 0; sendfile on"),
 	with("workers-and-tier", "io: {mode: Workers}", "memoryTier: {enabled: true}"),
 	tierSends("tier-sendfile", "sendfile on;"),
 	tierSends("tier-sendfile-nopush", "sendfile on; tcp_nopush on; sendfile_max_chunk 8256k;"),
@@ -202,13 +203,14 @@ func manyWorkers(n int) nginx {
 	return with(fmt.Sprintf("workers-%d", n*cpus), fmt.Sprintf("io: {mode: Workers, workersPerCPU: %d}", n))
 }
 
-// workersWithOpenFiles returns ours on fast disks with files that stay open if they are requested again.
-func workersWithOpenFiles(name, directives string) nginx {
+// workersWithOpenFiles returns ours on fast disks, with n workers for each CPU and files that stay open if they are
+// requested again.
+func workersWithOpenFiles(n int, name, directives string) nginx {
 	const ahead = "read_ahead 1m;"
 	if !strings.Contains(directives, "min_uses") {
 		directives += "; open_file_cache_min_uses 2"
 	}
-	return manyWorkers(4).changed(name, "the operator's", ahead,
+	return manyWorkers(n).changed(name, "the operator's", ahead,
 		ahead+" open_file_cache max=1024 inactive=10s; "+directives+";")
 }
 
