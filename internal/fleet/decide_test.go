@@ -342,8 +342,8 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// TestShorterHandover checks that an edit that makes the time shorter counts for a hand-over that has begun, but not for
-// the announcement of one.
+// TestShorterHandover checks that an edit that makes the time shorter counts for a hand-over that has begun, but not
+// for the announcement of one.
 func TestShorterHandover(t *testing.T) {
 	until := func(s State, at time.Time) State { s.Until = at; return s }
 	begun, announced := handing(owners(0, 1), owners(0)), handing(owners(0), owners(0))

@@ -36,8 +36,8 @@ var tolerated = func() float64 {
 }()
 
 // movesKeys makes an announced change under load, after which so many pods own keys. made is called when all pods know
-// the change. Before the change and during the hand-over, all objects are requested: an owner lacks what nobody has asked
-// for in a hand-over. Then the hand-over is ended.
+// the change. Before the change and during the hand-over, all objects are requested: an owner lacks what nobody has
+// asked for in a hand-over. Then the hand-over is ended.
 func (s *suite) movesKeys(t *testing.T, change func(), owners int, made func(before, after fleet.Fleet)) {
 	t.Helper()
 	s.cache(t, moving)
