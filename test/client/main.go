@@ -43,7 +43,8 @@ func run(verb string, args []string) error {
 	base := flags.String("base", "", "what goes before the paths, such as http://edge.default")
 	host := flags.String("host", "", "the Host header, if it is not the host of -base")
 	keepalive := flags.Bool("keepalive", false, "use a connection for more than one request")
-	timeout := flags.Duration("timeout", time.Minute, "how long a request may take")
+	// By default, longer than nginx waits for an origin (75 s).
+	timeout := flags.Duration("timeout", 2*time.Minute, "how long a request may take")
 	seconds := flags.Int("seconds", 10, "how long the load lasts at most")
 	workers := flags.Int("workers", 4, "how many requests are under way at once")
 	rate := flags.Int("rate", 0, "requests a second of all workers; 0: as fast as it goes")
