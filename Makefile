@@ -104,7 +104,7 @@ raced := (cmd/(agent|purge-api)|internal/(agent(/(disk|metrics|reload|resolver|s
 test-unit: ## Unit tests, with the real nginx and a real API server, some under the race detector.
 	$(unit) -race $$($(units) | grep -E '/$(raced)$$')
 	$(unit) $$($(units) | grep -vE '/$(raced)$$')
-	$(real) hack/in-memory go -C test/bench test -timeout 40m ./...
+	$(real) hack/in-memory go -C test/bench test -timeout 40m -skip '^TestBenchmarkChecksItself$$' ./...
 
 .PHONY: test-race
 test-race: ## All of them under the race detector, a quarter of an hour.
@@ -114,7 +114,12 @@ test-race: ## All of them under the race detector, a quarter of an hour.
 test-long: ## Unit tests that wait for nginx's own times, or judge a disk, and short forms of benchmarks.
 	CACHENODE_TEST_LONG=1 $(unit) -run '^TestDeadDisk$$' ./internal/nginx/cache
 	CACHENODE_TEST_LONG=1 $(unit) ./internal/shard
-	CACHENODE_TEST_LONG=1 $(real) hack/in-memory go -C test/bench test -timeout 40m -run '^Test(DisksThatSeek|BenchmarkChecksItself)$$' ./caches ./purge
+	CACHENODE_TEST_LONG=1 go -C test/bench test -run '^TestDisksThatSeek$$' ./caches
+	$(MAKE) --no-print-directory test-bench
+
+.PHONY: test-bench
+test-bench: ## Short forms of bench-article and bench-purge, which check what is measured and no times. Three minutes.
+	$(real) hack/in-memory go -C test/bench test -timeout 40m -run '^TestBenchmarkChecksItself$$' ./caches ./purge
 
 .PHONY: test-all
 test-all: ## What make test leaves out, because it is long or judges rates. Results are in dist/results. PARTS="race long" takes some.

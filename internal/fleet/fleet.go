@@ -45,7 +45,7 @@ type Zone struct {
 	Previous Owners `json:"previous,omitzero"`
 }
 
-// Of returns a fleet in which the first pods of the StatefulSet own keys, up to a number.
+// Of returns a fleet in which a number of pods own keys: the first ones of the StatefulSet.
 func Of(pods int) (f Fleet) {
 	for i := range min(pods, MaxMembers) {
 		f.Members = append(f.Members, i)

@@ -15,9 +15,6 @@ import (
 // TestBenchmarkChecksItself is a short form of make bench-article. It builds, fills and measures three caches with all
 // checks of the benchmark. It does not check times.
 func TestBenchmarkChecksItself(t *testing.T) {
-	if os.Getenv("CACHENODE_TEST_LONG") == "" {
-		t.Skip("it takes a minute: make test-long runs it")
-	}
 	t.Chdir("../../..")
 	var out strings.Builder
 	small := mixed("smoke", 4*mebi, 24, 300, 2)

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"os"
 	"os/exec"
 	"testing"
 	"time"
@@ -9,9 +8,6 @@ import (
 
 // TestBenchmarkChecksItself is a short form of some cases. It checks what was found, not the times.
 func TestBenchmarkChecksItself(t *testing.T) {
-	if os.Getenv("CACHENODE_TEST_LONG") == "" {
-		t.Skip("it takes a minute: make test-long runs it")
-	}
 	t.Chdir("../../..")
 	o := options{
 		rounds: 1, times: 3, objects: 200, checked: 50, files: 20_000, rate: 50,
